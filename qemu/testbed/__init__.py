@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The test bed: stock kernels booted in QEMU, drives that lose power, and what they leave behind.
+
+One concern a file; each uses only those named before it:
+
+  errors    the one exception that is shown to a user as a message
+  paths     where things are: the repository, the cache, scratch directories
+  process   children in process groups of their own, bounded waits, sure death
+  kernel    which stock kernel to boot and to build for
+  drive     emulated NVMe drives, with or without a volatile write cache
+  virtme    the QEMU command line, as virtme-ng makes it
+  dmesg     what a kernel log may not say
+  guest     one guest from start to exit code, or to power cut
+  accel     which accelerator really boots a guest here
+  powercut  workload, cut, verify, again
+  tap       TAP as test programs write it
+"""

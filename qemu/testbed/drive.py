@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Emulated NVMe drives.
+
+A `plain` drive is a file. SIGKILL of QEMU loses nothing that the guest wrote, as the host's page
+cache lives on: it shows a crash of the machine's software, not a power cut.
+
+A `volatile` drive has a write cache that dies with the power: nbdkit's cache filter keeps what the
+guest wrote until the guest sends FLUSH (or FUA), and only then writes the file. SIGKILL of QEMU and
+nbdkit at once leaves exactly what was flushed. An orderly end of QEMU flushes.
+
+The guest sees either as an NVMe drive with a volatile write cache, whose serial number is the
+drive's name; the guest's side links it at /dev/drive/<name>.
+"""
+
+import socket
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Optional
+
+from . import process
+from .errors import TestbedError
+
+CACHES = ("plain", "volatile")
+NBDKIT_START_SECONDS = 10.0
+UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
+
+
+def parse_size(text: str) -> int:
+    """Bytes in '4096', '512M', '2G'."""
+    number, shift = (text[:-1], UNITS[text[-1].upper()]) if text[-1:].upper() in UNITS else (text, 0)
+    if not number.isdigit() or int(number) == 0:
+        raise TestbedError(f"'{text}' is not a size; write bytes, or a number with K, M, G or T")
+    return int(number) << shift
+
+
+@dataclass
+class Drive:
+    """One drive: an image file that outlives guests, and how it is emulated."""
+
+    name: str
+    image: Path
+    size: int
+    cache: str = "volatile"
+    block_size: int = 512
+    _server: "Optional[subprocess.Popen[bytes]]" = field(default=None, init=False, repr=False)
+    _socket: Optional[Path] = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.cache not in CACHES:
+            raise TestbedError(f"drive {self.name}: no cache '{self.cache}'; "
+                               f"there are {', '.join(CACHES)}")
+        if not (0 < len(self.name) <= 20 and self.name.replace("-", "").isalnum()):
+            raise TestbedError(f"drive name '{self.name}' must be an NVMe serial number: "
+                               "1 to 20 letters, digits or '-'")
+
+    def create(self) -> None:
+        """Makes the image if it is missing, sparse and zero; grows it to its size."""
+        self.image.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.image, "ab") as file:
+            if file.tell() > self.size:
+                raise TestbedError(f"drive {self.name}: {self.image} is larger than {self.size} "
+                                   "bytes; remove it, or ask for its own size")
+            file.truncate(self.size)
+
+    def start(self, scratch: Path) -> None:
+        """Makes the drive ready to be attached; its sockets and cache go to @scratch."""
+        self.create()
+        if self.cache == "plain":
+            return
+        self._socket = scratch / f"{self.name}.nbd"
+        log = scratch / f"{self.name}.log"
+        with open(log, "wb") as out:
+            self._server = process.spawn(
+                ["nbdkit", "--foreground", "--unix", str(self._socket), "--filter=cache",
+                 "file", str(self.image), "cache=writeback"],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR": str(scratch)})
+        process.wait_until(f"nbdkit to serve drive {self.name}",
+                           lambda: self._is_serving(log), NBDKIT_START_SECONDS)
+
+    def _is_serving(self, log: Path) -> bool:
+        assert self._server is not None
+        if self._server.poll() is not None:
+            raise TestbedError(f"nbdkit for drive {self.name} ended at once: "
+                               f"{log.read_text(errors='replace').strip()}")
+        try:
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(str(self._socket))
+        except OSError:
+            return False
+        return True
+
+    def qemu_args(self) -> list[str]:
+        """The arguments that attach the started drive."""
+        if self.cache == "plain":
+            backend = f"file={_escape(self.image)},cache=writeback"
+        else:
+            backend = f"file=nbd+unix:///?socket={self._socket},cache=none"
+        return ["-drive", f"{backend},format=raw,if=none,id=drive-{self.name}",
+                "-device", f"nvme,drive=drive-{self.name},serial={self.name},"
+                           f"logical_block_size={self.block_size},"
+                           f"physical_block_size={self.block_size}"]
+
+    def kill(self) -> None:
+        """Sends the server its death, without waiting: several must die in one moment."""
+        if self._server is not None:
+            process.kill_group(self._server)
+
+    def close(self) -> None:
+        """Takes the server down. Whoever wanted the data flushed them before."""
+        if self._server is not None:
+            self.kill()
+            process.reap(self._server)
+            self._server = None
+
+
+def _escape(path: Path) -> str:
+    """A file name as QEMU's option syntax wants it."""
+    return str(path).replace(",", ",,")

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One guest: started with a command, ended by the command's exit code, or by a power cut.
+
+    with Guest(workdir, drives=[Drive("log0", image, 4 << 30)]) as guest:
+        guest.start("nvme list; my-test")
+        result = guest.wait(timeout=120)
+        result.require_clean()
+
+In the work directory a guest leaves `output` (what the command printed), `console` (kernel messages
+of level warning and above, kept by the host as they come), `qemu.log`, the ports' files, and in
+`host/` what the guest wrote to /run/lsmem-host, `dmesg` among it.
+
+Journal ports. Each name in @ports is a virtio-serial port whose other end is the file
+<workdir>/<name>; a guest program writes records to /dev/virtio-ports/<name>. What is guaranteed:
+once write(2) has returned in the guest, the record is in the file in the host's page cache, and no
+death of QEMU takes it away. It holds because the port's device has ioeventfd=off and event_idx=off:
+the guest's write ends in an MMIO exit during which QEMU itself calls write(2), before the guest's
+next instruction. A record written when the power goes may be torn or missing: a reader must ignore
+an incomplete last record. tests/power/smoke proves both halves. One write(2) carries at most 32 KiB.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Callable, Mapping, Optional, Sequence, Union
+
+from . import accel as accelerators
+from . import dmesg, paths, process, virtme
+from .drive import Drive
+from .errors import TestbedError
+from .kernel import Kernel, find
+
+JOURNAL = "lsmem.journal"
+HOST_DIR = "/run/lsmem-host"
+BOOT_SECONDS = 180.0
+# What a guest that ran nothing of its command returns (see qemu/guest-run).
+UNUSABLE = 125
+
+Command = Union[str, Sequence[str]]
+
+
+@dataclass
+class Result:
+    """How a guest ended."""
+
+    exit_code: Optional[int]
+    seconds: float
+    boot_seconds: Optional[float]
+    output: str
+    problems: list[str] = field(default_factory=list)
+
+    def require_clean(self) -> None:
+        """Raises unless the command returned 0 and the kernel log has nothing bad."""
+        if self.exit_code is None:
+            raise TestbedError("the guest died before its command returned: "
+                               + "; ".join(self.problems[:3] or ["nothing on its console"]))
+        if self.exit_code != 0:
+            raise TestbedError(f"the guest's command returned {self.exit_code}")
+        if self.problems:
+            raise TestbedError(f"{len(self.problems)} bad kernel messages, first: "
+                               f"{self.problems[0]}")
+
+
+class Guest:
+    """A guest that boots the host's system read-only under a stock kernel."""
+
+    def __init__(self, workdir: Path, *, drives: Sequence[Drive] = (), mem: str = "2G",
+                 cpus: int = 2, kernel: Optional[Kernel] = None, accel: Optional[str] = None,
+                 kernel_args: str = "", qemu_args: Sequence[str] = (),
+                 ports: Sequence[str] = (JOURNAL,), env: Optional[Mapping[str, str]] = None,
+                 cwd: Optional[Path] = None,
+                 on_line: Optional[Callable[[str], None]] = None) -> None:
+        self.workdir = workdir.resolve()
+        self.drives = list(drives)
+        self.mem = mem
+        self.cpus = cpus
+        self.kernel = kernel or find()
+        self.accel = accel or accelerators.choose(self.kernel)
+        self.kernel_args = kernel_args
+        self.qemu_args = list(qemu_args)
+        self.ports = list(ports)
+        self.env = dict(env or {})
+        self.cwd = cwd or paths.REPO
+        self.on_line = on_line
+        self._qemu: "Optional[subprocess.Popen[bytes]]" = None
+        self._reader: Optional[threading.Thread] = None
+        self._scratch: Optional[Path] = None
+        self._started = 0.0
+        self._output: list[str] = []
+
+    def __enter__(self) -> "Guest":
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    @property
+    def host_dir(self) -> Path:
+        """The directory that the guest sees as /run/lsmem-host."""
+        return self.workdir / "host"
+
+    @property
+    def journal(self) -> Path:
+        """The file behind the first port."""
+        return self.workdir / self.ports[0]
+
+    def start(self, command: Command) -> None:
+        """Boots the guest; it runs @command (shell text, or an argument vector) as root."""
+        if self._qemu is not None:
+            raise TestbedError("this guest has been started; make another one")
+        self._clean_workdir()
+        self._write_job(command)
+        self._scratch = paths.scratch()
+        try:
+            self._start_drives(self._scratch)
+            argv = self._command_line()
+            (self.workdir / "qemu.cmd").write_text(shlex.join(argv) + "\n")
+            with open(self.workdir / "qemu.log", "wb") as log:
+                self._qemu = process.spawn(argv, stdin=subprocess.DEVNULL,
+                                           stdout=subprocess.PIPE, stderr=log)
+        except BaseException:
+            self.close()
+            raise
+        self._started = time.monotonic()
+        self._reader = threading.Thread(target=self._read_output, daemon=True)
+        self._reader.start()
+
+    def wait_booted(self, timeout: float = BOOT_SECONDS) -> float:
+        """Waits until the command is about to run; returns the seconds since start()."""
+        process.wait_until(f"the guest in {self.workdir} to boot; see its files `console` "
+                           "and `qemu.log`", self._booted_or_dead, timeout)
+        if self._boot_seconds() is None:
+            raise TestbedError(f"the guest ended before it had booted: {self._qemu_log()} "
+                               f"see {self.workdir}/console and {self.workdir}/output")
+        return time.monotonic() - self._started
+
+    def wait(self, timeout: float) -> Result:
+        """Waits for the guest's own end; past @timeout it is killed and the error says so."""
+        assert self._qemu is not None, "start() comes first"
+        try:
+            self._qemu.wait(timeout)
+        except subprocess.TimeoutExpired as error:
+            self.power_cut()
+            raise TestbedError(f"the guest did not end within {timeout:.0f} s and was killed; "
+                               f"see {self.workdir}/output and {self.workdir}/console") from error
+        return self._finish()
+
+    def power_cut(self) -> Result:
+        """The power goes: QEMU and the drives' volatile caches die at once, here and now."""
+        assert self._qemu is not None, "start() comes first"
+        for drive in self.drives:
+            drive.kill()
+        process.kill_group(self._qemu)
+        process.reap(self._qemu)
+        return self._finish()
+
+    def alive(self) -> bool:
+        """Whether the guest still runs."""
+        return self._qemu is not None and self._qemu.poll() is None
+
+    def close(self) -> None:
+        """Leaves nothing running. Safe at any time, any number of times."""
+        if self._qemu is not None:
+            process.kill_group(self._qemu)
+            process.reap(self._qemu)
+        for drive in self.drives:
+            drive.close()
+        if self._reader is not None:
+            self._reader.join(process.KILL_WAIT_SECONDS)
+            self._reader = None
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None
+
+    def _clean_workdir(self) -> None:
+        """Removes what an earlier guest left, so that nothing old is taken for news."""
+        self.workdir.mkdir(parents=True, exist_ok=True)
+        for name in ["output", "console", "exit-code", "qemu.log", *self.ports]:
+            (self.workdir / name).unlink(missing_ok=True)
+        shutil.rmtree(self.host_dir, ignore_errors=True)
+        self.host_dir.mkdir()
+        self.host_dir.chmod(0o777)
+
+    def _write_job(self, command: Command) -> None:
+        job = command if isinstance(command, str) else shlex.join(command)
+        (self.host_dir / "job").write_text(job + "\n")
+        env = {
+            "LSMEM_DRIVES": " ".join(drive.name for drive in self.drives),
+            "LSMEM_CWD": str(self.cwd),
+            "LSMEM_REPO": str(paths.REPO),
+            "LSMEM_HOST_DIR": HOST_DIR,
+            "KVER": self.kernel.version,
+        }
+        if self.ports:
+            env["LSMEM_JOURNAL"] = f"/dev/virtio-ports/{self.ports[0]}"
+        lines = [f"export {name}={shlex.quote(value)}\n" for name, value in (env | self.env).items()]
+        (self.host_dir / "environment").write_text("".join(lines))
+
+    def _start_drives(self, scratch: Path) -> None:
+        for drive in self.drives:
+            drive.start(scratch)
+
+    def _command_line(self) -> list[str]:
+        script = f"exec {shlex.quote(str(paths.REPO / 'qemu' / 'guest-run'))}"
+        argv = virtme.command_line(self.kernel, self.accel, self.mem, self.cpus, script,
+                                   self.workdir)
+        virtme.add_kernel_args(argv, self.kernel_args)
+        argv += ["-fsdev", f"local,id=lsmem-host,path={self.host_dir},security_model=none,"
+                           "multidevs=remap",
+                 "-device", "virtio-9p-pci,fsdev=lsmem-host,mount_tag=lsmem-host"]
+        for drive in self.drives:
+            argv += drive.qemu_args()
+        return argv + self._port_args() + self.qemu_args
+
+    def _port_args(self) -> list[str]:
+        if not self.ports:
+            return []
+        args = ["-device", "virtio-serial-pci,id=lsmem-ports,ioeventfd=off,event_idx=off"]
+        for i, name in enumerate(self.ports):
+            args += ["-chardev", f"file,id=lsmem-port{i},path={self.workdir / name},append=on",
+                     "-device", f"virtserialport,bus=lsmem-ports.0,chardev=lsmem-port{i},name={name}"]
+        return args
+
+    def _read_output(self) -> None:
+        """Drains QEMU's standard output to memory, to the file `output` and to on_line()."""
+        assert self._qemu is not None and self._qemu.stdout is not None
+        with open(self.workdir / "output", "w", encoding="utf-8") as copy:
+            for raw in self._qemu.stdout:
+                line = raw.decode(errors="replace").replace("\r\n", "\n")
+                copy.write(line)
+                copy.flush()
+                self._output.append(line)
+                if self.on_line is not None:
+                    self.on_line(line.rstrip("\n"))
+
+    def _finish(self) -> Result:
+        seconds = time.monotonic() - self._started
+        self.close()
+        return Result(self._exit_code(), seconds, self._boot_seconds(), "".join(self._output),
+                      dmesg.problems(self.kernel_log()))
+
+    def kernel_log(self) -> str:
+        """The guest's kernel log: all of it after an orderly end, else what the console got."""
+        for path in (self.host_dir / "dmesg", self.workdir / "console"):
+            if path.exists() and path.stat().st_size:
+                return path.read_text(errors="replace")
+        return ""
+
+    def _exit_code(self) -> Optional[int]:
+        path = self.workdir / "exit-code"
+        text = path.read_text().strip() if path.exists() else ""
+        return int(text) if text.isdigit() else None
+
+    def _boot_seconds(self) -> Optional[float]:
+        path = self.host_dir / "booted"
+        text = path.read_text().strip() if path.exists() else ""
+        return float(text) if text else None
+
+    def _booted_or_dead(self) -> bool:
+        return self._boot_seconds() is not None or not self.alive()
+
+    def _qemu_log(self) -> str:
+        path = self.workdir / "qemu.log"
+        return path.read_text(errors="replace").strip() if path.exists() else ""
+
+
+def echo(line: str) -> None:
+    """An on_line() that shows the guest's output as it comes."""
+    print(line, flush=True)
+    sys.stdout.flush()
+
+
+def default_workdir(name: str) -> Path:
+    """A guest's work directory under out/, where a person finds it afterwards."""
+    return paths.OUT / "guests" / f"{name}-{os.getpid()}"

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Children that cannot outlive us.
+
+Each child leads a process group of its own and is killed by that group's number, never by name.
+The kernel kills it as well if we die without a chance to clean up (setpriv --pdeathsig); that is
+tied to the thread which started the child, so start children from a thread that outlives them.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, Callable, NoReturn, Sequence
+
+from .errors import TestbedError
+
+KILL_WAIT_SECONDS = 10.0
+
+
+def spawn(argv: Sequence[str], **popen: Any) -> "subprocess.Popen[bytes]":
+    """Starts @argv in its own session, bound to our life."""
+    guarded = ["setpriv", "--pdeathsig", "KILL", "--", *argv]
+    try:
+        return subprocess.Popen(guarded, start_new_session=True, **popen)
+    except OSError as error:
+        raise TestbedError(f"cannot start {argv[0]}: {error}; run `make setup`") from error
+
+
+def kill_group(child: "subprocess.Popen[bytes]", sig: int = signal.SIGKILL) -> None:
+    """Signals everything @child started. Before the wait, so that its number is still its own."""
+    if child.returncode is None:
+        try:
+            os.killpg(child.pid, sig)
+        except ProcessLookupError:
+            pass
+
+
+def reap(child: "subprocess.Popen[bytes]", timeout: float = KILL_WAIT_SECONDS) -> int:
+    """Waits for a child that has been told to die."""
+    try:
+        return child.wait(timeout)
+    except subprocess.TimeoutExpired as error:
+        raise TestbedError(f"process {child.pid} ({child.args!r}) survived SIGKILL for "
+                           f"{timeout:.0f} s: the host is stuck; see `ps -o wchan {child.pid}`"
+                           ) from error
+
+
+def wait_until(what: str, condition: Callable[[], bool], timeout: float,
+               interval: float = 0.02) -> None:
+    """Polls @condition until it is true; the error names @what we waited for."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TestbedError(f"waited {timeout:.0f} s for {what}")
+        time.sleep(interval)
+
+
+def run_main(main: Callable[[], int]) -> NoReturn:
+    """Runs a command's main(): clear errors, and SIGTERM cleans up just as ^C does."""
+    def on_sigterm(_sig: int, _frame: Any) -> None:
+        sys.exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, on_sigterm)
+    try:
+        sys.exit(main())
+    except TestbedError as error:
+        print(f"{os.path.basename(sys.argv[0])}: {error}", file=sys.stderr)
+        sys.exit(125)
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)

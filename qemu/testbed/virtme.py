@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The QEMU command line that boots the host's own system, as virtme-ng makes it.
+
+virtme-run prints the command instead of running it, and we change what must differ: the console
+goes to a file, the exit code comes to a file of ours, and QEMU is our own child, so that a power
+cut is one signal to one known process.
+"""
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Callable
+
+from . import paths
+from .errors import TestbedError
+from .kernel import Kernel
+
+# The guest may write to these; what it writes is gone with it.
+OVERLAYS = ("/etc", "/home", "/opt", "/srv", "/tmp", "/usr", "/var")
+MAKE_SECONDS = 60.0
+
+
+def command_line(kernel: Kernel, accel: str, mem: str, cpus: int, script: str,
+                 directory: Path) -> list[str]:
+    """QEMU's argv to boot @kernel and run @script in it; files of the guest go to @directory.
+
+    Standard output of @script comes out on QEMU's own, `console` has the kernel's console and
+    `exit-code` what @script returned.
+    """
+    virtme = paths.virtme_run()
+    if not virtme.exists():
+        raise TestbedError(f"no virtme-ng at {virtme}; run `make setup`")
+    initramfs = directory / "initramfs"
+    initramfs.unlink(missing_ok=True)
+    argv = [str(virtme), "--kimg", str(kernel.image), "--mods=auto", "--force-9p",
+            "--disable-monitor", "--cpus", str(cpus), "--memory", mem, "--name", "lsmem",
+            "--save-initramfs", str(initramfs), "--script-sh", script,
+            "--show-command", "--dry-run"]
+    argv += [f"--overlay-rwdir={overlay}" for overlay in OVERLAYS if os.path.isdir(overlay)]
+    if accel != "kvm":
+        argv.append("--disable-kvm")
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=MAKE_SECONDS, check=False,
+                          env=os.environ | {"TMPDIR": str(directory)})
+    if done.returncode != 0 or not done.stdout.strip():
+        raise TestbedError(f"virtme-run made no command line: {done.stderr.strip()}")
+    return _adapt(shlex.split(done.stdout.strip().splitlines()[-1]), initramfs, directory)
+
+
+def _adapt(argv: list[str], initramfs: Path, directory: Path) -> list[str]:
+    _change(argv, "-chardev", "id=console,", lambda _: f"file,id=console,path={directory}/console")
+    _change(argv, "-chardev", "id=ret,", lambda _: f"file,id=ret,path={directory}/exit-code")
+    _change(argv, "-chardev", "id=stdin,", lambda _: "null,id=stdin")
+    _change(argv, "-initrd", "", lambda _: str(initramfs))
+    return argv
+
+
+def add_kernel_args(argv: list[str], args: str) -> None:
+    """Appends to the kernel's command line; the last of two equal options wins."""
+    _change(argv, "-append", "", lambda old: f"{old} {args}".rstrip())
+
+
+def _change(argv: list[str], option: str, marker: str, change: Callable[[str], str]) -> None:
+    """Replaces the one argument of @option that contains @marker."""
+    at = [i + 1 for i, arg in enumerate(argv[:-1]) if arg == option and marker in argv[i + 1]]
+    if len(at) != 1:
+        raise TestbedError(f"virtme-run's command has {len(at)} '{option} …{marker}…', not one: "
+                           "another version of virtme-ng than qemu/setup installs?")
+    argv[at[0]] = change(argv[at[0]])
