@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The block device of a block store.  See block.c. */
+#ifndef LSMEM_BLOCK_H
+#define LSMEM_BLOCK_H
+
+#include "store.h"
+
+u64 lsmem_block_capacity(const struct lsmem_store *store);
+int lsmem_block_add(struct lsmem_store *store);
+void lsmem_block_del(struct lsmem_store *store);
+bool lsmem_block_busy(struct lsmem_store *store);
+int lsmem_block_init(void);
+void lsmem_block_exit(void);
+
+#endif

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Frames: the memory of a store, in seglets of 64 KiB.
+ *
+ * All frames come when the store is made and go when it is destroyed; in
+ * between the page allocator is never asked, so that append, cleaning and
+ * block I/O cannot wait for reclaim that waits for them.  Blocks of order 9
+ * are taken where they can be had and split, so that each page has a count of
+ * its own and may be put into the daemon's window or outlive the store under a
+ * pin.  Frames are zeroed when a store gets them: nothing leaks between stores.
+ *
+ * A frame has a number, its place in every window; it never moves to another.
+ * Free frames are a stack under @lock, a leaf lock held for a few instructions
+ * once per 64 KiB appended.  The last @reserve frames are the cleaner's.
+ */
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "frame.h"
+
+#define LSMEM_SEGLET_ORDER	(ilog2(LSMEM_SEGLET_BYTES) - PAGE_SHIFT)
+#define LSMEM_BLOCK_ORDER	9
+
+/* Take 2^order pages and make frames of them; returns how many, or an errno. */
+static int lsmem_frames_add(struct lsmem_frames *frames, u32 first, unsigned int order)
+{
+	u32 nr = 1u << (order - LSMEM_SEGLET_ORDER);
+	struct page *page;
+	u32 i;
+
+	page = alloc_pages(GFP_KERNEL | __GFP_ZERO | __GFP_NORETRY | __GFP_NOWARN, order);
+	if (!page)
+		return -ENOMEM;
+	split_page(page, order);
+	for (i = 0; i < nr; i++)
+		frames->address[first + i] = page_address(page + i * LSMEM_SEGLET_PAGES);
+	return nr;
+}
+
+static int lsmem_frames_fill(struct lsmem_frames *frames)
+{
+	unsigned int order = LSMEM_BLOCK_ORDER;
+	u32 have = 0;
+	int ret;
+
+	while (have < frames->nr) {
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		while ((1u << (order - LSMEM_SEGLET_ORDER)) > frames->nr - have)
+			order--;
+		ret = lsmem_frames_add(frames, have, order);
+		if (ret < 0) {
+			if (order == LSMEM_SEGLET_ORDER)
+				return ret;
+			order--;	/* memory is fragmented: smaller blocks do */
+			continue;
+		}
+		have += ret;
+		cond_resched();
+	}
+	return 0;
+}
+
+/**
+ * lsmem_frames_init - take the memory of a store
+ * @frames: what to fill in
+ * @bytes: a multiple of LSMEM_SEGMENT_BYTES
+ *
+ * Sleeps; killable.  Return: 0, -ENOMEM or -EINTR; nothing is kept on error.
+ */
+int lsmem_frames_init(struct lsmem_frames *frames, u64 bytes)
+{
+	int ret = -ENOMEM;
+	u32 i;
+
+	frames->nr = bytes / LSMEM_SEGLET_BYTES;
+	spin_lock_init(&frames->lock);
+	frames->address = kvcalloc(frames->nr, sizeof(*frames->address), GFP_KERNEL);
+	frames->owner = kvcalloc(frames->nr, sizeof(*frames->owner), GFP_KERNEL);
+	frames->free = kvcalloc(frames->nr, sizeof(*frames->free), GFP_KERNEL);
+	frames->table = vmalloc_user(array_size(frames->nr, sizeof(*frames->table)));
+	if (!frames->address || !frames->owner || !frames->free || !frames->table)
+		goto err;
+	ret = lsmem_frames_fill(frames);
+	if (ret)
+		goto err;
+	/* Lowest numbers on top: a young store uses the front of its window. */
+	for (i = 0; i < frames->nr; i++) {
+		frames->free[i] = frames->nr - 1 - i;
+		frames->owner[i] = LSMEM_NO_FRAME;
+		frames->table[i].next = LSMEM_NO_FRAME;
+	}
+	frames->nr_free = frames->nr;
+	return 0;
+err:
+	lsmem_frames_destroy(frames);
+	return ret;
+}
+
+/**
+ * lsmem_frames_destroy - give the memory back
+ * @frames: initialised, in part or whole; nobody uses it any more
+ *
+ * Pages pinned by a window's O_DIRECT stay until the pin goes.
+ */
+void lsmem_frames_destroy(struct lsmem_frames *frames)
+{
+	u32 i, j;
+
+	for (i = 0; frames->address && i < frames->nr; i++) {
+		struct page *page;
+
+		if (!frames->address[i])
+			break;
+		page = virt_to_page(frames->address[i]);
+		for (j = 0; j < LSMEM_SEGLET_PAGES; j++)
+			__free_page(page + j);
+		if (i % 512 == 0)
+			cond_resched();
+	}
+	vfree(frames->table);
+	kvfree(frames->free);
+	kvfree(frames->owner);
+	kvfree(frames->address);
+	memset(frames, 0, sizeof(*frames));
+}
+
+/**
+ * lsmem_frame_get - take a free frame
+ * @frames: the store's frames
+ * @owner: slot of the segment that takes it
+ * @reserve: may take from the cleaner's reserve
+ *
+ * Context: any; does not sleep.  Return: the frame's number or -ENOSPC.
+ */
+int lsmem_frame_get(struct lsmem_frames *frames, u32 owner, bool reserve)
+{
+	int frame = -ENOSPC;
+
+	spin_lock(&frames->lock);
+	if (frames->nr_free > (reserve ? 0 : frames->reserve)) {
+		WRITE_ONCE(frames->nr_free, frames->nr_free - 1);
+		frame = frames->free[frames->nr_free];
+		WRITE_ONCE(frames->owner[frame], owner);
+		WRITE_ONCE(frames->table[frame].next, LSMEM_NO_FRAME);
+		WRITE_ONCE(frames->table[frame].incarnation,
+			   frames->table[frame].incarnation + 1);
+	}
+	spin_unlock(&frames->lock);
+	return frame;
+}
+
+/**
+ * lsmem_frame_put - a frame is free again
+ * @frames: the store's frames
+ * @frame: its number; no epoch and no lease can see it (invariant 10)
+ */
+void lsmem_frame_put(struct lsmem_frames *frames, u32 frame)
+{
+	spin_lock(&frames->lock);
+	WRITE_ONCE(frames->owner[frame], LSMEM_NO_FRAME);
+	frames->free[frames->nr_free] = frame;
+	WRITE_ONCE(frames->nr_free, frames->nr_free + 1);
+	spin_unlock(&frames->lock);
+}

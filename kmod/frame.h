@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Frames: the memory of a store, in seglets.  See frame.c. */
+#ifndef LSMEM_FRAME_H
+#define LSMEM_FRAME_H
+
+#include <linux/mm.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+#include "../uapi/lsmem.h"
+#include "../uapi/lsmem_format.h"
+
+#define LSMEM_SEGLET_PAGES	(LSMEM_SEGLET_BYTES >> PAGE_SHIFT)
+
+/**
+ * struct lsmem_frames - the frames of one store
+ * @nr: frames in the store
+ * @reserve: frames that only the cleaner may take: a full store can be cleaned
+ * @address: kernel address of each frame, by virtual frame number
+ * @table: what clients see of each frame (mapped read-only)
+ * @owner: slot of the segment that has the frame, LSMEM_NO_FRAME when free
+ * @lock: innermost lock of the module; protects @free, @nr_free, incarnations
+ * @free: stack of free frames
+ * @nr_free: entries of @free; read without the lock as a hint
+ */
+struct lsmem_frames {
+	u32 nr;
+	u32 reserve;
+	void **address;
+	struct lsmem_frame *table;
+	u32 *owner;
+	spinlock_t lock;
+	u32 *free;
+	u32 nr_free;
+};
+
+int lsmem_frames_init(struct lsmem_frames *frames, u64 bytes);
+void lsmem_frames_destroy(struct lsmem_frames *frames);
+int lsmem_frame_get(struct lsmem_frames *frames, u32 owner, bool reserve);
+void lsmem_frame_put(struct lsmem_frames *frames, u32 frame);
+
+static inline void *lsmem_frame_address(const struct lsmem_frames *frames, u32 frame)
+{
+	return frames->address[frame];
+}
+
+/* True when a writer that is not the cleaner may take a frame. */
+static inline bool lsmem_frames_available(const struct lsmem_frames *frames)
+{
+	return READ_ONCE(frames->nr_free) > frames->reserve;
+}
+
+#endif

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The handle table: stable names for entries that move.
+ *
+ * 16 bytes for each index, mapped read-only into clients: one word that is
+ * only ever exchanged as a whole {position, state, tag}, and one that changes
+ * only while the index belongs to nobody else {generation, table}.  The order
+ * of the exchanges on a word is the order of the changes to its object
+ * (invariant 6).
+ *
+ * Indices are given out by an sbitmap, round robin, so that generations grow
+ * slowly and evenly.  A generation is never used twice: after a crash new ones
+ * begin above a ceiling that had been durable before any below it was issued
+ * (invariant 14), else a handle whose allocation was lost could name somebody
+ * else's object.  An index whose generations are used up is retired.
+ *
+ * Block stores use the table by block number, every generation 1; there the
+ * second word is the last version of a block that has been discarded, so that
+ * its next version is higher.
+ *
+ * No locks of its own.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "handle.h"
+
+/**
+ * lsmem_handles_init - make a store's handle table
+ * @store: nr_handles is set
+ * Return: 0 or -ENOMEM.
+ */
+int lsmem_handles_init(struct lsmem_store *store)
+{
+	u64 i;
+	int ret;
+
+	store->handles = vmalloc_user(store->nr_handles * sizeof(*store->handles));
+	if (!store->handles)
+		return -ENOMEM;
+	store->generation_ceiling = store->durable ? 0 : LSMEM_GENERATION_MAX;
+	if (store->kind == LSMEM_KIND_BLOCK)
+		return 0;
+	ret = sbitmap_init_node(&store->handle_map, store->nr_handles, -1, GFP_KERNEL,
+				NUMA_NO_NODE, true, true);
+	if (ret)
+		return ret;
+	/* Index 0 with generation 0 would be no handle: generations begin at 1. */
+	for (i = 0; i < store->nr_handles; i++)
+		store->handles[i].info = 0;
+	return 0;
+}
+
+void lsmem_handles_destroy(struct lsmem_store *store)
+{
+	sbitmap_free(&store->handle_map);
+	vfree(store->handles);
+}
+
+/**
+ * lsmem_handle_alloc - a handle that has never been given out
+ * @store: active, object kind
+ * @table: table id
+ * @handle: out
+ *
+ * The index is the caller's: BUSY until it makes the word live or frees it.
+ * Return: 0, -EMFILE when all are in use, -EAGAIN when the daemon has not yet
+ * made room for higher generations.
+ */
+int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
+{
+	for (;;) {
+		struct lsmem_handle *h;
+		u32 generation, max;
+		int index;
+
+		index = sbitmap_get(&store->handle_map);
+		if (index < 0)
+			return -EMFILE;
+		h = &store->handles[index];
+		generation = max(lsmem_info_generation(h->info), store->generation_floor) + 1;
+		if (generation > LSMEM_GENERATION_MAX)
+			continue;	/* used up: its bit stays set, the index is retired */
+		if (generation > READ_ONCE(store->generation_ceiling)) {
+			sbitmap_clear_bit(&store->handle_map, index);
+			return -EAGAIN;
+		}
+		for (max = READ_ONCE(store->generation_max); generation > max;) {
+			u32 seen = cmpxchg(&store->generation_max, max, generation);
+
+			if (seen == max)
+				break;
+			max = seen;
+		}
+		WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_BUSY, 0));
+		smp_wmb();	/* readers that see the new info see no old word */
+		WRITE_ONCE(h->info, (u64)table << LSMEM_INFO_TABLE_SHIFT | generation);
+		percpu_counter_inc(&store->handles_used);
+		*handle = lsmem_handle_make(index, generation);
+		return 0;
+	}
+}
+
+/**
+ * lsmem_handle_free - an index may be given out again
+ * @store: object kind
+ * @handle: its word is BUSY or FREE and nobody else's
+ */
+void lsmem_handle_free(struct lsmem_store *store, u64 handle)
+{
+	u64 index = lsmem_handle_index(handle);
+	struct lsmem_handle *h = &store->handles[index];
+
+	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
+	percpu_counter_dec(&store->handles_used);
+	sbitmap_put(&store->handle_map, index);
+}
+
+/**
+ * lsmem_handle_find - look a handle up
+ * @store: object kind
+ * @handle: from a user
+ * @found: out
+ *
+ * Return: 0, -ENOENT (never given out), -ESTALE (given out, gone).  The object
+ * can go at any time after: the exchange of its word decides.
+ */
+int lsmem_handle_find(struct lsmem_store *store, u64 handle, struct lsmem_handle **found)
+{
+	u64 index = lsmem_handle_index(handle);
+	u32 generation = lsmem_handle_generation(handle), current_generation;
+	struct lsmem_handle *h;
+
+	if (!generation || index >= store->nr_handles)
+		return -ENOENT;
+	h = &store->handles[index];
+	current_generation = lsmem_info_generation(READ_ONCE(h->info));
+	if (generation > current_generation)
+		return generation > store->generation_floor ? -ENOENT : -ESTALE;
+	if (generation < current_generation)
+		return -ESTALE;
+	*found = h;
+	return 0;
+}
+
+/**
+ * lsmem_handle_version - the version after @last
+ * @store: the store
+ * @last: the version it replaces, 0 for none
+ */
+u64 lsmem_handle_version(struct lsmem_store *store, u64 last)
+{
+	u64 now = lsmem_version_make(store->era, lsmem_store_time(store));
+
+	return max(now, last + 1);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The handle table.  See handle.c. */
+#ifndef LSMEM_HANDLE_H
+#define LSMEM_HANDLE_H
+
+#include "store.h"
+
+#define LSMEM_INFO_TABLE_SHIFT	LSMEM_GENERATION_BITS
+
+static inline u64 lsmem_word_position(u64 word)
+{
+	return word & ((1ull << LSMEM_POSITION_BITS) - 1);
+}
+
+static inline u32 lsmem_word_state(u64 word)
+{
+	return (word >> LSMEM_WORD_STATE_SHIFT) & ((1u << LSMEM_WORD_STATE_BITS) - 1);
+}
+
+/* The word that follows @old: the tag grows, or A -> B -> A would go unseen. */
+static inline u64 lsmem_word_next(u64 old, u32 state, u64 position)
+{
+	u64 tag = (old >> LSMEM_WORD_TAG_SHIFT) + 1;
+
+	return tag << LSMEM_WORD_TAG_SHIFT | (u64)state << LSMEM_WORD_STATE_SHIFT | position;
+}
+
+static inline bool lsmem_word_exchange(struct lsmem_handle *h, u64 old, u64 new)
+{
+	return cmpxchg(&h->word, old, new) == old;
+}
+
+static inline u32 lsmem_info_generation(u64 info)
+{
+	return info & LSMEM_GENERATION_MAX;
+}
+
+static inline u32 lsmem_info_table(u64 info)
+{
+	return info >> LSMEM_INFO_TABLE_SHIFT;
+}
+
+int lsmem_handles_init(struct lsmem_store *store);
+void lsmem_handles_destroy(struct lsmem_store *store);
+int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle);
+void lsmem_handle_free(struct lsmem_store *store, u64 handle);
+int lsmem_handle_find(struct lsmem_store *store, u64 handle, struct lsmem_handle **found);
+u64 lsmem_handle_version(struct lsmem_store *store, u64 last);
+
+/* The entry a live word points to; good under the rcu_read_lock() of the load. */
+static inline struct lsmem_entry *lsmem_word_entry(struct lsmem_store *store, u64 word)
+{
+	u64 position = lsmem_word_position(word);
+
+	return lsmem_frame_address(&store->frames, position >> LSMEM_POSITION_OFFSET_BITS) +
+	       (position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN;
+}
+
+#endif

@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The log: a few heads, each with an open segment, and appends to them.
+ *
+ * An append is
+ *
+ *	begin	reserve bytes under the head's lock; wait for space if need be
+ *	copy	the payload, with page faults disabled and no lock held
+ *	stamp	the header: key, version, place, CRCs
+ *	commit	the entry is whole; the committed prefix passes it in order
+ *
+ * and whoever looks at the log (cleaner, replication) sees the committed
+ * prefix only.  An append that cannot be finished is turned into padding
+ * (abort) and committed, so that the prefix always advances (invariant 19) and
+ * a refused operation never becomes a valid entry (invariant 7).  Between begin
+ * and commit nothing sleeps: page faults are handled after an abort, with
+ * nothing held, by the caller.
+ *
+ * A segment ends where the next entry, a last commit record and the directory
+ * would not fit its backup frame (lsmem_segment_fits()).  The head then takes
+ * a spare, which is already listed in a durable digest (invariant 8).
+ *
+ * Locks: head->lock, for reservation and commit; see store.h for the order.
+ */
+#include <linux/crc32c.h>
+#include <linux/sched.h>
+#include <linux/uaccess.h>
+
+#include "store.h"
+#include "trace.h"
+
+/* Kept at the end of each segment: a commit record and the gap before it. */
+#define LSMEM_RECORD_ROOM	(2 * LSMEM_ENTRY_BYTES)
+
+u32 lsmem_crc32c(u32 seed, const void *data, size_t length)
+{
+	return crc32c(seed, data, length);
+}
+
+void lsmem_log_init(struct lsmem_store *store)
+{
+	unsigned int i;
+
+	for (i = 0; i < store->nr_heads; i++)
+		spin_lock_init(&store->heads[i].lock);
+}
+
+/**
+ * lsmem_log_head - the head that this CPU's writers use
+ * @store: the store
+ * Return: 1 .. nr_heads - 1.
+ */
+unsigned int lsmem_log_head(const struct lsmem_store *store)
+{
+	return 1 + raw_smp_processor_id() % (store->nr_heads - 1);
+}
+
+/* The committed prefix passes all appends that are whole, in order. */
+static void lsmem_head_advance(struct lsmem_store *store, struct lsmem_head *head)
+{
+	while (head->first != head->next) {
+		u32 i = head->first % LSMEM_RING;
+		struct lsmem_segment *seg = head->ring[i].segment;
+
+		if (!head->ring[i].whole)
+			break;
+		WRITE_ONCE(seg->committed, head->ring[i].end);
+		head->first++;
+		if (seg->final && seg->committed == seg->reserved)
+			lsmem_segment_close(store, seg);
+	}
+}
+
+/* Where an entry of @size would end, its start in @start. */
+static u32 lsmem_head_end(const struct lsmem_segment *seg, u32 size, u32 *start)
+{
+	*start = lsmem_entry_start(seg->reserved);
+	return *start + size;
+}
+
+/*
+ * Reserve @size bytes.  -EXFULL: the segment is, -EBUSY: too many appends under
+ * way, -ENOSPC: no frame.
+ */
+static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head, u32 size,
+			      bool listed, u32 room, struct lsmem_append *ap)
+{
+	struct lsmem_segment *seg = head->segment;
+	/* A record of one's own may use the last place in the ring. */
+	u32 places = room ? LSMEM_RING - 1 : LSMEM_RING;
+	bool reserve = !room || head == &store->heads[LSMEM_CLEANER_HEAD];
+	u32 start, end, i;
+	int ret;
+
+	lockdep_assert_held(&head->lock);
+	if (!seg)
+		return -EXFULL;
+	end = lsmem_head_end(seg, size, &start);
+	if (!lsmem_segment_fits(end + room, seg->entries + listed))
+		return -EXFULL;
+	if (head->next - head->first >= places)
+		return -EBUSY;
+	ret = lsmem_segment_grow(store, seg, end, reserve);
+	if (ret)
+		return ret;
+	if (start > seg->reserved)
+		lsmem_segment_write(store, seg, seg->reserved, NULL, start - seg->reserved);
+	seg->reserved = end;
+	seg->entries += listed;
+	i = head->next++ % LSMEM_RING;
+	head->ring[i].segment = seg;
+	head->ring[i].end = end;
+	head->ring[i].whole = false;
+	*ap = (struct lsmem_append){
+		.head = head,
+		.segment = seg,
+		.offset = start,
+		.size = size,
+		.index = i,
+		.position = lsmem_segment_position(seg, start),
+	};
+	return 0;
+}
+
+/**
+ * lsmem_head_commit_record - end what is in a head's segment with a record
+ * @store: durable
+ * @head: lock held
+ *
+ * The record bears what has been acknowledged so far: found after a crash
+ * without the bytes below that, it proves that data were lost, not torn.
+ * Return: false when there is nothing to end or no room.
+ */
+bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head)
+{
+	struct lsmem_segment *seg = head->segment;
+	struct lsmem_append ap;
+
+	if (!seg || seg->reserved == seg->emitted)
+		return false;
+	if (lsmem_head_reserve(store, head, LSMEM_ENTRY_BYTES, false, 0, &ap))
+		return false;
+	lsmem_append_stamp(store, &ap, READ_ONCE(seg->acked), lsmem_store_time(store), 0,
+			   LSMEM_TYPE_COMMIT, 0, 0);
+	head->ring[ap.index].whole = true;
+	lsmem_head_advance(store, head);
+	return true;
+}
+
+/* Close the head's segment and take a spare; -EAGAIN when there is none. */
+static int lsmem_head_next(struct lsmem_store *store, struct lsmem_head *head)
+{
+	struct lsmem_segment *old = head->segment, *seg;
+
+	lockdep_assert_held(&head->lock);
+	seg = lsmem_segment_take(store, head == &store->heads[LSMEM_CLEANER_HEAD]);
+	if (!seg)
+		return -EAGAIN;
+	if (old) {
+		if (store->durable)
+			lsmem_head_commit_record(store, head);
+		old->rolled = atomic64_inc_return(&store->rolls);
+		old->final = true;
+		if (old->committed == old->reserved)
+			lsmem_segment_close(store, old);
+	}
+	head->segment = seg;
+	return 0;
+}
+
+/**
+ * lsmem_head_roll - close a head's segment, whatever is in it
+ * @store: the store
+ * @head: number of the head
+ *
+ * For the cleaner, when the garbage that is left lies in open segments.
+ * Return: 0, or -EAGAIN when no spare is ready, or the segment is empty.
+ */
+int lsmem_head_roll(struct lsmem_store *store, unsigned int head)
+{
+	struct lsmem_head *h = &store->heads[head];
+	int ret = -EAGAIN;
+
+	spin_lock(&h->lock);
+	if (h->segment && h->segment->reserved)
+		ret = lsmem_head_next(store, h);
+	spin_unlock(&h->lock);
+	return ret;
+}
+
+/* Something the cleaner can do something about is short. */
+static bool lsmem_space_short(struct lsmem_store *store)
+{
+	return !lsmem_frames_available(&store->frames) || READ_ONCE(store->nr_spares) < 2;
+}
+
+/* Wait until an append may succeed; 0, -EINTR or -ETIMEDOUT. */
+static int lsmem_wait_space(struct lsmem_store *store, u32 frees)
+{
+	unsigned long bound = msecs_to_jiffies(READ_ONCE(store->stall_ms));
+	u64 begin = ktime_get_ns();
+	long ret;
+
+#define LSMEM_SPACE_CAME (READ_ONCE(store->space_serial) != frees || !lsmem_store_active(store))
+	wake_up(&store->work);
+	if (store->kind == LSMEM_KIND_BLOCK)	/* may be a kernel thread under a filesystem */
+		ret = wait_event_idle_timeout(store->space, LSMEM_SPACE_CAME, bound);
+	else
+		ret = wait_event_killable_timeout(store->space, LSMEM_SPACE_CAME, bound);
+#undef LSMEM_SPACE_CAME
+	lsmem_count(store, stalls, 1);
+	lsmem_count(store, stall_ns, ktime_get_ns() - begin);
+	trace_lsmem_stall(store->name, ktime_get_ns() - begin);
+	if (ret < 0)
+		return -EINTR;
+	if (!lsmem_store_active(store))
+		return -EAGAIN;
+	return ret ? 0 : -ETIMEDOUT;
+}
+
+/**
+ * lsmem_append_begin - reserve an entry
+ * @store: active
+ * @head: number of the head
+ * @length: payload bytes
+ * @type: LSMEM_TYPE_*
+ * @ap: filled in
+ *
+ * May wait for the cleaner, up to stall_ms; the cleaner itself never waits.
+ * Return: 0; preemption is not disabled, but the caller goes on to commit or
+ * abort without sleeping.  -ENOSPC: no space within the bound, -EINTR, -EAGAIN
+ * (not active; for the cleaner, no space).
+ */
+int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
+		       struct lsmem_append *ap)
+{
+	struct lsmem_head *h = &store->heads[head];
+	bool listed = type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_DELETE;
+	int ret;
+
+	for (;;) {
+		u32 serial = READ_ONCE(store->space_serial);
+
+		spin_lock(&h->lock);
+		ret = lsmem_head_reserve(store, h, lsmem_entry_size(length), listed,
+					 LSMEM_RECORD_ROOM, ap);
+		if (ret == -EXFULL) {
+			ret = lsmem_head_next(store, h);
+			spin_unlock(&h->lock);
+			if (!ret)
+				continue;
+		} else {
+			spin_unlock(&h->lock);
+		}
+		if (!ret)
+			break;
+		if (ret == -EBUSY) {	/* others are copying: they do not sleep */
+			cond_resched();
+			cpu_relax();
+			continue;
+		}
+		if (head == LSMEM_CLEANER_HEAD)
+			return -EAGAIN;
+		ret = lsmem_wait_space(store, serial);
+		if (ret)
+			return ret == -ETIMEDOUT ? -ENOSPC : ret;
+	}
+	if (READ_ONCE(store->frames.nr_free) < store->clean_below && wq_has_sleeper(&store->work))
+		wake_up(&store->work);
+	return 0;
+}
+
+/**
+ * lsmem_append_copy - bring a payload into its entry
+ * @store: the store
+ * @ap: reserved
+ * @source: where the bytes come from
+ * @length: how many
+ * @pcrc: out: their CRC, as they are in the log
+ *
+ * Does not sleep.  Return: 0, or -EFAULT when a user page is not there.
+ */
+int lsmem_append_copy(struct lsmem_store *store, const struct lsmem_append *ap,
+		      const struct lsmem_source *source, u32 length, u32 *pcrc)
+{
+	u32 offset = ap->offset + LSMEM_ENTRY_BYTES, done = 0, crc = ~0u;
+
+	while (done < length) {
+		void *to = lsmem_segment_at(store, ap->segment, offset + done);
+		u32 piece = min(length - done,
+				LSMEM_SEGLET_BYTES - (offset + done) % LSMEM_SEGLET_BYTES);
+
+		if (source->kernel) {
+			memcpy(to, source->kernel + done, piece);
+		} else {
+			unsigned long left;
+
+			pagefault_disable();
+			left = __copy_from_user_inatomic(to, source->user + done, piece);
+			pagefault_enable();
+			if (left)
+				return -EFAULT;
+		}
+		/* Of the copy: the source may change under us. */
+		crc = crc32c(crc, to, piece);
+		done += piece;
+	}
+	/* Bytes of alignment are zero: nothing of the frame's past is replicated. */
+	if (length % LSMEM_ALIGN)
+		lsmem_segment_write(store, ap->segment, offset + length, NULL,
+				    LSMEM_ALIGN - length % LSMEM_ALIGN);
+	*pcrc = crc;
+	return 0;
+}
+
+/**
+ * lsmem_append_stamp - write the header of an entry
+ * @store: the store
+ * @ap: reserved, its payload copied; may be stamped again until it is committed
+ * @key, @version, @length, @type, @table, @pcrc: see struct lsmem_entry
+ */
+void lsmem_append_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
+			u64 version, u32 length, u32 type, u32 table, u32 pcrc)
+{
+	struct lsmem_entry *e = lsmem_segment_at(store, ap->segment, ap->offset);
+
+	e->pcrc = cpu_to_le32(pcrc);
+	e->key = cpu_to_le64(key);
+	e->version = cpu_to_le64(version);
+	e->meta = cpu_to_le64(lsmem_meta_make(length, type, ap->offset, table));
+	e->hcrc = cpu_to_le32(lsmem_entry_hcrc(e, ap->segment->salt));
+}
+
+/**
+ * lsmem_append_commit - an entry is whole
+ * @store: the store
+ * @ap: stamped; not used after
+ */
+void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap)
+{
+	struct lsmem_head *head = ap->head;
+
+	spin_lock(&head->lock);
+	head->ring[ap->index].whole = true;
+	lsmem_head_advance(store, head);
+	spin_unlock(&head->lock);
+	if (store->durable && wq_has_sleeper(&store->events))
+		wake_up(&store->events);
+}
+
+/**
+ * lsmem_append_abort - an entry becomes padding
+ * @store: the store
+ * @ap: reserved; not used after
+ */
+void lsmem_append_abort(struct lsmem_store *store, struct lsmem_append *ap)
+{
+	u32 length = ap->size - LSMEM_ENTRY_BYTES;
+
+	/* What was copied must not reach a backup: it was refused. */
+	lsmem_segment_write(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, NULL, length);
+	lsmem_append_stamp(store, ap, 0, 0, length, LSMEM_TYPE_PAD, 0, 0);
+	lsmem_count(store, padding_bytes, ap->size);
+	lsmem_append_commit(store, ap);
+}
+
+/**
+ * lsmem_log_point - where every head is now
+ * @store: the store
+ * @point: filled in: every change applied so far lies before it
+ *
+ * What is reserved, not what is committed: a change whose handle word has been
+ * exchanged may wait for an earlier append before the prefix passes it.
+ */
+void lsmem_log_point(struct lsmem_store *store, struct lsmem_vector_point *point)
+{
+	unsigned int i;
+
+	for (i = 0; i < store->nr_heads; i++) {
+		struct lsmem_head *head = &store->heads[i];
+
+		spin_lock(&head->lock);
+		point->segment[i] = head->segment ? head->segment->id : 0;
+		point->offset[i] = head->segment ? head->segment->reserved : 0;
+		spin_unlock(&head->lock);
+	}
+	/* Last: what rolled before its head was looked at is counted. */
+	point->rolls = atomic64_read(&store->rolls);
+}
+
+/*
+ * How much of @seg lies before @point: all, when its head had rolled on by
+ * then; up to the head's offset, when it was the head's; otherwise nothing.
+ */
+static u32 lsmem_log_before(const struct lsmem_store *store, const struct lsmem_segment *seg,
+			    const struct lsmem_vector_point *point)
+{
+	unsigned int i;
+
+	for (i = 0; i < store->nr_heads; i++)
+		if (seg->id == point->segment[i])
+			return point->offset[i];
+	return seg->final && seg->rolled <= point->rolls ? seg->reserved : 0;
+}
+
+/* Has the daemon acknowledged (or been given) everything before a point? */
+static bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vector_point *point,
+			      bool emitted)
+{
+	struct lsmem_segment *seg;
+	bool reached = true;
+
+	spin_lock(&store->segment_lock);
+	list_for_each_entry(seg, &store->log, node) {
+		if (seg->close_acked)
+			continue;
+		if ((emitted ? seg->emitted : seg->acked) < lsmem_log_before(store, seg, point)) {
+			reached = false;
+			break;
+		}
+	}
+	spin_unlock(&store->segment_lock);
+	return reached;
+}
+
+/* Is everything before @point durable? */
+bool lsmem_log_durable(struct lsmem_store *store, const struct lsmem_vector_point *point)
+{
+	return lsmem_log_reached(store, point, false);
+}
+
+/* Has everything before @point been given to the daemon? */
+bool lsmem_log_emitted(struct lsmem_store *store, const struct lsmem_vector_point *point)
+{
+	return lsmem_log_reached(store, point, true);
+}

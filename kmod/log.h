@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The log: heads, and reserve -> copy -> stamp -> commit.  See log.c. */
+#ifndef LSMEM_LOG_H
+#define LSMEM_LOG_H
+
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+#include "segment.h"
+
+#define LSMEM_HEADS		8	/* most heads of a store, the cleaner's included */
+#define LSMEM_CLEANER_HEAD	0	/* survivors; only the cleaner appends to it */
+#define LSMEM_RING		256	/* appends under way in one head, a power of 2 */
+
+/**
+ * struct lsmem_head - where the log grows
+ * @lock: protects all here and the segment's reserved, entries and committed;
+ *	held for the reservation and the commit of an entry, never over a copy
+ * @segment: the open segment, NULL before the first append
+ * @first, @next: appends under way are [@first, @next), in order of offset
+ * @ring: for each, the end of its entry, and whether it is whole: the committed
+ *	prefix advances over whole entries only (invariant 19)
+ */
+struct lsmem_head {
+	spinlock_t lock;
+	struct lsmem_segment *segment;
+	u32 first;
+	u32 next;
+	struct {
+		struct lsmem_segment *segment;
+		u32 end;
+		bool whole;
+	} ring[LSMEM_RING];
+} ____cacheline_aligned_in_smp;
+
+/**
+ * struct lsmem_append - an append under way, on its caller's stack
+ * @offset: of the entry in its segment
+ * @size: bytes of the entry, header and alignment included
+ * @position: for the handle word
+ */
+struct lsmem_append {
+	struct lsmem_head *head;
+	struct lsmem_segment *segment;
+	u32 offset;
+	u32 size;
+	u32 index;
+	u64 position;
+};
+
+/* Where the bytes of a payload come from: user memory or the kernel's. */
+struct lsmem_source {
+	const void __user *user;
+	const void *kernel;
+};
+
+/* A point in every head: what FLUSH, fsync and retirement wait for. */
+struct lsmem_vector_point {
+	u64 segment[LSMEM_HEADS];
+	u32 offset[LSMEM_HEADS];
+	u64 rolls;
+};
+
+void lsmem_log_init(struct lsmem_store *store);
+int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
+		       struct lsmem_append *ap);
+int lsmem_append_copy(struct lsmem_store *store, const struct lsmem_append *ap,
+		      const struct lsmem_source *source, u32 length, u32 *pcrc);
+void lsmem_append_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
+			u64 version, u32 length, u32 type, u32 table, u32 pcrc);
+void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap);
+void lsmem_append_abort(struct lsmem_store *store, struct lsmem_append *ap);
+bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head);
+int lsmem_head_roll(struct lsmem_store *store, unsigned int head);
+unsigned int lsmem_log_head(const struct lsmem_store *store);
+void lsmem_log_point(struct lsmem_store *store, struct lsmem_vector_point *point);
+bool lsmem_log_durable(struct lsmem_store *store, const struct lsmem_vector_point *point);
+bool lsmem_log_emitted(struct lsmem_store *store, const struct lsmem_vector_point *point);
+
+#endif

@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Objects: allocate, read, replace, free.
+ *
+ * A change is: bring the payload into the log, then, under rcu_read_lock(),
+ * look at the handle word, check what was expected, assign the version, stamp
+ * the entry, exchange the word; who loses the exchange looks again.  Only then
+ * is the entry committed.  So versions follow the order of exchanges
+ * (invariant 6), and an entry that lost to a delete becomes padding before the
+ * committed prefix passes it (invariant 7).
+ *
+ * An entry never changes in place, and a frame is given out again only after
+ * an RCU grace period: whoever has loaded a word may read the entry until
+ * rcu_read_unlock().  User memory is touched with page faults disabled inside,
+ * and faulted in outside, with nothing held.
+ *
+ * Live bytes are admitted before anything is written: a store that is full
+ * says ENOSPC, and can always delete, since a delete record is no larger than
+ * the smallest entry.
+ */
+#include <linux/pagemap.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "handle.h"
+#include "object.h"
+#include "store.h"
+#include "trace.h"
+
+#define LSMEM_FAULT_TRIES	3	/* before a bounce buffer is used */
+#define LSMEM_LIVE_BATCH	(64 << 10)	/* bytes a CPU may be off by */
+
+static_assert(sizeof(struct lsmem_delete) <= LSMEM_ALIGN);
+
+static void lsmem_live_add(struct lsmem_store *store, s64 bytes)
+{
+	percpu_counter_add_batch(&store->live, bytes, LSMEM_LIVE_BATCH);
+}
+
+/* Admit @bytes more live bytes; -ENOSPC when the store is full. */
+static int lsmem_admit(struct lsmem_store *store, s64 bytes)
+{
+	lsmem_live_add(store, bytes);
+	if (bytes > 0 &&
+	    __percpu_counter_compare(&store->live, store->capacity, LSMEM_LIVE_BATCH) > 0) {
+		lsmem_live_add(store, -bytes);
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+/**
+ * lsmem_entry_put - reserve an entry and bring its payload into it
+ * @store: active
+ * @head: number of the head
+ * @key: for the trace
+ * @table: for the trace
+ * @source: where the payload is; user memory has passed access_ok()
+ * @length: payload bytes
+ * @ap: out: to be stamped and committed, or aborted
+ * @pcrc: out: CRC of the payload
+ *
+ * No user can hold the head by a slow page: on a fault the reservation becomes
+ * padding, the page is brought in with nothing held, and it is tried again, at
+ * last from a buffer filled before.
+ * Return: 0, -EFAULT, -EINTR, -ENOMEM or what lsmem_append_begin() says.
+ */
+int lsmem_entry_put(struct lsmem_store *store, unsigned int head, u64 key, u32 table,
+		    const struct lsmem_source *source, u32 length, struct lsmem_append *ap,
+		    u32 *pcrc)
+{
+	struct lsmem_source from = *source;
+	void *bounce = NULL;
+	int ret, tries;
+
+	for (tries = 1;; tries++) {
+		ret = lsmem_append_begin(store, head, length, LSMEM_TYPE_OBJECT, ap);
+		if (ret)
+			break;
+		ret = lsmem_append_copy(store, ap, &from, length, pcrc);
+		if (!ret)
+			break;
+		lsmem_append_abort(store, ap);
+		if (fatal_signal_pending(current)) {
+			ret = -EINTR;
+			break;
+		}
+		if (tries < LSMEM_FAULT_TRIES) {
+			if (fault_in_readable(source->user, length))
+				break;
+			continue;
+		}
+		bounce = kvmalloc(length, GFP_KERNEL);
+		if (!bounce) {
+			ret = -ENOMEM;
+			break;
+		}
+		if (copy_from_user(bounce, source->user, length))
+			break;
+		from = (struct lsmem_source){ .kernel = bounce };
+	}
+	kvfree(bounce);
+	if (!ret) {
+		lsmem_count(store, appends, 1);
+		lsmem_count(store, appended_bytes, ap->size);
+		trace_lsmem_append(store->name, key, table, ap->segment->id, ap->offset, length);
+	}
+	return ret;
+}
+
+/* An entry counts from now on; before its commit, so that no cleaner sees less. */
+void lsmem_entry_alive(struct lsmem_store *store, const struct lsmem_append *ap, u64 version)
+{
+	u64 time = lsmem_version_time(version);
+
+	atomic_add(ap->size, &ap->segment->live);
+	if (time > READ_ONCE(ap->segment->time))
+		WRITE_ONCE(ap->segment->time, time);	/* a hint: a race loses a microsecond */
+}
+
+/**
+ * lsmem_entry_dead - an entry counts no more
+ * @store: the store
+ * @position: where the word pointed, loaded under the same rcu_read_lock()
+ * @length: its payload
+ */
+void lsmem_entry_dead(struct lsmem_store *store, u64 position, u32 length)
+{
+	atomic_sub(lsmem_entry_size(length), &lsmem_segment_of(store, position)->live);
+}
+
+/* A look at a handle: its word, and the entry it points to. */
+struct lsmem_look {
+	struct lsmem_handle *h;
+	u64 word;
+	const struct lsmem_entry *entry;
+	u64 version;
+	u32 length;
+};
+
+/*
+ * Look at @op's object.  -ESTALE when it has gone, -EILSEQ when another version
+ * was expected (the current one is told).  rcu_read_lock() held.
+ */
+static int lsmem_look(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_look *look)
+{
+	u64 info;
+
+	look->word = smp_load_acquire(&look->h->word);
+	info = READ_ONCE(look->h->info);
+	if (lsmem_word_state(look->word) != LSMEM_WORD_LIVE ||
+	    lsmem_info_generation(info) != lsmem_handle_generation(op->handle))
+		return -ESTALE;
+	look->entry = lsmem_word_entry(store, look->word);
+	look->version = le64_to_cpu(look->entry->version);
+	look->length = lsmem_entry_length(look->entry);
+	if (op->flags & LSMEM_OPF_EXPECT && op->version != look->version) {
+		op->version = look->version;
+		return -EILSEQ;
+	}
+	return 0;
+}
+
+/**
+ * lsmem_object_alloc - a new object
+ * @store: active, object kind
+ * @op: checked; @op->handle and @op->version are filled in
+ * @place: out: for a durable wait
+ * Return: 0 or an error as struct lsmem_op says; nothing has changed then.
+ */
+int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place)
+{
+	struct lsmem_source source = { .user = u64_to_user_ptr(op->data) };
+	u32 size = lsmem_entry_size(op->length), pcrc;
+	struct lsmem_append ap;
+	struct lsmem_handle *h;
+	u64 handle, version;
+	int ret;
+
+	ret = lsmem_admit(store, size);
+	if (ret)
+		return ret;
+	ret = lsmem_handle_alloc(store, op->table, &handle);
+	if (ret)
+		goto err_admit;
+	ret = lsmem_entry_put(store, lsmem_log_head(store), handle, op->table, &source,
+			      op->length, &ap, &pcrc);
+	if (ret)
+		goto err_handle;
+	h = &store->handles[lsmem_handle_index(handle)];
+	version = lsmem_handle_version(store, 0);
+	lsmem_append_stamp(store, &ap, handle, version, op->length, LSMEM_TYPE_OBJECT, op->table,
+			   pcrc);
+	lsmem_entry_alive(store, &ap, version);
+	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position));
+	*place = (struct lsmem_place){ ap.segment->id, ap.offset + ap.size };
+	lsmem_append_commit(store, &ap);
+	op->handle = handle;
+	op->version = version;
+	return 0;
+err_handle:
+	lsmem_handle_free(store, handle);
+err_admit:
+	lsmem_live_add(store, -(s64)size);
+	return ret;
+}
+
+/**
+ * lsmem_object_replace - new contents for an object
+ * @store: active, object kind
+ * @op: checked; @op->version is filled in
+ * @place: out: for a durable wait
+ * Return: 0 or an error as struct lsmem_op says; nothing has changed then.
+ */
+int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place)
+{
+	struct lsmem_source source = { .user = u64_to_user_ptr(op->data) };
+	u32 size = lsmem_entry_size(op->length), admitted, pcrc, table;
+	struct lsmem_append ap;
+	struct lsmem_look look;
+	u64 version;
+	int ret;
+
+	ret = lsmem_handle_find(store, op->handle, &look.h);
+	if (ret)
+		return ret;
+	rcu_read_lock();
+	ret = lsmem_look(store, op, &look);
+	rcu_read_unlock();
+	if (ret)
+		return ret;
+	admitted = lsmem_entry_size(look.length);
+	table = lsmem_info_table(READ_ONCE(look.h->info));
+	ret = lsmem_admit(store, (s64)size - admitted);
+	if (ret)
+		return ret;
+	ret = lsmem_entry_put(store, lsmem_log_head(store), op->handle, table, &source,
+			      op->length, &ap, &pcrc);
+	if (ret)
+		goto err_admit;
+	rcu_read_lock();
+	do {
+		ret = lsmem_look(store, op, &look);
+		if (ret) {
+			rcu_read_unlock();
+			lsmem_append_abort(store, &ap);
+			goto err_admit;
+		}
+		version = lsmem_handle_version(store, look.version);
+		lsmem_append_stamp(store, &ap, op->handle, version, op->length, LSMEM_TYPE_OBJECT,
+				   table, pcrc);
+	} while (!lsmem_word_exchange(look.h, look.word,
+				      lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
+	lsmem_entry_alive(store, &ap, version);
+	lsmem_entry_dead(store, lsmem_word_position(look.word), look.length);
+	rcu_read_unlock();
+	/* Somebody else may have replaced it by another size in between. */
+	lsmem_live_add(store, (s64)admitted - lsmem_entry_size(look.length));
+	*place = (struct lsmem_place){ ap.segment->id, ap.offset + ap.size };
+	lsmem_append_commit(store, &ap);
+	lsmem_count(store, replaced, 1);
+	op->version = version;
+	return 0;
+err_admit:
+	lsmem_live_add(store, (s64)admitted - size);
+	return ret;
+}
+
+/* Raise a segment's barrier: its delete records wait for all segments below. */
+static void lsmem_barrier_raise(struct lsmem_segment *seg, u64 barrier)
+{
+	u64 old = READ_ONCE(seg->barrier);
+
+	while (old < barrier) {
+		u64 seen = cmpxchg(&seg->barrier, old, barrier);
+
+		if (seen == old)
+			break;
+		old = seen;
+	}
+}
+
+/**
+ * lsmem_delete_stamp - make a reserved entry a delete record
+ * @store: durable
+ * @ap: reserved for sizeof(struct lsmem_delete)
+ * @key: the handle
+ * @version: higher than the object's
+ * @table: table id
+ *
+ * The barrier is read before the word is exchanged: an older copy written
+ * after the read changes the word, and the caller stamps again.
+ */
+void lsmem_delete_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
+			u64 version, u32 table)
+{
+	u64 barrier = READ_ONCE(store->next_segment);
+	struct lsmem_delete record = { .barrier = cpu_to_le64(barrier) };
+
+	lsmem_barrier_raise(ap->segment, barrier);
+	lsmem_segment_write(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, &record,
+			    sizeof(record));
+	lsmem_append_stamp(store, ap, key, version, sizeof(record), LSMEM_TYPE_DELETE, table,
+			   lsmem_crc32c(~0u, &record, sizeof(record)));
+}
+
+/* A delete record counts as long as an older copy of its object may be listed. */
+void lsmem_delete_alive(struct lsmem_store *store, const struct lsmem_append *ap, u64 version)
+{
+	lsmem_entry_alive(store, ap, version);
+	atomic_add(ap->size, &ap->segment->deletes);
+	lsmem_live_add(store, ap->size);
+}
+
+/**
+ * lsmem_object_free - an object goes
+ * @store: active, object kind
+ * @op: checked; @op->version is filled in
+ * @place: out: for a durable wait; segment 0 when nothing was written
+ * Return: 0 or an error as struct lsmem_op says; nothing has changed then.
+ */
+int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place)
+{
+	struct lsmem_append ap;
+	struct lsmem_look look;
+	u64 version;
+	int ret;
+
+	*place = (struct lsmem_place){ 0 };
+	ret = lsmem_handle_find(store, op->handle, &look.h);
+	if (ret)
+		return ret;
+	rcu_read_lock();
+	ret = lsmem_look(store, op, &look);
+	rcu_read_unlock();
+	if (ret)
+		return ret;
+	if (store->durable) {
+		ret = lsmem_append_begin(store, lsmem_log_head(store), sizeof(struct lsmem_delete),
+					 LSMEM_TYPE_DELETE, &ap);
+		if (ret)
+			return ret;
+	}
+	rcu_read_lock();
+	do {
+		ret = lsmem_look(store, op, &look);
+		if (ret) {
+			rcu_read_unlock();
+			if (store->durable)
+				lsmem_append_abort(store, &ap);
+			return ret;
+		}
+		version = lsmem_handle_version(store, look.version);
+		if (store->durable)
+			lsmem_delete_stamp(store, &ap, op->handle, version,
+					   lsmem_info_table(READ_ONCE(look.h->info)));
+	} while (!lsmem_word_exchange(look.h, look.word,
+				      lsmem_word_next(look.word, LSMEM_WORD_BUSY, 0)));
+	lsmem_entry_dead(store, lsmem_word_position(look.word), look.length);
+	rcu_read_unlock();
+	if (store->durable) {
+		lsmem_delete_alive(store, &ap, version);
+		*place = (struct lsmem_place){ ap.segment->id, ap.offset + ap.size };
+		lsmem_append_commit(store, &ap);
+	}
+	lsmem_live_add(store, -(s64)lsmem_entry_size(look.length));
+	lsmem_handle_free(store, op->handle);
+	lsmem_count(store, deleted, 1);
+	op->version = version;
+	return 0;
+}
+
+/* Copy from the log to a user's or a bounce buffer, along the chain of frames. */
+static int lsmem_copy_out(struct lsmem_store *store, u64 position, u32 skip, void __user *user,
+			  void *bounce, u32 length)
+{
+	u32 frame = position >> LSMEM_POSITION_OFFSET_BITS;
+	u32 offset = (position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN + skip;
+	u32 done = 0;
+
+	while (done < length) {
+		u32 piece;
+
+		for (; offset >= LSMEM_SEGLET_BYTES; offset -= LSMEM_SEGLET_BYTES)
+			frame = READ_ONCE(store->frames.table[frame].next);
+		piece = min(length - done, LSMEM_SEGLET_BYTES - offset);
+		if (bounce) {
+			memcpy(bounce + done, lsmem_frame_address(&store->frames, frame) + offset,
+			       piece);
+		} else {
+			unsigned long left;
+
+			pagefault_disable();
+			left = __copy_to_user_inatomic(user + done,
+						       lsmem_frame_address(&store->frames, frame) +
+						       offset, piece);
+			pagefault_enable();
+			if (left)
+				return -EFAULT;
+		}
+		done += piece;
+		offset += piece;
+	}
+	return 0;
+}
+
+/**
+ * lsmem_object_read - copy an object, or a part of it, to the user
+ * @store: active, object kind
+ * @op: checked; version, table, length and object_length are filled in
+ * Return: 0 or an error as struct lsmem_op says.
+ */
+int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op)
+{
+	void __user *user = u64_to_user_ptr(op->data);
+	struct lsmem_look look;
+	void *bounce = NULL;
+	u32 length = 0;
+	int ret, tries;
+
+	ret = lsmem_handle_find(store, op->handle, &look.h);
+	if (ret)
+		return ret;
+	for (tries = 1;; tries++) {
+		rcu_read_lock();
+		ret = lsmem_look(store, op, &look);
+		if (!ret && op->offset > look.length)
+			ret = -EINVAL;
+		if (!ret) {
+			length = min(op->length, look.length - op->offset);
+			ret = lsmem_copy_out(store, lsmem_word_position(look.word),
+					     LSMEM_ENTRY_BYTES + op->offset, user, bounce, length);
+		}
+		rcu_read_unlock();
+		if (ret != -EFAULT)
+			break;
+		if (fatal_signal_pending(current)) {
+			ret = -EINTR;
+			break;
+		}
+		if (tries < LSMEM_FAULT_TRIES) {
+			if (fault_in_writeable(user, length))
+				break;
+			continue;
+		}
+		bounce = kvmalloc(op->length, GFP_KERNEL);
+		if (!bounce) {
+			ret = -ENOMEM;
+			break;
+		}
+	}
+	if (!ret && bounce && copy_to_user(user, bounce, length))
+		ret = -EFAULT;
+	kvfree(bounce);
+	if (ret)
+		return ret;
+	op->version = look.version;
+	op->table = lsmem_info_table(READ_ONCE(look.h->info));
+	op->length = length;
+	op->object_length = look.length;
+	return 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Objects: allocate, read, replace, free.  See object.c. */
+#ifndef LSMEM_OBJECT_H
+#define LSMEM_OBJECT_H
+
+#include "log.h"
+
+/* Where a change lies in the log: what a durable call waits for. */
+struct lsmem_place {
+	u64 segment;
+	u32 offset;
+};
+
+int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place);
+int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op);
+int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place);
+int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place);
+
+int lsmem_entry_put(struct lsmem_store *store, unsigned int head, u64 key, u32 table,
+		    const struct lsmem_source *source, u32 length, struct lsmem_append *ap,
+		    u32 *pcrc);
+void lsmem_delete_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
+			u64 version, u32 table);
+void lsmem_delete_alive(struct lsmem_store *store, const struct lsmem_append *ap, u64 version);
+void lsmem_entry_alive(struct lsmem_store *store, const struct lsmem_append *ap, u64 version);
+void lsmem_entry_dead(struct lsmem_store *store, u64 position, u32 length);
+
+#endif

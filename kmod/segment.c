@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Segments: the pieces of a log, and the table that finds them.
+ *
+ * All structures are made with the store; a segment takes frames as it grows
+ * and gives them back when it is freed.  Ids grow for ever.  A segment of a
+ * durable store begins as OPENING: the daemon gives it a frame on the backup
+ * and lists it in a durable digest before anything is written to it
+ * (invariant 2); some are opened ahead, so that a rollover does not wait.
+ *
+ * The number of segments is bounded by what a backup of twice the store's size
+ * holds: the backup can then never be too full for an OPEN.
+ *
+ * Locks: store->segment_lock for the table, the list and states; see segment.h.
+ */
+#include <linux/hash.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "store.h"
+
+/* Backup frames that superblocks and digest log may take, by segments. */
+#define LSMEM_BACKUP_OVERHEAD(segments)	(2 + (segments) / 8192)
+
+/**
+ * lsmem_segments_init - make the segment table of a store
+ * @store: frames are there
+ * Return: 0 or -ENOMEM.
+ */
+int lsmem_segments_init(struct lsmem_store *store)
+{
+	u32 i;
+
+	store->nr_segments = 2 * (store->bytes / LSMEM_SEGMENT_BYTES);
+	store->nr_segments -= LSMEM_BACKUP_OVERHEAD(store->nr_segments);
+	store->segment_hash_bits = ilog2(store->nr_segments) + 1;
+	store->segments = kvcalloc(store->nr_segments, sizeof(*store->segments), GFP_KERNEL);
+	store->segment_hash = kvcalloc(1ul << store->segment_hash_bits,
+				       sizeof(*store->segment_hash), GFP_KERNEL);
+	if (!store->segments || !store->segment_hash)
+		return -ENOMEM;
+	spin_lock_init(&store->segment_lock);
+	INIT_LIST_HEAD(&store->log);
+	store->next_segment = 1;
+	for (i = 0; i < store->nr_segments; i++)
+		INIT_LIST_HEAD(&store->segments[i].node);
+	return 0;
+}
+
+void lsmem_segments_destroy(struct lsmem_store *store)
+{
+	kvfree(store->segment_hash);
+	kvfree(store->segments);
+}
+
+static struct hlist_head *lsmem_segment_bucket(struct lsmem_store *store, u64 id)
+{
+	return &store->segment_hash[hash_64(id, store->segment_hash_bits)];
+}
+
+/**
+ * lsmem_segment_find - the segment with an id
+ * @store: segment_lock held
+ * @id: its id
+ * Return: the segment, NULL when it is not in the log.
+ */
+struct lsmem_segment *lsmem_segment_find(struct lsmem_store *store, u64 id)
+{
+	struct lsmem_segment *seg;
+
+	lockdep_assert_held(&store->segment_lock);
+	hlist_for_each_entry(seg, lsmem_segment_bucket(store, id), hash)
+		if (seg->id == id)
+			return seg;
+	return NULL;
+}
+
+/**
+ * lsmem_segment_new - put a new segment into the log
+ * @store: segment_lock held
+ * @id: larger than those of all segments in the log
+ * @generation: as on the backup
+ *
+ * Return: the segment in state OPENING, or NULL when the table is full.
+ */
+struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 generation)
+{
+	struct lsmem_segment *seg = NULL;
+	u32 i;
+
+	lockdep_assert_held(&store->segment_lock);
+	for (i = 0; i < store->nr_segments; i++) {
+		u32 slot = (store->free_hint + i) % store->nr_segments;
+
+		if (store->segments[slot].state == LSMEM_SEGMENT_FREE) {
+			seg = &store->segments[slot];
+			store->free_hint = slot + 1;
+			break;
+		}
+	}
+	if (!seg)
+		return NULL;
+	memset(seg, 0, offsetof(struct lsmem_segment, frames));
+	seg->id = id;
+	seg->generation = generation;
+	seg->salt = lsmem_segment_salt(store->uuid, id, generation);
+	seg->state = LSMEM_SEGMENT_OPENING;
+	seg->open_time = lsmem_store_time(store);
+	list_add_tail(&seg->node, &store->log);
+	hlist_add_head(&seg->hash, lsmem_segment_bucket(store, id));
+	store->nr_log++;
+	return seg;
+}
+
+/**
+ * lsmem_segment_free - a segment leaves the log, its frames are free
+ * @store: segment_lock held
+ * @seg: nobody can see it: durable digest without it, no epoch, no lease
+ */
+void lsmem_segment_free(struct lsmem_store *store, struct lsmem_segment *seg)
+{
+	u32 i;
+
+	lockdep_assert_held(&store->segment_lock);
+	for (i = 0; i < seg->nr_frames; i++)
+		lsmem_frame_put(&store->frames, seg->frames[i]);
+	seg->nr_frames = 0;
+	list_del_init(&seg->node);
+	hlist_del(&seg->hash);
+	seg->id = 0;
+	seg->state = LSMEM_SEGMENT_FREE;
+	store->nr_log--;
+}
+
+/**
+ * lsmem_segments_spare - open segments ahead
+ * @store: segment_lock held
+ *
+ * One for each head, so that every head can roll at once.
+ */
+void lsmem_segments_spare(struct lsmem_store *store)
+{
+	lockdep_assert_held(&store->segment_lock);
+	while (store->nr_spares < store->nr_heads) {
+		struct lsmem_segment *seg;
+
+		seg = lsmem_segment_new(store, store->next_segment, 1);
+		if (!seg)
+			return;	/* the cleaner will free some, and call again */
+		store->next_segment++;
+		store->nr_spares++;
+		if (!store->durable) {
+			seg->open_acked = true;
+			seg->state = LSMEM_SEGMENT_SPARE;
+		}
+	}
+}
+
+/**
+ * lsmem_segment_take - make a spare a head
+ * @store: the store
+ * @survivor: for the cleaner, which may take the last one
+ *
+ * Return: a segment in state HEAD, or NULL when no listed spare is left.
+ */
+struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivor)
+{
+	struct lsmem_segment *seg, *found = NULL;
+	u32 ready = 0, seen = 0;
+
+	spin_lock(&store->segment_lock);
+	list_for_each_entry_reverse(seg, &store->log, node) {
+		if (seen == store->nr_spares)
+			break;
+		if (seg->state == LSMEM_SEGMENT_SPARE) {
+			found = seg;	/* the oldest of them */
+			ready++;
+		}
+		if (seg->state <= LSMEM_SEGMENT_SPARE)
+			seen++;
+	}
+	/* The last spare is the cleaner's: else a full table could not shrink. */
+	if (found && (survivor || ready > 1)) {
+		found->state = LSMEM_SEGMENT_HEAD;
+		found->survivor = survivor;
+		found->open_time = lsmem_store_time(store);
+		store->nr_spares--;
+		lsmem_segments_spare(store);
+	} else {
+		found = NULL;
+	}
+	spin_unlock(&store->segment_lock);
+	return found;
+}
+
+/**
+ * lsmem_segment_grow - give a segment the frames for its first @to bytes
+ * @store: the store
+ * @seg: a head, its head's lock held
+ * @to: at most LSMEM_SEGMENT_BYTES
+ * @reserve: may use the cleaner's reserve
+ *
+ * Return: 0, or -ENOSPC; frames already had are kept, and used later.
+ */
+int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32 to, bool reserve)
+{
+	while ((u64)seg->nr_frames * LSMEM_SEGLET_BYTES < to) {
+		int frame = lsmem_frame_get(&store->frames, seg - store->segments, reserve);
+
+		if (frame < 0)
+			return frame;
+		if (seg->nr_frames)
+			WRITE_ONCE(store->frames.table[seg->frames[seg->nr_frames - 1]].next,
+				   frame);
+		seg->frames[seg->nr_frames++] = frame;
+	}
+	return 0;
+}
+
+/**
+ * lsmem_segment_close - a segment has its final length and all is committed
+ * @store: the store; the head's lock held
+ * @seg: was a head
+ */
+void lsmem_segment_close(struct lsmem_store *store, struct lsmem_segment *seg)
+{
+	spin_lock(&store->segment_lock);
+	seg->home = seg->committed;
+	seg->state = LSMEM_SEGMENT_CLOSED;
+	if (!store->durable)
+		seg->close_acked = true;
+	spin_unlock(&store->segment_lock);
+}
+
+/**
+ * lsmem_segment_of - the segment that holds a position
+ * @store: the store
+ * @position: of a live entry, read under the same rcu_read_lock()
+ */
+struct lsmem_segment *lsmem_segment_of(struct lsmem_store *store, u64 position)
+{
+	u32 slot = READ_ONCE(store->frames.owner[position >> LSMEM_POSITION_OFFSET_BITS]);
+
+	return &store->segments[slot];
+}
+
+/**
+ * lsmem_segment_oldest - lowest id in the log, victims included
+ * @store: segment_lock held
+ * Return: the id; ~0 when there is none.
+ */
+u64 lsmem_segment_oldest(struct lsmem_store *store)
+{
+	struct lsmem_segment *seg;
+	u64 oldest = ~0ull;
+
+	lockdep_assert_held(&store->segment_lock);
+	list_for_each_entry(seg, &store->log, node)
+		if (seg->id < oldest)
+			oldest = seg->id;
+	return oldest;
+}
+
+u64 lsmem_segment_position(const struct lsmem_segment *seg, u32 offset)
+{
+	u64 frame = seg->frames[offset / LSMEM_SEGLET_BYTES];
+
+	return frame << LSMEM_POSITION_OFFSET_BITS |
+	       offset % LSMEM_SEGLET_BYTES / LSMEM_ALIGN;
+}
+
+/* Kernel address of a byte of a segment; good to the end of its seglet. */
+void *lsmem_segment_at(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset)
+{
+	return lsmem_frame_address(&store->frames, seg->frames[offset / LSMEM_SEGLET_BYTES]) +
+	       offset % LSMEM_SEGLET_BYTES;
+}
+
+/**
+ * lsmem_segment_write - copy kernel bytes into a segment, across seglets
+ * @store: the store
+ * @seg: has frames up to @offset + @length
+ * @offset: where
+ * @from: bytes, NULL for zeroes
+ * @length: how many
+ */
+void lsmem_segment_write(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
+			 const void *from, u32 length)
+{
+	while (length) {
+		u32 piece = min(length, LSMEM_SEGLET_BYTES - offset % LSMEM_SEGLET_BYTES);
+		void *to = lsmem_segment_at(store, seg, offset);
+
+		if (from) {
+			memcpy(to, from, piece);
+			from += piece;
+		} else {
+			memset(to, 0, piece);
+		}
+		offset += piece;
+		length -= piece;
+	}
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Segments: the pieces of a log.  See segment.c. */
+#ifndef LSMEM_SEGMENT_H
+#define LSMEM_SEGMENT_H
+
+#include <linux/atomic.h>
+#include <linux/list.h>
+#include <linux/types.h>
+
+#include "../uapi/lsmem_format.h"
+
+struct lsmem_store;
+
+/*
+ * A segment's life:
+ *
+ *	FREE -> OPENING -> SPARE -> HEAD -> CLOSED -> VICTIM -> FREE
+ *
+ * OPENING: the daemon has been, or will be, asked to list it.  SPARE: listed in
+ * a durable digest (at once in a volatile store), ready to be a head.  CLOSED:
+ * final length, all committed.  VICTIM: being cleaned, or waiting to be retired.
+ */
+enum lsmem_segment_state {
+	LSMEM_SEGMENT_FREE,
+	LSMEM_SEGMENT_OPENING,
+	LSMEM_SEGMENT_SPARE,
+	LSMEM_SEGMENT_HEAD,
+	LSMEM_SEGMENT_CLOSED,
+	LSMEM_SEGMENT_VICTIM,
+};
+
+/**
+ * struct lsmem_segment - a segment of the log
+ * @id: never used again; 0 when free
+ * @salt: seed of its header CRCs
+ * @state: enum lsmem_segment_state
+ * @survivor: written by the cleaner
+ * @open_emitted, @open_acked, @close_emitted, @close_acked: where the daemon is
+ * @nr_frames, @frames: its memory, in order
+ * @reserved: bytes given to appenders; @final when no more will be
+ * @committed: prefix whose entries are whole; what readers of the log see
+ * @emitted: prefix given to the daemon; [@acked, @emitted) is leased: the
+ *	daemon may be doing I/O from it
+ * @acked: prefix durable on all backups
+ * @entries: directory entries (objects, delete records) reserved
+ * @home: length on the backup, where a recovery loaded winners only
+ * @live: bytes of entries that count, headers included
+ * @deletes: bytes of delete records, part of @live
+ * @barrier: highest barrier among its delete records
+ * @rolled: the store's count of rolls when its head left it
+ * @time: store time of its youngest entry's creation: its age for the policy
+ * @node: in the store's list of segments, oldest id first
+ *
+ * Protected by: @state, ids, list and the four flags: store->segment_lock.
+ * @reserved, @entries, @frames, @committed while it is a head: head->lock.
+ * @emitted: the attachment's mutex.  @acked: segment_lock for writing.
+ * @live is atomic; the rest does not change after CLOSED.
+ */
+struct lsmem_segment {
+	u64 id;
+	u32 generation;
+	u32 salt;
+	u8 state;
+	bool survivor;
+	bool final;
+	bool open_emitted;
+	bool open_acked;
+	bool close_emitted;
+	bool close_acked;
+	u32 nr_frames;
+	u32 reserved;
+	u32 committed;
+	u32 emitted;
+	u32 acked;
+	u32 entries;
+	u32 home;
+	atomic_t live;
+	atomic_t deletes;
+	u64 barrier;
+	u64 open_time;
+	u64 time;
+	u64 rolled;
+	struct list_head node;
+	struct hlist_node hash;
+	u32 frames[LSMEM_SEGLETS];
+};
+
+int lsmem_segments_init(struct lsmem_store *store);
+void lsmem_segments_destroy(struct lsmem_store *store);
+struct lsmem_segment *lsmem_segment_find(struct lsmem_store *store, u64 id);
+struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 generation);
+void lsmem_segment_free(struct lsmem_store *store, struct lsmem_segment *seg);
+void lsmem_segments_spare(struct lsmem_store *store);
+struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivor);
+int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32 to, bool reserve);
+void lsmem_segment_close(struct lsmem_store *store, struct lsmem_segment *seg);
+struct lsmem_segment *lsmem_segment_of(struct lsmem_store *store, u64 position);
+u64 lsmem_segment_oldest(struct lsmem_store *store);
+u64 lsmem_segment_position(const struct lsmem_segment *seg, u32 offset);
+void *lsmem_segment_at(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset);
+void lsmem_segment_write(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
+			 const void *from, u32 length);
+
+#endif

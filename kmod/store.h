@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A store: one log with its frames, handles, cleaner and faces.  See store.c. */
+#ifndef LSMEM_STORE_H
+#define LSMEM_STORE_H
+
+#include <linux/cdev.h>
+#include <linux/device.h>
+#include <linux/kref.h>
+#include <linux/mutex.h>
+#include <linux/percpu_counter.h>
+#include <linux/sbitmap.h>
+#include <linux/wait.h>
+
+#include "frame.h"
+#include "log.h"
+#include "policy.h"
+#include "segment.h"
+
+struct gendisk;
+struct lsmem_block;
+struct lsmem_attachment;
+
+#define LSMEM_VICTIMS		LSMEM_POLICY_VICTIMS	/* segments retired together */
+#define LSMEM_RETIRES		8	/* groups waiting for their digest */
+
+/**
+ * struct lsmem_retire - segments whose survivors are written
+ * @nr: victims, 0: free slot
+ * @epoch: views that began before it may still use the frames
+ * @after: everything that superseded their entries lies before it (invariant 9)
+ * @emitted, @acked: the daemon has been told; a digest without them is durable
+ */
+struct lsmem_retire {
+	u32 nr;
+	bool emitted;
+	bool acked;
+	u64 epoch;
+	struct lsmem_vector_point after;
+	struct lsmem_segment *victims[LSMEM_VICTIMS];
+};
+
+/* Counters that writers touch: one copy a CPU, summed when read. */
+struct lsmem_counters {
+	u64 appended_bytes;
+	u64 appends;
+	u64 replaced;
+	u64 deleted;
+	u64 stalls;
+	u64 stall_ns;
+	u64 durable_waits;
+	u64 padding_bytes;
+};
+
+/* What the cleaner has done; written by the cleaner alone. */
+struct lsmem_cleaner_stats {
+	u64 passes;
+	u64 segments_cleaned;
+	u64 relocated_bytes;
+	u64 relocated_entries;
+	u64 freed_bytes;
+	u64 forced_rolls;
+	u64 views_revoked;
+};
+
+/**
+ * struct lsmem_store - a store
+ *
+ * Lock order, outermost first; written here and nowhere else:
+ *
+ *	mmap_lock (the kernel's)
+ *	  lsmem_stores_lock		the set of stores (store.c)
+ *	    store->mutex		life: state, attach, load, destroy
+ *	      attachment->mutex		one NEXT, ACK or LOAD at a time (repl.c)
+ *	        store->epoch_lock	set of clients (epoch.c)
+ *	        head->lock		one head (log.c); never two
+ *	          store->segment_lock	segments, spares, retires (segment.c)
+ *	            frames.lock		free frames (frame.c)
+ *
+ * No user memory is touched under any spinlock, nor under mutex; the copies of
+ * NEXT and ACK run under attachment->mutex, which no page fault takes.
+ * Kernel-side readers of frames hold rcu_read_lock(): a frame is given out
+ * again only after a grace period.
+ *
+ * @capacity: live bytes admitted; @live: bytes of live entries
+ * @era: of versions; @generation_floor, _ceiling, _max: see handle.c
+ * @clock: store time when ktime was @clock_base
+ * @space: writers waiting for a frame or a spare; @acks: durable waits;
+ * @work: the cleaner; @events: the daemon's poll
+ */
+struct lsmem_store {
+	char name[LSMEM_NAME_BYTES];
+	u32 kind;
+	bool durable;
+	u32 state;			/* enum lsmem_store_state */
+	u8 uuid[LSMEM_UUID_BYTES];
+	struct mutex mutex;
+	struct kref kref;
+	struct list_head node;
+	u32 opens;			/* under lsmem_stores_lock */
+	bool sealed;			/* under lsmem_stores_lock: no new opens */
+	int minor;
+	u64 bytes;
+
+	struct lsmem_frames frames;
+
+	struct lsmem_segment *segments;
+	u32 nr_segments;
+	spinlock_t segment_lock;
+	struct hlist_head *segment_hash;
+	u32 segment_hash_bits;
+	struct list_head log;		/* all but FREE, by id */
+	u32 nr_log;
+	u32 nr_spares;			/* OPENING or SPARE */
+	u64 next_segment;
+	u32 free_hint;
+
+	unsigned int nr_heads;
+	struct lsmem_head *heads;
+	atomic64_t rolls;
+	u32 space_serial;		/* changes when space may have come */
+	u32 clean_below;		/* free frames below which the cleaner runs */
+
+	struct lsmem_handle *handles;
+	u64 nr_handles;
+	struct sbitmap handle_map;
+	u32 era;
+	u32 generation_floor;
+	u32 generation_ceiling;
+	u32 generation_max;
+	u64 clock;
+	u64 clock_base;
+
+	u64 capacity;
+	struct percpu_counter live;
+	struct percpu_counter handles_used;
+	struct lsmem_counters __percpu *counters;
+
+	struct lsmem_info *info;
+	struct list_head clients;
+	spinlock_t epoch_lock;
+	u32 view_ms;
+
+	struct lsmem_retire retires[LSMEM_RETIRES];
+	struct task_struct *cleaner;
+	struct lsmem_policy_limits policy;
+	struct lsmem_cleaner_stats cleaned;
+	struct lsmem_candidate *candidates;
+	struct lsmem_survivor *survivors;
+
+	wait_queue_head_t space;
+	wait_queue_head_t acks;
+	wait_queue_head_t work;
+	wait_queue_head_t events;
+	struct lsmem_attachment *attached;	/* under mutex */
+	bool events_armed;
+	u64 durable_bytes;
+	u32 durable_ms;			/* bound of a durable wait */
+	u32 flush_ms;			/* bound of FLUSH and fsync */
+	u32 stall_ms;			/* bound of a wait for space */
+
+	struct device dev;
+	struct cdev cdev;
+	struct lsmem_block *block;
+	struct dentry *debugfs;
+	uid_t uid;
+	gid_t gid;
+	umode_t mode;
+};
+
+#define lsmem_count(store, field, n) this_cpu_add((store)->counters->field, (n))
+
+int lsmem_store_create(const struct lsmem_create *create, struct lsmem_store **out);
+int lsmem_store_destroy(const char *name, bool force);
+int lsmem_store_activate(struct lsmem_store *store);
+struct lsmem_store *lsmem_store_get(const char *name);
+int lsmem_store_open(struct lsmem_store *store);
+void lsmem_store_release(struct lsmem_store *store);
+void lsmem_store_put(struct lsmem_store *store);
+void lsmem_store_counters(struct lsmem_store *store, struct lsmem_counters *sum);
+void lsmem_store_stat(struct lsmem_store *store, struct lsmem_stat *stat);
+int lsmem_stores_init(void);
+void lsmem_stores_exit(void);
+
+u64 lsmem_store_time(const struct lsmem_store *store);
+int lsmem_store_sync(struct lsmem_store *store, u32 timeout_ms);
+int lsmem_store_wait_durable(struct lsmem_store *store, u64 segment, u32 offset);
+
+static inline bool lsmem_store_active(const struct lsmem_store *store)
+{
+	return smp_load_acquire(&store->state) == LSMEM_STATE_ACTIVE;
+}
+
+#endif
