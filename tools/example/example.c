@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+#include <error.h>
+#include <lsmem.h>
+#include <stdio.h>
+
+int main(void)
+{
+	struct lsm_view view;
+	struct lsm *lsm;
+	uint64_t handle;
+	char copy[8];
+	int ret = lsm_open("/dev/lsmem", 0, &lsm);
+
+	if (ret || (ret = lsm_alloc(lsm, "hello", 5, 0, &handle, NULL)))
+		error(1, -ret, "/dev/lsmem");
+	lsm_read(lsm, handle, copy, 5, 0, NULL);	/* a copy, no system call */
+	if (lsm_view_begin(lsm, handle, &view))		/* in place, none either */
+		return 1;
+	lsm_replace(lsm, handle, "world!", 6, 0, NULL);	/* the view stays what it was */
+	printf("%.5s %.5s\n", copy, (char *)view.iov[0].iov_base);
+	ret = lsm_view_end(lsm, &view);			/* 0: it was true to its end */
+	lsm_free(lsm, handle, 0, NULL);
+	lsm_close(lsm);
+	return ret;
+}

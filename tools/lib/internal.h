@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
+/* liblsmem: what its files share.  Nothing here is exported. */
+#ifndef LSMEM_LIB_INTERNAL_H
+#define LSMEM_LIB_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <lsmem/lsmem_format.h>
+
+#include "lsmem.h"
+
+#define LSM_CACHE_LINE	64
+
+/* Who has an epoch slot.  Ours, not the kernel's: it tells threads of this
+ * process apart and is on lines of its own, as the slots are.
+ */
+struct lsm_owner {
+	_Alignas(LSM_CACHE_LINE) atomic_uint taken;
+};
+
+struct lsm_mapping {
+	void *address;
+	size_t length;
+};
+
+enum lsm_map {
+	LSM_MAP_INFO,
+	LSM_MAP_FRAMES,
+	LSM_MAP_FRAME_TABLE,
+	LSM_MAP_HANDLES,
+	LSM_MAP_SLOTS,
+	LSM_MAPS,
+};
+
+/**
+ * struct lsm - an open store; nothing in it changes after lsm_open() but the
+ * contents of @owners, so no lock is needed
+ * @fd: of the device, -1 in tests
+ * @windows: frames, tables and epoch can be read
+ * @alive: 1 in the process that mapped the windows, 0 in the child of a fork
+ *	(the page is wiped there: no system call is needed to find out)
+ * @frames: nr_frames * LSMEM_SEGLET_BYTES
+ * @slots: NULL if views cannot be had
+ * @owners: one for each slot
+ * @call: the ioctl; tests put a kernel of their own here
+ */
+struct lsm {
+	int fd;
+	bool windows;
+	uint32_t view_ms;
+	uint32_t nr_slots;
+	uint64_t nr_frames;
+	uint64_t nr_handles;
+	const uint32_t *alive;
+	const uint8_t *frames;
+	const struct lsmem_frame *frame_table;
+	const struct lsmem_handle *handles;
+	const __u64 *epoch;
+	struct lsmem_slot *slots;
+	struct lsm_owner *owners;
+	uint32_t vector_max;
+	int (*call)(struct lsm *lsm, unsigned long request, void *argument);
+	void *private;
+	struct lsm_mapping maps[LSM_MAPS];
+};
+
+/**
+ * struct lsm_place - where an object lay when its header was looked at
+ * @word: handle word then; unchanged afterwards, what was read is the object
+ * @frame: of the first payload byte
+ * @offset: in @frame, below LSMEM_SEGLET_BYTES + 1
+ * @object: from the header
+ */
+struct lsm_place {
+	uint64_t word;
+	uint32_t frame;
+	uint32_t offset;
+	struct lsm_object object;
+};
+
+/* lsm_locate(): what to do next.  Only the kernel gives final refusals. */
+enum lsm_locate {
+	LSM_FOUND,
+	LSM_CHANGING,	/* look again */
+	LSM_ASK,	/* the windows do not show it: ask the kernel */
+};
+
+/* Mapped windows, and the numbers to go by.  @slots may be NULL. */
+struct lsm_memory {
+	const struct lsmem_info *info;
+	const __u64 *epoch;
+	const void *frames;
+	const void *frame_table;
+	const void *handles;
+	void *slots;
+};
+
+int lsm_from_memory(const struct lsm_memory *memory, uint32_t vector_max,
+		    int (*call)(struct lsm *lsm, unsigned long request, void *argument),
+		    void *private, struct lsm **lsm);
+int lsm_check_info(const struct lsmem_info *info);
+int lsm_kernel_read(struct lsm *lsm, uint64_t handle, void *data, uint32_t length,
+		    uint32_t offset, struct lsm_object *object);
+
+enum lsm_locate lsm_locate(const struct lsm *lsm, uint64_t handle, struct lsm_place *place);
+bool lsm_place_unchanged(const struct lsm *lsm, uint64_t handle, const struct lsm_place *place);
+bool lsm_next_frame(const struct lsm *lsm, uint32_t *frame);
+
+static inline bool lsm_windows_here(const struct lsm *lsm)
+{
+	return lsm->windows && __atomic_load_n(lsm->alive, __ATOMIC_RELAXED);
+}
+
+/* Bytes of a frame. */
+static inline const uint8_t *lsm_frame_bytes(const struct lsm *lsm, uint32_t frame)
+{
+	return lsm->frames + (size_t)frame * LSMEM_SEGLET_BYTES;
+}
+
+/* Between two looks at something that another CPU is changing. */
+static inline void lsm_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield" ::: "memory");
+#else
+	__asm__ volatile("" ::: "memory");
+#endif
+}
+
+#endif

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+/*
+ * liblsmem: the calls that go to the kernel.
+ *
+ * The kernel checks everything; nothing is checked here that it would check
+ * too, so that there is one opinion on what is an error.
+ */
+#include <errno.h>
+
+#include "internal.h"
+
+/* Fields of a flags argument: operation flags below, table id above. */
+#define FLAGS_MASK	0xffffu
+#define TABLE_SHIFT	16
+
+static int set_source(struct lsmem_op *op, const void *data, size_t length)
+{
+	if (length > UINT32_MAX)
+		return -EINVAL;
+	op->data = (uintptr_t)data;
+	op->length = (uint32_t)length;
+	return 0;
+}
+
+/* A version goes in with LSM_EXPECT only, and always comes out if wanted. */
+static int set_version(struct lsmem_op *op, const uint64_t *version)
+{
+	if (!(op->flags & LSM_EXPECT))
+		return 0;
+	if (!version)
+		return -EINVAL;
+	op->version = *version;
+	return 0;
+}
+
+int lsm_query(struct lsm *lsm, struct lsmem_query *query)
+{
+	memset(query, 0, sizeof(*query));
+	query->size = sizeof(*query);
+	return lsm->call(lsm, LSMEM_IOC_QUERY, query);
+}
+
+int lsm_stat(struct lsm *lsm, struct lsmem_stat *stat)
+{
+	memset(stat, 0, sizeof(*stat));
+	stat->size = sizeof(*stat);
+	return lsm->call(lsm, LSMEM_IOC_STAT, stat);
+}
+
+int lsm_sync(struct lsm *lsm, uint32_t timeout_ms)
+{
+	struct lsmem_sync sync = { .size = sizeof(sync), .timeout_ms = timeout_ms };
+
+	return lsm->call(lsm, LSMEM_IOC_SYNC, &sync);
+}
+
+int lsm_alloc(struct lsm *lsm, const void *data, size_t length, unsigned int flags,
+	      uint64_t *handle, uint64_t *version)
+{
+	struct lsmem_op op = {
+		.size = sizeof(op),
+		.op = LSMEM_OP_ALLOC,
+		.flags = flags & FLAGS_MASK,
+		.table = flags >> TABLE_SHIFT,
+	};
+	int ret;
+
+	ret = set_source(&op, data, length);
+	if (ret)
+		return ret;
+	ret = lsm->call(lsm, LSMEM_IOC_ALLOC, &op);
+	/* Timed out is made: the caller needs the handle as much as after 0. */
+	if (ret && ret != -ETIMEDOUT)
+		return ret;
+	*handle = op.handle;
+	if (version)
+		*version = op.version;
+	return ret;
+}
+
+int lsm_replace(struct lsm *lsm, uint64_t handle, const void *data, size_t length,
+		unsigned int flags, uint64_t *version)
+{
+	struct lsmem_op op = {
+		.size = sizeof(op),
+		.op = LSMEM_OP_REPLACE,
+		.flags = flags,
+		.handle = handle,
+	};
+	int ret;
+
+	ret = set_source(&op, data, length);
+	if (ret)
+		return ret;
+	ret = set_version(&op, version);
+	if (ret)
+		return ret;
+	ret = lsm->call(lsm, LSMEM_IOC_REPLACE, &op);
+	if (version && (!ret || ret == -ETIMEDOUT || ret == -EILSEQ))
+		*version = op.version;
+	return ret;
+}
+
+int lsm_free(struct lsm *lsm, uint64_t handle, unsigned int flags, uint64_t *version)
+{
+	struct lsmem_op op = {
+		.size = sizeof(op),
+		.op = LSMEM_OP_FREE,
+		.flags = flags,
+		.handle = handle,
+	};
+	int ret;
+
+	ret = set_version(&op, version);
+	if (ret)
+		return ret;
+	ret = lsm->call(lsm, LSMEM_IOC_FREE, &op);
+	if (version && (!ret || ret == -ETIMEDOUT || ret == -EILSEQ))
+		*version = op.version;
+	return ret;
+}
+
+/**
+ * lsm_kernel_read() - read by system call
+ * @lsm: store
+ * @handle: object
+ * @data: where to
+ * @length: room at @data; 0 to learn of the object only
+ * @offset: first byte wanted
+ * @object: out, may be NULL
+ *
+ * Return: bytes copied or a negative errno.
+ */
+int lsm_kernel_read(struct lsm *lsm, uint64_t handle, void *data, uint32_t length,
+		    uint32_t offset, struct lsm_object *object)
+{
+	struct lsmem_op op = {
+		.size = sizeof(op),
+		.op = LSMEM_OP_READ,
+		.handle = handle,
+		.offset = offset,
+	};
+	char none;
+	int ret;
+
+	op.data = (uintptr_t)(length ? data : &none);
+	op.length = length ? length : sizeof(none);
+	ret = lsm->call(lsm, LSMEM_IOC_READ, &op);
+	if (ret)
+		return ret;
+	if (object) {
+		object->version = op.version;
+		object->length = op.object_length;
+		object->table = op.table;
+	}
+	return length ? (int)op.length : 0;
+}
+
+int lsm_vector(struct lsm *lsm, struct lsmem_op *ops, size_t nr, unsigned int flags,
+	       size_t *done)
+{
+	struct lsmem_vector vector;
+	size_t tried = 0;
+	uint32_t sent;
+	int ret = 0;
+
+	if (!lsm->vector_max)
+		ret = -EOPNOTSUPP;
+	while (!ret && tried < nr) {
+		sent = nr - tried < lsm->vector_max ? (uint32_t)(nr - tried) : lsm->vector_max;
+		memset(&vector, 0, sizeof(vector));
+		vector.size = sizeof(vector);
+		vector.flags = flags;
+		vector.ops = (uintptr_t)(ops + tried);
+		vector.nr = sent;
+		vector.stride = sizeof(*ops);
+		ret = lsm->call(lsm, LSMEM_IOC_VECTOR, &vector);
+		/* A call that was refused whole leaves nr as it went in. */
+		if (!ret)
+			tried += sent;
+		else if (vector.nr < sent)
+			tried += vector.nr;
+	}
+	if (done)
+		*done = tried;
+	return ret;
+}

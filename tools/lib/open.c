@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+/*
+ * liblsmem: opening a store and mapping its windows.
+ *
+ * The info page says where the windows are.  It is checked once, here: after
+ * that the library goes by its own copy of the numbers, so that whatever is
+ * read from a window later can be held against them.
+ *
+ * The windows are not inherited by fork (VM_DONTCOPY), and the slots belong to
+ * the open file, which parent and child share: a child must neither touch the
+ * one nor use the other.  It finds out by a page of its own that the kernel
+ * wipes on fork (MADV_WIPEONFORK).
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+static int kernel_call(struct lsm *lsm, unsigned long request, void *argument)
+{
+	return ioctl(lsm->fd, request, argument) < 0 ? -errno : 0;
+}
+
+/* True when @window holds at least @nr items of @bytes. */
+static bool window_holds(const struct lsmem_window *window, uint64_t nr, uint64_t bytes)
+{
+	return window->length <= SIZE_MAX && window->length / bytes >= nr;
+}
+
+/**
+ * lsm_check_info() - is this an info page, and can its numbers be true
+ * @info: the page, or a copy
+ *
+ * Return: 0 or -EPROTO.
+ */
+int lsm_check_info(const struct lsmem_info *info)
+{
+	if (info->magic != LSMEM_INFO_MAGIC || info->compat > LSMEM_ABI ||
+	    info->length < sizeof(*info) || info->kind != LSMEM_KIND_OBJECT)
+		return -EPROTO;
+	if (!info->nr_frames || info->nr_frames > 1ull << (LSMEM_POSITION_BITS -
+							    LSMEM_POSITION_OFFSET_BITS) ||
+	    !info->nr_handles || info->nr_handles > 1ull << LSMEM_HANDLE_INDEX_BITS)
+		return -EPROTO;
+	if (!window_holds(&info->frames, info->nr_frames, LSMEM_SEGLET_BYTES) ||
+	    !window_holds(&info->frame_table, info->nr_frames, sizeof(struct lsmem_frame)) ||
+	    !window_holds(&info->handles, info->nr_handles, sizeof(struct lsmem_handle)) ||
+	    !window_holds(&info->slots, info->nr_slots, sizeof(struct lsmem_slot)))
+		return -EPROTO;
+	return 0;
+}
+
+/* A word that is 1 here and 0 in every child of a fork. */
+static const uint32_t *make_alive(void)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint32_t *alive;
+
+	alive = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (alive == MAP_FAILED)
+		return NULL;
+	if (madvise(alive, page, MADV_WIPEONFORK)) {
+		munmap(alive, page);
+		return NULL;
+	}
+	*alive = 1;
+	return alive;
+}
+
+/* Use windows that are mapped already.  Undone by lsm_close(). */
+static int use_memory(struct lsm *lsm, const struct lsm_memory *memory)
+{
+	const struct lsmem_info *info = memory->info;
+	struct lsm_owner *owners = NULL;
+	const uint32_t *alive;
+	size_t slot;
+	int ret;
+
+	ret = lsm_check_info(info);
+	if (ret)
+		return ret;
+	if (memory->slots && info->nr_slots) {
+		owners = aligned_alloc(LSM_CACHE_LINE, info->nr_slots * sizeof(*owners));
+		if (!owners)
+			return -ENOMEM;
+		for (slot = 0; slot < info->nr_slots; slot++)
+			atomic_init(&owners[slot].taken, 0);
+	}
+	alive = make_alive();
+	if (!alive) {
+		free(owners);
+		return -ENOMEM;
+	}
+	lsm->alive = alive;
+	lsm->owners = owners;
+	lsm->slots = owners ? memory->slots : NULL;
+	lsm->nr_slots = owners ? info->nr_slots : 0;
+	lsm->view_ms = info->view_ms;
+	lsm->nr_frames = info->nr_frames;
+	lsm->nr_handles = info->nr_handles;
+	lsm->frames = memory->frames;
+	lsm->frame_table = memory->frame_table;
+	lsm->handles = memory->handles;
+	lsm->epoch = memory->epoch;
+	lsm->windows = true;
+	return 0;
+}
+
+static int map_window(struct lsm *lsm, enum lsm_map which, const struct lsmem_window *window,
+		      int protection)
+{
+	void *address;
+
+	address = mmap(NULL, window->length, protection, MAP_SHARED, lsm->fd,
+		       (off_t)window->offset);
+	if (address == MAP_FAILED)
+		return -errno;
+	lsm->maps[which].address = address;
+	lsm->maps[which].length = window->length;
+	return 0;
+}
+
+static int map_windows(struct lsm *lsm, bool writable)
+{
+	struct lsmem_window window = {
+		.offset = LSMEM_WINDOW_INFO,
+		.length = (size_t)sysconf(_SC_PAGESIZE),
+	};
+	struct lsm_memory memory = { 0 };
+	struct lsmem_info info;
+	int ret;
+
+	ret = map_window(lsm, LSM_MAP_INFO, &window, PROT_READ);
+	if (ret)
+		return ret;
+	/* One copy is checked and used, whatever the page says afterwards. */
+	memcpy(&info, lsm->maps[LSM_MAP_INFO].address, sizeof(info));
+	ret = lsm_check_info(&info);
+	if (ret)
+		return ret;
+	ret = map_window(lsm, LSM_MAP_FRAMES, &info.frames, PROT_READ);
+	if (ret)
+		return ret;
+	ret = map_window(lsm, LSM_MAP_FRAME_TABLE, &info.frame_table, PROT_READ);
+	if (ret)
+		return ret;
+	ret = map_window(lsm, LSM_MAP_HANDLES, &info.handles, PROT_READ);
+	if (ret)
+		return ret;
+	if (writable && info.nr_slots) {
+		ret = map_window(lsm, LSM_MAP_SLOTS, &info.slots, PROT_READ | PROT_WRITE);
+		if (ret)
+			return ret;
+	}
+	memory.info = &info;
+	memory.epoch = &((const struct lsmem_info *)lsm->maps[LSM_MAP_INFO].address)->epoch;
+	memory.frames = lsm->maps[LSM_MAP_FRAMES].address;
+	memory.frame_table = lsm->maps[LSM_MAP_FRAME_TABLE].address;
+	memory.handles = lsm->maps[LSM_MAP_HANDLES].address;
+	memory.slots = lsm->maps[LSM_MAP_SLOTS].address;
+	return use_memory(lsm, &memory);
+}
+
+int lsm_open(const char *path, unsigned int flags, struct lsm **out)
+{
+	struct lsmem_query query;
+	struct lsm *lsm;
+	int ret;
+
+	if (!out || flags & ~(LSM_RDONLY | LSM_NO_WINDOWS))
+		return -EINVAL;
+	lsm = calloc(1, sizeof(*lsm));
+	if (!lsm)
+		return -ENOMEM;
+	lsm->call = kernel_call;
+	lsm->fd = open(path ? path : LSM_DEFAULT_STORE,
+		       (flags & LSM_RDONLY ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+	if (lsm->fd < 0) {
+		ret = -errno;
+		goto fail;
+	}
+	ret = lsm_query(lsm, &query);
+	if (ret)
+		goto fail;
+	if (query.kind != LSMEM_KIND_OBJECT) {
+		ret = -ENOTTY;
+		goto fail;
+	}
+	/* While a store recovers, the windows show what is not yet true. */
+	if (query.state != LSMEM_STATE_ACTIVE) {
+		ret = -EAGAIN;
+		goto fail;
+	}
+	lsm->vector_max = query.features & LSMEM_FEATURE_VECTOR ? query.vector_max : 0;
+	if (query.features & LSMEM_FEATURE_WINDOWS && !(flags & LSM_NO_WINDOWS)) {
+		ret = map_windows(lsm, !(flags & LSM_RDONLY));
+		if (ret)
+			goto fail;
+	}
+	*out = lsm;
+	return 0;
+fail:
+	lsm_close(lsm);
+	return ret;
+}
+
+/**
+ * lsm_from_memory() - a store whose windows are ready: for tests
+ * @memory: windows, which must outlast the store; lsm_close() leaves them.
+ *	Its info is needed during the call only
+ * @vector_max: most operations in one vector call
+ * @call: in place of the kernel
+ * @private: for @call
+ * @out: the store
+ *
+ * Return: 0, -EPROTO, -ENOMEM.
+ */
+int lsm_from_memory(const struct lsm_memory *memory, uint32_t vector_max,
+		    int (*call)(struct lsm *lsm, unsigned long request, void *argument),
+		    void *private, struct lsm **out)
+{
+	struct lsm *lsm;
+	int ret;
+
+	lsm = calloc(1, sizeof(*lsm));
+	if (!lsm)
+		return -ENOMEM;
+	lsm->fd = -1;
+	lsm->vector_max = vector_max;
+	lsm->call = call;
+	lsm->private = private;
+	ret = use_memory(lsm, memory);
+	if (ret) {
+		lsm_close(lsm);
+		return ret;
+	}
+	*out = lsm;
+	return 0;
+}
+
+void lsm_close(struct lsm *lsm)
+{
+	bool here;
+	int map;
+
+	if (!lsm)
+		return;
+	/* In the child of a fork something else may lie at the windows' addresses. */
+	here = !lsm->alive || lsm_windows_here(lsm);
+	for (map = 0; map < LSM_MAPS; map++) {
+		if (lsm->maps[map].address && here)
+			munmap(lsm->maps[map].address, lsm->maps[map].length);
+	}
+	if (lsm->alive)
+		munmap((void *)lsm->alive, (size_t)sysconf(_SC_PAGESIZE));
+	free(lsm->owners);
+	if (lsm->fd >= 0)
+		close(lsm->fd);
+	free(lsm);
+}
+
+int lsm_fd(const struct lsm *lsm)
+{
+	return lsm->fd;
+}
