@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A backup as its user sees it: a range of bytes that can be read, written and
+ * flushed, held by one daemon at a time.  What the bytes mean is core's
+ * business, when they move is the loop's; a make knows only how to move them.
+ *
+ * What every make promises:
+ *  - One holder.  backup_open() for writing succeeds only when no I/O of a
+ *    predecessor can reach the backup any more, however it ended (a killed
+ *    daemon's writes may still be on their way): the hold belongs to that
+ *    which does the I/O.
+ *  - A request completes once, whole or with an error; short transfers and
+ *    passing conditions (EAGAIN, EINTR) are the make's to deal with, other
+ *    errors are reported and never tried again (invariant 3).
+ *  - A flush covers the writes that had completed when it was submitted
+ *    (invariant 16).  Requests in flight together are not ordered.
+ *  - Nothing is allocated by backup_submit().
+ */
+#ifndef LSMEMD_BACKUP_H
+#define LSMEMD_BACKUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "loop.h"
+
+enum backup_what {
+	BACKUP_READ,
+	BACKUP_WRITE,
+	BACKUP_FLUSH,
+};
+
+struct backup;
+
+/**
+ * struct backup_io - one request, in memory of the caller's until it is done
+ * @what: read, write or flush
+ * @offset: in the backup, a multiple of LSMEM_BLOCK
+ * @length: bytes, a multiple of LSMEM_BLOCK, at most the limits' @io_bytes; 0
+ *	for a flush
+ * @iov: where the bytes are, @length in all, in multiples of LSMEM_BLOCK; the
+ *	array is the caller's and is changed
+ * @nr_iov: elements at @iov, at most the limits' @io_vectors
+ * @done: called from the loop, @error is 0 or a negative errno
+ * @op, @backup, @left, @tries: the make's
+ */
+struct backup_io {
+	enum backup_what what;
+	uint64_t offset;
+	uint32_t length;
+	struct iovec *iov;
+	unsigned int nr_iov;
+	void (*done)(struct backup_io *io, int error);
+
+	struct loop_op op;
+	struct backup *backup;
+	uint32_t left;
+	uint32_t tries;
+};
+
+/**
+ * struct backup_options - how a backup is to be opened
+ * @path: where it is
+ * @create_bytes: length of the file to make where there is none; 0: make none
+ * @lock_wait: seconds to wait for a predecessor's I/O
+ * @read_only: to look at only: shared with other readers
+ * @progress: called now and then during what takes long, may be NULL; what it
+ *	returns other than 0 ends the opening with this error
+ */
+struct backup_options {
+	const char *path;
+	uint64_t create_bytes;
+	unsigned int lock_wait;
+	bool read_only;
+	int (*progress)(const char *what, uint64_t done, uint64_t all);
+};
+
+/**
+ * struct backup_limits - what the backup can do
+ * @bytes: its size
+ * @logical: smallest unit of I/O
+ * @physical: unit that is written as one, as far as it tells
+ * @io_bytes: longest request
+ * @io_vectors: most elements of a request
+ * @volatile_cache: a flush is needed for anything to last
+ */
+struct backup_limits {
+	uint64_t bytes;
+	uint32_t logical;
+	uint32_t physical;
+	uint32_t io_bytes;
+	uint32_t io_vectors;
+	bool volatile_cache;
+};
+
+/**
+ * struct backup_make - one way of reaching a backup
+ * @name: of the make, for messages
+ * @open: fills in @limits; errors are logged
+ * @submit: starts a request that backup_submit() has checked
+ * @close: nothing is in flight any more
+ */
+struct backup_make {
+	const char *name;
+	int (*open)(struct backup *backup, const struct backup_options *options);
+	void (*submit)(struct backup *backup, struct backup_io *io);
+	void (*close)(struct backup *backup);
+};
+
+struct backup {
+	const struct backup_make *make;
+	struct loop *loop;
+	const char *path;
+	struct backup_limits limits;
+	unsigned int in_flight;
+	bool read_only;
+	void *private;
+};
+
+#define BACKUP_IO_BYTES		(1u << 20)	/* no make takes longer requests */
+
+extern const struct backup_make backup_file_make;
+
+int backup_open(struct backup *backup, struct loop *loop, const struct backup_options *options);
+void backup_close(struct backup *backup);
+void backup_submit(struct backup_io *io, struct backup *backup);
+int backup_transfer(struct backup *backup, enum backup_what what, uint64_t offset, void *data,
+		    uint32_t length);
+void backup_io_complete(struct backup_io *io, int error);
+
+#endif

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The parser of lsmemd.conf(5): lines of [section], key = value, comments
+ * beginning with # or ;.  Every key is one row of config_keys; what is not
+ * there is refused, as is what comes twice.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lsmem_format.h>
+
+#include "config.h"
+
+struct parser {
+	const char *path;
+	unsigned int line;
+	char *error;
+};
+
+static int fail(struct parser *p, unsigned int line, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static int fail(struct parser *p, unsigned int line, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	if (line)
+		n = snprintf(p->error, CONFIG_ERROR_BYTES, "%s:%u: ", p->path, line);
+	else
+		n = snprintf(p->error, CONFIG_ERROR_BYTES, "%s: ", p->path);
+	if (n < 0 || n >= CONFIG_ERROR_BYTES)
+		return -EINVAL;
+	va_start(args, format);
+	vsnprintf(p->error + n, CONFIG_ERROR_BYTES - (size_t)n, format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+/* A number with an optional suffix K, M, G or T: powers of 1024. */
+static bool parse_size(const char *text, uint64_t *value)
+{
+	static const char suffixes[] = "KMGT";
+	unsigned int shift = 0;
+	const char *suffix;
+	uint64_t n;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	if (errno)
+		return false;
+	if (*end) {
+		suffix = strchr(suffixes, toupper((unsigned char)*end));
+		if (!suffix || end[1])
+			return false;
+		shift = 10 * (unsigned int)(suffix - suffixes + 1);
+	}
+	if (n > UINT64_MAX >> shift)
+		return false;
+	*value = n << shift;
+	return true;
+}
+
+static int set_name(struct parser *p, struct config *c, const char *value)
+{
+	const char *s;
+
+	for (s = value; *s; s++)
+		if (!isalnum((unsigned char)*s))
+			break;
+	if (*s || strncmp(value, "lsmem", 5) || strlen(value) >= sizeof(c->store.name))
+		return fail(p, p->line,
+			    "name = %s: not the name of a store; allowed are those of the device nodes: lsmem, lsmem1 .. or lsmemb0, lsmemb1 ..",
+			    value);
+	strcpy(c->store.name, value);
+	return 0;
+}
+
+static int set_kind(struct parser *p, struct config *c, const char *value)
+{
+	if (!strcmp(value, "object"))
+		c->store.kind = LSMEM_KIND_OBJECT;
+	else if (!strcmp(value, "block"))
+		c->store.kind = LSMEM_KIND_BLOCK;
+	else
+		return fail(p, p->line, "kind = %s: allowed are object and block", value);
+	return 0;
+}
+
+static int set_store_size(struct parser *p, struct config *c, const char *value)
+{
+	if (!parse_size(value, &c->store.bytes) || c->store.bytes < CONFIG_STORE_BYTES_MIN ||
+	    c->store.bytes > CONFIG_STORE_BYTES_MAX || c->store.bytes % LSMEM_SEGMENT_BYTES)
+		return fail(p, p->line,
+			    "size = %s: allowed is a multiple of 8M from 64M to 1T", value);
+	return 0;
+}
+
+static int set_handles(struct parser *p, struct config *c, const char *value)
+{
+	if (!parse_size(value, &c->store.handles) || !c->store.handles ||
+	    c->store.handles > UINT32_MAX)
+		return fail(p, p->line, "handles = %s: allowed is a number from 1 to %" PRIu32,
+			    value, UINT32_MAX);
+	return 0;
+}
+
+static int set_mode(struct parser *p, struct config *c, const char *value)
+{
+	unsigned long mode;
+	char *end;
+
+	mode = strtoul(value, &end, 8);
+	if (*end || !isdigit((unsigned char)*value) || !mode || mode > 0777)
+		return fail(p, p->line,
+			    "mode = %s: allowed are octal permissions from 0001 to 0777", value);
+	c->store.mode = (mode_t)mode;
+	return 0;
+}
+
+static bool parse_id(const char *text, uint32_t *id)
+{
+	unsigned long long n;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	if (errno || *end || n >= UINT32_MAX)
+		return false;
+	*id = (uint32_t)n;
+	return true;
+}
+
+static int set_owner(struct parser *p, struct config *c, const char *value)
+{
+	char user[256], *group;
+	struct passwd *passwd;
+	struct group *entry;
+	uint32_t id;
+
+	if (strlen(value) >= sizeof(user))
+		return fail(p, p->line, "owner: longer than %zu characters", sizeof(user) - 1);
+	strcpy(user, value);
+	group = strchr(user, ':');
+	if (group)
+		*group++ = 0;
+	passwd = getpwnam(user);
+	if (passwd) {
+		c->store.uid = passwd->pw_uid;
+		c->store.gid = passwd->pw_gid;
+	} else if (parse_id(user, &id)) {
+		c->store.uid = id;
+		c->store.gid = 0;
+	} else {
+		return fail(p, p->line,
+			    "owner = %s: no user \"%s\"; allowed is USER or USER:GROUP, names or numbers",
+			    value, user);
+	}
+	if (!group)
+		return 0;
+	entry = getgrnam(group);
+	if (entry)
+		c->store.gid = entry->gr_gid;
+	else if (parse_id(group, &id))
+		c->store.gid = id;
+	else
+		return fail(p, p->line,
+			    "owner = %s: no group \"%s\"; allowed is USER or USER:GROUP, names or numbers",
+			    value, group);
+	return 0;
+}
+
+static int set_path(struct parser *p, struct config *c, const char *value)
+{
+	if (*value != '/' || strlen(value) >= sizeof(c->backup.path))
+		return fail(p, p->line,
+			    "path = %s: allowed is the absolute path of a block device or a file",
+			    value);
+	strcpy(c->backup.path, value);
+	return 0;
+}
+
+static int set_backup_size(struct parser *p, struct config *c, const char *value)
+{
+	if (!parse_size(value, &c->backup.size) || c->backup.size < CONFIG_STORE_BYTES_MIN ||
+	    c->backup.size > CONFIG_STORE_BYTES_MAX * 16 || c->backup.size % LSMEM_BLOCK)
+		return fail(p, p->line,
+			    "size = %s: allowed is a multiple of 4K from 64M to 16T", value);
+	return 0;
+}
+
+static int set_lock_wait(struct parser *p, struct config *c, const char *value)
+{
+	uint32_t seconds;
+
+	if (!parse_id(value, &seconds) || seconds > 3600)
+		return fail(p, p->line, "lock_wait = %s: allowed are seconds from 0 to 3600",
+			    value);
+	c->backup.lock_wait = seconds;
+	return 0;
+}
+
+static const struct config_key {
+	const char *section, *key;
+	int (*set)(struct parser *p, struct config *c, const char *value);
+	size_t line;
+} config_keys[] = {
+	{ "store", "name", set_name, offsetof(struct config, store.name_line) },
+	{ "store", "kind", set_kind, offsetof(struct config, store.kind_line) },
+	{ "store", "size", set_store_size, offsetof(struct config, store.size_line) },
+	{ "store", "handles", set_handles, offsetof(struct config, store.handles_line) },
+	{ "store", "mode", set_mode, offsetof(struct config, store.mode_line) },
+	{ "store", "owner", set_owner, offsetof(struct config, store.owner_line) },
+	{ "backup", "path", set_path, offsetof(struct config, backup.path_line) },
+	{ "backup", "size", set_backup_size, offsetof(struct config, backup.size_line) },
+	{ "backup", "lock_wait", set_lock_wait, offsetof(struct config, backup.lock_wait_line) },
+};
+
+#define NR_KEYS (sizeof(config_keys) / sizeof(config_keys[0]))
+
+static const char *const config_sections[] = { "store", "backup" };
+
+#define NR_SECTIONS (sizeof(config_sections) / sizeof(config_sections[0]))
+
+/* "kind, size and owner": the keys of a section, for messages. */
+static const char *allowed_keys(const char *section, char *text, size_t room)
+{
+	size_t used = 0, i, left = 0;
+
+	for (i = 0; i < NR_KEYS; i++)
+		left += !strcmp(config_keys[i].section, section);
+	text[0] = 0;
+	for (i = 0; i < NR_KEYS; i++) {
+		if (strcmp(config_keys[i].section, section))
+			continue;
+		left--;
+		used += (size_t)snprintf(text + used, room - used, "%s%s", config_keys[i].key,
+					 left > 1 ? ", " : left ? " and " : "");
+	}
+	return text;
+}
+
+static char *strip(char *text)
+{
+	char *end;
+
+	while (isspace((unsigned char)*text))
+		text++;
+	end = text + strlen(text);
+	while (end > text && isspace((unsigned char)end[-1]))
+		end--;
+	*end = 0;
+	return text;
+}
+
+static int parse_section(struct parser *p, char *text, const char **section,
+			 unsigned int seen[NR_SECTIONS])
+{
+	size_t n = strlen(text), i;
+
+	if (text[n - 1] != ']')
+		return fail(p, p->line, "\"%s\": a section ends with ]", text);
+	text[n - 1] = 0;
+	text = strip(text + 1);
+	for (i = 0; i < NR_SECTIONS; i++)
+		if (!strcmp(text, config_sections[i]))
+			break;
+	if (i == NR_SECTIONS)
+		return fail(p, p->line, "unknown section [%s], allowed are [store] and [backup]",
+			    text);
+	if (seen[i])
+		return fail(p, p->line,
+			    "[%s] a second time, first on line %u: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each",
+			    text, seen[i]);
+	seen[i] = p->line;
+	*section = config_sections[i];
+	return 0;
+}
+
+static int parse_key(struct parser *p, struct config *c, const char *section, char *text)
+{
+	const struct config_key *k = NULL;
+	char *key, *value, keys[256];
+	unsigned int *line;
+	size_t i;
+
+	value = strchr(text, '=');
+	if (!value)
+		return fail(p, p->line, "\"%s\": neither [section], key = value nor # comment",
+			    text);
+	*value++ = 0;
+	key = strip(text);
+	value = strip(value);
+	if (!section)
+		return fail(p, p->line, "%s: before any section, begin with [store] or [backup]",
+			    key);
+	for (i = 0; i < NR_KEYS; i++) {
+		k = &config_keys[i];
+		if (!strcmp(k->section, section) && !strcmp(k->key, key))
+			break;
+	}
+	if (i == NR_KEYS)
+		return fail(p, p->line, "unknown key \"%s\" in [%s], allowed are %s", key, section,
+			    allowed_keys(section, keys, sizeof(keys)));
+	line = (unsigned int *)((char *)c + k->line);
+	if (*line)
+		return fail(p, p->line, "%s a second time, first on line %u", key, *line);
+	*line = p->line;
+	if (!*value)
+		return fail(p, p->line, "%s: no value", key);
+	return k->set(p, c, value);
+}
+
+/* What no single line can tell. */
+static int check_whole(struct parser *p, struct config *c)
+{
+	bool block = c->store.kind == LSMEM_KIND_BLOCK;
+	bool block_name = !strncmp(c->store.name, "lsmemb", 6);
+
+	if (!c->backup.path_line)
+		return fail(p, 0, "no path in [backup]: a block device or a file is needed");
+	if (block && c->store.handles_line)
+		return fail(p, c->store.handles_line,
+			    "handles: not for kind = block, whose size tells");
+	if (block && (c->store.mode_line || c->store.owner_line))
+		return fail(p, c->store.mode_line ? c->store.mode_line : c->store.owner_line,
+			    "%s: not for kind = block, whose node udev rules give away",
+			    c->store.mode_line ? "mode" : "owner");
+	if (c->store.name_line && block != block_name)
+		return fail(p, c->store.name_line,
+			    "name = %s: a store of kind = %s is called %s",
+			    c->store.name, block ? "block" : "object",
+			    block ? "lsmemb0, lsmemb1 .." : "lsmem, lsmem1 ..");
+	return 0;
+}
+
+/**
+ * config_read - read a configuration file
+ * @path: the file
+ * @config: out
+ * @error: out, why it failed: "file:line: what, what is allowed"
+ *
+ * Returns 0 or a negative errno.
+ */
+int config_read(const char *path, struct config *config, char error[CONFIG_ERROR_BYTES])
+{
+	struct parser p = { .path = path, .error = error };
+	unsigned int seen[NR_SECTIONS] = { 0 };
+	const char *section = NULL;
+	char *line = NULL, *text;
+	size_t room = 0;
+	ssize_t n;
+	FILE *f;
+	int err = 0;
+
+	memset(config, 0, sizeof(*config));
+	config->store.kind = LSMEM_KIND_OBJECT;
+	config->store.mode = 0600;
+	config->backup.lock_wait = CONFIG_LOCK_WAIT_DEFAULT;
+	f = fopen(path, "re");
+	if (!f) {
+		err = -errno;
+		fail(&p, 0, "cannot be opened: %s", strerror(-err));
+		return err;
+	}
+	while (!err && (n = getline(&line, &room, f)) >= 0) {
+		p.line++;
+		if ((size_t)n != strlen(line)) {
+			err = fail(&p, p.line, "a zero byte: not a text file");
+			break;
+		}
+		text = strip(line);
+		if (!*text || *text == '#' || *text == ';')
+			continue;
+		if (*text == '[')
+			err = parse_section(&p, text, &section, seen);
+		else
+			err = parse_key(&p, config, section, text);
+	}
+	if (!err && ferror(f)) {
+		err = -errno;
+		fail(&p, 0, "cannot be read: %s", strerror(-err));
+	}
+	if (!err)
+		err = check_whole(&p, config);
+	free(line);
+	fclose(f);
+	return err;
+}

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The kernel module as the daemon sees it: see kernel.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <lsmem_format.h>
+
+#include "kernel.h"
+#include "log.h"
+
+#define CONTROL "/dev/lsmem-control"
+
+static int call(int fd, unsigned long request, void *argument)
+{
+	int ret;
+
+	do {
+		ret = ioctl(fd, request, argument);
+	} while (ret < 0 && errno == EINTR);
+	return ret < 0 ? -errno : 0;
+}
+
+/**
+ * kernel_control_open - open the module's control device
+ *
+ * Says itself why it fails.  Returns a descriptor or a negative errno.
+ */
+int kernel_control_open(void)
+{
+	int fd = open(CONTROL, O_RDWR | O_CLOEXEC), err;
+
+	if (fd >= 0)
+		return fd;
+	err = -errno;
+	log_err(CONTROL ": %s%s", strerror(-err),
+		err == -ENOENT || err == -ENODEV || err == -ENXIO ?
+		"; is the module loaded? (modprobe lsmem)" :
+		err == -EACCES || err == -EPERM ? "; lsmemd needs root (CAP_SYS_ADMIN)" : "");
+	return err;
+}
+
+/**
+ * kernel_create - make a store
+ * @control: from kernel_control_open()
+ * @create: what is wanted; out: the store's name
+ *
+ * Says itself why it fails.  Returns 0 or a negative errno.
+ */
+int kernel_create(int control, struct lsmem_create *create)
+{
+	int err;
+
+	create->size = sizeof(*create);
+	err = call(control, LSMEM_CTL_CREATE, create);
+	if (!err)
+		create->name[sizeof(create->name) - 1] = 0;
+	else
+		log_err("a store of %" PRIu64 " MiB cannot be made: %s%s",
+			(uint64_t)create->bytes >> 20, strerror(-err),
+			err == -ENOMEM ? "; make the store smaller or free memory" :
+			err == -ENOSPC ? "; there are too many stores" : "");
+	return err;
+}
+
+/**
+ * kernel_destroy - undo kernel_create() when nothing has been stored yet
+ * @control: from kernel_control_open()
+ * @name: the store's name
+ *
+ * Returns 0 or a negative errno.
+ */
+int kernel_destroy(int control, const char *name)
+{
+	struct lsmem_destroy destroy = { .size = sizeof(destroy) };
+
+	memcpy(destroy.name, name, strnlen(name, sizeof(destroy.name) - 1));
+	return call(control, LSMEM_CTL_DESTROY, &destroy);
+}
+
+/**
+ * kernel_attach - become the daemon of a store
+ * @kernel: out
+ * @control: from kernel_control_open()
+ * @name: the store's name
+ * @uuid: becomes a new store's; must be an active store's
+ *
+ * The caller holds the lock on the backup (see struct lsmem_attach).  Leaves
+ * it to the caller to explain -ENODEV (no such store), -EBUSY (another daemon)
+ * and -EXDEV (another uuid).  Returns 0 or a negative errno.
+ */
+int kernel_attach(struct kernel *kernel, int control, const char *name, const uint8_t uuid[16])
+{
+	struct lsmem_attach attach = { .size = sizeof(attach) };
+	int err;
+
+	memset(kernel, 0, sizeof(*kernel));
+	kernel->fd = -1;
+	memcpy(attach.name, name, strnlen(name, sizeof(attach.name) - 1));
+	memcpy(attach.uuid, uuid, sizeof(attach.uuid));
+	err = call(control, LSMEM_CTL_ATTACH, &attach);
+	if (err)
+		return err;
+	memcpy(kernel->name, attach.name, sizeof(kernel->name) - 1);
+	kernel->fd = attach.fd;
+	kernel->state = attach.state;
+	kernel->kind = attach.kind;
+	kernel->bytes = attach.bytes;
+	kernel->handles_max = attach.handles_max;
+	return 0;
+}
+
+static void *map(struct kernel *kernel, const char *what, uint64_t offset, uint64_t length,
+		 int protection, int flags)
+{
+	void *address;
+
+	address = mmap(NULL, length, protection, MAP_SHARED | flags, kernel->fd, (off_t)offset);
+	if (address != MAP_FAILED)
+		return address;
+	log_err("%s: the window of its %s (%" PRIu64 " bytes) cannot be mapped: %s",
+		kernel->name, what, length, strerror(errno));
+	return NULL;
+}
+
+static bool window_sane(const struct lsmem_window *window, uint64_t length)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return !(window->offset % page) && !(window->length % page) &&
+	       window->length >= length && window->length - length < page;
+}
+
+/**
+ * kernel_map - map the windows of an attached store
+ * @kernel: the store
+ *
+ * All of it is populated here, so that no page of a page table is wanted
+ * later.  Says itself why it fails.  Returns 0 or a negative errno; windows
+ * are unmapped by kernel_detach().
+ */
+int kernel_map(struct kernel *kernel)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct lsmem_info info;
+
+	kernel->info = map(kernel, "info page", LSMEM_WINDOW_INFO, page, PROT_READ, 0);
+	if (!kernel->info)
+		return -EIO;
+	kernel->info_bytes = page;
+	memcpy(&info, kernel->info, sizeof(info));
+	if (info.magic != LSMEM_INFO_MAGIC || info.compat > LSMEM_ABI) {
+		log_err("%s: the module speaks ABI %" PRIu32 " (compatible from %" PRIu32 "), this lsmemd ABI %u; install the two together",
+			kernel->name, (uint32_t)info.abi, (uint32_t)info.compat, LSMEM_ABI);
+		return -EPROTO;
+	}
+	if (!info.nr_frames || info.nr_frames >= 1u << 24 ||
+	    !window_sane(&info.frames, info.nr_frames * LSMEM_SEGLET_BYTES) ||
+	    !window_sane(&info.frame_table, info.nr_frames * sizeof(struct lsmem_frame))) {
+		log_err("%s: its info page makes no sense (%" PRIu64 " frames)", kernel->name,
+			(uint64_t)info.nr_frames);
+		return -EPROTO;
+	}
+	kernel->nr_frames = (uint32_t)info.nr_frames;
+	kernel->frames = map(kernel, "frames", info.frames.offset, info.frames.length,
+			     PROT_READ | PROT_WRITE, MAP_POPULATE);
+	if (!kernel->frames)
+		return -EIO;
+	kernel->frames_bytes = info.frames.length;
+	kernel->table = map(kernel, "frame table", info.frame_table.offset,
+			    info.frame_table.length, PROT_READ, MAP_POPULATE);
+	if (!kernel->table)
+		return -EIO;
+	kernel->table_bytes = info.frame_table.length;
+	return 0;
+}
+
+/**
+ * kernel_detach - unmap the windows and leave the store
+ * @kernel: a store, attached or not
+ */
+void kernel_detach(struct kernel *kernel)
+{
+	if (kernel->table_bytes)
+		munmap((void *)kernel->table, kernel->table_bytes);
+	if (kernel->frames_bytes)
+		munmap(kernel->frames, kernel->frames_bytes);
+	if (kernel->info_bytes)
+		munmap((void *)kernel->info, kernel->info_bytes);
+	if (kernel->fd >= 0)
+		close(kernel->fd);
+	memset(kernel, 0, sizeof(*kernel));
+	kernel->fd = -1;
+}
+
+/**
+ * kernel_next - take events from the stream, without waiting
+ * @kernel: the store
+ * @events: out
+ * @room: elements at @events, at least 128
+ * @clock: out
+ *
+ * Returns the number of events or a negative errno.
+ */
+int kernel_next(struct kernel *kernel, struct lsmem_event *events, uint32_t room,
+		struct kernel_clock *clock)
+{
+	struct lsmem_next next = {
+		.size = sizeof(next),
+		.events = (uintptr_t)events,
+		.nr = room,
+	};
+	int err;
+
+	err = call(kernel->fd, LSMEM_REPL_NEXT, &next);
+	if (err)
+		return err;
+	if (next.nr > room)
+		return -EPROTO;
+	clock->store_time = next.store_time;
+	clock->next_segment = next.next_segment;
+	clock->generation_wanted = next.generation_wanted;
+	return (int)next.nr;
+}
+
+/**
+ * kernel_ack - tell the kernel what is durable
+ * @kernel: the store
+ * @acks: of what
+ * @nr: elements at @acks
+ * @generation_ceiling: durable ceiling of handle generations, 0: no change
+ *
+ * Returns 0 or a negative errno.
+ */
+int kernel_ack(struct kernel *kernel, const struct lsmem_ack_one *acks, uint32_t nr,
+	       uint32_t generation_ceiling)
+{
+	struct lsmem_ack ack;
+	uint32_t part;
+	int err;
+
+	do {
+		part = nr < 4096 ? nr : 4096;
+		memset(&ack, 0, sizeof(ack));
+		ack.size = sizeof(ack);
+		ack.acks = (uintptr_t)acks;
+		ack.nr = part;
+		ack.generation_ceiling = generation_ceiling;
+		err = call(kernel->fd, LSMEM_REPL_ACK, &ack);
+		if (err)
+			return err;
+		acks += part;
+		nr -= part;
+	} while (nr);
+	return 0;
+}
+
+/**
+ * kernel_load - bring entries of a segment back
+ * @kernel: the store, new or recovering
+ * @segment, @generation, @sealed: the segment as on the backup
+ * @data: entries one after the other
+ * @length: bytes at @data
+ *
+ * Returns 0 or a negative errno.
+ */
+int kernel_load(struct kernel *kernel, uint64_t segment, uint32_t generation, uint32_t sealed,
+		const void *data, uint32_t length)
+{
+	struct lsmem_load load = {
+		.size = sizeof(load),
+		.segment = segment,
+		.generation = generation,
+		.sealed = sealed,
+		.data = (uintptr_t)data,
+		.length = length,
+	};
+
+	return call(kernel->fd, LSMEM_REPL_LOAD, &load);
+}
+
+/**
+ * kernel_activate - let the store take writes
+ * @kernel: the store, new or recovering
+ * @activate: from the durable digest of a new epoch; size is filled in here
+ *
+ * Returns 0 or a negative errno.
+ */
+int kernel_activate(struct kernel *kernel, const struct lsmem_activate *activate)
+{
+	struct lsmem_activate copy = *activate;
+
+	copy.size = sizeof(copy);
+	return call(kernel->fd, LSMEM_REPL_ACTIVATE, &copy);
+}
+
+/**
+ * kernel_gather - where a range of a segment lies in the frames window
+ * @kernel: the store, mapped
+ * @frame: that of the seglet in which @from lies
+ * @from, @to: the range, offsets in the segment
+ * @iov: out
+ * @room: elements at @iov
+ *
+ * Frames that happen to lie side by side become one element.  The range must
+ * be leased, or the frames belong to somebody else before they are read.
+ *
+ * Returns the number of elements, -ENOBUFS if @room is too little, -EPROTO if
+ * the chain of frames leads nowhere.
+ */
+int kernel_gather(const struct kernel *kernel, uint32_t frame, uint32_t from, uint32_t to,
+		  struct iovec *iov, unsigned int room)
+{
+	unsigned int nr = 0;
+	uint8_t *start;
+	uint32_t part;
+
+	if (from >= to || to > LSMEM_SEGMENT_BYTES)
+		return -EPROTO;
+	while (from < to) {
+		if (frame >= kernel->nr_frames)
+			return -EPROTO;
+		part = LSMEM_SEGLET_BYTES - from % LSMEM_SEGLET_BYTES;
+		if (part > to - from)
+			part = to - from;
+		start = kernel->frames + (uint64_t)frame * LSMEM_SEGLET_BYTES +
+			from % LSMEM_SEGLET_BYTES;
+		if (nr && (uint8_t *)iov[nr - 1].iov_base + iov[nr - 1].iov_len == start) {
+			iov[nr - 1].iov_len += part;
+		} else {
+			if (nr == room)
+				return -ENOBUFS;
+			iov[nr].iov_base = start;
+			iov[nr].iov_len = part;
+			nr++;
+		}
+		from += part;
+		/* Each turn ends a seglet: never more than LSMEM_SEGLETS of them. */
+		if (from < to)
+			frame = __atomic_load_n(&kernel->table[frame].next, __ATOMIC_ACQUIRE);
+	}
+	return (int)nr;
+}
+
+/**
+ * kernel_copy - copy a leased range of a segment out of the frames window
+ * @kernel: the store, mapped
+ * @frame: that of the seglet in which @from lies
+ * @from, @to: the range, offsets in the segment
+ * @data: @to - @from bytes
+ *
+ * Returns 0 or -EPROTO as kernel_gather().
+ */
+int kernel_copy(const struct kernel *kernel, uint32_t frame, uint32_t from, uint32_t to,
+		void *data)
+{
+	struct iovec iov[LSMEM_SEGLETS + 1];
+	int i, n;
+
+	n = kernel_gather(kernel, frame, from, to, iov, LSMEM_SEGLETS + 1);
+	if (n < 0)
+		return n;
+	for (i = 0; i < n; i++) {
+		memcpy(data, iov[i].iov_base, iov[i].iov_len);
+		data = (char *)data + iov[i].iov_len;
+	}
+	return 0;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The kernel module as the daemon sees it: the control device, one attached
+ * store, its windows, its stream.
+ *
+ * What is read from shared pages may change at any time and is believed within
+ * bounds only: each value is loaded once, checked, and used as loaded.
+ */
+#ifndef LSMEMD_KERNEL_H
+#define LSMEMD_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <lsmem.h>
+
+#define KERNEL_EVENTS	256u	/* taken at a time; lsmem_next wants 128 at least */
+
+/**
+ * struct kernel - a store that this daemon is attached to
+ * @fd: the replication descriptor, -1 before kernel_attach()
+ * @name: of the store
+ * @state: enum lsmem_store_state when it was attached
+ * @bytes, @handles_max: its geometry
+ * @nr_frames: seglet frames in the windows
+ */
+struct kernel {
+	int fd;
+	char name[LSMEM_NAME_BYTES];
+	uint32_t kind;
+	uint32_t state;
+	uint64_t bytes;
+	uint64_t handles_max;
+	uint32_t nr_frames;
+	uint64_t info_bytes, frames_bytes, table_bytes;
+	const struct lsmem_info *info;
+	uint8_t *frames;
+	const struct lsmem_frame *table;
+};
+
+/* What comes with events: the store's clock and wishes. */
+struct kernel_clock {
+	uint64_t store_time;
+	uint64_t next_segment;
+	uint32_t generation_wanted;
+};
+
+int kernel_control_open(void);
+int kernel_create(int control, struct lsmem_create *create);
+int kernel_destroy(int control, const char *name);
+int kernel_attach(struct kernel *kernel, int control, const char *name,
+		  const uint8_t uuid[16]);
+int kernel_map(struct kernel *kernel);
+void kernel_detach(struct kernel *kernel);
+int kernel_next(struct kernel *kernel, struct lsmem_event *events, uint32_t room,
+		struct kernel_clock *clock);
+int kernel_ack(struct kernel *kernel, const struct lsmem_ack_one *acks, uint32_t nr,
+	       uint32_t generation_ceiling);
+int kernel_load(struct kernel *kernel, uint64_t segment, uint32_t generation, uint32_t sealed,
+		const void *data, uint32_t length);
+int kernel_activate(struct kernel *kernel, const struct lsmem_activate *activate);
+int kernel_gather(const struct kernel *kernel, uint32_t frame, uint32_t from, uint32_t to,
+		  struct iovec *iov, unsigned int room);
+int kernel_copy(const struct kernel *kernel, uint32_t frame, uint32_t from, uint32_t to,
+		void *data);
+
+#endif

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Lines on stderr: see log.h.  No allocation, no blocking, one thread. */
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "log.h"
+
+static int log_level = LOG_PRI_NOTICE;
+static bool log_prefixes = true;
+static unsigned long log_dropped;
+
+/**
+ * log_setup - say which lines are wanted
+ * @level: the least important priority that is printed
+ */
+void log_setup(int level)
+{
+	log_level = level;
+	log_prefixes = !isatty(STDERR_FILENO);
+}
+
+static bool log_put(const char *line, size_t length)
+{
+	struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	if (send(STDERR_FILENO, line, length, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return true;
+	if (errno != ENOTSOCK)
+		return false;
+	/* A pipe that polls writable takes PIPE_BUF bytes, more than a line. */
+	if (poll(&out, 1, 0) != 1 || !(out.revents & POLLOUT))
+		return false;
+	return write(STDERR_FILENO, line, length) >= 0;
+}
+
+static size_t log_prefix(char *line, size_t room, int priority)
+{
+	int n;
+
+	if (log_prefixes)
+		n = snprintf(line, room, "<%d>", priority);
+	else
+		n = snprintf(line, room, "lsmemd: %s", priority <= LOG_PRI_ERR ? "error: " :
+			     priority == LOG_PRI_WARNING ? "warning: " : "");
+	return (size_t)n;
+}
+
+/**
+ * log_line - print one line if its priority is wanted
+ * @priority: LOG_PRI_*
+ * @format: as for printf, without the newline
+ */
+void log_line(int priority, const char *format, ...)
+{
+	char line[LOG_LINE_BYTES + 32];
+	size_t used;
+	va_list args;
+	int n;
+
+	if (priority > log_level)
+		return;
+	if (log_dropped) {
+		used = log_prefix(line, sizeof(line), LOG_PRI_WARNING);
+		n = snprintf(line + used, sizeof(line) - used, "%lu lines could not be logged\n",
+			     log_dropped);
+		if (log_put(line, used + (size_t)n))
+			log_dropped = 0;
+	}
+	used = log_prefix(line, sizeof(line), priority);
+	va_start(args, format);
+	n = vsnprintf(line + used, LOG_LINE_BYTES - used, format, args);
+	va_end(args);
+	if (n < 0)
+		return;
+	used += (size_t)n < LOG_LINE_BYTES - used ? (size_t)n : LOG_LINE_BYTES - used - 1;
+	line[used++] = '\n';
+	if (!log_put(line, used))
+		log_dropped++;
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The event loop: see loop.h. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "loop.h"
+
+/**
+ * loop_open - make the ring
+ * @loop: the loop
+ * @entries: operations that may be in flight together
+ *
+ * Returns 0 or a negative errno.
+ */
+int loop_open(struct loop *loop, unsigned int entries)
+{
+	struct io_uring_params params = {
+		.flags = IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SINGLE_ISSUER,
+	};
+	int err;
+
+	memset(loop, 0, sizeof(*loop));
+	err = io_uring_queue_init_params(entries, &loop->ring, &params);
+	if (err == -EINVAL) {
+		memset(&params, 0, sizeof(params));
+		err = io_uring_queue_init_params(entries, &loop->ring, &params);
+	}
+	if (err) {
+		log_err("io_uring: cannot be set up: %s%s", strerror(-err),
+			err == -EPERM || err == -ENOSYS ?
+			"; it must be allowed (sysctl kernel.io_uring_disabled = 0)" : "");
+		return err;
+	}
+	if (!(params.features & IORING_FEAT_NODROP)) {
+		log_err("io_uring: this kernel may drop completions (no IORING_FEAT_NODROP); Linux 6.1 or later is needed");
+		io_uring_queue_exit(&loop->ring);
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+/**
+ * loop_close - give the ring back
+ * @loop: the loop
+ */
+void loop_close(struct loop *loop)
+{
+	io_uring_queue_exit(&loop->ring);
+}
+
+/**
+ * loop_sqe - an empty submission whose completion goes to @op
+ * @loop: the loop
+ * @op: whose @done is called
+ *
+ * The caller prepares it at once (io_uring_prep_*() leaves user_data alone).
+ * Never fails: when the queue is full, it is submitted.
+ */
+struct io_uring_sqe *loop_sqe(struct loop *loop, struct loop_op *op)
+{
+	struct io_uring_sqe *sqe;
+	int n;
+
+	while (!(sqe = io_uring_get_sqe(&loop->ring))) {
+		n = io_uring_submit(&loop->ring);
+		/*
+		 * Nothing else can be done without losing an operation that
+		 * somebody counts on; -EBUSY and -EAGAIN pass.
+		 */
+		if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN) {
+			log_err("io_uring: submission fails: %s", strerror(-n));
+			abort();
+		}
+	}
+	io_uring_sqe_set_data(sqe, op);
+	loop->in_flight++;
+	return sqe;
+}
+
+/**
+ * loop_poll - have @op called once when @fd is ready
+ * @loop: the loop
+ * @op: called with the events that are, or a negative errno
+ * @fd: what to watch
+ * @events: POLLIN and the like
+ */
+void loop_poll(struct loop *loop, struct loop_op *op, int fd, unsigned int events)
+{
+	io_uring_prep_poll_add(loop_sqe(loop, op), fd, events);
+}
+
+/**
+ * loop_timer_start - start a timer that is not running
+ * @loop: the loop
+ * @timer: the timer
+ * @ns: from now
+ */
+void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t ns)
+{
+	timer->time.tv_sec = (long long)(ns / 1000000000u);
+	timer->time.tv_nsec = (long long)(ns % 1000000000u);
+	io_uring_prep_timeout(loop_sqe(loop, &timer->op), &timer->time, 0, 0);
+}
+
+/**
+ * loop_run - submit what was gathered and hand out what is complete
+ * @loop: the loop
+ * @wait: wait until at least one completion is there
+ *
+ * Returns the number of completions handed out, or a negative errno.
+ */
+int loop_run(struct loop *loop, bool wait)
+{
+	struct io_uring_cqe *cqe;
+	struct loop_op *op;
+	int n, res, count = 0;
+
+	n = wait ? io_uring_submit_and_wait(&loop->ring, 1) :
+	    io_uring_submit_and_get_events(&loop->ring);
+	if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN) {
+		log_err("io_uring: waiting fails: %s", strerror(-n));
+		return n;
+	}
+	while (!io_uring_peek_cqe(&loop->ring, &cqe)) {
+		op = io_uring_cqe_get_data(cqe);
+		res = cqe->res;
+		io_uring_cqe_seen(&loop->ring, cqe);
+		loop->in_flight--;
+		op->done(op, res);
+		count++;
+	}
+	return count;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The event loop: one io_uring through which everything comes that the daemon
+ * waits for.  Whoever wants something embeds a struct loop_op, asks for an
+ * sqe, fills it in, and has its @done called when the completion is reaped.
+ * Submissions are gathered and go out in one system call as the loop waits.
+ *
+ * One thread.  Nothing is allocated after loop_open(): who submits bounds what
+ * it has in flight, the sum of these bounds is the size of the ring.
+ */
+#ifndef LSMEMD_LOOP_H
+#define LSMEMD_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <liburing.h>
+
+struct loop {
+	struct io_uring ring;
+	unsigned int in_flight;
+	int error;
+};
+
+/**
+ * struct loop_op - something that the loop waits for
+ * @done: called once for each completion with its result; may submit anew
+ */
+struct loop_op {
+	void (*done)(struct loop_op *op, int res);
+};
+
+/**
+ * struct loop_timer - a bound or a period
+ * @op: set @op.done before loop_timer_start(); called with -ETIME when it ran
+ *	out, -ECANCELED when it was stopped
+ */
+struct loop_timer {
+	struct loop_op op;
+	struct __kernel_timespec time;
+};
+
+int loop_open(struct loop *loop, unsigned int entries);
+void loop_close(struct loop *loop);
+struct io_uring_sqe *loop_sqe(struct loop *loop, struct loop_op *op);
+void loop_poll(struct loop *loop, struct loop_op *op, int fd, unsigned int events);
+void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t ns);
+int loop_run(struct loop *loop, bool wait);
+
+#endif
