@@ -20,6 +20,13 @@ from .kernel import Kernel
 OVERLAYS = ("/etc", "/home", "/opt", "/srv", "/tmp", "/usr", "/var")
 MAKE_SECONDS = 60.0
 
+# Drivers of hardware which no test uses, yet that udev would load for several seconds.
+UNUSED = ("ahci", "ata_piix", "sr_mod", "cdrom", "sg", "kvm", "kvm_amd", "kvm_intel", "powernow_k8",
+          "acpi_cpufreq", "lpc_ich", "i2c_i801", "iTCO_wdt", "psmouse", "pcspkr", "joydev", "evdev",
+          "aesni_intel", "ghash_clmulni_intel", "sha512_ssse3", "rapl", "edac_mce_amd",
+          "snd_pcsp", "serio_raw", "button")
+KERNEL_ARGS = f"module_blacklist={','.join(UNUSED)} mitigations=off tsc=reliable"
+
 
 def command_line(kernel: Kernel, accel: str, mem: str, cpus: int, script: str,
                  directory: Path) -> list[str]:
@@ -53,6 +60,7 @@ def _adapt(argv: list[str], initramfs: Path, directory: Path) -> list[str]:
     _change(argv, "-chardev", "id=ret,", lambda _: f"file,id=ret,path={directory}/exit-code")
     _change(argv, "-chardev", "id=stdin,", lambda _: "null,id=stdin")
     _change(argv, "-initrd", "", lambda _: str(initramfs))
+    add_kernel_args(argv, KERNEL_ARGS)
     return argv
 
 
