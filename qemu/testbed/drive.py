@@ -115,6 +115,14 @@ class Drive:
             self._server = None
 
 
+def parse_drive(text: str, directory: Path) -> Drive:
+    """A drive as the command line has it, NAME:SIZE[:CACHE], with its image in @directory."""
+    parts = text.split(":")
+    if len(parts) not in (2, 3):
+        raise TestbedError(f"drive '{text}': write NAME:SIZE or NAME:SIZE:CACHE")
+    return Drive(parts[0], directory / f"{parts[0]}.img", parse_size(parts[1]), *parts[2:])
+
+
 def _escape(path: Path) -> str:
     """A file name as QEMU's option syntax wants it."""
     return str(path).replace(",", ",,")

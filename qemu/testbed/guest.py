@@ -23,7 +23,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -75,7 +74,7 @@ class Guest:
                  cpus: int = 2, kernel: Optional[Kernel] = None, accel: Optional[str] = None,
                  kernel_args: str = "", qemu_args: Sequence[str] = (),
                  ports: Sequence[str] = (JOURNAL,), env: Optional[Mapping[str, str]] = None,
-                 cwd: Optional[Path] = None,
+                 files: Optional[Mapping[str, Path]] = None, cwd: Optional[Path] = None,
                  on_line: Optional[Callable[[str], None]] = None) -> None:
         self.workdir = workdir.resolve()
         self.drives = list(drives)
@@ -87,6 +86,7 @@ class Guest:
         self.qemu_args = list(qemu_args)
         self.ports = list(ports)
         self.env = dict(env or {})
+        self.files = dict(files or {})
         self.cwd = cwd or paths.REPO
         self.on_line = on_line
         self._qemu: "Optional[subprocess.Popen[bytes]]" = None
@@ -117,6 +117,7 @@ class Guest:
         if self._qemu is not None:
             raise TestbedError("this guest has been started; make another one")
         self._clean_workdir()
+        self._give_files()
         self._write_job(command)
         self._scratch = paths.scratch()
         try:
@@ -156,9 +157,10 @@ class Guest:
     def power_cut(self) -> Result:
         """The power goes: QEMU and the drives' volatile caches die at once, here and now."""
         assert self._qemu is not None, "start() comes first"
+        # QEMU first: the guest must not live to see its drives fail.
+        process.kill_group(self._qemu)
         for drive in self.drives:
             drive.kill()
-        process.kill_group(self._qemu)
         process.reap(self._qemu)
         return self._finish()
 
@@ -188,6 +190,13 @@ class Guest:
         shutil.rmtree(self.host_dir, ignore_errors=True)
         self.host_dir.mkdir()
         self.host_dir.chmod(0o777)
+
+    def _give_files(self) -> None:
+        """Copies @files to the names the guest shall see them by in /run/lsmem-host."""
+        for name, source in self.files.items():
+            target = self.host_dir / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
 
     def _write_job(self, command: Command) -> None:
         job = command if isinstance(command, str) else shlex.join(command)
@@ -275,7 +284,6 @@ class Guest:
 def echo(line: str) -> None:
     """An on_line() that shows the guest's output as it comes."""
     print(line, flush=True)
-    sys.stdout.flush()
 
 
 def default_workdir(name: str) -> Path:

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Workload, power cut, recovery, check; and again.
+
+One boot serves two turns: it first recovers and verifies what the last cut left (`after`), then
+loads (`during`) until the power goes. N cuts are N+1 boots. One round of a guest:
+
+    after       recovers and verifies; 0 means that all is well. Skipped in the first round, unless
+                the workload says that it also prepares (`after_first`).
+    check()     on the host, while the guest waits
+    during      creates $LSMEM_HOST_DIR/ready when it loads in earnest: the random time until the
+                cut runs from there. It must not end by itself.
+
+Some rounds lose the power a second time in the middle of `after` (`recovery_cuts`), since recovery
+itself writes.
+
+The guest's programs find: LSMEM_SEED (of this round), LSMEM_ROUND (from 0), LSMEM_JOURNAL (the port
+to report what is acknowledged; survives the cut), and in $LSMEM_HOST_DIR/journals/ the journals of
+all boots so far, named by boot number, oldest first: 0000, 0001 …
+"""
+
+import os
+import random
+import shlex
+import shutil
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Callable, Iterator, Mapping, Optional, Sequence
+
+from . import process
+from .drive import Drive
+from .errors import TestbedError
+from .guest import Guest, Result
+
+GO_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What runs in the guest around a cut, and what the host then looks at."""
+
+    name: str
+    during: str
+    after: str
+    # Gets the round's directory and every journal so far; returns what is wrong.
+    check: Optional[Callable[[Path, Sequence[Path]], list[str]]] = None
+    after_first: bool = False
+    load_seconds: tuple[float, float] = (1.0, 10.0)
+    ready_seconds: float = 60.0
+    after_seconds: float = 120.0
+    # The chance that a recovery is cut too, and how long after boot that may be.
+    recovery_cuts: float = 0.0
+    recovery_seconds: float = 5.0
+    mem: str = "2G"
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Round:
+    """What became of one boot."""
+
+    number: int
+    seed: int
+    cut_after: Optional[float] = None		# seconds of load; None: it was not cut while loading
+    cut_in_recovery: bool = False
+    problems: list[str] = field(default_factory=list)
+
+    def describe(self) -> str:
+        """One line for a person."""
+        if self.cut_in_recovery:
+            what = f"power cut {self.cut_after:.2f} s into recovery"
+        elif self.cut_after is not None:
+            what = f"power cut after {self.cut_after:.2f} s of load"
+        else:
+            what = "last recovery"
+        return f"boot {self.number}: {what}, seed {self.seed}"
+
+
+class PowerCuts:
+    """Runs one workload over the same drives through several power cuts."""
+
+    def __init__(self, workload: Workload, drives: Sequence[Drive], directory: Path,
+                 seed: int, say: Callable[[str], None] = print) -> None:
+        self.workload = workload
+        self.drives = list(drives)
+        self.directory = directory
+        self.seed = seed
+        self._say = say
+        self._journals: list[Path] = []
+        self._boots = 0
+        self.cuts = 0
+
+    def run(self, cuts: int) -> Iterator[Round]:
+        """Cuts the power @cuts times and recovers after the last; yields each boot's outcome.
+
+        Stops after a round with problems: the drives then hold the evidence.
+        """
+        shutil.rmtree(self.directory, ignore_errors=True)
+        for drive in self.drives:
+            drive.image.unlink(missing_ok=True)
+        while self.cuts < cuts:
+            rng = random.Random(f"{self.seed}:{self._boots}")
+            if self._boots and self.cuts + 1 < cuts and rng.random() < self.workload.recovery_cuts:
+                done = self._cut_recovery(rng)
+            else:
+                done = self._cut_load(rng)
+            self.cuts += 1
+            yield done
+            if done.problems:
+                return
+        yield self._recover()
+
+    def _cut_load(self, rng: random.Random) -> Round:
+        done = self._new_round(rng)
+        delay = rng.uniform(*self.workload.load_seconds)
+        with self._guest(done) as guest:
+            guest.start(self._script(done, load=True))
+            if not self._verified(guest, done):
+                return done
+            (guest.host_dir / "go").touch()
+            self._await(guest, "ready", self.workload.ready_seconds, done)
+            if done.problems:
+                return done
+            time.sleep(delay)
+            if not guest.alive():
+                done.problems.append("the load ended by itself: "
+                                     + _tail(guest.wait(process.KILL_WAIT_SECONDS)))
+                return done
+            done.cut_after = delay
+            self._take(guest, guest.power_cut(), done)
+        return done
+
+    def _cut_recovery(self, rng: random.Random) -> Round:
+        done = self._new_round(rng)
+        done.cut_in_recovery = True
+        done.cut_after = rng.uniform(0, self.workload.recovery_seconds)
+        with self._guest(done) as guest:
+            guest.start(self._script(done, load=False))
+            guest.wait_booted()
+            time.sleep(done.cut_after)
+            self._take(guest, guest.power_cut(), done)
+        return done
+
+    def _recover(self) -> Round:
+        done = self._new_round(random.Random(f"{self.seed}:{self._boots}"))
+        with self._guest(done) as guest:
+            guest.start(self._script(done, load=False))
+            if self._verified(guest, done):
+                (guest.host_dir / "go").touch()
+                self._take(guest, guest.wait(GO_SECONDS), done)
+        return done
+
+    def _new_round(self, rng: random.Random) -> Round:
+        done = Round(self._boots, rng.getrandbits(32))
+        self._boots += 1
+        return done
+
+    def _guest(self, done: Round) -> Guest:
+        env = {"LSMEM_SEED": str(done.seed), "LSMEM_ROUND": str(done.number)}
+        return Guest(self.directory / f"boot-{done.number:04}", drives=self.drives,
+                     mem=self.workload.mem, env={**self.workload.env, **env},
+                     files={f"journals/{i:04}": path for i, path in enumerate(self._journals)})
+
+    def _script(self, done: Round, load: bool) -> str:
+        """The guest's shell text: recover and tell the host, wait for its go, load."""
+        after = self.workload.after if done.number or self.workload.after_first else ":"
+        lines = [
+            "mkdir -p $LSMEM_HOST_DIR/journals",
+            f"sh -c {shlex.quote(after)}",
+            "status=$?",
+            "echo $status > $LSMEM_HOST_DIR/verified",
+            "[ $status = 0 ] || exit $status",
+            "until [ -e $LSMEM_HOST_DIR/go ]; do sleep 0.1; done",
+        ]
+        if load:
+            lines.append(f"exec sh -c {shlex.quote(self.workload.during)}")
+        return "\n".join(lines)
+
+    def _verified(self, guest: Guest, done: Round) -> bool:
+        """Waits for the guest's verdict on the last cut, then asks the host's own check."""
+        booted = guest.wait_booted()
+        self._say(f"boot {done.number}: up after {booted:.1f} s")
+        self._await(guest, "verified", self.workload.after_seconds, done)
+        if not done.problems:
+            status = (guest.host_dir / "verified").read_text().strip()
+            if status != "0":
+                result = guest.wait(process.KILL_WAIT_SECONDS)
+                done.problems.append(f"recovery returned {status}: {_tail(result)}")
+        if not done.problems and self.workload.check is not None and done.number:
+            done.problems += self.workload.check(guest.workdir, self._journals)
+        return not done.problems
+
+    def _await(self, guest: Guest, name: str, seconds: float, done: Round) -> None:
+        """Waits until the guest has written the file @name, or died, or the time is over."""
+        path = guest.host_dir / name
+
+        def written() -> bool:
+            return path.exists() and (name == "ready" or path.stat().st_size > 0)
+
+        try:
+            process.wait_until(f"the guest's file {path}",
+                               lambda: written() or not guest.alive(), seconds)
+        except TestbedError as error:
+            done.problems.append(f"{error}: {_tail(guest.power_cut())}")
+            return
+        if not written():
+            result = guest.wait(process.KILL_WAIT_SECONDS)
+            done.problems.append(f"the guest ended before '{name}': {_tail(result)}")
+
+    def _take(self, guest: Guest, result: Result, done: Round) -> None:
+        """Keeps a boot's journal and complains about its kernel log."""
+        self._journals.append(guest.journal)
+        done.problems += [f"kernel: {line}" for line in result.problems]
+
+
+def _tail(result: Result, lines: int = 15) -> str:
+    """The end of a guest's output."""
+    return "\n".join(["", *result.output.splitlines()[-lines:]])
+
+
+def new_seed() -> int:
+    """$LSMEM_SEED, to repeat a run, or a new random number."""
+    given = os.environ.get("LSMEM_SEED", "")
+    if given and not given.isdigit():
+        raise TestbedError(f"LSMEM_SEED={given}: a seed is a whole number")
+    return int(given) if given else random.SystemRandom().getrandbits(32)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0
+"""TAP, the Test Anything Protocol: written by our Python tests, read by tests/run.
+
+A stream may carry several programs' TAP. tests/tap-run frames each with two comment lines:
+
+    # begin NAME
+    # end NAME exit=CODE
+
+A program is counted as failed, over and above its own failed lines, if it has no plan, runs another
+number of tests than planned, bails out, returns an error without a failed line, or has no end.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Callable, Optional
+
+BEGIN = re.compile(r"# begin (\S+)\s*$")
+END = re.compile(r"# end (\S+) exit=(\d+)\s*$")
+PLAN = re.compile(r"1\.\.(\d+)\b")
+TEST = re.compile(r"(not )?ok\b\s*(\d+)?\s*-?\s*([^#]*?)\s*(?:#\s*(.*))?$")
+TIMEOUT_EXIT = (124, 137)
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one test."""
+
+    program: str
+    name: str
+    outcome: str		# "ok", "not ok" or "skip"
+    note: str = ""
+
+
+class Parser:
+    """Reads lines, reports each test as it comes, and what is wrong with a program at its end."""
+
+    def __init__(self, suite: str, report: Callable[[Check], None]) -> None:
+        self.suite = suite
+        self._report = report
+        self._start("")
+
+    def _start(self, program: str) -> None:
+        self._program = program
+        self._planned: Optional[int] = None
+        self._run = 0
+        self._failed = 0
+        self._bail = ""
+
+    def feed(self, line: str) -> None:
+        """Takes one line of the stream."""
+        if match := BEGIN.match(line):
+            self._end_program(None)
+            self._start(match.group(1))
+        elif match := END.match(line):
+            self._end_program(int(match.group(2)))
+            self._start("")
+        elif match := PLAN.match(line):
+            self._planned = (self._planned or 0) + int(match.group(1))
+        elif line.startswith("Bail out!"):
+            self._bail = line[len("Bail out!"):].strip() or "no reason given"
+        elif match := TEST.match(line):
+            self._test(match)
+
+    def close(self) -> None:
+        """The stream is at its end."""
+        self._end_program(None)
+        self._start("")
+
+    def _test(self, match: "re.Match[str]") -> None:
+        self._run += 1
+        name = match.group(3) or f"test {match.group(2) or self._run}"
+        directive = match.group(4) or ""
+        if match.group(1):
+            self._failed += 1
+            outcome = "not ok"
+        else:
+            outcome = "skip" if directive.upper().startswith("SKIP") else "ok"
+        self._emit(name, outcome, directive)
+
+    def _emit(self, name: str, outcome: str, note: str = "") -> None:
+        self._report(Check(self._program or self.suite, name, outcome, note))
+
+    def _end_program(self, exit_code: Optional[int]) -> None:
+        """Judges the program as a whole; outside of a frame only if there was TAP at all."""
+        if not self._program and self._planned is None and not self._run and not self._bail:
+            return
+        for name, wrong in self._defects(exit_code):
+            self._emit(name, "not ok", wrong)
+
+    def _defects(self, exit_code: Optional[int]) -> list[tuple[str, str]]:
+        defects = []
+        if self._program and exit_code is None:
+            defects.append(("ends", "no end: it was cut off"))
+        elif exit_code in TIMEOUT_EXIT:
+            defects.append(("ends in time", "timed out or killed"))
+        elif exit_code and not self._failed:
+            defects.append(("exit code", f"returned {exit_code} without a failed test"))
+        if self._bail:
+            defects.append(("runs to its end", f"bailed out: {self._bail}"))
+        elif self._planned is None:
+            defects.append(("plan", "no plan line"))
+        elif self._planned != self._run:
+            defects.append(("plan", f"planned {self._planned} tests, ran {self._run}"))
+        return defects
+
+
+class Tap:
+    """Writes TAP for a Python test."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._failed = 0
+        print("TAP version 13", flush=True)
+
+    def check(self, name: str, good: bool, *details: str) -> bool:
+        """One test line; @details are shown only if it failed."""
+        self._count += 1
+        print(f"{'ok' if good else 'not ok'} {self._count} {name}", flush=True)
+        if not good:
+            self._failed += 1
+            for detail in details:
+                self.say(detail)
+        return good
+
+    def say(self, text: str) -> None:
+        """A comment."""
+        for line in text.splitlines():
+            print(f"# {line}", flush=True)
+
+    def finish(self) -> int:
+        """The plan line; returns the exit code."""
+        print(f"1..{self._count}", flush=True)
+        return 1 if self._failed or not self._count else 0
