@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What the daemon tells about itself: see status.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "status.h"
+
+#define TEXT_BYTES	(16384u + STATUS_LOST_MAX * 256u)
+
+/**
+ * status_now_ns - the monotonic clock
+ */
+uint64_t status_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/**
+ * status_open - allocate what will be needed
+ * @status: zeroed by the caller, who fills in what it knows
+ *
+ * Returns 0 or -ENOMEM.
+ */
+int status_open(struct status *status)
+{
+	status->text = malloc(TEXT_BYTES);
+	status->lost = calloc(STATUS_LOST_MAX, sizeof(*status->lost));
+	if (!status->text || !status->lost) {
+		status_close(status);
+		return -ENOMEM;
+	}
+	status->state = "starting";
+	status->start_ns = status_now_ns();
+	return 0;
+}
+
+/**
+ * status_close - give back what status_open() took
+ * @status: the status
+ */
+void status_close(struct status *status)
+{
+	free(status->text);
+	free(status->lost);
+	status->text = NULL;
+	status->lost = NULL;
+}
+
+/**
+ * status_lost - name something that was lost
+ * @status: the status
+ * @segment, @generation, @from, @to: where
+ * @what: a short text, without quotes
+ */
+void status_lost(struct status *status, uint64_t segment, uint32_t generation, uint32_t from,
+		 uint32_t to, const char *what)
+{
+	struct status_loss *loss;
+
+	if (status->losses < STATUS_LOST_MAX) {
+		loss = &status->lost[status->losses];
+		loss->segment = segment;
+		loss->generation = generation;
+		loss->from = from;
+		loss->to = to;
+		snprintf(loss->what, sizeof(loss->what), "%s", what);
+	}
+	status->losses++;
+}
+
+/**
+ * status_ack - count one acknowledged range
+ * @status: the status
+ * @ns: from when it was taken from the kernel to its acknowledgement
+ */
+void status_ack(struct status *status, uint64_t ns)
+{
+	unsigned int bucket = ns ? 64u - (unsigned int)__builtin_clzll(ns) : 0;
+
+	status->ack[bucket < STATUS_BUCKETS ? bucket : STATUS_BUCKETS - 1]++;
+	status->ack_ns += ns;
+}
+
+static void put(struct status *status, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void put(struct status *status, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(status->text + status->used, TEXT_BYTES - status->used, format, args);
+	va_end(args);
+	if (n > 0 && (size_t)n < TEXT_BYTES - status->used)
+		status->used += (size_t)n;
+}
+
+static void put_string(struct status *status, const char *text)
+{
+	put(status, "\"");
+	for (; text && *text; text++) {
+		if (*text == '"' || *text == '\\')
+			put(status, "\\%c", *text);
+		else if ((unsigned char)*text < 0x20)
+			put(status, "\\u%04x", (unsigned int)*text);
+		else
+			put(status, "%c", *text);
+	}
+	put(status, "\"");
+}
+
+static void put_recovery(struct status *status)
+{
+	uint64_t i, named = status->losses < STATUS_LOST_MAX ? status->losses : STATUS_LOST_MAX;
+	const struct status_loss *loss;
+
+	put(status, "  \"recovered\": %s,\n", status->recovery ? "true" : "false");
+	put(status, "  \"recovered_bytes\": %" PRIu64 ",\n", status->recovered_bytes);
+	put(status, "  \"recovered_objects\": %" PRIu64 ",\n", status->recovered_objects);
+	put(status, "  \"recovered_segments\": %" PRIu64 ",\n", status->recovered_segments);
+	put(status, "  \"recovery_read_bytes\": %" PRIu64 ",\n", status->read_bytes);
+	put(status, "  \"recovery_seconds\": %" PRIu64 ".%03" PRIu64 ",\n",
+	    status->recovery_ms / 1000, status->recovery_ms % 1000);
+	put(status, "  \"lost_count\": %" PRIu64 ",\n  \"lost\": [", status->losses);
+	for (i = 0; i < named; i++) {
+		loss = &status->lost[i];
+		put(status, "%s\n    {\"segment\": %" PRIu64 ", \"generation\": %" PRIu32
+		    ", \"from\": %" PRIu32 ", \"to\": %" PRIu32 ", \"what\": ", i ? "," : "",
+		    loss->segment, loss->generation, loss->from, loss->to);
+		put_string(status, loss->what);
+		put(status, "}");
+	}
+	put(status, "%s],\n", named ? "\n  " : "");
+}
+
+static void put_counters(struct status *status)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} counters[] = {
+		{ "groups", status->groups },
+		{ "ranges", status->ranges },
+		{ "log_bytes", status->log_bytes },
+		{ "segments_opened", status->opened },
+		{ "segments_closed", status->closed },
+		{ "segments_retired", status->retired },
+		{ "writes", status->writes },
+		{ "written_bytes", status->written_bytes },
+		{ "reads", status->read_ios },
+		{ "flushes", status->flushes },
+		{ "digests", status->digests },
+		{ "ack_ns", status->ack_ns },
+	};
+	bool first = true;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+		put(status, "  \"%s\": %" PRIu64 ",\n", counters[i].name, counters[i].value);
+	put(status, "  \"ack_latency\": [");
+	for (i = 0; i < STATUS_BUCKETS; i++) {
+		if (!status->ack[i])
+			continue;
+		put(status, "%s\n    {\"below_ns\": %" PRIu64 ", \"count\": %" PRIu64 "}",
+		    first ? "" : ",", (uint64_t)1 << i, status->ack[i]);
+		first = false;
+	}
+	put(status, "%s]\n", first ? "" : "\n  ");
+}
+
+static int replace(const struct status *status)
+{
+	char temporary[PATH_MAX];
+	size_t done = 0;
+	ssize_t n;
+	int fd, err = 0;
+
+	if (snprintf(temporary, sizeof(temporary), "%s.new", status->path) >=
+	    (int)sizeof(temporary))
+		return -ENAMETOOLONG;
+	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0)
+		return -errno;
+	while (done < status->used && !err) {
+		n = write(fd, status->text + done, status->used - done);
+		if (n >= 0)
+			done += (size_t)n;
+		else if (errno != EINTR)
+			err = -errno;
+	}
+	close(fd);
+	if (!err && rename(temporary, status->path))
+		err = -errno;
+	if (err)
+		unlink(temporary);
+	return err;
+}
+
+/**
+ * status_write - replace the file
+ * @status: the status; nothing is done without a path
+ *
+ * Returns 0 or a negative errno, of which it has warned.
+ */
+int status_write(struct status *status)
+{
+	uint64_t ms = (status_now_ns() - status->start_ns) / 1000000;
+	unsigned int i;
+	int err;
+
+	if (!status->path[0])
+		return 0;
+	status->used = 0;
+	put(status, "{\n  \"state\": \"%s\",\n  \"store\": ", status->state);
+	put_string(status, status->store);
+	put(status, ",\n  \"kind\": \"%s\",\n  \"uuid\": \"",
+	    status->kind == LSMEM_KIND_BLOCK ? "block" : "object");
+	for (i = 0; i < 16; i++)
+		put(status, "%02x%s", status->uuid[i],
+		    i == 3 || i == 5 || i == 7 || i == 9 ? "-" : "");
+	put(status, "\",\n  \"backup\": ");
+	put_string(status, status->backup);
+	put(status, ",\n  \"pid\": %ld,\n  \"uptime_seconds\": %" PRIu64 ".%03" PRIu64 ",\n",
+	    (long)getpid(), ms / 1000, ms % 1000);
+	put_recovery(status);
+	put_counters(status);
+	put(status, "}\n");
+	err = replace(status);
+	if (err)
+		log_warn("%s: cannot be written: %s", status->path, strerror(-err));
+	return err;
+}

@@ -1,0 +1,111 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# lsmemd --check-config: good files are taken, bad ones are refused with the
+# line, what is wrong and what is allowed.  TAP.  LSMEMD is the program.
+set -u
+. "$(dirname "$0")/tap.sh"
+
+conf=$scratch/lsmemd.conf
+
+# good NAME TEXT
+good()
+{
+	printf '%b' "$2" >"$conf"
+	run "$lsmemd" -c "$conf" --check-config
+	expect "$1: taken" "$status" 0
+}
+
+# bad NAME TEXT MESSAGE: the message that follows the file's name
+bad()
+{
+	printf '%b' "$2" >"$conf"
+	run "$lsmemd" -c "$conf" --check-config
+	expect "$1: exit status" "$status" 2
+	expect "$1: message" "$(sed 's/^<[0-9]>//' "$scratch/err")" "$conf:$3"
+}
+
+path='[backup]\npath = /dev/null\n'
+
+good 'the least' "$path"
+good 'all of an object store' "[store]\nname = lsmem1\nkind = object\nsize = 1G\nhandles = 1M\nmode = 0640\nowner = root:root\n$path"'size = 512M\nlock_wait = 5\n'
+good 'a block store' "[store]\nkind = block\nname = lsmemb0\nsize = 64M\n$path"
+good 'numbers for an owner' "[store]\nowner = 12345:54321\n$path"
+good 'comments and blanks' "# one\n\n ; two\n\t[ store ]\n  kind=object  \n$path"
+good 'no newline at the end' '[backup]\npath = /dev/null'
+good 'a path with # and blanks' '[backup]\npath = /srv/a b#c\n'
+good 'carriage returns' '[backup]\r\npath = /dev/null\r\n'
+good 'sections in any order' "$path"'[store]\nkind = block\n'
+good 'lower-case suffix' "[store]\nsize = 128m\n$path"
+
+bad 'empty' '' ' no path in [backup]: a block device or a file is needed'
+bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [store] and [backup]'
+bad 'open section' '[store\n' '1: "[store": a section ends with ]'
+bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
+bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
+bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, kind, size, handles, mode and owner'
+bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size and lock_wait'
+bad 'key twice' "${path}path = /dev/zero\n" '3: path a second time, first on line 2'
+bad 'no value' '[store]\nkind =\n' '2: kind: no value'
+bad 'not a key' '[store]\nkind\n' '2: "kind": neither [section], key = value nor # comment'
+bad 'kind' '[store]\nkind = blok\n' '2: kind = blok: allowed are object and block'
+bad 'zero byte' '[store]\nkind = bl\0ck\n' '2: a zero byte: not a text file'
+for size in 0 1M 56M 65M 2T 12X 12MB -1 1e9 '' 18446744073709551616 99999999999999999999T; do
+	[ -n "$size" ] || continue
+	bad "store size $size" "[store]\nsize = $size\n" "2: size = $size: allowed is a multiple of 8M from 64M to 1T"
+done
+for handles in 0 4G -1 many; do
+	bad "handles $handles" "[store]\nhandles = $handles\n" "2: handles = $handles: allowed is a number from 1 to 4294967295"
+done
+for mode in 0 1000 0888 rw -1; do
+	bad "mode $mode" "[store]\nmode = $mode\n" "2: mode = $mode: allowed are octal permissions from 0001 to 0777"
+done
+bad 'user' '[store]\nowner = no-such-user\n' '2: owner = no-such-user: no user "no-such-user"; allowed is USER or USER:GROUP, names or numbers'
+bad 'group' '[store]\nowner = root:no-such-group\n' '2: owner = root:no-such-group: no group "no-such-group"; allowed is USER or USER:GROUP, names or numbers'
+for name in store lsmem/1 lsmem1234567890123456789012345678901234567890; do
+	bad "name $name" "[store]\nname = $name\n" "2: name = $name: not the name of a store; allowed are those of the device nodes: lsmem, lsmem1 .. or lsmemb0, lsmemb1 .."
+done
+bad 'name of the other kind' "[store]\nname = lsmem\nkind = block\n$path" '2: name = lsmem: a store of kind = block is called lsmemb0, lsmemb1 ..'
+bad 'handles of a block store' "[store]\nkind = block\nhandles = 5\n$path" '3: handles: not for kind = block, whose size tells'
+bad 'mode of a block store' "[store]\nmode = 0600\nkind = block\n$path" '2: mode: not for kind = block, whose node udev rules give away'
+bad 'owner of a block store' "[store]\nowner = root\nkind = block\n$path" '2: owner: not for kind = block, whose node udev rules give away'
+bad 'relative path' '[backup]\npath = backup.img\n' '2: path = backup.img: allowed is the absolute path of a block device or a file'
+for size in 0 1M 67108865 17T x; do
+	bad "backup size $size" "[backup]\nsize = $size\n" "2: size = $size: allowed is a multiple of 4K from 64M to 16T"
+done
+for wait in -1 3601 soon; do
+	bad "lock_wait $wait" "[backup]\nlock_wait = $wait\n" "2: lock_wait = $wait: allowed are seconds from 0 to 3600"
+done
+
+rm -f "$conf"
+bad_file()
+{
+	run "$lsmemd" -c "$1" --check-config
+	expect "$2: exit status" "$status" 2
+	expect "$2: message" "$(sed 's/^<[0-9]>//' "$scratch/err")" "$3"
+}
+bad_file "$conf" 'no file' "$conf: cannot be opened: No such file or directory"
+bad_file "$scratch" 'a directory' "$scratch: cannot be read: Is a directory"
+
+# The command line.
+usage()
+{
+	local name=$1
+	shift
+	run "$lsmemd" "$@"
+	expect "$name: exit status" "$status" 2
+}
+usage 'unknown option' --frobnicate
+usage 'an argument' -c /dev/null argument
+usage 'force without format' --force
+usage 'two tasks' --check --check-config
+usage 'bad drain' --drain never
+run "$lsmemd" --version
+expect 'version' "$status" 0
+run "$lsmemd" --help
+expect 'help' "$status" 0
+
+# The example that is installed.
+run "$lsmemd" -c "$(dirname "$0")/../../daemon/lsmemd.conf" --check-config
+expect 'the example: taken' "$status" 0
+
+tap_end
