@@ -9,9 +9,10 @@ int main(void)
 	struct lsm *lsm;
 	uint64_t handle;
 	char copy[8];
-	int ret = lsm_open("/dev/lsmem", 0, &lsm);
+	int ret;
 
-	if (ret || (ret = lsm_alloc(lsm, "hello", 5, 0, &handle, NULL)))
+	ret = lsm_open("/dev/lsmem", 0, &lsm) ?: lsm_alloc(lsm, "hello", 5, 0, &handle, NULL);
+	if (ret)
 		error(1, -ret, "/dev/lsmem");
 	lsm_read(lsm, handle, copy, 5, 0, NULL);	/* a copy, no system call */
 	if (lsm_view_begin(lsm, handle, &view))		/* in place, none either */

@@ -73,7 +73,8 @@ static uint64_t publish(const struct lsm *lsm, unsigned int slot)
 
 	if (epoch == LSMEM_SLOT_IDLE || epoch == LSMEM_SLOT_REVOKED)
 		return LSMEM_SLOT_IDLE;
-	__atomic_store_n(&lsm->slots[slot].epoch, epoch, __ATOMIC_RELAXED);
+	/* Release: what was read under the slot's last epoch comes before. */
+	__atomic_store_n(&lsm->slots[slot].epoch, epoch, __ATOMIC_RELEASE);
 	/* Full: a store before, loads after; no weaker order keeps these two. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return epoch;
@@ -118,8 +119,8 @@ static bool collect(const struct lsm *lsm, const struct lsm_place *place, struct
 	return true;
 }
 
-_Static_assert(LSM_VIEW_PIECES >= LSMEM_OBJECT_MAX / LSMEM_SEGLET_BYTES + 2,
-	       "the largest object has room in a view");
+/* The largest object has room in a view, wherever in a seglet it begins. */
+_Static_assert(LSMEM_OBJECT_MAX / LSMEM_SEGLET_BYTES + 2 <= LSM_VIEW_PIECES, "pieces of a view");
 
 int lsm_view_begin(struct lsm *lsm, uint64_t handle, struct lsm_view *view)
 {

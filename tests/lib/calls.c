@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+/* liblsmem: what goes to the kernel and what comes back; the info page; fork. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fake.h"
+#include "tap.h"
+
+static void test_info(void)
+{
+	struct fake *fake = fake_new();
+	struct lsmem_info good = fake->info, bad;
+
+	tap_is(lsm_check_info(&good), 0, "a good info page");
+	bad = good;
+	bad.abi = 99;
+	tap_is(lsm_check_info(&bad), 0, "a newer page that is compatible");
+#define REFUSED(field, value) do {						\
+	bad = good;								\
+	bad.field = (value);							\
+	tap_is(lsm_check_info(&bad), -EPROTO, "info page refused: " #field " = " #value); \
+} while (0)
+	REFUSED(magic, good.magic ^ 1);
+	REFUSED(compat, LSMEM_ABI + 1);
+	REFUSED(length, sizeof(good) - 1);
+	REFUSED(kind, LSMEM_KIND_BLOCK);
+	REFUSED(nr_frames, 0);
+	REFUSED(nr_frames, good.nr_frames + 1);
+	REFUSED(nr_frames, (1ull << 24) + 1);
+	REFUSED(nr_frames, ~0ull);
+	REFUSED(nr_handles, 0);
+	REFUSED(nr_handles, good.nr_handles + 1);
+	REFUSED(nr_handles, 1ull << 60);
+	REFUSED(nr_slots, good.nr_slots + 1);
+	REFUSED(nr_slots, ~0u);
+	REFUSED(frames.length, good.frames.length - 1);
+	REFUSED(frame_table.length, good.frame_table.length - 1);
+	REFUSED(handles.length, 0);
+	REFUSED(slots.length, 64);
+	fake_delete(fake);
+}
+
+static void test_operations(void)
+{
+	struct fake *fake = fake_new();
+	uint64_t handle = 0, version = 0;
+
+	tap_is(lsm_alloc(fake->lsm, "x", 1, LSM_DURABLE | LSM_TABLE(4095), &handle, &version), 0,
+	       "alloc");
+	tap(handle >> 32 == 4095 && (uint32_t)handle == LSMEM_OPF_DURABLE,
+	    "alloc: flags and table are told apart");
+	tap_is(version, 1, "alloc: version comes out");
+	fake->refuse = -ETIMEDOUT;
+	handle = 0;
+	tap_is(lsm_alloc(fake->lsm, "x", 1, LSM_TABLE(3), &handle, NULL), -ETIMEDOUT,
+	       "alloc: a time-out");
+	tap_is(handle >> 32, 3, "alloc: a time-out gives the handle");
+	fake->refuse = -ENOSPC;
+	handle = 77;
+	tap_is(lsm_alloc(fake->lsm, "x", 1, 0, &handle, &version), -ENOSPC, "alloc: refused");
+	tap(handle == 77 && version == 1, "alloc: refused, nothing written");
+	tap_is(lsm_alloc(fake->lsm, "x", 1ull << 32, 0, &handle, NULL), -EINVAL,
+	       "alloc: a length that does not fit");
+
+	fake->refuse = 0;
+	version = 41;
+	tap_is(lsm_replace(fake->lsm, 1, "x", 1, LSM_EXPECT, &version), 0, "replace");
+	tap_is(version, 42, "replace: the version went in and came out");
+	version = 41;
+	tap_is(lsm_replace(fake->lsm, 1, "x", 1, 0, &version), 0, "replace, none expected");
+	tap_is(version, 1, "replace: without LSM_EXPECT no version goes in");
+	tap_is(lsm_replace(fake->lsm, 1, "x", 1, LSM_EXPECT, NULL), -EINVAL,
+	       "replace: LSM_EXPECT wants a version");
+	fake->refuse = -EILSEQ;
+	version = 9;
+	tap_is(lsm_free(fake->lsm, 1, LSM_EXPECT, &version), -EILSEQ, "free: another version");
+	tap_is(version, 10, "free: which one");
+	fake->refuse = -ESTALE;
+	tap_is(lsm_free(fake->lsm, 1, 0, &version), -ESTALE, "free: stale");
+	tap_is(version, 10, "free: stale, nothing written");
+	fake_delete(fake);
+}
+
+static void test_vector(void)
+{
+	struct lsmem_op ops[20];
+	uint8_t bytes[20][100];
+	struct fake *fake = fake_new();
+	bool right = true;
+	size_t done = 0;
+	uint32_t i;
+
+	for (i = 0; i < 20; i++) {
+		fake_put(fake, i, 1, i + 1, 100, 8 * i);
+		ops[i] = lsm_op_read(fake_handle(fake, i), bytes[i], 100, 0);
+	}
+	fake_free(fake, 7);
+	tap_is(lsm_vector(fake->lsm, ops, 20, 0, &done), 0, "vector of 20");
+	tap_is(done, 20, "vector: all are tried");
+	tap_is(atomic_load(&fake->calls), 3, "vector: 8 in a call");
+	tap_is(ops[7].result, -ESTALE, "vector: a failed one has its result");
+	for (i = 0; i < 20; i++)
+		right = right && (i == 7 || (!ops[i].result &&
+			fake_bytes_right(bytes[i], ops[i].handle, i + 1, 0, 100)));
+	tap(right, "vector: the others have theirs");
+	fake->vector_stop = 3;
+	tap_is(lsm_vector(fake->lsm, ops, 20, 0, &done), -EINTR, "vector, interrupted");
+	tap_is(done, 3, "vector: how many were tried");
+	fake->refuse = -EFAULT;
+	tap_is(lsm_vector(fake->lsm, ops, 20, 0, &done), -EFAULT, "vector, refused whole");
+	tap_is(done, 0, "vector: none was tried");
+	tap_is(lsm_vector(fake->lsm, ops, 0, 0, NULL), 0, "vector of none");
+	fake_delete(fake);
+}
+
+static int in_child(struct fake *fake, uint64_t handle, struct lsm_view *parents)
+{
+	struct lsm_view view;
+	uint8_t bytes[64];
+
+	if (lsm_read(fake->lsm, handle, bytes, sizeof(bytes), 0, NULL) != 64)
+		return 1;
+	if (atomic_load(&fake->calls) != 1)
+		return 2;
+	if (lsm_view_begin(fake->lsm, handle, &view) != -ECHILD)
+		return 3;
+	if (lsm_view_end(fake->lsm, parents) != -ECHILD)
+		return 4;
+	lsm_close(fake->lsm);
+	return 0;
+}
+
+static void test_fork(void)
+{
+	struct fake *fake = fake_new();
+	struct lsm_view view;
+	uint64_t handle;
+	uint8_t bytes[64];
+	int status = -1;
+	pid_t child;
+
+	fake_put(fake, 3, 1, 1, 64, 0);
+	handle = fake_handle(fake, 3);
+	tap_is(lsm_view_begin(fake->lsm, handle, &view), 0, "a view before fork");
+	fflush(stdout);
+	child = fork();
+	if (!child)
+		_exit(in_child(fake, handle, &view));
+	waitpid(child, &status, 0);
+	tap(WIFEXITED(status) && !WEXITSTATUS(status),
+	    "fork: the child reads by system call, has no views, and can close (status %#x)",
+	    status);
+	tap_is(lsm_read(fake->lsm, handle, bytes, 64, 0, NULL), 64, "fork: the parent reads on");
+	tap_is(atomic_load(&fake->calls), 0, "fork: without a system call");
+	tap_is(lsm_view_end(fake->lsm, &view), 0, "fork: the parent's view ends well");
+	fake_delete(fake);
+}
+
+static void test_open(void)
+{
+	struct lsm *lsm = NULL;
+
+	tap_is(lsm_open("/nonexistent/lsmem", 0, &lsm), -ENOENT, "open: no such device");
+	tap_is(lsm_open("/dev/null", 0, &lsm), -ENOTTY, "open: not a store");
+	tap_is(lsm_open("/dev/null", 1u << 31, &lsm), -EINVAL, "open: unknown flag");
+	tap(!lsm, "open: nothing given out");
+	lsm_close(NULL);
+}
+
+int main(void)
+{
+	test_info();
+	test_operations();
+	test_vector();
+	test_fork();
+	test_open();
+	return tap_done();
+}

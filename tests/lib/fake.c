@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+/* A store without a kernel.  See fake.h. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fake.h"
+
+/* Memory that ends where the next access faults. */
+static void *window(size_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t length = (bytes + page - 1) / page * page;
+	uint8_t *memory;
+
+	memory = mmap(NULL, length + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED || mprotect(memory, length, PROT_READ | PROT_WRITE))
+		abort();
+	return memory + length - bytes;
+}
+
+static void unwindow(void *address, size_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *start = (uint8_t *)((uintptr_t)address & ~(uintptr_t)(page - 1));
+
+	munmap(start, (bytes + page - 1) / page * page + page);
+}
+
+uint8_t fake_byte(uint64_t handle, uint64_t version, uint32_t i)
+{
+	uint64_t seed = (handle + version * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull;
+
+	return (uint8_t)(seed >> 40) + (uint8_t)(i * 7) + (uint8_t)(i >> 8);
+}
+
+bool fake_bytes_right(const void *data, uint64_t handle, uint64_t version, uint32_t from,
+		      uint32_t length)
+{
+	const uint8_t *bytes = data;
+	uint32_t i;
+
+	for (i = 0; i < length; i++) {
+		if (bytes[i] != fake_byte(handle, version, from + i))
+			return false;
+	}
+	return true;
+}
+
+uint64_t fake_handle(const struct fake *fake, uint32_t index)
+{
+	return lsmem_handle_make(index, fake->objects[index].generation);
+}
+
+/* Kernel stores race with readers on purpose: atomic, as the kernel's are. */
+static void store64(void *to, uint64_t value)
+{
+	__atomic_store_n((uint64_t *)to, value, __ATOMIC_RELAXED);
+}
+
+/* A frame that no view can still see.  False: none. */
+static bool get_frame(struct fake *fake, uint32_t *found)
+{
+	uint64_t oldest = ~0ull, epoch;
+	uint32_t i;
+
+	for (i = 0; i < FAKE_SLOTS; i++) {
+		epoch = __atomic_load_n(&fake->slots[i].epoch, __ATOMIC_ACQUIRE);
+		if (epoch != LSMEM_SLOT_IDLE && epoch < oldest)
+			oldest = epoch;
+	}
+	for (i = 0; i < FAKE_FRAMES; i++) {
+		if (fake->retired_at[i] != ~0ull && fake->retired_at[i] < oldest) {
+			fake->retired_at[i] = ~0ull;
+			*found = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+void fake_set_word(struct fake *fake, uint32_t index, uint32_t state, uint64_t position)
+{
+	struct lsmem_handle *entry = &fake->handles[index];
+	uint64_t tag = (entry->word >> LSMEM_WORD_TAG_SHIFT) + 1;
+
+	__atomic_exchange_n(&entry->word, tag << LSMEM_WORD_TAG_SHIFT |
+			    (uint64_t)state << LSMEM_WORD_STATE_SHIFT | position,
+			    __ATOMIC_SEQ_CST);
+}
+
+/* Frames that nothing points to any more: seen by views that began up to now. */
+static void retire(struct fake *fake, const struct fake_object *object)
+{
+	uint64_t epoch = __atomic_fetch_add(&fake->info.epoch, 1, __ATOMIC_SEQ_CST);
+	uint32_t i;
+
+	for (i = 0; i < object->nr_frames; i++)
+		fake->retired_at[object->frames[i]] = epoch;
+}
+
+static void write_entry(struct fake *fake, const struct fake_object *object, uint64_t handle)
+{
+	uint32_t at = object->offset, i, j, piece;
+	uint64_t header[4], word;
+	uint8_t *frame;
+
+	memset(header, 0, sizeof(header));
+	header[1] = __cpu_to_le64(handle);
+	header[2] = __cpu_to_le64(object->version);
+	header[3] = __cpu_to_le64(lsmem_meta_make(object->length, LSMEM_TYPE_OBJECT, 0,
+						  object->table));
+	frame = fake->frames + (size_t)object->frames[0] * LSMEM_SEGLET_BYTES;
+	for (i = 0; i < 4; i++)
+		store64(frame + at + 8 * i, header[i]);
+	at += LSMEM_ENTRY_BYTES;
+	for (i = 0; i < object->length; i += 8) {
+		piece = object->length - i < 8 ? object->length - i : 8;
+		word = 0;
+		for (j = 0; j < piece; j++)
+			((uint8_t *)&word)[j] = fake_byte(handle, object->version, i + j);
+		frame = fake->frames + (size_t)object->frames[at / LSMEM_SEGLET_BYTES] *
+			LSMEM_SEGLET_BYTES;
+		store64(frame + at % LSMEM_SEGLET_BYTES, word);
+		at += 8;
+	}
+}
+
+/**
+ * fake_put() - put an object, a new version or the same, in a new place
+ * @fake: store
+ * @index: of the handle
+ * @generation: another one than before makes it another object
+ * @version: decides the bytes
+ * @length: of the object
+ * @offset: of its header in the first frame, a multiple of 8
+ *
+ * Return: false when views hold too many frames.
+ */
+bool fake_put(struct fake *fake, uint32_t index, uint32_t generation, uint64_t version,
+	      uint32_t length, uint32_t offset)
+{
+	struct fake_object object = { .version = version, .generation = generation,
+				      .length = length, .table = index, .offset = offset,
+				      .live = true };
+	struct fake_object *old = &fake->objects[index];
+	uint32_t end = offset + lsmem_entry_size(length), i;
+	struct fake_object had = *old;
+
+	while (object.nr_frames * LSMEM_SEGLET_BYTES < end) {
+		if (!get_frame(fake, &object.frames[object.nr_frames])) {
+			for (i = 0; i < object.nr_frames; i++)
+				fake->retired_at[object.frames[i]] = 0;
+			return false;
+		}
+		object.nr_frames++;
+	}
+	for (i = 0; i < object.nr_frames; i++)
+		__atomic_store_n(&fake->frame_table[object.frames[i]].next,
+				 i + 1 < object.nr_frames ? object.frames[i + 1] : LSMEM_NO_FRAME,
+				 __ATOMIC_RELAXED);
+	if (!had.live || had.generation != generation) {
+		fake_set_word(fake, index, LSMEM_WORD_BUSY, 0);
+		store64(&fake->handles[index].info,
+			(uint64_t)object.table << LSMEM_GENERATION_BITS | generation);
+	}
+	write_entry(fake, &object, lsmem_handle_make(index, generation));
+	*old = object;
+	fake_set_word(fake, index, LSMEM_WORD_LIVE,
+		      (uint64_t)object.frames[0] << LSMEM_POSITION_OFFSET_BITS |
+		      offset / LSMEM_ALIGN);
+	if (had.live)
+		retire(fake, &had);
+	return true;
+}
+
+void fake_free(struct fake *fake, uint32_t index)
+{
+	struct fake_object had = fake->objects[index];
+
+	fake_set_word(fake, index, LSMEM_WORD_BUSY, 0);
+	fake_set_word(fake, index, LSMEM_WORD_FREE, 0);
+	fake->objects[index].live = false;
+	retire(fake, &had);
+}
+
+/* The READ call, for tests in which nobody moves objects meanwhile. */
+static int call_read(struct fake *fake, struct lsmem_op *op)
+{
+	uint64_t index = lsmem_handle_index(op->handle);
+	struct fake_object *object;
+	uint32_t i;
+
+	if (index >= FAKE_HANDLES)
+		return -ENOENT;
+	object = &fake->objects[index];
+	if (!object->live || object->generation != lsmem_handle_generation(op->handle))
+		return -ESTALE;
+	if (op->offset > object->length)
+		return -EINVAL;
+	op->object_length = object->length;
+	op->version = object->version;
+	op->table = object->table;
+	if (op->length > object->length - op->offset)
+		op->length = object->length - op->offset;
+	for (i = 0; i < op->length; i++)
+		((uint8_t *)(uintptr_t)op->data)[i] = fake_byte(op->handle, object->version,
+								op->offset + i);
+	return 0;
+}
+
+static int call_vector(struct fake *fake, struct lsmem_vector *vector)
+{
+	uint32_t i;
+
+	if (vector->nr > FAKE_VECTOR_MAX || !vector->nr)
+		return -EINVAL;
+	for (i = 0; i < vector->nr; i++) {
+		struct lsmem_op *op = (void *)(uintptr_t)(vector->ops + i * vector->stride);
+
+		if (fake->vector_stop && i == fake->vector_stop) {
+			vector->nr = i;
+			return -EINTR;
+		}
+		op->result = op->op == LSMEM_OP_READ ? call_read(fake, op) : -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+static int call(struct lsm *lsm, unsigned long request, void *argument)
+{
+	struct fake *fake = lsm->private;
+	struct lsmem_op *op = argument;
+
+	atomic_fetch_add(&fake->calls, 1);
+	switch (request) {
+	case LSMEM_IOC_READ:
+		return fake->refuse ? fake->refuse : call_read(fake, op);
+	case LSMEM_IOC_VECTOR:
+		return fake->refuse ? fake->refuse : call_vector(fake, argument);
+	case LSMEM_IOC_ALLOC:
+	case LSMEM_IOC_REPLACE:
+	case LSMEM_IOC_FREE:
+		/* Tell what came: handle and version are outputs in any case. */
+		if (request == LSMEM_IOC_ALLOC)
+			op->handle = (uint64_t)op->table << 32 | op->flags;
+		op->version += 1;
+		return fake->refuse;
+	default:
+		return -ENOTTY;
+	}
+}
+
+struct fake *fake_new(void)
+{
+	struct fake *fake = calloc(1, sizeof(*fake));
+	struct lsm_memory memory;
+	uint32_t i;
+
+	if (!fake)
+		abort();
+	fake->info.magic = LSMEM_INFO_MAGIC;
+	fake->info.abi = LSMEM_ABI;
+	fake->info.compat = LSMEM_ABI;
+	fake->info.length = sizeof(fake->info);
+	fake->info.kind = LSMEM_KIND_OBJECT;
+	fake->info.nr_frames = FAKE_FRAMES;
+	fake->info.nr_handles = FAKE_HANDLES;
+	fake->info.nr_slots = FAKE_SLOTS;
+	fake->info.view_ms = 1000;
+	fake->info.frames.length = FAKE_FRAMES * LSMEM_SEGLET_BYTES;
+	fake->info.frame_table.length = FAKE_FRAMES * sizeof(struct lsmem_frame);
+	fake->info.handles.length = FAKE_HANDLES * sizeof(struct lsmem_handle);
+	fake->info.slots.length = FAKE_SLOTS * sizeof(struct lsmem_slot);
+	fake->info.epoch = 1;
+	fake->frames = window(fake->info.frames.length);
+	fake->frame_table = window(fake->info.frame_table.length);
+	fake->handles = window(fake->info.handles.length);
+	fake->slots = window(fake->info.slots.length);
+	for (i = 0; i < FAKE_FRAMES; i++)
+		fake->frame_table[i].next = LSMEM_NO_FRAME;
+	memory.info = &fake->info;
+	memory.epoch = &fake->info.epoch;
+	memory.frames = fake->frames;
+	memory.frame_table = fake->frame_table;
+	memory.handles = fake->handles;
+	memory.slots = fake->slots;
+	if (lsm_from_memory(&memory, FAKE_VECTOR_MAX, call, fake, &fake->lsm))
+		abort();
+	return fake;
+}
+
+void fake_delete(struct fake *fake)
+{
+	lsm_close(fake->lsm);
+	unwindow(fake->frames, fake->info.frames.length);
+	unwindow(fake->frame_table, fake->info.frame_table.length);
+	unwindow(fake->handles, fake->info.handles.length);
+	unwindow(fake->slots, fake->info.slots.length);
+	free(fake);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
+/*
+ * A store without a kernel: windows in anonymous memory, guard pages behind
+ * each, and a "kernel" that puts objects there, moves them and reads them for
+ * whoever asks by ioctl.  One thread at a time may play the kernel.
+ */
+#ifndef TESTS_LIB_FAKE_H
+#define TESTS_LIB_FAKE_H
+
+#include "internal.h"
+
+#define FAKE_FRAMES	96u
+#define FAKE_HANDLES	64u
+#define FAKE_SLOTS	64u
+#define FAKE_VECTOR_MAX	8u
+
+/**
+ * struct fake_object - what the kernel knows of an index
+ * @frames: chain of the object's frames, all its own
+ */
+struct fake_object {
+	uint64_t version;
+	uint32_t generation;
+	uint32_t length;
+	uint32_t table;
+	uint32_t offset;
+	uint32_t nr_frames;
+	uint32_t frames[LSM_VIEW_PIECES];
+	bool live;
+};
+
+struct fake {
+	struct lsmem_info info;
+	uint8_t *frames;
+	struct lsmem_frame *frame_table;
+	struct lsmem_handle *handles;
+	struct lsmem_slot *slots;
+	struct lsm *lsm;
+	struct fake_object objects[FAKE_HANDLES];
+	uint64_t retired_at[FAKE_FRAMES];	/* 0: free, ~0: in use, else: epoch */
+	atomic_uint calls;			/* how often the kernel was asked */
+	int refuse;				/* what it says, if not 0 */
+	uint32_t vector_stop;			/* operations it does before it refuses */
+};
+
+struct fake *fake_new(void);
+void fake_delete(struct fake *fake);
+uint64_t fake_handle(const struct fake *fake, uint32_t index);
+bool fake_put(struct fake *fake, uint32_t index, uint32_t generation, uint64_t version,
+	      uint32_t length, uint32_t offset);
+void fake_free(struct fake *fake, uint32_t index);
+void fake_set_word(struct fake *fake, uint32_t index, uint32_t state, uint64_t position);
+uint8_t fake_byte(uint64_t handle, uint64_t version, uint32_t i);
+bool fake_bytes_right(const void *data, uint64_t handle, uint64_t version, uint32_t from,
+		      uint32_t length);
+
+/* A generator of test data: xorshift64*, state never 0. */
+static inline uint64_t fake_random(uint64_t *state)
+{
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return *state * 0x2545f4914f6cdd1dull;
+}
+
+#endif
