@@ -291,8 +291,8 @@ struct lsmem_slot {
  * struct lsmem_create - LSMEM_CTL_CREATE: make a store
  * @flags: LSMEM_STORE_DURABLE or 0
  * @kind: enum lsmem_store_kind
- * @bytes: memory for the log, a multiple of 8 MiB, 64 MiB .. 1 TiB
- * @handles_max: object stores: 1..2^32-1, 0 for one per 256 bytes of @bytes;
+ * @bytes: memory for the log, a multiple of 8 MiB, 128 MiB .. 1 TiB
+ * @handles_max: object stores: 1..2^31-1, 0 for one per 256 bytes of @bytes;
  *	block stores: 0 (the capacity tells)
  * @uid, @gid, @mode: of the device node (object stores); mode 0 means 0600
  * @name: out, the store's name: that of its node in /dev
@@ -368,14 +368,16 @@ struct lsmem_attach {
  *	    and following the frame table.  It ends with a commit record.
  *	    Acknowledge the offset below which everything is durable.
  * CLOSE    the segment has its final length @to, and @entries directory
- *	    entries.  Acknowledge when directory and footer are durable (8).
+ *	    entries; @first_frame is the segment's first frame.  Acknowledge when
+ *	    directory and footer are durable (8).
  * RETIRE   the segments in this group (all but the last bear
  *	    LSMEM_EVENT_MORE) are superseded by what came before in the stream.
  *	    Acknowledge the last one's id when all that is durable (9) and then
  *	    a digest without the group is durable (10).  One digest record for
  *	    the group.
  * RESUME   after an attach to an active store, for each segment in the log,
- *	    oldest first: @from is what was acknowledged, @to what is committed,
+ *	    oldest first: @from is what was acknowledged, @to what is committed
+ *	    (home offsets: of a loaded segment both are its length on the backup),
  *	    @flags tell what else was.  @segment ~0 ends the list; the stream
  *	    follows, beginning again from what was acknowledged.
  */
@@ -389,6 +391,10 @@ struct lsmem_attach {
 #define LSMEM_EVENT_OPENED	(1u << 1)	/* RESUME: OPEN was acknowledged */
 #define LSMEM_EVENT_CLOSED	(1u << 2)	/* RESUME: CLOSE was acknowledged */
 #define LSMEM_EVENT_SURVIVOR	(1u << 3)	/* OPEN, RESUME: a survivor of cleaning */
+#define LSMEM_EVENT_RETIRED	(1u << 4)	/* RESUME: RETIRE was given to a daemon and
+						 * not acknowledged; it comes again.  Only
+						 * such a segment may be missing in the digest
+						 */
 
 struct lsmem_event {
 	__u32 type;

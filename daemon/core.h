@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * core: the daemon's decisions, a deterministic state machine apart from its
+ * I/O.  No system calls, no clocks, no threads; all memory is allocated by
+ * core_new().  The same calls in the same order give the same decisions, which
+ * is how the tests crash it thousands of times a second.
+ *
+ * In:	core_event()	from the kernel, in order	core_clock()	with them
+ *	core_io_done()	a request has ended		core_tick()	now and then
+ *	core_shutdown()	drain and stop
+ * Out:	core_io_next()	requests to start at once	core_acks()	for the kernel
+ *	core_state()	and core_error()
+ *
+ * After any input take all requests and all acknowledgements: one loop round is
+ *
+ *	read completions -> core_io_done() for each
+ *	LSMEM_REPL_NEXT with nr = core_room() (if that is at least 128)
+ *	    -> core_clock(), core_event() for each
+ *	core_io_next() until it says no; core_acks() until it gives less than asked
+ *
+ * Outputs are pulled, never pushed: no callbacks.
+ */
+#ifndef LSMEMD_CORE_H
+#define LSMEMD_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "digest.h"
+#include "format.h"
+
+#include <lsmem.h>
+
+#define CORE_BACKUPS		1u	/* most backups of a segment */
+#define CORE_IO_BYTES		(1u << 20)
+#define CORE_IO_VECTORS		(CORE_IO_BYTES / LSMEM_SEGLET_BYTES + 2)
+#define CORE_IOS		64u	/* most requests in flight */
+#define CORE_ERROR_BYTES	256u
+
+struct core;
+
+enum core_state {
+	CORE_RESUMING,		/* wants RESUME events before anything else */
+	CORE_RUNNING,
+	CORE_DRAINING,		/* after core_shutdown() */
+	CORE_STOPPED,		/* all durable, the last digest too: close and go */
+	CORE_FAILED,		/* core_error() says why: nothing more is done or acknowledged */
+};
+
+/**
+ * struct core_log - the store's log in memory: the daemon's windows
+ * @frames: window of all frames; NULL-free, LSMEM_SEGLET_BYTES each
+ * @table: the frame table; read once for each step, trusted never
+ * @nr_frames: entries of both
+ */
+struct core_log {
+	const uint8_t *frames;
+	const struct lsmem_frame *table;
+	uint32_t nr_frames;
+};
+
+/**
+ * struct core_params - for core_new()
+ * @super: the backup's superblock
+ * @map: the newest durable digest; copied
+ * @log: the store's memory
+ * @resume: the kernel's store was ACTIVE when we attached: RESUME events come
+ * @io_bytes: longest request wanted, a multiple of LSMEM_BLOCK,
+ *	64 KiB .. CORE_IO_BYTES
+ */
+struct core_params {
+	const struct lsmem_super *super;
+	const struct digest_map *map;
+	struct core_log log;
+	bool resume;
+	uint32_t io_bytes;
+};
+
+enum core_io_kind {
+	CORE_IO_WRITE,
+	CORE_IO_FLUSH,
+};
+
+/**
+ * struct core_io - a request
+ * @id: to be given back to core_io_done()
+ * @kind: a flush covers the writes whose core_io_done() was called before
+ *	core_io_next() returned the flush; writes in flight are not ordered
+ * @backup: index of the backup
+ * @offset, @length: in the backup, multiples of LSMEM_BLOCK; 0 for a flush
+ * @iov, @nr_iov: the bytes, all in multiples of LSMEM_BLOCK and aligned to it:
+ *	log memory (zero-copy) or core's own, unchanged until core_io_done()
+ */
+struct core_io {
+	uint32_t id;
+	enum core_io_kind kind;
+	uint32_t backup;
+	uint64_t offset;
+	uint32_t length;
+	uint32_t nr_iov;
+	struct iovec iov[CORE_IO_VECTORS];
+};
+
+/**
+ * struct core_stats - counters since core_new(), gauges marked
+ */
+struct core_stats {
+	uint64_t written_bytes;		/* of requests done, all kinds */
+	uint64_t log_bytes;		/* made durable */
+	uint64_t bounced_bytes;		/* copied: tail blocks */
+	uint64_t writes;
+	uint64_t flushes;
+	uint64_t digests;
+	uint64_t digests_full;
+	uint64_t opened;
+	uint64_t closed;
+	uint64_t retired;
+	uint32_t frames;		/* gauge: of the backup */
+	uint32_t frames_free;		/* gauge */
+	uint32_t segments;		/* gauge: listed or to be */
+	uint32_t in_flight;		/* gauge: requests */
+	uint32_t lag_segments;		/* gauge: segments with bytes not yet durable */
+	uint64_t lag_bytes;		/* gauge */
+	uint64_t epoch;			/* gauges: of the last durable digest */
+	uint64_t sequence;
+};
+
+/* NULL: no memory, or params that do not fit together (@error tells). */
+struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BYTES]);
+void core_free(struct core *core);
+
+/* How many more events core can take; take no more than this from the kernel. */
+uint32_t core_room(const struct core *core);
+
+/* What LSMEM_REPL_NEXT said beside its events; call before core_event(). */
+void core_clock(struct core *core, uint32_t generation_wanted, uint64_t store_time,
+		uint64_t next_segment);
+
+/* An event, in the kernel's order.  What does not make sense ends in FAILED. */
+void core_event(struct core *core, const struct lsmem_event *event);
+
+/* Something is worth a digest even if nobody waits for it: every second or so. */
+void core_tick(struct core *core);
+
+/* The request with @id has ended, @error 0 or a negative errno.  Whole or
+ * failed: short transfers are the caller's to complete.  A failed write or
+ * flush means that the replica is lost (invariant 3).
+ */
+void core_io_done(struct core *core, uint32_t id, int error);
+
+/* The next request to start; false: none now. */
+bool core_io_next(struct core *core, struct core_io *io);
+
+/* Acknowledgements for LSMEM_REPL_ACK, up to @max; @ceiling is set to a newly
+ * durable generation ceiling or 0.  They count as delivered: if the call to the
+ * kernel fails, the daemon must end.
+ */
+uint32_t core_acks(struct core *core, struct lsmem_ack_one *acks, uint32_t max,
+		   uint32_t *ceiling);
+
+/* No more events are coming; make all durable, write a last full digest, stop. */
+void core_shutdown(struct core *core);
+
+enum core_state core_state(const struct core *core);
+const char *core_error(const struct core *core);
+void core_stats(const struct core *core, struct core_stats *stats);
+
+#endif

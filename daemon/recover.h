@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Bringing a backup up: what is on it, making a blank one, reading the digest
+ * log, recovery, the check that is its dry run.
+ *
+ * Written as straight code over a few synchronous calls that the caller
+ * provides (struct recover_env): no system calls, no clocks, no threads here.
+ * A call that fails ends the recovery, which may then be repeated from the
+ * beginning, as after a crash at that point (invariant 20).
+ *
+ * The caller's part, as lsmemd does it:
+ *
+ *	recover_new(&env), recover_open(r)
+ *	    RECOVER_BLANK: recover_format(r, ...)
+ *	    RECOVER_FULL:  kernel store is NEW:    recover_run(r, &options, &result)
+ *			   kernel store is ACTIVE: recover_map(r)
+ *	core_new() with recover_super(r) and recover_digest(r), recover_free(r)
+ *	kernel store is NEW: LSMEM_REPL_ACTIVATE with what recover_activation() says
+ *
+ * After recover_run() and before the activation a crash leaves a backup that is
+ * recovered again, in one more epoch.
+ */
+#ifndef LSMEMD_RECOVER_H
+#define LSMEMD_RECOVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "digest.h"
+#include "format.h"
+
+struct recover;
+
+enum recover_severity {
+	RECOVER_INFO,
+	RECOVER_DAMAGE,		/* acknowledged data are lost, or may be */
+};
+
+/**
+ * struct recover_env - what recovery needs of its caller
+ * @context: first argument of all calls
+ * @backup_bytes: size of the backup
+ * @read, @write: [@offset, @offset + @length) of the backup; multiples of
+ *	LSMEM_BLOCK, @length up to LSMEM_SEGMENT_BYTES, @data aligned to
+ *	LSMEM_BLOCK.  The caller may split them and do the parts in parallel
+ * @flush: all writes done before it are durable when it returns
+ * @load: hand entries to the kernel, as struct lsmem_load; may be NULL with
+ *	recover_check().  Segments come in the order of their ids, each once,
+ *	and none without entries
+ * @report: a line for the operator, without newline
+ * @progress: now and then, may be NULL: @done of @all bytes
+ *
+ * All but the last two return 0 or a negative errno.
+ */
+struct recover_env {
+	void *context;
+	uint64_t backup_bytes;
+	int (*read)(void *context, uint64_t offset, void *data, uint32_t length);
+	int (*write)(void *context, uint64_t offset, const void *data, uint32_t length);
+	int (*flush)(void *context);
+	int (*load)(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
+		    const void *data, uint32_t length);
+	void (*report)(void *context, enum recover_severity severity, const char *text);
+	void (*progress)(void *context, uint64_t done, uint64_t all);
+};
+
+enum recover_state {
+	RECOVER_BLANK,		/* both superblock slots are zero */
+	RECOVER_FULL,		/* holds a store */
+};
+
+/**
+ * struct recover_geometry - what a blank backup is formatted for
+ * @uuid: of the store, random
+ * @incarnation: of the backup, random, not 0
+ * @kind: enum lsmem_store_kind
+ * @store_bytes, @max_handles: of the store
+ * @force: overwrite a backup that holds a store (invariant 18)
+ */
+struct recover_geometry {
+	uint8_t uuid[LSMEM_UUID_BYTES];
+	uint64_t incarnation;
+	uint32_t kind;
+	uint64_t store_bytes;
+	uint64_t max_handles;
+	bool force;
+};
+
+/**
+ * struct recover_options - how to recover
+ * @accept_loss: go on without what is lost; it is reported all the same
+ */
+struct recover_options {
+	bool accept_loss;
+};
+
+/**
+ * struct recover_result - what was found
+ * @segments: adopted; @dropped: listed ones that hold nothing any more
+ * @closed, @sealed, @open: the listed segments by state
+ * @objects, @deletes: entries that won; deletes: those that must be kept
+ * @entries: all that were seen
+ * @live_bytes: of winning objects, headers included
+ * @read_bytes: from the backup
+ * @torn: tails that were cut, @torn_bytes: entries' bytes that went so
+ * @losses: reports of RECOVER_DAMAGE
+ */
+struct recover_result {
+	uint64_t segments, dropped;
+	uint64_t closed, sealed, open;
+	uint64_t objects, deletes, entries;
+	uint64_t live_bytes, read_bytes;
+	uint64_t torn, torn_bytes;
+	uint64_t losses;
+};
+
+/**
+ * struct recover_activation - for LSMEM_REPL_ACTIVATE; durable already
+ */
+struct recover_activation {
+	uint32_t era;
+	uint32_t generation_floor;
+	uint32_t generation_ceiling;
+	uint64_t store_time;
+	uint64_t next_segment;
+};
+
+#define RECOVER_GENERATIONS	4096u	/* room between floor and first ceiling */
+
+struct recover *recover_new(const struct recover_env *env);
+void recover_free(struct recover *r);
+
+/* 0 and *state; -EBADMSG: damaged or not for this program, reported; or what a
+ * call returned.  Writes nothing.
+ */
+int recover_open(struct recover *r, enum recover_state *state);
+
+/* Valid after recover_open() said RECOVER_FULL, or recover_format(). */
+const struct lsmem_super *recover_super(const struct recover *r);
+
+/* Smallest backup for a store of @store_bytes, and for a given number of frames. */
+uint64_t recover_backup_bytes(uint64_t frames);
+
+/* -EEXIST: holds a store, and no force.  -ENOSPC: too small.  Afterwards the
+ * digest lists nothing and recover_activation() holds.
+ */
+int recover_format(struct recover *r, const struct recover_geometry *geometry);
+
+/* Read the digest log and nothing else: for a daemon that resumes. */
+int recover_map(struct recover *r);
+
+/* The newest durable digest; after recover_run() the one it committed. */
+const struct digest_map *recover_digest(const struct recover *r);
+
+/* 0; -ENODATA: acknowledged data are lost and @options does not accept it:
+ * nothing was written; or an error as above.
+ */
+int recover_run(struct recover *r, const struct recover_options *options,
+		struct recover_result *result);
+
+/* Everything that is listed is read and checked, nothing written.  0: sound;
+ * -ENODATA: not, see the reports.
+ */
+int recover_check(struct recover *r, struct recover_result *result);
+
+void recover_activation(const struct recover *r, struct recover_activation *activation);
+
+#endif
