@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """TAP, the Test Anything Protocol: written by our Python tests, read by tests/run.
 
-A stream may carry several programs' TAP. tests/tap-run frames each with two comment lines:
+A stream is one program's TAP, or that of several, each framed by tests/tap-run with two comments:
 
     # begin NAME
     # end NAME exit=CODE
 
 A program is counted as failed, over and above its own failed lines, if it has no plan, runs another
-number of tests than planned, bails out, returns an error without a failed line, or has no end.
+number of tests than planned, bails out, returns an error without a failed line, or has no end. So
+is a stream without any test, and one whose maker returns an error without a failed line.
 """
 
 import re
@@ -18,7 +19,8 @@ BEGIN = re.compile(r"# begin (\S+)\s*$")
 END = re.compile(r"# end (\S+) exit=(\d+)\s*$")
 PLAN = re.compile(r"1\.\.(\d+)\b")
 TEST = re.compile(r"(not )?ok\b\s*(\d+)?\s*-?\s*([^#]*?)\s*(?:#\s*(.*))?$")
-TIMEOUT_EXIT = (124, 137)
+# Of timeout(1), and of SIGKILL and SIGTERM.
+TIMEOUT_EXIT = (124, 137, 143)
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,11 @@ class Check:
 class Parser:
     """Reads lines, reports each test as it comes, and what is wrong with a program at its end."""
 
-    def __init__(self, suite: str, report: Callable[[Check], None]) -> None:
-        self.suite = suite
+    def __init__(self, stream: str, report: Callable[[Check], None]) -> None:
+        self._stream = stream
         self._report = report
+        self._reported = 0
+        self._broken = False
         self._start("")
 
     def _start(self, program: str) -> None:
@@ -46,8 +50,8 @@ class Parser:
         self._failed = 0
         self._bail = ""
 
-    def feed(self, line: str) -> None:
-        """Takes one line of the stream."""
+    def feed(self, line: str) -> bool:
+        """Takes one line of the stream; returns whether it meant something."""
         if match := BEGIN.match(line):
             self._end_program(None)
             self._start(match.group(1))
@@ -60,11 +64,20 @@ class Parser:
             self._bail = line[len("Bail out!"):].strip() or "no reason given"
         elif match := TEST.match(line):
             self._test(match)
+        else:
+            return False
+        return True
 
-    def close(self) -> None:
-        """The stream is at its end."""
+    def close(self, exit_code: int = 0) -> None:
+        """The stream is at its end, and what made it returned @exit_code."""
         self._end_program(None)
         self._start("")
+        if exit_code in TIMEOUT_EXIT:
+            self._emit("ends in time", "not ok", "timed out or killed")
+        elif exit_code and not self._broken:
+            self._emit("exit code", "not ok", f"returned {exit_code} without a failed test")
+        elif not self._reported:
+            self._emit("tests", "not ok", "no test at all")
 
     def _test(self, match: "re.Match[str]") -> None:
         self._run += 1
@@ -78,14 +91,15 @@ class Parser:
         self._emit(name, outcome, directive)
 
     def _emit(self, name: str, outcome: str, note: str = "") -> None:
-        self._report(Check(self._program or self.suite, name, outcome, note))
+        self._reported += 1
+        self._broken |= outcome == "not ok"
+        self._report(Check(self._program or self._stream, name, outcome, note))
 
     def _end_program(self, exit_code: Optional[int]) -> None:
-        """Judges the program as a whole; outside of a frame only if there was TAP at all."""
-        if not self._program and self._planned is None and not self._run and not self._bail:
-            return
-        for name, wrong in self._defects(exit_code):
-            self._emit(name, "not ok", wrong)
+        """Judges a program as a whole; what is between frames only if it has TAP."""
+        if self._program or self._planned is not None or self._run or self._bail:
+            for name, wrong in self._defects(exit_code):
+                self._emit(name, "not ok", wrong)
 
     def _defects(self, exit_code: Optional[int]) -> list[tuple[str, str]]:
         defects = []

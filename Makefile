@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# lsmem: log-structured memory for Linux. `make help` lists the targets.
+
+# The kernel to build for and to boot: the newest stock 6.1 that is installed
+# whole. Overridden by `make KVER=…`.
+KVER	?= $(shell qemu/run --print-kernel)
+KDIR	?= /lib/modules/$(KVER)/build
+KBUILD	 = $(MAKE) -C $(KDIR) M=$(CURDIR)
+
+DESTDIR	?=
+PREFIX	?= /usr
+
+# KVER is not exported: on a new machine it is empty until setup has run.
+
+all: modules tools daemon ## module, tools and daemon
+
+modules: ## kmod/lsmem.ko (W=1: more warnings; C=1: sparse as well)
+	@test -d $(KDIR) || { echo "no headers in $(KDIR): run make setup" >&2; exit 1; }
+	$(KBUILD) modules
+
+lib: ## liblsmem
+	$(MAKE) -C tools/lib
+
+tools: lib ## lsmemctl and the example
+	$(MAKE) -C tools
+
+daemon: ## lsmemd
+	$(MAKE) -C daemon
+
+setup: ## packages, kernel, virtme-ng: all that a Debian 12 machine needs (as root)
+	@qemu/setup
+
+# What follows may be the first thing that is run on a machine, so setup must
+# have ended before make looks for the kernel: hence the make inside.
+demo: setup ## the main job end to end, in guests; writes out/demo/summary.json
+	@$(MAKE) --no-print-directory all
+	qemu/demo
+
+test: setup ## every test; the last line is "N passed, N failed"
+	@$(MAKE) --no-print-directory all test-programs
+	@tests/run
+
+test-user: setup ## tests in user space, under sanitizers
+	@$(MAKE) --no-print-directory tools daemon test-programs
+	@tests/run user
+
+test-guest: setup ## tests of the module and the daemon in a guest
+	@$(MAKE) --no-print-directory all test-programs
+	@tests/run guest
+
+test-power: setup ## power cuts
+	@$(MAKE) --no-print-directory all test-programs
+	@tests/run power
+
+SUITES	:= $(dir $(wildcard tests/*/Makefile))
+
+test-programs: lib ## the test programs that are compiled
+	@set -e; for suite in $(SUITES); do $(MAKE) -C $$suite; done
+
+check: ## sparse and checkpatch
+	@qemu/setup base check
+	@$(MAKE) --no-print-directory sparse
+	@tests/checkpatch
+
+sparse: ## the module through sparse, all files
+	$(KBUILD) C=2 CF="-Wsparse-error" modules
+
+install: all ## to $(DESTDIR): module, headers, library, tools, daemon
+	$(KBUILD) INSTALL_MOD_PATH=$(DESTDIR) INSTALL_MOD_DIR=extra modules_install
+	$(MAKE) -C uapi install
+	$(MAKE) -C tools/lib install
+	$(MAKE) -C tools install
+	$(MAKE) -C daemon install
+
+clean: ## remove what was built and what tests left
+	-$(KBUILD) clean
+	-$(MAKE) -C tools/lib clean
+	-$(MAKE) -C tools clean
+	-$(MAKE) -C daemon clean
+	-for suite in $(SUITES); do $(MAKE) -C $$suite clean; done
+	rm -rf out build
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
+	@echo "first: make demo, or make test, as root on Debian 12"
+
+.PHONY: all modules lib tools daemon setup demo test test-user test-guest test-power \
+	test-programs 	check sparse install clean help

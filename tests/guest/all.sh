@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# In the guest: runs every test program of this directory (executables here and in build/), each
+# with the module freshly loaded, and unloads it afterwards: a program that leaves something behind
+# which holds the module fails by that, under its own name. $TESTS, if set, names those to run.
+here=$(dirname "$(readlink -f "$0")")
+top=$here/../..
+module=$top/kmod/lsmem.ko
+
+loaded() {
+	[ -d /sys/module/lsmem ]
+}
+
+# Reports whether the module could be unloaded after a program, as a test of its own.
+unload() {
+	echo "# begin $1.unload"
+	echo "1..1"
+	if ! loaded || rmmod lsmem; then
+		echo "ok 1 the module can be unloaded"
+	else
+		echo "not ok 1 the module can be unloaded"
+		grep . /sys/module/lsmem/refcnt /sys/module/lsmem/holders/* 2>/dev/null |
+			sed 's/^/# /'
+	fi
+	echo "# end $1.unload exit=0"
+}
+
+run() {
+	name=$(basename "$1")
+	echo "lsmem-test: begin $name" > /dev/kmsg
+	loaded || insmod "$module" || echo "# cannot load $module before $name"
+	udevadm settle --timeout=10
+	"$top/tests/tap-run" "$name" "$1"
+	unload "$name" 2>&1
+}
+
+for program in "$here"/* "$here"/build/*; do
+	[ -f "$program" ] && [ -x "$program" ] && [ "$program" != "$here/all.sh" ] || continue
+	case " ${TESTS:-$(basename "$program")} " in
+	*" $(basename "$program") "*) run "$program" ;;
+	esac
+done
