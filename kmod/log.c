@@ -64,7 +64,7 @@ static void lsmem_head_advance(struct lsmem_store *store, struct lsmem_head *hea
 
 		if (!head->ring[i].whole)
 			break;
-		WRITE_ONCE(seg->committed, head->ring[i].end);
+		smp_store_release(&seg->committed, head->ring[i].end);
 		head->first++;
 		if (seg->final && seg->committed == seg->reserved)
 			lsmem_segment_close(store, seg);
@@ -188,20 +188,25 @@ int lsmem_head_roll(struct lsmem_store *store, unsigned int head)
 	return ret;
 }
 
-/* Something the cleaner can do something about is short. */
-static bool lsmem_space_short(struct lsmem_store *store)
+/**
+ * lsmem_space_came - frames or spares have become available
+ * @store: the store
+ */
+void lsmem_space_came(struct lsmem_store *store)
 {
-	return !lsmem_frames_available(&store->frames) || READ_ONCE(store->nr_spares) < 2;
+	WRITE_ONCE(store->space_serial, store->space_serial + 1);	/* a hint: may miss a count */
+	wake_up_all(&store->space);
+	wake_up(&store->work);
 }
 
 /* Wait until an append may succeed; 0, -EINTR or -ETIMEDOUT. */
-static int lsmem_wait_space(struct lsmem_store *store, u32 frees)
+static int lsmem_wait_space(struct lsmem_store *store, u32 serial)
 {
 	unsigned long bound = msecs_to_jiffies(READ_ONCE(store->stall_ms));
 	u64 begin = ktime_get_ns();
 	long ret;
 
-#define LSMEM_SPACE_CAME (READ_ONCE(store->space_serial) != frees || !lsmem_store_active(store))
+#define LSMEM_SPACE_CAME (READ_ONCE(store->space_serial) != serial || !lsmem_store_active(store))
 	wake_up(&store->work);
 	if (store->kind == LSMEM_KIND_BLOCK)	/* may be a kernel thread under a filesystem */
 		ret = wait_event_idle_timeout(store->space, LSMEM_SPACE_CAME, bound);
@@ -317,7 +322,12 @@ int lsmem_append_copy(struct lsmem_store *store, const struct lsmem_append *ap,
  * lsmem_append_stamp - write the header of an entry
  * @store: the store
  * @ap: reserved, its payload copied; may be stamped again until it is committed
- * @key, @version, @length, @type, @table, @pcrc: see struct lsmem_entry
+ * @key: handle, or what the type says (struct lsmem_entry)
+ * @version: its version
+ * @length: payload bytes
+ * @type: LSMEM_TYPE_*
+ * @table: table id
+ * @pcrc: CRC of the payload
  */
 void lsmem_append_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
 			u64 version, u32 length, u32 type, u32 table, u32 pcrc)
@@ -411,9 +421,7 @@ static bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vect
 	bool reached = true;
 
 	spin_lock(&store->segment_lock);
-	list_for_each_entry(seg, &store->log, node) {
-		if (seg->close_acked)
-			continue;
+	list_for_each_entry(seg, &store->todo, todo) {
 		if ((emitted ? seg->emitted : seg->acked) < lsmem_log_before(store, seg, point)) {
 			reached = false;
 			break;

@@ -33,7 +33,7 @@
 
 static_assert(sizeof(struct lsmem_delete) <= LSMEM_ALIGN);
 
-static void lsmem_live_add(struct lsmem_store *store, s64 bytes)
+void lsmem_live_add(struct lsmem_store *store, s64 bytes)
 {
 	percpu_counter_add_batch(&store->live, bytes, LSMEM_LIVE_BATCH);
 }
@@ -48,6 +48,15 @@ static int lsmem_admit(struct lsmem_store *store, s64 bytes)
 		return -ENOSPC;
 	}
 	return 0;
+}
+
+/* An entry has its payload. */
+void lsmem_entry_count(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
+		       u32 table, u32 length)
+{
+	lsmem_count(store, appends, 1);
+	lsmem_count(store, appended_bytes, ap->size);
+	trace_lsmem_append(store->name, key, table, ap->segment->id, ap->offset, length);
 }
 
 /**
@@ -101,11 +110,8 @@ int lsmem_entry_put(struct lsmem_store *store, unsigned int head, u64 key, u32 t
 		from = (struct lsmem_source){ .kernel = bounce };
 	}
 	kvfree(bounce);
-	if (!ret) {
-		lsmem_count(store, appends, 1);
-		lsmem_count(store, appended_bytes, ap->size);
-		trace_lsmem_append(store->name, key, table, ap->segment->id, ap->offset, length);
-	}
+	if (!ret)
+		lsmem_entry_count(store, ap, key, table, length);
 	return ret;
 }
 
@@ -295,7 +301,7 @@ static void lsmem_barrier_raise(struct lsmem_segment *seg, u64 barrier)
 void lsmem_delete_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
 			u64 version, u32 table)
 {
-	u64 barrier = READ_ONCE(store->next_segment);
+	u64 barrier = READ_ONCE(store->barrier);
 	struct lsmem_delete record = { .barrier = cpu_to_le64(barrier) };
 
 	lsmem_barrier_raise(ap->segment, barrier);
@@ -305,12 +311,48 @@ void lsmem_delete_stamp(struct lsmem_store *store, const struct lsmem_append *ap
 			   lsmem_crc32c(~0u, &record, sizeof(record)));
 }
 
-/* A delete record counts as long as an older copy of its object may be listed. */
-void lsmem_delete_alive(struct lsmem_store *store, const struct lsmem_append *ap, u64 version)
+/**
+ * lsmem_delete_done - the word of what is deleted has been exchanged
+ * @store: the store
+ * @ap: its delete record, stamped; not used after (durable stores)
+ * @version: of the record
+ * @length: payload of what is deleted
+ *
+ * The record counts as long as an older copy may be listed.
+ */
+void lsmem_delete_done(struct lsmem_store *store, struct lsmem_append *ap, u64 version, u32 length)
 {
+	s64 live = -(s64)lsmem_entry_size(length);
+
+	if (store->durable) {
+		live += ap->size;
+		lsmem_entry_alive(store, ap, version);
+		atomic_add(ap->size, &ap->segment->deletes);
+		lsmem_append_commit(store, ap);
+	}
+	lsmem_live_add(store, live);
+	lsmem_count(store, deleted, 1);
+}
+
+/**
+ * lsmem_delete_moved - the cleaner has copied a delete record
+ * @store: durable
+ * @from: segment it was in
+ * @ap: its copy, stamped
+ * @version: its version
+ */
+void lsmem_delete_moved(struct lsmem_store *store, struct lsmem_segment *from,
+			const struct lsmem_append *ap, u64 version)
+{
+	struct lsmem_delete record;
+
+	lsmem_segment_read(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, &record,
+			   sizeof(record));
+	lsmem_barrier_raise(ap->segment, le64_to_cpu(record.barrier));
 	lsmem_entry_alive(store, ap, version);
 	atomic_add(ap->size, &ap->segment->deletes);
-	lsmem_live_add(store, ap->size);
+	atomic_sub(ap->size, &from->deletes);
+	atomic_sub(ap->size, &from->live);
 }
 
 /**
@@ -359,14 +401,10 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 				      lsmem_word_next(look.word, LSMEM_WORD_BUSY, 0)));
 	lsmem_entry_dead(store, lsmem_word_position(look.word), look.length);
 	rcu_read_unlock();
-	if (store->durable) {
-		lsmem_delete_alive(store, &ap, version);
+	if (store->durable)
 		*place = (struct lsmem_place){ ap.segment->id, ap.offset + ap.size };
-		lsmem_append_commit(store, &ap);
-	}
-	lsmem_live_add(store, -(s64)lsmem_entry_size(look.length));
+	lsmem_delete_done(store, &ap, version, look.length);
 	lsmem_handle_free(store, op->handle);
-	lsmem_count(store, deleted, 1);
 	op->version = version;
 	return 0;
 }

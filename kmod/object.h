@@ -21,7 +21,12 @@ int lsmem_entry_put(struct lsmem_store *store, unsigned int head, u64 key, u32 t
 		    u32 *pcrc);
 void lsmem_delete_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
 			u64 version, u32 table);
-void lsmem_delete_alive(struct lsmem_store *store, const struct lsmem_append *ap, u64 version);
+void lsmem_delete_done(struct lsmem_store *store, struct lsmem_append *ap, u64 version, u32 length);
+void lsmem_delete_moved(struct lsmem_store *store, struct lsmem_segment *from,
+			const struct lsmem_append *ap, u64 version);
+void lsmem_live_add(struct lsmem_store *store, s64 bytes);
+void lsmem_entry_count(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
+		       u32 table, u32 length);
 void lsmem_entry_alive(struct lsmem_store *store, const struct lsmem_append *ap, u64 version);
 void lsmem_entry_dead(struct lsmem_store *store, u64 position, u32 length);
 

@@ -29,8 +29,6 @@
  */
 int lsmem_segments_init(struct lsmem_store *store)
 {
-	u32 i;
-
 	store->nr_segments = 2 * (store->bytes / LSMEM_SEGMENT_BYTES);
 	store->nr_segments -= LSMEM_BACKUP_OVERHEAD(store->nr_segments);
 	store->segment_hash_bits = ilog2(store->nr_segments) + 1;
@@ -41,9 +39,8 @@ int lsmem_segments_init(struct lsmem_store *store)
 		return -ENOMEM;
 	spin_lock_init(&store->segment_lock);
 	INIT_LIST_HEAD(&store->log);
+	INIT_LIST_HEAD(&store->todo);
 	store->next_segment = 1;
-	for (i = 0; i < store->nr_segments; i++)
-		INIT_LIST_HEAD(&store->segments[i].node);
 	return 0;
 }
 
@@ -107,6 +104,7 @@ struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 g
 	seg->state = LSMEM_SEGMENT_OPENING;
 	seg->open_time = lsmem_store_time(store);
 	list_add_tail(&seg->node, &store->log);
+	list_add_tail(&seg->todo, &store->todo);
 	hlist_add_head(&seg->hash, lsmem_segment_bucket(store, id));
 	store->nr_log++;
 	return seg;
@@ -125,7 +123,8 @@ void lsmem_segment_free(struct lsmem_store *store, struct lsmem_segment *seg)
 	for (i = 0; i < seg->nr_frames; i++)
 		lsmem_frame_put(&store->frames, seg->frames[i]);
 	seg->nr_frames = 0;
-	list_del_init(&seg->node);
+	list_del(&seg->node);
+	list_del_init(&seg->todo);
 	hlist_del(&seg->hash);
 	seg->id = 0;
 	seg->state = LSMEM_SEGMENT_FREE;
@@ -166,24 +165,21 @@ void lsmem_segments_spare(struct lsmem_store *store)
 struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivor)
 {
 	struct lsmem_segment *seg, *found = NULL;
-	u32 ready = 0, seen = 0;
+	u32 ready = 0;
 
 	spin_lock(&store->segment_lock);
-	list_for_each_entry_reverse(seg, &store->log, node) {
-		if (seen == store->nr_spares)
-			break;
+	list_for_each_entry_reverse(seg, &store->todo, todo) {
 		if (seg->state == LSMEM_SEGMENT_SPARE) {
 			found = seg;	/* the oldest of them */
 			ready++;
 		}
-		if (seg->state <= LSMEM_SEGMENT_SPARE)
-			seen++;
 	}
 	/* The last spare is the cleaner's: else a full table could not shrink. */
 	if (found && (survivor || ready > 1)) {
 		found->state = LSMEM_SEGMENT_HEAD;
 		found->survivor = survivor;
 		found->open_time = lsmem_store_time(store);
+		WRITE_ONCE(store->barrier, max(store->barrier, found->id + 1));
 		store->nr_spares--;
 		lsmem_segments_spare(store);
 	} else {
@@ -218,6 +214,16 @@ int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32
 }
 
 /**
+ * lsmem_segment_done - the daemon is through with a segment
+ * @seg: closed, and durably so (invariant 11: it may be cleaned); segment_lock held
+ */
+void lsmem_segment_done(struct lsmem_segment *seg)
+{
+	seg->close_acked = true;
+	list_del_init(&seg->todo);
+}
+
+/**
  * lsmem_segment_close - a segment has its final length and all is committed
  * @store: the store; the head's lock held
  * @seg: was a head
@@ -228,7 +234,7 @@ void lsmem_segment_close(struct lsmem_store *store, struct lsmem_segment *seg)
 	seg->home = seg->committed;
 	seg->state = LSMEM_SEGMENT_CLOSED;
 	if (!store->durable)
-		seg->close_acked = true;
+		lsmem_segment_done(seg);
 	spin_unlock(&store->segment_lock);
 }
 
@@ -242,23 +248,6 @@ struct lsmem_segment *lsmem_segment_of(struct lsmem_store *store, u64 position)
 	u32 slot = READ_ONCE(store->frames.owner[position >> LSMEM_POSITION_OFFSET_BITS]);
 
 	return &store->segments[slot];
-}
-
-/**
- * lsmem_segment_oldest - lowest id in the log, victims included
- * @store: segment_lock held
- * Return: the id; ~0 when there is none.
- */
-u64 lsmem_segment_oldest(struct lsmem_store *store)
-{
-	struct lsmem_segment *seg;
-	u64 oldest = ~0ull;
-
-	lockdep_assert_held(&store->segment_lock);
-	list_for_each_entry(seg, &store->log, node)
-		if (seg->id < oldest)
-			oldest = seg->id;
-	return oldest;
 }
 
 u64 lsmem_segment_position(const struct lsmem_segment *seg, u32 offset)
@@ -297,6 +286,35 @@ void lsmem_segment_write(struct lsmem_store *store, const struct lsmem_segment *
 		} else {
 			memset(to, 0, piece);
 		}
+		offset += piece;
+		length -= piece;
+	}
+}
+
+/* Copy bytes of a segment out, across seglets. */
+void lsmem_segment_read(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
+			void *to, u32 length)
+{
+	while (length) {
+		u32 piece = min(length, LSMEM_SEGLET_BYTES - offset % LSMEM_SEGLET_BYTES);
+
+		memcpy(to, lsmem_segment_at(store, seg, offset), piece);
+		to += piece;
+		offset += piece;
+		length -= piece;
+	}
+}
+
+/* Copy bytes from one segment to another, across the seglets of both. */
+void lsmem_segment_copy(struct lsmem_store *store, const struct lsmem_segment *to, u32 to_offset,
+			const struct lsmem_segment *from, u32 offset, u32 length)
+{
+	while (length) {
+		u32 piece = min(length, LSMEM_SEGLET_BYTES - offset % LSMEM_SEGLET_BYTES);
+
+		lsmem_segment_write(store, to, to_offset, lsmem_segment_at(store, from, offset),
+				    piece);
+		to_offset += piece;
 		offset += piece;
 		length -= piece;
 	}

@@ -50,6 +50,8 @@ enum lsmem_segment_state {
  * @rolled: the store's count of rolls when its head left it
  * @time: store time of its youngest entry's creation: its age for the policy
  * @node: in the store's list of segments, oldest id first
+ * @todo: in the list of those the daemon is not through with
+ * @damaged: a header in it is not what was written; it is left alone
  *
  * Protected by: @state, ids, list and the four flags: store->segment_lock.
  * @reserved, @entries, @frames, @committed while it is a head: head->lock.
@@ -67,6 +69,7 @@ struct lsmem_segment {
 	bool open_acked;
 	bool close_emitted;
 	bool close_acked;
+	bool damaged;
 	u32 nr_frames;
 	u32 reserved;
 	u32 committed;
@@ -81,6 +84,7 @@ struct lsmem_segment {
 	u64 time;
 	u64 rolled;
 	struct list_head node;
+	struct list_head todo;
 	struct hlist_node hash;
 	u32 frames[LSMEM_SEGLETS];
 };
@@ -93,12 +97,17 @@ void lsmem_segment_free(struct lsmem_store *store, struct lsmem_segment *seg);
 void lsmem_segments_spare(struct lsmem_store *store);
 struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivor);
 int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32 to, bool reserve);
+void lsmem_segment_done(struct lsmem_segment *seg);
 void lsmem_segment_close(struct lsmem_store *store, struct lsmem_segment *seg);
 struct lsmem_segment *lsmem_segment_of(struct lsmem_store *store, u64 position);
-u64 lsmem_segment_oldest(struct lsmem_store *store);
 u64 lsmem_segment_position(const struct lsmem_segment *seg, u32 offset);
 void *lsmem_segment_at(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset);
 void lsmem_segment_write(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
 			 const void *from, u32 length);
+
+void lsmem_segment_read(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
+			void *to, u32 length);
+void lsmem_segment_copy(struct lsmem_store *store, const struct lsmem_segment *to, u32 to_offset,
+			const struct lsmem_segment *from, u32 offset, u32 length);
 
 #endif

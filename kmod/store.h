@@ -5,7 +5,6 @@
 
 #include <linux/cdev.h>
 #include <linux/device.h>
-#include <linux/kref.h>
 #include <linux/mutex.h>
 #include <linux/percpu_counter.h>
 #include <linux/sbitmap.h>
@@ -17,7 +16,6 @@
 #include "segment.h"
 
 struct gendisk;
-struct lsmem_block;
 struct lsmem_attachment;
 
 #define LSMEM_VICTIMS		LSMEM_POLICY_VICTIMS	/* segments retired together */
@@ -27,6 +25,8 @@ struct lsmem_attachment;
  * struct lsmem_retire - segments whose survivors are written
  * @nr: victims, 0: free slot
  * @epoch: views that began before it may still use the frames
+ * @rcu: grace period after which no kernel reader does
+ * @begun: when the pass ended, ktime in ns
  * @after: everything that superseded their entries lies before it (invariant 9)
  * @emitted, @acked: the daemon has been told; a digest without them is durable
  */
@@ -35,6 +35,8 @@ struct lsmem_retire {
 	bool emitted;
 	bool acked;
 	u64 epoch;
+	unsigned long rcu;
+	u64 begun;
 	struct lsmem_vector_point after;
 	struct lsmem_segment *victims[LSMEM_VICTIMS];
 };
@@ -94,7 +96,6 @@ struct lsmem_store {
 	u32 state;			/* enum lsmem_store_state */
 	u8 uuid[LSMEM_UUID_BYTES];
 	struct mutex mutex;
-	struct kref kref;
 	struct list_head node;
 	u32 opens;			/* under lsmem_stores_lock */
 	bool sealed;			/* under lsmem_stores_lock: no new opens */
@@ -109,9 +110,11 @@ struct lsmem_store {
 	struct hlist_head *segment_hash;
 	u32 segment_hash_bits;
 	struct list_head log;		/* all but FREE, by id */
+	struct list_head todo;		/* those not durably closed, by id */
 	u32 nr_log;
 	u32 nr_spares;			/* OPENING or SPARE */
 	u64 next_segment;
+	u64 barrier;			/* above the ids of all segments ever written to */
 	u32 free_hint;
 
 	unsigned int nr_heads;
@@ -140,7 +143,9 @@ struct lsmem_store {
 	spinlock_t epoch_lock;
 	u32 view_ms;
 
-	struct lsmem_retire retires[LSMEM_RETIRES];
+	struct lsmem_retire retires[LSMEM_RETIRES];	/* a ring, under segment_lock */
+	u32 retire_first;
+	u32 retire_next;
 	struct task_struct *cleaner;
 	struct lsmem_policy_limits policy;
 	struct lsmem_cleaner_stats cleaned;
@@ -160,7 +165,7 @@ struct lsmem_store {
 
 	struct device dev;
 	struct cdev cdev;
-	struct lsmem_block *block;
+	struct gendisk *disk;		/* block stores, while active */
 	struct dentry *debugfs;
 	uid_t uid;
 	gid_t gid;
@@ -172,18 +177,15 @@ struct lsmem_store {
 int lsmem_store_create(const struct lsmem_create *create, struct lsmem_store **out);
 int lsmem_store_destroy(const char *name, bool force);
 int lsmem_store_activate(struct lsmem_store *store);
-struct lsmem_store *lsmem_store_get(const char *name);
+struct lsmem_store *lsmem_store_open_name(const char *name);
 int lsmem_store_open(struct lsmem_store *store);
 void lsmem_store_release(struct lsmem_store *store);
-void lsmem_store_put(struct lsmem_store *store);
 void lsmem_store_counters(struct lsmem_store *store, struct lsmem_counters *sum);
 void lsmem_store_stat(struct lsmem_store *store, struct lsmem_stat *stat);
 int lsmem_stores_init(void);
 void lsmem_stores_exit(void);
 
 u64 lsmem_store_time(const struct lsmem_store *store);
-int lsmem_store_sync(struct lsmem_store *store, u32 timeout_ms);
-int lsmem_store_wait_durable(struct lsmem_store *store, u64 segment, u32 offset);
 
 static inline bool lsmem_store_active(const struct lsmem_store *store)
 {

@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The block device of a block store: blocks of 4 KiB over the same log.
+ *
+ * Block n is index n of the handle table, its handle's generation always 1.
+ * Its word is in one of three states:
+ *
+ *	FREE	never written, or discarded: reads as zeroes.  @info is the
+ *		version under which it was discarded, 0 for none
+ *	LIVE	an entry of LSMEM_BLOCK bytes
+ *	BUSY	being discarded
+ *
+ * A write makes FREE or LIVE LIVE in one exchange.  A discard makes LIVE BUSY,
+ * writes @info, and makes it FREE; between the two exchanges nobody else
+ * changes word or info, preemption is off, and who needs the version spins.  So
+ * the version of a block always grows: a write that has read @info and loses
+ * the block to another write and discard loses its exchange too, since the tag
+ * has moved.  Discard and write-zeroes are the same: on a durable store a
+ * delete record, or recovery would bring the old contents back.
+ *
+ * Room is never refused.  The device is smaller than what the store admits, by
+ * a delete record for every block and the share of memory that records may take
+ * (lsmem_block_capacity()), so an append that finds no frame waits for the
+ * cleaner, not for the user.  All waits together are bounded by flush_ms, and
+ * end in a timeout, never in "no space".
+ *
+ * A bio is carried out and completed by whoever submits it: that may be a
+ * kernel thread that cleans pages so that others get memory.  Nothing is
+ * allocated, and what is waited for (cleaner, daemon) does not allocate either.
+ * FLUSH waits for all heads as they are at its arrival, FUA for its own places.
+ *
+ * Locks: none of its own.  Opens are counted by the block layer, under
+ * disk->open_mutex, which comes after store->mutex.
+ */
+#include <linux/bio.h>
+#include <linux/blkdev.h>
+#include <linux/crc32c.h>
+#include <linux/highmem.h>
+#include <linux/sched.h>
+
+#include "block.h"
+#include "compat/compat.h"
+#include "handle.h"
+#include "object.h"
+#include "repl.h"
+#include "trace.h"
+
+#define LSMEM_BLOCK_SECTORS	(LSMEM_BLOCK >> SECTOR_SHIFT)
+#define LSMEM_BLOCK_GENERATION	1
+#define LSMEM_BLOCK_CAPACITY_UNIT ((1u << 20) / LSMEM_BLOCK)	/* whole MiB */
+
+/* Most in one discard: all that a bio can say. */
+#define LSMEM_DELETE_SECTORS	(round_down(UINT_MAX, LSMEM_BLOCK) >> SECTOR_SHIFT)
+
+static int lsmem_block_major;
+
+/**
+ * struct lsmem_block_io - a bio under way
+ * @store: the store
+ * @bio: the bio; its own iterator stays as it was
+ * @iter: where in its pages we are
+ * @head: all its entries go to one head, whatever CPU it moves to
+ * @fua: it wants to be durable
+ * @last: its last change; an earlier one in another segment has been waited for
+ */
+struct lsmem_block_io {
+	struct lsmem_store *store;
+	struct bio *bio;
+	struct bvec_iter iter;
+	unsigned int head;
+	bool fua;
+	struct lsmem_place last;
+};
+
+/**
+ * lsmem_block_capacity - blocks that a block store can always hold
+ * @store: its capacity is set
+ *
+ * Each with a delete record of its former contents, and room for the records
+ * that pile up before the cleaner turns to them.
+ */
+u64 lsmem_block_capacity(const struct lsmem_store *store)
+{
+	u64 bytes = store->capacity - store->capacity * LSMEM_DELETES_DEFAULT / 1000;
+	u64 blocks = bytes / (lsmem_entry_size(LSMEM_BLOCK) +
+			      lsmem_entry_size(sizeof(struct lsmem_delete)));
+
+	return round_down(blocks, LSMEM_BLOCK_CAPACITY_UNIT);
+}
+
+static unsigned long lsmem_block_bound(const struct lsmem_store *store)
+{
+	return jiffies + msecs_to_jiffies(READ_ONCE(store->flush_ms));
+}
+
+/* Load a block's word and the version that its next one must exceed. */
+static u64 lsmem_block_look(struct lsmem_store *store, struct lsmem_handle *h, u64 *last)
+{
+	for (;;) {
+		u64 word = smp_load_acquire(&h->word);
+
+		switch (lsmem_word_state(word)) {
+		case LSMEM_WORD_LIVE:
+			*last = le64_to_cpu(lsmem_word_entry(store, word)->version);
+			return word;
+		case LSMEM_WORD_FREE:
+			*last = READ_ONCE(h->info);
+			return word;
+		}
+		cpu_relax();	/* whoever discards it is not preempted */
+	}
+}
+
+/* Reserve an entry; a store whose blocks are reserved has room, sooner or later. */
+static int lsmem_block_begin(struct lsmem_block_io *io, u32 length, u32 type,
+			     struct lsmem_append *ap)
+{
+	unsigned long bound = lsmem_block_bound(io->store);
+
+	do {
+		if (!lsmem_append_begin(io->store, io->head, length, type, ap))
+			return 0;
+		if (!lsmem_store_active(io->store))
+			return -ENODEV;
+		cond_resched();
+	} while (time_before(jiffies, bound));
+	return -ETIMEDOUT;
+}
+
+/* Wait for one place as long as FLUSH would: no filesystem expects less of FUA. */
+static int lsmem_block_wait(struct lsmem_store *store, const struct lsmem_place *place)
+{
+	unsigned long bound = lsmem_block_bound(store);
+	int ret;
+
+	do {
+		ret = lsmem_wait_durable(store, place);
+	} while (ret == -ETIMEDOUT && time_before(jiffies, bound));
+	return ret;
+}
+
+/* Take note of a change for FUA; the last place is enough while the segment stays. */
+static int lsmem_block_changed(struct lsmem_block_io *io, const struct lsmem_place *place)
+{
+	struct lsmem_place before = io->last;
+
+	io->last = *place;
+	if (!io->fua || before.segment == place->segment)
+		return 0;
+	return lsmem_block_wait(io->store, &before);
+}
+
+/* ---- Write -------------------------------------------------------------- */
+
+/* Bring the next block of the bio into its entry.  Does not sleep. */
+static void lsmem_block_copy_in(struct lsmem_block_io *io, const struct lsmem_append *ap,
+				u32 *pcrc)
+{
+	u32 begin = ap->offset + LSMEM_ENTRY_BYTES, end = begin + LSMEM_BLOCK, at, piece;
+	u32 crc = ~0u;
+
+	for (at = begin; at < end; at += piece) {
+		struct bio_vec bv = bio_iter_iovec(io->bio, io->iter);
+		void *from = kmap_local_page(bv.bv_page);
+
+		piece = min(end - at, bv.bv_len);
+		lsmem_segment_write(io->store, ap->segment, at, from + bv.bv_offset, piece);
+		kunmap_local(from);
+		bio_advance_iter_single(io->bio, &io->iter, piece);
+	}
+	/* Of the copy: the pages may change under us. */
+	for (at = begin; at < end; at += piece) {
+		piece = min(end - at, LSMEM_SEGLET_BYTES - at % LSMEM_SEGLET_BYTES);
+		crc = crc32c(crc, lsmem_segment_at(io->store, ap->segment, at), piece);
+	}
+	*pcrc = crc;
+}
+
+static int lsmem_block_write(struct lsmem_block_io *io, u64 block)
+{
+	u64 key = lsmem_handle_make(block, LSMEM_BLOCK_GENERATION), word, last, version;
+	struct lsmem_store *store = io->store;
+	struct lsmem_handle *h = &store->handles[block];
+	struct lsmem_place place;
+	struct lsmem_append ap;
+	bool replaced;
+	u32 pcrc;
+	int ret;
+
+	ret = lsmem_block_begin(io, LSMEM_BLOCK, LSMEM_TYPE_OBJECT, &ap);
+	if (ret)
+		return ret;
+	lsmem_block_copy_in(io, &ap, &pcrc);
+	lsmem_entry_count(store, &ap, key, 0, LSMEM_BLOCK);
+	rcu_read_lock();
+	do {
+		word = lsmem_block_look(store, h, &last);
+		version = lsmem_handle_version(store, last);
+		lsmem_append_stamp(store, &ap, key, version, LSMEM_BLOCK, LSMEM_TYPE_OBJECT, 0,
+				   pcrc);
+	} while (!lsmem_word_exchange(h, word,
+				      lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
+	lsmem_entry_alive(store, &ap, version);
+	replaced = lsmem_word_state(word) == LSMEM_WORD_LIVE;
+	if (replaced)
+		lsmem_entry_dead(store, lsmem_word_position(word), LSMEM_BLOCK);
+	rcu_read_unlock();
+	if (replaced) {
+		lsmem_count(store, replaced, 1);
+	} else {
+		lsmem_live_add(store, ap.size);
+		percpu_counter_inc(&store->handles_used);
+	}
+	place = (struct lsmem_place){ ap.segment->id, ap.offset + ap.size };
+	lsmem_append_commit(store, &ap);
+	return lsmem_block_changed(io, &place);
+}
+
+/* ---- Discard and write-zeroes ------------------------------------------- */
+
+static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
+{
+	u64 key = lsmem_handle_make(block, LSMEM_BLOCK_GENERATION), word, busy, last, version;
+	struct lsmem_store *store = io->store;
+	struct lsmem_handle *h = &store->handles[block];
+	struct lsmem_append ap;
+	int ret;
+
+	/* One that goes from LIVE to FREE meanwhile was deleted by somebody else. */
+	if (lsmem_word_state(READ_ONCE(h->word)) != LSMEM_WORD_LIVE)
+		return 0;
+	if (store->durable) {
+		ret = lsmem_block_begin(io, sizeof(struct lsmem_delete), LSMEM_TYPE_DELETE, &ap);
+		if (ret)
+			return ret;
+	}
+	rcu_read_lock();
+	preempt_disable();
+	do {
+		word = lsmem_block_look(store, h, &last);
+		if (lsmem_word_state(word) != LSMEM_WORD_LIVE) {
+			preempt_enable();
+			rcu_read_unlock();
+			if (store->durable)
+				lsmem_append_abort(store, &ap);
+			return 0;
+		}
+		version = lsmem_handle_version(store, last);
+		if (store->durable)
+			lsmem_delete_stamp(store, &ap, key, version, 0);
+		busy = lsmem_word_next(word, LSMEM_WORD_BUSY, 0);
+	} while (!lsmem_word_exchange(h, word, busy));
+	WRITE_ONCE(h->info, version);
+	smp_store_release(&h->word, lsmem_word_next(busy, LSMEM_WORD_FREE, 0));
+	preempt_enable();
+	lsmem_entry_dead(store, lsmem_word_position(word), LSMEM_BLOCK);
+	rcu_read_unlock();
+	lsmem_delete_done(store, &ap, version, LSMEM_BLOCK);
+	percpu_counter_dec(&store->handles_used);
+	return 0;
+}
+
+/* ---- Read --------------------------------------------------------------- */
+
+/* Copy a block out to the bio, along the chain of frames; rcu_read_lock() held. */
+static void lsmem_block_copy_out(struct lsmem_block_io *io, u64 position)
+{
+	const struct lsmem_frames *frames = &io->store->frames;
+	u32 frame = position >> LSMEM_POSITION_OFFSET_BITS;
+	u32 offset = (position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN +
+		     LSMEM_ENTRY_BYTES;
+	u32 left, piece;
+
+	for (left = LSMEM_BLOCK; left; left -= piece) {
+		struct bio_vec bv = bio_iter_iovec(io->bio, io->iter);
+
+		if (offset >= LSMEM_SEGLET_BYTES) {
+			offset -= LSMEM_SEGLET_BYTES;
+			frame = READ_ONCE(frames->table[frame].next);
+		}
+		piece = min3(left, bv.bv_len, LSMEM_SEGLET_BYTES - offset);
+		memcpy_to_page(bv.bv_page, bv.bv_offset,
+			       lsmem_frame_address(frames, frame) + offset, piece);
+		bio_advance_iter_single(io->bio, &io->iter, piece);
+		offset += piece;
+	}
+}
+
+static void lsmem_block_zero_out(struct lsmem_block_io *io)
+{
+	u32 left, piece;
+
+	for (left = LSMEM_BLOCK; left; left -= piece) {
+		struct bio_vec bv = bio_iter_iovec(io->bio, io->iter);
+
+		piece = min(left, bv.bv_len);
+		memzero_page(bv.bv_page, bv.bv_offset, piece);
+		bio_advance_iter_single(io->bio, &io->iter, piece);
+	}
+}
+
+static void lsmem_block_read(struct lsmem_block_io *io, u64 block)
+{
+	u64 word;
+
+	rcu_read_lock();
+	word = smp_load_acquire(&io->store->handles[block].word);
+	if (lsmem_word_state(word) == LSMEM_WORD_LIVE)
+		lsmem_block_copy_out(io, lsmem_word_position(word));
+	else
+		lsmem_block_zero_out(io);
+	rcu_read_unlock();
+}
+
+/* ---- The disk ----------------------------------------------------------- */
+
+static int lsmem_block_blocks(struct lsmem_block_io *io)
+{
+	u64 block = io->iter.bi_sector / LSMEM_BLOCK_SECTORS;
+	u64 end = block + bio_sectors(io->bio) / LSMEM_BLOCK_SECTORS;
+	int ret = 0;
+
+	for (; block < end && !ret; block++) {
+		switch (bio_op(io->bio)) {
+		case REQ_OP_READ:
+			lsmem_block_read(io, block);
+			break;
+		case REQ_OP_WRITE:
+			ret = lsmem_block_write(io, block);
+			break;
+		case REQ_OP_DISCARD:
+		case REQ_OP_WRITE_ZEROES:
+			/* REQ_NOUNMAP is kept as it is: room is reserved for every block. */
+			ret = lsmem_block_delete(io, block);
+			break;
+		default:
+			return -EOPNOTSUPP;
+		}
+		cond_resched();
+	}
+	return ret;
+}
+
+static int lsmem_block_do(struct lsmem_block_io *io)
+{
+	struct lsmem_store *store = io->store;
+	struct bio *bio = io->bio;
+	int ret;
+
+	/* The table is indexed by what comes next: do not rely on the layers above. */
+	if ((bio->bi_iter.bi_sector | bio_sectors(bio)) % LSMEM_BLOCK_SECTORS ||
+	    bio_end_sector(bio) > store->nr_handles * LSMEM_BLOCK_SECTORS)
+		return -EINVAL;
+	if (bio->bi_opf & REQ_PREFLUSH && store->durable) {
+		ret = lsmem_sync(store, 0);
+		if (ret)
+			return ret;
+	}
+	if (!bio_sectors(bio))
+		return 0;
+	ret = lsmem_block_blocks(io);
+	if (ret || !io->fua)
+		return ret;
+	/* A block found free may have been deleted by a record not yet durable. */
+	if (bio_op(bio) != REQ_OP_WRITE)
+		return lsmem_sync(store, 0);
+	return lsmem_block_wait(store, &io->last);
+}
+
+static blk_status_t lsmem_block_status(int error)
+{
+	switch (error) {
+	case 0:
+		return BLK_STS_OK;
+	case -ETIMEDOUT:	/* for FLUSH and FUA: applied, durability unknown */
+		return BLK_STS_TIMEOUT;
+	case -ENODEV:
+	case -EAGAIN:		/* the store is going */
+		return BLK_STS_OFFLINE;
+	case -EOPNOTSUPP:
+		return BLK_STS_NOTSUPP;
+	default:
+		return BLK_STS_IOERR;
+	}
+}
+
+static void lsmem_block_submit(struct bio *bio)
+{
+	struct lsmem_store *store = bio->bi_bdev->bd_disk->private_data;
+	struct lsmem_block_io io = {
+		.store = store,
+		.bio = bio,
+		.iter = bio->bi_iter,
+		.head = lsmem_log_head(store),
+		.fua = bio->bi_opf & REQ_FUA && store->durable,
+	};
+	unsigned long start;
+
+	if (bio->bi_opf & REQ_NOWAIT) {	/* a write may wait for the cleaner */
+		bio_wouldblock_error(bio);
+		return;
+	}
+	start = bio_start_io_acct(bio);
+	bio->bi_status = lsmem_block_status(lsmem_block_do(&io));
+	bio_end_io_acct(bio, start);
+	bio_endio(bio);
+}
+
+/* Called under disk->open_mutex: see lsmem_block_busy(). */
+static int lsmem_block_open(struct gendisk *disk)
+{
+	const struct lsmem_store *store = disk->private_data;
+
+	return READ_ONCE(store->sealed) ? -EBUSY : 0;
+}
+
+DEFINE_LSMEM_DISK_OPEN(lsmem_block_open_op, lsmem_block_open)
+
+static const struct block_device_operations lsmem_block_ops = {
+	.owner = THIS_MODULE,
+	.submit_bio = lsmem_block_submit,
+	.open = lsmem_block_open_op,
+};
+
+/**
+ * lsmem_block_add - show a block store as a disk
+ * @store: active, for a durable one that is after recovery (invariant 18); its
+ *	device is there
+ *
+ * Looks for partitions, and so reads from the store.
+ * Return: 0 or what the block layer says.
+ */
+int lsmem_block_add(struct lsmem_store *store)
+{
+	struct gendisk *disk;
+	int ret;
+
+	disk = lsmem_disk_alloc(LSMEM_BLOCK, LSMEM_DELETE_SECTORS, store->durable);
+	if (IS_ERR(disk))
+		return PTR_ERR(disk);
+	disk->major = lsmem_block_major;
+	disk->first_minor = store->minor;
+	disk->minors = 1;	/* partitions have numbers of the block layer's */
+	disk->fops = &lsmem_block_ops;
+	disk->private_data = store;
+	strscpy(disk->disk_name, store->name, DISK_NAME_LEN);
+	set_capacity(disk, store->nr_handles * LSMEM_BLOCK_SECTORS);
+	ret = device_add_disk(&store->dev, disk, NULL);
+	if (ret) {
+		put_disk(disk);
+		return ret;
+	}
+	store->disk = disk;
+	return 0;
+}
+
+/**
+ * lsmem_block_del - the disk goes
+ * @store: sealed and not busy, or its disk was never added
+ *
+ * Return: when the last bio has been completed and no other can come.
+ */
+void lsmem_block_del(struct lsmem_store *store)
+{
+	if (!store->disk)
+		return;
+	del_gendisk(store->disk);
+	put_disk(store->disk);
+	store->disk = NULL;
+}
+
+/**
+ * lsmem_block_busy - is the disk, or a partition of it, open?
+ * @store: sealed before: who opens it meanwhile is either refused or seen here
+ */
+bool lsmem_block_busy(struct lsmem_store *store)
+{
+	bool busy;
+
+	if (!store->disk)
+		return false;
+	mutex_lock(&store->disk->open_mutex);
+	busy = disk_openers(store->disk);
+	mutex_unlock(&store->disk->open_mutex);
+	return busy;
+}
+
+int lsmem_block_init(void)
+{
+	int major = register_blkdev(0, "lsmem");
+
+	if (major < 0)
+		return major;
+	lsmem_block_major = major;
+	return 0;
+}
+
+void lsmem_block_exit(void)
+{
+	unregister_blkdev(lsmem_block_major, "lsmem");
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /dev/lsmem*: the object calls.
+ *
+ * Each field is checked here, once; below, an operation is trusted.  A call
+ * that changes needs a file open for writing, one that reads, for reading.  A
+ * vector call carries out its operations one after the other, copying each
+ * back with its result, and waits once for all that are to be durable.
+ *
+ * No locks.
+ */
+#include <linux/module.h>
+#include <linux/sched/signal.h>
+#include <linux/uaccess.h>
+
+#include "chardev.h"
+#include "epoch.h"
+#include "ioctl.h"
+#include "object.h"
+#include "repl.h"
+#include "store.h"
+#include "window.h"
+
+#define LSMEM_VECTOR_MAX	1024
+#define LSMEM_OPF_ALL		(LSMEM_OPF_DURABLE | LSMEM_OPF_EXPECT)
+
+/* What a call needs: the store, and what the file was opened for. */
+struct lsmem_call {
+	struct lsmem_store *store;
+	fmode_t mode;
+};
+
+/* ---- One operation ------------------------------------------------------ */
+
+/* What each operation takes; index: LSMEM_OP_*. */
+static const struct {
+	u32 flags;
+	fmode_t mode;
+	bool payload;
+	int (*change)(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place);
+} lsmem_ops[] = {
+	[LSMEM_OP_ALLOC] = { LSMEM_OPF_DURABLE, FMODE_WRITE, true, lsmem_object_alloc },
+	[LSMEM_OP_READ] = { 0, FMODE_READ, false, NULL },
+	[LSMEM_OP_REPLACE] = { LSMEM_OPF_ALL, FMODE_WRITE, true, lsmem_object_replace },
+	[LSMEM_OP_FREE] = { LSMEM_OPF_ALL, FMODE_WRITE, false, lsmem_object_free },
+};
+
+static int lsmem_op_check(const struct lsmem_call *call, const struct lsmem_op *op)
+{
+	bool reads = op->op == LSMEM_OP_READ;
+
+	if (!op->op || op->op >= ARRAY_SIZE(lsmem_ops))
+		return -EINVAL;
+	if (op->flags & ~lsmem_ops[op->op].flags)
+		return -EINVAL;
+	if (!(call->mode & lsmem_ops[op->op].mode))
+		return -EBADF;
+	if (op->flags & LSMEM_OPF_DURABLE && !call->store->durable)
+		return -EOPNOTSUPP;
+	if (lsmem_ops[op->op].payload && (!op->length || op->length > LSMEM_OBJECT_MAX))
+		return -EINVAL;
+	if (reads && op->length > LSMEM_OBJECT_MAX)
+		return -EINVAL;
+	if (op->op == LSMEM_OP_ALLOC ? op->table >= LSMEM_TABLES || op->handle : !op->handle)
+		return op->op == LSMEM_OP_ALLOC ? -EINVAL : -ENOENT;
+	if (!reads && (op->offset || op->object_length))
+		return -EINVAL;
+	if ((lsmem_ops[op->op].payload || reads) &&
+	    !access_ok(u64_to_user_ptr(op->data), op->length))
+		return -EFAULT;
+	if (op->op == LSMEM_OP_FREE && (op->data || op->length))
+		return -EINVAL;
+	return 0;
+}
+
+/* Check and carry out one operation; @place tells where a change lies. */
+static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op,
+			struct lsmem_place *place)
+{
+	int ret = lsmem_op_check(call, op);
+
+	*place = (struct lsmem_place){ 0 };
+	if (ret)
+		return ret;
+	if (!lsmem_store_active(call->store))
+		return -EAGAIN;
+	if (op->op == LSMEM_OP_READ)
+		return lsmem_object_read(call->store, op);
+	return lsmem_ops[op->op].change(call->store, op, place);
+}
+
+static long lsmem_op_single(void *context, struct lsmem_op *op, u32 which)
+{
+	const struct lsmem_call *call = context;
+	struct lsmem_place place;
+	long ret;
+
+	if (op->op != which || op->result)
+		return -EINVAL;
+	ret = lsmem_op_run(call, op, &place);
+	if (!ret && op->flags & LSMEM_OPF_DURABLE)
+		ret = lsmem_wait_durable(call->store, &place);
+	return ret;
+}
+
+static long lsmem_ioctl_alloc(void *context, void *arg)
+{
+	return lsmem_op_single(context, arg, LSMEM_OP_ALLOC);
+}
+
+static long lsmem_ioctl_read(void *context, void *arg)
+{
+	return lsmem_op_single(context, arg, LSMEM_OP_READ);
+}
+
+static long lsmem_ioctl_replace(void *context, void *arg)
+{
+	return lsmem_op_single(context, arg, LSMEM_OP_REPLACE);
+}
+
+static long lsmem_ioctl_free(void *context, void *arg)
+{
+	return lsmem_op_single(context, arg, LSMEM_OP_FREE);
+}
+
+/* ---- Many operations ---------------------------------------------------- */
+
+/*
+ * Carry out one operation of a vector.  Only a fault on the operation itself
+ * ends the vector: then it is not known to the caller what was done.
+ */
+static int lsmem_vector_one(const struct lsmem_call *call, const struct lsmem_vector *vector,
+			    struct lsmem_op __user *user, bool *durable)
+{
+	struct lsmem_place place = { 0 };
+	struct lsmem_op op;
+	u32 size;
+	int ret;
+
+	if (get_user(size, &user->size))
+		return -EFAULT;
+	if (size < sizeof(op) || size > vector->stride)
+		ret = -EINVAL;
+	else
+		ret = copy_struct_from_user(&op, sizeof(op), user, size);
+	if (ret)
+		return put_user(ret, &user->result) ? -EFAULT : 0;
+	op.flags |= vector->flags & lsmem_ops[op.op < ARRAY_SIZE(lsmem_ops) ? op.op : 0].flags;
+	op.result = lsmem_op_run(call, &op, &place);
+	if (op.result == -EINTR && fatal_signal_pending(current))
+		return -EINTR;
+	if (!op.result && op.flags & LSMEM_OPF_DURABLE)
+		*durable = true;
+	return copy_to_user(user, &op, sizeof(op)) ? -EFAULT : 0;
+}
+
+/* The wait of a vector failed: its durable operations say so. */
+static int lsmem_vector_unknown(const struct lsmem_vector *vector, u32 nr)
+{
+	u32 i;
+
+	for (i = 0; i < nr; i++) {
+		struct lsmem_op __user *user = u64_to_user_ptr(vector->ops +
+							       (u64)i * vector->stride);
+		u32 flags;
+		s32 result;
+
+		if (get_user(flags, &user->flags) || get_user(result, &user->result))
+			return -EFAULT;
+		if (!result && (flags | vector->flags) & LSMEM_OPF_DURABLE &&
+		    put_user(-ETIMEDOUT, &user->result))
+			return -EFAULT;
+	}
+	return 0;
+}
+
+static long lsmem_ioctl_vector(void *context, void *arg)
+{
+	const struct lsmem_call *call = context;
+	struct lsmem_vector *vector = arg;
+	bool durable = false;
+	long ret = 0;
+	u32 i;
+
+	if (vector->flags & ~LSMEM_OPF_DURABLE || !vector->nr ||
+	    vector->nr > LSMEM_VECTOR_MAX || vector->stride < sizeof(struct lsmem_op) ||
+	    vector->stride > PAGE_SIZE || vector->stride % sizeof(u64))
+		return -EINVAL;
+	if (vector->flags & LSMEM_OPF_DURABLE && !call->store->durable)
+		return -EOPNOTSUPP;
+	for (i = 0; i < vector->nr && !ret; i++) {
+		ret = lsmem_vector_one(call, vector,
+				       u64_to_user_ptr(vector->ops + (u64)i * vector->stride),
+				       &durable);
+		cond_resched();
+	}
+	vector->nr = ret ? i - 1 : i;
+	if (durable) {
+		int waited = lsmem_sync(call->store, READ_ONCE(call->store->durable_ms));
+
+		if (waited == -ETIMEDOUT)
+			waited = lsmem_vector_unknown(vector, vector->nr);
+		ret = ret ?: waited;
+	}
+	return ret;
+}
+
+/* ---- The rest ----------------------------------------------------------- */
+
+static long lsmem_ioctl_query(void *context, void *arg)
+{
+	const struct lsmem_call *call = context;
+	struct lsmem_store *store = call->store;
+	struct lsmem_query *query = arg;
+
+	if (query->flags || query->reserved)
+		return -EINVAL;
+	*query = (struct lsmem_query){
+		.size = query->size,
+		.features = LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS |
+			    (store->durable ? LSMEM_FEATURE_DURABLE : 0),
+		.abi = LSMEM_ABI,
+		.kind = store->kind,
+		.state = READ_ONCE(store->state),
+		.object_max = LSMEM_OBJECT_MAX,
+		.vector_max = LSMEM_VECTOR_MAX,
+		.capacity = store->capacity,
+		.handles_max = store->nr_handles,
+	};
+	memcpy(query->uuid, store->uuid, sizeof(query->uuid));
+	return 0;
+}
+
+static long lsmem_ioctl_stat(void *context, void *arg)
+{
+	const struct lsmem_call *call = context;
+	struct lsmem_stat *stat = arg;
+
+	if (stat->flags)
+		return -EINVAL;
+	lsmem_store_stat(call->store, stat);
+	return 0;
+}
+
+static long lsmem_ioctl_sync(void *context, void *arg)
+{
+	const struct lsmem_call *call = context;
+	struct lsmem_sync *sync = arg;
+
+	if (sync->flags || sync->reserved)
+		return -EINVAL;
+	if (!lsmem_store_active(call->store))
+		return -EAGAIN;
+	return lsmem_sync(call->store, sync->timeout_ms);
+}
+
+static const struct lsmem_ioctl lsmem_ioctls[] = {
+	LSMEM_IOCTL(LSMEM_IOC_QUERY, struct lsmem_query, lsmem_ioctl_query),
+	LSMEM_IOCTL(LSMEM_IOC_STAT, struct lsmem_stat, lsmem_ioctl_stat),
+	LSMEM_IOCTL(LSMEM_IOC_ALLOC, struct lsmem_op, lsmem_ioctl_alloc),
+	LSMEM_IOCTL(LSMEM_IOC_READ, struct lsmem_op, lsmem_ioctl_read),
+	LSMEM_IOCTL(LSMEM_IOC_REPLACE, struct lsmem_op, lsmem_ioctl_replace),
+	LSMEM_IOCTL(LSMEM_IOC_FREE, struct lsmem_op, lsmem_ioctl_free),
+	LSMEM_IOCTL(LSMEM_IOC_VECTOR, struct lsmem_vector, lsmem_ioctl_vector),
+	LSMEM_IOCTL(LSMEM_IOC_SYNC, struct lsmem_sync, lsmem_ioctl_sync),
+};
+
+static long lsmem_chardev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct lsmem_client *client = file->private_data;
+	struct lsmem_call call = { .store = client->store, .mode = file->f_mode };
+
+	return lsmem_ioctl_call(lsmem_ioctls, ARRAY_SIZE(lsmem_ioctls), &call, cmd, arg);
+}
+
+static int lsmem_chardev_fsync(struct file *file, loff_t start, loff_t end, int datasync)
+{
+	struct lsmem_client *client = file->private_data;
+	struct lsmem_store *store = client->store;
+
+	if (!store->durable)
+		return -EINVAL;	/* as fsync(2): does not support synchronization */
+	if (!lsmem_store_active(store))
+		return -EAGAIN;
+	return lsmem_sync(store, 0);
+}
+
+static int lsmem_chardev_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	return lsmem_window_mmap_client(file->private_data, vma);
+}
+
+static int lsmem_chardev_open(struct inode *inode, struct file *file)
+{
+	struct lsmem_store *store = container_of(inode->i_cdev, struct lsmem_store, cdev);
+	struct lsmem_client *client;
+	int ret;
+
+	ret = lsmem_store_open(store);
+	if (ret)
+		return ret;
+	client = lsmem_client_new(store);
+	if (!client) {
+		lsmem_store_release(store);
+		return -ENOMEM;
+	}
+	file->private_data = client;
+	return nonseekable_open(inode, file);
+}
+
+static int lsmem_chardev_release(struct inode *inode, struct file *file)
+{
+	struct lsmem_client *client = file->private_data;
+	struct lsmem_store *store = client->store;
+
+	lsmem_client_free(client);
+	lsmem_store_release(store);
+	return 0;
+}
+
+const struct file_operations lsmem_chardev_fops = {
+	.owner = THIS_MODULE,
+	.open = lsmem_chardev_open,
+	.release = lsmem_chardev_release,
+	.unlocked_ioctl = lsmem_chardev_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.mmap = lsmem_chardev_mmap,
+	.fsync = lsmem_chardev_fsync,
+	.llseek = noop_llseek,
+};

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Where kernels differ: the only place that knows.
+ *
+ * The rest of the module is written once, against what is defined here; which
+ * variant compiles is found by probe.sh.
+ */
+#ifndef LSMEM_COMPAT_H
+#define LSMEM_COMPAT_H
+
+#include <linux/blkdev.h>
+#include <linux/err.h>
+#include <linux/mm.h>
+
+#include "probed.h"
+
+/* Is the device that devnode() gets const? */
+#ifdef LSMEM_HAVE_DEVNODE_CONST
+#define LSMEM_DEVNODE_CONST	const
+#else
+#define LSMEM_DEVNODE_CONST
+#endif
+
+/* Set and clear flags of a vma under construction. */
+static inline void lsmem_vm_flags(struct vm_area_struct *vma, unsigned long set,
+				  unsigned long clear)
+{
+#ifdef LSMEM_HAVE_VM_FLAGS_SET
+	vm_flags_mod(vma, set, clear);
+#else
+	vma->vm_flags = (vma->vm_flags | set) & ~clear;
+#endif
+}
+
+/* DEFINE_LSMEM_DISK_OPEN(name, open): a .open that calls int open(struct gendisk *). */
+#ifdef LSMEM_HAVE_DISK_OPEN
+#define DEFINE_LSMEM_DISK_OPEN(name, open)				\
+	static int name(struct gendisk *disk, blk_mode_t mode)		\
+	{								\
+		return open(disk);					\
+	}
+#else
+#define DEFINE_LSMEM_DISK_OPEN(name, open)				\
+	static int name(struct block_device *bdev, fmode_t mode)	\
+	{								\
+		return open(bdev->bd_disk);				\
+	}
+#endif
+
+/**
+ * lsmem_disk_alloc - a disk of memory whose driver takes bios
+ * @block_bytes: logical and physical block
+ * @delete_sectors: most in one discard or write-zeroes
+ * @write_cache: it wants FLUSH and knows FUA
+ * Return: the disk or an ERR_PTR().
+ */
+static inline struct gendisk *lsmem_disk_alloc(unsigned int block_bytes,
+					       unsigned int delete_sectors, bool write_cache)
+{
+#ifdef LSMEM_HAVE_QUEUE_FEATURES
+	struct queue_limits limits = {
+		.logical_block_size = block_bytes,
+		.physical_block_size = block_bytes,
+		.io_min = block_bytes,
+		.discard_granularity = block_bytes,
+		.max_hw_discard_sectors = delete_sectors,
+		.max_write_zeroes_sectors = delete_sectors,
+		.features = BLK_FEAT_IO_STAT |
+			    (write_cache ? BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA : 0),
+	};
+
+	return blk_alloc_disk(&limits, NUMA_NO_NODE);
+#else
+	struct gendisk *disk = blk_alloc_disk(NUMA_NO_NODE);
+
+	if (!disk)
+		return ERR_PTR(-ENOMEM);
+	blk_queue_logical_block_size(disk->queue, block_bytes);
+	blk_queue_physical_block_size(disk->queue, block_bytes);
+	blk_queue_io_min(disk->queue, block_bytes);
+	disk->queue->limits.discard_granularity = block_bytes;
+	blk_queue_max_discard_sectors(disk->queue, delete_sectors);
+	blk_queue_max_write_zeroes_sectors(disk->queue, delete_sectors);
+	blk_queue_write_cache(disk->queue, write_cache, write_cache);
+	blk_queue_flag_set(QUEUE_FLAG_NONROT, disk->queue);
+	blk_queue_flag_set(QUEUE_FLAG_IO_STAT, disk->queue);
+	blk_queue_flag_clear(QUEUE_FLAG_ADD_RANDOM, disk->queue);
+	blk_queue_flag_clear(QUEUE_FLAG_NOWAIT, disk->queue);
+	return disk;
+#endif
+}
+
+#endif

@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# What this kernel's headers have: prints a header of LSMEM_HAVE_*.
+#
+# usage: probe.sh RELEASE COMPILER FLAGS... > probed.h
+#
+# Each probe is a piece of C that compiles where the newer interface is there.
+# The kernel's version is not asked: backports make it lie.
+
+release=$1
+shift
+
+check() {
+	"$@" -Werror=incompatible-pointer-types -Werror=implicit-function-declaration \
+		-fsyntax-only -x c - 2> /dev/null
+}
+
+# Else every probe would fail, and say "an old kernel".
+if ! echo '#include <linux/blkdev.h>' | check "$@"; then
+	echo "probe.sh: the kernel's headers do not compile:" >&2
+	echo '#include <linux/blkdev.h>' | "$@" -fsyntax-only -x c - >&2
+	exit 1
+fi
+
+echo "/* Made by probe.sh for $release. */"
+
+# 6.2: devnode gets a const device
+check "$@" << 'END' && echo "#define LSMEM_HAVE_DEVNODE_CONST"
+#include <linux/device.h>
+static char *probe(const struct device *dev, umode_t *mode, kuid_t *uid, kgid_t *gid)
+{
+	return NULL;
+}
+struct device_type probe_type = { .devnode = probe };
+END
+
+# 6.3: the flags of a vma are not assigned
+check "$@" << 'END' && echo "#define LSMEM_HAVE_VM_FLAGS_SET"
+#include <linux/mm.h>
+void probe(struct vm_area_struct *vma)
+{
+	vm_flags_mod(vma, VM_IO, VM_EXEC);
+}
+END
+
+# 6.5: open gets the disk
+check "$@" << 'END' && echo "#define LSMEM_HAVE_DISK_OPEN"
+#include <linux/blkdev.h>
+static int probe(struct gendisk *disk, blk_mode_t mode)
+{
+	return 0;
+}
+struct block_device_operations probe_ops = { .open = probe };
+END
+
+# 6.11: the limits of a queue, its write cache among them, are given when it is made
+check "$@" << 'END' && echo "#define LSMEM_HAVE_QUEUE_FEATURES"
+#include <linux/blkdev.h>
+struct gendisk *probe(struct queue_limits *limits)
+{
+	limits->features = BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA;
+	return blk_alloc_disk(limits, NUMA_NO_NODE);
+}
+END
+
+exit 0

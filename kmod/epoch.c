@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Epochs: when may a frame be given out again although user space looks at it?
+ *
+ * A client publishes the store's epoch in a slot of its own page, then a full
+ * barrier, then it loads handle words.  The cleaner exchanges the words of all
+ * entries in a frame, advances the epoch, then a full barrier, then it looks at
+ * the slots.  So either it sees the slot, or the client sees the new words
+ * (store buffering, forbidden by the two barriers).  A slot that holds an older
+ * epoch holds up the frames; one that holds the new epoch or none does not.
+ *
+ * Nothing in the page is trusted.  A slot is timed from the kernel's own first
+ * sight of it for an epoch; after view_ms it is exchanged for
+ * LSMEM_SLOT_REVOKED and for this epoch looked at no more, whatever is written
+ * into it: a slot can harm only its owner, and only by making its own views
+ * invalid.
+ *
+ * Lock: store->epoch_lock for the set of clients and @seen.
+ */
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "epoch.h"
+#include "trace.h"
+
+/**
+ * lsmem_client_new - a file has been opened
+ * @store: held open by the file
+ * Return: the client, or NULL when out of memory.
+ */
+struct lsmem_client *lsmem_client_new(struct lsmem_store *store)
+{
+	struct lsmem_client *client = kzalloc(sizeof(*client), GFP_KERNEL);
+
+	if (!client)
+		return NULL;
+	client->slots = (void *)get_zeroed_page(GFP_KERNEL);
+	if (!client->slots) {
+		kfree(client);
+		return NULL;
+	}
+	client->store = store;
+	spin_lock(&store->epoch_lock);
+	list_add_tail(&client->node, &store->clients);
+	spin_unlock(&store->epoch_lock);
+	return client;
+}
+
+/**
+ * lsmem_client_free - its file is closed and its windows are gone
+ * @client: from lsmem_client_new()
+ */
+void lsmem_client_free(struct lsmem_client *client)
+{
+	spin_lock(&client->store->epoch_lock);
+	list_del(&client->node);
+	spin_unlock(&client->store->epoch_lock);
+	free_page((unsigned long)client->slots);
+	kfree(client);
+}
+
+/**
+ * lsmem_epoch_advance - begin a new epoch
+ * @store: the words of what is to be freed have been exchanged
+ * Return: the new epoch; views that published it or a later one see the new words.
+ */
+u64 lsmem_epoch_advance(struct lsmem_store *store)
+{
+	u64 epoch = store->info->epoch + 1;	/* only the cleaner writes it */
+
+	smp_store_release(&store->info->epoch, epoch);
+	smp_mb();	/* pairs with the client's barrier after it published */
+	return epoch;
+}
+
+/* Does this slot hold up @epoch?  Revokes it when its time is over. */
+static bool lsmem_slot_holds(struct lsmem_client *client, unsigned int i, u64 epoch)
+{
+	struct lsmem_store *store = client->store;
+	u64 value = READ_ONCE(client->slots[i].epoch);
+
+	if (value == LSMEM_SLOT_IDLE || value >= epoch)	/* REVOKED is the largest */
+		return false;
+	if (client->seen[i].epoch != epoch) {
+		client->seen[i].epoch = epoch;
+		client->seen[i].since = jiffies;
+		client->seen[i].revoked = false;
+	}
+	if (client->seen[i].revoked)
+		return false;
+	if (time_before(jiffies, client->seen[i].since + msecs_to_jiffies(store->view_ms)))
+		return true;
+	/* An honest client that ends its view meanwhile gets its 0 back. */
+	cmpxchg(&client->slots[i].epoch, value, LSMEM_SLOT_REVOKED);
+	client->seen[i].revoked = true;
+	store->cleaned.views_revoked++;
+	trace_lsmem_revoke(store->name, value);
+	return false;
+}
+
+/**
+ * lsmem_epoch_passed - can no view see what was replaced before an epoch?
+ * @store: the store
+ * @epoch: from lsmem_epoch_advance(); asked in order, one at a time
+ *
+ * Does not sleep.  Return: true at the latest view_ms after the first call.
+ */
+bool lsmem_epoch_passed(struct lsmem_store *store, u64 epoch)
+{
+	struct lsmem_client *client;
+	bool passed = true;
+	unsigned int i;
+
+	spin_lock(&store->epoch_lock);
+	list_for_each_entry(client, &store->clients, node)
+		for (i = 0; i < LSMEM_SLOTS; i++)
+			if (lsmem_slot_holds(client, i, epoch))
+				passed = false;
+	spin_unlock(&store->epoch_lock);
+	return passed;
+}

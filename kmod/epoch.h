@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Epochs: views of user space that hold frames.  See epoch.c. */
+#ifndef LSMEM_EPOCH_H
+#define LSMEM_EPOCH_H
+
+#include "store.h"
+
+#define LSMEM_SLOTS	(PAGE_SIZE / sizeof(struct lsmem_slot))
+
+/**
+ * struct lsmem_client - one open file of a store
+ * @slots: one page, mapped read-write by its owner
+ * @seen: for each slot, the epoch that it was first seen to hold up, and when;
+ *	kernel-private: nothing here is taken from the page
+ */
+struct lsmem_client {
+	struct lsmem_store *store;
+	struct list_head node;
+	struct lsmem_slot *slots;
+	struct {
+		u64 epoch;
+		unsigned long since;
+		bool revoked;
+	} seen[PAGE_SIZE / sizeof(struct lsmem_slot)];
+};
+
+struct lsmem_client *lsmem_client_new(struct lsmem_store *store);
+void lsmem_client_free(struct lsmem_client *client);
+u64 lsmem_epoch_advance(struct lsmem_store *store);
+bool lsmem_epoch_passed(struct lsmem_store *store, u64 epoch);
+
+#endif

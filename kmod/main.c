@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * lsmem: log-structured memory.
+ *
+ * Module entry, exit and parameters.  Where things are: store.c (stores and
+ * their lives), frame.c, segment.c, log.c (memory, from below), handle.c,
+ * object.c (names and changes), epoch.c, clean.c, policy.c (making room),
+ * window.c, chardev.c, block.c, control.c, sysfs.c, debugfs.c (faces), repl.c,
+ * load.c (durability).  Data flow down this list only.  Lock order: store.h.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/module.h>
+
+#include "block.h"
+#include "control.h"
+#include "store.h"
+#include "sysfs.h"
+
+static unsigned int object_mb;
+module_param(object_mb, uint, 0444);
+MODULE_PARM_DESC(object_mb, "Make a volatile object store of this many MiB (a multiple of 8, from 128; 0: none)");
+
+static unsigned int block_mb;
+module_param(block_mb, uint, 0444);
+MODULE_PARM_DESC(block_mb, "Make a volatile block store of this many MiB (a multiple of 8, from 128; 0: none)");
+
+static int __init lsmem_make(u32 kind, unsigned int mb, const char *parameter)
+{
+	struct lsmem_create create = { .kind = kind, .bytes = (u64)mb << 20 };
+	struct lsmem_store *store;
+	int ret;
+
+	if (!mb)
+		return 0;
+	ret = lsmem_store_create(&create, &store);
+	if (ret)
+		pr_err("%s=%u: no store could be made (error %d); use a multiple of 8 from 128 up to what memory is free\n",
+		       parameter, mb, ret);
+	return ret;
+}
+
+static int __init lsmem_init(void)
+{
+	int ret;
+
+	lsmem_debugfs_init();
+	ret = lsmem_stores_init();
+	if (ret)
+		goto err_debugfs;
+	ret = lsmem_block_init();
+	if (ret)
+		goto err_stores;
+	ret = lsmem_make(LSMEM_KIND_OBJECT, object_mb, "object_mb");
+	if (!ret)
+		ret = lsmem_make(LSMEM_KIND_BLOCK, block_mb, "block_mb");
+	if (!ret)
+		ret = lsmem_control_init();
+	if (!ret)
+		return 0;
+err_stores:
+	lsmem_stores_exit();
+	lsmem_block_exit();
+err_debugfs:
+	lsmem_debugfs_exit();
+	return ret;
+}
+
+static void __exit lsmem_exit(void)
+{
+	lsmem_control_exit();
+	lsmem_stores_exit();
+	lsmem_block_exit();
+	lsmem_debugfs_exit();
+}
+
+module_init(lsmem_init);
+module_exit(lsmem_exit);
+MODULE_DESCRIPTION("Log-structured memory");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,569 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Replication: what the daemon of a durable store is told, and what it answers.
+ *
+ * The stream is not a queue: what is to be told follows from the state of the
+ * segments (which are opened, committed, closed) against what has been told and
+ * acknowledged.  So nothing is allocated, ranges coalesce by themselves while
+ * the daemon is busy (group commit), and after the death of a daemon the next
+ * one is told again from what was acknowledged.
+ *
+ * Order within a batch: OPEN, RANGE, CLOSE, then groups of RETIRE.  A group is
+ * told only when everything that lay before the end of its cleaning pass has
+ * been told: the daemon makes durable what came before it in the stream, then
+ * writes the digest without it (invariant 9).
+ *
+ * The range [acked, emitted) of a segment is leased to the daemon, which does
+ * I/O from it.  Segments are cleaned and freed only when closed durably, that
+ * is without a lease; when a daemon dies, its leases last until the next one
+ * attaches, which has waited for the I/O of its predecessor to end.
+ *
+ * Every field of an acknowledgement is checked against what was told.
+ *
+ * Locks: attachment->mutex for NEXT, ACK and LOAD, user copies included (none
+ * of its pages are ours: a fault takes mmap_lock, never this mutex);
+ * segment_lock for the state.
+ */
+#include <linux/anon_inodes.h>
+#include <linux/fs.h>
+#include <linux/poll.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "clean.h"
+#include "ioctl.h"
+#include "repl.h"
+#include "window.h"
+
+#define LSMEM_BATCH		256	/* events copied at a time */
+#define LSMEM_NEXT_MIN		128	/* room a caller must have */
+#define LSMEM_ACKS_MAX		4096
+#define LSMEM_GENERATIONS	4096	/* a ceiling is raised by this much ... */
+#define LSMEM_GENERATIONS_LOW	2048	/* ... when fewer are left */
+
+/**
+ * struct lsmem_attachment - a daemon
+ * @mutex: one call at a time
+ * @resume: id above which segments are still to be told, ~0 when done
+ * @batch: events on their way out
+ */
+struct lsmem_attachment {
+	struct lsmem_store *store;
+	struct mutex mutex;
+	u64 resume;
+	bool broken;
+	struct lsmem_event batch[LSMEM_BATCH];
+};
+
+/* ---- Waiting for durability --------------------------------------------- */
+
+/*
+ * A wait that ends when @condition holds or the store is no longer active.
+ * Block I/O may come from kernel threads: they wait idle, others killable.
+ */
+#define lsmem_wait_acks(store, condition, ms)						\
+({											\
+	unsigned long __bound = msecs_to_jiffies(ms);					\
+	long __ret;									\
+											\
+	wake_up(&(store)->events);							\
+	if ((store)->kind == LSMEM_KIND_BLOCK)						\
+		__ret = wait_event_idle_timeout((store)->acks, (condition) ||		\
+						!lsmem_store_active(store), __bound);	\
+	else										\
+		__ret = wait_event_killable_timeout((store)->acks, (condition) ||	\
+						    !lsmem_store_active(store), __bound); \
+	__ret < 0 ? -EINTR : !__ret ? -ETIMEDOUT :					\
+		lsmem_store_active(store) ? 0 : -EAGAIN;				\
+})
+
+/* Is this place durable?  A segment that has left the log was, whole. */
+static bool lsmem_place_durable(struct lsmem_store *store, const struct lsmem_place *place)
+{
+	const struct lsmem_segment *seg;
+	bool durable;
+
+	spin_lock(&store->segment_lock);
+	seg = lsmem_segment_find(store, place->segment);
+	durable = !seg || seg->acked >= place->offset;
+	spin_unlock(&store->segment_lock);
+	return durable;
+}
+
+/**
+ * lsmem_wait_durable - wait until a change is durable
+ * @store: active
+ * @place: of the change; segment 0: none
+ *
+ * Return: 0; -EOPNOTSUPP on a volatile store; -ETIMEDOUT after durable_ms: it
+ * is applied, its durability unknown; -EINTR likewise; -EAGAIN.
+ */
+int lsmem_wait_durable(struct lsmem_store *store, const struct lsmem_place *place)
+{
+	if (!store->durable)
+		return -EOPNOTSUPP;
+	if (!place->segment)
+		return 0;
+	lsmem_count(store, durable_waits, 1);
+	return lsmem_wait_acks(store, lsmem_place_durable(store, place),
+			       READ_ONCE(store->durable_ms));
+}
+
+/**
+ * lsmem_sync - make everything before it durable
+ * @store: active
+ * @timeout_ms: bound, 0 for flush_ms
+ *
+ * A snapshot of all heads at its arrival; what is written meanwhile is not
+ * waited for.  Return: as lsmem_wait_durable().
+ */
+int lsmem_sync(struct lsmem_store *store, u32 timeout_ms)
+{
+	struct lsmem_vector_point point;
+
+	if (!store->durable)
+		return -EOPNOTSUPP;
+	lsmem_log_point(store, &point);
+	return lsmem_wait_acks(store, lsmem_log_durable(store, &point),
+			       timeout_ms ?: READ_ONCE(store->flush_ms));
+}
+
+/* ---- Telling ------------------------------------------------------------ */
+
+static u32 lsmem_generation_wanted(const struct lsmem_store *store)
+{
+	u32 max = READ_ONCE(store->generation_max), ceiling = store->generation_ceiling;
+
+	if (store->kind == LSMEM_KIND_BLOCK || ceiling - max >= LSMEM_GENERATIONS_LOW)
+		return ceiling;
+	return min(max + LSMEM_GENERATIONS, LSMEM_GENERATION_MAX);
+}
+
+/* RESUME events for segments above @at->resume; segment_lock held. */
+static u32 lsmem_tell_resume(struct lsmem_attachment *at, struct lsmem_event *events, u32 room)
+{
+	struct lsmem_store *store = at->store;
+	struct lsmem_segment *seg;
+	u32 nr = 0;
+
+	if (at->resume == ~0ull)
+		return 0;
+	list_for_each_entry(seg, &store->log, node) {
+		if (seg->id <= at->resume)
+			continue;
+		if (nr == room)
+			return nr;
+		events[nr++] = (struct lsmem_event){
+			.type = LSMEM_EVENT_RESUME,
+			.flags = (seg->open_acked ? LSMEM_EVENT_OPENED : 0) |
+				 (seg->close_acked ? LSMEM_EVENT_CLOSED : 0) |
+				 (seg->survivor ? LSMEM_EVENT_SURVIVOR : 0),
+			.segment = seg->id,
+			.generation = seg->generation,
+			.from = seg->close_acked ? seg->home : seg->acked,
+			.to = seg->close_acked ? seg->home : seg->committed,
+			.time = seg->open_time,
+		};
+		at->resume = seg->id;
+	}
+	if (nr < room) {
+		events[nr++] = (struct lsmem_event){
+			.type = LSMEM_EVENT_RESUME,
+			.segment = ~0ull,
+		};
+		at->resume = ~0ull;
+	}
+	return nr;
+}
+
+/* OPEN, RANGE and CLOSE of one segment; segment_lock held. */
+static u32 lsmem_tell_segment(struct lsmem_segment *seg, struct lsmem_event *events)
+{
+	struct lsmem_event event = {
+		.segment = seg->id,
+		.generation = seg->generation,
+		.flags = seg->survivor ? LSMEM_EVENT_SURVIVOR : 0,
+		.time = seg->open_time,
+	};
+	u32 committed = smp_load_acquire(&seg->committed), nr = 0;
+
+	if (!seg->open_emitted) {
+		event.type = LSMEM_EVENT_OPEN;
+		events[nr++] = event;
+		seg->open_emitted = true;
+	}
+	if (committed > seg->emitted) {
+		event.type = LSMEM_EVENT_RANGE;
+		event.from = seg->emitted;
+		event.to = committed;
+		event.first_frame = seg->frames[seg->emitted / LSMEM_SEGLET_BYTES];
+		events[nr++] = event;
+		seg->emitted = committed;
+	}
+	if (seg->state == LSMEM_SEGMENT_CLOSED && !seg->close_emitted) {
+		event.type = LSMEM_EVENT_CLOSE;
+		event.from = 0;
+		event.to = seg->committed;
+		event.first_frame = seg->nr_frames ? seg->frames[0] : LSMEM_NO_FRAME;
+		event.entries = seg->entries;
+		events[nr++] = event;
+		seg->close_emitted = true;
+	}
+	return nr;
+}
+
+#define LSMEM_TELL_MAX	3	/* events of one segment in one batch */
+
+/* Groups whose time has come, whole or not at all. */
+static u32 lsmem_tell_retire(struct lsmem_store *store, struct lsmem_event *events, u32 room)
+{
+	u32 nr = 0, i, j;
+
+	for (i = store->retire_first; i != READ_ONCE(store->retire_next); i++) {
+		struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
+
+		if (retire->emitted || !retire->nr)
+			continue;
+		/* Invariant 9: or v1 is dropped for a v2 that a crash then takes. */
+		if (!lsmem_log_emitted(store, &retire->after) || retire->nr > room - nr)
+			break;
+		for (j = 0; j < retire->nr; j++)
+			events[nr++] = (struct lsmem_event){
+				.type = LSMEM_EVENT_RETIRE,
+				.flags = j + 1 < retire->nr ? LSMEM_EVENT_MORE : 0,
+				.segment = retire->victims[j]->id,
+				.generation = retire->victims[j]->generation,
+			};
+		retire->emitted = true;
+	}
+	return nr;
+}
+
+static u32 lsmem_tell(struct lsmem_attachment *at, struct lsmem_event *events, u32 room)
+{
+	struct lsmem_store *store = at->store;
+	struct lsmem_segment *seg;
+	unsigned int i;
+	u32 nr;
+
+	for (i = 0; i < store->nr_heads; i++) {
+		spin_lock(&store->heads[i].lock);
+		lsmem_head_commit_record(store, &store->heads[i]);
+		spin_unlock(&store->heads[i].lock);
+	}
+	spin_lock(&store->segment_lock);
+	nr = lsmem_tell_resume(at, events, room);
+	if (at->resume == ~0ull) {
+		list_for_each_entry(seg, &store->todo, todo) {
+			if (room - nr < LSMEM_TELL_MAX)
+				break;
+			nr += lsmem_tell_segment(seg, events + nr);
+		}
+	}
+	spin_unlock(&store->segment_lock);
+	if (at->resume == ~0ull)
+		nr += lsmem_tell_retire(store, events + nr, room - nr);
+	return nr;
+}
+
+/* Is there anything to tell?  Cheap enough for each poll. */
+static bool lsmem_tell_pending(struct lsmem_attachment *at)
+{
+	struct lsmem_store *store = at->store;
+	const struct lsmem_segment *seg;
+	bool pending = at->resume != ~0ull;
+	u32 i;
+
+	if (!lsmem_store_active(store))
+		return false;
+	spin_lock(&store->segment_lock);
+	list_for_each_entry(seg, &store->todo, todo) {
+		if (!seg->open_emitted || READ_ONCE(seg->committed) > seg->emitted ||
+		    (seg->state == LSMEM_SEGMENT_CLOSED && !seg->close_emitted))
+			pending = true;
+		if (pending)
+			break;
+	}
+	spin_unlock(&store->segment_lock);
+	for (i = store->retire_first; !pending && i != READ_ONCE(store->retire_next); i++) {
+		const struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
+
+		pending = !retire->emitted && lsmem_log_emitted(store, &retire->after);
+	}
+	return pending || lsmem_generation_wanted(store) > store->generation_ceiling;
+}
+
+static long lsmem_repl_next(struct lsmem_attachment *at, void *arg)
+{
+	struct lsmem_store *store = at->store;
+	struct lsmem_next *next = arg;
+	u32 room = min_t(u32, next->nr, LSMEM_BATCH), nr;
+
+	if (next->flags || next->nr < LSMEM_NEXT_MIN)
+		return -EINVAL;
+	if (!lsmem_store_active(store))
+		return -EAGAIN;
+	if (at->broken)
+		return -EIO;
+	nr = lsmem_tell(at, at->batch, room);
+	if (copy_to_user(u64_to_user_ptr(next->events), at->batch, nr * sizeof(*at->batch))) {
+		at->broken = true;	/* told, and not heard: attach again */
+		return -EFAULT;
+	}
+	next->nr = nr;
+	next->generation_wanted = lsmem_generation_wanted(store);
+	next->store_time = lsmem_store_time(store);
+	spin_lock(&store->segment_lock);
+	next->next_segment = store->next_segment;
+	spin_unlock(&store->segment_lock);
+	return 0;
+}
+
+/* ---- Being answered ----------------------------------------------------- */
+
+static bool lsmem_ack_retire(struct lsmem_store *store, u64 last)
+{
+	u32 i;
+
+	for (i = store->retire_first; i != store->retire_next; i++) {
+		struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
+
+		if (retire->nr && retire->emitted && retire->victims[retire->nr - 1]->id == last) {
+			WRITE_ONCE(retire->acked, true);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Take one acknowledgement; false when it answers nothing.  segment_lock held. */
+static bool lsmem_ack_one(struct lsmem_store *store, const struct lsmem_ack_one *ack)
+{
+	struct lsmem_segment *seg;
+
+	if (ack->type == LSMEM_EVENT_RETIRE)
+		return lsmem_ack_retire(store, ack->segment);
+	seg = lsmem_segment_find(store, ack->segment);
+	if (!seg)
+		return false;
+	switch (ack->type) {
+	case LSMEM_EVENT_OPEN:
+		if (!seg->open_emitted || seg->open_acked)
+			return seg->open_acked;
+		seg->open_acked = true;
+		if (seg->state == LSMEM_SEGMENT_OPENING)
+			seg->state = LSMEM_SEGMENT_SPARE;
+		return true;
+	case LSMEM_EVENT_RANGE:
+		if (!seg->open_acked || ack->to > seg->emitted || ack->to < seg->acked)
+			return false;
+		store->durable_bytes += ack->to - seg->acked;
+		WRITE_ONCE(seg->acked, ack->to);
+		return true;
+	case LSMEM_EVENT_CLOSE:
+		if (!seg->close_emitted || seg->acked != seg->committed)
+			return false;
+		if (!seg->close_acked)
+			lsmem_segment_done(seg);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static long lsmem_repl_ack(struct lsmem_attachment *at, void *arg)
+{
+	struct lsmem_store *store = at->store;
+	struct lsmem_ack *ack = arg;
+	struct lsmem_ack_one chunk[32];
+	u32 done = 0, i;
+	long ret = 0;
+
+	if (ack->flags || ack->nr > LSMEM_ACKS_MAX ||
+	    ack->generation_ceiling > LSMEM_GENERATION_MAX)
+		return -EINVAL;
+	if (!lsmem_store_active(store))
+		return -EAGAIN;
+	if (ack->generation_ceiling && ack->generation_ceiling < store->generation_ceiling)
+		return -EINVAL;
+	if (ack->generation_ceiling)
+		WRITE_ONCE(store->generation_ceiling, ack->generation_ceiling);
+	while (done < ack->nr && !ret) {
+		const struct lsmem_ack_one __user *user = u64_to_user_ptr(ack->acks);
+		u32 nr = min_t(u32, ack->nr - done, ARRAY_SIZE(chunk));
+
+		if (copy_from_user(chunk, user + done, nr * sizeof(*chunk))) {
+			ret = -EFAULT;
+			break;
+		}
+		spin_lock(&store->segment_lock);
+		for (i = 0; i < nr && !ret; i++)
+			if (lsmem_ack_one(store, &chunk[i]))
+				done++;
+			else
+				ret = -EINVAL;
+		spin_unlock(&store->segment_lock);
+	}
+	ack->nr = done;
+	wake_up_all(&store->acks);
+	lsmem_space_came(store);
+	return ret;
+}
+
+static long lsmem_repl_load(struct lsmem_attachment *at, void *arg)
+{
+	return lsmem_load(at->store, arg);
+}
+
+static long lsmem_repl_activate(struct lsmem_attachment *at, void *arg)
+{
+	return lsmem_load_activate(at->store, arg);
+}
+
+/* ---- The descriptor ----------------------------------------------------- */
+
+static const struct lsmem_ioctl lsmem_repl_ioctls[] = {
+	LSMEM_IOCTL(LSMEM_REPL_NEXT, struct lsmem_next, lsmem_repl_next),
+	LSMEM_IOCTL(LSMEM_REPL_ACK, struct lsmem_ack, lsmem_repl_ack),
+	LSMEM_IOCTL(LSMEM_REPL_LOAD, struct lsmem_load, lsmem_repl_load),
+	LSMEM_IOCTL(LSMEM_REPL_ACTIVATE, struct lsmem_activate, lsmem_repl_activate),
+};
+
+static long lsmem_repl_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct lsmem_attachment *at = file->private_data;
+	long ret;
+
+	if (mutex_lock_killable(&at->mutex))
+		return -EINTR;
+	ret = lsmem_ioctl_call(lsmem_repl_ioctls, ARRAY_SIZE(lsmem_repl_ioctls), at, cmd, arg);
+	mutex_unlock(&at->mutex);
+	return ret;
+}
+
+static __poll_t lsmem_repl_poll(struct file *file, poll_table *wait)
+{
+	struct lsmem_attachment *at = file->private_data;
+
+	poll_wait(file, &at->store->events, wait);
+	return lsmem_tell_pending(at) ? EPOLLIN | EPOLLRDNORM : 0;
+}
+
+static int lsmem_repl_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct lsmem_attachment *at = file->private_data;
+
+	return lsmem_window_mmap_daemon(at->store, vma);
+}
+
+static int lsmem_repl_release(struct inode *inode, struct file *file)
+{
+	struct lsmem_attachment *at = file->private_data;
+	struct lsmem_store *store = at->store;
+
+	mutex_lock(&store->mutex);
+	if (store->state == LSMEM_STATE_RECOVERING)
+		lsmem_load_forget(store);	/* half a recovery is none */
+	WRITE_ONCE(store->attached, NULL);
+	mutex_unlock(&store->mutex);
+	lsmem_store_release(store);
+	kvfree(at);
+	return 0;
+}
+
+static const struct file_operations lsmem_repl_fops = {
+	.owner = THIS_MODULE,
+	.unlocked_ioctl = lsmem_repl_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.poll = lsmem_repl_poll,
+	.mmap = lsmem_repl_mmap,
+	.release = lsmem_repl_release,
+	.llseek = noop_llseek,
+};
+
+/* The stream begins again from what was acknowledged. */
+static void lsmem_repl_rewind(struct lsmem_store *store)
+{
+	struct lsmem_segment *seg;
+	u32 i;
+
+	spin_lock(&store->segment_lock);
+	list_for_each_entry(seg, &store->todo, todo) {
+		seg->emitted = seg->acked;
+		seg->open_emitted = seg->open_acked;
+		seg->close_emitted = false;
+	}
+	for (i = store->retire_first; i != store->retire_next; i++)
+		store->retires[i % LSMEM_RETIRES].emitted =
+			store->retires[i % LSMEM_RETIRES].acked;
+	spin_unlock(&store->segment_lock);
+}
+
+static int lsmem_repl_begin(struct lsmem_store *store, struct lsmem_attach *attach,
+			    struct lsmem_attachment *at)
+{
+	lockdep_assert_held(&store->mutex);
+	if (!store->durable)
+		return -EOPNOTSUPP;
+	if (store->attached)
+		return -EBUSY;
+	if (store->state == LSMEM_STATE_ACTIVE) {
+		if (memcmp(store->uuid, attach->uuid, sizeof(store->uuid)))
+			return -EXDEV;	/* invariant 18: another log's backup */
+		lsmem_repl_rewind(store);
+	} else {
+		memcpy(store->uuid, attach->uuid, sizeof(store->uuid));
+		memcpy(store->info->uuid, attach->uuid, sizeof(store->uuid));
+		at->resume = ~0ull;
+	}
+	WRITE_ONCE(store->attached, at);
+	attach->state = store->state;
+	attach->kind = store->kind;
+	attach->bytes = store->bytes;
+	attach->handles_max = store->nr_handles;
+	return 0;
+}
+
+/**
+ * lsmem_repl_attach - LSMEM_CTL_ATTACH
+ * @attach: see struct lsmem_attach
+ * Return: 0 or an error as there; @attach->fd is the descriptor.
+ */
+int lsmem_repl_attach(struct lsmem_attach *attach)
+{
+	struct lsmem_attachment *at;
+	struct lsmem_store *store;
+	int ret;
+
+	if (attach->flags || attach->reserved)
+		return -EINVAL;
+	store = lsmem_store_open_name(attach->name);
+	if (IS_ERR(store))
+		return PTR_ERR(store);
+	ret = -ENOMEM;
+	at = kvzalloc(sizeof(*at), GFP_KERNEL);
+	if (!at)
+		goto err_release;
+	at->store = store;
+	mutex_init(&at->mutex);
+	mutex_lock(&store->mutex);
+	ret = lsmem_repl_begin(store, attach, at);
+	mutex_unlock(&store->mutex);
+	if (ret)
+		goto err_free;
+	ret = anon_inode_getfd("[lsmem-repl]", &lsmem_repl_fops, at, O_RDWR | O_CLOEXEC);
+	if (ret < 0)
+		goto err_detach;
+	attach->fd = ret;
+	wake_up(&store->work);	/* a daemon is there: cleaning may go on */
+	return 0;
+err_detach:
+	mutex_lock(&store->mutex);
+	WRITE_ONCE(store->attached, NULL);
+	mutex_unlock(&store->mutex);
+err_free:
+	kvfree(at);
+err_release:
+	lsmem_store_release(store);
+	return ret;
+}

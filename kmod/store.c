@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Stores: made, opened, activated, destroyed.
+ *
+ * A volatile store is active as soon as it is made.  A durable one is NEW until
+ * its daemon has brought it up (load.c), and only then takes data calls and, if
+ * it is a block store, has a block device (invariant 18).  While it is active
+ * it holds the module: its memory may be the only copy of what its daemon has
+ * not written yet.  A store that is open, mapped or attached cannot be
+ * destroyed, so nothing below a face ever finds it gone.
+ *
+ * Lock: lsmem_stores_lock for the set of stores, opens and seals.  Order: store.h.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/idr.h>
+#include <linux/kdev_t.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/suspend.h>
+#include <linux/uuid.h>
+#include <linux/vmalloc.h>
+
+#include "block.h"
+#include "chardev.h"
+#include "clean.h"
+#include "compat/compat.h"
+#include "epoch.h"
+#include "handle.h"
+#include "repl.h"
+#include "sysfs.h"
+#include "window.h"
+
+#define LSMEM_MINORS		256
+#define LSMEM_BYTES_MIN		(128ull << 20)
+#define LSMEM_BYTES_MAX		(1ull << 40)
+#define LSMEM_HANDLES_MAX	0x7fffffffull	/* what an sbitmap can index */
+#define LSMEM_HANDLE_BYTES	256	/* memory for which there is one handle */
+#define LSMEM_HEADS_MIN		3	/* the cleaner's and two for writers */
+#define LSMEM_CAPACITY_PERCENT	96	/* of the frames writers may take */
+
+#define LSMEM_VIEW_MS		1000
+#define LSMEM_DURABLE_MS	30000
+#define LSMEM_FLUSH_MS		120000
+#define LSMEM_STALL_MS		30000
+
+static LIST_HEAD(lsmem_stores);
+static DEFINE_MUTEX(lsmem_stores_lock);
+static DEFINE_IDA(lsmem_object_ids);
+static DEFINE_IDA(lsmem_block_ids);
+static dev_t lsmem_devt;
+
+/* ---- The device --------------------------------------------------------- */
+
+static struct class lsmem_class = {
+	.name = KBUILD_MODNAME,
+};
+
+static char *lsmem_devnode(LSMEM_DEVNODE_CONST struct device *dev, umode_t *mode, kuid_t *uid,
+			   kgid_t *gid)
+{
+	LSMEM_DEVNODE_CONST struct lsmem_store *store =
+		container_of(dev, LSMEM_DEVNODE_CONST struct lsmem_store, dev);
+
+	if (mode)
+		*mode = store->mode;
+	if (uid)
+		*uid = make_kuid(&init_user_ns, store->uid);
+	if (gid)
+		*gid = make_kgid(&init_user_ns, store->gid);
+	return NULL;
+}
+
+static const struct device_type lsmem_device_type = {
+	.name = KBUILD_MODNAME,
+	.devnode = lsmem_devnode,
+	.groups = lsmem_store_groups,
+};
+
+static struct ida *lsmem_store_ids(const struct lsmem_store *store)
+{
+	return store->kind == LSMEM_KIND_BLOCK ? &lsmem_block_ids : &lsmem_object_ids;
+}
+
+/* The last reference has gone: free whatever has been made, in reverse. */
+static void lsmem_store_device_release(struct device *dev)
+{
+	struct lsmem_store *store = container_of(dev, struct lsmem_store, dev);
+
+	lsmem_window_destroy(store);
+	lsmem_handles_destroy(store);
+	lsmem_cleaner_destroy(store);
+	lsmem_segments_destroy(store);
+	lsmem_frames_destroy(&store->frames);
+	kvfree(store->heads);
+	free_percpu(store->counters);
+	percpu_counter_destroy(&store->handles_used);
+	percpu_counter_destroy(&store->live);
+	if (store->minor >= 0)
+		ida_free(lsmem_store_ids(store), store->minor);
+	kfree(store);
+}
+
+/* ---- Making ------------------------------------------------------------- */
+
+static int lsmem_create_check(const struct lsmem_create *create)
+{
+	if (create->flags & ~LSMEM_STORE_DURABLE)
+		return -EINVAL;
+	if (create->kind != LSMEM_KIND_OBJECT && create->kind != LSMEM_KIND_BLOCK)
+		return -EINVAL;
+	if (create->bytes % LSMEM_SEGMENT_BYTES || create->bytes < LSMEM_BYTES_MIN ||
+	    create->bytes > LSMEM_BYTES_MAX)
+		return -EINVAL;
+	if (create->handles_max > LSMEM_HANDLES_MAX ||
+	    (create->kind == LSMEM_KIND_BLOCK && create->handles_max))
+		return -EINVAL;
+	if (create->mode & ~0777 || !uid_valid(make_kuid(&init_user_ns, create->uid)) ||
+	    !gid_valid(make_kgid(&init_user_ns, create->gid)))
+		return -EINVAL;
+	return 0;
+}
+
+static int lsmem_store_name(struct lsmem_store *store)
+{
+	store->minor = ida_alloc_max(lsmem_store_ids(store), LSMEM_MINORS - 1, GFP_KERNEL);
+	if (store->minor < 0)
+		return store->minor;
+	if (store->kind == LSMEM_KIND_BLOCK)
+		snprintf(store->name, sizeof(store->name), "lsmemb%d", store->minor);
+	else if (store->minor)
+		snprintf(store->name, sizeof(store->name), "lsmem%d", store->minor);
+	else
+		strscpy(store->name, "lsmem", sizeof(store->name));
+	return 0;
+}
+
+/* Everything that is memory; on error the release of the device frees it. */
+static int lsmem_store_memory(struct lsmem_store *store, const struct lsmem_create *create)
+{
+	u32 usable;
+	int ret;
+
+	ret = percpu_counter_init(&store->live, 0, GFP_KERNEL);
+	if (!ret)
+		ret = percpu_counter_init(&store->handles_used, 0, GFP_KERNEL);
+	if (ret)
+		return ret;
+	store->counters = alloc_percpu(struct lsmem_counters);
+	store->nr_heads = clamp_t(unsigned int, num_possible_cpus() + 1, LSMEM_HEADS_MIN,
+				  LSMEM_HEADS);
+	store->heads = kvcalloc(store->nr_heads, sizeof(*store->heads), GFP_KERNEL);
+	if (!store->counters || !store->heads)
+		return -ENOMEM;
+	lsmem_log_init(store);
+	ret = lsmem_frames_init(&store->frames, store->bytes);
+	if (!ret)
+		ret = lsmem_segments_init(store);
+	if (!ret)
+		ret = lsmem_cleaner_init(store);
+	if (ret)
+		return ret;
+	usable = store->frames.nr - store->frames.reserve - store->nr_heads;
+	store->capacity = (u64)usable * LSMEM_SEGLET_BYTES / 100 * LSMEM_CAPACITY_PERCENT;
+	if (store->kind == LSMEM_KIND_BLOCK)
+		store->nr_handles = lsmem_block_capacity(store);
+	else
+		store->nr_handles = create->handles_max ?: store->bytes / LSMEM_HANDLE_BYTES;
+	ret = lsmem_handles_init(store);
+	return ret ?: lsmem_window_init(store);
+}
+
+static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
+{
+	struct lsmem_store *store = kzalloc(sizeof(*store), GFP_KERNEL);
+
+	if (!store)
+		return NULL;
+	store->kind = create->kind;
+	store->durable = create->flags & LSMEM_STORE_DURABLE;
+	store->state = LSMEM_STATE_NEW;
+	store->bytes = create->bytes;
+	store->uid = create->uid;
+	store->gid = create->gid;
+	store->mode = create->mode ?: 0600;
+	store->minor = -1;
+	store->view_ms = LSMEM_VIEW_MS;
+	store->durable_ms = LSMEM_DURABLE_MS;
+	store->flush_ms = LSMEM_FLUSH_MS;
+	store->stall_ms = LSMEM_STALL_MS;
+	store->clock_base = ktime_get_ns();
+	generate_random_uuid(store->uuid);
+	mutex_init(&store->mutex);
+	INIT_LIST_HEAD(&store->node);
+	INIT_LIST_HEAD(&store->clients);
+	spin_lock_init(&store->epoch_lock);
+	init_waitqueue_head(&store->space);
+	init_waitqueue_head(&store->acks);
+	init_waitqueue_head(&store->work);
+	init_waitqueue_head(&store->events);
+	device_initialize(&store->dev);
+	store->dev.class = &lsmem_class;
+	store->dev.type = &lsmem_device_type;
+	store->dev.release = lsmem_store_device_release;
+	return store;
+}
+
+/* Show a store to the world: sysfs, and a node for an object store. */
+static int lsmem_store_show(struct lsmem_store *store)
+{
+	int ret;
+
+	ret = dev_set_name(&store->dev, "%s", store->name);
+	if (ret)
+		return ret;
+	if (store->kind == LSMEM_KIND_BLOCK)
+		return device_add(&store->dev);
+	store->dev.devt = MKDEV(MAJOR(lsmem_devt), store->minor);
+	cdev_init(&store->cdev, &lsmem_chardev_fops);
+	store->cdev.owner = THIS_MODULE;
+	return cdev_device_add(&store->cdev, &store->dev);
+}
+
+static void lsmem_store_hide(struct lsmem_store *store)
+{
+	lsmem_debugfs_del(store);
+	if (store->kind == LSMEM_KIND_BLOCK)
+		device_del(&store->dev);
+	else
+		cdev_device_del(&store->cdev, &store->dev);
+}
+
+/**
+ * lsmem_store_create - make a store
+ * @create: see there
+ * @out: the store; a volatile one is active
+ *
+ * Return: 0 or an error as struct lsmem_create says; nothing is left then.
+ */
+int lsmem_store_create(const struct lsmem_create *create, struct lsmem_store **out)
+{
+	struct lsmem_store *store;
+	int ret;
+
+	ret = lsmem_create_check(create);
+	if (ret)
+		return ret;
+	store = lsmem_store_alloc(create);
+	if (!store)
+		return -ENOMEM;
+	ret = lsmem_store_name(store);
+	if (!ret)
+		ret = lsmem_store_memory(store, create);
+	if (ret)
+		goto err_put;
+	memcpy(store->info->uuid, store->uuid, sizeof(store->uuid));
+	ret = lsmem_store_show(store);
+	if (ret)
+		goto err_put;
+	lsmem_debugfs_add(store);
+	if (!store->durable) {
+		mutex_lock(&store->mutex);
+		ret = lsmem_store_activate(store);
+		mutex_unlock(&store->mutex);
+		if (ret)
+			goto err_hide;
+	}
+	mutex_lock(&lsmem_stores_lock);
+	list_add_tail(&store->node, &lsmem_stores);
+	mutex_unlock(&lsmem_stores_lock);
+	*out = store;
+	return 0;
+err_hide:
+	lsmem_store_hide(store);
+err_put:
+	put_device(&store->dev);
+	return ret;
+}
+
+/**
+ * lsmem_store_activate - a store takes data calls from now on
+ * @store: store->mutex held; era, clock, ids and generations are set
+ * Return: 0 or an error; the store is as it was then.
+ */
+int lsmem_store_activate(struct lsmem_store *store)
+{
+	u32 before = store->state;
+	int ret;
+
+	lockdep_assert_held(&store->mutex);
+	spin_lock(&store->segment_lock);
+	lsmem_segments_spare(store);
+	spin_unlock(&store->segment_lock);
+	ret = lsmem_cleaner_start(store);
+	if (ret)
+		return ret;
+	smp_store_release(&store->state, LSMEM_STATE_ACTIVE);
+	if (store->kind == LSMEM_KIND_BLOCK) {
+		ret = lsmem_block_add(store);
+		if (ret) {
+			WRITE_ONCE(store->state, before);
+			lsmem_cleaner_stop(store);
+			return ret;
+		}
+	}
+	if (store->durable)
+		__module_get(THIS_MODULE);
+	wake_up(&store->events);
+	return 0;
+}
+
+/* ---- Opening ------------------------------------------------------------ */
+
+/**
+ * lsmem_store_open - hold a store
+ * @store: from a device node
+ * Return: 0, or -ENODEV when it is being destroyed.
+ */
+int lsmem_store_open(struct lsmem_store *store)
+{
+	int ret = -ENODEV;
+
+	mutex_lock(&lsmem_stores_lock);
+	if (!store->sealed) {
+		store->opens++;
+		get_device(&store->dev);
+		ret = 0;
+	}
+	mutex_unlock(&lsmem_stores_lock);
+	return ret;
+}
+
+/**
+ * lsmem_store_release - undo lsmem_store_open()
+ * @store: not used after
+ */
+void lsmem_store_release(struct lsmem_store *store)
+{
+	mutex_lock(&lsmem_stores_lock);
+	store->opens--;
+	mutex_unlock(&lsmem_stores_lock);
+	put_device(&store->dev);
+}
+
+static struct lsmem_store *lsmem_store_find(const char *name)
+{
+	struct lsmem_store *store;
+
+	lockdep_assert_held(&lsmem_stores_lock);
+	list_for_each_entry(store, &lsmem_stores, node)
+		if (!strncmp(store->name, name, sizeof(store->name)))
+			return store;
+	return NULL;
+}
+
+/**
+ * lsmem_store_open_name - hold the store with a name
+ * @name: LSMEM_NAME_BYTES, from a user
+ * Return: the store, or an ERR_PTR: -ENODEV.
+ */
+struct lsmem_store *lsmem_store_open_name(const char *name)
+{
+	struct lsmem_store *store;
+
+	mutex_lock(&lsmem_stores_lock);
+	store = lsmem_store_find(name);
+	if (store) {
+		store->opens++;
+		get_device(&store->dev);
+	}
+	mutex_unlock(&lsmem_stores_lock);
+	return store ?: ERR_PTR(-ENODEV);
+}
+
+/* ---- Destroying --------------------------------------------------------- */
+
+/* Are there data that only this memory has? */
+static bool lsmem_store_dirty(struct lsmem_store *store)
+{
+	struct lsmem_vector_point point;
+
+	if (!store->durable || !lsmem_store_active(store))
+		return false;
+	lsmem_log_point(store, &point);
+	return !lsmem_log_durable(store, &point);
+}
+
+/* Nobody can find or open it any more. */
+static void lsmem_store_end(struct lsmem_store *store)
+{
+	bool held = store->durable && lsmem_store_active(store);
+
+	if (store->disk)
+		lsmem_block_del(store);
+	WRITE_ONCE(store->state, LSMEM_STATE_DYING);
+	wake_up_all(&store->space);
+	wake_up_all(&store->acks);
+	lsmem_cleaner_stop(store);
+	lsmem_store_hide(store);
+	put_device(&store->dev);
+	if (held)
+		module_put(THIS_MODULE);
+}
+
+/**
+ * lsmem_store_destroy - LSMEM_CTL_DESTROY
+ * @name: LSMEM_NAME_BYTES
+ * @force: even when data are not on a backup
+ * Return: 0, -ENODEV, -EBUSY.
+ */
+int lsmem_store_destroy(const char *name, bool force)
+{
+	struct lsmem_store *store;
+	int ret = 0;
+
+	mutex_lock(&lsmem_stores_lock);
+	store = lsmem_store_find(name);
+	if (!store) {
+		ret = -ENODEV;
+	} else if (store->opens) {
+		ret = -EBUSY;
+	} else {
+		store->sealed = true;	/* also for openers of the block device */
+		if ((store->disk && lsmem_block_busy(store)) ||
+		    (!force && lsmem_store_dirty(store))) {
+			store->sealed = false;
+			ret = -EBUSY;
+		}
+	}
+	if (!ret)
+		list_del_init(&store->node);
+	mutex_unlock(&lsmem_stores_lock);
+	if (!ret)
+		lsmem_store_end(store);
+	return ret;
+}
+
+/* ---- Looking ------------------------------------------------------------ */
+
+/**
+ * lsmem_store_time - the store's clock
+ * @store: the store
+ * Return: units of 1024 ns; never goes back, also across a recovery.
+ */
+u64 lsmem_store_time(const struct lsmem_store *store)
+{
+	return store->clock + ((ktime_get_ns() - store->clock_base) >> 10);
+}
+
+/**
+ * lsmem_store_counters - sum the per-CPU counters
+ * @store: the store
+ * @sum: filled in
+ */
+void lsmem_store_counters(struct lsmem_store *store, struct lsmem_counters *sum)
+{
+	u64 *to = (u64 *)sum;
+	unsigned int cpu, i;
+
+	BUILD_BUG_ON(sizeof(*sum) % sizeof(u64));
+	memset(sum, 0, sizeof(*sum));
+	for_each_possible_cpu(cpu) {
+		const u64 *from = (const u64 *)per_cpu_ptr(store->counters, cpu);
+
+		for (i = 0; i < sizeof(*sum) / sizeof(u64); i++)
+			to[i] += READ_ONCE(from[i]);
+	}
+}
+
+/**
+ * lsmem_store_stat - LSMEM_IOC_STAT
+ * @store: the store
+ * @stat: filled in but for its size
+ */
+void lsmem_store_stat(struct lsmem_store *store, struct lsmem_stat *stat)
+{
+	struct lsmem_counters sum;
+
+	lsmem_store_counters(store, &sum);
+	*stat = (struct lsmem_stat){
+		.size = stat->size,
+		.capacity = store->capacity,
+		.live_bytes = percpu_counter_sum_positive(&store->live),
+		.frames = store->frames.nr,
+		.free_frames = READ_ONCE(store->frames.nr_free),
+		.handles_max = store->nr_handles,
+		.handles_used = percpu_counter_sum_positive(&store->handles_used),
+		.segments = READ_ONCE(store->nr_log),
+		.segments_cleaned = READ_ONCE(store->cleaned.segments_cleaned),
+		.appended_bytes = sum.appended_bytes,
+		.relocated_bytes = READ_ONCE(store->cleaned.relocated_bytes),
+		.durable_bytes = READ_ONCE(store->durable_bytes),
+		.stalls = sum.stalls,
+		.stall_ns = sum.stall_ns,
+	};
+}
+
+/* ---- The set ------------------------------------------------------------ */
+
+/* Before a suspend every durable store is drained, or the suspend refused. */
+static int lsmem_pm_notify(struct notifier_block *nb, unsigned long action, void *data)
+{
+	struct lsmem_store *store;
+	int ret = NOTIFY_DONE;
+
+	if (action != PM_SUSPEND_PREPARE && action != PM_HIBERNATION_PREPARE)
+		return NOTIFY_DONE;
+	mutex_lock(&lsmem_stores_lock);
+	list_for_each_entry(store, &lsmem_stores, node) {
+		if (!store->durable || !lsmem_store_active(store) || !lsmem_sync(store, 0))
+			continue;
+		pr_err("%s: not durable: suspend refused; is lsmemd running?\n", store->name);
+		ret = NOTIFY_BAD;
+		break;
+	}
+	mutex_unlock(&lsmem_stores_lock);
+	return ret;
+}
+
+static struct notifier_block lsmem_pm_notifier = {
+	.notifier_call = lsmem_pm_notify,
+};
+
+/**
+ * lsmem_stores_init - make room for stores
+ * Return: 0 or an error.
+ */
+int lsmem_stores_init(void)
+{
+	int ret;
+
+	ret = class_register(&lsmem_class);
+	if (ret)
+		return ret;
+	ret = alloc_chrdev_region(&lsmem_devt, 0, LSMEM_MINORS, KBUILD_MODNAME);
+	if (ret)
+		goto err_class;
+	ret = register_pm_notifier(&lsmem_pm_notifier);
+	if (ret)
+		goto err_region;
+	return 0;
+err_region:
+	unregister_chrdev_region(lsmem_devt, LSMEM_MINORS);
+err_class:
+	class_unregister(&lsmem_class);
+	return ret;
+}
+
+/**
+ * lsmem_stores_exit - destroy what is left: volatile or new stores, not open
+ */
+void lsmem_stores_exit(void)
+{
+	struct lsmem_store *store, *next;
+
+	list_for_each_entry_safe(store, next, &lsmem_stores, node) {
+		list_del_init(&store->node);
+		lsmem_store_end(store);
+	}
+	unregister_pm_notifier(&lsmem_pm_notifier);
+	unregister_chrdev_region(lsmem_devt, LSMEM_MINORS);
+	class_unregister(&lsmem_class);
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a store shows in /sys/class/lsmem/<store>/: one value a file, described
+ * in Documentation/ABI/testing/sysfs-class-lsmem.
+ *
+ *	(top)		what the store is and how full it is
+ *	limits/		bounds of waits, to be changed while it runs
+ *	cleaner/	limits of the policy, and what the cleaner has done
+ *	stats/		what writers have done
+ *
+ * The files are groups of the device, so they are there before user space is
+ * told of it.  Values are read without locks: each is right by itself, two of
+ * them may be of different moments.
+ *
+ * Lock: lsmem_limits_lock, for what follows from a limit; innermost.  Never
+ * store->mutex: it is held while the device, and with it these files, goes.
+ */
+#include <linux/device.h>
+#include <linux/kstrtox.h>
+#include <linux/mutex.h>
+#include <linux/sysfs.h>
+
+#include "clean.h"
+#include "store.h"
+#include "sysfs.h"
+
+static DEFINE_MUTEX(lsmem_limits_lock);
+
+static struct lsmem_store *lsmem_dev_store(struct device *dev)
+{
+	return container_of(dev, struct lsmem_store, dev);
+}
+
+/* A file that shows @value of the store. */
+#define LSMEM_ATTR(name, format, value)							\
+static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
+{											\
+	struct lsmem_store *store = lsmem_dev_store(dev);				\
+											\
+	return sysfs_emit(buf, format "\n", value);					\
+}											\
+static DEVICE_ATTR_RO(name)
+
+/* ---- What it is --------------------------------------------------------- */
+
+static const char *lsmem_state_name(u32 state)
+{
+	switch (state) {
+	case LSMEM_STATE_NEW:
+		return "new";
+	case LSMEM_STATE_RECOVERING:
+		return "recovering";
+	case LSMEM_STATE_ACTIVE:
+		return "active";
+	default:
+		return "dying";
+	}
+}
+
+LSMEM_ATTR(kind, "%s", store->kind == LSMEM_KIND_BLOCK ? "block" : "object");
+LSMEM_ATTR(durability, "%s", store->durable ? "durable" : "volatile");
+LSMEM_ATTR(state, "%s", lsmem_state_name(READ_ONCE(store->state)));
+LSMEM_ATTR(attached, "%d", READ_ONCE(store->attached) ? 1 : 0);
+LSMEM_ATTR(uuid, "%pUb", store->uuid);
+LSMEM_ATTR(size_bytes, "%llu", store->bytes);
+LSMEM_ATTR(capacity_bytes, "%llu", store->capacity);
+LSMEM_ATTR(live_bytes, "%lld", percpu_counter_sum_positive(&store->live));
+LSMEM_ATTR(frames, "%u", store->frames.nr);
+LSMEM_ATTR(free_frames, "%u", READ_ONCE(store->frames.nr_free));
+LSMEM_ATTR(reserved_frames, "%u", store->frames.reserve);
+LSMEM_ATTR(handles_max, "%llu", store->nr_handles);
+LSMEM_ATTR(handles_used, "%lld", percpu_counter_sum_positive(&store->handles_used));
+LSMEM_ATTR(segments, "%u", READ_ONCE(store->nr_log));
+LSMEM_ATTR(segments_max, "%u", store->nr_segments);
+LSMEM_ATTR(spares, "%u", READ_ONCE(store->nr_spares));
+LSMEM_ATTR(era, "%u", store->era);
+LSMEM_ATTR(generation, "%u", READ_ONCE(store->generation_max));
+
+static struct attribute *lsmem_store_attrs[] = {
+	&dev_attr_kind.attr,
+	&dev_attr_durability.attr,
+	&dev_attr_state.attr,
+	&dev_attr_attached.attr,
+	&dev_attr_uuid.attr,
+	&dev_attr_size_bytes.attr,
+	&dev_attr_capacity_bytes.attr,
+	&dev_attr_live_bytes.attr,
+	&dev_attr_frames.attr,
+	&dev_attr_free_frames.attr,
+	&dev_attr_reserved_frames.attr,
+	&dev_attr_handles_max.attr,
+	&dev_attr_handles_used.attr,
+	&dev_attr_segments.attr,
+	&dev_attr_segments_max.attr,
+	&dev_attr_spares.attr,
+	&dev_attr_era.attr,
+	&dev_attr_generation.attr,
+	NULL,
+};
+
+static const struct attribute_group lsmem_store_group = {
+	.attrs = lsmem_store_attrs,
+};
+
+/* ---- Limits: numbers that may be written -------------------------------- */
+
+/**
+ * struct lsmem_limit - a file for a u32 of struct lsmem_store
+ * @attr: the file
+ * @offset: of the number
+ * @min: lowest and ...
+ * @max: ... highest value taken
+ */
+struct lsmem_limit {
+	struct device_attribute attr;
+	size_t offset;
+	u32 min;
+	u32 max;
+};
+
+static u32 *lsmem_limit_value(struct device *dev, const struct lsmem_limit *limit)
+{
+	return (void *)lsmem_dev_store(dev) + limit->offset;
+}
+
+static ssize_t lsmem_limit_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	const struct lsmem_limit *limit = container_of(attr, struct lsmem_limit, attr);
+
+	return sysfs_emit(buf, "%u\n", READ_ONCE(*lsmem_limit_value(dev, limit)));
+}
+
+static ssize_t lsmem_limit_store(struct device *dev, struct device_attribute *attr,
+				 const char *buf, size_t count)
+{
+	const struct lsmem_limit *limit = container_of(attr, struct lsmem_limit, attr);
+	struct lsmem_store *store = lsmem_dev_store(dev);
+	u32 value;
+	int ret;
+
+	ret = kstrtou32(buf, 0, &value);
+	if (ret)
+		return ret;
+	if (value < limit->min || value > limit->max)
+		return -ERANGE;
+	mutex_lock(&lsmem_limits_lock);
+	WRITE_ONCE(*lsmem_limit_value(dev, limit), value);
+	WRITE_ONCE(store->info->view_ms, store->view_ms);	/* clients see it there */
+	lsmem_cleaner_tune(store);
+	mutex_unlock(&lsmem_limits_lock);
+	return count;
+}
+
+#define LSMEM_LIMIT(name, field, low, high)						\
+static struct lsmem_limit lsmem_limit_##name = {					\
+	.attr = __ATTR(name, 0644, lsmem_limit_show, lsmem_limit_store),		\
+	.offset = offsetof(struct lsmem_store, field),					\
+	.min = (low),									\
+	.max = (high),									\
+}
+
+#define LSMEM_WAIT_MS_MIN	100
+#define LSMEM_WAIT_MS_MAX	(60 * 60 * MSEC_PER_SEC)
+
+LSMEM_LIMIT(view_ms, view_ms, 10, 60 * MSEC_PER_SEC);
+LSMEM_LIMIT(durable_ms, durable_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
+LSMEM_LIMIT(flush_ms, flush_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
+LSMEM_LIMIT(stall_ms, stall_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
+
+static struct attribute *lsmem_limits_attrs[] = {
+	&lsmem_limit_view_ms.attr.attr,
+	&lsmem_limit_durable_ms.attr.attr,
+	&lsmem_limit_flush_ms.attr.attr,
+	&lsmem_limit_stall_ms.attr.attr,
+	NULL,
+};
+
+static const struct attribute_group lsmem_limits_group = {
+	.name = "limits",
+	.attrs = lsmem_limits_attrs,
+};
+
+/* ---- The cleaner -------------------------------------------------------- */
+
+/* Bytes written for each 1000 that users wrote; 0 before they wrote any. */
+static u64 lsmem_write_cost(struct lsmem_store *store)
+{
+	struct lsmem_counters sum;
+
+	lsmem_store_counters(store, &sum);
+	if (!sum.appended_bytes)
+		return 0;
+	return 1000 + mul_u64_u64_div_u64(READ_ONCE(store->cleaned.relocated_bytes), 1000,
+					  sum.appended_bytes);
+}
+
+LSMEM_LIMIT(free_low, policy.free_low, 1, 500);
+LSMEM_LIMIT(utilization_max, policy.utilization_max, 500, 1000);
+LSMEM_LIMIT(deletes_max, policy.deletes_max, 1, 500);
+LSMEM_ATTR(passes, "%llu", READ_ONCE(store->cleaned.passes));
+LSMEM_ATTR(segments_cleaned, "%llu", READ_ONCE(store->cleaned.segments_cleaned));
+LSMEM_ATTR(relocated_bytes, "%llu", READ_ONCE(store->cleaned.relocated_bytes));
+LSMEM_ATTR(relocated_entries, "%llu", READ_ONCE(store->cleaned.relocated_entries));
+LSMEM_ATTR(freed_bytes, "%llu", READ_ONCE(store->cleaned.freed_bytes));
+LSMEM_ATTR(forced_rolls, "%llu", READ_ONCE(store->cleaned.forced_rolls));
+LSMEM_ATTR(views_revoked, "%llu", READ_ONCE(store->cleaned.views_revoked));
+LSMEM_ATTR(write_cost_permille, "%llu", lsmem_write_cost(store));
+
+static struct attribute *lsmem_cleaner_attrs[] = {
+	&lsmem_limit_free_low.attr.attr,
+	&lsmem_limit_utilization_max.attr.attr,
+	&lsmem_limit_deletes_max.attr.attr,
+	&dev_attr_passes.attr,
+	&dev_attr_segments_cleaned.attr,
+	&dev_attr_relocated_bytes.attr,
+	&dev_attr_relocated_entries.attr,
+	&dev_attr_freed_bytes.attr,
+	&dev_attr_forced_rolls.attr,
+	&dev_attr_views_revoked.attr,
+	&dev_attr_write_cost_permille.attr,
+	NULL,
+};
+
+static const struct attribute_group lsmem_cleaner_group = {
+	.name = "cleaner",
+	.attrs = lsmem_cleaner_attrs,
+};
+
+/* ---- Statistics --------------------------------------------------------- */
+
+/* A file that shows one of the counters of writers. */
+#define LSMEM_COUNTER(name)								\
+static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
+{											\
+	struct lsmem_counters sum;							\
+											\
+	lsmem_store_counters(lsmem_dev_store(dev), &sum);				\
+	return sysfs_emit(buf, "%llu\n", sum.name);					\
+}											\
+static DEVICE_ATTR_RO(name)
+
+LSMEM_COUNTER(appends);
+LSMEM_COUNTER(appended_bytes);
+LSMEM_COUNTER(replaced);
+LSMEM_COUNTER(deleted);
+LSMEM_COUNTER(stalls);
+LSMEM_COUNTER(stall_ns);
+LSMEM_COUNTER(durable_waits);
+LSMEM_COUNTER(padding_bytes);
+LSMEM_ATTR(durable_bytes, "%llu", READ_ONCE(store->durable_bytes));
+
+static struct attribute *lsmem_stats_attrs[] = {
+	&dev_attr_appends.attr,
+	&dev_attr_appended_bytes.attr,
+	&dev_attr_replaced.attr,
+	&dev_attr_deleted.attr,
+	&dev_attr_stalls.attr,
+	&dev_attr_stall_ns.attr,
+	&dev_attr_durable_waits.attr,
+	&dev_attr_durable_bytes.attr,
+	&dev_attr_padding_bytes.attr,
+	NULL,
+};
+
+static const struct attribute_group lsmem_stats_group = {
+	.name = "stats",
+	.attrs = lsmem_stats_attrs,
+};
+
+const struct attribute_group *lsmem_store_groups[] = {
+	&lsmem_store_group,
+	&lsmem_limits_group,
+	&lsmem_cleaner_group,
+	&lsmem_stats_group,
+	NULL,
+};

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Windows: a store's memory in user space.
+ *
+ * Clients map, shared and read-only, the info page, the frames in the order of
+ * their numbers, the frame table and the handle table, and read-write their
+ * own epoch slots.  These are VM_PFNMAP: no page of them can be pinned, so no
+ * device and no splice gets at frames behind the kernel's back.  An object
+ * that moves changes no PTE; a window never has to be torn down while it is
+ * mapped, since a mapping holds its file and the file its store.
+ *
+ * The daemon maps frames with struct pages (VM_MIXEDMAP) and read-write, so
+ * that O_DIRECT and RDMA registration take them.
+ *
+ * Pages are put in by the fault handler, a seglet at a time.
+ *
+ * Locks: called under mmap_lock; takes none of ours.
+ */
+#include <linux/mm.h>
+#include <linux/vmalloc.h>
+
+#include "compat/compat.h"
+#include "epoch.h"
+#include "store.h"
+#include "window.h"
+
+/* Where the windows lie in the file; each has room for the largest store. */
+#define LSMEM_OFFSET_FRAMES	(1ull << 41)
+#define LSMEM_OFFSET_TABLE	(1ull << 42)
+#define LSMEM_OFFSET_HANDLES	(1ull << 43)
+#define LSMEM_OFFSET_SLOTS	(1ull << 44)
+
+/**
+ * lsmem_window_init - make a store's info page
+ * @store: frames and handles are there
+ * Return: 0 or -ENOMEM.
+ */
+int lsmem_window_init(struct lsmem_store *store)
+{
+	struct lsmem_info *info = (void *)get_zeroed_page(GFP_KERNEL);
+
+	if (!info)
+		return -ENOMEM;
+	info->magic = LSMEM_INFO_MAGIC;
+	info->abi = LSMEM_ABI;
+	info->compat = LSMEM_ABI;
+	info->length = sizeof(*info);
+	info->kind = store->kind;
+	info->nr_frames = store->frames.nr;
+	info->nr_handles = store->nr_handles;
+	info->nr_slots = LSMEM_SLOTS;
+	info->view_ms = store->view_ms;
+	info->frames = (struct lsmem_window){ LSMEM_OFFSET_FRAMES, store->bytes };
+	info->frame_table = (struct lsmem_window){
+		LSMEM_OFFSET_TABLE,
+		PAGE_ALIGN(store->frames.nr * sizeof(struct lsmem_frame)),
+	};
+	info->handles = (struct lsmem_window){
+		LSMEM_OFFSET_HANDLES,
+		PAGE_ALIGN(store->nr_handles * sizeof(struct lsmem_handle)),
+	};
+	info->slots = (struct lsmem_window){ LSMEM_OFFSET_SLOTS, PAGE_SIZE };
+	info->epoch = 1;
+	store->info = info;
+	return 0;
+}
+
+void lsmem_window_destroy(struct lsmem_store *store)
+{
+	free_page((unsigned long)store->info);
+}
+
+/* The page of a frame window at a byte offset. */
+static struct page *lsmem_window_frame_page(struct lsmem_store *store, u64 offset)
+{
+	void *frame = lsmem_frame_address(&store->frames, offset / LSMEM_SEGLET_BYTES);
+
+	return virt_to_page(frame + offset % LSMEM_SEGLET_BYTES);
+}
+
+/* The pfn behind an offset in the file; false where no window lies. */
+static bool lsmem_window_pfn(struct lsmem_store *store, struct lsmem_client *client, u64 offset,
+			     unsigned long *pfn)
+{
+	const struct lsmem_info *info = store->info;
+
+	if (offset < PAGE_SIZE)
+		*pfn = page_to_pfn(virt_to_page(store->info));
+	else if (offset - info->frames.offset < info->frames.length)
+		*pfn = page_to_pfn(lsmem_window_frame_page(store, offset - info->frames.offset));
+	else if (offset - info->frame_table.offset < info->frame_table.length)
+		*pfn = vmalloc_to_pfn((void *)store->frames.table +
+				      (offset - info->frame_table.offset));
+	else if (client && offset - info->handles.offset < info->handles.length)
+		*pfn = vmalloc_to_pfn((void *)store->handles + (offset - info->handles.offset));
+	else if (client && offset - info->slots.offset < info->slots.length)
+		*pfn = page_to_pfn(virt_to_page(client->slots));
+	else
+		return false;
+	return true;
+}
+
+/* All of the mapping lies in one window, and that window is not the slots'? */
+static int lsmem_window_check(struct lsmem_store *store, const struct vm_area_struct *vma,
+			      const struct lsmem_window *window)
+{
+	u64 from = (u64)vma->vm_pgoff << PAGE_SHIFT, length = vma->vm_end - vma->vm_start;
+
+	if (from < window->offset || from - window->offset >= window->length)
+		return -ENXIO;
+	return length > window->length - (from - window->offset) ? -EINVAL : 0;
+}
+
+/* ---- Clients ------------------------------------------------------------ */
+
+static vm_fault_t lsmem_client_fault(struct vm_fault *vmf)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct lsmem_client *client = vma->vm_private_data;
+	unsigned long address = ALIGN_DOWN(vmf->address, LSMEM_SEGLET_BYTES);
+	unsigned long end = address + LSMEM_SEGLET_BYTES, pfn;
+	vm_fault_t ret = VM_FAULT_SIGBUS;
+	u64 offset;
+
+	/* The page asked for, then its neighbours, as far as they go. */
+	offset = (u64)vmf->pgoff << PAGE_SHIFT;
+	if (!lsmem_window_pfn(client->store, client, offset, &pfn))
+		return VM_FAULT_SIGBUS;
+	ret = vmf_insert_pfn(vma, vmf->address & PAGE_MASK, pfn);
+	if (ret != VM_FAULT_NOPAGE)
+		return ret;
+	for (address = max(address, vma->vm_start); address < min(end, vma->vm_end);
+	     address += PAGE_SIZE) {
+		offset = ((u64)vma->vm_pgoff << PAGE_SHIFT) + (address - vma->vm_start);
+		if (!lsmem_window_pfn(client->store, client, offset, &pfn) ||
+		    vmf_insert_pfn(vma, address, pfn) != VM_FAULT_NOPAGE)
+			break;
+	}
+	return VM_FAULT_NOPAGE;
+}
+
+static int lsmem_window_mremap(struct vm_area_struct *vma)
+{
+	return -EINVAL;	/* addresses are the client's own business: map again */
+}
+
+static const struct vm_operations_struct lsmem_client_vm_ops = {
+	.fault = lsmem_client_fault,
+	.mremap = lsmem_window_mremap,
+};
+
+/**
+ * lsmem_window_mmap_client - mmap of /dev/lsmem*
+ * @client: the open file
+ * @vma: what is asked for
+ *
+ * Return: 0; -EINVAL (private, beyond the window, partly), -EPERM (writable
+ * and not the slots, executable), -ENXIO (no window there).
+ */
+int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct *vma)
+{
+	const struct lsmem_window page = { LSMEM_WINDOW_INFO, PAGE_SIZE };
+	struct lsmem_store *store = client->store;
+	const struct lsmem_info *info = store->info;
+	bool slots = false;
+	int ret;
+
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	ret = lsmem_window_check(store, vma, &page);
+	if (ret == -ENXIO)
+		ret = lsmem_window_check(store, vma, &info->frames);
+	if (ret == -ENXIO)
+		ret = lsmem_window_check(store, vma, &info->frame_table);
+	if (ret == -ENXIO)
+		ret = lsmem_window_check(store, vma, &info->handles);
+	if (ret == -ENXIO) {
+		ret = lsmem_window_check(store, vma, &info->slots);
+		slots = !ret;
+	}
+	if (ret)
+		return ret;
+	if (vma->vm_flags & VM_EXEC || (vma->vm_flags & VM_WRITE && !slots))
+		return -EPERM;
+	lsmem_vm_flags(vma, VM_PFNMAP | VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
+		       VM_MAYEXEC | (slots ? 0 : VM_MAYWRITE));
+	vma->vm_private_data = client;
+	vma->vm_ops = &lsmem_client_vm_ops;
+	return 0;
+}
+
+/* ---- The daemon --------------------------------------------------------- */
+
+static vm_fault_t lsmem_daemon_fault(struct vm_fault *vmf)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct lsmem_store *store = vma->vm_private_data;
+	unsigned long address = ALIGN_DOWN(vmf->address, LSMEM_SEGLET_BYTES);
+	unsigned long end = min(address + LSMEM_SEGLET_BYTES, vma->vm_end);
+
+	for (address = max(address, vma->vm_start); address < end; address += PAGE_SIZE) {
+		u64 offset = ((u64)vma->vm_pgoff << PAGE_SHIFT) + (address - vma->vm_start);
+		struct page *page;
+		int ret;
+
+		page = lsmem_window_frame_page(store, offset - store->info->frames.offset);
+		ret = vm_insert_page(vma, address, page);
+		if (ret && ret != -EBUSY)	/* EBUSY: another thread's fault put it in */
+			return vmf_error(ret);
+	}
+	return VM_FAULT_NOPAGE;
+}
+
+static const struct vm_operations_struct lsmem_daemon_vm_ops = {
+	.fault = lsmem_daemon_fault,
+	.mremap = lsmem_window_mremap,
+};
+
+static vm_fault_t lsmem_daemon_table_fault(struct vm_fault *vmf)
+{
+	struct lsmem_store *store = vmf->vma->vm_private_data;
+	unsigned long pfn;
+
+	if (!lsmem_window_pfn(store, NULL, (u64)vmf->pgoff << PAGE_SHIFT, &pfn))
+		return VM_FAULT_SIGBUS;
+	return vmf_insert_pfn(vmf->vma, vmf->address & PAGE_MASK, pfn);
+}
+
+static const struct vm_operations_struct lsmem_daemon_table_vm_ops = {
+	.fault = lsmem_daemon_table_fault,
+	.mremap = lsmem_window_mremap,
+};
+
+/**
+ * lsmem_window_mmap_daemon - mmap of a replication descriptor
+ * @store: attached
+ * @vma: what is asked for: frames (read-write), info page or frame table
+ *	(read-only)
+ * Return: as lsmem_window_mmap_client().
+ */
+int lsmem_window_mmap_daemon(struct lsmem_store *store, struct vm_area_struct *vma)
+{
+	const struct lsmem_window page = { LSMEM_WINDOW_INFO, PAGE_SIZE };
+	const struct lsmem_info *info = store->info;
+	int ret;
+
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	if (vma->vm_flags & VM_EXEC)
+		return -EPERM;
+	vma->vm_private_data = store;
+	ret = lsmem_window_check(store, vma, &info->frames);
+	if (!ret) {
+		lsmem_vm_flags(vma, VM_MIXEDMAP | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
+			       VM_MAYEXEC);
+		vma->vm_ops = &lsmem_daemon_vm_ops;
+		return 0;
+	}
+	if (ret == -ENXIO)
+		ret = lsmem_window_check(store, vma, &page);
+	if (ret == -ENXIO)
+		ret = lsmem_window_check(store, vma, &info->frame_table);
+	if (ret)
+		return ret;
+	if (vma->vm_flags & VM_WRITE)
+		return -EPERM;
+	lsmem_vm_flags(vma, VM_PFNMAP | VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
+		       VM_MAYEXEC | VM_MAYWRITE);
+	vma->vm_ops = &lsmem_daemon_table_vm_ops;
+	return 0;
+}

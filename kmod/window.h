@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Windows: a store's memory in user space.  See window.c. */
+#ifndef LSMEM_WINDOW_H
+#define LSMEM_WINDOW_H
+
+#include <linux/mm_types.h>
+
+struct lsmem_client;
+struct lsmem_store;
+
+int lsmem_window_init(struct lsmem_store *store);
+void lsmem_window_destroy(struct lsmem_store *store);
+int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct *vma);
+int lsmem_window_mmap_daemon(struct lsmem_store *store, struct vm_area_struct *vma);
+
+#endif
