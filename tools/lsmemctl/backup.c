@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * lsmemctl: backups, for check and format.
+ *
+ * The daemon's own recovery code does the work (daemon/recover.h); here are
+ * the few calls it needs.  A backup is held by the lock that daemons use, on
+ * the file description that does the I/O: shared to check, exclusive to format.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backup.h"
+#include "ctl.h"
+#include "stacked.h"
+
+#define ZERO_BYTES	(1u << 20)
+
+static int backup_read(void *context, uint64_t offset, void *data, uint32_t length)
+{
+	struct ctl_backup *backup = context;
+	uint32_t done = 0;
+
+	while (done < length) {
+		ssize_t got = pread(backup->fd, (char *)data + done, length - done,
+				    (off_t)(offset + done));
+
+		if (got > 0)
+			done += (uint32_t)got;
+		else if (!got)
+			return -ENODATA;
+		else if (errno != EINTR)
+			return -errno;
+	}
+	return 0;
+}
+
+static int write_all(int fd, uint64_t offset, const void *data, size_t length)
+{
+	size_t done = 0;
+
+	while (done < length) {
+		ssize_t put = pwrite(fd, (const char *)data + done, length - done,
+				     (off_t)(offset + done));
+
+		if (put > 0)
+			done += (size_t)put;
+		else if (!put)
+			return -ENOSPC;
+		else if (errno != EINTR)
+			return -errno;
+	}
+	return 0;
+}
+
+static int backup_write(void *context, uint64_t offset, const void *data, uint32_t length)
+{
+	struct ctl_backup *backup = context;
+
+	return write_all(backup->fd, offset, data, length);
+}
+
+static int backup_flush(void *context)
+{
+	struct ctl_backup *backup = context;
+
+	return fdatasync(backup->fd) ? -errno : 0;
+}
+
+static void backup_report(void *context, enum recover_severity severity, const char *text)
+{
+	struct ctl_backup *backup = context;
+	struct json_object *report = json_object_new_object();
+
+	json_object_object_add(report, "severity", json_object_new_string(
+		severity == RECOVER_DAMAGE ? "damage" : "info"));
+	json_object_object_add(report, "text", json_object_new_string(text));
+	json_object_array_add(backup->reports, report);
+}
+
+static void backup_progress(void *context, uint64_t done, uint64_t all)
+{
+	struct ctl_backup *backup = context;
+	unsigned int percent = all ? (unsigned int)(done * 100 / all) : 100;
+
+	if (!backup->progress || percent == backup->percent)
+		return;
+	backup->percent = percent;
+	fprintf(stderr, "\r%3u %%%s", percent, percent == 100 ? "\r     \r" : "");
+}
+
+static int backup_bytes(int fd, const struct stat *status, uint64_t *bytes)
+{
+	if (S_ISBLK(status->st_mode))
+		return ioctl(fd, BLKGETSIZE64, bytes) ? -errno : 0;
+	if (!S_ISREG(status->st_mode))
+		return -ENOTBLK;
+	*bytes = (uint64_t)status->st_size;
+	return 0;
+}
+
+static bool hold(int fd, const char *path, bool writable)
+{
+	char via[256];
+
+	if (flock(fd, (writable ? LOCK_EX : LOCK_SH) | LOCK_NB)) {
+		if (errno == EWOULDBLOCK)
+			ctl_error("%s is held by a running lsmemd: stop it first (systemctl stop lsmemd)",
+				  path);
+		else
+			ctl_system_error(errno, "%s: lock", path);
+		return false;
+	}
+	if (writable && stacked_on_lsmem(fd, via, sizeof(via))) {
+		ctl_error("%s lies on %s: a backup on lsmem itself would wait for itself", path,
+			  via);
+		return false;
+	}
+	return true;
+}
+
+/**
+ * ctl_backup_open() - open and hold a backup
+ * @backup: out
+ * @path: block device or file
+ * @writable: for format: excludes everybody else
+ *
+ * Return: false when an error has been printed.
+ */
+bool ctl_backup_open(struct ctl_backup *backup, const char *path, bool writable)
+{
+	int flags = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_DIRECT;
+	struct stat status;
+	int ret;
+
+	memset(backup, 0, sizeof(*backup));
+	backup->path = path;
+	if (stat(path, &status)) {
+		ctl_system_error(errno, "%s", path);
+		return false;
+	}
+	/* O_EXCL on a device: not while it is mounted. */
+	if (writable && S_ISBLK(status.st_mode))
+		flags |= O_EXCL;
+	backup->fd = open(path, flags);
+	if (backup->fd < 0 && errno == EINVAL)	/* a filesystem with no direct I/O */
+		backup->fd = open(path, flags & ~O_DIRECT);
+	if (backup->fd < 0) {
+		if (errno == EBUSY)
+			ctl_error("%s is mounted, or held by a running lsmemd", path);
+		else
+			ctl_system_error(errno, "%s", path);
+		return false;
+	}
+	if (!hold(backup->fd, path, writable))
+		goto fail;
+	ret = backup_bytes(backup->fd, &status, &backup->env.backup_bytes);
+	if (ret) {
+		ctl_system_error(-ret, "%s", path);
+		goto fail;
+	}
+	backup->reports = json_object_new_array();
+	backup->progress = isatty(STDERR_FILENO);
+	backup->percent = 100;
+	backup->env.context = backup;
+	backup->env.read = backup_read;
+	backup->env.write = backup_write;
+	backup->env.flush = backup_flush;
+	backup->env.report = backup_report;
+	backup->env.progress = backup_progress;
+	return true;
+fail:
+	close(backup->fd);
+	return false;
+}
+
+void ctl_backup_close(struct ctl_backup *backup)
+{
+	close(backup->fd);
+	json_object_put(backup->reports);
+}
+
+/**
+ * ctl_backup_create() - make a file of zeroes
+ * @path: must not exist
+ * @bytes: its size
+ *
+ * Written, not sparse: later writes change data only, never metadata.
+ * Return: false when an error has been printed, and no file is left.
+ */
+bool ctl_backup_create(const char *path, uint64_t bytes)
+{
+	uint64_t done = 0;
+	void *zeroes;
+	int fd, ret = 0;
+
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		ctl_system_error(errno, "%s", path);
+		return false;
+	}
+	zeroes = calloc(1, ZERO_BYTES);
+	if (!zeroes)
+		ret = -ENOMEM;
+	while (!ret && done < bytes) {
+		size_t piece = bytes - done < ZERO_BYTES ? (size_t)(bytes - done) : ZERO_BYTES;
+
+		ret = write_all(fd, done, zeroes, piece);
+		done += piece;
+	}
+	free(zeroes);
+	if (!ret && fsync(fd))
+		ret = -errno;
+	if (close(fd) && !ret)
+		ret = -errno;
+	if (!ret)
+		return true;
+	ctl_system_error(-ret, "%s", path);
+	unlink(path);
+	return false;
+}
+
+static void add_hex(struct json_object *object, const char *key, const uint8_t *bytes, size_t nr)
+{
+	char text[64];
+	size_t i, at = 0;
+
+	for (i = 0; i < nr; i++) {
+		if (nr == LSMEM_UUID_BYTES && (i == 4 || i == 6 || i == 8 || i == 10))
+			text[at++] = '-';
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%02x", bytes[i]);
+	}
+	json_object_object_add(object, key, json_object_new_string(text));
+}
+
+/**
+ * ctl_describe_super() - whose backup it is
+ * @object: fields are added
+ * @recover: open and full
+ */
+void ctl_describe_super(struct json_object *object, const struct recover *recover)
+{
+	const struct lsmem_super *super = recover_super(recover);
+	char text[32];
+
+	add_hex(object, "uuid", super->uuid, LSMEM_UUID_BYTES);
+	snprintf(text, sizeof(text), "%016llx",
+		 (unsigned long long)__le64_to_cpu(super->incarnation));
+	json_object_object_add(object, "incarnation", json_object_new_string(text));
+	json_object_object_add(object, "kind", json_object_new_string(
+		__le32_to_cpu(super->kind) == LSMEM_KIND_BLOCK ? "block" : "object"));
+	json_object_object_add(object, "store_bytes",
+			       json_object_new_int64((int64_t)__le64_to_cpu(super->store_bytes)));
+	json_object_object_add(object, "max_handles",
+			       json_object_new_int64((int64_t)__le64_to_cpu(super->max_handles)));
+	json_object_object_add(object, "frames",
+			       json_object_new_int64((int64_t)__le64_to_cpu(super->frames)));
+}
+
+/* What recovery said: damage to standard error, the rest as it comes. */
+void ctl_print_reports(const struct ctl_backup *backup)
+{
+	size_t i;
+
+	for (i = 0; i < json_object_array_length(backup->reports); i++) {
+		struct json_object *report = json_object_array_get_idx(backup->reports, i);
+		const char *severity = json_object_get_string(ctl_find(report, "severity"));
+		const char *text = json_object_get_string(ctl_find(report, "text"));
+
+		if (!strcmp(severity, "damage"))
+			ctl_error("%s: %s", backup->path, text);
+		else
+			fprintf(stderr, "%s: %s\n", backup->path, text);
+	}
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+/* lsmemctl create: make a store. */
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "ctl.h"
+
+#define SEGMENT_BYTES	(8ull << 20)
+
+enum { KIND, SIZE, HANDLES, DURABLE, MODE, OWNER };
+
+static const struct ctl_option options[] = {
+	[KIND]		= { "kind", 'k', true },
+	[SIZE]		= { "size", 's', true },
+	[HANDLES]	= { "handles", 'n', true },
+	[DURABLE]	= { "durable", 'd', false },
+	[MODE]		= { "mode", 'm', true },
+	[OWNER]		= { "owner", 'o', true },
+	{ 0 }
+};
+
+/* USER, USER:GROUP, :GROUP; names or numbers. */
+static bool parse_owner(const char *text, struct lsmem_create *create)
+{
+	const char *colon = strchr(text, ':');
+	char user[64];
+	const struct passwd *account;
+	const struct group *group;
+	uint64_t number;
+
+	snprintf(user, sizeof(user), "%.*s", (int)(colon ? colon - text : (long)strlen(text)),
+		 text);
+	if (*user) {
+		account = getpwnam(user);
+		if (account)
+			create->uid = account->pw_uid;
+		else if (ctl_parse_number(user, UINT32_MAX - 1, &number))
+			create->uid = (uint32_t)number;
+		else
+			return false;
+	}
+	if (colon && colon[1]) {
+		group = getgrnam(colon + 1);
+		if (group)
+			create->gid = group->gr_gid;
+		else if (ctl_parse_number(colon + 1, UINT32_MAX - 1, &number))
+			create->gid = (uint32_t)number;
+		else
+			return false;
+	}
+	return true;
+}
+
+/* 0: parsed; else the exit code. */
+static int parse(int argc, char **argv, struct lsmem_create *create)
+{
+	const char *value;
+	uint64_t number;
+	int option;
+
+	create->kind = LSMEM_KIND_OBJECT;
+	while ((option = ctl_next_option(argc, argv, options, &value)) != -1) {
+		switch (option) {
+		case KIND:
+			if (!ctl_parse_kind(value, &create->kind))
+				return ctl_usage_error("--kind %s: object or block", value);
+			break;
+		case SIZE:
+			if (!ctl_parse_size(value, &number))
+				return ctl_usage_error("--size %s: write 256M or 1G", value);
+			create->bytes = number;
+			break;
+		case HANDLES:
+			if (!ctl_parse_size(value, &number) || !number || number > UINT32_MAX)
+				return ctl_usage_error("--handles %s: 1 to 4294967295", value);
+			create->handles_max = number;
+			break;
+		case DURABLE:
+			create->flags |= LSMEM_STORE_DURABLE;
+			break;
+		case MODE:
+			if (!ctl_parse_mode(value, &create->mode))
+				return ctl_usage_error("--mode %s: write 0600 or 0660", value);
+			break;
+		case OWNER:
+			if (!parse_owner(value, create))
+				return ctl_usage_error("--owner %s: no such user or group", value);
+			break;
+		default:
+			return CTL_USAGE;
+		}
+	}
+	if (optind < argc)
+		return ctl_usage_error("too many arguments: '%s'; the kernel names a store",
+				       argv[optind]);
+	if (!create->bytes)
+		return ctl_usage_error("--size is missing");
+	if (create->bytes % SEGMENT_BYTES)
+		return ctl_usage_error("--size: a multiple of 8M, at least 64M");
+	if (create->kind == LSMEM_KIND_BLOCK && create->handles_max)
+		return ctl_usage_error("--handles is for object stores");
+	return 0;
+}
+
+static int report(const struct lsmem_create *create, int error)
+{
+	char size[16];
+
+	ctl_bytes_text(create->bytes, size, sizeof(size));
+	switch (error) {
+	case ENOMEM:
+		ctl_error("%s of memory could not be had in large pieces: try a smaller --size, or before much else has run",
+			  size);
+		break;
+	case EINVAL:
+		ctl_error("the kernel refuses a store of %s with these options: 64M to 1T, and fewer handles than would fill it",
+			  size);
+		break;
+	case ENOSPC:
+		ctl_error("there are as many stores as there can be: destroy one first");
+		break;
+	default:
+		ctl_system_error(error, "/dev/lsmem-control");
+	}
+	return CTL_FAILED;
+}
+
+static int run(int argc, char **argv)
+{
+	struct lsmem_create create = { .size = sizeof(create), .uid = getuid(), .gid = getgid() };
+	bool durable;
+	struct json_object *out;
+	const char *name;
+	int fd, ret;
+
+	ret = parse(argc, argv, &create);
+	if (ret)
+		return ret;
+	durable = create.flags & LSMEM_STORE_DURABLE;
+	fd = ctl_open_control();
+	if (fd < 0)
+		return CTL_FAILED;
+	ret = ioctl(fd, LSMEM_CTL_CREATE, &create) ? errno : 0;
+	close(fd);
+	if (ret)
+		return report(&create, ret);
+	create.name[sizeof(create.name) - 1] = 0;
+	name = (const char *)create.name;
+	if (!ctl_json) {
+		printf("%s\n", name);
+		if (durable)
+			fprintf(stderr, "%s takes data when its daemon is attached: see lsmemd(8)\n",
+				name);
+		return CTL_OK;
+	}
+	out = json_object_new_object();
+	json_object_object_add(out, "name", json_object_new_string(name));
+	json_object_object_add(out, "kind", json_object_new_string(
+		create.kind == LSMEM_KIND_BLOCK ? "block" : "object"));
+	json_object_object_add(out, "durability", json_object_new_string(
+		durable ? "durable" : "volatile"));
+	json_object_object_add(out, "size_bytes", json_object_new_int64((int64_t)create.bytes));
+	ctl_print_json(out);
+	json_object_put(out);
+	return CTL_OK;
+}
+
+const struct ctl_command ctl_create = {
+	.name = "create",
+	.summary = "Make a store and print its name",
+	.usage = "create --size SIZE [--kind object|block] [--handles N] [--durable]\n"
+		 "                       [--owner USER[:GROUP]] [--mode MODE] [--json]",
+	.run = run,
+};

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* lsmemctl: what its commands share. */
+#ifndef LSMEMCTL_CTL_H
+#define LSMEMCTL_CTL_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lsmem/lsmem.h>
+
+#define CTL_VERSION	"0.1.0"
+
+/* Exit codes; lsmemctl(8) tells them to users. */
+enum ctl_exit {
+	CTL_OK		= 0,
+	CTL_FAILED	= 1,	/* the system refused; nothing was changed */
+	CTL_USAGE	= 2,	/* the command line */
+	CTL_DAMAGED	= 3,	/* check: the backup is not what it should be */
+};
+
+/**
+ * struct ctl_command - one command
+ * @usage: one line a line, without the name of the program
+ */
+struct ctl_command {
+	const char *name;
+	const char *summary;
+	const char *usage;
+	int (*run)(int argc, char **argv);
+};
+
+extern const struct ctl_command ctl_create, ctl_destroy, ctl_list, ctl_stat, ctl_sync, ctl_check,
+	ctl_format;
+
+/* main.c */
+extern bool ctl_json;
+void ctl_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void ctl_system_error(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int ctl_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* args.c */
+struct ctl_option {
+	const char *name;
+	char letter;		/* 0: none */
+	bool has_value;
+};
+
+int ctl_next_option(int argc, char **argv, const struct ctl_option *options, const char **value);
+const char *ctl_one_argument(int argc, char **argv, const char *what);
+bool ctl_parse_size(const char *text, uint64_t *bytes);
+bool ctl_parse_number(const char *text, uint64_t max, uint64_t *number);
+bool ctl_parse_mode(const char *text, uint32_t *mode);
+bool ctl_parse_seconds(const char *text, uint64_t *milliseconds);
+bool ctl_parse_kind(const char *text, uint32_t *kind);
+
+/* store.c: stores as sysfs and their nodes show them */
+struct json_object *ctl_store_read(const char *name);
+struct json_object *ctl_stores_read(void);
+bool ctl_store_name(const char *text, char *name);
+bool ctl_store_exists(const char *name);
+int ctl_open_control(void);
+int ctl_open_store(const char *name, int flags);
+
+/* output.c */
+enum ctl_format_kind {
+	CTL_TEXT,
+	CTL_NUMBER,	/* to the right */
+	CTL_BYTES,	/* 1.5G */
+	CTL_PERCENT,
+	CTL_YES,	/* true: yes */
+};
+
+struct ctl_column {
+	const char *title;
+	const char *key;	/* of the JSON object; "group.key" goes one deeper */
+	enum ctl_format_kind kind;
+};
+
+int ctl_print_json(struct json_object *object);
+int ctl_print_table(struct json_object *rows, const struct ctl_column *columns, size_t nr);
+int ctl_print_fields(struct json_object *object);
+struct json_object *ctl_find(struct json_object *object, const char *key);
+char *ctl_bytes_text(uint64_t bytes, char *text, size_t size);
+
+#endif

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+/* lsmemctl format: make a backup for a new store. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backup.h"
+#include "ctl.h"
+
+enum { KIND, SIZE, HANDLES, CREATE, FORCE };
+
+static const struct ctl_option options[] = {
+	[KIND]		= { "kind", 'k', true },
+	[SIZE]		= { "size", 's', true },
+	[HANDLES]	= { "handles", 'n', true },
+	[CREATE]	= { "create", 'c', true },
+	[FORCE]		= { "force", 'f', false },
+	{ 0 }
+};
+
+#define BYTES_PER_HANDLE	256	/* where --handles is not given; as the kernel does */
+
+static int random_bytes(void *bytes, size_t length)
+{
+	return getrandom(bytes, length, 0) == (ssize_t)length ? 0 : -EIO;
+}
+
+/* A random UUID, version 4; an incarnation that is not 0. */
+static int make_identity(struct recover_geometry *geometry)
+{
+	int ret;
+
+	ret = random_bytes(geometry->uuid, sizeof(geometry->uuid));
+	if (ret)
+		return ret;
+	geometry->uuid[6] = (geometry->uuid[6] & 0x0f) | 0x40;
+	geometry->uuid[8] = (geometry->uuid[8] & 0x3f) | 0x80;
+	do {
+		ret = random_bytes(&geometry->incarnation, sizeof(geometry->incarnation));
+	} while (!ret && !geometry->incarnation);
+	return ret;
+}
+
+/* 0: parsed; else the exit code. */
+static int parse(int argc, char **argv, struct recover_geometry *geometry, uint64_t *create)
+{
+	const char *value;
+	uint64_t number;
+	int option;
+
+	geometry->kind = LSMEM_KIND_OBJECT;
+	while ((option = ctl_next_option(argc, argv, options, &value)) != -1) {
+		switch (option) {
+		case KIND:
+			if (!ctl_parse_kind(value, &geometry->kind))
+				return ctl_usage_error("--kind %s: object or block", value);
+			break;
+		case SIZE:
+			if (!ctl_parse_size(value, &number))
+				return ctl_usage_error("--size %s: write 256M or 1G", value);
+			geometry->store_bytes = number;
+			break;
+		case HANDLES:
+			if (!ctl_parse_size(value, &number) || !number || number > UINT32_MAX)
+				return ctl_usage_error("--handles %s: 1 to 4294967295", value);
+			geometry->max_handles = number;
+			break;
+		case CREATE:
+			if (!ctl_parse_size(value, create) || !*create)
+				return ctl_usage_error("--create %s: write 512M or 2G", value);
+			break;
+		case FORCE:
+			geometry->force = true;
+			break;
+		default:
+			return CTL_USAGE;
+		}
+	}
+	if (!geometry->store_bytes || geometry->store_bytes % LSMEM_SEGMENT_BYTES)
+		return ctl_usage_error("--size: the store's, a multiple of 8M");
+	if (geometry->kind == LSMEM_KIND_BLOCK && geometry->max_handles)
+		return ctl_usage_error("--handles is for object stores");
+	if (geometry->kind == LSMEM_KIND_OBJECT && !geometry->max_handles)
+		geometry->max_handles = geometry->store_bytes / BYTES_PER_HANDLE;
+	return 0;
+}
+
+static int report(const struct ctl_backup *backup, const struct recover_geometry *geometry,
+		  int error)
+{
+	char is[16], wanted[16];
+
+	switch (error) {
+	case EEXIST:
+		ctl_error("%s holds a store (lsmemctl check tells which); --force gives it up for good",
+			  backup->path);
+		break;
+	case ENOSPC:
+		ctl_bytes_text(backup->env.backup_bytes, is, sizeof(is));
+		ctl_bytes_text(2 * geometry->store_bytes, wanted, sizeof(wanted));
+		ctl_error("%s is too small with %s: twice the store's size is wanted, %s",
+			  backup->path, is, wanted);
+		break;
+	default:
+		ctl_system_error(error, "%s", backup->path);
+	}
+	return CTL_FAILED;
+}
+
+static int format(const struct ctl_backup *backup, const struct recover_geometry *geometry,
+		  struct json_object *out)
+{
+	struct recover *recover = recover_new(&backup->env);
+	enum recover_state state = RECOVER_BLANK;
+	int ret;
+
+	if (!recover)
+		return report(backup, geometry, ENOMEM);
+	ret = recover_open(recover, &state);
+	/* With --force, what is damaged is given up as what is whole is. */
+	if (ret == -EBADMSG && geometry->force)
+		ret = 0;
+	else if (ret == -EBADMSG)
+		ret = -EEXIST;
+	if (!ret)
+		ret = recover_format(recover, geometry);
+	if (ret)
+		report(backup, geometry, -ret);
+	else
+		ctl_describe_super(out, recover);
+	recover_free(recover);
+	return ret ? CTL_FAILED : CTL_OK;
+}
+
+static int run(int argc, char **argv)
+{
+	struct recover_geometry geometry = { 0 };
+	struct ctl_backup backup;
+	struct json_object *out;
+	uint64_t create = 0;
+	const char *path;
+	int ret;
+
+	ret = parse(argc, argv, &geometry, &create);
+	if (ret)
+		return ret;
+	path = ctl_one_argument(argc, argv, "BACKUP");
+	if (!path)
+		return CTL_USAGE;
+	ret = make_identity(&geometry);
+	if (ret) {
+		ctl_system_error(-ret, "random numbers");
+		return CTL_FAILED;
+	}
+	if (create && !ctl_backup_create(path, create))
+		return CTL_FAILED;
+	if (!ctl_backup_open(&backup, path, true)) {
+		if (create)
+			unlink(path);
+		return CTL_FAILED;
+	}
+	out = json_object_new_object();
+	json_object_object_add(out, "backup", json_object_new_string(path));
+	ret = format(&backup, &geometry, out);
+	if (ret && create)
+		unlink(path);	/* ours, and good for nothing */
+	if (ret)
+		ctl_print_reports(&backup);
+	else if (ctl_json)
+		ctl_print_json(out);
+	else
+		ctl_print_fields(out);
+	json_object_put(out);
+	ctl_backup_close(&backup);
+	return ret;
+}
+
+const struct ctl_command ctl_format = {
+	.name = "format",
+	.summary = "Make a backup for a new store",
+	.usage = "format BACKUP --size SIZE [--kind object|block] [--handles N]\n"
+		 "                       [--create BYTES] [--force] [--json]",
+	.run = run,
+};

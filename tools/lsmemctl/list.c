@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+/* lsmemctl list: all stores, one a line. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "ctl.h"
+
+static const struct ctl_option options[] = { { 0 } };
+
+static const struct ctl_column columns[] = {
+	{ "NAME",	"name",			CTL_TEXT },
+	{ "KIND",	"kind",			CTL_TEXT },
+	{ "DURABILITY",	"durability",		CTL_TEXT },
+	{ "STATE",	"state",		CTL_TEXT },
+	{ "SIZE",	"size_bytes",		CTL_BYTES },
+	{ "CAPACITY",	"capacity_bytes",	CTL_BYTES },
+	{ "LIVE",	"live_bytes",		CTL_BYTES },
+	{ "USE%",	"used_percent",		CTL_PERCENT },
+	{ "SEGMENTS",	"segments",		CTL_NUMBER },
+	{ "HANDLES",	"handles_used",		CTL_NUMBER },
+};
+
+static int run(int argc, char **argv)
+{
+	struct json_object *stores;
+	const char *value;
+	int ret;
+
+	if (ctl_next_option(argc, argv, options, &value) != -1)
+		return CTL_USAGE;
+	if (optind < argc)
+		return ctl_usage_error("too many arguments: '%s'", argv[optind]);
+	stores = ctl_stores_read();
+	if (!stores)
+		return CTL_FAILED;
+	if (ctl_json)
+		ret = ctl_print_json(stores);
+	else if (json_object_array_length(stores))
+		ret = ctl_print_table(stores, columns, sizeof(columns) / sizeof(*columns));
+	else
+		ret = CTL_OK;
+	json_object_put(stores);
+	return ret;
+}
+
+const struct ctl_command ctl_list = {
+	.name = "list",
+	.summary = "Show all stores",
+	.usage = "list [--json]",
+	.run = run,
+};

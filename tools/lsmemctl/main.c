@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * lsmemctl: stores and backups from the command line.
+ *
+ * A command is a struct ctl_command in a file of its own.  Each builds JSON
+ * objects and prints them as such with --json, as a table without.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl.h"
+
+static const struct ctl_command *const commands[] = {
+	&ctl_create, &ctl_destroy, &ctl_list, &ctl_stat, &ctl_sync, &ctl_check, &ctl_format,
+};
+
+#define COMMANDS (sizeof(commands) / sizeof(*commands))
+
+static const struct ctl_command *running;
+bool ctl_json;
+
+static void vreport(const char *format, va_list args)
+{
+	fprintf(stderr, "lsmemctl%s%s: ", running ? " " : "", running ? running->name : "");
+	vfprintf(stderr, format, args);
+}
+
+/* What failed, where, and what to do about it: one line on standard error. */
+void ctl_error(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vreport(format, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+/* The same with the name of a positive errno behind it. */
+void ctl_system_error(int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vreport(format, args);
+	va_end(args);
+	fprintf(stderr, ": %s\n", strerror(error));
+}
+
+/* Return: CTL_USAGE, for the command to return. */
+int ctl_usage_error(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vreport(format, args);
+	va_end(args);
+	fprintf(stderr, "\nTry 'lsmemctl%s%s --help'.\n", running ? " " : "",
+		running ? running->name : "");
+	return CTL_USAGE;
+}
+
+static void help(FILE *out)
+{
+	size_t i;
+
+	fprintf(out, "usage: lsmemctl COMMAND [OPTIONS]\n\ncommands:\n");
+	for (i = 0; i < COMMANDS; i++)
+		fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+	fprintf(out, "\nEvery command takes --json and --help.  See lsmemctl(8).\n");
+}
+
+static void command_help(const struct ctl_command *command)
+{
+	printf("usage: lsmemctl %s\n%s.\n", command->usage, command->summary);
+}
+
+/* --help and --json may stand anywhere before "--". */
+static bool wants_help(int argc, char **argv)
+{
+	int i;
+
+	for (i = 1; i < argc && strcmp(argv[i], "--"); i++) {
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+			return true;
+	}
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	size_t i;
+	int ret;
+
+	if (argc < 2) {
+		help(stderr);
+		return CTL_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		help(stdout);
+		return CTL_OK;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		printf("lsmemctl %s\n", CTL_VERSION);
+		return CTL_OK;
+	}
+	for (i = 0; i < COMMANDS; i++) {
+		if (strcmp(argv[1], commands[i]->name))
+			continue;
+		running = commands[i];
+		if (wants_help(argc - 1, argv + 1)) {
+			command_help(running);
+			return CTL_OK;
+		}
+		ret = running->run(argc - 1, argv + 1);
+		/* A full disk behind the output is an error too. */
+		if (fflush(stdout) || ferror(stdout)) {
+			ctl_system_error(errno, "standard output");
+			return ret ? ret : CTL_FAILED;
+		}
+		return ret;
+	}
+	ctl_usage_error("unknown command '%s'", argv[1]);
+	return CTL_USAGE;
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+/* lsmemctl: JSON objects as JSON and as tables. */
+#include <errno.h>
+#include <libsmartcols.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl.h"
+
+int ctl_print_json(struct json_object *object)
+{
+	printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY |
+						      JSON_C_TO_STRING_SPACED |
+						      JSON_C_TO_STRING_NOSLASHESCAPE));
+	return CTL_OK;
+}
+
+/* A value by its key; "group.key" looks into an object. */
+struct json_object *ctl_find(struct json_object *object, const char *key)
+{
+	const char *dot = strchr(key, '.');
+	struct json_object *value = NULL;
+	char group[64];
+
+	if (!dot)
+		return json_object_object_get_ex(object, key, &value) ? value : NULL;
+	snprintf(group, sizeof(group), "%.*s", (int)(dot - key), key);
+	if (!json_object_object_get_ex(object, group, &value))
+		return NULL;
+	return ctl_find(value, dot + 1);
+}
+
+/* 0, 512, 4K, 1.5G: three digits or so. */
+char *ctl_bytes_text(uint64_t bytes, char *text, size_t size)
+{
+	static const char units[] = "\0KMGTPE";
+	unsigned int unit = 0;
+	double value = (double)bytes;
+
+	while (value >= 1024 && unit < sizeof(units) - 2) {
+		value /= 1024;
+		unit++;
+	}
+	snprintf(text, size, unit && value < 100 && value != (double)(uint64_t)value ?
+		 "%.1f%.1s" : "%.0f%.1s", value, &units[unit]);
+	return text;
+}
+
+static char *value_text(struct json_object *value, enum ctl_format_kind kind, char *text,
+			size_t size)
+{
+	if (!value) {
+		snprintf(text, size, "-");
+		return text;
+	}
+	switch (kind) {
+	case CTL_BYTES:
+		return ctl_bytes_text((uint64_t)json_object_get_int64(value), text, size);
+	case CTL_PERCENT:
+		snprintf(text, size, "%.1f", json_object_get_double(value));
+		return text;
+	case CTL_YES:
+		snprintf(text, size, "%s", json_object_get_boolean(value) ? "yes" : "no");
+		return text;
+	default:
+		snprintf(text, size, "%s", json_object_get_string(value));
+		return text;
+	}
+}
+
+static int out_of_memory(void)
+{
+	ctl_system_error(ENOMEM, "table");
+	return CTL_FAILED;
+}
+
+/**
+ * ctl_print_table() - an array of objects, one a line
+ * @rows: JSON array
+ * @columns: what to show of each
+ * @nr: columns
+ *
+ * Return: an exit code.
+ */
+int ctl_print_table(struct json_object *rows, const struct ctl_column *columns, size_t nr)
+{
+	struct libscols_table *table = scols_new_table();
+	struct libscols_line *line;
+	int ret = CTL_FAILED;
+	char text[256];
+	size_t i, j;
+
+	if (!table)
+		return out_of_memory();
+	for (j = 0; j < nr; j++) {
+		if (!scols_table_new_column(table, columns[j].title, 0,
+					    columns[j].kind == CTL_TEXT ||
+					    columns[j].kind == CTL_YES ? 0 : SCOLS_FL_RIGHT))
+			goto out;
+	}
+	for (i = 0; i < json_object_array_length(rows); i++) {
+		line = scols_table_new_line(table, NULL);
+		if (!line)
+			goto out;
+		for (j = 0; j < nr; j++) {
+			struct json_object *row = json_object_array_get_idx(rows, i);
+
+			value_text(ctl_find(row, columns[j].key), columns[j].kind, text,
+				   sizeof(text));
+			if (scols_line_set_data(line, j, text))
+				goto out;
+		}
+	}
+	if (!scols_print_table(table))
+		ret = CTL_OK;
+out:
+	if (ret)
+		out_of_memory();
+	scols_unref_table(table);
+	return ret;
+}
+
+/* What a number means, from its name: the attributes' names say so. */
+static enum ctl_format_kind kind_of(const char *key, struct json_object *value)
+{
+	size_t length = strlen(key);
+
+	if (json_object_is_type(value, json_type_double))
+		return CTL_PERCENT;
+	if (json_object_is_type(value, json_type_boolean))
+		return CTL_YES;
+	if (json_object_is_type(value, json_type_int) && length > 6 &&
+	    !strcmp(key + length - 6, "_bytes"))
+		return CTL_BYTES;
+	return CTL_TEXT;
+}
+
+static bool add_fields(struct libscols_table *table, struct json_object *object,
+		       const char *group)
+{
+	char name[128], text[256];
+
+	json_object_object_foreach(object, key, value) {
+		struct libscols_line *line;
+
+		snprintf(name, sizeof(name), "%s%s%s", group, *group ? "." : "", key);
+		if (json_object_is_type(value, json_type_object)) {
+			if (!add_fields(table, value, name))
+				return false;
+			continue;
+		}
+		if (json_object_is_type(value, json_type_array))
+			continue;
+		line = scols_table_new_line(table, NULL);
+		if (!line || scols_line_set_data(line, 0, name) ||
+		    scols_line_set_data(line, 1, value_text(value, kind_of(key, value), text,
+							    sizeof(text))))
+			return false;
+	}
+	return true;
+}
+
+/**
+ * ctl_print_fields() - an object, one field a line; arrays are left out
+ * @object: groups show as group.key
+ *
+ * Return: an exit code.
+ */
+int ctl_print_fields(struct json_object *object)
+{
+	struct libscols_table *table = scols_new_table();
+	int ret = CTL_FAILED;
+
+	if (!table)
+		return out_of_memory();
+	scols_table_enable_noheadings(table, 1);
+	if (scols_table_new_column(table, "FIELD", 0, 0) &&
+	    scols_table_new_column(table, "VALUE", 0, 0) &&
+	    add_fields(table, object, "") && !scols_print_table(table))
+		ret = CTL_OK;
+	if (ret)
+		out_of_memory();
+	scols_unref_table(table);
+	return ret;
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+/* lsmemctl stat: all that the kernel tells of a store, once or again and again. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ctl.h"
+
+#define HEADING_EVERY	20	/* lines */
+
+enum { WATCH, INTERVAL };
+
+static const struct ctl_option options[] = {
+	[WATCH]		= { "watch", 'w', false },
+	[INTERVAL]	= { "interval", 'i', true },
+	{ 0 }
+};
+
+/* A counter or gauge by its name, wherever in the groups it is. */
+static int64_t find_number(struct json_object *object, const char *name)
+{
+	struct json_object *found = NULL;
+
+	if (json_object_object_get_ex(object, name, &found))
+		return json_object_get_int64(found);
+	json_object_object_foreach(object, key, value) {
+		(void)key;
+		if (json_object_is_type(value, json_type_object) &&
+		    json_object_object_get_ex(value, name, &found))
+			return json_object_get_int64(found);
+	}
+	return 0;
+}
+
+/* What --watch shows: gauges as they are, counters a second. */
+static const struct {
+	const char *title;
+	const char *name;
+	int width;
+	bool rate;
+	bool bytes;
+} watched[] = {
+	{ "LIVE",	"live_bytes",		8,	false,	true },
+	{ "FREE",	"free_frames",		8,	false,	false },
+	{ "SEGMENTS",	"segments",		9,	false,	false },
+	{ "WRITE/s",	"appended_bytes",	8,	true,	true },
+	{ "MOVE/s",	"relocated_bytes",	8,	true,	true },
+	{ "CLEAN/s",	"segments_cleaned",	8,	true,	false },
+	{ "DURABLE/s",	"durable_bytes",	10,	true,	true },
+	{ "STALLS/s",	"stalls",		9,	true,	false },
+};
+
+#define WATCHED (sizeof(watched) / sizeof(*watched))
+
+static void print_rates(struct json_object *now, struct json_object *before, double seconds)
+{
+	char text[24];
+	size_t i;
+
+	for (i = 0; i < WATCHED; i++) {
+		int64_t value = find_number(now, watched[i].name);
+
+		if (watched[i].rate)
+			value = (int64_t)((double)(value - find_number(before, watched[i].name)) /
+					  seconds + 0.5);
+		if (value < 0)		/* the store has been made anew */
+			value = 0;
+		if (watched[i].bytes)
+			ctl_bytes_text((uint64_t)value, text, sizeof(text));
+		else
+			snprintf(text, sizeof(text), "%" PRId64, value);
+		printf("%*s", watched[i].width, text);
+	}
+	printf("\n");
+	fflush(stdout);
+}
+
+static double now_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void pause_for(uint64_t milliseconds)
+{
+	struct timespec time = {
+		.tv_sec = (time_t)(milliseconds / 1000),
+		.tv_nsec = (long)(milliseconds % 1000) * 1000000,
+	};
+
+	while (nanosleep(&time, &time) && errno == EINTR)
+		;
+}
+
+/* Until the store goes, output cannot be written, or somebody interrupts. */
+static int watch(const char *name, struct json_object *before, uint64_t interval_ms)
+{
+	double then = now_seconds(), seconds;
+	struct json_object *now;
+	unsigned int line = 0;
+	size_t i;
+
+	for (;;) {
+		if (ctl_json) {
+			printf("%s\n", json_object_to_json_string_ext(before,
+								      JSON_C_TO_STRING_PLAIN));
+			fflush(stdout);
+		} else if (line++ % HEADING_EVERY == 0) {
+			for (i = 0; i < WATCHED; i++)
+				printf("%*s", watched[i].width, watched[i].title);
+			printf("\n");
+		}
+		pause_for(interval_ms);
+		now = ctl_store_read(name);
+		if (!now || ferror(stdout)) {
+			json_object_put(before);
+			json_object_put(now);
+			return ferror(stdout) ? CTL_FAILED : CTL_OK;
+		}
+		seconds = now_seconds() - then;
+		then += seconds;
+		if (!ctl_json)
+			print_rates(now, before, seconds);
+		json_object_put(before);
+		before = now;
+	}
+}
+
+static int run(int argc, char **argv)
+{
+	char name[LSMEM_NAME_BYTES];
+	const char *text, *value;
+	struct json_object *store;
+	uint64_t interval_ms = 1000;
+	bool watching = false;
+	int option, ret;
+
+	while ((option = ctl_next_option(argc, argv, options, &value)) != -1) {
+		if (option < 0)
+			return CTL_USAGE;
+		watching = true;
+		if (option == INTERVAL && !ctl_parse_seconds(value, &interval_ms))
+			return ctl_usage_error("--interval %s: write 1, 0.5 or 250ms", value);
+	}
+	text = ctl_one_argument(argc, argv, "STORE");
+	if (!text)
+		return CTL_USAGE;
+	if (!ctl_store_name(text, name))
+		return CTL_USAGE;
+	if (!ctl_store_exists(name))
+		return CTL_FAILED;
+	store = ctl_store_read(name);
+	if (!store) {
+		ctl_error("%s: went away", name);
+		return CTL_FAILED;
+	}
+	if (watching)
+		return watch(name, store, interval_ms);
+	ret = ctl_json ? ctl_print_json(store) : ctl_print_fields(store);
+	json_object_put(store);
+	return ret;
+}
+
+const struct ctl_command ctl_stat = {
+	.name = "stat",
+	.summary = "Show all about one store; with --watch, its rates, line by line",
+	.usage = "stat STORE [--watch] [--interval SECONDS] [--json]",
+	.run = run,
+};

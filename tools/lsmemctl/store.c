@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * lsmemctl: stores as the system shows them.
+ *
+ * /sys/class/lsmem/STORE/ has one value a file, some in directories.  They are
+ * taken as they are found: an attribute that a later kernel adds shows up in
+ * stat and --json with no change here.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ctl.h"
+
+#define SYSFS		"/sys/class/lsmem"
+#define CONTROL		"/dev/lsmem-control"
+
+/* What the kernel's driver core puts beside our attributes. */
+static const char *const not_ours[] = { "uevent", "dev", "power", "subsystem", "device", "queue" };
+
+static bool is_ours(const char *name)
+{
+	size_t i;
+
+	if (*name == '.')
+		return false;
+	for (i = 0; i < sizeof(not_ours) / sizeof(*not_ours); i++) {
+		if (!strcmp(name, not_ours[i]))
+			return false;
+	}
+	return true;
+}
+
+/* A number if it is one, else a string. */
+static struct json_object *make_value(char *text)
+{
+	size_t length = strlen(text);
+	char *end;
+	int64_t number;
+
+	while (length && isspace((unsigned char)text[length - 1]))
+		text[--length] = 0;
+	errno = 0;
+	number = strtoll(text, &end, 10);
+	if (length && !*end && !errno)
+		return json_object_new_int64(number);
+	return json_object_new_string(text);
+}
+
+static struct json_object *read_attribute(int directory, const char *name)
+{
+	char text[4096];
+	ssize_t length;
+	int fd;
+
+	fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (length < 0)
+		return NULL;
+	text[length] = 0;
+	return make_value(text);
+}
+
+/* Attributes of a directory and of those below it.  Closes @fd. */
+static struct json_object *read_directory(int fd, int depth)
+{
+	struct json_object *object, *value;
+	struct dirent **entries;
+	struct stat status;
+	int i, nr, below;
+
+	nr = scandirat(fd, ".", &entries, NULL, alphasort);
+	if (nr < 0) {
+		close(fd);
+		return NULL;
+	}
+	object = json_object_new_object();
+	for (i = 0; i < nr; i++) {
+		const char *name = entries[i]->d_name;
+
+		value = NULL;
+		if (is_ours(name) && !fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW)) {
+			if (S_ISREG(status.st_mode) && status.st_mode & 0444) {
+				value = read_attribute(fd, name);
+			} else if (S_ISDIR(status.st_mode) && depth) {
+				below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+				if (below >= 0)
+					value = read_directory(below, depth - 1);
+			}
+		}
+		if (value)
+			json_object_object_add(object, name, value);
+		free(entries[i]);
+	}
+	free(entries);
+	close(fd);
+	return object;
+}
+
+/* A number of @object, 0 if there is none. */
+static int64_t number_of(struct json_object *object, const char *key)
+{
+	struct json_object *value = ctl_find(object, key);
+
+	return value ? json_object_get_int64(value) : 0;
+}
+
+/**
+ * ctl_store_read() - everything sysfs says of a store
+ * @name: as from ctl_store_name()
+ *
+ * Return: an object with "name" first, and "used_percent" of the capacity if
+ * that is known; NULL when there is no such store.
+ */
+struct json_object *ctl_store_read(const char *name)
+{
+	struct json_object *store, *all;
+	char path[256], text[32];
+	int64_t capacity;
+	double used;
+	int fd;
+
+	snprintf(path, sizeof(path), SYSFS "/%s", name);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	all = read_directory(fd, 1);
+	if (!all)
+		return NULL;
+	store = json_object_new_object();
+	json_object_object_add(store, "name", json_object_new_string(name));
+	json_object_object_foreach(all, key, value)
+		json_object_object_add(store, key, json_object_get(value));
+	json_object_put(all);
+	capacity = number_of(store, "capacity_bytes");
+	if (capacity > 0) {
+		used = 100.0 * (double)number_of(store, "live_bytes") / (double)capacity;
+		snprintf(text, sizeof(text), "%.1f", used);
+		json_object_object_add(store, "used_percent", json_object_new_double_s(used, text));
+	}
+	return store;
+}
+
+static bool is_store(const char *name)
+{
+	return !strncmp(name, "lsmem", 5) && strcmp(name, "lsmem-control") &&
+	       strlen(name) < LSMEM_NAME_BYTES;
+}
+
+static int select_stores(const struct dirent *entry)
+{
+	return is_store(entry->d_name);
+}
+
+/**
+ * ctl_stores_read() - all stores
+ *
+ * Return: an array of what ctl_store_read() returns, in order of names; NULL
+ * when an error has been printed.
+ */
+struct json_object *ctl_stores_read(void)
+{
+	struct json_object *stores, *store;
+	struct dirent **entries;
+	int i, nr;
+
+	nr = scandir(SYSFS, &entries, select_stores, versionsort);
+	if (nr < 0) {
+		ctl_error(SYSFS " is not there: the module is not loaded (modprobe lsmem)");
+		return NULL;
+	}
+	stores = json_object_new_array();
+	for (i = 0; i < nr; i++) {
+		store = ctl_store_read(entries[i]->d_name);
+		if (store)	/* it may have gone meanwhile */
+			json_object_array_add(stores, store);
+		free(entries[i]);
+	}
+	free(entries);
+	return stores;
+}
+
+/**
+ * ctl_store_name() - a store's name from what a user writes: lsmem1, /dev/lsmem1
+ * @text: from the command line
+ * @name: out, LSMEM_NAME_BYTES
+ *
+ * Return: false when an error has been printed.
+ */
+bool ctl_store_name(const char *text, char *name)
+{
+	const char *base = strncmp(text, "/dev/", 5) ? text : text + 5;
+
+	if (!is_store(base) || strchr(base, '/')) {
+		ctl_error("'%s' is not a store: write lsmem1, lsmemb0 or /dev/lsmem1", text);
+		return false;
+	}
+	memset(name, 0, LSMEM_NAME_BYTES);
+	memcpy(name, base, strlen(base));
+	return true;
+}
+
+/* Print why a store cannot be found.  Return: false if it is not there. */
+bool ctl_store_exists(const char *name)
+{
+	char path[256];
+
+	if (access(SYSFS, F_OK)) {
+		ctl_error("%s: the module is not loaded (modprobe lsmem)", name);
+		return false;
+	}
+	snprintf(path, sizeof(path), SYSFS "/%s", name);
+	if (access(path, F_OK)) {
+		ctl_error("%s: no such store (lsmemctl list shows them)", name);
+		return false;
+	}
+	return true;
+}
+
+/* Return: a descriptor, or -1 when an error has been printed. */
+int ctl_open_control(void)
+{
+	int fd = open(CONTROL, O_RDWR | O_CLOEXEC);
+
+	if (fd >= 0)
+		return fd;
+	if (errno == ENOENT || errno == ENODEV || errno == ENXIO)
+		ctl_error(CONTROL " is not there: the module is not loaded (modprobe lsmem)");
+	else if (errno == EACCES || errno == EPERM)
+		ctl_error(CONTROL ": not permitted: only root makes and destroys stores");
+	else
+		ctl_system_error(errno, CONTROL);
+	return -1;
+}
+
+/* Return: a descriptor, or -1 when an error has been printed. */
+int ctl_open_store(const char *name, int flags)
+{
+	char path[256];
+	int fd;
+
+	if (!ctl_store_exists(name))
+		return -1;
+	snprintf(path, sizeof(path), "/dev/%s", name);
+	fd = open(path, flags | O_CLOEXEC);
+	if (fd < 0)
+		ctl_system_error(errno, "%s", path);
+	return fd;
+}
