@@ -3,6 +3,7 @@
 #ifndef LSMEM_OBJECT_H
 #define LSMEM_OBJECT_H
 
+#include "../uapi/lsmem.h"
 #include "log.h"
 
 /* Where a change lies in the log: what a durable call waits for. */

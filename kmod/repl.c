@@ -293,8 +293,9 @@ static bool lsmem_tell_pending(struct lsmem_attachment *at)
 	return pending || lsmem_generation_wanted(store) > store->generation_ceiling;
 }
 
-static long lsmem_repl_next(struct lsmem_attachment *at, void *arg)
+static long lsmem_repl_next(void *context, void *arg)
 {
+	struct lsmem_attachment *at = context;
 	struct lsmem_store *store = at->store;
 	struct lsmem_next *next = arg;
 	u32 room = min_t(u32, next->nr, LSMEM_BATCH), nr;
@@ -371,8 +372,9 @@ static bool lsmem_ack_one(struct lsmem_store *store, const struct lsmem_ack_one 
 	}
 }
 
-static long lsmem_repl_ack(struct lsmem_attachment *at, void *arg)
+static long lsmem_repl_ack(void *context, void *arg)
 {
+	struct lsmem_attachment *at = context;
 	struct lsmem_store *store = at->store;
 	struct lsmem_ack *ack = arg;
 	struct lsmem_ack_one chunk[32];
@@ -410,13 +412,17 @@ static long lsmem_repl_ack(struct lsmem_attachment *at, void *arg)
 	return ret;
 }
 
-static long lsmem_repl_load(struct lsmem_attachment *at, void *arg)
+static long lsmem_repl_load(void *context, void *arg)
 {
+	struct lsmem_attachment *at = context;
+
 	return lsmem_load(at->store, arg);
 }
 
-static long lsmem_repl_activate(struct lsmem_attachment *at, void *arg)
+static long lsmem_repl_activate(void *context, void *arg)
 {
+	struct lsmem_attachment *at = context;
+
 	return lsmem_load_activate(at->store, arg);
 }
 
@@ -537,7 +543,7 @@ int lsmem_repl_attach(struct lsmem_attach *attach)
 
 	if (attach->flags || attach->reserved)
 		return -EINVAL;
-	store = lsmem_store_open_name(attach->name);
+	store = lsmem_store_open_name((const char *)attach->name);
 	if (IS_ERR(store))
 		return PTR_ERR(store);
 	ret = -ENOMEM;
