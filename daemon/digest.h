@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The digest log's meaning: which segments the log consists of.  A map is what
- * the newest durable digest says; records are made from and applied to it.
- * Reading the log is here too (digest_read()); writing it in normal operation
- * is core's (core_digest.c), in recovery recover's.
+ * the newest durable digest says; records are applied to it.  Reading the log
+ * is here; writing it is core_digest.c's in normal operation and recover.c's
+ * when a backup is formatted or recovered.  One writer at a time.
  */
 #ifndef LSMEMD_DIGEST_H
 #define LSMEMD_DIGEST_H
@@ -15,12 +15,12 @@
 
 /**
  * struct digest_item - a listed segment, as struct lsmem_digest_item
+ * @state: LSMEM_ITEM_OPEN, _CLOSED, _SEALED; 0: the frame is free
  */
 struct digest_item {
 	uint64_t segment;
 	uint32_t generation;
 	uint32_t replica_generation;
-	uint32_t frame;
 	uint32_t state;
 	uint32_t length;
 };
@@ -28,7 +28,9 @@ struct digest_item {
 /**
  * struct digest_map - the log according to the newest durable digest
  * @half, @at: where the next delta goes: half of the digest log, byte in it
- * @nr, @items: listed segments by frame: items[frame].state is 0 when free
+ * @sequence_seen: highest sequence of any record found, durable chain or not
+ * @frames, @items: indexed by frame
+ * @nr: items in use
  */
 struct digest_map {
 	uint64_t epoch;
@@ -39,9 +41,24 @@ struct digest_map {
 	uint64_t next_segment;
 	uint32_t half;
 	uint64_t at;
+	uint64_t sequence_seen;
 	uint32_t frames;
 	uint32_t nr;
 	struct digest_item *items;
 };
+
+int digest_map_init(struct digest_map *map, uint32_t frames);
+void digest_map_destroy(struct digest_map *map);
+void digest_map_clear(struct digest_map *map);
+
+enum format_error digest_apply(struct digest_map *map, const struct lsmem_digest *digest);
+enum format_error digest_read(struct digest_map *map, const struct lsmem_super *super,
+			      const uint8_t *halves);
+void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
+		 const struct lsmem_super *super, uint32_t kind);
+void digest_add(struct lsmem_digest *digest, uint32_t frame, const struct digest_item *item,
+		uint32_t state);
+void digest_full(struct lsmem_digest *digest, const struct digest_map *map,
+		 const struct lsmem_super *super);
 
 #endif

@@ -27,7 +27,6 @@ enum format_error {
 	FORMAT_VERSION,
 	FORMAT_INCOMPATIBLE,	/* an incompat feature that we do not know */
 	FORMAT_READ_ONLY,	/* a ro_compat feature that we do not know */
-	FORMAT_RESERVED,	/* a reserved field is not zero */
 	FORMAT_RANGE,		/* a field is out of range */
 	FORMAT_FOREIGN,		/* of another store, backup, segment or time */
 };

@@ -48,10 +48,12 @@ enum recover_severity {
  * @load: hand entries to the kernel, as struct lsmem_load; may be NULL with
  *	recover_check().  Segments come in the order of their ids, each once,
  *	and none without entries
+ * @hole: true when a range is known to read as zero, so that it need not be
+ *	read; may be NULL
  * @report: a line for the operator, without newline
- * @progress: now and then, may be NULL: @done of @all bytes
+ * @progress: now and then, may be NULL: @done of @all segments
  *
- * All but the last two return 0 or a negative errno.
+ * All but the last three return 0 or a negative errno.
  */
 struct recover_env {
 	void *context;
@@ -61,6 +63,7 @@ struct recover_env {
 	int (*flush)(void *context);
 	int (*load)(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
 		    const void *data, uint32_t length);
+	bool (*hole)(void *context, uint64_t offset, uint32_t length);
 	void (*report)(void *context, enum recover_severity severity, const char *text);
 	void (*progress)(void *context, uint64_t done, uint64_t all);
 };
@@ -76,6 +79,8 @@ enum recover_state {
  * @incarnation: of the backup, random, not 0
  * @kind: enum lsmem_store_kind
  * @store_bytes, @max_handles: of the store
+ * @frames: the backup must hold so many at least
+ * @half_bytes: of half the digest log, 0 for what is good
  * @force: overwrite a backup that holds a store (invariant 18)
  */
 struct recover_geometry {
@@ -84,6 +89,8 @@ struct recover_geometry {
 	uint32_t kind;
 	uint64_t store_bytes;
 	uint64_t max_handles;
+	uint32_t frames;
+	uint64_t half_bytes;
 	bool force;
 };
 
@@ -103,7 +110,6 @@ struct recover_options {
  * @entries: all that were seen
  * @live_bytes: of winning objects, headers included
  * @read_bytes: from the backup
- * @torn: tails that were cut, @torn_bytes: entries' bytes that went so
  * @losses: reports of RECOVER_DAMAGE
  */
 struct recover_result {
@@ -111,7 +117,6 @@ struct recover_result {
 	uint64_t closed, sealed, open;
 	uint64_t objects, deletes, entries;
 	uint64_t live_bytes, read_bytes;
-	uint64_t torn, torn_bytes;
 	uint64_t losses;
 };
 
@@ -139,7 +144,7 @@ int recover_open(struct recover *r, enum recover_state *state);
 /* Valid after recover_open() said RECOVER_FULL, or recover_format(). */
 const struct lsmem_super *recover_super(const struct recover *r);
 
-/* Smallest backup for a store of @store_bytes, and for a given number of frames. */
+/* Size of the smallest backup that holds a number of frames. */
 uint64_t recover_backup_bytes(uint64_t frames);
 
 /* -EEXIST: holds a store, and no force.  -ENOSPC: too small.  Afterwards the

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The digest log: see digest.h.
+ *
+ * Each half begins with a full record; deltas with the next sequence numbers
+ * follow.  A record is written only when the one before is durable, so the end
+ * of the newest chain is the newest durable digest, but for one record that was
+ * on its way: if that is whole, it counts, if not, it never was.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "digest.h"
+
+/**
+ * digest_map_init - a map that lists nothing
+ * @map: to be initialised
+ * @frames: of the backup
+ * Return: 0 or -ENOMEM.
+ */
+int digest_map_init(struct digest_map *map, uint32_t frames)
+{
+	memset(map, 0, sizeof(*map));
+	map->items = calloc(frames, sizeof(*map->items));
+	if (!map->items)
+		return -ENOMEM;
+	map->frames = frames;
+	return 0;
+}
+
+void digest_map_destroy(struct digest_map *map)
+{
+	free(map->items);
+	map->items = NULL;
+}
+
+/**
+ * digest_map_clear - list nothing any more
+ * @map: initialised
+ */
+void digest_map_clear(struct digest_map *map)
+{
+	memset(map->items, 0, map->frames * sizeof(*map->items));
+	map->nr = 0;
+}
+
+static enum format_error digest_apply_item(struct digest_map *map,
+					   const struct lsmem_digest_item *item)
+{
+	uint32_t frame = __le32_to_cpu(item->frame);
+	uint32_t state = __le32_to_cpu(item->state);
+	uint32_t length = __le32_to_cpu(item->length);
+	uint64_t segment = __le64_to_cpu(item->segment);
+	uint32_t generation = __le32_to_cpu(item->generation);
+	struct digest_item *to;
+
+	if (frame >= map->frames || !segment || state < LSMEM_ITEM_OPEN ||
+	    state > LSMEM_ITEM_REMOVED || !lsmem_segment_fits(length, 0) || length % LSMEM_ALIGN)
+		return FORMAT_RANGE;
+	to = &map->items[frame];
+	/* Invariant 10: a frame changes hands only through a digest without it, or
+	 * a crash between would find a listed segment overwritten by the next.
+	 */
+	if (to->state ? to->segment != segment || to->generation != generation
+		      : state == LSMEM_ITEM_REMOVED)
+		return FORMAT_RANGE;
+	if (state == LSMEM_ITEM_REMOVED) {
+		memset(to, 0, sizeof(*to));
+		map->nr--;
+		return FORMAT_OK;
+	}
+	/* Invariant 3: what is known durable never becomes less. */
+	if (to->state && length < to->length)
+		return FORMAT_RANGE;
+	if (!to->state)
+		map->nr++;
+	*to = (struct digest_item) {
+		.segment = segment,
+		.generation = generation,
+		.replica_generation = __le32_to_cpu(item->replica_generation),
+		.state = state,
+		.length = length,
+	};
+	return FORMAT_OK;
+}
+
+/**
+ * digest_apply - what a record changes
+ * @map: the log before it; on an error it is no use any more
+ * @digest: checked by format_digest_check()
+ */
+enum format_error digest_apply(struct digest_map *map, const struct lsmem_digest *digest)
+{
+	const struct lsmem_digest_item *items = (const void *)(digest + 1);
+	uint32_t nr = __le32_to_cpu(digest->items), i;
+	enum format_error error;
+
+	if (__le32_to_cpu(digest->kind) == LSMEM_DIGEST_FULL)
+		digest_map_clear(map);
+	for (i = 0; i < nr; i++) {
+		error = digest_apply_item(map, &items[i]);
+		if (error)
+			return error;
+	}
+	map->epoch = __le64_to_cpu(digest->epoch);
+	map->sequence = __le64_to_cpu(digest->sequence);
+	map->era = __le32_to_cpu(digest->era);
+	map->generation_ceiling = __le32_to_cpu(digest->generation_ceiling);
+	map->store_time = __le64_to_cpu(digest->store_time);
+	map->next_segment = __le64_to_cpu(digest->next_segment);
+	return FORMAT_OK;
+}
+
+/**
+ * struct digest_chain - the records of a half that follow each other
+ * @half: which
+ * @end: byte after the last
+ * @epoch, @sequence: of the last; 0: there is none
+ */
+struct digest_chain {
+	uint32_t half;
+	uint64_t end;
+	uint64_t epoch;
+	uint64_t sequence;
+};
+
+static void digest_follow(struct digest_chain *chain, const struct lsmem_super *super,
+			  const uint8_t *bytes, uint64_t length, uint64_t *seen)
+{
+	bool follows = true;
+	uint64_t at = 0;
+
+	while (length - at >= LSMEM_BLOCK) {
+		const struct lsmem_digest *digest = (const void *)(bytes + at);
+		uint32_t kind = __le32_to_cpu(digest->kind);
+
+		if (format_digest_check(digest, super, length - at)) {
+			follows = false;
+			at += LSMEM_BLOCK;
+			continue;
+		}
+		/* Invariant 1: digests are totally ordered by (epoch, sequence). */
+		if (at ? kind != LSMEM_DIGEST_DELTA ||
+			 __le64_to_cpu(digest->epoch) != chain->epoch ||
+			 __le64_to_cpu(digest->sequence) != chain->sequence + 1
+		       : kind != LSMEM_DIGEST_FULL)
+			follows = false;
+		if (__le64_to_cpu(digest->sequence) > *seen)
+			*seen = __le64_to_cpu(digest->sequence);
+		at += format_digest_bytes(__le32_to_cpu(digest->items));
+		if (!follows)
+			continue;
+		chain->epoch = __le64_to_cpu(digest->epoch);
+		chain->sequence = __le64_to_cpu(digest->sequence);
+		chain->end = at;
+	}
+}
+
+/**
+ * digest_read - find the newest durable digest
+ * @map: initialised for the backup's frames
+ * @super: of the backup
+ * @halves: both halves of the digest log, one after the other
+ *
+ * When @map->sequence_seen is above @map->sequence afterwards, records that
+ * were durable are lost: each is written only after the one before is durable.
+ * Return: FORMAT_ZERO when there is no chain, an error when one contradicts
+ * itself.
+ */
+enum format_error digest_read(struct digest_map *map, const struct lsmem_super *super,
+			      const uint8_t *halves)
+{
+	uint64_t length = __le64_to_cpu(super->digest_bytes), at;
+	struct digest_chain chain[2] = { { .half = 0 }, { .half = 1 } }, *best;
+	enum format_error error;
+	uint64_t seen = 0;
+
+	digest_follow(&chain[0], super, halves, length, &seen);
+	digest_follow(&chain[1], super, halves + length, length, &seen);
+	best = &chain[chain[1].epoch > chain[0].epoch ||
+		      (chain[1].epoch == chain[0].epoch && chain[1].sequence > chain[0].sequence)];
+	if (!best->end)
+		return FORMAT_ZERO;
+	for (at = 0; at < best->end;) {
+		const struct lsmem_digest *digest =
+			(const void *)(halves + best->half * length + at);
+
+		error = digest_apply(map, digest);
+		if (error)
+			return error;
+		at += format_digest_bytes(__le32_to_cpu(digest->items));
+	}
+	map->half = best->half;
+	map->at = best->end;
+	map->sequence_seen = seen;
+	return FORMAT_OK;
+}
+
+/**
+ * digest_head - begin a record: all but its items and its CRC
+ * @digest: to be filled in
+ * @map: what the head is to say
+ * @super: of the backup
+ * @kind: LSMEM_DIGEST_FULL or _DELTA
+ */
+void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
+		 const struct lsmem_super *super, uint32_t kind)
+{
+	memset(digest, 0, sizeof(*digest));
+	digest->magic = __cpu_to_le64(LSMEM_DIGEST_MAGIC);
+	digest->kind = __cpu_to_le32(kind);
+	memcpy(digest->uuid, super->uuid, sizeof(digest->uuid));
+	digest->epoch = __cpu_to_le64(map->epoch);
+	digest->sequence = __cpu_to_le64(map->sequence);
+	digest->era = __cpu_to_le32(map->era);
+	digest->generation_ceiling = __cpu_to_le32(map->generation_ceiling);
+	digest->store_time = __cpu_to_le64(map->store_time);
+	digest->next_segment = __cpu_to_le64(map->next_segment);
+}
+
+/**
+ * digest_add - add an item to a record
+ * @digest: begun, with room
+ * @frame: of the segment
+ * @item: the segment
+ * @state: what to say of it, LSMEM_ITEM_*
+ */
+void digest_add(struct lsmem_digest *digest, uint32_t frame, const struct digest_item *item,
+		uint32_t state)
+{
+	uint32_t nr = __le32_to_cpu(digest->items);
+
+	format_digest_items(digest)[nr] = (struct lsmem_digest_item) {
+		.segment = __cpu_to_le64(item->segment),
+		.generation = __cpu_to_le32(item->generation),
+		.replica_generation = __cpu_to_le32(item->replica_generation),
+		.frame = __cpu_to_le32(frame),
+		.state = __cpu_to_le32(state),
+		.length = __cpu_to_le32(item->length),
+	};
+	digest->items = __cpu_to_le32(nr + 1);
+}
+
+/**
+ * digest_full - make a whole full record of a map
+ * @digest: format_digest_bytes(@map->nr) bytes, zero
+ * @map: the log
+ * @super: of the backup
+ */
+void digest_full(struct lsmem_digest *digest, const struct digest_map *map,
+		 const struct lsmem_super *super)
+{
+	uint32_t frame;
+
+	digest_head(digest, map, super, LSMEM_DIGEST_FULL);
+	for (frame = 0; frame < map->frames; frame++)
+		if (map->items[frame].state)
+			digest_add(digest, frame, &map->items[frame], map->items[frame].state);
+	format_digest_seal(digest);
+}

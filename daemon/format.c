@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Codecs: see format.h.  A block is believed only as a whole: magic, CRC,
+ * version, features, then each field within its bounds, then that it is the
+ * one we look for.
+ */
+#include <string.h>
+
+#include <lsmem.h>
+
+#include "format.h"
+
+#define FORMAT_FRAMES_MAX	(1u << 24)
+
+/**
+ * format_strerror - what is wrong with a block, in words
+ * @error: of a check
+ */
+const char *format_strerror(enum format_error error)
+{
+	switch (error) {
+	case FORMAT_OK:
+		return "sound";
+	case FORMAT_ZERO:
+		return "never written";
+	case FORMAT_MAGIC:
+		return "wrong magic number";
+	case FORMAT_CRC:
+		return "wrong checksum";
+	case FORMAT_VERSION:
+		return "unknown format version";
+	case FORMAT_INCOMPATIBLE:
+		return "uses a feature that this version does not know";
+	case FORMAT_READ_ONLY:
+		return "uses a feature that this version may read but not write";
+	case FORMAT_RANGE:
+		return "a field is out of range";
+	case FORMAT_FOREIGN:
+		return "belongs to another store, segment or time";
+	}
+	return "unknown error";
+}
+
+/**
+ * format_is_zero - has nothing been written here
+ * @data: bytes
+ * @length: how many
+ */
+bool format_is_zero(const void *data, size_t length)
+{
+	const unsigned char *byte = data;
+
+	return !length || (!byte[0] && !memcmp(byte, byte + 1, length - 1));
+}
+
+/* CRC of a block as if its @crc field, 4 bytes at @at, were zero. */
+static uint32_t format_crc(const void *block, size_t length, size_t at)
+{
+	static const uint8_t zero[4];
+	const uint8_t *byte = block;
+	uint32_t crc;
+
+	crc = lsmem_crc32c(~0u, byte, at);
+	crc = lsmem_crc32c(crc, zero, sizeof(zero));
+	return lsmem_crc32c(crc, byte + at + sizeof(zero), length - at - sizeof(zero));
+}
+
+#define FORMAT_CRC_OF(block, bytes) \
+	format_crc(block, bytes, offsetof(__typeof__(*(block)), crc))
+
+static enum format_error format_features_check(const struct lsmem_features *features)
+{
+	if (__le32_to_cpu(features->incompat) & ~FORMAT_INCOMPAT)
+		return FORMAT_INCOMPATIBLE;
+	if (__le32_to_cpu(features->ro_compat) & ~FORMAT_RO_COMPAT)
+		return FORMAT_READ_ONLY;
+	return FORMAT_OK;
+}
+
+void format_super_seal(struct lsmem_super *super)
+{
+	super->crc = __cpu_to_le32(FORMAT_CRC_OF(super, sizeof(*super)));
+}
+
+/**
+ * format_super_check - may this superblock slot be believed
+ * @super: the slot
+ * @backup_bytes: size of the backup it was read from
+ */
+enum format_error format_super_check(const struct lsmem_super *super, uint64_t backup_bytes)
+{
+	uint64_t start = __le64_to_cpu(super->digest_start);
+	uint64_t half = __le64_to_cpu(super->digest_bytes);
+	uint64_t data = __le64_to_cpu(super->frames_start);
+	uint64_t frames = __le64_to_cpu(super->frames);
+	uint32_t kind = __le32_to_cpu(super->kind);
+	enum format_error error;
+
+	if (format_is_zero(super, sizeof(*super)))
+		return FORMAT_ZERO;
+	if (__le64_to_cpu(super->magic) != LSMEM_SUPER_MAGIC)
+		return FORMAT_MAGIC;
+	if (__le32_to_cpu(super->crc) != FORMAT_CRC_OF(super, sizeof(*super)))
+		return FORMAT_CRC;
+	if (__le32_to_cpu(super->format) != LSMEM_FORMAT)
+		return FORMAT_VERSION;
+	error = format_features_check(&super->features);
+	if (error)
+		return error;
+	if (!super->incarnation || (kind != LSMEM_KIND_OBJECT && kind != LSMEM_KIND_BLOCK))
+		return FORMAT_RANGE;
+	if (!super->store_bytes || !super->max_handles ||
+	    __le64_to_cpu(super->max_handles) > 1ull << LSMEM_HANDLE_INDEX_BITS)
+		return FORMAT_RANGE;
+	if ((start | half | data) % LSMEM_BLOCK || start < 2 * LSMEM_BLOCK ||
+	    start > backup_bytes || half > backup_bytes || data > backup_bytes)
+		return FORMAT_RANGE;
+	if (!frames || frames > FORMAT_FRAMES_MAX || half < format_digest_bytes(frames) ||
+	    data < start + 2 * half || frames > (backup_bytes - data) / LSMEM_SEGMENT_BYTES)
+		return FORMAT_RANGE;
+	return FORMAT_OK;
+}
+
+void format_header_seal(struct lsmem_segment_header *header)
+{
+	header->crc = __cpu_to_le32(FORMAT_CRC_OF(header, sizeof(*header)));
+}
+
+/**
+ * format_header_check - is this block 0 of a given segment's frame
+ * @header: the block
+ * @super: of the backup
+ * @segment: id wanted
+ * @generation: and its generation
+ */
+enum format_error format_header_check(const struct lsmem_segment_header *header,
+				      const struct lsmem_super *super, uint64_t segment,
+				      uint32_t generation)
+{
+	enum format_error error;
+
+	if (format_is_zero(header, sizeof(*header)))
+		return FORMAT_ZERO;
+	if (__le64_to_cpu(header->magic) != LSMEM_SEGMENT_MAGIC)
+		return FORMAT_MAGIC;
+	if (__le32_to_cpu(header->crc) != FORMAT_CRC_OF(header, sizeof(*header)))
+		return FORMAT_CRC;
+	if (__le32_to_cpu(header->format) != LSMEM_FORMAT)
+		return FORMAT_VERSION;
+	error = format_features_check(&header->features);
+	if (error)
+		return error;
+	if (header->key_id)
+		return FORMAT_INCOMPATIBLE;
+	/* Invariant 18: what another incarnation wrote never stands for ours. */
+	if (memcmp(header->uuid, super->uuid, sizeof(header->uuid)) ||
+	    header->incarnation != super->incarnation ||
+	    __le64_to_cpu(header->segment) != segment ||
+	    __le32_to_cpu(header->generation) != generation)
+		return FORMAT_FOREIGN;
+	return FORMAT_OK;
+}
+
+void format_footer_seal(struct lsmem_segment_footer *footer)
+{
+	footer->crc = __cpu_to_le32(FORMAT_CRC_OF(footer, sizeof(*footer)));
+}
+
+/**
+ * format_footer_check - is this the footer of a given segment
+ * @footer: the block
+ * @super: of the backup
+ * @segment: id wanted
+ * @generation: and its generation
+ */
+enum format_error format_footer_check(const struct lsmem_segment_footer *footer,
+				      const struct lsmem_super *super, uint64_t segment,
+				      uint32_t generation)
+{
+	if (format_is_zero(footer, sizeof(*footer)))
+		return FORMAT_ZERO;
+	if (__le64_to_cpu(footer->magic) != LSMEM_FOOTER_MAGIC)
+		return FORMAT_MAGIC;
+	if (__le32_to_cpu(footer->crc) != FORMAT_CRC_OF(footer, sizeof(*footer)))
+		return FORMAT_CRC;
+	if (__le32_to_cpu(footer->format) != LSMEM_FORMAT)
+		return FORMAT_VERSION;
+	if (memcmp(footer->uuid, super->uuid, sizeof(footer->uuid)) ||
+	    __le64_to_cpu(footer->segment) != segment ||
+	    __le32_to_cpu(footer->generation) != generation)
+		return FORMAT_FOREIGN;
+	if (!lsmem_segment_fits(__le32_to_cpu(footer->length), __le32_to_cpu(footer->entries)) ||
+	    __le32_to_cpu(footer->length) % LSMEM_ALIGN)
+		return FORMAT_RANGE;
+	return FORMAT_OK;
+}
+
+/**
+ * format_directory_check - may a directory be believed
+ * @directory: lsmem_directory_bytes() of them
+ * @footer: checked
+ * @max_handles: of the store
+ *
+ * Entries lie in order of their home offsets and apart, inside the log data.
+ */
+enum format_error format_directory_check(const struct lsmem_directory_entry *directory,
+					 const struct lsmem_segment_footer *footer,
+					 uint64_t max_handles)
+{
+	uint32_t entries = __le32_to_cpu(footer->entries);
+	uint32_t length = __le32_to_cpu(footer->length);
+	uint32_t end = 0, i;
+
+	if (lsmem_crc32c(~0u, directory, (size_t)entries * sizeof(*directory)) !=
+	    __le32_to_cpu(footer->directory_crc))
+		return FORMAT_CRC;
+	for (i = 0; i < entries; i++) {
+		uint64_t meta = __le64_to_cpu(directory[i].meta);
+		uint32_t type = LSMEM_META_GET(meta, TYPE);
+		uint32_t bytes = LSMEM_META_GET(meta, LENGTH);
+		uint32_t home = LSMEM_META_GET(meta, HOME) * LSMEM_ALIGN;
+
+		if (type != LSMEM_TYPE_OBJECT &&
+		    (type != LSMEM_TYPE_DELETE || bytes != sizeof(struct lsmem_delete)))
+			return FORMAT_RANGE;
+		if (bytes > LSMEM_OBJECT_MAX || home < end || lsmem_entry_start(home) != home ||
+		    home > length || lsmem_entry_size(bytes) > length - home)
+			return FORMAT_RANGE;
+		if (lsmem_handle_index(__le64_to_cpu(directory[i].key)) >= max_handles)
+			return FORMAT_RANGE;
+		end = home + lsmem_entry_size(bytes);
+	}
+	return FORMAT_OK;
+}
+
+/**
+ * format_digest_bytes - room that a digest record takes
+ * @items: how many it has
+ */
+uint64_t format_digest_bytes(uint32_t items)
+{
+	uint64_t bytes = sizeof(struct lsmem_digest) +
+			 (uint64_t)items * sizeof(struct lsmem_digest_item);
+
+	return (bytes + LSMEM_BLOCK - 1) & ~(uint64_t)(LSMEM_BLOCK - 1);
+}
+
+/**
+ * format_half_bytes - a good size for a half of the digest log
+ * @frames: on the backup
+ *
+ * Several full records, so that most records can be deltas, and less than what
+ * the kernel leaves for it on a backup of twice the store's size.
+ */
+uint64_t format_half_bytes(uint64_t frames)
+{
+	return 4 * format_digest_bytes(frames) + (256u << 10);
+}
+
+static size_t format_digest_length(const struct lsmem_digest *digest)
+{
+	return sizeof(*digest) + (size_t)__le32_to_cpu(digest->items) *
+				 sizeof(struct lsmem_digest_item);
+}
+
+void format_digest_seal(struct lsmem_digest *digest)
+{
+	digest->crc = __cpu_to_le32(FORMAT_CRC_OF(digest, format_digest_length(digest)));
+}
+
+/**
+ * format_digest_head_check - may the length of a digest record be believed
+ * @digest: at least its head is there
+ * @super: of the backup
+ * @room: bytes left in its half
+ */
+enum format_error format_digest_head_check(const struct lsmem_digest *digest,
+					   const struct lsmem_super *super, uint64_t room)
+{
+	uint32_t kind = __le32_to_cpu(digest->kind);
+
+	if (room < LSMEM_BLOCK)
+		return FORMAT_RANGE;
+	if (__le64_to_cpu(digest->magic) != LSMEM_DIGEST_MAGIC)
+		return format_is_zero(digest, sizeof(*digest)) ? FORMAT_ZERO : FORMAT_MAGIC;
+	if (memcmp(digest->uuid, super->uuid, sizeof(digest->uuid)))
+		return FORMAT_FOREIGN;
+	if ((kind != LSMEM_DIGEST_FULL && kind != LSMEM_DIGEST_DELTA) ||
+	    format_digest_bytes(__le32_to_cpu(digest->items)) > room)
+		return FORMAT_RANGE;
+	return FORMAT_OK;
+}
+
+/**
+ * format_digest_check - may a digest record be believed
+ * @digest: all of it
+ * @super: of the backup
+ * @room: bytes left in its half
+ */
+enum format_error format_digest_check(const struct lsmem_digest *digest,
+				      const struct lsmem_super *super, uint64_t room)
+{
+	enum format_error error = format_digest_head_check(digest, super, room);
+
+	if (error)
+		return error;
+	if (__le32_to_cpu(digest->crc) != FORMAT_CRC_OF(digest, format_digest_length(digest)))
+		return FORMAT_CRC;
+	if (!digest->sequence || !digest->epoch || __le32_to_cpu(digest->era) > LSMEM_ERA_MAX ||
+	    __le32_to_cpu(digest->generation_ceiling) > LSMEM_GENERATION_MAX)
+		return FORMAT_RANGE;
+	return FORMAT_OK;
+}
+
+/**
+ * format_walk_step - believe a header, and step over its entry
+ * @walk: where we are
+ * @entry: read at @walk->at
+ */
+enum format_error format_walk_step(struct format_walk *walk, const struct lsmem_entry *entry)
+{
+	uint32_t bytes = lsmem_entry_size(lsmem_entry_length(entry));
+	uint32_t type = lsmem_entry_type(entry);
+
+	if (!lsmem_entry_valid(entry, walk->salt))
+		return FORMAT_CRC;
+	/* The salt tells the segment apart, the home offset the place in it. */
+	if (lsmem_entry_home(entry) != walk->at)
+		return FORMAT_FOREIGN;
+	if (walk->at > walk->end || bytes > walk->end - walk->at)
+		return FORMAT_RANGE;
+	if (type > LSMEM_TYPE_PAD && !(type & LSMEM_TYPE_SKIPPABLE))
+		return FORMAT_INCOMPATIBLE;
+	if (type == LSMEM_TYPE_DELETE && lsmem_entry_length(entry) != sizeof(struct lsmem_delete))
+		return FORMAT_RANGE;
+	walk->at = lsmem_entry_start(walk->at + bytes);
+	return FORMAT_OK;
+}

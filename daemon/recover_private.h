@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Recovery's inner structures: see recover.h for what it does. */
+#ifndef LSMEMD_RECOVER_PRIVATE_H
+#define LSMEMD_RECOVER_PRIVATE_H
+
+#include "recover.h"
+#include "rule.h"
+
+/* Log data end before this, so that there is room for header and footer. */
+#define RECOVER_DATA_MAX	(LSMEM_SEGMENT_BYTES - 2 * LSMEM_BLOCK)
+
+/**
+ * struct recover_segment - a listed segment
+ * @item, @frame: what the digest says
+ * @salt: of its entries
+ * @cut: bytes of it that are there
+ * @closed: its footer and directory are sound; @headers_crc, @directory_crc
+ *	are the footer's
+ * @lost: not there at all
+ * @winners: entries that no other segment has superseded, so far
+ */
+struct recover_segment {
+	struct digest_item item;
+	uint32_t frame;
+	uint32_t salt;
+	uint32_t cut;
+	uint32_t headers_crc;
+	uint32_t directory_crc;
+	uint32_t winners;
+	bool closed;
+	bool lost;
+};
+
+/**
+ * struct recover_winner - the newest entry found for an index
+ * @segment: number of the segment, from 1; 0: none found
+ * @meta: of the entry
+ */
+struct recover_winner {
+	uint64_t version;
+	uint64_t meta;
+	uint32_t generation;
+	uint32_t segment;
+};
+
+/**
+ * struct recover - a backup being brought up
+ * @slot: superblock slot of @super; @slot_used: the slot was not zero
+ * @opened, @blank: what recover_open() found
+ * @segments, @nr_segments: listed, by id
+ * @winners: by handle index: memory grows with handles, never with data
+ * @buffer: LSMEM_SEGMENT_BYTES
+ * @time: highest time in any version seen; @barrier: in any delete record
+ */
+struct recover {
+	struct recover_env env;
+	struct lsmem_super super;
+	uint32_t slot;
+	uint64_t super_sequence;
+	bool opened;
+	bool blank;
+	bool check;
+	struct digest_map map;
+	struct recover_activation activation;
+	struct recover_segment *segments;
+	uint32_t nr_segments;
+	struct recover_winner *winners;
+	uint64_t max_handles;
+	uint8_t *buffer;
+	uint64_t time;
+	uint64_t barrier;
+	uint64_t max_segment;
+	struct recover_result result;
+};
+
+void recover_info(struct recover *r, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void recover_damage(struct recover *r, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+int recover_read(struct recover *r, uint64_t offset, void *data, uint32_t length);
+
+static inline uint64_t recover_data_offset(const struct recover *r,
+					   const struct recover_segment *seg)
+{
+	return format_frame_offset(&r->super, seg->frame) + LSMEM_BLOCK;
+}
+
+/* recover_scan.c: pass 1 */
+int recover_scan(struct recover *r, uint32_t nr);
+
+/* recover_load.c: winners, pass 2 */
+void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t version,
+		      uint64_t meta);
+int recover_load(struct recover *r, uint32_t nr, uint64_t oldest);
+
+#endif

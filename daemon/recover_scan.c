@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Recovery, pass 1: which entries does a listed segment hold?
+ *
+ * A closed segment has a directory; any other is scanned from its beginning as
+ * long as entries are valid: there is its cut.  Torn or lost?  What was never
+ * acknowledged may be missing behind the cut; whatever proves that more was
+ * acknowledged makes it a loss, reported by name:
+ *
+ *	- a durable digest that knew of a larger length,
+ *	- a commit record behind the cut: it tells what had been acknowledged,
+ *	- a footer: it is written when all data before it are durable.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "recover_private.h"
+
+#define SCAN_READ_FIRST		LSMEM_SEGLET_BYTES
+#define SCAN_READ_MOST		(1u << 20)
+
+/**
+ * struct scan - a segment's data in @r->buffer
+ * @have: bytes from the beginning that are there
+ */
+struct scan {
+	struct recover *r;
+	const struct recover_segment *seg;
+	uint32_t have;
+};
+
+/* Have [0, @to) in the buffer; read ahead more and more. */
+static int scan_need(struct scan *scan, uint32_t to)
+{
+	uint32_t more, end;
+	int ret;
+
+	if (to <= scan->have)
+		return 0;
+	more = scan->have < SCAN_READ_FIRST ? SCAN_READ_FIRST :
+	       scan->have < SCAN_READ_MOST ? scan->have : SCAN_READ_MOST;
+	end = lsmem_block_round(to);
+	if (end < scan->have + more)
+		end = scan->have + more;
+	if (end > RECOVER_DATA_MAX)
+		end = RECOVER_DATA_MAX;
+	ret = recover_read(scan->r, recover_data_offset(scan->r, scan->seg) + scan->have,
+			   scan->r->buffer + scan->have, end - scan->have);
+	if (!ret)
+		scan->have = end;
+	return ret;
+}
+
+/* Take entries from 0 on while they are whole, up to @limit; sets the cut. */
+static int scan_entries(struct recover *r, uint32_t nr, uint32_t limit)
+{
+	struct recover_segment *seg = &r->segments[nr];
+	struct scan scan = { .r = r, .seg = seg };
+	struct format_walk walk = { .salt = seg->salt, .end = limit };
+	int ret;
+
+	while (walk.at < limit && limit - walk.at >= LSMEM_ENTRY_BYTES) {
+		const struct lsmem_entry *entry = (const void *)(r->buffer + walk.at);
+		uint32_t home = walk.at, length;
+
+		ret = scan_need(&scan, home + LSMEM_ENTRY_BYTES);
+		if (ret)
+			return ret;
+		if (format_walk_step(&walk, entry))
+			break;
+		length = lsmem_entry_length(entry);
+		ret = scan_need(&scan, home + lsmem_entry_size(length));
+		if (ret)
+			return ret;
+		if (lsmem_entry_type(entry) != LSMEM_TYPE_PAD &&
+		    lsmem_crc32c(~0u, entry + 1, length) != __le32_to_cpu(entry->pcrc))
+			break;
+		recover_consider(r, nr, __le64_to_cpu(entry->key), __le64_to_cpu(entry->version),
+				 __le64_to_cpu(entry->meta));
+		seg->cut = home + lsmem_entry_size(length);
+	}
+	return 0;
+}
+
+/* Highest offset that a commit record in [@from, @to) says was acknowledged. */
+static uint32_t scan_records(const struct recover *r, const struct recover_segment *seg,
+			     uint32_t from, uint32_t to, uint32_t proven)
+{
+	uint32_t at;
+
+	for (at = from; at < to && to - at >= LSMEM_ENTRY_BYTES; at += LSMEM_ALIGN) {
+		const struct lsmem_entry *entry = (const void *)(r->buffer + at);
+
+		if (lsmem_entry_type(entry) != LSMEM_TYPE_COMMIT || lsmem_entry_home(entry) != at ||
+		    lsmem_entry_start(at) != at || lsmem_entry_length(entry) ||
+		    !lsmem_entry_valid(entry, seg->salt))
+			continue;
+		if (__le64_to_cpu(entry->key) <= RECOVER_DATA_MAX &&
+		    __le64_to_cpu(entry->key) > proven)
+			proven = __le64_to_cpu(entry->key);
+	}
+	return proven;
+}
+
+/*
+ * What do commit records behind the cut prove?  Every 8-byte position is looked
+ * at: what is missing may be what tells where the next entry begins.  Bytes of
+ * an earlier owner of the frame do not count: their salt is another.
+ */
+static int scan_behind(struct recover *r, const struct recover_segment *seg, uint32_t *proven)
+{
+	uint32_t at = seg->cut & ~(LSMEM_BLOCK - 1);
+	int ret;
+
+	while (at < RECOVER_DATA_MAX) {
+		uint32_t end = (at | (LSMEM_SEGLET_BYTES - 1)) + 1, next;
+		uint64_t where = recover_data_offset(r, seg);
+
+		/* Headers do not straddle seglets: each can be looked at alone. */
+		if (end > RECOVER_DATA_MAX)
+			end = RECOVER_DATA_MAX;
+		if (r->env.hole && r->env.hole(r->env.context, where + at, end - at)) {
+			at = end;
+			continue;
+		}
+		while (!r->env.hole && end - at < SCAN_READ_MOST && end < RECOVER_DATA_MAX)
+			end = end + LSMEM_SEGLET_BYTES < RECOVER_DATA_MAX ?
+			      end + LSMEM_SEGLET_BYTES : RECOVER_DATA_MAX;
+		ret = recover_read(r, where + at, r->buffer + at, end - at);
+		if (ret)
+			return ret;
+		for (; at < end; at = next) {
+			next = (at | (LSMEM_SEGLET_BYTES - 1)) + 1;
+			if (next > end)
+				next = end;
+			*proven = scan_records(r, seg, at > seg->cut ? at : seg->cut, next,
+					       *proven);
+		}
+	}
+	return 0;
+}
+
+static int scan_footer(struct recover *r, const struct recover_segment *seg,
+		       struct lsmem_segment_footer *footer, enum format_error *error)
+{
+	uint64_t where = format_frame_offset(&r->super, seg->frame) + LSMEM_SEGMENT_BYTES -
+			 LSMEM_BLOCK;
+	int ret;
+
+	/* The buffer is aligned, the caller's footer need not be. */
+	ret = recover_read(r, where, r->buffer + RECOVER_DATA_MAX, LSMEM_BLOCK);
+	if (ret)
+		return ret;
+	memcpy(footer, r->buffer + RECOVER_DATA_MAX, sizeof(*footer));
+	*error = format_footer_check(footer, &r->super, seg->item.segment, seg->item.generation);
+	return 0;
+}
+
+/* A segment without a directory that may be believed: scan it. */
+static int scan_open(struct recover *r, uint32_t nr)
+{
+	struct recover_segment *seg = &r->segments[nr];
+	struct lsmem_segment_footer footer;
+	enum format_error error;
+	uint32_t proven = 0;
+	int ret;
+
+	ret = scan_entries(r, nr, RECOVER_DATA_MAX);
+	if (ret)
+		return ret;
+	if (RULE(PROOF_LENGTH))
+		proven = seg->item.length;
+	if (RULE(PROOF_RECORD)) {
+		ret = scan_behind(r, seg, &proven);
+		if (ret)
+			return ret;
+		ret = scan_footer(r, seg, &footer, &error);
+		if (ret)
+			return ret;
+		if (!error && __le32_to_cpu(footer.length) > proven)
+			proven = __le32_to_cpu(footer.length);
+	}
+	if (proven > seg->cut)
+		recover_damage(r, "segment %llu (frame %u): bytes %u to %u were acknowledged and are lost",
+			       (unsigned long long)seg->item.segment, seg->frame, seg->cut, proven);
+	return 0;
+}
+
+/* A tail that an earlier recovery has cut: what is behind never existed. */
+static int scan_sealed(struct recover *r, uint32_t nr)
+{
+	struct recover_segment *seg = &r->segments[nr];
+	int ret;
+
+	/* Invariant 15: no further than the seal, or what was cut, and perhaps
+	 * superseded since, would come back.
+	 */
+	ret = scan_entries(r, nr, seg->item.length);
+	if (!ret && seg->cut != seg->item.length)
+		recover_damage(r, "segment %llu (frame %u): bytes %u to %u of a sealed segment are lost",
+			       (unsigned long long)seg->item.segment, seg->frame, seg->cut,
+			       seg->item.length);
+	return ret;
+}
+
+static int scan_closed(struct recover *r, uint32_t nr)
+{
+	struct recover_segment *seg = &r->segments[nr];
+	const struct lsmem_directory_entry *entries = (const void *)r->buffer;
+	struct lsmem_segment_footer footer;
+	enum format_error error;
+	uint32_t i, bytes;
+	int ret;
+
+	ret = scan_footer(r, seg, &footer, &error);
+	if (ret)
+		return ret;
+	if (!error && __le32_to_cpu(footer.length) != seg->item.length)
+		error = FORMAT_FOREIGN;
+	if (!error) {
+		bytes = lsmem_directory_bytes(__le32_to_cpu(footer.entries));
+		if (bytes) {
+			ret = recover_read(r, format_frame_offset(&r->super, seg->frame) +
+					   LSMEM_SEGMENT_BYTES - LSMEM_BLOCK - bytes, r->buffer,
+					   bytes);
+			if (ret)
+				return ret;
+		}
+		error = format_directory_check(entries, &footer, r->max_handles);
+	}
+	if (error) {
+		recover_damage(r, "segment %llu (frame %u): directory of a closed segment: %s",
+			       (unsigned long long)seg->item.segment, seg->frame,
+			       format_strerror(error));
+		/* Its entries tell the same, if they are there. */
+		ret = scan_entries(r, nr, seg->item.length);
+		if (!ret && seg->cut != seg->item.length)
+			recover_damage(r, "segment %llu (frame %u): bytes %u to %u are lost",
+				       (unsigned long long)seg->item.segment, seg->frame,
+				       seg->cut, seg->item.length);
+		return ret;
+	}
+	seg->closed = true;
+	seg->cut = seg->item.length;
+	seg->headers_crc = __le32_to_cpu(footer.headers_crc);
+	seg->directory_crc = __le32_to_cpu(footer.directory_crc);
+	for (i = 0; i < __le32_to_cpu(footer.entries); i++)
+		recover_consider(r, nr, __le64_to_cpu(entries[i].key),
+				 __le64_to_cpu(entries[i].version),
+				 __le64_to_cpu(entries[i].meta));
+	return 0;
+}
+
+/**
+ * recover_scan - pass 1 of one segment
+ * @r: its digest is read
+ * @nr: number of the segment
+ * Return: 0, also when something is lost: that is reported; or what a read
+ * returned.
+ */
+int recover_scan(struct recover *r, uint32_t nr)
+{
+	struct recover_segment *seg = &r->segments[nr];
+	const struct lsmem_segment_header *header = (const void *)r->buffer;
+	enum format_error error;
+	int ret;
+
+	seg->salt = lsmem_segment_salt(r->super.uuid, seg->item.segment, seg->item.generation);
+	ret = recover_read(r, format_frame_offset(&r->super, seg->frame), r->buffer, LSMEM_BLOCK);
+	if (ret)
+		return ret;
+	/* Invariant 2: the header was durable before the segment was listed. */
+	error = format_header_check(header, &r->super, seg->item.segment, seg->item.generation);
+	if (error) {
+		seg->lost = true;
+		if (RULE(PROOF_HEADER))
+			recover_damage(r, "segment %llu (frame %u) is lost: its header: %s",
+				       (unsigned long long)seg->item.segment, seg->frame,
+				       format_strerror(error));
+		return 0;
+	}
+	if (__le64_to_cpu(header->digest_sequence) > r->map.sequence)
+		recover_damage(r, "segment %llu was opened after digest %llu, the newest found is %llu: newer digests are lost",
+			       (unsigned long long)seg->item.segment,
+			       (unsigned long long)__le64_to_cpu(header->digest_sequence),
+			       (unsigned long long)r->map.sequence);
+	switch (seg->item.state) {
+	case LSMEM_ITEM_CLOSED:
+		r->result.closed++;
+		return scan_closed(r, nr);
+	case LSMEM_ITEM_SEALED:
+		r->result.sealed++;
+		return scan_sealed(r, nr);
+	default:
+		r->result.open++;
+		return scan_open(r, nr);
+	}
+}
