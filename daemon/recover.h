@@ -110,6 +110,8 @@ struct recover_options {
  * @entries: all that were seen
  * @live_bytes: of winning objects, headers included
  * @read_bytes: from the backup
+ * @torn: tails that were cut with something of theirs behind the cut: writes
+ *	that were on their way; @torn_bytes: up to the last such entry
  * @losses: reports of RECOVER_DAMAGE
  */
 struct recover_result {
@@ -117,6 +119,7 @@ struct recover_result {
 	uint64_t closed, sealed, open;
 	uint64_t objects, deletes, entries;
 	uint64_t live_bytes, read_bytes;
+	uint64_t torn, torn_bytes;
 	uint64_t losses;
 };
 

@@ -82,32 +82,42 @@ static int scan_entries(struct recover *r, uint32_t nr, uint32_t limit)
 	return 0;
 }
 
-/* Highest offset that a commit record in [@from, @to) says was acknowledged. */
-static uint32_t scan_records(const struct recover *r, const struct recover_segment *seg,
-			     uint32_t from, uint32_t to, uint32_t proven)
+/**
+ * struct behind - what lies behind the cut
+ * @proven: highest offset that is known to have been acknowledged
+ * @last: end of the last entry of this segment
+ */
+struct behind {
+	uint32_t proven;
+	uint32_t last;
+};
+
+static void scan_records(const struct recover *r, const struct recover_segment *seg,
+			 uint32_t from, uint32_t to, struct behind *behind)
 {
 	uint32_t at;
 
 	for (at = from; at < to && to - at >= LSMEM_ENTRY_BYTES; at += LSMEM_ALIGN) {
 		const struct lsmem_entry *entry = (const void *)(r->buffer + at);
+		uint64_t key = __le64_to_cpu(entry->key);
 
-		if (lsmem_entry_type(entry) != LSMEM_TYPE_COMMIT || lsmem_entry_home(entry) != at ||
-		    lsmem_entry_start(at) != at || lsmem_entry_length(entry) ||
+		if (lsmem_entry_home(entry) != at || lsmem_entry_start(at) != at ||
 		    !lsmem_entry_valid(entry, seg->salt))
 			continue;
-		if (__le64_to_cpu(entry->key) <= RECOVER_DATA_MAX &&
-		    __le64_to_cpu(entry->key) > proven)
-			proven = __le64_to_cpu(entry->key);
+		behind->last = at + lsmem_entry_size(lsmem_entry_length(entry));
+		if (lsmem_entry_type(entry) == LSMEM_TYPE_COMMIT && key <= RECOVER_DATA_MAX &&
+		    key > behind->proven && RULE(PROOF_RECORD))
+			behind->proven = key;
 	}
-	return proven;
 }
 
 /*
- * What do commit records behind the cut prove?  Every 8-byte position is looked
+ * What is behind the cut, and what do commit records there prove?  Every 8-byte position is looked
  * at: what is missing may be what tells where the next entry begins.  Bytes of
  * an earlier owner of the frame do not count: their salt is another.
  */
-static int scan_behind(struct recover *r, const struct recover_segment *seg, uint32_t *proven)
+static int scan_behind(struct recover *r, const struct recover_segment *seg,
+		       struct behind *behind)
 {
 	uint32_t at = seg->cut & ~(LSMEM_BLOCK - 1);
 	int ret;
@@ -133,8 +143,7 @@ static int scan_behind(struct recover *r, const struct recover_segment *seg, uin
 			next = (at | (LSMEM_SEGLET_BYTES - 1)) + 1;
 			if (next > end)
 				next = end;
-			*proven = scan_records(r, seg, at > seg->cut ? at : seg->cut, next,
-					       *proven);
+			scan_records(r, seg, at > seg->cut ? at : seg->cut, next, behind);
 		}
 	}
 	return 0;
@@ -162,27 +171,27 @@ static int scan_open(struct recover *r, uint32_t nr)
 	struct recover_segment *seg = &r->segments[nr];
 	struct lsmem_segment_footer footer;
 	enum format_error error;
-	uint32_t proven = 0;
+	struct behind behind = { 0 };
 	int ret;
 
 	ret = scan_entries(r, nr, RECOVER_DATA_MAX);
+	if (!ret)
+		ret = scan_behind(r, seg, &behind);
+	if (!ret)
+		ret = scan_footer(r, seg, &footer, &error);
 	if (ret)
 		return ret;
-	if (RULE(PROOF_LENGTH))
-		proven = seg->item.length;
-	if (RULE(PROOF_RECORD)) {
-		ret = scan_behind(r, seg, &proven);
-		if (ret)
-			return ret;
-		ret = scan_footer(r, seg, &footer, &error);
-		if (ret)
-			return ret;
-		if (!error && __le32_to_cpu(footer.length) > proven)
-			proven = __le32_to_cpu(footer.length);
+	if (RULE(PROOF_LENGTH) && seg->item.length > behind.proven)
+		behind.proven = seg->item.length;
+	if (RULE(PROOF_FOOTER) && !error && __le32_to_cpu(footer.length) > behind.proven)
+		behind.proven = __le32_to_cpu(footer.length);
+	if (behind.last > seg->cut) {
+		r->result.torn++;
+		r->result.torn_bytes += behind.last - seg->cut;
 	}
-	if (proven > seg->cut)
+	if (behind.proven > seg->cut)
 		recover_damage(r, "segment %llu (frame %u): bytes %u to %u were acknowledged and are lost",
-			       (unsigned long long)seg->item.segment, seg->frame, seg->cut, proven);
+			       (unsigned long long)seg->item.segment, seg->frame, seg->cut, behind.proven);
 	return 0;
 }
 

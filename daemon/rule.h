@@ -33,6 +33,7 @@
 	X(RESUME_HOLD, "a resumed tail is written shorter than it was")	\
 	X(PROOF_RECORD, "a commit record beyond the cut is ignored")		\
 	X(PROOF_LENGTH, "a digest's length beyond the cut is ignored")		\
+	X(PROOF_FOOTER, "a footer beyond the cut is ignored")			\
 	X(PROOF_HEADER, "a segment's wrong header is ignored")			\
 	X(OLD_GENERATION, "an older generation outlives a newer")		\
 	/* of the model of the kernel in tests/unit */				\
