@@ -18,6 +18,8 @@ ALLOWED = (
     re.compile(r"rcu: .*(RCU CPU stall warnings|Offload|Adjusting|srcu)", re.IGNORECASE),
     # The option that asks for the check, echoed back.
     re.compile(r"Command line:|Unknown kernel command line parameters", re.IGNORECASE),
+    # The guest's init on programs that a small system lacks.
+    re.compile(r"virtme-ng-init: WARNING: failed to run"),
     # Out-of-tree and unsigned: this is what lsmem is.
     re.compile(r"(loading out-of-tree module|module verification failed)", re.IGNORECASE),
 )
