@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lsmem_format.h>
+#include "../uapi/lsmem_format.h"
 
 #include "backup.h"
 #include "log.h"

@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <lsmem_format.h>
+#include "../uapi/lsmem_format.h"
 
 #include "backup.h"
 #include "log.h"

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lsmem_format.h>
+#include "../uapi/lsmem_format.h"
 
 #include "config.h"
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include <lsmem.h>
+#include "../uapi/lsmem.h"
 
 #define CONFIG_ERROR_BYTES	(PATH_MAX + 512)
 

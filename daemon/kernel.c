@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The kernel module as the daemon sees it: see kernel.h. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <lsmem_format.h>
+#include "../uapi/lsmem_format.h"
 
 #include "kernel.h"
 #include "log.h"
 
 #define CONTROL "/dev/lsmem-control"
+#define STORES "/sys/class/lsmem"
 
 static int call(int fd, unsigned long request, void *argument)
 {
@@ -80,6 +83,109 @@ int kernel_destroy(int control, const char *name)
 
 	memcpy(destroy.name, name, strnlen(name, sizeof(destroy.name) - 1));
 	return call(control, LSMEM_CTL_DESTROY, &destroy);
+}
+
+/* The text of an attribute of a store, "" if there is none. */
+static void attribute(const char *store, const char *name, char *value, int room)
+{
+	char path[512];
+	FILE *f;
+
+	value[0] = 0;
+	if (snprintf(path, sizeof(path), STORES "/%s/%s", store, name) >= (int)sizeof(path))
+		return;
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	if (!fgets(value, room, f))
+		value[0] = 0;
+	fclose(f);
+	value[strcspn(value, "\n")] = 0;
+}
+
+static bool uuid_equals(const char *text, const uint8_t uuid[16])
+{
+	char digits[33];
+	unsigned int i;
+
+	for (i = 0; i < 16; i++)
+		snprintf(digits + 2 * i, 3, "%02x", uuid[i]);
+	for (i = 0; i < 32 && *text; text++)
+		if (*text != '-' && *text != digits[i++])
+			return false;
+	return i == 32 && !*text;
+}
+
+/* The next active store in sysfs. */
+static bool next_active(DIR *d, char name[LSMEM_NAME_BYTES])
+{
+	struct dirent *entry;
+	char state[32];
+
+	while ((entry = readdir(d))) {
+		if (entry->d_name[0] == '.' || strlen(entry->d_name) >= LSMEM_NAME_BYTES)
+			continue;
+		attribute(entry->d_name, "state", state, sizeof(state));
+		if (strcmp(state, "active"))
+			continue;
+		strcpy(name, entry->d_name);
+		return true;
+	}
+	return false;
+}
+
+/**
+ * kernel_find - find the active store with a uuid
+ * @uuid: of the store
+ * @name: out
+ *
+ * Returns 0 or -ENODEV.
+ */
+int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES])
+{
+	int err = -ENODEV;
+	char text[64];
+	DIR *d;
+
+	d = opendir(STORES);
+	if (!d)
+		return -ENODEV;
+	while (err && next_active(d, name)) {
+		attribute(name, "uuid", text, sizeof(text));
+		if (uuid_equals(text, uuid))
+			err = 0;
+	}
+	closedir(d);
+	return err;
+}
+
+/**
+ * kernel_find_orphan - find an active durable store that no daemon serves
+ * @control: from kernel_control_open()
+ * @kind: enum lsmem_store_kind
+ * @name: out
+ *
+ * Returns 0 or -ENODEV.
+ */
+int kernel_find_orphan(int control, uint32_t kind, char name[LSMEM_NAME_BYTES])
+{
+	static const uint8_t nobody[16];
+	struct kernel kernel;
+	int err = -ENODEV;
+	DIR *d;
+
+	d = opendir(STORES);
+	if (!d)
+		return -ENODEV;
+	while (err && next_active(d, name)) {
+		if (!strncmp(name, "lsmemb", 6) != (kind == LSMEM_KIND_BLOCK))
+			continue;
+		/* An active store does not take it: EBUSY says served, EXDEV not. */
+		if (kernel_attach(&kernel, control, name, nobody) == -EXDEV)
+			err = 0;
+	}
+	closedir(d);
+	return err;
 }
 
 /**
@@ -296,77 +402,4 @@ int kernel_activate(struct kernel *kernel, const struct lsmem_activate *activate
 
 	copy.size = sizeof(copy);
 	return call(kernel->fd, LSMEM_REPL_ACTIVATE, &copy);
-}
-
-/**
- * kernel_gather - where a range of a segment lies in the frames window
- * @kernel: the store, mapped
- * @frame: that of the seglet in which @from lies
- * @from, @to: the range, offsets in the segment
- * @iov: out
- * @room: elements at @iov
- *
- * Frames that happen to lie side by side become one element.  The range must
- * be leased, or the frames belong to somebody else before they are read.
- *
- * Returns the number of elements, -ENOBUFS if @room is too little, -EPROTO if
- * the chain of frames leads nowhere.
- */
-int kernel_gather(const struct kernel *kernel, uint32_t frame, uint32_t from, uint32_t to,
-		  struct iovec *iov, unsigned int room)
-{
-	unsigned int nr = 0;
-	uint8_t *start;
-	uint32_t part;
-
-	if (from >= to || to > LSMEM_SEGMENT_BYTES)
-		return -EPROTO;
-	while (from < to) {
-		if (frame >= kernel->nr_frames)
-			return -EPROTO;
-		part = LSMEM_SEGLET_BYTES - from % LSMEM_SEGLET_BYTES;
-		if (part > to - from)
-			part = to - from;
-		start = kernel->frames + (uint64_t)frame * LSMEM_SEGLET_BYTES +
-			from % LSMEM_SEGLET_BYTES;
-		if (nr && (uint8_t *)iov[nr - 1].iov_base + iov[nr - 1].iov_len == start) {
-			iov[nr - 1].iov_len += part;
-		} else {
-			if (nr == room)
-				return -ENOBUFS;
-			iov[nr].iov_base = start;
-			iov[nr].iov_len = part;
-			nr++;
-		}
-		from += part;
-		/* Each turn ends a seglet: never more than LSMEM_SEGLETS of them. */
-		if (from < to)
-			frame = __atomic_load_n(&kernel->table[frame].next, __ATOMIC_ACQUIRE);
-	}
-	return (int)nr;
-}
-
-/**
- * kernel_copy - copy a leased range of a segment out of the frames window
- * @kernel: the store, mapped
- * @frame: that of the seglet in which @from lies
- * @from, @to: the range, offsets in the segment
- * @data: @to - @from bytes
- *
- * Returns 0 or -EPROTO as kernel_gather().
- */
-int kernel_copy(const struct kernel *kernel, uint32_t frame, uint32_t from, uint32_t to,
-		void *data)
-{
-	struct iovec iov[LSMEM_SEGLETS + 1];
-	int i, n;
-
-	n = kernel_gather(kernel, frame, from, to, iov, LSMEM_SEGLETS + 1);
-	if (n < 0)
-		return n;
-	for (i = 0; i < n; i++) {
-		memcpy(data, iov[i].iov_base, iov[i].iov_len);
-		data = (char *)data + iov[i].iov_len;
-	}
-	return 0;
 }

@@ -12,9 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/uio.h>
 
-#include <lsmem.h>
+#include "../uapi/lsmem.h"
 
 #define KERNEL_EVENTS	256u	/* taken at a time; lsmem_next wants 128 at least */
 
@@ -50,6 +49,8 @@ struct kernel_clock {
 int kernel_control_open(void);
 int kernel_create(int control, struct lsmem_create *create);
 int kernel_destroy(int control, const char *name);
+int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES]);
+int kernel_find_orphan(int control, uint32_t kind, char name[LSMEM_NAME_BYTES]);
 int kernel_attach(struct kernel *kernel, int control, const char *name,
 		  const uint8_t uuid[16]);
 int kernel_map(struct kernel *kernel);
@@ -61,9 +62,5 @@ int kernel_ack(struct kernel *kernel, const struct lsmem_ack_one *acks, uint32_t
 int kernel_load(struct kernel *kernel, uint64_t segment, uint32_t generation, uint32_t sealed,
 		const void *data, uint32_t length);
 int kernel_activate(struct kernel *kernel, const struct lsmem_activate *activate);
-int kernel_gather(const struct kernel *kernel, uint32_t frame, uint32_t from, uint32_t to,
-		  struct iovec *iov, unsigned int room);
-int kernel_copy(const struct kernel *kernel, uint32_t frame, uint32_t from, uint32_t to,
-		void *data);
 
 #endif

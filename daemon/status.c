@@ -60,22 +60,12 @@ void status_close(struct status *status)
 /**
  * status_lost - name something that was lost
  * @status: the status
- * @segment, @generation, @from, @to: where
- * @what: a short text, without quotes
+ * @what: in words
  */
-void status_lost(struct status *status, uint64_t segment, uint32_t generation, uint32_t from,
-		 uint32_t to, const char *what)
+void status_lost(struct status *status, const char *what)
 {
-	struct status_loss *loss;
-
-	if (status->losses < STATUS_LOST_MAX) {
-		loss = &status->lost[status->losses];
-		loss->segment = segment;
-		loss->generation = generation;
-		loss->from = from;
-		loss->to = to;
-		snprintf(loss->what, sizeof(loss->what), "%s", what);
-	}
+	if (status->losses < STATUS_LOST_MAX)
+		snprintf(status->lost[status->losses], STATUS_LOST_BYTES, "%s", what);
 	status->losses++;
 }
 
@@ -124,7 +114,6 @@ static void put_string(struct status *status, const char *text)
 static void put_recovery(struct status *status)
 {
 	uint64_t i, named = status->losses < STATUS_LOST_MAX ? status->losses : STATUS_LOST_MAX;
-	const struct status_loss *loss;
 
 	put(status, "  \"recovered\": %s,\n", status->recovery ? "true" : "false");
 	put(status, "  \"recovered_bytes\": %" PRIu64 ",\n", status->recovered_bytes);
@@ -135,33 +124,40 @@ static void put_recovery(struct status *status)
 	    status->recovery_ms / 1000, status->recovery_ms % 1000);
 	put(status, "  \"lost_count\": %" PRIu64 ",\n  \"lost\": [", status->losses);
 	for (i = 0; i < named; i++) {
-		loss = &status->lost[i];
-		put(status, "%s\n    {\"segment\": %" PRIu64 ", \"generation\": %" PRIu32
-		    ", \"from\": %" PRIu32 ", \"to\": %" PRIu32 ", \"what\": ", i ? "," : "",
-		    loss->segment, loss->generation, loss->from, loss->to);
-		put_string(status, loss->what);
-		put(status, "}");
+		put(status, "%s\n    ", i ? "," : "");
+		put_string(status, status->lost[i]);
 	}
 	put(status, "%s],\n", named ? "\n  " : "");
 }
 
 static void put_counters(struct status *status)
 {
+	const struct core_stats *core = &status->core;
 	const struct {
 		const char *name;
 		uint64_t value;
 	} counters[] = {
-		{ "groups", status->groups },
+		{ "events", status->events },
 		{ "ranges", status->ranges },
-		{ "log_bytes", status->log_bytes },
-		{ "segments_opened", status->opened },
-		{ "segments_closed", status->closed },
-		{ "segments_retired", status->retired },
-		{ "writes", status->writes },
-		{ "written_bytes", status->written_bytes },
-		{ "reads", status->read_ios },
-		{ "flushes", status->flushes },
-		{ "digests", status->digests },
+		{ "groups", status->groups },
+		{ "log_bytes", core->log_bytes },
+		{ "written_bytes", core->written_bytes },
+		{ "bounced_bytes", core->bounced_bytes },
+		{ "writes", core->writes },
+		{ "flushes", core->flushes },
+		{ "digests", core->digests },
+		{ "digests_full", core->digests_full },
+		{ "segments_opened", core->opened },
+		{ "segments_closed", core->closed },
+		{ "segments_retired", core->retired },
+		{ "backup_frames", core->frames },
+		{ "backup_frames_free", core->frames_free },
+		{ "segments", core->segments },
+		{ "in_flight", core->in_flight },
+		{ "lag_segments", core->lag_segments },
+		{ "lag_bytes", core->lag_bytes },
+		{ "epoch", core->epoch },
+		{ "sequence", core->sequence },
 		{ "ack_ns", status->ack_ns },
 	};
 	bool first = true;

@@ -13,25 +13,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <lsmem.h>
+#include "core.h"
 
 #define STATUS_LOST_MAX		4096u	/* losses named in the file; all are in the log */
+#define STATUS_LOST_BYTES	160u
 #define STATUS_BUCKETS		48u	/* bucket n: below 2^n ns */
 
 /**
- * struct status_loss - something acknowledged that a recovery did not find
- * @segment: where
- * @generation: of the segment
- * @from, @to: offsets in it; @to 0: unknown
- * @what: a short text
+ * struct status - what there is to tell
+ * @recovery: there was one; what follows is of it
+ * @losses: how many; @lost: the first STATUS_LOST_MAX of them, by name
+ * @core: what the state machine counts
+ * @events: taken from the kernel; @ranges of them
+ * @groups: times that ranges were acknowledged
+ * @ack: histogram of ns from a range's taking to its acknowledgement
  */
-struct status_loss {
-	uint64_t segment;
-	uint32_t generation;
-	uint32_t from, to;
-	char what[96];
-};
-
 struct status {
 	char path[PATH_MAX];
 	const char *state;
@@ -40,24 +36,19 @@ struct status {
 	uint8_t uuid[16];
 	const char *backup;
 
-	bool recovery;			/* there was one */
+	bool recovery;
 	uint64_t read_bytes;
 	uint64_t recovered_bytes;
 	uint64_t recovered_objects;
 	uint64_t recovered_segments;
 	uint64_t recovery_ms;
 	uint64_t losses;
-	struct status_loss *lost;	/* the first STATUS_LOST_MAX of them */
+	char (*lost)[STATUS_LOST_BYTES];
 
 	uint64_t start_ns;
-	uint64_t groups;		/* of ranges acknowledged together */
-	uint64_t ranges, opened, closed, retired;
-	uint64_t log_bytes;		/* of ranges */
-	uint64_t written_bytes, writes;
-	uint64_t read_ios;
-	uint64_t flushes;
-	uint64_t digests;
-	uint64_t ack[STATUS_BUCKETS];	/* ns from range taken to acknowledged */
+	struct core_stats core;
+	uint64_t events, ranges, groups;
+	uint64_t ack[STATUS_BUCKETS];
 	uint64_t ack_ns;
 
 	char *text;
@@ -67,8 +58,7 @@ struct status {
 uint64_t status_now_ns(void);
 int status_open(struct status *status);
 void status_close(struct status *status);
-void status_lost(struct status *status, uint64_t segment, uint32_t generation, uint32_t from,
-		 uint32_t to, const char *what);
+void status_lost(struct status *status, const char *what);
 void status_ack(struct status *status, uint64_t ns);
 int status_write(struct status *status);
 

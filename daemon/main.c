@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * lsmemd: makes a store of log-structured memory durable.  See lsmemd(8) for
+ * what it does and lsmemd.h for how the program is made.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "lsmemd.h"
+#include "notify.h"
+
+#define CONFIG_DEFAULT	"/etc/lsmem/lsmemd.conf"
+#define DRAIN_DEFAULT	60u
+
+#ifndef PR_SET_IO_FLUSHER
+#define PR_SET_IO_FLUSHER 57
+#endif
+
+/* Requests in flight: core's or a recovery's, and a handful of polls and timers. */
+#define RING_ENTRIES	256u
+
+static const char usage_text[] =
+"usage: lsmemd [options]\n"
+"Makes a store of log-structured memory durable.\n"
+"\n"
+"  -c, --config FILE     configuration (default: " CONFIG_DEFAULT ")\n"
+"      --check-config    say what is wrong with the configuration, and end\n"
+"      --check           read the backup, say what is on it, write nothing, and end\n"
+"      --accept-loss     recover without what is missing from the backup\n"
+"      --format          format a backup that holds a store\n"
+"      --force           with --format: whatever it holds\n"
+"      --status-file FILE  (default: /run/lsmem/STORE.json)\n"
+"      --drain SECONDS   bound on the shutdown (default: 60)\n"
+"  -v, --verbose         say more; twice: much more\n"
+"  -V, --version         print the version, and end\n"
+"  -h, --help            print this, and end\n"
+"\n"
+"See lsmemd(8) and lsmemd.conf(5).\n";
+
+enum {
+	OPT_CHECK_CONFIG = 256,
+	OPT_CHECK,
+	OPT_ACCEPT_LOSS,
+	OPT_FORMAT,
+	OPT_FORCE,
+	OPT_STATUS_FILE,
+	OPT_DRAIN,
+};
+
+static const struct option long_options[] = {
+	{ "config", required_argument, NULL, 'c' },
+	{ "check-config", no_argument, NULL, OPT_CHECK_CONFIG },
+	{ "check", no_argument, NULL, OPT_CHECK },
+	{ "accept-loss", no_argument, NULL, OPT_ACCEPT_LOSS },
+	{ "format", no_argument, NULL, OPT_FORMAT },
+	{ "force", no_argument, NULL, OPT_FORCE },
+	{ "status-file", required_argument, NULL, OPT_STATUS_FILE },
+	{ "drain", required_argument, NULL, OPT_DRAIN },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "version", no_argument, NULL, 'V' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static int parse_drain(const char *text, unsigned int *seconds)
+{
+	unsigned long n;
+	char *end;
+
+	errno = 0;
+	n = strtoul(text, &end, 10);
+	if (errno || *end || end == text || *text == '-' || n < 1 || n > 3600) {
+		log_err("--drain %s: allowed are seconds from 1 to 3600", text);
+		return -EINVAL;
+	}
+	*seconds = (unsigned int)n;
+	return 0;
+}
+
+/* Returns a STATUS_*, or -1 to go on. */
+static int parse_options(int argc, char **argv, struct options *o)
+{
+	int c;
+
+	o->config_path = CONFIG_DEFAULT;
+	o->drain = DRAIN_DEFAULT;
+	while ((c = getopt_long(argc, argv, "c:vVh", long_options, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			o->config_path = optarg;
+			break;
+		case OPT_CHECK_CONFIG:
+			o->check_config = true;
+			break;
+		case OPT_CHECK:
+			o->check = true;
+			break;
+		case OPT_ACCEPT_LOSS:
+			o->accept_loss = true;
+			break;
+		case OPT_FORMAT:
+			o->format = true;
+			break;
+		case OPT_FORCE:
+			o->force = true;
+			break;
+		case OPT_STATUS_FILE:
+			o->status_file = optarg;
+			break;
+		case OPT_DRAIN:
+			if (parse_drain(optarg, &o->drain))
+				return STATUS_USAGE;
+			break;
+		case 'v':
+			o->verbose++;
+			break;
+		case 'V':
+			puts("lsmemd " LSMEMD_VERSION);
+			return STATUS_OK;
+		case 'h':
+			fputs(usage_text, stdout);
+			return STATUS_OK;
+		default:
+			fputs("lsmemd --help tells the options\n", stderr);
+			return STATUS_USAGE;
+		}
+	}
+	if (optind < argc) {
+		log_err("%s: lsmemd takes options only", argv[optind]);
+		return STATUS_USAGE;
+	}
+	if (o->force && !o->format) {
+		log_err("--force: only with --format");
+		return STATUS_USAGE;
+	}
+	if (o->check + o->check_config + (o->format || o->accept_loss) > 1) {
+		log_err("--check and --check-config stand alone");
+		return STATUS_USAGE;
+	}
+	return -1;
+}
+
+static void protect_from_oom(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, "-1000", 5) != 5)
+		log_warn("the OOM killer may choose lsmemd: /proc/self/oom_score_adj: %s",
+			 strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+/**
+ * prepare - get ready to sit below a filesystem
+ * @d: the daemon; all that it needs is allocated
+ *
+ * From now on no allocation in the kernel on our behalf waits for I/O, and no
+ * page of ours has to be read.
+ *
+ * Returns a STATUS_*.
+ */
+int prepare(struct lsmemd *d)
+{
+	(void)d;
+	protect_from_oom();
+	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))
+		log_warn("PR_SET_IO_FLUSHER: %s; a filesystem on this store may wait for itself when memory is short",
+			 strerror(errno));
+	if (mlockall(MCL_CURRENT | MCL_FUTURE)) {
+		log_err("memory cannot be locked: %s; lsmemd needs CAP_IPC_LOCK or LimitMEMLOCK=infinity",
+			strerror(errno));
+		return STATUS_ERROR;
+	}
+	return STATUS_OK;
+}
+
+/* The store of a start that did not come to its end holds nothing: undo it. */
+static void undo(struct lsmemd *d)
+{
+	char name[LSMEM_NAME_BYTES];
+	int err;
+
+	memcpy(name, d->kernel.name, sizeof(name));
+	kernel_detach(&d->kernel);
+	if (!d->created)
+		return;
+	err = kernel_destroy(d->control, name);
+	if (err)
+		log_warn("%s: made by this start, cannot be destroyed: %s", name, strerror(-err));
+}
+
+static int run(struct lsmemd *d)
+{
+	int status, err;
+
+	d->control = -1;
+	d->kernel.fd = -1;
+	err = notify_open();
+	if (err)
+		log_warn("NOTIFY_SOCKET: %s", strerror(-err));
+	if (status_open(&d->status)) {
+		log_err("no memory");
+		return STATUS_ERROR;
+	}
+	if (loop_open(&d->loop, RING_ENTRIES))
+		goto err_status;
+	err = signals_open(&d->signals, &d->loop);
+	if (err) {
+		log_err("signals: %s", strerror(-err));
+		goto err_loop;
+	}
+	status = d->options.check ? check(d) : start(d);
+	if (!status && d->core)
+		status = serve(d);
+	else if (!status && d->signals.stop)
+		log_notice("stopped by a signal before the store was active");
+	/*
+	 * Requests that are still in flight read from what would be freed, and
+	 * must not write to the backup what is there later.
+	 */
+	if (d->backup.in_flight)
+		_exit(status);
+	if (d->core)
+		core_free(d->core);
+	undo(d);
+	if (d->backup.private)
+		backup_close(&d->backup);
+	loop_close(&d->loop);
+	signals_close(&d->signals);
+	if (d->control >= 0)
+		close(d->control);
+	status_close(&d->status);
+	return status;
+err_loop:
+	loop_close(&d->loop);
+err_status:
+	status_close(&d->status);
+	return STATUS_ERROR;
+}
+
+int main(int argc, char **argv)
+{
+	static struct lsmemd lsmemd;
+	char error[CONFIG_ERROR_BYTES];
+	struct lsmemd *d = &lsmemd;
+	int status;
+
+	log_setup(LOG_PRI_NOTICE);
+	status = parse_options(argc, argv, &d->options);
+	if (status >= 0)
+		return status;
+	log_setup(d->options.verbose > 1 ? LOG_PRI_DEBUG :
+		  d->options.verbose ? LOG_PRI_INFO : LOG_PRI_NOTICE);
+	if (config_read(d->options.config_path, &d->config, error)) {
+		log_err("%s", error);
+		return STATUS_USAGE;
+	}
+	if (d->options.check_config)
+		return STATUS_OK;
+	return run(d);
+}

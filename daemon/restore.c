@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A backup brought up: recover.h wants a few synchronous calls, and here they
+ * are.  A long read becomes many requests in flight together.  A signal ends
+ * the recovery at its next call; it is begun again by the next start.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lsmem_format.h>
+
+#include "log.h"
+#include "lsmemd.h"
+#include "notify.h"
+
+#define PARTS		(LSMEM_SEGMENT_BYTES / LSMEM_SEGLET_BYTES)
+#define PROBE_BYTES	(1u << 20)	/* looked at, at both ends of a blank backup */
+
+struct parts {
+	struct backup_io ios[PARTS];
+	struct iovec iovs[PARTS];
+	unsigned int left;
+	int error;
+};
+
+static struct parts parts;	/* one call at a time */
+
+static void part_done(struct backup_io *io, int error)
+{
+	(void)io;
+	parts.left--;
+	if (error && !parts.error)
+		parts.error = error;
+}
+
+static int transfer(struct lsmemd *d, enum backup_what what, uint64_t offset, void *data,
+		    uint32_t length)
+{
+	uint32_t step = d->backup.limits.io_bytes, part;
+	unsigned int i;
+	int err;
+
+	signals_poll(&d->signals);
+	if (d->signals.stop)
+		return -ECANCELED;
+	parts.error = 0;
+	for (i = 0; length && i < PARTS; i++) {
+		part = length < step ? length : step;
+		parts.iovs[i].iov_base = data;
+		parts.iovs[i].iov_len = part;
+		memset(&parts.ios[i], 0, sizeof(parts.ios[i]));
+		parts.ios[i].what = what;
+		parts.ios[i].offset = offset;
+		parts.ios[i].length = part;
+		parts.ios[i].iov = &parts.iovs[i];
+		parts.ios[i].nr_iov = 1;
+		parts.ios[i].done = part_done;
+		parts.left++;
+		backup_submit(&parts.ios[i], &d->backup);
+		data = (char *)data + part;
+		offset += part;
+		length -= part;
+	}
+	while (parts.left) {
+		err = loop_run(&d->loop, true);
+		if (err < 0)
+			return err;
+	}
+	return length ? -EINVAL : parts.error;
+}
+
+static int restore_read(void *context, uint64_t offset, void *data, uint32_t length)
+{
+	struct lsmemd *d = context;
+	int err = transfer(d, BACKUP_READ, offset, data, length);
+
+	if (err && err != -ECANCELED)
+		log_err("%s: reading %" PRIu32 " bytes at %" PRIu64 ": %s", d->backup.path, length,
+			offset, strerror(-err));
+	return err;
+}
+
+static int restore_write(void *context, uint64_t offset, const void *data, uint32_t length)
+{
+	struct lsmemd *d = context;
+	int err = transfer(d, BACKUP_WRITE, offset, (void *)data, length);
+
+	if (err && err != -ECANCELED)
+		log_err("%s: writing %" PRIu32 " bytes at %" PRIu64 ": %s", d->backup.path, length,
+			offset, strerror(-err));
+	return err;
+}
+
+static int restore_flush(void *context)
+{
+	struct lsmemd *d = context;
+	int err = backup_transfer(&d->backup, BACKUP_FLUSH, 0, NULL, 0);
+
+	if (err)
+		log_err("%s: flushing its cache: %s", d->backup.path, strerror(-err));
+	return err;
+}
+
+static int restore_load(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
+			const void *data, uint32_t length)
+{
+	struct lsmemd *d = context;
+	int err;
+
+	signals_poll(&d->signals);
+	if (d->signals.stop)
+		return -ECANCELED;
+	err = kernel_load(&d->kernel, segment, generation, sealed, data, length);
+	if (err)
+		log_err("%s: the kernel does not take %" PRIu32 " bytes of segment %" PRIu64 ": %s",
+			d->kernel.name, length, segment, strerror(-err));
+	return err;
+}
+
+static void restore_report(void *context, enum recover_severity severity, const char *text)
+{
+	struct lsmemd *d = context;
+
+	if (severity != RECOVER_DAMAGE) {
+		log_notice("%s: %s", d->backup.path, text);
+		return;
+	}
+	log_err("%s: LOST: %s", d->backup.path, text);
+	status_lost(&d->status, text);
+}
+
+static void restore_progress(void *context, uint64_t done, uint64_t all)
+{
+	static uint64_t start, said;
+	struct lsmemd *d = context;
+	uint64_t now = status_now_ns();
+
+	if (!start)
+		start = said = now;
+	if (now - said < 1000000000u)
+		return;
+	said = now;
+	log_notice("%s: read %" PRIu64 " of %" PRIu64 " MiB in %" PRIu64 " s", d->backup.path,
+		   done >> 20, all >> 20, (now - start) / 1000000000u);
+	notify_send("STATUS=Recovering: %" PRIu64 " of %" PRIu64 " MiB", done >> 20, all >> 20);
+}
+
+/**
+ * restore_env - what recovery needs
+ * @d: the daemon, its backup open
+ * @env: out
+ */
+void restore_env(struct lsmemd *d, struct recover_env *env)
+{
+	memset(env, 0, sizeof(*env));
+	env->context = d;
+	env->backup_bytes = d->backup.limits.bytes;
+	env->read = restore_read;
+	env->write = restore_write;
+	env->flush = restore_flush;
+	env->load = restore_load;
+	env->report = restore_report;
+	env->progress = restore_progress;
+}
+
+/*
+ * A block that may be there before a backup is formatted: zero, or a digest of
+ * a formatting that was cut off before it wrote the superblock.
+ */
+static bool block_blank(const uint8_t *block)
+{
+	const struct lsmem_digest *digest = (const struct lsmem_digest *)block;
+	unsigned int i;
+
+	if (le64toh(digest->magic) == LSMEM_DIGEST_MAGIC)
+		return true;
+	for (i = 0; i < LSMEM_BLOCK; i++)
+		if (block[i])
+			return false;
+	return true;
+}
+
+/**
+ * restore_blank - look for what others keep beyond the first two blocks
+ * @d: the daemon
+ * @blank: out: nothing of anybody's at the beginning and the end
+ *
+ * Some filesystems and RAIDs leave the first blocks alone: a backup without
+ * superblock is formatted only if there is nothing else in sight.
+ *
+ * Returns 0 or a negative errno.
+ */
+int restore_blank(struct lsmemd *d, bool *blank)
+{
+	uint64_t bytes = d->backup.limits.bytes, offset;
+	uint32_t length, i;
+	uint8_t *data;
+	int err = 0, end;
+
+	if (posix_memalign((void **)&data, LSMEM_BLOCK, PROBE_BYTES))
+		return -ENOMEM;
+	*blank = true;
+	length = bytes < PROBE_BYTES ? (uint32_t)bytes : PROBE_BYTES;
+	for (end = 0; end < 2 && !err && *blank; end++) {
+		offset = end ? bytes - length : 0;
+		err = restore_read(d, offset, data, length);
+		for (i = 0; i < length && !err && *blank; i += LSMEM_BLOCK)
+			*blank = block_blank(data + i);
+	}
+	free(data);
+	return err;
+}
+
+/**
+ * restore_wipe - make a backup blank, whatever is on it
+ * @d: the daemon, told to by --format
+ *
+ * The two ends only: what lies between belongs to no store any more.
+ *
+ * Returns 0 or a negative errno.
+ */
+int restore_wipe(struct lsmemd *d)
+{
+	uint64_t bytes = d->backup.limits.bytes;
+	uint32_t length = bytes < PROBE_BYTES ? (uint32_t)bytes : PROBE_BYTES;
+	void *zeroes;
+	int err;
+
+	if (posix_memalign(&zeroes, LSMEM_BLOCK, length))
+		return -ENOMEM;
+	memset(zeroes, 0, length);
+	err = restore_write(d, 0, zeroes, length);
+	if (!err)
+		err = restore_write(d, bytes - length, zeroes, length);
+	if (!err)
+		err = restore_flush(d);
+	free(zeroes);
+	return err;
+}

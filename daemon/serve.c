@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The steady state: the kernel's stream goes into core, core's requests to the
+ * backup, core's acknowledgements to the kernel.
+ *
+ * No timer gathers a group: what is committed while requests are in flight is
+ * taken when the next completion or event wakes the loop.  Two timers do the
+ * rest: the tick (digests nobody waits for, the watchdog) and the bound on the
+ * shutdown.
+ *
+ * Nothing here allocates, and nothing blocks but the loop itself.
+ *
+ * A request that fails ends everything (invariant 3): core acknowledges nothing
+ * more, the daemon says what failed and ends, the store stays as it is.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+
+#include "log.h"
+#include "lsmemd.h"
+#include "notify.h"
+
+#define EVENTS_MIN	128u		/* least room that the kernel accepts */
+#define ACKS		512u
+#define RANGES		1024u		/* measured at a time; more are not measured */
+#define TICK_NS		1000000000u
+#define QUIET_NS	5000000u	/* pause when the kernel calls for nothing */
+
+struct serve;
+
+struct slot {
+	struct backup_io io;
+	struct core_io request;
+	struct serve *serve;
+	struct slot *next;
+};
+
+struct range {
+	uint64_t segment;
+	uint64_t ns;
+	uint32_t to;
+};
+
+/**
+ * struct serve - the steady state
+ * @poll: on the replication descriptor; armed when the stream was empty
+ * @ready: the kernel may have events
+ * @quiet: the poll came and there was nothing: wait before it is armed again
+ * @drained: after the signal, the stream was empty once: core is told to stop
+ * @io_error: of the first request that failed
+ */
+struct serve {
+	struct lsmemd *d;
+	struct core *core;
+	struct loop_op poll;
+	struct loop_timer tick, pause, bound;
+	bool armed, ready, quiet, pausing;
+	bool stopping, drained, late;
+	int io_error, error;
+	uint64_t watchdog_ns, watchdog_last;
+	struct slot *free;
+	struct slot slots[CORE_IOS];
+	struct lsmem_event events[KERNEL_EVENTS];
+	struct lsmem_ack_one acks[ACKS];
+	struct range ranges[RANGES];
+	unsigned int nr_ranges;
+};
+
+static struct serve the_serve;	/* large, and locked in memory with all the rest */
+
+/* ---- Requests ---------------------------------------------------------- */
+
+static const char *const whats[] = {
+	[CORE_IO_WRITE] = "write", [CORE_IO_FLUSH] = "flush",
+};
+
+static void slot_done(struct backup_io *io, int error)
+{
+	struct slot *slot = (struct slot *)((char *)io - offsetof(struct slot, io));
+	struct serve *s = slot->serve;
+
+	if (error && !s->io_error) {
+		s->io_error = error;
+		log_err("%s: %s of %" PRIu32 " bytes at %" PRIu64 " failed: %s",
+			s->d->backup.path, whats[slot->request.kind], slot->request.length,
+			slot->request.offset, strerror(-error));
+	}
+	core_io_done(s->core, slot->request.id, error);
+	if (s->pausing)
+		s->ready = true;	/* what the kernel called for may be done */
+	slot->next = s->free;
+	s->free = slot;
+}
+
+static bool start_requests(struct serve *s)
+{
+	struct slot *slot;
+	bool any = false;
+
+	while (s->free && core_io_next(s->core, &s->free->request)) {
+		slot = s->free;
+		s->free = slot->next;
+		slot->io.what = slot->request.kind == CORE_IO_FLUSH ? BACKUP_FLUSH : BACKUP_WRITE;
+		slot->io.offset = slot->request.offset;
+		slot->io.length = slot->request.length;
+		slot->io.iov = slot->request.iov;
+		slot->io.nr_iov = slot->request.nr_iov;
+		slot->io.done = slot_done;
+		backup_submit(&slot->io, &s->d->backup);
+		any = true;
+	}
+	return any;
+}
+
+/* ---- The kernel -------------------------------------------------------- */
+
+static void note_range(struct serve *s, const struct lsmem_event *event, uint64_t now)
+{
+	struct range *range;
+
+	s->d->status.ranges++;
+	if (s->nr_ranges == RANGES)
+		return;
+	range = &s->ranges[s->nr_ranges++];
+	range->segment = event->segment;
+	range->to = event->to;
+	range->ns = now;
+}
+
+static void measure(struct serve *s, const struct lsmem_ack_one *ack, uint64_t now)
+{
+	unsigned int i, kept = 0;
+
+	for (i = 0; i < s->nr_ranges; i++) {
+		if (s->ranges[i].segment == ack->segment && s->ranges[i].to <= ack->to)
+			status_ack(&s->d->status, now - s->ranges[i].ns);
+		else
+			s->ranges[kept++] = s->ranges[i];
+	}
+	s->nr_ranges = kept;
+}
+
+/* Take what there is, as far as core has room. */
+static bool take_events(struct serve *s)
+{
+	struct kernel_clock clock;
+	uint32_t room;
+	uint64_t now;
+	int n, i;
+
+	room = core_room(s->core);
+	if (!s->ready || s->drained || room < EVENTS_MIN)
+		return false;
+	if (room > KERNEL_EVENTS)
+		room = KERNEL_EVENTS;
+	n = kernel_next(&s->d->kernel, s->events, room, &clock);
+	if (n < 0) {
+		log_err("%s: its events cannot be taken: %s", s->d->kernel.name, strerror(-n));
+		s->error = n;
+		return false;
+	}
+	core_clock(s->core, clock.generation_wanted, clock.store_time, clock.next_segment);
+	now = n ? status_now_ns() : 0;
+	for (i = 0; i < n; i++) {
+		if (s->events[i].type == LSMEM_EVENT_RANGE)
+			note_range(s, &s->events[i], now);
+		core_event(s->core, &s->events[i]);
+	}
+	s->d->status.events += (uint64_t)n;
+	/*
+	 * The kernel keeps a few places free for events that belong together,
+	 * so only an empty answer says that there are no more.
+	 */
+	if (!n) {
+		s->ready = false;
+		if (s->stopping) {
+			s->drained = true;
+			core_shutdown(s->core);
+		}
+	} else {
+		s->quiet = false;
+	}
+	return n > 0 || s->drained;
+}
+
+static bool give_acks(struct serve *s)
+{
+	uint32_t n, ceiling, i;
+	bool any = false, ranges;
+	uint64_t now;
+	int err;
+
+	do {
+		ceiling = 0;
+		n = core_acks(s->core, s->acks, ACKS, &ceiling);
+		if (!n && !ceiling)
+			break;
+		err = kernel_ack(&s->d->kernel, s->acks, n, ceiling);
+		if (err) {
+			log_err("%s: does not take acknowledgements: %s", s->d->kernel.name,
+				strerror(-err));
+			s->error = err;
+			return false;
+		}
+		any = true;
+		now = status_now_ns();
+		ranges = false;
+		for (i = 0; i < n; i++) {
+			if (s->acks[i].type != LSMEM_EVENT_RANGE)
+				continue;
+			measure(s, &s->acks[i], now);
+			ranges = true;
+		}
+		s->d->status.groups += ranges;
+	} while (n == ACKS);
+	return any;
+}
+
+static void poll_done(struct loop_op *op, int res)
+{
+	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, poll));
+
+	s->armed = false;
+	if (res < 0 && res != -EINTR && res != -EAGAIN) {
+		log_err("%s: cannot be waited for: %s", s->d->kernel.name, strerror(-res));
+		s->error = res;
+		return;
+	}
+	s->ready = true;
+	s->quiet = true;	/* until an event comes */
+}
+
+static void pause_done(struct loop_op *op, int res)
+{
+	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, pause.op));
+
+	(void)res;
+	s->pausing = false;
+	s->quiet = false;
+}
+
+/*
+ * Wait for the next event.  A descriptor that polls readable while there is
+ * nothing to take (it wants something that core is just making durable) must
+ * not turn the loop: it is asked again a little later.
+ */
+static void arm(struct serve *s)
+{
+	if (s->armed || s->ready || s->drained || s->pausing)
+		return;
+	if (s->quiet) {
+		s->pausing = true;
+		loop_timer_start(&s->d->loop, &s->pause, QUIET_NS);
+		return;
+	}
+	s->armed = true;
+	loop_poll(&s->d->loop, &s->poll, s->d->kernel.fd, POLLIN);
+}
+
+/* ---- Time -------------------------------------------------------------- */
+
+static void tick_done(struct loop_op *op, int res)
+{
+	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, tick.op));
+	uint64_t now = status_now_ns();
+
+	(void)res;
+	/* The store's clock comes with the events, or without any. */
+	s->ready = true;
+	if (!s->drained)
+		core_tick(s->core);
+	if (s->watchdog_ns && now - s->watchdog_last >= s->watchdog_ns / 4) {
+		s->watchdog_last = now;
+		notify_send("WATCHDOG=1");
+	}
+	loop_timer_start(&s->d->loop, &s->tick,
+			 s->watchdog_ns && s->watchdog_ns < 4ull * TICK_NS ?
+			 s->watchdog_ns / 4 : TICK_NS);
+}
+
+static void bound_done(struct loop_op *op, int res)
+{
+	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, bound.op));
+
+	if (res == -ETIME)
+		s->late = true;
+}
+
+static void dump(struct serve *s)
+{
+	core_stats(s->core, &s->d->status.core);
+	status_write(&s->d->status);
+}
+
+static void begin_stop(struct serve *s)
+{
+	s->stopping = true;
+	s->ready = true;
+	log_notice("%s: shutting down, draining for up to %u s", s->d->kernel.name,
+		   s->d->options.drain);
+	notify_send("STOPPING=1\nSTATUS=Draining");
+	s->bound.op.done = bound_done;
+	loop_timer_start(&s->d->loop, &s->bound, s->d->options.drain * 1000000000ull);
+}
+
+/* ---- The loop ---------------------------------------------------------- */
+
+static int finish(struct serve *s)
+{
+	struct lsmemd *d = s->d;
+	struct core_stats *core = &d->status.core;
+	const char *reason;
+	int status;
+
+	core_stats(s->core, core);
+	if (core_state(s->core) == CORE_FAILED || s->error) {
+		reason = core_state(s->core) == CORE_FAILED ? core_error(s->core) :
+			 strerror(-s->error);
+		log_err("%s: stopped: %s. Nothing more is acknowledged; the store stays in memory and readable. Do not destroy it or restart the machine: see WHEN A BACKUP FAILS in lsmemd(8)",
+			d->kernel.name, reason);
+		d->status.state = "failed";
+		status = s->io_error ? STATUS_BACKUP : STATUS_ERROR;
+	} else if (core_state(s->core) == CORE_STOPPED) {
+		log_notice("%s: all that was committed is on %s", d->kernel.name, d->backup.path);
+		d->status.state = "stopped";
+		status = STATUS_OK;
+	} else {
+		log_err("%s: %" PRIu64 " bytes of %" PRIu32 " segments are not on %s yet; what was acknowledged is, and the next lsmemd sends the rest",
+			d->kernel.name, core->lag_bytes, core->lag_segments, d->backup.path);
+		d->status.state = "undrained";
+		status = STATUS_DRAIN;
+	}
+	notify_send("STATUS=%s", d->status.state);
+	status_write(&d->status);
+	return status;
+}
+
+/**
+ * serve - make the store durable until told to stop
+ * @d: the daemon, started
+ *
+ * Returns a STATUS_*.
+ */
+int serve(struct lsmemd *d)
+{
+	struct serve *s = &the_serve;
+	bool more;
+	int i;
+
+	s->d = d;
+	s->core = d->core;
+	for (i = CORE_IOS - 1; i >= 0; i--) {
+		s->slots[i].serve = s;
+		s->slots[i].next = s->free;
+		s->free = &s->slots[i];
+	}
+	s->poll.done = poll_done;
+	s->pause.op.done = pause_done;
+	s->tick.op.done = tick_done;
+	s->watchdog_ns = notify_watchdog_us() * 1000;
+	s->ready = true;
+	loop_timer_start(&d->loop, &s->tick, s->watchdog_ns ? 1000000 : TICK_NS);
+	d->status.state = "active";
+	dump(s);
+	notify_send("READY=1\nSTATUS=Serving %s, backup %s", d->kernel.name, d->backup.path);
+	log_notice("%s: serving, backup %s", d->kernel.name, d->backup.path);
+	for (;;) {
+		do {
+			more = take_events(s);
+			more |= start_requests(s);
+			more |= give_acks(s);
+		} while (more && !s->error && core_state(s->core) != CORE_FAILED);
+		if (s->error || core_state(s->core) == CORE_FAILED || s->late ||
+		    d->signals.stop > 1)
+			break;
+		if (core_state(s->core) == CORE_STOPPED && !d->backup.in_flight)
+			break;
+		if (d->signals.stop && !s->stopping) {
+			begin_stop(s);
+			continue;
+		}
+		if (d->signals.dump) {
+			d->signals.dump = false;
+			dump(s);
+		}
+		arm(s);
+		s->error = loop_run(&d->loop, true);
+		if (s->error > 0)
+			s->error = 0;
+	}
+	return finish(s);
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The file backup: creation, limits, requests, the hold.  TAP.  Runs without
+ * root and without the module; the argument is a scratch directory on a
+ * filesystem with direct I/O.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../daemon/backup.h"
+#include "../../daemon/log.h"
+#include "../lib/tap.h"
+#include "../../uapi/lsmem_format.h"
+
+#define BYTES	(64u << 20)
+#define MANY	64u
+
+static struct loop loop;
+static char path[PATH_MAX];
+static unsigned int progressed;
+static int progress_result;
+
+static int progress(const char *what, uint64_t done, uint64_t all)
+{
+	(void)what;
+	progressed++;
+	return done <= all ? progress_result : -EIO;
+}
+
+static int open_backup(struct backup *backup, uint64_t create, unsigned int wait, bool read_only)
+{
+	struct backup_options options = {
+		.path = path,
+		.create_bytes = create,
+		.lock_wait = wait,
+		.read_only = read_only,
+		.progress = progress,
+	};
+
+	return backup_open(backup, &loop, &options);
+}
+
+static bool all_zero(void)
+{
+	static uint8_t block[1 << 16];
+	int fd = open(path, O_RDONLY);
+	bool zero = fd >= 0;
+	ssize_t n;
+
+	while (zero && (n = read(fd, block, sizeof(block))) > 0)
+		while (n && zero)
+			zero = !block[--n];
+	close(fd);
+	return zero;
+}
+
+static void test_create(void)
+{
+	struct backup backup;
+	struct stat st;
+	char temporary[PATH_MAX + 8];
+
+	snprintf(temporary, sizeof(temporary), "%s.new", path);
+	tap_is(open_backup(&backup, 0, 0, false), -ENOENT, "no file, no size: refused");
+	progress_result = -ECANCELED;
+	tap_is(open_backup(&backup, BYTES, 0, false), -ECANCELED, "a creation can be stopped");
+	tap(access(path, F_OK) && access(temporary, F_OK), "a stopped creation leaves nothing");
+	progress_result = 0;
+	close(open(temporary, O_WRONLY | O_CREAT, 0600));
+	tap_is(truncate(temporary, 12345), 0, "what a killed creation leaves");
+	tap_is(open_backup(&backup, BYTES, 0, false), 0, "creation");
+	tap(progressed > 10, "progress is told");
+	tap_is(backup.limits.bytes, BYTES, "its size");
+	tap_is(backup.limits.io_bytes, BACKUP_IO_BYTES, "its longest request");
+	backup_close(&backup);
+	tap(!stat(path, &st) && st.st_size == BYTES && st.st_blocks * 512 >= BYTES,
+	    "all blocks are allocated");
+	tap_is(st.st_mode & 0777, 0600, "nobody else may read it");
+	tap(all_zero(), "all of it is zero");
+	tap(access(temporary, F_OK), "no other file is left");
+	tap_is(open_backup(&backup, 2 * BYTES, 0, false), -EINVAL, "another size: refused");
+	tap_is(open_backup(&backup, BYTES, 0, false), 0, "the same size: taken");
+	backup_close(&backup);
+}
+
+static unsigned int completed;
+static int last_error;
+
+static void done(struct backup_io *io, int error)
+{
+	(void)io;
+	completed++;
+	if (error)
+		last_error = error;
+}
+
+static void test_io(void)
+{
+	static struct backup_io ios[MANY];
+	static struct iovec iovs[MANY][16];
+	uint8_t *data, *back;
+	struct backup backup;
+	unsigned int i, j;
+
+	if (posix_memalign((void **)&data, LSMEM_BLOCK, MANY * 65536) ||
+	    posix_memalign((void **)&back, LSMEM_BLOCK, MANY * 65536))
+		exit(1);
+	for (i = 0; i < MANY * 65536; i++)
+		data[i] = (uint8_t)(i * 2654435761u >> 13);
+	if (open_backup(&backup, 0, 0, false))
+		exit(1);
+	memset(ios, 0, sizeof(ios));
+	for (i = 0; i < MANY; i++) {
+		for (j = 0; j < 16; j++) {
+			/* Pieces in reverse order: vectors are followed. */
+			iovs[i][j].iov_base = data + i * 65536 + (15 - j) * 4096;
+			iovs[i][j].iov_len = 4096;
+		}
+		ios[i].what = BACKUP_WRITE;
+		ios[i].offset = (uint64_t)i * 65536;
+		ios[i].length = 65536;
+		ios[i].iov = iovs[i];
+		ios[i].nr_iov = 16;
+		ios[i].done = done;
+		backup_submit(&ios[i], &backup);
+	}
+	tap_is(completed, 0, "nothing completes before the loop runs");
+	while (completed < MANY && loop_run(&loop, true) >= 0)
+		;
+	tap_is(last_error, 0, "many writes in flight");
+	tap_is(backup.in_flight, 0, "none is left");
+	tap_is(backup_transfer(&backup, BACKUP_FLUSH, 0, NULL, 0), 0, "flush");
+	tap_is(backup_transfer(&backup, BACKUP_READ, 0, back, MANY * 65536), 0,
+	       "a read longer than a request");
+	for (i = 0; i < MANY * 16; i++)
+		if (memcmp(back + (i / 16) * 65536 + (i % 16) * 4096,
+			   data + (i / 16) * 65536 + (15 - i % 16) * 4096, 4096))
+			break;
+	tap_is(i, MANY * 16, "what was written is read");
+	tap_is(backup_transfer(&backup, BACKUP_READ, BYTES - 4096, back, 4096), 0, "the last block");
+	/* Shortened behind our back: an error, not a loop. */
+	tap_is(truncate(path, BYTES / 2), 0, "the file is cut short");
+	tap(backup_transfer(&backup, BACKUP_READ, BYTES / 2, back, 4096) < 0,
+	    "a read beyond the end fails");
+	tap_is(truncate(path, BYTES), 0, "the file is as long again");
+	backup_close(&backup);
+	tap_is(open_backup(&backup, 0, 0, true), 0, "read only");
+	tap_is(backup_transfer(&backup, BACKUP_READ, 0, back, 4096), 0, "can be read");
+	backup_close(&backup);
+	free(data);
+	free(back);
+}
+
+/* A stray request must end the daemon, not spoil what is not its own. */
+static void test_bounds(void)
+{
+	static const struct {
+		const char *name;
+		uint64_t offset;
+		uint32_t length;
+		enum backup_what what;
+		bool read_only;
+	} cases[] = {
+		{ "beyond the end", BYTES, 4096, BACKUP_WRITE, false },
+		{ "across the end", BYTES - 4096, 8192, BACKUP_WRITE, false },
+		{ "so far that it wraps", ~0ull << 12, 8192, BACKUP_WRITE, false },
+		{ "misaligned", 512, 4096, BACKUP_WRITE, false },
+		{ "odd length", 0, 100, BACKUP_WRITE, false },
+		{ "a write to what is open for reading", 0, 4096, BACKUP_WRITE, true },
+	};
+	struct backup_io io;
+	struct backup backup;
+	struct iovec iov = { .iov_base = NULL, .iov_len = 4096 };
+	unsigned int i;
+	int wait_status;
+	pid_t pid;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		fflush(stdout);
+		pid = fork();
+		if (!pid) {
+			log_setup(-1);
+			if (loop_open(&loop, 8) || open_backup(&backup, 0, 10, cases[i].read_only))
+				_exit(1);
+			memset(&io, 0, sizeof(io));
+			io.what = cases[i].what;
+			io.offset = cases[i].offset;
+			io.length = cases[i].length;
+			io.iov = &iov;
+			io.nr_iov = 1;
+			backup_submit(&io, &backup);
+			_exit(0);
+		}
+		waitpid(pid, &wait_status, 0);
+		tap(WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGABRT,
+		    "a request %s is never sent", cases[i].name);
+	}
+}
+
+/* A process that holds the backup until it is killed, writing all the time. */
+static pid_t holder(bool read_only)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	if (pipe(ready))
+		exit(1);
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		static struct backup_io ios[MANY];
+		static struct iovec iovs[MANY];
+		struct backup backup;
+		unsigned int i;
+		void *data;
+
+		if (loop_open(&loop, 256) || open_backup(&backup, 0, 5, read_only) ||
+		    posix_memalign(&data, 4096, BACKUP_IO_BYTES))
+			_exit(1);
+		memset(data, 0x5a, BACKUP_IO_BYTES);
+		(void)!write(ready[1], "", 1);
+		while (read_only)
+			pause();
+		for (;;) {
+			completed = 0;
+			memset(ios, 0, sizeof(ios));
+			for (i = 0; i < MANY; i++) {
+				iovs[i].iov_base = data;
+				iovs[i].iov_len = i < MANY - 1 ? BACKUP_IO_BYTES : 0;
+				ios[i].what = i < MANY - 1 ? BACKUP_WRITE : BACKUP_FLUSH;
+				ios[i].offset = i < MANY - 1 ? i * (uint64_t)BACKUP_IO_BYTES : 0;
+				ios[i].length = (uint32_t)iovs[i].iov_len;
+				ios[i].iov = &iovs[i];
+				ios[i].nr_iov = 1;
+				ios[i].done = done;
+				backup_submit(&ios[i], &backup);
+			}
+			while (completed < MANY && loop_run(&loop, true) >= 0)
+				;
+		}
+	}
+	close(ready[1]);
+	if (read(ready[0], &byte, 1) != 1)
+		exit(1);
+	close(ready[0]);
+	return pid;
+}
+
+static void test_hold(void)
+{
+	static uint8_t seen[1 << 16], again[1 << 16];
+	struct backup backup;
+	unsigned int i, same = 0;
+	pid_t pid;
+	int fd;
+
+	pid = holder(false);
+	log_setup(-1);
+	tap_is(open_backup(&backup, 0, 0, false), -EBUSY, "held by another: refused");
+	tap_is(open_backup(&backup, 0, 1, true), -EBUSY, "reading it too");
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	tap_is(open_backup(&backup, 0, 30, false), 0, "killed: its successor gets it");
+	backup_close(&backup);
+
+	for (i = 0; i < 20; i++) {
+		pid = holder(false);
+		usleep(i * 3000);
+		kill(pid, SIGKILL);
+		if (open_backup(&backup, 0, 30, false)) {
+			waitpid(pid, NULL, 0);
+			break;
+		}
+		/* From now on, nothing of the killed one may land. */
+		fd = open(path, O_RDWR);
+		memset(seen, (int)i + 1, sizeof(seen));
+		if (pwrite(fd, seen, sizeof(seen), 0) < 0)
+			break;
+		usleep(20000);
+		if (pread(fd, again, sizeof(again), 0) == sizeof(again) &&
+		    !memcmp(seen, again, sizeof(seen)))
+			same++;
+		close(fd);
+		backup_close(&backup);
+		waitpid(pid, NULL, 0);
+	}
+	tap_is(same, 20, "with the hold, no write of a killed holder lands any more");
+
+	pid = holder(true);
+	tap_is(open_backup(&backup, 0, 0, true), 0, "two readers");
+	backup_close(&backup);
+	tap_is(open_backup(&backup, 0, 0, false), -EBUSY, "no writer beside a reader");
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	log_setup(LOG_PRI_NOTICE);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2) {
+		fprintf(stderr, "usage: %s DIRECTORY\n", argv[0]);
+		return 2;
+	}
+	snprintf(path, sizeof(path), "%s/backup.%ld", argv[1], (long)getpid());
+	log_setup(-1);
+	if (loop_open(&loop, 256)) {
+		printf("1..0 # SKIP no io_uring here\n");
+		return 0;
+	}
+	test_create();
+	test_io();
+	test_bounds();
+	test_hold();
+	unlink(path);
+	loop_close(&loop);
+	return tap_done();
+}
