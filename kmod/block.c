@@ -97,7 +97,7 @@ static unsigned long lsmem_block_bound(const struct lsmem_store *store)
 static u64 lsmem_block_look(struct lsmem_store *store, struct lsmem_handle *h, u64 *last)
 {
 	for (;;) {
-		u64 word = smp_load_acquire(&h->word);
+		u64 word = smp_load_acquire(&h->word);	/* before info, or the entry */
 
 		switch (lsmem_word_state(word)) {
 		case LSMEM_WORD_LIVE:
@@ -251,6 +251,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 		busy = lsmem_word_next(word, LSMEM_WORD_BUSY, 0);
 	} while (!lsmem_word_exchange(h, word, busy));
 	WRITE_ONCE(h->info, version);
+	/* Who sees it free sees info. */
 	smp_store_release(&h->word, lsmem_word_next(busy, LSMEM_WORD_FREE, 0));
 	preempt_enable();
 	lsmem_entry_dead(store, lsmem_word_position(word), LSMEM_BLOCK);
@@ -304,7 +305,7 @@ static void lsmem_block_read(struct lsmem_block_io *io, u64 block)
 	u64 word;
 
 	rcu_read_lock();
-	word = smp_load_acquire(&io->store->handles[block].word);
+	word = smp_load_acquire(&io->store->handles[block].word);	/* before the entry */
 	if (lsmem_word_state(word) == LSMEM_WORD_LIVE)
 		lsmem_block_copy_out(io, lsmem_word_position(word));
 	else
@@ -407,19 +408,17 @@ static void lsmem_block_submit(struct bio *bio)
 }
 
 /* Called under disk->open_mutex: see lsmem_block_busy(). */
-static int lsmem_block_open(struct gendisk *disk)
+static int lsmem_block_open(LSMEM_OPENED *opened, LSMEM_OPEN_MODE mode)
 {
-	const struct lsmem_store *store = disk->private_data;
+	const struct lsmem_store *store = lsmem_opened_disk(opened)->private_data;
 
 	return READ_ONCE(store->sealed) ? -EBUSY : 0;
 }
 
-DEFINE_LSMEM_DISK_OPEN(lsmem_block_open_op, lsmem_block_open)
-
 static const struct block_device_operations lsmem_block_ops = {
 	.owner = THIS_MODULE,
 	.submit_bio = lsmem_block_submit,
-	.open = lsmem_block_open_op,
+	.open = lsmem_block_open,
 };
 
 /**

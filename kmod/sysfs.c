@@ -17,6 +17,7 @@
  */
 #include <linux/device.h>
 #include <linux/kstrtox.h>
+#include <linux/math64.h>
 #include <linux/mutex.h>
 #include <linux/sysfs.h>
 
@@ -29,6 +30,14 @@ static DEFINE_MUTEX(lsmem_limits_lock);
 static struct lsmem_store *lsmem_dev_store(struct device *dev)
 {
 	return container_of(dev, struct lsmem_store, dev);
+}
+
+static struct lsmem_counters lsmem_sum(struct lsmem_store *store)
+{
+	struct lsmem_counters sum;
+
+	lsmem_store_counters(store, &sum);
+	return sum;
 }
 
 /* A file that shows @value of the store. */
@@ -185,13 +194,12 @@ static const struct attribute_group lsmem_limits_group = {
 /* Bytes written for each 1000 that users wrote; 0 before they wrote any. */
 static u64 lsmem_write_cost(struct lsmem_store *store)
 {
-	struct lsmem_counters sum;
+	u64 appended = lsmem_sum(store).appended_bytes;
 
-	lsmem_store_counters(store, &sum);
-	if (!sum.appended_bytes)
+	if (!appended)
 		return 0;
 	return 1000 + mul_u64_u64_div_u64(READ_ONCE(store->cleaned.relocated_bytes), 1000,
-					  sum.appended_bytes);
+					  appended);
 }
 
 LSMEM_LIMIT(free_low, policy.free_low, 1, 500);
@@ -228,25 +236,14 @@ static const struct attribute_group lsmem_cleaner_group = {
 
 /* ---- Statistics --------------------------------------------------------- */
 
-/* A file that shows one of the counters of writers. */
-#define LSMEM_COUNTER(name)								\
-static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
-{											\
-	struct lsmem_counters sum;							\
-											\
-	lsmem_store_counters(lsmem_dev_store(dev), &sum);				\
-	return sysfs_emit(buf, "%llu\n", sum.name);					\
-}											\
-static DEVICE_ATTR_RO(name)
-
-LSMEM_COUNTER(appends);
-LSMEM_COUNTER(appended_bytes);
-LSMEM_COUNTER(replaced);
-LSMEM_COUNTER(deleted);
-LSMEM_COUNTER(stalls);
-LSMEM_COUNTER(stall_ns);
-LSMEM_COUNTER(durable_waits);
-LSMEM_COUNTER(padding_bytes);
+LSMEM_ATTR(appends, "%llu", lsmem_sum(store).appends);
+LSMEM_ATTR(appended_bytes, "%llu", lsmem_sum(store).appended_bytes);
+LSMEM_ATTR(replaced, "%llu", lsmem_sum(store).replaced);
+LSMEM_ATTR(deleted, "%llu", lsmem_sum(store).deleted);
+LSMEM_ATTR(stalls, "%llu", lsmem_sum(store).stalls);
+LSMEM_ATTR(stall_ns, "%llu", lsmem_sum(store).stall_ns);
+LSMEM_ATTR(durable_waits, "%llu", lsmem_sum(store).durable_waits);
+LSMEM_ATTR(padding_bytes, "%llu", lsmem_sum(store).padding_bytes);
 LSMEM_ATTR(durable_bytes, "%llu", READ_ONCE(store->durable_bytes));
 
 static struct attribute *lsmem_stats_attrs[] = {

@@ -32,19 +32,21 @@ static inline void lsmem_vm_flags(struct vm_area_struct *vma, unsigned long set,
 #endif
 }
 
-/* DEFINE_LSMEM_DISK_OPEN(name, open): a .open that calls int open(struct gendisk *). */
+/* What the open() of a block device gets, and the disk it means. */
 #ifdef LSMEM_HAVE_DISK_OPEN
-#define DEFINE_LSMEM_DISK_OPEN(name, open)				\
-	static int name(struct gendisk *disk, blk_mode_t mode)		\
-	{								\
-		return open(disk);					\
-	}
+#define LSMEM_OPENED		struct gendisk
+#define LSMEM_OPEN_MODE		blk_mode_t
+static inline struct gendisk *lsmem_opened_disk(struct gendisk *disk)
+{
+	return disk;
+}
 #else
-#define DEFINE_LSMEM_DISK_OPEN(name, open)				\
-	static int name(struct block_device *bdev, fmode_t mode)	\
-	{								\
-		return open(bdev->bd_disk);				\
-	}
+#define LSMEM_OPENED		struct block_device
+#define LSMEM_OPEN_MODE		fmode_t
+static inline struct gendisk *lsmem_opened_disk(struct block_device *bdev)
+{
+	return bdev->bd_disk;
+}
 #endif
 
 /**
