@@ -41,7 +41,8 @@
 #include "object.h"
 #include "trace.h"
 
-#define LSMEM_PASS_BYTES	(32u << 20)	/* most bytes moved in a pass */
+#define LSMEM_PASS_FRAMES	512		/* most that survivors of a pass take */
+#define LSMEM_PASS_SLACK	8		/* ... and what is not in their sum */
 #define LSMEM_PASS_ENTRIES	(256u << 10)	/* most entries looked at in a pass */
 #define LSMEM_IDLE_MS		10		/* after a pass that found nothing */
 
@@ -83,6 +84,7 @@ int lsmem_cleaner_init(struct lsmem_store *store)
 		.utilization_max = LSMEM_UTILIZATION_DEFAULT,
 		.deletes_max = LSMEM_DELETES_DEFAULT,
 	};
+	store->frames.base = LSMEM_CLEANER_RESERVE;
 	store->frames.reserve = LSMEM_CLEANER_RESERVE;
 	lsmem_cleaner_tune(store);
 	store->candidates = kvcalloc(store->nr_segments, sizeof(*store->candidates), GFP_KERNEL);
@@ -104,7 +106,7 @@ void lsmem_cleaner_tune(struct lsmem_store *store)
 {
 	u64 low = (u64)store->frames.nr * READ_ONCE(store->policy.free_low) / 1000;
 
-	WRITE_ONCE(store->clean_below, store->frames.reserve + low);
+	WRITE_ONCE(store->clean_below, store->frames.base + low);
 }
 
 static u64 lsmem_segment_held(const struct lsmem_segment *seg)
@@ -191,13 +193,14 @@ static void lsmem_clean_roll_oldest(struct lsmem_store *store)
 /* Choose the victims of a pass; false when nothing can be gained. */
 static bool lsmem_clean_choose(struct lsmem_store *store, struct lsmem_pass *pass, bool urgent)
 {
-	u32 nr, chosen, free = READ_ONCE(store->frames.nr_free), entries = 0;
+	u32 nr, chosen, frames, entries = 0;
 	u64 room, deletes;
 	bool oldest_first;
 
-	/* The survivors' last seglet and commit records are not in the sum. */
-	room = (u64)(free > 4 ? free - 4 : 0) * LSMEM_SEGLET_BYTES;
-	room = min_t(u64, room, LSMEM_PASS_BYTES);
+	frames = lsmem_frames_claim(&store->frames, LSMEM_PASS_FRAMES);
+	/* The survivors' last seglets and all commit records are not in the sum. */
+	room = (u64)(frames > LSMEM_PASS_SLACK ? frames - LSMEM_PASS_SLACK : 0) *
+	       LSMEM_SEGLET_BYTES;
 	nr = lsmem_clean_candidates(store, &deletes);
 	oldest_first = deletes * 1000 > (u64)store->frames.nr * LSMEM_SEGLET_BYTES *
 					READ_ONCE(store->policy.deletes_max);
@@ -427,13 +430,16 @@ static bool lsmem_clean_pass(struct lsmem_store *store, bool urgent)
 	struct lsmem_pass pass;
 	u32 i;
 
-	if (!lsmem_clean_choose(store, &pass, urgent))
+	if (!lsmem_clean_choose(store, &pass, urgent)) {
+		lsmem_frames_unclaim(&store->frames);
 		return false;
+	}
 	trace_lsmem_clean_begin(store->name, pass.nr_victims, pass.live, pass.held);
 	lsmem_clean_gather(store, &pass);
 	if (pass.damaged) {
 		/* Records may have been dropped that it needs: choose again without it. */
 		lsmem_clean_release(store, &pass);
+		lsmem_frames_unclaim(&store->frames);
 		return true;
 	}
 	for (i = 0; i < pass.nr_survivors; i++) {
@@ -442,6 +448,7 @@ static bool lsmem_clean_pass(struct lsmem_store *store, bool urgent)
 		if (i % 64 == 0)
 			cond_resched();
 	}
+	lsmem_frames_unclaim(&store->frames);
 	lsmem_clean_retire(store, &pass);
 	store->cleaned.passes++;
 	store->cleaned.segments_cleaned += pass.nr_victims;

@@ -11,7 +11,9 @@
  *
  * A frame has a number, its place in every window; it never moves to another.
  * Free frames are a stack under @lock, a leaf lock held for a few instructions
- * once per 64 KiB appended.  The last @reserve frames are the cleaner's.
+ * once per 64 KiB appended.  The last @base frames are the cleaner's; for the
+ * length of a pass it may claim more, so that writers cannot take away what
+ * the survivors were promised.
  */
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -144,11 +146,46 @@ int lsmem_frame_get(struct lsmem_frames *frames, u32 owner, bool reserve)
 		frame = frames->free[frames->nr_free];
 		WRITE_ONCE(frames->owner[frame], owner);
 		WRITE_ONCE(frames->table[frame].next, LSMEM_NO_FRAME);
+		if (reserve && frames->reserve > frames->base)
+			WRITE_ONCE(frames->reserve, frames->reserve - 1);
 		WRITE_ONCE(frames->table[frame].incarnation,
 			   frames->table[frame].incarnation + 1);
 	}
 	spin_unlock(&frames->lock);
 	return frame;
+}
+
+/**
+ * lsmem_frames_claim - the cleaner begins a pass
+ * @frames: the store's frames
+ * @most: frames it could use
+ *
+ * The base reserve, and half of what is free beyond it: writers go on meanwhile.
+ * Return: frames that it will find, whatever others take.
+ */
+u32 lsmem_frames_claim(struct lsmem_frames *frames, u32 most)
+{
+	u32 claimed;
+
+	spin_lock(&frames->lock);
+	claimed = frames->nr_free;
+	if (claimed > frames->base)
+		claimed = frames->base + (claimed - frames->base) / 2;
+	claimed = min(claimed, max(most, frames->base));
+	WRITE_ONCE(frames->reserve, max(claimed, frames->base));
+	spin_unlock(&frames->lock);
+	return claimed;
+}
+
+/**
+ * lsmem_frames_unclaim - the pass is over
+ * @frames: the store's frames
+ */
+void lsmem_frames_unclaim(struct lsmem_frames *frames)
+{
+	spin_lock(&frames->lock);
+	WRITE_ONCE(frames->reserve, frames->base);
+	spin_unlock(&frames->lock);
 }
 
 /**

@@ -15,7 +15,8 @@
 /**
  * struct lsmem_frames - the frames of one store
  * @nr: frames in the store
- * @reserve: frames that only the cleaner may take: a full store can be cleaned
+ * @base: frames that only the cleaner may take: a full store can be cleaned
+ * @reserve: the same now: more while a pass has claimed more
  * @address: kernel address of each frame, by virtual frame number
  * @table: what clients see of each frame (mapped read-only)
  * @owner: slot of the segment that has the frame, LSMEM_NO_FRAME when free
@@ -25,6 +26,7 @@
  */
 struct lsmem_frames {
 	u32 nr;
+	u32 base;
 	u32 reserve;
 	void **address;
 	struct lsmem_frame *table;
@@ -37,6 +39,8 @@ struct lsmem_frames {
 int lsmem_frames_init(struct lsmem_frames *frames, u64 bytes);
 void lsmem_frames_destroy(struct lsmem_frames *frames);
 int lsmem_frame_get(struct lsmem_frames *frames, u32 owner, bool reserve);
+u32 lsmem_frames_claim(struct lsmem_frames *frames, u32 most);
+void lsmem_frames_unclaim(struct lsmem_frames *frames);
 void lsmem_frame_put(struct lsmem_frames *frames, u32 frame);
 
 static inline void *lsmem_frame_address(const struct lsmem_frames *frames, u32 frame)

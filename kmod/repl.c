@@ -43,8 +43,10 @@
 
 /**
  * struct lsmem_attachment - a daemon
+ * @store: whose daemon
  * @mutex: one call at a time
  * @resume: id above which segments are still to be told, ~0 when done
+ * @broken: events were lost on their way out: it has to attach again
  * @batch: events on their way out
  */
 struct lsmem_attachment {
