@@ -1,0 +1,104 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# What lsmemd says to backups with all sorts of content: lsmemd --check, which
+# writes nothing and needs no module.  TAP.  LSMEMD and MKBACKUP are programs.
+set -u
+. "$(dirname "$0")/tap.sh"
+mkbackup=$(realpath "${MKBACKUP:-$(dirname "$0")/build/mkbackup}")
+
+image=$scratch/image
+conf=$scratch/lsmemd.conf
+printf '[backup]\npath = %s\nlock_wait = 0\n' "$image" >"$conf"
+
+blank() { rm -f "$image"; head -c 160M /dev/zero >"$image"; }
+patch() { printf '%s' "$2" | dd of="$image" bs=1 seek="$1" conv=notrunc status=none; }
+check() { run "$lsmemd" -c "$conf" --check; }
+
+# refused NAME: other content, exit status 5, how to overwrite it is named
+refused()
+{
+	local before after
+	before=$(cksum <"$image")
+	check
+	after=$(cksum <"$image")
+	expect "$1: exit status" "$status" 5
+	ok "$1: --format --force is named" grep -q -- '--format --force' "$scratch/err"
+	expect "$1: nothing is written" "$after" "$before"
+}
+
+blank
+check
+expect 'blank: exit status' "$status" 0
+expect 'blank: said' "$(cat "$scratch/out")" "$image: blank"
+
+blank
+mkfs.ext4 -q -F "$image"
+refused 'an ext4 filesystem'
+if command -v mkfs.xfs >/dev/null; then
+	rm -f "$image"
+	truncate -s 512M "$image"
+	mkfs.xfs -q -f "$image"
+	refused 'an xfs filesystem'
+fi
+blank
+mkswap -q "$image" 2>/dev/null || mkswap "$image" >/dev/null 2>&1
+refused 'swap space'
+blank
+patch 65600 _BHRfS_M
+refused 'what leaves the first 64 KiB alone (btrfs)'
+blank
+patch 1048575 x
+refused 'the last byte of the first MiB'
+blank
+patch $((160 * 1048576 - 65536)) 'md superblock'
+refused 'what lies at the end (md 1.0)'
+
+blank
+run "$mkbackup" "$image" 64
+expect 'an empty backup: made' "$status" 0
+cp "$image" "$scratch/good"
+check
+expect 'an empty backup: exit status' "$status" 0
+ok 'an empty backup: what it is' grep -q 'kind = object, size = 64M, handles = 262144' "$scratch/out"
+ok 'an empty backup: nothing lost' grep -q '^lost: *0$' "$scratch/out"
+
+# One superblock slot of two is enough; without both it is not a backup.
+for slot in 0 1; do
+	cp "$scratch/good" "$image"
+	patch $((slot * 4096 + 20)) 'damaged'
+	check
+	expect "slot $slot damaged: exit status" "$status" 0
+done
+cp "$scratch/good" "$image"
+patch 20 'damaged'
+patch 4116 'damaged'
+refused 'both slots damaged'
+cp "$scratch/good" "$image"
+dd if=/dev/zero of="$image" bs=4096 count=2 conv=notrunc status=none
+check
+expect 'a formatting cut off before the superblock: exit status' "$status" 0
+ok 'a formatting cut off before the superblock: blank' grep -q ': blank$' "$scratch/out"
+cp "$scratch/good" "$image"
+truncate -s 80M "$image"
+check
+ok 'cut short: refused' [ "$status" -ne 0 ]
+
+# What is not there, not a file, not to be had.
+rm -f "$image"
+check
+expect 'no file: exit status' "$status" 1
+ok 'no file: the way out' grep -q 'size = ..' "$scratch/err"
+mkdir "$image"
+check
+expect 'a directory: exit status' "$status" 1
+rmdir "$image"
+cp "$scratch/good" "$image"
+flock "$image" sleep 60 &
+holder=$!
+sleep 0.3
+check
+expect 'held by another: exit status' "$status" 4
+kill "$holder"
+wait "$holder" 2>/dev/null
+
+tap_end
