@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -161,16 +162,15 @@ int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES])
 
 /**
  * kernel_find_orphan - find an active durable store that no daemon serves
- * @control: from kernel_control_open()
  * @kind: enum lsmem_store_kind
  * @name: out
  *
  * Returns 0 or -ENODEV.
  */
-int kernel_find_orphan(int control, uint32_t kind, char name[LSMEM_NAME_BYTES])
+int kernel_find_orphan(uint32_t kind, char name[LSMEM_NAME_BYTES])
 {
-	static const uint8_t nobody[16];
-	struct kernel kernel;
+	const char *wanted = kind == LSMEM_KIND_BLOCK ? "block" : "object";
+	char text[32];
 	int err = -ENODEV;
 	DIR *d;
 
@@ -178,14 +178,32 @@ int kernel_find_orphan(int control, uint32_t kind, char name[LSMEM_NAME_BYTES])
 	if (!d)
 		return -ENODEV;
 	while (err && next_active(d, name)) {
-		if (!strncmp(name, "lsmemb", 6) != (kind == LSMEM_KIND_BLOCK))
+		attribute(name, "kind", text, sizeof(text));
+		if (strcmp(text, wanted))
 			continue;
-		/* An active store does not take it: EBUSY says served, EXDEV not. */
-		if (kernel_attach(&kernel, control, name, nobody) == -EXDEV)
+		attribute(name, "durability", text, sizeof(text));
+		if (strcmp(text, "durable"))
+			continue;
+		attribute(name, "attached", text, sizeof(text));
+		if (!strcmp(text, "0"))
 			err = 0;
 	}
 	closedir(d);
 	return err;
+}
+
+/**
+ * kernel_segments - how many segments a store's log may consist of
+ * @name: of the store
+ *
+ * Returns the number, 0 if it cannot be told.
+ */
+uint32_t kernel_segments(const char *name)
+{
+	char text[32];
+
+	attribute(name, "segments_max", text, sizeof(text));
+	return (uint32_t)strtoul(text, NULL, 10);
 }
 
 /**

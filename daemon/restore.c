@@ -26,6 +26,7 @@ struct parts {
 };
 
 static struct parts parts;	/* one call at a time */
+static uint64_t read_bytes;	/* for the progress */
 
 static void part_done(struct backup_io *io, int error)
 {
@@ -76,6 +77,7 @@ static int restore_read(void *context, uint64_t offset, void *data, uint32_t len
 	struct lsmemd *d = context;
 	int err = transfer(d, BACKUP_READ, offset, data, length);
 
+	read_bytes += length;
 	if (err && err != -ECANCELED)
 		log_err("%s: reading %" PRIu32 " bytes at %" PRIu64 ": %s", d->backup.path, length,
 			offset, strerror(-err));
@@ -142,9 +144,9 @@ static void restore_progress(void *context, uint64_t done, uint64_t all)
 	if (now - said < 1000000000u)
 		return;
 	said = now;
-	log_notice("%s: read %" PRIu64 " of %" PRIu64 " MiB in %" PRIu64 " s", d->backup.path,
-		   done >> 20, all >> 20, (now - start) / 1000000000u);
-	notify_send("STATUS=Recovering: %" PRIu64 " of %" PRIu64 " MiB", done >> 20, all >> 20);
+	log_notice("%s: %" PRIu64 " of %" PRIu64 " segments, %" PRIu64 " MiB read, %" PRIu64 " s",
+		   d->backup.path, done, all, read_bytes >> 20, (now - start) / 1000000000u);
+	notify_send("STATUS=Recovering: %" PRIu64 " of %" PRIu64 " segments", done, all);
 }
 
 /**

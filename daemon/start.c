@@ -29,8 +29,6 @@
 #include "lsmemd.h"
 #include "notify.h"
 
-#define FRAMES_MORE	8u	/* frames of a backup beyond those of the store, at least */
-
 static const char *kind_name(uint32_t kind)
 {
 	return kind == LSMEM_KIND_BLOCK ? "block" : "object";
@@ -238,7 +236,7 @@ static int attach_store(struct lsmemd *d, const struct lsmem_super *super, const
 		strcpy(name, c->store.name);
 	} else if (super) {
 		(void)kernel_find(uuid, name);
-	} else if (!kernel_find_orphan(d->control, c->store.kind, name)) {
+	} else if (!kernel_find_orphan(c->store.kind, name)) {
 		log_err("%s: is active and no daemon serves it, and %s is blank: give it its own backup; if this is meant for a new store, destroy the old one first or start its daemon",
 			name, d->backup.path);
 		return STATUS_REFUSED;
@@ -277,7 +275,6 @@ static int attach_store(struct lsmemd *d, const struct lsmem_super *super, const
 static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 {
 	struct recover_geometry geometry;
-	uint64_t wanted;
 	int err;
 
 	memset(&geometry, 0, sizeof(geometry));
@@ -285,29 +282,30 @@ static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 	geometry.kind = d->kernel.kind;
 	geometry.store_bytes = d->kernel.bytes;
 	geometry.max_handles = d->kernel.handles_max;
-	/* All of the store, and room for what is being cleaned. */
-	geometry.frames = (uint32_t)(d->kernel.bytes / LSMEM_SEGMENT_BYTES) + FRAMES_MORE;
+	/* As many as the log may have segments, or it would wait for a frame for ever. */
+	geometry.frames = kernel_segments(d->kernel.name);
+	if (!geometry.frames) {
+		log_err("%s: sysfs does not tell how many segments it may have",
+			d->kernel.name);
+		return STATUS_ERROR;
+	}
 	do {
 		if (getrandom(&geometry.incarnation, sizeof(geometry.incarnation), 0) < 0)
 			return STATUS_ERROR;
 	} while (!geometry.incarnation);
 	err = recover_format(r, &geometry);
 	if (err == -ENOSPC) {
-		log_err("%s: %" PRIu64 " MiB are too little for a store of %" PRIu64 " MiB; use a backup of %" PRIu64 " MiB or more",
+		log_err("%s: %" PRIu64 " MiB are too little for a store of %" PRIu64 " MiB, whose log may have %" PRIu32 " segments of 8 MiB: %" PRIu64 " MiB are needed",
 			d->backup.path, d->backup.limits.bytes >> 20, d->kernel.bytes >> 20,
-			2 * d->kernel.bytes >> 20);
+			geometry.frames, (recover_backup_bytes(geometry.frames) >> 20) + 1);
 		return STATUS_REFUSED;
 	}
 	if (err) {
 		log_err("%s: cannot be formatted: %s", d->backup.path, strerror(-err));
 		return STATUS_ERROR;
 	}
-	wanted = 2 * (d->kernel.bytes / LSMEM_SEGMENT_BYTES);
 	log_notice("%s: formatted, %" PRIu64 " segments", d->backup.path,
 		   (uint64_t)le64toh(recover_super(r)->frames));
-	if (le64toh(recover_super(r)->frames) < wanted)
-		log_warn("%s: has room for %" PRIu64 " segments; with less than %" PRIu64 " (twice the store) a store that is nearly full cleans more and writes slower",
-			 d->backup.path, (uint64_t)le64toh(recover_super(r)->frames), wanted);
 	return STATUS_OK;
 }
 
