@@ -103,7 +103,7 @@ static int set_store_size(struct parser *p, struct config *c, const char *value)
 	if (!parse_size(value, &c->store.bytes) || c->store.bytes < CONFIG_STORE_BYTES_MIN ||
 	    c->store.bytes > CONFIG_STORE_BYTES_MAX || c->store.bytes % LSMEM_SEGMENT_BYTES)
 		return fail(p, p->line,
-			    "size = %s: allowed is a multiple of 8M from 64M to 1T", value);
+			    "size = %s: allowed is a multiple of 8M from 128M to 1T", value);
 	return 0;
 }
 
@@ -195,10 +195,10 @@ static int set_path(struct parser *p, struct config *c, const char *value)
 
 static int set_backup_size(struct parser *p, struct config *c, const char *value)
 {
-	if (!parse_size(value, &c->backup.size) || c->backup.size < CONFIG_STORE_BYTES_MIN ||
+	if (!parse_size(value, &c->backup.size) || c->backup.size < 2 * CONFIG_STORE_BYTES_MIN ||
 	    c->backup.size > CONFIG_STORE_BYTES_MAX * 16 || c->backup.size % LSMEM_BLOCK)
 		return fail(p, p->line,
-			    "size = %s: allowed is a multiple of 4K from 64M to 16T", value);
+			    "size = %s: allowed is a multiple of 4K from 256M to 16T", value);
 	return 0;
 }
 

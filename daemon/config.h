@@ -47,7 +47,7 @@ struct config {
 };
 
 #define CONFIG_STORE_BYTES_DEFAULT	(256ull << 20)
-#define CONFIG_STORE_BYTES_MIN		(64ull << 20)
+#define CONFIG_STORE_BYTES_MIN		(128ull << 20)
 #define CONFIG_STORE_BYTES_MAX		(1ull << 40)
 #define CONFIG_LOCK_WAIT_DEFAULT	60u
 

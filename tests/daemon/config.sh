@@ -28,7 +28,7 @@ path='[backup]\npath = /dev/null\n'
 
 good 'the least' "$path"
 good 'all of an object store' "[store]\nname = lsmem1\nkind = object\nsize = 1G\nhandles = 1M\nmode = 0640\nowner = root:root\n$path"'size = 512M\nlock_wait = 5\n'
-good 'a block store' "[store]\nkind = block\nname = lsmemb0\nsize = 64M\n$path"
+good 'a block store' "[store]\nkind = block\nname = lsmemb0\nsize = 128M\n$path"
 good 'numbers for an owner' "[store]\nowner = 12345:54321\n$path"
 good 'comments and blanks' "# one\n\n ; two\n\t[ store ]\n  kind=object  \n$path"
 good 'no newline at the end' '[backup]\npath = /dev/null'
@@ -49,9 +49,9 @@ bad 'no value' '[store]\nkind =\n' '2: kind: no value'
 bad 'not a key' '[store]\nkind\n' '2: "kind": neither [section], key = value nor # comment'
 bad 'kind' '[store]\nkind = blok\n' '2: kind = blok: allowed are object and block'
 bad 'zero byte' '[store]\nkind = bl\0ck\n' '2: a zero byte: not a text file'
-for size in 0 1M 56M 65M 2T 12X 12MB -1 1e9 '' 18446744073709551616 99999999999999999999T; do
+for size in 0 1M 64M 120M 129M 2T 12X 12MB -1 1e9 '' 18446744073709551616 99999999999999999999T; do
 	[ -n "$size" ] || continue
-	bad "store size $size" "[store]\nsize = $size\n" "2: size = $size: allowed is a multiple of 8M from 64M to 1T"
+	bad "store size $size" "[store]\nsize = $size\n" "2: size = $size: allowed is a multiple of 8M from 128M to 1T"
 done
 for handles in 0 4G -1 many; do
 	bad "handles $handles" "[store]\nhandles = $handles\n" "2: handles = $handles: allowed is a number from 1 to 4294967295"
@@ -69,8 +69,8 @@ bad 'handles of a block store' "[store]\nkind = block\nhandles = 5\n$path" '3: h
 bad 'mode of a block store' "[store]\nmode = 0600\nkind = block\n$path" '2: mode: not for kind = block, whose node udev rules give away'
 bad 'owner of a block store' "[store]\nowner = root\nkind = block\n$path" '2: owner: not for kind = block, whose node udev rules give away'
 bad 'relative path' '[backup]\npath = backup.img\n' '2: path = backup.img: allowed is the absolute path of a block device or a file'
-for size in 0 1M 67108865 17T x; do
-	bad "backup size $size" "[backup]\nsize = $size\n" "2: size = $size: allowed is a multiple of 4K from 64M to 16T"
+for size in 0 64M 268435457 17T x; do
+	bad "backup size $size" "[backup]\nsize = $size\n" "2: size = $size: allowed is a multiple of 4K from 256M to 16T"
 done
 for wait in -1 3601 soon; do
 	bad "lock_wait $wait" "[backup]\nlock_wait = $wait\n" "2: lock_wait = $wait: allowed are seconds from 0 to 3600"
