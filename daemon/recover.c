@@ -151,6 +151,7 @@ int recover_open(struct recover *r, enum recover_state *state)
 		}
 	}
 	r->opened = true;
+	r->blank = false;
 	if (best < 0) {
 		if (error[0] == FORMAT_ZERO && error[1] == FORMAT_ZERO) {
 			r->blank = true;

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Closing a segment: its directory and footer.
+ *
+ * The directory is made at once, by walking the headers in the log's memory:
+ * a few milliseconds for 8 MiB of the smallest objects, and nothing to keep
+ * while the segment is open.  Each header must be valid where it stands, or the
+ * kernel and we do not mean the same bytes, and nothing more is acknowledged.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core_private.h"
+
+/**
+ * core_closed - CLOSE: a segment has its final length
+ * @core: core
+ * @event: the event
+ */
+void core_closed(struct core *core, const struct lsmem_event *event)
+{
+	struct core_segment *seg = core_segment_find(core, event->segment);
+	struct core_open *open = seg ? seg->open : NULL;
+
+	if (!open || open->closing || open->stream != event->to) {
+		core_fail(core, "segment %llu: the kernel closes it at %u, and it is not open or ends at %u",
+			  (unsigned long long)event->segment, event->to, open ? open->stream : 0);
+		return;
+	}
+	if (!lsmem_segment_fits(event->to, event->entries)) {
+		core_fail(core, "segment %llu: %u bytes and %u entries do not fit a frame",
+			  (unsigned long long)event->segment, event->to, event->entries);
+		return;
+	}
+	if (open->closed && open->durable != event->to) {
+		core_fail(core, "segment %llu: the kernel closes it at %u, its footer says %u",
+			  (unsigned long long)event->segment, event->to, open->durable);
+		return;
+	}
+	open->closing = true;
+	open->length = event->to;
+	open->entries = event->entries;
+	open->first_frame = event->first_frame;
+	core->changes++;
+}
+
+/* Copies the header at @at; what is behind the pointers may change meanwhile. */
+static bool core_read_header(struct core *core, const struct core_open *open, uint32_t at,
+			     uint32_t *frame, uint32_t *seglet, struct lsmem_entry *entry)
+{
+	while (*frame < core->log.nr_frames && *seglet < at / LSMEM_SEGLET_BYTES) {
+		*frame = core_follow(core, *frame);
+		(*seglet)++;
+	}
+	if (*frame >= core->log.nr_frames) {
+		core_fail(core, "segment %llu: seglet %u has no frame",
+			  (unsigned long long)open->event.segment, *seglet);
+		return false;
+	}
+	memcpy(entry, core->log.frames + (uint64_t)*frame * LSMEM_SEGLET_BYTES +
+	       at % LSMEM_SEGLET_BYTES, sizeof(*entry));
+	return true;
+}
+
+static bool core_make_directory(struct core *core, const struct core_open *open,
+				struct core_close *close)
+{
+	uint32_t bytes = lsmem_directory_bytes(open->entries), entries = 0, headers = ~0u;
+	struct lsmem_directory_entry *directory = (void *)close->buffer;
+	struct lsmem_segment_footer *footer = (void *)(close->buffer + bytes);
+	uint32_t frame = open->first_frame, seglet = 0;
+	struct format_walk walk = {
+		.salt = lsmem_segment_salt(core->super.uuid, open->segment->item.segment,
+					   open->segment->item.generation),
+		.end = open->length,
+	};
+
+	memset(close->buffer, 0, bytes + LSMEM_BLOCK);
+	while (walk.at < open->length) {
+		uint32_t at = walk.at, type;
+		struct lsmem_entry entry;
+		enum format_error error;
+
+		if (!core_read_header(core, open, at, &frame, &seglet, &entry))
+			return false;
+		error = format_walk_step(&walk, &entry);
+		if (error) {
+			core_fail(core, "segment %llu offset %u: the kernel's log holds no entry there: %s",
+				  (unsigned long long)open->segment->item.segment, at,
+				  format_strerror(error));
+			return false;
+		}
+		headers = lsmem_crc32c(headers, &entry.hcrc, sizeof(entry.hcrc));
+		type = lsmem_entry_type(&entry);
+		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_DELETE)
+			continue;
+		if (entries < open->entries)
+			directory[entries] = (struct lsmem_directory_entry) {
+				.key = entry.key,
+				.version = entry.version,
+				.meta = entry.meta,
+			};
+		entries++;
+	}
+	if (entries != open->entries) {
+		core_fail(core, "segment %llu: the kernel counts %u entries, its log holds %u",
+			  (unsigned long long)open->segment->item.segment, open->entries, entries);
+		return false;
+	}
+	footer->magic = __cpu_to_le64(LSMEM_FOOTER_MAGIC);
+	footer->format = __cpu_to_le32(LSMEM_FORMAT);
+	memcpy(footer->uuid, core->super.uuid, sizeof(footer->uuid));
+	footer->segment = __cpu_to_le64(open->segment->item.segment);
+	footer->generation = __cpu_to_le32(open->segment->item.generation);
+	footer->length = __cpu_to_le32(open->length);
+	footer->entries = __cpu_to_le32(entries);
+	footer->headers_crc = __cpu_to_le32(headers);
+	footer->directory_crc = __cpu_to_le32(lsmem_crc32c(~0u, directory,
+							   entries * sizeof(*directory)));
+	format_footer_seal(footer);
+	close->bytes = bytes + LSMEM_BLOCK;
+	return true;
+}
+
+static void core_close_durable(struct core *core, struct core_close *close)
+{
+	struct core_open *open = close->open;
+	struct core_segment *seg = open->segment;
+
+	/* Invariant 8: closed means length and CRC durable.  The digest may tell
+	 * later: until then recovery scans the segment.
+	 */
+	seg->life = CORE_CLOSED;
+	seg->item.length = open->length;
+	core_segment_dirty(core, seg);
+	open->ack_close = true;
+	open->close = NULL;
+	close->open = NULL;
+	close->state = CORE_IDLE;
+	core->stats.closed++;
+	core->changes++;
+}
+
+/**
+ * core_closes_run - start what can be started
+ * @core: core
+ */
+void core_closes_run(struct core *core)
+{
+	struct core_close *close;
+	uint32_t i;
+
+	for (i = 0; i < core->nr_opens; i++) {
+		struct core_open *open = core->list[i];
+
+		if (!open->closing || open->close || open->ack_close)
+			continue;
+		if (open->closed) {		/* its footer is there already */
+			open->ack_close = true;
+			core->changes++;
+			continue;
+		}
+		/* Data first: so a footer proves that all before it was durable. */
+		if (open->durable < open->length && (RULE(FOOTER_AFTER_DATA) ||
+						     open->replica[0].issued < open->length))
+			continue;
+		if (open->segment->life == CORE_CLOSED)
+			continue;
+		for (close = core->closes; close < core->closes + CORE_CLOSES; close++)
+			if (!close->open)
+				break;
+		if (close == core->closes + CORE_CLOSES)
+			return;
+		if (!core_make_directory(core, open, close))
+			return;
+		close->open = open;
+		close->issued = 0;
+		close->done = 0;
+		close->state = CORE_WRITING;
+		open->close = close;
+		core->changes++;
+	}
+	for (close = core->closes; close < core->closes + CORE_CLOSES; close++) {
+		while (close->open && close->issued < close->bytes) {
+			struct core_op *op = core_op_get(core, CORE_OP_CLOSE, false);
+			uint32_t part = close->bytes - close->issued;
+
+			if (!op)
+				return;
+			if (part > core->io_bytes)
+				part = core->io_bytes;
+			op->close = close;
+			core_op_add(op, close->buffer + close->issued, part);
+			core_op_start(core, op, format_frame_offset(&core->super,
+						core_frame(core, close->open->segment)) +
+				      LSMEM_SEGMENT_BYTES - close->bytes + close->issued);
+			close->issued += part;
+		}
+	}
+}
+
+void core_close_done(struct core *core, struct core_op *op)
+{
+	struct core_close *close = op->close;
+
+	close->done += op->io.length;
+	if (close->done < close->bytes)
+		return;
+	close->state = CORE_WRITTEN;
+	core->flush_wanted[op->io.backup] = true;
+	if (!RULE(CLOSE_AFTER_FLUSH))
+		core_close_durable(core, close);
+}
+
+void core_closes_flush(struct core *core)
+{
+	uint32_t i;
+
+	for (i = 0; i < CORE_CLOSES; i++)
+		if (core->closes[i].state == CORE_WRITTEN)
+			core->closes[i].state = CORE_FLUSHING;
+}
+
+void core_closes_flushed(struct core *core)
+{
+	uint32_t i;
+
+	for (i = 0; i < CORE_CLOSES; i++)
+		if (core->closes[i].open && core->closes[i].state == CORE_FLUSHING)
+			core_close_durable(core, &core->closes[i]);
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Digest records and retirement.
+ *
+ * One record at a time is written and flushed, then it counts, then the next is
+ * made (invariant 1).  Deltas follow each other in a half of the digest log; a
+ * record that does not fit becomes a full one at the beginning of the other
+ * half, where nothing is that anybody needs.
+ *
+ * A record is made when somebody waits for it: segments to be listed, groups to
+ * be retired, a generation ceiling; or at a tick when lengths or states have
+ * changed.  All that is ready goes into one.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core_private.h"
+
+/* What the next digest says of a segment: LSMEM_ITEM_*, 0 for nothing. */
+static uint32_t core_item_state(const struct core_segment *seg)
+{
+	switch (seg->life) {
+	case CORE_OPENING:
+	case CORE_OPEN:
+		return LSMEM_ITEM_OPEN;
+	case CORE_CLOSED:
+		return LSMEM_ITEM_CLOSED;
+	case CORE_SEALED:
+		return LSMEM_ITEM_SEALED;
+	case CORE_LEAVING:
+		return LSMEM_ITEM_REMOVED;
+	default:
+		return 0;
+	}
+}
+
+static void core_record_add(struct core *core, uint32_t frame)
+{
+	struct core_record *record = &core->record;
+	struct core_segment *seg = &core->segments[frame];
+	uint32_t state = core_item_state(seg);
+
+	digest_add((struct lsmem_digest *)record->buffer, frame, &seg->item, state);
+	record->frames[record->nr] = frame;
+	record->states[record->nr++] = state;
+}
+
+/* Make the record of all that has changed. */
+static void core_make_record(struct core *core)
+{
+	uint64_t half_bytes = __le64_to_cpu(core->super.digest_bytes);
+	struct core_record *record = &core->record;
+	struct lsmem_digest *digest = (void *)record->buffer;
+	uint32_t kind, i, frame;
+
+	record->map = core->map;
+	record->map.sequence++;
+	/* Invariant 14: the ceiling is durable before generations reach it. */
+	if (core->generation_wanted > record->map.generation_ceiling)
+		record->map.generation_ceiling = core->generation_wanted;
+	if (core->store_time > record->map.store_time)
+		record->map.store_time = core->store_time;
+	if (core->next_segment > record->map.next_segment)
+		record->map.next_segment = core->next_segment;
+
+	record->full = core->full ||
+		       format_digest_bytes(core->nr_dirty) > half_bytes - core->map.at;
+	kind = record->full ? LSMEM_DIGEST_FULL : LSMEM_DIGEST_DELTA;
+	record->half = core->map.half;
+	record->at = core->map.at;
+	if (record->full) {
+		/* In place, a crash in the middle would leave no chain at all. */
+		if (RULE(DIGEST_HALF))
+			record->half = !core->map.half;
+		record->at = 0;
+	}
+	record->nr = 0;
+	memset(digest, 0, format_digest_bytes(record->full ? core->nr_frames : core->nr_dirty));
+	digest_head(digest, &record->map, &core->super, kind);
+	for (i = 0; i < core->nr_dirty; i++) {
+		struct core_segment *seg = &core->segments[core->dirty[i]];
+
+		seg->dirty = false;
+		if (!record->full) {
+			core_record_add(core, core->dirty[i]);
+		} else {
+			record->frames[record->nr] = core->dirty[i];
+			record->states[record->nr++] = core_item_state(seg);
+		}
+	}
+	core->nr_dirty = 0;
+	for (frame = 0; record->full && frame < core->nr_frames; frame++) {
+		struct core_segment *seg = &core->segments[frame];
+		uint32_t state = core_item_state(seg);
+
+		if (state && state != LSMEM_ITEM_REMOVED)
+			digest_add(digest, frame, &seg->item, state);
+	}
+	format_digest_seal(digest);
+	record->bytes = format_digest_bytes(__le32_to_cpu(digest->items));
+	record->issued = 0;
+	record->done = 0;
+	record->state = CORE_WRITING;
+	core->urgent = false;
+	core->full = false;
+	core->tick = false;
+	for (i = core->retire_first; i != core->retire_next; i++)
+		if (core->retires[i % CORE_RETIRES].ready)
+			core->retires[i % CORE_RETIRES].recorded = true;
+	core->changes++;
+	for (i = 0; !RULE(FRAME_REUSE) && i < record->nr; i++)
+		if (record->states[i] == LSMEM_ITEM_REMOVED)
+			core_segment_free(core, &core->segments[record->frames[i]]);
+}
+
+/* The record is durable: what it says is so. */
+static void core_record_durable(struct core *core)
+{
+	struct core_record *record = &core->record;
+	uint32_t i;
+
+	for (i = 0; i < record->nr; i++) {
+		struct core_segment *seg = &core->segments[record->frames[i]];
+
+		if (record->states[i] == LSMEM_ITEM_REMOVED) {
+			/* Invariant 10: only now, or a crash would find the old
+			 * digest and in the frame another segment's data.
+			 */
+			if (RULE(FRAME_REUSE))
+				core_segment_free(core, seg);
+			core->stats.retired++;
+			continue;
+		}
+		seg->item.state = record->states[i];
+		if (seg->life == CORE_OPENING) {
+			/* Invariant 2: now the kernel may write to it. */
+			seg->life = CORE_OPEN;
+			if (seg->open && RULE(ACK_AFTER_LISTED))
+				seg->open->ack_open = true;
+			core->stats.opened++;
+		}
+	}
+	for (i = core->retire_first; i != core->retire_next; i++)
+		if (core->retires[i % CORE_RETIRES].recorded)
+			core->retires[i % CORE_RETIRES].ack = true;
+	if (record->map.generation_ceiling > core->map.generation_ceiling)
+		core->ceiling_ack = record->map.generation_ceiling;
+	core->map = record->map;
+	core->map.half = record->half;
+	core->map.at = record->at + record->bytes;
+	record->state = CORE_IDLE;
+	core->stats.digests++;
+	core->stats.digests_full += record->full;
+	core->changes++;
+	if (core->state == CORE_DRAINING && record->full && !core->nr_dirty &&
+	    core_segments_drained(core) && core->retire_first == core->retire_next)
+		core->state = CORE_STOPPED;
+}
+
+/**
+ * core_digest_run - make and write a record, if one is due
+ * @core: core
+ */
+void core_digest_run(struct core *core)
+{
+	struct core_record *record = &core->record;
+
+	if (core->state == CORE_DRAINING && core->queue_first == core->queue_next &&
+	    core_segments_drained(core) && record->state == CORE_IDLE)
+		core->full = true;
+	if (record->state == CORE_IDLE &&
+	    (core->urgent || core->full || (core->tick && core->nr_dirty) ||
+	     core->generation_wanted > core->map.generation_ceiling))
+		core_make_record(core);
+	while (record->state == CORE_WRITING && record->issued < record->bytes) {
+		struct core_op *op = core_op_get(core, CORE_OP_DIGEST, true);
+		uint64_t part = record->bytes - record->issued;
+
+		if (!op)
+			return;
+		if (part > core->io_bytes)
+			part = core->io_bytes;
+		core_op_add(op, record->buffer + record->issued, part);
+		core_op_start(core, op, format_half_offset(&core->super, record->half) +
+					record->at + record->issued);
+		record->issued += part;
+	}
+}
+
+void core_digest_done(struct core *core, struct core_op *op)
+{
+	struct core_record *record = &core->record;
+
+	record->done += op->io.length;
+	if (record->done < record->bytes)
+		return;
+	record->state = CORE_WRITTEN;
+	core->flush_wanted[op->io.backup] = true;
+	if (!RULE(DIGEST_FLUSH))
+		core_record_durable(core);
+}
+
+void core_digest_flush(struct core *core)
+{
+	if (core->record.state == CORE_WRITTEN)
+		core->record.state = CORE_FLUSHING;
+}
+
+void core_digest_flushed(struct core *core)
+{
+	if (core->record.state == CORE_FLUSHING)
+		core_record_durable(core);
+}
+
+/* ---- Retirement -------------------------------------------------------- */
+
+static bool core_is_gone(const struct core *core, uint64_t id)
+{
+	uint32_t i;
+
+	for (i = 0; i < core->nr_gone; i++)
+		if (core->gone[i] == id)
+			return true;
+	return false;
+}
+
+/**
+ * core_retire - RETIRE: a segment is superseded
+ * @core: core
+ * @event: the event
+ * Return: false when it must wait, with all behind it.
+ */
+bool core_retire(struct core *core, const struct lsmem_event *event)
+{
+	struct core_segment *seg = core_segment_find(core, event->segment);
+	struct core_retire *group = &core->group, *retire;
+	uint32_t slot = core->retire_next % CORE_RETIRES, i;
+
+	if (core->retire_next - core->retire_first == CORE_RETIRES)
+		return false;
+	if (!seg && core_is_gone(core, event->segment)) {
+		core->group_gone++;
+	} else if (!seg || seg->life < CORE_OPEN || seg->life == CORE_LEAVING ||
+		   (seg->life == CORE_OPEN && !(seg->open && seg->open->closing)) ||
+		   group->nr == CORE_VICTIMS) {
+		core_fail(core, "segment %llu: the kernel retires it, and it is not a closed one",
+			  (unsigned long long)event->segment);
+		return true;
+	} else {
+		group->frames[group->nr++] = core_frame(core, seg);
+	}
+	core->changes++;
+	if (event->flags & LSMEM_EVENT_MORE)
+		return true;
+
+	/* One record removes a whole group: either all of it is gone or nothing. */
+	if (core->group_gone && group->nr) {
+		core_fail(core, "segment %llu: the digest has lost a part of the group that ends with it",
+			  (unsigned long long)event->segment);
+		return true;
+	}
+	retire = &core->retires[slot];
+	*retire = *group;
+	retire->last = event->segment;
+	retire->ready = core->group_gone;
+	retire->recorded = core->group_gone;
+	retire->ack = core->group_gone;
+	core->retire_next++;
+	group->nr = 0;
+	core->group_gone = 0;
+	/* Invariant 9: everything that came before in the stream, survivors and
+	 * superseders, must be durable first.  Or v1 is dropped for a v2 that
+	 * vanishes in the crash.
+	 */
+	for (i = 0; i < core->nr_opens; i++) {
+		struct core_open *open = core->list[i];
+
+		open->need[slot] = open->committed;
+		if (open->closing)
+			open->need_close |= 1u << slot;
+		else
+			open->need_close &= ~(1u << slot);
+	}
+	return true;
+}
+
+static bool core_retire_ready(const struct core *core, uint32_t slot)
+{
+	uint32_t i;
+
+	for (i = 0; i < core->nr_opens; i++) {
+		const struct core_open *open = core->list[i];
+
+		if (!open->segment)
+			continue;
+		if (open->durable < open->need[slot])
+			return false;
+		if ((open->need_close & 1u << slot) && open->segment->life == CORE_OPEN &&
+		    !open->closed)
+			return false;
+	}
+	return true;
+}
+
+/**
+ * core_retires_run - groups whose superseders have become durable
+ * @core: core
+ */
+void core_retires_run(struct core *core)
+{
+	uint32_t i, n;
+
+	for (n = core->retire_first; n != core->retire_next; n++) {
+		struct core_retire *retire = &core->retires[n % CORE_RETIRES];
+
+		if (retire->ready)
+			continue;
+		if (RULE(RETIRE_BARRIER) && !core_retire_ready(core, n % CORE_RETIRES))
+			return;
+		for (i = 0; i < retire->nr; i++) {
+			struct core_segment *seg = &core->segments[retire->frames[i]];
+
+			seg->life = CORE_LEAVING;
+			core_segment_dirty(core, seg);
+		}
+		retire->ready = true;
+		core->urgent = true;
+		core->changes++;
+	}
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * core's inner structures: see core.h for what it does.
+ *
+ *	core.c		inputs, outputs, requests, the flush machine, the event queue
+ *	core_segment.c	frames, open, ranges, what is durable
+ *	core_close.c	directory and footer
+ *	core_digest.c	digest records, retirement
+ *	core_resume.c	the kernel's segments against the digest's
+ *
+ * A segment's life here:
+ *
+ *	WAITING	no frame is free yet
+ *	HEADER	its header is on its way
+ *	OPENING	its header is durable, it is to be listed
+ *	OPEN	a durable digest lists it; data are taken; then closing
+ *	CLOSED	directory and footer are durable; or SEALED by a recovery
+ *	LEAVING	superseded; the next digest is without it
+ *
+ * Everything that is written goes WRITING -> WRITTEN -> FLUSHING -> DURABLE: a
+ * flush covers what was WRITTEN when it was issued, nothing else (invariant 16).
+ */
+#ifndef LSMEMD_CORE_PRIVATE_H
+#define LSMEMD_CORE_PRIVATE_H
+
+#include "core.h"
+#include "rule.h"
+
+#define CORE_QUEUE	1024u	/* events taken, not yet understood */
+#define CORE_OPENS	128u	/* segments from OPEN to CLOSED */
+#define CORE_WRITES	4u	/* of one segment in flight */
+#define CORE_BOUNDS	32u	/* ends of ranges remembered */
+#define CORE_CLOSES	2u	/* directories on their way */
+#define CORE_RETIRES	16u	/* groups on their way */
+#define CORE_VICTIMS	256u	/* segments in a group */
+#define CORE_GONE	4096u	/* resumed segments that the digest has lost already */
+#define CORE_OPS_SPARE	8u	/* requests kept for flush and digest */
+
+#define CORE_NONE	0xffffffffu
+
+/* Directory of a segment full of the smallest entries, and the footer. */
+#define CORE_DIRECTORY_MAX \
+	(LSMEM_SEGMENT_BYTES / (LSMEM_ENTRY_BYTES + sizeof(struct lsmem_directory_entry)))
+#define CORE_CLOSE_BYTES \
+	(lsmem_directory_bytes(CORE_DIRECTORY_MAX) + LSMEM_BLOCK)
+
+enum core_progress {
+	CORE_IDLE,
+	CORE_WRITING,
+	CORE_WRITTEN,
+	CORE_FLUSHING,
+	CORE_DURABLE,
+};
+
+enum core_life {
+	CORE_FREE,
+	CORE_WAITING,
+	CORE_HEADER,
+	CORE_OPENING,
+	CORE_OPEN,
+	CORE_CLOSED,
+	CORE_SEALED,
+	CORE_LEAVING,
+};
+
+/**
+ * struct core_segment - a frame of the backup and the segment in it
+ * @item: the segment; @item.state is what the durable digest says of it
+ * @life: CORE_HEADER .. CORE_LEAVING, CORE_FREE: the frame is free
+ * @dirty: the durable digest is to be changed
+ * @seen: a RESUME event named it
+ * @open: its struct core_open, or NULL
+ * @next: frame of the next in its hash chain
+ */
+struct core_segment {
+	struct digest_item item;
+	uint8_t life;
+	bool dirty;
+	bool seen;
+	struct core_open *open;
+	uint32_t next;
+};
+
+/**
+ * struct core_write - a write of log data in flight
+ * @to: home offset that is written when it is done
+ */
+struct core_write {
+	uint32_t to;
+	bool done;
+};
+
+/**
+ * struct core_replica - an open segment on one backup
+ * @header: of the header block
+ * @issued: bytes given to writes; @written: prefix whose writes are done;
+ * @flushing: that prefix when the flush on its way was issued;
+ * @flushed: prefix that is durable
+ * @writes: in order, [@first, @next) modulo CORE_WRITES in use
+ * @block: the header, then the tail block
+ */
+struct core_replica {
+	uint8_t header;
+	uint32_t issued;
+	uint32_t written;
+	uint32_t flushing;
+	uint32_t flushed;
+	uint32_t first, next;
+	struct core_write writes[CORE_WRITES];
+	uint8_t *block;
+};
+
+/**
+ * struct core_open - a segment from OPEN to CLOSED
+ * @event: the OPEN event
+ * @segment: NULL while it waits for a frame
+ * @stream: where the next range begins
+ * @committed: end of the ranges so far
+ * @hold: nothing is written before @committed has reached it
+ * @bounds: ends of ranges that are not yet durable, the last is @committed.
+ *	What is acknowledged or listed always ends with a range, thus with an
+ *	entry: a later proof that it was durable must not ask for half an entry
+ * @durable: end of the last range that is durable on all replicas
+ * @acked: of that, told the kernel
+ * @ack_open, @ack_close: to be told
+ * @reopened: OPEN comes once more (resumed)
+ * @closed: directory and footer are durable already (resumed)
+ * @closing: CLOSE came: with @length, @entries, @first_frame
+ * @close: being written
+ * @need: by number of retirement: this much must be durable first
+ * @frames: by seglet, as far as ranges told
+ */
+struct core_open {
+	struct lsmem_event event;
+	struct core_segment *segment;
+	bool used;
+	bool ack_open, ack_close;
+	bool reopened;
+	bool closed;
+	bool closing;
+	struct core_close *close;
+	uint32_t stream;
+	uint32_t committed;
+	uint32_t hold;
+	uint32_t durable;
+	uint32_t acked;
+	uint32_t length, entries, first_frame;
+	uint32_t nr_bounds;
+	uint32_t bounds[CORE_BOUNDS];
+	uint32_t need[CORE_RETIRES];
+	uint32_t need_close;
+	struct core_replica replica[CORE_BACKUPS];
+	uint32_t frames[LSMEM_SEGLETS];
+};
+
+/**
+ * struct core_close - a directory and footer on their way
+ * @bytes: at @buffer; @issued, @done: of them
+ */
+struct core_close {
+	struct core_open *open;
+	uint8_t state;
+	uint32_t bytes, issued, done;
+	uint8_t *buffer;
+};
+
+/**
+ * struct core_retire - a group on its way
+ * @ready: all that supersedes it is durable
+ * @recorded: a digest without it is on its way
+ */
+struct core_retire {
+	uint32_t nr;
+	bool ready;
+	bool recorded;
+	bool ack;
+	uint64_t last;
+	uint32_t frames[CORE_VICTIMS];
+};
+
+/**
+ * struct core_record - the digest record on its way
+ * @map: what it says beside its items
+ * @half, @at: where it goes
+ * @frames, @states: the segments it changes
+ */
+struct core_record {
+	uint8_t state;
+	bool full;
+	bool removes;
+	struct digest_map map;
+	uint32_t half;
+	uint64_t at;
+	uint64_t bytes, issued, done;
+	uint8_t *buffer;
+	uint32_t nr;
+	uint32_t *frames;
+	uint8_t *states;
+};
+
+enum core_op_kind {
+	CORE_OP_FREE,
+	CORE_OP_HEADER,
+	CORE_OP_LOG,
+	CORE_OP_CLOSE,
+	CORE_OP_DIGEST,
+	CORE_OP_FLUSH,
+};
+
+/**
+ * struct core_op - a request in flight, or to be started
+ * @write: number of the write (log data)
+ */
+struct core_op {
+	uint8_t kind;
+	struct core_open *open;
+	struct core_close *close;
+	uint32_t write;
+	struct core_io io;
+};
+
+struct core {
+	struct lsmem_super super;
+	struct core_log log;
+	uint32_t io_bytes;
+	uint32_t nr_frames;
+	enum core_state state;
+	char error[CORE_ERROR_BYTES];
+	uint64_t changes;
+
+	struct lsmem_event *queue;
+	uint32_t queue_first, queue_next;
+	uint32_t generation_wanted;
+	uint64_t store_time, next_segment;
+
+	struct core_segment *segments;		/* by frame */
+	uint32_t *hash;
+	uint32_t hash_mask;
+	uint32_t *free_frames;
+	uint32_t nr_free;
+	uint32_t *dirty;			/* frames */
+	uint32_t nr_dirty;
+	bool urgent;				/* somebody waits for a digest */
+	bool full;				/* the next digest is to be a full one */
+	bool tick;
+
+	struct core_open opens[CORE_OPENS];
+	struct core_open *list[CORE_OPENS];	/* those in use, in the order of OPEN */
+	uint32_t nr_opens;
+	uint8_t *blocks;
+	struct core_close closes[CORE_CLOSES];
+	struct core_retire retires[CORE_RETIRES];
+	uint32_t retire_first, retire_next;
+	struct core_retire group;		/* being gathered */
+	uint32_t group_gone;
+	uint64_t *gone;
+	uint32_t nr_gone;
+
+	struct digest_map map;			/* of the last durable digest; no items */
+	struct core_record record;
+	uint32_t ceiling_ack;
+
+	struct core_op ops[CORE_IOS];
+	uint32_t nr_ops;
+	uint32_t out[CORE_IOS];
+	uint32_t out_first, out_next;
+	bool flush_wanted[CORE_BACKUPS];
+	bool flushing[CORE_BACKUPS];
+
+	struct core_stats stats;
+};
+
+/* core.c */
+void core_fail(struct core *core, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+struct core_op *core_op_get(struct core *core, enum core_op_kind kind, bool spare);
+void core_op_add(struct core_op *op, const void *data, uint32_t length);
+void core_op_start(struct core *core, struct core_op *op, uint64_t offset);
+void core_take(struct core *core);
+
+/* core_segment.c */
+struct core_segment *core_segment_find(struct core *core, uint64_t id);
+struct core_segment *core_segment_put(struct core *core, uint32_t frame,
+				      const struct digest_item *item, enum core_life life);
+void core_segment_free(struct core *core, struct core_segment *seg);
+void core_segment_dirty(struct core *core, struct core_segment *seg);
+struct core_open *core_open_get(struct core *core);
+void core_open_put(struct core *core, struct core_open *open);
+bool core_opened(struct core *core, const struct lsmem_event *event);
+void core_range(struct core *core, const struct lsmem_event *event);
+void core_segments_run(struct core *core);
+void core_header_done(struct core *core, struct core_op *op);
+void core_log_done(struct core *core, struct core_op *op);
+void core_segments_flush(struct core *core, uint32_t backup);
+void core_segments_flushed(struct core *core, uint32_t backup);
+bool core_segments_drained(const struct core *core);
+uint32_t core_follow(struct core *core, uint32_t frame);
+
+static inline uint32_t core_frame(const struct core *core, const struct core_segment *seg)
+{
+	return seg - core->segments;
+}
+
+/* core_close.c */
+void core_closed(struct core *core, const struct lsmem_event *event);
+void core_closes_run(struct core *core);
+void core_close_done(struct core *core, struct core_op *op);
+void core_closes_flush(struct core *core);
+void core_closes_flushed(struct core *core);
+
+/* core_digest.c */
+bool core_retire(struct core *core, const struct lsmem_event *event);
+void core_retires_run(struct core *core);
+void core_digest_run(struct core *core);
+void core_digest_done(struct core *core, struct core_op *op);
+void core_digest_flush(struct core *core);
+void core_digest_flushed(struct core *core);
+
+/* core_resume.c */
+void core_resume(struct core *core, const struct lsmem_event *event);
+
+#endif

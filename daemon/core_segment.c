@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Segments on the backup: frames, headers, log data, what of them is durable.
+ *
+ * Log data go out as they come: whole blocks straight from the log's memory,
+ * the block in which the committed bytes end from a copy whose rest is zero.
+ * While such a block is on its way nothing else of the segment that begins in
+ * it is written; meanwhile commits gather, and go out together.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core_private.h"
+
+static uint32_t *core_bucket(struct core *core, uint64_t id)
+{
+	return &core->hash[(id * 0x9e3779b97f4a7c15ull >> 32) & core->hash_mask];
+}
+
+/**
+ * core_segment_find - the segment with an id
+ * @core: core
+ * @id: its id
+ * Return: NULL when it has no frame.
+ */
+struct core_segment *core_segment_find(struct core *core, uint64_t id)
+{
+	uint32_t frame = *core_bucket(core, id);
+
+	while (frame != CORE_NONE && core->segments[frame].item.segment != id)
+		frame = core->segments[frame].next;
+	return frame == CORE_NONE ? NULL : &core->segments[frame];
+}
+
+/**
+ * core_segment_put - a segment gets a frame
+ * @core: core
+ * @frame: free
+ * @item: the segment
+ * @life: its state
+ */
+struct core_segment *core_segment_put(struct core *core, uint32_t frame,
+				      const struct digest_item *item, enum core_life life)
+{
+	struct core_segment *seg = &core->segments[frame];
+	uint32_t *bucket = core_bucket(core, item->segment);
+
+	*seg = (struct core_segment) { .item = *item, .life = life, .next = *bucket };
+	*bucket = frame;
+	return seg;
+}
+
+/**
+ * core_segment_free - a segment's frame becomes free
+ * @core: core
+ * @seg: no durable digest lists it
+ */
+void core_segment_free(struct core *core, struct core_segment *seg)
+{
+	uint32_t *link = core_bucket(core, seg->item.segment);
+
+	while (*link != core_frame(core, seg))
+		link = &core->segments[*link].next;
+	*link = seg->next;
+	memset(seg, 0, sizeof(*seg));
+	core->free_frames[core->nr_free++] = core_frame(core, seg);
+	core->changes++;
+}
+
+/**
+ * core_segment_dirty - the next digest is to tell of a segment
+ * @core: core
+ * @seg: its state or length has changed
+ */
+void core_segment_dirty(struct core *core, struct core_segment *seg)
+{
+	if (seg->dirty)
+		return;
+	seg->dirty = true;
+	core->dirty[core->nr_dirty++] = core_frame(core, seg);
+}
+
+/**
+ * core_open_get - room for a segment that is not closed
+ * @core: core
+ * Return: NULL when too many are open.
+ */
+struct core_open *core_open_get(struct core *core)
+{
+	struct core_open *open;
+	uint32_t i, b;
+
+	for (i = 0; i < CORE_OPENS && core->opens[i].used; i++)
+		;
+	if (i == CORE_OPENS)
+		return NULL;
+	open = &core->opens[i];
+	memset(open, 0, sizeof(*open));
+	open->used = true;
+	core->list[core->nr_opens++] = open;
+	for (b = 0; b < CORE_BACKUPS; b++)
+		open->replica[b].block = core->blocks +
+					 (size_t)(i * CORE_BACKUPS + b) * LSMEM_BLOCK;
+	return open;
+}
+
+void core_open_put(struct core *core, struct core_open *open)
+{
+	uint32_t i;
+
+	for (i = 0; core->list[i] != open; i++)
+		;
+	core->nr_opens--;
+	memmove(&core->list[i], &core->list[i + 1], (core->nr_opens - i) * sizeof(*core->list));
+	if (open->segment)
+		open->segment->open = NULL;
+	open->used = false;
+}
+
+/**
+ * core_opened - OPEN: a segment wants a frame
+ * @core: core
+ * @event: the event
+ * Return: false when it must wait, with all behind it.
+ */
+bool core_opened(struct core *core, const struct lsmem_event *event)
+{
+	struct core_segment *seg = core_segment_find(core, event->segment);
+	struct core_open *open;
+
+	if (seg && seg->open && seg->open->reopened && seg->item.generation == event->generation) {
+		/* Listed before our predecessor ended, which could not say so. */
+		seg->open->reopened = false;
+		seg->open->ack_open = true;
+		core->changes++;
+		return true;
+	}
+	if (seg || !event->segment) {
+		core_fail(core, "segment %llu: the kernel opens it a second time",
+			  (unsigned long long)event->segment);
+		return true;
+	}
+	open = core_open_get(core);
+	if (!open)
+		return false;
+	open->event = *event;
+	if (event->segment >= core->next_segment)
+		core->next_segment = event->segment + 1;
+	core->changes++;
+	return true;
+}
+
+/* A frame and a header for a segment. */
+static void core_write_header(struct core *core, struct core_open *open)
+{
+	struct core_replica *replica = &open->replica[0];
+	struct lsmem_segment_header *header = (void *)replica->block;
+	struct digest_item item = {
+		.segment = open->event.segment,
+		.generation = open->event.generation,
+		.replica_generation = 1,
+	};
+	struct core_op *op;
+	uint32_t frame;
+
+	op = core_op_get(core, CORE_OP_HEADER, false);
+	if (!op)
+		return;
+	frame = core->free_frames[--core->nr_free];
+	open->segment = core_segment_put(core, frame, &item, CORE_HEADER);
+	open->segment->open = open;
+
+	memset(header, 0, sizeof(*header));
+	header->magic = __cpu_to_le64(LSMEM_SEGMENT_MAGIC);
+	header->format = __cpu_to_le32(LSMEM_FORMAT);
+	memcpy(header->uuid, core->super.uuid, sizeof(header->uuid));
+	header->incarnation = core->super.incarnation;
+	header->epoch = __cpu_to_le64(core->map.epoch);
+	header->segment = __cpu_to_le64(item.segment);
+	header->generation = __cpu_to_le32(item.generation);
+	header->replica_generation = __cpu_to_le32(item.replica_generation);
+	header->digest_sequence = __cpu_to_le64(core->map.sequence);
+	header->open_time = __cpu_to_le64(open->event.time);
+	format_header_seal(header);
+
+	op->open = open;
+	core_op_add(op, header, sizeof(*header));
+	core_op_start(core, op, format_frame_offset(&core->super, frame));
+	replica->header = CORE_WRITING;
+	if (!RULE(HEADER_BEFORE_LISTED)) {
+		open->segment->life = CORE_OPENING;
+		core_segment_dirty(core, open->segment);
+		core->urgent = true;
+	}
+}
+
+void core_header_done(struct core *core, struct core_op *op)
+{
+	op->open->replica[op->io.backup].header = CORE_WRITTEN;
+	core->flush_wanted[op->io.backup] = true;
+}
+
+static void core_header_durable(struct core *core, struct core_open *open)
+{
+	struct core_segment *seg = open->segment;
+
+	/* Invariant 2: listed only when its header is durable, or recovery would
+	 * take what the frame held before for a lost segment.
+	 */
+	if (seg->life == CORE_HEADER) {
+		seg->life = CORE_OPENING;
+		core_segment_dirty(core, seg);
+		core->urgent = true;
+	}
+	if (!RULE(ACK_AFTER_LISTED))
+		open->ack_open = true;
+	core->changes++;
+}
+
+/**
+ * core_follow - the frame behind a frame
+ * @core: core
+ * @frame: a frame of a segment
+ * Return: CORE_NONE when the table holds no frame's number.
+ */
+uint32_t core_follow(struct core *core, uint32_t frame)
+{
+	uint32_t next = *(const volatile uint32_t *)&core->log.table[frame].next;
+
+	return next < core->log.nr_frames ? next : CORE_NONE;
+}
+
+/**
+ * core_range - RANGE: more of a segment is committed
+ * @core: core
+ * @event: the event
+ */
+void core_range(struct core *core, const struct lsmem_event *event)
+{
+	struct core_segment *seg = core_segment_find(core, event->segment);
+	struct core_open *open = seg ? seg->open : NULL;
+	uint32_t frame = event->first_frame, seglet;
+
+	/* Invariant 2: nothing is written to a segment that is not listed. */
+	if (!open || open->closing || (seg->life != CORE_OPEN && RULE(ACK_AFTER_LISTED))) {
+		core_fail(core, "segment %llu: the kernel writes to it, and it is not open",
+			  (unsigned long long)event->segment);
+		return;
+	}
+	if (event->from != open->stream || event->to <= event->from ||
+	    !lsmem_segment_fits(event->to, 0) || event->to % LSMEM_ALIGN) {
+		core_fail(core, "segment %llu: the kernel gives bytes %u to %u where %u should follow",
+			  (unsigned long long)event->segment, event->from, event->to, open->stream);
+		return;
+	}
+	for (seglet = event->from / LSMEM_SEGLET_BYTES;; seglet++) {
+		if (frame >= core->log.nr_frames) {
+			core_fail(core, "segment %llu: seglet %u has no frame",
+				  (unsigned long long)event->segment, seglet);
+			return;
+		}
+		open->frames[seglet] = frame;
+		if (seglet == (event->to - 1) / LSMEM_SEGLET_BYTES)
+			break;
+		frame = core_follow(core, frame);
+	}
+	open->stream = event->to;
+	core->changes++;
+	if (event->to <= open->committed)
+		return;
+	open->committed = event->to;
+	if (open->nr_bounds == CORE_BOUNDS)
+		open->nr_bounds--;
+	open->bounds[open->nr_bounds++] = event->to;
+}
+
+/* Log memory of home offset @at. */
+static const uint8_t *core_memory(const struct core *core, const struct core_open *open,
+				  uint32_t at)
+{
+	return core->log.frames +
+	       (uint64_t)open->frames[at / LSMEM_SEGLET_BYTES] * LSMEM_SEGLET_BYTES +
+	       at % LSMEM_SEGLET_BYTES;
+}
+
+/* Give the next write of a segment to a backup; false when none can be now. */
+static bool core_write_log(struct core *core, struct core_open *open, uint32_t backup)
+{
+	struct core_replica *replica = &open->replica[backup];
+	uint32_t start = replica->issued & ~(LSMEM_BLOCK - 1);
+	uint32_t whole = open->committed & ~(LSMEM_BLOCK - 1);
+	uint32_t tail = open->committed - whole, length = 0, at, piece;
+	struct core_op *op;
+
+	if (replica->issued >= open->committed || open->committed < open->hold ||
+	    replica->next - replica->first == CORE_WRITES)
+		return false;
+	/* Invariant 16: one write in flight for each block.  The tail block that
+	 * is on its way and the one that replaces it could land in either order.
+	 */
+	if (RULE(ONE_IN_FLIGHT) && start != replica->issued && replica->next != replica->first &&
+	    replica->writes[(replica->next - 1) % CORE_WRITES].to == replica->issued)
+		return false;
+	op = core_op_get(core, CORE_OP_LOG, false);
+	if (!op)
+		return false;
+	for (at = start; at < whole && length < core->io_bytes; at += piece) {
+		piece = LSMEM_SEGLET_BYTES - at % LSMEM_SEGLET_BYTES;
+		if (piece > whole - at)
+			piece = whole - at;
+		if (piece > core->io_bytes - length)
+			piece = core->io_bytes - length;
+		core_op_add(op, core_memory(core, open, at), piece);
+		length += piece;
+	}
+	if (at == whole && tail && length < core->io_bytes) {
+		/* Zero behind the committed bytes: what a writer is about to copy
+		 * there may yet be refused (invariant 7).
+		 */
+		memset(replica->block, 0, LSMEM_BLOCK);
+		memcpy(replica->block, core_memory(core, open, whole),
+		       RULE(TAIL_ZERO) ? tail : LSMEM_BLOCK);
+		core->stats.bounced_bytes += tail;
+		core_op_add(op, replica->block, LSMEM_BLOCK);
+		at = open->committed;
+	}
+	op->open = open;
+	op->write = replica->next;
+	op->io.backup = backup;
+	replica->writes[replica->next++ % CORE_WRITES] = (struct core_write) { .to = at };
+	replica->issued = at;
+	core_op_start(core, op, format_frame_offset(&core->super,
+						    core_frame(core, open->segment)) +
+				LSMEM_BLOCK + start);
+	return true;
+}
+
+void core_log_done(struct core *core, struct core_op *op)
+{
+	struct core_replica *replica = &op->open->replica[op->io.backup];
+
+	replica->writes[op->write % CORE_WRITES].done = true;
+	while (replica->first != replica->next &&
+	       replica->writes[replica->first % CORE_WRITES].done) {
+		replica->written = replica->writes[replica->first++ % CORE_WRITES].to;
+		core->flush_wanted[op->io.backup] = true;
+	}
+}
+
+/* Invariant 2: durable means on every replica; counted in whole ranges. */
+static void core_update_durable(struct core *core, struct core_open *open)
+{
+	uint32_t least = UINT32_MAX, gone, b;
+
+	for (b = 0; b < CORE_BACKUPS; b++) {
+		const struct core_replica *replica = &open->replica[b];
+		uint32_t durable = RULE(ACK_AFTER_FLUSH) ? replica->flushed : replica->written;
+
+		if (durable < least)
+			least = durable;
+	}
+	for (gone = 0; gone < open->nr_bounds && open->bounds[gone] <= least; gone++) {
+		core->stats.log_bytes += open->bounds[gone] - open->durable;
+		open->durable = open->bounds[gone];
+	}
+	if (!gone)
+		return;
+	open->nr_bounds -= gone;
+	memmove(open->bounds, open->bounds + gone, open->nr_bounds * sizeof(*open->bounds));
+	/* Not worth a digest of its own: the next one tells. */
+	open->segment->item.length = open->durable;
+	core_segment_dirty(core, open->segment);
+	core->changes++;
+}
+
+/**
+ * core_segments_run - start what can be started: headers, writes of log data
+ * @core: core
+ */
+void core_segments_run(struct core *core)
+{
+	uint32_t i, b;
+
+	for (i = 0; i < core->nr_opens; i++) {
+		struct core_open *open = core->list[i];
+
+		if (!open->segment && core->nr_free)
+			core_write_header(core, open);
+		if (!open->segment || open->closed)
+			continue;
+		for (b = 0; b < CORE_BACKUPS; b++)
+			while (core_write_log(core, open, b))
+				;
+		if (!RULE(ACK_AFTER_FLUSH))
+			core_update_durable(core, open);
+	}
+}
+
+/**
+ * core_segments_flush - a flush is being issued: what does it cover?
+ * @core: core
+ * @backup: of this backup
+ */
+void core_segments_flush(struct core *core, uint32_t backup)
+{
+	uint32_t i;
+
+	for (i = 0; i < core->nr_opens; i++) {
+		struct core_replica *replica = &core->list[i]->replica[backup];
+
+		if (replica->header == CORE_WRITTEN)
+			replica->header = CORE_FLUSHING;
+		replica->flushing = replica->written;
+	}
+}
+
+/**
+ * core_segments_flushed - what a flush covered is durable
+ * @core: core
+ * @backup: of this backup
+ */
+void core_segments_flushed(struct core *core, uint32_t backup)
+{
+	uint32_t i;
+
+	for (i = 0; i < core->nr_opens; i++) {
+		struct core_open *open = core->list[i];
+		struct core_replica *replica = &open->replica[backup];
+
+		if (!open->segment)
+			continue;
+		if (!RULE(FLUSH_COVERS))
+			replica->flushing = replica->written;
+		if (replica->flushing > replica->flushed)
+			replica->flushed = replica->flushing;
+		if (replica->header == CORE_FLUSHING) {
+			replica->header = CORE_DURABLE;
+			core_header_durable(core, open);
+		}
+		core_update_durable(core, open);
+	}
+}
+
+/**
+ * core_segments_drained - is all that came durable
+ * @core: core
+ */
+bool core_segments_drained(const struct core *core)
+{
+	uint32_t i;
+
+	for (i = 0; i < core->nr_opens; i++) {
+		const struct core_open *open = core->list[i];
+
+		if (!open->segment)
+			continue;
+		if (open->segment->life < CORE_OPEN || open->closing ||
+		    (open->durable < open->committed && open->committed >= open->hold))
+			return false;
+	}
+	return true;
+}
