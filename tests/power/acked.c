@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * acked: is everything acknowledged still there?
+ *
+ *	acked load   [--objects PATH] [--blocks PATH] ...	until the power goes
+ *	acked verify [--objects PATH] [--blocks PATH] ...	after recovery
+ *
+ * Loads an object store and a block store from several threads and keeps a
+ * journal outside the guest of what was issued and what was acknowledged; then
+ * checks every slot against it (oracle.h).  A verification leaves what it
+ * found in --state, from which the next load goes on.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "acked.h"
+
+#define OBJECT_THREADS	2
+#define BLOCK_THREADS	1
+#define COMPLAINTS	20u	/* told; all are counted */
+
+struct options {
+	const char *objects;
+	const char *blocks;
+	const char *journals;
+	const char *state;
+	const char *report;
+	const char *ready;
+	uint64_t object_slots;
+	uint64_t block_slots;
+	unsigned int live;
+};
+
+static bool state_equal(const struct state *want, const struct state *found)
+{
+	bool there = want->op == OP_ALLOC || want->op == OP_REPLACE;
+
+	if (!there || found->op == OP_FREE)
+		return !there && found->op == OP_FREE;
+	return want->sequence == found->sequence && want->length == found->length;
+}
+
+void verify_slot(struct oracle *o, uint64_t number, const struct state *found, bool corrupt,
+		 struct verdict *v)
+{
+	struct slot *slot = &o->slots[number];
+	bool right = state_equal(&slot->base, found);
+	struct record r;
+	uint32_t i;
+
+	v->checked++;
+	if (found->op != OP_FREE) {
+		v->present++;
+		v->bytes += found->length;
+	}
+	for (i = 0; i < slot->nr_pending; i++) {
+		const struct state *s = &slot->pending[i];
+
+		/* An allocation whose handle nobody has been told looks like none. */
+		if (!s->refused && (state_equal(s, found) ||
+				    (s->op == OP_ALLOC && !s->handle && found->op == OP_FREE)))
+			right = true;
+	}
+	if (corrupt || !right) {
+		if (v->lost + v->corrupt < COMPLAINTS)
+			fprintf(stderr,
+				"%s %llu: %s: found %s sequence %llu, acknowledged %s sequence %llu and %u later\n",
+				o->kind == 'o' ? "object" : "block", (unsigned long long)number,
+				corrupt ? "corrupt" : "lost",
+				found->op == OP_FREE ? "nothing," : "contents",
+				(unsigned long long)found->sequence,
+				slot->base.op == OP_ALLOC || slot->base.op == OP_REPLACE ?
+				"contents" : "nothing,",
+				(unsigned long long)slot->base.sequence, slot->nr_pending);
+		if (corrupt)
+			v->corrupt++;
+		else
+			v->lost++;
+		return;
+	}
+	if (!slot->nr_pending)
+		return;
+	v->resolved++;
+	record_fill(&r, o->kind, RESOLVED, found->op, slot->thread);
+	r.slot = number;
+	r.sequence = found->sequence;
+	r.handle = found->handle;
+	r.length = found->length;
+	record_seal(&r);
+	journal_write(&r, 1);
+	oracle_take(o, &r);
+}
+
+/* ---- What a verification leaves for the next load ------------------------ */
+
+static void state_save(const char *path, struct oracle **oracles, size_t nr)
+{
+	FILE *file = fopen(path, "wb");
+	uint64_t i;
+	size_t k;
+
+	for (k = 0; file && k < nr; k++) {
+		fwrite(&oracles[k]->sequence, sizeof(uint64_t), 1, file);
+		for (i = 0; i < oracles[k]->nr_slots; i++)
+			fwrite(&oracles[k]->slots[i].base, sizeof(struct state), 1, file);
+	}
+	if (!file || fclose(file)) {
+		perror(path);
+		exit(1);
+	}
+}
+
+static void state_load(const char *path, struct oracle **oracles, size_t nr)
+{
+	FILE *file = fopen(path, "rb");
+	bool whole = true;
+	uint64_t i;
+	size_t k;
+
+	if (!file)
+		return;	/* the first load */
+	for (k = 0; k < nr; k++) {
+		whole &= fread(&oracles[k]->sequence, sizeof(uint64_t), 1, file) == 1;
+		for (i = 0; i < oracles[k]->nr_slots; i++)
+			whole &= fread(&oracles[k]->slots[i].base, sizeof(struct state), 1,
+				       file) == 1;
+	}
+	fclose(file);
+	if (!whole) {
+		fprintf(stderr, "%s: cut short\n", path);
+		exit(1);
+	}
+}
+
+/* ---- Loading ------------------------------------------------------------ */
+
+static int device_open(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC);
+
+	if (fd < 0) {
+		perror(path);
+		exit(1);
+	}
+	return fd;
+}
+
+static int load(const struct options *opt, struct oracle **oracles)
+{
+	static struct work work[OBJECT_THREADS + BLOCK_THREADS];
+	static _Atomic uint64_t sequence;
+	static atomic_int ready;
+	const char *seed = getenv("LSMEM_SEED");
+	int threads = 0, i, fd;
+	pthread_t thread;
+
+	state_load(opt->state, oracles, 2);
+	sequence = oracles[0]->sequence > oracles[1]->sequence ?
+		   oracles[0]->sequence : oracles[1]->sequence;
+	for (i = 0; i < OBJECT_THREADS + BLOCK_THREADS; i++) {
+		bool object = i < OBJECT_THREADS;
+		const char *path = object ? opt->objects : opt->blocks;
+		struct work *w = &work[i];
+
+		if (!path)
+			continue;
+		fd = device_open(path, object ? O_RDWR : O_RDWR | O_DIRECT);
+		*w = (struct work){
+			.thread = i,
+			.first = object ? i : i - OBJECT_THREADS,
+			.step = object ? OBJECT_THREADS : BLOCK_THREADS,
+			.fd = fd,
+			.oracle = oracles[!object],
+			.sequence = &sequence,
+			.ready = &ready,
+			.live = opt->live,
+			.random = (seed ? strtoull(seed, NULL, 0) : 1) * 1000003 + i,
+		};
+		if (pthread_create(&thread, NULL, object ? load_objects : load_blocks, w)) {
+			perror("thread");
+			return 1;
+		}
+		threads++;
+	}
+	while (atomic_load(&ready) < threads)
+		usleep(10000);
+	if (opt->ready) {
+		fd = open(opt->ready, O_CREAT | O_WRONLY, 0644);
+		if (fd < 0) {
+			perror(opt->ready);
+			return 1;
+		}
+		close(fd);
+	}
+	for (;;)
+		pause();
+}
+
+/* ---- Verifying ---------------------------------------------------------- */
+
+static int verify(const struct options *opt, struct oracle **oracles)
+{
+	struct verdict v = { 0 };
+	FILE *report;
+
+	if (oracle_read(oracles, 2, opt->journals))
+		return 1;
+	if (opt->objects)
+		verify_objects(device_open(opt->objects, O_RDWR), oracles[0], &v);
+	if (opt->blocks)
+		verify_blocks(device_open(opt->blocks, O_RDONLY | O_DIRECT), oracles[1], &v);
+	state_save(opt->state, oracles, 2);
+	report = opt->report ? fopen(opt->report, "w") : NULL;
+	if (opt->report && !report) {
+		perror(opt->report);
+		return 1;
+	}
+	if (report) {
+		fprintf(report,
+			"{\"acked_writes\": %llu, \"checked\": %llu, \"lost\": %llu, \"corrupt\": %llu, \"resolved\": %llu, \"present\": %llu, \"bytes\": %llu}\n",
+			(unsigned long long)(oracles[0]->acknowledged + oracles[1]->acknowledged),
+			(unsigned long long)v.checked, (unsigned long long)v.lost,
+			(unsigned long long)v.corrupt, (unsigned long long)v.resolved,
+			(unsigned long long)v.present, (unsigned long long)v.bytes);
+		fclose(report);
+	}
+	printf("%llu acknowledged, %llu slots checked, %llu lost, %llu corrupt\n",
+	       (unsigned long long)(oracles[0]->acknowledged + oracles[1]->acknowledged),
+	       (unsigned long long)v.checked, (unsigned long long)v.lost,
+	       (unsigned long long)v.corrupt);
+	return v.lost || v.corrupt ? 3 : 0;
+}
+
+/* ---- Main --------------------------------------------------------------- */
+
+static void usage(FILE *to)
+{
+	fputs("usage: acked load|verify [options]\n"
+	      "  --objects PATH        device of an object store\n"
+	      "  --object-slots N      objects it may hold\n"
+	      "  --live PERMILLE       of its capacity to keep live (default 900)\n"
+	      "  --blocks PATH         device of a block store\n"
+	      "  --block-slots N       its first N blocks are used\n"
+	      "  --journals DIR        verify: journals of all boots\n"
+	      "  --state FILE          verify leaves it, load goes on from it\n"
+	      "  --report FILE         verify: figures, as JSON\n"
+	      "  --ready FILE          load: made when all threads load in earnest\n"
+	      "The journal goes to $LSMEM_JOURNAL; random numbers come from $LSMEM_SEED.\n"
+	      "Exit: 0, 1 error, 2 usage or a journal that makes no sense, 3 lost or corrupt\n", to);
+}
+
+static bool parse(int argc, char **argv, struct options *opt)
+{
+	static const struct option options[] = {
+		{ "objects", required_argument, NULL, 'o' },
+		{ "object-slots", required_argument, NULL, 'O' },
+		{ "live", required_argument, NULL, 'l' },
+		{ "blocks", required_argument, NULL, 'b' },
+		{ "block-slots", required_argument, NULL, 'B' },
+		{ "journals", required_argument, NULL, 'j' },
+		{ "state", required_argument, NULL, 's' },
+		{ "report", required_argument, NULL, 'r' },
+		{ "ready", required_argument, NULL, 'R' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'o': opt->objects = optarg; break;
+		case 'O': opt->object_slots = strtoull(optarg, NULL, 0); break;
+		case 'l': opt->live = strtoul(optarg, NULL, 0); break;
+		case 'b': opt->blocks = optarg; break;
+		case 'B': opt->block_slots = strtoull(optarg, NULL, 0); break;
+		case 'j': opt->journals = optarg; break;
+		case 's': opt->state = optarg; break;
+		case 'r': opt->report = optarg; break;
+		case 'R': opt->ready = optarg; break;
+		default: return false;
+		}
+	}
+	return argc - optind == 1 && opt->state && opt->live <= 1000;
+}
+
+int main(int argc, char **argv)
+{
+	struct options opt = { .live = 900, .object_slots = 65536, .block_slots = 4096 };
+	struct oracle objects, blocks, *oracles[] = { &objects, &blocks };
+	bool loads, verifies;
+
+	if (!parse(argc, argv, &opt)) {
+		usage(stderr);
+		return 2;
+	}
+	loads = !strcmp(argv[optind], "load");
+	verifies = !strcmp(argv[optind], "verify") && opt.journals;
+	if (!loads && !verifies) {
+		usage(stderr);
+		return 2;
+	}
+	if (oracle_init(&objects, 'o', opt.object_slots) ||
+	    oracle_init(&blocks, 'b', opt.block_slots) || journal_open())
+		return 1;
+	return loads ? load(&opt, oracles) : verify(&opt, oracles);
+}

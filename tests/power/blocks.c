@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Blocks under power cuts: FUA writes, plain writes with fdatasync, discards. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "acked.h"
+
+#define BLOCKS_BATCH	32u
+
+static void die(const char *what)
+{
+	fprintf(stderr, "acked: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static void block_write(struct work *w, void *data, uint64_t slot, bool durable)
+{
+	struct iovec iov = { data, BLOCK_BYTES };
+
+	if (pwritev2(w->fd, &iov, 1, slot * BLOCK_BYTES, durable ? RWF_DSYNC : 0) != BLOCK_BYTES)
+		die("write to the block device");
+}
+
+static void block_discard(struct work *w, uint64_t slot)
+{
+	uint64_t range[2] = { slot * BLOCK_BYTES, BLOCK_BYTES };
+
+	if (ioctl(w->fd, BLKDISCARD, range))
+		die("discard");
+}
+
+static void blocks_batch(struct work *w, void *data, bool durable)
+{
+	struct record records[BLOCKS_BATCH], synced;
+	uint64_t mine = w->oracle->nr_slots / w->step, at = random_next(&w->random);
+	uint32_t i;
+
+	for (i = 0; i < BLOCKS_BATCH; i++) {
+		struct record *r = &records[i];
+		bool discard = !durable && random_next(&w->random) % 16 == 0;
+
+		record_fill(r, 'b', ISSUED, discard ? OP_FREE : OP_REPLACE, w->thread);
+		r->slot = w->first + (at + i * 61) % mine * w->step;
+		r->sequence = atomic_fetch_add(w->sequence, 1) + 1;
+		r->length = discard ? 0 : BLOCK_BYTES;
+		record_seal(r);
+		oracle_take(w->oracle, r);
+	}
+	journal_write(records, BLOCKS_BATCH);
+	for (i = 0; i < BLOCKS_BATCH; i++) {
+		struct record *r = &records[i];
+
+		if (r->op == OP_FREE) {
+			block_discard(w, r->slot);
+		} else {
+			content_fill(data, BLOCK_BYTES, r->slot, r->sequence);
+			block_write(w, data, r->slot, durable);
+		}
+		r->what = durable ? DURABLE : DONE;
+		record_seal(r);
+		oracle_take(w->oracle, r);
+	}
+	journal_write(records, BLOCKS_BATCH);
+	if (durable)
+		return;
+	if (fdatasync(w->fd))
+		die("fdatasync");
+	record_fill(&synced, 'b', SYNCED, OP_NONE, w->thread);
+	synced.sequence = atomic_load(w->sequence);
+	record_seal(&synced);
+	journal_write(&synced, 1);
+	oracle_take(w->oracle, &synced);
+}
+
+void *load_blocks(void *arg)
+{
+	struct work *w = arg;
+	void *data;
+
+	if (posix_memalign(&data, BLOCK_BYTES, BLOCK_BYTES))
+		die("memory");
+	atomic_fetch_add(w->ready, 1);
+	for (;;)
+		blocks_batch(w, data, random_next(&w->random) % 2);
+	return NULL;
+}
+
+int verify_blocks(int fd, struct oracle *o, struct verdict *v)
+{
+	static const uint8_t zero[BLOCK_BYTES];
+	uint64_t i;
+	void *data;
+
+	if (posix_memalign(&data, BLOCK_BYTES, BLOCK_BYTES))
+		die("memory");
+	for (i = 0; i < o->nr_slots; i++) {
+		struct state found = { .op = OP_FREE };
+		bool corrupt = false;
+
+		if (pread(fd, data, BLOCK_BYTES, i * BLOCK_BYTES) != BLOCK_BYTES)
+			die("read of the block device");
+		if (memcmp(data, zero, BLOCK_BYTES)) {
+			found = (struct state){ .op = OP_REPLACE, .length = BLOCK_BYTES };
+			corrupt = !content_right(data, BLOCK_BYTES, i, &found.sequence);
+		}
+		verify_slot(o, i, &found, corrupt, v);
+	}
+	free(data);
+	return 0;
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Objects under power cuts: vector calls, half of them durable, and fsync. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <lsmem/lsmem.h>
+
+#include "acked.h"
+
+#define SYNC_EVERY	16u	/* batches */
+
+static bool present(const struct state *s)
+{
+	return s->op == OP_ALLOC || s->op == OP_REPLACE;
+}
+
+static void die(const char *what)
+{
+	fprintf(stderr, "acked: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+/* Is the store fuller than @live per mille of what it admits? */
+static bool store_full(int fd, unsigned int live)
+{
+	struct lsmem_stat stat = { .size = sizeof(stat) };
+
+	if (ioctl(fd, LSMEM_IOC_STAT, &stat))
+		die("stat");
+	return stat.live_bytes >= stat.capacity / 1000 * live;
+}
+
+struct batch {
+	struct lsmem_op ops[BATCH];
+	struct record records[BATCH];
+	uint8_t data[BATCH][OBJECT_LENGTH_MAX];
+	uint32_t nr;
+};
+
+/* Choose an operation for a slot; false: none. */
+static bool batch_add(struct work *w, struct batch *b, uint64_t slot, bool full)
+{
+	struct state now = slot_now(&w->oracle->slots[slot]);
+	struct lsmem_op *op = &b->ops[b->nr];
+	struct record *r = &b->records[b->nr];
+	uint64_t dice = random_next(&w->random);
+	uint8_t kind;
+
+	if (present(&now))
+		kind = dice % 8 == 0 && full ? OP_FREE : OP_REPLACE;
+	else if (!full)
+		kind = OP_ALLOC;
+	else
+		return false;
+	record_fill(r, 'o', ISSUED, kind, w->thread);
+	r->slot = slot;
+	r->sequence = atomic_fetch_add(w->sequence, 1) + 1;
+	r->handle = kind == OP_ALLOC ? 0 : now.handle;
+	*op = (struct lsmem_op){ .size = sizeof(*op), .handle = r->handle };
+	if (kind == OP_FREE) {
+		op->op = LSMEM_OP_FREE;
+	} else {
+		r->length = OBJECT_LENGTH_MIN +
+			    (dice >> 8) % (OBJECT_LENGTH_MAX - OBJECT_LENGTH_MIN + 1);
+		content_fill(b->data[b->nr], r->length, slot, r->sequence);
+		op->op = kind == OP_ALLOC ? LSMEM_OP_ALLOC : LSMEM_OP_REPLACE;
+		op->data = (uintptr_t)b->data[b->nr];
+		op->length = r->length;
+		op->table = kind == OP_ALLOC ? slot % 16 : 0;
+	}
+	record_seal(r);
+	oracle_take(w->oracle, r);
+	b->nr++;
+	return true;
+}
+
+/* Carry a batch out and tell the journal how it went. */
+static void batch_run(struct work *w, struct batch *b, bool durable)
+{
+	struct lsmem_vector vector = {
+		.size = sizeof(vector),
+		.flags = durable ? LSMEM_OPF_DURABLE : 0,
+		.ops = (uintptr_t)b->ops,
+		.nr = b->nr,
+		.stride = sizeof(b->ops[0]),
+	};
+	uint32_t i;
+
+	journal_write(b->records, b->nr);
+	if (ioctl(w->fd, LSMEM_IOC_VECTOR, &vector) && errno != ETIMEDOUT)
+		die("vector");
+	for (i = 0; i < b->nr; i++) {
+		struct record *r = &b->records[i];
+		int result = b->ops[i].result;
+
+		if (result && result != -ETIMEDOUT && result != -ENOSPC) {
+			errno = -result;
+			die("operation");
+		}
+		r->what = result == -ENOSPC ? REFUSED :
+			  durable && !result ? DURABLE : DONE;
+		if (r->op == OP_ALLOC)
+			r->handle = b->ops[i].handle;
+		record_seal(r);
+		oracle_take(w->oracle, r);
+	}
+	journal_write(b->records, b->nr);
+}
+
+static void sync_objects(struct work *w)
+{
+	struct record r;
+
+	if (fsync(w->fd))
+		die("fsync");
+	record_fill(&r, 'o', SYNCED, OP_NONE, w->thread);
+	r.sequence = atomic_load(w->sequence);
+	record_seal(&r);
+	journal_write(&r, 1);
+	oracle_take(w->oracle, &r);
+}
+
+/* One batch of slots that differ. */
+static void load_batch(struct work *w, struct batch *b, uint64_t *next, bool filling)
+{
+	bool full = store_full(w->fd, w->live);
+	uint64_t mine = (w->oracle->nr_slots - w->first + w->step - 1) / w->step, tries;
+
+	b->nr = 0;
+	for (tries = 0; tries < 2 * BATCH && b->nr < BATCH && tries < mine; tries++) {
+		/* A stride through all slots from a random one: no slot comes twice. */
+		uint64_t at = (*next + tries) % mine;
+
+		batch_add(w, b, w->first + at * w->step, full);
+	}
+	*next = filling ? *next + tries : random_next(&w->random);
+	if (b->nr)
+		batch_run(w, b, !filling && random_next(&w->random) % 2);
+}
+
+void *load_objects(void *arg)
+{
+	struct work *w = arg;
+	struct batch *b = calloc(1, sizeof(*b));
+	uint64_t next = 0, batches;
+
+	if (!b)
+		die("memory");
+	while (next * w->step < w->oracle->nr_slots && !store_full(w->fd, w->live)) {
+		load_batch(w, b, &next, true);
+		if (next / BATCH % SYNC_EVERY == 0)
+			sync_objects(w);
+	}
+	sync_objects(w);
+	atomic_fetch_add(w->ready, 1);
+	for (batches = 1;; batches++) {
+		load_batch(w, b, &next, false);
+		if (batches % SYNC_EVERY == 0)
+			sync_objects(w);
+	}
+	return NULL;
+}
+
+/* ---- Verification ------------------------------------------------------- */
+
+/* Read an object; @found as it is.  True: what is there is not what was written. */
+static bool object_look(int fd, uint64_t slot, uint64_t handle, struct state *found)
+{
+	static uint8_t data[OBJECT_LENGTH_MAX];
+	struct lsmem_op op = {
+		.size = sizeof(op),
+		.op = LSMEM_OP_READ,
+		.handle = handle,
+		.data = (uintptr_t)data,
+		.length = sizeof(data),
+	};
+
+	*found = (struct state){ .op = OP_FREE };
+	if (ioctl(fd, LSMEM_IOC_READ, &op)) {
+		if (errno != ESTALE && errno != ENOENT)
+			die("read");
+		return false;
+	}
+	*found = (struct state){ .op = OP_REPLACE, .handle = handle, .length = op.length };
+	return !content_right(data, op.length, slot, &found->sequence);
+}
+
+/* Look through all handles a slot may have; the one that is there counts. */
+static bool slot_look(int fd, const struct slot *slot, uint64_t number, struct state *found)
+{
+	bool corrupt = false;
+	uint64_t last = 0;
+	uint32_t i;
+
+	*found = (struct state){ .op = OP_FREE };
+	for (i = 0; i <= slot->nr_pending; i++) {
+		const struct state *s = i ? &slot->pending[i - 1] : &slot->base;
+		struct state one;
+
+		if (!s->handle || s->handle == last)
+			continue;
+		last = s->handle;
+		if (object_look(fd, number, s->handle, &one))
+			corrupt = true;
+		if (present(&one))
+			*found = one;
+	}
+	return corrupt;
+}
+
+int verify_objects(int fd, struct oracle *o, struct verdict *v)
+{
+	uint64_t i, n = o->nr_freed < ORACLE_FREED ? o->nr_freed : ORACLE_FREED;
+	struct state found;
+
+	for (i = 0; i < o->nr_slots; i++) {
+		bool corrupt = slot_look(fd, &o->slots[i], i, &found);
+
+		verify_slot(o, i, &found, corrupt, v);
+	}
+	/* Handles freed for good name nothing, nobody else's object either. */
+	for (i = 0; i < n; i++) {
+		object_look(fd, 0, o->freed[i], &found);
+		v->checked++;
+		if (!present(&found))
+			continue;
+		fprintf(stderr, "handle %#llx was freed, durably, and is back\n",
+			(unsigned long long)o->freed[i]);
+		v->corrupt++;
+	}
+	return 0;
+}

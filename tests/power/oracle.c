@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "oracle.h"
+
+static int journal = -1;
+static pthread_mutex_t journal_lock = PTHREAD_MUTEX_INITIALIZER;
+
+uint64_t random_next(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15ull;	/* splitmix64 */
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+/* ---- Contents ----------------------------------------------------------- */
+
+struct content {
+	uint64_t slot;
+	uint64_t sequence;
+	uint64_t seed;
+};
+
+static uint64_t content_seed(uint64_t slot, uint64_t sequence, uint32_t length)
+{
+	uint64_t state = slot * 0x100000001b3ull ^ sequence << 20 ^ length;
+
+	return random_next(&state);
+}
+
+static void content_body(uint8_t *to, uint32_t length, uint64_t seed)
+{
+	uint64_t word = 0;
+	uint32_t i;
+
+	for (i = 0; i < length; i += sizeof(word)) {
+		word = random_next(&seed);
+		memcpy(to + i, &word, length - i < sizeof(word) ? length - i : sizeof(word));
+	}
+}
+
+void content_fill(void *data, uint32_t length, uint64_t slot, uint64_t sequence)
+{
+	struct content head = { slot, sequence, content_seed(slot, sequence, length) };
+
+	memcpy(data, &head, sizeof(head));
+	content_body((uint8_t *)data + sizeof(head), length - sizeof(head), head.seed);
+}
+
+bool content_right(const void *data, uint32_t length, uint64_t slot, uint64_t *sequence)
+{
+	struct content head;
+	uint8_t *want;
+	bool right;
+
+	if (length < sizeof(head))
+		return false;
+	memcpy(&head, data, sizeof(head));
+	*sequence = head.sequence;
+	if (head.slot != slot || head.seed != content_seed(slot, head.sequence, length))
+		return false;
+	want = malloc(length - sizeof(head) + 1);
+	if (!want)
+		abort();
+	content_body(want, length - sizeof(head), head.seed);
+	right = !memcmp(want, (const uint8_t *)data + sizeof(head), length - sizeof(head));
+	free(want);
+	return right;
+}
+
+/* ---- Records ------------------------------------------------------------ */
+
+static uint32_t record_check(const struct record *r)
+{
+	const uint8_t *bytes = (const uint8_t *)r + offsetof(struct record, kind);
+	uint32_t hash = 2166136261u;	/* FNV-1a */
+	size_t i;
+
+	for (i = 0; i < sizeof(*r) - offsetof(struct record, kind); i++)
+		hash = (hash ^ bytes[i]) * 16777619u;
+	return hash;
+}
+
+void record_fill(struct record *r, uint8_t kind, uint8_t what, uint8_t op, uint8_t thread)
+{
+	*r = (struct record){ .magic = ORACLE_MAGIC, .kind = kind, .what = what, .op = op,
+			      .thread = thread };
+}
+
+void record_seal(struct record *r)
+{
+	r->check = record_check(r);
+}
+
+int journal_open(void)
+{
+	const char *path = getenv("LSMEM_JOURNAL");
+
+	journal = path ? open(path, O_WRONLY | O_CLOEXEC) : -1;
+	if (journal < 0)
+		fprintf(stderr, "journal %s: %s\n", path ? path : "($LSMEM_JOURNAL)",
+			strerror(errno));
+	return journal < 0 ? -1 : 0;
+}
+
+/* Returns when the records are outside the guest; a power cut cannot take them back. */
+void journal_write(const struct record *records, size_t nr)
+{
+	const char *from = (const char *)records;
+	size_t left = nr * sizeof(*records);
+
+	pthread_mutex_lock(&journal_lock);
+	while (left) {
+		ssize_t n = write(journal, from, left);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			perror("journal");
+			exit(1);
+		}
+		from += n;
+		left -= n;
+	}
+	pthread_mutex_unlock(&journal_lock);
+}
+
+/* ---- The model ---------------------------------------------------------- */
+
+int oracle_init(struct oracle *o, uint8_t kind, uint64_t nr_slots)
+{
+	memset(o, 0, sizeof(*o));
+	o->kind = kind;
+	o->nr_slots = nr_slots;
+	o->slots = calloc(nr_slots, sizeof(*o->slots));
+	return o->slots ? 0 : -ENOMEM;
+}
+
+struct state slot_now(const struct slot *slot)
+{
+	uint32_t i;
+
+	for (i = slot->nr_pending; i-- > 0;)
+		if (!slot->pending[i].refused)
+			return slot->pending[i];
+	return slot->base;
+}
+
+static bool state_present(const struct state *s)
+{
+	return s->op == OP_ALLOC || s->op == OP_REPLACE;
+}
+
+/* The slot is durable as pending operation @i left it. */
+static void slot_settle(struct oracle *o, struct slot *slot, uint32_t i)
+{
+	struct state state = slot->pending[i];
+
+	if (o->kind == 'o' && state_present(&slot->base) && !state_present(&state))
+		o->freed[o->nr_freed++ % ORACLE_FREED] = slot->base.handle;
+	slot->base = state;
+	o->acknowledged++;
+}
+
+/* All of a slot's pending operations up to @sequence have returned and are durable. */
+static void slot_durable(struct oracle *o, struct slot *slot, uint64_t sequence)
+{
+	uint32_t i, kept = 0;
+
+	for (i = 0; i < slot->nr_pending; i++) {
+		if (slot->pending[i].sequence > sequence)
+			slot->pending[kept++] = slot->pending[i];
+		else if (!slot->pending[i].refused)
+			slot_settle(o, slot, i);
+	}
+	slot->nr_pending = kept;
+}
+
+static struct state *slot_find(struct slot *slot, uint64_t sequence)
+{
+	uint32_t i;
+
+	for (i = 0; i < slot->nr_pending; i++)
+		if (slot->pending[i].sequence == sequence)
+			return &slot->pending[i];
+	fprintf(stderr, "journal: answer to operation %llu, which was not issued\n",
+		(unsigned long long)sequence);
+	exit(2);
+}
+
+static void slot_issue(struct slot *slot, const struct record *r)
+{
+	if (!slot->pending)
+		slot->pending = calloc(PENDING, sizeof(*slot->pending));
+	if (!slot->pending || slot->nr_pending == PENDING) {
+		fprintf(stderr, "journal: slot %llu has more than %u operations under way\n",
+			(unsigned long long)r->slot, PENDING);
+		exit(2);
+	}
+	slot->pending[slot->nr_pending++] = (struct state){
+		.sequence = r->sequence,
+		.handle = r->handle,
+		.length = r->length,
+		.op = r->op,
+	};
+	slot->thread = r->thread;
+}
+
+/* Take one record into the model, as it was written or as it is read. */
+void oracle_take(struct oracle *o, const struct record *r)
+{
+	struct slot *slot;
+	uint64_t i;
+
+	if (r->kind != o->kind)
+		return;
+	if (r->sequence > o->sequence)
+		o->sequence = r->sequence;
+	if (r->what == SYNCED) {
+		for (i = 0; i < o->nr_slots; i++)
+			if (o->slots[i].nr_pending && o->slots[i].thread == r->thread)
+				slot_durable(o, &o->slots[i], r->sequence);
+		return;
+	}
+	if (r->slot >= o->nr_slots) {
+		fprintf(stderr, "journal: slot %llu of %llu\n", (unsigned long long)r->slot,
+			(unsigned long long)o->nr_slots);
+		exit(2);
+	}
+	slot = &o->slots[r->slot];
+	switch (r->what) {
+	case ISSUED:
+		slot_issue(slot, r);
+		break;
+	case DONE:
+		slot_find(slot, r->sequence)->handle = r->handle;
+		break;
+	case DURABLE:
+		slot_find(slot, r->sequence)->handle = r->handle;
+		slot_durable(o, slot, r->sequence);
+		break;
+	case REFUSED:
+		slot_find(slot, r->sequence)->refused = 1;
+		break;
+	case RESOLVED:
+		slot->nr_pending = 0;
+		slot->base = (struct state){
+			.sequence = r->sequence,
+			.handle = r->handle,
+			.length = r->length,
+			.op = r->op,
+		};
+		break;
+	}
+}
+
+static int oracle_read_file(struct oracle **oracles, size_t nr, const char *path)
+{
+	FILE *file = fopen(path, "rb");
+	struct record r;
+	size_t i;
+
+	if (!file) {
+		perror(path);
+		return -1;
+	}
+	while (fread(&r, sizeof(r), 1, file) == 1) {
+		if (r.magic != ORACLE_MAGIC || r.check != record_check(&r)) {
+			fprintf(stderr, "%s: not a record before offset %ld\n", path, ftell(file));
+			fclose(file);
+			return -1;
+		}
+		for (i = 0; i < nr; i++)
+			oracle_take(oracles[i], &r);
+	}
+	fclose(file);
+	return 0;
+}
+
+/* Read the journals of all boots, oldest first. */
+int oracle_read(struct oracle **oracles, size_t nr, const char *directory)
+{
+	struct dirent **names;
+	char path[4096];
+	int n, i, ret = 0;
+
+	n = scandir(directory, &names, NULL, alphasort);
+	if (n < 0) {
+		perror(directory);
+		return -1;
+	}
+	for (i = 0; i < n; i++) {
+		if (names[i]->d_name[0] != '.' && !ret) {
+			snprintf(path, sizeof(path), "%s/%s", directory, names[i]->d_name);
+			ret = oracle_read_file(oracles, nr, path);
+		}
+		free(names[i]);
+	}
+	free(names);
+	return ret;
+}
