@@ -118,6 +118,7 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 		.size = size,
 		.index = i,
 		.position = lsmem_segment_position(seg, start),
+		.listed = listed,
 	};
 	return 0;
 }
@@ -371,6 +372,11 @@ void lsmem_append_abort(struct lsmem_store *store, struct lsmem_append *ap)
 	lsmem_segment_write(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, NULL, length);
 	lsmem_append_stamp(store, ap, 0, 0, length, LSMEM_TYPE_PAD, 0, 0);
 	lsmem_count(store, padding_bytes, ap->size);
+	if (ap->listed) {	/* padding is in no directory */
+		spin_lock(&ap->head->lock);
+		ap->segment->entries--;
+		spin_unlock(&ap->head->lock);
+	}
 	lsmem_append_commit(store, ap);
 }
 

@@ -38,6 +38,7 @@ struct lsmem_head {
  * @offset: of the entry in its segment
  * @size: bytes of the entry, header and alignment included
  * @position: for the handle word
+ * @listed: it has a place in the segment's directory
  */
 struct lsmem_append {
 	struct lsmem_head *head;
@@ -46,6 +47,7 @@ struct lsmem_append {
 	u32 size;
 	u32 index;
 	u64 position;
+	bool listed;
 };
 
 /* Where the bytes of a payload come from: user memory or the kernel's. */
