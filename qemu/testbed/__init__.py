@@ -7,7 +7,8 @@ One concern a file; each uses only those named before it:
   paths     where things are: the repository, the cache, scratch directories
   process   children in process groups of their own, bounded waits, sure death
   kernel    which stock kernel to boot and to build for
-  drive     emulated NVMe drives, with or without a volatile write cache
+  drive     emulated NVMe drives, with or without a write cache that is lost
+  unflushed what a drive may lose when the power goes
   virtme    the QEMU command line, as virtme-ng makes it
   dmesg     what a kernel log may not say
   guest     one guest from start to exit code, or to power cut

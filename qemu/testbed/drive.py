@@ -8,21 +8,27 @@ A `volatile` drive has a write cache that dies with the power: nbdkit's cache fi
 guest wrote until the guest sends FLUSH (or FUA), and only then writes the file. SIGKILL of QEMU and
 nbdkit at once leaves exactly what was flushed. An orderly end of QEMU flushes.
 
+A `lossy` drive may lose any part of what was not flushed, and tear writes between sectors, as its
+seed has it. Only such a drive shows that of two writes without a flush between them the second may
+survive and the first not. What became of the writes is told in the file <image>.cuts.
+
 The guest sees either as an NVMe drive with a volatile write cache, whose serial number is the
 drive's name; the guest's side links it at /dev/drive/<name>.
 """
 
+import signal
 import socket
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional
 
-from . import process
+from . import paths, process
 from .errors import TestbedError
 
-CACHES = ("plain", "volatile")
+CACHES = ("plain", "volatile", "lossy")
 NBDKIT_START_SECONDS = 10.0
+LOSS_SECONDS = 30.0
 UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 
 
@@ -43,6 +49,8 @@ class Drive:
     size: int
     cache: str = "volatile"
     block_size: int = 512
+    # What a lossy drive's losses follow from.
+    seed: int = 0
     _server: "Optional[subprocess.Popen[bytes]]" = field(default=None, init=False, repr=False)
     _socket: Optional[Path] = field(default=None, init=False, repr=False)
 
@@ -63,21 +71,36 @@ class Drive:
                                    "bytes; remove it, or ask for its own size")
             file.truncate(self.size)
 
-    def start(self, scratch: Path) -> None:
-        """Makes the drive ready to be attached; its sockets and cache go to @scratch."""
+    def remove(self) -> None:
+        """Forgets the image, and what was told of it."""
+        self.image.unlink(missing_ok=True)
+        self.story().unlink(missing_ok=True)
+
+    def story(self) -> Path:
+        """Where a lossy drive tells what its cuts did."""
+        return self.image.with_name(self.image.name + ".cuts")
+
+    def start(self, scratch: Path, log: Path) -> None:
+        """Makes the drive ready to be attached; sockets and caches go to @scratch."""
         self.create()
         if self.cache == "plain":
             return
         self._socket = scratch / f"{self.name}.nbd"
-        log = scratch / f"{self.name}.log"
         with open(log, "wb") as out:
             self._server = process.spawn(
-                ["nbdkit", "--foreground", "--unix", str(self._socket), "--filter=cache",
-                 "file", str(self.image), "cache=writeback"],
+                ["nbdkit", "--foreground", "--unix", str(self._socket), *self._plugin()],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR": str(scratch)})
+                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR": str(scratch),
+                     "PYTHONPATH": str(paths.REPO / "qemu"), "PYTHONDONTWRITEBYTECODE": "1"})
         process.wait_until(f"nbdkit to serve drive {self.name}",
                            lambda: self._is_serving(log), NBDKIT_START_SECONDS)
+
+    def _plugin(self) -> list[str]:
+        """What nbdkit shall serve."""
+        if self.cache == "volatile":
+            return ["--filter=cache", "file", str(self.image), "cache=writeback"]
+        return ["python", str(paths.REPO / "qemu" / "lossy-drive.py"), f"image={self.image}",
+                f"seed={self.seed}", f"story={self.story()}"]
 
     def _is_serving(self, log: Path) -> bool:
         assert self._server is not None
@@ -102,17 +125,23 @@ class Drive:
                            f"logical_block_size={self.block_size},"
                            f"physical_block_size={self.block_size}"]
 
-    def kill(self) -> None:
-        """Sends the server its death, without waiting: several must die in one moment."""
+    def cut(self) -> None:
+        """The power goes, QEMU's first: the server loses what its kind of drive loses."""
         if self._server is not None:
-            process.kill_group(self._server)
+            sig = signal.SIGTERM if self.cache == "lossy" else signal.SIGKILL
+            process.kill_group(self._server, sig)
 
     def close(self) -> None:
-        """Takes the server down. Whoever wanted the data flushed them before."""
-        if self._server is not None:
-            self.kill()
+        """Ends the server, after QEMU: an orderly end of QEMU has flushed, any other is a cut."""
+        if self._server is None:
+            return
+        self.cut()
+        try:
+            self._server.wait(LOSS_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill_group(self._server)
             process.reap(self._server)
-            self._server = None
+        self._server = None
 
 
 def parse_drive(text: str, directory: Path) -> Drive:

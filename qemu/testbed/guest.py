@@ -159,9 +159,9 @@ class Guest:
         assert self._qemu is not None, "start() comes first"
         # QEMU first: the guest must not live to see its drives fail.
         process.kill_group(self._qemu)
-        for drive in self.drives:
-            drive.kill()
         process.reap(self._qemu)
+        for drive in self.drives:
+            drive.cut()
         return self._finish()
 
     def alive(self) -> bool:
@@ -215,7 +215,7 @@ class Guest:
 
     def _start_drives(self, scratch: Path) -> None:
         for drive in self.drives:
-            drive.start(scratch)
+            drive.start(scratch, self.workdir / f"{drive.name}.log")
 
     def _command_line(self) -> list[str]:
         script = f"exec {shlex.quote(str(paths.REPO / 'qemu' / 'guest-run'))}"

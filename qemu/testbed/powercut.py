@@ -97,7 +97,7 @@ class PowerCuts:
         """
         shutil.rmtree(self.directory, ignore_errors=True)
         for drive in self.drives:
-            drive.image.unlink(missing_ok=True)
+            drive.remove()
         while self.cuts < cuts:
             rng = random.Random(f"{self.seed}:{self._boots}")
             if self._boots and self.cuts + 1 < cuts and rng.random() < self.workload.recovery_cuts:
@@ -153,6 +153,8 @@ class PowerCuts:
     def _new_round(self, rng: random.Random) -> Round:
         done = Round(self._boots, rng.getrandbits(32))
         self._boots += 1
+        for drive in self.drives:
+            drive.seed = rng.getrandbits(32)
         return done
 
     def _guest(self, done: Round) -> Guest:
