@@ -11,6 +11,9 @@ KBUILD	 = $(MAKE) -C $(KDIR) M=$(CURDIR)
 DESTDIR	?=
 PREFIX	?= /usr
 
+TOOLS	:= tools/lsmemctl tools/example
+SUITES	:= $(dir $(wildcard tests/*/Makefile))
+
 # KVER is not exported: on a new machine it is empty until setup has run.
 
 all: modules tools daemon ## module, tools and daemon
@@ -22,8 +25,8 @@ modules: ## kmod/lsmem.ko (W=1: more warnings; C=1: sparse as well)
 lib: ## liblsmem
 	$(MAKE) -C tools/lib
 
-tools: lib ## lsmemctl and the example
-	$(MAKE) -C tools
+tools: lib daemon ## lsmemctl and the example
+	@set -e; for tool in $(TOOLS); do $(MAKE) -C $$tool; done
 
 daemon: ## lsmemd
 	$(MAKE) -C daemon
@@ -53,9 +56,7 @@ test-power: setup ## power cuts
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run power
 
-SUITES	:= $(dir $(wildcard tests/*/Makefile))
-
-test-programs: lib ## the test programs that are compiled
+test-programs: lib daemon ## the test programs that are compiled
 	@set -e; for suite in $(SUITES); do $(MAKE) -C $$suite; done
 
 check: ## sparse and checkpatch
@@ -70,16 +71,13 @@ install: all ## to $(DESTDIR): module, headers, library, tools, daemon
 	$(KBUILD) INSTALL_MOD_PATH=$(DESTDIR) INSTALL_MOD_DIR=extra modules_install
 	$(MAKE) -C uapi install
 	$(MAKE) -C tools/lib install
-	$(MAKE) -C tools install
+	$(MAKE) -C tools/lsmemctl install
 	$(MAKE) -C daemon install
 
 clean: ## remove what was built and what tests left
 	-$(KBUILD) clean
-	-$(MAKE) -C tools/lib clean
-	-$(MAKE) -C tools clean
-	-$(MAKE) -C daemon clean
-	-for suite in $(SUITES); do $(MAKE) -C $$suite clean; done
-	rm -rf out build
+	-for part in tools/lib $(TOOLS) daemon $(SUITES); do $(MAKE) -C $$part clean; done
+	rm -rf out
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile

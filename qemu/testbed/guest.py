@@ -168,6 +168,12 @@ class Guest:
         """Whether the guest still runs."""
         return self._qemu is not None and self._qemu.poll() is None
 
+    def cpu_seconds(self) -> float:
+        """Processor time that the running guest has used: says more than a clock on a busy host."""
+        assert self._qemu is not None, "start() comes first"
+        fields = Path(f"/proc/{self._qemu.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def close(self) -> None:
         """Leaves nothing running. Safe at any time, any number of times."""
         if self._qemu is not None:
