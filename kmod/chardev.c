@@ -65,6 +65,8 @@ static int lsmem_op_check(const struct lsmem_call *call, const struct lsmem_op *
 		return op->op == LSMEM_OP_ALLOC ? -EINVAL : -ENOENT;
 	if (!reads && (op->offset || op->object_length))
 		return -EINVAL;
+	if ((op->op == LSMEM_OP_REPLACE || op->op == LSMEM_OP_FREE) && op->table)
+		return -EINVAL;
 	if ((lsmem_ops[op->op].payload || reads) &&
 	    !access_ok(u64_to_user_ptr(op->data), op->length))
 		return -EFAULT;
@@ -145,6 +147,9 @@ static int lsmem_vector_one(const struct lsmem_call *call, const struct lsmem_ve
 		ret = copy_struct_from_user(&op, sizeof(op), user, size);
 	if (ret)
 		return put_user(ret, &user->result) ? -EFAULT : 0;
+	/* Nothing is done whose result could not be told. */
+	if (copy_to_user(user, &op, sizeof(op)))
+		return -EFAULT;
 	op.flags |= vector->flags & lsmem_ops[op.op < ARRAY_SIZE(lsmem_ops) ? op.op : 0].flags;
 	op.result = lsmem_op_run(call, &op, &place);
 	if (op.result == -EINTR && fatal_signal_pending(current))

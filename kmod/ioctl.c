@@ -6,7 +6,9 @@
  * this kernel knows must be zero (E2BIG); every structure published so far is
  * the first of its kind, so a smaller one is refused (EINVAL).  The structure
  * is copied back whatever the call returns: what it does not fill in is as it
- * was given.
+ * was given.  It is copied back once before the call, too: a structure that
+ * cannot be written is refused with nothing changed, or an object would be
+ * made whose handle nobody knows.
  *
  * No locks.
  */
@@ -52,6 +54,8 @@ long lsmem_ioctl_call(const struct lsmem_ioctl *table, size_t entries, void *con
 	ret = copy_struct_from_user(buffer, table[i].size, user, size);
 	if (ret)
 		return ret;
+	if (copy_to_user(user, buffer, table[i].size))
+		return -EFAULT;
 	ret = table[i].call(context, buffer);
 	if (copy_to_user(user, buffer, table[i].size))
 		return ret ?: -EFAULT;
