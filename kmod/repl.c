@@ -151,7 +151,8 @@ static u32 lsmem_tell_resume(struct lsmem_attachment *at, struct lsmem_event *ev
 	if (at->resume == ~0ull)
 		return 0;
 	list_for_each_entry(seg, &store->log, node) {
-		if (seg->id <= at->resume)
+		/* A durable digest is without it, only a view still holds its frames. */
+		if (seg->id <= at->resume || seg->retire_acked)
 			continue;
 		if (nr == room)
 			return nr;
@@ -159,7 +160,8 @@ static u32 lsmem_tell_resume(struct lsmem_attachment *at, struct lsmem_event *ev
 			.type = LSMEM_EVENT_RESUME,
 			.flags = (seg->open_acked ? LSMEM_EVENT_OPENED : 0) |
 				 (seg->close_acked ? LSMEM_EVENT_CLOSED : 0) |
-				 (seg->survivor ? LSMEM_EVENT_SURVIVOR : 0),
+				 (seg->survivor ? LSMEM_EVENT_SURVIVOR : 0) |
+				 (seg->retire_emitted ? LSMEM_EVENT_RETIRED : 0),
 			.segment = seg->id,
 			.generation = seg->generation,
 			.from = seg->close_acked ? seg->home : seg->acked,
@@ -229,14 +231,18 @@ static u32 lsmem_tell_retire(struct lsmem_store *store, struct lsmem_event *even
 		/* Invariant 9: or v1 is dropped for a v2 that a crash then takes. */
 		if (!lsmem_log_emitted(store, &retire->after) || retire->nr > room - nr)
 			break;
-		for (j = 0; j < retire->nr; j++)
+		spin_lock(&store->segment_lock);
+		for (j = 0; j < retire->nr; j++) {
 			events[nr++] = (struct lsmem_event){
 				.type = LSMEM_EVENT_RETIRE,
 				.flags = j + 1 < retire->nr ? LSMEM_EVENT_MORE : 0,
 				.segment = retire->victims[j]->id,
 				.generation = retire->victims[j]->generation,
 			};
+			retire->victims[j]->retire_emitted = true;
+		}
 		retire->emitted = true;
+		spin_unlock(&store->segment_lock);
 	}
 	return nr;
 }
@@ -326,15 +332,17 @@ static long lsmem_repl_next(void *context, void *arg)
 
 static bool lsmem_ack_retire(struct lsmem_store *store, u64 last)
 {
-	u32 i;
+	u32 i, j;
 
 	for (i = store->retire_first; i != store->retire_next; i++) {
 		struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
 
-		if (retire->nr && retire->emitted && retire->victims[retire->nr - 1]->id == last) {
-			WRITE_ONCE(retire->acked, true);
-			return true;
-		}
+		if (!retire->nr || !retire->emitted || retire->victims[retire->nr - 1]->id != last)
+			continue;
+		for (j = 0; j < retire->nr; j++)
+			retire->victims[j]->retire_acked = true;
+		WRITE_ONCE(retire->acked, true);
+		return true;
 	}
 	return false;
 }

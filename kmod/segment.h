@@ -35,7 +35,8 @@ enum lsmem_segment_state {
  * @salt: seed of its header CRCs
  * @state: enum lsmem_segment_state
  * @survivor: written by the cleaner
- * @open_emitted, @open_acked, @close_emitted, @close_acked: where the daemon is
+ * @open_emitted, @open_acked, @close_emitted, @close_acked, @retire_emitted,
+ * @retire_acked: where the daemon is
  * @nr_frames, @frames: its memory, in order
  * @reserved: bytes given to appenders; @final when no more will be
  * @committed: prefix whose entries are whole; what readers of the log see
@@ -53,7 +54,7 @@ enum lsmem_segment_state {
  * @todo: in the list of those the daemon is not through with
  * @damaged: a header in it is not what was written; it is left alone
  *
- * Protected by: @state, ids, list and the four flags: store->segment_lock.
+ * Protected by: @state, ids, list and the six flags: store->segment_lock.
  * @reserved, @entries, @frames, @committed while it is a head: head->lock.
  * @emitted: the attachment's mutex.  @acked: segment_lock for writing.
  * @live is atomic; the rest does not change after CLOSED.
@@ -69,6 +70,8 @@ struct lsmem_segment {
 	bool open_acked;
 	bool close_emitted;
 	bool close_acked;
+	bool retire_emitted;
+	bool retire_acked;
 	bool damaged;
 	u32 nr_frames;
 	u32 reserved;
