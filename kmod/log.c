@@ -186,6 +186,8 @@ int lsmem_head_roll(struct lsmem_store *store, unsigned int head)
 	if (h->segment && h->segment->reserved)
 		ret = lsmem_head_next(store, h);
 	spin_unlock(&h->lock);
+	if (!ret)
+		wake_up(&store->events);	/* a segment to be closed, another to be opened */
 	return ret;
 }
 
@@ -209,6 +211,7 @@ static int lsmem_wait_space(struct lsmem_store *store, u32 serial)
 
 #define LSMEM_SPACE_CAME (READ_ONCE(store->space_serial) != serial || !lsmem_store_active(store))
 	wake_up(&store->work);
+	wake_up(&store->events);	/* what was rolled over has to be told */
 	if (store->kind == LSMEM_KIND_BLOCK)	/* may be a kernel thread under a filesystem */
 		ret = wait_event_idle_timeout(store->space, LSMEM_SPACE_CAME, bound);
 	else
