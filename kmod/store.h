@@ -69,17 +69,19 @@ struct lsmem_cleaner_stats {
  *
  * Lock order, outermost first; written here and nowhere else:
  *
- *	mmap_lock (the kernel's)
- *	  lsmem_stores_lock		the set of stores (store.c)
- *	    store->mutex		life: state, attach, load, destroy
- *	      attachment->mutex		one NEXT, ACK or LOAD at a time (repl.c)
- *	        store->epoch_lock	set of clients (epoch.c)
- *	        head->lock		one head (log.c); never two
- *	          store->segment_lock	segments, spares, retires (segment.c)
- *	            frames.lock		free frames (frame.c)
+ *	attachment->mutex		one call of a daemon at a time (repl.c)
+ *	  mmap_lock (the kernel's)
+ *	    lsmem_stores_lock		the set of stores (store.c)
+ *	      store->mutex		life: state, attach, load, activation
+ *	        disk->open_mutex	(the block layer's) opens of a disk (block.c)
+ *	          store->epoch_lock	set of clients (epoch.c)
+ *	          head->lock		one head (log.c); never two
+ *	            store->segment_lock	segments, spares, retires (segment.c)
+ *	              frames.lock	free frames (frame.c)
  *
- * No user memory is touched under any spinlock, nor under mutex; the copies of
- * NEXT and ACK run under attachment->mutex, which no page fault takes.
+ * No user memory is touched under any spinlock, nor under store->mutex; the
+ * copies of NEXT, ACK and LOAD run under attachment->mutex, which no page fault
+ * takes.
  * Kernel-side readers of frames hold rcu_read_lock(): a frame is given out
  * again only after a grace period.
  *
