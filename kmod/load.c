@@ -265,6 +265,7 @@ void lsmem_load_forget(struct lsmem_store *store)
 	spin_lock(&store->segment_lock);
 	list_for_each_entry_safe(seg, next, &store->log, node)
 		lsmem_segment_free(store, seg);
+	store->nr_spares = 0;
 	store->next_segment = 1;
 	store->barrier = 0;
 	spin_unlock(&store->segment_lock);

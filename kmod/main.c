@@ -58,9 +58,11 @@ static int __init lsmem_init(void)
 		ret = lsmem_control_init();
 	if (!ret)
 		return 0;
-err_stores:
 	lsmem_stores_exit();
 	lsmem_block_exit();
+	goto err_debugfs;
+err_stores:
+	lsmem_stores_exit();
 err_debugfs:
 	lsmem_debugfs_exit();
 	return ret;

@@ -165,7 +165,8 @@ static int lsmem_store_memory(struct lsmem_store *store, const struct lsmem_crea
 	if (store->kind == LSMEM_KIND_BLOCK)
 		store->nr_handles = lsmem_block_capacity(store);
 	else
-		store->nr_handles = create->handles_max ?: store->bytes / LSMEM_HANDLE_BYTES;
+		store->nr_handles = create->handles_max ?:
+			min_t(u64, store->bytes / LSMEM_HANDLE_BYTES, LSMEM_HANDLES_MAX);
 	ret = lsmem_handles_init(store);
 	return ret ?: lsmem_window_init(store);
 }
@@ -280,11 +281,12 @@ err_put:
 /**
  * lsmem_store_activate - a store takes data calls from now on
  * @store: store->mutex held; era, clock, ids and generations are set
- * Return: 0 or an error; the store is as it was then.
+ * Return: 0 or an error; a durable store is RECOVERING then, to be forgotten
+ * with its attachment.
  */
 int lsmem_store_activate(struct lsmem_store *store)
 {
-	u32 before = store->state;
+	u32 before = store->durable ? LSMEM_STATE_RECOVERING : store->state;
 	int ret;
 
 	lockdep_assert_held(&store->mutex);
@@ -292,8 +294,10 @@ int lsmem_store_activate(struct lsmem_store *store)
 	lsmem_segments_spare(store);
 	spin_unlock(&store->segment_lock);
 	ret = lsmem_cleaner_start(store);
-	if (ret)
+	if (ret) {
+		WRITE_ONCE(store->state, before);
 		return ret;
+	}
 	smp_store_release(&store->state, LSMEM_STATE_ACTIVE);
 	if (store->kind == LSMEM_KIND_BLOCK) {
 		ret = lsmem_block_add(store);
