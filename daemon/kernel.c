@@ -282,7 +282,7 @@ int kernel_map(struct kernel *kernel)
 			kernel->name, (uint32_t)info.abi, (uint32_t)info.compat, LSMEM_ABI);
 		return -EPROTO;
 	}
-	if (!info.nr_frames || info.nr_frames >= 1u << 24 ||
+	if (!info.nr_frames || info.nr_frames > 1u << 24 ||
 	    !window_sane(&info.frames, info.nr_frames * LSMEM_SEGLET_BYTES) ||
 	    !window_sane(&info.frame_table, info.nr_frames * sizeof(struct lsmem_frame))) {
 		log_err("%s: its info page makes no sense (%" PRIu64 " frames)", kernel->name,
