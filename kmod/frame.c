@@ -76,6 +76,9 @@ int lsmem_frames_init(struct lsmem_frames *frames, u64 bytes)
 	int ret = -ENOMEM;
 	u32 i;
 
+	/* More than reclaim could give: say so before all else is driven out. */
+	if (bytes >> PAGE_SHIFT > (u64)si_mem_available())
+		return -ENOMEM;
 	frames->nr = bytes / LSMEM_SEGLET_BYTES;
 	spin_lock_init(&frames->lock);
 	frames->address = kvcalloc(frames->nr, sizeof(*frames->address), GFP_KERNEL);
