@@ -77,8 +77,8 @@ static int parse(int argc, char **argv, struct lsmem_create *create)
 			create->bytes = number;
 			break;
 		case HANDLES:
-			if (!ctl_parse_size(value, &number) || !number || number > UINT32_MAX)
-				return ctl_usage_error("--handles %s: 1 to 4294967295", value);
+			if (!ctl_parse_size(value, &number) || !number || number > INT32_MAX)
+				return ctl_usage_error("--handles %s: 1 to 2147483647", value);
 			create->handles_max = number;
 			break;
 		case DURABLE:
@@ -102,7 +102,7 @@ static int parse(int argc, char **argv, struct lsmem_create *create)
 	if (!create->bytes)
 		return ctl_usage_error("--size is missing");
 	if (create->bytes % SEGMENT_BYTES)
-		return ctl_usage_error("--size: a multiple of 8M, at least 64M");
+		return ctl_usage_error("--size: a multiple of 8M, at least 128M");
 	if (create->kind == LSMEM_KIND_BLOCK && create->handles_max)
 		return ctl_usage_error("--handles is for object stores");
 	return 0;
@@ -119,7 +119,7 @@ static int report(const struct lsmem_create *create, int error)
 			  size);
 		break;
 	case EINVAL:
-		ctl_error("the kernel refuses a store of %s with these options: 64M to 1T, and fewer handles than would fill it",
+		ctl_error("the kernel refuses a store of %s with these options: 128M to 1T, and fewer handles than would fill it",
 			  size);
 		break;
 	case ENOSPC:

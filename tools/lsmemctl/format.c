@@ -65,8 +65,8 @@ static int parse(int argc, char **argv, struct recover_geometry *geometry, uint6
 			geometry->store_bytes = number;
 			break;
 		case HANDLES:
-			if (!ctl_parse_size(value, &number) || !number || number > UINT32_MAX)
-				return ctl_usage_error("--handles %s: 1 to 4294967295", value);
+			if (!ctl_parse_size(value, &number) || !number || number > INT32_MAX)
+				return ctl_usage_error("--handles %s: 1 to 2147483647", value);
 			geometry->max_handles = number;
 			break;
 		case CREATE:

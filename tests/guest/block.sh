@@ -1,0 +1,134 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The block device under fio, filesystems and discards. What these cannot show (races, FUA, bounds)
+# is in disk.c.
+set -u
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+MIB=1048576
+BLOCK=4096
+
+verified()	# NAME OPTION ..: fio writes at random, reads back and compares
+{
+	ok "fio verifies: $1" fio --name=block --filename="$dev" --direct=1 --rw=randwrite \
+		--verify=crc32c --verify_fatal=1 --verify_state_save=0 --group_reporting \
+		--randseed="${LSMEM_SEED:-1}" "${@:2}"
+}
+
+zeroes()	# OFFSET LENGTH, in bytes: the device reads as zeroes there
+{
+	cmp -n "$2" -i "$1:0" "$dev" /dev/zero
+}
+
+refused()	# FILE VALUE ERROR: and the value stays
+{
+	local before after said
+
+	before=$(value "$1")
+	said=$( (echo "$2" > "$sys/$1") 2>&1)
+	after=$(value "$1")
+	is "$1 refuses '$2'" "${said##*: } $after" "$3 $before"
+}
+
+files()		# DIRECTORY: some of all sizes, those of the kernel's headers
+{
+	mkdir "$1/tree" && cp -r /usr/include/linux /usr/include/asm-generic "$1/tree" &&
+		head -c $((12 * MIB)) /dev/urandom > "$1/large" && sync -f "$1/large"
+}
+
+same()		# DIRECTORY: they are as they were
+{
+	diff -r /usr/include/linux "$1/tree/linux" &&
+		diff -r /usr/include/asm-generic "$1/tree/asm-generic"
+}
+
+store_create --kind block --size 128M
+dev=/dev/$store
+size=$(blockdev --getsize64 "$dev")
+is "as many blocks as handles" "$((size / BLOCK))" "$(value handles_max)"
+ok "unwritten, it reads as zeroes" zeroes 0 $((8 * MIB))
+
+# ---- fio ----------------------------------------------------------------------------------------
+
+verified "4 KiB, eight at a time" --bs=4k --ioengine=libaio --iodepth=8 --size=24M
+verified "64 KiB by two writers, beside one another" --bs=64k --ioengine=libaio --iodepth=4 \
+	--numjobs=2 --size=24M --offset_increment=24M
+verified "mixed sizes, through the page cache" --direct=0 --bsrange=4k-64k --ioengine=psync \
+	--size=16M --fsync=32
+ok "FLUSH on a volatile store" blockdev --flushbufs "$dev"
+
+# ---- Deleting -----------------------------------------------------------------------------------
+
+dd if=/dev/urandom of="$dev" bs=1M count=16 oflag=direct status=none
+before=$(value handles_used)
+ok "blkdiscard" blkdiscard -o $((2 * MIB)) -l $((4 * MIB)) "$dev"
+ok "what was discarded reads as zeroes" zeroes $((2 * MIB)) $((4 * MIB))
+ok "write-zeroes" blkdiscard -z -o $((8 * MIB)) -l $((2 * MIB)) "$dev"
+ok "what was zeroed reads as zeroes" zeroes $((8 * MIB)) $((2 * MIB))
+is "both give their room back" $((before - $(value handles_used))) $((6 * MIB / BLOCK))
+ok "what lies beside them stays" bash -c "! cmp -s -n $BLOCK -i $((2 * MIB - BLOCK)):0 $dev /dev/zero &&
+	! cmp -s -n $BLOCK -i $((6 * MIB)):0 $dev /dev/zero"
+
+# ---- Full, and overwritten ----------------------------------------------------------------------
+
+for round in 1 2; do
+	ok "all of it is written, round $round" dd if=/dev/urandom of="$dev" bs=1M oflag=direct \
+		count=$((size / MIB))
+done
+verified "at random, all blocks live" --bs=16k --ioengine=libaio --iodepth=4 --size=32M \
+	--offset=16M
+is "all blocks are live" "$(value handles_used)" "$(value handles_max)"
+ok "the cleaner has been at work" [ "$(value cleaner/segments_cleaned)" -gt 0 ]
+ok "all of it is discarded" blkdiscard "$dev"
+is "nothing is live" "$(value live_bytes)" 0
+
+# ---- Filesystems --------------------------------------------------------------------------------
+
+mkdir "$scratch/mnt"
+ok "mkfs.ext4" mkfs.ext4 -q -b 4096 "$dev"
+ok "ext4 mounts" mount "$dev" "$scratch/mnt"
+ok "ext4 takes files" files "$scratch/mnt"
+is "a mounted store is busy" "$("$lsmemctl" destroy "$store" > /dev/null 2>&1; echo $?)" 1
+umount "$scratch/mnt"
+ok "e2fsck finds nothing" e2fsck -f -n "$dev"
+ok "ext4 mounts again" mount "$dev" "$scratch/mnt"
+ok "ext4 has the files" same "$scratch/mnt"
+umount "$scratch/mnt"
+
+ok "mkfs.xfs" mkfs.xfs -q -f "$dev"
+ok "xfs mounts" mount "$dev" "$scratch/mnt"
+ok "xfs takes files" files "$scratch/mnt"
+before=$(value handles_used)
+rm "$scratch/mnt/large"
+sync -f "$scratch/mnt"
+ok "fstrim" fstrim "$scratch/mnt"
+ok "what was trimmed is free" [ $((before - $(value handles_used))) -ge $((11 * MIB / BLOCK)) ]
+ok "xfs has the other files" same "$scratch/mnt"
+umount "$scratch/mnt"
+ok "xfs_repair finds nothing" xfs_repair -n "$dev"
+
+# ---- sysfs --------------------------------------------------------------------------------------
+
+erange="Numerical result out of range"
+einval="Invalid argument"
+refused limits/view_ms 9 "$erange"
+refused limits/view_ms 60001 "$erange"
+refused limits/flush_ms 99 "$erange"
+refused limits/stall_ms 3600001 "$erange"
+refused limits/durable_ms 4294967296 "$erange"
+refused cleaner/free_low 0 "$erange"
+refused cleaner/free_low 501 "$erange"
+refused cleaner/utilization_max 499 "$erange"
+refused cleaner/deletes_max -1 "$einval"
+refused cleaner/deletes_max many "$einval"
+refused cleaner/deletes_max "" "$einval"
+ok "a good value is taken" bash -c "echo 0x64 > $sys/cleaner/free_low"
+is "and shown" "$(value cleaner/free_low)" 100
+is "one value a file" "$(find "$sys/" -maxdepth 2 -type f ! -name uevent ! -path '*/power/*' \
+	! -path "*/$store/$store/*" -exec wc -l {} + | awk '$2 != "total" && $1 != 1')" ""
+ok "debugfs shows the segments" grep -q closed "/sys/kernel/debug/lsmem/$store/segments"
+
+ok "it can be destroyed" store_destroy
+is "the disk has gone" "$([ -e "$dev" ] || echo gone)" gone
+tap_end

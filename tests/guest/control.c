@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /dev/lsmem-control and sysfs: making, destroying and attaching, who may, and
+ * every value that is out of range.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "store.h"
+
+#define NOBODY		65534u
+
+static const struct lsmem_create good_create = {
+	.size = sizeof(good_create),
+	.kind = LSMEM_KIND_OBJECT,
+	.bytes = STORE_BYTES,
+};
+
+static int destroy_named(const void *name, uint32_t flags)
+{
+	struct lsmem_destroy destroy = { .size = sizeof(destroy), .flags = flags };
+
+	memcpy(destroy.name, name, sizeof(destroy.name));
+	return control_call(LSMEM_CTL_DESTROY, &destroy);
+}
+
+static long long available_kib(void)
+{
+	long long kib = -1;
+	char line[128];
+	FILE *file = fopen("/proc/meminfo", "re");
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "MemAvailable: %lld kB", &kib) == 1)
+			break;
+	}
+	if (file)
+		fclose(file);
+	return kib;
+}
+
+/* Nothing: a test with more time than the harness gives by itself needs one. */
+FIXTURE(slow) {
+	int unused;
+};
+
+FIXTURE_SETUP(slow)
+{
+	self->unused = 0;
+}
+
+FIXTURE_TEARDOWN(slow)
+{
+	self->unused = 0;
+}
+
+TEST(create_bad_fields)
+{
+	struct lsmem_create create;
+
+#define CREATE_REFUSED(error, field, value) do {				\
+	create = good_create;							\
+	create.field = (value);							\
+	EXPECT_EQ(-(error), control_call(LSMEM_CTL_CREATE, &create))		\
+		TH_LOG("%s = %s", #field, #value);				\
+} while (0)
+	CREATE_REFUSED(EINVAL, size, 0);
+	CREATE_REFUSED(EINVAL, size, sizeof(create) - 1);
+	CREATE_REFUSED(E2BIG, size, ~0u);
+	CREATE_REFUSED(EINVAL, flags, 2);
+	CREATE_REFUSED(EINVAL, flags, 1u << 31);
+	CREATE_REFUSED(EINVAL, kind, 0);
+	CREATE_REFUSED(EINVAL, kind, 3);
+	CREATE_REFUSED(EINVAL, kind, ~0u);
+	CREATE_REFUSED(EINVAL, mode, 01000);
+	CREATE_REFUSED(EINVAL, mode, ~0u);
+	CREATE_REFUSED(EINVAL, bytes, 0);
+	CREATE_REFUSED(EINVAL, bytes, 120 * MIB);
+	CREATE_REFUSED(EINVAL, bytes, STORE_BYTES + 1);
+	CREATE_REFUSED(EINVAL, bytes, STORE_BYTES + 4 * MIB);
+	CREATE_REFUSED(EINVAL, bytes, (1ull << 40) + 8 * MIB);
+	CREATE_REFUSED(EINVAL, bytes, ~0ull - 8 * MIB + 1);
+	CREATE_REFUSED(EINVAL, handles_max, 1ull << 31);
+	CREATE_REFUSED(EINVAL, handles_max, ~0ull);
+	CREATE_REFUSED(EINVAL, uid, ~0u);
+	CREATE_REFUSED(EINVAL, gid, ~0u);
+	CREATE_REFUSED(EINVAL, name[0], 'x');
+	CREATE_REFUSED(EINVAL, name[31], 'x');
+	create = good_create;
+	create.kind = LSMEM_KIND_BLOCK;
+	create.handles_max = 1;
+	EXPECT_EQ(-EINVAL, control_call(LSMEM_CTL_CREATE, &create));
+	/* More than there is: refused, and nothing of it is kept. */
+	create = good_create;
+	create.bytes = 64ull << 30;
+	EXPECT_EQ(-ENOMEM, control_call(LSMEM_CTL_CREATE, &create));
+}
+
+TEST(control_unknown_calls)
+{
+	struct lsmem_create create = good_create;
+	int fd = open("/dev/lsmem-control", O_RDWR | O_CLOEXEC);
+
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-1, ioctl(fd, LSMEM_IOC_STAT, &create));
+	EXPECT_EQ(ENOTTY, errno);
+	EXPECT_EQ(-1, ioctl(fd, _IOWR(LSMEM_IOC_MAGIC, 0xdf, struct lsmem_create), &create));
+	EXPECT_EQ(ENOTTY, errno);
+	EXPECT_EQ(-1, ioctl(fd, LSMEM_CTL_CREATE, NULL));
+	EXPECT_EQ(EFAULT, errno);
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0));
+	EXPECT_EQ(ENODEV, errno);
+	close(fd);
+}
+
+TEST(create_cannot_tell_its_name)
+{
+	long long before, after;
+	struct lsmem_create *create = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ASSERT_NE(MAP_FAILED, create);
+	*create = good_create;
+	ASSERT_EQ(0, mprotect(create, 4096, PROT_READ));
+	before = available_kib();
+	EXPECT_EQ(-EFAULT, control_call(LSMEM_CTL_CREATE, create));
+	after = available_kib();
+	EXPECT_GT(64 * 1024, before - after) TH_LOG("a store was made that nobody knows");
+	munmap(create, 4096);
+}
+
+TEST_F_TIMEOUT(slow, create_and_destroy_leak_nothing, 60)
+{
+	struct store stores[3];
+	long long before = 0, after;
+	int round, i;
+
+	for (round = 0; round < 8; round++) {
+		if (round == 1)		/* the first one warms caches up */
+			before = available_kib();
+		for (i = 0; i < 3; i++)
+			ASSERT_EQ(0, store_create(&stores[i], STORE_BYTES, 0, 0));
+		EXPECT_STRNE(stores[0].name, stores[1].name);
+		EXPECT_STRNE(stores[1].name, stores[2].name);
+		for (i = 0; i < 3; i++) {
+			uint64_t handle;
+
+			ASSERT_EQ(0, lsm_alloc(stores[i].lsm, "x", 1, 0, &handle, NULL));
+			ASSERT_EQ(0, store_destroy(&stores[i]));
+			EXPECT_EQ(-1, access(stores[i].path, F_OK));
+			EXPECT_EQ(-1, store_attribute(&stores[i], "frames"));
+		}
+	}
+	after = available_kib();
+	EXPECT_GT(100 * 1024, before - after)
+		TH_LOG("of 2.7 GB in all, %lld KiB did not come back", before - after);
+}
+
+TEST(destroy_while_in_use)
+{
+	struct store store;
+	char name[LSMEM_NAME_BYTES] = "lsmem999";
+	void *window;
+	int fd;
+
+	EXPECT_EQ(-ENODEV, destroy_named(name, 0));
+	memset(name, 0, sizeof(name));
+	EXPECT_EQ(-ENODEV, destroy_named(name, 0));
+	memset(name, 'x', sizeof(name));
+	EXPECT_EQ(-EINVAL, destroy_named(name, 0)) TH_LOG("a name with no end");
+
+	ASSERT_EQ(0, store_create(&store, STORE_BYTES, 0, 0));
+	EXPECT_EQ(-EBUSY, destroy_named(store.name, 0)) TH_LOG("open");
+	EXPECT_EQ(-EBUSY, destroy_named(store.name, LSMEM_DESTROY_FORCE)) TH_LOG("open, forced");
+	EXPECT_EQ(-EINVAL, destroy_named(store.name, 2)) TH_LOG("an unknown flag");
+	lsm_close(store.lsm);
+	store.lsm = NULL;
+	window = mmap(NULL, 4096, PROT_READ, MAP_SHARED, store.fd, LSMEM_WINDOW_INFO);
+	ASSERT_NE(MAP_FAILED, window);
+	close(store.fd);
+	store.fd = -1;
+	EXPECT_EQ(-EBUSY, destroy_named(store.name, 0)) TH_LOG("mapped");
+	EXPECT_EQ(LSMEM_INFO_MAGIC, *(volatile uint64_t *)window);
+	munmap(window, 4096);
+	fd = open(store.path, O_RDONLY | O_CLOEXEC);
+	EXPECT_LE(0, fd) TH_LOG("a refusal has changed nothing");
+	close(fd);
+	EXPECT_EQ(0, destroy_named(store.name, 0));
+	EXPECT_EQ(-ENODEV, destroy_named(store.name, 0)) TH_LOG("twice");
+	fd = open(store.path, O_RDONLY | O_CLOEXEC);
+	EXPECT_EQ(-1, fd);
+}
+
+/* What another user gets: 0 or an errno.  @call: on a descriptor handed on. */
+static int as_nobody(const char *path, int flags, int handed_on)
+{
+	struct lsmem_create create = good_create;
+	int status, ret;
+	pid_t child = fork();
+
+	if (!child) {
+		if (setgid(NOBODY) || setuid(NOBODY))
+			_exit(255);
+		if (path)
+			ret = open(path, flags) < 0 ? errno : 0;
+		else
+			ret = ioctl(handed_on, LSMEM_CTL_CREATE, &create) ? errno : 0;
+		_exit(ret);
+	}
+	if (waitpid(child, &status, 0) != child || !WIFEXITED(status))
+		return -1;
+	return WEXITSTATUS(status);
+}
+
+TEST(permissions)
+{
+	struct lsmem_create create = good_create;
+	struct stat status;
+	char path[64];
+	int fd;
+
+	EXPECT_EQ(EACCES, as_nobody("/dev/lsmem-control", O_RDWR, -1));
+	fd = open("/dev/lsmem-control", O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(EPERM, as_nobody(NULL, 0, fd)) TH_LOG("a descriptor handed on gives nothing");
+	close(fd);
+
+	ASSERT_EQ(0, control_call(LSMEM_CTL_CREATE, &create));
+	snprintf(path, sizeof(path), "/dev/%s", (char *)create.name);
+	ASSERT_EQ(0, stat(path, &status));
+	EXPECT_EQ(S_IFCHR | 0600, status.st_mode);
+	EXPECT_EQ(0, status.st_uid);
+	EXPECT_EQ(EACCES, as_nobody(path, O_RDONLY, -1));
+	EXPECT_EQ(0, destroy_named(create.name, 0));
+
+	create = good_create;
+	create.uid = 1;
+	create.gid = NOBODY;
+	create.mode = 0640;
+	ASSERT_EQ(0, control_call(LSMEM_CTL_CREATE, &create));
+	ASSERT_EQ(0, stat(path, &status));
+	EXPECT_EQ(S_IFCHR | 0640, status.st_mode);
+	EXPECT_EQ(1, status.st_uid);
+	EXPECT_EQ(NOBODY, status.st_gid);
+	EXPECT_EQ(0, as_nobody(path, O_RDONLY, -1));
+	EXPECT_EQ(EACCES, as_nobody(path, O_RDWR, -1));
+	EXPECT_EQ(0, destroy_named(create.name, 0));
+}
+
+/* ---- Durable stores without their daemon -------------------------------- */
+
+TEST(durable_before_its_daemon)
+{
+	struct lsmem_query query = { .size = sizeof(query) };
+	struct lsmem_sync sync = { .size = sizeof(sync) };
+	struct lsmem_op op = lsm_op_alloc("x", 1, 0);
+	struct lsmem_vector vector = {
+		.size = sizeof(vector),
+		.ops = (uintptr_t)&op,
+		.nr = 1,
+		.stride = sizeof(op),
+	};
+	struct store store;
+	struct lsm *lsm;
+
+	ASSERT_EQ(0, store_create(&store, STORE_BYTES, 0, LSMEM_STORE_DURABLE));
+	EXPECT_EQ(-EAGAIN, lsm_open(store.path, 0, &lsm));
+	ASSERT_EQ(0, ioctl(store.fd, LSMEM_IOC_QUERY, &query));
+	EXPECT_EQ(LSMEM_STATE_NEW, query.state);
+	EXPECT_TRUE(query.features & LSMEM_FEATURE_DURABLE);
+	EXPECT_EQ(-1, ioctl(store.fd, LSMEM_IOC_ALLOC, &op));
+	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_EQ(0, ioctl(store.fd, LSMEM_IOC_VECTOR, &vector));
+	EXPECT_EQ(-EAGAIN, op.result);
+	op = lsm_op_read(1ull << 36, NULL, 0, 0);
+	EXPECT_EQ(-1, ioctl(store.fd, LSMEM_IOC_READ, &op));
+	EXPECT_EQ(EAGAIN, errno);
+	op = lsm_op_free(1ull << 36, 0, 0);
+	EXPECT_EQ(-1, ioctl(store.fd, LSMEM_IOC_FREE, &op));
+	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_EQ(-1, ioctl(store.fd, LSMEM_IOC_SYNC, &sync));
+	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_EQ(-1, fsync(store.fd));
+	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_EQ(0, store_destroy(&store));
+}
+
+TEST(attach)
+{
+	struct lsmem_attach attach = { .size = sizeof(attach) }, again;
+	struct store volatile_store, store;
+
+	ASSERT_EQ(0, store_create(&volatile_store, STORE_BYTES, 0, 0));
+	memcpy(attach.name, volatile_store.name, sizeof(attach.name));
+	EXPECT_EQ(-EOPNOTSUPP, control_call(LSMEM_CTL_ATTACH, &attach));
+	EXPECT_EQ(0, store_destroy(&volatile_store));
+	EXPECT_EQ(-ENODEV, control_call(LSMEM_CTL_ATTACH, &attach));
+
+	ASSERT_EQ(0, store_create(&store, STORE_BYTES, 1000, LSMEM_STORE_DURABLE));
+	memcpy(attach.name, store.name, sizeof(attach.name));
+	memset(attach.uuid, 7, sizeof(attach.uuid));
+	again = attach;
+#define ATTACH_REFUSED(error, field, value) do {				\
+	again = attach;								\
+	again.field = (value);							\
+	EXPECT_EQ(-(error), control_call(LSMEM_CTL_ATTACH, &again))		\
+		TH_LOG("%s = %s", #field, #value);				\
+} while (0)
+	ATTACH_REFUSED(EINVAL, flags, 1);
+	ATTACH_REFUSED(EINVAL, reserved, 1);
+	ATTACH_REFUSED(EINVAL, size, 16);
+	ASSERT_EQ(0, control_call(LSMEM_CTL_ATTACH, &attach));
+	EXPECT_LE(0, attach.fd);
+	EXPECT_EQ(LSMEM_STATE_NEW, attach.state);
+	EXPECT_EQ(LSMEM_KIND_OBJECT, attach.kind);
+	EXPECT_EQ(STORE_BYTES, attach.bytes);
+	EXPECT_EQ(1000, attach.handles_max);
+	again = attach;
+	again.fd = 0;
+	again.state = again.kind = 0;
+	again.bytes = again.handles_max = 0;
+	EXPECT_EQ(-EBUSY, control_call(LSMEM_CTL_ATTACH, &again));
+	EXPECT_EQ(1, store_attribute(&store, "attached"));
+	EXPECT_EQ(-EBUSY, destroy_named(store.name, 0));
+	close(attach.fd);
+	EXPECT_EQ(0, store_attribute(&store, "attached"));
+	EXPECT_EQ(0, control_call(LSMEM_CTL_ATTACH, &again));
+	close(again.fd);
+	EXPECT_EQ(0, store_destroy(&store));
+}
+
+/* ---- Block stores ------------------------------------------------------- */
+
+TEST(block_store)
+{
+	struct lsmem_create create = good_create;
+	struct lsmem_stat stat = { .size = sizeof(stat) };
+	uint64_t bytes = 0;
+	char path[64];
+	int fd;
+
+	create.kind = LSMEM_KIND_BLOCK;
+	ASSERT_EQ(0, control_call(LSMEM_CTL_CREATE, &create));
+	EXPECT_EQ(0, strncmp((char *)create.name, "lsmemb", 6));
+	snprintf(path, sizeof(path), "/dev/%s", (char *)create.name);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(0, ioctl(fd, BLKGETSIZE64, &bytes));
+	EXPECT_LT(STORE_BYTES / 2, bytes);
+	EXPECT_GT(STORE_BYTES, bytes);
+	EXPECT_EQ(-1, ioctl(fd, LSMEM_IOC_STAT, &stat));
+	EXPECT_EQ(ENOTTY, errno) TH_LOG("a block device knows no object calls");
+	EXPECT_EQ(-EBUSY, destroy_named(create.name, 0));
+	close(fd);
+	EXPECT_EQ(0, destroy_named(create.name, 0));
+}
+
+/* ---- sysfs -------------------------------------------------------------- */
+
+TEST(sysfs_values)
+{
+	static const struct {
+		const char *name;
+		unsigned long low, high;
+	} limits[] = {
+		{ "limits/view_ms", 10, 60000 },
+		{ "limits/durable_ms", 100, 3600000 },
+		{ "limits/flush_ms", 100, 3600000 },
+		{ "limits/stall_ms", 100, 3600000 },
+		{ "cleaner/free_low", 1, 500 },
+		{ "cleaner/utilization_max", 500, 1000 },
+		{ "cleaner/deletes_max", 1, 500 },
+	};
+	static const char *const read_only[] = {
+		"frames", "capacity_bytes", "live_bytes", "stats/appends", "cleaner/passes",
+	};
+	struct store store;
+	size_t i;
+
+	ASSERT_EQ(0, store_create(&store, STORE_BYTES, 0, 0));
+	for (i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+		const char *name = limits[i].name;
+		long long before = store_attribute(&store, name);
+
+		EXPECT_LE((long long)limits[i].low, before) TH_LOG("%s", name);
+		EXPECT_GE((long long)limits[i].high, before);
+		EXPECT_EQ(-ERANGE, store_set_attribute(&store, name, limits[i].low - 1))
+			TH_LOG("%s", name);
+		EXPECT_EQ(-ERANGE, store_set_attribute(&store, name, limits[i].high + 1));
+		EXPECT_EQ(-ERANGE, store_set_attribute(&store, name, 1ul << 32));
+		EXPECT_EQ(-ERANGE, store_set_attribute(&store, name, ~0ul));
+		EXPECT_EQ(before, store_attribute(&store, name)) TH_LOG("refused, so unchanged");
+		EXPECT_EQ(0, store_set_attribute(&store, name, limits[i].low));
+		EXPECT_EQ(limits[i].low, store_attribute(&store, name));
+		EXPECT_EQ(0, store_set_attribute(&store, name, limits[i].high));
+		EXPECT_EQ(limits[i].high, store_attribute(&store, name));
+	}
+	for (i = 0; i < sizeof(read_only) / sizeof(*read_only); i++) {
+		EXPECT_LE(0, store_attribute(&store, read_only[i])) TH_LOG("%s", read_only[i]);
+		EXPECT_EQ(-EACCES, store_set_attribute(&store, read_only[i], 1))
+			TH_LOG("%s", read_only[i]);
+	}
+	EXPECT_EQ(0, store_destroy(&store));
+}
+
+TEST_HARNESS_MAIN

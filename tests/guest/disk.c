@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The block device, by hand: what fio and filesystems do not show.
+ *
+ * Contents of a block say which block and which write it is, so whatever is
+ * read is either such contents, whole, or zeroes.  Durable stores are followed
+ * by a daemon of our own, which knows what a recovery would find: after a FLUSH
+ * that must be what the device shows.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/blkpg.h>
+#include <linux/fs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "follower.h"
+#include "store.h"
+
+#define BLOCK		4096u
+#define ENTRY		(BLOCK + LSMEM_ENTRY_BYTES)
+#define RECORD		(sizeof(struct lsmem_delete) + LSMEM_ENTRY_BYTES)
+#define CHUNK		(256u * BLOCK)
+#define SECONDS		60	/* of a test, under emulation */
+
+FIXTURE(disk) {
+	struct store store;
+	struct follower follower;
+	uint64_t blocks;
+	uint8_t *buffer;	/* CHUNK and a block more, aligned */
+	uint64_t serial;
+};
+
+FIXTURE_VARIANT(disk) {
+	uint32_t flags;
+};
+
+FIXTURE_VARIANT_ADD(disk, volatile) {
+	.flags = 0,
+};
+
+FIXTURE_VARIANT_ADD(disk, durable) {
+	.flags = LSMEM_STORE_DURABLE,
+};
+
+/* udev looks at a new disk, and may look again: wait until it has gone. */
+static int destroy(struct store *store)
+{
+	struct lsmem_destroy destroy = { .size = sizeof(destroy) };
+	uint64_t end = now_ms() + 5000;
+	int ret;
+
+	memcpy(destroy.name, store->name, sizeof(store->name));
+	do {
+		ret = control_call(LSMEM_CTL_DESTROY, &destroy);
+		usleep(20000);
+	} while (ret == -EBUSY && now_ms() < end);
+	return ret;
+}
+
+FIXTURE_SETUP(disk)
+{
+	struct lsmem_create create = {
+		.size = sizeof(create),
+		.flags = variant->flags,
+		.kind = LSMEM_KIND_BLOCK,
+		.bytes = STORE_BYTES,
+	};
+	uint64_t bytes;
+
+	ASSERT_EQ(0, control_call(LSMEM_CTL_CREATE, &create));
+	memcpy(self->store.name, create.name, sizeof(self->store.name));
+	snprintf(self->store.path, sizeof(self->store.path), "/dev/%s", self->store.name);
+	if (variant->flags) {
+		/* Invariant 18: no disk before recovery. */
+		ASSERT_EQ(-1, open(self->store.path, O_RDWR));
+		ASSERT_EQ(0, follower_start(&self->follower, self->store.name));
+	}
+	self->store.fd = open(self->store.path, O_RDWR | O_DIRECT | O_EXCL | O_CLOEXEC);
+	ASSERT_LE(0, self->store.fd) TH_LOG("%s: %s", self->store.path, strerror(errno));
+	ASSERT_EQ(0, ioctl(self->store.fd, BLKGETSIZE64, &bytes));
+	self->blocks = bytes / BLOCK;
+	ASSERT_EQ(0, posix_memalign((void **)&self->buffer, BLOCK, CHUNK + BLOCK));
+	self->serial = test_seed;
+}
+
+FIXTURE_TEARDOWN(disk)
+{
+	close(self->store.fd);
+	if (variant->flags) {
+		follower_sleep(&self->follower, false);
+		follower_stop(&self->follower);
+		EXPECT_STREQ("", self->follower.wrong);
+		EXPECT_EQ(0, store_attribute(&self->store, "attached"));
+	}
+	EXPECT_EQ(0, destroy(&self->store));
+	follower_free(&self->follower);
+	free(self->buffer);
+}
+
+static uint64_t attribute(const FIXTURE_DATA(disk) *self, const char *name)
+{
+	return (uint64_t)store_attribute(&self->store, name);
+}
+
+/* A file below the disk's queue/. */
+static void queue_attribute(const FIXTURE_DATA(disk) *self, const char *name, char *text, int size)
+{
+	char path[128];
+	FILE *file;
+
+	*text = '\0';
+	snprintf(path, sizeof(path), "/sys/block/%s/queue/%s", self->store.name, name);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	if (fgets(text, size, file))
+		text[strcspn(text, "\n")] = '\0';
+	fclose(file);
+}
+
+static int delete_blocks(int fd, unsigned long request, uint64_t block, uint64_t nr)
+{
+	uint64_t range[2] = { block * BLOCK, nr * BLOCK };
+
+	return ioctl(fd, request, range) ? -errno : 0;
+}
+
+/* Write @nr blocks, CHUNK at most, with contents of their own; a negative errno or 0. */
+static int put(FIXTURE_DATA(disk) *self, uint64_t block, uint32_t nr, int flags)
+{
+	struct iovec iov = { self->buffer, nr * BLOCK };
+	uint32_t i;
+
+	self->serial++;
+	for (i = 0; i < nr; i++)
+		content_fill(self->buffer + i * BLOCK, BLOCK, block + i, self->serial);
+	if (pwritev2(self->store.fd, &iov, 1, (off_t)(block * BLOCK), flags) == (ssize_t)iov.iov_len)
+		return 0;
+	return -errno;
+}
+
+static bool is_zero(const uint8_t *data, uint32_t length)
+{
+	return !*data && !memcmp(data, data + 1, length - 1);
+}
+
+/* What is in a block: 0 zeroes, 1 contents of it, -1 something else or an error. */
+static int look(int fd, uint8_t *buffer, uint64_t block, uint64_t *serial)
+{
+	if (pread(fd, buffer, BLOCK, (off_t)(block * BLOCK)) != BLOCK)
+		return -1;
+	if (is_zero(buffer, BLOCK))
+		return 0;
+	return content_right(buffer, BLOCK, block, serial) ? 1 : -1;
+}
+
+/* What the device shows is what a recovery would find; returns how many blocks differ. */
+static uint64_t differences(FIXTURE_DATA(disk) *self)
+{
+	uint64_t different = 0, block;
+	uint32_t i;
+
+	if (fsync(self->store.fd))
+		return self->blocks;
+	for (block = 0; block < self->blocks; block += CHUNK / BLOCK) {
+		if (pread(self->store.fd, self->buffer, CHUNK, (off_t)(block * BLOCK)) != CHUNK)
+			return self->blocks;
+		for (i = 0; i < CHUNK / BLOCK; i++) {
+			const struct follower_key *key = &self->follower.keys[block + i];
+			const uint8_t *data = self->buffer + i * BLOCK;
+
+			if (key->version && !key->deleted)
+				different += crc32c(~0u, data, BLOCK) != key->pcrc;
+			else
+				different += !is_zero(data, BLOCK);
+		}
+	}
+	return different;
+}
+
+/* ---- What it is ---------------------------------------------------------- */
+
+TEST_F_TIMEOUT(disk, geometry, SECONDS)
+{
+	bool durable = variant->flags;
+	unsigned int physical;
+	char text[32];
+	int logical;
+
+	EXPECT_EQ(attribute(self, "handles_max"), self->blocks);
+	EXPECT_EQ(0, self->blocks * BLOCK % MIB);
+	EXPECT_LE(STORE_BYTES * 8 / 10, self->blocks * BLOCK);
+	EXPECT_GT(attribute(self, "capacity_bytes"), self->blocks * (ENTRY + RECORD));
+	ASSERT_EQ(0, ioctl(self->store.fd, BLKSSZGET, &logical));
+	EXPECT_EQ(BLOCK, logical);
+	ASSERT_EQ(0, ioctl(self->store.fd, BLKPBSZGET, &physical));
+	EXPECT_EQ(BLOCK, physical);
+	queue_attribute(self, "discard_granularity", text, sizeof(text));
+	EXPECT_STREQ("4096", text);
+	queue_attribute(self, "rotational", text, sizeof(text));
+	EXPECT_STREQ("0", text);
+	queue_attribute(self, "write_cache", text, sizeof(text));
+	EXPECT_STREQ(durable ? "write back" : "write through", text);
+	queue_attribute(self, "fua", text, sizeof(text));
+	EXPECT_STREQ(durable ? "1" : "0", text);
+}
+
+TEST_F_TIMEOUT(disk, accounting, SECONDS)
+{
+	uint64_t serial, records = variant->flags ? RECORD : 0;
+	const uint32_t nr = CHUNK / BLOCK;
+
+	EXPECT_EQ(0, look(self->store.fd, self->buffer, 7, &serial));
+	EXPECT_EQ(0, look(self->store.fd, self->buffer, self->blocks - 1, &serial));
+	ASSERT_EQ(0, put(self, 7, nr, 0));
+	ASSERT_EQ(0, put(self, self->blocks - 1, 1, 0));
+	EXPECT_EQ((nr + 1) * ENTRY, attribute(self, "live_bytes"));
+	EXPECT_EQ(nr + 1, attribute(self, "handles_used"));
+	/* An overwrite changes nothing; a block written twice is one block. */
+	ASSERT_EQ(0, put(self, 7, nr, 0));
+	EXPECT_EQ((nr + 1) * ENTRY, attribute(self, "live_bytes"));
+	EXPECT_EQ(nr, attribute(self, "stats/replaced"));
+	EXPECT_EQ(1, look(self->store.fd, self->buffer, 7, &serial));
+	EXPECT_EQ(self->serial, serial);
+	EXPECT_EQ(1, look(self->store.fd, self->buffer, self->blocks - 1, &serial));
+	/* A discard takes the entry, and leaves a record where there is a backup. */
+	ASSERT_EQ(0, delete_blocks(self->store.fd, BLKDISCARD, 7, 10));
+	EXPECT_EQ((nr - 9) * ENTRY + 10 * records, attribute(self, "live_bytes"));
+	EXPECT_EQ(nr - 9, attribute(self, "handles_used"));
+	EXPECT_EQ(0, look(self->store.fd, self->buffer, 16, &serial));
+	EXPECT_EQ(1, look(self->store.fd, self->buffer, 17, &serial));
+	/* What is free already costs nothing. */
+	ASSERT_EQ(0, delete_blocks(self->store.fd, BLKZEROOUT, 0, 18));
+	EXPECT_EQ((nr - 10) * ENTRY + 11 * records, attribute(self, "live_bytes"));
+	EXPECT_EQ(11, attribute(self, "stats/deleted"));
+	EXPECT_EQ(0, look(self->store.fd, self->buffer, 17, &serial));
+	ASSERT_EQ(0, delete_blocks(self->store.fd, BLKDISCARD, 0, self->blocks));
+	EXPECT_EQ((nr + 1) * records, attribute(self, "live_bytes"));
+	EXPECT_EQ(0, attribute(self, "handles_used"));
+	EXPECT_EQ(0, fsync(self->store.fd));	/* on a volatile store too */
+	if (variant->flags)
+		EXPECT_EQ(0, differences(self));
+}
+
+/* Memory that is aligned to sectors of 512 bytes only: blocks straddle pages and pieces. */
+TEST_F_TIMEOUT(disk, pieces, SECONDS)
+{
+	uint8_t *data = self->buffer + 512, *more = self->buffer + 16 * BLOCK + 1536;
+	struct iovec iov[] = { { data, 2 * BLOCK }, { more, BLOCK }, { more + BLOCK, 2 * BLOCK } };
+	uint8_t *block[] = { data, data + BLOCK, more, more + BLOCK, more + 2 * BLOCK };
+	uint64_t serial;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(block); i++)
+		content_fill(block[i], BLOCK, 100 + i, 1);
+	ASSERT_EQ(5 * BLOCK, pwritev(self->store.fd, iov, ARRAY_SIZE(iov), 100 * BLOCK))
+		TH_LOG("%s", strerror(errno));
+	memset(self->buffer, 0xa5, CHUNK);
+	ASSERT_EQ(5 * BLOCK, preadv(self->store.fd, iov, ARRAY_SIZE(iov), 100 * BLOCK));
+	for (i = 0; i < ARRAY_SIZE(block); i++)
+		EXPECT_TRUE(content_right(block[i], BLOCK, 100 + i, &serial));
+	EXPECT_EQ(0xa5, data[-1]);
+	EXPECT_EQ(0xa5, data[2 * BLOCK]);
+	EXPECT_EQ(0xa5, more[-1]);
+	EXPECT_EQ(0xa5, more[3 * BLOCK]);
+	/* Zeroes come in pieces as well. */
+	ASSERT_EQ(5 * BLOCK, preadv(self->store.fd, iov, ARRAY_SIZE(iov), 200 * BLOCK));
+	EXPECT_TRUE(is_zero(data, 2 * BLOCK));
+	EXPECT_TRUE(is_zero(more, 3 * BLOCK));
+	EXPECT_EQ(0xa5, data[2 * BLOCK]);
+	/* Half a block is refused, and so is what ends beyond the device. */
+	EXPECT_EQ(-1, pwrite(self->store.fd, self->buffer, 512, 0));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(0, pread(self->store.fd, self->buffer, BLOCK, (off_t)(self->blocks * BLOCK)));
+	EXPECT_EQ(-1, pwrite(self->store.fd, self->buffer, BLOCK, (off_t)(self->blocks * BLOCK)));
+	EXPECT_EQ(ENOSPC, errno);
+}
+
+/* A write may wait for the cleaner: who must not wait is told so, and nothing is written. */
+TEST_F_TIMEOUT(disk, nowait, SECONDS)
+{
+	uint64_t serial;
+	int ret = put(self, 3, 1, RWF_NOWAIT);
+
+	EXPECT_TRUE(ret == -EOPNOTSUPP || ret == -EAGAIN) TH_LOG("%s", strerror(-ret));
+	EXPECT_EQ(0, look(self->store.fd, self->buffer, 3, &serial));
+}
+
+/* An open partition holds the store as the disk does. */
+TEST_F_TIMEOUT(disk, partition, SECONDS)
+{
+	struct blkpg_partition part = {
+		.start = MIB,
+		.length = 8 * MIB,
+		.pno = 1,
+	};
+	struct blkpg_ioctl_arg arg = {
+		.op = BLKPG_ADD_PARTITION,
+		.datalen = sizeof(part),
+		.data = &part,
+	};
+	struct lsmem_destroy destroy = { .size = sizeof(destroy) };
+	uint64_t serial, end = now_ms() + 5000;
+	char path[80];
+	int fd;
+
+	memcpy(destroy.name, self->store.name, sizeof(destroy.name));
+	EXPECT_EQ(-EBUSY, control_call(LSMEM_CTL_DESTROY, &destroy));
+	ASSERT_EQ(0, ioctl(self->store.fd, BLKPG, &arg)) TH_LOG("%s", strerror(errno));
+	snprintf(path, sizeof(path), "%sp1", self->store.path);
+	close(self->store.fd);
+	do {
+		fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
+	} while (fd < 0 && now_ms() < end);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-EBUSY, control_call(LSMEM_CTL_DESTROY, &destroy));
+	content_fill(self->buffer, BLOCK, 2 + MIB / BLOCK, 1);
+	EXPECT_EQ(BLOCK, pwrite(fd, self->buffer, BLOCK, 2 * BLOCK));
+	EXPECT_EQ(0, fsync(fd));
+	EXPECT_EQ(0, close(fd));
+	self->store.fd = open(self->store.path, O_RDWR | O_DIRECT | O_CLOEXEC);
+	ASSERT_LE(0, self->store.fd);
+	EXPECT_EQ(1, look(self->store.fd, self->buffer, 2 + MIB / BLOCK, &serial));
+}
+
+/* ---- Many at once ---------------------------------------------------------- */
+
+struct racer {
+	FIXTURE_DATA(disk) *self;
+	pthread_t thread;
+	uint64_t seed;
+	uint64_t blocks;
+	uint64_t end;
+	uint64_t changes;
+	const char *wrong;
+};
+
+static void *race(void *argument)
+{
+	struct racer *racer = argument;
+	int fd = racer->self->store.fd;
+	uint8_t *buffer;
+
+	if (posix_memalign((void **)&buffer, BLOCK, BLOCK)) {
+		racer->wrong = "memory";
+		return NULL;
+	}
+	while (!racer->wrong && now_ms() < racer->end) {
+		uint64_t random = test_random(&racer->seed), serial;
+		uint64_t block = random % racer->blocks, nr = random >> 40 & 7;
+		unsigned int what = random >> 32 & 15;
+
+		if (nr > racer->blocks - block)
+			nr = racer->blocks - block;
+		racer->changes++;
+		if (what < 8) {
+			content_fill(buffer, BLOCK, block, random);
+			if (pwrite(fd, buffer, BLOCK, (off_t)(block * BLOCK)) != BLOCK)
+				racer->wrong = "write";
+		} else if (what < 10) {
+			if (nr && delete_blocks(fd, BLKDISCARD, block, nr))
+				racer->wrong = "discard";
+		} else if (what < 11) {
+			if (nr && delete_blocks(fd, BLKZEROOUT, block, nr))
+				racer->wrong = "write zeroes";
+		} else if (what < 12) {
+			if (fdatasync(fd))
+				racer->wrong = "flush";
+		} else {
+			racer->changes--;
+			if (look(fd, buffer, block, &serial) < 0)
+				racer->wrong = "contents";
+		}
+	}
+	free(buffer);
+	return NULL;
+}
+
+#define RACERS	4
+#define RACE_MS	2500
+
+/* Writes, discards and reads of the same blocks; then of many, with the cleaner at work. */
+static const char *races(FIXTURE_DATA(disk) *self, uint64_t blocks, uint64_t *changes)
+{
+	struct racer racers[RACERS];
+	const char *wrong = NULL;
+	unsigned int i;
+
+	*changes = 0;
+	for (i = 0; i < RACERS; i++) {
+		racers[i] = (struct racer){
+			.self = self,
+			.seed = test_seed + blocks + i,
+			.blocks = blocks,
+			.end = now_ms() + RACE_MS,
+		};
+		if (pthread_create(&racers[i].thread, NULL, race, &racers[i]))
+			return "threads";
+	}
+	for (i = 0; i < RACERS; i++) {
+		pthread_join(racers[i].thread, NULL);
+		*changes += racers[i].changes;
+		if (racers[i].wrong)
+			wrong = racers[i].wrong;
+	}
+	return wrong;
+}
+
+TEST_F_TIMEOUT(disk, races, SECONDS)
+{
+	uint64_t changes, block, serial, used = 0, live;
+	const char *wrong;
+
+	wrong = races(self, 16, &changes);
+	EXPECT_EQ(NULL, wrong) TH_LOG("16 blocks: %s", wrong);
+	EXPECT_LT(100, changes);
+	if (variant->flags)
+		EXPECT_EQ(0, differences(self));
+	/* The store is full, and cleaned all the time. */
+	for (block = 0; block < self->blocks; block += CHUNK / BLOCK)
+		ASSERT_EQ(0, put(self, block, CHUNK / BLOCK, 0));
+	wrong = races(self, self->blocks, &changes);
+	EXPECT_EQ(NULL, wrong) TH_LOG("%s", wrong);
+	EXPECT_LT(0, attribute(self, "cleaner/segments_cleaned"));
+	if (variant->flags)
+		EXPECT_EQ(0, differences(self));
+	for (block = 0; block < self->blocks; block++) {
+		int what = look(self->store.fd, self->buffer, block, &serial);
+
+		ASSERT_LE(0, what);
+		used += (uint64_t)what;
+	}
+	EXPECT_EQ(used, attribute(self, "handles_used"));
+	live = attribute(self, "live_bytes");
+	EXPECT_LE(used * ENTRY, live);
+	if (!variant->flags)
+		EXPECT_EQ(used * ENTRY, live);
+}
+
+/* Records of old discards must go, or they would take the room of the blocks. */
+TEST_F_TIMEOUT(disk, fill_and_discard, SECONDS)
+{
+	unsigned int round;
+	uint64_t block;
+
+	if (!variant->flags)
+		SKIP(return, "no records on a volatile store");
+	for (round = 0; round < 2; round++) {
+		for (block = 0; block < self->blocks; block += CHUNK / BLOCK)
+			ASSERT_EQ(0, put(self, block, CHUNK / BLOCK, 0))
+				TH_LOG("round %u, block %llu", round, (unsigned long long)block);
+		ASSERT_EQ(0, delete_blocks(self->store.fd, round % 2 ? BLKZEROOUT : BLKDISCARD, 0,
+					   self->blocks));
+		EXPECT_GE(2 * self->blocks * RECORD, attribute(self, "live_bytes"));
+	}
+	EXPECT_LT(0, attribute(self, "cleaner/segments_cleaned"));
+	EXPECT_EQ(0, differences(self));
+}
+
+/* ---- Durability ------------------------------------------------------------ */
+
+struct waiter {
+	FIXTURE_DATA(disk) *self;
+	pthread_t thread;
+	_Atomic int result;	/* 1: still waiting */
+};
+
+static void *write_fua(void *argument)
+{
+	struct waiter *waiter = argument;
+
+	atomic_store(&waiter->result, put(waiter->self, 5, CHUNK / BLOCK, RWF_DSYNC));
+	return NULL;
+}
+
+TEST_F_TIMEOUT(disk, durable_write, SECONDS)
+{
+	struct waiter waiter = { .self = self, .result = 1 };
+	uint64_t i, waits;
+
+	if (!variant->flags)
+		SKIP(return, "nothing is durable here");
+	ASSERT_EQ(0, put(self, 0, 1, RWF_DSYNC));
+	waits = attribute(self, "stats/durable_waits");
+	follower_sleep(&self->follower, true);
+	ASSERT_EQ(0, pthread_create(&waiter.thread, NULL, write_fua, &waiter));
+	usleep(500000);
+	EXPECT_EQ(1, atomic_load(&waiter.result));	/* not before it is on the backup */
+	follower_sleep(&self->follower, false);
+	pthread_join(waiter.thread, NULL);
+	EXPECT_EQ(0, atomic_load(&waiter.result));
+	EXPECT_LT(waits, attribute(self, "stats/durable_waits"));
+	follower_sleep(&self->follower, true);
+	for (i = 0; i < CHUNK / BLOCK; i++)
+		EXPECT_EQ(crc32c(~0u, self->buffer + i * BLOCK, BLOCK),
+			  self->follower.keys[5 + i].pcrc);
+}
+
+/* No wait is longer than its bound, and what timed out is applied and can be waited for. */
+TEST_F_TIMEOUT(disk, bounds, SECONDS)
+{
+	uint64_t begin, serial, block, wrote = 0;
+	int ret = 0;
+
+	if (!variant->flags)
+		SKIP(return, "no daemon to wait for");
+	/* Once there are segments to write to: */
+	ASSERT_EQ(0, put(self, 0, 1, RWF_DSYNC));
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/flush_ms", 400));
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/stall_ms", 100));
+	follower_sleep(&self->follower, true);
+	ASSERT_EQ(0, put(self, 1, 1, 0));
+	begin = now_ms();
+	EXPECT_EQ(-1, fsync(self->store.fd));
+	EXPECT_EQ(ETIMEDOUT, errno);
+	EXPECT_LE(400, now_ms() - begin);
+	EXPECT_GT(5000, now_ms() - begin);
+	EXPECT_EQ(-ETIMEDOUT, put(self, 2, 1, RWF_DSYNC));
+	EXPECT_EQ(1, look(self->store.fd, self->buffer, 2, &serial));
+	/* Without its daemon the log runs out of segments: never "no space". */
+	for (block = 0; !ret && block < self->blocks; block += CHUNK / BLOCK) {
+		begin = now_ms();
+		ret = put(self, block, CHUNK / BLOCK, 0);
+		wrote += !ret;
+	}
+	EXPECT_EQ(-ETIMEDOUT, ret);
+	EXPECT_LT(0, wrote);
+	EXPECT_GT(5000, now_ms() - begin);
+	EXPECT_LE(0, look(self->store.fd, self->buffer, 1, &serial));	/* reads go on */
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/flush_ms", 30000));
+	follower_sleep(&self->follower, false);
+	EXPECT_EQ(0, put(self, 1, 1, 0));
+	EXPECT_EQ(0, fsync(self->store.fd));
+	EXPECT_EQ(0, differences(self));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A daemon for tests: follows the stream of a durable store.  See follower.h. */
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "follower.h"
+#include "store.h"
+
+#define BATCH		256u
+#define POLL_MS		20
+#define ERA		1u
+#define GENERATIONS	(1u << 20)
+
+/* Raw CRC-32C, eight bytes at a time: the stream is every byte that is written. */
+uint32_t crc32c(uint32_t crc, const void *data, size_t length)
+{
+	static uint32_t table[8][256];
+	const uint8_t *bytes = data;
+	unsigned int i, j;
+
+	if (!table[0][1]) {
+		for (i = 0; i < 256; i++) {
+			uint32_t c = i;
+
+			for (j = 0; j < 8; j++)
+				c = c >> 1 ^ (c & 1 ? 0x82f63b78u : 0);
+			table[0][i] = c;
+		}
+		for (i = 0; i < 256; i++)
+			for (j = 1; j < 8; j++)
+				table[j][i] = table[j - 1][i] >> 8 ^
+					      table[0][table[j - 1][i] & 0xff];
+	}
+	for (; length >= 8; length -= 8, bytes += 8) {
+		uint32_t low, high;
+
+		memcpy(&low, bytes, 4);
+		memcpy(&high, bytes + 4, 4);
+		low ^= crc;
+		crc = table[7][low & 0xff] ^ table[6][low >> 8 & 0xff] ^
+		      table[5][low >> 16 & 0xff] ^ table[4][low >> 24] ^
+		      table[3][high & 0xff] ^ table[2][high >> 8 & 0xff] ^
+		      table[1][high >> 16 & 0xff] ^ table[0][high >> 24];
+	}
+	while (length--)
+		crc = crc >> 8 ^ table[0][(crc ^ *bytes++) & 0xff];
+	return crc;
+}
+
+/* What the codec of the format asks for. */
+__u32 lsmem_crc32c(__u32 seed, const void *data, __kernel_size_t length)
+{
+	return crc32c(seed, data, length);
+}
+
+__attribute__((format(printf, 2, 3)))
+static void wrong(struct follower *follower, const char *format, ...)
+{
+	va_list args;
+
+	if (*follower->wrong)
+		return;
+	va_start(args, format);
+	vsnprintf(follower->wrong, sizeof(follower->wrong), format, args);
+	va_end(args);
+}
+
+/* A range that is being read: where we are, and in which frame. */
+struct cursor {
+	uint32_t offset;
+	uint32_t frame;
+};
+
+static void advance(const struct follower *follower, struct cursor *at, uint32_t to)
+{
+	while (at->offset / LSMEM_SEGLET_BYTES < to / LSMEM_SEGLET_BYTES) {
+		uint32_t next = follower->table[at->frame].next;
+
+		/* Past the last frame nothing will be read. */
+		if (next != LSMEM_NO_FRAME)
+			at->frame = next;
+		at->offset = (at->offset / LSMEM_SEGLET_BYTES + 1) * LSMEM_SEGLET_BYTES;
+	}
+	at->offset = to;
+}
+
+static const void *here(const struct follower *follower, const struct cursor *at)
+{
+	return follower->frames + (uint64_t)at->frame * LSMEM_SEGLET_BYTES +
+	       at->offset % LSMEM_SEGLET_BYTES;
+}
+
+static uint32_t payload_crc(const struct follower *follower, struct cursor at, uint32_t length)
+{
+	uint32_t crc = ~0u;
+
+	while (length) {
+		uint32_t piece = LSMEM_SEGLET_BYTES - at.offset % LSMEM_SEGLET_BYTES;
+
+		if (piece > length)
+			piece = length;
+		crc = crc32c(crc, here(follower, &at), piece);
+		advance(follower, &at, at.offset + piece);
+		length -= piece;
+	}
+	return crc;
+}
+
+/* What a recovery makes of an entry: the highest version wins. */
+static void remember(struct follower *follower, const struct lsmem_entry *e, bool deleted)
+{
+	uint64_t index = lsmem_handle_index(__le64_to_cpu(e->key));
+	uint64_t version = __le64_to_cpu(e->version);
+	uint32_t pcrc = __le32_to_cpu(e->pcrc);
+	struct follower_key *key;
+
+	if (index >= follower->nr_keys) {
+		wrong(follower, "handle index %llu", (unsigned long long)index);
+		return;
+	}
+	key = &follower->keys[index];
+	if (version == key->version && (deleted != key->deleted || pcrc != key->pcrc))
+		wrong(follower, "index %llu: version %#llx twice, and not the same (invariant 5)",
+		      (unsigned long long)index, (unsigned long long)version);
+	if (version > key->version)
+		*key = (struct follower_key){ version, pcrc, deleted };
+}
+
+static void follow_range(struct follower *follower, const struct lsmem_event *event)
+{
+	uint32_t salt = lsmem_segment_salt(follower->attach.uuid, event->segment,
+					   event->generation);
+	struct cursor at = { event->from, event->first_frame };
+
+	while (lsmem_entry_start(at.offset) < event->to) {
+		const struct lsmem_entry *e;
+		struct cursor payload;
+		uint32_t length, type;
+
+		advance(follower, &at, lsmem_entry_start(at.offset));
+		e = here(follower, &at);
+		length = lsmem_entry_length(e);
+		type = lsmem_entry_type(e);
+		if (!lsmem_entry_valid(e, salt) || lsmem_entry_home(e) != at.offset ||
+		    at.offset + lsmem_entry_size(length) > event->to) {
+			wrong(follower, "segment %llu [%u, %u): no entry at %u",
+			      (unsigned long long)event->segment, event->from, event->to,
+			      at.offset);
+			return;
+		}
+		payload = at;
+		advance(follower, &payload, at.offset + LSMEM_ENTRY_BYTES);
+		if (type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_DELETE) {
+			if (payload_crc(follower, payload, length) != __le32_to_cpu(e->pcrc))
+				wrong(follower, "segment %llu: payload of the entry at %u",
+				      (unsigned long long)event->segment, at.offset);
+			remember(follower, e, type == LSMEM_TYPE_DELETE);
+		}
+		atomic_fetch_add(&follower->entries, 1);
+		advance(follower, &at, at.offset + lsmem_entry_size(length));
+	}
+}
+
+/* One batch; false when the descriptor is broken. */
+static bool follow(struct follower *follower)
+{
+	struct lsmem_event events[BATCH];
+	struct lsmem_ack_one acks[BATCH];
+	struct lsmem_next next = {
+		.size = sizeof(next),
+		.events = (uintptr_t)events,
+		.nr = BATCH,
+	};
+	struct lsmem_ack ack = { .size = sizeof(ack), .acks = (uintptr_t)acks };
+	uint32_t i;
+
+	if (ioctl(follower->attach.fd, LSMEM_REPL_NEXT, &next)) {
+		wrong(follower, "NEXT: %s", strerror(errno));
+		return false;
+	}
+	for (i = 0; i < next.nr; i++) {
+		const struct lsmem_event *event = &events[i];
+
+		if (event->type == LSMEM_EVENT_RANGE)
+			follow_range(follower, event);
+		if (event->type == LSMEM_EVENT_RETIRE && event->flags & LSMEM_EVENT_MORE)
+			continue;
+		acks[ack.nr++] = (struct lsmem_ack_one){
+			.type = event->type,
+			.to = event->to,
+			.segment = event->segment,
+		};
+	}
+	ack.generation_ceiling = next.generation_wanted;
+	if (ioctl(follower->attach.fd, LSMEM_REPL_ACK, &ack)) {
+		wrong(follower, "ACK %u of %u: %s", ack.nr, next.nr, strerror(errno));
+		return false;
+	}
+	return true;
+}
+
+static void *follower_main(void *argument)
+{
+	struct follower *follower = argument;
+	bool good = true;
+
+	while (good && !atomic_load(&follower->stop)) {
+		struct pollfd pollfd = { .fd = follower->attach.fd, .events = POLLIN };
+
+		poll(&pollfd, 1, POLL_MS);
+		pthread_mutex_lock(&follower->lock);
+		if (follower->asleep) {
+			pthread_mutex_unlock(&follower->lock);
+			usleep(POLL_MS * 1000);
+			continue;
+		}
+		good = follow(follower);
+		pthread_mutex_unlock(&follower->lock);
+	}
+	return NULL;
+}
+
+static const void *window(const struct follower *follower, uint64_t offset, uint64_t length)
+{
+	return mmap(NULL, length, PROT_READ, MAP_SHARED, follower->attach.fd, (off_t)offset);
+}
+
+int follower_start(struct follower *follower, const char *name)
+{
+	struct lsmem_activate activate = {
+		.size = sizeof(activate),
+		.era = ERA,
+		.generation_ceiling = GENERATIONS,
+		.next_segment = 1,
+	};
+	int ret;
+
+	memset(follower, 0, sizeof(*follower));
+	pthread_mutex_init(&follower->lock, NULL);
+	follower->attach.size = sizeof(follower->attach);
+	follower->attach.fd = -1;
+	snprintf((char *)follower->attach.name, sizeof(follower->attach.name), "%s", name);
+	if (getrandom(follower->attach.uuid, sizeof(follower->attach.uuid), 0) < 0)
+		return -errno;
+	ret = control_call(LSMEM_CTL_ATTACH, &follower->attach);
+	if (ret)
+		return ret;
+	follower->nr_keys = follower->attach.handles_max;
+	follower->keys = calloc(follower->nr_keys, sizeof(*follower->keys));
+	follower->info = window(follower, LSMEM_WINDOW_INFO, 4096);
+	if (!follower->keys || follower->info == MAP_FAILED)
+		return -ENOMEM;
+	follower->frames = window(follower, follower->info->frames.offset,
+				  follower->info->frames.length);
+	follower->table = window(follower, follower->info->frame_table.offset,
+				 follower->info->frame_table.length);
+	if (follower->frames == MAP_FAILED || follower->table == MAP_FAILED)
+		return -ENOMEM;
+	if (ioctl(follower->attach.fd, LSMEM_REPL_ACTIVATE, &activate))
+		return -errno;
+	return -pthread_create(&follower->thread, NULL, follower_main, follower);
+}
+
+void follower_sleep(struct follower *follower, bool asleep)
+{
+	pthread_mutex_lock(&follower->lock);
+	follower->asleep = asleep;
+	pthread_mutex_unlock(&follower->lock);
+}
+
+void follower_stop(struct follower *follower)
+{
+	atomic_store(&follower->stop, true);
+	pthread_join(follower->thread, NULL);
+	munmap((void *)follower->table, follower->info->frame_table.length);
+	munmap((void *)follower->frames, follower->info->frames.length);
+	munmap((void *)follower->info, 4096);
+	close(follower->attach.fd);
+}
+
+void follower_free(struct follower *follower)
+{
+	free(follower->keys);
+	pthread_mutex_destroy(&follower->lock);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A daemon for tests: brings a durable store up, follows its stream, checks
+ * every entry in it, acknowledges at once and writes nothing; it remembers what
+ * a recovery would find, and can be told to fall asleep.
+ */
+#ifndef TESTS_GUEST_FOLLOWER_H
+#define TESTS_GUEST_FOLLOWER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <lsmem/lsmem.h>
+#include <lsmem/lsmem_format.h>
+
+/**
+ * struct follower_key - the highest version seen of a handle
+ * @version: 0: none
+ * @pcrc: of its payload
+ * @deleted: it is a delete record
+ */
+struct follower_key {
+	uint64_t version;
+	uint32_t pcrc;
+	bool deleted;
+};
+
+/**
+ * struct follower - one attachment
+ * @asleep: takes and acknowledges nothing; until then calls made before are done
+ * @keys: by handle index; only the last generation is kept
+ * @wrong: what was first found wrong in the stream; empty: nothing
+ */
+struct follower {
+	struct lsmem_attach attach;
+	const struct lsmem_info *info;
+	const uint8_t *frames;
+	const struct lsmem_frame *table;
+	pthread_t thread;
+	pthread_mutex_t lock;		/* held while a batch is worked on */
+	bool asleep;			/* under lock */
+	_Atomic bool stop;
+	struct follower_key *keys;
+	uint64_t nr_keys;
+	_Atomic uint64_t entries;
+	char wrong[160];
+};
+
+/* Attach to a new store, make it active, follow it.  0 or a negative errno. */
+int follower_start(struct follower *follower, const char *name);
+void follower_sleep(struct follower *follower, bool asleep);
+/* Detach; @follower->keys and @wrong stay until follower_free(). */
+void follower_stop(struct follower *follower);
+void follower_free(struct follower *follower);
+
+uint32_t crc32c(uint32_t seed, const void *data, size_t length);
+
+#endif

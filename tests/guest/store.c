@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Guest tests: stores, contents that can be checked, random numbers. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store.h"
+
+uint64_t test_seed;
+
+/* Before main(): the harness has its own, and tells nobody its arguments. */
+__attribute__((constructor)) static void choose_seed(int argc, char **argv)
+{
+	const char *text = getenv("LSMEM_SEED");
+
+	if (argc == 3 && !strcmp(argv[1], "--seed"))
+		text = argv[2];
+	if (text)
+		test_seed = strtoull(text, NULL, 0);
+	else if (getrandom(&test_seed, sizeof(test_seed), 0) != sizeof(test_seed))
+		test_seed = (uint64_t)getpid();
+	printf("# seed %llu\n", (unsigned long long)test_seed);
+	fflush(stdout);
+}
+
+/* splitmix64: any state will do. */
+uint64_t test_random(uint64_t *state)
+{
+	uint64_t z = (*state += 0x9e3779b97f4a7c15ull);
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+int control_call(unsigned long request, void *argument)
+{
+	int fd = open("/dev/lsmem-control", O_RDWR | O_CLOEXEC), ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = ioctl(fd, request, argument) ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+/**
+ * store_create() - make an object store and open it
+ * @store: out; @store->lsm is NULL if it is durable: nobody has brought it up
+ * @bytes: memory
+ * @handles: most objects, 0 for the default
+ * @flags: LSMEM_STORE_*
+ */
+int store_create(struct store *store, uint64_t bytes, uint64_t handles, uint32_t flags)
+{
+	struct lsmem_create create = {
+		.size = sizeof(create),
+		.flags = flags,
+		.kind = LSMEM_KIND_OBJECT,
+		.bytes = bytes,
+		.handles_max = handles,
+	};
+	int ret;
+
+	memset(store, 0, sizeof(*store));
+	store->fd = -1;
+	ret = control_call(LSMEM_CTL_CREATE, &create);
+	if (ret)
+		return ret;
+	memcpy(store->name, create.name, sizeof(store->name));
+	snprintf(store->path, sizeof(store->path), "/dev/%s", store->name);
+	store->fd = open(store->path, O_RDWR | O_CLOEXEC);
+	if (store->fd < 0)
+		return -errno;
+	return flags & LSMEM_STORE_DURABLE ? 0 : lsm_open(store->path, 0, &store->lsm);
+}
+
+int store_destroy(struct store *store)
+{
+	struct lsmem_destroy destroy = { .size = sizeof(destroy) };
+
+	lsm_close(store->lsm);
+	store->lsm = NULL;
+	if (store->fd >= 0)
+		close(store->fd);
+	store->fd = -1;
+	memcpy(destroy.name, store->name, sizeof(store->name));
+	return control_call(LSMEM_CTL_DESTROY, &destroy);
+}
+
+static void attribute_path(const struct store *store, const char *name, char *path, size_t size)
+{
+	snprintf(path, size, "/sys/class/lsmem/%s/%s", store->name, name);
+}
+
+long long store_attribute(const struct store *store, const char *name)
+{
+	long long value;
+	char path[128];
+	FILE *file;
+
+	attribute_path(store, name, path, sizeof(path));
+	file = fopen(path, "re");
+	if (!file)
+		return -1;
+	if (fscanf(file, "%lld", &value) != 1)
+		value = -1;
+	fclose(file);
+	return value;
+}
+
+int store_set_attribute(const struct store *store, const char *name, unsigned long value)
+{
+	char path[128], text[24];
+	int fd, length, ret = 0;
+
+	attribute_path(store, name, path, sizeof(path));
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	length = snprintf(text, sizeof(text), "%lu", value);
+	if (write(fd, text, (size_t)length) != length)
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+/* Word @i of contents: depends on all that is to be told apart. */
+static uint64_t content_word(uint64_t id, uint64_t serial, uint32_t i)
+{
+	return (id * 0x9e3779b97f4a7c15ull + serial) * 0xd6e8feb86659fd93ull + i * 0x0101010101ull;
+}
+
+/* The serial number, the id, then words made of both; the last may be a part. */
+void content_fill(void *data, uint32_t length, uint64_t id, uint64_t serial)
+{
+	uint8_t *bytes = data;
+	uint64_t word;
+	uint32_t i;
+
+	memcpy(bytes, &serial, sizeof(serial));
+	memcpy(bytes + 8, &id, sizeof(id));
+	for (i = 16; i < length; i += 8) {
+		word = content_word(id, serial, i);
+		memcpy(bytes + i, &word, length - i < 8 ? length - i : 8);
+	}
+}
+
+/* True when every byte is right; @serial: out. */
+bool content_right(const void *data, uint32_t length, uint64_t id, uint64_t *serial)
+{
+	const uint8_t *bytes = data;
+	uint64_t word, wanted;
+	uint32_t i;
+
+	memcpy(serial, bytes, sizeof(*serial));
+	memcpy(&word, bytes + 8, sizeof(word));
+	if (word != id)
+		return false;
+	for (i = 16; i + 8 <= length; i += 8) {
+		memcpy(&word, bytes + i, 8);
+		if (word != content_word(id, *serial, i))
+			return false;
+	}
+	wanted = content_word(id, *serial, i);
+	return i >= length || !memcmp(bytes + i, &wanted, length - i);
+}
+
+uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Guest tests: stores, contents that can be checked, random numbers. */
+#ifndef TESTS_GUEST_STORE_H
+#define TESTS_GUEST_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <lsmem.h>
+
+#define MIB		(1ull << 20)
+#define STORE_BYTES	(128 * MIB)	/* the smallest there is */
+#define OBJECT_MAX	(1u << 20)
+
+/**
+ * struct store - a store of a test's own
+ * @fd: its device, opened again, apart from @lsm
+ */
+struct store {
+	char name[LSMEM_NAME_BYTES];
+	char path[64];
+	int fd;
+	struct lsm *lsm;
+};
+
+/* --seed N or $LSMEM_SEED, else random; printed when the program begins. */
+extern uint64_t test_seed;
+uint64_t test_random(uint64_t *state);
+
+/* 0 or a negative errno. */
+int control_call(unsigned long request, void *argument);
+int store_create(struct store *store, uint64_t bytes, uint64_t handles, uint32_t flags);
+int store_destroy(struct store *store);
+
+/* One attribute, such as "cleaner/views_revoked"; -1 when there is none. */
+long long store_attribute(const struct store *store, const char *name);
+int store_set_attribute(const struct store *store, const char *name, unsigned long value);
+
+/* Contents of @length bytes that say whose and which they are.  @length >= 16. */
+void content_fill(void *data, uint32_t length, uint64_t id, uint64_t serial);
+bool content_right(const void *data, uint32_t length, uint64_t id, uint64_t *serial);
+
+uint64_t now_ms(void);
+
+#endif

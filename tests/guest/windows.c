@@ -1,0 +1,562 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Windows: what may be mapped and how, what must be refused, and what a client
+ * can do to others by way of its windows: nothing.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "store.h"
+
+#define PAGE		4096u
+#define SEGLET		65536u
+
+FIXTURE(window) {
+	struct store store;
+	struct lsmem_info info;
+	uint64_t handle;
+	uint8_t bytes[3000];
+};
+
+static void *map(int fd, uint64_t offset, size_t length, int protection, int flags)
+{
+	void *address = mmap(NULL, length, protection, flags, fd, (off_t)offset);
+
+	return address == MAP_FAILED ? NULL : address;
+}
+
+FIXTURE_SETUP(window)
+{
+	void *page;
+
+	ASSERT_EQ(0, store_create(&self->store, STORE_BYTES, 0, 0));
+	page = map(self->store.fd, LSMEM_WINDOW_INFO, PAGE, PROT_READ, MAP_SHARED);
+	ASSERT_NE(NULL, page);
+	memcpy(&self->info, page, sizeof(self->info));
+	munmap(page, PAGE);
+	content_fill(self->bytes, sizeof(self->bytes), 1, 1);
+	ASSERT_EQ(0, lsm_alloc(self->store.lsm, self->bytes, sizeof(self->bytes), 0,
+			       &self->handle, NULL));
+}
+
+FIXTURE_TEARDOWN(window)
+{
+	EXPECT_EQ(0, store_destroy(&self->store));
+}
+
+/* ---- What is there ------------------------------------------------------ */
+
+TEST_F(window, info_page)
+{
+	const struct lsmem_info *info = &self->info;
+	struct lsmem_query query;
+
+	ASSERT_EQ(0, lsm_query(self->store.lsm, &query));
+	EXPECT_EQ(LSMEM_INFO_MAGIC, info->magic);
+	EXPECT_EQ(LSMEM_ABI, info->abi);
+	EXPECT_GE(LSMEM_ABI, info->compat);
+	EXPECT_LE(sizeof(*info), info->length);
+	EXPECT_EQ(LSMEM_KIND_OBJECT, info->kind);
+	EXPECT_EQ(STORE_BYTES / SEGLET, info->nr_frames);
+	EXPECT_EQ(query.handles_max, info->nr_handles);
+	EXPECT_EQ(64, info->nr_slots);
+	EXPECT_LT(0, info->view_ms);
+	EXPECT_LT(0, info->epoch);
+	EXPECT_EQ(0, memcmp(info->uuid, query.uuid, sizeof(query.uuid)));
+	EXPECT_LE(info->nr_frames * SEGLET, info->frames.length);
+	EXPECT_LE(info->nr_frames * sizeof(struct lsmem_frame), info->frame_table.length);
+	EXPECT_LE(info->nr_handles * sizeof(struct lsmem_handle), info->handles.length);
+	EXPECT_LE(info->nr_slots * sizeof(struct lsmem_slot), info->slots.length);
+}
+
+TEST_F(window, every_byte_is_readable)
+{
+	const struct lsmem_window *windows[] = {
+		&self->info.frames, &self->info.frame_table, &self->info.handles, &self->info.slots,
+	};
+	volatile const uint8_t *bytes;
+	uint64_t at;
+	size_t i;
+
+	for (i = 0; i < 4; i++) {
+		bytes = map(self->store.fd, windows[i]->offset, windows[i]->length, PROT_READ,
+			    MAP_SHARED);
+		ASSERT_NE(NULL, bytes);
+		for (at = 0; at < windows[i]->length; at += PAGE)
+			(void)bytes[at];
+		(void)bytes[windows[i]->length - 1];
+		munmap((void *)bytes, windows[i]->length);
+	}
+	/* A part from the middle shows the same as the whole. */
+	bytes = map(self->store.fd, self->info.frames.offset + 5 * PAGE, PAGE, PROT_READ,
+		    MAP_SHARED);
+	EXPECT_NE(NULL, bytes);
+	munmap((void *)bytes, PAGE);
+}
+
+TEST_F(window, read_and_view)
+{
+	uint8_t back[sizeof(self->bytes)];
+	struct lsm_object object;
+	struct lsm_view view;
+	uint64_t version;
+	uint32_t i, at = 0;
+
+	EXPECT_EQ(sizeof(back), lsm_read(self->store.lsm, self->handle, back, sizeof(back), 0,
+					 &object));
+	EXPECT_EQ(0, memcmp(back, self->bytes, sizeof(back)));
+	EXPECT_EQ(sizeof(back), object.length);
+	ASSERT_EQ(0, lsm_view_begin(self->store.lsm, self->handle, &view));
+	version = view.object.version;
+	EXPECT_EQ(version, object.version);
+	ASSERT_EQ(0, lsm_replace(self->store.lsm, self->handle, "new", 3, 0, &version));
+	for (i = 0; i < view.nr; at += (uint32_t)view.iov[i++].iov_len)
+		EXPECT_EQ(0, memcmp(view.iov[i].iov_base, self->bytes + at, view.iov[i].iov_len));
+	EXPECT_EQ(sizeof(back), at);
+	EXPECT_EQ(0, lsm_view_end(self->store.lsm, &view));
+	EXPECT_EQ(3, lsm_read(self->store.lsm, self->handle, back, sizeof(back), 0, &object));
+	EXPECT_EQ(version, object.version);
+	EXPECT_EQ(0, lsm_free(self->store.lsm, self->handle, 0, NULL));
+	EXPECT_EQ(-ESTALE, lsm_read(self->store.lsm, self->handle, back, sizeof(back), 0, NULL));
+	EXPECT_EQ(-ESTALE, lsm_view_begin(self->store.lsm, self->handle, &view));
+}
+
+/* ---- What is refused ---------------------------------------------------- */
+
+#define EXPECT_NO_MAP(error, offset, length, protection, flags) do {		\
+	void *refused = map(self->store.fd, offset, length, protection, flags);	\
+										\
+	EXPECT_EQ(NULL, refused)						\
+		TH_LOG("%s %s %s %s", #offset, #length, #protection, #flags);	\
+	EXPECT_EQ(error, errno);						\
+	if (refused)								\
+		munmap(refused, length);					\
+} while (0)
+
+TEST_F(window, writable_executable_private)
+{
+	const uint64_t read_only[] = {
+		LSMEM_WINDOW_INFO, self->info.frames.offset, self->info.frame_table.offset,
+		self->info.handles.offset,
+	};
+	const uint64_t slots = self->info.slots.offset;
+	void *address;
+	size_t i;
+	int fd;
+
+	for (i = 0; i < 4; i++) {
+		EXPECT_NO_MAP(EPERM, read_only[i], PAGE, PROT_READ | PROT_WRITE, MAP_SHARED);
+		EXPECT_NO_MAP(EPERM, read_only[i], PAGE, PROT_WRITE, MAP_SHARED);
+		EXPECT_NO_MAP(EPERM, read_only[i], PAGE, PROT_READ | PROT_EXEC, MAP_SHARED);
+		EXPECT_NO_MAP(EINVAL, read_only[i], PAGE, PROT_READ, MAP_PRIVATE);
+		EXPECT_NO_MAP(EINVAL, read_only[i], PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+		address = map(self->store.fd, read_only[i], PAGE, PROT_READ, MAP_SHARED);
+		ASSERT_NE(NULL, address);
+		EXPECT_EQ(-1, mprotect(address, PAGE, PROT_READ | PROT_WRITE));
+		EXPECT_EQ(EACCES, errno);
+		EXPECT_EQ(-1, mprotect(address, PAGE, PROT_READ | PROT_EXEC));
+		EXPECT_EQ(EACCES, errno);
+		munmap(address, PAGE);
+	}
+	EXPECT_NO_MAP(EPERM, slots, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_SHARED);
+	EXPECT_NO_MAP(EINVAL, slots, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	address = map(self->store.fd, slots, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED);
+	ASSERT_NE(NULL, address);
+	EXPECT_EQ(-1, mprotect(address, PAGE, PROT_READ | PROT_EXEC));
+	munmap(address, PAGE);
+
+	/* Who may not write may not hold memory by a slot either. */
+	fd = open(self->store.path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(NULL, map(fd, slots, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED));
+	EXPECT_EQ(EACCES, errno);
+	close(fd);
+}
+
+TEST_F(window, outside)
+{
+	const struct lsmem_info *info = &self->info;
+
+	EXPECT_NO_MAP(ENXIO, PAGE, PAGE, PROT_READ, MAP_SHARED);
+	EXPECT_NO_MAP(EINVAL, 0, 2 * PAGE, PROT_READ, MAP_SHARED);
+	EXPECT_NO_MAP(ENXIO, info->frames.offset - PAGE, PAGE, PROT_READ, MAP_SHARED);
+	EXPECT_NO_MAP(ENXIO, info->frames.offset + info->frames.length, PAGE, PROT_READ,
+		      MAP_SHARED);
+	EXPECT_NO_MAP(EINVAL, info->frames.offset, info->frames.length + PAGE, PROT_READ,
+		      MAP_SHARED);
+	EXPECT_NO_MAP(EINVAL, info->frames.offset + PAGE, info->frames.length, PROT_READ,
+		      MAP_SHARED);
+	EXPECT_NO_MAP(EINVAL, info->handles.offset + info->handles.length - PAGE, 2 * PAGE,
+		      PROT_READ, MAP_SHARED);
+	EXPECT_NO_MAP(EINVAL, info->slots.offset, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED);
+	EXPECT_NO_MAP(ENXIO, info->slots.offset + PAGE, PAGE, PROT_READ, MAP_SHARED);
+	EXPECT_NO_MAP(ENXIO, 1ull << 62, PAGE, PROT_READ, MAP_SHARED);
+}
+
+TEST_F(window, remapped_advised_locked)
+{
+	uint8_t *address = map(self->store.fd, self->info.frames.offset, 4 * PAGE, PROT_READ,
+			       MAP_SHARED), *moved;
+
+	ASSERT_NE(NULL, address);
+	EXPECT_EQ(MAP_FAILED, mremap(address, 4 * PAGE, 8 * PAGE, MREMAP_MAYMOVE));
+	EXPECT_EQ(MAP_FAILED, mremap(address, 4 * PAGE, 8 * PAGE, 0));
+	moved = mmap(NULL, 4 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, moved);
+	EXPECT_EQ(MAP_FAILED, mremap(address, 4 * PAGE, 4 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
+				     moved));
+	EXPECT_EQ(MAP_FAILED, mremap(address, 0, 4 * PAGE, MREMAP_MAYMOVE));
+	/* A fork does not get it, and nobody can ask for that. */
+	EXPECT_EQ(-1, madvise(address, 4 * PAGE, MADV_DOFORK));
+	EXPECT_EQ(-1, madvise(address, 4 * PAGE, MADV_DODUMP));
+	(void)*(volatile uint8_t *)address;
+	EXPECT_EQ(0, munmap(address + PAGE, PAGE)) TH_LOG("a hole may be made");
+	(void)*(volatile uint8_t *)(address + 2 * PAGE);
+	munmap(address, 4 * PAGE);
+}
+
+/* Caught, so that the kernel log has nothing to tell. */
+static void exit_with(int number)
+{
+	_exit(number);
+}
+
+/* The signal that a child gets by reading there; 0: none. */
+static int touch_in_child(volatile const uint8_t *address)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		signal(SIGSEGV, exit_with);
+		signal(SIGBUS, exit_with);
+		(void)*address;
+		_exit(0);
+	}
+	if (waitpid(child, &status, 0) != child || !WIFEXITED(status))
+		return -1;
+	return WEXITSTATUS(status);
+}
+
+TEST_F(window, fork)
+{
+	uint8_t *address = map(self->store.fd, self->info.frames.offset, PAGE, PROT_READ,
+			       MAP_SHARED);
+	struct lsm_view view;
+	uint8_t back[sizeof(self->bytes)];
+	int status;
+	pid_t child;
+
+	ASSERT_NE(NULL, address);
+	EXPECT_EQ(SIGSEGV, touch_in_child(address));
+	ASSERT_EQ(0, lsm_view_begin(self->store.lsm, self->handle, &view));
+	child = fork();
+	if (!child) {
+		struct lsm_view other;
+		struct lsm *own;
+
+		/* By system call; no views; windows of its own if it opens. */
+		if (lsm_read(self->store.lsm, self->handle, back, sizeof(back), 0, NULL) !=
+		    sizeof(back) || memcmp(back, self->bytes, sizeof(back)))
+			_exit(1);
+		if (lsm_view_begin(self->store.lsm, self->handle, &other) != -ECHILD)
+			_exit(2);
+		if (lsm_view_end(self->store.lsm, &view) != -ECHILD)
+			_exit(3);
+		if (lsm_open(self->store.path, 0, &own) ||
+		    lsm_view_begin(own, self->handle, &other) || lsm_view_end(own, &other))
+			_exit(4);
+		lsm_close(self->store.lsm);
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(0, lsm_view_end(self->store.lsm, &view));
+	munmap(address, PAGE);
+}
+
+/* No device, no splice, no debugger gets at frames by way of a client's window. */
+TEST_F(window, direct_io_splice_debugger)
+{
+	struct lsmem_create create = {
+		.size = sizeof(create),
+		.kind = LSMEM_KIND_BLOCK,
+		.bytes = STORE_BYTES,
+	};
+	struct lsmem_destroy destroy = { .size = sizeof(destroy) };
+	uint8_t *address = map(self->store.fd, self->info.frames.offset, SEGLET, PROT_READ,
+			       MAP_SHARED);
+	struct iovec local, remote = { address, 64 };
+	uint8_t bytes[64], *aligned;
+	char path[64];
+	int fd, pipes[2];
+
+	ASSERT_NE(NULL, address);
+	ASSERT_EQ(0, pipe(pipes));
+	EXPECT_EQ(-1, vmsplice(pipes[1], &remote, 1, SPLICE_F_GIFT));
+	EXPECT_EQ(EFAULT, errno);
+	EXPECT_EQ(64, write(pipes[1], address, 64)) TH_LOG("a copy is no harm");
+	EXPECT_EQ(64, read(pipes[0], bytes, 64));
+	EXPECT_EQ(1, write(pipes[1], "x", 1));
+	EXPECT_EQ(-1, read(pipes[0], address, 1));
+	EXPECT_EQ(EFAULT, errno);
+	close(pipes[0]);
+	close(pipes[1]);
+
+	local = (struct iovec){ bytes, sizeof(bytes) };
+	EXPECT_EQ(-1, process_vm_readv(getpid(), &local, 1, &remote, 1, 0));
+	EXPECT_EQ(EFAULT, errno);
+	fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-1, pread(fd, bytes, sizeof(bytes), (off_t)(uintptr_t)address));
+	EXPECT_EQ(-1, pwrite(fd, bytes, sizeof(bytes), (off_t)(uintptr_t)address));
+	close(fd);
+
+	/* A block store is a disk that is always there. */
+	ASSERT_EQ(0, control_call(LSMEM_CTL_CREATE, &create));
+	snprintf(path, sizeof(path), "/dev/%s", (char *)create.name);
+	fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	aligned = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, aligned);
+	EXPECT_EQ(PAGE, pwrite(fd, aligned, PAGE, 0)) TH_LOG("from ordinary memory it works");
+	EXPECT_EQ(-1, pwrite(fd, address, PAGE, 0));
+	EXPECT_EQ(EFAULT, errno);
+	EXPECT_EQ(-1, pread(fd, address, PAGE, 0));
+	EXPECT_EQ(EFAULT, errno);
+	close(fd);
+	memcpy(destroy.name, create.name, sizeof(destroy.name));
+	EXPECT_EQ(0, control_call(LSMEM_CTL_DESTROY, &destroy));
+	munmap(aligned, PAGE);
+	munmap(address, SEGLET);
+}
+
+/* ---- Slots -------------------------------------------------------------- */
+
+#define CHURN_OBJECTS	96u
+#define CHURN_BYTES	(512u << 10)
+
+/* A store kept busy, so that frames are wanted. */
+struct churn {
+	struct lsm *lsm;
+	uint64_t handles[CHURN_OBJECTS];
+	atomic_bool stop;
+	int error;
+	unsigned long replaced;
+};
+
+static int churn_fill(struct churn *churn, struct lsm *lsm)
+{
+	static uint8_t bytes[CHURN_BYTES];
+	int i, ret = 0;
+
+	churn->lsm = lsm;
+	for (i = 0; i < (int)CHURN_OBJECTS && !ret; i++)
+		ret = lsm_alloc(lsm, bytes, sizeof(bytes), 0, &churn->handles[i], NULL);
+	return ret;
+}
+
+/* Replace what is there until the cleaner has cleaned @segments more. */
+static int churn_until(struct churn *churn, uint64_t segments, uint64_t limit_ms)
+{
+	static uint8_t bytes[CHURN_BYTES];
+	uint64_t end = now_ms() + limit_ms;
+	struct lsmem_stat before, now;
+	int i, ret;
+
+	ret = lsm_stat(churn->lsm, &before);
+	for (i = 0; !ret; i = (i + 1) % CHURN_OBJECTS) {
+		ret = lsm_replace(churn->lsm, churn->handles[i], bytes, sizeof(bytes), 0, NULL);
+		if (!ret)
+			ret = lsm_stat(churn->lsm, &now);
+		churn->replaced++;
+		if (!ret && now.segments_cleaned - before.segments_cleaned >= segments)
+			return 0;
+		if (!ret && now_ms() > end)
+			ret = -ETIMEDOUT;
+	}
+	return ret;
+}
+
+static void *churn_thread(void *argument)
+{
+	static uint8_t bytes[CHURN_BYTES];
+	struct churn *churn = argument;
+	int i;
+
+	for (i = 0; !atomic_load(&churn->stop) && !churn->error; i = (i + 1) % CHURN_OBJECTS) {
+		churn->error = lsm_replace(churn->lsm, churn->handles[i], bytes, sizeof(bytes), 0,
+					   NULL);
+		churn->replaced++;
+	}
+	return NULL;
+}
+
+TEST_F_TIMEOUT(window, view_outlives_its_object, 60)
+{
+	struct churn churn = { 0 };
+	struct lsm_view view;
+	uint32_t i, at = 0;
+
+	/* Longer than the churn takes, so that nothing is revoked. */
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/view_ms", 50000));
+	EXPECT_EQ(1000, lsm_view_bound(self->store.lsm)) TH_LOG("as it was when it was opened");
+	ASSERT_EQ(0, churn_fill(&churn, self->store.lsm));
+	ASSERT_EQ(0, lsm_view_begin(self->store.lsm, self->handle, &view));
+	EXPECT_EQ(0, lsm_free(self->store.lsm, self->handle, 0, NULL));
+	/* Few: what is held by the view cannot be had again. */
+	EXPECT_EQ(0, churn_until(&churn, 3, 20000));
+	for (i = 0; i < view.nr; at += (uint32_t)view.iov[i++].iov_len)
+		EXPECT_EQ(0, memcmp(view.iov[i].iov_base, self->bytes + at, view.iov[i].iov_len));
+	EXPECT_EQ(0, lsm_view_end(self->store.lsm, &view));
+	EXPECT_EQ(0, store_attribute(&self->store, "cleaner/views_revoked"));
+}
+
+TEST_F_TIMEOUT(window, view_too_long_is_revoked, 60)
+{
+	struct churn churn = { 0 };
+	struct lsm_view view, other;
+	struct lsm *second;
+
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/view_ms", 200));
+	ASSERT_EQ(0, lsm_open(self->store.path, 0, &second));
+	ASSERT_EQ(0, churn_fill(&churn, self->store.lsm));
+	ASSERT_EQ(0, lsm_view_begin(second, self->handle, &view));
+	EXPECT_EQ(0, churn_until(&churn, 16, 30000)) TH_LOG("nobody is held up for ever");
+	EXPECT_EQ(-ECANCELED, lsm_view_end(second, &view));
+	EXPECT_LE(1, store_attribute(&self->store, "cleaner/views_revoked"));
+	EXPECT_EQ(0, lsm_view_begin(second, self->handle, &other)) TH_LOG("the slot is good again");
+	EXPECT_EQ(0, lsm_view_end(second, &other));
+	lsm_close(second);
+}
+
+/* A client that writes whatever it likes into its slots, all the time. */
+struct vandal {
+	volatile uint64_t *words;
+	const volatile struct lsmem_info *info;
+	atomic_bool stop;
+};
+
+static void *scribble(void *argument)
+{
+	struct vandal *vandal = argument;
+	uint64_t state = test_seed;
+
+	while (!atomic_load(&vandal->stop)) {
+		uint64_t value = test_random(&state), at = test_random(&state) % (PAGE / 8);
+
+		switch (value % 8) {
+		case 0:
+			value = 1;
+			break;
+		case 1:
+			value = LSMEM_SLOT_REVOKED;
+			break;
+		case 2:
+		case 3:
+			value = vandal->info->epoch - value / 8 % 4;
+			break;
+		case 4:
+			value = LSMEM_SLOT_IDLE;
+			break;
+		}
+		vandal->words[at] = value;
+	}
+	return NULL;
+}
+
+TEST_F_TIMEOUT(window, hostile_slots, 90)
+{
+	struct churn churn = { 0 };
+	struct vandal vandal = { 0 };
+	uint8_t back[sizeof(self->bytes)];
+	unsigned int i, views = 0;
+	struct lsm_view view;
+	pthread_t thread;
+	void *slots;
+	int fd;
+
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/view_ms", 20));
+	ASSERT_EQ(0, churn_fill(&churn, self->store.lsm));
+	fd = open(self->store.path, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	slots = map(fd, self->info.slots.offset, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED);
+	vandal.words = slots;
+	vandal.info = map(fd, LSMEM_WINDOW_INFO, PAGE, PROT_READ, MAP_SHARED);
+	ASSERT_TRUE(vandal.words && vandal.info);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, scribble, &vandal));
+	/* Cleaning goes on, and the views of another file are what they were. */
+	for (i = 0; i < 10; i++) {
+		ASSERT_EQ(0, churn_until(&churn, 4, 30000));
+		ASSERT_EQ(0, lsm_view_begin(self->store.lsm, self->handle, &view));
+		memcpy(back, view.iov[0].iov_base, view.iov[0].iov_len);
+		if (!lsm_view_end(self->store.lsm, &view)) {
+			EXPECT_EQ(0, memcmp(back, self->bytes, view.iov[0].iov_len));
+			views++;
+		}
+	}
+	EXPECT_LE(5, views);
+	atomic_store(&vandal.stop, true);
+	pthread_join(thread, NULL);
+
+	/* It leaves with all slots in use: that holds nothing. */
+	memset(slots, 1, PAGE);
+	munmap(slots, PAGE);
+	munmap((void *)vandal.info, PAGE);
+	close(fd);
+	EXPECT_EQ(0, churn_until(&churn, 8, 30000));
+}
+
+/* ---- Mapping and unmapping while everything moves ----------------------- */
+
+TEST_F_TIMEOUT(window, map_and_unmap_while_cleaning, 90)
+{
+	struct churn churn = { 0 };
+	struct lsmem_stat before, after;
+	uint64_t state = test_seed;
+	uint8_t back[sizeof(self->bytes)];
+	unsigned int rounds = 0;
+	pthread_t thread;
+
+	ASSERT_EQ(0, churn_fill(&churn, self->store.lsm));
+	ASSERT_EQ(0, lsm_stat(self->store.lsm, &before));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, churn_thread, &churn));
+	do {
+		struct lsm *lsm;
+		uint64_t at, length;
+		volatile uint8_t *part;
+
+		ASSERT_EQ(0, lsm_open(self->store.path, 0, &lsm));
+		ASSERT_EQ(sizeof(back), lsm_read(lsm, self->handle, back, sizeof(back), 0, NULL));
+		EXPECT_EQ(0, memcmp(back, self->bytes, sizeof(back)));
+		lsm_close(lsm);
+		at = test_random(&state) % (self->info.frames.length / PAGE - 64) * PAGE;
+		length = (test_random(&state) % 64 + 1) * PAGE;
+		part = map(self->store.fd, self->info.frames.offset + at, length, PROT_READ,
+			   MAP_SHARED);
+		ASSERT_NE(NULL, part);
+		for (at = 0; at < length; at += PAGE)
+			(void)part[at];
+		munmap((void *)part, length);
+		ASSERT_EQ(0, lsm_stat(self->store.lsm, &after));
+		rounds++;
+	} while (after.segments_cleaned - before.segments_cleaned < 50 && rounds < 100000);
+	atomic_store(&churn.stop, true);
+	pthread_join(thread, NULL);
+	EXPECT_EQ(0, churn.error);
+	EXPECT_LE(50, after.segments_cleaned - before.segments_cleaned);
+	TH_LOG("%u times mapped, read, unmapped while %llu segments were cleaned", rounds,
+	       (unsigned long long)(after.segments_cleaned - before.segments_cleaned));
+}
+
+TEST_HARNESS_MAIN
