@@ -142,7 +142,7 @@ bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head
 	if (lsmem_head_reserve(store, head, LSMEM_ENTRY_BYTES, false, 0, &ap))
 		return false;
 	lsmem_append_stamp(store, &ap, READ_ONCE(seg->acked), lsmem_store_time(store), 0,
-			   LSMEM_TYPE_COMMIT, 0, 0);
+			   LSMEM_TYPE_COMMIT, 0, ~0u);	/* CRC of nothing */
 	head->ring[ap.index].whole = true;
 	lsmem_head_advance(store, head);
 	return true;
