@@ -3,9 +3,10 @@
  * The steady state: the kernel's stream goes into core, core's requests to the
  * backup, core's acknowledgements to the kernel.
  *
- * No timer gathers a group: what is committed while requests are in flight is
- * taken when the next completion or event wakes the loop.  Two timers do the
- * rest: the tick (digests nobody waits for, the watchdog) and the bound on the
+ * No timer gathers a group.  While requests are in flight the kernel is asked
+ * at each completion only, so that what is committed meanwhile becomes one
+ * group; when nothing is, its descriptor is polled.  Two timers do the rest:
+ * the tick (digests nobody waits for, the watchdog) and the bound on the
  * shutdown.
  *
  * Nothing here allocates, and nothing blocks but the loop itself.
@@ -23,6 +24,7 @@
 #include "notify.h"
 
 #define EVENTS_MIN	128u		/* least room that the kernel accepts */
+#define EVENTS_TOGETHER	64u		/* most that the kernel keeps together */
 #define ACKS		512u
 #define RANGES		1024u		/* measured at a time; more are not measured */
 #define TICK_NS		1000000000u
@@ -88,8 +90,7 @@ static void slot_done(struct backup_io *io, int error)
 			slot->request.offset, strerror(-error));
 	}
 	core_io_done(s->core, slot->request.id, error);
-	if (s->pausing)
-		s->ready = true;	/* what the kernel called for may be done */
+	s->ready = true;
 	slot->next = s->free;
 	s->free = slot;
 }
@@ -170,17 +171,15 @@ static bool take_events(struct serve *s)
 	}
 	s->d->status.events += (uint64_t)n;
 	/*
-	 * The kernel keeps a few places free for events that belong together,
-	 * so only an empty answer says that there are no more.
+	 * The kernel keeps places free for events that belong together.  An
+	 * answer with more room left than these has all that was committed.
 	 */
-	if (!n) {
-		s->ready = false;
-		if (s->stopping) {
-			s->drained = true;
-			core_shutdown(s->core);
-		}
-	} else {
+	s->ready = (uint32_t)n + EVENTS_TOGETHER > room;
+	if (n)
 		s->quiet = false;
+	if (s->stopping && !s->ready) {
+		s->drained = true;
+		core_shutdown(s->core);
 	}
 	return n > 0 || s->drained;
 }
@@ -242,13 +241,13 @@ static void pause_done(struct loop_op *op, int res)
 }
 
 /*
- * Wait for the next event.  A descriptor that polls readable while there is
+ * Wait for the next event, if not for a completion.  A descriptor that polls readable while there is
  * nothing to take (it wants something that core is just making durable) must
  * not turn the loop: it is asked again a little later.
  */
 static void arm(struct serve *s)
 {
-	if (s->armed || s->ready || s->drained || s->pausing)
+	if (s->armed || s->ready || s->drained || s->pausing || s->d->backup.in_flight)
 		return;
 	if (s->quiet) {
 		s->pausing = true;

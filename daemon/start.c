@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <lsmem_format.h>
@@ -28,6 +29,8 @@
 #include "log.h"
 #include "lsmemd.h"
 #include "notify.h"
+
+#define RUN	"/run/lsmem"
 
 static const char *kind_name(uint32_t kind)
 {
@@ -384,8 +387,9 @@ static void name_status(struct lsmemd *d)
 	if (file)
 		n = snprintf(status->path, sizeof(status->path), "%s", file);
 	else
-		n = snprintf(status->path, sizeof(status->path), "/run/lsmem/%s.json",
-			     d->kernel.name);
+		n = snprintf(status->path, sizeof(status->path), RUN "/%s.json", d->kernel.name);
+	if (!file && mkdir(RUN, 0755) && errno != EEXIST)
+		log_warn(RUN ": cannot be made: %s", strerror(errno));
 	if (n >= (int)sizeof(status->path))
 		status->path[0] = 0;
 	strcpy(status->store, d->kernel.name);
@@ -413,6 +417,18 @@ static int make_core(struct lsmemd *d, struct recover *r)
 		return STATUS_OK;
 	log_err("%s and %s: %s", d->kernel.name, d->backup.path, error);
 	return STATUS_ERROR;
+}
+
+/* A random one (RFC 4122, version 4). */
+static bool new_uuid(uint8_t uuid[LSMEM_UUID_BYTES])
+{
+	if (getrandom(uuid, LSMEM_UUID_BYTES, 0) != LSMEM_UUID_BYTES) {
+		log_err("no random numbers: %s", strerror(errno));
+		return false;
+	}
+	uuid[6] = (uuid[6] & 0x0f) | 0x40;
+	uuid[8] = (uuid[8] & 0x3f) | 0x80;
+	return true;
 }
 
 static int activate(struct lsmemd *d, const struct recover_activation *activation)
@@ -475,7 +491,7 @@ int start(struct lsmemd *d)
 		if (status)
 			goto out;
 		memcpy(uuid, super->uuid, sizeof(uuid));
-	} else if (getrandom(uuid, sizeof(uuid), 0) != sizeof(uuid)) {
+	} else if (!new_uuid(uuid)) {
 		status = STATUS_ERROR;
 		goto out;
 	}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Durable operations on a store, and what of them must be found again.
+ *
+ *	load run MODEL STORE SECONDS SLOTS	until the time is over or a signal comes
+ *	load verify MODEL STORE			everything acknowledged, nothing else
+ *
+ * MODEL is a file that is mapped shared and so survives a SIGKILL of this
+ * program, but not the machine: it belongs on tmpfs.  A thread owns its slots.
+ * A slot is an object of an object store or a block of a block store; it has
+ * at most one operation under way: @next while it is, @last when it has been
+ * acknowledged.  A verification takes either and makes what it finds @last.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <lsmem.h>
+
+#define THREADS		16u
+#define BLOCK		4096u
+
+enum what { NOTHING, WRITTEN };
+
+struct state {
+	uint64_t sequence;
+	uint64_t handle;
+	uint32_t length;
+	uint32_t what;
+};
+
+struct slot {
+	struct state last, next;
+	_Atomic uint32_t under_way;
+	uint32_t pad;
+};
+
+struct model {
+	uint64_t slots;
+	_Atomic uint64_t sequence;
+	_Atomic uint64_t acknowledged;
+	struct slot slot[];
+};
+
+static struct model *model;
+static struct lsm *lsm;
+static int block_fd = -1;
+static uint64_t blocks;
+static _Atomic bool stop;
+static _Atomic uint64_t errors;
+static _Atomic uint64_t timeouts;
+static _Atomic uint64_t full;
+
+static uint64_t mix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15ull;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+	return x ^ (x >> 31);
+}
+
+static void fill(uint8_t *data, uint32_t length, uint64_t slot, uint64_t sequence)
+{
+	uint64_t word = 0;
+	uint32_t i;
+
+	for (i = 0; i < length; i++) {
+		if (i % 8 == 0)
+			word = i ? mix(slot << 40 ^ sequence << 20 ^ i) : sequence;
+		data[i] = (uint8_t)(word >> i % 8 * 8);
+	}
+}
+
+static bool right(const uint8_t *data, uint32_t length, uint64_t slot, uint64_t sequence)
+{
+	static __thread uint8_t wanted[1 << 20];
+
+	fill(wanted, length, slot, sequence);
+	return !memcmp(data, wanted, length);
+}
+
+static uint32_t random_length(uint64_t r)
+{
+	if (r % 100 == 0)
+		return 65536 + (uint32_t)(r >> 8) % 200000;
+	if (r % 10 == 0)
+		return 8 + (uint32_t)(r >> 8) % 20000;
+	return 8 + (uint32_t)(r >> 8) % 1000;
+}
+
+/* Carry out slot->next; 0, -ETIMEDOUT (applied) or another error (not). */
+static int operate(struct slot *slot, uint64_t index, uint8_t *data)
+{
+	struct state *next = &slot->next;
+	uint64_t version;
+
+	if (next->what == WRITTEN)
+		fill(data, next->length, index, next->sequence);
+	if (block_fd >= 0) {
+		struct iovec iov = { .iov_base = data, .iov_len = BLOCK };
+
+		if (pwritev2(block_fd, &iov, 1, (off_t)(index % blocks) * BLOCK, RWF_DSYNC) !=
+		    BLOCK)
+			return -errno;
+		return 0;
+	}
+	if (next->what == NOTHING)
+		return lsm_free(lsm, next->handle, LSM_DURABLE, &version);
+	if (slot->last.what == NOTHING)
+		return lsm_alloc(lsm, data, next->length, LSM_DURABLE, &next->handle, &version);
+	return lsm_replace(lsm, next->handle, data, next->length, LSM_DURABLE, &version);
+}
+
+static void *worker(void *argument)
+{
+	uint64_t thread = (uintptr_t)argument, seed, index;
+	uint8_t *data;
+	struct slot *slot;
+	int err;
+
+	seed = mix((uint64_t)time(NULL) << 8 ^ thread);
+	if (posix_memalign((void **)&data, BLOCK, 1 << 20))
+		exit(1);
+	while (!stop) {
+		seed = mix(seed);
+		index = seed % (model->slots / THREADS) * THREADS + thread;
+		slot = &model->slot[index];
+		slot->next = slot->last;
+		slot->next.sequence = model->sequence++;
+		seed = mix(seed);
+		if (block_fd < 0 && slot->last.what == WRITTEN && seed % 8 == 0) {
+			slot->next.what = NOTHING;
+		} else {
+			slot->next.what = WRITTEN;
+			slot->next.length = block_fd >= 0 ? BLOCK : random_length(seed >> 8);
+		}
+		slot->under_way = 1;
+		err = operate(slot, index, data);
+		while (err == -ETIMEDOUT) {
+			timeouts++;
+			err = block_fd >= 0 ? -EIO : lsm_sync(lsm, 0);
+		}
+		if (err == -ENOSPC) {
+			full++;
+			slot->under_way = 0;
+			continue;
+		}
+		if (err) {
+			if (!errors++)
+				fprintf(stderr, "slot %" PRIu64 ": %s\n", index, strerror(-err));
+			if (err == -EAGAIN || err == -EINTR)
+				continue;
+			break;
+		}
+		slot->last = slot->next;
+		slot->under_way = 0;
+		model->acknowledged++;
+	}
+	return NULL;
+}
+
+/* What the store has in a slot: 1 as in @state, 0 not. */
+static int holds(const struct state *state, uint64_t index, uint8_t *data)
+{
+	struct lsm_object object;
+	ssize_t n;
+
+	if (block_fd >= 0) {
+		if (pread(block_fd, data, BLOCK, (off_t)(index % blocks) * BLOCK) != BLOCK)
+			return 0;
+		if (state->what == NOTHING) {
+			for (n = 0; n < (ssize_t)BLOCK; n++)
+				if (data[n])
+					return 0;
+			return 1;
+		}
+		return right(data, BLOCK, index, state->sequence);
+	}
+	if (!state->handle)
+		return state->what == NOTHING;
+	n = lsm_read(lsm, state->handle, data, 1 << 20, 0, &object);
+	if (state->what == NOTHING)
+		return n == -ESTALE || n == -ENOENT;
+	return n == (ssize_t)state->length && right(data, state->length, index, state->sequence);
+}
+
+static int verify(void)
+{
+	uint64_t i, wrong = 0, live = 0, newer = 0;
+	struct slot *slot;
+	uint8_t *data;
+
+	if (posix_memalign((void **)&data, BLOCK, 1 << 20))
+		return 1;
+	for (i = 0; i < model->slots; i++) {
+		slot = &model->slot[i];
+		if (slot->under_way && holds(&slot->next, i, data)) {
+			newer++;
+			slot->last = slot->next;
+		} else if (!holds(&slot->last, i, data)) {
+			ssize_t n = -1;
+			struct lsm_object object = { 0 };
+
+			if (lsm && slot->last.handle)
+				n = lsm_read(lsm, slot->last.handle, data, 1 << 20, 0, &object);
+			if (wrong++ < 20)
+				fprintf(stderr, "slot %" PRIu64 ": wanted %s sequence %" PRIu64 " length %u handle %" PRIx64 ", under way %u sequence %" PRIu64 "; read %zd, sequence %" PRIu64 " version %" PRIx64 "\n",
+					i, slot->last.what ? "write" : "nothing",
+					slot->last.sequence, slot->last.length, slot->last.handle,
+					slot->under_way, slot->next.sequence, n,
+					*(uint64_t *)data, object.version);
+		}
+		slot->under_way = 0;
+		live += slot->last.what == WRITTEN;
+	}
+	printf("verified %" PRIu64 " slots, %" PRIu64 " live, %" PRIu64 " as under way, %" PRIu64 " acknowledged, %" PRIu64 " wrong\n",
+	       model->slots, live, newer, (uint64_t)model->acknowledged, wrong);
+	return wrong ? 1 : 0;
+}
+
+static void on_signal(int signal)
+{
+	(void)signal;
+	stop = true;
+}
+
+static int open_store(const char *path)
+{
+	struct stat st;
+	int err;
+
+	if (stat(path, &st)) {
+		perror(path);
+		return 1;
+	}
+	if (!S_ISBLK(st.st_mode)) {
+		err = lsm_open(path, 0, &lsm);
+		if (err)
+			fprintf(stderr, "%s: %s\n", path, strerror(-err));
+		return err ? 1 : 0;
+	}
+	block_fd = open(path, O_RDWR | O_DIRECT);
+	if (block_fd < 0) {
+		perror(path);
+		return 1;
+	}
+	blocks = (uint64_t)lseek(block_fd, 0, SEEK_END) / BLOCK;
+	return blocks ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	bool run = argc == 6 && !strcmp(argv[1], "run");
+	pthread_t threads[THREADS];
+	struct timespec end;
+	sigset_t set;
+	uint64_t slots, i, begun;
+	size_t bytes;
+	struct stat st;
+	int fd, signal_number;
+
+	if (!run && !(argc == 4 && !strcmp(argv[1], "verify"))) {
+		fprintf(stderr, "usage: load run MODEL STORE SECONDS SLOTS | verify MODEL STORE\n");
+		return 2;
+	}
+	if (open_store(argv[3]))
+		return 1;
+	fd = open(argv[2], O_RDWR | O_CREAT, 0600);
+	if (fd < 0 || fstat(fd, &st))
+		return 1;
+	slots = run ? strtoull(argv[5], NULL, 10) / THREADS * THREADS : 0;
+	if (block_fd >= 0 && slots > blocks)
+		slots = blocks / THREADS * THREADS;
+	bytes = st.st_size ? (size_t)st.st_size : sizeof(*model) + slots * sizeof(struct slot);
+	if (!st.st_size && ftruncate(fd, (off_t)bytes))
+		return 1;
+	model = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (model == MAP_FAILED)
+		return 1;
+	if (!model->slots) {
+		model->slots = slots;
+		model->sequence = 1;
+	}
+	if (!run)
+		return verify();
+	signal(SIGTERM, on_signal);
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	begun = model->acknowledged;
+	for (i = 0; i < THREADS; i++)
+		if (pthread_create(&threads[i], NULL, worker, (void *)(uintptr_t)i))
+			return 1;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec = strtol(argv[4], NULL, 10);
+	end.tv_nsec = 0;
+	signal_number = sigtimedwait(&set, NULL, &end);
+	(void)signal_number;
+	stop = true;
+	for (i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	printf("%" PRIu64 " acknowledged, %" PRIu64 " full, %" PRIu64 " timed out, %" PRIu64 " errors\n",
+	       model->acknowledged - begun, (uint64_t)full, (uint64_t)timeouts, (uint64_t)errors);
+	return errors ? 1 : 0;
+}
