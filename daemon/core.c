@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core_private.h"
+#include "memory.h"
 
 /**
  * core_fail - stop for good
@@ -390,11 +391,6 @@ void core_stats(const struct core *core, struct core_stats *stats)
 
 /* ---- Life -------------------------------------------------------------- */
 
-static void *core_alloc(size_t bytes)
-{
-	return aligned_alloc(LSMEM_BLOCK, (bytes + LSMEM_BLOCK - 1) & ~(size_t)(LSMEM_BLOCK - 1));
-}
-
 static int core_alloc_all(struct core *core)
 {
 	size_t frames = core->nr_frames, buckets = 1, i;
@@ -410,10 +406,10 @@ static int core_alloc_all(struct core *core)
 	core->gone = calloc(CORE_GONE, sizeof(*core->gone));
 	core->record.frames = calloc(frames, sizeof(*core->record.frames));
 	core->record.states = calloc(frames, sizeof(*core->record.states));
-	core->record.buffer = core_alloc(format_digest_bytes(frames));
-	core->blocks = core_alloc((size_t)CORE_OPENS * CORE_BACKUPS * LSMEM_BLOCK);
+	core->record.buffer = memory_get(format_digest_bytes(frames));
+	core->blocks = memory_get((size_t)CORE_OPENS * CORE_BACKUPS * LSMEM_BLOCK);
 	for (i = 0; i < CORE_CLOSES; i++) {
-		core->closes[i].buffer = core_alloc(CORE_CLOSE_BYTES);
+		core->closes[i].buffer = memory_get(CORE_CLOSE_BYTES);
 		if (!core->closes[i].buffer)
 			return -ENOMEM;
 	}
@@ -466,7 +462,7 @@ struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BY
 	}
 	for (frame = 0; !params->resume && frame < params->map->frames; frame++) {
 		/* Invariant 15: recovery has sealed them all. */
-		if (params->map->items[frame].state == LSMEM_ITEM_OPEN && RULE(SEAL)) {
+		if (params->map->items[frame].state == LSMEM_ITEM_OPEN) {
 			snprintf(error, CORE_ERROR_BYTES,
 				 "core: segment %llu is open, and nobody has it: recover first",
 				 (unsigned long long)params->map->items[frame].segment);
@@ -495,7 +491,7 @@ void core_free(struct core *core)
 	if (!core)
 		return;
 	for (i = 0; i < CORE_CLOSES; i++)
-		free(core->closes[i].buffer);
+		memory_put(core->closes[i].buffer);
 	free(core->queue);
 	free(core->segments);
 	free(core->hash);
@@ -504,7 +500,7 @@ void core_free(struct core *core)
 	free(core->gone);
 	free(core->record.frames);
 	free(core->record.states);
-	free(core->record.buffer);
-	free(core->blocks);
+	memory_put(core->record.buffer);
+	memory_put(core->blocks);
 	free(core);
 }

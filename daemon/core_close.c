@@ -170,7 +170,7 @@ void core_closes_run(struct core *core)
 			if (!close->open)
 				break;
 		if (close == core->closes + CORE_CLOSES)
-			return;
+			break;
 		if (!core_make_directory(core, open, close))
 			return;
 		close->open = open;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "recover_private.h"
 
 #define RECOVER_TEXT_BYTES	256
@@ -53,11 +54,6 @@ int recover_read(struct recover *r, uint64_t offset, void *data, uint32_t length
 	return r->env.read(r->env.context, offset, data, length);
 }
 
-static void *recover_alloc(size_t bytes)
-{
-	return aligned_alloc(LSMEM_BLOCK, (bytes + LSMEM_BLOCK - 1) & ~(size_t)(LSMEM_BLOCK - 1));
-}
-
 /**
  * recover_new - begin to bring a backup up
  * @env: what we need of the caller; copied
@@ -70,7 +66,7 @@ struct recover *recover_new(const struct recover_env *env)
 	if (!r)
 		return NULL;
 	r->env = *env;
-	r->buffer = recover_alloc(LSMEM_SEGMENT_BYTES);
+	r->buffer = memory_get(LSMEM_SEGMENT_BYTES);
 	if (!r->buffer) {
 		free(r);
 		return NULL;
@@ -93,7 +89,7 @@ void recover_free(struct recover *r)
 		return;
 	recover_forget(r);
 	digest_map_destroy(&r->map);
-	free(r->buffer);
+	memory_put(r->buffer);
 	free(r);
 }
 
@@ -234,7 +230,7 @@ static int recover_write_super(struct recover *r)
 static int recover_write_digest(struct recover *r, uint32_t half)
 {
 	uint64_t bytes = format_digest_bytes(r->map.nr), done;
-	uint8_t *record = recover_alloc(bytes);
+	uint8_t *record = memory_get(bytes);
 	uint64_t where = format_half_offset(&r->super, half);
 	int ret = 0;
 
@@ -251,7 +247,7 @@ static int recover_write_digest(struct recover *r, uint32_t half)
 	}
 	if (!ret && RULE(COMMIT_FLUSH))
 		ret = r->env.flush(r->env.context);
-	free(record);
+	memory_put(record);
 	r->map.half = half;
 	r->map.at = bytes;
 	r->map.sequence_seen = r->map.sequence;
@@ -355,7 +351,7 @@ int recover_map(struct recover *r)
 		ret = r->env.flush(r->env.context);
 	if (ret)
 		return ret;
-	halves = recover_alloc(length);
+	halves = memory_get(length);
 	if (!halves)
 		return -ENOMEM;
 	for (done = 0; done < length && !ret;) {
@@ -378,7 +374,7 @@ int recover_map(struct recover *r)
 			ret = -EBADMSG;
 		}
 	}
-	free(halves);
+	memory_put(halves);
 	if (!ret && r->map.sequence_seen > r->map.sequence)
 		recover_damage(r, "digest log: digests %llu to %llu are lost",
 			       (unsigned long long)r->map.sequence + 1,

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Large buffers: aligned to LSMEM_BLOCK as I/O wants them, their contents
+ * undefined.  The unit tests bring a version of their own that keeps them.
+ */
+#ifndef LSMEMD_MEMORY_H
+#define LSMEMD_MEMORY_H
+
+#include <stddef.h>
+
+void *memory_get(size_t bytes);
+void memory_put(void *memory);
+
+#endif

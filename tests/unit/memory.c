@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Large buffers for the tests: kept and given out again as they were left, so
+ * that thousands of lives a second are possible, and so that whoever relies on
+ * a fresh buffer being zero is found out.
+ */
+#include <stdlib.h>
+
+#include "../../daemon/memory.h"
+
+#define KEPT	64u
+
+static struct {
+	void *memory;
+	size_t bytes;
+	int used;
+} kept[KEPT];
+
+void *memory_get(size_t bytes)
+{
+	unsigned int i;
+
+	bytes = (bytes + 4095) & ~(size_t)4095;
+	for (i = 0; i < KEPT && kept[i].memory; i++) {
+		if (!kept[i].used && kept[i].bytes == bytes) {
+			kept[i].used = 1;
+			return kept[i].memory;
+		}
+	}
+	if (i == KEPT)
+		abort();
+	kept[i].memory = aligned_alloc(4096, bytes);
+	kept[i].bytes = bytes;
+	kept[i].used = 1;
+	return kept[i].memory;
+}
+
+void memory_put(void *memory)
+{
+	unsigned int i;
+
+	for (i = 0; i < KEPT && memory; i++)
+		if (kept[i].memory == memory)
+			kept[i].used = 0;
+}

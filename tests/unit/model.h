@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A model of the kernel's side: heads, handle words, versions, spares, delete
+ * records, the cleaner, the replication stream; real entry bytes in a memory of
+ * frames.  Small, single-threaded, and as faithful as the daemon can tell.
+ * With it, the oracle: what may be found after a crash.
+ *
+ *	model.c		memory, segments, appends, the stream and its acknowledgements
+ *	model_object.c	objects, the cleaner
+ *	oracle.c	which states are right
+ */
+#ifndef UNIT_MODEL_H
+#define UNIT_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <lsmem.h>
+#include <lsmem_format.h>
+
+#include "random.h"
+#include "../../daemon/rule.h"
+
+#define MODEL_HEADS		3u	/* 0 is the cleaner's */
+#define MODEL_HANDLES		10u
+#define MODEL_SEGMENTS		64u
+#define MODEL_FRAMES		160u
+#define MODEL_SPARES		3u
+#define MODEL_RETIRES		4u
+#define MODEL_VICTIMS		6u
+#define MODEL_PENDING		24u	/* appends not committed, all heads */
+
+enum model_life {
+	MODEL_FREE,
+	MODEL_OPENING,
+	MODEL_SPARE,
+	MODEL_HEAD,
+	MODEL_CLOSED,
+	MODEL_VICTIM,
+};
+
+/**
+ * struct model_entry - an entry in a segment's memory
+ * @at: memory offset, @home: home offset (they differ where loaded)
+ * @whole: may be passed by the committed prefix
+ */
+struct model_entry {
+	uint64_t key, version;
+	uint32_t at, home, length, type;
+	bool whole;
+};
+
+struct model_segment {
+	uint64_t id;
+	uint32_t generation, salt;
+	enum model_life life;
+	bool survivor, final, loaded;
+	bool open_emitted, open_acked, close_emitted, close_acked;
+	uint32_t limit;			/* rolls early: keeps the model small */
+	uint32_t reserved, committed, emitted, acked, home, listed;
+	uint32_t nr_frames, frames[LSMEM_SEGLETS];
+	struct model_entry *entries;
+	uint32_t nr_entries, room_entries, nr_whole;
+};
+
+struct model_handle {
+	uint32_t generation;
+	bool live;
+	uint64_t version;
+	uint32_t segment, entry, length;
+};
+
+struct model_retire {
+	uint32_t nr;
+	bool emitted;
+	uint64_t victims[MODEL_VICTIMS];
+	uint32_t nr_after;
+	uint64_t after[MODEL_SEGMENTS];
+	uint32_t offset[MODEL_SEGMENTS];
+};
+
+/* An append between its stamp and its commit. */
+struct model_pending {
+	uint32_t segment, entry, index;
+	uint64_t expected;		/* version that the exchange wants */
+	uint32_t generation;
+	bool alloc, free;
+};
+
+/* ---- Oracle ---- */
+
+/**
+ * struct oracle_op - an operation that was applied
+ * @segment, @end: durable when this much of that segment is
+ */
+struct oracle_op {
+	uint64_t key, version, segment;
+	uint32_t length, end;
+	bool free, acked;
+};
+
+/**
+ * struct oracle - what may be found
+ * @base: by index: what the last recovery found: 0 or handle, version, length
+ * @ops: since, in the order of their exchanges
+ */
+struct oracle {
+	struct {
+		uint64_t key, version;
+		uint32_t length;
+	} base[MODEL_HANDLES], found[MODEL_HANDLES];
+	struct oracle_op *ops;
+	uint32_t nr_ops, room_ops;
+	uint32_t era, generation;
+	uint64_t time, segment;
+	uint64_t acked, checked;
+};
+
+struct model {
+	struct random *random;
+	uint8_t uuid[LSMEM_UUID_BYTES];
+	uint8_t *memory;
+	struct lsmem_frame table[MODEL_FRAMES];
+	uint32_t free[MODEL_FRAMES], nr_free;
+	struct model_segment segments[MODEL_SEGMENTS];
+	uint32_t most_segments;		/* what the backup holds */
+	uint32_t heads[MODEL_HEADS];	/* segment + 1 */
+	struct model_handle handles[MODEL_HANDLES];
+	struct model_pending pending[MODEL_PENDING];
+	uint32_t nr_pending;
+	struct model_retire retires[MODEL_RETIRES];
+	uint32_t nr_retires;
+	uint32_t era, generation_floor, generation_ceiling, generation_wanted;
+	uint64_t clock, next_segment;
+	uint32_t resuming;		/* RESUME events to be given, + 1 */
+	uint32_t size;			/* of segments: 0 small .. 2 large */
+	struct oracle oracle;
+	char error[256];
+	/* counters */
+	uint64_t applied, refused, cleaned, moved, deletes_dropped, recovered;
+};
+
+struct model *model_new(struct random *random, const uint8_t *uuid, uint32_t most_segments);
+void model_free(struct model *m);
+void model_fail(struct model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* model.c */
+bool model_append(struct model *m, uint32_t head, uint32_t type, uint64_t key, uint64_t version,
+		  uint32_t table, const void *payload, uint32_t length, bool whole,
+		  uint32_t *segment, uint32_t *entry);
+void model_whole(struct model *m, uint32_t segment, uint32_t entry);
+void model_pad(struct model *m, uint32_t segment, uint32_t entry);
+void model_write(struct model *m, struct model_segment *seg, uint32_t at, const void *data,
+		 uint32_t length);
+void model_copy(const struct model *m, const struct model_segment *seg, uint32_t at, void *data,
+		uint32_t length);
+bool model_roll(struct model *m, uint32_t head);
+void model_spares(struct model *m);
+uint32_t model_next(struct model *m, struct lsmem_event *events, uint32_t room);
+void model_ack(struct model *m, const struct lsmem_ack_one *ack);
+void model_attach(struct model *m);
+void model_reset(struct model *m);
+void model_load(struct model *m, uint64_t segment, uint32_t generation, uint32_t sealed,
+		const uint8_t *data, uint32_t length);
+void model_activate(struct model *m, uint32_t era, uint32_t floor, uint32_t ceiling,
+		    uint64_t time, uint64_t next_segment);
+
+/* model_object.c */
+void model_operate(struct model *m);
+void model_finish(struct model *m, uint32_t n);
+void model_clean(struct model *m, uint32_t victims);
+bool model_put(struct model *m, uint32_t index, uint32_t head, uint32_t length);
+bool model_delete(struct model *m, uint32_t index, uint32_t head);
+void model_payload(uint64_t key, uint64_t version, uint8_t *data, uint32_t length);
+
+/* oracle.c */
+void oracle_applied(struct model *m, uint64_t key, uint64_t version, uint32_t length, bool free,
+		    uint64_t segment, uint32_t end);
+void oracle_acked(struct model *m, uint64_t segment, uint32_t to);
+void oracle_begin(struct model *m);
+void oracle_found(struct model *m, uint64_t key, uint64_t version, uint32_t length);
+void oracle_check(struct model *m);
+/* What a key was last acknowledged to be; for tests that look at one. */
+bool oracle_all_acked(const struct model *m);
+
+#endif

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A model of the kernel's side, objects and the cleaner: see model.h. */
+#include <string.h>
+
+#include "model.h"
+
+/* Every version of every handle has bytes of its own. */
+void model_payload(uint64_t key, uint64_t version, uint8_t *data, uint32_t length)
+{
+	struct random random;
+	uint64_t word = 0;
+	uint32_t i;
+
+	random_seed(&random, key * 31 + version);
+	for (i = 0; i < length; i++) {
+		if (i % 8 == 0)
+			word = random_next(&random);
+		data[i] = word >> i % 8 * 8;
+	}
+}
+
+static uint64_t model_version(const struct model *m, uint64_t old)
+{
+	uint64_t version = lsmem_version_make(m->era, m->clock);
+
+	return version > old ? version : old + 1;
+}
+
+/* Begin: reserve, copy, stamp.  The entry is not committed. */
+static bool model_begin(struct model *m, uint32_t index, uint32_t head, uint32_t length,
+			bool free)
+{
+	static uint8_t payload[LSMEM_OBJECT_MAX];
+	struct model_handle *h = &m->handles[index];
+	struct lsmem_delete record = { .barrier = __cpu_to_le64(m->next_segment) };
+	struct model_pending *p = &m->pending[m->nr_pending];
+	uint64_t key, version;
+	uint32_t i;
+
+	if (m->nr_pending == MODEL_PENDING)
+		return false;
+	*p = (struct model_pending) { .index = index, .alloc = !h->live, .free = free };
+	if (h->live) {
+		p->generation = h->generation;
+		p->expected = h->version;
+	} else {
+		for (i = 0; i < m->nr_pending; i++)
+			if (m->pending[i].index == index && m->pending[i].alloc)
+				return false;
+		p->generation = (h->generation > m->generation_floor ? h->generation :
+				 m->generation_floor) + 1;
+		if (random_chance(m->random, 2))
+			p->generation += random_below(m->random, 2000);
+		if (p->generation > m->generation_ceiling) {
+			m->generation_wanted = p->generation + 100;
+			return false;
+		}
+		/* Whatever comes of it, this generation is not issued again. */
+		h->generation = p->generation;
+		if (p->generation > m->oracle.generation)
+			m->oracle.generation = p->generation;
+	}
+	key = lsmem_handle_make(index, p->generation);
+	version = model_version(m, p->alloc ? 0 : h->version);
+	if (free)
+		length = sizeof(record);
+	else
+		model_payload(key, version, payload, length);
+	if (!model_append(m, head, free ? LSMEM_TYPE_DELETE : LSMEM_TYPE_OBJECT, key, version,
+			  index % 5, free ? (void *)&record : payload, length, false, &p->segment,
+			  &p->entry))
+		return false;
+	m->nr_pending++;
+	return true;
+}
+
+/**
+ * model_finish - the exchange: an append takes effect, or has lost
+ * @m: model
+ * @n: number of the pending append
+ */
+void model_finish(struct model *m, uint32_t n)
+{
+	struct model_pending p = m->pending[n];
+	struct model_segment *seg = &m->segments[p.segment];
+	struct model_entry *e = &seg->entries[p.entry];
+	struct model_handle *h = &m->handles[p.index];
+	uint64_t key = e->key;
+	bool wins;
+
+	m->nr_pending--;
+	memmove(&m->pending[n], &m->pending[n + 1], (m->nr_pending - n) * sizeof(p));
+	if (p.alloc)
+		wins = true;
+	else
+		/* Invariant 6: the order of exchanges is the order of versions. */
+		wins = h->live && h->generation == p.generation &&
+		       (h->version == p.expected || !RULE(K_VERSION_ORDER));
+	/* An object that has moved since: its delete would bear too low a barrier. */
+	if (wins && p.free) {
+		struct lsmem_delete record;
+
+		model_copy(m, seg, e->at + LSMEM_ENTRY_BYTES, &record, sizeof(record));
+		wins = m->segments[h->segment].id < __le64_to_cpu(record.barrier);
+	}
+	if (!wins) {
+		model_pad(m, p.segment, p.entry);
+		return;
+	}
+	oracle_applied(m, key, e->version, e->length, p.free, seg->id,
+		       e->at + lsmem_entry_size(e->length));
+	m->applied++;
+	if (p.free) {
+		h->live = false;
+	} else {
+		*h = (struct model_handle) {
+			.generation = p.generation, .live = true, .version = e->version,
+			.length = e->length, .segment = p.segment, .entry = p.entry,
+		};
+	}
+	model_whole(m, p.segment, p.entry);
+}
+
+static uint32_t model_length(struct model *m)
+{
+	uint32_t kind = random_below(m->random, 100);
+
+	if (kind < 60)
+		return 1 + random_below(m->random, 200);
+	if (kind < 75)		/* ends and begins where others do */
+		return 64;
+	if (kind < 95 || !m->size)
+		return 1 + random_below(m->random, 1500);
+	return 1 + random_below(m->random, m->size > 1 ? 90000 : 9000);
+}
+
+static bool model_at_once(struct model *m, uint32_t index, uint32_t head, uint32_t length,
+			  bool free)
+{
+	if (!model_begin(m, index, head, length, free))
+		return false;
+	model_finish(m, m->nr_pending - 1);
+	return true;
+}
+
+bool model_put(struct model *m, uint32_t index, uint32_t head, uint32_t length)
+{
+	return model_at_once(m, index, head, length, false);
+}
+
+bool model_delete(struct model *m, uint32_t index, uint32_t head)
+{
+	return m->handles[index].live && model_at_once(m, index, head, 0, true);
+}
+
+/* Some operation by some writer; or one that was begun is finished. */
+void model_operate(struct model *m)
+{
+	uint32_t index = random_below(m->random, MODEL_HANDLES);
+	uint32_t head = 1 + random_below(m->random, MODEL_HEADS - 1);
+	bool free;
+
+	m->clock += random_below(m->random, 3);
+	if (m->nr_pending && random_chance(m->random, 40)) {
+		model_finish(m, random_below(m->random, m->nr_pending));
+		return;
+	}
+	free = m->handles[index].live && random_chance(m->random, 25);
+	if (model_begin(m, index, head, model_length(m), free) && random_chance(m->random, 80))
+		model_finish(m, m->nr_pending - 1);
+}
+
+/* ---- Cleaner ----------------------------------------------------------- */
+
+static bool model_in(const struct model_retire *retire, uint64_t id)
+{
+	uint32_t i;
+
+	for (i = 0; i < retire->nr; i++)
+		if (retire->victims[i] == id)
+			return true;
+	return false;
+}
+
+/*
+ * Invariant 13: a delete record may go when nothing that is or may be listed,
+ * but for the segments that go with it, can hold an older copy.
+ */
+static bool model_droppable(struct model *m, const struct model_retire *retire,
+			    const struct model_segment *seg, const struct model_entry *e)
+{
+	struct lsmem_delete record;
+	uint32_t i;
+
+	if (!RULE(K_RELOCATE_DELETE))
+		return true;
+	model_copy(m, seg, e->at + LSMEM_ENTRY_BYTES, &record, sizeof(record));
+	for (i = 0; i < MODEL_SEGMENTS; i++) {
+		const struct model_segment *s = &m->segments[i];
+
+		if (!s->life || model_in(retire, s->id) || s->id >= __le64_to_cpu(record.barrier))
+			continue;
+		/* Those that wait for their digest are listed still. */
+		if (s->life == MODEL_VICTIM && !RULE(K_DELETE_BARRIER))
+			continue;
+		return false;
+	}
+	return true;
+}
+
+/* One entry of a victim: to a survivor if it counts; false: no room for it. */
+static bool model_relocate(struct model *m, struct model_retire *retire,
+			   struct model_segment *seg, uint32_t n)
+{
+	static uint8_t payload[LSMEM_OBJECT_MAX];
+	struct model_entry e = seg->entries[n];
+	struct model_handle *h = &m->handles[lsmem_handle_index(e.key) % MODEL_HANDLES];
+	uint32_t segment, entry;
+	struct lsmem_entry header;
+
+	if (e.type == LSMEM_TYPE_OBJECT) {
+		if (!h->live || h->segment != seg - m->segments || h->entry != n)
+			return true;
+	} else if (e.type != LSMEM_TYPE_DELETE) {
+		return true;
+	} else if (model_droppable(m, retire, seg, &e)) {
+		m->deletes_dropped++;
+		return true;
+	}
+	model_copy(m, seg, e.at, &header, sizeof(header));
+	model_copy(m, seg, e.at + LSMEM_ENTRY_BYTES, payload, e.length);
+	if (!model_append(m, 0, e.type, e.key, e.version, lsmem_entry_table(&header), payload,
+			  e.length, true, &segment, &entry))
+		return false;
+	m->moved++;
+	if (e.type == LSMEM_TYPE_OBJECT) {
+		h->segment = segment;
+		h->entry = entry;
+	}
+	return true;
+}
+
+/**
+ * model_clean - a pass of the cleaner
+ * @m: model
+ * @victims: segments wanted
+ *
+ * What cannot be moved for want of room stays; its segment is then no victim.
+ */
+void model_clean(struct model *m, uint32_t victims)
+{
+	struct model_retire *retire = &m->retires[m->nr_retires];
+	struct { uint64_t version; uint32_t segment, entry; } order[600], t;
+	uint32_t nr = 0, i, j, n;
+
+	if (m->nr_retires == MODEL_RETIRES)
+		return;
+	memset(retire, 0, sizeof(*retire));
+	for (i = random_below(m->random, MODEL_SEGMENTS), j = 0;
+	     j < MODEL_SEGMENTS && retire->nr < victims && retire->nr < MODEL_VICTIMS;
+	     i = (i + 1) % MODEL_SEGMENTS, j++) {
+		struct model_segment *seg = &m->segments[i];
+
+		if (seg->life != MODEL_CLOSED || !seg->close_acked)
+			continue;
+		if (nr + seg->nr_entries > 600)
+			break;
+		for (n = 0; n < seg->nr_entries; n++, nr++) {
+			order[nr].version = seg->entries[n].version;
+			order[nr].segment = i;
+			order[nr].entry = n;
+		}
+		seg->life = MODEL_VICTIM;
+		retire->victims[retire->nr++] = seg->id;
+	}
+	if (!retire->nr)
+		return;
+	/* Sorted by age. */
+	for (i = 1; i < nr; i++) {
+		t = order[i];
+		for (j = i; j && order[j - 1].version > t.version; j--)
+			order[j] = order[j - 1];
+		order[j] = t;
+	}
+	for (i = 0; i < nr; i++)
+		if (!model_relocate(m, retire, &m->segments[order[i].segment], order[i].entry))
+			break;
+	if (i < nr) {
+		/* No room: what has moved has moved, the victims stay for later. */
+		for (i = 0; i < MODEL_SEGMENTS; i++)
+			if (m->segments[i].life == MODEL_VICTIM &&
+			    model_in(retire, m->segments[i].id))
+				m->segments[i].life = MODEL_CLOSED;
+		return;
+	}
+	/* Invariant 9: the vector of all heads at the time of cleaning. */
+	for (i = 0; i < MODEL_SEGMENTS; i++) {
+		if (!m->segments[i].life || model_in(retire, m->segments[i].id))
+			continue;
+		retire->after[retire->nr_after] = m->segments[i].id;
+		retire->offset[retire->nr_after++] = m->segments[i].reserved;
+	}
+	m->cleaned += retire->nr;
+	m->nr_retires++;
+}

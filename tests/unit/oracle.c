@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The oracle: after a crash each index must be in the state of its last
+ * acknowledged operation or of a later one that was applied.  Nothing older,
+ * nothing that was refused, nothing freed and acknowledged so.
+ *
+ * Operations of all generations of an index stand in one list, in the order of
+ * their exchanges: a newer generation begins after the older one was freed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+
+void oracle_applied(struct model *m, uint64_t key, uint64_t version, uint32_t length, bool free,
+		    uint64_t segment, uint32_t end)
+{
+	struct oracle *o = &m->oracle;
+
+	if (o->nr_ops == o->room_ops) {
+		o->room_ops = o->room_ops ? 2 * o->room_ops : 256;
+		o->ops = realloc(o->ops, o->room_ops * sizeof(*o->ops));
+	}
+	o->ops[o->nr_ops++] = (struct oracle_op) {
+		.key = key, .version = version, .segment = segment, .length = length,
+		.end = end, .free = free,
+	};
+	if (segment > o->segment)
+		o->segment = segment;
+	if (version >> LSMEM_VERSION_TIME_BITS > o->era)
+		o->era = version >> LSMEM_VERSION_TIME_BITS;
+}
+
+void oracle_acked(struct model *m, uint64_t segment, uint32_t to)
+{
+	struct oracle *o = &m->oracle;
+	uint32_t i;
+
+	for (i = 0; i < o->nr_ops; i++) {
+		struct oracle_op *op = &o->ops[i];
+
+		if (op->segment == segment && op->end <= to && !op->acked) {
+			op->acked = true;
+			o->acked++;
+			if (lsmem_version_time(op->version) > o->time)
+				o->time = lsmem_version_time(op->version);
+		}
+	}
+}
+
+bool oracle_all_acked(const struct model *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->oracle.nr_ops; i++)
+		if (!m->oracle.ops[i].acked)
+			return false;
+	return true;
+}
+
+/* A recovery begins; what an earlier attempt found is forgotten. */
+void oracle_begin(struct model *m)
+{
+	memset(m->oracle.found, 0, sizeof(m->oracle.found));
+}
+
+void oracle_found(struct model *m, uint64_t key, uint64_t version, uint32_t length)
+{
+	uint32_t index = lsmem_handle_index(key);
+
+	m->oracle.found[index].key = key;
+	m->oracle.found[index].version = version;
+	m->oracle.found[index].length = length;
+}
+
+static bool oracle_is(const struct model *m, uint32_t index, const struct oracle_op *op)
+{
+	if (op->free)
+		return !m->oracle.found[index].key;
+	return m->oracle.found[index].key == op->key &&
+	       m->oracle.found[index].version == op->version &&
+	       m->oracle.found[index].length == op->length;
+}
+
+/* A recovery is complete: was it right?  What it found is the truth from now. */
+void oracle_check(struct model *m)
+{
+	struct oracle *o = &m->oracle;
+	uint32_t index, i, last;
+	bool right;
+
+	for (index = 0; index < MODEL_HANDLES; index++) {
+		struct oracle_op base = {
+			.key = o->base[index].key, .version = o->base[index].version,
+			.length = o->base[index].length, .free = !o->base[index].key,
+		};
+
+		for (last = o->nr_ops; last-- > 0;)
+			if (lsmem_handle_index(o->ops[last].key) == index && o->ops[last].acked)
+				break;
+		right = last == UINT32_MAX && oracle_is(m, index, &base);
+		for (i = last == UINT32_MAX ? 0 : last; i < o->nr_ops && !right; i++)
+			if (lsmem_handle_index(o->ops[i].key) == index)
+				right = oracle_is(m, index, &o->ops[i]);
+		o->checked++;
+		if (right)
+			continue;
+		if (last != UINT32_MAX)
+			base = o->ops[last];
+		model_fail(m, "index %u: found %#llx version %#llx, last acknowledged %s %#llx version %#llx",
+			   index, (unsigned long long)o->found[index].key,
+			   (unsigned long long)o->found[index].version,
+			   base.free ? "free of" : "write of", (unsigned long long)base.key,
+			   (unsigned long long)base.version);
+	}
+	memcpy(o->base, o->found, sizeof(o->base));
+	o->nr_ops = 0;
+}

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The daemon, the kernel's model and the disk together: see sim.h. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+#define SIM_HALF	(3 * LSMEM_BLOCK)	/* small: halves of the digest log alternate */
+
+void sim_fail(struct sim *sim, const char *format, ...)
+{
+	va_list args;
+
+	if (sim->error[0])
+		return;
+	va_start(args, format);
+	vsnprintf(sim->error, sizeof(sim->error), format, args);
+	va_end(args);
+}
+
+static bool sim_failed(struct sim *sim)
+{
+	if (sim->model->error[0])
+		sim_fail(sim, "%s", sim->model->error);
+	return sim->error[0];
+}
+
+/* ---- What recovery needs ----------------------------------------------- */
+
+static bool sim_io(struct sim *sim)
+{
+	if (!sim->io_left)
+		return false;
+	sim->io_left--;
+	return true;
+}
+
+static int sim_read(void *context, uint64_t offset, void *data, uint32_t length)
+{
+	struct sim *sim = context;
+
+	if (!sim_io(sim))
+		return -ECANCELED;
+	disk_read(sim->disk, offset, data, length);
+	return 0;
+}
+
+static int sim_write(void *context, uint64_t offset, const void *data, uint32_t length)
+{
+	struct iovec iov = { .iov_base = (void *)data, .iov_len = length };
+	struct sim *sim = context;
+	uint32_t request;
+
+	if (!sim->io_left)
+		return -ECANCELED;
+	request = disk_write(sim->disk, offset, &iov, 1);
+	/* The crash may come while it is on its way. */
+	if (!sim_io(sim) || !sim->io_left) {
+		disk_cut(sim->disk, random_below(&sim->random, DISK_CUT_KINDS));
+		return -ECANCELED;
+	}
+	disk_complete(sim->disk, request);
+	return 0;
+}
+
+static int sim_flush(void *context)
+{
+	struct sim *sim = context;
+
+	if (!sim_io(sim))
+		return -ECANCELED;
+	disk_complete(sim->disk, disk_flush(sim->disk));
+	return 0;
+}
+
+static int sim_load(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
+		    const void *data, uint32_t length)
+{
+	struct sim *sim = context;
+
+	if (!sim_io(sim))
+		return -ECANCELED;
+	model_load(sim->model, segment, generation, sealed, data, length);
+	return 0;
+}
+
+static bool sim_hole(void *context, uint64_t offset, uint32_t length)
+{
+	struct sim *sim = context;
+
+	return disk_hole(sim->disk, offset, length);
+}
+
+static void sim_report(void *context, enum recover_severity severity, const char *text)
+{
+	struct sim *sim = context;
+
+	if (severity != RECOVER_DAMAGE)
+		return;
+	sim->nr_damage++;
+	snprintf(sim->last_damage, sizeof(sim->last_damage), "%s", text);
+}
+
+/* ---- Life -------------------------------------------------------------- */
+
+struct sim *sim_new(uint64_t seed, const struct sim_options *options)
+{
+	struct sim *sim = calloc(1, sizeof(*sim));
+	uint64_t bytes;
+	uint32_t i;
+
+	sim->seed = seed;
+	sim->options = *options;
+	random_seed(&sim->random, seed);
+	bytes = (1u << 20) + (uint64_t)options->frames * LSMEM_SEGMENT_BYTES;
+	sim->disk = disk_new(bytes, &sim->random);
+	for (i = 0; i < LSMEM_UUID_BYTES; i++)
+		sim->geometry.uuid[i] = random_next(&sim->random);
+	sim->geometry.incarnation = random_next(&sim->random) | 1;
+	sim->geometry.kind = LSMEM_KIND_OBJECT;
+	sim->geometry.store_bytes = 64u << 20;
+	sim->geometry.max_handles = MODEL_HANDLES;
+	sim->geometry.frames = options->frames;
+	sim->geometry.half_bytes = SIM_HALF;
+	sim->env = (struct recover_env) {
+		.context = sim, .backup_bytes = bytes, .read = sim_read, .write = sim_write,
+		.flush = sim_flush, .load = sim_load, .hole = sim_hole, .report = sim_report,
+	};
+	sim->model = model_new(&sim->random, sim->geometry.uuid, options->frames);
+	sim->model->size = options->size;
+	sim->io_left = UINT32_MAX;
+	return sim;
+}
+
+void sim_free(struct sim *sim)
+{
+	if (!sim)
+		return;
+	core_free(sim->core);
+	model_free(sim->model);
+	disk_free(sim->disk);
+	free(sim);
+}
+
+static void sim_core(struct sim *sim, struct recover *r, bool resume)
+{
+	struct core_params params = {
+		.super = recover_super(r),
+		.map = recover_digest(r),
+		.log = {
+			.frames = sim->model->memory,
+			.table = sim->model->table,
+			.nr_frames = MODEL_FRAMES,
+		},
+		.resume = resume,
+		.io_bytes = random_chance(&sim->random, 50) ? LSMEM_SEGLET_BYTES : CORE_IO_BYTES,
+	};
+	char error[CORE_ERROR_BYTES];
+
+	sim->core = core_new(&params, error);
+	if (!sim->core)
+		sim_fail(sim, "%s", error);
+	memset(sim->requests, 0, sizeof(sim->requests));
+	sim->draining = false;
+}
+
+/* One attempt to bring the store up from the backup; -ECANCELED: it crashed. */
+static int sim_attempt(struct sim *sim)
+{
+	struct recover *r = recover_new(&sim->env);
+	struct recover_activation activation;
+	enum recover_state state;
+	int ret;
+
+	model_reset(sim->model);
+	oracle_begin(sim->model);
+	ret = recover_open(r, &state);
+	if (!ret && state == RECOVER_BLANK) {
+		if (sim->model->recovered)
+			sim_fail(sim, "the backup is blank, and it was not");
+		ret = recover_format(r, &sim->geometry);
+	} else if (!ret) {
+		ret = recover_run(r, NULL, &sim->result);
+	}
+	if (!ret) {
+		recover_activation(r, &activation);
+		oracle_check(sim->model);
+		model_activate(sim->model, activation.era, activation.generation_floor,
+			       activation.generation_ceiling, activation.store_time,
+			       activation.next_segment);
+		sim_core(sim, r, false);
+		sim->recoveries++;
+	}
+	recover_free(r);
+	return ret;
+}
+
+bool sim_start(struct sim *sim, bool crash)
+{
+	int ret;
+
+	for (;;) {
+		sim->io_left = crash && random_chance(&sim->random, 30) ?
+			       1 + random_below(&sim->random, 40) : UINT32_MAX;
+		sim->nr_damage = 0;
+		sim->last_damage[0] = '\0';
+		ret = sim_attempt(sim);
+		if (ret != -ECANCELED)
+			break;
+		sim->crashes++;
+		disk_cut(sim->disk, random_below(&sim->random, DISK_CUT_KINDS));
+	}
+	if (ret)
+		sim_fail(sim, "recovery: error %d: %s", -ret, sim->last_damage);
+	else if (sim->nr_damage)
+		sim_fail(sim, "recovery reports a loss: %s", sim->last_damage);
+	return !sim_failed(sim);
+}
+
+/* A daemon was killed: the next one finds the store alive. */
+static bool sim_resume(struct sim *sim)
+{
+	struct recover *r = recover_new(&sim->env);
+	enum recover_state state;
+	int ret;
+
+	sim->io_left = UINT32_MAX;
+	ret = recover_open(r, &state);
+	if (!ret)
+		ret = recover_map(r);
+	if (ret)
+		sim_fail(sim, "resume: error %d: %s", -ret, sim->last_damage);
+	else
+		sim_core(sim, r, true);
+	recover_free(r);
+	model_attach(sim->model);
+	return !sim_failed(sim);
+}
+
+/* ---- The daemon's loop, piece by piece --------------------------------- */
+
+static void sim_watch(struct sim *sim)
+{
+	if (core_state(sim->core) == CORE_FAILED)
+		sim_fail(sim, "core: %s", core_error(sim->core));
+}
+
+void sim_issue(struct sim *sim)
+{
+	struct core_io io;
+
+	while (core_io_next(sim->core, &io)) {
+		struct sim_request *request;
+		uint32_t n;
+
+		if (io.kind == CORE_IO_FLUSH)
+			n = disk_flush(sim->disk);
+		else
+			n = disk_write(sim->disk, io.offset, io.iov, io.nr_iov);
+		request = &sim->requests[n];
+		request->used = true;
+		request->id = io.id;
+		request->flush = io.kind == CORE_IO_FLUSH;
+	}
+	sim_watch(sim);
+}
+
+void sim_events(struct sim *sim)
+{
+	struct lsmem_event events[SIM_EVENTS];
+	uint32_t room = core_room(sim->core), nr, i;
+
+	if (sim->draining || core_state(sim->core) == CORE_FAILED)
+		return;
+	if (room > SIM_EVENTS)
+		room = SIM_EVENTS;
+	nr = model_next(sim->model, events, room);
+	core_clock(sim->core, sim->model->generation_wanted, sim->model->clock,
+		   sim->model->next_segment);
+	for (i = 0; i < nr && core_state(sim->core) != CORE_FAILED; i++)
+		core_event(sim->core, &events[i]);
+	sim_issue(sim);
+}
+
+void sim_acks(struct sim *sim)
+{
+	struct lsmem_ack_one acks[8];
+	uint32_t nr, i, ceiling;
+
+	do {
+		nr = core_acks(sim->core, acks, 8, &ceiling);
+		for (i = 0; i < nr; i++)
+			model_ack(sim->model, &acks[i]);
+		if (ceiling)
+			sim->model->generation_ceiling = ceiling;
+	} while (nr == 8);
+	sim_issue(sim);
+}
+
+void sim_complete(struct sim *sim, uint32_t n)
+{
+	uint32_t request = disk_nth(sim->disk, n);
+
+	disk_complete(sim->disk, request);
+	core_io_done(sim->core, sim->requests[request].id, 0);
+	sim_issue(sim);
+}
+
+void sim_step(struct sim *sim)
+{
+	struct random *r = &sim->random;
+	uint32_t in_flight = disk_in_flight(sim->disk), what = random_below(r, 100);
+
+	sim->steps++;
+	if (what < 35) {
+		model_operate(sim->model);
+	} else if (what < 50) {
+		sim_events(sim);
+	} else if (what < 80 && in_flight) {
+		uint32_t n = random_below(r, in_flight);
+
+		if (random_chance(r, 20))
+			disk_apply(sim->disk, disk_nth(sim->disk, n));
+		else
+			sim_complete(sim, n);
+	} else if (what < 92) {
+		sim_acks(sim);
+	} else if (what < 94) {
+		core_tick(sim->core);
+		sim_issue(sim);
+	} else if (what < 95) {
+		model_roll(sim->model, random_below(r, MODEL_HEADS));
+	} else {
+		model_clean(sim->model, 1 + random_below(r, 3));
+	}
+}
+
+void sim_settle(struct sim *sim)
+{
+	uint32_t rounds = 0;
+
+	while (!sim_failed(sim)) {
+		sim_events(sim);
+		sim_acks(sim);
+		if (disk_in_flight(sim->disk))
+			sim_complete(sim, random_below(&sim->random, disk_in_flight(sim->disk)));
+		else if (rounds++ > 20)
+			break;
+	}
+}
+
+void sim_shutdown(struct sim *sim)
+{
+	uint32_t rounds = 0;
+
+	core_shutdown(sim->core);
+	sim->draining = true;
+	sim->shutdowns++;
+	sim_issue(sim);
+	while (!sim_failed(sim) && core_state(sim->core) != CORE_STOPPED) {
+		if (disk_in_flight(sim->disk))
+			sim_complete(sim, random_below(&sim->random, disk_in_flight(sim->disk)));
+		sim_acks(sim);
+		if (rounds++ > 10000)
+			sim_fail(sim, "core does not stop");
+	}
+}
+
+/* The power goes. */
+void sim_cut(struct sim *sim, enum disk_cut kind)
+{
+	disk_cut(sim->disk, kind);
+	core_free(sim->core);
+	sim->core = NULL;
+	sim->crashes++;
+}
+
+/* The daemon goes; what it had in flight lands, and a new one comes. */
+void sim_kill(struct sim *sim)
+{
+	disk_land(sim->disk);
+	core_free(sim->core);
+	sim->core = NULL;
+	sim->kills++;
+	sim_resume(sim);
+}
+
+/* A flush fails: the device has lost what it should have kept. */
+static void sim_fault(struct sim *sim)
+{
+	uint32_t i, n;
+
+	for (i = 0; i < 400 && !sim_failed(sim); i++) {
+		for (n = 0; n < disk_in_flight(sim->disk); n++) {
+			uint32_t request = disk_nth(sim->disk, n);
+
+			if (!sim->requests[request].flush)
+				continue;
+			disk_fail_flush(sim->disk, request);
+			core_io_done(sim->core, sim->requests[request].id, -EIO);
+			sim->faults++;
+			if (core_state(sim->core) == CORE_FAILED)
+				return;
+			/* Rule 3 switched off: it goes on, and we see where to. */
+			for (i = 0; i < 60 && !sim_failed(sim); i++) {
+				sim_issue(sim);
+				sim_step(sim);
+			}
+			return;
+		}
+		sim_step(sim);
+	}
+}
+
+bool sim_life(struct sim *sim, uint32_t crashes)
+{
+	struct random *r = &sim->random;
+	uint64_t end;
+
+	if (!sim_start(sim, true))
+		return false;
+	while (sim->crashes < crashes) {
+		end = sim->steps + random_below(r, sim->options.steps);
+		if (random_chance(r, 20))
+			end += 5 * sim->options.steps;
+		while (sim->steps < end && !sim_failed(sim))
+			sim_step(sim);
+		if (sim_failed(sim))
+			return false;
+		if (random_chance(r, 10))
+			sim_settle(sim);
+		if (random_chance(r, sim->options.kills)) {
+			if (random_chance(r, 30))
+				sim_shutdown(sim);
+			if (!sim_failed(sim))
+				sim_kill(sim);
+			if (sim_failed(sim))
+				return false;
+			continue;
+		}
+		if (random_chance(r, sim->options.faults))
+			sim_fault(sim);
+		if (sim_failed(sim))
+			return false;
+		sim_cut(sim, random_below(r, DISK_CUT_KINDS));
+		if (!sim_start(sim, true))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The daemon's core and recovery, the model of the kernel and the simulated
+ * disk, run together by a scheduler that picks at random what happens next:
+ * nothing else is random, so a seed repeats a run.
+ */
+#ifndef UNIT_SIM_H
+#define UNIT_SIM_H
+
+#include "disk.h"
+#include "model.h"
+#include "../../daemon/core.h"
+#include "../../daemon/recover.h"
+
+#define SIM_EVENTS	128u
+
+/**
+ * struct sim_options - what a run is like
+ * @frames: of the backup
+ * @size: of segments, see struct model
+ * @kills: percent of ends that are SIGKILLs of the daemon, not power cuts
+ * @faults: percent of ends that begin with a failed flush
+ * @damage: percent of power cuts that also destroy something acknowledged
+ */
+struct sim_options {
+	uint32_t frames;
+	uint32_t size;
+	uint32_t steps;
+	uint32_t kills;
+	uint32_t faults;
+	uint32_t damage;
+};
+
+struct sim_request {
+	bool used;
+	uint32_t id;			/* core's */
+	bool flush;
+};
+
+/**
+ * struct sim - a run
+ * @error: what went wrong, "" if nothing
+ * @crashes: power cuts, in recovery too; @kills: of the daemon
+ */
+struct sim {
+	struct random random;
+	struct sim_options options;
+	struct disk *disk;
+	struct model *model;
+	struct core *core;
+	struct recover_geometry geometry;
+	struct recover_env env;
+	struct sim_request requests[256];
+	uint32_t io_left;		/* recovery's requests before the next crash */
+	bool draining;
+	bool loaded;			/* env.load feeds the model */
+	struct recover_result result;
+	char last_damage[256];
+	uint32_t nr_damage;
+	char error[512];
+	uint64_t seed, steps;
+	uint64_t crashes, kills, recoveries, shutdowns, faults, losses_found;
+};
+
+struct sim *sim_new(uint64_t seed, const struct sim_options *options);
+void sim_free(struct sim *sim);
+void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Bring the daemon up; @crash: with crashes on the way. */
+bool sim_start(struct sim *sim, bool crash);
+/* One thing happens. */
+void sim_step(struct sim *sim);
+/* The kernel's events go to core and core's requests to the disk. */
+void sim_events(struct sim *sim);
+void sim_issue(struct sim *sim);
+void sim_acks(struct sim *sim);
+void sim_complete(struct sim *sim, uint32_t n);
+/* Until nothing is on its way. */
+void sim_settle(struct sim *sim);
+void sim_shutdown(struct sim *sim);
+void sim_cut(struct sim *sim, enum disk_cut kind);
+void sim_kill(struct sim *sim);
+/* A whole life of a store: many crashes.  False: sim->error. */
+bool sim_life(struct sim *sim, uint32_t crashes);
+
+#endif

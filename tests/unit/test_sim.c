@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Crashes by the thousand: core, recovery and the model of the kernel on the
+ * simulated disk.  A failure prints its seed; --seed N repeats that life.
+ */
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "sim.h"
+#include "tap.h"
+
+uint64_t lsmem_mutation;
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static const struct {
+	const char *name;
+	struct sim_options options;
+} kinds[] = {
+	{ "small segments", { .frames = 24, .size = 0, .steps = 120, .kills = 20, .faults = 3 } },
+	{ "middling segments", { .frames = 20, .size = 1, .steps = 250, .kills = 20, .faults = 3 } },
+	{ "segments of several seglets", { .frames = 16, .size = 2, .steps = 250, .kills = 20,
+					   .faults = 3 } },
+	{ "few frames", { .frames = 12, .size = 0, .steps = 200, .kills = 30, .faults = 3 } },
+};
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "seed", required_argument, NULL, 's' },
+		{ "lives", required_argument, NULL, 'l' },
+		{ "mutation", required_argument, NULL, 'm' },
+		{ NULL, 0, NULL, 0 }
+	};
+	uint64_t seed = 1, lives = 60, only = 0, n;
+	uint32_t kind;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 's')
+			only = strtoull(optarg, NULL, 0);
+		else if (c == 'l')
+			lives = strtoull(optarg, NULL, 0);
+		else if (c == 'm')
+			lsmem_mutation = 1ull << strtoul(optarg, NULL, 0);
+		else
+			return 2;
+	}
+	for (kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
+		uint64_t crashes = 0, kills = 0, ops = 0, acked = 0, cleaned = 0, moved = 0;
+		uint64_t dropped = 0, refused = 0, recoveries = 0;
+		double begin = now();
+		bool ok = true;
+
+		for (n = 0; n < lives && ok; n++) {
+			uint64_t s = only ? only : seed + n + kind * 1000000;
+			struct sim *sim;
+
+			if (only && only / 1000000 != kind)
+				break;
+			sim = sim_new(s, &kinds[kind].options);
+			ok = sim_life(sim, 30);
+			if (!ok)
+				tap_note("seed %llu, step %llu: %s", (unsigned long long)s,
+					 (unsigned long long)sim->steps, sim->error);
+			crashes += sim->crashes;
+			kills += sim->kills;
+			recoveries += sim->recoveries;
+			ops += sim->model->applied;
+			refused += sim->model->refused;
+			acked += sim->model->oracle.acked;
+			cleaned += sim->model->cleaned;
+			moved += sim->model->moved;
+			dropped += sim->model->deletes_dropped;
+			sim_free(sim);
+			if (only)
+				break;
+		}
+		tap_ok(ok, "%s: %llu crashes, %llu kills (%.0f a second)", kinds[kind].name,
+		       (unsigned long long)crashes, (unsigned long long)kills,
+		       (crashes + kills) / (now() - begin));
+		tap_note("recoveries %llu, operations %llu, acknowledged %llu, refused %llu, cleaned %llu, moved %llu, deletes dropped %llu",
+			 (unsigned long long)recoveries, (unsigned long long)ops,
+			 (unsigned long long)acked, (unsigned long long)refused,
+			 (unsigned long long)cleaned, (unsigned long long)moved,
+			 (unsigned long long)dropped);
+	}
+	return tap_end();
+}
