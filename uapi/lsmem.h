@@ -10,9 +10,9 @@
  *
  * Every structure begins with its size.  A larger structure than the kernel
  * knows is taken if what is beyond is zero (else E2BIG), a smaller one is
- * filled up with zeros.  Reserved fields and unknown flags must be zero
- * (EINVAL).  Nothing is changed by a call that returns an error, with one
- * exception: ETIMEDOUT from a durable call means that the operation is applied
+ * filled up with zeros; smaller than the first one published is EINVAL.
+ * Reserved fields and unknown flags must be zero (EINVAL).  Nothing is changed
+ * by a call that returns an error, with one exception: ETIMEDOUT from a durable call means that the operation is applied
  * and its durability unknown; a later sync still waits for it.
  *
  * Errors common to all calls: EFAULT (a pointer), EINVAL (a field, see dmesg
@@ -365,7 +365,8 @@ struct lsmem_attach {
  *	    kernel write to it.  Spares are opened ahead.
  * RANGE    [from, to) of the segment is committed and leased: read it from the
  *	    frames window, beginning at @first_frame (the frame of @from's seglet)
- *	    and following the frame table.  It ends with a commit record.
+ *	    and following the frame table.  It ends with an entry; a commit record
+ *	    is written before it is told, and other entries may follow that.
  *	    Acknowledge the offset below which everything is durable.
  * CLOSE    the segment has its final length @to, and @entries directory
  *	    entries; @first_frame is the segment's first frame.  Acknowledge when
@@ -390,7 +391,7 @@ struct lsmem_attach {
 #define LSMEM_EVENT_MORE	(1u << 0)	/* RETIRE: the group goes on */
 #define LSMEM_EVENT_OPENED	(1u << 1)	/* RESUME: OPEN was acknowledged */
 #define LSMEM_EVENT_CLOSED	(1u << 2)	/* RESUME: CLOSE was acknowledged */
-#define LSMEM_EVENT_SURVIVOR	(1u << 3)	/* OPEN, RESUME: a survivor of cleaning */
+#define LSMEM_EVENT_SURVIVOR	(1u << 3)	/* RANGE, CLOSE, RESUME: a survivor of cleaning */
 #define LSMEM_EVENT_RETIRED	(1u << 4)	/* RESUME: RETIRE was given to a daemon and
 						 * not acknowledged; it comes again.  Only
 						 * such a segment may be missing in the digest
