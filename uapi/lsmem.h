@@ -12,8 +12,9 @@
  * knows is taken if what is beyond is zero (else E2BIG), a smaller one is
  * filled up with zeros; smaller than the first one published is EINVAL.
  * Reserved fields and unknown flags must be zero (EINVAL).  Nothing is changed
- * by a call that returns an error, with one exception: ETIMEDOUT from a durable call means that the operation is applied
- * and its durability unknown; a later sync still waits for it.
+ * by a call that returns an error, with one exception: ETIMEDOUT from a durable
+ * call means that the operation is applied and its durability unknown; a later
+ * sync still waits for it.
  *
  * Errors common to all calls: EFAULT (a pointer), EINVAL (a field, see dmesg
  * with dynamic debug), ENOTTY (not a call of this file), EAGAIN (the store is
