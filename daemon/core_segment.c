@@ -242,7 +242,8 @@ void core_range(struct core *core, const struct lsmem_event *event)
 	uint32_t frame = event->first_frame, seglet;
 
 	/* Invariant 2: nothing is written to a segment that is not listed. */
-	if (!open || open->closing || (seg->life != CORE_OPEN && RULE(ACK_AFTER_LISTED))) {
+	if (!open || open->closing ||
+	    (seg->life != CORE_OPEN && !open->closed && RULE(ACK_AFTER_LISTED))) {
 		core_fail(core, "segment %llu: the kernel writes to it, and it is not open",
 			  (unsigned long long)event->segment);
 		return;
