@@ -30,23 +30,34 @@
 #define CHUNK		(256u * BLOCK)
 #define SECONDS		60	/* of a test, under emulation */
 
-FIXTURE(disk) {
+/**
+ * struct disk - a disk under test
+ * @store: its store; @store.fd is the open disk
+ * @follower: of a durable one
+ * @buffer: CHUNK and a block more, aligned
+ * @serial: of the last write
+ */
+struct disk {
 	struct store store;
 	struct follower follower;
 	uint64_t blocks;
-	uint8_t *buffer;	/* CHUNK and a block more, aligned */
+	uint8_t *buffer;
 	uint64_t serial;
+};
+
+FIXTURE(disk) {
+	struct disk disk;
 };
 
 FIXTURE_VARIANT(disk) {
 	uint32_t flags;
 };
 
-FIXTURE_VARIANT_ADD(disk, volatile) {
+FIXTURE_VARIANT_ADD(disk, unbacked) {
 	.flags = 0,
 };
 
-FIXTURE_VARIANT_ADD(disk, durable) {
+FIXTURE_VARIANT_ADD(disk, backed) {
 	.flags = LSMEM_STORE_DURABLE,
 };
 
@@ -67,6 +78,7 @@ static int destroy(struct store *store)
 
 FIXTURE_SETUP(disk)
 {
+	struct disk *disk = &self->disk;
 	struct lsmem_create create = {
 		.size = sizeof(create),
 		.flags = variant->flags,
@@ -76,48 +88,49 @@ FIXTURE_SETUP(disk)
 	uint64_t bytes;
 
 	ASSERT_EQ(0, control_call(LSMEM_CTL_CREATE, &create));
-	memcpy(self->store.name, create.name, sizeof(self->store.name));
-	snprintf(self->store.path, sizeof(self->store.path), "/dev/%s", self->store.name);
+	memcpy(disk->store.name, create.name, sizeof(disk->store.name));
+	snprintf(disk->store.path, sizeof(disk->store.path), "/dev/%s", disk->store.name);
 	if (variant->flags) {
 		/* Invariant 18: no disk before recovery. */
-		ASSERT_EQ(-1, open(self->store.path, O_RDWR));
-		ASSERT_EQ(0, follower_start(&self->follower, self->store.name));
+		ASSERT_EQ(-1, open(disk->store.path, O_RDWR));
+		ASSERT_EQ(0, follower_start(&disk->follower, disk->store.name));
 	}
-	self->store.fd = open(self->store.path, O_RDWR | O_DIRECT | O_EXCL | O_CLOEXEC);
-	ASSERT_LE(0, self->store.fd) TH_LOG("%s: %s", self->store.path, strerror(errno));
-	ASSERT_EQ(0, ioctl(self->store.fd, BLKGETSIZE64, &bytes));
-	self->blocks = bytes / BLOCK;
-	ASSERT_EQ(0, posix_memalign((void **)&self->buffer, BLOCK, CHUNK + BLOCK));
-	self->serial = test_seed;
+	disk->store.fd = open(disk->store.path, O_RDWR | O_DIRECT | O_EXCL | O_CLOEXEC);
+	ASSERT_LE(0, disk->store.fd) TH_LOG("%s: %s", disk->store.path, strerror(errno));
+	ASSERT_EQ(0, ioctl(disk->store.fd, BLKGETSIZE64, &bytes));
+	disk->blocks = bytes / BLOCK;
+	ASSERT_EQ(0, posix_memalign((void **)&disk->buffer, BLOCK, CHUNK + BLOCK));
+	disk->serial = test_seed;
 }
 
 FIXTURE_TEARDOWN(disk)
 {
-	close(self->store.fd);
+	struct disk *disk = &self->disk;
+	close(disk->store.fd);
 	if (variant->flags) {
-		follower_sleep(&self->follower, false);
-		follower_stop(&self->follower);
-		EXPECT_STREQ("", self->follower.wrong);
-		EXPECT_EQ(0, store_attribute(&self->store, "attached"));
+		follower_sleep(&disk->follower, false);
+		follower_stop(&disk->follower);
+		EXPECT_STREQ("", disk->follower.wrong);
+		EXPECT_EQ(0, store_attribute(&disk->store, "attached"));
 	}
-	EXPECT_EQ(0, destroy(&self->store));
-	follower_free(&self->follower);
-	free(self->buffer);
+	EXPECT_EQ(0, destroy(&disk->store));
+	follower_free(&disk->follower);
+	free(disk->buffer);
 }
 
-static uint64_t attribute(const FIXTURE_DATA(disk) *self, const char *name)
+static uint64_t attribute(const struct disk *disk, const char *name)
 {
-	return (uint64_t)store_attribute(&self->store, name);
+	return (uint64_t)store_attribute(&disk->store, name);
 }
 
 /* A file below the disk's queue/. */
-static void queue_attribute(const FIXTURE_DATA(disk) *self, const char *name, char *text, int size)
+static void queue_attribute(const struct disk *disk, const char *name, char *text, int size)
 {
 	char path[128];
 	FILE *file;
 
 	*text = '\0';
-	snprintf(path, sizeof(path), "/sys/block/%s/queue/%s", self->store.name, name);
+	snprintf(path, sizeof(path), "/sys/block/%s/queue/%s", disk->store.name, name);
 	file = fopen(path, "re");
 	if (!file)
 		return;
@@ -134,15 +147,15 @@ static int delete_blocks(int fd, unsigned long request, uint64_t block, uint64_t
 }
 
 /* Write @nr blocks, CHUNK at most, with contents of their own; a negative errno or 0. */
-static int put(FIXTURE_DATA(disk) *self, uint64_t block, uint32_t nr, int flags)
+static int put(struct disk *disk, uint64_t block, uint32_t nr, int flags)
 {
-	struct iovec iov = { self->buffer, nr * BLOCK };
+	struct iovec iov = { disk->buffer, nr * BLOCK };
 	uint32_t i;
 
-	self->serial++;
+	disk->serial++;
 	for (i = 0; i < nr; i++)
-		content_fill(self->buffer + i * BLOCK, BLOCK, block + i, self->serial);
-	if (pwritev2(self->store.fd, &iov, 1, (off_t)(block * BLOCK), flags) == (ssize_t)iov.iov_len)
+		content_fill(disk->buffer + i * BLOCK, BLOCK, block + i, disk->serial);
+	if (pwritev2(disk->store.fd, &iov, 1, (off_t)(block * BLOCK), flags) == (ssize_t)iov.iov_len)
 		return 0;
 	return -errno;
 }
@@ -163,19 +176,19 @@ static int look(int fd, uint8_t *buffer, uint64_t block, uint64_t *serial)
 }
 
 /* What the device shows is what a recovery would find; returns how many blocks differ. */
-static uint64_t differences(FIXTURE_DATA(disk) *self)
+static uint64_t differences(struct disk *disk)
 {
 	uint64_t different = 0, block;
 	uint32_t i;
 
-	if (fsync(self->store.fd))
-		return self->blocks;
-	for (block = 0; block < self->blocks; block += CHUNK / BLOCK) {
-		if (pread(self->store.fd, self->buffer, CHUNK, (off_t)(block * BLOCK)) != CHUNK)
-			return self->blocks;
+	if (fsync(disk->store.fd))
+		return disk->blocks;
+	for (block = 0; block < disk->blocks; block += CHUNK / BLOCK) {
+		if (pread(disk->store.fd, disk->buffer, CHUNK, (off_t)(block * BLOCK)) != CHUNK)
+			return disk->blocks;
 		for (i = 0; i < CHUNK / BLOCK; i++) {
-			const struct follower_key *key = &self->follower.keys[block + i];
-			const uint8_t *data = self->buffer + i * BLOCK;
+			const struct follower_key *key = &disk->follower.keys[block + i];
+			const uint8_t *data = disk->buffer + i * BLOCK;
 
 			if (key->version && !key->deleted)
 				different += crc32c(~0u, data, BLOCK) != key->pcrc;
@@ -190,70 +203,73 @@ static uint64_t differences(FIXTURE_DATA(disk) *self)
 
 TEST_F_TIMEOUT(disk, geometry, SECONDS)
 {
+	struct disk *disk = &self->disk;
 	bool durable = variant->flags;
 	unsigned int physical;
 	char text[32];
 	int logical;
 
-	EXPECT_EQ(attribute(self, "handles_max"), self->blocks);
-	EXPECT_EQ(0, self->blocks * BLOCK % MIB);
-	EXPECT_LE(STORE_BYTES * 8 / 10, self->blocks * BLOCK);
-	EXPECT_GT(attribute(self, "capacity_bytes"), self->blocks * (ENTRY + RECORD));
-	ASSERT_EQ(0, ioctl(self->store.fd, BLKSSZGET, &logical));
+	EXPECT_EQ(attribute(disk, "handles_max"), disk->blocks);
+	EXPECT_EQ(0, disk->blocks * BLOCK % MIB);
+	EXPECT_LE(STORE_BYTES * 8 / 10, disk->blocks * BLOCK);
+	EXPECT_GT(attribute(disk, "capacity_bytes"), disk->blocks * (ENTRY + RECORD));
+	ASSERT_EQ(0, ioctl(disk->store.fd, BLKSSZGET, &logical));
 	EXPECT_EQ(BLOCK, logical);
-	ASSERT_EQ(0, ioctl(self->store.fd, BLKPBSZGET, &physical));
+	ASSERT_EQ(0, ioctl(disk->store.fd, BLKPBSZGET, &physical));
 	EXPECT_EQ(BLOCK, physical);
-	queue_attribute(self, "discard_granularity", text, sizeof(text));
+	queue_attribute(disk, "discard_granularity", text, sizeof(text));
 	EXPECT_STREQ("4096", text);
-	queue_attribute(self, "rotational", text, sizeof(text));
+	queue_attribute(disk, "rotational", text, sizeof(text));
 	EXPECT_STREQ("0", text);
-	queue_attribute(self, "write_cache", text, sizeof(text));
+	queue_attribute(disk, "write_cache", text, sizeof(text));
 	EXPECT_STREQ(durable ? "write back" : "write through", text);
-	queue_attribute(self, "fua", text, sizeof(text));
+	queue_attribute(disk, "fua", text, sizeof(text));
 	EXPECT_STREQ(durable ? "1" : "0", text);
 }
 
 TEST_F_TIMEOUT(disk, accounting, SECONDS)
 {
+	struct disk *disk = &self->disk;
 	uint64_t serial, records = variant->flags ? RECORD : 0;
 	const uint32_t nr = CHUNK / BLOCK;
 
-	EXPECT_EQ(0, look(self->store.fd, self->buffer, 7, &serial));
-	EXPECT_EQ(0, look(self->store.fd, self->buffer, self->blocks - 1, &serial));
-	ASSERT_EQ(0, put(self, 7, nr, 0));
-	ASSERT_EQ(0, put(self, self->blocks - 1, 1, 0));
-	EXPECT_EQ((nr + 1) * ENTRY, attribute(self, "live_bytes"));
-	EXPECT_EQ(nr + 1, attribute(self, "handles_used"));
+	EXPECT_EQ(0, look(disk->store.fd, disk->buffer, 7, &serial));
+	EXPECT_EQ(0, look(disk->store.fd, disk->buffer, disk->blocks - 1, &serial));
+	ASSERT_EQ(0, put(disk, 7, nr, 0));
+	ASSERT_EQ(0, put(disk, disk->blocks - 1, 1, 0));
+	EXPECT_EQ((nr + 1) * ENTRY, attribute(disk, "live_bytes"));
+	EXPECT_EQ(nr + 1, attribute(disk, "handles_used"));
 	/* An overwrite changes nothing; a block written twice is one block. */
-	ASSERT_EQ(0, put(self, 7, nr, 0));
-	EXPECT_EQ((nr + 1) * ENTRY, attribute(self, "live_bytes"));
-	EXPECT_EQ(nr, attribute(self, "stats/replaced"));
-	EXPECT_EQ(1, look(self->store.fd, self->buffer, 7, &serial));
-	EXPECT_EQ(self->serial, serial);
-	EXPECT_EQ(1, look(self->store.fd, self->buffer, self->blocks - 1, &serial));
+	ASSERT_EQ(0, put(disk, 7, nr, 0));
+	EXPECT_EQ((nr + 1) * ENTRY, attribute(disk, "live_bytes"));
+	EXPECT_EQ(nr, attribute(disk, "stats/replaced"));
+	EXPECT_EQ(1, look(disk->store.fd, disk->buffer, 7, &serial));
+	EXPECT_EQ(disk->serial, serial);
+	EXPECT_EQ(1, look(disk->store.fd, disk->buffer, disk->blocks - 1, &serial));
 	/* A discard takes the entry, and leaves a record where there is a backup. */
-	ASSERT_EQ(0, delete_blocks(self->store.fd, BLKDISCARD, 7, 10));
-	EXPECT_EQ((nr - 9) * ENTRY + 10 * records, attribute(self, "live_bytes"));
-	EXPECT_EQ(nr - 9, attribute(self, "handles_used"));
-	EXPECT_EQ(0, look(self->store.fd, self->buffer, 16, &serial));
-	EXPECT_EQ(1, look(self->store.fd, self->buffer, 17, &serial));
+	ASSERT_EQ(0, delete_blocks(disk->store.fd, BLKDISCARD, 7, 10));
+	EXPECT_EQ((nr - 9) * ENTRY + 10 * records, attribute(disk, "live_bytes"));
+	EXPECT_EQ(nr - 9, attribute(disk, "handles_used"));
+	EXPECT_EQ(0, look(disk->store.fd, disk->buffer, 16, &serial));
+	EXPECT_EQ(1, look(disk->store.fd, disk->buffer, 17, &serial));
 	/* What is free already costs nothing. */
-	ASSERT_EQ(0, delete_blocks(self->store.fd, BLKZEROOUT, 0, 18));
-	EXPECT_EQ((nr - 10) * ENTRY + 11 * records, attribute(self, "live_bytes"));
-	EXPECT_EQ(11, attribute(self, "stats/deleted"));
-	EXPECT_EQ(0, look(self->store.fd, self->buffer, 17, &serial));
-	ASSERT_EQ(0, delete_blocks(self->store.fd, BLKDISCARD, 0, self->blocks));
-	EXPECT_EQ((nr + 1) * records, attribute(self, "live_bytes"));
-	EXPECT_EQ(0, attribute(self, "handles_used"));
-	EXPECT_EQ(0, fsync(self->store.fd));	/* on a volatile store too */
+	ASSERT_EQ(0, delete_blocks(disk->store.fd, BLKZEROOUT, 0, 18));
+	EXPECT_EQ((nr - 10) * ENTRY + 11 * records, attribute(disk, "live_bytes"));
+	EXPECT_EQ(11, attribute(disk, "stats/deleted"));
+	EXPECT_EQ(0, look(disk->store.fd, disk->buffer, 17, &serial));
+	ASSERT_EQ(0, delete_blocks(disk->store.fd, BLKDISCARD, 0, disk->blocks));
+	EXPECT_EQ((nr + 1) * records, attribute(disk, "live_bytes"));
+	EXPECT_EQ(0, attribute(disk, "handles_used"));
+	EXPECT_EQ(0, fsync(disk->store.fd));	/* on a volatile store too */
 	if (variant->flags)
-		EXPECT_EQ(0, differences(self));
+		EXPECT_EQ(0, differences(disk));
 }
 
 /* Memory that is aligned to sectors of 512 bytes only: blocks straddle pages and pieces. */
 TEST_F_TIMEOUT(disk, pieces, SECONDS)
 {
-	uint8_t *data = self->buffer + 512, *more = self->buffer + 16 * BLOCK + 1536;
+	struct disk *disk = &self->disk;
+	uint8_t *data = disk->buffer + 512, *more = disk->buffer + 16 * BLOCK + 1536;
 	struct iovec iov[] = { { data, 2 * BLOCK }, { more, BLOCK }, { more + BLOCK, 2 * BLOCK } };
 	uint8_t *block[] = { data, data + BLOCK, more, more + BLOCK, more + 2 * BLOCK };
 	uint64_t serial;
@@ -261,10 +277,10 @@ TEST_F_TIMEOUT(disk, pieces, SECONDS)
 
 	for (i = 0; i < ARRAY_SIZE(block); i++)
 		content_fill(block[i], BLOCK, 100 + i, 1);
-	ASSERT_EQ(5 * BLOCK, pwritev(self->store.fd, iov, ARRAY_SIZE(iov), 100 * BLOCK))
+	ASSERT_EQ(5 * BLOCK, pwritev(disk->store.fd, iov, ARRAY_SIZE(iov), 100 * BLOCK))
 		TH_LOG("%s", strerror(errno));
-	memset(self->buffer, 0xa5, CHUNK);
-	ASSERT_EQ(5 * BLOCK, preadv(self->store.fd, iov, ARRAY_SIZE(iov), 100 * BLOCK));
+	memset(disk->buffer, 0xa5, CHUNK);
+	ASSERT_EQ(5 * BLOCK, preadv(disk->store.fd, iov, ARRAY_SIZE(iov), 100 * BLOCK));
 	for (i = 0; i < ARRAY_SIZE(block); i++)
 		EXPECT_TRUE(content_right(block[i], BLOCK, 100 + i, &serial));
 	EXPECT_EQ(0xa5, data[-1]);
@@ -272,31 +288,33 @@ TEST_F_TIMEOUT(disk, pieces, SECONDS)
 	EXPECT_EQ(0xa5, more[-1]);
 	EXPECT_EQ(0xa5, more[3 * BLOCK]);
 	/* Zeroes come in pieces as well. */
-	ASSERT_EQ(5 * BLOCK, preadv(self->store.fd, iov, ARRAY_SIZE(iov), 200 * BLOCK));
+	ASSERT_EQ(5 * BLOCK, preadv(disk->store.fd, iov, ARRAY_SIZE(iov), 200 * BLOCK));
 	EXPECT_TRUE(is_zero(data, 2 * BLOCK));
 	EXPECT_TRUE(is_zero(more, 3 * BLOCK));
 	EXPECT_EQ(0xa5, data[2 * BLOCK]);
 	/* Half a block is refused, and so is what ends beyond the device. */
-	EXPECT_EQ(-1, pwrite(self->store.fd, self->buffer, 512, 0));
+	EXPECT_EQ(-1, pwrite(disk->store.fd, disk->buffer, 512, 0));
 	EXPECT_EQ(EINVAL, errno);
-	EXPECT_EQ(0, pread(self->store.fd, self->buffer, BLOCK, (off_t)(self->blocks * BLOCK)));
-	EXPECT_EQ(-1, pwrite(self->store.fd, self->buffer, BLOCK, (off_t)(self->blocks * BLOCK)));
+	EXPECT_EQ(0, pread(disk->store.fd, disk->buffer, BLOCK, (off_t)(disk->blocks * BLOCK)));
+	EXPECT_EQ(-1, pwrite(disk->store.fd, disk->buffer, BLOCK, (off_t)(disk->blocks * BLOCK)));
 	EXPECT_EQ(ENOSPC, errno);
 }
 
 /* A write may wait for the cleaner: who must not wait is told so, and nothing is written. */
 TEST_F_TIMEOUT(disk, nowait, SECONDS)
 {
+	struct disk *disk = &self->disk;
 	uint64_t serial;
-	int ret = put(self, 3, 1, RWF_NOWAIT);
+	int ret = put(disk, 3, 1, RWF_NOWAIT);
 
 	EXPECT_TRUE(ret == -EOPNOTSUPP || ret == -EAGAIN) TH_LOG("%s", strerror(-ret));
-	EXPECT_EQ(0, look(self->store.fd, self->buffer, 3, &serial));
+	EXPECT_EQ(0, look(disk->store.fd, disk->buffer, 3, &serial));
 }
 
 /* An open partition holds the store as the disk does. */
 TEST_F_TIMEOUT(disk, partition, SECONDS)
 {
+	struct disk *disk = &self->disk;
 	struct blkpg_partition part = {
 		.start = MIB,
 		.length = 8 * MIB,
@@ -312,29 +330,29 @@ TEST_F_TIMEOUT(disk, partition, SECONDS)
 	char path[80];
 	int fd;
 
-	memcpy(destroy.name, self->store.name, sizeof(destroy.name));
+	memcpy(destroy.name, disk->store.name, sizeof(destroy.name));
 	EXPECT_EQ(-EBUSY, control_call(LSMEM_CTL_DESTROY, &destroy));
-	ASSERT_EQ(0, ioctl(self->store.fd, BLKPG, &arg)) TH_LOG("%s", strerror(errno));
-	snprintf(path, sizeof(path), "%sp1", self->store.path);
-	close(self->store.fd);
+	ASSERT_EQ(0, ioctl(disk->store.fd, BLKPG, &arg)) TH_LOG("%s", strerror(errno));
+	snprintf(path, sizeof(path), "%sp1", disk->store.path);
+	close(disk->store.fd);
 	do {
 		fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
 	} while (fd < 0 && now_ms() < end);
 	ASSERT_LE(0, fd);
 	EXPECT_EQ(-EBUSY, control_call(LSMEM_CTL_DESTROY, &destroy));
-	content_fill(self->buffer, BLOCK, 2 + MIB / BLOCK, 1);
-	EXPECT_EQ(BLOCK, pwrite(fd, self->buffer, BLOCK, 2 * BLOCK));
+	content_fill(disk->buffer, BLOCK, 2 + MIB / BLOCK, 1);
+	EXPECT_EQ(BLOCK, pwrite(fd, disk->buffer, BLOCK, 2 * BLOCK));
 	EXPECT_EQ(0, fsync(fd));
 	EXPECT_EQ(0, close(fd));
-	self->store.fd = open(self->store.path, O_RDWR | O_DIRECT | O_CLOEXEC);
-	ASSERT_LE(0, self->store.fd);
-	EXPECT_EQ(1, look(self->store.fd, self->buffer, 2 + MIB / BLOCK, &serial));
+	disk->store.fd = open(disk->store.path, O_RDWR | O_DIRECT | O_CLOEXEC);
+	ASSERT_LE(0, disk->store.fd);
+	EXPECT_EQ(1, look(disk->store.fd, disk->buffer, 2 + MIB / BLOCK, &serial));
 }
 
 /* ---- Many at once ---------------------------------------------------------- */
 
 struct racer {
-	FIXTURE_DATA(disk) *self;
+	struct disk *disk;
 	pthread_t thread;
 	uint64_t seed;
 	uint64_t blocks;
@@ -346,7 +364,7 @@ struct racer {
 static void *race(void *argument)
 {
 	struct racer *racer = argument;
-	int fd = racer->self->store.fd;
+	int fd = racer->disk->store.fd;
 	uint8_t *buffer;
 
 	if (posix_memalign((void **)&buffer, BLOCK, BLOCK)) {
@@ -388,7 +406,7 @@ static void *race(void *argument)
 #define RACE_MS	2500
 
 /* Writes, discards and reads of the same blocks; then of many, with the cleaner at work. */
-static const char *races(FIXTURE_DATA(disk) *self, uint64_t blocks, uint64_t *changes)
+static const char *races(struct disk *disk, uint64_t blocks, uint64_t *changes)
 {
 	struct racer racers[RACERS];
 	const char *wrong = NULL;
@@ -397,7 +415,7 @@ static const char *races(FIXTURE_DATA(disk) *self, uint64_t blocks, uint64_t *ch
 	*changes = 0;
 	for (i = 0; i < RACERS; i++) {
 		racers[i] = (struct racer){
-			.self = self,
+			.disk = disk,
 			.seed = test_seed + blocks + i,
 			.blocks = blocks,
 			.end = now_ms() + RACE_MS,
@@ -416,30 +434,31 @@ static const char *races(FIXTURE_DATA(disk) *self, uint64_t blocks, uint64_t *ch
 
 TEST_F_TIMEOUT(disk, races, SECONDS)
 {
+	struct disk *disk = &self->disk;
 	uint64_t changes, block, serial, used = 0, live;
 	const char *wrong;
 
-	wrong = races(self, 16, &changes);
+	wrong = races(disk, 16, &changes);
 	EXPECT_EQ(NULL, wrong) TH_LOG("16 blocks: %s", wrong);
 	EXPECT_LT(100, changes);
 	if (variant->flags)
-		EXPECT_EQ(0, differences(self));
+		EXPECT_EQ(0, differences(disk));
 	/* The store is full, and cleaned all the time. */
-	for (block = 0; block < self->blocks; block += CHUNK / BLOCK)
-		ASSERT_EQ(0, put(self, block, CHUNK / BLOCK, 0));
-	wrong = races(self, self->blocks, &changes);
+	for (block = 0; block < disk->blocks; block += CHUNK / BLOCK)
+		ASSERT_EQ(0, put(disk, block, CHUNK / BLOCK, 0));
+	wrong = races(disk, disk->blocks, &changes);
 	EXPECT_EQ(NULL, wrong) TH_LOG("%s", wrong);
-	EXPECT_LT(0, attribute(self, "cleaner/segments_cleaned"));
+	EXPECT_LT(0, attribute(disk, "cleaner/segments_cleaned"));
 	if (variant->flags)
-		EXPECT_EQ(0, differences(self));
-	for (block = 0; block < self->blocks; block++) {
-		int what = look(self->store.fd, self->buffer, block, &serial);
+		EXPECT_EQ(0, differences(disk));
+	for (block = 0; block < disk->blocks; block++) {
+		int what = look(disk->store.fd, disk->buffer, block, &serial);
 
 		ASSERT_LE(0, what);
 		used += (uint64_t)what;
 	}
-	EXPECT_EQ(used, attribute(self, "handles_used"));
-	live = attribute(self, "live_bytes");
+	EXPECT_EQ(used, attribute(disk, "handles_used"));
+	live = attribute(disk, "live_bytes");
 	EXPECT_LE(used * ENTRY, live);
 	if (!variant->flags)
 		EXPECT_EQ(used * ENTRY, live);
@@ -448,98 +467,101 @@ TEST_F_TIMEOUT(disk, races, SECONDS)
 /* Records of old discards must go, or they would take the room of the blocks. */
 TEST_F_TIMEOUT(disk, fill_and_discard, SECONDS)
 {
+	struct disk *disk = &self->disk;
 	unsigned int round;
 	uint64_t block;
 
 	if (!variant->flags)
 		SKIP(return, "no records on a volatile store");
 	for (round = 0; round < 2; round++) {
-		for (block = 0; block < self->blocks; block += CHUNK / BLOCK)
-			ASSERT_EQ(0, put(self, block, CHUNK / BLOCK, 0))
+		for (block = 0; block < disk->blocks; block += CHUNK / BLOCK)
+			ASSERT_EQ(0, put(disk, block, CHUNK / BLOCK, 0))
 				TH_LOG("round %u, block %llu", round, (unsigned long long)block);
-		ASSERT_EQ(0, delete_blocks(self->store.fd, round % 2 ? BLKZEROOUT : BLKDISCARD, 0,
-					   self->blocks));
-		EXPECT_GE(2 * self->blocks * RECORD, attribute(self, "live_bytes"));
+		ASSERT_EQ(0, delete_blocks(disk->store.fd, round % 2 ? BLKZEROOUT : BLKDISCARD, 0,
+					   disk->blocks));
+		EXPECT_GE(2 * disk->blocks * RECORD, attribute(disk, "live_bytes"));
 	}
-	EXPECT_LT(0, attribute(self, "cleaner/segments_cleaned"));
-	EXPECT_EQ(0, differences(self));
+	EXPECT_LT(0, attribute(disk, "cleaner/segments_cleaned"));
+	EXPECT_EQ(0, differences(disk));
 }
 
 /* ---- Durability ------------------------------------------------------------ */
 
 struct waiter {
-	FIXTURE_DATA(disk) *self;
+	struct disk *disk;
 	pthread_t thread;
-	_Atomic int result;	/* 1: still waiting */
+	atomic_int result;	/* 1: still waiting */
 };
 
 static void *write_fua(void *argument)
 {
 	struct waiter *waiter = argument;
 
-	atomic_store(&waiter->result, put(waiter->self, 5, CHUNK / BLOCK, RWF_DSYNC));
+	atomic_store(&waiter->result, put(waiter->disk, 5, CHUNK / BLOCK, RWF_DSYNC));
 	return NULL;
 }
 
 TEST_F_TIMEOUT(disk, durable_write, SECONDS)
 {
-	struct waiter waiter = { .self = self, .result = 1 };
+	struct disk *disk = &self->disk;
+	struct waiter waiter = { .disk = disk, .result = 1 };
 	uint64_t i, waits;
 
 	if (!variant->flags)
 		SKIP(return, "nothing is durable here");
-	ASSERT_EQ(0, put(self, 0, 1, RWF_DSYNC));
-	waits = attribute(self, "stats/durable_waits");
-	follower_sleep(&self->follower, true);
+	ASSERT_EQ(0, put(disk, 0, 1, RWF_DSYNC));
+	waits = attribute(disk, "stats/durable_waits");
+	follower_sleep(&disk->follower, true);
 	ASSERT_EQ(0, pthread_create(&waiter.thread, NULL, write_fua, &waiter));
 	usleep(500000);
 	EXPECT_EQ(1, atomic_load(&waiter.result));	/* not before it is on the backup */
-	follower_sleep(&self->follower, false);
+	follower_sleep(&disk->follower, false);
 	pthread_join(waiter.thread, NULL);
 	EXPECT_EQ(0, atomic_load(&waiter.result));
-	EXPECT_LT(waits, attribute(self, "stats/durable_waits"));
-	follower_sleep(&self->follower, true);
+	EXPECT_LT(waits, attribute(disk, "stats/durable_waits"));
+	follower_sleep(&disk->follower, true);
 	for (i = 0; i < CHUNK / BLOCK; i++)
-		EXPECT_EQ(crc32c(~0u, self->buffer + i * BLOCK, BLOCK),
-			  self->follower.keys[5 + i].pcrc);
+		EXPECT_EQ(crc32c(~0u, disk->buffer + i * BLOCK, BLOCK),
+			  disk->follower.keys[5 + i].pcrc);
 }
 
 /* No wait is longer than its bound, and what timed out is applied and can be waited for. */
 TEST_F_TIMEOUT(disk, bounds, SECONDS)
 {
+	struct disk *disk = &self->disk;
 	uint64_t begin, serial, block, wrote = 0;
 	int ret = 0;
 
 	if (!variant->flags)
 		SKIP(return, "no daemon to wait for");
 	/* Once there are segments to write to: */
-	ASSERT_EQ(0, put(self, 0, 1, RWF_DSYNC));
-	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/flush_ms", 400));
-	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/stall_ms", 100));
-	follower_sleep(&self->follower, true);
-	ASSERT_EQ(0, put(self, 1, 1, 0));
+	ASSERT_EQ(0, put(disk, 0, 1, RWF_DSYNC));
+	ASSERT_EQ(0, store_set_attribute(&disk->store, "limits/flush_ms", 400));
+	ASSERT_EQ(0, store_set_attribute(&disk->store, "limits/stall_ms", 100));
+	follower_sleep(&disk->follower, true);
+	ASSERT_EQ(0, put(disk, 1, 1, 0));
 	begin = now_ms();
-	EXPECT_EQ(-1, fsync(self->store.fd));
+	EXPECT_EQ(-1, fsync(disk->store.fd));
 	EXPECT_EQ(ETIMEDOUT, errno);
 	EXPECT_LE(400, now_ms() - begin);
 	EXPECT_GT(5000, now_ms() - begin);
-	EXPECT_EQ(-ETIMEDOUT, put(self, 2, 1, RWF_DSYNC));
-	EXPECT_EQ(1, look(self->store.fd, self->buffer, 2, &serial));
+	EXPECT_EQ(-ETIMEDOUT, put(disk, 2, 1, RWF_DSYNC));
+	EXPECT_EQ(1, look(disk->store.fd, disk->buffer, 2, &serial));
 	/* Without its daemon the log runs out of segments: never "no space". */
-	for (block = 0; !ret && block < self->blocks; block += CHUNK / BLOCK) {
+	for (block = 0; !ret && block < disk->blocks; block += CHUNK / BLOCK) {
 		begin = now_ms();
-		ret = put(self, block, CHUNK / BLOCK, 0);
+		ret = put(disk, block, CHUNK / BLOCK, 0);
 		wrote += !ret;
 	}
 	EXPECT_EQ(-ETIMEDOUT, ret);
 	EXPECT_LT(0, wrote);
 	EXPECT_GT(5000, now_ms() - begin);
-	EXPECT_LE(0, look(self->store.fd, self->buffer, 1, &serial));	/* reads go on */
-	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/flush_ms", 30000));
-	follower_sleep(&self->follower, false);
-	EXPECT_EQ(0, put(self, 1, 1, 0));
-	EXPECT_EQ(0, fsync(self->store.fd));
-	EXPECT_EQ(0, differences(self));
+	EXPECT_LE(0, look(disk->store.fd, disk->buffer, 1, &serial));	/* reads go on */
+	ASSERT_EQ(0, store_set_attribute(&disk->store, "limits/flush_ms", 30000));
+	follower_sleep(&disk->follower, false);
+	EXPECT_EQ(0, put(disk, 1, 1, 0));
+	EXPECT_EQ(0, fsync(disk->store.fd));
+	EXPECT_EQ(0, differences(disk));
 }
 
 TEST_HARNESS_MAIN

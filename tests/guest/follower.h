@@ -41,10 +41,10 @@ struct follower {
 	pthread_t thread;
 	pthread_mutex_t lock;		/* held while a batch is worked on */
 	bool asleep;			/* under lock */
-	_Atomic bool stop;
+	atomic_bool stop;
 	struct follower_key *keys;
 	uint64_t nr_keys;
-	_Atomic uint64_t entries;
+	atomic_ullong entries;
 	char wrong[160];
 };
 
