@@ -113,6 +113,18 @@ static void core_make_record(struct core *core)
 			core_segment_free(core, &core->segments[record->frames[i]]);
 }
 
+/*
+ * Is all durable and acknowledged that can be?  What a resumed kernel has not
+ * given out again, and groups that wait for it, are left for the next daemon.
+ */
+static bool core_drained(const struct core *core)
+{
+	const struct core_retire *first = &core->retires[core->retire_first % CORE_RETIRES];
+
+	return core->queue_first == core->queue_next && core_segments_drained(core) &&
+	       (core->retire_first == core->retire_next || !first->ready);
+}
+
 /* The record is durable: what it says is so. */
 static void core_record_durable(struct core *core)
 {
@@ -152,8 +164,7 @@ static void core_record_durable(struct core *core)
 	core->stats.digests++;
 	core->stats.digests_full += record->full;
 	core->changes++;
-	if (core->state == CORE_DRAINING && record->full && !core->nr_dirty &&
-	    core_segments_drained(core) && core->retire_first == core->retire_next)
+	if (core->state == CORE_DRAINING && record->full && !core->nr_dirty && core_drained(core))
 		core->state = CORE_STOPPED;
 }
 
@@ -165,8 +176,7 @@ void core_digest_run(struct core *core)
 {
 	struct core_record *record = &core->record;
 
-	if (core->state == CORE_DRAINING && core->queue_first == core->queue_next &&
-	    core_segments_drained(core) && record->state == CORE_IDLE)
+	if (core->state == CORE_DRAINING && record->state == CORE_IDLE && core_drained(core))
 		core->full = true;
 	if (record->state == CORE_IDLE &&
 	    (core->urgent || core->full || (core->tick && core->nr_dirty) ||
