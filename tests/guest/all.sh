@@ -8,6 +8,9 @@ here=$(dirname "$(readlink -f "$0")")
 top=$here/../..
 module=$top/kmod/lsmem.ko
 
+# What the module needs from other modules; insmod does not look for it.
+modprobe -a -q $(modinfo -F depends "$module" | tr , ' ')
+
 loaded() {
 	[ -d /sys/module/lsmem ]
 }
