@@ -162,8 +162,12 @@ bool ctl_backup_open(struct ctl_backup *backup, const char *path, bool writable)
 	if (!hold(backup->fd, path, writable))
 		goto fail;
 	ret = backup_bytes(backup->fd, &status, &backup->env.backup_bytes);
+	if (ret == -ENOTBLK) {
+		ctl_error("%s is neither a block device nor a file", path);
+		goto fail;
+	}
 	if (ret) {
-		ctl_system_error(-ret, "%s", path);
+		ctl_system_error(-ret, "%s: its size", path);
 		goto fail;
 	}
 	backup->reports = json_object_new_array();

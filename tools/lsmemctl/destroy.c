@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ctl.h"
@@ -14,6 +15,28 @@ static const struct ctl_option options[] = {
 	[FORCE]		= { "force", 'f', false },
 	{ 0 }
 };
+
+#define PATIENCE_MS	2000
+#define STEP_MS		20
+
+/*
+ * udev looks at a disk when it appears and whenever it was written to, and has
+ * it open meanwhile: busy for less than PATIENCE_MS is not busy.
+ * Return: an errno.
+ */
+static int destroy_patiently(int fd, struct lsmem_destroy *destroy)
+{
+	const struct timespec step = { .tv_nsec = STEP_MS * 1000000l };
+	int waited_ms = 0;
+
+	while (ioctl(fd, LSMEM_CTL_DESTROY, destroy)) {
+		if (errno != EBUSY || waited_ms >= PATIENCE_MS)
+			return errno;
+		nanosleep(&step, NULL);
+		waited_ms += STEP_MS;
+	}
+	return 0;
+}
 
 static int run(int argc, char **argv)
 {
@@ -37,7 +60,7 @@ static int run(int argc, char **argv)
 	fd = ctl_open_control();
 	if (fd < 0)
 		return CTL_FAILED;
-	ret = ioctl(fd, LSMEM_CTL_DESTROY, &destroy) ? errno : 0;
+	ret = destroy_patiently(fd, &destroy);
 	close(fd);
 	if (ret == EBUSY)
 		ctl_error("%s is open, mapped, mounted or attached to its daemon%s", name,

@@ -120,6 +120,11 @@ static int format(const struct ctl_backup *backup, const struct recover_geometry
 
 	if (!recover)
 		return report(backup, geometry, ENOMEM);
+	/* With less the daemon would run out of frames when the store is full. */
+	if (backup->env.backup_bytes < 2 * geometry->store_bytes) {
+		recover_free(recover);
+		return report(backup, geometry, ENOSPC);
+	}
 	ret = recover_open(recover, &state);
 	/* With --force, what is damaged is given up as what is whole is. */
 	if (ret == -EBADMSG && geometry->force)
