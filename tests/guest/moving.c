@@ -28,7 +28,7 @@
 #include "store.h"
 
 #define READERS		2u
-#define READS_WANTED	2000000u	/* by all readers together */
+#define READS_WANTED	3000000u	/* by all readers together */
 #define LENGTH_MAX	(300u << 10)
 #define BATCH		256u
 #define LIMIT_MS	90000u

@@ -941,7 +941,7 @@ TEST_F_TIMEOUT(store, full, 110)
 	TH_LOG("%u objects of 256 KiB, then ENOSPC", nr);
 
 	/* Full, it takes what needs no more room, as long as one likes. */
-	for (i = 0; i < 600; i++) {
+	for (i = 0; i < 200; i++) {
 		uint32_t which = (uint32_t)(test_random(&state) % nr);
 
 		content_fill(bytes, length, which, i + 1);
