@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# In the guest of a power-cut test: an object store on the drive "objects" and a block store on the
+# drive "blocks", each with its daemon.
+#
+# usage: stores.sh up			load the module, start the daemons, wait until both serve
+#        stores.sh load			until the power goes
+#        stores.sh verify		up, then every slot against the journals outside
+#
+# Sizes come from $OBJECTS_SIZE and $BLOCKS_SIZE (128M each), the live share from $LIVE (900 per
+# mille).
+set -eu
+here=$(dirname "$(readlink -f "$0")")
+top=$here/../..
+run=/run/lsmem-power
+seconds=90	# to recover, with TCG on a busy machine
+
+slots() {
+	awk -v mib="${OBJECTS_SIZE%M}" 'BEGIN { print int(mib * 512) }'
+}
+
+# One daemon; its words go to the host, where they survive the cut.
+serve() {	# kind size drive
+	cat > "$run/$1.conf" <<-END
+	[store]
+	kind = $1
+	size = $2
+	[backup]
+	path = /dev/drive/$3
+	END
+	setsid "$top/daemon/lsmemd" -v -c "$run/$1.conf" > "$LSMEM_HOST_DIR/lsmemd-$1.log" 2>&1 &
+	echo $! > "$run/$1.pid"
+}
+
+# The store is active, or its daemon has given up.
+active() {	# kind store
+	deadline=$(($(date +%s) + seconds))
+	until [ "$(cat "/sys/class/lsmem/$2/state" 2> /dev/null)" = active ]; do
+		if ! kill -0 "$(cat "$run/$1.pid")" 2> /dev/null ||
+		   [ "$(date +%s)" -ge $deadline ]; then
+			echo "stores.sh: $2 did not come up:" >&2
+			cat "$LSMEM_HOST_DIR/lsmemd-$1.log" >&2
+			return 1
+		fi
+		sleep 0.1
+	done
+	udevadm settle --timeout=30
+}
+
+up() {
+	mkdir -p $run
+	modprobe -q libcrc32c || true
+	[ -d /sys/module/lsmem ] || insmod "$top/kmod/lsmem.ko"
+	serve object "$OBJECTS_SIZE" objects
+	serve block "$BLOCKS_SIZE" blocks
+	active object lsmem
+	active block lsmemb0
+}
+
+: "${OBJECTS_SIZE:=128M}" "${BLOCKS_SIZE:=128M}" "${LIVE:=900}" "${BLOCK_SLOTS:=8192}"
+case ${1:-} in
+up)
+	up
+	exit ;;
+load)
+	shift
+	set -- load --ready "$LSMEM_HOST_DIR/ready" ;;
+verify)
+	up
+	set -- verify --journals "$LSMEM_HOST_DIR/journals" --report "$LSMEM_HOST_DIR/verify.json" ;;
+*)
+	echo "usage: stores.sh up|load|verify" >&2
+	exit 2 ;;
+esac
+exec "$here/build/acked" "$@" --objects /dev/lsmem --object-slots "$(slots)" --live "$LIVE" \
+	--blocks /dev/lsmemb0 --block-slots "$BLOCK_SLOTS" --state $run/state
