@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmemctl format: make a backup for a new store. */
+/*
+ * lsmemctl format: make a backup for a new store.
+ *
+ * With --size it is formatted here, for an object store.  Without, it is made
+ * blank, and lsmemd formats it for the store it serves: only with that store at
+ * hand is it known how many blocks a block store has.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +17,9 @@
 #include "backup.h"
 #include "ctl.h"
 
-enum { KIND, SIZE, HANDLES, CREATE, FORCE };
+enum { SIZE, HANDLES, CREATE, FORCE };
 
 static const struct ctl_option options[] = {
-	[KIND]		= { "kind", 'k', true },
 	[SIZE]		= { "size", 's', true },
 	[HANDLES]	= { "handles", 'n', true },
 	[CREATE]	= { "create", 'c', true },
@@ -55,10 +60,6 @@ static int parse(int argc, char **argv, struct recover_geometry *geometry, uint6
 	geometry->kind = LSMEM_KIND_OBJECT;
 	while ((option = ctl_next_option(argc, argv, options, &value)) != -1) {
 		switch (option) {
-		case KIND:
-			if (!ctl_parse_kind(value, &geometry->kind))
-				return ctl_usage_error("--kind %s: object or block", value);
-			break;
 		case SIZE:
 			if (!ctl_parse_size(value, &number))
 				return ctl_usage_error("--size %s: write 256M or 1G", value);
@@ -80,11 +81,11 @@ static int parse(int argc, char **argv, struct recover_geometry *geometry, uint6
 			return CTL_USAGE;
 		}
 	}
-	if (!geometry->store_bytes || geometry->store_bytes % LSMEM_SEGMENT_BYTES)
+	if (geometry->store_bytes % LSMEM_SEGMENT_BYTES)
 		return ctl_usage_error("--size: the store's, a multiple of 8M");
-	if (geometry->kind == LSMEM_KIND_BLOCK && geometry->max_handles)
-		return ctl_usage_error("--handles is for object stores");
-	if (geometry->kind == LSMEM_KIND_OBJECT && !geometry->max_handles)
+	if (!geometry->store_bytes && geometry->max_handles)
+		return ctl_usage_error("--handles goes with --size");
+	if (geometry->store_bytes && !geometry->max_handles)
 		geometry->max_handles = geometry->store_bytes / BYTES_PER_HANDLE;
 	return 0;
 }
@@ -111,6 +112,22 @@ static int report(const struct ctl_backup *backup, const struct recover_geometry
 	return CTL_FAILED;
 }
 
+/* Both superblock slots are zero, and that is durable.  0 or a negative errno. */
+static int make_blank(const struct ctl_backup *backup)
+{
+	void *zeroes;
+	int ret;
+
+	if (posix_memalign(&zeroes, LSMEM_BLOCK, 2 * LSMEM_BLOCK))
+		return -ENOMEM;
+	memset(zeroes, 0, 2 * LSMEM_BLOCK);
+	ret = backup->env.write(backup->env.context, 0, zeroes, 2 * LSMEM_BLOCK);
+	if (!ret)
+		ret = backup->env.flush(backup->env.context);
+	free(zeroes);
+	return ret;
+}
+
 static int format(const struct ctl_backup *backup, const struct recover_geometry *geometry,
 		  struct json_object *out)
 {
@@ -131,12 +148,17 @@ static int format(const struct ctl_backup *backup, const struct recover_geometry
 		ret = 0;
 	else if (ret == -EBADMSG)
 		ret = -EEXIST;
+	if (!ret && state == RECOVER_FULL && !geometry->force)
+		ret = -EEXIST;
 	if (!ret)
-		ret = recover_format(recover, geometry);
+		ret = geometry->store_bytes ? recover_format(recover, geometry) :
+					      make_blank(backup);
 	if (ret)
 		report(backup, geometry, -ret);
-	else
+	else if (geometry->store_bytes)
 		ctl_describe_super(out, recover);
+	else
+		json_object_object_add(out, "verdict", json_object_new_string("blank"));
 	recover_free(recover);
 	return ret ? CTL_FAILED : CTL_OK;
 }
@@ -186,8 +208,7 @@ static int run(int argc, char **argv)
 
 const struct ctl_command ctl_format = {
 	.name = "format",
-	.summary = "Make a backup for a new store",
-	.usage = "format BACKUP --size SIZE [--kind object|block] [--handles N]\n"
-		 "                       [--create BYTES] [--force] [--json]",
+	.summary = "Make a backup blank, or with --size ready for an object store",
+	.usage = "format BACKUP [--size SIZE [--handles N]] [--create BYTES] [--force] [--json]",
 	.run = run,
 };
