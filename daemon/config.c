@@ -110,9 +110,9 @@ static int set_store_size(struct parser *p, struct config *c, const char *value)
 static int set_handles(struct parser *p, struct config *c, const char *value)
 {
 	if (!parse_size(value, &c->store.handles) || !c->store.handles ||
-	    c->store.handles > UINT32_MAX)
-		return fail(p, p->line, "handles = %s: allowed is a number from 1 to %" PRIu32,
-			    value, UINT32_MAX);
+	    c->store.handles > INT32_MAX)
+		return fail(p, p->line, "handles = %s: allowed is a number from 1 to %d",
+			    value, INT32_MAX);
 	return 0;
 }
 

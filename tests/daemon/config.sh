@@ -53,8 +53,8 @@ for size in 0 1M 64M 120M 129M 2T 12X 12MB -1 1e9 '' 18446744073709551616 999999
 	[ -n "$size" ] || continue
 	bad "store size $size" "[store]\nsize = $size\n" "2: size = $size: allowed is a multiple of 8M from 128M to 1T"
 done
-for handles in 0 4G -1 many; do
-	bad "handles $handles" "[store]\nhandles = $handles\n" "2: handles = $handles: allowed is a number from 1 to 4294967295"
+for handles in 0 2G 4G -1 many; do
+	bad "handles $handles" "[store]\nhandles = $handles\n" "2: handles = $handles: allowed is a number from 1 to 2147483647"
 done
 for mode in 0 1000 0888 rw -1; do
 	bad "mode $mode" "[store]\nmode = $mode\n" "2: mode = $mode: allowed are octal permissions from 0001 to 0777"
