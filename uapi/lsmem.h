@@ -97,9 +97,10 @@ struct lsmem_query {
  * @object_length: READ: out, bytes of the whole object
  *
  * Errors: ENOENT (no such handle: never given out, or 0), ESTALE (freed, or
- * given out before a crash that lost it), EBADMSG (a CRC failed), EILSEQ
- * (EXPECT and another version; @version tells it), ENOSPC (live bytes at
- * capacity), EMFILE (no free handle), ETIMEDOUT (above), EAGAIN.
+ * given out before a crash that lost it), EILSEQ (EXPECT and another version;
+ * @version tells it), ENOSPC (live bytes at capacity, or no room within the
+ * store's bound), EMFILE (no free handle), ETIMEDOUT (above), EAGAIN (above;
+ * ALLOC: or the daemon has yet to make durable that handles have been issued).
  */
 struct lsmem_op {
 	__u32 size;

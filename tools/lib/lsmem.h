@@ -162,7 +162,7 @@ int lsm_free(struct lsm *lsm, uint64_t handle, unsigned int flags, uint64_t *ver
  * kernel is asked.
  *
  * Return: bytes copied; -ENOENT, -ESTALE: as lsm_replace(); -EINVAL: @offset;
- * -EBADMSG: a CRC failed, the memory is damaged; -EFAULT.
+ * -EFAULT.  CRCs are not looked at: they are for backups.
  */
 ssize_t lsm_read(struct lsm *lsm, uint64_t handle, void *data, size_t length,
 		 uint32_t offset, struct lsm_object *object);
@@ -183,10 +183,10 @@ ssize_t lsm_read(struct lsm *lsm, uint64_t handle, void *data, size_t length,
  * kernel gives slots (64).  A thread finds the slot it had last, so threads do
  * not share cache lines.
  *
- * Return: 0; -ENOENT, -ESTALE, -EBADMSG: as lsm_read(); -EAGAIN: all slots are in
- * use, or the object never stood still: lsm_read() works; -EOPNOTSUPP: opened
- * with LSM_RDONLY or LSM_NO_WINDOWS, or the kernel has no windows; -ECHILD: after
- * a fork.
+ * Return: 0; -ENOENT, -ESTALE: as lsm_read(); -EAGAIN: all slots are in use, or
+ * the object never stood still: lsm_read() works; -EOPNOTSUPP: opened with
+ * LSM_RDONLY or LSM_NO_WINDOWS, or the kernel has no windows; -ECHILD: after a
+ * fork.
  */
 int lsm_view_begin(struct lsm *lsm, uint64_t handle, struct lsm_view *view);
 
