@@ -138,7 +138,11 @@ class PowerCuts:
             guest.start(self._script(done, load=False))
             guest.wait_booted()
             time.sleep(done.cut_after)
-            self._take(guest, guest.power_cut(), done)
+            ended = not guest.alive()
+            result = guest.power_cut()
+            if ended:
+                done.problems.append(f"recovery failed: {_tail(result)}")
+            self._take(guest, result, done)
         return done
 
     def _recover(self) -> Round:
