@@ -143,6 +143,7 @@ struct lsmem_look {
 	const struct lsmem_entry *entry;
 	u64 version;
 	u32 length;
+	u32 table;
 };
 
 /*
@@ -161,6 +162,7 @@ static int lsmem_look(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 	look->entry = lsmem_word_entry(store, look->word);
 	look->version = le64_to_cpu(look->entry->version);
 	look->length = lsmem_entry_length(look->entry);
+	look->table = lsmem_entry_table(look->entry);
 	if (op->flags & LSMEM_OPF_EXPECT && op->version != look->version) {
 		op->version = look->version;
 		return -EILSEQ;
@@ -222,7 +224,7 @@ err_admit:
 int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place)
 {
 	struct lsmem_source source = { .user = u64_to_user_ptr(op->data) };
-	u32 size = lsmem_entry_size(op->length), admitted, pcrc, table;
+	u32 size = lsmem_entry_size(op->length), admitted, old, pcrc;
 	struct lsmem_append ap;
 	struct lsmem_look look;
 	u64 version;
@@ -237,17 +239,23 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 	if (ret)
 		return ret;
 	admitted = lsmem_entry_size(look.length);
-	table = lsmem_info_table(READ_ONCE(look.h->info));
 	ret = lsmem_admit(store, (s64)size - admitted);
 	if (ret)
 		return ret;
-	ret = lsmem_entry_put(store, lsmem_log_head(store), op->handle, table, &source,
+	ret = lsmem_entry_put(store, lsmem_log_head(store), op->handle, look.table, &source,
 			      op->length, &ap, &pcrc);
 	if (ret)
 		goto err_admit;
 	rcu_read_lock();
 	do {
 		ret = lsmem_look(store, op, &look);
+		if (!ret) {
+			/* Somebody else may have replaced it by another size in between. */
+			old = lsmem_entry_size(look.length);
+			ret = lsmem_admit(store, (s64)admitted - old);
+			if (!ret)
+				admitted = old;
+		}
 		if (ret) {
 			rcu_read_unlock();
 			lsmem_append_abort(store, &ap);
@@ -255,14 +263,12 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 		}
 		version = lsmem_handle_version(store, look.version);
 		lsmem_append_stamp(store, &ap, op->handle, version, op->length, LSMEM_TYPE_OBJECT,
-				   table, pcrc);
+				   look.table, pcrc);
 	} while (!lsmem_word_exchange(look.h, look.word,
 				      lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
 	lsmem_entry_alive(store, &ap, version);
 	lsmem_entry_dead(store, lsmem_word_position(look.word), look.length);
 	rcu_read_unlock();
-	/* Somebody else may have replaced it by another size in between. */
-	lsmem_live_add(store, (s64)admitted - lsmem_entry_size(look.length));
 	*place = (struct lsmem_place){ ap.segment->id, ap.offset + ap.size };
 	lsmem_append_commit(store, &ap);
 	lsmem_count(store, replaced, 1);
@@ -395,8 +401,7 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 		}
 		version = lsmem_handle_version(store, look.version);
 		if (store->durable)
-			lsmem_delete_stamp(store, &ap, op->handle, version,
-					   lsmem_info_table(READ_ONCE(look.h->info)));
+			lsmem_delete_stamp(store, &ap, op->handle, version, look.table);
 	} while (!lsmem_word_exchange(look.h, look.word,
 				      lsmem_word_next(look.word, LSMEM_WORD_BUSY, 0)));
 	lsmem_entry_dead(store, lsmem_word_position(look.word), look.length);
@@ -494,7 +499,7 @@ int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op)
 	if (ret)
 		return ret;
 	op->version = look.version;
-	op->table = lsmem_info_table(READ_ONCE(look.h->info));
+	op->table = look.table;
 	op->length = length;
 	op->object_length = look.length;
 	return 0;
