@@ -165,7 +165,8 @@ int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct 
 	bool slots = false;
 	int ret;
 
-	if (!(vma->vm_flags & VM_SHARED))
+	/* A file open for reading only has no VM_SHARED, whatever is asked for. */
+	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	ret = lsmem_window_check(store, vma, &page);
 	if (ret == -ENXIO)
