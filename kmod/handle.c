@@ -44,8 +44,11 @@ int lsmem_handles_init(struct lsmem_store *store)
 		return 0;
 	ret = sbitmap_init_node(&store->handle_map, store->nr_handles, -1, GFP_KERNEL,
 				NUMA_NO_NODE, true, true);
-	if (ret)
+	if (ret) {
+		/* It may have freed its hints, and would free them again. */
+		memset(&store->handle_map, 0, sizeof(store->handle_map));
 		return ret;
+	}
 	/* Index 0 with generation 0 would be no handle: generations begin at 1. */
 	for (i = 0; i < store->nr_handles; i++)
 		store->handles[i].info = 0;
