@@ -24,6 +24,8 @@
 #include "handle.h"
 #include "repl.h"
 
+#define LSMEM_SEGMENT_ID_END	(1ull << 62)	/* far from where ids would wrap */
+
 /* The segment that entries go to: the newest, or a new one after it. */
 static struct lsmem_segment *lsmem_load_segment(struct lsmem_store *store,
 						const struct lsmem_load *load)
@@ -176,6 +178,7 @@ static void lsmem_load_apply(struct lsmem_store *store, struct lsmem_segment *se
 		lsmem_live_add(store, size);
 	}
 	store->generation_max = max(store->generation_max, generation);
+	store->era = max_t(u32, store->era, version >> LSMEM_VERSION_TIME_BITS);
 	if (older)
 		return;
 	if (live)
@@ -237,7 +240,8 @@ int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load)
 	struct lsmem_segment *seg;
 	int ret = 0;
 
-	if (load->flags || load->reserved || !load->segment || !load->generation ||
+	if (load->flags || load->reserved || !load->segment ||
+	    load->segment >= LSMEM_SEGMENT_ID_END || !load->generation ||
 	    load->length % LSMEM_ALIGN || load->length > LSMEM_SEGMENT_BYTES ||
 	    load->sealed > LSMEM_SEGMENT_BYTES)
 		return -EINVAL;
@@ -283,6 +287,7 @@ void lsmem_load_forget(struct lsmem_store *store)
 	percpu_counter_set(&store->live, 0);
 	percpu_counter_set(&store->handles_used, 0);
 	store->generation_max = 0;
+	store->era = 0;
 	store->state = LSMEM_STATE_NEW;
 }
 
@@ -304,9 +309,13 @@ int lsmem_load_activate(struct lsmem_store *store, const struct lsmem_activate *
 	    activate->store_time != lsmem_version_time(activate->store_time))
 		return -EINVAL;
 	mutex_lock(&store->mutex);
-	/* Invariant 14: or a handle lost in the crash could name another object. */
+	/* Invariant 14: or a handle lost in the crash could name another object, and
+	 * a version issued before be higher than one issued after.
+	 */
 	if ((store->state == LSMEM_STATE_NEW || store->state == LSMEM_STATE_RECOVERING) &&
+	    activate->era > store->era &&
 	    activate->next_segment >= store->next_segment &&
+	    activate->next_segment <= LSMEM_SEGMENT_ID_END &&
 	    (store->kind == LSMEM_KIND_BLOCK ||
 	     activate->generation_floor >= store->generation_max)) {
 		store->era = activate->era;
