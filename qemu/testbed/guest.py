@@ -116,6 +116,8 @@ class Guest:
         """Boots the guest; it runs @command (shell text, or an argument vector) as root."""
         if self._qemu is not None:
             raise TestbedError("this guest has been started; make another one")
+        paths.require_visible(paths.REPO)
+        paths.require_visible(paths.cache_dir())
         self._clean_workdir()
         self._give_files()
         self._write_job(command)

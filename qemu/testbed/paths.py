@@ -5,8 +5,13 @@ import os
 import tempfile
 from pathlib import Path
 
+from .errors import TestbedError
+
 REPO = Path(__file__).resolve().parents[2]
 OUT = REPO / "out"
+
+# The guest has file systems of its own here: what the host keeps in these, it does not see.
+HIDDEN = ("/dev", "/proc", "/run", "/sys", "/var/cache", "/var/lib/apt", "/var/log", "/var/tmp")
 
 
 def cache_dir() -> Path:
@@ -18,6 +23,14 @@ def cache_dir() -> Path:
 def virtme_run() -> Path:
     """The virtme-ng command that qemu/setup installs."""
     return cache_dir() / "venv" / "bin" / "virtme-run"
+
+
+def require_visible(path: Path) -> None:
+    """Refuses what the guest could not see."""
+    for hidden in HIDDEN:
+        if path.resolve().is_relative_to(hidden):
+            raise TestbedError(f"{path} is under {hidden}, which guests hide by their own: "
+                               "move it elsewhere (for the cache, set XDG_CACHE_HOME)")
 
 
 def scratch() -> Path:
