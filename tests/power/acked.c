@@ -23,8 +23,6 @@
 
 #include "acked.h"
 
-#define OBJECT_THREADS	2
-#define BLOCK_THREADS	1
 #define COMPLAINTS	20u	/* told; all are counted */
 
 struct options {
@@ -153,44 +151,60 @@ static int device_open(const char *path, int flags)
 	return fd;
 }
 
+/* Who loads: @step threads share the slots of a store; readers touch all. */
+static const struct {
+	void *(*run)(void *work);
+	bool object;
+	bool reader;
+	uint8_t first;
+	uint8_t step;
+} loaders[] = {
+	{ load_objects, true, false, 0, 2 },
+	{ load_objects, true, false, 1, 2 },
+	{ load_blocks, false, false, 0, 1 },
+	{ load_readers, true, true, 0, 1 },
+};
+
+#define LOADERS	(sizeof(loaders) / sizeof(loaders[0]))
+
 static int load(const struct options *opt, struct oracle **oracles)
 {
-	static struct work work[OBJECT_THREADS + BLOCK_THREADS];
+	static struct work work[LOADERS];
 	static _Atomic uint64_t sequence;
 	static atomic_int ready;
 	const char *seed = getenv("LSMEM_SEED");
-	int threads = 0, i, fd;
+	int writers = 0, fd;
 	pthread_t thread;
+	size_t i;
 
 	state_load(opt->state, oracles, 2);
 	sequence = oracles[0]->sequence > oracles[1]->sequence ?
 		   oracles[0]->sequence : oracles[1]->sequence;
-	for (i = 0; i < OBJECT_THREADS + BLOCK_THREADS; i++) {
-		bool object = i < OBJECT_THREADS;
-		const char *path = object ? opt->objects : opt->blocks;
+	for (i = 0; i < LOADERS; i++) {
+		const char *path = loaders[i].object ? opt->objects : opt->blocks;
 		struct work *w = &work[i];
 
 		if (!path)
 			continue;
-		fd = device_open(path, object ? O_RDWR : O_RDWR | O_DIRECT);
 		*w = (struct work){
 			.thread = i,
-			.first = object ? i : i - OBJECT_THREADS,
-			.step = object ? OBJECT_THREADS : BLOCK_THREADS,
-			.fd = fd,
-			.oracle = oracles[!object],
+			.first = loaders[i].first,
+			.step = loaders[i].step,
+			.path = path,
+			.fd = device_open(path, loaders[i].object ? O_RDWR : O_RDWR | O_DIRECT),
+			.oracle = oracles[!loaders[i].object],
 			.sequence = &sequence,
 			.ready = &ready,
 			.live = opt->live,
 			.random = (seed ? strtoull(seed, NULL, 0) : 1) * 1000003 + i,
 		};
-		if (pthread_create(&thread, NULL, object ? load_objects : load_blocks, w)) {
+		if (pthread_create(&thread, NULL, loaders[i].run, w)) {
 			perror("thread");
 			return 1;
 		}
-		threads++;
+		writers += !loaders[i].reader;
 	}
-	while (atomic_load(&ready) < threads)
+	while (atomic_load(&ready) < writers)
 		usleep(10000);
 	if (opt->ready) {
 		fd = open(opt->ready, O_CREAT | O_WRONLY, 0644);

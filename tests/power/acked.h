@@ -11,7 +11,7 @@
  * struct work - what a loading thread works on
  * @thread: number of the thread, over both kinds
  * @first, @step: its slots are @first, @first + @step ..
- * @fd: the store's device
+ * @path, @fd: the store's device
  * @oracle: its model; each thread touches its own slots only
  * @sequence: shared counter of operations
  * @ready: counts threads that load in earnest
@@ -21,6 +21,7 @@ struct work {
 	uint8_t thread;
 	uint64_t first;
 	uint64_t step;
+	const char *path;
 	int fd;
 	struct oracle *oracle;
 	_Atomic uint64_t *sequence;
@@ -40,6 +41,7 @@ struct verdict {
 };
 
 void *load_objects(void *work);
+void *load_readers(void *work);
 void *load_blocks(void *work);
 int verify_objects(int fd, struct oracle *oracle, struct verdict *verdict);
 int verify_blocks(int fd, struct oracle *oracle, struct verdict *verdict);

@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <lsmem/lsmem.h>
+#include <lsmem.h>
 
 #include "acked.h"
 
@@ -161,6 +161,43 @@ void *load_objects(void *arg)
 		load_batch(w, b, &next, false);
 		if (batches % SYNC_EVERY == 0)
 			sync_objects(w);
+	}
+	return NULL;
+}
+
+/* ---- Reading meanwhile -------------------------------------------------- */
+
+/* Reads by the windows, with no system call: whatever is there is some version, whole. */
+void *load_readers(void *arg)
+{
+	static uint8_t data[OBJECT_LENGTH_MAX];
+	struct work *w = arg;
+	struct lsm *lsm;
+	uint64_t reads;
+	int ret;
+
+	ret = lsm_open(w->path, 0, &lsm);
+	if (ret) {
+		errno = -ret;
+		die("lsm_open");
+	}
+	for (reads = 0;; reads++) {
+		uint64_t slot = random_next(&w->random) % w->oracle->nr_slots, sequence;
+		/* Another thread's: what it was is a handle all the same. */
+		uint64_t handle = __atomic_load_n(&w->oracle->slots[slot].base.handle,
+						  __ATOMIC_RELAXED);
+		ssize_t n = handle ? lsm_read(lsm, handle, data, sizeof(data), 0, NULL) : -ESTALE;
+
+		if (n == -ESTALE || n == -ENOENT)
+			continue;
+		if (n < 0) {
+			errno = -n;
+			die("lsm_read");
+		}
+		if (!content_right(data, n, slot, &sequence)) {
+			errno = EBADMSG;
+			die("lsm_read gave bytes that nobody wrote");
+		}
 	}
 	return NULL;
 }

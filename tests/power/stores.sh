@@ -8,6 +8,10 @@
 #        stores.sh load			until the power goes
 #        stores.sh verify		up, then every slot against the journals outside
 #
+# With $FIO, the rest of the block device is fio's: random writes with its own checksums while loading,
+# all of it read and checked by a verification (host/fio.json). With $STATS, figures of both stores go
+# to host/stat-STORE.json once a second.
+#
 # Sizes come from $OBJECTS_SIZE and $BLOCKS_SIZE (128M each), the live share from $LIVE (900 per
 # mille).
 set -eu
@@ -18,6 +22,26 @@ seconds=90	# to recover, with TCG on a busy machine
 
 slots() {
 	awk -v mib="${OBJECTS_SIZE%M}" 'BEGIN { print int(mib * 512) }'
+}
+
+# fio over what `acked` leaves of the block device; each block bears its checksum.
+fio_rest() {	# name options...
+	name=$1; shift
+	fio --name="$name" --filename=/dev/lsmemb0 --direct=1 --bs=4k --offset=$((BLOCK_SLOTS * 4096)) \
+		--size=100% --ioengine=libaio --iodepth=16 --verify=crc32c --verify_state_save=0 \
+		--thread --randseed="$LSMEM_SEED" "$@"
+}
+
+# The store's figures, whole or not at all: the power may go at any time.
+stats() {
+	while :; do
+		for store in lsmem lsmemb0; do
+			"$top/tools/lsmemctl/lsmemctl" stat --json $store > $run/stat
+			cp $run/stat "$LSMEM_HOST_DIR/stat-$store.new"
+			mv "$LSMEM_HOST_DIR/stat-$store.new" "$LSMEM_HOST_DIR/stat-$store.json"
+		done
+		sleep 1
+	done
 }
 
 # One daemon; its words go to the host, where they survive the cut.
@@ -64,10 +88,20 @@ up)
 	up
 	exit ;;
 load)
-	shift
+	if [ -n "${FIO:-}" ]; then
+		[ "$LSMEM_ROUND" != 0 ] || fio_rest fill --rw=write --do_verify=0 --end_fsync=1 \
+			--output="$LSMEM_HOST_DIR/fio-fill"
+		fio_rest load --rw=randwrite --do_verify=0 --norandommap --time_based \
+			--runtime=1h --fdatasync=32 --output="$LSMEM_HOST_DIR/fio-load" &
+	fi
+	[ -z "${STATS:-}" ] || stats &
 	set -- load --ready "$LSMEM_HOST_DIR/ready" ;;
 verify)
 	up
+	cp $run/../lsmem/*.json "$LSMEM_HOST_DIR" 2> /dev/null || true
+	[ -z "${FIO:-}" ] || [ "$LSMEM_ROUND" = 0 ] || fio_rest check --rw=read \
+		--continue_on_error=verify --output-format=json \
+		--output="$LSMEM_HOST_DIR/fio.json" || true
 	set -- verify --journals "$LSMEM_HOST_DIR/journals" --report "$LSMEM_HOST_DIR/verify.json" ;;
 *)
 	echo "usage: stores.sh up|load|verify" >&2
