@@ -97,6 +97,8 @@ static void core_make_record(struct core *core)
 			digest_add(digest, frame, &seg->item, state);
 	}
 	format_digest_seal(digest);
+	if (!RULE(CEILING_DURABLE))
+		core->ceiling_ack = record->map.generation_ceiling;
 	record->bytes = format_digest_bytes(__le32_to_cpu(digest->items));
 	record->issued = 0;
 	record->done = 0;

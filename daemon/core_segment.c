@@ -351,7 +351,7 @@ void core_log_done(struct core *core, struct core_op *op)
 /* Invariant 2: durable means on every replica; counted in whole ranges. */
 static void core_update_durable(struct core *core, struct core_open *open)
 {
-	uint32_t least = UINT32_MAX, gone, b;
+	uint32_t least = UINT32_MAX, before = open->durable, gone, b;
 
 	for (b = 0; b < CORE_BACKUPS; b++) {
 		const struct core_replica *replica = &open->replica[b];
@@ -360,14 +360,15 @@ static void core_update_durable(struct core *core, struct core_open *open)
 		if (durable < least)
 			least = durable;
 	}
-	for (gone = 0; gone < open->nr_bounds && open->bounds[gone] <= least; gone++) {
-		core->stats.log_bytes += open->bounds[gone] - open->durable;
+	for (gone = 0; gone < open->nr_bounds && open->bounds[gone] <= least; gone++)
 		open->durable = open->bounds[gone];
-	}
-	if (!gone)
+	if (!RULE(WHOLE_RANGES) && least > open->durable)
+		open->durable = least;
+	if (open->durable == before)
 		return;
 	open->nr_bounds -= gone;
 	memmove(open->bounds, open->bounds + gone, open->nr_bounds * sizeof(*open->bounds));
+	core->stats.log_bytes += open->durable - before;
 	/* Not worth a digest of its own: the next one tells. */
 	open->segment->item.length = open->durable;
 	core_segment_dirty(core, open->segment);

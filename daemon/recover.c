@@ -347,7 +347,7 @@ int recover_map(struct recover *r)
 	 * Nothing may be built on it, and the other half of the digest log not be
 	 * overwritten, before it is durable.
 	 */
-	if (!r->check)
+	if (!r->check && RULE(RESUME_FLUSH))
 		ret = r->env.flush(r->env.context);
 	if (ret)
 		return ret;
@@ -375,7 +375,7 @@ int recover_map(struct recover *r)
 		}
 	}
 	memory_put(halves);
-	if (!ret && r->map.sequence_seen > r->map.sequence)
+	if (!ret && r->map.sequence_seen > r->map.sequence && RULE(PROOF_DIGEST))
 		recover_damage(r, "digest log: digests %llu to %llu are lost",
 			       (unsigned long long)r->map.sequence + 1,
 			       (unsigned long long)r->map.sequence_seen);

@@ -30,18 +30,21 @@
 	X(DIGEST_HALF, "1: a full digest overwrites the chain it continues")	\
 	X(SUPER_OLDER, "the newer superblock slot is overwritten")		\
 	X(COMMIT_FLUSH, "20: recovery does not flush its commit point")		\
+	X(CEILING_DURABLE, "14: a generation ceiling counts before it is durable") \
+	X(WHOLE_RANGES, "2: half an entry is acknowledged")			\
+	X(RESUME_FLUSH, "what a killed daemon wrote is built on unflushed")	\
 	X(RESUME_HOLD, "a resumed tail is written shorter than it was")	\
 	X(PROOF_RECORD, "a commit record beyond the cut is ignored")		\
 	X(PROOF_LENGTH, "a digest's length beyond the cut is ignored")		\
 	X(PROOF_FOOTER, "a footer beyond the cut is ignored")			\
+	X(PROOF_DIGEST, "a digest beyond the end of the chain is ignored")	\
 	X(PROOF_HEADER, "a segment's wrong header is ignored")			\
-	X(OLD_GENERATION, "an older generation outlives a newer")		\
 	/* of the model of the kernel in tests/unit */				\
 	X(K_LOSER_PADDED, "7: the loser of an exchange is not padded")		\
 	X(K_VERSION_ORDER, "6: versions not in the order of exchanges")		\
 	X(K_CLOSE_SUCCESSOR, "8: a head rolls over to what is not listed")	\
 	X(K_SURVIVORS, "9: retired before its survivors are given out")	\
-	X(K_DELETE_BARRIER, "13: a delete record is dropped too early")		\
+	X(K_DELETE_BARRIER, "13: a delete record goes with its object's segment") \
 	X(K_RELOCATE_DELETE, "13: a delete record is not relocated")
 
 enum lsmem_rule {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "model.h"
+#include "../../daemon/memory.h"
 
 #define RECORD_ROOM	(2 * LSMEM_ENTRY_BYTES)
 
@@ -27,7 +28,7 @@ struct model *model_new(struct random *random, const uint8_t *uuid, uint32_t mos
 
 	m->random = random;
 	memcpy(m->uuid, uuid, sizeof(m->uuid));
-	m->memory = aligned_alloc(4096, (size_t)MODEL_FRAMES * LSMEM_SEGLET_BYTES);
+	m->memory = memory_get((size_t)MODEL_FRAMES * LSMEM_SEGLET_BYTES);
 	m->most_segments = most_segments < MODEL_SEGMENTS ? most_segments : MODEL_SEGMENTS;
 	model_reset(m);
 	return m;
@@ -42,7 +43,7 @@ void model_free(struct model *m)
 	for (i = 0; i < MODEL_SEGMENTS; i++)
 		free(m->segments[i].entries);
 	free(m->oracle.ops);
-	free(m->memory);
+	memory_put(m->memory);
 	free(m);
 }
 
@@ -362,7 +363,7 @@ static uint32_t model_emit_segment(struct model *m, struct model_segment *seg,
 		uint32_t to = seg->committed;
 
 		/* After a restart in pieces, as whole entries. */
-		if (random_chance(m->random, 20)) {
+		if (m->pieces || random_chance(m->random, 20)) {
 			uint32_t n = random_below(m->random, seg->nr_whole);
 
 			if (seg->entries[n].at + lsmem_entry_size(seg->entries[n].length) >
@@ -412,6 +413,7 @@ static uint32_t model_emit_retire(struct model *m, struct lsmem_event *events, u
 		events[i].generation = seg->generation;
 	}
 	retire->emitted = true;
+	retire->given = true;
 	return retire->nr;
 }
 
@@ -445,7 +447,7 @@ static uint32_t model_emit_resume(struct model *m, struct lsmem_event *e)
 		   (seg->survivor ? LSMEM_EVENT_SURVIVOR : 0);
 	for (n = 0; n < m->nr_retires; n++)
 		for (v = 0; v < m->retires[n].nr; v++)
-			if (m->retires[n].victims[v] == seg->id && m->retires[n].emitted)
+			if (m->retires[n].victims[v] == seg->id && m->retires[n].given)
 				e->flags |= LSMEM_EVENT_RETIRED;
 	return 1;
 }

@@ -42,10 +42,11 @@ enum model_life {
 /**
  * struct model_entry - an entry in a segment's memory
  * @at: memory offset, @home: home offset (they differ where loaded)
+ * @of: a delete record's: segment that held its object, 0: not known
  * @whole: may be passed by the committed prefix
  */
 struct model_entry {
-	uint64_t key, version;
+	uint64_t key, version, of;
 	uint32_t at, home, length, type;
 	bool whole;
 };
@@ -70,9 +71,13 @@ struct model_handle {
 	uint32_t segment, entry, length;
 };
 
+/**
+ * struct model_retire - segments whose survivors are written
+ * @emitted: to the daemon of now; @given: to any
+ */
 struct model_retire {
 	uint32_t nr;
-	bool emitted;
+	bool emitted, given;
 	uint64_t victims[MODEL_VICTIMS];
 	uint32_t nr_after;
 	uint64_t after[MODEL_SEGMENTS];
@@ -133,6 +138,7 @@ struct model {
 	uint32_t era, generation_floor, generation_ceiling, generation_wanted;
 	uint64_t clock, next_segment;
 	uint32_t resuming;		/* RESUME events to be given, + 1 */
+	bool pieces;			/* ranges are always given in pieces */
 	uint32_t size;			/* of segments: 0 small .. 2 large */
 	struct oracle oracle;
 	char error[256];
@@ -171,6 +177,8 @@ void model_finish(struct model *m, uint32_t n);
 void model_clean(struct model *m, uint32_t victims);
 bool model_put(struct model *m, uint32_t index, uint32_t head, uint32_t length);
 bool model_delete(struct model *m, uint32_t index, uint32_t head);
+/* Two writers replace one object at once; @first has its exchange first. */
+void model_race(struct model *m, uint32_t index, uint32_t first);
 void model_payload(uint64_t key, uint64_t version, uint8_t *data, uint32_t length);
 
 /* oracle.c */

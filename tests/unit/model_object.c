@@ -111,6 +111,7 @@ void model_finish(struct model *m, uint32_t n)
 		       e->at + lsmem_entry_size(e->length));
 	m->applied++;
 	if (p.free) {
+		e->of = m->segments[h->segment].id;
 		h->live = false;
 	} else {
 		*h = (struct model_handle) {
@@ -151,6 +152,18 @@ bool model_put(struct model *m, uint32_t index, uint32_t head, uint32_t length)
 bool model_delete(struct model *m, uint32_t index, uint32_t head)
 {
 	return m->handles[index].live && model_at_once(m, index, head, 0, true);
+}
+
+void model_race(struct model *m, uint32_t index, uint32_t first)
+{
+	uint32_t n = m->nr_pending;
+
+	if (!model_begin(m, index, 1, 100, false))
+		return;
+	m->clock++;
+	if (model_begin(m, index, 2, 100, false))
+		model_finish(m, n + first);
+	model_finish(m, n);
 }
 
 /* Some operation by some writer; or one that was begun is finished. */
@@ -194,14 +207,18 @@ static bool model_droppable(struct model *m, const struct model_retire *retire,
 
 	if (!RULE(K_RELOCATE_DELETE))
 		return true;
+	if (!RULE(K_DELETE_BARRIER) && e->of) {
+		for (i = 0; i < MODEL_SEGMENTS; i++)
+			if (m->segments[i].life && m->segments[i].id == e->of &&
+			    !model_in(retire, e->of))
+				return false;
+		return true;
+	}
 	model_copy(m, seg, e->at + LSMEM_ENTRY_BYTES, &record, sizeof(record));
 	for (i = 0; i < MODEL_SEGMENTS; i++) {
 		const struct model_segment *s = &m->segments[i];
 
 		if (!s->life || model_in(retire, s->id) || s->id >= __le64_to_cpu(record.barrier))
-			continue;
-		/* Those that wait for their digest are listed still. */
-		if (s->life == MODEL_VICTIM && !RULE(K_DELETE_BARRIER))
 			continue;
 		return false;
 	}
@@ -233,6 +250,7 @@ static bool model_relocate(struct model *m, struct model_retire *retire,
 			  e.length, true, &segment, &entry))
 		return false;
 	m->moved++;
+	m->segments[segment].entries[entry].of = e.of;
 	if (e.type == LSMEM_TYPE_OBJECT) {
 		h->segment = segment;
 		h->entry = entry;

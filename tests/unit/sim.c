@@ -168,7 +168,7 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 }
 
 /* One attempt to bring the store up from the backup; -ECANCELED: it crashed. */
-static int sim_attempt(struct sim *sim)
+int sim_attempt(struct sim *sim)
 {
 	struct recover *r = recover_new(&sim->env);
 	struct recover_activation activation;

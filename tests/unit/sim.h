@@ -66,6 +66,8 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options);
 void sim_free(struct sim *sim);
 void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* One attempt to do so: 0, -ECANCELED when it crashed, or an error. */
+int sim_attempt(struct sim *sim);
 /* Bring the daemon up; @crash: with crashes on the way. */
 bool sim_start(struct sim *sim, bool crash);
 /* One thing happens. */

@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Named scenarios.  A script drives writers, kernel and disk by hand; sweep()
+ * runs it again and again, ending it after each completion of a request, by a
+ * power cut of each kind and by a SIGKILL with a later power cut, and looks at
+ * what a recovery finds then, and what one more finds after that.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "litmus_private.h"
+
+/**
+ * struct run - a script being run
+ * @left: completions before the end
+ * @young: the youngest request completes first: older ones are slow
+ */
+struct run run;
+
+static void run_complete(void)
+{
+	uint32_t in_flight = disk_in_flight(run.sim->disk);
+
+	if (!run.left) {
+		run.over = true;
+		return;
+	}
+	run.left--;
+	sim_complete(run.sim, run.young ? in_flight - 1 : 0);
+}
+
+void lit_put(uint32_t index, uint32_t head, uint32_t length)
+{
+	run.sim->model->clock++;
+	if (!run.over)
+		model_put(run.sim->model, index, head, length);
+}
+
+void lit_delete(uint32_t index, uint32_t head)
+{
+	run.sim->model->clock++;
+	if (!run.over)
+		model_delete(run.sim->model, index, head);
+}
+
+void lit_race(uint32_t index, uint32_t first)
+{
+	if (!run.over)
+		model_race(run.sim->model, index, first);
+}
+
+void lit_roll(uint32_t head)
+{
+	if (!run.over)
+		model_roll(run.sim->model, head);
+}
+
+void lit_clean(uint32_t victims)
+{
+	if (!run.over)
+		model_clean(run.sim->model, victims);
+}
+
+void lit_tick(void)
+{
+	if (run.over)
+		return;
+	core_tick(run.sim->core);
+	sim_issue(run.sim);
+}
+
+/* Events to core, @n completions, acknowledgements to the kernel. */
+void lit_step(uint32_t n)
+{
+	if (run.over || run.sim->error[0])
+		return;
+	sim_events(run.sim);
+	while (n-- && disk_in_flight(run.sim->disk) && !run.over && !run.sim->error[0])
+		run_complete();
+	if (!run.over && !run.sim->error[0])
+		sim_acks(run.sim);
+}
+
+/* Until nothing is on its way any more. */
+void lit_settle(void)
+{
+	uint32_t idle = 0;
+
+	while (idle < 12 && !run.over && !run.sim->error[0]) {
+		idle = disk_in_flight(run.sim->disk) ? 0 : idle + 1;
+		lit_step(1);
+	}
+}
+
+void lit_kill(void)
+{
+	if (!run.over && !run.sim->error[0])
+		sim_kill(run.sim);
+}
+
+/* What lies behind a crash: a little life, and one more crash. */
+static bool run_after(struct sim *sim)
+{
+	uint32_t i;
+
+	for (i = 0; i < 4; i++) {
+		model_put(sim->model, random_below(&sim->random, MODEL_HANDLES), 1 + i % 2, 64);
+		sim_events(sim);
+		sim_acks(sim);
+	}
+	if (random_chance(&sim->random, 50))
+		sim_settle(sim);
+	if (sim->error[0])
+		return false;
+	sim_cut(sim, random_below(&sim->random, DISK_CUT_KINDS));
+	return sim_start(sim, true);
+}
+
+static bool run_end(struct sim *sim, uint32_t end)
+{
+	uint32_t i;
+
+	if (end == DISK_CUT_KINDS) {
+		/* Killed; its successor gets a little way. */
+		sim_kill(sim);
+		for (i = random_below(&sim->random, 30); i && !sim->error[0]; i--) {
+			sim_events(sim);
+			sim_acks(sim);
+			if (disk_in_flight(sim->disk))
+				sim_complete(sim, random_below(&sim->random,
+							       disk_in_flight(sim->disk)));
+		}
+		if (sim->error[0])
+			return false;
+		end = DISK_CUT_RANDOM;
+	}
+	sim_cut(sim, end);
+	return sim_start(sim, true) && run_after(sim);
+}
+
+static bool run_once(void (*script)(void), const struct sim_options *options, uint64_t seed,
+		     uint32_t left, uint32_t end, bool young)
+{
+	bool ok;
+
+	run.sim = sim_new(seed, options);
+	run.left = left;
+	run.young = young;
+	run.over = false;
+	ok = sim_start(run.sim, false);
+	if (ok) {
+		script();
+		ok = !run.sim->error[0] && run_end(run.sim, end);
+	}
+	if (!ok && !lsmem_mutation)
+		printf("# seed %llu, after %u completions, end %u%s: %s\n",
+		       (unsigned long long)seed, left, end, young ? ", youngest first" : "",
+		       run.sim->error);
+	sim_free(run.sim);
+	return ok;
+}
+
+/**
+ * sweep - end a script after every completion, in every way
+ * @script: what happens
+ * @options: of the simulation
+ */
+bool sweep(void (*script)(void), const struct sim_options *options)
+{
+	uint32_t left, end, seed;
+
+	for (left = 0;; left++) {
+		for (end = 0; end <= DISK_CUT_KINDS; end++)
+			for (seed = 1; seed <= 2; seed++)
+				if (!run_once(script, options, seed * 100 + end, left, end,
+					      seed == 2))
+					return false;
+		if (!run.over)
+			return true;
+	}
+}
+
+static const struct sim_options small = { .frames = 24, .size = 0, .steps = 100 };
+
+/* ---- The named cuts and litmus tests of durability.rst ------------------ */
+
+static void first_data(void)
+{
+	lit_settle();
+	lit_put(0, 1, 50);
+	lit_put(1, 2, 50);
+	lit_settle();
+}
+
+static bool litmus_first_data(void)
+{
+	return sweep(first_data, &small);
+}
+
+static void tail_rewrite(void)
+{
+	uint32_t i;
+
+	lit_settle();
+	for (i = 0; i < 8; i++) {
+		lit_put(i % 3, 1, 40 + i);
+		lit_step(2);
+	}
+	lit_settle();
+}
+
+static bool litmus_tail_rewrite(void)
+{
+	return sweep(tail_rewrite, &small);
+}
+
+static void roll_over(void)
+{
+	lit_settle();
+	lit_put(0, 1, 100);
+	lit_put(1, 2, 100);
+	lit_step(3);
+	lit_roll(1);
+	lit_put(0, 1, 60);
+	lit_step(3);
+	lit_roll(1);
+	lit_put(2, 1, 60);
+	lit_settle();
+	lit_tick();
+	lit_settle();
+}
+
+static bool litmus_roll_over(void)
+{
+	return sweep(roll_over, &small);
+}
+
+/* v1 durable, v2 on a slow head, clean, cut. */
+static void slow_head(void)
+{
+	lit_settle();
+	lit_put(0, 1, 80);
+	lit_put(3, 1, 80);
+	lit_settle();
+	lit_roll(1);
+	lit_settle();
+	lit_put(0, 2, 90);	/* v2, its write is the oldest */
+	lit_clean(1);
+	lit_step(2);
+	lit_step(2);
+	lit_settle();
+}
+
+static bool litmus_slow_head(void)
+{
+	return sweep(slow_head, &small);
+}
+
+static void race(void)
+{
+	lit_settle();
+	lit_put(0, 1, 30);
+	lit_put(1, 2, 30);
+	lit_step(4);
+	lit_race(0, 0);
+	lit_step(1);
+	lit_race(0, 1);
+	lit_race(1, 1);
+	lit_settle();
+}
+
+static bool litmus_race(void)
+{
+	return sweep(race, &small);
+}
+
+static void discard_rewrite(void)
+{
+	lit_settle();
+	lit_put(0, 1, 30);
+	lit_settle();
+	lit_delete(0, 2);
+	lit_step(1);
+	lit_put(0, 1, 31);
+	lit_step(2);
+	lit_delete(0, 1);
+	lit_put(0, 2, 32);
+	lit_settle();
+}
+
+static bool litmus_discard_rewrite(void)
+{
+	return sweep(discard_rewrite, &small);
+}
+
+/* Free, clean, cut, allocate: what was freed stays freed, in each order of cleaning. */
+static void free_clean(void)
+{
+	uint32_t i;
+
+	lit_settle();
+	for (i = 0; i < 4; i++)
+		lit_put(i, 1, 100);
+	lit_roll(1);
+	lit_settle();
+	for (i = 0; i < 4; i++)
+		lit_put(i, 1, 110);	/* older copies stay in the first segment */
+	lit_roll(1);
+	lit_settle();
+	lit_delete(0, 2);
+	lit_delete(1, 2);
+	lit_roll(2);
+	lit_settle();
+	for (i = 0; i < 4; i++) {
+		lit_clean(1);
+		lit_roll(0);
+		lit_settle();
+	}
+	lit_put(0, 1, 40);
+	lit_settle();
+}
+
+static bool litmus_free_clean(void)
+{
+	return sweep(free_clean, &small);
+}
+
+/* Frames are given out again with old valid entries in them. */
+static void recycled(void)
+{
+	uint32_t i;
+
+	lit_settle();
+	for (i = 0; i < 5; i++) {
+		lit_put(0, 1, 64);
+		lit_put(1, 2, 64);
+		lit_put(0, 1, 64);
+		lit_step(3);
+		lit_roll(1);
+		lit_roll(2);
+		lit_settle();
+		lit_clean(3);
+		lit_step(4);
+	}
+	lit_settle();
+}
+
+static bool litmus_recycled(void)
+{
+	static const struct sim_options few = { .frames = 10, .size = 0, .steps = 100 };
+
+	return sweep(recycled, &few);
+}
+
+/* SIGKILL with I/O on its way, restarted at once, again and again. */
+static void killed(void)
+{
+	uint32_t i;
+
+	lit_step(2);
+	lit_kill();
+	lit_step(5);
+	lit_kill();
+	lit_settle();
+	for (i = 0; i < 5; i++) {
+		lit_put(i, 1, 90);
+		lit_put(i + 1, 2, 90);
+		lit_step(i);
+		lit_roll(1);
+		lit_step(i);
+		lit_kill();
+		lit_step(1);
+		lit_clean(2);
+		lit_step(i);
+		lit_kill();
+	}
+	lit_settle();
+}
+
+static bool litmus_killed(void)
+{
+	return sweep(killed, &small);
+}
+
+/* Generations run up to their ceiling, and it is raised. */
+static void ceiling(void)
+{
+	uint32_t i;
+
+	lit_settle();
+	for (i = 0; i < 4; i++) {
+		if (!run.over)
+			run.sim->model->handles[i].generation =
+				run.sim->model->generation_ceiling - i % 2;
+		lit_put(i, 1, 40);
+		lit_step(3);
+		lit_put(i, 1, 40);
+		lit_step(2);
+	}
+	lit_settle();
+}
+
+static bool litmus_ceiling(void)
+{
+	return sweep(ceiling, &small);
+}
+
+/* An object larger than a request: half of it durable is none of it durable. */
+static void large(void)
+{
+	lit_settle();
+	lit_put(0, 1, 60);
+	lit_put(1, 1, 150000);
+	lit_step(1);
+	lit_step(1);
+	lit_put(0, 1, 61);
+	lit_step(2);
+	lit_settle();
+}
+
+static bool litmus_large(void)
+{
+	static const struct sim_options large_segments = { .frames = 12, .size = 2 };
+
+	return sweep(large, &large_segments);
+}
+
+/* Clean shutdown: nothing is torn afterwards, and all is there. */
+static void shut_down(void)
+{
+	lit_settle();
+	lit_put(0, 1, 60);
+	lit_put(1, 2, 60);
+	lit_step(1);
+	lit_roll(2);
+	lit_put(2, 2, 60);
+	lit_step(3);
+	if (!run.over)
+		sim_shutdown(run.sim);
+}
+
+static bool litmus_shut_down(void)
+{
+	return sweep(shut_down, &small);
+}
+
+/*
+ * One cold object in each segment, durable; the rest is overwritten for ever,
+ * a hundred times what the backup holds.
+ */
+static bool litmus_cold(void)
+{
+	struct sim *sim = sim_new(7, &(struct sim_options){ .frames = 14, .size = 0 });
+	uint64_t written = 0, room = 14 * 1400;
+	uint64_t version[5];
+	bool ok = sim_start(sim, false);
+	uint32_t i;
+
+	for (i = 0; i < 5 && ok; i++) {
+		sim_settle(sim);
+		model_put(sim->model, i, 1, 60);
+		model_roll(sim->model, 1);
+		sim_settle(sim);
+		version[i] = sim->model->handles[i].version;
+		ok = !sim->error[0];
+	}
+	for (i = 0; ok && written < 100 * room; i++) {
+		if (model_put(sim->model, 5 + i % 5, 1 + i % 2, 200))
+			written += 232;
+		if (i % 4 == 0)
+			model_clean(sim->model, 2);
+		sim_settle(sim);
+		ok = !sim->error[0] && i < 200000;
+	}
+	if (ok) {
+		sim_cut(sim, DISK_CUT_RANDOM);
+		ok = sim_start(sim, true);
+	}
+	for (i = 0; i < 5 && ok; i++)
+		ok = sim->model->handles[i].live && sim->model->handles[i].version == version[i];
+	if (!ok && !lsmem_mutation)
+		printf("# %s\n", sim->error);
+	sim_free(sim);
+	return ok;
+}
+
+const struct litmus litmus[] = {
+	{ "header, listing, first data", litmus_first_data },
+	{ "the tail block is written again and again", litmus_tail_rewrite },
+	{ "successor, close", litmus_roll_over },
+	{ "v1 durable, v2 on a slow head, clean", litmus_slow_head },
+	{ "two replaces race", litmus_race },
+	{ "discard, rewrite", litmus_discard_rewrite },
+	{ "free, clean, allocate", litmus_free_clean },
+	{ "recycled frames with old valid entries", litmus_recycled },
+	{ "SIGKILL with delayed I/O, restarted at once", litmus_killed },
+	{ "generations reach their ceiling", litmus_ceiling },
+	{ "an object larger than a request", litmus_large },
+	{ "clean shutdown", litmus_shut_down },
+	{ "a cold object in each segment, a hundred times the capacity written", litmus_cold },
+	{ "crash after each step of a recovery", litmus_recovery_steps },
+	{ "crash after each step of a format", litmus_format_steps },
+	{ "empty store meets full backup", litmus_full_backup },
+	{ "a full digest of several blocks is torn", litmus_torn_full },
+	{ "a resumed tail is not written shorter", litmus_resumed_tail },
+	{ "acknowledged bytes destroyed, a commit record behind", litmus_lost_record },
+	{ "acknowledged bytes destroyed, the digest knew", litmus_lost_length },
+	{ "acknowledged bytes destroyed, a footer is there", litmus_lost_footer },
+	{ "a segment's header destroyed", litmus_lost_header },
+	{ "digests destroyed", litmus_lost_digest },
+	{ "a closed segment damaged", litmus_lost_closed },
+	{ "a stale copy of a frame", litmus_stale_frame },
+	{ "a sound backup is found sound", litmus_check },
+};
+
+const uint32_t nr_litmus = sizeof(litmus) / sizeof(litmus[0]);
+
+const char *litmus_fails(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < nr_litmus; i++)
+		if (!litmus[i].run())
+			return litmus[i].name;
+	return NULL;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Scenarios: what litmus.c and litmus_recover.c share. */
+#ifndef UNIT_LITMUS_PRIVATE_H
+#define UNIT_LITMUS_PRIVATE_H
+
+#include "litmus.h"
+#include "sim.h"
+
+extern uint64_t lsmem_mutation;
+
+struct run {
+	struct sim *sim;
+	uint32_t left;
+	bool young;
+	bool over;
+};
+
+extern struct run run;
+
+void lit_put(uint32_t index, uint32_t head, uint32_t length);
+void lit_delete(uint32_t index, uint32_t head);
+void lit_race(uint32_t index, uint32_t first);
+void lit_roll(uint32_t head);
+void lit_clean(uint32_t victims);
+void lit_tick(void);
+void lit_step(uint32_t n);
+void lit_settle(void);
+void lit_kill(void);
+bool sweep(void (*script)(void), const struct sim_options *options);
+
+/* litmus_recover.c */
+bool litmus_recovery_steps(void);
+bool litmus_format_steps(void);
+bool litmus_full_backup(void);
+bool litmus_torn_full(void);
+bool litmus_resumed_tail(void);
+bool litmus_lost_record(void);
+bool litmus_lost_length(void);
+bool litmus_lost_footer(void);
+bool litmus_lost_header(void);
+bool litmus_lost_digest(void);
+bool litmus_lost_closed(void);
+bool litmus_stale_frame(void);
+bool litmus_check(void);
+
+#endif

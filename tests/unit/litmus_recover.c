@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Named scenarios about bringing a backup up: crashes inside recovery and
+ * formatting, what must not be overwritten, and damage: whatever was
+ * acknowledged and is gone must be reported, never taken for a torn tail.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "litmus_private.h"
+#include "tap.h"
+#include "../../daemon/memory.h"
+
+static const struct sim_options options = { .frames = 24, .size = 0, .steps = 150, .kills = 20 };
+static const struct sim_options middling = { .frames = 16, .size = 1, .steps = 150 };
+
+static void complain(const struct sim *sim, const char *what)
+{
+	if (!lsmem_mutation)
+		printf("# %s: %s %s\n", what, sim->error, sim->last_damage);
+}
+
+/* Recover without a kernel behind it; what @frame of which segment, if asked. */
+static int look(struct sim *sim, bool accept_loss, bool check, struct recover_result *result)
+{
+	struct recover_options how = { .accept_loss = accept_loss };
+	struct recover_env env = sim->env;
+	enum recover_state state;
+	struct recover *r;
+	int ret;
+
+	env.load = NULL;
+	sim->io_left = UINT32_MAX;
+	sim->last_damage[0] = '\0';
+	r = recover_new(&env);
+	ret = recover_open(r, &state);
+	if (!ret && state == RECOVER_BLANK)
+		ret = -ENOENT;
+	if (!ret)
+		ret = check ? recover_check(r, result) : recover_run(r, &how, result);
+	recover_free(r);
+	return ret;
+}
+
+/* Where the frame of a segment lies, and what the digest says of it. */
+static uint64_t frame_of(struct sim *sim, uint64_t segment, struct digest_item *item)
+{
+	struct recover *r = recover_new(&sim->env);
+	enum recover_state state;
+	uint64_t where = 0;
+	uint32_t frame;
+
+	sim->io_left = UINT32_MAX;
+	if (!recover_open(r, &state) && !recover_map(r)) {
+		const struct digest_map *map = recover_digest(r);
+
+		for (frame = 0; frame < map->frames; frame++) {
+			if (!map->items[frame].state || map->items[frame].segment != segment)
+				continue;
+			where = format_frame_offset(recover_super(r), frame);
+			if (item)
+				*item = map->items[frame];
+		}
+	}
+	recover_free(r);
+	return where;
+}
+
+static uint64_t head_segment(const struct sim *sim, uint32_t head)
+{
+	return sim->model->segments[sim->model->heads[head] - 1].id;
+}
+
+/* ---- Crashes ------------------------------------------------------------ */
+
+/* Invariant 20: recovery crashes after each of its steps, and is repeated. */
+bool litmus_recovery_steps(void)
+{
+	uint64_t seed, i;
+	bool ok = true;
+
+	for (seed = 1; seed <= 12 && ok; seed++) {
+		struct sim *sim = sim_new(seed, &options);
+		uint32_t step = 1;
+		int ret = -ECANCELED;
+
+		ok = sim_start(sim, false);
+		for (i = 0; i < 400 && ok && !sim->error[0]; i++)
+			sim_step(sim);
+		if (ok && !sim->error[0]) {
+			sim_cut(sim, DISK_CUT_RANDOM);
+			while (ret == -ECANCELED) {
+				sim->io_left = step++;
+				ret = sim_attempt(sim);
+				if (ret == -ECANCELED)
+					disk_cut(sim->disk,
+						 random_below(&sim->random, DISK_CUT_KINDS));
+			}
+			/* At once again: what it committed must be durable. */
+			if (!ret) {
+				sim_cut(sim, DISK_CUT_DROP);
+				sim->io_left = UINT32_MAX;
+				ret = sim_attempt(sim);
+			}
+			ok = !ret;
+		}
+		ok = ok && !sim->error[0] && !sim->model->error[0];
+		if (!ok)
+			complain(sim, sim->model->error);
+		sim_free(sim);
+	}
+	return ok;
+}
+
+static struct {
+	struct sim *sim;
+	uint32_t writes;		/* of superblocks until the spoiled one */
+	int (*write)(void *context, uint64_t offset, const void *data, uint32_t length);
+} spoil;
+
+/* A write that is cut short and spoils its block: superblocks have two slots. */
+static int spoiling_write(void *context, uint64_t offset, const void *data, uint32_t length)
+{
+	int ret = spoil.write(context, offset, data, length);
+
+	if (ret || offset >= 2 * LSMEM_BLOCK || --spoil.writes)
+		return ret;
+	disk_settle(spoil.sim->disk);
+	disk_flip(spoil.sim->disk, offset, 777);
+	return -ECANCELED;
+}
+
+bool litmus_format_steps(void)
+{
+	uint32_t step;
+	bool ok = true;
+
+	/* A crash after each step of the first format: blank, or whole. */
+	for (step = 1; step < 12 && ok; step++) {
+		struct sim *sim = sim_new(step, &options);
+
+		sim->io_left = step;
+		if (sim_attempt(sim) == -ECANCELED)
+			disk_cut(sim->disk, random_below(&sim->random, DISK_CUT_KINDS));
+		else
+			sim_cut(sim, DISK_CUT_DROP);
+		ok = sim_start(sim, false);
+		sim_free(sim);
+	}
+	/* Formatted over another store: from its first superblock on it is there. */
+	for (step = 1; step <= 2 && ok; step++) {
+		struct sim *sim = sim_new(step, &options);
+		struct recover_env env = sim->env;
+		enum recover_state state;
+		struct recover *r;
+		int ret;
+
+		ok = sim_start(sim, false);
+		sim->geometry.uuid[0]++;
+		sim->geometry.force = true;
+		spoil.sim = sim;
+		spoil.writes = step;
+		spoil.write = env.write;
+		env.write = spoiling_write;
+		r = recover_new(&env);
+		if (recover_open(r, &state) || recover_format(r, &sim->geometry) != -ECANCELED)
+			ok = false;
+		recover_free(r);
+		r = recover_new(&sim->env);
+		ret = recover_open(r, &state);
+		/* Before the first: the old store's superblock still stands. */
+		if (ret || state != RECOVER_FULL ||
+		    (step > 1 && (recover_super(r)->uuid[0] != sim->geometry.uuid[0] ||
+				  recover_map(r))))
+			ok = false;
+		recover_free(r);
+		sim_free(sim);
+	}
+	return ok;
+}
+
+/* Invariant 18. */
+bool litmus_full_backup(void)
+{
+	struct sim *sim = sim_new(3, &options);
+	struct recover_geometry other = sim->geometry;
+	enum recover_state state;
+	struct recover *r;
+	bool ok = sim_start(sim, false);
+
+	other.uuid[3]++;
+	sim_settle(sim);
+	model_put(sim->model, 0, 1, 100);
+	sim_settle(sim);
+	sim_cut(sim, DISK_CUT_DROP);
+	sim->io_left = UINT32_MAX;
+
+	r = recover_new(&sim->env);
+	ok = ok && !recover_open(r, &state) && state == RECOVER_FULL &&
+	     recover_format(r, &other) == -EEXIST;
+	recover_free(r);
+	ok = ok && sim_start(sim, false) && sim->model->handles[0].live;
+	core_free(sim->core);
+	sim->core = NULL;
+
+	/* Something else altogether is not blank either. */
+	disk_zero(sim->disk, 0);
+	disk_zero(sim->disk, LSMEM_BLOCK);
+	disk_flip(sim->disk, 0, 12345);
+	r = recover_new(&sim->env);
+	ok = ok && recover_open(r, &state) == -EBADMSG && recover_format(r, &other) == -EEXIST;
+	other.force = true;
+	ok = ok && !recover_format(r, &other);
+	recover_free(r);
+	if (!ok)
+		complain(sim, "full backup");
+	sim_free(sim);
+	return ok;
+}
+
+/* A full record of several blocks is torn: the chain it continues still counts. */
+static bool torn_full_once(uint64_t seed, bool *torn)
+{
+	static const struct sim_options many = { .frames = 250 };
+	struct sim *sim = sim_new(seed, &many);
+	struct recover *r = recover_new(&sim->env);
+	struct lsmem_event event = { .type = LSMEM_EVENT_OPEN, .segment = 1000, .generation = 1 };
+	enum recover_state state;
+	struct core_params params;
+	struct digest_map map;
+	char error[CORE_ERROR_BYTES];
+	uint8_t *record = memory_get(3 * LSMEM_BLOCK);
+	struct iovec iov = { .iov_base = record, .iov_len = 3 * LSMEM_BLOCK };
+	uint64_t before;
+	uint32_t frame, i;
+	bool ok;
+
+	ok = !recover_open(r, &state) && !recover_format(r, &sim->geometry);
+	digest_map_init(&map, 250);
+	map.epoch = map.era = 1;
+	map.sequence = 2;
+	map.next_segment = 1000;
+	map.at = 3 * LSMEM_BLOCK;
+	for (frame = 0; frame < 240; frame++) {
+		map.items[frame].segment = frame + 1;
+		map.items[frame].generation = 1;
+		map.items[frame].state = LSMEM_ITEM_CLOSED;
+		map.nr++;
+	}
+	memset(record, 0, 3 * LSMEM_BLOCK);
+	digest_full((struct lsmem_digest *)record, &map, recover_super(r));
+	disk_complete(sim->disk, disk_write(sim->disk, format_half_offset(recover_super(r), 0),
+					    &iov, 1));
+	disk_settle(sim->disk);
+	params = (struct core_params) {
+		.super = recover_super(r), .map = &map, .io_bytes = CORE_IO_BYTES,
+		.log = { .frames = sim->model->memory, .table = sim->model->table,
+			 .nr_frames = MODEL_FRAMES },
+	};
+	sim->core = core_new(&params, error);
+	core_event(sim->core, &event);
+	sim_issue(sim);
+	for (i = random_below(&sim->random, 12); i; i--)
+		if (disk_in_flight(sim->disk))
+			sim_complete(sim, 0);
+	before = map.sequence;
+	disk_cut(sim->disk, DISK_CUT_RANDOM);
+	ok = ok && !recover_map(r) && recover_digest(r)->sequence >= before;
+	*torn |= ok && recover_digest(r)->sequence == before;
+	digest_map_destroy(&map);
+	memory_put(record);
+	recover_free(r);
+	sim_free(sim);
+	return ok;
+}
+
+bool litmus_torn_full(void)
+{
+	bool torn = false;
+	uint64_t seed;
+
+	for (seed = 1; seed < 40; seed++)
+		if (!torn_full_once(seed, &torn))
+			return false;
+	return torn;
+}
+
+/*
+ * Killed after data and footer were durable, before it could say so.  The next
+ * daemon is given the bytes again, in pieces; the power goes in between.
+ */
+bool litmus_resumed_tail(void)
+{
+	uint64_t seed;
+	bool ok = true;
+	uint32_t i;
+
+	for (seed = 1; seed <= 20 && ok; seed++) {
+		struct sim *sim = sim_new(seed, &options);
+
+		ok = sim_start(sim, false);
+		sim_settle(sim);
+		sim->model->most_segments = 5;
+		for (i = 0; i < 6; i++)
+			model_put(sim->model, i, 1, 20);
+		sim_events(sim);
+		model_roll(sim->model, 1);
+		for (i = 0; i < 40 && !sim->error[0]; i++) {
+			sim_events(sim);
+			while (disk_in_flight(sim->disk))
+				sim_complete(sim, 0);
+		}
+		sim->model->pieces = true;
+		sim_kill(sim);
+		for (i = 0; i < 1 + seed % 4 && !sim->error[0]; i++)
+			sim_events(sim);
+		while (disk_in_flight(sim->disk) && !sim->error[0])
+			sim_complete(sim, 0);
+		ok = ok && !sim->error[0];
+		if (ok) {
+			sim_cut(sim, DISK_CUT_KEEP);
+			ok = sim_start(sim, false);
+		}
+		if (!ok)
+			complain(sim, "resumed tail");
+		sim_free(sim);
+	}
+	return ok;
+}
+
+/* ---- Damage ------------------------------------------------------------- */
+
+/* A store with one segment of several acknowledged groups; its id. */
+static struct sim *damage_begin(uint32_t groups, uint64_t *segment)
+{
+	struct sim *sim = sim_new(11, &middling);
+	uint32_t i;
+
+	sim_start(sim, false);
+	sim_settle(sim);
+	for (i = 0; i < MODEL_SEGMENTS; i++)
+		sim->model->segments[i].limit = 100000;
+	for (i = 0; i < groups; i++) {
+		model_put(sim->model, i % 4, 1, 2500);
+		model_put(sim->model, 4 + i % 3, 1, 2500);
+		sim_settle(sim);
+	}
+	*segment = head_segment(sim, 1);
+	return sim;
+}
+
+/* The power goes, a block is destroyed: that must be told, by the segment's name. */
+static bool damage_end(struct sim *sim, uint64_t segment, uint64_t block, bool has_item)
+{
+	struct digest_item item = { 0 };
+	char name[64];
+	uint64_t where;
+	bool ok;
+
+	if (sim->core)
+		sim_cut(sim, DISK_CUT_DROP);
+	where = frame_of(sim, segment, &item);
+	disk_zero(sim->disk, where + block * LSMEM_BLOCK);
+	snprintf(name, sizeof(name), "segment %llu ", (unsigned long long)segment);
+	ok = !sim->error[0] && where && (!item.length == !has_item) &&
+	     look(sim, false, false, NULL) == -ENODATA && strstr(sim->last_damage, name) &&
+	     look(sim, false, true, NULL) == -ENODATA &&
+	     look(sim, true, false, NULL) == 0 && look(sim, false, false, NULL) == 0;
+	if (!ok)
+		complain(sim, "damage");
+	sim_free(sim);
+	return ok;
+}
+
+bool litmus_lost_record(void)
+{
+	uint64_t segment;
+	struct sim *sim = damage_begin(3, &segment);
+
+	return damage_end(sim, segment, 1, false);
+}
+
+bool litmus_lost_length(void)
+{
+	uint64_t segment;
+	struct sim *sim = damage_begin(1, &segment);
+
+	core_tick(sim->core);
+	sim_issue(sim);
+	sim_settle(sim);
+	return damage_end(sim, segment, 1, true);
+}
+
+bool litmus_lost_footer(void)
+{
+	uint64_t segment;
+	struct sim *sim = damage_begin(1, &segment);
+
+	sim->model->most_segments = 0;		/* no OPEN, so no digest */
+	model_roll(sim->model, 1);
+	sim_settle(sim);
+	return damage_end(sim, segment, 1, false);
+}
+
+bool litmus_lost_header(void)
+{
+	uint64_t segment;
+	struct sim *sim = damage_begin(2, &segment);
+
+	return damage_end(sim, segment, 0, false);
+}
+
+bool litmus_lost_digest(void)
+{
+	struct sim *sim = sim_new(5, &options);
+	const struct digest_map *map;
+	enum recover_state state;
+	struct recover *r;
+	uint32_t i, n;
+	bool ok;
+
+	sim->geometry.half_bytes = 64 * LSMEM_BLOCK;
+	ok = sim_start(sim, false);
+	for (i = 0; i < 6; i++) {
+		model_put(sim->model, i, 1, 60);
+		core_tick(sim->core);
+		sim_issue(sim);
+		sim_settle(sim);
+	}
+	sim_cut(sim, DISK_CUT_DROP);
+	/* The first of the chain, one in its middle; the last cannot be missed. */
+	for (n = 0; n < 3 && ok; n += 2) {
+		uint8_t *copy = memory_get(LSMEM_BLOCK);
+		struct iovec iov = { .iov_base = copy, .iov_len = LSMEM_BLOCK };
+		uint64_t where;
+
+		r = recover_new(&sim->env);
+		sim->io_left = UINT32_MAX;
+		ok = !recover_open(r, &state) && !recover_map(r);
+		map = recover_digest(r);
+		ok = ok && map->at >= 5 * LSMEM_BLOCK;
+		where = format_half_offset(recover_super(r), map->half) + n * LSMEM_BLOCK;
+		recover_free(r);
+		disk_read(sim->disk, where, copy, LSMEM_BLOCK);
+		disk_zero(sim->disk, where);
+		ok = ok && look(sim, false, false, NULL) != 0 && strstr(sim->last_damage, "digest");
+		disk_complete(sim->disk, disk_write(sim->disk, where, &iov, 1));
+		disk_settle(sim->disk);
+		memory_put(copy);
+	}
+	ok = ok && look(sim, false, false, NULL) == 0;
+	if (!ok)
+		complain(sim, "lost digest");
+	sim_free(sim);
+	return ok;
+}
+
+/* Every byte of a closed segment that means something is looked at. */
+bool litmus_lost_closed(void)
+{
+	uint32_t bit, entry, n;
+	bool ok = true;
+	static const struct { uint64_t back; bool run; } blocks[] = {
+		{ LSMEM_SEGMENT_BYTES - LSMEM_BLOCK, true },	/* footer */
+		{ LSMEM_SEGMENT_BYTES - 2 * LSMEM_BLOCK, true },/* directory */
+		{ 0, true },					/* header */
+	};
+
+	for (n = 0; n < 7 && ok; n++) {
+		struct digest_item item = { 0 };
+		uint64_t segment, where;
+		struct sim *sim = damage_begin(2, &segment);
+		struct model_segment *seg = &sim->model->segments[sim->model->heads[1] - 1];
+		int run_wants = -ENODATA;
+
+		bit = random_below(&sim->random, 40 * 8);
+		entry = n == 3 || n == 5 ? 0 : 3;
+		/* The first entry is a loser, the fourth wins. */
+		model_put(sim->model, 0, 1, 50);
+		sim_settle(sim);
+		if (n == 3 || n == 5)
+			run_wants = 0;
+		bit = n < 3 ? bit : 8 * (LSMEM_BLOCK + seg->entries[entry].at +
+					 (n < 5 ? LSMEM_ENTRY_BYTES + 100 : 9));
+		model_roll(sim->model, 1);
+		sim_settle(sim);
+		core_tick(sim->core);
+		sim_issue(sim);
+		sim_settle(sim);
+		sim_cut(sim, DISK_CUT_DROP);
+		where = frame_of(sim, segment, &item);
+		ok = where && item.state == LSMEM_ITEM_CLOSED && !sim->error[0] &&
+		     look(sim, false, true, NULL) == 0;
+		disk_flip(sim->disk, n < 3 ? where + blocks[n].back :
+			  where + bit / 8 / LSMEM_BLOCK * LSMEM_BLOCK,
+			  n < 3 ? bit : bit % (8 * LSMEM_BLOCK));
+		/* A loser's header is what the walk stands on: that is told. */
+		if (n >= 5)
+			run_wants = -ENODATA;
+		ok = ok && look(sim, false, true, NULL) == -ENODATA &&
+		     look(sim, false, false, NULL) == run_wants;
+		if (!ok) {
+			complain(sim, "closed segment");
+			printf("# case %u\n", n);
+		}
+		sim_free(sim);
+	}
+	return ok;
+}
+
+/* A copy of the segment as it once was must not pass for a torn tail. */
+bool litmus_stale_frame(void)
+{
+	uint8_t *copy = memory_get(8 * LSMEM_BLOCK);
+	struct iovec iov = { .iov_base = copy, .iov_len = 8 * LSMEM_BLOCK };
+	uint64_t segment, where;
+	struct sim *sim = damage_begin(1, &segment);
+	bool ok;
+
+	where = frame_of(sim, segment, NULL) + LSMEM_BLOCK;
+	disk_read(sim->disk, where, copy, 8 * LSMEM_BLOCK);
+	model_put(sim->model, 0, 1, 3000);
+	sim_settle(sim);
+	core_tick(sim->core);
+	sim_issue(sim);
+	sim_settle(sim);
+	sim_cut(sim, DISK_CUT_DROP);
+	ok = look(sim, false, true, NULL) == 0;
+	disk_complete(sim->disk, disk_write(sim->disk, where, &iov, 1));
+	disk_settle(sim->disk);
+	ok = ok && look(sim, false, false, NULL) == -ENODATA;
+	memory_put(copy);
+	if (!ok)
+		complain(sim, "stale frame");
+	sim_free(sim);
+	return ok;
+}
+
+bool litmus_check(void)
+{
+	struct sim *sim = sim_new(21, &options);
+	struct recover_result check, run_result;
+	uint64_t i, writes;
+	bool ok = sim_start(sim, false);
+
+	for (i = 0; i < 3000 && ok && !sim->error[0]; i++)
+		sim_step(sim);
+	sim_settle(sim);
+	sim_shutdown(sim);
+	sim_cut(sim, DISK_CUT_DROP);
+	writes = disk_in_flight(sim->disk);
+	ok = ok && !sim->error[0] && look(sim, false, true, &check) == 0 &&
+	     look(sim, false, true, &check) == 0 && look(sim, false, false, &run_result) == 0 &&
+	     check.objects == run_result.objects && check.deletes == run_result.deletes &&
+	     check.live_bytes == run_result.live_bytes && !check.losses && !check.torn &&
+	     writes == disk_in_flight(sim->disk) && check.closed + check.open + check.sealed;
+	if (!ok)
+		complain(sim, "check");
+	sim_free(sim);
+	return ok;
+}
