@@ -202,10 +202,14 @@ void lsmem_space_came(struct lsmem_store *store)
 	wake_up(&store->work);
 }
 
-/* Wait until an append may succeed; 0, -EINTR or -ETIMEDOUT. */
-static int lsmem_wait_space(struct lsmem_store *store, u32 serial)
+/*
+ * Wait until an append may succeed; 0, -EINTR or -ETIMEDOUT.  @left: jiffies that
+ * all waits of the append may take, 0 before the first: what comes may always go
+ * to others.
+ */
+static int lsmem_wait_space(struct lsmem_store *store, u32 serial, long *left)
 {
-	unsigned long bound = msecs_to_jiffies(READ_ONCE(store->stall_ms));
+	long bound = *left ?: msecs_to_jiffies(READ_ONCE(store->stall_ms));
 	u64 begin = ktime_get_ns();
 	long ret;
 
@@ -224,6 +228,7 @@ static int lsmem_wait_space(struct lsmem_store *store, u32 serial)
 		return -EINTR;
 	if (!lsmem_store_active(store))
 		return -EAGAIN;
+	*left = ret;
 	return ret ? 0 : -ETIMEDOUT;
 }
 
@@ -245,6 +250,7 @@ int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length,
 {
 	struct lsmem_head *h = &store->heads[head];
 	bool listed = type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_DELETE;
+	long left = 0;
 	int ret;
 
 	for (;;) {
@@ -270,7 +276,7 @@ int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length,
 		}
 		if (head == LSMEM_CLEANER_HEAD)
 			return -EAGAIN;
-		ret = lsmem_wait_space(store, serial);
+		ret = lsmem_wait_space(store, serial, &left);
 		if (ret)
 			return ret == -ETIMEDOUT ? -ENOSPC : ret;
 	}
