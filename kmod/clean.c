@@ -43,6 +43,11 @@
 
 #define LSMEM_PASS_FRAMES	512		/* most that survivors of a pass take */
 #define LSMEM_PASS_SLACK	8		/* ... and what is not in their sum */
+/* Live bytes that a survivor holds for sure: at worst they are tiny entries, with
+ * 24 bytes of directory for each 40, and a large one did not fit at its end.
+ */
+#define LSMEM_SURVIVOR_LIVE	\
+	((LSMEM_SEGMENT_BYTES - LSMEM_OBJECT_MAX - LSMEM_SEGLET_BYTES) / 8 * 5)
 #define LSMEM_PASS_ENTRIES	(256u << 10)	/* most entries looked at in a pass */
 #define LSMEM_IDLE_MS		10		/* after a pass that found nothing */
 
@@ -201,6 +206,7 @@ static bool lsmem_clean_choose(struct lsmem_store *store, struct lsmem_pass *pas
 	/* The survivors' last seglets and all commit records are not in the sum. */
 	room = (u64)(frames > LSMEM_PASS_SLACK ? frames - LSMEM_PASS_SLACK : 0) *
 	       LSMEM_SEGLET_BYTES;
+	room = min(room, (u64)lsmem_segments_claim(store) * LSMEM_SURVIVOR_LIVE);
 	nr = lsmem_clean_candidates(store, &deletes);
 	oldest_first = deletes * 1000 > (u64)store->frames.nr * LSMEM_SEGLET_BYTES *
 					READ_ONCE(store->policy.deletes_max);
@@ -423,6 +429,14 @@ static void lsmem_clean_release(struct lsmem_store *store, const struct lsmem_pa
 	spin_unlock(&store->segment_lock);
 }
 
+/* What the pass has not used is the writers' again; some may wait for just that. */
+static void lsmem_clean_unclaim(struct lsmem_store *store)
+{
+	lsmem_frames_unclaim(&store->frames);
+	lsmem_segments_unclaim(store);
+	lsmem_space_came(store);
+}
+
 /* One pass; false when nothing could be gained. */
 static bool lsmem_clean_pass(struct lsmem_store *store, bool urgent)
 {
@@ -431,7 +445,7 @@ static bool lsmem_clean_pass(struct lsmem_store *store, bool urgent)
 	u32 i;
 
 	if (!lsmem_clean_choose(store, &pass, urgent)) {
-		lsmem_frames_unclaim(&store->frames);
+		lsmem_clean_unclaim(store);
 		return false;
 	}
 	trace_lsmem_clean_begin(store->name, pass.nr_victims, pass.live, pass.held);
@@ -439,7 +453,7 @@ static bool lsmem_clean_pass(struct lsmem_store *store, bool urgent)
 	if (pass.damaged) {
 		/* Records may have been dropped that it needs: choose again without it. */
 		lsmem_clean_release(store, &pass);
-		lsmem_frames_unclaim(&store->frames);
+		lsmem_clean_unclaim(store);
 		return true;
 	}
 	for (i = 0; i < pass.nr_survivors; i++) {
@@ -448,7 +462,7 @@ static bool lsmem_clean_pass(struct lsmem_store *store, bool urgent)
 		if (i % 64 == 0)
 			cond_resched();
 	}
-	lsmem_frames_unclaim(&store->frames);
+	lsmem_clean_unclaim(store);
 	lsmem_clean_retire(store, &pass);
 	store->cleaned.passes++;
 	store->cleaned.segments_cleaned += pass.nr_victims;
@@ -512,7 +526,7 @@ static void lsmem_clean_roll(struct lsmem_store *store)
 
 static bool lsmem_clean_urgent(struct lsmem_store *store)
 {
-	return waitqueue_active(&store->space) || READ_ONCE(store->nr_spares) < store->nr_heads;
+	return waitqueue_active(&store->space);
 }
 
 static bool lsmem_clean_wanted(struct lsmem_store *store)
@@ -522,7 +536,7 @@ static bool lsmem_clean_wanted(struct lsmem_store *store)
 	if (store->retire_next - store->retire_first == LSMEM_RETIRES)
 		return false;
 	return READ_ONCE(store->frames.nr_free) < READ_ONCE(store->clean_below) ||
-	       lsmem_clean_urgent(store);
+	       lsmem_segments_short(store) || lsmem_clean_urgent(store);
 }
 
 static bool lsmem_clean_freeable(struct lsmem_store *store)

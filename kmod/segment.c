@@ -9,7 +9,9 @@
  * (invariant 2); some are opened ahead, so that a rollover does not wait.
  *
  * The number of segments is bounded by what a backup of twice the store's size
- * holds: the backup can then never be too full for an OPEN.
+ * holds: the backup can then never be too full for an OPEN.  The last ones are
+ * the cleaner's: a pass that has begun needs survivors before it frees anything,
+ * so it claims them, and takes on no more than what they hold.
  *
  * Locks: store->segment_lock for the table, the list and states; see segment.h.
  */
@@ -18,6 +20,9 @@
 #include <linux/slab.h>
 
 #include "store.h"
+
+#define LSMEM_SEGMENTS_RESERVE	4	/* that writers leave to the cleaner */
+#define LSMEM_PASS_SEGMENTS	2	/* of these, what any one victim fits into */
 
 /* Backup frames that superblocks and digest log may take, by segments. */
 #define LSMEM_BACKUP_OVERHEAD(segments)	(2 + (segments) / 8192)
@@ -86,6 +91,8 @@ struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 g
 	u32 i;
 
 	lockdep_assert_held(&store->segment_lock);
+	if (store->nr_log == store->nr_segments)
+		return NULL;
 	for (i = 0; i < store->nr_segments; i++) {
 		u32 slot = (store->free_hint + i) % store->nr_segments;
 
@@ -155,10 +162,55 @@ void lsmem_segments_spare(struct lsmem_store *store)
 	}
 }
 
+/* Segments that heads can still get: spares, and slots for more of them. */
+static u32 lsmem_segments_left(const struct lsmem_store *store)
+{
+	return READ_ONCE(store->nr_spares) + store->nr_segments - READ_ONCE(store->nr_log);
+}
+
+/* Is the table so full that segments have to be merged? */
+bool lsmem_segments_short(const struct lsmem_store *store)
+{
+	u32 left = lsmem_segments_left(store);
+
+	return left < store->nr_heads || left <= LSMEM_SEGMENTS_RESERVE;
+}
+
+/**
+ * lsmem_segments_claim - the cleaner begins a pass
+ * @store: the store
+ *
+ * Half of what is left: writers go on meanwhile, and a crash in the pass leaves
+ * the recovered store some; at least what the survivors of one segment take.
+ * Return: segments that it will get for survivors, whatever writers take.
+ */
+u32 lsmem_segments_claim(struct lsmem_store *store)
+{
+	u32 left, claimed;
+
+	spin_lock(&store->segment_lock);
+	left = lsmem_segments_left(store);
+	claimed = max(left / 2, min_t(u32, left, LSMEM_PASS_SEGMENTS));
+	store->claimed = claimed;
+	spin_unlock(&store->segment_lock);
+	return claimed;
+}
+
+/**
+ * lsmem_segments_unclaim - the pass is over
+ * @store: the store
+ */
+void lsmem_segments_unclaim(struct lsmem_store *store)
+{
+	spin_lock(&store->segment_lock);
+	store->claimed = 0;
+	spin_unlock(&store->segment_lock);
+}
+
 /**
  * lsmem_segment_take - make a spare a head
  * @store: the store
- * @survivor: for the cleaner, which may take the last one
+ * @survivor: for the cleaner, which may take the last ones
  *
  * Return: a segment in state HEAD, or NULL when no listed spare is left.
  */
@@ -174,8 +226,11 @@ struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivo
 			ready++;
 		}
 	}
-	/* The last spare is the cleaner's: else a full table could not shrink. */
-	if (found && (survivor || ready > 1)) {
+	/* The last are the cleaner's: else a full table could not shrink. */
+	if (found && (survivor || (ready > 1 && lsmem_segments_left(store) >
+				   max_t(u32, LSMEM_SEGMENTS_RESERVE, store->claimed)))) {
+		if (survivor && store->claimed)
+			store->claimed--;
 		found->state = LSMEM_SEGMENT_HEAD;
 		found->survivor = survivor;
 		found->open_time = lsmem_store_time(store);

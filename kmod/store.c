@@ -37,6 +37,7 @@
 #define LSMEM_HANDLES_MAX	0x7fffffffull	/* what an sbitmap can index */
 #define LSMEM_HANDLE_BYTES	256	/* memory for which there is one handle */
 #define LSMEM_HEADS_MIN		3	/* the cleaner's and two for writers */
+#define LSMEM_HEAD_SEGMENTS	5	/* full segments for which there is one head */
 #define LSMEM_CAPACITY_PERCENT	96	/* of the frames writers may take */
 
 #define LSMEM_VIEW_MS		1000
@@ -147,8 +148,10 @@ static int lsmem_store_memory(struct lsmem_store *store, const struct lsmem_crea
 	if (ret)
 		return ret;
 	store->counters = alloc_percpu(struct lsmem_counters);
-	store->nr_heads = clamp_t(unsigned int, num_possible_cpus() + 1, LSMEM_HEADS_MIN,
-				  LSMEM_HEADS);
+	/* Open segments and spares must leave most of a small log to closed ones. */
+	store->nr_heads = min_t(u64, num_possible_cpus() + 1,
+				store->bytes / LSMEM_SEGMENT_BYTES / LSMEM_HEAD_SEGMENTS);
+	store->nr_heads = clamp_t(unsigned int, store->nr_heads, LSMEM_HEADS_MIN, LSMEM_HEADS);
 	store->heads = kvcalloc(store->nr_heads, sizeof(*store->heads), GFP_KERNEL);
 	if (!store->counters || !store->heads)
 		return -ENOMEM;

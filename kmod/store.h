@@ -115,6 +115,7 @@ struct lsmem_store {
 	struct list_head todo;		/* those not durably closed, by id */
 	u32 nr_log;
 	u32 nr_spares;			/* OPENING or SPARE */
+	u32 claimed;			/* segments that a pass may still take */
 	u64 next_segment;
 	u64 barrier;			/* above the ids of all segments ever written to */
 	u32 free_hint;
