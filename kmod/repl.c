@@ -567,11 +567,11 @@ int lsmem_repl_attach(struct lsmem_attach *attach)
 	mutex_unlock(&store->mutex);
 	if (ret)
 		goto err_free;
+	wake_up(&store->work);	/* a daemon is there: cleaning may go on */
 	ret = anon_inode_getfd("[lsmem-repl]", &lsmem_repl_fops, at, O_RDWR | O_CLOEXEC);
 	if (ret < 0)
 		goto err_detach;
-	attach->fd = ret;
-	wake_up(&store->work);	/* a daemon is there: cleaning may go on */
+	attach->fd = ret;	/* another thread may have closed it, and all be gone */
 	return 0;
 err_detach:
 	mutex_lock(&store->mutex);
