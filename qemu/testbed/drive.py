@@ -149,7 +149,8 @@ def parse_drive(text: str, directory: Path) -> Drive:
     parts = text.split(":")
     if len(parts) not in (2, 3):
         raise TestbedError(f"drive '{text}': write NAME:SIZE or NAME:SIZE:CACHE")
-    return Drive(parts[0], directory / f"{parts[0]}.img", parse_size(parts[1]), *parts[2:])
+    name, size, cache = (*parts, "volatile")[:3]
+    return Drive(name, directory / f"{name}.img", parse_size(size), cache)
 
 
 def _escape(path: Path) -> str:
