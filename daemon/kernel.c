@@ -138,7 +138,7 @@ static bool next_active(DIR *d, char name[LSMEM_NAME_BYTES])
 /**
  * kernel_find - find the active store with a uuid
  * @uuid: of the store
- * @name: out
+ * @name: out, "" if there is none
  *
  * Returns 0 or -ENODEV.
  */
@@ -148,6 +148,7 @@ int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES])
 	char text[64];
 	DIR *d;
 
+	name[0] = 0;
 	d = opendir(STORES);
 	if (!d)
 		return -ENODEV;
@@ -157,13 +158,15 @@ int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES])
 			err = 0;
 	}
 	closedir(d);
+	if (err)
+		name[0] = 0;
 	return err;
 }
 
 /**
  * kernel_find_orphan - find an active durable store that no daemon serves
  * @kind: enum lsmem_store_kind
- * @name: out
+ * @name: out, "" if there is none
  *
  * Returns 0 or -ENODEV.
  */
@@ -174,6 +177,7 @@ int kernel_find_orphan(uint32_t kind, char name[LSMEM_NAME_BYTES])
 	int err = -ENODEV;
 	DIR *d;
 
+	name[0] = 0;
 	d = opendir(STORES);
 	if (!d)
 		return -ENODEV;
@@ -189,6 +193,8 @@ int kernel_find_orphan(uint32_t kind, char name[LSMEM_NAME_BYTES])
 			err = 0;
 	}
 	closedir(d);
+	if (err)
+		name[0] = 0;
 	return err;
 }
 

@@ -13,69 +13,9 @@ here=$(realpath "$(dirname "$0")")
 top=$here/../..
 LSMEMD=${LSMEMD:-$top/daemon/lsmemd}
 . "$here/tap.sh"
-ctl=$top/tools/lsmemctl/lsmemctl
-load=$here/build/load
-drive=/dev/drive/backup
-kills=${KILLS:-5}
-losses=${LOSSES:-3}
-
-modprobe -a libcrc32c
-grep -q '^lsmem ' /proc/modules || insmod "$top/kmod/lsmem.ko" || exit 1
-
-daemon_pid=
-# start NAME OPTION ..: the daemon of $conf; waits until the store is active
-start()
-{
-	local i name=$1
-	shift
-	"$lsmemd" -c "$conf" -v "$@" 2>>"$scratch/daemon.log" &
-	daemon_pid=$!
-	for ((i = 0; i < 600; i++)); do
-		[ "$(cat /sys/class/lsmem/$store/attached 2>/dev/null)" = 1 ] &&
-			[ "$(cat /sys/class/lsmem/$store/state)" = active ] &&
-			[ -e "/dev/$store" ] && return 0
-		kill -0 "$daemon_pid" 2>/dev/null || break
-		sleep 0.1
-	done
-	echo "# $name: the store does not become active"
-	return 1
-}
-
-stop()
-{
-	kill -TERM "$daemon_pid"
-	status=0
-	wait "$daemon_pid" || status=$?
-}
-
-slay()
-{
-	kill -KILL "$daemon_pid"
-	wait "$daemon_pid" 2>/dev/null
-}
-
-slay_load()
-{
-	kill -KILL "$load_pid"
-	wait "$load_pid" 2>/dev/null
-}
-
-load()
-{
-	"$load" run "$model" "/dev/$store" "$1" "$slots" >"$scratch/load" 2>&1 &
-	load_pid=$!
-}
-
-verify()
-{
-	"$load" verify "$model" "/dev/$store" >"$scratch/out" 2>"$scratch/err"
-	status=$?
-	cat "$scratch/err" | head -30 | sed 's/^/# /'
-	sed 's/^/# /' "$scratch/out"
-	expect "$1" "$status" 0
-}
-
-nap() { sleep "$1.$((RANDOM % 90 + 10))"; }
+. "$here/guest-lib.sh"
+kills=${KILLS:-3}
+losses=${LOSSES:-2}
 
 kind_test()
 {
@@ -87,7 +27,7 @@ kind_test()
 	rm -f "$model"
 	printf '[store]\nkind = %s\nsize = 128M\n[backup]\npath = %s\n' "$kind" "$drive" >"$conf"
 	ok "$kind: formatted and active" start format --format --force
-	load 8
+	load 5
 	wait "$load_pid"
 	expect "$kind: load" "$?" 0
 	sed 's/^/# /' "$scratch/load"
@@ -103,7 +43,7 @@ kind_test()
 	ok "$kind: resumes" start resume
 	verify "$kind: all there after a restart"
 
-	load $((kills * 4 + 4))
+	load $((kills * 3 + 3))
 	for ((i = 0; i < kills; i++)); do
 		nap $((RANDOM % 3))
 		slay

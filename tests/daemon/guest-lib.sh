@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0
+# Daemons in a guest, for the guest tests: sourced after tap.sh.  Wants $store
+# and $conf, and for loads $model and $slots.
+ctl=$top/tools/lsmemctl/lsmemctl
+load=$here/build/load
+drive=/dev/drive/backup
+
+modprobe -a libcrc32c
+grep -q '^lsmem ' /proc/modules || insmod "$top/kmod/lsmem.ko" || exit 1
+
+daemon_pid=
+# start NAME OPTION ..: the daemon of $conf; waits until the store is active
+start()
+{
+	local i name=$1
+	shift
+	"$lsmemd" -c "$conf" -v "$@" 2>>"$scratch/daemon.log" &
+	daemon_pid=$!
+	for ((i = 0; i < 600; i++)); do
+		[ "$(cat /sys/class/lsmem/$store/attached 2>/dev/null)" = 1 ] &&
+			[ "$(cat /sys/class/lsmem/$store/state)" = active ] &&
+			[ -e "/dev/$store" ] && return 0
+		kill -0 "$daemon_pid" 2>/dev/null || break
+		sleep 0.1
+	done
+	echo "# $name: the store does not become active"
+	return 1
+}
+
+stop()
+{
+	kill -TERM "$daemon_pid"
+	status=0
+	wait "$daemon_pid" || status=$?
+}
+
+slay()
+{
+	kill -KILL "$daemon_pid"
+	wait "$daemon_pid" 2>/dev/null
+}
+
+slay_load()
+{
+	kill -KILL "$load_pid"
+	wait "$load_pid" 2>/dev/null
+}
+
+load()
+{
+	"$load" run "$model" "/dev/$store" "$1" "$slots" >"$scratch/load" 2>&1 &
+	load_pid=$!
+}
+
+verify()
+{
+	"$load" verify "$model" "/dev/$store" >"$scratch/out" 2>"$scratch/err"
+	status=$?
+	cat "$scratch/err" | head -30 | sed 's/^/# /'
+	sed 's/^/# /' "$scratch/out"
+	expect "$1" "$status" 0
+}
+
+nap() { sleep "$1.$((RANDOM % 90 + 10))"; }

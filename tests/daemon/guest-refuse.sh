@@ -1,0 +1,259 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# lsmemd with the module: what does not belong together is refused, what fails
+# is said and not tried again, what was lost is named.  In a guest: TAP.
+#
+#	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-refuse.sh
+set -u
+here=$(realpath "$(dirname "$0")")
+top=$here/../..
+LSMEMD=${LSMEMD:-$top/daemon/lsmemd}
+. "$here/tap.sh"
+. "$here/guest-lib.sh"
+store=lsmem
+slots=4000
+model=$scratch/model
+conf=$scratch/lsmemd.conf
+
+# configure BACKUP TEXT: the configuration
+configure() { printf '[store]\n%b[backup]\npath = %s\n%b' "${2-}" "$1" "${3-}" >"$conf"; }
+
+# refuses NAME STATUS TEXT OPTION ..: exits so, says so
+refuses()
+{
+	local name=$1 wanted=$2 text=$3
+	shift 3
+	run "$lsmemd" -c "$conf" "$@"
+	expect "$name: exit status" "$status" "$wanted"
+	ok "$name: says why" grep -q -- "$text" "$scratch/err"
+}
+
+stores() { ls /sys/class/lsmem 2>/dev/null | tr '\n' ' '; }
+
+dd if=/dev/zero of=$drive bs=1M count=2 status=none
+dd if=/dev/zero of=/dev/drive/other bs=1M count=2 status=none
+
+# ---- Before there is a store ----------------------------------------------
+configure $drive 'size = 1G\n'
+refuses 'a backup that is too small' 5 'are needed'
+expect 'nothing is left of a start that failed' "$(stores)" ''
+mkfs.ext4 -q -F $drive
+configure $drive 'size = 128M\n'
+refuses 'a filesystem on the backup' 5 '--format --force'
+refuses 'a filesystem on the backup, --format alone' 5 '--format --force' --format
+mkdir -p "$scratch/mnt"
+mount $drive "$scratch/mnt"
+configure $drive 'size = 128M\n' 'lock_wait = 1\n'
+refuses 'a mounted backup' 4 'held by somebody else' --format --force
+umount "$scratch/mnt"
+configure $drive 'size = 128M\nname = lsmem7\n'
+refuses 'a name that cannot be had' 5 'name = lsmem7' --format --force
+expect 'nothing is left of it' "$(stores)" ''
+
+# ---- A store, and what does not belong to it -------------------------------
+configure $drive 'size = 128M\nmode = 0640\nowner = nobody\n'
+# READY=1 comes when the store is active, not before.
+export NOTIFY_SOCKET=$scratch/notify
+python3 -u -c '
+import socket, os, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+open(sys.argv[1] + ".bound", "w")
+while True:
+    text = s.recv(4096).decode()
+    state = open("/sys/class/lsmem/lsmem/state").read().strip() if os.path.exists("/sys/class/lsmem/lsmem") else "none"
+    print(text.replace("\n", " "), "state", state, flush=True)
+' "$NOTIFY_SOCKET" >"$scratch/notified" &
+listener=$!
+for i in $(seq 50); do [ -e "$NOTIFY_SOCKET.bound" ] && break; sleep 0.1; done
+export WATCHDOG_USEC=2000000
+ok 'active' start first --format --force
+load 3
+wait "$load_pid"
+expect 'load' "$?" 0
+unset NOTIFY_SOCKET WATCHDOG_USEC
+ok 'READY when active' grep -q '^READY=1 .* state active$' "$scratch/notified"
+ok 'never READY before' bash -c "! grep READY=1 '$scratch/notified' | grep -qv 'state active'"
+ok 'the watchdog is fed' grep -q '^WATCHDOG=1' "$scratch/notified"
+expect 'mode and owner of the node' "$(stat -c '%a %U' /dev/lsmem)" '640 nobody'
+ok 'protected from the OOM killer' grep -qx -- -1000 "/proc/$daemon_pid/oom_score_adj"
+ok 'locked in memory' bash -c "[ \$(awk '/VmLck/ { print \$2 }' /proc/$daemon_pid/status) -gt 1000 ]"
+
+cp "$conf" "$scratch/first.conf"
+configure $drive 'size = 128M\n' 'lock_wait = 1\n'
+refuses 'a second daemon on the backup' 4 'held by somebody else'
+configure /dev/drive/other 'name = lsmem\nsize = 128M\n'
+refuses 'a second daemon for the store' 4 'another lsmemd serves it'
+slay
+refuses 'an active store, a blank backup, by name' 5 'never stands for an active store'
+configure /dev/drive/other 'size = 128M\n'
+refuses 'an active store without daemon, a blank backup' 5 'no daemon serves it'
+expect 'no other store is made' "$(stores)" 'lsmem '
+configure $drive 'size = 128M\n'
+refuses 'formatting the backup of an active store' 5 'is active in the kernel' --format --force
+for text in 'size = 136M' 'handles = 5' 'kind = block'; do
+	configure $drive "$text\n"
+	refuses "$text, and the backup says otherwise" 2 "^<3>$conf:2: ${text%%=*}"
+done
+cp "$scratch/first.conf" "$conf"
+ok 'resumes' start resume
+verify 'all there after the refusals'
+slay
+
+# Another store's backup for an active store.
+run "$ctl" destroy --force lsmem
+configure /dev/drive/other 'size = 128M\n'
+ok 'another store' start other
+stop
+configure $drive 'name = lsmem\n'
+refuses 'an active store, the backup of another' 5 'is the backup of another store'
+run "$ctl" destroy lsmem
+expect 'the other store is destroyed' "$status" 0
+
+# An empty store never replaces a full backup: it becomes what was there.
+cp "$scratch/first.conf" "$conf"
+run "$ctl" create --durable --size 128M
+expect 'an empty store' "$(cat /sys/class/lsmem/lsmem/state)" new
+configure $drive 'name = lsmem\n'
+ok 'an empty store and a full backup: recovers' start full
+verify 'an empty store and a full backup: all there'
+ok 'a recovery is in the status file' grep -q '"recovered": true' /run/lsmem/lsmem.json
+
+# A backup on lsmem itself.
+configure /dev/drive/other 'kind = block\nsize = 128M\n'
+"$lsmemd" -c "$conf" --format --force 2>>"$scratch/daemon.log" &
+block_pid=$!
+for i in $(seq 100); do [ -b /dev/lsmemb0 ] && break; sleep 0.1; done
+configure /dev/lsmemb0 'size = 128M\n'
+refuses 'a backup on lsmem' 5 'lies on /dev/lsmemb0' --format --force
+mkfs.ext4 -q -F /dev/lsmemb0 && mount /dev/lsmemb0 "$scratch/mnt"
+configure "$scratch/mnt/backup" 'size = 128M\n' 'size = 512M\n'
+refuses 'a file on a filesystem on lsmem' 5 'lies on /dev/lsmemb0'
+truncate -s 64M "$scratch/mnt/image"
+loop=$(losetup -f --show "$scratch/mnt/image")
+configure "$loop" 'size = 128M\n'
+refuses 'a loop device on a filesystem on lsmem' 5 'lies on /dev/lsmemb0' --format --force
+losetup -d "$loop"
+
+# A filesystem on a store whose daemon is killed and comes back.
+dd if=/dev/urandom of="$scratch/random" bs=1M count=20 status=none
+(cp "$scratch/random" "$scratch/mnt/random" && sync "$scratch/mnt/random") &
+copy=$!
+sleep 0.5
+kill -KILL $block_pid
+wait $block_pid 2>/dev/null
+sleep 0.5
+configure /dev/drive/other 'kind = block\n'
+"$lsmemd" -c "$conf" 2>>"$scratch/daemon.log" &
+block_pid=$!
+wait $copy
+expect 'a filesystem lives through SIGKILL' "$?" 0
+ok 'its files are whole' cmp "$scratch/random" "$scratch/mnt/random"
+umount "$scratch/mnt"
+kill -TERM $block_pid
+wait $block_pid
+expect 'its daemon drains' "$?" 0
+run "$ctl" destroy lsmemb0
+configure /dev/drive/other 'kind = block\n'
+"$lsmemd" -c "$conf" 2>>"$scratch/daemon.log" &
+block_pid=$!
+for i in $(seq 100); do [ -b /dev/lsmemb0 ] && break; sleep 0.1; done
+ok 'the filesystem comes back from the backup' mount /dev/lsmemb0 "$scratch/mnt"
+ok 'with its files' cmp "$scratch/random" "$scratch/mnt/random"
+umount "$scratch/mnt"
+run fsck.ext4 -fn /dev/lsmemb0
+expect 'and is sound' "$status" 0
+kill -TERM $block_pid
+wait $block_pid
+run "$ctl" destroy lsmemb0
+expect 'the block store is destroyed' "$status" 0
+
+# ---- A backup that fails ---------------------------------------------------
+stop
+run "$ctl" destroy lsmem
+modprobe dm-mod
+sectors=$(blockdev --getsz /dev/drive/other)
+linear="0 $sectors linear $(realpath /dev/drive/other) 0"
+dmsetup create shaky --table "$linear"
+configure /dev/mapper/shaky 'size = 128M\n'
+rm -f "$model"
+ok 'a shaky backup' start shaky --format --force
+load 60
+sleep 2
+dmsetup suspend --noflush shaky
+dmsetup load shaky --table "0 $sectors error"
+dmsetup resume shaky
+status=0
+wait "$daemon_pid" || status=$?
+expect 'it fails: exit status' "$status" 6
+ok 'it fails: said what' grep -q 'at [0-9]* failed: Input/output error' "$scratch/daemon.log"
+ok 'it fails: said what to do' grep -q 'Do not destroy it' "$scratch/daemon.log"
+ok 'it fails: in the status file' grep -q '"state": "failed"' /run/lsmem/lsmem.json
+slay_load
+ok 'it fails: the store is readable' "$load" verify "$model" /dev/lsmem
+run "$ctl" destroy lsmem
+ok 'it fails: what is not on the backup is not thrown away' [ "$status" -ne 0 ]
+dmsetup suspend --noflush shaky
+dmsetup load shaky --table "$linear"
+dmsetup resume shaky
+ok 'repaired: resumes' start repaired
+verify 'repaired: all there'
+stop
+expect 'repaired: drains' "$status" 0
+run "$ctl" destroy lsmem
+expect 'repaired: all of it is on the backup' "$status" 0
+ok 'repaired: recovers' start again
+verify 'repaired: all there from the backup'
+stop
+run "$ctl" destroy lsmem
+
+# ---- What is lost is named -------------------------------------------------
+# A block in the middle of each frame's log data goes.
+frames=$(od -A n -t u8 -j 80 -N 8 /dev/drive/other | tr -d ' ')
+for i in 0 1 2 3; do
+	dd if=/dev/zero of=/dev/mapper/shaky bs=4096 count=1 conv=notrunc,fsync status=none \
+		seek=$(((frames + i * 8388608 + 4096 + 40960) / 4096))
+done
+run "$lsmemd" -c "$conf" --check
+expect 'damaged: --check: exit status' "$status" 3
+refuses 'damaged' 3 'LOST: '
+ok 'damaged: in the status file' grep -q '"lost_count": [1-9]' /run/lsmem/lsmem.json
+expect 'damaged: no store is left' "$(stores)" ''
+ok 'damaged: goes on when told to' start accept --accept-loss
+ok 'damaged: names the losses all the same' grep -q '"lost_count": [1-9]' /run/lsmem/lsmem.json
+stop
+run "$ctl" destroy lsmem
+ok 'damaged: a loss that was accepted is the end of it' start sound
+stop
+run "$ctl" destroy lsmem
+
+# ---- A file ----------------------------------------------------------------
+dmsetup remove shaky
+mkfs.ext4 -q -F /dev/drive/other && mount /dev/drive/other "$scratch/mnt"
+configure "$scratch/mnt/backup" 'size = 128M\n' 'size = 512M\n'
+rm -f "$model"
+ok 'a file: created, active' start file
+load 2
+wait "$load_pid"
+stop
+run "$ctl" destroy lsmem
+ok 'a file: recovers' start file
+verify 'a file: all there'
+stop
+run "$ctl" destroy lsmem
+umount "$scratch/mnt"
+
+# SIGTERM before the store is active leaves nothing.
+configure $drive ''
+"$lsmemd" -c "$conf" 2>>"$scratch/daemon.log" &
+pid=$!
+kill -TERM $pid
+wait $pid
+ok 'stopped early' [ "$?" -eq 0 -o "$?" -eq 143 ]
+expect 'stopped early: nothing is left' "$(stores)" ''
+
+kill $listener
+rmmod lsmem
+expect 'the module can be unloaded' "$?" 0
+[ "$failed" -eq 0 ] || sed 's/^/# /' "$scratch/daemon.log"
+tap_end
