@@ -433,26 +433,26 @@ static bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vect
 			      bool emitted)
 {
 	struct lsmem_segment *seg;
-	bool reached = true;
 
-	spin_lock(&store->segment_lock);
-	list_for_each_entry(seg, &store->todo, todo) {
-		if ((emitted ? seg->emitted : seg->acked) < lsmem_log_before(store, seg, point)) {
-			reached = false;
-			break;
-		}
-	}
-	spin_unlock(&store->segment_lock);
-	return reached;
+	lockdep_assert_held(&store->segment_lock);
+	list_for_each_entry(seg, &store->todo, todo)
+		if ((emitted ? seg->emitted : seg->acked) < lsmem_log_before(store, seg, point))
+			return false;
+	return true;
 }
 
 /* Is everything before @point durable? */
 bool lsmem_log_durable(struct lsmem_store *store, const struct lsmem_vector_point *point)
 {
-	return lsmem_log_reached(store, point, false);
+	bool durable;
+
+	spin_lock(&store->segment_lock);
+	durable = lsmem_log_reached(store, point, false);
+	spin_unlock(&store->segment_lock);
+	return durable;
 }
 
-/* Has everything before @point been given to the daemon? */
+/* Has everything before @point been given to the daemon?  segment_lock held. */
 bool lsmem_log_emitted(struct lsmem_store *store, const struct lsmem_vector_point *point)
 {
 	return lsmem_log_reached(store, point, true);

@@ -218,20 +218,19 @@ static u32 lsmem_tell_segment(struct lsmem_segment *seg, struct lsmem_event *eve
 
 #define LSMEM_TELL_MAX	3	/* events of one segment in one batch */
 
-/* Groups whose time has come, whole or not at all. */
+/* Groups whose time has come, whole or not at all; segment_lock held. */
 static u32 lsmem_tell_retire(struct lsmem_store *store, struct lsmem_event *events, u32 room)
 {
 	u32 nr = 0, i, j;
 
-	for (i = store->retire_first; i != READ_ONCE(store->retire_next); i++) {
+	for (i = store->retire_first; i != store->retire_next; i++) {
 		struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
 
-		if (retire->emitted || !retire->nr)
+		if (retire->emitted)
 			continue;
 		/* Invariant 9: or v1 is dropped for a v2 that a crash then takes. */
 		if (!lsmem_log_emitted(store, &retire->after) || retire->nr > room - nr)
 			break;
-		spin_lock(&store->segment_lock);
 		for (j = 0; j < retire->nr; j++) {
 			events[nr++] = (struct lsmem_event){
 				.type = LSMEM_EVENT_RETIRE,
@@ -242,7 +241,6 @@ static u32 lsmem_tell_retire(struct lsmem_store *store, struct lsmem_event *even
 			retire->victims[j]->retire_emitted = true;
 		}
 		retire->emitted = true;
-		spin_unlock(&store->segment_lock);
 	}
 	return nr;
 }
@@ -267,10 +265,9 @@ static u32 lsmem_tell(struct lsmem_attachment *at, struct lsmem_event *events, u
 				break;
 			nr += lsmem_tell_segment(seg, events + nr);
 		}
+		nr += lsmem_tell_retire(store, events + nr, room - nr);
 	}
 	spin_unlock(&store->segment_lock);
-	if (at->resume == ~0ull)
-		nr += lsmem_tell_retire(store, events + nr, room - nr);
 	return nr;
 }
 
@@ -292,12 +289,12 @@ static bool lsmem_tell_pending(struct lsmem_attachment *at)
 		if (pending)
 			break;
 	}
-	spin_unlock(&store->segment_lock);
-	for (i = store->retire_first; !pending && i != READ_ONCE(store->retire_next); i++) {
+	for (i = store->retire_first; !pending && i != store->retire_next; i++) {
 		const struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
 
 		pending = !retire->emitted && lsmem_log_emitted(store, &retire->after);
 	}
+	spin_unlock(&store->segment_lock);
 	return pending || lsmem_generation_wanted(store) > store->generation_ceiling;
 }
 
