@@ -410,11 +410,15 @@ static bool litmus_ceiling(void)
 /* An object larger than a request: half of it durable is none of it durable. */
 static void large(void)
 {
+	uint32_t i;
+
 	lit_settle();
 	lit_put(0, 1, 60);
 	lit_put(1, 1, 150000);
-	lit_step(1);
-	lit_step(1);
+	for (i = 0; i < 6; i++) {
+		lit_step(1);
+		lit_tick();
+	}
 	lit_put(0, 1, 61);
 	lit_step(2);
 	lit_settle();
@@ -486,6 +490,40 @@ static bool litmus_cold(void)
 	return ok;
 }
 
+/* A segment filled to its brim with the smallest objects: the largest directory. */
+static bool litmus_brim(void)
+{
+	struct sim *sim = sim_new(9, &(struct sim_options){ .frames = 10, .size = 0 });
+	struct model_segment *seg;
+	bool ok = sim_start(sim, false);
+	uint64_t first;
+	uint32_t i;
+
+	sim_settle(sim);
+	model_put(sim->model, 0, 1, 1);
+	seg = &sim->model->segments[sim->model->heads[1] - 1];
+	seg->limit = LSMEM_SEGMENT_BYTES;
+	first = seg->id;
+	for (i = 1; ok && i < 200000 && seg->life == MODEL_HEAD; i++) {
+		ok = model_put(sim->model, i % 2, 1, 1);
+		if (i % 5000 == 0)
+			sim_settle(sim);
+	}
+	ok = ok && seg->life != MODEL_HEAD && seg->id == first;
+	sim_settle(sim);
+	core_tick(sim->core);
+	sim_issue(sim);
+	sim_settle(sim);
+	ok = ok && !sim->error[0] && seg->close_acked &&
+	     !lsmem_segment_fits(seg->reserved + 2 * LSMEM_ENTRY_BYTES + 40, seg->listed + 1);
+	sim_cut(sim, DISK_CUT_DROP);
+	ok = ok && sim_start(sim, false);
+	if (!ok && !lsmem_mutation)
+		printf("# %s\n", sim->error);
+	sim_free(sim);
+	return ok;
+}
+
 const struct litmus litmus[] = {
 	{ "header, listing, first data", litmus_first_data },
 	{ "the tail block is written again and again", litmus_tail_rewrite },
@@ -500,10 +538,12 @@ const struct litmus litmus[] = {
 	{ "an object larger than a request", litmus_large },
 	{ "clean shutdown", litmus_shut_down },
 	{ "a cold object in each segment, a hundred times the capacity written", litmus_cold },
+	{ "a segment filled to its brim with the smallest objects", litmus_brim },
 	{ "crash after each step of a recovery", litmus_recovery_steps },
 	{ "crash after each step of a format", litmus_format_steps },
 	{ "empty store meets full backup", litmus_full_backup },
 	{ "a full digest of several blocks is torn", litmus_torn_full },
+	{ "and once more, after a SIGKILL", litmus_torn_again },
 	{ "a resumed tail is not written shorter", litmus_resumed_tail },
 	{ "acknowledged bytes destroyed, a commit record behind", litmus_lost_record },
 	{ "acknowledged bytes destroyed, the digest knew", litmus_lost_length },

@@ -33,6 +33,7 @@ bool litmus_recovery_steps(void);
 bool litmus_format_steps(void);
 bool litmus_full_backup(void);
 bool litmus_torn_full(void);
+bool litmus_torn_again(void);
 bool litmus_resumed_tail(void);
 bool litmus_lost_record(void);
 bool litmus_lost_length(void);

@@ -221,7 +221,7 @@ bool litmus_full_backup(void)
 }
 
 /* A full record of several blocks is torn: the chain it continues still counts. */
-static bool torn_full_once(uint64_t seed, bool *torn)
+static bool torn_full_once(uint64_t seed, bool again, bool *torn)
 {
 	static const struct sim_options many = { .frames = 250 };
 	struct sim *sim = sim_new(seed, &many);
@@ -262,10 +262,28 @@ static bool torn_full_once(uint64_t seed, bool *torn)
 	sim->core = core_new(&params, error);
 	core_event(sim->core, &event);
 	sim_issue(sim);
-	for (i = random_below(&sim->random, 12); i; i--)
+	/* Header, flush, record; when killed, not the flush of the record. */
+	for (i = again ? 3 : random_below(&sim->random, 5); i; i--)
 		if (disk_in_flight(sim->disk))
 			sim_complete(sim, 0);
 	before = map.sequence;
+	if (again) {
+		disk_land(sim->disk);
+		core_free(sim->core);
+		ok = ok && !recover_map(r) && recover_digest(r)->sequence > before;
+		params.map = recover_digest(r);
+		map.items[240] = params.map->items[240];
+		memcpy(map.items, params.map->items, map.frames * sizeof(*map.items));
+		map.items[240].state = LSMEM_ITEM_CLOSED;	/* as if resumed */
+		map.sequence = params.map->sequence;
+		map.half = params.map->half;
+		map.at = params.map->at;
+		params.map = &map;
+		sim->core = core_new(&params, error);
+		/* A record at once, before any flush of this core's. */
+		core_clock(sim->core, RECOVER_GENERATIONS + 1, 0, 0);
+		sim_issue(sim);
+	}
 	disk_cut(sim->disk, DISK_CUT_RANDOM);
 	ok = ok && !recover_map(r) && recover_digest(r)->sequence >= before;
 	*torn |= ok && recover_digest(r)->sequence == before;
@@ -282,9 +300,20 @@ bool litmus_torn_full(void)
 	uint64_t seed;
 
 	for (seed = 1; seed < 40; seed++)
-		if (!torn_full_once(seed, &torn))
+		if (!torn_full_once(seed, false, &torn))
 			return false;
 	return torn;
+}
+
+bool litmus_torn_again(void)
+{
+	bool torn = false;
+	uint64_t seed;
+
+	for (seed = 1; seed < 40; seed++)
+		if (!torn_full_once(seed, true, &torn))
+			return false;
+	return true;
 }
 
 /*
@@ -302,7 +331,7 @@ bool litmus_resumed_tail(void)
 
 		ok = sim_start(sim, false);
 		sim_settle(sim);
-		sim->model->most_segments = 5;
+		sim->model->most_segments = 0;		/* no OPEN, so no digest */
 		for (i = 0; i < 6; i++)
 			model_put(sim->model, i, 1, 20);
 		sim_events(sim);
@@ -321,6 +350,7 @@ bool litmus_resumed_tail(void)
 		ok = ok && !sim->error[0];
 		if (ok) {
 			sim_cut(sim, DISK_CUT_KEEP);
+			sim->model->most_segments = options.frames;
 			ok = sim_start(sim, false);
 		}
 		if (!ok)

@@ -129,7 +129,8 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 		.context = sim, .backup_bytes = bytes, .read = sim_read, .write = sim_write,
 		.flush = sim_flush, .load = sim_load, .hole = sim_hole, .report = sim_report,
 	};
-	sim->model = model_new(&sim->random, sim->geometry.uuid, options->frames);
+	sim->model = model_new(&sim->random, sim->geometry.uuid,
+			       options->frames + options->extra);
 	sim->model->size = options->size;
 	sim->io_left = UINT32_MAX;
 	return sim;

@@ -16,7 +16,7 @@
 
 /**
  * struct sim_options - what a run is like
- * @frames: of the backup
+ * @frames: of the backup; @extra: segments that the kernel has beyond that
  * @size: of segments, see struct model
  * @kills: percent of ends that are SIGKILLs of the daemon, not power cuts
  * @faults: percent of ends that begin with a failed flush
@@ -24,6 +24,7 @@
  */
 struct sim_options {
 	uint32_t frames;
+	uint32_t extra;
 	uint32_t size;
 	uint32_t steps;
 	uint32_t kills;

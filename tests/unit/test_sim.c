@@ -29,6 +29,8 @@ static const struct {
 	{ "middling segments", { .frames = 20, .size = 1, .steps = 250, .kills = 20, .faults = 3 } },
 	{ "segments of several seglets", { .frames = 16, .size = 2, .steps = 250, .kills = 20,
 					   .faults = 3 } },
+	{ "more segments than frames", { .frames = 10, .extra = 3, .size = 0, .steps = 200,
+					 .kills = 30, .faults = 3 } },
 	{ "few frames", { .frames = 12, .size = 0, .steps = 200, .kills = 30, .faults = 3 } },
 };
 
@@ -40,7 +42,7 @@ int main(int argc, char **argv)
 		{ "mutation", required_argument, NULL, 'm' },
 		{ NULL, 0, NULL, 0 }
 	};
-	uint64_t seed = 1, lives = 60, only = 0, n;
+	uint64_t seed = 1, lives = 25, only = 0, n;
 	uint32_t kind;
 	int c;
 
