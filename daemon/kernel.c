@@ -297,7 +297,7 @@ int kernel_map(struct kernel *kernel)
 	}
 	kernel->nr_frames = (uint32_t)info.nr_frames;
 	kernel->frames = map(kernel, "frames", info.frames.offset, info.frames.length,
-			     PROT_READ | PROT_WRITE, MAP_POPULATE);
+			     PROT_READ, MAP_POPULATE);
 	if (!kernel->frames)
 		return -EIO;
 	kernel->frames_bytes = info.frames.length;
@@ -318,7 +318,7 @@ void kernel_detach(struct kernel *kernel)
 	if (kernel->table_bytes)
 		munmap((void *)kernel->table, kernel->table_bytes);
 	if (kernel->frames_bytes)
-		munmap(kernel->frames, kernel->frames_bytes);
+		munmap((void *)kernel->frames, kernel->frames_bytes);
 	if (kernel->info_bytes)
 		munmap((void *)kernel->info, kernel->info_bytes);
 	if (kernel->fd >= 0)

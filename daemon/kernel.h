@@ -35,7 +35,7 @@ struct kernel {
 	uint32_t nr_frames;
 	uint64_t info_bytes, frames_bytes, table_bytes;
 	const struct lsmem_info *info;
-	uint8_t *frames;
+	const uint8_t *frames;
 	const struct lsmem_frame *table;
 };
 
