@@ -60,6 +60,7 @@ static int lsmem_block_major;
  * @bio: the bio; its own iterator stays as it was
  * @iter: where in its pages we are
  * @head: all its entries go to one head, whatever CPU it moves to
+ * @bound: jiffies until which it waits for space, all its entries together
  * @fua: it wants to be durable
  * @last: its last change; an earlier one in another segment has been waited for
  */
@@ -68,6 +69,7 @@ struct lsmem_block_io {
 	struct bio *bio;
 	struct bvec_iter iter;
 	unsigned int head;
+	unsigned long bound;
 	bool fua;
 	struct lsmem_place last;
 };
@@ -115,15 +117,13 @@ static u64 lsmem_block_look(struct lsmem_store *store, struct lsmem_handle *h, u
 static int lsmem_block_begin(struct lsmem_block_io *io, u32 length, u32 type,
 			     struct lsmem_append *ap)
 {
-	unsigned long bound = lsmem_block_bound(io->store);
-
 	do {
 		if (!lsmem_append_begin(io->store, io->head, length, type, ap))
 			return 0;
 		if (!lsmem_store_active(io->store))
 			return -ENODEV;
 		cond_resched();
-	} while (time_before(jiffies, bound));
+	} while (time_before(jiffies, io->bound));
 	return -ETIMEDOUT;
 }
 
@@ -359,6 +359,7 @@ static int lsmem_block_do(struct lsmem_block_io *io)
 	}
 	if (!bio_sectors(bio))
 		return 0;
+	io->bound = lsmem_block_bound(store);
 	ret = lsmem_block_blocks(io);
 	if (ret || !io->fua)
 		return ret;
