@@ -275,7 +275,8 @@ struct lsmem_handle {
  * place; the frames are not given out again until the slot is 0, or the bound
  * has passed and the kernel has exchanged it for LSMEM_SLOT_REVOKED.  To end,
  * exchange it for 0: if the old value is LSMEM_SLOT_REVOKED, the bytes may have
- * changed under the view.  A slot can harm only its owner.
+ * changed under the view.  Nonsense in a slot makes its owner's views invalid,
+ * and the kernel wait for the bound before it frees frames.
  */
 struct lsmem_slot {
 	__u64 epoch;
