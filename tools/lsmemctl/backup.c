@@ -22,6 +22,7 @@
 #include "stacked.h"
 
 #define ZERO_BYTES	(1u << 20)
+#define END_BYTES	(1u << 20)	/* looked at, at both ends of a blank backup */
 
 static int backup_read(void *context, uint64_t offset, void *data, uint32_t length)
 {
@@ -170,6 +171,7 @@ bool ctl_backup_open(struct ctl_backup *backup, const char *path, bool writable)
 		ctl_system_error(-ret, "%s: its size", path);
 		goto fail;
 	}
+	backup->env.backup_bytes &= ~(uint64_t)(LSMEM_BLOCK - 1);
 	backup->reports = json_object_new_array();
 	backup->progress = isatty(STDERR_FILENO);
 	backup->percent = 100;
@@ -229,6 +231,78 @@ bool ctl_backup_create(const char *path, uint64_t bytes)
 	ctl_system_error(-ret, "%s", path);
 	unlink(path);
 	return false;
+}
+
+/* Zero, or a digest of a formatting that was cut off before its superblock. */
+static bool block_blank(const uint8_t *block)
+{
+	const struct lsmem_digest *digest = (const struct lsmem_digest *)block;
+	unsigned int i;
+
+	if (__le64_to_cpu(digest->magic) == LSMEM_DIGEST_MAGIC)
+		return true;
+	for (i = 0; i < LSMEM_BLOCK && !block[i]; i++)
+		;
+	return i == LSMEM_BLOCK;
+}
+
+static uint32_t end_length(const struct ctl_backup *backup)
+{
+	return backup->env.backup_bytes < END_BYTES ? (uint32_t)backup->env.backup_bytes : END_BYTES;
+}
+
+/**
+ * ctl_backup_blank() - is there nothing of anybody's at both ends
+ * @backup: open
+ * @blank: out
+ *
+ * Some filesystems and RAIDs leave the first blocks alone, so that no
+ * superblock of ours is not enough.  As lsmemd looks before it formats.
+ *
+ * Return: 0 or a negative errno.
+ */
+int ctl_backup_blank(struct ctl_backup *backup, bool *blank)
+{
+	uint32_t length = end_length(backup), i;
+	uint8_t *data;
+	int ret = 0, end;
+
+	if (posix_memalign((void **)&data, LSMEM_BLOCK, END_BYTES))
+		return -ENOMEM;
+	*blank = true;
+	for (end = 0; end < 2 && !ret && *blank; end++) {
+		ret = backup_read(backup, end ? backup->env.backup_bytes - length : 0, data, length);
+		for (i = 0; i < length && !ret && *blank; i += LSMEM_BLOCK)
+			*blank = block_blank(data + i);
+	}
+	free(data);
+	return ret;
+}
+
+/**
+ * ctl_backup_wipe() - make both ends zero, the superblocks last
+ * @backup: open for writing
+ *
+ * Return: 0 or a negative errno.
+ */
+int ctl_backup_wipe(struct ctl_backup *backup)
+{
+	uint32_t length = end_length(backup);
+	void *zeroes;
+	int ret;
+
+	if (posix_memalign(&zeroes, LSMEM_BLOCK, END_BYTES))
+		return -ENOMEM;
+	memset(zeroes, 0, END_BYTES);
+	ret = backup_write(backup, backup->env.backup_bytes - length, zeroes, length);
+	if (!ret)
+		ret = backup_flush(backup);
+	if (!ret)
+		ret = backup_write(backup, 0, zeroes, length);
+	if (!ret)
+		ret = backup_flush(backup);
+	free(zeroes);
+	return ret;
 }
 
 static void add_hex(struct json_object *object, const char *key, const uint8_t *bytes, size_t nr)

@@ -26,6 +26,8 @@ struct ctl_backup {
 
 bool ctl_backup_open(struct ctl_backup *backup, const char *path, bool writable);
 void ctl_backup_close(struct ctl_backup *backup);
+int ctl_backup_blank(struct ctl_backup *backup, bool *blank);
+int ctl_backup_wipe(struct ctl_backup *backup);
 bool ctl_backup_create(const char *path, uint64_t bytes);
 void ctl_describe_super(struct json_object *object, const struct recover *recover);
 void ctl_print_reports(const struct ctl_backup *backup);

@@ -34,10 +34,12 @@ static void describe_result(struct json_object *object, const struct recover_res
 }
 
 /* Return: an exit code; @verdict says it in a word. */
-static int check(struct recover *recover, struct json_object *out, const char **verdict)
+static int check(struct ctl_backup *backup, struct recover *recover, struct json_object *out,
+		 const char **verdict)
 {
 	struct recover_result result;
 	enum recover_state state;
+	bool blank;
 	int ret;
 
 	*verdict = "unreadable";
@@ -51,8 +53,17 @@ static int check(struct recover *recover, struct json_object *out, const char **
 		return CTL_FAILED;
 	}
 	if (state == RECOVER_BLANK) {
-		*verdict = "blank";
-		return CTL_OK;
+		ret = ctl_backup_blank(backup, &blank);
+		if (ret) {
+			ctl_system_error(-ret, "the backup cannot be read");
+			return CTL_FAILED;
+		}
+		*verdict = blank ? "blank" : "damaged";
+		if (blank)
+			return CTL_OK;
+		backup->env.report(backup, RECOVER_DAMAGE,
+				   "no superblock, and yet something is here: not a backup, or its beginning has been overwritten");
+		return CTL_DAMAGED;
 	}
 	ctl_describe_super(out, recover);
 	memset(&result, 0, sizeof(result));
@@ -94,7 +105,7 @@ static int run(int argc, char **argv)
 	}
 	out = json_object_new_object();
 	json_object_object_add(out, "backup", json_object_new_string(path));
-	ret = check(recover, out, &verdict);
+	ret = check(&backup, recover, out, &verdict);
 	json_object_object_add(out, "verdict", json_object_new_string(verdict));
 	if (ctl_json) {
 		json_object_object_add(out, "reports", json_object_get(backup.reports));

@@ -59,6 +59,7 @@ bool ctl_parse_kind(const char *text, uint32_t *kind);
 struct json_object *ctl_store_read(const char *name);
 struct json_object *ctl_stores_read(void);
 bool ctl_store_name(const char *text, char *name);
+bool ctl_module_loaded(void);
 bool ctl_store_exists(const char *name);
 int ctl_open_control(void);
 int ctl_open_store(const char *name, int flags);

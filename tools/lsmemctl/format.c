@@ -90,14 +90,16 @@ static int parse(int argc, char **argv, struct recover_geometry *geometry, uint6
 	return 0;
 }
 
-static int report(const struct ctl_backup *backup, const struct recover_geometry *geometry,
-		  int error)
+static void report(const struct ctl_backup *backup, const struct recover_geometry *geometry,
+		   int error)
 {
 	char is[16], wanted[16];
 
 	switch (error) {
+	case EBUSY:	/* in_use() has said it */
+		break;
 	case EEXIST:
-		ctl_error("%s holds a store (lsmemctl check tells which); --force gives it up for good",
+		ctl_error("%s is not blank (lsmemctl check tells what it holds); --force gives that up for good",
 			  backup->path);
 		break;
 	case ENOSPC:
@@ -109,56 +111,74 @@ static int report(const struct ctl_backup *backup, const struct recover_geometry
 	default:
 		ctl_system_error(error, "%s", backup->path);
 	}
-	return CTL_FAILED;
 }
 
-/* Both superblock slots are zero, and that is durable.  0 or a negative errno. */
-static int make_blank(const struct ctl_backup *backup)
+/* Would an active store lose its backup?  Then it is named. */
+static bool in_use(const struct recover *recover)
 {
-	void *zeroes;
+	struct json_object *described = json_object_new_object(), *stores, *store;
+	const char *name = NULL;
+	size_t i;
+
+	ctl_describe_super(described, recover);
+	stores = ctl_module_loaded() ? ctl_stores_read() : NULL;
+	for (i = 0; stores && !name && i < json_object_array_length(stores); i++) {
+		store = json_object_array_get_idx(stores, i);
+		if (json_object_equal(ctl_find(store, "uuid"), ctl_find(described, "uuid")) &&
+		    !strcmp(json_object_get_string(ctl_find(store, "state")), "active"))
+			name = json_object_get_string(ctl_find(store, "name"));
+	}
+	if (name)
+		ctl_error("it is the backup of %s, which is active: destroy the store first (lsmemctl destroy %s)",
+			  name, name);
+	json_object_put(stores);
+	json_object_put(described);
+	return name;
+}
+
+/* May it be overwritten?  0 or a negative errno. */
+static int look(struct ctl_backup *backup, struct recover *recover, bool force)
+{
+	enum recover_state state;
+	bool blank = false;
 	int ret;
 
-	if (posix_memalign(&zeroes, LSMEM_BLOCK, 2 * LSMEM_BLOCK))
-		return -ENOMEM;
-	memset(zeroes, 0, 2 * LSMEM_BLOCK);
-	ret = backup->env.write(backup->env.context, 0, zeroes, 2 * LSMEM_BLOCK);
-	if (!ret)
-		ret = backup->env.flush(backup->env.context);
-	free(zeroes);
-	return ret;
+	ret = recover_open(recover, &state);
+	if (!ret && state == RECOVER_FULL && in_use(recover))
+		return -EBUSY;
+	if (!ret && state == RECOVER_BLANK)
+		ret = ctl_backup_blank(backup, &blank);
+	if (ret && ret != -EBADMSG)
+		return ret;
+	return blank || force ? 0 : -EEXIST;
 }
 
-static int format(const struct ctl_backup *backup, const struct recover_geometry *geometry,
+static int format(struct ctl_backup *backup, const struct recover_geometry *geometry,
 		  struct json_object *out)
 {
 	struct recover *recover = recover_new(&backup->env);
-	enum recover_state state = RECOVER_BLANK;
-	int ret;
+	int ret = -ENOMEM;
 
 	if (!recover)
-		return report(backup, geometry, ENOMEM);
+		goto out;
 	/* With less the daemon would run out of frames when the store is full. */
-	if (backup->env.backup_bytes < 2 * geometry->store_bytes) {
-		recover_free(recover);
-		return report(backup, geometry, ENOSPC);
-	}
-	ret = recover_open(recover, &state);
-	/* With --force, what is damaged is given up as what is whole is. */
-	if (ret == -EBADMSG && geometry->force)
-		ret = 0;
-	else if (ret == -EBADMSG)
-		ret = -EEXIST;
-	if (!ret && state == RECOVER_FULL && !geometry->force)
-		ret = -EEXIST;
-	if (!ret)
-		ret = geometry->store_bytes ? recover_format(recover, geometry) :
-					      make_blank(backup);
+	ret = -ENOSPC;
+	if (backup->env.backup_bytes < 2 * geometry->store_bytes)
+		goto out;
+	ret = look(backup, recover, geometry->force);
+	if (ret)
+		goto out;
+	/* Blank at first in any case: nothing of an earlier content stays in sight. */
+	ret = ctl_backup_wipe(backup);
+	if (!ret && geometry->store_bytes)
+		ret = recover_format(recover, geometry);
+	if (!ret && geometry->store_bytes)
+		ctl_describe_super(out, recover);
+	else if (!ret)
+		json_object_object_add(out, "verdict", json_object_new_string("blank"));
+out:
 	if (ret)
 		report(backup, geometry, -ret);
-	else if (geometry->store_bytes)
-		ctl_describe_super(out, recover);
-	else
-		json_object_object_add(out, "verdict", json_object_new_string("blank"));
 	recover_free(recover);
 	return ret ? CTL_FAILED : CTL_OK;
 }

@@ -209,12 +209,17 @@ bool ctl_store_name(const char *text, char *name)
 	return true;
 }
 
+bool ctl_module_loaded(void)
+{
+	return !access(SYSFS, F_OK);
+}
+
 /* Print why a store cannot be found.  Return: false if it is not there. */
 bool ctl_store_exists(const char *name)
 {
 	char path[256];
 
-	if (access(SYSFS, F_OK)) {
+	if (!ctl_module_loaded()) {
 		ctl_error("%s: the module is not loaded (modprobe lsmem)", name);
 		return false;
 	}
