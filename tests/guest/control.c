@@ -189,7 +189,7 @@ TEST(destroy_while_in_use)
 	close(store.fd);
 	store.fd = -1;
 	EXPECT_EQ(-EBUSY, destroy_named(store.name, 0)) TH_LOG("mapped");
-	EXPECT_EQ(LSMEM_INFO_MAGIC, *(volatile uint64_t *)window);
+	EXPECT_EQ(LSMEM_INFO_MAGIC, __atomic_load_n((uint64_t *)window, __ATOMIC_RELAXED));
 	munmap(window, 4096);
 	fd = open(store.path, O_RDONLY | O_CLOEXEC);
 	EXPECT_LE(0, fd) TH_LOG("a refusal has changed nothing");

@@ -50,6 +50,18 @@ is()
 	fi
 }
 
+# refused NAME STATUS TEXT ARGUMENT ..: lsmemctl fails so, and says that
+refused()
+{
+	local name=$1 wanted=$2 text=$3 status=0
+
+	shift 3
+	"$lsmemctl" "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
+	is "$name: exit status" "$status" "$wanted"
+	ok "$name: says \"$text\"" grep -q -- "$text" "$scratch/err"
+	is "$name: nothing on standard output" "$(cat "$scratch/out")" ""
+}
+
 tap_end()
 {
 	echo "1..$count"

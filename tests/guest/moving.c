@@ -272,7 +272,7 @@ static int write_batch(struct lsm *lsm, struct object *objects, uint32_t nr, uin
 	return ret;
 }
 
-static uint32_t count_unmoved(const FIXTURE_DATA(moving) *self)
+static uint32_t count_unmoved(const struct _test_data_moving *self)
 {
 	uint32_t i, unmoved = 0;
 

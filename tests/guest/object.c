@@ -67,7 +67,7 @@ FIXTURE_TEARDOWN(store)
 }
 
 /* Is everything as it was in FIXTURE_SETUP?  0, or what is not. */
-static const char *changed(FIXTURE_DATA(store) *self)
+static const char *changed(const struct _test_data_store *self)
 {
 	uint8_t bytes[CANARY + 1];
 	struct lsmem_stat stat;
