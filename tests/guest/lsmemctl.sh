@@ -1,0 +1,122 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# lsmemctl on stores; the example program; the shared library.  With a drive at
+# /dev/drive/log0 a durable store, too.  What needs no module: tests/tools.
+set -u
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+drive=/dev/drive/log0
+
+# field EXPRESSION: of the JSON on standard input, as Python sees it in v
+field()
+{
+	python3 -c "import json, sys; v = json.load(sys.stdin); print($1)"
+}
+
+# ---- Volatile stores --------------------------------------------------------
+
+refused "create, size too small for the kernel" 1 "128M to 1T" create --size 8M
+refused "stat of no store" 1 "no such store" stat lsmem77
+refused "destroy of no store" 1 "no such store" destroy lsmem77
+is "list of nothing" "$("$lsmemctl" list)" ""
+is "list of nothing, JSON" "$("$lsmemctl" list --json | field v)" "[]"
+store_create --size 128M --handles 1000 --owner daemon:users --mode 0640
+is "the first object store" "$store" lsmem
+is "its node" "$(stat -c '%U:%G %a' /dev/lsmem)" "daemon:users 640"
+is "create, JSON" "$("$lsmemctl" create --json --kind block --size 128M |
+	field "'%s %s %s %d' % (v['name'], v['kind'], v['durability'], v['size_bytes'])")" \
+	"lsmemb0 block volatile 134217728"
+udevadm settle --timeout=10
+is "list" "$("$lsmemctl" list | awk '{ print $1, $2, $3, $4, $5 }')" \
+	"NAME KIND DURABILITY STATE SIZE
+lsmem object volatile active 128M
+lsmemb0 block volatile active 128M"
+is "list, JSON" "$("$lsmemctl" list --json | field "[s['name'] for s in v]")" "['lsmem', 'lsmemb0']"
+is "stat is what sysfs says" "$("$lsmemctl" stat lsmem --json |
+	field "v['handles_max'], v['frames'], v['cleaner']['free_low'], v['stats']['appends']")" \
+	"1000 $(value frames) $(value cleaner/free_low) 0"
+ok "stat, /dev/ before the name" "$lsmemctl" stat /dev/lsmem
+ok "stat as a table" sh -c "'$lsmemctl' stat lsmem | grep -q '^cleaner.free_low '"
+is "the example program" "$("$top/tools/example/example")" "hello hello"
+is "it left no object" "$(value handles_used)" 0
+is "stat --watch ends when nobody reads" \
+	"$("$lsmemctl" stat lsmem --watch --interval 50ms | head -3 | wc -l)" 3
+is "stat --watch, JSON" "$("$lsmemctl" stat lsmem --watch -i 0.05 --json | head -2 |
+	tail -1 | field "v['name']")" lsmem
+refused "sync of a volatile store" 1 "is volatile" sync lsmem
+exec 9< /dev/lsmem
+refused "destroy of an open store" 1 "is open, mapped" destroy lsmem
+exec 9<&-
+ok "destroy" store_destroy
+is "destroy, JSON" "$("$lsmemctl" destroy lsmemb0 --json | field v)" "{'destroyed': 'lsmemb0'}"
+is "nothing is left" "$("$lsmemctl" list)" ""
+
+# ---- A durable store --------------------------------------------------------
+
+# Durable objects by the shared library, each 5000 bytes.
+write_objects()
+{
+	python3 - "$top/tools/lib/liblsmem.so.0" "$1" <<- 'END'
+		import ctypes, sys
+		lib = ctypes.CDLL(sys.argv[1])
+		lsm = ctypes.c_void_p()
+		assert lib.lsm_open(b"/dev/lsmem", 0, ctypes.byref(lsm)) == 0
+		handle = ctypes.c_uint64()
+		for i in range(int(sys.argv[2])):
+		    data = bytes([i % 251]) * 5000
+		    assert lib.lsm_alloc(lsm, data, 5000, 0, ctypes.byref(handle), None) == 0
+		assert lib.lsm_sync(lsm, 0) == 0
+		back = ctypes.create_string_buffer(6000)
+		assert lib.lsm_read(lsm, handle, back, 6000, 0, None) == 5000
+		assert back.raw[:5000] == data
+		lib.lsm_close(lsm)
+	END
+}
+
+daemon_stop()
+{
+	kill -TERM "$daemon" && wait "$daemon"
+}
+
+durable()
+{
+	printf '[store]\nsize = 128M\n[backup]\npath = %s\n' "$drive" > "$scratch/conf"
+	ok "format of a drive" "$lsmemctl" format "$drive" --force
+	"$top/daemon/lsmemd" -c "$scratch/conf" > "$scratch/daemon.log" 2>&1 &
+	daemon=$!
+	for tries in $(seq 600); do
+		[ "$(cat /sys/class/lsmem/lsmem/state 2> /dev/null)" = active ] &&
+			[ -e /dev/lsmem ] && break
+		kill -0 "$daemon" 2> /dev/null || break
+		sleep 0.1
+	done
+	is "lsmemd brings the store up" "$("$lsmemctl" list --json |
+		field "v[0]['durability'], v[0]['state']")" "durable active"
+	sed 's/^/# lsmemd: /' "$scratch/daemon.log"
+	ok "the shared library: 3000 objects, then sync" write_objects 3000
+	ok "sync" "$lsmemctl" sync lsmem
+	ok "sync, JSON" sh -c "'$lsmemctl' sync lsmem --json --timeout 20 | grep -q microseconds"
+	refused "check under a daemon" 1 "lsmemd" check "$drive"
+	refused "format under a daemon" 1 "lsmemd" format "$drive" --force
+	refused "destroy under a daemon" 1 "attached to its daemon" destroy lsmem
+	ok "lsmemd stops" daemon_stop
+	refused "format of an active store's backup" 1 "which is active" format "$drive" --force
+	is "check of what it wrote" "$("$lsmemctl" check "$drive" --json |
+		field "v['verdict'], v['objects'], v['losses']")" "sound 3000 0"
+	ok "destroy of what is all on its backup" "$lsmemctl" destroy lsmem
+	# In the data of the segment that all are in: a byte that a CRC covers.
+	damage=$(grep -obUaP -m1 '\x64{64}' "$drive" | head -1 | cut -d: -f1)
+	printf 'X' | dd of="$drive" bs=1 seek=$((damage + 10)) conv=notrunc,fsync status=none
+	"$lsmemctl" check "$drive" > "$scratch/out" 2> "$scratch/err"
+	is "check of a flipped byte: exit status" $? 3
+	ok "check of a flipped byte: the verdict" grep -q "^verdict .*damaged" "$scratch/out"
+	ok "check of a flipped byte: the loss is named" grep -qi "segment" "$scratch/err"
+	ok "format makes it blank" "$lsmemctl" format "$drive" --force
+}
+
+if [ -b "$drive" ] && [ -x "$top/daemon/lsmemd" ]; then
+	durable
+else
+	count=$((count + 1))
+	echo "ok $count - a durable store # SKIP there is no $drive"
+fi
+tap_end

@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# lsmemctl where no module is needed: command lines, and backups in files.
+set -u
+. "$(dirname "$(readlink -f "$0")")/../guest/lib.sh"
+
+# field EXPRESSION: of the JSON on standard input, as Python sees it in v
+field()
+{
+	python3 -c "import json, sys; v = json.load(sys.stdin); print($1)"
+}
+
+# ---- Command lines ----------------------------------------------------------
+
+refused "no command" 2 "usage: lsmemctl"
+refused "unknown command" 2 "unknown command 'frobnicate'" frobnicate
+for command in create destroy list stat sync check format; do
+	ok "$command --help" sh -c "'$lsmemctl' $command --help | grep -q '^usage: lsmemctl $command'"
+	refused "$command with an unknown option" 2 "unknown option --frobnicate" \
+		"$command" --frobnicate
+done
+refused "create without a size" 2 "size is missing" create
+refused "create with an odd size" 2 "multiple of 8M" create --size 100M
+refused "create, no number" 2 "write 256M or 1G" create --size lots
+refused "create, wrong kind" 2 "object or block" create --size 128M --kind file
+refused "create, wrong mode" 2 "write 0600" create --size 128M --mode rw
+refused "create, no such user" 2 "no such user" create --size 128M --owner nobody-of-that-name
+refused "create, handles for blocks" 2 "object stores" create --size 128M --kind block --handles 5
+refused "stat without a store" 2 "STORE is missing" stat
+refused "destroy of what is no store" 2 "is not a store" destroy /dev/null
+refused "sync, no time" 2 "write 5, 0.5" sync lsmem --timeout soon
+
+if [ ! -e /sys/module/lsmem ]; then
+	refused "list, no module" 1 "modprobe lsmem" list
+	refused "create, no module" 1 "modprobe lsmem" create --size 128M
+	refused "stat, no module" 1 "modprobe lsmem" stat lsmem
+	refused "sync, no module" 1 "modprobe lsmem" sync lsmem
+	refused "destroy, no module" 1 "modprobe lsmem" destroy lsmem
+fi
+
+# ---- Backups in files -------------------------------------------------------
+
+backup=$scratch/backup
+refused "check of nothing" 1 "No such file" check "$backup"
+refused "format, too small" 1 "too small" format "$backup" --create 128M --size 128M
+ok "a file that could not be formatted is not left" [ ! -e "$backup" ]
+is "format, blank" "$("$lsmemctl" format "$backup" --create 256M --json | field "v['verdict']")" blank
+is "check, blank" "$("$lsmemctl" check "$backup" --json | field "v['verdict']")" blank
+is "format" "$("$lsmemctl" format "$backup" --size 128M --json | field "v['kind'], v['store_bytes']")" \
+	"object 134217728"
+is "check" "$("$lsmemctl" check "$backup" --json | field "v['verdict'], v['losses']")" "sound 0"
+refused "format, unforced" 1 "gives that up for good" format "$backup" --size 128M
+exec 9< "$backup"
+flock 9
+refused "check of what is in use" 1 "held by a running lsmemd" check "$backup"
+refused "format of what is in use" 1 "held by a running lsmemd" format "$backup" --force
+exec 9<&-
+dd if=/dev/urandom of="$backup" bs=4096 count=1 conv=notrunc status=none
+is "check, one superblock damaged" "$("$lsmemctl" check "$backup" --json | field "v['verdict']")" sound
+dd if=/dev/urandom of="$backup" bs=4096 count=2 conv=notrunc status=none
+is "check, both damaged" "$("$lsmemctl" check "$backup" --json | field "v['verdict']")" damaged
+"$lsmemctl" check "$backup" > /dev/null 2>&1
+is "check, both damaged: exit status" $? 3
+refused "format of the damaged, unforced" 1 "gives that up" format "$backup"
+ok "format of the damaged, forced" "$lsmemctl" format "$backup" --force
+dd if=/dev/urandom of="$backup" bs=4096 seek=16 count=1 conv=notrunc status=none
+is "check, a thing that is not ours" "$("$lsmemctl" check "$backup" --json 2> /dev/null |
+	field "v['verdict']")" damaged
+refused "format of a thing that is not ours" 1 "is not blank" format "$backup"
+ok "format of it, forced" "$lsmemctl" format "$backup" --force --size 128M
+is "check of that" "$("$lsmemctl" check "$backup" --json | field "v['verdict']")" sound
+rm -f "$backup"
+
+tap_end
