@@ -146,7 +146,7 @@ static struct lsmem_segment *lsmem_clean_oldest(struct lsmem_store *store,
 	return NULL;
 }
 
-/* Fill @store->candidates; @deletes: bytes of delete records in the store. */
+/* Fill @store->candidates; @deletes: bytes of delete records that cleaning may free. */
 static u32 lsmem_clean_candidates(struct lsmem_store *store, u64 *deletes)
 {
 	const struct lsmem_segment *oldest, *second;
@@ -176,6 +176,8 @@ static u32 lsmem_clean_candidates(struct lsmem_store *store, u64 *deletes)
 			.cookie = seg - store->segments,
 		};
 	}
+	if (oldest && oldest->damaged)
+		*deletes = 0;	/* they wait for what cannot be cleaned */
 	spin_unlock(&store->segment_lock);
 	return nr;
 }
@@ -337,13 +339,13 @@ static int lsmem_clean_begin(struct lsmem_store *store, u32 length, u32 type,
 			     struct lsmem_append *ap)
 {
 	for (;;) {
-		u32 serial = READ_ONCE(store->space_serial);
+		int serial = atomic_read(&store->space_serial);
 
 		if (kthread_should_stop())
 			return -EINTR;
 		if (!lsmem_append_begin(store, LSMEM_CLEANER_HEAD, length, type, ap))
 			return 0;
-		wait_event_freezable(store->work, READ_ONCE(store->space_serial) != serial ||
+		wait_event_freezable(store->work, atomic_read(&store->space_serial) != serial ||
 				     kthread_should_stop());
 	}
 }

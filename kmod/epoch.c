@@ -23,6 +23,9 @@
 #include "epoch.h"
 #include "trace.h"
 
+#define LSMEM_STRIKES_MAX	10u		/* then a bound is a thousandth */
+#define LSMEM_STRIKES_LAST	(60 * HZ)	/* after a minute without, all is forgiven */
+
 /**
  * lsmem_client_new - a file has been opened
  * @store: held open by the file
@@ -73,28 +76,51 @@ u64 lsmem_epoch_advance(struct lsmem_store *store)
 	return epoch;
 }
 
-/* Does this slot hold up @epoch?  Revokes it when its time is over. */
+/* How long this client's views may hold a frame up, jiffies. */
+static unsigned long lsmem_client_bound(struct lsmem_client *client)
+{
+	if (time_after(jiffies, client->struck + LSMEM_STRIKES_LAST))
+		client->strikes = 0;
+	return msecs_to_jiffies(READ_ONCE(client->store->view_ms)) >> client->strikes;
+}
+
+/* Its view was not ended in time: end it for it. */
+static void lsmem_slot_revoke(struct lsmem_client *client, unsigned int i, u64 value)
+{
+	/* An honest client that ends its view meanwhile gets its 0 back. */
+	cmpxchg(&client->slots[i].epoch, value, LSMEM_SLOT_REVOKED);
+	client->strikes = min(client->strikes + 1, LSMEM_STRIKES_MAX);
+	client->struck = jiffies;
+	client->store->cleaned.views_revoked++;
+	trace_lsmem_revoke(client->store->name, value);
+}
+
+/*
+ * Does this slot hold up @epoch?  Revokes it when its time is over.
+ *
+ * A slot that is seen idle, or revoked, holds up no epoch there has been so far:
+ * whatever is published in it later was followed by a barrier, and then by a
+ * load that sees the new words.
+ */
 static bool lsmem_slot_holds(struct lsmem_client *client, unsigned int i, u64 epoch)
 {
-	struct lsmem_store *store = client->store;
-	u64 value = READ_ONCE(client->slots[i].epoch);
+	u64 now = client->store->info->epoch, value;
 
-	if (value == LSMEM_SLOT_IDLE || value >= epoch)	/* REVOKED is the largest */
+	if (epoch <= client->seen[i].until)
 		return false;
+	value = READ_ONCE(client->slots[i].epoch);
+	if (value == LSMEM_SLOT_IDLE || value >= epoch) {	/* REVOKED is the largest */
+		client->seen[i].until = value == LSMEM_SLOT_IDLE ? now : min(value, now);
+		return false;
+	}
 	if (client->seen[i].epoch != epoch) {
 		client->seen[i].epoch = epoch;
 		client->seen[i].since = jiffies;
-		client->seen[i].revoked = false;
 	}
-	if (client->seen[i].revoked)
-		return false;
-	if (time_before(jiffies, client->seen[i].since + msecs_to_jiffies(store->view_ms)))
+	if (time_before(jiffies, client->seen[i].since + lsmem_client_bound(client)))
 		return true;
-	/* An honest client that ends its view meanwhile gets its 0 back. */
-	cmpxchg(&client->slots[i].epoch, value, LSMEM_SLOT_REVOKED);
-	client->seen[i].revoked = true;
-	store->cleaned.views_revoked++;
-	trace_lsmem_revoke(store->name, value);
+	lsmem_slot_revoke(client, i, value);
+	client->seen[i].until = now;
 	return false;
 }
 

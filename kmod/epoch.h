@@ -9,18 +9,25 @@
 
 /**
  * struct lsmem_client - one open file of a store
+ * @store: whose file
+ * @node: in the store's list
  * @slots: one page, mapped read-write by its owner
- * @seen: for each slot, the epoch that it was first seen to hold up, and when;
- *	kernel-private: nothing here is taken from the page
+ * @strikes: views that were not ended in time, of late: each halves the bound
+ * @struck: when the last one was, jiffies
+ * @seen: what is known of each slot; kernel-private, nothing here is taken from
+ *	the page: it holds up no epoch up to @until; it was first seen to hold
+ *	up @epoch at @since
  */
 struct lsmem_client {
 	struct lsmem_store *store;
 	struct list_head node;
 	struct lsmem_slot *slots;
+	unsigned int strikes;
+	unsigned long struck;
 	struct {
+		u64 until;
 		u64 epoch;
 		unsigned long since;
-		bool revoked;
 	} seen[PAGE_SIZE / sizeof(struct lsmem_slot)];
 };
 

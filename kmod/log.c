@@ -197,7 +197,7 @@ int lsmem_head_roll(struct lsmem_store *store, unsigned int head)
  */
 void lsmem_space_came(struct lsmem_store *store)
 {
-	WRITE_ONCE(store->space_serial, store->space_serial + 1);	/* a hint: may miss a count */
+	atomic_inc(&store->space_serial);
 	wake_up_all(&store->space);
 	wake_up(&store->work);
 }
@@ -207,13 +207,13 @@ void lsmem_space_came(struct lsmem_store *store)
  * all waits of the append may take, 0 before the first: what comes may always go
  * to others.
  */
-static int lsmem_wait_space(struct lsmem_store *store, u32 serial, long *left)
+static int lsmem_wait_space(struct lsmem_store *store, int serial, long *left)
 {
 	long bound = *left ?: msecs_to_jiffies(READ_ONCE(store->stall_ms));
 	u64 begin = ktime_get_ns();
 	long ret;
 
-#define LSMEM_SPACE_CAME (READ_ONCE(store->space_serial) != serial || !lsmem_store_active(store))
+#define LSMEM_SPACE_CAME (atomic_read(&store->space_serial) != serial || !lsmem_store_active(store))
 	wake_up(&store->work);
 	wake_up(&store->events);	/* what was rolled over has to be told */
 	if (store->kind == LSMEM_KIND_BLOCK)	/* may be a kernel thread under a filesystem */
@@ -254,7 +254,7 @@ int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length,
 	int ret;
 
 	for (;;) {
-		u32 serial = READ_ONCE(store->space_serial);
+		int serial = atomic_read(&store->space_serial);
 
 		spin_lock(&h->lock);
 		ret = lsmem_head_reserve(store, h, lsmem_entry_size(length), listed,

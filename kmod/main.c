@@ -25,19 +25,22 @@ static unsigned int block_mb;
 module_param(block_mb, uint, 0444);
 MODULE_PARM_DESC(block_mb, "Make a volatile block store of this many MiB (a multiple of 8, from 128; 0: none)");
 
-static int __init lsmem_make(u32 kind, unsigned int mb, const char *parameter)
+/*
+ * A store that cannot be made does not keep the module out: one made before may
+ * be open already, and others can be made by /dev/lsmem-control.
+ */
+static void __init lsmem_make(u32 kind, unsigned int mb, const char *parameter)
 {
 	struct lsmem_create create = { .kind = kind, .bytes = (u64)mb << 20 };
 	struct lsmem_store *store;
 	int ret;
 
 	if (!mb)
-		return 0;
+		return;
 	ret = lsmem_store_create(&create, &store);
 	if (ret)
 		pr_err("%s=%u: no store could be made (error %d); use a multiple of 8 from 128 up to what memory is free\n",
 		       parameter, mb, ret);
-	return ret;
 }
 
 static int __init lsmem_init(void)
@@ -51,16 +54,14 @@ static int __init lsmem_init(void)
 	ret = lsmem_block_init();
 	if (ret)
 		goto err_stores;
-	ret = lsmem_make(LSMEM_KIND_OBJECT, object_mb, "object_mb");
-	if (!ret)
-		ret = lsmem_make(LSMEM_KIND_BLOCK, block_mb, "block_mb");
-	if (!ret)
-		ret = lsmem_control_init();
-	if (!ret)
-		return 0;
-	lsmem_stores_exit();
+	ret = lsmem_control_init();
+	if (ret)
+		goto err_block;
+	lsmem_make(LSMEM_KIND_OBJECT, object_mb, "object_mb");
+	lsmem_make(LSMEM_KIND_BLOCK, block_mb, "block_mb");
+	return 0;
+err_block:
 	lsmem_block_exit();
-	goto err_debugfs;
 err_stores:
 	lsmem_stores_exit();
 err_debugfs:

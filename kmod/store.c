@@ -514,7 +514,11 @@ static int lsmem_pm_notify(struct notifier_block *nb, unsigned long action, void
 		return NOTIFY_DONE;
 	mutex_lock(&lsmem_stores_lock);
 	list_for_each_entry(store, &lsmem_stores, node) {
-		if (!store->durable || !lsmem_store_active(store) || !lsmem_sync(store, 0))
+		if (!store->durable || !lsmem_store_active(store))
+			continue;
+		/* Without a daemon there is nothing to wait for. */
+		if (READ_ONCE(store->attached) ? !lsmem_sync(store, 0) :
+						 !lsmem_store_dirty(store))
 			continue;
 		pr_err("%s: not durable: suspend refused; is lsmemd running?\n", store->name);
 		ret = NOTIFY_BAD;

@@ -123,7 +123,7 @@ struct lsmem_store {
 	unsigned int nr_heads;
 	struct lsmem_head *heads;
 	atomic64_t rolls;
-	u32 space_serial;		/* changes when space may have come */
+	atomic_t space_serial;		/* changes when space may have come */
 	u32 clean_below;		/* free frames below which the cleaner runs */
 
 	struct lsmem_handle *handles;
