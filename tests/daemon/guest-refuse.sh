@@ -129,6 +129,7 @@ refuses 'a backup on lsmem' 5 'lies on /dev/lsmemb0' --format --force
 mkfs.ext4 -q -F /dev/lsmemb0 && mount /dev/lsmemb0 "$scratch/mnt"
 configure "$scratch/mnt/backup" 'size = 128M\n' 'size = 512M\n'
 refuses 'a file on a filesystem on lsmem' 5 'lies on /dev/lsmemb0'
+modprobe loop
 truncate -s 64M "$scratch/mnt/image"
 loop=$(losetup -f --show "$scratch/mnt/image")
 configure "$loop" 'size = 128M\n'
