@@ -399,6 +399,7 @@ static int core_alloc_all(struct core *core)
 		buckets *= 2;
 	core->hash_mask = buckets - 1;
 	core->queue = calloc(CORE_QUEUE, sizeof(*core->queue));
+	core->waiting = calloc(CORE_QUEUE, sizeof(*core->waiting));
 	core->segments = calloc(frames, sizeof(*core->segments));
 	core->hash = malloc(buckets * sizeof(*core->hash));
 	core->free_frames = calloc(frames, sizeof(*core->free_frames));
@@ -413,7 +414,7 @@ static int core_alloc_all(struct core *core)
 		if (!core->closes[i].buffer)
 			return -ENOMEM;
 	}
-	if (!core->queue || !core->segments || !core->hash || !core->free_frames ||
+	if (!core->queue || !core->waiting || !core->segments || !core->hash || !core->free_frames ||
 	    !core->dirty || !core->gone || !core->record.frames || !core->record.states ||
 	    !core->record.buffer || !core->blocks)
 		return -ENOMEM;
@@ -470,7 +471,9 @@ struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BY
 		}
 	}
 	core = calloc(1, sizeof(*core));
-	if (!core || (core->nr_frames = params->map->frames, core_alloc_all(core))) {
+	if (core)
+		core->nr_frames = params->map->frames;
+	if (!core || core_alloc_all(core)) {
 		snprintf(error, CORE_ERROR_BYTES, "core: no memory for a backup of %u frames",
 			 params->map->frames);
 		core_free(core);
@@ -493,6 +496,7 @@ void core_free(struct core *core)
 	for (i = 0; i < CORE_CLOSES; i++)
 		memory_put(core->closes[i].buffer);
 	free(core->queue);
+	free(core->waiting);
 	free(core->segments);
 	free(core->hash);
 	free(core->free_frames);

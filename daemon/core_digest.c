@@ -236,6 +236,14 @@ static bool core_is_gone(const struct core *core, uint64_t id)
 	return false;
 }
 
+/* Closed, or to be closed by what came before in the stream. */
+static bool core_may_retire(const struct core_segment *seg)
+{
+	if (!seg || seg->life < CORE_OPEN || seg->life == CORE_LEAVING)
+		return false;
+	return seg->life != CORE_OPEN || (seg->open && seg->open->closing);
+}
+
 /**
  * core_retire - RETIRE: a segment is superseded
  * @core: core
@@ -250,18 +258,16 @@ bool core_retire(struct core *core, const struct lsmem_event *event)
 
 	if (core->retire_next - core->retire_first == CORE_RETIRES)
 		return false;
+	core->changes++;
 	if (!seg && core_is_gone(core, event->segment)) {
 		core->group_gone++;
-	} else if (!seg || seg->life < CORE_OPEN || seg->life == CORE_LEAVING ||
-		   (seg->life == CORE_OPEN && !(seg->open && seg->open->closing)) ||
-		   group->nr == CORE_VICTIMS) {
+	} else if (core_may_retire(seg) && group->nr < CORE_VICTIMS) {
+		group->frames[group->nr++] = core_frame(core, seg);
+	} else {
 		core_fail(core, "segment %llu: the kernel retires it, and it is not a closed one",
 			  (unsigned long long)event->segment);
 		return true;
-	} else {
-		group->frames[group->nr++] = core_frame(core, seg);
 	}
-	core->changes++;
 	if (event->flags & LSMEM_EVENT_MORE)
 		return true;
 

@@ -10,7 +10,7 @@
  *
  * A segment's life here:
  *
- *	WAITING	no frame is free yet
+ *	(none)	no struct core_open, or no frame, is free yet
  *	HEADER	its header is on its way
  *	OPENING	its header is durable, it is to be listed
  *	OPEN	a durable digest lists it; data are taken; then closing
@@ -54,7 +54,6 @@ enum core_progress {
 
 enum core_life {
 	CORE_FREE,
-	CORE_WAITING,
 	CORE_HEADER,
 	CORE_OPENING,
 	CORE_OPEN,
@@ -230,6 +229,8 @@ struct core {
 
 	struct lsmem_event *queue;
 	uint32_t queue_first, queue_next;
+	struct lsmem_event *waiting;		/* OPENs without a struct core_open */
+	uint32_t waiting_first, waiting_next;
 	uint32_t generation_wanted;
 	uint64_t store_time, next_segment;
 

@@ -4,8 +4,8 @@
  * daemon finds two accounts: the digest's, which may know of more than was
  * acknowledged, and the kernel's.  What can be explained is:
  *
- *	listed, OPEN not acknowledged		the digest went out, the word did not
- *	not listed, OPEN not acknowledged	OPEN comes again
+ *	listed, no OPEN was acknowledged	the digest went out, the word did not
+ *	neither listed nor acknowledged		OPEN comes again
  *	not listed, RETIRE was given out	likewise; RETIRE comes again
  *	durable beyond what was acknowledged	likewise; is acknowledged now
  *	closed in one account only		CLOSE comes again, or the next digest

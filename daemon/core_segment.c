@@ -126,7 +126,6 @@ void core_open_put(struct core *core, struct core_open *open)
 bool core_opened(struct core *core, const struct lsmem_event *event)
 {
 	struct core_segment *seg = core_segment_find(core, event->segment);
-	struct core_open *open;
 
 	if (seg && seg->open && seg->open->reopened && seg->item.generation == event->generation) {
 		/* Listed before our predecessor ended, which could not say so. */
@@ -140,14 +139,27 @@ bool core_opened(struct core *core, const struct lsmem_event *event)
 			  (unsigned long long)event->segment);
 		return true;
 	}
-	open = core_open_get(core);
-	if (!open)
+	/* It must not hold up what comes behind it, which may make room. */
+	if (core->waiting_next - core->waiting_first == CORE_QUEUE)
 		return false;
-	open->event = *event;
+	core->waiting[core->waiting_next++ % CORE_QUEUE] = *event;
 	if (event->segment >= core->next_segment)
 		core->next_segment = event->segment + 1;
 	core->changes++;
 	return true;
+}
+
+/* Segments that wait to be opened, in their order. */
+static void core_admit(struct core *core)
+{
+	while (core->waiting_first != core->waiting_next) {
+		struct core_open *open = core_open_get(core);
+
+		if (!open)
+			return;
+		open->event = core->waiting[core->waiting_first++ % CORE_QUEUE];
+		core->changes++;
+	}
 }
 
 /* A frame and a header for a segment. */
@@ -225,7 +237,7 @@ static void core_header_durable(struct core *core, struct core_open *open)
  */
 uint32_t core_follow(struct core *core, uint32_t frame)
 {
-	uint32_t next = *(const volatile uint32_t *)&core->log.table[frame].next;
+	uint32_t next = __atomic_load_n(&core->log.table[frame].next, __ATOMIC_ACQUIRE);
 
 	return next < core->log.nr_frames ? next : CORE_NONE;
 }
@@ -383,6 +395,7 @@ void core_segments_run(struct core *core)
 {
 	uint32_t i, b;
 
+	core_admit(core);
 	for (i = 0; i < core->nr_opens; i++) {
 		struct core_open *open = core->list[i];
 

@@ -330,13 +330,8 @@ int recover_format(struct recover *r, const struct recover_geometry *g)
 
 /* ---- The digest log ---------------------------------------------------- */
 
-/**
- * recover_map - read the digest log
- * @r: recover_open() said RECOVER_FULL
- * Return: 0; -EBADMSG: there is no digest, or the newest are lost; or what a
- * call returned.
- */
-int recover_map(struct recover *r)
+/* Read the digest log; newer digests than the newest found are reported. */
+static int recover_read_digests(struct recover *r)
 {
 	uint64_t length = 2 * __le64_to_cpu(r->super.digest_bytes), done;
 	enum format_error error;
@@ -379,6 +374,21 @@ int recover_map(struct recover *r)
 		recover_damage(r, "digest log: digests %llu to %llu are lost",
 			       (unsigned long long)r->map.sequence + 1,
 			       (unsigned long long)r->map.sequence_seen);
+	return ret;
+}
+
+/**
+ * recover_map - read the digest log
+ * @r: recover_open() said RECOVER_FULL
+ * Return: 0; -EBADMSG: there is no digest; -ENODATA: there were newer ones, and
+ * they are lost; or what a call returned.
+ */
+int recover_map(struct recover *r)
+{
+	int ret = recover_read_digests(r);
+
+	if (!ret && r->map.sequence_seen > r->map.sequence)
+		ret = -ENODATA;
 	return ret;
 }
 
@@ -435,7 +445,7 @@ static int recover_passes(struct recover *r, bool accept_loss)
 	uint32_t i;
 	int ret;
 
-	ret = recover_map(r);
+	ret = recover_read_digests(r);
 	if (!ret)
 		ret = recover_prepare(r);
 	if (ret)

@@ -155,7 +155,9 @@ uint64_t recover_backup_bytes(uint64_t frames);
  */
 int recover_format(struct recover *r, const struct recover_geometry *geometry);
 
-/* Read the digest log and nothing else: for a daemon that resumes. */
+/* Read the digest log and nothing else: for a daemon that resumes.  0;
+ * -EBADMSG: there is no digest; -ENODATA: the newest are lost; reported.
+ */
 int recover_map(struct recover *r);
 
 /* The newest durable digest; after recover_run() the one it committed. */

@@ -386,22 +386,23 @@ static bool with_log(bool (*check)(struct log *log))
 	return ok;
 }
 
-static int ignore_write(void *context, uint64_t offset, const void *data, uint32_t length)
+static int ignore_write(void *context __attribute__((unused)),
+			uint64_t offset __attribute__((unused)),
+			const void *data __attribute__((unused)),
+			uint32_t length __attribute__((unused)))
 {
-	(void)context, (void)offset, (void)data, (void)length;
 	return 0;
 }
 
-static int zero_read(void *context, uint64_t offset, void *data, uint32_t length)
+static int zero_read(void *context __attribute__((unused)),
+		     uint64_t offset __attribute__((unused)), void *data, uint32_t length)
 {
-	(void)context, (void)offset;
 	memset(data, 0, length);
 	return 0;
 }
 
-static int ignore_flush(void *context)
+static int ignore_flush(void *context __attribute__((unused)))
 {
-	(void)context;
 	return 0;
 }
 

@@ -20,9 +20,9 @@ uint64_t lsmem_mutation;
 static const struct {
 	const char *name, *text;
 } rules[] = {
-#define RULE_TEXT(name, text) { #name, text },
-	LSMEM_RULES(RULE_TEXT)
-#undef RULE_TEXT
+#define RULE_ENTRY(name, text) { #name, text },
+#include "../../daemon/rules.h"
+#undef RULE_ENTRY
 };
 
 static const struct sim_options kinds[] = {

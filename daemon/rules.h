@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The rules that a test can switch off, with the invariant's number and what
+ * goes wrong then.  Included with RULE_ENTRY(name, text) defined: see rule.h.
+ */
+RULE_ENTRY(ACK_AFTER_FLUSH, "2: acknowledged before the flush")
+RULE_ENTRY(ACK_AFTER_LISTED, "2: opened before it is listed")
+RULE_ENTRY(HEADER_BEFORE_LISTED, "2: listed before its header is durable")
+RULE_ENTRY(FLUSH_FAILED, "3: a failed flush is tried again")
+RULE_ENTRY(CLOSE_AFTER_FLUSH, "8: closed before footer and directory are durable")
+RULE_ENTRY(FOOTER_AFTER_DATA, "8: footer written before the data are durable")
+RULE_ENTRY(RETIRE_BARRIER, "9: retired before its superseders are durable")
+RULE_ENTRY(FRAME_REUSE, "10: frame reused before a digest without it is durable")
+RULE_ENTRY(ERA, "14: recovery does not raise the era")
+RULE_ENTRY(GENERATION, "14: recovery does not raise the generations")
+RULE_ENTRY(SEAL, "15: recovery leaves an open tail open")
+RULE_ENTRY(ONE_IN_FLIGHT, "16: a block is written twice at once")
+RULE_ENTRY(TAIL_ZERO, "16: the tail block is written with what lies behind it")
+RULE_ENTRY(FLUSH_COVERS, "16: a flush covers what completes after its issue")
+RULE_ENTRY(FORMAT_FORCE, "18: a full backup is formatted")
+RULE_ENTRY(DIGEST_FLUSH, "10: a digest counts before its flush")
+RULE_ENTRY(DIGEST_HALF, "1: a full digest overwrites the chain it continues")
+RULE_ENTRY(SUPER_OLDER, "the newer superblock slot is overwritten")
+RULE_ENTRY(COMMIT_FLUSH, "20: recovery does not flush its commit point")
+RULE_ENTRY(CEILING_DURABLE, "14: a generation ceiling counts before it is durable")
+RULE_ENTRY(WHOLE_RANGES, "2: half an entry is acknowledged")
+RULE_ENTRY(RESUME_FLUSH, "what a killed daemon wrote is built on unflushed")
+RULE_ENTRY(RESUME_HOLD, "a resumed tail is written shorter than it was")
+RULE_ENTRY(PROOF_RECORD, "a commit record beyond the cut is ignored")
+RULE_ENTRY(PROOF_LENGTH, "a digest's length beyond the cut is ignored")
+RULE_ENTRY(PROOF_FOOTER, "a footer beyond the cut is ignored")
+RULE_ENTRY(PROOF_DIGEST, "a digest beyond the end of the chain is ignored")
+RULE_ENTRY(PROOF_HEADER, "a segment's wrong header is ignored")
+
+/* Of the model of the kernel in tests/unit: */
+RULE_ENTRY(K_LOSER_PADDED, "7: the loser of an exchange is not padded")
+RULE_ENTRY(K_VERSION_ORDER, "6: versions not in the order of exchanges")
+RULE_ENTRY(K_CLOSE_SUCCESSOR, "8: a head rolls over to what is not listed")
+RULE_ENTRY(K_SURVIVORS, "9: retired before its survivors are given out")
+RULE_ENTRY(K_DELETE_BARRIER, "13: a delete record goes with its object's segment")
+RULE_ENTRY(K_RELOCATE_DELETE, "13: a delete record is not relocated")

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * core against a kernel, a predecessor or a device that it must not believe:
+ * it stops, says why by name, and acknowledges nothing more.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+#include "tap.h"
+
+uint64_t lsmem_mutation;
+
+static const struct sim_options options = { .frames = 12, .size = 0, .steps = 100 };
+
+/* A store with an open segment of two objects, all acknowledged, none given out. */
+static struct sim *begin(struct lsmem_event *event)
+{
+	struct sim *sim = sim_new(8, &options);
+	struct model_segment *seg;
+	uint32_t i;
+
+	if (!sim_start(sim, false))
+		return sim;
+	for (i = 0; i < MODEL_SEGMENTS; i++)
+		sim->model->segments[i].limit = 100000;
+	sim_settle(sim);
+	for (i = 0; i < MODEL_SEGMENTS; i++)
+		sim->model->segments[i].limit = 100000;
+	model_put(sim->model, 0, 1, 100);
+	model_put(sim->model, 1, 1, 100);
+	sim_settle(sim);
+	seg = &sim->model->segments[sim->model->heads[1] - 1];
+	*event = (struct lsmem_event) {
+		.segment = seg->id, .generation = 1, .first_frame = seg->frames[0],
+		.from = seg->emitted, .to = seg->emitted,
+	};
+	return sim;
+}
+
+/* It has failed, names what it should, and is silent from now on. */
+static bool failed(struct sim *sim, const char *name)
+{
+	struct lsmem_ack_one acks[8];
+	struct core_io io;
+	uint32_t ceiling;
+
+	CHECK(core_state(sim->core) == CORE_FAILED);
+	CHECK(strstr(core_error(sim->core), name));
+	core_tick(sim->core);
+	core_shutdown(sim->core);
+	core_clock(sim->core, 1u << 27, 1, 1000);
+	CHECK(!core_io_next(sim->core, &io));
+	CHECK(!core_acks(sim->core, acks, 8, &ceiling) && !ceiling);
+	CHECK(core_state(sim->core) == CORE_FAILED);
+	return true;
+}
+
+#define EVENT(fields...)							\
+	do {									\
+		struct lsmem_event event;					\
+		struct sim *sim = begin(&event);				\
+		char name[40];							\
+		bool ok;							\
+										\
+		fields;								\
+		snprintf(name, sizeof(name), "segment %llu",			\
+			 (unsigned long long)event.segment);			\
+		core_event(sim->core, &event);					\
+		ok = failed(sim, name);						\
+		if (!ok)							\
+			tap_note("%s: %s", #fields, core_error(sim->core));	\
+		sim_free(sim);							\
+		CHECK(ok);							\
+	} while (0)
+
+static bool test_events(void)
+{
+	/* RANGE */
+	EVENT(event.type = LSMEM_EVENT_RANGE; event.segment = 9999; event.to += 8);
+	EVENT(event.type = LSMEM_EVENT_RANGE);				/* empty */
+	EVENT(event.type = LSMEM_EVENT_RANGE; event.to += 4);
+	EVENT(event.type = LSMEM_EVENT_RANGE; event.from -= 8; event.to += 8);
+	EVENT(event.type = LSMEM_EVENT_RANGE; event.from += 8; event.to += 16);
+	EVENT(event.type = LSMEM_EVENT_RANGE; event.to = LSMEM_SEGMENT_BYTES - LSMEM_BLOCK);
+	EVENT(event.type = LSMEM_EVENT_RANGE; event.to = 0xfffffff8);
+	EVENT(event.type = LSMEM_EVENT_RANGE; event.to += 8; event.first_frame = MODEL_FRAMES);
+	EVENT(event.type = LSMEM_EVENT_RANGE; event.to += 8; event.first_frame = LSMEM_NO_FRAME);
+	/* the chain ends, or leads astray */
+	EVENT(event.type = LSMEM_EVENT_RANGE; event.to += 100000);
+	EVENT(event.type = LSMEM_EVENT_RANGE; event.to += 100000;
+	      sim->model->table[event.first_frame].next = MODEL_FRAMES + 7);
+	/* OPEN */
+	EVENT(event.type = LSMEM_EVENT_OPEN);
+	EVENT(event.type = LSMEM_EVENT_OPEN; event.segment = 0);
+	/* CLOSE */
+	EVENT(event.type = LSMEM_EVENT_CLOSE; event.segment = 9999);
+	EVENT(event.type = LSMEM_EVENT_CLOSE; event.to += 8);
+	EVENT(event.type = LSMEM_EVENT_CLOSE; event.entries = 0xffffffff);
+	EVENT(event.type = LSMEM_EVENT_CLOSE; event.entries = 1);
+	EVENT(event.type = LSMEM_EVENT_CLOSE; event.entries = 3);
+	EVENT(event.type = LSMEM_EVENT_CLOSE; event.entries = 2; event.first_frame = 1u << 30);
+	EVENT(event.type = LSMEM_EVENT_CLOSE; event.entries = 2; event.first_frame++);
+	EVENT(event.type = LSMEM_EVENT_CLOSE; event.entries = 2;
+	      sim->model->memory[event.first_frame * LSMEM_SEGLET_BYTES + 40] ^= 1;
+	      sim->model->memory[event.first_frame * LSMEM_SEGLET_BYTES + 20] ^= 1);
+	/* RETIRE */
+	EVENT(event.type = LSMEM_EVENT_RETIRE);				/* it is open */
+	EVENT(event.type = LSMEM_EVENT_RETIRE; event.segment = 9999);
+	EVENT(event.type = LSMEM_EVENT_RETIRE; event.segment = 9999;
+	      event.flags = LSMEM_EVENT_MORE);
+	/* RESUME out of place */
+	EVENT(event.type = LSMEM_EVENT_RESUME);
+	return true;
+}
+
+static bool test_unknown(void)
+{
+	struct lsmem_event event;
+	struct sim *sim = begin(&event);
+	bool ok;
+
+	event.type = 77;
+	core_event(sim->core, &event);
+	ok = failed(sim, "type 77");
+	sim_free(sim);
+	return ok;
+}
+
+/* A core that resumes, before any event. */
+static struct sim *resume(struct lsmem_event *event, bool close)
+{
+	struct sim *sim = begin(event);
+
+	if (close) {
+		model_roll(sim->model, 1);
+		sim_settle(sim);
+		event->flags = LSMEM_EVENT_CLOSED;
+		event->from = event->to = sim->model->segments[sim->model->heads[1] - 1].acked;
+	}
+	core_tick(sim->core);
+	sim_issue(sim);
+	sim_settle(sim);
+	sim_kill(sim);
+	event->type = LSMEM_EVENT_RESUME;
+	event->flags |= LSMEM_EVENT_OPENED;
+	return sim;
+}
+
+#define RESUME(name, fields...)							\
+	do {									\
+		struct lsmem_event event;					\
+		struct sim *sim = resume(&event, false);			\
+		bool ok;							\
+										\
+		fields;								\
+		core_event(sim->core, &event);					\
+		ok = failed(sim, name);						\
+		if (!ok)							\
+			tap_note("%s: %s", #fields, core_error(sim->core));	\
+		sim_free(sim);							\
+		CHECK(ok);							\
+	} while (0)
+
+static bool test_resume(void)
+{
+	RESUME("was acknowledged", event.segment = 9999);
+	RESUME("generation", event.generation = 2);
+	RESUME("durable bytes", event.from = 0; event.to = 8);
+	RESUME("durable bytes", event.from = event.to + 8);
+	RESUME("durable bytes", event.to += 4);
+	RESUME("durable bytes", event.flags = 0);
+	RESUME("does not know", event.segment = ~0ull);
+	RESUME("before the kernel", event.type = LSMEM_EVENT_OPEN);
+	RESUME("twice", core_event(sim->core, &event));
+	return true;
+}
+
+static bool test_resume_retired(void)
+{
+	struct lsmem_event event;
+	struct sim *sim = resume(&event, false);
+	struct lsmem_event more = event;
+
+	/* Only a segment that was being retired may be missing. */
+	more.segment = 9999;
+	more.flags |= LSMEM_EVENT_RETIRED | LSMEM_EVENT_CLOSED;
+	core_event(sim->core, &more);
+	CHECK(core_state(sim->core) == CORE_RESUMING);
+	sim_settle(sim);
+	CHECK(!sim->error[0] && core_state(sim->core) == CORE_RUNNING);
+	/* Together with one that is still there it is a contradiction. */
+	more.type = LSMEM_EVENT_RETIRE;
+	more.flags = LSMEM_EVENT_MORE;
+	core_event(sim->core, &more);
+	CHECK(core_state(sim->core) == CORE_RUNNING);
+	model_roll(sim->model, 1);
+	sim_settle(sim);
+	event.type = LSMEM_EVENT_RETIRE;
+	event.flags = 0;
+	core_event(sim->core, &event);
+	CHECK(failed(sim, "has lost a part"));
+	sim_free(sim);
+	return true;
+}
+
+/* Invariant 3: any failure of the device is the end, at once. */
+static bool test_device(void)
+{
+	uint32_t n, kinds = 0;
+
+	for (n = 0; n < 30; n++) {
+		struct lsmem_event event;
+		struct sim *sim = begin(&event);
+		uint32_t i, request;
+		bool flush;
+
+		model_put(sim->model, 2, 1, 9000);
+		model_put(sim->model, 3, 2, 90);
+		model_roll(sim->model, 2);
+		for (i = 0; i < n; i++) {
+			sim_events(sim);
+			sim_acks(sim);
+			if (disk_in_flight(sim->disk))
+				sim_complete(sim, 0);
+		}
+		if (disk_in_flight(sim->disk)) {
+			request = disk_nth(sim->disk, disk_in_flight(sim->disk) - 1);
+			flush = sim->requests[request].flush;
+			kinds |= 1u << flush;
+			core_io_done(sim->core, sim->requests[request].id, -EIO);
+			CHECK(failed(sim, flush ? "flush" : "write"));
+			CHECK(strstr(core_error(sim->core), "Input/output error"));
+			/* What else was on its way ends without harm. */
+			for (i = 0; i + 1 < disk_in_flight(sim->disk); i++)
+				core_io_done(sim->core,
+					     sim->requests[disk_nth(sim->disk, i)].id, 0);
+			CHECK(failed(sim, flush ? "flush" : "write"));
+		}
+		sim_free(sim);
+	}
+	CHECK(kinds == 3);
+	return true;
+}
+
+/*
+ * More OPENs than core has room for: they wait, in order, none is lost, and
+ * what comes behind them in the stream goes on.
+ */
+static bool test_many_opens(void)
+{
+	struct sim *sim = sim_new(4, &(struct sim_options){ .frames = 400 });
+	struct lsmem_event event = { .generation = 1 };
+	struct lsmem_ack_one acks[64];
+	uint32_t i, n, nr, ceiling, closed = 0;
+	uint64_t last = 0;
+	bool ok;
+
+	sim->geometry.half_bytes = format_half_bytes(400);
+	ok = sim_start(sim, false);
+	event.type = LSMEM_EVENT_OPEN;
+	for (event.segment = 5000; ok && event.segment < 5300; event.segment++)
+		core_event(sim->core, &event);
+	event.type = LSMEM_EVENT_CLOSE;
+	for (i = 0; i < 20000 && closed < 300 && ok; i++) {
+		sim_issue(sim);
+		if (disk_in_flight(sim->disk))
+			sim_complete(sim, 0);
+		nr = core_acks(sim->core, acks, 64, &ceiling);
+		for (n = 0; n < nr; n++) {
+			if (acks[n].type == LSMEM_EVENT_CLOSE) {
+				closed++;
+				continue;
+			}
+			last = acks[n].segment > last ? acks[n].segment : last;
+			event.segment = acks[n].segment;
+			core_event(sim->core, &event);
+		}
+		ok = core_state(sim->core) == CORE_RUNNING;
+	}
+	ok = ok && closed == 300 && last == 5299 && core_room(sim->core) >= 128;
+	if (!ok)
+		tap_note("%u closed: %s%s", closed, core_error(sim->core), sim->error);
+	sim_free(sim);
+	return ok;
+}
+
+/* Parameters that do not fit together. */
+static bool test_params(void)
+{
+	struct lsmem_event event;
+	struct sim *sim = begin(&event);
+	struct recover *r = recover_new(&sim->env);
+	char error[CORE_ERROR_BYTES];
+	struct core_params params, good;
+	enum recover_state state;
+
+	CHECK(!recover_open(r, &state) && !recover_map(r));
+	good = (struct core_params) {
+		.super = recover_super(r), .map = recover_digest(r), .resume = true,
+		.io_bytes = CORE_IO_BYTES,
+		.log = { .frames = sim->model->memory, .table = sim->model->table,
+			 .nr_frames = MODEL_FRAMES },
+	};
+	params = good;
+	params.io_bytes = 4096 + 512;
+	CHECK(!core_new(&params, error) && error[0]);
+	params.io_bytes = 2 * CORE_IO_BYTES;
+	CHECK(!core_new(&params, error) && error[0]);
+	params = good;
+	params.log.nr_frames = 0;
+	CHECK(!core_new(&params, error) && error[0]);
+	/* Segments are open, and the kernel does not have them (invariant 15). */
+	params = good;
+	params.resume = false;
+	CHECK(!core_new(&params, error) && strstr(error, "recover first"));
+	recover_free(r);
+	sim_free(sim);
+	return true;
+}
+
+int main(void)
+{
+	tap_ok(test_events(), "events that make no sense end it, by name");
+	tap_ok(test_unknown(), "an event of an unknown type");
+	tap_ok(test_resume(), "a kernel that contradicts the digest");
+	tap_ok(test_resume_retired(), "what was being retired may be missing, whole groups of it");
+	tap_ok(test_device(), "any failed write or flush is the end");
+	tap_ok(test_many_opens(), "more opens than there is room for");
+	tap_ok(test_params(), "parameters out of range");
+	return tap_end();
+}
