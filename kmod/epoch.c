@@ -12,8 +12,8 @@
  * Nothing in the page is trusted.  A slot is timed from the kernel's own first
  * sight of it for an epoch; after view_ms it is exchanged for
  * LSMEM_SLOT_REVOKED and for this epoch looked at no more, whatever is written
- * into it: nonsense in a slot makes its owner's views invalid, and holds back
- * the frames of each group by view_ms at most.
+ * into it.  Each revocation halves the bound of its client for a while: nonsense
+ * in slots makes their owner's views invalid, and soon holds nothing back.
  *
  * Lock: store->epoch_lock for the set of clients and @seen.
  */
