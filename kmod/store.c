@@ -163,7 +163,8 @@ static int lsmem_store_memory(struct lsmem_store *store, const struct lsmem_crea
 		ret = lsmem_cleaner_init(store);
 	if (ret)
 		return ret;
-	usable = store->frames.nr - store->frames.reserve - store->nr_heads;
+	/* As if there were all heads: what a store holds does not depend on CPUs. */
+	usable = store->frames.nr - store->frames.base - LSMEM_HEADS;
 	store->capacity = (u64)usable * LSMEM_SEGLET_BYTES / 100 * LSMEM_CAPACITY_PERCENT;
 	if (store->kind == LSMEM_KIND_BLOCK)
 		store->nr_handles = lsmem_block_capacity(store);
