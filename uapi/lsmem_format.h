@@ -285,7 +285,8 @@ struct lsmem_directory_entry {
  * @entries: directory entries
  * @headers_crc: CRC, seed ~0, over the @hcrc fields of all entries in order:
  *	certifies the sequence of entries without reading payloads twice
- * @directory_crc: CRC, seed ~0, over the directory
+ * @directory_crc: CRC, seed ~0, over the directory's entries, not over the zeros
+ *	that fill its last block
  */
 struct lsmem_segment_footer {
 	__le64 magic;
