@@ -48,10 +48,4 @@ static inline void *lsmem_frame_address(const struct lsmem_frames *frames, u32 f
 	return frames->address[frame];
 }
 
-/* True when a writer that is not the cleaner may take a frame. */
-static inline bool lsmem_frames_available(const struct lsmem_frames *frames)
-{
-	return READ_ONCE(frames->nr_free) > frames->reserve;
-}
-
 #endif

@@ -148,7 +148,9 @@ struct lsmem_look {
 
 /*
  * Look at @op's object.  -ESTALE when it has gone, -EILSEQ when another version
- * was expected (the current one is told).  rcu_read_lock() held.
+ * was expected (the current one is told), -EBADMSG when its length is not one:
+ * whoever holds a replication descriptor can write to frames.  rcu_read_lock()
+ * held.
  */
 static int lsmem_look(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_look *look)
 {
@@ -163,6 +165,8 @@ static int lsmem_look(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 	look->version = le64_to_cpu(look->entry->version);
 	look->length = lsmem_entry_length(look->entry);
 	look->table = lsmem_entry_table(look->entry);
+	if (look->length > LSMEM_OBJECT_MAX)
+		return -EBADMSG;
 	if (op->flags & LSMEM_OPF_EXPECT && op->version != look->version) {
 		op->version = look->version;
 		return -EILSEQ;
@@ -425,8 +429,11 @@ static int lsmem_copy_out(struct lsmem_store *store, u64 position, u32 skip, voi
 	while (done < length) {
 		u32 piece;
 
-		for (; offset >= LSMEM_SEGLET_BYTES; offset -= LSMEM_SEGLET_BYTES)
+		for (; offset >= LSMEM_SEGLET_BYTES; offset -= LSMEM_SEGLET_BYTES) {
 			frame = READ_ONCE(store->frames.table[frame].next);
+			if (frame >= store->frames.nr)
+				return -EBADMSG;
+		}
 		piece = min(length - done, LSMEM_SEGLET_BYTES - offset);
 		if (bounce) {
 			memcpy(bounce + done, lsmem_frame_address(&store->frames, frame) + offset,

@@ -160,7 +160,6 @@ struct lsmem_store {
 	wait_queue_head_t work;
 	wait_queue_head_t events;
 	struct lsmem_attachment *attached;	/* under mutex */
-	bool events_armed;
 	u64 durable_bytes;
 	u32 durable_ms;			/* bound of a durable wait */
 	u32 flush_ms;			/* bound of FLUSH and fsync */

@@ -100,7 +100,7 @@ static bool lsmem_window_pfn(struct lsmem_store *store, struct lsmem_client *cli
 	return true;
 }
 
-/* All of the mapping lies in one window, and that window is not the slots'? */
+/* Does all of the mapping lie in @window?  -ENXIO: it begins outside. */
 static int lsmem_window_check(struct lsmem_store *store, const struct vm_area_struct *vma,
 			      const struct lsmem_window *window)
 {

@@ -205,6 +205,9 @@ int lsm_view_end(struct lsm *lsm, struct lsm_view *view);
  * lsm_view_bound() - how long a view may last before the kernel ends it
  * @lsm: store
  *
+ * A view that the kernel had to end halves the bound for the next ones of this
+ * struct lsm; a minute without one restores it.
+ *
  * Return: milliseconds; -EOPNOTSUPP without windows.
  */
 int lsm_view_bound(const struct lsm *lsm);
