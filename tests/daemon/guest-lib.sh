@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 # Daemons in a guest, for the guest tests: sourced after tap.sh.  Wants $store
-# and $conf, and for loads $model and $slots.
+# and $conf, and for loads $model and $slots.  The drives are the first two there
+# are, and everything on them is lost.
+set -- /dev/drive/*
+drive=${1}
+other=${2-}
+[ -b "$drive" ] || { echo "Bail out! no drive in /dev/drive"; exit 1; }
 ctl=$top/tools/lsmemctl/lsmemctl
 load=$here/build/load
-drive=/dev/drive/backup
 
 modprobe -a libcrc32c
 grep -q '^lsmem ' /proc/modules || insmod "$top/kmod/lsmem.ko" || exit 1

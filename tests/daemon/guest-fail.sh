@@ -1,0 +1,112 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# lsmemd with the module: what fails is said and not tried again, what was lost
+# is named.  In a guest with two drives: TAP.
+#
+#	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-fail.sh
+set -u
+here=$(realpath "$(dirname "$0")")
+top=$here/../..
+LSMEMD=${LSMEMD:-$top/daemon/lsmemd}
+. "$here/tap.sh"
+. "$here/guest-lib.sh"
+store=lsmem
+slots=4000
+model=$scratch/model
+conf=$scratch/lsmemd.conf
+
+# configure BACKUP TEXT: the configuration
+configure() { printf '[store]\n%b[backup]\npath = %s\n%b' "${2-}" "$1" "${3-}" >"$conf"; }
+
+# refuses NAME STATUS TEXT OPTION ..: exits so, says so
+refuses()
+{
+	local name=$1 wanted=$2 text=$3
+	shift 3
+	run "$lsmemd" -c "$conf" "$@"
+	expect "$name: exit status" "$status" "$wanted"
+	ok "$name: says why" grep -q -- "$text" "$scratch/err"
+}
+
+stores() { ls /sys/class/lsmem 2>/dev/null | tr '\n' ' '; }
+
+# ---- A backup that fails ---------------------------------------------------
+modprobe -a dm-mod dm-flakey
+mkdir -p "$scratch/mnt"
+sectors=$(blockdev --getsz $other)
+linear="0 $sectors linear $(realpath $other) 0"
+dmsetup create shaky --table "$linear"
+configure /dev/mapper/shaky 'size = 128M\n'
+rm -f "$model"
+ok 'a shaky backup' start shaky --format --force
+load 60
+sleep 2
+dmsetup suspend --noflush shaky
+# Writes and flushes fail.  Reads do not: udev looks at the device meanwhile,
+# and its errors would be in the kernel's log.
+dmsetup load shaky --table "0 $sectors flakey $(realpath "$other") 0 0 3600 1 error_writes"
+dmsetup resume shaky
+status=0
+wait "$daemon_pid" || status=$?
+expect 'it fails: exit status' "$status" 6
+ok 'it fails: said what' grep -q 'at [0-9]* failed: Input/output error' "$scratch/daemon.log"
+ok 'it fails: said what to do' grep -q 'Do not destroy it' "$scratch/daemon.log"
+ok 'it fails: in the status file' grep -q '"state": "failed"' /run/lsmem/lsmem.json
+slay_load
+ok 'it fails: the store is readable' "$load" verify "$model" /dev/lsmem
+run "$ctl" destroy lsmem
+ok 'it fails: what is not on the backup is not thrown away' [ "$status" -ne 0 ]
+dmsetup suspend --noflush shaky
+dmsetup load shaky --table "$linear"
+dmsetup resume shaky
+ok 'repaired: resumes' start repaired
+verify 'repaired: all there'
+stop
+expect 'repaired: drains' "$status" 0
+run "$ctl" destroy lsmem
+expect 'repaired: all of it is on the backup' "$status" 0
+ok 'repaired: recovers' start again
+verify 'repaired: all there from the backup'
+stop
+run "$ctl" destroy lsmem
+
+# ---- What is lost is named -------------------------------------------------
+# A block in the middle of each frame's log data goes.
+frames=$(od -A n -t u8 -j 80 -N 8 $other | tr -d ' ')
+for i in 0 1 2 3; do
+	dd if=/dev/zero of=/dev/mapper/shaky bs=4096 count=1 conv=notrunc,fsync status=none \
+		seek=$(((frames + i * 8388608 + 4096 + 40960) / 4096))
+done
+run "$lsmemd" -c "$conf" --check
+expect 'damaged: --check: exit status' "$status" 3
+refuses 'damaged' 3 'LOST: '
+ok 'damaged: in the status file' grep -q '"lost_count": [1-9]' /run/lsmem/lsmem.json
+expect 'damaged: no store is left' "$(stores)" ''
+ok 'damaged: goes on when told to' start accept --accept-loss
+ok 'damaged: names the losses all the same' grep -q '"lost_count": [1-9]' /run/lsmem/lsmem.json
+stop
+run "$ctl" destroy lsmem
+ok 'damaged: a loss that was accepted is the end of it' start sound
+stop
+run "$ctl" destroy lsmem
+
+# ---- A file ----------------------------------------------------------------
+dmsetup remove shaky
+mkfs.ext4 -q -F $other && mount $other "$scratch/mnt"
+configure "$scratch/mnt/backup" 'size = 128M\n' 'size = 512M\n'
+rm -f "$model"
+ok 'a file: created, active' start file
+load 2
+wait "$load_pid"
+stop
+run "$ctl" destroy lsmem
+ok 'a file: recovers' start file
+verify 'a file: all there'
+stop
+run "$ctl" destroy lsmem
+umount "$scratch/mnt"
+
+rmmod lsmem
+expect 'the module can be unloaded' "$?" 0
+[ "$failed" -eq 0 ] || sed 's/^/# /' "$scratch/daemon.log"
+tap_end
