@@ -56,6 +56,13 @@ kind_test()
 	expect "$kind: load, the daemon killed meanwhile" "$?" 0
 	sed 's/^/# /' "$scratch/load"
 	verify "$kind: all there after SIGKILLs"
+	load 4
+	nap 1
+	stop
+	expect "$kind: shutdown under load" "$status" 0
+	ok "$kind: resumes under load" start "resume under load"
+	wait "$load_pid"
+	expect "$kind: load, the daemon stopped meanwhile" "$?" 0
 	stop
 	expect "$kind: shutdown after SIGKILLs" "$status" 0
 	run "$ctl" destroy "$store"
