@@ -528,7 +528,7 @@ static void lsmem_clean_roll(struct lsmem_store *store)
 
 static bool lsmem_clean_urgent(struct lsmem_store *store)
 {
-	return waitqueue_active(&store->space);
+	return atomic_read(&store->stalled);
 }
 
 static bool lsmem_clean_wanted(struct lsmem_store *store)

@@ -71,6 +71,7 @@ u64 lsmem_epoch_advance(struct lsmem_store *store)
 {
 	u64 epoch = store->info->epoch + 1;	/* only the cleaner writes it */
 
+	/* Who publishes the new epoch has seen the words exchanged before it. */
 	smp_store_release(&store->info->epoch, epoch);
 	smp_mb();	/* pairs with the client's barrier after it published */
 	return epoch;

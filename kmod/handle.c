@@ -115,6 +115,7 @@ void lsmem_handle_free(struct lsmem_store *store, u64 handle)
 	u64 index = lsmem_handle_index(handle);
 	struct lsmem_handle *h = &store->handles[index];
 
+	/* Pairs with the load of a word: what preceded it is over. */
 	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
 	percpu_counter_dec(&store->handles_used);
 	sbitmap_put(&store->handle_map, index);

@@ -64,6 +64,7 @@ static void lsmem_head_advance(struct lsmem_store *store, struct lsmem_head *hea
 
 		if (!head->ring[i].whole)
 			break;
+		/* Pairs with lsmem_tell_segment(): all below is whole. */
 		smp_store_release(&seg->committed, head->ring[i].end);
 		head->first++;
 		if (seg->final && seg->committed == seg->reserved)
@@ -214,6 +215,7 @@ static int lsmem_wait_space(struct lsmem_store *store, int serial, long *left)
 	long ret;
 
 #define LSMEM_SPACE_CAME (atomic_read(&store->space_serial) != serial || !lsmem_store_active(store))
+	atomic_inc(&store->stalled);	/* before the cleaner is woken: it looks then */
 	wake_up(&store->work);
 	wake_up(&store->events);	/* what was rolled over has to be told */
 	if (store->kind == LSMEM_KIND_BLOCK)	/* may be a kernel thread under a filesystem */
@@ -221,6 +223,7 @@ static int lsmem_wait_space(struct lsmem_store *store, int serial, long *left)
 	else
 		ret = wait_event_killable_timeout(store->space, LSMEM_SPACE_CAME, bound);
 #undef LSMEM_SPACE_CAME
+	atomic_dec(&store->stalled);
 	lsmem_count(store, stalls, 1);
 	lsmem_count(store, stall_ns, ktime_get_ns() - begin);
 	trace_lsmem_stall(store->name, ktime_get_ns() - begin);

@@ -156,6 +156,7 @@ static int lsmem_look(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 {
 	u64 info;
 
+	/* Pairs with the exchange, or the store, that made it live: its entry is whole. */
 	look->word = smp_load_acquire(&look->h->word);
 	info = READ_ONCE(look->h->info);
 	if (lsmem_word_state(look->word) != LSMEM_WORD_LIVE ||
@@ -205,6 +206,7 @@ int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct ls
 	lsmem_append_stamp(store, &ap, handle, version, op->length, LSMEM_TYPE_OBJECT, op->table,
 			   pcrc);
 	lsmem_entry_alive(store, &ap, version);
+	/* Pairs with lsmem_look() and with clients: the entry is whole. */
 	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position));
 	*place = (struct lsmem_place){ ap.segment->id, ap.offset + ap.size };
 	lsmem_append_commit(store, &ap);

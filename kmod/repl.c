@@ -189,6 +189,7 @@ static u32 lsmem_tell_segment(struct lsmem_segment *seg, struct lsmem_event *eve
 		.flags = seg->survivor ? LSMEM_EVENT_SURVIVOR : 0,
 		.time = seg->open_time,
 	};
+	/* Pairs with lsmem_head_advance(): the daemon reads what lies below. */
 	u32 committed = smp_load_acquire(&seg->committed), nr = 0;
 
 	if (!seg->open_emitted) {

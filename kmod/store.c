@@ -302,7 +302,7 @@ int lsmem_store_activate(struct lsmem_store *store)
 		WRITE_ONCE(store->state, before);
 		return ret;
 	}
-	smp_store_release(&store->state, LSMEM_STATE_ACTIVE);
+	smp_store_release(&store->state, LSMEM_STATE_ACTIVE);	/* see lsmem_store_active() */
 	if (store->kind == LSMEM_KIND_BLOCK) {
 		ret = lsmem_block_add(store);
 		if (ret) {

@@ -123,6 +123,7 @@ struct lsmem_store {
 	unsigned int nr_heads;
 	struct lsmem_head *heads;
 	atomic64_t rolls;
+	atomic_t stalled;		/* writers that wait for space */
 	atomic_t space_serial;		/* changes when space may have come */
 	u32 clean_below;		/* free frames below which the cleaner runs */
 
@@ -191,6 +192,7 @@ u64 lsmem_store_time(const struct lsmem_store *store);
 
 static inline bool lsmem_store_active(const struct lsmem_store *store)
 {
+	/* Pairs with activation: whoever sees it active sees all of it. */
 	return smp_load_acquire(&store->state) == LSMEM_STATE_ACTIVE;
 }
 

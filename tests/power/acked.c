@@ -289,16 +289,35 @@ static bool parse(int argc, char **argv, struct options *opt)
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
-		case 'o': opt->objects = optarg; break;
-		case 'O': opt->object_slots = strtoull(optarg, NULL, 0); break;
-		case 'l': opt->live = strtoul(optarg, NULL, 0); break;
-		case 'b': opt->blocks = optarg; break;
-		case 'B': opt->block_slots = strtoull(optarg, NULL, 0); break;
-		case 'j': opt->journals = optarg; break;
-		case 's': opt->state = optarg; break;
-		case 'r': opt->report = optarg; break;
-		case 'R': opt->ready = optarg; break;
-		default: return false;
+		case 'o':
+			opt->objects = optarg;
+			break;
+		case 'O':
+			opt->object_slots = strtoull(optarg, NULL, 0);
+			break;
+		case 'l':
+			opt->live = strtoul(optarg, NULL, 0);
+			break;
+		case 'b':
+			opt->blocks = optarg;
+			break;
+		case 'B':
+			opt->block_slots = strtoull(optarg, NULL, 0);
+			break;
+		case 'j':
+			opt->journals = optarg;
+			break;
+		case 's':
+			opt->state = optarg;
+			break;
+		case 'r':
+			opt->report = optarg;
+			break;
+		case 'R':
+			opt->ready = optarg;
+			break;
+		default:
+			return false;
 		}
 	}
 	return argc - optind == 1 && opt->state && opt->live <= 1000;
