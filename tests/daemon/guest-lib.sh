@@ -66,3 +66,16 @@ verify()
 }
 
 nap() { sleep "$1.$((RANDOM % 90 + 10))"; }
+
+# configure BACKUP TEXT: the configuration
+configure() { printf '[store]\n%b[backup]\npath = %s\n%b' "${2-}" "$1" "${3-}" >"$conf"; }
+
+# refuses NAME STATUS TEXT OPTION ..: exits so, says so
+refuses()
+{
+	local name=$1 wanted=$2 text=$3
+	shift 3
+	run "$lsmemd" -c "$conf" "$@"
+	expect "$name: exit status" "$status" "$wanted"
+	ok "$name: says why" grep -q -- "$text" "$scratch/err"
+}

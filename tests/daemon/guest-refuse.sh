@@ -15,19 +15,6 @@ slots=4000
 model=$scratch/model
 conf=$scratch/lsmemd.conf
 
-# configure BACKUP TEXT: the configuration
-configure() { printf '[store]\n%b[backup]\npath = %s\n%b' "${2-}" "$1" "${3-}" >"$conf"; }
-
-# refuses NAME STATUS TEXT OPTION ..: exits so, says so
-refuses()
-{
-	local name=$1 wanted=$2 text=$3
-	shift 3
-	run "$lsmemd" -c "$conf" "$@"
-	expect "$name: exit status" "$status" "$wanted"
-	ok "$name: says why" grep -q -- "$text" "$scratch/err"
-}
-
 stores() { ls /sys/class/lsmem 2>/dev/null | tr '\n' ' '; }
 
 dd if=/dev/zero of=$drive bs=1M count=2 status=none
