@@ -163,6 +163,10 @@ expect 'the object store is destroyed' "$status" 0
 configure $drive ''
 "$lsmemd" -c "$conf" 2>>"$scratch/daemon.log" &
 pid=$!
+# Not before it is lsmemd: the shell, about to become it, would lose the signal.
+for ((i = 0; i < 1000; i++)); do
+	[ "$(readlink /proc/$pid/exe)" = "$lsmemd" ] && break
+done
 kill -TERM $pid
 wait $pid
 status=$?
