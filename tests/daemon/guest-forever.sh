@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A durable store at 90 % live, one cold object in every segment, on a backup of
-# twice its size: overwrites without end.  In a guest: TAP.
+# A durable store at 90 % live, one cold object in every segment: overwrites
+# without end.  In a guest: TAP.  The module lists no more segments than a backup
+# of twice the store's size holds, however large the drive is.
 #
 #	TIMES=100 qemu/run --timeout 3600 --drive backup:288M -- tests/daemon/guest-forever.sh
 #
