@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Random callers: the grammar.  A line for each call, a line for each field. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "calls.h"
+
+
+
+#define FIELD(type, member, kind, ...)						\
+	{ #member, FIELD_##kind, offsetof(struct type, member),			\
+	  sizeof(((struct type *)0)->member), __VA_ARGS__ }
+
+/* ---- Operations on objects ---------------------------------------------- */
+
+/* A length comes before its data, flags before a version. */
+const struct field op_fields[4][OP_FIELDS] = {
+	[LSMEM_OP_ALLOC - 1] = {
+		FIELD(lsmem_op, size, SIZE),
+		FIELD(lsmem_op, op, CONST, .low = LSMEM_OP_ALLOC, .error = EINVAL),
+		FIELD(lsmem_op, flags, FLAGS, .low = LSMEM_OPF_DURABLE),
+		FIELD(lsmem_op, result, ZERO),
+		FIELD(lsmem_op, handle, ZERO),
+		FIELD(lsmem_op, version, ANY),
+		FIELD(lsmem_op, length, LENGTH),
+		FIELD(lsmem_op, data, IN),
+		FIELD(lsmem_op, table, NUMBER, .high = LSMEM_TABLES - 1, .error = EINVAL),
+		FIELD(lsmem_op, offset, ZERO),
+		FIELD(lsmem_op, object_length, ZERO),
+	},
+	[LSMEM_OP_READ - 1] = {
+		FIELD(lsmem_op, size, SIZE),
+		FIELD(lsmem_op, op, CONST, .low = LSMEM_OP_READ, .error = EINVAL),
+		FIELD(lsmem_op, flags, ZERO),
+		FIELD(lsmem_op, result, ZERO),
+		FIELD(lsmem_op, handle, HANDLE),
+		FIELD(lsmem_op, version, ANY),
+		FIELD(lsmem_op, length, ROOM),
+		FIELD(lsmem_op, data, OUT),
+		FIELD(lsmem_op, table, ANY),
+		FIELD(lsmem_op, offset, OFFSET),
+		FIELD(lsmem_op, object_length, ANY),
+	},
+	[LSMEM_OP_REPLACE - 1] = {
+		FIELD(lsmem_op, size, SIZE),
+		FIELD(lsmem_op, op, CONST, .low = LSMEM_OP_REPLACE, .error = EINVAL),
+		FIELD(lsmem_op, flags, FLAGS, .low = LSMEM_OPF_DURABLE | LSMEM_OPF_EXPECT),
+		FIELD(lsmem_op, result, ZERO),
+		FIELD(lsmem_op, handle, HANDLE),
+		FIELD(lsmem_op, version, VERSION),
+		FIELD(lsmem_op, length, LENGTH),
+		FIELD(lsmem_op, data, IN),
+		FIELD(lsmem_op, table, ZERO),
+		FIELD(lsmem_op, offset, ZERO),
+		FIELD(lsmem_op, object_length, ZERO),
+	},
+	[LSMEM_OP_FREE - 1] = {
+		FIELD(lsmem_op, size, SIZE),
+		FIELD(lsmem_op, op, CONST, .low = LSMEM_OP_FREE, .error = EINVAL),
+		FIELD(lsmem_op, flags, FLAGS, .low = LSMEM_OPF_DURABLE | LSMEM_OPF_EXPECT),
+		FIELD(lsmem_op, result, ZERO),
+		FIELD(lsmem_op, handle, HANDLE),
+		FIELD(lsmem_op, version, VERSION),
+		FIELD(lsmem_op, length, ZERO),
+		FIELD(lsmem_op, data, ZERO),
+		FIELD(lsmem_op, table, ZERO),
+		FIELD(lsmem_op, offset, ZERO),
+		FIELD(lsmem_op, object_length, ZERO),
+	},
+};
+
+/* Remember what came into being, and what has gone. */
+void op_done(struct making *m, const struct lsmem_op *op, long ret)
+{
+	struct store_slot *store;
+
+	if (ret || m->store < 0)
+		return;
+	store = &shared->store[m->store];
+	if (op->op == LSMEM_OP_FREE)
+		pool_put(&store->stale, op->handle, op->version);
+	else if (op->op == LSMEM_OP_ALLOC || op->op == LSMEM_OP_REPLACE)
+		pool_put(&store->live, op->handle, op->version);
+}
+
+static void single_done(struct making *m, const uint8_t *bytes, long ret)
+{
+	struct lsmem_op op;
+
+	memcpy(&op, bytes, sizeof(op));
+	op_done(m, &op, ret);
+}
+
+static const struct field query_fields[] = {
+	FIELD(lsmem_query, size, SIZE),
+	FIELD(lsmem_query, flags, ZERO),
+	FIELD(lsmem_query, features, ANY),
+	FIELD(lsmem_query, abi, ANY),
+	FIELD(lsmem_query, kind, ANY),
+	FIELD(lsmem_query, state, ANY),
+	FIELD(lsmem_query, object_max, ANY),
+	FIELD(lsmem_query, vector_max, ANY),
+	FIELD(lsmem_query, reserved, ZERO),
+	FIELD(lsmem_query, capacity, ANY),
+	FIELD(lsmem_query, handles_max, ANY),
+};
+
+static const struct field stat_fields[] = {
+	FIELD(lsmem_stat, size, SIZE),
+	FIELD(lsmem_stat, flags, ZERO),
+	FIELD(lsmem_stat, capacity, ANY),
+	FIELD(lsmem_stat, stall_ns, ANY),
+};
+
+static const struct field sync_fields[] = {
+	FIELD(lsmem_sync, size, SIZE),
+	FIELD(lsmem_sync, flags, ZERO),
+	FIELD(lsmem_sync, timeout_ms, TIMEOUT),
+	FIELD(lsmem_sync, reserved, ZERO),
+};
+
+/* ---- The control node --------------------------------------------------- */
+
+static const struct field create_fields[] = {
+	FIELD(lsmem_create, size, SIZE),
+	FIELD(lsmem_create, flags, FLAGS, .low = LSMEM_STORE_DURABLE),
+	FIELD(lsmem_create, kind, NUMBER, .low = LSMEM_KIND_OBJECT, .high = LSMEM_KIND_BLOCK,
+	      .error = EINVAL),
+	FIELD(lsmem_create, mode, NUMBER, .high = 0777, .error = EINVAL),
+	FIELD(lsmem_create, bytes, BYTES),
+	FIELD(lsmem_create, handles_max, HANDLES),
+	FIELD(lsmem_create, uid, NUMBER, .low = NOBODY - 1, .high = NOBODY),
+	FIELD(lsmem_create, gid, NUMBER, .low = NOBODY - 1, .high = NOBODY),
+	FIELD(lsmem_create, name[0], ZERO),
+	FIELD(lsmem_create, name[31], ZERO),
+};
+
+static void create_done(struct making *m, const uint8_t *bytes, long ret)
+{
+	struct store_slot *store;
+	struct lsmem_create create;
+
+	memcpy(&create, bytes, sizeof(create));
+	if (m->slot < 0)
+		return;
+	store = &shared->store[m->slot];
+	if (!ret) {
+		memcpy(store->name, create.name, sizeof(store->name));
+		store->block = create.kind == LSMEM_KIND_BLOCK;
+		store->durable = create.flags & LSMEM_STORE_DURABLE;
+		atomic_fetch_add(&shared->cleaned, 1);
+	}
+	atomic_store(&store->state, ret ? SLOT_FREE : SLOT_THERE);
+}
+
+static const struct field destroy_fields[] = {
+	FIELD(lsmem_destroy, size, SIZE),
+	FIELD(lsmem_destroy, flags, FLAGS, .low = LSMEM_DESTROY_FORCE),
+	FIELD(lsmem_destroy, name, STORE),
+};
+
+static void destroy_done(struct making *m, const uint8_t *bytes, long ret)
+{
+	struct lsmem_destroy destroy;
+	int slot;
+
+	(void)m;
+	memcpy(&destroy, bytes, sizeof(destroy));
+	if (ret)
+		return;
+	slot = store_named(destroy.name);
+	if (slot >= STORE_DYNAMIC)
+		atomic_store(&shared->store[slot].state, SLOT_FREE);
+	else
+		failed(VERDICT_LOAD, "store %.32s was destroyed while it was open",
+		       (const char *)destroy.name);
+}
+
+static const struct field attach_fields[] = {
+	FIELD(lsmem_attach, size, SIZE),
+	FIELD(lsmem_attach, flags, ZERO),
+	FIELD(lsmem_attach, name, STORE),
+	FIELD(lsmem_attach, uuid, UUID),
+	FIELD(lsmem_attach, fd, ANY),
+	FIELD(lsmem_attach, state, ANY),
+	FIELD(lsmem_attach, kind, ANY),
+	FIELD(lsmem_attach, reserved, ZERO),
+	FIELD(lsmem_attach, bytes, ANY),
+	FIELD(lsmem_attach, handles_max, ANY),
+};
+
+static void attach_done(struct making *m, const uint8_t *bytes, long ret)
+{
+	struct lsmem_attach attach;
+
+	memcpy(&attach, bytes, sizeof(attach));
+	if (!ret)
+		keep_fd(m->me->process, attach.fd, FD_REPL, store_named(attach.name));
+}
+
+/* ---- The replication descriptor ----------------------------------------- */
+
+static const struct field activate_fields[] = {
+	FIELD(lsmem_activate, size, SIZE),
+	FIELD(lsmem_activate, flags, ZERO),
+	FIELD(lsmem_activate, era, NUMBER, .low = 1, .high = LSMEM_ERA_MAX, .error = EINVAL),
+	FIELD(lsmem_activate, generation_floor, NUMBER, .high = 1000),
+	FIELD(lsmem_activate, generation_ceiling, NUMBER, .low = 1000,
+	      .high = LSMEM_GENERATION_MAX, .error = EINVAL),
+	FIELD(lsmem_activate, reserved, ZERO),
+	FIELD(lsmem_activate, store_time, NUMBER, .high = (1ull << 48) - 1, .error = EINVAL),
+	FIELD(lsmem_activate, next_segment, NUMBER, .low = 1, .high = 1ull << 40),
+};
+
+/* ---- The table ---------------------------------------------------------- */
+
+#define IOCTL(call, where, user, root, number, type, table, ...)		\
+	{ .name = call, .on = FD_##where, .weight = { user, root },		\
+	  .request = number, .bytes = sizeof(struct type),			\
+	  .fields = table, .nr_fields = sizeof(table) / sizeof(*(table)), __VA_ARGS__ }
+
+#define CALL(call, where, user, root, function, ...)				\
+	{ .name = call, .on = FD_##where, .weight = { user, root }, .run = function, __VA_ARGS__ }
+
+const struct description descriptions[] = {
+	IOCTL("QUERY", OBJECT, 30, 20, LSMEM_IOC_QUERY, lsmem_query, query_fields, .must = true),
+	IOCTL("STAT", OBJECT, 30, 20, LSMEM_IOC_STAT, lsmem_stat, stat_fields, .must = true),
+	IOCTL("ALLOC", OBJECT, 170, 90, LSMEM_IOC_ALLOC, lsmem_op, op_fields[0],
+	      .done = single_done),
+	IOCTL("READ", OBJECT, 190, 90, LSMEM_IOC_READ, lsmem_op, op_fields[1]),
+	IOCTL("REPLACE", OBJECT, 170, 90, LSMEM_IOC_REPLACE, lsmem_op, op_fields[2],
+	      .done = single_done),
+	IOCTL("FREE", OBJECT, 150, 80, LSMEM_IOC_FREE, lsmem_op, op_fields[3],
+	      .done = single_done),
+	CALL("VECTOR", OBJECT, 60, 30, run_vector, .request = LSMEM_IOC_VECTOR),
+	IOCTL("SYNC", OBJECT, 6, 6, LSMEM_IOC_SYNC, lsmem_sync, sync_fields),
+	CALL("ioctl", NONE, 10, 10, run_unknown, .never = true),
+	CALL("file", OBJECT, 20, 20, run_file),
+	CALL("open", NONE, 20, 20, run_open),
+	CALL("close", NONE, 20, 25, run_close),
+	CALL("dup", NONE, 5, 5, run_dup),
+	CALL("pass", OBJECT, 4, 4, run_pass),
+	CALL("mmap", OBJECT, 50, 30, run_mmap),
+	CALL("munmap", NONE, 25, 20, run_munmap),
+	CALL("mprotect", NONE, 10, 10, run_mprotect),
+	CALL("mremap", NONE, 5, 5, run_mremap),
+	CALL("madvise", NONE, 10, 10, run_madvise),
+	CALL("touch", NONE, 40, 30, run_touch),
+	CALL("scribble", NONE, 20, 20, run_scribble),
+	CALL("mem", NONE, 4, 4, run_memory, .never = true),
+	CALL("flip", NONE, 30, 20, run_flip),
+	CALL("fork", NONE, 1, 1, run_fork),
+	CALL("sysfs read", NONE, 4, 8, run_sysfs_read),
+	CALL("sysfs write", NONE, 4, 12, run_sysfs_write),
+	CALL("debugfs", NONE, 1, 6, run_debugfs),
+	CALL("block I/O", BLOCK, 30, 40, run_block_io),
+	CALL("block range", BLOCK, 8, 10, run_block_range),
+	CALL("block ioctl", BLOCK, 5, 5, run_block_ioctl),
+	IOCTL("CREATE", CONTROL, 4, 10, LSMEM_CTL_CREATE, lsmem_create, create_fields,
+	      .done = create_done),
+	IOCTL("DESTROY", CONTROL, 4, 10, LSMEM_CTL_DESTROY, lsmem_destroy, destroy_fields,
+	      .done = destroy_done),
+	IOCTL("ATTACH", CONTROL, 4, 25, LSMEM_CTL_ATTACH, lsmem_attach, attach_fields,
+	      .done = attach_done),
+	CALL("NEXT", REPL, 0, 30, run_next),
+	CALL("ACK", REPL, 0, 30, run_ack),
+	CALL("LOAD", REPL, 0, 30, run_load),
+	CALL("poll", REPL, 0, 10, run_poll),
+	IOCTL("ACTIVATE", REPL, 0, 3, LSMEM_REPL_ACTIVATE, lsmem_activate, activate_fields),
+};
+
+const uint32_t nr_descriptions = sizeof(descriptions) / sizeof(*descriptions);
+
+_Static_assert(sizeof(descriptions) / sizeof(*descriptions) <= KINDS_MAX, "room to count");
+_Static_assert(OP_FIELDS + 2 <= GENES, "genes for all fields, descriptor and pointer");
+
+const struct limit limits[] = {
+	{ "limits/view_ms", 10, 60000, 10, 50, false },
+	{ "limits/durable_ms", 100, 3600000, 100, 200, true },
+	{ "limits/flush_ms", 100, 3600000, 100, 300, true },
+	{ "limits/stall_ms", 100, 3600000, 100, 150, true },
+	{ "cleaner/free_low", 1, 500, 1, 100, false },
+	{ "cleaner/utilization_max", 500, 1000, 900, 1000, false },
+	{ "cleaner/deletes_max", 1, 500, 10, 500, false },
+};
+
+const uint32_t nr_limits = sizeof(limits) / sizeof(*limits);
