@@ -65,7 +65,7 @@ FIXTURE_VARIANT_ADD(disk, backed) {
 static int destroy(struct store *store)
 {
 	struct lsmem_destroy destroy = { .size = sizeof(destroy) };
-	uint64_t end = now_ms() + 5000;
+	uint64_t end = now_ms() + test_limit(5000);
 	int ret;
 
 	memcpy(destroy.name, store->name, sizeof(store->name));
@@ -344,7 +344,7 @@ TEST_F_TIMEOUT(disk, partition, SECONDS)
 		.data = &part,
 	};
 	struct lsmem_destroy destroy = { .size = sizeof(destroy) };
-	uint64_t serial, end = now_ms() + 5000;
+	uint64_t serial, end = now_ms() + test_limit(5000);
 	char path[80];
 	int fd;
 
@@ -469,7 +469,7 @@ TEST_F_TIMEOUT(disk, races, SECONDS)
 	EXPECT_LT(0, attribute(disk, "cleaner/segments_cleaned"));
 	if (variant->flags)
 		EXPECT_EQ(0, differences(disk));
-	end = now_ms() + 5000;
+	end = now_ms() + test_limit(5000);
 	for (block = 0; block < disk->blocks; block++) {
 		int what = look(disk->store.fd, disk->buffer, block, &serial);
 
@@ -566,7 +566,7 @@ TEST_F_TIMEOUT(disk, bounds, SECONDS)
 	EXPECT_EQ(-1, fsync(disk->store.fd));
 	EXPECT_EQ(ETIMEDOUT, errno);
 	EXPECT_LE(400, now_ms() - begin);
-	EXPECT_GT(5000, now_ms() - begin);
+	EXPECT_GT(test_limit(5000), now_ms() - begin);
 	EXPECT_EQ(-ETIMEDOUT, put(disk, 2, 1, RWF_DSYNC));
 	EXPECT_EQ(1, look(disk->store.fd, disk->buffer, 2, &serial));
 	/* Without its daemon the log runs out of segments: never "no space". */
@@ -577,7 +577,7 @@ TEST_F_TIMEOUT(disk, bounds, SECONDS)
 	}
 	EXPECT_EQ(-ETIMEDOUT, ret);
 	EXPECT_LT(0, wrote);
-	EXPECT_GT(5000, now_ms() - begin);
+	EXPECT_GT(test_limit(5000), now_ms() - begin);
 	EXPECT_LE(0, look(disk->store.fd, disk->buffer, 1, &serial));	/* reads go on */
 	ASSERT_EQ(0, store_set_attribute(&disk->store, "limits/flush_ms", 30000));
 	follower_sleep(&disk->follower, false);

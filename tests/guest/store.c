@@ -12,6 +12,9 @@
 
 #include "store.h"
 
+#undef alarm	/* not test_alarm() here */
+unsigned int alarm(unsigned int seconds);
+
 uint64_t test_seed;
 
 /* Before main(): the harness has its own, and tells nobody its arguments. */
@@ -178,4 +181,28 @@ uint64_t now_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+
+	return text && *text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+uint64_t test_scaled(uint64_t amount)
+{
+	uint64_t scaled = amount * number("LSMEM_SCALE", 100) / 100;
+
+	return scaled ? scaled : 1;
+}
+
+uint64_t test_limit(uint64_t time)
+{
+	return time * number("LSMEM_PATIENCE", 1);
+}
+
+unsigned int test_alarm(unsigned int seconds)
+{
+	return alarm((unsigned int)test_limit(seconds));
 }

@@ -42,4 +42,13 @@ bool content_right(const void *data, uint32_t length, uint64_t id, uint64_t *ser
 
 uint64_t now_ms(void);
 
+/*
+ * For kernels that are slow on purpose: $LSMEM_SCALE percent of an amount of
+ * work (not 0), and $LSMEM_PATIENCE times a time limit, those of the harness
+ * among them: its alarm() is test_alarm(), by the Makefile.
+ */
+uint64_t test_scaled(uint64_t amount);
+uint64_t test_limit(uint64_t time);
+unsigned int test_alarm(unsigned int seconds);
+
 #endif

@@ -30,7 +30,7 @@ FIXTURE(window) {
 
 /* Wait for what nobody tells of.  False: too long. */
 #define WAIT_FOR(condition, limit_ms) ({					\
-	uint64_t wait_end = now_ms() + (limit_ms);				\
+	uint64_t wait_end = now_ms() + test_limit(limit_ms);				\
 	bool wait_met;								\
 										\
 	while (!(wait_met = (condition)) && now_ms() < wait_end)		\
@@ -388,7 +388,7 @@ static int churn_fill(struct churn *churn, struct lsm *lsm)
 static int churn_until(struct churn *churn, uint64_t segments, uint64_t limit_ms)
 {
 	static uint8_t bytes[CHURN_BYTES];
-	uint64_t end = now_ms() + limit_ms;
+	uint64_t end = now_ms() + test_limit(limit_ms);
 	struct lsmem_stat before, now;
 	int i, ret;
 
