@@ -56,6 +56,11 @@ test-power: setup ## power cuts
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run power
 
+bench: setup ## what it costs: ratios, in a guest; writes out/bench/summary.json
+	@qemu/setup base bench
+	@$(MAKE) --no-print-directory all test-programs
+	@tests/bench/run
+
 test-programs: lib daemon ## the test programs that are compiled
 	@set -e; for suite in $(SUITES); do $(MAKE) -C $$suite; done
 
@@ -83,5 +88,5 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo "first: make demo, or make test, as root on Debian 12"
 
-.PHONY: all modules lib tools daemon setup demo test test-user test-guest test-power \
+.PHONY: all modules lib tools daemon setup demo bench test test-user test-guest test-power \
 	test-programs 	check sparse install clean help

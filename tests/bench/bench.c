@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Bench programs: options, rounds, threads.  See bench.h. */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+static const struct mode *const all_modes[] = { memory_modes, object_modes, block_modes };
+static struct worker workers[BENCH_THREADS];
+
+void fail(const char *what, int error)
+{
+	fprintf(stderr, "bench: %s: %s\n", what, strerror(error));
+	exit(1);
+}
+
+void *get_memory(uint64_t bytes, uint64_t align)
+{
+	void *memory = aligned_alloc(align, (bytes + align - 1) / align * align);
+
+	if (!memory)
+		fail("memory", ENOMEM);
+	memset(memory, 0x5a, bytes);	/* no page fault is measured */
+	return memory;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static const struct mode *working;
+
+static void *worker_main(void *argument)
+{
+	struct worker *worker = argument;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	cpu_set_t set;
+
+	/* Each on a processor of its own: so that two writers have two heads. */
+	CPU_ZERO(&set);
+	CPU_SET(worker->nr % (unsigned int)cpus, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	worker->begin = now_ns();
+	worker->operations = working->work(worker);
+	worker->end = now_ns();
+	return NULL;
+}
+
+/* Operations a second of all threads. */
+static double run_round(struct bench *bench, double seconds)
+{
+	struct timespec length = {
+		.tv_sec = (time_t)seconds,
+		.tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9),
+	};
+	pthread_t threads[BENCH_THREADS];
+	double rate = 0;
+	unsigned int i;
+
+	atomic_store(&bench->stop, false);
+	for (i = 0; i < bench->threads; i++) {
+		workers[i].bench = bench;
+		workers[i].nr = i;
+		workers[i].state += 0x9e3779b97f4a7c15ull * (i + 1);
+		if (pthread_create(&threads[i], NULL, worker_main, &workers[i]))
+			fail("thread", EAGAIN);
+	}
+	nanosleep(&length, NULL);
+	atomic_store(&bench->stop, true);
+	for (i = 0; i < bench->threads; i++) {
+		pthread_join(threads[i], NULL);
+		rate += (double)workers[i].operations * 1e9 /
+			(double)(workers[i].end - workers[i].begin);
+	}
+	return rate;
+}
+
+static const struct mode *find_mode(const char *name)
+{
+	const struct mode *mode;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(all_modes) / sizeof(all_modes[0]); i++)
+		for (mode = all_modes[i]; mode->name; mode++)
+			if (!strcmp(mode->name, name))
+				return mode;
+	fprintf(stderr, "bench: no mode '%s'\n", name);
+	exit(2);
+}
+
+static void usage(void)
+{
+	fprintf(stderr,
+		"usage: bench [-s BYTES] [-b BATCH] [-m STORE_MIB] [-l LIVE_PER_MILLE] [-r] [-p PATH] MODE\n");
+	exit(2);
+}
+
+int main(int argc, char **argv)
+{
+	struct bench bench = { .bytes = 256u << 20, .live = 500, .size = 100, .batch = 64 };
+	unsigned int threads;
+	double seconds;
+	int option;
+
+	while ((option = getopt(argc, argv, "s:b:m:l:rp:")) != -1) {
+		switch (option) {
+		case 's': bench.size = (uint32_t)strtoul(optarg, NULL, 0); break;
+		case 'b': bench.batch = (uint32_t)strtoul(optarg, NULL, 0); break;
+		case 'm': bench.bytes = strtoull(optarg, NULL, 0) << 20; break;
+		case 'l': bench.live = (uint32_t)strtoul(optarg, NULL, 0); break;
+		case 'r': bench.random = true; break;
+		case 'p': bench.path = optarg; break;
+		default: usage();
+		}
+	}
+	if (optind + 1 != argc || !bench.size || !bench.batch)
+		usage();
+	working = find_mode(argv[optind]);
+	bench.threads = 1;
+	working->setup(&bench);
+	printf("ready\n");
+	fflush(stdout);
+	while (scanf("%lf %u", &seconds, &threads) == 2) {
+		if (!threads || threads > BENCH_THREADS)
+			usage();
+		bench.threads = threads;
+		printf("%.1f\n", run_round(&bench, seconds));
+		fflush(stdout);
+	}
+	return 0;
+}

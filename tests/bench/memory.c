@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What memory can do: the limit of an append (a ring that the same objects are
+ * copied into), malloc doing the same replacements (the allocator is whichever
+ * is preloaded), and a read by plain pointer.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+static uint8_t *source;		/* bench->batch objects: what a vector call would be given */
+static uint8_t *ring;
+static uint8_t **objects;
+static uint64_t nr_objects;
+
+static void source_setup(const struct bench *bench)
+{
+	source = get_memory((uint64_t)bench->size * bench->batch, 64);
+}
+
+static void ring_setup(struct bench *bench)
+{
+	source_setup(bench);
+	ring = get_memory(bench->bytes, 4096);
+}
+
+static uint64_t ring_work(struct worker *worker)
+{
+	const struct bench *bench = worker->bench;
+	uint64_t length = bench->bytes / bench->threads, at = worker->next, operations = 0;
+	uint8_t *own = ring + worker->nr * length;
+	uint32_t i, size = bench->size;
+
+	while (worker_goes_on(worker)) {
+		for (i = 0; i < bench->batch; i++) {
+			if (at + size > length)
+				at = 0;
+			memcpy(own + at, source + (size_t)i * size, size);
+			at += (size + 7) & ~7u;
+		}
+		operations += bench->batch;
+	}
+	worker->next = at;
+	return operations;
+}
+
+/* As many objects as the store would hold, without its headers. */
+static void malloc_setup(struct bench *bench)
+{
+	uint64_t i;
+
+	source_setup(bench);
+	nr_objects = bench->bytes / 1000 * bench->live / (bench->size + 32);
+	objects = get_memory(nr_objects * sizeof(*objects), 64);
+	for (i = 0; i < nr_objects; i++) {
+		objects[i] = malloc(bench->size);
+		if (!objects[i])
+			fail("malloc", ENOMEM);
+		memset(objects[i], 1, bench->size);
+	}
+}
+
+static uint64_t malloc_work(struct worker *worker)
+{
+	const struct bench *bench = worker->bench;
+	uint64_t operations = 0;
+	uint32_t i;
+
+	while (worker_goes_on(worker)) {
+		for (i = 0; i < bench->batch; i++) {
+			uint64_t nr = worker_next(worker, nr_objects);
+			uint8_t *object = malloc(bench->size);
+
+			if (!object)
+				fail("malloc", ENOMEM);
+			memcpy(object, source + (size_t)i * bench->size, bench->size);
+			free(objects[nr]);
+			objects[nr] = object;
+		}
+		operations += bench->batch;
+	}
+	return operations;
+}
+
+static uint64_t plain_work(struct worker *worker)
+{
+	const struct bench *bench = worker->bench;
+	uint8_t *copy = get_memory(bench->size, 64);
+	uint64_t operations = 0;
+	uint32_t i;
+
+	while (worker_goes_on(worker)) {
+		for (i = 0; i < bench->batch; i++) {
+			memcpy(copy, objects[worker_next(worker, nr_objects)], bench->size);
+			__asm__ volatile("" : : "r"(copy) : "memory");	/* it is wanted */
+		}
+		operations += bench->batch;
+	}
+	free(copy);
+	return operations;
+}
+
+static void nothing_setup(struct bench *bench)
+{
+	(void)bench;
+}
+
+/* What a system call costs that does nothing. */
+static uint64_t syscall_work(struct worker *worker)
+{
+	uint64_t operations = 0;
+
+	while (worker_goes_on(worker)) {
+		getppid();
+		operations++;
+	}
+	return operations;
+}
+
+const struct mode memory_modes[] = {
+	{ "ring", ring_setup, ring_work },
+	{ "malloc", malloc_setup, malloc_work },
+	{ "plain-read", malloc_setup, plain_work },
+	{ "syscall", nothing_setup, syscall_work },
+	{ 0 }
+};
