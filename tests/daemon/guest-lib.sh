@@ -10,7 +10,7 @@ ctl=$top/tools/lsmemctl/lsmemctl
 load=$here/build/load
 
 modprobe -a libcrc32c
-grep -q '^lsmem ' /proc/modules || insmod "$top/kmod/lsmem.ko" || exit 1
+grep -q '^lsmem ' /proc/modules || insmod "${LSMEM_MODULE:-$top/kmod/lsmem.ko}" || exit 1
 
 daemon_pid=
 # start NAME OPTION ..: the daemon of $conf; waits until the store is active

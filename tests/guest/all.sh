@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# In the guest: runs every test program of this directory (executables here and in build/), each
-# with the module freshly loaded, and unloads it afterwards: a program that leaves something behind
-# which holds the module fails by that, under its own name. $TESTS, if set, names those to run.
+# In the guest: runs every test program (executables here and in build/, or in the directories
+# $TEST_DIRS), each with the module freshly loaded, and unloads it afterwards: a program that leaves
+# something behind which holds the module fails by that, under its own name. $TESTS, if set, names
+# those to run. $LSMEM_MODULE: the module, where it is not built for the stock kernel.
 here=$(dirname "$(readlink -f "$0")")
 top=$here/../..
-module=$top/kmod/lsmem.ko
+module=${LSMEM_MODULE:-$top/kmod/lsmem.ko}
 
 # What the module needs from other modules; insmod does not look for it.
 modprobe -a -q $(modinfo -F depends "$module" | tr , ' ')
@@ -38,9 +39,12 @@ run() {
 	unload "$name" 2>&1
 }
 
-for program in "$here"/* "$here"/build/*; do
-	[ -f "$program" ] && [ -x "$program" ] && [ "$program" != "$here/all.sh" ] || continue
-	case " ${TESTS:-$(basename "$program")} " in
-	*" $(basename "$program") "*) run "$program" ;;
-	esac
+for directory in ${TEST_DIRS:-"$here" "$here/build"}; do
+	for program in "$directory"/*; do
+		[ -f "$program" ] && [ -x "$program" ] && [ "$program" != "$here/all.sh" ] ||
+			continue
+		case " ${TESTS:-$(basename "$program")} " in
+		*" $(basename "$program") "*) run "$program" ;;
+		esac
+	done
 done
