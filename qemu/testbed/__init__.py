@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The test bed: stock kernels booted in QEMU, drives that lose power, and what they leave behind.
+"""The test bed: kernels built and booted in QEMU, drives that lose power, and what they leave behind.
 
 One concern a file; each uses only those named before it:
 
   errors    the one exception that is shown to a user as a message
   paths     where things are: the repository, the cache, scratch directories
   process   children in process groups of their own, bounded waits, sure death
-  kernel    which stock kernel to boot and to build for
+  source    the kernel sources that Debian offers
+  build     kernels of our own, and the module for any kernel
+  kernel    which kernel to boot
   drive     emulated NVMe drives, with or without a write cache that is lost
   unflushed what a drive may lose when the power goes
   virtme    the QEMU command line, as virtme-ng makes it

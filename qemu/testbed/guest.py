@@ -136,8 +136,9 @@ class Guest:
         self._reader = threading.Thread(target=self._read_output, daemon=True)
         self._reader.start()
 
-    def wait_booted(self, timeout: float = BOOT_SECONDS) -> float:
+    def wait_booted(self, timeout: Optional[float] = None) -> float:
         """Waits until the command is about to run; returns the seconds since start()."""
+        timeout = timeout or BOOT_SECONDS * self.kernel.patience
         process.wait_until(f"the guest in {self.workdir} to boot; see its files `console` "
                            "and `qemu.log`", self._booted_or_dead, timeout)
         if self._boot_seconds() is None:
@@ -215,6 +216,7 @@ class Guest:
             "LSMEM_REPO": str(paths.REPO),
             "LSMEM_HOST_DIR": HOST_DIR,
             "KVER": self.kernel.version,
+            "LSMEM_MODULE": str(self.kernel.module),
         }
         if self.ports:
             env["LSMEM_JOURNAL"] = f"/dev/virtio-ports/{self.ports[0]}"

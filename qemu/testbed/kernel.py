@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """Which kernel: the newest stock Debian 6.1 for amd64 that can be both booted and built for.
 
-The kernel that runs the host is never asked: a container or a cloud host has neither its image nor
+Or one that was asked for: another installed one, or one of our own (qemu/build-kernel). The kernel that runs the host is never asked: a container or a cloud host has neither its image nor
 its modules at hand. Cloud and real-time flavours lack drivers that the tests need.
 """
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Iterator, Optional
 
+from . import build, paths
 from .errors import TestbedError
 
 STOCK = re.compile(r"vmlinuz-(6\.1\.\d+-(\d+)-amd64)")
@@ -18,10 +19,14 @@ STOCK = re.compile(r"vmlinuz-(6\.1\.\d+-(\d+)-amd64)")
 
 @dataclass(frozen=True)
 class Kernel:
-    """An installed kernel."""
+    """A kernel that boots."""
 
     version: str
     image: Path
+    # The lsmem.ko for it
+    module: Path = paths.REPO / "kmod" / "lsmem.ko"
+    # How many times longer than on the stock kernel things may take
+    patience: float = 1.0
 
     def modules(self) -> Path:
         """Its module directory."""
@@ -41,17 +46,30 @@ def stock_kernels() -> Iterator[tuple[int, Kernel]]:
 
 
 def find(version: Optional[str] = None) -> Kernel:
-    """The newest stock kernel, or the one asked for by @version or by $KVER."""
-    version = version or os.environ.get("KVER")
-    if version:
-        kernel = Kernel(version, Path("/boot") / f"vmlinuz-{version}")
-    else:
-        found = sorted(stock_kernels(), key=lambda numbered: numbered[0])
-        if not found:
-            raise TestbedError("no stock 6.1 amd64 kernel with image and headers in /boot and "
-                               "/lib/modules; run `make setup`")
-        kernel = found[-1][1]
+    """The newest stock kernel, or the one asked for by @version or by $KVER.
+
+    A kernel other than that which the tree is built for gets a module of its own, built here.
+    """
+    if version in build.RECIPES:
+        return _own(version)
+    default = os.environ.get("KVER") or _newest()
+    version = version or default
+    kernel = Kernel(version, Path("/boot") / f"vmlinuz-{version}")
     if not os.access(kernel.image, os.R_OK):
         raise TestbedError(f"cannot read the kernel image {kernel.image}; install "
                            f"linux-image-{kernel.version}, or run as root")
-    return kernel
+    return kernel if version == default else replace(kernel, module=build.module(version))
+
+
+def _own(name: str) -> Kernel:
+    """One that qemu/build-kernel makes."""
+    built = build.kernel(name)
+    return Kernel(built.release, built.image, build.module(name), built.recipe.patience)
+
+
+def _newest() -> str:
+    found = sorted(stock_kernels(), key=lambda numbered: numbered[0])
+    if not found:
+        raise TestbedError("no stock 6.1 amd64 kernel with image and headers in /boot and "
+                           "/lib/modules; run `make setup`")
+    return found[-1][1].version

@@ -75,7 +75,7 @@ active() {	# kind store
 up() {
 	mkdir -p $run
 	modprobe -q libcrc32c || true
-	[ -d /sys/module/lsmem ] || insmod "$top/kmod/lsmem.ko"
+	[ -d /sys/module/lsmem ] || insmod "${LSMEM_MODULE:-$top/kmod/lsmem.ko}"
 	serve object "$OBJECTS_SIZE" objects
 	serve block "$BLOCKS_SIZE" blocks
 	active object lsmem

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Kernels of our own, and the module for any kernel.
+
+A kernel is built from the fragments of qemu/kernels, over allnoconfig, to a directory of the cache
+whose name has a hash of all that it is made from. A build is whole when its file `built` is there;
+what another caller left half-built is built anew.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Mapping, Optional, Sequence
+
+from . import paths, source
+from .errors import TestbedError
+from .source import Source, locked, say
+
+FRAGMENTS = paths.REPO / "qemu" / "kernels"
+MODULES = paths.OUT / "modules"
+# Changes when the steps below do.
+STEPS = 1
+STALE_SECONDS = 14 * 24 * 3600.0
+PROGRESS_SECONDS = 30.0
+TAIL_LINES = 30
+# What make and depmod need besides the caller's PATH
+PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a kernel of ours is made."""
+
+    arch: str
+    series: str
+    fragments: tuple[str, ...]
+    patches: tuple[str, ...] = ()
+    # How many times longer than on the stock kernel a test may take
+    patience: float = 1.0
+
+
+RECIPES = {
+    "debug": Recipe("x86_64", "6.1", ("guest", "debug"), patience=4.0),
+    "kcsan": Recipe("x86_64", "6.1", ("guest", "kcsan"), patience=4.0),
+    "uml": Recipe("um", source.NEWEST, ("uml",), ("uml",)),
+    "uml-kasan": Recipe("um", source.NEWEST, ("uml", "uml-kasan"), ("uml",), patience=4.0),
+}
+
+
+@dataclass(frozen=True)
+class Built:
+    """A kernel that has been built."""
+
+    name: str
+    recipe: Recipe
+    kdir: Path
+
+    @property
+    def release(self) -> str:
+        """What uname -r says."""
+        return (self.kdir / "include/config/kernel.release").read_text().strip()
+
+    @property
+    def image(self) -> Path:
+        """What boots."""
+        if self.recipe.arch == "um":
+            return self.kdir / "linux"
+        return self.kdir / "root" / "boot" / f"vmlinuz-{self.release}"
+
+    @property
+    def modules(self) -> Path:
+        """Its module directory."""
+        return self.kdir / "root" / "lib" / "modules" / self.release
+
+
+def kernel(name: str) -> Built:
+    """The kernel @name: found in the cache, or built."""
+    if name not in RECIPES:
+        raise TestbedError(f"no kernel '{name}'; there are {', '.join(RECIPES)}")
+    recipe = RECIPES[name]
+    chosen = source.find(recipe.series)
+    base = paths.cache_dir() / "kernels"
+    kdir = base / f"{name}-{_hash(name, recipe, chosen)}"
+    with locked(base / f"{kdir.name}.lock"):
+        if not (kdir / "built").exists():
+            shutil.rmtree(kdir, ignore_errors=True)
+            _build(name, recipe, chosen, kdir)
+        os.utime(kdir / "built")
+    _drop_stale(base, name)
+    return Built(name, recipe, kdir)
+
+
+def module(target: str, variables: Sequence[str] = ()) -> Path:
+    """Builds lsmem.ko for @target: a kernel of ours, a version of installed headers, a KDIR."""
+    if target in RECIPES:
+        kdir = kernel(target).kdir
+    else:
+        kdir = Path(target) if "/" in target else Path("/lib/modules") / target / "build"
+        kdir = kdir.resolve()
+    if not (kdir / "Makefile").exists():
+        raise TestbedError(f"no kernel to build for in {kdir}; install linux-headers-{target}, or "
+                           f"name one of {', '.join(RECIPES)}")
+    tree = MODULES / (kdir.name if "/" in target else target)
+    with locked(MODULES / f"{tree.name}.lock"):
+        _mirror(tree)
+        done = subprocess.run(["make", "--no-print-directory", "-C", kdir, f"M={tree}", "W=1",
+                               *_arch(kdir), *_instrument(kdir), *variables, "modules"],
+                              stdout=sys.stderr, check=False, env=_environment())
+    if done.returncode:
+        raise TestbedError(f"the module does not build for {target}: see the messages above")
+    return tree / "kmod" / "lsmem.ko"
+
+
+def _hash(name: str, recipe: Recipe, chosen: Source) -> str:
+    compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True)
+    parts = [str(STEPS), name, recipe.arch, str(chosen), compiler.stdout.splitlines()[0]]
+    parts += [path.read_text() for path in (*_fragments(recipe), *_patches(recipe))]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def _fragments(recipe: Recipe) -> list[Path]:
+    return [FRAGMENTS / f"{fragment}.config" for fragment in recipe.fragments]
+
+
+def _patches(recipe: Recipe) -> list[Path]:
+    return [FRAGMENTS / f"{patch}.patch" for patch in recipe.patches]
+
+
+def _build(name: str, recipe: Recipe, chosen: Source, kdir: Path) -> None:
+    began = time.monotonic()
+    tree = source.unpack(chosen, _patches(recipe))
+    kdir.mkdir(parents=True)
+    wanted = kdir / "wanted.config"
+    wanted.write_text("".join(path.read_text() for path in _fragments(recipe))
+                      + f'CONFIG_LOCALVERSION="-{name}"\n')
+    log = kdir / "build.log"
+    say(f"building {name} from {chosen}, log in {log}")
+    make = ["make", "-C", str(tree), f"O={kdir}", f"ARCH={recipe.arch}", f"-j{os.cpu_count()}"]
+    _run([*make, "allnoconfig"], log, {"KCONFIG_ALLCONFIG": str(wanted)})
+    lost = _lost(wanted, kdir / ".config")
+    if lost:
+        raise TestbedError(f"{chosen} does not give {name} what it wants: {', '.join(lost)}")
+    image = "linux" if recipe.arch == "um" else "bzImage"
+    _run([*make, image, "modules"], log)
+    _run([*make, f"INSTALL_MOD_PATH={kdir}/root", "modules_install"], log)
+    built = Built(name, recipe, kdir)
+    if recipe.arch != "um":
+        built.image.parent.mkdir()
+        shutil.copyfile(kdir / "arch/x86/boot/bzImage", built.image)
+    _drop_objects(kdir)
+    (kdir / "built").touch()
+    say(f"built {name} in {time.monotonic() - began:.0f} s")
+
+
+def _lost(wanted: Path, config: Path) -> list[str]:
+    """The lines of @wanted that are not so in @config."""
+    have = set(config.read_text().splitlines())
+    lost = []
+    for line in wanted.read_text().splitlines():
+        option = line.partition("=")[0]
+        if line.startswith("CONFIG_") and line not in have and not (
+                line.endswith("=n") and not any(other.startswith(option + "=") for other in have)):
+            lost.append(line)
+    return lost
+
+
+def _run(argv: Sequence[str], log: Path, env: Optional[Mapping[str, str]] = None) -> None:
+    """Runs a step of a build, and says now and then how far it is."""
+    began = time.monotonic()
+    with open(log, "ab") as out:
+        step = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                env=_environment() | dict(env or {}))
+        try:
+            while True:
+                try:
+                    status = step.wait(PROGRESS_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    last = _tail(log, 1)
+                    say(f"{time.monotonic() - began:4.0f} s {last[0].strip() if last else ''}")
+        finally:
+            step.kill()
+            step.wait()
+    if status:
+        raise TestbedError("\n".join([f"{argv[-1]} failed, see {log}:", *_tail(log, TAIL_LINES)]))
+
+
+def _tail(log: Path, count: int) -> list[str]:
+    return log.read_text(errors="replace").splitlines()[-count:]
+
+
+def _environment() -> dict[str, str]:
+    """The caller's, without what a make above this one left in it."""
+    return {name: value for name, value in os.environ.items()
+            if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")} | {"PATH": PATH}
+
+
+def _drop_objects(kdir: Path) -> None:
+    """Removes what neither booting nor building modules needs."""
+    for top in kdir.iterdir():
+        if top.is_dir() and top.name not in ("include", "root", "scripts", "source", "tools"):
+            for path in top.rglob("*"):
+                if path.suffix in (".o", ".a", ".cmd", ".ko") or path.name.startswith("vmlinux"):
+                    path.unlink()
+    for pattern in ("vmlinux.o", "vmlinux.a", ".tmp_vmlinux*", "vmlinux.unstripped"):
+        for path in kdir.glob(pattern):
+            path.unlink()
+
+
+def _drop_stale(base: Path, name: str) -> None:
+    """Removes builds of other sources or options of @name that nobody has asked for lately."""
+    for other in base.glob(f"{name}-*/built"):
+        hashed = re.fullmatch(rf"{name}-[0-9a-f]{{12}}", other.parent.name)
+        if hashed and time.time() - other.stat().st_mtime > STALE_SECONDS:
+            shutil.rmtree(other.parent)
+
+
+def _mirror(tree: Path) -> None:
+    """A tree of links to the module's sources: objects of several kernels do not meet."""
+    wanted = {}
+    for part in ("kmod", "uapi"):
+        for path in (paths.REPO / part).rglob("*"):
+            if path.suffix in (".c", ".h", ".sh") or path.name in ("Kbuild", "Makefile"):
+                wanted[tree / path.relative_to(paths.REPO)] = path
+    wanted[tree / "Kbuild"] = paths.REPO / "Kbuild"
+    made = _made(paths.REPO)
+    for link, path in wanted.items():
+        if path in made:
+            continue
+        if not (link.is_symlink() and link.resolve() == path):
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.unlink(missing_ok=True)
+            link.symlink_to(path)
+    for link in tree.rglob("*"):
+        if link.is_symlink() and link not in wanted:
+            link.unlink()
+
+
+def _made(tree: Path) -> set[Path]:
+    """What builds leave among the sources."""
+    return {tree / "kmod" / "compat" / "probed.h", *(tree / "kmod").rglob("*.mod.c")}
+
+
+def _arch(kdir: Path) -> list[str]:
+    return ["ARCH=um"] if _has(kdir, "UML") else []
+
+
+def _instrument(kdir: Path) -> list[str]:
+    """What the kernel offers to modules that ask for it."""
+    return [variable for option, variable in (("KCOV", "KCOV_INSTRUMENT=y"),
+                                              ("UBSAN", "UBSAN_SANITIZE=y")) if _has(kdir, option)]
+
+
+def _has(kdir: Path, option: str) -> bool:
+    config = kdir / ".config"
+    return config.exists() and f"CONFIG_{option}=y" in config.read_text().splitlines()

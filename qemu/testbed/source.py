@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kernel sources that Debian offers, found when asked for, unpacked once, in the cache.
+
+`6.1` is what the package linux-source-6.1 installs. `newest` is the newest linux-source-* of the
+suites that apt is configured with and of sid. For sid apt is asked with a configuration of its own:
+the configured mirror and keys, lists in the cache; the system's configuration stays as it is.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Iterator, Optional, Sequence
+
+from . import paths
+from .errors import TestbedError
+
+NEWEST = "newest"
+# How old the lists of sid may be before they are fetched anew.
+LIST_SECONDS = 7 * 24 * 3600.0
+APT_SECONDS = 600.0
+PACKAGE = re.compile(r"linux-source-(\d+)\.(\d+)\b")
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One version of the kernel's sources."""
+
+    series: str
+    version: str
+    # Options of apt that know this package
+    apt: tuple[str, ...] = ()
+
+    @property
+    def package(self) -> str:
+        """The package that has it."""
+        return f"linux-source-{self.series}"
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version}"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds the lock file at @path: two callers do not make the same thing twice."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another that holds {path}")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def say(text: str) -> None:
+    """Progress."""
+    print(f"{os.path.basename(sys.argv[0])}: {text}", file=sys.stderr, flush=True)
+
+
+def find(which: str) -> Source:
+    """The sources of a series such as 6.1, or the newest."""
+    if which != NEWEST:
+        return _installed(which) or _offered(which)
+    found = _series(())
+    sid = _sid()
+    if sid:
+        found |= _series(sid)
+    if not found:
+        raise TestbedError("apt knows no linux-source package; run `apt-get update` as root")
+    newest = max(found)
+    apt = sid if sid and newest in _series(sid) else ()
+    return _offered(f"{newest[0]}.{newest[1]}", apt)
+
+
+def unpack(source: Source, patches: Sequence[Path]) -> Path:
+    """The directory of @source with @patches applied, those that do apply."""
+    name = f"{source.package}_{source.version}"
+    if patches:
+        text = b"".join(patch.read_bytes() for patch in patches)
+        name += f"-{hashlib.sha256(text).hexdigest()[:8]}"
+    base = paths.cache_dir() / "src"
+    tree = base / name
+    with locked(base / f"{name}.lock"):
+        if not tree.exists():
+            half = base / f"{name}.half"
+            shutil.rmtree(half, ignore_errors=True)
+            half.mkdir(parents=True)
+            say(f"unpacking {source}")
+            _extract(source, half)
+            for patch in patches:
+                _patch(half / "tree", patch)
+            (half / "tree").rename(tree)
+            shutil.rmtree(half)
+    return tree
+
+
+def _installed(series: str) -> Optional[Source]:
+    if not _tarball(Path("/"), series):
+        return None
+    version = _output("dpkg-query", "-W", "-f", "${Version}", f"linux-source-{series}")
+    return Source(series, version) if version else None
+
+
+def _offered(series: str, apt: tuple[str, ...] = ()) -> Source:
+    """What apt would install."""
+    policy = _output("apt-cache", *apt, "policy", f"linux-source-{series}")
+    match = re.search(r"^ *Candidate: (\d\S*)", policy, re.MULTILINE)
+    if not match:
+        raise TestbedError(f"apt offers no linux-source-{series}; run `apt-get update` as root")
+    return Source(series, match.group(1), apt)
+
+
+def _series(apt: Sequence[str]) -> set[tuple[int, int]]:
+    names = _output("apt-cache", *apt, "search", "--names-only", r"^linux-source-[0-9.]+$")
+    return {(int(major), int(minor)) for major, minor in PACKAGE.findall(names)}
+
+
+def _sid() -> tuple[str, ...]:
+    """Options that make apt see sid; none if it cannot be had. Signatures are always checked."""
+    base = paths.cache_dir() / "apt"
+    options = _private(base)
+    with locked(base / "lock"):
+        done = base / "updated"
+        if done.exists() and time.time() - done.stat().st_mtime < LIST_SECONDS:
+            return options
+        for mirror in _mirrors():
+            for directory in ("lists/partial", "cache/archives/partial"):
+                (base / directory).mkdir(parents=True, exist_ok=True)
+            (base / "sid.sources").write_text(
+                f"Types: deb\nURIs: {mirror}\nSuites: sid\nComponents: main\nTargets: Packages\n"
+                f"Signed-By: {KEYRING}\n")
+            if _run("apt-get", *options, "-q", "update", "--error-on=any"):
+                done.touch()
+                return options
+    if done.exists():
+        say("the lists of sid are old, and cannot be fetched anew")
+        return options
+    say("sid cannot be had: the newest source of the configured suites must do")
+    return ()
+
+
+def _private(base: Path) -> tuple[str, ...]:
+    options = (f"Dir::Etc::SourceList={base}/sid.sources", "Dir::Etc::SourceParts=/dev/null",
+               f"Dir::State::Lists={base}/lists", f"Dir::Cache={base}/cache",
+               "Acquire::Languages=none", "APT::Sandbox::User=root")
+    return tuple(part for option in options for part in ("-o", option))
+
+
+def _mirrors() -> list[str]:
+    """Where apt gets this release of Debian from."""
+    release = Path("/etc/os-release").read_text(encoding="utf-8")
+    codename = re.search(r"^VERSION_CODENAME=\"?(\w+)", release, re.MULTILINE)
+    targets = _output("apt-get", "indextargets", "--format",
+                      "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages")
+    wanted = (codename.group(1) if codename else "", "stable")
+    found = []
+    for uri, suite, component in (line.split(" ", 2) for line in targets.splitlines()):
+        if suite in wanted and component == "main" and uri not in found:
+            found.append(uri)
+    return found
+
+
+def _tarball(root: Path, series: str) -> Optional[Path]:
+    found = sorted((root / "usr" / "src").glob(f"linux-source-{series}.tar.*"))
+    return found[0] if found else None
+
+
+def _extract(source: Source, half: Path) -> None:
+    """Unpacks to half/tree, from the installed package or from one that is fetched for it."""
+    tarball = None if source.apt else _tarball(Path("/"), source.series)
+    if not tarball:
+        if not _run("apt-get", *source.apt, "-q", "download",
+                    f"{source.package}={source.version}", cwd=half):
+            raise TestbedError(f"cannot download {source}; see the messages of apt-get above")
+        package = next(half.glob("*.deb"))
+        subprocess.run(["dpkg", "-x", package, half], check=True)
+        tarball = _tarball(half, source.series)
+    if not tarball:
+        raise TestbedError(f"{source} has no tarball of sources")
+    (half / "tree").mkdir()
+    subprocess.run(["tar", "-C", half / "tree", "--strip-components=1", "-xf", tarball], check=True)
+
+
+def _patch(tree: Path, patch: Path) -> None:
+    command = ["patch", "-d", str(tree), "-p1", "--batch", "--forward", "--silent",
+               "-i", str(patch)]
+    if subprocess.run([*command, "--dry-run"], check=False, stdout=subprocess.DEVNULL).returncode:
+        say(f"warning: {patch.name} does not apply to this version, left out")
+        return
+    subprocess.run(command, check=True)
+
+
+def _output(*argv: str) -> str:
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=APT_SECONDS, check=False)
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _run(*argv: str, cwd: Optional[Path] = None) -> bool:
+    """Runs what talks to a network; its messages go to standard error."""
+    try:
+        return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=sys.stderr, cwd=cwd,
+                              timeout=APT_SECONDS, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
