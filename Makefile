@@ -61,6 +61,18 @@ bench: setup ## what it costs: ratios, in a guest; writes out/bench/summary.json
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/bench/run
 
+test-debug: setup ## the guest's tests, failing allocations, torture, on a debug kernel
+	@qemu/setup base lab
+	@$(MAKE) --no-print-directory all test-programs
+	@qemu/build-kernel debug
+	@tests/run debug
+
+test-kcsan: setup ## races: some of them on a kernel that looks for them
+	@qemu/setup base lab
+	@$(MAKE) --no-print-directory all test-programs
+	@qemu/build-kernel kcsan
+	@tests/run kcsan
+
 test-programs: lib daemon ## the test programs that are compiled
 	@set -e; for suite in $(SUITES); do $(MAKE) -C $$suite; done
 
@@ -89,4 +101,4 @@ help: ## this list
 	@echo "first: make demo, or make test, as root on Debian 12"
 
 .PHONY: all modules lib tools daemon setup demo bench test test-user test-guest test-power \
-	test-programs 	check sparse install clean help
+	test-debug test-kcsan test-programs check sparse install clean help
