@@ -7,6 +7,7 @@ One concern a file; each uses only those named before it:
   paths     where things are: the repository, the cache, scratch directories
   process   children in process groups of their own, bounded waits, sure death
   source    the kernel sources that Debian offers
+  newest    the newest kernel that Debian has, with what builds for it
   build     kernels of our own, and the module for any kernel
   kernel    which kernel to boot
   drive     emulated NVMe drives, with or without a write cache that is lost

@@ -15,9 +15,9 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Mapping, Optional, Sequence
+from typing import Callable, Mapping, Optional, Sequence
 
-from . import paths, source
+from . import newest, paths, source
 from .errors import TestbedError
 from .source import Source, locked, say
 
@@ -96,7 +96,13 @@ def kernel(name: str) -> Built:
 
 
 def module(target: str, variables: Sequence[str] = ()) -> Path:
-    """Builds lsmem.ko for @target: a kernel of ours, a version of installed headers, a KDIR."""
+    """Builds lsmem.ko for @target.
+
+    That is a kernel of ours, a version of installed headers, a KDIR, or the newest of Debian.
+    """
+    if target == newest.NAME:
+        chosen = newest.find()
+        return _module(target, chosen.kdir, variables, chosen.command)
     if target in RECIPES:
         kdir = kernel(target).kdir
     else:
@@ -104,15 +110,21 @@ def module(target: str, variables: Sequence[str] = ()) -> Path:
         kdir = kdir.resolve()
     if not (kdir / "Makefile").exists():
         raise TestbedError(f"no kernel to build for in {kdir}; install linux-headers-{target}, or "
-                           f"name one of {', '.join(RECIPES)}")
-    tree = MODULES / (kdir.name if "/" in target else target)
-    with locked(MODULES / f"{tree.name}.lock"):
+                           f"name one of {', '.join(RECIPES)}, {newest.NAME}")
+    return _module(kdir.name if "/" in target else target, kdir, variables, list)
+
+
+def _module(name: str, kdir: Path, variables: Sequence[str],
+            wrap: Callable[[Sequence[str]], list[str]]) -> Path:
+    """Builds in the tree @name; @wrap makes the command that make is run by."""
+    tree = MODULES / name
+    with locked(MODULES / f"{name}.lock"):
         _mirror(tree)
-        done = subprocess.run(["make", "--no-print-directory", "-C", kdir, f"M={tree}", "W=1",
-                               *_arch(kdir), *_instrument(kdir), *variables, "modules"],
-                              stdout=sys.stderr, check=False, env=_environment())
+        make = ["make", "--no-print-directory", "-C", str(kdir), f"M={tree}", "W=1",
+                *_arch(kdir), *_instrument(kdir), *variables, "modules"]
+        done = subprocess.run(wrap(make), stdout=sys.stderr, check=False, env=_environment())
     if done.returncode:
-        raise TestbedError(f"the module does not build for {target}: see the messages above")
+        raise TestbedError(f"the module does not build for {name}: see the messages above")
     return tree / "kmod" / "lsmem.ko"
 
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Which kernel: the newest stock Debian 6.1 for amd64 that can be both booted and built for.
 
-Or one that was asked for: another installed one, or one of our own (qemu/build-kernel). The kernel that runs the host is never asked: a container or a cloud host has neither its image nor
-its modules at hand. Cloud and real-time flavours lack drivers that the tests need.
+Or one that was asked for: another installed one, the newest of Debian, or one of our own
+(qemu/build-kernel). The kernel that runs the host is never asked: a container or a cloud host has
+neither its image nor its modules at hand. Cloud and real-time flavours lack drivers that the tests
+need.
 """
 
 import os
@@ -11,10 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Iterator, Optional
 
-from . import build, paths
+from . import build, newest, paths
 from .errors import TestbedError
 
-STOCK = re.compile(r"vmlinuz-(6\.1\.\d+-(\d+)-amd64)")
+DEFAULT = "6.1"
+SERIES = re.compile(r"\d+\.\d+")
+STOCK = re.compile(r"vmlinuz-((\d+\.\d+)\.\d+(?:-\d+)?(?:\+\w+)?-amd64)")
 
 
 @dataclass(frozen=True)
@@ -33,26 +37,32 @@ class Kernel:
         return Path("/lib/modules") / self.version
 
 
-def stock_kernels() -> Iterator[tuple[int, Kernel]]:
-    """All stock kernels whose image, modules and headers are installed, with their ABI number."""
+def stock_kernels(series: str) -> Iterator[Kernel]:
+    """All stock kernels of @series whose image, modules and headers are installed."""
     for image in Path("/boot").glob("vmlinuz-*"):
         match = STOCK.fullmatch(image.name)
-        if not match:
+        if not match or match.group(2) != series:
             continue
         kernel = Kernel(match.group(1), image)
         if (kernel.modules() / "modules.dep").exists() and \
            (kernel.modules() / "build" / "Makefile").exists():
-            yield int(match.group(2)), kernel
+            yield kernel
 
 
 def find(version: Optional[str] = None) -> Kernel:
     """The newest stock kernel, or the one asked for by @version or by $KVER.
 
-    A kernel other than that which the tree is built for gets a module of its own, built here.
+    @version may be a series: the newest of it that is installed. A kernel other than that which
+    the tree is built for gets a module of its own, built here.
     """
     if version in build.RECIPES:
         return _own(version)
-    default = os.environ.get("KVER") or _newest()
+    if version == newest.NAME:
+        found = newest.find()
+        return Kernel(found.version, found.image, build.module(version))
+    default = os.environ.get("KVER") or installed(DEFAULT)
+    if version and SERIES.fullmatch(version):
+        version = installed(version)
     version = version or default
     kernel = Kernel(version, Path("/boot") / f"vmlinuz-{version}")
     if not os.access(kernel.image, os.R_OK):
@@ -67,9 +77,11 @@ def _own(name: str) -> Kernel:
     return Kernel(built.release, built.image, build.module(name), built.recipe.patience)
 
 
-def _newest() -> str:
-    found = sorted(stock_kernels(), key=lambda numbered: numbered[0])
+def installed(series: str) -> str:
+    """The newest stock kernel of @series."""
+    found = [kernel.version for kernel in stock_kernels(series)]
     if not found:
-        raise TestbedError("no stock 6.1 amd64 kernel with image and headers in /boot and "
-                           "/lib/modules; run `make setup`")
-    return found[-1][1].version
+        raise TestbedError(f"no stock {series} amd64 kernel with image and headers in /boot and "
+                           "/lib/modules; run `make setup`, or `qemu/setup matrix` for others "
+                           "than 6.1")
+    return max(found, key=lambda version: [int(part) for part in re.findall(r"\d+", version)])

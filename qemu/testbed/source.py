@@ -71,13 +71,13 @@ def find(which: str) -> Source:
     if which != NEWEST:
         return _installed(which) or _offered(which)
     found = _series(())
-    sid = _sid()
-    if sid:
-        found |= _series(sid)
+    apt = sid()
+    if apt:
+        found |= _series(apt)
     if not found:
         raise TestbedError("apt knows no linux-source package; run `apt-get update` as root")
     newest = max(found)
-    apt = sid if sid and newest in _series(sid) else ()
+    apt = apt if apt and newest in _series(apt) else ()
     return _offered(f"{newest[0]}.{newest[1]}", apt)
 
 
@@ -106,13 +106,13 @@ def unpack(source: Source, patches: Sequence[Path]) -> Path:
 def _installed(series: str) -> Optional[Source]:
     if not _tarball(Path("/"), series):
         return None
-    version = _output("dpkg-query", "-W", "-f", "${Version}", f"linux-source-{series}")
+    version = output("dpkg-query", "-W", "-f", "${Version}", f"linux-source-{series}")
     return Source(series, version) if version else None
 
 
 def _offered(series: str, apt: tuple[str, ...] = ()) -> Source:
     """What apt would install."""
-    policy = _output("apt-cache", *apt, "policy", f"linux-source-{series}")
+    policy = output("apt-cache", *apt, "policy", f"linux-source-{series}")
     match = re.search(r"^ *Candidate: (\d\S*)", policy, re.MULTILINE)
     if not match:
         raise TestbedError(f"apt offers no linux-source-{series}; run `apt-get update` as root")
@@ -120,11 +120,11 @@ def _offered(series: str, apt: tuple[str, ...] = ()) -> Source:
 
 
 def _series(apt: Sequence[str]) -> set[tuple[int, int]]:
-    names = _output("apt-cache", *apt, "search", "--names-only", r"^linux-source-[0-9.]+$")
+    names = output("apt-cache", *apt, "search", "--names-only", r"^linux-source-[0-9.]+$")
     return {(int(major), int(minor)) for major, minor in PACKAGE.findall(names)}
 
 
-def _sid() -> tuple[str, ...]:
+def sid() -> tuple[str, ...]:
     """Options that make apt see sid; none if it cannot be had. Signatures are always checked."""
     base = paths.cache_dir() / "apt"
     options = _private(base)
@@ -138,7 +138,7 @@ def _sid() -> tuple[str, ...]:
             (base / "sid.sources").write_text(
                 f"Types: deb\nURIs: {mirror}\nSuites: sid\nComponents: main\nTargets: Packages\n"
                 f"Signed-By: {KEYRING}\n")
-            if _run("apt-get", *options, "-q", "update", "--error-on=any"):
+            if run("apt-get", *options, "-q", "update", "--error-on=any"):
                 done.touch()
                 return options
     if done.exists():
@@ -159,7 +159,7 @@ def _mirrors() -> list[str]:
     """Where apt gets this release of Debian from."""
     release = Path("/etc/os-release").read_text(encoding="utf-8")
     codename = re.search(r"^VERSION_CODENAME=\"?(\w+)", release, re.MULTILINE)
-    targets = _output("apt-get", "indextargets", "--format",
+    targets = output("apt-get", "indextargets", "--format",
                       "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages")
     wanted = (codename.group(1) if codename else "", "stable")
     found = []
@@ -178,7 +178,7 @@ def _extract(source: Source, half: Path) -> None:
     """Unpacks to half/tree, from the installed package or from one that is fetched for it."""
     tarball = None if source.apt else _tarball(Path("/"), source.series)
     if not tarball:
-        if not _run("apt-get", *source.apt, "-q", "download",
+        if not run("apt-get", *source.apt, "-q", "download",
                     f"{source.package}={source.version}", cwd=half):
             raise TestbedError(f"cannot download {source}; see the messages of apt-get above")
         package = next(half.glob("*.deb"))
@@ -199,13 +199,14 @@ def _patch(tree: Path, patch: Path) -> None:
     subprocess.run(command, check=True)
 
 
-def _output(*argv: str) -> str:
+def output(*argv: str) -> str:
+    """What a command prints; nothing if it fails."""
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=APT_SECONDS, check=False)
     return done.stdout if done.returncode == 0 else ""
 
 
-def _run(*argv: str, cwd: Optional[Path] = None) -> bool:
+def run(*argv: str, cwd: Optional[Path] = None) -> bool:
     """Runs what talks to a network; its messages go to standard error."""
     try:
         return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=sys.stderr, cwd=cwd,

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The newest stock kernel that Debian has, beside the installed system, in the cache.
+
+Its headers want the compiler, the libraries and the sparse of their own time. So all of them are
+unpacked, not installed, to one directory; a command that builds for this kernel sees that
+directory's /usr in place of the host's, and all else as it is.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Sequence
+
+from . import paths, source
+from .errors import TestbedError
+from .source import locked, say
+
+NAME = "newest"
+META = "linux-image-amd64"
+# What Kbuild runs, from a shell's commands to the compiler
+TOOLS = ("base-files", "dash", "coreutils", "sed", "grep", "findutils", "diffutils", "mawk", "make",
+         "gcc", "sparse")
+
+
+@dataclass(frozen=True)
+class Newest:
+    """An unpacked kernel: image, modules, headers and what builds for them."""
+
+    version: str
+    root: Path
+
+    @property
+    def kdir(self) -> Path:
+        """Its headers, as a command of command() sees them."""
+        return Path("/usr/lib/modules") / self.version / "build"
+
+    @property
+    def image(self) -> Path:
+        """What boots; its modules are beside it."""
+        places = (self.root / "usr/lib/modules" / self.version / "vmlinuz",
+                  self.root / "boot" / f"vmlinuz-{self.version}")
+        return next((place for place in places if place.exists()), places[0])
+
+    def command(self, argv: Sequence[str]) -> list[str]:
+        """@argv with the /usr of this kernel."""
+        user = [] if os.geteuid() == 0 else ["--map-root-user"]
+        inner = 'mount --bind "$1" /usr && shift && exec "$@"'
+        return ["unshare", "--mount", *user, "sh", "-c", inner, "sh", f"{self.root}/usr", *argv]
+
+
+def find() -> Newest:
+    """The newest kernel: from the cache, or fetched."""
+    apt = source.sid()
+    if not apt:
+        raise TestbedError("the packages of sid cannot be had; see the messages of apt-get above")
+    version, package_version = _newest(apt)
+    base = paths.cache_dir() / "newest"
+    root = base / f"{version}_{package_version}"
+    with locked(base / "lock"):
+        if not root.exists():
+            half = base / "half"
+            shutil.rmtree(half, ignore_errors=True)
+            _fetch(apt, version, half)
+            for old in base.glob("*_*"):
+                shutil.rmtree(old)
+            half.rename(root)
+    return Newest(version, root)
+
+
+def _newest(apt: Sequence[str]) -> tuple[str, str]:
+    """What META depends on: the kernel's and its package's version."""
+    match = re.search(r"^ *Depends: linux-image-(\d\S*-amd64)", _depends(apt, META), re.MULTILINE)
+    version = match.group(1) if match else ""
+    shown = source.output("apt-cache", *apt, "show", "--no-all-versions", f"linux-headers-{version}")
+    match = re.search(r"^Version: (\S+)", shown, re.MULTILINE)
+    if not match:
+        raise TestbedError(f"sid has no headers of its newest kernel '{version}'")
+    return version, match.group(1)
+
+
+def _depends(apt: Sequence[str], package: str) -> str:
+    return source.output("apt-cache", *apt, "depends", package)
+
+
+def _fetch(apt: Sequence[str], version: str, root: Path) -> None:
+    """Downloads all packages and unpacks them to @root."""
+    say(f"fetching the kernel {version} with its headers and their compiler")
+    debs = root / "debs"
+    (debs / "partial").mkdir(parents=True)
+    image = f"linux-image-{version}"
+    # Later kernels have image and modules in packages that `image` only depends on.
+    parts = re.findall(rf"Depends: (linux-\w+-{re.escape(version)})$", _depends(apt, image),
+                       re.MULTILINE)
+    alone = ("-o", "Dir::State::Status=/dev/null", "-o", f"Dir::Cache::Archives={debs}",
+             "-o", "Debug::NoLocking=true", "--no-install-recommends", "-q", "-y")
+    if not source.run("apt-get", *apt, *alone, "install", "--download-only", *TOOLS,
+                      f"linux-headers-{version}") or \
+       not source.run("apt-get", *apt, "-q", "download", image, *parts, cwd=debs):
+        raise TestbedError(f"cannot fetch the kernel {version}; see the messages of apt-get above")
+    for deb in debs.glob("*.deb"):
+        subprocess.run(["dpkg", "-x", deb, root], check=True)
+    shutil.rmtree(debs)
+    # Made by maintainer scripts where packages are installed
+    (root / "usr/bin/awk").symlink_to("mawk")
+    subprocess.run(["depmod", "-b", root, version], check=True, env=os.environ | {
+        "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"})
