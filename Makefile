@@ -73,6 +73,11 @@ test-kcsan: setup ## races: some of them on a kernel that looks for them
 	@qemu/build-kernel kcsan
 	@tests/run kcsan
 
+matrix: setup ## the module on several kernels: built, checked by sparse, booted, tested
+	@qemu/setup base check matrix
+	@$(MAKE) --no-print-directory all test-programs
+	@qemu/matrix
+
 test-programs: lib daemon ## the test programs that are compiled
 	@set -e; for suite in $(SUITES); do $(MAKE) -C $$suite; done
 
@@ -100,5 +105,5 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo "first: make demo, or make test, as root on Debian 12"
 
-.PHONY: all modules lib tools daemon setup demo bench test test-user test-guest test-power \
+.PHONY: all modules lib tools daemon setup demo bench matrix test test-user test-guest test-power \
 	test-debug test-kcsan test-programs check sparse install clean help
