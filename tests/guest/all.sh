@@ -10,7 +10,8 @@ top=$here/../..
 module=${LSMEM_MODULE:-$top/kmod/lsmem.ko}
 
 # What the module needs from other modules; insmod does not look for it.
-modprobe -a -q $(modinfo -F depends "$module" | tr , ' ')
+depends=$(modinfo -F depends "$module" | tr , ' ')
+[ -z "$depends" ] || modprobe -a -q $depends
 
 loaded() {
 	[ -d /sys/module/lsmem ]
