@@ -15,6 +15,8 @@ One concern a file; each uses only those named before it:
   virtme    the QEMU command line, as virtme-ng makes it
   dmesg     what a kernel log may not say
   guest     one guest from start to exit code, or to power cut
+  uml       the same in User-mode Linux
+  cli       what the commands that start a guest share
   accel     which accelerator really boots a guest here
   powercut  workload, cut, verify, again
   tap       TAP as test programs write it

@@ -68,7 +68,10 @@ class Result:
 
 
 class Guest:
-    """A guest that boots the host's system read-only under a stock kernel."""
+    """A guest that boots the host's system read-only under a kernel of its own."""
+
+    # Where the standard error of what runs the guest goes
+    log = "qemu.log"
 
     def __init__(self, workdir: Path, *, drives: Sequence[Drive] = (), mem: str = "2G",
                  cpus: int = 2, kernel: Optional[Kernel] = None, accel: Optional[str] = None,
@@ -126,7 +129,7 @@ class Guest:
             self._start_drives(self._scratch)
             argv = self._command_line()
             (self.workdir / "qemu.cmd").write_text(shlex.join(argv) + "\n")
-            with open(self.workdir / "qemu.log", "wb") as log:
+            with open(self.workdir / self.log, "wb") as log:
                 self._qemu = process.spawn(argv, stdin=subprocess.DEVNULL,
                                            stdout=subprocess.PIPE, stderr=log)
         except BaseException:
@@ -273,8 +276,11 @@ class Guest:
                 return path.read_text(errors="replace")
         return ""
 
+    def _exit_code_path(self) -> Path:
+        return self.workdir / "exit-code"
+
     def _exit_code(self) -> Optional[int]:
-        path = self.workdir / "exit-code"
+        path = self._exit_code_path()
         text = path.read_text().strip() if path.exists() else ""
         return int(text) if text.isdigit() else None
 

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the commands that run something in a guest have in common."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from .errors import TestbedError
+from .guest import UNUSABLE, Command, Result
+
+TIMEOUT_SECONDS = 300.0
+# The command succeeded and the kernel log has warnings
+WARNED = 126
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of any kind of guest."""
+    parser.add_argument("command", nargs="*", help="command and its arguments, after --")
+    parser.add_argument("--sh", metavar="TEXT", help="shell text instead of a command")
+    parser.add_argument("--dir", type=Path, metavar="DIR",
+                        help="logs and images (default: a new one in out/guests)")
+    parser.add_argument("--mem", default="2G", help="memory (default: %(default)s)")
+    parser.add_argument("--cpus", type=int, default=2, help="processors (default: %(default)s)")
+    parser.add_argument("--kernel-args", default="", metavar="ARGS", help="more kernel arguments")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS",
+                        help=f"limit for boot and command (default: {TIMEOUT_SECONDS:.0f}, "
+                             "and longer for kernels that are slow)")
+    parser.add_argument("--allow-warnings", action="store_true",
+                        help="do not fail on bad lines in the kernel log")
+
+
+def command(args: argparse.Namespace) -> Command:
+    """What the guest shall run."""
+    if bool(args.command) == bool(args.sh):
+        raise TestbedError("what should the guest run? give a command after --, or --sh TEXT")
+    return args.sh or args.command
+
+
+def report(result: Result, workdir: Path, allow_warnings: bool) -> int:
+    """Says on standard error what the exit code cannot, and returns that."""
+    name = os.path.basename(sys.argv[0])
+    for line in result.problems:
+        print(f"{name}: kernel: {line}", file=sys.stderr)
+    if result.exit_code is None:
+        print(f"{name}: the guest died; see {workdir}/console and {workdir}/qemu.log",
+              file=sys.stderr)
+        return UNUSABLE
+    boot = f"{result.boot_seconds:.1f} s" if result.boot_seconds else "never"
+    print(f"{name}: exit code {result.exit_code}, booted {boot}, {result.seconds:.1f} s in all, "
+          f"files in {workdir}", file=sys.stderr)
+    if result.exit_code == 0 and result.problems and not allow_warnings:
+        return WARNED
+    return result.exit_code

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A guest of User-mode Linux: the kernel as a process of the host, at the host's speed.
+
+Its root is the host's, read-only under an overlay; its drives are files that it reads and writes
+through the host's page cache. What the guest flushes is synced to the file's disk (fdatasync).
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Mapping, Optional, Sequence
+
+from . import build, kernel, paths
+from .drive import Drive, parse_size
+from .errors import TestbedError
+from .guest import Guest
+
+# The guest may write to these; what it writes is gone with it.
+OVERLAYS = ("/etc", "/home", "/opt", "/root", "/srv", "/usr/local", "/var/lib")
+MEMORY = Path("/dev/shm")
+
+
+class Uml(Guest):
+    """A guest without QEMU. It has no journal port."""
+
+    log = "console"
+
+    def __init__(self, workdir: Path, *, name: str = "uml", drives: Sequence[Drive] = (),
+                 kernel_args: str = "", **options: Any) -> None:
+        if build.RECIPES[name].arch != "um":
+            raise TestbedError(f"{name} is no kernel for User-mode Linux")
+        for drive in drives:
+            drive.cache = "plain"
+        super().__init__(workdir, drives=drives, kernel=kernel.find(name), accel="none",
+                         kernel_args=kernel_args, ports=(), **options)
+        self._modules = build.kernel(name).modules
+
+    def _exit_code_path(self) -> Path:
+        return self.host_dir / "exit-code"
+
+    def _command_line(self) -> list[str]:
+        links = ",".join(f"{drive.name}=ubd{chr(ord('a') + i)}"
+                         for i, drive in enumerate(self.drives))
+        environment = {
+            "LSMEM_HOST_DIR_PATH": str(self.host_dir),
+            "LSMEM_KERNEL_MODULES": str(self._modules),
+            "LSMEM_OVERLAYS": ",".join(OVERLAYS),
+            "LSMEM_LINKS": links,
+        }
+        argv = [*self._memory(), str(self.kernel.image), f"mem={self.mem}", f"ncpus={self.cpus}",
+                "seccomp=on", "quiet", "root=none", "rootfstype=hostfs", "rootflags=/", "ro",
+                f"init={paths.REPO / 'qemu' / 'uml-init'}", f"uml_dir={self._scratch}/",
+                # Kernel messages to standard error, the command's output to standard output
+                "con=null", "con0=null,fd:2", "con1=null,fd:1", "ssl=null", "console=tty0",
+                "panic=-1"]
+        argv += [f"{name}={value}" for name, value in environment.items()]
+        argv += [f"ubd{i}={drive.image}" for i, drive in enumerate(self.drives)]
+        return argv + self.kernel_args.split()
+
+    def _memory(self) -> list[str]:
+        """What makes room for the guest's memory, a file without a name in a tmpfs."""
+        free = os.statvfs(MEMORY)
+        argv = ["env", f"TMPDIR={MEMORY}"]
+        if free.f_bavail * free.f_frsize >= parse_size(self.mem):
+            return argv
+        if os.geteuid() != 0:
+            raise TestbedError(f"{MEMORY} has no room for {self.mem}; run as root, or give less")
+        mount = f'mount -t tmpfs -o size={self.mem} tmpfs {MEMORY} && exec "$@"'
+        return [*argv, "unshare", "--mount", "sh", "-c", mount, "uml"]
