@@ -22,6 +22,7 @@
 #include "window.h"
 
 #define LSMEM_VECTOR_MAX	1024
+#define LSMEM_VECTOR_CHUNK	16	/* operations on the stack */
 #define LSMEM_OPF_ALL		(LSMEM_OPF_DURABLE | LSMEM_OPF_EXPECT)
 
 /* What a call needs: the store, and what the file was opened for. */
@@ -179,13 +180,62 @@ static int lsmem_vector_unknown(const struct lsmem_vector *vector, u32 nr)
 	return 0;
 }
 
+/*
+ * Operations of the size that this kernel knows come and go together: less per
+ * operation than the call itself, and their cache misses overlap.
+ * Returns how many were carried out, less than @nr only with an error in @ret.
+ */
+static u32 lsmem_vector_chunk(const struct lsmem_call *call, const struct lsmem_vector *vector,
+			      struct lsmem_op __user *user, struct lsmem_op *ops, u32 nr,
+			      bool *durable, long *ret)
+{
+	struct lsmem_place place;
+	u32 i;
+
+	lsmem_objects_prefetch(call->store, ops, nr);
+	for (i = 0; i < nr; i++) {
+		struct lsmem_op *op = &ops[i];
+
+		op->flags |= vector->flags &
+			     lsmem_ops[op->op < ARRAY_SIZE(lsmem_ops) ? op->op : 0].flags;
+		op->result = lsmem_op_run(call, op, &place);
+		if (op->result == -EINTR && fatal_signal_pending(current)) {
+			*ret = -EINTR;
+			break;
+		}
+		if (!op->result && op->flags & LSMEM_OPF_DURABLE)
+			*durable = true;
+	}
+	if (i && copy_to_user(user, ops, i * sizeof(*ops))) {
+		*ret = -EFAULT;
+		return 0;
+	}
+	return i;
+}
+
+/* Fetch @nr operations; false when they have to be looked at one by one. */
+static bool lsmem_vector_fetch(const struct lsmem_vector *vector, struct lsmem_op __user *user,
+			       struct lsmem_op *ops, u32 nr)
+{
+	u32 i;
+
+	if (vector->stride != sizeof(*ops) || copy_from_user(ops, user, nr * sizeof(*ops)))
+		return false;
+	for (i = 0; i < nr; i++)
+		if (ops[i].size != sizeof(*ops))
+			return false;
+	/* Nothing is done whose result could not be told. */
+	return !copy_to_user(user, ops, nr * sizeof(*ops));
+}
+
 static long lsmem_ioctl_vector(void *context, void *arg)
 {
 	const struct lsmem_call *call = context;
+	struct lsmem_op ops[LSMEM_VECTOR_CHUNK];
 	struct lsmem_vector *vector = arg;
 	bool durable = false;
 	long ret = 0;
-	u32 i;
+	u32 i = 0, nr;
 
 	if (vector->flags & ~LSMEM_OPF_DURABLE || !vector->nr ||
 	    vector->nr > LSMEM_VECTOR_MAX || vector->stride < sizeof(struct lsmem_op) ||
@@ -193,13 +243,20 @@ static long lsmem_ioctl_vector(void *context, void *arg)
 		return -EINVAL;
 	if (vector->flags & LSMEM_OPF_DURABLE && !call->store->durable)
 		return -EOPNOTSUPP;
-	for (i = 0; i < vector->nr && !ret; i++) {
-		ret = lsmem_vector_one(call, vector,
-				       u64_to_user_ptr(vector->ops + (u64)i * vector->stride),
-				       &durable);
+	while (i < vector->nr && !ret) {
+		struct lsmem_op __user *user = u64_to_user_ptr(vector->ops +
+							       (u64)i * vector->stride);
+
+		nr = min_t(u32, vector->nr - i, LSMEM_VECTOR_CHUNK);
+		if (lsmem_vector_fetch(vector, user, ops, nr)) {
+			i += lsmem_vector_chunk(call, vector, user, ops, nr, &durable, &ret);
+		} else {
+			ret = lsmem_vector_one(call, vector, user, &durable);
+			i += !ret;
+		}
 		cond_resched();
 	}
-	vector->nr = ret ? i - 1 : i;
+	vector->nr = i;
 	if (durable) {
 		int waited = lsmem_sync(call->store, READ_ONCE(call->store->durable_ms));
 

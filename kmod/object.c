@@ -18,7 +18,9 @@
  * says ENOSPC, and can always delete, since a delete record is no larger than
  * the smallest entry.
  */
+#include <linux/nospec.h>
 #include <linux/pagemap.h>
+#include <linux/prefetch.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -41,6 +43,8 @@ void lsmem_live_add(struct lsmem_store *store, s64 bytes)
 /* Admit @bytes more live bytes; -ENOSPC when the store is full. */
 static int lsmem_admit(struct lsmem_store *store, s64 bytes)
 {
+	if (!bytes)
+		return 0;
 	lsmem_live_add(store, bytes);
 	if (bytes > 0 &&
 	    __percpu_counter_compare(&store->live, store->capacity, LSMEM_LIVE_BATCH) > 0) {
@@ -173,6 +177,41 @@ static int lsmem_look(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 		return -EILSEQ;
 	}
 	return 0;
+}
+
+/**
+ * lsmem_objects_prefetch - operations on these objects will follow
+ * @store: the store
+ * @ops: unchecked
+ * @nr: how many
+ *
+ * Handle words first, then what they point to: the misses of one operation after
+ * the other would cost more than all that it does.
+ */
+void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *ops, u32 nr)
+{
+	u32 i;
+
+	if (store->kind != LSMEM_KIND_OBJECT)
+		return;
+	for (i = 0; i < nr; i++) {
+		u64 index = lsmem_handle_index(ops[i].handle);
+
+		if (index < store->nr_handles)
+			prefetchw(&store->handles[array_index_nospec(index, store->nr_handles)]);
+	}
+	rcu_read_lock();
+	for (i = 0; i < nr; i++) {
+		u64 index = lsmem_handle_index(ops[i].handle), word;
+
+		if (index >= store->nr_handles)
+			continue;
+		index = array_index_nospec(index, store->nr_handles);
+		word = READ_ONCE(store->handles[index].word);
+		if (lsmem_word_state(word) == LSMEM_WORD_LIVE)
+			prefetch(lsmem_word_entry(store, word));
+	}
+	rcu_read_unlock();
 }
 
 /**

@@ -12,6 +12,7 @@ struct lsmem_place {
 	u32 offset;
 };
 
+void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *ops, u32 nr);
 int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place);
 int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op);
 int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place);
