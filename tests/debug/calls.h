@@ -135,7 +135,7 @@ struct progress {
 
 struct shared {
 	_Atomic bool stop;
-	_Atomic uint64_t cleaned;	/* stores made by callers */
+	_Atomic uint64_t made;	/* stores made by callers */
 	struct store_slot store[STORES];
 	struct lsmem_info info;		/* of STORE_WORK */
 	uint64_t block_bytes;		/* of STORE_BLOCK */
@@ -231,7 +231,11 @@ struct caller {
 };
 
 /* Reading or writing memory that may not be there; false on SIGSEGV, SIGBUS. */
-extern _Thread_local sigjmp_buf *touching;
+struct way_back {
+	sigjmp_buf at;
+};
+
+extern __thread struct way_back *touching;
 bool touch_copy(void *to, const void *from, size_t length);
 
 /* ---- Making ------------------------------------------------------------- */
@@ -267,13 +271,21 @@ struct field {
 	uint64_t high;
 };
 
+#define FIELD(type, member, what, ...)						\
+	{ .name = #member, .kind = FIELD_##what, .offset = offsetof(struct type, member), \
+	  .bytes = sizeof(((struct type *)0)->member), __VA_ARGS__ }
+
 /**
  * struct making - a call being made
  * @store: slot of the store it is for, -1: unknown
+ * @from: where the descriptor came from, if it may go meanwhile
  * @sure: the descriptor is what it should be, whatever other threads do
+ * @slot: where a store that is being made is to be noted, -1: none is made
  * @wrong: fields that are not valid
  * @expected: errno that the last of them gives if it is the only one, 0: unknown
  * @expect: LSMEM_OPF_EXPECT is set
+ * @reads: it is an operation that changes nothing
+ * @block_kind: the store that is being made is one of blocks
  * @length: of the data
  * @guard: bytes that nobody may write
  */
@@ -282,12 +294,14 @@ struct making {
 	const struct call *call;
 	struct random random;
 	int fd;
+	struct fd_slot *from;
 	int store;
 	bool durable;
 	bool sure;
 	uint32_t wrong;
 	int expected;
 	bool expect;
+	bool reads;
 	bool block_kind;
 	int slot;
 	uint64_t version;
@@ -321,7 +335,10 @@ void is_wrong(struct making *m, int expected);
 /* Where @length bytes are to be; @out: for the kernel to write. */
 uint8_t *place(struct making *m, const struct gene *gene, uint32_t offset, uint32_t length,
 	       bool out);
+uint8_t *place_argument(struct making *m, const struct gene *gene);
 uint32_t some_length(const struct gene *gene);
+/* Was the answer right, as far as that is known? */
+void judge(const struct making *m, const struct description *d, long ret);
 void pick_fd(struct making *m, const struct gene *gene, enum fd_kind kind);
 void keep_fd(struct process *process, int fd, enum fd_kind kind, int store);
 void make_fields(struct making *m, const struct field *fields, uint32_t nr,
@@ -368,6 +385,7 @@ long run_next(struct making *m);
 long run_ack(struct making *m);
 long run_load(struct making *m);
 long run_poll(struct making *m);
+void limits_lower(const char *name);
 
 /* ---- The rest ----------------------------------------------------------- */
 
@@ -388,6 +406,6 @@ void cover_start(struct caller *me, int fd);
 void caller_main(struct caller *me);
 
 /* calls_load.c: until shared->stop; never returns */
-void load_main(void) __attribute__((noreturn));
+_Noreturn void load_main(void);
 
 #endif

@@ -9,9 +9,6 @@
 
 
 
-#define FIELD(type, member, kind, ...)						\
-	{ #member, FIELD_##kind, offsetof(struct type, member),			\
-	  sizeof(((struct type *)0)->member), __VA_ARGS__ }
 
 /* ---- Operations on objects ---------------------------------------------- */
 
@@ -150,7 +147,8 @@ static void create_done(struct making *m, const uint8_t *bytes, long ret)
 		memcpy(store->name, create.name, sizeof(store->name));
 		store->block = create.kind == LSMEM_KIND_BLOCK;
 		store->durable = create.flags & LSMEM_STORE_DURABLE;
-		atomic_fetch_add(&shared->cleaned, 1);
+		limits_lower(store->name);
+		atomic_fetch_add(&shared->made, 1);
 	}
 	atomic_store(&store->state, ret ? SLOT_FREE : SLOT_THERE);
 }
@@ -260,7 +258,7 @@ const struct description descriptions[] = {
 	CALL("block ioctl", BLOCK, 5, 5, run_block_ioctl),
 	IOCTL("CREATE", CONTROL, 4, 10, LSMEM_CTL_CREATE, lsmem_create, create_fields,
 	      .done = create_done),
-	IOCTL("DESTROY", CONTROL, 4, 10, LSMEM_CTL_DESTROY, lsmem_destroy, destroy_fields,
+	IOCTL("DESTROY", CONTROL, 4, 2, LSMEM_CTL_DESTROY, lsmem_destroy, destroy_fields,
 	      .done = destroy_done),
 	IOCTL("ATTACH", CONTROL, 4, 25, LSMEM_CTL_ATTACH, lsmem_attach, attach_fields,
 	      .done = attach_done),

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Random callers: what goes on meanwhile, so that the cleaner has work and the
+ * daemon, too: objects are replaced, blocks written, all with contents that
+ * are known, and looked at again.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lsmem.h>
+
+#include "../guest/store.h"
+#include "calls.h"
+
+#define OBJECTS		3000u
+#define OBJECT_MIN	64u
+#define OBJECT_SPAN	(60u << 10)
+#define POOL_ONE_IN	8u	/* objects of which one is the callers' as well */
+#define LOAD_NICE	10
+
+static bool stopped(void)
+{
+	return atomic_load_explicit(&shared->stop, memory_order_relaxed);
+}
+
+/* What a store that is full of callers may say. */
+static bool tolerable(int ret)
+{
+	return !ret || ret == -ENOSPC || ret == -EMFILE || ret == -ETIMEDOUT;
+}
+
+struct object {
+	uint64_t handle;
+	uint64_t serial;
+	uint32_t length;
+	bool loose;	/* callers know its handle */
+};
+
+static void object_check(struct lsm *lsm, const struct object *object, uint32_t i, uint8_t *data)
+{
+	struct lsm_object what;
+	uint64_t serial;
+	ssize_t length;
+
+	length = lsm_read(lsm, object->handle, data, OBJECT_MIN + OBJECT_SPAN, 0, &what);
+	if (object->loose && length == -ESTALE)
+		return;
+	if (object->loose)	/* replaced by anything */
+		return;
+	if (length != object->length || !content_right(data, object->length, i, &serial) ||
+	    serial != object->serial)
+		failed(VERDICT_LOAD, "object %#llx: %zd bytes, not the %u that were written",
+		       (unsigned long long)object->handle, length, object->length);
+}
+
+static void *load_objects(void *argument)
+{
+	const unsigned int which = (unsigned int)(uintptr_t)argument;
+	struct object *objects = calloc(OBJECTS, sizeof(*objects));
+	uint8_t *data = malloc(OBJECT_MIN + OBJECT_SPAN);
+	struct random random;
+	uint64_t serial = 0;
+	struct lsm *lsm;
+	char path[64];
+	int ret;
+
+	random_seed(&random, test_seed ^ (0x10ad00 + which));
+	snprintf(path, sizeof(path), "/dev/%.31s", shared->store[which].name);
+	ret = lsm_open(path, 0, &lsm);
+	if (ret || !objects || !data) {
+		failed(VERDICT_LOAD, "%s: %s", path, strerror(-ret));
+		return NULL;
+	}
+	while (!stopped()) {
+		uint32_t i = random_below(&random, OBJECTS);
+		uint32_t length = OBJECT_MIN + random_below(&random, OBJECT_SPAN);
+		struct object *object = &objects[i];
+
+		if (object->handle)
+			object_check(lsm, object, i, data);
+		content_fill(data, length, i, ++serial);
+		ret = -ESTALE;
+		if (object->handle)
+			ret = lsm_replace(lsm, object->handle, data, length, 0, NULL);
+		/* Free, and not ours any more, are only those that callers know. */
+		if (ret == -ESTALE && (!object->handle || object->loose)) {
+			object->handle = 0;
+			ret = lsm_alloc(lsm, data, length, 0, &object->handle, NULL);
+			object->loose = i % POOL_ONE_IN == 0;
+			if (ret)
+				object->handle = 0;
+			else if (object->loose)
+				pool_put(&shared->store[which].live, object->handle, 0);
+		}
+		if (!ret) {
+			object->serial = serial;
+			object->length = length;
+		} else if (!tolerable(ret)) {
+			failed(VERDICT_LOAD, "%s: an object could not be written: %s", path,
+			       strerror(-ret));
+		}
+	}
+	lsm_close(lsm);
+	return NULL;
+}
+
+/* Blocks of the end of the device, which no caller writes to. */
+static void *load_blocks(void *argument)
+{
+	uint64_t bytes = shared->block_bytes, first = bytes - bytes / LOAD_BLOCKS;
+	uint32_t blocks = (uint32_t)(bytes / LOAD_BLOCKS / PAGE) - 1, i;
+	uint64_t *serials = calloc(blocks, sizeof(*serials)), serial = 0, seen;
+	uint8_t *data = aligned_alloc(PAGE, PAGE);
+	struct random random;
+	char path[64];
+	int fd;
+
+	(void)argument;
+	first = (first + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	random_seed(&random, test_seed ^ 0xb10c);
+	snprintf(path, sizeof(path), "/dev/%.31s", shared->store[STORE_BLOCK].name);
+	fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
+	if (fd < 0 || !serials || !data) {
+		failed(VERDICT_LOAD, "%s: %s", path, strerror(errno));
+		return NULL;
+	}
+	while (!stopped()) {
+		off_t at;
+
+		i = random_below(&random, blocks);
+		at = (off_t)(first + (uint64_t)i * PAGE);
+		if (serials[i] && (pread(fd, data, PAGE, at) != PAGE ||
+				   !content_right(data, PAGE, i, &seen) || seen != serials[i]))
+			failed(VERDICT_LOAD, "block %u of the end is not what was written", i);
+		content_fill(data, PAGE, i, ++serial);
+		serials[i] = serial;
+		if (pwrite(fd, data, PAGE, at) != PAGE)
+			failed(VERDICT_LOAD, "a block could not be written: %s", strerror(errno));
+	}
+	close(fd);
+	return NULL;
+}
+
+void load_main(void)
+{
+	pthread_t threads[3];
+	uint32_t i;
+
+	/* Callers come first. */
+	if (nice(LOAD_NICE) < 0 ||
+	    pthread_create(&threads[0], NULL, load_objects, (void *)(uintptr_t)STORE_WORK) ||
+	    pthread_create(&threads[1], NULL, load_objects, (void *)(uintptr_t)STORE_DURABLE) ||
+	    pthread_create(&threads[2], NULL, load_blocks, NULL))
+		_exit(1);
+	for (i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	_exit(0);
+}

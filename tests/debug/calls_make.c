@@ -1,0 +1,702 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Random callers: how descriptors, fields and buffers are made, and a call judged. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "calls.h"
+
+__thread struct way_back *touching;
+
+#define GUARD_BYTE	0xa5
+#define BIG_ONE_IN	64u	/* calls of which one has much data */
+#define CALLS_A_STORE	10000u	/* calls for which one store may be made */
+
+void failed(enum verdict verdict, const char *format, ...)
+{
+	va_list args;
+
+	if (atomic_fetch_add(&shared->failures[verdict], 1))
+		return;
+	va_start(args, format);
+	vsnprintf(shared->failure[verdict], sizeof(shared->failure[verdict]), format, args);
+	va_end(args);
+}
+
+bool touch_copy(void *to, const void *from, size_t length)
+{
+	struct way_back back;
+
+	if (sigsetjmp(back.at, 0)) {
+		touching = NULL;
+		return false;
+	}
+	touching = &back;
+	memcpy(to, from, length);
+	atomic_signal_fence(memory_order_seq_cst);
+	touching = NULL;
+	return true;
+}
+
+/* ---- Genes -------------------------------------------------------------- */
+
+/* Most fields are valid: a call has ten, and should often have one wrong. */
+#define HOW_VALID	238
+
+enum how how_of(const struct gene *gene)
+{
+	static const enum how others[] = { BOUNDARY, STALE, FOREIGN, GARBAGE, NONE };
+
+	return gene->how < HOW_VALID ? VALID : others[gene->how % 5];
+}
+
+void random_gene(struct random *random, struct gene *gene)
+{
+	uint64_t bits = random_next(random);
+
+	gene->bits = (uint32_t)(bits >> 32);
+	gene->small = (uint16_t)(bits >> 16);
+	bits = random_next(random);
+	gene->how = (uint8_t)(bits >> 40);
+	gene->at = (uint8_t)(bits >> 48);
+}
+
+void is_wrong(struct making *m, int expected)
+{
+	m->wrong++;
+	m->expected = expected;
+}
+
+/* ---- Handles ------------------------------------------------------------ */
+
+void pool_put(struct pool *pool, uint64_t handle, uint64_t version)
+{
+	uint32_t at = atomic_fetch_add(&pool->next, 1) % POOL;
+
+	atomic_store_explicit(&pool->at[at].handle, handle, memory_order_relaxed);
+	atomic_store_explicit(&pool->at[at].version, version, memory_order_relaxed);
+}
+
+bool pool_get(struct pool *pool, uint32_t which, uint64_t *handle, uint64_t *version)
+{
+	*handle = atomic_load_explicit(&pool->at[which % POOL].handle, memory_order_relaxed);
+	*version = atomic_load_explicit(&pool->at[which % POOL].version, memory_order_relaxed);
+	return *handle;
+}
+
+/* ---- Stores ------------------------------------------------------------- */
+
+int store_named(const void *name)
+{
+	int i;
+
+	for (i = 0; i < STORES; i++)
+		if (atomic_load(&shared->store[i].state) == SLOT_THERE &&
+		    !strncmp(shared->store[i].name, name, LSMEM_NAME_BYTES))
+			return i;
+	return -1;
+}
+
+/* A place for a store that is about to be made; -1 when there is none. */
+static int store_claim(void)
+{
+	uint64_t calls = 0;
+	int i;
+
+	for (i = 0; i < CALLERS; i++)
+		calls += atomic_load_explicit(&shared->progress[i].calls, memory_order_relaxed);
+	if (atomic_load(&shared->made) > calls / CALLS_A_STORE)
+		return -1;
+	for (i = STORE_DYNAMIC; i < STORES; i++) {
+		int state = SLOT_FREE;
+
+		if (atomic_compare_exchange_strong(&shared->store[i].state, &state, SLOT_MAKING))
+			return i;
+	}
+	return -1;
+}
+
+static void make_name(struct making *m, const struct gene *gene, char *name)
+{
+	static const char *const other[] = { "lsmem999", "lsmemb", "/dev/lsmem", "../lsmem", "" };
+	uint32_t i;
+
+	switch (how_of(gene)) {
+	case VALID:
+		/* Those that come and go, and now and then one that does not. */
+		i = gene->small % 16 ? STORE_DYNAMIC + gene->bits % (STORES - STORE_DYNAMIC) :
+				       gene->bits % STORE_DYNAMIC;
+		memcpy(name, shared->store[i].name, LSMEM_NAME_BYTES - 1);
+		break;
+	case BOUNDARY:
+		memset(name, 'x', LSMEM_NAME_BYTES);
+		is_wrong(m, EINVAL);
+		break;
+	case STALE:
+	case FOREIGN:
+		strcpy(name, other[gene->bits % 5]);
+		is_wrong(m, 0);
+		break;
+	case GARBAGE:
+		for (i = 0; i < LSMEM_NAME_BYTES - 1; i++)
+			name[i] = (char)random_next(&m->random);
+		is_wrong(m, 0);
+		break;
+	case NONE:
+		is_wrong(m, ENODEV);
+	}
+}
+
+/* ---- Descriptors -------------------------------------------------------- */
+
+void keep_fd(struct process *process, int fd, enum fd_kind kind, int store)
+{
+	static _Atomic uint32_t next;
+	struct fd_slot *slot = &process->fds[atomic_fetch_add(&next, 1) % FD_SLOTS];
+	int old;
+
+	atomic_store(&slot->kind, kind);
+	atomic_store(&slot->store, store);
+	old = atomic_exchange(&slot->fd, fd);
+	if (old >= 0)
+		close(old);
+}
+
+static void pick_dynamic(struct making *m, uint32_t which, enum fd_kind kind)
+{
+	struct process *process = m->me->process;
+	uint32_t i;
+
+	for (i = 0; i < FD_SLOTS; i++) {
+		struct fd_slot *slot = &process->fds[(which + i) % FD_SLOTS];
+
+		if ((int)kind != atomic_load(&slot->kind) && kind != FD_NONE)
+			continue;
+		m->fd = atomic_load(&slot->fd);
+		m->store = atomic_load(&slot->store);
+		m->from = slot;
+		if (m->fd >= 0)
+			return;
+	}
+	m->fd = -1;
+	m->store = -1;
+}
+
+/*
+ * A descriptor of a kind.  Sure are those that stay open for ever: others may
+ * be something else by the time of the call.
+ */
+void pick_fd(struct making *m, const struct gene *gene, enum fd_kind kind)
+{
+	const struct process *process = m->me->process;
+
+	m->store = -1;
+	m->sure = false;
+	switch (how_of(gene)) {
+	case VALID:
+		if (kind == FD_OBJECT && gene->small % 16) {
+			/* The work goes on where nobody waits for a daemon. */
+			m->store = gene->small % 4 ? STORE_WORK : STORE_DURABLE;
+			m->fd = process->pinned[m->store][O_RDWR];
+			m->sure = true;
+		} else if (kind == FD_CONTROL) {
+			m->fd = process->control;
+			m->sure = true;
+		} else if (kind == FD_BLOCK && gene->small % 16) {
+			m->store = STORE_BLOCK;
+			m->fd = process->block[gene->small / 16 % 2];
+			m->sure = true;
+		} else {
+			pick_dynamic(m, gene->bits, kind);
+			m->sure = kind == FD_REPL;
+		}
+		break;
+	case BOUNDARY:	/* the right file, opened for less */
+		m->store = STORE_WORK;
+		m->fd = process->pinned[STORE_WORK][gene->bits % 2 ? O_RDONLY : O_WRONLY];
+		is_wrong(m, 0);
+		break;
+	case STALE:
+		pick_dynamic(m, gene->bits, FD_NONE);
+		is_wrong(m, 0);
+		break;
+	case FOREIGN: {
+		const int fds[] = { process->control, process->block[0], process->block[1],
+				    process->null, process->pinned[STORE_WORK][O_RDWR] };
+
+		m->fd = fds[gene->bits % 5];
+		is_wrong(m, 0);
+		break;
+	}
+	case GARBAGE:
+		m->fd = (int)(gene->bits | 0x10000);
+		is_wrong(m, 0);
+		break;
+	case NONE:
+		m->fd = -1;
+		is_wrong(m, EBADF);
+	}
+	if (m->fd < 0 || (m->store >= STORE_DYNAMIC && kind != FD_REPL))
+		m->sure = false;
+	m->durable = m->store >= 0 && shared->store[m->store].durable;
+}
+
+/* ---- Buffers ------------------------------------------------------------ */
+
+uint32_t some_length(const struct gene *gene)
+{
+	if (gene->small % BIG_ONE_IN == 0)
+		return 1 + gene->bits % LSMEM_OBJECT_MAX;
+	if (gene->small % 8 == 0)
+		return 1 + gene->bits % (16u << 10);
+	return 1 + gene->bits % 400;
+}
+
+static uint8_t *window_of(struct caller *of, const struct gene *gene, bool slots)
+{
+	uint32_t i;
+
+	for (i = 0; i < MAPS; i++) {
+		uint32_t at = (gene->small + i) % MAPS;
+		const struct map_slot *map = &of->map[at];
+
+		if (map->length && (map->window == WINDOW_SLOTS) == slots)
+			return of->arena + at * MAP_ROOM + gene->bits % map->length / 64 * 64;
+	}
+	return NULL;
+}
+
+/*
+ * @length bytes: in memory of one's own, where what is beyond is watched or is
+ * not there at all; or where they cannot be, or are something else.
+ */
+uint8_t *place(struct making *m, const struct gene *gene, uint32_t offset, uint32_t length,
+	       bool out)
+{
+	struct caller *me = m->me;
+	uint8_t *at;
+
+	if (gene->at < 200 || length > AREA_BYTES) {
+		at = me->heap + offset + (gene->at % 8 ? 0 : gene->small % 64);
+		if (out && m->guards < 2) {
+			m->guard[m->guards++] = at + length;
+			memset(at + length, GUARD_BYTE, GUARD);
+		}
+		return at;
+	}
+	if (gene->at < 215)
+		return me->edge - length;
+	if (gene->at < 222) {	/* not there yet, but it comes */
+		at = me->heap + offset;
+		madvise((void *)((uintptr_t)at & ~(uintptr_t)(PAGE - 1)), PAGE, MADV_DONTNEED);
+		return at;
+	}
+	is_wrong(m, 0);
+	if (gene->at < 226)
+		return me->flip;
+	if (gene->at < 232)
+		return me->edge - length / 2;
+	if (gene->at < 236)
+		return me->constant + gene->bits % PAGE;
+	if (gene->at < 241) {
+		at = window_of(me, gene, true);
+		return at ?: me->flip;
+	}
+	if (gene->at < 246) {
+		at = window_of(me, gene, false);
+		return at ?: me->constant;
+	}
+	if (gene->at < 248)
+		return me->process->callers[gene->small % THREADS].arena +
+		       gene->bits % (MAPS * MAP_ROOM);
+	if (gene->at < 250)
+		return NULL;
+	if (gene->at < 252)
+		return (uint8_t *)(uintptr_t)gene->bits;
+	m->expected = EFAULT;	/* no address of a process */
+	if (gene->at < 254)
+		return (uint8_t *)(0xffff888000000000ull + gene->bits);
+	return (uint8_t *)(0x8000000000000000ull + gene->bits);
+}
+
+/* Give the argument its place; what is there may be the contents already. */
+uint8_t *place_argument(struct making *m, const struct gene *gene)
+{
+	uint8_t *at = place(m, gene, 0, m->size, true);
+
+	/* Where it can be written it is, if it is a place of somebody else's, too. */
+	touch_copy(at, m->bytes, m->size);
+	return at;
+}
+
+/*
+ * May the call succeed and what it returns be lost, or changed by others?  Then
+ * nobody would know what it made.
+ */
+static bool is_unsafe(const struct making *m, const struct description *d, const struct gene *gene)
+{
+	return d->on == FD_CONTROL && m->me->process->root &&
+	       (m->slot >= 0 || (gene->at >= 222 && gene->at < 246));
+}
+
+/* ---- Fields ------------------------------------------------------------- */
+
+static uint64_t make_size(struct making *m, const struct gene *gene, uint32_t bytes)
+{
+	switch (how_of(gene)) {
+	case VALID:
+		if (gene->how >= 200)	/* of a later version, that asks for nothing new */
+			bytes += 8 * (1 + gene->bits % 16);
+		m->size = bytes;
+		return bytes;
+	case BOUNDARY:
+		is_wrong(m, EINVAL);
+		m->size = bytes - 1;
+		return m->size;
+	case STALE:	/* of a later version, that asks for something */
+		is_wrong(m, E2BIG);
+		m->size = bytes + 8 * (1 + gene->bits % 16);
+		m->bytes[bytes + gene->small % (m->size - bytes)] = 1;
+		return m->size;
+	case FOREIGN:
+		is_wrong(m, E2BIG);
+		m->size = bytes;
+		return PAGE + 1 + gene->bits % PAGE;
+	case GARBAGE:
+		is_wrong(m, 0);
+		m->size = bytes;
+		return gene->bits;
+	default:
+		is_wrong(m, EINVAL);
+		m->size = bytes;
+		return 0;
+	}
+}
+
+static uint64_t make_handle(struct making *m, const struct gene *gene)
+{
+	int store = m->store >= 0 ? m->store : STORE_WORK;
+	uint64_t handle = 0;
+
+	switch (how_of(gene)) {
+	case VALID:
+		if (!pool_get(&shared->store[store].live, gene->bits, &handle, &m->version))
+			is_wrong(m, ENOENT);
+		return handle;
+	case BOUNDARY: {
+		const uint64_t bounds[] = {
+			lsmem_handle_make(0, 0), lsmem_handle_make(WORK_HANDLES, 1),
+			lsmem_handle_make(0, LSMEM_GENERATION_MAX), lsmem_handle_make(~0ull, 1), ~0ull,
+			/* These may be somebody's. */
+			lsmem_handle_make(0, 1), lsmem_handle_make(WORK_HANDLES - 1, 1),
+		};
+
+		is_wrong(m, 0);
+		return bounds[gene->bits % (m->reads ? 7 : 5)];
+	}
+	case STALE:
+		is_wrong(m, ESTALE);
+		if (!pool_get(&shared->store[store].stale, gene->bits, &handle, &m->version))
+			m->expected = ENOENT;
+		return handle;
+	case FOREIGN:
+		is_wrong(m, 0);
+		/* It may be that of an object of the load's, which nobody changes. */
+		if (m->reads)
+			pool_get(&shared->store[(store + 1) % STORES].live, gene->bits, &handle,
+				 &m->version);
+		return handle;
+	case GARBAGE:
+		is_wrong(m, 0);
+		return random_next(&m->random);
+	default:
+		is_wrong(m, ENOENT);
+		return 0;
+	}
+}
+
+static uint64_t make_bytes(struct making *m, const struct gene *gene)
+{
+	static const uint64_t bad[] = {
+		0, 120ull << 20, (128ull << 20) + 1, (132ull << 20), (1ull << 40) + (8ull << 20),
+		~0ull, 8ull << 20,
+	};
+
+	/* A store is made by a call with nothing wrong so far: others need no room. */
+	if (how_of(gene) == VALID && !m->wrong && m->me->process->root && !m->me->child)
+		m->slot = store_claim();
+	if (m->slot >= 0)
+		return 128ull << 20;
+	if (how_of(gene) == VALID && m->wrong == 1 && m->expected)
+		return 128ull << 20;	/* refused for what is wrong so far */
+	is_wrong(m, how_of(gene) == GARBAGE ? 0 : EINVAL);
+	return how_of(gene) == GARBAGE ? 1ull << 39 : bad[gene->bits % 7];
+}
+
+static uint64_t make_number(struct making *m, const struct field *f, const struct gene *gene)
+{
+	uint64_t span = f->high - f->low + 1, bits = gene->bits * 0x100000001ull;
+
+	switch (how_of(gene)) {
+	case VALID:
+		return f->low + bits % span;
+	case BOUNDARY:
+		return gene->bits % 2 ? f->low : f->high;
+	default:
+		bits = f->high + 1 + gene->bits % 1000;
+		if (f->bytes == 8 ? !bits : bits >> (8 * f->bytes))
+			return f->high;
+		is_wrong(m, f->error);
+		return bits;
+	}
+}
+
+static uint64_t make_nothing(struct making *m, const struct field *f, const struct gene *gene)
+{
+	if (how_of(gene) == VALID)
+		return 0;
+	is_wrong(m, EINVAL);
+	return how_of(gene) == GARBAGE && gene->bits ? gene->bits :
+						       1ull << gene->bits % (8 * f->bytes);
+}
+
+static uint64_t make_flags(struct making *m, const struct field *f, const struct gene *gene)
+{
+	uint64_t flags = gene->bits & f->low;
+
+	if (f->offset == offsetof(struct lsmem_op, flags) && f->low & LSMEM_OPF_EXPECT) {
+		m->expect = flags & LSMEM_OPF_EXPECT && gene->small % 4 == 0;
+		flags = m->expect ? LSMEM_OPF_EXPECT : 0;
+	}
+	/* Of an operation: who waits for a daemon does little else. */
+	if (m->call && descriptions[m->call->kind].on == FD_OBJECT) {
+		flags &= ~(uint64_t)LSMEM_OPF_DURABLE;
+		if (m->durable && gene->small % 32 == 0)
+			flags |= LSMEM_OPF_DURABLE;
+	}
+	if (how_of(gene) == VALID)
+		return flags;
+	is_wrong(m, EINVAL);
+	return flags | (1ull << (2 + gene->bits % 30) & ~f->low);
+}
+
+static uint64_t make_length(struct making *m, const struct field *f, const struct gene *gene)
+{
+	switch (how_of(gene)) {
+	case VALID:
+		m->length = some_length(gene);
+		break;
+	case BOUNDARY:
+		m->length = gene->bits % 4 ? 1 : LSMEM_OBJECT_MAX;
+		break;
+	case NONE:
+		m->length = 0;
+		if (f->kind == FIELD_LENGTH)
+			is_wrong(m, EINVAL);
+		break;
+	case GARBAGE:
+		m->length = (LSMEM_OBJECT_MAX + 1) | gene->bits;
+		is_wrong(m, EINVAL);
+		break;
+	default:
+		m->length = LSMEM_OBJECT_MAX + 1;
+		is_wrong(m, EINVAL);
+	}
+	return m->length;
+}
+
+static uint64_t make_data(struct making *m, const struct field *f, const struct gene *gene)
+{
+	/* A length that is refused needs no memory. */
+	uint32_t length = m->length > LSMEM_OBJECT_MAX ? 0 : m->length;
+	uint32_t wrong = m->wrong;
+	uint8_t *at = place(m, gene, HEAP_DATA, length, f->kind == FIELD_OUT);
+
+	if (m->wrong != wrong && !length)	/* no byte is read or written there */
+		m->expected = 0;
+	return (uintptr_t)at;
+}
+
+static uint64_t make_field(struct making *m, const struct field *f, const struct gene *gene)
+{
+	switch ((enum field_kind)f->kind) {
+	case FIELD_SIZE:
+		return make_size(m, gene, m->size);
+	case FIELD_CONST:
+		m->reads = f->low == LSMEM_OP_READ;
+		if (how_of(gene) == VALID)
+			return f->low;
+		is_wrong(m, f->error);
+		return how_of(gene) == NONE ? 0 : LSMEM_OP_FREE + 1 + gene->bits % 0xffff;
+	case FIELD_ZERO:
+		return make_nothing(m, f, gene);
+	case FIELD_FLAGS:
+		return make_flags(m, f, gene);
+	case FIELD_ANY:
+		return gene->bits;
+	case FIELD_NUMBER:
+		return make_number(m, f, gene);
+	case FIELD_HANDLE:
+		return make_handle(m, gene);
+	case FIELD_VERSION:
+		if (m->expect && how_of(gene) != VALID)
+			is_wrong(m, 0);
+		return how_of(gene) == VALID ? m->version : gene->bits;
+	case FIELD_LENGTH:
+	case FIELD_ROOM:
+		return make_length(m, f, gene);
+	case FIELD_IN:
+	case FIELD_OUT:
+		return make_data(m, f, gene);
+	case FIELD_OFFSET:
+		if (how_of(gene) == VALID && gene->small % 8)
+			return 0;
+		is_wrong(m, 0);
+		return how_of(gene) == GARBAGE ? gene->bits : gene->bits % 512;
+	case FIELD_TIMEOUT:
+		return 1 + gene->bits % 50;
+	case FIELD_BYTES:
+		return make_bytes(m, gene);
+	case FIELD_HANDLES:
+		if (m->slot >= 0)	/* few, so that a store is made fast */
+			return m->block_kind ? 0 : 1 + gene->bits % 3000;
+		if (how_of(gene) != VALID)
+			is_wrong(m, EINVAL);
+		return how_of(gene) == VALID ? 0 : 1ull << 31 | (uint64_t)gene->bits << 32;
+	default:
+		return 0;
+	}
+}
+
+void make_fields(struct making *m, const struct field *fields, uint32_t nr,
+		 const struct gene *genes, uint8_t *bytes)
+{
+	uint32_t i;
+
+	for (i = 0; i < nr; i++) {
+		const struct field *f = &fields[i];
+		uint64_t value;
+
+		if (f->kind == FIELD_STORE) {
+			make_name(m, &genes[i], (char *)bytes + f->offset);
+			continue;
+		}
+		if (f->kind == FIELD_UUID) {
+			/* Stores that callers bring up have one for all. */
+			memset(bytes + f->offset, how_of(&genes[i]) == VALID ? 7 : genes[i].at,
+			       f->bytes);
+			if (how_of(&genes[i]) != VALID)
+				is_wrong(m, 0);
+			continue;
+		}
+		value = make_field(m, f, &genes[i]);
+		memcpy(bytes + f->offset, &value, f->bytes);
+		if (f->offset == offsetof(struct lsmem_create, kind))
+			m->block_kind = value == LSMEM_KIND_BLOCK;
+	}
+}
+
+/* ---- The call ----------------------------------------------------------- */
+
+void note(struct making *m, int fd, uint64_t request, const void *argument, const void *bytes,
+	  uint32_t nr_bytes)
+{
+	struct progress *p = m->me->progress;
+
+	p->kind = m->call->kind;
+	p->fd = fd;
+	p->request = request;
+	p->argument = (uintptr_t)argument;
+	p->nr_bytes = nr_bytes < sizeof(p->bytes) ? nr_bytes : sizeof(p->bytes);
+	if (bytes)
+		memcpy(p->bytes, bytes, p->nr_bytes);
+	else
+		p->nr_bytes = 0;
+}
+
+static void guards_check(const struct making *m, const struct description *d)
+{
+	uint32_t i, j;
+
+	for (i = 0; i < m->guards; i++)
+		for (j = 0; m->guard[i] && j < GUARD; j++)
+			if (m->guard[i][j] != GUARD_BYTE) {
+				failed(VERDICT_BEYOND, "%s wrote %u bytes beyond its buffer", d->name,
+				       j + 1);
+				return;
+			}
+}
+
+void judge(const struct making *m, const struct description *d, long ret)
+{
+	const struct process *process = m->me->process;
+
+	if (!process->root && d->on == FD_CONTROL && m->sure && ret != -EPERM)
+		failed(VERDICT_PRIVILEGE, "%s without privilege returned %ld", d->name, ret);
+	guards_check(m, d);
+	/* Sure, unless another thread has closed it meanwhile. */
+	if (m->from && atomic_load(&m->from->fd) != m->fd)
+		return;
+	if (!m->sure || (!process->root && d->on == FD_CONTROL))
+		return;
+	if (m->wrong == 1 && m->expected) {
+		atomic_fetch_add_explicit(&shared->refusals, 1, memory_order_relaxed);
+		if (ret != -m->expected)
+			failed(VERDICT_REFUSED, "%s with one field wrong returned %ld (%s), not %d",
+			       d->name, ret, strerrorname_np((int)-ret) ?: "?", m->expected);
+	}
+	if (!m->wrong && d->must && ret)
+		failed(VERDICT_REFUSED, "%s with nothing wrong returned %ld", d->name, ret);
+}
+
+static long run_ioctl(struct making *m, const struct description *d)
+{
+	const struct gene *gene = m->call->gene;
+	unsigned long request = d->request;
+	long ret;
+
+	pick_fd(m, &gene[0], d->on);
+	m->size = d->bytes;
+	make_fields(m, d->fields, d->nr_fields, &gene[2], m->bytes);
+	if (is_unsafe(m, d, &gene[1]))
+		m->argument = memcpy(m->me->heap, m->bytes, m->size);
+	else
+		m->argument = place_argument(m, &gene[1]);
+	if (gene[1].small % 16 == 0)	/* size and direction in a number mean nothing */
+		request = (request & 0xffff) | (gene[1].bits & 0xffff0000ul);
+	note(m, m->fd, request, m->argument, m->bytes, m->size);
+	ret = syscall(SYS_ioctl, m->fd, request, m->argument) ? -errno : 0;
+	judge(m, d, ret);
+	if (!d->done)
+		return ret;
+	/* Refused, it is as it was given: no need to look. */
+	if (ret || touch_copy(m->bytes, m->argument, d->bytes))
+		d->done(m, m->bytes, ret);
+	return ret;
+}
+
+void call_make(struct caller *me, const struct call *call)
+{
+	const struct description *d = &descriptions[call->kind];
+	struct making m;
+	long ret;
+
+	memset(&m, 0, offsetof(struct making, bytes));
+	m.me = me;
+	m.call = call;
+	m.store = -1;
+	m.slot = -1;
+	m.random.state = call->gene[0].bits | 1ull << 40;
+	memset(m.bytes, 0, 512);
+	ret = d->run ? d->run(&m) : run_ioctl(&m, d);
+	me->counts[call->kind][ret < 0 && ret > -ERRNOS ? -ret : 0]++;
+	atomic_store_explicit(&me->progress->calls,
+			      atomic_load_explicit(&me->progress->calls, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Random callers: a daemon that now and then knows what it does.  It takes
+ * events and acknowledges them, brings back entries that are whole, and in
+ * between says what is not so.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "calls.h"
+
+#define NR(x)	(sizeof(x) / sizeof(*(x)))
+
+static long repl_call(struct making *m, unsigned long request)
+{
+	long ret;
+
+	m->argument = place_argument(m, &m->call->gene[1]);
+	note(m, m->fd, request, m->argument, m->bytes, m->size);
+	ret = syscall(SYS_ioctl, m->fd, request, m->argument) ? -errno : 0;
+	judge(m, &descriptions[m->call->kind], ret);
+	return ret;
+}
+
+long run_next(struct making *m)
+{
+	static const struct field fields[] = {
+		FIELD(lsmem_next, size, SIZE),
+		FIELD(lsmem_next, flags, ZERO),
+		FIELD(lsmem_next, nr, NUMBER, .low = 128, .high = 256),
+		FIELD(lsmem_next, store_time, ANY),
+	};
+	const struct gene *gene = m->call->gene;
+	struct caller *me = m->me;
+	struct lsmem_next next;
+	uint64_t events;
+	long ret;
+
+	pick_fd(m, &gene[0], FD_REPL);
+	m->size = sizeof(next);
+	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
+	if (gene[6].how > 250)
+		m->bytes[offsetof(struct lsmem_next, nr)] = 0x7f;	/* 127, or 383: both are told */
+	events = (uintptr_t)place(m, &gene[7], HEAP_ARRAY, sizeof(me->events), true);
+	memcpy(m->bytes + offsetof(struct lsmem_next, events), &events, sizeof(events));
+	if (gene[6].how > 250)
+		is_wrong(m, 0);
+	ret = repl_call(m, LSMEM_REPL_NEXT);
+	if (ret || !touch_copy(&next, m->argument, sizeof(next)) || next.nr > 256 ||
+	    !touch_copy(me->events, (void *)(uintptr_t)next.events, next.nr * sizeof(*me->events)))
+		return ret;
+	me->nr_events = next.nr;
+	me->generation_wanted = next.generation_wanted;
+	return 0;
+}
+
+/* Acknowledge what was told, or something like it. */
+static uint32_t make_acks(struct making *m, struct lsmem_ack_one *acks)
+{
+	const struct gene *gene = m->call->gene;
+	struct caller *me = m->me;
+	uint32_t nr = 0, i;
+
+	for (i = 0; i < me->nr_events; i++) {
+		const struct lsmem_event *event = &me->events[i];
+
+		if (event->type == LSMEM_EVENT_RETIRE && event->flags & LSMEM_EVENT_MORE)
+			continue;
+		if (event->type == LSMEM_EVENT_RESUME)
+			continue;
+		acks[nr++] = (struct lsmem_ack_one){ event->type, event->to, event->segment };
+	}
+	if (how_of(&gene[7]) == VALID)
+		return nr;
+	if (!nr)
+		acks[nr++] = (struct lsmem_ack_one){ 1 + gene[7].bits % 5, gene[7].small,
+						     gene[7].at % 16 };
+	i = gene[7].bits % nr;
+	switch (how_of(&gene[7])) {
+	case BOUNDARY:
+		acks[i].to += gene[7].small % 2 ? 8 : -8u;
+		break;
+	case STALE:
+		acks[i].type = gene[7].small % 8;
+		break;
+	case FOREIGN:
+		acks[i].segment += gene[7].small % 5 - 2ull;
+		break;
+	default:
+		acks[i].segment = random_next(&m->random);
+		acks[i].to = gene[8].bits;
+	}
+	return nr;
+}
+
+long run_ack(struct making *m)
+{
+	static const struct field fields[] = {
+		FIELD(lsmem_ack, size, SIZE),
+		FIELD(lsmem_ack, flags, ZERO),
+		FIELD(lsmem_ack, generation_ceiling, NUMBER, .high = LSMEM_GENERATION_MAX,
+		      .error = EINVAL),
+	};
+	const struct gene *gene = m->call->gene;
+	struct lsmem_ack_one acks[257];
+	struct caller *me = m->me;
+	struct lsmem_ack ack;
+	uint8_t *at;
+
+	pick_fd(m, &gene[0], FD_REPL);
+	m->size = sizeof(ack);
+	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
+	memcpy(&ack, m->bytes, sizeof(ack));
+	ack.nr = make_acks(m, acks);
+	at = place(m, &gene[6], HEAP_ARRAY, sizeof(acks), false);
+	touch_copy(at, acks, ack.nr * sizeof(*acks));
+	ack.acks = (uintptr_t)at;
+	if (how_of(&gene[5]) != VALID) {
+		ack.nr = gene[5].bits % 2 ? 4097 : 4096 + gene[5].bits;
+		is_wrong(m, 0);
+	}
+	if (ack.generation_ceiling <= LSMEM_GENERATION_MAX && gene[4].small % 8)
+		ack.generation_ceiling = me->generation_wanted;
+	memcpy(m->bytes, &ack, sizeof(ack));
+	me->nr_events = gene[8].small % 8 ? 0 : me->nr_events;	/* or say it again */
+	return repl_call(m, LSMEM_REPL_ACK);
+}
+
+/* Entries as a backup has them; the last may be something else. */
+static uint32_t make_entries(struct making *m, const struct lsmem_load *load, uint8_t *data)
+{
+	const struct gene *gene = m->call->gene;
+	bool block = m->store >= 0 && shared->store[m->store].block;
+	uint8_t uuid[LSMEM_UUID_BYTES];
+	uint32_t i, nr = 1 + gene[5].small % (block ? 4 : 16), length = 0, salt;
+
+	memset(uuid, 7, sizeof(uuid));
+	salt = lsmem_segment_salt(uuid, load->segment, load->generation);
+	for (i = 0; i < nr; i++) {
+		uint64_t bits = random_next(&m->random);
+		bool deleted = bits % 8 == 0;
+		uint32_t bytes = deleted ? 8 : block ? LSMEM_BLOCK : 1 + (bits >> 8) % 300;
+		struct lsmem_entry *e = (void *)(data + length);
+		uint32_t generation = block ? 1 : 1 + (bits >> 20) % 3;
+
+		memset(data + length + LSMEM_ENTRY_BYTES, (int)i,
+		       lsmem_entry_size(bytes) - LSMEM_ENTRY_BYTES);
+		e->key = lsmem_handle_make((bits >> 24) % 64, generation);
+		e->version = (bits >> 32) % 1000;
+		e->meta = lsmem_meta_make(bytes, deleted ? LSMEM_TYPE_DELETE : LSMEM_TYPE_OBJECT,
+					  (bits >> 40) % 4096 * 8, block ? 0 : 5);
+		e->pcrc = lsmem_crc32c(~0u, e + 1, bytes);
+		if (how_of(&gene[5]) == BOUNDARY && i + 1 == nr)
+			e->key = bits;
+		if (how_of(&gene[5]) == FOREIGN && i + 1 == nr)
+			e->meta ^= 1ull << bits % 64;
+		e->hcrc = lsmem_entry_hcrc(e, salt);
+		if (how_of(&gene[5]) == GARBAGE && i + 1 == nr)
+			data[length + bits % lsmem_entry_size(bytes)] ^= 1 << bits % 8;
+		length += lsmem_entry_size(bytes);
+	}
+	if (how_of(&gene[5]) == STALE)
+		length -= 8 * (1 + gene[5].bits % (length / 8));	/* torn */
+	return length;
+}
+
+long run_load(struct making *m)
+{
+	static const struct field fields[] = {
+		FIELD(lsmem_load, size, SIZE),
+		FIELD(lsmem_load, flags, ZERO),
+		FIELD(lsmem_load, reserved, ZERO),
+	};
+	const struct gene *gene = m->call->gene;
+	struct lsmem_load load;
+	uint8_t *data = m->me->heap + HEAP_ARRAY, *at;
+
+	pick_fd(m, &gene[0], FD_REPL);
+	m->size = sizeof(load);
+	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
+	memcpy(&load, m->bytes, sizeof(load));
+	load.segment = how_of(&gene[6]) == VALID ? 1u + gene[6].small % 8 :
+						   gene[6].bits * 0x100000001ull;
+	load.generation = how_of(&gene[7]) == VALID ? 1 : gene[7].bits % 3;
+	load.sealed = how_of(&gene[8]) == VALID ? 1u << 20 : gene[8].bits;
+	load.length = make_entries(m, &load, data);
+	at = place(m, &gene[9], HEAP_DATA, load.length, false);
+	touch_copy(at, data, load.length);
+	load.data = (uintptr_t)at;
+	if (how_of(&gene[10]) != VALID)
+		load.length = gene[10].bits;
+	memcpy(m->bytes, &load, sizeof(load));
+	return repl_call(m, LSMEM_REPL_LOAD);
+}
+
+long run_poll(struct making *m)
+{
+	const struct gene *gene = m->call->gene;
+	struct pollfd pollfd = { .events = POLLIN };
+
+	pick_fd(m, &gene[0], FD_REPL);
+	pollfd.fd = m->fd;
+	note(m, m->fd, 0, NULL, NULL, 0);
+	return poll(&pollfd, 1, gene[1].small % 8 ? 0 : 5) < 0 ? -errno : 0;
+}
