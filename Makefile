@@ -56,8 +56,13 @@ test-power: setup ## power cuts
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run power
 
+lab: setup ## User-mode Linux and the module for it: what make bench measures in
+	@qemu/setup base lab
+	@qemu/build-kernel uml
+	@qemu/build-module uml
+
 bench: setup ## what it costs: ratios, in a guest; writes out/bench/summary.json
-	@qemu/setup base bench
+	@qemu/setup base bench lab
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/bench/run
 
@@ -105,5 +110,5 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo "first: make demo, or make test, as root on Debian 12"
 
-.PHONY: all modules lib tools daemon setup demo bench matrix test test-user test-guest test-power \
+.PHONY: all modules lab lib tools daemon setup demo bench matrix test test-user test-guest test-power \
 	test-debug test-kcsan test-programs check sparse install clean help
