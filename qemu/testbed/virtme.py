@@ -42,8 +42,10 @@ def command_line(kernel: Kernel, accel: str, mem: str, cpus: int, script: str,
     initramfs.unlink(missing_ok=True)
     argv = [str(virtme), "--kimg", str(kernel.image), "--mods=auto", "--force-9p",
             "--disable-monitor", "--cpus", str(cpus), "--memory", mem, "--name", "lsmem",
-            "--save-initramfs", str(initramfs), "--script-sh", script,
-            "--show-command", "--dry-run"]
+            "--script-sh", script, "--show-command", "--dry-run"]
+    # A kernel that has all that it needs built in boots without one.
+    if kernel.modules().exists():
+        argv += ["--save-initramfs", str(initramfs)]
     argv += [f"--overlay-rwdir={overlay}" for overlay in OVERLAYS if os.path.isdir(overlay)]
     if accel != "kvm":
         argv.append("--disable-kvm")
@@ -59,7 +61,8 @@ def _adapt(argv: list[str], initramfs: Path, directory: Path) -> list[str]:
     _change(argv, "-chardev", "id=console,", lambda _: f"file,id=console,path={directory}/console")
     _change(argv, "-chardev", "id=ret,", lambda _: f"file,id=ret,path={directory}/exit-code")
     _change(argv, "-chardev", "id=stdin,", lambda _: "null,id=stdin")
-    _change(argv, "-initrd", "", lambda _: str(initramfs))
+    if initramfs.exists():
+        _change(argv, "-initrd", "", lambda _: str(initramfs))
     add_kernel_args(argv, KERNEL_ARGS)
     return argv
 
