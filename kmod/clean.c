@@ -261,6 +261,15 @@ static bool lsmem_clean_live(struct lsmem_store *store, const struct lsmem_pass 
 	}
 }
 
+static void lsmem_clean_damaged(const struct lsmem_store *store, struct lsmem_segment *seg,
+				u32 offset)
+{
+	if (!seg->damaged)
+		pr_err("%s: segment %llu is damaged at offset %u: it is left alone; free its objects, and check this machine's memory\n",
+		       store->name, seg->id, offset);
+	seg->damaged = true;
+}
+
 /* List the live entries of one victim; false when a header is damaged. */
 static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 			     struct lsmem_segment *seg)
@@ -290,9 +299,7 @@ static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 		if (pass->nr_survivors % 256 == 0)
 			cond_resched();
 	}
-	pr_err("%s: segment %llu is damaged at offset %u: it is left alone; free its objects, and check this machine's memory\n",
-	       store->name, seg->id, offset);
-	seg->damaged = true;
+	lsmem_clean_damaged(store, seg, offset);
 	pass->nr_survivors = first;
 	return false;
 }
@@ -354,21 +361,32 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 			    const struct lsmem_survivor *survivor)
 {
 	struct lsmem_segment *seg = &store->segments[survivor->slot];
-	const struct lsmem_entry *e = lsmem_segment_at(store, seg, survivor->offset);
-	u64 key = le64_to_cpu(e->key), version = le64_to_cpu(e->version), from, word;
-	u32 length = lsmem_entry_length(e), type = lsmem_entry_type(e);
+	u64 key, version, from, word;
 	struct lsmem_append ap;
 	struct lsmem_handle *h;
+	struct lsmem_entry e;
+	u32 length, type;
 	int ret;
 
+	/* Listed it was whole, but whoever holds a replication descriptor can write to it. */
+	lsmem_segment_read(store, seg, survivor->offset, &e, sizeof(e));
+	key = le64_to_cpu(e.key);
+	version = le64_to_cpu(e.version);
+	length = lsmem_entry_length(&e);
+	type = lsmem_entry_type(&e);
+	if (!lsmem_entry_valid(&e, seg->salt) || lsmem_handle_index(key) >= store->nr_handles ||
+	    lsmem_entry_size(length) > seg->committed - survivor->offset) {
+		lsmem_clean_damaged(store, seg, survivor->offset);
+		return 0;
+	}
 	ret = lsmem_clean_begin(store, length, type, &ap);
 	if (ret)
 		return ret;
 	lsmem_segment_copy(store, ap.segment, ap.offset + LSMEM_ENTRY_BYTES, seg,
 			   survivor->offset + LSMEM_ENTRY_BYTES,
 			   ap.size - LSMEM_ENTRY_BYTES);
-	lsmem_append_stamp(store, &ap, key, version, length, type, lsmem_entry_table(e),
-			   le32_to_cpu(e->pcrc));
+	lsmem_append_stamp(store, &ap, key, version, length, type, lsmem_entry_table(&e),
+			   le32_to_cpu(e.pcrc));
 	if (type == LSMEM_TYPE_DELETE) {
 		lsmem_delete_moved(store, seg, &ap, version);
 		lsmem_append_commit(store, &ap);
@@ -439,6 +457,21 @@ static void lsmem_clean_unclaim(struct lsmem_store *store)
 	lsmem_space_came(store);
 }
 
+/* A victim that was found damaged when its entries moved is none: they are still there. */
+static void lsmem_clean_spare_damaged(struct lsmem_store *store, struct lsmem_pass *pass)
+{
+	u32 i, kept = 0;
+
+	spin_lock(&store->segment_lock);
+	for (i = 0; i < pass->nr_victims; i++)
+		if (pass->victims[i]->damaged)
+			pass->victims[i]->state = LSMEM_SEGMENT_CLOSED;
+		else
+			pass->victims[kept++] = pass->victims[i];
+	spin_unlock(&store->segment_lock);
+	pass->nr_victims = kept;
+}
+
 /* One pass; false when nothing could be gained. */
 static bool lsmem_clean_pass(struct lsmem_store *store, bool urgent)
 {
@@ -465,6 +498,9 @@ static bool lsmem_clean_pass(struct lsmem_store *store, bool urgent)
 			cond_resched();
 	}
 	lsmem_clean_unclaim(store);
+	lsmem_clean_spare_damaged(store, &pass);
+	if (!pass.nr_victims)
+		return true;
 	lsmem_clean_retire(store, &pass);
 	store->cleaned.passes++;
 	store->cleaned.segments_cleaned += pass.nr_victims;

@@ -83,8 +83,10 @@ int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 			return -EMFILE;
 		h = &store->handles[index];
 		generation = max(lsmem_info_generation(h->info), store->generation_floor) + 1;
-		if (generation > LSMEM_GENERATION_MAX)
-			continue;	/* used up: its bit stays set, the index is retired */
+		if (generation > LSMEM_GENERATION_MAX) {
+			cond_resched();	/* used up: its bit stays set, the index is retired */
+			continue;
+		}
 		if (generation > READ_ONCE(store->generation_ceiling)) {
 			sbitmap_clear_bit(&store->handle_map, index);
 			return -EAGAIN;
