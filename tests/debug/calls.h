@@ -56,7 +56,7 @@ enum {
 #define WORK_HANDLES	40000u
 #define LOAD_BLOCKS	4u	/* the last 1/n of the block store is the load's */
 
-/* Handles that calls have given or taken back, newest over oldest. */
+/* Handles that calls have given or taken back; 0: none. */
 struct pool {
 	_Atomic uint32_t next;
 	struct {
@@ -72,6 +72,7 @@ struct store_slot {
 	char name[LSMEM_NAME_BYTES];
 	bool block;
 	bool durable;
+	_Atomic uint64_t segment;	/* that was loaded last */
 	struct pool live;
 	struct pool stale;
 };
@@ -153,6 +154,7 @@ struct shared {
 
 extern struct shared *shared;
 
+uint64_t calls_made(void);
 void failed(enum verdict verdict, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -344,8 +346,10 @@ void keep_fd(struct process *process, int fd, enum fd_kind kind, int store);
 void make_fields(struct making *m, const struct field *fields, uint32_t nr,
 		 const struct gene *genes, uint8_t *bytes);
 int store_named(const void *name);
-void pool_put(struct pool *pool, uint64_t handle, uint64_t version);
+/* Returns the handle that had to make room, or 0. */
+uint64_t pool_put(struct pool *pool, uint64_t handle, uint64_t version);
 bool pool_get(struct pool *pool, uint32_t which, uint64_t *handle, uint64_t *version);
+void pool_update(struct pool *pool, uint64_t handle, uint64_t to, uint64_t version);
 void note(struct making *m, int fd, uint64_t request, const void *argument, const void *bytes,
 	  uint32_t nr_bytes);
 void random_gene(struct random *random, struct gene *gene);

@@ -76,10 +76,22 @@ void op_done(struct making *m, const struct lsmem_op *op, long ret)
 	if (ret || m->store < 0)
 		return;
 	store = &shared->store[m->store];
-	if (op->op == LSMEM_OP_FREE)
+	if (op->op == LSMEM_OP_FREE) {
+		pool_update(&store->live, op->handle, 0, 0);
 		pool_put(&store->stale, op->handle, op->version);
-	else if (op->op == LSMEM_OP_ALLOC || op->op == LSMEM_OP_REPLACE)
-		pool_put(&store->live, op->handle, op->version);
+	} else if (op->op == LSMEM_OP_REPLACE) {
+		pool_update(&store->live, op->handle, op->handle, op->version);
+	} else if (op->op == LSMEM_OP_ALLOC) {
+		struct lsmem_op old = {
+			.size = sizeof(old),
+			.op = LSMEM_OP_FREE,
+			.handle = pool_put(&store->live, op->handle, op->version),
+		};
+
+		/* What is forgotten goes, or the store would only fill up. */
+		if (old.handle && !ioctl(m->fd, LSMEM_IOC_FREE, &old))
+			pool_put(&store->stale, old.handle, old.version);
+	}
 }
 
 static void single_done(struct making *m, const uint8_t *bytes, long ret)
@@ -148,6 +160,7 @@ static void create_done(struct making *m, const uint8_t *bytes, long ret)
 		store->block = create.kind == LSMEM_KIND_BLOCK;
 		store->durable = create.flags & LSMEM_STORE_DURABLE;
 		limits_lower(store->name);
+		atomic_store(&store->segment, 0);
 		atomic_fetch_add(&shared->made, 1);
 	}
 	atomic_store(&store->state, ret ? SLOT_FREE : SLOT_THERE);
@@ -266,7 +279,7 @@ const struct description descriptions[] = {
 	CALL("ACK", REPL, 0, 30, run_ack),
 	CALL("LOAD", REPL, 0, 30, run_load),
 	CALL("poll", REPL, 0, 10, run_poll),
-	IOCTL("ACTIVATE", REPL, 0, 3, LSMEM_REPL_ACTIVATE, lsmem_activate, activate_fields),
+	IOCTL("ACTIVATE", REPL, 0, 1, LSMEM_REPL_ACTIVATE, lsmem_activate, activate_fields),
 };
 
 const uint32_t nr_descriptions = sizeof(descriptions) / sizeof(*descriptions);

@@ -17,15 +17,27 @@
 #include "../guest/store.h"
 #include "calls.h"
 
-#define OBJECTS		3000u
+#define OBJECTS		2600u
 #define OBJECT_MIN	64u
 #define OBJECT_SPAN	(60u << 10)
+#define CALLS_AN_OBJECT	25u	/* of callers, for which one is written */
+#define CALLS_A_BLOCK	10u
+#define PAUSE_US	2000u
 #define POOL_ONE_IN	8u	/* objects of which one is the callers' as well */
 #define LOAD_NICE	10
 
 static bool stopped(void)
 {
 	return atomic_load_explicit(&shared->stop, memory_order_relaxed);
+}
+
+/* Go on as fast as callers do: all have a share of the machine. */
+static bool goes_on(uint64_t *done, uint32_t calls)
+{
+	++*done;
+	while (!stopped() && *done > calls_made() / calls)
+		usleep(PAUSE_US);
+	return !stopped();
 }
 
 /* What a store that is full of callers may say. */
@@ -64,7 +76,7 @@ static void *load_objects(void *argument)
 	struct object *objects = calloc(OBJECTS, sizeof(*objects));
 	uint8_t *data = malloc(OBJECT_MIN + OBJECT_SPAN);
 	struct random random;
-	uint64_t serial = 0;
+	uint64_t serial = 0, done = 0;
 	struct lsm *lsm;
 	char path[64];
 	int ret;
@@ -76,8 +88,9 @@ static void *load_objects(void *argument)
 		failed(VERDICT_LOAD, "%s: %s", path, strerror(-ret));
 		return NULL;
 	}
-	while (!stopped()) {
-		uint32_t i = random_below(&random, OBJECTS);
+	/* Full at once, then what callers leave time for. */
+	while (serial < OBJECTS || goes_on(&done, CALLS_AN_OBJECT)) {
+		uint32_t i = serial < OBJECTS ? serial : random_below(&random, OBJECTS);
 		uint32_t length = OBJECT_MIN + random_below(&random, OBJECT_SPAN);
 		struct object *object = &objects[i];
 
@@ -95,7 +108,7 @@ static void *load_objects(void *argument)
 			if (ret)
 				object->handle = 0;
 			else if (object->loose)
-				pool_put(&shared->store[which].live, object->handle, 0);
+				(void)pool_put(&shared->store[which].live, object->handle, 0);
 		}
 		if (!ret) {
 			object->serial = serial;
@@ -114,7 +127,7 @@ static void *load_blocks(void *argument)
 {
 	uint64_t bytes = shared->block_bytes, first = bytes - bytes / LOAD_BLOCKS;
 	uint32_t blocks = (uint32_t)(bytes / LOAD_BLOCKS / PAGE) - 1, i;
-	uint64_t *serials = calloc(blocks, sizeof(*serials)), serial = 0, seen;
+	uint64_t *serials = calloc(blocks, sizeof(*serials)), serial = 0, done = 0, seen;
 	uint8_t *data = aligned_alloc(PAGE, PAGE);
 	struct random random;
 	char path[64];
@@ -129,7 +142,7 @@ static void *load_blocks(void *argument)
 		failed(VERDICT_LOAD, "%s: %s", path, strerror(errno));
 		return NULL;
 	}
-	while (!stopped()) {
+	while (goes_on(&done, CALLS_A_BLOCK)) {
 		off_t at;
 
 		i = random_below(&random, blocks);

@@ -15,8 +15,18 @@
 __thread struct way_back *touching;
 
 #define GUARD_BYTE	0xa5
-#define BIG_ONE_IN	64u	/* calls of which one has much data */
+#define BIG_ONE_IN	128u	/* calls of which one has much data */
 #define CALLS_A_STORE	10000u	/* calls for which one store may be made */
+
+uint64_t calls_made(void)
+{
+	uint64_t calls = 0;
+	uint32_t i;
+
+	for (i = 0; i < CALLERS; i++)
+		calls += atomic_load_explicit(&shared->progress[i].calls, memory_order_relaxed);
+	return calls;
+}
 
 void failed(enum verdict verdict, const char *format, ...)
 {
@@ -75,19 +85,41 @@ void is_wrong(struct making *m, int expected)
 
 /* ---- Handles ------------------------------------------------------------ */
 
-void pool_put(struct pool *pool, uint64_t handle, uint64_t version)
+uint64_t pool_put(struct pool *pool, uint64_t handle, uint64_t version)
 {
 	uint32_t at = atomic_fetch_add(&pool->next, 1) % POOL;
 
-	atomic_store_explicit(&pool->at[at].handle, handle, memory_order_relaxed);
 	atomic_store_explicit(&pool->at[at].version, version, memory_order_relaxed);
+	return atomic_exchange(&pool->at[at].handle, handle);
 }
 
+/* One of those there are, if they are not few. */
 bool pool_get(struct pool *pool, uint32_t which, uint64_t *handle, uint64_t *version)
 {
-	*handle = atomic_load_explicit(&pool->at[which % POOL].handle, memory_order_relaxed);
-	*version = atomic_load_explicit(&pool->at[which % POOL].version, memory_order_relaxed);
+	uint32_t i;
+
+	for (i = 0; i < 16; i++) {
+		uint32_t at = (which + i) % POOL;
+
+		*version = atomic_load_explicit(&pool->at[at].version, memory_order_relaxed);
+		*handle = atomic_load_explicit(&pool->at[at].handle, memory_order_relaxed);
+		if (*handle)
+			break;
+	}
 	return *handle;
+}
+
+/* A handle has another version, or (@to is 0) has gone. */
+void pool_update(struct pool *pool, uint64_t handle, uint64_t to, uint64_t version)
+{
+	uint32_t i;
+
+	for (i = 0; i < POOL; i++)
+		if (atomic_load_explicit(&pool->at[i].handle, memory_order_relaxed) == handle) {
+			atomic_store_explicit(&pool->at[i].version, version, memory_order_relaxed);
+			atomic_compare_exchange_strong(&pool->at[i].handle, &handle, to);
+			return;
+		}
 }
 
 /* ---- Stores ------------------------------------------------------------- */
@@ -106,12 +138,9 @@ int store_named(const void *name)
 /* A place for a store that is about to be made; -1 when there is none. */
 static int store_claim(void)
 {
-	uint64_t calls = 0;
 	int i;
 
-	for (i = 0; i < CALLERS; i++)
-		calls += atomic_load_explicit(&shared->progress[i].calls, memory_order_relaxed);
-	if (atomic_load(&shared->made) > calls / CALLS_A_STORE)
+	if (atomic_load(&shared->made) > calls_made() / CALLS_A_STORE)
 		return -1;
 	for (i = STORE_DYNAMIC; i < STORES; i++) {
 		int state = SLOT_FREE;

@@ -16,6 +16,18 @@
 
 #define NR(x)	(sizeof(x) / sizeof(*(x)))
 
+/* Where arrays of the call lie: nobody knows what is refused before they are looked at. */
+static uint8_t *place_array(struct making *m, const struct gene *gene, uint32_t offset,
+			    uint32_t length, bool out)
+{
+	uint32_t wrong = m->wrong;
+	uint8_t *at = place(m, gene, offset, length, out);
+
+	if (m->wrong != wrong)
+		m->expected = 0;
+	return at;
+}
+
 static long repl_call(struct making *m, unsigned long request)
 {
 	long ret;
@@ -46,7 +58,7 @@ long run_next(struct making *m)
 	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
 	if (gene[6].how > 250)
 		m->bytes[offsetof(struct lsmem_next, nr)] = 0x7f;	/* 127, or 383: both are told */
-	events = (uintptr_t)place(m, &gene[7], HEAP_ARRAY, sizeof(me->events), true);
+	events = (uintptr_t)place_array(m, &gene[7], HEAP_ARRAY, sizeof(me->events), true);
 	memcpy(m->bytes + offsetof(struct lsmem_next, events), &events, sizeof(events));
 	if (gene[6].how > 250)
 		is_wrong(m, 0);
@@ -117,7 +129,7 @@ long run_ack(struct making *m)
 	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
 	memcpy(&ack, m->bytes, sizeof(ack));
 	ack.nr = make_acks(m, acks);
-	at = place(m, &gene[6], HEAP_ARRAY, sizeof(acks), false);
+	at = place_array(m, &gene[6], HEAP_ARRAY, sizeof(acks), false);
 	touch_copy(at, acks, ack.nr * sizeof(*acks));
 	ack.acks = (uintptr_t)at;
 	if (how_of(&gene[5]) != VALID) {
@@ -184,12 +196,15 @@ long run_load(struct making *m)
 	m->size = sizeof(load);
 	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
 	memcpy(&load, m->bytes, sizeof(load));
-	load.segment = how_of(&gene[6]) == VALID ? 1u + gene[6].small % 8 :
-						   gene[6].bits * 0x100000001ull;
+	/* The last one goes on, or the next begins. */
+	load.segment = gene[6].bits * 0x100000001ull;
+	if (how_of(&gene[6]) == VALID && m->store >= 0)
+		load.segment = atomic_fetch_add(&shared->store[m->store].segment,
+						gene[6].small % 4 == 0) + 1;
 	load.generation = how_of(&gene[7]) == VALID ? 1 : gene[7].bits % 3;
 	load.sealed = how_of(&gene[8]) == VALID ? 1u << 20 : gene[8].bits;
 	load.length = make_entries(m, &load, data);
-	at = place(m, &gene[9], HEAP_DATA, load.length, false);
+	at = place_array(m, &gene[9], HEAP_DATA, load.length, false);
 	touch_copy(at, data, load.length);
 	load.data = (uintptr_t)at;
 	if (how_of(&gene[10]) != VALID)

@@ -43,6 +43,7 @@ static bool make_op(struct making *m, struct making *sub, uint32_t stride, uint8
 	memset(sub, 0, offsetof(struct making, bytes) + 256);
 	sub->me = m->me;
 	sub->call = m->call;
+	sub->fd = m->fd;
 	sub->store = m->store;
 	sub->durable = m->durable;
 	sub->slot = -1;
@@ -165,16 +166,19 @@ long run_unknown(struct making *m)
 
 long run_file(struct making *m)
 {
+	static const uint32_t harmless[] = { 0, 2, 5, 6, 7, 11 };
 	const struct gene *gene = m->call->gene;
-	uint32_t length = some_length(&gene[2]);
+	uint32_t length = some_length(&gene[2]), what = gene[3].bits % 14;
 	uint8_t *data = place(m, &gene[1], HEAP_DATA, length, false);
 	struct pollfd pollfd = { .events = (short)gene[3].small };
 	struct iovec iov = { data, length };
 
 	pick_fd(m, &gene[0], FD_OBJECT);
+	if (how_of(&gene[0]) != VALID)	/* it may be a block device: others have data there */
+		what = harmless[gene[3].bits % 6];
 	pollfd.fd = m->fd;
-	note(m, m->fd, gene[3].bits % 14, data, NULL, 0);
-	switch (gene[3].bits % 14) {
+	note(m, m->fd, what, data, NULL, 0);
+	switch (what) {
 	case 0:
 		return outcome(read(m->fd, data, length));
 	case 1:
