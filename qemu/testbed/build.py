@@ -165,9 +165,9 @@ def _build(name: str, recipe: Recipe, chosen: Source, kdir: Path) -> None:
     make = ["make", "-C", str(tree), f"O={kdir}", f"ARCH={recipe.arch}",
             *recipe.variables, f"-j{os.cpu_count()}"]
     _run([*make, "allnoconfig"], log, {"KCONFIG_ALLCONFIG": str(wanted)})
-    lost = _lost(wanted, kdir / ".config")
-    if lost:
-        raise TestbedError(f"{chosen} does not give {name} what it wants: {', '.join(lost)}")
+    missing = lost(wanted, kdir / ".config")
+    if missing:
+        raise TestbedError(f"{chosen} does not give {name} what it wants: {', '.join(missing)}")
     image = "linux" if recipe.arch == "um" else "bzImage"
     _run([*make, image, "modules"], log)
     _run([*make, f"INSTALL_MOD_PATH={kdir}/root", "modules_install"], log)
@@ -180,16 +180,16 @@ def _build(name: str, recipe: Recipe, chosen: Source, kdir: Path) -> None:
     say(f"built {name} in {time.monotonic() - began:.0f} s")
 
 
-def _lost(wanted: Path, config: Path) -> list[str]:
+def lost(wanted: Path, config: Path) -> list[str]:
     """The lines of @wanted that are not so in @config."""
     have = set(config.read_text().splitlines())
-    lost = []
+    missing = []
     for line in wanted.read_text().splitlines():
         option = line.partition("=")[0]
         if line.startswith("CONFIG_") and line not in have and not (
                 line.endswith("=n") and not any(other.startswith(option + "=") for other in have)):
-            lost.append(line)
-    return lost
+            missing.append(line)
+    return missing
 
 
 def _run(argv: Sequence[str], log: Path, env: Optional[Mapping[str, str]] = None) -> None:
