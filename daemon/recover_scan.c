@@ -288,6 +288,8 @@ int recover_scan(struct recover *r, uint32_t nr)
 				       format_strerror(error));
 		return 0;
 	}
+	if (__le64_to_cpu(header->digest_sequence) > r->sequence)
+		r->sequence = __le64_to_cpu(header->digest_sequence);
 	if (__le64_to_cpu(header->digest_sequence) > r->map.sequence)
 		recover_damage(r, "segment %llu was opened after digest %llu, the newest found is %llu: newer digests are lost",
 			       (unsigned long long)seg->item.segment,

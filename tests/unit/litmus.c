@@ -550,6 +550,7 @@ const struct litmus litmus[] = {
 	{ "acknowledged bytes destroyed, a footer is there", litmus_lost_footer },
 	{ "a segment's header destroyed", litmus_lost_header },
 	{ "digests destroyed", litmus_lost_digest },
+	{ "the digest with the ceiling destroyed", litmus_lost_ceiling },
 	{ "a closed segment damaged", litmus_lost_closed },
 	{ "a stale copy of a frame", litmus_stale_frame },
 	{ "a sound backup is found sound", litmus_check },

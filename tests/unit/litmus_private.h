@@ -40,6 +40,7 @@ bool litmus_lost_length(void);
 bool litmus_lost_footer(void);
 bool litmus_lost_header(void);
 bool litmus_lost_digest(void);
+bool litmus_lost_ceiling(void);
 bool litmus_lost_closed(void);
 bool litmus_stale_frame(void);
 bool litmus_check(void);

@@ -487,6 +487,50 @@ bool litmus_lost_digest(void)
 	return ok;
 }
 
+/* Generations above the ceiling of what is left of the digests, and that is accepted. */
+bool litmus_lost_ceiling(void)
+{
+	struct recover_result first = { 0 }, second = { 0 };
+	struct recover_activation activation;
+	struct recover_options accept = { .accept_loss = true };
+	uint64_t segment, where;
+	struct sim *sim = damage_begin(1, &segment);
+	uint32_t ceiling = sim->model->generation_ceiling;
+	enum recover_state state;
+	struct recover_env env = sim->env;
+	struct recover *r;
+	bool ok;
+
+	model_delete(sim->model, 0, 1);
+	sim->model->handles[0].generation = ceiling;
+	model_put(sim->model, 0, 1, 100);	/* refused: the ceiling rises first */
+	sim_settle(sim);
+	model_put(sim->model, 0, 1, 100);
+	sim_settle(sim);
+	ok = !sim->error[0] && sim->model->handles[0].live;
+	sim_cut(sim, DISK_CUT_DROP);
+	env.load = NULL;
+	r = recover_new(&env);
+	ok = ok && !recover_open(r, &state) && !recover_map(r);
+	where = format_half_offset(recover_super(r), recover_digest(r)->half) +
+		recover_digest(r)->at - LSMEM_BLOCK;
+	recover_free(r);
+	disk_zero(sim->disk, where);
+	ok = ok && look(sim, false, false, NULL) == -ENODATA &&
+	     strstr(sim->last_damage, "newer digests are lost");
+	r = recover_new(&env);
+	ok = ok && !recover_open(r, &state) && !recover_run(r, &accept, &first);
+	/* Nothing that was issued is issued again. */
+	recover_activation(r, &activation);
+	ok = ok && activation.generation_floor > ceiling;
+	recover_free(r);
+	ok = ok && !look(sim, false, false, &second) && first.objects == second.objects;
+	if (!ok)
+		complain(sim, "lost ceiling");
+	sim_free(sim);
+	return ok;
+}
+
 /* Every byte of a closed segment that means something is looked at. */
 bool litmus_lost_closed(void)
 {
