@@ -53,6 +53,24 @@ bool format_is_zero(const void *data, size_t length)
 	return !length || (!byte[0] && !memcmp(byte, byte + 1, length - 1));
 }
 
+/**
+ * format_is_blank - may a block be there before a backup is formatted
+ * @block: LSMEM_BLOCK bytes
+ *
+ * It is zero, or the digest of a formatting that was cut off before it wrote the
+ * superblock: the first of all, that lists nothing.  Any other digest is of a
+ * store whose superblocks are lost.
+ */
+bool format_is_blank(const void *block)
+{
+	const struct lsmem_digest *digest = block;
+
+	return format_is_zero(block, LSMEM_BLOCK) ||
+	       (__le64_to_cpu(digest->magic) == LSMEM_DIGEST_MAGIC &&
+		__le64_to_cpu(digest->epoch) == 1 && __le64_to_cpu(digest->sequence) == 1 &&
+		!digest->items);
+}
+
 /* CRC of a block as if its @crc field, 4 bytes at @at, were zero. */
 static uint32_t format_crc(const void *block, size_t length, size_t at)
 {

@@ -33,6 +33,8 @@ enum format_error {
 
 const char *format_strerror(enum format_error error);
 bool format_is_zero(const void *data, size_t length);
+/* A block that may be there before a backup is formatted. */
+bool format_is_blank(const void *block);
 
 /* Each *_seal() computes the CRC of a block whose other fields are set. */
 void format_super_seal(struct lsmem_super *super);

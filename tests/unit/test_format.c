@@ -438,6 +438,26 @@ static bool test_sizes(void)
 	return true;
 }
 
+/* What formatting leaves behind before its superblock, and nothing else. */
+static bool test_blank(void)
+{
+	uint8_t block[LSMEM_BLOCK] = { 0 };
+	struct lsmem_digest *digest = (void *)block;
+	bool ok = format_is_blank(block);
+
+	block[LSMEM_BLOCK - 1] = 1;
+	ok = ok && !format_is_blank(block);
+	block[LSMEM_BLOCK - 1] = 0;
+	digest->magic = __cpu_to_le64(LSMEM_DIGEST_MAGIC);
+	digest->epoch = digest->sequence = __cpu_to_le64(1);
+	ok = ok && format_is_blank(block);
+	digest->items = __cpu_to_le32(1);
+	ok = ok && !format_is_blank(block);
+	digest->items = 0;
+	digest->sequence = __cpu_to_le64(2);
+	return ok && !format_is_blank(block);
+}
+
 int main(void)
 {
 	tap_ok(test_crc(), "CRC-32C is what its definition says");
@@ -448,6 +468,7 @@ int main(void)
 	tap_ok(test_entries(), "entries: every bit, salt, place, types");
 	tap_ok(with_log(check_digests), "digest log: chains, halves, epochs, every bit");
 	tap_ok(with_log(check_contradictions), "digest log: records that contradict each other");
+	tap_ok(test_blank(), "a backup that has lost its superblocks is not blank");
 	tap_ok(test_sizes(), "backups of the smallest size");
 	return tap_end();
 }

@@ -233,19 +233,6 @@ bool ctl_backup_create(const char *path, uint64_t bytes)
 	return false;
 }
 
-/* Zero, or a digest of a formatting that was cut off before its superblock. */
-static bool block_blank(const uint8_t *block)
-{
-	const struct lsmem_digest *digest = (const struct lsmem_digest *)block;
-	unsigned int i;
-
-	if (__le64_to_cpu(digest->magic) == LSMEM_DIGEST_MAGIC)
-		return true;
-	for (i = 0; i < LSMEM_BLOCK && !block[i]; i++)
-		;
-	return i == LSMEM_BLOCK;
-}
-
 static uint32_t end_length(const struct ctl_backup *backup)
 {
 	return backup->env.backup_bytes < END_BYTES ? (uint32_t)backup->env.backup_bytes : END_BYTES;
@@ -273,7 +260,7 @@ int ctl_backup_blank(struct ctl_backup *backup, bool *blank)
 	for (end = 0; end < 2 && !ret && *blank; end++) {
 		ret = backup_read(backup, end ? backup->env.backup_bytes - length : 0, data, length);
 		for (i = 0; i < length && !ret && *blank; i += LSMEM_BLOCK)
-			*blank = block_blank(data + i);
+			*blank = format_is_blank(data + i);
 	}
 	free(data);
 	return ret;
