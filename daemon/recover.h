@@ -44,6 +44,8 @@ enum recover_severity {
  * @read, @write: [@offset, @offset + @length) of the backup; multiples of
  *	LSMEM_BLOCK, @length up to LSMEM_SEGMENT_BYTES, @data aligned to
  *	LSMEM_BLOCK.  The caller may split them and do the parts in parallel
+ * @ahead: begin to read, may be NULL: a @read of the same range to the same
+ *	@data follows, with none begun in between, and ends what was begun
  * @flush: all writes done before it are durable when it returns
  * @load: hand entries to the kernel, as struct lsmem_load; may be NULL with
  *	recover_check().  Segments come in the order of their ids, each once,
@@ -53,13 +55,14 @@ enum recover_severity {
  * @report: a line for the operator, without newline
  * @progress: now and then, may be NULL: @done of @all segments
  *
- * All but the last three return 0 or a negative errno.
+ * All but @ahead and the last three return 0 or a negative errno.
  */
 struct recover_env {
 	void *context;
 	uint64_t backup_bytes;
 	int (*read)(void *context, uint64_t offset, void *data, uint32_t length);
 	int (*write)(void *context, uint64_t offset, const void *data, uint32_t length);
+	void (*ahead)(void *context, uint64_t offset, void *data, uint32_t length);
 	int (*flush)(void *context);
 	int (*load)(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
 		    const void *data, uint32_t length);

@@ -42,10 +42,23 @@ static int sim_read(void *context, uint64_t offset, void *data, uint32_t length)
 {
 	struct sim *sim = context;
 
+	if (data == sim->ahead)
+		sim->ahead = NULL;
 	if (!sim_io(sim))
 		return -ECANCELED;
 	disk_read(sim->disk, offset, data, length);
 	return 0;
+}
+
+/* Until it is read, nobody may look at what is there. */
+static void sim_ahead(void *context, uint64_t offset, void *data, uint32_t length)
+{
+	struct sim *sim = context;
+
+	if (sim->ahead)
+		sim_fail(sim, "two reads ahead, the second at %llu", (unsigned long long)offset);
+	sim->ahead = data;
+	memset(data, 0xa5, length);
 }
 
 static int sim_write(void *context, uint64_t offset, const void *data, uint32_t length)
@@ -127,7 +140,8 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 	sim->geometry.half_bytes = SIM_HALF;
 	sim->env = (struct recover_env) {
 		.context = sim, .backup_bytes = bytes, .read = sim_read, .write = sim_write,
-		.flush = sim_flush, .load = sim_load, .hole = sim_hole, .report = sim_report,
+		.ahead = sim_ahead, .flush = sim_flush, .load = sim_load, .hole = sim_hole,
+		.report = sim_report,
 	};
 	sim->model = model_new(&sim->random, sim->geometry.uuid,
 			       options->frames + options->extra);

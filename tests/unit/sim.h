@@ -52,6 +52,7 @@ struct sim {
 	struct recover_geometry geometry;
 	struct recover_env env;
 	struct sim_request requests[256];
+	void *ahead;			/* begun to be read there */
 	uint32_t io_left;		/* recovery's requests before the next crash */
 	bool draining;
 	bool loaded;			/* env.load feeds the model */
