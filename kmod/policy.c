@@ -13,12 +13,41 @@
  * stays within 64 bits; in units of a millisecond that is three days, beyond
  * which all segments are equally old.
  *
+ * The other rules add logarithms instead, with 16 bits of fraction: any age, in
+ * any unit, and sizes to the byte.
+ *
+ * Decay.  Copying costs u / (1 - u) per byte that it frees.  While a segment is
+ * left alone it empties, and what the wait saves grows with the rate r at which
+ * its live bytes die: the cost falls by r u / (1 - u)^2 in a unit of time.  The
+ * segments to clean now are those whose cost falls slowest (Lomet and Luo,
+ * "Efficiently Reclaiming Space in a Log Structured Store", 2020, call it
+ * minimum declining cost).  The only r that is known without keeping more is
+ * the mean since the segment was opened, (1 - u) / (u age): then the order is
+ * that of (1 - u) age / u, which is RAMCloud's own formula.  That r is a sample:
+ * it overestimates differences, the more so the more kinds of data a segment
+ * holds, hence age^(7/8), which pulls every r towards the others'.  On uniform
+ * writes all r are the same and the order is that of greedy, the best there.
+ *
+ * Coldness.  Survivors are written coldest first, so that those that die
+ * together lie together.  The age of an object alone is a poor estimate of when
+ * it dies: a hot one that happens to be old looks cold, and each cold one that
+ * was just replaced looks hot.  SepBIT (Wang et al., FAST 2022) infers from the
+ * lifetime of the version that a write replaces; here each object remembers its
+ * interval, half of it from the last lifetime, half from those before, and the
+ * order is that of interval + age.  It is kept as a logarithm because a factor
+ * of two is all the order needs: no state but 5 bits an object.  Whole octaves
+ * also bound how long a wrong one is believed: one that is too long loses an
+ * octave with each replacement, one that is too short grows at once.
+ *
+ * tools/sim measures all this; Documentation/policies.rst has the results.
+ *
  * No locks, no calls, no state.
  */
 #include "policy.h"
 
 #define AGE_MAX		((1ull << 28) - 1)
 #define SCORE_SHIFT	12
+#define LG_SHIFT	16
 
 /**
  * lsmem_policy_score - how much cleaning a segment is worth
@@ -36,6 +65,98 @@ __u64 lsmem_policy_score(__u32 live, __u32 held, __u64 age)
 		age = AGE_MAX;
 	/* An age of 0 would hide an empty segment: count from one. */
 	return (((__u64)(held - live) * (age + 1)) << SCORE_SHIFT) / (held + live);
+}
+
+/**
+ * lsmem_policy_lg - binary logarithm
+ * @x: 0 counts as 1
+ *
+ * Return: log2(@x) in units of 1 / 65536, rounded down; it never falls when @x
+ * grows.
+ */
+__u64 lsmem_policy_lg(__u64 x)
+{
+	__u64 mantissa, lg = 0;
+	__u32 i, top;
+
+	for (i = 32; i; i /= 2)
+		if (x >> lg >> i)
+			lg += i;
+	top = lg;
+	mantissa = top > 31 ? x >> (top - 31) : x << (31 - top);	/* 1.31 bits */
+	for (i = 0; i < LG_SHIFT; i++) {
+		mantissa = (mantissa * mantissa) >> 31;
+		lg = lg << 1 | mantissa >> 32;
+		mantissa >>= mantissa >> 32;
+	}
+	return lg;
+}
+
+/**
+ * lsmem_policy_score_by - how much cleaning a segment is worth, by a rule
+ * @rule: by which
+ * @live: bytes of entries that count
+ * @held: bytes it holds
+ * @age: in any unit
+ *
+ * Return: larger is better, within a rule; 0 when nothing would be gained.
+ */
+__u64 lsmem_policy_score_by(enum lsmem_policy_rule rule, __u32 live, __u32 held, __u64 age)
+{
+	__u64 gain;
+
+	if (live >= held)
+		return 0;
+	if (rule == LSMEM_RULE_LFS)
+		return lsmem_policy_score(live, held, age);
+	if (!live)
+		return ~0ull;	/* costs nothing */
+	/* Eighths, so that 7/8 needs no division; above 0 even when held is 2^32. */
+	gain = 8 * ((32ull << LG_SHIFT) + lsmem_policy_lg(held - live) - lsmem_policy_lg(live)) + 1;
+	switch (rule) {
+	case LSMEM_RULE_RAMCLOUD:
+		return gain + 8 * lsmem_policy_lg(age + 1 ? age + 1 : age);
+	case LSMEM_RULE_DECAY:
+		return gain + 7 * lsmem_policy_lg(age + 1 ? age + 1 : age);
+	default:
+		return gain;
+	}
+}
+
+/**
+ * lsmem_policy_interval - an object has been replaced
+ * @interval: of the version that was replaced
+ * @lifetime: of that version, in the unit of ages
+ *
+ * Return: the interval of the new version; that of a new object is 0.
+ */
+__u32 lsmem_policy_interval(__u32 interval, __u64 lifetime)
+{
+	__u64 mean = lifetime >> LSMEM_INTERVAL_MAX ? 1ull << LSMEM_INTERVAL_MAX : lifetime;
+	__u32 lg = 0;
+
+	if (interval)
+		mean = (mean + (1ull << (interval - 1)) + 1) >> 1;
+	while (lg < LSMEM_INTERVAL_MAX - 1 && mean >> (lg + 1))
+		lg++;
+	/* To the nearer octave: 1.5 is about the middle between 1 and 2. */
+	if (lg && lg < LSMEM_INTERVAL_MAX - 1 && mean >> (lg - 1) & 1)
+		lg++;
+	return lg + 1;
+}
+
+/**
+ * lsmem_policy_coldness - where an object belongs among survivors
+ * @interval: see lsmem_policy_interval()
+ * @age: time since this version was written
+ *
+ * Return: larger is colder.
+ */
+__u64 lsmem_policy_coldness(__u32 interval, __u64 age)
+{
+	__u64 before = interval ? 1ull << (interval - 1) : 0;
+
+	return age + before < age ? ~0ull : age + before;
 }
 
 static int lsmem_policy_before(const struct lsmem_candidate *a, const struct lsmem_candidate *b)
@@ -66,7 +187,8 @@ static void lsmem_policy_sift(struct lsmem_candidate *heap, __u32 nr, __u32 i)
 }
 
 /**
- * lsmem_policy_select - choose the victims of one pass
+ * lsmem_policy_select_by - choose the victims of one pass by a rule
+ * @rule: of the scores
  * @candidates: in: segments that may be cleaned; out: the chosen ones are the
  *	last of the array, the first chosen the very last
  * @nr: candidates
@@ -80,8 +202,8 @@ static void lsmem_policy_sift(struct lsmem_candidate *heap, __u32 nr, __u32 i)
  * Return: the number chosen, at most LSMEM_POLICY_VICTIMS; 0 when no
  * selection would free memory.
  */
-__u32 lsmem_policy_select(struct lsmem_candidate *candidates, __u32 nr, __u64 room,
-			  __u32 utilization_max, int oldest_first)
+__u32 lsmem_policy_select_by(enum lsmem_policy_rule rule, struct lsmem_candidate *candidates,
+			     __u32 nr, __u64 room, __u32 utilization_max, int oldest_first)
 {
 	__u64 live = 0, held = 0;
 	__u32 chosen = 0, left = nr, i;
@@ -89,7 +211,8 @@ __u32 lsmem_policy_select(struct lsmem_candidate *candidates, __u32 nr, __u64 ro
 	for (i = 0; i < nr; i++) {
 		struct lsmem_candidate *c = &candidates[i];
 
-		c->score = oldest_first ? ~c->id : lsmem_policy_score(c->live, c->held, c->age);
+		c->score = oldest_first ? ~c->id :
+			   lsmem_policy_score_by(rule, c->live, c->held, c->age);
 	}
 	for (i = nr / 2; i-- > 0;)
 		lsmem_policy_sift(candidates, nr, i);
@@ -110,4 +233,41 @@ __u32 lsmem_policy_select(struct lsmem_candidate *candidates, __u32 nr, __u64 ro
 		chosen++;
 	}
 	return held > live || oldest_first ? chosen : 0;
+}
+
+/* lsmem_policy_select - choose the victims of one pass by LSMEM_RULE_DEFAULT */
+__u32 lsmem_policy_select(struct lsmem_candidate *candidates, __u32 nr, __u64 room,
+			  __u32 utilization_max, int oldest_first)
+{
+	return lsmem_policy_select_by(LSMEM_RULE_DEFAULT, candidates, nr, room, utilization_max,
+				      oldest_first);
+}
+
+/**
+ * lsmem_policy_compact - choose a segment to compact in memory alone
+ * @rule: of the scores
+ * @candidates: closed segments; what @held exceeds @live by can be given back
+ * @nr: candidates
+ * @backup_used: per mille of the backup that segments take, however empty
+ *
+ * Compaction costs no I/O but gives nothing back to the backup: when that runs
+ * short, or nothing can be gained in memory, segments have to be cleaned.
+ * Return: which one, or @nr: clean instead.
+ */
+__u32 lsmem_policy_compact(enum lsmem_policy_rule rule, const struct lsmem_candidate *candidates,
+			   __u32 nr, __u32 backup_used)
+{
+	__u64 most = 0;
+	__u32 best = nr, i;
+
+	for (i = 0; i < nr && backup_used < LSMEM_BACKUP_HIGH; i++) {
+		const struct lsmem_candidate *c = &candidates[i];
+		__u64 score = lsmem_policy_score_by(rule, c->live, c->held, c->age);
+
+		if (score > most) {
+			most = score;
+			best = i;
+		}
+	}
+	return best;
 }

@@ -7,6 +7,7 @@
 #include "../../kmod/policy.h"
 
 #define MANY	300u
+#define RULES	(LSMEM_RULE_DECAY + 1)
 
 static bool test_score(void)
 {
@@ -31,6 +32,169 @@ static bool test_score(void)
 	return true;
 }
 
+static bool test_lg(void)
+{
+	struct random random;
+	uint32_t i;
+
+	random_seed(&random, 5);
+	CHECK(!lsmem_policy_lg(0) && !lsmem_policy_lg(1));
+	CHECK(lsmem_policy_lg(~0ull) < 64ull << 16);
+	for (i = 0; i < 64; i++)
+		CHECK(lsmem_policy_lg(1ull << i) == (uint64_t)i << 16);
+	for (i = 0; i < 100000; i++) {
+		uint64_t x = random_next(&random) >> random_below(&random, 64);
+		uint64_t a = random_next(&random) >> (32 + random_below(&random, 32));
+		uint64_t b = random_next(&random) >> (32 + random_below(&random, 32));
+		uint64_t sum = lsmem_policy_lg(a) + lsmem_policy_lg(b);
+
+		CHECK(lsmem_policy_lg(x < ~0ull ? x + 1 : x) >= lsmem_policy_lg(x));
+		if (a && b) {
+			CHECK(lsmem_policy_lg(a * b) >= sum);
+			CHECK(lsmem_policy_lg(a * b) <= sum + 3);
+		}
+	}
+	return true;
+}
+
+static bool test_rules(void)
+{
+	struct random random;
+	uint32_t i;
+
+	random_seed(&random, 6);
+	for (i = 0; i < 200000; i++) {
+		enum lsmem_policy_rule rule = i % RULES;
+		uint32_t held = 2 + random_below(&random, 1u << 23);
+		uint32_t live = random_below(&random, held);
+		uint64_t age = random_next(&random) >> random_below(&random, 64);
+		uint64_t score = lsmem_policy_score_by(rule, live, held, age);
+
+		CHECK(!lsmem_policy_score_by(rule, held, held, age));
+		CHECK(score || !live);		/* whatever can be gained is seen */
+		CHECK(lsmem_policy_score_by(rule, live, held, age < ~0ull ? age + 1 : age) >=
+		      score);
+		CHECK(lsmem_policy_score_by(rule, live ? live - 1 : 0, held, age) >= score);
+		if (rule == LSMEM_RULE_GREEDY)
+			CHECK(lsmem_policy_score_by(rule, live, held, age / 2) == score);
+		if (rule != LSMEM_RULE_LFS)
+			CHECK(live || score == ~0ull);
+	}
+	return true;
+}
+
+/* Two segments of 8 MiB that differ by a page, or by a ten-thousandth of their ages. */
+static bool test_fine(void)
+{
+	const uint32_t held = 8u << 20, page = 4096;
+	const uint64_t hours = 65536000;	/* ms */
+	uint32_t live;
+
+	for (live = page; live < held; live += page) {
+		CHECK(lsmem_policy_score_by(LSMEM_RULE_DECAY, live - page, held, hours) >
+		      lsmem_policy_score_by(LSMEM_RULE_DECAY, live, held, hours));
+		/* A nanosecond clock makes no difference to the order. */
+		CHECK(lsmem_policy_score_by(LSMEM_RULE_DECAY, live, held, hours * 1000001) >
+		      lsmem_policy_score_by(LSMEM_RULE_DECAY, live, held, hours * 1000000 -
+					    hours * 100));
+	}
+	return true;
+}
+
+/* Where the rules differ, they differ the right way. */
+static bool test_order(void)
+{
+	const uint32_t held = 8u << 20, half = held / 2, most = held / 10 * 9;
+
+	/* Half empty and young against nearly full and a hundred times as old. */
+	CHECK(lsmem_policy_score_by(LSMEM_RULE_GREEDY, half, held, 10) >
+	      lsmem_policy_score_by(LSMEM_RULE_GREEDY, most, held, 1000));
+	CHECK(lsmem_policy_score_by(LSMEM_RULE_LFS, half, held, 10) <
+	      lsmem_policy_score_by(LSMEM_RULE_LFS, most, held, 1000));
+	CHECK(lsmem_policy_score_by(LSMEM_RULE_RAMCLOUD, half, held, 10) <
+	      lsmem_policy_score_by(LSMEM_RULE_RAMCLOUD, most, held, 1000));
+	/* Ten times as old and as much less gain a byte copied: ages count less in decay. */
+	CHECK(lsmem_policy_score_by(LSMEM_RULE_RAMCLOUD, half, held, 99) <
+	      lsmem_policy_score_by(LSMEM_RULE_RAMCLOUD, most, held, 999));
+	CHECK(lsmem_policy_score_by(LSMEM_RULE_DECAY, half, held, 99) >
+	      lsmem_policy_score_by(LSMEM_RULE_DECAY, most, held, 999));
+	return true;
+}
+
+static bool test_interval(void)
+{
+	struct random random;
+	uint32_t i, k;
+
+	random_seed(&random, 7);
+	CHECK(lsmem_policy_interval(0, 0) == 1);
+	for (i = 0; i < LSMEM_INTERVAL_MAX; i++)
+		CHECK(lsmem_policy_interval(0, 1ull << i) == i + 1);
+	CHECK(lsmem_policy_interval(LSMEM_INTERVAL_MAX, ~0ull) == LSMEM_INTERVAL_MAX);
+	for (i = 0; i < 100000; i++) {
+		uint32_t old = random_below(&random, LSMEM_INTERVAL_MAX + 1);
+		uint64_t life = random_next(&random) >> random_below(&random, 64);
+		uint32_t new = lsmem_policy_interval(old, life);
+
+		CHECK(new >= 1 && new <= LSMEM_INTERVAL_MAX);
+		CHECK(lsmem_policy_interval(old, life < ~0ull ? life + 1 : life) >= new);
+		/* The same again and again is where it ends, an octave or less away. */
+		for (k = 0; k < LSMEM_INTERVAL_MAX; k++)
+			new = lsmem_policy_interval(new, life);
+		if (life && life < 1ull << (LSMEM_INTERVAL_MAX - 1))
+			CHECK(1ull << (new - 1) <= life * 2 + 2 && 1ull << (new - 1) > life / 2);
+	}
+	/* What was cold and is written in quick succession loses an octave each time. */
+	for (k = LSMEM_INTERVAL_MAX; k > 2; k--)
+		CHECK(lsmem_policy_interval(k, 0) == k - 1);
+	/* What was hot and then left alone is cold with the next write. */
+	CHECK(lsmem_policy_interval(2, 1ull << 20) >= 20);
+	return true;
+}
+
+static bool test_coldness(void)
+{
+	CHECK(lsmem_policy_coldness(0, 1000) == 1000);
+	CHECK(lsmem_policy_coldness(11, 0) == 1024);
+	CHECK(lsmem_policy_coldness(LSMEM_INTERVAL_MAX, ~0ull) == ~0ull);
+	/* An old hot object is hotter than a cold one that was just written ... */
+	CHECK(lsmem_policy_coldness(5, 500) < lsmem_policy_coldness(16, 10));
+	/* ... but not for ever. */
+	CHECK(lsmem_policy_coldness(5, 50000) > lsmem_policy_coldness(16, 10));
+	return true;
+}
+
+static bool test_compact(void)
+{
+	struct lsmem_candidate c[MANY];
+	struct random random;
+	uint32_t round, i, best;
+
+	random_seed(&random, 8);
+	CHECK(!lsmem_policy_compact(LSMEM_RULE_DECAY, c, 0, 0));
+	for (round = 0; round < 2000; round++) {
+		enum lsmem_policy_rule rule = round % RULES;
+		uint32_t nr = 1 + random_below(&random, MANY), nr_gain = 0;
+
+		memset(c, 0, sizeof(c));
+		for (i = 0; i < nr; i++) {
+			c[i].held = (1 + random_below(&random, 128)) << 16;
+			c[i].live = random_chance(&random, 50) ? c[i].held :
+				    random_below(&random, c[i].held >> 16) << 16;
+			c[i].age = random_below(&random, 100000);
+			nr_gain += c[i].live < c[i].held;
+		}
+		best = lsmem_policy_compact(rule, c, nr, LSMEM_BACKUP_HIGH - 1);
+		CHECK((best < nr) == (nr_gain > 0));	/* forced progress */
+		for (i = 0; best < nr && i < nr; i++)
+			CHECK(lsmem_policy_score_by(rule, c[i].live, c[i].held, c[i].age) <=
+			      lsmem_policy_score_by(rule, c[best].live, c[best].held,
+						    c[best].age));
+		CHECK(lsmem_policy_compact(rule, c, nr, LSMEM_BACKUP_HIGH) == nr);
+	}
+	return true;
+}
+
 static bool test_select(void)
 {
 	struct lsmem_candidate c[MANY], copy[MANY];
@@ -40,6 +204,7 @@ static bool test_select(void)
 	random_seed(&random, 4);
 	for (round = 0; round < 2000; round++) {
 		uint32_t nr = random_below(&random, MANY), most = 200 + random_below(&random, 801);
+		enum lsmem_policy_rule rule = round % RULES;
 		uint64_t room = random_below(&random, 1u << 28), live = 0, held = 0;
 		uint64_t worst = ~0ull, best = 0;
 		int oldest = random_chance(&random, 30);
@@ -55,7 +220,9 @@ static bool test_select(void)
 			expected += i;
 		}
 		memcpy(copy, c, sizeof(c));
-		n = lsmem_policy_select(c, nr, room, most, oldest);
+		n = rule == LSMEM_RULE_DEFAULT ?
+		    lsmem_policy_select(c, nr, room, most, oldest) :
+		    lsmem_policy_select_by(rule, c, nr, room, most, oldest);
 		CHECK(n <= LSMEM_POLICY_VICTIMS && n <= nr);
 		for (i = 0; i < nr; i++) {
 			const struct lsmem_candidate *was = &copy[c[i].cookie];
@@ -86,6 +253,13 @@ static bool test_select(void)
 int main(void)
 {
 	tap_ok(test_score(), "score: bounds, never worse for older or emptier");
+	tap_ok(test_lg(), "logarithm: exact at powers, never falls, adds up");
+	tap_ok(test_rules(), "all rules: nothing for nothing, never worse for older or emptier");
+	tap_ok(test_fine(), "decay: a page and a ten-thousandth of an age are seen");
+	tap_ok(test_order(), "rules: age against emptiness");
+	tap_ok(test_interval(), "interval: monotone, settles, forgets an octave a write");
+	tap_ok(test_coldness(), "coldness: interval and age");
+	tap_ok(test_compact(), "compaction: the best, always one, never when the backup is short");
 	tap_ok(test_select(), "selection: room, limits, the best first, nothing lost");
 	return tap_end();
 }
