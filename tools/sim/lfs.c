@@ -1,0 +1,602 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A log-structured store that is only cleaned: what does a policy cost?
+ *
+ * The model is Rosenblum's LFS simulator as RAMCloud rebuilt it, so that figures
+ * compare: objects of one size; a segment holds OBJECTS of them; 100 segments
+ * of live objects are written once in random order and then overwritten by a
+ * pattern.  When the head is full and nothing is free, a pass takes the segments
+ * that kmod/policy.c selects, until the survivors are PASS objects; these are
+ * sorted, written to new segments, and the last one of them becomes the head.
+ *
+ * With --seglets N a segment takes memory in N pieces as it fills, survivors have
+ * a head of their own, and there are --backup times as many segment slots as
+ * memory: that is lsmem.  With --two-level segments are first compacted in
+ * memory, as lsmem_policy_compact() says, and cleaned only for slots.
+ *
+ * Scores, selection, order of survivors are all the module's own file; here are
+ * only the store and the counting.  The clock counts written objects.
+ *
+ * One line of JSON on standard output.
+ */
+#include <errno.h>
+#include <error.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pattern.h"
+#include "../../kmod/policy.h"
+
+#define OBJECTS		512u		/* in a segment */
+#define OBJECT_BYTES	4096u		/* for the policy, which counts in bytes */
+#define PASS		2560u		/* most survivors of a pass */
+#define SPARE_SLOTS	16u		/* survivors are written before victims are freed */
+#define NONE		(~0u)
+
+enum sort { SORT_NONE, SORT_AGE, SORT_COLDNESS };
+
+/**
+ * struct policy - what is compared
+ * @name: as on the command line
+ * @rule: of the scores
+ * @youngest: the age of a segment is that of its youngest live object
+ * @sort: order of survivors
+ */
+struct policy {
+	const char *name;
+	enum lsmem_policy_rule rule;
+	bool youngest;
+	enum sort sort;
+};
+
+static const struct policy policies[] = {
+	{ "greedy-unsorted", LSMEM_RULE_GREEDY, false, SORT_NONE },
+	{ "greedy", LSMEM_RULE_GREEDY, false, SORT_AGE },
+	{ "lfs-youngest", LSMEM_RULE_LFS, true, SORT_AGE },
+	{ "lfs-segment", LSMEM_RULE_LFS, false, SORT_AGE },
+	{ "ramcloud", LSMEM_RULE_RAMCLOUD, false, SORT_AGE },
+	{ "decay", LSMEM_RULE_DECAY, false, SORT_AGE },
+	{ "decay-coldness", LSMEM_RULE_DECAY, false, SORT_COLDNESS },
+};
+
+/**
+ * struct object - an object, live all the time
+ * @written: when
+ * @slot: of its segment, NONE before the first write
+ * @index: in the segment
+ * @interval: lsmem_policy_interval()
+ */
+struct object {
+	uint64_t written;
+	uint32_t slot;
+	uint16_t index;
+	uint8_t interval;
+};
+
+/**
+ * struct segment - a part of the log
+ * @id: serial number
+ * @opened: when
+ * @compacted: when, else @opened
+ * @used: objects appended
+ * @live: of these
+ * @frames: of memory
+ * @closed: it may be cleaned
+ * @objects: dead ones have another place
+ */
+struct segment {
+	uint64_t id;
+	uint64_t opened;
+	uint64_t compacted;
+	uint32_t used;
+	uint32_t live;
+	uint32_t frames;
+	bool closed;
+	uint32_t objects[OBJECTS];
+};
+
+/* Everything that is counted, in objects and segments. */
+struct counts {
+	uint64_t written;
+	uint64_t cleaned;	/* survivors of cleaning */
+	uint64_t read;		/* segments cleaned that were not empty */
+	uint64_t compacted;	/* copied by compaction */
+};
+
+struct store {
+	const struct policy *policy;
+	struct object *objects;
+	struct segment *segments;
+	struct lsmem_candidate *candidates;
+	uint32_t *survivors;
+	uint32_t *free;		/* slots */
+	uint64_t clock;
+	uint64_t next_id;
+	int64_t free_frames;
+	uint32_t nr_objects;
+	uint32_t nr_slots;	/* that may be used between passes */
+	uint32_t nr_segments;	/* slots there are */
+	uint32_t nr_free;
+	uint32_t per_frame;	/* objects */
+	uint32_t pass;		/* survivors */
+	uint32_t tick;		/* writes in a unit of ages */
+	uint32_t heads[2];	/* of writes; of survivors, with seglets */
+	bool two_level;
+	bool seglets;
+	struct counts counts;
+};
+
+struct settings {
+	const char *pattern;
+	const struct policy *policy;
+	uint64_t seed;
+	double utilization;
+	double backup;
+	double warm;
+	double measure;
+	uint32_t segments;
+	uint32_t seglets;
+	uint32_t pass;
+	uint32_t tick;
+	bool two_level;
+};
+
+static bool sim_is_live(const struct store *s, const struct segment *seg, uint32_t i)
+{
+	const struct object *object = &s->objects[seg->objects[i]];
+
+	return object->slot == seg - s->segments && object->index == i;
+}
+
+static uint64_t sim_age(const struct store *s, uint64_t since)
+{
+	return (s->clock - since) / s->tick;
+}
+
+/* Append to a head that has room. */
+static void sim_append(struct store *s, uint32_t head, uint32_t id)
+{
+	struct segment *seg = &s->segments[s->heads[head]];
+
+	if (seg->used % s->per_frame == 0) {
+		seg->frames++;
+		s->free_frames--;
+	}
+	s->objects[id].slot = s->heads[head];
+	s->objects[id].index = seg->used;
+	seg->objects[seg->used++] = id;
+	seg->live++;
+}
+
+/* A full head is closed; a new one is opened, which takes a slot. */
+static void sim_roll(struct store *s, uint32_t head)
+{
+	struct segment *seg;
+
+	if (s->heads[head] != NONE)
+		s->segments[s->heads[head]].closed = true;
+	if (!s->nr_free)
+		error(1, 0, "no slot is left: this should not happen");
+	s->heads[head] = s->free[--s->nr_free];
+	seg = &s->segments[s->heads[head]];
+	seg->id = ++s->next_id;
+	seg->opened = s->clock;
+	seg->compacted = s->clock;
+	seg->used = 0;
+	seg->live = 0;
+	seg->frames = 0;
+	seg->closed = false;
+}
+
+static bool sim_full(const struct store *s, uint32_t head)
+{
+	return s->heads[head] == NONE || s->segments[s->heads[head]].used == OBJECTS;
+}
+
+static uint64_t sim_youngest(const struct store *s, const struct segment *seg)
+{
+	uint64_t youngest = 0;
+	uint32_t i;
+
+	for (i = 0; i < seg->used; i++)
+		if (sim_is_live(s, seg, i) && s->objects[seg->objects[i]].written > youngest)
+			youngest = s->objects[seg->objects[i]].written;
+	return youngest;
+}
+
+/* What a pass may choose from, or, @in_memory, compaction. */
+static uint32_t sim_candidates(struct store *s, bool in_memory)
+{
+	uint32_t frame = s->per_frame, nr = 0, slot;
+
+	for (slot = 0; slot < s->nr_segments; slot++) {
+		struct segment *seg = &s->segments[slot];
+		uint64_t since = in_memory ? seg->compacted : seg->opened;
+		uint32_t held = OBJECTS, live = seg->live;
+
+		if (!seg->closed)
+			continue;
+		if (s->policy->youngest)
+			since = sim_youngest(s, seg);
+		if (in_memory) {
+			held = seg->frames * frame;
+			live = (live + frame - 1) / frame * frame;
+		}
+		s->candidates[nr++] = (struct lsmem_candidate){
+			.id = seg->id,
+			.held = held * OBJECT_BYTES,
+			.live = live * OBJECT_BYTES,
+			.age = sim_age(s, since),
+			.cookie = slot,
+		};
+	}
+	return nr;
+}
+
+struct order {
+	uint64_t coldness;
+	uint32_t id;
+};
+
+static int sim_order(const void *a, const void *b)
+{
+	const struct order *x = a, *y = b;
+
+	if (x->coldness != y->coldness)
+		return x->coldness > y->coldness ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void sim_sort(struct store *s, uint32_t nr)
+{
+	static struct order order[PASS * 4];
+	uint32_t i;
+
+	for (i = 0; i < nr; i++) {
+		const struct object *object = &s->objects[s->survivors[i]];
+		uint64_t age = sim_age(s, object->written);
+
+		order[i].id = s->survivors[i];
+		order[i].coldness = s->policy->sort == SORT_AGE ? s->clock - object->written :
+				    lsmem_policy_coldness(object->interval, age);
+	}
+	qsort(order, nr, sizeof(*order), sim_order);
+	for (i = 0; i < nr; i++)
+		s->survivors[i] = order[i].id;
+}
+
+/* One pass of cleaning. */
+static void sim_clean(struct store *s)
+{
+	uint32_t nr = sim_candidates(s, false), survivors = 0, head = s->seglets, chosen, i, k;
+
+	chosen = lsmem_policy_select_by(s->policy->rule, s->candidates, nr,
+					(uint64_t)s->pass * OBJECT_BYTES, 1000, 0);
+	if (!chosen)
+		error(1, 0, "the policy finds nothing to clean");
+	for (i = 0; i < chosen; i++) {
+		uint32_t slot = s->candidates[nr - 1 - i].cookie;
+		struct segment *seg = &s->segments[slot];
+
+		for (k = 0; k < seg->used; k++)
+			if (sim_is_live(s, seg, k))
+				s->survivors[survivors++] = seg->objects[k];
+		s->counts.read += seg->live != 0;
+		s->free_frames += seg->frames;
+		s->free[s->nr_free++] = slot;
+		seg->closed = false;
+	}
+	if (s->policy->sort != SORT_NONE)
+		sim_sort(s, survivors);
+	for (i = 0; i < survivors; i++) {
+		if (sim_full(s, head))
+			sim_roll(s, head);
+		sim_append(s, head, s->survivors[i]);
+	}
+	s->counts.cleaned += survivors;
+}
+
+/* Compact one segment in its place; false when cleaning is due instead. */
+static bool sim_compact(struct store *s)
+{
+	uint32_t used = s->nr_slots + SPARE_SLOTS - s->nr_free, nr, best, i;
+	struct segment *seg;
+
+	nr = sim_candidates(s, true);
+	best = lsmem_policy_compact(s->policy->rule, s->candidates, nr,
+				    (uint64_t)used * 1000 / s->nr_slots);
+	if (best == nr)
+		return false;
+	seg = &s->segments[s->candidates[best].cookie];
+	s->free_frames += seg->frames;
+	for (nr = 0, i = 0; i < seg->used; i++) {
+		if (!sim_is_live(s, seg, i))
+			continue;
+		s->objects[seg->objects[i]].index = nr;
+		seg->objects[nr++] = seg->objects[i];
+	}
+	seg->used = nr;
+	seg->frames = (nr + s->per_frame - 1) / s->per_frame;
+	seg->compacted = s->clock;
+	s->free_frames -= seg->frames;
+	s->counts.compacted += nr;
+	return true;
+}
+
+/* Clean until the head has room and memory for one more object. */
+static void sim_make_room(struct store *s)
+{
+	for (;;) {
+		if (sim_full(s, 0)) {
+			if (s->nr_free <= SPARE_SLOTS || s->free_frames <= 0) {
+				if (s->nr_free <= SPARE_SLOTS || !s->two_level || !sim_compact(s))
+					sim_clean(s);
+				continue;
+			}
+			sim_roll(s, 0);
+		}
+		if (s->segments[s->heads[0]].used % s->per_frame || s->free_frames > 0)
+			return;
+		if (!s->two_level || !sim_compact(s))
+			sim_clean(s);
+	}
+}
+
+static void sim_write(struct store *s, uint32_t id)
+{
+	struct object *object = &s->objects[id];
+
+	sim_make_room(s);
+	if (object->slot != NONE) {
+		s->segments[object->slot].live--;
+		object->interval = lsmem_policy_interval(object->interval,
+							 sim_age(s, object->written));
+	}
+	object->written = s->clock++;
+	sim_append(s, 0, id);
+	s->counts.written++;
+}
+
+/* Every object once, in random order, or objects of one kind would lie together. */
+static void sim_fill(struct store *s, struct pattern *pattern)
+{
+	uint32_t *ids = calloc(s->nr_objects, sizeof(*ids)), i;
+
+	if (!ids)
+		error(1, ENOMEM, "fill");
+	for (i = 0; i < s->nr_objects; i++) {
+		uint32_t k = random_below(&pattern->random, i + 1);
+
+		ids[i] = ids[k];
+		ids[k] = i;
+	}
+	for (i = 0; i < s->nr_objects; i++)
+		sim_write(s, ids[i]);
+	free(ids);
+}
+
+static void sim_init(struct store *s, const struct settings *set)
+{
+	uint32_t total = set->segments * 100.0 / set->utilization, i;
+
+	*s = (struct store){
+		.policy = set->policy,
+		.nr_objects = set->segments * OBJECTS,
+		.nr_slots = total * set->backup,
+		.free_frames = (int64_t)total * set->seglets,
+		.per_frame = OBJECTS / set->seglets,
+		.pass = set->pass,
+		.tick = set->tick,
+		.heads = { NONE, NONE },
+		.two_level = set->two_level,
+		.seglets = set->seglets > 1,
+	};
+	s->nr_segments = s->nr_slots + SPARE_SLOTS;
+	s->objects = calloc(s->nr_objects, sizeof(*s->objects));
+	s->segments = calloc(s->nr_segments, sizeof(*s->segments));
+	s->candidates = calloc(s->nr_segments, sizeof(*s->candidates));
+	s->survivors = calloc(s->pass, sizeof(*s->survivors));
+	s->free = calloc(s->nr_segments, sizeof(*s->free));
+	if (!s->objects || !s->segments || !s->candidates || !s->survivors || !s->free)
+		error(1, ENOMEM, "a store of %u segments", s->nr_segments);
+	for (i = 0; i < s->nr_objects; i++)
+		s->objects[i].slot = NONE;
+	while (s->nr_free < s->nr_segments) {
+		s->free[s->nr_free] = s->nr_segments - 1 - s->nr_free;
+		s->nr_free++;
+	}
+}
+
+static void sim_destroy(struct store *s)
+{
+	free(s->objects);
+	free(s->segments);
+	free(s->candidates);
+	free(s->survivors);
+	free(s->free);
+}
+
+/* Run; the counts of the part that is measured. */
+static struct counts sim_run(const struct settings *set)
+{
+	struct counts counts, before;
+	struct pattern pattern;
+	struct store s;
+	uint64_t end;
+	int ret;
+
+	ret = pattern_init(&pattern, set->pattern, set->segments * OBJECTS, set->seed);
+	if (ret)
+		error(1, -ret, "pattern %s", set->pattern);
+	sim_init(&s, set);
+	sim_fill(&s, &pattern);
+	end = s.nr_objects * set->warm;
+	for (; pattern.written < end; pattern.written++)
+		sim_write(&s, pattern.pick(&pattern));
+	before = s.counts;
+	end += s.nr_objects * set->measure;
+	for (; pattern.written < end; pattern.written++)
+		sim_write(&s, pattern.pick(&pattern));
+	counts = (struct counts){
+		.written = s.counts.written - before.written,
+		.cleaned = s.counts.cleaned - before.cleaned,
+		.read = s.counts.read - before.read,
+		.compacted = s.counts.compacted - before.compacted,
+	};
+	sim_destroy(&s);
+	pattern_destroy(&pattern);
+	return counts;
+}
+
+static void sim_print(const struct settings *set, const struct counts *counts)
+{
+	double written = counts->written;
+
+	printf("{\"pattern\": \"%s\", \"policy\": \"%s\", \"seed\": %llu",
+	       set->pattern, set->policy->name, (unsigned long long)set->seed);
+	printf(", \"utilization\": %g, \"segments\": %u, \"seglets\": %u, \"backup\": %g",
+	       set->utilization, set->segments, set->seglets, set->backup);
+	printf(", \"two_level\": %s, \"tick\": %u", set->two_level ? "true" : "false", set->tick);
+	printf(", \"write_cost\": %.4f, \"copied\": %.4f, \"compacted\": %.4f}\n",
+	       (written + counts->cleaned + (double)counts->read * OBJECTS) / written,
+	       counts->cleaned / written, counts->compacted / written);
+}
+
+static void usage(FILE *to)
+{
+	size_t i;
+
+	fprintf(to, "usage: lfs [OPTION]...\n"
+		"  --pattern NAME      (hot-cold) one of: %s\n"
+		"  --policy NAME       (lfs-segment) one of:", pattern_names());
+	for (i = 0; i < sizeof(policies) / sizeof(*policies); i++)
+		fprintf(to, " %s", policies[i].name);
+	fprintf(to, "\n"
+		"  --utilization PCT   (75) live objects of what memory holds\n"
+		"  --segments N        (100) of live objects\n"
+		"  --pass N            (%u) most survivors of a pass\n"
+		"  --seglets N         (1) pieces of a segment's memory\n"
+		"  --backup X          (1) segment slots for each segment of memory\n"
+		"  --two-level         compact in memory first\n"
+		"  --tick N            (1) writes in the unit of ages\n"
+		"  --warm X            (20) times all objects are written before measuring\n"
+		"  --measure X         (40) ... and while measuring\n"
+		"  --seed N            (1)\n"
+		"One line of JSON: per object written, write_cost as in LFS (new, survivors, and\n"
+		"segments read), survivors copied by cleaning, objects copied by compaction.\n",
+		PASS);
+}
+
+static double number(const char *text, double least, double most)
+{
+	char *end;
+	double value;
+
+	errno = 0;
+	value = strtod(text, &end);
+	if (errno || end == text || *end || !(value >= least && value <= most))
+		error(2, 0, "%s: not a number from %g to %g", text, least, most);
+	return value;
+}
+
+static const struct policy *find_policy(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(policies) / sizeof(*policies); i++)
+		if (!strcmp(policies[i].name, name))
+			return &policies[i];
+	error(2, 0, "%s: no such policy", name);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "pattern", required_argument, NULL, 'p' },
+		{ "policy", required_argument, NULL, 'r' },
+		{ "utilization", required_argument, NULL, 'u' },
+		{ "segments", required_argument, NULL, 'n' },
+		{ "pass", required_argument, NULL, 'P' },
+		{ "seglets", required_argument, NULL, 'l' },
+		{ "backup", required_argument, NULL, 'b' },
+		{ "two-level", no_argument, NULL, '2' },
+		{ "tick", required_argument, NULL, 't' },
+		{ "warm", required_argument, NULL, 'w' },
+		{ "measure", required_argument, NULL, 'm' },
+		{ "seed", required_argument, NULL, 's' },
+		{ "help", no_argument, NULL, 'h' },
+		{ }
+	};
+	struct settings set = {
+		.pattern = "hot-cold",
+		.policy = find_policy("lfs-segment"),
+		.seed = 1,
+		.utilization = 75,
+		.backup = 1,
+		.warm = 20,
+		.measure = 40,
+		.segments = 100,
+		.seglets = 1,
+		.pass = PASS,
+		.tick = 1,
+	};
+	struct counts counts;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (option) {
+		case 'p':
+			set.pattern = optarg;
+			break;
+		case 'r':
+			set.policy = find_policy(optarg);
+			break;
+		case 'u':
+			set.utilization = number(optarg, 1, 99);
+			break;
+		case 'n':
+			set.segments = number(optarg, 20, 100000);
+			break;
+		case 'P':
+			set.pass = number(optarg, OBJECTS, PASS * 4);
+			break;
+		case 'l':
+			set.seglets = number(optarg, 1, OBJECTS);
+			break;
+		case 'b':
+			set.backup = number(optarg, 1, 16);
+			break;
+		case '2':
+			set.two_level = true;
+			break;
+		case 't':
+			set.tick = number(optarg, 1, 1 << 20);
+			break;
+		case 'w':
+			set.warm = number(optarg, 0, 10000);
+			break;
+		case 'm':
+			set.measure = number(optarg, 1, 10000);
+			break;
+		case 's':
+			set.seed = number(optarg, 0, 1e15);
+			break;
+		case 'h':
+			usage(stdout);
+			return 0;
+		default:
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (optind != argc || OBJECTS % set.seglets) {
+		usage(stderr);
+		return 2;
+	}
+	counts = sim_run(&set);
+	sim_print(&set, &counts);
+	return 0;
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Access patterns of the simulator.  uniform, hot-cold, zipf and exponential are
+ * those of RAMCloud's LFS simulator; the others are there to break policies that
+ * were tuned to these.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pattern.h"
+
+/* Zipf: 90 % of the writes go to 15 % of the objects, to half a percent. */
+#define ZIPF_WRITES	0.90
+#define ZIPF_OBJECTS	15.0
+#define ZIPF_CLOSE	0.5
+/* Exponential: Rosenblum's mean; about 90 % of the writes go to 2 %. */
+#define EXP_MEAN	0.02172
+#define EXP_RANGE	2.5
+/* Changing patterns change each time so many times all objects were written. */
+#define SHIFT_WRITES	10u
+#define PHASE_WRITES	5u
+#define DRIFT_WRITES	200u	/* by one object each so many writes */
+
+static double pattern_unit(struct pattern *p)
+{
+	double unit;
+
+	do
+		unit = (random_next(&p->random) >> 11) * 0x1p-53;
+	while (unit == 0);
+	return unit;
+}
+
+static uint32_t pick_uniform(struct pattern *p)
+{
+	return random_below(&p->random, p->objects);
+}
+
+/* @writes percent go to @hot percent of the objects. */
+static uint32_t pick_hot(struct pattern *p, uint32_t writes, uint32_t percent)
+{
+	uint32_t hot = p->objects / 100 * percent;
+
+	if (random_chance(&p->random, writes))
+		return random_below(&p->random, hot);
+	return hot + random_below(&p->random, p->objects - hot);
+}
+
+static uint32_t pick_hot_cold(struct pattern *p)
+{
+	return pick_hot(p, 90, 10);
+}
+
+static uint32_t pick_hot_99(struct pattern *p)
+{
+	return pick_hot(p, 99, 1);
+}
+
+static uint32_t pick_hot_70(struct pattern *p)
+{
+	return pick_hot(p, 70, 30);
+}
+
+/* Another tenth becomes the hot one, at once. */
+static uint32_t pick_shift(struct pattern *p)
+{
+	uint64_t turn = p->written / ((uint64_t)SHIFT_WRITES * p->objects);
+
+	return (pick_hot(p, 90, 10) + turn * (p->objects / 10)) % p->objects;
+}
+
+/* The hot tenth wanders. */
+static uint32_t pick_drift(struct pattern *p)
+{
+	return (pick_hot(p, 90, 10) + p->written / DRIFT_WRITES) % p->objects;
+}
+
+static uint32_t pick_sequential(struct pattern *p)
+{
+	return p->written % p->objects;
+}
+
+/* Half of the writes go round one half; the other half is hot-cold. */
+static uint32_t pick_mixed(struct pattern *p)
+{
+	uint32_t half = p->objects / 2;
+
+	if (p->written & 1)
+		return half + p->written / 2 % half;
+	if (random_chance(&p->random, 90))
+		return random_below(&p->random, half / 10);
+	return random_below(&p->random, half);
+}
+
+static uint32_t pick_zipf(struct pattern *p)
+{
+	double unit = pattern_unit(p);
+	uint32_t low = 0, high = p->objects - 1;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (p->cdf[middle] > unit)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+/* Zipf and uniform take turns. */
+static uint32_t pick_phases(struct pattern *p)
+{
+	if (p->written / ((uint64_t)PHASE_WRITES * p->objects) & 1)
+		return pick_uniform(p);
+	return pick_zipf(p);
+}
+
+static uint32_t pick_exponential(struct pattern *p)
+{
+	double value;
+
+	do
+		value = -log(pattern_unit(p)) * EXP_MEAN;
+	while (value >= EXP_RANGE);
+	return value / EXP_RANGE * p->objects;
+}
+
+/* Fill the CDF; the percentage of objects that ZIPF_WRITES go to. */
+static double zipf_fill(struct pattern *p, double skew)
+{
+	double sum = 0, part = 0;
+	uint32_t i, hot = 0;
+
+	for (i = 0; i < p->objects; i++)
+		sum += pow(i + 1, -skew);
+	for (i = 0; i < p->objects; i++) {
+		part += pow(i + 1, -skew);
+		p->cdf[i] = part / sum;
+		if (!hot && p->cdf[i] >= ZIPF_WRITES)
+			hot = i + 1;
+	}
+	p->cdf[p->objects - 1] = 1;
+	return 100.0 * hot / p->objects;
+}
+
+/* The skew by bisection from the same bounds as RAMCloud's, so that it is the same. */
+static int zipf_init(struct pattern *p)
+{
+	double low = 0.01, high = 10;
+
+	p->cdf = calloc(p->objects, sizeof(*p->cdf));
+	if (!p->cdf)
+		return -ENOMEM;
+	for (;;) {
+		double skew = (low + high) / 2, hot = zipf_fill(p, skew);
+
+		if (fabs(hot - ZIPF_OBJECTS) < ZIPF_CLOSE)
+			return 0;
+		if (hot > ZIPF_OBJECTS)
+			low = skew;
+		else
+			high = skew;
+	}
+}
+
+static const struct {
+	const char *name;
+	uint32_t (*pick)(struct pattern *p);
+	bool zipf;
+} patterns[] = {
+	{ "uniform", pick_uniform, false },
+	{ "hot-cold", pick_hot_cold, false },
+	{ "zipf", pick_zipf, true },
+	{ "exponential", pick_exponential, false },
+	{ "hot-99-1", pick_hot_99, false },
+	{ "hot-70-30", pick_hot_70, false },
+	{ "shift", pick_shift, false },
+	{ "drift", pick_drift, false },
+	{ "sequential", pick_sequential, false },
+	{ "mixed", pick_mixed, false },
+	{ "phases", pick_phases, true },
+};
+
+/**
+ * pattern_init - begin a stream of writes
+ * @p: to be used with @p->pick
+ * @name: one of pattern_names()
+ * @objects: how many, at least 1000
+ * @seed: the same gives the same stream
+ * Return: 0, -EINVAL for an unknown name or -ENOMEM.
+ */
+int pattern_init(struct pattern *p, const char *name, uint32_t objects, uint64_t seed)
+{
+	size_t i;
+
+	*p = (struct pattern){ .objects = objects };
+	random_seed(&p->random, seed);
+	for (i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
+		if (strcmp(patterns[i].name, name))
+			continue;
+		p->pick = patterns[i].pick;
+		return patterns[i].zipf ? zipf_init(p) : 0;
+	}
+	return -EINVAL;
+}
+
+void pattern_destroy(struct pattern *p)
+{
+	free(p->cdf);
+}
+
+/* For a usage text. */
+const char *pattern_names(void)
+{
+	return "uniform hot-cold zipf exponential hot-99-1 hot-70-30 shift drift sequential mixed phases";
+}
