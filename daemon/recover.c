@@ -67,7 +67,10 @@ struct recover *recover_new(const struct recover_env *env)
 		return NULL;
 	r->env = *env;
 	r->buffer = memory_get(LSMEM_SEGMENT_BYTES);
-	if (!r->buffer) {
+	r->other = memory_get(LSMEM_SEGMENT_BYTES);
+	if (!r->buffer || !r->other) {
+		memory_put(r->buffer);
+		memory_put(r->other);
 		free(r);
 		return NULL;
 	}
@@ -90,6 +93,7 @@ void recover_free(struct recover *r)
 	recover_forget(r);
 	digest_map_destroy(&r->map);
 	memory_put(r->buffer);
+	memory_put(r->other);
 	free(r);
 }
 
@@ -441,11 +445,20 @@ static void recover_progress(const struct recover *r, uint64_t done)
 		r->env.progress(r->env.context, done, 2 * r->nr_segments);
 }
 
+/* Pass 2 reads the first of these, from @nr on; their number when there is none. */
+static uint32_t recover_next(const struct recover *r, uint32_t nr)
+{
+	while (nr < r->nr_segments && !r->segments[nr].winners &&
+	       !(r->check && !r->segments[nr].lost))
+		nr++;
+	return nr;
+}
+
 /* Both passes; nothing is written. */
 static int recover_passes(struct recover *r, bool accept_loss)
 {
 	uint64_t oldest = UINT64_MAX;
-	uint32_t i;
+	uint32_t i, next;
 	int ret;
 
 	ret = recover_read_digests(r);
@@ -463,14 +476,14 @@ static int recover_passes(struct recover *r, bool accept_loss)
 	}
 	if (r->result.losses && !accept_loss && !r->check)
 		return -ENODATA;
-	for (i = 0; i < r->nr_segments; i++) {
-		if (r->segments[i].winners || (r->check && !r->segments[i].lost)) {
-			ret = recover_load(r, i, oldest);
-			if (ret)
-				return ret;
-		}
-		recover_progress(r, r->nr_segments + i + 1);
+	for (i = recover_next(r, 0); i < r->nr_segments && !ret; i = next) {
+		next = recover_next(r, i + 1);
+		ret = recover_load(r, i, next, oldest);
+		recover_progress(r, r->nr_segments + next);
 	}
+	recover_load_end(r);
+	if (ret)
+		return ret;
 	return r->result.losses && !accept_loss ? -ENODATA : 0;
 }
 

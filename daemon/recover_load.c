@@ -109,17 +109,56 @@ static bool recover_keeps(struct recover *r, const struct lsmem_entry *entry, ui
 	return barrier > oldest;
 }
 
+/* Have segment @nr in the buffer, and begin to read @next. */
+static int load_read(struct recover *r, uint32_t nr, uint32_t next)
+{
+	const struct recover_segment *seg = &r->segments[nr];
+	uint8_t *buffer = r->buffer;
+	int ret;
+
+	if (r->ahead == nr + 1) {
+		r->buffer = r->other;
+		r->other = buffer;
+		r->ahead = 0;
+	}
+	ret = recover_read(r, recover_data_offset(r, seg), r->buffer, lsmem_block_round(seg->cut));
+	if (!ret && r->env.ahead && next < r->nr_segments) {
+		seg = &r->segments[next];
+		r->ahead = next + 1;
+		r->env.ahead(r->env.context, recover_data_offset(r, seg), r->other,
+			     lsmem_block_round(seg->cut));
+	}
+	return ret;
+}
+
+/**
+ * recover_load_end - pass 2 is over, at its end or before
+ * @r: nothing is being read any more
+ */
+void recover_load_end(struct recover *r)
+{
+	const struct recover_segment *seg;
+
+	if (!r->ahead)
+		return;
+	seg = &r->segments[r->ahead - 1];
+	r->ahead = 0;
+	r->env.read(r->env.context, recover_data_offset(r, seg), r->other,
+		    lsmem_block_round(seg->cut));
+}
+
 /**
  * recover_load - pass 2 of one segment
  * @r: all segments have been through pass 1
  * @nr: number of the segment
+ * @next: of the one that will be next; it is read meanwhile
  * @oldest: lowest segment id that stays listed
  *
  * Afterwards the segment's @winners counts what was handed on.
  * Return: 0, also when something is lost, which is reported; or what a call
  * returned.
  */
-int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
+int recover_load(struct recover *r, uint32_t nr, uint32_t next, uint64_t oldest)
 {
 	struct recover_segment *seg = &r->segments[nr];
 	struct format_walk walk = { .salt = seg->salt, .end = seg->cut };
@@ -127,7 +166,7 @@ int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 	uint32_t damaged = 0;
 	int ret;
 
-	ret = recover_read(r, recover_data_offset(r, seg), r->buffer, lsmem_block_round(seg->cut));
+	ret = load_read(r, nr, next);
 	if (ret)
 		return ret;
 	while (walk.at < seg->cut && seg->cut - walk.at >= LSMEM_ENTRY_BYTES) {

@@ -49,7 +49,8 @@ struct recover_winner {
  * @opened, @blank: what recover_open() found
  * @segments, @nr_segments: listed, by id
  * @winners: by handle index: memory grows with handles, never with data
- * @buffer: LSMEM_SEGMENT_BYTES
+ * @buffer: LSMEM_SEGMENT_BYTES; @other: as many, for what is read ahead
+ * @ahead: the segment that is being read to @other, from 1; 0: none
  * @time: highest time in any version seen; @barrier: in any delete record
  * @era, @generation, @sequence: highest ones known of, whoever tells of them
  */
@@ -68,6 +69,8 @@ struct recover {
 	struct recover_winner *winners;
 	uint64_t max_handles;
 	uint8_t *buffer;
+	uint8_t *other;
+	uint32_t ahead;
 	uint64_t time;
 	uint64_t barrier;
 	uint32_t era;
@@ -95,6 +98,7 @@ int recover_scan(struct recover *r, uint32_t nr);
 /* recover_load.c: winners, pass 2 */
 void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t version,
 		      uint64_t meta);
-int recover_load(struct recover *r, uint32_t nr, uint64_t oldest);
+int recover_load(struct recover *r, uint32_t nr, uint32_t next, uint64_t oldest);
+void recover_load_end(struct recover *r);
 
 #endif

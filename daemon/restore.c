@@ -18,58 +18,106 @@
 #define PARTS		(LSMEM_SEGMENT_BYTES / LSMEM_SEGLET_BYTES)
 #define PROBE_BYTES	(1u << 20)	/* looked at, at both ends of a blank backup */
 
-struct parts {
-	struct backup_io ios[PARTS];
-	struct iovec iovs[PARTS];
+/**
+ * struct transfer - a range in as many requests as it takes
+ * @what, @offset, @data, @length: the range
+ */
+struct transfer {
+	enum backup_what what;
+	uint64_t offset;
+	void *data;
+	uint32_t length;
+	struct part {
+		struct backup_io io;
+		struct iovec iov;
+		struct transfer *transfer;
+	} parts[PARTS];
 	unsigned int left;
 	int error;
 };
 
-static struct parts parts;	/* one call at a time */
+static struct transfer ahead;	/* begun; its @length is 0: none */
 static uint64_t read_bytes;	/* for the progress */
 
 static void part_done(struct backup_io *io, int error)
 {
-	(void)io;
-	parts.left--;
-	if (error && !parts.error)
-		parts.error = error;
+	struct transfer *transfer = ((struct part *)io)->transfer;
+
+	transfer->left--;
+	if (error && !transfer->error)
+		transfer->error = error;
+}
+
+static void transfer_begin(struct lsmemd *d, struct transfer *transfer)
+{
+	uint32_t step = d->backup.limits.io_bytes, done, part;
+	unsigned int i = 0;
+
+	transfer->error = transfer->length > (uint64_t)step * PARTS ? -EINVAL : 0;
+	transfer->left = 0;
+	for (done = 0; done < transfer->length && !transfer->error; done += part, i++) {
+		struct part *p = &transfer->parts[i];
+
+		part = transfer->length - done < step ? transfer->length - done : step;
+		memset(p, 0, sizeof(*p));
+		p->transfer = transfer;
+		p->iov.iov_base = (char *)transfer->data + done;
+		p->iov.iov_len = part;
+		p->io.what = transfer->what;
+		p->io.offset = transfer->offset + done;
+		p->io.length = part;
+		p->io.iov = &p->iov;
+		p->io.nr_iov = 1;
+		p->io.done = part_done;
+		transfer->left++;
+		backup_submit(&p->io, &d->backup);
+	}
+}
+
+/* Nothing of it is under way afterwards, or the loop itself has failed. */
+static int transfer_end(struct lsmemd *d, struct transfer *transfer)
+{
+	int err;
+
+	while (transfer->left) {
+		err = loop_run(&d->loop, true);
+		if (err < 0)
+			return err;
+	}
+	return transfer->error;
 }
 
 static int transfer(struct lsmemd *d, enum backup_what what, uint64_t offset, void *data,
 		    uint32_t length)
 {
-	uint32_t step = d->backup.limits.io_bytes, part;
-	unsigned int i;
-	int err;
+	static struct transfer one;	/* one call at a time */
 
+	if (ahead.length && ahead.offset == offset && ahead.data == data &&
+	    ahead.length == length && what == BACKUP_READ) {
+		ahead.length = 0;
+		return transfer_end(d, &ahead);
+	}
 	signals_poll(&d->signals);
 	if (d->signals.stop)
 		return -ECANCELED;
-	parts.error = 0;
-	for (i = 0; length && i < PARTS; i++) {
-		part = length < step ? length : step;
-		parts.iovs[i].iov_base = data;
-		parts.iovs[i].iov_len = part;
-		memset(&parts.ios[i], 0, sizeof(parts.ios[i]));
-		parts.ios[i].what = what;
-		parts.ios[i].offset = offset;
-		parts.ios[i].length = part;
-		parts.ios[i].iov = &parts.iovs[i];
-		parts.ios[i].nr_iov = 1;
-		parts.ios[i].done = part_done;
-		parts.left++;
-		backup_submit(&parts.ios[i], &d->backup);
-		data = (char *)data + part;
-		offset += part;
-		length -= part;
-	}
-	while (parts.left) {
-		err = loop_run(&d->loop, true);
-		if (err < 0)
-			return err;
-	}
-	return length ? -EINVAL : parts.error;
+	one.what = what;
+	one.offset = offset;
+	one.data = data;
+	one.length = length;
+	transfer_begin(d, &one);
+	return transfer_end(d, &one);
+}
+
+static void restore_ahead(void *context, uint64_t offset, void *data, uint32_t length)
+{
+	struct lsmemd *d = context;
+
+	ahead.what = BACKUP_READ;
+	ahead.offset = offset;
+	ahead.data = data;
+	ahead.length = length;
+	transfer_begin(d, &ahead);
+	loop_run(&d->loop, false);	/* an error comes again when its end is waited for */
 }
 
 static int restore_read(void *context, uint64_t offset, void *data, uint32_t length)
@@ -161,6 +209,7 @@ void restore_env(struct lsmemd *d, struct recover_env *env)
 	env->backup_bytes = d->backup.limits.bytes;
 	env->read = restore_read;
 	env->write = restore_write;
+	env->ahead = restore_ahead;
 	env->flush = restore_flush;
 	env->load = restore_load;
 	env->report = restore_report;
