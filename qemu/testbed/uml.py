@@ -7,7 +7,7 @@ through the host's page cache. What the guest flushes is synced to the file's di
 
 import os
 from pathlib import Path
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Sequence
 
 from . import build, kernel, paths
 from .drive import Drive, parse_size
