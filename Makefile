@@ -86,6 +86,11 @@ matrix: setup ## the module on several kernels: built, checked by sparse, booted
 test-programs: lib daemon ## the test programs that are compiled
 	@set -e; for suite in $(SUITES); do $(MAKE) -C $$suite; done
 
+fuzz: setup ## fuzzers of what reads backups, $FUZZ_SECONDS (60) each
+	@qemu/setup base fuzz
+	@$(MAKE) --no-print-directory -C tests/fuzz programs
+	@tests/fuzz/run
+
 check: ## sparse and checkpatch
 	@qemu/setup base check
 	@$(MAKE) --no-print-directory sparse
@@ -111,4 +116,4 @@ help: ## this list
 	@echo "first: make demo, or make test, as root on Debian 12"
 
 .PHONY: all modules lab lib tools daemon setup demo bench matrix test test-user test-guest test-power \
-	test-debug test-kcsan test-programs check sparse install clean help
+	test-debug test-kcsan fuzz test-programs check sparse install clean help

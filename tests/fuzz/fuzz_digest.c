@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Digest logs.  Input: a byte of flags (1: seal all records), a byte: blocks in
+ * a half, then records: each two bytes (its block, its length) and its bytes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <lsmem.h>
+
+#include "image.h"
+#include "../../daemon/core.h"
+
+#define FRAMES		12u
+#define MOST_BLOCKS	24u
+#define UUID		0x5a
+
+/* Writes what was read as one full record, and reads that. */
+static void round_trip(const struct digest_map *map, const struct lsmem_super *super)
+{
+	struct lsmem_digest *digest = calloc(1, format_digest_bytes(map->nr));
+	struct digest_map again;
+	uint32_t i;
+
+	digest_full(digest, map, super);
+	if (format_digest_check(digest, super, format_digest_bytes(map->nr)))
+		fuzz_fail("a digest that was just made is not sound");
+	if (digest_map_init(&again, map->frames) || digest_apply(&again, digest))
+		fuzz_fail("a full digest of a sound map contradicts itself");
+	for (i = 0; i < map->frames; i++)
+		if (memcmp(&again.items[i], &map->items[i], sizeof(map->items[i])))
+			fuzz_fail("frame %u is not what was written", i);
+	if (again.nr != map->nr || again.epoch != map->epoch || again.sequence != map->sequence ||
+	    again.era != map->era || again.generation_ceiling != map->generation_ceiling ||
+	    again.store_time != map->store_time || again.next_segment != map->next_segment)
+		fuzz_fail("the head is not what was written");
+	digest_map_destroy(&again);
+	free(digest);
+}
+
+/* The daemon begins, or goes on, with such a digest. */
+static void begin(const struct digest_map *map, const struct lsmem_super *super)
+{
+	static uint8_t frames[LSMEM_SEGLET_BYTES];
+	static struct lsmem_frame table[1];
+	struct core_params params = {
+		.super = super, .map = map, .io_bytes = CORE_IO_BYTES,
+		.log = { .frames = frames, .table = table, .nr_frames = 1 },
+	};
+	char error[CORE_ERROR_BYTES];
+
+	core_free(core_new(&params, error));
+	params.resume = true;
+	core_free(core_new(&params, error));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct lsmem_super super = { 0 };
+	struct digest_map map;
+	enum format_error error;
+	uint64_t half, at;
+	uint32_t i, nr = 0;
+	uint8_t *log;
+
+	if (size < 2)
+		return 0;
+	half = (1 + data[1] % (MOST_BLOCKS / 2)) * LSMEM_BLOCK;
+	memset(super.uuid, UUID, sizeof(super.uuid));
+	super.digest_start = __cpu_to_le64(2 * LSMEM_BLOCK);
+	super.digest_bytes = __cpu_to_le64(half);
+	super.frames_start = __cpu_to_le64(1u << 20);
+	super.frames = __cpu_to_le64(FRAMES);
+	super.max_handles = __cpu_to_le64(100);
+	super.kind = __cpu_to_le32(LSMEM_KIND_OBJECT);
+	super.store_bytes = __cpu_to_le64(64u << 20);
+	super.incarnation = __cpu_to_le64(1);
+	log = calloc(1, 2 * half);
+	for (at = 2; at + 2 <= size;) {
+		uint64_t to = data[at] * LSMEM_BLOCK % (2 * half);
+		uint64_t length = data[at + 1] * 4u;
+
+		at += 2;
+		if (length > size - at)
+			length = size - at;
+		if (length > 2 * half - to)
+			length = 2 * half - to;
+		memcpy(log + to, data + at, length);
+		at += length;
+	}
+	if (data[0] & 1) {
+		fuzz_seal_digests(log, half);
+		fuzz_seal_digests(log + half, half);
+	}
+	if (digest_map_init(&map, FRAMES))
+		abort();
+	error = digest_read(&map, &super, log);
+	if (!error) {
+		for (i = 0; i < FRAMES; i++)
+			nr += map.items[i].state != 0;
+		if (nr != map.nr || map.half > 1 || map.at > half || map.at % LSMEM_BLOCK ||
+		    map.sequence_seen < map.sequence)
+			fuzz_fail("the map does not count what it lists");
+		round_trip(&map, &super);
+		begin(&map, &super);
+	}
+	digest_map_destroy(&map);
+	free(log);
+	return 0;
+}

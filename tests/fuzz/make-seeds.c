@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Writes the fuzzers' seeds: parts of the backups in bases.c, as they are, and
+ * one damage of each kind.  make-seeds DIRECTORY
+ */
+#include <errno.h>
+#include <error.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "edits.h"
+
+static const char *top;
+
+static FILE *seed(const char *target, const char *name, uint32_t n)
+{
+	char path[512];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", top, target);
+	if (mkdir(path, 0777) && errno != EEXIST)
+		error(1, errno, "%s", path);
+	snprintf(path, sizeof(path), "%s/%s/%s-%u", top, target, name, n);
+	file = fopen(path, "w");
+	if (!file)
+		error(1, errno, "%s", path);
+	return file;
+}
+
+static void put(FILE *file, const void *data, size_t length)
+{
+	if (fwrite(data, 1, length, file) != length)
+		error(1, errno, "write");
+}
+
+static void put_range(FILE *file, const struct base *base, uint64_t offset, uint32_t length)
+{
+	uint8_t *data = malloc(length);
+
+	image_read(base->image, offset, data, length);
+	put(file, data, length);
+	free(data);
+}
+
+/* See fuzz_super.c. */
+static void super_seed(const struct base *base, uint32_t n)
+{
+	FILE *file = seed("super", "base", n);
+
+	put(file, (uint8_t []){ n % 4, 12, 0 }, 3);
+	put_range(file, base, 0, 176);
+	put_range(file, base, LSMEM_BLOCK, 176);
+	fclose(file);
+}
+
+/* See fuzz_digest.c: the uuid is what it has there, so all are sealed. */
+static void digest_seed(const struct base *base, uint32_t n)
+{
+	uint64_t half = __le64_to_cpu(base->super.digest_bytes), at;
+	FILE *file = seed("digest", "base", n);
+
+	put(file, (uint8_t []){ 1, half / LSMEM_BLOCK - 1 }, 2);
+	for (at = 0; at < 2 * half; at += LSMEM_BLOCK) {
+		uint8_t block[LSMEM_BLOCK];
+		struct lsmem_digest *digest = (void *)block;
+		uint32_t length;
+
+		image_read(base->image, format_half_offset(&base->super, 0) + at, block,
+			   sizeof(block));
+		length = sizeof(*digest) + __le32_to_cpu(digest->items) *
+			 sizeof(struct lsmem_digest_item);
+		if (__le64_to_cpu(digest->magic) != LSMEM_DIGEST_MAGIC || length > 255 * 4)
+			continue;
+		memset(digest->uuid, 0x5a, sizeof(digest->uuid));
+		put(file, (uint8_t []){ at / LSMEM_BLOCK, length / 4 }, 2);
+		put(file, block, length);
+	}
+	fclose(file);
+}
+
+/* See fuzz_segment.c: a segment of its own there, so that all is sealed. */
+static void segment_seeds(const struct base *base, uint32_t n)
+{
+	uint8_t uuid[LSMEM_UUID_BYTES];
+	uint32_t i, nr = 0;
+
+	memset(uuid, 0x5a, sizeof(uuid));
+	for (i = base->first[PART_LISTED]; i < base->first[PART_LISTED + 1] && nr < 2; i++) {
+		uint64_t frame = base->parts[i].offset;
+		struct lsmem_segment_header header;
+		struct lsmem_segment_footer footer;
+		uint32_t entries, length, head[3];
+		FILE *file;
+
+		image_read(base->image, frame, &header, sizeof(header));
+		image_read(base->image, frame + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK, &footer,
+			   sizeof(footer));
+		length = __le32_to_cpu(footer.length);
+		entries = __le32_to_cpu(footer.entries) * sizeof(struct lsmem_directory_entry);
+		if (!length || length > 8192)
+			continue;
+		memcpy(header.uuid, uuid, sizeof(uuid));
+		memcpy(footer.uuid, uuid, sizeof(uuid));
+		header.incarnation = __cpu_to_le64(1);
+		header.segment = footer.segment = __cpu_to_le64(7);
+		header.generation = footer.generation = __cpu_to_le32(1);
+		header.digest_sequence = __cpu_to_le64(1);
+		head[0] = 0x1f | (nr & 1) << 8;		/* all sealed; closed or open */
+		head[1] = length;
+		head[2] = length;
+		file = seed("segment", "base", 2 * n + nr++);
+		put(file, head, sizeof(head));
+		put(file, &header, 124);
+		put(file, &footer, 64);
+		put_range(file, base, frame + LSMEM_BLOCK, length);
+		put_range(file, base, frame + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK -
+			  lsmem_directory_bytes(__le32_to_cpu(footer.entries)), entries);
+		fclose(file);
+		file = seed("entries", "log", 2 * n + nr);
+		put(file, (uint8_t []){ 3 }, 1);
+		put_range(file, base, frame + LSMEM_BLOCK, length);
+		fclose(file);
+		file = seed("entries", "directory", 2 * n + nr);
+		put(file, (uint8_t []){ 4 }, 1);
+		put_range(file, base, frame + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK -
+			  lsmem_directory_bytes(__le32_to_cpu(footer.entries)), entries);
+		fclose(file);
+	}
+}
+
+static void edit_seeds(const char *target, uint32_t n)
+{
+	struct edit edit = { 0 };
+	FILE *file = seed(target, "base", n);
+	uint8_t base = n;
+
+	put(file, &base, 1);
+	fclose(file);
+	for (edit.op = 0; edit.op < EDIT_OPS; edit.op++) {
+		file = seed(target, "edit", n * EDIT_OPS + edit.op);
+		edit.kind = (n * 7 + edit.op) % PART_KINDS;
+		edit.seal = n & 3;
+		edit.which = 3 * n;
+		edit.at = 8 * n;
+		edit.value = 1 + edit.op;
+		put(file, &base, 1);
+		put(file, &edit, sizeof(edit));
+		fclose(file);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t n;
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: make-seeds DIRECTORY\n");
+		return 2;
+	}
+	top = argv[1];
+	if (mkdir(top, 0777) && errno != EEXIST)
+		error(1, errno, "%s", top);
+	for (n = 0; n < BASES; n++) {
+		const struct base *base = base_get(n);
+
+		printf("base %u: %u parts, %u listed segments, %u digests in the chain\n", n,
+		       base->nr_parts, base->first[PART_LISTED + 1] - base->first[PART_LISTED],
+		       base->first[PART_DIGEST + 1] - base->first[PART_DIGEST]);
+		super_seed(base, n);
+		digest_seed(base, n);
+		segment_seeds(base, n);
+		edit_seeds("backup", n);
+		edit_seeds("check", n);
+	}
+	return 0;
+}
