@@ -20,6 +20,7 @@ from .source import locked, say
 
 NAME = "newest"
 META = "linux-image-amd64"
+FRESH_SECONDS = 3600.0
 # What Kbuild runs, from a shell's commands to the compiler
 TOOLS = ("base-files", "dash", "coreutils", "sed", "grep", "findutils", "diffutils", "mawk", "make",
          "gcc", "sparse")
@@ -53,32 +54,33 @@ class Newest:
 
 def find() -> Newest:
     """The newest kernel: from the cache, or fetched."""
-    apt = source.sid()
-    if not apt:
-        raise TestbedError("the packages of sid cannot be had; see the messages of apt-get above")
-    version, package_version = _newest(apt)
     base = paths.cache_dir() / "newest"
-    root = base / f"{version}_{package_version}"
     with locked(base / "lock"):
-        if not root.exists():
+        found = _offered(base, source.sid())
+        if not found.root.exists():
+            # What older lists name may be gone from the mirror.
+            apt = source.sid(FRESH_SECONDS)
+            found = _offered(base, apt)
             half = base / "half"
             shutil.rmtree(half, ignore_errors=True)
-            _fetch(apt, version, half)
+            _fetch(apt, found.version, half)
             for old in base.glob("*_*"):
                 shutil.rmtree(old)
-            half.rename(root)
-    return Newest(version, root)
+            half.rename(found.root)
+    return found
 
 
-def _newest(apt: Sequence[str]) -> tuple[str, str]:
-    """What META depends on: the kernel's and its package's version."""
+def _offered(base: Path, apt: Sequence[str]) -> Newest:
+    """What META depends on, and where under @base it belongs."""
+    if not apt:
+        raise TestbedError("the packages of sid cannot be had; see the messages of apt-get above")
     match = re.search(r"^ *Depends: linux-image-(\d\S*-amd64)", _depends(apt, META), re.MULTILINE)
     version = match.group(1) if match else ""
     shown = source.output("apt-cache", *apt, "show", "--no-all-versions", f"linux-headers-{version}")
     match = re.search(r"^Version: (\S+)", shown, re.MULTILINE)
     if not match:
         raise TestbedError(f"sid has no headers of its newest kernel '{version}'")
-    return version, match.group(1)
+    return Newest(version, base / f"{version}_{match.group(1)}")
 
 
 def _depends(apt: Sequence[str], package: str) -> str:

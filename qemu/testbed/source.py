@@ -124,13 +124,16 @@ def _series(apt: Sequence[str]) -> set[tuple[int, int]]:
     return {(int(major), int(minor)) for major, minor in PACKAGE.findall(names)}
 
 
-def sid() -> tuple[str, ...]:
-    """Options that make apt see sid; none if it cannot be had. Signatures are always checked."""
+def sid(max_age: float = LIST_SECONDS) -> tuple[str, ...]:
+    """Options that make apt see sid; none if it cannot be had. Signatures are always checked.
+
+    Lists of packages that are older than @max_age seconds are fetched anew.
+    """
     base = paths.cache_dir() / "apt"
     options = _private(base)
     with locked(base / "lock"):
         done = base / "updated"
-        if done.exists() and time.time() - done.stat().st_mtime < LIST_SECONDS:
+        if done.exists() and time.time() - done.stat().st_mtime < max_age:
             return options
         for mirror in _mirrors():
             for directory in ("lists/partial", "cache/archives/partial"):
