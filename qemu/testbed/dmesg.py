@@ -4,7 +4,7 @@
 import re
 
 BAD = re.compile(
-    r"\bWARNING:|\bBUG:|\bBUG at|\bOops\b|\bKASAN\b|\bKCSAN\b|\bUBSAN\b|kernel panic|Call Trace|\bRIP:|"
+    r"\bWARNING:|\bBUG:|\bBUG at|\bOops\b|\bKASAN:|\bKCSAN:|\bUBSAN\b|kernel panic|Call Trace|\bRIP:|"
     r"general protection|unable to handle|scheduling while atomic|sleeping function called|"
     r"INFO: task|hung task|blocked for more than|soft lockup|hard LOCKUP|rcu.*(stall|detected)|"
     r"possible (circular|recursive) locking|refcount_t|use-after-free|list_(add|del) corruption|"
