@@ -84,4 +84,9 @@ def installed(series: str) -> str:
         raise TestbedError(f"no stock {series} amd64 kernel with image and headers in /boot and "
                            "/lib/modules; run `make setup`, or `qemu/setup matrix` for others "
                            "than 6.1")
-    return max(found, key=lambda version: [int(part) for part in re.findall(r"\d+", version)])
+    return max(found, key=order)
+
+
+def order(version: str) -> list[int]:
+    """A key by which versions are sorted."""
+    return [int(part) for part in re.findall(r"\d+", version)]
