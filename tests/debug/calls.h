@@ -129,6 +129,7 @@ struct progress {
 	uint32_t nr_bytes;
 	uint8_t bytes[128];
 	uint32_t counts[KINDS_MAX][ERRNOS];
+	uint64_t ns[KINDS_MAX];
 };
 
 #define CORPUS		1024
@@ -138,6 +139,7 @@ struct shared {
 	_Atomic bool stop;
 	_Atomic uint64_t made;	/* stores made by callers */
 	struct store_slot store[STORES];
+	_Atomic uint64_t owned[WORK_HANDLES / 64 + 1];	/* indices of the load's own objects */
 	struct lsmem_info info;		/* of STORE_WORK */
 	uint64_t block_bytes;		/* of STORE_BLOCK */
 	uint64_t budget;		/* calls wanted in all */
@@ -332,6 +334,8 @@ struct description {
 extern const struct description descriptions[];
 extern const uint32_t nr_descriptions;
 
+/* May a caller change it?  Its store may be another than it seems: descriptors come and go. */
+bool is_owned(uint64_t handle);
 enum how how_of(const struct gene *gene);
 void is_wrong(struct making *m, int expected);
 /* Where @length bytes are to be; @out: for the kernel to write. */

@@ -89,7 +89,7 @@ void op_done(struct making *m, const struct lsmem_op *op, long ret)
 		};
 
 		/* What is forgotten goes, or the store would only fill up. */
-		if (old.handle && !ioctl(m->fd, LSMEM_IOC_FREE, &old))
+		if (old.handle && !is_owned(old.handle) && !ioctl(m->fd, LSMEM_IOC_FREE, &old))
 			pool_put(&store->stale, old.handle, old.version);
 	}
 }
@@ -288,11 +288,11 @@ _Static_assert(sizeof(descriptions) / sizeof(*descriptions) <= KINDS_MAX, "room 
 _Static_assert(OP_FIELDS + 2 <= GENES, "genes for all fields, descriptor and pointer");
 
 const struct limit limits[] = {
-	{ "limits/view_ms", 10, 60000, 10, 50, false },
+	{ "limits/view_ms", 10, 60000, 10, 20, false },
 	{ "limits/durable_ms", 100, 3600000, 100, 200, true },
 	{ "limits/flush_ms", 100, 3600000, 100, 300, true },
-	{ "limits/stall_ms", 100, 3600000, 100, 150, true },
-	{ "cleaner/free_low", 1, 500, 1, 100, false },
+	{ "limits/stall_ms", 100, 3600000, 100, 110, true },
+	{ "cleaner/free_low", 1, 500, 1, 60, false },
 	{ "cleaner/utilization_max", 500, 1000, 900, 1000, false },
 	{ "cleaner/deletes_max", 1, 500, 10, 500, false },
 };

@@ -17,11 +17,11 @@
 #include "../guest/store.h"
 #include "calls.h"
 
-#define OBJECTS		2600u
+#define OBJECTS		2000u
 #define OBJECT_MIN	64u
 #define OBJECT_SPAN	(60u << 10)
-#define CALLS_AN_OBJECT	25u	/* of callers, for which one is written */
-#define CALLS_A_BLOCK	10u
+#define CALLS_AN_OBJECT	50u	/* of callers, for which one is written */
+#define CALLS_A_BLOCK	20u
 #define PAUSE_US	2000u
 #define POOL_ONE_IN	8u	/* objects of which one is the callers' as well */
 #define LOAD_NICE	10
@@ -52,6 +52,13 @@ struct object {
 	uint32_t length;
 	bool loose;	/* callers know its handle */
 };
+
+static void own(uint64_t handle)
+{
+	uint64_t index = lsmem_handle_index(handle);
+
+	atomic_fetch_or(&shared->owned[index / 64], 1ull << index % 64);
+}
 
 static void object_check(struct lsm *lsm, const struct object *object, uint32_t i, uint8_t *data)
 {
@@ -107,7 +114,9 @@ static void *load_objects(void *argument)
 			object->loose = i % POOL_ONE_IN == 0;
 			if (ret)
 				object->handle = 0;
-			else if (object->loose)
+			else if (!object->loose)
+				own(object->handle);
+			else
 				(void)pool_put(&shared->store[which].live, object->handle, 0);
 		}
 		if (!ret) {

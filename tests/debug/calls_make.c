@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "calls.h"
@@ -16,7 +17,7 @@ __thread struct way_back *touching;
 
 #define GUARD_BYTE	0xa5
 #define BIG_ONE_IN	128u	/* calls of which one has much data */
-#define CALLS_A_STORE	10000u	/* calls for which one store may be made */
+#define CALLS_A_STORE	20000u	/* calls for which one store may be made */
 
 uint64_t calls_made(void)
 {
@@ -408,7 +409,15 @@ static uint64_t make_size(struct making *m, const struct gene *gene, uint32_t by
 	}
 }
 
-static uint64_t make_handle(struct making *m, const struct gene *gene)
+bool is_owned(uint64_t handle)
+{
+	uint64_t index = lsmem_handle_index(handle);
+
+	return index < WORK_HANDLES && atomic_load_explicit(&shared->owned[index / 64],
+							    memory_order_relaxed) >> index % 64 & 1;
+}
+
+static uint64_t some_handle(struct making *m, const struct gene *gene)
 {
 	int store = m->store >= 0 ? m->store : STORE_WORK;
 	uint64_t handle = 0;
@@ -422,12 +431,11 @@ static uint64_t make_handle(struct making *m, const struct gene *gene)
 		const uint64_t bounds[] = {
 			lsmem_handle_make(0, 0), lsmem_handle_make(WORK_HANDLES, 1),
 			lsmem_handle_make(0, LSMEM_GENERATION_MAX), lsmem_handle_make(~0ull, 1), ~0ull,
-			/* These may be somebody's. */
 			lsmem_handle_make(0, 1), lsmem_handle_make(WORK_HANDLES - 1, 1),
 		};
 
 		is_wrong(m, 0);
-		return bounds[gene->bits % (m->reads ? 7 : 5)];
+		return bounds[gene->bits % 7];
 	}
 	case STALE:
 		is_wrong(m, ESTALE);
@@ -436,10 +444,8 @@ static uint64_t make_handle(struct making *m, const struct gene *gene)
 		return handle;
 	case FOREIGN:
 		is_wrong(m, 0);
-		/* It may be that of an object of the load's, which nobody changes. */
-		if (m->reads)
-			pool_get(&shared->store[(store + 1) % STORES].live, gene->bits, &handle,
-				 &m->version);
+		pool_get(&shared->store[(store + 1) % STORES].live, gene->bits, &handle,
+			 &m->version);
 		return handle;
 	case GARBAGE:
 		is_wrong(m, 0);
@@ -448,6 +454,16 @@ static uint64_t make_handle(struct making *m, const struct gene *gene)
 		is_wrong(m, ENOENT);
 		return 0;
 	}
+}
+
+static uint64_t make_handle(struct making *m, const struct gene *gene)
+{
+	uint64_t handle = some_handle(m, gene);
+
+	if (m->reads || !is_owned(handle))
+		return handle;
+	is_wrong(m, 0);
+	return lsmem_handle_make(WORK_HANDLES, 1);
 }
 
 static uint64_t make_bytes(struct making *m, const struct gene *gene)
@@ -710,9 +726,18 @@ static long run_ioctl(struct making *m, const struct description *d)
 	return ret;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 void call_make(struct caller *me, const struct call *call)
 {
 	const struct description *d = &descriptions[call->kind];
+	uint64_t begin = now_ns();
 	struct making m;
 	long ret;
 
@@ -725,6 +750,7 @@ void call_make(struct caller *me, const struct call *call)
 	memset(m.bytes, 0, 512);
 	ret = d->run ? d->run(&m) : run_ioctl(&m, d);
 	me->counts[call->kind][ret < 0 && ret > -ERRNOS ? -ret : 0]++;
+	me->progress->ns[call->kind] += now_ns() - begin;
 	atomic_store_explicit(&me->progress->calls,
 			      atomic_load_explicit(&me->progress->calls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);

@@ -98,7 +98,7 @@ long run_vector(struct making *m)
 	struct lsmem_vector vector = { .size = sizeof(vector), .stride = sizeof(struct lsmem_op) };
 	static __thread struct making sub;
 	uint32_t nr, i;
-	bool apart = true;
+	bool apart;
 	uint8_t *ops;
 	long ret;
 
@@ -108,6 +108,7 @@ long run_vector(struct making *m)
 	if (gene[4].small % 8 == 0)
 		vector.stride += 8 * (gene[4].bits % 9);
 	ops = place(m, &gene[5], HEAP_VECTOR, nr * vector.stride, true);
+	apart = ops + nr * vector.stride != m->me->edge;	/* data lie there, too */
 	for (i = 0; i < nr; i++) {
 		apart &= make_op(m, &sub, vector.stride,
 				 m->me->heap + HEAP_ARRAY + (size_t)i * vector.stride, ops);
