@@ -77,7 +77,7 @@ struct object {
 
 /**
  * struct segment - a part of the log
- * @id: serial number
+ * @id: breaks ties; it says nothing of age, as in the model
  * @opened: when
  * @compacted: when, else @opened
  * @used: objects appended
@@ -112,8 +112,8 @@ struct store {
 	struct lsmem_candidate *candidates;
 	uint32_t *survivors;
 	uint32_t *free;		/* slots */
+	struct random ties;
 	uint64_t clock;
-	uint64_t next_id;
 	int64_t free_frames;
 	uint32_t nr_objects;
 	uint32_t nr_slots;	/* that may be used between passes */
@@ -155,7 +155,7 @@ static uint64_t sim_age(const struct store *s, uint64_t since)
 	return (s->clock - since) / s->tick;
 }
 
-/* Append to a head that has room. */
+/* Append to a head; a full one is closed. */
 static void sim_append(struct store *s, uint32_t head, uint32_t id)
 {
 	struct segment *seg = &s->segments[s->heads[head]];
@@ -168,31 +168,28 @@ static void sim_append(struct store *s, uint32_t head, uint32_t id)
 	s->objects[id].index = seg->used;
 	seg->objects[seg->used++] = id;
 	seg->live++;
+	if (seg->used == OBJECTS) {
+		seg->closed = true;
+		s->heads[head] = NONE;
+	}
 }
 
-/* A full head is closed; a new one is opened, which takes a slot. */
+/* A new head, which takes a slot. */
 static void sim_roll(struct store *s, uint32_t head)
 {
 	struct segment *seg;
 
-	if (s->heads[head] != NONE)
-		s->segments[s->heads[head]].closed = true;
 	if (!s->nr_free)
 		error(1, 0, "no slot is left: this should not happen");
 	s->heads[head] = s->free[--s->nr_free];
 	seg = &s->segments[s->heads[head]];
-	seg->id = ++s->next_id;
+	seg->id = random_next(&s->ties);
 	seg->opened = s->clock;
 	seg->compacted = s->clock;
 	seg->used = 0;
 	seg->live = 0;
 	seg->frames = 0;
 	seg->closed = false;
-}
-
-static bool sim_full(const struct store *s, uint32_t head)
-{
-	return s->heads[head] == NONE || s->segments[s->heads[head]].used == OBJECTS;
 }
 
 static uint64_t sim_youngest(const struct store *s, const struct segment *seg)
@@ -291,7 +288,7 @@ static void sim_clean(struct store *s)
 	if (s->policy->sort != SORT_NONE)
 		sim_sort(s, survivors);
 	for (i = 0; i < survivors; i++) {
-		if (sim_full(s, head))
+		if (s->heads[head] == NONE)
 			sim_roll(s, head);
 		sim_append(s, head, s->survivors[i]);
 	}
@@ -329,7 +326,7 @@ static bool sim_compact(struct store *s)
 static void sim_make_room(struct store *s)
 {
 	for (;;) {
-		if (sim_full(s, 0)) {
+		if (s->heads[0] == NONE) {
 			if (s->nr_free <= SPARE_SLOTS || s->free_frames <= 0) {
 				if (s->nr_free <= SPARE_SLOTS || !s->two_level || !sim_compact(s))
 					sim_clean(s);
@@ -394,6 +391,7 @@ static void sim_init(struct store *s, const struct settings *set)
 		.seglets = set->seglets > 1,
 	};
 	s->nr_segments = s->nr_slots + SPARE_SLOTS;
+	random_seed(&s->ties, set->seed + 1);
 	s->objects = calloc(s->nr_objects, sizeof(*s->objects));
 	s->segments = calloc(s->nr_segments, sizeof(*s->segments));
 	s->candidates = calloc(s->nr_segments, sizeof(*s->candidates));
