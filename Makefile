@@ -56,6 +56,12 @@ test-power: setup ## power cuts
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run power
 
+sim: setup ## cleaning policies compared by simulation: tables, plots in out/sim/ (5 minutes)
+	@qemu/setup base sim
+	@tools/sim/run
+
+.PHONY: sim
+
 lab: setup ## User-mode Linux and the module for it: what make bench measures in
 	@qemu/setup base lab
 	@qemu/build-kernel uml
@@ -108,7 +114,7 @@ install: all ## to $(DESTDIR): module, headers, library, tools, daemon
 
 clean: ## remove what was built and what tests left
 	-$(KBUILD) clean
-	-for part in tools/lib $(TOOLS) daemon $(SUITES); do $(MAKE) -C $$part clean; done
+	-for part in tools/lib tools/sim $(TOOLS) daemon $(SUITES); do $(MAKE) -C $$part clean; done
 	rm -rf out
 
 help: ## this list
