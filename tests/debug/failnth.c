@@ -95,6 +95,18 @@ static long long available_kib(void)
 	return kib;
 }
 
+/*
+ * Making and destroying a store takes a second or more on the kernels that this
+ * is for, and has hundreds of failures: with $LSMEM_SCALE less than 100 (store.h)
+ * only every so many-th is tried.
+ */
+static uint32_t slow_step(void)
+{
+	uint64_t scaled = test_scaled(100);
+
+	return scaled < 100 ? (uint32_t)(100 / scaled) : 1;
+}
+
 /* ---- Stores ------------------------------------------------------------- */
 
 /* Stores there are; @name: the last of them. */
@@ -146,27 +158,17 @@ FIXTURE(kinds) {
 	long long kib;
 };
 
+/* Volatile: a durable one is the same without an activation, which comes below. */
 FIXTURE_VARIANT(kinds) {
 	uint32_t kind;
-	uint32_t flags;
 };
 
 FIXTURE_VARIANT_ADD(kinds, object) {
 	.kind = LSMEM_KIND_OBJECT,
 };
 
-FIXTURE_VARIANT_ADD(kinds, object_durable) {
-	.kind = LSMEM_KIND_OBJECT,
-	.flags = LSMEM_STORE_DURABLE,
-};
-
 FIXTURE_VARIANT_ADD(kinds, block) {
 	.kind = LSMEM_KIND_BLOCK,
-};
-
-FIXTURE_VARIANT_ADD(kinds, block_durable) {
-	.kind = LSMEM_KIND_BLOCK,
-	.flags = LSMEM_STORE_DURABLE,
 };
 
 FIXTURE_SETUP(kinds)
@@ -186,20 +188,13 @@ FIXTURE_TEARDOWN(kinds)
 	close(self->control);
 }
 
-/*
- * Most of what creation takes are its frames, in blocks of 2 MiB; where one
- * fails, smaller ones are taken.  After RUN such failures in a row only every
- * RUN-th is tried, until one ends otherwise.
- */
-#define RUN	6u
-
 TEST_F_TIMEOUT(kinds, create, SECONDS)
 {
-	unsigned int same = 0, step = 1, exact = 0;
 	struct failing last = { 0 };
+	uint32_t step = slow_step();
 
-	FOR_EACH_FAILURE(f) {
-		struct lsmem_create create = create_of(variant->kind, variant->flags);
+	FOR_SOME_FAILURES(f, step) {
+		struct lsmem_create create = create_of(variant->kind, 0);
 		char name[LSMEM_NAME_BYTES] = "";
 		int ret;
 
@@ -210,29 +205,16 @@ TEST_F_TIMEOUT(kinds, create, SECONDS)
 		if (!ret || *name)
 			EXPECT_EQ(0, destroy(self->control, ret ? (void *)name : create.name));
 		ASSERT_EQ(0, stores(NULL)) TH_LOG("failure %u: %s", f.nth, strerror(-ret));
-		if (step > 1 && (ret || !f.hit)) {
-			/* Back to the first that was left out. */
-			exact = f.nth;
-			f.nth -= step;
-			f.hit = true;
-			step = 1;
-			same = 0;
-			continue;
-		}
-		same = ret || f.nth <= exact ? 0 : same + 1;
-		step = same >= RUN ? RUN : 1;
-		if (f.hit)
-			f.nth += step - 1;
 	}
-	JUDGE_ALL(20);
+	JUDGE_ALL(40 / step);
 }
 
 TEST_F_TIMEOUT(kinds, destroy, SECONDS)
 {
 	struct failing last = { 0 };
 
-	FOR_EACH_FAILURE(f) {
-		struct lsmem_create create = create_of(variant->kind, variant->flags);
+	FOR_SOME_FAILURES(f, (slow_step() + 3) / 4) {
+		struct lsmem_create create = create_of(variant->kind, 0);
 		struct lsmem_destroy one = { .size = sizeof(one) };
 		int ret;
 
@@ -246,7 +228,7 @@ TEST_F_TIMEOUT(kinds, destroy, SECONDS)
 			EXPECT_EQ(0, destroy(self->control, create.name));
 		ASSERT_EQ(0, stores(NULL)) TH_LOG("failure %u: %s", f.nth, strerror(-ret));
 	}
-	JUDGE_ALL(1);
+	JUDGE_ALL(0);	/* it need not fail at all */
 }
 
 /* ---- A daemon ----------------------------------------------------------- */
@@ -324,7 +306,7 @@ TEST_F_TIMEOUT(attaching, activate, SECONDS)
 {
 	struct failing last = { 0 };
 
-	FOR_EACH_FAILURE(f) {
+	FOR_SOME_FAILURES(f, (slow_step() + 3) / 4) {
 		struct lsmem_attach attach = attach_of(&self->create);
 		struct lsmem_activate activate = {
 			.size = sizeof(activate),

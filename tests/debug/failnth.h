@@ -18,7 +18,11 @@ struct failing {
 };
 
 /* Until the call inside INJECT() ends without a failure. */
-#define FOR_EACH_FAILURE(f) for (struct failing f = { 1, true, 0 }; f.hit; f.nth++)
+#define FOR_EACH_FAILURE(f) FOR_SOME_FAILURES(f, 1)
+
+/* Every @step-th of them; the first: test_seed tells. */
+#define FOR_SOME_FAILURES(f, step)						\
+	for (struct failing f = { 1 + test_seed % (step), true, 0 }; f.hit; f.nth += (step))
 
 /* Carry out @statement, its failure number @f.nth injected; tells f.hit. */
 #define INJECT(f, statement) do {	\
