@@ -56,6 +56,10 @@ test-power: setup ## power cuts
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run power
 
+kunit: setup ## KUnit suites in User-mode Linux with KASAN; SEED=N as printed by a run
+	@qemu/setup base lab
+	@qemu/kunit $(if $(SEED),--seed $(SEED))
+
 sim: setup ## cleaning policies compared by simulation: tables, plots in out/sim/ (5 minutes)
 	@qemu/setup base sim
 	@tools/sim/run
@@ -121,5 +125,5 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo "first: make demo, or make test, as root on Debian 12"
 
-.PHONY: all modules lab lib tools daemon setup demo bench matrix test test-user test-guest test-power \
+.PHONY: all modules lab lib tools daemon setup demo bench kunit matrix test test-user test-guest test-power \
 	test-debug test-kcsan fuzz test-programs check sparse install clean help

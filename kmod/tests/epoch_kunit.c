@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit: epochs.  Frames are kept as long as a view may look at them and no
+ * longer than the bound, whatever is written into slots.
+ *
+ * Time is not waited for: what the kernel knows of a slot says since when it
+ * has been in the way, and a test makes that longer ago.
+ */
+#include <linux/slab.h>
+
+#include "fixture.h"
+#include "../epoch.h"
+
+#define EPOCH_MS	3600000u	/* bound of a view: in a test it does not end by itself */
+
+static const struct lsmem_test_shape epoch_shape = {
+	.segments = 4, .heads = 3, .handles = 64,
+};
+
+static int epoch_init(struct kunit *test)
+{
+	int ret = lsmem_test_store(test, &epoch_shape);
+	struct lsmem_store *store = test->priv;
+
+	store->view_ms = EPOCH_MS;
+	store->info->epoch = 1000;
+	return ret;
+}
+
+static void epoch_exit(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_client *client, *next;
+
+	if (store && store->clients.next)
+		list_for_each_entry_safe(client, next, &store->clients, node)
+			lsmem_client_free(client);
+	lsmem_test_store_exit(test);
+}
+
+static struct lsmem_client *epoch_client(struct kunit *test)
+{
+	struct lsmem_client *client = lsmem_client_new(test->priv);
+
+	KUNIT_ASSERT_NOT_NULL(test, client);
+	return client;
+}
+
+/* Slot @i of @client has been in the way for a time. */
+static void epoch_elapse(struct lsmem_client *client, u32 i, unsigned long time)
+{
+	client->seen[i].since = jiffies - time;
+}
+
+/* Some time before the end of a bound of @ms: slack for a slow machine. */
+static unsigned long epoch_almost(u32 ms)
+{
+	return msecs_to_jiffies(ms) * 3 / 4;
+}
+
+/* ---- What a slot holds up ----------------------------------------------- */
+
+static const struct epoch_slot_case {
+	const char *name;
+	u64 value;		/* the epoch that is asked for is 1001 */
+	bool holds;
+} epoch_slots[] = {
+	{ "idle", LSMEM_SLOT_IDLE, false },
+	{ "one", 1, true },
+	{ "long ago", 500, true },
+	{ "the epoch before", 1000, true },
+	{ "the epoch", 1001, false },
+	{ "a later one", 1002, false },
+	{ "a far later one", 1ull << 63, false },
+	{ "almost revoked", LSMEM_SLOT_REVOKED - 1, false },
+	{ "revoked", LSMEM_SLOT_REVOKED, false },
+};
+
+static void epoch_slot_desc(const struct epoch_slot_case *param, char *desc)
+{
+	strscpy(desc, param->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(epoch_slot, epoch_slots, epoch_slot_desc);
+
+/* One value, in the first, the last and a middle slot, of the first and the last client. */
+static void epoch_test_slot(struct kunit *test)
+{
+	static const u32 where[] = { 0, LSMEM_SLOTS / 2, LSMEM_SLOTS - 1 };
+	const struct epoch_slot_case *param = test->param_value;
+	struct lsmem_store *store = test->priv;
+	u32 i, first;
+
+	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, lsmem_epoch_advance(store)));
+	for (first = 0; first < 2; first++) {
+		for (i = 0; i < ARRAY_SIZE(where); i++) {
+			struct lsmem_client *a = epoch_client(test), *b = epoch_client(test);
+			struct lsmem_client *client = first ? a : b;
+			u64 epoch;
+
+			store->info->epoch = 1000;
+			client->slots[where[i]].epoch = param->value;
+			epoch = lsmem_epoch_advance(store);
+			KUNIT_EXPECT_EQ(test, epoch, 1001);
+			KUNIT_EXPECT_EQ(test, store->info->epoch, 1001);
+			KUNIT_EXPECT_EQ(test, lsmem_epoch_passed(store, epoch), !param->holds);
+			KUNIT_EXPECT_EQ(test, lsmem_epoch_passed(store, epoch), !param->holds);
+			/* The view ends. */
+			client->slots[where[i]].epoch = LSMEM_SLOT_IDLE;
+			KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
+			KUNIT_EXPECT_EQ(test, store->cleaned.views_revoked, 0);
+			lsmem_client_free(a);
+			lsmem_client_free(b);
+		}
+	}
+}
+
+/* A view keeps what was replaced after it began, through many epochs, and nothing older. */
+static void epoch_test_order(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_client *client = epoch_client(test);
+	u64 epoch;
+	u32 i;
+
+	epoch = lsmem_epoch_advance(store);
+	client->slots[3].epoch = store->info->epoch;
+	/* What was replaced before the view is not its business. */
+	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
+	for (i = 0; i < 10; i++) {
+		epoch = lsmem_epoch_advance(store);
+		KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
+	}
+	/* Another view, of the newest epoch, in another slot. */
+	client->slots[4].epoch = epoch;
+	client->slots[3].epoch = LSMEM_SLOT_IDLE;
+	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
+	epoch = lsmem_epoch_advance(store);
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
+	/* The slot that was idle meanwhile holds nothing up, even with an old epoch in it. */
+	client->slots[3].epoch = 1;
+	client->slots[4].epoch = LSMEM_SLOT_IDLE;
+	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
+	epoch = lsmem_epoch_advance(store);
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));	/* but this one */
+	/* Its file is closed. */
+	lsmem_client_free(client);
+	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
+}
+
+/* ---- The bound ---------------------------------------------------------- */
+
+/* A view is revoked when the bound is over, not before; then its slot is left alone. */
+static void epoch_test_bound(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_client *client = epoch_client(test);
+	u64 epoch;
+
+	client->slots[5].epoch = 1000;
+	epoch = lsmem_epoch_advance(store);
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
+	epoch_elapse(client, 5, epoch_almost(EPOCH_MS));
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
+	KUNIT_EXPECT_EQ(test, client->slots[5].epoch, 1000);
+	epoch_elapse(client, 5, msecs_to_jiffies(EPOCH_MS));
+	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
+	KUNIT_EXPECT_EQ(test, client->slots[5].epoch, LSMEM_SLOT_REVOKED);
+	KUNIT_EXPECT_EQ(test, store->cleaned.views_revoked, 1);
+
+	/* Whatever it writes now, this epoch has passed. */
+	client->slots[5].epoch = 1000;
+	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
+	KUNIT_EXPECT_EQ(test, client->slots[5].epoch, 1000);
+	KUNIT_EXPECT_EQ(test, store->cleaned.views_revoked, 1);
+
+	/* The next one it holds up from its own first sight on. */
+	epoch = lsmem_epoch_advance(store);
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
+	KUNIT_EXPECT_EQ(test, client->slots[5].epoch, 1000);
+}
+
+/* The time of a view is counted anew for each epoch that it holds up. */
+static void epoch_test_since(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_client *client = epoch_client(test);
+	u64 epoch;
+
+	client->slots[0].epoch = 1000;
+	epoch = lsmem_epoch_advance(store);
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
+	/* It ends, and another one begins before anybody looks. */
+	epoch_elapse(client, 0, 2 * msecs_to_jiffies(EPOCH_MS));
+	client->slots[0].epoch = epoch;
+	epoch = lsmem_epoch_advance(store);
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
+	KUNIT_EXPECT_EQ(test, client->slots[0].epoch, epoch - 1);
+	KUNIT_EXPECT_EQ(test, store->cleaned.views_revoked, 0);
+}
+
+/* Each revocation halves the bound of its client, down to a thousandth, and is forgiven. */
+static void epoch_test_strikes(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_client *client = epoch_client(test);
+	u32 round;
+	u64 epoch;
+
+	for (round = 0; round < 14; round++) {
+		u32 ms = EPOCH_MS >> min(round, 10u);
+
+		client->slots[1].epoch = 1;
+		epoch = lsmem_epoch_advance(store);
+		KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
+		epoch_elapse(client, 1, epoch_almost(ms));
+		KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
+		epoch_elapse(client, 1, msecs_to_jiffies(ms) + 1);
+		KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
+		KUNIT_EXPECT_EQ(test, client->slots[1].epoch, LSMEM_SLOT_REVOKED);
+	}
+	KUNIT_EXPECT_EQ(test, store->cleaned.views_revoked, round);
+
+	client->struck = jiffies - 61 * HZ;
+	client->slots[1].epoch = 1;
+	epoch = lsmem_epoch_advance(store);
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
+	epoch_elapse(client, 1, epoch_almost(EPOCH_MS));
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
+}
+
+/*
+ * A client writes nonsense into all its slots, again and again.  Its own bound
+ * goes down; that of an honest client, and its view, stay.
+ */
+static void epoch_test_garbage(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_client *bad = epoch_client(test), *good = epoch_client(test);
+	struct rnd_state random;
+	u32 round, i;
+	u64 epoch;
+
+	lsmem_test_seed(test, &random);
+	good->slots[7].epoch = store->info->epoch;
+	for (round = 0; round < 30; round++) {
+		for (i = 0; i < LSMEM_SLOTS; i++)
+			bad->slots[i].epoch = lsmem_test_u64(&random) >>
+					      lsmem_test_below(&random, 64);
+		bad->slots[round].epoch = 1;	/* one that holds, at least */
+		epoch = lsmem_epoch_advance(store);
+		KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
+		for (i = 0; i < LSMEM_SLOTS; i++)
+			epoch_elapse(bad, i, msecs_to_jiffies(EPOCH_MS));
+		KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
+		KUNIT_EXPECT_EQ(test, bad->slots[round].epoch, LSMEM_SLOT_REVOKED);
+		for (i = 0; i < LSMEM_SLOTS; i++) {
+			u64 value = bad->slots[i].epoch;
+
+			/* None is left that would hold this epoch up. */
+			KUNIT_EXPECT_TRUE(test, value == LSMEM_SLOT_IDLE || value >= epoch);
+			bad->slots[i].epoch = 1;
+		}
+		KUNIT_EXPECT_EQ(test, good->slots[7].epoch, 1000);
+	}
+	KUNIT_EXPECT_GT(test, store->cleaned.views_revoked, round);
+	KUNIT_EXPECT_EQ(test, good->strikes, 0);
+	epoch_elapse(good, 7, epoch_almost(EPOCH_MS));
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
+	good->slots[7].epoch = LSMEM_SLOT_IDLE;
+	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
+}
+
+/* ---- Views and frames --------------------------------------------------- */
+
+#define EPOCH_READERS	3
+#define EPOCH_FRAMES	4u
+#define EPOCH_VIEWS	1000u	/* of each reader, at least */
+#define EPOCH_REVOKED	20u	/* of a lazy one */
+#define EPOCH_DEAD	0xdeadull
+
+static const struct epoch_view_case {
+	const char *name;
+	u32 view_ms;
+	bool lazy;		/* a reader ends no view before it is revoked */
+} epoch_views[] = {
+	{ "none is revoked", EPOCH_MS, false },
+	{ "some are revoked", 1, true },
+};
+
+static void epoch_view_desc(const struct epoch_view_case *param, char *desc)
+{
+	strscpy(desc, param->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(epoch_view, epoch_views, epoch_view_desc);
+
+struct epoch_reader {
+	struct lsmem_test_thread thread;
+	struct lsmem_store *store;
+	struct lsmem_client *client;
+	u32 slot;
+	bool lazy;
+	bool stop;
+	u64 views;
+	u64 revoked;
+};
+
+/* The object of the test: all words of its frame are its position. */
+static u64 *epoch_frame(struct lsmem_store *store, u64 word)
+{
+	return lsmem_frame_address(&store->frames,
+				   lsmem_word_position(word) >> LSMEM_POSITION_OFFSET_BITS);
+}
+
+/* A client as liblsmem is one: publish, barrier, load the word, look, end. */
+static const char *epoch_reader(void *data)
+{
+	struct epoch_reader *r = data;
+	struct lsmem_store *store = r->store;
+	u64 *slot = &r->client->slots[r->slot].epoch;
+
+	while (!READ_ONCE(r->stop)) {
+		bool wrong = false;
+		u64 word, *frame;
+		u32 i, rounds;
+
+		/* Who sees the epoch sees the words exchanged before it. */
+		WRITE_ONCE(*slot, smp_load_acquire(&store->info->epoch));
+		smp_mb();	/* pairs with lsmem_epoch_advance() */
+		word = READ_ONCE(store->handles[0].word);
+		frame = epoch_frame(store, word);
+		for (rounds = 0; rounds < 4; rounds++) {
+			for (i = 0; i < LSMEM_SEGLET_BYTES / sizeof(u64); i += 512)
+				wrong |= READ_ONCE(frame[i]) != lsmem_word_position(word);
+			cond_resched();
+		}
+		while (r->lazy && READ_ONCE(*slot) != LSMEM_SLOT_REVOKED && !READ_ONCE(r->stop))
+			cond_resched();
+		WRITE_ONCE(r->views, r->views + 1);
+		if (xchg(slot, LSMEM_SLOT_IDLE) == LSMEM_SLOT_REVOKED)
+			WRITE_ONCE(r->revoked, r->revoked + 1);
+		else if (wrong)
+			return "a view that was not revoked saw a frame that had been freed";
+		cond_resched();
+	}
+	return NULL;
+}
+
+/* Have all readers done enough, or has one found something? */
+static bool epoch_enough(struct epoch_reader *r)
+{
+	u32 i;
+
+	for (i = 0; i < EPOCH_READERS; i++) {
+		if (r[i].lazy ? READ_ONCE(r[i].revoked) <= EPOCH_REVOKED :
+				READ_ONCE(r[i].views) < EPOCH_VIEWS)
+			break;
+	}
+	if (i == EPOCH_READERS)
+		return true;
+	for (i = 0; i < EPOCH_READERS; i++)
+		if (completion_done(&r[i].thread.done))
+			return true;
+	return false;
+}
+
+/*
+ * An object moves from frame to frame; what it leaves is overwritten as soon as
+ * its epoch has passed.  No view that was not revoked sees that.
+ */
+static void epoch_test_views(struct kunit *test)
+{
+	const struct epoch_view_case *param = test->param_value;
+	struct lsmem_store *store = test->priv;
+	struct lsmem_handle *h = &store->handles[0];
+	struct epoch_reader *r;
+	u64 revoked = 0, *frame;
+	u32 i, j, move;
+
+	store->view_ms = param->view_ms;
+	r = kunit_kcalloc(test, EPOCH_READERS, sizeof(*r), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, r);
+	for (i = 0; i < LSMEM_SEGLET_BYTES / sizeof(u64); i++)
+		((u64 *)lsmem_frame_address(&store->frames, 0))[i] = 0;
+	h->word = lsmem_word_next(h->word, LSMEM_WORD_LIVE, 0);
+	for (i = 0; i < EPOCH_READERS; i++) {
+		r[i].store = store;
+		r[i].slot = i;
+		/* The first two share a file. */
+		r[i].client = i == 1 ? r[0].client : epoch_client(test);
+		r[i].lazy = param->lazy && i == EPOCH_READERS - 1;
+		KUNIT_ASSERT_EQ(test, lsmem_test_start(&r[i].thread, epoch_reader, &r[i]), 0);
+	}
+	for (move = 1; !epoch_enough(r); move++) {
+		u64 to = (u64)(move % EPOCH_FRAMES) << LSMEM_POSITION_OFFSET_BITS;
+		u64 old = h->word, epoch;
+
+		frame = epoch_frame(store, to);
+		for (j = 0; j < LSMEM_SEGLET_BYTES / sizeof(u64); j += 512)
+			WRITE_ONCE(frame[j], to);
+		/* Who sees the word sees the frame. */
+		smp_store_release(&h->word, lsmem_word_next(old, LSMEM_WORD_LIVE, to));
+		epoch = lsmem_epoch_advance(store);
+		while (!lsmem_epoch_passed(store, epoch))
+			cond_resched();
+		frame = epoch_frame(store, old);
+		for (j = 0; j < LSMEM_SEGLET_BYTES / sizeof(u64); j += 512)
+			WRITE_ONCE(frame[j], EPOCH_DEAD);
+		cond_resched();
+	}
+	for (i = 0; i < EPOCH_READERS; i++)
+		WRITE_ONCE(r[i].stop, true);
+	for (i = 0; i < EPOCH_READERS; i++) {
+		lsmem_test_join(test, &r[i].thread);
+		revoked += r[i].revoked;
+	}
+	/* A client that ends a view while it is revoked may get its own value back. */
+	KUNIT_EXPECT_LE(test, revoked, store->cleaned.views_revoked);
+	if (!param->lazy)
+		KUNIT_EXPECT_EQ(test, revoked, 0);
+}
+
+static struct kunit_case epoch_cases[] = {
+	KUNIT_CASE_PARAM(epoch_test_slot, epoch_slot_gen_params),
+	KUNIT_CASE(epoch_test_order),
+	KUNIT_CASE(epoch_test_bound),
+	KUNIT_CASE(epoch_test_since),
+	KUNIT_CASE(epoch_test_strikes),
+	KUNIT_CASE(epoch_test_garbage),
+	KUNIT_CASE_PARAM(epoch_test_views, epoch_view_gen_params),
+	{}
+};
+
+static struct kunit_suite epoch_suite = {
+	.name = "lsmem-epoch",
+	.init = epoch_init,
+	.exit = epoch_exit,
+	.test_cases = epoch_cases,
+};
+
+kunit_test_suite(epoch_suite);

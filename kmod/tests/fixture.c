@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the KUnit suites share.
+ *
+ * The store is made of the module's own parts in the order that store.c has,
+ * but nobody else knows it: no device, no cleaner, no daemon.  What these would
+ * do, a test does, when it wants it done.
+ */
+#include <linux/kthread.h>
+#include <linux/module.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+
+#include "fixture.h"
+#include "../window.h"
+
+/* Keys that differ by less have different payloads. */
+#define LSMEM_TEST_KEYS		4093u
+#define LSMEM_TEST_TAKEN	(LSMEM_NO_FRAME - 1)	/* owner of frames taken away */
+
+static unsigned long kunit_seed;
+module_param(kunit_seed, ulong, 0444);
+MODULE_PARM_DESC(kunit_seed, "Seed of the KUnit suites, as printed by an earlier run (0: any)");
+
+static u8 *lsmem_test_bytes;	/* random, the same in every run */
+
+/**
+ * lsmem_test_payload - what the entry with a key holds
+ * @key: any
+ * Return: LSMEM_OBJECT_MAX bytes.
+ */
+const void *lsmem_test_payload(u64 key)
+{
+	return lsmem_test_bytes + key % LSMEM_TEST_KEYS;
+}
+
+/**
+ * lsmem_test_seed - the random numbers of a test
+ * @test: its log tells the seed
+ * @random: out
+ */
+void lsmem_test_seed(struct kunit *test, struct rnd_state *random)
+{
+	if (!kunit_seed)
+		kunit_seed = 1 + get_random_u32() / 2;
+	kunit_info(test, "kunit_seed=%lu", kunit_seed);
+	prandom_seed_state(random, kunit_seed);
+}
+
+static void lsmem_test_memory(struct kunit *test, struct lsmem_store *store)
+{
+	u32 i;
+
+	KUNIT_ASSERT_EQ(test, percpu_counter_init(&store->live, 0, GFP_KERNEL), 0);
+	KUNIT_ASSERT_EQ(test, percpu_counter_init(&store->handles_used, 0, GFP_KERNEL), 0);
+	store->counters = alloc_percpu(struct lsmem_counters);
+	store->heads = kvcalloc(store->nr_heads, sizeof(*store->heads), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, store->counters && store->heads);
+	lsmem_log_init(store);
+	KUNIT_ASSERT_EQ(test, lsmem_frames_init(&store->frames, store->bytes), 0);
+	store->frames.base = LSMEM_TEST_RESERVE;
+	store->frames.reserve = LSMEM_TEST_RESERVE;
+	/* No test may take what a young frame has for what was written. */
+	for (i = 0; i < store->frames.nr; i++)
+		memset(lsmem_frame_address(&store->frames, i), 0xa5, LSMEM_SEGLET_BYTES);
+	KUNIT_ASSERT_EQ(test, lsmem_segments_init(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_handles_init(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_window_init(store), 0);
+}
+
+/**
+ * lsmem_test_store - make a test's store
+ * @test: its priv will be the store
+ * @shape: what is wanted
+ *
+ * For the init of a suite; lsmem_test_store_exit() is its exit.
+ * Return: 0.  Fails the test when there is no memory.
+ */
+int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape)
+{
+	struct lsmem_store *store = kunit_kzalloc(test, sizeof(*store), GFP_KERNEL);
+	struct rnd_state random;
+
+	KUNIT_ASSERT_NOT_NULL(test, store);
+	spin_lock_init(&store->epoch_lock);
+	INIT_LIST_HEAD(&store->clients);
+	init_waitqueue_head(&store->space);
+	init_waitqueue_head(&store->acks);
+	init_waitqueue_head(&store->work);
+	init_waitqueue_head(&store->events);
+	store->kind = LSMEM_KIND_OBJECT;
+	store->durable = shape->durable;
+	store->bytes = (u64)shape->segments * LSMEM_SEGMENT_BYTES;
+	store->nr_heads = shape->heads;
+	store->nr_handles = shape->handles;
+	store->view_ms = 1000;
+	store->stall_ms = 1;
+	store->clock_base = ktime_get_ns();
+	strscpy(store->name, "kunit", sizeof(store->name));
+	test->priv = store;
+
+	lsmem_test_bytes = kvmalloc(LSMEM_OBJECT_MAX + LSMEM_TEST_KEYS, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, lsmem_test_bytes);
+	prandom_seed_state(&random, 1);
+	prandom_bytes_state(&random, lsmem_test_bytes, LSMEM_OBJECT_MAX + LSMEM_TEST_KEYS);
+	lsmem_test_memory(test, store);
+	spin_lock(&store->segment_lock);
+	lsmem_segments_spare(store);
+	spin_unlock(&store->segment_lock);
+	lsmem_test_list_spares(store);
+	smp_store_release(&store->state, LSMEM_STATE_ACTIVE);	/* see lsmem_store_active() */
+	return 0;
+}
+
+/**
+ * lsmem_test_store_exit - free a test's store, however much of it there is
+ * @test: its priv is the store, if it came to that
+ */
+void lsmem_test_store_exit(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+
+	if (!store)
+		return;
+	lsmem_window_destroy(store);
+	lsmem_handles_destroy(store);
+	lsmem_segments_destroy(store);
+	lsmem_frames_destroy(&store->frames);
+	kvfree(store->heads);
+	free_percpu(store->counters);
+	percpu_counter_destroy(&store->handles_used);
+	percpu_counter_destroy(&store->live);
+	kvfree(lsmem_test_bytes);
+	lsmem_test_bytes = NULL;
+}
+
+/* What a daemon does on OPEN: all that are opening are in a durable digest. */
+void lsmem_test_list_spares(struct lsmem_store *store)
+{
+	struct lsmem_segment *seg;
+
+	spin_lock(&store->segment_lock);
+	list_for_each_entry(seg, &store->log, node) {
+		if (seg->state == LSMEM_SEGMENT_OPENING) {
+			seg->open_acked = true;
+			seg->state = LSMEM_SEGMENT_SPARE;
+		}
+	}
+	spin_unlock(&store->segment_lock);
+}
+
+/* Take free frames away until @leave are left; returns how many were taken. */
+u32 lsmem_test_take_frames(struct lsmem_store *store, u32 leave)
+{
+	u32 taken = 0;
+
+	while (store->frames.nr_free > leave &&
+	       lsmem_frame_get(&store->frames, LSMEM_TEST_TAKEN, true) >= 0)
+		taken++;
+	return taken;
+}
+
+/* Give back @nr of the frames that were taken. */
+void lsmem_test_put_frames(struct lsmem_store *store, u32 nr)
+{
+	u32 frame;
+
+	for (frame = 0; nr && frame < store->frames.nr; frame++) {
+		if (store->frames.owner[frame] == LSMEM_TEST_TAKEN) {
+			lsmem_frame_put(&store->frames, frame);
+			nr--;
+		}
+	}
+}
+
+static int lsmem_test_thread(void *data)
+{
+	struct lsmem_test_thread *thread = data;
+
+	thread->wrong = thread->run(thread->data);
+	/* Not before the last instruction here: the module may go after it. */
+	kthread_complete_and_exit(&thread->done, 0);
+}
+
+/**
+ * lsmem_test_start - start a thread
+ * @thread: filled in; to be joined
+ * @run: what it does
+ * @data: for @run
+ * Return: 0 or an error; nothing has to be joined then.
+ */
+int lsmem_test_start(struct lsmem_test_thread *thread, const char *(*run)(void *), void *data)
+{
+	struct task_struct *task;
+
+	*thread = (struct lsmem_test_thread){ .run = run, .data = data };
+	init_completion(&thread->done);
+	task = kthread_run(lsmem_test_thread, thread, "lsmem-kunit");
+	return PTR_ERR_OR_ZERO(task);
+}
+
+/**
+ * lsmem_test_join - wait for a thread's end
+ * @test: fails when the thread says so
+ * @thread: started
+ */
+void lsmem_test_join(struct kunit *test, struct lsmem_test_thread *thread)
+{
+	wait_for_completion(&thread->done);
+	KUNIT_EXPECT_STREQ(test, thread->wrong ?: "", "");
+}

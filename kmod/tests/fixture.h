@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the KUnit suites share: a store without faces, threads, random numbers.  See fixture.c. */
+#ifndef LSMEM_TESTS_FIXTURE_H
+#define LSMEM_TESTS_FIXTURE_H
+
+#include <kunit/test.h>
+#include <linux/completion.h>
+#include <linux/prandom.h>
+
+#include "../handle.h"
+#include "../log.h"
+#include "../store.h"
+
+/* Frames that only the cleaner's head may take, in a store of the tests. */
+#define LSMEM_TEST_RESERVE	8u
+
+/**
+ * struct lsmem_test_shape - the store that a suite works on
+ * @segments: memory, in units of a full segment
+ * @heads: the cleaner's included
+ * @handles: indices in its handle table
+ * @durable: the test plays the daemon
+ */
+struct lsmem_test_shape {
+	u32 segments;
+	unsigned int heads;
+	u32 handles;
+	bool durable;
+};
+
+int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape);
+void lsmem_test_store_exit(struct kunit *test);
+void lsmem_test_list_spares(struct lsmem_store *store);
+u32 lsmem_test_take_frames(struct lsmem_store *store, u32 leave);
+void lsmem_test_put_frames(struct lsmem_store *store, u32 nr);
+const void *lsmem_test_payload(u64 key);
+
+/**
+ * struct lsmem_test_thread - a thread beside the test's own
+ * @run: returns NULL, or what went wrong: only the test's own thread may assert
+ */
+struct lsmem_test_thread {
+	const char *(*run)(void *data);
+	void *data;
+	const char *wrong;
+	struct completion done;
+};
+
+int lsmem_test_start(struct lsmem_test_thread *thread, const char *(*run)(void *), void *data);
+void lsmem_test_join(struct kunit *test, struct lsmem_test_thread *thread);
+
+void lsmem_test_seed(struct kunit *test, struct rnd_state *random);
+
+static inline u64 lsmem_test_u64(struct rnd_state *random)
+{
+	u64 high = prandom_u32_state(random);
+
+	return high << 32 | prandom_u32_state(random);
+}
+
+/* 0 .. @n - 1 */
+static inline u32 lsmem_test_below(struct rnd_state *random, u32 n)
+{
+	return ((u64)prandom_u32_state(random) * n) >> 32;
+}
+
+#endif

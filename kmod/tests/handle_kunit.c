@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit: the handle table.  A handle names one object for ever: whatever is
+ * allocated, freed, exchanged or lost in a crash, none is ever given out twice.
+ */
+#include <linux/slab.h>
+
+#include "fixture.h"
+#include "../object.h"
+
+#define HANDLE_NR	100u	/* no power of 2: the last word of the map is not full */
+
+static const struct lsmem_test_shape handle_shape = {
+	.segments = 4, .heads = 3, .handles = HANDLE_NR,
+};
+
+static int handle_init(struct kunit *test)
+{
+	return lsmem_test_store(test, &handle_shape);
+}
+
+static u64 handle_alloc(struct kunit *test)
+{
+	u64 handle = 0;
+
+	KUNIT_ASSERT_EQ(test, lsmem_handle_alloc(test->priv, 7, &handle), 0);
+	return handle;
+}
+
+static int handle_find(struct lsmem_store *store, u64 handle)
+{
+	struct lsmem_handle *h;
+
+	return lsmem_handle_find(store, handle, &h);
+}
+
+static u64 handle_tag(const struct lsmem_handle *h)
+{
+	return h->word >> LSMEM_WORD_TAG_SHIFT;
+}
+
+/* An object's life under its handle, and what is left of it for a stale one. */
+static void handle_test_stale(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_source source = { .kernel = lsmem_test_payload(1) };
+	struct lsmem_op op = { 0 };
+	struct lsmem_place place;
+	struct lsmem_append ap;
+	struct lsmem_handle *h;
+	u64 handle = handle_alloc(test), other = 0;
+	u32 pcrc, i;
+
+	KUNIT_ASSERT_EQ(test, lsmem_handle_find(store, handle, &h), 0);
+	KUNIT_EXPECT_EQ(test, lsmem_word_state(h->word), LSMEM_WORD_BUSY);
+	KUNIT_EXPECT_EQ(test, lsmem_info_table(h->info), 7);
+	/* Busy is no object: not to be freed by a user who guesses the handle. */
+	op.handle = handle;
+	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -ESTALE);
+
+	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, 1, 100, LSMEM_TYPE_OBJECT, &ap), 0);
+	lsmem_append_copy(store, &ap, &source, 100, &pcrc);
+	lsmem_append_stamp(store, &ap, handle, 5, 100, LSMEM_TYPE_OBJECT, 7, pcrc);
+	lsmem_entry_alive(store, &ap, 5);
+	h->word = lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position);
+	lsmem_append_commit(store, &ap);
+
+	op.flags = LSMEM_OPF_EXPECT;
+	op.version = 4;
+	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -EILSEQ);
+	KUNIT_EXPECT_EQ(test, op.version, 5);
+	KUNIT_EXPECT_EQ(test, atomic_read(&ap.segment->live), ap.size);
+	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), 0);
+	KUNIT_EXPECT_GT(test, op.version, 5);
+	KUNIT_EXPECT_EQ(test, atomic_read(&ap.segment->live), 0);
+	op.flags = 0;
+	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -ESTALE);
+
+	/* The index comes back for somebody else; the old handle stays stale. */
+	for (i = 0; i < HANDLE_NR; i++) {
+		u64 next = handle_alloc(test);
+
+		KUNIT_EXPECT_NE(test, next, handle);
+		if (lsmem_handle_index(next) == lsmem_handle_index(handle))
+			other = next;
+	}
+	KUNIT_ASSERT_NE(test, other, 0);
+	KUNIT_EXPECT_EQ(test, lsmem_handle_generation(other),
+			lsmem_handle_generation(handle) + 1);
+	KUNIT_EXPECT_EQ(test, handle_find(store, handle), -ESTALE);
+	KUNIT_EXPECT_EQ(test, handle_find(store, other), 0);
+	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -ESTALE);
+}
+
+/* What was never given out is ENOENT, what a crash may have lost ESTALE. */
+static void handle_test_unknown(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	u64 handle;
+
+	KUNIT_EXPECT_EQ(test, handle_find(store, 0), -ENOENT);
+	KUNIT_EXPECT_EQ(test, handle_find(store, lsmem_handle_make(3, 0)), -ENOENT);
+	KUNIT_EXPECT_EQ(test, handle_find(store, lsmem_handle_make(3, 1)), -ENOENT);
+	KUNIT_EXPECT_EQ(test, handle_find(store, lsmem_handle_make(HANDLE_NR, 1)), -ENOENT);
+	KUNIT_EXPECT_EQ(test, handle_find(store, ~0ull), -ENOENT);
+	handle = handle_alloc(test);
+	KUNIT_EXPECT_EQ(test, handle_find(store, handle), 0);
+	KUNIT_EXPECT_EQ(test, handle_find(store, handle + (1ull << LSMEM_HANDLE_INDEX_BITS)),
+			-ENOENT);
+
+	/* As after a recovery: all up to the floor may have been given out. */
+	store->generation_floor = 40;
+	KUNIT_EXPECT_EQ(test, handle_find(store, lsmem_handle_make(90, 40)), -ESTALE);
+	KUNIT_EXPECT_EQ(test, handle_find(store, lsmem_handle_make(90, 41)), -ENOENT);
+	KUNIT_EXPECT_EQ(test, handle_find(store, handle), 0);	/* it was recovered */
+	KUNIT_EXPECT_EQ(test, lsmem_handle_generation(handle_alloc(test)), 41);
+}
+
+/* All indices, each once; full; each that comes back is given out anew. */
+static void handle_test_full(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	u64 handle, *all;
+	u32 i, round;
+
+	all = kunit_kcalloc(test, HANDLE_NR, sizeof(*all), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, all);
+	for (i = 0; i < HANDLE_NR; i++) {
+		handle = handle_alloc(test);
+		KUNIT_ASSERT_LT(test, lsmem_handle_index(handle), HANDLE_NR);
+		KUNIT_EXPECT_EQ(test, all[lsmem_handle_index(handle)], 0);
+		all[lsmem_handle_index(handle)] = handle;
+	}
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), HANDLE_NR);
+	for (round = 0; round < 3; round++) {
+		for (i = 0; i < HANDLE_NR; i++) {
+			KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
+			lsmem_handle_free(store, all[i]);
+			handle = handle_alloc(test);
+			KUNIT_EXPECT_EQ(test, lsmem_handle_index(handle), i);
+			KUNIT_EXPECT_EQ(test, lsmem_handle_generation(handle), round + 2);
+			KUNIT_EXPECT_EQ(test, handle_find(store, all[i]), -ESTALE);
+			all[i] = handle;
+		}
+	}
+	for (i = 0; i < HANDLE_NR; i++)
+		lsmem_handle_free(store, all[i]);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), 0);
+}
+
+/* An index whose generations are used up never comes back; the others do. */
+static void handle_test_retired(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	const u32 old = 13;
+	u64 handle, last = 0;
+	u32 i, j;
+
+	for (i = 0; i < HANDLE_NR; i++)
+		store->handles[i].info = i == old ? LSMEM_GENERATION_MAX - 1 : 10;
+	for (i = 0; i < 3; i++) {
+		u64 all[HANDLE_NR];
+		u32 nr = 0;
+
+		while (!lsmem_handle_alloc(store, 0, &handle)) {
+			KUNIT_ASSERT_LT(test, nr, HANDLE_NR);
+			KUNIT_EXPECT_NE(test, lsmem_handle_generation(handle), 0);
+			if (lsmem_handle_index(handle) == old)
+				last = handle;
+			all[nr++] = handle;
+		}
+		KUNIT_EXPECT_EQ(test, nr, i ? HANDLE_NR - 1 : HANDLE_NR);
+		KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), nr);
+		for (j = 0; j < nr; j++)
+			lsmem_handle_free(store, all[j]);
+	}
+	KUNIT_EXPECT_EQ(test, last, lsmem_handle_make(old, LSMEM_GENERATION_MAX));
+	KUNIT_EXPECT_EQ(test, lsmem_word_state(store->handles[old].word), LSMEM_WORD_FREE);
+
+	/* All used up: full, though nothing is in use. */
+	for (i = 0; i < HANDLE_NR; i++)
+		store->handles[i].info = LSMEM_GENERATION_MAX;
+	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), 0);
+}
+
+/* No generation above what is durable; nothing is lost by having to wait. */
+static void handle_test_ceiling(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	u64 handle, all[HANDLE_NR];
+	u32 i, ceiling;
+
+	store->generation_ceiling = 0;
+	for (i = 0; i < 3 * HANDLE_NR; i++)
+		KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EAGAIN);
+	KUNIT_EXPECT_EQ(test, store->generation_max, 0);
+	for (ceiling = 1; ceiling <= 3; ceiling++) {
+		store->generation_ceiling = ceiling;
+		for (i = 0; i < HANDLE_NR; i++) {
+			all[i] = handle_alloc(test);
+			KUNIT_EXPECT_EQ(test, lsmem_handle_generation(all[i]), ceiling);
+			KUNIT_EXPECT_EQ(test, store->generation_max, ceiling);
+		}
+		KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
+		for (i = 0; i < HANDLE_NR; i++)
+			lsmem_handle_free(store, all[i]);
+		KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EAGAIN);
+	}
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), 0);
+}
+
+static const struct handle_word_case {
+	const char *name;
+	u64 word;
+	u32 state;
+	u64 position;
+} handle_words[] = {
+	{ "empty", 0, LSMEM_WORD_BUSY, 0 },
+	{ "lowest", 0, LSMEM_WORD_LIVE, 1 },
+	{ "highest place", ~0ull >> 25, LSMEM_WORD_LIVE, (1ull << LSMEM_POSITION_BITS) - 1 },
+	{ "last tag but one", 0xfffffeull << 40, LSMEM_WORD_LIVE, 42 },
+	{ "last tag", 0xffffffull << 40, LSMEM_WORD_BUSY, 0 },
+	{ "all ones", ~0ull, LSMEM_WORD_FREE, 0 },
+	{ "all ones, live", ~0ull, LSMEM_WORD_LIVE, (1ull << LSMEM_POSITION_BITS) - 1 },
+};
+
+static void handle_word_desc(const struct handle_word_case *param, char *desc)
+{
+	strscpy(desc, param->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(handle_word, handle_words, handle_word_desc);
+
+/* A word is exchanged as a whole: the fields do not touch each other, the tag grows by one. */
+static void handle_test_word(struct kunit *test)
+{
+	const struct handle_word_case *param = test->param_value;
+	u64 word = lsmem_word_next(param->word, param->state, param->position);
+
+	KUNIT_EXPECT_EQ(test, lsmem_word_state(word), param->state);
+	KUNIT_EXPECT_EQ(test, lsmem_word_position(word), param->position);
+	KUNIT_EXPECT_EQ(test, word >> 40, ((param->word >> 40) + 1) & 0xffffff);
+}
+
+/* An object that went to another place and back has another word. */
+static void handle_test_aba(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	u64 handle = handle_alloc(test), seen, word;
+	struct lsmem_handle *h;
+	u32 i;
+
+	KUNIT_ASSERT_EQ(test, lsmem_handle_find(store, handle, &h), 0);
+	h->word = lsmem_word_next(h->word, LSMEM_WORD_LIVE, 100);
+	seen = h->word;
+	for (i = 0; i < 1000; i++) {
+		word = h->word;
+		KUNIT_ASSERT_TRUE(test, lsmem_word_exchange(h, word,
+							    lsmem_word_next(word, LSMEM_WORD_LIVE,
+									    i % 2 ? 100 : 200)));
+		KUNIT_ASSERT_NE(test, h->word, seen);
+		/* Who saw the first word validates no second one, and exchanges none. */
+		word = h->word;
+		KUNIT_ASSERT_FALSE(test, lsmem_word_exchange(h, seen, 0));
+		KUNIT_ASSERT_EQ(test, h->word, word);
+	}
+	/* Nor does the word come back with the next life of its index. */
+	lsmem_handle_free(store, handle);
+	KUNIT_EXPECT_EQ(test, lsmem_word_state(h->word), LSMEM_WORD_FREE);
+	KUNIT_EXPECT_EQ(test, handle_tag(h), (word >> LSMEM_WORD_TAG_SHIFT) + 1);
+	for (i = 0; i < HANDLE_NR; i++)
+		handle_alloc(test);
+	KUNIT_EXPECT_EQ(test, handle_tag(h), (word >> LSMEM_WORD_TAG_SHIFT) + 2);
+}
+
+/* The next version is larger, wherever clock, era and the last version are. */
+static void handle_test_version(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	const u64 last_time = (1ull << LSMEM_VERSION_TIME_BITS) - 1;
+	u64 version = 0, next;
+	u32 i;
+
+	for (i = 0; i < 10000; i++) {
+		next = lsmem_handle_version(store, version);
+		KUNIT_ASSERT_GT(test, next, version);
+		version = next;
+	}
+	/* A clock that has not moved, or is behind, counts from the last one. */
+	next = lsmem_version_make(0, last_time - 1);
+	KUNIT_EXPECT_EQ(test, lsmem_handle_version(store, next), next + 1);
+	KUNIT_EXPECT_EQ(test, lsmem_handle_version(store, next + 1), next + 2);
+	/* A new era is above all of the old one. */
+	store->era = 1;
+	KUNIT_EXPECT_GT(test, lsmem_handle_version(store, 0), lsmem_version_make(0, last_time));
+	store->era = LSMEM_ERA_MAX;
+	KUNIT_EXPECT_GT(test, lsmem_handle_version(store, 0),
+			lsmem_version_make(LSMEM_ERA_MAX - 1, last_time));
+}
+
+/* ---- Several threads ---------------------------------------------------- */
+
+#define HANDLE_THREADS	4
+#define HANDLE_ROUNDS	20000
+
+struct handle_shared {
+	struct lsmem_store *store;
+	atomic_t owner[HANDLE_NR];	/* thread that has the index, 0: none */
+	u32 generation[HANDLE_NR];	/* the last one given out; its owner's */
+};
+
+struct handle_user {
+	struct lsmem_test_thread thread;
+	struct handle_shared *shared;
+	struct rnd_state random;
+	u32 number;
+	u64 tags;		/* exchanges that this thread won */
+};
+
+/* Allocates and frees; all together leave a fifth of the table free. */
+static const char *handle_user(void *data)
+{
+	struct handle_user *u = data;
+	struct handle_shared *shared = u->shared;
+	u64 mine[HANDLE_NR / HANDLE_THREADS - 5];
+	u32 nr = 0, i;
+
+	for (i = 0; i < HANDLE_ROUNDS || nr; i++) {
+		u64 handle, index;
+		u32 which;
+
+		if (i < HANDLE_ROUNDS && nr < ARRAY_SIZE(mine) &&
+		    lsmem_test_below(&u->random, 2)) {
+			if (lsmem_handle_alloc(shared->store, u->number, &handle))
+				return "the table is full, and should not be";
+			index = lsmem_handle_index(handle);
+			if (atomic_cmpxchg(&shared->owner[index], 0, u->number))
+				return "an index was given to two";
+			if (lsmem_handle_generation(handle) != shared->generation[index] + 1)
+				return "a generation came twice, or was left out";
+			shared->generation[index]++;
+			mine[nr++] = handle;
+		} else if (nr) {
+			which = lsmem_test_below(&u->random, nr);
+			handle = mine[which];
+			index = lsmem_handle_index(handle);
+			mine[which] = mine[--nr];
+			if (lsmem_info_table(shared->store->handles[index].info) != u->number)
+				return "somebody wrote to another's index";
+			atomic_set(&shared->owner[index], 0);
+			lsmem_handle_free(shared->store, handle);
+		}
+		if (i % 64 == 0)
+			cond_resched();
+	}
+	return NULL;
+}
+
+static void handle_test_threads(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct handle_shared *shared;
+	struct rnd_state random;
+	struct handle_user *u;
+	u32 i;
+
+	lsmem_test_seed(test, &random);
+	shared = kunit_kzalloc(test, sizeof(*shared), GFP_KERNEL);
+	u = kunit_kcalloc(test, HANDLE_THREADS, sizeof(*u), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, shared && u);
+	shared->store = store;
+	for (i = 0; i < HANDLE_THREADS; i++) {
+		u[i].shared = shared;
+		u[i].number = i + 1;
+		prandom_seed_state(&u[i].random, lsmem_test_u64(&random));
+		KUNIT_ASSERT_EQ(test, lsmem_test_start(&u[i].thread, handle_user, &u[i]), 0);
+	}
+	for (i = 0; i < HANDLE_THREADS; i++)
+		lsmem_test_join(test, &u[i].thread);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), 0);
+	for (i = 0; i < HANDLE_NR; i++)
+		handle_alloc(test);	/* all have come back */
+}
+
+/* Swings one word between places, as writers and the cleaner do. */
+static const char *handle_swinger(void *data)
+{
+	struct handle_user *u = data;
+	struct lsmem_handle *h = &u->shared->store->handles[0];
+	u64 last = READ_ONCE(h->word);
+	u32 i;
+
+	for (i = 0; i < HANDLE_ROUNDS; i++) {
+		u64 word = READ_ONCE(h->word);
+		u64 next = lsmem_word_next(word, LSMEM_WORD_LIVE,
+					   lsmem_test_below(&u->random, 2));
+
+		if (word >> LSMEM_WORD_TAG_SHIFT < last >> LSMEM_WORD_TAG_SHIFT)
+			return "a tag went back";
+		last = word;
+		u->tags += lsmem_word_exchange(h, word, next);
+		if (i % 64 == 0)
+			cond_resched();
+	}
+	return NULL;
+}
+
+/* As many exchanges as were won are in the tag: none was lost, none counted twice. */
+static void handle_test_exchange(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct handle_shared *shared;
+	struct rnd_state random;
+	struct handle_user *u;
+	u64 tags = 0;
+	u32 i;
+
+	lsmem_test_seed(test, &random);
+	shared = kunit_kzalloc(test, sizeof(*shared), GFP_KERNEL);
+	u = kunit_kcalloc(test, HANDLE_THREADS, sizeof(*u), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, shared && u);
+	shared->store = store;
+	for (i = 0; i < HANDLE_THREADS; i++) {
+		u[i].shared = shared;
+		prandom_seed_state(&u[i].random, lsmem_test_u64(&random));
+		KUNIT_ASSERT_EQ(test, lsmem_test_start(&u[i].thread, handle_swinger, &u[i]), 0);
+	}
+	for (i = 0; i < HANDLE_THREADS; i++) {
+		lsmem_test_join(test, &u[i].thread);
+		tags += u[i].tags;
+	}
+	KUNIT_EXPECT_EQ(test, handle_tag(&store->handles[0]), tags);
+	KUNIT_EXPECT_GE(test, tags, HANDLE_ROUNDS);
+}
+
+static struct kunit_case handle_cases[] = {
+	KUNIT_CASE(handle_test_stale),
+	KUNIT_CASE(handle_test_unknown),
+	KUNIT_CASE(handle_test_full),
+	KUNIT_CASE(handle_test_retired),
+	KUNIT_CASE(handle_test_ceiling),
+	KUNIT_CASE_PARAM(handle_test_word, handle_word_gen_params),
+	KUNIT_CASE(handle_test_aba),
+	KUNIT_CASE(handle_test_version),
+	KUNIT_CASE(handle_test_threads),
+	KUNIT_CASE(handle_test_exchange),
+	{}
+};
+
+static struct kunit_suite handle_suite = {
+	.name = "lsmem-handle",
+	.init = handle_init,
+	.exit = lsmem_test_store_exit,
+	.test_cases = handle_cases,
+};
+
+kunit_test_suite(handle_suite);

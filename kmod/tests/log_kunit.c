@@ -1,0 +1,870 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit: the log.  What is asked of it is in log.c; the reader that checks it
+ * here goes from header to header as a recovery does, and knows what every
+ * payload has to be.
+ */
+#include <linux/slab.h>
+#include <linux/sort.h>
+
+#include "fixture.h"
+
+#define LOG_HEAD	1u	/* a writer's */
+#define LOG_OTHER	2u	/* another one's */
+#define LOG_ROOM	(2 * LSMEM_ENTRY_BYTES)	/* for a last commit record and its gap */
+
+static const struct lsmem_test_shape log_shape = {
+	.segments = 8, .heads = 3, .handles = 64,
+};
+
+static const struct lsmem_test_shape log_durable_shape = {
+	.segments = 16, .heads = 3, .handles = 64, .durable = true,
+};
+
+static int log_init(struct kunit *test)
+{
+	return lsmem_test_store(test, &log_shape);
+}
+
+static int log_durable_init(struct kunit *test)
+{
+	return lsmem_test_store(test, &log_durable_shape);
+}
+
+/* ---- Writing and reading ------------------------------------------------ */
+
+/* Fill in what has been reserved; the key tells the payload. */
+static void log_fill(struct lsmem_store *store, const struct lsmem_append *ap, u64 key, u32 length)
+{
+	struct lsmem_source source = { .kernel = lsmem_test_payload(key) };
+	u32 pcrc;
+
+	lsmem_append_copy(store, ap, &source, length, &pcrc);
+	lsmem_append_stamp(store, ap, key, key + 1, length, LSMEM_TYPE_OBJECT,
+			   key % LSMEM_TABLES, pcrc);
+}
+
+static int log_append(struct lsmem_store *store, unsigned int head, u64 key, u32 length,
+		      struct lsmem_append *ap)
+{
+	int ret;
+
+	lsmem_test_list_spares(store);
+	ret = lsmem_append_begin(store, head, length, LSMEM_TYPE_OBJECT, ap);
+	if (ret)
+		return ret;
+	log_fill(store, ap, key, length);
+	lsmem_append_commit(store, ap);
+	return 0;
+}
+
+/* A commit record, as the daemon's call writes it. */
+static bool log_record(struct lsmem_store *store)
+{
+	struct lsmem_head *head = &store->heads[LOG_HEAD];
+	bool written;
+
+	spin_lock(&head->lock);
+	written = lsmem_head_commit_record(store, head);
+	spin_unlock(&head->lock);
+	return written;
+}
+
+/* What a reader has found so far in one segment. */
+struct log_reader {
+	u32 offset;
+	u32 listed;
+	u32 objects;
+	u32 pads;
+	u32 commits;
+	u64 commit_key;
+};
+
+static bool log_zero(struct lsmem_store *store, const struct lsmem_segment *seg, u32 from, u32 to)
+{
+	for (; from < to; from++)
+		if (*(u8 *)lsmem_segment_at(store, seg, from))
+			return false;
+	return true;
+}
+
+/* Is the payload at @offset what @key says, followed by zeroes up to alignment? */
+static bool log_payload(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
+			u64 key, u32 length, u32 pcrc)
+{
+	const void *want = lsmem_test_payload(key);
+	u32 done = 0, crc = ~0u;
+
+	while (done < length) {
+		u32 piece = min(length - done,
+				LSMEM_SEGLET_BYTES - (offset + done) % LSMEM_SEGLET_BYTES);
+		const void *at = lsmem_segment_at(store, seg, offset + done);
+
+		if (memcmp(at, want + done, piece))
+			return false;
+		crc = lsmem_crc32c(crc, at, piece);
+		done += piece;
+	}
+	return crc == pcrc && log_zero(store, seg, offset + length,
+				       offset + ALIGN(length, LSMEM_ALIGN));
+}
+
+/* Read one entry, all of it before @end; NULL, or what is wrong with it. */
+static const char *log_read_entry(struct lsmem_store *store, const struct lsmem_segment *seg,
+				  u32 end, struct log_reader *r)
+{
+	u32 offset = lsmem_entry_start(r->offset), length, payload;
+	const struct lsmem_entry *e;
+
+	if (!log_zero(store, seg, r->offset, min(offset, end)))
+		return "the gap before an entry is not zero";
+	if (end - offset < LSMEM_ENTRY_BYTES || offset > end)
+		return "the prefix ends within a header";
+	e = lsmem_segment_at(store, seg, offset);
+	payload = offset + LSMEM_ENTRY_BYTES;
+	if (!lsmem_entry_valid(e, seg->salt))
+		return "a header is not valid";
+	length = lsmem_entry_length(e);
+	if (lsmem_entry_size(length) > end - offset)
+		return "the prefix ends within an entry";
+	if (lsmem_entry_home(e) != offset)
+		return "a header tells another offset";
+	switch (lsmem_entry_type(e)) {
+	case LSMEM_TYPE_OBJECT:
+		r->objects++;
+		r->listed++;
+		if (!log_payload(store, seg, payload, le64_to_cpu(e->key), length,
+				 le32_to_cpu(e->pcrc)))
+			return "a payload is not what was written";
+		break;
+	case LSMEM_TYPE_PAD:
+		r->pads++;
+		if (!log_zero(store, seg, payload, payload + length))
+			return "padding holds what was refused";
+		break;
+	case LSMEM_TYPE_COMMIT:
+		r->commits++;
+		r->commit_key = le64_to_cpu(e->key);
+		break;
+	default:
+		return "a type that nobody wrote";
+	}
+	r->offset = offset + lsmem_entry_size(length);
+	return NULL;
+}
+
+/* Read on to @end; NULL, or what is wrong. */
+static const char *log_read(struct lsmem_store *store, const struct lsmem_segment *seg, u32 end,
+			    struct log_reader *r)
+{
+	while (r->offset < end) {
+		const char *wrong = log_read_entry(store, seg, end, r);
+
+		if (wrong)
+			return wrong;
+		cond_resched();
+	}
+	return r->offset == end ? NULL : "entries end beyond the prefix";
+}
+
+/* Read a whole segment in which nothing is under way. */
+static struct log_reader log_read_all(struct kunit *test, struct lsmem_store *store,
+				      const struct lsmem_segment *seg)
+{
+	struct log_reader r = { 0 };
+	u32 i;
+
+	KUNIT_EXPECT_EQ(test, seg->committed, seg->reserved);
+	KUNIT_EXPECT_STREQ(test, log_read(store, seg, seg->committed, &r) ?: "", "");
+	KUNIT_EXPECT_EQ(test, r.listed, seg->entries);
+	KUNIT_EXPECT_TRUE(test, lsmem_segment_fits(seg->committed, seg->entries));
+	/* Clients go from frame to frame by the table that they see. */
+	for (i = 0; i < seg->nr_frames; i++) {
+		KUNIT_EXPECT_EQ(test, store->frames.owner[seg->frames[i]],
+				(u32)(seg - store->segments));
+		KUNIT_EXPECT_EQ(test, store->frames.table[seg->frames[i]].next,
+				i + 1 < seg->nr_frames ? seg->frames[i + 1] : LSMEM_NO_FRAME);
+	}
+	return r;
+}
+
+/* Append so much that @left bytes are left of a seglet. */
+static void log_seek(struct kunit *test, struct lsmem_store *store, u32 left)
+{
+	const struct lsmem_segment *seg = store->heads[LOG_HEAD].segment;
+	u32 payload = (seg ? lsmem_entry_start(seg->reserved) : 0) + LSMEM_ENTRY_BYTES;
+	struct lsmem_append ap;
+
+	KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, 1,
+					 (2 * LSMEM_SEGLET_BYTES - left -
+					  payload % LSMEM_SEGLET_BYTES) % LSMEM_SEGLET_BYTES,
+					 &ap), 0);
+	KUNIT_ASSERT_EQ(test, -ap.segment->reserved % LSMEM_SEGLET_BYTES, left);
+}
+
+/* ---- Order of commits --------------------------------------------------- */
+
+struct log_under_way {
+	struct lsmem_append ap;
+	u64 key;
+	u32 length;
+	u32 end;
+	u32 rank;
+	bool whole;
+};
+
+enum log_order { LOG_FORWARD, LOG_BACKWARD, LOG_FIRST_LAST, LOG_RANDOM };
+
+static const struct log_order_case {
+	const char *name;
+	enum log_order order;
+} log_orders[] = {
+	{ "as begun", LOG_FORWARD },
+	{ "in reverse", LOG_BACKWARD },
+	{ "the first at last", LOG_FIRST_LAST },
+	{ "at random", LOG_RANDOM },
+};
+
+static void log_order_desc(const struct log_order_case *param, char *desc)
+{
+	strscpy(desc, param->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(log_order, log_orders, log_order_desc);
+
+static int log_rank_cmp(const void *a, const void *b)
+{
+	const struct log_under_way *const *x = a, *const *y = b;
+
+	return (*x)->rank < (*y)->rank ? -1 : (*x)->rank > (*y)->rank;
+}
+
+/* How far the prefix of @seg may be: the end of the last before which all are whole. */
+static u32 log_expected(const struct log_under_way *all, u32 nr, const struct lsmem_segment *seg)
+{
+	u32 i, end = 0;
+
+	for (i = 0; i < nr && all[i].whole; i++)
+		if (all[i].ap.segment == seg)
+			end = all[i].end;
+	return end;
+}
+
+/*
+ * As many appends as a ring holds, in two segments, are ended one by one in
+ * some order, every seventh by an abort; the prefix never passes one that is
+ * not whole, and passes all that are.  A head beside it has an append that is
+ * never ended meanwhile.
+ */
+static void log_test_order(struct kunit *test)
+{
+	const struct log_order_case *param = test->param_value;
+	const u32 nr = LSMEM_RING - 1;
+	struct log_under_way *all, **order;
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *first, *last;
+	struct lsmem_append stuck;
+	struct rnd_state random;
+	u32 i;
+
+	lsmem_test_seed(test, &random);
+	all = kunit_kcalloc(test, nr, sizeof(*all), GFP_KERNEL);
+	order = kunit_kcalloc(test, nr, sizeof(*order), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, all && order);
+	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, LOG_OTHER, 100, LSMEM_TYPE_OBJECT,
+						 &stuck), 0);
+	for (i = 0; i < nr; i++) {
+		all[i].key = i;
+		/* 10 MiB in all: one segment is not enough */
+		all[i].length = 30000 + lsmem_test_below(&random, 24000);
+		KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, LOG_HEAD, all[i].length,
+							 LSMEM_TYPE_OBJECT, &all[i].ap), 0);
+		all[i].end = all[i].ap.segment->reserved;
+		all[i].rank = param->order == LOG_RANDOM ? prandom_u32_state(&random) :
+			      param->order == LOG_BACKWARD ? nr - i :
+			      param->order == LOG_FIRST_LAST && !i ? nr : i;
+		order[i] = &all[i];
+	}
+	first = all[0].ap.segment;
+	last = all[nr - 1].ap.segment;
+	KUNIT_ASSERT_PTR_NE(test, first, last);
+	KUNIT_EXPECT_TRUE(test, first->final);
+	sort(order, nr, sizeof(*order), log_rank_cmp, NULL);
+
+	for (i = 0; i < nr; i++) {
+		log_fill(store, &order[i]->ap, order[i]->key, order[i]->length);
+		if (i % 7 == 3)
+			lsmem_append_abort(store, &order[i]->ap);
+		else
+			lsmem_append_commit(store, &order[i]->ap);
+		order[i]->whole = true;
+		KUNIT_ASSERT_EQ(test, first->committed, log_expected(all, nr, first));
+		KUNIT_ASSERT_EQ(test, last->committed, log_expected(all, nr, last));
+		/* Closed with its last entry, not before. */
+		KUNIT_ASSERT_EQ(test, first->state == LSMEM_SEGMENT_CLOSED,
+				first->committed == first->reserved);
+	}
+	KUNIT_EXPECT_EQ(test, log_read_all(test, store, first).objects +
+			log_read_all(test, store, last).objects, nr - DIV_ROUND_UP(nr - 3, 7));
+	KUNIT_EXPECT_EQ(test, stuck.segment->committed, 0);
+	lsmem_append_abort(store, &stuck);
+	KUNIT_EXPECT_EQ(test, stuck.segment->committed, stuck.segment->reserved);
+}
+
+/* ---- Seglets ------------------------------------------------------------ */
+
+static const u32 log_lefts[] = { 0, 8, 16, 24, 32, 40, 64, 4096, LSMEM_SEGLET_BYTES - 32 };
+
+static void log_left_desc(const u32 *param, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%u bytes left", *param);
+}
+
+KUNIT_ARRAY_PARAM(log_left, log_lefts, log_left_desc);
+
+/* An entry that begins with some bytes left of a seglet: its place, and its payload. */
+static void log_test_straddle(struct kunit *test)
+{
+	static const u32 lengths[] = { 0, 1, 8, 33, 4095, LSMEM_SEGLET_BYTES - 32,
+				       LSMEM_SEGLET_BYTES, LSMEM_SEGLET_BYTES + 1,
+				       3 * LSMEM_SEGLET_BYTES - 7, LSMEM_OBJECT_MAX };
+	u32 left = *(const u32 *)test->param_value;
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
+		struct lsmem_append ap;
+		struct lsmem_entry *e;
+		u32 before, frame;
+
+		log_seek(test, store, left);
+		seg = store->heads[LOG_HEAD].segment;
+		before = seg->reserved;
+		KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, i, lengths[i], &ap), 0);
+		KUNIT_ASSERT_PTR_EQ(test, ap.segment, seg);
+		/* A header is in one piece; what is too small for it stays empty. */
+		KUNIT_EXPECT_EQ(test, ap.offset, left < 32 ? before + left : before);
+		KUNIT_EXPECT_EQ(test, seg->reserved, ap.offset + 32 + ALIGN(lengths[i], 8));
+		/* The word that points to it leads back to it. */
+		e = lsmem_word_entry(store, ap.position);
+		KUNIT_EXPECT_PTR_EQ(test, e, lsmem_segment_at(store, seg, ap.offset));
+		KUNIT_EXPECT_PTR_EQ(test, lsmem_segment_of(store, ap.position), seg);
+		frame = ap.position >> LSMEM_POSITION_OFFSET_BITS;
+		KUNIT_EXPECT_EQ(test, frame, seg->frames[ap.offset / LSMEM_SEGLET_BYTES]);
+	}
+	KUNIT_EXPECT_EQ(test, log_read_all(test, store, seg).objects, 2 * ARRAY_SIZE(lengths));
+}
+
+/* ---- The end of a segment ----------------------------------------------- */
+
+static const u32 log_lengths[] = { 0, 8, 100, 1000, 4096, 40000, LSMEM_OBJECT_MAX };
+
+static void log_length_desc(const u32 *param, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%u bytes", *param);
+}
+
+KUNIT_ARRAY_PARAM(log_length, log_lengths, log_length_desc);
+
+/*
+ * Does a backup frame of 8 MiB hold @end bytes of log with a last commit record
+ * and its gap, @listed directory entries of 24 bytes, a header and a footer?
+ */
+static bool log_frame_holds(u32 end, u32 listed)
+{
+	return 4096 + ALIGN(end + LOG_ROOM, 4096) + ALIGN(24 * listed, 4096) + 4096 <= 8 << 20;
+}
+
+/* Appends of one size fill a segment to the last that a backup frame can hold. */
+static void log_test_fill(struct kunit *test)
+{
+	u32 length = *(const u32 *)test->param_value, size = 32 + ALIGN(length, 8);
+	u32 offset = 0, end = 0, nr = 0;
+	struct lsmem_store *store = test->priv;
+	const struct lsmem_segment *seg;
+	struct lsmem_append ap;
+
+	while (log_frame_holds(lsmem_entry_start(offset) + size, nr + 1)) {
+		offset = lsmem_entry_start(offset) + size;
+		KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, nr++, length, &ap), 0);
+		end = ap.offset + ap.size;
+		if (end != offset)
+			break;
+	}
+	KUNIT_ASSERT_EQ(test, end, offset);
+	seg = ap.segment;
+	KUNIT_EXPECT_PTR_EQ(test, store->heads[LOG_HEAD].segment, seg);
+	KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, nr, length, &ap), 0);
+	KUNIT_EXPECT_PTR_NE(test, ap.segment, seg);
+	KUNIT_EXPECT_EQ(test, ap.offset, 0);
+	KUNIT_EXPECT_GT(test, ap.segment->id, seg->id);
+	KUNIT_EXPECT_EQ(test, seg->state, LSMEM_SEGMENT_CLOSED);
+	KUNIT_EXPECT_EQ(test, log_read_all(test, store, seg).objects, nr);
+}
+
+/* Near the end of a segment the largest entry that fits goes in, the next larger does not. */
+static void log_test_last_entry(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg;
+	u32 length, offset, nr = 0;
+	struct lsmem_append ap;
+	unsigned int head;
+
+	for (head = LOG_HEAD; head <= LOG_OTHER; head++) {
+		/* The other head gets 8 bytes more. */
+		u32 more = head == LOG_HEAD ? 0 : LSMEM_ALIGN;
+
+		for (nr = 0; nr < 7; nr++)
+			KUNIT_ASSERT_EQ(test, log_append(store, head, nr, LSMEM_OBJECT_MAX, &ap),
+					0);
+		seg = ap.segment;
+		offset = lsmem_entry_start(seg->reserved) + LSMEM_ENTRY_BYTES;
+		for (length = LSMEM_OBJECT_MAX; !log_frame_holds(offset + length, nr + 1);)
+			length -= LSMEM_ALIGN;
+		KUNIT_ASSERT_LT(test, length, LSMEM_OBJECT_MAX);
+		KUNIT_ASSERT_EQ(test, log_append(store, head, nr, length + more, &ap), 0);
+		KUNIT_EXPECT_EQ(test, ap.segment == seg, !more);
+		log_read_all(test, store, seg);
+	}
+}
+
+/* ---- Space -------------------------------------------------------------- */
+
+/*
+ * Writers leave the reserve to the cleaner and say ENOSPC; frames that a
+ * refused append got are used by the next; the cleaner's head takes the rest.
+ */
+static void log_test_reserve(struct kunit *test)
+{
+	const u32 three = 3 * LSMEM_SEGLET_BYTES;
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg;
+	struct lsmem_counters sum;
+	struct lsmem_append ap;
+	u32 taken, i;
+
+	taken = lsmem_test_take_frames(store, LSMEM_TEST_RESERVE + 3);
+	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 1, three, &ap), -ENOSPC);
+	seg = store->heads[LOG_HEAD].segment;
+	KUNIT_ASSERT_NOT_NULL(test, seg);
+	KUNIT_EXPECT_EQ(test, seg->reserved, 0);
+	KUNIT_EXPECT_EQ(test, seg->entries, 0);
+	KUNIT_EXPECT_EQ(test, seg->nr_frames, 3);
+	KUNIT_EXPECT_EQ(test, store->frames.nr_free, LSMEM_TEST_RESERVE);
+
+	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 2, three - LSMEM_ENTRY_BYTES, &ap), 0);
+	KUNIT_EXPECT_EQ(test, seg->committed, three);
+	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 3, 0, &ap), -ENOSPC);
+	KUNIT_EXPECT_EQ(test, log_append(store, LOG_OTHER, 4, 0, &ap), -ENOSPC);
+	KUNIT_EXPECT_EQ(test, store->frames.nr_free, LSMEM_TEST_RESERVE);
+	lsmem_store_counters(store, &sum);
+	KUNIT_EXPECT_EQ(test, sum.stalls, 3);
+	KUNIT_EXPECT_EQ(test, atomic_read(&store->stalled), 0);
+
+	for (i = 0; i < LSMEM_TEST_RESERVE; i++)
+		KUNIT_EXPECT_EQ(test, log_append(store, LSMEM_CLEANER_HEAD, 5,
+						 LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES, &ap), 0);
+	KUNIT_EXPECT_EQ(test, store->frames.nr_free, 0);
+	KUNIT_EXPECT_EQ(test, log_append(store, LSMEM_CLEANER_HEAD, 6, 0, &ap), -EAGAIN);
+
+	lsmem_test_put_frames(store, LSMEM_TEST_RESERVE);
+	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 7, 0, &ap), -ENOSPC);
+	lsmem_test_put_frames(store, 1);
+	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 8, 0, &ap), 0);
+	KUNIT_EXPECT_EQ(test, log_read_all(test, store, seg).objects, 2);
+	lsmem_test_put_frames(store, taken - LSMEM_TEST_RESERVE - 1);
+}
+
+struct log_waiter {
+	struct lsmem_test_thread thread;
+	struct lsmem_store *store;
+	int ret;
+};
+
+static const char *log_wait(void *data)
+{
+	struct log_waiter *w = data;
+	struct lsmem_append ap;
+
+	w->ret = log_append(w->store, LOG_HEAD, 1, 100, &ap);
+	return NULL;
+}
+
+/* A writer waits on when space came for others only, until some came for it, or the end did. */
+static void log_test_wait(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct log_waiter w = { .store = store };
+	struct lsmem_counters sum;
+	u32 taken, round;
+
+	store->stall_ms = 600 * MSEC_PER_SEC;
+	taken = lsmem_test_take_frames(store, LSMEM_TEST_RESERVE);
+	for (round = 0; round < 2; round++) {
+		KUNIT_ASSERT_EQ(test, lsmem_test_start(&w.thread, log_wait, &w), 0);
+		wait_event(store->work, atomic_read(&store->stalled));
+		lsmem_space_came(store);
+		do {	/* until its first wait is over, and it sleeps again */
+			cond_resched();
+			lsmem_store_counters(store, &sum);
+		} while (sum.stalls <= 2 * round);
+		wait_event(store->work, atomic_read(&store->stalled));
+		KUNIT_EXPECT_FALSE(test, completion_done(&w.thread.done));
+		if (!round) {
+			lsmem_test_put_frames(store, 1);
+			taken--;
+			lsmem_space_came(store);
+		} else {
+			/* What the last round got is used up. */
+			WRITE_ONCE(store->state, LSMEM_STATE_DYING);
+			wake_up_all(&store->space);
+		}
+		lsmem_test_join(test, &w.thread);
+		KUNIT_EXPECT_EQ(test, w.ret, round ? -EAGAIN : 0);
+		KUNIT_EXPECT_EQ(test, atomic_read(&store->stalled), 0);
+		if (!round)
+			log_seek(test, store, 0);
+	}
+	lsmem_test_put_frames(store, taken);
+}
+
+/* ---- Many under way ----------------------------------------------------- */
+
+struct log_begin {
+	struct lsmem_test_thread thread;
+	struct lsmem_store *store;
+	struct lsmem_append ap;
+	int ret;
+};
+
+static const char *log_begin(void *data)
+{
+	struct log_begin *b = data;
+
+	b->ret = lsmem_append_begin(b->store, LOG_HEAD, 8, LSMEM_TYPE_OBJECT, &b->ap);
+	return NULL;
+}
+
+/*
+ * A full ring holds one more append back, until the first ends; a commit record
+ * still finds a place.
+ */
+static void log_test_ring(struct kunit *test)
+{
+	const u32 nr = LSMEM_RING - 1;
+	struct lsmem_store *store = test->priv;
+	struct log_begin b = { .store = store };
+	struct lsmem_append *ap;
+	u32 i;
+
+	ap = kunit_kcalloc(test, nr, sizeof(*ap), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, ap);
+	for (i = 0; i < nr; i++) {
+		KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, LOG_HEAD, 8, LSMEM_TYPE_OBJECT,
+							 &ap[i]), 0);
+		log_fill(store, &ap[i], i, 8);
+	}
+	KUNIT_EXPECT_TRUE(test, log_record(store));
+	KUNIT_EXPECT_FALSE(test, log_record(store));
+
+	KUNIT_ASSERT_EQ(test, lsmem_test_start(&b.thread, log_begin, &b), 0);
+	/* Nothing tells that it does not begin: some time has to do. */
+	KUNIT_EXPECT_EQ(test, wait_for_completion_timeout(&b.thread.done, HZ / 20), 0);
+	for (i = nr; --i;)
+		lsmem_append_commit(store, &ap[i]);
+	KUNIT_EXPECT_EQ(test, ap[0].segment->committed, 0);
+	KUNIT_EXPECT_FALSE(test, completion_done(&b.thread.done));
+	lsmem_append_commit(store, &ap[0]);
+	lsmem_test_join(test, &b.thread);
+	KUNIT_ASSERT_EQ(test, b.ret, 0);
+	KUNIT_EXPECT_EQ(test, ap[0].segment->committed, b.ap.offset);
+	lsmem_append_abort(store, &b.ap);
+	KUNIT_EXPECT_EQ(test, log_read_all(test, store, ap[0].segment).objects, nr);
+}
+
+#define LOG_THREADS	4
+#define LOG_APPENDS	3000
+
+struct log_appender {
+	struct lsmem_test_thread thread;
+	struct lsmem_store *store;
+	struct rnd_state random;
+	unsigned int head;
+	u32 number;
+	u32 objects;
+	u32 pads;
+};
+
+static const char *log_appender(void *data)
+{
+	struct log_appender *a = data;
+	u32 i;
+
+	for (i = 0; i < LOG_APPENDS; i++) {
+		u32 dice = lsmem_test_below(&a->random, 100);
+		u32 length = lsmem_test_below(&a->random, dice < 2 ? 200000 : dice < 20 ? 5000 : 300);
+		u64 key = (u64)a->number << 32 | i;
+		struct lsmem_append ap;
+
+		if (lsmem_append_begin(a->store, a->head, length, LSMEM_TYPE_OBJECT, &ap))
+			return "an append could not begin";
+		if (dice & 1)
+			log_fill(a->store, &ap, key, length);
+		if (dice % 10 == 9) {
+			lsmem_append_abort(a->store, &ap);
+			a->pads++;
+			continue;
+		}
+		cond_resched();
+		log_fill(a->store, &ap, key, length);
+		lsmem_append_commit(a->store, &ap);
+		a->objects++;
+	}
+	return NULL;
+}
+
+/*
+ * Threads append to three heads, one of them shared by two; meanwhile a reader
+ * follows the committed prefix of every segment, and never finds anything in it
+ * that is not whole.
+ */
+static void log_test_threads(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct log_appender *a;
+	struct log_reader *r;
+	u32 objects = 0, pads = 0, i;
+	struct rnd_state random;
+	bool running = true;
+
+	lsmem_test_seed(test, &random);
+	a = kunit_kcalloc(test, LOG_THREADS, sizeof(*a), GFP_KERNEL);
+	r = kunit_kcalloc(test, store->nr_segments, sizeof(*r), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, a && r);
+	for (i = 0; i < LOG_THREADS; i++) {
+		a[i].store = store;
+		a[i].number = i;
+		a[i].head = i % store->nr_heads;
+		prandom_seed_state(&a[i].random, lsmem_test_u64(&random));
+		KUNIT_ASSERT_EQ(test, lsmem_test_start(&a[i].thread, log_appender, &a[i]), 0);
+	}
+	while (running) {
+		running = false;
+		for (i = 0; i < LOG_THREADS; i++)
+			running |= !completion_done(&a[i].thread.done);
+		for (i = 0; i < store->nr_segments; i++) {
+			const struct lsmem_segment *seg = &store->segments[i];
+			/* Pairs with lsmem_head_advance(): all below is whole. */
+			u32 end = smp_load_acquire(&seg->committed);
+			const char *wrong = log_read(store, seg, end, &r[i]);
+
+			if (wrong) {	/* what follows makes no sense */
+				KUNIT_FAIL(test, "segment %llu, offset %u of %u: %s", seg->id,
+					   r[i].offset, end, wrong);
+				running = false;
+				break;
+			}
+		}
+		cond_resched();
+	}
+	for (i = 0; i < LOG_THREADS; i++) {
+		lsmem_test_join(test, &a[i].thread);
+		objects += a[i].objects;
+		pads += a[i].pads;
+	}
+	for (i = 0; i < store->nr_segments; i++) {
+		struct log_reader all;
+
+		if (!store->segments[i].reserved)
+			continue;
+		all = log_read_all(test, store, &store->segments[i]);
+		objects -= all.objects;
+		pads -= all.pads;
+	}
+	KUNIT_EXPECT_EQ(test, objects, 0);
+	KUNIT_EXPECT_EQ(test, pads, 0);
+}
+
+/* ---- Durable ------------------------------------------------------------ */
+
+/* A commit record is written only after something, and tells what was acknowledged. */
+static void log_test_record(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_append ap;
+	struct log_reader r;
+	u32 taken;
+
+	KUNIT_EXPECT_FALSE(test, log_record(store));
+	/* Exactly a seglet: the record needs a frame, and finds it in the reserve. */
+	KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, 1,
+					 LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES, &ap), 0);
+	taken = lsmem_test_take_frames(store, LSMEM_TEST_RESERVE);
+	ap.segment->acked = 4096;
+	KUNIT_EXPECT_TRUE(test, log_record(store));
+	lsmem_test_put_frames(store, taken);
+	KUNIT_EXPECT_EQ(test, ap.segment->committed, LSMEM_SEGLET_BYTES + LSMEM_ENTRY_BYTES);
+	r = log_read_all(test, store, ap.segment);
+	KUNIT_EXPECT_EQ(test, r.commits, 1);
+	KUNIT_EXPECT_EQ(test, r.commit_key, 4096);
+
+	ap.segment->emitted = ap.segment->committed;
+	KUNIT_EXPECT_FALSE(test, log_record(store));
+	/* Who leaves a segment ends it with a record, if there is anything to end. */
+	KUNIT_EXPECT_EQ(test, lsmem_head_roll(store, LOG_HEAD), 0);
+	KUNIT_EXPECT_EQ(test, log_read_all(test, store, ap.segment).commits, 1);
+	KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, 2, 8, &ap), 0);
+	KUNIT_EXPECT_EQ(test, lsmem_head_roll(store, LOG_HEAD), 0);
+	KUNIT_EXPECT_EQ(test, log_read_all(test, store, ap.segment).commits, 1);
+	KUNIT_EXPECT_EQ(test, ap.segment->state, LSMEM_SEGMENT_CLOSED);
+	KUNIT_EXPECT_FALSE(test, ap.segment->close_acked);	/* the daemon's to say */
+}
+
+/* In a durable store too, a full segment has room for the record that ends it. */
+static void log_test_record_room(struct kunit *test)
+{
+	u32 length = *(const u32 *)test->param_value;
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg = NULL;
+	struct lsmem_append ap;
+	struct log_reader r;
+	u32 nr = 0;
+
+	for (;;) {
+		KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, nr, length, &ap), 0);
+		if (seg && seg != ap.segment)
+			break;
+		seg = ap.segment;
+		nr++;
+	}
+	r = log_read_all(test, store, seg);
+	KUNIT_EXPECT_EQ(test, r.objects, nr);
+	KUNIT_EXPECT_EQ(test, r.commits, 1);
+}
+
+#define LOG_POINTS	32
+
+struct log_point {
+	struct lsmem_vector_point point;
+	u32 before[64];		/* by slot: bytes that lie before it */
+};
+
+/* Has the daemon acknowledged all that was reserved when @p was taken? */
+static bool log_point_reached(const struct lsmem_store *store, const struct log_point *p)
+{
+	u32 i;
+
+	for (i = 0; i < store->nr_segments; i++)
+		if (store->segments[i].acked < p->before[i])
+			return false;
+	return true;
+}
+
+/*
+ * Appends, some under way for long, rollovers and acknowledgements at random:
+ * a point is durable when all that was reserved before it is acknowledged,
+ * whatever was written since.
+ */
+static void log_test_point(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_append held[3];
+	bool holds[3] = { 0 };
+	u32 nr = 0, reached = 0, i, step;
+	struct rnd_state random;
+	struct log_point *p;
+
+	lsmem_test_seed(test, &random);
+	p = kunit_kcalloc(test, LOG_POINTS, sizeof(*p), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	KUNIT_ASSERT_LE(test, store->nr_segments, ARRAY_SIZE(p->before));
+	for (step = 0; step < 3000; step++) {
+		unsigned int h = lsmem_test_below(&random, store->nr_heads);
+		u32 dice = lsmem_test_below(&random, 100);
+		struct lsmem_append ap;
+
+		lsmem_test_list_spares(store);
+		if (dice < 30) {
+			KUNIT_ASSERT_EQ(test, log_append(store, h, step,
+							 lsmem_test_below(&random, 2000), &ap), 0);
+		} else if (dice < 45 && !holds[h]) {
+			KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, h, 64, LSMEM_TYPE_OBJECT,
+								 &held[h]), 0);
+			holds[h] = true;
+		} else if (dice < 60 && holds[h]) {
+			lsmem_append_abort(store, &held[h]);
+			holds[h] = false;
+		} else if (dice < 61) {
+			/* Some segments stay for heads that have none yet. */
+			if (store->nr_segments - store->nr_log > 8)
+				lsmem_head_roll(store, h);
+		} else if (dice < 90) {
+			/* The daemon: any segment, a part or all of what is committed. */
+			struct lsmem_segment *seg =
+				&store->segments[lsmem_test_below(&random, store->nr_segments)];
+			u32 rest = seg->committed - seg->acked;
+
+			spin_lock(&store->segment_lock);
+			seg->acked += dice < 70 ? lsmem_test_below(&random, rest + 1) : rest;
+			seg->emitted = seg->acked;
+			if (seg->state == LSMEM_SEGMENT_CLOSED && !seg->close_acked &&
+			    seg->acked == seg->committed)
+				lsmem_segment_done(seg);
+			spin_unlock(&store->segment_lock);
+		} else if (dice < 95) {
+			struct log_point *new = &p[nr++ % LOG_POINTS];
+
+			lsmem_log_point(store, &new->point);
+			for (i = 0; i < store->nr_segments; i++)
+				new->before[i] = store->segments[i].reserved;
+		}
+		for (i = 0; i < min(nr, LOG_POINTS); i++) {
+			bool durable = log_point_reached(store, &p[i]);
+
+			KUNIT_ASSERT_EQ(test, lsmem_log_durable(store, &p[i].point), durable);
+			reached += durable;
+		}
+	}
+	KUNIT_EXPECT_GT(test, reached, 0);
+	KUNIT_EXPECT_LT(test, reached, 3000 * LOG_POINTS);
+	for (i = 0; i < ARRAY_SIZE(held); i++)
+		if (holds[i])
+			lsmem_append_abort(store, &held[i]);
+}
+
+static struct kunit_case log_cases[] = {
+	KUNIT_CASE_PARAM(log_test_order, log_order_gen_params),
+	KUNIT_CASE_PARAM(log_test_straddle, log_left_gen_params),
+	KUNIT_CASE_PARAM(log_test_fill, log_length_gen_params),
+	KUNIT_CASE(log_test_last_entry),
+	KUNIT_CASE(log_test_reserve),
+	KUNIT_CASE(log_test_wait),
+	KUNIT_CASE(log_test_ring),
+	KUNIT_CASE(log_test_threads),
+	{}
+};
+
+static struct kunit_case log_durable_cases[] = {
+	KUNIT_CASE(log_test_record),
+	KUNIT_CASE_PARAM(log_test_record_room, log_length_gen_params),
+	KUNIT_CASE(log_test_point),
+	{}
+};
+
+static struct kunit_suite log_suite = {
+	.name = "lsmem-log",
+	.init = log_init,
+	.exit = lsmem_test_store_exit,
+	.test_cases = log_cases,
+};
+
+static struct kunit_suite log_durable_suite = {
+	.name = "lsmem-log-durable",
+	.init = log_durable_init,
+	.exit = lsmem_test_store_exit,
+	.test_cases = log_durable_cases,
+};
+
+kunit_test_suites(&log_suite, &log_durable_suite);

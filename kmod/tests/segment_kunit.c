@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit: frames and segments, what the log is made of.
+ */
+#include <linux/slab.h>
+
+#include "fixture.h"
+
+#define SEGMENT_THREADS	4
+#define SEGMENT_ROUNDS	5000
+
+static const struct lsmem_test_shape segment_shape = {
+	.segments = 4, .heads = 3, .handles = 64,
+};
+
+static int segment_init(struct kunit *test)
+{
+	return lsmem_test_store(test, &segment_shape);
+}
+
+/* ---- Frames ------------------------------------------------------------- */
+
+static const struct segment_claim_case {
+	const char *name;
+	u32 free;
+	u32 most;
+	u32 claimed;	/* with LSMEM_TEST_RESERVE, 8, as the base */
+} segment_claims[] = {
+	{ "nothing free", 0, 100, 0 },
+	{ "less than the base", 5, 100, 5 },
+	{ "the base", 8, 100, 8 },
+	{ "one more", 9, 100, 8 },
+	{ "two more", 10, 100, 9 },
+	{ "half of what is beyond the base", 108, 100, 58 },
+	{ "no more than can be used", 308, 100, 100 },
+	{ "the base, though less can be used", 308, 3, 8 },
+};
+
+static void segment_claim_desc(const struct segment_claim_case *param, char *desc)
+{
+	strscpy(desc, param->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(segment_claim, segment_claims, segment_claim_desc);
+
+/* What a pass has claimed it gets, however much writers take; then it is theirs again. */
+static void segment_test_claim(struct kunit *test)
+{
+	const struct segment_claim_case *param = test->param_value;
+	struct lsmem_store *store = test->priv;
+	u32 taken, writers = 0, cleaner = 0;
+
+	taken = lsmem_test_take_frames(store, param->free);
+	KUNIT_EXPECT_EQ(test, lsmem_frames_claim(&store->frames, param->most), param->claimed);
+	/* One in three is the cleaner's, as long as writers get any. */
+	while (lsmem_frame_get(&store->frames, 0, false) >= 0) {
+		writers++;
+		if (writers % 2 == 0 && cleaner < param->claimed &&
+		    lsmem_frame_get(&store->frames, 1, true) >= 0)
+			cleaner++;
+	}
+	while (lsmem_frame_get(&store->frames, 1, true) >= 0)
+		cleaner++;
+	KUNIT_EXPECT_GE(test, cleaner, param->claimed);
+	KUNIT_EXPECT_EQ(test, writers + cleaner, param->free);
+	KUNIT_EXPECT_EQ(test, store->frames.nr_free, 0);
+
+	lsmem_frames_unclaim(&store->frames);
+	KUNIT_EXPECT_EQ(test, store->frames.reserve, LSMEM_TEST_RESERVE);
+	KUNIT_EXPECT_LT(test, lsmem_frame_get(&store->frames, 0, true), 0);
+	lsmem_test_put_frames(store, taken);
+}
+
+struct segment_taker {
+	struct lsmem_test_thread thread;
+	struct lsmem_frames *frames;
+	struct rnd_state random;
+	u32 number;
+	u32 gotten;
+};
+
+static const char *segment_taker(void *data)
+{
+	struct segment_taker *t = data;
+	int mine[64];
+	u32 nr = 0, i;
+
+	for (i = 0; i < SEGMENT_ROUNDS || nr; i++) {
+		u32 which;
+
+		if (i < SEGMENT_ROUNDS && nr < ARRAY_SIZE(mine) &&
+		    lsmem_test_below(&t->random, 2)) {
+			mine[nr] = lsmem_frame_get(t->frames, t->number, t->number % 2);
+			if (mine[nr] >= 0) {
+				nr++;
+				t->gotten++;
+			}
+		} else if (nr) {
+			which = lsmem_test_below(&t->random, nr);
+			if (READ_ONCE(t->frames->owner[mine[which]]) != t->number)
+				return "a frame was given to two";
+			lsmem_frame_put(t->frames, mine[which]);
+			mine[which] = mine[--nr];
+		}
+		if (i % 64 == 0)
+			cond_resched();
+	}
+	return NULL;
+}
+
+/* Threads take and give back the frames of a store that is almost full. */
+static void segment_test_frames(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	u32 taken, free, gotten = 0, i;
+	struct segment_taker *t;
+	struct rnd_state random;
+	u64 incarnations = 0;
+
+	lsmem_test_seed(test, &random);
+	t = kunit_kcalloc(test, SEGMENT_THREADS, sizeof(*t), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	taken = lsmem_test_take_frames(store, 100);
+	free = store->frames.nr_free;
+	for (i = 0; i < store->frames.nr; i++)
+		incarnations -= store->frames.table[i].incarnation;
+	for (i = 0; i < SEGMENT_THREADS; i++) {
+		t[i].frames = &store->frames;
+		t[i].number = i;
+		prandom_seed_state(&t[i].random, lsmem_test_u64(&random));
+		KUNIT_ASSERT_EQ(test, lsmem_test_start(&t[i].thread, segment_taker, &t[i]), 0);
+	}
+	for (i = 0; i < SEGMENT_THREADS; i++) {
+		lsmem_test_join(test, &t[i].thread);
+		gotten += t[i].gotten;
+	}
+	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free);
+	/* A reader that saw a frame given out can tell: each time counts. */
+	for (i = 0; i < store->frames.nr; i++)
+		incarnations += store->frames.table[i].incarnation;
+	KUNIT_EXPECT_EQ(test, incarnations, gotten);
+	lsmem_test_put_frames(store, taken);
+	KUNIT_EXPECT_EQ(test, store->frames.nr_free, store->frames.nr);
+}
+
+/* ---- The table ---------------------------------------------------------- */
+
+/*
+ * Writers stop while some segments are left, and the cleaner gets what it has
+ * claimed, or all; no id comes twice, and a freed one is found no more.
+ */
+static void segment_test_take(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg, *first = NULL, *before, *after;
+	u32 claimed, left, taken = 0;
+	u64 last = 0;
+
+	KUNIT_ASSERT_EQ(test, store->nr_segments, 6);
+	claimed = lsmem_segments_claim(store);
+	KUNIT_EXPECT_EQ(test, claimed, 3);
+	while ((seg = lsmem_segment_take(store, false))) {
+		KUNIT_EXPECT_GT(test, seg->id, last);
+		KUNIT_EXPECT_EQ(test, seg->state, LSMEM_SEGMENT_HEAD);
+		KUNIT_EXPECT_FALSE(test, seg->survivor);
+		KUNIT_EXPECT_GT(test, store->barrier, seg->id);
+		last = seg->id;
+		first = first ?: seg;
+		taken++;
+	}
+	left = store->nr_spares + store->nr_segments - store->nr_log;
+	KUNIT_EXPECT_EQ(test, left, 4);
+	KUNIT_EXPECT_EQ(test, taken, 2);
+	KUNIT_EXPECT_TRUE(test, lsmem_segments_short(store));
+	while ((seg = lsmem_segment_take(store, true))) {
+		KUNIT_EXPECT_GT(test, seg->id, last);
+		KUNIT_EXPECT_TRUE(test, seg->survivor);
+		last = seg->id;
+		taken++;
+	}
+	KUNIT_EXPECT_EQ(test, taken, store->nr_segments);
+	lsmem_segments_unclaim(store);
+
+	last = first->id;
+	spin_lock(&store->segment_lock);
+	before = lsmem_segment_find(store, last);
+	lsmem_segment_free(store, first);
+	after = lsmem_segment_find(store, last);
+	lsmem_segments_spare(store);
+	spin_unlock(&store->segment_lock);
+	KUNIT_EXPECT_PTR_EQ(test, before, first);
+	KUNIT_EXPECT_NULL(test, after);
+	/* The place is the same, the name is new, and so is the seed of its headers. */
+	KUNIT_EXPECT_EQ(test, store->nr_spares, 1);
+	KUNIT_EXPECT_EQ(test, first->state, LSMEM_SEGMENT_SPARE);
+	KUNIT_EXPECT_EQ(test, first->id, 7);
+	KUNIT_EXPECT_EQ(test, first->salt, lsmem_segment_salt(store->uuid, 7, 1));
+	KUNIT_EXPECT_NE(test, first->salt, lsmem_segment_salt(store->uuid, last, 1));
+	KUNIT_EXPECT_NULL(test, lsmem_segment_take(store, false));
+	KUNIT_EXPECT_PTR_EQ(test, lsmem_segment_take(store, true), first);
+}
+
+/* A head's frames come back with its segment, each once. */
+static void segment_test_frames_back(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg = lsmem_segment_take(store, false);
+	u32 round, i;
+
+	KUNIT_ASSERT_NOT_NULL(test, seg);
+	for (round = 0; round < 3; round++) {
+		u32 slot = seg - store->segments;
+
+		/* To the last byte of a segment, by pieces and at once. */
+		for (i = 1; round && i < LSMEM_SEGLETS; i += 5 * round)
+			KUNIT_EXPECT_EQ(test, lsmem_segment_grow(store, seg,
+								 i * LSMEM_SEGLET_BYTES + 1,
+								 false), 0);
+		KUNIT_EXPECT_EQ(test, lsmem_segment_grow(store, seg, LSMEM_SEGMENT_BYTES, false),
+				0);
+		KUNIT_EXPECT_EQ(test, seg->nr_frames, LSMEM_SEGLETS);
+		KUNIT_EXPECT_EQ(test, store->frames.nr_free, store->frames.nr - LSMEM_SEGLETS);
+		for (i = 0; i < LSMEM_SEGLETS; i++)
+			KUNIT_EXPECT_EQ(test, store->frames.owner[seg->frames[i]], slot);
+		spin_lock(&store->segment_lock);
+		lsmem_segment_free(store, seg);
+		lsmem_segments_spare(store);
+		spin_unlock(&store->segment_lock);
+		KUNIT_EXPECT_EQ(test, store->frames.nr_free, store->frames.nr);
+		for (i = 0; i < store->frames.nr; i++)
+			KUNIT_EXPECT_EQ(test, store->frames.owner[i], LSMEM_NO_FRAME);
+		seg = lsmem_segment_take(store, true);
+		KUNIT_ASSERT_NOT_NULL(test, seg);
+	}
+}
+
+/* ---- Bytes -------------------------------------------------------------- */
+
+/* Writes, reads, copies across the seglets of both sides, as in flat memory. */
+static void segment_test_bytes(struct kunit *test)
+{
+	const u32 bytes = 5 * LSMEM_SEGLET_BYTES;
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg[2];
+	struct rnd_state random;
+	u8 *flat[2], *got;
+	u32 i, j, k;
+
+	lsmem_test_seed(test, &random);
+	got = kunit_kmalloc(test, bytes, GFP_KERNEL);
+	for (i = 0; i < 2; i++) {
+		flat[i] = kunit_kzalloc(test, bytes, GFP_KERNEL);
+		seg[i] = lsmem_segment_take(store, true);
+		KUNIT_ASSERT_TRUE(test, flat[i] && got && seg[i]);
+		/* Frames of both in turns, so that no two neighbours are neighbours. */
+		for (j = 0; i && j < 5; j++)
+			for (k = 0; k < 2; k++)
+				KUNIT_ASSERT_EQ(test, lsmem_segment_grow(store, seg[k],
+									 (j + 1) *
+									 LSMEM_SEGLET_BYTES,
+									 false), 0);
+	}
+	for (i = 0; i < 2; i++)
+		lsmem_segment_write(store, seg[i], 0, NULL, bytes);
+	for (i = 0; i < 1000; i++) {
+		u32 to = lsmem_test_below(&random, 2), at = lsmem_test_below(&random, bytes);
+		u32 length = lsmem_test_below(&random, bytes - at + 1);
+		u32 from = lsmem_test_below(&random, bytes - length + 1);
+
+		/* Most around a seam. */
+		if (i % 4) {
+			at = LSMEM_SEGLET_BYTES * (1 + i % 4) - lsmem_test_below(&random, 16);
+			from = LSMEM_SEGLET_BYTES * (1 + i % 3) - lsmem_test_below(&random, 16);
+			length = lsmem_test_below(&random, 32);
+		}
+		if (lsmem_test_below(&random, 2)) {
+			lsmem_segment_write(store, seg[to], at, lsmem_test_payload(i), length);
+			memcpy(flat[to] + at, lsmem_test_payload(i), length);
+		} else {
+			lsmem_segment_copy(store, seg[to], at, seg[!to], from, length);
+			memcpy(flat[to] + at, flat[!to] + from, length);
+		}
+		memset(got, 0x5a, length);
+		lsmem_segment_read(store, seg[to], at, got, length);
+		KUNIT_ASSERT_EQ(test, memcmp(got, flat[to] + at, length), 0);
+		cond_resched();
+	}
+	for (i = 0; i < 2; i++) {
+		lsmem_segment_read(store, seg[i], 0, got, bytes);
+		KUNIT_EXPECT_EQ(test, memcmp(got, flat[i], bytes), 0);
+	}
+}
+
+static struct kunit_case segment_cases[] = {
+	KUNIT_CASE_PARAM(segment_test_claim, segment_claim_gen_params),
+	KUNIT_CASE(segment_test_frames),
+	KUNIT_CASE(segment_test_take),
+	KUNIT_CASE(segment_test_frames_back),
+	KUNIT_CASE(segment_test_bytes),
+	{}
+};
+
+static struct kunit_suite segment_suite = {
+	.name = "lsmem-segment",
+	.init = segment_init,
+	.exit = lsmem_test_store_exit,
+	.test_cases = segment_cases,
+};
+
+kunit_test_suite(segment_suite);
