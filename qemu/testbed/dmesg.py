@@ -19,7 +19,8 @@ BAD = re.compile(
 # What kernels say under emulation in a healthy state. Each line says why it is harmless.
 ALLOWED = (
     # Stock configuration lines that merely contain the words.
-    re.compile(r"rcu: .*(RCU CPU stall warnings|debug is enabled|Offload|Adjusting|srcu)", re.IGNORECASE),
+    re.compile(r"rcu: .*(RCU CPU stall warnings|debug is enabled|Offload|Adjusting|srcu)",
+               re.IGNORECASE),
     # Checkers that say they are there.
     re.compile(r"kmemleak: Kernel memory leak detector initialized|"
                r"kasan: KernelAddressSanitizer initialized|"
