@@ -116,7 +116,7 @@ void lsmem_cleaner_tune(struct lsmem_store *store)
 
 static u64 lsmem_segment_held(const struct lsmem_segment *seg)
 {
-	return (u64)seg->nr_frames * LSMEM_SEGLET_BYTES;
+	return (u64)READ_ONCE(seg->nr_frames) * LSMEM_SEGLET_BYTES;	/* a head may grow */
 }
 
 /* ---- Choosing ----------------------------------------------------------- */

@@ -266,6 +266,7 @@ void lsmem_load_forget(struct lsmem_store *store)
 	struct lsmem_segment *seg, *next;
 	u64 i;
 
+	lockdep_assert_held(&store->mutex);
 	spin_lock(&store->segment_lock);
 	list_for_each_entry_safe(seg, next, &store->log, node)
 		lsmem_segment_free(store, seg);

@@ -106,7 +106,7 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 		return ret;
 	if (start > seg->reserved)
 		lsmem_segment_write(store, seg, seg->reserved, NULL, start - seg->reserved);
-	seg->reserved = end;
+	WRITE_ONCE(seg->reserved, end);	/* see lsmem_clean_oldest() */
 	seg->entries += listed;
 	i = head->next++ % LSMEM_RING;
 	head->ring[i].segment = seg;
@@ -138,7 +138,7 @@ bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head
 	struct lsmem_segment *seg = head->segment;
 	struct lsmem_append ap;
 
-	if (!seg || seg->reserved == seg->emitted)
+	if (!seg || seg->reserved == READ_ONCE(seg->emitted))
 		return false;
 	if (lsmem_head_reserve(store, head, LSMEM_ENTRY_BYTES, false, 0, &ap))
 		return false;
@@ -162,7 +162,7 @@ static int lsmem_head_next(struct lsmem_store *store, struct lsmem_head *head)
 		if (store->durable)
 			lsmem_head_commit_record(store, head);
 		old->rolled = atomic64_inc_return(&store->rolls);
-		old->final = true;
+		smp_store_release(&old->final, true);	/* see lsmem_log_before() */
 		if (old->committed == old->reserved)
 			lsmem_segment_close(store, old);
 	}
@@ -214,15 +214,11 @@ static int lsmem_wait_space(struct lsmem_store *store, int serial, long *left)
 	u64 begin = ktime_get_ns();
 	long ret;
 
-#define LSMEM_SPACE_CAME (atomic_read(&store->space_serial) != serial || !lsmem_store_active(store))
 	atomic_inc(&store->stalled);	/* before the cleaner is woken: it looks then */
 	wake_up(&store->work);
 	wake_up(&store->events);	/* what was rolled over has to be told */
-	if (store->kind == LSMEM_KIND_BLOCK)	/* may be a kernel thread under a filesystem */
-		ret = wait_event_idle_timeout(store->space, LSMEM_SPACE_CAME, bound);
-	else
-		ret = wait_event_killable_timeout(store->space, LSMEM_SPACE_CAME, bound);
-#undef LSMEM_SPACE_CAME
+	ret = lsmem_wait_event(store, space, atomic_read(&store->space_serial) != serial ||
+			       !lsmem_store_active(store), bound);
 	atomic_dec(&store->stalled);
 	lsmem_count(store, stalls, 1);
 	lsmem_count(store, stall_ns, ktime_get_ns() - begin);
@@ -369,6 +365,8 @@ void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap)
 	spin_unlock(&head->lock);
 	if (store->durable && wq_has_sleeper(&store->events))
 		wake_up(&store->events);
+	if (ap->bounce)
+		kvfree(ap->bounce);
 }
 
 /**
@@ -428,7 +426,8 @@ static u32 lsmem_log_before(const struct lsmem_store *store, const struct lsmem_
 	for (i = 0; i < store->nr_heads; i++)
 		if (seg->id == point->segment[i])
 			return point->offset[i];
-	return seg->final && seg->rolled <= point->rolls ? seg->reserved : 0;
+	/* Pairs with lsmem_head_next(): reserved and rolled are final then. */
+	return smp_load_acquire(&seg->final) && seg->rolled <= point->rolls ? seg->reserved : 0;
 }
 
 /* Has the daemon acknowledged (or been given) everything before a point? */

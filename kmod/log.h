@@ -39,6 +39,7 @@ struct lsmem_head {
  * @size: bytes of the entry, header and alignment included
  * @position: for the handle word
  * @listed: it has a place in the segment's directory
+ * @bounce: memory to be freed after the commit, or NULL
  */
 struct lsmem_append {
 	struct lsmem_head *head;
@@ -48,6 +49,7 @@ struct lsmem_append {
 	u32 index;
 	u64 position;
 	bool listed;
+	void *bounce;
 };
 
 /* Where the bytes of a payload come from: user memory or the kernel's. */

@@ -113,10 +113,13 @@ int lsmem_entry_put(struct lsmem_store *store, unsigned int head, u64 key, u32 t
 			break;
 		from = (struct lsmem_source){ .kernel = bounce };
 	}
-	kvfree(bounce);
-	if (!ret)
-		lsmem_entry_count(store, ap, key, table, length);
-	return ret;
+	if (ret) {
+		kvfree(bounce);
+		return ret;
+	}
+	ap->bounce = bounce;	/* until after the commit: to free it may sleep */
+	lsmem_entry_count(store, ap, key, table, length);
+	return 0;
 }
 
 /* An entry counts from now on; before its commit, so that no cleaner sees less. */

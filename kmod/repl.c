@@ -59,23 +59,16 @@ struct lsmem_attachment {
 
 /* ---- Waiting for durability --------------------------------------------- */
 
-/*
- * A wait that ends when @condition holds or the store is no longer active.
- * Block I/O may come from kernel threads: they wait idle, others killable.
- */
+/* A wait that ends when @condition holds or the store is no longer active. */
 #define lsmem_wait_acks(store, condition, ms)						\
 ({											\
-	unsigned long __bound = msecs_to_jiffies(ms);					\
-	long __ret;									\
+	long __left;									\
 											\
 	wake_up(&(store)->events);							\
-	if ((store)->kind == LSMEM_KIND_BLOCK)						\
-		__ret = wait_event_idle_timeout((store)->acks, (condition) ||		\
-						!lsmem_store_active(store), __bound);	\
-	else										\
-		__ret = wait_event_killable_timeout((store)->acks, (condition) ||	\
-						    !lsmem_store_active(store), __bound); \
-	__ret < 0 ? -EINTR : !__ret ? -ETIMEDOUT :					\
+	__left = lsmem_wait_event(store, acks,						\
+				  (condition) || !lsmem_store_active(store),		\
+				  msecs_to_jiffies(ms));				\
+	__left < 0 ? -EINTR : !__left ? -ETIMEDOUT :					\
 		lsmem_store_active(store) ? 0 : -EAGAIN;				\
 })
 
@@ -134,7 +127,7 @@ int lsmem_sync(struct lsmem_store *store, u32 timeout_ms)
 
 static u32 lsmem_generation_wanted(const struct lsmem_store *store)
 {
-	u32 max = READ_ONCE(store->generation_max), ceiling = store->generation_ceiling;
+	u32 max = READ_ONCE(store->generation_max), ceiling = READ_ONCE(store->generation_ceiling);
 
 	if (store->kind == LSMEM_KIND_BLOCK || ceiling - max >= LSMEM_GENERATIONS_LOW)
 		return ceiling;
@@ -148,6 +141,7 @@ static u32 lsmem_tell_resume(struct lsmem_attachment *at, struct lsmem_event *ev
 	struct lsmem_segment *seg;
 	u32 nr = 0;
 
+	lockdep_assert_held(&store->segment_lock);
 	if (at->resume == ~0ull)
 		return 0;
 	list_for_each_entry(seg, &store->log, node) {
@@ -165,7 +159,7 @@ static u32 lsmem_tell_resume(struct lsmem_attachment *at, struct lsmem_event *ev
 			.segment = seg->id,
 			.generation = seg->generation,
 			.from = seg->close_acked ? seg->home : seg->acked,
-			.to = seg->close_acked ? seg->home : seg->committed,
+			.to = seg->close_acked ? seg->home : READ_ONCE(seg->committed),
 			.time = seg->open_time,
 		};
 		at->resume = seg->id;
@@ -203,7 +197,7 @@ static u32 lsmem_tell_segment(struct lsmem_segment *seg, struct lsmem_event *eve
 		event.to = committed;
 		event.first_frame = seg->frames[seg->emitted / LSMEM_SEGLET_BYTES];
 		events[nr++] = event;
-		seg->emitted = committed;
+		WRITE_ONCE(seg->emitted, committed);
 	}
 	if (seg->state == LSMEM_SEGMENT_CLOSED && !seg->close_emitted) {
 		event.type = LSMEM_EVENT_CLOSE;
@@ -224,6 +218,7 @@ static u32 lsmem_tell_retire(struct lsmem_store *store, struct lsmem_event *even
 {
 	u32 nr = 0, i, j;
 
+	lockdep_assert_held(&store->segment_lock);
 	for (i = store->retire_first; i != store->retire_next; i++) {
 		struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
 
@@ -253,6 +248,7 @@ static u32 lsmem_tell(struct lsmem_attachment *at, struct lsmem_event *events, u
 	unsigned int i;
 	u32 nr;
 
+	lockdep_assert_held(&at->mutex);
 	for (i = 0; i < store->nr_heads; i++) {
 		spin_lock(&store->heads[i].lock);
 		lsmem_head_commit_record(store, &store->heads[i]);
@@ -277,12 +273,13 @@ static bool lsmem_tell_pending(struct lsmem_attachment *at)
 {
 	struct lsmem_store *store = at->store;
 	const struct lsmem_segment *seg;
-	bool pending = at->resume != ~0ull;
+	bool pending;
 	u32 i;
 
 	if (!lsmem_store_active(store))
 		return false;
 	spin_lock(&store->segment_lock);
+	pending = at->resume != ~0ull;
 	list_for_each_entry(seg, &store->todo, todo) {
 		if (!seg->open_emitted || READ_ONCE(seg->committed) > seg->emitted ||
 		    (seg->state == LSMEM_SEGMENT_CLOSED && !seg->close_emitted))
@@ -296,7 +293,7 @@ static bool lsmem_tell_pending(struct lsmem_attachment *at)
 		pending = !retire->emitted && lsmem_log_emitted(store, &retire->after);
 	}
 	spin_unlock(&store->segment_lock);
-	return pending || lsmem_generation_wanted(store) > store->generation_ceiling;
+	return pending || lsmem_generation_wanted(store) > READ_ONCE(store->generation_ceiling);
 }
 
 static long lsmem_repl_next(void *context, void *arg)
@@ -350,6 +347,7 @@ static bool lsmem_ack_one(struct lsmem_store *store, const struct lsmem_ack_one 
 {
 	struct lsmem_segment *seg;
 
+	lockdep_assert_held(&store->segment_lock);
 	if (ack->type == LSMEM_EVENT_RETIRE)
 		return lsmem_ack_retire(store, ack->segment);
 	seg = lsmem_segment_find(store, ack->segment);
@@ -503,7 +501,7 @@ static void lsmem_repl_rewind(struct lsmem_store *store)
 
 	spin_lock(&store->segment_lock);
 	list_for_each_entry(seg, &store->todo, todo) {
-		seg->emitted = seg->acked;
+		WRITE_ONCE(seg->emitted, seg->acked);
 		seg->open_emitted = seg->open_acked;
 		seg->close_emitted = false;
 	}

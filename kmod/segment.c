@@ -263,7 +263,8 @@ int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32
 		if (seg->nr_frames)
 			WRITE_ONCE(store->frames.table[seg->frames[seg->nr_frames - 1]].next,
 				   frame);
-		seg->frames[seg->nr_frames++] = frame;
+		seg->frames[seg->nr_frames] = frame;
+		WRITE_ONCE(seg->nr_frames, seg->nr_frames + 1);	/* the cleaner looks at all */
 	}
 	return 0;
 }

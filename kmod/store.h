@@ -175,6 +175,30 @@ struct lsmem_store {
 	umode_t mode;
 };
 
+/*
+ * Wait on a queue of the store until @condition, at most @bound jiffies: returns
+ * as wait_event_killable_timeout().  Callers of object calls hold nothing: they
+ * may be killed and frozen.  Block I/O comes from kernel threads too, and from
+ * under a filesystem's locks: it waits idle, and cannot be frozen.
+ */
+#define lsmem_wait_event(store, queue, condition, bound)				\
+({											\
+	long __bound = (bound), __ret = __bound;					\
+											\
+	might_sleep();									\
+	if (___wait_cond_timeout(condition))						\
+		;									\
+	else if ((store)->kind == LSMEM_KIND_BLOCK)					\
+		__ret = ___wait_event((store)->queue, ___wait_cond_timeout(condition),	\
+				      TASK_IDLE, 0, __bound,				\
+				      __ret = schedule_timeout(__ret));			\
+	else										\
+		__ret = ___wait_event((store)->queue, ___wait_cond_timeout(condition),	\
+				      (TASK_KILLABLE | TASK_FREEZABLE), 0, __bound,	\
+				      __ret = schedule_timeout(__ret));			\
+	__ret;										\
+})
+
 #define lsmem_count(store, field, n) this_cpu_add((store)->counters->field, (n))
 
 int lsmem_store_create(const struct lsmem_create *create, struct lsmem_store **out);

@@ -76,13 +76,13 @@ LSMEM_ATTR(capacity_bytes, "%llu", store->capacity);
 LSMEM_ATTR(live_bytes, "%lld", percpu_counter_sum_positive(&store->live));
 LSMEM_ATTR(frames, "%u", store->frames.nr);
 LSMEM_ATTR(free_frames, "%u", READ_ONCE(store->frames.nr_free));
-LSMEM_ATTR(reserved_frames, "%u", store->frames.reserve);
+LSMEM_ATTR(reserved_frames, "%u", READ_ONCE(store->frames.reserve));
 LSMEM_ATTR(handles_max, "%llu", store->nr_handles);
 LSMEM_ATTR(handles_used, "%lld", percpu_counter_sum_positive(&store->handles_used));
 LSMEM_ATTR(segments, "%u", READ_ONCE(store->nr_log));
 LSMEM_ATTR(segments_max, "%u", store->nr_segments);
 LSMEM_ATTR(spares, "%u", READ_ONCE(store->nr_spares));
-LSMEM_ATTR(era, "%u", store->era);
+LSMEM_ATTR(era, "%u", READ_ONCE(store->era));
 LSMEM_ATTR(generation, "%u", READ_ONCE(store->generation_max));
 
 static struct attribute *lsmem_store_attrs[] = {
