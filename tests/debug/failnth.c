@@ -337,7 +337,7 @@ TEST_F_TIMEOUT(attaching, activate, SECONDS)
 		self->create = create_of(variant->kind, LSMEM_STORE_DURABLE);
 		ASSERT_EQ(0, call(self->control, LSMEM_CTL_CREATE, &self->create));
 	}
-	JUDGE_ALL(3);
+	JUDGE_ALL(1);
 }
 
 /* One object, as a backup would have it; returns its bytes. */
@@ -1058,7 +1058,7 @@ TEST_F_TIMEOUT(disk, open, SECONDS)
 		if (!ret)
 			EXPECT_EQ(0, close(fd));
 	}
-	JUDGE_ALL(3);
+	JUDGE_ALL(1);
 	FOR_EACH_FAILURE(f) {
 		int ret;
 
