@@ -11,7 +11,9 @@
  *
  * With --seglets N a segment takes memory in N pieces as it fills, survivors have
  * a head of their own, and there are --backup times as many segment slots as
- * memory: that is lsmem.  With --two-level segments are first compacted in
+ * memory: that is lsmem.  With --tail the hottest survivors of a pass, those that
+ * fill no whole segment, have a second one: the next pass begins with the
+ * coldest, which would share a segment with them.  With --two-level segments are first compacted in
  * memory, as lsmem_policy_compact() says, and cleaned only for slots.
  *
  * Scores, selection, order of survivors are all the module's own file; here are
@@ -122,8 +124,9 @@ struct store {
 	uint32_t per_frame;	/* objects */
 	uint32_t pass;		/* survivors */
 	uint32_t tick;		/* writes in a unit of ages */
-	uint32_t heads[2];	/* of writes; of survivors, with seglets */
+	uint32_t heads[3];	/* of writes; with seglets, of survivors; of their tail */
 	bool two_level;
+	bool tail;
 	bool seglets;
 	struct counts counts;
 };
@@ -141,6 +144,7 @@ struct settings {
 	uint32_t pass;
 	uint32_t tick;
 	bool two_level;
+	bool tail;
 };
 
 static bool sim_is_live(const struct store *s, const struct segment *seg, uint32_t i)
@@ -288,6 +292,8 @@ static void sim_clean(struct store *s)
 	if (s->policy->sort != SORT_NONE)
 		sim_sort(s, survivors);
 	for (i = 0; i < survivors; i++) {
+		if (s->tail && i == survivors / OBJECTS * OBJECTS)
+			head = 2;
 		if (s->heads[head] == NONE)
 			sim_roll(s, head);
 		sim_append(s, head, s->survivors[i]);
@@ -386,8 +392,9 @@ static void sim_init(struct store *s, const struct settings *set)
 		.per_frame = OBJECTS / set->seglets,
 		.pass = set->pass,
 		.tick = set->tick,
-		.heads = { NONE, NONE },
+		.heads = { NONE, NONE, NONE },
 		.two_level = set->two_level,
+		.tail = set->tail,
 		.seglets = set->seglets > 1,
 	};
 	s->nr_segments = s->nr_slots + SPARE_SLOTS;
@@ -456,7 +463,8 @@ static void sim_print(const struct settings *set, const struct counts *counts)
 	       set->pattern, set->policy->name, (unsigned long long)set->seed);
 	printf(", \"utilization\": %g, \"segments\": %u, \"seglets\": %u, \"backup\": %g",
 	       set->utilization, set->segments, set->seglets, set->backup);
-	printf(", \"two_level\": %s, \"tick\": %u", set->two_level ? "true" : "false", set->tick);
+	printf(", \"two_level\": %s, \"tail\": %s, \"tick\": %u",
+	       set->two_level ? "true" : "false", set->tail ? "true" : "false", set->tick);
 	printf(", \"write_cost\": %.4f, \"copied\": %.4f, \"compacted\": %.4f}\n",
 	       (written + counts->cleaned + (double)counts->read * OBJECTS) / written,
 	       counts->cleaned / written, counts->compacted / written);
@@ -478,6 +486,7 @@ static void usage(FILE *to)
 		"  --seglets N         (1) pieces of a segment's memory\n"
 		"  --backup X          (1) segment slots for each segment of memory\n"
 		"  --two-level         compact in memory first\n"
+		"  --tail              a second survivor head, with --seglets\n"
 		"  --tick N            (1) writes in the unit of ages\n"
 		"  --warm X            (20) times all objects are written before measuring\n"
 		"  --measure X         (40) ... and while measuring\n"
@@ -521,6 +530,7 @@ int main(int argc, char **argv)
 		{ "seglets", required_argument, NULL, 'l' },
 		{ "backup", required_argument, NULL, 'b' },
 		{ "two-level", no_argument, NULL, '2' },
+		{ "tail", no_argument, NULL, 'T' },
 		{ "tick", required_argument, NULL, 't' },
 		{ "warm", required_argument, NULL, 'w' },
 		{ "measure", required_argument, NULL, 'm' },
@@ -570,6 +580,9 @@ int main(int argc, char **argv)
 		case '2':
 			set.two_level = true;
 			break;
+		case 'T':
+			set.tail = true;
+			break;
 		case 't':
 			set.tick = number(optarg, 1, 1 << 20);
 			break;
@@ -590,7 +603,7 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (optind != argc || OBJECTS % set.seglets) {
+	if (optind != argc || OBJECTS % set.seglets || (set.tail && set.seglets == 1)) {
 		usage(stderr);
 		return 2;
 	}
