@@ -81,9 +81,11 @@ static inline uint64_t worker_next(struct worker *worker, uint64_t objects)
 	return worker->nr * each + next;
 }
 
-static inline bool worker_goes_on(const struct worker *worker)
+/* At least once, however late the thread came to run. */
+static inline bool worker_goes_on(const struct worker *worker, uint64_t operations)
 {
-	return !atomic_load_explicit(&worker->bench->stop, memory_order_relaxed);
+	return !operations ||
+	       !atomic_load_explicit(&worker->bench->stop, memory_order_relaxed);
 }
 
 /* Prints what and why, and ends the program. */

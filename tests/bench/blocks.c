@@ -32,7 +32,7 @@ static uint64_t sync_work(struct worker *worker)
 	uint8_t *data = get_memory(BLOCK, BLOCK);
 	uint64_t operations = 0;
 
-	while (worker_goes_on(worker)) {
+	while (worker_goes_on(worker, operations)) {
 		off_t at = (off_t)worker_next(worker, blocks) * BLOCK;
 
 		if (pwrite(fd, data, BLOCK, at) != BLOCK || fdatasync(fd))

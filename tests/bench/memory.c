@@ -34,7 +34,7 @@ static uint64_t ring_work(struct worker *worker)
 	uint8_t *own = ring + worker->nr * length;
 	uint32_t i, size = bench->size;
 
-	while (worker_goes_on(worker)) {
+	while (worker_goes_on(worker, operations)) {
 		for (i = 0; i < bench->batch; i++) {
 			if (at + size > length)
 				at = 0;
@@ -69,7 +69,7 @@ static uint64_t malloc_work(struct worker *worker)
 	uint64_t operations = 0;
 	uint32_t i;
 
-	while (worker_goes_on(worker)) {
+	while (worker_goes_on(worker, operations)) {
 		for (i = 0; i < bench->batch; i++) {
 			uint64_t nr = worker_next(worker, nr_objects);
 			uint8_t *object = malloc(bench->size);
@@ -92,7 +92,7 @@ static uint64_t plain_work(struct worker *worker)
 	uint64_t operations = 0;
 	uint32_t i;
 
-	while (worker_goes_on(worker)) {
+	while (worker_goes_on(worker, operations)) {
 		for (i = 0; i < bench->batch; i++) {
 			memcpy(copy, objects[worker_next(worker, nr_objects)], bench->size);
 			__asm__ volatile("" : : "r"(copy) : "memory");	/* it is wanted */
@@ -113,7 +113,7 @@ static uint64_t syscall_work(struct worker *worker)
 {
 	uint64_t operations = 0;
 
-	while (worker_goes_on(worker)) {
+	while (worker_goes_on(worker, operations)) {
 		getppid();
 		operations++;
 	}

@@ -112,7 +112,7 @@ static uint64_t replace(struct worker *worker, unsigned int flags)
 	uint32_t i;
 
 	prepare(ops, bench, LSMEM_OP_REPLACE);
-	while (worker_goes_on(worker)) {
+	while (worker_goes_on(worker, operations)) {
 		for (i = 0; i < bench->batch; i++)
 			ops[i].handle = handles[worker_next(worker, nr_handles)];
 		vector(ops, bench->batch, flags);
@@ -139,7 +139,7 @@ static uint64_t read_work(struct worker *worker)
 	uint64_t operations = 0;
 	uint32_t i;
 
-	while (worker_goes_on(worker)) {
+	while (worker_goes_on(worker, operations)) {
 		for (i = 0; i < bench->batch; i++)
 			if (lsm_read(lsm, handles[worker_next(worker, nr_handles)], copy,
 				     bench->size, 0, NULL) != (ssize_t)bench->size)
@@ -160,7 +160,7 @@ static uint64_t view_work(struct worker *worker)
 	uint32_t i, j;
 	int ret;
 
-	while (worker_goes_on(worker)) {
+	while (worker_goes_on(worker, operations)) {
 		for (i = 0; i < bench->batch; i++) {
 			size_t at = 0;
 
@@ -187,7 +187,7 @@ static uint64_t ioctl_work(struct worker *worker)
 	uint8_t *copy = get_memory(bench->size, 64);
 	uint64_t operations = 0;
 
-	while (worker_goes_on(worker)) {
+	while (worker_goes_on(worker, operations)) {
 		struct lsmem_op op = {
 			.size = sizeof(op),
 			.op = LSMEM_OP_READ,
