@@ -9,6 +9,11 @@ set -u
 MIB=1048576
 BLOCK=4096
 
+mib()		# NUMBER: so many MiB, or $LSMEM_SCALE percent of them
+{
+	echo $((($1 * ${LSMEM_SCALE:-100} + 99) / 100))M
+}
+
 verified()	# NAME OPTION ..: fio writes at random, reads back and compares
 {
 	ok "fio verifies: $1" fio --name=block --filename="$dev" --direct=1 --rw=randwrite \
@@ -64,11 +69,12 @@ ok "unwritten, it reads as zeroes" zeroes 0 $((8 * MIB))
 
 # ---- fio ----------------------------------------------------------------------------------------
 
-verified "4 KiB, eight at a time" --bs=4k --ioengine=libaio --iodepth=8 --size=24M
+verified "4 KiB, eight at a time" --bs=4k --ioengine=libaio --iodepth=8 \
+	--size="$(mib 24)"
 verified "64 KiB by two writers, beside one another" --bs=64k --ioengine=libaio --iodepth=4 \
-	--numjobs=2 --size=24M --offset_increment=24M
+	--numjobs=2 --size="$(mib 24)" --offset_increment=24M
 verified "mixed sizes, through the page cache" --direct=0 --bsrange=4k-64k --ioengine=psync \
-	--size=16M --fsync=32
+	--size="$(mib 16)" --fsync=32
 ok "FLUSH on a volatile store" blockdev --flushbufs "$dev"
 
 # ---- Deleting -----------------------------------------------------------------------------------
@@ -89,8 +95,8 @@ for from in urandom zero; do	# zeroes that are written are blocks like any other
 	ok "all of it is written, from $from" dd if=/dev/$from of="$dev" bs=1M oflag=direct \
 		count=$((size / MIB))
 done
-verified "at random, all blocks live" --bs=16k --ioengine=libaio --iodepth=4 --size=32M \
-	--offset=16M
+verified "at random, all blocks live" --bs=16k --ioengine=libaio --iodepth=4 \
+	--size="$(mib 32)" --offset=16M
 is "all blocks are live" "$(value handles_used)" "$(value handles_max)"
 ok "the cleaner has been at work" [ "$(value cleaner/segments_cleaned)" -gt 0 ]
 ok "all of it is discarded" blkdiscard "$dev"
