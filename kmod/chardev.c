@@ -173,7 +173,8 @@ static int lsmem_vector_unknown(const struct lsmem_vector *vector, u32 nr)
 
 		if (get_user(flags, &user->flags) || get_user(result, &user->result))
 			return -EFAULT;
-		if (!result && (flags | vector->flags) & LSMEM_OPF_DURABLE &&
+		/* What came from the vector's flags has been told with the result. */
+		if (!result && flags & LSMEM_OPF_DURABLE &&
 		    put_user(-ETIMEDOUT, &user->result))
 			return -EFAULT;
 	}
