@@ -293,7 +293,7 @@ const struct limit limits[] = {
 	{ "limits/flush_ms", 100, 3600000, 100, 300, true },
 	{ "limits/stall_ms", 100, 3600000, 100, 110, true },
 	{ "cleaner/free_low", 1, 500, 1, 60, false },
-	{ "cleaner/utilization_max", 500, 1000, 900, 1000, false },
+	{ "cleaner/utilization_max", 500, 1000, 700, 980, false },
 	{ "cleaner/deletes_max", 1, 500, 10, 500, false },
 };
 
