@@ -607,9 +607,12 @@ static int lsmem_cleaner(void *data)
 						     lsmem_clean_freeable(store),
 						     msecs_to_jiffies(LSMEM_IDLE_MS));
 		} else {
+			/* In the other waits appends would wake it up in vain, each of them. */
+			smp_store_mb(store->cleaner_idle, true);
 			wait_event_freezable(store->work, kthread_should_stop() ||
 					     lsmem_clean_freeable(store) ||
 					     lsmem_clean_wanted(store));
+			WRITE_ONCE(store->cleaner_idle, false);
 		}
 		fruitless = false;
 		if (kthread_should_stop() || !lsmem_clean_wanted(store))

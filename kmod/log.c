@@ -279,7 +279,8 @@ int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length,
 		if (ret)
 			return ret == -ETIMEDOUT ? -ENOSPC : ret;
 	}
-	if (READ_ONCE(store->frames.nr_free) < store->clean_below && wq_has_sleeper(&store->work))
+	if (READ_ONCE(store->frames.nr_free) < store->clean_below &&
+	    READ_ONCE(store->cleaner_idle) && wq_has_sleeper(&store->work))
 		wake_up(&store->work);
 	return 0;
 }

@@ -151,6 +151,7 @@ struct lsmem_store {
 	u32 retire_first;
 	u32 retire_next;
 	struct task_struct *cleaner;
+	bool cleaner_idle;		/* it waits for frames to become few */
 	struct lsmem_policy_limits policy;
 	struct lsmem_cleaner_stats cleaned;
 	struct lsmem_candidate *candidates;
