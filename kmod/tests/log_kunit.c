@@ -492,6 +492,17 @@ static const char *log_wait(void *data)
 	return NULL;
 }
 
+/* Spin until @w waits for space; false when it has ended instead. */
+static bool log_stalled(struct log_waiter *w)
+{
+	while (!atomic_read(&w->store->stalled)) {
+		if (completion_done(&w->thread.done))
+			return false;
+		cond_resched();
+	}
+	return true;
+}
+
 /* A writer waits on when space came for others only, until some came for it, or the end did. */
 static void log_test_wait(struct kunit *test)
 {
@@ -504,20 +515,18 @@ static void log_test_wait(struct kunit *test)
 	taken = lsmem_test_take_frames(store, LSMEM_TEST_RESERVE);
 	for (round = 0; round < 2; round++) {
 		KUNIT_ASSERT_EQ(test, lsmem_test_start(&w.thread, log_wait, &w), 0);
-		wait_event(store->work, atomic_read(&store->stalled));
+		KUNIT_EXPECT_TRUE(test, log_stalled(&w));
 		lsmem_space_came(store);
 		do {	/* until its first wait is over, and it sleeps again */
 			cond_resched();
 			lsmem_store_counters(store, &sum);
-		} while (sum.stalls <= 2 * round);
-		wait_event(store->work, atomic_read(&store->stalled));
-		KUNIT_EXPECT_FALSE(test, completion_done(&w.thread.done));
+		} while (sum.stalls <= 2 * round && !completion_done(&w.thread.done));
+		KUNIT_EXPECT_TRUE(test, log_stalled(&w));
 		if (!round) {
 			lsmem_test_put_frames(store, 1);
 			taken--;
 			lsmem_space_came(store);
 		} else {
-			/* What the last round got is used up. */
 			WRITE_ONCE(store->state, LSMEM_STATE_DYING);
 			wake_up_all(&store->space);
 		}
@@ -525,7 +534,7 @@ static void log_test_wait(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, w.ret, round ? -EAGAIN : 0);
 		KUNIT_EXPECT_EQ(test, atomic_read(&store->stalled), 0);
 		if (!round)
-			log_seek(test, store, 0);
+			log_seek(test, store, 0);	/* what came is used up */
 	}
 	lsmem_test_put_frames(store, taken);
 }
