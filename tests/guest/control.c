@@ -142,9 +142,9 @@ TEST_F_TIMEOUT(slow, create_and_destroy_leak_nothing, 60)
 {
 	struct store stores[3];
 	long long before = 0, after;
-	int round, i;
+	int round, rounds = 2 + (int)test_scaled(6), i;
 
-	for (round = 0; round < 8; round++) {
+	for (round = 0; round < rounds; round++) {
 		if (round == 1)		/* the first one warms caches up */
 			before = available_kib();
 		for (i = 0; i < 3; i++)
