@@ -14,7 +14,8 @@
  * Reserved fields and unknown flags must be zero (EINVAL).  Nothing is changed
  * by a call that returns an error, with one exception: ETIMEDOUT from a durable
  * call means that the operation is applied and its durability unknown; a later
- * sync still waits for it.
+ * sync still waits for it.  (And a structure that another thread unmaps during
+ * the call: EFAULT, and the operation is applied, or not, whole.)
  *
  * Errors common to all calls: EFAULT (a pointer), EINVAL (a field, see dmesg
  * with dynamic debug), ENOTTY (not a call of this file), EAGAIN (the store is
