@@ -114,13 +114,26 @@ int main(int argc, char **argv)
 
 	while ((option = getopt(argc, argv, "s:b:m:l:rp:")) != -1) {
 		switch (option) {
-		case 's': bench.size = (uint32_t)strtoul(optarg, NULL, 0); break;
-		case 'b': bench.batch = (uint32_t)strtoul(optarg, NULL, 0); break;
-		case 'm': bench.bytes = strtoull(optarg, NULL, 0) << 20; break;
-		case 'l': bench.live = (uint32_t)strtoul(optarg, NULL, 0); break;
-		case 'r': bench.random = true; break;
-		case 'p': bench.path = optarg; break;
-		default: usage();
+		case 's':
+			bench.size = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case 'b':
+			bench.batch = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case 'm':
+			bench.bytes = strtoull(optarg, NULL, 0) << 20;
+			break;
+		case 'l':
+			bench.live = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case 'r':
+			bench.random = true;
+			break;
+		case 'p':
+			bench.path = optarg;
+			break;
+		default:
+			usage();
 		}
 	}
 	if (optind + 1 != argc || !bench.size || !bench.batch)
