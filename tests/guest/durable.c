@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Objects of a durable store whose daemon does not do what it should: it sleeps,
+ * or it changes frames under the kernel (as bad memory does).  Objects may be lost
+ * then; the kernel is not.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+#include "follower.h"
+#include "store.h"
+
+#define OBJECTS		14000u
+#define LENGTH		5000u
+#define REPLACES	40000u
+#define SECONDS		120	/* of a test, under emulation */
+
+struct ruin {
+	const struct lsmem_handle *handles;
+	uint8_t *frames;
+	uint64_t *handle;
+	atomic_bool stop;
+};
+
+/* The entry of one object after the other says for a moment that it is longer. */
+static void *ruin_main(void *argument)
+{
+	const uint64_t offsets = (1ull << LSMEM_POSITION_OFFSET_BITS) - 1;
+	struct ruin *ruin = argument;
+	uint64_t random = test_seed;
+
+	while (!atomic_load(&ruin->stop)) {
+		uint64_t handle = ruin->handle[test_random(&random) % OBJECTS];
+		uint64_t word = __atomic_load_n(&ruin->handles[lsmem_handle_index(handle)].word,
+						__ATOMIC_ACQUIRE);
+		uint64_t position = word & ((1ull << LSMEM_POSITION_BITS) - 1);
+		struct lsmem_entry *e = (void *)(ruin->frames +
+			(position >> LSMEM_POSITION_OFFSET_BITS) * LSMEM_SEGLET_BYTES +
+			(position & offsets) * LSMEM_ALIGN);
+
+		__atomic_fetch_xor(&e->meta, 1ull << 20, __ATOMIC_SEQ_CST);
+		__atomic_fetch_xor(&e->meta, 1ull << 20, __ATOMIC_SEQ_CST);
+	}
+	return NULL;
+}
+
+static void *map(int fd, int prot, const struct lsmem_window *window)
+{
+	return mmap(NULL, window->length, prot, MAP_SHARED, fd, (off_t)window->offset);
+}
+
+FIXTURE(durable) {
+	struct follower follower;
+	struct store store;
+	struct ruin ruin;
+};
+
+FIXTURE_SETUP(durable)
+{
+	ASSERT_EQ(0, store_create(&self->store, STORE_BYTES, 0, LSMEM_STORE_DURABLE));
+	ASSERT_EQ(0, follower_start(&self->follower, self->store.name));
+	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
+	self->ruin.frames = map(self->follower.attach.fd, PROT_READ | PROT_WRITE,
+				&self->follower.info->frames);
+	ASSERT_NE(MAP_FAILED, self->ruin.frames);
+	self->ruin.handles = map(self->store.fd, PROT_READ, &self->follower.info->handles);
+	ASSERT_NE(MAP_FAILED, self->ruin.handles);
+	self->ruin.handle = calloc(OBJECTS, sizeof(*self->ruin.handle));
+	ASSERT_NE(NULL, self->ruin.handle);
+}
+
+FIXTURE_TEARDOWN(durable)
+{
+	struct lsmem_destroy destroy = { .size = sizeof(destroy), .flags = LSMEM_DESTROY_FORCE };
+	const struct lsmem_info *info = self->follower.info;
+
+	munmap((void *)self->ruin.handles, info->handles.length);
+	munmap(self->ruin.frames, info->frames.length);
+	follower_stop(&self->follower);
+	follower_free(&self->follower);
+	free(self->ruin.handle);
+	lsm_close(self->store.lsm);
+	close(self->store.fd);
+	memcpy(destroy.name, self->store.name, sizeof(destroy.name));
+	EXPECT_EQ(0, control_call(LSMEM_CTL_DESTROY, &destroy));
+}
+
+/* Only what was to be durable bears the timeout of a vector's wait. */
+TEST_F_TIMEOUT(durable, vector_timeout, SECONDS)
+{
+	struct lsmem_op ops[2] = { lsm_op_alloc("x", 1, 0) };
+	struct lsmem_vector vector = {
+		.size = sizeof(vector),
+		.flags = LSMEM_OPF_DURABLE,
+		.ops = (uintptr_t)ops,
+		.nr = 2,
+		.stride = sizeof(*ops),
+	};
+	uint64_t handle;
+	char data;
+
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/durable_ms", 100));
+	ASSERT_EQ(0, lsm_alloc(self->store.lsm, "x", 1, 0, &handle, NULL));
+	follower_sleep(&self->follower, true);
+	ops[1] = lsm_op_read(handle, &data, 1, 0);
+	EXPECT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_VECTOR, &vector));
+	EXPECT_EQ(-ETIMEDOUT, ops[0].result);
+	EXPECT_EQ(0, ops[1].result);
+	follower_sleep(&self->follower, false);
+}
+
+/* What the cleaner has found whole it may find otherwise when it moves it. */
+TEST_F_TIMEOUT(durable, cleaning_ruined_frames, SECONDS)
+{
+	uint64_t random = test_seed + 1, end = now_ms() + test_limit(20000);
+	uint8_t data[LENGTH];
+	pthread_t thread;
+	uint32_t i, done = 0;
+
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/stall_ms", 100));
+	for (i = 0; i < OBJECTS; i++) {
+		content_fill(data, sizeof(data), i, 0);
+		ASSERT_EQ(0, lsm_alloc(self->store.lsm, data, sizeof(data), 0,
+				       &self->ruin.handle[i], NULL));
+	}
+	ASSERT_EQ(0, pthread_create(&thread, NULL, ruin_main, &self->ruin));
+	for (i = 0; i < REPLACES && now_ms() < end; i++)
+		done += !lsm_replace(self->store.lsm, self->ruin.handle[test_random(&random) % OBJECTS],
+				     data, sizeof(data), 0, NULL);
+	atomic_store(&self->ruin.stop, true);
+	pthread_join(thread, NULL);
+	TH_LOG("%u objects replaced, %lld segments cleaned", done,
+	       store_attribute(&self->store, "cleaner/segments_cleaned"));
+	EXPECT_LT(0, store_attribute(&self->store, "cleaner/segments_cleaned"));
+}
+
+TEST_HARNESS_MAIN
