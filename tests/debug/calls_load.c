@@ -95,8 +95,8 @@ static void *load_objects(void *argument)
 		failed(VERDICT_LOAD, "%s: %s", path, strerror(-ret));
 		return NULL;
 	}
-	/* Full at once, then what callers leave time for. */
-	while (serial < OBJECTS || goes_on(&done, CALLS_AN_OBJECT)) {
+	/* The log is full at once, then what callers leave time for. */
+	while (serial < 5 * OBJECTS / 2 || goes_on(&done, CALLS_AN_OBJECT)) {
 		uint32_t i = serial < OBJECTS ? serial : random_below(&random, OBJECTS);
 		uint32_t length = OBJECT_MIN + random_below(&random, OBJECT_SPAN);
 		struct object *object = &objects[i];
