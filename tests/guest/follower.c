@@ -114,10 +114,11 @@ static uint32_t payload_crc(const struct follower *follower, struct cursor at, u
 	return crc;
 }
 
-/* What a recovery makes of an entry: the highest version wins. */
+/* What a recovery makes of an entry: the highest generation wins, then the highest version. */
 static void remember(struct follower *follower, const struct lsmem_entry *e, bool deleted)
 {
-	uint64_t index = lsmem_handle_index(__le64_to_cpu(e->key));
+	uint64_t handle = __le64_to_cpu(e->key), index = lsmem_handle_index(handle);
+	uint32_t generation = lsmem_handle_generation(handle);
 	uint64_t version = __le64_to_cpu(e->version);
 	uint32_t pcrc = __le32_to_cpu(e->pcrc);
 	struct follower_key *key;
@@ -127,11 +128,13 @@ static void remember(struct follower *follower, const struct lsmem_entry *e, boo
 		return;
 	}
 	key = &follower->keys[index];
-	if (version == key->version && (deleted != key->deleted || pcrc != key->pcrc))
-		wrong(follower, "index %llu: version %#llx twice, and not the same (invariant 5)",
-		      (unsigned long long)index, (unsigned long long)version);
-	if (version > key->version)
-		*key = (struct follower_key){ version, pcrc, deleted };
+	if (generation == key->generation && version == key->version &&
+	    (deleted != key->deleted || pcrc != key->pcrc))
+		wrong(follower, "handle %#llx: version %#llx twice, and not the same (invariant 5)",
+		      (unsigned long long)handle, (unsigned long long)version);
+	if (generation > key->generation ||
+	    (generation == key->generation && version > key->version))
+		*key = (struct follower_key){ version, generation, pcrc, deleted };
 }
 
 static void follow_range(struct follower *follower, const struct lsmem_event *event)

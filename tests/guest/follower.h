@@ -16,13 +16,15 @@
 #include <lsmem/lsmem_format.h>
 
 /**
- * struct follower_key - the highest version seen of a handle
- * @version: 0: none
+ * struct follower_key - the newest seen of a handle's index
+ * @version: of the highest generation; 0: none
+ * @generation: of the handle
  * @pcrc: of its payload
  * @deleted: it is a delete record
  */
 struct follower_key {
 	uint64_t version;
+	uint32_t generation;
 	uint32_t pcrc;
 	bool deleted;
 };
