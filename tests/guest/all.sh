@@ -33,6 +33,7 @@ unload() {
 
 run() {
 	name=$(basename "$1")
+	ran="$ran $name"
 	echo "lsmem-test: begin $name" > /dev/kmsg
 	loaded || insmod "$module" || echo "# cannot load $module before $name"
 	udevadm settle --timeout=10
@@ -40,6 +41,7 @@ run() {
 	unload "$name" 2>&1
 }
 
+ran=
 for directory in ${TEST_DIRS:-"$here" "$here/build"}; do
 	for program in "$directory"/*; do
 		[ -f "$program" ] && [ -x "$program" ] && [ "$program" != "$here/all.sh" ] ||
@@ -48,4 +50,11 @@ for directory in ${TEST_DIRS:-"$here" "$here/build"}; do
 		*" $(basename "$program") "*) run "$program" ;;
 		esac
 	done
+done
+
+for name in $TESTS; do
+	case "$ran " in
+	*" $name "*) ;;
+	*) printf '# begin %s\n1..1\nnot ok 1 it is built\n# end %s exit=1\n' "$name" "$name" ;;
+	esac
 done
