@@ -347,8 +347,8 @@ uint8_t *place(struct making *m, const struct gene *gene, uint32_t offset, uint3
 		       gene->bits % (MAPS * MAP_ROOM);
 	if (gene->at < 250)
 		return NULL;
-	if (gene->at < 252)
-		return (uint8_t *)(uintptr_t)gene->bits;
+	if (gene->at < 252)	/* nobody maps there; further up it may be our own memory */
+		return (uint8_t *)(uintptr_t)(gene->bits % 65536);
 	m->expected = EFAULT;	/* no address of a process */
 	if (gene->at < 254)
 		return (uint8_t *)(0xffff888000000000ull + gene->bits);
