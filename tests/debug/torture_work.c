@@ -160,6 +160,17 @@ static void settle(struct self *s, struct slot *slot)
 	atomic_store(&slot->stage, IDLE);
 }
 
+/* Wait for a sync: 0, an error other than a wait that was too short, or that at the end. */
+static int sync_sure(struct self *s)
+{
+	int ret;
+
+	inject(false);
+	while ((ret = lsm_sync(s->lsm, 0)) == -ETIMEDOUT && !atomic_load(&model->stop))
+		count(COUNT_TIMEOUT, 1);
+	return ret;
+}
+
 /* What has come of an operation nobody saw the end of? */
 static void resolve(struct self *s, uint32_t number, struct slot *slot)
 {
@@ -180,7 +191,9 @@ static void resolve(struct self *s, uint32_t number, struct slot *slot)
 	} else if (holds(s, id, &slot->next)) {
 		if (slot->next.serial && read_sure(s, slot->next.handle, &object) >= 0)
 			slot->next.version = object.version;
-		settle(s, slot);
+		/* Until a sync has covered it, it may be lost again: then it stays open. */
+		if (!model->durable || !sync_sure(s))
+			settle(s, slot);
 		return;
 	} else if (!holds(s, id, &slot->now)) {
 		describe(s, id, slot, "neither old nor new");
@@ -213,14 +226,14 @@ static void choose(struct self *s, struct slot *slot, uint32_t length_max)
 /* The result of what was chosen. */
 static void ended(struct self *s, uint32_t number, struct slot *slot, int ret)
 {
-	uint64_t id = id_of(s->number, number), sync_tries;
+	uint64_t id = id_of(s->number, number);
 
 	inject(false);
-	for (sync_tries = 0; ret == -ETIMEDOUT && model->durable; sync_tries++) {
+	if (ret == -ETIMEDOUT && model->durable) {
 		/* Applied: durable when a sync says so. */
 		count(COUNT_TIMEOUT, 1);
-		ret = lsm_sync(s->lsm, 0);
-		if (ret == -ETIMEDOUT && atomic_load(&model->stop))
+		ret = sync_sure(s);
+		if (ret == -ETIMEDOUT)
 			return;		/* as if killed */
 	}
 	if (!ret) {
@@ -274,6 +287,12 @@ static void operate(struct self *s)
 		ret = lsm_sync(s->lsm, 0);
 	}
 	count(COUNT_WRITES, 1);
+	if (ret == -EFAULT && excused(s, ret)) {
+		/* The answer may be what could not be copied: applied or not, whole. */
+		inject(false);
+		resolve(s, number, slot);
+		return;
+	}
 	ended(s, number, slot, ret);
 }
 
