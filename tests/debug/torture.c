@@ -80,9 +80,9 @@ static bool put(const char *path, const char *text)
 bool inject_setup(void)
 {
 	static const char *const what[] = { "failslab", "fail_page_alloc", "fail_usercopy" };
-	static const char *const settings[][2] = {
-		{ "probability", "10" }, { "interval", "20" }, { "times", "-1" },
-		{ "task-filter", "Y" }, { "verbose", "0" },
+	static const char *const settings[][2] = {	/* first of all, who: not yet this task */
+		{ "task-filter", "Y" }, { "verbose", "0" }, { "interval", "20" },
+		{ "times", "-1" }, { "probability", "10" },
 	};
 	char path[128];
 	uint32_t i, j;
