@@ -200,15 +200,7 @@ struct lsmem_store {
 	__ret;										\
 })
 
-/* No interrupt counts: where that is not one instruction, all it has to exclude is
- * another thread of this CPU.
- */
-#define lsmem_count(store, field, n)			\
-do {							\
-	preempt_disable();				\
-	__this_cpu_add((store)->counters->field, (n));	\
-	preempt_enable();				\
-} while (0)
+#define lsmem_count(store, field, n) this_cpu_add((store)->counters->field, (n))
 
 int lsmem_store_create(const struct lsmem_create *create, struct lsmem_store **out);
 int lsmem_store_destroy(const char *name, bool force);
