@@ -233,6 +233,7 @@ struct lsmem_info {
 	__u8 uuid[16];
 	__u64 epoch;		/* on a cache line of its own */
 	__u64 reserved[7];
+	struct lsmem_window segments;	/* struct lsmem_cleaning: the daemon's only */
 };
 
 /* What the frame table says of a frame: frames of a segment are chained. */
@@ -502,7 +503,95 @@ struct lsmem_activate {
 /*
  * mmap of a replication descriptor: the info page at LSMEM_WINDOW_INFO as for
  * clients, frames (here with struct pages, read-write, so that O_DIRECT and
- * RDMA registration work) and frame table at the offsets it tells.  No slots.
+ * RDMA registration work) and frame table at the offsets it tells, and the
+ * segments, read-only.  No slots.
  */
+
+/* ---- Cleaning, as the daemon sees it ------------------------------------ */
+
+/* lsmem_segment_stat.flags */
+#define LSMEM_SEGMENT_CLEANABLE	(1u << 0)	/* durably closed, nobody works on it */
+
+/**
+ * struct lsmem_segment_stat - what there is in a segment
+ * @id: 0 when the slot is free; the rest means nothing then
+ * @opened: store time when it was opened (for ages)
+ * @barrier: its delete records may go when no segment with an id below it is
+ *	left
+ * @live: bytes of entries that count, delete records included
+ * @deletes: bytes of delete records among them
+ * @held: bytes of memory it holds; compaction makes this less
+ * @home: its length on the backup; only cleaning gives that back
+ * @flags: LSMEM_SEGMENT_*
+ * @entries: objects and delete records on the backup, live or not
+ *
+ * Each number is right by itself; two of them may be of different moments.
+ */
+struct lsmem_segment_stat {
+	__u64 id;
+	__u64 opened;
+	__u64 barrier;
+	__u32 live;
+	__u32 deletes;
+	__u32 held;
+	__u32 home;
+	__u32 flags;
+	__u32 entries;
+};
+
+/* What the balancer wants: lsmem_cleaning.level. */
+#define LSMEM_LEVEL_NONE	0u
+#define LSMEM_LEVEL_COMPACT	1u	/* the kernel compacts in memory */
+#define LSMEM_LEVEL_CLEAN	2u	/* LSMEM_REPL_CLEAN is wanted */
+
+/**
+ * struct lsmem_cleaning - the beginning of the segments window
+ * @nr_segments: slots in the table
+ * @segments: offset of struct lsmem_segment_stat[@nr_segments] in the window
+ * @level: LSMEM_LEVEL_*; a replication descriptor polls POLLPRI while it is
+ *	LSMEM_LEVEL_CLEAN and no pass is under way
+ * @urgent: writers wait for space
+ * @rule: enum lsmem_policy_rule of the scores
+ * @oldest_first: delete records hold too much: clean the oldest segments,
+ *	whatever their score
+ * @utilization_max: per mille; fuller victims are not worth it, unless @urgent
+ * @room: bytes that the survivors of a pass may take
+ * @begun, @ended: passes; one is under way while they differ
+ * @store_time: the store's clock when @level was last decided
+ */
+struct lsmem_cleaning {
+	__u32 length;		/* bytes of this structure */
+	__u32 nr_segments;
+	__u32 segments;
+	__u32 level;
+	__u32 urgent;
+	__u32 rule;
+	__u32 oldest_first;
+	__u32 utilization_max;
+	__u64 room;
+	__u64 begun;
+	__u64 ended;
+	__u64 store_time;
+};
+
+/**
+ * struct lsmem_clean - LSMEM_REPL_CLEAN: merge the survivors of segments
+ * @nr: in: ids at @segments, 1..64; out: how many of them, from the first, are
+ *	being cleaned: those that cannot be (any more) are passed over, and the
+ *	rest when the survivors would not find room
+ *
+ * Returns at once; the stream tells what follows, RETIRE at last.  EBUSY: a
+ * pass is under way, or eight groups wait for a digest.  ENOENT: none of them
+ * can be cleaned.
+ */
+struct lsmem_clean {
+	__u32 size;
+	__u32 flags;		/* 0 */
+	__u64 segments;		/* user pointer to __u64 ids, in the order wanted */
+	__u32 nr;
+	__u32 reserved;
+};
+
+#define LSMEM_REPL_CLEAN	_IOWR(LSMEM_IOC_MAGIC, 0xdc, struct lsmem_clean)
 
 #endif /* _UAPI_LSMEM_H */
