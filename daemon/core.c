@@ -199,6 +199,17 @@ uint32_t core_room(const struct core *core)
 	return CORE_QUEUE - (core->queue_next - core->queue_first);
 }
 
+uint32_t core_frames_left(const struct core *core)
+{
+	uint32_t left = core->nr_free, i;
+
+	/* A segment that waits for a frame takes a free one and is empty then. */
+	for (i = 0; i < core->nr_opens; i++)
+		left += core->list[i]->segment && !core->list[i]->committed &&
+			!core->list[i]->closing;
+	return left;
+}
+
 void core_clock(struct core *core, uint32_t generation_wanted, uint64_t store_time,
 		uint64_t next_segment)
 {

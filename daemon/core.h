@@ -134,6 +134,9 @@ void core_free(struct core *core);
 /* How many more events core can take; take no more than this from the kernel. */
 uint32_t core_room(const struct core *core);
 
+/* Frames that survivors of cleaning can have: free, or opened and still empty. */
+uint32_t core_frames_left(const struct core *core);
+
 /* What LSMEM_REPL_NEXT said beside its events; call before core_event(). */
 void core_clock(struct core *core, uint32_t generation_wanted, uint64_t store_time,
 		uint64_t next_segment);

@@ -265,6 +265,40 @@ static bool window_sane(const struct lsmem_window *window, uint64_t length)
 	       window->length >= length && window->length - length < page;
 }
 
+/* The table of segments, for cleaning; a module that has none cleans by itself. */
+static int map_segments(struct kernel *kernel, const struct lsmem_info *info)
+{
+	const struct lsmem_window *window = &info->segments;
+	const struct lsmem_cleaning *cleaning;
+	uint64_t at, nr;
+
+	if (info->length < sizeof(*info) || !window->length)
+		return 0;
+	if (!window_sane(window, window->length) || window->length < sizeof(*cleaning)) {
+		log_err("%s: its info page makes no sense (%" PRIu64 " bytes of segments)",
+			kernel->name, (uint64_t)window->length);
+		return -EPROTO;
+	}
+	cleaning = map(kernel, "segments", window->offset, window->length, PROT_READ,
+		       MAP_POPULATE);
+	if (!cleaning)
+		return -EIO;
+	kernel->segments_bytes = window->length;
+	kernel->cleaning = cleaning;
+	at = __atomic_load_n(&cleaning->segments, __ATOMIC_RELAXED);
+	nr = __atomic_load_n(&cleaning->nr_segments, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&cleaning->length, __ATOMIC_RELAXED) < sizeof(*cleaning) ||
+	    at % sizeof(uint64_t) || at < sizeof(*cleaning) || at > window->length ||
+	    nr > (window->length - at) / sizeof(*kernel->segments)) {
+		log_err("%s: its window of segments makes no sense (%" PRIu64 " at %" PRIu64 ")",
+			kernel->name, nr, at);
+		return -EPROTO;
+	}
+	kernel->segments = (const void *)((const char *)cleaning + at);
+	kernel->nr_segments = (uint32_t)nr;
+	return 0;
+}
+
 /**
  * kernel_map - map the windows of an attached store
  * @kernel: the store
@@ -306,7 +340,7 @@ int kernel_map(struct kernel *kernel)
 	if (!kernel->table)
 		return -EIO;
 	kernel->table_bytes = info.frame_table.length;
-	return 0;
+	return map_segments(kernel, &info);
 }
 
 /**
@@ -315,6 +349,8 @@ int kernel_map(struct kernel *kernel)
  */
 void kernel_detach(struct kernel *kernel)
 {
+	if (kernel->segments_bytes)
+		munmap((void *)kernel->cleaning, kernel->segments_bytes);
 	if (kernel->table_bytes)
 		munmap((void *)kernel->table, kernel->table_bytes);
 	if (kernel->frames_bytes)
@@ -426,4 +462,52 @@ int kernel_activate(struct kernel *kernel, const struct lsmem_activate *activate
 
 	copy.size = sizeof(copy);
 	return call(kernel->fd, LSMEM_REPL_ACTIVATE, &copy);
+}
+
+/**
+ * kernel_cleaning - what the kernel's balancer wants, and whether a pass is under way
+ * @kernel: the store
+ * @now: out; all zero when the module cleans by itself
+ */
+void kernel_cleaning(const struct kernel *kernel, struct lsmem_cleaning *now)
+{
+	const struct lsmem_cleaning *window = kernel->cleaning;
+
+	memset(now, 0, sizeof(*now));
+	if (!window)
+		return;
+	/* This daemon begins passes, the kernel ends them: who finds the two equal
+	 * and has begun none since knows that none is under way.
+	 */
+	now->ended = __atomic_load_n(&window->ended, __ATOMIC_ACQUIRE);
+	now->begun = __atomic_load_n(&window->begun, __ATOMIC_ACQUIRE);
+	now->level = __atomic_load_n(&window->level, __ATOMIC_RELAXED);
+	now->urgent = __atomic_load_n(&window->urgent, __ATOMIC_RELAXED);
+	now->rule = __atomic_load_n(&window->rule, __ATOMIC_RELAXED);
+	now->oldest_first = __atomic_load_n(&window->oldest_first, __ATOMIC_RELAXED);
+	now->utilization_max = __atomic_load_n(&window->utilization_max, __ATOMIC_RELAXED);
+	now->room = __atomic_load_n(&window->room, __ATOMIC_RELAXED);
+	now->store_time = __atomic_load_n(&window->store_time, __ATOMIC_RELAXED);
+}
+
+/**
+ * kernel_clean - ask for a pass over segments
+ * @kernel: the store
+ * @segments: their ids, in the order wanted
+ * @nr: how many; out: how many of them are being cleaned
+ *
+ * Returns 0 or a negative errno; -EBUSY and -ENOENT are no errors (see struct
+ * lsmem_clean).
+ */
+int kernel_clean(struct kernel *kernel, const uint64_t *segments, uint32_t *nr)
+{
+	struct lsmem_clean clean = {
+		.size = sizeof(clean),
+		.segments = (uintptr_t)segments,
+		.nr = *nr,
+	};
+	int err = call(kernel->fd, LSMEM_REPL_CLEAN, &clean);
+
+	*nr = err ? 0 : clean.nr;
+	return err;
 }

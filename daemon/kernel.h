@@ -24,6 +24,8 @@
  * @state: enum lsmem_store_state when it was attached
  * @bytes, @handles_max: its geometry
  * @nr_frames: seglet frames in the windows
+ * @cleaning: NULL when the module cleans by itself; then there are no
+ *	@segments either
  */
 struct kernel {
 	int fd;
@@ -33,10 +35,13 @@ struct kernel {
 	uint64_t bytes;
 	uint64_t handles_max;
 	uint32_t nr_frames;
-	uint64_t info_bytes, frames_bytes, table_bytes;
+	uint64_t info_bytes, frames_bytes, table_bytes, segments_bytes;
 	const struct lsmem_info *info;
 	const uint8_t *frames;
 	const struct lsmem_frame *table;
+	const struct lsmem_cleaning *cleaning;
+	const struct lsmem_segment_stat *segments;
+	uint32_t nr_segments;
 };
 
 /* What comes with events: the store's clock and wishes. */
@@ -63,5 +68,7 @@ int kernel_ack(struct kernel *kernel, const struct lsmem_ack_one *acks, uint32_t
 int kernel_load(struct kernel *kernel, uint64_t segment, uint32_t generation, uint32_t sealed,
 		const void *data, uint32_t length);
 int kernel_activate(struct kernel *kernel, const struct lsmem_activate *activate);
+void kernel_cleaning(const struct kernel *kernel, struct lsmem_cleaning *now);
+int kernel_clean(struct kernel *kernel, const uint64_t *segments, uint32_t *nr);
 
 #endif

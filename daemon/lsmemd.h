@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "backup.h"
+#include "clean.h"
 #include "config.h"
 #include "core.h"
 #include "kernel.h"
@@ -54,6 +55,7 @@ struct options {
  * @created: the store was made by this start and holds nothing yet: a start
  *	that fails destroys it
  * @core: the state machine, NULL before start() has succeeded
+ * @candidates: for clean_choose(), one for each segment that the kernel shows
  */
 struct lsmemd {
 	struct options options;
@@ -66,6 +68,7 @@ struct lsmemd {
 	int control;
 	bool created;
 	struct core *core;
+	struct lsmem_candidate *candidates;
 };
 
 void restore_env(struct lsmemd *d, struct recover_env *env);

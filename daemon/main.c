@@ -231,6 +231,7 @@ static int run(struct lsmemd *d)
 		_exit(status);
 	if (d->core)
 		core_free(d->core);
+	free(d->candidates);
 	undo(d);
 	if (d->backup.private)
 		backup_close(&d->backup);

@@ -9,6 +9,10 @@
  * the tick (digests nobody waits for, the watchdog) and the bound on the
  * shutdown.
  *
+ * The same descriptor tells, by POLLPRI, that a pass of combined cleaning is
+ * wanted: clean.h chooses, the kernel does.  When nothing can be chosen, the next
+ * look waits for something to have happened in the stream, or for the tick.
+ *
  * Nothing here allocates, and nothing blocks but the loop itself.
  *
  * A request that fails ends everything (invariant 3): core acknowledges nothing
@@ -29,6 +33,7 @@
 #define RANGES		1024u		/* measured at a time; more are not measured */
 #define TICK_NS		1000000000u
 #define QUIET_NS	5000000u	/* pause when the kernel calls for nothing */
+#define FRUITLESS_NS	10000000u	/* least time from a choice of nothing to the next */
 
 struct serve;
 
@@ -37,6 +42,23 @@ struct slot {
 	struct core_io request;
 	struct serve *serve;
 	struct slot *next;
+};
+
+/**
+ * enum clean_state - who waits for what, in cleaning
+ * @CLEAN_IDLE: the poll for POLLPRI is to be armed
+ * @CLEAN_POLLED: the kernel wants no pass, or one is under way
+ * @CLEAN_WANTED: a choice is to be made
+ * @CLEAN_FRUITLESS: there was nothing to choose: until the stream goes on, or
+ *	the tick
+ * @CLEAN_PAUSED: it has gone on: not before FRUITLESS_NS have passed
+ */
+enum clean_state {
+	CLEAN_IDLE,
+	CLEAN_POLLED,
+	CLEAN_WANTED,
+	CLEAN_FRUITLESS,
+	CLEAN_PAUSED,
 };
 
 struct range {
@@ -50,7 +72,8 @@ struct range {
  * @poll: on the replication descriptor; armed when the stream was empty
  * @ready: the kernel may have events
  * @quiet: the poll came and there was nothing: wait before it is armed again
- * @drained: after the signal, the stream was empty once: core is told to stop
+ * @drained: after the signal, the stream was empty once and no pass of cleaning
+ *	under way: core is told to stop
  * @io_error: of the first request that failed
  */
 struct serve {
@@ -62,6 +85,10 @@ struct serve {
 	bool stopping, drained, late;
 	int io_error, error;
 	uint64_t watchdog_ns, watchdog_last;
+	enum clean_state clean;
+	struct loop_op clean_poll;
+	struct loop_timer clean_pause;
+	struct clean_choice choice;
 	struct slot *free;
 	struct slot slots[CORE_IOS];
 	struct lsmem_event events[KERNEL_EVENTS];
@@ -146,6 +173,7 @@ static void measure(struct serve *s, const struct lsmem_ack_one *ack, uint64_t n
 /* Take what there is, as far as core has room. */
 static bool take_events(struct serve *s)
 {
+	struct lsmem_cleaning cleaning;
 	struct kernel_clock clock;
 	uint32_t room;
 	uint64_t now;
@@ -156,6 +184,8 @@ static bool take_events(struct serve *s)
 		return false;
 	if (room > KERNEL_EVENTS)
 		room = KERNEL_EVENTS;
+	/* Before the events: a pass that is over by now has given all of its own. */
+	kernel_cleaning(&s->d->kernel, &cleaning);
 	n = kernel_next(&s->d->kernel, s->events, room, &clock);
 	if (n < 0) {
 		log_err("%s: its events cannot be taken: %s", s->d->kernel.name, strerror(-n));
@@ -177,7 +207,7 @@ static bool take_events(struct serve *s)
 	s->ready = (uint32_t)n + EVENTS_TOGETHER > room;
 	if (n)
 		s->quiet = false;
-	if (s->stopping && !s->ready) {
+	if (s->stopping && !s->ready && cleaning.begun == cleaning.ended) {
 		s->drained = true;
 		core_shutdown(s->core);
 	}
@@ -258,6 +288,83 @@ static void arm(struct serve *s)
 	loop_poll(&s->d->loop, &s->poll, s->d->kernel.fd, POLLIN);
 }
 
+/* ---- Cleaning ---------------------------------------------------------- */
+
+static void clean_polled(struct loop_op *op, int res)
+{
+	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, clean_poll));
+
+	if (res < 0 && res != -EINTR && res != -EAGAIN) {
+		log_err("%s: cannot be waited for: %s", s->d->kernel.name, strerror(-res));
+		s->error = res;
+		return;
+	}
+	s->clean = res > 0 ? CLEAN_WANTED : CLEAN_IDLE;
+}
+
+static void clean_paused(struct loop_op *op, int res)
+{
+	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, clean_pause.op));
+
+	(void)res;
+	s->clean = CLEAN_IDLE;
+}
+
+/* Choose the segments of a pass and ask for it. */
+static bool clean_ask(struct serve *s)
+{
+	struct kernel *kernel = &s->d->kernel;
+	struct clean_choice *choice = &s->choice;
+	struct lsmem_cleaning want;
+	uint32_t nr;
+	int err;
+
+	kernel_cleaning(kernel, &want);
+	if (want.level != LSMEM_LEVEL_CLEAN || want.begun != want.ended)
+		return true;
+	clean_choose(&want, kernel->segments, kernel->nr_segments, core_frames_left(s->core),
+		     s->d->candidates, choice);
+	if (!choice->nr) {
+		s->d->status.passes_fruitless++;
+		log_debug("%s: cleaning is wanted%s, and no segment is worth it", kernel->name,
+			  want.urgent ? " urgently" : "");
+		return false;
+	}
+	nr = choice->nr;
+	err = kernel_clean(kernel, choice->segments, &nr);
+	log_debug("%s: cleaning%s%s: %" PRIu32 " of %" PRIu32 " segments chosen, from %" PRIu64 ", by %s: %" PRIu64 " KiB live of %" PRIu64 " KiB%s%s",
+		  kernel->name, want.urgent ? ", urgent" : "",
+		  want.oldest_first ? ", oldest first" : "", nr, choice->nr, choice->segments[0],
+		  clean_measure_name(choice->measure), choice->live >> 10, choice->held >> 10,
+		  err ? ": " : "", err ? strerror(-err) : "");
+	if (err && err != -EBUSY && err != -ENOENT) {
+		log_err("%s: segments cannot be cleaned: %s", kernel->name, strerror(-err));
+		s->error = err;
+		return false;
+	}
+	s->d->status.passes += !err;
+	s->d->status.passes_segments += nr;
+	return !err;
+}
+
+/* @progress: something has come or gone in the stream. */
+static void clean(struct serve *s, bool progress)
+{
+	if (!s->d->kernel.cleaning || s->stopping)
+		return;
+	/* Before RUNNING the kernel's segments and the digest's may differ. */
+	if (s->clean == CLEAN_WANTED && core_state(s->core) == CORE_RUNNING)
+		s->clean = clean_ask(s) ? CLEAN_IDLE : CLEAN_FRUITLESS;
+	else if (s->clean == CLEAN_FRUITLESS && progress) {
+		s->clean = CLEAN_PAUSED;
+		loop_timer_start(&s->d->loop, &s->clean_pause, FRUITLESS_NS);
+	}
+	if (s->clean == CLEAN_IDLE) {
+		s->clean = CLEAN_POLLED;
+		loop_poll(&s->d->loop, &s->clean_poll, s->d->kernel.fd, POLLPRI);
+	}
+}
+
 /* ---- Time -------------------------------------------------------------- */
 
 static void tick_done(struct loop_op *op, int res)
@@ -268,6 +375,8 @@ static void tick_done(struct loop_op *op, int res)
 	(void)res;
 	/* The store's clock comes with the events, or without any. */
 	s->ready = true;
+	if (s->clean == CLEAN_FRUITLESS)
+		s->clean = CLEAN_IDLE;	/* compaction makes room without a word */
 	if (!s->drained)
 		core_tick(s->core);
 	if (s->watchdog_ns && now - s->watchdog_last >= s->watchdog_ns / 4) {
@@ -345,7 +454,7 @@ static int finish(struct serve *s)
 int serve(struct lsmemd *d)
 {
 	struct serve *s = &the_serve;
-	bool more;
+	bool more, progress;
 	int i;
 
 	s->d = d;
@@ -358,6 +467,8 @@ int serve(struct lsmemd *d)
 	s->poll.done = poll_done;
 	s->pause.op.done = pause_done;
 	s->tick.op.done = tick_done;
+	s->clean_poll.done = clean_polled;
+	s->clean_pause.op.done = clean_paused;
 	s->watchdog_ns = notify_watchdog_us() * 1000;
 	s->ready = true;
 	loop_timer_start(&d->loop, &s->tick, s->watchdog_ns ? 1000000 : TICK_NS);
@@ -366,11 +477,15 @@ int serve(struct lsmemd *d)
 	notify_send("READY=1\nSTATUS=Serving %s, backup %s", d->kernel.name, d->backup.path);
 	log_notice("%s: serving, backup %s", d->kernel.name, d->backup.path);
 	for (;;) {
+		progress = false;
 		do {
 			more = take_events(s);
 			more |= start_requests(s);
 			more |= give_acks(s);
+			progress |= more;
 		} while (more && !s->error && core_state(s->core) != CORE_FAILED);
+		if (!s->error && core_state(s->core) != CORE_FAILED)
+			clean(s, progress);
 		if (s->error || core_state(s->core) == CORE_FAILED || s->late ||
 		    d->signals.stop > 1)
 			break;

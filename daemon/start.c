@@ -413,10 +413,17 @@ static int make_core(struct lsmemd *d, struct recover *r)
 	char error[CORE_ERROR_BYTES] = "";
 
 	d->core = core_new(&params, error);
-	if (d->core)
-		return STATUS_OK;
-	log_err("%s and %s: %s", d->kernel.name, d->backup.path, error);
-	return STATUS_ERROR;
+	if (!d->core) {
+		log_err("%s and %s: %s", d->kernel.name, d->backup.path, error);
+		return STATUS_ERROR;
+	}
+	d->candidates = calloc(d->kernel.nr_segments + 1, sizeof(*d->candidates));
+	if (!d->candidates) {
+		log_err("%s: no memory for a table of %u segments", d->kernel.name,
+			d->kernel.nr_segments);
+		return STATUS_ERROR;
+	}
+	return STATUS_OK;
 }
 
 /* A random one (RFC 4122, version 4). */

@@ -26,6 +26,8 @@
  * @core: what the state machine counts
  * @events: taken from the kernel; @ranges of them
  * @groups: times that ranges were acknowledged
+ * @passes: of combined cleaning that were asked for and begun, over
+ *	@passes_segments; @passes_fruitless: wanted, and nothing was worth it
  * @ack: histogram of ns from a range's taking to its acknowledgement
  */
 struct status {
@@ -48,6 +50,7 @@ struct status {
 	uint64_t start_ns;
 	struct core_stats core;
 	uint64_t events, ranges, groups;
+	uint64_t passes, passes_segments, passes_fruitless;
 	uint64_t ack[STATUS_BUCKETS];
 	uint64_t ack_ns;
 

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which segments the daemon has cleaned: the choice of daemon/clean.c on tables
+ * as the kernel shows them, with the module's own policy file.
+ */
+#include <string.h>
+
+#include <lsmem_format.h>
+
+#include "random.h"
+#include "tap.h"
+#include "../../daemon/clean.h"
+
+#define SLOTS	200u
+#define MIB	(1u << 20)
+
+static struct lsmem_segment_stat table[SLOTS];
+static struct lsmem_candidate candidates[SLOTS];
+static struct lsmem_cleaning want;
+static struct clean_choice choice;
+
+/* A closed segment of so many entries, all of its frame used. */
+static struct lsmem_segment_stat *put(uint32_t slot, uint64_t id, uint32_t entries, uint32_t live)
+{
+	table[slot] = (struct lsmem_segment_stat) {
+		.id = id,
+		.opened = id << 10,
+		.live = live,
+		.home = LSMEM_SEGMENT_BYTES - 2 * LSMEM_BLOCK - lsmem_directory_bytes(entries),
+		.flags = LSMEM_SEGMENT_CLEANABLE,
+		.entries = entries,
+	};
+	table[slot].held = (table[slot].home + LSMEM_SEGLET_BYTES - 1) & ~(LSMEM_SEGLET_BYTES - 1);
+	return &table[slot];
+}
+
+static void begin(void)
+{
+	memset(table, 0, sizeof(table));
+	want = (struct lsmem_cleaning) {
+		.level = LSMEM_LEVEL_CLEAN,
+		.rule = LSMEM_RULE_LFS,
+		.utilization_max = 980,
+		.room = 32 * MIB,
+		.store_time = 1000 << 10,
+	};
+}
+
+static uint32_t choose(uint32_t frames)
+{
+	clean_choose(&want, table, SLOTS, frames, candidates, &choice);
+	return choice.nr;
+}
+
+static bool chosen(uint64_t id)
+{
+	uint32_t i;
+
+	for (i = 0; i < choice.nr; i++)
+		if (choice.segments[i] == id)
+			return true;
+	return false;
+}
+
+static bool test_nothing(void)
+{
+	begin();
+	CHECK(!choose(100));
+	put(0, 1, 8000, 4 * MIB)->flags = 0;		/* a head, or at work on */
+	CHECK(!choose(100));
+	put(0, 1, 8000, 4 * MIB);
+	CHECK(choose(100) == 1 && choice.segments[0] == 1);
+	want.room = 3 * MIB;
+	CHECK(!choose(100));
+	want.room = 32 * MIB;
+	CHECK(!choose(0));				/* no frame for survivors */
+	CHECK(choose(2) == 1);
+	return true;
+}
+
+/* What compaction has done to a segment's memory changes nothing on the backup. */
+static bool test_frames(void)
+{
+	begin();
+	put(0, 1, 8000, 1 * MIB)->held = 1 * MIB;	/* compacted */
+	put(1, 2, 8000, 4 * MIB);
+	CHECK(choose(100) == 2 && choice.segments[0] == 1 && choice.measure == CLEAN_BACKUP);
+	CHECK(choice.held == 2 * (LSMEM_SEGMENT_BYTES - 2 * LSMEM_BLOCK) -
+			     2 * (lsmem_directory_bytes(8000) - 8000 * 24));
+	return true;
+}
+
+/* All live: no gain, however small the entries, whoever waits. */
+static bool test_full(void)
+{
+	uint32_t entries[] = { 8, 64, 8000, 55000, 130000 };
+	uint32_t i, slot;
+
+	for (i = 0; i < 5; i++) {
+		begin();
+		for (slot = 0; slot < SLOTS; slot++) {
+			struct lsmem_segment_stat *stat = put(slot, slot + 1, entries[i], 0);
+
+			/* The end of a frame that a large object did not fit. */
+			if (entries[i] == 8)
+				stat->home -= MIB - 100;
+			stat->held = (stat->home + LSMEM_SEGLET_BYTES - 1) &
+				     ~(LSMEM_SEGLET_BYTES - 1);
+			stat->live = stat->home - 64;	/* commit records */
+		}
+		CHECK(!choose(100));
+		want.urgent = 1;
+		want.room = 8 * MIB + MIB / 2;
+		CHECK(!choose(100));
+		/* A little of one is dead: found, since writers wait. */
+		table[17].live -= 200 << 10;
+		CHECK(choose(100) && choice.segments[0] == 18);
+	}
+	return true;
+}
+
+/* Small segments, closed early, are merged though all is live. */
+static bool test_small(void)
+{
+	uint32_t slot;
+
+	begin();
+	for (slot = 0; slot < 20; slot++) {
+		struct lsmem_segment_stat *stat = put(slot, slot + 1, 100, 0);
+
+		stat->home = 128 << 10;
+		stat->live = stat->held = stat->home;
+	}
+	CHECK(choose(100) == 20);
+	return true;
+}
+
+/* Writers wait for memory: what is worth cleaning is what holds it. */
+static bool test_urgent(void)
+{
+	begin();
+	put(0, 1, 8000, 1 * MIB)->held = 1 * MIB;
+	put(1, 900, 8000, 4 * MIB);
+	CHECK(choose(100) && choice.segments[0] == 1);
+	want.urgent = 1;
+	CHECK(choose(100) && choice.measure == CLEAN_MEMORY && choice.segments[0] == 900);
+	/* No memory to be had: then frames, which may be what is waited for after all. */
+	table[1].id = 0;
+	CHECK(choose(100) && choice.measure == CLEAN_BACKUP && choice.segments[0] == 1);
+	return true;
+}
+
+/* Writers wait for segments, not for memory. */
+static bool test_urgent_segments(void)
+{
+	uint32_t slot;
+
+	begin();
+	want.urgent = 1;
+	for (slot = 0; slot < SLOTS - 5; slot++)
+		put(slot, slot + 10, 8000, 7 * MIB);
+	table[3].live = 1 * MIB;
+	table[3].held = 1 * MIB;
+	CHECK(choose(100) && choice.measure == CLEAN_BACKUP && choice.segments[0] == 13);
+	return true;
+}
+
+/* Records that wait for nothing but their own segment, or nothing at all. */
+static bool test_deletes(void)
+{
+	begin();
+	put(0, 5, 8000, 1 * MIB);
+	put(1, 6, 8000, 7 * MIB + MIB / 2)->deletes = 2 * MIB;
+	table[1].barrier = 6;
+	CHECK(choose(100) == 2 && choice.live > 8 * MIB);
+	table[1].barrier = 5;
+	CHECK(choose(100) == 2 && choice.live < 7 * MIB);
+	/* Of the oldest the second oldest counts; a spare holds nothing. */
+	table[1].barrier = 6;
+	table[0].id = 0;
+	put(2, 3, 0, 0)->home = 0;
+	table[2].flags = 0;
+	CHECK(choose(100) == 1 && choice.live < 6 * MIB);
+	return true;
+}
+
+static bool test_oldest_first(void)
+{
+	uint32_t slot;
+
+	begin();
+	want.oldest_first = 1;
+	for (slot = 0; slot < 20; slot++)
+		put(slot, 100 - slot, 8000, slot < 10 ? 7 * MIB : 7 * MIB + 512);
+	CHECK(choose(100) == 4 && choice.segments[0] == 81 && choice.segments[3] == 84);
+	return true;
+}
+
+static bool test_room(void)
+{
+	uint32_t slot, frames;
+
+	begin();
+	for (slot = 0; slot < SLOTS; slot++)
+		put(slot, slot + 1, 8000, MIB);
+	want.room = 1u << 30;
+	CHECK(choose(1000) == LSMEM_POLICY_VICTIMS);
+	for (frames = 0; frames < 20; frames++) {
+		choose(frames);
+		/* Frames whose ends a large object has left free, and with directories. */
+		CHECK(choice.live <= (uint64_t)frames * (LSMEM_SEGMENT_BYTES - 2 * MIB));
+		CHECK(choice.nr || !frames);
+	}
+	return true;
+}
+
+/* Whatever is in the table: bounds, ids that are there, each once, gain. */
+static bool test_nonsense(void)
+{
+	struct random random;
+	uint32_t round, slot, i;
+
+	random_seed(&random, 11);
+	for (round = 0; round < 4000; round++) {
+		begin();
+		want.urgent = random_below(&random, 2);
+		want.oldest_first = random_below(&random, 4) == 0;
+		want.rule = random_next(&random) >> random_below(&random, 64);
+		want.utilization_max = random_next(&random) >> random_below(&random, 64);
+		want.room = random_next(&random) >> random_below(&random, 64);
+		want.store_time = random_next(&random);
+		for (slot = 0; slot < SLOTS; slot++) {
+			uint32_t *word = (void *)&table[slot];
+
+			for (i = 0; i < sizeof(*table) / 4; i++)
+				word[i] = random_next(&random) >> random_below(&random, 64);
+			table[slot].id = random_below(&random, 3) ? slot + 1 : 0;
+		}
+		choose(random_next(&random) >> random_below(&random, 64));
+		CHECK(choice.nr <= LSMEM_POLICY_VICTIMS && choice.live <= want.room);
+		CHECK(!choice.nr || want.oldest_first || choice.held > choice.live);
+		for (i = 0; i < choice.nr; i++) {
+			uint64_t id = choice.segments[i];
+
+			CHECK(id && id <= SLOTS && table[id - 1].id == id);
+			CHECK(table[id - 1].flags & LSMEM_SEGMENT_CLEANABLE);
+			table[id - 1].flags = 0;
+		}
+		CHECK(!choice.nr || !chosen(0));
+	}
+	return true;
+}
+
+int main(void)
+{
+	tap_ok(test_nothing(), "nothing to clean, no room for survivors");
+	tap_ok(test_frames(), "what is given back is frames of the backup");
+	tap_ok(test_full(), "what is all live is left alone");
+	tap_ok(test_small(), "segments that were closed early are merged");
+	tap_ok(test_urgent(), "writers wait for memory");
+	tap_ok(test_urgent_segments(), "writers wait for segments");
+	tap_ok(test_deletes(), "delete records that can go are no live bytes");
+	tap_ok(test_oldest_first(), "oldest first");
+	tap_ok(test_room(), "no more than what finds frames");
+	tap_ok(test_nonsense(), "nonsense in the table");
+	return tap_end();
+}
