@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# lsmemctl where no module is needed: command lines, and backups in files.
+# lsmemctl where no module is needed: command lines, backups in files, stores in files.
 set -u
 . "$(dirname "$(readlink -f "$0")")/../guest/lib.sh"
 
@@ -14,7 +14,7 @@ field()
 
 refused "no command" 2 "usage: lsmemctl"
 refused "unknown command" 2 "unknown command 'frobnicate'" frobnicate
-for command in create destroy list stat sync check format; do
+for command in create destroy list stat top clean sync check format; do
 	ok "$command --help" sh -c "'$lsmemctl' $command --help | grep -q '^usage: lsmemctl $command'"
 	refused "$command with an unknown option" 2 "unknown option --frobnicate" \
 		"$command" --frobnicate
@@ -34,9 +34,28 @@ if [ ! -e /sys/module/lsmem ]; then
 	refused "list, no module" 1 "modprobe lsmem" list
 	refused "create, no module" 1 "modprobe lsmem" create --size 128M
 	refused "stat, no module" 1 "modprobe lsmem" stat lsmem
+	refused "top, no module" 1 "modprobe lsmem" top
+	refused "clean, no module" 1 "modprobe lsmem" clean lsmem
 	refused "sync, no module" 1 "modprobe lsmem" sync lsmem
 	refused "destroy, no module" 1 "modprobe lsmem" destroy lsmem
 fi
+
+# ---- Stores in files --------------------------------------------------------
+
+cleaning=$(dirname "$(readlink -f "$0")")/cleaning.py
+
+# apart COMMAND ..: with a /sys of its own, in which there is an empty class/ only
+apart()
+{
+	local options=-m
+
+	[ "$(id -u)" = 0 ] || options=-rm
+	unshare $options sh -c 'mount -t tmpfs none /sys && mkdir /sys/class && exec "$@"' sh "$@"
+}
+
+for name in $("$cleaning" --list); do
+	ok "$name" apart "$cleaning" "$lsmemctl" "$name"
+done
 
 # ---- Backups in files -------------------------------------------------------
 

@@ -32,7 +32,7 @@ struct ctl_command {
 };
 
 extern const struct ctl_command ctl_create, ctl_destroy, ctl_list, ctl_stat, ctl_sync, ctl_check,
-	ctl_format;
+	ctl_format, ctl_top, ctl_clean;
 
 /* main.c */
 extern bool ctl_json;
@@ -61,8 +61,23 @@ struct json_object *ctl_stores_read(void);
 bool ctl_store_name(const char *text, char *name);
 bool ctl_module_loaded(void);
 bool ctl_store_exists(const char *name);
+int ctl_open_attribute(const char *name, const char *attribute, int flags);
 int ctl_open_control(void);
 int ctl_open_store(const char *name, int flags);
+
+/* clock.c */
+double ctl_now(void);
+void ctl_pause(double seconds);
+
+/* figures.c */
+struct json_object *ctl_cleaning(struct json_object *store);
+struct json_object *ctl_figures(struct json_object *now, struct json_object *before,
+				double seconds);
+
+/* view.c */
+typedef void (*ctl_line_fn)(void *context, bool heading, const char *text);
+void ctl_view(struct json_object *figures, int width, bool utf8, ctl_line_fn line_fn,
+	      void *context);
 
 /* output.c */
 enum ctl_format_kind {
@@ -71,6 +86,7 @@ enum ctl_format_kind {
 	CTL_BYTES,	/* 1.5G */
 	CTL_PERCENT,
 	CTL_YES,	/* true: yes */
+	CTL_NUMBERS,	/* an array of them */
 };
 
 struct ctl_column {

@@ -47,6 +47,18 @@ char *ctl_bytes_text(uint64_t bytes, char *text, size_t size)
 	return text;
 }
 
+/* "1 2 3" */
+static void numbers_text(struct json_object *numbers, char *text, size_t size)
+{
+	size_t i, length = 0;
+
+	*text = 0;
+	for (i = 0; i < json_object_array_length(numbers) && length < size; i++)
+		length += (size_t)snprintf(text + length, size - length, "%s%s", i ? " " : "",
+					   json_object_get_string(
+						   json_object_array_get_idx(numbers, i)));
+}
+
 static char *value_text(struct json_object *value, enum ctl_format_kind kind, char *text,
 			size_t size)
 {
@@ -62,6 +74,9 @@ static char *value_text(struct json_object *value, enum ctl_format_kind kind, ch
 		return text;
 	case CTL_YES:
 		snprintf(text, size, "%s", json_object_get_boolean(value) ? "yes" : "no");
+		return text;
+	case CTL_NUMBERS:
+		numbers_text(value, text, size);
 		return text;
 	default:
 		snprintf(text, size, "%s", json_object_get_string(value));
@@ -127,13 +142,22 @@ static enum ctl_format_kind kind_of(const char *key, struct json_object *value)
 	size_t length = strlen(key);
 
 	if (json_object_is_type(value, json_type_double))
-		return CTL_PERCENT;
+		return length > 8 && !strcmp(key + length - 8, "_percent") ? CTL_PERCENT : CTL_TEXT;
 	if (json_object_is_type(value, json_type_boolean))
 		return CTL_YES;
+	if (json_object_is_type(value, json_type_array))
+		return CTL_NUMBERS;
 	if (json_object_is_type(value, json_type_int) && length > 6 &&
 	    !strcmp(key + length - 6, "_bytes"))
 		return CTL_BYTES;
 	return CTL_TEXT;
+}
+
+/* Of things that are no numbers. */
+static bool is_list(struct json_object *value)
+{
+	return json_object_is_type(value, json_type_array) && json_object_array_length(value) &&
+	       !json_object_is_type(json_object_array_get_idx(value, 0), json_type_int);
 }
 
 static bool add_fields(struct libscols_table *table, struct json_object *object,
@@ -150,7 +174,7 @@ static bool add_fields(struct libscols_table *table, struct json_object *object,
 				return false;
 			continue;
 		}
-		if (json_object_is_type(value, json_type_array))
+		if (is_list(value))
 			continue;
 		line = scols_table_new_line(table, NULL);
 		if (!line || scols_line_set_data(line, 0, name) ||
@@ -162,7 +186,7 @@ static bool add_fields(struct libscols_table *table, struct json_object *object,
 }
 
 /**
- * ctl_print_fields() - an object, one field a line; arrays are left out
+ * ctl_print_fields() - an object, one field a line; lists of groups are left out
  * @object: groups show as group.key
  *
  * Return: an exit code.

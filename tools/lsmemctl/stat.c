@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* lsmemctl stat: all that the kernel tells of a store, once or again and again. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "ctl.h"
 
@@ -49,6 +46,7 @@ static const struct {
 	{ "SEGMENTS",	"segments",		9,	false,	false },
 	{ "WRITE/s",	"appended_bytes",	8,	true,	true },
 	{ "MOVE/s",	"relocated_bytes",	8,	true,	true },
+	{ "COMPACT/s",	"compacted_bytes",	10,	true,	true },
 	{ "CLEAN/s",	"segments_cleaned",	8,	true,	false },
 	{ "DURABLE/s",	"durable_bytes",	10,	true,	true },
 	{ "STALLS/s",	"stalls",		9,	true,	false },
@@ -79,29 +77,10 @@ static void print_rates(struct json_object *now, struct json_object *before, dou
 	fflush(stdout);
 }
 
-static double now_seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static void pause_for(uint64_t milliseconds)
-{
-	struct timespec time = {
-		.tv_sec = (time_t)(milliseconds / 1000),
-		.tv_nsec = (long)(milliseconds % 1000) * 1000000,
-	};
-
-	while (nanosleep(&time, &time) && errno == EINTR)
-		;
-}
-
 /* Until the store goes, output cannot be written, or somebody interrupts. */
 static int watch(const char *name, struct json_object *before, uint64_t interval_ms)
 {
-	double then = now_seconds(), seconds;
+	double then = ctl_now(), seconds;
 	struct json_object *now;
 	unsigned int line = 0;
 	size_t i;
@@ -116,14 +95,14 @@ static int watch(const char *name, struct json_object *before, uint64_t interval
 				printf("%*s", watched[i].width, watched[i].title);
 			printf("\n");
 		}
-		pause_for(interval_ms);
+		ctl_pause((double)interval_ms / 1000);
 		now = ctl_store_read(name);
 		if (!now || ferror(stdout)) {
 			json_object_put(before);
 			json_object_put(now);
 			return ferror(stdout) ? CTL_FAILED : CTL_OK;
 		}
-		seconds = now_seconds() - then;
+		seconds = ctl_now() - then;
 		then += seconds;
 		if (!ctl_json)
 			print_rates(now, before, seconds);
@@ -162,6 +141,7 @@ static int run(int argc, char **argv)
 	}
 	if (watching)
 		return watch(name, store, interval_ms);
+	json_object_object_add(store, "cleaning", ctl_cleaning(store));
 	ret = ctl_json ? ctl_print_json(store) : ctl_print_fields(store);
 	json_object_put(store);
 	return ret;

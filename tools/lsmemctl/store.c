@@ -37,20 +37,34 @@ static bool is_ours(const char *name)
 	return true;
 }
 
-/* A number if it is one, else a string. */
+/* A number if it is one, an array if there are several, else a string. */
 static struct json_object *make_value(char *text)
 {
+	struct json_object *numbers = json_object_new_array(), *value;
 	size_t length = strlen(text);
-	char *end;
+	const char *from = text;
 	int64_t number;
+	char *end;
 
 	while (length && isspace((unsigned char)text[length - 1]))
 		text[--length] = 0;
-	errno = 0;
-	number = strtoll(text, &end, 10);
-	if (length && !*end && !errno)
-		return json_object_new_int64(number);
-	return json_object_new_string(text);
+	for (;; from = end) {
+		errno = 0;
+		number = strtoll(from, &end, 10);
+		if (end == from || errno || (*end && *end != ' '))
+			break;
+		json_object_array_add(numbers, json_object_new_int64(number));
+		if (!*end)
+			break;
+	}
+	if (*end || !length)
+		value = json_object_new_string(text);
+	else if (json_object_array_length(numbers) == 1)
+		value = json_object_get(json_object_array_get_idx(numbers, 0));
+	else
+		value = json_object_get(numbers);
+	json_object_put(numbers);
+	return value;
 }
 
 static struct json_object *read_attribute(int directory, const char *name)
@@ -229,6 +243,22 @@ bool ctl_store_exists(const char *name)
 		return false;
 	}
 	return true;
+}
+
+/**
+ * ctl_open_attribute() - a store's file in sysfs
+ * @name: as from ctl_store_name()
+ * @attribute: below its directory
+ * @flags: of open()
+ *
+ * Return: a descriptor, or -1 with errno set.
+ */
+int ctl_open_attribute(const char *name, const char *attribute, int flags)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), SYSFS "/%s/%s", name, attribute);
+	return open(path, flags | O_CLOEXEC);
 }
 
 /* Return: a descriptor, or -1 when an error has been printed. */

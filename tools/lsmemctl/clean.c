@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * lsmemctl clean: have segments cleaned or compacted, whatever the balancer
+ * thinks.
+ *
+ * cleaner/request takes "clean 5" or "compact 5"; read, it tells what is left of
+ * both: "compact 0 clean 3".
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl.h"
+
+#define REQUEST		"cleaner/request"
+#define SEGMENTS_MAX	1000000	/* of one request */
+#define STEP		0.05	/* seconds between looks */
+#define PATIENCE	60	/* seconds without progress */
+
+enum { COMPACT, SEGMENTS, WAIT };
+
+static const struct ctl_option options[] = {
+	[COMPACT]	= { "compact", 0, false },
+	[SEGMENTS]	= { "segments", 'n', true },
+	[WAIT]		= { "wait", 0, true },
+	{ 0 }
+};
+
+/* The counters of a level. */
+static const struct level {
+	const char *name, *segments, *copied, *freed;
+} levels[] = {
+	{ "clean", "cleaner.segments_cleaned", "cleaner.relocated_bytes", "cleaner.freed_bytes" },
+	{ "compact", "cleaner.compactions", "cleaner.compacted_bytes",
+	  "cleaner.compact_freed_bytes" },
+};
+
+/**
+ * struct request - what is asked for
+ * @wait: seconds until it must be done; 0: for as long as there is progress
+ * @left: segments not yet done
+ */
+struct request {
+	char store[LSMEM_NAME_BYTES];
+	const struct level *level;
+	int64_t segments;
+	double wait;
+	int64_t left;
+};
+
+static int64_t number_of(struct json_object *store, const char *key)
+{
+	struct json_object *value = ctl_find(store, key);
+
+	return value ? json_object_get_int64(value) : 0;
+}
+
+/* Closed segments; all segments, if the module does not say. */
+static int64_t closed_segments(struct json_object *store)
+{
+	struct json_object *tenths = ctl_find(store, "cleaner.segments_by_memory");
+	int64_t sum = 0;
+	size_t i;
+
+	if (!json_object_is_type(tenths, json_type_array))
+		return number_of(store, "segments");
+	for (i = 0; i < json_object_array_length(tenths); i++)
+		sum += json_object_get_int64(json_object_array_get_idx(tenths, i));
+	return sum < SEGMENTS_MAX ? sum : SEGMENTS_MAX;
+}
+
+/* Says why the request was refused with @error, and what to do. */
+static void explain(const struct request *request, struct json_object *store, int error)
+{
+	struct json_object *state = ctl_find(store, "state");
+	const char *name = request->store;
+
+	switch (error) {
+	case ENOENT:
+		ctl_error("%s has no " REQUEST ": the loaded module is older than this program", name);
+		break;
+	case EACCES:
+	case EPERM:
+		ctl_error("%s: not permitted: only root has segments cleaned", name);
+		break;
+	case EAGAIN:
+		if (state && strcmp(json_object_get_string(state), "active"))
+			ctl_error("%s is not active: its daemon has not brought it up (systemctl status lsmemd)",
+				  name);
+		else
+			ctl_error("%s: no daemon is attached, which cleaning needs (systemctl status lsmemd); --compact does without",
+				  name);
+		break;
+	case ENODEV:
+		ctl_error("%s: went away", name);
+		break;
+	default:
+		ctl_system_error(error, "%s: " REQUEST, name);
+	}
+}
+
+/* Return: an errno. */
+static int ask(const struct request *request)
+{
+	char text[64];
+	int fd, ret = 0;
+
+	fd = ctl_open_attribute(request->store, REQUEST, O_WRONLY | O_TRUNC);
+	if (fd < 0)
+		return errno;
+	snprintf(text, sizeof(text), "%s %" PRId64 "\n", request->level->name, request->segments);
+	if (write(fd, text, strlen(text)) < 0)
+		ret = errno;
+	close(fd);
+	return ret;
+}
+
+/* Return: what is left of a level's request, -1 if that cannot be read. */
+static int64_t read_left(const struct request *request)
+{
+	char text[128], name[32];
+	const char *from = text;
+	ssize_t length;
+	int64_t left;
+	int fd, used;
+
+	fd = ctl_open_attribute(request->store, REQUEST, O_RDONLY);
+	if (fd < 0)
+		return -1;
+	length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (length < 0)
+		return -1;
+	text[length] = 0;
+	for (; sscanf(from, "%31s %" SCNd64 "%n", name, &left, &used) == 2; from += used) {
+		if (!strcmp(name, request->level->name))
+			return left;
+	}
+	return -1;
+}
+
+static void show_progress(const struct request *request)
+{
+	fprintf(stderr, "\r%s: %s, %" PRId64 " of %" PRId64 " segments left ", request->store,
+		request->level->name, request->left, request->segments);
+}
+
+/* Return: false when the store has gone; @left says whether all is done. */
+static bool wait_done(struct request *request)
+{
+	bool terminal = isatty(STDERR_FILENO);
+	double begin = ctl_now(), progress = begin, now;
+	int64_t left;
+
+	for (;;) {
+		left = read_left(request);
+		if (left < 0)
+			break;
+		now = ctl_now();
+		if (left != request->left)
+			progress = now;
+		request->left = left;
+		if (terminal)
+			show_progress(request);
+		if (!left || (request->wait > 0 ? now - begin >= request->wait :
+						  now - progress >= PATIENCE))
+			break;
+		ctl_pause(STEP);
+	}
+	if (terminal)
+		fprintf(stderr, "\r\033[K");
+	return left >= 0;
+}
+
+static const struct ctl_column columns[] = {
+	{ "STORE",		"name",			CTL_TEXT },
+	{ "LEVEL",		"level",		CTL_TEXT },
+	{ "ASKED",		"asked",		CTL_NUMBER },
+	{ "LEFT",		"left",			CTL_NUMBER },
+	{ "SEGMENTS",		"segments",		CTL_NUMBER },
+	{ "COPIED",		"copied_bytes",		CTL_BYTES },
+	{ "FREED",		"freed_bytes",		CTL_BYTES },
+	{ "FREE-BEFORE",	"free_frames_before",	CTL_NUMBER },
+	{ "FREE-AFTER",		"free_frames_after",	CTL_NUMBER },
+	{ "SECONDS",		"seconds",		CTL_NUMBER },
+};
+
+static void add_number(struct json_object *out, const char *key, int64_t number)
+{
+	json_object_object_add(out, key, json_object_new_int64(number));
+}
+
+static int print_gain(const struct request *request, struct json_object *before,
+		      struct json_object *after, double seconds)
+{
+	const struct level *level = request->level;
+	struct json_object *out = json_object_new_object(), *rows;
+	char text[32];
+	int ret;
+
+	json_object_object_add(out, "name", json_object_new_string(request->store));
+	json_object_object_add(out, "level", json_object_new_string(level->name));
+	add_number(out, "asked", request->segments);
+	add_number(out, "left", request->left);
+	add_number(out, "segments",
+		   number_of(after, level->segments) - number_of(before, level->segments));
+	add_number(out, "copied_bytes",
+		   number_of(after, level->copied) - number_of(before, level->copied));
+	add_number(out, "freed_bytes",
+		   number_of(after, level->freed) - number_of(before, level->freed));
+	add_number(out, "free_frames_before", number_of(before, "free_frames"));
+	add_number(out, "free_frames_after", number_of(after, "free_frames"));
+	snprintf(text, sizeof(text), "%.3f", seconds);
+	json_object_object_add(out, "seconds", json_object_new_double_s(seconds, text));
+	if (ctl_json) {
+		ret = ctl_print_json(out);
+		json_object_put(out);
+		return ret;
+	}
+	rows = json_object_new_array();
+	json_object_array_add(rows, out);
+	ret = ctl_print_table(rows, columns, sizeof(columns) / sizeof(*columns));
+	json_object_put(rows);
+	return ret;
+}
+
+/* Return: an exit code. */
+static int clean(struct request *request, struct json_object *before)
+{
+	struct json_object *after;
+	double begin = ctl_now();
+	int ret;
+
+	if (!request->segments)
+		request->segments = closed_segments(before);
+	if (request->segments) {
+		ret = ask(request);
+		if (ret) {
+			explain(request, before, ret);
+			return CTL_FAILED;
+		}
+		request->left = request->segments;
+	}
+	after = request->segments && !wait_done(request) ? NULL : ctl_store_read(request->store);
+	if (!after) {
+		ctl_error("%s: went away", request->store);
+		return CTL_FAILED;
+	}
+	ret = print_gain(request, before, after, ctl_now() - begin);
+	if (request->left) {
+		ctl_error("%s: %" PRId64 " segments are left; the kernel goes on, and lsmemctl top shows it",
+			  request->store, request->left);
+		ret = CTL_FAILED;
+	}
+	json_object_put(after);
+	return ret;
+}
+
+static int run(int argc, char **argv)
+{
+	struct request request = { .level = &levels[0] };
+	struct json_object *before;
+	const char *text, *value;
+	uint64_t number;
+	int option, ret;
+
+	while ((option = ctl_next_option(argc, argv, options, &value)) != -1) {
+		if (option < 0)
+			return CTL_USAGE;
+		if (option == COMPACT) {
+			request.level = &levels[1];
+		} else if (option == SEGMENTS) {
+			if (!ctl_parse_number(value, SEGMENTS_MAX, &number) || !number)
+				return ctl_usage_error("--segments %s: write a number, 1 to %d",
+						       value, SEGMENTS_MAX);
+			request.segments = (int64_t)number;
+		} else {
+			if (!ctl_parse_seconds(value, &number))
+				return ctl_usage_error("--wait %s: write 5, 0.5 or 250ms", value);
+			request.wait = (double)number / 1000;
+		}
+	}
+	text = ctl_one_argument(argc, argv, "STORE");
+	if (!text || !ctl_store_name(text, request.store))
+		return CTL_USAGE;
+	if (!ctl_store_exists(request.store))
+		return CTL_FAILED;
+	before = ctl_store_read(request.store);
+	if (!before) {
+		ctl_error("%s: went away", request.store);
+		return CTL_FAILED;
+	}
+	ret = clean(&request, before);
+	json_object_put(before);
+	return ret;
+}
+
+const struct ctl_command ctl_clean = {
+	.name = "clean",
+	.summary = "Have segments cleaned now, or compacted; wait, and tell what was gained",
+	.usage = "clean STORE [--compact] [--segments N] [--wait SECONDS] [--json]",
+	.run = run,
+};

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0
+/* lsmemctl: what commands that repeat themselves know of time. */
+#include <errno.h>
+#include <time.h>
+
+#include "ctl.h"
+
+/* Seconds since some moment. */
+double ctl_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+void ctl_pause(double seconds)
+{
+	struct timespec time;
+
+	if (seconds <= 0)
+		return;
+	time.tv_sec = (time_t)seconds;
+	time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
+	while (nanosleep(&time, &time) && errno == EINTR)
+		;
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * lsmemctl: what two snapshots of a store say of the time between them.
+ *
+ * No system calls, no clock: objects of ctl_store_read() in, an object out.  A
+ * figure that does not follow from the snapshots is null: a file that this
+ * module does not have, a ratio to nothing.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl.h"
+
+#define BUCKETS_MAX	62	/* 2^62 microseconds still is a number */
+
+/**
+ * struct interval - what figures are made of
+ * @now: snapshot
+ * @before: an earlier one; NULL: figures are since the store was made
+ * @seconds: between them; 0 if no time passed: then there are no rates
+ */
+struct interval {
+	struct json_object *now, *before;
+	double seconds;
+};
+
+/* How much a counter grew.  Return: whether that is known. */
+static bool growth(const struct interval *interval, const char *key, double *by)
+{
+	struct json_object *to = ctl_find(interval->now, key), *from;
+	int64_t difference;
+
+	if (!to)
+		return false;
+	difference = json_object_get_int64(to);
+	if (interval->before) {
+		from = ctl_find(interval->before, key);
+		if (!from)
+			return false;
+		difference -= json_object_get_int64(from);
+	}
+	*by = (double)difference;
+	return difference >= 0;
+}
+
+static void add_number(struct json_object *out, const char *key, bool known, double number)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.3f", number);
+	json_object_object_add(out, key, known ? json_object_new_double_s(number, text) : NULL);
+}
+
+/* A counter a second, divided by @unit.  Since the store was made there are no rates. */
+static void add_rate(struct json_object *out, const char *key, const struct interval *interval,
+		     const char *counter, double unit)
+{
+	double by = 0;
+	bool known;
+
+	if (!interval->before)
+		return;
+	known = growth(interval, counter, &by) && interval->seconds > 0;
+	add_number(out, key, known, known ? by / interval->seconds / unit : 0);
+}
+
+#define PERCENT_OF_NS	1e7	/* nanoseconds a second, as per cent */
+
+/* One level of cleaning; the arguments are its counters. */
+static struct json_object *level(const struct interval *interval, const char *segments,
+				 const char *copied, const char *freed, const char *ns)
+{
+	struct json_object *out = json_object_new_object();
+	double bytes_copied, bytes_freed = 0;
+	bool known;
+
+	add_rate(out, "segments_per_second", interval, segments, 1);
+	add_rate(out, "copied_bytes_per_second", interval, copied, 1);
+	add_rate(out, "freed_bytes_per_second", interval, freed, 1);
+	add_rate(out, "time_percent", interval, ns, PERCENT_OF_NS);
+	known = growth(interval, copied, &bytes_copied) && growth(interval, freed, &bytes_freed) &&
+		bytes_freed > 0;
+	add_number(out, "copied_per_freed", known, known ? bytes_copied / bytes_freed : 0);
+	return out;
+}
+
+/* Bytes that got into memory for each byte that users wrote. */
+static void add_write_cost(struct json_object *out, const struct interval *interval)
+{
+	double appended = 0, relocated = 0, compacted = 0;
+	bool known;
+
+	known = growth(interval, "stats.appended_bytes", &appended) && appended > 0 &&
+		growth(interval, "cleaner.relocated_bytes", &relocated);
+	/* A module that does not compact does not count it. */
+	if (known && ctl_find(interval->now, "cleaner.compacted_bytes"))
+		known = growth(interval, "cleaner.compacted_bytes", &compacted);
+	add_number(out, "write_cost", known,
+		   known ? (appended + relocated + compacted) / appended : 0);
+}
+
+/* Waits of [2^i, 2^(i+1)) microseconds.  Return: how many buckets, 0 if that is not known. */
+static size_t histogram(const struct interval *interval, int64_t *counts)
+{
+	static const char key[] = "stats.stall_histogram";
+	struct json_object *to = ctl_find(interval->now, key), *from = NULL;
+	size_t i, nr;
+
+	if (!json_object_is_type(to, json_type_array))
+		return 0;
+	nr = json_object_array_length(to);
+	if (interval->before) {
+		from = ctl_find(interval->before, key);
+		if (!json_object_is_type(from, json_type_array) ||
+		    json_object_array_length(from) != nr)
+			return 0;
+	}
+	if (nr > BUCKETS_MAX)
+		return 0;
+	for (i = 0; i < nr; i++) {
+		counts[i] = json_object_get_int64(json_object_array_get_idx(to, i));
+		if (from)
+			counts[i] -= json_object_get_int64(json_object_array_get_idx(from, i));
+		if (counts[i] < 0)
+			return 0;
+	}
+	return nr;
+}
+
+/* The end of the bucket in which the wait is that @permille of all do not exceed. */
+static struct json_object *below_us(const int64_t *counts, size_t nr, int64_t total,
+				    int64_t permille)
+{
+	int64_t wanted = (total * permille + 999) / 1000, seen = 0;
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		seen += counts[i];
+		if (seen && seen >= wanted)
+			return json_object_new_int64((int64_t)1 << (i + 1));
+	}
+	return NULL;
+}
+
+static struct json_object *waits(const struct interval *interval)
+{
+	struct json_object *out = json_object_new_object();
+	int64_t counts[BUCKETS_MAX], total = 0;
+	size_t i, nr = histogram(interval, counts);
+
+	for (i = 0; i < nr; i++)
+		total += counts[i];
+	json_object_object_add(out, "p50_us", below_us(counts, nr, total, 500));
+	json_object_object_add(out, "p99_us", below_us(counts, nr, total, 990));
+	json_object_object_add(out, "max_us", below_us(counts, nr, total, 1000));
+	return out;
+}
+
+static void add_cleaning(struct json_object *out, const struct interval *interval)
+{
+	add_write_cost(out, interval);
+	json_object_object_add(out, "compact", level(interval, "cleaner.compactions",
+						     "cleaner.compacted_bytes",
+						     "cleaner.compact_freed_bytes",
+						     "cleaner.compact_ns"));
+	json_object_object_add(out, "clean", level(interval, "cleaner.segments_cleaned",
+						   "cleaner.relocated_bytes",
+						   "cleaner.freed_bytes", "cleaner.clean_ns"));
+	json_object_object_add(out, "waits", waits(interval));
+}
+
+/**
+ * ctl_cleaning() - what cleaning has cost since a store was made
+ * @store: snapshot
+ */
+struct json_object *ctl_cleaning(struct json_object *store)
+{
+	const struct interval interval = { .now = store };
+	struct json_object *out = json_object_new_object();
+
+	add_cleaning(out, &interval);
+	return out;
+}
+
+/* What is in brackets, as an I/O scheduler is: "[adaptive] fixed". */
+static struct json_object *chosen(struct json_object *names)
+{
+	const char *text = names ? json_object_get_string(names) : "";
+	const char *from = strchr(text, '['), *to = strchr(text, ']');
+
+	if (!from || !to || to < from)
+		return json_object_get(names);
+	return json_object_new_string_len(from + 1, (int)(to - from - 1));
+}
+
+static const struct {
+	const char *name, *key;
+} gauges[] = {
+	{ "name", "name" },
+	{ "kind", "kind" },
+	{ "durability", "durability" },
+	{ "state", "state" },
+	{ "capacity_bytes", "capacity_bytes" },
+	{ "live_bytes", "live_bytes" },
+	{ "used_percent", "used_percent" },
+	{ "frames", "frames" },
+	{ "free_frames", "free_frames" },
+	{ "level", "cleaner.level" },
+	{ "nr_compactors", "cleaner.nr_compactors" },
+	{ "segments_by_memory", "cleaner.segments_by_memory" },
+	{ "segments_by_backup", "cleaner.segments_by_backup" },
+};
+
+static void add_pair(struct json_object *out, const char *key, const struct interval *interval,
+		     const char *counter, const char *ns)
+{
+	struct json_object *pair = json_object_new_object();
+
+	add_rate(pair, "per_second", interval, counter, 1);
+	add_rate(pair, "time_percent", interval, ns, PERCENT_OF_NS);
+	json_object_object_add(out, key, pair);
+}
+
+/**
+ * ctl_figures() - a store now, and its rates
+ * @now: snapshot
+ * @before: an earlier one
+ * @seconds: between them
+ */
+struct json_object *ctl_figures(struct json_object *now, struct json_object *before,
+				double seconds)
+{
+	const struct interval interval = { .now = now, .before = before, .seconds = seconds };
+	struct json_object *out = json_object_new_object(), *append;
+	size_t i;
+
+	for (i = 0; i < sizeof(gauges) / sizeof(*gauges); i++)
+		json_object_object_add(out, gauges[i].name,
+				       json_object_get(ctl_find(now, gauges[i].key)));
+	json_object_object_add(out, "balancer", chosen(ctl_find(now, "cleaner.balancer")));
+	append = json_object_new_object();
+	add_rate(append, "bytes_per_second", &interval, "stats.appended_bytes", 1);
+	add_rate(append, "operations_per_second", &interval, "stats.appends", 1);
+	json_object_object_add(out, "append", append);
+	add_cleaning(out, &interval);
+	add_pair(out, "stalls", &interval, "stats.stalls", "stats.stall_ns");
+	add_pair(out, "throttles", &interval, "stats.throttles", "stats.throttle_ns");
+	return out;
+}

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * lsmemctl top: what stores do, again and again; on a terminal a screen full of
+ * it.
+ *
+ * Each interval all stores are read, and figures made of what was read and what
+ * had been read before.  Nothing else is kept.
+ */
+#include <langinfo.h>
+#include <limits.h>
+#include <locale.h>
+#include <ncurses.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "ctl.h"
+
+#define PLAIN_WIDTH	80
+#define MESSAGE		128
+#define TAB_MAX		16	/* columns of a store's number and name */
+#define WAKE_MS		1000	/* a change of the window's size may slip past poll() */
+
+enum { INTERVAL, COUNT };
+
+static const struct ctl_option options[] = {
+	[INTERVAL]	= { "interval", 'i', true },
+	[COUNT]		= { "count", 'n', true },
+	{ 0 }
+};
+
+/**
+ * struct top - a run
+ * @names: stores to watch; NULL: all there are
+ * @interval: seconds
+ * @count: intervals until the end; 0: none
+ * @stores: as read last, at @then
+ * @figures: of these stores, in the same order
+ * @seconds: that rates in @figures are over
+ * @gone: what went away and has not been said
+ */
+struct top {
+	struct json_object *names;
+	double interval;
+	uint64_t count;
+
+	struct json_object *stores, *figures;
+	double then, seconds;
+	char gone[MESSAGE];
+};
+
+/* Those of the stores that are there. */
+static struct json_object *read_stores(const struct top *top)
+{
+	struct json_object *stores, *store;
+	size_t i;
+
+	if (!top->names)
+		return ctl_module_loaded() ? ctl_stores_read() : json_object_new_array();
+	stores = json_object_new_array();
+	for (i = 0; i < json_object_array_length(top->names); i++) {
+		store = ctl_store_read(json_object_get_string(
+			json_object_array_get_idx(top->names, i)));
+		if (store)
+			json_object_array_add(stores, store);
+	}
+	return stores;
+}
+
+static const char *word(struct json_object *object, const char *key)
+{
+	struct json_object *value = ctl_find(object, key);
+
+	return value ? json_object_get_string(value) : "";
+}
+
+static struct json_object *find_store(struct json_object *stores, const char *name)
+{
+	size_t i;
+
+	for (i = 0; stores && i < json_object_array_length(stores); i++) {
+		struct json_object *store = json_object_array_get_idx(stores, i);
+
+		if (!strcmp(word(store, "name"), name))
+			return store;
+	}
+	return NULL;
+}
+
+/* A store has no rates when it is new, or is another one of the same name. */
+static struct json_object *store_figures(const struct top *top, struct json_object *store)
+{
+	struct json_object *before = find_store(top->stores, word(store, "name"));
+
+	if (!before || strcmp(word(before, "uuid"), word(store, "uuid")))
+		return ctl_figures(store, store, 0);
+	return ctl_figures(store, before, top->seconds);
+}
+
+static void note_gone(struct top *top, struct json_object *stores)
+{
+	size_t i, length = strlen(top->gone);
+
+	for (i = 0; top->stores && i < json_object_array_length(top->stores); i++) {
+		const char *name = word(json_object_array_get_idx(top->stores, i), "name");
+
+		if (!find_store(stores, name) && length < MESSAGE - 1)
+			length += (size_t)snprintf(top->gone + length, MESSAGE - length, "%s%s",
+						   length ? ", " : "", name);
+	}
+}
+
+/* Return: whether there is a store to show. */
+static bool sample(struct top *top)
+{
+	struct json_object *stores = read_stores(top);
+	double now = ctl_now();
+	size_t i;
+
+	if (!stores)
+		return false;
+	top->seconds = top->stores ? now - top->then : 0;
+	top->then = now;
+	note_gone(top, stores);
+	json_object_put(top->figures);
+	top->figures = json_object_new_array();
+	for (i = 0; i < json_object_array_length(stores); i++)
+		json_object_array_add(top->figures,
+				      store_figures(top, json_object_array_get_idx(stores, i)));
+	json_object_put(top->stores);
+	top->stores = stores;
+	return json_object_array_length(stores);
+}
+
+/* ---- Line by line ------------------------------------------------------- */
+
+static void print_json(const struct top *top)
+{
+	struct json_object *out = json_object_new_object();
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.3f", top->seconds);
+	json_object_object_add(out, "time", json_object_new_int64(time(NULL)));
+	json_object_object_add(out, "seconds", json_object_new_double_s(top->seconds, text));
+	json_object_object_add(out, "stores", json_object_get(top->figures));
+	printf("%s\n", json_object_to_json_string_ext(out, JSON_C_TO_STRING_PLAIN |
+						      JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(out);
+}
+
+static void print_line(void *context, bool heading, const char *text)
+{
+	int length = (int)strlen(text);
+
+	(void)context;
+	(void)heading;
+	while (length && text[length - 1] == ' ')
+		length--;
+	printf("%.*s\n", length, text);
+}
+
+static void print_text(const struct top *top, bool utf8)
+{
+	time_t now = time(NULL);
+	struct tm local;
+	char text[32];
+	size_t i;
+
+	localtime_r(&now, &local);
+	strftime(text, sizeof(text), "%F %T", &local);
+	for (i = 0; i < json_object_array_length(top->figures); i++) {
+		printf("%s, %.2f s\n", text, top->seconds);
+		ctl_view(json_object_array_get_idx(top->figures, i), PLAIN_WIDTH, utf8,
+			 print_line, NULL);
+		printf("\n");
+	}
+}
+
+static int run_lines(struct top *top, bool utf8)
+{
+	uint64_t shown;
+	bool any;
+
+	for (shown = 0; !top->count || shown < top->count; shown++) {
+		ctl_pause(top->then + top->interval - ctl_now());
+		any = sample(top);
+		if (*top->gone)
+			ctl_error("%s: went away", top->gone);
+		*top->gone = 0;
+		if (!any)
+			break;
+		if (ctl_json)
+			print_json(top);
+		else
+			print_text(top, utf8);
+		if (fflush(stdout))
+			return CTL_FAILED;	/* main() says why */
+	}
+	return CTL_OK;
+}
+
+/* ---- A full screen ------------------------------------------------------ */
+
+/**
+ * struct screen - what is shown
+ * @store: name of the chosen one
+ * @row: of the next line
+ */
+struct screen {
+	char store[LSMEM_NAME_BYTES];
+	bool paused, helping;
+	int row;
+};
+
+static const char *const help[] = {
+	"q                  end",
+	"p                  pause; go on",
+	"left, right, tab   another store; 1 .. 9: that one",
+	"h, ?               this page; back",
+	"",
+	"append        what users write, with headers",
+	"write cost    bytes written and copied for each byte that users wrote",
+	"wanted        the level of cleaning that the balancer asks for now",
+	"compact       level 1: a segment into fewer frames, in memory only",
+	"clean         level 2: segments into new ones, on the backup too",
+	"copied/freed  bytes copied for each byte that came free",
+	"time %        of one thread; several together may have more than 100",
+	"stalls        waits of writers until there is space",
+	"throttles     short waits of writers while space gets scarce",
+	"p50, p99      half of the waits, 99 % of them, were shorter",
+	"",
+	"The picture shows closed segments by their share of live bytes: of the",
+	"memory that they hold, and of the 8 MiB that each takes on a backup.",
+	"",
+	"Rates are of the last interval.  \"-\": not known.",
+};
+
+/* One column a character: what does not fit is cut off. */
+static void put_line(void *context, bool heading, const char *text)
+{
+	struct screen *screen = context;
+	wchar_t wide[1024];
+	size_t length = mbstowcs(wide, text, sizeof(wide) / sizeof(*wide));
+
+	if (length == (size_t)-1 || screen->row >= LINES - 1)
+		return;
+	attrset(heading ? A_BOLD : A_NORMAL);
+	mvaddnwstr(screen->row++, 0, wide, length < (size_t)COLS ? (int)length : COLS);
+	attrset(A_NORMAL);
+}
+
+static size_t chosen(const struct top *top, const struct screen *screen)
+{
+	size_t i;
+
+	for (i = 0; i < json_object_array_length(top->figures); i++) {
+		if (!strcmp(word(json_object_array_get_idx(top->figures, i), "name"),
+			    screen->store))
+			return i;
+	}
+	return 0;
+}
+
+/* Chooses a store by its place, if there is one. */
+static void choose(const struct top *top, struct screen *screen, size_t place)
+{
+	if (place < json_object_array_length(top->figures))
+		snprintf(screen->store, sizeof(screen->store), "%s",
+			 word(json_object_array_get_idx(top->figures, place), "name"));
+}
+
+/* The stores' names, the chosen one in reverse, from the first that lets it be seen. */
+static void draw_tabs(const struct top *top, const struct screen *screen)
+{
+	size_t i, first, place = chosen(top, screen), nr = json_object_array_length(top->figures);
+	int used = 0, room = COLS - getcurx(stdscr) - TAB_MAX;
+
+	for (first = place + 1; first; first--) {
+		used += (int)strlen(word(json_object_array_get_idx(top->figures, first - 1),
+					 "name")) + 5;
+		if (used > room)
+			break;
+	}
+	if (first > place)
+		first = place;
+	for (i = first; i < nr && getcurx(stdscr) < COLS - TAB_MAX; i++) {
+		addstr("  ");
+		attrset(i == place ? A_REVERSE : A_NORMAL);
+		printw("%zu:%s", i + 1, word(json_object_array_get_idx(top->figures, i), "name"));
+		attrset(A_NORMAL);
+	}
+}
+
+static void draw(const struct top *top, struct screen *screen, bool utf8)
+{
+	size_t i;
+
+	erase();
+	move(0, 0);
+	printw("lsmemctl top, %.2f s%s", top->interval, screen->paused ? ", paused" : "");
+	draw_tabs(top, screen);
+	screen->row = 1;
+	if (screen->helping) {
+		for (i = 0; i < sizeof(help) / sizeof(*help); i++)
+			put_line(screen, false, help[i]);
+	} else {
+		ctl_view(json_object_array_get_idx(top->figures, chosen(top, screen)), COLS, utf8,
+			 put_line, screen);
+	}
+	move(LINES - 1, 0);
+	if (*top->gone)
+		printw("%.*s went away", COLS - 12, top->gone);
+	else
+		addnstr("q end  h help  p pause  left, right, tab, 1-9 another store", COLS - 1);
+	refresh();
+}
+
+/* Return: whether to go on. */
+static bool take_key(const struct top *top, struct screen *screen, int key)
+{
+	size_t nr = json_object_array_length(top->figures), place = chosen(top, screen);
+
+	switch (key) {
+	case 'q':
+		return false;
+	case 'p':
+		screen->paused = !screen->paused;
+		break;
+	case 'h':
+	case '?':
+		screen->helping = !screen->helping;
+		break;
+	case '\t':
+	case KEY_RIGHT:
+		choose(top, screen, (place + 1) % nr);
+		break;
+	case KEY_BTAB:
+	case KEY_LEFT:
+		choose(top, screen, (place + nr - 1) % nr);
+		break;
+	default:
+		if (key >= '1' && key <= '9')
+			choose(top, screen, (size_t)(key - '1'));
+	}
+	return true;
+}
+
+/* Waits for a key, until the next sample is due.  Return: whether there is a terminal still. */
+static bool wait_key(double seconds)
+{
+	struct pollfd terminal = { .fd = STDIN_FILENO, .events = POLLIN };
+	int ms = seconds < 0 ? 0 : seconds * 1000 < WAKE_MS ? (int)(seconds * 1000) + 1 : WAKE_MS;
+
+	return poll(&terminal, 1, ms) <= 0 || !(terminal.revents & (POLLHUP | POLLERR | POLLNVAL));
+}
+
+/* Return: false when the last store has gone. */
+static bool run_screen(struct top *top, bool utf8)
+{
+	struct screen screen = { 0 };
+	uint64_t shown = 0;
+	int key;
+
+	cbreak();
+	noecho();
+	curs_set(0);
+	keypad(stdscr, TRUE);
+	nodelay(stdscr, TRUE);
+	set_escdelay(25);
+	choose(top, &screen, 0);
+	for (;;) {
+		draw(top, &screen, utf8);
+		if (!wait_key(screen.paused ? 1 : top->then + top->interval - ctl_now()))
+			return true;
+		while ((key = getch()) != ERR) {
+			if (!take_key(top, &screen, key))
+				return true;
+			*top->gone = 0;
+		}
+		if (screen.paused || ctl_now() < top->then + top->interval)
+			continue;
+		if (top->count && ++shown > top->count)
+			return true;
+		if (!sample(top))
+			return false;
+		choose(top, &screen, chosen(top, &screen));
+	}
+}
+
+/* Return: an exit code; -1 if this terminal can be no screen. */
+static int run_terminal(struct top *top, bool utf8)
+{
+	SCREEN *terminal = newterm(NULL, stdout, stdin);
+	bool left;
+
+	if (!terminal)
+		return -1;
+	left = run_screen(top, utf8);
+	endwin();
+	delscreen(terminal);
+	if (!left)
+		ctl_error("%s: went away", top->gone);
+	return CTL_OK;
+}
+
+/* ---- Command line ------------------------------------------------------- */
+
+/* Return: an exit code. */
+static int take_names(struct top *top, int argc, char **argv)
+{
+	char name[LSMEM_NAME_BYTES];
+
+	for (; optind < argc; optind++) {
+		if (!ctl_store_name(argv[optind], name))
+			return CTL_USAGE;
+		if (!ctl_store_exists(name))
+			return CTL_FAILED;
+		if (!top->names)
+			top->names = json_object_new_array();
+		json_object_array_add(top->names, json_object_new_string(name));
+	}
+	return CTL_OK;
+}
+
+static int watch(struct top *top)
+{
+	bool utf8;
+	int ret = -1;
+
+	/* Not LC_NUMERIC: JSON has its own point. */
+	setlocale(LC_CTYPE, "");
+	utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
+	if (!ctl_module_loaded()) {
+		ctl_error("the module is not loaded (modprobe lsmem)");
+		return CTL_FAILED;
+	}
+	if (!sample(top)) {
+		ctl_error("there is no store (lsmemctl create makes one)");
+		return CTL_FAILED;
+	}
+	if (!ctl_json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+		ret = run_terminal(top, utf8);
+	return ret < 0 ? run_lines(top, utf8) : ret;
+}
+
+static int run(int argc, char **argv)
+{
+	struct top top = { .interval = 1 };
+	const char *value;
+	uint64_t number;
+	int option, ret;
+
+	while ((option = ctl_next_option(argc, argv, options, &value)) != -1) {
+		if (option < 0)
+			return CTL_USAGE;
+		if (option == INTERVAL && !ctl_parse_seconds(value, &number))
+			return ctl_usage_error("--interval %s: write 1, 0.5 or 250ms", value);
+		if (option == INTERVAL)
+			top.interval = (double)number / 1000;
+		else if (!ctl_parse_number(value, UINT32_MAX, &top.count) || !top.count)
+			return ctl_usage_error("--count %s: write a number from 1", value);
+	}
+	ret = take_names(&top, argc, argv);
+	if (!ret)
+		ret = watch(&top);
+	json_object_put(top.names);
+	json_object_put(top.stores);
+	json_object_put(top.figures);
+	return ret;
+}
+
+const struct ctl_command ctl_top = {
+	.name = "top",
+	.summary = "Show what stores do, live",
+	.usage = "top [STORE...] [--interval SECONDS] [--count N] [--json]",
+	.run = run,
+};

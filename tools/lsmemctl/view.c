@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * lsmemctl top: figures of a store as lines of text.
+ *
+ * The same lines are printed and shown on a full screen: 22 of them, 80 columns
+ * wide; bars are as long as there is room.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl.h"
+
+#define TEXT		32	/* characters of one figure */
+#define TENTHS		10
+#define BAR_MIN		4
+#define BAR_MAX		100
+#define BAR_BYTES	(3 * BAR_MAX + 1)	/* a block is three bytes of UTF-8 */
+#define LINE_BYTES	(2 * BAR_BYTES + 64)
+#define LAST_BUCKET_US	((int64_t)1 << 24)	/* stats/stall_histogram */
+
+struct view {
+	struct json_object *figures;
+	ctl_line_fn line;
+	void *context;
+};
+
+enum unit { WORD, BYTES, NUMBER, TENTH, HUNDREDTH, BELOW };
+
+/* A bound in microseconds, a power of two. */
+static void below_text(int64_t us, char *text)
+{
+	const char *sign = us < LAST_BUCKET_US ? "<" : ">";
+	double value = (double)(us < LAST_BUCKET_US ? us : LAST_BUCKET_US / 2);
+
+	if (value < 1000)
+		snprintf(text, TEXT, "%s%.0fus", sign, value);
+	else if (value < 1e6)
+		snprintf(text, TEXT, "%s%.*fms", sign, value < 1e4, value / 1e3);
+	else
+		snprintf(text, TEXT, "%s%.1fs", sign, value / 1e6);
+}
+
+/* One figure, "-" if it is not known. */
+static const char *figure(const struct view *view, const char *key, enum unit unit, char *text)
+{
+	struct json_object *value = ctl_find(view->figures, key);
+
+	if (!value) {
+		strcpy(text, "-");
+		return text;
+	}
+	switch (unit) {
+	case WORD:
+		snprintf(text, TEXT, "%s", json_object_get_string(value));
+		break;
+	case BYTES:
+		ctl_bytes_text((uint64_t)json_object_get_double(value), text, TEXT);
+		break;
+	case NUMBER:
+	case TENTH:
+	case HUNDREDTH:
+		snprintf(text, TEXT, "%.*f", (int)(unit - NUMBER), json_object_get_double(value));
+		break;
+	case BELOW:
+		below_text(json_object_get_int64(value), text);
+		break;
+	}
+	return text;
+}
+
+#define FIGURE(view, key, unit) figure(view, key, unit, (char[TEXT]) { 0 })
+
+static void line(const struct view *view, bool heading, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void line(const struct view *view, bool heading, const char *format, ...)
+{
+	char text[LINE_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	view->line(view->context, heading, text);
+}
+
+static void store_lines(const struct view *view)
+{
+	line(view, true, "%s: %s, %s, %s", FIGURE(view, "name", WORD), FIGURE(view, "kind", WORD),
+	     FIGURE(view, "durability", WORD), FIGURE(view, "state", WORD));
+	line(view, false, "capacity %s, live %s (%s %%), free frames %s of %s",
+	     FIGURE(view, "capacity_bytes", BYTES), FIGURE(view, "live_bytes", BYTES),
+	     FIGURE(view, "used_percent", TENTH), FIGURE(view, "free_frames", NUMBER),
+	     FIGURE(view, "frames", NUMBER));
+	line(view, false, "append %s/s, %s operations/s, write cost %s",
+	     FIGURE(view, "append.bytes_per_second", BYTES),
+	     FIGURE(view, "append.operations_per_second", NUMBER),
+	     FIGURE(view, "write_cost", HUNDREDTH));
+	line(view, false, "balancer %s, wanted: %s, compactors %s",
+	     FIGURE(view, "balancer", WORD), FIGURE(view, "level", WORD),
+	     FIGURE(view, "nr_compactors", NUMBER));
+}
+
+static void level_line(const struct view *view, const char *name)
+{
+	static const struct {
+		const char *key;
+		enum unit unit;
+	} columns[] = {
+		{ "segments_per_second",	TENTH },
+		{ "copied_bytes_per_second",	BYTES },
+		{ "freed_bytes_per_second",	BYTES },
+		{ "copied_per_freed",		HUNDREDTH },
+		{ "time_percent",		TENTH },
+	};
+	char text[128] = "", key[64];
+	size_t i, length = 0;
+
+	for (i = 0; i < sizeof(columns) / sizeof(*columns); i++) {
+		snprintf(key, sizeof(key), "%s.%s", name, columns[i].key);
+		length += (size_t)snprintf(text + length, sizeof(text) - length, "%13s",
+					   FIGURE(view, key, columns[i].unit));
+	}
+	line(view, false, "%-10s%s", name, text);
+}
+
+static void wait_lines(const struct view *view)
+{
+	line(view, true, "%-10s%13s%13s%13s%13s%13s", "waits", "a second", "time %", "p50", "p99",
+	     "max");
+	line(view, false, "%-10s%13s%13s", "stalls", FIGURE(view, "stalls.per_second", TENTH),
+	     FIGURE(view, "stalls.time_percent", TENTH));
+	line(view, false, "%-10s%13s%13s", "throttles",
+	     FIGURE(view, "throttles.per_second", TENTH),
+	     FIGURE(view, "throttles.time_percent", TENTH));
+	line(view, false, "%-10s%13s%13s%13s%13s%13s", "both", "", "",
+	     FIGURE(view, "waits.p50_us", BELOW), FIGURE(view, "waits.p99_us", BELOW),
+	     FIGURE(view, "waits.max_us", BELOW));
+}
+
+/* @value of @max as a bar of @width columns, filled up with blanks; whatever is not 0 shows. */
+static void draw_bar(int64_t value, int64_t max, int width, bool utf8, char *out)
+{
+	int eighths = max ? (int)((double)value / (double)max * width * 8 + 0.5) : 0;
+	int i, full;
+
+	if (value && !eighths)
+		eighths = 1;
+	full = utf8 ? eighths / 8 : (eighths + 7) / 8;
+	for (i = 0; i < full; i++)
+		out = stpcpy(out, utf8 ? "\u2588" : "#");
+	if (utf8 && eighths % 8) {
+		/* U+2589 (seven eighths) .. U+258F (one) */
+		*out++ = '\xe2';
+		*out++ = '\x96';
+		*out++ = (char)(0x90 - eighths % 8);
+		i++;
+	}
+	for (; i < width; i++)
+		*out++ = ' ';
+	*out = 0;
+}
+
+static int64_t tenth(struct json_object *tenths, size_t i)
+{
+	return json_object_get_int64(json_object_array_get_idx(tenths, i));
+}
+
+static struct json_object *find_tenths(const struct view *view, const char *key)
+{
+	struct json_object *tenths = ctl_find(view->figures, key);
+
+	if (!json_object_is_type(tenths, json_type_array) ||
+	    json_object_array_length(tenths) != TENTHS)
+		return NULL;
+	return tenths;
+}
+
+/* Closed segments by their live share, of memory and of backup beside each other on one scale. */
+static void picture(const struct view *view, int width, bool utf8)
+{
+	struct json_object *tenths[] = {
+		find_tenths(view, "segments_by_memory"),
+		find_tenths(view, "segments_by_backup"),
+	};
+	int room = (width - 8 - 2 * 9) / 2;
+	int64_t max = 0;
+	size_t i, side;
+
+	if (room < BAR_MIN)
+		room = BAR_MIN;
+	if (room > BAR_MAX)
+		room = BAR_MAX;
+	for (side = 0; side < 2; side++) {
+		for (i = 0; tenths[side] && i < TENTHS; i++) {
+			if (tenth(tenths[side], i) > max)
+				max = tenth(tenths[side], i);
+		}
+	}
+	line(view, true, "%-9s%-*s%s", "live %", room + 9, "segments, of their memory",
+	     "of their room on a backup");
+	for (i = 0; i < TENTHS; i++) {
+		char bars[2][BAR_BYTES], counts[2][TEXT];
+
+		for (side = 0; side < 2; side++) {
+			int64_t value = tenths[side] ? tenth(tenths[side], i) : 0;
+
+			draw_bar(value, max, room, utf8, bars[side]);
+			snprintf(counts[side], TEXT, "%" PRId64, value);
+			if (!tenths[side])
+				strcpy(counts[side], "-");
+		}
+		line(view, false, "%3zu-%-4zu %s %-7s %s %s", 10 * i, 10 * i + 10, bars[0],
+		     counts[0], bars[1], counts[1]);
+	}
+}
+
+/**
+ * ctl_view() - a store in lines
+ * @figures: of ctl_figures()
+ * @width: columns
+ * @utf8: what bars may be made of
+ * @line_fn: is given each line, and whether it is a heading
+ * @context: for @line_fn
+ */
+void ctl_view(struct json_object *figures, int width, bool utf8, ctl_line_fn line_fn,
+	      void *context)
+{
+	const struct view view = { .figures = figures, .line = line_fn, .context = context };
+
+	store_lines(&view);
+	line(&view, true, "%-10s%13s%13s%13s%13s%13s", "cleaning", "segments/s", "copied/s",
+	     "freed/s", "copied/freed", "time %");
+	level_line(&view, "compact");
+	level_line(&view, "clean");
+	wait_lines(&view);
+	picture(&view, width, utf8);
+}
