@@ -187,8 +187,10 @@ def test_top_percentiles_are_of_the_interval() -> None:
     watch.next()
     store.change(live_bytes=1, stats__stall_histogram=histogram(b1=1, b20=1000))
     is_(watch.until("lsmem", 1)[0]["waits"], {"p50_us": 4, "p99_us": 4, "max_us": 4})
-    store.change(live_bytes=2, stats__stall_histogram=histogram(b1=1, b20=1000, b23=1))
-    is_(watch.until("lsmem", 2)[0]["waits"]["max_us"], 1 << 24)
+    store.change(live_bytes=2, stats__stall_histogram=histogram(b1=3, b6=1, b20=1000))
+    is_(watch.until("lsmem", 2)[0]["waits"], {"p50_us": 4, "p99_us": 128, "max_us": 128})
+    store.change(live_bytes=3, stats__stall_histogram=histogram(b1=3, b6=1, b20=1000, b23=1))
+    is_(watch.until("lsmem", 3)[0]["waits"]["max_us"], 1 << 24)
     watch.stop()
 
 
