@@ -63,6 +63,34 @@ void lit_clean(uint32_t victims)
 		model_clean(run.sim->model, victims);
 }
 
+/* All that may be is compacted. */
+void lit_compact(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < MODEL_SEGMENTS && !run.over; i++)
+		model_compact(run.sim->model, i);
+}
+
+/*
+ * A pass that the daemon chooses: between any two survivors the stream goes on
+ * and a request ends.
+ */
+void lit_pass(void)
+{
+	struct model *m = run.sim->model;
+	uint32_t rounds;
+
+	if (run.over || run.sim->error[0] || !sim_clean(run.sim))
+		return;
+	for (rounds = 0; m->pass.under_way && !run.over && !run.sim->error[0]; rounds++) {
+		model_pass_step(m, 1);
+		lit_step(1);
+		if (rounds > 2000)
+			sim_fail(run.sim, "a pass does not end");
+	}
+}
+
 void lit_tick(void)
 {
 	if (run.over)
@@ -327,6 +355,112 @@ static bool litmus_free_clean(void)
 	return sweep(free_clean, &small);
 }
 
+/*
+ * The same, and between the two v1's segment is compacted: its memory holds
+ * nothing of v1 any more, and is worth cleaning; its frame on the backup may not
+ * be given back before v2 is durable.
+ */
+static void slow_head_compacted(void)
+{
+	lit_settle();
+	lit_put(0, 1, 80);
+	lit_put(3, 1, 80);
+	lit_settle();
+	lit_roll(1);
+	lit_settle();
+	lit_put(0, 2, 90);
+	lit_delete(3, 2);
+	lit_compact();
+	lit_pass();
+	lit_step(2);
+	lit_step(2);
+	lit_settle();
+}
+
+static bool litmus_slow_head_compacted(void)
+{
+	return sweep(slow_head_compacted, &small);
+}
+
+/*
+ * Combined cleaning from end to end: segments with dead and living objects and
+ * deletes, some compacted, chosen by the daemon, survivors in several segments,
+ * writers meanwhile; the digest without them; their frames written again.
+ */
+static void combined(void)
+{
+	uint32_t i;
+
+	lit_settle();
+	for (i = 0; i < 6; i++) {
+		lit_put(i, 1, 200);
+		lit_put((i + 1) % 6, 1, 30);
+		if (i % 2)
+			lit_roll(1);
+	}
+	lit_settle();
+	lit_delete(2, 2);
+	lit_roll(1);
+	lit_roll(2);
+	lit_settle();
+	lit_compact();
+	lit_put(3, 2, 50);
+	lit_pass();
+	lit_delete(4, 1);
+	lit_roll(0);
+	lit_roll(1);
+	lit_settle();
+	lit_put(0, 1, 60);
+	lit_put(1, 2, 60);
+	lit_compact();
+	lit_pass();
+	lit_settle();
+	for (i = 0; i < 4; i++) {
+		lit_put(i, 1, 70);
+		lit_roll(1);
+		lit_step(3);
+	}
+	lit_settle();
+}
+
+static bool litmus_combined(void)
+{
+	static const struct sim_options some = { .frames = 16, .size = 0, .steps = 100 };
+
+	return sweep(combined, &some);
+}
+
+/* The daemon is killed during a pass, again and again; the kernel's goes on. */
+static void combined_killed(void)
+{
+	uint32_t i;
+
+	lit_settle();
+	for (i = 0; i < 6; i++) {
+		lit_put(i, 1, 150);
+		lit_roll(1);
+		lit_settle();
+	}
+	for (i = 0; i < 6 && !run.over && !run.sim->error[0]; i++) {
+		if (!run.sim->model->pass.under_way)
+			sim_clean(run.sim);
+		model_pass_step(run.sim->model, 1);
+		lit_step(i);
+		lit_compact();
+		lit_kill();
+	}
+	for (i = 0; i < 20 && !run.over; i++) {
+		model_pass_step(run.sim->model, 1);
+		lit_step(2);
+	}
+	lit_settle();
+}
+
+static bool litmus_combined_killed(void)
+{
+	return sweep(combined_killed, &small);
+}
+
 /* Frames are given out again with old valid entries in them. */
 static void recycled(void)
 {
@@ -452,11 +586,12 @@ static bool litmus_shut_down(void)
 
 /*
  * One cold object in each segment, durable; the rest is overwritten for ever,
- * a hundred times what the backup holds.
+ * a hundred times what the backup holds.  @chosen: it is the daemon that cleans,
+ * and compaction that makes room in memory; else any segments are.
  */
-static bool litmus_cold(void)
+static bool cold(bool chosen)
 {
-	struct sim *sim = sim_new(7, &(struct sim_options){ .frames = 14, .size = 0 });
+	struct sim *sim = sim_new(7, &(struct sim_options){ .frames = chosen ? 12 : 14 });
 	uint64_t written = 0, room = 14 * 1400;
 	uint64_t version[5];
 	bool ok = sim_start(sim, false);
@@ -473,8 +608,14 @@ static bool litmus_cold(void)
 	for (i = 0; ok && written < 100 * room; i++) {
 		if (model_put(sim->model, 5 + i % 5, 1 + i % 2, 200))
 			written += 232;
-		if (i % 4 == 0)
+		if (chosen) {
+			model_compact(sim->model, i % MODEL_SEGMENTS);
+			if (!sim->model->pass.under_way)
+				sim_clean(sim);
+			model_pass_step(sim->model, 3);
+		} else if (i % 4 == 0) {
 			model_clean(sim->model, 2);
+		}
 		sim_settle(sim);
 		ok = !sim->error[0] && i < 200000;
 	}
@@ -485,9 +626,20 @@ static bool litmus_cold(void)
 	for (i = 0; i < 5 && ok; i++)
 		ok = sim->model->handles[i].live && sim->model->handles[i].version == version[i];
 	if (!ok && !lsmem_mutation)
-		printf("# %s\n", sim->error);
+		printf("# %llu of %llu bytes written: %s\n", (unsigned long long)written,
+		       (unsigned long long)(100 * room), sim->error);
 	sim_free(sim);
 	return ok;
+}
+
+static bool litmus_cold(void)
+{
+	return cold(false);
+}
+
+static bool litmus_cold_chosen(void)
+{
+	return cold(true);
 }
 
 /* A segment filled to its brim with the smallest objects: the largest directory. */
@@ -529,6 +681,9 @@ const struct litmus litmus[] = {
 	{ "the tail block is written again and again", litmus_tail_rewrite },
 	{ "successor, close", litmus_roll_over },
 	{ "v1 durable, v2 on a slow head, clean", litmus_slow_head },
+	{ "v1 durable, v2 on a slow head, compact, clean", litmus_slow_head_compacted },
+	{ "a pass of combined cleaning", litmus_combined },
+	{ "SIGKILL during passes of combined cleaning", litmus_combined_killed },
 	{ "two replaces race", litmus_race },
 	{ "discard, rewrite", litmus_discard_rewrite },
 	{ "free, clean, allocate", litmus_free_clean },
@@ -538,6 +693,7 @@ const struct litmus litmus[] = {
 	{ "an object larger than a request", litmus_large },
 	{ "clean shutdown", litmus_shut_down },
 	{ "a cold object in each segment, a hundred times the capacity written", litmus_cold },
+	{ "the same, cleaned by the daemon's choice", litmus_cold_chosen },
 	{ "a segment filled to its brim with the smallest objects", litmus_brim },
 	{ "crash after each step of a recovery", litmus_recovery_steps },
 	{ "crash after each step of a format", litmus_format_steps },

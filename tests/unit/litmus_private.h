@@ -22,6 +22,8 @@ void lit_delete(uint32_t index, uint32_t head);
 void lit_race(uint32_t index, uint32_t first);
 void lit_roll(uint32_t head);
 void lit_clean(uint32_t victims);
+void lit_compact(void);
+void lit_pass(void);
 void lit_tick(void);
 void lit_step(uint32_t n);
 void lit_settle(void);

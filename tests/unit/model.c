@@ -68,6 +68,7 @@ void model_reset(struct model *m)
 	memset(m->handles, 0, sizeof(m->handles));
 	m->nr_pending = 0;
 	m->nr_retires = 0;
+	m->pass.under_way = false;
 	m->generation_wanted = 0;
 	m->resuming = 0;
 }
@@ -166,10 +167,18 @@ static struct model_segment *model_segment_new(struct model *m, uint64_t id)
 	return seg;
 }
 
+/* Give back the frames behind the first @bytes. */
+void model_shrink(struct model *m, struct model_segment *seg, uint32_t bytes)
+{
+	while (seg->nr_frames && (uint64_t)(seg->nr_frames - 1) * LSMEM_SEGLET_BYTES >= bytes)
+		m->free[m->nr_free++] = seg->frames[--seg->nr_frames];
+	if (seg->nr_frames)
+		m->table[seg->frames[seg->nr_frames - 1]].next = LSMEM_NO_FRAME;
+}
+
 static void model_segment_free(struct model *m, struct model_segment *seg)
 {
-	while (seg->nr_frames)
-		m->free[m->nr_free++] = seg->frames[--seg->nr_frames];
+	model_shrink(m, seg, 0);
 	seg->life = MODEL_FREE;
 	seg->nr_entries = 0;
 }

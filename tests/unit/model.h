@@ -6,7 +6,8 @@
  * With it, the oracle: what may be found after a crash.
  *
  *	model.c		memory, segments, appends, the stream and its acknowledgements
- *	model_object.c	objects, the cleaner
+ *	model_object.c	objects
+ *	model_clean.c	compaction, passes of combined cleaning
  *	oracle.c	which states are right
  */
 #ifndef UNIT_MODEL_H
@@ -28,6 +29,7 @@
 #define MODEL_SPARES		3u
 #define MODEL_RETIRES		4u
 #define MODEL_VICTIMS		6u
+#define MODEL_SURVIVORS		600u	/* entries looked at in a pass */
 #define MODEL_PENDING		24u	/* appends not committed, all heads */
 
 enum model_life {
@@ -41,7 +43,7 @@ enum model_life {
 
 /**
  * struct model_entry - an entry in a segment's memory
- * @at: memory offset, @home: home offset (they differ where loaded)
+ * @at: memory offset, @home: home offset (they differ where loaded or compacted)
  * @of: a delete record's: segment that held its object, 0: not known
  * @whole: may be passed by the committed prefix
  */
@@ -82,6 +84,18 @@ struct model_retire {
 	uint32_t nr_after;
 	uint64_t after[MODEL_SEGMENTS];
 	uint32_t offset[MODEL_SEGMENTS];
+};
+
+/**
+ * struct model_pass - a pass of combined cleaning, while it goes on
+ * @retire: its victims
+ * @order: their entries, oldest first; those from @next on are to be looked at
+ */
+struct model_pass {
+	bool under_way;
+	struct model_retire retire;
+	struct { uint64_t version; uint32_t segment, entry; } order[MODEL_SURVIVORS];
+	uint32_t nr, next;
 };
 
 /* An append between its stamp and its commit. */
@@ -135,6 +149,7 @@ struct model {
 	uint32_t nr_pending;
 	struct model_retire retires[MODEL_RETIRES];
 	uint32_t nr_retires;
+	struct model_pass pass;
 	uint32_t era, generation_floor, generation_ceiling, generation_wanted;
 	uint64_t clock, next_segment;
 	uint32_t resuming;		/* RESUME events to be given, + 1 */
@@ -144,6 +159,7 @@ struct model {
 	char error[256];
 	/* counters */
 	uint64_t applied, refused, cleaned, moved, deletes_dropped, recovered;
+	uint64_t compacted, passes;
 };
 
 struct model *model_new(struct random *random, const uint8_t *uuid, uint32_t most_segments);
@@ -161,6 +177,7 @@ void model_write(struct model *m, struct model_segment *seg, uint32_t at, const 
 void model_copy(const struct model *m, const struct model_segment *seg, uint32_t at, void *data,
 		uint32_t length);
 bool model_roll(struct model *m, uint32_t head);
+void model_shrink(struct model *m, struct model_segment *seg, uint32_t bytes);
 void model_spares(struct model *m);
 uint32_t model_next(struct model *m, struct lsmem_event *events, uint32_t room);
 void model_ack(struct model *m, const struct lsmem_ack_one *ack);
@@ -174,12 +191,19 @@ void model_activate(struct model *m, uint32_t era, uint32_t floor, uint32_t ceil
 /* model_object.c */
 void model_operate(struct model *m);
 void model_finish(struct model *m, uint32_t n);
-void model_clean(struct model *m, uint32_t victims);
 bool model_put(struct model *m, uint32_t index, uint32_t head, uint32_t length);
 bool model_delete(struct model *m, uint32_t index, uint32_t head);
 /* Two writers replace one object at once; @first has its exchange first. */
 void model_race(struct model *m, uint32_t index, uint32_t first);
 void model_payload(uint64_t key, uint64_t version, uint8_t *data, uint32_t length);
+
+/* model_clean.c */
+void model_compact(struct model *m, uint32_t slot);
+bool model_pass_begin(struct model *m, const uint64_t *ids, uint32_t nr);
+void model_pass_step(struct model *m, uint32_t nr);
+void model_clean(struct model *m, uint32_t victims);
+void model_window(const struct model *m, struct lsmem_cleaning *want,
+		  struct lsmem_segment_stat table[MODEL_SEGMENTS]);
 
 /* oracle.c */
 void oracle_applied(struct model *m, uint64_t key, uint64_t version, uint32_t length, bool free,

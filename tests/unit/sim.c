@@ -324,6 +324,19 @@ void sim_complete(struct sim *sim, uint32_t n)
 	sim_issue(sim);
 }
 
+bool sim_clean(struct sim *sim)
+{
+	struct clean_choice choice;
+	struct lsmem_cleaning want;
+
+	if (core_state(sim->core) != CORE_RUNNING || sim->model->pass.under_way)
+		return false;
+	model_window(sim->model, &want, sim->table);
+	clean_choose(&want, sim->table, MODEL_SEGMENTS, core_frames_left(sim->core),
+		     sim->candidates, &choice);
+	return choice.nr && model_pass_begin(sim->model, choice.segments, choice.nr);
+}
+
 void sim_step(struct sim *sim)
 {
 	struct random *r = &sim->random;
@@ -348,8 +361,18 @@ void sim_step(struct sim *sim)
 		sim_issue(sim);
 	} else if (what < 95) {
 		model_roll(sim->model, random_below(r, MODEL_HEADS));
-	} else {
+	} else if (what < 97) {
 		model_clean(sim->model, 1 + random_below(r, 3));
+	} else if (what < 98) {
+		uint32_t slot = random_below(r, MODEL_SEGMENTS), i = 0;
+		uint64_t before = sim->model->compacted;
+
+		while (sim->model->compacted == before && i++ < MODEL_SEGMENTS)
+			model_compact(sim->model, (slot + i) % MODEL_SEGMENTS);
+	} else if (!sim->model->pass.under_way) {
+		sim_clean(sim);
+	} else {
+		model_pass_step(sim->model, 1 + random_below(r, 20));
 	}
 }
 

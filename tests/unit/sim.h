@@ -9,6 +9,7 @@
 
 #include "disk.h"
 #include "model.h"
+#include "../../daemon/clean.h"
 #include "../../daemon/core.h"
 #include "../../daemon/recover.h"
 
@@ -49,6 +50,8 @@ struct sim {
 	struct disk *disk;
 	struct model *model;
 	struct core *core;
+	struct lsmem_segment_stat table[MODEL_SEGMENTS];
+	struct lsmem_candidate candidates[MODEL_SEGMENTS];
 	struct recover_geometry geometry;
 	struct recover_env env;
 	struct sim_request requests[256];
@@ -79,6 +82,8 @@ void sim_events(struct sim *sim);
 void sim_issue(struct sim *sim);
 void sim_acks(struct sim *sim);
 void sim_complete(struct sim *sim, uint32_t n);
+/* The daemon chooses the segments of a pass; false: none, or one is under way. */
+bool sim_clean(struct sim *sim);
 /* Until nothing is on its way. */
 void sim_settle(struct sim *sim);
 void sim_shutdown(struct sim *sim);

@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 	}
 	for (kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
 		uint64_t crashes = 0, kills = 0, ops = 0, acked = 0, cleaned = 0, moved = 0;
-		uint64_t dropped = 0, refused = 0, recoveries = 0;
+		uint64_t dropped = 0, refused = 0, recoveries = 0, compacted = 0, passes = 0;
 		double begin = now();
 		bool ok = true;
 
@@ -82,6 +82,8 @@ int main(int argc, char **argv)
 			cleaned += sim->model->cleaned;
 			moved += sim->model->moved;
 			dropped += sim->model->deletes_dropped;
+			compacted += sim->model->compacted;
+			passes += sim->model->passes;
 			sim_free(sim);
 			if (only)
 				break;
@@ -89,10 +91,11 @@ int main(int argc, char **argv)
 		tap_ok(ok, "%s: %llu crashes, %llu kills (%.0f a second)", kinds[kind].name,
 		       (unsigned long long)crashes, (unsigned long long)kills,
 		       (crashes + kills) / (now() - begin));
-		tap_note("recoveries %llu, operations %llu, acknowledged %llu, refused %llu, cleaned %llu, moved %llu, deletes dropped %llu",
+		tap_note("recoveries %llu, operations %llu, acknowledged %llu, refused %llu, passes %llu, cleaned %llu, compacted %llu, moved %llu, deletes dropped %llu",
 			 (unsigned long long)recoveries, (unsigned long long)ops,
 			 (unsigned long long)acked, (unsigned long long)refused,
-			 (unsigned long long)cleaned, (unsigned long long)moved,
+			 (unsigned long long)passes, (unsigned long long)cleaned,
+			 (unsigned long long)compacted, (unsigned long long)moved,
 			 (unsigned long long)dropped);
 	}
 	return tap_end();

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A model of the kernel's side, compaction and combined cleaning: see model.h.
+ *
+ * A compaction is done at once: it tells nobody.  A pass goes on for as long as
+ * it likes, between operations of writers and events of the stream.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+
+static bool model_in(const struct model_retire *retire, uint64_t id)
+{
+	uint32_t i;
+
+	for (i = 0; i < retire->nr; i++)
+		if (retire->victims[i] == id)
+			return true;
+	return false;
+}
+
+/*
+ * Invariant 13: a delete record may go when nothing that is or may be listed,
+ * but for the segments that go with it, can hold an older copy.
+ */
+static bool model_droppable(const struct model *m, const struct model_retire *retire,
+			    const struct model_segment *seg, const struct model_entry *e)
+{
+	struct lsmem_delete record;
+	uint32_t i;
+
+	if (!RULE(K_RELOCATE_DELETE))
+		return true;
+	if (!RULE(K_DELETE_BARRIER) && e->of) {
+		for (i = 0; i < MODEL_SEGMENTS; i++)
+			if (m->segments[i].life && m->segments[i].id == e->of &&
+			    !model_in(retire, e->of))
+				return false;
+		return true;
+	}
+	model_copy(m, seg, e->at + LSMEM_ENTRY_BYTES, &record, sizeof(record));
+	for (i = 0; i < MODEL_SEGMENTS; i++) {
+		const struct model_segment *s = &m->segments[i];
+
+		if (!s->life || model_in(retire, s->id) || s->id >= __le64_to_cpu(record.barrier))
+			continue;
+		return false;
+	}
+	return true;
+}
+
+/* Does entry @n of @seg count, when the segments of @retire go? */
+static bool model_counts(const struct model *m, const struct model_retire *retire,
+			 const struct model_segment *seg, uint32_t n)
+{
+	const struct model_entry *e = &seg->entries[n];
+	const struct model_handle *h = &m->handles[lsmem_handle_index(e->key) % MODEL_HANDLES];
+
+	if (e->type == LSMEM_TYPE_OBJECT)
+		return h->live && h->segment == seg - m->segments && h->entry == n;
+	return e->type == LSMEM_TYPE_DELETE && !model_droppable(m, retire, seg, e);
+}
+
+/* ---- Compaction -------------------------------------------------------- */
+
+/**
+ * model_compact - compact a segment in memory
+ * @m: model
+ * @slot: of the segment; nothing is done when it may not be
+ *
+ * The entries that count move together; header bytes, home offsets and what is on
+ * the backup stay.
+ */
+void model_compact(struct model *m, uint32_t slot)
+{
+	static const struct model_retire none;
+	struct model_segment *seg = &m->segments[slot];
+	bool early = !seg->close_acked;
+	uint32_t at = 0, kept = 0, n;
+	uint8_t *copy;
+
+	/* Invariant 11: whoever writes the backup reads this memory until then. */
+	if (seg->life != MODEL_CLOSED || (early && RULE(K_COMPACT_CLOSED)))
+		return;
+	copy = malloc(LSMEM_ENTRY_BYTES + LSMEM_OBJECT_MAX);
+	for (n = 0; n < seg->nr_entries; n++) {
+		struct model_entry e = seg->entries[n];
+		uint32_t size = lsmem_entry_size(e.length);
+
+		if (!model_counts(m, &none, seg, n)) {
+			m->deletes_dropped += e.type == LSMEM_TYPE_DELETE;
+			continue;
+		}
+		/* Downwards, entry by entry: never over what is yet to be moved. */
+		model_copy(m, seg, e.at, copy, size);
+		e.at = at;
+		at += size;
+		model_write(m, seg, e.at, copy, size);
+		if (early)
+			continue;
+		if (e.type == LSMEM_TYPE_OBJECT)
+			m->handles[lsmem_handle_index(e.key)].entry = kept;
+		seg->entries[kept++] = e;
+	}
+	free(copy);
+	if (early)
+		return;
+	seg->nr_entries = seg->nr_whole = kept;
+	model_shrink(m, seg, at);
+	m->compacted++;
+}
+
+/* ---- Combined cleaning ------------------------------------------------- */
+
+static int model_older(const void *a, const void *b)
+{
+	const __typeof__(((struct model_pass *)0)->order[0]) *x = a, *y = b;
+
+	if (x->version != y->version)
+		return x->version < y->version ? -1 : 1;
+	return x->segment != y->segment ? (x->segment < y->segment ? -1 : 1) :
+	       x->entry < y->entry ? -1 : x->entry > y->entry;
+}
+
+/**
+ * model_pass_begin - LSMEM_REPL_CLEAN
+ * @m: model
+ * @ids, @nr: of segments, in the order wanted
+ * Return: false when no pass begins.
+ */
+bool model_pass_begin(struct model *m, const uint64_t *ids, uint32_t nr)
+{
+	struct model_pass *pass = &m->pass;
+	uint32_t i, n, s;
+
+	if (pass->under_way || m->nr_retires == MODEL_RETIRES)
+		return false;
+	memset(pass, 0, sizeof(*pass));
+	for (i = 0; i < nr && pass->retire.nr < MODEL_VICTIMS; i++) {
+		struct model_segment *seg = NULL;
+
+		for (s = 0; s < MODEL_SEGMENTS; s++)
+			if (m->segments[s].life == MODEL_CLOSED && m->segments[s].close_acked &&
+			    m->segments[s].id == ids[i])
+				seg = &m->segments[s];
+		if (!seg)
+			continue;
+		if (pass->nr + seg->nr_entries > MODEL_SURVIVORS)
+			break;
+		for (n = 0; n < seg->nr_entries; n++, pass->nr++) {
+			pass->order[pass->nr].version = seg->entries[n].version;
+			pass->order[pass->nr].segment = seg - m->segments;
+			pass->order[pass->nr].entry = n;
+		}
+		seg->life = MODEL_VICTIM;
+		pass->retire.victims[pass->retire.nr++] = seg->id;
+	}
+	qsort(pass->order, pass->nr, sizeof(*pass->order), model_older);
+	pass->under_way = pass->retire.nr;
+	return pass->under_way;
+}
+
+/* One entry of a victim: to a survivor if it counts; false: no room for it. */
+static bool model_relocate(struct model *m, struct model_segment *seg, uint32_t n)
+{
+	static uint8_t payload[LSMEM_OBJECT_MAX];
+	struct model_entry e = seg->entries[n];
+	uint32_t segment, entry;
+	struct lsmem_entry header;
+
+	if (!model_counts(m, &m->pass.retire, seg, n)) {
+		m->deletes_dropped += e.type == LSMEM_TYPE_DELETE;
+		return true;
+	}
+	model_copy(m, seg, e.at, &header, sizeof(header));
+	model_copy(m, seg, e.at + LSMEM_ENTRY_BYTES, payload, e.length);
+	if (!model_append(m, 0, e.type, e.key, e.version, lsmem_entry_table(&header), payload,
+			  e.length, true, &segment, &entry))
+		return false;
+	m->moved++;
+	m->segments[segment].entries[entry].of = e.of;
+	if (e.type == LSMEM_TYPE_OBJECT) {
+		m->handles[lsmem_handle_index(e.key)].segment = segment;
+		m->handles[lsmem_handle_index(e.key)].entry = entry;
+	}
+	return true;
+}
+
+/* The pass is complete: its victims are to be retired. */
+static void model_pass_end(struct model *m)
+{
+	struct model_retire *retire = &m->retires[m->nr_retires++];
+	uint32_t i;
+
+	*retire = m->pass.retire;
+	/* Invariant 9: the vector of all heads at the time of cleaning. */
+	for (i = 0; i < MODEL_SEGMENTS; i++) {
+		if (!m->segments[i].life || model_in(retire, m->segments[i].id))
+			continue;
+		retire->after[retire->nr_after] = m->segments[i].id;
+		retire->offset[retire->nr_after++] = m->segments[i].reserved;
+	}
+	m->cleaned += retire->nr;
+	m->passes++;
+	m->pass.under_way = false;
+}
+
+/**
+ * model_pass_step - the pass goes on
+ * @m: model
+ * @nr: entries to look at; where there is no room, it waits
+ */
+void model_pass_step(struct model *m, uint32_t nr)
+{
+	struct model_pass *pass = &m->pass;
+
+	for (; pass->under_way && nr && pass->next < pass->nr; nr--, pass->next++)
+		if (!model_relocate(m, &m->segments[pass->order[pass->next].segment],
+				    pass->order[pass->next].entry))
+			return;
+	if (pass->under_way && pass->next == pass->nr)
+		model_pass_end(m);
+}
+
+/**
+ * model_clean - a pass at once, over any segments
+ * @m: model
+ * @victims: segments wanted
+ *
+ * Without room for all survivors it is given up: what has moved has moved.
+ */
+void model_clean(struct model *m, uint32_t victims)
+{
+	uint32_t start = random_below(m->random, MODEL_SEGMENTS), nr = 0, i;
+	uint64_t ids[MODEL_SEGMENTS];
+
+	if (m->pass.under_way)
+		return;
+	for (i = 0; i < MODEL_SEGMENTS && nr < victims; i++) {
+		const struct model_segment *seg = &m->segments[(start + i) % MODEL_SEGMENTS];
+
+		if (seg->life == MODEL_CLOSED && seg->close_acked)
+			ids[nr++] = seg->id;
+	}
+	if (!model_pass_begin(m, ids, nr))
+		return;
+	model_pass_step(m, UINT32_MAX);
+	if (!m->pass.under_way)
+		return;
+	m->pass.under_way = false;
+	for (i = 0; i < MODEL_SEGMENTS; i++)
+		if (m->segments[i].life == MODEL_VICTIM &&
+		    model_in(&m->pass.retire, m->segments[i].id))
+			m->segments[i].life = MODEL_CLOSED;
+}
+
+/* ---- What the daemon sees ---------------------------------------------- */
+
+/**
+ * model_window - the window of segments
+ * @m: model
+ * @want, @table: out
+ *
+ * Segments of the model end early: in the table they are drawn up to their full
+ * size, or all would look empty.
+ */
+void model_window(const struct model *m, struct lsmem_cleaning *want,
+		  struct lsmem_segment_stat table[MODEL_SEGMENTS])
+{
+	static const struct model_retire none;
+	uint32_t left = m->most_segments, i, n;
+
+	memset(table, 0, MODEL_SEGMENTS * sizeof(*table));
+	for (i = 0; i < MODEL_SEGMENTS; i++) {
+		const struct model_segment *seg = &m->segments[i];
+		uint64_t scale = LSMEM_SEGMENT_BYTES / (seg->limit + 1), live = 0, held = 0;
+
+		if (!seg->life)
+			continue;
+		left -= seg->life >= MODEL_HEAD;
+		for (n = 0; n < seg->nr_entries; n++) {
+			uint32_t size = lsmem_entry_size(seg->entries[n].length);
+
+			held += size;
+			live += model_counts(m, &none, seg, n) ? size : 0;
+		}
+		table[i] = (struct lsmem_segment_stat) {
+			.id = seg->id,
+			.live = live * scale < LSMEM_SEGMENT_BYTES ? live * scale : LSMEM_SEGMENT_BYTES,
+			.held = held * scale < LSMEM_SEGMENT_BYTES ? held * scale : LSMEM_SEGMENT_BYTES,
+			.home = seg->life >= MODEL_HEAD ? LSMEM_SEGMENT_BYTES : 0,
+			.flags = seg->life == MODEL_CLOSED && seg->close_acked ?
+				 LSMEM_SEGMENT_CLEANABLE : 0,
+		};
+	}
+	*want = (struct lsmem_cleaning) {
+		.level = LSMEM_LEVEL_CLEAN,
+		.urgent = left <= MODEL_SPARES,
+		.utilization_max = 980,
+		.room = (uint64_t)(left / 2 > 2 ? left / 2 : left < 2 ? left : 2) *
+			(LSMEM_SEGMENT_BYTES / 2),
+		.store_time = m->clock,
+	};
+}
