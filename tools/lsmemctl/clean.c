@@ -77,6 +77,7 @@ static int64_t closed_segments(struct json_object *store)
 static void explain(const struct request *request, struct json_object *store, int error)
 {
 	struct json_object *state = ctl_find(store, "state");
+	bool active = !state || !strcmp(json_object_get_string(state), "active");
 	const char *name = request->store;
 
 	switch (error) {
@@ -88,7 +89,7 @@ static void explain(const struct request *request, struct json_object *store, in
 		ctl_error("%s: not permitted: only root has segments cleaned", name);
 		break;
 	case EAGAIN:
-		if (state && strcmp(json_object_get_string(state), "active"))
+		if (!active)
 			ctl_error("%s is not active: its daemon has not brought it up (systemctl status lsmemd)",
 				  name);
 		else
@@ -138,7 +139,7 @@ static int64_t read_left(const struct request *request)
 	text[length] = 0;
 	for (; sscanf(from, "%31s %" SCNd64 "%n", name, &left, &used) == 2; from += used) {
 		if (!strcmp(name, request->level->name))
-			return left;
+			return left > 0 ? left : 0;
 	}
 	return -1;
 }
