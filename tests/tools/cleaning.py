@@ -287,12 +287,12 @@ class Terminal:
     It has no more than 95 rows and columns.
     """
 
-    def __init__(self, rows: int, columns: int, *arguments: str) -> None:
+    def __init__(self, rows: int, columns: int, *arguments: str, term: str = "vt52") -> None:
         self._pid, self._fd = pty.fork()
         if not self._pid:
             for name in ("LINES", "COLUMNS"):
                 os.environ.pop(name, None)
-            os.environ |= {"TERM": "vt52", "LC_ALL": "C.UTF-8"}
+            os.environ |= {"TERM": term, "LC_ALL": "C.UTF-8"}
             # The size is there before the program is.
             os.read(0, 1)
             os.execv(LSMEMCTL, [LSMEMCTL, "top", *arguments])
@@ -426,6 +426,14 @@ def test_screen_stores_go() -> None:
 def test_screen_count() -> None:
     Store("lsmem", BLANK, NEW)
     is_(Terminal(24, 80, "--interval", "50ms", "--count", "2").end(), 0)
+
+
+def test_screen_of_paper() -> None:
+    Store("lsmem", BLANK, NEW)
+    for term in ("dumb", "no-terminal-of-that-name"):
+        terminal = Terminal(24, 80, "--interval", "50ms", "--count", "1", term=term)
+        is_(terminal.end(), 0)
+        assert "lsmem: object, volatile, active" in terminal.lines, terminal.lines
 
 
 # ---- clean ------------------------------------------------------------------

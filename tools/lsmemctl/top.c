@@ -395,13 +395,17 @@ static bool run_screen(struct top *top, bool utf8)
 static int run_terminal(struct top *top, bool utf8)
 {
 	SCREEN *terminal = newterm(NULL, stdout, stdin);
-	bool left;
+	bool moves, left = true;
 
 	if (!terminal)
 		return -1;
-	left = run_screen(top, utf8);
+	moves = tigetstr("cup") != NULL;	/* its cursor */
+	if (moves)
+		left = run_screen(top, utf8);
 	endwin();
 	delscreen(terminal);
+	if (!moves)
+		return -1;
 	if (!left)
 		ctl_error("%s: went away", top->gone);
 	return CTL_OK;
