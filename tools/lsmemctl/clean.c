@@ -20,6 +20,8 @@
 #define SEGMENTS_MAX	1000000	/* of one request */
 #define STEP		0.05	/* seconds between looks */
 #define PATIENCE	60	/* seconds without progress */
+#define QUIET		0.25	/* seconds in which nothing changes: all has come free */
+#define QUIET_MAX	3	/* seconds to wait for that */
 
 enum { COMPACT, SEGMENTS, WAIT };
 
@@ -177,6 +179,28 @@ static bool wait_done(struct request *request)
 	return left >= 0;
 }
 
+/*
+ * The store when it has been quiet: frames come free some time after a segment
+ * is done, when no reader can see them and a backup does without it.
+ * Return: NULL when it has gone.
+ */
+static struct json_object *read_quiet(const struct level *level, const char *name)
+{
+	struct json_object *store = ctl_store_read(name), *before;
+	double end = ctl_now() + QUIET_MAX;
+	bool quiet = false;
+
+	while (store && !quiet && ctl_now() < end) {
+		before = store;
+		ctl_pause(QUIET);
+		store = ctl_store_read(name);
+		quiet = store && number_of(store, level->copied) == number_of(before, level->copied) &&
+			number_of(store, "free_frames") == number_of(before, "free_frames");
+		json_object_put(before);
+	}
+	return store;
+}
+
 static const struct ctl_column columns[] = {
 	{ "STORE",		"name",			CTL_TEXT },
 	{ "LEVEL",		"level",		CTL_TEXT },
@@ -232,26 +256,27 @@ static int print_gain(const struct request *request, struct json_object *before,
 /* Return: an exit code. */
 static int clean(struct request *request, struct json_object *before)
 {
-	struct json_object *after;
-	double begin = ctl_now();
+	double begin = ctl_now(), seconds;
+	struct json_object *after = NULL;
 	int ret;
 
 	if (!request->segments)
 		request->segments = closed_segments(before);
-	if (request->segments) {
-		ret = ask(request);
-		if (ret) {
-			explain(request, before, ret);
-			return CTL_FAILED;
-		}
-		request->left = request->segments;
+	request->left = request->segments;
+	ret = request->segments ? ask(request) : 0;
+	if (ret) {
+		explain(request, before, ret);
+		return CTL_FAILED;
 	}
-	after = request->segments && !wait_done(request) ? NULL : ctl_store_read(request->store);
+	if (!request->segments || wait_done(request)) {
+		seconds = ctl_now() - begin;
+		after = read_quiet(request->level, request->store);
+	}
 	if (!after) {
 		ctl_error("%s: went away", request->store);
 		return CTL_FAILED;
 	}
-	ret = print_gain(request, before, after, ctl_now() - begin);
+	ret = print_gain(request, before, after, seconds);
 	if (request->left) {
 		ctl_error("%s: %" PRId64 " segments are left; the kernel goes on, and lsmemctl top shows it",
 			  request->store, request->left);
