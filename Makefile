@@ -82,6 +82,12 @@ test-debug: setup ## the guest's tests, failing allocations, torture, on a debug
 	@qemu/build-kernel debug
 	@tests/run debug
 
+calls: setup ## random callers of everything, a million calls, under KASAN and lockdep; CALLS=N SEED=N
+	@qemu/setup base lab
+	@$(MAKE) --no-print-directory test-programs
+	@qemu/build-kernel uml-kasan
+	@$(if $(CALLS),LSMEM_CALLS=$(CALLS)) tests/run $(if $(SEED),--seed $(SEED)) calls
+
 test-kcsan: setup ## races: some of them on a kernel that looks for them
 	@qemu/setup base lab
 	@$(MAKE) --no-print-directory all test-programs
@@ -125,5 +131,5 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo "first: make demo, or make test, as root on Debian 12"
 
-.PHONY: all modules lab lib tools daemon setup demo bench kunit matrix test test-user test-guest test-power \
-	test-debug test-kcsan fuzz test-programs check sparse install clean help
+.PHONY: all modules lab lib tools daemon setup demo bench kunit calls matrix test test-user test-guest \
+	test-power test-debug test-kcsan fuzz test-programs check sparse install clean help
