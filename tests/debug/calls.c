@@ -432,17 +432,19 @@ static uint32_t show_counts(void)
 	for (kind = 0; kind < nr_descriptions; kind++) {
 		const struct description *d = &descriptions[kind];
 		uint32_t counts[ERRNOS] = { 0 }, total = 0;
-		uint64_t ns = 0;
+		uint64_t ns = 0, timed = 0;
 
-		for (i = 0; i < CALLERS; i++)
+		for (i = 0; i < CALLERS; i++) {
 			ns += shared->progress[i].ns[kind];
+			timed += shared->progress[i].timed[kind];
+		}
 		for (i = 0; i < CALLERS; i++)
 			for (error = 0; error < ERRNOS; error++)
 				counts[error] += shared->progress[i].counts[kind][error];
 		for (error = 0; error < ERRNOS; error++)
 			total += counts[error];
 		printf("# %-12s %7u, %5u us each:", d->name, total,
-		       (unsigned int)(ns / 1000 / (total ?: 1)));
+		       (unsigned int)(ns / 1000 / (timed ?: 1)));
 		for (error = 0; error < ERRNOS; error++)
 			if (counts[error])
 				printf(" %s %u", error ? strerrorname_np((int)error) : "ok",

@@ -129,7 +129,8 @@ struct progress {
 	uint32_t nr_bytes;
 	uint8_t bytes[128];
 	uint32_t counts[KINDS_MAX][ERRNOS];
-	uint64_t ns[KINDS_MAX];
+	uint32_t timed[KINDS_MAX];
+	uint64_t ns[KINDS_MAX];		/* all that were timed */
 };
 
 #define CORPUS		1024
