@@ -530,7 +530,8 @@ def test_clean_refused() -> None:
 def test_stat() -> None:
     Store("lsmem", BLANK, NEW, {
         "stats/appended_bytes": 1000, "cleaner/relocated_bytes": 600, "cleaner/freed_bytes": 400,
-        "cleaner/compacted_bytes": 200, "stats/stall_histogram": histogram(b2=99, b9=1)})
+        "cleaner/compacted_bytes": 200, "stats/stall_histogram": histogram(b2=99, b9=1),
+        "era": 2 ** 63, "generation": ""})
     done = lsmemctl("stat", "lsmem", "--json")
     is_((done.returncode, done.stderr), (0, ""))
     store = json.loads(done.stdout)
@@ -538,6 +539,7 @@ def test_stat() -> None:
                             "clean": {"copied_per_freed": 1.5},
                             "waits": {"p50_us": 8, "p99_us": 8, "max_us": 1024}})
     is_(store["cleaner"]["segments_by_memory"], [0, 0, 0, 0, 1, 2, 5, 20, 64, 32])
+    is_((store["era"], store["generation"]), (str(2 ** 63), ""), "no numbers of 64 bits")
     shown = lsmemctl("stat", "lsmem").stdout.split("\n")
     fields = {line.split()[0]: line.split()[1:] for line in shown if line}
     is_(fields["cleaning.write_cost"], ["1.800"])

@@ -163,7 +163,7 @@ static bool is_list(struct json_object *value)
 static bool add_fields(struct libscols_table *table, struct json_object *object,
 		       const char *group)
 {
-	char name[128], text[256];
+	char name[128], text[512];
 
 	json_object_object_foreach(object, key, value) {
 		struct libscols_line *line;

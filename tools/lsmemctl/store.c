@@ -37,34 +37,42 @@ static bool is_ours(const char *name)
 	return true;
 }
 
-/* A number if it is one, an array if there are several, else a string. */
-static struct json_object *make_value(char *text)
+/* Numbers with blanks between them; NULL if @text is not that. */
+static struct json_object *make_numbers(const char *text)
 {
-	struct json_object *numbers = json_object_new_array(), *value;
-	size_t length = strlen(text);
-	const char *from = text;
+	struct json_object *numbers = json_object_new_array();
 	int64_t number;
 	char *end;
 
+	do {
+		errno = 0;
+		number = strtoll(text, &end, 10);
+		if (end == text || errno || (*end && *end != ' ')) {
+			json_object_put(numbers);
+			return NULL;
+		}
+		json_object_array_add(numbers, json_object_new_int64(number));
+		text = end;
+	} while (*end);
+	return numbers;
+}
+
+/* A number if it is one, an array if there are several, else a string. */
+static struct json_object *make_value(char *text)
+{
+	struct json_object *numbers, *number;
+	size_t length = strlen(text);
+
 	while (length && isspace((unsigned char)text[length - 1]))
 		text[--length] = 0;
-	for (;; from = end) {
-		errno = 0;
-		number = strtoll(from, &end, 10);
-		if (end == from || errno || (*end && *end != ' '))
-			break;
-		json_object_array_add(numbers, json_object_new_int64(number));
-		if (!*end)
-			break;
-	}
-	if (*end || !length)
-		value = json_object_new_string(text);
-	else if (json_object_array_length(numbers) == 1)
-		value = json_object_get(json_object_array_get_idx(numbers, 0));
-	else
-		value = json_object_get(numbers);
+	numbers = make_numbers(text);
+	if (!numbers)
+		return json_object_new_string(text);
+	if (json_object_array_length(numbers) > 1)
+		return numbers;
+	number = json_object_get(json_object_array_get_idx(numbers, 0));
 	json_object_put(numbers);
-	return value;
+	return number;
 }
 
 static struct json_object *read_attribute(int directory, const char *name)
