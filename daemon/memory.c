@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Large buffers: see memory.h. */
+#include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <lsmem_format.h>
 
@@ -19,4 +22,24 @@ void *memory_get(size_t bytes)
 void memory_put(void *memory)
 {
 	free(memory);
+}
+
+/**
+ * memory_table - a table of zeroes that is looked up at random places
+ * @bytes: wanted
+ * Return: NULL when there is no memory.
+ *
+ * In large pages, if there are any: most of what a lookup costs is the walk
+ * through the page table.
+ */
+void *memory_table(size_t bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from, to;
+	void *memory = calloc(1, bytes);
+
+	from = ((uintptr_t)memory + page - 1) & ~(page - 1);
+	to = ((uintptr_t)memory + bytes) & ~(page - 1);
+	if (memory && to > from)
+		(void)madvise((void *)from, to - from, MADV_HUGEPAGE);
+	return memory;
 }

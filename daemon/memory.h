@@ -10,5 +10,7 @@
 
 void *memory_get(size_t bytes);
 void memory_put(void *memory);
+/* All zero, for what is looked up at random places; to be freed by free(). */
+void *memory_table(size_t bytes);
 
 #endif

@@ -50,8 +50,39 @@ void recover_damage(struct recover *r, const char *format, ...)
 
 int recover_read(struct recover *r, uint64_t offset, void *data, uint32_t length)
 {
+	const struct recover_range *begun = &r->begun[r->begun_first % RECOVER_AHEAD];
+
+	if (r->begun_first != r->begun_next && begun->data == data && begun->offset == offset &&
+	    begun->length == length)
+		r->begun_first++;
 	r->result.read_bytes += length;
 	return r->env.read(r->env.context, offset, data, length);
+}
+
+/**
+ * recover_ahead - begin a read that a recover_read() of the same will end
+ * @r: recovery
+ * @offset, @data, @length: of the read; other reads may come in between, but
+ *	those that are begun end in their order
+ */
+void recover_ahead(struct recover *r, uint64_t offset, void *data, uint32_t length)
+{
+	if (!r->env.ahead || !length || r->begun_next - r->begun_first == RECOVER_AHEAD)
+		return;
+	r->begun[r->begun_next++ % RECOVER_AHEAD] = (struct recover_range) {
+		.offset = offset, .data = data, .length = length,
+	};
+	r->env.ahead(r->env.context, offset, data, length);
+}
+
+/* What is being read for nobody any more: the passes are over, or were ended. */
+static void recover_ahead_end(struct recover *r)
+{
+	while (r->begun_first != r->begun_next) {
+		const struct recover_range *begun = &r->begun[r->begun_first++ % RECOVER_AHEAD];
+
+		r->env.read(r->env.context, begun->offset, begun->data, begun->length);
+	}
 }
 
 /**
@@ -62,18 +93,19 @@ int recover_read(struct recover *r, uint64_t offset, void *data, uint32_t length
 struct recover *recover_new(const struct recover_env *env)
 {
 	struct recover *r = calloc(1, sizeof(*r));
+	uint32_t i;
 
 	if (!r)
 		return NULL;
 	r->env = *env;
-	r->buffer = memory_get(LSMEM_SEGMENT_BYTES);
-	r->other = memory_get(LSMEM_SEGMENT_BYTES);
-	if (!r->buffer || !r->other) {
-		memory_put(r->buffer);
-		memory_put(r->other);
-		free(r);
-		return NULL;
+	for (i = 0; i < RECOVER_FRAMES; i++) {
+		r->frames[i] = memory_get(LSMEM_SEGMENT_BYTES);
+		if (!r->frames[i]) {
+			recover_free(r);
+			return NULL;
+		}
 	}
+	recover_use(r, 0);
 	return r;
 }
 
@@ -88,12 +120,14 @@ static void recover_forget(struct recover *r)
 
 void recover_free(struct recover *r)
 {
+	uint32_t i;
+
 	if (!r)
 		return;
 	recover_forget(r);
 	digest_map_destroy(&r->map);
-	memory_put(r->buffer);
-	memory_put(r->other);
+	for (i = 0; i < RECOVER_FRAMES; i++)
+		memory_put(r->frames[i]);
 	free(r);
 }
 
@@ -412,7 +446,7 @@ static int recover_prepare(struct recover *r)
 
 	recover_forget(r);
 	r->segments = calloc(r->map.nr + 1, sizeof(*r->segments));
-	r->winners = calloc(r->max_handles, sizeof(*r->winners));
+	r->winners = memory_table(r->max_handles * sizeof(*r->winners));
 	if (!r->segments || !r->winners)
 		return -ENOMEM;
 	for (frame = 0; frame < r->map.frames; frame++) {
@@ -454,34 +488,60 @@ static uint32_t recover_next(const struct recover *r, uint32_t nr)
 	return nr;
 }
 
+/* Pass 1: all directories.  @oldest: lowest id of a segment that holds anything. */
+static int recover_scans(struct recover *r, uint64_t *oldest)
+{
+	uint32_t nr, ahead = 0;
+	int ret = 0;
+
+	*oldest = UINT64_MAX;
+	for (nr = 0; nr < r->nr_segments && !ret; nr++) {
+		for (; ahead < r->nr_segments && ahead < nr + RECOVER_FRAMES; ahead++)
+			recover_scan_ahead(r, ahead, ahead);
+		recover_use(r, nr);
+		ret = recover_scan(r, nr);
+		if (!ret && r->segments[nr].cut && r->segments[nr].item.segment < *oldest)
+			*oldest = r->segments[nr].item.segment;
+		recover_progress(r, nr + 1);
+	}
+	recover_ahead_end(r);
+	return ret;
+}
+
+/* Pass 2: all data. */
+static int recover_loads(struct recover *r, uint64_t oldest)
+{
+	uint32_t nr = recover_next(r, 0), ahead = nr, turn = 0, turn_ahead = 0;
+	int ret = 0;
+
+	for (; nr < r->nr_segments && !ret; nr = recover_next(r, nr + 1), turn++) {
+		for (; ahead < r->nr_segments && turn_ahead < turn + RECOVER_FRAMES; turn_ahead++) {
+			recover_load_ahead(r, ahead, turn_ahead);
+			ahead = recover_next(r, ahead + 1);
+		}
+		recover_use(r, turn);
+		ret = recover_load(r, nr, oldest);
+		recover_progress(r, r->nr_segments + nr + 1);
+	}
+	recover_ahead_end(r);
+	return ret;
+}
+
 /* Both passes; nothing is written. */
 static int recover_passes(struct recover *r, bool accept_loss)
 {
-	uint64_t oldest = UINT64_MAX;
-	uint32_t i, next;
+	uint64_t oldest;
 	int ret;
 
 	ret = recover_read_digests(r);
 	if (!ret)
 		ret = recover_prepare(r);
-	if (ret)
-		return ret;
-	for (i = 0; i < r->nr_segments; i++) {
-		ret = recover_scan(r, i);
-		if (ret)
-			return ret;
-		if (r->segments[i].cut && r->segments[i].item.segment < oldest)
-			oldest = r->segments[i].item.segment;
-		recover_progress(r, i + 1);
-	}
-	if (r->result.losses && !accept_loss && !r->check)
+	if (!ret)
+		ret = recover_scans(r, &oldest);
+	if (!ret && r->result.losses && !accept_loss && !r->check)
 		return -ENODATA;
-	for (i = recover_next(r, 0); i < r->nr_segments && !ret; i = next) {
-		next = recover_next(r, i + 1);
-		ret = recover_load(r, i, next, oldest);
-		recover_progress(r, r->nr_segments + next);
-	}
-	recover_load_end(r);
+	if (!ret)
+		ret = recover_loads(r, oldest);
 	if (ret)
 		return ret;
 	return r->result.losses && !accept_loss ? -ENODATA : 0;

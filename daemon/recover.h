@@ -30,6 +30,8 @@
 #include "digest.h"
 #include "format.h"
 
+#define RECOVER_AHEAD	8u
+
 struct recover;
 
 enum recover_severity {
@@ -44,8 +46,9 @@ enum recover_severity {
  * @read, @write: [@offset, @offset + @length) of the backup; multiples of
  *	LSMEM_BLOCK, @length up to LSMEM_SEGMENT_BYTES, @data aligned to
  *	LSMEM_BLOCK.  The caller may split them and do the parts in parallel
- * @ahead: begin to read, may be NULL: a @read of the same range to the same
- *	@data follows, with none begun in between, and ends what was begun
+ * @ahead: begin to read, may be NULL: up to RECOVER_AHEAD ranges at once; a
+ *	@read of the same range to the same @data follows and ends what was begun,
+ *	in the order of the beginnings; other calls may come in between
  * @flush: all writes done before it are durable when it returns
  * @load: hand entries to the kernel, as struct lsmem_load; may be NULL with
  *	recover_check().  Segments come in the order of their ids, each once,

@@ -109,116 +109,142 @@ static bool recover_keeps(struct recover *r, const struct lsmem_entry *entry, ui
 	return barrier > oldest;
 }
 
-/* Have segment @nr in the buffer, and begin to read @next. */
-static int load_read(struct recover *r, uint32_t nr, uint32_t next)
+/**
+ * recover_load_ahead - begin to read a segment for pass 2
+ * @r: recovery
+ * @nr: number of the segment
+ * @turn: of its buffer
+ */
+void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn)
 {
 	const struct recover_segment *seg = &r->segments[nr];
-	uint8_t *buffer = r->buffer;
-	int ret;
 
-	if (r->ahead == nr + 1) {
-		r->buffer = r->other;
-		r->other = buffer;
-		r->ahead = 0;
-	}
-	ret = recover_read(r, recover_data_offset(r, seg), r->buffer, lsmem_block_round(seg->cut));
-	if (!ret && r->env.ahead && next < r->nr_segments) {
-		seg = &r->segments[next];
-		r->ahead = next + 1;
-		r->env.ahead(r->env.context, recover_data_offset(r, seg), r->other,
-			     lsmem_block_round(seg->cut));
-	}
-	return ret;
+	recover_ahead(r, recover_data_offset(r, seg),
+		      r->frames[turn % RECOVER_FRAMES] + LSMEM_BLOCK, lsmem_block_round(seg->cut));
 }
 
 /**
- * recover_load_end - pass 2 is over, at its end or before
- * @r: nothing is being read any more
+ * struct load - pass 2 of a segment
+ * @walk: through its headers
+ * @headers, @directory: CRCs as in its footer
+ * @damaged: bytes that are no entry
+ * @at: where the next objects and delete records begin, @nr of them
  */
-void recover_load_end(struct recover *r)
-{
-	const struct recover_segment *seg;
+struct load {
+	struct format_walk walk;
+	uint32_t headers, directory;
+	uint32_t damaged;
+	uint32_t nr;
+	uint32_t at[RECOVER_PREFETCH];
+};
 
-	if (!r->ahead)
-		return;
-	seg = &r->segments[r->ahead - 1];
-	r->ahead = 0;
-	r->env.read(r->env.context, recover_data_offset(r, seg), r->other,
-		    lsmem_block_round(seg->cut));
+/*
+ * Walk on to the next entries that may count, and have their winners brought
+ * near: one by one each lookup would be a wait for memory.
+ */
+static bool load_walk(struct recover *r, struct load *load)
+{
+	struct format_walk *walk = &load->walk;
+
+	load->nr = 0;
+	while (load->nr < RECOVER_PREFETCH && walk->at < walk->end &&
+	       walk->end - walk->at >= LSMEM_ENTRY_BYTES) {
+		const struct lsmem_entry *entry = (const void *)(r->buffer + walk->at);
+		uint32_t home = walk->at, type;
+
+		if (format_walk_step(walk, entry)) {
+			/* Damaged: the next entry is somewhere behind. */
+			load->damaged += LSMEM_ALIGN;
+			walk->at = lsmem_entry_start(walk->at + LSMEM_ALIGN);
+			continue;
+		}
+		type = lsmem_entry_type(entry);
+		load->headers = lsmem_crc32c(load->headers, &entry->hcrc, sizeof(entry->hcrc));
+		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_DELETE)
+			continue;
+		load->directory = lsmem_crc32c(load->directory, &entry->key,
+					       sizeof(struct lsmem_directory_entry));
+		recover_prefetch(r, __le64_to_cpu(entry->key));
+		load->at[load->nr++] = home;
+	}
+	return load->nr;
+}
+
+/* Is this entry to be handed on?  @found counts winners. */
+static bool load_entry(struct recover *r, uint32_t nr, const struct lsmem_entry *entry,
+		       uint64_t oldest, uint32_t *found)
+{
+	const struct recover_segment *seg = &r->segments[nr];
+	uint32_t length = lsmem_entry_length(entry);
+	bool wins = recover_wins(r, nr, entry);
+
+	if (!wins && !r->check)
+		return false;
+	if (lsmem_crc32c(~0u, entry + 1, length) != __le32_to_cpu(entry->pcrc)) {
+		recover_damage(r, "segment %llu (frame %u) offset %u: handle %#llx version %#llx: wrong checksum",
+			       (unsigned long long)seg->item.segment, seg->frame,
+			       lsmem_entry_home(entry),
+			       (unsigned long long)__le64_to_cpu(entry->key),
+			       (unsigned long long)__le64_to_cpu(entry->version));
+		return false;
+	}
+	*found += wins;
+	if (!wins)
+		return false;
+	if (lsmem_entry_type(entry) == LSMEM_TYPE_DELETE) {
+		if (!recover_keeps(r, entry, oldest))
+			return false;
+		r->result.deletes++;
+	} else {
+		r->result.objects++;
+		r->result.live_bytes += lsmem_entry_size(length);
+	}
+	return true;
 }
 
 /**
  * recover_load - pass 2 of one segment
  * @r: all segments have been through pass 1
  * @nr: number of the segment
- * @next: of the one that will be next; it is read meanwhile
  * @oldest: lowest segment id that stays listed
  *
  * Afterwards the segment's @winners counts what was handed on.
  * Return: 0, also when something is lost, which is reported; or what a call
  * returned.
  */
-int recover_load(struct recover *r, uint32_t nr, uint32_t next, uint64_t oldest)
+int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 {
 	struct recover_segment *seg = &r->segments[nr];
-	struct format_walk walk = { .salt = seg->salt, .end = seg->cut };
-	uint32_t headers = ~0u, directory = ~0u, blob = 0, found = 0, kept = 0, home, bytes;
-	uint32_t damaged = 0;
+	struct load load = {
+		.walk = { .salt = seg->salt, .end = seg->cut }, .headers = ~0u, .directory = ~0u,
+	};
+	uint32_t blob = 0, found = 0, kept = 0, i;
 	int ret;
 
-	ret = load_read(r, nr, next);
+	ret = recover_read(r, recover_data_offset(r, seg), r->buffer, lsmem_block_round(seg->cut));
 	if (ret)
 		return ret;
-	while (walk.at < seg->cut && seg->cut - walk.at >= LSMEM_ENTRY_BYTES) {
-		struct lsmem_entry *entry = (void *)(r->buffer + walk.at);
-		uint32_t length, type;
+	while (load_walk(r, &load)) {
+		for (i = 0; i < load.nr; i++) {
+			const struct lsmem_entry *entry = (const void *)(r->buffer + load.at[i]);
+			uint32_t bytes = lsmem_entry_size(lsmem_entry_length(entry));
 
-		home = walk.at;
-		if (format_walk_step(&walk, entry)) {
-			/* Damaged: the next entry is somewhere behind. */
-			damaged += LSMEM_ALIGN;
-			walk.at = lsmem_entry_start(walk.at + LSMEM_ALIGN);
-			continue;
+			if (!load_entry(r, nr, entry, oldest, &found))
+				continue;
+			/* Downwards: over nothing that is yet to be looked at. */
+			if (blob != load.at[i])
+				memmove(r->buffer + blob, entry, bytes);
+			blob += bytes;
+			kept++;
 		}
-		length = lsmem_entry_length(entry);
-		type = lsmem_entry_type(entry);
-		bytes = lsmem_entry_size(length);
-		headers = lsmem_crc32c(headers, &entry->hcrc, sizeof(entry->hcrc));
-		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_DELETE)
-			continue;
-		directory = lsmem_crc32c(directory, &entry->key,
-					 sizeof(struct lsmem_directory_entry));
-		if (!recover_wins(r, nr, entry) && !r->check)
-			continue;
-		if (lsmem_crc32c(~0u, entry + 1, length) != __le32_to_cpu(entry->pcrc)) {
-			recover_damage(r, "segment %llu (frame %u) offset %u: handle %#llx version %#llx: wrong checksum",
-				       (unsigned long long)seg->item.segment, seg->frame, home,
-				       (unsigned long long)__le64_to_cpu(entry->key),
-				       (unsigned long long)__le64_to_cpu(entry->version));
-			continue;
-		}
-		if (!recover_wins(r, nr, entry))
-			continue;
-		found++;
-		if (type == LSMEM_TYPE_DELETE && !recover_keeps(r, entry, oldest))
-			continue;
-		kept++;
-		if (type == LSMEM_TYPE_DELETE) {
-			r->result.deletes++;
-		} else {
-			r->result.objects++;
-			r->result.live_bytes += bytes;
-		}
-		memmove(r->buffer + blob, entry, bytes);
-		blob += bytes;
 	}
-	if (seg->closed && !damaged &&
-	    (headers != seg->headers_crc || directory != seg->directory_crc))
+	if (seg->closed && !load.damaged &&
+	    (load.headers != seg->headers_crc || load.directory != seg->directory_crc))
 		recover_damage(r, "segment %llu (frame %u): its entries are not those of its directory",
 			       (unsigned long long)seg->item.segment, seg->frame);
-	if (damaged)
+	if (load.damaged)
 		recover_damage(r, "segment %llu (frame %u): at least %u bytes of entries are damaged",
-			       (unsigned long long)seg->item.segment, seg->frame, damaged);
+			       (unsigned long long)seg->item.segment, seg->frame, load.damaged);
 	if (found != seg->winners)
 		recover_damage(r, "segment %llu (frame %u): %u of %u objects or deletes are lost",
 			       (unsigned long long)seg->item.segment, seg->frame,

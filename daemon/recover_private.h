@@ -43,14 +43,26 @@ struct recover_winner {
 	uint32_t segment;
 };
 
+/* Segments that are in memory at a time. */
+#define RECOVER_FRAMES		4u
+
+struct recover_range {
+	uint64_t offset;
+	void *data;
+	uint32_t length;
+};
+
 /**
  * struct recover - a backup being brought up
  * @slot: superblock slot of @super; @slot_used: the slot was not zero
  * @opened, @blank: what recover_open() found
  * @segments, @nr_segments: listed, by id
  * @winners: by handle index: memory grows with handles, never with data
- * @buffer: LSMEM_SEGMENT_BYTES; @other: as many, for what is read ahead
- * @ahead: the segment that is being read to @other, from 1; 0: none
+ * @frames: buffers of LSMEM_SEGMENT_BYTES, used in turns: while a segment is
+ *	looked at in one, the next are read to the others
+ * @frame: the one in use; in it everything lies where it does in a frame of the
+ *	backup, so @buffer, behind its first block, begins with the log data
+ * @begun: ranges that are being read ahead, [@begun_first, @begun_next) of them
  * @time: highest time in any version seen; @barrier: in any delete record
  * @era, @generation, @sequence: highest ones known of, whoever tells of them
  */
@@ -68,9 +80,11 @@ struct recover {
 	uint32_t nr_segments;
 	struct recover_winner *winners;
 	uint64_t max_handles;
+	uint8_t *frames[RECOVER_FRAMES];
+	uint8_t *frame;
 	uint8_t *buffer;
-	uint8_t *other;
-	uint32_t ahead;
+	struct recover_range begun[RECOVER_AHEAD];
+	uint32_t begun_first, begun_next;
 	uint64_t time;
 	uint64_t barrier;
 	uint32_t era;
@@ -85,6 +99,7 @@ void recover_info(struct recover *r, const char *format, ...)
 void recover_damage(struct recover *r, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 int recover_read(struct recover *r, uint64_t offset, void *data, uint32_t length);
+void recover_ahead(struct recover *r, uint64_t offset, void *data, uint32_t length);
 
 static inline uint64_t recover_data_offset(const struct recover *r,
 					   const struct recover_segment *seg)
@@ -92,13 +107,34 @@ static inline uint64_t recover_data_offset(const struct recover *r,
 	return format_frame_offset(&r->super, seg->frame) + LSMEM_BLOCK;
 }
 
+#define RECOVER_PREFETCH	24u	/* keys ahead: as many misses as a CPU has in flight */
+
+/* The winner of @key will be looked at soon. */
+static inline void recover_prefetch(const struct recover *r, uint64_t key)
+{
+	const struct recover_winner *winner = &r->winners[lsmem_handle_index(key)];
+
+	if (lsmem_handle_index(key) >= r->max_handles)
+		return;
+	__builtin_prefetch(winner, 1);
+	__builtin_prefetch((const char *)(winner + 1) - 1, 1);
+}
+
+/* Use the buffer whose turn it is. */
+static inline void recover_use(struct recover *r, uint32_t turn)
+{
+	r->frame = r->frames[turn % RECOVER_FRAMES];
+	r->buffer = r->frame + LSMEM_BLOCK;
+}
+
 /* recover_scan.c: pass 1 */
+void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn);
 int recover_scan(struct recover *r, uint32_t nr);
 
 /* recover_load.c: winners, pass 2 */
 void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t version,
 		      uint64_t meta);
-int recover_load(struct recover *r, uint32_t nr, uint32_t next, uint64_t oldest);
-void recover_load_end(struct recover *r);
+void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn);
+int recover_load(struct recover *r, uint32_t nr, uint64_t oldest);
 
 #endif

@@ -212,30 +212,45 @@ static int scan_sealed(struct recover *r, uint32_t nr)
 	return ret;
 }
 
+/*
+ * Bytes at the end of a closed segment's frame that hold footer and directory,
+ * whatever the footer says: behind the data, and no more than so many of the
+ * smallest entries have.
+ */
+static uint32_t scan_end_bytes(const struct recover_segment *seg)
+{
+	uint32_t most = LSMEM_BLOCK + lsmem_directory_bytes(seg->item.length / LSMEM_ENTRY_BYTES);
+	uint32_t room = seg->item.length < RECOVER_DATA_MAX ?
+			LSMEM_SEGMENT_BYTES - LSMEM_BLOCK - lsmem_block_round(seg->item.length) : 0;
+
+	if (most > room)
+		most = room;
+	return most > LSMEM_BLOCK ? most : LSMEM_BLOCK;
+}
+
+/* A closed segment: @r->frame holds its scan_end_bytes(). */
 static int scan_closed(struct recover *r, uint32_t nr)
 {
 	struct recover_segment *seg = &r->segments[nr];
-	const struct lsmem_directory_entry *entries = (const void *)r->buffer;
-	struct lsmem_segment_footer footer;
+	const struct lsmem_segment_footer *footer =
+		(const void *)(r->frame + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK);
+	const struct lsmem_directory_entry *entries = NULL;
+	uint32_t nr_entries = 0, bytes, i;
 	enum format_error error;
-	uint32_t i, bytes;
 	int ret;
 
-	ret = scan_footer(r, seg, &footer, &error);
-	if (ret)
-		return ret;
-	if (!error && __le32_to_cpu(footer.length) != seg->item.length)
+	error = format_footer_check(footer, &r->super, seg->item.segment, seg->item.generation);
+	if (!error && __le32_to_cpu(footer->length) != seg->item.length)
 		error = FORMAT_FOREIGN;
 	if (!error) {
-		bytes = lsmem_directory_bytes(__le32_to_cpu(footer.entries));
-		if (bytes) {
-			ret = recover_read(r, format_frame_offset(&r->super, seg->frame) +
-					   LSMEM_SEGMENT_BYTES - LSMEM_BLOCK - bytes, r->buffer,
-					   bytes);
-			if (ret)
-				return ret;
-		}
-		error = format_directory_check(entries, &footer, r->max_handles);
+		nr_entries = __le32_to_cpu(footer->entries);
+		bytes = lsmem_directory_bytes(nr_entries);
+		entries = (const void *)((const uint8_t *)footer - bytes);
+		/* More entries than there is data for. */
+		if (bytes > scan_end_bytes(seg) - LSMEM_BLOCK)
+			error = FORMAT_RANGE;
+		else
+			error = format_directory_check(entries, footer, r->max_handles);
 	}
 	if (error) {
 		recover_damage(r, "segment %llu (frame %u): directory of a closed segment: %s",
@@ -251,13 +266,35 @@ static int scan_closed(struct recover *r, uint32_t nr)
 	}
 	seg->closed = true;
 	seg->cut = seg->item.length;
-	seg->headers_crc = __le32_to_cpu(footer.headers_crc);
-	seg->directory_crc = __le32_to_cpu(footer.directory_crc);
-	for (i = 0; i < __le32_to_cpu(footer.entries); i++)
+	seg->headers_crc = __le32_to_cpu(footer->headers_crc);
+	seg->directory_crc = __le32_to_cpu(footer->directory_crc);
+	for (i = 0; i < nr_entries; i++) {
+		if (i + RECOVER_PREFETCH < nr_entries)
+			recover_prefetch(r, __le64_to_cpu(entries[i + RECOVER_PREFETCH].key));
 		recover_consider(r, nr, __le64_to_cpu(entries[i].key),
 				 __le64_to_cpu(entries[i].version),
 				 __le64_to_cpu(entries[i].meta));
+	}
 	return 0;
+}
+
+/**
+ * recover_scan_ahead - begin to read what pass 1 will look at
+ * @r: recovery
+ * @nr: number of the segment
+ * @turn: of its buffer
+ */
+void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn)
+{
+	const struct recover_segment *seg = &r->segments[nr];
+	uint64_t offset = format_frame_offset(&r->super, seg->frame);
+	uint8_t *frame = r->frames[turn % RECOVER_FRAMES];
+	uint32_t end = scan_end_bytes(seg);
+
+	recover_ahead(r, offset, frame, LSMEM_BLOCK);
+	if (seg->item.state == LSMEM_ITEM_CLOSED)
+		recover_ahead(r, offset + LSMEM_SEGMENT_BYTES - end,
+			      frame + LSMEM_SEGMENT_BYTES - end, end);
 }
 
 /**
@@ -270,12 +307,17 @@ static int scan_closed(struct recover *r, uint32_t nr)
 int recover_scan(struct recover *r, uint32_t nr)
 {
 	struct recover_segment *seg = &r->segments[nr];
-	const struct lsmem_segment_header *header = (const void *)r->buffer;
+	const struct lsmem_segment_header *header = (const void *)r->frame;
+	uint64_t offset = format_frame_offset(&r->super, seg->frame);
+	uint32_t end = scan_end_bytes(seg);
 	enum format_error error;
 	int ret;
 
 	seg->salt = lsmem_segment_salt(r->super.uuid, seg->item.segment, seg->item.generation);
-	ret = recover_read(r, format_frame_offset(&r->super, seg->frame), r->buffer, LSMEM_BLOCK);
+	ret = recover_read(r, offset, r->frame, LSMEM_BLOCK);
+	if (!ret && seg->item.state == LSMEM_ITEM_CLOSED)
+		ret = recover_read(r, offset + LSMEM_SEGMENT_BYTES - end,
+				   r->frame + LSMEM_SEGMENT_BYTES - end, end);
 	if (ret)
 		return ret;
 	/* Invariant 2: the header was durable before the segment was listed. */

@@ -36,7 +36,9 @@ struct transfer {
 	int error;
 };
 
-static struct transfer ahead;	/* begun; its @length is 0: none */
+/* Begun, to be ended in this order: [ahead_first, ahead_next) modulo RECOVER_AHEAD. */
+static struct transfer aheads[RECOVER_AHEAD];
+static unsigned int ahead_first, ahead_next;
 static uint64_t read_bytes;	/* for the progress */
 
 static void part_done(struct backup_io *io, int error)
@@ -91,11 +93,12 @@ static int transfer(struct lsmemd *d, enum backup_what what, uint64_t offset, vo
 		    uint32_t length)
 {
 	static struct transfer one;	/* one call at a time */
+	struct transfer *ahead = &aheads[ahead_first % RECOVER_AHEAD];
 
-	if (ahead.length && ahead.offset == offset && ahead.data == data &&
-	    ahead.length == length && what == BACKUP_READ) {
-		ahead.length = 0;
-		return transfer_end(d, &ahead);
+	if (ahead_first != ahead_next && ahead->offset == offset && ahead->data == data &&
+	    ahead->length == length && what == BACKUP_READ) {
+		ahead_first++;
+		return transfer_end(d, ahead);
 	}
 	signals_poll(&d->signals);
 	if (d->signals.stop)
@@ -110,13 +113,14 @@ static int transfer(struct lsmemd *d, enum backup_what what, uint64_t offset, vo
 
 static void restore_ahead(void *context, uint64_t offset, void *data, uint32_t length)
 {
+	struct transfer *ahead = &aheads[ahead_next++ % RECOVER_AHEAD];
 	struct lsmemd *d = context;
 
-	ahead.what = BACKUP_READ;
-	ahead.offset = offset;
-	ahead.data = data;
-	ahead.length = length;
-	transfer_begin(d, &ahead);
+	ahead->what = BACKUP_READ;
+	ahead->offset = offset;
+	ahead->data = data;
+	ahead->length = length;
+	transfer_begin(d, ahead);
 	loop_run(&d->loop, false);	/* an error comes again when its end is waited for */
 }
 

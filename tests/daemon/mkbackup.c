@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Formats a file as an empty backup, without the kernel: for tests of what
- * lsmemd says to backups.  mkbackup FILE STORE-MIB
+ * Makes a backup in a file, without the kernel: for tests of what lsmemd says to
+ * backups, and to measure recoveries.
+ *
+ *	mkbackup FILE STORE-MIB				empty
+ *	mkbackup FILE STORE-MIB OBJECT-BYTES LIVE	filled
+ *
+ * A filled one has closed segments only, as many as there are frames but for
+ * four; LIVE percent of its entries are of new objects, the others replace some,
+ * both in an order that looks random.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,16 +42,129 @@ static void file_report(void *context, enum recover_severity severity, const cha
 	fprintf(stderr, "%s%s\n", severity == RECOVER_DAMAGE ? "damage: " : "", text);
 }
 
+/* ---- Content ----------------------------------------------------------- */
+
+#define SEGMENTS_LEFT	4u
+#define STRIDE		7368787u	/* a prime: visits all keys in a scattered order */
+
+/* Entries of so many bytes that a segment holds. */
+static uint32_t per_segment(uint32_t length)
+{
+	uint32_t at = 0, n = 0;
+
+	for (;;) {
+		at = lsmem_entry_start(at) + lsmem_entry_size(length);
+		if (!lsmem_segment_fits(at, n + 1))
+			return n;
+		n++;
+	}
+}
+
+static void fill_segment(uint8_t *frame, const struct lsmem_super *super, uint64_t id,
+			 uint32_t length, uint64_t first, uint32_t nr, uint64_t keys,
+			 uint32_t percent, uint32_t *bytes)
+{
+	struct lsmem_segment_header *header = (void *)frame;
+	struct lsmem_segment_footer *footer = (void *)(frame + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK);
+	struct lsmem_directory_entry *directory = (void *)((uint8_t *)footer -
+							   lsmem_directory_bytes(nr));
+	uint32_t salt = lsmem_segment_salt(super->uuid, id, 1), at = 0, headers = ~0u, i;
+
+	memset(frame, 0, LSMEM_SEGMENT_BYTES);
+	header->magic = __cpu_to_le64(LSMEM_SEGMENT_MAGIC);
+	header->format = __cpu_to_le32(LSMEM_FORMAT);
+	memcpy(header->uuid, super->uuid, sizeof(header->uuid));
+	header->incarnation = super->incarnation;
+	header->epoch = __cpu_to_le64(1);
+	header->segment = __cpu_to_le64(id);
+	header->generation = __cpu_to_le32(1);
+	header->replica_generation = __cpu_to_le32(1);
+	header->digest_sequence = __cpu_to_le64(1);
+	format_header_seal(header);
+	for (i = 0; i < nr; i++) {
+		uint64_t n = first + i, key, index;
+		struct lsmem_entry *e;
+
+		/* A replaced version for one in so many, all over the log. */
+		index = n * percent / 100;
+		if (n && index == (n - 1) * percent / 100)
+			index = n * STRIDE % (index ? index : 1);
+		key = lsmem_handle_make(index * STRIDE % keys, 1);
+		at = lsmem_entry_start(at);
+		e = (void *)(frame + LSMEM_BLOCK + at);
+		memset(e + 1, (int)n, length);
+		e->pcrc = __cpu_to_le32(lsmem_crc32c(~0u, e + 1, length));
+		e->key = __cpu_to_le64(key);
+		e->version = __cpu_to_le64(lsmem_version_make(1, n + 1));
+		e->meta = __cpu_to_le64(lsmem_meta_make(length, LSMEM_TYPE_OBJECT, at, 0));
+		e->hcrc = __cpu_to_le32(lsmem_entry_hcrc(e, salt));
+		headers = lsmem_crc32c(headers, &e->hcrc, sizeof(e->hcrc));
+		directory[i] = (struct lsmem_directory_entry) {
+			.key = e->key, .version = e->version, .meta = e->meta,
+		};
+		at += lsmem_entry_size(length);
+	}
+	footer->magic = __cpu_to_le64(LSMEM_FOOTER_MAGIC);
+	footer->format = __cpu_to_le32(LSMEM_FORMAT);
+	memcpy(footer->uuid, super->uuid, sizeof(footer->uuid));
+	footer->segment = __cpu_to_le64(id);
+	footer->generation = __cpu_to_le32(1);
+	footer->length = __cpu_to_le32(at);
+	footer->entries = __cpu_to_le32(nr);
+	footer->headers_crc = __cpu_to_le32(headers);
+	footer->directory_crc = __cpu_to_le32(lsmem_crc32c(~0u, directory,
+							   nr * sizeof(*directory)));
+	format_footer_seal(footer);
+	*bytes = at;
+}
+
+/* Closed segments of objects of @length bytes, and a digest that lists them. */
+static int fill(int fd, struct recover *r, uint32_t length, uint64_t keys, uint32_t percent)
+{
+	const struct lsmem_super *super = recover_super(r);
+	uint32_t nr = per_segment(length), frame, bytes;
+	uint8_t *buffer = aligned_alloc(LSMEM_BLOCK, LSMEM_SEGMENT_BYTES);
+	struct digest_map map = *recover_digest(r);
+	uint64_t record = format_digest_bytes(map.frames);
+	int err = 0;
+
+	map.items = calloc(map.frames, sizeof(*map.items));
+	if (!buffer || !map.items)
+		return -ENOMEM;
+	for (frame = 0; frame + SEGMENTS_LEFT < map.frames && !err; frame++) {
+		fill_segment(buffer, super, frame + 1, length, (uint64_t)frame * nr, nr, keys,
+			     percent, &bytes);
+		err = file_write(&fd, format_frame_offset(super, frame), buffer,
+				 LSMEM_SEGMENT_BYTES);
+		map.items[frame] = (struct digest_item) {
+			.segment = frame + 1, .generation = 1, .replica_generation = 1,
+			.state = LSMEM_ITEM_CLOSED, .length = bytes,
+		};
+		map.nr++;
+	}
+	map.sequence++;
+	map.next_segment = frame + 1;
+	memset(buffer, 0, record);
+	digest_full((struct lsmem_digest *)buffer, &map, super);
+	if (!err)
+		err = file_write(&fd, format_half_offset(super, 1), buffer, (uint32_t)record);
+	free(map.items);
+	free(buffer);
+	return err ? err : file_flush(&fd);
+}
+
 int main(int argc, char **argv)
 {
 	struct recover_geometry geometry;
 	struct recover_env env;
 	enum recover_state state;
 	struct recover *r;
+	uint32_t length = 0, percent = 0;
+	uint64_t keys = 0;
 	struct stat st;
 	int fd, err;
 
-	if (argc != 3)
+	if (argc != 3 && argc != 5)
 		return 2;
 	fd = open(argv[1], O_RDWR);
 	if (fd < 0 || fstat(fd, &st)) {
@@ -65,12 +185,22 @@ int main(int argc, char **argv)
 	geometry.store_bytes = strtoull(argv[2], NULL, 10) << 20;
 	geometry.max_handles = geometry.store_bytes / 256;
 	geometry.frames = (uint32_t)(geometry.store_bytes / LSMEM_SEGMENT_BYTES);
+	if (argc == 5) {
+		length = (uint32_t)strtoul(argv[3], NULL, 10);
+		percent = (uint32_t)strtoul(argv[4], NULL, 10);
+		if (!length || length > LSMEM_OBJECT_MAX || !percent || percent > 100)
+			return 2;
+		keys = env.backup_bytes / LSMEM_SEGMENT_BYTES * per_segment(length) * percent / 100;
+		geometry.max_handles = keys;
+	}
 	r = recover_new(&env);
 	if (!r)
 		return 1;
 	err = recover_open(r, &state);
 	if (!err)
 		err = recover_format(r, &geometry);
+	if (!err && keys)
+		err = fill(fd, r, length, keys, percent);
 	recover_free(r);
 	close(fd);
 	if (err)

@@ -30,16 +30,18 @@ uint32_t __wrap_lsmem_crc32c(uint32_t seed, const void *data, size_t length)
 }
 
 /*
- * Instead of daemon/memory.c: recovery's one large buffer is kept, as getting 8 MiB
+ * Instead of daemon/memory.c: recovery's large buffers are kept, as getting 8 MiB
  * from ASan takes longer than all else.  What is smaller is ASan's, to the byte.
  */
-static void *kept[2];
+#define KEPT 4u
+
+static void *kept[KEPT];
 
 void *memory_get(size_t bytes)
 {
 	uint32_t i;
 
-	for (i = 0; i < 2 && bytes == LSMEM_SEGMENT_BYTES; i++) {
+	for (i = 0; i < KEPT && bytes == LSMEM_SEGMENT_BYTES; i++) {
 		void *memory = kept[i];
 
 		kept[i] = NULL;
@@ -50,11 +52,16 @@ void *memory_get(size_t bytes)
 	return aligned_alloc(LSMEM_BLOCK, (bytes + LSMEM_BLOCK - 1) & ~(size_t)(LSMEM_BLOCK - 1));
 }
 
+void *memory_table(size_t bytes)
+{
+	return calloc(1, bytes);
+}
+
 void memory_put(void *memory)
 {
 	uint32_t i;
 
-	for (i = 0; i < 2 && memory && malloc_usable_size(memory) == LSMEM_SEGMENT_BYTES; i++) {
+	for (i = 0; i < KEPT && memory && malloc_usable_size(memory) == LSMEM_SEGMENT_BYTES; i++) {
 		if (kept[i])
 			continue;
 		kept[i] = memory;
@@ -183,11 +190,28 @@ static void io_check(const struct image *image, uint64_t offset, const void *dat
 			  (unsigned long long)offset, (unsigned long long)image->bytes);
 }
 
+/* Until it is read, nobody may look at what is there. */
+static void env_ahead(void *context, uint64_t offset, void *data, uint32_t length)
+{
+	struct attempt *a = context;
+
+	io_check(a->image, offset, data, length);
+	if (a->nr_ahead == RECOVER_AHEAD)
+		fuzz_fail("too many reads ahead, the last at %llu", (unsigned long long)offset);
+	a->ahead[a->nr_ahead++] = data;
+	__asan_poison_memory_region(data, length);
+}
+
 static int env_read(void *context, uint64_t offset, void *data, uint32_t length)
 {
-	struct image *image = ((struct attempt *)context)->image;
+	struct attempt *a = context;
+	struct image *image = a->image;
 
 	io_check(image, offset, data, length);
+	if (a->nr_ahead && a->ahead[0] == data) {
+		__asan_unpoison_memory_region(data, length);
+		memmove(a->ahead, a->ahead + 1, --a->nr_ahead * sizeof(*a->ahead));
+	}
 	if (image->fault >= offset / LSMEM_BLOCK &&
 	    image->fault < (offset + length) / LSMEM_BLOCK) {
 		image->faulted = true;
@@ -309,7 +333,7 @@ int attempt(struct attempt *a, struct image *image, enum attempt_how how)
 	const struct recover_options options = { .accept_loss = how == ATTEMPT_ACCEPT };
 	const struct recover_env env = {
 		.context = a, .backup_bytes = image->bytes, .read = env_read, .write = env_write,
-		.flush = env_flush, .load = how == ATTEMPT_CHECK ? NULL : env_load,
+		.ahead = env_ahead, .flush = env_flush, .load = how == ATTEMPT_CHECK ? NULL : env_load,
 		.hole = env_hole, .report = env_report,
 	};
 	uint32_t i;
@@ -326,6 +350,8 @@ int attempt(struct attempt *a, struct image *image, enum attempt_how how)
 		recover_activation(a->r, &a->activation);
 	recover_free(a->r);
 	a->r = NULL;
+	if (a->nr_ahead)
+		fuzz_fail("%u reads ahead are left", a->nr_ahead);
 	if (a->nr_indices)
 		qsort(a->indices, a->nr_indices, sizeof(*a->indices), by_index);
 	for (i = 1; i < a->nr_indices; i++)

@@ -74,6 +74,7 @@ struct found {
  * @r: open while attempt_*() runs only
  * @reports, @damages: lines for the operator; @last: the last of them
  * @writes: calls of write and flush
+ * @ahead: buffers that are being read to, in the order of the beginnings
  */
 struct attempt {
 	struct image *image;
@@ -87,6 +88,8 @@ struct attempt {
 	uint64_t *indices;
 	uint32_t nr_indices, room_indices;
 	struct recover *r;
+	void *ahead[RECOVER_AHEAD];
+	uint32_t nr_ahead;
 };
 
 enum attempt_how {

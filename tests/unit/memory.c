@@ -35,6 +35,11 @@ void *memory_get(size_t bytes)
 	return kept[i].memory;
 }
 
+void *memory_table(size_t bytes)
+{
+	return calloc(1, bytes);
+}
+
 void memory_put(void *memory)
 {
 	unsigned int i;

@@ -41,9 +41,17 @@ static bool sim_io(struct sim *sim)
 static int sim_read(void *context, uint64_t offset, void *data, uint32_t length)
 {
 	struct sim *sim = context;
+	uint32_t i;
 
-	if (data == sim->ahead)
-		sim->ahead = NULL;
+	for (i = 0; i < sim->nr_ahead && sim->ahead[i] != data; i++)
+		;
+	if (i < sim->nr_ahead) {
+		if (i)
+			sim_fail(sim, "a read at %llu ends before one begun earlier",
+				 (unsigned long long)offset);
+		sim->nr_ahead--;
+		memmove(sim->ahead, sim->ahead + 1, sim->nr_ahead * sizeof(*sim->ahead));
+	}
 	if (!sim_io(sim))
 		return -ECANCELED;
 	disk_read(sim->disk, offset, data, length);
@@ -55,9 +63,11 @@ static void sim_ahead(void *context, uint64_t offset, void *data, uint32_t lengt
 {
 	struct sim *sim = context;
 
-	if (sim->ahead)
-		sim_fail(sim, "two reads ahead, the second at %llu", (unsigned long long)offset);
-	sim->ahead = data;
+	if (sim->nr_ahead == RECOVER_AHEAD) {
+		sim_fail(sim, "too many reads ahead, the last at %llu", (unsigned long long)offset);
+		return;
+	}
+	sim->ahead[sim->nr_ahead++] = data;
 	memset(data, 0xa5, length);
 }
 
@@ -210,6 +220,8 @@ int sim_attempt(struct sim *sim)
 		sim->recoveries++;
 	}
 	recover_free(r);
+	if (sim->nr_ahead)
+		sim_fail(sim, "%u reads ahead are left", sim->nr_ahead);
 	return ret;
 }
 

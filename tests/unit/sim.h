@@ -55,7 +55,8 @@ struct sim {
 	struct recover_geometry geometry;
 	struct recover_env env;
 	struct sim_request requests[256];
-	void *ahead;			/* begun to be read there */
+	void *ahead[RECOVER_AHEAD];	/* begun to be read there, in this order */
+	uint32_t nr_ahead;
 	uint32_t io_left;		/* recovery's requests before the next crash */
 	bool draining;
 	bool loaded;			/* env.load feeds the model */

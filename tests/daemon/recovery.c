@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How long lsmemd takes to recover a backup, the kernel's part left out: its own
+ * reads and its own recovery, and a kernel that takes everything.
+ *
+ *	recovery FILE		bytes, seconds, as JSON; the file is written to
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "../../daemon/log.h"
+#include "../../daemon/lsmemd.h"
+
+int __wrap_kernel_load(struct kernel *kernel, uint64_t segment, uint32_t generation,
+		       uint32_t sealed, const void *data, uint32_t length);
+
+static uint64_t loaded, loads;
+
+int __wrap_kernel_load(struct kernel *kernel, uint64_t segment, uint32_t generation,
+		       uint32_t sealed, const void *data, uint32_t length)
+{
+	(void)kernel, (void)segment, (void)generation, (void)sealed, (void)data;
+	loaded += length;
+	loads++;
+	return 0;
+}
+
+static double seconds(const struct timeval *t)
+{
+	return (double)t->tv_sec + (double)t->tv_usec / 1e6;
+}
+
+int main(int argc, char **argv)
+{
+	static struct lsmemd d;
+	struct recover_result result;
+	struct backup_options options;
+	struct recover_env env;
+	enum recover_state state;
+	struct rusage usage;
+	struct recover *r;
+	uint64_t start;
+	double took;
+	int err;
+
+	if (argc != 2)
+		return 2;
+	log_setup(LOG_PRI_WARNING);
+	memset(&options, 0, sizeof(options));
+	options.path = argv[1];
+	d.kernel.fd = -1;
+	if (status_open(&d.status) || loop_open(&d.loop, 256) ||
+	    signals_open(&d.signals, &d.loop) || backup_open(&d.backup, &d.loop, &options))
+		return 1;
+	restore_env(&d, &env);
+	r = recover_new(&env);
+	if (!r || recover_open(r, &state) || state != RECOVER_FULL)
+		return 1;
+	start = status_now_ns();
+	err = recover_run(r, NULL, &result);
+	took = (double)(status_now_ns() - start) / 1e9;
+	getrusage(RUSAGE_SELF, &usage);
+	printf("{\"error\": %d, \"segments\": %" PRIu64 ", \"objects\": %" PRIu64 ", \"live_bytes\": %" PRIu64 ", \"loaded_bytes\": %" PRIu64 ", \"loads\": %" PRIu64 ", \"read_bytes\": %" PRIu64 ", \"seconds\": %.3f, \"user\": %.3f, \"system\": %.3f}\n",
+	       err, result.segments, result.objects, result.live_bytes, loaded, loads,
+	       result.read_bytes, took, seconds(&usage.ru_utime), seconds(&usage.ru_stime));
+	recover_free(r);
+	backup_close(&d.backup);
+	loop_close(&d.loop);
+	return err != 0;
+}
