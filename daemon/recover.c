@@ -645,11 +645,14 @@ int recover_run(struct recover *r, const struct recover_options *options,
  */
 int recover_check(struct recover *r, struct recover_result *result)
 {
+	uint32_t nr;
 	int ret;
 
 	memset(&r->result, 0, sizeof(r->result));
 	r->check = true;
 	ret = recover_passes(r, false);
+	for (nr = 0; nr < r->nr_segments; nr++)
+		r->result.segments += r->segments[nr].winners != 0;
 	if (result)
 		*result = r->result;
 	recover_forget(r);

@@ -83,6 +83,26 @@ truncate -s 80M "$image"
 check
 ok 'cut short: refused' [ "$status" -ne 0 ]
 
+# Segments with objects: all is found; one bit of an object is missed by name.
+blank
+run "$mkbackup" "$image" 64 1000 60
+expect 'a full backup: made' "$status" 0
+cp "$image" "$scratch/good"
+check
+expect 'a full backup: exit status' "$status" 0
+ok 'a full backup: segments' grep -q '^segments: 15 (15 closed' "$scratch/out"
+objects=$(sed -n 's/^objects: *\([0-9]*\), .*/\1/p' "$scratch/out")
+ok "a full backup: $objects objects" [ "${objects:-0}" -gt 60000 ]
+patch $((100 * 1048576)) 'damaged'
+check
+expect 'a full backup, damaged: exit status' "$status" 3
+ok 'a full backup, damaged: what is lost' grep -q 'LOST: segment [0-9]* ' "$scratch/err"
+cp "$scratch/good" "$image"
+run "${RECOVERY:-$(dirname "$0")/build/recovery}" "$image"
+expect 'a full backup, recovered: exit status' "$status" 0
+ok 'a full backup, recovered: all objects' grep -q "\"segments\": 15, \"objects\": $objects, " \
+	"$scratch/out"
+
 # What is not there, not a file, not to be had.
 rm -f "$image"
 check
