@@ -11,7 +11,11 @@
 
 #include "bench.h"
 
-static const struct mode *const all_modes[] = { memory_modes, object_modes, block_modes };
+#define ARGUMENTS	8u
+
+static const struct mode *const all_modes[] = {
+	memory_modes, object_modes, block_modes, churn_modes
+};
 static struct worker workers[BENCH_THREADS];
 
 void fail(const char *what, int error)
@@ -30,7 +34,7 @@ void *get_memory(uint64_t bytes, uint64_t align)
 	return memory;
 }
 
-static uint64_t now_ns(void)
+uint64_t now_ns(void)
 {
 	struct timespec now;
 
@@ -38,18 +42,24 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Workers have each a processor: so that two writers have two heads. */
+void use_cpu(unsigned int nr)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(nr % (unsigned int)cpus, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
 static const struct mode *working;
 
 static void *worker_main(void *argument)
 {
 	struct worker *worker = argument;
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	cpu_set_t set;
 
-	/* Each on a processor of its own: so that two writers have two heads. */
-	CPU_ZERO(&set);
-	CPU_SET(worker->nr % (unsigned int)cpus, &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	use_cpu(worker->nr);
 	worker->begin = now_ns();
 	worker->operations = working->work(worker);
 	worker->end = now_ns();
@@ -101,18 +111,38 @@ static const struct mode *find_mode(const char *name)
 static void usage(void)
 {
 	fprintf(stderr,
-		"usage: bench [-s BYTES] [-b BATCH] [-m STORE_MIB] [-l LIVE_PER_MILLE] [-r] [-p PATH] MODE\n");
+		"usage: bench [-s BYTES] [-b BATCH] [-m STORE_MIB] [-n OBJECTS] [-l LIVE_PER_MILLE] [-r | -z] [-p PATH] MODE\n");
 	exit(2);
+}
+
+static void obey(struct bench *bench, char *line)
+{
+	double arguments[ARGUMENTS], seconds;
+	static const char blank[] = { ' ', '\n', 0 };
+	char *word, *rest = NULL;
+	unsigned int nr = 0;
+
+	if (sscanf(line, "%lf %u", &seconds, &nr) == 2) {
+		if (!working->work || !nr || nr > BENCH_THREADS)
+			usage();
+		bench->threads = nr;
+		printf("%.1f\n", run_round(bench, seconds));
+		return;
+	}
+	line = strtok_r(line, blank, &rest);
+	while ((word = strtok_r(NULL, blank, &rest)) && nr < ARGUMENTS)
+		arguments[nr++] = strtod(word, NULL);
+	if (!line || !working->order || !working->order(bench, line, arguments, nr))
+		usage();
 }
 
 int main(int argc, char **argv)
 {
 	struct bench bench = { .bytes = 256u << 20, .live = 500, .size = 100, .batch = 64 };
-	unsigned int threads;
-	double seconds;
+	char line[256];
 	int option;
 
-	while ((option = getopt(argc, argv, "s:b:m:l:rp:")) != -1) {
+	while ((option = getopt(argc, argv, "s:b:m:n:l:rzp:")) != -1) {
 		switch (option) {
 		case 's':
 			bench.size = (uint32_t)strtoul(optarg, NULL, 0);
@@ -123,11 +153,17 @@ int main(int argc, char **argv)
 		case 'm':
 			bench.bytes = strtoull(optarg, NULL, 0) << 20;
 			break;
+		case 'n':
+			bench.handles = strtoull(optarg, NULL, 0);
+			break;
 		case 'l':
 			bench.live = (uint32_t)strtoul(optarg, NULL, 0);
 			break;
 		case 'r':
 			bench.random = true;
+			break;
+		case 'z':
+			bench.zipf = true;
 			break;
 		case 'p':
 			bench.path = optarg;
@@ -143,11 +179,8 @@ int main(int argc, char **argv)
 	working->setup(&bench);
 	printf("ready\n");
 	fflush(stdout);
-	while (scanf("%lf %u", &seconds, &threads) == 2) {
-		if (!threads || threads > BENCH_THREADS)
-			usage();
-		bench.threads = threads;
-		printf("%.1f\n", run_round(&bench, seconds));
+	while (fgets(line, sizeof(line), stdin)) {
+		obey(&bench, line);
 		fflush(stdout);
 	}
 	return 0;

@@ -3,7 +3,8 @@
  * Bench programs: one process is one contestant.  It sets itself up, says
  * "ready", and then for each line "SECONDS THREADS" on its standard input runs
  * a round and answers "OPERATIONS_PER_SECOND".  So several of them can be held
- * ready side by side, and take turns.
+ * ready side by side, and take turns.  A line that begins with a word is an
+ * order for the mode, answered by one line of JSON: see there.
  */
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
@@ -22,6 +23,8 @@
  * @size: of an object or write
  * @batch: operations in one call
  * @random: which object is next: any; otherwise one after the other
+ * @zipf: any, but some more often
+ * @handles: room for so many objects; 0: as many as would fit
  * @path: of a device; NULL: make a store
  * @threads: of this round
  * @stop: the round is over
@@ -32,6 +35,8 @@ struct bench {
 	uint32_t size;
 	uint32_t batch;
 	bool random;
+	bool zipf;
+	uint64_t handles;
 	const char *path;
 	unsigned int threads;
 	atomic_bool stop;
@@ -55,29 +60,36 @@ struct worker {
 /**
  * struct mode - a contestant
  * @setup: once
- * @work: until bench->stop; returns operations
+ * @work: until bench->stop; returns operations; NULL: it has orders only
+ * @order: do what @verb says with @nr arguments and answer; false: unknown
  */
 struct mode {
 	const char *name;
 	void (*setup)(struct bench *bench);
 	uint64_t (*work)(struct worker *worker);
+	bool (*order)(struct bench *bench, const char *verb, const double *arguments,
+		      unsigned int nr);
 };
 
-extern const struct mode memory_modes[], object_modes[], block_modes[];
+extern const struct mode memory_modes[], object_modes[], block_modes[], churn_modes[];
+
+static inline uint64_t random_next(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
 
 /* The one after the other, or any, of the objects of this worker. */
 static inline uint64_t worker_next(struct worker *worker, uint64_t objects)
 {
 	uint64_t each = objects / worker->bench->threads, next;
 
-	if (worker->bench->random) {
-		worker->state ^= worker->state << 13;
-		worker->state ^= worker->state >> 7;
-		worker->state ^= worker->state << 17;
-		next = (worker->state >> 32) * each >> 32;
-	} else {
+	if (worker->bench->random)
+		next = (random_next(&worker->state) >> 32) * each >> 32;
+	else
 		next = worker->next = worker->next + 1 < each ? worker->next + 1 : 0;
-	}
 	return worker->nr * each + next;
 }
 
@@ -91,5 +103,7 @@ static inline bool worker_goes_on(const struct worker *worker, uint64_t operatio
 /* Prints what and why, and ends the program. */
 void fail(const char *what, int error) __attribute__((noreturn));
 void *get_memory(uint64_t bytes, uint64_t align);
+uint64_t now_ns(void);
+void use_cpu(unsigned int nr);
 
 #endif

@@ -44,6 +44,6 @@ static uint64_t sync_work(struct worker *worker)
 }
 
 const struct mode block_modes[] = {
-	{ "sync-write", device_setup, sync_work },
+	{ "sync-write", device_setup, sync_work, NULL },
 	{ 0 }
 };

@@ -121,9 +121,9 @@ static uint64_t syscall_work(struct worker *worker)
 }
 
 const struct mode memory_modes[] = {
-	{ "ring", ring_setup, ring_work },
-	{ "malloc", malloc_setup, malloc_work },
-	{ "plain-read", malloc_setup, plain_work },
-	{ "syscall", nothing_setup, syscall_work },
+	{ "ring", ring_setup, ring_work, NULL },
+	{ "malloc", malloc_setup, malloc_work, NULL },
+	{ "plain-read", malloc_setup, plain_work, NULL },
+	{ "syscall", nothing_setup, syscall_work, NULL },
 	{ 0 }
 };

@@ -2,14 +2,23 @@
 /*
  * What lsmem does: replacements by vector call, volatile and durable, and reads
  * by mapping, in place, and by ioctl.
+ *
+ * Orders of those that replace:
+ *
+ *	objects N		there are so many from now on, N or more were before
+ *	overwrite BYTES SECONDS	replace until so much is written or time is up
+ *	latency N		replace one by one, and time each
+ *	store			say its name
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
 #include "../guest/store.h"
 #include "bench.h"
+#include "zipf.h"
 
 static struct store store;
 static struct lsm *lsm;
@@ -41,29 +50,59 @@ static void prepare(struct lsmem_op *ops, const struct bench *bench, uint32_t wh
 	}
 }
 
+/* So many objects, whatever there were; those that are frequent lie anywhere. */
+static void grow(const struct bench *bench, uint64_t objects)
+{
+	struct lsmem_op *ops = get_memory(sizeof(*ops) * bench->batch, 64);
+	uint64_t state = 1, i, other, handle;
+	uint32_t nr;
+
+	if (!objects)
+		return;
+	handles = realloc(handles, objects * sizeof(*handles));
+	if (!handles)
+		fail("handles", ENOMEM);
+	while (nr_handles < objects) {
+		nr = objects - nr_handles < bench->batch ? (uint32_t)(objects - nr_handles) :
+		     bench->batch;
+		prepare(ops, bench, LSMEM_OP_ALLOC);
+		vector(ops, nr, 0);
+		for (i = 0; i < nr; i++)
+			handles[nr_handles++] = ops[i].handle;
+	}
+	free(ops);
+	if (!bench->zipf)
+		return;
+	zipf_setup(nr_handles);
+	for (i = nr_handles - 1; i; i--) {
+		other = (random_next(&state) >> 32) * (i + 1) >> 32;
+		handle = handles[i];
+		handles[i] = handles[other];
+		handles[other] = handle;
+	}
+}
+
+static uint32_t entry_bytes(const struct bench *bench)
+{
+	return 32 + ((bench->size + 7) & ~7u);
+}
+
 /* Objects up to the live share of the store, whatever there is of them. */
 static void fill(const struct bench *bench)
 {
-	struct lsmem_op *ops = get_memory(sizeof(*ops) * bench->batch, 64);
-	uint32_t entry = 32 + ((bench->size + 7) & ~7u), i, nr;
-	uint64_t made = 0;
 	struct lsmem_query query;
 	int ret = lsm_query(lsm, &query);
 
 	if (ret)
 		fail("query", -ret);
 	source = get_memory((uint64_t)bench->size * bench->batch, 64);
-	nr_handles = query.capacity / 1000 * bench->live / entry;
-	handles = get_memory(nr_handles * sizeof(*handles), 64);
-	while (made < nr_handles) {
-		nr = nr_handles - made < bench->batch ? (uint32_t)(nr_handles - made) :
-		     bench->batch;
-		prepare(ops, bench, LSMEM_OP_ALLOC);
-		vector(ops, nr, 0);
-		for (i = 0; i < nr; i++)
-			handles[made++] = ops[i].handle;
-	}
-	free(ops);
+	grow(bench, query.capacity / 1000 * bench->live / entry_bytes(bench));
+}
+
+static uint64_t next_handle(struct worker *worker)
+{
+	return handles[worker->bench->zipf ? zipf_next(&worker->state) :
+					     worker_next(worker, nr_handles)];
 }
 
 static void destroy(void)
@@ -80,9 +119,8 @@ static void objects_setup(struct bench *bench)
 		if (ret)
 			fail(bench->path, -ret);
 	} else {
-		uint32_t entry = 32 + ((bench->size + 7) & ~7u);
-
-		ret = store_create(&store, bench->bytes, bench->bytes / entry, 0);
+		ret = store_create(&store, bench->bytes,
+				   bench->handles ?: bench->bytes / entry_bytes(bench), 0);
 		if (ret)
 			fail("store", -ret);
 		lsm = store.lsm;
@@ -114,7 +152,7 @@ static uint64_t replace(struct worker *worker, unsigned int flags)
 	prepare(ops, bench, LSMEM_OP_REPLACE);
 	while (worker_goes_on(worker, operations)) {
 		for (i = 0; i < bench->batch; i++)
-			ops[i].handle = handles[worker_next(worker, nr_handles)];
+			ops[i].handle = next_handle(worker);
 		vector(ops, bench->batch, flags);
 		operations += bench->batch;
 	}
@@ -132,6 +170,126 @@ static uint64_t durable_work(struct worker *worker)
 	return replace(worker, LSMEM_OPF_DURABLE);
 }
 
+/* ---- Orders ------------------------------------------------------------- */
+
+static struct worker orderly = { .state = 0x2545f4914f6cdd1dull };
+
+static void overwrite(struct bench *bench, double bytes, double seconds)
+{
+	struct lsmem_op *ops = get_memory(sizeof(*ops) * bench->batch, 64);
+	uint64_t begin = now_ns(), now, written = 0;
+	uint32_t i, calls = 0;
+
+	prepare(ops, bench, LSMEM_OP_REPLACE);
+	do {
+		for (i = 0; i < bench->batch; i++)
+			ops[i].handle = next_handle(&orderly);
+		vector(ops, bench->batch, 0);
+		written += (uint64_t)bench->batch * entry_bytes(bench);
+		now = ++calls % 16 ? begin : now_ns();	/* a system call here or there */
+	} while ((double)written < bytes && (double)(now - begin) < seconds * 1e9);
+	free(ops);
+	now = now_ns();
+	printf("{\"bytes\": %llu, \"seconds\": %.6f}\n", (unsigned long long)written,
+	       (double)(now - begin) / 1e9);
+}
+
+/*
+ * Times go into classes, 256 in each octave: 0.4 % wide at most.  They are
+ * counted in ticks of the processor, since to ask for the time is a system call
+ * in User-mode Linux.
+ */
+#define LATENCY_BITS	8
+#define LATENCY_CLASSES	((64 - LATENCY_BITS + 1) << LATENCY_BITS)
+
+static uint64_t latencies[LATENCY_CLASSES];
+
+static uint64_t ticks(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#else
+	return now_ns();
+#endif
+}
+
+static unsigned int latency_class(uint64_t time)
+{
+	unsigned int octave;
+
+	if (time < 2ull << LATENCY_BITS)
+		return (unsigned int)time;
+	octave = 63 - (unsigned int)__builtin_clzll(time) - LATENCY_BITS;
+	return (octave << LATENCY_BITS) + (unsigned int)(time >> octave);
+}
+
+static uint64_t latency_least(unsigned int class)
+{
+	unsigned int octave = class >> LATENCY_BITS;
+
+	if (class < 2u << LATENCY_BITS)
+		return class;
+	return (uint64_t)(class - ((octave - 1) << LATENCY_BITS)) << (octave - 1);
+}
+
+static void latency(struct bench *bench, uint64_t nr)
+{
+	uint64_t begin_ns = now_ns(), begin = ticks(), i, last, now, max = 0;
+	const char *comma = "";
+	unsigned int class;
+	double scale;
+	int ret;
+
+	memset(latencies, 0, sizeof(latencies));
+	for (i = 0; i < nr; i++) {
+		uint64_t handle = next_handle(&orderly);
+
+		last = ticks();
+		ret = lsm_replace(lsm, handle, source, bench->size, 0, NULL);
+		now = ticks();
+		if (ret)
+			fail("lsm_replace", -ret);
+		latencies[latency_class(now - last)]++;
+		if (now - last > max)
+			max = now - last;
+	}
+	now = ticks() - begin;
+	scale = (double)(now_ns() - begin_ns) / (double)now;
+	printf("{\"max\": %.1f, \"counts\": [", (double)max * scale);
+	for (class = 0; class < LATENCY_CLASSES - 1; class++) {
+		if (!latencies[class])
+			continue;
+		printf("%s[%.1f, %.1f, %llu]", comma, (double)latency_least(class) * scale,
+		       (double)latency_least(class + 1) * scale,
+		       (unsigned long long)latencies[class]);
+		comma = ", ";
+	}
+	printf("]}\n");
+}
+
+static bool replace_order(struct bench *bench, const char *verb, const double *arguments,
+			  unsigned int nr)
+{
+	bench->threads = 1;
+	orderly.bench = bench;
+	use_cpu(0);
+	if (!strcmp(verb, "objects") && nr == 1) {
+		grow(bench, (uint64_t)arguments[0]);
+		printf("{\"objects\": %llu}\n", (unsigned long long)nr_handles);
+	} else if (!strcmp(verb, "overwrite") && nr == 2) {
+		overwrite(bench, arguments[0], arguments[1]);
+	} else if (!strcmp(verb, "latency") && nr == 1) {
+		latency(bench, (uint64_t)arguments[0]);
+	} else if (!strcmp(verb, "store") && !nr) {
+		printf("{\"store\": \"%s\"}\n", store.name);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* ---- Reads -------------------------------------------------------------- */
+
 static uint64_t read_work(struct worker *worker)
 {
 	const struct bench *bench = worker->bench;
@@ -141,7 +299,7 @@ static uint64_t read_work(struct worker *worker)
 
 	while (worker_goes_on(worker, operations)) {
 		for (i = 0; i < bench->batch; i++)
-			if (lsm_read(lsm, handles[worker_next(worker, nr_handles)], copy,
+			if (lsm_read(lsm, next_handle(worker), copy,
 				     bench->size, 0, NULL) != (ssize_t)bench->size)
 				fail("lsm_read", EIO);
 		operations += bench->batch;
@@ -164,7 +322,7 @@ static uint64_t view_work(struct worker *worker)
 		for (i = 0; i < bench->batch; i++) {
 			size_t at = 0;
 
-			ret = lsm_view_begin(lsm, handles[worker_next(worker, nr_handles)],
+			ret = lsm_view_begin(lsm, next_handle(worker),
 					     &view);
 			if (ret)
 				fail("lsm_view_begin", -ret);
@@ -191,7 +349,7 @@ static uint64_t ioctl_work(struct worker *worker)
 		struct lsmem_op op = {
 			.size = sizeof(op),
 			.op = LSMEM_OP_READ,
-			.handle = handles[worker_next(worker, nr_handles)],
+			.handle = next_handle(worker),
 			.data = (uintptr_t)copy,
 			.length = bench->size,
 		};
@@ -205,10 +363,10 @@ static uint64_t ioctl_work(struct worker *worker)
 }
 
 const struct mode object_modes[] = {
-	{ "replace", objects_setup, replace_work },
-	{ "durable", objects_setup, durable_work },
-	{ "read", reads_setup, read_work },
-	{ "view", reads_setup, view_work },
-	{ "ioctl-read", objects_setup, ioctl_work },
+	{ "replace", objects_setup, replace_work, replace_order },
+	{ "durable", objects_setup, durable_work, NULL },
+	{ "read", reads_setup, read_work, NULL },
+	{ "view", reads_setup, view_work, NULL },
+	{ "ioctl-read", objects_setup, ioctl_work, NULL },
 	{ 0 }
 };

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What groups of benches have in common: contestants that take turns, stores, figures."""
+
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Callable, Optional, Sequence
+
+HERE = Path(__file__).resolve().parent
+REPO = HERE.parents[1]
+BENCH = HERE / "build" / "bench"
+CTL = REPO / "tools" / "lsmemctl" / "lsmemctl"
+DAEMON = REPO / "daemon" / "lsmemd"
+SYSTEM = Path("/sys/class/lsmem")
+LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
+
+BATCH = 64
+SIZES = {100: "100 B", 1024: "1 KB", 10240: "10 KB"}
+ALLOCATORS = {"glibc": None, "jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4",
+              "mimalloc": "libmimalloc.so.2"}
+SETUP_SECONDS = 60.0
+
+
+def tell(**record: Any) -> None:
+    """To the caller, outside the guest."""
+    print("BENCH " + json.dumps(record), flush=True)
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """A figure of several rounds."""
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def result(group: str, what: str, ours: Sequence[float], base: Sequence[float], versus: str,
+           unit: str, method: str, target: Optional[float] = None, most: bool = False) -> None:
+    """One figure: of each round the ratio of ours to the base's. @most: lower is better."""
+    ratios = [a / b for a, b in zip(ours, base)]
+    median = statistics.median(ratios)
+    met = None if target is None else median <= target if most else median >= target
+    tell(kind="figure", group=group, what=what, versus=versus, unit=unit, ours=spread(ours),
+         base=spread(base), ratio=spread(ratios), rounds=len(ratios), target=target,
+         target_is="most" if most else "least", met=met, method=method)
+
+
+class Contestant:
+    """A process that has set itself up and runs rounds when told to."""
+
+    def __init__(self, mode: str, *options: str, preload: Optional[str] = None) -> None:
+        env = dict(os.environ)
+        if preload:
+            env["LD_PRELOAD"] = preload
+        self.name = mode
+        self._process = subprocess.Popen([str(BENCH), *options, mode], env=env, text=True,
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._expect("ready")
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        while True:
+            line = self._process.stdout.readline()
+            if not line:
+                raise RuntimeError(f"bench {self.name} ended: {self._process.wait()}")
+            if not line.startswith("#"):
+                return line.strip()
+
+    def _expect(self, wanted: str) -> None:
+        line = self._line()
+        if line != wanted:
+            raise RuntimeError(f"bench {self.name} said '{line}'")
+
+    def _say(self, text: str) -> str:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{text}\n")
+        self._process.stdin.flush()
+        return self._line()
+
+    def round(self, seconds: float, threads: int) -> float:
+        """Operations a second."""
+        return float(self._say(f"{seconds} {threads}"))
+
+    def order(self, verb: str, *arguments: float) -> dict[str, Any]:
+        """What the mode understands beside rounds."""
+        answer: dict[str, Any] = json.loads(self._say(" ".join([verb, *map(str, arguments)])))
+        return answer
+
+    def store(self) -> "Store":
+        """The one that it has made."""
+        return Store(self.order("store")["store"])
+
+    def close(self) -> None:
+        """Ends it, and waits until its store is gone."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+class Rounds:
+    """How long and how often. Quick: to see that it works, not to measure."""
+
+    def __init__(self, rounds: int, seconds: float, quick: bool) -> None:
+        self.rounds = rounds
+        self.seconds = seconds
+        self.quick = quick
+
+    def run(self, turns: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
+        """All in turn, round after round; the first, that warms up, does not count."""
+        rates: dict[str, list[float]] = {name: [] for name in turns}
+        for number in range(self.rounds + 1):
+            for name, turn in turns.items():
+                rate = turn()
+                if number:
+                    rates[name].append(rate)
+        return rates
+
+
+def preload(library: Optional[str]) -> Optional[str]:
+    """The path of an allocator; None: glibc's own."""
+    return str(LIBRARIES / library) if library else None
+
+
+# ---- Stores ------------------------------------------------------------------------------------
+
+class Store:
+    """What a store shows of itself; what it does not show counts as 0."""
+
+    # What the cleaner does, by which it is seen to rest.
+    BUSY = ("cleaner/relocated_bytes", "cleaner/compacted_bytes", "cleaner/passes",
+            "cleaner/compactions", "free_frames")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.path = SYSTEM / name
+
+    def number(self, attribute: str) -> int:
+        """One file."""
+        try:
+            return int((self.path / attribute).read_text())
+        except FileNotFoundError:
+            return 0
+
+    def has(self, attribute: str) -> bool:
+        """A file that older modules do not have."""
+        return (self.path / attribute).exists()
+
+    def set(self, attribute: str, value: object) -> None:
+        """A limit."""
+        (self.path / attribute).write_text(f"{value}\n")
+
+    def counters(self) -> dict[str, int]:
+        """Of writers and cleaners."""
+        return {f"{directory}/{path.name}": int(path.read_text())
+                for directory in ("cleaner", "stats") for path in (self.path / directory).iterdir()
+                if re.fullmatch(r"-?\d+\n", path.read_text())}
+
+    def settle(self, seconds: float = 3.0) -> None:
+        """Until the cleaners rest: they would take time from whose turn is next."""
+        end = time.monotonic() + seconds
+        before: list[int] = []
+        while time.monotonic() < end:
+            now = [self.number(attribute) for attribute in self.BUSY]
+            if now == before:
+                return
+            before = now
+            time.sleep(0.03)
+
+
+def grown(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    """Of counters."""
+    return {name: after[name] - before[name] for name in after}
+
+
+def copied(counters: dict[str, int]) -> int:
+    """Bytes that cleaning has copied, at both levels."""
+    return counters.get("cleaner/relocated_bytes", 0) + counters.get("cleaner/compacted_bytes", 0)
+
+
+def destroy(store: str, *options: str) -> None:
+    """udev may be looking at the disk."""
+    end = time.monotonic() + SETUP_SECONDS
+    while True:
+        done = subprocess.run([str(CTL), "destroy", *options, store], text=True,
+                              stderr=subprocess.PIPE)
+        if done.returncode == 0:
+            return
+        if time.monotonic() > end:
+            raise RuntimeError(done.stderr.strip())
+        time.sleep(0.02)
+
+
+def wait(what: str, condition: Callable[[], bool], seconds: float = SETUP_SECONDS) -> None:
+    """Polls."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise RuntimeError(f"waited {seconds:.0f} s for {what}")
+        time.sleep(0.02)
+
+
+class Durable:
+    """A durable store with its daemon and backup."""
+
+    def __init__(self, kind: str, store: str, drive: str, mib: int) -> None:
+        handles = f"handles = {mib << 13}\n" if kind == "object" else ""
+        self.kind = kind
+        self.store = store
+        self.drive = drive
+        self._scratch = Path(tempfile.mkdtemp(prefix="lsmem-bench."))
+        self._conf = self._scratch / "conf"
+        self._conf.write_text(f"[store]\nkind = {kind}\nsize = {mib}M\n{handles}"
+                              f"[backup]\npath = {drive}\n")
+        self._daemon: Optional["subprocess.Popen[bytes]"] = None
+
+    @property
+    def device(self) -> str:
+        """Of the store."""
+        return f"/dev/{self.store}"
+
+    def start(self, *options: str) -> None:
+        """The daemon; returns when the store is active."""
+        with open(self._scratch / "log", "ab") as log:
+            self._daemon = subprocess.Popen([str(DAEMON), "-c", str(self._conf), *options],
+                                            stderr=log)
+        system = SYSTEM / self.store
+
+        def active() -> bool:
+            assert self._daemon is not None
+            if self._daemon.poll() is not None:
+                raise RuntimeError("lsmemd: " + (self._scratch / "log").read_text()[-800:])
+            try:
+                return (system / "attached").read_text().strip() == "1" and \
+                    (system / "state").read_text().strip() == "active"
+            except OSError:
+                return False
+        wait(f"{self.store} to become active", active)
+        wait(self.device, lambda: os.path.exists(self.device))
+
+    def stop(self) -> None:
+        """Everything is durable afterwards."""
+        assert self._daemon is not None
+        self._daemon.terminate()
+        self._daemon.wait()
+
+    def status(self) -> dict[str, Any]:
+        """What the daemon has counted."""
+        path = Path(f"/run/lsmem/{self.store}.json")
+        state: dict[str, Any] = json.loads(path.read_text())
+        return state
+
+    def close(self) -> None:
+        """Store and daemon go."""
+        self.stop()
+        destroy(self.store)
+        shutil.rmtree(self._scratch)
+
+
+def drives(names: Sequence[str]) -> list[str]:
+    """Their paths; what is on them will be lost."""
+    paths = [f"/dev/drive/{name}" for name in names]
+    missing = [path for path in paths if not os.path.exists(path)]
+    if missing:
+        raise RuntimeError(f"no {', '.join(missing)}")
+    return paths

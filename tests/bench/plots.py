@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Plots of benches, by gnuplot, from the data that tests/bench/inside tells."""
+
+import subprocess
+from pathlib import Path
+from typing import Any, Callable, Iterable, Sequence
+
+Data = list[dict[str, Any]]
+Point = Sequence[float]
+SIZES = {100: "100 B", 1024: "1 KB", 10240: "10 KB"}
+DASHES = {"uniform": 2, "zipf": 1}
+
+
+def _block(name: str, points: Iterable[Sequence[object]]) -> list[str]:
+    """A table that plots can name."""
+    return [f"${name} << EOD", *(" ".join(map(str, point)) for point in points), "EOD"]
+
+
+def _sweep(data: Data) -> list[str]:
+    blocks: list[str] = []
+    relative, copies = [], []
+    for number, (size, label) in enumerate(SIZES.items(), 1):
+        for distribution, dash in DASHES.items():
+            points = [(record["live"], record["relative"], record["copies"]) for record in data
+                      if record["size"] == size and record["distribution"] == distribution]
+            if not points:
+                continue
+            name = f"{distribution}{size}"
+            blocks += _block(name, points)
+            style = f"with linespoints lt {number} dt {dash} lw 2 title '{label}, {distribution}'"
+            relative.append(f"${name} using 1:2 {style}")
+            copies.append(f"${name} using 1:3 {style}")
+    return [*blocks, "set multiplot layout 2,1", "set grid; set xrange [45:100]",
+            "set xlabel 'live bytes, % of the memory of the store'",
+            "set title 'Replacements a second, against a store 30 % live'",
+            "set yrange [0:1.2]; set key left bottom", f"plot {', '.join(relative)}",
+            "set title 'Bytes copied in memory for each byte written'",
+            "set autoscale y; set key left top", f"plot {', '.join(copies)}", "unset multiplot"]
+
+
+def _memory(data: Data) -> list[str]:
+    rows = [record for record in data if record["what"] == "bytes"]
+    names = [name for name in rows[0] if name not in ("group", "what", "workload")]
+    columns = [f"$memory using {number}{':xtic(1)' if number == 2 else ''} title '{name}'"
+               for number, name in enumerate(names, 2)]
+    return [*_block("memory", [[row["workload"], *(row[name] for name in names)] for row in rows]),
+            "set title 'Bytes of memory for each byte of live payload, everything counted'",
+            "set style data histograms; set style fill solid 0.8; set grid y; set yrange [0:*]",
+            "set key left top", f"plot {', '.join(columns)}"]
+
+
+def _latency(data: Data) -> list[str]:
+    blocks: list[str] = []
+    curves = []
+    for number, record in enumerate(data, 1):
+        for which, dash in (("with", 1), ("without", 2)):
+            name = f"{which}{record['size']}"
+            blocks += _block(name, ((time / 1000, share) for time, share in record[which]))
+            curves.append(f"${name} with lines lt {number} dt {dash} lw 2 title "
+                          f"'{SIZES[record['size']]}, {which} cleaning'")
+    return [*blocks, "set title 'Replacement of an object: share that takes longer'",
+            "set logscale xy; set grid; set xlabel 'microseconds'; set format y '10^{%T}'",
+            f"plot {', '.join(curves)}"]
+
+
+def _overhead(data: Data) -> list[str]:
+    levels = list(dict.fromkeys(record["level"] for record in data))
+    rows: dict[str, dict[str, float]] = {}
+    for record in data:
+        rows.setdefault(f"{SIZES[record['size']]} {record['distribution']}",
+                        {})[record["level"]] = record["copied"]
+    columns = [f"$overhead using {number}{':xtic(1)' if number == 2 else ''} title '{level}'"
+               for number, level in enumerate(levels, 2)]
+    return [*_block("overhead", [[f'"{name}"', *(row.get(level, "?") for level in levels)]
+                                 for name, row in rows.items()]),
+            "set datafile missing '?'; set logscale y; set grid y",
+            "set title 'Bytes written to the backup by cleaning for each new byte'",
+            "set style data histograms; set style fill solid 0.8", f"plot {', '.join(columns)}"]
+
+
+def _change(data: Data) -> list[str]:
+    begin = data[0]["time"]
+    points = [(record["time"] - begin, record["rate"] / 1e6, record["copied"] / 1e6,
+               record["live"] / 2**20, record["used"] / 2**20) for record in data]
+    marks = [f"set arrow from {after['time'] - begin}, graph 0 to {after['time'] - begin}, graph 1 "
+             "nohead dt 3" for before, after in zip(data, data[1:])
+             if before["sizes"] != after["sizes"]]
+    phases = ", ".join(dict.fromkeys("{}-{} B".format(*record["sizes"]) for record in data))
+    return [*_block("change", points), *marks, f"set title 'Sizes change: {phases}'",
+            "set grid; set xlabel 'seconds'; set ylabel 'MB/s'; set y2label 'MiB'; set y2tics",
+            "set yrange [0:*]; set y2range [0:*]; set key below",
+            "plot $change using 1:2 with lines lw 2 title 'entries written', "
+            "$change using 1:3 with lines title 'copied by cleaning', "
+            "$change using 1:4 axes x1y2 with lines title 'live entries (MiB)', "
+            "$change using 1:5 axes x1y2 with lines title 'frames in use (MiB)'"]
+
+
+PLOTS: dict[str, Callable[[Data], list[str]]] = {
+    "sweep": _sweep, "memory": _memory, "latency": _latency, "overhead": _overhead,
+    "change": _change,
+}
+
+
+def draw(group: str, data: Data, path: Path) -> None:
+    """One PNG; without gnuplot, none, and a word about it."""
+    script = [f"set terminal png size 900,{900 if group == 'sweep' else 600}",
+              f"set output '{path}'", *PLOTS[group](data)]
+    try:
+        subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        print(f"no plot of {group}: {error}")

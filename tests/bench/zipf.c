@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bench programs: ranks by Zipf's law with the exponent 0.99, so cheaply that
+ * what is measured is not this.
+ *
+ * Ranks are put into classes: the first 64 are each a class, then each octave
+ * has 32.  A class is drawn by its weight with Vose's alias method, a rank
+ * within it uniformly: there the weights differ by 3 % at most.  The table
+ * stays in a cache; one with an entry for each rank would not.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "bench.h"
+#include "zipf.h"
+
+#define EXPONENT	0.99
+#define SINGLE		64u
+#define PER_OCTAVE	32u
+#define CLASSES		(SINGLE + 40 * PER_OCTAVE)
+
+/*
+ * struct class - some ranks
+ * @first: of them
+ * @width: how many
+ * @keep: chance of this class, of 2^32, when it was drawn; else @alias
+ */
+struct class {
+	uint64_t first;
+	uint64_t width;
+	uint32_t keep;
+	uint32_t alias;
+};
+
+static struct class classes[CLASSES];
+static uint32_t nr_classes;
+
+/* The sum of weights from rank @from to before @to, counted from 0. */
+static double weight(uint64_t from, uint64_t to)
+{
+	const double power = 1 - EXPONENT;
+
+	if (to - from == 1)
+		return pow((double)to, -EXPONENT);
+	return (pow((double)to + 0.5, power) - pow((double)from + 0.5, power)) / power;
+}
+
+static double make_classes(uint64_t nr, double *weights)
+{
+	uint64_t first = 0, width = 1, octave = SINGLE;
+	double sum = 0;
+
+	for (nr_classes = 0; first < nr; nr_classes++, first += width) {
+		if (first == octave) {
+			width = octave / PER_OCTAVE;
+			octave *= 2;
+		}
+		if (width > nr - first)
+			width = nr - first;
+		classes[nr_classes] = (struct class){ .first = first, .width = width };
+		weights[nr_classes] = weight(first, first + width);
+		sum += weights[nr_classes];
+	}
+	return sum;
+}
+
+/* Ranks from 0 to @nr - 1 from now on; 0 is the most frequent. */
+void zipf_setup(uint64_t nr)
+{
+	uint32_t small[CLASSES], large[CLASSES], nr_small = 0, nr_large = 0, i;
+	double weights[CLASSES], sum = make_classes(nr, weights);
+
+	for (i = 0; i < nr_classes; i++) {
+		weights[i] *= nr_classes / sum;
+		if (weights[i] < 1)
+			small[nr_small++] = i;
+		else
+			large[nr_large++] = i;
+		classes[i].keep = UINT32_MAX;
+		classes[i].alias = i;
+	}
+	while (nr_small && nr_large) {
+		uint32_t less = small[--nr_small], more = large[nr_large - 1];
+
+		classes[less].keep = (uint32_t)(weights[less] * UINT32_MAX);
+		classes[less].alias = more;
+		weights[more] -= 1 - weights[less];
+		if (weights[more] < 1) {
+			nr_large--;
+			small[nr_small++] = more;
+		}
+	}
+}
+
+uint64_t zipf_next(uint64_t *state)
+{
+	uint64_t first = random_next(state), second = random_next(state);
+	const struct class *class = &classes[(first >> 32) * nr_classes >> 32];
+
+	if ((uint32_t)first > class->keep)
+		class = &classes[class->alias];
+	return class->first + ((second >> 32) * class->width >> 32);
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Bench programs: random numbers by Zipf's law.  See zipf.c. */
+#ifndef TESTS_BENCH_ZIPF_H
+#define TESTS_BENCH_ZIPF_H
+
+#include <stdint.h>
+
+void zipf_setup(uint64_t nr);
+uint64_t zipf_next(uint64_t *state);
+
+#endif
