@@ -525,6 +525,8 @@ static void verdicts(struct canary *canary, struct follower *follower, bool cove
 	ksft_test_result(!*follower->wrong && atomic_load(&follower->entries),
 			 "the stream of the durable store is whole\n");
 	ksft_test_result(limits_right(), "limits are within their bounds\n");
+	ksft_print_msg("%llu times a store was full and was swept\n",
+		       (unsigned long long)atomic_load(&shared->sweeps));
 	for (i = 0; i < STORE_DYNAMIC; i++) {
 		passes[i] = slot_attribute(i, "cleaner/passes");
 		ksft_print_msg("%s: cleaner: %lld passes\n", shared->store[i].name, passes[i]);

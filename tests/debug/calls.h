@@ -148,6 +148,7 @@ struct shared {
 	struct progress progress[CALLERS];
 	_Atomic uint64_t failures[VERDICTS];
 	char failure[VERDICTS][240];
+	_Atomic uint64_t sweeps;	/* of stores that were full */
 	_Atomic uint64_t refusals;	/* calls of which the errno was known */
 	_Atomic uint32_t corpus_nr;
 	struct program corpus[CORPUS];

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <lsmem.h>
@@ -25,6 +27,8 @@
 #define PAUSE_US	2000u
 #define POOL_ONE_IN	8u	/* objects of which one is the callers' as well */
 #define LOAD_NICE	10
+#define SWEEP_EVERY	64u	/* objects written between two looks */
+#define SWEEP_ABOVE	32u	/* 1/n of the capacity may be left */
 
 static bool stopped(void)
 {
@@ -77,6 +81,46 @@ static void object_check(struct lsm *lsm, const struct object *object, uint32_t 
 		       (unsigned long long)object->handle, length, object->length);
 }
 
+/* Is there so little room that callers do little but wait for it? */
+static bool is_full(int fd)
+{
+	struct lsmem_stat stat = { .size = sizeof(stat) };
+
+	return !ioctl(fd, LSMEM_IOC_STAT, &stat) &&
+	       stat.live_bytes > stat.capacity - stat.capacity / SWEEP_ABOVE;
+}
+
+/*
+ * Callers lose handles: of what they made where the answer could not be read, or
+ * changed.  In the end these would fill the store for good: all but what is the
+ * load's own goes.
+ */
+static void sweep(int fd)
+{
+	const struct lsmem_window *window = &shared->info.handles;
+	const struct lsmem_handle *handles;
+	uint64_t i;
+
+	handles = mmap(NULL, window->length, PROT_READ, MAP_SHARED, fd, (off_t)window->offset);
+	if (handles == MAP_FAILED) {
+		failed(VERDICT_LOAD, "the handles cannot be mapped: %s", strerror(errno));
+		return;
+	}
+	for (i = 0; i < WORK_HANDLES; i++) {
+		uint64_t word = __atomic_load_n(&handles[i].word, __ATOMIC_ACQUIRE);
+		struct lsmem_op op = { .size = sizeof(op), .op = LSMEM_OP_FREE };
+
+		if ((word >> LSMEM_WORD_STATE_SHIFT & ((1u << LSMEM_WORD_STATE_BITS) - 1)) !=
+		    LSMEM_WORD_LIVE)
+			continue;
+		op.handle = lsmem_handle_make(i, (uint32_t)handles[i].info & LSMEM_GENERATION_MAX);
+		if (!is_owned(op.handle))
+			ioctl(fd, LSMEM_IOC_FREE, &op);	/* if another was not faster */
+	}
+	munmap((void *)handles, window->length);
+	atomic_fetch_add(&shared->sweeps, 1);
+}
+
 static void *load_objects(void *argument)
 {
 	const unsigned int which = (unsigned int)(uintptr_t)argument;
@@ -86,12 +130,13 @@ static void *load_objects(void *argument)
 	uint64_t serial = 0, done = 0;
 	struct lsm *lsm;
 	char path[64];
-	int ret;
+	int ret, fd;
 
 	random_seed(&random, test_seed ^ (0x10ad00 + which));
 	snprintf(path, sizeof(path), "/dev/%.31s", shared->store[which].name);
 	ret = lsm_open(path, 0, &lsm);
-	if (ret || !objects || !data) {
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (ret || fd < 0 || !objects || !data) {
 		failed(VERDICT_LOAD, "%s: %s", path, strerror(-ret));
 		return NULL;
 	}
@@ -119,6 +164,8 @@ static void *load_objects(void *argument)
 			else
 				(void)pool_put(&shared->store[which].live, object->handle, 0);
 		}
+		if (serial % SWEEP_EVERY == 0 && is_full(fd))
+			sweep(fd);
 		if (!ret) {
 			object->serial = serial;
 			object->length = length;
@@ -127,6 +174,7 @@ static void *load_objects(void *argument)
 			       strerror(-ret));
 		}
 	}
+	close(fd);
 	lsm_close(lsm);
 	return NULL;
 }

@@ -666,17 +666,21 @@ void note(struct making *m, int fd, uint64_t request, const void *argument, cons
 		p->nr_bytes = 0;
 }
 
-static void guards_check(const struct making *m, const struct description *d)
+static void guards_check(const struct making *m, const struct description *d, long ret)
 {
-	uint32_t i, j;
+	uint32_t i, j, wrong;
 
-	for (i = 0; i < m->guards; i++)
-		for (j = 0; m->guard[i] && j < GUARD; j++)
-			if (m->guard[i][j] != GUARD_BYTE) {
-				failed(VERDICT_BEYOND, "%s wrote %u bytes beyond its buffer", d->name,
-				       j + 1);
-				return;
-			}
+	for (i = 0; i < m->guards; i++) {
+		const uint8_t *guard = m->guard[i];
+
+		for (wrong = j = 0; j < GUARD; j++)
+			wrong += guard[j] != GUARD_BYTE;
+		if (wrong)
+			failed(VERDICT_BEYOND, "%s, returning %ld, changed %u of %u bytes at %p beyond its buffer (argument %p, %u bytes; data %u bytes): %02x %02x %02x %02x",
+			       d->name, ret, wrong, GUARD, (const void *)guard,
+			       (const void *)m->argument, m->size, m->length, guard[0], guard[1],
+			       guard[2], guard[3]);
+	}
 }
 
 void judge(const struct making *m, const struct description *d, long ret)
@@ -685,9 +689,9 @@ void judge(const struct making *m, const struct description *d, long ret)
 
 	if (!process->root && d->on == FD_CONTROL && m->sure && ret != -EPERM)
 		failed(VERDICT_PRIVILEGE, "%s without privilege returned %ld", d->name, ret);
-	guards_check(m, d);
-	/* Sure, unless another thread has closed it meanwhile. */
-	if (m->from && atomic_load(&m->from->fd) != m->fd)
+	guards_check(m, d, ret);
+	/* Sure, unless another thread has closed it meanwhile, and opened another. */
+	if (m->from && (atomic_load(&m->from->fd) != m->fd || ret == -EBADF))
 		return;
 	if (!m->sure || (!process->root && d->on == FD_CONTROL))
 		return;

@@ -22,6 +22,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -1065,6 +1067,96 @@ TEST_F_TIMEOUT(disk, open, SECONDS)
 		INJECT(f, ret = call(self->store.fd, BLKFLSBUF, NULL));
 		JUDGE(f, ret);
 	}
+}
+
+/*
+ * A file system on the disk.  What mount(2) says is the file system's; after it has
+ * failed the disk is as it was, and held by nobody: the next mount succeeds.
+ */
+TEST_F_TIMEOUT(disk, mount, SECONDS)
+{
+	char point[] = "/tmp/failnth.XXXXXX", command[128];
+	unsigned int errors = 0;
+
+	ASSERT_NE(NULL, mkdtemp(point));
+	close(self->store.fd);
+	snprintf(command, sizeof(command), "mkfs.ext4 -q -F %s", self->store.path);
+	ASSERT_EQ(0, system(command));
+	FOR_SOME_FAILURES(f, slow_step()) {
+		int ret;
+
+		ASSERT_GT(NTH_MAX, f.nth);
+		INJECT(f, ret = mount(self->store.path, point, "ext4", 0, "") ? -errno : 0);
+		if (!f.hit)
+			EXPECT_EQ(0, ret);
+		errors += !!ret;
+		if (!ret)
+			ASSERT_EQ(0, umount(point)) TH_LOG("%m");
+	}
+	TH_LOG("%u errors", errors);
+	EXPECT_LT(3, errors);
+	ASSERT_EQ(0, mount(self->store.path, point, "ext4", 0, ""));
+	EXPECT_EQ(0, umount(point));
+	rmdir(point);
+	ASSERT_EQ(0, open_error(self->store.path, O_RDWR | O_DIRECT, &self->store.fd));
+}
+
+/* ---- The module --------------------------------------------------------- */
+
+static bool loaded(void)
+{
+	return !access("/sys/module/lsmem/initstate", F_OK);
+}
+
+static int load(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = syscall(SYS_finit_module, fd, "", 0) ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+FIXTURE(module) {
+	long long kib;
+};
+
+FIXTURE_SETUP(module)
+{
+	ASSERT_EQ(NULL, fail_setup());
+	self->kib = available_kib();
+}
+
+FIXTURE_TEARDOWN(module)
+{
+	long long kib = available_kib();
+
+	EXPECT_LT(self->kib - LEAK_KIB, kib) TH_LOG("%lld KiB available before", self->kib);
+}
+
+/* Loaded it is whole, or it is not there: it can be loaded again. */
+TEST_F_TIMEOUT(module, load, SECONDS)
+{
+	const char *path = getenv("LSMEM_MODULE");
+	struct failing last = { 0 };
+	uint32_t step = slow_step();
+	int ret;
+
+	if (!path)
+		SKIP(return, "$LSMEM_MODULE does not say where the module is");
+	ASSERT_EQ(0, stores(NULL));
+	ASSERT_EQ(0, syscall(SYS_delete_module, "lsmem", O_NONBLOCK)) TH_LOG("%m");
+	FOR_SOME_FAILURES(f, step) {
+		INJECT(f, ret = load(path));
+		JUDGE(f, ret);
+		EXPECT_EQ(!ret, loaded()) TH_LOG("failure %u: %s", f.nth, strerror(-ret));
+		if (!ret)
+			ASSERT_EQ(0, syscall(SYS_delete_module, "lsmem", O_NONBLOCK));
+	}
+	JUDGE_ALL(60 / step);
+	ASSERT_EQ(0, load(path));
 }
 
 /* Before main(): the harness would go on with a test whose setup has skipped it. */
