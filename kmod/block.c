@@ -200,7 +200,7 @@ static int lsmem_block_write(struct lsmem_block_io *io, u64 block)
 				   pcrc);
 	} while (!lsmem_word_exchange(h, word,
 				      lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
-	lsmem_entry_alive(store, &ap, version);
+	lsmem_entry_alive(&ap);
 	replaced = lsmem_word_state(word) == LSMEM_WORD_LIVE;
 	if (replaced)
 		lsmem_entry_dead(store, lsmem_word_position(word), LSMEM_BLOCK);
@@ -256,7 +256,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 	preempt_enable();
 	lsmem_entry_dead(store, lsmem_word_position(word), LSMEM_BLOCK);
 	rcu_read_unlock();
-	lsmem_delete_done(store, &ap, version, LSMEM_BLOCK);
+	lsmem_delete_done(store, &ap, LSMEM_BLOCK);
 	percpu_counter_dec(&store->handles_used);
 	return 0;
 }

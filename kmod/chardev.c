@@ -76,13 +76,13 @@ static int lsmem_op_check(const struct lsmem_call *call, const struct lsmem_op *
 	return 0;
 }
 
-/* Check and carry out one operation; @place tells where a change lies. */
+/* Check and carry out one operation; @place tells where a change lies, 0: nowhere. */
 static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op,
 			struct lsmem_place *place)
 {
 	int ret = lsmem_op_check(call, op);
 
-	*place = (struct lsmem_place){ 0 };
+	place->segment = 0;
 	if (ret)
 		return ret;
 	if (!lsmem_store_active(call->store))
@@ -95,7 +95,7 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op,
 static long lsmem_op_single(void *context, struct lsmem_op *op, u32 which)
 {
 	const struct lsmem_call *call = context;
-	struct lsmem_place place;
+	struct lsmem_place place = { 0 };
 	long ret;
 
 	if (op->op != which || op->result)
@@ -133,9 +133,9 @@ static long lsmem_ioctl_free(void *context, void *arg)
  * ends the vector: then it is not known to the caller what was done.
  */
 static int lsmem_vector_one(const struct lsmem_call *call, const struct lsmem_vector *vector,
-			    struct lsmem_op __user *user, bool *durable)
+			    struct lsmem_op __user *user, struct lsmem_place *place,
+			    bool *durable)
 {
-	struct lsmem_place place = { 0 };
 	struct lsmem_op op;
 	u32 size;
 	int ret;
@@ -152,7 +152,7 @@ static int lsmem_vector_one(const struct lsmem_call *call, const struct lsmem_ve
 	if (copy_to_user(user, &op, sizeof(op)))
 		return -EFAULT;
 	op.flags |= vector->flags & lsmem_ops[op.op < ARRAY_SIZE(lsmem_ops) ? op.op : 0].flags;
-	op.result = lsmem_op_run(call, &op, &place);
+	op.result = lsmem_op_run(call, &op, place);
 	if (op.result == -EINTR && fatal_signal_pending(current))
 		return -EINTR;
 	if (!op.result && op.flags & LSMEM_OPF_DURABLE)
@@ -188,9 +188,8 @@ static int lsmem_vector_unknown(const struct lsmem_vector *vector, u32 nr)
  */
 static u32 lsmem_vector_chunk(const struct lsmem_call *call, const struct lsmem_vector *vector,
 			      struct lsmem_op __user *user, struct lsmem_op *ops, u32 nr,
-			      bool *durable, long *ret)
+			      struct lsmem_place *place, bool *durable, long *ret)
 {
-	struct lsmem_place place;
 	u32 i;
 
 	lsmem_objects_prefetch(call->store, ops, nr);
@@ -199,7 +198,7 @@ static u32 lsmem_vector_chunk(const struct lsmem_call *call, const struct lsmem_
 
 		op->flags |= vector->flags &
 			     lsmem_ops[op->op < ARRAY_SIZE(lsmem_ops) ? op->op : 0].flags;
-		op->result = lsmem_op_run(call, op, &place);
+		op->result = lsmem_op_run(call, op, place);
 		if (op->result == -EINTR && fatal_signal_pending(current)) {
 			*ret = -EINTR;
 			break;
@@ -234,6 +233,7 @@ static long lsmem_ioctl_vector(void *context, void *arg)
 	const struct lsmem_call *call = context;
 	struct lsmem_op ops[LSMEM_VECTOR_CHUNK];
 	struct lsmem_vector *vector = arg;
+	struct lsmem_place place = { 0 };	/* one deadline for all */
 	bool durable = false;
 	long ret = 0;
 	u32 i = 0, nr;
@@ -250,9 +250,10 @@ static long lsmem_ioctl_vector(void *context, void *arg)
 
 		nr = min_t(u32, vector->nr - i, LSMEM_VECTOR_CHUNK);
 		if (lsmem_vector_fetch(vector, user, ops, nr)) {
-			i += lsmem_vector_chunk(call, vector, user, ops, nr, &durable, &ret);
+			i += lsmem_vector_chunk(call, vector, user, ops, nr, &place, &durable,
+						&ret);
 		} else {
-			ret = lsmem_vector_one(call, vector, user, &durable);
+			ret = lsmem_vector_one(call, vector, user, &place, &durable);
 			i += !ret;
 		}
 		cond_resched();

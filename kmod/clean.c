@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The cleaner: makes room by moving what is live out of segments that are
- * mostly not.
+ * The cleaner: merges what is live in segments that are mostly not, and frees
+ * these.
  *
- * One thread a store.  A pass takes the segments that policy.c selects, lists
- * their live entries, copies them oldest first to the survivor head, and swings
- * each handle word; an entry that was replaced or deleted meanwhile loses the
- * exchange and its copy becomes padding.  The emptied segments, the victims of
- * the pass, form a group that is retired as one:
+ * One thread a store.  The victims of a pass are chosen by lsmemd in a durable
+ * store (LSMEM_REPL_CLEAN), otherwise here, when balance.c says that cleaning is
+ * due; here too when a daemon does not answer in time.  A pass lists their live
+ * entries, copies them oldest first to the survivor head, and swings each handle
+ * word; an entry that was replaced or deleted meanwhile loses the exchange and
+ * its copy becomes padding.  The emptied segments form a group that is retired as
+ * one:
  *
  *	durable stores	everything before the end of the pass (survivors and
  *			whatever superseded the entries that were not moved) is
@@ -24,10 +26,11 @@
  * segments are cleaned next, whatever their score: that lets records go.
  *
  * Progress: the reserve always holds one pass's survivors, since only the
- * cleaner may take from it and a pass is never larger than what is free; and
+ * cleaner may take what it has claimed and a pass is never larger than that; and
  * when the garbage lies in open segments, these are closed.
  *
- * Locks: none held while entries move; see store.h for what is taken inside.
+ * Locks: balance_mutex while victims are chosen; none held while entries move;
+ * see store.h for what is taken inside.
  */
 #include <linux/freezer.h>
 #include <linux/kthread.h>
@@ -35,10 +38,12 @@
 #include <linux/slab.h>
 #include <linux/sort.h>
 
+#include "balance.h"
 #include "clean.h"
 #include "epoch.h"
 #include "handle.h"
 #include "object.h"
+#include "space.h"
 #include "trace.h"
 
 #define LSMEM_PASS_FRAMES	512		/* most that survivors of a pass take */
@@ -50,6 +55,7 @@
 	((LSMEM_SEGMENT_BYTES - LSMEM_OBJECT_MAX - LSMEM_SEGLET_BYTES) / 8 * 5)
 #define LSMEM_PASS_ENTRIES	(256u << 10)	/* most entries looked at in a pass */
 #define LSMEM_IDLE_MS		10		/* after a pass that found nothing */
+#define LSMEM_ASK_MS		100		/* a daemon has to ask for what is due */
 
 /**
  * struct lsmem_survivor - an entry to be moved
@@ -72,6 +78,7 @@ struct lsmem_pass {
 	u64 live;
 	u64 held;
 	u64 moved;
+	u64 begun;		/* ktime in ns */
 	bool damaged;
 };
 
@@ -79,107 +86,32 @@ static_assert(LSMEM_SEGMENT_BYTES / (LSMEM_ENTRY_BYTES + LSMEM_ALIGN) <= LSMEM_P
 
 /**
  * lsmem_cleaner_init - take all the memory the cleaner will ever need
- * @store: segments are there
+ * @store: the store
  * Return: 0 or -ENOMEM.
  */
 int lsmem_cleaner_init(struct lsmem_store *store)
 {
-	store->policy = (struct lsmem_policy_limits){
-		.free_low = LSMEM_FREE_LOW_DEFAULT,
-		.utilization_max = LSMEM_UTILIZATION_DEFAULT,
-		.deletes_max = LSMEM_DELETES_DEFAULT,
-	};
-	store->frames.base = LSMEM_CLEANER_RESERVE;
-	store->frames.reserve = LSMEM_CLEANER_RESERVE;
-	lsmem_cleaner_tune(store);
-	store->candidates = kvcalloc(store->nr_segments, sizeof(*store->candidates), GFP_KERNEL);
+	store->pass = kvzalloc(sizeof(*store->pass), GFP_KERNEL);
 	store->survivors = kvcalloc(LSMEM_PASS_ENTRIES, sizeof(*store->survivors), GFP_KERNEL);
-	return store->candidates && store->survivors ? 0 : -ENOMEM;
+	return store->pass && store->survivors ? 0 : -ENOMEM;
 }
 
 void lsmem_cleaner_destroy(struct lsmem_store *store)
 {
-	kvfree(store->candidates);
+	kvfree(store->pass);
 	kvfree(store->survivors);
-}
-
-/**
- * lsmem_cleaner_tune - a limit has been changed
- * @store: the store
- */
-void lsmem_cleaner_tune(struct lsmem_store *store)
-{
-	u64 low = (u64)store->frames.nr * READ_ONCE(store->policy.free_low) / 1000;
-
-	WRITE_ONCE(store->clean_below, store->frames.base + low);
-}
-
-static u64 lsmem_segment_held(const struct lsmem_segment *seg)
-{
-	return (u64)READ_ONCE(seg->nr_frames) * LSMEM_SEGLET_BYTES;	/* a head may grow */
 }
 
 /* ---- Choosing ----------------------------------------------------------- */
 
-/*
- * Lowest id of a segment that has entries, outside the pass (NULL: the log).
- * Delete records wait for these only: an older copy of what was deleted is
- * never written to a segment that was empty at the time.
- */
-static struct lsmem_segment *lsmem_clean_oldest(struct lsmem_store *store,
-						const struct lsmem_pass *pass,
-						const struct lsmem_segment *except)
+static bool lsmem_clean_underway(const struct lsmem_store *store)
 {
-	struct lsmem_segment *seg;
-	u32 i;
-
-	lockdep_assert_held(&store->segment_lock);
-	list_for_each_entry(seg, &store->log, node) {
-		if (!READ_ONCE(seg->reserved) || seg == except)
-			continue;
-		for (i = 0; pass && i < pass->nr_victims; i++)
-			if (pass->victims[i] == seg)
-				break;
-		if (!pass || i == pass->nr_victims)
-			return seg;	/* the list is in the order of ids */
-	}
-	return NULL;
+	return READ_ONCE(store->cleaning->begun) != READ_ONCE(store->cleaning->ended);
 }
 
-/* Fill @store->candidates; @deletes: bytes of delete records that cleaning may free. */
-static u32 lsmem_clean_candidates(struct lsmem_store *store, u64 *deletes)
+static bool lsmem_retires_full(const struct lsmem_store *store)
 {
-	const struct lsmem_segment *oldest, *second;
-	u64 now = lsmem_store_time(store);
-	struct lsmem_segment *seg;
-	u32 nr = 0;
-
-	*deletes = 0;
-	spin_lock(&store->segment_lock);
-	oldest = lsmem_clean_oldest(store, NULL, NULL);
-	second = lsmem_clean_oldest(store, NULL, oldest);
-	list_for_each_entry(seg, &store->log, node) {
-		u32 live = atomic_read(&seg->live), records = atomic_read(&seg->deletes);
-		const struct lsmem_segment *other = seg == oldest ? second : oldest;
-		u32 held = lsmem_segment_held(seg);
-
-		*deletes += records;
-		if (seg->state != LSMEM_SEGMENT_CLOSED || !seg->close_acked || seg->damaged)
-			continue;
-		if (!other || seg->barrier <= other->id)
-			live -= min(live, records);	/* they can go */
-		store->candidates[nr++] = (struct lsmem_candidate){
-			.id = seg->id,
-			.held = held,
-			.live = min(live, held),
-			.age = now > seg->time ? (now - seg->time) >> 10 : 0,
-			.cookie = seg - store->segments,
-		};
-	}
-	if (oldest && oldest->damaged)
-		*deletes = 0;	/* they wait for what cannot be cleaned */
-	spin_unlock(&store->segment_lock);
-	return nr;
+	return READ_ONCE(store->retire_next) - READ_ONCE(store->retire_first) == LSMEM_RETIRES;
 }
 
 /* Close the head that has the oldest entries, if a head it is: records wait for it. */
@@ -189,51 +121,168 @@ static void lsmem_clean_roll_oldest(struct lsmem_store *store)
 	unsigned int i;
 
 	spin_lock(&store->segment_lock);
-	oldest = lsmem_clean_oldest(store, NULL, NULL);
+	oldest = lsmem_log_oldest(store, NULL, 0);
 	spin_unlock(&store->segment_lock);
 	for (i = 0; oldest && i < store->nr_heads; i++)
 		if (READ_ONCE(store->heads[i].segment) == oldest &&
 		    !lsmem_head_roll(store, i))
-			store->cleaned.forced_rolls++;
+			lsmem_count(store, forced_rolls, 1);
 }
 
-/* Choose the victims of a pass; false when nothing can be gained. */
-static bool lsmem_clean_choose(struct lsmem_store *store, struct lsmem_pass *pass, bool urgent)
+/* Claim what survivors may take; @segments of it. */
+static u64 lsmem_clean_claim(struct lsmem_store *store)
 {
-	u32 nr, chosen, frames, entries = 0;
-	u64 room, deletes;
-	bool oldest_first;
+	u32 frames = lsmem_frames_claim(&store->frames, LSMEM_PASS_FRAMES);
+	u64 room;
 
-	frames = lsmem_frames_claim(&store->frames, LSMEM_PASS_FRAMES);
 	/* The survivors' last seglets and all commit records are not in the sum. */
 	room = (u64)(frames > LSMEM_PASS_SLACK ? frames - LSMEM_PASS_SLACK : 0) *
 	       LSMEM_SEGLET_BYTES;
-	room = min(room, (u64)lsmem_segments_claim(store) * LSMEM_SURVIVOR_LIVE);
-	nr = lsmem_clean_candidates(store, &deletes);
-	oldest_first = deletes * 1000 > (u64)store->frames.nr * LSMEM_SEGLET_BYTES *
-					READ_ONCE(store->policy.deletes_max);
-	if (oldest_first)
-		lsmem_clean_roll_oldest(store);
-	chosen = lsmem_policy_select(store->candidates, nr, room,
-				     urgent ? 1000 : READ_ONCE(store->policy.utilization_max),
-				     oldest_first);
-	*pass = (struct lsmem_pass){ 0 };
-	spin_lock(&store->segment_lock);
-	for (; chosen; chosen--, nr--) {
-		const struct lsmem_candidate *c = &store->candidates[nr - 1];
-		struct lsmem_segment *seg = &store->segments[c->cookie];
+	return min(room, (u64)lsmem_segments_claim(store) * LSMEM_SURVIVOR_LIVE);
+}
 
+/* What the pass has not used is the writers' again; some may wait for just that. */
+static void lsmem_clean_unclaim(struct lsmem_store *store)
+{
+	lsmem_frames_unclaim(&store->frames);
+	lsmem_segments_unclaim(store);
+	lsmem_space_came(store);
+}
+
+/* A segment is no victim any more: it is in the log as before. */
+static void lsmem_clean_spare(struct lsmem_segment *seg)
+{
+	seg->state = LSMEM_SEGMENT_CLOSED;
+	lsmem_segment_show(seg);
+}
+
+/* Nothing has been moved: the victims are as they were. */
+static void lsmem_clean_release(struct lsmem_store *store, struct lsmem_pass *pass)
+{
+	u32 i;
+
+	spin_lock(&store->segment_lock);
+	for (i = 0; i < pass->nr_victims; i++)
+		lsmem_clean_spare(pass->victims[i]);
+	spin_unlock(&store->segment_lock);
+	pass->nr_victims = 0;
+}
+
+/*
+ * Would anything be won?  The end of a segment's last frame is no gain: the
+ * survivors will have one too.
+ */
+static bool lsmem_clean_gains(struct lsmem_store *store, const struct lsmem_pass *pass)
+{
+	if (store->cleaning->oldest_first)
+		return true;	/* records can go */
+	return pass->held / LSMEM_SEGLET_BYTES > lsmem_packed_frames(pass->live) ||
+	       pass->nr_victims > DIV_ROUND_UP_ULL(pass->live, LSMEM_SEGMENT_BYTES);
+}
+
+/*
+ * Make victims of the first of @slots whose survivors find @room; the others may
+ * have changed since they were chosen.
+ */
+static u32 lsmem_clean_take(struct lsmem_store *store, const u32 *slots, u32 nr, u64 room)
+{
+	struct lsmem_pass *pass = store->pass;
+	u32 entries = 0, taken = 0;
+
+	lockdep_assert_held(&store->balance_mutex);
+	*pass = (struct lsmem_pass){ .begun = ktime_get_ns() };
+	spin_lock(&store->segment_lock);
+	for (; taken < nr; taken++) {
+		struct lsmem_segment *seg = &store->segments[slots[taken]];
+		u32 live = atomic_read(seg->live);
+
+		if (!(seg->stat->flags & LSMEM_SEGMENT_CLEANABLE))
+			continue;
 		entries += seg->entries;
-		if (pass->nr_victims && entries > LSMEM_PASS_ENTRIES)
+		if (pass->live + live > room || (pass->nr_victims && entries > LSMEM_PASS_ENTRIES))
 			break;
 		seg->state = LSMEM_SEGMENT_VICTIM;
+		lsmem_segment_show(seg);
 		pass->victims[pass->nr_victims++] = seg;
-		pass->live += c->live;
-		pass->held += c->held;
-		trace_lsmem_clean_victim(store->name, c->id, c->live, c->held, c->score);
+		pass->live += live;
+		pass->held += (u64)seg->nr_frames * LSMEM_SEGLET_BYTES;
+		trace_lsmem_clean_victim(store->name, seg->id, live,
+					 seg->nr_frames * LSMEM_SEGLET_BYTES);
 	}
 	spin_unlock(&store->segment_lock);
-	return pass->nr_victims;
+	if (pass->nr_victims && !lsmem_clean_gains(store, pass))
+		lsmem_clean_release(store, pass);
+	if (pass->nr_victims) {
+		/* Compaction goes on beside the pass, with the frames that are left. */
+		lsmem_frames_reclaim(&store->frames, LSMEM_PASS_SLACK +
+				     DIV_ROUND_UP_ULL(pass->live, LSMEM_SEGLET_BYTES));
+		WRITE_ONCE(store->cleaning->begun, store->cleaning->begun + 1);
+	} else {
+		lsmem_clean_unclaim(store);
+	}
+	return taken;
+}
+
+/* Choose the victims of a pass; false when nothing can be gained. */
+static bool lsmem_clean_choose(struct lsmem_store *store)
+{
+	bool oldest_first = READ_ONCE(store->cleaning->oldest_first);
+	u32 slots[LSMEM_VICTIMS], nr, chosen, i;
+	u64 room;
+
+	if (oldest_first)
+		lsmem_clean_roll_oldest(store);
+	mutex_lock(&store->balance_mutex);
+	if (!lsmem_clean_underway(store)) {
+		room = lsmem_clean_claim(store);
+		nr = lsmem_balance_cleanable(store);
+		chosen = lsmem_policy_select(store->candidates, nr, room,
+					     lsmem_balance_limit(store), oldest_first);
+		for (i = 0; i < chosen; i++)
+			slots[i] = store->candidates[nr - 1 - i].cookie;
+		lsmem_clean_take(store, slots, chosen, room);
+	}
+	mutex_unlock(&store->balance_mutex);
+	return lsmem_clean_underway(store);
+}
+
+/* Is the daemon to choose victims? */
+bool lsmem_clean_due(const struct lsmem_store *store)
+{
+	return lsmem_level(store) == LSMEM_LEVEL_CLEAN && !lsmem_clean_underway(store) &&
+	       !lsmem_retires_full(store);
+}
+
+/**
+ * lsmem_clean_ask - LSMEM_REPL_CLEAN
+ * @store: active
+ * @ids: of segments, in the order wanted
+ * @nr: 1 .. LSMEM_VICTIMS; out: how many of them were looked at
+ * Return: 0 or an error as struct lsmem_clean says.
+ */
+int lsmem_clean_ask(struct lsmem_store *store, const u64 *ids, u32 *nr)
+{
+	u32 slots[LSMEM_VICTIMS], found = 0, i;
+	int ret = -EBUSY;
+
+	mutex_lock(&store->balance_mutex);
+	if (!lsmem_clean_underway(store) && !lsmem_retires_full(store)) {
+		spin_lock(&store->segment_lock);
+		for (i = 0; i < *nr; i++) {
+			const struct lsmem_segment *seg = lsmem_segment_find(store, ids[i]);
+
+			if (seg)
+				slots[found++] = seg->slot;
+		}
+		spin_unlock(&store->segment_lock);
+		lsmem_clean_take(store, slots, found, lsmem_clean_claim(store));
+		*nr = store->pass->nr_victims;
+		ret = *nr ? 0 : -ENOENT;
+	}
+	mutex_unlock(&store->balance_mutex);
+	if (!ret)
+		wake_up_all(&store->work);
+	return ret;
 }
 
 /* ---- Listing ------------------------------------------------------------ */
@@ -261,15 +310,6 @@ static bool lsmem_clean_live(struct lsmem_store *store, const struct lsmem_pass 
 	}
 }
 
-static void lsmem_clean_damaged(const struct lsmem_store *store, struct lsmem_segment *seg,
-				u32 offset)
-{
-	if (!seg->damaged)
-		pr_err("%s: segment %llu is damaged at offset %u: it is left alone; free its objects, and check this machine's memory\n",
-		       store->name, seg->id, offset);
-	seg->damaged = true;
-}
-
 /* List the live entries of one victim; false when a header is damaged. */
 static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 			     struct lsmem_segment *seg)
@@ -291,7 +331,7 @@ static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 				break;
 			store->survivors[pass->nr_survivors++] = (struct lsmem_survivor){
 				.time = le64_to_cpu(e->version),
-				.slot = seg - store->segments,
+				.slot = seg->slot,
 				.offset = offset,
 			};
 		}
@@ -299,7 +339,7 @@ static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 		if (pass->nr_survivors % 256 == 0)
 			cond_resched();
 	}
-	lsmem_clean_damaged(store, seg, offset);
+	lsmem_segment_damaged(store, seg, offset);
 	pass->nr_survivors = first;
 	return false;
 }
@@ -318,7 +358,7 @@ static void lsmem_clean_gather(struct lsmem_store *store, struct lsmem_pass *pas
 	u32 i, kept = 0;
 
 	spin_lock(&store->segment_lock);
-	oldest = lsmem_clean_oldest(store, pass, NULL);
+	oldest = lsmem_log_oldest(store, pass->victims, pass->nr_victims);
 	pass->oldest = oldest ? oldest->id : ~0ull;
 	spin_unlock(&store->segment_lock);
 	for (i = 0; i < pass->nr_victims; i++) {
@@ -331,6 +371,7 @@ static void lsmem_clean_gather(struct lsmem_store *store, struct lsmem_pass *pas
 		/* It stays in the log, and so does whatever waits for it. */
 		spin_lock(&store->segment_lock);
 		seg->state = LSMEM_SEGMENT_CLOSED;
+		lsmem_segment_show(seg);
 		spin_unlock(&store->segment_lock);
 		pass->damaged = true;
 	}
@@ -376,7 +417,7 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 	type = lsmem_entry_type(&e);
 	if (!lsmem_entry_valid(&e, seg->salt) || lsmem_handle_index(key) >= store->nr_handles ||
 	    lsmem_entry_size(length) > seg->committed - survivor->offset) {
-		lsmem_clean_damaged(store, seg, survivor->offset);
+		lsmem_segment_damaged(store, seg, survivor->offset);
 		return 0;
 	}
 	ret = lsmem_clean_begin(store, length, type, &ap);
@@ -388,7 +429,7 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 	lsmem_append_stamp(store, &ap, key, version, length, type, lsmem_entry_table(&e),
 			   le32_to_cpu(e.pcrc));
 	if (type == LSMEM_TYPE_DELETE) {
-		lsmem_delete_moved(store, seg, &ap, version);
+		lsmem_delete_moved(store, seg, &ap);
 		lsmem_append_commit(store, &ap);
 		return 0;
 	}
@@ -400,8 +441,8 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 		lsmem_append_abort(store, &ap);	/* replaced or deleted meanwhile */
 		return 0;
 	}
-	lsmem_entry_alive(store, &ap, version);
-	atomic_sub(ap.size, &seg->live);
+	lsmem_entry_alive(&ap);
+	atomic_sub(ap.size, seg->live);
 	lsmem_append_commit(store, &ap);
 	pass->moved += ap.size;
 	store->cleaned.relocated_bytes += ap.size;
@@ -418,7 +459,7 @@ static void lsmem_clean_retire(struct lsmem_store *store, const struct lsmem_pas
 	u32 i;
 
 	for (i = 0; i < pass->nr_victims; i++)
-		records += atomic_read(&pass->victims[i]->deletes);
+		records += atomic_read(pass->victims[i]->deletes);
 	lsmem_live_add(store, -(s64)records);	/* those that were not moved */
 	lsmem_log_point(store, &after);
 	epoch = lsmem_epoch_advance(store);
@@ -432,29 +473,11 @@ static void lsmem_clean_retire(struct lsmem_store *store, const struct lsmem_pas
 	retire->begun = ktime_get_ns();
 	retire->emitted = false;
 	retire->acked = !store->durable;
-	store->retire_next++;
+	WRITE_ONCE(store->retire_next, store->retire_next + 1);
+	WRITE_ONCE(store->retiring, store->retiring + retire->nr);
 	spin_unlock(&store->segment_lock);
 	if (store->durable)
 		wake_up(&store->events);
-}
-
-/* Nothing has been moved: the victims are as they were. */
-static void lsmem_clean_release(struct lsmem_store *store, const struct lsmem_pass *pass)
-{
-	u32 i;
-
-	spin_lock(&store->segment_lock);
-	for (i = 0; i < pass->nr_victims; i++)
-		pass->victims[i]->state = LSMEM_SEGMENT_CLOSED;
-	spin_unlock(&store->segment_lock);
-}
-
-/* What the pass has not used is the writers' again; some may wait for just that. */
-static void lsmem_clean_unclaim(struct lsmem_store *store)
-{
-	lsmem_frames_unclaim(&store->frames);
-	lsmem_segments_unclaim(store);
-	lsmem_space_came(store);
 }
 
 /* A victim that was found damaged when its entries moved is none: they are still there. */
@@ -465,48 +488,55 @@ static void lsmem_clean_spare_damaged(struct lsmem_store *store, struct lsmem_pa
 	spin_lock(&store->segment_lock);
 	for (i = 0; i < pass->nr_victims; i++)
 		if (pass->victims[i]->damaged)
-			pass->victims[i]->state = LSMEM_SEGMENT_CLOSED;
+			lsmem_clean_spare(pass->victims[i]);
 		else
 			pass->victims[kept++] = pass->victims[i];
 	spin_unlock(&store->segment_lock);
 	pass->nr_victims = kept;
 }
 
-/* One pass; false when nothing could be gained. */
-static bool lsmem_clean_pass(struct lsmem_store *store, bool urgent)
+/* Move what the victims have; false when the store is going. */
+static bool lsmem_clean_merge(struct lsmem_store *store, struct lsmem_pass *pass)
 {
-	u64 begin = ktime_get_ns();
-	struct lsmem_pass pass;
 	u32 i;
 
-	if (!lsmem_clean_choose(store, &pass, urgent)) {
-		lsmem_clean_unclaim(store);
-		return false;
-	}
-	trace_lsmem_clean_begin(store->name, pass.nr_victims, pass.live, pass.held);
-	lsmem_clean_gather(store, &pass);
-	if (pass.damaged) {
-		/* Records may have been dropped that it needs: choose again without it. */
-		lsmem_clean_release(store, &pass);
-		lsmem_clean_unclaim(store);
-		return true;
-	}
-	for (i = 0; i < pass.nr_survivors; i++) {
-		if (lsmem_clean_move(store, &pass, &store->survivors[i]))
-			return true;	/* the store is going */
+	for (i = 0; i < pass->nr_survivors; i++) {
+		if (lsmem_clean_move(store, pass, &store->survivors[i]))
+			return false;
 		if (i % 64 == 0)
 			cond_resched();
 	}
-	lsmem_clean_unclaim(store);
-	lsmem_clean_spare_damaged(store, &pass);
-	if (!pass.nr_victims)
+	lsmem_clean_spare_damaged(store, pass);
+	if (!pass->nr_victims)
 		return true;
-	lsmem_clean_retire(store, &pass);
+	lsmem_clean_retire(store, pass);
 	store->cleaned.passes++;
-	store->cleaned.segments_cleaned += pass.nr_victims;
-	store->cleaned.freed_bytes += pass.held - min(pass.held, pass.moved);
-	trace_lsmem_clean_end(store->name, pass.moved, ktime_get_ns() - begin);
+	store->cleaned.segments_cleaned += pass->nr_victims;
+	store->cleaned.freed_bytes += pass->held - min(pass->held, pass->moved);
 	return true;
+}
+
+/* Carry out the pass whose victims have been taken. */
+static void lsmem_clean_pass(struct lsmem_store *store)
+{
+	struct lsmem_pass *pass = store->pass;
+
+	trace_lsmem_clean_begin(store->name, pass->nr_victims, pass->live, pass->held);
+	atomic_sub(min_t(int, pass->nr_victims, atomic_read(&store->clean_asked)),
+		   &store->clean_asked);
+	lsmem_clean_gather(store, pass);
+	/* When one is damaged, records may have been dropped that it needs: choose again. */
+	if (pass->damaged)
+		lsmem_clean_release(store, pass);
+	else if (!lsmem_clean_merge(store, pass))
+		return;
+	lsmem_clean_unclaim(store);
+	store->cleaned.clean_ns += ktime_get_ns() - pass->begun;
+	trace_lsmem_clean_end(store->name, pass->moved, ktime_get_ns() - pass->begun);
+	/* Pairs with the daemon, which then looks at the table. */
+	smp_store_release(&store->cleaning->ended, store->cleaning->begun);
+	if (store->durable)
+		wake_up(&store->events);
 }
 
 /* ---- Freeing ------------------------------------------------------------ */
@@ -522,7 +552,7 @@ static struct lsmem_retire *lsmem_retire_oldest(struct lsmem_store *store)
 static bool lsmem_clean_free(struct lsmem_store *store)
 {
 	struct lsmem_retire *retire = lsmem_retire_oldest(store);
-	u32 i;
+	u32 i, frames = 0;
 
 	if (!retire || !READ_ONCE(retire->acked) || !lsmem_epoch_passed(store, retire->epoch))
 		return false;
@@ -530,13 +560,16 @@ static bool lsmem_clean_free(struct lsmem_store *store)
 		synchronize_rcu_expedited();	/* writers may be waiting for these frames */
 	trace_lsmem_retire(store->name, retire->nr, ktime_get_ns() - retire->begun);
 	spin_lock(&store->segment_lock);
-	for (i = 0; i < retire->nr; i++)
+	for (i = 0; i < retire->nr; i++) {
+		frames += retire->victims[i]->nr_frames;
 		lsmem_segment_free(store, retire->victims[i]);
+	}
+	WRITE_ONCE(store->retiring, store->retiring - retire->nr);
 	retire->nr = 0;
-	store->retire_first++;
+	WRITE_ONCE(store->retire_first, store->retire_first + 1);
 	lsmem_segments_spare(store);
 	spin_unlock(&store->segment_lock);
-	lsmem_space_came(store);
+	lsmem_space_freed(store, frames);
 	if (store->durable)
 		wake_up(&store->events);	/* spares to be opened */
 	return true;
@@ -544,37 +577,14 @@ static bool lsmem_clean_free(struct lsmem_store *store)
 
 /* ---- The thread --------------------------------------------------------- */
 
-/* Close heads that hold garbage, so that it can be cleaned. */
-static void lsmem_clean_roll(struct lsmem_store *store)
-{
-	unsigned int i;
-
-	for (i = 0; i < store->nr_heads; i++) {
-		struct lsmem_head *head = &store->heads[i];
-		u32 garbage;
-
-		spin_lock(&head->lock);
-		garbage = head->segment ?
-			  head->segment->reserved - atomic_read(&head->segment->live) : 0;
-		spin_unlock(&head->lock);
-		if (garbage >= LSMEM_SEGLET_BYTES && !lsmem_head_roll(store, i))
-			store->cleaned.forced_rolls++;
-	}
-}
-
-static bool lsmem_clean_urgent(struct lsmem_store *store)
-{
-	return atomic_read(&store->stalled);
-}
-
+/* Is a pass to be made, or one that the daemon has asked for? */
 static bool lsmem_clean_wanted(struct lsmem_store *store)
 {
+	if (lsmem_clean_underway(store))
+		return true;
 	if (store->durable && !READ_ONCE(store->attached))
 		return false;	/* nobody could retire the victims */
-	if (store->retire_next - store->retire_first == LSMEM_RETIRES)
-		return false;
-	return READ_ONCE(store->frames.nr_free) < READ_ONCE(store->clean_below) ||
-	       lsmem_segments_short(store) || lsmem_clean_urgent(store);
+	return lsmem_level(store) == LSMEM_LEVEL_CLEAN && !lsmem_retires_full(store);
 }
 
 static bool lsmem_clean_freeable(struct lsmem_store *store)
@@ -584,42 +594,67 @@ static bool lsmem_clean_freeable(struct lsmem_store *store)
 	return retire && READ_ONCE(retire->acked);
 }
 
+/* Cleaning is due: give the daemon of a durable store its time to choose. */
+static bool lsmem_clean_asked(struct lsmem_store *store)
+{
+	if (store->durable && !lsmem_clean_underway(store))
+		wait_event_freezable_timeout(store->work, kthread_should_stop() ||
+					     !lsmem_clean_wanted(store) ||
+					     lsmem_clean_underway(store) ||
+					     lsmem_clean_freeable(store),
+					     msecs_to_jiffies(LSMEM_ASK_MS));
+	return lsmem_clean_underway(store);
+}
+
+/* Make a pass; false when nothing could be gained. */
+static bool lsmem_clean_make(struct lsmem_store *store)
+{
+	if (!lsmem_clean_asked(store)) {
+		if (kthread_should_stop() || !lsmem_clean_wanted(store) ||
+		    lsmem_clean_freeable(store))
+			return true;
+		if (!lsmem_clean_choose(store)) {
+			atomic_set(&store->clean_asked, 0);
+			return false;
+		}
+	}
+	lsmem_clean_pass(store);
+	return true;
+}
+
+/* Wait until there is something to do. */
+static void lsmem_cleaner_wait(struct lsmem_store *store)
+{
+	if (lsmem_clean_freeable(store))	/* a view holds it up: views end without telling us */
+		wait_event_freezable_timeout(store->work, kthread_should_stop(), 1);
+	else if (store->clean_barren)
+		wait_event_freezable_timeout(store->work, kthread_should_stop() ||
+					     lsmem_clean_underway(store) ||
+					     lsmem_clean_freeable(store),
+					     msecs_to_jiffies(LSMEM_IDLE_MS));
+	else
+		wait_event_freezable(store->work, kthread_should_stop() ||
+				     lsmem_clean_freeable(store) || lsmem_clean_wanted(store));
+	WRITE_ONCE(store->clean_barren, false);
+}
+
 static int lsmem_cleaner(void *data)
 {
 	struct lsmem_store *store = data;
-	bool fruitless = false;
 
 	set_freezable();
 	while (!kthread_should_stop()) {
 		if (lsmem_clean_free(store)) {
-			fruitless = false;
+			lsmem_balance(store);
 			continue;
 		}
-		if (lsmem_clean_freeable(store)) {
-			/* A view holds it up: views end without telling us. */
-			if (!lsmem_clean_wanted(store) || fruitless) {
-				wait_event_freezable_timeout(store->work, kthread_should_stop(),
-							     1);
+		if (lsmem_clean_wanted(store)) {
+			WRITE_ONCE(store->clean_barren, !lsmem_clean_make(store));
+			lsmem_balance(store);
+			if (!store->clean_barren)
 				continue;
-			}
-		} else if (fruitless) {
-			wait_event_freezable_timeout(store->work, kthread_should_stop() ||
-						     lsmem_clean_freeable(store),
-						     msecs_to_jiffies(LSMEM_IDLE_MS));
-		} else {
-			/* In the other waits appends would wake it up in vain, each of them. */
-			smp_store_mb(store->cleaner_idle, true);
-			wait_event_freezable(store->work, kthread_should_stop() ||
-					     lsmem_clean_freeable(store) ||
-					     lsmem_clean_wanted(store));
-			WRITE_ONCE(store->cleaner_idle, false);
 		}
-		fruitless = false;
-		if (kthread_should_stop() || !lsmem_clean_wanted(store))
-			continue;
-		fruitless = !lsmem_clean_pass(store, lsmem_clean_urgent(store));
-		if (fruitless && lsmem_clean_urgent(store))
-			lsmem_clean_roll(store);
+		lsmem_cleaner_wait(store);
 	}
 	return 0;
 }

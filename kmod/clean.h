@@ -5,13 +5,11 @@
 
 #include "store.h"
 
-/* Frames that only the cleaner may take: a full survivor and its rest. */
-#define LSMEM_CLEANER_RESERVE	(LSMEM_SEGLETS + LSMEM_SEGLETS / 8)
-
 int lsmem_cleaner_init(struct lsmem_store *store);
 int lsmem_cleaner_start(struct lsmem_store *store);
 void lsmem_cleaner_stop(struct lsmem_store *store);
 void lsmem_cleaner_destroy(struct lsmem_store *store);
-void lsmem_cleaner_tune(struct lsmem_store *store);
+bool lsmem_clean_due(const struct lsmem_store *store);
+int lsmem_clean_ask(struct lsmem_store *store, const u64 *ids, u32 *nr);
 
 #endif

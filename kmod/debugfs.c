@@ -28,6 +28,7 @@ static const char * const lsmem_segment_states[] = {
 	[LSMEM_SEGMENT_SPARE] = "spare",
 	[LSMEM_SEGMENT_HEAD] = "head",
 	[LSMEM_SEGMENT_CLOSED] = "closed",
+	[LSMEM_SEGMENT_COMPACTING] = "compacting",
 	[LSMEM_SEGMENT_VICTIM] = "victim",
 };
 
@@ -61,17 +62,16 @@ static int segments_show(struct seq_file *s, void *v)
 		return 0;
 	}
 	spin_lock(&store->segment_lock);
-	/* Without its frames: they are as large as all the rest. */
-	memcpy(&seg, &store->segments[slot - 1], offsetof(struct lsmem_segment, frames));
+	seg = store->segments[slot - 1];
 	spin_unlock(&store->segment_lock);
 	if (seg.state == LSMEM_SEGMENT_FREE)
 		return SEQ_SKIP;
 	seq_printf(s, "%llu %s %u %u %u %u %u %u %d %d %u %llu %llu %s%s%s%s\n", seg.id,
 		   lsmem_segment_states[seg.state], seg.generation, seg.nr_frames, seg.reserved,
-		   seg.committed, seg.emitted, seg.acked, atomic_read(&seg.live),
-		   atomic_read(&seg.deletes), seg.entries, seg.barrier,
-		   seg.time && now > seg.time ?	/* units of 1024 ns */
-		   div_u64((now - seg.time) * 1024, NSEC_PER_MSEC) : 0,
+		   seg.committed, seg.emitted, seg.acked, atomic_read(seg.live),
+		   atomic_read(seg.deletes), seg.entries, seg.barrier,
+		   now > seg.open_time ?	/* units of 1024 ns */
+		   div_u64((now - seg.open_time) * 1024, NSEC_PER_MSEC) : 0,
 		   seg.open_acked ? "o" : "-", seg.close_acked ? "c" : "-",
 		   seg.survivor ? "s" : "-", seg.damaged ? "d" : "-");
 	return 0;

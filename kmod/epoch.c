@@ -69,12 +69,12 @@ void lsmem_client_free(struct lsmem_client *client)
  */
 u64 lsmem_epoch_advance(struct lsmem_store *store)
 {
-	u64 epoch = store->info->epoch + 1;	/* only the cleaner writes it */
-
-	/* Who publishes the new epoch has seen the words exchanged before it. */
-	smp_store_release(&store->info->epoch, epoch);
-	smp_mb();	/* pairs with the client's barrier after it published */
-	return epoch;
+	/*
+	 * Ordered on both sides: who publishes the new epoch has seen the words
+	 * exchanged before it, and it pairs with the client's barrier after it
+	 * published.
+	 */
+	return atomic64_inc_return((atomic64_t *)&store->info->epoch);
 }
 
 /* How long this client's views may hold a frame up, jiffies. */
@@ -92,7 +92,7 @@ static void lsmem_slot_revoke(struct lsmem_client *client, unsigned int i, u64 v
 	cmpxchg(&client->slots[i].epoch, value, LSMEM_SLOT_REVOKED);
 	client->strikes = min(client->strikes + 1, LSMEM_STRIKES_MAX);
 	client->struck = jiffies;
-	client->store->cleaned.views_revoked++;
+	lsmem_count(client->store, views_revoked, 1);
 	trace_lsmem_revoke(client->store->name, value);
 }
 

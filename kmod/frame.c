@@ -23,6 +23,7 @@
 
 #define LSMEM_SEGLET_ORDER	(ilog2(LSMEM_SEGLET_BYTES) - PAGE_SHIFT)
 #define LSMEM_BLOCK_ORDER	9
+#define LSMEM_FRAMES_KEPT	8	/* that compaction leaves: heads end their segments */
 
 /* Take 2^order pages and make frames of them; returns how many, or an errno. */
 static int lsmem_frames_add(struct lsmem_frames *frames, u32 first, unsigned int order)
@@ -151,11 +152,62 @@ int lsmem_frame_get(struct lsmem_frames *frames, u32 owner, bool reserve)
 		WRITE_ONCE(frames->table[frame].next, LSMEM_NO_FRAME);
 		if (reserve && frames->reserve > frames->base)
 			WRITE_ONCE(frames->reserve, frames->reserve - 1);
+		if (reserve && frames->claimed)
+			frames->claimed--;
 		WRITE_ONCE(frames->table[frame].incarnation,
 			   frames->table[frame].incarnation + 1);
 	}
 	spin_unlock(&frames->lock);
 	return frame;
+}
+
+/**
+ * lsmem_frames_take - take all frames that a compaction needs, or none
+ * @frames: the store's
+ * @owner: slot of the segment
+ * @nr: how many, at least 1
+ * @taken: out: @nr frames, chained in this order
+ *
+ * Those that a pass has claimed are left to it, and a few to commit records.
+ * Return: false when there are not so many.
+ */
+bool lsmem_frames_take(struct lsmem_frames *frames, u32 owner, u32 nr, u32 *taken)
+{
+	bool enough;
+	u32 i;
+
+	spin_lock(&frames->lock);
+	enough = frames->nr_free >= nr + frames->claimed + LSMEM_FRAMES_KEPT;
+	for (i = 0; enough && i < nr; i++) {
+		u32 frame = frames->free[frames->nr_free - 1];
+		struct lsmem_frame *shown = &frames->table[frame];
+
+		WRITE_ONCE(frames->nr_free, frames->nr_free - 1);
+		WRITE_ONCE(frames->owner[frame], owner);
+		WRITE_ONCE(shown->next, LSMEM_NO_FRAME);
+		WRITE_ONCE(shown->incarnation, shown->incarnation + 1);
+		if (i)
+			WRITE_ONCE(frames->table[taken[i - 1]].next, frame);
+		taken[i] = frame;
+	}
+	spin_unlock(&frames->lock);
+	return enough;
+}
+
+/**
+ * lsmem_frames_give - give a chain of frames back
+ * @frames: the store's
+ * @first: of the chain
+ * @nr: how many; nobody can see any of them any more
+ */
+void lsmem_frames_give(struct lsmem_frames *frames, u32 first, u32 nr)
+{
+	u32 frame = first, next;
+
+	for (; nr; nr--, frame = next) {
+		next = frames->table[frame].next;
+		lsmem_frame_put(frames, frame);
+	}
 }
 
 /**
@@ -175,9 +227,23 @@ u32 lsmem_frames_claim(struct lsmem_frames *frames, u32 most)
 	if (claimed > frames->base)
 		claimed = frames->base + (claimed - frames->base) / 2;
 	claimed = min(claimed, max(most, frames->base));
+	frames->claimed = claimed;
 	WRITE_ONCE(frames->reserve, max(claimed, frames->base));
 	spin_unlock(&frames->lock);
 	return claimed;
+}
+
+/**
+ * lsmem_frames_reclaim - a pass knows what it needs
+ * @frames: the store's
+ * @needed: of the frames that it has claimed; compaction may have the rest
+ */
+void lsmem_frames_reclaim(struct lsmem_frames *frames, u32 needed)
+{
+	spin_lock(&frames->lock);
+	frames->claimed = min(frames->claimed, needed);
+	WRITE_ONCE(frames->reserve, max(frames->claimed, frames->base));
+	spin_unlock(&frames->lock);
 }
 
 /**
@@ -187,6 +253,7 @@ u32 lsmem_frames_claim(struct lsmem_frames *frames, u32 most)
 void lsmem_frames_unclaim(struct lsmem_frames *frames)
 {
 	spin_lock(&frames->lock);
+	frames->claimed = 0;
 	WRITE_ONCE(frames->reserve, frames->base);
 	spin_unlock(&frames->lock);
 }

@@ -158,7 +158,7 @@ static void lsmem_load_apply(struct lsmem_store *store, struct lsmem_segment *se
 			     const struct lsmem_entry *e)
 {
 	u64 key = le64_to_cpu(e->key), version = le64_to_cpu(e->version);
-	u64 index = lsmem_handle_index(key), time = lsmem_version_time(version);
+	u64 index = lsmem_handle_index(key);
 	struct lsmem_handle *h = &store->handles[index];
 	bool object = lsmem_entry_type(e) == LSMEM_TYPE_OBJECT, older = lsmem_load_older(store, h, e);
 	bool live = lsmem_word_state(h->word) == LSMEM_WORD_LIVE;
@@ -166,15 +166,14 @@ static void lsmem_load_apply(struct lsmem_store *store, struct lsmem_segment *se
 	u32 generation = lsmem_handle_generation(key);
 	struct lsmem_delete record;
 
-	seg->time = max(seg->time, time);
 	if (!object) {
 		lsmem_segment_read(store, seg, offset + LSMEM_ENTRY_BYTES, &record,
 				   sizeof(record));
 		seg->barrier = max(seg->barrier, le64_to_cpu(record.barrier));
-		atomic_add(size, &seg->deletes);
+		atomic_add(size, seg->deletes);
 	}
 	if (!object || !older) {
-		atomic_add(size, &seg->live);
+		atomic_add(size, seg->live);
 		lsmem_live_add(store, size);
 	}
 	store->generation_max = max(store->generation_max, generation);

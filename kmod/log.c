@@ -26,8 +26,8 @@
 #include <linux/sched.h>
 #include <linux/uaccess.h>
 
+#include "space.h"
 #include "store.h"
-#include "trace.h"
 
 /* Kept at the end of each segment: a commit record and the gap before it. */
 #define LSMEM_RECORD_ROOM	(2 * LSMEM_ENTRY_BYTES)
@@ -90,7 +90,7 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 	/* A record of one's own may use the last place in the ring. */
 	u32 places = room ? LSMEM_RING - 1 : LSMEM_RING;
 	bool reserve = !room || head == &store->heads[LSMEM_CLEANER_HEAD];
-	u32 start, end, i;
+	u32 start, end, i, held;
 	int ret;
 
 	lockdep_assert_held(&head->lock);
@@ -101,9 +101,12 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 		return -EXFULL;
 	if (head->next - head->first >= places)
 		return -EBUSY;
+	held = seg->nr_frames;
 	ret = lsmem_segment_grow(store, seg, end, reserve);
 	if (ret)
 		return ret;
+	if (seg->nr_frames != held && !reserve)
+		lsmem_space_taken(store, head);
 	if (start > seg->reserved)
 		lsmem_segment_write(store, seg, seg->reserved, NULL, start - seg->reserved);
 	WRITE_ONCE(seg->reserved, end);	/* see lsmem_clean_oldest() */
@@ -193,65 +196,28 @@ int lsmem_head_roll(struct lsmem_store *store, unsigned int head)
 }
 
 /**
- * lsmem_space_came - frames or spares have become available
- * @store: the store
- */
-void lsmem_space_came(struct lsmem_store *store)
-{
-	atomic_inc(&store->space_serial);
-	wake_up_all(&store->space);
-	wake_up(&store->work);
-}
-
-/*
- * Wait until an append may succeed; 0, -EINTR or -ETIMEDOUT.  @left: jiffies that
- * all waits of the append may take, 0 before the first: what comes may always go
- * to others.
- */
-static int lsmem_wait_space(struct lsmem_store *store, int serial, long *left)
-{
-	long bound = *left ?: msecs_to_jiffies(READ_ONCE(store->stall_ms));
-	u64 begin = ktime_get_ns();
-	long ret;
-
-	atomic_inc(&store->stalled);	/* before the cleaner is woken: it looks then */
-	wake_up(&store->work);
-	wake_up(&store->events);	/* what was rolled over has to be told */
-	ret = lsmem_wait_event(store, space, atomic_read(&store->space_serial) != serial ||
-			       !lsmem_store_active(store), bound);
-	atomic_dec(&store->stalled);
-	lsmem_count(store, stalls, 1);
-	lsmem_count(store, stall_ns, ktime_get_ns() - begin);
-	trace_lsmem_stall(store->name, ktime_get_ns() - begin);
-	if (ret < 0)
-		return -EINTR;
-	if (!lsmem_store_active(store))
-		return -EAGAIN;
-	*left = ret;
-	return ret ? 0 : -ETIMEDOUT;
-}
-
-/**
- * lsmem_append_begin - reserve an entry
+ * lsmem_append_begin_by - reserve an entry
  * @store: active
  * @head: number of the head
  * @length: payload bytes
  * @type: LSMEM_TYPE_*
+ * @deadline: of all waits for space, as lsmem_space_wait() says
  * @ap: filled in
  *
- * May wait for the cleaner, up to stall_ms; the cleaner itself never waits.
+ * May wait for the cleaners; the cleaner itself never waits.
  * Return: 0; preemption is not disabled, but the caller goes on to commit or
  * abort without sleeping.  -ENOSPC: no space within the bound, -EINTR, -EAGAIN
  * (not active; for the cleaner, no space).
  */
-int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
-		       struct lsmem_append *ap)
+int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
+			  u64 *deadline, struct lsmem_append *ap)
 {
 	struct lsmem_head *h = &store->heads[head];
 	bool listed = type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_DELETE;
-	long left = 0;
 	int ret;
 
+	if (head != LSMEM_CLEANER_HEAD)
+		lsmem_space_throttle(store, h);
 	for (;;) {
 		int serial = atomic_read(&store->space_serial);
 
@@ -275,14 +241,23 @@ int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length,
 		}
 		if (head == LSMEM_CLEANER_HEAD)
 			return -EAGAIN;
-		ret = lsmem_wait_space(store, serial, &left);
+		ret = lsmem_space_wait(store, serial, deadline);
 		if (ret)
 			return ret == -ETIMEDOUT ? -ENOSPC : ret;
 	}
 	if (READ_ONCE(store->frames.nr_free) < store->clean_below &&
 	    READ_ONCE(store->cleaner_idle) && wq_has_sleeper(&store->work))
-		wake_up(&store->work);
+		wake_up_all(&store->work);
 	return 0;
+}
+
+/* lsmem_append_begin - the same, with waits of stall_ms at most */
+int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
+		       struct lsmem_append *ap)
+{
+	u64 deadline = 0;
+
+	return lsmem_append_begin_by(store, head, length, type, &deadline, ap);
 }
 
 /**

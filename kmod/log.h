@@ -20,10 +20,12 @@
  * @first, @next: appends under way are [@first, @next), in order of offset
  * @ring: for each, the end of its entry, and whether it is whole: the committed
  *	prefix advances over whole entries only (invariant 19)
+ * @gate: time before which its writers shall not go on, 0: none (space.c); no lock
  */
 struct lsmem_head {
 	spinlock_t lock;
 	struct lsmem_segment *segment;
+	u64 gate;
 	u32 first;
 	u32 next;
 	struct {
@@ -68,6 +70,8 @@ struct lsmem_vector_point {
 void lsmem_log_init(struct lsmem_store *store);
 int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
 		       struct lsmem_append *ap);
+int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
+			  u64 *deadline, struct lsmem_append *ap);
 int lsmem_append_copy(struct lsmem_store *store, const struct lsmem_append *ap,
 		      const struct lsmem_source *source, u32 length, u32 *pcrc);
 void lsmem_append_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
@@ -75,7 +79,6 @@ void lsmem_append_stamp(struct lsmem_store *store, const struct lsmem_append *ap
 void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap);
 void lsmem_append_abort(struct lsmem_store *store, struct lsmem_append *ap);
 bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head);
-void lsmem_space_came(struct lsmem_store *store);
 int lsmem_head_roll(struct lsmem_store *store, unsigned int head);
 unsigned int lsmem_log_head(const struct lsmem_store *store);
 void lsmem_log_point(struct lsmem_store *store, struct lsmem_vector_point *point);

@@ -71,6 +71,7 @@ void lsmem_entry_count(struct lsmem_store *store, const struct lsmem_append *ap,
  * @table: for the trace
  * @source: where the payload is; user memory has passed access_ok()
  * @length: payload bytes
+ * @deadline: of waits for space
  * @ap: out: to be stamped and committed, or aborted
  * @pcrc: out: CRC of the payload
  *
@@ -80,15 +81,16 @@ void lsmem_entry_count(struct lsmem_store *store, const struct lsmem_append *ap,
  * Return: 0, -EFAULT, -EINTR, -ENOMEM or what lsmem_append_begin() says.
  */
 int lsmem_entry_put(struct lsmem_store *store, unsigned int head, u64 key, u32 table,
-		    const struct lsmem_source *source, u32 length, struct lsmem_append *ap,
-		    u32 *pcrc)
+		    const struct lsmem_source *source, u32 length, u64 *deadline,
+		    struct lsmem_append *ap, u32 *pcrc)
 {
 	struct lsmem_source from = *source;
 	void *bounce = NULL;
 	int ret, tries;
 
 	for (tries = 1;; tries++) {
-		ret = lsmem_append_begin(store, head, length, LSMEM_TYPE_OBJECT, ap);
+		ret = lsmem_append_begin_by(store, head, length, LSMEM_TYPE_OBJECT, deadline,
+					    ap);
 		if (ret)
 			break;
 		ret = lsmem_append_copy(store, ap, &from, length, pcrc);
@@ -123,13 +125,9 @@ int lsmem_entry_put(struct lsmem_store *store, unsigned int head, u64 key, u32 t
 }
 
 /* An entry counts from now on; before its commit, so that no cleaner sees less. */
-void lsmem_entry_alive(struct lsmem_store *store, const struct lsmem_append *ap, u64 version)
+void lsmem_entry_alive(const struct lsmem_append *ap)
 {
-	u64 time = lsmem_version_time(version);
-
-	atomic_add(ap->size, &ap->segment->live);
-	if (time > READ_ONCE(ap->segment->time))
-		WRITE_ONCE(ap->segment->time, time);	/* a hint: a race loses a microsecond */
+	atomic_add(ap->size, ap->segment->live);
 }
 
 /**
@@ -140,7 +138,13 @@ void lsmem_entry_alive(struct lsmem_store *store, const struct lsmem_append *ap,
  */
 void lsmem_entry_dead(struct lsmem_store *store, u64 position, u32 length)
 {
-	atomic_sub(lsmem_entry_size(length), &lsmem_segment_of(store, position)->live);
+	atomic_sub(lsmem_entry_size(length), lsmem_segment_of(store, position)->live);
+}
+
+static void lsmem_place_set(struct lsmem_place *place, const struct lsmem_append *ap)
+{
+	place->segment = ap->segment->id;
+	place->offset = ap->offset + ap->size;
 }
 
 /* A look at a handle: its word, and the entry it points to. */
@@ -240,17 +244,17 @@ int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct ls
 	if (ret)
 		goto err_admit;
 	ret = lsmem_entry_put(store, lsmem_log_head(store), handle, op->table, &source,
-			      op->length, &ap, &pcrc);
+			      op->length, &place->deadline, &ap, &pcrc);
 	if (ret)
 		goto err_handle;
 	h = &store->handles[lsmem_handle_index(handle)];
 	version = lsmem_handle_version(store, 0);
 	lsmem_append_stamp(store, &ap, handle, version, op->length, LSMEM_TYPE_OBJECT, op->table,
 			   pcrc);
-	lsmem_entry_alive(store, &ap, version);
+	lsmem_entry_alive(&ap);
 	/* Pairs with lsmem_look() and with clients: the entry is whole. */
 	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position));
-	*place = (struct lsmem_place){ ap.segment->id, ap.offset + ap.size };
+	lsmem_place_set(place, &ap);
 	lsmem_append_commit(store, &ap);
 	op->handle = handle;
 	op->version = version;
@@ -291,7 +295,7 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 	if (ret)
 		return ret;
 	ret = lsmem_entry_put(store, lsmem_log_head(store), op->handle, look.table, &source,
-			      op->length, &ap, &pcrc);
+			      op->length, &place->deadline, &ap, &pcrc);
 	if (ret)
 		goto err_admit;
 	rcu_read_lock();
@@ -314,10 +318,10 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 				   look.table, pcrc);
 	} while (!lsmem_word_exchange(look.h, look.word,
 				      lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
-	lsmem_entry_alive(store, &ap, version);
+	lsmem_entry_alive(&ap);
 	lsmem_entry_dead(store, lsmem_word_position(look.word), look.length);
 	rcu_read_unlock();
-	*place = (struct lsmem_place){ ap.segment->id, ap.offset + ap.size };
+	lsmem_place_set(place, &ap);
 	lsmem_append_commit(store, &ap);
 	lsmem_count(store, replaced, 1);
 	op->version = version;
@@ -369,19 +373,18 @@ void lsmem_delete_stamp(struct lsmem_store *store, const struct lsmem_append *ap
  * lsmem_delete_done - the word of what is deleted has been exchanged
  * @store: the store
  * @ap: its delete record, stamped; not used after (durable stores)
- * @version: of the record
  * @length: payload of what is deleted
  *
  * The record counts as long as an older copy may be listed.
  */
-void lsmem_delete_done(struct lsmem_store *store, struct lsmem_append *ap, u64 version, u32 length)
+void lsmem_delete_done(struct lsmem_store *store, struct lsmem_append *ap, u32 length)
 {
 	s64 live = -(s64)lsmem_entry_size(length);
 
 	if (store->durable) {
 		live += ap->size;
-		lsmem_entry_alive(store, ap, version);
-		atomic_add(ap->size, &ap->segment->deletes);
+		lsmem_entry_alive(ap);
+		atomic_add(ap->size, ap->segment->deletes);
 		lsmem_append_commit(store, ap);
 	}
 	lsmem_live_add(store, live);
@@ -393,20 +396,19 @@ void lsmem_delete_done(struct lsmem_store *store, struct lsmem_append *ap, u64 v
  * @store: durable
  * @from: segment it was in
  * @ap: its copy, stamped
- * @version: its version
  */
 void lsmem_delete_moved(struct lsmem_store *store, struct lsmem_segment *from,
-			const struct lsmem_append *ap, u64 version)
+			const struct lsmem_append *ap)
 {
 	struct lsmem_delete record;
 
 	lsmem_segment_read(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, &record,
 			   sizeof(record));
 	lsmem_barrier_raise(ap->segment, le64_to_cpu(record.barrier));
-	lsmem_entry_alive(store, ap, version);
-	atomic_add(ap->size, &ap->segment->deletes);
-	atomic_sub(ap->size, &from->deletes);
-	atomic_sub(ap->size, &from->live);
+	lsmem_entry_alive(ap);
+	atomic_add(ap->size, ap->segment->deletes);
+	atomic_sub(ap->size, from->deletes);
+	atomic_sub(ap->size, from->live);
 }
 
 /**
@@ -423,7 +425,6 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 	u64 version;
 	int ret;
 
-	*place = (struct lsmem_place){ 0 };
 	ret = lsmem_handle_find(store, op->handle, &look.h);
 	if (ret)
 		return ret;
@@ -433,8 +434,9 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 	if (ret)
 		return ret;
 	if (store->durable) {
-		ret = lsmem_append_begin(store, lsmem_log_head(store), sizeof(struct lsmem_delete),
-					 LSMEM_TYPE_DELETE, &ap);
+		ret = lsmem_append_begin_by(store, lsmem_log_head(store),
+					    sizeof(struct lsmem_delete), LSMEM_TYPE_DELETE,
+					    &place->deadline, &ap);
 		if (ret)
 			return ret;
 	}
@@ -455,8 +457,8 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 	lsmem_entry_dead(store, lsmem_word_position(look.word), look.length);
 	rcu_read_unlock();
 	if (store->durable)
-		*place = (struct lsmem_place){ ap.segment->id, ap.offset + ap.size };
-	lsmem_delete_done(store, &ap, version, look.length);
+		lsmem_place_set(place, &ap);
+	lsmem_delete_done(store, &ap, look.length);
 	lsmem_handle_free(store, op->handle);
 	op->version = version;
 	return 0;

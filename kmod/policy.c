@@ -186,6 +186,19 @@ static void lsmem_policy_sift(struct lsmem_candidate *heap, __u32 nr, __u32 i)
 	}
 }
 
+/* Per mille of what all candidates hold that is live, rounded up. */
+static __u64 lsmem_policy_mean(const struct lsmem_candidate *candidates, __u32 nr)
+{
+	__u64 live = 0, held = 0;
+	__u32 i;
+
+	for (i = 0; i < nr; i++) {
+		live += candidates[i].live;
+		held += candidates[i].held;
+	}
+	return held ? (live * 1000 + held - 1) / held : 1000;
+}
+
 /**
  * lsmem_policy_select_by - choose the victims of one pass by a rule
  * @rule: of the scores
@@ -194,8 +207,11 @@ static void lsmem_policy_sift(struct lsmem_candidate *heap, __u32 nr, __u32 i)
  * @nr: candidates
  * @room: bytes the survivors may take
  * @utilization_max: per mille; fuller segments are passed over.  A caller whose
- *	writers wait for space says 1000: as long as anything can be gained,
- *	something is (forced progress)
+ *	writers wait for space says LSMEM_UTILIZATION_FORCED: then those are that
+ *	are fuller than all together.  One of them is not, so as long as anything
+ *	can be gained, something is; and what is very old and nearly full does not
+ *	win over and over, for next to nothing, while there is better.
+ *	LSMEM_UTILIZATION_ANY: none is
  * @oldest_first: by id instead of score, whether or not memory is gained: what
  *	is gained are the delete records that the oldest segments hold in place
  *
@@ -205,14 +221,21 @@ static void lsmem_policy_sift(struct lsmem_candidate *heap, __u32 nr, __u32 i)
 __u32 lsmem_policy_select_by(enum lsmem_policy_rule rule, struct lsmem_candidate *candidates,
 			     __u32 nr, __u64 room, __u32 utilization_max, int oldest_first)
 {
-	__u64 live = 0, held = 0;
+	__u64 limit = utilization_max, live = 0, held = 0;
 	__u32 chosen = 0, left = nr, i;
+
+	if (limit == LSMEM_UTILIZATION_FORCED)
+		limit = lsmem_policy_mean(candidates, nr);
 
 	for (i = 0; i < nr; i++) {
 		struct lsmem_candidate *c = &candidates[i];
 
-		c->score = oldest_first ? ~c->id :
-			   lsmem_policy_score_by(rule, c->live, c->held, c->age);
+		if (oldest_first)
+			c->score = ~c->id;
+		else if ((__u64)c->live * 1000 > c->held * limit)
+			c->score = 0;
+		else
+			c->score = lsmem_policy_score_by(rule, c->live, c->held, c->age);
 	}
 	for (i = nr / 2; i-- > 0;)
 		lsmem_policy_sift(candidates, nr, i);
@@ -220,10 +243,13 @@ __u32 lsmem_policy_select_by(enum lsmem_policy_rule rule, struct lsmem_candidate
 	while (left && chosen < LSMEM_POLICY_VICTIMS) {
 		struct lsmem_candidate best = candidates[0];
 
-		if (!best.score || live + best.live > room)
+		if (!best.score || (chosen && live + best.live > room))
 			break;
-		if (!oldest_first && (__u64)best.live * 1000 > (__u64)best.held * utilization_max)
-			break;
+		if (best.live > room) {		/* another may fit */
+			candidates[0].score = 0;
+			lsmem_policy_sift(candidates, left, 0);
+			continue;
+		}
 		left--;
 		candidates[0] = candidates[left];
 		lsmem_policy_sift(candidates, left, 0);
@@ -270,4 +296,72 @@ __u32 lsmem_policy_compact(enum lsmem_policy_rule rule, const struct lsmem_candi
 		}
 	}
 	return best;
+}
+
+/**
+ * lsmem_policy_cost - what is copied for what is gained
+ * @live: bytes that are copied
+ * @held: bytes that are given back
+ *
+ * Return: bytes copied for each byte freed, per mille; LSMEM_COST_NONE when none
+ * is.
+ */
+__u64 lsmem_policy_cost(__u32 live, __u32 held)
+{
+	return live < held ? (__u64)live * 1000 / (held - live) : LSMEM_COST_NONE;
+}
+
+/* Is a share of time below @permille?  Shifted so that it cannot overflow. */
+static int lsmem_policy_behind(__u64 part, __u64 rest, __u32 permille)
+{
+	return (part >> 16) * 1000 < ((part >> 16) + (rest >> 16)) * permille;
+}
+
+/**
+ * lsmem_policy_level - which level is to make room now
+ * @limits: the balancer and its parameters
+ * @balance: how things stand
+ *
+ * Compaction costs no I/O; cleaning gives back frames of the backup, lets delete
+ * records go, and brings what will die together to lie together.  So with every
+ * balancer cleaning is due when the backup is short of room or compaction can
+ * gain nothing, and nothing is while memory is not low.
+ *
+ * The tombstone ratio is RAMCloud's (TombstoneRatioBalancer), as is the fixed
+ * share.  Adaptive asks what the cheapest victim of each level costs: compaction
+ * gives back whole seglets only, so the smaller segments become the more it
+ * copies for each byte, until cleaning, dearer by its price, is cheaper.
+ *
+ * Return: LSMEM_LEVEL_*.
+ */
+__u32 lsmem_policy_level(const struct lsmem_policy_limits *limits,
+			 const struct lsmem_balance *balance)
+{
+	__u64 spare = balance->bytes > balance->live ? balance->bytes - balance->live : 0;
+
+	if ((__u64)balance->slots_used * 1000 >= (__u64)balance->slots_max * LSMEM_BACKUP_HIGH)
+		return LSMEM_LEVEL_CLEAN;
+	if (!balance->memory_low)
+		return LSMEM_LEVEL_NONE;
+	if (balance->compact_cost == LSMEM_COST_NONE)
+		return LSMEM_LEVEL_CLEAN;
+	switch (limits->balancer) {
+	case LSMEM_BALANCER_TOMBSTONES:
+		if (balance->deletes * 1000 >= (spare + balance->deletes) * limits->tombstone_ratio)
+			return LSMEM_LEVEL_CLEAN;
+		return LSMEM_LEVEL_COMPACT;
+	case LSMEM_BALANCER_FIXED:
+		if (lsmem_policy_behind(balance->clean_ns, balance->compact_ns,
+					limits->fixed_clean))
+			return LSMEM_LEVEL_CLEAN;
+		return LSMEM_LEVEL_COMPACT;
+	default:
+		if (balance->deletes * 1000 > balance->bytes * limits->deletes_max)
+			return LSMEM_LEVEL_CLEAN;
+		if (balance->clean_cost != LSMEM_COST_NONE &&
+		    balance->compact_cost > balance->clean_cost +
+					    balance->clean_cost * limits->clean_price / 1000)
+			return LSMEM_LEVEL_CLEAN;
+		return LSMEM_LEVEL_COMPACT;
+	}
 }

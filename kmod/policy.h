@@ -8,6 +8,8 @@
 
 #include <linux/types.h>
 
+#include "../uapi/lsmem.h"
+
 #define LSMEM_POLICY_VICTIMS	64u	/* most segments in one pass */
 
 /**
@@ -24,15 +26,15 @@ enum lsmem_policy_rule {
 	LSMEM_RULE_DECAY,
 };
 
-#define LSMEM_RULE_DEFAULT	LSMEM_RULE_LFS
+#define LSMEM_RULE_DEFAULT	LSMEM_RULE_DECAY
 
 /**
  * struct lsmem_candidate - what the policy knows of a segment
  * @id: segment id
- * @held: bytes of memory it holds (its frames)
- * @live: bytes of entries that count
- * @age: store time since its youngest entry was created, milliseconds; every
- *	rule does better with the time since the segment was opened
+ * @held: bytes that are given back when it is worked on
+ * @live: bytes of them that will be taken again
+ * @age: since the segment was opened, or, for compaction, since it was compacted;
+ *	in any unit
  * @score: set by lsmem_policy_select()
  * @cookie: the caller's
  */
@@ -48,21 +50,76 @@ struct lsmem_candidate {
 
 /**
  * struct lsmem_policy_limits - tunables, all in sysfs
- * @free_low: clean when free frames are below this share, per mille
+ * @free_low: memory is low when free frames are below this share, per mille
  * @utilization_max: victims fuller than this, per mille, are passed over
  *	unless nothing else is left
  * @deletes_max: when delete records hold more than this share of memory, per
  *	mille, the oldest segments are cleaned first, so that records can go
+ * @balancer: enum lsmem_balancer
+ * @fixed_clean: LSMEM_BALANCER_FIXED: share of the time spent cleaning, per mille
+ * @tombstone_ratio: LSMEM_BALANCER_TOMBSTONES: share of the memory that is not
+ *	live that delete records may have, per mille
+ * @clean_price: LSMEM_BALANCER_ADAPTIVE: what a byte copied by cleaning costs more
+ *	than one copied by compaction, per mille of the latter
  */
 struct lsmem_policy_limits {
 	__u32 free_low;
 	__u32 utilization_max;
 	__u32 deletes_max;
+	__u32 balancer;
+	__u32 fixed_clean;
+	__u32 tombstone_ratio;
+	__u32 clean_price;
 };
 
 #define LSMEM_FREE_LOW_DEFAULT		40u
 #define LSMEM_UTILIZATION_DEFAULT	980u
+#define LSMEM_UTILIZATION_FORCED	1000u	/* as lsmem_policy_select() says */
+#define LSMEM_UTILIZATION_ANY		1001u
 #define LSMEM_DELETES_DEFAULT		20u
+#define LSMEM_FIXED_CLEAN_DEFAULT	500u
+#define LSMEM_TOMBSTONES_DEFAULT	400u
+#define LSMEM_CLEAN_PRICE_VOLATILE	1000u	/* sorting, new headers, locks */
+#define LSMEM_CLEAN_PRICE_DURABLE	4000u	/* and a write to the backup */
+
+/**
+ * enum lsmem_balancer - which level is to make room
+ * @LSMEM_BALANCER_ADAPTIVE: the cheaper one, by what their best victims cost
+ * @LSMEM_BALANCER_TOMBSTONES: compaction, until delete records hold too much
+ * @LSMEM_BALANCER_FIXED: each for its share of the time
+ */
+enum lsmem_balancer {
+	LSMEM_BALANCER_ADAPTIVE,
+	LSMEM_BALANCER_TOMBSTONES,
+	LSMEM_BALANCER_FIXED,
+};
+
+/**
+ * struct lsmem_balance - what a balancer knows
+ * @memory_low: frames are few, or writers wait
+ * @slots_used, @slots_max: segments, that is frames of the backup
+ * @deletes, @live, @bytes: of delete records, of all that counts, of memory
+ * @compact_cost: bytes copied for each byte that is freed, per mille, by
+ *	compaction of the segment where that is least; LSMEM_COST_NONE: nothing
+ *	can be gained
+ * @clean_cost: the same for cleaning
+ * @compact_ns, @clean_ns: time that each level has taken
+ */
+struct lsmem_balance {
+	__u32 memory_low;
+	__u32 slots_used;
+	__u32 slots_max;
+	__u32 reserved;
+	__u64 deletes;
+	__u64 live;
+	__u64 bytes;
+	__u64 compact_cost;
+	__u64 clean_cost;
+	__u64 compact_ns;
+	__u64 clean_ns;
+};
+
+#define LSMEM_COST_NONE		(~0ull)
 
 /*
  * How often an object is replaced, in so few bits that each can have its own:
@@ -79,6 +136,9 @@ __u64 lsmem_policy_score(__u32 live, __u32 held, __u64 age);
 __u64 lsmem_policy_score_by(enum lsmem_policy_rule rule, __u32 live, __u32 held, __u64 age);
 __u32 lsmem_policy_interval(__u32 interval, __u64 lifetime);
 __u64 lsmem_policy_coldness(__u32 interval, __u64 age);
+__u64 lsmem_policy_cost(__u32 live, __u32 held);
+__u32 lsmem_policy_level(const struct lsmem_policy_limits *limits,
+			 const struct lsmem_balance *balance);
 __u32 lsmem_policy_compact(enum lsmem_policy_rule rule, const struct lsmem_candidate *candidates,
 			   __u32 nr, __u32 backup_used);
 __u32 lsmem_policy_select(struct lsmem_candidate *candidates, __u32 nr, __u64 room,

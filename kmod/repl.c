@@ -33,6 +33,7 @@
 #include "clean.h"
 #include "ioctl.h"
 #include "repl.h"
+#include "space.h"
 #include "window.h"
 
 #define LSMEM_BATCH		256	/* events copied at a time */
@@ -432,6 +433,22 @@ static long lsmem_repl_activate(void *context, void *arg)
 	return lsmem_load_activate(at->store, arg);
 }
 
+static long lsmem_repl_clean(void *context, void *arg)
+{
+	struct lsmem_attachment *at = context;
+	struct lsmem_store *store = at->store;
+	struct lsmem_clean *clean = arg;
+	u64 ids[LSMEM_VICTIMS];
+
+	if (clean->flags || clean->reserved || !clean->nr || clean->nr > LSMEM_VICTIMS)
+		return -EINVAL;
+	if (!lsmem_store_active(store))
+		return -EAGAIN;
+	if (copy_from_user(ids, u64_to_user_ptr(clean->segments), clean->nr * sizeof(*ids)))
+		return -EFAULT;
+	return lsmem_clean_ask(store, ids, &clean->nr);
+}
+
 /* ---- The descriptor ----------------------------------------------------- */
 
 static const struct lsmem_ioctl lsmem_repl_ioctls[] = {
@@ -439,6 +456,7 @@ static const struct lsmem_ioctl lsmem_repl_ioctls[] = {
 	LSMEM_IOCTL(LSMEM_REPL_ACK, struct lsmem_ack, lsmem_repl_ack),
 	LSMEM_IOCTL(LSMEM_REPL_LOAD, struct lsmem_load, lsmem_repl_load),
 	LSMEM_IOCTL(LSMEM_REPL_ACTIVATE, struct lsmem_activate, lsmem_repl_activate),
+	LSMEM_IOCTL(LSMEM_REPL_CLEAN, struct lsmem_clean, lsmem_repl_clean),
 };
 
 static long lsmem_repl_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
@@ -456,9 +474,14 @@ static long lsmem_repl_ioctl(struct file *file, unsigned int cmd, unsigned long 
 static __poll_t lsmem_repl_poll(struct file *file, poll_table *wait)
 {
 	struct lsmem_attachment *at = file->private_data;
+	__poll_t mask = 0;
 
 	poll_wait(file, &at->store->events, wait);
-	return lsmem_tell_pending(at) ? EPOLLIN | EPOLLRDNORM : 0;
+	if (lsmem_clean_due(at->store))
+		mask |= EPOLLPRI;
+	if (lsmem_tell_pending(at))
+		mask |= EPOLLIN | EPOLLRDNORM;
+	return mask;
 }
 
 static int lsmem_repl_mmap(struct file *file, struct vm_area_struct *vma)

@@ -18,6 +18,7 @@
 #include <linux/hash.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
+#include <linux/vmalloc.h>
 
 #include "store.h"
 
@@ -26,6 +27,34 @@
 
 /* Backup frames that superblocks and digest log may take, by segments. */
 #define LSMEM_BACKUP_OVERHEAD(segments)	(2 + (segments) / 8192)
+
+/* What the daemon will see of the segments: one mapping, a page and a table. */
+static int lsmem_segments_stats(struct lsmem_store *store)
+{
+	struct lsmem_segment_stat *stats;
+	u32 i;
+
+	BUILD_BUG_ON(sizeof(*store->cleaning) > PAGE_SIZE);
+	BUILD_BUG_ON(sizeof(atomic_t) != sizeof(stats->live));
+	store->cleaning_bytes = PAGE_ALIGN(PAGE_SIZE + array_size(store->nr_segments,
+								  sizeof(*stats)));
+	store->cleaning = vmalloc_user(store->cleaning_bytes);
+	if (!store->cleaning)
+		return -ENOMEM;
+	store->cleaning->length = sizeof(*store->cleaning);
+	store->cleaning->nr_segments = store->nr_segments;
+	store->cleaning->segments = PAGE_SIZE;
+	stats = (void *)store->cleaning + PAGE_SIZE;
+	for (i = 0; i < store->nr_segments; i++) {
+		struct lsmem_segment *seg = &store->segments[i];
+
+		seg->slot = i;
+		seg->stat = &stats[i];
+		seg->live = (atomic_t *)&stats[i].live;
+		seg->deletes = (atomic_t *)&stats[i].deletes;
+	}
+	return 0;
+}
 
 /**
  * lsmem_segments_init - make the segment table of a store
@@ -46,11 +75,12 @@ int lsmem_segments_init(struct lsmem_store *store)
 	INIT_LIST_HEAD(&store->log);
 	INIT_LIST_HEAD(&store->todo);
 	store->next_segment = 1;
-	return 0;
+	return lsmem_segments_stats(store);
 }
 
 void lsmem_segments_destroy(struct lsmem_store *store)
 {
+	vfree(store->cleaning);
 	kvfree(store->segment_hash);
 	kvfree(store->segments);
 }
@@ -105,15 +135,19 @@ struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 g
 	if (!seg)
 		return NULL;
 	memset(seg, 0, offsetof(struct lsmem_segment, frames));
+	atomic_set(seg->live, 0);
+	atomic_set(seg->deletes, 0);
 	seg->id = id;
 	seg->generation = generation;
 	seg->salt = lsmem_segment_salt(store->uuid, id, generation);
 	seg->state = LSMEM_SEGMENT_OPENING;
 	seg->open_time = lsmem_store_time(store);
+	seg->packed_time = seg->open_time;
 	list_add_tail(&seg->node, &store->log);
 	list_add_tail(&seg->todo, &store->todo);
 	hlist_add_head(&seg->hash, lsmem_segment_bucket(store, id));
 	store->nr_log++;
+	lsmem_segment_show(seg);
 	return seg;
 }
 
@@ -136,6 +170,7 @@ void lsmem_segment_free(struct lsmem_store *store, struct lsmem_segment *seg)
 	seg->id = 0;
 	seg->state = LSMEM_SEGMENT_FREE;
 	store->nr_log--;
+	lsmem_segment_show(seg);
 }
 
 /**
@@ -234,6 +269,7 @@ struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivo
 		found->state = LSMEM_SEGMENT_HEAD;
 		found->survivor = survivor;
 		found->open_time = lsmem_store_time(store);
+		found->packed_time = found->open_time;
 		WRITE_ONCE(store->barrier, max(store->barrier, found->id + 1));
 		store->nr_spares--;
 		lsmem_segments_spare(store);
@@ -256,7 +292,7 @@ struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivo
 int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32 to, bool reserve)
 {
 	while ((u64)seg->nr_frames * LSMEM_SEGLET_BYTES < to) {
-		int frame = lsmem_frame_get(&store->frames, seg - store->segments, reserve);
+		int frame = lsmem_frame_get(&store->frames, seg->slot, reserve);
 
 		if (frame < 0)
 			return frame;
@@ -270,6 +306,26 @@ int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32
 }
 
 /**
+ * lsmem_segment_show - a segment's place in its life has changed
+ * @seg: segment_lock held; its numbers are shown to the daemon, and to whoever
+ *	looks for victims
+ */
+void lsmem_segment_show(const struct lsmem_segment *seg)
+{
+	struct lsmem_segment_stat *stat = seg->stat;
+	bool cleanable = seg->state == LSMEM_SEGMENT_CLOSED && seg->close_acked && !seg->damaged;
+
+	WRITE_ONCE(stat->flags, 0);
+	WRITE_ONCE(stat->id, seg->id);
+	WRITE_ONCE(stat->opened, seg->open_time);
+	WRITE_ONCE(stat->barrier, seg->barrier);
+	WRITE_ONCE(stat->held, seg->nr_frames * LSMEM_SEGLET_BYTES);
+	WRITE_ONCE(stat->home, seg->home);
+	WRITE_ONCE(stat->entries, seg->entries);
+	WRITE_ONCE(stat->flags, cleanable ? LSMEM_SEGMENT_CLEANABLE : 0);
+}
+
+/**
  * lsmem_segment_done - the daemon is through with a segment
  * @seg: closed, and durably so (invariant 11: it may be cleaned); segment_lock held
  */
@@ -277,6 +333,7 @@ void lsmem_segment_done(struct lsmem_segment *seg)
 {
 	seg->close_acked = true;
 	list_del_init(&seg->todo);
+	lsmem_segment_show(seg);
 }
 
 /**
@@ -292,6 +349,48 @@ void lsmem_segment_close(struct lsmem_store *store, struct lsmem_segment *seg)
 	if (!store->durable)
 		lsmem_segment_done(seg);
 	spin_unlock(&store->segment_lock);
+}
+
+/**
+ * lsmem_log_oldest - the oldest segment that has, or had, entries
+ * @store: segment_lock held
+ * @except: these are passed over
+ * @nr: how many
+ *
+ * Delete records wait for these only: an older copy of what was deleted is
+ * never written to a segment that was empty at the time.
+ * Return: the segment with the lowest id, or NULL.
+ */
+struct lsmem_segment *lsmem_log_oldest(struct lsmem_store *store,
+				       struct lsmem_segment *const *except, u32 nr)
+{
+	struct lsmem_segment *seg;
+	u32 i;
+
+	lockdep_assert_held(&store->segment_lock);
+	list_for_each_entry(seg, &store->log, node) {
+		if (!READ_ONCE(seg->reserved) && !seg->home)
+			continue;
+		for (i = 0; i < nr && except[i] != seg; i++)
+			;
+		if (i == nr)
+			return seg;	/* the list is in the order of ids */
+	}
+	return NULL;
+}
+
+/**
+ * lsmem_segment_damaged - a header is not what was written
+ * @store: the store
+ * @seg: closed; it stays in the log for ever, and so does what waits for it
+ * @offset: in it
+ */
+void lsmem_segment_damaged(const struct lsmem_store *store, struct lsmem_segment *seg, u32 offset)
+{
+	if (!seg->damaged)
+		pr_err("%s: segment %llu is damaged at offset %u: it is left alone; free its objects, and check this machine's memory\n",
+		       store->name, seg->id, offset);
+	seg->damaged = true;
 }
 
 /**

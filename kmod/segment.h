@@ -7,6 +7,7 @@
 #include <linux/list.h>
 #include <linux/types.h>
 
+#include "../uapi/lsmem.h"
 #include "../uapi/lsmem_format.h"
 
 struct lsmem_store;
@@ -15,10 +16,13 @@ struct lsmem_store;
  * A segment's life:
  *
  *	FREE -> OPENING -> SPARE -> HEAD -> CLOSED -> VICTIM -> FREE
+ *					    |    ^
+ *					    COMPACTING
  *
  * OPENING: the daemon has been, or will be, asked to list it.  SPARE: listed in
  * a durable digest (at once in a volatile store), ready to be a head.  CLOSED:
- * final length, all committed.  VICTIM: being cleaned, or waiting to be retired.
+ * final length, all committed.  COMPACTING: its live entries move to other
+ * frames of its own.  VICTIM: being cleaned, or waiting to be retired.
  */
 enum lsmem_segment_state {
 	LSMEM_SEGMENT_FREE,
@@ -26,6 +30,7 @@ enum lsmem_segment_state {
 	LSMEM_SEGMENT_SPARE,
 	LSMEM_SEGMENT_HEAD,
 	LSMEM_SEGMENT_CLOSED,
+	LSMEM_SEGMENT_COMPACTING,
 	LSMEM_SEGMENT_VICTIM,
 };
 
@@ -39,25 +44,31 @@ enum lsmem_segment_state {
  * @retire_acked: where the daemon is
  * @nr_frames, @frames: its memory, in order
  * @reserved: bytes given to appenders; @final when no more will be
- * @committed: prefix whose entries are whole; what readers of the log see
+ * @committed: prefix whose entries are whole; what readers of the log see.
+ *	Compaction makes both smaller; @home, @emitted and @acked are offsets on
+ *	the backup, which it does not touch
  * @emitted: prefix given to the daemon; [@acked, @emitted) is leased: the
  *	daemon may be doing I/O from it
  * @acked: prefix durable on all backups
  * @entries: directory entries (objects, delete records) reserved
- * @home: length on the backup, where a recovery loaded winners only
- * @live: bytes of entries that count, headers included
- * @deletes: bytes of delete records, part of @live
+ * @home: length on the backup
  * @barrier: highest barrier among its delete records
+ * @open_time: store time when it became a head: its age for the policy
+ * @packed_time: the same, or when it was last compacted
  * @rolled: the store's count of rolls when its head left it
- * @time: store time of its youngest entry's creation: its age for the policy
  * @node: in the store's list of segments, oldest id first
  * @todo: in the list of those the daemon is not through with
  * @damaged: a header in it is not what was written; it is left alone
+ * @slot: its place in the tables; this and what follows stays for ever
+ * @stat: what the daemon sees of it
+ * @live, @deletes: in @stat: bytes of entries that count, headers included, and
+ *	of delete records among them
  *
  * Protected by: @state, ids, list and the six flags: store->segment_lock.
  * @reserved, @entries, @frames, @committed while it is a head: head->lock.
  * @emitted: the attachment's mutex.  @acked: segment_lock for writing.
- * @live is atomic; the rest does not change after CLOSED.
+ * @live and @deletes are atomic.  @frames, @nr_frames, @reserved, @committed while
+ * it is COMPACTING: the compactor's; the rest does not change after CLOSED.
  */
 struct lsmem_segment {
 	u64 id;
@@ -80,16 +91,32 @@ struct lsmem_segment {
 	u32 acked;
 	u32 entries;
 	u32 home;
-	atomic_t live;
-	atomic_t deletes;
 	u64 barrier;
 	u64 open_time;
-	u64 time;
+	u64 packed_time;
 	u64 rolled;
 	struct list_head node;
 	struct list_head todo;
 	struct hlist_node hash;
 	u32 frames[LSMEM_SEGLETS];
+	u32 slot;
+	struct lsmem_segment_stat *stat;
+	atomic_t *live;
+	atomic_t *deletes;
+};
+
+/**
+ * struct lsmem_vacated - frames that compaction has emptied
+ * @first: the first of them; the frame table chains them
+ * @nr: how many
+ * @epoch: views that began before it may still use them
+ * @rcu: grace period after which no kernel reader does
+ */
+struct lsmem_vacated {
+	u32 first;
+	u32 nr;
+	u64 epoch;
+	unsigned long rcu;
 };
 
 int lsmem_segments_init(struct lsmem_store *store);
@@ -104,7 +131,11 @@ void lsmem_segments_unclaim(struct lsmem_store *store);
 struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivor);
 int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32 to, bool reserve);
 void lsmem_segment_done(struct lsmem_segment *seg);
+void lsmem_segment_show(const struct lsmem_segment *seg);
 void lsmem_segment_close(struct lsmem_store *store, struct lsmem_segment *seg);
+struct lsmem_segment *lsmem_log_oldest(struct lsmem_store *store,
+				       struct lsmem_segment *const *except, u32 nr);
+void lsmem_segment_damaged(const struct lsmem_store *store, struct lsmem_segment *seg, u32 offset);
 struct lsmem_segment *lsmem_segment_of(struct lsmem_store *store, u64 position);
 u64 lsmem_segment_position(const struct lsmem_segment *seg, u32 offset);
 void *lsmem_segment_at(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset);

@@ -21,9 +21,11 @@
 #include <linux/uuid.h>
 #include <linux/vmalloc.h>
 
+#include "balance.h"
 #include "block.h"
 #include "chardev.h"
 #include "clean.h"
+#include "compact.h"
 #include "compat/compat.h"
 #include "epoch.h"
 #include "handle.h"
@@ -38,7 +40,9 @@
 #define LSMEM_HANDLE_BYTES	256	/* memory for which there is one handle */
 #define LSMEM_HEADS_MIN		3	/* the cleaner's and two for writers */
 #define LSMEM_HEAD_SEGMENTS	5	/* full segments for which there is one head */
-#define LSMEM_CAPACITY_PERCENT	96	/* of the frames writers may take */
+/* Of the frames that writers may take, what may be live.  A disk is used as if all were. */
+#define LSMEM_OBJECT_PERCENT	98
+#define LSMEM_BLOCK_PERCENT	96
 
 #define LSMEM_VIEW_MS		1000
 #define LSMEM_DURABLE_MS	30000
@@ -91,6 +95,8 @@ static void lsmem_store_device_release(struct device *dev)
 	lsmem_window_destroy(store);
 	lsmem_handles_destroy(store);
 	lsmem_cleaner_destroy(store);
+	lsmem_compactors_destroy(store);
+	lsmem_balance_destroy(store);
 	lsmem_segments_destroy(store);
 	lsmem_frames_destroy(&store->frames);
 	kvfree(store->heads);
@@ -160,12 +166,18 @@ static int lsmem_store_memory(struct lsmem_store *store, const struct lsmem_crea
 	if (!ret)
 		ret = lsmem_segments_init(store);
 	if (!ret)
+		ret = lsmem_balance_init(store);
+	if (!ret)
+		ret = lsmem_compactors_init(store);
+	if (!ret)
 		ret = lsmem_cleaner_init(store);
 	if (ret)
 		return ret;
 	/* As if there were all heads: what a store holds does not depend on CPUs. */
 	usable = store->frames.nr - store->frames.base - LSMEM_HEADS;
-	store->capacity = (u64)usable * LSMEM_SEGLET_BYTES / 100 * LSMEM_CAPACITY_PERCENT;
+	store->capacity = (u64)usable * LSMEM_SEGLET_BYTES / 100 *
+			  (store->kind == LSMEM_KIND_BLOCK ? LSMEM_BLOCK_PERCENT :
+							     LSMEM_OBJECT_PERCENT);
 	if (store->kind == LSMEM_KIND_BLOCK)
 		store->nr_handles = lsmem_block_capacity(store);
 	else
@@ -282,6 +294,24 @@ err_put:
 	return ret;
 }
 
+/* Nobody makes room any more. */
+static void lsmem_store_rest(struct lsmem_store *store)
+{
+	lsmem_cleaner_stop(store);
+	lsmem_compactors_stop(store);
+}
+
+static int lsmem_store_threads(struct lsmem_store *store)
+{
+	int ret = lsmem_compactors_start(store);
+
+	if (!ret)
+		ret = lsmem_cleaner_start(store);
+	if (ret)
+		lsmem_store_rest(store);
+	return ret;
+}
+
 /**
  * lsmem_store_activate - a store takes data calls from now on
  * @store: store->mutex held; era, clock, ids and generations are set
@@ -297,7 +327,7 @@ int lsmem_store_activate(struct lsmem_store *store)
 	spin_lock(&store->segment_lock);
 	lsmem_segments_spare(store);
 	spin_unlock(&store->segment_lock);
-	ret = lsmem_cleaner_start(store);
+	ret = lsmem_store_threads(store);
 	if (ret) {
 		WRITE_ONCE(store->state, before);
 		return ret;
@@ -307,7 +337,7 @@ int lsmem_store_activate(struct lsmem_store *store)
 		ret = lsmem_block_add(store);
 		if (ret) {
 			WRITE_ONCE(store->state, before);
-			lsmem_cleaner_stop(store);
+			lsmem_store_rest(store);
 			return ret;
 		}
 	}
@@ -403,7 +433,7 @@ static void lsmem_store_end(struct lsmem_store *store)
 	WRITE_ONCE(store->state, LSMEM_STATE_DYING);
 	wake_up_all(&store->space);
 	wake_up_all(&store->acks);
-	lsmem_cleaner_stop(store);
+	lsmem_store_rest(store);
 	lsmem_store_hide(store);
 	put_device(&store->dev);
 	if (held)
@@ -496,10 +526,11 @@ void lsmem_store_stat(struct lsmem_store *store, struct lsmem_stat *stat)
 		.segments = READ_ONCE(store->nr_log),
 		.segments_cleaned = READ_ONCE(store->cleaned.segments_cleaned),
 		.appended_bytes = sum.appended_bytes,
-		.relocated_bytes = READ_ONCE(store->cleaned.relocated_bytes),
+		.relocated_bytes = READ_ONCE(store->cleaned.relocated_bytes) + sum.compacted_bytes,
 		.durable_bytes = READ_ONCE(store->durable_bytes),
 		.stalls = sum.stalls,
 		.stall_ns = sum.stall_ns,
+		.segments_compacted = sum.compactions,
 	};
 }
 

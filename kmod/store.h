@@ -18,8 +18,12 @@
 struct gendisk;
 struct lsmem_attachment;
 
-#define LSMEM_VICTIMS		LSMEM_POLICY_VICTIMS	/* segments retired together */
+#define LSMEM_VICTIMS		LSMEM_POLICY_VICTIMS	/* segments cleaned together */
 #define LSMEM_RETIRES		8	/* groups waiting for their digest */
+#define LSMEM_VACATED		64	/* compactions whose old frames may still be seen */
+#define LSMEM_COMPACTORS	4u	/* most compactors of a store */
+#define LSMEM_PLANNED		16	/* victims that compactors get at a time */
+#define LSMEM_WAITS		24	/* buckets of the histogram of waits */
 
 /**
  * struct lsmem_retire - segments whose survivors are written
@@ -49,8 +53,17 @@ struct lsmem_counters {
 	u64 deleted;
 	u64 stalls;
 	u64 stall_ns;
+	u64 throttles;
+	u64 throttle_ns;
 	u64 durable_waits;
 	u64 padding_bytes;
+	u64 compactions;
+	u64 compacted_bytes;
+	u64 compact_freed_bytes;
+	u64 compact_ns;
+	u64 forced_rolls;
+	u64 views_revoked;
+	u64 waits[LSMEM_WAITS];		/* for space, by powers of two of microseconds */
 };
 
 /* What the cleaner has done; written by the cleaner alone. */
@@ -60,8 +73,7 @@ struct lsmem_cleaner_stats {
 	u64 relocated_bytes;
 	u64 relocated_entries;
 	u64 freed_bytes;
-	u64 forced_rolls;
-	u64 views_revoked;
+	u64 clean_ns;
 };
 
 /**
@@ -74,6 +86,7 @@ struct lsmem_cleaner_stats {
  *	    lsmem_stores_lock		the set of stores (store.c)
  *	      store->mutex		life: state, attach, load, activation
  *	        disk->open_mutex	(the block layer's) opens of a disk (block.c)
+ *	        store->balance_mutex	levels and victims (balance.c)
  *	          store->epoch_lock	set of clients (epoch.c)
  *	          head->lock		one head (log.c); never two
  *	            store->segment_lock	segments, spares, retires (segment.c)
@@ -89,7 +102,7 @@ struct lsmem_cleaner_stats {
  * @era: of versions; @generation_floor, _ceiling, _max: see handle.c
  * @clock: store time when ktime was @clock_base
  * @space: writers waiting for a frame or a spare; @acks: durable waits;
- * @work: the cleaner; @events: the daemon's poll
+ * @work: cleaner and compactors; @events: the daemon's poll
  */
 struct lsmem_store {
 	char name[LSMEM_NAME_BYTES];
@@ -125,7 +138,11 @@ struct lsmem_store {
 	atomic64_t rolls;
 	atomic_t stalled;		/* writers that wait for space */
 	atomic_t space_serial;		/* changes when space may have come */
-	u32 clean_below;		/* free frames below which the cleaner runs */
+	u32 clean_below;		/* free frames below which memory is low */
+	u32 throttle_below;		/* ... and below which writers are slowed down */
+	atomic64_t gate;		/* see space.c */
+	u64 freed_at;			/* ktime when frames were last freed */
+	u64 frame_ns;			/* what the cleaners take to free a frame */
 
 	struct lsmem_handle *handles;
 	u64 nr_handles;
@@ -150,11 +167,31 @@ struct lsmem_store {
 	struct lsmem_retire retires[LSMEM_RETIRES];	/* a ring, under segment_lock */
 	u32 retire_first;
 	u32 retire_next;
+	u32 retiring;			/* segments in it */
+	struct lsmem_vacated vacated[LSMEM_VACATED];	/* likewise */
+	u32 vacated_first;
+	u32 vacated_next;
+	u32 vacating;			/* frames in it */
+	unsigned long freeing;		/* bit 0: somebody frees the oldest of them */
+
 	struct task_struct *cleaner;
-	bool cleaner_idle;		/* it waits for frames to become few */
+	struct lsmem_compactor *compactors;
+	u32 nr_compactors;		/* of them, how many may work */
+	bool cleaner_idle;		/* one of these waits for frames to become few */
 	struct lsmem_policy_limits policy;
 	struct lsmem_cleaner_stats cleaned;
+
+	struct mutex balance_mutex;
+	struct lsmem_cleaning *cleaning;	/* what the daemon sees, and the table */
+	size_t cleaning_bytes;
 	struct lsmem_candidate *candidates;
+	u32 planned[LSMEM_PLANNED];	/* slots to be compacted next, the last first */
+	u32 nr_planned;
+	bool by_slots;			/* cleaning is to free segments, not memory */
+	bool clean_barren;		/* cleaning has just gained nothing; the cleaner's */
+	atomic_t compact_asked;		/* segments, by hand */
+	atomic_t clean_asked;
+	struct lsmem_pass *pass;	/* of the cleaner */
 	struct lsmem_survivor *survivors;
 
 	wait_queue_head_t space;

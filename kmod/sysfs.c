@@ -21,9 +21,11 @@
 #include <linux/mutex.h>
 #include <linux/sysfs.h>
 
-#include "clean.h"
+#include "balance.h"
 #include "store.h"
 #include "sysfs.h"
+
+#define LSMEM_REQUEST_MAX	1000000	/* segments */
 
 static DEFINE_MUTEX(lsmem_limits_lock);
 
@@ -155,7 +157,7 @@ static ssize_t lsmem_limit_store(struct device *dev, struct device_attribute *at
 	mutex_lock(&lsmem_limits_lock);
 	WRITE_ONCE(*lsmem_limit_value(dev, limit), value);
 	WRITE_ONCE(store->info->view_ms, store->view_ms);	/* clients see it there */
-	lsmem_cleaner_tune(store);
+	lsmem_balance_tune(store);
 	mutex_unlock(&lsmem_limits_lock);
 	return count;
 }
@@ -194,35 +196,157 @@ static const struct attribute_group lsmem_limits_group = {
 /* Bytes written for each 1000 that users wrote; 0 before they wrote any. */
 static u64 lsmem_write_cost(struct lsmem_store *store)
 {
-	u64 appended = lsmem_sum(store).appended_bytes;
+	struct lsmem_counters sum = lsmem_sum(store);
+	u64 copied = READ_ONCE(store->cleaned.relocated_bytes) + sum.compacted_bytes;
 
-	if (!appended)
+	if (!sum.appended_bytes)
 		return 0;
-	return 1000 + mul_u64_u64_div_u64(READ_ONCE(store->cleaned.relocated_bytes), 1000,
-					  appended);
+	return 1000 + mul_u64_u64_div_u64(copied, 1000, sum.appended_bytes);
 }
+
+static const char * const lsmem_balancers[] = {
+	[LSMEM_BALANCER_ADAPTIVE] = "adaptive",
+	[LSMEM_BALANCER_TOMBSTONES] = "tombstone-ratio",
+	[LSMEM_BALANCER_FIXED] = "fixed",
+};
+
+static const char * const lsmem_levels[] = {
+	[LSMEM_LEVEL_NONE] = "none",
+	[LSMEM_LEVEL_COMPACT] = "compact",
+	[LSMEM_LEVEL_CLEAN] = "clean",
+};
+
+static ssize_t balancer_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	u32 chosen = READ_ONCE(lsmem_dev_store(dev)->policy.balancer), i;
+	ssize_t length = 0;
+
+	for (i = 0; i < ARRAY_SIZE(lsmem_balancers); i++)
+		length += sysfs_emit_at(buf, length, i == chosen ? "%s[%s]" : "%s%s",
+					i ? " " : "", lsmem_balancers[i]);
+	return length + sysfs_emit_at(buf, length, "\n");
+}
+
+static ssize_t balancer_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			      size_t count)
+{
+	int which = sysfs_match_string(lsmem_balancers, buf);
+
+	if (which < 0)
+		return which;
+	WRITE_ONCE(lsmem_dev_store(dev)->policy.balancer, which);
+	return count;
+}
+static DEVICE_ATTR_RW(balancer);
+
+static ssize_t request_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lsmem_store *store = lsmem_dev_store(dev);
+
+	return sysfs_emit(buf, "compact %d clean %d\n", atomic_read(&store->compact_asked),
+			  atomic_read(&store->clean_asked));
+}
+
+/* "compact N" or "clean N": so many segments, whatever the balancer says. */
+static ssize_t request_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			     size_t count)
+{
+	struct lsmem_store *store = lsmem_dev_store(dev);
+	bool clean = str_has_prefix(buf, "clean ");
+	u32 nr;
+	int ret;
+
+	if (!clean && !str_has_prefix(buf, "compact "))
+		return -EINVAL;
+	ret = kstrtou32(strchr(buf, ' ') + 1, 0, &nr);
+	if (ret)
+		return ret;
+	if (!nr || nr > LSMEM_REQUEST_MAX)
+		return -ERANGE;
+	if (!lsmem_store_active(store) || (clean && store->durable && !READ_ONCE(store->attached)))
+		return -EAGAIN;
+	atomic_set(clean ? &store->clean_asked : &store->compact_asked, nr);
+	wake_up_all(&store->work);
+	return count;
+}
+static DEVICE_ATTR_RW(request);
+
+/* Closed segments by tenths of what they hold, or take on a backup, that is live. */
+static ssize_t lsmem_tenths(struct device *dev, char *buf, bool backup)
+{
+	struct lsmem_store *store = lsmem_dev_store(dev);
+	u32 tenths[10] = { 0 }, slot, i;
+	ssize_t length = 0;
+
+	for (slot = 0; slot < store->nr_segments; slot++) {
+		const struct lsmem_segment_stat *stat = store->segments[slot].stat;
+		u32 held = backup ? LSMEM_SEGMENT_BYTES : READ_ONCE(stat->held);
+
+		if (READ_ONCE(stat->flags) & LSMEM_SEGMENT_CLEANABLE)
+			tenths[held ? min(9u, READ_ONCE(stat->live) / DIV_ROUND_UP(held, 10)) : 0]++;
+	}
+	for (i = 0; i < ARRAY_SIZE(tenths); i++)
+		length += sysfs_emit_at(buf, length, i ? " %u" : "%u", tenths[i]);
+	return length + sysfs_emit_at(buf, length, "\n");
+}
+
+static ssize_t segments_by_memory_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return lsmem_tenths(dev, buf, false);
+}
+static DEVICE_ATTR_RO(segments_by_memory);
+
+static ssize_t segments_by_backup_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return lsmem_tenths(dev, buf, true);
+}
+static DEVICE_ATTR_RO(segments_by_backup);
 
 LSMEM_LIMIT(free_low, policy.free_low, 1, 500);
 LSMEM_LIMIT(utilization_max, policy.utilization_max, 500, 1000);
 LSMEM_LIMIT(deletes_max, policy.deletes_max, 1, 500);
+LSMEM_LIMIT(fixed_clean, policy.fixed_clean, 0, 1000);
+LSMEM_LIMIT(tombstone_ratio, policy.tombstone_ratio, 1, 1000);
+LSMEM_LIMIT(clean_price, policy.clean_price, 0, 100000);
+LSMEM_LIMIT(nr_compactors, nr_compactors, 0, LSMEM_COMPACTORS);
+LSMEM_ATTR(level, "%s", lsmem_levels[lsmem_level(store)]);
+LSMEM_ATTR(compactions, "%llu", lsmem_sum(store).compactions);
+LSMEM_ATTR(compacted_bytes, "%llu", lsmem_sum(store).compacted_bytes);
+LSMEM_ATTR(compact_freed_bytes, "%llu", lsmem_sum(store).compact_freed_bytes);
+LSMEM_ATTR(compact_ns, "%llu", lsmem_sum(store).compact_ns);
 LSMEM_ATTR(passes, "%llu", READ_ONCE(store->cleaned.passes));
 LSMEM_ATTR(segments_cleaned, "%llu", READ_ONCE(store->cleaned.segments_cleaned));
 LSMEM_ATTR(relocated_bytes, "%llu", READ_ONCE(store->cleaned.relocated_bytes));
 LSMEM_ATTR(relocated_entries, "%llu", READ_ONCE(store->cleaned.relocated_entries));
 LSMEM_ATTR(freed_bytes, "%llu", READ_ONCE(store->cleaned.freed_bytes));
-LSMEM_ATTR(forced_rolls, "%llu", READ_ONCE(store->cleaned.forced_rolls));
-LSMEM_ATTR(views_revoked, "%llu", READ_ONCE(store->cleaned.views_revoked));
+LSMEM_ATTR(clean_ns, "%llu", READ_ONCE(store->cleaned.clean_ns));
+LSMEM_ATTR(forced_rolls, "%llu", lsmem_sum(store).forced_rolls);
+LSMEM_ATTR(views_revoked, "%llu", lsmem_sum(store).views_revoked);
 LSMEM_ATTR(write_cost_permille, "%llu", lsmem_write_cost(store));
 
 static struct attribute *lsmem_cleaner_attrs[] = {
+	&dev_attr_balancer.attr,
+	&dev_attr_level.attr,
+	&dev_attr_request.attr,
+	&lsmem_limit_nr_compactors.attr.attr,
 	&lsmem_limit_free_low.attr.attr,
 	&lsmem_limit_utilization_max.attr.attr,
 	&lsmem_limit_deletes_max.attr.attr,
+	&lsmem_limit_fixed_clean.attr.attr,
+	&lsmem_limit_tombstone_ratio.attr.attr,
+	&lsmem_limit_clean_price.attr.attr,
+	&dev_attr_segments_by_memory.attr,
+	&dev_attr_segments_by_backup.attr,
+	&dev_attr_compactions.attr,
+	&dev_attr_compacted_bytes.attr,
+	&dev_attr_compact_freed_bytes.attr,
+	&dev_attr_compact_ns.attr,
 	&dev_attr_passes.attr,
 	&dev_attr_segments_cleaned.attr,
 	&dev_attr_relocated_bytes.attr,
 	&dev_attr_relocated_entries.attr,
 	&dev_attr_freed_bytes.attr,
+	&dev_attr_clean_ns.attr,
 	&dev_attr_forced_rolls.attr,
 	&dev_attr_views_revoked.attr,
 	&dev_attr_write_cost_permille.attr,
@@ -242,9 +366,23 @@ LSMEM_ATTR(replaced, "%llu", lsmem_sum(store).replaced);
 LSMEM_ATTR(deleted, "%llu", lsmem_sum(store).deleted);
 LSMEM_ATTR(stalls, "%llu", lsmem_sum(store).stalls);
 LSMEM_ATTR(stall_ns, "%llu", lsmem_sum(store).stall_ns);
+LSMEM_ATTR(throttles, "%llu", lsmem_sum(store).throttles);
+LSMEM_ATTR(throttle_ns, "%llu", lsmem_sum(store).throttle_ns);
 LSMEM_ATTR(durable_waits, "%llu", lsmem_sum(store).durable_waits);
 LSMEM_ATTR(padding_bytes, "%llu", lsmem_sum(store).padding_bytes);
 LSMEM_ATTR(durable_bytes, "%llu", READ_ONCE(store->durable_bytes));
+
+static ssize_t stall_histogram_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lsmem_counters sum = lsmem_sum(lsmem_dev_store(dev));
+	ssize_t length = 0;
+	u32 i;
+
+	for (i = 0; i < LSMEM_WAITS; i++)
+		length += sysfs_emit_at(buf, length, i ? " %llu" : "%llu", sum.waits[i]);
+	return length + sysfs_emit_at(buf, length, "\n");
+}
+static DEVICE_ATTR_RO(stall_histogram);
 
 static struct attribute *lsmem_stats_attrs[] = {
 	&dev_attr_appends.attr,
@@ -253,6 +391,9 @@ static struct attribute *lsmem_stats_attrs[] = {
 	&dev_attr_deleted.attr,
 	&dev_attr_stalls.attr,
 	&dev_attr_stall_ns.attr,
+	&dev_attr_throttles.attr,
+	&dev_attr_throttle_ns.attr,
+	&dev_attr_stall_histogram.attr,
 	&dev_attr_durable_waits.attr,
 	&dev_attr_durable_bytes.attr,
 	&dev_attr_padding_bytes.attr,

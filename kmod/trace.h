@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoints: append, stall, cleaning, retirement, revocation.
+ * Tracepoints: append, stall, throttle, balance, compaction, cleaning, retirement,
+ * revocation.
  *
  * Seen under events/lsmem/ of tracefs.  The store's name is copied as an array
  * of its fixed size: no dynamic part, so a filter on it costs one comparison.
@@ -16,6 +17,7 @@
 #include <linux/tracepoint.h>
 
 #include "../uapi/lsmem.h"
+#include "policy.h"
 
 /* A writer has waited for space, with or without success. */
 TRACE_EVENT(lsmem_stall,
@@ -30,6 +32,77 @@ TRACE_EVENT(lsmem_stall,
 		__entry->ns = ns;
 	),
 	TP_printk("store=%s ns=%llu", __entry->store, __entry->ns)
+);
+
+/* A writer has been slowed down. */
+TRACE_EVENT(lsmem_throttle,
+	TP_PROTO(const char *store, u64 ns),
+	TP_ARGS(store, ns),
+	TP_STRUCT__entry(
+		__array(char, store, LSMEM_NAME_BYTES)
+		__field(u64, ns)
+	),
+	TP_fast_assign(
+		strscpy(__entry->store, store, LSMEM_NAME_BYTES);
+		__entry->ns = ns;
+	),
+	TP_printk("store=%s ns=%llu", __entry->store, __entry->ns)
+);
+
+/*
+ * The balancer has decided: LSMEM_LEVEL_*, and from what.  Costs: bytes copied for
+ * each that is freed, per mille, all ones: none can be.
+ */
+TRACE_EVENT(lsmem_balance,
+	TP_PROTO(const char *store, u32 level, u32 free_frames,
+		 const struct lsmem_balance *balance),
+	TP_ARGS(store, level, free_frames, balance),
+	TP_STRUCT__entry(
+		__array(char, store, LSMEM_NAME_BYTES)
+		__field(u64, deletes)
+		__field(u64, compact_cost)
+		__field(u64, clean_cost)
+		__field(u32, level)
+		__field(u32, free_frames)
+		__field(u32, slots)
+	),
+	TP_fast_assign(
+		strscpy(__entry->store, store, LSMEM_NAME_BYTES);
+		__entry->deletes = balance->deletes;
+		__entry->compact_cost = balance->compact_cost;
+		__entry->clean_cost = balance->clean_cost;
+		__entry->level = level;
+		__entry->free_frames = free_frames;
+		__entry->slots = balance->slots_used;
+	),
+	TP_printk("store=%s level=%u free_frames=%u slots=%u deletes=%llu compact_cost=%llu clean_cost=%llu",
+		  __entry->store, __entry->level, __entry->free_frames, __entry->slots,
+		  __entry->deletes, __entry->compact_cost, __entry->clean_cost)
+);
+
+/* A segment has been compacted, from so many frames to so few. */
+TRACE_EVENT(lsmem_compact,
+	TP_PROTO(const char *store, u64 segment, u32 from, u32 to, u64 copied_bytes, u64 ns),
+	TP_ARGS(store, segment, from, to, copied_bytes, ns),
+	TP_STRUCT__entry(
+		__array(char, store, LSMEM_NAME_BYTES)
+		__field(u64, segment)
+		__field(u64, copied_bytes)
+		__field(u64, ns)
+		__field(u32, from)
+		__field(u32, to)
+	),
+	TP_fast_assign(
+		strscpy(__entry->store, store, LSMEM_NAME_BYTES);
+		__entry->segment = segment;
+		__entry->copied_bytes = copied_bytes;
+		__entry->ns = ns;
+		__entry->from = from;
+		__entry->to = to;
+	),
+	TP_printk("store=%s segment=%llu from=%u to=%u copied_bytes=%llu ns=%llu",
+		  __entry->store, __entry->segment, __entry->from, __entry->to,
+		  __entry->copied_bytes, __entry->ns)
 );
 
 /* The payload of an entry is in the log; not yet stamped, nor committed. */
@@ -78,24 +151,22 @@ TRACE_EVENT(lsmem_clean_begin,
 );
 
 TRACE_EVENT(lsmem_clean_victim,
-	TP_PROTO(const char *store, u64 segment, u32 live, u32 held, u64 score),
-	TP_ARGS(store, segment, live, held, score),
+	TP_PROTO(const char *store, u64 segment, u32 live, u32 held),
+	TP_ARGS(store, segment, live, held),
 	TP_STRUCT__entry(
 		__array(char, store, LSMEM_NAME_BYTES)
 		__field(u64, segment)
-		__field(u64, score)
 		__field(u32, live)
 		__field(u32, held)
 	),
 	TP_fast_assign(
 		strscpy(__entry->store, store, LSMEM_NAME_BYTES);
 		__entry->segment = segment;
-		__entry->score = score;
 		__entry->live = live;
 		__entry->held = held;
 	),
-	TP_printk("store=%s segment=%llu live=%u held=%u score=%llu", __entry->store,
-		  __entry->segment, __entry->live, __entry->held, __entry->score)
+	TP_printk("store=%s segment=%llu live=%u held=%u", __entry->store,
+		  __entry->segment, __entry->live, __entry->held)
 );
 
 /* The survivors of a pass are written; its victims wait to be retired. */

@@ -29,6 +29,7 @@
 #define LSMEM_OFFSET_TABLE	(1ull << 42)
 #define LSMEM_OFFSET_HANDLES	(1ull << 43)
 #define LSMEM_OFFSET_SLOTS	(1ull << 44)
+#define LSMEM_OFFSET_SEGMENTS	(1ull << 45)
 
 /**
  * lsmem_window_init - make a store's info page
@@ -60,6 +61,7 @@ int lsmem_window_init(struct lsmem_store *store)
 		PAGE_ALIGN(store->nr_handles * sizeof(struct lsmem_handle)),
 	};
 	info->slots = (struct lsmem_window){ LSMEM_OFFSET_SLOTS, PAGE_SIZE };
+	info->segments = (struct lsmem_window){ LSMEM_OFFSET_SEGMENTS, store->cleaning_bytes };
 	info->epoch = 1;
 	store->info = info;
 	return 0;
@@ -95,6 +97,8 @@ static bool lsmem_window_pfn(struct lsmem_store *store, struct lsmem_client *cli
 		*pfn = vmalloc_to_pfn((void *)store->handles + (offset - info->handles.offset));
 	else if (client && offset - info->slots.offset < info->slots.length)
 		*pfn = page_to_pfn(virt_to_page(client->slots));
+	else if (!client && offset - info->segments.offset < info->segments.length)
+		*pfn = vmalloc_to_pfn((void *)store->cleaning + (offset - info->segments.offset));
 	else
 		return false;
 	return true;
@@ -235,8 +239,8 @@ static const struct vm_operations_struct lsmem_daemon_table_vm_ops = {
 /**
  * lsmem_window_mmap_daemon - mmap of a replication descriptor
  * @store: attached
- * @vma: what is asked for: frames (read-write), info page or frame table
- *	(read-only)
+ * @vma: what is asked for: frames (read-write), info page, frame table or
+ *	segments (read-only)
  * Return: as lsmem_window_mmap_client().
  */
 int lsmem_window_mmap_daemon(struct lsmem_store *store, struct vm_area_struct *vma)
@@ -261,6 +265,8 @@ int lsmem_window_mmap_daemon(struct lsmem_store *store, struct vm_area_struct *v
 		ret = lsmem_window_check(store, vma, &page);
 	if (ret == -ENXIO)
 		ret = lsmem_window_check(store, vma, &info->frame_table);
+	if (ret == -ENXIO)
+		ret = lsmem_window_check(store, vma, &info->segments);
 	if (ret)
 		return ret;
 	if (vma->vm_flags & VM_WRITE)

@@ -165,10 +165,11 @@ struct lsmem_stat {
 	__u64 segments;		/* in the log, now */
 	__u64 segments_cleaned;
 	__u64 appended_bytes;	/* by users */
-	__u64 relocated_bytes;	/* by the cleaner */
+	__u64 relocated_bytes;	/* by cleaning and compaction */
 	__u64 durable_bytes;	/* acknowledged by the daemon */
 	__u64 stalls;		/* writers that waited for space */
 	__u64 stall_ns;
+	__u64 segments_compacted;
 };
 
 #define LSMEM_IOC_MAGIC		'L'	/* 0x4c, numbers 0xc0 .. 0xdf */

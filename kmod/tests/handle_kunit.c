@@ -61,7 +61,7 @@ static void handle_test_stale(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, 1, 100, LSMEM_TYPE_OBJECT, &ap), 0);
 	lsmem_append_copy(store, &ap, &source, 100, &pcrc);
 	lsmem_append_stamp(store, &ap, handle, 5, 100, LSMEM_TYPE_OBJECT, 7, pcrc);
-	lsmem_entry_alive(store, &ap, 5);
+	lsmem_entry_alive(&ap);
 	h->word = lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position);
 	lsmem_append_commit(store, &ap);
 
@@ -69,10 +69,10 @@ static void handle_test_stale(struct kunit *test)
 	op.version = 4;
 	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -EILSEQ);
 	KUNIT_EXPECT_EQ(test, op.version, 5);
-	KUNIT_EXPECT_EQ(test, atomic_read(&ap.segment->live), ap.size);
+	KUNIT_EXPECT_EQ(test, atomic_read(ap.segment->live), ap.size);
 	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), 0);
 	KUNIT_EXPECT_GT(test, op.version, 5);
-	KUNIT_EXPECT_EQ(test, atomic_read(&ap.segment->live), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(ap.segment->live), 0);
 	op.flags = 0;
 	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -ESTALE);
 

@@ -120,12 +120,21 @@ struct policy_pick {
 static u32 policy_pick(struct lsmem_candidate *c, u32 nr, const struct policy_pick *p,
 		       u64 *ids)
 {
-	u64 live = 0, held = 0;
+	u64 live = 0, held = 0, all_live = 0, all_held = 0, most = p->most;
 	u32 chosen, i;
 
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < nr; i++) {
+		all_live += c[i].live;
+		all_held += c[i].held;
+	}
+	if (most == LSMEM_UTILIZATION_FORCED && all_held)
+		most = DIV_ROUND_UP(all_live * 1000, all_held);
+	for (i = 0; i < nr; i++) {
 		c[i].score = p->oldest ? 1 : policy_reference(c[i].live, c[i].held, c[i].age);
-	for (chosen = 0; chosen < 64; chosen++) {
+		if ((!p->oldest && (u64)c[i].live * 1000 > c[i].held * most))
+			c[i].score = 0;
+	}
+	for (chosen = 0; chosen < 64;) {
 		const struct lsmem_candidate *best = NULL;
 
 		for (i = 0; i < nr; i++) {
@@ -137,13 +146,15 @@ static u32 policy_pick(struct lsmem_candidate *c, u32 nr, const struct policy_pi
 					    (c[i].score == best->score && c[i].id < best->id)))
 				best = &c[i];
 		}
-		if (!best || !best->score || live + best->live > p->room)
+		if (!best || !best->score || (chosen && live + best->live > p->room))
 			break;
-		if (!p->oldest && (u64)best->live * 1000 > (u64)best->held * p->most)
-			break;
+		if (best->live > p->room) {
+			c[best - c].score = 0;	/* the next may fit */
+			continue;
+		}
 		live += best->live;
 		held += best->held;
-		ids[chosen] = best->id;
+		ids[chosen++] = best->id;
 	}
 	return p->oldest || held > live ? chosen : 0;
 }
@@ -153,7 +164,8 @@ static void policy_compare(struct kunit *test, struct lsmem_candidate *c, u32 nr
 {
 	u32 want = policy_pick(c, nr, p, ids), i;
 
-	KUNIT_ASSERT_EQ(test, lsmem_policy_select(c, nr, p->room, p->most, p->oldest), want);
+	KUNIT_ASSERT_EQ(test, lsmem_policy_select_by(LSMEM_RULE_LFS, c, nr, p->room, p->most,
+						     p->oldest), want);
 	for (i = 0; i < want; i++)
 		KUNIT_ASSERT_EQ(test, c[nr - 1 - i].id, ids[i]);
 }

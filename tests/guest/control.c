@@ -385,6 +385,10 @@ TEST(sysfs_values)
 		{ "cleaner/free_low", 1, 500 },
 		{ "cleaner/utilization_max", 500, 1000 },
 		{ "cleaner/deletes_max", 1, 500 },
+		{ "cleaner/fixed_clean", 0, 1000 },
+		{ "cleaner/tombstone_ratio", 1, 1000 },
+		{ "cleaner/clean_price", 0, 100000 },
+		{ "cleaner/nr_compactors", 0, 4 },
 	};
 	static const char *const read_only[] = {
 		"frames", "capacity_bytes", "live_bytes", "stats/appends", "cleaner/passes",

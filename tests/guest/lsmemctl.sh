@@ -12,6 +12,39 @@ field()
 	python3 -c "import json, sys; v = json.load(sys.stdin); print($1)"
 }
 
+# clean_objects OPTION ..: has lsmemctl clean three quarters of 800 objects, freed, out of lsmem, and
+# reads the others. Prints what of it was so: nothing left, something gained, more frames free
+clean_objects()
+{
+	python3 - "$top/tools/lib/liblsmem.so.0" "$lsmemctl" "$@" <<- 'END'
+		import ctypes, json, subprocess, sys
+		library, lsmemctl, *options = sys.argv[1:]
+		lib = ctypes.CDLL(library)
+		lsm = ctypes.c_void_p()
+		assert lib.lsm_open(b"/dev/lsmem", 0, ctypes.byref(lsm)) == 0
+		size = 60000
+		handles = []
+		for i in range(800):
+		    handle = ctypes.c_uint64()
+		    data = i.to_bytes(4, "little") * (size // 4)
+		    assert lib.lsm_alloc(lsm, data, size, 0, ctypes.byref(handle), None) == 0
+		    handles.append(handle)
+		for i, handle in enumerate(handles):
+		    assert i % 4 == 0 or lib.lsm_free(lsm, handle, 0, None) == 0
+		lib.lsm_sync(lsm, 0)
+		gain = json.loads(subprocess.check_output([lsmemctl, "clean", "lsmem", "--json", *options]))
+		back = ctypes.create_string_buffer(size)
+		for i, handle in list(enumerate(handles))[::4]:
+		    assert lib.lsm_read(lsm, handle, back, size, 0, None) == size
+		    assert back.raw == i.to_bytes(4, "little") * (size // 4), i
+		    assert lib.lsm_free(lsm, handle, 0, None) == 0
+		lib.lsm_close(lsm)
+		print("#", gain, file=sys.stderr)
+		print(gain["level"], gain["left"] == 0, gain["segments"] > 0, gain["freed_bytes"] > 0,
+		      gain["free_frames_after"] > gain["free_frames_before"])
+	END
+}
+
 # ---- Volatile stores --------------------------------------------------------
 
 refused "create, size too small for the kernel" 1 "128M to 1T" create --size 8M
@@ -42,6 +75,19 @@ is "stat --watch ends when nobody reads" \
 	"$("$lsmemctl" stat lsmem --watch --interval 50ms | head -3 | wc -l)" 3
 is "stat --watch, JSON" "$("$lsmemctl" stat lsmem --watch -i 0.05 --json | head -2 |
 	tail -1 | field "v['name']")" lsmem
+is "top, JSON" "$("$lsmemctl" top lsmem lsmemb0 --count 1 --interval 0.05 --json | field \
+	"[(s['name'], s['balancer'], s['level'], s['append'], s['clean']['time_percent'],
+	   s['compact']['copied_per_freed'], s['throttles']['per_second'], s['waits']['max_us'],
+	   len(s['segments_by_memory']), len(s['segments_by_backup'])) for s in v['stores'][:1]]")" \
+	"[('lsmem', 'adaptive', 'none', {'bytes_per_second': 0.0, 'operations_per_second': 0.0}, 0.0, \
+None, 0.0, None, 10, 10)]"
+ok "top, all stores" sh -c "'$lsmemctl' top -n 1 -i 0.05 | grep -q '^lsmemb0: block, volatile, active'"
+is "clean of a store without segments" "$("$lsmemctl" clean lsmemb0 --json | field "v['asked']")" 0
+is "clean --compact" "$(clean_objects --compact)" "compact True True True True"
+is "clean" "$(clean_objects)" "clean True True True True"
+ok "stat says what it cost" sh -c "'$lsmemctl' stat lsmem | grep -q '^cleaning.clean.copied_per_freed  *[0-9]'"
+is "clean by nobody" "$(setpriv --reuid nobody --clear-groups "$lsmemctl" clean lsmem -n 1 2>&1)" \
+	"lsmemctl clean: lsmem: not permitted: only root has segments cleaned"
 refused "sync of a volatile store" 1 "is volatile" sync lsmem
 exec 9< /dev/lsmem
 refused "destroy of an open store" 1 "is open, mapped" destroy lsmem
@@ -72,6 +118,18 @@ write_objects()
 	END
 }
 
+daemon_start()
+{
+	"$top/daemon/lsmemd" -c "$scratch/conf" > "$scratch/daemon.log" 2>&1 &
+	daemon=$!
+	for tries in $(seq 600); do
+		[ "$(cat /sys/class/lsmem/lsmem/state 2> /dev/null)" = active ] &&
+			[ -e /dev/lsmem ] && break
+		kill -0 "$daemon" 2> /dev/null || break
+		sleep 0.1
+	done
+}
+
 daemon_stop()
 {
 	kill -TERM "$daemon" && wait "$daemon"
@@ -81,14 +139,7 @@ durable()
 {
 	printf '[store]\nsize = 128M\n[backup]\npath = %s\n' "$drive" > "$scratch/conf"
 	ok "format of a drive" "$lsmemctl" format "$drive" --force
-	"$top/daemon/lsmemd" -c "$scratch/conf" > "$scratch/daemon.log" 2>&1 &
-	daemon=$!
-	for tries in $(seq 600); do
-		[ "$(cat /sys/class/lsmem/lsmem/state 2> /dev/null)" = active ] &&
-			[ -e /dev/lsmem ] && break
-		kill -0 "$daemon" 2> /dev/null || break
-		sleep 0.1
-	done
+	daemon_start
 	is "lsmemd brings the store up" "$("$lsmemctl" list --json |
 		field "v[0]['durability'], v[0]['state']")" "durable active"
 	sed 's/^/# lsmemd: /' "$scratch/daemon.log"
@@ -100,6 +151,7 @@ durable()
 	refused "destroy under a daemon" 1 "attached to its daemon" destroy lsmem
 	ok "lsmemd stops" daemon_stop
 	refused "format of an active store's backup" 1 "which is active" format "$drive" --force
+	refused "clean without a daemon" 1 "no daemon is attached" clean lsmem --segments 1
 	is "check of what it wrote" "$("$lsmemctl" check "$drive" --json |
 		field "v['verdict'], v['objects'], v['losses']")" "sound 3000 0"
 	ok "destroy of what is all on its backup" "$lsmemctl" destroy lsmem
@@ -111,6 +163,12 @@ durable()
 	ok "check of a flipped byte: the verdict" grep -q "^verdict .*damaged" "$scratch/out"
 	ok "check of a flipped byte: the loss is named" grep -qi "segment" "$scratch/err"
 	ok "format makes it blank" "$lsmemctl" format "$drive" --force
+	daemon_start
+	is "clean of a durable store" "$(clean_objects --wait 60)" "clean True True True True"
+	is "clean of more than can be gained" "$("$lsmemctl" clean lsmem --segments 1000 --json |
+		field "v['left'], v['segments'] < 1000")" "0 True"
+	ok "lsmemd stops after cleaning" daemon_stop
+	ok "destroy of what was cleaned" "$lsmemctl" destroy lsmem
 }
 
 if [ -b "$drive" ] && [ -x "$top/daemon/lsmemd" ]; then

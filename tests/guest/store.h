@@ -33,6 +33,12 @@ int store_create(struct store *store, uint64_t bytes, uint64_t handles, uint32_t
 int store_destroy(struct store *store);
 
 /* One attribute, such as "cleaner/views_revoked"; -1 when there is none. */
+/* Segments that have been cleaned or compacted. */
+static inline uint64_t made_room(const struct lsmem_stat *stat)
+{
+	return stat->segments_cleaned + stat->segments_compacted;
+}
+
 long long store_attribute(const struct store *store, const char *name);
 int store_set_attribute(const struct store *store, const char *name, unsigned long value);
 

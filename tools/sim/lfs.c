@@ -274,7 +274,8 @@ static void sim_clean(struct store *s)
 	uint32_t nr = sim_candidates(s, false), survivors = 0, head = s->seglets, chosen, i, k;
 
 	chosen = lsmem_policy_select_by(s->policy->rule, s->candidates, nr,
-					(uint64_t)s->pass * OBJECT_BYTES, 1000, 0);
+					(uint64_t)s->pass * OBJECT_BYTES,
+					LSMEM_UTILIZATION_ANY, 0);
 	if (!chosen)
 		error(1, 0, "the policy finds nothing to clean");
 	for (i = 0; i < chosen; i++) {

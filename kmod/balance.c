@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Balance: which level makes room, and from which segments.
+ *
+ * Two levels make room.  Compaction (compact.c) moves what is live in one
+ * segment to fewer frames: no I/O, but it frees no segment.  Cleaning (clean.c)
+ * merges what is live in many, and frees them, on the backup too.  Here the
+ * table of segments is looked through, policy.c is asked which level is due, and
+ * the victims of compaction are planned, some at a time.  Compactors ask for the
+ * next one; the cleaner, or the daemon, whose choice the victims of cleaning are
+ * in a durable store, sees the level.
+ *
+ * The table is read without a lock, each number by itself: a victim is looked at
+ * again, under segment_lock, by who takes it.
+ *
+ * Lock: balance_mutex for the candidates, the plan and the level.
+ */
+#include <linux/slab.h>
+
+#include "balance.h"
+#include "trace.h"
+
+/**
+ * lsmem_balance_init - memory and defaults
+ * @store: segments are there
+ * Return: 0 or -ENOMEM.
+ */
+int lsmem_balance_init(struct lsmem_store *store)
+{
+	store->policy = (struct lsmem_policy_limits){
+		.free_low = LSMEM_FREE_LOW_DEFAULT,
+		.utilization_max = LSMEM_UTILIZATION_DEFAULT,
+		.deletes_max = LSMEM_DELETES_DEFAULT,
+		.balancer = LSMEM_BALANCER_ADAPTIVE,
+		.fixed_clean = LSMEM_FIXED_CLEAN_DEFAULT,
+		.tombstone_ratio = LSMEM_TOMBSTONES_DEFAULT,
+		.clean_price = store->durable ? LSMEM_CLEAN_PRICE_DURABLE :
+						LSMEM_CLEAN_PRICE_VOLATILE,
+	};
+	store->frames.base = LSMEM_CLEANER_RESERVE;
+	store->frames.reserve = LSMEM_CLEANER_RESERVE;
+	mutex_init(&store->balance_mutex);
+	lsmem_balance_tune(store);
+	store->candidates = kvcalloc(store->nr_segments, sizeof(*store->candidates), GFP_KERNEL);
+	return store->candidates ? 0 : -ENOMEM;
+}
+
+void lsmem_balance_destroy(struct lsmem_store *store)
+{
+	kvfree(store->candidates);
+}
+
+/**
+ * lsmem_balance_tune - a limit has been changed
+ * @store: the store
+ */
+void lsmem_balance_tune(struct lsmem_store *store)
+{
+	u64 low = (u64)store->frames.nr * READ_ONCE(store->policy.free_low) / 1000;
+
+	WRITE_ONCE(store->throttle_below, store->frames.base + low / 2);
+	WRITE_ONCE(store->clean_below, store->frames.base + low);
+}
+
+/* Are frames few?  Those that will be free by themselves count as free. */
+bool lsmem_memory_low(const struct lsmem_store *store)
+{
+	return READ_ONCE(store->frames.nr_free) + READ_ONCE(store->vacating) <
+	       READ_ONCE(store->clean_below);
+}
+
+/* Segments in the log, but for those that only wait to leave it. */
+static u32 lsmem_slots_used(const struct lsmem_store *store)
+{
+	u32 leaving = READ_ONCE(store->retiring), used = READ_ONCE(store->nr_log);
+
+	return used > leaving ? used - leaving : 0;
+}
+
+/* Is there anything that a level may have to do? */
+bool lsmem_balance_due(const struct lsmem_store *store)
+{
+	return lsmem_memory_low(store) || lsmem_segments_short(store) ||
+	       (u64)lsmem_slots_used(store) * 1000 >= (u64)store->nr_segments * LSMEM_BACKUP_HIGH ||
+	       atomic_read(&store->compact_asked) || atomic_read(&store->clean_asked);
+}
+
+/* How full a victim may be: see lsmem_policy_select(). */
+u32 lsmem_balance_limit(const struct lsmem_store *store)
+{
+	if (atomic_read(&store->stalled) || atomic_read(&store->compact_asked) ||
+	    atomic_read(&store->clean_asked))
+		return LSMEM_UTILIZATION_FORCED;
+	return READ_ONCE(store->policy.utilization_max);
+}
+
+/* ---- Looking through the table ------------------------------------------ */
+
+/* What is seen on the way. */
+struct lsmem_scan {
+	u64 oldest;		/* lowest id of a segment with entries ... */
+	u64 second;		/* ... and the next; ~0: none */
+	bool stuck;		/* the oldest is damaged: records wait for it in vain */
+	u64 deletes;
+};
+
+static void lsmem_scan_begin(struct lsmem_store *store, struct lsmem_scan *scan)
+{
+	const struct lsmem_segment *seg;
+
+	*scan = (struct lsmem_scan){ .oldest = ~0ull, .second = ~0ull };
+	spin_lock(&store->segment_lock);
+	list_for_each_entry(seg, &store->log, node) {
+		if (!READ_ONCE(seg->reserved) && !seg->home)
+			continue;
+		if (scan->oldest != ~0ull) {
+			scan->second = seg->id;
+			break;
+		}
+		scan->oldest = seg->id;
+		scan->stuck = seg->damaged;
+	}
+	spin_unlock(&store->segment_lock);
+}
+
+/*
+ * Fill store->candidates with what can be worked on; what compaction gives back
+ * are whole frames, what cleaning does, frames or, if segments are few, those.
+ */
+static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool compact)
+{
+	u64 now = lsmem_store_time(store);
+	u32 nr = 0, slot;
+
+	lockdep_assert_held(&store->balance_mutex);
+	lsmem_scan_begin(store, scan);
+	for (slot = 0; slot < store->nr_segments; slot++) {
+		const struct lsmem_segment_stat *stat = store->segments[slot].stat;
+		u64 id = READ_ONCE(stat->id), since = READ_ONCE(stat->opened), wait = scan->oldest;
+		u32 live, deletes, held = READ_ONCE(stat->held);
+
+		if (!id)
+			continue;
+		deletes = READ_ONCE(stat->deletes);
+		scan->deletes += deletes;
+		if (!(READ_ONCE(stat->flags) & LSMEM_SEGMENT_CLEANABLE))
+			continue;
+		live = READ_ONCE(stat->live);
+		if (!compact && id == scan->oldest)
+			wait = scan->second;	/* it will not hold its own records any more */
+		if (READ_ONCE(stat->barrier) <= wait)
+			live -= min(live, deletes);	/* they can go */
+		if (compact) {
+			since = READ_ONCE(store->segments[slot].packed_time);
+			live = lsmem_packed_frames(live) * LSMEM_SEGLET_BYTES;
+		} else if (store->by_slots) {
+			held = LSMEM_SEGMENT_BYTES;
+		}
+		store->candidates[nr++] = (struct lsmem_candidate){
+			.id = id,
+			.held = held,
+			.live = min(live, held),
+			.age = now > since ? (now - since) >> 10 : 0,
+			.cookie = slot,
+		};
+	}
+	if (scan->stuck)
+		scan->deletes = 0;
+	return nr;
+}
+
+/**
+ * lsmem_balance_cleanable - what may be cleaned
+ * @store: balance_mutex held
+ * Return: how many segments are in store->candidates.
+ */
+u32 lsmem_balance_cleanable(struct lsmem_store *store)
+{
+	struct lsmem_scan scan;
+
+	return lsmem_scan(store, &scan, false);
+}
+
+/* ---- Deciding ----------------------------------------------------------- */
+
+/* Plan the first of @chosen victims; what they cost goes to @balance. */
+static void lsmem_balance_plan(struct lsmem_store *store, u32 nr, u32 chosen,
+			       struct lsmem_balance *balance)
+{
+	u64 held = 0, packed = 0, live = 0;
+	u32 i;
+
+	store->nr_planned = min_t(u32, chosen, LSMEM_PLANNED);
+	for (i = 0; i < store->nr_planned; i++) {
+		const struct lsmem_candidate *c = &store->candidates[nr - 1 - i];
+
+		store->planned[store->nr_planned - 1 - i] = c->cookie;
+		held += c->held;
+		packed += c->live;
+		live += min_t(u32, c->held, atomic_read(store->segments[c->cookie].live));
+	}
+	balance->compact_cost = lsmem_policy_cost(packed, held);
+	balance->clean_cost = lsmem_policy_cost(live, held);
+}
+
+/*
+ * Writers wait: close heads that hold more garbage than the best victim, so that it
+ * can be got at.  @gain: bytes, of that victim.
+ */
+static void lsmem_balance_roll(struct lsmem_store *store, u32 gain)
+{
+	u32 least = max_t(u32, gain, LSMEM_SEGLET_BYTES);
+	unsigned int i;
+
+	for (i = 0; i < store->nr_heads; i++) {
+		struct lsmem_head *head = &store->heads[i];
+		u32 garbage;
+
+		spin_lock(&head->lock);
+		garbage = head->segment ?
+			  head->segment->reserved - atomic_read(head->segment->live) : 0;
+		spin_unlock(&head->lock);
+		if (garbage >= least && !lsmem_head_roll(store, i))
+			lsmem_count(store, forced_rolls, 1);
+	}
+}
+
+/* The balancer has spoken; what it cannot know is whether that can be done. */
+static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level)
+{
+	bool compact = store->nr_planned;
+
+	if (atomic_read(&store->clean_asked))
+		level = LSMEM_LEVEL_CLEAN;
+	else if (atomic_read(&store->compact_asked) && compact)
+		level = LSMEM_LEVEL_COMPACT;
+	if (!compact)
+		atomic_set(&store->compact_asked, 0);	/* there is nothing left */
+	if (level == LSMEM_LEVEL_CLEAN &&
+	    (store->clean_barren || (store->durable && !READ_ONCE(store->attached))))
+		level = compact && lsmem_memory_low(store) ? LSMEM_LEVEL_COMPACT :
+		       store->clean_barren ? level : LSMEM_LEVEL_NONE;
+	return level;
+}
+
+static void lsmem_balance_show(struct lsmem_store *store, u32 level, bool oldest_first)
+{
+	struct lsmem_cleaning *cleaning = store->cleaning;
+	bool changed = level != cleaning->level;
+
+	WRITE_ONCE(cleaning->urgent, atomic_read(&store->stalled) ? 1 : 0);
+	WRITE_ONCE(cleaning->rule, LSMEM_RULE_DEFAULT);
+	WRITE_ONCE(cleaning->oldest_first, oldest_first);
+	WRITE_ONCE(cleaning->utilization_max, lsmem_balance_limit(store));
+	WRITE_ONCE(cleaning->store_time, lsmem_store_time(store));
+	smp_store_release(&cleaning->level, level);	/* the daemon looks at it first */
+	if (!changed)
+		return;
+	wake_up_all(&store->work);
+	if (store->durable)
+		wake_up(&store->events);
+}
+
+/**
+ * lsmem_balance - decide anew
+ * @store: active
+ */
+void lsmem_balance(struct lsmem_store *store)
+{
+	struct lsmem_balance balance = {
+		.memory_low = lsmem_memory_low(store),
+		.slots_max = store->nr_segments,
+		.bytes = (u64)store->frames.nr * LSMEM_SEGLET_BYTES,
+		.live = percpu_counter_read_positive(&store->live),
+		.clean_ns = READ_ONCE(store->cleaned.clean_ns),
+	};
+	struct lsmem_counters sum;
+	u32 nr, chosen = 0, level;
+	struct lsmem_scan scan;
+	bool oldest_first;
+
+	lsmem_store_counters(store, &sum);
+	balance.compact_ns = sum.compact_ns;
+	mutex_lock(&store->balance_mutex);
+	nr = lsmem_scan(store, &scan, true);
+	if (READ_ONCE(store->nr_compactors))
+		chosen = lsmem_policy_select(store->candidates, nr, ~0ull,
+					     lsmem_balance_limit(store), 0);
+	lsmem_balance_plan(store, nr, chosen, &balance);
+	if (atomic_read(&store->stalled))
+		lsmem_balance_roll(store, chosen ? store->candidates[nr - 1].held -
+						   store->candidates[nr - 1].live : 0);
+	balance.deletes = scan.deletes;
+	balance.slots_used = lsmem_slots_used(store);
+	store->by_slots = lsmem_segments_short(store) ||
+			  (u64)balance.slots_used * 1000 >=
+			  (u64)balance.slots_max * LSMEM_BACKUP_HIGH;
+	if (lsmem_segments_short(store))
+		balance.slots_used = balance.slots_max;
+	level = lsmem_policy_level(&store->policy, &balance);
+	level = lsmem_balance_possible(store, level);
+	oldest_first = scan.deletes * 1000 > balance.bytes * READ_ONCE(store->policy.deletes_max);
+	if (level == LSMEM_LEVEL_NONE)
+		store->nr_planned = 0;
+	lsmem_balance_show(store, level, oldest_first);
+	mutex_unlock(&store->balance_mutex);
+	trace_lsmem_balance(store->name, level, store->frames.nr_free, &balance);
+}
+
+/**
+ * lsmem_balance_next - the next victim of compaction
+ * @store: active
+ *
+ * While a pass of the cleaner is under way, compaction goes on beside it.
+ * Return: a segment in state COMPACTING, the caller's; NULL: there is none.
+ */
+struct lsmem_segment *lsmem_balance_next(struct lsmem_store *store)
+{
+	struct lsmem_segment *found = NULL;
+
+	if (!READ_ONCE(store->nr_planned))
+		lsmem_balance(store);
+	mutex_lock(&store->balance_mutex);
+	if (store->cleaning->level == LSMEM_LEVEL_COMPACT ||
+	    store->cleaning->begun != store->cleaning->ended) {
+		spin_lock(&store->segment_lock);
+		while (!found && store->nr_planned) {
+			struct lsmem_segment *seg =
+				&store->segments[store->planned[--store->nr_planned]];
+
+			if (!(seg->stat->flags & LSMEM_SEGMENT_CLEANABLE) ||
+			    lsmem_packed_frames(atomic_read(seg->live)) >= seg->nr_frames)
+				continue;
+			seg->state = LSMEM_SEGMENT_COMPACTING;
+			lsmem_segment_show(seg);
+			found = seg;
+		}
+		spin_unlock(&store->segment_lock);
+	}
+	mutex_unlock(&store->balance_mutex);
+	return found;
+}

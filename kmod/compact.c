@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Compaction: what is live in a segment moves to fewer frames.
+ *
+ * The segment stays what it is: id, place in the log, and all that a backup has
+ * of it.  Headers are copied as they are, home offsets included.  So nothing is
+ * written, nothing has to be made durable first, and a crash in the middle is
+ * nothing to a recovery.  Only segments that are durably closed are compacted
+ * (invariant 11).
+ *
+ * A compactor takes all frames that it will need before it begins, writes the
+ * live entries one after the other, and exchanges each handle word; who loses to
+ * a replacement writes the next entry over its copy, which nobody has seen.
+ * Then the segment gets its new frames.  The old ones, the vacated, are free as
+ * soon as no view and no kernel reader can see them: their chain in the frame
+ * table stays until then.  One segment is one step: at most 8 MiB.
+ *
+ * Delete records are dropped when no older segment is left that could hold what
+ * they delete (invariant 13); their copy on the backup stays with the segment.
+ *
+ * Progress: a compactor that has begun waits for nothing, and always frees more
+ * than it takes.
+ *
+ * Source: Rumble et al., "Log-structured Memory for DRAM-based Storage", FAST
+ * 2014, section 5.1 (segment compaction).
+ *
+ * Locks: none held while entries move; segment_lock for the segment's state, its
+ * frames when they are swapped, and the ring of the vacated.
+ */
+#include <linux/freezer.h>
+#include <linux/kthread.h>
+#include <linux/prefetch.h>
+#include <linux/slab.h>
+
+#include "balance.h"
+#include "compact.h"
+#include "epoch.h"
+#include "handle.h"
+#include "object.h"
+#include "space.h"
+#include "trace.h"
+
+#define LSMEM_COMPACT_BATCH	32	/* entries whose cache misses overlap */
+#define LSMEM_COMPACT_IDLE_MS	10	/* after nothing could be gained ... */
+#define LSMEM_COMPACT_IDLE_MAX	7	/* ... twice as long each time, so often */
+
+/**
+ * struct lsmem_compactor - one thread
+ * @store: its store
+ * @number: from 0; the first also decides when none may work
+ * @task: its thread, or NULL
+ * @to: where the segment at hand goes: slot and frames are used
+ * @end: length of @to so far
+ * @oldest: delete records with a higher barrier are kept
+ * @moved: bytes, in this segment
+ * @batch: live entries that are about to move: place, header
+ */
+struct lsmem_compactor {
+	struct lsmem_store *store;
+	unsigned int number;
+	struct task_struct *task;
+	struct lsmem_segment to;
+	u32 end;
+	u64 oldest;
+	u64 moved;
+	struct {
+		u32 offset;
+		struct lsmem_entry e;
+	} batch[LSMEM_COMPACT_BATCH];
+};
+
+/* ---- Moving ------------------------------------------------------------- */
+
+static u32 lsmem_entry_room(const struct lsmem_entry *e)
+{
+	return lsmem_entry_size(lsmem_entry_length(e));
+}
+
+/*
+ * Collect the next entries from @offset, until the batch is full or the segment
+ * ends.  Returns how many; *offset: where to go on; -EBADMSG: what is there is no
+ * entry.
+ */
+static int lsmem_compact_collect(struct lsmem_compactor *c, const struct lsmem_segment *seg,
+				 u32 *offset)
+{
+	struct lsmem_store *store = c->store;
+	u32 nr = 0;
+
+	while (nr < LSMEM_COMPACT_BATCH) {
+		struct lsmem_entry *e = &c->batch[nr].e;
+		u32 at = lsmem_entry_start(*offset), type;
+		u64 index;
+
+		if (at >= seg->committed)
+			break;
+		lsmem_segment_read(store, seg, at, e, sizeof(*e));
+		if (!lsmem_entry_valid(e, seg->salt) || lsmem_entry_room(e) > seg->committed - at) {
+			*offset = at;
+			return -EBADMSG;
+		}
+		c->batch[nr].offset = at;
+		*offset = at + lsmem_entry_room(e);
+		type = lsmem_entry_type(e);
+		index = lsmem_handle_index(le64_to_cpu(e->key));
+		if (type == LSMEM_TYPE_DELETE) {
+			nr++;
+		} else if (type == LSMEM_TYPE_OBJECT && index < store->nr_handles) {
+			prefetchw(&store->handles[index]);
+			nr++;
+		}
+	}
+	return nr;
+}
+
+/* Copy an entry to the end of what has been moved; false: it cannot be so large. */
+static bool lsmem_compact_copy(struct lsmem_compactor *c, const struct lsmem_segment *seg,
+			       u32 offset, const struct lsmem_entry *e)
+{
+	u32 at = lsmem_entry_start(c->end), size = lsmem_entry_room(e);
+
+	if (at + size > c->to.nr_frames * LSMEM_SEGLET_BYTES)
+		return false;
+	if (at > c->end)
+		lsmem_segment_write(c->store, &c->to, c->end, NULL, at - c->end);
+	lsmem_segment_write(c->store, &c->to, at, e, sizeof(*e));
+	lsmem_segment_copy(c->store, &c->to, at + sizeof(*e), seg, offset + sizeof(*e),
+			   size - sizeof(*e));
+	return true;
+}
+
+static bool lsmem_compact_object(struct lsmem_compactor *c, const struct lsmem_segment *seg,
+				 u32 offset, const struct lsmem_entry *e)
+{
+	u64 from = lsmem_segment_position(seg, offset), word;
+	struct lsmem_handle *h = &c->store->handles[lsmem_handle_index(le64_to_cpu(e->key))];
+	u32 at = lsmem_entry_start(c->end);
+
+	word = READ_ONCE(h->word);
+	if (lsmem_word_state(word) != LSMEM_WORD_LIVE || lsmem_word_position(word) != from)
+		return true;
+	if (!lsmem_compact_copy(c, seg, offset, e))
+		return false;
+	if (lsmem_word_exchange(h, word, lsmem_word_next(word, LSMEM_WORD_LIVE,
+							 lsmem_segment_position(&c->to, at)))) {
+		c->end = at + lsmem_entry_room(e);
+		c->moved += lsmem_entry_room(e);
+	}
+	return true;
+}
+
+static bool lsmem_compact_delete(struct lsmem_compactor *c, struct lsmem_segment *seg, u32 offset,
+				 const struct lsmem_entry *e)
+{
+	u32 at = lsmem_entry_start(c->end), size = lsmem_entry_room(e);
+	struct lsmem_delete record;
+
+	lsmem_segment_read(c->store, seg, offset + LSMEM_ENTRY_BYTES, &record, sizeof(record));
+	if (le64_to_cpu(record.barrier) <= c->oldest) {
+		atomic_sub(size, seg->deletes);
+		atomic_sub(size, seg->live);
+		lsmem_live_add(c->store, -(s64)size);
+		return true;
+	}
+	if (!lsmem_compact_copy(c, seg, offset, e))
+		return false;
+	c->end = at + size;
+	c->moved += size;
+	return true;
+}
+
+/* Move all that is live; false when the segment is found damaged. */
+static bool lsmem_compact_move(struct lsmem_compactor *c, struct lsmem_segment *seg)
+{
+	u32 offset = 0;
+
+	for (;;) {
+		int nr = lsmem_compact_collect(c, seg, &offset), i;
+
+		if (nr < 0)
+			break;
+		for (i = 0; i < nr; i++) {
+			const struct lsmem_entry *e = &c->batch[i].e;
+			bool moved = lsmem_entry_type(e) == LSMEM_TYPE_OBJECT ?
+				     lsmem_compact_object(c, seg, c->batch[i].offset, e) :
+				     lsmem_compact_delete(c, seg, c->batch[i].offset, e);
+
+			if (!moved) {
+				offset = c->batch[i].offset;
+				goto damaged;
+			}
+		}
+		if (!nr)
+			return true;
+		cond_resched();
+	}
+damaged:
+	lsmem_segment_damaged(c->store, seg, offset);
+	return false;
+}
+
+/* ---- One segment -------------------------------------------------------- */
+
+/* Frames that were taken and not needed: nobody has seen them. */
+static void lsmem_compact_trim(struct lsmem_compactor *c)
+{
+	u32 needed = DIV_ROUND_UP(c->end, LSMEM_SEGLET_BYTES), more = c->to.nr_frames - needed;
+
+	if (!more)
+		return;
+	if (needed)
+		WRITE_ONCE(c->store->frames.table[c->to.frames[needed - 1]].next, LSMEM_NO_FRAME);
+	lsmem_frames_give(&c->store->frames, c->to.frames[needed], more);
+	c->to.nr_frames = needed;
+}
+
+/* The segment gets its new frames; the old ones wait until nobody can see them. */
+static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *seg)
+{
+	struct lsmem_store *store = c->store;
+	u64 epoch = lsmem_epoch_advance(store);
+	struct lsmem_vacated *vacated;
+
+	spin_lock(&store->segment_lock);
+	vacated = &store->vacated[store->vacated_next++ % LSMEM_VACATED];
+	vacated->first = seg->frames[0];
+	vacated->nr = seg->nr_frames;
+	vacated->epoch = epoch;
+	vacated->rcu = get_state_synchronize_rcu();
+	WRITE_ONCE(store->vacating, store->vacating + seg->nr_frames);
+	memcpy(seg->frames, c->to.frames, c->to.nr_frames * sizeof(*seg->frames));
+	WRITE_ONCE(seg->nr_frames, c->to.nr_frames);
+	seg->reserved = c->end;
+	seg->committed = c->end;
+	WRITE_ONCE(seg->packed_time, lsmem_store_time(store));
+	seg->state = LSMEM_SEGMENT_CLOSED;
+	lsmem_segment_show(seg);
+	spin_unlock(&store->segment_lock);
+}
+
+/* It stays, or goes back, to what it was. */
+static void lsmem_compact_leave(struct lsmem_store *store, struct lsmem_segment *seg)
+{
+	spin_lock(&store->segment_lock);
+	seg->state = LSMEM_SEGMENT_CLOSED;
+	lsmem_segment_show(seg);
+	spin_unlock(&store->segment_lock);
+}
+
+/* May another compaction begin, and if so, with the frames for it taken? */
+static bool lsmem_compact_begin(struct lsmem_compactor *c, const struct lsmem_segment *seg)
+{
+	struct lsmem_store *store = c->store;
+	const struct lsmem_segment *oldest;
+	bool room;
+
+	spin_lock(&store->segment_lock);
+	/* The others may each end one at the same time. */
+	room = store->vacated_next - store->vacated_first <= LSMEM_VACATED - LSMEM_COMPACTORS;
+	oldest = lsmem_log_oldest(store, NULL, 0);
+	c->oldest = oldest ? oldest->id : 0;
+	spin_unlock(&store->segment_lock);
+	c->to.slot = seg->slot;
+	c->to.nr_frames = lsmem_packed_frames(atomic_read(seg->live));
+	c->end = 0;
+	c->moved = 0;
+	return room && c->to.nr_frames < seg->nr_frames &&
+	       (!c->to.nr_frames || lsmem_frames_take(&store->frames, seg->slot, c->to.nr_frames,
+						      c->to.frames));
+}
+
+/* Compact one segment, which is ours; false when nothing was gained. */
+static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
+{
+	struct lsmem_store *store = c->store;
+	u64 begin = ktime_get_ns();
+	u32 held = seg->nr_frames;
+
+	if (!lsmem_compact_begin(c, seg)) {
+		lsmem_compact_leave(store, seg);
+		return false;
+	}
+	if (!lsmem_compact_move(c, seg)) {
+		/* What has moved stays where it is now: those frames are the segment's for ever. */
+		lsmem_compact_leave(store, seg);
+		return false;
+	}
+	lsmem_compact_trim(c);
+	lsmem_compact_swap(c, seg);
+	lsmem_count(store, compactions, 1);
+	lsmem_count(store, compacted_bytes, c->moved);
+	lsmem_count(store, compact_freed_bytes, (u64)(held - c->to.nr_frames) * LSMEM_SEGLET_BYTES);
+	lsmem_count(store, compact_ns, ktime_get_ns() - begin);
+	atomic_dec_if_positive(&store->compact_asked);
+	trace_lsmem_compact(store->name, seg->id, held, c->to.nr_frames, c->moved,
+			    ktime_get_ns() - begin);
+	return true;
+}
+
+/* ---- Freeing ------------------------------------------------------------ */
+
+/* Free the oldest vacated frames; false when there are none, or they can be seen. */
+static bool lsmem_vacated_free(struct lsmem_store *store)
+{
+	struct lsmem_vacated vacated = { 0 };
+
+	if (test_and_set_bit_lock(0, &store->freeing))
+		return false;
+	spin_lock(&store->segment_lock);
+	if (store->vacated_first != store->vacated_next)
+		vacated = store->vacated[store->vacated_first % LSMEM_VACATED];
+	spin_unlock(&store->segment_lock);
+	if (!vacated.nr || !lsmem_epoch_passed(store, vacated.epoch)) {
+		clear_bit_unlock(0, &store->freeing);
+		return false;
+	}
+	if (!poll_state_synchronize_rcu(vacated.rcu))
+		synchronize_rcu_expedited();	/* memory is low: writers will want them */
+	lsmem_frames_give(&store->frames, vacated.first, vacated.nr);
+	spin_lock(&store->segment_lock);
+	store->vacated_first++;
+	WRITE_ONCE(store->vacating, store->vacating - vacated.nr);
+	spin_unlock(&store->segment_lock);
+	clear_bit_unlock(0, &store->freeing);
+	lsmem_space_freed(store, vacated.nr);
+	return true;
+}
+
+/* ---- The threads -------------------------------------------------------- */
+
+static bool lsmem_compact_wanted(const struct lsmem_compactor *c)
+{
+	return (!c->number || c->number < READ_ONCE(c->store->nr_compactors)) &&
+	       lsmem_balance_due(c->store);
+}
+
+/* Wait until there may be something to do; @fruitless: how often there was nothing. */
+static void lsmem_compactor_wait(struct lsmem_compactor *c, unsigned int fruitless)
+{
+	unsigned int pause = LSMEM_COMPACT_IDLE_MS << min(fruitless, LSMEM_COMPACT_IDLE_MAX + 1u);
+	struct lsmem_store *store = c->store;
+	int stalled = atomic_read(&store->stalled);
+
+	if (READ_ONCE(store->vacated_first) != READ_ONCE(store->vacated_next)) {
+		/* A view holds them up: views end without telling us. */
+		wait_event_freezable_timeout(store->work, kthread_should_stop(), 1);
+	} else if (lsmem_compact_wanted(c)) {
+		if (stalled)
+			pause = LSMEM_COMPACT_IDLE_MS;
+		wait_event_freezable_timeout(store->work, kthread_should_stop() ||
+					     !lsmem_compact_wanted(c) ||
+					     (!stalled && atomic_read(&store->stalled)),
+					     msecs_to_jiffies(pause));
+	} else {
+		/* In the other waits appends would wake it up in vain, each of them. */
+		smp_store_mb(store->cleaner_idle, true);
+		wait_event_freezable(store->work, kthread_should_stop() ||
+				     lsmem_compact_wanted(c));
+		WRITE_ONCE(store->cleaner_idle, false);
+	}
+}
+
+static int lsmem_compactor(void *data)
+{
+	struct lsmem_compactor *c = data;
+	unsigned int fruitless = 0;
+
+	set_freezable();
+	while (!kthread_should_stop()) {
+		struct lsmem_segment *seg = NULL;
+		bool freed = lsmem_vacated_free(c->store);
+
+		if (lsmem_compact_wanted(c))
+			seg = lsmem_balance_next(c->store);
+		if ((seg && lsmem_compact(c, seg)) || freed) {
+			fruitless = 0;
+			continue;
+		}
+		lsmem_compactor_wait(c, fruitless++);
+	}
+	return 0;
+}
+
+/**
+ * lsmem_compactors_init - take all the memory compactors will ever need
+ * @store: the store
+ * Return: 0 or -ENOMEM.
+ */
+int lsmem_compactors_init(struct lsmem_store *store)
+{
+	unsigned int i;
+
+	store->nr_compactors = clamp(num_possible_cpus() / 8, 1u, LSMEM_COMPACTORS);
+	store->compactors = kvcalloc(LSMEM_COMPACTORS, sizeof(*store->compactors), GFP_KERNEL);
+	if (!store->compactors)
+		return -ENOMEM;
+	for (i = 0; i < LSMEM_COMPACTORS; i++) {
+		store->compactors[i].store = store;
+		store->compactors[i].number = i;
+	}
+	return 0;
+}
+
+void lsmem_compactors_destroy(struct lsmem_store *store)
+{
+	kvfree(store->compactors);
+}
+
+/**
+ * lsmem_compactors_start - a store becomes active
+ * @store: its compactors are initialised
+ *
+ * All of them: those above nr_compactors sleep, so that it can be changed.
+ * Return: 0 or what kthread_run() says; none runs then.
+ */
+int lsmem_compactors_start(struct lsmem_store *store)
+{
+	unsigned int i;
+
+	for (i = 0; i < LSMEM_COMPACTORS; i++) {
+		struct lsmem_compactor *c = &store->compactors[i];
+		struct task_struct *task;
+
+		task = kthread_run(lsmem_compactor, c, "lsmem-%u/%s", i, store->name);
+		if (IS_ERR(task)) {
+			lsmem_compactors_stop(store);
+			return PTR_ERR(task);
+		}
+		c->task = task;
+	}
+	return 0;
+}
+
+/**
+ * lsmem_compactors_stop - a store is going
+ * @store: nobody uses it any more
+ */
+void lsmem_compactors_stop(struct lsmem_store *store)
+{
+	unsigned int i;
+
+	for (i = 0; i < LSMEM_COMPACTORS; i++) {
+		if (store->compactors[i].task)
+			kthread_stop(store->compactors[i].task);
+		store->compactors[i].task = NULL;
+	}
+}
