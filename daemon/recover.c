@@ -496,7 +496,7 @@ static int recover_scans(struct recover *r, uint64_t *oldest)
 
 	*oldest = UINT64_MAX;
 	for (nr = 0; nr < r->nr_segments && !ret; nr++) {
-		for (; ahead < r->nr_segments && ahead < nr + RECOVER_FRAMES; ahead++)
+		for (; ahead < r->nr_segments && ahead < nr + RECOVER_WINDOW; ahead++)
 			recover_scan_ahead(r, ahead, ahead);
 		recover_use(r, nr);
 		ret = recover_scan(r, nr);
@@ -512,10 +512,10 @@ static int recover_scans(struct recover *r, uint64_t *oldest)
 static int recover_loads(struct recover *r, uint64_t oldest)
 {
 	uint32_t nr = recover_next(r, 0), ahead = nr, turn = 0, turn_ahead = 0;
-	int ret = 0;
+	int ret = 0, err;
 
 	for (; nr < r->nr_segments && !ret; nr = recover_next(r, nr + 1), turn++) {
-		for (; ahead < r->nr_segments && turn_ahead < turn + RECOVER_FRAMES; turn_ahead++) {
+		for (; ahead < r->nr_segments && turn_ahead < turn + RECOVER_WINDOW; turn_ahead++) {
 			recover_load_ahead(r, ahead, turn_ahead);
 			ahead = recover_next(r, ahead + 1);
 		}
@@ -524,7 +524,8 @@ static int recover_loads(struct recover *r, uint64_t oldest)
 		recover_progress(r, r->nr_segments + nr + 1);
 	}
 	recover_ahead_end(r);
-	return ret;
+	err = recover_loaded(r);
+	return ret ? ret : err;
 }
 
 /* Both passes; nothing is written. */

@@ -53,6 +53,10 @@ enum recover_severity {
  * @load: hand entries to the kernel, as struct lsmem_load; may be NULL with
  *	recover_check().  Segments come in the order of their ids, each once,
  *	and none without entries
+ * @loaded: wait until what was given is loaded; may be NULL when that is so as
+ *	@load returns.  Else @data stays as it is until the next of the two has
+ *	returned, which may tell of an error of the load before.  The last is
+ *	@loaded
  * @hole: true when a range is known to read as zero, so that it need not be
  *	read; may be NULL
  * @report: a line for the operator, without newline
@@ -69,6 +73,7 @@ struct recover_env {
 	int (*flush)(void *context);
 	int (*load)(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
 		    const void *data, uint32_t length);
+	int (*loaded)(void *context);
 	bool (*hole)(void *context, uint64_t offset, uint32_t length);
 	void (*report)(void *context, enum recover_severity severity, const char *text);
 	void (*progress)(void *context, uint64_t done, uint64_t all);

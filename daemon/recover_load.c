@@ -203,6 +203,16 @@ static bool load_entry(struct recover *r, uint32_t nr, const struct lsmem_entry 
 }
 
 /**
+ * recover_loaded - wait until what was given is loaded
+ * @r: recovery
+ * Return: 0 or what a load returned.
+ */
+int recover_loaded(struct recover *r)
+{
+	return r->env.load && r->env.loaded ? r->env.loaded(r->env.context) : 0;
+}
+
+/**
  * recover_load - pass 2 of one segment
  * @r: all segments have been through pass 1
  * @nr: number of the segment
@@ -250,8 +260,11 @@ int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 			       (unsigned long long)seg->item.segment, seg->frame,
 			       seg->winners - found, seg->winners);
 	seg->winners = kept;
-	if (!kept || !r->env.load)
+	if (!r->env.load)
 		return 0;
+	/* The buffers go on: the one before must not be wanted any more. */
+	if (!kept)
+		return recover_loaded(r);
 	return r->env.load(r->env.context, seg->item.segment, seg->item.generation, seg->cut,
 			   r->buffer, blob);
 }

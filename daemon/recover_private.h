@@ -43,8 +43,11 @@ struct recover_winner {
 	uint32_t segment;
 };
 
-/* Segments that are in memory at a time. */
-#define RECOVER_FRAMES		4u
+/* Segments that are in memory at a time: one is being handed to the kernel, one
+ * looked at, the others read ahead.
+ */
+#define RECOVER_FRAMES		5u
+#define RECOVER_WINDOW		(RECOVER_FRAMES - 1)
 
 struct recover_range {
 	uint64_t offset;
@@ -58,8 +61,7 @@ struct recover_range {
  * @opened, @blank: what recover_open() found
  * @segments, @nr_segments: listed, by id
  * @winners: by handle index: memory grows with handles, never with data
- * @frames: buffers of LSMEM_SEGMENT_BYTES, used in turns: while a segment is
- *	looked at in one, the next are read to the others
+ * @frames: buffers of LSMEM_SEGMENT_BYTES, used in turns
  * @frame: the one in use; in it everything lies where it does in a frame of the
  *	backup, so @buffer, behind its first block, begins with the log data
  * @begun: ranges that are being read ahead, [@begun_first, @begun_next) of them
@@ -136,5 +138,6 @@ void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t ver
 		      uint64_t meta);
 void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn);
 int recover_load(struct recover *r, uint32_t nr, uint64_t oldest);
+int recover_loaded(struct recover *r);
 
 #endif

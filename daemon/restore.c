@@ -3,9 +3,14 @@
  * A backup brought up: recover.h wants a few synchronous calls, and here they
  * are.  A long read becomes many requests in flight together.  A signal ends
  * the recovery at its next call; it is begun again by the next start.
+ *
+ * The kernel copies and checks what it is given, which takes longer than all
+ * else: a thread waits for that, and for nothing else.  It is begun by the first
+ * load and ends with the last.
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,19 +162,117 @@ static int restore_flush(void *context)
 	return err;
 }
 
+/**
+ * struct loader - the thread that loads
+ * @lock: of all that follows
+ * @changed: of @busy and @stop
+ * @busy: it has @segment .. @length to load
+ * @error: of the last load; @told: the operator knows
+ */
+struct loader {
+	pthread_t thread;
+	bool running;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool busy, stop, told;
+	int error;
+	struct lsmemd *d;
+	uint64_t segment;
+	uint32_t generation, sealed, length;
+	const void *data;
+};
+
+static struct loader loader = {
+	.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,
+};
+
+static void *loader_run(void *context)
+{
+	struct loader *l = context;
+	int err;
+
+	pthread_mutex_lock(&l->lock);
+	while (l->busy || !l->stop) {
+		if (!l->busy) {
+			pthread_cond_wait(&l->changed, &l->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&l->lock);
+		err = kernel_load(&l->d->kernel, l->segment, l->generation, l->sealed, l->data,
+				  l->length);
+		pthread_mutex_lock(&l->lock);
+		l->error = err;
+		l->busy = false;
+		pthread_cond_broadcast(&l->changed);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return NULL;
+}
+
+/* Until what was given is loaded; @lock is held. */
+static int loader_wait(struct loader *l)
+{
+	while (l->busy)
+		pthread_cond_wait(&l->changed, &l->lock);
+	if (l->error && !l->told)
+		log_err("%s: the kernel does not take %" PRIu32 " bytes of segment %" PRIu64 ": %s",
+			l->d->kernel.name, l->length, l->segment, strerror(-l->error));
+	l->told = l->error;
+	return l->error;
+}
+
 static int restore_load(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
 			const void *data, uint32_t length)
 {
 	struct lsmemd *d = context;
+	struct loader *l = &loader;
 	int err;
 
 	signals_poll(&d->signals);
 	if (d->signals.stop)
 		return -ECANCELED;
-	err = kernel_load(&d->kernel, segment, generation, sealed, data, length);
-	if (err)
-		log_err("%s: the kernel does not take %" PRIu32 " bytes of segment %" PRIu64 ": %s",
-			d->kernel.name, length, segment, strerror(-err));
+	if (!l->running) {
+		l->d = d;
+		l->stop = false;
+		l->told = false;
+		l->error = 0;
+		err = -pthread_create(&l->thread, NULL, loader_run, l);
+		if (err) {
+			log_err("no thread for the recovery: %s", strerror(-err));
+			return err;
+		}
+		l->running = true;
+	}
+	pthread_mutex_lock(&l->lock);
+	err = loader_wait(l);
+	if (!err) {
+		l->segment = segment;
+		l->generation = generation;
+		l->sealed = sealed;
+		l->data = data;
+		l->length = length;
+		l->busy = true;
+		pthread_cond_broadcast(&l->changed);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return err;
+}
+
+static int restore_loaded(void *context)
+{
+	struct loader *l = &loader;
+	int err;
+
+	(void)context;
+	if (!l->running)
+		return 0;
+	pthread_mutex_lock(&l->lock);
+	l->stop = true;
+	pthread_cond_broadcast(&l->changed);
+	err = loader_wait(l);
+	pthread_mutex_unlock(&l->lock);
+	pthread_join(l->thread, NULL);
+	l->running = false;
 	return err;
 }
 
@@ -216,6 +319,7 @@ void restore_env(struct lsmemd *d, struct recover_env *env)
 	env->ahead = restore_ahead;
 	env->flush = restore_flush;
 	env->load = restore_load;
+	env->loaded = restore_loaded;
 	env->report = restore_report;
 	env->progress = restore_progress;
 }

@@ -33,7 +33,7 @@ uint32_t __wrap_lsmem_crc32c(uint32_t seed, const void *data, size_t length)
  * Instead of daemon/memory.c: recovery's large buffers are kept, as getting 8 MiB
  * from ASan takes longer than all else.  What is smaller is ASan's, to the byte.
  */
-#define KEPT 4u
+#define KEPT 5u
 
 static void *kept[KEPT];
 

@@ -99,14 +99,35 @@ static int sim_flush(void *context)
 	return 0;
 }
 
+/* As late as may be: at the next load, or when all is to be loaded. */
+static int sim_loaded(void *context)
+{
+	struct sim *sim = context;
+	const void *data = sim->load.data;
+
+	sim->load.data = NULL;
+	if (!data)
+		return 0;
+	if (!sim_io(sim))
+		return -ECANCELED;
+	model_load(sim->model, sim->load.segment, sim->load.generation, sim->load.sealed, data,
+		   sim->load.length);
+	return 0;
+}
+
 static int sim_load(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
 		    const void *data, uint32_t length)
 {
 	struct sim *sim = context;
+	int ret = sim_loaded(sim);
 
-	if (!sim_io(sim))
-		return -ECANCELED;
-	model_load(sim->model, segment, generation, sealed, data, length);
+	if (ret)
+		return ret;
+	sim->load.segment = segment;
+	sim->load.generation = generation;
+	sim->load.sealed = sealed;
+	sim->load.data = data;
+	sim->load.length = length;
 	return 0;
 }
 
@@ -150,7 +171,7 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 	sim->geometry.half_bytes = SIM_HALF;
 	sim->env = (struct recover_env) {
 		.context = sim, .backup_bytes = bytes, .read = sim_read, .write = sim_write,
-		.ahead = sim_ahead, .flush = sim_flush, .load = sim_load, .hole = sim_hole,
+		.ahead = sim_ahead, .flush = sim_flush, .load = sim_load, .loaded = sim_loaded, .hole = sim_hole,
 		.report = sim_report,
 	};
 	sim->model = model_new(&sim->random, sim->geometry.uuid,

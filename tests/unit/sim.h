@@ -59,7 +59,11 @@ struct sim {
 	uint32_t nr_ahead;
 	uint32_t io_left;		/* recovery's requests before the next crash */
 	bool draining;
-	bool loaded;			/* env.load feeds the model */
+	struct {			/* what env.load was given last */
+		uint64_t segment;
+		uint32_t generation, sealed, length;
+		const void *data;
+	} load;
 	struct recover_result result;
 	char last_damage[256];
 	uint32_t nr_damage;
