@@ -9,11 +9,12 @@
  * ever.  For the same reason the end of a frame counts as far as only a large
  * object can have left it free: the survivors' frames end so, too.
  *
- * In memory compaction gives back most of what is dead, without I/O, but for
- * the last seglet of each segment.  When writers wait, and not for segments, it
- * is memory that is short and cannot be compacted any more: then a segment is
- * worth what memory it holds.  Whichever measure finds nothing, the other is
- * tried: as long as anything can be gained, something is chosen.
+ * The kernel asks when the backup is short of frames, or when memory is and
+ * compaction, which costs no I/O, gains too little there.  While there are frames
+ * enough a segment is worth the memory it holds: to take then what would free
+ * most of the backup would be I/O for what nobody needs.  When writers wait and
+ * this measure finds nothing, the other is tried: as long as anything can be
+ * gained, something is chosen.
  *
  * The table is the kernel's, and changes while it is read: each field is loaded
  * once, and what does not fit together is brought within bounds.
@@ -132,7 +133,8 @@ static void clean_choose_by(const struct lsmem_cleaning *want,
 	*choice = (struct clean_choice) { .measure = measure };
 	chosen = lsmem_policy_select_by(want->rule <= LSMEM_RULE_DECAY ? want->rule :
 					LSMEM_RULE_DEFAULT, candidates, found, room,
-					want->urgent ? 1000 : want->utilization_max,
+					want->urgent ? LSMEM_UTILIZATION_FORCED :
+					want->utilization_max,
 					want->oldest_first);
 	for (; choice->nr < chosen; choice->nr++) {
 		const struct lsmem_candidate *c = &candidates[found - 1 - choice->nr];
@@ -162,15 +164,17 @@ void clean_choose(const struct lsmem_cleaning *want, const struct lsmem_segment_
 	enum clean_measure measure = CLEAN_BACKUP;
 	struct clean_oldest oldest;
 
-	/* Survivors that find no frame would hold up all that comes behind them. */
-	if (room > want->room)
+	/* Survivors that find no frame would hold up all that comes behind them.
+	 * What the kernel does not tell it sees to itself, when it is asked.
+	 */
+	if (want->room && room > want->room)
 		room = want->room;
 	clean_oldest(table, nr, &oldest);
-	if (want->urgent && oldest.left > CLEAN_FEW &&
+	if (oldest.left > CLEAN_FEW &&
 	    (uint64_t)oldest.left * 1000 > (uint64_t)nr * (1000 - LSMEM_BACKUP_HIGH))
 		measure = CLEAN_MEMORY;
 	clean_choose_by(want, table, nr, room, &oldest, measure, candidates, choice);
-	if (!choice->nr)
+	if (!choice->nr && want->urgent)
 		clean_choose_by(want, table, nr, room, &oldest,
 				measure == CLEAN_BACKUP ? CLEAN_MEMORY : CLEAN_BACKUP, candidates,
 				choice);

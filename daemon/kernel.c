@@ -476,9 +476,7 @@ void kernel_cleaning(const struct kernel *kernel, struct lsmem_cleaning *now)
 	memset(now, 0, sizeof(*now));
 	if (!window)
 		return;
-	/* This daemon begins passes, the kernel ends them: who finds the two equal
-	 * and has begun none since knows that none is under way.
-	 */
+	/* In this order: when the two are equal, no pass was under way just now. */
 	now->ended = __atomic_load_n(&window->ended, __ATOMIC_ACQUIRE);
 	now->begun = __atomic_load_n(&window->begun, __ATOMIC_ACQUIRE);
 	now->level = __atomic_load_n(&window->level, __ATOMIC_RELAXED);

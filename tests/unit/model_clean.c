@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "model.h"
+#include "../../kmod/policy.h"
 
 static bool model_in(const struct model_retire *retire, uint64_t id)
 {
@@ -297,7 +298,7 @@ void model_window(const struct model *m, struct lsmem_cleaning *want,
 	*want = (struct lsmem_cleaning) {
 		.level = LSMEM_LEVEL_CLEAN,
 		.urgent = left <= MODEL_SPARES,
-		.utilization_max = 980,
+		.utilization_max = left <= MODEL_SPARES ? LSMEM_UTILIZATION_FORCED : 980,
 		.room = (uint64_t)(left / 2 > 2 ? left / 2 : left < 2 ? left : 2) *
 			(LSMEM_SEGMENT_BYTES / 2),
 		.store_time = m->clock,

@@ -34,9 +34,14 @@ static struct lsmem_segment_stat *put(uint32_t slot, uint64_t id, uint32_t entri
 	return &table[slot];
 }
 
+/* The backup is short of frames: no slot is free but those that are set below. */
 static void begin(void)
 {
+	uint32_t slot;
+
 	memset(table, 0, sizeof(table));
+	for (slot = 0; slot < SLOTS; slot++)
+		table[slot] = (struct lsmem_segment_stat) { .id = 5000 + slot, .home = 4096 };
 	want = (struct lsmem_cleaning) {
 		.level = LSMEM_LEVEL_CLEAN,
 		.rule = LSMEM_RULE_LFS,
@@ -135,33 +140,36 @@ static bool test_small(void)
 	return true;
 }
 
-/* Writers wait for memory: what is worth cleaning is what holds it. */
-static bool test_urgent(void)
+/* Memory is short, the backup is not: what is worth cleaning is what holds memory. */
+static bool test_memory(void)
 {
 	begin();
 	put(0, 1, 8000, 1 * MIB)->held = 1 * MIB;
 	put(1, 900, 8000, 4 * MIB);
 	CHECK(choose(100) && choice.segments[0] == 1);
-	want.urgent = 1;
-	CHECK(choose(100) && choice.measure == CLEAN_MEMORY && choice.segments[0] == 900);
-	/* No memory to be had: then frames, which may be what is waited for after all. */
+	memset(table + 2, 0, (SLOTS - 2) * sizeof(*table));
+	CHECK(choose(100) == 1 && choice.measure == CLEAN_MEMORY && choice.segments[0] == 900);
+	/* No memory to be had: only if writers wait frames are, which it may be after all. */
 	table[1].id = 0;
+	CHECK(!choose(100));
+	want.urgent = 1;
 	CHECK(choose(100) && choice.measure == CLEAN_BACKUP && choice.segments[0] == 1);
 	return true;
 }
 
-/* Writers wait for segments, not for memory. */
-static bool test_urgent_segments(void)
+/* How few slots are left: free ones, and those that hold nothing yet. */
+static bool test_short(void)
 {
-	uint32_t slot;
+	uint32_t left;
 
-	begin();
-	want.urgent = 1;
-	for (slot = 0; slot < SLOTS - 5; slot++)
-		put(slot, slot + 10, 8000, 7 * MIB);
-	table[3].live = 1 * MIB;
-	table[3].held = 1 * MIB;
-	CHECK(choose(100) && choice.measure == CLEAN_BACKUP && choice.segments[0] == 13);
+	for (left = 1; left < 30; left++) {
+		begin();
+		put(0, 1, 8000, 1 * MIB);
+		memset(table + SLOTS - left, 0, left * sizeof(*table));
+		table[SLOTS - 1] = (struct lsmem_segment_stat) { .id = 7000 };
+		CHECK(choose(100) == 1);
+		CHECK(choice.measure == (left > SLOTS / 20 ? CLEAN_MEMORY : CLEAN_BACKUP));
+	}
 	return true;
 }
 
@@ -237,7 +245,8 @@ static bool test_nonsense(void)
 			table[slot].id = random_below(&random, 3) ? slot + 1 : 0;
 		}
 		choose(random_next(&random) >> random_below(&random, 64));
-		CHECK(choice.nr <= LSMEM_POLICY_VICTIMS && choice.live <= want.room);
+		CHECK(choice.nr <= LSMEM_POLICY_VICTIMS);
+		CHECK(!want.room || choice.live <= want.room);
 		CHECK(!choice.nr || want.oldest_first || choice.held > choice.live);
 		for (i = 0; i < choice.nr; i++) {
 			uint64_t id = choice.segments[i];
@@ -257,8 +266,8 @@ int main(void)
 	tap_ok(test_frames(), "what is given back is frames of the backup");
 	tap_ok(test_full(), "what is all live is left alone");
 	tap_ok(test_small(), "segments that were closed early are merged");
-	tap_ok(test_urgent(), "writers wait for memory");
-	tap_ok(test_urgent_segments(), "writers wait for segments");
+	tap_ok(test_memory(), "memory is short, the backup is not");
+	tap_ok(test_short(), "the backup is short of frames");
 	tap_ok(test_deletes(), "delete records that can go are no live bytes");
 	tap_ok(test_oldest_first(), "oldest first");
 	tap_ok(test_room(), "no more than what finds frames");
