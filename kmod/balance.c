@@ -226,7 +226,7 @@ static void lsmem_balance_roll(struct lsmem_store *store, u32 gain)
 }
 
 /* The balancer has spoken; what it cannot know is whether that can be done. */
-static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level)
+static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level, int asked)
 {
 	bool compact = store->nr_planned;
 
@@ -234,8 +234,8 @@ static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level)
 		level = LSMEM_LEVEL_CLEAN;
 	else if (atomic_read(&store->compact_asked) && compact)
 		level = LSMEM_LEVEL_COMPACT;
-	if (!compact)
-		atomic_set(&store->compact_asked, 0);	/* there is nothing left */
+	if (!compact)	/* nothing is left of what was asked for when we began */
+		atomic_cmpxchg(&store->compact_asked, asked, 0);
 	if (level == LSMEM_LEVEL_CLEAN &&
 	    (store->clean_barren || (store->durable && !READ_ONCE(store->attached))))
 		level = compact && lsmem_memory_low(store) ? LSMEM_LEVEL_COMPACT :
@@ -274,6 +274,7 @@ void lsmem_balance(struct lsmem_store *store)
 		.live = percpu_counter_read_positive(&store->live),
 		.clean_ns = READ_ONCE(store->cleaned.clean_ns),
 	};
+	int asked = atomic_read(&store->compact_asked);
 	struct lsmem_counters sum;
 	u32 nr, chosen = 0, level;
 	struct lsmem_scan scan;
@@ -298,7 +299,7 @@ void lsmem_balance(struct lsmem_store *store)
 	if (lsmem_segments_short(store))
 		balance.slots_used = balance.slots_max;
 	level = lsmem_policy_level(&store->policy, &balance);
-	level = lsmem_balance_possible(store, level);
+	level = lsmem_balance_possible(store, level, asked);
 	oldest_first = scan.deletes * 1000 > balance.bytes * READ_ONCE(store->policy.deletes_max);
 	if (level == LSMEM_LEVEL_NONE)
 		store->nr_planned = 0;

@@ -23,6 +23,13 @@ static inline u32 lsmem_level(const struct lsmem_store *store)
 	return READ_ONCE(store->cleaning->level);
 }
 
+/* So many segments have been worked on, of those that were asked for by hand. */
+static inline void lsmem_asked_done(atomic_t *asked, u32 nr)
+{
+	while (nr-- && atomic_dec_if_positive(asked) >= 0)
+		;
+}
+
 /* Frames that the live entries of a segment take: a header never straddles two. */
 static inline u32 lsmem_packed_frames(u32 live)
 {

@@ -522,15 +522,14 @@ static void lsmem_clean_pass(struct lsmem_store *store)
 	struct lsmem_pass *pass = store->pass;
 
 	trace_lsmem_clean_begin(store->name, pass->nr_victims, pass->live, pass->held);
-	atomic_sub(min_t(int, pass->nr_victims, atomic_read(&store->clean_asked)),
-		   &store->clean_asked);
 	lsmem_clean_gather(store, pass);
 	/* When one is damaged, records may have been dropped that it needs: choose again. */
 	if (pass->damaged)
 		lsmem_clean_release(store, pass);
 	else if (!lsmem_clean_merge(store, pass))
-		return;
+		return;		/* the store is going */
 	lsmem_clean_unclaim(store);
+	lsmem_asked_done(&store->clean_asked, pass->nr_victims);
 	store->cleaned.clean_ns += ktime_get_ns() - pass->begun;
 	trace_lsmem_clean_end(store->name, pass->moved, ktime_get_ns() - pass->begun);
 	/* Pairs with the daemon, which then looks at the table. */
@@ -609,12 +608,15 @@ static bool lsmem_clean_asked(struct lsmem_store *store)
 /* Make a pass; false when nothing could be gained. */
 static bool lsmem_clean_make(struct lsmem_store *store)
 {
+	int asked = atomic_read(&store->clean_asked);
+
 	if (!lsmem_clean_asked(store)) {
 		if (kthread_should_stop() || !lsmem_clean_wanted(store) ||
 		    lsmem_clean_freeable(store))
 			return true;
 		if (!lsmem_clean_choose(store)) {
-			atomic_set(&store->clean_asked, 0);
+			/* Nothing is left of what was asked for by then. */
+			atomic_cmpxchg(&store->clean_asked, asked, 0);
 			return false;
 		}
 	}

@@ -94,7 +94,7 @@ static int lsmem_compact_collect(struct lsmem_compactor *c, const struct lsmem_s
 
 		if (at >= seg->committed)
 			break;
-		lsmem_segment_read(store, seg, at, e, sizeof(*e));
+		*e = *(const struct lsmem_entry *)lsmem_segment_at(store, seg, at);
 		if (!lsmem_entry_valid(e, seg->salt) || lsmem_entry_room(e) > seg->committed - at) {
 			*offset = at;
 			return -EBADMSG;
@@ -291,7 +291,7 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 	lsmem_count(store, compacted_bytes, c->moved);
 	lsmem_count(store, compact_freed_bytes, (u64)(held - c->to.nr_frames) * LSMEM_SEGLET_BYTES);
 	lsmem_count(store, compact_ns, ktime_get_ns() - begin);
-	atomic_dec_if_positive(&store->compact_asked);
+	lsmem_asked_done(&store->compact_asked, 1);
 	trace_lsmem_compact(store->name, seg->id, held, c->to.nr_frames, c->moved,
 			    ktime_get_ns() - begin);
 	return true;

@@ -120,15 +120,22 @@ long long store_attribute(const struct store *store, const char *name)
 
 int store_set_attribute(const struct store *store, const char *name, unsigned long value)
 {
-	char path[128], text[24];
-	int fd, length, ret = 0;
+	char text[24];
+
+	snprintf(text, sizeof(text), "%lu", value);
+	return store_set_text(store, name, text);
+}
+
+int store_set_text(const struct store *store, const char *name, const char *text)
+{
+	char path[128];
+	int fd, ret = 0;
 
 	attribute_path(store, name, path, sizeof(path));
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	length = snprintf(text, sizeof(text), "%lu", value);
-	if (write(fd, text, (size_t)length) != length)
+	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
 		ret = -errno;
 	close(fd);
 	return ret;

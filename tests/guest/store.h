@@ -32,15 +32,16 @@ int control_call(unsigned long request, void *argument);
 int store_create(struct store *store, uint64_t bytes, uint64_t handles, uint32_t flags);
 int store_destroy(struct store *store);
 
-/* One attribute, such as "cleaner/views_revoked"; -1 when there is none. */
 /* Segments that have been cleaned or compacted. */
 static inline uint64_t made_room(const struct lsmem_stat *stat)
 {
 	return stat->segments_cleaned + stat->segments_compacted;
 }
 
+/* One attribute, such as "cleaner/views_revoked"; -1 when there is none. */
 long long store_attribute(const struct store *store, const char *name);
 int store_set_attribute(const struct store *store, const char *name, unsigned long value);
+int store_set_text(const struct store *store, const char *name, const char *text);
 
 /* Contents of @length bytes that say whose and which they are.  @length >= 16. */
 void content_fill(void *data, uint32_t length, uint64_t id, uint64_t serial);
