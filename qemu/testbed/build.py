@@ -57,7 +57,8 @@ RECIPES = {
     "debug": Recipe("x86_64", "6.1", ("guest", "debug"), patience=4.0),
     "kcsan": Recipe("x86_64", "6.1", ("guest", "kcsan"), variables=KCSAN, patience=2.0),
     "uml": Recipe("um", source.NEWEST, ("uml",), ("uml-crc", "uml-ipi")),
-    "uml-kasan": Recipe("um", source.NEWEST, ("uml", "uml-kasan"), ("uml-crc",), patience=4.0),
+    "uml-kasan": Recipe("um", source.NEWEST, ("uml", "uml-kasan"), ("uml-crc", "uml-ipi"),
+                        patience=4.0),
 }
 
 
