@@ -7,6 +7,9 @@
 #	TIMES=100 qemu/run --timeout 3600 --drive backup:288M -- tests/daemon/guest-forever.sh
 #
 # TIMES: the live bytes that are overwritten.
+#
+# Then the writer goes in the middle of it, and the daemon is told to stop: what
+# the cleaner is moving must be on the backup when it has.
 set -u
 here=$(realpath "$(dirname "$0")")
 top=$here/../..
@@ -17,9 +20,11 @@ store=lsmem
 conf=$scratch/forever.conf
 
 figure() { cat "/sys/class/lsmem/$store/$1"; }
+cleaned() { echo $(($(figure cleaner/segments_cleaned) + $(figure cleaner/compactions))); }
+tell() { grep -o '"\(passes\|segments_retired\|written\|log_\)[a-z_]*": [0-9]*' "/run/lsmem/$store.json" | sed 's/^/# /'; }
 
 printf '[store]\nkind = object\nsize = 128M\n[backup]\npath = %s\n' "$drive" >"$conf"
-ok 'formatted and active' start format --format --force
+ok 'formatted and active' start format --format --force -v
 "$here/build/forever" "/dev/$store" "${TIMES:-1}" >"$scratch/out" 2>"$scratch/err"
 status=$?
 sed 's/^/# /' "$scratch/out" "$scratch/err"
@@ -28,13 +33,34 @@ echo "# $(figure cleaner/segments_cleaned) segments cleaned, $(figure cleaner/co
 	"$(figure cleaner/write_cost_permille) write cost per mille," \
 	"$(figure stats/stalls) stalls, $(figure cleaner/forced_rolls) forced rolls"
 ok 'more segments have been cleaned or compacted than there are' \
-	[ $(($(figure cleaner/segments_cleaned) + $(figure cleaner/compactions))) -gt "$(figure segments)" ]
+	[ "$(cleaned)" -gt "$(figure segments)" ]
 stop
 expect 'drained' "$status" 0
+tell
 run "$ctl" destroy $store
 ok 'recovers what is live' start recovery
 ok 'all of it' [ "$(figure handles_used)" -gt 90000 ]
 stop
 run "$ctl" destroy $store
 expect 'destroyed' "$status" 0
+
+for round in 1 2; do
+	start "format $round" --format --force -v || break
+	"$here/build/forever" "/dev/$store" 100000 >"$scratch/out" 2>"$scratch/err" &
+	writer=$!
+	while [ "$(cleaned)" -lt 100 ] && kill -0 $writer; do
+		sleep 0.$((RANDOM % 9 + 1))
+	done
+	kill -KILL $writer
+	wait $writer
+	stop
+	expect "round $round: drained while the cleaner works" "$status" 0
+	tell
+	run "$ctl" destroy $store
+	expect "round $round: nothing is in memory alone" "$status" 0
+	[ "$status" -eq 0 ] || sed 's/^/# /' "$scratch/err"
+done
+grep -c 'cleaning.*segments chosen' "$scratch/daemon.log" | sed 's/^/# choices: /'
+grep 'cleaning.*segments chosen' "$scratch/daemon.log" | tail -3 | sed 's/^/# /'
+[ "$failed" -eq 0 ] || tail -100 "$scratch/daemon.log" | sed 's/^/# /'
 tap_end
