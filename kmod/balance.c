@@ -308,22 +308,28 @@ void lsmem_balance(struct lsmem_store *store)
 	trace_lsmem_balance(store->name, level, store->frames.nr_free, &balance);
 }
 
+/* May planned victims be compacted?  While a pass is under way too. */
+static bool lsmem_compaction_on(const struct lsmem_store *store)
+{
+	return lsmem_level(store) == LSMEM_LEVEL_COMPACT ||
+	       READ_ONCE(store->cleaning->begun) != READ_ONCE(store->cleaning->ended);
+}
+
 /**
  * lsmem_balance_next - the next victim of compaction
  * @store: active
  *
- * While a pass of the cleaner is under way, compaction goes on beside it.
  * Return: a segment in state COMPACTING, the caller's; NULL: there is none.
  */
 struct lsmem_segment *lsmem_balance_next(struct lsmem_store *store)
 {
 	struct lsmem_segment *found = NULL;
 
-	if (!READ_ONCE(store->nr_planned))
+	/* Things change while cleaning is due and nobody does it: a daemon may be gone. */
+	if (!READ_ONCE(store->nr_planned) || !lsmem_compaction_on(store))
 		lsmem_balance(store);
 	mutex_lock(&store->balance_mutex);
-	if (store->cleaning->level == LSMEM_LEVEL_COMPACT ||
-	    store->cleaning->begun != store->cleaning->ended) {
+	if (lsmem_compaction_on(store)) {
 		spin_lock(&store->segment_lock);
 		while (!found && store->nr_planned) {
 			struct lsmem_segment *seg =

@@ -105,7 +105,7 @@ static void lsmem_slot_revoke(struct lsmem_client *client, unsigned int i, u64 v
  */
 static bool lsmem_slot_holds(struct lsmem_client *client, unsigned int i, u64 epoch)
 {
-	u64 now = client->store->info->epoch, value;
+	u64 now = READ_ONCE(client->store->info->epoch), value;
 
 	if (epoch <= client->seen[i].until)
 		return false;
