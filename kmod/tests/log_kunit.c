@@ -8,6 +8,7 @@
 #include <linux/sort.h>
 
 #include "fixture.h"
+#include "../space.h"
 
 #define LOG_HEAD	1u	/* a writer's */
 #define LOG_OTHER	2u	/* another one's */
