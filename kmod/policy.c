@@ -270,35 +270,6 @@ __u32 lsmem_policy_select(struct lsmem_candidate *candidates, __u32 nr, __u64 ro
 }
 
 /**
- * lsmem_policy_compact - choose a segment to compact in memory alone
- * @rule: of the scores
- * @candidates: closed segments; what @held exceeds @live by can be given back
- * @nr: candidates
- * @backup_used: per mille of the backup that segments take, however empty
- *
- * Compaction costs no I/O but gives nothing back to the backup: when that runs
- * short, or nothing can be gained in memory, segments have to be cleaned.
- * Return: which one, or @nr: clean instead.
- */
-__u32 lsmem_policy_compact(enum lsmem_policy_rule rule, const struct lsmem_candidate *candidates,
-			   __u32 nr, __u32 backup_used)
-{
-	__u64 most = 0;
-	__u32 best = nr, i;
-
-	for (i = 0; i < nr && backup_used < LSMEM_BACKUP_HIGH; i++) {
-		const struct lsmem_candidate *c = &candidates[i];
-		__u64 score = lsmem_policy_score_by(rule, c->live, c->held, c->age);
-
-		if (score > most) {
-			most = score;
-			best = i;
-		}
-	}
-	return best;
-}
-
-/**
  * lsmem_policy_cost - what is copied for what is gained
  * @live: bytes that are copied
  * @held: bytes that are given back
@@ -306,9 +277,9 @@ __u32 lsmem_policy_compact(enum lsmem_policy_rule rule, const struct lsmem_candi
  * Return: bytes copied for each byte freed, per mille; LSMEM_COST_NONE when none
  * is.
  */
-__u64 lsmem_policy_cost(__u32 live, __u32 held)
+__u64 lsmem_policy_cost(__u64 live, __u64 held)
 {
-	return live < held ? (__u64)live * 1000 / (held - live) : LSMEM_COST_NONE;
+	return live < held ? live * 1000 / (held - live) : LSMEM_COST_NONE;
 }
 
 /* Is a share of time below @permille?  Shifted so that it cannot overflow. */
@@ -347,7 +318,8 @@ __u32 lsmem_policy_level(const struct lsmem_policy_limits *limits,
 		return LSMEM_LEVEL_CLEAN;
 	switch (limits->balancer) {
 	case LSMEM_BALANCER_TOMBSTONES:
-		if (balance->deletes * 1000 >= (spare + balance->deletes) * limits->tombstone_ratio)
+		if (balance->deletes &&
+		    balance->deletes * 1000 >= (spare + balance->deletes) * limits->tombstone_ratio)
 			return LSMEM_LEVEL_CLEAN;
 		return LSMEM_LEVEL_COMPACT;
 	case LSMEM_BALANCER_FIXED:

@@ -136,11 +136,9 @@ __u64 lsmem_policy_score(__u32 live, __u32 held, __u64 age);
 __u64 lsmem_policy_score_by(enum lsmem_policy_rule rule, __u32 live, __u32 held, __u64 age);
 __u32 lsmem_policy_interval(__u32 interval, __u64 lifetime);
 __u64 lsmem_policy_coldness(__u32 interval, __u64 age);
-__u64 lsmem_policy_cost(__u32 live, __u32 held);
+__u64 lsmem_policy_cost(__u64 live, __u64 held);
 __u32 lsmem_policy_level(const struct lsmem_policy_limits *limits,
 			 const struct lsmem_balance *balance);
-__u32 lsmem_policy_compact(enum lsmem_policy_rule rule, const struct lsmem_candidate *candidates,
-			   __u32 nr, __u32 backup_used);
 __u32 lsmem_policy_select(struct lsmem_candidate *candidates, __u32 nr, __u64 room,
 			  __u32 utilization_max, int oldest_first);
 __u32 lsmem_policy_select_by(enum lsmem_policy_rule rule, struct lsmem_candidate *candidates,

@@ -164,34 +164,46 @@ static bool test_coldness(void)
 	return true;
 }
 
-static bool test_compact(void)
+/* Each reason in its turn, and the balancers where none decides. */
+static bool test_level(void)
 {
-	struct lsmem_candidate c[MANY];
-	struct random random;
-	uint32_t round, i, best;
+	struct lsmem_policy_limits limits = {
+		.deletes_max = 20, .fixed_clean = 300, .tombstone_ratio = 400,
+		.clean_price = 1000,
+	};
+	struct lsmem_balance b = {
+		.slots_used = 100, .slots_max = 1000, .bytes = 1000000, .live = 900000,
+		.compact_cost = 4000, .clean_cost = 3000,
+	};
 
-	random_seed(&random, 8);
-	CHECK(!lsmem_policy_compact(LSMEM_RULE_DECAY, c, 0, 0));
-	for (round = 0; round < 2000; round++) {
-		enum lsmem_policy_rule rule = round % RULES;
-		uint32_t nr = 1 + random_below(&random, MANY), nr_gain = 0;
-
-		memset(c, 0, sizeof(c));
-		for (i = 0; i < nr; i++) {
-			c[i].held = (1 + random_below(&random, 128)) << 16;
-			c[i].live = random_chance(&random, 50) ? c[i].held :
-				    random_below(&random, c[i].held >> 16) << 16;
-			c[i].age = random_below(&random, 100000);
-			nr_gain += c[i].live < c[i].held;
-		}
-		best = lsmem_policy_compact(rule, c, nr, LSMEM_BACKUP_HIGH - 1);
-		CHECK((best < nr) == (nr_gain > 0));	/* forced progress */
-		for (i = 0; best < nr && i < nr; i++)
-			CHECK(lsmem_policy_score_by(rule, c[i].live, c[i].held, c[i].age) <=
-			      lsmem_policy_score_by(rule, c[best].live, c[best].held,
-						    c[best].age));
-		CHECK(lsmem_policy_compact(rule, c, nr, LSMEM_BACKUP_HIGH) == nr);
-	}
+	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_NONE);
+	b.slots_used = LSMEM_BACKUP_HIGH;
+	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_CLEAN);
+	b.slots_used--;
+	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_NONE);
+	b.memory_low = 1;
+	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_COMPACT);
+	b.compact_cost = 6001;		/* twice as much, and more */
+	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_CLEAN);
+	b.compact_cost = LSMEM_COST_NONE;
+	b.clean_cost = LSMEM_COST_NONE;
+	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_CLEAN);
+	b.compact_cost = 6000;
+	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_COMPACT);
+	b.deletes = 20001;
+	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_CLEAN);
+	limits.balancer = LSMEM_BALANCER_TOMBSTONES;
+	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_COMPACT);
+	b.deletes = 70000;		/* of 170,000 */
+	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_CLEAN);
+	limits.balancer = LSMEM_BALANCER_FIXED;
+	b.clean_ns = 29ull << 30;
+	b.compact_ns = 71ull << 30;
+	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_CLEAN);
+	b.clean_ns = 31ull << 30;
+	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_COMPACT);
+	CHECK(lsmem_policy_cost(75, 100) == 3000 && lsmem_policy_cost(0, 1) == 0);
+	CHECK(lsmem_policy_cost(5, 5) == LSMEM_COST_NONE);
 	return true;
 }
 
@@ -259,7 +271,7 @@ int main(void)
 	tap_ok(test_order(), "rules: age against emptiness");
 	tap_ok(test_interval(), "interval: monotone, settles, forgets an octave a write");
 	tap_ok(test_coldness(), "coldness: interval and age");
-	tap_ok(test_compact(), "compaction: the best, always one, never when the backup is short");
+	tap_ok(test_level(), "levels: each reason in its turn, each balancer");
 	tap_ok(test_select(), "selection: room, limits, the best first, nothing lost");
 	return tap_end();
 }

@@ -13,8 +13,9 @@
  * a head of their own, and there are --backup times as many segment slots as
  * memory: that is lsmem.  With --tail the hottest survivors of a pass, those that
  * fill no whole segment, have a second one: the next pass begins with the
- * coldest, which would share a segment with them.  With --two-level segments are first compacted in
- * memory, as lsmem_policy_compact() says, and cleaned only for slots.
+ * coldest, which would share a segment with them.  With --two-level segments are
+ * compacted in memory or cleaned, as the module's balancer says; the time that a
+ * level takes is what it copies.
  *
  * Scores, selection, order of survivors are all the module's own file; here are
  * only the store and the counting.  The clock counts written objects.
@@ -36,6 +37,7 @@
 #define PASS		2560u		/* most survivors of a pass */
 #define SPARE_SLOTS	16u		/* survivors are written before victims are freed */
 #define NONE		(~0u)
+#define PLANNED		16u		/* victims whose cost the balancer is told */
 
 enum sort { SORT_NONE, SORT_AGE, SORT_COLDNESS };
 
@@ -125,6 +127,7 @@ struct store {
 	uint32_t pass;		/* survivors */
 	uint32_t tick;		/* writes in a unit of ages */
 	uint32_t heads[3];	/* of writes; with seglets, of survivors; of their tail */
+	struct lsmem_policy_limits limits;
 	bool two_level;
 	bool tail;
 	bool seglets;
@@ -143,6 +146,9 @@ struct settings {
 	uint32_t seglets;
 	uint32_t pass;
 	uint32_t tick;
+	uint32_t balancer;
+	uint32_t price;
+	uint32_t share;
 	bool two_level;
 	bool tail;
 };
@@ -302,18 +308,43 @@ static void sim_clean(struct store *s)
 	s->counts.cleaned += survivors;
 }
 
+/* What the balancer says; *best: what to compact. */
+static uint32_t sim_level(struct store *s, uint32_t *best)
+{
+	struct lsmem_balance balance = {
+		.memory_low = 1,
+		.slots_used = s->nr_slots + SPARE_SLOTS - s->nr_free,
+		.slots_max = s->nr_slots,
+		.clean_ns = s->counts.cleaned << 16,
+		.compact_ns = s->counts.compacted << 16,
+	};
+	uint32_t nr = sim_candidates(s, true), chosen, i;
+	uint64_t held = 0, packed = 0, live = 0;
+
+	chosen = lsmem_policy_select_by(s->policy->rule, s->candidates, nr, ~0ull,
+					LSMEM_UTILIZATION_ANY, 0);
+	for (i = 0; i < chosen && i < PLANNED; i++) {
+		const struct lsmem_candidate *c = &s->candidates[nr - 1 - i];
+
+		held += c->held;
+		packed += c->live;
+		live += s->segments[c->cookie].live * OBJECT_BYTES;
+	}
+	*best = chosen ? s->candidates[nr - 1].cookie : 0;
+	balance.compact_cost = lsmem_policy_cost(packed, held);
+	balance.clean_cost = lsmem_policy_cost(live, held);
+	return lsmem_policy_level(&s->limits, &balance);
+}
+
 /* Compact one segment in its place; false when cleaning is due instead. */
 static bool sim_compact(struct store *s)
 {
-	uint32_t used = s->nr_slots + SPARE_SLOTS - s->nr_free, nr, best, i;
 	struct segment *seg;
+	uint32_t best, nr, i;
 
-	nr = sim_candidates(s, true);
-	best = lsmem_policy_compact(s->policy->rule, s->candidates, nr,
-				    (uint64_t)used * 1000 / s->nr_slots);
-	if (best == nr)
+	if (sim_level(s, &best) != LSMEM_LEVEL_COMPACT)
 		return false;
-	seg = &s->segments[s->candidates[best].cookie];
+	seg = &s->segments[best];
 	s->free_frames += seg->frames;
 	for (nr = 0, i = 0; i < seg->used; i++) {
 		if (!sim_is_live(s, seg, i))
@@ -394,6 +425,13 @@ static void sim_init(struct store *s, const struct settings *set)
 		.pass = set->pass,
 		.tick = set->tick,
 		.heads = { NONE, NONE, NONE },
+		.limits = {
+			.balancer = set->balancer,
+			.fixed_clean = set->share,
+			.tombstone_ratio = LSMEM_TOMBSTONES_DEFAULT,
+			.deletes_max = LSMEM_DELETES_DEFAULT,
+			.clean_price = set->price,
+		},
 		.two_level = set->two_level,
 		.tail = set->tail,
 		.seglets = set->seglets > 1,
@@ -486,7 +524,10 @@ static void usage(FILE *to)
 		"  --pass N            (%u) most survivors of a pass\n"
 		"  --seglets N         (1) pieces of a segment's memory\n"
 		"  --backup X          (1) segment slots for each segment of memory\n"
-		"  --two-level         compact in memory first\n"
+		"  --two-level         compact in memory, clean when the balancer says so\n"
+		"  --balancer NAME     (adaptive) or tombstone-ratio, fixed\n"
+		"  --price N           (%u) adaptive: per mille, as cleaner/clean_price\n"
+		"  --share N           (%u) fixed: per mille of what is copied is cleaning's\n"
 		"  --tail              a second survivor head, with --seglets\n"
 		"  --tick N            (1) writes in the unit of ages\n"
 		"  --warm X            (20) times all objects are written before measuring\n"
@@ -494,7 +535,7 @@ static void usage(FILE *to)
 		"  --seed N            (1)\n"
 		"One line of JSON: per object written, write_cost as in LFS (new, survivors, and\n"
 		"segments read), survivors copied by cleaning, objects copied by compaction.\n",
-		PASS);
+		PASS, LSMEM_CLEAN_PRICE_DURABLE, LSMEM_FIXED_CLEAN_DEFAULT);
 }
 
 static double number(const char *text, double least, double most)
@@ -520,6 +561,22 @@ static const struct policy *find_policy(const char *name)
 	return NULL;
 }
 
+static uint32_t find_balancer(const char *name)
+{
+	static const char *const names[] = {
+		[LSMEM_BALANCER_ADAPTIVE] = "adaptive",
+		[LSMEM_BALANCER_TOMBSTONES] = "tombstone-ratio",
+		[LSMEM_BALANCER_FIXED] = "fixed",
+	};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(names[i], name))
+			return i;
+	error(2, 0, "%s: no such balancer", name);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -531,6 +588,9 @@ int main(int argc, char **argv)
 		{ "seglets", required_argument, NULL, 'l' },
 		{ "backup", required_argument, NULL, 'b' },
 		{ "two-level", no_argument, NULL, '2' },
+		{ "balancer", required_argument, NULL, 'B' },
+		{ "price", required_argument, NULL, 'c' },
+		{ "share", required_argument, NULL, 'f' },
 		{ "tail", no_argument, NULL, 'T' },
 		{ "tick", required_argument, NULL, 't' },
 		{ "warm", required_argument, NULL, 'w' },
@@ -551,6 +611,8 @@ int main(int argc, char **argv)
 		.seglets = 1,
 		.pass = PASS,
 		.tick = 1,
+		.price = LSMEM_CLEAN_PRICE_DURABLE,
+		.share = LSMEM_FIXED_CLEAN_DEFAULT,
 	};
 	struct counts counts;
 	int option;
@@ -580,6 +642,15 @@ int main(int argc, char **argv)
 			break;
 		case '2':
 			set.two_level = true;
+			break;
+		case 'B':
+			set.balancer = find_balancer(optarg);
+			break;
+		case 'c':
+			set.price = number(optarg, 0, 1000000);
+			break;
+		case 'f':
+			set.share = number(optarg, 0, 1000);
 			break;
 		case 'T':
 			set.tail = true;
