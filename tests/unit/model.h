@@ -86,6 +86,12 @@ struct model_retire {
 	uint32_t offset[MODEL_SEGMENTS];
 };
 
+/* An entry of a victim. */
+struct model_survivor {
+	uint64_t version;
+	uint32_t segment, entry;
+};
+
 /**
  * struct model_pass - a pass of combined cleaning, while it goes on
  * @retire: its victims
@@ -94,7 +100,7 @@ struct model_retire {
 struct model_pass {
 	bool under_way;
 	struct model_retire retire;
-	struct { uint64_t version; uint32_t segment, entry; } order[MODEL_SURVIVORS];
+	struct model_survivor order[MODEL_SURVIVORS];
 	uint32_t nr, next;
 };
 

@@ -116,7 +116,7 @@ void model_compact(struct model *m, uint32_t slot)
 
 static int model_older(const void *a, const void *b)
 {
-	const __typeof__(((struct model_pass *)0)->order[0]) *x = a, *y = b;
+	const struct model_survivor *x = a, *y = b;
 
 	if (x->version != y->version)
 		return x->version < y->version ? -1 : 1;
