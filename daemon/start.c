@@ -175,6 +175,25 @@ static int check_geometry(const struct lsmemd *d, const struct lsmem_super *supe
 	return STATUS_OK;
 }
 
+/*
+ * Segments that the log may have: as many as the backup has frames, within what the
+ * kernel takes; 0, its default, when the backup is of the least size.
+ */
+static uint32_t backup_segments(const struct lsmemd *d, const struct lsmem_super *super,
+				uint64_t store_bytes)
+{
+	uint64_t full = store_bytes / LSMEM_SEGMENT_BYTES, frames;
+
+	frames = super ? le64toh(super->frames) : d->backup.limits.bytes / LSMEM_SEGMENT_BYTES;
+	while (!super && frames && recover_backup_bytes(frames) > d->backup.limits.bytes)
+		frames--;
+	if (!super && frames)
+		frames--;	/* formatting may leave one more to the digest log */
+	if (frames > LSMEM_SEGMENTS_MOST * full)
+		frames = LSMEM_SEGMENTS_MOST * full;
+	return frames < LSMEM_SEGMENTS_LEAST * full ? 0 : (uint32_t)frames;
+}
+
 static int create_store(struct lsmemd *d, const struct lsmem_super *super, char *name)
 {
 	const struct config *c = &d->config;
@@ -185,6 +204,7 @@ static int create_store(struct lsmemd *d, const struct lsmem_super *super, char 
 	create.kind = super ? le32toh(super->kind) : c->store.kind;
 	create.bytes = super ? le64toh(super->store_bytes) :
 		       c->store.bytes ? c->store.bytes : CONFIG_STORE_BYTES_DEFAULT;
+	create.segments = backup_segments(d, super, create.bytes);
 	if (create.kind == LSMEM_KIND_OBJECT) {
 		create.handles_max = super ? le64toh(super->max_handles) : c->store.handles;
 		create.mode = c->store.mode;

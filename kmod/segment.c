@@ -8,8 +8,9 @@
  * and lists it in a durable digest before anything is written to it
  * (invariant 2); some are opened ahead, so that a rollover does not wait.
  *
- * The number of segments is bounded by what a backup of twice the store's size
- * holds: the backup can then never be too full for an OPEN.  The last ones are
+ * The number of segments is bounded by what the backup holds, if its maker does not
+ * know better one of twice the store's size: it can then never be too full for an
+ * OPEN.  The last ones are
  * the cleaner's: a pass that has begun needs survivors before it frees anything,
  * so it claims them, and takes on no more than what they hold.
  *
@@ -58,13 +59,15 @@ static int lsmem_segments_stats(struct lsmem_store *store)
 
 /**
  * lsmem_segments_init - make the segment table of a store
- * @store: frames are there
+ * @store: frames are there; nr_segments is what its maker wants, 0: does not say
  * Return: 0 or -ENOMEM.
  */
 int lsmem_segments_init(struct lsmem_store *store)
 {
-	store->nr_segments = 2 * (store->bytes / LSMEM_SEGMENT_BYTES);
-	store->nr_segments -= LSMEM_BACKUP_OVERHEAD(store->nr_segments);
+	if (!store->nr_segments) {
+		store->nr_segments = 2 * (store->bytes / LSMEM_SEGMENT_BYTES);
+		store->nr_segments -= LSMEM_BACKUP_OVERHEAD(store->nr_segments);
+	}
 	store->segment_hash_bits = ilog2(store->nr_segments) + 1;
 	store->segments = kvcalloc(store->nr_segments, sizeof(*store->segments), GFP_KERNEL);
 	store->segment_hash = kvcalloc(1ul << store->segment_hash_bits,

@@ -112,6 +112,8 @@ static void lsmem_store_device_release(struct device *dev)
 
 static int lsmem_create_check(const struct lsmem_create *create)
 {
+	u64 full = create->bytes / LSMEM_SEGMENT_BYTES;
+
 	if (create->flags & ~LSMEM_STORE_DURABLE)
 		return -EINVAL;
 	if (create->kind != LSMEM_KIND_OBJECT && create->kind != LSMEM_KIND_BLOCK)
@@ -121,6 +123,10 @@ static int lsmem_create_check(const struct lsmem_create *create)
 		return -EINVAL;
 	if (create->handles_max > LSMEM_HANDLES_MAX ||
 	    (create->kind == LSMEM_KIND_BLOCK && create->handles_max))
+		return -EINVAL;
+	if (create->reserved || (create->segments &&
+				 (create->segments < LSMEM_SEGMENTS_LEAST * full ||
+				  create->segments > LSMEM_SEGMENTS_MOST * full)))
 		return -EINVAL;
 	if (create->mode & ~0777 || !uid_valid(make_kuid(&init_user_ns, create->uid)) ||
 	    !gid_valid(make_kgid(&init_user_ns, create->gid)))
@@ -197,6 +203,7 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	store->durable = create->flags & LSMEM_STORE_DURABLE;
 	store->state = LSMEM_STATE_NEW;
 	store->bytes = create->bytes;
+	store->nr_segments = create->segments;
 	store->uid = create->uid;
 	store->gid = create->gid;
 	store->mode = create->mode ?: 0600;

@@ -293,6 +293,10 @@ struct lsmem_slot {
 
 #define LSMEM_STORE_DURABLE	(1u << 0)
 
+/* Segments that a log may have, for each that would fill its memory. */
+#define LSMEM_SEGMENTS_LEAST	2u
+#define LSMEM_SEGMENTS_MOST	16u
+
 /**
  * struct lsmem_create - LSMEM_CTL_CREATE: make a store
  * @flags: LSMEM_STORE_DURABLE or 0
@@ -302,6 +306,9 @@ struct lsmem_slot {
  *	block stores: 0 (the capacity tells)
  * @uid, @gid, @mode: of the device node (object stores); mode 0 means 0600
  * @name: out, the store's name: that of its node in /dev
+ * @segments: most segments in the log, that is frames on its backup: 0, or from
+ *	twice to 16 times what fills @bytes.  The more, the emptier segments are
+ *	when they have to be cleaned, and the less is written for it
  *
  * EEXIST, ENOSPC (no minor), ENOMEM (frames could not be had; nothing is kept).
  */
@@ -315,6 +322,8 @@ struct lsmem_create {
 	__u32 uid;
 	__u32 gid;
 	__u8 name[LSMEM_NAME_BYTES];
+	__u32 segments;
+	__u32 reserved;
 };
 
 /**
