@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "kselftest_harness.h"
+#include <lsmem/lsmem_format.h>
+
 #include "store.h"
 
 #define NOBODY		65534u
@@ -95,6 +97,9 @@ TEST(create_bad_fields)
 	CREATE_REFUSED(EINVAL, gid, ~0u);
 	CREATE_REFUSED(EINVAL, name[0], 'x');
 	CREATE_REFUSED(EINVAL, name[31], 'x');
+	CREATE_REFUSED(EINVAL, reserved, 1);
+	CREATE_REFUSED(EINVAL, segments, 2 * STORE_BYTES / LSMEM_SEGMENT_BYTES - 1);
+	CREATE_REFUSED(EINVAL, segments, 16 * STORE_BYTES / LSMEM_SEGMENT_BYTES + 1);
 	create = good_create;
 	create.kind = LSMEM_KIND_BLOCK;
 	create.handles_max = 1;
