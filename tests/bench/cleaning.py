@@ -181,6 +181,11 @@ class Churn:
         self.done: list[float] = []
         self.most_payload = 0
         self.most_objects = 0
+        self.cost = 0.0
+
+    def charge(self, taken: int) -> None:
+        """Memory that it has cost."""
+        self.cost = (taken + NAME * self.most_objects) / self.most_payload
 
     def _phase(self, sizes: Sizes, limit: float) -> None:
         answer = self.player.order("churn", *sizes, self._live * MEMORY_TOTAL, self._live, 0, limit)
@@ -232,9 +237,10 @@ def memory(rounds: Rounds) -> None:
     for workload in workloads:
         begin = time.monotonic()
         cost, objects = _memory_store(workload, live, limit)
-        bases = {name: _memory_malloc(workload, live, limit, objects, library)
-                 for name, library in ALLOCATORS.items()}
-        bases["memcached"] = _memory_server(workload, live, limit, objects)
+        churns = {name: _memory_malloc(workload, live, limit, objects, library)
+                  for name, library in ALLOCATORS.items()}
+        churns["memcached"] = _memory_server(workload, live, limit, objects)
+        bases = {name: churn.cost for name, churn in churns.items()}
         for name, base in bases.items():
             result("memory", workload, [cost], [base], name, "B/B",
                    f"bytes of memory for each byte of payload, of {live >> 20} MiB live and "
@@ -244,6 +250,8 @@ def memory(rounds: Rounds) -> None:
                    "at most; memcached: of the server. All: 8 bytes more for each object, which "
                    "names it", None if workload == "W1" or name == "memcached" else 1.0, most=True)
         tell(kind="data", group="memory", what="bytes", workload=workload, lsmem=cost, **bases)
+        tell(kind="data", group="memory", what="allocated", workload=workload,
+             **{name: churn.done for name, churn in churns.items()})
         tell(kind="progress", text=f"memory: {workload}: {time.monotonic() - begin:.0f} s")
 
 
@@ -259,7 +267,7 @@ def _memory_store(workload: str, live: int, limit: float) -> tuple[float, int]:
     at_end = {name: store.number(name)
               for name in ("live_bytes", "frames", "free_frames", "handles_used", "segments")}
     taken = churn.player.order("memory")["memory"]
-    cost = (taken + NAME * churn.most_objects) / churn.most_payload
+    churn.charge(taken)
     grow = churn.player.order("grow", *churn.last)
     store.settle()
     entries = store.number("live_bytes")
@@ -280,17 +288,17 @@ def _memory_store(workload: str, live: int, limit: float) -> tuple[float, int]:
          fill=entries / used, fill_of_store=entries / (mib << 20), per_object=per_object,
          grown=grow, counters=counters)
     churn.player.close()
-    return cost, objects
+    return churn.cost, objects
 
 
 def _memory_malloc(workload: str, live: int, limit: float, objects: int,
-                   library: Optional[str]) -> float:
+                   library: Optional[str]) -> Churn:
     churn = Churn(workload, live, "churn-malloc", "-n", str(objects), "-b", str(BATCH),
                   library=library)
     churn.run(limit)
-    grown_by = churn.player.order("memory")["memory"]
+    churn.charge(churn.player.order("memory")["memory"])
     churn.player.close()
-    return (grown_by + NAME * churn.most_objects) / churn.most_payload
+    return churn
 
 
 def _peak(pid: int) -> int:
@@ -301,7 +309,7 @@ def _peak(pid: int) -> int:
     raise RuntimeError("no VmHWM")
 
 
-def _memory_server(workload: str, live: int, limit: float, objects: int) -> float:
+def _memory_server(workload: str, live: int, limit: float, objects: int) -> Churn:
     with tempfile.TemporaryDirectory(prefix="lsmem-bench.") as name:
         path = Path(name) / "socket"
         # -M: says so when it is full, instead of forgetting; that never comes.
@@ -313,11 +321,11 @@ def _memory_server(workload: str, live: int, limit: float, objects: int) -> floa
                 churn = Churn(workload, live, "churn-memcached", "-n", str(objects), "-b",
                               str(BATCH), "-p", str(path))
                 churn.run(limit)
-                grown_by = _peak(server.pid) - before
+                churn.charge(_peak(server.pid) - before)
                 churn.player.close()
             finally:
                 server.terminate()
-    return (grown_by + NAME * churn.most_objects) / churn.most_payload
+    return churn
 
 
 # ---- Latency -----------------------------------------------------------------------------------

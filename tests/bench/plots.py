@@ -103,7 +103,7 @@ PLOTS: dict[str, Callable[[Data], list[str]]] = {
 
 def draw(group: str, data: Data, path: Path) -> None:
     """One PNG; without gnuplot, none, and a word about it."""
-    script = [f"set terminal png size 900,{900 if group == 'sweep' else 600}",
+    script = [f"set terminal pngcairo size 900,{900 if group == 'sweep' else 600}",
               f"set output '{path}'", *PLOTS[group](data)]
     try:
         subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
