@@ -99,13 +99,15 @@ static int transfer(struct lsmemd *d, enum backup_what what, uint64_t offset, vo
 {
 	static struct transfer one;	/* one call at a time */
 	struct transfer *ahead = &aheads[ahead_first % RECOVER_AHEAD];
+	int err;
 
+	signals_poll(&d->signals);
 	if (ahead_first != ahead_next && ahead->offset == offset && ahead->data == data &&
 	    ahead->length == length && what == BACKUP_READ) {
 		ahead_first++;
-		return transfer_end(d, ahead);
+		err = transfer_end(d, ahead);
+		return d->signals.stop ? -ECANCELED : err;
 	}
-	signals_poll(&d->signals);
 	if (d->signals.stop)
 		return -ECANCELED;
 	one.what = what;
