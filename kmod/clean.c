@@ -520,6 +520,7 @@ static bool lsmem_clean_merge(struct lsmem_store *store, struct lsmem_pass *pass
 static void lsmem_clean_pass(struct lsmem_store *store)
 {
 	struct lsmem_pass *pass = store->pass;
+	u64 ns;
 
 	trace_lsmem_clean_begin(store->name, pass->nr_victims, pass->live, pass->held);
 	lsmem_clean_gather(store, pass);
@@ -530,8 +531,11 @@ static void lsmem_clean_pass(struct lsmem_store *store)
 		return;		/* the store is going */
 	lsmem_clean_unclaim(store);
 	lsmem_asked_done(&store->clean_asked, pass->nr_victims);
-	store->cleaned.clean_ns += ktime_get_ns() - pass->begun;
-	trace_lsmem_clean_end(store->name, pass->moved, ktime_get_ns() - pass->begun);
+	ns = ktime_get_ns() - pass->begun;
+	store->cleaned.clean_ns += ns;
+	if (pass->held > pass->moved)
+		lsmem_space_made(store, (pass->held - pass->moved) / LSMEM_SEGLET_BYTES, ns);
+	trace_lsmem_clean_end(store->name, pass->moved, ns);
 	/* Pairs with the daemon, which then looks at the table. */
 	smp_store_release(&store->cleaning->ended, store->cleaning->begun);
 	if (store->durable)
@@ -551,7 +555,7 @@ static struct lsmem_retire *lsmem_retire_oldest(struct lsmem_store *store)
 static bool lsmem_clean_free(struct lsmem_store *store)
 {
 	struct lsmem_retire *retire = lsmem_retire_oldest(store);
-	u32 i, frames = 0;
+	u32 i;
 
 	if (!retire || !READ_ONCE(retire->acked) || !lsmem_epoch_passed(store, retire->epoch))
 		return false;
@@ -559,16 +563,14 @@ static bool lsmem_clean_free(struct lsmem_store *store)
 		synchronize_rcu_expedited();	/* writers may be waiting for these frames */
 	trace_lsmem_retire(store->name, retire->nr, ktime_get_ns() - retire->begun);
 	spin_lock(&store->segment_lock);
-	for (i = 0; i < retire->nr; i++) {
-		frames += retire->victims[i]->nr_frames;
+	for (i = 0; i < retire->nr; i++)
 		lsmem_segment_free(store, retire->victims[i]);
-	}
 	WRITE_ONCE(store->retiring, store->retiring - retire->nr);
 	retire->nr = 0;
 	WRITE_ONCE(store->retire_first, store->retire_first + 1);
 	lsmem_segments_spare(store);
 	spin_unlock(&store->segment_lock);
-	lsmem_space_freed(store, frames);
+	lsmem_space_came(store);
 	if (store->durable)
 		wake_up(&store->events);	/* spares to be opened */
 	return true;

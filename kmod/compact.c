@@ -273,7 +273,7 @@ static bool lsmem_compact_begin(struct lsmem_compactor *c, const struct lsmem_se
 static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 {
 	struct lsmem_store *store = c->store;
-	u64 begin = ktime_get_ns();
+	u64 begin = ktime_get_ns(), ns;
 	u32 held = seg->nr_frames;
 
 	if (!lsmem_compact_begin(c, seg)) {
@@ -287,13 +287,14 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 	}
 	lsmem_compact_trim(c);
 	lsmem_compact_swap(c, seg);
+	ns = ktime_get_ns() - begin;
 	lsmem_count(store, compactions, 1);
 	lsmem_count(store, compacted_bytes, c->moved);
 	lsmem_count(store, compact_freed_bytes, (u64)(held - c->to.nr_frames) * LSMEM_SEGLET_BYTES);
-	lsmem_count(store, compact_ns, ktime_get_ns() - begin);
+	lsmem_count(store, compact_ns, ns);
+	lsmem_space_made(store, held - c->to.nr_frames, ns);
 	lsmem_asked_done(&store->compact_asked, 1);
-	trace_lsmem_compact(store->name, seg->id, held, c->to.nr_frames, c->moved,
-			    ktime_get_ns() - begin);
+	trace_lsmem_compact(store->name, seg->id, held, c->to.nr_frames, c->moved, ns);
 	return true;
 }
 
@@ -322,7 +323,7 @@ static bool lsmem_vacated_free(struct lsmem_store *store)
 	WRITE_ONCE(store->vacating, store->vacating - vacated.nr);
 	spin_unlock(&store->segment_lock);
 	clear_bit_unlock(0, &store->freeing);
-	lsmem_space_freed(store, vacated.nr);
+	lsmem_space_came(store);
 	return true;
 }
 

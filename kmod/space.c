@@ -23,7 +23,7 @@
 
 #define LSMEM_THROTTLE_MAX_NS	(20 * NSEC_PER_MSEC)	/* longest sleep at the gate */
 #define LSMEM_THROTTLE_MIN_NS	(20 * NSEC_PER_USEC)	/* shorter ones are saved up */
-#define LSMEM_FRAME_MAX_NS	(5 * NSEC_PER_MSEC)	/* of a frame: else cleaners were idle */
+#define LSMEM_FRAME_MAX_NS	(5 * NSEC_PER_MSEC)	/* of a frame, at most */
 
 /* A wait has ended: count it in its power of two of microseconds. */
 static void lsmem_space_waited(struct lsmem_store *store, u64 ns)
@@ -45,22 +45,19 @@ void lsmem_space_came(struct lsmem_store *store)
 }
 
 /**
- * lsmem_space_freed - the cleaners have freed frames
+ * lsmem_space_made - a cleaner or compactor tells how fast it is
  * @store: the store
- * @frames: how many
+ * @frames: that it has emptied, less those it has filled
+ * @ns: that it took
  */
-void lsmem_space_freed(struct lsmem_store *store, u32 frames)
+void lsmem_space_made(struct lsmem_store *store, u32 frames, u64 ns)
 {
-	u64 now = ktime_get_ns(), before = READ_ONCE(store->freed_at);
+	u64 mean = READ_ONCE(store->frame_ns), each;
 
-	WRITE_ONCE(store->freed_at, now);
-	if (frames && before && now > before) {
-		u64 each = min_t(u64, div_u64(now - before, frames), LSMEM_FRAME_MAX_NS);
-		u64 mean = READ_ONCE(store->frame_ns);
-
-		WRITE_ONCE(store->frame_ns, mean ? mean - mean / 8 + each / 8 : each);
-	}
-	lsmem_space_came(store);
+	if (!frames)
+		return;
+	each = min_t(u64, div_u64(ns, frames), LSMEM_FRAME_MAX_NS);
+	WRITE_ONCE(store->frame_ns, mean ? mean - mean / 8 + each / 8 : each);
 }
 
 /**

@@ -9,7 +9,7 @@ struct lsmem_head;
 struct lsmem_store;
 
 void lsmem_space_came(struct lsmem_store *store);
-void lsmem_space_freed(struct lsmem_store *store, u32 frames);
+void lsmem_space_made(struct lsmem_store *store, u32 frames, u64 ns);
 void lsmem_space_taken(struct lsmem_store *store, struct lsmem_head *head);
 void lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head);
 int lsmem_space_wait(struct lsmem_store *store, int serial, u64 *deadline);

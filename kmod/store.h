@@ -141,8 +141,7 @@ struct lsmem_store {
 	u32 clean_below;		/* free frames below which memory is low */
 	u32 throttle_below;		/* ... and below which writers are slowed down */
 	atomic64_t gate;		/* see space.c */
-	u64 freed_at;			/* ktime when frames were last freed */
-	u64 frame_ns;			/* what the cleaners take to free a frame */
+	u64 frame_ns;			/* what it takes of late to free a frame */
 
 	struct lsmem_handle *handles;
 	u64 nr_handles;

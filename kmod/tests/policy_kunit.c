@@ -243,11 +243,293 @@ static void policy_test_limits(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, lsmem_policy_select(c, 0, ~0ull, 1000, 0), 0);
 }
 
+/* A first choice larger than the room is passed over; the best that fits is taken. */
+static void policy_test_too_large(struct kunit *test)
+{
+	struct lsmem_candidate c[3];
+	u32 rule, oldest, room, got;
+
+	for (oldest = 0; oldest < 2; oldest++) {
+		for (rule = LSMEM_RULE_LFS; rule <= LSMEM_RULE_DECAY; rule++) {
+			static const u32 rooms[] = { 499, 500, 999, 1000, 1001, 1501 };
+			static const u32 first[] = { 0, 3, 3, 2, 1, 1 };
+
+			for (room = 0; room < ARRAY_SIZE(rooms); room++) {
+				/* The emptier are the older, and the lower of id. */
+				c[0] = (struct lsmem_candidate){ 1, 1 << 20, 0, 100000, 1001 };
+				c[1] = (struct lsmem_candidate){ 2, 1 << 10, 0, 10000, 1000 };
+				c[2] = (struct lsmem_candidate){ 3, 1, 0, 1000, 500 };
+				got = lsmem_policy_select_by(rule, c, 3, rooms[room], 980, oldest);
+				KUNIT_EXPECT_EQ(test, got, !!first[room]);
+				if (got)
+					KUNIT_EXPECT_EQ(test, c[2].id, first[room]);
+			}
+		}
+	}
+}
+
+/* Candidates of any kind, none with more live than it holds; returns what is garbage. */
+static u64 policy_candidates(struct rnd_state *random, struct lsmem_candidate *c, u32 nr)
+{
+	u32 fullness = lsmem_test_below(random, 4), i;
+	u64 garbage = 0;
+
+	for (i = 0; i < nr; i++) {
+		c[i] = (struct lsmem_candidate){
+			.id = i + 1,
+			.held = 1 + lsmem_test_below(random, LSMEM_SEGMENT_BYTES),
+			.age = lsmem_test_u64(random) >> lsmem_test_below(random, 64),
+		};
+		switch (fullness) {
+		case 0:		/* any */
+			c[i].live = lsmem_test_below(random, c[i].held + 1);
+			break;
+		case 1:		/* full but for some bytes */
+			c[i].live = c[i].held - min(c[i].held, lsmem_test_below(random, 3));
+			break;
+		case 2:		/* one in eight is not full */
+			c[i].live = lsmem_test_below(random, 8) ? c[i].held : c[i].held - 1;
+			break;
+		default:	/* all the same */
+			c[i].held = 1000;
+			c[i].live = 999;
+		}
+		garbage += c[i].held - c[i].live;
+	}
+	return garbage;
+}
+
+/*
+ * Writers wait: as long as there is garbage something is chosen, and nothing that is
+ * fuller than all together.  With no bound at all: all that have garbage.  (Not by
+ * LSMEM_RULE_LFS, whose score of what is new and almost full is nothing.)
+ */
+static void policy_test_forced(struct kunit *test)
+{
+	struct lsmem_candidate *c;
+	struct rnd_state random;
+	u32 round;
+
+	lsmem_test_seed(test, &random);
+	c = kunit_kcalloc(test, POLICY_MANY, sizeof(*c), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, c);
+	for (round = 0; round < 400; round++) {
+		u32 rule = LSMEM_RULE_GREEDY + lsmem_test_below(&random, 3);
+		u32 nr = lsmem_test_below(&random, POLICY_MANY + 1), chosen, some = 0, i;
+		u64 garbage = policy_candidates(&random, c, nr), live = 0, held = 0;
+
+		for (i = 0; i < nr; i++) {
+			live += c[i].live;
+			held += c[i].held;
+			some += c[i].live < c[i].held;
+		}
+		chosen = lsmem_policy_select_by(rule, c, nr, ~0ull, LSMEM_UTILIZATION_FORCED, 0);
+		KUNIT_ASSERT_EQ(test, !!chosen, !!garbage);
+		KUNIT_ASSERT_LE(test, chosen, LSMEM_POLICY_VICTIMS);
+		for (i = 0; i < chosen; i++) {
+			const struct lsmem_candidate *one = &c[nr - 1 - i];
+
+			KUNIT_ASSERT_LT(test, one->live, one->held);
+			KUNIT_ASSERT_LE(test, (u64)one->live * 1000,
+					one->held * DIV_ROUND_UP_ULL(live * 1000, held));
+		}
+		chosen = lsmem_policy_select_by(rule, c, nr, ~0ull, LSMEM_UTILIZATION_ANY, 0);
+		KUNIT_ASSERT_EQ(test, chosen, min_t(u32, some, LSMEM_POLICY_VICTIMS));
+		/* The order of what is chosen is that of the scores. */
+		for (i = 1; i < chosen; i++)
+			KUNIT_ASSERT_LE(test, c[nr - 1 - i].score, c[nr - i].score);
+		cond_resched();
+	}
+}
+
+/* ---- Cost --------------------------------------------------------------- */
+
+static void policy_test_cost(struct kunit *test)
+{
+	struct rnd_state random;
+	u32 i;
+
+	lsmem_test_seed(test, &random);
+	KUNIT_EXPECT_EQ(test, lsmem_policy_cost(0, 0), LSMEM_COST_NONE);
+	KUNIT_EXPECT_EQ(test, lsmem_policy_cost(0, 8), 0);
+	KUNIT_EXPECT_EQ(test, lsmem_policy_cost(4, 8), 1000);
+	KUNIT_EXPECT_EQ(test, lsmem_policy_cost(7, 8), 7000);
+	KUNIT_EXPECT_EQ(test, lsmem_policy_cost(8, 8), LSMEM_COST_NONE);
+	KUNIT_EXPECT_EQ(test, lsmem_policy_cost(9, 8), LSMEM_COST_NONE);
+	KUNIT_EXPECT_EQ(test, lsmem_policy_cost(~0u - 1, ~0u), (~0u - 1) * 1000ull);
+	for (i = 0; i < 10000; i++) {
+		u32 held = 1 + lsmem_test_below(&random, ~0u >> lsmem_test_below(&random, 32));
+		u32 live = lsmem_test_below(&random, held);
+		u64 cost = lsmem_policy_cost(live, held), gain = held - live;
+
+		KUNIT_ASSERT_LE(test, cost * gain, live * 1000ull);
+		KUNIT_ASSERT_GT(test, (cost + 1) * gain, live * 1000ull);
+	}
+}
+
+/* ---- The level ---------------------------------------------------------- */
+
+#define POLICY_NONE	LSMEM_LEVEL_NONE
+#define POLICY_PACK	LSMEM_LEVEL_COMPACT
+#define POLICY_CLEAN	LSMEM_LEVEL_CLEAN
+#define POLICY_NO_COST	LSMEM_COST_NONE
+
+/* Memory of 1000, 500 of it live, 1000 segments; cleaning costs five times what it copies. */
+static const struct policy_level_case {
+	const char *name;
+	bool low;
+	u32 slots;
+	u64 deletes;
+	u64 compact_cost;
+	u64 clean_cost;
+	u64 compact_time;
+	u64 clean_time;
+	u32 level[3];	/* adaptive, tombstones, fixed */
+} policy_levels[] = {
+	{ "memory is not low", false, 100, 0, 9, 9, 9, 9,
+	  { POLICY_NONE, POLICY_NONE, POLICY_NONE } },
+	{ "nor for any other reason", false, 100, 900, 9000, 0, 9, 0,
+	  { POLICY_NONE, POLICY_NONE, POLICY_NONE } },
+	{ "nor with nothing to compact", false, 100, 0, POLICY_NO_COST, 9, 9, 9,
+	  { POLICY_NONE, POLICY_NONE, POLICY_NONE } },
+	{ "one segment below 95 %", false, 949, 0, 9, 9, 9, 9,
+	  { POLICY_NONE, POLICY_NONE, POLICY_NONE } },
+	{ "95 % of the segments", false, 950, 0, 9, 9, 9, 9,
+	  { POLICY_CLEAN, POLICY_CLEAN, POLICY_CLEAN } },
+	{ "95 %, though compaction is free", true, 950, 0, 0, 9000, 0, 9,
+	  { POLICY_CLEAN, POLICY_CLEAN, POLICY_CLEAN } },
+	{ "all segments", true, 1000, 0, 0, 9000, 0, 9,
+	  { POLICY_CLEAN, POLICY_CLEAN, POLICY_CLEAN } },
+	{ "nothing to compact", true, 949, 0, POLICY_NO_COST, 9, 0, 9,
+	  { POLICY_CLEAN, POLICY_CLEAN, POLICY_CLEAN } },
+	{ "nothing at all", true, 100, 0, POLICY_NO_COST, POLICY_NO_COST, 9, 9,
+	  { POLICY_CLEAN, POLICY_CLEAN, POLICY_CLEAN } },
+	{ "as dear as cleaning and its price", true, 949, 0, 500, 100, 9, 9,
+	  { POLICY_PACK, POLICY_PACK, POLICY_PACK } },
+	{ "dearer", true, 100, 0, 501, 100, 9, 9, { POLICY_CLEAN, POLICY_PACK, POLICY_PACK } },
+	{ "dearer than what is free", true, 100, 0, 1, 0, 9, 9,
+	  { POLICY_CLEAN, POLICY_PACK, POLICY_PACK } },
+	{ "both are free", true, 100, 0, 0, 0, 9, 9, { POLICY_PACK, POLICY_PACK, POLICY_PACK } },
+	{ "dear, but nothing to clean", true, 100, 0, 9000000, POLICY_NO_COST, 9, 9,
+	  { POLICY_PACK, POLICY_PACK, POLICY_PACK } },
+	{ "records at their most", true, 100, 20, 9, 9, 9, 9,
+	  { POLICY_PACK, POLICY_PACK, POLICY_PACK } },
+	{ "more records", true, 100, 21, 9, 9, 9, 9, { POLICY_CLEAN, POLICY_PACK, POLICY_PACK } },
+	{ "more records, nothing to clean", true, 100, 21, 9, POLICY_NO_COST, 9, 9,
+	  { POLICY_CLEAN, POLICY_PACK, POLICY_PACK } },
+	{ "records below their ratio", true, 100, 499, 9, 9, 9, 9,
+	  { POLICY_CLEAN, POLICY_PACK, POLICY_PACK } },
+	{ "records at their ratio", true, 100, 500, 9, 9, 9, 9,
+	  { POLICY_CLEAN, POLICY_CLEAN, POLICY_PACK } },
+	{ "half the time", true, 100, 0, 9, 9, 10, 10, { POLICY_PACK, POLICY_PACK, POLICY_PACK } },
+	{ "less than half", true, 100, 0, 9, 9, 10, 9, { POLICY_PACK, POLICY_PACK, POLICY_CLEAN } },
+	{ "more than half", true, 100, 0, 9, 9, 9, 10, { POLICY_PACK, POLICY_PACK, POLICY_PACK } },
+	{ "no time yet", true, 100, 0, 9, 9, 0, 0, { POLICY_PACK, POLICY_PACK, POLICY_PACK } },
+	{ "centuries", true, 100, 0, 9, 9, (1ull << 48) - 1, (1ull << 48) - 2,
+	  { POLICY_PACK, POLICY_PACK, POLICY_CLEAN } },
+};
+
+static void policy_level_desc(const struct policy_level_case *param, char *desc)
+{
+	strscpy(desc, param->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(policy_level, policy_levels, policy_level_desc);
+
+static const struct lsmem_policy_limits policy_limits = {
+	.deletes_max = 20,
+	.fixed_clean = 500,
+	.tombstone_ratio = 500,
+	.clean_price = 4000,
+};
+
+static void policy_test_level(struct kunit *test)
+{
+	const struct policy_level_case *param = test->param_value;
+	struct lsmem_balance balance = {
+		.memory_low = param->low,
+		.slots_used = param->slots,
+		.slots_max = 1000,
+		.deletes = param->deletes,
+		.live = 500,
+		.bytes = 1000,
+		.compact_cost = param->compact_cost,
+		.clean_cost = param->clean_cost,
+		.compact_ns = param->compact_time << 16,
+		.clean_ns = param->clean_time << 16,
+	};
+	struct lsmem_policy_limits limits = policy_limits;
+
+	for (limits.balancer = 0; limits.balancer < 3; limits.balancer++)
+		KUNIT_EXPECT_EQ(test, lsmem_policy_level(&limits, &balance),
+				param->level[limits.balancer]);
+}
+
+/* A number of any size, of at most 64 - @least bits. */
+static u64 policy_shifted(struct rnd_state *random, u32 least)
+{
+	return lsmem_test_u64(random) >> (least + lsmem_test_below(random, 64 - least));
+}
+
+/*
+ * Whatever the balancer: nothing while memory is not low, something when it is; and
+ * who was to clean does so with more records, dearer compaction, or less cleaning.
+ */
+static void policy_test_any_level(struct kunit *test)
+{
+	struct rnd_state random;
+	u32 i;
+
+	lsmem_test_seed(test, &random);
+	for (i = 0; i < 20000; i++) {
+		struct lsmem_policy_limits limits = {
+			.balancer = lsmem_test_below(&random, 3),
+			.deletes_max = 1 + lsmem_test_below(&random, 500),
+			.fixed_clean = lsmem_test_below(&random, 1001),
+			.tombstone_ratio = 1 + lsmem_test_below(&random, 1000),
+			.clean_price = lsmem_test_below(&random, 100001),
+		};
+		u64 bytes = 1ull << (27 + lsmem_test_below(&random, 14));
+		struct lsmem_balance balance = {
+			.memory_low = lsmem_test_below(&random, 2),
+			.slots_used = lsmem_test_below(&random, 1100),
+			.slots_max = 1000,
+			.bytes = bytes,
+			.live = lsmem_test_u64(&random) % (bytes + bytes / 8),
+			.deletes = policy_shifted(&random, 0) % bytes,
+			.compact_cost = policy_shifted(&random, 24),
+			.clean_cost = policy_shifted(&random, 24),
+			.compact_ns = policy_shifted(&random, 0),
+			.clean_ns = policy_shifted(&random, 0),
+		};
+		u32 level = lsmem_policy_level(&limits, &balance);
+		struct lsmem_balance more = balance;
+
+		if (balance.slots_used >= 950)
+			KUNIT_ASSERT_EQ(test, level, LSMEM_LEVEL_CLEAN);
+		else
+			KUNIT_ASSERT_EQ(test, level == LSMEM_LEVEL_NONE, !balance.memory_low);
+		if (level != LSMEM_LEVEL_CLEAN)
+			continue;
+		more.deletes += balance.deletes / 2;
+		more.compact_cost += 1 + balance.compact_cost / 2;
+		more.clean_ns /= 2;
+		KUNIT_ASSERT_EQ(test, lsmem_policy_level(&limits, &more), LSMEM_LEVEL_CLEAN);
+		more.compact_cost = LSMEM_COST_NONE;
+		KUNIT_ASSERT_EQ(test, lsmem_policy_level(&limits, &more), LSMEM_LEVEL_CLEAN);
+	}
+}
+
 static struct kunit_case policy_cases[] = {
 	KUNIT_CASE_PARAM(policy_test_score, policy_score_gen_params),
 	KUNIT_CASE(policy_test_reference),
 	KUNIT_CASE(policy_test_select),
 	KUNIT_CASE(policy_test_limits),
+	KUNIT_CASE(policy_test_too_large),
+	KUNIT_CASE(policy_test_forced),
+	KUNIT_CASE(policy_test_cost),
+	KUNIT_CASE_PARAM(policy_test_level, policy_level_gen_params),
+	KUNIT_CASE(policy_test_any_level),
 	{}
 };
 

@@ -71,6 +71,243 @@ static void segment_test_claim(struct kunit *test)
 	lsmem_test_put_frames(store, taken);
 }
 
+static const struct segment_run_case {
+	const char *name;
+	u32 free;
+	u32 needed;	/* of what a pass has claimed; ~0: there is no pass */
+	u32 nr;
+	bool enough;	/* with 8 that are kept */
+} segment_runs[] = {
+	{ "one of none", 0, ~0u, 1, false },
+	{ "one of those that are kept", 8, ~0u, 1, false },
+	{ "the first beyond these", 9, ~0u, 1, true },
+	{ "all beyond these", 136, ~0u, 128, true },
+	{ "one too few", 135, ~0u, 128, false },
+	{ "beyond what a pass has claimed", 108, 58, 42, true },
+	{ "one that a pass has claimed", 108, 58, 43, false },
+	{ "what a pass does not need", 108, 20, 80, true },
+	{ "one that a pass needs", 108, 20, 81, false },
+	{ "a pass needs more than it has claimed", 108, 100, 42, true },
+	{ "a pass needs more, one too few", 108, 100, 43, false },
+	{ "a pass needs nothing", 108, 0, 100, true },
+};
+
+static void segment_run_desc(const struct segment_run_case *param, char *desc)
+{
+	strscpy(desc, param->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(segment_run, segment_runs, segment_run_desc);
+
+/* @taken is a chain of @nr different frames of slot 5. */
+static void segment_run_check(struct kunit *test, const u32 *taken, u32 nr)
+{
+	struct lsmem_frames *frames = &((struct lsmem_store *)test->priv)->frames;
+	u32 i, j;
+
+	for (i = 0; i < nr; i++) {
+		KUNIT_ASSERT_LT(test, taken[i], frames->nr);
+		KUNIT_EXPECT_EQ(test, frames->owner[taken[i]], 5);
+		KUNIT_EXPECT_EQ(test, frames->table[taken[i]].next,
+				i + 1 < nr ? taken[i + 1] : LSMEM_NO_FRAME);
+		for (j = 0; j < i; j++)
+			KUNIT_EXPECT_NE(test, taken[i], taken[j]);
+	}
+}
+
+/* All that a compaction needs or none; what a pass has claimed it still gets. */
+static void segment_test_run(struct kunit *test)
+{
+	const struct segment_run_case *param = test->param_value;
+	struct lsmem_store *store = test->priv;
+	struct lsmem_frames *frames = &store->frames;
+	u32 away, taken[LSMEM_SEGLETS], claimed = 0, begun = 0, i;
+
+	memset(taken, 0xff, sizeof(taken));
+	away = lsmem_test_take_frames(store, param->free);
+	if (param->needed != ~0u) {
+		claimed = min(lsmem_frames_claim(frames, 100), param->needed);
+		lsmem_frames_reclaim(frames, param->needed);
+		KUNIT_EXPECT_EQ(test, frames->reserve, max(claimed, LSMEM_TEST_RESERVE));
+	}
+	for (i = 0; i < frames->nr; i++)
+		begun -= frames->table[i].incarnation;
+	KUNIT_EXPECT_EQ(test, lsmem_frames_take(frames, 5, param->nr, taken), param->enough);
+	for (i = 0; i < frames->nr; i++)
+		begun += frames->table[i].incarnation;
+	if (param->enough) {
+		KUNIT_EXPECT_EQ(test, begun, param->nr);
+		segment_run_check(test, taken, param->nr);
+		for (i = 0; i < claimed; i++)
+			KUNIT_EXPECT_GE(test, lsmem_frame_get(frames, LSMEM_NO_FRAME - 1, true), 0);
+		lsmem_test_put_frames(store, claimed);
+		/* The end of the chain, then the rest. */
+		i = param->nr / 3;
+		lsmem_frames_give(frames, taken[i], param->nr - i);
+		KUNIT_EXPECT_EQ(test, frames->nr_free, param->free - i);
+		lsmem_frames_give(frames, taken[0], i);
+		for (i = 0; i < param->nr; i++)
+			KUNIT_EXPECT_EQ(test, frames->owner[taken[i]], LSMEM_NO_FRAME);
+	} else {
+		KUNIT_EXPECT_EQ(test, begun, 0);
+		KUNIT_EXPECT_EQ(test, taken[0], ~0u);
+	}
+	KUNIT_EXPECT_EQ(test, frames->nr_free, param->free);
+	lsmem_frames_unclaim(frames);
+	lsmem_test_put_frames(store, away);
+	KUNIT_EXPECT_EQ(test, frames->nr_free, frames->nr);
+}
+
+struct segment_user {
+	struct lsmem_test_thread thread;
+	struct lsmem_frames *frames;
+	atomic_t *users;	/* of each frame */
+	struct rnd_state random;
+	u32 number;
+};
+
+/* A frame has come to @u; false when it is somebody's. */
+static bool segment_use(struct segment_user *u, u32 frame)
+{
+	return frame < u->frames->nr && !atomic_xchg(&u->users[frame], u->number + 1) &&
+	       READ_ONCE(u->frames->owner[frame]) == u->number;
+}
+
+static bool segment_unuse(struct segment_user *u, u32 frame)
+{
+	return atomic_xchg(&u->users[frame], 0) == u->number + 1;
+}
+
+/* A compactor: takes runs, and gives them back in two parts. */
+static const char *segment_compactor(void *data)
+{
+	struct segment_user *u = data;
+	u32 taken[24], round, i;
+
+	for (round = 0; round < SEGMENT_ROUNDS; round++) {
+		u32 nr = 1 + lsmem_test_below(&u->random, ARRAY_SIZE(taken));
+		u32 part = lsmem_test_below(&u->random, nr);
+
+		if (!lsmem_frames_take(u->frames, u->number, nr, taken)) {
+			cond_resched();
+			continue;
+		}
+		for (i = 0; i < nr; i++)
+			if (!segment_use(u, taken[i]))
+				return "a frame was given to two";
+		for (i = 0; i < nr; i++)
+			if (READ_ONCE(u->frames->table[taken[i]].next) !=
+			    (i + 1 < nr ? taken[i + 1] : LSMEM_NO_FRAME))
+				return "frames are not chained";
+		if (round % 16 == 0)
+			cond_resched();
+		for (i = 0; i < nr; i++)
+			if (!segment_unuse(u, taken[i]))
+				return "a frame was given to two at once";
+		lsmem_frames_give(u->frames, taken[part], nr - part);
+		lsmem_frames_give(u->frames, taken[0], part);
+	}
+	return NULL;
+}
+
+/* The cleaner: what it has been promised it gets. */
+static const char *segment_cleaner(void *data)
+{
+	struct segment_user *u = data;
+	u32 round, i;
+
+	for (round = 0; round < SEGMENT_ROUNDS / 10; round++) {
+		u32 claimed = lsmem_frames_claim(u->frames, 60), nr = 0;
+		int mine[64];
+
+		cond_resched();
+		if (round % 2) {
+			u32 needed = lsmem_test_below(&u->random, 64);
+
+			lsmem_frames_reclaim(u->frames, needed);
+			claimed = min(claimed, needed);
+		}
+		for (i = 0; i < claimed; i++) {
+			mine[nr] = lsmem_frame_get(u->frames, u->number, true);
+			if (mine[nr] < 0)
+				return "a pass did not get what it had claimed";
+			if (!segment_use(u, mine[nr++]))
+				return "a frame was given to two";
+			if (i % 8 == 0)
+				cond_resched();
+		}
+		lsmem_frames_unclaim(u->frames);
+		while (nr--) {
+			if (!segment_unuse(u, mine[nr]))
+				return "a frame was given to two at once";
+			lsmem_frame_put(u->frames, mine[nr]);
+		}
+	}
+	return NULL;
+}
+
+/* A writer: one frame after the other, as long as there are any for it. */
+static const char *segment_writer(void *data)
+{
+	struct segment_user *u = data;
+	u32 round, nr = 0;
+	int mine[32];
+
+	for (round = 0; round < SEGMENT_ROUNDS || nr; round++) {
+		if (round < SEGMENT_ROUNDS && nr < ARRAY_SIZE(mine)) {
+			mine[nr] = lsmem_frame_get(u->frames, u->number, false);
+			if (mine[nr] >= 0) {
+				if (!segment_use(u, mine[nr++]))
+					return "a frame was given to two";
+				continue;
+			}
+		}
+		while (nr) {
+			if (!segment_unuse(u, mine[--nr]))
+				return "a frame was given to two at once";
+			lsmem_frame_put(u->frames, mine[nr]);
+		}
+		cond_resched();
+	}
+	return NULL;
+}
+
+/* Compactors, a cleaner and a writer share few frames. */
+static void segment_test_share(struct kunit *test)
+{
+	static const char *(*const runs[])(void *) = {
+		segment_compactor, segment_compactor, segment_cleaner, segment_writer,
+	};
+	struct lsmem_store *store = test->priv;
+	struct segment_user *u;
+	struct rnd_state random;
+	atomic_t *users;
+	u32 away, i;
+
+	lsmem_test_seed(test, &random);
+	u = kunit_kcalloc(test, ARRAY_SIZE(runs), sizeof(*u), GFP_KERNEL);
+	users = kunit_kcalloc(test, store->frames.nr, sizeof(*users), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, u && users);
+	away = lsmem_test_take_frames(store, 120);
+	for (i = 0; i < ARRAY_SIZE(runs); i++) {
+		u[i].frames = &store->frames;
+		u[i].users = users;
+		u[i].number = i;
+		prandom_seed_state(&u[i].random, lsmem_test_u64(&random));
+		KUNIT_ASSERT_EQ(test, lsmem_test_start(&u[i].thread, runs[i], &u[i]), 0);
+	}
+	for (i = 0; i < ARRAY_SIZE(runs); i++)
+		lsmem_test_join(test, &u[i].thread);
+	KUNIT_EXPECT_EQ(test, store->frames.nr_free, 120);
+	KUNIT_EXPECT_EQ(test, store->frames.claimed, 0);
+	KUNIT_EXPECT_EQ(test, store->frames.reserve, LSMEM_TEST_RESERVE);
+	lsmem_test_put_frames(store, away);
+	for (i = 0; i < store->frames.nr; i++) {
+		KUNIT_EXPECT_EQ(test, atomic_read(&users[i]), 0);
+		KUNIT_EXPECT_EQ(test, store->frames.owner[i], LSMEM_NO_FRAME);
+	}
+}
+
 struct segment_taker {
 	struct lsmem_test_thread thread;
 	struct lsmem_frames *frames;
@@ -293,7 +530,9 @@ static void segment_test_bytes(struct kunit *test)
 
 static struct kunit_case segment_cases[] = {
 	KUNIT_CASE_PARAM(segment_test_claim, segment_claim_gen_params),
+	KUNIT_CASE_PARAM(segment_test_run, segment_run_gen_params),
 	KUNIT_CASE(segment_test_frames),
+	KUNIT_CASE(segment_test_share),
 	KUNIT_CASE(segment_test_take),
 	KUNIT_CASE(segment_test_frames_back),
 	KUNIT_CASE(segment_test_bytes),
