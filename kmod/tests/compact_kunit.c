@@ -1,0 +1,1163 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit: compaction.  The compactors are the module's own; a test asks for work
+ * as a user does by hand, waits until it is done or cannot be, and looks at every
+ * object by its handle, as a reader would.
+ *
+ * A model tells where each entry has to be: those that are live, in their order,
+ * one after the other, no header across two seglets.
+ */
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "fixture.h"
+#include "../balance.h"
+#include "../clean.h"
+#include "../compact.h"
+#include "../epoch.h"
+#include "../object.h"
+
+#define COMPACT_HEAD	1u
+#define COMPACT_ALL	1000	/* asked for: more than can be gained */
+#define COMPACT_BOUND	(60 * HZ)
+#define COMPACT_OBJECTS	2048u
+#define COMPACT_KEPT	8u	/* frames that compaction leaves */
+
+static const struct lsmem_test_shape compact_shape = {
+	.segments = 8, .heads = 3, .handles = COMPACT_OBJECTS,
+};
+
+static const struct lsmem_test_shape compact_durable_shape = {
+	.segments = 8, .heads = 3, .handles = COMPACT_OBJECTS, .durable = true,
+};
+
+/* The smallest store that there is; its cleaner frees segments. */
+static const struct lsmem_test_shape compact_race_shape = {
+	.segments = 16, .heads = 3, .handles = COMPACT_OBJECTS,
+};
+
+static int compact_store(struct kunit *test, const struct lsmem_test_shape *shape, u32 reserve)
+{
+	struct lsmem_store *store;
+
+	lsmem_test_store(test, shape);
+	store = test->priv;
+	KUNIT_ASSERT_EQ(test, lsmem_balance_init(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_compactors_init(store), 0);
+	store->frames.base = reserve;
+	store->frames.reserve = reserve;
+	lsmem_balance_tune(store);
+	store->nr_compactors = 1;
+	store->generation_ceiling = LSMEM_GENERATION_MAX;
+	store->info->epoch = 1000;
+	return 0;
+}
+
+static int compact_init(struct kunit *test)
+{
+	return compact_store(test, &compact_shape, LSMEM_TEST_RESERVE);
+}
+
+static int compact_durable_init(struct kunit *test)
+{
+	return compact_store(test, &compact_durable_shape, LSMEM_TEST_RESERVE);
+}
+
+static int compact_race_init(struct kunit *test)
+{
+	compact_store(test, &compact_race_shape, LSMEM_CLEANER_RESERVE);
+	KUNIT_ASSERT_EQ(test, lsmem_cleaner_init(test->priv), 0);
+	return 0;
+}
+
+static void compact_exit(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_client *client, *next;
+
+	if (!store)
+		return;
+	lsmem_cleaner_stop(store);
+	if (store->compactors)
+		lsmem_compactors_stop(store);
+	lsmem_cleaner_destroy(store);
+	lsmem_compactors_destroy(store);
+	lsmem_balance_destroy(store);
+	list_for_each_entry_safe(client, next, &store->clients, node)
+		lsmem_client_free(client);
+	lsmem_test_store_exit(test);
+}
+
+/* Wait until something is so: nothing tells, so look again with each tick. */
+#define compact_await(test, condition)						\
+do {										\
+	unsigned long __end = jiffies + COMPACT_BOUND;				\
+	bool __so;								\
+										\
+	while (!(__so = (condition)) && time_before(jiffies, __end))		\
+		schedule_timeout_uninterruptible(1);				\
+	KUNIT_ASSERT_TRUE_MSG(test, __so, "never: %s", #condition);		\
+} while (0)
+
+/* ---- Objects ------------------------------------------------------------ */
+
+/**
+ * struct compact_object - what an object has to be
+ * @handle: 0: there is none
+ * @key: of its payload
+ * @length: of its payload
+ * @seg: where its entry was written
+ * @word: its handle's, when it was last looked at
+ * @e: its header as it was written; compaction changes no bit of it
+ */
+struct compact_object {
+	u64 handle;
+	u64 key;
+	u32 length;
+	struct lsmem_segment *seg;
+	u64 word;
+	struct lsmem_entry e;
+};
+
+static struct lsmem_handle *compact_handle(struct lsmem_store *store,
+					   const struct compact_object *o)
+{
+	return &store->handles[lsmem_handle_index(o->handle)];
+}
+
+/* Append an entry for @o's handle and make it the object's; 0 or an error. */
+static int compact_write(struct lsmem_store *store, unsigned int head, struct compact_object *o,
+			 u64 key, u32 length)
+{
+	struct lsmem_source source = { .kernel = lsmem_test_payload(key) };
+	struct lsmem_handle *h = compact_handle(store, o);
+	u64 deadline = 0, word, version = 0;
+	struct lsmem_append ap;
+	u32 pcrc, old = 0;
+	bool live;
+	int ret;
+
+	ret = lsmem_entry_put(store, head, o->handle, 7, &source, length, &deadline, &ap, &pcrc);
+	if (ret)
+		return ret;
+	rcu_read_lock();
+	do {	/* as lsmem_object_replace() */
+		word = smp_load_acquire(&h->word);	/* its entry is whole */
+		live = lsmem_word_state(word) == LSMEM_WORD_LIVE;
+		if (live) {
+			version = le64_to_cpu(lsmem_word_entry(store, word)->version);
+			old = lsmem_entry_length(lsmem_word_entry(store, word));
+		}
+		version = lsmem_handle_version(store, version);
+		lsmem_append_stamp(store, &ap, o->handle, version, length, LSMEM_TYPE_OBJECT, 7,
+				   pcrc);
+	} while (!lsmem_word_exchange(h, word,
+				      lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
+	lsmem_entry_alive(&ap);
+	if (live)
+		lsmem_entry_dead(store, lsmem_word_position(word), old);
+	rcu_read_unlock();
+	lsmem_live_add(store, (s64)ap.size - (live ? lsmem_entry_size(old) : 0));
+	o->key = key;
+	o->length = length;
+	o->seg = ap.segment;
+	o->word = lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position);
+	lsmem_segment_read(store, ap.segment, ap.offset, &o->e, sizeof(o->e));
+	lsmem_append_commit(store, &ap);
+	return 0;
+}
+
+static int compact_free(struct lsmem_store *store, struct compact_object *o)
+{
+	struct lsmem_op op = { .handle = o->handle };
+	struct lsmem_place place = { 0 };
+
+	o->handle = 0;
+	if (store->durable)
+		lsmem_test_list_spares(store);
+	return lsmem_object_free(store, &op, &place);
+}
+
+static void compact_put(struct kunit *test, struct compact_object *o, u32 length)
+{
+	struct lsmem_store *store = test->priv;
+
+	lsmem_test_list_spares(store);
+	KUNIT_ASSERT_EQ(test, lsmem_handle_alloc(store, 7, &o->handle), 0);
+	KUNIT_ASSERT_EQ(test, compact_write(store, COMPACT_HEAD, o, o->handle, length), 0);
+}
+
+/* An entry that is dead at once; in a volatile store without a record. */
+static void compact_garbage(struct kunit *test, u32 length)
+{
+	struct compact_object o;
+
+	compact_put(test, &o, length);
+	KUNIT_ASSERT_EQ(test, compact_free(test->priv, &o), 0);
+}
+
+/* The head's segment is closed, and in a durable store durably so. */
+static struct lsmem_segment *compact_close(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg = store->heads[COMPACT_HEAD].segment;
+
+	lsmem_test_list_spares(store);
+	KUNIT_ASSERT_EQ(test, lsmem_head_roll(store, COMPACT_HEAD), 0);
+	KUNIT_ASSERT_EQ(test, seg->state, LSMEM_SEGMENT_CLOSED);
+	if (store->durable) {
+		seg->acked = seg->committed;
+		spin_lock(&store->segment_lock);
+		lsmem_segment_done(seg);
+		spin_unlock(&store->segment_lock);
+	}
+	return seg;
+}
+
+/* Are there @length bytes of @key's payload behind the header at @position? */
+static bool compact_same(struct lsmem_store *store, u64 position, u64 key, u32 length)
+{
+	u32 frame = position >> LSMEM_POSITION_OFFSET_BITS, done = 0;
+	u32 at = (position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN +
+		 LSMEM_ENTRY_BYTES;
+
+	while (done < length) {
+		u32 piece;
+
+		/* From frame to frame by the table, as clients go. */
+		if (at >= LSMEM_SEGLET_BYTES) {
+			at -= LSMEM_SEGLET_BYTES;
+			frame = READ_ONCE(store->frames.table[frame].next);
+		}
+		if (frame >= store->frames.nr)
+			return false;
+		piece = min(length - done, LSMEM_SEGLET_BYTES - at);
+		if (memcmp(lsmem_frame_address(&store->frames, frame) + at,
+			   lsmem_test_payload(key) + done, piece))
+			return false;
+		done += piece;
+		at += piece;
+	}
+	return true;
+}
+
+/* NULL, or what is wrong with an object that nobody else changes. */
+static const char *compact_look(struct lsmem_store *store, const struct compact_object *o)
+{
+	const char *wrong = NULL;
+	u64 word;
+
+	rcu_read_lock();
+	word = smp_load_acquire(&compact_handle(store, o)->word);	/* its entry is whole */
+	if (lsmem_word_state(word) != LSMEM_WORD_LIVE)
+		wrong = "an object has gone";
+	else if (le64_to_cpu(lsmem_word_entry(store, word)->version) != le64_to_cpu(o->e.version))
+		wrong = "an object has another version";
+	else if (lsmem_entry_length(lsmem_word_entry(store, word)) != o->length)
+		wrong = "an object has another length";
+	else if (!compact_same(store, lsmem_word_position(word), o->key, o->length))
+		wrong = "an object has other bytes";
+	rcu_read_unlock();
+	return wrong;
+}
+
+static void compact_look_all(struct kunit *test, const struct compact_object *o, u32 nr)
+{
+	u32 i;
+
+	for (i = 0; i < nr; i++)
+		if (o[i].handle)
+			KUNIT_EXPECT_STREQ(test, compact_look(test->priv, &o[i]) ?: "", "");
+}
+
+/* ---- Asking for it ------------------------------------------------------ */
+
+static struct lsmem_counters compact_counters(struct lsmem_store *store)
+{
+	struct lsmem_counters sum;
+
+	lsmem_store_counters(store, &sum);
+	return sum;
+}
+
+static bool compact_busy(struct lsmem_store *store)
+{
+	u32 i;
+
+	for (i = 0; i < store->nr_segments; i++)
+		if (READ_ONCE(store->segments[i].state) == LSMEM_SEGMENT_COMPACTING)
+			return true;
+	return atomic_read(&store->compact_asked);
+}
+
+static u32 compact_ring(const struct lsmem_store *store)
+{
+	return READ_ONCE(store->vacated_next) - READ_ONCE(store->vacated_first);
+}
+
+static void compact_ask(struct lsmem_store *store, int nr)
+{
+	atomic_set(&store->compact_asked, nr);
+	wake_up_all(&store->work);
+}
+
+/* All that can be gained is. */
+static void compact_all(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+
+	compact_ask(store, COMPACT_ALL);
+	compact_await(test, !compact_busy(store));
+	compact_await(test, !compact_ring(store));
+	compact_await(test, !READ_ONCE(store->vacating));
+}
+
+/*
+ * It is asked for, and the one compactor has tried: each decision shows the time,
+ * and it does not decide again before it is through with the victim.
+ */
+static void compact_try(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	u32 i;
+
+	compact_ask(store, COMPACT_ALL);
+	for (i = 0; i < 3; i++) {
+		u64 time = READ_ONCE(store->cleaning->store_time);
+
+		compact_await(test, READ_ONCE(store->cleaning->store_time) != time);
+	}
+}
+
+/* ---- What it makes of a segment ----------------------------------------- */
+
+/* What compaction leaves as it is. */
+struct compact_before {
+	u64 id;
+	u64 open_time;
+	u64 barrier;
+	u32 home;
+	u32 acked;
+	u32 emitted;
+	u32 entries;
+};
+
+static struct compact_before compact_before(const struct lsmem_segment *seg)
+{
+	return (struct compact_before){
+		.id = seg->id, .open_time = seg->open_time, .barrier = seg->barrier,
+		.home = seg->home, .acked = seg->acked, .emitted = seg->emitted,
+		.entries = seg->entries,
+	};
+}
+
+static void compact_unchanged(struct kunit *test, const struct lsmem_segment *seg,
+			      const struct compact_before *before)
+{
+	KUNIT_EXPECT_EQ(test, seg->id, before->id);
+	KUNIT_EXPECT_EQ(test, seg->open_time, before->open_time);
+	KUNIT_EXPECT_EQ(test, seg->barrier, before->barrier);
+	KUNIT_EXPECT_EQ(test, seg->home, before->home);
+	KUNIT_EXPECT_EQ(test, seg->acked, before->acked);
+	KUNIT_EXPECT_EQ(test, seg->emitted, before->emitted);
+	KUNIT_EXPECT_EQ(test, seg->entries, before->entries);
+	KUNIT_EXPECT_EQ(test, seg->state, LSMEM_SEGMENT_CLOSED);
+	KUNIT_EXPECT_EQ(test, seg->stat->id, before->id);
+	KUNIT_EXPECT_EQ(test, seg->stat->home, before->home);
+}
+
+/* The frames of all segments are theirs, chained in order; none is lost. */
+static void compact_check_frames(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	u32 held = 0, s, i;
+
+	for (s = 0; s < store->nr_segments; s++) {
+		const struct lsmem_segment *seg = &store->segments[s];
+
+		for (i = 0; i < seg->nr_frames; i++) {
+			KUNIT_EXPECT_EQ(test, store->frames.owner[seg->frames[i]], s);
+			KUNIT_EXPECT_EQ(test, store->frames.table[seg->frames[i]].next,
+					i + 1 < seg->nr_frames ? seg->frames[i + 1] :
+								 LSMEM_NO_FRAME);
+		}
+		held += seg->nr_frames;
+	}
+	for (i = store->vacated_first; i != store->vacated_next; i++)
+		held += store->vacated[i % LSMEM_VACATED].nr;
+	for (i = 0; i < store->frames.nr; i++)
+		held += store->frames.owner[i] == LSMEM_NO_FRAME;
+	KUNIT_EXPECT_EQ(test, held, store->frames.nr);
+}
+
+/*
+ * @seg holds the objects of @o that were written to it and still are, in this
+ * order, as the model has them, and nothing else.
+ */
+static void compact_check(struct kunit *test, struct lsmem_segment *seg,
+			  struct compact_object *o, u32 nr)
+{
+	struct lsmem_store *store = test->priv;
+	u32 end = 0, live = 0, i;
+
+	for (i = 0; i < nr; i++) {
+		u32 at = lsmem_entry_start(end);
+		struct lsmem_entry e;
+		u64 word;
+
+		if (!o[i].handle || o[i].seg != seg)
+			continue;
+		KUNIT_ASSERT_LT(test, at, seg->committed);
+		word = compact_handle(store, &o[i])->word;
+		KUNIT_EXPECT_EQ(test, lsmem_word_state(word), LSMEM_WORD_LIVE);
+		KUNIT_EXPECT_EQ(test, lsmem_word_position(word), lsmem_segment_position(seg, at));
+		KUNIT_EXPECT_PTR_EQ(test, lsmem_segment_of(store, lsmem_word_position(word)), seg);
+		lsmem_segment_read(store, seg, at, &e, sizeof(e));
+		KUNIT_EXPECT_EQ(test, memcmp(&e, &o[i].e, sizeof(e)), 0);
+		KUNIT_EXPECT_TRUE(test, lsmem_entry_valid(&e, seg->salt));
+		KUNIT_EXPECT_STREQ(test, compact_look(store, &o[i]) ?: "", "");
+		o[i].word = word;
+		end = at + lsmem_entry_size(o[i].length);
+		live += lsmem_entry_size(o[i].length);
+	}
+	KUNIT_EXPECT_EQ(test, seg->committed, end);
+	KUNIT_EXPECT_EQ(test, seg->reserved, end);
+	KUNIT_EXPECT_EQ(test, seg->nr_frames, DIV_ROUND_UP(end, LSMEM_SEGLET_BYTES));
+	KUNIT_EXPECT_EQ(test, seg->stat->held, seg->nr_frames * LSMEM_SEGLET_BYTES);
+	KUNIT_EXPECT_EQ(test, atomic_read(seg->live), live);
+}
+
+/* How long an entry has to be so that, packed behind @end, it leaves @left of a seglet. */
+static u32 compact_seek(u32 end, u32 left)
+{
+	u32 payload = lsmem_entry_start(end) + LSMEM_ENTRY_BYTES;
+
+	return (2 * LSMEM_SEGLET_BYTES - left - payload % LSMEM_SEGLET_BYTES) %
+	       LSMEM_SEGLET_BYTES;
+}
+
+static struct compact_object *compact_objects(struct kunit *test)
+{
+	struct compact_object *o = kunit_kcalloc(test, COMPACT_OBJECTS, sizeof(*o), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, o);
+	return o;
+}
+
+/*
+ * Entries that will begin with some bytes left of a seglet, or at its very begin,
+ * and end within the next, at its very end, or some later; where they come from,
+ * every other begins at the begin of a seglet.  Then half of them go, and it is done
+ * again: now no entry is at its home any more.
+ */
+static void compact_test_seams(struct kunit *test)
+{
+	static const u32 lefts[] = { 0, 8, 24, 32, 40, LSMEM_SEGLET_BYTES - 32 };
+	static const u32 lengths[] = { 1, 33, LSMEM_SEGLET_BYTES - 32, LSMEM_SEGLET_BYTES,
+				       2 * LSMEM_SEGLET_BYTES - 32 };
+	struct compact_object *o = compact_objects(test);
+	struct lsmem_store *store = test->priv;
+	u32 nr = 0, end = 0, old, free, i, j;
+	struct compact_before before;
+	struct lsmem_segment *seg;
+
+	for (i = 0; i < ARRAY_SIZE(lefts); i++) {
+		for (j = 0; j < ARRAY_SIZE(lengths); j++) {
+			u32 length = compact_seek(end, lefts[i]);
+
+			seg = store->heads[COMPACT_HEAD].segment;
+			compact_garbage(test, compact_seek(seg ? seg->reserved : 0, 0));
+			compact_put(test, &o[nr++], length);
+			end = lsmem_entry_start(end) + lsmem_entry_size(length);
+			KUNIT_ASSERT_EQ(test, -end % LSMEM_SEGLET_BYTES, lefts[i]);
+			compact_garbage(test, 100 * (i + j));
+			compact_put(test, &o[nr++], lengths[j]);
+			end = lsmem_entry_start(end) + lsmem_entry_size(lengths[j]);
+		}
+	}
+	seg = compact_close(test);
+	KUNIT_ASSERT_PTR_EQ(test, o[0].seg, seg);
+	before = compact_before(seg);
+	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	for (i = 0; i < 2; i++) {
+		old = seg->nr_frames;
+		free = store->frames.nr_free;
+		compact_all(test);
+		KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, i + 1);
+		compact_unchanged(test, seg, &before);
+		compact_check(test, seg, o, nr);
+		KUNIT_EXPECT_LT(test, seg->nr_frames, old);
+		KUNIT_EXPECT_EQ(test, store->frames.nr_free, free + old - seg->nr_frames);
+		compact_check_frames(test);
+		for (j = 0; j < nr; j += 2)
+			if (!i)
+				KUNIT_ASSERT_EQ(test, compact_free(store, &o[j]), 0);
+	}
+}
+
+/* Sizes, deaths and rounds at random, in several segments: always as the model has it. */
+static void compact_test_random(struct kunit *test)
+{
+	struct compact_object *o = compact_objects(test);
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg[6];
+	struct compact_before before[6];
+	struct rnd_state random;
+	u32 nr = 0, round, i;
+	u64 packed[6];
+
+	lsmem_test_seed(test, &random);
+	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	for (round = 0; round < 12; round++) {
+		for (i = 0; round < ARRAY_SIZE(seg) && i < 100; i++) {
+			u32 dice = lsmem_test_below(&random, 20);
+
+			compact_put(test, &o[nr++],
+				    lsmem_test_below(&random, dice == 0 ? 300000 :
+							      dice < 5 ? 70000 : 3000));
+		}
+		if (round < ARRAY_SIZE(seg)) {
+			seg[round] = compact_close(test);
+			before[round] = compact_before(seg[round]);
+		}
+		for (i = 0; i < nr; i++)
+			if (o[i].handle && !lsmem_test_below(&random, 4))
+				KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
+		for (i = 0; i < min(round + 1, 6u); i++)
+			packed[i] = seg[i]->packed_time;
+		compact_all(test);
+		compact_look_all(test, o, nr);
+		for (i = 0; i < min(round + 1, 6u); i++) {
+			compact_unchanged(test, seg[i], &before[i]);
+			/* Those that have less than a frame to give are as they were. */
+			if (seg[i]->packed_time != packed[i])
+				compact_check(test, seg[i], o, nr);
+		}
+		compact_check_frames(test);
+	}
+	KUNIT_EXPECT_GT(test, compact_counters(store).compactions, 12);
+}
+
+/* Objects of @length with 2000 bytes of garbage behind each; closed. */
+static struct lsmem_segment *compact_fill(struct kunit *test, struct compact_object *o, u32 nr,
+					  u32 length)
+{
+	u32 i;
+
+	for (i = 0; i < nr; i++) {
+		compact_put(test, &o[i], length);
+		compact_garbage(test, 2000);
+	}
+	return compact_close(test);
+}
+
+/* A segment in which nothing is live keeps its name and no frame; there is no more to gain. */
+static void compact_test_empty(struct kunit *test)
+{
+	struct compact_object *o = compact_objects(test);
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg = compact_fill(test, o, 200, 1000), *oldest;
+	struct compact_before before = compact_before(seg);
+	u32 free = store->frames.nr_free, held = seg->nr_frames, i;
+
+	for (i = 0; i < 200; i++)
+		KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	for (i = 0; i < 2; i++) {
+		compact_all(test);
+		compact_unchanged(test, seg, &before);
+		compact_check(test, seg, o, 0);
+		KUNIT_EXPECT_EQ(test, seg->nr_frames, 0);
+		KUNIT_EXPECT_EQ(test, store->frames.nr_free, free + held);
+		KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, 1);
+	}
+	/* On a backup it has its entries still: delete records wait for it. */
+	spin_lock(&store->segment_lock);
+	oldest = lsmem_log_oldest(store, NULL, 0);
+	spin_unlock(&store->segment_lock);
+	KUNIT_EXPECT_PTR_EQ(test, oldest, seg);
+}
+
+/* ---- Who may still be reading ------------------------------------------- */
+
+static const struct compact_view_case {
+	const char *name;
+	bool revoked;
+} compact_views[] = {
+	{ "the view ends", false },
+	{ "the view is revoked", true },
+};
+
+static void compact_view_desc(const struct compact_view_case *param, char *desc)
+{
+	strscpy(desc, param->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(compact_view, compact_views, compact_view_desc);
+
+/* A view that began before keeps what was vacated, as it was; then it comes back. */
+static void compact_test_view(struct kunit *test)
+{
+	const struct compact_view_case *param = test->param_value;
+	struct compact_object *o = compact_objects(test);
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg = compact_fill(test, o, 300, 1000);
+	struct lsmem_client *client = lsmem_client_new(store);
+	u32 held = seg->nr_frames, free = store->frames.nr_free, i;
+
+	KUNIT_ASSERT_NOT_NULL(test, client);
+	store->view_ms = 3600 * MSEC_PER_SEC;
+	client->slots[3].epoch = store->info->epoch;
+	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	compact_ask(store, COMPACT_ALL);
+	compact_await(test, !compact_busy(store));
+	KUNIT_EXPECT_EQ(test, compact_ring(store), 1);
+	/* A compactor has seen the view. */
+	compact_await(test, READ_ONCE(client->seen[3].epoch) == store->vacated[0].epoch);
+	KUNIT_EXPECT_LT(test, seg->nr_frames, held);
+	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free - seg->nr_frames);
+	KUNIT_EXPECT_EQ(test, store->vacating, held);
+	for (i = 0; i < 300; i++) {
+		u64 position = lsmem_word_position(o[i].word);
+
+		KUNIT_EXPECT_EQ(test, memcmp(lsmem_word_entry(store, o[i].word), &o[i].e,
+					     sizeof(o[i].e)), 0);
+		KUNIT_EXPECT_TRUE(test, compact_same(store, position, o[i].key, o[i].length));
+	}
+	compact_check(test, seg, o, 300);
+
+	if (param->revoked) {
+		/* The compactors go by the kernel's own first sight of the slot. */
+		store->view_ms = 1;
+		compact_await(test, READ_ONCE(client->slots[3].epoch) == LSMEM_SLOT_REVOKED);
+	} else {
+		/* A view that begins now is not in the way. */
+		client->slots[4].epoch = store->info->epoch;
+		client->slots[3].epoch = LSMEM_SLOT_IDLE;
+	}
+	compact_await(test, !compact_ring(store));
+	compact_await(test, !READ_ONCE(store->vacating));
+	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free + held - seg->nr_frames);
+	KUNIT_EXPECT_EQ(test, compact_counters(store).views_revoked, param->revoked);
+	compact_check_frames(test);
+	compact_look_all(test, o, 300);
+}
+
+static const u32 compact_rings[] = { LSMEM_VACATED - LSMEM_COMPACTORS,
+				     LSMEM_VACATED - LSMEM_COMPACTORS + 1 };
+
+static void compact_ring_desc(const u32 *param, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%u wait", *param);
+}
+
+KUNIT_ARRAY_PARAM(compact_ring, compact_rings, compact_ring_desc);
+
+/* Frames that wait for a view: when there is no room for more, nothing begins. */
+static void compact_test_ring(struct kunit *test)
+{
+	u32 wait = *(const u32 *)test->param_value, i;
+	struct compact_object *o = compact_objects(test);
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg = compact_fill(test, o, 300, 1000);
+	struct lsmem_client *client = lsmem_client_new(store);
+	bool room = wait + LSMEM_COMPACTORS <= LSMEM_VACATED;
+	u32 free = store->frames.nr_free, held = seg->nr_frames;
+	u64 epoch;
+
+	KUNIT_ASSERT_NOT_NULL(test, client);
+	store->view_ms = 3600 * MSEC_PER_SEC;
+	client->slots[0].epoch = store->info->epoch;
+	epoch = lsmem_epoch_advance(store);
+	for (i = 0; i < wait; i++) {
+		int frame = lsmem_frame_get(&store->frames, seg->slot, true);
+
+		KUNIT_ASSERT_GE(test, frame, 0);
+		store->vacated[i] = (struct lsmem_vacated){
+			.first = frame, .nr = 1, .epoch = epoch,
+			.rcu = get_state_synchronize_rcu(),
+		};
+	}
+	store->vacated_next = wait;
+	store->vacating = wait;
+	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	if (room) {
+		compact_ask(store, COMPACT_ALL);
+		compact_await(test, !compact_busy(store));
+		KUNIT_EXPECT_EQ(test, compact_ring(store), wait + 1);
+	} else {
+		compact_try(test);
+		KUNIT_EXPECT_EQ(test, compact_ring(store), wait);
+		KUNIT_EXPECT_EQ(test, seg->nr_frames, held);
+		KUNIT_EXPECT_EQ(test, store->frames.nr_free, free - wait);
+		for (i = 0; i < 300; i++)
+			KUNIT_EXPECT_EQ(test, compact_handle(store, &o[i])->word, o[i].word);
+	}
+	KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, room);
+	client->slots[0].epoch = LSMEM_SLOT_IDLE;
+	compact_await(test, !compact_busy(store));
+	compact_await(test, !compact_ring(store));
+	compact_await(test, !READ_ONCE(store->vacating));
+	compact_check(test, seg, o, 300);
+	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free + held - seg->nr_frames);
+	compact_check_frames(test);
+}
+
+/* ---- What may be missing ------------------------------------------------ */
+
+/* One frame too few: nothing changes.  With that one it is done. */
+static void compact_test_frames(struct kunit *test)
+{
+	struct compact_object *o = compact_objects(test);
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg = compact_fill(test, o, 300, 1000);
+	struct compact_before before = compact_before(seg);
+	u32 needed = lsmem_packed_frames(atomic_read(seg->live)), held = seg->nr_frames, taken, i;
+
+	KUNIT_ASSERT_LT(test, needed, held);
+	taken = lsmem_test_take_frames(store, needed + COMPACT_KEPT - 1);
+	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	compact_try(test);
+	KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, 0);
+	KUNIT_EXPECT_EQ(test, seg->nr_frames, held);
+	KUNIT_EXPECT_EQ(test, store->frames.nr_free, needed + COMPACT_KEPT - 1);
+	for (i = 0; i < 300; i++)
+		KUNIT_EXPECT_EQ(test, compact_handle(store, &o[i])->word, o[i].word);
+	compact_look_all(test, o, 300);
+
+	lsmem_test_put_frames(store, 1);
+	compact_all(test);
+	KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, 1);
+	compact_unchanged(test, seg, &before);
+	compact_check(test, seg, o, 300);
+	lsmem_test_put_frames(store, taken - 1);
+	compact_check_frames(test);
+}
+
+static const struct compact_damage_case {
+	const char *name;
+	u32 object;
+	bool live;
+} compact_damages[] = {
+	{ "the first", 0, true },
+	{ "one in the middle", 170, true },
+	{ "a dead one in the middle", 171, false },
+	{ "the last", 299, true },
+};
+
+static void compact_damage_desc(const struct compact_damage_case *param, char *desc)
+{
+	strscpy(desc, param->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(compact_damage, compact_damages, compact_damage_desc);
+
+/* A header is damaged: the segment is left for good, and all that is in it is there. */
+static void compact_test_damage(struct kunit *test)
+{
+	const struct compact_damage_case *param = test->param_value;
+	struct compact_object *o = compact_objects(test);
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg = compact_fill(test, o, 300, 1000);
+	struct compact_before before = compact_before(seg);
+	u32 held = seg->nr_frames, first = seg->frames[0], live, moved = 0, i;
+	struct lsmem_entry *e = lsmem_word_entry(store, o[param->object].word);
+
+	if (!param->live)
+		KUNIT_ASSERT_EQ(test, compact_free(store, &o[param->object]), 0);
+	live = atomic_read(seg->live);
+	e->hcrc ^= cpu_to_le32(1);
+	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	compact_ask(store, COMPACT_ALL);
+	compact_await(test, READ_ONCE(seg->damaged));
+	compact_await(test, !compact_busy(store));	/* there is no other segment */
+	e->hcrc ^= cpu_to_le32(1);
+	KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, 0);
+	compact_unchanged(test, seg, &before);
+	KUNIT_EXPECT_FALSE(test, seg->stat->flags & LSMEM_SEGMENT_CLEANABLE);
+	KUNIT_EXPECT_EQ(test, seg->nr_frames, held);
+	KUNIT_EXPECT_EQ(test, seg->frames[0], first);
+	KUNIT_EXPECT_EQ(test, atomic_read(seg->live), live);
+	compact_look_all(test, o, 300);
+	for (i = 0; i < 300; i++) {
+		if (!o[i].handle || compact_handle(store, &o[i])->word == o[i].word)
+			continue;
+		KUNIT_EXPECT_LT(test, i, param->object);
+		moved++;
+	}
+	KUNIT_EXPECT_EQ(test, !!moved, param->object > 100);
+	/* Whether moved or not, an object's death is counted. */
+	for (i = 0; i < 300; i++)
+		if (o[i].handle)
+			KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(seg->live), 0);
+}
+
+/* ---- Delete records ----------------------------------------------------- */
+
+/* A delete record with some barrier, as lsmem_object_free() writes it. */
+static void compact_record(struct kunit *test, u64 barrier, struct lsmem_entry *e)
+{
+	struct lsmem_store *store = test->priv;
+	u64 now = store->barrier;
+	struct lsmem_append ap;
+
+	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, COMPACT_HEAD, sizeof(struct lsmem_delete),
+						 LSMEM_TYPE_DELETE, &ap), 0);
+	store->barrier = barrier;
+	lsmem_delete_stamp(store, &ap, lsmem_handle_make(9, 1), barrier, 7);
+	store->barrier = now;
+	lsmem_segment_read(store, ap.segment, ap.offset, e, sizeof(*e));
+	lsmem_delete_done(store, &ap, 0);
+	lsmem_live_add(store, lsmem_entry_size(0));	/* nothing has been deleted */
+}
+
+/* The barriers of the records in a segment, in order; how many. */
+static u32 compact_barriers(struct lsmem_store *store, const struct lsmem_segment *seg,
+			    u64 *barriers, u32 most)
+{
+	u32 offset = 0, nr = 0;
+
+	while ((offset = lsmem_entry_start(offset)) < seg->committed) {
+		struct lsmem_delete record;
+		struct lsmem_entry e;
+
+		lsmem_segment_read(store, seg, offset, &e, sizeof(e));
+		if (!lsmem_entry_valid(&e, seg->salt))
+			return ~0u;
+		if (lsmem_entry_type(&e) == LSMEM_TYPE_DELETE && nr < most) {
+			lsmem_segment_read(store, seg, offset + LSMEM_ENTRY_BYTES, &record,
+					   sizeof(record));
+			barriers[nr++] = le64_to_cpu(record.barrier);
+		}
+		offset += lsmem_entry_size(lsmem_entry_length(&e));
+	}
+	return nr;
+}
+
+/*
+ * A record goes when no segment below its barrier is left; one that may be needed
+ * stays, bit for bit.  The backup's view, home and entries, stays in any case.
+ */
+static void compact_test_deletes(struct kunit *test)
+{
+	const u32 size = LSMEM_ENTRY_BYTES + sizeof(struct lsmem_delete);
+	struct lsmem_store *store = test->priv;
+	struct compact_object *o = compact_objects(test);
+	struct lsmem_segment *old[3], *seg;
+	struct compact_before before;
+	struct lsmem_entry e[4], now;
+	u64 barriers[8], at[4];
+	s64 live;
+	u32 i;
+
+	for (i = 0; i < 3; i++) {
+		compact_put(test, &o[i], 100);
+		old[i] = compact_close(test);
+	}
+	/* Below the oldest that will be left, that one, one more, all that there are. */
+	at[0] = old[1]->id;
+	at[1] = old[2]->id;
+	at[2] = old[2]->id + 1;
+	at[3] = store->next_segment;
+	for (i = 0; i < 4; i++) {
+		compact_record(test, at[i], &e[i]);
+		compact_put(test, &o[3 + i], 40000);
+	}
+	seg = compact_close(test);
+	before = compact_before(seg);
+	KUNIT_EXPECT_EQ(test, seg->barrier, at[3]);
+	KUNIT_EXPECT_EQ(test, atomic_read(seg->deletes), 4 * size);
+	/* Its garbage: what is freed has its record in another segment. */
+	for (i = 4; i < 7; i++)
+		KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+
+	/* All wait for the oldest. */
+	compact_all(test);
+	KUNIT_EXPECT_EQ(test, compact_barriers(store, seg, barriers, 8), 4);
+	for (i = 0; i < 4; i++)
+		KUNIT_EXPECT_EQ(test, barriers[i], at[i]);
+	KUNIT_EXPECT_EQ(test, atomic_read(seg->deletes), 4 * size);
+	compact_unchanged(test, seg, &before);
+	lsmem_segment_read(store, seg, 0, &now, sizeof(now));
+	KUNIT_EXPECT_EQ(test, memcmp(&now, &e[0], sizeof(now)), 0);
+
+	/* The two oldest leave the log; more garbage, so that it is compacted. */
+	for (i = 0; i < 2; i++)
+		KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
+	KUNIT_ASSERT_EQ(test, compact_free(store, &o[3]), 0);
+	spin_lock(&store->segment_lock);
+	for (i = 0; i < 2; i++)
+		lsmem_segment_free(store, old[i]);
+	spin_unlock(&store->segment_lock);
+	KUNIT_ASSERT_EQ(test, seg->nr_frames, 1);
+	live = percpu_counter_sum(&store->live);
+	/* Less than a frame is to be gained: one more, as if it had been longer. */
+	spin_lock(&store->segment_lock);
+	KUNIT_EXPECT_EQ(test, lsmem_segment_grow(store, seg, 2 * LSMEM_SEGLET_BYTES, true), 0);
+	lsmem_segment_show(seg);
+	spin_unlock(&store->segment_lock);
+	compact_all(test);
+	KUNIT_EXPECT_EQ(test, compact_barriers(store, seg, barriers, 8), 2);
+	KUNIT_EXPECT_EQ(test, barriers[0], at[2]);
+	KUNIT_EXPECT_EQ(test, barriers[1], at[3]);
+	KUNIT_EXPECT_EQ(test, atomic_read(seg->deletes), 2 * size);
+	KUNIT_EXPECT_EQ(test, atomic_read(seg->live), 2 * size);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), live - 2 * size);
+	compact_unchanged(test, seg, &before);
+	compact_check_frames(test);
+}
+
+/* Segments that the daemon is not through with are left alone (invariant 11). */
+static void compact_test_acked(struct kunit *test)
+{
+	struct compact_object *o = compact_objects(test);
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg;
+	u32 held, i;
+
+	for (i = 0; i < 10; i++)
+		compact_put(test, &o[i], 100000);
+	seg = o[0].seg;
+	lsmem_test_list_spares(store);
+	KUNIT_ASSERT_EQ(test, lsmem_head_roll(store, COMPACT_HEAD), 0);
+	for (i = 0; i < 9; i++)
+		KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
+	held = seg->nr_frames;
+	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	compact_all(test);
+	KUNIT_EXPECT_EQ(test, seg->nr_frames, held);
+	KUNIT_EXPECT_EQ(test, compact_handle(store, &o[9])->word, o[9].word);
+	spin_lock(&store->segment_lock);
+	lsmem_segment_done(seg);
+	spin_unlock(&store->segment_lock);
+	compact_all(test);
+	KUNIT_EXPECT_EQ(test, seg->nr_frames, 2);
+	compact_look_all(test, o, 10);
+}
+
+/* ---- Threads ------------------------------------------------------------ */
+
+/* Threads by the name of one of this store's compactors. */
+static u32 compact_threads(unsigned int number)
+{
+	struct task_struct *task;
+	char name[TASK_COMM_LEN];
+	u32 nr = 0;
+
+	snprintf(name, sizeof(name), "lsmem-%u/kunit", number);
+	rcu_read_lock();
+	for_each_process(task)
+		nr += !(task->flags & PF_EXITING) && !strcmp(task->comm, name);
+	rcu_read_unlock();
+	return nr;
+}
+
+/*
+ * Started, changed in number while they work, stopped and started again: there are
+ * always all of them, each once, and as many work as may.
+ */
+static void compact_test_threads(struct kunit *test)
+{
+	static const u32 numbers[] = { 1, LSMEM_COMPACTORS, 0, 2 };
+	struct compact_object *o = compact_objects(test);
+	struct lsmem_store *store = test->priv;
+	u32 nr = 0, life, step, i;
+
+	for (i = 0; i < 5; i++, nr += 400)
+		compact_fill(test, o + nr, 400, 4000);
+	for (life = 0; life < 3; life++) {
+		KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+		for (i = 0; i < LSMEM_COMPACTORS + 1; i++)
+			compact_await(test, compact_threads(i) == (i < LSMEM_COMPACTORS));
+		for (step = 0; step < ARRAY_SIZE(numbers); step++) {
+			u64 before = compact_counters(store).compactions;
+
+			WRITE_ONCE(store->nr_compactors, numbers[step]);
+			wake_up_all(&store->work);
+			/* In each segment a fourteenth dies: more than a frame. */
+			for (i = life * ARRAY_SIZE(numbers) + step; i < nr; i += 14)
+				if (o[i].handle)
+					KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
+			compact_all(test);
+			if (!numbers[step])
+				KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, before);
+			else
+				KUNIT_EXPECT_GT(test, compact_counters(store).compactions, before);
+			compact_look_all(test, o, nr);
+			compact_check_frames(test);
+		}
+		lsmem_compactors_stop(store);
+		lsmem_compactors_stop(store);	/* as after a start that failed */
+	}
+	/* Stopped while there is work: what was begun is ended. */
+	for (i = 0; i < nr; i++)
+		if (o[i].handle && i % 5)
+			KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	compact_ask(store, COMPACT_ALL);
+	compact_await(test, compact_ring(store) || !compact_busy(store));
+	lsmem_compactors_stop(store);
+	for (i = 0; i < store->nr_segments; i++)
+		KUNIT_EXPECT_NE(test, store->segments[i].state, LSMEM_SEGMENT_COMPACTING);
+	compact_look_all(test, o, nr);
+	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	compact_all(test);
+	compact_look_all(test, o, nr);
+	compact_check_frames(test);
+}
+
+/* ---- Replacements beside it --------------------------------------------- */
+
+#define COMPACT_WRITERS	3u
+#define COMPACT_OWN	600u	/* objects of each writer */
+#define COMPACT_CHANGES	15000u	/* by each writer */
+
+struct compact_writer {
+	struct lsmem_test_thread thread;
+	struct lsmem_store *store;
+	struct rnd_state random;
+	struct compact_object *o;
+	unsigned int head;
+};
+
+/* Changes its own objects, and looks at them: nobody else does, they only move. */
+static const char *compact_writer(void *data)
+{
+	struct compact_writer *w = data;
+	u32 i;
+
+	for (i = 0; i < COMPACT_CHANGES; i++) {
+		struct compact_object *o = &w->o[lsmem_test_below(&w->random, COMPACT_OWN)];
+		u32 dice = lsmem_test_below(&w->random, 16), length;
+
+		if (o->handle) {
+			const char *wrong = compact_look(w->store, o);
+
+			if (wrong)
+				return wrong;
+		}
+		if (o->handle && !dice) {
+			if (compact_free(w->store, o))
+				return "an object could not be freed";
+			continue;
+		}
+		if (!o->handle && lsmem_handle_alloc(w->store, 7, &o->handle))
+			return "there was no handle";
+		length = lsmem_test_below(&w->random, dice < 4 ? 120000 : 20000);
+		if (compact_write(w->store, w->head, o, prandom_u32_state(&w->random), length))
+			return "an object could not be written";
+		cond_resched();
+	}
+	return NULL;
+}
+
+/*
+ * Writers replace, free and allocate while compactors, of changing number, and the
+ * cleaner move what they replace.  No change is lost, and what is counted live, a
+ * segment and in all, is at the end what is live.
+ */
+static void compact_test_race(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct compact_object *o = compact_objects(test);
+	struct compact_writer *w;
+	struct rnd_state random;
+	bool running = true;
+	u64 all = 0;
+	u32 *live, i;
+
+	lsmem_test_seed(test, &random);
+	w = kunit_kcalloc(test, COMPACT_WRITERS, sizeof(*w), GFP_KERNEL);
+	live = kunit_kcalloc(test, store->nr_segments, sizeof(*live), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, w && live);
+	store->stall_ms = 120 * MSEC_PER_SEC;
+	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_cleaner_start(store), 0);
+	for (i = 0; i < COMPACT_WRITERS; i++) {
+		w[i].store = store;
+		w[i].o = o + i * COMPACT_OWN;
+		w[i].head = 1 + i % 2;
+		prandom_seed_state(&w[i].random, lsmem_test_u64(&random));
+		KUNIT_ASSERT_EQ(test, lsmem_test_start(&w[i].thread, compact_writer, &w[i]), 0);
+	}
+	while (running) {
+		running = false;
+		for (i = 0; i < COMPACT_WRITERS; i++)
+			running |= !completion_done(&w[i].thread.done);
+		WRITE_ONCE(store->nr_compactors, 1 + lsmem_test_below(&random, LSMEM_COMPACTORS));
+		/* By hand comes before cleaning, which frees segments. */
+		if (!lsmem_segments_short(store))
+			compact_ask(store, COMPACT_ALL);
+		schedule_timeout_uninterruptible(1);
+	}
+	for (i = 0; i < COMPACT_WRITERS; i++)
+		lsmem_test_join(test, &w[i].thread);
+	lsmem_cleaner_stop(store);
+	lsmem_compactors_stop(store);
+	kunit_info(test, "%llu compactions, %llu passes", compact_counters(store).compactions,
+		   store->cleaned.passes);
+	KUNIT_EXPECT_GT(test, compact_counters(store).compactions, 10);
+	KUNIT_EXPECT_GT(test, store->cleaned.passes, 0);
+	compact_look_all(test, o, COMPACT_OBJECTS);
+	for (i = 0; i < COMPACT_OBJECTS; i++) {
+		u32 size = lsmem_entry_size(o[i].length);
+
+		if (!o[i].handle)
+			continue;
+		live[lsmem_segment_of(store, lsmem_word_position(compact_handle(store,
+				      &o[i])->word))->slot] += size;
+		all += size;
+	}
+	for (i = 0; i < store->nr_segments; i++)
+		KUNIT_EXPECT_EQ(test, atomic_read(store->segments[i].live), live[i]);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), all);
+	compact_check_frames(test);
+}
+
+static struct kunit_case compact_cases[] = {
+	KUNIT_CASE(compact_test_seams),
+	KUNIT_CASE(compact_test_random),
+	KUNIT_CASE(compact_test_empty),
+	KUNIT_CASE_PARAM(compact_test_view, compact_view_gen_params),
+	KUNIT_CASE_PARAM(compact_test_ring, compact_ring_gen_params),
+	KUNIT_CASE(compact_test_frames),
+	KUNIT_CASE_PARAM(compact_test_damage, compact_damage_gen_params),
+	KUNIT_CASE(compact_test_threads),
+	{}
+};
+
+static struct kunit_suite compact_suite = {
+	.name = "lsmem-compact",
+	.init = compact_init,
+	.exit = compact_exit,
+	.test_cases = compact_cases,
+};
+
+static struct kunit_case compact_durable_cases[] = {
+	KUNIT_CASE(compact_test_deletes),
+	KUNIT_CASE(compact_test_acked),
+	{}
+};
+
+static struct kunit_suite compact_durable_suite = {
+	.name = "lsmem-compact-durable",
+	.init = compact_durable_init,
+	.exit = compact_exit,
+	.test_cases = compact_durable_cases,
+};
+
+static struct kunit_case compact_race_cases[] = {
+	KUNIT_CASE(compact_test_race),
+	{}
+};
+
+static struct kunit_suite compact_race_suite = {
+	.name = "lsmem-compact-race",
+	.init = compact_race_init,
+	.exit = compact_exit,
+	.test_cases = compact_race_cases,
+};
+
+kunit_test_suites(&compact_suite, &compact_durable_suite, &compact_race_suite);
