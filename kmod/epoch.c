@@ -112,10 +112,13 @@ static bool lsmem_slot_holds(struct lsmem_client *client, unsigned int i, u64 ep
 	value = READ_ONCE(client->slots[i].epoch);
 	if (value == LSMEM_SLOT_IDLE || value >= epoch) {	/* REVOKED is the largest */
 		client->seen[i].until = value == LSMEM_SLOT_IDLE ? now : min(value, now);
+		if (value == LSMEM_SLOT_IDLE)
+			client->seen[i].value = value;
 		return false;
 	}
-	if (client->seen[i].epoch != epoch) {
-		client->seen[i].epoch = epoch;
+	/* An honest view that began after @epoch has another value: this one is the same. */
+	if (client->seen[i].value != value) {
+		client->seen[i].value = value;
 		client->seen[i].since = jiffies;
 	}
 	if (time_before(jiffies, client->seen[i].since + lsmem_client_bound(client)))
@@ -128,7 +131,7 @@ static bool lsmem_slot_holds(struct lsmem_client *client, unsigned int i, u64 ep
 /**
  * lsmem_epoch_passed - can no view see what was replaced before an epoch?
  * @store: the store
- * @epoch: from lsmem_epoch_advance(); asked in order, one at a time
+ * @epoch: from lsmem_epoch_advance()
  *
  * Does not sleep.  Return: true at the latest view_ms after the first call.
  */

@@ -15,8 +15,8 @@
  * @strikes: views that were not ended in time, of late: each halves the bound
  * @struck: when the last one was, jiffies
  * @seen: what is known of each slot; kernel-private, nothing here is taken from
- *	the page: it holds up no epoch up to @until; it was first seen to hold
- *	up @epoch at @since
+ *	the page: it holds up no epoch up to @until; with @value, at @since, it was
+ *	first seen to hold up one
  */
 struct lsmem_client {
 	struct lsmem_store *store;
@@ -26,7 +26,7 @@ struct lsmem_client {
 	unsigned long struck;
 	struct {
 		u64 until;
-		u64 epoch;
+		u64 value;
 		unsigned long since;
 	} seen[PAGE_SIZE / sizeof(struct lsmem_slot)];
 };
