@@ -111,7 +111,7 @@ static const struct mode *find_mode(const char *name)
 static void usage(void)
 {
 	fprintf(stderr,
-		"usage: bench [-s BYTES] [-b BATCH] [-m STORE_MIB] [-n OBJECTS] [-l LIVE_PER_MILLE] [-r | -z] [-p PATH] MODE\n");
+		"usage: bench [-s BYTES] [-b BATCH] [-m STORE_MIB] [-n OBJECTS] [-l LIVE_PER_MILLE] [-r | -z] [-c] [-p PATH] MODE\n");
 	exit(2);
 }
 
@@ -142,7 +142,7 @@ int main(int argc, char **argv)
 	char line[256];
 	int option;
 
-	while ((option = getopt(argc, argv, "s:b:m:n:l:rzp:")) != -1) {
+	while ((option = getopt(argc, argv, "s:b:m:n:l:rzcp:")) != -1) {
 		switch (option) {
 		case 's':
 			bench.size = (uint32_t)strtoul(optarg, NULL, 0);
@@ -164,6 +164,9 @@ int main(int argc, char **argv)
 			break;
 		case 'z':
 			bench.zipf = true;
+			break;
+		case 'c':
+			bench.chain = true;
 			break;
 		case 'p':
 			bench.path = optarg;

@@ -24,6 +24,7 @@
  * @batch: operations in one call
  * @random: which object is next: any; otherwise one after the other
  * @zipf: any, but some more often
+ * @chain: which object is read next is not known before the last one was read
  * @handles: room for so many objects; 0: as many as would fit
  * @path: of a device; NULL: make a store
  * @threads: of this round
@@ -36,6 +37,7 @@ struct bench {
 	uint32_t batch;
 	bool random;
 	bool zipf;
+	bool chain;
 	uint64_t handles;
 	const char *path;
 	unsigned int threads;
@@ -91,6 +93,15 @@ static inline uint64_t worker_next(struct worker *worker, uint64_t objects)
 	else
 		next = worker->next = worker->next + 1 < each ? worker->next + 1 : 0;
 	return worker->nr * each + next;
+}
+
+/* The same, of those who read; @copy has what was read last. */
+static inline uint64_t worker_read_next(struct worker *worker, uint64_t objects,
+					const uint8_t *copy)
+{
+	uint64_t next = worker_next(worker, objects);
+
+	return worker->bench->chain ? (next + copy[0]) % objects : next;
 }
 
 /* At least once, however late the thread came to run. */

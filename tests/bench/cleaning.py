@@ -416,7 +416,8 @@ OVERHEAD_MIB = 512
 OVERHEAD_LIVE = 90.0
 OVERHEAD_TARGETS = {100: 10.0, 10240: 87.0}
 OVERHEAD_SECONDS = 15.0
-LEVELS = {"one level": {"cleaner/balancer": "fixed", "cleaner/fixed_clean": 1000},
+LEVELS = {"one level": {"cleaner/balancer": "fixed", "cleaner/fixed_clean": 1000,
+                        "cleaner/nr_compactors": 0},
           "two levels": {"cleaner/balancer": "adaptive"}}
 
 
@@ -471,7 +472,7 @@ def _overhead_result(size: int, distribution: str,
     how = (f"durable store of {OVERHEAD_MIB} MiB, lsmemd with a drive of twice that; bytes that "
            "combined cleaning moved, which are written to the backup, for each byte appended; "
            f"after 3 times the store (or {OVERHEAD_SECONDS:.0f} s), over 2 times the store (or as "
-           "long); one level: all of the cleaner's time is for combined cleaning")
+           "long); one level: no compactors, all of the cleaner's time is for combined cleaning")
     for level, (moved, new) in shares.items():
         result("overhead", f"{what}, {level}", [moved], [new], "new bytes", "B", how)
     if len(shares) == len(LEVELS):

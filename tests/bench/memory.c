@@ -94,7 +94,8 @@ static uint64_t plain_work(struct worker *worker)
 
 	while (worker_goes_on(worker, operations)) {
 		for (i = 0; i < bench->batch; i++) {
-			memcpy(copy, objects[worker_next(worker, nr_objects)], bench->size);
+			memcpy(copy, objects[worker_read_next(worker, nr_objects, copy)],
+			       bench->size);
 			__asm__ volatile("" : : "r"(copy) : "memory");	/* it is wanted */
 		}
 		operations += bench->batch;

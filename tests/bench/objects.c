@@ -299,8 +299,8 @@ static uint64_t read_work(struct worker *worker)
 
 	while (worker_goes_on(worker, operations)) {
 		for (i = 0; i < bench->batch; i++)
-			if (lsm_read(lsm, next_handle(worker), copy,
-				     bench->size, 0, NULL) != (ssize_t)bench->size)
+			if (lsm_read(lsm, handles[worker_read_next(worker, nr_handles, copy)],
+				     copy, bench->size, 0, NULL) != (ssize_t)bench->size)
 				fail("lsm_read", EIO);
 		operations += bench->batch;
 	}
