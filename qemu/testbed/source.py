@@ -7,6 +7,7 @@ the configured mirror and keys, lists in the cache; the system's configuration s
 """
 
 import fcntl
+import functools
 import hashlib
 import os
 import re
@@ -66,8 +67,12 @@ def say(text: str) -> None:
     print(f"{os.path.basename(sys.argv[0])}: {text}", file=sys.stderr, flush=True)
 
 
+@functools.lru_cache(maxsize=None)
 def find(which: str) -> Source:
-    """The sources of a series such as 6.1, or the newest."""
+    """The sources of a series such as 6.1, or the newest.
+
+    Remembered: apt-cache takes seconds to search the lists of sid, and is asked several times.
+    """
     if which != NEWEST:
         return _installed(which) or _offered(which)
     found = _series(())
