@@ -207,6 +207,31 @@ static void epoch_test_since(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, epoch_revoked(test), 0);
 }
 
+/*
+ * The cleaner and compactors each wait for an epoch of their own, and ask in turns.
+ * The view's time runs all the same.
+ */
+static void epoch_test_two(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_client *client = epoch_client(test);
+	u64 first, second;
+
+	client->slots[2].epoch = 1000;
+	first = lsmem_epoch_advance(store);
+	second = lsmem_epoch_advance(store);
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, first));
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, second));
+	epoch_elapse(client, 2, epoch_almost(EPOCH_MS));
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, first));
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, second));
+	epoch_elapse(client, 2, msecs_to_jiffies(EPOCH_MS));
+	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, first));
+	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, second));
+	KUNIT_EXPECT_EQ(test, client->slots[2].epoch, LSMEM_SLOT_REVOKED);
+	KUNIT_EXPECT_EQ(test, epoch_revoked(test), 1);
+}
+
 /* Each revocation halves the bound of its client, down to a thousandth, and is forgiven. */
 static void epoch_test_strikes(struct kunit *test)
 {
@@ -434,6 +459,7 @@ static struct kunit_case epoch_cases[] = {
 	KUNIT_CASE(epoch_test_order),
 	KUNIT_CASE(epoch_test_bound),
 	KUNIT_CASE(epoch_test_since),
+	KUNIT_CASE(epoch_test_two),
 	KUNIT_CASE(epoch_test_strikes),
 	KUNIT_CASE(epoch_test_garbage),
 	KUNIT_CASE_PARAM(epoch_test_views, epoch_view_gen_params),
