@@ -489,6 +489,19 @@ void kernel_cleaning(const struct kernel *kernel, struct lsmem_cleaning *now)
 }
 
 /**
+ * kernel_clean_last - no pass is to begin any more: we are going
+ * @kernel: attached
+ *
+ * A kernel that does not know it, or is not active, has none to begin.
+ */
+void kernel_clean_last(struct kernel *kernel)
+{
+	struct lsmem_clean clean = { .size = sizeof(clean), .flags = LSMEM_CLEAN_LAST };
+
+	call(kernel->fd, LSMEM_REPL_CLEAN, &clean);
+}
+
+/**
  * kernel_clean - ask for a pass over segments
  * @kernel: the store
  * @segments: their ids, in the order wanted

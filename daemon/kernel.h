@@ -69,6 +69,7 @@ int kernel_load(struct kernel *kernel, uint64_t segment, uint32_t generation, ui
 		const void *data, uint32_t length);
 int kernel_activate(struct kernel *kernel, const struct lsmem_activate *activate);
 void kernel_cleaning(const struct kernel *kernel, struct lsmem_cleaning *now);
+void kernel_clean_last(struct kernel *kernel);
 int kernel_clean(struct kernel *kernel, const uint64_t *segments, uint32_t *nr);
 
 #endif

@@ -408,6 +408,7 @@ static void begin_stop(struct serve *s)
 	s->ready = true;
 	log_notice("%s: shutting down, draining for up to %u s", s->d->kernel.name,
 		   s->d->options.drain);
+	kernel_clean_last(&s->d->kernel);
 	notify_send("STOPPING=1\nSTATUS=Draining");
 	s->bound.op.done = bound_done;
 	loop_timer_start(&s->d->loop, &s->bound, s->d->options.drain * 1000000000ull);

@@ -18,6 +18,7 @@
 #include <linux/slab.h>
 
 #include "balance.h"
+#include "clean.h"
 #include "trace.h"
 
 /**
@@ -67,6 +68,12 @@ bool lsmem_memory_low(const struct lsmem_store *store)
 {
 	return READ_ONCE(store->frames.nr_free) + READ_ONCE(store->vacating) <
 	       READ_ONCE(store->clean_below);
+}
+
+/* Can victims be retired: by the kernel alone, or is there a daemon that stays? */
+bool lsmem_clean_possible(const struct lsmem_store *store)
+{
+	return !store->durable || (READ_ONCE(store->attached) && !READ_ONCE(store->clean_last));
 }
 
 /* Segments in the log, but for those that only wait to leave it. */
@@ -237,7 +244,7 @@ static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level, int aske
 	if (!compact)	/* nothing is left of what was asked for when we began */
 		atomic_cmpxchg(&store->compact_asked, asked, 0);
 	if (level == LSMEM_LEVEL_CLEAN &&
-	    (store->clean_barren || (store->durable && !READ_ONCE(store->attached))))
+	    (store->clean_barren || !lsmem_clean_possible(store)))
 		level = compact && lsmem_memory_low(store) ? LSMEM_LEVEL_COMPACT :
 		       store->clean_barren ? level : LSMEM_LEVEL_NONE;
 	return level;
@@ -252,6 +259,7 @@ static void lsmem_balance_show(struct lsmem_store *store, u32 level, bool oldest
 	WRITE_ONCE(cleaning->rule, LSMEM_RULE_DEFAULT);
 	WRITE_ONCE(cleaning->oldest_first, oldest_first);
 	WRITE_ONCE(cleaning->utilization_max, lsmem_balance_limit(store));
+	WRITE_ONCE(cleaning->room, lsmem_clean_room(store));
 	WRITE_ONCE(cleaning->store_time, lsmem_store_time(store));
 	smp_store_release(&cleaning->level, level);	/* the daemon looks at it first */
 	if (!changed)

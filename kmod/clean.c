@@ -129,16 +129,28 @@ static void lsmem_clean_roll_oldest(struct lsmem_store *store)
 			lsmem_count(store, forced_rolls, 1);
 }
 
-/* Claim what survivors may take; @segments of it. */
+/* Live bytes for which there is room in so many frames and segments. */
+static u64 lsmem_clean_fits(u32 frames, u32 segments)
+{
+	/* The survivors' last seglets and all commit records are not in the sum. */
+	u64 room = frames > LSMEM_PASS_SLACK ? frames - LSMEM_PASS_SLACK : 0;
+
+	return min(room * LSMEM_SEGLET_BYTES, (u64)segments * LSMEM_SURVIVOR_LIVE);
+}
+
+/* lsmem_clean_room - what the survivors of a pass could take now */
+u64 lsmem_clean_room(const struct lsmem_store *store)
+{
+	return lsmem_clean_fits(lsmem_frames_claimable(&store->frames, LSMEM_PASS_FRAMES),
+				lsmem_segments_claimable(store));
+}
+
+/* Claim what survivors may take. */
 static u64 lsmem_clean_claim(struct lsmem_store *store)
 {
 	u32 frames = lsmem_frames_claim(&store->frames, LSMEM_PASS_FRAMES);
-	u64 room;
 
-	/* The survivors' last seglets and all commit records are not in the sum. */
-	room = (u64)(frames > LSMEM_PASS_SLACK ? frames - LSMEM_PASS_SLACK : 0) *
-	       LSMEM_SEGLET_BYTES;
-	return min(room, (u64)lsmem_segments_claim(store) * LSMEM_SURVIVOR_LIVE);
+	return lsmem_clean_fits(frames, lsmem_segments_claim(store));
 }
 
 /* What the pass has not used is the writers' again; some may wait for just that. */
@@ -233,7 +245,7 @@ static bool lsmem_clean_choose(struct lsmem_store *store)
 	if (oldest_first)
 		lsmem_clean_roll_oldest(store);
 	mutex_lock(&store->balance_mutex);
-	if (!lsmem_clean_underway(store)) {
+	if (!lsmem_clean_underway(store) && lsmem_clean_possible(store)) {
 		room = lsmem_clean_claim(store);
 		nr = lsmem_balance_cleanable(store);
 		chosen = lsmem_policy_select(store->candidates, nr, room,
@@ -250,7 +262,19 @@ static bool lsmem_clean_choose(struct lsmem_store *store)
 bool lsmem_clean_due(const struct lsmem_store *store)
 {
 	return lsmem_level(store) == LSMEM_LEVEL_CLEAN && !lsmem_clean_underway(store) &&
-	       !lsmem_retires_full(store);
+	       !lsmem_retires_full(store) && lsmem_clean_possible(store);
+}
+
+/**
+ * lsmem_clean_stop - LSMEM_CLEAN_LAST, or its end
+ * @store: the store
+ * @last: no pass begins any more; one that is under way goes on
+ */
+void lsmem_clean_stop(struct lsmem_store *store, bool last)
+{
+	mutex_lock(&store->balance_mutex);	/* none is just being chosen */
+	WRITE_ONCE(store->clean_last, last);
+	mutex_unlock(&store->balance_mutex);
 }
 
 /**
@@ -266,7 +290,8 @@ int lsmem_clean_ask(struct lsmem_store *store, const u64 *ids, u32 *nr)
 	int ret = -EBUSY;
 
 	mutex_lock(&store->balance_mutex);
-	if (!lsmem_clean_underway(store) && !lsmem_retires_full(store)) {
+	if (!lsmem_clean_underway(store) && !lsmem_retires_full(store) &&
+	    lsmem_clean_possible(store)) {
 		spin_lock(&store->segment_lock);
 		for (i = 0; i < *nr; i++) {
 			const struct lsmem_segment *seg = lsmem_segment_find(store, ids[i]);
@@ -583,7 +608,7 @@ static bool lsmem_clean_wanted(struct lsmem_store *store)
 {
 	if (lsmem_clean_underway(store))
 		return true;
-	if (store->durable && !READ_ONCE(store->attached))
+	if (!lsmem_clean_possible(store))
 		return false;	/* nobody could retire the victims */
 	return lsmem_level(store) == LSMEM_LEVEL_CLEAN && !lsmem_retires_full(store);
 }

@@ -125,6 +125,7 @@ static bool lsmem_slot_holds(struct lsmem_client *client, unsigned int i, u64 ep
 		return true;
 	lsmem_slot_revoke(client, i, value);
 	client->seen[i].until = now;
+	client->seen[i].value = LSMEM_SLOT_IDLE;	/* if it comes again, it is another */
 	return false;
 }
 

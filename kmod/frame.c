@@ -211,6 +211,21 @@ void lsmem_frames_give(struct lsmem_frames *frames, u32 first, u32 nr)
 }
 
 /**
+ * lsmem_frames_claimable - what a pass could claim
+ * @frames: the store's
+ * @most: that it can use
+ * Return: all of the reserve, and half of what is free beyond it.
+ */
+u32 lsmem_frames_claimable(const struct lsmem_frames *frames, u32 most)
+{
+	u32 free = READ_ONCE(frames->nr_free);
+
+	if (free > frames->base)
+		free = frames->base + (free - frames->base) / 2;
+	return min(free, max(most, frames->base));
+}
+
+/**
  * lsmem_frames_claim - the cleaner begins a pass
  * @frames: the store's frames
  * @most: frames it could use
@@ -223,10 +238,7 @@ u32 lsmem_frames_claim(struct lsmem_frames *frames, u32 most)
 	u32 claimed;
 
 	spin_lock(&frames->lock);
-	claimed = frames->nr_free;
-	if (claimed > frames->base)
-		claimed = frames->base + (claimed - frames->base) / 2;
-	claimed = min(claimed, max(most, frames->base));
+	claimed = lsmem_frames_claimable(frames, most);
 	frames->claimed = claimed;
 	WRITE_ONCE(frames->reserve, max(claimed, frames->base));
 	spin_unlock(&frames->lock);

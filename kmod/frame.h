@@ -43,6 +43,7 @@ void lsmem_frames_destroy(struct lsmem_frames *frames);
 int lsmem_frame_get(struct lsmem_frames *frames, u32 owner, bool reserve);
 bool lsmem_frames_take(struct lsmem_frames *frames, u32 owner, u32 nr, u32 *taken);
 void lsmem_frames_give(struct lsmem_frames *frames, u32 first, u32 nr);
+u32 lsmem_frames_claimable(const struct lsmem_frames *frames, u32 most);
 u32 lsmem_frames_claim(struct lsmem_frames *frames, u32 most);
 void lsmem_frames_reclaim(struct lsmem_frames *frames, u32 needed);
 void lsmem_frames_unclaim(struct lsmem_frames *frames);

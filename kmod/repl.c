@@ -440,10 +440,15 @@ static long lsmem_repl_clean(void *context, void *arg)
 	struct lsmem_clean *clean = arg;
 	u64 ids[LSMEM_VICTIMS];
 
-	if (clean->flags || clean->reserved || !clean->nr || clean->nr > LSMEM_VICTIMS)
+	if (clean->flags & ~LSMEM_CLEAN_LAST || clean->reserved || clean->nr > LSMEM_VICTIMS ||
+	    !clean->nr == !(clean->flags & LSMEM_CLEAN_LAST))
 		return -EINVAL;
 	if (!lsmem_store_active(store))
 		return -EAGAIN;
+	if (clean->flags & LSMEM_CLEAN_LAST) {
+		lsmem_clean_stop(store, true);
+		return 0;
+	}
 	if (copy_from_user(ids, u64_to_user_ptr(clean->segments), clean->nr * sizeof(*ids)))
 		return -EFAULT;
 	return lsmem_clean_ask(store, ids, &clean->nr);
@@ -586,7 +591,8 @@ int lsmem_repl_attach(struct lsmem_attach *attach)
 	mutex_unlock(&store->mutex);
 	if (ret)
 		goto err_free;
-	wake_up(&store->work);	/* a daemon is there: cleaning may go on */
+	lsmem_clean_stop(store, false);
+	wake_up_all(&store->work);	/* a daemon is there: cleaning may go on */
 	ret = anon_inode_getfd("[lsmem-repl]", &lsmem_repl_fops, at, O_RDWR | O_CLOEXEC);
 	if (ret < 0)
 		goto err_detach;

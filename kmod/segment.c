@@ -215,20 +215,29 @@ bool lsmem_segments_short(const struct lsmem_store *store)
 }
 
 /**
+ * lsmem_segments_claimable - what a pass could claim
+ * @store: the store
+ * Return: half of what is left: writers go on meanwhile, and a crash in the pass
+ * leaves the recovered store some; at least what the survivors of one segment take.
+ */
+u32 lsmem_segments_claimable(const struct lsmem_store *store)
+{
+	u32 left = lsmem_segments_left(store);
+
+	return max(left / 2, min_t(u32, left, LSMEM_PASS_SEGMENTS));
+}
+
+/**
  * lsmem_segments_claim - the cleaner begins a pass
  * @store: the store
- *
- * Half of what is left: writers go on meanwhile, and a crash in the pass leaves
- * the recovered store some; at least what the survivors of one segment take.
  * Return: segments that it will get for survivors, whatever writers take.
  */
 u32 lsmem_segments_claim(struct lsmem_store *store)
 {
-	u32 left, claimed;
+	u32 claimed;
 
 	spin_lock(&store->segment_lock);
-	left = lsmem_segments_left(store);
-	claimed = max(left / 2, min_t(u32, left, LSMEM_PASS_SEGMENTS));
+	claimed = lsmem_segments_claimable(store);
 	store->claimed = claimed;
 	spin_unlock(&store->segment_lock);
 	return claimed;

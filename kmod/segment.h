@@ -126,6 +126,7 @@ struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 g
 void lsmem_segment_free(struct lsmem_store *store, struct lsmem_segment *seg);
 void lsmem_segments_spare(struct lsmem_store *store);
 bool lsmem_segments_short(const struct lsmem_store *store);
+u32 lsmem_segments_claimable(const struct lsmem_store *store);
 u32 lsmem_segments_claim(struct lsmem_store *store);
 void lsmem_segments_unclaim(struct lsmem_store *store);
 struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivor);

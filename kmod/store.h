@@ -187,6 +187,7 @@ struct lsmem_store {
 	u32 planned[LSMEM_PLANNED];	/* slots to be compacted next, the last first */
 	u32 nr_planned;
 	bool by_slots;			/* cleaning is to free segments, not memory */
+	bool clean_last;		/* no pass begins any more: the daemon is going */
 	bool clean_barren;		/* cleaning has just gained nothing; the cleaner's */
 	atomic_t compact_asked;		/* segments, by hand */
 	atomic_t clean_asked;

@@ -584,8 +584,14 @@ struct lsmem_cleaning {
 	__u64 store_time;
 };
 
+/* lsmem_clean.flags */
+#define LSMEM_CLEAN_LAST	(1u << 0)
+
 /**
  * struct lsmem_clean - LSMEM_REPL_CLEAN: merge the survivors of segments
+ * @flags: 0, or LSMEM_CLEAN_LAST with @nr 0: no pass begins any more while this
+ *	descriptor is open, also none of the kernel's own: its daemon is about to go,
+ *	and survivors would not reach the backup
  * @nr: in: ids at @segments, 1..64; out: how many of them, from the first, are
  *	being cleaned: those that cannot be (any more) are passed over, and the
  *	rest when the survivors would not find room
@@ -596,7 +602,7 @@ struct lsmem_cleaning {
  */
 struct lsmem_clean {
 	__u32 size;
-	__u32 flags;		/* 0 */
+	__u32 flags;
 	__u64 segments;		/* user pointer to __u64 ids, in the order wanted */
 	__u32 nr;
 	__u32 reserved;
