@@ -9,7 +9,9 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "fake.h"
 #include "tap.h"
@@ -405,6 +407,65 @@ static void test_storm(bool reuse)
 	fake_delete(storm.fake);
 }
 
+/* ---- The object moves while it is being copied ------------------------------ */
+
+static struct interrupted {
+	struct fake *fake;
+	uint8_t *target;
+	size_t length;
+	unsigned int faults;
+} interrupted;
+
+/* The copy's first store: the object gets a new version, what it was copied from, other bytes. */
+static void interrupt(int number, siginfo_t *info, void *context)
+{
+	struct fake_object *object = &interrupted.fake->objects[5];
+	uint32_t frame = object->frames[0], offset = object->offset;
+
+	(void)number;
+	(void)context;
+	if ((uint8_t *)info->si_addr < interrupted.target ||
+	    (uint8_t *)info->si_addr >= interrupted.target + interrupted.length)
+		abort();
+	interrupted.faults++;
+	fake_put(interrupted.fake, 5, 1, object->version + 1, object->length, 64);
+	memset(interrupted.fake->frames + (uint64_t)frame * LSMEM_SEGLET_BYTES + offset +
+	       LSMEM_ENTRY_BYTES, 0xee, object->length);
+	mprotect(interrupted.target, interrupted.length, PROT_READ | PROT_WRITE);
+}
+
+static void test_moved_while_copied(void)
+{
+	struct sigaction action = { .sa_sigaction = interrupt, .sa_flags = SA_SIGINFO }, before;
+	static const uint32_t lengths[] = { 8, 100, 4000, 60000 };
+	struct fake *fake = fake_new();
+	uint32_t i, wrong = 0;
+
+	interrupted.fake = fake;
+	interrupted.length = LSMEM_SEGLET_BYTES;
+	interrupted.target = mmap(NULL, interrupted.length, PROT_NONE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	sigaction(SIGSEGV, &action, &before);
+	for (i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+		struct lsm_object object;
+		uint64_t handle;
+
+		fake_put(fake, 5, 1, 10 * (i + 1), lengths[i], 0);
+		handle = fake_handle(fake, 5);
+		mprotect(interrupted.target, interrupted.length, PROT_NONE);
+		wrong += lsm_read(fake->lsm, handle, interrupted.target, interrupted.length, 0,
+				  &object) != lengths[i] ||
+			 object.version != 10 * (i + 1) + 1 ||
+			 !fake_bytes_right(interrupted.target, handle, object.version, 0,
+					   lengths[i]);
+	}
+	sigaction(SIGSEGV, &before, NULL);
+	tap_is(interrupted.faults, i, "copies that were interrupted by a move");
+	tap_is(wrong, 0, "none of them is torn");
+	munmap(interrupted.target, interrupted.length);
+	fake_delete(fake);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "--seed"))
@@ -416,6 +477,7 @@ int main(int argc, char **argv)
 	test_slots();
 	test_chains();
 	test_garbage();
+	test_moved_while_copied();
 	test_storm(false);
 	test_storm(true);
 	return tap_done();
