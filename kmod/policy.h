@@ -72,7 +72,7 @@ struct lsmem_policy_limits {
 	__u32 clean_price;
 };
 
-#define LSMEM_FREE_LOW_DEFAULT		40u
+#define LSMEM_FREE_LOW_DEFAULT		20u
 #define LSMEM_UTILIZATION_DEFAULT	980u
 #define LSMEM_UTILIZATION_FORCED	1000u	/* as lsmem_policy_select() says */
 #define LSMEM_UTILIZATION_ANY		1001u
