@@ -243,10 +243,14 @@ static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level, int aske
 		level = LSMEM_LEVEL_COMPACT;
 	if (!compact)	/* nothing is left of what was asked for when we began */
 		atomic_cmpxchg(&store->compact_asked, asked, 0);
-	if (level == LSMEM_LEVEL_CLEAN &&
-	    (store->clean_barren || !lsmem_clean_possible(store)))
-		level = compact && lsmem_memory_low(store) ? LSMEM_LEVEL_COMPACT :
-		       store->clean_barren ? level : LSMEM_LEVEL_NONE;
+	if (level != LSMEM_LEVEL_CLEAN)
+		return level;
+	/* It has just gained nothing, or there is nobody to do it: what else is there? */
+	if ((store->clean_barren || !lsmem_clean_possible(store)) && compact &&
+	    lsmem_memory_low(store))
+		return LSMEM_LEVEL_COMPACT;
+	if (!lsmem_clean_possible(store))
+		return LSMEM_LEVEL_NONE;
 	return level;
 }
 
