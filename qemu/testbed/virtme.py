@@ -43,8 +43,9 @@ def command_line(kernel: Kernel, accel: str, mem: str, cpus: int, script: str,
     argv = [str(virtme), "--kimg", str(kernel.image), "--mods=auto", "--force-9p",
             "--disable-monitor", "--cpus", str(cpus), "--memory", mem, "--name", "lsmem",
             "--script-sh", script, "--show-command", "--dry-run"]
-    # A kernel that has all that it needs built in boots without one.
-    if kernel.modules().exists():
+    # A kernel that has all that it needs built in boots without one. Debian's later ones lie
+    # beside their modules.
+    if kernel.modules().exists() or (kernel.image.parent / "modules.dep").exists():
         argv += ["--save-initramfs", str(initramfs)]
     argv += [f"--overlay-rwdir={overlay}" for overlay in OVERLAYS if os.path.isdir(overlay)]
     if accel != "kvm":
