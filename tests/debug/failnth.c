@@ -1108,15 +1108,27 @@ static bool loaded(void)
 	return !access("/sys/module/lsmem/initstate", F_OK);
 }
 
-static int load(const char *path)
+/* The whole file, read before anything fails: what fails is to be ours, not the filesystem's. */
+static void *image(const char *path, size_t *length)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), ret;
+	FILE *file = fopen(path, "re");
+	void *bytes = NULL;
+	long size;
 
-	if (fd < 0)
-		return -errno;
-	ret = syscall(SYS_finit_module, fd, "", 0) ? -errno : 0;
-	close(fd);
-	return ret;
+	if (file && !fseek(file, 0, SEEK_END)) {
+		size = ftell(file);
+		rewind(file);
+		bytes = size > 0 ? malloc((size_t)size) : NULL;
+		*length = bytes ? fread(bytes, 1, (size_t)size, file) : 0;
+	}
+	if (file)
+		fclose(file);
+	return bytes;
+}
+
+static int load(const void *bytes, size_t length)
+{
+	return syscall(SYS_init_module, bytes, length, "") ? -errno : 0;
 }
 
 FIXTURE(module) {
@@ -1142,21 +1154,26 @@ TEST_F_TIMEOUT(module, load, SECONDS)
 	const char *path = getenv("LSMEM_MODULE");
 	struct failing last = { 0 };
 	uint32_t step = slow_step();
+	size_t length;
+	void *bytes;
 	int ret;
 
 	if (!path)
 		SKIP(return, "$LSMEM_MODULE does not say where the module is");
+	bytes = image(path, &length);
+	ASSERT_NE(NULL, bytes);
 	ASSERT_EQ(0, stores(NULL));
 	ASSERT_EQ(0, syscall(SYS_delete_module, "lsmem", O_NONBLOCK)) TH_LOG("%m");
 	FOR_SOME_FAILURES(f, step) {
-		INJECT(f, ret = load(path));
+		INJECT(f, ret = load(bytes, length));
 		JUDGE(f, ret);
 		EXPECT_EQ(!ret, loaded()) TH_LOG("failure %u: %s", f.nth, strerror(-ret));
 		if (!ret)
 			ASSERT_EQ(0, syscall(SYS_delete_module, "lsmem", O_NONBLOCK));
 	}
 	JUDGE_ALL(60 / step);
-	ASSERT_EQ(0, load(path));
+	ASSERT_EQ(0, load(bytes, length));
+	free(bytes);
 }
 
 /* Before main(): the harness would go on with a test whose setup has skipped it. */
