@@ -84,11 +84,17 @@ static u32 lsmem_slots_used(const struct lsmem_store *store)
 	return used > leaving ? used - leaving : 0;
 }
 
+/* Have segments to be freed, whether or not memory is low? */
+static bool lsmem_slots_short(const struct lsmem_store *store)
+{
+	return lsmem_segments_short(store) ||
+	       (u64)lsmem_slots_used(store) * 1000 >= (u64)store->nr_segments * LSMEM_BACKUP_HIGH;
+}
+
 /* Is there anything that a level may have to do? */
 bool lsmem_balance_due(const struct lsmem_store *store)
 {
-	return lsmem_memory_low(store) || lsmem_segments_short(store) ||
-	       (u64)lsmem_slots_used(store) * 1000 >= (u64)store->nr_segments * LSMEM_BACKUP_HIGH ||
+	return lsmem_memory_low(store) || lsmem_slots_short(store) ||
 	       atomic_read(&store->compact_asked) || atomic_read(&store->clean_asked);
 }
 
@@ -305,9 +311,7 @@ void lsmem_balance(struct lsmem_store *store)
 						   store->candidates[nr - 1].live : 0);
 	balance.deletes = scan.deletes;
 	balance.slots_used = lsmem_slots_used(store);
-	store->by_slots = lsmem_segments_short(store) ||
-			  (u64)balance.slots_used * 1000 >=
-			  (u64)balance.slots_max * LSMEM_BACKUP_HIGH;
+	store->by_slots = lsmem_slots_short(store);
 	if (lsmem_segments_short(store))
 		balance.slots_used = balance.slots_max;
 	level = lsmem_policy_level(&store->policy, &balance);

@@ -161,13 +161,6 @@ static void lsmem_clean_unclaim(struct lsmem_store *store)
 	lsmem_space_came(store);
 }
 
-/* A segment is no victim any more: it is in the log as before. */
-static void lsmem_clean_spare(struct lsmem_segment *seg)
-{
-	seg->state = LSMEM_SEGMENT_CLOSED;
-	lsmem_segment_show(seg);
-}
-
 /* Nothing has been moved: the victims are as they were. */
 static void lsmem_clean_release(struct lsmem_store *store, struct lsmem_pass *pass)
 {
@@ -175,7 +168,7 @@ static void lsmem_clean_release(struct lsmem_store *store, struct lsmem_pass *pa
 
 	spin_lock(&store->segment_lock);
 	for (i = 0; i < pass->nr_victims; i++)
-		lsmem_clean_spare(pass->victims[i]);
+		lsmem_segment_leave(pass->victims[i]);
 	spin_unlock(&store->segment_lock);
 	pass->nr_victims = 0;
 }
@@ -196,16 +189,16 @@ static bool lsmem_clean_gains(struct lsmem_store *store, const struct lsmem_pass
  * Make victims of the first of @slots whose survivors find @room; the others may
  * have changed since they were chosen.
  */
-static u32 lsmem_clean_take(struct lsmem_store *store, const u32 *slots, u32 nr, u64 room)
+static void lsmem_clean_take(struct lsmem_store *store, const u32 *slots, u32 nr, u64 room)
 {
 	struct lsmem_pass *pass = store->pass;
-	u32 entries = 0, taken = 0;
+	u32 entries = 0, i;
 
 	lockdep_assert_held(&store->balance_mutex);
 	*pass = (struct lsmem_pass){ .begun = ktime_get_ns() };
 	spin_lock(&store->segment_lock);
-	for (; taken < nr; taken++) {
-		struct lsmem_segment *seg = &store->segments[slots[taken]];
+	for (i = 0; i < nr; i++) {
+		struct lsmem_segment *seg = &store->segments[slots[i]];
 		u32 live = atomic_read(seg->live);
 
 		if (!(seg->stat->flags & LSMEM_SEGMENT_CLEANABLE))
@@ -232,7 +225,6 @@ static u32 lsmem_clean_take(struct lsmem_store *store, const u32 *slots, u32 nr,
 	} else {
 		lsmem_clean_unclaim(store);
 	}
-	return taken;
 }
 
 /* Choose the victims of a pass; false when nothing can be gained. */
@@ -258,7 +250,7 @@ static bool lsmem_clean_choose(struct lsmem_store *store)
 	return lsmem_clean_underway(store);
 }
 
-/* Is the daemon to choose victims? */
+/* lsmem_clean_due - are victims to be chosen? */
 bool lsmem_clean_due(const struct lsmem_store *store)
 {
 	return lsmem_level(store) == LSMEM_LEVEL_CLEAN && !lsmem_clean_underway(store) &&
@@ -281,7 +273,7 @@ void lsmem_clean_stop(struct lsmem_store *store, bool last)
  * lsmem_clean_ask - LSMEM_REPL_CLEAN
  * @store: active
  * @ids: of segments, in the order wanted
- * @nr: 1 .. LSMEM_VICTIMS; out: how many of them were looked at
+ * @nr: 1 .. LSMEM_VICTIMS; out: how many of them are victims now
  * Return: 0 or an error as struct lsmem_clean says.
  */
 int lsmem_clean_ask(struct lsmem_store *store, const u64 *ids, u32 *nr)
@@ -395,8 +387,7 @@ static void lsmem_clean_gather(struct lsmem_store *store, struct lsmem_pass *pas
 		}
 		/* It stays in the log, and so does whatever waits for it. */
 		spin_lock(&store->segment_lock);
-		seg->state = LSMEM_SEGMENT_CLOSED;
-		lsmem_segment_show(seg);
+		lsmem_segment_leave(seg);
 		spin_unlock(&store->segment_lock);
 		pass->damaged = true;
 	}
@@ -513,7 +504,7 @@ static void lsmem_clean_spare_damaged(struct lsmem_store *store, struct lsmem_pa
 	spin_lock(&store->segment_lock);
 	for (i = 0; i < pass->nr_victims; i++)
 		if (pass->victims[i]->damaged)
-			lsmem_clean_spare(pass->victims[i]);
+			lsmem_segment_leave(pass->victims[i]);
 		else
 			pass->victims[kept++] = pass->victims[i];
 	spin_unlock(&store->segment_lock);
@@ -603,16 +594,6 @@ static bool lsmem_clean_free(struct lsmem_store *store)
 
 /* ---- The thread --------------------------------------------------------- */
 
-/* Is a pass to be made, or one that the daemon has asked for? */
-static bool lsmem_clean_wanted(struct lsmem_store *store)
-{
-	if (lsmem_clean_underway(store))
-		return true;
-	if (!lsmem_clean_possible(store))
-		return false;	/* nobody could retire the victims */
-	return lsmem_level(store) == LSMEM_LEVEL_CLEAN && !lsmem_retires_full(store);
-}
-
 static bool lsmem_clean_freeable(struct lsmem_store *store)
 {
 	struct lsmem_retire *retire = lsmem_retire_oldest(store);
@@ -620,56 +601,45 @@ static bool lsmem_clean_freeable(struct lsmem_store *store)
 	return retire && READ_ONCE(retire->acked);
 }
 
-/* Cleaning is due: give the daemon of a durable store its time to choose. */
-static bool lsmem_clean_asked(struct lsmem_store *store)
+/*
+ * Wait until there is something to do.  @held: a view holds up a group, and views end
+ * without telling us.  @due: when to choose, in jiffies, 0: cleaning is not due.
+ */
+static void lsmem_cleaner_wait(struct lsmem_store *store, bool held, unsigned long due)
 {
-	if (store->durable && !lsmem_clean_underway(store))
-		wait_event_freezable_timeout(store->work, kthread_should_stop() ||
-					     !lsmem_clean_wanted(store) ||
-					     lsmem_clean_underway(store) ||
-					     lsmem_clean_freeable(store),
-					     msecs_to_jiffies(LSMEM_ASK_MS));
-	return lsmem_clean_underway(store);
+	long left = MAX_SCHEDULE_TIMEOUT;
+
+	if (held)
+		left = 1;
+	else if (store->clean_barren)
+		left = msecs_to_jiffies(LSMEM_IDLE_MS);
+	else if (due)
+		left = max_t(long, due - jiffies, 1);
+	wait_event_freezable_timeout(store->work, kthread_should_stop() ||
+				     lsmem_clean_underway(store) ||
+				     (!held && lsmem_clean_freeable(store)) ||
+				     (left == MAX_SCHEDULE_TIMEOUT && lsmem_clean_due(store)),
+				     left);
+	WRITE_ONCE(store->clean_barren, false);
 }
 
-/* Make a pass; false when nothing could be gained. */
-static bool lsmem_clean_make(struct lsmem_store *store)
+/* Cleaning is due, and no daemon has asked: choose; false when nothing can be gained. */
+static bool lsmem_clean_begin_own(struct lsmem_store *store)
 {
 	int asked = atomic_read(&store->clean_asked);
+	bool gained = lsmem_clean_choose(store);
 
-	if (!lsmem_clean_asked(store)) {
-		if (kthread_should_stop() || !lsmem_clean_wanted(store) ||
-		    lsmem_clean_freeable(store))
-			return true;
-		if (!lsmem_clean_choose(store)) {
-			/* Nothing is left of what was asked for by then. */
-			atomic_cmpxchg(&store->clean_asked, asked, 0);
-			return false;
-		}
-	}
-	lsmem_clean_pass(store);
-	return true;
-}
-
-/* Wait until there is something to do. */
-static void lsmem_cleaner_wait(struct lsmem_store *store)
-{
-	if (lsmem_clean_freeable(store))	/* a view holds it up: views end without telling us */
-		wait_event_freezable_timeout(store->work, kthread_should_stop(), 1);
-	else if (store->clean_barren)
-		wait_event_freezable_timeout(store->work, kthread_should_stop() ||
-					     lsmem_clean_underway(store) ||
-					     lsmem_clean_freeable(store),
-					     msecs_to_jiffies(LSMEM_IDLE_MS));
-	else
-		wait_event_freezable(store->work, kthread_should_stop() ||
-				     lsmem_clean_freeable(store) || lsmem_clean_wanted(store));
-	WRITE_ONCE(store->clean_barren, false);
+	WRITE_ONCE(store->clean_barren, !gained);
+	if (!gained)	/* nothing is left of what was asked for by then */
+		atomic_cmpxchg(&store->clean_asked, asked, 0);
+	lsmem_balance(store);
+	return gained;
 }
 
 static int lsmem_cleaner(void *data)
 {
 	struct lsmem_store *store = data;
+	unsigned long due = 0;
 
 	set_freezable();
 	while (!kthread_should_stop()) {
@@ -677,13 +647,22 @@ static int lsmem_cleaner(void *data)
 			lsmem_balance(store);
 			continue;
 		}
-		if (lsmem_clean_wanted(store)) {
-			WRITE_ONCE(store->clean_barren, !lsmem_clean_make(store));
+		if (lsmem_clean_underway(store)) {
+			lsmem_clean_pass(store);
 			lsmem_balance(store);
-			if (!store->clean_barren)
+			due = 0;
+			continue;
+		}
+		if (!lsmem_clean_due(store))
+			due = 0;
+		else if (!due)	/* the daemon of a durable store has its time to choose */
+			due = (jiffies + (store->durable ? msecs_to_jiffies(LSMEM_ASK_MS) : 0)) ?: 1;
+		if (due && time_after_eq(jiffies, due)) {
+			due = 0;
+			if (lsmem_clean_begin_own(store))
 				continue;
 		}
-		lsmem_cleaner_wait(store);
+		lsmem_cleaner_wait(store, lsmem_clean_freeable(store), due);
 	}
 	return 0;
 }

@@ -233,8 +233,7 @@ static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *
 	seg->reserved = c->end;
 	seg->committed = c->end;
 	WRITE_ONCE(seg->packed_time, lsmem_store_time(store));
-	seg->state = LSMEM_SEGMENT_CLOSED;
-	lsmem_segment_show(seg);
+	lsmem_segment_leave(seg);
 	spin_unlock(&store->segment_lock);
 }
 
@@ -242,8 +241,7 @@ static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *
 static void lsmem_compact_leave(struct lsmem_store *store, struct lsmem_segment *seg)
 {
 	spin_lock(&store->segment_lock);
-	seg->state = LSMEM_SEGMENT_CLOSED;
-	lsmem_segment_show(seg);
+	lsmem_segment_leave(seg);
 	spin_unlock(&store->segment_lock);
 }
 
@@ -335,6 +333,13 @@ static bool lsmem_compact_wanted(const struct lsmem_compactor *c)
 	       lsmem_balance_due(c->store);
 }
 
+/* Are there frames that only wait for a view?  One compactor looks after them. */
+static bool lsmem_compactor_held(const struct lsmem_compactor *c)
+{
+	return !c->number &&
+	       READ_ONCE(c->store->vacated_first) != READ_ONCE(c->store->vacated_next);
+}
+
 /* Wait until there may be something to do; @fruitless: how often there was nothing. */
 static void lsmem_compactor_wait(struct lsmem_compactor *c, unsigned int fruitless)
 {
@@ -342,7 +347,7 @@ static void lsmem_compactor_wait(struct lsmem_compactor *c, unsigned int fruitle
 	struct lsmem_store *store = c->store;
 	int stalled = atomic_read(&store->stalled);
 
-	if (READ_ONCE(store->vacated_first) != READ_ONCE(store->vacated_next)) {
+	if (lsmem_compactor_held(c)) {
 		/* A view holds them up: views end without telling us. */
 		wait_event_freezable_timeout(store->work, kthread_should_stop(), 1);
 	} else if (lsmem_compact_wanted(c)) {
@@ -371,7 +376,8 @@ static int lsmem_compactor(void *data)
 		struct lsmem_segment *seg = NULL;
 		bool freed = lsmem_vacated_free(c->store);
 
-		if (lsmem_compact_wanted(c))
+		/* What could be vacated now would wait for the same view. */
+		if (lsmem_compact_wanted(c) && !(fruitless && lsmem_compactor_held(c)))
 			seg = lsmem_balance_next(c->store);
 		if ((seg && lsmem_compact(c, seg)) || freed) {
 			fruitless = 0;

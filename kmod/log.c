@@ -109,7 +109,7 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 		lsmem_space_taken(store, head);
 	if (start > seg->reserved)
 		lsmem_segment_write(store, seg, seg->reserved, NULL, start - seg->reserved);
-	WRITE_ONCE(seg->reserved, end);	/* see lsmem_clean_oldest() */
+	WRITE_ONCE(seg->reserved, end);	/* see lsmem_log_oldest() */
 	seg->entries += listed;
 	i = head->next++ % LSMEM_RING;
 	head->ring[i].segment = seg;

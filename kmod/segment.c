@@ -338,6 +338,16 @@ void lsmem_segment_show(const struct lsmem_segment *seg)
 }
 
 /**
+ * lsmem_segment_leave - a segment is not worked on any more
+ * @seg: was COMPACTING or a victim, and stays in the log; segment_lock held
+ */
+void lsmem_segment_leave(struct lsmem_segment *seg)
+{
+	seg->state = LSMEM_SEGMENT_CLOSED;
+	lsmem_segment_show(seg);
+}
+
+/**
  * lsmem_segment_done - the daemon is through with a segment
  * @seg: closed, and durably so (invariant 11: it may be cleaned); segment_lock held
  */

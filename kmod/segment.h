@@ -133,6 +133,7 @@ struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivo
 int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32 to, bool reserve);
 void lsmem_segment_done(struct lsmem_segment *seg);
 void lsmem_segment_show(const struct lsmem_segment *seg);
+void lsmem_segment_leave(struct lsmem_segment *seg);
 void lsmem_segment_close(struct lsmem_store *store, struct lsmem_segment *seg);
 struct lsmem_segment *lsmem_log_oldest(struct lsmem_store *store,
 				       struct lsmem_segment *const *except, u32 nr);

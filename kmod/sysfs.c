@@ -159,6 +159,7 @@ static ssize_t lsmem_limit_store(struct device *dev, struct device_attribute *at
 	WRITE_ONCE(store->info->view_ms, store->view_ms);	/* clients see it there */
 	lsmem_balance_tune(store);
 	mutex_unlock(&lsmem_limits_lock);
+	wake_up_all(&store->work);	/* more may have to be done now, or by more */
 	return count;
 }
 
@@ -263,7 +264,7 @@ static ssize_t request_store(struct device *dev, struct device_attribute *attr, 
 		return ret;
 	if (!nr || nr > LSMEM_REQUEST_MAX)
 		return -ERANGE;
-	if (!lsmem_store_active(store) || (clean && store->durable && !READ_ONCE(store->attached)))
+	if (!lsmem_store_active(store) || (clean && !lsmem_clean_possible(store)))
 		return -EAGAIN;
 	atomic_set(clean ? &store->clean_asked : &store->compact_asked, nr);
 	wake_up_all(&store->work);

@@ -19,8 +19,7 @@
 #include "../uapi/lsmem.h"
 #include "policy.h"
 
-/* A writer has waited for space, with or without success. */
-TRACE_EVENT(lsmem_stall,
+DECLARE_EVENT_CLASS(lsmem_waited,
 	TP_PROTO(const char *store, u64 ns),
 	TP_ARGS(store, ns),
 	TP_STRUCT__entry(
@@ -34,20 +33,11 @@ TRACE_EVENT(lsmem_stall,
 	TP_printk("store=%s ns=%llu", __entry->store, __entry->ns)
 );
 
+/* A writer has waited for space, with or without success. */
+DEFINE_EVENT(lsmem_waited, lsmem_stall, TP_PROTO(const char *store, u64 ns), TP_ARGS(store, ns));
+
 /* A writer has been slowed down. */
-TRACE_EVENT(lsmem_throttle,
-	TP_PROTO(const char *store, u64 ns),
-	TP_ARGS(store, ns),
-	TP_STRUCT__entry(
-		__array(char, store, LSMEM_NAME_BYTES)
-		__field(u64, ns)
-	),
-	TP_fast_assign(
-		strscpy(__entry->store, store, LSMEM_NAME_BYTES);
-		__entry->ns = ns;
-	),
-	TP_printk("store=%s ns=%llu", __entry->store, __entry->ns)
-);
+DEFINE_EVENT(lsmem_waited, lsmem_throttle, TP_PROTO(const char *store, u64 ns), TP_ARGS(store, ns));
 
 /*
  * The balancer has decided: LSMEM_LEVEL_*, and from what.  Costs: bytes copied for

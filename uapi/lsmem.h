@@ -597,8 +597,8 @@ struct lsmem_cleaning {
  *	rest when the survivors would not find room
  *
  * Returns at once; the stream tells what follows, RETIRE at last.  EBUSY: a
- * pass is under way, or eight groups wait for a digest.  ENOENT: none of them
- * can be cleaned.
+ * pass is under way, eight groups wait for a digest, or LSMEM_CLEAN_LAST was
+ * said.  ENOENT: none of them can be cleaned.
  */
 struct lsmem_clean {
 	__u32 size;

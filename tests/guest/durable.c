@@ -141,4 +141,48 @@ TEST_F_TIMEOUT(durable, cleaning_ruined_frames, SECONDS)
 		     store_attribute(&self->store, "cleaner/segments_cleaned"));
 }
 
+static int clean(int fd, uint32_t flags, const uint64_t *ids, uint32_t nr)
+{
+	struct lsmem_clean clean = {
+		.size = sizeof(clean),
+		.flags = flags,
+		.segments = (uintptr_t)ids,
+		.nr = nr,
+	};
+
+	return ioctl(fd, LSMEM_REPL_CLEAN, &clean) ? -errno : 0;
+}
+
+/* What a daemon may ask of the cleaner, what it sees, and what is refused. */
+TEST_F(durable, asking_for_passes)
+{
+	const struct lsmem_window *window = &self->follower.info->segments;
+	const uint64_t nothing[2] = { ~0ull, ~0ull - 1 };
+	int fd = self->follower.attach.fd;
+	const struct lsmem_cleaning *cleaning = map(fd, PROT_READ, window);
+	struct lsmem_clean reserved = { .size = sizeof(reserved), .nr = 1, .reserved = 1 };
+
+	ASSERT_NE(MAP_FAILED, cleaning);
+	EXPECT_EQ(sizeof(*cleaning), cleaning->length);
+	EXPECT_EQ(store_attribute(&self->store, "segments_max"), cleaning->nr_segments);
+	EXPECT_GE(window->length, cleaning->segments + cleaning->nr_segments *
+				  sizeof(struct lsmem_segment_stat));
+	EXPECT_EQ(MAP_FAILED, map(fd, PROT_READ | PROT_WRITE, window));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(MAP_FAILED, map(self->store.fd, PROT_READ, window));
+	EXPECT_EQ(-EINVAL, clean(fd, 2, nothing, 1));
+	EXPECT_EQ(-EINVAL, clean(fd, 0, nothing, 0));
+	EXPECT_EQ(-EINVAL, clean(fd, 0, nothing, 65));
+	EXPECT_EQ(-EINVAL, clean(fd, LSMEM_CLEAN_LAST, nothing, 1));
+	EXPECT_EQ(-1, ioctl(fd, LSMEM_REPL_CLEAN, &reserved));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(-EFAULT, clean(fd, 0, (const uint64_t *)8, 1));
+	EXPECT_EQ(-ENOENT, clean(fd, 0, nothing, 2));
+	EXPECT_EQ(cleaning->begun, cleaning->ended) TH_LOG("nothing was begun");
+	EXPECT_EQ(0, clean(fd, LSMEM_CLEAN_LAST, NULL, 0));
+	EXPECT_EQ(-EBUSY, clean(fd, 0, nothing, 2));
+	EXPECT_EQ(-EAGAIN, store_set_text(&self->store, "cleaner/request", "clean 1"));
+	munmap((void *)cleaning, window->length);
+}
+
 TEST_HARNESS_MAIN

@@ -16,6 +16,7 @@
 
 #define BATCH		256u
 #define POLL_MS		20
+#define DRAIN_MS	20000
 #define ERA		1u
 #define GENERATIONS	(1u << 20)
 
@@ -279,8 +280,30 @@ void follower_sleep(struct follower *follower, bool asleep)
 	pthread_mutex_unlock(&follower->lock);
 }
 
+/* As a daemon that is told to stop: no pass begins, what is under way comes to its end. */
+static void drain(struct follower *follower)
+{
+	struct lsmem_clean last = { .size = sizeof(last), .flags = LSMEM_CLEAN_LAST };
+	struct pollfd pollfd = { .fd = follower->attach.fd, .events = POLLIN };
+	uint64_t end = now_ms() + test_limit(DRAIN_MS);
+	const struct lsmem_cleaning *cleaning;
+
+	cleaning = window(follower, follower->info->segments.offset,
+			  follower->info->segments.length);
+	if (follower->asleep || cleaning == MAP_FAILED ||
+	    ioctl(follower->attach.fd, LSMEM_REPL_CLEAN, &last))
+		return;
+	while (now_ms() < end &&
+	       (__atomic_load_n(&cleaning->begun, __ATOMIC_ACQUIRE) !=
+		__atomic_load_n(&cleaning->ended, __ATOMIC_ACQUIRE) ||
+		poll(&pollfd, 1, POLL_MS) > 0))
+		usleep(1000);	/* the other thread is at it */
+	munmap((void *)cleaning, follower->info->segments.length);
+}
+
 void follower_stop(struct follower *follower)
 {
+	drain(follower);
 	atomic_store(&follower->stop, true);
 	pthread_join(follower->thread, NULL);
 	munmap((void *)follower->table, follower->info->frame_table.length);
