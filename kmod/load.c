@@ -25,6 +25,33 @@
 #include "repl.h"
 
 #define LSMEM_SEGMENT_ID_END	(1ull << 62)	/* far from where ids would wrap */
+#define LSMEM_LOAD_BATCH	16u		/* cache misses on their way at a time */
+
+/**
+ * struct lsmem_loading - a call
+ * @store, @seg: where entries go
+ * @from, @length: what the daemon gives
+ * @taken: bytes of it that have been copied
+ * @at, @end: offsets in the segment, where the next entry begins and copied bytes end
+ * @live, @deletes, @handles: what the counters are yet to be told
+ * @batch: entries that are in the segment and not in the handle table
+ */
+struct lsmem_loading {
+	struct lsmem_store *store;
+	struct lsmem_segment *seg;
+	const void __user *from;
+	u32 length;
+	u32 taken;
+	u32 at;
+	u32 end;
+	u32 live;
+	u32 deletes;
+	s32 handles;
+	struct {
+		u32 offset;
+		struct lsmem_entry e;
+	} batch[LSMEM_LOAD_BATCH];
+};
 
 /* The segment that entries go to: the newest, or a new one after it. */
 static struct lsmem_segment *lsmem_load_segment(struct lsmem_store *store,
@@ -59,16 +86,14 @@ static struct lsmem_segment *lsmem_load_segment(struct lsmem_store *store,
 }
 
 /* Is this a header that the store can take? */
-static int lsmem_load_check(struct lsmem_store *store, const struct lsmem_segment *seg,
-			    const struct lsmem_entry *e, u32 left)
+static int lsmem_load_check(const struct lsmem_store *store, const struct lsmem_segment *seg,
+			    const struct lsmem_entry *e)
 {
 	u64 key = le64_to_cpu(e->key);
 	u32 length = lsmem_entry_length(e), generation = lsmem_handle_generation(key);
 
 	if (!lsmem_entry_valid(e, seg->salt))
 		return -EBADMSG;
-	if (lsmem_entry_size(length) > left)
-		return -EINVAL;
 	if (lsmem_handle_index(key) >= store->nr_handles || !generation)
 		return -EINVAL;
 	if (store->kind == LSMEM_KIND_BLOCK && generation != 1)
@@ -85,41 +110,97 @@ static int lsmem_load_check(struct lsmem_store *store, const struct lsmem_segmen
 	}
 }
 
-/* Append one entry as it is; its payload comes from user space. */
-static int lsmem_load_append(struct lsmem_store *store, struct lsmem_segment *seg,
-			     const struct lsmem_entry *e, const void __user *payload, u32 *at)
+/*
+ * Have the bytes up to @to in the segment.  They are copied a seglet at a time, so most
+ * are there when they are asked for.
+ */
+static int lsmem_load_fill(struct lsmem_loading *l, u32 to)
 {
-	u32 offset = lsmem_entry_start(seg->reserved), length = lsmem_entry_length(e);
-	u32 size = lsmem_entry_size(length), bytes = size - LSMEM_ENTRY_BYTES, done = 0;
-	u32 crc = ~0u, counted = length;
-
-	if (offset + size > LSMEM_SEGMENT_BYTES)
+	if (to > LSMEM_SEGMENT_BYTES)
 		return -EINVAL;
-	if (lsmem_segment_grow(store, seg, offset + size, false))
-		return -ENOSPC;
-	if (offset > seg->reserved)
-		lsmem_segment_write(store, seg, seg->reserved, NULL, offset - seg->reserved);
-	lsmem_segment_write(store, seg, offset, e, sizeof(*e));
-	while (done < bytes) {
-		u32 to = offset + LSMEM_ENTRY_BYTES + done;
-		u32 piece = min(bytes - done, LSMEM_SEGLET_BYTES - to % LSMEM_SEGLET_BYTES);
-		void *address = lsmem_segment_at(store, seg, to);
+	while (l->end < to) {
+		u32 piece = min(l->length - l->taken,
+				LSMEM_SEGLET_BYTES - l->end % LSMEM_SEGLET_BYTES);
 
-		if (copy_from_user(address, payload + done, piece))
+		if (!piece)
+			return -EINVAL;
+		if (lsmem_segment_grow(l->store, l->seg, l->end + piece, false))
+			return -ENOSPC;
+		if (copy_from_user(lsmem_segment_at(l->store, l->seg, l->end), l->from + l->taken,
+				   piece))
 			return -EFAULT;
-		crc = lsmem_crc32c(crc, address, min(piece, counted));
-		counted -= min(piece, counted);
-		done += piece;
+		l->taken += piece;
+		l->end += piece;
 	}
-	if (crc != le32_to_cpu(e->pcrc))
-		return -EBADMSG;
-	seg->reserved = offset + size;
-	seg->committed = seg->reserved;
-	seg->emitted = seg->reserved;
-	seg->acked = seg->reserved;
-	seg->entries++;
-	*at = offset;
 	return 0;
+}
+
+/* Go to where the next entry begins: its header must not cross the end of a seglet. */
+static void lsmem_load_align(struct lsmem_loading *l)
+{
+	u32 start = lsmem_entry_start(l->at);
+
+	if (start == l->at)
+		return;
+	lsmem_segment_write(l->store, l->seg, l->at, NULL, start - l->at);
+	l->taken -= l->end - l->at;	/* what lies there is the next entry's */
+	l->at = start;
+	l->end = start;
+}
+
+static u32 lsmem_load_crc(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
+			  u32 length)
+{
+	u32 crc = ~0u;
+
+	while (length) {
+		u32 piece = min(length, LSMEM_SEGLET_BYTES - offset % LSMEM_SEGLET_BYTES);
+
+		crc = lsmem_crc32c(crc, lsmem_segment_at(store, seg, offset), piece);
+		offset += piece;
+		length -= piece;
+	}
+	return crc;
+}
+
+/*
+ * Copy in and check the next entries, as they are; their handles are on their way to the
+ * cache when they are applied.  Returns how many, 0 at the end, or an error.
+ */
+static int lsmem_load_collect(struct lsmem_loading *l)
+{
+	u32 nr = 0;
+	int ret;
+
+	while (nr < LSMEM_LOAD_BATCH && l->taken - (l->end - l->at) < l->length) {
+		struct lsmem_entry *e = &l->batch[nr].e;
+		u32 size;
+
+		lsmem_load_align(l);
+		ret = lsmem_load_fill(l, l->at + sizeof(*e));
+		if (ret)
+			return ret;
+		*e = *(const struct lsmem_entry *)lsmem_segment_at(l->store, l->seg, l->at);
+		ret = lsmem_load_check(l->store, l->seg, e);
+		if (ret)
+			return ret;
+		size = lsmem_entry_size(lsmem_entry_length(e));
+		prefetchw(&l->store->handles[lsmem_handle_index(le64_to_cpu(e->key))]);
+		ret = lsmem_load_fill(l, l->at + size);
+		if (ret)
+			return ret;
+		if (lsmem_load_crc(l->store, l->seg, l->at + sizeof(*e), lsmem_entry_length(e)) !=
+		    le32_to_cpu(e->pcrc))
+			return -EBADMSG;
+		l->batch[nr++].offset = l->at;
+		l->at += size;
+	}
+	l->seg->reserved = l->at;
+	l->seg->committed = l->at;
+	l->seg->emitted = l->at;
+	l->seg->acked = l->at;
+	l->seg->entries += nr;
+	return nr;
 }
 
 /* A loaded version supersedes what the handle pointed to. */
@@ -154,12 +235,11 @@ static bool lsmem_load_older(struct lsmem_store *store, const struct lsmem_handl
 }
 
 /* An entry is in its segment: let the handle table know. */
-static void lsmem_load_apply(struct lsmem_store *store, struct lsmem_segment *seg, u32 offset,
-			     const struct lsmem_entry *e)
+static void lsmem_load_apply(struct lsmem_loading *l, u32 offset, const struct lsmem_entry *e)
 {
+	struct lsmem_store *store = l->store;
 	u64 key = le64_to_cpu(e->key), version = le64_to_cpu(e->version);
-	u64 index = lsmem_handle_index(key);
-	struct lsmem_handle *h = &store->handles[index];
+	struct lsmem_handle *h = &store->handles[lsmem_handle_index(key)];
 	bool object = lsmem_entry_type(e) == LSMEM_TYPE_OBJECT, older = lsmem_load_older(store, h, e);
 	bool live = lsmem_word_state(h->word) == LSMEM_WORD_LIVE;
 	u32 size = lsmem_entry_size(lsmem_entry_length(e));
@@ -167,15 +247,13 @@ static void lsmem_load_apply(struct lsmem_store *store, struct lsmem_segment *se
 	struct lsmem_delete record;
 
 	if (!object) {
-		lsmem_segment_read(store, seg, offset + LSMEM_ENTRY_BYTES, &record,
+		lsmem_segment_read(store, l->seg, offset + LSMEM_ENTRY_BYTES, &record,
 				   sizeof(record));
-		seg->barrier = max(seg->barrier, le64_to_cpu(record.barrier));
-		atomic_add(size, seg->deletes);
+		l->seg->barrier = max(l->seg->barrier, le64_to_cpu(record.barrier));
+		l->deletes += size;
 	}
-	if (!object || !older) {
-		atomic_add(size, seg->live);
-		lsmem_live_add(store, size);
-	}
+	if (!object || !older)
+		l->live += size;
 	store->generation_max = max(store->generation_max, generation);
 	store->era = max_t(u32, store->era, version >> LSMEM_VERSION_TIME_BITS);
 	if (older)
@@ -188,43 +266,31 @@ static void lsmem_load_apply(struct lsmem_store *store, struct lsmem_segment *se
 		h->info = (u64)lsmem_entry_table(e) << LSMEM_INFO_TABLE_SHIFT | generation;
 	if (object)
 		h->word = lsmem_word_next(h->word, LSMEM_WORD_LIVE,
-					  lsmem_segment_position(seg, offset));
-	if (live != object)
-		percpu_counter_add(&store->handles_used, object ? 1 : -1);
-	if (store->kind == LSMEM_KIND_OBJECT) {
-		if (object)
-			sbitmap_set_bit(&store->handle_map, index);
-		else
-			sbitmap_clear_bit(&store->handle_map, index);
-	}
+					  lsmem_segment_position(l->seg, offset));
+	l->handles += object - live;
 }
 
-static int lsmem_load_entries(struct lsmem_store *store, struct lsmem_segment *seg,
-			      const struct lsmem_load *load)
+static int lsmem_load_entries(struct lsmem_loading *l)
 {
-	const void __user *user = u64_to_user_ptr(load->data);
-	u32 done = 0, offset;
-	int ret;
+	int nr;
 
-	while (done < load->length) {
-		struct lsmem_entry e;
+	while ((nr = lsmem_load_collect(l)) > 0) {
+		int i;
 
-		if (load->length - done < sizeof(e))
-			return -EINVAL;
-		if (copy_from_user(&e, user + done, sizeof(e)))
-			return -EFAULT;
-		ret = lsmem_load_check(store, seg, &e, load->length - done);
-		if (!ret)
-			ret = lsmem_load_append(store, seg, &e, user + done + sizeof(e), &offset);
-		if (ret)
-			return ret;
-		lsmem_load_apply(store, seg, offset, &e);
-		done += lsmem_entry_size(lsmem_entry_length(&e));
+		l->live = 0;
+		l->deletes = 0;
+		l->handles = 0;
+		for (i = 0; i < nr; i++)
+			lsmem_load_apply(l, l->batch[i].offset, &l->batch[i].e);
+		atomic_add(l->live, l->seg->live);
+		atomic_add(l->deletes, l->seg->deletes);
+		lsmem_live_add(l->store, l->live);
+		percpu_counter_add(&l->store->handles_used, l->handles);
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		cond_resched();
 	}
-	return 0;
+	return nr;
 }
 
 /**
@@ -236,7 +302,11 @@ static int lsmem_load_entries(struct lsmem_store *store, struct lsmem_segment *s
  */
 int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load)
 {
-	struct lsmem_segment *seg;
+	struct lsmem_loading l = {
+		.store = store,
+		.from = u64_to_user_ptr(load->data),
+		.length = load->length,
+	};
 	int ret = 0;
 
 	if (load->flags || load->reserved || !load->segment ||
@@ -252,8 +322,12 @@ int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load)
 	mutex_unlock(&store->mutex);
 	if (ret)
 		return ret;
-	seg = lsmem_load_segment(store, load);
-	return IS_ERR(seg) ? PTR_ERR(seg) : lsmem_load_entries(store, seg, load);
+	l.seg = lsmem_load_segment(store, load);
+	if (IS_ERR(l.seg))
+		return PTR_ERR(l.seg);
+	l.at = l.seg->reserved;
+	l.end = l.at;
+	return lsmem_load_entries(&l);
 }
 
 /**
@@ -291,6 +365,19 @@ void lsmem_load_forget(struct lsmem_store *store)
 	store->state = LSMEM_STATE_NEW;
 }
 
+/* Handles that are live are not given out; one pass in order, at the end. */
+static void lsmem_load_map(struct lsmem_store *store)
+{
+	u64 i;
+
+	for (i = 0; i < store->nr_handles; i++) {
+		if (lsmem_word_state(store->handles[i].word) == LSMEM_WORD_LIVE)
+			sbitmap_set_bit(&store->handle_map, i);
+		if (i % 4096 == 0)
+			cond_resched();
+	}
+}
+
 /**
  * lsmem_load_activate - LSMEM_REPL_ACTIVATE
  * @store: attached, not active
@@ -325,6 +412,8 @@ int lsmem_load_activate(struct lsmem_store *store, const struct lsmem_activate *
 		store->clock = activate->store_time;
 		store->clock_base = ktime_get_ns();
 		store->next_segment = activate->next_segment;
+		if (store->state == LSMEM_STATE_RECOVERING && store->kind == LSMEM_KIND_OBJECT)
+			lsmem_load_map(store);
 		ret = lsmem_store_activate(store);
 	}
 	mutex_unlock(&store->mutex);

@@ -237,16 +237,8 @@ static const void *window(const struct follower *follower, uint64_t offset, uint
 	return mmap(NULL, length, PROT_READ, MAP_SHARED, follower->attach.fd, (off_t)offset);
 }
 
-int follower_start(struct follower *follower, const char *name)
+int follower_attach(struct follower *follower, const char *name)
 {
-	struct lsmem_activate activate = {
-		.size = sizeof(activate),
-		.era = ERA,
-		.generation_ceiling = GENERATIONS,
-		.next_segment = 1,
-	};
-	int ret;
-
 	memset(follower, 0, sizeof(*follower));
 	pthread_mutex_init(&follower->lock, NULL);
 	follower->attach.size = sizeof(follower->attach);
@@ -254,9 +246,11 @@ int follower_start(struct follower *follower, const char *name)
 	snprintf((char *)follower->attach.name, sizeof(follower->attach.name), "%s", name);
 	if (getrandom(follower->attach.uuid, sizeof(follower->attach.uuid), 0) < 0)
 		return -errno;
-	ret = control_call(LSMEM_CTL_ATTACH, &follower->attach);
-	if (ret)
-		return ret;
+	return control_call(LSMEM_CTL_ATTACH, &follower->attach);
+}
+
+int follower_activate(struct follower *follower, struct lsmem_activate *activate)
+{
 	follower->nr_keys = follower->attach.handles_max;
 	follower->keys = calloc(follower->nr_keys, sizeof(*follower->keys));
 	follower->info = window(follower, LSMEM_WINDOW_INFO, 4096);
@@ -268,9 +262,22 @@ int follower_start(struct follower *follower, const char *name)
 				 follower->info->frame_table.length);
 	if (follower->frames == MAP_FAILED || follower->table == MAP_FAILED)
 		return -ENOMEM;
-	if (ioctl(follower->attach.fd, LSMEM_REPL_ACTIVATE, &activate))
+	if (ioctl(follower->attach.fd, LSMEM_REPL_ACTIVATE, activate))
 		return -errno;
 	return -pthread_create(&follower->thread, NULL, follower_main, follower);
+}
+
+int follower_start(struct follower *follower, const char *name)
+{
+	struct lsmem_activate activate = {
+		.size = sizeof(activate),
+		.era = ERA,
+		.generation_ceiling = GENERATIONS,
+		.next_segment = 1,
+	};
+	int ret = follower_attach(follower, name);
+
+	return ret ?: follower_activate(follower, &activate);
 }
 
 void follower_sleep(struct follower *follower, bool asleep)

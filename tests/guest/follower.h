@@ -50,7 +50,11 @@ struct follower {
 	char wrong[160];
 };
 
-/* Attach to a new store, make it active, follow it.  0 or a negative errno. */
+/* Attach to a store.  0 or a negative errno, as those below. */
+int follower_attach(struct follower *follower, const char *name);
+/* Make the store active, follow it. */
+int follower_activate(struct follower *follower, struct lsmem_activate *activate);
+/* Both, for a store that is new. */
 int follower_start(struct follower *follower, const char *name);
 void follower_sleep(struct follower *follower, bool asleep);
 /* Detach; @follower->keys and @wrong stay until follower_free(). */

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a recovery brings back: LSMEM_REPL_LOAD, entry by entry, and what it refuses. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "follower.h"
+#include "store.h"
+
+#define HANDLES		32768u
+#define OBJECTS		24000u
+#define LENGTH_MAX	255u	/* small: often a header does not fit before a seglet ends */
+#define LARGE		(200u << 10)	/* across three seglets or more */
+#define FIRST		5ull		/* segments */
+#define SECOND		9ull
+#define GENERATION	1u
+#define SECONDS		60
+#define PAGE		4096u
+
+FIXTURE(loading) {
+	struct store store;
+	struct follower follower;
+	uint8_t *blob;
+	uint32_t length;
+	uint64_t live;			/* bytes of what wins */
+	uint64_t random;
+	struct {
+		uint64_t version;	/* 0: there is none */
+		uint32_t length;
+		bool deleted;
+	} expected[HANDLES];
+};
+
+static uint64_t handle_of(uint64_t index)
+{
+	return lsmem_handle_make(index, GENERATION);
+}
+
+static uint32_t salt_of(const struct _test_data_loading *self, uint64_t segment)
+{
+	return lsmem_segment_salt(self->follower.attach.uuid, segment, GENERATION);
+}
+
+static void add(struct _test_data_loading *self, uint64_t segment, uint64_t index, uint32_t length,
+		uint32_t type, uint64_t version)
+{
+	struct lsmem_entry *e = (void *)(self->blob + self->length);
+	uint32_t size = lsmem_entry_size(length);
+	struct lsmem_delete record = { .barrier = __cpu_to_le64(segment) };
+
+	memset(e, 0, size);
+	if (type == LSMEM_TYPE_DELETE)
+		memcpy(e + 1, &record, sizeof(record));
+	else
+		content_fill(e + 1, length, index, version);
+	e->pcrc = __cpu_to_le32(crc32c(~0u, e + 1, length));
+	e->key = __cpu_to_le64(handle_of(index));
+	e->version = __cpu_to_le64(version);
+	e->meta = __cpu_to_le64(lsmem_meta_make(length, type, 0, 0));
+	e->hcrc = __cpu_to_le32(lsmem_entry_hcrc(e, salt_of(self, segment)));
+	self->length += size;
+	if (type == LSMEM_TYPE_DELETE) {
+		self->live += size;
+		self->expected[index].deleted = true;
+	}
+	if (version < self->expected[index].version)
+		return;
+	self->expected[index].version = version;
+	self->expected[index].length = length;
+}
+
+static bool wanted(const struct _test_data_loading *self, uint64_t index)
+{
+	return self->expected[index].version && !self->expected[index].deleted;
+}
+
+static uint32_t some_length(struct _test_data_loading *self)
+{
+	uint64_t random = test_random(&self->random);
+
+	return random % 5000 ? 16 + (uint32_t)(random % (LENGTH_MAX - 15)) : LARGE;
+}
+
+static int load(const struct _test_data_loading *self, uint64_t segment, const void *data,
+		uint32_t length)
+{
+	struct lsmem_load load = {
+		.size = sizeof(load),
+		.segment = segment,
+		.generation = GENERATION,
+		.sealed = LSMEM_SEGMENT_BYTES,
+		.data = (uintptr_t)data,
+		.length = length,
+	};
+
+	return ioctl(self->follower.attach.fd, LSMEM_REPL_LOAD, &load) ? -errno : 0;
+}
+
+static int attach(struct _test_data_loading *self)
+{
+	self->length = 0;
+	self->live = 0;
+	memset(self->expected, 0, sizeof(self->expected));
+	return follower_attach(&self->follower, self->store.name);
+}
+
+FIXTURE_SETUP(loading)
+{
+	self->random = test_seed;
+	self->blob = malloc(2 * LSMEM_SEGMENT_BYTES);
+	ASSERT_NE(NULL, self->blob);
+	ASSERT_EQ(0, store_create(&self->store, STORE_BYTES, HANDLES, LSMEM_STORE_DURABLE));
+	ASSERT_EQ(0, attach(self));
+}
+
+FIXTURE_TEARDOWN(loading)
+{
+	struct lsmem_destroy destroy = { .size = sizeof(destroy), .flags = LSMEM_DESTROY_FORCE };
+
+	lsm_close(self->store.lsm);
+	if (self->follower.thread) {
+		follower_stop(&self->follower);
+		follower_free(&self->follower);
+	} else {
+		close(self->follower.attach.fd);
+	}
+	close(self->store.fd);
+	free(self->blob);
+	memcpy(destroy.name, self->store.name, sizeof(destroy.name));
+	EXPECT_EQ(0, control_call(LSMEM_CTL_DESTROY, &destroy));
+}
+
+/* The blob in calls of random lengths, cut between entries. */
+static int load_in_pieces(struct _test_data_loading *self, uint64_t segment)
+{
+	uint32_t from = 0, to = 0;
+
+	while (to < self->length) {
+		const struct lsmem_entry *e = (const void *)(self->blob + to);
+		int ret;
+
+		to += lsmem_entry_size(lsmem_entry_length(e));
+		if (to < self->length && test_random(&self->random) % 100)
+			continue;
+		ret = load(self, segment, self->blob + from, to - from);
+		if (ret)
+			return ret;
+		from = to;
+	}
+	return 0;
+}
+
+/* All that won is there and nothing else: contents, lengths, versions, bytes, handles. */
+TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
+{
+	struct lsmem_activate activate = {
+		.size = sizeof(activate),
+		.era = 1,
+		.generation_floor = GENERATION,
+		.generation_ceiling = 1000,
+		.next_segment = SECOND + 1,
+	};
+	uint8_t *data = malloc(LARGE);
+	uint64_t i, handle, objects = 0;
+
+	ASSERT_NE(NULL, data);
+	for (i = 0; i < OBJECTS && self->length < LSMEM_SEGMENT_BYTES - 2 * LARGE; i++)
+		add(self, FIRST, i, some_length(self), LSMEM_TYPE_OBJECT, 1000 + i);
+	TH_LOG("%llu objects, %u bytes", (unsigned long long)i, self->length);
+	ASSERT_EQ(0, load_in_pieces(self, FIRST));
+	/* Newer, older, deleted, and one that is new. */
+	self->length = 0;
+	for (i = 0; i < OBJECTS / 4; i++)
+		add(self, SECOND, i * 2, some_length(self), LSMEM_TYPE_OBJECT,
+		    i % 5 ? 10000 + i : 1);
+	for (i = 1; i < OBJECTS / 4; i += 4)
+		add(self, SECOND, i, sizeof(struct lsmem_delete), LSMEM_TYPE_DELETE, 20000 + i);
+	add(self, SECOND, HANDLES - 1, 16, LSMEM_TYPE_OBJECT, 30000);
+	ASSERT_EQ(0, load_in_pieces(self, SECOND));
+	EXPECT_EQ(-EINVAL, load(self, FIRST, self->blob, self->length)) TH_LOG("an older segment");
+	ASSERT_EQ(0, follower_activate(&self->follower, &activate));
+
+	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
+	for (i = 0; i < HANDLES; i++) {
+		struct lsm_object object = { 0 };
+		uint64_t serial = 0;
+		ssize_t ret = lsm_read(self->store.lsm, handle_of(i), data, LARGE, 0, &object);
+
+		if (!wanted(self, i)) {
+			ASSERT_EQ(-ESTALE, ret) TH_LOG("object %llu", (unsigned long long)i);
+			continue;
+		}
+		ASSERT_EQ(self->expected[i].length, ret) TH_LOG("object %llu", (unsigned long long)i);
+		ASSERT_EQ(self->expected[i].version, object.version);
+		ASSERT_TRUE(content_right(data, self->expected[i].length, i, &serial));
+		ASSERT_EQ(object.version, serial);
+		self->live += lsmem_entry_size(self->expected[i].length);
+		objects++;
+	}
+	EXPECT_EQ(objects, store_attribute(&self->store, "handles_used"));
+	EXPECT_EQ(self->live, store_attribute(&self->store, "live_bytes"));
+	/* No handle that is in use is given out again. */
+	for (i = objects; i < HANDLES; i++) {
+		ASSERT_EQ(0, lsm_alloc(self->store.lsm, data, 16, 0, &handle, NULL));
+		ASSERT_FALSE(wanted(self, lsmem_handle_index(handle)));
+	}
+	EXPECT_EQ(-EMFILE, lsm_alloc(self->store.lsm, data, 16, 0, &handle, NULL));
+	free(data);
+}
+
+/* What is no entry of this segment, whole, with its bytes, is refused; then all is forgotten. */
+TEST_F_TIMEOUT(loading, what_is_refused, SECONDS)
+{
+	static const struct {
+		const char *what;
+		int error;
+		uint32_t byte;		/* of the last entry, to be changed; 0: none */
+		uint32_t cut;		/* bytes off the end */
+		uint64_t index;
+		uint32_t type;
+	} cases[] = {
+		{ "payload", -EBADMSG, LSMEM_ENTRY_BYTES + 5, 0, 7, LSMEM_TYPE_OBJECT },
+		{ "header", -EBADMSG, 9, 0, 7, LSMEM_TYPE_OBJECT },
+		{ "cut in the payload", -EINVAL, 0, 8, 7, LSMEM_TYPE_OBJECT },
+		{ "cut in the header", -EINVAL, 0, 1024 + 8, 7, LSMEM_TYPE_OBJECT },
+		{ "length", -EINVAL, 0, 3, 7, LSMEM_TYPE_OBJECT },
+		{ "handle", -EINVAL, 0, 0, HANDLES, LSMEM_TYPE_OBJECT },
+		{ "commit record", -EINVAL, 0, 0, 7, LSMEM_TYPE_COMMIT },
+		{ "delete of another length", -EINVAL, 0, 0, 7, LSMEM_TYPE_DELETE },
+	};
+	uint32_t i, j, last;
+
+	/* Across the end of a seglet, too, so that it is not the first piece that is wrong. */
+	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		for (j = 0; j < 100; j++)
+			add(self, FIRST, 100 + j, 1000, LSMEM_TYPE_OBJECT, 1000 + j);
+		last = self->length;
+		add(self, FIRST, cases[i].index % HANDLES, 1024, LSMEM_TYPE_OBJECT, 2000);
+		if (cases[i].index == HANDLES || cases[i].type != LSMEM_TYPE_OBJECT) {
+			struct lsmem_entry *e = (void *)(self->blob + last);
+
+			e->key = __cpu_to_le64(handle_of(cases[i].index));
+			e->meta = __cpu_to_le64(lsmem_meta_make(1024, cases[i].type, 0, 0));
+			e->hcrc = __cpu_to_le32(lsmem_entry_hcrc(e, salt_of(self, FIRST)));
+		}
+		if (cases[i].byte)
+			self->blob[last + cases[i].byte] ^= 1;
+		EXPECT_EQ(cases[i].error, load(self, FIRST, self->blob,
+					       self->length - cases[i].cut))
+			TH_LOG("%s", cases[i].what);
+		close(self->follower.attach.fd);
+		EXPECT_EQ(0, store_attribute(&self->store, "handles_used"));
+		EXPECT_EQ(0, store_attribute(&self->store, "live_bytes"));
+		ASSERT_EQ(0, attach(self));
+	}
+}
+
+/* The daemon's memory ends in the middle. */
+TEST_F_TIMEOUT(loading, bytes_that_are_not_there, SECONDS)
+{
+	uint32_t pages = (1u << 20) / PAGE, half = pages / 2 * PAGE;
+	uint8_t *memory = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t i;
+
+	ASSERT_NE(MAP_FAILED, memory);
+	for (i = 0; self->length < half; i++)
+		add(self, FIRST, i, 1000, LSMEM_TYPE_OBJECT, 1000 + i);
+	memcpy(memory, self->blob, half);
+	ASSERT_EQ(0, munmap(memory + half, half));
+	EXPECT_EQ(-EFAULT, load(self, FIRST, memory, self->length));
+	EXPECT_EQ(-EINVAL, load(self, FIRST, self->blob, LSMEM_SEGMENT_BYTES + 8));
+	EXPECT_EQ(-EINVAL, load(self, 0, self->blob, self->length));
+	munmap(memory, half);
+}
+
+TEST_HARNESS_MAIN
