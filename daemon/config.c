@@ -4,10 +4,12 @@
  * beginning with # or ;.  Every key is one row of config_keys; what is not
  * there is refused, as is what comes twice.
  */
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <pwd.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -213,6 +215,48 @@ static int set_lock_wait(struct parser *p, struct config *c, const char *value)
 	return 0;
 }
 
+/* Numbers only: a name would have to be looked up, on a network that may lie on the store. */
+static bool parse_address(const char *text, struct sockaddr_storage *address, socklen_t *length)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)address;
+	struct sockaddr_in *in = (struct sockaddr_in *)address;
+	bool brackets = *text == '[';
+	char host[INET6_ADDRSTRLEN];
+	const char *end;
+	uint32_t port;
+
+	text += brackets;
+	end = strchr(text, brackets ? ']' : ':');
+	if (!end || end - text >= (ptrdiff_t)sizeof(host))
+		return false;
+	memcpy(host, text, (size_t)(end - text));
+	host[end - text] = 0;
+	end += brackets;
+	if (*end != ':' || !parse_id(end + 1, &port) || !port || port > UINT16_MAX)
+		return false;
+	if (brackets) {
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons((uint16_t)port);
+		*length = sizeof(*in6);
+		return inet_pton(AF_INET6, host, &in6->sin6_addr) == 1;
+	}
+	in->sin_family = AF_INET;
+	in->sin_port = htons((uint16_t)port);
+	*length = sizeof(*in);
+	return inet_pton(AF_INET, host, &in->sin_addr) == 1;
+}
+
+static int set_listen(struct parser *p, struct config *c, const char *value)
+{
+	if (strlen(value) >= sizeof(c->metrics.listen) ||
+	    !parse_address(value, &c->metrics.address, &c->metrics.length))
+		return fail(p, p->line,
+			    "listen = %s: allowed is ADDRESS:PORT, numbers only, as 127.0.0.1:9469 or [::1]:9469",
+			    value);
+	strcpy(c->metrics.listen, value);
+	return 0;
+}
+
 static const struct config_key {
 	const char *section, *key;
 	int (*set)(struct parser *p, struct config *c, const char *value);
@@ -227,11 +271,12 @@ static const struct config_key {
 	{ "backup", "path", set_path, offsetof(struct config, backup.path_line) },
 	{ "backup", "size", set_backup_size, offsetof(struct config, backup.size_line) },
 	{ "backup", "lock_wait", set_lock_wait, offsetof(struct config, backup.lock_wait_line) },
+	{ "metrics", "listen", set_listen, offsetof(struct config, metrics.listen_line) },
 };
 
 #define NR_KEYS (sizeof(config_keys) / sizeof(config_keys[0]))
 
-static const char *const config_sections[] = { "store", "backup" };
+static const char *const config_sections[] = { "store", "backup", "metrics" };
 
 #define NR_SECTIONS (sizeof(config_sections) / sizeof(config_sections[0]))
 
@@ -279,7 +324,7 @@ static int parse_section(struct parser *p, char *text, const char **section,
 		if (!strcmp(text, config_sections[i]))
 			break;
 	if (i == NR_SECTIONS)
-		return fail(p, p->line, "unknown section [%s], allowed are [store] and [backup]",
+		return fail(p, p->line, "unknown section [%s], allowed are [store], [backup] and [metrics]",
 			    text);
 	if (seen[i])
 		return fail(p, p->line,

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "../uapi/lsmem.h"
@@ -26,6 +27,7 @@
  * @store.kind_line and the like: line of the key, 0 if it is not there
  * @backup.size: bytes of the file to create; 0: not given
  * @backup.lock_wait: seconds to wait for a predecessor's I/O to end
+ * @metrics.listen: @metrics.address as it is written, for messages
  */
 struct config {
 	struct {
@@ -44,6 +46,12 @@ struct config {
 		unsigned int lock_wait;
 		unsigned int path_line, size_line, lock_wait_line;
 	} backup;
+	struct {
+		struct sockaddr_storage address;
+		socklen_t length;
+		char listen[64];
+		unsigned int listen_line;
+	} metrics;
 };
 
 #define CONFIG_STORE_BYTES_DEFAULT	(256ull << 20)

@@ -127,6 +127,7 @@ static void core_flushed(struct core *core, uint32_t backup, int error)
 		return;
 	}
 	core->stats.flushes++;
+	core->stats.backup[backup].flushes++;
 	core_segments_flushed(core, backup);
 	core_closes_flushed(core);
 	core_digest_flushed(core);
@@ -242,6 +243,22 @@ void core_tick(struct core *core)
 	core_run(core);
 }
 
+static void core_count_write(struct core *core, const struct core_op *op, uint8_t kind)
+{
+	static const uint8_t parts[] = {
+		[CORE_OP_HEADER] = CORE_PART_HEADER,
+		[CORE_OP_LOG] = CORE_PART_LOG,
+		[CORE_OP_CLOSE] = CORE_PART_DIRECTORY,
+		[CORE_OP_DIGEST] = CORE_PART_DIGEST,
+	};
+	struct core_backup_stats *backup = &core->stats.backup[op->io.backup];
+
+	core->stats.writes++;
+	core->stats.written_bytes += op->io.length;
+	backup->writes[parts[kind]]++;
+	backup->bytes[parts[kind]] += op->io.length;
+}
+
 void core_io_done(struct core *core, uint32_t id, int error)
 {
 	struct core_op *op = &core->ops[id];
@@ -260,10 +277,8 @@ void core_io_done(struct core *core, uint32_t id, int error)
 			  (unsigned long long)op->io.offset, op->io.length, strerror(-error));
 		return;
 	}
-	if (kind != CORE_OP_FLUSH) {
-		core->stats.writes++;
-		core->stats.written_bytes += op->io.length;
-	}
+	if (kind != CORE_OP_FLUSH)
+		core_count_write(core, op, kind);
 	switch (kind) {
 	case CORE_OP_HEADER:
 		core_header_done(core, op);
@@ -381,7 +396,7 @@ const char *core_error(const struct core *core)
 
 void core_stats(const struct core *core, struct core_stats *stats)
 {
-	uint32_t i;
+	uint32_t i, b;
 
 	*stats = core->stats;
 	stats->frames = core->nr_frames;
@@ -396,6 +411,14 @@ void core_stats(const struct core *core, struct core_stats *stats)
 		if (open->durable < open->committed) {
 			stats->lag_segments++;
 			stats->lag_bytes += open->committed - open->durable;
+		}
+		for (b = 0; b < CORE_BACKUPS; b++) {
+			uint32_t flushed = open->replica[b].flushed;
+
+			if (flushed >= open->committed)
+				continue;
+			stats->backup[b].lag_segments++;
+			stats->backup[b].lag_bytes += open->committed - flushed;
 		}
 	}
 }

@@ -30,6 +30,7 @@
 
 #include "digest.h"
 #include "format.h"
+#include "histogram.h"
 
 #include <lsmem.h>
 
@@ -103,10 +104,36 @@ struct core_io {
 	struct iovec iov[CORE_IO_VECTORS];
 };
 
+/* What a write is for. */
+enum core_part {
+	CORE_PART_HEADER,
+	CORE_PART_LOG,
+	CORE_PART_DIRECTORY,	/* and footer */
+	CORE_PART_DIGEST,
+	CORE_PARTS,
+};
+
+/**
+ * struct core_backup_stats - one backup's part of struct core_stats
+ * @bytes, @writes: done, by what they were for
+ * @group_bytes, @group_segments: log data that were in a flush for the first
+ *	time, and of how many segments; flushes without any are not counted
+ * @lag_bytes, @lag_segments: gauges: committed, and not durable on this one
+ */
+struct core_backup_stats {
+	uint64_t bytes[CORE_PARTS];
+	uint64_t writes[CORE_PARTS];
+	uint64_t flushes;
+	struct histogram group_bytes, group_segments;
+	uint64_t lag_bytes;
+	uint32_t lag_segments;
+};
+
 /**
  * struct core_stats - counters since core_new(), gauges marked
  */
 struct core_stats {
+	struct core_backup_stats backup[CORE_BACKUPS];
 	uint64_t written_bytes;		/* of requests done, all kinds */
 	uint64_t log_bytes;		/* made durable */
 	uint64_t bounced_bytes;		/* copied: tail blocks */

@@ -418,14 +418,24 @@ void core_segments_run(struct core *core)
  */
 void core_segments_flush(struct core *core, uint32_t backup)
 {
-	uint32_t i;
+	struct core_backup_stats *stats = &core->stats.backup[backup];
+	uint32_t segments = 0, i;
+	uint64_t bytes = 0;
 
 	for (i = 0; i < core->nr_opens; i++) {
 		struct core_replica *replica = &core->list[i]->replica[backup];
 
 		if (replica->header == CORE_WRITTEN)
 			replica->header = CORE_FLUSHING;
+		if (replica->written > replica->flushing) {
+			bytes += replica->written - replica->flushing;
+			segments++;
+		}
 		replica->flushing = replica->written;
+	}
+	if (segments) {
+		histogram_add(&stats->group_bytes, bytes);
+		histogram_add(&stats->group_segments, segments);
 	}
 }
 

@@ -86,8 +86,14 @@ int kernel_destroy(int control, const char *name)
 	return call(control, LSMEM_CTL_DESTROY, &destroy);
 }
 
-/* The text of an attribute of a store, "" if there is none. */
-static void attribute(const char *store, const char *name, char *value, int room)
+/**
+ * kernel_attribute - what sysfs says of a store
+ * @store: its name
+ * @name: of the file, below the store's directory
+ * @value: out: its first line, "" if there is none
+ * @room: bytes at @value
+ */
+void kernel_attribute(const char *store, const char *name, char *value, int room)
 {
 	char path[512];
 	FILE *f;
@@ -126,7 +132,7 @@ static bool next_active(DIR *d, char name[LSMEM_NAME_BYTES])
 	while ((entry = readdir(d))) {
 		if (entry->d_name[0] == '.' || strlen(entry->d_name) >= LSMEM_NAME_BYTES)
 			continue;
-		attribute(entry->d_name, "state", state, sizeof(state));
+		kernel_attribute(entry->d_name, "state", state, sizeof(state));
 		if (strcmp(state, "active"))
 			continue;
 		strcpy(name, entry->d_name);
@@ -153,7 +159,7 @@ int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES])
 	if (!d)
 		return -ENODEV;
 	while (err && next_active(d, name)) {
-		attribute(name, "uuid", text, sizeof(text));
+		kernel_attribute(name, "uuid", text, sizeof(text));
 		if (uuid_equals(text, uuid))
 			err = 0;
 	}
@@ -182,13 +188,13 @@ int kernel_find_orphan(uint32_t kind, char name[LSMEM_NAME_BYTES])
 	if (!d)
 		return -ENODEV;
 	while (err && next_active(d, name)) {
-		attribute(name, "kind", text, sizeof(text));
+		kernel_attribute(name, "kind", text, sizeof(text));
 		if (strcmp(text, wanted))
 			continue;
-		attribute(name, "durability", text, sizeof(text));
+		kernel_attribute(name, "durability", text, sizeof(text));
 		if (strcmp(text, "durable"))
 			continue;
-		attribute(name, "attached", text, sizeof(text));
+		kernel_attribute(name, "attached", text, sizeof(text));
 		if (!strcmp(text, "0"))
 			err = 0;
 	}
@@ -208,7 +214,7 @@ uint32_t kernel_segments(const char *name)
 {
 	char text[32];
 
-	attribute(name, "segments_max", text, sizeof(text));
+	kernel_attribute(name, "segments_max", text, sizeof(text));
 	return (uint32_t)strtoul(text, NULL, 10);
 }
 

@@ -8,7 +8,7 @@
  *	serve.c		the steady state (core.h), until a signal or a failure
  *
  * Below them, knowing nothing of them: config, backup, kernel, loop, signals,
- * status, log, notify.
+ * status, metrics, http, log, notify.
  */
 #ifndef LSMEMD_LSMEMD_H
 #define LSMEMD_LSMEMD_H
@@ -19,13 +19,12 @@
 #include "clean.h"
 #include "config.h"
 #include "core.h"
+#include "http.h"
 #include "kernel.h"
 #include "loop.h"
 #include "recover.h"
 #include "signals.h"
 #include "status.h"
-
-#define LSMEMD_VERSION	"0.1.0"
 
 /* Exit statuses, as lsmemd(8) tells them. */
 enum {
@@ -64,6 +63,7 @@ struct lsmemd {
 	struct signals signals;
 	struct backup backup;
 	struct status status;
+	struct http http;
 	struct kernel kernel;
 	int control;
 	bool created;

@@ -223,6 +223,7 @@ static int run(struct lsmemd *d)
 		status = serve(d);
 	else if (!status && d->signals.stop)
 		log_notice("stopped by a signal before the store was active");
+	http_close(&d->http);
 	/*
 	 * Requests that are still in flight read from what would be freed, and
 	 * must not write to the backup what is there later.

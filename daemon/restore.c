@@ -298,6 +298,11 @@ static void restore_progress(void *context, uint64_t done, uint64_t all)
 
 	if (!start)
 		start = said = now;
+	d->status.read_bytes = read_bytes;
+	d->status.recovery_ms = (now - start) / 1000000;
+	d->status.recovery_done = done;
+	d->status.recovery_all = all;
+	http_tell(&d->http, &d->status);
 	if (now - said < 1000000000u)
 		return;
 	said = now;

@@ -163,7 +163,7 @@ static void measure(struct serve *s, const struct lsmem_ack_one *ack, uint64_t n
 
 	for (i = 0; i < s->nr_ranges; i++) {
 		if (s->ranges[i].segment == ack->segment && s->ranges[i].to <= ack->to)
-			status_ack(&s->d->status, now - s->ranges[i].ns);
+			histogram_add(&s->d->status.ack, now - s->ranges[i].ns);
 		else
 			s->ranges[kept++] = s->ranges[i];
 	}
@@ -367,6 +367,14 @@ static void clean(struct serve *s, bool progress)
 
 /* ---- Time -------------------------------------------------------------- */
 
+static void tell(struct serve *s)
+{
+	if (!s->d->http.mhd)
+		return;
+	core_stats(s->core, &s->d->status.core);
+	http_tell(&s->d->http, &s->d->status);
+}
+
 static void tick_done(struct loop_op *op, int res)
 {
 	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, tick.op));
@@ -383,6 +391,7 @@ static void tick_done(struct loop_op *op, int res)
 		s->watchdog_last = now;
 		notify_send("WATCHDOG=1");
 	}
+	tell(s);
 	loop_timer_start(&s->d->loop, &s->tick,
 			 s->watchdog_ns && s->watchdog_ns < 4ull * TICK_NS ?
 			 s->watchdog_ns / 4 : TICK_NS);
@@ -409,6 +418,8 @@ static void begin_stop(struct serve *s)
 	log_notice("%s: shutting down, draining for up to %u s", s->d->kernel.name,
 		   s->d->options.drain);
 	kernel_clean_last(&s->d->kernel);
+	s->d->status.state = "draining";
+	tell(s);
 	notify_send("STOPPING=1\nSTATUS=Draining");
 	s->bound.op.done = bound_done;
 	loop_timer_start(&s->d->loop, &s->bound, s->d->options.drain * 1000000000ull);
@@ -474,7 +485,9 @@ int serve(struct lsmemd *d)
 	s->ready = true;
 	loop_timer_start(&d->loop, &s->tick, s->watchdog_ns ? 1000000 : TICK_NS);
 	d->status.state = "active";
+	d->status.serving = true;
 	dump(s);
+	tell(s);
 	notify_send("READY=1\nSTATUS=Serving %s, backup %s", d->kernel.name, d->backup.path);
 	log_notice("%s: serving, backup %s", d->kernel.name, d->backup.path);
 	for (;;) {

@@ -31,10 +31,47 @@
 #include "notify.h"
 
 #define RUN	"/run/lsmem"
+#define PORT_STEP_US	100000u
 
 static const char *kind_name(uint32_t kind)
 {
 	return kind == LSMEM_KIND_BLOCK ? "block" : "object";
+}
+
+/* ---- The metrics ------------------------------------------------------- */
+
+/* Before anything is changed.  A predecessor that was killed keeps the port as it keeps the backup. */
+static int open_metrics(struct lsmemd *d)
+{
+	const struct config *c = &d->config;
+	uint64_t end = status_now_ns() + c->backup.lock_wait * 1000000000ull;
+	bool said = false;
+	int err;
+
+	if (!c->metrics.listen_line)
+		return STATUS_OK;
+	for (;;) {
+		err = http_open(&d->http, (const struct sockaddr *)&c->metrics.address,
+				c->metrics.length);
+		if (err != -EADDRINUSE || status_now_ns() >= end)
+			break;
+		if (!said)
+			log_notice("%s: in use; waiting up to %u s for it",
+				   c->metrics.listen, c->backup.lock_wait);
+		said = true;
+		signals_poll(&d->signals);
+		if (d->signals.stop)
+			return STATUS_OK;
+		usleep(PORT_STEP_US);
+	}
+	if (!err) {
+		log_notice("metrics are at http://%s/metrics", c->metrics.listen);
+		return STATUS_OK;
+	}
+	log_err("%s:%u: listen = %s: %s%s", d->options.config_path, c->metrics.listen_line,
+		c->metrics.listen, strerror(-err), err == -EADDRINUSE ?
+		"; another program has this port, each daemon needs its own" : "");
+	return err == -EADDRINUSE ? STATUS_BUSY : STATUS_ERROR;
 }
 
 /* ---- The backup -------------------------------------------------------- */
@@ -349,6 +386,8 @@ static int recover(struct lsmemd *d, struct recover *r)
 	int err;
 
 	status->state = "recovering";
+	status->recovery = true;
+	http_tell(&d->http, status);
 	log_notice("%s: recovering %s", d->backup.path, d->kernel.name);
 	notify_send("STATUS=Recovering %s from %s", d->kernel.name, d->backup.path);
 	memset(&result, 0, sizeof(result));
@@ -356,7 +395,6 @@ static int recover(struct lsmemd *d, struct recover *r)
 	if (err == -ECANCELED)
 		return STATUS_OK;
 	ns = status_now_ns() - start;
-	status->recovery = true;
 	status->read_bytes = result.read_bytes;
 	status->recovered_bytes = result.live_bytes;
 	status->recovered_objects = result.objects;
@@ -365,6 +403,7 @@ static int recover(struct lsmemd *d, struct recover *r)
 	if (result.losses > status->losses)
 		status->losses = result.losses;
 	if (!err) {
+		status->recovery_done = status->recovery_all;
 		tell_result(d, &result, ns);
 		return STATUS_OK;
 	}
@@ -497,6 +536,9 @@ int start(struct lsmemd *d)
 	struct recover *r;
 	int status;
 
+	status = open_metrics(d);
+	if (status || d->signals.stop)
+		return status;
 	d->control = kernel_control_open();
 	if (d->control < 0)
 		return STATUS_ERROR;
@@ -527,6 +569,7 @@ int start(struct lsmemd *d)
 		goto out;
 	name_status(d);
 	memcpy(d->status.uuid, uuid, sizeof(uuid));
+	http_tell(&d->http, &d->status);
 	status = bring_up(d, r, state, uuid);
 	if (status || d->signals.stop)
 		goto out;

@@ -27,6 +27,31 @@ uint64_t status_now_ns(void)
 }
 
 /**
+ * status_kind - the store's kind, in words
+ * @status: the store is known
+ */
+const char *status_kind(const struct status *status)
+{
+	return status->kind == LSMEM_KIND_BLOCK ? "block" : "object";
+}
+
+/**
+ * status_uuid - the store's uuid, as it is written
+ * @status: the store is known
+ * @text: out, and returned
+ */
+const char *status_uuid(const struct status *status, char text[STATUS_UUID_BYTES])
+{
+	char *at = text;
+	unsigned int i;
+
+	for (i = 0; i < 16; i++)
+		at += sprintf(at, "%02x%s", status->uuid[i],
+			      i == 3 || i == 5 || i == 7 || i == 9 ? "-" : "");
+	return text;
+}
+
+/**
  * status_open - allocate what will be needed
  * @status: zeroed by the caller, who fills in what it knows
  *
@@ -42,6 +67,7 @@ int status_open(struct status *status)
 	}
 	status->state = "starting";
 	status->start_ns = status_now_ns();
+	status->start_time = (uint64_t)time(NULL);
 	return 0;
 }
 
@@ -67,19 +93,6 @@ void status_lost(struct status *status, const char *what)
 	if (status->losses < STATUS_LOST_MAX)
 		snprintf(status->lost[status->losses], STATUS_LOST_BYTES, "%s", what);
 	status->losses++;
-}
-
-/**
- * status_ack - count one acknowledged range
- * @status: the status
- * @ns: from when it was taken from the kernel to its acknowledgement
- */
-void status_ack(struct status *status, uint64_t ns)
-{
-	unsigned int bucket = ns ? 64u - (unsigned int)__builtin_clzll(ns) : 0;
-
-	status->ack[bucket < STATUS_BUCKETS ? bucket : STATUS_BUCKETS - 1]++;
-	status->ack_ns += ns;
 }
 
 static void put(struct status *status, const char *format, ...)
@@ -161,7 +174,7 @@ static void put_counters(struct status *status)
 		{ "lag_bytes", core->lag_bytes },
 		{ "epoch", core->epoch },
 		{ "sequence", core->sequence },
-		{ "ack_ns", status->ack_ns },
+		{ "ack_ns", status->ack.sum },
 	};
 	bool first = true;
 	unsigned int i;
@@ -169,11 +182,11 @@ static void put_counters(struct status *status)
 	for (i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
 		put(status, "  \"%s\": %" PRIu64 ",\n", counters[i].name, counters[i].value);
 	put(status, "  \"ack_latency\": [");
-	for (i = 0; i < STATUS_BUCKETS; i++) {
-		if (!status->ack[i])
+	for (i = 0; i < HISTOGRAM_BUCKETS; i++) {
+		if (!status->ack.count[i])
 			continue;
-		put(status, "%s\n    {\"below_ns\": %" PRIu64 ", \"count\": %" PRIu64 "}",
-		    first ? "" : ",", (uint64_t)1 << i, status->ack[i]);
+		put(status, "%s\n    {\"at_most_ns\": %" PRIu64 ", \"count\": %" PRIu64 "}",
+		    first ? "" : ",", (uint64_t)1 << i, status->ack.count[i]);
 		first = false;
 	}
 	put(status, "%s]\n", first ? "" : "\n  ");
@@ -216,7 +229,7 @@ static int replace(const struct status *status)
 int status_write(struct status *status)
 {
 	uint64_t ms = (status_now_ns() - status->start_ns) / 1000000;
-	unsigned int i;
+	char uuid[STATUS_UUID_BYTES];
 	int err;
 
 	if (!status->path[0])
@@ -224,12 +237,8 @@ int status_write(struct status *status)
 	status->used = 0;
 	put(status, "{\n  \"state\": \"%s\",\n  \"store\": ", status->state);
 	put_string(status, status->store);
-	put(status, ",\n  \"kind\": \"%s\",\n  \"uuid\": \"",
-	    status->kind == LSMEM_KIND_BLOCK ? "block" : "object");
-	for (i = 0; i < 16; i++)
-		put(status, "%02x%s", status->uuid[i],
-		    i == 3 || i == 5 || i == 7 || i == 9 ? "-" : "");
-	put(status, "\",\n  \"backup\": ");
+	put(status, ",\n  \"kind\": \"%s\",\n  \"uuid\": \"%s\",\n  \"backup\": ",
+	    status_kind(status), status_uuid(status, uuid));
 	put_string(status, status->backup);
 	put(status, ",\n  \"pid\": %ld,\n  \"uptime_seconds\": %" PRIu64 ".%03" PRIu64 ",\n",
 	    (long)getpid(), ms / 1000, ms % 1000);

@@ -14,21 +14,27 @@
 #include <stdint.h>
 
 #include "core.h"
+#include "histogram.h"
+
+#define LSMEMD_VERSION		"0.1.0"
 
 #define STATUS_LOST_MAX		4096u	/* losses named in the file; all are in the log */
 #define STATUS_LOST_BYTES	160u
-#define STATUS_BUCKETS		48u	/* bucket n: below 2^n ns */
+#define STATUS_UUID_BYTES	37u
 
 /**
  * struct status - what there is to tell
- * @recovery: there was one; what follows is of it
+ * @state: starting, recovering, active, draining, stopped, undrained, failed
+ * @recovery: there is or was one; what follows is of it
+ * @recovery_done: of @recovery_all steps, a segment read being one
  * @losses: how many; @lost: the first STATUS_LOST_MAX of them, by name
+ * @serving: what follows is known
  * @core: what the state machine counts
  * @events: taken from the kernel; @ranges of them
  * @groups: times that ranges were acknowledged
  * @passes: of combined cleaning that were asked for and begun, over
  *	@passes_segments; @passes_fruitless: wanted, and nothing was worth it
- * @ack: histogram of ns from a range's taking to its acknowledgement
+ * @ack: ns from a range's taking to its acknowledgement
  */
 struct status {
 	char path[PATH_MAX];
@@ -44,25 +50,27 @@ struct status {
 	uint64_t recovered_objects;
 	uint64_t recovered_segments;
 	uint64_t recovery_ms;
+	uint64_t recovery_done, recovery_all;
 	uint64_t losses;
 	char (*lost)[STATUS_LOST_BYTES];
 
-	uint64_t start_ns;
+	uint64_t start_ns, start_time;
+	bool serving;
 	struct core_stats core;
 	uint64_t events, ranges, groups;
 	uint64_t passes, passes_segments, passes_fruitless;
-	uint64_t ack[STATUS_BUCKETS];
-	uint64_t ack_ns;
+	struct histogram ack;
 
 	char *text;
 	size_t used;
 };
 
 uint64_t status_now_ns(void);
+const char *status_kind(const struct status *status);
+const char *status_uuid(const struct status *status, char text[STATUS_UUID_BYTES]);
 int status_open(struct status *status);
 void status_close(struct status *status);
 void status_lost(struct status *status, const char *what);
-void status_ack(struct status *status, uint64_t ns);
 int status_write(struct status *status);
 
 #endif

@@ -35,10 +35,14 @@ good 'no newline at the end' '[backup]\npath = /dev/null'
 good 'a path with # and blanks' '[backup]\npath = /srv/a b#c\n'
 good 'carriage returns' '[backup]\r\npath = /dev/null\r\n'
 good 'sections in any order' "$path"'[store]\nkind = block\n'
+good 'metrics, IPv4' "$path[metrics]\nlisten = 127.0.0.1:9469\n"
+good 'metrics, IPv6' "$path[metrics]\nlisten = [2001:db8::1]:65535\n"
+good 'metrics, everywhere' "$path[metrics]\nlisten=[::]:1\n"
+good 'metrics, nowhere' "$path[metrics]\n"
 good 'lower-case suffix' "[store]\nsize = 128m\n$path"
 
 bad 'empty' '' ' no path in [backup]: a block device or a file is needed'
-bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [store] and [backup]'
+bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [store], [backup] and [metrics]'
 bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
 bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
@@ -75,6 +79,15 @@ done
 for wait in -1 3601 soon; do
 	bad "lock_wait $wait" "[backup]\nlock_wait = $wait\n" "2: lock_wait = $wait: allowed are seconds from 0 to 3600"
 done
+
+for listen in 127.0.0.1 :9469 9469 127.0.0.1: 127.0.0.1:0 127.0.0.1:65536 127.0.0.1:http \
+	127.0.0.1:-1 127.0.0.1:+1 '127.0.0.1:1 ,' 127.1:9469 256.0.0.1:9469 localhost:9469 ::1:9469 '[::1]' '[::1]9469' \
+	'[::1:9469' '[]:9469' '[127.0.0.1]:9469' '[::1%lo]:9469' 'http://127.0.0.1:9469' \
+	[2001:0db8:0000:0000:0000:0000:0000:00000000000000000000000001]:9469 \
+	127.0.0.1:00000000000000000000000000000000000000000000000000000009469; do
+	bad "listen $listen" "[metrics]\nlisten = $listen\n" "2: listen = $listen: allowed is ADDRESS:PORT, numbers only, as 127.0.0.1:9469 or [::1]:9469"
+done
+bad 'listen twice' "[metrics]\nlisten = [::]:1\nlisten = [::]:2\n" '3: listen a second time, first on line 2'
 
 rm -f "$conf"
 bad_file()

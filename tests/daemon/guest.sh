@@ -18,6 +18,54 @@ wanted=${1:-object block}
 kills=${KILLS:-2}
 losses=${LOSSES:-2}
 
+port=9469
+# http METHOD PATH: what is answered
+http()
+{
+	exec 9<>"/dev/tcp/127.0.0.1/$port" || return
+	printf '%s %s HTTP/1.0\r\n\r\n' "$1" "$2" >&9
+	cat <&9
+	exec 9<&-
+}
+
+# figure NAME: of a metric; NAME is a regular expression, up to the figure
+figure() { http GET /metrics | sed -n "s/^$1 //p"; }
+
+# rises NAME: a figure does, before long
+rises()
+{
+	local first i
+
+	first=$(figure "$1")
+	for ((i = 0; i < 300; i++)); do
+		[ "$(figure "$1")" -gt "$first" ] && return
+		sleep 0.1
+	done
+	return 1
+}
+
+# While the store is written, beside clients that say nothing, or half of it.
+metrics_test()
+{
+	local name said
+
+	exec 7<>"/dev/tcp/127.0.0.1/$port" 8<>"/dev/tcp/127.0.0.1/$port"
+	printf 'GET /metrics HTTP/1.1\r\nHost:' >&8
+	load 600
+	for name in 'lsmem_ack_latency_seconds_count{.*}' 'lsmem_store_appends_total{.*}' \
+		'lsmem_backup_written_bytes_total{.*,kind="log"}' 'lsmem_backup_group_bytes_sum{.*}'; do
+		ok "$1: metrics: $name rises" rises "$name"
+	done
+	slay_load
+	exec 7<&- 8<&-
+	for said in 'GET / 200' 'GET /else 404' 'POST /metrics 405'; do
+		expect "$1: metrics: $said" "$(http ${said% *} | sed -n '1s/.* \([0-9]*\) .*/\1/p')" \
+			"${said##* }"
+	done
+	run "$here/scrape.py" "127.0.0.1:$port"
+	expect "$1: metrics: sound" "$status" 0
+}
+
 kind_test()
 {
 	local kind=$1 i
@@ -26,8 +74,10 @@ kind_test()
 	model=$scratch/model.$kind
 	conf=$scratch/$kind.conf
 	rm -f "$model"
-	printf '[store]\nkind = %s\nsize = 128M\n[backup]\npath = %s\n' "$kind" "$drive" >"$conf"
+	printf '[store]\nkind = %s\nsize = 128M\n[backup]\npath = %s\n[metrics]\nlisten = 127.0.0.1:%s\n' \
+		"$kind" "$drive" "$port" >"$conf"
 	ok "$kind: formatted and active" start format --format --force
+	metrics_test "$kind"
 	load 3
 	wait "$load_pid"
 	expect "$kind: load" "$?" 0
@@ -86,6 +136,8 @@ kind_test()
 		expect "$kind: loss $i: the memory is lost" "$status" 0
 		ok "$kind: loss $i: recovers" start "loss $i" || break
 		verify "$kind: loss $i: all that was acknowledged"
+		expect "$kind: loss $i: told in the metrics" \
+			"$(figure 'lsmem_recovery_progress_ratio{.*}')" 1.0000
 		run grep -o '"recovered_objects": [0-9]*' "/run/lsmem/$store.json"
 		sed 's/^/# /' "$scratch/out"
 	done

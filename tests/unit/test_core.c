@@ -286,6 +286,48 @@ static bool test_many_opens(void)
 	return ok;
 }
 
+static uint64_t sum(const uint64_t *counts, uint32_t nr)
+{
+	return nr ? *counts + sum(counts + 1, nr - 1) : 0;
+}
+
+/* What is told of the backup is what has happened to it. */
+static bool test_stats(void)
+{
+	struct core_stats stats;
+	struct core_backup_stats *backup = &stats.backup[0];
+	struct lsmem_event event;
+	struct sim *sim = begin(&event);
+	uint32_t i;
+
+	core_stats(sim->core, &stats);
+	CHECK(!backup->lag_bytes && !backup->lag_segments);
+	CHECK(model_put(sim->model, 0, 1, 9000));
+	for (i = 0; i < 100 && !backup->lag_bytes; i++) {	/* the kernel takes its time */
+		sim_events(sim);
+		core_stats(sim->core, &stats);
+	}
+	CHECK(backup->lag_bytes > 9000 && backup->lag_bytes == stats.lag_bytes);
+	CHECK(backup->lag_segments == 1);
+	sim_settle(sim);
+	model_roll(sim->model, 1);
+	sim_settle(sim);
+	core_stats(sim->core, &stats);
+	CHECK(!backup->lag_bytes && !backup->lag_segments);
+	for (i = 0; i < CORE_PARTS; i++)
+		CHECK(backup->writes[i] && backup->bytes[i] >= backup->writes[i] * LSMEM_BLOCK);
+	CHECK(sum(backup->writes, CORE_PARTS) == stats.writes);
+	CHECK(sum(backup->bytes, CORE_PARTS) == stats.written_bytes);
+	CHECK(backup->flushes == stats.flushes);
+	/* All that became durable was in a group, once. */
+	CHECK(backup->group_bytes.sum == stats.log_bytes);
+	CHECK(sum(backup->group_bytes.count, HISTOGRAM_BUCKETS) ==
+	      sum(backup->group_segments.count, HISTOGRAM_BUCKETS));
+	CHECK(backup->group_segments.sum >= 2);
+	sim_free(sim);
+	return true;
+}
+
 /* Parameters that do not fit together. */
 static bool test_params(void)
 {
@@ -328,6 +370,7 @@ int main(void)
 	tap_ok(test_resume_retired(), "what was being retired may be missing, whole groups of it");
 	tap_ok(test_device(), "any failed write or flush is the end");
 	tap_ok(test_many_opens(), "more opens than there is room for");
+	tap_ok(test_stats(), "what is told of the backup");
 	tap_ok(test_params(), "parameters out of range");
 	return tap_end();
 }

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Metrics: see metrics.h.
+ *
+ * A metric's name says what else has to be known: lsmem_backup_.. has the backup
+ * for a label, .._total is a counter, .._seconds.. is counted in ns here.
+ */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel.h"
+#include "metrics.h"
+
+#define NS_PER_S	1000000000u
+#define WAITS		24u		/* numbers in stats/stall_histogram */
+#define SIZE(array)	(sizeof(array) / sizeof((array)[0]))
+
+/**
+ * struct page - what is being written
+ * @out: where to
+ * @status: of this store
+ */
+struct page {
+	FILE *out;
+	const struct status *status;
+};
+
+/* A metric with one figure. */
+struct row {
+	const char *name, *help;
+	uint64_t figure;
+};
+
+static void put_header(const struct page *page, const char *name, const char *type,
+		       const char *help)
+{
+	fprintf(page->out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static const char *type_of(const char *name)
+{
+	const char *last = strrchr(name, '_');
+
+	return strcmp(last, "_total") ? "gauge" : "counter";
+}
+
+/* Of what is not ASCII the bytes are told: the format takes nothing but UTF-8. */
+static void put_label(const struct page *page, char before, const char *label,
+		      const char *value)
+{
+	fprintf(page->out, "%c%s=\"", before, label);
+	for (; *value; value++) {
+		if (*value == '"' || *value == '\\')
+			fprintf(page->out, "\\%c", *value);
+		else if (*value < 0x20 || *value > 0x7e)
+			fprintf(page->out, "\\\\x%02x", (unsigned char)*value);
+		else
+			putc(*value, page->out);
+	}
+	putc('"', page->out);
+}
+
+/* What comes before a figure; @label, if there is one, beside the store and the backup. */
+static void put_name(const struct page *page, const char *name, const char *suffix,
+		     const char *label, const char *value)
+{
+	fprintf(page->out, "%s%s", name, suffix);
+	put_label(page, '{', "store", page->status->store);
+	if (!strncmp(name, "lsmem_backup_", 13))
+		put_label(page, ',', "backup", page->status->backup);
+	if (label)
+		put_label(page, ',', label, value);
+	fputs("} ", page->out);
+}
+
+static void put_figure(const struct page *page, const char *name, uint64_t figure)
+{
+	if (strstr(name, "_seconds"))
+		fprintf(page->out, "%" PRIu64 ".%09" PRIu64 "\n", figure / NS_PER_S,
+			figure % NS_PER_S);
+	else
+		fprintf(page->out, "%" PRIu64 "\n", figure);
+}
+
+static void put(const struct page *page, const char *name, const char *label, const char *value,
+		uint64_t figure)
+{
+	put_name(page, name, "", label, value);
+	put_figure(page, name, figure);
+}
+
+static void put_rows(const struct page *page, const struct row *rows, size_t nr)
+{
+	for (; nr--; rows++) {
+		put_header(page, rows->name, type_of(rows->name), rows->help);
+		put(page, rows->name, NULL, NULL, rows->figure);
+	}
+}
+
+/*
+ * Buckets up to 2^@first .. 2^@last, of which @per make one of the metric's
+ * unit, and +Inf: always the same ones, or rates of them would make no sense.
+ */
+static void put_histogram(const struct page *page, const char *name, const char *help,
+			  const struct histogram *histogram, double per, unsigned int first,
+			  unsigned int last)
+{
+	uint64_t count = 0;
+	unsigned int i;
+	char le[32];
+
+	put_header(page, name, "histogram", help);
+	for (i = 0; i < HISTOGRAM_BUCKETS; i++) {
+		count += histogram->count[i];
+		if (i < first || i > last)
+			continue;
+		snprintf(le, sizeof(le), "%.12g", (double)(1ull << i) / per);
+		put_name(page, name, "_bucket", "le", le);
+		fprintf(page->out, "%" PRIu64 "\n", count);
+	}
+	put_name(page, name, "_bucket", "le", "+Inf");
+	fprintf(page->out, "%" PRIu64 "\n", count);
+	put_name(page, name, "_sum", NULL, NULL);
+	put_figure(page, name, histogram->sum);
+	put_name(page, name, "_count", NULL, NULL);
+	fprintf(page->out, "%" PRIu64 "\n", count);
+}
+
+/* ---- The daemon -------------------------------------------------------- */
+
+static void put_info(const struct page *page)
+{
+	const char *name = "lsmem_daemon_info";
+	char uuid[STATUS_UUID_BYTES];
+
+	put_header(page, name, "gauge", "Always 1: what the daemon is of.");
+	fputs(name, page->out);
+	put_label(page, '{', "store", page->status->store);
+	put_label(page, ',', "backup", page->status->backup);
+	put_label(page, ',', "kind", status_kind(page->status));
+	put_label(page, ',', "uuid", status_uuid(page->status, uuid));
+	put_label(page, ',', "version", LSMEMD_VERSION);
+	fputs("} 1\n", page->out);
+}
+
+static void put_state(const struct page *page)
+{
+	static const char *const states[] = { "starting", "recovering", "active", "draining" };
+	const char *name = "lsmem_daemon_state";
+	unsigned int i;
+
+	put_header(page, name, "gauge", "1 for the state that the daemon is in, else 0.");
+	for (i = 0; i < SIZE(states); i++)
+		put(page, name, "state", states[i], !strcmp(page->status->state, states[i]));
+}
+
+static void put_daemon(const struct page *page, uint64_t age_ns)
+{
+	const struct row rows[] = {
+		{ "lsmem_daemon_start_time_seconds", "When the daemon began, since 1970.",
+		  page->status->start_time * NS_PER_S },
+		{ "lsmem_daemon_snapshot_age_seconds",
+		  "Since the daemon left its figures; more than some seconds: it hangs.", age_ns },
+	};
+
+	put_info(page);
+	put_state(page);
+	put_rows(page, rows, SIZE(rows));
+}
+
+static void put_recovery(const struct page *page)
+{
+	const struct status *s = page->status;
+	const char *progress = "lsmem_recovery_progress_ratio";
+	const struct row rows[] = {
+		{ "lsmem_recovery_duration_seconds", "Time that it has taken.",
+		  s->recovery_ms * (NS_PER_S / 1000) },
+		{ "lsmem_recovery_read_bytes", "Read from the backup.", s->read_bytes },
+		{ "lsmem_recovery_live_bytes", "Of objects found, when it is over.",
+		  s->recovered_bytes },
+		{ "lsmem_recovery_objects", "Objects found, when it is over.",
+		  s->recovered_objects },
+		{ "lsmem_recovery_segments", "Segments found, when it is over.",
+		  s->recovered_segments },
+		{ "lsmem_recovery_losses", "Acknowledged data that were not there.", s->losses },
+	};
+
+	put_header(page, progress, "gauge", "What is done of it, 0 to 1.");
+	put_name(page, progress, "", NULL, NULL);
+	fprintf(page->out, "%.4f\n",
+		s->recovery_all ? (double)s->recovery_done / (double)s->recovery_all : 0);
+	put_rows(page, rows, SIZE(rows));
+}
+
+static void put_stream(const struct page *page)
+{
+	const struct status *s = page->status;
+	const struct core_stats *core = &s->core;
+	const struct row rows[] = {
+		{ "lsmem_events_total", "Events taken from the kernel.", s->events },
+		{ "lsmem_ranges_total", "Of these, ranges: committed bytes of a segment.",
+		  s->ranges },
+		{ "lsmem_acks_total", "Times that ranges were acknowledged.", s->groups },
+		{ "lsmem_durable_bytes_total", "Bytes of the log made durable.", core->log_bytes },
+		{ "lsmem_copied_bytes_total", "Bytes of it that were copied: ends of writes.",
+		  core->bounced_bytes },
+		{ "lsmem_segments_opened_total", "Segments that a digest came to list.",
+		  core->opened },
+		{ "lsmem_segments_closed_total", "Segments closed on the backup.", core->closed },
+		{ "lsmem_segments_retired_total", "Segments that no digest lists any more.",
+		  core->retired },
+		{ "lsmem_digests_total", "Digests made durable.", core->digests },
+		{ "lsmem_digests_full_total", "Of these, those that list all segments.",
+		  core->digests_full },
+		{ "lsmem_digest_epoch", "Epoch of the last durable digest.", core->epoch },
+		{ "lsmem_digest_sequence", "Number of the last durable digest.", core->sequence },
+		{ "lsmem_cleaning_passes_total", "Passes that the daemon asked for, and began.",
+		  s->passes },
+		{ "lsmem_cleaning_segments_total", "Segments that it chose for them.",
+		  s->passes_segments },
+		{ "lsmem_cleaning_fruitless_total",
+		  "Times that a pass was wanted and no segment was worth it.",
+		  s->passes_fruitless },
+	};
+
+	put_histogram(page, "lsmem_ack_latency_seconds",
+		      "From taking a range from the kernel to having acknowledged it there.",
+		      &s->ack, NS_PER_S, 13, 35);	/* 8 us .. 34 s */
+	put_rows(page, rows, SIZE(rows));
+}
+
+/* ---- The backup -------------------------------------------------------- */
+
+static void put_parts(const struct page *page, const char *name, const char *help,
+		      const uint64_t figures[CORE_PARTS])
+{
+	static const char *const parts[CORE_PARTS] = {
+		[CORE_PART_HEADER] = "header", [CORE_PART_LOG] = "log",
+		[CORE_PART_DIRECTORY] = "directory", [CORE_PART_DIGEST] = "digest",
+	};
+	unsigned int i;
+
+	put_header(page, name, type_of(name), help);
+	for (i = 0; i < CORE_PARTS; i++)
+		put(page, name, "kind", parts[i], figures[i]);
+}
+
+static void put_backup(const struct page *page)
+{
+	const struct core_stats *core = &page->status->core;
+	const struct core_backup_stats *backup = &core->backup[0];
+	const struct row rows[] = {
+		{ "lsmem_backup_flushes_total", "Flushes done.", backup->flushes },
+		{ "lsmem_backup_lag_bytes", "Committed bytes that are not durable there.",
+		  backup->lag_bytes },
+		{ "lsmem_backup_lag_segments", "Segments that these belong to.",
+		  backup->lag_segments },
+		{ "lsmem_backup_frames", "Segments that there is room for.", core->frames },
+		{ "lsmem_backup_frames_free", "Of these, free ones.", core->frames_free },
+		{ "lsmem_backup_requests", "Writes and flushes under way.", core->in_flight },
+	};
+
+	_Static_assert(CORE_BACKUPS == 1, "status names one backup");
+	put_parts(page, "lsmem_backup_written_bytes_total", "Bytes written.", backup->bytes);
+	put_parts(page, "lsmem_backup_writes_total", "Writes done.", backup->writes);
+	put_histogram(page, "lsmem_backup_group_bytes",
+		      "Bytes of the log that one flush made durable.", &backup->group_bytes, 1, 8,
+		      27);
+	put_histogram(page, "lsmem_backup_group_segments", "Segments that these belong to.",
+		      &backup->group_segments, 1, 0, 7);
+	put_rows(page, rows, SIZE(rows));
+}
+
+/* ---- The store, as sysfs tells ----------------------------------------- */
+
+/* A metric that is in a file, or in one for each level of cleaning. */
+static const struct source {
+	const char *name, *help, *path, *clean;
+} sources[] = {
+	{ "lsmem_store_size_bytes", "Memory of the log.", "size_bytes", NULL },
+	{ "lsmem_store_capacity_bytes", "Live bytes that the store admits.", "capacity_bytes",
+	  NULL },
+	{ "lsmem_store_live_bytes", "Entries that count now, with their headers.", "live_bytes",
+	  NULL },
+	{ "lsmem_store_frames", "Frames of memory, 64 KiB each.", "frames", NULL },
+	{ "lsmem_store_frames_free", "Frames that are not in use.", "free_frames", NULL },
+	{ "lsmem_store_frames_reserved", "Frames that only the cleaner may take.",
+	  "reserved_frames", NULL },
+	{ "lsmem_store_handles_max", "Most objects, or blocks of the device.", "handles_max", NULL },
+	{ "lsmem_store_handles_used", "Objects, or blocks that hold something.", "handles_used",
+	  NULL },
+	{ "lsmem_store_segments", "Segments in the log.", "segments", NULL },
+	{ "lsmem_store_segments_max", "Most segments that the log can have.", "segments_max",
+	  NULL },
+	{ "lsmem_store_appends_total", "Entries that users have written.", "stats/appends", NULL },
+	{ "lsmem_store_appended_bytes_total", "Bytes of these entries, with their headers.",
+	  "stats/appended_bytes", NULL },
+	{ "lsmem_store_replaced_total", "Objects or blocks overwritten.", "stats/replaced", NULL },
+	{ "lsmem_store_deleted_total", "Objects freed, or blocks discarded.", "stats/deleted",
+	  NULL },
+	{ "lsmem_store_durable_waits_total", "Waits of calls and FUA requests to be durable.",
+	  "stats/durable_waits", NULL },
+	{ "lsmem_store_stalls_total", "Waits of writers for space.", "stats/stalls", NULL },
+	{ "lsmem_store_throttles_total", "Times that a writer was slowed down, before that.",
+	  "stats/throttles", NULL },
+	{ "lsmem_cleaner_segments_total", "Segments compacted, or emptied by cleaning.",
+	  "cleaner/compactions", "cleaner/segments_cleaned" },
+	{ "lsmem_cleaner_moved_bytes_total",
+	  "Bytes of entries moved; what cleaning moves is written to the backup too.",
+	  "cleaner/compacted_bytes", "cleaner/relocated_bytes" },
+	{ "lsmem_cleaner_freed_bytes_total", "Memory gained.", "cleaner/compact_freed_bytes",
+	  "cleaner/freed_bytes" },
+	{ "lsmem_cleaner_seconds_total", "Time that it took.", "cleaner/compact_ns",
+	  "cleaner/clean_ns" },
+	{ "lsmem_cleaner_passes_total", "Passes that emptied segments.", "cleaner/passes", NULL },
+	{ "lsmem_cleaner_views_revoked_total", "Views that outlived their bound.",
+	  "cleaner/views_revoked", NULL },
+};
+
+static bool read_number(const struct page *page, const char *path, uint64_t *number)
+{
+	char text[32], *end;
+
+	kernel_attribute(page->status->store, path, text, sizeof(text));
+	*number = strtoull(text, &end, 10);
+	return end != text && !*end;
+}
+
+static void put_sources(const struct page *page)
+{
+	const struct source *s;
+	uint64_t number, clean = 0;
+
+	for (s = sources; s < sources + SIZE(sources); s++) {
+		if (!read_number(page, s->path, &number) ||
+		    (s->clean && !read_number(page, s->clean, &clean)))
+			continue;	/* this module does not have it */
+		put_header(page, s->name, type_of(s->name), s->help);
+		put(page, s->name, s->clean ? "level" : NULL, "compact", number);
+		if (s->clean)
+			put(page, s->name, "level", "clean", clean);
+	}
+}
+
+/* Number i is of waits of 2^i .. 2^(i+1) microseconds, the last also of longer ones. */
+static void put_waits(const struct page *page)
+{
+	struct histogram histogram = { .sum = 0 };
+	uint64_t stalls, throttles;
+	char text[1024], *at, *end;
+	unsigned int i;
+
+	kernel_attribute(page->status->store, "stats/stall_histogram", text, sizeof(text));
+	for (i = 0, at = text; i < WAITS; i++, at = end) {
+		histogram.count[i + 1] = strtoull(at, &end, 10);
+		if (end == at)
+			return;
+	}
+	if (*end || !read_number(page, "stats/stall_ns", &stalls) ||
+	    !read_number(page, "stats/throttle_ns", &throttles))
+		return;
+	histogram.sum = stalls + throttles;
+	put_histogram(page, "lsmem_store_wait_seconds", "Stalls and throttles of writers.",
+		      &histogram, 1e6, 1, WAITS - 1);
+}
+
+/**
+ * metrics_write - write all there is to tell
+ * @out: where to
+ * @status: the store is known
+ * @age_ns: of @status
+ */
+void metrics_write(FILE *out, const struct status *status, uint64_t age_ns)
+{
+	const struct page page = { .out = out, .status = status };
+
+	put_daemon(&page, age_ns);
+	if (status->recovery)
+		put_recovery(&page);
+	if (status->serving) {
+		put_stream(&page);
+		put_backup(&page);
+	}
+	put_sources(&page);
+	put_waits(&page);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What there is to tell as metrics of Prometheus, in its text format: the
+ * status (status.h), and what sysfs says of the store, which is read as it is
+ * asked for.  Documentation/admin-guide.rst lists them.
+ */
+#ifndef LSMEMD_METRICS_H
+#define LSMEMD_METRICS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "status.h"
+
+#define METRICS_TYPE	"text/plain; version=0.0.4; charset=utf-8"
+
+void metrics_write(FILE *out, const struct status *status, uint64_t age_ns);
+
+#endif

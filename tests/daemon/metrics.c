@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The metrics of a daemon that does not exist, for metrics.py.
+ *
+ *	metrics CONFIG
+ *
+ * Each line of standard input is done and answered with "ok":
+ *
+ *	recovering	half done
+ *	active		with figures
+ *	more N		acknowledgements, each of them of a group
+ *	hold		http_tell() while somebody reads: it comes back, nothing is told
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../daemon/config.h"
+#include "../../daemon/http.h"
+
+static struct status status;
+static struct http http;
+
+static void recovering(void)
+{
+	status.state = "recovering";
+	status.recovery = true;
+	status.recovery_done = 30;
+	status.recovery_all = 60;
+	status.recovery_ms = 1250;
+	status.read_bytes = 5 << 20;
+}
+
+static void active(void)
+{
+	struct core_backup_stats *backup = &status.core.backup[0];
+	unsigned int i;
+
+	status.state = "active";
+	status.serving = true;
+	status.recovery_done = status.recovery_all;
+	for (i = 0; i < CORE_PARTS; i++) {
+		backup->bytes[i] = 4096 << i;
+		backup->writes[i] = i + 1;
+	}
+	status.core.frames = 40;
+	status.core.frames_free = 30;
+	backup->lag_bytes = 123456;
+	backup->lag_segments = 2;
+}
+
+/* Latencies of all sizes, from none at all to more than there are buckets. */
+static void more(unsigned int nr)
+{
+	struct core_backup_stats *backup = &status.core.backup[0];
+
+	while (nr--) {
+		status.ranges++;
+		histogram_add(&status.ack, status.ranges % 2 ? 1ull << status.ranges % 60 : 20000);
+		histogram_add(&backup->group_bytes, 4096 * status.ranges);
+		histogram_add(&backup->group_segments, status.ranges % 9);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	char error[CONFIG_ERROR_BYTES], line[64];
+	static struct config config;
+	int err;
+
+	if (argc != 2 || config_read(argv[1], &config, error))
+		return 2;
+	err = http_open(&http, (struct sockaddr *)&config.metrics.address, config.metrics.length);
+	if (err) {
+		fprintf(stderr, "%s: %s\n", config.metrics.listen, strerror(-err));
+		return 1;
+	}
+	status.state = "starting";
+	strcpy(status.store, "lsmem");
+	status.backup = config.backup.path;
+	status.start_ns = status_now_ns();
+	status.start_time = 1700000000;
+	for (puts("ok"); fflush(stdout), fgets(line, sizeof(line), stdin); puts("ok")) {
+		if (!strcmp(line, "recovering\n"))
+			recovering();
+		else if (!strcmp(line, "active\n"))
+			active();
+		else if (!strncmp(line, "more ", 5))
+			more((unsigned int)atoi(line + 5));
+		else if (strcmp(line, "hold\n"))
+			return 2;
+		if (!strcmp(line, "hold\n")) {
+			status.events += 1000000;
+			pthread_mutex_lock(&http.lock);
+			http_tell(&http, &status);
+			pthread_mutex_unlock(&http.lock);
+			status.events -= 1000000;
+		} else {
+			http_tell(&http, &status);
+		}
+	}
+	http_close(&http);
+	return 0;
+}

@@ -1,0 +1,317 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""lsmemd's metrics without the module: of a daemon and a /sys that do not exist (metrics.c).
+
+TAP. $METRICS and $LSMEMD are the programs. The admin guide and the dashboard are held against what
+is served.
+"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Iterable
+
+import scrape
+from scrape import Family, Odd, figure
+
+HERE = Path(__file__).resolve().parent
+REPO = HERE.parents[1]
+DASHBOARD = REPO / "tools/grafana/lsmem.json"
+GUIDE = REPO / "Documentation/admin-guide.rst"
+METRICS = os.environ.get("METRICS", str(HERE / "build/metrics"))
+LSMEMD = os.environ.get("LSMEMD", str(HERE / "build/lsmemd"))
+BACKUP = '/srv/a "b" \\ ü'
+LIMIT_SECONDS = 10.0    # HTTP_SECONDS
+CLIENTS = 16            # HTTP_CONNECTIONS
+
+FILES = {
+    "size_bytes": 256 << 20, "capacity_bytes": 230 << 20, "live_bytes": 100 << 20, "frames": 4096,
+    "free_frames": 2000, "reserved_frames": 64, "handles_max": 1 << 20, "handles_used": 777,
+    "segments": 20, "segments_max": 64, "stats/appends": 1000, "stats/appended_bytes": 4 << 20,
+    "stats/replaced": 500, "stats/deleted": 20, "stats/durable_waits": 9, "stats/stalls": 2,
+    "stats/throttles": 3, "stats/stall_ns": 1_500_000_000, "stats/throttle_ns": 250_000_000,
+    "stats/stall_histogram": " ".join(["1"] * 23 + ["2"]), "cleaner/compactions": 11,
+    "cleaner/segments_cleaned": 12, "cleaner/compacted_bytes": 13, "cleaner/relocated_bytes": 14,
+    "cleaner/compact_freed_bytes": 15, "cleaner/freed_bytes": 16,
+    "cleaner/compact_ns": 17_000_000_000, "cleaner/clean_ns": 18_000_000_001, "cleaner/passes": 19,
+    "cleaner/views_revoked": 21,
+}
+
+
+class Tap:
+    """Counts and prints."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.failed = 0
+
+    def check(self, name: str, wrong: Iterable[object]) -> None:
+        """One test: right if there is nothing wrong."""
+        wrong = list(wrong)
+        self.count += 1
+        self.failed += bool(wrong)
+        print(f"{'not ok' if wrong else 'ok'} {self.count} - {name}", flush=True)
+        for line in wrong:
+            print(f"# {line}")
+
+    def same(self, name: str, got: object, wanted: object) -> None:
+        self.check(name, [] if got == wanted else [f"got {got!r}, wanted {wanted!r}"])
+
+
+class Server:
+    """metrics.c at a free port, in a mount namespace whose /sys is a directory of ours."""
+
+    def __init__(self, scratch: Path, host: str) -> None:
+        self.sys = scratch / "sys"
+        self.store = self.sys / "class/lsmem/lsmem"
+        self.store.mkdir(parents=True, exist_ok=True)
+        self.address = f"{host}:{free_port(host)}"
+        conf = write_config(scratch, BACKUP, self.address)
+        self._program = subprocess.Popen(
+            ["unshare", "-m" if os.geteuid() == 0 else "-rm", "sh", "-c",
+             'mount --bind "$1" /sys && exec "$2" "$3"', "sh", self.sys, METRICS, conf],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._answer()
+
+    def _answer(self) -> None:
+        answer = self._program.stdout.readline()
+        if answer != "ok\n":
+            print(f"Bail out! metrics says '{answer}'")
+            sys.exit(1)
+
+    def do(self, command: str) -> None:
+        self._program.stdin.write(command + "\n")
+        self._program.stdin.flush()
+        self._answer()
+
+    def scrape(self) -> dict[str, Family]:
+        return scrape.scrape(self.address)
+
+    def close(self) -> int:
+        self._program.stdin.close()
+        return self._program.wait(30)
+
+
+def free_port(host: str) -> int:
+    family = socket.AF_INET6 if host[0] == "[" else socket.AF_INET
+    with socket.socket(family) as sock:
+        sock.bind((host.strip("[]"), 0))
+        return sock.getsockname()[1]
+
+
+def write_config(scratch: Path, backup: str, listen: str) -> Path:
+    conf = scratch / "lsmemd.conf"
+    conf.write_text(f"[backup]\npath = {backup}\nsize = 256M\nlock_wait = 0\n"
+                    f"[metrics]\nlisten = {listen}\n")
+    return conf
+
+
+def gone(client: socket.socket) -> bool:
+    """Whether the other end closes before long, whatever it says before."""
+    client.settimeout(2 * LIMIT_SECONDS)
+    try:
+        while client.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        pass
+    except TimeoutError:
+        return False
+    return True
+
+
+def facts(tap: Tap, server: Server) -> dict[str, Family]:
+    """What is served in each state; what there is in the last."""
+    tap.same("503 before the store is known", scrape.request(server.address, "/metrics")[0], 503)
+    server.do("recovering")
+    page = server.scrape()
+    tap.same("recovering: the state", figure(page, 'lsmem_daemon_state{state="recovering"}'), 1)
+    tap.same("recovering: half of it", figure(page, "lsmem_recovery_progress_ratio"), 0.5)
+    tap.same("recovering: how long", figure(page, "lsmem_recovery_duration_seconds"), 1.25)
+    tap.check("recovering: nothing of the backup or the store that is not known yet",
+              [name for name in page if re.match("lsmem_(backup|store|cleaner|ack)", name)])
+
+    for path, content in FILES.items():
+        file = server.store / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"{content}\n")
+    server.do("active")
+    server.do("more 64")
+    page = server.scrape()
+    label = 'backup="/srv/a \\"b\\" \\\\ \\\\xc3\\\\xbc"'
+    wanted = {
+        'lsmem_daemon_state{state="active"}': 1, 'lsmem_daemon_state{state="recovering"}': 0,
+        'lsmem_daemon_info{kind="object"}': 1, "lsmem_daemon_start_time_seconds": 1700000000,
+        "lsmem_recovery_progress_ratio": 1,
+        f'lsmem_backup_written_bytes_total{{kind="log",{label}}}': 8192,
+        'lsmem_backup_writes_total{kind="digest"}': 4, "lsmem_backup_frames_free": 30,
+        f"lsmem_backup_lag_bytes{{{label}}}": 123456, "lsmem_ranges_total": 64,
+        "lsmem_ack_latency_seconds_count": 64,
+        "lsmem_backup_group_bytes_sum": 4096 * sum(range(65)),
+        'lsmem_backup_group_bytes_bucket{le="4096"}': 1,
+        'lsmem_backup_group_bytes_bucket{le="16384"}': 4,
+        # 0 to 8 in turn, from 1 on: seven times each, and 1 once more
+        'lsmem_backup_group_segments_bucket{le="1"}': 15,
+        'lsmem_backup_group_segments_bucket{le="8"}': 64,
+        "lsmem_store_live_bytes": 100 << 20, "lsmem_store_wait_seconds_sum": 1.75,
+        'lsmem_store_wait_seconds_bucket{le="2e-06"}': 1,
+        'lsmem_store_wait_seconds_bucket{le="8.388608"}': 23, "lsmem_store_wait_seconds_count": 25,
+        'lsmem_cleaner_moved_bytes_total{level="clean"}': 14,
+        'lsmem_cleaner_seconds_total{level="compact"}': 17,
+        'lsmem_cleaner_seconds_total{level="clean"}': 18.000000001,
+    }
+    got = {name: figure(page, name) for name in wanted}
+    tap.same("active: figures", got, wanted)
+    tap.check("every figure is of the store",
+              [name for name, family in page.items() for _, labels in family.samples
+               if ("store", "lsmem") not in labels])
+    server.do("more 1")
+    tap.same("counters rise", figure(server.scrape(), "lsmem_ranges_total"), 65)
+    server.do("hold")
+    tap.same("a reader does not hold up who tells", figure(server.scrape(), "lsmem_events_total"), 0)
+    time_told = figure(server.scrape(), "lsmem_daemon_snapshot_age_seconds")
+    tap.check("the age of what is told", [] if 0 < time_told < 60 else [time_told])
+    (server.store / "cleaner/relocated_bytes").unlink()
+    (server.store / "stats/stall_histogram").write_text("1 2 three\n")
+    (server.store / "live_bytes").write_text("many\n")
+    tap.same("what this module does not have is left out", set(page) - set(server.scrape()),
+             {"lsmem_cleaner_moved_bytes_total", "lsmem_store_wait_seconds",
+              "lsmem_store_live_bytes"})
+    return page
+
+
+def hostile(tap: Tap, server: Server) -> None:
+    """Clients that do not behave."""
+    tap.check("what is not served", [] if scrape.refuses(server.address) else ["see above"])
+    with scrape.connect(server.address) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * 100000)
+        tap.check("a request without end", [] if gone(client) else ["it goes on"])
+    with scrape.connect(server.address) as client:
+        client.sendall(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n")
+        client.settimeout(30)
+        tap.check("a body that does not come", [] if b" 405 " in client.recv(4096) else ["no 405"])
+
+    # All places taken, one by what is not HTTP, one by a client that sends something now and then.
+    begun = time.monotonic()
+    clients = [scrape.connect(server.address) for _ in range(CLIENTS)]
+    clients[0].sendall(b"GET /metrics HTTP/1.1\r\n")
+    clients[1].sendall(b"\0\xff\r\n" * 2000 + b"\r\n\r\n")
+    with subprocess.Popen([HERE / "scrape.py", server.address], stdout=subprocess.DEVNULL) as late:
+        # What keeps the connection from being idle; its end is what is waited for.
+        while late.poll() is None:
+            try:
+                clients[0].sendall(b"X: x\r\n")
+            except OSError:
+                pass
+            time.sleep(0.2)
+        after = time.monotonic() - begun
+        tap.same("more clients than there are places: served all the same", late.returncode, 0)
+    tap.check("when the time of the others is over",
+              [] if LIMIT_SECONDS - 1 < after < 2 * LIMIT_SECONDS else [f"{after} s"])
+    tap.check("they are gone then", [index for index, client in enumerate(clients) if not gone(client)])
+    for client in clients:
+        client.close()
+
+
+def dashboard(tap: Tap, page: dict[str, Family]) -> None:
+    """The dashboard asks for what is served only."""
+    board = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    panels = board["panels"]
+    names = {name + suffix for name, family in page.items() for suffix, _ in family.samples}
+    rates = {name + suffix for name, family in page.items() for suffix, _ in family.samples
+             if family.kind == "counter" or suffix}
+    labels = {label for family in page.values() for _, pairs in family.samples
+              for label, _ in pairs} | {"instance"}
+    targets = [target for panel in panels for target in panel.get("targets", [])]
+    exprs = [target["expr"] for target in targets]
+    queries = exprs + [item["definition"] for item in board["templating"]["list"]
+                       if item["type"] == "query"]
+    asked = {name for query in queries for name in re.findall(r"\blsmem_\w+", query)}
+
+    tap.check("dashboard: panels have numbers of their own",
+              [] if len({panel["id"] for panel in panels}) == len(panels) else ["they do not"])
+    cells = [(x, y) for panel in panels for at in [panel["gridPos"]]
+             for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])]
+    tap.check("dashboard: panels have places of their own",
+              [] if len(set(cells)) == len(cells) and max(x for x, _ in cells) < 24 else ["no"])
+    tap.check("dashboard: every panel says what it shows",
+              [panel["title"] for panel in panels
+               if panel["type"] != "row" and not (panel.get("targets") and panel["description"])])
+    tap.check(f"dashboard: the {len(asked)} metrics that it asks for are served", asked - names)
+    tap.check("dashboard: rates are of counters", [
+        name for expr in exprs
+        for name in re.findall(r"\b(?:rate|increase)\((\w+)", expr) if name not in rates])
+    tap.check("dashboard: and counters are in rates", [
+        expr for expr in exprs for name in re.findall(r"\blsmem_\w+", expr)
+        if name in rates and not re.search(rf"\b(?:rate|increase)\({name}\b", expr)])
+    tap.check("dashboard: the labels are", [
+        label for query in queries
+        for found in re.findall(r"\bby \(([^)]*)\)|[{,](\w+)=", query)
+        for label in re.split(r", ", found[0] or found[1]) if label not in labels])
+    tap.check("dashboard: those of legends too", [
+        label for target in targets for label in re.findall(r"{{(\w+)}}", target["legendFormat"])
+        if label not in labels])
+    tap.check("dashboard: every query is of the chosen stores",
+              [expr for expr in exprs
+               for _ in re.findall(r"lsmem_\w+(?!\w|{instance=~\"\$instance\",store=~\"\$store\")",
+                                   expr)])
+
+
+def guide(tap: Tap, page: dict[str, Family]) -> None:
+    """The admin guide names all that is served, and nothing else."""
+    section = re.search(r"^Metrics for Prometheus\n-+\n(.*?)\n\S[^\n]*\n[-=]{4,}\n",
+                        GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    told = set(re.findall(r"``(lsmem_\w+)``", section[1] if section else ""))
+    tap.same("the admin guide names what is served", told ^ set(page), set())
+
+
+def taken(tap: Tap, scratch: Path) -> None:
+    """lsmemd itself, whose port is another's."""
+    backup = scratch / "backup"
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        listen = f"127.0.0.1:{other.getsockname()[1]}"
+        conf = write_config(scratch, str(backup), listen)
+        run = subprocess.run([LSMEMD, "-c", conf], capture_output=True, text=True, check=False,
+                             timeout=60)
+    tap.same("a port that is taken: exit status", run.returncode, 4)
+    tap.check("a port that is taken: said where, what, what to do",
+              [] if f"{conf}:6: listen = {listen}: Address already in use; another program" in
+              run.stderr else [run.stderr])
+    tap.same("a port that is taken: nothing is made", backup.exists(), False)
+    tap.same("--check has no metrics", subprocess.run(
+        [LSMEMD, "-c", conf, "--check"], capture_output=True, check=False,
+        timeout=60).returncode, 1)
+
+
+def main() -> int:
+    tap = Tap()
+    with tempfile.TemporaryDirectory(prefix="lsmemd-test.", dir="/var/tmp") as name:
+        scratch = Path(name)
+        server = Server(scratch, "127.0.0.1")
+        page = facts(tap, server)
+        hostile(tap, server)
+        tap.same("ends in order, with a client there", (scrape.connect(server.address),
+                                                        server.close())[1], 0)
+        server = Server(scratch, "[::1]")
+        tap.same("IPv6", scrape.request(server.address, "/")[0], 200)
+        server.close()
+        dashboard(tap, page)
+        guide(tap, page)
+        taken(tap, scratch)
+    print(f"1..{tap.count}")
+    return 1 if tap.failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (Odd, OSError, subprocess.TimeoutExpired) as failure:
+        print(f"Bail out! {type(failure).__name__}: {failure}")
+        sys.exit(1)
