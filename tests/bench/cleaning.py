@@ -415,38 +415,37 @@ def _latency_one(rounds: Rounds, size: int, label: str) -> None:
 OVERHEAD_MIB = 512
 OVERHEAD_LIVE = 90.0
 OVERHEAD_TARGETS = {100: 10.0, 10240: 87.0}
-OVERHEAD_SECONDS = 15.0
-LEVELS = {"one level": {"cleaner/balancer": "fixed", "cleaner/fixed_clean": 1000,
-                        "cleaner/nr_compactors": 0},
-          "two levels": {"cleaner/balancer": "adaptive"}}
+OVERHEAD_SECONDS = 90.0
+ONE_LEVEL = {"cleaner/balancer": "fixed", "cleaner/fixed_clean": 1000, "cleaner/nr_compactors": 0}
+TWO_LEVELS = {"cleaner/balancer": "adaptive"}
+# Name, settings, the backup: its drive and times the store.
+LEVELS: "tuple[tuple[str, dict[str, Any], str, int], ...]" = (
+    ("one level", ONE_LEVEL, "objects", 2),
+    ("two levels", TWO_LEVELS, "objects", 2),
+    ("two levels, backup of 4 times", TWO_LEVELS, "large", 4),
+)
 
 
 def overhead(rounds: Rounds) -> None:
     """What cleaning writes to the backup for each byte that is new: one level against two."""
-    drive, = drives(("objects",))
-    durable = Durable("object", "lsmem", drive, OVERHEAD_MIB)
     for size in (10240, 100):
         for distribution in DISTRIBUTIONS:
             shares = {}
-            for level, settings in LEVELS.items():
+            for level, settings, drive, times in LEVELS:
+                durable = Durable("object", "lsmem", drives((drive,))[0], OVERHEAD_MIB)
                 durable.start("--format", "--force")
                 store = Store(durable.store)
-                if store.has("cleaner/balancer"):
-                    for attribute, value in settings.items():
-                        store.set(attribute, value)
-                elif level != "one level":
-                    tell(kind="progress", text="overhead: the module has one level only")
-                    durable.stop()
-                    destroy(durable.store, "--force")
-                    continue
-                shares[level] = _overhead_one(rounds, durable, store, size, distribution, level)
+                for attribute, value in settings.items():
+                    store.set(attribute, value)
+                shares[level] = _overhead_one(rounds, durable, store, size, distribution, level,
+                                              times)
                 durable.stop()
                 destroy(durable.store, "--force")
             _overhead_result(size, distribution, shares)
 
 
 def _overhead_one(rounds: Rounds, durable: Durable, store: Store, size: int, distribution: str,
-                  level: str) -> tuple[float, float]:
+                  level: str, times: int) -> tuple[float, float]:
     """Bytes that cleaning wrote to the backup, and bytes that were new."""
     limit = 1.0 if rounds.quick else OVERHEAD_SECONDS
     total = OVERHEAD_MIB << 20
@@ -454,33 +453,36 @@ def _overhead_one(rounds: Rounds, durable: Durable, store: Store, size: int, dis
     share = OVERHEAD_LIVE * total / 100 / most * 1000
     player = Contestant("replace", "-s", str(size), "-b", str(BATCH), "-l", str(round(share)),
                         "-p", durable.device, DISTRIBUTIONS[distribution])
-    warm = player.order("overwrite", 3 * total, limit)
+    warm = player.order("overwrite", (times + 1) * total, limit)
     before = store.counters()
-    measured = player.order("overwrite", 2 * total, limit)
+    measured = player.order("overwrite", times * total, limit)
     counters = grown(before, store.counters())
     player.close()
     tell(kind="data", group="overhead", size=size, distribution=distribution, level=level,
          warm=warm["bytes"] / total, measured=measured["bytes"] / total,
          seconds=measured["seconds"], counters=counters,
          copied=counters["cleaner/relocated_bytes"] / counters["stats/appended_bytes"])
+    tell(kind="progress", text=f"overhead: {SIZES[size]}, {distribution}, {level}: overwritten "
+         f"{warm['bytes'] / total:.1f} and {measured['bytes'] / total:.1f} times")
     return float(counters["cleaner/relocated_bytes"]), float(counters["stats/appended_bytes"])
 
 
 def _overhead_result(size: int, distribution: str,
                      shares: dict[str, tuple[float, float]]) -> None:
     what = f"{SIZES[size]}, {distribution}, {OVERHEAD_LIVE:.0f} %"
-    how = (f"durable store of {OVERHEAD_MIB} MiB, lsmemd with a drive of twice that; bytes that "
-           "combined cleaning moved, which are written to the backup, for each byte appended; "
-           f"after 3 times the store (or {OVERHEAD_SECONDS:.0f} s), over 2 times the store (or as "
-           "long); one level: no compactors, all of the cleaner's time is for combined cleaning")
+    how = (f"durable store of {OVERHEAD_MIB} MiB, lsmemd with a drive of twice that or as said; "
+           "bytes that combined cleaning moved, which are written to the backup, for each byte "
+           "appended; after the store has been overwritten as often as it fits the drive and once "
+           f"more, while it is overwritten as often again (at most {OVERHEAD_SECONDS:.0f} s each); "
+           "one level: no compactors, all of the cleaner's time is for combined cleaning")
     for level, (moved, new) in shares.items():
         result("overhead", f"{what}, {level}", [moved], [new], "new bytes", "B", how)
-    if len(shares) == len(LEVELS):
-        one, two = (moved / new for moved, new in shares.values())
-        # Nothing at all would be a ratio without bound: as if it had been a byte.
-        least = 1 / shares["two levels"][1]
-        result("overhead", f"{what}, one level", [one], [max(two, least)], "two levels", "B/B",
-               how, OVERHEAD_TARGETS[size])
+    moved, new = shares["one level"]
+    for level, (less, bytes_new) in shares.items():
+        if level != "one level":
+            # Nothing at all would be a ratio without bound: as if it had been a byte.
+            result("overhead", f"{what}, one level", [moved / new], [max(less, 1) / bytes_new],
+                   level, "B/B", how, OVERHEAD_TARGETS[size])
 
 
 # ---- Changing workloads ------------------------------------------------------------------------

@@ -144,10 +144,6 @@ class Store:
         except FileNotFoundError:
             return 0
 
-    def has(self, attribute: str) -> bool:
-        """A file that older modules do not have."""
-        return (self.path / attribute).exists()
-
     def set(self, attribute: str, value: object) -> None:
         """A limit."""
         (self.path / attribute).write_text(f"{value}\n")
