@@ -575,8 +575,7 @@ static bool lsmem_clean_free(struct lsmem_store *store)
 
 	if (!retire || !READ_ONCE(retire->acked) || !lsmem_epoch_passed(store, retire->epoch))
 		return false;
-	if (!poll_state_synchronize_rcu(retire->rcu))
-		synchronize_rcu_expedited();	/* writers may be waiting for these frames */
+	cond_synchronize_rcu_expedited(retire->rcu);	/* writers may be waiting for these frames */
 	trace_lsmem_retire(store->name, retire->nr, ktime_get_ns() - retire->begun);
 	spin_lock(&store->segment_lock);
 	for (i = 0; i < retire->nr; i++)

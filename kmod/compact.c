@@ -29,6 +29,7 @@
  */
 #include <linux/freezer.h>
 #include <linux/kthread.h>
+#include <linux/log2.h>
 #include <linux/prefetch.h>
 #include <linux/slab.h>
 
@@ -68,6 +69,38 @@ struct lsmem_compactor {
 		struct lsmem_entry e;
 	} batch[LSMEM_COMPACT_BATCH];
 };
+
+/* ---- Freeing ------------------------------------------------------------ */
+
+/*
+ * Free the oldest vacated frames; false when there are none, or they can be seen.
+ * @wait: for the kernel's readers, which does not take long.
+ */
+static bool lsmem_vacated_free(struct lsmem_store *store, bool wait)
+{
+	struct lsmem_vacated vacated = { 0 };
+
+	if (test_and_set_bit_lock(0, &store->freeing))
+		return false;
+	spin_lock(&store->segment_lock);
+	if (store->vacated_first != store->vacated_next)
+		vacated = store->vacated[store->vacated_first % LSMEM_VACATED];
+	spin_unlock(&store->segment_lock);
+	if (!vacated.nr || !lsmem_epoch_passed(store, vacated.epoch) ||
+	    (!wait && !poll_state_synchronize_rcu(vacated.rcu))) {
+		clear_bit_unlock(0, &store->freeing);
+		return false;
+	}
+	cond_synchronize_rcu_expedited(vacated.rcu);
+	lsmem_frames_give(&store->frames, vacated.first, vacated.nr);
+	spin_lock(&store->segment_lock);
+	store->vacated_first++;
+	WRITE_ONCE(store->vacating, store->vacating - vacated.nr);
+	spin_unlock(&store->segment_lock);
+	clear_bit_unlock(0, &store->freeing);
+	lsmem_space_came(store);
+	return true;
+}
 
 /* ---- Moving ------------------------------------------------------------- */
 
@@ -172,13 +205,17 @@ static bool lsmem_compact_delete(struct lsmem_compactor *c, struct lsmem_segment
 /* Move all that is live; false when the segment is found damaged. */
 static bool lsmem_compact_move(struct lsmem_compactor *c, struct lsmem_segment *seg)
 {
-	u32 offset = 0;
+	u32 offset = 0, frames = 0;
 
 	for (;;) {
 		int nr = lsmem_compact_collect(c, seg, &offset), i;
 
 		if (nr < 0)
 			break;
+		/* The last segment's old frames may have become free meanwhile. */
+		if (frames != c->end / LSMEM_SEGLET_BYTES)
+			lsmem_vacated_free(c->store, false);
+		frames = c->end / LSMEM_SEGLET_BYTES;
 		for (i = 0; i < nr; i++) {
 			const struct lsmem_entry *e = &c->batch[i].e;
 			bool moved = lsmem_entry_type(e) == LSMEM_TYPE_OBJECT ?
@@ -219,6 +256,8 @@ static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *
 {
 	struct lsmem_store *store = c->store;
 	u64 epoch = lsmem_epoch_advance(store);
+	/* The next segment is compacted while readers leave this one's old frames. */
+	unsigned long rcu = start_poll_synchronize_rcu_expedited();
 	struct lsmem_vacated *vacated;
 
 	spin_lock(&store->segment_lock);
@@ -226,7 +265,7 @@ static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *
 	vacated->first = seg->frames[0];
 	vacated->nr = seg->nr_frames;
 	vacated->epoch = epoch;
-	vacated->rcu = get_state_synchronize_rcu();
+	vacated->rcu = rcu;
 	WRITE_ONCE(store->vacating, store->vacating + seg->nr_frames);
 	memcpy(seg->frames, c->to.frames, c->to.nr_frames * sizeof(*seg->frames));
 	WRITE_ONCE(seg->nr_frames, c->to.nr_frames);
@@ -296,35 +335,6 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 	return true;
 }
 
-/* ---- Freeing ------------------------------------------------------------ */
-
-/* Free the oldest vacated frames; false when there are none, or they can be seen. */
-static bool lsmem_vacated_free(struct lsmem_store *store)
-{
-	struct lsmem_vacated vacated = { 0 };
-
-	if (test_and_set_bit_lock(0, &store->freeing))
-		return false;
-	spin_lock(&store->segment_lock);
-	if (store->vacated_first != store->vacated_next)
-		vacated = store->vacated[store->vacated_first % LSMEM_VACATED];
-	spin_unlock(&store->segment_lock);
-	if (!vacated.nr || !lsmem_epoch_passed(store, vacated.epoch)) {
-		clear_bit_unlock(0, &store->freeing);
-		return false;
-	}
-	if (!poll_state_synchronize_rcu(vacated.rcu))
-		synchronize_rcu_expedited();	/* memory is low: writers will want them */
-	lsmem_frames_give(&store->frames, vacated.first, vacated.nr);
-	spin_lock(&store->segment_lock);
-	store->vacated_first++;
-	WRITE_ONCE(store->vacating, store->vacating - vacated.nr);
-	spin_unlock(&store->segment_lock);
-	clear_bit_unlock(0, &store->freeing);
-	lsmem_space_came(store);
-	return true;
-}
-
 /* ---- The threads -------------------------------------------------------- */
 
 static bool lsmem_compact_wanted(const struct lsmem_compactor *c)
@@ -374,16 +384,16 @@ static int lsmem_compactor(void *data)
 	set_freezable();
 	while (!kthread_should_stop()) {
 		struct lsmem_segment *seg = NULL;
-		bool freed = lsmem_vacated_free(c->store);
+		bool freed = lsmem_vacated_free(c->store, false);
 
-		/* What could be vacated now would wait for the same view. */
-		if (lsmem_compact_wanted(c) && !(fruitless && lsmem_compactor_held(c)))
+		/* What is vacated now would wait for the same view: look ever less often. */
+		if (lsmem_compact_wanted(c) &&
+		    (!fruitless || !lsmem_compactor_held(c) || is_power_of_2(fruitless)))
 			seg = lsmem_balance_next(c->store);
-		if ((seg && lsmem_compact(c, seg)) || freed) {
+		if ((seg && lsmem_compact(c, seg)) || freed || lsmem_vacated_free(c->store, true))
 			fruitless = 0;
-			continue;
-		}
-		lsmem_compactor_wait(c, fruitless++);
+		else
+			lsmem_compactor_wait(c, fruitless++);
 	}
 	return 0;
 }

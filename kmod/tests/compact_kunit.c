@@ -7,6 +7,7 @@
  * A model tells where each entry has to be: those that are live, in their order,
  * one after the other, no header across two seglets.
  */
+#include <linux/kthread.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
@@ -20,6 +21,7 @@
 #define COMPACT_HEAD	1u
 #define COMPACT_ALL	1000	/* asked for: more than can be gained */
 #define COMPACT_BOUND	(60 * HZ)
+#define COMPACT_READING	(HZ / 10)	/* enough for a grace period */
 #define COMPACT_OBJECTS	2048u
 #define COMPACT_KEPT	8u	/* frames that compaction leaves */
 
@@ -643,6 +645,60 @@ static void compact_test_view(struct kunit *test)
 	compact_look_all(test, o, 300);
 }
 
+/* One of the kernel's readers, for as long as it is let. */
+struct compact_reader {
+	struct completion in;
+	bool leave;
+};
+
+static int compact_reader(void *data)
+{
+	struct compact_reader *reader = data;
+
+	rcu_read_lock();
+	complete(&reader->in);
+	while (!READ_ONCE(reader->leave))
+		cpu_relax();
+	rcu_read_unlock();
+	return 0;
+}
+
+/* A reader in the kernel that began before, too, keeps what was vacated. */
+static void compact_test_reader(struct kunit *test)
+{
+	struct compact_object *o = compact_objects(test);
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg = compact_fill(test, o, 300, 1000);
+	u32 held = seg->nr_frames, free = store->frames.nr_free, i;
+	struct compact_reader reader = { };
+	struct task_struct *task;
+
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "the reader needs a CPU of its own");
+	init_completion(&reader.in);
+	task = kthread_run(compact_reader, &reader, "lsmem-reader");
+	KUNIT_ASSERT_FALSE(test, IS_ERR(task));
+	wait_for_completion(&reader.in);
+	KUNIT_EXPECT_EQ(test, lsmem_compactors_start(store), 0);
+	compact_ask(store, COMPACT_ALL);
+	/* Nothing here may end the test while the reader is in there. */
+	for (i = 0; i < COMPACT_BOUND && compact_busy(store); i++)
+		schedule_timeout_uninterruptible(1);
+	schedule_timeout_uninterruptible(COMPACT_READING);
+	KUNIT_EXPECT_EQ(test, compact_ring(store), 1);
+	KUNIT_EXPECT_EQ(test, store->vacating, held);
+	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free - seg->nr_frames);
+	for (i = 0; i < 300; i++)
+		KUNIT_EXPECT_EQ(test, memcmp(lsmem_word_entry(store, o[i].word), &o[i].e,
+					     sizeof(o[i].e)), 0);
+	WRITE_ONCE(reader.leave, true);
+	compact_await(test, !compact_ring(store));
+	compact_await(test, !READ_ONCE(store->vacating));
+	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free + held - seg->nr_frames);
+	compact_check(test, seg, o, 300);
+	compact_check_frames(test);
+}
+
 static const u32 compact_rings[] = { LSMEM_VACATED - LSMEM_COMPACTORS,
 				     LSMEM_VACATED - LSMEM_COMPACTORS + 1 };
 
@@ -1121,6 +1177,7 @@ static struct kunit_case compact_cases[] = {
 	KUNIT_CASE(compact_test_random),
 	KUNIT_CASE(compact_test_empty),
 	KUNIT_CASE_PARAM(compact_test_view, compact_view_gen_params),
+	KUNIT_CASE(compact_test_reader),
 	KUNIT_CASE_PARAM(compact_test_ring, compact_ring_gen_params),
 	KUNIT_CASE(compact_test_frames),
 	KUNIT_CASE_PARAM(compact_test_damage, compact_damage_gen_params),
