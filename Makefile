@@ -60,9 +60,10 @@ kunit: setup ## KUnit suites in User-mode Linux with KASAN; SEED=N as printed by
 	@qemu/setup base lab
 	@qemu/kunit $(if $(SEED),--seed $(SEED))
 
-sim: setup ## cleaning policies compared by simulation: tables, plots in out/sim/ (5 minutes)
+sim: setup ## cleaning policies, and fleets of hosts, by simulation: tables, plots in out/sim/ (6 minutes)
 	@qemu/setup base sim
 	@tools/sim/run
+	@tools/sim/fleet
 
 .PHONY: sim
 
