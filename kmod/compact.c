@@ -92,7 +92,7 @@ static bool lsmem_vacated_free(struct lsmem_store *store, bool wait)
 		return false;
 	}
 	cond_synchronize_rcu_expedited(vacated.rcu);
-	lsmem_frames_give(&store->frames, vacated.first, vacated.nr);
+	lsmem_frames_give(&store->frames, vacated.first, vacated.nr, vacated.lent);
 	spin_lock(&store->segment_lock);
 	store->vacated_first++;
 	WRITE_ONCE(store->vacating, store->vacating - vacated.nr);
@@ -247,7 +247,7 @@ static void lsmem_compact_trim(struct lsmem_compactor *c)
 		return;
 	if (needed)
 		WRITE_ONCE(c->store->frames.table[c->to.frames[needed - 1]].next, LSMEM_NO_FRAME);
-	lsmem_frames_give(&c->store->frames, c->to.frames[needed], more);
+	lsmem_frames_give(&c->store->frames, c->to.frames[needed], more, more);
 	c->to.nr_frames = needed;
 }
 
@@ -264,6 +264,7 @@ static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *
 	vacated = &store->vacated[store->vacated_next++ % LSMEM_VACATED];
 	vacated->first = seg->frames[0];
 	vacated->nr = seg->nr_frames;
+	vacated->lent = c->to.nr_frames;
 	vacated->epoch = epoch;
 	vacated->rcu = rcu;
 	WRITE_ONCE(store->vacating, store->vacating + seg->nr_frames);
@@ -319,6 +320,7 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 	}
 	if (!lsmem_compact_move(c, seg)) {
 		/* What has moved stays where it is now: those frames are the segment's for ever. */
+		lsmem_frames_keep(&store->frames, c->to.nr_frames);
 		lsmem_compact_leave(store, seg);
 		return false;
 	}

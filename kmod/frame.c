@@ -13,7 +13,8 @@
  * Free frames are a stack under @lock, a leaf lock held for a few instructions
  * once per 64 KiB appended.  The last @base frames are the cleaner's; for the
  * length of a pass it may claim more, so that writers cannot take away what
- * the survivors were promised.
+ * the survivors were promised.  What a compaction takes is lent to it from
+ * these: it gives more back, so writers go on meanwhile as if it had taken none.
  */
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -132,6 +133,13 @@ void lsmem_frames_destroy(struct lsmem_frames *frames)
 	memset(frames, 0, sizeof(*frames));
 }
 
+/* How many free frames writers leave. */
+static u32 lsmem_frames_floor(const struct lsmem_frames *frames)
+{
+	return max(min(frames->claimed + LSMEM_FRAMES_KEPT, frames->reserve),
+		   frames->reserve - min(frames->lent, frames->base));
+}
+
 /**
  * lsmem_frame_get - take a free frame
  * @frames: the store's frames
@@ -145,7 +153,7 @@ int lsmem_frame_get(struct lsmem_frames *frames, u32 owner, bool reserve)
 	int frame = -ENOSPC;
 
 	spin_lock(&frames->lock);
-	if (frames->nr_free > (reserve ? 0 : frames->reserve)) {
+	if (frames->nr_free > (reserve ? 0 : lsmem_frames_floor(frames))) {
 		WRITE_ONCE(frames->nr_free, frames->nr_free - 1);
 		frame = frames->free[frames->nr_free];
 		WRITE_ONCE(frames->owner[frame], owner);
@@ -169,6 +177,7 @@ int lsmem_frame_get(struct lsmem_frames *frames, u32 owner, bool reserve)
  * @taken: out: @nr frames, chained in this order
  *
  * Those that a pass has claimed are left to it, and a few to commit records.
+ * They are lent until lsmem_frames_give() or lsmem_frames_keep().
  * Return: false when there are not so many.
  */
 bool lsmem_frames_take(struct lsmem_frames *frames, u32 owner, u32 nr, u32 *taken)
@@ -190,8 +199,29 @@ bool lsmem_frames_take(struct lsmem_frames *frames, u32 owner, u32 nr, u32 *take
 			WRITE_ONCE(frames->table[taken[i - 1]].next, frame);
 		taken[i] = frame;
 	}
+	if (enough)
+		WRITE_ONCE(frames->lent, frames->lent + nr);
 	spin_unlock(&frames->lock);
 	return enough;
+}
+
+/**
+ * lsmem_frames_keep - frames that a compaction took will not come back
+ * @frames: the store's
+ * @lent: how many
+ */
+void lsmem_frames_keep(struct lsmem_frames *frames, u32 lent)
+{
+	spin_lock(&frames->lock);
+	WRITE_ONCE(frames->lent, frames->lent - lent);
+	spin_unlock(&frames->lock);
+}
+
+static void lsmem_frame_put_locked(struct lsmem_frames *frames, u32 frame)
+{
+	WRITE_ONCE(frames->owner[frame], LSMEM_NO_FRAME);
+	frames->free[frames->nr_free] = frame;
+	WRITE_ONCE(frames->nr_free, frames->nr_free + 1);
 }
 
 /**
@@ -199,15 +229,19 @@ bool lsmem_frames_take(struct lsmem_frames *frames, u32 owner, u32 nr, u32 *take
  * @frames: the store's
  * @first: of the chain
  * @nr: how many; nobody can see any of them any more
+ * @lent: as many had been lent for them
  */
-void lsmem_frames_give(struct lsmem_frames *frames, u32 first, u32 nr)
+void lsmem_frames_give(struct lsmem_frames *frames, u32 first, u32 nr, u32 lent)
 {
 	u32 frame = first, next;
 
+	spin_lock(&frames->lock);
 	for (; nr; nr--, frame = next) {
 		next = frames->table[frame].next;
-		lsmem_frame_put(frames, frame);
+		lsmem_frame_put_locked(frames, frame);
 	}
+	WRITE_ONCE(frames->lent, frames->lent - lent);
+	spin_unlock(&frames->lock);
 }
 
 /**
@@ -278,8 +312,6 @@ void lsmem_frames_unclaim(struct lsmem_frames *frames)
 void lsmem_frame_put(struct lsmem_frames *frames, u32 frame)
 {
 	spin_lock(&frames->lock);
-	WRITE_ONCE(frames->owner[frame], LSMEM_NO_FRAME);
-	frames->free[frames->nr_free] = frame;
-	WRITE_ONCE(frames->nr_free, frames->nr_free + 1);
+	lsmem_frame_put_locked(frames, frame);
 	spin_unlock(&frames->lock);
 }

@@ -18,6 +18,7 @@
  * @base: frames that only the cleaner may take: a full store can be cleaned
  * @reserve: the same now: more while a pass has claimed more
  * @claimed: frames that the pass under way may still take
+ * @lent: frames that compactions have taken, and will give back with others
  * @address: kernel address of each frame, by virtual frame number
  * @table: what clients see of each frame (mapped read-only)
  * @owner: slot of the segment that has the frame, LSMEM_NO_FRAME when free
@@ -30,6 +31,7 @@ struct lsmem_frames {
 	u32 base;
 	u32 reserve;
 	u32 claimed;
+	u32 lent;
 	void **address;
 	struct lsmem_frame *table;
 	u32 *owner;
@@ -42,12 +44,19 @@ int lsmem_frames_init(struct lsmem_frames *frames, u64 bytes);
 void lsmem_frames_destroy(struct lsmem_frames *frames);
 int lsmem_frame_get(struct lsmem_frames *frames, u32 owner, bool reserve);
 bool lsmem_frames_take(struct lsmem_frames *frames, u32 owner, u32 nr, u32 *taken);
-void lsmem_frames_give(struct lsmem_frames *frames, u32 first, u32 nr);
+void lsmem_frames_keep(struct lsmem_frames *frames, u32 lent);
+void lsmem_frames_give(struct lsmem_frames *frames, u32 first, u32 nr, u32 lent);
 u32 lsmem_frames_claimable(const struct lsmem_frames *frames, u32 most);
 u32 lsmem_frames_claim(struct lsmem_frames *frames, u32 most);
 void lsmem_frames_reclaim(struct lsmem_frames *frames, u32 needed);
 void lsmem_frames_unclaim(struct lsmem_frames *frames);
 void lsmem_frame_put(struct lsmem_frames *frames, u32 frame);
+
+/* Frames that are free, or lent from those that writers do not get anyway; a hint. */
+static inline u32 lsmem_frames_free(const struct lsmem_frames *frames)
+{
+	return READ_ONCE(frames->nr_free) + min(READ_ONCE(frames->lent), frames->base);
+}
 
 static inline void *lsmem_frame_address(const struct lsmem_frames *frames, u32 frame)
 {

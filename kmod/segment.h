@@ -109,12 +109,14 @@ struct lsmem_segment {
  * struct lsmem_vacated - frames that compaction has emptied
  * @first: the first of them; the frame table chains them
  * @nr: how many
+ * @lent: frames that were taken to empty them
  * @epoch: views that began before it may still use them
  * @rcu: grace period after which no kernel reader does
  */
 struct lsmem_vacated {
 	u32 first;
 	u32 nr;
+	u32 lent;
 	u64 epoch;
 	unsigned long rcu;
 };

@@ -67,7 +67,7 @@ void lsmem_space_made(struct lsmem_store *store, u32 frames, u64 ns)
  */
 void lsmem_space_taken(struct lsmem_store *store, struct lsmem_head *head)
 {
-	u32 free = READ_ONCE(store->frames.nr_free), below = READ_ONCE(store->throttle_below);
+	u32 free = lsmem_frames_free(&store->frames), below = READ_ONCE(store->throttle_below);
 	u32 base = store->frames.base;
 	u64 now, gate, step;
 

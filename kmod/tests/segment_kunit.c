@@ -143,9 +143,9 @@ static void segment_test_run(struct kunit *test)
 		lsmem_test_put_frames(store, claimed);
 		/* The end of the chain, then the rest. */
 		i = param->nr / 3;
-		lsmem_frames_give(frames, taken[i], param->nr - i);
+		lsmem_frames_give(frames, taken[i], param->nr - i, param->nr - i);
 		KUNIT_EXPECT_EQ(test, frames->nr_free, param->free - i);
-		lsmem_frames_give(frames, taken[0], i);
+		lsmem_frames_give(frames, taken[0], i, i);
 		for (i = 0; i < param->nr; i++)
 			KUNIT_EXPECT_EQ(test, frames->owner[taken[i]], LSMEM_NO_FRAME);
 	} else {
@@ -156,6 +156,56 @@ static void segment_test_run(struct kunit *test)
 	lsmem_frames_unclaim(frames);
 	lsmem_test_put_frames(store, away);
 	KUNIT_EXPECT_EQ(test, frames->nr_free, frames->nr);
+}
+
+/* Writers take frames until none is left for them; returns how many that are. */
+static u32 segment_write(struct lsmem_frames *frames)
+{
+	u32 nr = 0;
+
+	while (lsmem_frame_get(frames, 6, false) >= 0)
+		nr++;
+	return nr;
+}
+
+/* What a compaction has taken is lent from the reserve: writers do not miss it. */
+static void segment_test_lent(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_frames *frames = &store->frames;
+	const u32 reserve = 40, lent = reserve - 10;
+	u32 taken[LSMEM_SEGLETS], first, i;
+
+	frames->base = reserve;
+	frames->reserve = reserve;
+	lsmem_test_take_frames(store, reserve + 20);
+	KUNIT_ASSERT_TRUE(test, lsmem_frames_take(frames, 5, lent, taken));
+	KUNIT_EXPECT_EQ(test, lsmem_frames_free(frames), reserve + 20);
+	KUNIT_EXPECT_EQ(test, segment_write(frames), 20);
+	KUNIT_EXPECT_EQ(test, frames->nr_free, 10);
+	/* Not what a pass has claimed: it finds that, and no more has gone. */
+	KUNIT_EXPECT_EQ(test, lsmem_frames_claim(frames, 100), 10);
+	KUNIT_EXPECT_EQ(test, segment_write(frames), 0);
+	lsmem_frames_unclaim(frames);
+	/* They come back with others, and there are as many for writers as others came. */
+	first = taken[0];
+	for (i = 0; i < 5; i++) {
+		int frame = lsmem_frame_get(frames, 5, true);
+
+		KUNIT_ASSERT_GE(test, frame, 0);
+		frames->table[frame].next = first;
+		first = frame;
+	}
+	KUNIT_EXPECT_EQ(test, frames->nr_free, 5);
+	lsmem_frames_give(frames, first, lent + 5, lent);
+	KUNIT_EXPECT_EQ(test, frames->lent, 0);
+	KUNIT_EXPECT_EQ(test, frames->nr_free, reserve);
+	KUNIT_EXPECT_EQ(test, segment_write(frames), 0);
+	/* Those that do not come back are not lent any more. */
+	KUNIT_ASSERT_TRUE(test, lsmem_frames_take(frames, 5, lent, taken));
+	lsmem_frames_keep(frames, lent);
+	KUNIT_EXPECT_EQ(test, segment_write(frames), 0);
+	KUNIT_EXPECT_EQ(test, frames->nr_free, 10);
 }
 
 struct segment_user {
@@ -204,8 +254,8 @@ static const char *segment_compactor(void *data)
 		for (i = 0; i < nr; i++)
 			if (!segment_unuse(u, taken[i]))
 				return "a frame was given to two at once";
-		lsmem_frames_give(u->frames, taken[part], nr - part);
-		lsmem_frames_give(u->frames, taken[0], part);
+		lsmem_frames_give(u->frames, taken[part], nr - part, nr - part);
+		lsmem_frames_give(u->frames, taken[0], part, part);
 	}
 	return NULL;
 }
@@ -531,6 +581,7 @@ static void segment_test_bytes(struct kunit *test)
 static struct kunit_case segment_cases[] = {
 	KUNIT_CASE_PARAM(segment_test_claim, segment_claim_gen_params),
 	KUNIT_CASE_PARAM(segment_test_run, segment_run_gen_params),
+	KUNIT_CASE(segment_test_lent),
 	KUNIT_CASE(segment_test_frames),
 	KUNIT_CASE(segment_test_share),
 	KUNIT_CASE(segment_test_take),
