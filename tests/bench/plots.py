@@ -73,7 +73,7 @@ def _overhead(data: Data) -> list[str]:
                for number, level in enumerate(levels, 2)]
     return [*_block("overhead", [[f'"{name}"', *(row.get(level, "?") for level in levels)]
                                  for name, row in rows.items()]),
-            "set datafile missing '?'; set logscale y; set grid y",
+            "set datafile missing '?'; set logscale y; set grid y; set key below",
             "set title 'Bytes written to the backup by cleaning for each new byte'",
             "set style data histograms; set style fill solid 0.8", f"plot {', '.join(columns)}"]
 
