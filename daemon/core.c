@@ -40,25 +40,26 @@ void core_fail(struct core *core, const char *format, ...)
  * core_op_get - begin a request
  * @core: core
  * @kind: CORE_OP_*
+ * @backup: that it is for
  * @spare: for what everything waits for: may use the last ones
  * Return: NULL when too many are in flight; try again after the next has ended.
  */
-struct core_op *core_op_get(struct core *core, enum core_op_kind kind, bool spare)
+struct core_op *core_op_get(struct core *core, enum core_op_kind kind, uint32_t backup, bool spare)
 {
 	struct core_op *op;
 
-	if (core->nr_ops + (spare ? 0 : CORE_OPS_SPARE) >= CORE_IOS)
+	if (core->nr_ops[backup] + (spare ? 0 : CORE_OPS_SPARE) >= CORE_IOS)
 		return NULL;
-	for (op = core->ops; op->kind != CORE_OP_FREE; op++)
+	for (op = &core->ops[backup * CORE_IOS]; op->kind != CORE_OP_FREE; op++)
 		;
 	memset(op, 0, offsetof(struct core_op, io));
 	op->kind = kind;
 	op->io.id = op - core->ops;
 	op->io.kind = kind == CORE_OP_FLUSH ? CORE_IO_FLUSH : CORE_IO_WRITE;
-	op->io.backup = 0;
+	op->io.backup = backup;
 	op->io.length = 0;
 	op->io.nr_iov = 0;
-	core->nr_ops++;
+	core->nr_ops[backup]++;
 	return op;
 }
 
@@ -90,7 +91,7 @@ void core_op_add(struct core_op *op, const void *data, uint32_t length)
 void core_op_start(struct core *core, struct core_op *op, uint64_t offset)
 {
 	op->io.offset = offset;
-	core->out[core->out_next++ % CORE_IOS] = op->io.id;
+	core->out[core->out_next++ % CORE_OPS] = op->io.id;
 	core->changes++;
 }
 
@@ -99,19 +100,19 @@ static void core_flush_run(struct core *core)
 {
 	uint32_t b;
 
-	for (b = 0; b < CORE_BACKUPS; b++) {
+	core_each_backup(b, core_alive(core)) {
 		struct core_op *op;
 
 		if (!core->flush_wanted[b] || core->flushing[b])
 			continue;
-		op = core_op_get(core, CORE_OP_FLUSH, true);
+		op = core_op_get(core, CORE_OP_FLUSH, b, true);
 		if (!op)
-			return;
+			continue;
 		/* Invariant 16: it covers what has completed by now. */
 		core_segments_flush(core, b);
-		core_closes_flush(core);
-		core_digest_flush(core);
-		op->io.backup = b;
+		core_closes_flush(core, b);
+		core_digest_flush(core, b);
+		core_copy_flush(core, b);
 		core->flush_wanted[b] = false;
 		core->flushing[b] = true;
 		core_op_start(core, op, 0);
@@ -129,8 +130,9 @@ static void core_flushed(struct core *core, uint32_t backup, int error)
 	core->stats.flushes++;
 	core->stats.backup[backup].flushes++;
 	core_segments_flushed(core, backup);
-	core_closes_flushed(core);
-	core_digest_flushed(core);
+	core_closes_flushed(core, backup);
+	core_digest_flushed(core, backup);
+	core_copy_flushed(core, backup);
 }
 
 /* ---- The queue of events ----------------------------------------------- */
@@ -176,7 +178,11 @@ void core_take(struct core *core)
 	}
 }
 
-static void core_run(struct core *core)
+/**
+ * core_run - do what has become possible
+ * @core: core
+ */
+void core_run(struct core *core)
 {
 	uint64_t before;
 
@@ -188,6 +194,7 @@ static void core_run(struct core *core)
 		core_segments_run(core);
 		core_closes_run(core);
 		core_retires_run(core);
+		core_copy_run(core);
 		core_digest_run(core);
 		core_flush_run(core);
 	} while (core->changes != before && core->state != CORE_FAILED);
@@ -202,7 +209,7 @@ uint32_t core_room(const struct core *core)
 
 uint32_t core_frames_left(const struct core *core)
 {
-	uint32_t left = core->nr_free, i;
+	uint32_t left = core_segments_left(core), i;
 
 	/* A segment that waits for a frame takes a free one and is empty then. */
 	for (i = 0; i < core->nr_opens; i++)
@@ -240,6 +247,8 @@ void core_event(struct core *core, const struct lsmem_event *event)
 void core_tick(struct core *core)
 {
 	core->tick = true;
+	core->copy_left = core->copy_bytes;
+	core->copies = true;	/* frames may have become free */
 	core_run(core);
 }
 
@@ -248,6 +257,7 @@ static void core_count_write(struct core *core, const struct core_op *op, uint8_
 	static const uint8_t parts[] = {
 		[CORE_OP_HEADER] = CORE_PART_HEADER,
 		[CORE_OP_LOG] = CORE_PART_LOG,
+		[CORE_OP_COPY] = CORE_PART_LOG,
 		[CORE_OP_CLOSE] = CORE_PART_DIRECTORY,
 		[CORE_OP_DIGEST] = CORE_PART_DIGEST,
 	};
@@ -262,22 +272,33 @@ static void core_count_write(struct core *core, const struct core_op *op, uint8_
 void core_io_done(struct core *core, uint32_t id, int error)
 {
 	struct core_op *op = &core->ops[id];
+	uint32_t backup = op->io.backup;
 	uint8_t kind = op->kind;
 
 	op->kind = CORE_OP_FREE;
-	core->nr_ops--;
+	core->nr_ops[backup]--;
 	if (core->state == CORE_FAILED)
+		return;
+	/* Whatever a lost backup says now proves nothing. */
+	if (!(core_alive(core) >> backup & 1u) && kind != CORE_OP_COPY)
 		return;
 	/* Invariant 3: after a failed write or flush nobody knows what the replica
 	 * holds, and the next flush may well succeed without it.
 	 */
-	if (error && (RULE(FLUSH_FAILED) || kind != CORE_OP_FLUSH)) {
-		core_fail(core, "backup %u: %s at %llu, %u bytes, failed: %s: the replica is lost",
-			  op->io.backup, kind == CORE_OP_FLUSH ? "flush" : "write",
-			  (unsigned long long)op->io.offset, op->io.length, strerror(-error));
+	if (error && op->io.kind != CORE_IO_READ &&
+	    (RULE(FLUSH_FAILED) || kind != CORE_OP_FLUSH)) {
+		char why[CORE_ERROR_BYTES / 2];
+
+		snprintf(why, sizeof(why), "backup %u: %s at %llu, %u bytes, failed: %s", backup,
+			 kind == CORE_OP_FLUSH ? "flush" : "write",
+			 (unsigned long long)op->io.offset, op->io.length, strerror(-error));
+		core_lost(core, backup, why);
+		if (kind == CORE_OP_COPY)
+			core_copy_done(core, op, error);
+		core_run(core);
 		return;
 	}
-	if (kind != CORE_OP_FLUSH)
+	if (op->io.kind == CORE_IO_WRITE)
 		core_count_write(core, op, kind);
 	switch (kind) {
 	case CORE_OP_HEADER:
@@ -293,7 +314,10 @@ void core_io_done(struct core *core, uint32_t id, int error)
 		core_digest_done(core, op);
 		break;
 	case CORE_OP_FLUSH:
-		core_flushed(core, op->io.backup, error);
+		core_flushed(core, backup, error);
+		break;
+	case CORE_OP_COPY:
+		core_copy_done(core, op, error);
 		break;
 	}
 	core_run(core);
@@ -312,10 +336,16 @@ void core_shutdown(struct core *core)
 
 bool core_io_next(struct core *core, struct core_io *io)
 {
-	if (core->state == CORE_FAILED || core->out_first == core->out_next)
-		return false;
-	*io = core->ops[core->out[core->out_first++ % CORE_IOS]].io;
-	return true;
+	while (core->state != CORE_FAILED && core->out_first != core->out_next) {
+		struct core_op *op = &core->ops[core->out[core->out_first++ % CORE_OPS]];
+
+		*io = op->io;
+		if (core_alive(core) >> io->backup & 1u)
+			return true;
+		/* Lost before it was begun. */
+		core_io_done(core, io->id, 0);
+	}
+	return false;
 }
 
 static uint32_t core_acks_segment(struct core *core, struct core_open *open,
@@ -375,7 +405,7 @@ uint32_t core_acks(struct core *core, struct lsmem_ack_one *acks, uint32_t max,
 		acks[nr++] = (struct lsmem_ack_one) {
 			.type = LSMEM_EVENT_RETIRE, .segment = retire->last,
 		};
-		memset(retire, 0, offsetof(struct core_retire, frames));
+		memset(retire, 0, offsetof(struct core_retire, segments));
 		core->retire_first++;
 		core->changes++;
 	}
@@ -394,15 +424,45 @@ const char *core_error(const struct core *core)
 	return core->error;
 }
 
+static enum core_backup_state core_backup_state(const struct core *core, uint32_t backup)
+{
+	if (core->lost >> backup & 1u)
+		return CORE_BACKUP_LEAVING;
+	if (core->members >> backup & 1u)
+		return CORE_BACKUP_MEMBER;
+	return core->was_member >> backup & 1u ? CORE_BACKUP_LOST : CORE_BACKUP_NONE;
+}
+
 void core_stats(const struct core *core, struct core_stats *stats)
 {
-	uint32_t i, b;
+	uint32_t wanted = core_wanted(core), i, b;
 
 	*stats = core->stats;
-	stats->frames = core->nr_frames;
-	stats->frames_free = core->nr_free;
-	stats->segments = core->nr_frames - core->nr_free;
-	stats->in_flight = core->nr_ops;
+	for (b = 0; b < core->nr_backups; b++) {
+		struct core_backup_stats *backup = &stats->backup[b];
+
+		backup->state = core_backup_state(core, b);
+		backup->in_flight = core->nr_ops[b];
+		if (backup->state != CORE_BACKUP_MEMBER)
+			continue;
+		backup->frames = __le64_to_cpu(core->super[b].frames);
+		backup->frames_free = core->nr_free[b];
+		stats->frames += backup->frames;
+		stats->frames_free += backup->frames_free;
+		stats->in_flight += backup->in_flight;
+	}
+	for (i = 0; i < core->nr_segments; i++) {
+		const struct core_segment *seg = &core->segments[i];
+		uint32_t on = seg->life < CORE_OPEN ? seg->on : seg->listed;
+
+		stats->segments += seg->life != CORE_FREE;
+		if (!seg->life || (uint32_t)__builtin_popcount(on & ~core->lost) >= wanted)
+			continue;
+		if (seg->life < CORE_CLOSED)
+			stats->short_open++;
+		else
+			stats->short_segments++;
+	}
 	stats->epoch = core->map.epoch;
 	stats->sequence = core->map.sequence;
 	for (i = 0; i < core->nr_opens; i++) {
@@ -412,7 +472,7 @@ void core_stats(const struct core *core, struct core_stats *stats)
 			stats->lag_segments++;
 			stats->lag_bytes += open->committed - open->durable;
 		}
-		for (b = 0; b < CORE_BACKUPS; b++) {
+		core_each_backup(b, open->segment ? open->segment->on : 0) {
 			uint32_t flushed = open->replica[b].flushed;
 
 			if (flushed >= open->committed)
@@ -425,57 +485,141 @@ void core_stats(const struct core *core, struct core_stats *stats)
 
 /* ---- Life -------------------------------------------------------------- */
 
-static int core_alloc_all(struct core *core)
+static int core_alloc_all(struct core *core, const struct digest_map *map)
 {
-	size_t frames = core->nr_frames, buckets = 1, i;
+	size_t segments = core->nr_segments, buckets = 1, i;
 
-	while (buckets < 2 * frames)
+	while (buckets < 2 * segments)
 		buckets *= 2;
 	core->hash_mask = buckets - 1;
 	core->queue = calloc(CORE_QUEUE, sizeof(*core->queue));
 	core->waiting = calloc(CORE_QUEUE, sizeof(*core->waiting));
-	core->segments = calloc(frames, sizeof(*core->segments));
+	core->segments = calloc(segments, sizeof(*core->segments));
 	core->hash = malloc(buckets * sizeof(*core->hash));
-	core->free_frames = calloc(frames, sizeof(*core->free_frames));
-	core->dirty = calloc(frames, sizeof(*core->dirty));
+	core->free_segments = calloc(segments, sizeof(*core->free_segments));
+	core->dirty = calloc(segments, sizeof(*core->dirty));
 	core->gone = calloc(CORE_GONE, sizeof(*core->gone));
-	core->record.frames = calloc(frames, sizeof(*core->record.frames));
-	core->record.states = calloc(frames, sizeof(*core->record.states));
-	core->record.buffer = memory_get(format_digest_bytes(frames));
-	core->blocks = memory_get((size_t)CORE_OPENS * CORE_BACKUPS * LSMEM_BLOCK);
+	core->record.segments = calloc(segments, sizeof(*core->record.segments));
+	core->record.states = calloc(segments, sizeof(*core->record.states));
+	core->record.on = calloc(segments, sizeof(*core->record.on));
+	core->blocks = memory_get((size_t)CORE_OPENS * core->nr_backups * LSMEM_BLOCK);
+	for (i = 0; i < core->nr_backups; i++) {
+		core->free_frames[i] = calloc(map->frames, sizeof(**core->free_frames));
+		core->record.buffers[i] = memory_get(format_digest_bytes(segments));
+		if (!core->free_frames[i] || !core->record.buffers[i])
+			return -ENOMEM;
+	}
 	for (i = 0; i < CORE_CLOSES; i++) {
 		core->closes[i].buffer = memory_get(CORE_CLOSE_BYTES);
 		if (!core->closes[i].buffer)
 			return -ENOMEM;
 	}
-	if (!core->queue || !core->waiting || !core->segments || !core->hash || !core->free_frames ||
-	    !core->dirty || !core->gone || !core->record.frames || !core->record.states ||
-	    !core->record.buffer || !core->blocks)
+	if (core->nr_backups > 1) {
+		core->copy.buffer = memory_get(core->io_bytes);
+		if (!core->copy.buffer)
+			return -ENOMEM;
+	}
+	if (!core->queue || !core->waiting || !core->segments || !core->hash ||
+	    !core->free_segments || !core->dirty || !core->gone || !core->record.segments ||
+	    !core->record.states || !core->record.on || !core->blocks)
 		return -ENOMEM;
 	memset(core->hash, 0xff, buckets * sizeof(*core->hash));
+	while (segments--)
+		core->free_segments[core->nr_free_segments++] = segments;
 	return 0;
 }
 
-static void core_adopt(struct core *core, const struct digest_map *map)
+/* A listed replica; false: it contradicts another of its segment. */
+static bool core_adopt_item(struct core *core, const struct digest_item *item, uint32_t backup,
+			    uint32_t frame)
 {
-	uint32_t frame;
+	struct core_segment *seg = core_segment_find(core, item->segment);
 
-	/* From the top, so that the lowest free frame is used first. */
-	for (frame = map->frames; frame-- > 0;) {
-		const struct digest_item *item = &map->items[frame];
+	if (!seg)
+		seg = core_segment_put(core, item, item->state == LSMEM_ITEM_CLOSED ? CORE_CLOSED :
+				       item->state == LSMEM_ITEM_SEALED ? CORE_SEALED : CORE_OPEN);
+	if (seg->on >> backup & 1u || seg->item.generation != item->generation ||
+	    seg->item.state != item->state || seg->item.length != item->length)
+		return false;
+	seg->on |= 1u << backup;
+	seg->listed |= 1u << backup;
+	seg->frame[backup] = frame;
+	return true;
+}
 
-		if (!item->state)
-			core->free_frames[core->nr_free++] = frame;
-		else
-			core_segment_put(core, frame, item,
-					 item->state == LSMEM_ITEM_CLOSED ? CORE_CLOSED :
-					 item->state == LSMEM_ITEM_SEALED ? CORE_SEALED :
-					 CORE_OPEN);
-	}
+static bool core_adopt(struct core *core, const struct digest_map *map)
+{
+	uint32_t b, frame;
+
 	core->map = *map;
 	core->map.items = NULL;
 	core->store_time = map->store_time;
 	core->next_segment = map->next_segment;
+	core_each_backup(b, map->mask) {
+		/* From the top, so that the lowest free frame is used first. */
+		for (frame = map->frames; frame-- > 0;) {
+			const struct digest_item *item = &map->items[b * map->frames + frame];
+
+			if (item->state && !core_adopt_item(core, item, b, frame))
+				return false;
+			if (!item->state && frame < __le64_to_cpu(core->super[b].frames))
+				core_frame_free(core, b, frame);
+		}
+	}
+	core->copies = true;
+	return true;
+}
+
+/* Why core cannot work on this; NULL: it can. */
+static const char *core_check_params(const struct core_params *params)
+{
+	const struct digest_map *map = params->map;
+	uint32_t left = 0, b;
+
+	if (params->io_bytes % LSMEM_BLOCK || params->io_bytes < LSMEM_SEGLET_BYTES ||
+	    params->io_bytes > CORE_IO_BYTES || !params->log.nr_frames ||
+	    map->backups > CORE_BACKUPS || map->mask >> map->backups ||
+	    params->min_replicas > map->backups)
+		return "parameters are out of range";
+	for (b = 0; b < map->backups; b++) {
+		if (!(map->mask >> b & 1u) || !params->super[b])
+			continue;
+		if (__le64_to_cpu(params->super[b]->frames) > map->frames)
+			return "parameters are out of range";
+		left++;
+	}
+	if (!left || left < params->min_replicas || left < map->floor)
+		return "too few of the backups are there";
+	return NULL;
+}
+
+static void core_set_params(struct core *core, const struct core_params *params)
+{
+	uint32_t b;
+	bool domains = false;
+
+	core->nr_backups = params->map->backups;
+	core->nr_segments = digest_places(params->map);
+	core->members = core->was_member = params->map->mask;
+	core->replicas = params->replicas;
+	core->min_replicas = params->min_replicas ? params->min_replicas : 1;
+	core->copy_bytes = core->copy_left = params->copy_bytes;
+	core->copy.segment = CORE_NONE;
+	core->log = params->log;
+	core->io_bytes = params->io_bytes;
+	core->state = params->resume ? CORE_RESUMING : CORE_RUNNING;
+	for (b = 0; b < core->nr_backups; b++)
+		domains |= params->domain[b] != params->domain[0];
+	for (b = 0; b < core->nr_backups; b++) {
+		core->domain[b] = domains ? params->domain[b] : b;
+		if (params->super[b]) {
+			core->super[b] = *params->super[b];
+			memcpy(core->uuid, params->super[b]->uuid, sizeof(core->uuid));
+		} else {
+			core->lost |= core->members & 1u << b;
+		}
+	}
+	core->urgent = core->lost;
 }
 
 /**
@@ -485,39 +629,39 @@ static void core_adopt(struct core *core, const struct digest_map *map)
  */
 struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BYTES])
 {
-	uint32_t frame;
+	const char *wrong = core_check_params(params);
 	struct core *core;
+	uint32_t place;
 
 	error[0] = '\0';
-	if (params->map->frames != __le64_to_cpu(params->super->frames) ||
-	    params->io_bytes % LSMEM_BLOCK || params->io_bytes < LSMEM_SEGLET_BYTES ||
-	    params->io_bytes > CORE_IO_BYTES || !params->log.nr_frames) {
-		snprintf(error, CORE_ERROR_BYTES, "core: parameters are out of range");
+	if (wrong) {
+		snprintf(error, CORE_ERROR_BYTES, "core: %s", wrong);
 		return NULL;
 	}
-	for (frame = 0; !params->resume && frame < params->map->frames; frame++) {
+	for (place = 0; !params->resume && place < digest_places(params->map); place++) {
 		/* Invariant 15: recovery has sealed them all. */
-		if (params->map->items[frame].state == LSMEM_ITEM_OPEN) {
+		if (params->map->items[place].state == LSMEM_ITEM_OPEN) {
 			snprintf(error, CORE_ERROR_BYTES,
 				 "core: segment %llu is open, and nobody has it: recover first",
-				 (unsigned long long)params->map->items[frame].segment);
+				 (unsigned long long)params->map->items[place].segment);
 			return NULL;
 		}
 	}
 	core = calloc(1, sizeof(*core));
 	if (core)
-		core->nr_frames = params->map->frames;
-	if (!core || core_alloc_all(core)) {
-		snprintf(error, CORE_ERROR_BYTES, "core: no memory for a backup of %u frames",
-			 params->map->frames);
+		core_set_params(core, params);
+	if (!core || core_alloc_all(core, params->map)) {
+		snprintf(error, CORE_ERROR_BYTES, "core: no memory for %u frames",
+			 digest_places(params->map));
 		core_free(core);
 		return NULL;
 	}
-	core->super = *params->super;
-	core->log = params->log;
-	core->io_bytes = params->io_bytes;
-	core->state = params->resume ? CORE_RESUMING : CORE_RUNNING;
-	core_adopt(core, params->map);
+	if (!core_adopt(core, params->map)) {
+		snprintf(error, CORE_ERROR_BYTES,
+			 "core: the digest says different things of replicas of one segment");
+		core_free(core);
+		return NULL;
+	}
 	return core;
 }
 
@@ -529,16 +673,21 @@ void core_free(struct core *core)
 		return;
 	for (i = 0; i < CORE_CLOSES; i++)
 		memory_put(core->closes[i].buffer);
+	for (i = 0; i < CORE_BACKUPS; i++) {
+		free(core->free_frames[i]);
+		memory_put(core->record.buffers[i]);
+	}
+	memory_put(core->copy.buffer);
 	free(core->queue);
 	free(core->waiting);
 	free(core->segments);
 	free(core->hash);
-	free(core->free_frames);
+	free(core->free_segments);
 	free(core->dirty);
 	free(core->gone);
-	free(core->record.frames);
+	free(core->record.segments);
 	free(core->record.states);
-	memory_put(core->record.buffer);
+	free(core->record.on);
 	memory_put(core->blocks);
 	free(core);
 }

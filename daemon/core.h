@@ -7,7 +7,7 @@
  *
  * In:	core_event()	from the kernel, in order	core_clock()	with them
  *	core_io_done()	a request has ended		core_tick()	now and then
- *	core_shutdown()	drain and stop
+ *	core_shutdown()	drain and stop			core_lose()	a backup is not there any more
  * Out:	core_io_next()	requests to start at once	core_acks()	for the kernel
  *	core_state()	and core_error()
  *
@@ -34,10 +34,10 @@
 
 #include <lsmem.h>
 
-#define CORE_BACKUPS		1u	/* most backups of a segment */
+#define CORE_BACKUPS		LSMEM_BACKUPS
 #define CORE_IO_BYTES		(1u << 20)
 #define CORE_IO_VECTORS		(CORE_IO_BYTES / LSMEM_SEGLET_BYTES + 2)
-#define CORE_IOS		64u	/* most requests in flight */
+#define CORE_IOS		64u	/* most requests in flight on a backup */
 #define CORE_ERROR_BYTES	256u
 
 struct core;
@@ -64,7 +64,14 @@ struct core_log {
 
 /**
  * struct core_params - for core_new()
- * @super: the backup's superblock
+ * @super: superblocks by the index of the backup; NULL: it is not there.  Those
+ *	that are members and not there are lost (core_lose())
+ * @domain: where each is: replicas of a segment are in different ones.  All
+ *	equal: each backup is a domain of its own
+ * @replicas: wanted of each segment, 0: one on every backup
+ * @min_replicas: nothing of a segment with fewer is acknowledged; 0: 1
+ * @copy_bytes: of segments that have lost a replica, to be copied between two
+ *	ticks; 0: all at once
  * @map: the newest durable digest; copied
  * @log: the store's memory
  * @resume: the kernel's store was ACTIVE when we attached: RESUME events come
@@ -72,7 +79,11 @@ struct core_log {
  *	64 KiB .. CORE_IO_BYTES
  */
 struct core_params {
-	const struct lsmem_super *super;
+	const struct lsmem_super *super[CORE_BACKUPS];
+	uint32_t domain[CORE_BACKUPS];
+	uint32_t replicas;
+	uint32_t min_replicas;
+	uint64_t copy_bytes;
 	const struct digest_map *map;
 	struct core_log log;
 	bool resume;
@@ -82,6 +93,7 @@ struct core_params {
 enum core_io_kind {
 	CORE_IO_WRITE,
 	CORE_IO_FLUSH,
+	CORE_IO_READ,
 };
 
 /**
@@ -91,7 +103,7 @@ enum core_io_kind {
  *	core_io_next() returned the flush; writes in flight are not ordered
  * @backup: index of the backup
  * @offset, @length: in the backup, multiples of LSMEM_BLOCK; 0 for a flush
- * @iov, @nr_iov: the bytes, all in multiples of LSMEM_BLOCK and aligned to it:
+ * @iov, @nr_iov: where the bytes are, or go, all in multiples of LSMEM_BLOCK and aligned to it:
  *	log memory (zero-copy) or core's own, unchanged until core_io_done()
  */
 struct core_io {
@@ -107,10 +119,17 @@ struct core_io {
 /* What a write is for. */
 enum core_part {
 	CORE_PART_HEADER,
-	CORE_PART_LOG,
+	CORE_PART_LOG,		/* and replicas made anew */
 	CORE_PART_DIRECTORY,	/* and footer */
 	CORE_PART_DIGEST,
 	CORE_PARTS,
+};
+
+enum core_backup_state {
+	CORE_BACKUP_NONE,
+	CORE_BACKUP_MEMBER,
+	CORE_BACKUP_LEAVING,		/* lost, and no durable digest says so yet */
+	CORE_BACKUP_LOST,
 };
 
 /**
@@ -119,6 +138,7 @@ enum core_part {
  * @group_bytes, @group_segments: log data that were in a flush for the first
  *	time, and of how many segments; flushes without any are not counted
  * @lag_bytes, @lag_segments: gauges: committed, and not durable on this one
+ * @state, @frames, @frames_free, @in_flight: gauges
  */
 struct core_backup_stats {
 	uint64_t bytes[CORE_PARTS];
@@ -127,6 +147,10 @@ struct core_backup_stats {
 	struct histogram group_bytes, group_segments;
 	uint64_t lag_bytes;
 	uint32_t lag_segments;
+	enum core_backup_state state;
+	uint32_t frames;
+	uint32_t frames_free;
+	uint32_t in_flight;
 };
 
 /**
@@ -144,7 +168,10 @@ struct core_stats {
 	uint64_t opened;
 	uint64_t closed;
 	uint64_t retired;
-	uint32_t frames;		/* gauge: of the backup */
+	uint64_t copied_bytes;		/* to restore replicas */
+	uint64_t copied;		/* replicas */
+	uint64_t copies_failed;
+	uint32_t frames;		/* gauge: of all backups */
 	uint32_t frames_free;		/* gauge */
 	uint32_t segments;		/* gauge: listed or to be */
 	uint32_t in_flight;		/* gauge: requests */
@@ -152,6 +179,8 @@ struct core_stats {
 	uint64_t lag_bytes;		/* gauge */
 	uint64_t epoch;			/* gauges: of the last durable digest */
 	uint64_t sequence;
+	uint32_t short_segments;	/* gauge: with fewer replicas than wanted, to be copied */
+	uint32_t short_open;		/* gauge: those that are not closed yet */
 };
 
 /* NULL: no memory, or params that do not fit together (@error tells). */
@@ -161,7 +190,7 @@ void core_free(struct core *core);
 /* How many more events core can take; take no more than this from the kernel. */
 uint32_t core_room(const struct core *core);
 
-/* Frames that survivors of cleaning can have: free, or opened and still empty. */
+/* Segments that survivors of cleaning can have: free, or opened and still empty. */
 uint32_t core_frames_left(const struct core *core);
 
 /* What LSMEM_REPL_NEXT said beside its events; call before core_event(). */
@@ -175,10 +204,18 @@ void core_event(struct core *core, const struct lsmem_event *event);
 void core_tick(struct core *core);
 
 /* The request with @id has ended, @error 0 or a negative errno.  Whole or
- * failed: short transfers are the caller's to complete.  A failed write or
- * flush means that the replica is lost (invariant 3).
+ * failed: short transfers are the caller's to complete.  After a failed write or
+ * flush the backup is lost (invariant 3): core_error() says why, if it was the
+ * last that could be.
  */
 void core_io_done(struct core *core, uint32_t id, int error);
+
+/* A backup is not there any more, or too slow.  What is in flight on it is to be
+ * given to core_io_done() all the same, if it ends: until then its memory is in
+ * use.  Nothing is acknowledged without the backup before a durable digest says
+ * that it is no member.
+ */
+void core_lose(struct core *core, uint32_t backup, const char *why);
 
 /* The next request to start; false: none now. */
 bool core_io_next(struct core *core, struct core_io *io);

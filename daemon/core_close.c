@@ -70,7 +70,7 @@ static bool core_make_directory(struct core *core, const struct core_open *open,
 	struct lsmem_segment_footer *footer = (void *)(close->buffer + bytes);
 	uint32_t frame = open->first_frame, seglet = 0;
 	struct format_walk walk = {
-		.salt = lsmem_segment_salt(core->super.uuid, open->segment->item.segment,
+		.salt = lsmem_segment_salt(core->uuid, open->segment->item.segment,
 					   open->segment->item.generation),
 		.end = open->length,
 	};
@@ -109,7 +109,7 @@ static bool core_make_directory(struct core *core, const struct core_open *open,
 	}
 	footer->magic = __cpu_to_le64(LSMEM_FOOTER_MAGIC);
 	footer->format = __cpu_to_le32(LSMEM_FORMAT);
-	memcpy(footer->uuid, core->super.uuid, sizeof(footer->uuid));
+	memcpy(footer->uuid, core->uuid, sizeof(footer->uuid));
 	footer->segment = __cpu_to_le64(open->segment->item.segment);
 	footer->generation = __cpu_to_le32(open->segment->item.generation);
 	footer->length = __cpu_to_le32(open->length);
@@ -131,14 +131,56 @@ static void core_close_durable(struct core *core, struct core_close *close)
 	 * later: until then recovery scans the segment.
 	 */
 	seg->life = CORE_CLOSED;
+	core->copies = true;
 	seg->item.length = open->length;
 	core_segment_dirty(core, seg);
 	open->ack_close = true;
 	open->close = NULL;
 	close->open = NULL;
-	close->state = CORE_IDLE;
 	core->stats.closed++;
 	core->changes++;
+}
+
+/* Closed, when directory and footer have come as far as @state on every replica. */
+static void core_close_check(struct core *core, struct core_close *close, uint8_t state)
+{
+	uint32_t b;
+
+	core_each_backup(b, close->open->segment->on)
+		if (close->to[b].state < state)
+			return;
+	core_close_durable(core, close);
+}
+
+static void core_close_write(struct core *core, struct core_close *close, uint32_t backup)
+{
+	struct core_transfer *to = &close->to[backup];
+
+	while (to->issued < close->bytes) {
+		struct core_op *op = core_op_get(core, CORE_OP_CLOSE, backup, false);
+		uint32_t part = close->bytes - to->issued;
+
+		if (!op)
+			return;
+		if (part > core->io_bytes)
+			part = core->io_bytes;
+		op->close = close;
+		core_op_add(op, close->buffer + to->issued, part);
+		core_op_start(core, op, core_where(core, close->open->segment, backup) +
+			      LSMEM_SEGMENT_BYTES - close->bytes + to->issued);
+		to->issued += part;
+	}
+}
+
+/* Mutated, the footer goes out when the data have only been given to writes. */
+static bool core_data_issued(const struct core_open *open)
+{
+	uint32_t b;
+
+	core_each_backup(b, open->segment->on)
+		if (open->replica[b].issued < open->length)
+			return false;
+	return true;
 }
 
 /**
@@ -148,7 +190,7 @@ static void core_close_durable(struct core *core, struct core_close *close)
 void core_closes_run(struct core *core)
 {
 	struct core_close *close;
-	uint32_t i;
+	uint32_t i, b;
 
 	for (i = 0; i < core->nr_opens; i++) {
 		struct core_open *open = core->list[i];
@@ -162,7 +204,7 @@ void core_closes_run(struct core *core)
 		}
 		/* Data first: so a footer proves that all before it was durable. */
 		if (open->durable < open->length && (RULE(FOOTER_AFTER_DATA) ||
-						     open->replica[0].issued < open->length))
+						     !core_data_issued(open)))
 			continue;
 		if (open->segment->life == CORE_CLOSED)
 			continue;
@@ -174,58 +216,53 @@ void core_closes_run(struct core *core)
 		if (!core_make_directory(core, open, close))
 			return;
 		close->open = open;
-		close->issued = 0;
-		close->done = 0;
-		close->state = CORE_WRITING;
+		memset(close->to, 0, sizeof(close->to));
 		open->close = close;
 		core->changes++;
 	}
 	for (close = core->closes; close < core->closes + CORE_CLOSES; close++) {
-		while (close->open && close->issued < close->bytes) {
-			struct core_op *op = core_op_get(core, CORE_OP_CLOSE, false);
-			uint32_t part = close->bytes - close->issued;
-
-			if (!op)
-				return;
-			if (part > core->io_bytes)
-				part = core->io_bytes;
-			op->close = close;
-			core_op_add(op, close->buffer + close->issued, part);
-			core_op_start(core, op, format_frame_offset(&core->super,
-						core_frame(core, close->open->segment)) +
-				      LSMEM_SEGMENT_BYTES - close->bytes + close->issued);
-			close->issued += part;
-		}
+		if (!close->open)
+			continue;
+		core_each_backup(b, close->open->segment->on & ~core->lost)
+			core_close_write(core, close, b);
+		/* A replica may have gone, and the others be durable. */
+		core_close_check(core, close, CORE_DURABLE);
 	}
 }
 
 void core_close_done(struct core *core, struct core_op *op)
 {
 	struct core_close *close = op->close;
+	struct core_transfer *to = &close->to[op->io.backup];
 
-	close->done += op->io.length;
-	if (close->done < close->bytes)
+	to->done += op->io.length;
+	if (to->done < close->bytes)
 		return;
-	close->state = CORE_WRITTEN;
+	to->state = CORE_WRITTEN;
 	core->flush_wanted[op->io.backup] = true;
 	if (!RULE(CLOSE_AFTER_FLUSH))
-		core_close_durable(core, close);
+		core_close_check(core, close, CORE_WRITTEN);
 }
 
-void core_closes_flush(struct core *core)
+void core_closes_flush(struct core *core, uint32_t backup)
 {
 	uint32_t i;
 
 	for (i = 0; i < CORE_CLOSES; i++)
-		if (core->closes[i].state == CORE_WRITTEN)
-			core->closes[i].state = CORE_FLUSHING;
+		if (core->closes[i].to[backup].state == CORE_WRITTEN)
+			core->closes[i].to[backup].state = CORE_FLUSHING;
 }
 
-void core_closes_flushed(struct core *core)
+void core_closes_flushed(struct core *core, uint32_t backup)
 {
 	uint32_t i;
 
-	for (i = 0; i < CORE_CLOSES; i++)
-		if (core->closes[i].open && core->closes[i].state == CORE_FLUSHING)
-			core_close_durable(core, &core->closes[i]);
+	for (i = 0; i < CORE_CLOSES; i++) {
+		struct core_close *close = &core->closes[i];
+
+		if (!close->open || close->to[backup].state != CORE_FLUSHING)
+			continue;
+		close->to[backup].state = CORE_DURABLE;
+		core_close_check(core, close, CORE_DURABLE);
+	}
 }

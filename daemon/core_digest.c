@@ -34,27 +34,71 @@ static uint32_t core_item_state(const struct core_segment *seg)
 	}
 }
 
-static void core_record_add(struct core *core, uint32_t frame)
+/* Items of a segment's replicas; what is removed is what is listed. */
+static void core_record_add(struct core *core, const struct core_segment *seg, uint32_t state)
+{
+	struct lsmem_digest *digest = (void *)core->record.buffers[core->record.buffer];
+	uint32_t b;
+
+	core_each_backup(b, core->record.map.mask & (state == LSMEM_ITEM_REMOVED ?
+							   seg->listed : seg->on))
+		digest_add(digest, b << LSMEM_ITEM_FRAME_BITS | seg->frame[b], &seg->item, state);
+}
+
+/* Members are those that are not lost; is that a change? */
+static void core_record_members(const struct core *core, struct digest_map *map)
+{
+	uint32_t b;
+
+	if (core_alive(core) == map->mask)
+		return;
+	map->mask = core_alive(core);
+	map->set_generation++;
+	for (b = 0; b < LSMEM_BACKUPS; b++)
+		if (!(map->mask >> b & 1u))
+			map->members[b] = 0;
+	map->floor = digest_floor(map->mask);
+}
+
+static uint32_t core_record_items(const struct core *core, uint32_t mask)
+{
+	uint32_t items = 0, i;
+
+	for (i = 0; i < core->nr_dirty; i++) {
+		const struct core_segment *seg = &core->segments[core->dirty[i]];
+
+		items += __builtin_popcount(mask & (seg->on | seg->listed));
+	}
+	return items;
+}
+
+/* What is in flight on a lost backup keeps its buffer. */
+static void core_record_buffer(struct core *core)
 {
 	struct core_record *record = &core->record;
-	struct core_segment *seg = &core->segments[frame];
-	uint32_t state = core_item_state(seg);
+	bool busy = false;
+	uint32_t b;
 
-	digest_add((struct lsmem_digest *)record->buffer, frame, &seg->item, state);
-	record->frames[record->nr] = frame;
-	record->states[record->nr++] = state;
+	for (b = 0; b < core->nr_backups; b++) {
+		busy |= record->to[b].done < record->to[b].issued;
+		record->to[b] = (struct core_transfer) { .state = CORE_WRITING };
+	}
+	/* Each backup is lost once: there is always another. */
+	if (busy && record->buffer + 1 < core->nr_backups)
+		record->buffer++;
 }
 
 /* Make the record of all that has changed. */
 static void core_make_record(struct core *core)
 {
-	uint64_t half_bytes = __le64_to_cpu(core->super.digest_bytes);
+	uint32_t any = __builtin_ctz(core_alive(core)), kind, items, i;
+	uint64_t half_bytes = __le64_to_cpu(core->super[any].digest_bytes);
 	struct core_record *record = &core->record;
-	struct lsmem_digest *digest = (void *)record->buffer;
-	uint32_t kind, i, frame;
+	struct lsmem_digest *digest;
 
 	record->map = core->map;
 	record->map.sequence++;
+	core_record_members(core, &record->map);
 	/* Invariant 14: the ceiling is durable before generations reach it. */
 	if (core->generation_wanted > record->map.generation_ceiling)
 		record->map.generation_ceiling = core->generation_wanted;
@@ -63,8 +107,8 @@ static void core_make_record(struct core *core)
 	if (core->next_segment > record->map.next_segment)
 		record->map.next_segment = core->next_segment;
 
-	record->full = core->full ||
-		       format_digest_bytes(core->nr_dirty) > half_bytes - core->map.at;
+	items = core_record_items(core, record->map.mask);
+	record->full = core->full || format_digest_bytes(items) > half_bytes - core->map.at;
 	kind = record->full ? LSMEM_DIGEST_FULL : LSMEM_DIGEST_DELTA;
 	record->half = core->map.half;
 	record->at = core->map.at;
@@ -74,35 +118,34 @@ static void core_make_record(struct core *core)
 			record->half = !core->map.half;
 		record->at = 0;
 	}
+	core_record_buffer(core);
+	digest = (void *)record->buffers[record->buffer];
+	memset(digest, 0, format_digest_bytes(record->full ? core->nr_segments : items));
+	digest_head(digest, &record->map, &core->super[any], kind);
 	record->nr = 0;
-	memset(digest, 0, format_digest_bytes(record->full ? core->nr_frames : core->nr_dirty));
-	digest_head(digest, &record->map, &core->super, kind);
 	for (i = 0; i < core->nr_dirty; i++) {
 		struct core_segment *seg = &core->segments[core->dirty[i]];
 
 		seg->dirty = false;
-		if (!record->full) {
-			core_record_add(core, core->dirty[i]);
-		} else {
-			record->frames[record->nr] = core->dirty[i];
-			record->states[record->nr++] = core_item_state(seg);
-		}
+		record->segments[record->nr] = core->dirty[i];
+		record->on[record->nr] = seg->on & record->map.mask;
+		record->states[record->nr++] = core_item_state(seg);
+		if (!record->full)
+			core_record_add(core, seg, core_item_state(seg));
 	}
 	core->nr_dirty = 0;
-	for (frame = 0; record->full && frame < core->nr_frames; frame++) {
-		struct core_segment *seg = &core->segments[frame];
+	for (i = 0; record->full && i < core->nr_segments; i++) {
+		struct core_segment *seg = &core->segments[i];
 		uint32_t state = core_item_state(seg);
 
 		if (state && state != LSMEM_ITEM_REMOVED)
-			digest_add(digest, frame, &seg->item, state);
+			core_record_add(core, seg, state);
 	}
 	format_digest_seal(digest);
 	if (!RULE(CEILING_DURABLE))
 		core->ceiling_ack = record->map.generation_ceiling;
 	record->bytes = format_digest_bytes(__le32_to_cpu(digest->items));
-	record->issued = 0;
-	record->done = 0;
-	record->state = CORE_WRITING;
+	record->under_way = true;
 	core->urgent = false;
 	core->full = false;
 	core->tick = false;
@@ -112,7 +155,7 @@ static void core_make_record(struct core *core)
 	core->changes++;
 	for (i = 0; !RULE(FRAME_REUSE) && i < record->nr; i++)
 		if (record->states[i] == LSMEM_ITEM_REMOVED)
-			core_segment_free(core, &core->segments[record->frames[i]]);
+			core_segment_free(core, &core->segments[record->segments[i]]);
 }
 
 /*
@@ -134,7 +177,7 @@ static void core_record_durable(struct core *core)
 	uint32_t i;
 
 	for (i = 0; i < record->nr; i++) {
-		struct core_segment *seg = &core->segments[record->frames[i]];
+		struct core_segment *seg = &core->segments[record->segments[i]];
 
 		if (record->states[i] == LSMEM_ITEM_REMOVED) {
 			/* Invariant 10: only now, or a crash would find the old
@@ -146,6 +189,7 @@ static void core_record_durable(struct core *core)
 			continue;
 		}
 		seg->item.state = record->states[i];
+		seg->listed = record->on[i];
 		if (seg->life == CORE_OPENING) {
 			/* Invariant 2: now the kernel may write to it. */
 			seg->life = CORE_OPEN;
@@ -159,15 +203,62 @@ static void core_record_durable(struct core *core)
 			core->retires[i % CORE_RETIRES].ack = true;
 	if (record->map.generation_ceiling > core->map.generation_ceiling)
 		core->ceiling_ack = record->map.generation_ceiling;
+	if (record->map.mask != core->members)
+		core_shrunk(core, record->map.mask);
 	core->map = record->map;
 	core->map.half = record->half;
 	core->map.at = record->at + record->bytes;
-	record->state = CORE_IDLE;
+	record->under_way = false;
 	core->stats.digests++;
 	core->stats.digests_full += record->full;
 	core->changes++;
 	if (core->state == CORE_DRAINING && record->full && !core->nr_dirty && core_drained(core))
 		core->state = CORE_STOPPED;
+}
+
+/**
+ * core_record_check - does the record count by now
+ * @core: core
+ *
+ * It is durable on every member that is not lost, and on as many members of the
+ * record before it as that one's floor says: whoever may recover has read one of
+ * these (digest_need()).
+ */
+void core_record_check(struct core *core)
+{
+	struct core_record *record = &core->record;
+	uint32_t durable = 0, b;
+
+	if (!record->under_way)
+		return;
+	core_each_backup(b, record->map.mask & ~core->lost)
+		durable |= (record->to[b].state == CORE_DURABLE) << b;
+	if (!RULE(DIGEST_QUORUM) ? !durable : durable != (record->map.mask & ~core->lost) ||
+	    (uint32_t)__builtin_popcount(durable & core->members) < core->map.floor)
+		return;
+	core_record_durable(core);
+}
+
+static void core_record_write(struct core *core, uint32_t backup)
+{
+	uint32_t half = core->record.half ^ (core->map.odd >> backup & 1u);
+	struct core_record *record = &core->record;
+	struct core_transfer *to = &record->to[backup];
+
+	while (to->issued < record->bytes) {
+		struct core_op *op = core_op_get(core, CORE_OP_DIGEST, backup, true);
+		uint64_t part = record->bytes - to->issued;
+
+		if (!op)
+			return;
+		if (part > core->io_bytes)
+			part = core->io_bytes;
+		op->write = core->map.sequence;
+		core_op_add(op, record->buffers[record->buffer] + to->issued, part);
+		core_op_start(core, op, format_half_offset(&core->super[backup], half) +
+					record->at + to->issued);
+		to->issued += part;
+	}
 }
 
 /**
@@ -177,51 +268,51 @@ static void core_record_durable(struct core *core)
 void core_digest_run(struct core *core)
 {
 	struct core_record *record = &core->record;
+	uint32_t b;
 
-	if (core->state == CORE_DRAINING && record->state == CORE_IDLE && core_drained(core))
+	if (core->state == CORE_DRAINING && !record->under_way && core_drained(core))
 		core->full = true;
-	if (record->state == CORE_IDLE &&
+	if (!record->under_way &&
 	    (core->urgent || core->full || (core->tick && core->nr_dirty) ||
 	     core->generation_wanted > core->map.generation_ceiling))
 		core_make_record(core);
-	while (record->state == CORE_WRITING && record->issued < record->bytes) {
-		struct core_op *op = core_op_get(core, CORE_OP_DIGEST, true);
-		uint64_t part = record->bytes - record->issued;
-
-		if (!op)
-			return;
-		if (part > core->io_bytes)
-			part = core->io_bytes;
-		core_op_add(op, record->buffer + record->issued, part);
-		core_op_start(core, op, format_half_offset(&core->super, record->half) +
-					record->at + record->issued);
-		record->issued += part;
-	}
+	if (!record->under_way)
+		return;
+	core_each_backup(b, record->map.mask & ~core->lost)
+		core_record_write(core, b);
 }
 
 void core_digest_done(struct core *core, struct core_op *op)
 {
 	struct core_record *record = &core->record;
+	struct core_transfer *to = &record->to[op->io.backup];
 
-	record->done += op->io.length;
-	if (record->done < record->bytes)
+	/* Only with a rule switched off can it be of a record that has counted. */
+	if (!record->under_way || op->write != (uint32_t)core->map.sequence)
 		return;
-	record->state = CORE_WRITTEN;
+	to->done += op->io.length;
+	if (to->done < record->bytes)
+		return;
+	to->state = CORE_WRITTEN;
 	core->flush_wanted[op->io.backup] = true;
-	if (!RULE(DIGEST_FLUSH))
-		core_record_durable(core);
+	if (!RULE(DIGEST_FLUSH)) {
+		to->state = CORE_DURABLE;
+		core_record_check(core);
+	}
 }
 
-void core_digest_flush(struct core *core)
+void core_digest_flush(struct core *core, uint32_t backup)
 {
-	if (core->record.state == CORE_WRITTEN)
-		core->record.state = CORE_FLUSHING;
+	if (core->record.under_way && core->record.to[backup].state == CORE_WRITTEN)
+		core->record.to[backup].state = CORE_FLUSHING;
 }
 
-void core_digest_flushed(struct core *core)
+void core_digest_flushed(struct core *core, uint32_t backup)
 {
-	if (core->record.state == CORE_FLUSHING)
-		core_record_durable(core);
+	if (!core->record.under_way || core->record.to[backup].state != CORE_FLUSHING)
+		return;
+	core->record.to[backup].state = CORE_DURABLE;
+	core_record_check(core);
 }
 
 /* ---- Retirement -------------------------------------------------------- */
@@ -262,7 +353,7 @@ bool core_retire(struct core *core, const struct lsmem_event *event)
 	if (!seg && core_is_gone(core, event->segment)) {
 		core->group_gone++;
 	} else if (core_may_retire(seg) && group->nr < CORE_VICTIMS) {
-		group->frames[group->nr++] = core_frame(core, seg);
+		group->segments[group->nr++] = core_number(core, seg);
 	} else {
 		core_fail(core, "segment %llu: the kernel retires it, and it is not a closed one",
 			  (unsigned long long)event->segment);
@@ -336,9 +427,10 @@ void core_retires_run(struct core *core)
 		if (RULE(RETIRE_BARRIER) && !core_retire_ready(core, n % CORE_RETIRES))
 			return;
 		for (i = 0; i < retire->nr; i++) {
-			struct core_segment *seg = &core->segments[retire->frames[i]];
+			struct core_segment *seg = &core->segments[retire->segments[i]];
 
 			seg->life = CORE_LEAVING;
+			core_copy_stop(core, retire->segments[i]);
 			core_segment_dirty(core, seg);
 		}
 		retire->ready = true;

@@ -3,6 +3,8 @@
  * core's inner structures: see core.h for what it does.
  *
  *	core.c		inputs, outputs, requests, the flush machine, the event queue
+ *	core_set.c	the set of backups: where replicas go, what is lost
+ *	core_copy.c	replicas made anew
  *	core_segment.c	frames, open, ranges, what is durable
  *	core_close.c	directory and footer
  *	core_digest.c	digest records, retirement
@@ -34,7 +36,8 @@
 #define CORE_RETIRES	16u	/* groups on their way */
 #define CORE_VICTIMS	256u	/* segments in a group */
 #define CORE_GONE	4096u	/* resumed segments that the digest has lost already */
-#define CORE_OPS_SPARE	8u	/* requests kept for flush and digest */
+#define CORE_OPS_SPARE	8u	/* requests of a backup kept for flush and digest */
+#define CORE_OPS	(CORE_IOS * CORE_BACKUPS)
 
 #define CORE_NONE	0xffffffffu
 
@@ -63,18 +66,25 @@ enum core_life {
 };
 
 /**
- * struct core_segment - a frame of the backup and the segment in it
+ * struct core_segment - a segment that has frames on backups
  * @item: the segment; @item.state is what the durable digest says of it
- * @life: CORE_HEADER .. CORE_LEAVING, CORE_FREE: the frame is free
+ * @life: CORE_HEADER .. CORE_LEAVING, CORE_FREE: there is none
+ * @on: backups that it has a replica on; those that count for what is durable
+ * @listed: of these, those that the durable digest lists
+ * @frame: by backup
+ * @uncopied: no replica could be read: it is not tried again
  * @dirty: the durable digest is to be changed
  * @seen: a RESUME event named it
  * @open: its struct core_open, or NULL
- * @next: frame of the next in its hash chain
+ * @next: number of the next in its hash chain
  */
 struct core_segment {
 	struct digest_item item;
 	uint8_t life;
+	uint8_t on, listed;
+	bool uncopied;
 	bool dirty;
+	uint32_t frame[CORE_BACKUPS];
 	bool seen;
 	struct core_open *open;
 	uint32_t next;
@@ -113,6 +123,7 @@ struct core_replica {
  * struct core_open - a segment from OPEN to CLOSED
  * @event: the OPEN event
  * @segment: NULL while it waits for a frame
+ * @headed: all headers are durable
  * @stream: where the next range begins
  * @committed: end of the ranges so far
  * @hold: nothing is written before @committed has reached it
@@ -133,6 +144,7 @@ struct core_open {
 	struct lsmem_event event;
 	struct core_segment *segment;
 	bool used;
+	bool headed;
 	bool ack_open, ack_close;
 	bool reopened;
 	bool closed;
@@ -154,13 +166,17 @@ struct core_open {
 
 /**
  * struct core_close - a directory and footer on their way
- * @bytes: at @buffer; @issued, @done: of them
+ * @bytes: at @buffer
+ * @to: by backup: @issued, @done of them
  */
 struct core_close {
 	struct core_open *open;
-	uint8_t state;
-	uint32_t bytes, issued, done;
+	uint32_t bytes;
 	uint8_t *buffer;
+	struct core_transfer {
+		uint8_t state;
+		uint64_t issued, done;
+	} to[CORE_BACKUPS];
 };
 
 /**
@@ -174,27 +190,48 @@ struct core_retire {
 	bool recorded;
 	bool ack;
 	uint64_t last;
-	uint32_t frames[CORE_VICTIMS];
+	uint32_t segments[CORE_VICTIMS];
 };
 
 /**
  * struct core_record - the digest record on its way
  * @map: what it says beside its items
  * @half, @at: where it goes
- * @frames, @states: the segments it changes
+ * @buffers, @buffer: one more than backups can be lost: what is in flight on a
+ *	lost one keeps its buffer
+ * @to: by backup
+ * @segments, @states, @on: the segments it changes
  */
 struct core_record {
-	uint8_t state;
+	bool under_way;
 	bool full;
-	bool removes;
 	struct digest_map map;
 	uint32_t half;
 	uint64_t at;
-	uint64_t bytes, issued, done;
-	uint8_t *buffer;
+	uint64_t bytes;
+	uint8_t *buffers[CORE_BACKUPS];
+	uint32_t buffer;
+	struct core_transfer to[CORE_BACKUPS];
 	uint32_t nr;
-	uint32_t *frames;
-	uint8_t *states;
+	uint32_t *segments;
+	uint8_t *states, *on;
+};
+
+/**
+ * struct core_copy - a replica being made anew
+ * @segment: number, or CORE_NONE
+ * @from, @to: backups; @frame: on @to
+ * @at: bytes that are there; @part: on their way
+ * @state: CORE_IDLE: what is next is to be read
+ * @stop: given up; it ends with the request in flight
+ */
+struct core_copy {
+	uint32_t segment;
+	uint32_t from, to, frame;
+	uint32_t at, part;
+	uint8_t state;
+	bool stop, in_flight;
+	uint8_t *buffer;
 };
 
 enum core_op_kind {
@@ -204,6 +241,7 @@ enum core_op_kind {
 	CORE_OP_CLOSE,
 	CORE_OP_DIGEST,
 	CORE_OP_FLUSH,
+	CORE_OP_COPY,
 };
 
 /**
@@ -219,10 +257,18 @@ struct core_op {
 };
 
 struct core {
-	struct lsmem_super super;
+	struct lsmem_super super[CORE_BACKUPS];
+	uint8_t uuid[LSMEM_UUID_BYTES];
+	uint32_t domain[CORE_BACKUPS];
+	uint32_t replicas, min_replicas;
+	uint64_t copy_bytes, copy_left;
 	struct core_log log;
 	uint32_t io_bytes;
-	uint32_t nr_frames;
+	uint32_t nr_backups;			/* bound of their indexes */
+	uint32_t members;			/* by the durable digest */
+	uint32_t lost;				/* of them: no requests any more */
+	uint32_t was_member;
+	uint32_t nr_segments;			/* room in @segments */
 	enum core_state state;
 	char error[CORE_ERROR_BYTES];
 	uint64_t changes;
@@ -234,12 +280,14 @@ struct core {
 	uint32_t generation_wanted;
 	uint64_t store_time, next_segment;
 
-	struct core_segment *segments;		/* by frame */
+	struct core_segment *segments;
 	uint32_t *hash;
 	uint32_t hash_mask;
-	uint32_t *free_frames;
-	uint32_t nr_free;
-	uint32_t *dirty;			/* frames */
+	uint32_t *free_segments;
+	uint32_t nr_free_segments;
+	uint32_t *free_frames[CORE_BACKUPS];
+	uint32_t nr_free[CORE_BACKUPS];
+	uint32_t *dirty;			/* segments */
 	uint32_t nr_dirty;
 	bool urgent;				/* somebody waits for a digest */
 	bool full;				/* the next digest is to be a full one */
@@ -261,9 +309,13 @@ struct core {
 	struct core_record record;
 	uint32_t ceiling_ack;
 
-	struct core_op ops[CORE_IOS];
-	uint32_t nr_ops;
-	uint32_t out[CORE_IOS];
+	struct core_copy copy;
+	uint32_t copy_next;			/* segment to be looked at */
+	bool copies;				/* there may be one to be copied */
+
+	struct core_op ops[CORE_OPS];		/* CORE_IOS of each backup */
+	uint32_t nr_ops[CORE_BACKUPS];
+	uint32_t out[CORE_OPS];
 	uint32_t out_first, out_next;
 	bool flush_wanted[CORE_BACKUPS];
 	bool flushing[CORE_BACKUPS];
@@ -271,18 +323,45 @@ struct core {
 	struct core_stats stats;
 };
 
+/* Backups that take requests. */
+static inline uint32_t core_alive(const struct core *core)
+{
+	return core->members & ~core->lost;
+}
+
+#define core_each_backup(b, mask)						\
+	for (uint32_t left_ = (mask); left_ && ((b) = __builtin_ctz(left_), true);	\
+	     left_ &= left_ - 1)
+
 /* core.c */
 void core_fail(struct core *core, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-struct core_op *core_op_get(struct core *core, enum core_op_kind kind, bool spare);
+struct core_op *core_op_get(struct core *core, enum core_op_kind kind, uint32_t backup, bool spare);
 void core_op_add(struct core_op *op, const void *data, uint32_t length);
 void core_op_start(struct core *core, struct core_op *op, uint64_t offset);
 void core_take(struct core *core);
+void core_run(struct core *core);
+
+/* core_set.c */
+uint32_t core_wanted(const struct core *core);
+uint32_t core_choose(const struct core *core, uint64_t id);
+uint32_t core_choose_copy(const struct core *core, const struct core_segment *seg);
+uint32_t core_segments_left(const struct core *core);
+void core_frame_free(struct core *core, uint32_t backup, uint32_t frame);
+void core_shrunk(struct core *core, uint32_t members);
+void core_lost(struct core *core, uint32_t backup, const char *why);
+
+/* core_copy.c */
+void core_copy_run(struct core *core);
+void core_copy_done(struct core *core, struct core_op *op, int error);
+void core_copy_stop(struct core *core, uint32_t segment);
+void core_copy_flush(struct core *core, uint32_t backup);
+void core_copy_flushed(struct core *core, uint32_t backup);
 
 /* core_segment.c */
 struct core_segment *core_segment_find(struct core *core, uint64_t id);
-struct core_segment *core_segment_put(struct core *core, uint32_t frame,
-				      const struct digest_item *item, enum core_life life);
+struct core_segment *core_segment_put(struct core *core, const struct digest_item *item,
+				      enum core_life life);
 void core_segment_free(struct core *core, struct core_segment *seg);
 void core_segment_dirty(struct core *core, struct core_segment *seg);
 struct core_open *core_open_get(struct core *core);
@@ -290,6 +369,7 @@ void core_open_put(struct core *core, struct core_open *open);
 bool core_opened(struct core *core, const struct lsmem_event *event);
 void core_range(struct core *core, const struct lsmem_event *event);
 void core_segments_run(struct core *core);
+void core_header_check(struct core *core, struct core_open *open);
 void core_header_done(struct core *core, struct core_op *op);
 void core_log_done(struct core *core, struct core_op *op);
 void core_segments_flush(struct core *core, uint32_t backup);
@@ -297,25 +377,33 @@ void core_segments_flushed(struct core *core, uint32_t backup);
 bool core_segments_drained(const struct core *core);
 uint32_t core_follow(struct core *core, uint32_t frame);
 
-static inline uint32_t core_frame(const struct core *core, const struct core_segment *seg)
+static inline uint32_t core_number(const struct core *core, const struct core_segment *seg)
 {
 	return seg - core->segments;
+}
+
+/* Where a replica begins on its backup. */
+static inline uint64_t core_where(const struct core *core, const struct core_segment *seg,
+				  uint32_t backup)
+{
+	return format_frame_offset(&core->super[backup], seg->frame[backup]);
 }
 
 /* core_close.c */
 void core_closed(struct core *core, const struct lsmem_event *event);
 void core_closes_run(struct core *core);
 void core_close_done(struct core *core, struct core_op *op);
-void core_closes_flush(struct core *core);
-void core_closes_flushed(struct core *core);
+void core_closes_flush(struct core *core, uint32_t backup);
+void core_closes_flushed(struct core *core, uint32_t backup);
 
 /* core_digest.c */
 bool core_retire(struct core *core, const struct lsmem_event *event);
 void core_retires_run(struct core *core);
 void core_digest_run(struct core *core);
 void core_digest_done(struct core *core, struct core_op *op);
-void core_digest_flush(struct core *core);
-void core_digest_flushed(struct core *core);
+void core_digest_flush(struct core *core, uint32_t backup);
+void core_digest_flushed(struct core *core, uint32_t backup);
+void core_record_check(struct core *core);
 
 /* core_resume.c */
 void core_resume(struct core *core, const struct lsmem_event *event);

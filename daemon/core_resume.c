@@ -34,6 +34,7 @@ static void core_resume_open(struct core *core, struct core_segment *seg,
 	open->stream = event->from;
 	open->acked = event->from;
 	open->closed = seg->life == CORE_CLOSED;
+	open->headed = true;
 	open->durable = seg->item.length > event->from ? seg->item.length : event->from;
 	open->committed = open->durable;
 	/* Our predecessor may have written all that was committed.  A tail block
@@ -41,7 +42,7 @@ static void core_resume_open(struct core *core, struct core_segment *seg,
 	 * called durable.
 	 */
 	open->hold = RULE(RESUME_HOLD) ? event->to : 0;
-	for (b = 0; b < CORE_BACKUPS; b++) {
+	core_each_backup(b, seg->on) {
 		struct core_replica *replica = &open->replica[b];
 
 		replica->header = CORE_DURABLE;
@@ -115,7 +116,7 @@ static void core_resume_segment(struct core *core, const struct lsmem_event *eve
  */
 void core_resume(struct core *core, const struct lsmem_event *event)
 {
-	uint32_t frame;
+	uint32_t i;
 
 	if (core->state != CORE_RESUMING) {
 		core_fail(core, "segment %llu: the kernel resumes in the middle of its stream",
@@ -127,8 +128,8 @@ void core_resume(struct core *core, const struct lsmem_event *event)
 		core_resume_segment(core, event);
 		return;
 	}
-	for (frame = 0; frame < core->nr_frames; frame++) {
-		const struct core_segment *seg = &core->segments[frame];
+	for (i = 0; i < core->nr_segments; i++) {
+		const struct core_segment *seg = &core->segments[i];
 
 		if (seg->life && !seg->seen) {
 			core_fail(core, "segment %llu is listed in digest %llu, and the kernel does not know it",

@@ -25,45 +25,48 @@ static uint32_t *core_bucket(struct core *core, uint64_t id)
  */
 struct core_segment *core_segment_find(struct core *core, uint64_t id)
 {
-	uint32_t frame = *core_bucket(core, id);
+	uint32_t n = *core_bucket(core, id);
 
-	while (frame != CORE_NONE && core->segments[frame].item.segment != id)
-		frame = core->segments[frame].next;
-	return frame == CORE_NONE ? NULL : &core->segments[frame];
+	while (n != CORE_NONE && core->segments[n].item.segment != id)
+		n = core->segments[n].next;
+	return n == CORE_NONE ? NULL : &core->segments[n];
 }
 
 /**
- * core_segment_put - a segment gets a frame
+ * core_segment_put - there is a new segment
  * @core: core
- * @frame: free
  * @item: the segment
  * @life: its state
  */
-struct core_segment *core_segment_put(struct core *core, uint32_t frame,
-				      const struct digest_item *item, enum core_life life)
+struct core_segment *core_segment_put(struct core *core, const struct digest_item *item,
+				      enum core_life life)
 {
-	struct core_segment *seg = &core->segments[frame];
+	uint32_t n = core->free_segments[--core->nr_free_segments];
+	struct core_segment *seg = &core->segments[n];
 	uint32_t *bucket = core_bucket(core, item->segment);
 
 	*seg = (struct core_segment) { .item = *item, .life = life, .next = *bucket };
-	*bucket = frame;
+	*bucket = n;
 	return seg;
 }
 
 /**
- * core_segment_free - a segment's frame becomes free
+ * core_segment_free - a segment's frames become free
  * @core: core
  * @seg: no durable digest lists it
  */
 void core_segment_free(struct core *core, struct core_segment *seg)
 {
-	uint32_t *link = core_bucket(core, seg->item.segment);
+	uint32_t *link = core_bucket(core, seg->item.segment), b;
 
-	while (*link != core_frame(core, seg))
+	while (*link != core_number(core, seg))
 		link = &core->segments[*link].next;
 	*link = seg->next;
+	core_copy_stop(core, core_number(core, seg));
+	core_each_backup(b, seg->on)
+		core_frame_free(core, b, seg->frame[b]);
 	memset(seg, 0, sizeof(*seg));
-	core->free_frames[core->nr_free++] = core_frame(core, seg);
+	core->free_segments[core->nr_free_segments++] = core_number(core, seg);
 	core->changes++;
 }
 
@@ -77,7 +80,7 @@ void core_segment_dirty(struct core *core, struct core_segment *seg)
 	if (seg->dirty)
 		return;
 	seg->dirty = true;
-	core->dirty[core->nr_dirty++] = core_frame(core, seg);
+	core->dirty[core->nr_dirty++] = core_number(core, seg);
 }
 
 /**
@@ -98,9 +101,9 @@ struct core_open *core_open_get(struct core *core)
 	memset(open, 0, sizeof(*open));
 	open->used = true;
 	core->list[core->nr_opens++] = open;
-	for (b = 0; b < CORE_BACKUPS; b++)
+	for (b = 0; b < core->nr_backups; b++)
 		open->replica[b].block = core->blocks +
-					 (size_t)(i * CORE_BACKUPS + b) * LSMEM_BLOCK;
+					 (size_t)(i * core->nr_backups + b) * LSMEM_BLOCK;
 	return open;
 }
 
@@ -162,43 +165,54 @@ static void core_admit(struct core *core)
 	}
 }
 
-/* A frame and a header for a segment. */
-static void core_write_header(struct core *core, struct core_open *open)
+static void core_write_header(struct core *core, struct core_open *open, uint32_t backup)
 {
-	struct core_replica *replica = &open->replica[0];
+	struct core_replica *replica = &open->replica[backup];
 	struct lsmem_segment_header *header = (void *)replica->block;
-	struct digest_item item = {
-		.segment = open->event.segment,
-		.generation = open->event.generation,
-		.replica_generation = 1,
-	};
-	struct core_op *op;
-	uint32_t frame;
-
-	op = core_op_get(core, CORE_OP_HEADER, false);
-	if (!op)
-		return;
-	frame = core->free_frames[--core->nr_free];
-	open->segment = core_segment_put(core, frame, &item, CORE_HEADER);
-	open->segment->open = open;
+	const struct digest_item *item = &open->segment->item;
+	struct core_op *op = core_op_get(core, CORE_OP_HEADER, backup, true);
 
 	memset(header, 0, sizeof(*header));
 	header->magic = __cpu_to_le64(LSMEM_SEGMENT_MAGIC);
 	header->format = __cpu_to_le32(LSMEM_FORMAT);
-	memcpy(header->uuid, core->super.uuid, sizeof(header->uuid));
-	header->incarnation = core->super.incarnation;
+	memcpy(header->uuid, core->uuid, sizeof(header->uuid));
+	header->incarnation = core->super[backup].incarnation;
 	header->epoch = __cpu_to_le64(core->map.epoch);
-	header->segment = __cpu_to_le64(item.segment);
-	header->generation = __cpu_to_le32(item.generation);
-	header->replica_generation = __cpu_to_le32(item.replica_generation);
+	header->segment = __cpu_to_le64(item->segment);
+	header->generation = __cpu_to_le32(item->generation);
+	header->replica_generation = __cpu_to_le32(item->replica_generation);
 	header->digest_sequence = __cpu_to_le64(core->map.sequence);
 	header->open_time = __cpu_to_le64(open->event.time);
 	format_header_seal(header);
 
 	op->open = open;
 	core_op_add(op, header, sizeof(*header));
-	core_op_start(core, op, format_frame_offset(&core->super, frame));
+	core_op_start(core, op, core_where(core, open->segment, backup));
 	replica->header = CORE_WRITING;
+}
+
+/* Frames and headers for a segment. */
+static void core_place(struct core *core, struct core_open *open)
+{
+	struct digest_item item = {
+		.segment = open->event.segment,
+		.generation = open->event.generation,
+		.replica_generation = core->map.set_generation,
+	};
+	uint32_t on = core_choose(core, item.segment), b;
+
+	if (!on || !core->nr_free_segments)
+		return;
+	core_each_backup(b, on)
+		if (core->nr_ops[b] + CORE_OPS_SPARE >= CORE_IOS)
+			return;
+	open->segment = core_segment_put(core, &item, CORE_HEADER);
+	open->segment->open = open;
+	open->segment->on = on;
+	core_each_backup(b, on) {
+		open->segment->frame[b] = core->free_frames[b][--core->nr_free[b]];
+		core_write_header(core, open, b);
+	}
 	if (!RULE(HEADER_BEFORE_LISTED)) {
 		open->segment->life = CORE_OPENING;
 		core_segment_dirty(core, open->segment);
@@ -212,10 +226,22 @@ void core_header_done(struct core *core, struct core_op *op)
 	core->flush_wanted[op->io.backup] = true;
 }
 
-static void core_header_durable(struct core *core, struct core_open *open)
+/**
+ * core_header_check - are all headers of a segment durable
+ * @core: core
+ * @open: has frames
+ */
+void core_header_check(struct core *core, struct core_open *open)
 {
 	struct core_segment *seg = open->segment;
+	uint32_t b;
 
+	if (open->headed)
+		return;
+	core_each_backup(b, seg->on)
+		if (open->replica[b].header != CORE_DURABLE)
+			return;
+	open->headed = true;
 	/* Invariant 2: listed only when its header is durable, or recovery would
 	 * take what the frame held before for a lost segment.
 	 */
@@ -314,7 +340,7 @@ static bool core_write_log(struct core *core, struct core_open *open, uint32_t b
 	if (RULE(ONE_IN_FLIGHT) && start != replica->issued && replica->next != replica->first &&
 	    replica->writes[(replica->next - 1) % CORE_WRITES].to == replica->issued)
 		return false;
-	op = core_op_get(core, CORE_OP_LOG, false);
+	op = core_op_get(core, CORE_OP_LOG, backup, false);
 	if (!op)
 		return false;
 	for (at = start; at < whole && length < core->io_bytes; at += piece) {
@@ -339,12 +365,9 @@ static bool core_write_log(struct core *core, struct core_open *open, uint32_t b
 	}
 	op->open = open;
 	op->write = replica->next;
-	op->io.backup = backup;
 	replica->writes[replica->next++ % CORE_WRITES] = (struct core_write) { .to = at };
 	replica->issued = at;
-	core_op_start(core, op, format_frame_offset(&core->super,
-						    core_frame(core, open->segment)) +
-				LSMEM_BLOCK + start);
+	core_op_start(core, op, core_where(core, open->segment, backup) + LSMEM_BLOCK + start);
 	return true;
 }
 
@@ -360,12 +383,22 @@ void core_log_done(struct core *core, struct core_op *op)
 	}
 }
 
-/* Invariant 2: durable means on every replica; counted in whole ranges. */
+/*
+ * Invariant 2: durable means on every replica; counted in whole ranges.
+ *
+ * Invariant 3: a replica that is lost counts as well until a durable digest says
+ * that its backup is no member: after a crash it could come back alone and be
+ * taken for all there is.
+ */
 static void core_update_durable(struct core *core, struct core_open *open)
 {
+	uint32_t on = RULE(SHRINK_DURABLE) ? open->segment->on : open->segment->on & ~core->lost;
 	uint32_t least = UINT32_MAX, before = open->durable, gone, b;
 
-	for (b = 0; b < CORE_BACKUPS; b++) {
+	if (!open->nr_bounds ||
+	    ((uint32_t)__builtin_popcount(on) < core->min_replicas && RULE(MIN_REPLICAS)))
+		return;
+	core_each_backup(b, on) {
 		const struct core_replica *replica = &open->replica[b];
 		uint32_t durable = RULE(ACK_AFTER_FLUSH) ? replica->flushed : replica->written;
 
@@ -399,15 +432,15 @@ void core_segments_run(struct core *core)
 	for (i = 0; i < core->nr_opens; i++) {
 		struct core_open *open = core->list[i];
 
-		if (!open->segment && core->nr_free)
-			core_write_header(core, open);
+		if (!open->segment)
+			core_place(core, open);
 		if (!open->segment || open->closed)
 			continue;
-		for (b = 0; b < CORE_BACKUPS; b++)
+		core_each_backup(b, open->segment->on & ~core->lost)
 			while (core_write_log(core, open, b))
 				;
-		if (!RULE(ACK_AFTER_FLUSH))
-			core_update_durable(core, open);
+		/* A replica may have gone, and the others be durable. */
+		core_update_durable(core, open);
 	}
 }
 
@@ -423,8 +456,11 @@ void core_segments_flush(struct core *core, uint32_t backup)
 	uint64_t bytes = 0;
 
 	for (i = 0; i < core->nr_opens; i++) {
+		const struct core_open *open = core->list[i];
 		struct core_replica *replica = &core->list[i]->replica[backup];
 
+		if (!open->segment || !(open->segment->on >> backup & 1u))
+			continue;
 		if (replica->header == CORE_WRITTEN)
 			replica->header = CORE_FLUSHING;
 		if (replica->written > replica->flushing) {
@@ -452,7 +488,7 @@ void core_segments_flushed(struct core *core, uint32_t backup)
 		struct core_open *open = core->list[i];
 		struct core_replica *replica = &open->replica[backup];
 
-		if (!open->segment)
+		if (!open->segment || !(open->segment->on >> backup & 1u))
 			continue;
 		if (!RULE(FLUSH_COVERS))
 			replica->flushing = replica->written;
@@ -460,7 +496,7 @@ void core_segments_flushed(struct core *core, uint32_t backup)
 			replica->flushed = replica->flushing;
 		if (replica->header == CORE_FLUSHING) {
 			replica->header = CORE_DURABLE;
-			core_header_durable(core, open);
+			core_header_check(core, open);
 		}
 		core_update_durable(core, open);
 	}

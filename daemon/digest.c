@@ -16,16 +16,21 @@
 /**
  * digest_map_init - a map that lists nothing
  * @map: to be initialised
- * @frames: of the backup
+ * @backups: how many there are, at least
+ * @frames: of each, at most
  * Return: 0 or -ENOMEM.
  */
-int digest_map_init(struct digest_map *map, uint32_t frames)
+int digest_map_init(struct digest_map *map, uint32_t backups, uint32_t frames)
 {
 	memset(map, 0, sizeof(*map));
-	map->items = calloc(frames, sizeof(*map->items));
+	map->items = calloc((size_t)backups * frames, sizeof(*map->items));
 	if (!map->items)
 		return -ENOMEM;
+	map->backups = backups;
 	map->frames = frames;
+	map->mask = 1;
+	map->floor = 1;
+	map->set_generation = 1;
 	return 0;
 }
 
@@ -41,24 +46,76 @@ void digest_map_destroy(struct digest_map *map)
  */
 void digest_map_clear(struct digest_map *map)
 {
-	memset(map->items, 0, map->frames * sizeof(*map->items));
+	memset(map->items, 0, (size_t)digest_places(map) * sizeof(*map->items));
 	map->nr = 0;
+}
+
+/**
+ * digest_drop - backups are members no more: what they hold is not listed
+ * @map: the log
+ * @mask: members that stay
+ */
+void digest_drop(struct digest_map *map, uint32_t mask)
+{
+	uint32_t b, place;
+
+	for (b = 0; b < map->backups; b++) {
+		if (mask & 1u << b || !(map->mask & 1u << b))
+			continue;
+		for (place = b * map->frames; place < (b + 1) * map->frames; place++) {
+			map->nr -= map->items[place].state != 0;
+			map->items[place].state = 0;
+		}
+	}
+	map->mask &= mask;
+}
+
+/**
+ * digest_floor - on how many of its members the record after it must be durable
+ * @mask: members
+ *
+ * Most of three or more, so that one of them can be lost in a crash, and whoever
+ * reads most of them meets the newest digest.  Two can be told apart by nobody:
+ * one may go on alone, and a recovery needs both.
+ */
+uint32_t digest_floor(uint32_t mask)
+{
+	uint32_t members = __builtin_popcount(mask);
+
+	return members > 2 ? members / 2 + 1 : 1;
+}
+
+/**
+ * digest_need - how many of the members must be read
+ * @map: the newest digest that was found
+ *
+ * More than all but those that the next record needs (@map->floor), or one could
+ * have been written without those that are read; and as many as it needs, or two
+ * recoveries could go on from it apart from each other.
+ */
+uint32_t digest_need(const struct digest_map *map)
+{
+	uint32_t members = __builtin_popcount(map->mask);
+
+	return members - map->floor + 1 > map->floor ? members - map->floor + 1 : map->floor;
 }
 
 static enum format_error digest_apply_item(struct digest_map *map,
 					   const struct lsmem_digest_item *item)
 {
-	uint32_t frame = __le32_to_cpu(item->frame);
+	uint32_t backup = __le32_to_cpu(item->frame) >> LSMEM_ITEM_FRAME_BITS;
+	uint32_t frame = __le32_to_cpu(item->frame) & ((1u << LSMEM_ITEM_FRAME_BITS) - 1);
 	uint32_t state = __le32_to_cpu(item->state);
 	uint32_t length = __le32_to_cpu(item->length);
 	uint64_t segment = __le64_to_cpu(item->segment);
 	uint32_t generation = __le32_to_cpu(item->generation);
 	struct digest_item *to;
 
-	if (frame >= map->frames || !segment || state < LSMEM_ITEM_OPEN ||
+	if (frame >= map->frames || backup >= map->backups || !(map->mask & 1u << backup) ||
+	    !segment || state < LSMEM_ITEM_OPEN ||
 	    state > LSMEM_ITEM_REMOVED || !lsmem_segment_fits(length, 0) || length % LSMEM_ALIGN)
 		return FORMAT_RANGE;
-	to = &map->items[frame];
+	to = &map->items[backup * map->frames + frame];
 	/* Invariant 10: a frame changes hands only through a digest without it, or
 	 * a crash between would find a listed segment overwritten by the next.
 	 */
@@ -85,6 +142,30 @@ static enum format_error digest_apply_item(struct digest_map *map,
 	return FORMAT_OK;
 }
 
+/* Who the members are; those that are no more hold nothing that counts. */
+static enum format_error digest_apply_members(struct digest_map *map,
+					      const struct lsmem_digest *digest)
+{
+	uint32_t mask = 0, b;
+
+	for (b = 0; b < LSMEM_BACKUPS; b++) {
+		map->members[b] = __le32_to_cpu(digest->members[b]);
+		if (map->members[b])
+			mask |= 1u << b;
+	}
+	if (!mask)
+		mask = 1;
+	map->floor = digest->floor ? __le32_to_cpu(digest->floor) : 1;
+	if (mask >> map->backups || map->floor > (uint32_t)__builtin_popcount(mask))
+		return FORMAT_RANGE;
+	if (map->mask & ~mask)
+		digest_drop(map, mask);
+	map->mask = mask;
+	map->set_generation = digest->set_generation ? __le32_to_cpu(digest->set_generation) : 1;
+	map->epoch_set = __le32_to_cpu(digest->epoch_set);
+	return FORMAT_OK;
+}
+
 /**
  * digest_apply - what a record changes
  * @map: the log before it; on an error it is no use any more
@@ -98,6 +179,9 @@ enum format_error digest_apply(struct digest_map *map, const struct lsmem_digest
 
 	if (__le32_to_cpu(digest->kind) == LSMEM_DIGEST_FULL)
 		digest_map_clear(map);
+	error = digest_apply_members(map, digest);
+	if (error)
+		return error;
 	for (i = 0; i < nr; i++) {
 		error = digest_apply_item(map, &items[i]);
 		if (error)
@@ -207,6 +291,8 @@ enum format_error digest_read(struct digest_map *map, const struct lsmem_super *
 void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
 		 const struct lsmem_super *super, uint32_t kind)
 {
+	uint32_t b;
+
 	memset(digest, 0, sizeof(*digest));
 	digest->magic = __cpu_to_le64(LSMEM_DIGEST_MAGIC);
 	digest->kind = __cpu_to_le32(kind);
@@ -217,12 +303,19 @@ void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
 	digest->generation_ceiling = __cpu_to_le32(map->generation_ceiling);
 	digest->store_time = __cpu_to_le64(map->store_time);
 	digest->next_segment = __cpu_to_le64(map->next_segment);
+	if (super->features.incompat & __cpu_to_le32(LSMEM_INCOMPAT_BACKUPS)) {
+		for (b = 0; b < LSMEM_BACKUPS; b++)
+			digest->members[b] = __cpu_to_le32(map->members[b]);
+		digest->floor = __cpu_to_le32(map->floor);
+		digest->set_generation = __cpu_to_le32(map->set_generation);
+		digest->epoch_set = __cpu_to_le32(map->epoch_set);
+	}
 }
 
 /**
  * digest_add - add an item to a record
  * @digest: begun, with room
- * @frame: of the segment
+ * @frame: digest_frame() of the replica
  * @item: the segment
  * @state: what to say of it, LSMEM_ITEM_*
  */
@@ -251,11 +344,12 @@ void digest_add(struct lsmem_digest *digest, uint32_t frame, const struct digest
 void digest_full(struct lsmem_digest *digest, const struct digest_map *map,
 		 const struct lsmem_super *super)
 {
-	uint32_t frame;
+	uint32_t place;
 
 	digest_head(digest, map, super, LSMEM_DIGEST_FULL);
-	for (frame = 0; frame < map->frames; frame++)
-		if (map->items[frame].state)
-			digest_add(digest, frame, &map->items[frame], map->items[frame].state);
+	for (place = 0; place < digest_places(map); place++)
+		if (map->items[place].state)
+			digest_add(digest, digest_frame(map, place), &map->items[place],
+				   map->items[place].state);
 	format_digest_seal(digest);
 }

@@ -27,9 +27,15 @@ struct digest_item {
 
 /**
  * struct digest_map - the log according to the newest durable digest
+ * @members: incarnations, low halves, by index of the backup; 0: none.  With one
+ *	backup alone all are 0
+ * @mask: indexes that are members; bit 0 with one backup
+ * @floor, @set_generation, @epoch_set: as in struct lsmem_digest
  * @half, @at: where the next delta goes: half of the digest log, byte in it
+ * @odd: backups on which it is the other half
  * @sequence_seen: highest sequence of any record found, durable chain or not
- * @frames, @items: indexed by frame
+ * @backups, @frames: bounds of the indexes of backups and frames
+ * @items: replicas, by *place*: frame + index of the backup * @frames
  * @nr: items in use
  */
 struct digest_map {
@@ -39,15 +45,22 @@ struct digest_map {
 	uint32_t generation_ceiling;
 	uint64_t store_time;
 	uint64_t next_segment;
+	uint32_t members[LSMEM_BACKUPS];
+	uint32_t mask;
+	uint32_t floor;
+	uint32_t set_generation;
+	uint32_t epoch_set;
 	uint32_t half;
+	uint32_t odd;
 	uint64_t at;
 	uint64_t sequence_seen;
+	uint32_t backups;
 	uint32_t frames;
 	uint32_t nr;
 	struct digest_item *items;
 };
 
-int digest_map_init(struct digest_map *map, uint32_t frames);
+int digest_map_init(struct digest_map *map, uint32_t backups, uint32_t frames);
 void digest_map_destroy(struct digest_map *map);
 void digest_map_clear(struct digest_map *map);
 
@@ -56,9 +69,23 @@ enum format_error digest_read(struct digest_map *map, const struct lsmem_super *
 			      const uint8_t *halves);
 void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
 		 const struct lsmem_super *super, uint32_t kind);
+void digest_drop(struct digest_map *map, uint32_t mask);
+uint32_t digest_floor(uint32_t mask);
+uint32_t digest_need(const struct digest_map *map);
 void digest_add(struct lsmem_digest *digest, uint32_t frame, const struct digest_item *item,
 		uint32_t state);
 void digest_full(struct lsmem_digest *digest, const struct digest_map *map,
 		 const struct lsmem_super *super);
+
+/* The frame of a place as items have it. */
+static inline uint32_t digest_frame(const struct digest_map *map, uint32_t place)
+{
+	return place / map->frames << LSMEM_ITEM_FRAME_BITS | place % map->frames;
+}
+
+static inline uint32_t digest_places(const struct digest_map *map)
+{
+	return map->backups * map->frames;
+}
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "format.h"
 
-#define FORMAT_FRAMES_MAX	(1u << 24)
+#define FORMAT_FRAMES_MAX	(1u << LSMEM_ITEM_FRAME_BITS)
 
 /**
  * format_strerror - what is wrong with a block, in words
@@ -111,7 +111,8 @@ enum format_error format_super_check(const struct lsmem_super *super, uint64_t b
 	uint64_t half = __le64_to_cpu(super->digest_bytes);
 	uint64_t data = __le64_to_cpu(super->frames_start);
 	uint64_t frames = __le64_to_cpu(super->frames);
-	uint32_t kind = __le32_to_cpu(super->kind);
+	uint32_t kind = __le32_to_cpu(super->kind), backups = format_backups(super);
+	uint64_t set = format_set_frames(super);
 	enum format_error error;
 
 	if (format_is_zero(super, sizeof(*super)))
@@ -133,7 +134,11 @@ enum format_error format_super_check(const struct lsmem_super *super, uint64_t b
 	if ((start | half | data) % LSMEM_BLOCK || start < 2 * LSMEM_BLOCK ||
 	    start > backup_bytes || half > backup_bytes || data > backup_bytes)
 		return FORMAT_RANGE;
-	if (!frames || frames > FORMAT_FRAMES_MAX || half < format_digest_bytes(frames) ||
+	if (backups > LSMEM_BACKUPS || set > FORMAT_FRAMES_MAX || set < frames ||
+	    (backups > 1) != !!(super->features.incompat &
+				__cpu_to_le32(LSMEM_INCOMPAT_BACKUPS)))
+		return FORMAT_RANGE;
+	if (!frames || half < format_digest_bytes(backups * set) ||
 	    data < start + 2 * half || frames > (backup_bytes - data) / LSMEM_SEGMENT_BYTES)
 		return FORMAT_RANGE;
 	return FORMAT_OK;

@@ -16,7 +16,7 @@
 /* Feature bits that this program knows; see struct lsmem_features. */
 #define FORMAT_COMPAT		0u
 #define FORMAT_RO_COMPAT	0u
-#define FORMAT_INCOMPAT		0u
+#define FORMAT_INCOMPAT		LSMEM_INCOMPAT_BACKUPS
 
 /* What is wrong with a block; FORMAT_OK is 0.  format_strerror() says it. */
 enum format_error {
@@ -80,6 +80,21 @@ static inline uint64_t format_half_offset(const struct lsmem_super *super, uint3
 }
 
 uint64_t format_half_bytes(uint64_t frames);
+
+/* Of the store that a backup is of: how many it has, and frames of the largest. */
+static inline uint32_t format_backups(const struct lsmem_super *super)
+{
+	uint32_t backups = __le32_to_cpu(super->backups);
+
+	return backups ? backups : 1;
+}
+
+static inline uint64_t format_set_frames(const struct lsmem_super *super)
+{
+	uint64_t frames = __le64_to_cpu(super->set_frames);
+
+	return frames ? frames : __le64_to_cpu(super->frames);
+}
 
 /**
  * struct format_walk - steps through the entries of a segment by their headers

@@ -247,6 +247,7 @@ static void put_parts(const struct page *page, const char *name, const char *hel
 		put(page, name, "kind", parts[i], figures[i]);
 }
 
+/* Of the one that lsmemd.conf(5) names; core could have more. */
 static void put_backup(const struct page *page)
 {
 	const struct core_stats *core = &page->status->core;
@@ -262,7 +263,6 @@ static void put_backup(const struct page *page)
 		{ "lsmem_backup_requests", "Writes and flushes under way.", core->in_flight },
 	};
 
-	_Static_assert(CORE_BACKUPS == 1, "status names one backup");
 	put_parts(page, "lsmem_backup_written_bytes_total", "Bytes written.", backup->bytes);
 	put_parts(page, "lsmem_backup_writes_total", "Writes done.", backup->writes);
 	put_histogram(page, "lsmem_backup_group_bytes",

@@ -2,8 +2,7 @@
 /*
  * Bringing a backup up: see recover.h.
  *
- * Superblocks, formatting, the digest log, the order of recovery's passes and
- * its commit point.  Until the one write of recover_commit() is flushed nothing
+ * The order of recovery's passes and its commit point.  Until the one write of recover_commit() is flushed nothing
  * of what was there has been changed: a crash before it finds the old digest, a
  * crash after it the new one (invariant 20).
  */
@@ -17,7 +16,6 @@
 #include "recover_private.h"
 
 #define RECOVER_TEXT_BYTES	256
-#define RECOVER_FRAMES_ALIGN	(64u << 10)
 
 static void recover_report(struct recover *r, enum recover_severity severity,
 			   const char *format, va_list args)
@@ -86,6 +84,20 @@ static void recover_ahead_end(struct recover *r)
 }
 
 /**
+ * recover_bad_copy - a replica is passed over: another is there
+ * @r: recovery
+ * @seg: its segment, reading from it
+ * @why: what is wrong with it
+ */
+void recover_bad_copy(struct recover *r, struct recover_segment *seg, const char *why)
+{
+	seg->good &= ~(1u << seg->copy);
+	r->result.bad_copies++;
+	recover_info(r, "segment %llu: the copy in frame %u of backup %u is passed over: %s",
+		     (unsigned long long)seg->item.segment, seg->frame, seg->slot, why);
+}
+
+/**
  * recover_new - begin to bring a backup up
  * @env: what we need of the caller; copied
  * Return: NULL when there is no memory.
@@ -98,6 +110,7 @@ struct recover *recover_new(const struct recover_env *env)
 	if (!r)
 		return NULL;
 	r->env = *env;
+	r->several = env->backups > 1 ? env->backups : 0;
 	for (i = 0; i < RECOVER_FRAMES; i++) {
 		r->frames[i] = memory_get(LSMEM_SEGMENT_BYTES);
 		if (!r->frames[i]) {
@@ -126,6 +139,8 @@ void recover_free(struct recover *r)
 		return;
 	recover_forget(r);
 	digest_map_destroy(&r->map);
+	for (i = 0; i < LSMEM_BACKUPS; i++)
+		digest_map_destroy(&r->backups[i].map);
 	for (i = 0; i < RECOVER_FRAMES; i++)
 		memory_put(r->frames[i]);
 	free(r);
@@ -134,6 +149,21 @@ void recover_free(struct recover *r)
 const struct lsmem_super *recover_super(const struct recover *r)
 {
 	return &r->super;
+}
+
+const struct lsmem_super *recover_slot_super(const struct recover *r, uint32_t slot)
+{
+	return r->backups[slot].there ? &r->backups[slot].super : NULL;
+}
+
+uint32_t recover_slot(const struct recover *r, uint32_t index)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < LSMEM_BACKUPS; slot++)
+		if (r->backups[slot].there && r->backups[slot].index == index)
+			return slot;
+	return LSMEM_BACKUPS;
 }
 
 const struct digest_map *recover_digest(const struct recover *r)
@@ -146,331 +176,106 @@ void recover_activation(const struct recover *r, struct recover_activation *acti
 	*activation = r->activation;
 }
 
-/* ---- Superblocks and formatting ---------------------------------------- */
-
-/**
- * recover_open - what is on the backup
- * @r: new
- * @state: out
- * Return: 0; -EBADMSG when it is damaged or not for this program: reported; or
- * what a read returned.
- */
-int recover_open(struct recover *r, enum recover_state *state)
-{
-	const struct lsmem_super *slots = (const void *)r->buffer;
-	enum format_error error[2];
-	int ret, best = -1, i;
-
-	if (r->env.backup_bytes < 2 * LSMEM_BLOCK) {
-		recover_info(r, "the backup has %llu bytes: too small to hold anything",
-			     (unsigned long long)r->env.backup_bytes);
-		return -EBADMSG;
-	}
-	ret = recover_read(r, 0, r->buffer, 2 * LSMEM_BLOCK);
-	if (ret)
-		return ret;
-	for (i = 0; i < 2; i++) {
-		uint64_t sequence = __le64_to_cpu(slots[i].sequence);
-
-		error[i] = format_super_check(&slots[i], r->env.backup_bytes);
-		/* Sound, but not for us: an older slot must not stand in for it. */
-		if (error[i] == FORMAT_VERSION || error[i] == FORMAT_INCOMPATIBLE ||
-		    error[i] == FORMAT_READ_ONLY || error[i] == FORMAT_RANGE) {
-			recover_info(r, "superblock slot %d: %s", i, format_strerror(error[i]));
-			return -EBADMSG;
-		}
-		if (!error[i] && (best < 0 || sequence > r->super_sequence)) {
-			best = i;
-			r->super_sequence = sequence;
-		}
-	}
-	r->opened = true;
-	r->blank = false;
-	if (best < 0) {
-		if (error[0] == FORMAT_ZERO && error[1] == FORMAT_ZERO) {
-			r->blank = true;
-			*state = RECOVER_BLANK;
-			return 0;
-		}
-		recover_info(r, "no superblock: slot 0: %s, slot 1: %s: not a backup of lsmem, or damaged",
-			     format_strerror(error[0]), format_strerror(error[1]));
-		return -EBADMSG;
-	}
-	if (error[!best] && error[!best] != FORMAT_ZERO)
-		recover_info(r, "superblock slot %d: %s; slot %d is used", !best,
-			     format_strerror(error[!best]), best);
-	r->super = slots[best];
-	r->slot = best;
-	r->max_handles = __le64_to_cpu(r->super.max_handles);
-	*state = RECOVER_FULL;
-	return 0;
-}
-
-/* Bytes before the frames, on a backup with @frames of them. */
-static uint64_t recover_before_frames(uint64_t frames, uint64_t half)
-{
-	uint64_t bytes = 2 * LSMEM_BLOCK + 2 * (half ? half : format_half_bytes(frames));
-
-	return (bytes + RECOVER_FRAMES_ALIGN - 1) & ~(uint64_t)(RECOVER_FRAMES_ALIGN - 1);
-}
-
-/**
- * recover_backup_bytes - size of the smallest backup for a number of frames
- * @frames: segments that it is to hold
- */
-uint64_t recover_backup_bytes(uint64_t frames)
-{
-	return recover_before_frames(frames, 0) + frames * LSMEM_SEGMENT_BYTES;
-}
-
-/* How many frames fit, behind what the digest log for so many takes. */
-static uint64_t recover_frames(const struct recover *r, const struct recover_geometry *g,
-			       uint64_t *half, uint64_t *start)
-{
-	uint64_t frames = r->env.backup_bytes / LSMEM_SEGMENT_BYTES, fit;
-
-	for (;;) {
-		*half = g->half_bytes ? g->half_bytes : format_half_bytes(frames);
-		*start = recover_before_frames(frames, *half);
-		if (*start > r->env.backup_bytes)
-			return 0;
-		fit = (r->env.backup_bytes - *start) / LSMEM_SEGMENT_BYTES;
-		if (fit >= frames)
-			return frames;
-		frames = fit;
-	}
-}
-
-/* Write a superblock, with the next sequence number, into the older slot. */
-static int recover_write_super(struct recover *r)
-{
-	struct lsmem_super *block = (void *)r->buffer;
-	/* Only the older slot is overwritten, and the newer is durable by then:
-	 * a write that is cut short can spoil the block it was for.
-	 */
-	uint32_t slot = RULE(SUPER_OLDER) ? !r->slot : r->slot;
-	int ret;
-
-	r->super.sequence = __cpu_to_le64(r->super_sequence + 1);
-	format_super_seal(&r->super);
-	*block = r->super;
-	ret = r->env.write(r->env.context, (uint64_t)slot * LSMEM_BLOCK, block, LSMEM_BLOCK);
-	if (!ret)
-		ret = r->env.flush(r->env.context);
-	if (ret)
-		return ret;
-	r->super_sequence++;
-	r->slot = slot;
-	return 0;
-}
-
-/* Write the map as a full record to the beginning of half @half. */
-static int recover_write_digest(struct recover *r, uint32_t half)
-{
-	uint64_t bytes = format_digest_bytes(r->map.nr), done;
-	uint8_t *record = memory_get(bytes);
-	uint64_t where = format_half_offset(&r->super, half);
-	int ret = 0;
-
-	if (!record)
-		return -ENOMEM;
-	memset(record, 0, bytes);
-	digest_full((struct lsmem_digest *)record, &r->map, &r->super);
-	for (done = 0; done < bytes && !ret;) {
-		uint32_t part = bytes - done < LSMEM_SEGMENT_BYTES ? bytes - done :
-				LSMEM_SEGMENT_BYTES;
-
-		ret = r->env.write(r->env.context, where + done, record + done, part);
-		done += part;
-	}
-	if (!ret && RULE(COMMIT_FLUSH))
-		ret = r->env.flush(r->env.context);
-	memory_put(record);
-	r->map.half = half;
-	r->map.at = bytes;
-	r->map.sequence_seen = r->map.sequence;
-	return ret;
-}
-
-/**
- * recover_format - make a backup hold a new, empty store
- * @r: recover_open() was called
- * @g: the store
- * Return: 0, -EEXIST, -ENOSPC, -EINVAL, or what a call returned.
- *
- * The superblock comes last: a crash before it finds the backup as blank as it
- * was.  Digests of an earlier store bear another uuid.
- */
-int recover_format(struct recover *r, const struct recover_geometry *g)
-{
-	uint64_t frames, start;
-	uint64_t half;
-	int ret;
-
-	/* Invariant 18: an empty store never replaces a full backup unasked. */
-	if (RULE(FORMAT_FORCE) && !r->blank && !g->force) {
-		recover_info(r, "the backup is not blank: it is formatted with force only");
-		return -EEXIST;
-	}
-	frames = recover_frames(r, g, &half, &start);
-	if (!frames || frames < g->frames) {
-		recover_info(r, "the backup has %llu bytes; at least %llu are needed for %u segments",
-			     (unsigned long long)r->env.backup_bytes,
-			     (unsigned long long)(recover_before_frames(g->frames, g->half_bytes) +
-						  (uint64_t)g->frames * LSMEM_SEGMENT_BYTES),
-			     g->frames);
-		return -ENOSPC;
-	}
-	memset(&r->super, 0, sizeof(r->super));
-	r->super.magic = __cpu_to_le64(LSMEM_SUPER_MAGIC);
-	r->super.format = __cpu_to_le32(LSMEM_FORMAT);
-	memcpy(r->super.uuid, g->uuid, sizeof(r->super.uuid));
-	r->super.incarnation = __cpu_to_le64(g->incarnation);
-	r->super.digest_start = __cpu_to_le64(2 * LSMEM_BLOCK);
-	r->super.digest_bytes = __cpu_to_le64(half);
-	r->super.frames_start = __cpu_to_le64(start);
-	r->super.frames = __cpu_to_le64(frames);
-	r->super.kind = __cpu_to_le32(g->kind);
-	r->super.store_bytes = __cpu_to_le64(g->store_bytes);
-	r->super.max_handles = __cpu_to_le64(g->max_handles);
-	format_super_seal(&r->super);
-	if (format_super_check(&r->super, r->env.backup_bytes)) {
-		recover_info(r, "the store's geometry is out of range");
-		return -EINVAL;
-	}
-	r->max_handles = g->max_handles;
-
-	digest_map_destroy(&r->map);
-	ret = digest_map_init(&r->map, frames);
-	if (ret)
-		return ret;
-	r->map.epoch = 1;
-	r->map.sequence = 1;
-	r->map.era = 1;
-	r->map.generation_ceiling = RECOVER_GENERATIONS;
-	r->map.next_segment = 1;
-	ret = recover_write_digest(r, 0);
-	if (!ret)
-		ret = recover_write_super(r);
-	/* The other slot too: a store that was there before must not come back. */
-	if (!ret)
-		ret = recover_write_super(r);
-	if (ret)
-		return ret;
-	r->blank = false;
-	r->activation = (struct recover_activation) {
-		.era = 1,
-		.generation_ceiling = RECOVER_GENERATIONS,
-		.next_segment = 1,
-	};
-	return 0;
-}
-
-/* ---- The digest log ---------------------------------------------------- */
-
-/* Read the digest log; newer digests than the newest found are reported. */
-static int recover_read_digests(struct recover *r)
-{
-	uint64_t length = 2 * __le64_to_cpu(r->super.digest_bytes), done;
-	enum format_error error;
-	uint8_t *halves;
-	int ret = 0;
-
-	/* What is read may still be on its way from a predecessor that was killed.
-	 * Nothing may be built on it, and the other half of the digest log not be
-	 * overwritten, before it is durable.
-	 */
-	if (!r->check && RULE(RESUME_FLUSH))
-		ret = r->env.flush(r->env.context);
-	if (ret)
-		return ret;
-	halves = memory_get(length);
-	if (!halves)
-		return -ENOMEM;
-	for (done = 0; done < length && !ret;) {
-		uint32_t part = length - done < LSMEM_SEGMENT_BYTES ? length - done :
-				LSMEM_SEGMENT_BYTES;
-
-		ret = recover_read(r, __le64_to_cpu(r->super.digest_start) + done, halves + done,
-				   part);
-		done += part;
-	}
-	digest_map_destroy(&r->map);
-	if (!ret)
-		ret = digest_map_init(&r->map, __le64_to_cpu(r->super.frames));
-	if (!ret) {
-		error = digest_read(&r->map, &r->super, halves);
-		if (error) {
-			recover_damage(r, "digest log: %s",
-				       error == FORMAT_ZERO ? "no digest is there" :
-				       "a digest contradicts the one before it");
-			ret = -EBADMSG;
-		}
-	}
-	memory_put(halves);
-	if (!ret && r->map.sequence_seen > r->map.sequence && RULE(PROOF_DIGEST))
-		recover_damage(r, "digest log: digests %llu to %llu are lost",
-			       (unsigned long long)r->map.sequence + 1,
-			       (unsigned long long)r->map.sequence_seen);
-	return ret;
-}
-
-/**
- * recover_map - read the digest log
- * @r: recover_open() said RECOVER_FULL
- * Return: 0; -EBADMSG: there is no digest; -ENODATA: there were newer ones, and
- * they are lost; or what a call returned.
- */
-int recover_map(struct recover *r)
-{
-	int ret = recover_read_digests(r);
-
-	if (!ret && r->map.sequence_seen > r->map.sequence)
-		ret = -ENODATA;
-	return ret;
-}
-
 /* ---- Recovery ---------------------------------------------------------- */
+
+struct recover_item {
+	uint64_t segment;
+	uint32_t place;
+};
 
 static int recover_by_id(const void *a, const void *b)
 {
-	const struct recover_segment *x = a, *y = b;
+	const struct recover_item *x = a, *y = b;
 
-	return x->item.segment < y->item.segment ? -1 : x->item.segment > y->item.segment;
+	if (x->segment != y->segment)
+		return x->segment < y->segment ? -1 : 1;
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* One more replica of a segment; false: the digest contradicts itself. */
+static bool recover_add_copy(struct recover *r, struct recover_segment *seg, uint32_t place)
+{
+	const struct digest_item *item = &r->map.items[place];
+	uint32_t frame = place % r->map.frames, slot = recover_slot(r, place / r->map.frames), i;
+
+	if (seg->item.generation != item->generation || seg->item.state != item->state ||
+	    seg->item.length != item->length) {
+		recover_damage(r, "digest log: segment %llu: replicas differ in generation, state or length",
+			       (unsigned long long)item->segment);
+		return false;
+	}
+	if (slot == RECOVER_NONE)
+		return true;
+	for (i = 0; i < seg->nr_copies; i++) {
+		if (seg->copies[i].slot != slot)
+			continue;
+		recover_damage(r, "digest log: segment %llu is listed twice, in frames %u and %u",
+			       (unsigned long long)item->segment, seg->copies[i].frame, frame);
+		return false;
+	}
+	seg->good |= 1u << seg->nr_copies;
+	seg->copies[seg->nr_copies].slot = slot;
+	seg->copies[seg->nr_copies++].frame = frame;
+	return true;
+}
+
+/* Replicas by segment; @nr of them. */
+static int recover_group(struct recover *r, const struct recover_item *items, uint32_t nr)
+{
+	struct recover_segment *seg = NULL;
+	uint32_t i;
+
+	for (i = 0; i < nr; i++) {
+		if (!seg || seg->item.segment != items[i].segment) {
+			seg = &r->segments[r->nr_segments++];
+			seg->item = r->map.items[items[i].place];
+		}
+		if (!recover_add_copy(r, seg, items[i].place))
+			return -EBADMSG;
+	}
+	for (i = 0; i < r->nr_segments; i++) {
+		seg = &r->segments[i];
+		/* In turns, so that all backups are read at once. */
+		if (seg->nr_copies) {
+			recover_use_copy(seg, i % seg->nr_copies);
+			continue;
+		}
+		seg->lost = true;
+		recover_damage(r, "segment %llu is lost: it was on backups that are not there",
+			       (unsigned long long)seg->item.segment);
+	}
+	return 0;
 }
 
 /* Listed segments in the order of their ids, and a table of winners. */
 static int recover_prepare(struct recover *r)
 {
-	uint32_t frame, nr = 0;
+	uint32_t place, nr = 0;
+	struct recover_item *items;
+	int ret;
 
 	recover_forget(r);
+	items = calloc(r->map.nr + 1, sizeof(*items));
 	r->segments = calloc(r->map.nr + 1, sizeof(*r->segments));
 	r->winners = memory_table(r->max_handles * sizeof(*r->winners));
-	if (!r->segments || !r->winners)
+	if (!items || !r->segments || !r->winners) {
+		free(items);
 		return -ENOMEM;
-	for (frame = 0; frame < r->map.frames; frame++) {
-		if (!r->map.items[frame].state)
-			continue;
-		r->segments[nr].item = r->map.items[frame];
-		r->segments[nr++].frame = frame;
 	}
-	r->nr_segments = nr;
-	qsort(r->segments, nr, sizeof(*r->segments), recover_by_id);
+	for (place = 0; place < digest_places(&r->map); place++)
+		if (r->map.items[place].state)
+			items[nr++] = (struct recover_item) {
+				.segment = r->map.items[place].segment, .place = place,
+			};
+	qsort(items, nr, sizeof(*items), recover_by_id);
+	ret = recover_group(r, items, nr);
+	free(items);
 	r->time = r->map.store_time;
 	r->era = r->map.era;
 	r->generation = r->map.generation_ceiling;
 	r->sequence = r->map.sequence_seen;
-	r->max_segment = nr ? r->segments[nr - 1].item.segment : 0;
-	for (frame = 1; frame < nr; frame++) {
-		if (r->segments[frame].item.segment != r->segments[frame - 1].item.segment)
-			continue;
-		recover_damage(r, "digest log: segment %llu is listed twice, in frames %u and %u",
-			       (unsigned long long)r->segments[frame].item.segment,
-			       r->segments[frame - 1].frame, r->segments[frame].frame);
-		return -EBADMSG;
-	}
-	return 0;
+	r->max_segment = r->nr_segments ? r->segments[r->nr_segments - 1].item.segment : 0;
+	return ret;
 }
 
 static void recover_progress(const struct recover *r, uint64_t done)
@@ -529,12 +334,12 @@ static int recover_loads(struct recover *r, uint64_t oldest)
 }
 
 /* Both passes; nothing is written. */
-static int recover_passes(struct recover *r, bool accept_loss)
+static int recover_passes(struct recover *r, bool accept_loss, bool accept_missing)
 {
 	uint64_t oldest;
 	int ret;
 
-	ret = recover_read_digests(r);
+	ret = recover_read_digests(r, accept_missing);
 	if (!ret)
 		ret = recover_prepare(r);
 	if (!ret)
@@ -556,7 +361,7 @@ static int recover_passes(struct recover *r, bool accept_loss)
 static int recover_commit(struct recover *r)
 {
 	struct digest_map *map = &r->map;
-	uint32_t floor = r->generation, i;
+	uint32_t floor = r->generation, i, copy;
 	uint32_t half;
 
 	if (r->era >= LSMEM_ERA_MAX) {
@@ -566,23 +371,28 @@ static int recover_commit(struct recover *r)
 	}
 	digest_map_clear(map);
 	for (i = 0; i < r->nr_segments; i++) {
-		const struct recover_segment *seg = &r->segments[i];
-		struct digest_item *item = &map->items[seg->frame];
+		struct recover_segment *seg = &r->segments[i];
 
 		if (!seg->winners) {
 			r->result.dropped++;
 			continue;
 		}
-		*item = seg->item;
-		item->length = seg->cut;
+		seg->item.length = seg->cut;
 		/* Invariant 15: sealed, never extended: what was cut off may be whole
 		 * behind the cut, and would follow new entries as if it were theirs.
 		 */
 		if (!seg->closed && RULE(SEAL))
-			item->state = LSMEM_ITEM_SEALED;
-		map->nr++;
+			seg->item.state = LSMEM_ITEM_SEALED;
+		for (copy = 0; copy < seg->nr_copies; copy++) {
+			if (!(seg->good >> copy & 1u))
+				continue;
+			map->items[r->backups[seg->copies[copy].slot].index * map->frames +
+				   seg->copies[copy].frame] = seg->item;
+			map->nr++;
+		}
+		r->result.segments++;
 	}
-	r->result.segments = map->nr;
+	recover_members(r);
 
 	map->epoch++;
 	map->sequence = r->sequence + 1;
@@ -629,7 +439,8 @@ int recover_run(struct recover *r, const struct recover_options *options,
 
 	memset(&r->result, 0, sizeof(r->result));
 	r->check = false;
-	ret = recover_passes(r, options && options->accept_loss);
+	ret = recover_passes(r, options && options->accept_loss,
+			     options && options->accept_missing);
 	if (!ret)
 		ret = recover_commit(r);
 	if (result)
@@ -651,7 +462,7 @@ int recover_check(struct recover *r, struct recover_result *result)
 
 	memset(&r->result, 0, sizeof(r->result));
 	r->check = true;
-	ret = recover_passes(r, false);
+	ret = recover_passes(r, false, true);
 	for (nr = 0; nr < r->nr_segments; nr++)
 		r->result.segments += r->segments[nr].winners != 0;
 	if (result)

@@ -32,6 +32,27 @@
 
 #define RECOVER_AHEAD	8u
 
+/*
+ * An address: the slot of the backup, that is its place among those that the
+ * caller gives, and the byte in it.
+ */
+#define RECOVER_SLOT_SHIFT	56
+
+static inline uint64_t recover_address(uint32_t slot, uint64_t offset)
+{
+	return (uint64_t)slot << RECOVER_SLOT_SHIFT | offset;
+}
+
+static inline uint32_t recover_address_slot(uint64_t address)
+{
+	return address >> RECOVER_SLOT_SHIFT;
+}
+
+static inline uint64_t recover_address_offset(uint64_t address)
+{
+	return address & ((1ull << RECOVER_SLOT_SHIFT) - 1);
+}
+
 struct recover;
 
 enum recover_severity {
@@ -42,14 +63,14 @@ enum recover_severity {
 /**
  * struct recover_env - what recovery needs of its caller
  * @context: first argument of all calls
- * @backup_bytes: size of the backup
- * @read, @write: [@offset, @offset + @length) of the backup; multiples of
- *	LSMEM_BLOCK, @length up to LSMEM_SEGMENT_BYTES, @data aligned to
+ * @backups: slots; 0: one
+ * @backup_bytes: sizes of the backups, by slot; 0: it is not there
+ * @read, @write: @length bytes at @offset, an address; multiples of LSMEM_BLOCK, @length up to LSMEM_SEGMENT_BYTES, @data aligned to
  *	LSMEM_BLOCK.  The caller may split them and do the parts in parallel
  * @ahead: begin to read, may be NULL: up to RECOVER_AHEAD ranges at once; a
  *	@read of the same range to the same @data follows and ends what was begun,
  *	in the order of the beginnings; other calls may come in between
- * @flush: all writes done before it are durable when it returns
+ * @flush: all writes done before it to a slot are durable when it returns
  * @load: hand entries to the kernel, as struct lsmem_load; may be NULL with
  *	recover_check().  Segments come in the order of their ids, each once,
  *	and none without entries
@@ -66,11 +87,12 @@ enum recover_severity {
  */
 struct recover_env {
 	void *context;
-	uint64_t backup_bytes;
+	uint32_t backups;
+	uint64_t backup_bytes[LSMEM_BACKUPS];
 	int (*read)(void *context, uint64_t offset, void *data, uint32_t length);
 	int (*write)(void *context, uint64_t offset, const void *data, uint32_t length);
 	void (*ahead)(void *context, uint64_t offset, void *data, uint32_t length);
-	int (*flush)(void *context);
+	int (*flush)(void *context, uint32_t slot);
 	int (*load)(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
 		    const void *data, uint32_t length);
 	int (*loaded)(void *context);
@@ -80,17 +102,18 @@ struct recover_env {
 };
 
 enum recover_state {
-	RECOVER_BLANK,		/* both superblock slots are zero */
-	RECOVER_FULL,		/* holds a store */
+	RECOVER_BLANK,		/* superblock slots are zero; on all backups */
+	RECOVER_FULL,		/* holds a store; one of them at least */
 };
 
 /**
  * struct recover_geometry - what a blank backup is formatted for
  * @uuid: of the store, random
- * @incarnation: of the backup, random, not 0
+ * @incarnation: of the backup, random, not 0; those of others are made from it
  * @kind: enum lsmem_store_kind
  * @store_bytes, @max_handles: of the store
- * @frames: the backup must hold so many at least
+ * @frames: the backups must hold so many segments at least
+ * @replicas: of each segment, 0: on every backup
  * @half_bytes: of half the digest log, 0 for what is good
  * @force: overwrite a backup that holds a store (invariant 18)
  */
@@ -101,6 +124,7 @@ struct recover_geometry {
 	uint64_t store_bytes;
 	uint64_t max_handles;
 	uint32_t frames;
+	uint32_t replicas;
 	uint64_t half_bytes;
 	bool force;
 };
@@ -108,9 +132,12 @@ struct recover_geometry {
 /**
  * struct recover_options - how to recover
  * @accept_loss: go on without what is lost; it is reported all the same
+ * @accept_missing: the backups that are not there are gone for good, and nothing
+ *	has been written without those that are there
  */
 struct recover_options {
 	bool accept_loss;
+	bool accept_missing;
 };
 
 /**
@@ -124,6 +151,7 @@ struct recover_options {
  * @torn: tails that were cut with something of theirs behind the cut: writes
  *	that were on their way; @torn_bytes: up to the last such entry
  * @losses: reports of RECOVER_DAMAGE
+ * @bad_copies: replicas that were passed over, another is good
  */
 struct recover_result {
 	uint64_t segments, dropped;
@@ -132,6 +160,7 @@ struct recover_result {
 	uint64_t live_bytes, read_bytes;
 	uint64_t torn, torn_bytes;
 	uint64_t losses;
+	uint64_t bad_copies;
 };
 
 /**
@@ -157,6 +186,13 @@ int recover_open(struct recover *r, enum recover_state *state);
 
 /* Valid after recover_open() said RECOVER_FULL, or recover_format(). */
 const struct lsmem_super *recover_super(const struct recover *r);
+
+/* After recover_format(), recover_map() or recover_run(): the slot of the backup
+ * that the digest calls @index; LSMEM_BACKUPS: it is not there.
+ */
+uint32_t recover_slot(const struct recover *r, uint32_t index);
+/* The superblock of a slot; NULL when there is none. */
+const struct lsmem_super *recover_slot_super(const struct recover *r, uint32_t slot);
 
 /* Size of the smallest backup that holds a number of frames. */
 uint64_t recover_backup_bytes(uint64_t frames);

@@ -119,6 +119,8 @@ void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn)
 {
 	const struct recover_segment *seg = &r->segments[nr];
 
+	if (!seg->nr_copies)
+		return;
 	recover_ahead(r, recover_data_offset(r, seg),
 		      r->frames[turn % RECOVER_FRAMES] + LSMEM_BLOCK, lsmem_block_round(seg->cut));
 }
@@ -212,6 +214,52 @@ int recover_loaded(struct recover *r)
 	return r->env.load && r->env.loaded ? r->env.loaded(r->env.context) : 0;
 }
 
+/* Is all of a copy sound?  Every checksum in it is right. */
+static bool load_sound(const struct recover *r, const struct recover_segment *seg)
+{
+	struct format_walk walk = { .salt = seg->salt, .end = seg->cut };
+	uint32_t headers = ~0u;
+
+	while (walk.at < walk.end && walk.end - walk.at >= LSMEM_ENTRY_BYTES) {
+		const struct lsmem_entry *entry = (const void *)(r->buffer + walk.at);
+
+		if (format_walk_step(&walk, entry))
+			return false;
+		headers = lsmem_crc32c(headers, &entry->hcrc, sizeof(entry->hcrc));
+		if (lsmem_entry_type(entry) != LSMEM_TYPE_PAD &&
+		    lsmem_crc32c(~0u, entry + 1, lsmem_entry_length(entry)) !=
+		    __le32_to_cpu(entry->pcrc))
+			return false;
+	}
+	return !seg->closed || headers == seg->headers_crc;
+}
+
+/* The data of a copy that is sound; if none is, of the one that was to be read. */
+static int load_read(struct recover *r, struct recover_segment *seg)
+{
+	uint32_t first = seg->copy, good = seg->good, i;
+	int ret;
+
+	for (i = 0; i < seg->nr_copies; i++) {
+		uint32_t copy = (first + i) % seg->nr_copies;
+
+		if (!(good >> copy & 1u))
+			continue;
+		recover_use_copy(seg, copy);
+		ret = recover_read(r, recover_data_offset(r, seg), r->buffer,
+				   lsmem_block_round(seg->cut));
+		if (ret == -ECANCELED || (ret && good == 1u << copy))
+			return ret;
+		if (!ret && (good == 1u << copy || load_sound(r, seg)))
+			return 0;
+		recover_bad_copy(r, seg, ret ? strerror(-ret) : "wrong checksums");
+	}
+	seg->good = 1u << first;
+	recover_use_copy(seg, first);
+	return recover_read(r, recover_data_offset(r, seg), r->buffer,
+			    lsmem_block_round(seg->cut));
+}
+
 /**
  * recover_load - pass 2 of one segment
  * @r: all segments have been through pass 1
@@ -231,7 +279,7 @@ int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 	uint32_t blob = 0, found = 0, kept = 0, i;
 	int ret;
 
-	ret = recover_read(r, recover_data_offset(r, seg), r->buffer, lsmem_block_round(seg->cut));
+	ret = load_read(r, seg);
 	if (ret)
 		return ret;
 	while (load_walk(r, &load)) {

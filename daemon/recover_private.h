@@ -11,7 +11,9 @@
 
 /**
  * struct recover_segment - a listed segment
- * @item, @frame: what the digest says
+ * @item: what the digest says
+ * @copies: where it is, @nr_copies; @good: those that are to stay, by bit
+ * @copy: the one that is read; it is @frame of @slot
  * @salt: of its entries
  * @cut: bytes of it that are there
  * @closed: its footer and directory are sound; @headers_crc, @directory_crc
@@ -21,7 +23,11 @@
  */
 struct recover_segment {
 	struct digest_item item;
-	uint32_t frame;
+	uint32_t nr_copies, copy, good;
+	struct {
+		uint32_t slot, frame;
+	} copies[LSMEM_BACKUPS];
+	uint32_t slot, frame;
 	uint32_t salt;
 	uint32_t cut;
 	uint32_t headers_crc;
@@ -55,10 +61,30 @@ struct recover_range {
 	uint32_t length;
 };
 
+#define RECOVER_NONE	LSMEM_BACKUPS
+
 /**
- * struct recover - a backup being brought up
- * @slot: superblock slot of @super; @slot_used: the slot was not zero
+ * struct recover_backup - one of the backups, by slot
+ * @there: it holds a store, and can be read
+ * @blank: it holds nothing
+ * @index: what the newest digest calls it, RECOVER_NONE: nothing
+ * @super_slot: superblock slot of @super, with @super_sequence
+ * @map: the newest digest on it, @chain: there is one
+ */
+struct recover_backup {
+	bool there, blank, chain;
+	uint32_t index;
+	struct lsmem_super super;
+	uint32_t super_slot;
+	uint64_t super_sequence;
+	struct digest_map map;
+};
+
+/**
+ * struct recover - backups being brought up
+ * @super: of the first that holds a store: what all say alike
  * @opened, @blank: what recover_open() found
+ * @several: slots that the caller gives, if more than one
  * @segments, @nr_segments: listed, by id
  * @winners: by handle index: memory grows with handles, never with data
  * @frames: buffers of LSMEM_SEGMENT_BYTES, used in turns
@@ -70,9 +96,9 @@ struct recover_range {
  */
 struct recover {
 	struct recover_env env;
+	struct recover_backup backups[LSMEM_BACKUPS];
 	struct lsmem_super super;
-	uint32_t slot;
-	uint64_t super_sequence;
+	uint32_t several;
 	bool opened;
 	bool blank;
 	bool check;
@@ -106,8 +132,19 @@ void recover_ahead(struct recover *r, uint64_t offset, void *data, uint32_t leng
 static inline uint64_t recover_data_offset(const struct recover *r,
 					   const struct recover_segment *seg)
 {
-	return format_frame_offset(&r->super, seg->frame) + LSMEM_BLOCK;
+	return recover_address(seg->slot, format_frame_offset(&r->backups[seg->slot].super,
+							      seg->frame) + LSMEM_BLOCK);
 }
+
+/* Read another copy of a segment from now on. */
+static inline void recover_use_copy(struct recover_segment *seg, uint32_t copy)
+{
+	seg->copy = copy;
+	seg->slot = seg->copies[copy].slot;
+	seg->frame = seg->copies[copy].frame;
+}
+
+void recover_bad_copy(struct recover *r, struct recover_segment *seg, const char *why);
 
 #define RECOVER_PREFETCH	24u	/* keys ahead: as many misses as a CPU has in flight */
 
@@ -128,6 +165,13 @@ static inline void recover_use(struct recover *r, uint32_t turn)
 	r->frame = r->frames[turn % RECOVER_FRAMES];
 	r->buffer = r->frame + LSMEM_BLOCK;
 }
+
+/* recover_digest.c */
+int recover_read_log(struct recover *r, uint32_t slot);
+uint32_t recover_index(const struct recover *r, const struct digest_map *map, uint32_t slot);
+int recover_read_digests(struct recover *r, bool accept_missing);
+int recover_write_digest(struct recover *r, uint32_t half);
+void recover_members(struct recover *r);
 
 /* recover_scan.c: pass 1 */
 void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn);

@@ -19,6 +19,12 @@
 #define SCAN_READ_FIRST		LSMEM_SEGLET_BYTES
 #define SCAN_READ_MOST		(1u << 20)
 
+/* Where the copy of a segment that is read begins. */
+static uint64_t scan_offset(const struct recover *r, const struct recover_segment *seg)
+{
+	return recover_data_offset(r, seg) - LSMEM_BLOCK;
+}
+
 /**
  * struct scan - a segment's data in @r->buffer
  * @have: bytes from the beginning that are there
@@ -51,14 +57,18 @@ static int scan_need(struct scan *scan, uint32_t to)
 	return ret;
 }
 
-/* Take entries from 0 on while they are whole, up to @limit; sets the cut. */
-static int scan_entries(struct recover *r, uint32_t nr, uint32_t limit)
+/*
+ * Take entries from 0 on while they are whole, up to @limit; sets the cut.  With
+ * @dry only that.
+ */
+static int scan_entries(struct recover *r, uint32_t nr, uint32_t limit, bool dry)
 {
 	struct recover_segment *seg = &r->segments[nr];
 	struct scan scan = { .r = r, .seg = seg };
 	struct format_walk walk = { .salt = seg->salt, .end = limit };
 	int ret;
 
+	seg->cut = 0;
 	while (walk.at < limit && limit - walk.at >= LSMEM_ENTRY_BYTES) {
 		const struct lsmem_entry *entry = (const void *)(r->buffer + walk.at);
 		uint32_t home = walk.at, length;
@@ -75,8 +85,10 @@ static int scan_entries(struct recover *r, uint32_t nr, uint32_t limit)
 		if (lsmem_entry_type(entry) != LSMEM_TYPE_PAD &&
 		    lsmem_crc32c(~0u, entry + 1, length) != __le32_to_cpu(entry->pcrc))
 			break;
-		recover_consider(r, nr, __le64_to_cpu(entry->key), __le64_to_cpu(entry->version),
-				 __le64_to_cpu(entry->meta));
+		if (!dry)
+			recover_consider(r, nr, __le64_to_cpu(entry->key),
+					 __le64_to_cpu(entry->version),
+					 __le64_to_cpu(entry->meta));
 		seg->cut = home + lsmem_entry_size(length);
 	}
 	return 0;
@@ -152,8 +164,7 @@ static int scan_behind(struct recover *r, const struct recover_segment *seg,
 static int scan_footer(struct recover *r, const struct recover_segment *seg,
 		       struct lsmem_segment_footer *footer, enum format_error *error)
 {
-	uint64_t where = format_frame_offset(&r->super, seg->frame) + LSMEM_SEGMENT_BYTES -
-			 LSMEM_BLOCK;
+	uint64_t where = scan_offset(r, seg) + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK;
 	int ret;
 
 	/* The buffer is aligned, the caller's footer need not be. */
@@ -174,7 +185,7 @@ static int scan_open(struct recover *r, uint32_t nr)
 	struct behind behind = { 0 };
 	int ret;
 
-	ret = scan_entries(r, nr, RECOVER_DATA_MAX);
+	ret = scan_entries(r, nr, RECOVER_DATA_MAX, false);
 	if (!ret)
 		ret = scan_behind(r, seg, &behind);
 	if (!ret)
@@ -204,7 +215,7 @@ static int scan_sealed(struct recover *r, uint32_t nr)
 	/* Invariant 15: no further than the seal, or what was cut, and perhaps
 	 * superseded since, would come back.
 	 */
-	ret = scan_entries(r, nr, seg->item.length);
+	ret = scan_entries(r, nr, seg->item.length, false);
 	if (!ret && seg->cut != seg->item.length)
 		recover_damage(r, "segment %llu (frame %u): bytes %u to %u of a sealed segment are lost",
 			       (unsigned long long)seg->item.segment, seg->frame, seg->cut,
@@ -228,6 +239,28 @@ static uint32_t scan_end_bytes(const struct recover_segment *seg)
 	return most > LSMEM_BLOCK ? most : LSMEM_BLOCK;
 }
 
+/* Is what scan_end_bytes() says in @r->frame a sound directory? */
+static enum format_error scan_directory(struct recover *r, const struct recover_segment *seg,
+					const struct lsmem_directory_entry **entries)
+{
+	const struct lsmem_segment_footer *footer =
+		(const void *)(r->frame + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK);
+	enum format_error error;
+	uint32_t bytes;
+
+	error = format_footer_check(footer, &r->super, seg->item.segment, seg->item.generation);
+	if (error)
+		return error;
+	if (__le32_to_cpu(footer->length) != seg->item.length)
+		return FORMAT_FOREIGN;
+	bytes = lsmem_directory_bytes(__le32_to_cpu(footer->entries));
+	/* More entries than there is data for. */
+	if (bytes > scan_end_bytes(seg) - LSMEM_BLOCK)
+		return FORMAT_RANGE;
+	*entries = (const void *)((const uint8_t *)footer - bytes);
+	return format_directory_check(*entries, footer, r->max_handles);
+}
+
 /* A closed segment: @r->frame holds its scan_end_bytes(). */
 static int scan_closed(struct recover *r, uint32_t nr)
 {
@@ -235,29 +268,18 @@ static int scan_closed(struct recover *r, uint32_t nr)
 	const struct lsmem_segment_footer *footer =
 		(const void *)(r->frame + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK);
 	const struct lsmem_directory_entry *entries = NULL;
-	uint32_t nr_entries = 0, bytes, i;
-	enum format_error error;
+	enum format_error error = scan_directory(r, seg, &entries);
+	uint32_t nr_entries, i;
 	int ret;
 
-	error = format_footer_check(footer, &r->super, seg->item.segment, seg->item.generation);
-	if (!error && __le32_to_cpu(footer->length) != seg->item.length)
-		error = FORMAT_FOREIGN;
-	if (!error) {
-		nr_entries = __le32_to_cpu(footer->entries);
-		bytes = lsmem_directory_bytes(nr_entries);
-		entries = (const void *)((const uint8_t *)footer - bytes);
-		/* More entries than there is data for. */
-		if (bytes > scan_end_bytes(seg) - LSMEM_BLOCK)
-			error = FORMAT_RANGE;
-		else
-			error = format_directory_check(entries, footer, r->max_handles);
-	}
 	if (error) {
+		/* This one is what is left. */
+		seg->good = 1u << seg->copy;
 		recover_damage(r, "segment %llu (frame %u): directory of a closed segment: %s",
 			       (unsigned long long)seg->item.segment, seg->frame,
 			       format_strerror(error));
 		/* Its entries tell the same, if they are there. */
-		ret = scan_entries(r, nr, seg->item.length);
+		ret = scan_entries(r, nr, seg->item.length, false);
 		if (!ret && seg->cut != seg->item.length)
 			recover_damage(r, "segment %llu (frame %u): bytes %u to %u are lost",
 				       (unsigned long long)seg->item.segment, seg->frame,
@@ -268,6 +290,7 @@ static int scan_closed(struct recover *r, uint32_t nr)
 	seg->cut = seg->item.length;
 	seg->headers_crc = __le32_to_cpu(footer->headers_crc);
 	seg->directory_crc = __le32_to_cpu(footer->directory_crc);
+	nr_entries = __le32_to_cpu(footer->entries);
 	for (i = 0; i < nr_entries; i++) {
 		if (i + RECOVER_PREFETCH < nr_entries)
 			recover_prefetch(r, __le64_to_cpu(entries[i + RECOVER_PREFETCH].key));
@@ -276,6 +299,101 @@ static int scan_closed(struct recover *r, uint32_t nr)
 				 __le64_to_cpu(entries[i].meta));
 	}
 	return 0;
+}
+
+/* Header, and of a closed segment its end, into @r->frame. */
+static int scan_read(struct recover *r, const struct recover_segment *seg)
+{
+	uint32_t end = scan_end_bytes(seg);
+	int ret;
+
+	ret = recover_read(r, scan_offset(r, seg), r->frame, LSMEM_BLOCK);
+	if (!ret && seg->item.state == LSMEM_ITEM_CLOSED)
+		ret = recover_read(r, scan_offset(r, seg) + LSMEM_SEGMENT_BYTES - end,
+				   r->frame + LSMEM_SEGMENT_BYTES - end, end);
+	return ret;
+}
+
+/*
+ * How much of a copy is there: sets the cut, to all if it is closed and sound.
+ * @why: what is wrong, NULL: nothing that can be seen in one copy alone.
+ */
+static int scan_copy(struct recover *r, uint32_t nr, const char **why)
+{
+	struct recover_segment *seg = &r->segments[nr];
+	const struct lsmem_directory_entry *entries;
+	enum format_error error;
+	int ret = scan_read(r, seg);
+
+	*why = NULL;
+	seg->cut = 0;
+	if (ret == -ECANCELED)
+		return ret;
+	if (ret) {
+		*why = strerror(-ret);
+		return 0;
+	}
+	error = format_header_check((const void *)r->frame, &r->backups[seg->slot].super,
+				    seg->item.segment, seg->item.generation);
+	if (!error && seg->item.state == LSMEM_ITEM_CLOSED)
+		error = scan_directory(r, seg, &entries);
+	if (error) {
+		*why = format_strerror(error);
+		return 0;
+	}
+	if (seg->item.state == LSMEM_ITEM_CLOSED) {
+		seg->cut = seg->item.length;
+		return 0;
+	}
+	ret = scan_entries(r, nr, seg->item.state == LSMEM_ITEM_SEALED ? seg->item.length :
+			   RECOVER_DATA_MAX, true);
+	if (!ret && seg->item.state == LSMEM_ITEM_SEALED && seg->cut != seg->item.length)
+		*why = "it ends too early";
+	if (ret && ret != -ECANCELED) {
+		*why = strerror(-ret);
+		return 0;
+	}
+	return ret;
+}
+
+/*
+ * Which of several copies is to be believed?  Of a closed or sealed segment the
+ * first that is whole.  Of an open one the longest: each has all that was
+ * acknowledged, unless it is damaged, and all have the same bytes (invariant 4).
+ * Those that have less are not listed any more.  Afterwards scan_read() has been
+ * done on the copy in use.
+ */
+static int scan_choose(struct recover *r, uint32_t nr)
+{
+	struct recover_segment *seg = &r->segments[nr];
+	uint32_t cuts[LSMEM_BACKUPS] = { 0 }, first = seg->copy, best = first, i;
+	bool open = seg->item.state == LSMEM_ITEM_OPEN;
+	const char *why;
+	int ret;
+
+	for (i = 0; i < seg->nr_copies; i++) {
+		recover_use_copy(seg, (first + i) % seg->nr_copies);
+		ret = scan_copy(r, nr, &why);
+		if (ret)
+			return ret;
+		cuts[seg->copy] = seg->cut;
+		if (why)
+			recover_bad_copy(r, seg, why);
+		if (!(seg->good >> best & 1u) ? seg->good >> seg->copy & 1u || seg->cut > cuts[best]
+					      : !why && seg->cut > cuts[best] && RULE(LONGEST))
+			best = seg->copy;
+		if (!open && !why)
+			break;
+	}
+	for (i = 0; i < seg->nr_copies && open; i++)
+		if (cuts[i] != cuts[best] && RULE(LONGEST))
+			seg->good &= ~(1u << i);
+	if (!seg->good)
+		seg->good = 1u << best;
+	if (seg->copy == best && !open)
+		return 0;
+	recover_use_copy(seg, best);
+	return scan_read(r, seg);
 }
 
 /**
@@ -287,13 +405,14 @@ static int scan_closed(struct recover *r, uint32_t nr)
 void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn)
 {
 	const struct recover_segment *seg = &r->segments[nr];
-	uint64_t offset = format_frame_offset(&r->super, seg->frame);
 	uint8_t *frame = r->frames[turn % RECOVER_FRAMES];
 	uint32_t end = scan_end_bytes(seg);
 
-	recover_ahead(r, offset, frame, LSMEM_BLOCK);
+	if (!seg->nr_copies)
+		return;
+	recover_ahead(r, scan_offset(r, seg), frame, LSMEM_BLOCK);
 	if (seg->item.state == LSMEM_ITEM_CLOSED)
-		recover_ahead(r, offset + LSMEM_SEGMENT_BYTES - end,
+		recover_ahead(r, scan_offset(r, seg) + LSMEM_SEGMENT_BYTES - end,
 			      frame + LSMEM_SEGMENT_BYTES - end, end);
 }
 
@@ -308,20 +427,18 @@ int recover_scan(struct recover *r, uint32_t nr)
 {
 	struct recover_segment *seg = &r->segments[nr];
 	const struct lsmem_segment_header *header = (const void *)r->frame;
-	uint64_t offset = format_frame_offset(&r->super, seg->frame);
-	uint32_t end = scan_end_bytes(seg);
 	enum format_error error;
 	int ret;
 
+	if (!seg->nr_copies)
+		return 0;
 	seg->salt = lsmem_segment_salt(r->super.uuid, seg->item.segment, seg->item.generation);
-	ret = recover_read(r, offset, r->frame, LSMEM_BLOCK);
-	if (!ret && seg->item.state == LSMEM_ITEM_CLOSED)
-		ret = recover_read(r, offset + LSMEM_SEGMENT_BYTES - end,
-				   r->frame + LSMEM_SEGMENT_BYTES - end, end);
+	ret = seg->nr_copies > 1 ? scan_choose(r, nr) : scan_read(r, seg);
 	if (ret)
 		return ret;
 	/* Invariant 2: the header was durable before the segment was listed. */
-	error = format_header_check(header, &r->super, seg->item.segment, seg->item.generation);
+	error = format_header_check(header, &r->backups[seg->slot].super, seg->item.segment,
+				    seg->item.generation);
 	if (error) {
 		seg->lost = true;
 		if (RULE(PROOF_HEADER))

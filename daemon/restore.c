@@ -154,11 +154,12 @@ static int restore_write(void *context, uint64_t offset, const void *data, uint3
 	return err;
 }
 
-static int restore_flush(void *context)
+static int restore_flush(void *context, uint32_t slot)
 {
 	struct lsmemd *d = context;
 	int err = backup_transfer(&d->backup, BACKUP_FLUSH, 0, NULL, 0);
 
+	(void)slot;
 	if (err)
 		log_err("%s: flushing its cache: %s", d->backup.path, strerror(-err));
 	return err;
@@ -320,7 +321,7 @@ void restore_env(struct lsmemd *d, struct recover_env *env)
 {
 	memset(env, 0, sizeof(*env));
 	env->context = d;
-	env->backup_bytes = d->backup.limits.bytes;
+	env->backup_bytes[0] = d->backup.limits.bytes;
 	env->read = restore_read;
 	env->write = restore_write;
 	env->ahead = restore_ahead;
@@ -384,7 +385,7 @@ int restore_wipe(struct lsmemd *d)
 	if (!err)
 		err = restore_write(d, bytes - length, zeroes, length);
 	if (!err)
-		err = restore_flush(d);
+		err = restore_flush(d, 0);
 	free(zeroes);
 	return err;
 }

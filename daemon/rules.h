@@ -31,6 +31,12 @@ RULE_ENTRY(PROOF_LENGTH, "a digest's length beyond the cut is ignored")
 RULE_ENTRY(PROOF_FOOTER, "a footer beyond the cut is ignored")
 RULE_ENTRY(PROOF_DIGEST, "a digest beyond the end of the chain is ignored")
 RULE_ENTRY(PROOF_HEADER, "a segment's wrong header is ignored")
+RULE_ENTRY(SHRINK_DURABLE, "3: acknowledged without a lost backup before a digest says so")
+RULE_ENTRY(MIN_REPLICAS, "2: acknowledged with fewer replicas than wanted")
+RULE_ENTRY(DIGEST_QUORUM, "1: a digest counts when it is durable on one backup")
+RULE_ENTRY(READ_QUORUM, "3: a backup that has been left behind is recovered alone")
+RULE_ENTRY(COPY_WHOLE, "4: a replica made anew counts before all of it is there")
+RULE_ENTRY(LONGEST, "2: recovery takes the first replica of an open segment")
 
 /* Of the model of the kernel in tests/unit: */
 RULE_ENTRY(K_LOSER_PADDED, "7: the loser of an exchange is not padded")

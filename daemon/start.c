@@ -459,7 +459,7 @@ static void name_status(struct lsmemd *d)
 static int make_core(struct lsmemd *d, struct recover *r)
 {
 	struct core_params params = {
-		.super = recover_super(r),
+		.super = { recover_super(r) },
 		.map = recover_digest(r),
 		.log = {
 			.frames = d->kernel.frames,

@@ -231,6 +231,11 @@ static inline int lsmem_entry_valid(const struct lsmem_entry *e, __u32 salt)
 #define LSMEM_SUPER_MAGIC	0x3130505553534d4cull	/* "LMSSUP01" */
 #define LSMEM_FORMAT		1u
 
+#define LSMEM_BACKUPS		8u	/* most backups of a store */
+
+/* In @incompat of a superblock: the backup is one of several. */
+#define LSMEM_INCOMPAT_BACKUPS	1u
+
 /* Feature masks: unknown compat bits are ignored, unknown ro_compat bits allow
  * reading only, unknown incompat bits refuse the backup.
  */
@@ -346,6 +351,8 @@ static inline int lsmem_segment_fits(__u32 length, __u32 entries)
  *	incarnations differ never stand for each other (invariant 18)
  * @kind: enum lsmem_store_kind of the store, @store_bytes and @max_handles its
  *	geometry: a recovery makes the store anew from them
+ * @backups: of the store, when it was formatted; 0: this is the only one
+ * @set_frames: of the backup that has most of them; 0: @frames
  */
 struct lsmem_super {
 	__le64 magic;
@@ -360,10 +367,11 @@ struct lsmem_super {
 	__le64 frames_start;
 	__le64 frames;
 	__le32 kind;
-	__le32 reserved0;
+	__le32 backups;
 	__le64 store_bytes;
 	__le64 max_handles;
-	__u8 reserved[3976];
+	__le64 set_frames;
+	__u8 reserved[3968];
 };
 
 #define LSMEM_DIGEST_FULL	1u
@@ -380,6 +388,12 @@ struct lsmem_super {
  * @generation_ceiling: no handle generation above it has been issued
  * @store_time: the store's clock; it never goes back across a recovery
  * @next_segment: no segment id at or above it has been opened
+ * @members: low halves of the incarnations of the backups that the log is on, at
+ *	the index by which items name them; 0: none.  All 0: one backup, alone
+ * @floor: the record that comes next counts when it is durable on so many of
+ *	these members; 0: 1
+ * @set_generation: raised when @members changes
+ * @epoch_set: CRC, seed ~0, of @members as they were when the epoch began
  */
 struct lsmem_digest {
 	__le64 magic;
@@ -391,10 +405,13 @@ struct lsmem_digest {
 	__le32 items;
 	__le32 era;
 	__le32 generation_ceiling;
-	__le32 reserved0;
+	__le32 floor;
 	__le64 store_time;
 	__le64 next_segment;
-	__u8 reserved[48];
+	__le32 members[LSMEM_BACKUPS];
+	__le32 set_generation;
+	__le32 epoch_set;
+	__u8 reserved[8];
 };
 
 #define LSMEM_ITEM_OPEN		1u	/* listed, may still grow */
@@ -402,9 +419,12 @@ struct lsmem_digest {
 #define LSMEM_ITEM_SEALED	3u	/* cut by a recovery: @length, no footer */
 #define LSMEM_ITEM_REMOVED	4u	/* in deltas: no longer listed */
 
+#define LSMEM_ITEM_FRAME_BITS	24
+
 /**
  * struct lsmem_digest_item - what a digest says of one segment
- * @frame: index of its frame on this backup
+ * @frame: of a replica: index of the backup, LSMEM_ITEM_FRAME_BITS up, and of
+ *	the frame on it.  A segment has an item for each replica
  * @state: LSMEM_ITEM_*
  * @length: bytes of log data known durable; exact when closed or sealed.
  *	A recovery that finds less has lost data

@@ -31,8 +31,9 @@ static int file_write(void *context, uint64_t offset, const void *data, uint32_t
 	return pwrite(*(int *)context, data, length, (off_t)offset) == length ? 0 : -EIO;
 }
 
-static int file_flush(void *context)
+static int file_flush(void *context, uint32_t slot)
 {
+	(void)slot;
 	return fdatasync(*(int *)context) ? -errno : 0;
 }
 
@@ -150,7 +151,7 @@ static int fill(int fd, struct recover *r, uint32_t length, uint64_t keys, uint3
 		err = file_write(&fd, format_half_offset(super, 1), buffer, (uint32_t)record);
 	free(map.items);
 	free(buffer);
-	return err ? err : file_flush(&fd);
+	return err ? err : file_flush(&fd, 0);
 }
 
 int main(int argc, char **argv)
@@ -173,7 +174,7 @@ int main(int argc, char **argv)
 	}
 	memset(&env, 0, sizeof(env));
 	env.context = &fd;
-	env.backup_bytes = (uint64_t)st.st_size;
+	env.backup_bytes[0] = (uint64_t)st.st_size;
 	env.read = file_read;
 	env.write = file_write;
 	env.flush = file_flush;
@@ -190,7 +191,7 @@ int main(int argc, char **argv)
 		percent = (uint32_t)strtoul(argv[4], NULL, 10);
 		if (!length || length > LSMEM_OBJECT_MAX || !percent || percent > 100)
 			return 2;
-		keys = env.backup_bytes / LSMEM_SEGMENT_BYTES * per_segment(length) * percent / 100;
+		keys = env.backup_bytes[0] / LSMEM_SEGMENT_BYTES * per_segment(length) * percent / 100;
 		geometry.max_handles = keys;
 	}
 	r = recover_new(&env);

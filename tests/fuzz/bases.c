@@ -180,7 +180,7 @@ static void add_parts(struct base *base)
 
 static void take_image(struct base *base)
 {
-	uint64_t bytes = base->sim->env.backup_bytes, at;
+	uint64_t bytes = base->sim->env.backup_bytes[0], at;
 	uint8_t block[LSMEM_BLOCK];
 
 	base->image = image_new(bytes);

@@ -25,7 +25,7 @@ static void round_trip(const struct digest_map *map, const struct lsmem_super *s
 	digest_full(digest, map, super);
 	if (format_digest_check(digest, super, format_digest_bytes(map->nr)))
 		fuzz_fail("a digest that was just made is not sound");
-	if (digest_map_init(&again, map->frames) || digest_apply(&again, digest))
+	if (digest_map_init(&again, 1, map->frames) || digest_apply(&again, digest))
 		fuzz_fail("a full digest of a sound map contradicts itself");
 	for (i = 0; i < map->frames; i++)
 		if (memcmp(&again.items[i], &map->items[i], sizeof(map->items[i])))
@@ -44,7 +44,7 @@ static void begin(const struct digest_map *map, const struct lsmem_super *super)
 	static uint8_t frames[LSMEM_SEGLET_BYTES];
 	static struct lsmem_frame table[1];
 	struct core_params params = {
-		.super = super, .map = map, .io_bytes = CORE_IO_BYTES,
+		.super = { super }, .map = map, .io_bytes = CORE_IO_BYTES,
 		.log = { .frames = frames, .table = table, .nr_frames = 1 },
 	};
 	char error[CORE_ERROR_BYTES];
@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_seal_digests(log, half);
 		fuzz_seal_digests(log + half, half);
 	}
-	if (digest_map_init(&map, FRAMES))
+	if (digest_map_init(&map, 1, FRAMES))
 		abort();
 	error = digest_read(&map, &super, log);
 	if (!error) {

@@ -55,7 +55,7 @@ static void image_begin(struct image *image, const struct input *in)
 	memset(super.uuid, UUID, sizeof(super.uuid));
 	format_super_seal(&super);
 	image_write(image, 0, &super, sizeof(super));
-	if (digest_map_init(&map, 2))
+	if (digest_map_init(&map, 1, 2))
 		abort();
 	map.epoch = map.sequence = map.era = 1;
 	map.generation_ceiling = 4096;

@@ -231,9 +231,10 @@ static int env_write(void *context, uint64_t offset, const void *data, uint32_t 
 	return 0;
 }
 
-static int env_flush(void *context)
+static int env_flush(void *context, uint32_t slot)
 {
 	(void)context;
+	(void)slot;
 	return 0;
 }
 
@@ -332,7 +333,7 @@ int attempt(struct attempt *a, struct image *image, enum attempt_how how)
 {
 	const struct recover_options options = { .accept_loss = how == ATTEMPT_ACCEPT };
 	const struct recover_env env = {
-		.context = a, .backup_bytes = image->bytes, .read = env_read, .write = env_write,
+		.context = a, .backup_bytes = { image->bytes }, .read = env_read, .write = env_write,
 		.ahead = env_ahead, .flush = env_flush, .load = how == ATTEMPT_CHECK ? NULL : env_load,
 		.hole = env_hole, .report = env_report,
 	};

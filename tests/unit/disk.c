@@ -8,7 +8,7 @@
 
 #define BLOCK		4096u
 #define CHUNK		(64u << 10)
-#define REQUESTS	128u
+#define REQUESTS	512u
 #define VECTORS		20u
 
 /**
@@ -39,6 +39,7 @@ struct block {
 struct request {
 	bool used, flush, applied;
 	uint64_t serial;		/* of a write; of a flush: completed before it */
+	uint32_t drive;			/* of a flush */
 	uint64_t offset;
 	struct iovec iov[VECTORS];
 	uint32_t nr_iov;
@@ -46,7 +47,8 @@ struct request {
 
 struct disk {
 	struct random *random;
-	uint64_t blocks;
+	uint64_t blocks;		/* of a drive */
+	uint32_t drives;
 	struct block **hash;
 	uint32_t mask;
 	uint8_t *chunks;		/* any block of it exists */
@@ -58,15 +60,16 @@ struct disk {
 	uint64_t serial;
 };
 
-struct disk *disk_new(uint64_t bytes, struct random *random)
+struct disk *disk_new(uint64_t bytes, uint32_t drives, struct random *random)
 {
 	struct disk *disk = calloc(1, sizeof(*disk));
 
 	disk->random = random;
 	disk->blocks = bytes / BLOCK;
+	disk->drives = drives;
 	disk->mask = 4095;
 	disk->hash = calloc(disk->mask + 1, sizeof(*disk->hash));
-	disk->chunks = calloc(bytes / CHUNK + 1, 1);
+	disk->chunks = calloc(bytes * drives / CHUNK + 1, 1);
 	return disk;
 }
 
@@ -131,7 +134,7 @@ static struct block *block_get(struct disk *disk, uint64_t number)
 	struct block **bucket = &disk->hash[(number * 0x9e3779b97f4a7c15ull >> 40) & disk->mask];
 	struct block *block = block_find(disk, number);
 
-	if (number >= disk->blocks)
+	if (number >= disk->blocks * disk->drives)
 		abort();
 	if (block)
 		return block;
@@ -226,12 +229,13 @@ uint32_t disk_write(struct disk *disk, uint64_t offset, const struct iovec *iov,
 	return i;
 }
 
-uint32_t disk_flush(struct disk *disk)
+uint32_t disk_flush(struct disk *disk, uint32_t drive)
 {
 	uint32_t i = request_get(disk);
 
 	/* It covers the versions whose writes have a lower serial: completed. */
 	disk->requests[i].flush = true;
+	disk->requests[i].drive = drive;
 	disk->requests[i].serial = ++disk->serial;
 	return i;
 }
@@ -309,7 +313,8 @@ static void flush_blocks(struct disk *disk, const struct request *r, bool fail)
 	while ((block = *link)) {
 		struct version *version, *last = NULL;
 
-		for (version = block->first; version; version = version->next)
+		for (version = block->number / disk->blocks == r->drive ? block->first : NULL;
+		     version; version = version->next)
 			if (version->complete && version->serial < r->serial)
 				last = version;
 		if (last && fail && random_chance(disk->random, 50))
@@ -335,6 +340,11 @@ void disk_complete(struct disk *disk, uint32_t request)
 		disk_apply(disk, request);
 		complete_write(disk, r);
 	}
+	request_put(disk, request);
+}
+
+void disk_drop(struct disk *disk, uint32_t request)
+{
 	request_put(disk, request);
 }
 

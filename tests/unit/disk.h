@@ -9,6 +9,9 @@
  * was durable or any later version of it: writes come out reordered, torn at
  * block boundaries, or not at all.
  *
+ * It stands for several drives that lie behind each other, each with a cache of its
+ * own: a flush is of one of them.
+ *
  * Sparse: a block that was never written reads as zero.
  */
 #ifndef UNIT_DISK_H
@@ -30,17 +33,20 @@ enum disk_cut {
 	DISK_CUT_KINDS
 };
 
-struct disk *disk_new(uint64_t bytes, struct random *random);
+/* @drives of @bytes each. */
+struct disk *disk_new(uint64_t bytes, uint32_t drives, struct random *random);
 void disk_free(struct disk *disk);
 
 /* Handles of requests in flight: small numbers. */
 uint32_t disk_write(struct disk *disk, uint64_t offset, const struct iovec *iov, uint32_t nr_iov);
-uint32_t disk_flush(struct disk *disk);
+uint32_t disk_flush(struct disk *disk, uint32_t drive);
 uint32_t disk_in_flight(const struct disk *disk);
 /* The nth request in flight, for a scheduler that picks one. */
 uint32_t disk_nth(const struct disk *disk, uint32_t n);
 void disk_apply(struct disk *disk, uint32_t request);
 void disk_complete(struct disk *disk, uint32_t request);
+/* Ends without having done anything that was not done already. */
+void disk_drop(struct disk *disk, uint32_t request);
 /* A flush fails: what it should have made durable is lost, as far as it likes. */
 void disk_fail_flush(struct disk *disk, uint32_t request);
 

@@ -710,6 +710,15 @@ const struct litmus litmus[] = {
 	{ "a closed segment damaged", litmus_lost_closed },
 	{ "a stale copy of a frame", litmus_stale_frame },
 	{ "a sound backup is found sound", litmus_check },
+	{ "a backup is lost at each step, and comes back alone", litmus_lost_backup },
+	{ "a backup is lost, and at once the power and another", litmus_shrink },
+	{ "the power and one of three backups, at each step", litmus_quorum },
+	{ "the power and all backups but one", litmus_last_drive },
+	{ "the power goes during re-replication", litmus_copy },
+	{ "fewer replicas than there must be", litmus_min_replicas },
+	{ "one of two replicas is damaged", litmus_bad_copy },
+	{ "the power goes at each step of formatting three", litmus_format_all },
+	{ "replicas are in different domains, and on all backups", litmus_domains },
 };
 
 const uint32_t nr_litmus = sizeof(litmus) / sizeof(litmus[0]);

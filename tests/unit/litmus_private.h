@@ -47,4 +47,15 @@ bool litmus_lost_closed(void);
 bool litmus_stale_frame(void);
 bool litmus_check(void);
 
+/* litmus_replicas.c */
+bool litmus_lost_backup(void);
+bool litmus_shrink(void);
+bool litmus_quorum(void);
+bool litmus_last_drive(void);
+bool litmus_copy(void);
+bool litmus_min_replicas(void);
+bool litmus_bad_copy(void);
+bool litmus_format_all(void);
+bool litmus_domains(void);
+
 #endif

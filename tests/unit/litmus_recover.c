@@ -238,7 +238,7 @@ static bool torn_full_once(uint64_t seed, bool again, bool *torn)
 	bool ok;
 
 	ok = !recover_open(r, &state) && !recover_format(r, &sim->geometry);
-	digest_map_init(&map, 250);
+	digest_map_init(&map, 1, 250);
 	map.epoch = map.era = 1;
 	map.sequence = 2;
 	map.next_segment = 1000;
@@ -255,7 +255,7 @@ static bool torn_full_once(uint64_t seed, bool again, bool *torn)
 					    &iov, 1));
 	disk_settle(sim->disk);
 	params = (struct core_params) {
-		.super = recover_super(r), .map = &map, .io_bytes = CORE_IO_BYTES,
+		.super = { recover_super(r) }, .map = &map, .io_bytes = CORE_IO_BYTES,
 		.log = { .frames = sim->model->memory, .table = sim->model->table,
 			 .nr_frames = MODEL_FRAMES },
 	};

@@ -30,6 +30,14 @@ static bool sim_failed(struct sim *sim)
 
 /* ---- What recovery needs ----------------------------------------------- */
 
+/* Where an address lies on the disk. */
+static uint64_t sim_where(const struct sim *sim, uint64_t address)
+{
+	uint32_t drive = (recover_address_slot(address) + sim->rotate) % sim->options.backups;
+
+	return drive * sim->span + recover_address_offset(address);
+}
+
 static bool sim_io(struct sim *sim)
 {
 	if (!sim->io_left)
@@ -54,7 +62,7 @@ static int sim_read(void *context, uint64_t offset, void *data, uint32_t length)
 	}
 	if (!sim_io(sim))
 		return -ECANCELED;
-	disk_read(sim->disk, offset, data, length);
+	disk_read(sim->disk, sim_where(sim, offset), data, length);
 	return 0;
 }
 
@@ -79,7 +87,7 @@ static int sim_write(void *context, uint64_t offset, const void *data, uint32_t 
 
 	if (!sim->io_left)
 		return -ECANCELED;
-	request = disk_write(sim->disk, offset, &iov, 1);
+	request = disk_write(sim->disk, sim_where(sim, offset), &iov, 1);
 	/* The crash may come while it is on its way. */
 	if (!sim_io(sim) || !sim->io_left) {
 		disk_cut(sim->disk, random_below(&sim->random, DISK_CUT_KINDS));
@@ -89,13 +97,13 @@ static int sim_write(void *context, uint64_t offset, const void *data, uint32_t 
 	return 0;
 }
 
-static int sim_flush(void *context)
+static int sim_flush(void *context, uint32_t slot)
 {
 	struct sim *sim = context;
 
 	if (!sim_io(sim))
 		return -ECANCELED;
-	disk_complete(sim->disk, disk_flush(sim->disk));
+	disk_complete(sim->disk, disk_flush(sim->disk, (slot + sim->rotate) % sim->options.backups));
 	return 0;
 }
 
@@ -135,7 +143,7 @@ static bool sim_hole(void *context, uint64_t offset, uint32_t length)
 {
 	struct sim *sim = context;
 
-	return disk_hole(sim->disk, offset, length);
+	return disk_hole(sim->disk, sim_where(sim, offset), length);
 }
 
 static void sim_report(void *context, enum recover_severity severity, const char *text)
@@ -158,9 +166,16 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 
 	sim->seed = seed;
 	sim->options = *options;
+	if (!sim->options.backups)
+		sim->options.backups = 1;
 	random_seed(&sim->random, seed);
 	bytes = (1u << 20) + (uint64_t)options->frames * LSMEM_SEGMENT_BYTES;
-	sim->disk = disk_new(bytes, &sim->random);
+	bytes = (bytes + LSMEM_SEGMENT_BYTES - 1) & ~(uint64_t)(LSMEM_SEGMENT_BYTES - 1);
+	if (sim->options.backups == 1)
+		bytes = (1u << 20) + (uint64_t)options->frames * LSMEM_SEGMENT_BYTES;
+	sim->span = bytes;
+	sim->there = (1u << sim->options.backups) - 1;
+	sim->disk = disk_new(bytes, sim->options.backups, &sim->random);
 	for (i = 0; i < LSMEM_UUID_BYTES; i++)
 		sim->geometry.uuid[i] = random_next(&sim->random);
 	sim->geometry.incarnation = random_next(&sim->random) | 1;
@@ -168,12 +183,14 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 	sim->geometry.store_bytes = 64u << 20;
 	sim->geometry.max_handles = MODEL_HANDLES;
 	sim->geometry.frames = options->frames;
+	sim->geometry.replicas = options->replicas;
 	sim->geometry.half_bytes = SIM_HALF;
 	sim->env = (struct recover_env) {
-		.context = sim, .backup_bytes = bytes, .read = sim_read, .write = sim_write,
+		.context = sim, .backup_bytes = { bytes }, .read = sim_read, .write = sim_write,
 		.ahead = sim_ahead, .flush = sim_flush, .load = sim_load, .loaded = sim_loaded, .hole = sim_hole,
 		.report = sim_report,
 	};
+	sim->env.backups = sim->options.backups;
 	sim->model = model_new(&sim->random, sim->geometry.uuid,
 			       options->frames + options->extra);
 	sim->model->size = options->size;
@@ -194,8 +211,9 @@ void sim_free(struct sim *sim)
 static void sim_core(struct sim *sim, struct recover *r, bool resume)
 {
 	struct core_params params = {
-		.super = recover_super(r),
 		.map = recover_digest(r),
+		.replicas = sim->options.replicas,
+		.min_replicas = sim->options.min_replicas,
 		.log = {
 			.frames = sim->model->memory,
 			.table = sim->model->table,
@@ -205,7 +223,17 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 		.io_bytes = random_chance(&sim->random, 50) ? LSMEM_SEGLET_BYTES : CORE_IO_BYTES,
 	};
 	char error[CORE_ERROR_BYTES];
+	uint32_t index, slot;
 
+	for (index = 0; index < LSMEM_BACKUPS; index++) {
+		slot = recover_slot(r, index);
+		if (slot == LSMEM_BACKUPS)
+			continue;
+		params.super[index] = recover_slot_super(r, slot);
+		params.domain[index] = sim->options.pairs ? index / 2 : 0;
+		sim->drive[index] = (slot + sim->rotate) % sim->options.backups;
+	}
+	sim->frames_start = __le64_to_cpu(recover_super(r)->frames_start);
 	sim->core = core_new(&params, error);
 	if (!sim->core)
 		sim_fail(sim, "%s", error);
@@ -213,23 +241,42 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 	sim->draining = false;
 }
 
+/* The drives that are there, in slots that begin anywhere. */
+static void sim_plug(struct sim *sim)
+{
+	uint32_t slot;
+
+	if (sim->options.backups == 1)
+		return;
+	sim->rotate = random_below(&sim->random, sim->options.backups);
+	for (slot = 0; slot < sim->options.backups; slot++)
+		sim->env.backup_bytes[slot] =
+			sim->there >> (slot + sim->rotate) % sim->options.backups & 1u ?
+			sim->span : 0;
+}
+
 /* One attempt to bring the store up from the backup; -ECANCELED: it crashed. */
 int sim_attempt(struct sim *sim)
 {
-	struct recover *r = recover_new(&sim->env);
+	struct recover *r;
 	struct recover_activation activation;
 	enum recover_state state;
 	int ret;
 
+	sim_plug(sim);
+	r = recover_new(&sim->env);
 	model_reset(sim->model);
 	oracle_begin(sim->model);
 	ret = recover_open(r, &state);
 	if (!ret && state == RECOVER_BLANK) {
 		if (sim->model->recovered)
 			sim_fail(sim, "the backup is blank, and it was not");
+		if (sim->options.backups > 1)
+			sim->geometry.incarnation = random_next(&sim->random) | 1;
 		ret = recover_format(r, &sim->geometry);
 	} else if (!ret) {
-		ret = recover_run(r, NULL, &sim->result);
+		ret = recover_run(r, &(struct recover_options){
+				  .accept_missing = sim->accept_missing }, &sim->result);
 	}
 	if (!ret) {
 		recover_activation(r, &activation);
@@ -246,18 +293,38 @@ int sim_attempt(struct sim *sim)
 	return ret;
 }
 
+/* Any of them may not be there. */
+static void sim_pick_drives(struct sim *sim)
+{
+	sim->there = random_chance(&sim->random, 50) ? (1u << sim->options.backups) - 1 :
+		     random_below(&sim->random, 1u << sim->options.backups);
+}
+
 bool sim_start(struct sim *sim, bool crash)
 {
+	uint32_t all = (1u << sim->options.backups) - 1;
 	int ret;
 
+	if (sim->options.backups > 1 && crash)
+		sim_pick_drives(sim);
 	for (;;) {
 		sim->io_left = crash && random_chance(&sim->random, 30) ?
 			       1 + random_below(&sim->random, 40) : UINT32_MAX;
 		sim->nr_damage = 0;
 		sim->last_damage[0] = '\0';
 		ret = sim_attempt(sim);
+		/* Too few drives, and it says so: it is given all. */
+		if (sim->there != all &&
+		    ((ret == -ENODATA && (strstr(sim->last_damage, "can tell") ||
+					  strstr(sim->last_damage, "not there"))) ||
+		     ret == -EBADMSG)) {
+			sim->there = all;
+			sim->refused++;
+			continue;
+		}
 		if (ret != -ECANCELED)
 			break;
+		sim_pick_drives(sim);
 		sim->crashes++;
 		disk_cut(sim->disk, random_below(&sim->random, DISK_CUT_KINDS));
 	}
@@ -271,10 +338,13 @@ bool sim_start(struct sim *sim, bool crash)
 /* A daemon was killed: the next one finds the store alive. */
 static bool sim_resume(struct sim *sim)
 {
-	struct recover *r = recover_new(&sim->env);
+	struct recover *r;
 	enum recover_state state;
 	int ret;
 
+	sim->there = (1u << sim->options.backups) - 1;
+	sim_plug(sim);
+	r = recover_new(&sim->env);
 	sim->io_left = UINT32_MAX;
 	ret = recover_open(r, &state);
 	if (!ret)
@@ -301,15 +371,22 @@ void sim_issue(struct sim *sim)
 	struct core_io io;
 
 	while (core_io_next(sim->core, &io)) {
+		uint64_t where = sim->drive[io.backup] * sim->span + io.offset;
 		struct sim_request *request;
 		uint32_t n;
 
 		if (io.kind == CORE_IO_FLUSH)
-			n = disk_flush(sim->disk);
+			n = disk_flush(sim->disk, sim->drive[io.backup]);
 		else
-			n = disk_write(sim->disk, io.offset, io.iov, io.nr_iov);
+			n = disk_write(sim->disk, where, io.iov,
+				       io.kind == CORE_IO_READ ? 0 : io.nr_iov);
 		request = &sim->requests[n];
 		request->used = true;
+		request->backup = io.backup;
+		request->offset = where;
+		request->into.iov_len = 0;
+		if (io.kind == CORE_IO_READ)
+			request->into = io.iov[0];
 		request->id = io.id;
 		request->flush = io.kind == CORE_IO_FLUSH;
 	}
@@ -351,10 +428,56 @@ void sim_acks(struct sim *sim)
 void sim_complete(struct sim *sim, uint32_t n)
 {
 	uint32_t request = disk_nth(sim->disk, n);
+	struct sim_request *r = &sim->requests[request];
 
 	disk_complete(sim->disk, request);
+	if (r->into.iov_len)
+		disk_read(sim->disk, r->offset, r->into.iov_base, r->into.iov_len);
 	core_io_done(sim->core, sim->requests[request].id, 0);
 	sim_issue(sim);
+}
+
+void sim_fail_request(struct sim *sim, uint32_t n)
+{
+	uint32_t request = disk_nth(sim->disk, n);
+
+	if (sim->requests[request].flush) {
+		disk_fail_flush(sim->disk, request);
+	} else {
+		if (random_chance(&sim->random, 50))
+			disk_apply(sim->disk, request);
+		disk_drop(sim->disk, request);
+	}
+	core_io_done(sim->core, sim->requests[request].id, -EIO);
+	sim_issue(sim);
+}
+
+bool sim_lose(struct sim *sim)
+{
+	uint32_t members = 0, leaving = 0, left, b, n;
+	struct core_stats all;
+
+	core_stats(sim->core, &all);
+	for (b = 0; b < sim->options.backups; b++) {
+		members += all.backup[b].state == CORE_BACKUP_MEMBER;
+		leaving += all.backup[b].state == CORE_BACKUP_LEAVING;
+	}
+	left = members - 1;
+	if (!left || all.short_segments || all.short_open || left < sim->options.min_replicas ||
+	    left < digest_floor((1u << (members + leaving)) - 1) || !disk_in_flight(sim->disk))
+		return false;
+	n = random_below(&sim->random, disk_in_flight(sim->disk));
+	b = sim->requests[disk_nth(sim->disk, n)].backup;
+	if (all.backup[b].state != CORE_BACKUP_MEMBER)
+		return false;
+	if (sim->requests[disk_nth(sim->disk, n)].into.iov_len) {
+		core_lose(sim->core, b, "a test");
+		sim_issue(sim);
+	} else {
+		sim_fail_request(sim, n);
+	}
+	sim->lost++;
+	return true;
 }
 
 bool sim_clean(struct sim *sim)
@@ -440,10 +563,19 @@ void sim_shutdown(struct sim *sim)
 	}
 }
 
+static void sim_count(struct sim *sim)
+{
+	struct core_stats stats;
+
+	core_stats(sim->core, &stats);
+	sim->copied += stats.copied;
+}
+
 /* The power goes. */
 void sim_cut(struct sim *sim, enum disk_cut kind)
 {
 	disk_cut(sim->disk, kind);
+	sim_count(sim);
 	core_free(sim->core);
 	sim->core = NULL;
 	sim->crashes++;
@@ -494,6 +626,8 @@ bool sim_life(struct sim *sim, uint32_t crashes)
 	if (!sim_start(sim, true))
 		return false;
 	while (sim->crashes < crashes) {
+		bool goes_on = false;
+
 		end = sim->steps + random_below(r, sim->options.steps);
 		if (random_chance(r, 20))
 			end += 5 * sim->options.steps;
@@ -512,10 +646,16 @@ bool sim_life(struct sim *sim, uint32_t crashes)
 				return false;
 			continue;
 		}
-		if (random_chance(r, sim->options.faults))
-			sim_fault(sim);
+		if (random_chance(r, sim->options.faults)) {
+			if (sim->options.backups == 1)
+				sim_fault(sim);
+			else
+				goes_on = sim_lose(sim) && random_chance(r, 70);
+		}
 		if (sim_failed(sim))
 			return false;
+		if (goes_on)
+			continue;
 		sim_cut(sim, random_below(r, DISK_CUT_KINDS));
 		if (!sim_start(sim, true))
 			return false;

@@ -22,6 +22,7 @@
  * @kills: percent of ends that are SIGKILLs of the daemon, not power cuts
  * @faults: percent of ends that begin with a failed flush
  * @damage: percent of power cuts that also destroy something acknowledged
+ * @backups: 0: one; @replicas, @min_replicas: as in struct core_params
  */
 struct sim_options {
 	uint32_t frames;
@@ -31,12 +32,17 @@ struct sim_options {
 	uint32_t kills;
 	uint32_t faults;
 	uint32_t damage;
+	uint32_t backups, replicas, min_replicas;
+	bool pairs;			/* two backups each are in one domain */
 };
 
 struct sim_request {
 	bool used;
 	uint32_t id;			/* core's */
 	bool flush;
+	uint32_t backup;		/* core's */
+	uint64_t offset;		/* of a read, on the disk */
+	struct iovec into;
 };
 
 /**
@@ -54,11 +60,17 @@ struct sim {
 	struct lsmem_candidate candidates[MODEL_SEGMENTS];
 	struct recover_geometry geometry;
 	struct recover_env env;
-	struct sim_request requests[256];
+	uint64_t span;			/* of a drive on the disk */
+	uint32_t rotate;		/* drive of slot 0 */
+	uint32_t there;			/* drives that a recovery is given */
+	uint32_t drive[LSMEM_BACKUPS];	/* by core's index */
+	struct sim_request requests[512];
 	void *ahead[RECOVER_AHEAD];	/* begun to be read there, in this order */
 	uint32_t nr_ahead;
 	uint32_t io_left;		/* recovery's requests before the next crash */
 	bool draining;
+	bool accept_missing;		/* by recovery */
+	uint64_t frames_start;		/* of the first drive */
 	struct {			/* what env.load was given last */
 		uint64_t segment;
 		uint32_t generation, sealed, length;
@@ -70,6 +82,7 @@ struct sim {
 	char error[512];
 	uint64_t seed, steps;
 	uint64_t crashes, kills, recoveries, shutdowns, faults, losses_found;
+	uint64_t lost, refused, copied;	/* backups, starts with too few, replicas */
 };
 
 struct sim *sim_new(uint64_t seed, const struct sim_options *options);
@@ -94,6 +107,10 @@ void sim_settle(struct sim *sim);
 void sim_shutdown(struct sim *sim);
 void sim_cut(struct sim *sim, enum disk_cut kind);
 void sim_kill(struct sim *sim);
+/* The nth request in flight fails, as the backup is concerned. */
+void sim_fail_request(struct sim *sim, uint32_t n);
+/* Core does without one of its backups, if it can. */
+bool sim_lose(struct sim *sim);
 /* A whole life of a store: many crashes.  False: sim->error. */
 bool sim_life(struct sim *sim, uint32_t crashes);
 

@@ -340,7 +340,7 @@ static bool test_params(void)
 
 	CHECK(!recover_open(r, &state) && !recover_map(r));
 	good = (struct core_params) {
-		.super = recover_super(r), .map = recover_digest(r), .resume = true,
+		.super = { recover_super(r) }, .map = recover_digest(r), .resume = true,
 		.io_bytes = CORE_IO_BYTES,
 		.log = { .frames = sim->model->memory, .table = sim->model->table,
 			 .nr_frames = MODEL_FRAMES },

@@ -294,7 +294,7 @@ static void log_put(struct log *log, uint32_t block, uint32_t kind, uint64_t epo
 static enum format_error log_read(struct log *log)
 {
 	digest_map_destroy(&log->map);
-	digest_map_init(&log->map, 40);
+	digest_map_init(&log->map, 1, 40);
 	return digest_read(&log->map, &log->super, log->halves);
 }
 
@@ -401,7 +401,8 @@ static int zero_read(void *context __attribute__((unused)),
 	return 0;
 }
 
-static int ignore_flush(void *context __attribute__((unused)))
+static int ignore_flush(void *context __attribute__((unused)),
+			uint32_t slot __attribute__((unused)))
 {
 	return 0;
 }
@@ -417,7 +418,7 @@ static bool test_sizes(void)
 			.max_handles = 1, .frames = frames,
 		};
 		struct recover_env env = {
-			.backup_bytes = recover_backup_bytes(frames),
+			.backup_bytes = { recover_backup_bytes(frames) },
 			.read = zero_read, .write = ignore_write, .flush = ignore_flush,
 		};
 		enum recover_state state;
@@ -427,7 +428,7 @@ static bool test_sizes(void)
 		CHECK(!recover_format(r, &g));
 		CHECK(__le64_to_cpu(recover_super(r)->frames) == frames);
 		recover_free(r);
-		env.backup_bytes -= LSMEM_BLOCK;
+		env.backup_bytes[0] -= LSMEM_BLOCK;
 		r = recover_new(&env);
 		CHECK(!recover_open(r, &state) && recover_format(r, &g) < 0);
 		recover_free(r);

@@ -16,6 +16,7 @@ uint64_t lsmem_mutation;
 
 #define CRASHES_MOST	4000u		/* within this many, in lives of 20 */
 #define CRASHES_LIFE	20u
+#define CRASHES_SHORT	6u		/* a few leave one backup, alone */
 
 static const struct {
 	const char *name, *text;
@@ -29,6 +30,9 @@ static const struct sim_options kinds[] = {
 	{ .frames = 24, .size = 0, .steps = 120, .kills = 20, .faults = 10 },
 	{ .frames = 14, .size = 0, .steps = 250, .kills = 30, .faults = 10 },
 	{ .frames = 20, .size = 1, .steps = 250, .kills = 20, .faults = 10 },
+	{ .frames = 14, .size = 0, .steps = 150, .kills = 20, .faults = 30, .backups = 2 },
+	{ .frames = 14, .size = 0, .steps = 150, .kills = 20, .faults = 30, .backups = 3,
+	  .replicas = 2 },
 };
 
 /* Crashes until the simulation notices; 0: it does not. */
@@ -37,8 +41,8 @@ static uint64_t hunt(char *why, size_t room, uint64_t *seed)
 	uint64_t crashes = 0, n;
 
 	for (n = 0; crashes < CRASHES_MOST; n++) {
-		struct sim *sim = sim_new(n + 1, &kinds[n % 3]);
-		bool ok = sim_life(sim, CRASHES_LIFE);
+		struct sim *sim = sim_new(n + 1, &kinds[n % 5]);
+		bool ok = sim_life(sim, n % 5 < 3 ? CRASHES_LIFE : CRASHES_SHORT);
 
 		crashes += sim->crashes + 1;
 		snprintf(why, room, "%.150s", sim->error);

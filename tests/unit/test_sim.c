@@ -32,6 +32,14 @@ static const struct {
 	{ "more segments than frames", { .frames = 10, .extra = 3, .size = 0, .steps = 200,
 					 .kills = 30, .faults = 3 } },
 	{ "few frames", { .frames = 12, .size = 0, .steps = 200, .kills = 30, .faults = 3 } },
+	{ "two backups", { .frames = 16, .size = 0, .steps = 150, .kills = 20, .faults = 10,
+			   .backups = 2 } },
+	{ "three backups", { .frames = 16, .size = 1, .steps = 200, .kills = 20, .faults = 10,
+			     .backups = 3, .min_replicas = 2 } },
+	{ "two of three backups", { .frames = 14, .size = 0, .steps = 200, .kills = 20,
+				    .faults = 10, .backups = 3, .replicas = 2 } },
+	{ "two of five backups", { .frames = 12, .size = 1, .steps = 200, .kills = 20,
+				   .faults = 10, .backups = 5, .replicas = 2 } },
 };
 
 int main(int argc, char **argv)
@@ -58,18 +66,20 @@ int main(int argc, char **argv)
 	}
 	for (kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
 		uint64_t crashes = 0, kills = 0, ops = 0, acked = 0, cleaned = 0, moved = 0;
+		uint64_t lost = 0, copied = 0, few = 0;
 		uint64_t dropped = 0, refused = 0, recoveries = 0, compacted = 0, passes = 0;
 		double begin = now();
 		bool ok = true;
 
-		for (n = 0; n < lives && ok; n++) {
+		for (n = 0; n < lives * (kinds[kind].options.backups ? 3 : 1) && ok; n++) {
 			uint64_t s = only ? only : seed + n + kind * 1000000;
 			struct sim *sim;
 
 			if (only && only / 1000000 != kind)
 				break;
 			sim = sim_new(s, &kinds[kind].options);
-			ok = sim_life(sim, 30);
+			/* After a few only one backup is left. */
+			ok = sim_life(sim, kinds[kind].options.backups ? 8 : 30);
 			if (!ok)
 				tap_note("seed %llu, step %llu: %s", (unsigned long long)s,
 					 (unsigned long long)sim->steps, sim->error);
@@ -84,6 +94,9 @@ int main(int argc, char **argv)
 			dropped += sim->model->deletes_dropped;
 			compacted += sim->model->compacted;
 			passes += sim->model->passes;
+			lost += sim->lost;
+			copied += sim->copied;
+			few += sim->refused;
 			sim_free(sim);
 			if (only)
 				break;
@@ -97,6 +110,10 @@ int main(int argc, char **argv)
 			 (unsigned long long)passes, (unsigned long long)cleaned,
 			 (unsigned long long)compacted, (unsigned long long)moved,
 			 (unsigned long long)dropped);
+		if (kinds[kind].options.backups)
+			tap_note("backups lost %llu, replicas made anew %llu, starts refused %llu",
+				 (unsigned long long)lost, (unsigned long long)copied,
+				 (unsigned long long)few);
 	}
 	return tap_end();
 }

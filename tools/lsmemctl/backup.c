@@ -68,10 +68,11 @@ static int backup_write(void *context, uint64_t offset, const void *data, uint32
 	return write_all(backup->fd, offset, data, length);
 }
 
-static int backup_flush(void *context)
+static int backup_flush(void *context, uint32_t slot)
 {
 	struct ctl_backup *backup = context;
 
+	(void)slot;
 	return fdatasync(backup->fd) ? -errno : 0;
 }
 
@@ -162,7 +163,7 @@ bool ctl_backup_open(struct ctl_backup *backup, const char *path, bool writable)
 	}
 	if (!hold(backup->fd, path, writable))
 		goto fail;
-	ret = backup_bytes(backup->fd, &status, &backup->env.backup_bytes);
+	ret = backup_bytes(backup->fd, &status, &backup->env.backup_bytes[0]);
 	if (ret == -ENOTBLK) {
 		ctl_error("%s is neither a block device nor a file", path);
 		goto fail;
@@ -171,7 +172,7 @@ bool ctl_backup_open(struct ctl_backup *backup, const char *path, bool writable)
 		ctl_system_error(-ret, "%s: its size", path);
 		goto fail;
 	}
-	backup->env.backup_bytes &= ~(uint64_t)(LSMEM_BLOCK - 1);
+	backup->env.backup_bytes[0] &= ~(uint64_t)(LSMEM_BLOCK - 1);
 	backup->reports = json_object_new_array();
 	backup->progress = isatty(STDERR_FILENO);
 	backup->percent = 100;
@@ -235,7 +236,7 @@ bool ctl_backup_create(const char *path, uint64_t bytes)
 
 static uint32_t end_length(const struct ctl_backup *backup)
 {
-	return backup->env.backup_bytes < END_BYTES ? (uint32_t)backup->env.backup_bytes : END_BYTES;
+	return backup->env.backup_bytes[0] < END_BYTES ? (uint32_t)backup->env.backup_bytes[0] : END_BYTES;
 }
 
 /**
@@ -258,7 +259,7 @@ int ctl_backup_blank(struct ctl_backup *backup, bool *blank)
 		return -ENOMEM;
 	*blank = true;
 	for (end = 0; end < 2 && !ret && *blank; end++) {
-		ret = backup_read(backup, end ? backup->env.backup_bytes - length : 0, data, length);
+		ret = backup_read(backup, end ? backup->env.backup_bytes[0] - length : 0, data, length);
 		for (i = 0; i < length && !ret && *blank; i += LSMEM_BLOCK)
 			*blank = format_is_blank(data + i);
 	}
@@ -281,13 +282,13 @@ int ctl_backup_wipe(struct ctl_backup *backup)
 	if (posix_memalign(&zeroes, LSMEM_BLOCK, END_BYTES))
 		return -ENOMEM;
 	memset(zeroes, 0, END_BYTES);
-	ret = backup_write(backup, backup->env.backup_bytes - length, zeroes, length);
+	ret = backup_write(backup, backup->env.backup_bytes[0] - length, zeroes, length);
 	if (!ret)
-		ret = backup_flush(backup);
+		ret = backup_flush(backup, 0);
 	if (!ret)
 		ret = backup_write(backup, 0, zeroes, length);
 	if (!ret)
-		ret = backup_flush(backup);
+		ret = backup_flush(backup, 0);
 	free(zeroes);
 	return ret;
 }

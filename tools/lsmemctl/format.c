@@ -103,7 +103,7 @@ static void report(const struct ctl_backup *backup, const struct recover_geometr
 			  backup->path);
 		break;
 	case ENOSPC:
-		ctl_bytes_text(backup->env.backup_bytes, is, sizeof(is));
+		ctl_bytes_text(backup->env.backup_bytes[0], is, sizeof(is));
 		ctl_bytes_text(2 * geometry->store_bytes, wanted, sizeof(wanted));
 		ctl_error("%s is too small with %s: twice the store's size is wanted, %s",
 			  backup->path, is, wanted);
@@ -163,7 +163,7 @@ static int format(struct ctl_backup *backup, const struct recover_geometry *geom
 		goto out;
 	/* With less the daemon would run out of frames when the store is full. */
 	ret = -ENOSPC;
-	if (backup->env.backup_bytes < 2 * geometry->store_bytes)
+	if (backup->env.backup_bytes[0] < 2 * geometry->store_bytes)
 		goto out;
 	ret = look(backup, recover, geometry->force);
 	if (ret)

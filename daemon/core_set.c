@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The set of backups: where replicas go, and what happens when one is lost.
+ *
+ * A lost backup gets no more requests, but counts for what is durable until a
+ * durable digest says that it is no member (invariant 3): meanwhile nothing of
+ * the segments on it is acknowledged.  After a crash in between, a recovery that
+ * finds it and believes it finds all that was acknowledged; after the digest, one
+ * that has it alone is refused.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core_private.h"
+
+static uint32_t core_domains(const struct core *core, uint32_t mask)
+{
+	uint32_t nr = 0, b, before;
+
+	core_each_backup(b, mask) {
+		for (before = 0; before < b; before++)
+			if (mask >> before & 1u && core->domain[before] == core->domain[b])
+				break;
+		nr += before == b;
+	}
+	return nr;
+}
+
+/**
+ * core_wanted - replicas that a segment should have, with the backups there are
+ * @core: core
+ */
+uint32_t core_wanted(const struct core *core)
+{
+	uint32_t domains = core_domains(core, core_alive(core));
+
+	return core->replicas && core->replicas < domains ? core->replicas : domains;
+}
+
+/* The backup with the most free frames, in no domain of @taken; CORE_BACKUPS: none. */
+static uint32_t core_choose_one(const struct core *core, uint32_t taken, uint32_t first)
+{
+	uint32_t best = CORE_BACKUPS, i, b, t;
+
+	for (i = 0; i < core->nr_backups; i++) {
+		b = (first + i) % core->nr_backups;
+		if (!(core_alive(core) >> b & 1u) || !core->nr_free[b] ||
+		    (best < CORE_BACKUPS && core->nr_free[b] <= core->nr_free[best]))
+			continue;
+		for (t = 0; t < core->nr_backups; t++)
+			if (taken >> t & 1u && core->domain[t] == core->domain[b])
+				break;
+		if (t == core->nr_backups)
+			best = b;
+	}
+	return best;
+}
+
+/**
+ * core_choose - where the replicas of a new segment go
+ * @core: core
+ * @id: of the segment
+ *
+ * Where most is free, so that segments scatter over all backups.
+ * Return: a mask of backups, 0 when there are no frames.
+ */
+uint32_t core_choose(const struct core *core, uint64_t id)
+{
+	uint32_t wanted = core_wanted(core), mask = 0, b;
+
+	for (; wanted; wanted--) {
+		b = core_choose_one(core, mask, id % core->nr_backups);
+		if (b == CORE_BACKUPS)
+			return 0;
+		mask |= 1u << b;
+	}
+	return mask;
+}
+
+/**
+ * core_choose_copy - where one more replica of a segment goes
+ * @core: core
+ * @seg: has at least one
+ * Return: CORE_BACKUPS when there is no place.
+ */
+uint32_t core_choose_copy(const struct core *core, const struct core_segment *seg)
+{
+	return core_choose_one(core, seg->on, seg->item.segment % core->nr_backups);
+}
+
+/**
+ * core_segments_left - how many more segments there are frames for
+ * @core: core
+ */
+uint32_t core_segments_left(const struct core *core)
+{
+	uint32_t wanted = core_wanted(core), left = 0, b;
+	uint64_t all = 0, sum;
+
+	core_each_backup(b, core_alive(core))
+		all += core->nr_free[b];
+	/* No backup holds two replicas of one segment. */
+	for (left = wanted ? all / wanted : 0; left; left--) {
+		sum = 0;
+		core_each_backup(b, core_alive(core))
+			sum += core->nr_free[b] < left ? core->nr_free[b] : left;
+		if (sum >= (uint64_t)left * wanted)
+			break;
+	}
+	return left;
+}
+
+void core_frame_free(struct core *core, uint32_t backup, uint32_t frame)
+{
+	if (core_alive(core) >> backup & 1u)
+		core->free_frames[backup][core->nr_free[backup]++] = frame;
+}
+
+/**
+ * core_shrunk - a digest with fewer members is durable
+ * @core: core
+ * @members: those that are left
+ */
+void core_shrunk(struct core *core, uint32_t members)
+{
+	uint32_t i;
+
+	core->members = members;
+	core->lost &= members;
+	for (i = 0; i < core->nr_segments; i++) {
+		struct core_segment *seg = &core->segments[i];
+
+		if (!seg->life)
+			continue;
+		seg->on &= members;
+		seg->listed &= members;
+		if (!seg->on && seg->life != CORE_HEADER) {
+			core_fail(core, "segment %llu: its last replica is lost",
+				  (unsigned long long)seg->item.segment);
+			return;
+		}
+	}
+	core->copies = true;
+}
+
+/* Not listed yet, so nothing has been acknowledged that would need it. */
+static void core_lost_header(struct core *core, struct core_open *open, uint32_t backup)
+{
+	struct core_segment *seg = open->segment;
+
+	if (!seg || seg->life != CORE_HEADER)
+		return;
+	seg->on &= ~(1u << backup);
+	if (seg->on) {
+		core_header_check(core, open);
+		return;
+	}
+	open->segment = NULL;
+	core_segment_free(core, seg);
+}
+
+/**
+ * core_lost - no more requests to a backup
+ * @core: core
+ * @backup: its index
+ * @why: for the operator
+ */
+void core_lost(struct core *core, uint32_t backup, const char *why)
+{
+	uint32_t left = core_alive(core) & ~(1u << backup), i;
+	uint32_t nr = __builtin_popcount(left);
+
+	if (!(core_alive(core) >> backup & 1u) || core->state == CORE_FAILED)
+		return;
+	if (!nr) {
+		core_fail(core, "%s: the replica is lost", why);
+		return;
+	}
+	/* With fewer than the floor a recovery could meet none of them. */
+	if (nr < core->min_replicas || nr < core->map.floor) {
+		core_fail(core, "%s: the replica is lost, and %u backups are left where %u are needed",
+			  why, nr, core->min_replicas > core->map.floor ? core->min_replicas :
+			  core->map.floor);
+		return;
+	}
+	core->lost |= 1u << backup;
+	core->nr_free[backup] = 0;
+	if (core->copy.segment != CORE_NONE &&
+	    (core->copy.from == backup || core->copy.to == backup))
+		core_copy_stop(core, core->copy.segment);
+	for (i = core->nr_opens; i-- > 0;)
+		core_lost_header(core, core->list[i], backup);
+	core->urgent = true;
+	core->changes++;
+	core_record_check(core);
+}
+
+void core_lose(struct core *core, uint32_t backup, const char *why)
+{
+	if (backup >= core->nr_backups)
+		return;
+	core_lost(core, backup, why);
+	core_run(core);
+}

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bringing backups up: superblocks, what is on a backup, formatting.
+ *
+ * The superblocks come last in a formatting: a crash before finds the backups as
+ * blank as they were; a crash between them, those that have one with a digest that
+ * lists nothing, and is blank all the same.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "memory.h"
+#include "recover_private.h"
+
+#define RECOVER_FRAMES_ALIGN	(64u << 10)
+
+/* The superblock of a slot. */
+static int recover_open_slot(struct recover *r, uint32_t slot)
+{
+	const struct lsmem_super *slots = (const void *)r->buffer;
+	struct recover_backup *backup = &r->backups[slot];
+	uint64_t bytes = r->env.backup_bytes[slot];
+	enum format_error error[2];
+	int ret, best = -1, i;
+
+	if (bytes < 2 * LSMEM_BLOCK) {
+		recover_info(r, "the backup has %llu bytes: too small to hold anything",
+			     (unsigned long long)bytes);
+		return -EBADMSG;
+	}
+	ret = recover_read(r, recover_address(slot, 0), r->buffer, 2 * LSMEM_BLOCK);
+	if (ret)
+		return ret;
+	for (i = 0; i < 2; i++) {
+		uint64_t sequence = __le64_to_cpu(slots[i].sequence);
+
+		error[i] = format_super_check(&slots[i], bytes);
+		/* Sound, but not for us: an older slot must not stand in for it. */
+		if (error[i] == FORMAT_VERSION || error[i] == FORMAT_INCOMPATIBLE ||
+		    error[i] == FORMAT_READ_ONLY || error[i] == FORMAT_RANGE) {
+			recover_info(r, "superblock slot %d: %s", i, format_strerror(error[i]));
+			return -EBADMSG;
+		}
+		if (!error[i] && (best < 0 || sequence > backup->super_sequence)) {
+			best = i;
+			backup->super_sequence = sequence;
+		}
+	}
+	if (best < 0) {
+		if (error[0] == FORMAT_ZERO && error[1] == FORMAT_ZERO) {
+			backup->blank = true;
+			return 0;
+		}
+		recover_info(r, "no superblock: slot 0: %s, slot 1: %s: not a backup of lsmem, or damaged",
+			     format_strerror(error[0]), format_strerror(error[1]));
+		return -EBADMSG;
+	}
+	if (error[!best] && error[!best] != FORMAT_ZERO)
+		recover_info(r, "superblock slot %d: %s; slot %d is used", !best,
+			     format_strerror(error[!best]), best);
+	backup->there = true;
+	backup->super = slots[best];
+	backup->super_slot = best;
+	return 0;
+}
+
+/* Are two backups of the same store? */
+static bool recover_same(const struct lsmem_super *a, const struct lsmem_super *b)
+{
+	return !memcmp(a->uuid, b->uuid, sizeof(a->uuid)) && a->kind == b->kind &&
+	       a->store_bytes == b->store_bytes && a->max_handles == b->max_handles &&
+	       a->digest_bytes == b->digest_bytes && format_backups(a) == format_backups(b) &&
+	       format_set_frames(a) == format_set_frames(b) && a->incarnation != b->incarnation;
+}
+
+/*
+ * Cut off in a formatting: what is there lists nothing, and never has, and one is
+ * blank, or has a superblock of an earlier try.
+ */
+static int recover_half_formatted(struct recover *r, bool blank, bool *half)
+{
+	bool empty = true;
+	uint32_t slot;
+	int ret;
+
+	for (slot = 0; slot < r->several; slot++) {
+		struct recover_backup *backup = &r->backups[slot];
+
+		if (!backup->there)
+			continue;
+		ret = recover_read_log(r, slot);
+		if (ret)
+			return ret;
+		empty &= backup->chain && backup->map.epoch == 1 && backup->map.sequence == 1 &&
+			 !backup->map.nr;
+		blank |= backup->chain && recover_index(r, &backup->map, slot) == RECOVER_NONE;
+	}
+	*half = empty && blank;
+	return 0;
+}
+
+/* What the slots say together. */
+static int recover_open_all(struct recover *r, uint32_t blank, uint32_t bad)
+{
+	uint32_t slot, first = RECOVER_NONE;
+	bool half;
+	int ret;
+
+	for (slot = 0; slot < LSMEM_BACKUPS; slot++) {
+		if (!r->backups[slot].there)
+			continue;
+		if (first == RECOVER_NONE)
+			first = slot;
+		else if (!recover_same(&r->backups[first].super, &r->backups[slot].super)) {
+			recover_info(r, "backups %u and %u are of different stores, or a copy of each other",
+				     first, slot);
+			return -EBADMSG;
+		}
+	}
+	if (first == RECOVER_NONE) {
+		r->blank = blank && !bad;
+		return r->blank ? 0 : -EBADMSG;
+	}
+	r->super = r->backups[first].super;
+	r->max_handles = __le64_to_cpu(r->super.max_handles);
+	if (r->several && !bad) {
+		ret = recover_half_formatted(r, blank, &half);
+		if (ret)
+			return ret;
+		r->blank = half;
+	}
+	return 0;
+}
+
+/**
+ * recover_open - what is on the backups
+ * @r: new
+ * @state: out
+ * Return: 0; -EBADMSG when it is damaged or not for this program: reported; or
+ * what a read returned.  With several backups one that cannot be read counts as
+ * not there.
+ */
+int recover_open(struct recover *r, enum recover_state *state)
+{
+	uint32_t slot, blank = 0, bad = 0;
+	int ret;
+
+	r->opened = true;
+	r->blank = false;
+	for (slot = 0; slot < (r->several ? r->several : 1); slot++) {
+		r->backups[slot].there = false;
+		r->backups[slot].blank = false;
+		r->backups[slot].index = RECOVER_NONE;
+		if (r->several && !r->env.backup_bytes[slot]) {
+			bad++;
+			continue;
+		}
+		ret = recover_open_slot(r, slot);
+		if (ret && (!r->several || ret == -ECANCELED))
+			return ret;
+		if (ret)
+			recover_info(r, "backup %u cannot be used", slot);
+		bad += ret != 0;
+		blank += r->backups[slot].blank;
+	}
+	ret = recover_open_all(r, blank, bad);
+	if (!ret)
+		*state = r->blank ? RECOVER_BLANK : RECOVER_FULL;
+	return ret;
+}
+
+/* Bytes before the frames, on a backup with a digest log for @frames of them. */
+static uint64_t recover_before_frames(uint64_t frames, uint64_t half)
+{
+	uint64_t bytes = 2 * LSMEM_BLOCK + 2 * (half ? half : format_half_bytes(frames));
+
+	return (bytes + RECOVER_FRAMES_ALIGN - 1) & ~(uint64_t)(RECOVER_FRAMES_ALIGN - 1);
+}
+
+/**
+ * recover_backup_bytes - size of the smallest backup for a number of frames
+ * @frames: segments that it is to hold
+ */
+uint64_t recover_backup_bytes(uint64_t frames)
+{
+	return recover_before_frames(frames, 0) + frames * LSMEM_SEGMENT_BYTES;
+}
+
+/* How many frames fit, behind what the digest log for so many takes. */
+static uint64_t recover_frames(const struct recover *r, const struct recover_geometry *g,
+			       uint64_t *half, uint64_t *start)
+{
+	uint64_t bytes = r->env.backup_bytes[0], frames = bytes / LSMEM_SEGMENT_BYTES, fit;
+
+	for (;;) {
+		*half = g->half_bytes ? g->half_bytes : format_half_bytes(frames);
+		*start = recover_before_frames(frames, *half);
+		if (*start > bytes)
+			return 0;
+		fit = (bytes - *start) / LSMEM_SEGMENT_BYTES;
+		if (fit >= frames)
+			return frames;
+		frames = fit;
+	}
+}
+
+/* Write a superblock, with the next sequence number, into the older slot. */
+static int recover_write_super(struct recover *r, uint32_t slot)
+{
+	struct recover_backup *backup = &r->backups[slot];
+	struct lsmem_super *block = (void *)r->buffer;
+	/* Only the older slot is overwritten, and the newer is durable by then:
+	 * a write that is cut short can spoil the block it was for.
+	 */
+	uint32_t super_slot = RULE(SUPER_OLDER) ? !backup->super_slot : backup->super_slot;
+	int ret;
+
+	backup->super.sequence = __cpu_to_le64(backup->super_sequence + 1);
+	format_super_seal(&backup->super);
+	*block = backup->super;
+	ret = r->env.write(r->env.context,
+			   recover_address(slot, (uint64_t)super_slot * LSMEM_BLOCK), block,
+			   LSMEM_BLOCK);
+	if (!ret)
+		ret = r->env.flush(r->env.context, slot);
+	if (ret)
+		return ret;
+	backup->super_sequence++;
+	backup->super_slot = super_slot;
+	return 0;
+}
+
+/* Segments that fit, with @replicas of each, no two on one backup. */
+static uint64_t recover_segments(const struct recover *r, uint32_t replicas)
+{
+	uint64_t all = 0, fit, sum;
+	uint32_t slot;
+
+	for (slot = 0; slot < r->several; slot++)
+		all += __le64_to_cpu(r->backups[slot].super.frames);
+	for (fit = all / replicas; fit; fit--) {
+		sum = 0;
+		for (slot = 0; slot < r->several; slot++) {
+			uint64_t frames = __le64_to_cpu(r->backups[slot].super.frames);
+
+			sum += frames < fit ? frames : fit;
+		}
+		if (sum >= fit * replicas)
+			break;
+	}
+	return fit;
+}
+
+/* Geometry of each of several backups: the same digest log on all of them. */
+static int recover_layout(struct recover *r, const struct recover_geometry *g)
+{
+	uint32_t replicas = g->replicas && g->replicas < r->several ? g->replicas : r->several;
+	uint64_t most = 0, half, start, frames = 0;
+	uint32_t slot;
+
+	for (slot = 0; slot < r->several; slot++)
+		if (r->env.backup_bytes[slot] / LSMEM_SEGMENT_BYTES > most)
+			most = r->env.backup_bytes[slot] / LSMEM_SEGMENT_BYTES;
+	half = g->half_bytes ? g->half_bytes : format_half_bytes(r->several * most);
+	start = recover_before_frames(0, half);
+	for (slot = 0; slot < r->several; slot++) {
+		struct lsmem_super *super = &r->backups[slot].super;
+		uint64_t incarnation = g->incarnation + slot * 0x9e3779b97f4a7c15ull;
+
+		if (r->env.backup_bytes[slot] < start + LSMEM_SEGMENT_BYTES) {
+			recover_info(r, "backup %u has %llu bytes: too small", slot,
+				     (unsigned long long)r->env.backup_bytes[slot]);
+			return -ENOSPC;
+		}
+		*super = r->super;
+		super->features.incompat = __cpu_to_le32(LSMEM_INCOMPAT_BACKUPS);
+		super->backups = __cpu_to_le32(r->several);
+		super->incarnation = __cpu_to_le64(incarnation);
+		super->digest_bytes = __cpu_to_le64(half);
+		super->frames_start = __cpu_to_le64(start);
+		super->frames = __cpu_to_le64((r->env.backup_bytes[slot] - start) /
+					      LSMEM_SEGMENT_BYTES);
+		r->map.members[slot] = incarnation;
+		if (!r->map.members[slot])
+			return -EINVAL;
+		if (__le64_to_cpu(super->frames) > frames)
+			frames = __le64_to_cpu(super->frames);
+	}
+	for (slot = 0; slot < r->several; slot++)
+		r->backups[slot].super.set_frames = __cpu_to_le64(frames);
+	r->super = r->backups[0].super;
+	if (recover_segments(r, replicas) < g->frames) {
+		recover_info(r, "the backups hold %llu segments in %u replicas each; %u are needed",
+			     (unsigned long long)recover_segments(r, replicas), replicas,
+			     g->frames);
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+/* Geometry of one backup alone. */
+static int recover_layout_one(struct recover *r, const struct recover_geometry *g)
+{
+	uint64_t start, half, frames = recover_frames(r, g, &half, &start);
+
+	if (!frames || frames < g->frames) {
+		recover_info(r, "the backup has %llu bytes; at least %llu are needed for %u segments",
+			     (unsigned long long)r->env.backup_bytes[0],
+			     (unsigned long long)(recover_before_frames(g->frames, g->half_bytes) +
+						  (uint64_t)g->frames * LSMEM_SEGMENT_BYTES),
+			     g->frames);
+		return -ENOSPC;
+	}
+	r->super.digest_bytes = __cpu_to_le64(half);
+	r->super.frames_start = __cpu_to_le64(start);
+	r->super.frames = __cpu_to_le64(frames);
+	r->backups[0].super = r->super;
+	return 0;
+}
+
+static int recover_write_all(struct recover *r)
+{
+	uint32_t slots = r->several ? r->several : 1, slot, times;
+	int ret = recover_write_digest(r, 0);
+
+	/* The other slot too: a store that was there before must not come back. */
+	for (times = 0; times < 2; times++)
+		for (slot = 0; slot < slots && !ret; slot++)
+			ret = recover_write_super(r, slot);
+	return ret;
+}
+
+/**
+ * recover_format - make backups hold a new, empty store
+ * @r: recover_open() was called
+ * @g: the store
+ * Return: 0, -EEXIST, -ENOSPC, -EINVAL, or what a call returned.
+ *
+ * Digests of an earlier store bear another uuid.
+ */
+int recover_format(struct recover *r, const struct recover_geometry *g)
+{
+	uint32_t slots = r->several ? r->several : 1, slot;
+	struct digest_map map;
+	int ret;
+
+	/* Invariant 18: an empty store never replaces a full backup unasked. */
+	if (RULE(FORMAT_FORCE) && !r->blank && !g->force) {
+		recover_info(r, "the backup is not blank: it is formatted with force only");
+		return -EEXIST;
+	}
+	memset(&r->super, 0, sizeof(r->super));
+	memset(&r->map.members, 0, sizeof(r->map.members));
+	r->super.magic = __cpu_to_le64(LSMEM_SUPER_MAGIC);
+	r->super.format = __cpu_to_le32(LSMEM_FORMAT);
+	memcpy(r->super.uuid, g->uuid, sizeof(r->super.uuid));
+	r->super.incarnation = __cpu_to_le64(g->incarnation);
+	r->super.digest_start = __cpu_to_le64(2 * LSMEM_BLOCK);
+	r->super.kind = __cpu_to_le32(g->kind);
+	r->super.store_bytes = __cpu_to_le64(g->store_bytes);
+	r->super.max_handles = __cpu_to_le64(g->max_handles);
+	ret = r->several ? recover_layout(r, g) : recover_layout_one(r, g);
+	if (ret)
+		return ret;
+	for (slot = 0; slot < slots; slot++) {
+		struct recover_backup *backup = &r->backups[slot];
+
+		format_super_seal(&backup->super);
+		if (format_super_check(&backup->super, r->env.backup_bytes[slot])) {
+			recover_info(r, "the store's geometry is out of range");
+			return -EINVAL;
+		}
+		backup->there = true;
+		backup->index = slot;
+	}
+	r->max_handles = g->max_handles;
+
+	ret = digest_map_init(&map, slots, format_set_frames(&r->super));
+	if (ret)
+		return ret;
+	memcpy(map.members, r->map.members, sizeof(map.members));
+	digest_map_destroy(&r->map);
+	r->map = map;
+	r->map.epoch = 1;
+	r->map.sequence = 1;
+	r->map.era = 1;
+	r->map.generation_ceiling = RECOVER_GENERATIONS;
+	r->map.next_segment = 1;
+	r->map.mask = (1u << slots) - 1;
+	recover_members(r);
+	ret = recover_write_all(r);
+	if (ret)
+		return ret;
+	r->blank = false;
+	r->activation = (struct recover_activation) {
+		.era = 1,
+		.generation_ceiling = RECOVER_GENERATIONS,
+		.next_segment = 1,
+	};
+	return 0;
+}

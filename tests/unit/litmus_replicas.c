@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Named scenarios with several backups: one is lost at each step, digests that only
+ * some have, stale ones that come back alone, copies that are cut off or damaged.
+ * What a recovery may not know it must refuse; what it accepts must be right.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "litmus_private.h"
+
+#define STEPS		150u	/* more than the story has */
+#define ALL(sim)	((1u << (sim)->options.backups) - 1)
+
+static const struct sim_options two = { .frames = 12, .backups = 2 };
+static const struct sim_options three = { .frames = 12, .backups = 3 };
+static const struct sim_options two_of_three = { .frames = 12, .backups = 3, .replicas = 2 };
+
+static bool complain(const struct sim *sim, const char *what)
+{
+	if (!lsmem_mutation)
+		printf("# %s: %s%s %s\n", what, sim->error, sim->model->error, sim->last_damage);
+	return false;
+}
+
+/* Bring the store up from some drives; -ENODATA: they are too few, and it says so. */
+static int start_from(struct sim *sim, uint32_t drives, bool accept_missing)
+{
+	int ret;
+
+	sim->there = drives;
+	sim->accept_missing = accept_missing;
+	sim->io_left = UINT32_MAX;
+	sim->nr_damage = 0;
+	sim->last_damage[0] = '\0';
+	ret = sim_attempt(sim);
+	sim->accept_missing = false;
+	if (ret && ret != -ENODATA)
+		sim_fail(sim, "recovery from drives %#x: error %d", drives, -ret);
+	if (!ret && sim->nr_damage)
+		sim_fail(sim, "recovery from drives %#x reports a loss", drives);
+	if (sim->model->error[0])
+		sim_fail(sim, "recovery from drives %#x: %s", drives, sim->model->error);
+	return sim->error[0] ? -EIO : ret;
+}
+
+/* Core loses one: a request of it fails, if it has any. */
+static void lose(struct sim *sim, uint32_t backup)
+{
+	uint32_t n;
+
+	for (n = 0; n < disk_in_flight(sim->disk); n++) {
+		if (sim->requests[disk_nth(sim->disk, n)].backup != backup)
+			continue;
+		sim_fail_request(sim, n);
+		return;
+	}
+	core_lose(sim->core, backup, "a test");
+	sim_issue(sim);
+}
+
+static void story(void)
+{
+	lit_settle();
+	lit_put(0, 1, 100);
+	lit_put(1, 2, 100);
+	lit_step(3);
+	lit_roll(1);
+	lit_put(0, 1, 60);
+	lit_put(2, 2, 5000);
+	lit_step(4);
+	lit_roll(1);
+	lit_put(3, 1, 60);
+	lit_clean(1);
+	lit_settle();
+	lit_put(1, 1, 60);
+	lit_tick();
+	lit_settle();
+}
+
+/* The story up to some completion; what is on its way stays so. */
+static bool tell(const struct sim_options *options, uint32_t left)
+{
+	run.sim = sim_new(left + 1, options);
+	run.sim->model->pieces = false;
+	run.left = left;
+	run.young = left % 2;
+	run.over = false;
+	if (!sim_start(run.sim, false))
+		return complain(run.sim, "start");
+	story();
+	return !run.sim->error[0] || complain(run.sim, "story");
+}
+
+/* Go on until nothing is on its way. */
+static void go_on(struct sim *sim)
+{
+	run.over = false;
+	run.left = UINT32_MAX;
+	lit_put(4, 1, 70);
+	lit_put(5, 2, 70);
+	lit_settle();
+	lit_tick();
+	lit_settle();
+	(void)sim;
+}
+
+/*
+ * A backup is lost after each completion.  All goes on without it; after a power
+ * cut the others have all, and it alone is refused.
+ */
+static bool lost_once(const struct sim_options *options, uint32_t left, uint32_t backup)
+{
+	struct core_stats stats;
+	struct sim *sim;
+	bool ok = tell(options, left);
+	uint32_t drive;
+
+	sim = run.sim;
+	drive = 1u << sim->drive[backup];
+	if (ok) {
+		lose(sim, backup);
+		go_on(sim);
+		core_stats(sim->core, &stats);
+		if (!oracle_all_acked(sim->model))
+			sim_fail(sim, "without backup %u it does not go on", backup);
+		if (stats.short_segments && options->replicas)
+			sim_fail(sim, "%u segments are not copied", stats.short_segments);
+	}
+	if (ok && !sim->error[0]) {
+		sim_cut(sim, DISK_CUT_DROP);
+		if (start_from(sim, drive, false) != -ENODATA)
+			sim_fail(sim, "a stale backup alone is taken for the store");
+		else if (start_from(sim, ALL(sim) & ~drive, false))
+			sim_fail(sim, "the others are not enough");
+	}
+	/* Beside the others it does no harm. */
+	if (ok && !sim->error[0]) {
+		go_on(sim);
+		sim_cut(sim, DISK_CUT_RANDOM);
+		if (start_from(sim, ALL(sim), false))
+			sim_fail(sim, "with all it does not come up");
+	}
+	ok = ok && (!sim->error[0] || complain(sim, "a backup lost"));
+	sim_free(sim);
+	return ok;
+}
+
+bool litmus_lost_backup(void)
+{
+	const struct sim_options *kinds[] = { &two, &three, &two_of_three };
+	uint32_t kind, left, backup;
+
+	for (kind = 0; kind < 3; kind++)
+		for (left = kind; left < STEPS; left += 6)
+			for (backup = 0; backup < kinds[kind]->backups; backup++)
+				if (!lost_once(kinds[kind], left, backup))
+					return false;
+	return true;
+}
+
+/* @backup is lost, @more requests end, all power goes, and @other for good. */
+static bool shrink_once(uint32_t left, uint32_t backup, uint32_t other, uint32_t more)
+{
+	bool ok = tell(&two_of_three, left);
+	struct sim *sim = run.sim;
+
+	if (ok) {
+		run.over = false;
+		run.left = more;
+		lose(sim, backup);
+		lit_put(0, 1, 80);
+		lit_put(1, 2, 80);
+		lit_settle();
+		if (!sim->error[0])
+			sim_acks(sim);
+		other = 1u << sim->drive[other];
+		sim_cut(sim, DISK_CUT_DROP);
+		start_from(sim, 7 & ~other, false);
+		ok = !sim->error[0] || complain(sim, "shrink");
+	}
+	sim_free(sim);
+	return ok;
+}
+
+/*
+ * A backup is lost, and soon after it all power and another: before a digest says
+ * so nothing may be acknowledged without the first.
+ */
+bool litmus_shrink(void)
+{
+	uint32_t left, backup, more;
+
+	for (left = 20; left < 80; left += 10)
+		for (backup = 0; backup < 3; backup++)
+			for (more = 0; more < 12; more++)
+				if (!shrink_once(left, backup, (backup + 1 + more % 2) % 3, more))
+					return false;
+	return true;
+}
+
+/* After each completion the power goes, and one of three drives: two are enough. */
+bool litmus_quorum(void)
+{
+	uint32_t left, drive;
+	bool ok = true;
+
+	for (left = 0; left < STEPS && ok; left += 4)
+		for (drive = 0; drive < 3 && ok; drive++) {
+			ok = tell(&three, left);
+			if (ok) {
+				sim_cut(run.sim, DISK_CUT_DROP);
+				if (start_from(run.sim, 7 & ~(1u << drive), false))
+					sim_fail(run.sim, "two of three are not enough");
+				ok = !run.sim->error[0] || complain(run.sim, "quorum");
+			}
+			sim_free(run.sim);
+		}
+	return ok;
+}
+
+/* All power, and all drives but one: that has all, for those who say that it must. */
+bool litmus_last_drive(void)
+{
+	uint32_t left, drive;
+	bool ok = true;
+
+	for (left = 0; left < STEPS && ok; left += 4)
+		for (drive = 0; drive < 3 && ok; drive++) {
+			ok = tell(&three, left);
+			if (ok) {
+				sim_cut(run.sim, DISK_CUT_DROP);
+				if (start_from(run.sim, 1u << drive, false) != -ENODATA)
+					sim_fail(run.sim, "one of three is taken for all");
+				/* One that missed the last digest has what was acked all the same. */
+				else if (start_from(run.sim, 1u << drive, true))
+					sim_fail(run.sim, "the last drive is not taken");
+				ok = !run.sim->error[0] || complain(run.sim, "last drive");
+			}
+			sim_free(run.sim);
+		}
+	return ok;
+}
+
+/*
+ * The power goes during re-replication.  When core says that nothing is short any
+ * more, any drive of those that are left has what the other has.
+ */
+bool litmus_copy(void)
+{
+	uint32_t more, left = 0;
+	struct core_stats stats;
+	bool ok = true, done = false, copied = false;
+
+	for (more = 0; more < 2400 && !done && ok; more += 17) {
+		ok = tell(&two_of_three, STEPS);
+		if (ok) {
+			lose(run.sim, 1);
+			run.over = false;
+			run.left = more;
+			/* Heads and spares that have one replica go by. */
+			for (left = 0; left < 12; left++) {
+				lit_roll(left % 3);
+				lit_put(left % 6, 1 + left % 2, 50);
+				lit_settle();
+			}
+			lit_tick();
+			lit_settle();
+			done = !run.over;
+			core_stats(run.sim->core, &stats);
+			stats.short_segments += stats.short_open;
+			left = !stats.short_segments ? more % 2 ? 1 : 4 : 5;
+			copied |= !stats.short_segments && stats.copied;
+			sim_cut(run.sim, DISK_CUT_DROP);
+			/* The drives are in the order of their indexes at first. */
+			if (start_from(run.sim, (left & 1 ? 1u << run.sim->drive[0] : 0) |
+				       (left & 4 ? 1u << run.sim->drive[2] : 0), true))
+				sim_fail(run.sim, "segments are missing");
+			ok = !run.sim->error[0] || complain(run.sim, "copy");
+		}
+		sim_free(run.sim);
+	}
+	return ok && done && copied;
+}
+
+/* Fewer replicas than must be: nothing is acknowledged, or core stops. */
+bool litmus_min_replicas(void)
+{
+	struct sim_options options = { .frames = 12, .backups = 3, .replicas = 2,
+				       .min_replicas = 2 };
+	uint64_t acked;
+	uint32_t head;
+	bool ok;
+
+	ok = tell(&options, STEPS);
+	if (ok) {
+		struct model *m = run.sim->model;
+		struct core_stats stats;
+		uint32_t b;
+
+		/* The backups of a head's segment: those on which it lags. */
+		model_put(m, 0, 1, 100);
+		sim_events(run.sim);
+		head = m->heads[1] - 1;
+		core_stats(run.sim->core, &stats);
+		for (b = 0; b < 3 && !stats.backup[b].lag_bytes; b++)
+			;
+		lose(run.sim, b);
+		acked = m->segments[head].acked;
+		run.left = UINT32_MAX;
+		run.over = false;
+		lit_settle();
+		ok = b < 3 && m->segments[head].acked == acked &&
+		     core_state(run.sim->core) == CORE_RUNNING;
+		/* Two are left, and the minimum is two. */
+		core_lose(run.sim->core, (b + 1) % 3, "a test");
+		ok = ok && core_state(run.sim->core) == CORE_FAILED &&
+		     strstr(core_error(run.sim->core), "a test");
+	}
+	sim_free(run.sim);
+	return ok;
+}
+
+/* Blocks of one replica are damaged, wherever: the other is read, and it is told. */
+bool litmus_bad_copy(void)
+{
+	uint32_t drive, at, bad = 0;
+	bool ok = true;
+
+	for (drive = 0; drive < 2 && ok; drive++)
+		for (at = 0; at < 36 && ok; at++) {
+			uint64_t where;
+
+			ok = tell(&two, STEPS);
+			sim_cut(run.sim, DISK_CUT_DROP);
+			/* Headers, data and directories in turn. */
+			where = run.sim->frames_start + at / 3 % 12 * (uint64_t)LSMEM_SEGMENT_BYTES;
+			where += at % 3 == 2 ? LSMEM_SEGMENT_BYTES - LSMEM_BLOCK :
+				 at % 3 * LSMEM_BLOCK;
+			disk_flip(run.sim->disk, drive * run.sim->span + where, at * 131 % 32768);
+			if (ok && start_from(run.sim, 3, false))
+				sim_fail(run.sim, "a damaged replica is not passed over");
+			bad += run.sim->result.bad_copies;
+			ok = ok && (!run.sim->error[0] || complain(run.sim, "bad copy"));
+			sim_free(run.sim);
+		}
+	return ok && bad;
+}
+
+/* The power goes after each step of a formatting of three. */
+bool litmus_format_all(void)
+{
+	uint32_t step, ret = 1;
+	bool ok = true;
+
+	for (step = 1; ret && ok; step++) {
+		struct sim *sim = sim_new(step, &three);
+
+		sim->io_left = step;
+		ret = sim_attempt(sim) != 0;
+		if (ret)
+			disk_cut(sim->disk, random_below(&sim->random, DISK_CUT_KINDS));
+		else
+			sim_cut(sim, DISK_CUT_DROP);
+		ok = !start_from(sim, 7, false) || complain(sim, "format");
+		sim_free(sim);
+	}
+	return ok;
+}
+
+/* Two replicas, two domains of two backups: one in each, and none is idle. */
+bool litmus_domains(void)
+{
+	static const struct sim_options pairs = { .frames = 12, .backups = 4, .replicas = 2,
+						  .pairs = true };
+	const struct digest_map *map;
+	enum recover_state state;
+	uint32_t used = 0, on, place, other;
+	struct recover *r;
+	bool ok = tell(&pairs, STEPS);
+
+	sim_cut(run.sim, DISK_CUT_DROP);
+	r = recover_new(&run.sim->env);
+	ok = ok && !recover_open(r, &state) && !recover_map(r);
+	map = recover_digest(r);
+	for (place = 0; ok && place < digest_places(map); place++) {
+		on = 0;
+		for (other = 0; other < digest_places(map); other++)
+			if (map->items[other].state &&
+			    map->items[other].segment == map->items[place].segment)
+				on |= 1u << other / map->frames;
+		used |= map->items[place].state ? on : 0;
+		ok = !map->items[place].state ||
+		     (__builtin_popcount(on) == 2 && on & 3 && on & 12);
+	}
+	recover_free(r);
+	sim_free(run.sim);
+	return ok && used == 15;
+}
