@@ -29,11 +29,16 @@
 
 /**
  * struct lsmem_loading - a call
- * @store, @seg: where entries go
- * @from, @length: what the daemon gives
- * @taken: bytes of it that have been copied
- * @at, @end: offsets in the segment, where the next entry begins and copied bytes end
- * @live, @deletes, @handles: what the counters are yet to be told
+ * @store: where entries go
+ * @seg: its segment that they become part of
+ * @from: what the daemon gives
+ * @length: bytes there
+ * @taken: bytes of them that have been copied
+ * @at: offset in the segment where the next entry begins
+ * @end: offset where copied bytes end
+ * @live: bytes of entries that the counters are yet to be told, likewise
+ * @deletes: of delete records, and
+ * @handles: handles that have come into use, less those that have gone
  * @batch: entries that are in the segment and not in the handle table
  */
 struct lsmem_loading {
