@@ -34,13 +34,17 @@
 #include "log.h"
 #include "stacked.h"
 
-#define FILE_INDEX	0		/* in the ring's table of files */
 #define LOCK_STEP_MS	50
 #define LOCK_SAY_MS	5000
 #define TRIES_MAX	100000		/* of a request that only says EAGAIN */
 
+/**
+ * struct file_backup - an open file or device
+ * @index: of @fd in the ring's table of files
+ */
 struct file_backup {
 	int fd;
+	int index;
 };
 
 static uint64_t now_ms(void)
@@ -372,8 +376,9 @@ static int file_open(struct backup *backup, const struct backup_options *options
 	}
 	backup->limits.bytes &= ~(uint64_t)(LSMEM_BLOCK - 1);
 	backup->limits.io_vectors = IOV_MAX;
-	err = io_uring_register_files(&backup->loop->ring, &fd, 1);
-	if (err) {
+	file->index = loop_file_add(backup->loop, fd);
+	if (file->index < 0) {
+		err = file->index;
 		log_err("%s: io_uring does not take the file: %s", options->path, strerror(-err));
 		goto fail_close;
 	}
@@ -391,7 +396,9 @@ static void file_close(struct backup *backup)
 {
 	struct file_backup *file = backup->private;
 
-	io_uring_unregister_files(&backup->loop->ring);
+	/* The ring may keep its reference for a moment, and needs it no more. */
+	(void)flock(file->fd, LOCK_UN);
+	loop_file_remove(backup->loop, file->index);
 	close(file->fd);
 	free(file);
 }
@@ -453,19 +460,20 @@ static void file_done(struct loop_op *op, int res)
 
 static void file_start(struct backup_io *io)
 {
+	const struct file_backup *file = io->backup->private;
 	struct io_uring_sqe *sqe;
 
 	io->op.done = file_done;
 	sqe = loop_sqe(io->backup->loop, &io->op);
 	switch (io->what) {
 	case BACKUP_READ:
-		io_uring_prep_readv(sqe, FILE_INDEX, io->iov, io->nr_iov, io->offset);
+		io_uring_prep_readv(sqe, file->index, io->iov, io->nr_iov, io->offset);
 		break;
 	case BACKUP_WRITE:
-		io_uring_prep_writev(sqe, FILE_INDEX, io->iov, io->nr_iov, io->offset);
+		io_uring_prep_writev(sqe, file->index, io->iov, io->nr_iov, io->offset);
 		break;
 	case BACKUP_FLUSH:
-		io_uring_prep_fsync(sqe, FILE_INDEX, IORING_FSYNC_DATASYNC);
+		io_uring_prep_fsync(sqe, file->index, IORING_FSYNC_DATASYNC);
 		break;
 	}
 	sqe->flags |= IOSQE_FIXED_FILE;

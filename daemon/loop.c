@@ -39,7 +39,12 @@ int loop_open(struct loop *loop, unsigned int entries)
 		io_uring_queue_exit(&loop->ring);
 		return -EOPNOTSUPP;
 	}
-	return 0;
+	err = io_uring_register_files_sparse(&loop->ring, LOOP_FILES);
+	if (err) {
+		log_err("io_uring: no table of files: %s", strerror(-err));
+		io_uring_queue_exit(&loop->ring);
+	}
+	return err;
 }
 
 /**
@@ -49,6 +54,42 @@ int loop_open(struct loop *loop, unsigned int entries)
 void loop_close(struct loop *loop)
 {
 	io_uring_queue_exit(&loop->ring);
+}
+
+/**
+ * loop_file_add - put a file in the ring's table
+ * @loop: the loop
+ * @fd: the file
+ *
+ * Returns its index there, for IOSQE_FIXED_FILE, or a negative errno.
+ */
+int loop_file_add(struct loop *loop, int fd)
+{
+	int index, err;
+
+	for (index = 0; index < (int)LOOP_FILES; index++)
+		if (!loop->files[index])
+			break;
+	if (index == LOOP_FILES)
+		return -EMFILE;
+	err = io_uring_register_files_update(&loop->ring, (unsigned int)index, &fd, 1);
+	if (err < 0)
+		return err;
+	loop->files[index] = true;
+	return index;
+}
+
+/**
+ * loop_file_remove - take a file out of the table; nothing of it is in flight
+ * @loop: the loop
+ * @index: of the file
+ */
+void loop_file_remove(struct loop *loop, int index)
+{
+	int none = -1;
+
+	(void)io_uring_register_files_update(&loop->ring, (unsigned int)index, &none, 1);
+	loop->files[index] = false;
 }
 
 /**
@@ -90,6 +131,24 @@ struct io_uring_sqe *loop_sqe(struct loop *loop, struct loop_op *op)
 void loop_poll(struct loop *loop, struct loop_op *op, int fd, unsigned int events)
 {
 	io_uring_prep_poll_add(loop_sqe(loop, op), fd, events);
+}
+
+static void cancelled(struct loop_op *op, int res)
+{
+	(void)op;
+	(void)res;
+}
+
+/**
+ * loop_cancel - have a poll or a timer end soon
+ * @loop: the loop
+ * @op: gets its completion, -ECANCELED or what it was just about to get
+ */
+void loop_cancel(struct loop *loop, struct loop_op *op)
+{
+	static struct loop_op cancel = { .done = cancelled };
+
+	io_uring_prep_cancel(loop_sqe(loop, &cancel), op, 0);
 }
 
 /**

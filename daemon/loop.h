@@ -16,8 +16,11 @@
 
 #include <liburing.h>
 
+#define LOOP_FILES	64u	/* in the ring's table */
+
 struct loop {
 	struct io_uring ring;
+	bool files[LOOP_FILES];
 	unsigned int in_flight;
 	int error;
 };
@@ -42,8 +45,11 @@ struct loop_timer {
 
 int loop_open(struct loop *loop, unsigned int entries);
 void loop_close(struct loop *loop);
+int loop_file_add(struct loop *loop, int fd);
+void loop_file_remove(struct loop *loop, int index);
 struct io_uring_sqe *loop_sqe(struct loop *loop, struct loop_op *op);
 void loop_poll(struct loop *loop, struct loop_op *op, int fd, unsigned int events);
+void loop_cancel(struct loop *loop, struct loop_op *op);
 void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t ns);
 int loop_run(struct loop *loop, bool wait);
 
