@@ -3,6 +3,7 @@
  * Writes the fuzzers' seeds: parts of the backups in bases.c, as they are, and
  * one damage of each kind.  make-seeds DIRECTORY
  */
+#include <endian.h>
 #include <errno.h>
 #include <error.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "../../daemon/wire.h"
 #include "edits.h"
 
 static const char *top;
@@ -151,6 +153,40 @@ static void edit_seeds(const char *target, uint32_t n)
 	}
 }
 
+/* See fuzz_wire.c: what both sides say when all is well, up to a few requests. */
+static void wire_seeds(void)
+{
+	union wire_message message;
+	struct { uint8_t flags, type; } steps[] = {
+		{ 2, WIRE_HELLO }, { 3, WIRE_CHALLENGE }, { 6, WIRE_PROOF }, { 7, WIRE_ACCEPT },
+		{ 2, WIRE_WRITE }, { 10, WIRE_FLUSH }, { 10, WIRE_READ }, { 19, WIRE_DONE },
+		{ 3, WIRE_REFUSE },
+	};
+	uint32_t n, i;
+
+	for (n = 0; n < 2; n++) {
+		FILE *file = seed("wire", "talk", n);
+
+		for (i = n; i < sizeof(steps) / sizeof(steps[0]); i++) {
+			uint32_t length = wire_length(steps[i].type) - sizeof(message.head);
+
+			memset(&message, 0, sizeof(message));
+			if (steps[i].type == WIRE_HELLO) {
+				strcpy(message.hello.name, "data");
+				strcpy(message.hello.who, "db1");
+			} else if (steps[i].type == WIRE_ACCEPT) {
+				message.accept.slots = htole32(4);
+				message.accept.slot_bytes = htole32(LSMEM_SEGLET_BYTES);
+			} else if (steps[i].type == WIRE_WRITE || steps[i].type == WIRE_READ) {
+				message.request.length = htole32(LSMEM_BLOCK);
+			}
+			put(file, (uint8_t []){ steps[i].flags, steps[i].type, length }, 3);
+			put(file, message.bytes + sizeof(message.head), length);
+		}
+		fclose(file);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	uint32_t n;
@@ -174,5 +210,6 @@ int main(int argc, char **argv)
 		edit_seeds("backup", n);
 		edit_seeds("check", n);
 	}
+	wire_seeds();
 	return 0;
 }

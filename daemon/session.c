@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The conversation with the server of a backup: see session.h. */
+#include <errno.h>
+#include <string.h>
+
+#include <lsmem_format.h>
+
+#include "session.h"
+
+static enum session_do close_session(struct session *session, const char *why)
+{
+	session->state = SESSION_OVER;
+	session->why = why;
+	return SESSION_CLOSE;
+}
+
+/* ---- The server's side ------------------------------------------------- */
+
+/**
+ * session_begin - somebody has connected
+ * @session: out
+ * @key: the secret
+ * @nonce: never used before
+ */
+void session_begin(struct session *session, const struct wire_key *key,
+		   const uint8_t nonce[WIRE_NONCE])
+{
+	union wire_message message;
+
+	memset(session, 0, sizeof(*session));
+	session->key = key;
+	wire_seal(&message, WIRE_CHALLENGE);
+	session->challenge = message.challenge;
+	memcpy(session->challenge.nonce, nonce, WIRE_NONCE);
+}
+
+static enum session_do refuse(struct session *session, enum wire_reason reason)
+{
+	session_refuse(session, reason, 0, NULL);
+	return SESSION_SEND_CLOSE;
+}
+
+static enum session_do take_request(struct session *session, const union wire_message *message)
+{
+	const struct wire_request *request = &message->request;
+	enum wire_type type = le16toh(request->head.type);
+	uint32_t slot = le32toh(request->slot), length = le32toh(request->length);
+	uint64_t offset = le64toh(request->offset), bytes = le64toh(session->accept.bytes);
+
+	if (slot >= le32toh(session->accept.slots))
+		return close_session(session, "a request for a slot that is not there");
+	if (session->busy[slot])
+		return close_session(session, "a request for a slot that has one");
+	if (type == WIRE_WRITE && session_read_only(session))
+		return close_session(session, "a write from who asked for reading");
+	if (type == WIRE_FLUSH ? length || offset :
+	    !length || length > le32toh(session->accept.slot_bytes) ||
+	    (length | offset) % LSMEM_BLOCK || offset > bytes || length > bytes - offset)
+		return close_session(session, "a request outside its bounds");
+	session->busy[slot] = type;
+	session->in_use++;
+	session->io = (struct session_io) {
+		.type = type, .slot = slot, .length = length, .offset = offset,
+	};
+	return SESSION_IO;
+}
+
+/**
+ * session_receive - a message has come to the server
+ * @session: the conversation
+ * @message, @length: what came
+ *
+ * Returns what is to be done.
+ */
+enum session_do session_receive(struct session *session, const union wire_message *message,
+				size_t length)
+{
+	uint8_t mac[WIRE_MAC];
+	const char *why = wire_check(message, length);
+	enum wire_type type;
+
+	if (why)
+		return close_session(session, why);
+	type = le16toh(message->head.type);
+	switch (session->state) {
+	case SESSION_HELLO:
+		if (type != WIRE_HELLO)
+			break;
+		if (le16toh(message->head.version) != WIRE_VERSION)
+			return refuse(session, WIRE_REASON_VERSION);
+		session->hello = message->hello;
+		session->state = SESSION_PROOF;
+		session->out.challenge = session->challenge;
+		return SESSION_SEND;
+	case SESSION_PROOF:
+		if (type != WIRE_PROOF)
+			break;
+		wire_prove_client(session->key, &session->hello, &session->challenge, mac);
+		if (!wire_equal(mac, message->proof.mac))
+			return refuse(session, WIRE_REASON_PROOF);
+		session->state = SESSION_ASKING;
+		return SESSION_ASK;
+	case SESSION_SERVING:
+		if (type != WIRE_READ && type != WIRE_WRITE && type != WIRE_FLUSH)
+			break;
+		return take_request(session, message);
+	default:
+		break;
+	}
+	return close_session(session, "a message out of turn");
+}
+
+/**
+ * session_accept - give it the export
+ * @session: in state SESSION_ASKING
+ * @export: what it gets
+ */
+void session_accept(struct session *session, const struct session_export *export)
+{
+	struct wire_accept *accept = &session->out.accept;
+
+	memset(&session->out, 0, sizeof(session->out));
+	wire_seal(&session->out, WIRE_ACCEPT);
+	accept->flags = htole32(export->flags);
+	accept->slots = htole32(export->slots);
+	accept->slot_bytes = htole32(export->slot_bytes);
+	accept->key = htole32(export->key);
+	accept->address = htole64(export->address);
+	accept->bytes = htole64(export->bytes);
+	accept->logical = htole32(export->logical);
+	accept->physical = htole32(export->physical);
+	accept->epoch = htole64(export->epoch);
+	wire_prove_server(session->key, &session->hello, &session->challenge, accept,
+			  accept->mac);
+	session->accept = *accept;
+	session->state = SESSION_SERVING;
+}
+
+/**
+ * session_refuse - end it, with a word
+ * @session: in any state
+ * @reason: why
+ * @epoch, @who: that has the hold; 0, NULL: does not matter
+ */
+void session_refuse(struct session *session, enum wire_reason reason, uint64_t epoch,
+		    const char *who)
+{
+	struct wire_refuse *refuse = &session->out.refuse;
+
+	memset(&session->out, 0, sizeof(session->out));
+	wire_seal(&session->out, WIRE_REFUSE);
+	refuse->reason = htole32(reason);
+	refuse->epoch = htole64(epoch);
+	if (who)
+		memcpy(refuse->who, who, strnlen(who, WIRE_NAME - 1));
+	session->state = SESSION_OVER;
+}
+
+/**
+ * session_done - answer a request
+ * @session: in state SESSION_SERVING
+ * @slot: of the request
+ * @error: 0 or a negative errno
+ */
+void session_done(struct session *session, uint32_t slot, int error)
+{
+	struct wire_done *done = &session->out.done;
+
+	memset(&session->out, 0, sizeof(session->out));
+	wire_seal(&session->out, WIRE_DONE);
+	done->slot = htole32(slot);
+	done->error = htole32((uint32_t)-error);
+	session->busy[slot] = 0;
+	session->in_use--;
+}
+
+/* ---- The client's side ------------------------------------------------- */
+
+/**
+ * session_call - begin
+ * @session: out
+ * @key: the secret
+ * @nonce: never used before
+ * @name: of the export, shorter than WIRE_NAME
+ * @who: is asking
+ * @epoch: 0, or takes the hold from a lower one
+ * @flags: WIRE_READ_ONLY
+ */
+void session_call(struct session *session, const struct wire_key *key,
+		  const uint8_t nonce[WIRE_NONCE], const char *name, const char *who,
+		  uint64_t epoch, uint32_t flags)
+{
+	struct wire_hello *hello = &session->out.hello;
+
+	memset(session, 0, sizeof(*session));
+	session->key = key;
+	wire_seal(&session->out, WIRE_HELLO);
+	hello->flags = htole32(flags);
+	hello->epoch = htole64(epoch);
+	memcpy(hello->nonce, nonce, WIRE_NONCE);
+	memcpy(hello->name, name, strnlen(name, WIRE_NAME - 1));
+	memcpy(hello->who, who, strnlen(who, WIRE_NAME - 1));
+	session->hello = *hello;
+}
+
+static enum session_do take_accept(struct session *session, const union wire_message *message)
+{
+	const struct wire_accept *accept = &message->accept;
+	uint32_t slots = le32toh(accept->slots), slot_bytes = le32toh(accept->slot_bytes);
+	uint8_t mac[WIRE_MAC];
+
+	wire_prove_server(session->key, &session->hello, &session->challenge, accept, mac);
+	if (!wire_equal(mac, accept->mac))
+		return close_session(session, "the server does not know the secret");
+	if (!slots || slots > WIRE_SLOTS || slot_bytes < LSMEM_SEGLET_BYTES ||
+	    slot_bytes > LSMEM_SEGMENT_BYTES || slot_bytes % LSMEM_BLOCK ||
+	    le64toh(accept->bytes) % LSMEM_BLOCK ||
+	    le64toh(accept->address) > UINT64_MAX - (uint64_t)slots * slot_bytes)
+		return close_session(session, "the server offers slots that make no sense");
+	session->accept = *accept;
+	session->state = SESSION_SERVING;
+	return SESSION_READY;
+}
+
+static enum session_do take_done(struct session *session, const union wire_message *message)
+{
+	uint32_t slot = le32toh(message->done.slot), error = le32toh(message->done.error);
+
+	if (slot >= le32toh(session->accept.slots) || !session->busy[slot] || session->done[slot])
+		return close_session(session, "an answer to what was not asked");
+	session->done[slot] = true;
+	session->io = (struct session_io) {
+		.type = session->busy[slot],
+		.slot = slot,
+		.error = !error ? 0 : error < 4096 ? -(int)error : -EIO,
+	};
+	return SESSION_IO;
+}
+
+/**
+ * session_answer - a message has come to the client
+ * @session: the conversation
+ * @message, @length: what came
+ *
+ * Returns what is to be done; SESSION_CLOSE with @session->refused set when the
+ * server said why.
+ */
+enum session_do session_answer(struct session *session, const union wire_message *message,
+			       size_t length)
+{
+	const char *why = wire_check(message, length);
+	enum wire_type type;
+
+	if (why)
+		return close_session(session, why);
+	type = le16toh(message->head.type);
+	if (type == WIRE_REFUSE && session->state != SESSION_OVER) {
+		/* Of another version nothing but that can be read. */
+		if (le16toh(message->head.version) == WIRE_VERSION)
+			session->refused = message->refuse;
+		else
+			session->refused.reason = htole32(WIRE_REASON_VERSION);
+		return close_session(session, wire_reason(le32toh(session->refused.reason)));
+	}
+	switch (session->state) {
+	case SESSION_HELLO:
+		if (type != WIRE_CHALLENGE)
+			break;
+		session->challenge = message->challenge;
+		memset(&session->out, 0, sizeof(session->out));
+		wire_seal(&session->out, WIRE_PROOF);
+		wire_prove_client(session->key, &session->hello, &session->challenge,
+				  session->out.proof.mac);
+		session->state = SESSION_PROOF;
+		return SESSION_SEND;
+	case SESSION_PROOF:
+		if (type == WIRE_ACCEPT)
+			return take_accept(session, message);
+		break;
+	case SESSION_SERVING:
+		if (type == WIRE_DONE)
+			return take_done(session, message);
+		break;
+	default:
+		break;
+	}
+	return close_session(session, "a message out of turn");
+}
+
+int session_slot(const struct session *session)
+{
+	uint32_t slot, slots = le32toh(session->accept.slots);
+
+	for (slot = 0; slot < slots; slot++)
+		if (!session->busy[slot])
+			return (int)slot;
+	return -1;
+}
+
+void session_request(struct session *session, enum wire_type type, uint32_t slot,
+		     uint64_t offset, uint32_t length)
+{
+	struct wire_request *request = &session->out.request;
+
+	memset(&session->out, 0, sizeof(session->out));
+	wire_seal(&session->out, type);
+	request->slot = htole32(slot);
+	request->length = htole32(length);
+	request->offset = htole64(offset);
+	session->busy[slot] = type;
+	session->done[slot] = false;
+	session->in_use++;
+}
+
+void session_release(struct session *session, uint32_t slot)
+{
+	session->busy[slot] = 0;
+	session->in_use--;
+}

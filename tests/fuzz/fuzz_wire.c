@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Both sides of the conversation between a daemon and the server of its backup
+ * take whatever messages come.  Input: steps, each
+ *
+ *	byte 0	bit 0: to the client, not the server; bit 1: the head is sealed;
+ *		bit 2: the proof is made right, with what was said; bit 3: what
+ *		was asked is answered first; bit 4: the client asks for something
+ *	byte 1	type, when the head is sealed
+ *	byte 2	length of what follows; when the head is sealed, it follows the head
+ */
+#include <string.h>
+
+#include "../../daemon/session.h"
+#include "image.h"
+
+#define SLOTS	8u
+#define BYTES	(1u << 20)
+
+static const struct wire_key key = { 16, "sixteen letters." };
+static const uint8_t nonces[2][WIRE_NONCE] = { "client", "server" };
+static const struct session_export export = {
+	.bytes = BYTES, .address = 0x100000, .slots = SLOTS, .slot_bytes = 1u << 16,
+	.logical = 512, .physical = 4096,
+};
+
+struct both {
+	struct session server, client;
+	bool proved, accepted;
+	uint8_t asked[SLOTS], wanted[WIRE_SLOTS];
+};
+
+static void serve(struct both *both, const union wire_message *message, size_t length, bool right)
+{
+	struct session *s = &both->server;
+	bool over = s->state == SESSION_OVER;
+	const struct session_io *io = &s->io;
+
+	switch (session_receive(s, message, length)) {
+	case SESSION_ASK:
+		if (!right)
+			fuzz_fail("an export is asked for without a proof");
+		both->proved = true;
+		session_accept(s, &export);
+		break;
+	case SESSION_IO:
+		if (!both->proved)
+			fuzz_fail("I/O without a proof");
+		if (io->slot >= SLOTS || both->asked[io->slot])
+			fuzz_fail("slot %u has two requests", io->slot);
+		if (io->type == WIRE_FLUSH ? io->length || io->offset :
+		    !io->length || io->length > export.slot_bytes ||
+		    (io->length | io->offset) % LSMEM_BLOCK || io->offset > BYTES ||
+		    io->length > BYTES - io->offset)
+			fuzz_fail("a request outside its bounds");
+		if (io->type == WIRE_WRITE && session_read_only(s))
+			fuzz_fail("a reader writes");
+		both->asked[io->slot] = 1;
+		break;
+	case SESSION_SEND:
+	case SESSION_SEND_CLOSE:
+		if (wire_check(&s->out, le32toh(s->out.head.length)))
+			fuzz_fail("an answer is no message");
+		break;
+	case SESSION_CLOSE:
+		if (!s->why || s->state != SESSION_OVER)
+			fuzz_fail("closed, and not said why");
+		return;
+	default:
+		fuzz_fail("a server does what a client does");
+	}
+	if (over)
+		fuzz_fail("something is done after the end");
+}
+
+static void call(struct both *both, const union wire_message *message, size_t length, bool right)
+{
+	struct session *s = &both->client;
+	const struct wire_accept *accept = &s->accept;
+
+	switch (session_answer(s, message, length)) {
+	case SESSION_READY:
+		if (!right)
+			fuzz_fail("a server is believed that has proved nothing");
+		both->accepted = true;
+		if (!le32toh(accept->slots) || le32toh(accept->slots) > WIRE_SLOTS)
+			fuzz_fail("%u slots", le32toh(accept->slots));
+		break;
+	case SESSION_IO:
+		if (!both->accepted || s->io.slot >= WIRE_SLOTS || !both->wanted[s->io.slot])
+			fuzz_fail("an answer to what was not asked");
+		both->wanted[s->io.slot] = 0;
+		session_release(s, s->io.slot);
+		break;
+	case SESSION_SEND:
+		break;
+	case SESSION_CLOSE:
+		if (!s->why || s->state != SESSION_OVER)
+			fuzz_fail("closed, and not said why");
+		break;
+	default:
+		fuzz_fail("a client does what a server does");
+	}
+}
+
+static void answer(struct both *both)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < SLOTS; slot++) {
+		if (!both->asked[slot] || both->server.state != SESSION_SERVING)
+			continue;
+		both->asked[slot] = 0;
+		session_done(&both->server, slot, 0);
+	}
+}
+
+static void ask(struct both *both)
+{
+	int slot = session_slot(&both->client);
+
+	if (both->client.state != SESSION_SERVING || slot < 0)
+		return;
+	session_request(&both->client, WIRE_READ, (uint32_t)slot, 0, LSMEM_BLOCK);
+	both->wanted[slot] = 1;
+}
+
+/* The proof that would be right; is it the one that is there? */
+static bool proof(struct both *both, union wire_message *message, bool client, bool make)
+{
+	struct session *s = client ? &both->client : &both->server;
+	uint8_t *mac = client ? message->accept.mac : message->proof.mac, wanted[WIRE_MAC];
+
+	if (client)
+		wire_prove_server(&key, &s->hello, &s->challenge, &message->accept, wanted);
+	else
+		wire_prove_client(&key, &s->hello, &s->challenge, wanted);
+	if (make)
+		memcpy(mac, wanted, WIRE_MAC);
+	return !memcmp(mac, wanted, WIRE_MAC);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct both both = { 0 };
+
+	session_begin(&both.server, &key, nonces[1]);
+	session_call(&both.client, &key, nonces[0], "data", "db1", 1, 0);
+	while (size >= 3) {
+		uint8_t flags = data[0], type = data[1];
+		union wire_message message;
+		size_t length, from = 0;
+		bool right;
+
+		memset(&message, 0xa5, sizeof(message));
+		if (flags & 8)
+			answer(&both);
+		if (flags & 16)
+			ask(&both);
+		length = data[2];
+		data += 3;
+		size -= 3;
+		if (length > size)
+			length = size;
+		if (flags & 2 && type && type < WIRE_TYPES) {
+			wire_seal(&message, type);
+			from = sizeof(message.head);
+		}
+		if (length > WIRE_BYTES - from)
+			length = WIRE_BYTES - from;
+		memcpy(message.bytes + from, data, length);
+		data += length;
+		size -= length;
+		right = proof(&both, &message, flags & 1, flags & 4);
+		length += from;
+		if (from)
+			length = wire_length(type);
+		if (flags & 1)
+			call(&both, &message, length, right);
+		else
+			serve(&both, &message, length, right);
+	}
+	return 0;
+}

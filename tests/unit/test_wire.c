@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The conversation with the server of a backup, both sides, and who may write. */
+#include <errno.h>
+#include <string.h>
+
+#include "../../daemon/hold.h"
+#include "../../daemon/session.h"
+#include "../../uapi/lsmem_format.h"
+#include "tap.h"
+
+#define BYTES	(64u << 20)
+#define SLOTS	4u
+
+static const struct wire_key key = { 16, "sixteen letters." };
+static const struct wire_key other_key = { 16, "sixteen Letters." };
+static const uint8_t client_nonce[WIRE_NONCE] = "client", server_nonce[WIRE_NONCE] = "server";
+
+static const struct session_export export = {
+	.bytes = BYTES, .address = 0x100000, .epoch = 3, .slots = SLOTS, .slot_bytes = 1u << 18,
+	.key = 77, .logical = 512, .physical = 4096, .flags = WIRE_VOLATILE,
+};
+
+static enum session_do to_server(struct session *server, const struct session *client)
+{
+	return session_receive(server, &client->out, le32toh(client->out.head.length));
+}
+
+static enum session_do to_client(struct session *client, const struct session *server)
+{
+	return session_answer(client, &server->out, le32toh(server->out.head.length));
+}
+
+static void begin(struct session *client, struct session *server, uint32_t flags)
+{
+	session_call(client, &key, client_nonce, "data", "db1", 5, flags);
+	session_begin(server, &key, server_nonce);
+}
+
+/* Up to both sides serving. */
+static bool converse(struct session *client, struct session *server, uint32_t flags)
+{
+	begin(client, server, flags);
+	CHECK(to_server(server, client) == SESSION_SEND);
+	CHECK(to_client(client, server) == SESSION_SEND);
+	CHECK(to_server(server, client) == SESSION_ASK);
+	CHECK(session_epoch(server) == 5 && !strcmp(server->hello.name, "data") &&
+	      !strcmp(server->hello.who, "db1"));
+	session_accept(server, &export);
+	CHECK(to_client(client, server) == SESSION_READY);
+	CHECK(le64toh(client->accept.bytes) == BYTES && le32toh(client->accept.key) == 77);
+	return true;
+}
+
+static bool test_requests(void)
+{
+	static const enum wire_type types[] = { WIRE_WRITE, WIRE_READ, WIRE_FLUSH };
+	struct session client, server;
+	uint32_t i;
+
+	CHECK(converse(&client, &server, 0));
+	for (i = 0; i < 3; i++) {
+		int slot = session_slot(&client);
+		uint32_t length = types[i] == WIRE_FLUSH ? 0 : 8192;
+
+		CHECK(slot >= 0);
+		session_request(&client, types[i], (uint32_t)slot, length, length);
+		CHECK(to_server(&server, &client) == SESSION_IO);
+		CHECK(server.io.type == types[i] && server.io.length == length &&
+		      server.io.offset == length && server.io.slot == (uint32_t)slot);
+		session_done(&server, server.io.slot, i == 1 ? -EIO : 0);
+		CHECK(to_client(&client, &server) == SESSION_IO);
+		CHECK(client.io.type == types[i] && client.io.error == (i == 1 ? -EIO : 0));
+		/* A second answer to the same. */
+		if (i == 2) {
+			CHECK(to_client(&client, &server) == SESSION_CLOSE);
+			return true;
+		}
+		session_release(&client, (uint32_t)slot);
+	}
+	return false;
+}
+
+static bool test_all_slots(void)
+{
+	struct session client, server;
+	uint32_t i;
+
+	CHECK(converse(&client, &server, 0));
+	for (i = 0; i < SLOTS; i++) {
+		CHECK(session_slot(&client) == (int)i);
+		session_request(&client, WIRE_WRITE, i, 0, LSMEM_BLOCK);
+		CHECK(to_server(&server, &client) == SESSION_IO);
+	}
+	CHECK(session_slot(&client) == -1);
+	CHECK(server.in_use == SLOTS);
+	for (i = SLOTS; i--;) {
+		session_done(&server, i, 0);
+		CHECK(to_client(&client, &server) == SESSION_IO);
+		session_release(&client, i);
+	}
+	CHECK(!server.in_use && !client.in_use && !session_slot(&client));
+	return true;
+}
+
+/* What a server cuts off: each row is a request that may not be. */
+static bool test_bad_requests(void)
+{
+	static const struct {
+		enum wire_type type;
+		uint32_t slot, length;
+		uint64_t offset;
+	} bad[] = {
+		{ WIRE_WRITE, SLOTS, 4096, 0 },
+		{ WIRE_WRITE, UINT32_MAX, 4096, 0 },
+		{ WIRE_WRITE, 0, 0, 0 },
+		{ WIRE_WRITE, 0, 4095, 0 },
+		{ WIRE_WRITE, 0, (1u << 18) + 4096, 0 },
+		{ WIRE_WRITE, 0, 4096, 512 },
+		{ WIRE_WRITE, 0, 4096, BYTES },
+		{ WIRE_WRITE, 0, 8192, BYTES - 4096 },
+		{ WIRE_READ, 0, 8192, UINT64_MAX & ~4095ull },
+		{ WIRE_READ, 0, 0, 0 },
+		{ WIRE_FLUSH, 0, 4096, 0 },
+		{ WIRE_FLUSH, 0, 0, 4096 },
+		{ WIRE_DONE, 0, 0, 0 },
+		{ WIRE_HELLO, 0, 0, 0 },
+	};
+	struct session client, server;
+	uint32_t i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		CHECK(converse(&client, &server, 0));
+		session_request(&client, bad[i].type, 0, bad[i].offset, bad[i].length);
+		client.out.request.slot = htole32(bad[i].slot);
+		if (to_server(&server, &client) != SESSION_CLOSE || !server.why ||
+		    server.state != SESSION_OVER) {
+			tap_note("row %u was taken", i);
+			return false;
+		}
+	}
+	CHECK(converse(&client, &server, 0));
+	session_request(&client, WIRE_WRITE, 1, 0, 4096);
+	CHECK(to_server(&server, &client) == SESSION_IO);
+	CHECK(to_server(&server, &client) == SESSION_CLOSE);
+	CHECK(converse(&client, &server, WIRE_READ_ONLY));
+	session_request(&client, WIRE_READ, 0, 0, 4096);
+	CHECK(to_server(&server, &client) == SESSION_IO);
+	session_request(&client, WIRE_WRITE, 1, 0, 4096);
+	CHECK(to_server(&server, &client) == SESSION_CLOSE);
+	return true;
+}
+
+static bool test_secrets(void)
+{
+	struct session client, server;
+	union wire_message proof;
+
+	/* The client does not know it. */
+	begin(&client, &server, 0);
+	client.key = &other_key;
+	to_server(&server, &client);
+	to_client(&client, &server);
+	CHECK(to_server(&server, &client) == SESSION_SEND_CLOSE);
+	CHECK(to_client(&client, &server) == SESSION_CLOSE);
+	CHECK(le32toh(client.refused.reason) == WIRE_REASON_PROOF);
+	/* The server does not. */
+	begin(&client, &server, 0);
+	to_server(&server, &client);
+	to_client(&client, &server);
+	CHECK(to_server(&server, &client) == SESSION_ASK);
+	server.key = &other_key;
+	session_accept(&server, &export);
+	CHECK(to_client(&client, &server) == SESSION_CLOSE && !client.refused.reason);
+	/* A proof does not serve twice: another challenge, another proof. */
+	begin(&client, &server, 0);
+	to_server(&server, &client);
+	to_client(&client, &server);
+	proof = client.out;
+	session_begin(&server, &key, client_nonce);
+	session_call(&client, &key, client_nonce, "data", "db1", 5, 0);
+	CHECK(to_server(&server, &client) == SESSION_SEND);
+	CHECK(session_receive(&server, &proof, sizeof(proof.proof)) == SESSION_SEND_CLOSE);
+	/* Nor does the client's serve as the server's. */
+	begin(&client, &server, 0);
+	to_server(&server, &client);
+	to_client(&client, &server);
+	to_server(&server, &client);
+	session_accept(&server, &export);
+	memcpy(server.out.accept.mac, client.out.proof.mac, WIRE_MAC);
+	CHECK(to_client(&client, &server) == SESSION_CLOSE);
+	return true;
+}
+
+/* Every byte of what is said before the export is given counts. */
+static bool test_changed(void)
+{
+	struct session client, server;
+	uint32_t i, length = sizeof(struct wire_accept);
+
+	for (i = sizeof(struct wire_head); i < sizeof(struct wire_hello); i++) {
+		begin(&client, &server, 0);
+		client.out.bytes[i] ^= i < 17 ? 1 : 2;
+		if (to_server(&server, &client) != SESSION_SEND)
+			continue;
+		CHECK(to_client(&client, &server) == SESSION_SEND);
+		CHECK(to_server(&server, &client) == SESSION_SEND_CLOSE);
+	}
+	for (i = 0; i < length; i++) {
+		begin(&client, &server, 0);
+		to_server(&server, &client);
+		to_client(&client, &server);
+		to_server(&server, &client);
+		session_accept(&server, &export);
+		server.out.bytes[i] ^= 1;
+		CHECK(session_answer(&client, &server.out, length) == SESSION_CLOSE);
+	}
+	return true;
+}
+
+/* Nothing is done for who has proved nothing; nothing is done out of turn. */
+static bool test_turns(void)
+{
+	struct session client, server;
+	union wire_message request = { 0 };
+	enum wire_type type;
+	uint32_t step;
+
+	for (step = 0; step < 3; step++) {
+		for (type = 1; type < WIRE_TYPES; type++) {
+			begin(&client, &server, 0);
+			if (step > 0)
+				to_server(&server, &client);
+			if (step > 1) {
+				to_client(&client, &server);
+				to_server(&server, &client);
+			}
+			memset(&request, 0, sizeof(request));
+			strcpy(request.hello.name, "data");
+			strcpy(request.hello.who, "db1");
+			wire_seal(&request, type);
+			if ((step == 0 && type == WIRE_HELLO) || (step == 1 && type == WIRE_PROOF))
+				continue;
+			CHECK(session_receive(&server, &request, wire_length(type)) == SESSION_CLOSE);
+			CHECK(session_receive(&server, &request, wire_length(type)) == SESSION_CLOSE);
+			/* The client: answers and offers before their time. */
+			begin(&client, &server, 0);
+			if (type == WIRE_CHALLENGE || type == WIRE_REFUSE)
+				continue;
+			CHECK(session_answer(&client, &request, wire_length(type)) == SESSION_CLOSE);
+		}
+	}
+	return true;
+}
+
+static bool test_refusals(void)
+{
+	struct session client, server;
+
+	begin(&client, &server, 0);
+	to_server(&server, &client);
+	to_client(&client, &server);
+	CHECK(to_server(&server, &client) == SESSION_ASK);
+	session_refuse(&server, WIRE_REASON_HELD, 9, "db2");
+	CHECK(to_client(&client, &server) == SESSION_CLOSE);
+	CHECK(le32toh(client.refused.reason) == WIRE_REASON_HELD &&
+	      le64toh(client.refused.epoch) == 9 && !strcmp(client.refused.who, "db2"));
+	/* While it serves. */
+	CHECK(converse(&client, &server, 0));
+	session_refuse(&server, WIRE_REASON_FENCED, 10, "db2");
+	CHECK(to_client(&client, &server) == SESSION_CLOSE);
+	CHECK(le32toh(client.refused.reason) == WIRE_REASON_FENCED);
+	/* Another version, either way. */
+	begin(&client, &server, 0);
+	client.out.head.version = htole16(WIRE_VERSION + 1);
+	CHECK(to_server(&server, &client) == SESSION_SEND_CLOSE);
+	server.out.head.version = htole16(WIRE_VERSION + 1);
+	CHECK(to_client(&client, &server) == SESSION_CLOSE);
+	CHECK(le32toh(client.refused.reason) == WIRE_REASON_VERSION);
+	CHECK(strstr(client.why, "version"));
+	return true;
+}
+
+static bool test_lengths(void)
+{
+	union wire_message message;
+	enum wire_type type;
+	size_t length;
+
+	for (type = 1; type < WIRE_TYPES; type++) {
+		for (length = 0; length <= WIRE_BYTES; length++) {
+			memset(&message, 0, sizeof(message));
+			wire_seal(&message, type);
+			if (type == WIRE_HELLO) {
+				strcpy(message.hello.name, "a");
+				strcpy(message.hello.who, "b");
+			}
+			CHECK(!wire_check(&message, length) == (length == wire_length(type)));
+			message.head.length = htole32(length);
+			CHECK(!wire_check(&message, length) == (length == wire_length(type)));
+		}
+	}
+	return true;
+}
+
+/* ---- Who may write ------------------------------------------------------ */
+
+static bool test_hold(void)
+{
+	struct hold hold = { 0 };
+	char a, b, c;
+	void *loser;
+
+	CHECK(hold_ask(&hold, &a, 0, &loser) == HOLD_GRANTED);
+	CHECK(hold_ask(&hold, &b, 0, &loser) == HOLD_HELD);
+	CHECK(!hold_left(&hold, &b));
+	CHECK(!hold_left(&hold, &a) && !hold.holder);
+	CHECK(hold_ask(&hold, &b, 4, &loser) == HOLD_GRANTED && hold.epoch == 4);
+	CHECK(hold_ask(&hold, &c, 4, &loser) == HOLD_STALE);
+	CHECK(hold_ask(&hold, &c, 3, &loser) == HOLD_STALE);
+	CHECK(hold.holder == &b);
+	return true;
+}
+
+/* Invariant 17: the fence is answered when the old one is gone, not before. */
+static bool test_fence(void)
+{
+	struct hold hold = { 0 };
+	char a, b, c;
+	void *loser;
+
+	CHECK(hold_ask(&hold, &a, 1, &loser) == HOLD_GRANTED);
+	CHECK(hold_ask(&hold, &b, 2, &loser) == HOLD_FENCING && !loser);
+	CHECK(hold.holder == &a);
+	CHECK(hold_ask(&hold, &c, 2, &loser) == HOLD_STALE);
+	CHECK(hold_ask(&hold, &c, 0, &loser) == HOLD_HELD);
+	CHECK(hold_left(&hold, &a) == &b && hold.holder == &b && !hold.fencer);
+	CHECK(hold_ask(&hold, &a, 1, &loser) == HOLD_STALE);
+	/* A fence overtaken by a higher one. */
+	CHECK(hold_ask(&hold, &c, 3, &loser) == HOLD_FENCING && !loser);
+	CHECK(hold_ask(&hold, &a, 4, &loser) == HOLD_FENCING && loser == &c);
+	CHECK(!hold_left(&hold, &c) && hold.fencer == &a);
+	CHECK(hold_left(&hold, &b) == &a);
+	/* Who asked for it goes before it is answered: the epoch stays. */
+	CHECK(hold_ask(&hold, &b, 5, &loser) == HOLD_FENCING);
+	CHECK(!hold_left(&hold, &b));
+	CHECK(!hold_left(&hold, &a) && !hold.holder);
+	CHECK(hold_ask(&hold, &a, 5, &loser) == HOLD_STALE);
+	CHECK(hold_ask(&hold, &a, 6, &loser) == HOLD_GRANTED);
+	return true;
+}
+
+int main(void)
+{
+	tap_ok(test_lengths(), "each type has its length, and no other is taken");
+	tap_ok(test_requests(), "requests and answers; an answer comes once");
+	tap_ok(test_all_slots(), "all slots in flight, answered in any order");
+	tap_ok(test_bad_requests(), "requests that may not be end the connection");
+	tap_ok(test_secrets(), "who does not know the secret gets nothing, on both sides");
+	tap_ok(test_changed(), "what was said is what was proved");
+	tap_ok(test_turns(), "nothing is taken out of turn");
+	tap_ok(test_refusals(), "refusals say why; versions are told");
+	tap_ok(test_hold(), "one holder; the same epoch or a lower one is refused");
+	tap_ok(test_fence(), "a fence is answered when the old holder is gone");
+	return tap_end();
+}
