@@ -9,6 +9,7 @@
 
 #include "backup.h"
 #include "log.h"
+#include "wire.h"
 
 /**
  * backup_open - find, lock and measure a backup
@@ -17,15 +18,17 @@
  * @options: where it is and what for; @options->path must outlive @backup
  *
  * Says itself why it fails.  Returns 0 or a negative errno, of these -EBUSY:
- * somebody else holds it, -ELOOP: it lies on lsmem itself.
+ * somebody else holds it, -ELOOP: it lies on lsmem itself, -ESTALE: a higher
+ * epoch has had it, -EKEYREJECTED: the secrets differ.
  */
 int backup_open(struct backup *backup, struct loop *loop, const struct backup_options *options)
 {
 	int err;
 
 	memset(backup, 0, sizeof(*backup));
-	/* A path is a file or a device; other makes will have their own schemes. */
-	backup->make = &backup_file_make;
+	/* A path is a file or a device; other makes have schemes. */
+	backup->make = strncmp(options->path, WIRE_SCHEME, strlen(WIRE_SCHEME)) ?
+		       &backup_file_make : &backup_rdma_make;
 	backup->loop = loop;
 	backup->path = options->path;
 	backup->read_only = options->read_only;
@@ -50,6 +53,22 @@ int backup_open(struct backup *backup, struct loop *loop, const struct backup_op
 void backup_close(struct backup *backup)
 {
 	backup->make->close(backup);
+}
+
+/**
+ * backup_memory - tell where most writes will come from
+ * @backup: open
+ * @base, @bytes: memory that stays until backup_close()
+ *
+ * A make that moves bytes by itself need not copy them then.
+ */
+void backup_memory(struct backup *backup, const void *base, size_t bytes)
+{
+	int err = backup->make->memory ? backup->make->memory(backup, base, bytes) : 0;
+
+	if (err)
+		log_warn("%s: %zu MiB of log memory cannot be registered (%s): all that is written is copied first",
+			 backup->path, bytes >> 20, strerror(-err));
 }
 
 /**

@@ -43,7 +43,7 @@ struct backup;
  *	array is the caller's and is changed
  * @nr_iov: elements at @iov, at most the limits' @io_vectors
  * @done: called from the loop, @error is 0 or a negative errno
- * @op, @backup, @left, @tries: the make's
+ * @op, @backup, @left, @tries, @next: the make's
  */
 struct backup_io {
 	enum backup_what what;
@@ -57,6 +57,7 @@ struct backup_io {
 	struct backup *backup;
 	uint32_t left;
 	uint32_t tries;
+	struct backup_io *next;
 };
 
 /**
@@ -65,6 +66,13 @@ struct backup_io {
  * @create_bytes: length of the file to make where there is none; 0: make none
  * @lock_wait: seconds to wait for a predecessor's I/O
  * @read_only: to look at only: shared with other readers
+ * @beside: with @read_only: and with somebody who writes, where the make can
+ * @fence_epoch: take the hold from whoever has it with a lower epoch, and let
+ *	nobody with the same or a lower one have it any more (-ESTALE); 0: wait
+ *	until it is free.  For makes that others reach: who holds a file or a
+ *	device of this host is seen by its kernel
+ * @key: file of the secret shared with who keeps the backup, or NULL
+ * @timeout: seconds after which a request that is not answered has failed
  * @progress: called now and then during what takes long, may be NULL; what it
  *	returns other than 0 ends the opening with this error
  */
@@ -73,6 +81,10 @@ struct backup_options {
 	uint64_t create_bytes;
 	unsigned int lock_wait;
 	bool read_only;
+	bool beside;
+	uint64_t fence_epoch;
+	const char *key;
+	unsigned int timeout;
 	int (*progress)(const char *what, uint64_t done, uint64_t all);
 };
 
@@ -100,12 +112,15 @@ struct backup_limits {
  * @open: fills in @limits; errors are logged
  * @submit: starts a request that backup_submit() has checked
  * @close: nothing is in flight any more
+ * @memory: most writes will come from here; may be NULL.  An error means that
+ *	they are copied
  */
 struct backup_make {
 	const char *name;
 	int (*open)(struct backup *backup, const struct backup_options *options);
 	void (*submit)(struct backup *backup, struct backup_io *io);
 	void (*close)(struct backup *backup);
+	int (*memory)(struct backup *backup, const void *base, size_t bytes);
 };
 
 struct backup {
@@ -120,10 +135,11 @@ struct backup {
 
 #define BACKUP_IO_BYTES		(1u << 20)	/* no make takes longer requests */
 
-extern const struct backup_make backup_file_make;
+extern const struct backup_make backup_file_make, backup_rdma_make;
 
 int backup_open(struct backup *backup, struct loop *loop, const struct backup_options *options);
 void backup_close(struct backup *backup);
+void backup_memory(struct backup *backup, const void *base, size_t bytes);
 void backup_submit(struct backup_io *io, struct backup *backup);
 int backup_transfer(struct backup *backup, enum backup_what what, uint64_t offset, void *data,
 		    uint32_t length);

@@ -185,20 +185,80 @@ static int set_owner(struct parser *p, struct config *c, const char *value)
 	return 0;
 }
 
+/* Of a file or a device, copied to @path. */
+static int copy_path(struct parser *p, const char *key, const char *value, char path[PATH_MAX])
+{
+	if (*value != '/' || strlen(value) >= PATH_MAX)
+		return fail(p, p->line, "%s = %s: allowed is the absolute path of a %sfile", key,
+			    value, !strcmp(key, "path") ? "block device or a " : "");
+	strcpy(path, value);
+	return 0;
+}
+
 static int set_path(struct parser *p, struct config *c, const char *value)
 {
-	if (*value != '/' || strlen(value) >= sizeof(c->backup.path))
+	struct wire_address address;
+
+	if (strncmp(value, WIRE_SCHEME, strlen(WIRE_SCHEME)))
+		return copy_path(p, "path", value, c->backup.path);
+	if (strlen(value) >= sizeof(c->backup.path) || !wire_address(value, &address) ||
+	    !*address.name)
 		return fail(p, p->line,
-			    "path = %s: allowed is the absolute path of a block device or a file",
+			    "path = %s: allowed is rdma://HOST[:PORT]/NAME, where NAME is an export of the server there",
 			    value);
 	strcpy(c->backup.path, value);
 	return 0;
 }
 
+static bool parse_backup_size(const char *value, uint64_t *size)
+{
+	return parse_size(value, size) && *size >= 2 * CONFIG_STORE_BYTES_MIN &&
+	       *size <= CONFIG_STORE_BYTES_MAX * 16 && *size % LSMEM_BLOCK == 0;
+}
+
 static int set_backup_size(struct parser *p, struct config *c, const char *value)
 {
-	if (!parse_size(value, &c->backup.size) || c->backup.size < 2 * CONFIG_STORE_BYTES_MIN ||
-	    c->backup.size > CONFIG_STORE_BYTES_MAX * 16 || c->backup.size % LSMEM_BLOCK)
+	if (!parse_backup_size(value, &c->backup.size))
+		return fail(p, p->line,
+			    "size = %s: allowed is a multiple of 4K from 256M to 16T", value);
+	return 0;
+}
+
+static int set_backup_key(struct parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "key", value, c->backup.key);
+}
+
+static int set_timeout(struct parser *p, struct config *c, const char *value)
+{
+	uint32_t seconds;
+
+	if (!parse_id(value, &seconds) || seconds < 5 || seconds > 3600)
+		return fail(p, p->line, "timeout = %s: allowed are seconds from 5 to 3600", value);
+	c->backup.timeout = seconds;
+	return 0;
+}
+
+static int set_server_listen(struct parser *p, struct config *c, const char *value)
+{
+	if (!wire_address(value, &c->server.listen) || *c->server.listen.name)
+		return fail(p, p->line, "listen = %s: allowed is rdma://ADDRESS[:PORT]", value);
+	return 0;
+}
+
+static int set_server_key(struct parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "key", value, c->server.key);
+}
+
+static int set_export_path(struct parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "path", value, c->exports[c->nr_exports - 1].path);
+}
+
+static int set_export_size(struct parser *p, struct config *c, const char *value)
+{
+	if (!parse_backup_size(value, &c->exports[c->nr_exports - 1].size))
 		return fail(p, p->line,
 			    "size = %s: allowed is a multiple of 4K from 256M to 16T", value);
 	return 0;
@@ -272,11 +332,20 @@ static const struct config_key {
 	{ "backup", "size", set_backup_size, offsetof(struct config, backup.size_line) },
 	{ "backup", "lock_wait", set_lock_wait, offsetof(struct config, backup.lock_wait_line) },
 	{ "metrics", "listen", set_listen, offsetof(struct config, metrics.listen_line) },
+	{ "backup", "key", set_backup_key, offsetof(struct config, backup.key_line) },
+	{ "backup", "timeout", set_timeout, offsetof(struct config, backup.timeout_line) },
+	{ "server", "listen", set_server_listen, offsetof(struct config, server.listen_line) },
+	{ "server", "key", set_server_key, offsetof(struct config, server.key_line) },
+	{ "export", "path", set_export_path, offsetof(struct config, exports[0].path_line) },
+	{ "export", "size", set_export_size, offsetof(struct config, exports[0].size_line) },
 };
 
 #define NR_KEYS (sizeof(config_keys) / sizeof(config_keys[0]))
 
-static const char *const config_sections[] = { "store", "backup", "metrics" };
+/* Those of a store's daemon, then a server's. */
+static const char *const config_sections[] = { "store", "backup", "metrics", "server" };
+
+#define SECTION_SERVER	3
 
 #define NR_SECTIONS (sizeof(config_sections) / sizeof(config_sections[0]))
 
@@ -311,7 +380,29 @@ static char *strip(char *text)
 	return text;
 }
 
-static int parse_section(struct parser *p, char *text, const char **section,
+/* [export NAME]: as many as there are. */
+static int parse_export(struct parser *p, struct config *c, const char *name)
+{
+	struct config_export *export = &c->exports[c->nr_exports];
+	unsigned int i;
+
+	if (c->nr_exports == CONFIG_EXPORTS)
+		return fail(p, p->line, "more than %u exports", CONFIG_EXPORTS);
+	memcpy(export->name, name, strnlen(name, sizeof(export->name)));
+	if (wire_check_name(export->name))
+		return fail(p, p->line,
+			    "[export %s]: a name has 1 to %u characters, printable, no blanks",
+			    name, WIRE_NAME - 1);
+	for (i = 0; i < c->nr_exports; i++)
+		if (!strcmp(c->exports[i].name, export->name))
+			return fail(p, p->line, "[export %s] a second time, first on line %u",
+				    name, c->exports[i].line);
+	export->line = p->line;
+	c->nr_exports++;
+	return 0;
+}
+
+static int parse_section(struct parser *p, struct config *c, char *text, const char **section,
 			 unsigned int seen[NR_SECTIONS])
 {
 	size_t n = strlen(text), i;
@@ -320,11 +411,15 @@ static int parse_section(struct parser *p, char *text, const char **section,
 		return fail(p, p->line, "\"%s\": a section ends with ]", text);
 	text[n - 1] = 0;
 	text = strip(text + 1);
+	if (!strncmp(text, "export", 6) && (!text[6] || isspace((unsigned char)text[6]))) {
+		*section = "export";
+		return parse_export(p, c, strip(text + 6));
+	}
 	for (i = 0; i < NR_SECTIONS; i++)
 		if (!strcmp(text, config_sections[i]))
 			break;
 	if (i == NR_SECTIONS)
-		return fail(p, p->line, "unknown section [%s], allowed are [store], [backup] and [metrics]",
+		return fail(p, p->line, "unknown section [%s], allowed are [store], [backup] and [metrics], or [server] and [export NAME]",
 			    text);
 	if (seen[i])
 		return fail(p, p->line,
@@ -361,6 +456,9 @@ static int parse_key(struct parser *p, struct config *c, const char *section, ch
 		return fail(p, p->line, "unknown key \"%s\" in [%s], allowed are %s", key, section,
 			    allowed_keys(section, keys, sizeof(keys)));
 	line = (unsigned int *)((char *)c + k->line);
+	if (!strcmp(section, "export"))
+		line = (unsigned int *)((char *)line +
+					(c->nr_exports - 1) * sizeof(struct config_export));
 	if (*line)
 		return fail(p, p->line, "%s a second time, first on line %u", key, *line);
 	*line = p->line;
@@ -369,14 +467,49 @@ static int parse_key(struct parser *p, struct config *c, const char *section, ch
 	return k->set(p, c, value);
 }
 
+static int check_server(struct parser *p, struct config *c, const unsigned int seen[NR_SECTIONS])
+{
+	unsigned int i;
+
+	for (i = 0; i < SECTION_SERVER; i++)
+		if (seen[i])
+			return fail(p, seen[i],
+				    "a server of backups ([server], [export]) has no [%s]; use another file and another daemon",
+				    config_sections[i]);
+	if (!c->server.listen_line || !c->server.key_line)
+		return fail(p, 0, "no %s in [server]: \"listen = rdma://ADDRESS[:PORT]\" and \"key = FILE\" are needed",
+			    c->server.listen_line ? "key" : "listen");
+	if (!c->nr_exports)
+		return fail(p, 0, "no [export NAME]: a server keeps what it is told of");
+	for (i = 0; i < c->nr_exports; i++)
+		if (!c->exports[i].path_line)
+			return fail(p, c->exports[i].line, "no path in [export %s]",
+				    c->exports[i].name);
+	return 0;
+}
+
 /* What no single line can tell. */
-static int check_whole(struct parser *p, struct config *c)
+static int check_whole(struct parser *p, struct config *c, const unsigned int seen[NR_SECTIONS])
 {
 	bool block = c->store.kind == LSMEM_KIND_BLOCK;
 	bool block_name = !strncmp(c->store.name, "lsmemb", 6);
+	bool remote = !strncmp(c->backup.path, WIRE_SCHEME, strlen(WIRE_SCHEME));
 
+	if (seen[SECTION_SERVER] || c->nr_exports)
+		return check_server(p, c, seen);
 	if (!c->backup.path_line)
 		return fail(p, 0, "no path in [backup]: a block device or a file is needed");
+	if (remote && !c->backup.key_line)
+		return fail(p, c->backup.path_line,
+			    "path = %s: a backup on another host needs \"key =\", the file of the secret shared with it",
+			    c->backup.path);
+	if (remote && c->backup.size_line)
+		return fail(p, c->backup.size_line,
+			    "size: not for a backup on another host, whose server makes it");
+	if (!remote && (c->backup.key_line || c->backup.timeout_line))
+		return fail(p, c->backup.key_line ? c->backup.key_line : c->backup.timeout_line,
+			    "%s: only for a backup on another host (path = rdma://..)",
+			    c->backup.key_line ? "key" : "timeout");
 	if (block && c->store.handles_line)
 		return fail(p, c->store.handles_line,
 			    "handles: not for kind = block, whose size tells");
@@ -415,6 +548,7 @@ int config_read(const char *path, struct config *config, char error[CONFIG_ERROR
 	config->store.kind = LSMEM_KIND_OBJECT;
 	config->store.mode = 0600;
 	config->backup.lock_wait = CONFIG_LOCK_WAIT_DEFAULT;
+	config->backup.timeout = CONFIG_TIMEOUT_DEFAULT;
 	f = fopen(path, "re");
 	if (!f) {
 		err = -errno;
@@ -431,7 +565,7 @@ int config_read(const char *path, struct config *config, char error[CONFIG_ERROR
 		if (!*text || *text == '#' || *text == ';')
 			continue;
 		if (*text == '[')
-			err = parse_section(&p, text, &section, seen);
+			err = parse_section(&p, config, text, &section, seen);
 		else
 			err = parse_key(&p, config, section, text);
 	}
@@ -440,7 +574,7 @@ int config_read(const char *path, struct config *config, char error[CONFIG_ERROR
 		fail(&p, 0, "cannot be read: %s", strerror(-err));
 	}
 	if (!err)
-		err = check_whole(&p, config);
+		err = check_whole(&p, config, seen);
 	free(line);
 	fclose(f);
 	return err;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The configuration file: sections, keys, bounds.  One store and its backup
- * to a file; a daemon for each.  Nothing but the file is looked at here: what
+ * to a file, or what a server of backups exports; a daemon for each.  Nothing but the file is looked at here: what
  * depends on the machine (does the path exist, is the backup large enough) is
  * the caller's.
  */
@@ -16,7 +16,24 @@
 
 #include "../uapi/lsmem.h"
 
+#include "wire.h"
+
 #define CONFIG_ERROR_BYTES	(PATH_MAX + 512)
+
+/**
+ * struct config_export - what a server of backups keeps for others
+ * @name: by which they ask for it
+ * @path, @size: as of a backup
+ * @line: of its section
+ */
+struct config_export {
+	char name[WIRE_NAME];
+	char path[PATH_MAX];
+	uint64_t size;
+	unsigned int line, path_line, size_line;
+};
+
+#define CONFIG_EXPORTS	16u
 
 /**
  * struct config - what a configuration file says
@@ -28,6 +45,10 @@
  * @backup.size: bytes of the file to create; 0: not given
  * @backup.lock_wait: seconds to wait for a predecessor's I/O to end
  * @metrics.listen: @metrics.address as it is written, for messages
+ * @backup.key: file of the secret, "": none
+ * @backup.timeout: seconds that another host has for a request
+ * @server: what a server of backups listens on; no line: this is no server
+ * @exports: what it keeps, @nr_exports of them
  */
 struct config {
 	struct {
@@ -44,7 +65,9 @@ struct config {
 		char path[PATH_MAX];
 		uint64_t size;
 		unsigned int lock_wait;
-		unsigned int path_line, size_line, lock_wait_line;
+		char key[PATH_MAX];
+		unsigned int timeout;
+		unsigned int path_line, size_line, lock_wait_line, key_line, timeout_line;
 	} backup;
 	struct {
 		struct sockaddr_storage address;
@@ -52,12 +75,20 @@ struct config {
 		char listen[64];
 		unsigned int listen_line;
 	} metrics;
+	struct {
+		struct wire_address listen;
+		char key[PATH_MAX];
+		unsigned int listen_line, key_line;
+	} server;
+	struct config_export exports[CONFIG_EXPORTS];
+	unsigned int nr_exports;
 };
 
 #define CONFIG_STORE_BYTES_DEFAULT	(256ull << 20)
 #define CONFIG_STORE_BYTES_MIN		(128ull << 20)
 #define CONFIG_STORE_BYTES_MAX		(1ull << 40)
 #define CONFIG_LOCK_WAIT_DEFAULT	60u
+#define CONFIG_TIMEOUT_DEFAULT		30u
 
 int config_read(const char *path, struct config *config, char error[CONFIG_ERROR_BYTES]);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The program: its parts in the order of its life.
+ * The program: its parts in the order of its life.  As a server of backups it
+ * does none of this but its options: see server.h.
  *
  *	main.c		options, preparations, the end
  *	start.c		which store, which backup, do they belong together
@@ -44,7 +45,7 @@ struct options {
 	unsigned int drain;
 	unsigned int verbose;
 	bool check_config, check;
-	bool accept_loss;
+	bool accept_loss, take_over;
 	bool format, force;
 };
 

@@ -16,6 +16,7 @@
 #include "log.h"
 #include "lsmemd.h"
 #include "notify.h"
+#include "server.h"
 
 #define CONFIG_DEFAULT	"/etc/lsmem/lsmemd.conf"
 #define DRAIN_DEFAULT	60u
@@ -35,6 +36,7 @@ static const char usage_text[] =
 "      --check-config    say what is wrong with the configuration, and end\n"
 "      --check           read the backup, say what is on it, write nothing, and end\n"
 "      --accept-loss     recover without what is missing from the backup\n"
+"      --take-over       take the backup from a daemon on another host\n"
 "      --format          format a backup that holds a store\n"
 "      --force           with --format: whatever it holds\n"
 "      --status-file FILE  (default: /run/lsmem/STORE.json)\n"
@@ -49,6 +51,7 @@ enum {
 	OPT_CHECK_CONFIG = 256,
 	OPT_CHECK,
 	OPT_ACCEPT_LOSS,
+	OPT_TAKE_OVER,
 	OPT_FORMAT,
 	OPT_FORCE,
 	OPT_STATUS_FILE,
@@ -60,6 +63,7 @@ static const struct option long_options[] = {
 	{ "check-config", no_argument, NULL, OPT_CHECK_CONFIG },
 	{ "check", no_argument, NULL, OPT_CHECK },
 	{ "accept-loss", no_argument, NULL, OPT_ACCEPT_LOSS },
+	{ "take-over", no_argument, NULL, OPT_TAKE_OVER },
 	{ "format", no_argument, NULL, OPT_FORMAT },
 	{ "force", no_argument, NULL, OPT_FORCE },
 	{ "status-file", required_argument, NULL, OPT_STATUS_FILE },
@@ -106,6 +110,9 @@ static int parse_options(int argc, char **argv, struct options *o)
 		case OPT_ACCEPT_LOSS:
 			o->accept_loss = true;
 			break;
+		case OPT_TAKE_OVER:
+			o->take_over = true;
+			break;
 		case OPT_FORMAT:
 			o->format = true;
 			break;
@@ -141,7 +148,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 		log_err("--force: only with --format");
 		return STATUS_USAGE;
 	}
-	if (o->check + o->check_config + (o->format || o->accept_loss) > 1) {
+	if (o->check + o->check_config + (o->format || o->accept_loss || o->take_over) > 1) {
 		log_err("--check and --check-config stand alone");
 		return STATUS_USAGE;
 	}
@@ -218,7 +225,8 @@ static int run(struct lsmemd *d)
 		log_err("signals: %s", strerror(-err));
 		goto err_loop;
 	}
-	status = d->options.check ? check(d) : start(d);
+	status = d->config.server.listen_line ? server(d) :
+		 d->options.check ? check(d) : start(d);
 	if (!status && d->core)
 		status = serve(d);
 	else if (!status && d->signals.stop)
@@ -249,6 +257,26 @@ err_status:
 	return STATUS_ERROR;
 }
 
+/* Options that the configuration gives no meaning to. */
+static int check_options(const struct lsmemd *d)
+{
+	const struct options *o = &d->options;
+	const char *path = d->config.backup.path;
+
+	if (d->config.server.listen_line &&
+	    (o->check || o->format || o->accept_loss || o->take_over)) {
+		log_err("%s is a server's: --check, --format, --accept-loss and --take-over are for the daemon of a store",
+			o->config_path);
+		return STATUS_USAGE;
+	}
+	if (o->take_over && strncmp(path, WIRE_SCHEME, strlen(WIRE_SCHEME))) {
+		log_err("--take-over: only from another host (path = rdma://..); who holds %s is on this one: stop it",
+			path);
+		return STATUS_USAGE;
+	}
+	return STATUS_OK;
+}
+
 int main(int argc, char **argv)
 {
 	static struct lsmemd lsmemd;
@@ -266,7 +294,8 @@ int main(int argc, char **argv)
 		log_err("%s", error);
 		return STATUS_USAGE;
 	}
-	if (d->options.check_config)
-		return STATUS_OK;
+	status = check_options(d);
+	if (status || d->options.check_config)
+		return status;
 	return run(d);
 }

@@ -32,6 +32,7 @@
 
 #define RUN	"/run/lsmem"
 #define PORT_STEP_US	100000u
+#define LOOKS	5	/* at digests that may just be written */
 
 static const char *kind_name(uint32_t kind)
 {
@@ -97,13 +98,23 @@ static int open_progress(const char *what, uint64_t done, uint64_t all)
 	return 0;
 }
 
-static int open_backup(struct lsmemd *d, bool read_only)
+enum open_mode {
+	OPEN_WRITE,
+	OPEN_READ,
+	OPEN_LOOK,		/* beside whoever writes */
+};
+
+static int open_backup(struct lsmemd *d, enum open_mode how, uint64_t fence_epoch)
 {
 	struct backup_options options = {
 		.path = d->config.backup.path,
-		.create_bytes = read_only ? 0 : d->config.backup.size,
+		.create_bytes = how == OPEN_WRITE ? d->config.backup.size : 0,
 		.lock_wait = d->config.backup.lock_wait,
-		.read_only = read_only,
+		.read_only = how != OPEN_WRITE,
+		.beside = how == OPEN_LOOK,
+		.fence_epoch = fence_epoch,
+		.key = d->config.backup.key_line ? d->config.backup.key : NULL,
+		.timeout = d->config.backup.timeout,
 		.progress = open_progress,
 	};
 	const struct backup_limits *limits = &d->backup.limits;
@@ -112,7 +123,8 @@ static int open_backup(struct lsmemd *d, bool read_only)
 	opening = d;
 	err = backup_open(&d->backup, &d->loop, &options);
 	if (err)
-		return err == -EBUSY ? STATUS_BUSY : err == -ELOOP ? STATUS_REFUSED :
+		return err == -EBUSY ? STATUS_BUSY :
+		       err == -ELOOP || err == -ESTALE || err == -EKEYREJECTED ? STATUS_REFUSED :
 		       err == -ECANCELED ? STATUS_OK : STATUS_ERROR;
 	log_info("%s: %" PRIu64 " MiB, requests up to %" PRIu32 " KiB, %s, blocks of %" PRIu32 "/%" PRIu32,
 		 d->backup.path, limits->bytes >> 20, limits->io_bytes >> 10,
@@ -124,6 +136,65 @@ static int open_backup(struct lsmemd *d, bool read_only)
 		return STATUS_ERROR;
 	}
 	return STATUS_OK;
+}
+
+static void look_report(void *context, enum recover_severity severity, const char *text)
+{
+	(void)severity;
+	log_debug("%s: while somebody may write to it: %s",
+		  ((struct lsmemd *)context)->backup.path, text);
+}
+
+/*
+ * The epoch to take the backup over with: one more than its newest digest has,
+ * as the recovery that follows will write.  Whoever writes meanwhile may make
+ * what is read contradict itself: then it is read again.
+ */
+static int next_epoch(struct lsmemd *d, uint64_t *epoch)
+{
+	struct recover_env env;
+	enum recover_state state;
+	struct recover *r;
+	int err = -EAGAIN, tries, status;
+
+	status = open_backup(d, OPEN_LOOK, 0);
+	if (status || !d->backup.private)
+		return status;
+	restore_env(d, &env);
+	env.report = look_report;
+	for (tries = 0; tries < LOOKS && err && err != -ECANCELED; tries++) {
+		r = recover_new(&env);
+		if (!r)
+			break;
+		err = recover_open(r, &state);
+		if (!err && state == RECOVER_FULL)
+			err = recover_map(r);
+		if (!err)
+			*epoch = 1 + (state == RECOVER_FULL ? recover_digest(r)->epoch : 0);
+		recover_free(r);
+	}
+	backup_close(&d->backup);
+	d->backup.private = NULL;
+	if (!err || err == -ECANCELED)
+		return STATUS_OK;
+	log_err("%s: its epoch cannot be read: %s; nothing was taken over", d->backup.path,
+		strerror(-err));
+	return STATUS_REFUSED;
+}
+
+/* Ours alone, if need be against who has it. */
+static int hold_backup(struct lsmemd *d)
+{
+	uint64_t epoch = 0;
+	int status;
+
+	if (d->options.take_over) {
+		status = next_epoch(d, &epoch);
+		if (status || d->signals.stop)
+			return status;
+		log_notice("%s: taking it over with epoch %" PRIu64, d->config.backup.path, epoch);
+	}
+	return open_backup(d, OPEN_WRITE, epoch);
 }
 
 static int refuse_content(const struct lsmemd *d)
@@ -542,7 +613,7 @@ int start(struct lsmemd *d)
 	d->control = kernel_control_open();
 	if (d->control < 0)
 		return STATUS_ERROR;
-	status = open_backup(d, false);
+	status = hold_backup(d);
 	if (status || !d->backup.private)
 		return status;
 	restore_env(d, &env);
@@ -577,6 +648,7 @@ int start(struct lsmemd *d)
 		status = STATUS_ERROR;
 		goto out;
 	}
+	backup_memory(&d->backup, d->kernel.frames, d->kernel.frames_bytes);
 	status = make_core(d, r);
 	if (status)
 		goto out;
@@ -607,7 +679,7 @@ int check(struct lsmemd *d)
 	struct recover *r;
 	int status, err;
 
-	status = open_backup(d, true);
+	status = open_backup(d, OPEN_READ, 0);
 	if (status || !d->backup.private)
 		return status;
 	restore_env(d, &env);

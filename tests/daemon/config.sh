@@ -42,12 +42,12 @@ good 'metrics, nowhere' "$path[metrics]\n"
 good 'lower-case suffix' "[store]\nsize = 128m\n$path"
 
 bad 'empty' '' ' no path in [backup]: a block device or a file is needed'
-bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [store], [backup] and [metrics]'
+bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [store], [backup] and [metrics], or [server] and [export NAME]'
 bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
 bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
 bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, kind, size, handles, mode and owner'
-bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size and lock_wait'
+bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size, lock_wait, key and timeout'
 bad 'key twice' "${path}path = /dev/zero\n" '3: path a second time, first on line 2'
 bad 'no value' '[store]\nkind =\n' '2: kind: no value'
 bad 'not a key' '[store]\nkind\n' '2: "kind": neither [section], key = value nor # comment'
@@ -89,6 +89,38 @@ for listen in 127.0.0.1 :9469 9469 127.0.0.1: 127.0.0.1:0 127.0.0.1:65536 127.0.
 done
 bad 'listen twice' "[metrics]\nlisten = [::]:1\nlisten = [::]:2\n" '3: listen a second time, first on line 2'
 
+# Backups on other hosts, from both sides.
+server='[server]\nlisten = rdma://10.0.0.1\nkey = /etc/key\n'
+export='[export data]\npath = /dev/null\n'
+good 'a backup on another host' '[backup]\npath = rdma://10.0.0.1/data\nkey = /etc/key\ntimeout = 5\n'
+good 'an address of IPv6, a port' '[backup]\npath = rdma://[fe80::1]:7000/data\nkey = /etc/key\n'
+good 'a server' "$server$export"
+good 'two exports' "$server$export[ export  other ]\npath = /dev/zero\nsize = 256M\n"
+for remote in rdma:// rdma://host rdma://host/ rdma:///data rdma://host:0/data rdma://host:65536/data \
+	rdma://host:/data 'rdma://host/two words' rdma://[::1/data rdma://[::1]x/data \
+	rdma://host/1234567890123456789012345678901234567890123456789012345678901234; do
+	bad "path $remote" "[backup]\npath = $remote\n" "2: path = $remote: allowed is rdma://HOST[:PORT]/NAME, where NAME is an export of the server there"
+done
+for listen in 10.0.0.1:7471 rdma://10.0.0.1/data rdma://:7471; do
+	bad "listen $listen" "[server]\nlisten = $listen\n" "2: listen = $listen: allowed is rdma://ADDRESS[:PORT]"
+done
+for timeout in 4 3601 never; do
+	bad "timeout $timeout" "[backup]\ntimeout = $timeout\n" "2: timeout = $timeout: allowed are seconds from 5 to 3600"
+done
+bad 'no key' '[backup]\npath = rdma://a/b\n' '2: path = rdma://a/b: a backup on another host needs "key =", the file of the secret shared with it'
+bad 'a size of another host' '[backup]\npath = rdma://a/b\nkey = /k\nsize = 256M\n' '4: size: not for a backup on another host, whose server makes it'
+bad 'a key for a file' '[backup]\npath = /dev/null\nkey = /k\n' '3: key: only for a backup on another host (path = rdma://..)'
+bad 'a timeout for a file' '[backup]\npath = /dev/null\ntimeout = 9\n' '3: timeout: only for a backup on another host (path = rdma://..)'
+bad 'a relative key' '[backup]\nkey = key\n' '2: key = key: allowed is the absolute path of a file'
+bad 'a server with a store' "[store]\nsize = 128M\n$server$export" '1: a server of backups ([server], [export]) has no [store]; use another file and another daemon'
+bad 'a server with a backup' "$server$export[backup]\npath = /dev/null\n" '6: a server of backups ([server], [export]) has no [backup]; use another file and another daemon'
+bad 'a server without an address' "[server]\nkey = /k\n$export" ' no listen in [server]: "listen = rdma://ADDRESS[:PORT]" and "key = FILE" are needed'
+bad 'a server without a key' "[server]\nlisten = rdma://a\n$export" ' no key in [server]: "listen = rdma://ADDRESS[:PORT]" and "key = FILE" are needed'
+bad 'a server without exports' "$server" ' no [export NAME]: a server keeps what it is told of'
+bad 'an export without a path' "$server[export data]\n" '4: no path in [export data]'
+bad 'an export without a name' '[export]\n' '1: [export ]: a name has 1 to 63 characters, printable, no blanks'
+bad 'an export twice' "$export[export data]\n" '3: [export data] a second time, first on line 1'
+
 rm -f "$conf"
 bad_file()
 {
@@ -112,6 +144,10 @@ usage 'an argument' -c /dev/null argument
 usage 'force without format' --force
 usage 'two tasks' --check --check-config
 usage 'bad drain' --drain never
+printf "$server$export" >"$conf"
+usage 'a server is told to format' -c "$conf" --format
+printf '[backup]\npath = /dev/null\n' >"$conf"
+usage 'a file is taken over' -c "$conf" --take-over
 run "$lsmemd" --version
 expect 'version' "$status" 0
 run "$lsmemd" --help

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The server of backups: what a file or a drive of this host keeps for daemons
+ * on others.
+ *
+ *	server.c	exports, who connects, the loop
+ *	peer.c		one connection: its conversation (session.h), its slots, its I/O
+ *	hold.c		who may write to an export
+ *
+ * One thread.  A connection gets memory when it has proved the secret and has
+ * the hold, all of it at once; after that nothing is allocated for it.
+ */
+#ifndef LSMEMD_SERVER_H
+#define LSMEMD_SERVER_H
+
+#include "backup.h"
+#include "config.h"
+#include "hold.h"
+#include "session.h"
+#include "verbs.h"
+
+#define SERVER_SLOT_BYTES	(256u << 10)
+#define SERVER_PEERS		64u	/* connections, those that have proved nothing included */
+
+struct lsmemd;
+struct peer;
+
+/**
+ * struct export - a backup kept for others
+ * @who: had the highest epoch, or has the hold
+ */
+struct export {
+	const struct config_export *config;
+	struct backup backup;
+	struct hold hold;
+	char who[WIRE_NAME];
+};
+
+/**
+ * struct server - all of it
+ * @events: of the connection manager: those who come, and those who are here
+ * @peers: all connections; gone ones too, until they can be freed
+ * @lost: the device is going
+ */
+struct server {
+	struct loop *loop;
+	struct wire_key key;
+	struct export exports[CONFIG_EXPORTS];
+	unsigned int nr_exports;
+	struct rdma_event_channel *events;
+	struct rdma_cm_id *listener;
+	struct loop_op events_op;
+	struct loop_timer tick;
+	struct peer *peers;
+	unsigned int nr_peers;
+	bool lost;
+};
+
+/**
+ * struct peer_slot - a request of a peer
+ * @answer: it is done and not yet answered, with @error
+ */
+struct peer_slot {
+	struct backup_io io;
+	struct iovec iov;
+	struct peer *peer;
+	bool answer;
+	int error;
+};
+
+/**
+ * struct peer - a connection
+ * @address: where it comes from
+ * @export: it has proved the secret and asks for this
+ * @memory, @mr: its slots, when it has been accepted
+ * @in_flight: requests with the drive
+ * @since_ns: when it came
+ * @closing: it is cut when its last message has been sent
+ * @cut: its queue pair and keys are no more
+ * @gone: and its requests have ended: to be freed
+ */
+struct peer {
+	struct verbs verbs;
+	struct session session;
+	struct server *server;
+	struct peer *next;
+	char address[64];
+	struct export *export;
+	uint8_t *memory;
+	struct ibv_mr *mr;
+	struct peer_slot slots[WIRE_SLOTS];
+	unsigned int in_flight;
+	uint64_t since_ns;
+	bool closing, cut, gone;
+};
+
+void peer_new(struct server *server, struct rdma_cm_id *id);
+void peer_tick(struct peer *peer);
+void peer_end(struct peer *peer, const char *why);
+bool peer_free(struct peer *peer);
+
+int server(struct lsmemd *d);
+
+#endif

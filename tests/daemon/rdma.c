@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A backup on another host, against a server that runs: requests, the fence,
+ * what a hostile peer can do, a peer that is lost.  TAP.
+ *
+ *	rdma rdma://HOST:PORT/NAME KEYFILE
+ *
+ * Everything on the export is lost.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <lsmem_format.h>
+
+#include "../../daemon/backup.h"
+#include "../../daemon/log.h"
+#include "../../daemon/secret.h"
+#include "../../daemon/session.h"
+#include "../../daemon/verbs.h"
+#include "../lib/tap.h"
+
+#define MANY	200u
+#define PIECES	6u
+
+static struct loop loop;
+static const char *path, *key_file;
+static struct wire_address address;
+
+static unsigned int lock_wait = 1;
+
+static int open_backup(struct backup *backup, uint64_t epoch, bool read_only)
+{
+	struct backup_options options = {
+		.path = path, .key = key_file, .lock_wait = lock_wait, .timeout = 10,
+		.fence_epoch = epoch, .read_only = read_only,
+	};
+
+	return backup_open(backup, &loop, &options);
+}
+
+/* ---- Requests ---------------------------------------------------------- */
+
+/**
+ * struct batch - MANY requests
+ * @completed, @failed: of them
+ * @error: of the last that failed
+ */
+struct batch {
+	struct request {
+		struct backup_io io;
+		struct iovec iov[PIECES];
+		struct batch *batch;
+	} requests[MANY];
+	unsigned int completed, failed;
+	int error;
+};
+
+static void done(struct backup_io *io, int error)
+{
+	struct batch *batch = ((struct request *)io)->batch;
+
+	batch->completed++;
+	batch->failed += !!error;
+	if (error)
+		batch->error = error;
+}
+
+/* Request @i is of 32 KiB, in pieces of several lengths, in reverse order. */
+#define REQUEST	(8 * LSMEM_BLOCK)
+
+static void submit(struct batch *batch, struct backup *backup, enum backup_what what,
+		   uint8_t *data)
+{
+	static const uint32_t blocks[PIECES] = { 1, 2, 1, 1, 1, 2 };
+	uint32_t i, at, piece;
+
+	memset(batch, 0, sizeof(*batch));
+	for (i = 0; i < MANY; i++) {
+		struct request *r = &batch->requests[i];
+
+		for (piece = 0, at = REQUEST; piece < PIECES; piece++) {
+			at -= blocks[piece] * LSMEM_BLOCK;
+			r->iov[piece].iov_base = data + (size_t)i * REQUEST + at;
+			r->iov[piece].iov_len = blocks[piece] * LSMEM_BLOCK;
+		}
+		r->batch = batch;
+		r->io.what = what;
+		r->io.offset = (uint64_t)i * REQUEST;
+		r->io.length = REQUEST;
+		r->io.iov = r->iov;
+		r->io.nr_iov = PIECES;
+		r->io.done = done;
+		backup_submit(&r->io, backup);
+	}
+}
+
+static void drain(struct batch *batch)
+{
+	while (batch->completed < MANY && loop_run(&loop, true) >= 0)
+		;
+}
+
+static uint8_t *buffer(void)
+{
+	void *data = mmap(NULL, (size_t)MANY * REQUEST, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return data == MAP_FAILED ? NULL : data;
+}
+
+static void fill(uint8_t *data, uint32_t seed)
+{
+	uint32_t i;
+
+	for (i = 0; i < MANY * REQUEST; i++)
+		data[i] = (uint8_t)((i + seed) * 2654435761u >> 13);
+}
+
+static void test_io(uint8_t *data, uint8_t *back)
+{
+	static struct batch batch;
+	struct backup backup;
+	int round;
+
+	tap_is(open_backup(&backup, 0, false), 0, "opened");
+	tap(backup.limits.io_bytes >= LSMEM_SEGLET_BYTES, "requests of a seglet");
+	for (round = 0; round < 2; round++) {
+		const char *how = round ? "from registered memory" : "copied";
+
+		fill(data, (uint32_t)round);
+		if (round)
+			backup_memory(&backup, data, MANY * REQUEST);
+		submit(&batch, &backup, BACKUP_WRITE, data);
+		tap_is(batch.completed, 0, "%s: nothing completes before the loop runs", how);
+		drain(&batch);
+		tap_is(batch.failed, 0, "%s: more writes than slots", how);
+		tap_is(backup_transfer(&backup, BACKUP_FLUSH, 0, NULL, 0), 0, "%s: flush", how);
+		memset(back, 0, MANY * REQUEST);
+		submit(&batch, &backup, BACKUP_READ, back);
+		drain(&batch);
+		tap(!batch.failed && !memcmp(data, back, MANY * REQUEST),
+		    "%s: what was written is read", how);
+	}
+	tap_is(backup_transfer(&backup, BACKUP_READ, backup.limits.bytes - LSMEM_BLOCK, back,
+			       LSMEM_BLOCK), 0, "the last block");
+	backup_close(&backup);
+	tap_is(backup.in_flight, 0, "nothing is left");
+	/* What is registered is for reading only, here as elsewhere. */
+	mprotect(data, (size_t)MANY * REQUEST, PROT_READ | PROT_WRITE);
+}
+
+/* ---- Who may write ------------------------------------------------------ */
+
+static void test_fence(uint8_t *data, uint8_t *back)
+{
+	static struct batch old, new;
+	struct backup first, second, reader;
+
+	tap_is(open_backup(&first, 5, false), 0, "first, epoch 5");
+	tap_is(open_backup(&second, 0, false), -EBUSY, "a second without an epoch: held");
+	tap_is(open_backup(&second, 5, false), -ESTALE, "with the same epoch: refused");
+	tap_is(open_backup(&second, 4, false), -ESTALE, "with a lower one: refused");
+	fill(data, 2);
+	submit(&old, &first, BACKUP_WRITE, data);
+	tap_is(open_backup(&second, 6, false), 0, "with a higher one, writes in flight: has it");
+	/* From now on nothing of the first may land. */
+	fill(back, 3);
+	submit(&new, &second, BACKUP_WRITE, back);
+	drain(&new);
+	tap_is(new.failed, 0, "and writes");
+	drain(&old);
+	tap(old.failed, "some of the first's writes have failed");
+	submit(&old, &first, BACKUP_WRITE, data);
+	drain(&old);
+	tap_is(old.failed, MANY, "the first can write nothing any more");
+	tap_is(old.error, -ESTALE, "and knows why");
+	memset(data, 0, MANY * REQUEST);
+	submit(&new, &second, BACKUP_READ, data);
+	drain(&new);
+	tap(!new.failed && !memcmp(data, back, MANY * REQUEST),
+	    "nothing of the first has landed");
+	tap_is(open_backup(&reader, 0, true), -EBUSY, "a reader beside it is told");
+	backup_close(&first);
+	backup_close(&second);
+	tap_is(open_backup(&second, 6, false), -ESTALE, "the epoch is used up");
+	tap_is(open_backup(&reader, 0, true), 0, "a reader when nobody holds it");
+	tap_is(backup_transfer(&reader, BACKUP_READ, 0, data, LSMEM_BLOCK), 0, "reads");
+	backup_close(&reader);
+}
+
+/* ---- Hostile peers ------------------------------------------------------ */
+
+/**
+ * struct stranger - a connection that says what it likes
+ * @serving: the export was given to it
+ */
+struct stranger {
+	struct verbs verbs;
+	struct session session;
+	struct wire_key key;
+	struct rdma_event_channel *events;
+	bool over, serving, read_done;
+	unsigned int answers;
+};
+
+static struct stranger *from_verbs(struct verbs *verbs)
+{
+	return (struct stranger *)((char *)verbs - offsetof(struct stranger, verbs));
+}
+
+static void stranger_message(struct verbs *verbs, const union wire_message *message,
+			     size_t length)
+{
+	struct stranger *s = from_verbs(verbs);
+
+	switch (session_answer(&s->session, message, length)) {
+	case SESSION_SEND:
+		verbs_send(verbs, &s->session.out, 0);
+		break;
+	case SESSION_READY:
+		s->serving = true;
+		break;
+	default:
+		s->answers++;
+		break;
+	}
+}
+
+static void stranger_sent(struct verbs *verbs, uint32_t tag)
+{
+	(void)verbs;
+	(void)tag;
+}
+
+static void stranger_read(struct verbs *verbs, uint32_t tag)
+{
+	(void)tag;
+	from_verbs(verbs)->read_done = true;
+}
+
+static void stranger_broken(struct verbs *verbs, int error, const char *why)
+{
+	(void)error;
+	(void)why;
+	from_verbs(verbs)->over = true;
+}
+
+static const struct verbs_user stranger_user = {
+	.message = stranger_message, .sent = stranger_sent,
+	.read = stranger_read, .broken = stranger_broken,
+};
+
+/* Until @flag, the end of the connection, or @ms have passed. */
+static void stranger_wait(struct stranger *s, const bool *flag, unsigned int ms)
+{
+	uint64_t end = verbs_now_ns() + ms * 1000000ull;
+	struct rdma_cm_event *event, copy;
+
+	while (!*flag && !s->over && verbs_now_ns() < end) {
+		struct pollfd fds[2] = {
+			{ .fd = s->events->fd, .events = POLLIN },
+			{ .fd = s->verbs.channel->fd, .events = POLLIN },
+		};
+
+		if (poll(fds, 2, 50) > 0 && fds[0].revents && !rdma_get_cm_event(s->events, &event)) {
+			copy = *event;
+			rdma_ack_cm_event(event);
+			verbs_event(&s->verbs, &copy);
+		}
+		verbs_poll(&s->verbs);
+	}
+}
+
+static bool step(struct stranger *s, enum rdma_cm_event_type wanted)
+{
+	struct rdma_cm_event *event;
+	bool good;
+
+	if (rdma_get_cm_event(s->events, &event))
+		return false;
+	good = event->event == wanted;
+	rdma_ack_cm_event(event);
+	return good;
+}
+
+static bool stranger_connect(struct stranger *s)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET };
+	struct rdma_conn_param params;
+	struct rdma_cm_id *id;
+
+	memset(s, 0, sizeof(*s));
+	s->events = rdma_create_event_channel();
+	to.sin_port = htons((uint16_t)atoi(address.port));
+	if (inet_pton(AF_INET, address.host, &to.sin_addr) != 1 || !s->events ||
+	    rdma_create_id(s->events, &id, NULL, RDMA_PS_TCP) ||
+	    rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 2000) ||
+	    !step(s, RDMA_CM_EVENT_ADDR_RESOLVED) || rdma_resolve_route(id, 2000) ||
+	    !step(s, RDMA_CM_EVENT_ROUTE_RESOLVED) ||
+	    verbs_open(&s->verbs, id, &stranger_user))
+		return false;
+	verbs_params(&s->verbs, &params);
+	return !rdma_connect(id, &params) && step(s, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static void stranger_leave(struct stranger *s)
+{
+	verbs_close(&s->verbs);
+	rdma_destroy_event_channel(s->events);
+}
+
+static void stranger_call(struct stranger *s, uint32_t flags)
+{
+	uint8_t nonce[WIRE_NONCE] = "not very random";
+
+	secret_read(key_file, &s->key);
+	session_call(&s->session, &s->key, nonce, address.name, "stranger", 0, flags);
+	verbs_send(&s->verbs, &s->session.out, 0);
+	stranger_wait(s, &s->serving, 5000);
+}
+
+static void raw_send(struct stranger *s, const void *data, size_t length)
+{
+	union wire_message message;
+
+	memset(&message, 0, sizeof(message));
+	memcpy(&message, data, length < sizeof(message) ? length : sizeof(message));
+	/* verbs_send() sends as much as the head says. */
+	verbs_send(&s->verbs, &message, 0);
+}
+
+/* Requests that only who has the secret can make, and still may not. */
+static void test_serving(struct stranger *s, const char *name, enum wire_type type, uint32_t slot,
+			 uint64_t offset, uint32_t length)
+{
+	bool never = false;
+
+	if (!stranger_connect(s)) {
+		tap(false, "%s: connected", name);
+		return;
+	}
+	stranger_call(s, WIRE_READ_ONLY);
+	session_request(&s->session, type, 0, offset, length);
+	s->session.out.request.slot = htole32(slot);
+	raw_send(s, &s->session.out, sizeof(s->session.out.request));
+	stranger_wait(s, &never, 5000);
+	tap(s->serving && s->over && !s->answers, "%s: cut off", name);
+	stranger_leave(s);
+}
+
+static void test_hostile(void)
+{
+	static struct stranger s;
+	struct backup holder;
+	union wire_message message;
+	struct wire_key wrong = { .length = 16, .bytes = "sixteen letters." };
+	uint8_t nonce[WIRE_NONCE] = "n";
+	struct ibv_mr *mr;
+	struct ibv_sge sge;
+	bool never = false;
+	uint32_t i;
+	void *data;
+
+	tap_is(open_backup(&holder, 0, false), 0, "somebody holds it all the time");
+	for (i = 0; i < 4; i++) {
+		static const char *const what[] = {
+			"garbage", "a request before anything", "silence", "a wrong proof",
+		};
+
+		if (!stranger_connect(&s)) {
+			tap(false, "%s: connected", what[i]);
+			continue;
+		}
+		memset(&message, 0xee, sizeof(message));
+		message.head.length = htole32(100);
+		if (i == 0)
+			raw_send(&s, &message, sizeof(message));
+		session_call(&s.session, &wrong, nonce, address.name, "stranger", 0, 0);
+		if (i == 1) {
+			s.session.accept.slots = htole32(1);
+			session_request(&s.session, WIRE_WRITE, 0, 0, LSMEM_BLOCK);
+			verbs_send(&s.verbs, &s.session.out, 0);
+		}
+		if (i == 3)
+			verbs_send(&s.verbs, &s.session.out, 0);
+		stranger_wait(&s, &never, 12000);
+		tap(s.over && !s.serving, "%s: cut off", what[i]);
+		stranger_leave(&s);
+	}
+	test_serving(&s, "a slot that is not there", WIRE_READ, WIRE_SLOTS, 0, LSMEM_BLOCK);
+	test_serving(&s, "beyond the end", WIRE_READ, 0, holder.limits.bytes, LSMEM_BLOCK);
+	test_serving(&s, "a write by a reader", WIRE_WRITE, 0, 0, LSMEM_BLOCK);
+	test_serving(&s, "a misaligned read", WIRE_READ, 0, 512, LSMEM_BLOCK);
+
+	/* Memory that is not its own: its slots end, and the keys of others are no keys. */
+	if (posix_memalign(&data, LSMEM_BLOCK, LSMEM_BLOCK) || !stranger_connect(&s))
+		exit(1);
+	stranger_call(&s, WIRE_READ_ONLY);
+	mr = ibv_reg_mr(s.verbs.pd, data, LSMEM_BLOCK, IBV_ACCESS_LOCAL_WRITE);
+	sge = (struct ibv_sge) {
+		.addr = (uintptr_t)data, .length = LSMEM_BLOCK, .lkey = mr->lkey,
+	};
+	verbs_read(&s.verbs, &sge, le64toh(s.session.accept.address),
+		   le32toh(s.session.accept.key), 0);
+	stranger_wait(&s, &s.read_done, 5000);
+	tap(s.read_done, "its own slot can be read");
+	s.read_done = false;
+	verbs_read(&s.verbs, &sge, le64toh(s.session.accept.address) +
+		   (uint64_t)le32toh(s.session.accept.slots) * le32toh(s.session.accept.slot_bytes),
+		   le32toh(s.session.accept.key), 0);
+	stranger_wait(&s, &s.read_done, 5000);
+	tap(s.over && !s.read_done, "what is behind its slots cannot");
+	verbs_cut(&s.verbs);
+	ibv_dereg_mr(mr);
+	stranger_leave(&s);
+
+	tap_is(backup_transfer(&holder, BACKUP_WRITE, 0, data, LSMEM_BLOCK), 0,
+	       "who holds it has noticed nothing");
+	tap_is(backup_transfer(&holder, BACKUP_FLUSH, 0, NULL, 0), 0, "and goes on");
+	backup_close(&holder);
+	free(data);
+}
+
+/*
+ * A host that is lost says nothing: its queue pair is no more, and nobody tells.
+ * The server must notice although nothing is in flight.
+ */
+static void test_lost(void)
+{
+	static struct stranger s;
+	struct backup backup;
+	uint64_t begun;
+	int err;
+
+	if (!stranger_connect(&s)) {
+		tap(false, "a holder: connected");
+		return;
+	}
+	stranger_call(&s, 0);
+	tap(s.serving, "somebody holds it");
+	rdma_destroy_qp(s.verbs.id);
+	lock_wait = 3 * VERBS_DEAD_S;
+	begun = verbs_now_ns();
+	err = open_backup(&backup, 0, false);
+	tap_is(err, 0, "its host is lost: another has it");
+	tap(verbs_now_ns() - begun < 2 * VERBS_DEAD_S * 1000000000ull, "in time");
+	printf("# after %u ms\n", (unsigned int)((verbs_now_ns() - begun) / 1000000));
+	if (!err)
+		backup_close(&backup);
+	stranger_leave(&s);
+}
+
+int main(int argc, char **argv)
+{
+	uint8_t *data, *back;
+
+	if (argc != 3 || !wire_address(argv[1], &address)) {
+		fprintf(stderr, "usage: %s rdma://HOST[:PORT]/NAME KEYFILE\n", argv[0]);
+		return 2;
+	}
+	path = argv[1];
+	key_file = argv[2];
+	log_setup(getenv("VERBOSE") ? LOG_PRI_INFO : -1);
+	data = buffer();
+	back = buffer();
+	if (!data || !back || loop_open(&loop, 256))
+		return 1;
+	test_io(data, back);
+	test_fence(data, back);
+	test_hostile();
+	test_lost();
+	loop_close(&loop);
+	return tap_done();
+}
