@@ -55,7 +55,8 @@
  * @held: bytes it holds, below 2^24
  * @age: see struct lsmem_candidate
  *
- * Return: larger is better; 0 when nothing would be gained.
+ * Return: larger is better; 0 when nothing would be gained, or, from what is new, less
+ * than a 4096th of what it has.
  */
 __u64 lsmem_policy_score(__u32 live, __u32 held, __u64 age)
 {
