@@ -39,12 +39,7 @@ int loop_open(struct loop *loop, unsigned int entries)
 		io_uring_queue_exit(&loop->ring);
 		return -EOPNOTSUPP;
 	}
-	err = io_uring_register_files_sparse(&loop->ring, LOOP_FILES);
-	if (err) {
-		log_err("io_uring: no table of files: %s", strerror(-err));
-		io_uring_queue_exit(&loop->ring);
-	}
-	return err;
+	return 0;
 }
 
 /**
@@ -65,17 +60,24 @@ void loop_close(struct loop *loop)
  */
 int loop_file_add(struct loop *loop, int fd)
 {
-	int index, err;
+	int index, err = 0;
 
 	for (index = 0; index < (int)LOOP_FILES; index++)
 		if (!loop->files[index])
 			break;
 	if (index == LOOP_FILES)
 		return -EMFILE;
-	err = io_uring_register_files_update(&loop->ring, (unsigned int)index, &fd, 1);
-	if (err < 0)
+	if (!loop->nr_files)
+		err = io_uring_register_files_sparse(&loop->ring, LOOP_FILES);
+	if (!err)
+		err = io_uring_register_files_update(&loop->ring, (unsigned int)index, &fd, 1);
+	if (err < 0) {
+		if (!loop->nr_files)
+			io_uring_unregister_files(&loop->ring);
 		return err;
+	}
 	loop->files[index] = true;
+	loop->nr_files++;
 	return index;
 }
 
@@ -83,13 +85,19 @@ int loop_file_add(struct loop *loop, int fd)
  * loop_file_remove - take a file out of the table; nothing of it is in flight
  * @loop: the loop
  * @index: of the file
+ *
+ * The last one takes the table with it: of single files the kernel lets go some time
+ * later, of the table before the call returns, and then the device is free.
  */
 void loop_file_remove(struct loop *loop, int index)
 {
 	int none = -1;
 
-	(void)io_uring_register_files_update(&loop->ring, (unsigned int)index, &none, 1);
 	loop->files[index] = false;
+	if (--loop->nr_files)
+		(void)io_uring_register_files_update(&loop->ring, (unsigned int)index, &none, 1);
+	else
+		io_uring_unregister_files(&loop->ring);
 }
 
 /**

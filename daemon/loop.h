@@ -20,7 +20,8 @@
 
 struct loop {
 	struct io_uring ring;
-	bool files[LOOP_FILES];
+	bool files[LOOP_FILES];		/* in use, of the table */
+	unsigned int nr_files;
 	unsigned int in_flight;
 	int error;
 };
