@@ -345,7 +345,7 @@ static bool lsmem_compact_wanted(const struct lsmem_compactor *c)
 	       lsmem_balance_due(c->store);
 }
 
-/* Are there frames that only wait for a view?  One compactor looks after them. */
+/* Are there vacated frames?  When there is nothing else, a view holds them; one looks after it. */
 static bool lsmem_compactor_held(const struct lsmem_compactor *c)
 {
 	return !c->number &&

@@ -11,10 +11,11 @@
  *
  * A frame has a number, its place in every window; it never moves to another.
  * Free frames are a stack under @lock, a leaf lock held for a few instructions
- * once per 64 KiB appended.  The last @base frames are the cleaner's; for the
- * length of a pass it may claim more, so that writers cannot take away what
- * the survivors were promised.  What a compaction takes is lent to it from
- * these: it gives more back, so writers go on meanwhile as if it had taken none.
+ * once per 64 KiB appended, and once for the frames of each compaction.  The last
+ * @base frames are the cleaner's; for the length of a pass it may claim more, so
+ * that writers cannot take away what the survivors were promised.  What a
+ * compaction takes is lent to it from these: it gives more back, so writers go on
+ * meanwhile as if it had taken none.
  */
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
