@@ -37,7 +37,7 @@ setup: ## packages, kernel, virtme-ng: all that a Debian 12 machine needs (as ro
 # What follows may be the first thing that is run on a machine, so setup must
 # have ended before make looks for the kernel: hence the make inside.
 demo: setup ## the main job end to end, in guests; writes out/demo/summary.json
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory all test-programs
 	qemu/demo
 
 test: setup ## every test; the last line is "N passed, N failed"
