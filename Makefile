@@ -40,6 +40,10 @@ demo: setup ## the main job end to end, in guests; writes out/demo/summary.json
 	@$(MAKE) --no-print-directory all test-programs
 	qemu/demo
 
+demo-cluster: setup ## the loss of a host: three guests; writes out/demo/cluster.json; SEED=N
+	@$(MAKE) --no-print-directory all test-programs
+	qemu/demo-cluster $(if $(SEED),--seed $(SEED))
+
 test: setup ## every test; the last line is "N passed, N failed"
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run
@@ -132,5 +136,6 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo "first: make demo, or make test, as root on Debian 12"
 
-.PHONY: all modules lab lib tools daemon setup demo bench kunit calls matrix test test-user test-guest \
-	test-power test-debug test-kcsan fuzz test-programs check sparse install clean help
+.PHONY: all modules lab lib tools daemon setup demo demo-cluster bench kunit calls matrix \
+	test test-user test-guest test-power test-debug test-kcsan fuzz test-programs check \
+	sparse install clean help

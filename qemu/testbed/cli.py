@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the commands that run something in a guest have in common."""
+"""What the commands that run something in guests have in common."""
 
 import argparse
 import os
 import sys
+import time
 from pathlib import Path
+from typing import Sequence
 
 from .errors import TestbedError
 from .guest import UNUSABLE, Command, Result
@@ -52,3 +54,19 @@ def report(result: Result, workdir: Path, allow_warnings: bool) -> int:
     if result.exit_code == 0 and result.problems and not allow_warnings:
         return WARNED
     return result.exit_code
+
+
+class Progress:
+    """Says what is being done, with the time since the beginning."""
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        print(f"[{time.monotonic() - self._begin:6.1f} s] {text}", flush=True)
+
+
+def table(rows: Sequence[tuple[str, str]]) -> str:
+    """Names and figures, in two columns."""
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"  {name:<{width}}  {value:>24}" for name, value in rows)

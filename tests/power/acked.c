@@ -8,7 +8,8 @@
  * Loads an object store and a block store from several threads and keeps a
  * journal outside the guest of what was issued and what was acknowledged; then
  * checks every slot against it (oracle.h).  A verification leaves what it
- * found in --state, from which the next load goes on.
+ * found in --state, from which the next load goes on, and the next verification
+ * with the journals since.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -124,7 +125,7 @@ static void state_load(const char *path, struct oracle **oracles, size_t nr)
 	size_t k;
 
 	if (!file)
-		return;	/* the first load */
+		return;	/* nothing has been verified */
 	for (k = 0; k < nr; k++) {
 		whole &= fread(&oracles[k]->sequence, sizeof(uint64_t), 1, file) == 1;
 		for (i = 0; i < oracles[k]->nr_slots; i++)
@@ -225,6 +226,7 @@ static int verify(const struct options *opt, struct oracle **oracles)
 	struct verdict v = { 0 };
 	FILE *report;
 
+	state_load(opt->state, oracles, 2);
 	if (oracle_read(oracles, 2, opt->journals))
 		return 1;
 	if (opt->objects)
@@ -263,8 +265,8 @@ static void usage(FILE *to)
 	      "  --live PERMILLE       of its capacity to keep live (default 900)\n"
 	      "  --blocks PATH         device of a block store\n"
 	      "  --block-slots N       its first N blocks are used\n"
-	      "  --journals DIR        verify: journals of all boots\n"
-	      "  --state FILE          verify leaves it, load goes on from it\n"
+	      "  --journals DIR        verify: journals of all boots, or of those since --state\n"
+	      "  --state FILE          verify leaves it, both go on from it\n"
 	      "  --report FILE         verify: figures, as JSON\n"
 	      "  --ready FILE          load: made when all threads load in earnest\n"
 	      "The journal goes to $LSMEM_JOURNAL; random numbers come from $LSMEM_SEED.\n"
