@@ -47,6 +47,14 @@ static int fail(struct parser *p, unsigned int line, const char *format, ...)
 	return -EINVAL;
 }
 
+/* A name that needs no quotes anywhere. */
+static bool is_word(const char *text, size_t room)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+
+	return n && n < room && !text[n];
+}
+
 /* A number with an optional suffix K, M, G or T: powers of 1024. */
 static bool parse_size(const char *text, uint64_t *value)
 {
@@ -185,6 +193,37 @@ static int set_owner(struct parser *p, struct config *c, const char *value)
 	return 0;
 }
 
+static int parse_replicas(struct parser *p, const char *key, const char *value,
+			  unsigned int *replicas)
+{
+	uint32_t n;
+
+	if (!parse_id(value, &n) || !n || n > LSMEM_BACKUPS)
+		return fail(p, p->line, "%s = %s: allowed is a number from 1 to %u", key, value,
+			    LSMEM_BACKUPS);
+	*replicas = n;
+	return 0;
+}
+
+static int set_replicas(struct parser *p, struct config *c, const char *value)
+{
+	return parse_replicas(p, "replicas", value, &c->store.replicas);
+}
+
+static int set_min_replicas(struct parser *p, struct config *c, const char *value)
+{
+	return parse_replicas(p, "min_replicas", value, &c->store.min_replicas);
+}
+
+static int set_copy_rate(struct parser *p, struct config *c, const char *value)
+{
+	if (!parse_size(value, &c->store.copy_rate) || c->store.copy_rate < 1u << 20 ||
+	    c->store.copy_rate > CONFIG_STORE_BYTES_MAX)
+		return fail(p, p->line,
+			    "copy_rate = %s: allowed are bytes a second from 1M to 1T", value);
+	return 0;
+}
+
 /* Of a file or a device, copied to @path. */
 static int copy_path(struct parser *p, const char *key, const char *value, char path[PATH_MAX])
 {
@@ -195,18 +234,34 @@ static int copy_path(struct parser *p, const char *key, const char *value, char 
 	return 0;
 }
 
+static struct config_backup *last_backup(struct config *c)
+{
+	return &c->backups[c->nr_backups - 1];
+}
+
 static int set_path(struct parser *p, struct config *c, const char *value)
 {
+	struct config_backup *backup = last_backup(c);
 	struct wire_address address;
 
 	if (strncmp(value, WIRE_SCHEME, strlen(WIRE_SCHEME)))
-		return copy_path(p, "path", value, c->backup.path);
-	if (strlen(value) >= sizeof(c->backup.path) || !wire_address(value, &address) ||
+		return copy_path(p, "path", value, backup->path);
+	if (strlen(value) >= sizeof(backup->path) || !wire_address(value, &address) ||
 	    !*address.name)
 		return fail(p, p->line,
 			    "path = %s: allowed is rdma://HOST[:PORT]/NAME, where NAME is an export of the server there",
 			    value);
-	strcpy(c->backup.path, value);
+	strcpy(backup->path, value);
+	return 0;
+}
+
+static int set_domain(struct parser *p, struct config *c, const char *value)
+{
+	if (!is_word(value, sizeof(last_backup(c)->domain)))
+		return fail(p, p->line,
+			    "domain = %s: allowed are 1 to %zu letters, digits, dots, dashes and underscores",
+			    value, sizeof(last_backup(c)->domain) - 1);
+	strcpy(last_backup(c)->domain, value);
 	return 0;
 }
 
@@ -218,7 +273,7 @@ static bool parse_backup_size(const char *value, uint64_t *size)
 
 static int set_backup_size(struct parser *p, struct config *c, const char *value)
 {
-	if (!parse_backup_size(value, &c->backup.size))
+	if (!parse_backup_size(value, &last_backup(c)->size))
 		return fail(p, p->line,
 			    "size = %s: allowed is a multiple of 4K from 256M to 16T", value);
 	return 0;
@@ -226,7 +281,7 @@ static int set_backup_size(struct parser *p, struct config *c, const char *value
 
 static int set_backup_key(struct parser *p, struct config *c, const char *value)
 {
-	return copy_path(p, "key", value, c->backup.key);
+	return copy_path(p, "key", value, last_backup(c)->key);
 }
 
 static int set_timeout(struct parser *p, struct config *c, const char *value)
@@ -235,7 +290,7 @@ static int set_timeout(struct parser *p, struct config *c, const char *value)
 
 	if (!parse_id(value, &seconds) || seconds < 5 || seconds > 3600)
 		return fail(p, p->line, "timeout = %s: allowed are seconds from 5 to 3600", value);
-	c->backup.timeout = seconds;
+	last_backup(c)->timeout = seconds;
 	return 0;
 }
 
@@ -271,7 +326,7 @@ static int set_lock_wait(struct parser *p, struct config *c, const char *value)
 	if (!parse_id(value, &seconds) || seconds > 3600)
 		return fail(p, p->line, "lock_wait = %s: allowed are seconds from 0 to 3600",
 			    value);
-	c->backup.lock_wait = seconds;
+	last_backup(c)->lock_wait = seconds;
 	return 0;
 }
 
@@ -317,6 +372,7 @@ static int set_listen(struct parser *p, struct config *c, const char *value)
 	return 0;
 }
 
+/* @line: where the line is kept: in struct config, of a section with a name in its own structure. */
 static const struct config_key {
 	const char *section, *key;
 	int (*set)(struct parser *p, struct config *c, const char *value);
@@ -328,24 +384,29 @@ static const struct config_key {
 	{ "store", "handles", set_handles, offsetof(struct config, store.handles_line) },
 	{ "store", "mode", set_mode, offsetof(struct config, store.mode_line) },
 	{ "store", "owner", set_owner, offsetof(struct config, store.owner_line) },
-	{ "backup", "path", set_path, offsetof(struct config, backup.path_line) },
-	{ "backup", "size", set_backup_size, offsetof(struct config, backup.size_line) },
-	{ "backup", "lock_wait", set_lock_wait, offsetof(struct config, backup.lock_wait_line) },
+	{ "store", "replicas", set_replicas, offsetof(struct config, store.replicas_line) },
+	{ "store", "min_replicas", set_min_replicas,
+	  offsetof(struct config, store.min_replicas_line) },
+	{ "store", "copy_rate", set_copy_rate, offsetof(struct config, store.copy_rate_line) },
 	{ "metrics", "listen", set_listen, offsetof(struct config, metrics.listen_line) },
-	{ "backup", "key", set_backup_key, offsetof(struct config, backup.key_line) },
-	{ "backup", "timeout", set_timeout, offsetof(struct config, backup.timeout_line) },
 	{ "server", "listen", set_server_listen, offsetof(struct config, server.listen_line) },
 	{ "server", "key", set_server_key, offsetof(struct config, server.key_line) },
-	{ "export", "path", set_export_path, offsetof(struct config, exports[0].path_line) },
-	{ "export", "size", set_export_size, offsetof(struct config, exports[0].size_line) },
+	{ "backup", "path", set_path, offsetof(struct config_backup, path_line) },
+	{ "backup", "size", set_backup_size, offsetof(struct config_backup, size_line) },
+	{ "backup", "lock_wait", set_lock_wait, offsetof(struct config_backup, lock_wait_line) },
+	{ "backup", "key", set_backup_key, offsetof(struct config_backup, key_line) },
+	{ "backup", "timeout", set_timeout, offsetof(struct config_backup, timeout_line) },
+	{ "backup", "domain", set_domain, offsetof(struct config_backup, domain_line) },
+	{ "export", "path", set_export_path, offsetof(struct config_export, path_line) },
+	{ "export", "size", set_export_size, offsetof(struct config_export, size_line) },
 };
 
 #define NR_KEYS (sizeof(config_keys) / sizeof(config_keys[0]))
 
-/* Those of a store's daemon, then a server's. */
-static const char *const config_sections[] = { "store", "backup", "metrics", "server" };
+/* Those that come once: of a store's daemon, then a server's. */
+static const char *const config_sections[] = { "store", "metrics", "server" };
 
-#define SECTION_SERVER	3
+#define SECTION_SERVER	2
 
 #define NR_SECTIONS (sizeof(config_sections) / sizeof(config_sections[0]))
 
@@ -402,18 +463,59 @@ static int parse_export(struct parser *p, struct config *c, const char *name)
 	return 0;
 }
 
+/* [backup], or [backup NAME]: several. */
+static int parse_backup(struct parser *p, struct config *c, const char *name)
+{
+	struct config_backup *backup = &c->backups[c->nr_backups];
+	unsigned int i;
+
+	if (*name && !is_word(name, sizeof(backup->name)))
+		return fail(p, p->line,
+			    "[backup %s]: a name has 1 to %zu letters, digits, dots, dashes and underscores",
+			    name, sizeof(backup->name) - 1);
+	for (i = 0; i < c->nr_backups; i++)
+		if (!strcmp(c->backups[i].name, name) || !*name || !*c->backups[i].name)
+			return fail(p, p->line,
+				    "[backup%s%s] beside that on line %u: each of several backups has a name of its own, [backup NAME]; another store has another file and another daemon (lsmemd@NAME.service)",
+				    *name ? " " : "", name, c->backups[i].line);
+	if (c->nr_backups == LSMEM_BACKUPS)
+		return fail(p, p->line, "more than %u backups", LSMEM_BACKUPS);
+	strcpy(backup->name, name);
+	backup->line = p->line;
+	backup->lock_wait = CONFIG_LOCK_WAIT_DEFAULT;
+	backup->timeout = CONFIG_TIMEOUT_DEFAULT;
+	c->nr_backups++;
+	return 0;
+}
+
+/* Is @text a section "@kind", or "@kind NAME"? */
+static char *section_name(char *text, const char *kind)
+{
+	size_t n = strlen(kind);
+
+	return !strncmp(text, kind, n) && (!text[n] || isspace((unsigned char)text[n])) ?
+	       strip(text + n) : NULL;
+}
+
 static int parse_section(struct parser *p, struct config *c, char *text, const char **section,
 			 unsigned int seen[NR_SECTIONS])
 {
 	size_t n = strlen(text), i;
+	char *name;
 
 	if (text[n - 1] != ']')
 		return fail(p, p->line, "\"%s\": a section ends with ]", text);
 	text[n - 1] = 0;
 	text = strip(text + 1);
-	if (!strncmp(text, "export", 6) && (!text[6] || isspace((unsigned char)text[6]))) {
+	name = section_name(text, "export");
+	if (name) {
 		*section = "export";
-		return parse_export(p, c, strip(text + 6));
+		return parse_export(p, c, name);
+	}
+	name = section_name(text, "backup");
+	if (name) {
+		*section = "backup";
+		return parse_backup(p, c, name);
 	}
 	for (i = 0; i < NR_SECTIONS; i++)
 		if (!strcmp(text, config_sections[i]))
@@ -455,10 +557,9 @@ static int parse_key(struct parser *p, struct config *c, const char *section, ch
 	if (i == NR_KEYS)
 		return fail(p, p->line, "unknown key \"%s\" in [%s], allowed are %s", key, section,
 			    allowed_keys(section, keys, sizeof(keys)));
-	line = (unsigned int *)((char *)c + k->line);
-	if (!strcmp(section, "export"))
-		line = (unsigned int *)((char *)line +
-					(c->nr_exports - 1) * sizeof(struct config_export));
+	line = (unsigned int *)((char *)(
+		!strcmp(section, "backup") ? (void *)last_backup(c) :
+		!strcmp(section, "export") ? (void *)&c->exports[c->nr_exports - 1] : c) + k->line);
 	if (*line)
 		return fail(p, p->line, "%s a second time, first on line %u", key, *line);
 	*line = p->line;
@@ -476,6 +577,9 @@ static int check_server(struct parser *p, struct config *c, const unsigned int s
 			return fail(p, seen[i],
 				    "a server of backups ([server], [export]) has no [%s]; use another file and another daemon",
 				    config_sections[i]);
+	if (c->nr_backups)
+		return fail(p, c->backups[0].line,
+			    "a server of backups ([server], [export]) has no [backup]; use another file and another daemon");
 	if (!c->server.listen_line || !c->server.key_line)
 		return fail(p, 0, "no %s in [server]: \"listen = rdma://ADDRESS[:PORT]\" and \"key = FILE\" are needed",
 			    c->server.listen_line ? "key" : "listen");
@@ -488,28 +592,101 @@ static int check_server(struct parser *p, struct config *c, const unsigned int s
 	return 0;
 }
 
+/**
+ * config_same_domain - may two backups fail together?
+ * @a, @b: backups
+ */
+bool config_same_domain(const struct config_backup *a, const struct config_backup *b)
+{
+	return a == b || (*a->domain && !strcmp(a->domain, b->domain));
+}
+
+static int check_backup(struct parser *p, const struct config *c,
+			const struct config_backup *backup)
+{
+	bool remote = !strncmp(backup->path, WIRE_SCHEME, strlen(WIRE_SCHEME));
+	const struct config_backup *other;
+
+	if (!backup->path_line)
+		return fail(p, *backup->name ? backup->line : 0,
+			    "no path in [backup%s%s]: a block device or a file is needed",
+			    *backup->name ? " " : "", backup->name);
+	if (remote && !backup->key_line)
+		return fail(p, backup->path_line,
+			    "path = %s: a backup on another host needs \"key =\", the file of the secret shared with it",
+			    backup->path);
+	if (remote && backup->size_line)
+		return fail(p, backup->size_line,
+			    "size: not for a backup on another host, whose server makes it");
+	if (!remote && backup->key_line)
+		return fail(p, backup->key_line,
+			    "key: only for a backup on another host (path = rdma://..)");
+	if (!remote && backup->timeout_line && c->nr_backups == 1)
+		return fail(p, backup->timeout_line,
+			    "timeout: only for a backup on another host (path = rdma://..), or one of several");
+	if (backup->domain_line && c->nr_backups == 1)
+		return fail(p, backup->domain_line, "domain: only for one of several backups");
+	for (other = c->backups; other < backup; other++)
+		if (!strcmp(other->path, backup->path))
+			return fail(p, backup->path_line, "path = %s: is that of [backup %s] too",
+				    backup->path, other->name);
+	return 0;
+}
+
+/* Those that can fail apart from each other. */
+static unsigned int count_domains(const struct config *c)
+{
+	unsigned int count = 0, i, j;
+
+	for (i = 0; i < c->nr_backups; i++) {
+		for (j = 0; j < i; j++)
+			if (config_same_domain(&c->backups[i], &c->backups[j]))
+				break;
+		count += j == i;
+	}
+	return count;
+}
+
+static int check_replicas(struct parser *p, struct config *c)
+{
+	unsigned int domains = count_domains(c);
+
+	if (!c->store.replicas_line)
+		c->store.replicas = domains < CONFIG_REPLICAS_DEFAULT ? domains :
+				    CONFIG_REPLICAS_DEFAULT;
+	if (c->store.replicas > domains)
+		return fail(p, c->store.replicas_line,
+			    "replicas = %u: each is in a domain of its own, and the backups are in %u",
+			    c->store.replicas, domains);
+	if (!c->store.min_replicas_line)
+		c->store.min_replicas = c->store.replicas > 1 ? c->store.replicas - 1 : 1;
+	if (c->store.min_replicas > c->store.replicas)
+		return fail(p, c->store.min_replicas_line,
+			    "min_replicas = %u: allowed is at most replicas, %u",
+			    c->store.min_replicas, c->store.replicas);
+	return 0;
+}
+
 /* What no single line can tell. */
 static int check_whole(struct parser *p, struct config *c, const unsigned int seen[NR_SECTIONS])
 {
 	bool block = c->store.kind == LSMEM_KIND_BLOCK;
 	bool block_name = !strncmp(c->store.name, "lsmemb", 6);
-	bool remote = !strncmp(c->backup.path, WIRE_SCHEME, strlen(WIRE_SCHEME));
+	unsigned int i;
+	int err;
 
 	if (seen[SECTION_SERVER] || c->nr_exports)
 		return check_server(p, c, seen);
-	if (!c->backup.path_line)
+	if (!c->nr_backups)
 		return fail(p, 0, "no path in [backup]: a block device or a file is needed");
-	if (remote && !c->backup.key_line)
-		return fail(p, c->backup.path_line,
-			    "path = %s: a backup on another host needs \"key =\", the file of the secret shared with it",
-			    c->backup.path);
-	if (remote && c->backup.size_line)
-		return fail(p, c->backup.size_line,
-			    "size: not for a backup on another host, whose server makes it");
-	if (!remote && (c->backup.key_line || c->backup.timeout_line))
-		return fail(p, c->backup.key_line ? c->backup.key_line : c->backup.timeout_line,
-			    "%s: only for a backup on another host (path = rdma://..)",
-			    c->backup.key_line ? "key" : "timeout");
+	for (i = 0; i < c->nr_backups; i++) {
+		err = check_backup(p, c, &c->backups[i]);
+		if (err)
+			return err;
+	}
+	err = check_replicas(p, c);
+	if (err)
+		return err;
 	if (block && c->store.handles_line)
 		return fail(p, c->store.handles_line,
 			    "handles: not for kind = block, whose size tells");
@@ -547,8 +724,7 @@ int config_read(const char *path, struct config *config, char error[CONFIG_ERROR
 	memset(config, 0, sizeof(*config));
 	config->store.kind = LSMEM_KIND_OBJECT;
 	config->store.mode = 0600;
-	config->backup.lock_wait = CONFIG_LOCK_WAIT_DEFAULT;
-	config->backup.timeout = CONFIG_TIMEOUT_DEFAULT;
+	config->store.copy_rate = CONFIG_COPY_RATE_DEFAULT;
 	f = fopen(path, "re");
 	if (!f) {
 		err = -errno;

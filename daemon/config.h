@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The configuration file: sections, keys, bounds.  One store and its backup
+ * The configuration file: sections, keys, bounds.  One store and its backups
  * to a file, or what a server of backups exports; a daemon for each.  Nothing but the file is looked at here: what
  * depends on the machine (does the path exist, is the backup large enough) is
  * the caller's.
@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "../uapi/lsmem.h"
+#include "../uapi/lsmem_format.h"
 
 #include "wire.h"
 
@@ -36,17 +37,39 @@ struct config_export {
 #define CONFIG_EXPORTS	16u
 
 /**
+ * struct config_backup - where a store is kept
+ * @name: of its section, "" for the only one
+ * @path: a file, a device, or an export of another host
+ * @domain: what it fails together with, "": nothing else
+ * @size: of the file to create; 0: not given
+ * @lock_wait: seconds to wait for a predecessor's I/O to end
+ * @key: file of the secret, "": none
+ * @timeout: seconds that a request may take, on another host or of several backups
+ * @line: of its section; @path_line and the like: of the key, 0 if it is not there
+ */
+struct config_backup {
+	char name[16];
+	char path[PATH_MAX];
+	char domain[32];
+	uint64_t size;
+	unsigned int lock_wait;
+	char key[PATH_MAX];
+	unsigned int timeout;
+	unsigned int line, path_line, domain_line, size_line, lock_wait_line, key_line,
+		     timeout_line;
+};
+
+/**
  * struct config - what a configuration file says
  * @store.name: wanted name, "" for any
  * @store.kind: enum lsmem_store_kind
  * @store.bytes: memory of the log; 0: not given
  * @store.handles: most objects; 0: not given
+ * @store.replicas: of each segment, @store.min_replicas: with fewer nothing is acknowledged
+ * @store.copy_rate: bytes a second that make lost replicas anew
  * @store.kind_line and the like: line of the key, 0 if it is not there
- * @backup.size: bytes of the file to create; 0: not given
- * @backup.lock_wait: seconds to wait for a predecessor's I/O to end
+ * @backups: @nr_backups of them
  * @metrics.listen: @metrics.address as it is written, for messages
- * @backup.key: file of the secret, "": none
- * @backup.timeout: seconds that another host has for a request
  * @server: what a server of backups listens on; no line: this is no server
  * @exports: what it keeps, @nr_exports of them
  */
@@ -59,16 +82,13 @@ struct config {
 		uid_t uid;
 		gid_t gid;
 		mode_t mode;
-		unsigned int name_line, kind_line, size_line, handles_line, mode_line, owner_line;
+		unsigned int replicas, min_replicas;
+		uint64_t copy_rate;
+		unsigned int name_line, kind_line, size_line, handles_line, mode_line, owner_line,
+			     replicas_line, min_replicas_line, copy_rate_line;
 	} store;
-	struct {
-		char path[PATH_MAX];
-		uint64_t size;
-		unsigned int lock_wait;
-		char key[PATH_MAX];
-		unsigned int timeout;
-		unsigned int path_line, size_line, lock_wait_line, key_line, timeout_line;
-	} backup;
+	struct config_backup backups[LSMEM_BACKUPS];
+	unsigned int nr_backups;
 	struct {
 		struct sockaddr_storage address;
 		socklen_t length;
@@ -89,7 +109,10 @@ struct config {
 #define CONFIG_STORE_BYTES_MAX		(1ull << 40)
 #define CONFIG_LOCK_WAIT_DEFAULT	60u
 #define CONFIG_TIMEOUT_DEFAULT		30u
+#define CONFIG_REPLICAS_DEFAULT		3u
+#define CONFIG_COPY_RATE_DEFAULT	(64ull << 20)
 
+bool config_same_domain(const struct config_backup *a, const struct config_backup *b);
 int config_read(const char *path, struct config *config, char error[CONFIG_ERROR_BYTES]);
 
 #endif

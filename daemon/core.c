@@ -424,7 +424,12 @@ const char *core_error(const struct core *core)
 	return core->error;
 }
 
-static enum core_backup_state core_backup_state(const struct core *core, uint32_t backup)
+/**
+ * core_backup - is a backup used?
+ * @core: core
+ * @backup: its index
+ */
+enum core_backup_state core_backup(const struct core *core, uint32_t backup)
 {
 	if (core->lost >> backup & 1u)
 		return CORE_BACKUP_LEAVING;
@@ -441,7 +446,7 @@ void core_stats(const struct core *core, struct core_stats *stats)
 	for (b = 0; b < core->nr_backups; b++) {
 		struct core_backup_stats *backup = &stats->backup[b];
 
-		backup->state = core_backup_state(core, b);
+		backup->state = core_backup(core, b);
 		backup->in_flight = core->nr_ops[b];
 		if (backup->state != CORE_BACKUP_MEMBER)
 			continue;
@@ -582,6 +587,11 @@ static const char *core_check_params(const struct core_params *params)
 	    params->min_replicas > map->backups)
 		return "parameters are out of range";
 	for (b = 0; b < map->backups; b++) {
+		const struct lsmem_super *joining = params->joining[b];
+
+		if (joining && (params->super[b] ||
+				__le64_to_cpu(joining->frames) > map->frames))
+			return "parameters are out of range";
 		if (!(map->mask >> b & 1u) || !params->super[b])
 			continue;
 		if (__le64_to_cpu(params->super[b]->frames) > map->frames)
@@ -617,6 +627,10 @@ static void core_set_params(struct core *core, const struct core_params *params)
 			memcpy(core->uuid, params->super[b]->uuid, sizeof(core->uuid));
 		} else {
 			core->lost |= core->members & 1u << b;
+		}
+		if (params->joining[b]) {
+			core->super[b] = *params->joining[b];
+			core->joining |= 1u << b;
 		}
 	}
 	core->urgent = core->lost;

@@ -80,6 +80,7 @@ struct core_log {
  */
 struct core_params {
 	const struct lsmem_super *super[CORE_BACKUPS];
+	const struct lsmem_super *joining[CORE_BACKUPS];
 	uint32_t domain[CORE_BACKUPS];
 	uint32_t replicas;
 	uint32_t min_replicas;
@@ -145,12 +146,10 @@ struct core_backup_stats {
 	uint64_t writes[CORE_PARTS];
 	uint64_t flushes;
 	struct histogram group_bytes, group_segments;
-	uint64_t lag_bytes;
-	uint32_t lag_segments;
+	uint64_t lag_bytes, lag_segments;
 	enum core_backup_state state;
-	uint32_t frames;
-	uint32_t frames_free;
-	uint32_t in_flight;
+	uint64_t frames, frames_free;
+	uint64_t in_flight;
 };
 
 /**
@@ -216,6 +215,8 @@ void core_io_done(struct core *core, uint32_t id, int error);
  * that it is no member.
  */
 void core_lose(struct core *core, uint32_t backup, const char *why);
+
+enum core_backup_state core_backup(const struct core *core, uint32_t backup);
 
 /* The next request to start; false: none now. */
 bool core_io_next(struct core *core, struct core_io *io);

@@ -74,12 +74,14 @@ void core_copy_stop(struct core *core, uint32_t segment)
 void core_copy_run(struct core *core)
 {
 	struct core_copy *copy = &core->copy;
-	bool write = copy->state == CORE_WRITING;
 	struct core_op *op;
+	bool write;
 
 	if (core->state != CORE_RUNNING || core->nr_backups == 1 ||
 	    (copy->segment == CORE_NONE && (!core->copies || !core_copy_begin(core))))
 		return;
+	/* Not before: a copy that was stopped ends in any state. */
+	write = copy->state == CORE_WRITING;
 	if (copy->in_flight || (copy->state != CORE_IDLE && !write) ||
 	    (!write && core->copy_bytes && !core->copy_left))
 		return;

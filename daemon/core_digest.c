@@ -55,8 +55,8 @@ static void core_record_members(const struct core *core, struct digest_map *map)
 	map->mask = core_alive(core);
 	map->set_generation++;
 	for (b = 0; b < LSMEM_BACKUPS; b++)
-		if (!(map->mask >> b & 1u))
-			map->members[b] = 0;
+		map->members[b] = map->mask >> b & 1u ?
+				  __le64_to_cpu(core->super[b].incarnation) : 0;
 	map->floor = digest_floor(map->mask);
 }
 
@@ -88,9 +88,16 @@ static void core_record_buffer(struct core *core)
 		record->buffer++;
 }
 
+/* Is somebody to become a member, and is there a place? */
+static bool core_joiners(const struct core *core)
+{
+	return core->state == CORE_RUNNING && (core->joining & ~core->map.mask);
+}
+
 /* Make the record of all that has changed. */
 static void core_make_record(struct core *core)
 {
+	uint32_t joiners = core_joiners(core) ? core_join(core) : 0;
 	uint32_t any = __builtin_ctz(core_alive(core)), kind, items, i;
 	uint64_t half_bytes = __le64_to_cpu(core->super[any].digest_bytes);
 	struct core_record *record = &core->record;
@@ -98,6 +105,7 @@ static void core_make_record(struct core *core)
 
 	record->map = core->map;
 	record->map.sequence++;
+	record->first = joiners;
 	core_record_members(core, &record->map);
 	/* Invariant 14: the ceiling is durable before generations reach it. */
 	if (core->generation_wanted > record->map.generation_ceiling)
@@ -108,7 +116,7 @@ static void core_make_record(struct core *core)
 		record->map.next_segment = core->next_segment;
 
 	items = core_record_items(core, record->map.mask);
-	record->full = core->full || format_digest_bytes(items) > half_bytes - core->map.at;
+	record->full = core->full || joiners || format_digest_bytes(items) > half_bytes - core->map.at;
 	kind = record->full ? LSMEM_DIGEST_FULL : LSMEM_DIGEST_DELTA;
 	record->half = core->map.half;
 	record->at = core->map.at;
@@ -234,7 +242,7 @@ void core_record_check(struct core *core)
 	core_each_backup(b, record->map.mask & ~core->lost)
 		durable |= (record->to[b].state == CORE_DURABLE) << b;
 	if (!RULE(DIGEST_QUORUM) ? !durable : durable != (record->map.mask & ~core->lost) ||
-	    (uint32_t)__builtin_popcount(durable & core->members) < core->map.floor)
+	    (uint32_t)__builtin_popcount(durable & core->map.mask) < core->map.floor)
 		return;
 	core_record_durable(core);
 }
@@ -261,6 +269,20 @@ static void core_record_write(struct core *core, uint32_t backup)
 	}
 }
 
+/*
+ * Whoever becomes a member has the record before the others: it names members that
+ * a recovery must read, and one that is not there yet could not be read.
+ */
+static uint32_t core_record_first(const struct core *core)
+{
+	const struct core_record *record = &core->record;
+	uint32_t first = 0, b;
+
+	core_each_backup(b, RULE(JOIN_FIRST) ? record->first & ~core->lost : 0)
+		first |= (record->to[b].state != CORE_DURABLE) << b;
+	return first;
+}
+
 /**
  * core_digest_run - make and write a record, if one is due
  * @core: core
@@ -268,17 +290,18 @@ static void core_record_write(struct core *core, uint32_t backup)
 void core_digest_run(struct core *core)
 {
 	struct core_record *record = &core->record;
-	uint32_t b;
+	uint32_t to, b;
 
 	if (core->state == CORE_DRAINING && !record->under_way && core_drained(core))
 		core->full = true;
 	if (!record->under_way &&
-	    (core->urgent || core->full || (core->tick && core->nr_dirty) ||
+	    (core->urgent || core->full || core_joiners(core) || (core->tick && core->nr_dirty) ||
 	     core->generation_wanted > core->map.generation_ceiling))
 		core_make_record(core);
 	if (!record->under_way)
 		return;
-	core_each_backup(b, record->map.mask & ~core->lost)
+	to = core_record_first(core);
+	core_each_backup(b, to ? to : record->map.mask & ~core->lost)
 		core_record_write(core, b);
 }
 

@@ -196,6 +196,7 @@ struct core_retire {
 /**
  * struct core_record - the digest record on its way
  * @map: what it says beside its items
+ * @first: those that become members by it
  * @half, @at: where it goes
  * @buffers, @buffer: one more than backups can be lost: what is in flight on a
  *	lost one keeps its buffer
@@ -206,6 +207,7 @@ struct core_record {
 	bool under_way;
 	bool full;
 	struct digest_map map;
+	uint32_t first;
 	uint32_t half;
 	uint64_t at;
 	uint64_t bytes;
@@ -267,6 +269,7 @@ struct core {
 	uint32_t nr_backups;			/* bound of their indexes */
 	uint32_t members;			/* by the durable digest */
 	uint32_t lost;				/* of them: no requests any more */
+	uint32_t joining;			/* to become members, not yet begun */
 	uint32_t was_member;
 	uint32_t nr_segments;			/* room in @segments */
 	enum core_state state;
@@ -344,6 +347,7 @@ void core_run(struct core *core);
 
 /* core_set.c */
 uint32_t core_wanted(const struct core *core);
+uint32_t core_join(struct core *core);
 uint32_t core_choose(const struct core *core, uint64_t id);
 uint32_t core_choose_copy(const struct core *core, const struct core_segment *seg);
 uint32_t core_segments_left(const struct core *core);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The set of backups: where replicas go, and what happens when one is lost.
+ * The set of backups: where replicas go, and what happens when one is lost, or
+ * comes to them.
  *
  * A lost backup gets no more requests, but counts for what is durable until a
  * durable digest says that it is no member (invariant 3): meanwhile nothing of
@@ -110,6 +111,28 @@ uint32_t core_segments_left(const struct core *core)
 	return left;
 }
 
+/**
+ * core_join - take in those that are to become members
+ * @core: core, about to make the record that says so
+ *
+ * Segments may be put on them from now on: what lists those comes in later records.
+ * Return: a mask of them.
+ */
+uint32_t core_join(struct core *core)
+{
+	uint32_t joiners = core->joining & ~core->map.mask, b, frame;
+
+	core_each_backup(b, joiners) {
+		for (frame = __le64_to_cpu(core->super[b].frames); frame-- > 0;)
+			core->free_frames[b][core->nr_free[b]++] = frame;
+	}
+	core->joining &= ~joiners;
+	core->members |= joiners;
+	core->was_member |= joiners;
+	core->copies |= joiners != 0;
+	return joiners;
+}
+
 void core_frame_free(struct core *core, uint32_t backup, uint32_t frame)
 {
 	if (core_alive(core) >> backup & 1u)
@@ -168,7 +191,7 @@ static void core_lost_header(struct core *core, struct core_open *open, uint32_t
 void core_lost(struct core *core, uint32_t backup, const char *why)
 {
 	uint32_t left = core_alive(core) & ~(1u << backup), i;
-	uint32_t nr = __builtin_popcount(left);
+	uint32_t nr = __builtin_popcount(left & core->map.mask);
 
 	if (!(core_alive(core) >> backup & 1u) || core->state == CORE_FAILED)
 		return;

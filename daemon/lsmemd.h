@@ -4,7 +4,8 @@
  * does none of this but its options: see server.h.
  *
  *	main.c		options, preparations, the end
- *	start.c		which store, which backup, do they belong together
+ *	open.c		the backups, held by nobody else
+ *	start.c		which store, do the backups and it belong together
  *	restore.c	a backup brought up (recover.h) by the loop's I/O
  *	serve.c		the steady state (core.h), until a signal or a failure
  *
@@ -45,12 +46,22 @@ struct options {
 	unsigned int drain;
 	unsigned int verbose;
 	bool check_config, check;
-	bool accept_loss, take_over;
+	bool accept_loss, accept_missing, take_over;
 	bool format, force;
 };
 
+enum open_mode {
+	OPEN_WRITE,
+	OPEN_READ,
+	OPEN_LOOK,		/* beside whoever writes */
+};
+
 /**
- * struct lsmemd - one daemon, one store, one backup
+ * struct lsmemd - one daemon, one store, its backups
+ * @backups: by slot, which is their place in the configuration; those with
+ *	@private are open, @nr_open of them
+ * @slots: by what the digest calls them; LSMEM_BACKUPS: it is not there
+ * @where: all the backups, for messages
  * @control: the module's control device, -1 if it is not open
  * @created: the store was made by this start and holds nothing yet: a start
  *	that fails destroys it
@@ -62,7 +73,10 @@ struct lsmemd {
 	struct config config;
 	struct loop loop;
 	struct signals signals;
-	struct backup backup;
+	struct backup backups[LSMEM_BACKUPS];
+	uint32_t nr_open;
+	uint32_t slots[LSMEM_BACKUPS];
+	char where[PATH_MAX];
 	struct status status;
 	struct http http;
 	struct kernel kernel;
@@ -72,13 +86,19 @@ struct lsmemd {
 	struct lsmem_candidate *candidates;
 };
 
+int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_epoch);
+int hold_backups(struct lsmemd *d);
+void close_backup(struct lsmemd *d, uint32_t slot);
+void close_backups(struct lsmemd *d);
+
 void restore_env(struct lsmemd *d, struct recover_env *env);
-int restore_blank(struct lsmemd *d, bool *blank);
-int restore_wipe(struct lsmemd *d);
+int restore_blank(struct lsmemd *d, uint32_t slot, bool *blank);
+int restore_wipe(struct lsmemd *d, uint32_t slot);
 
 int start(struct lsmemd *d);
 int check(struct lsmemd *d);
 int prepare(struct lsmemd *d);
 int serve(struct lsmemd *d);
+uint64_t serve_tick_ns(void);
 
 #endif

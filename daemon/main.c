@@ -25,8 +25,8 @@
 #define PR_SET_IO_FLUSHER 57
 #endif
 
-/* Requests in flight: core's or a recovery's, and a handful of polls and timers. */
-#define RING_ENTRIES	256u
+/* Requests in flight: core's on all backups or a recovery's, and a handful of polls and timers. */
+#define RING_ENTRIES	(2 * CORE_IOS * CORE_BACKUPS)
 
 static const char usage_text[] =
 "usage: lsmemd [options]\n"
@@ -36,6 +36,7 @@ static const char usage_text[] =
 "      --check-config    say what is wrong with the configuration, and end\n"
 "      --check           read the backup, say what is on it, write nothing, and end\n"
 "      --accept-loss     recover without what is missing from the backup\n"
+"      --accept-missing  go on without backups that are gone for good\n"
 "      --take-over       take the backup from a daemon on another host\n"
 "      --format          format a backup that holds a store\n"
 "      --force           with --format: whatever it holds\n"
@@ -51,6 +52,7 @@ enum {
 	OPT_CHECK_CONFIG = 256,
 	OPT_CHECK,
 	OPT_ACCEPT_LOSS,
+	OPT_ACCEPT_MISSING,
 	OPT_TAKE_OVER,
 	OPT_FORMAT,
 	OPT_FORCE,
@@ -63,6 +65,7 @@ static const struct option long_options[] = {
 	{ "check-config", no_argument, NULL, OPT_CHECK_CONFIG },
 	{ "check", no_argument, NULL, OPT_CHECK },
 	{ "accept-loss", no_argument, NULL, OPT_ACCEPT_LOSS },
+	{ "accept-missing", no_argument, NULL, OPT_ACCEPT_MISSING },
 	{ "take-over", no_argument, NULL, OPT_TAKE_OVER },
 	{ "format", no_argument, NULL, OPT_FORMAT },
 	{ "force", no_argument, NULL, OPT_FORCE },
@@ -110,6 +113,9 @@ static int parse_options(int argc, char **argv, struct options *o)
 		case OPT_ACCEPT_LOSS:
 			o->accept_loss = true;
 			break;
+		case OPT_ACCEPT_MISSING:
+			o->accept_missing = true;
+			break;
 		case OPT_TAKE_OVER:
 			o->take_over = true;
 			break;
@@ -148,7 +154,8 @@ static int parse_options(int argc, char **argv, struct options *o)
 		log_err("--force: only with --format");
 		return STATUS_USAGE;
 	}
-	if (o->check + o->check_config + (o->format || o->accept_loss || o->take_over) > 1) {
+	if (o->check + o->check_config +
+	    (o->format || o->accept_loss || o->accept_missing || o->take_over) > 1) {
 		log_err("--check and --check-config stand alone");
 		return STATUS_USAGE;
 	}
@@ -205,12 +212,30 @@ static void undo(struct lsmemd *d)
 		log_warn("%s: made by this start, cannot be destroyed: %s", name, strerror(-err));
 }
 
+/* "/dev/nvme0n1", or "backups a, b and c". */
+static void name_where(struct lsmemd *d)
+{
+	uint32_t nr = d->config.nr_backups, i;
+	size_t n = 0;
+
+	if (nr == 1) {
+		strcpy(d->where, d->config.backups[0].path);
+		return;
+	}
+	for (i = 0; i < nr; i++)
+		n += (size_t)snprintf(d->where + n, sizeof(d->where) - n, "%s%s",
+				      !i ? "backups " : i + 1 < nr ? ", " : " and ",
+				      d->config.backups[i].name);
+}
+
 static int run(struct lsmemd *d)
 {
 	int status, err;
+	uint32_t slot;
 
 	d->control = -1;
 	d->kernel.fd = -1;
+	name_where(d);
 	err = notify_open();
 	if (err)
 		log_warn("NOTIFY_SOCKET: %s", strerror(-err));
@@ -236,14 +261,14 @@ static int run(struct lsmemd *d)
 	 * Requests that are still in flight read from what would be freed, and
 	 * must not write to the backup what is there later.
 	 */
-	if (d->backup.in_flight)
-		_exit(status);
+	for (slot = 0; slot < d->config.nr_backups; slot++)
+		if (d->backups[slot].in_flight)
+			_exit(status);
 	if (d->core)
 		core_free(d->core);
 	free(d->candidates);
 	undo(d);
-	if (d->backup.private)
-		backup_close(&d->backup);
+	close_backups(d);
 	loop_close(&d->loop);
 	signals_close(&d->signals);
 	if (d->control >= 0)
@@ -261,17 +286,24 @@ err_status:
 static int check_options(const struct lsmemd *d)
 {
 	const struct options *o = &d->options;
-	const char *path = d->config.backup.path;
+	bool remote = false;
+	uint32_t slot;
 
+	for (slot = 0; slot < d->config.nr_backups; slot++)
+		remote |= !strncmp(d->config.backups[slot].path, WIRE_SCHEME, strlen(WIRE_SCHEME));
 	if (d->config.server.listen_line &&
 	    (o->check || o->format || o->accept_loss || o->take_over)) {
 		log_err("%s is a server's: --check, --format, --accept-loss and --take-over are for the daemon of a store",
 			o->config_path);
 		return STATUS_USAGE;
 	}
-	if (o->take_over && strncmp(path, WIRE_SCHEME, strlen(WIRE_SCHEME))) {
+	if (o->accept_missing && d->config.nr_backups < 2) {
+		log_err("--accept-missing: only with several backups");
+		return STATUS_USAGE;
+	}
+	if (o->take_over && !remote) {
 		log_err("--take-over: only from another host (path = rdma://..); who holds %s is on this one: stop it",
-			path);
+			d->config.backups[0].path);
 		return STATUS_USAGE;
 	}
 	return STATUS_OK;

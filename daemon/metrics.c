@@ -7,6 +7,7 @@
  */
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,16 +16,19 @@
 
 #define NS_PER_S	1000000000u
 #define WAITS		24u		/* numbers in stats/stall_histogram */
+#define NO_BACKUP	(-1)
 #define SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 
 /**
  * struct page - what is being written
  * @out: where to
  * @status: of this store
+ * @backup: the one whose metrics are written, or NO_BACKUP
  */
 struct page {
 	FILE *out;
 	const struct status *status;
+	int backup;
 };
 
 /* A metric with one figure. */
@@ -62,6 +66,14 @@ static void put_label(const struct page *page, char before, const char *label,
 	putc('"', page->out);
 }
 
+/* What tells a backup from the others. */
+static const char *backup_label(const struct page *page)
+{
+	const struct status_backup *backup = &page->status->backups[page->backup];
+
+	return *backup->name ? backup->name : backup->path;
+}
+
 /* What comes before a figure; @label, if there is one, beside the store and the backup. */
 static void put_name(const struct page *page, const char *name, const char *suffix,
 		     const char *label, const char *value)
@@ -69,7 +81,7 @@ static void put_name(const struct page *page, const char *name, const char *suff
 	fprintf(page->out, "%s%s", name, suffix);
 	put_label(page, '{', "store", page->status->store);
 	if (!strncmp(name, "lsmem_backup_", 13))
-		put_label(page, ',', "backup", page->status->backup);
+		put_label(page, ',', "backup", backup_label(page));
 	if (label)
 		put_label(page, ',', label, value);
 	fputs("} ", page->out);
@@ -103,7 +115,7 @@ static void put_rows(const struct page *page, const struct row *rows, size_t nr)
  * Buckets up to 2^@first .. 2^@last, of which @per make one of the metric's
  * unit, and +Inf: always the same ones, or rates of them would make no sense.
  */
-static void put_histogram(const struct page *page, const char *name, const char *help,
+static void put_histogram(const struct page *page, const char *name,
 			  const struct histogram *histogram, double per, unsigned int first,
 			  unsigned int last)
 {
@@ -111,7 +123,6 @@ static void put_histogram(const struct page *page, const char *name, const char 
 	unsigned int i;
 	char le[32];
 
-	put_header(page, name, "histogram", help);
 	for (i = 0; i < HISTOGRAM_BUCKETS; i++) {
 		count += histogram->count[i];
 		if (i < first || i > last)
@@ -138,7 +149,7 @@ static void put_info(const struct page *page)
 	put_header(page, name, "gauge", "Always 1: what the daemon is of.");
 	fputs(name, page->out);
 	put_label(page, '{', "store", page->status->store);
-	put_label(page, ',', "backup", page->status->backup);
+	put_label(page, ',', "backup", page->status->where);
 	put_label(page, ',', "kind", status_kind(page->status));
 	put_label(page, ',', "uuid", status_uuid(page->status, uuid));
 	put_label(page, ',', "version", LSMEMD_VERSION);
@@ -198,6 +209,7 @@ static void put_stream(const struct page *page)
 {
 	const struct status *s = page->status;
 	const struct core_stats *core = &s->core;
+	const char *latency = "lsmem_ack_latency_seconds";
 	const struct row rows[] = {
 		{ "lsmem_events_total", "Events taken from the kernel.", s->events },
 		{ "lsmem_ranges_total", "Of these, ranges: committed bytes of a segment.",
@@ -216,6 +228,14 @@ static void put_stream(const struct page *page)
 		  core->digests_full },
 		{ "lsmem_digest_epoch", "Epoch of the last durable digest.", core->epoch },
 		{ "lsmem_digest_sequence", "Number of the last durable digest.", core->sequence },
+		{ "lsmem_segments_short",
+		  "Segments with fewer replicas than wanted, or whose backups are leaving.",
+		  core->short_segments + core->short_open },
+		{ "lsmem_replicas_copied_total", "Replicas made anew.", core->copied },
+		{ "lsmem_replicas_copied_bytes_total", "Bytes of these.", core->copied_bytes },
+		{ "lsmem_replicas_failed_total",
+		  "Segments that could not be copied, since the replica cannot be read.",
+		  core->copies_failed },
 		{ "lsmem_cleaning_passes_total", "Passes that the daemon asked for, and began.",
 		  s->passes },
 		{ "lsmem_cleaning_segments_total", "Segments that it chose for them.",
@@ -225,16 +245,70 @@ static void put_stream(const struct page *page)
 		  s->passes_fruitless },
 	};
 
-	put_histogram(page, "lsmem_ack_latency_seconds",
-		      "From taking a range from the kernel to having acknowledged it there.",
-		      &s->ack, NS_PER_S, 13, 35);	/* 8 us .. 34 s */
+	put_header(page, latency, "histogram",
+		   "From taking a range from the kernel to having acknowledged it there.");
+	put_histogram(page, latency, &s->ack, NS_PER_S, 13, 35);	/* 8 us .. 34 s */
 	put_rows(page, rows, SIZE(rows));
 }
 
-/* ---- The backup -------------------------------------------------------- */
+/* ---- The backups ------------------------------------------------------- */
 
-static void put_parts(const struct page *page, const char *name, const char *help,
-		      const uint64_t figures[CORE_PARTS])
+/* The figures of one; all zero when it is not there. */
+static const struct core_backup_stats *backup_stats(const struct page *page)
+{
+	static const struct core_backup_stats none;
+	uint32_t index = page->status->backups[page->backup].index;
+
+	return index == LSMEM_BACKUPS ? &none : &page->status->core.backup[index];
+}
+
+/* What lies at @offset in them: uint64_t. */
+static const uint64_t *backup_figures(const struct page *page, size_t offset)
+{
+	return (const uint64_t *)((const char *)backup_stats(page) + offset);
+}
+
+/* The page's backup is the next one; after the last it is none, and that is the end. */
+static bool next_backup(struct page *page)
+{
+	if (++page->backup < (int)page->status->nr_backups)
+		return true;
+	page->backup = NO_BACKUP;
+	return false;
+}
+
+static void put_backup_info(struct page *page)
+{
+	const char *name = "lsmem_backup_info";
+
+	put_header(page, name, "gauge", "Always 1: where a backup is.");
+	while (next_backup(page)) {
+		const struct status_backup *backup = &page->status->backups[page->backup];
+
+		fputs(name, page->out);
+		put_label(page, '{', "store", page->status->store);
+		put_label(page, ',', "backup", backup_label(page));
+		put_label(page, ',', "path", backup->path);
+		put_label(page, ',', "domain", backup->domain);
+		fputs("} 1\n", page->out);
+	}
+}
+
+static void put_backup_state(struct page *page)
+{
+	static const char *const states[] = { "used", "leaving", "lost", "missing", "unused" };
+	const char *name = "lsmem_backup_state";
+	unsigned int i;
+
+	put_header(page, name, "gauge", "1 for the state that the backup is in, else 0.");
+	while (next_backup(page))
+		for (i = 0; i < SIZE(states); i++)
+			put(page, name, "state", states[i],
+			    !strcmp(status_backup_state(page->status, (uint32_t)page->backup), states[i]));
+}
+
+/* By what the writes were for. */
+static void put_parts(struct page *page, const char *name, const char *help, size_t offset)
 {
 	static const char *const parts[CORE_PARTS] = {
 		[CORE_PART_HEADER] = "header", [CORE_PART_LOG] = "log",
@@ -243,34 +317,56 @@ static void put_parts(const struct page *page, const char *name, const char *hel
 	unsigned int i;
 
 	put_header(page, name, type_of(name), help);
-	for (i = 0; i < CORE_PARTS; i++)
-		put(page, name, "kind", parts[i], figures[i]);
+	while (next_backup(page))
+		for (i = 0; i < CORE_PARTS; i++)
+			put(page, name, "kind", parts[i], backup_figures(page, offset)[i]);
 }
 
-/* Of the one that lsmemd.conf(5) names; core could have more. */
-static void put_backup(const struct page *page)
+static void put_groups(struct page *page)
 {
-	const struct core_stats *core = &page->status->core;
-	const struct core_backup_stats *backup = &core->backup[0];
-	const struct row rows[] = {
-		{ "lsmem_backup_flushes_total", "Flushes done.", backup->flushes },
-		{ "lsmem_backup_lag_bytes", "Committed bytes that are not durable there.",
-		  backup->lag_bytes },
-		{ "lsmem_backup_lag_segments", "Segments that these belong to.",
-		  backup->lag_segments },
-		{ "lsmem_backup_frames", "Segments that there is room for.", core->frames },
-		{ "lsmem_backup_frames_free", "Of these, free ones.", core->frames_free },
-		{ "lsmem_backup_requests", "Writes and flushes under way.", core->in_flight },
-	};
+	const char *bytes = "lsmem_backup_group_bytes", *segments = "lsmem_backup_group_segments";
 
-	put_parts(page, "lsmem_backup_written_bytes_total", "Bytes written.", backup->bytes);
-	put_parts(page, "lsmem_backup_writes_total", "Writes done.", backup->writes);
-	put_histogram(page, "lsmem_backup_group_bytes",
-		      "Bytes of the log that one flush made durable.", &backup->group_bytes, 1, 8,
-		      27);
-	put_histogram(page, "lsmem_backup_group_segments", "Segments that these belong to.",
-		      &backup->group_segments, 1, 0, 7);
-	put_rows(page, rows, SIZE(rows));
+	put_header(page, bytes, "histogram", "Bytes of the log that one flush made durable.");
+	while (next_backup(page))
+		put_histogram(page, bytes, &backup_stats(page)->group_bytes, 1, 8, 27);
+	put_header(page, segments, "histogram", "Segments that these belong to.");
+	while (next_backup(page))
+		put_histogram(page, segments, &backup_stats(page)->group_segments, 1, 0, 7);
+}
+
+/* Figures of each backup, by their names and places in struct core_backup_stats. */
+static void put_backups(struct page *page)
+{
+	static const struct {
+		const char *name, *help;
+		size_t offset;
+	} figures[] = {
+#define FIGURE(member) offsetof(struct core_backup_stats, member)
+		{ "lsmem_backup_flushes_total", "Flushes done.", FIGURE(flushes) },
+		{ "lsmem_backup_lag_bytes", "Committed bytes that are not durable there.",
+		  FIGURE(lag_bytes) },
+		{ "lsmem_backup_lag_segments", "Segments that these belong to.",
+		  FIGURE(lag_segments) },
+		{ "lsmem_backup_frames", "Segments that there is room for.", FIGURE(frames) },
+		{ "lsmem_backup_frames_free", "Of these, free ones.", FIGURE(frames_free) },
+		{ "lsmem_backup_requests", "Requests under way.", FIGURE(in_flight) },
+#undef FIGURE
+	};
+	unsigned int i;
+
+	put_backup_info(page);
+	put_backup_state(page);
+	put_parts(page, "lsmem_backup_written_bytes_total", "Bytes written.",
+		  offsetof(struct core_backup_stats, bytes));
+	put_parts(page, "lsmem_backup_writes_total", "Writes done.",
+		  offsetof(struct core_backup_stats, writes));
+	put_groups(page);
+	for (i = 0; i < SIZE(figures); i++) {
+		put_header(page, figures[i].name, type_of(figures[i].name), figures[i].help);
+		while (next_backup(page))
+			put(page, figures[i].name, NULL, NULL,
+			    *backup_figures(page, figures[i].offset));
+	}
 }
 
 /* ---- The store, as sysfs tells ----------------------------------------- */
@@ -349,6 +445,7 @@ static void put_waits(const struct page *page)
 {
 	struct histogram histogram = { .sum = 0 };
 	uint64_t stalls, throttles;
+	const char *name = "lsmem_store_wait_seconds";
 	char text[1024], *at, *end;
 	unsigned int i;
 
@@ -362,8 +459,8 @@ static void put_waits(const struct page *page)
 	    !read_number(page, "stats/throttle_ns", &throttles))
 		return;
 	histogram.sum = stalls + throttles;
-	put_histogram(page, "lsmem_store_wait_seconds", "Stalls and throttles of writers.",
-		      &histogram, 1e6, 1, WAITS - 1);
+	put_header(page, name, "histogram", "Stalls and throttles of writers.");
+	put_histogram(page, name, &histogram, 1e6, 1, WAITS - 1);
 }
 
 /**
@@ -374,14 +471,14 @@ static void put_waits(const struct page *page)
  */
 void metrics_write(FILE *out, const struct status *status, uint64_t age_ns)
 {
-	const struct page page = { .out = out, .status = status };
+	struct page page = { .out = out, .status = status, .backup = NO_BACKUP };
 
 	put_daemon(&page, age_ns);
 	if (status->recovery)
 		put_recovery(&page);
 	if (status->serving) {
 		put_stream(&page);
-		put_backup(&page);
+		put_backups(&page);
 	}
 	put_sources(&page);
 	put_waits(&page);

@@ -93,8 +93,9 @@ void recover_bad_copy(struct recover *r, struct recover_segment *seg, const char
 {
 	seg->good &= ~(1u << seg->copy);
 	r->result.bad_copies++;
-	recover_info(r, "segment %llu: the copy in frame %u of backup %u is passed over: %s",
-		     (unsigned long long)seg->item.segment, seg->frame, seg->slot, why);
+	recover_info(r, "segment %llu: the copy in frame %u of %s is passed over: %s",
+		     (unsigned long long)seg->item.segment, seg->frame,
+		     recover_name(r, seg->slot), why);
 }
 
 /**
@@ -111,6 +112,8 @@ struct recover *recover_new(const struct recover_env *env)
 		return NULL;
 	r->env = *env;
 	r->several = env->backups > 1 ? env->backups : 0;
+	for (i = 0; i < LSMEM_BACKUPS; i++)
+		r->backups[i].joiner = RECOVER_NONE;
 	for (i = 0; i < RECOVER_FRAMES; i++) {
 		r->frames[i] = memory_get(LSMEM_SEGMENT_BYTES);
 		if (!r->frames[i]) {
@@ -154,6 +157,26 @@ const struct lsmem_super *recover_super(const struct recover *r)
 const struct lsmem_super *recover_slot_super(const struct recover *r, uint32_t slot)
 {
 	return r->backups[slot].there ? &r->backups[slot].super : NULL;
+}
+
+bool recover_slot_blank(const struct recover *r, uint32_t slot)
+{
+	return r->backups[slot].blank;
+}
+
+/**
+ * recover_name - what messages call one of several backups
+ * @r: recovery
+ * @slot: of the backup
+ */
+const char *recover_name(const struct recover *r, uint32_t slot)
+{
+	static const char *const numbers[LSMEM_BACKUPS] = {
+		"backup 0", "backup 1", "backup 2", "backup 3",
+		"backup 4", "backup 5", "backup 6", "backup 7",
+	};
+
+	return r->env.names[slot] ? r->env.names[slot] : numbers[slot];
 }
 
 uint32_t recover_slot(const struct recover *r, uint32_t index)

@@ -65,6 +65,7 @@ enum recover_severity {
  * @context: first argument of all calls
  * @backups: slots; 0: one
  * @backup_bytes: sizes of the backups, by slot; 0: it is not there
+ * @names: of several backups, for messages
  * @read, @write: @length bytes at @offset, an address; multiples of LSMEM_BLOCK, @length up to LSMEM_SEGMENT_BYTES, @data aligned to
  *	LSMEM_BLOCK.  The caller may split them and do the parts in parallel
  * @ahead: begin to read, may be NULL: up to RECOVER_AHEAD ranges at once; a
@@ -89,6 +90,7 @@ struct recover_env {
 	void *context;
 	uint32_t backups;
 	uint64_t backup_bytes[LSMEM_BACKUPS];
+	const char *names[LSMEM_BACKUPS];
 	int (*read)(void *context, uint64_t offset, void *data, uint32_t length);
 	int (*write)(void *context, uint64_t offset, const void *data, uint32_t length);
 	void (*ahead)(void *context, uint64_t offset, void *data, uint32_t length);
@@ -193,6 +195,20 @@ const struct lsmem_super *recover_super(const struct recover *r);
 uint32_t recover_slot(const struct recover *r, uint32_t index);
 /* The superblock of a slot; NULL when there is none. */
 const struct lsmem_super *recover_slot_super(const struct recover *r, uint32_t slot);
+/* After recover_open(): a slot can be read, and holds no superblock. */
+bool recover_slot_blank(const struct recover *r, uint32_t slot);
+
+/* After recover_open(): segments that the backups hold, or will when they are
+ * formatted, with @replicas of each; 0: on every backup.
+ */
+uint64_t recover_room(const struct recover *r, uint32_t replicas);
+/* After recover_map() or recover_run(): those of several backups that are blank, or
+ * were left behind, are made ready to become members, by core_params.joining.
+ * @incarnation: random, not 0; theirs are made from it.  0, or -ECANCELED from a call.
+ */
+int recover_join(struct recover *r, uint64_t incarnation);
+/* After recover_join(): the slot of the backup that is to be called @index. */
+uint32_t recover_joiner(const struct recover *r, uint32_t index);
 
 /* Size of the smallest backup that holds a number of frames. */
 uint64_t recover_backup_bytes(uint64_t frames);
@@ -202,10 +218,11 @@ uint64_t recover_backup_bytes(uint64_t frames);
  */
 int recover_format(struct recover *r, const struct recover_geometry *geometry);
 
-/* Read the digest log and nothing else: for a daemon that resumes.  0;
+/* Read the digest log and nothing else: for a daemon that resumes;
+ * @accept_missing as in struct recover_options.  0;
  * -EBADMSG: there is no digest; -ENODATA: the newest are lost; reported.
  */
-int recover_map(struct recover *r);
+int recover_map(struct recover *r, bool accept_missing);
 
 /* The newest durable digest; after recover_run() the one it committed. */
 const struct digest_map *recover_digest(const struct recover *r);

@@ -130,8 +130,8 @@ int recover_read_log(struct recover *r, uint32_t slot)
 				       "no digest is there" :
 				       "a digest contradicts the one before it");
 		else if (error)
-			recover_info(r, "backup %u: digest log: %s", slot, error == FORMAT_ZERO ?
-				     "no digest is there" :
+			recover_info(r, "%s: digest log: %s", recover_name(r, slot),
+				     error == FORMAT_ZERO ? "no digest is there" :
 				     "a digest contradicts the one before it");
 	}
 	memory_put(halves);
@@ -227,14 +227,16 @@ static uint32_t recover_assign(struct recover *r, uint32_t best)
 		struct recover_backup *backup = &r->backups[slot];
 
 		backup->index = RECOVER_NONE;
+		backup->may_join = backup->blank;
 		if (!backup->there)
 			continue;
+		backup->may_join = recover_index(r, map, slot) == RECOVER_NONE;
 		/* One whose digests cannot be read could not tell of a newer one. */
 		if (backup->chain)
 			backup->index = recover_index(r, map, slot);
 		if (backup->index == RECOVER_NONE) {
-			recover_info(r, "backup %u was left behind, at digest %llu: what is on it is not used",
-				     slot, (unsigned long long)backup->map.sequence);
+			recover_info(r, "%s was left behind, at digest %llu: what is on it is not used",
+				     recover_name(r, slot), (unsigned long long)backup->map.sequence);
 			continue;
 		}
 		have++;
@@ -264,8 +266,8 @@ int recover_read_digests(struct recover *r, bool accept_missing)
 		if (ret && (!r->several || ret == -ECANCELED || ret == -ENOMEM))
 			return ret;
 		if (ret)
-			recover_info(r, "backup %u: its digest log cannot be read: %s", slot,
-				     strerror(-ret));
+			recover_info(r, "%s: its digest log cannot be read: %s",
+				     recover_name(r, slot), strerror(-ret));
 	}
 	best = recover_newest(r);
 	if (best == RECOVER_NONE) {
@@ -289,12 +291,13 @@ int recover_read_digests(struct recover *r, bool accept_missing)
 /**
  * recover_map - read the digest logs
  * @r: recover_open() said RECOVER_FULL
+ * @accept_missing: however few of the members are there
  * Return: 0; -EBADMSG: there is no digest; -ENODATA: there were newer ones, and
  * they are lost; or what a call returned.
  */
-int recover_map(struct recover *r)
+int recover_map(struct recover *r, bool accept_missing)
 {
-	int ret = recover_read_digests(r, false);
+	int ret = recover_read_digests(r, accept_missing);
 
 	if (!ret && r->map.sequence_seen > r->map.sequence)
 		ret = -ENODATA;

@@ -112,8 +112,8 @@ static int recover_open_all(struct recover *r, uint32_t blank, uint32_t bad)
 		if (first == RECOVER_NONE)
 			first = slot;
 		else if (!recover_same(&r->backups[first].super, &r->backups[slot].super)) {
-			recover_info(r, "backups %u and %u are of different stores, or a copy of each other",
-				     first, slot);
+			recover_info(r, "%s and %s are of different stores, or a copy of each other",
+				     recover_name(r, first), recover_name(r, slot));
 			return -EBADMSG;
 		}
 	}
@@ -159,7 +159,7 @@ int recover_open(struct recover *r, enum recover_state *state)
 		if (ret && (!r->several || ret == -ECANCELED))
 			return ret;
 		if (ret)
-			recover_info(r, "backup %u cannot be used", slot);
+			recover_info(r, "%s cannot be used", recover_name(r, slot));
 		bad += ret != 0;
 		blank += r->backups[slot].blank;
 	}
@@ -186,14 +186,14 @@ uint64_t recover_backup_bytes(uint64_t frames)
 	return recover_before_frames(frames, 0) + frames * LSMEM_SEGMENT_BYTES;
 }
 
-/* How many frames fit, behind what the digest log for so many takes. */
-static uint64_t recover_frames(const struct recover *r, const struct recover_geometry *g,
-			       uint64_t *half, uint64_t *start)
+/* How many frames fit on one backup alone, behind what the digest log for so many takes. */
+static uint64_t recover_frames(const struct recover *r, uint64_t half_bytes, uint64_t *half,
+			       uint64_t *start)
 {
 	uint64_t bytes = r->env.backup_bytes[0], frames = bytes / LSMEM_SEGMENT_BYTES, fit;
 
 	for (;;) {
-		*half = g->half_bytes ? g->half_bytes : format_half_bytes(frames);
+		*half = half_bytes ? half_bytes : format_half_bytes(frames);
 		*start = recover_before_frames(frames, *half);
 		if (*start > bytes)
 			return 0;
@@ -202,6 +202,68 @@ static uint64_t recover_frames(const struct recover *r, const struct recover_geo
 			return frames;
 		frames = fit;
 	}
+}
+
+/* Half the digest log of each of several backups: room for the frames of all. */
+static uint64_t recover_half_bytes(const struct recover *r)
+{
+	uint64_t most = 0;
+	uint32_t slot;
+
+	for (slot = 0; slot < r->several; slot++)
+		if (r->env.backup_bytes[slot] / LSMEM_SEGMENT_BYTES > most)
+			most = r->env.backup_bytes[slot] / LSMEM_SEGMENT_BYTES;
+	return format_half_bytes(r->several * most);
+}
+
+/* Frames of a slot: as it is formatted, or would be for them to begin at @start. */
+static uint64_t recover_slot_frames(const struct recover *r, uint32_t slot, uint64_t start)
+{
+	uint64_t bytes = r->env.backup_bytes[slot];
+
+	if (!start)
+		return r->backups[slot].there ? __le64_to_cpu(r->backups[slot].super.frames) : 0;
+	return bytes < start ? 0 : (bytes - start) / LSMEM_SEGMENT_BYTES;
+}
+
+/* Segments that fit, with @replicas of each, no two on one backup. */
+static uint64_t recover_segments(const struct recover *r, uint32_t replicas, uint64_t start)
+{
+	uint64_t all = 0, fit, sum;
+	uint32_t slot, there = 0;
+
+	for (slot = 0; slot < r->several; slot++) {
+		all += recover_slot_frames(r, slot, start);
+		there += recover_slot_frames(r, slot, start) != 0;
+	}
+	if (!replicas || replicas > there)
+		replicas = there;
+	for (fit = replicas ? all / replicas : 0; fit; fit--) {
+		sum = 0;
+		for (slot = 0; slot < r->several; slot++) {
+			uint64_t frames = recover_slot_frames(r, slot, start);
+
+			sum += frames < fit ? frames : fit;
+		}
+		if (sum >= fit * replicas)
+			break;
+	}
+	return fit;
+}
+
+/**
+ * recover_room - how many segments the backups hold, or will
+ * @r: recover_open() was called
+ * @replicas: of each segment, 0: on every backup
+ */
+uint64_t recover_room(const struct recover *r, uint32_t replicas)
+{
+	uint64_t half, start;
+
+	if (r->several)
+		return recover_segments(r, replicas, r->blank ?
+					recover_before_frames(0, recover_half_bytes(r)) : 0);
+	return r->blank ? recover_frames(r, 0, &half, &start) : __le64_to_cpu(r->super.frames);
 }
 
 /* Write a superblock, with the next sequence number, into the older slot. */
@@ -230,45 +292,19 @@ static int recover_write_super(struct recover *r, uint32_t slot)
 	return 0;
 }
 
-/* Segments that fit, with @replicas of each, no two on one backup. */
-static uint64_t recover_segments(const struct recover *r, uint32_t replicas)
-{
-	uint64_t all = 0, fit, sum;
-	uint32_t slot;
-
-	for (slot = 0; slot < r->several; slot++)
-		all += __le64_to_cpu(r->backups[slot].super.frames);
-	for (fit = all / replicas; fit; fit--) {
-		sum = 0;
-		for (slot = 0; slot < r->several; slot++) {
-			uint64_t frames = __le64_to_cpu(r->backups[slot].super.frames);
-
-			sum += frames < fit ? frames : fit;
-		}
-		if (sum >= fit * replicas)
-			break;
-	}
-	return fit;
-}
-
 /* Geometry of each of several backups: the same digest log on all of them. */
 static int recover_layout(struct recover *r, const struct recover_geometry *g)
 {
-	uint32_t replicas = g->replicas && g->replicas < r->several ? g->replicas : r->several;
-	uint64_t most = 0, half, start, frames = 0;
+	uint64_t half = g->half_bytes ? g->half_bytes : recover_half_bytes(r);
+	uint64_t start = recover_before_frames(0, half), frames = 0;
 	uint32_t slot;
 
-	for (slot = 0; slot < r->several; slot++)
-		if (r->env.backup_bytes[slot] / LSMEM_SEGMENT_BYTES > most)
-			most = r->env.backup_bytes[slot] / LSMEM_SEGMENT_BYTES;
-	half = g->half_bytes ? g->half_bytes : format_half_bytes(r->several * most);
-	start = recover_before_frames(0, half);
 	for (slot = 0; slot < r->several; slot++) {
 		struct lsmem_super *super = &r->backups[slot].super;
 		uint64_t incarnation = g->incarnation + slot * 0x9e3779b97f4a7c15ull;
 
 		if (r->env.backup_bytes[slot] < start + LSMEM_SEGMENT_BYTES) {
-			recover_info(r, "backup %u has %llu bytes: too small", slot,
+			recover_info(r, "%s has %llu bytes: too small", recover_name(r, slot),
 				     (unsigned long long)r->env.backup_bytes[slot]);
 			return -ENOSPC;
 		}
@@ -278,8 +314,7 @@ static int recover_layout(struct recover *r, const struct recover_geometry *g)
 		super->incarnation = __cpu_to_le64(incarnation);
 		super->digest_bytes = __cpu_to_le64(half);
 		super->frames_start = __cpu_to_le64(start);
-		super->frames = __cpu_to_le64((r->env.backup_bytes[slot] - start) /
-					      LSMEM_SEGMENT_BYTES);
+		super->frames = __cpu_to_le64(recover_slot_frames(r, slot, start));
 		r->map.members[slot] = incarnation;
 		if (!r->map.members[slot])
 			return -EINVAL;
@@ -289,9 +324,9 @@ static int recover_layout(struct recover *r, const struct recover_geometry *g)
 	for (slot = 0; slot < r->several; slot++)
 		r->backups[slot].super.set_frames = __cpu_to_le64(frames);
 	r->super = r->backups[0].super;
-	if (recover_segments(r, replicas) < g->frames) {
-		recover_info(r, "the backups hold %llu segments in %u replicas each; %u are needed",
-			     (unsigned long long)recover_segments(r, replicas), replicas,
+	if (recover_segments(r, g->replicas, start) < g->frames) {
+		recover_info(r, "the backups hold %llu segments with so many replicas; %u are needed",
+			     (unsigned long long)recover_segments(r, g->replicas, start),
 			     g->frames);
 		return -ENOSPC;
 	}
@@ -301,7 +336,7 @@ static int recover_layout(struct recover *r, const struct recover_geometry *g)
 /* Geometry of one backup alone. */
 static int recover_layout_one(struct recover *r, const struct recover_geometry *g)
 {
-	uint64_t start, half, frames = recover_frames(r, g, &half, &start);
+	uint64_t start, half, frames = recover_frames(r, g->half_bytes, &half, &start);
 
 	if (!frames || frames < g->frames) {
 		recover_info(r, "the backup has %llu bytes; at least %llu are needed for %u segments",
@@ -398,4 +433,107 @@ int recover_format(struct recover *r, const struct recover_geometry *g)
 		.next_segment = 1,
 	};
 	return 0;
+}
+
+/* ---- New members ------------------------------------------------------- */
+
+static bool recover_place_taken(const struct recover *r, uint32_t index, bool members)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < r->several; slot++)
+		if (r->backups[slot].joiner == index)
+			return true;
+	return recover_slot(r, index) != RECOVER_NONE || (members && r->map.mask >> index & 1u);
+}
+
+/* A place of nobody's; else that of one that is not there, and will be dropped. */
+static uint32_t recover_place(const struct recover *r)
+{
+	uint32_t members, index;
+
+	for (members = 2; members-- > 0;)
+		for (index = 0; index < r->map.backups; index++)
+			if (!recover_place_taken(r, index, members))
+				return index;
+	return RECOVER_NONE;
+}
+
+/* Nothing of an earlier life is left to be taken for digests of this one. */
+static int recover_wipe_digests(struct recover *r, uint32_t slot)
+{
+	uint64_t at = __le64_to_cpu(r->super.digest_start), part;
+	uint64_t end = at + 2 * __le64_to_cpu(r->super.digest_bytes);
+	int ret = 0;
+
+	memset(r->frame, 0, LSMEM_SEGMENT_BYTES);
+	for (; at < end && !ret; at += part) {
+		part = end - at < LSMEM_SEGMENT_BYTES ? end - at : LSMEM_SEGMENT_BYTES;
+		ret = r->env.write(r->env.context, recover_address(slot, at), r->frame, part);
+	}
+	return ret ? ret : r->env.flush(r->env.context, slot);
+}
+
+static int recover_make_ready(struct recover *r, uint32_t slot, uint64_t incarnation)
+{
+	struct recover_backup *backup = &r->backups[slot];
+	uint64_t frames = recover_slot_frames(r, slot, __le64_to_cpu(r->super.frames_start));
+	uint32_t times;
+	int ret;
+
+	if (frames > format_set_frames(&r->super))
+		frames = format_set_frames(&r->super);
+	if (!frames) {
+		recover_info(r, "%s: too small to join the others", recover_name(r, slot));
+		return 0;
+	}
+	backup->joiner = recover_place(r);
+	if (backup->joiner == RECOVER_NONE)
+		return 0;
+	ret = recover_wipe_digests(r, slot);
+	backup->super = r->super;
+	backup->super.incarnation = __cpu_to_le64(incarnation);
+	backup->super.frames = __cpu_to_le64(frames);
+	for (times = 0; times < 2 && !ret; times++)
+		ret = recover_write_super(r, slot);
+	backup->there = true;
+	backup->blank = false;
+	recover_info(r, "%s: joins the others", recover_name(r, slot));
+	return ret;
+}
+
+/**
+ * recover_join - make backups ready to become members
+ * @r: recover_map() or recover_run() has succeeded
+ * @incarnation: random
+ *
+ * Not after a loss: somebody may still want to look at what was left behind.
+ * Return: 0, or -ECANCELED from a call; other errors are reported.
+ */
+int recover_join(struct recover *r, uint64_t incarnation)
+{
+	uint32_t slot;
+	int ret = 0;
+
+	for (slot = 0; slot < r->several && ret != -ECANCELED; slot++) {
+		if (!r->backups[slot].may_join || r->result.losses)
+			continue;
+		ret = recover_make_ready(r, slot, incarnation + slot * 0x9e3779b97f4a7c15ull);
+		if (!ret)
+			continue;
+		r->backups[slot].joiner = RECOVER_NONE;
+		recover_info(r, "%s: cannot join the others: %s", recover_name(r, slot),
+			     strerror(-ret));
+	}
+	return ret == -ECANCELED ? ret : 0;
+}
+
+uint32_t recover_joiner(const struct recover *r, uint32_t index)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < r->several; slot++)
+		if (r->backups[slot].joiner == index)
+			return slot;
+	return RECOVER_NONE;
 }

@@ -68,12 +68,14 @@ struct recover_range {
  * @there: it holds a store, and can be read
  * @blank: it holds nothing
  * @index: what the newest digest calls it, RECOVER_NONE: nothing
+ * @may_join: the newest digest does not know it
+ * @joiner: what it is to be called once it has joined
  * @super_slot: superblock slot of @super, with @super_sequence
  * @map: the newest digest on it, @chain: there is one
  */
 struct recover_backup {
-	bool there, blank, chain;
-	uint32_t index;
+	bool there, blank, chain, may_join;
+	uint32_t index, joiner;
 	struct lsmem_super super;
 	uint32_t super_slot;
 	uint64_t super_sequence;
@@ -122,6 +124,7 @@ struct recover {
 	struct recover_result result;
 };
 
+const char *recover_name(const struct recover *r, uint32_t slot);
 void recover_info(struct recover *r, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void recover_damage(struct recover *r, const char *format, ...)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A backup brought up: recover.h wants a few synchronous calls, and here they
+ * Backups brought up: recover.h wants a few synchronous calls, and here they
  * are.  A long read becomes many requests in flight together.  A signal ends
  * the recovery at its next call; it is begun again by the next start.
  *
@@ -25,7 +25,7 @@
 
 /**
  * struct transfer - a range in as many requests as it takes
- * @what, @offset, @data, @length: the range
+ * @what, @offset, @data, @length: the range; @offset is an address of recover.h
  */
 struct transfer {
 	enum backup_what what;
@@ -57,7 +57,8 @@ static void part_done(struct backup_io *io, int error)
 
 static void transfer_begin(struct lsmemd *d, struct transfer *transfer)
 {
-	uint32_t step = d->backup.limits.io_bytes, done, part;
+	struct backup *backup = &d->backups[recover_address_slot(transfer->offset)];
+	uint32_t step = backup->limits.io_bytes, done, part;
 	unsigned int i = 0;
 
 	transfer->error = transfer->length > (uint64_t)step * PARTS ? -EINVAL : 0;
@@ -71,13 +72,13 @@ static void transfer_begin(struct lsmemd *d, struct transfer *transfer)
 		p->iov.iov_base = (char *)transfer->data + done;
 		p->iov.iov_len = part;
 		p->io.what = transfer->what;
-		p->io.offset = transfer->offset + done;
+		p->io.offset = recover_address_offset(transfer->offset) + done;
 		p->io.length = part;
 		p->io.iov = &p->iov;
 		p->io.nr_iov = 1;
 		p->io.done = part_done;
 		transfer->left++;
-		backup_submit(&p->io, &d->backup);
+		backup_submit(&p->io, backup);
 	}
 }
 
@@ -131,37 +132,35 @@ static void restore_ahead(void *context, uint64_t offset, void *data, uint32_t l
 	loop_run(&d->loop, false);	/* an error comes again when its end is waited for */
 }
 
-static int restore_read(void *context, uint64_t offset, void *data, uint32_t length)
+static int say(const struct lsmemd *d, const char *what, uint64_t address, uint32_t length, int err)
 {
-	struct lsmemd *d = context;
-	int err = transfer(d, BACKUP_READ, offset, data, length);
-
-	read_bytes += length;
 	if (err && err != -ECANCELED)
-		log_err("%s: reading %" PRIu32 " bytes at %" PRIu64 ": %s", d->backup.path, length,
-			offset, strerror(-err));
+		log_err("%s: %s %" PRIu32 " bytes at %" PRIu64 ": %s",
+			d->backups[recover_address_slot(address)].path, what, length,
+			recover_address_offset(address), strerror(-err));
 	return err;
 }
 
-static int restore_write(void *context, uint64_t offset, const void *data, uint32_t length)
+static int restore_read(void *context, uint64_t address, void *data, uint32_t length)
 {
-	struct lsmemd *d = context;
-	int err = transfer(d, BACKUP_WRITE, offset, (void *)data, length);
+	read_bytes += length;
+	return say(context, "reading", address, length,
+		   transfer(context, BACKUP_READ, address, data, length));
+}
 
-	if (err && err != -ECANCELED)
-		log_err("%s: writing %" PRIu32 " bytes at %" PRIu64 ": %s", d->backup.path, length,
-			offset, strerror(-err));
-	return err;
+static int restore_write(void *context, uint64_t address, const void *data, uint32_t length)
+{
+	return say(context, "writing", address, length,
+		   transfer(context, BACKUP_WRITE, address, (void *)data, length));
 }
 
 static int restore_flush(void *context, uint32_t slot)
 {
 	struct lsmemd *d = context;
-	int err = backup_transfer(&d->backup, BACKUP_FLUSH, 0, NULL, 0);
+	int err = backup_transfer(&d->backups[slot], BACKUP_FLUSH, 0, NULL, 0);
 
-	(void)slot;
 	if (err)
-		log_err("%s: flushing its cache: %s", d->backup.path, strerror(-err));
+		log_err("%s: flushing its cache: %s", d->backups[slot].path, strerror(-err));
 	return err;
 }
 
@@ -284,10 +283,10 @@ static void restore_report(void *context, enum recover_severity severity, const 
 	struct lsmemd *d = context;
 
 	if (severity != RECOVER_DAMAGE) {
-		log_notice("%s: %s", d->backup.path, text);
+		log_notice("%s: %s", d->where, text);
 		return;
 	}
-	log_err("%s: LOST: %s", d->backup.path, text);
+	log_err("%s: LOST: %s", d->where, text);
 	status_lost(&d->status, text);
 }
 
@@ -308,20 +307,27 @@ static void restore_progress(void *context, uint64_t done, uint64_t all)
 		return;
 	said = now;
 	log_notice("%s: %" PRIu64 " of %" PRIu64 " segments, %" PRIu64 " MiB read, %" PRIu64 " s",
-		   d->backup.path, done, all, read_bytes >> 20, (now - start) / 1000000000u);
+		   d->where, done, all, read_bytes >> 20, (now - start) / 1000000000u);
 	notify_send("STATUS=Recovering: %" PRIu64 " of %" PRIu64 " segments", done, all);
 }
 
 /**
  * restore_env - what recovery needs
- * @d: the daemon, its backup open
+ * @d: the daemon, its backups open
  * @env: out
  */
 void restore_env(struct lsmemd *d, struct recover_env *env)
 {
+	uint32_t slot;
+
 	memset(env, 0, sizeof(*env));
 	env->context = d;
-	env->backup_bytes[0] = d->backup.limits.bytes;
+	env->backups = d->config.nr_backups;
+	for (slot = 0; slot < env->backups; slot++) {
+		env->names[slot] = d->config.backups[slot].path;
+		if (d->backups[slot].private)
+			env->backup_bytes[slot] = d->backups[slot].limits.bytes;
+	}
 	env->read = restore_read;
 	env->write = restore_write;
 	env->ahead = restore_ahead;
@@ -335,6 +341,7 @@ void restore_env(struct lsmemd *d, struct recover_env *env)
 /**
  * restore_blank - look for what others keep beyond the first two blocks
  * @d: the daemon
+ * @slot: of the backup
  * @blank: out: nothing of anybody's at the beginning and the end
  *
  * Some filesystems and RAIDs leave the first blocks alone: a backup without
@@ -342,9 +349,9 @@ void restore_env(struct lsmemd *d, struct recover_env *env)
  *
  * Returns 0 or a negative errno.
  */
-int restore_blank(struct lsmemd *d, bool *blank)
+int restore_blank(struct lsmemd *d, uint32_t slot, bool *blank)
 {
-	uint64_t bytes = d->backup.limits.bytes, offset;
+	uint64_t bytes = d->backups[slot].limits.bytes, offset;
 	uint32_t length, i;
 	uint8_t *data;
 	int err = 0, end;
@@ -355,7 +362,7 @@ int restore_blank(struct lsmemd *d, bool *blank)
 	length = bytes < PROBE_BYTES ? (uint32_t)bytes : PROBE_BYTES;
 	for (end = 0; end < 2 && !err && *blank; end++) {
 		offset = end ? bytes - length : 0;
-		err = restore_read(d, offset, data, length);
+		err = restore_read(d, recover_address(slot, offset), data, length);
 		for (i = 0; i < length && !err && *blank; i += LSMEM_BLOCK)
 			*blank = format_is_blank(data + i);
 	}
@@ -366,14 +373,15 @@ int restore_blank(struct lsmemd *d, bool *blank)
 /**
  * restore_wipe - make a backup blank, whatever is on it
  * @d: the daemon, told to by --format
+ * @slot: of the backup
  *
  * The two ends only: what lies between belongs to no store any more.
  *
  * Returns 0 or a negative errno.
  */
-int restore_wipe(struct lsmemd *d)
+int restore_wipe(struct lsmemd *d, uint32_t slot)
 {
-	uint64_t bytes = d->backup.limits.bytes;
+	uint64_t bytes = d->backups[slot].limits.bytes;
 	uint32_t length = bytes < PROBE_BYTES ? (uint32_t)bytes : PROBE_BYTES;
 	void *zeroes;
 	int err;
@@ -381,11 +389,11 @@ int restore_wipe(struct lsmemd *d)
 	if (posix_memalign(&zeroes, LSMEM_BLOCK, length))
 		return -ENOMEM;
 	memset(zeroes, 0, length);
-	err = restore_write(d, 0, zeroes, length);
+	err = restore_write(d, recover_address(slot, 0), zeroes, length);
 	if (!err)
-		err = restore_write(d, bytes - length, zeroes, length);
+		err = restore_write(d, recover_address(slot, bytes - length), zeroes, length);
 	if (!err)
-		err = restore_flush(d, 0);
+		err = restore_flush(d, slot);
 	free(zeroes);
 	return err;
 }

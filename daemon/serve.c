@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The steady state: the kernel's stream goes into core, core's requests to the
- * backup, core's acknowledgements to the kernel.
+ * backups, core's acknowledgements to the kernel.
  *
  * No timer gathers a group.  While requests are in flight the kernel is asked
  * at each completion only, so that what is committed meanwhile becomes one
@@ -15,12 +15,14 @@
  *
  * Nothing here allocates, and nothing blocks but the loop itself.
  *
- * A request that fails ends everything (invariant 3): core acknowledges nothing
+ * A request that fails, or takes too long on one of several backups, loses its
+ * backup (invariant 3).  With too few left that is the end: core acknowledges nothing
  * more, the daemon says what failed and ends, the store stays as it is.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "log.h"
@@ -37,9 +39,14 @@
 
 struct serve;
 
+/**
+ * struct slot - a request in flight
+ * @begun_ns: when, 0: it is not
+ */
 struct slot {
 	struct backup_io io;
 	struct core_io request;
+	uint64_t begun_ns;
 	struct serve *serve;
 	struct slot *next;
 };
@@ -90,7 +97,8 @@ struct serve {
 	struct loop_timer clean_pause;
 	struct clean_choice choice;
 	struct slot *free;
-	struct slot slots[CORE_IOS];
+	struct slot slots[CORE_IOS * CORE_BACKUPS];
+	enum core_backup_state states[CORE_BACKUPS];	/* as far as they have been told */
 	struct lsmem_event events[KERNEL_EVENTS];
 	struct lsmem_ack_one acks[ACKS];
 	struct range ranges[RANGES];
@@ -102,44 +110,129 @@ static struct serve the_serve;	/* large, and locked in memory with all the rest 
 /* ---- Requests ---------------------------------------------------------- */
 
 static const char *const whats[] = {
-	[CORE_IO_WRITE] = "write", [CORE_IO_FLUSH] = "flush",
+	[CORE_IO_WRITE] = "write", [CORE_IO_FLUSH] = "flush", [CORE_IO_READ] = "read",
 };
+
+static struct backup *slot_backup(const struct slot *slot)
+{
+	return &slot->serve->d->backups[slot->serve->d->slots[slot->request.backup]];
+}
+
+static void failed(const struct slot *slot, int error, const char *why)
+{
+	struct serve *s = slot->serve;
+	uint32_t nr = s->d->slots[slot->request.backup];
+
+	s->io_error = error;
+	log_err("%s: %s of %" PRIu32 " bytes at %" PRIu64 " failed: %s",
+		s->d->config.backups[nr].path, whats[slot->request.kind], slot->request.length,
+		slot->request.offset, why);
+	snprintf(s->d->status.backups[nr].error, STATUS_ERROR_BYTES, "%s: %s",
+		 whats[slot->request.kind], why);
+}
 
 static void slot_done(struct backup_io *io, int error)
 {
 	struct slot *slot = (struct slot *)((char *)io - offsetof(struct slot, io));
 	struct serve *s = slot->serve;
 
-	if (error && !s->io_error) {
-		s->io_error = error;
-		log_err("%s: %s of %" PRIu32 " bytes at %" PRIu64 " failed: %s",
-			s->d->backup.path, whats[slot->request.kind], slot->request.length,
-			slot->request.offset, strerror(-error));
-	}
+	if (error && (!s->io_error || s->d->config.nr_backups > 1))
+		failed(slot, error, strerror(-error));
 	core_io_done(s->core, slot->request.id, error);
 	s->ready = true;
+	slot->begun_ns = 0;
 	slot->next = s->free;
 	s->free = slot;
 }
 
 static bool start_requests(struct serve *s)
 {
+	static const enum backup_what kinds[] = {
+		[CORE_IO_WRITE] = BACKUP_WRITE, [CORE_IO_FLUSH] = BACKUP_FLUSH,
+		[CORE_IO_READ] = BACKUP_READ,
+	};
 	struct slot *slot;
 	bool any = false;
 
 	while (s->free && core_io_next(s->core, &s->free->request)) {
 		slot = s->free;
 		s->free = slot->next;
-		slot->io.what = slot->request.kind == CORE_IO_FLUSH ? BACKUP_FLUSH : BACKUP_WRITE;
+		slot->begun_ns = status_now_ns();
+		slot->io.what = kinds[slot->request.kind];
 		slot->io.offset = slot->request.offset;
 		slot->io.length = slot->request.length;
 		slot->io.iov = slot->request.iov;
 		slot->io.nr_iov = slot->request.nr_iov;
 		slot->io.done = slot_done;
-		backup_submit(&slot->io, &s->d->backup);
+		backup_submit(&slot->io, slot_backup(slot));
 		any = true;
 	}
 	return any;
+}
+
+/* ---- Several backups --------------------------------------------------- */
+
+/* Does anything come back that may lead to an acknowledgement? */
+static bool waits_for_backups(const struct serve *s)
+{
+	uint32_t index;
+
+	for (index = 0; index < CORE_BACKUPS; index++)
+		if (s->d->slots[index] < LSMEM_BACKUPS &&
+		    core_backup(s->core, index) == CORE_BACKUP_MEMBER &&
+		    s->d->backups[s->d->slots[index]].in_flight)
+			return true;
+	return false;
+}
+
+/* A slow backup stops the others for its timeout and no longer. */
+static void lose_slow(struct serve *s, uint64_t now)
+{
+	char why[64];
+	uint32_t i;
+
+	for (i = 0; i < CORE_IOS * s->d->config.nr_backups; i++) {
+		const struct slot *slot = &s->slots[i];
+		uint32_t index = slot->request.backup;
+		unsigned int timeout;
+
+		if (!slot->begun_ns || core_backup(s->core, index) != CORE_BACKUP_MEMBER)
+			continue;
+		timeout = s->d->config.backups[s->d->slots[index]].timeout;
+		if (now - slot->begun_ns < timeout * 1000000000ull)
+			continue;
+		snprintf(why, sizeof(why), "no answer for %u s", timeout);
+		failed(slot, -ETIMEDOUT, why);
+		core_lose(s->core, index, why);
+	}
+}
+
+/* Say what has become of the backups, and let go of those that are gone. */
+static void watch_backups(struct serve *s)
+{
+	uint32_t index, slot;
+
+	for (index = 0; index < CORE_BACKUPS; index++) {
+		enum core_backup_state state = core_backup(s->core, index);
+
+		slot = s->d->slots[index];
+		if (slot == LSMEM_BACKUPS)
+			continue;
+		if (state == CORE_BACKUP_LOST && s->d->backups[slot].private &&
+		    !s->d->backups[slot].in_flight)
+			close_backup(s->d, slot);
+		if (state == s->states[index])
+			continue;
+		s->states[index] = state;
+		if (state == CORE_BACKUP_MEMBER)
+			log_notice("%s: has joined the others; what it should have is copied to it",
+				   s->d->config.backups[slot].path);
+		else if (state == CORE_BACKUP_LEAVING)
+			log_warn("%s: lost: nothing more is written to it", s->d->config.backups[slot].path);
+		else if (state == CORE_BACKUP_LOST)
+			log_warn("%s: is no backup any more; what it had is copied to the others as far as there is room. See REPLACING A BACKUP in lsmemd(8)",
+				 s->d->config.backups[slot].path);
+	}
 }
 
 /* ---- The kernel -------------------------------------------------------- */
@@ -277,7 +370,7 @@ static void pause_done(struct loop_op *op, int res)
  */
 static void arm(struct serve *s)
 {
-	if (s->armed || s->ready || s->drained || s->pausing || s->d->backup.in_flight)
+	if (s->armed || s->ready || s->drained || s->pausing || waits_for_backups(s))
 		return;
 	if (s->quiet) {
 		s->pausing = true;
@@ -367,6 +460,16 @@ static void clean(struct serve *s, bool progress)
 
 /* ---- Time -------------------------------------------------------------- */
 
+/**
+ * serve_tick_ns - time from one core_tick() to the next
+ */
+uint64_t serve_tick_ns(void)
+{
+	uint64_t watchdog_ns = notify_watchdog_us() * 1000;
+
+	return watchdog_ns && watchdog_ns < 4ull * TICK_NS ? watchdog_ns / 4 : TICK_NS;
+}
+
 static void tell(struct serve *s)
 {
 	if (!s->d->http.mhd)
@@ -385,6 +488,8 @@ static void tick_done(struct loop_op *op, int res)
 	s->ready = true;
 	if (s->clean == CLEAN_FRUITLESS)
 		s->clean = CLEAN_IDLE;	/* compaction makes room without a word */
+	if (s->d->config.nr_backups > 1)
+		lose_slow(s, now);
 	if (!s->drained)
 		core_tick(s->core);
 	if (s->watchdog_ns && now - s->watchdog_last >= s->watchdog_ns / 4) {
@@ -392,9 +497,7 @@ static void tick_done(struct loop_op *op, int res)
 		notify_send("WATCHDOG=1");
 	}
 	tell(s);
-	loop_timer_start(&s->d->loop, &s->tick,
-			 s->watchdog_ns && s->watchdog_ns < 4ull * TICK_NS ?
-			 s->watchdog_ns / 4 : TICK_NS);
+	loop_timer_start(&s->d->loop, &s->tick, serve_tick_ns());
 }
 
 static void bound_done(struct loop_op *op, int res)
@@ -443,12 +546,12 @@ static int finish(struct serve *s)
 		d->status.state = "failed";
 		status = s->io_error ? STATUS_BACKUP : STATUS_ERROR;
 	} else if (core_state(s->core) == CORE_STOPPED) {
-		log_notice("%s: all that was committed is on %s", d->kernel.name, d->backup.path);
+		log_notice("%s: all that was committed is on %s", d->kernel.name, d->where);
 		d->status.state = "stopped";
 		status = STATUS_OK;
 	} else {
 		log_err("%s: %" PRIu64 " bytes of %" PRIu32 " segments are not on %s yet; what was acknowledged is, and the next lsmemd sends the rest",
-			d->kernel.name, core->lag_bytes, core->lag_segments, d->backup.path);
+			d->kernel.name, core->lag_bytes, core->lag_segments, d->where);
 		d->status.state = "undrained";
 		status = STATUS_DRAIN;
 	}
@@ -471,7 +574,7 @@ int serve(struct lsmemd *d)
 
 	s->d = d;
 	s->core = d->core;
-	for (i = CORE_IOS - 1; i >= 0; i--) {
+	for (i = (int)(CORE_IOS * d->config.nr_backups) - 1; i >= 0; i--) {
 		s->slots[i].serve = s;
 		s->slots[i].next = s->free;
 		s->free = &s->slots[i];
@@ -483,13 +586,15 @@ int serve(struct lsmemd *d)
 	s->clean_pause.op.done = clean_paused;
 	s->watchdog_ns = notify_watchdog_us() * 1000;
 	s->ready = true;
+	for (i = 0; i < (int)CORE_BACKUPS; i++)
+		s->states[i] = core_backup(s->core, (uint32_t)i);
 	loop_timer_start(&d->loop, &s->tick, s->watchdog_ns ? 1000000 : TICK_NS);
 	d->status.state = "active";
 	d->status.serving = true;
 	dump(s);
 	tell(s);
-	notify_send("READY=1\nSTATUS=Serving %s, backup %s", d->kernel.name, d->backup.path);
-	log_notice("%s: serving, backup %s", d->kernel.name, d->backup.path);
+	notify_send("READY=1\nSTATUS=Serving %s, backup %s", d->kernel.name, d->where);
+	log_notice("%s: serving, backup %s", d->kernel.name, d->where);
 	for (;;) {
 		progress = false;
 		do {
@@ -498,12 +603,13 @@ int serve(struct lsmemd *d)
 			more |= give_acks(s);
 			progress |= more;
 		} while (more && !s->error && core_state(s->core) != CORE_FAILED);
+		watch_backups(s);
 		if (!s->error && core_state(s->core) != CORE_FAILED)
 			clean(s, progress);
 		if (s->error || core_state(s->core) == CORE_FAILED || s->late ||
 		    d->signals.stop > 1)
 			break;
-		if (core_state(s->core) == CORE_STOPPED && !d->backup.in_flight)
+		if (core_state(s->core) == CORE_STOPPED && !waits_for_backups(s))
 			break;
 		if (d->signals.stop && !s->stopping) {
 			begin_stop(s);

@@ -36,7 +36,7 @@ static int open_exports(struct server *s, struct lsmemd *d)
 {
 	const struct config *c = &d->config;
 	struct backup_options options = {
-		.lock_wait = c->backup.lock_wait,
+		.lock_wait = CONFIG_LOCK_WAIT_DEFAULT,
 		.progress = open_progress,
 	};
 	struct export *export;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The start: which backup, which store, do they belong together, and what is
- * to be done so that the store can be served.
+ * The start: which store, do the backups and it belong together, and what is to be
+ * done so that it can be served.  Several backups count as one here.
  *
  *	backup	    store in the kernel	    what is done
  *	blank	    none, new		    format, activate
@@ -32,7 +32,6 @@
 
 #define RUN	"/run/lsmem"
 #define PORT_STEP_US	100000u
-#define LOOKS	5	/* at digests that may just be written */
 
 static const char *kind_name(uint32_t kind)
 {
@@ -45,7 +44,7 @@ static const char *kind_name(uint32_t kind)
 static int open_metrics(struct lsmemd *d)
 {
 	const struct config *c = &d->config;
-	uint64_t end = status_now_ns() + c->backup.lock_wait * 1000000000ull;
+	uint64_t end = status_now_ns() + c->backups[0].lock_wait * 1000000000ull;
 	bool said = false;
 	int err;
 
@@ -58,7 +57,7 @@ static int open_metrics(struct lsmemd *d)
 			break;
 		if (!said)
 			log_notice("%s: in use; waiting up to %u s for it",
-				   c->metrics.listen, c->backup.lock_wait);
+				   c->metrics.listen, c->backups[0].lock_wait);
 		said = true;
 		signals_poll(&d->signals);
 		if (d->signals.stop)
@@ -75,136 +74,40 @@ static int open_metrics(struct lsmemd *d)
 	return err == -EADDRINUSE ? STATUS_BUSY : STATUS_ERROR;
 }
 
-/* ---- The backup -------------------------------------------------------- */
-
-/* progress of backup_open() has no context: there is one daemon. */
-static struct lsmemd *opening;
-
-static int open_progress(const char *what, uint64_t done, uint64_t all)
-{
-	static uint64_t said;
-	uint64_t now = status_now_ns();
-
-	signals_poll(&opening->signals);
-	if (opening->signals.stop)
-		return -ECANCELED;
-	if (all < 1u << 20 || now - said < 1000000000u)
-		return 0;
-	said = now;
-	log_info("%s: %s %" PRIu64 " of %" PRIu64 " MiB", opening->config.backup.path, what,
-		 done >> 20, all >> 20);
-	notify_send("STATUS=Creating the backup: %" PRIu64 " of %" PRIu64 " MiB", done >> 20,
-		    all >> 20);
-	return 0;
-}
-
-enum open_mode {
-	OPEN_WRITE,
-	OPEN_READ,
-	OPEN_LOOK,		/* beside whoever writes */
-};
-
-static int open_backup(struct lsmemd *d, enum open_mode how, uint64_t fence_epoch)
-{
-	struct backup_options options = {
-		.path = d->config.backup.path,
-		.create_bytes = how == OPEN_WRITE ? d->config.backup.size : 0,
-		.lock_wait = d->config.backup.lock_wait,
-		.read_only = how != OPEN_WRITE,
-		.beside = how == OPEN_LOOK,
-		.fence_epoch = fence_epoch,
-		.key = d->config.backup.key_line ? d->config.backup.key : NULL,
-		.timeout = d->config.backup.timeout,
-		.progress = open_progress,
-	};
-	const struct backup_limits *limits = &d->backup.limits;
-	int err;
-
-	opening = d;
-	err = backup_open(&d->backup, &d->loop, &options);
-	if (err)
-		return err == -EBUSY ? STATUS_BUSY :
-		       err == -ELOOP || err == -ESTALE || err == -EKEYREJECTED ? STATUS_REFUSED :
-		       err == -ECANCELED ? STATUS_OK : STATUS_ERROR;
-	log_info("%s: %" PRIu64 " MiB, requests up to %" PRIu32 " KiB, %s, blocks of %" PRIu32 "/%" PRIu32,
-		 d->backup.path, limits->bytes >> 20, limits->io_bytes >> 10,
-		 limits->volatile_cache ? "volatile cache" : "no volatile cache", limits->logical,
-		 limits->physical);
-	if (limits->io_bytes < LSMEM_SEGLET_BYTES) {
-		log_err("%s: takes requests of %" PRIu32 " bytes at the most, %u are needed",
-			d->backup.path, limits->io_bytes, LSMEM_SEGLET_BYTES);
-		return STATUS_ERROR;
-	}
-	return STATUS_OK;
-}
-
-static void look_report(void *context, enum recover_severity severity, const char *text)
-{
-	(void)severity;
-	log_debug("%s: while somebody may write to it: %s",
-		  ((struct lsmemd *)context)->backup.path, text);
-}
-
-/*
- * The epoch to take the backup over with: one more than its newest digest has,
- * as the recovery that follows will write.  Whoever writes meanwhile may make
- * what is read contradict itself: then it is read again.
- */
-static int next_epoch(struct lsmemd *d, uint64_t *epoch)
-{
-	struct recover_env env;
-	enum recover_state state;
-	struct recover *r;
-	int err = -EAGAIN, tries, status;
-
-	status = open_backup(d, OPEN_LOOK, 0);
-	if (status || !d->backup.private)
-		return status;
-	restore_env(d, &env);
-	env.report = look_report;
-	for (tries = 0; tries < LOOKS && err && err != -ECANCELED; tries++) {
-		r = recover_new(&env);
-		if (!r)
-			break;
-		err = recover_open(r, &state);
-		if (!err && state == RECOVER_FULL)
-			err = recover_map(r);
-		if (!err)
-			*epoch = 1 + (state == RECOVER_FULL ? recover_digest(r)->epoch : 0);
-		recover_free(r);
-	}
-	backup_close(&d->backup);
-	d->backup.private = NULL;
-	if (!err || err == -ECANCELED)
-		return STATUS_OK;
-	log_err("%s: its epoch cannot be read: %s; nothing was taken over", d->backup.path,
-		strerror(-err));
-	return STATUS_REFUSED;
-}
-
-/* Ours alone, if need be against who has it. */
-static int hold_backup(struct lsmemd *d)
-{
-	uint64_t epoch = 0;
-	int status;
-
-	if (d->options.take_over) {
-		status = next_epoch(d, &epoch);
-		if (status || d->signals.stop)
-			return status;
-		log_notice("%s: taking it over with epoch %" PRIu64, d->config.backup.path, epoch);
-	}
-	return open_backup(d, OPEN_WRITE, epoch);
-}
+/* ---- The backups ------------------------------------------------------- */
 
 static int refuse_content(const struct lsmemd *d)
 {
 	log_err("%s: holds something that is not a backup this lsmemd can use; if all of it may be lost, start lsmemd once with --format --force",
-		d->backup.path);
+		d->where);
 	return STATUS_REFUSED;
 }
 
-/* What is on the backup; with --format, nothing after this. */
+/* Nothing of anybody's on those without superblock? */
+static int all_blank(struct lsmemd *d, const struct recover *r, bool *blank)
+{
+	uint32_t slot;
+	int err = 0;
+
+	*blank = true;
+	for (slot = 0; slot < d->config.nr_backups && !err && *blank; slot++)
+		if (recover_slot_blank(r, slot))
+			err = restore_blank(d, slot, blank);
+	return err;
+}
+
+static int wipe_all(struct lsmemd *d)
+{
+	uint32_t slot;
+	int err = 0;
+
+	log_notice("%s: overwriting what is on it, as --format says", d->where);
+	for (slot = 0; slot < d->config.nr_backups && !err; slot++)
+		err = restore_wipe(d, slot);
+	return err;
+}
+
+/* What is on the backups; with --format, nothing after this. */
 static int look(struct lsmemd *d, struct recover *r, enum recover_state *state)
 {
 	char name[LSMEM_NAME_BYTES];
@@ -215,11 +118,17 @@ static int look(struct lsmemd *d, struct recover *r, enum recover_state *state)
 	if (err == -ECANCELED)
 		return STATUS_OK;
 	if (err && err != -EBADMSG) {
-		log_err("%s: cannot be read: %s", d->backup.path, strerror(-err));
+		log_err("%s: cannot be read: %s", d->where, strerror(-err));
 		return STATUS_ERROR;
 	}
+	if ((err || *state == RECOVER_BLANK || d->options.format) &&
+	    d->nr_open < d->config.nr_backups) {
+		log_err("%s: there is no store on those that are there, and a new one is made when all are",
+			d->where);
+		return STATUS_REFUSED;
+	}
 	blank = !err && *state == RECOVER_BLANK;
-	if (blank && restore_blank(d, &blank))
+	if (blank && all_blank(d, r, &blank))
 		return STATUS_ERROR;
 	if (blank)
 		return STATUS_OK;
@@ -228,20 +137,19 @@ static int look(struct lsmemd *d, struct recover *r, enum recover_state *state)
 	if (!err && *state == RECOVER_FULL) {
 		if (!kernel_find(recover_super(r)->uuid, name)) {
 			log_err("%s: is the backup of %s, which is active in the kernel; destroy the store first (lsmemctl destroy %s), then format",
-				d->backup.path, name, name);
+				d->where, name, name);
 			return STATUS_REFUSED;
 		}
 	} else if (!d->options.force) {
 		log_err("%s: holds something that is not a backup of lsmem; --format --force overwrites it",
-			d->backup.path);
+			d->where);
 		return STATUS_REFUSED;
 	}
-	log_notice("%s: overwriting what is on it, as --format says", d->backup.path);
-	if (restore_wipe(d))
+	if (wipe_all(d))
 		return STATUS_ERROR;
 	err = recover_open(r, state);
 	if (err || *state != RECOVER_BLANK) {
-		log_err("%s: is not blank after it was wiped", d->backup.path);
+		log_err("%s: is not blank after it was wiped", d->where);
 		return STATUS_ERROR;
 	}
 	return STATUS_OK;
@@ -257,52 +165,54 @@ static int check_geometry(const struct lsmemd *d, const struct lsmem_super *supe
 	uint32_t kind = le32toh(super->kind);
 	const char *file = d->options.config_path;
 
+	if (format_backups(super) != c->nr_backups) {
+		log_err("%s: names %u backups, and the store has %u: name them all, also those that are lost",
+			file, c->nr_backups, format_backups(super));
+		return STATUS_USAGE;
+	}
 	if (c->store.kind_line && c->store.kind != kind) {
 		log_err("%s:%u: kind = %s, but %s is the backup of a store of kind = %s", file,
-			c->store.kind_line, kind_name(c->store.kind), d->backup.path,
+			c->store.kind_line, kind_name(c->store.kind), d->where,
 			kind_name(kind));
 		return STATUS_USAGE;
 	}
 	if (c->store.size_line && c->store.bytes != bytes) {
 		log_err("%s:%u: size = %" PRIu64 "M, but the store on %s has %" PRIu64 "M, and a store keeps its size",
-			file, c->store.size_line, c->store.bytes >> 20, d->backup.path,
+			file, c->store.size_line, c->store.bytes >> 20, d->where,
 			bytes >> 20);
 		return STATUS_USAGE;
 	}
 	if (c->store.handles_line && c->store.handles != handles) {
 		log_err("%s:%u: handles = %" PRIu64 ", but the store on %s has %" PRIu64 ", and a store keeps its number of handles",
-			file, c->store.handles_line, c->store.handles, d->backup.path, handles);
+			file, c->store.handles_line, c->store.handles, d->where, handles);
 		return STATUS_USAGE;
 	}
 	if (c->store.name_line && !strncmp(c->store.name, "lsmemb", 6) !=
 				  (kind == LSMEM_KIND_BLOCK)) {
 		log_err("%s:%u: name = %s, but %s is the backup of a store of kind = %s", file,
-			c->store.name_line, c->store.name, d->backup.path, kind_name(kind));
+			c->store.name_line, c->store.name, d->where, kind_name(kind));
 		return STATUS_USAGE;
 	}
 	return STATUS_OK;
 }
 
 /*
- * Segments that the log may have: as many as the backup has frames, within what the
- * kernel takes; 0, its default, when the backup is of the least size.
+ * Segments that the log may have: as many as the backups have room for, within what
+ * the kernel takes; 0, its default, when they are of the least size.
  */
-static uint32_t backup_segments(const struct lsmemd *d, const struct lsmem_super *super,
+static uint32_t backup_segments(const struct lsmemd *d, const struct recover *r,
 				uint64_t store_bytes)
 {
-	uint64_t full = store_bytes / LSMEM_SEGMENT_BYTES, frames;
+	uint64_t full = store_bytes / LSMEM_SEGMENT_BYTES;
+	uint64_t room = recover_room(r, d->config.store.replicas);
 
-	frames = super ? le64toh(super->frames) : d->backup.limits.bytes / LSMEM_SEGMENT_BYTES;
-	while (!super && frames && recover_backup_bytes(frames) > d->backup.limits.bytes)
-		frames--;
-	if (!super && frames)
-		frames--;	/* formatting may leave one more to the digest log */
-	if (frames > LSMEM_SEGMENTS_MOST * full)
-		frames = LSMEM_SEGMENTS_MOST * full;
-	return frames < LSMEM_SEGMENTS_LEAST * full ? 0 : (uint32_t)frames;
+	if (room > LSMEM_SEGMENTS_MOST * full)
+		room = LSMEM_SEGMENTS_MOST * full;
+	return room < LSMEM_SEGMENTS_LEAST * full ? 0 : (uint32_t)room;
 }
 
-static int create_store(struct lsmemd *d, const struct lsmem_super *super, char *name)
+static int create_store(struct lsmemd *d, const struct recover *r,
+			const struct lsmem_super *super, char *name)
 {
 	const struct config *c = &d->config;
 	struct lsmem_create create;
@@ -312,7 +222,7 @@ static int create_store(struct lsmemd *d, const struct lsmem_super *super, char 
 	create.kind = super ? le32toh(super->kind) : c->store.kind;
 	create.bytes = super ? le64toh(super->store_bytes) :
 		       c->store.bytes ? c->store.bytes : CONFIG_STORE_BYTES_DEFAULT;
-	create.segments = backup_segments(d, super, create.bytes);
+	create.segments = backup_segments(d, r, create.bytes);
 	if (create.kind == LSMEM_KIND_OBJECT) {
 		create.handles_max = super ? le64toh(super->max_handles) : c->store.handles;
 		create.mode = c->store.mode;
@@ -343,10 +253,10 @@ static int attach_failed(struct lsmemd *d, const char *name, bool full, int err)
 	case -EXDEV:
 		if (full)
 			log_err("%s: is active, and %s is the backup of another store; give it its own backup, or name another store in %s",
-				name, d->backup.path, d->options.config_path);
+				name, d->where, d->options.config_path);
 		else
 			log_err("%s: is active, and %s is blank: what it holds is on another backup; give it that one (a blank backup never stands for an active store)",
-				name, d->backup.path);
+				name, d->where);
 		return STATUS_REFUSED;
 	case -EOPNOTSUPP:
 		log_err("%s: is volatile: it has no use for a daemon", name);
@@ -357,7 +267,8 @@ static int attach_failed(struct lsmemd *d, const char *name, bool full, int err)
 	}
 }
 
-static int attach_store(struct lsmemd *d, const struct lsmem_super *super, const uint8_t *uuid)
+static int attach_store(struct lsmemd *d, const struct recover *r,
+			const struct lsmem_super *super, const uint8_t *uuid)
 {
 	const struct config *c = &d->config;
 	char name[LSMEM_NAME_BYTES] = "";
@@ -369,12 +280,12 @@ static int attach_store(struct lsmemd *d, const struct lsmem_super *super, const
 		(void)kernel_find(uuid, name);
 	} else if (!kernel_find_orphan(c->store.kind, name)) {
 		log_err("%s: is active and no daemon serves it, and %s is blank: give it its own backup; if this is meant for a new store, destroy the old one first or start its daemon",
-			name, d->backup.path);
+			name, d->where);
 		return STATUS_REFUSED;
 	}
 	err = *name ? kernel_attach(&d->kernel, d->control, name, uuid) : -ENODEV;
 	if (err == -ENODEV) {
-		status = create_store(d, super, name);
+		status = create_store(d, r, super, name);
 		if (status)
 			return status;
 		err = kernel_attach(&d->kernel, d->control, name, uuid);
@@ -385,7 +296,7 @@ static int attach_store(struct lsmemd *d, const struct lsmem_super *super, const
 		      d->kernel.bytes != le64toh(super->store_bytes) ||
 		      d->kernel.handles_max != le64toh(super->max_handles))) {
 		log_err("%s: has %" PRIu64 " MiB and %" PRIu64 " handles, the store on %s has %" PRIu64 " MiB and %" PRIu64 " handles; leave out \"name =\" and lsmemd makes a store that fits",
-			name, d->kernel.bytes >> 20, d->kernel.handles_max, d->backup.path,
+			name, d->kernel.bytes >> 20, d->kernel.handles_max, d->where,
 			(uint64_t)le64toh(super->store_bytes) >> 20,
 			(uint64_t)le64toh(super->max_handles));
 		return STATUS_REFUSED;
@@ -402,6 +313,17 @@ static int attach_store(struct lsmemd *d, const struct lsmem_super *super, const
 }
 
 /* ---- What is done ------------------------------------------------------ */
+
+static bool new_incarnation(uint64_t *incarnation)
+{
+	do {
+		if (getrandom(incarnation, sizeof(*incarnation), 0) != sizeof(*incarnation)) {
+			log_err("no random numbers: %s", strerror(errno));
+			return false;
+		}
+	} while (!*incarnation);
+	return true;
+}
 
 static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 {
@@ -420,37 +342,40 @@ static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 			d->kernel.name);
 		return STATUS_ERROR;
 	}
-	do {
-		if (getrandom(&geometry.incarnation, sizeof(geometry.incarnation), 0) < 0)
-			return STATUS_ERROR;
-	} while (!geometry.incarnation);
+	geometry.replicas = d->config.store.replicas;
+	if (!new_incarnation(&geometry.incarnation))
+		return STATUS_ERROR;
 	err = recover_format(r, &geometry);
 	if (err == -ENOSPC) {
-		log_err("%s: %" PRIu64 " MiB are too little for a store of %" PRIu64 " MiB, whose log may have %" PRIu32 " segments of 8 MiB: %" PRIu64 " MiB are needed",
-			d->backup.path, d->backup.limits.bytes >> 20, d->kernel.bytes >> 20,
-			geometry.frames, (recover_backup_bytes(geometry.frames) >> 20) + 1);
+		log_err("%s: too little for a store of %" PRIu64 " MiB, whose log may have %" PRIu32 " segments of 8 MiB: %" PRIu64 " MiB are needed%s",
+			d->where, d->kernel.bytes >> 20, geometry.frames,
+			(recover_backup_bytes(geometry.frames) >> 20) + 1,
+			d->config.nr_backups > 1 ? " for each replica" : "");
 		return STATUS_REFUSED;
 	}
 	if (err) {
-		log_err("%s: cannot be formatted: %s", d->backup.path, strerror(-err));
+		log_err("%s: cannot be formatted: %s", d->where, strerror(-err));
 		return STATUS_ERROR;
 	}
-	log_notice("%s: formatted, %" PRIu64 " segments", d->backup.path,
-		   (uint64_t)le64toh(recover_super(r)->frames));
+	log_notice("%s: formatted, %" PRIu64 " segments", d->where,
+		   recover_room(r, d->config.store.replicas));
 	return STATUS_OK;
 }
 
 static void tell_result(struct lsmemd *d, const struct recover_result *result, uint64_t ns)
 {
 	log_notice("%s: recovered %" PRIu64 " objects, %" PRIu64 " MiB live, from %" PRIu64 " segments (%" PRIu64 " MiB read) in %" PRIu64 ".%03" PRIu64 " s; %" PRIu64 " losses",
-		   d->backup.path, result->objects, result->live_bytes >> 20, result->segments,
+		   d->where, result->objects, result->live_bytes >> 20, result->segments,
 		   result->read_bytes >> 20, ns / 1000000000u, ns / 1000000u % 1000u,
 		   result->losses);
 }
 
 static int recover(struct lsmemd *d, struct recover *r)
 {
-	struct recover_options options = { .accept_loss = d->options.accept_loss };
+	struct recover_options options = {
+		.accept_loss = d->options.accept_loss,
+		.accept_missing = d->options.accept_missing,
+	};
 	struct status *status = &d->status;
 	struct recover_result result;
 	uint64_t start = status_now_ns(), ns;
@@ -459,8 +384,8 @@ static int recover(struct lsmemd *d, struct recover *r)
 	status->state = "recovering";
 	status->recovery = true;
 	http_tell(&d->http, status);
-	log_notice("%s: recovering %s", d->backup.path, d->kernel.name);
-	notify_send("STATUS=Recovering %s from %s", d->kernel.name, d->backup.path);
+	log_notice("%s: recovering %s", d->where, d->kernel.name);
+	notify_send("STATUS=Recovering %s from %s", d->kernel.name, d->where);
 	memset(&result, 0, sizeof(result));
 	err = recover_run(r, &options, &result);
 	if (err == -ECANCELED)
@@ -481,13 +406,31 @@ static int recover(struct lsmemd *d, struct recover *r)
 	status->state = "failed";
 	status_write(status);
 	if (err == -ENODATA) {
-		log_err("%s: %" PRIu64 " losses, named above; nothing was changed. If there is a better copy of the backup, use it; to go on without what is lost, start lsmemd with --accept-loss",
-			d->backup.path, status->losses);
+		log_err("%s: %" PRIu64 " losses, named above; nothing was changed. If there is a better copy of the backup, use it; to go on without what is lost, start lsmemd with --accept-loss%s",
+			d->where, status->losses, d->config.nr_backups == 1 ? "" :
+			"; if a backup is not there, bring it back, or if it is gone for good and nothing was written without those that are there, --accept-missing");
 		return STATUS_LOST;
 	}
-	log_err("%s: the recovery failed: %s; it can be tried again", d->backup.path,
+	log_err("%s: the recovery failed: %s; it can be tried again", d->where,
 		strerror(-err));
 	return err == -EBADMSG ? STATUS_REFUSED : STATUS_ERROR;
+}
+
+/* Those that were left behind, or are new, are to be used like the others. */
+static int join(struct lsmemd *d, struct recover *r)
+{
+	uint64_t incarnation;
+	bool blank;
+
+	if (all_blank(d, r, &blank) || !new_incarnation(&incarnation))
+		return STATUS_ERROR;
+	if (!blank) {
+		log_err("%s: one that has no superblock holds something all the same: it may be another's; make it blank, or put it right in %s",
+			d->where, d->options.config_path);
+		return STATUS_REFUSED;
+	}
+	(void)recover_join(r, incarnation);	/* cancelled: the signal is seen */
+	return STATUS_OK;
 }
 
 static int bring_up(struct lsmemd *d, struct recover *r, enum recover_state state,
@@ -497,21 +440,30 @@ static int bring_up(struct lsmemd *d, struct recover *r, enum recover_state stat
 
 	if (d->kernel.state == LSMEM_STATE_NEW)
 		return state == RECOVER_BLANK ? format(d, r, uuid) : recover(d, r);
-	log_notice("%s: resuming, backup %s", d->kernel.name, d->backup.path);
-	err = recover_map(r);
+	log_notice("%s: resuming, backup %s", d->kernel.name, d->where);
+	err = recover_map(r, d->options.accept_missing);
 	if (!err)
 		return STATUS_OK;
 	if (err == -ECANCELED)
 		return STATUS_OK;
 	log_err("%s: its digests cannot be read: %s; the store stays readable, repair the path to the backup and start lsmemd again",
-		d->backup.path, strerror(-err));
+		d->where, strerror(-err));
 	return err == -EBADMSG ? STATUS_REFUSED : STATUS_ERROR;
+}
+
+static void name_backup(struct status_backup *backup, const struct config_backup *c)
+{
+	backup->name = c->name;
+	backup->path = c->path;
+	backup->domain = c->domain;
+	backup->index = LSMEM_BACKUPS;
 }
 
 static void name_status(struct lsmemd *d)
 {
 	struct status *status = &d->status;
 	const char *file = d->options.status_file;
+	uint32_t slot;
 	int n;
 
 	if (file)
@@ -524,13 +476,44 @@ static void name_status(struct lsmemd *d)
 		status->path[0] = 0;
 	strcpy(status->store, d->kernel.name);
 	status->kind = d->kernel.kind;
-	status->backup = d->backup.path;
+	status->where = d->where;
+	status->nr_backups = d->config.nr_backups;
+	for (slot = 0; slot < status->nr_backups; slot++)
+		name_backup(&status->backups[slot], &d->config.backups[slot]);
+}
+
+/* Who the digest's backups are, for core and for people. */
+static void name_backups(struct lsmemd *d, const struct recover *r, struct core_params *params)
+{
+	const struct config_backup *backups = d->config.backups;
+	uint32_t index, slot, same;
+	bool joins;
+
+	for (index = 0; index < LSMEM_BACKUPS; index++) {
+		slot = recover_joiner(r, index);
+		joins = slot < LSMEM_BACKUPS;
+		if (!joins)
+			slot = recover_slot(r, index);
+		d->slots[index] = slot;
+		if (slot == LSMEM_BACKUPS)
+			continue;
+		for (same = 0; !config_same_domain(&backups[same], &backups[slot]); same++)
+			;
+		(joins ? params->joining : params->super)[index] = recover_slot_super(r, slot);
+		params->domain[index] = same;
+		d->status.backups[slot].index = index;
+		if (d->backups[slot].limits.io_bytes < params->io_bytes)
+			params->io_bytes = d->backups[slot].limits.io_bytes;
+	}
+	params->io_bytes &= ~(LSMEM_SEGLET_BYTES - 1);
 }
 
 static int make_core(struct lsmemd *d, struct recover *r)
 {
 	struct core_params params = {
-		.super = { recover_super(r) },
+		.replicas = d->config.store.replicas,
+		.min_replicas = d->config.store.min_replicas,
+		.copy_bytes = d->config.store.copy_rate * serve_tick_ns() / 1000000000u,
 		.map = recover_digest(r),
 		.log = {
 			.frames = d->kernel.frames,
@@ -538,13 +521,14 @@ static int make_core(struct lsmemd *d, struct recover *r)
 			.nr_frames = d->kernel.nr_frames,
 		},
 		.resume = d->kernel.state == LSMEM_STATE_ACTIVE,
-		.io_bytes = d->backup.limits.io_bytes & ~(LSMEM_SEGLET_BYTES - 1),
+		.io_bytes = CORE_IO_BYTES,
 	};
 	char error[CORE_ERROR_BYTES] = "";
 
+	name_backups(d, r, &params);
 	d->core = core_new(&params, error);
 	if (!d->core) {
-		log_err("%s and %s: %s", d->kernel.name, d->backup.path, error);
+		log_err("%s and %s: %s", d->kernel.name, d->where, error);
 		return STATUS_ERROR;
 	}
 	d->candidates = calloc(d->kernel.nr_segments + 1, sizeof(*d->candidates));
@@ -605,6 +589,7 @@ int start(struct lsmemd *d)
 	uint8_t uuid[LSMEM_UUID_BYTES];
 	const struct lsmem_super *super;
 	struct recover *r;
+	uint32_t slot;
 	int status;
 
 	status = open_metrics(d);
@@ -613,8 +598,8 @@ int start(struct lsmemd *d)
 	d->control = kernel_control_open();
 	if (d->control < 0)
 		return STATUS_ERROR;
-	status = hold_backup(d);
-	if (status || !d->backup.private)
+	status = hold_backups(d);
+	if (status || !d->nr_open)
 		return status;
 	restore_env(d, &env);
 	r = recover_new(&env);
@@ -635,20 +620,25 @@ int start(struct lsmemd *d)
 		status = STATUS_ERROR;
 		goto out;
 	}
-	status = attach_store(d, super, uuid);
+	status = attach_store(d, r, super, uuid);
 	if (status)
 		goto out;
 	name_status(d);
 	memcpy(d->status.uuid, uuid, sizeof(uuid));
 	http_tell(&d->http, &d->status);
 	status = bring_up(d, r, state, uuid);
+	if (!status && !d->signals.stop && state == RECOVER_FULL)
+		status = join(d, r);
 	if (status || d->signals.stop)
 		goto out;
 	if (kernel_map(&d->kernel)) {
 		status = STATUS_ERROR;
 		goto out;
 	}
-	backup_memory(&d->backup, d->kernel.frames, d->kernel.frames_bytes);
+	for (slot = 0; slot < d->config.nr_backups; slot++)
+		if (d->backups[slot].private)
+			backup_memory(&d->backups[slot], d->kernel.frames,
+				      d->kernel.frames_bytes);
 	status = make_core(d, r);
 	if (status)
 		goto out;
@@ -679,8 +669,8 @@ int check(struct lsmemd *d)
 	struct recover *r;
 	int status, err;
 
-	status = open_backup(d, OPEN_READ, 0);
-	if (status || !d->backup.private)
+	status = open_backups(d, OPEN_READ, 0);
+	if (status || !d->nr_open)
 		return status;
 	restore_env(d, &env);
 	env.load = NULL;
@@ -689,9 +679,9 @@ int check(struct lsmemd *d)
 		return STATUS_ERROR;
 	err = recover_open(r, &state);
 	if (!err && state == RECOVER_BLANK) {
-		err = restore_blank(d, &blank);
+		err = all_blank(d, r, &blank);
 		if (!err && blank)
-			printf("%s: blank\n", d->backup.path);
+			printf("%s: blank\n", d->where);
 		else if (!err)
 			status = refuse_content(d);
 		goto out;
@@ -703,7 +693,7 @@ int check(struct lsmemd *d)
 	if (err && err != -ENODATA)
 		goto out;
 	printf("%s: backup of a store of kind = %s, size = %" PRIu64 "M, handles = %" PRIu64 "\n",
-	       d->backup.path, kind_name(le32toh(recover_super(r)->kind)),
+	       d->where, kind_name(le32toh(recover_super(r)->kind)),
 	       (uint64_t)le64toh(recover_super(r)->store_bytes) >> 20,
 	       (uint64_t)le64toh(recover_super(r)->max_handles));
 	printf("segments: %" PRIu64 " (%" PRIu64 " closed, %" PRIu64 " sealed, %" PRIu64 " open)\n",

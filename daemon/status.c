@@ -172,6 +172,10 @@ static void put_counters(struct status *status)
 		{ "in_flight", core->in_flight },
 		{ "lag_segments", core->lag_segments },
 		{ "lag_bytes", core->lag_bytes },
+		{ "segments_short", core->short_segments + core->short_open },
+		{ "replicas_copied", core->copied },
+		{ "replicas_copied_bytes", core->copied_bytes },
+		{ "replicas_failed", core->copies_failed },
 		{ "epoch", core->epoch },
 		{ "sequence", core->sequence },
 		{ "ack_ns", status->ack.sum },
@@ -190,6 +194,58 @@ static void put_counters(struct status *status)
 		first = false;
 	}
 	put(status, "%s]\n", first ? "" : "\n  ");
+}
+
+/**
+ * status_backup_state - a word for what a backup is
+ * @status: the status
+ * @nr: its place in the configuration
+ */
+const char *status_backup_state(const struct status *status, uint32_t nr)
+{
+	static const char *const states[] = {
+		[CORE_BACKUP_NONE] = "unused", [CORE_BACKUP_MEMBER] = "used",
+		[CORE_BACKUP_LEAVING] = "leaving", [CORE_BACKUP_LOST] = "lost",
+	};
+	uint32_t index = status->backups[nr].index;
+
+	if (!status->serving)
+		return "unknown";
+	return index == LSMEM_BACKUPS ? "missing" : states[status->core.backup[index].state];
+}
+
+static void put_backup(struct status *status, uint32_t nr)
+{
+	static const struct core_backup_stats none;
+	const struct status_backup *backup = &status->backups[nr];
+	const struct core_backup_stats *stats = backup->index == LSMEM_BACKUPS ? &none :
+						&status->core.backup[backup->index];
+	uint64_t written = 0;
+	uint32_t part;
+
+	for (part = 0; part < CORE_PARTS; part++)
+		written += stats->bytes[part];
+	put(status, "%s\n    {\"name\": ", nr ? "," : "");
+	put_string(status, backup->name);
+	put(status, ", \"path\": ");
+	put_string(status, backup->path);
+	put(status, ", \"domain\": ");
+	put_string(status, backup->domain);
+	put(status, ", \"error\": ");
+	put_string(status, backup->error);
+	put(status, ", \"state\": \"%s\", \"frames\": %" PRIu64 ", \"frames_free\": %" PRIu64 ", \"lag_bytes\": %" PRIu64 ", \"lag_segments\": %" PRIu64 ", \"in_flight\": %" PRIu64 ", \"written_bytes\": %" PRIu64 ", \"flushes\": %" PRIu64 "}",
+	    status_backup_state(status, nr), stats->frames, stats->frames_free,
+	    stats->lag_bytes, stats->lag_segments, stats->in_flight, written, stats->flushes);
+}
+
+static void put_backups(struct status *status)
+{
+	uint32_t nr;
+
+	put(status, "  \"backups\": [");
+	for (nr = 0; nr < status->nr_backups; nr++)
+		put_backup(status, nr);
+	put(status, "\n  ],\n");
 }
 
 static int replace(const struct status *status)
@@ -239,9 +295,10 @@ int status_write(struct status *status)
 	put_string(status, status->store);
 	put(status, ",\n  \"kind\": \"%s\",\n  \"uuid\": \"%s\",\n  \"backup\": ",
 	    status_kind(status), status_uuid(status, uuid));
-	put_string(status, status->backup);
+	put_string(status, status->where);
 	put(status, ",\n  \"pid\": %ld,\n  \"uptime_seconds\": %" PRIu64 ".%03" PRIu64 ",\n",
 	    (long)getpid(), ms / 1000, ms % 1000);
+	put_backups(status);
 	put_recovery(status);
 	put_counters(status);
 	put(status, "}\n");

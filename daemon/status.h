@@ -20,11 +20,26 @@
 
 #define STATUS_LOST_MAX		4096u	/* losses named in the file; all are in the log */
 #define STATUS_LOST_BYTES	160u
+#define STATUS_ERROR_BYTES	96u
 #define STATUS_UUID_BYTES	37u
+
+/**
+ * struct status_backup - one of the backups
+ * @name, @path, @domain: of the configuration
+ * @index: in @core; LSMEM_BACKUPS: it is not there, or not used
+ * @error: the last that there was, "" if none
+ */
+struct status_backup {
+	const char *name, *path, *domain;
+	uint32_t index;
+	char error[STATUS_ERROR_BYTES];
+};
 
 /**
  * struct status - what there is to tell
  * @state: starting, recovering, active, draining, stopped, undrained, failed
+ * @where: the backups, in words
+ * @backups: @nr_backups of them, in the order of the configuration
  * @recovery: there is or was one; what follows is of it
  * @recovery_done: of @recovery_all steps, a segment read being one
  * @losses: how many; @lost: the first STATUS_LOST_MAX of them, by name
@@ -42,7 +57,9 @@ struct status {
 	char store[LSMEM_NAME_BYTES];
 	uint32_t kind;
 	uint8_t uuid[16];
-	const char *backup;
+	const char *where;
+	struct status_backup backups[LSMEM_BACKUPS];
+	uint32_t nr_backups;
 
 	bool recovery;
 	uint64_t read_bytes;
@@ -66,6 +83,7 @@ struct status {
 };
 
 uint64_t status_now_ns(void);
+const char *status_backup_state(const struct status *status, uint32_t nr);
 const char *status_kind(const struct status *status);
 const char *status_uuid(const struct status *status, char text[STATUS_UUID_BYTES]);
 int status_open(struct status *status);

@@ -17,6 +17,10 @@ from .guest import Guest
 # The guest may write to these; what it writes is gone with it.
 OVERLAYS = ("/etc", "/home", "/opt", "/root", "/srv", "/usr/local", "/var/lib")
 MEMORY = Path("/dev/shm")
+# Each page of a process of the guest may be a mapping of its own on the host. When there can be no
+# more of them the process stands still for ever.
+MAPPINGS = Path("/proc/sys/vm/max_map_count")
+MAPPINGS_WANTED = 1 << 20
 
 
 class Uml(Guest):
@@ -46,6 +50,7 @@ class Uml(Guest):
             "LSMEM_OVERLAYS": ",".join(OVERLAYS),
             "LSMEM_LINKS": links,
         }
+        self._allow_mappings()
         argv = [*self._memory(), str(self.kernel.image), f"mem={self.mem}", f"ncpus={self.cpus}",
                 "seccomp=on", "quiet", "root=none", "rootfstype=hostfs", "rootflags=/", "ro",
                 f"init={paths.REPO / 'qemu' / 'uml-init'}", f"uml_dir={self._scratch}/",
@@ -55,6 +60,16 @@ class Uml(Guest):
         argv += [f"{name}={value}" for name, value in environment.items()]
         argv += [f"ubd{i}={drive.image}" for i, drive in enumerate(self.drives)]
         return argv + self.kernel_args.split()
+
+    @staticmethod
+    def _allow_mappings() -> None:
+        if int(MAPPINGS.read_text()) >= MAPPINGS_WANTED:
+            return
+        try:
+            MAPPINGS.write_text(f"{MAPPINGS_WANTED}\n")
+        except OSError as error:
+            raise TestbedError(f"{MAPPINGS} must be {MAPPINGS_WANTED}: run as root, or sysctl -w "
+                               f"vm.max_map_count={MAPPINGS_WANTED}") from error
 
     def _memory(self) -> list[str]:
         """What makes room for the guest's memory, a file without a name in a tmpfs."""

@@ -46,8 +46,8 @@ bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [stor
 bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
 bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
-bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, kind, size, handles, mode and owner'
-bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size, lock_wait, key and timeout'
+bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, kind, size, handles, mode, owner, replicas, min_replicas and copy_rate'
+bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size, lock_wait, key, timeout and domain'
 bad 'key twice' "${path}path = /dev/zero\n" '3: path a second time, first on line 2'
 bad 'no value' '[store]\nkind =\n' '2: kind: no value'
 bad 'not a key' '[store]\nkind\n' '2: "kind": neither [section], key = value nor # comment'
@@ -110,7 +110,7 @@ done
 bad 'no key' '[backup]\npath = rdma://a/b\n' '2: path = rdma://a/b: a backup on another host needs "key =", the file of the secret shared with it'
 bad 'a size of another host' '[backup]\npath = rdma://a/b\nkey = /k\nsize = 256M\n' '4: size: not for a backup on another host, whose server makes it'
 bad 'a key for a file' '[backup]\npath = /dev/null\nkey = /k\n' '3: key: only for a backup on another host (path = rdma://..)'
-bad 'a timeout for a file' '[backup]\npath = /dev/null\ntimeout = 9\n' '3: timeout: only for a backup on another host (path = rdma://..)'
+bad 'a timeout for a file' '[backup]\npath = /dev/null\ntimeout = 9\n' '3: timeout: only for a backup on another host (path = rdma://..), or one of several'
 bad 'a relative key' '[backup]\nkey = key\n' '2: key = key: allowed is the absolute path of a file'
 bad 'a server with a store' "[store]\nsize = 128M\n$server$export" '1: a server of backups ([server], [export]) has no [store]; use another file and another daemon'
 bad 'a server with a backup' "$server$export[backup]\npath = /dev/null\n" '6: a server of backups ([server], [export]) has no [backup]; use another file and another daemon'
@@ -120,6 +120,36 @@ bad 'a server without exports' "$server" ' no [export NAME]: a server keeps what
 bad 'an export without a path' "$server[export data]\n" '4: no path in [export data]'
 bad 'an export without a name' '[export]\n' '1: [export ]: a name has 1 to 63 characters, printable, no blanks'
 bad 'an export twice' "$export[export data]\n" '3: [export data] a second time, first on line 1'
+
+# Several backups.
+a='[backup a]\npath = /srv/a\n' b='[backup b]\npath = /srv/b\n' c='[backup c]\npath = /srv/c\n'
+good 'two' "$a$b"
+good 'all of several' "[store]\nreplicas = 2\nmin_replicas = 2\ncopy_rate = 1G\n$a"'domain = rack-1\ntimeout = 5\n'"$b"'domain = rack-1\n'"$c"'domain = rack-2\n'
+good 'eight, files and other hosts' "$a$b$c"'[backup d]\npath = rdma://h/d\nkey = /k\n[backup e]\npath = /e\n[backup f]\npath = /f\n[backup g]\npath = /g\n[backup  h.1_2-3 ]\npath = /h\n'
+bad 'nine' "$a$b$c"'[backup d]\npath=/d\n[backup e]\npath=/e\n[backup f]\npath=/f\n[backup g]\npath=/g\n[backup h]\npath=/h\n[backup i]\n' '17: more than 8 backups'
+several='each of several backups has a name of its own, [backup NAME]; another store has another file and another daemon (lsmemd@NAME.service)'
+bad 'two without names' "$path$path" "3: [backup] beside that on line 1: $several"
+bad 'one without a name' "$a$path" "3: [backup] beside that on line 1: $several"
+bad 'a name twice' "$a$a" "3: [backup a] beside that on line 1: $several"
+bad 'a path twice' "$a[backup b]\npath = /srv/a\n" '4: path = /srv/a: is that of [backup a] too'
+bad 'one of several without a path' "$a[backup b]\n$c" '3: no path in [backup b]: a block device or a file is needed'
+for name in 'two words' a/b 1234567890123456; do
+	bad "name $name" "[backup $name]\n" "1: [backup $name]: a name has 1 to 15 letters, digits, dots, dashes and underscores"
+done
+for replicas in 0 9 -1 all; do
+	bad "replicas $replicas" "[store]\nreplicas = $replicas\n" "2: replicas = $replicas: allowed is a number from 1 to 8"
+	bad "min_replicas $replicas" "[store]\nmin_replicas = $replicas\n" "2: min_replicas = $replicas: allowed is a number from 1 to 8"
+done
+bad 'more replicas than backups' "[store]\nreplicas = 3\n$a$b" '2: replicas = 3: each is in a domain of its own, and the backups are in 2'
+bad 'more replicas than domains' "[store]\nreplicas = 2\n${a}domain = x\n${b}domain = x\n" '2: replicas = 2: each is in a domain of its own, and the backups are in 1'
+bad 'more needed than wanted' "[store]\nmin_replicas = 3\nreplicas = 2\n$a$b$c" '2: min_replicas = 3: allowed is at most replicas, 2'
+for rate in 0 1K 2T fast; do
+	bad "copy_rate $rate" "[store]\ncopy_rate = $rate\n" "2: copy_rate = $rate: allowed are bytes a second from 1M to 1T"
+done
+bad 'domain of the only one' "${path}domain = x\n" '3: domain: only for one of several backups'
+for domain in 'two words' a/b 12345678901234567890123456789012; do
+	bad "domain $domain" "[backup a]\ndomain = $domain\n" "2: domain = $domain: allowed are 1 to 31 letters, digits, dots, dashes and underscores"
+done
 
 rm -f "$conf"
 bad_file()
@@ -148,6 +178,7 @@ printf "$server$export" >"$conf"
 usage 'a server is told to format' -c "$conf" --format
 printf '[backup]\npath = /dev/null\n' >"$conf"
 usage 'a file is taken over' -c "$conf" --take-over
+usage 'the only backup is missing' -c "$conf" --accept-missing
 run "$lsmemd" --version
 expect 'version' "$status" 0
 run "$lsmemd" --help

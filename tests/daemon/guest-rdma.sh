@@ -127,7 +127,7 @@ wait "$daemon_pid" || status=$?
 expect 'fenced: the first ends, its exit status' "$status" 6
 echo "# fenced after $(($(now_ms) - begun)) ms"
 ok 'fenced: says by whom' since 'another primary took it over'
-ok 'fenced: the second took it' said 'taking it over with epoch' "$scratch/second.log"
+ok 'fenced: the second took it' said 'taking over with epoch' "$scratch/second.log"
 kill -TERM "$second_pid"
 wait "$second_pid"
 slay_load

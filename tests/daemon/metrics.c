@@ -43,8 +43,8 @@ static void active(void)
 		backup->bytes[i] = 4096 << i;
 		backup->writes[i] = i + 1;
 	}
-	status.core.frames = 40;
-	status.core.frames_free = 30;
+	backup->frames = 40;
+	backup->frames_free = 30;
 	backup->lag_bytes = 123456;
 	backup->lag_segments = 2;
 }
@@ -66,6 +66,7 @@ int main(int argc, char **argv)
 {
 	char error[CONFIG_ERROR_BYTES], line[64];
 	static struct config config;
+	unsigned int i;
 	int err;
 
 	if (argc != 2 || config_read(argv[1], &config, error))
@@ -77,7 +78,13 @@ int main(int argc, char **argv)
 	}
 	status.state = "starting";
 	strcpy(status.store, "lsmem");
-	status.backup = config.backup.path;
+	status.where = config.backups[0].path;
+	status.nr_backups = config.nr_backups;
+	for (i = 0; i < status.nr_backups; i++)
+		status.backups[i] = (struct status_backup) {
+			.name = config.backups[i].name, .path = config.backups[i].path,
+			.domain = config.backups[i].domain, .index = i,
+		};
 	status.start_ns = status_now_ns();
 	status.start_time = 1700000000;
 	for (puts("ok"); fflush(stdout), fgets(line, sizeof(line), stdin); puts("ok")) {

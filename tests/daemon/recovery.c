@@ -53,8 +53,9 @@ int main(int argc, char **argv)
 	options.path = argv[1];
 	d.kernel.fd = -1;
 	if (status_open(&d.status) || loop_open(&d.loop, 256) ||
-	    signals_open(&d.signals, &d.loop) || backup_open(&d.backup, &d.loop, &options))
+	    signals_open(&d.signals, &d.loop) || backup_open(&d.backups[0], &d.loop, &options))
 		return 1;
+	d.config.nr_backups = 1;
 	restore_env(&d, &env);
 	r = recover_new(&env);
 	if (!r || recover_open(r, &state) || state != RECOVER_FULL)
@@ -67,7 +68,7 @@ int main(int argc, char **argv)
 	       err, result.segments, result.objects, result.live_bytes, loaded, loads,
 	       result.read_bytes, took, seconds(&usage.ru_utime), seconds(&usage.ru_stime));
 	recover_free(r);
-	backup_close(&d.backup);
+	backup_close(&d.backups[0]);
 	loop_close(&d.loop);
 	return err != 0;
 }

@@ -719,6 +719,8 @@ const struct litmus litmus[] = {
 	{ "one of two replicas is damaged", litmus_bad_copy },
 	{ "the power goes at each step of formatting three", litmus_format_all },
 	{ "replicas are in different domains, and on all backups", litmus_domains },
+	{ "a backup comes back, and the power goes at each step", litmus_join },
+	{ "a recovery ends at each step of one coming back", litmus_join_steps },
 };
 
 const uint32_t nr_litmus = sizeof(litmus) / sizeof(litmus[0]);

@@ -57,5 +57,7 @@ bool litmus_min_replicas(void);
 bool litmus_bad_copy(void);
 bool litmus_format_all(void);
 bool litmus_domains(void);
+bool litmus_join(void);
+bool litmus_join_steps(void);
 
 #endif

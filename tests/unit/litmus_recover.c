@@ -53,7 +53,7 @@ static uint64_t frame_of(struct sim *sim, uint64_t segment, struct digest_item *
 	uint32_t frame;
 
 	sim->io_left = UINT32_MAX;
-	if (!recover_open(r, &state) && !recover_map(r)) {
+	if (!recover_open(r, &state) && !recover_map(r, false)) {
 		const struct digest_map *map = recover_digest(r);
 
 		for (frame = 0; frame < map->frames; frame++) {
@@ -173,7 +173,7 @@ bool litmus_format_steps(void)
 		/* Before the first: the old store's superblock still stands. */
 		if (ret || state != RECOVER_FULL ||
 		    (step > 1 && (recover_super(r)->uuid[0] != sim->geometry.uuid[0] ||
-				  recover_map(r))))
+				  recover_map(r, false))))
 			ok = false;
 		recover_free(r);
 		sim_free(sim);
@@ -270,7 +270,7 @@ static bool torn_full_once(uint64_t seed, bool again, bool *torn)
 	if (again) {
 		disk_land(sim->disk);
 		core_free(sim->core);
-		ok = ok && !recover_map(r) && recover_digest(r)->sequence > before;
+		ok = ok && !recover_map(r, false) && recover_digest(r)->sequence > before;
 		params.map = recover_digest(r);
 		map.items[240] = params.map->items[240];
 		memcpy(map.items, params.map->items, map.frames * sizeof(*map.items));
@@ -285,7 +285,7 @@ static bool torn_full_once(uint64_t seed, bool again, bool *torn)
 		sim_issue(sim);
 	}
 	disk_cut(sim->disk, DISK_CUT_RANDOM);
-	ok = ok && !recover_map(r) && recover_digest(r)->sequence >= before;
+	ok = ok && !recover_map(r, false) && recover_digest(r)->sequence >= before;
 	*torn |= ok && recover_digest(r)->sequence == before;
 	digest_map_destroy(&map);
 	memory_put(record);
@@ -468,7 +468,7 @@ bool litmus_lost_digest(void)
 
 		r = recover_new(&sim->env);
 		sim->io_left = UINT32_MAX;
-		ok = !recover_open(r, &state) && !recover_map(r);
+		ok = !recover_open(r, &state) && !recover_map(r, false);
 		map = recover_digest(r);
 		ok = ok && map->at >= 5 * LSMEM_BLOCK;
 		where = format_half_offset(recover_super(r), map->half) + n * LSMEM_BLOCK;
@@ -511,7 +511,7 @@ bool litmus_lost_ceiling(void)
 	sim_cut(sim, DISK_CUT_DROP);
 	env.load = NULL;
 	r = recover_new(&env);
-	ok = ok && !recover_open(r, &state) && !recover_map(r);
+	ok = ok && !recover_open(r, &state) && !recover_map(r, false);
 	where = format_half_offset(recover_super(r), recover_digest(r)->half) +
 		recover_digest(r)->at - LSMEM_BLOCK;
 	recover_free(r);

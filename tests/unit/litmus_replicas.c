@@ -382,7 +382,7 @@ bool litmus_domains(void)
 
 	sim_cut(run.sim, DISK_CUT_DROP);
 	r = recover_new(&run.sim->env);
-	ok = ok && !recover_open(r, &state) && !recover_map(r);
+	ok = ok && !recover_open(r, &state) && !recover_map(r, false);
 	map = recover_digest(r);
 	for (place = 0; ok && place < digest_places(map); place++) {
 		on = 0;
@@ -397,4 +397,109 @@ bool litmus_domains(void)
 	recover_free(r);
 	sim_free(run.sim);
 	return ok && used == 15;
+}
+
+static const struct sim_options joins[] = {
+	{ .frames = 12, .backups = 2, .join = true },
+	{ .frames = 12, .backups = 3, .join = true },
+	{ .frames = 12, .backups = 3, .replicas = 2, .join = true },
+};
+
+#define JOINS (sizeof(joins) / sizeof(joins[0]))
+
+/* A story, one is lost, and a power cut.  Returns its drive. */
+static uint32_t leave_behind(const struct sim_options *options, uint32_t backup)
+{
+	uint32_t drive;
+
+	if (!tell(options, STEPS))
+		return ALL(run.sim);
+	drive = 1u << run.sim->drive[backup];
+	lose(run.sim, backup);
+	go_on(run.sim);
+	sim_cut(run.sim, DISK_CUT_DROP);
+	return drive;
+}
+
+/*
+ * It comes back, @more requests end, and the power goes.  Whatever had become of it, all
+ * that are there are enough; and when nothing was short, it alone has all.
+ */
+static bool join_once(const struct sim_options *options, uint32_t backup, uint32_t more,
+		      bool *done)
+{
+	uint32_t drive = leave_behind(options, backup);
+	struct sim *sim = run.sim;
+	struct core_stats stats;
+
+	memset(&stats, 0, sizeof(stats));
+	if (!sim->error[0] && !start_from(sim, ALL(sim), false)) {
+		run.over = false;
+		run.left = more;
+		lit_put(0, 1, 90);
+		lit_put(1, 2, 90);
+		lit_settle();
+		lit_tick();
+		lit_settle();
+		*done = !run.over;
+		core_stats(sim->core, &stats);
+		sim_cut(sim, more % DISK_CUT_KINDS);
+		if (start_from(sim, ALL(sim), false))
+			sim_fail(sim, "with the one that came back it does not come up");
+	}
+	if (!sim->error[0] && *done) {
+		if (stats.short_segments + stats.short_open && !options->replicas)
+			sim_fail(sim, "it has come back, and segments are short");
+		go_on(sim);
+		go_on(sim);
+		sim_cut(sim, DISK_CUT_DROP);
+		/* One of two or three is the operator's word; of two of three it has a part. */
+		if (start_from(sim, options->replicas ? ALL(sim) & ~(drive == 1 ? 2 : 1) : drive,
+			       true))
+			sim_fail(sim, "the one that came back has not all");
+	}
+	return !sim->error[0] || complain(sim, "coming back");
+}
+
+bool litmus_join(void)
+{
+	uint32_t kind, backup, more;
+	bool ok = true, done;
+
+	for (kind = 0; kind < JOINS && ok; kind++)
+		for (backup = 0; backup < joins[kind].backups && ok; backup++) {
+			done = false;
+			for (more = 0; more < 3000 && !done && ok; more += 1 + more / 40) {
+				ok = join_once(&joins[kind], backup, more, &done);
+				sim_free(run.sim);
+			}
+			ok = ok && done;
+		}
+	return ok;
+}
+
+/* A recovery that makes one ready again is cut off after each of its requests. */
+bool litmus_join_steps(void)
+{
+	uint32_t kind, step;
+	bool ok = true, over = false;
+
+	for (kind = 0; kind < JOINS && ok; kind++, over = false)
+		for (step = 1; !over && ok; step++) {
+			struct sim *sim;
+
+			leave_behind(&joins[kind], step % joins[kind].backups);
+			sim = run.sim;
+			sim->there = ALL(sim);
+			sim->io_left = step;
+			over = !sim->error[0] && !sim_attempt(sim);
+			if (!over && !sim->error[0]) {
+				disk_cut(sim->disk, random_below(&sim->random, DISK_CUT_KINDS));
+				if (start_from(sim, ALL(sim), false))
+					sim_fail(sim, "cut off at request %u", step);
+			}
+			ok = !sim->error[0] || complain(sim, "making ready");
+			sim_free(sim);
+		}
+	return ok;
 }

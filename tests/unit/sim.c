@@ -233,6 +233,15 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 		params.domain[index] = sim->options.pairs ? index / 2 : 0;
 		sim->drive[index] = (slot + sim->rotate) % sim->options.backups;
 	}
+	for (index = 0; index < LSMEM_BACKUPS; index++) {
+		slot = recover_joiner(r, index);
+		if (slot == LSMEM_BACKUPS)
+			continue;
+		params.joining[index] = recover_slot_super(r, slot);
+		params.domain[index] = sim->options.pairs ? index / 2 : 0;
+		sim->drive[index] = (slot + sim->rotate) % sim->options.backups;
+		sim->joined++;
+	}
 	sim->frames_start = __le64_to_cpu(recover_super(r)->frames_start);
 	sim->core = core_new(&params, error);
 	if (!sim->core)
@@ -277,6 +286,8 @@ int sim_attempt(struct sim *sim)
 	} else if (!ret) {
 		ret = recover_run(r, &(struct recover_options){
 				  .accept_missing = sim->accept_missing }, &sim->result);
+		if (!ret && sim->options.join)
+			ret = recover_join(r, random_next(&sim->random) | 1);
 	}
 	if (!ret) {
 		recover_activation(r, &activation);
@@ -348,7 +359,9 @@ static bool sim_resume(struct sim *sim)
 	sim->io_left = UINT32_MAX;
 	ret = recover_open(r, &state);
 	if (!ret)
-		ret = recover_map(r);
+		ret = recover_map(r, false);
+	if (!ret && sim->options.join)
+		ret = recover_join(r, random_next(&sim->random) | 1);
 	if (ret)
 		sim_fail(sim, "resume: error %d: %s", -ret, sim->last_damage);
 	else

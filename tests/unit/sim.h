@@ -34,6 +34,7 @@ struct sim_options {
 	uint32_t damage;
 	uint32_t backups, replicas, min_replicas;
 	bool pairs;			/* two backups each are in one domain */
+	bool join;			/* those that were left behind join again */
 };
 
 struct sim_request {
@@ -82,7 +83,7 @@ struct sim {
 	char error[512];
 	uint64_t seed, steps;
 	uint64_t crashes, kills, recoveries, shutdowns, faults, losses_found;
-	uint64_t lost, refused, copied;	/* backups, starts with too few, replicas */
+	uint64_t lost, joined, refused, copied;	/* backups, starts with too few, replicas */
 };
 
 struct sim *sim_new(uint64_t seed, const struct sim_options *options);

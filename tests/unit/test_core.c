@@ -338,7 +338,7 @@ static bool test_params(void)
 	struct core_params params, good;
 	enum recover_state state;
 
-	CHECK(!recover_open(r, &state) && !recover_map(r));
+	CHECK(!recover_open(r, &state) && !recover_map(r, false));
 	good = (struct core_params) {
 		.super = { recover_super(r) }, .map = recover_digest(r), .resume = true,
 		.io_bytes = CORE_IO_BYTES,

@@ -34,10 +34,15 @@ static const struct {
 	{ "few frames", { .frames = 12, .size = 0, .steps = 200, .kills = 30, .faults = 3 } },
 	{ "two backups", { .frames = 16, .size = 0, .steps = 150, .kills = 20, .faults = 10,
 			   .backups = 2 } },
+	{ "two that come back", { .frames = 16, .size = 0, .steps = 150, .kills = 20,
+				  .faults = 20, .backups = 2, .join = true } },
 	{ "three backups", { .frames = 16, .size = 1, .steps = 200, .kills = 20, .faults = 10,
 			     .backups = 3, .min_replicas = 2 } },
 	{ "two of three backups", { .frames = 14, .size = 0, .steps = 200, .kills = 20,
 				    .faults = 10, .backups = 3, .replicas = 2 } },
+	{ "two of four that come back", { .frames = 12, .size = 1, .steps = 200, .kills = 20,
+					  .faults = 20, .backups = 4, .replicas = 2,
+					  .join = true } },
 	{ "two of five backups", { .frames = 12, .size = 1, .steps = 200, .kills = 20,
 				   .faults = 10, .backups = 5, .replicas = 2 } },
 };
@@ -66,7 +71,7 @@ int main(int argc, char **argv)
 	}
 	for (kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
 		uint64_t crashes = 0, kills = 0, ops = 0, acked = 0, cleaned = 0, moved = 0;
-		uint64_t lost = 0, copied = 0, few = 0;
+		uint64_t lost = 0, copied = 0, few = 0, joined = 0;
 		uint64_t dropped = 0, refused = 0, recoveries = 0, compacted = 0, passes = 0;
 		double begin = now();
 		bool ok = true;
@@ -78,8 +83,9 @@ int main(int argc, char **argv)
 			if (only && only / 1000000 != kind)
 				break;
 			sim = sim_new(s, &kinds[kind].options);
-			/* After a few only one backup is left. */
-			ok = sim_life(sim, kinds[kind].options.backups ? 8 : 30);
+			/* After a few only one backup is left, or they come back. */
+			ok = sim_life(sim, kinds[kind].options.backups &&
+				      !kinds[kind].options.join ? 8 : 30);
 			if (!ok)
 				tap_note("seed %llu, step %llu: %s", (unsigned long long)s,
 					 (unsigned long long)sim->steps, sim->error);
@@ -97,6 +103,7 @@ int main(int argc, char **argv)
 			lost += sim->lost;
 			copied += sim->copied;
 			few += sim->refused;
+			joined += sim->joined;
 			sim_free(sim);
 			if (only)
 				break;
@@ -111,9 +118,11 @@ int main(int argc, char **argv)
 			 (unsigned long long)compacted, (unsigned long long)moved,
 			 (unsigned long long)dropped);
 		if (kinds[kind].options.backups)
-			tap_note("backups lost %llu, replicas made anew %llu, starts refused %llu",
-				 (unsigned long long)lost, (unsigned long long)copied,
-				 (unsigned long long)few);
+			tap_note("backups lost %llu, joined %llu, replicas made anew %llu, starts refused %llu",
+				 (unsigned long long)lost, (unsigned long long)joined,
+				 (unsigned long long)copied, (unsigned long long)few);
+		if (kinds[kind].options.join && !lsmem_mutation && !only)
+			tap_ok(joined, "%s: some did", kinds[kind].name);
 	}
 	return tap_end();
 }

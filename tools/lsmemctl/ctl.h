@@ -32,7 +32,7 @@ struct ctl_command {
 };
 
 extern const struct ctl_command ctl_create, ctl_destroy, ctl_list, ctl_stat, ctl_sync, ctl_check,
-	ctl_format, ctl_top, ctl_clean;
+	ctl_format, ctl_top, ctl_clean, ctl_backups;
 
 /* main.c */
 extern bool ctl_json;
@@ -64,6 +64,9 @@ bool ctl_store_exists(const char *name);
 int ctl_open_attribute(const char *name, const char *attribute, int flags);
 int ctl_open_control(void);
 int ctl_open_store(const char *name, int flags);
+
+/* daemon.c */
+struct json_object *ctl_daemon_status(const char *name, bool wait);
 
 /* clock.c */
 double ctl_now(void);

@@ -91,14 +91,30 @@ static struct json_object *find_store(struct json_object *stores, const char *na
 	return NULL;
 }
 
+/* As the daemon said when it was asked an interval ago; it is not waited for. */
+static void add_backups(struct json_object *figures, struct json_object *store)
+{
+	struct json_object *status = NULL;
+
+	if (!strcmp(word(store, "durability"), "durable"))
+		status = ctl_daemon_status(word(store, "name"), false);
+	if (status)
+		json_object_object_add(figures, "backups",
+				       json_object_get(ctl_find(status, "backups")));
+	json_object_put(status);
+}
+
 /* A store has no rates when it is new, or is another one of the same name. */
 static struct json_object *store_figures(const struct top *top, struct json_object *store)
 {
-	struct json_object *before = find_store(top->stores, word(store, "name"));
+	struct json_object *before = find_store(top->stores, word(store, "name")), *figures;
 
 	if (!before || strcmp(word(before, "uuid"), word(store, "uuid")))
-		return ctl_figures(store, store, 0);
-	return ctl_figures(store, before, top->seconds);
+		figures = ctl_figures(store, store, 0);
+	else
+		figures = ctl_figures(store, before, top->seconds);
+	add_backups(figures, store);
+	return figures;
 }
 
 static void note_gone(struct top *top, struct json_object *stores)

@@ -217,6 +217,30 @@ static void picture(const struct view *view, int width, bool utf8)
 	}
 }
 
+/* Where a durable store is kept, if its daemon has said so. */
+static void backup_lines(const struct view *view)
+{
+	struct json_object *backups = ctl_find(view->figures, "backups");
+	size_t i;
+
+	for (i = 0; backups && i < json_object_array_length(backups); i++) {
+		struct json_object *backup = json_object_array_get_idx(backups, i);
+		const char *name = json_object_get_string(ctl_find(backup, "name"));
+		char lag[TEXT];
+
+		if (!i)
+			line(view, true, "%-16s%-9s%13s%13s%13s%13s", "backup", "", "segments",
+			     "free", "lag", "requests");
+		line(view, false, "%-16s%-9s%13s%13s%13s%13s", *name ? name : "(only one)",
+		     json_object_get_string(ctl_find(backup, "state")),
+		     json_object_get_string(ctl_find(backup, "frames")),
+		     json_object_get_string(ctl_find(backup, "frames_free")),
+		     ctl_bytes_text((uint64_t)json_object_get_int64(ctl_find(backup, "lag_bytes")),
+				    lag, sizeof(lag)),
+		     json_object_get_string(ctl_find(backup, "in_flight")));
+	}
+}
+
 /**
  * ctl_view() - a store in lines
  * @figures: of ctl_figures()
@@ -236,5 +260,6 @@ void ctl_view(struct json_object *figures, int width, bool utf8, ctl_line_fn lin
 	level_line(&view, "compact");
 	level_line(&view, "clean");
 	wait_lines(&view);
+	backup_lines(&view);
 	picture(&view, width, utf8);
 }

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The backups of a store: opened, held against everybody else, taken over.
+ *
+ * One of several that cannot be opened is not there, and the start goes on without
+ * it; whether those that are there are enough is seen when they are read (recover.h).
+ * One that another daemon holds is another matter: that daemon may have the store.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <lsmem_format.h>
+
+#include "log.h"
+#include "lsmemd.h"
+#include "notify.h"
+
+#define LOOKS	5	/* at digests that may just be written */
+
+/* progress of backup_open() has no context: there is one daemon. */
+static struct {
+	struct lsmemd *d;
+	const char *path;
+} opening;
+
+static int open_progress(const char *what, uint64_t done, uint64_t all)
+{
+	static uint64_t said;
+	uint64_t now = status_now_ns();
+
+	signals_poll(&opening.d->signals);
+	if (opening.d->signals.stop)
+		return -ECANCELED;
+	if (all < 1u << 20 || now - said < 1000000000u)
+		return 0;
+	said = now;
+	log_info("%s: %s %" PRIu64 " of %" PRIu64 " MiB", opening.path, what, done >> 20,
+		 all >> 20);
+	notify_send("STATUS=Creating %s: %" PRIu64 " of %" PRIu64 " MiB", opening.path,
+		    done >> 20, all >> 20);
+	return 0;
+}
+
+static int open_one(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_t fence_epoch)
+{
+	const struct config_backup *c = &d->config.backups[slot];
+	struct backup *backup = &d->backups[slot];
+	const struct backup_limits *limits = &backup->limits;
+	struct backup_options options = {
+		.path = c->path,
+		.create_bytes = how == OPEN_WRITE ? c->size : 0,
+		.lock_wait = c->lock_wait,
+		.read_only = how != OPEN_WRITE,
+		.beside = how == OPEN_LOOK,
+		.fence_epoch = fence_epoch,
+		.key = c->key_line ? c->key : NULL,
+		.timeout = c->timeout,
+		.progress = open_progress,
+	};
+	int err;
+
+	opening.d = d;
+	opening.path = c->path;
+	err = backup_open(backup, &d->loop, &options);
+	if (err)
+		return err;
+	log_info("%s: %" PRIu64 " MiB, requests up to %" PRIu32 " KiB, %s, blocks of %" PRIu32 "/%" PRIu32,
+		 c->path, limits->bytes >> 20, limits->io_bytes >> 10,
+		 limits->volatile_cache ? "volatile cache" : "no volatile cache", limits->logical,
+		 limits->physical);
+	if (limits->io_bytes >= LSMEM_SEGLET_BYTES)
+		return 0;
+	log_err("%s: takes requests of %" PRIu32 " bytes at the most, %u are needed", c->path,
+		limits->io_bytes, LSMEM_SEGLET_BYTES);
+	return -EINVAL;
+}
+
+/* Is that how a backup is missed that is gone?  All else is to be put right first. */
+static bool is_gone(int err)
+{
+	return err != -EBUSY && err != -ESTALE && err != -ELOOP && err != -EKEYREJECTED &&
+	       err != -ECANCELED && err != -EINVAL && err != -ENOMEM;
+}
+
+/**
+ * open_backups - open what the configuration names
+ * @d: the daemon
+ * @how: for what
+ * @fence_epoch: as in struct backup_options
+ *
+ * Returns a STATUS_*.  When it is STATUS_OK and none is open, a signal has ended it.
+ */
+int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_epoch)
+{
+	uint32_t slot;
+	int err = 0;
+
+	d->nr_open = 0;
+	for (slot = 0; slot < d->config.nr_backups; slot++) {
+		err = open_one(d, slot, how, fence_epoch);
+		d->nr_open += !err;
+		if (!err)
+			continue;
+		if (d->config.nr_backups == 1 || !is_gone(err))
+			break;
+		snprintf(d->status.backups[slot].error, STATUS_ERROR_BYTES, "%s", strerror(-err));
+		log_warn("%s: is not there: going on without it, if the others are enough",
+			 d->config.backups[slot].path);
+		err = 0;
+	}
+	if (!err && !d->nr_open)
+		log_err("%s: none of its backups is there", d->options.config_path);
+	if (err == -ECANCELED) {
+		close_backups(d);
+		return STATUS_OK;
+	}
+	return err == -EBUSY ? STATUS_BUSY :
+	       err == -ELOOP || err == -ESTALE || err == -EKEYREJECTED ? STATUS_REFUSED :
+	       err || !d->nr_open ? STATUS_ERROR : STATUS_OK;
+}
+
+/**
+ * close_backup - let go of a backup, if it is open; nothing is in flight on it
+ * @d: the daemon
+ * @slot: of the backup
+ */
+void close_backup(struct lsmemd *d, uint32_t slot)
+{
+	struct backup *backup = &d->backups[slot];
+
+	if (!backup->private)
+		return;
+	backup_close(backup);
+	backup->private = NULL;
+	d->nr_open--;
+}
+
+/**
+ * close_backups - let go of all
+ * @d: the daemon
+ */
+void close_backups(struct lsmemd *d)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < d->config.nr_backups; slot++)
+		close_backup(d, slot);
+}
+
+static void look_report(void *context, enum recover_severity severity, const char *text)
+{
+	(void)severity;
+	log_debug("%s: while somebody may write to it: %s", ((struct lsmemd *)context)->where,
+		  text);
+}
+
+/*
+ * The epoch to take the backups over with: one more than the newest digest has,
+ * as the recovery that follows will write.  Whoever writes meanwhile may make
+ * what is read contradict itself: then it is read again.
+ */
+static int next_epoch(struct lsmemd *d, uint64_t *epoch)
+{
+	struct recover_env env;
+	enum recover_state state;
+	struct recover *r;
+	int err = -EAGAIN, tries, status;
+
+	status = open_backups(d, OPEN_LOOK, 0);
+	if (status || !d->nr_open)
+		return status;
+	restore_env(d, &env);
+	env.report = look_report;
+	for (tries = 0; tries < LOOKS && err && err != -ECANCELED; tries++) {
+		r = recover_new(&env);
+		if (!r)
+			break;
+		err = recover_open(r, &state);
+		if (!err && state == RECOVER_FULL)
+			err = recover_map(r, d->options.accept_missing);
+		if (!err)
+			*epoch = 1 + (state == RECOVER_FULL ? recover_digest(r)->epoch : 0);
+		recover_free(r);
+	}
+	close_backups(d);
+	if (!err || err == -ECANCELED)
+		return STATUS_OK;
+	log_err("%s: the epoch cannot be read: %s; nothing was taken over", d->where,
+		err == -ENODATA ? "too few of the backups are there" : strerror(-err));
+	return STATUS_REFUSED;
+}
+
+/**
+ * hold_backups - have them for ourselves, if need be against who has them
+ * @d: the daemon
+ *
+ * Returns as open_backups() does.
+ */
+int hold_backups(struct lsmemd *d)
+{
+	uint64_t epoch = 0;
+	int status;
+
+	if (d->options.take_over) {
+		status = next_epoch(d, &epoch);
+		if (status || d->signals.stop)
+			return status;
+		log_notice("%s: taking over with epoch %" PRIu64, d->where, epoch);
+	}
+	return open_backups(d, OPEN_WRITE, epoch);
+}
