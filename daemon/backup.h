@@ -96,6 +96,7 @@ struct backup_options {
  * @io_bytes: longest request
  * @io_vectors: most elements of a request
  * @volatile_cache: a flush is needed for anything to last
+ * @epoch: the highest that anybody has had it with, 0: as far as is known, none
  */
 struct backup_limits {
 	uint64_t bytes;
@@ -104,6 +105,7 @@ struct backup_limits {
 	uint32_t io_bytes;
 	uint32_t io_vectors;
 	bool volatile_cache;
+	uint64_t epoch;
 };
 
 /**

@@ -647,6 +647,7 @@ static void take_limits(struct backup *backup, const struct rdma_backup *r)
 		.io_bytes = le32toh(accept->slot_bytes),
 		.io_vectors = r->verbs.sges * VERBS_WRITES,
 		.volatile_cache = le32toh(accept->flags) & WIRE_VOLATILE,
+		.epoch = le64toh(accept->epoch),
 	};
 }
 

@@ -47,6 +47,19 @@ static int fail(struct parser *p, unsigned int line, const char *format, ...)
 	return -EINVAL;
 }
 
+static char *strip(char *text)
+{
+	char *end;
+
+	while (isspace((unsigned char)*text))
+		text++;
+	end = text + strlen(text);
+	while (end > text && isspace((unsigned char)end[-1]))
+		end--;
+	*end = 0;
+	return text;
+}
+
 /* A name that needs no quotes anywhere. */
 static bool is_word(const char *text, size_t room)
 {
@@ -372,6 +385,72 @@ static int set_listen(struct parser *p, struct config *c, const char *value)
 	return 0;
 }
 
+/* Of one endpoint: https?://ADDRESS:PORT. */
+static bool parse_url(const char *text)
+{
+	struct sockaddr_storage address;
+	const char *rest = strstr(text, "://");
+	socklen_t length;
+
+	return rest && strlen(text) < CONFIG_URL_BYTES &&
+	       (!strncmp(text, "http://", 7) || !strncmp(text, "https://", 8)) &&
+	       parse_address(rest + 3, &address, &length);
+}
+
+static int set_etcd(struct parser *p, struct config *c, const char *value)
+{
+	char copy[CONFIG_URLS * (CONFIG_URL_BYTES + 2)], *rest = copy, *url;
+
+	if (strlen(value) >= sizeof(copy))
+		return fail(p, p->line, "etcd: longer than %zu characters", sizeof(copy) - 1);
+	strcpy(copy, value);
+	while ((url = strsep(&rest, ","))) {
+		url = strip(url);
+		if (!parse_url(url) || c->cluster.nr_urls == CONFIG_URLS)
+			return fail(p, p->line,
+				    "etcd = %s: allowed are 1 to %u endpoints, comma between them: http://ADDRESS:PORT or https://ADDRESS:PORT, numbers only",
+				    value, CONFIG_URLS);
+		strcpy(c->cluster.urls[c->cluster.nr_urls++], url);
+	}
+	return 0;
+}
+
+static int set_lease(struct parser *p, struct config *c, const char *value)
+{
+	uint32_t seconds;
+
+	if (!parse_id(value, &seconds) || seconds < CONFIG_LEASE_MIN || seconds > CONFIG_LEASE_MAX)
+		return fail(p, p->line, "lease = %s: allowed are seconds from %u to %u", value,
+			    CONFIG_LEASE_MIN, CONFIG_LEASE_MAX);
+	c->cluster.lease = seconds;
+	return 0;
+}
+
+static int set_host(struct parser *p, struct config *c, const char *value)
+{
+	if (!is_word(value, sizeof(c->cluster.host)))
+		return fail(p, p->line,
+			    "host = %s: allowed are 1 to %zu letters, digits, dots, dashes and underscores",
+			    value, sizeof(c->cluster.host) - 1);
+	strcpy(c->cluster.host, value);
+	return 0;
+}
+
+static int set_ca(struct parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "ca", value, c->cluster.ca);
+}
+
+static int set_cert(struct parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "cert", value, c->cluster.cert);
+}
+
+static int set_cluster_key(struct parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "key", value, c->cluster.key);
+}
+
 /* @line: where the line is kept: in struct config, of a section with a name in its own structure. */
 static const struct config_key {
 	const char *section, *key;
@@ -389,6 +468,12 @@ static const struct config_key {
 	  offsetof(struct config, store.min_replicas_line) },
 	{ "store", "copy_rate", set_copy_rate, offsetof(struct config, store.copy_rate_line) },
 	{ "metrics", "listen", set_listen, offsetof(struct config, metrics.listen_line) },
+	{ "cluster", "etcd", set_etcd, offsetof(struct config, cluster.etcd_line) },
+	{ "cluster", "lease", set_lease, offsetof(struct config, cluster.lease_line) },
+	{ "cluster", "host", set_host, offsetof(struct config, cluster.host_line) },
+	{ "cluster", "ca", set_ca, offsetof(struct config, cluster.ca_line) },
+	{ "cluster", "cert", set_cert, offsetof(struct config, cluster.cert_line) },
+	{ "cluster", "key", set_cluster_key, offsetof(struct config, cluster.key_line) },
 	{ "server", "listen", set_server_listen, offsetof(struct config, server.listen_line) },
 	{ "server", "key", set_server_key, offsetof(struct config, server.key_line) },
 	{ "backup", "path", set_path, offsetof(struct config_backup, path_line) },
@@ -404,9 +489,10 @@ static const struct config_key {
 #define NR_KEYS (sizeof(config_keys) / sizeof(config_keys[0]))
 
 /* Those that come once: of a store's daemon, then a server's. */
-static const char *const config_sections[] = { "store", "metrics", "server" };
+static const char *const config_sections[] = { "store", "metrics", "cluster", "server" };
 
-#define SECTION_SERVER	2
+#define SECTION_CLUSTER	2
+#define SECTION_SERVER	3
 
 #define NR_SECTIONS (sizeof(config_sections) / sizeof(config_sections[0]))
 
@@ -425,19 +511,6 @@ static const char *allowed_keys(const char *section, char *text, size_t room)
 		used += (size_t)snprintf(text + used, room - used, "%s%s", config_keys[i].key,
 					 left > 1 ? ", " : left ? " and " : "");
 	}
-	return text;
-}
-
-static char *strip(char *text)
-{
-	char *end;
-
-	while (isspace((unsigned char)*text))
-		text++;
-	end = text + strlen(text);
-	while (end > text && isspace((unsigned char)end[-1]))
-		end--;
-	*end = 0;
 	return text;
 }
 
@@ -521,7 +594,7 @@ static int parse_section(struct parser *p, struct config *c, char *text, const c
 		if (!strcmp(text, config_sections[i]))
 			break;
 	if (i == NR_SECTIONS)
-		return fail(p, p->line, "unknown section [%s], allowed are [store], [backup] and [metrics], or [server] and [export NAME]",
+		return fail(p, p->line, "unknown section [%s], allowed are [store], [backup], [metrics] and [cluster], or [server] and [export NAME]",
 			    text);
 	if (seen[i])
 		return fail(p, p->line,
@@ -601,10 +674,29 @@ bool config_same_domain(const struct config_backup *a, const struct config_backu
 	return a == b || (*a->domain && !strcmp(a->domain, b->domain));
 }
 
+static bool is_remote(const struct config_backup *backup)
+{
+	return !strncmp(backup->path, WIRE_SCHEME, strlen(WIRE_SCHEME));
+}
+
+/**
+ * config_any_remote - is one of the backups on another host?
+ * @config: the configuration
+ */
+bool config_any_remote(const struct config *config)
+{
+	unsigned int i;
+
+	for (i = 0; i < config->nr_backups; i++)
+		if (is_remote(&config->backups[i]))
+			return true;
+	return false;
+}
+
 static int check_backup(struct parser *p, const struct config *c,
 			const struct config_backup *backup)
 {
-	bool remote = !strncmp(backup->path, WIRE_SCHEME, strlen(WIRE_SCHEME));
+	bool remote = is_remote(backup);
 	const struct config_backup *other;
 
 	if (!backup->path_line)
@@ -667,6 +759,26 @@ static int check_replicas(struct parser *p, struct config *c)
 	return 0;
 }
 
+static int check_cluster(struct parser *p, const struct config_cluster *c, unsigned int line)
+{
+	unsigned int i, secure = 0, files = c->ca_line + c->cert_line + c->key_line;
+
+	if (!c->nr_urls)
+		return fail(p, line, "no etcd in [cluster]: \"etcd = http://ADDRESS:PORT\" is needed");
+	for (i = 0; i < c->nr_urls; i++)
+		secure += !strncmp(c->urls[i], "https:", 6);
+	if (secure && secure != c->nr_urls)
+		return fail(p, c->etcd_line, "etcd: http:// and https:// together");
+	if (secure && !c->ca_line)
+		return fail(p, c->etcd_line,
+			    "etcd: https:// needs \"ca =\", the file of the certificate that etcd's is signed with");
+	if (!secure && files)
+		return fail(p, c->etcd_line, "etcd: ca, cert and key are for https://");
+	if (!c->cert_line != !c->key_line)
+		return fail(p, c->cert_line + c->key_line, "cert and key: one without the other");
+	return 0;
+}
+
 /* What no single line can tell. */
 static int check_whole(struct parser *p, struct config *c, const unsigned int seen[NR_SECTIONS])
 {
@@ -699,7 +811,7 @@ static int check_whole(struct parser *p, struct config *c, const unsigned int se
 			    "name = %s: a store of kind = %s is called %s",
 			    c->store.name, block ? "block" : "object",
 			    block ? "lsmemb0, lsmemb1 .." : "lsmem, lsmem1 ..");
-	return 0;
+	return seen[SECTION_CLUSTER] ? check_cluster(p, &c->cluster, seen[SECTION_CLUSTER]) : 0;
 }
 
 /**
@@ -724,6 +836,7 @@ int config_read(const char *path, struct config *config, char error[CONFIG_ERROR
 	memset(config, 0, sizeof(*config));
 	config->store.kind = LSMEM_KIND_OBJECT;
 	config->store.mode = 0600;
+	config->cluster.lease = CONFIG_LEASE_DEFAULT;
 	config->store.copy_rate = CONFIG_COPY_RATE_DEFAULT;
 	f = fopen(path, "re");
 	if (!f) {

@@ -36,6 +36,28 @@ struct config_export {
 
 #define CONFIG_EXPORTS	16u
 
+#define CONFIG_URLS		7u
+#define CONFIG_URL_BYTES	80u
+#define CONFIG_LEASE_MIN	5u
+#define CONFIG_LEASE_MAX	300u
+#define CONFIG_LEASE_DEFAULT	15u
+
+/**
+ * struct config_cluster - the etcd that says who owns the store
+ * @urls: its endpoints, @nr_urls of them; 0: there is none
+ * @lease: seconds
+ * @host: name of this one, "": the system's
+ * @ca, @cert, @key: files in PEM, "": none
+ */
+struct config_cluster {
+	char urls[CONFIG_URLS][CONFIG_URL_BYTES];
+	unsigned int nr_urls;
+	unsigned int lease;
+	char host[WIRE_NAME];
+	char ca[PATH_MAX], cert[PATH_MAX], key[PATH_MAX];
+	unsigned int etcd_line, lease_line, host_line, ca_line, cert_line, key_line;
+};
+
 /**
  * struct config_backup - where a store is kept
  * @name: of its section, "" for the only one
@@ -95,6 +117,7 @@ struct config {
 		char listen[64];
 		unsigned int listen_line;
 	} metrics;
+	struct config_cluster cluster;
 	struct {
 		struct wire_address listen;
 		char key[PATH_MAX];
@@ -112,6 +135,7 @@ struct config {
 #define CONFIG_REPLICAS_DEFAULT		3u
 #define CONFIG_COPY_RATE_DEFAULT	(64ull << 20)
 
+bool config_any_remote(const struct config *config);
 bool config_same_domain(const struct config_backup *a, const struct config_backup *b);
 int config_read(const char *path, struct config *config, char error[CONFIG_ERROR_BYTES]);
 

@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Metrics over HTTP: see http.h. */
 #include <errno.h>
-#include <malloc.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <microhttpd.h>
 
 #include "http.h"
 #include "metrics.h"
+#include "thread.h"
 
-#ifndef PR_SET_IO_FLUSHER
-#define PR_SET_IO_FLUSHER 57
-#endif
-
-#define STACK_BYTES	(256u << 10)	/* it is locked in memory */
 #define REQUEST_BYTES	(8u << 10)	/* a request's line and headers */
 
 /* ---- Answers ----------------------------------------------------------- */
@@ -148,11 +142,7 @@ static void *run(void *context)
 	MHD_UNSIGNED_LONG_LONG least;
 	int timeout;
 
-	/*
-	 * As the daemon does for itself: a thread that waits for I/O to a
-	 * filesystem on the store could not end, nor the daemon with it.
-	 */
-	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+	thread_begin();
 	while (!(fds[0].revents & POLLIN)) {
 		do {
 			/* A place that is free again is seen by the next run only. */
@@ -195,28 +185,11 @@ static int listen_at(const struct sockaddr *address, socklen_t length)
 	return err;
 }
 
-static int run_thread(struct http *http)
-{
-	pthread_attr_t attr;
-	int err;
-
-	err = pthread_attr_init(&attr);
-	if (err)
-		return -err;
-	err = pthread_attr_setstacksize(&attr, STACK_BYTES);
-	if (!err)
-		err = pthread_create(&http->thread, &attr, run, http);
-	pthread_attr_destroy(&attr);
-	return -err;
-}
-
 /**
  * http_open - take an address and answer what comes there
  * @http: out
  * @address: IPv4 or IPv6
  * @length: of @address
- *
- * Signals are blocked already, in the thread as in its maker.
  *
  * Returns 0 or a negative errno.
  */
@@ -224,8 +197,6 @@ int http_open(struct http *http, const struct sockaddr *address, socklen_t lengt
 {
 	int fd, err;
 
-	/* Of address space for a second one 64 MiB would count as locked. */
-	mallopt(M_ARENA_MAX, 1);
 	memset(http, 0, sizeof(*http));
 	pthread_mutex_init(&http->lock, NULL);
 	fd = listen_at(address, length);
@@ -245,7 +216,7 @@ int http_open(struct http *http, const struct sockaddr *address, socklen_t lengt
 		err = -ENOMEM;
 		goto err_wake;
 	}
-	err = run_thread(http);
+	err = thread_start(&http->thread, run, http);
 	if (!err)
 		return 0;
 	MHD_stop_daemon(http->mhd);	/* the socket too */

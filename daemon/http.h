@@ -30,7 +30,7 @@ struct MHD_Daemon;
  * @closed: one of them just now
  * @lock: of all that follows
  * @status: as it was at @told_ns, 0: never; its pointers to memory are not to
- *	be followed, but for @state and @backup
+ *	be followed, but for those to names and paths
  */
 struct http {
 	struct MHD_Daemon *mhd;

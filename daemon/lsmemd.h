@@ -4,13 +4,14 @@
  * does none of this but its options: see server.h.
  *
  *	main.c		options, preparations, the end
+ *	own.c		is the store ours, where more than one host could have it
  *	open.c		the backups, held by nobody else
  *	start.c		which store, do the backups and it belong together
  *	restore.c	a backup brought up (recover.h) by the loop's I/O
  *	serve.c		the steady state (core.h), until a signal or a failure
  *
- * Below them, knowing nothing of them: config, backup, kernel, loop, signals,
- * status, metrics, http, log, notify.
+ * Below them, knowing nothing of them: config, backup, cluster, kernel, loop,
+ * signals, status, metrics, http, log, notify.
  */
 #ifndef LSMEMD_LSMEMD_H
 #define LSMEMD_LSMEMD_H
@@ -19,6 +20,7 @@
 
 #include "backup.h"
 #include "clean.h"
+#include "cluster.h"
 #include "config.h"
 #include "core.h"
 #include "http.h"
@@ -38,6 +40,7 @@ enum {
 	STATUS_REFUSED	= 5,
 	STATUS_BACKUP	= 6,
 	STATUS_DRAIN	= 7,
+	STATUS_OWNER	= 8,
 };
 
 struct options {
@@ -62,6 +65,7 @@ enum open_mode {
  *	@private are open, @nr_open of them
  * @slots: by what the digest calls them; LSMEM_BACKUPS: it is not there
  * @where: all the backups, for messages
+ * @epoch: the highest that is known of them
  * @control: the module's control device, -1 if it is not open
  * @created: the store was made by this start and holds nothing yet: a start
  *	that fails destroys it
@@ -77,6 +81,8 @@ struct lsmemd {
 	uint32_t nr_open;
 	uint32_t slots[LSMEM_BACKUPS];
 	char where[PATH_MAX];
+	uint64_t epoch;
+	struct cluster cluster;
 	struct status status;
 	struct http http;
 	struct kernel kernel;
@@ -85,6 +91,9 @@ struct lsmemd {
 	struct core *core;
 	struct lsmem_candidate *candidates;
 };
+
+int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES]);
+bool owned(struct lsmemd *d, const char *doing);
 
 int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_epoch);
 int hold_backups(struct lsmemd *d);

@@ -269,6 +269,9 @@ static int run(struct lsmemd *d)
 	free(d->candidates);
 	undo(d);
 	close_backups(d);
+	if (status == STATUS_ERROR && !cluster_holds(&d->cluster))
+		status = STATUS_OWNER;
+	cluster_close(&d->cluster);
 	loop_close(&d->loop);
 	signals_close(&d->signals);
 	if (d->control >= 0)
@@ -286,11 +289,7 @@ err_status:
 static int check_options(const struct lsmemd *d)
 {
 	const struct options *o = &d->options;
-	bool remote = false;
-	uint32_t slot;
 
-	for (slot = 0; slot < d->config.nr_backups; slot++)
-		remote |= !strncmp(d->config.backups[slot].path, WIRE_SCHEME, strlen(WIRE_SCHEME));
 	if (d->config.server.listen_line &&
 	    (o->check || o->format || o->accept_loss || o->take_over)) {
 		log_err("%s is a server's: --check, --format, --accept-loss and --take-over are for the daemon of a store",
@@ -301,7 +300,7 @@ static int check_options(const struct lsmemd *d)
 		log_err("--accept-missing: only with several backups");
 		return STATUS_USAGE;
 	}
-	if (o->take_over && !remote) {
+	if (o->take_over && !config_any_remote(&d->config)) {
 		log_err("--take-over: only from another host (path = rdma://..); who holds %s is on this one: stop it",
 			d->config.backups[0].path);
 		return STATUS_USAGE;

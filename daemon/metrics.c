@@ -181,6 +181,20 @@ static void put_daemon(const struct page *page, uint64_t age_ns)
 	put_rows(page, rows, SIZE(rows));
 }
 
+static void put_cluster(const struct page *page)
+{
+	const struct status_cluster *c = &page->status->cluster;
+	const struct row rows[] = {
+		{ "lsmem_cluster_epoch", "Of this ownership of the store.", c->epoch },
+		{ "lsmem_cluster_left_seconds",
+		  "For which the store is ours, if the lease is not renewed.", c->left_ns },
+		{ "lsmem_cluster_failures_total", "Calls to etcd without an answer.",
+		  c->failures },
+	};
+
+	put_rows(page, rows, SIZE(rows));
+}
+
 static void put_recovery(const struct page *page)
 {
 	const struct status *s = page->status;
@@ -474,6 +488,8 @@ void metrics_write(FILE *out, const struct status *status, uint64_t age_ns)
 	struct page page = { .out = out, .status = status, .backup = NO_BACKUP };
 
 	put_daemon(&page, age_ns);
+	if (status->cluster.host)
+		put_cluster(&page);
 	if (status->recovery)
 		put_recovery(&page);
 	if (status->serving) {

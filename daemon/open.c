@@ -77,6 +77,12 @@ static int open_one(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_
 	return -EINVAL;
 }
 
+static void note_epoch(struct lsmemd *d, uint64_t epoch)
+{
+	if (epoch > d->epoch)
+		d->epoch = epoch;
+}
+
 /* Is that how a backup is missed that is gone?  All else is to be put right first. */
 static bool is_gone(int err)
 {
@@ -101,6 +107,7 @@ int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_epoch)
 	for (slot = 0; slot < d->config.nr_backups; slot++) {
 		err = open_one(d, slot, how, fence_epoch);
 		d->nr_open += !err;
+		note_epoch(d, err ? 0 : d->backups[slot].limits.epoch);
 		if (!err)
 			continue;
 		if (d->config.nr_backups == 1 || !is_gone(err))
@@ -157,17 +164,18 @@ static void look_report(void *context, enum recover_severity severity, const cha
 }
 
 /*
- * The epoch to take the backups over with: one more than the newest digest has,
- * as the recovery that follows will write.  Whoever writes meanwhile may make
+ * What there is to take over: the store's uuid, and the highest epoch that anybody has had
+ * with it, who held a backup or whose digest is there.  Whoever writes meanwhile may make
  * what is read contradict itself: then it is read again.
  */
-static int next_epoch(struct lsmemd *d, uint64_t *epoch)
+static int look_beside(struct lsmemd *d, bool *full, uint8_t uuid[LSMEM_UUID_BYTES])
 {
 	struct recover_env env;
 	enum recover_state state;
 	struct recover *r;
 	int err = -EAGAIN, tries, status;
 
+	*full = false;
 	status = open_backups(d, OPEN_LOOK, 0);
 	if (status || !d->nr_open)
 		return status;
@@ -180,12 +188,16 @@ static int next_epoch(struct lsmemd *d, uint64_t *epoch)
 		err = recover_open(r, &state);
 		if (!err && state == RECOVER_FULL)
 			err = recover_map(r, d->options.accept_missing);
-		if (!err)
-			*epoch = 1 + (state == RECOVER_FULL ? recover_digest(r)->epoch : 0);
+		*full = !err && state == RECOVER_FULL;
+		if (*full) {
+			memcpy(uuid, recover_super(r)->uuid, LSMEM_UUID_BYTES);
+			note_epoch(d, recover_digest(r)->epoch);
+		}
 		recover_free(r);
 	}
 	close_backups(d);
-	if (!err || err == -ECANCELED)
+	/* Else whoever has them is waited for, and then it is told what is wrong. */
+	if (!err || err == -ECANCELED || !d->options.take_over)
 		return STATUS_OK;
 	log_err("%s: the epoch cannot be read: %s; nothing was taken over", d->where,
 		err == -ENODATA ? "too few of the backups are there" : strerror(-err));
@@ -200,14 +212,21 @@ static int next_epoch(struct lsmemd *d, uint64_t *epoch)
  */
 int hold_backups(struct lsmemd *d)
 {
+	uint8_t uuid[LSMEM_UUID_BYTES];
 	uint64_t epoch = 0;
+	bool full;
 	int status;
 
-	if (d->options.take_over) {
-		status = next_epoch(d, &epoch);
+	if (d->options.take_over || (d->cluster.config && config_any_remote(&d->config))) {
+		status = look_beside(d, &full, uuid);
+		if (!status && !d->signals.stop && full)
+			status = own(d, uuid);
 		if (status || d->signals.stop)
 			return status;
-		log_notice("%s: taking over with epoch %" PRIu64, d->where, epoch);
+		/* The store is ours: whoever is left of its former owners is cut off. */
+		epoch = d->cluster.known ? d->cluster.epoch : d->options.take_over ? d->epoch + 1 : 0;
 	}
+	if (epoch)
+		log_notice("%s: taking over with epoch %" PRIu64, d->where, epoch);
 	return open_backups(d, OPEN_WRITE, epoch);
 }

@@ -150,6 +150,8 @@ static int restore_read(void *context, uint64_t address, void *data, uint32_t le
 
 static int restore_write(void *context, uint64_t address, const void *data, uint32_t length)
 {
+	if (!owned(context, "nothing more is written"))
+		return -EPERM;
 	return say(context, "writing", address, length,
 		   transfer(context, BACKUP_WRITE, address, (void *)data, length));
 }

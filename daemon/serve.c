@@ -15,6 +15,10 @@
  *
  * Nothing here allocates, and nothing blocks but the loop itself.
  *
+ * Where etcd says who owns the store, nothing is acknowledged unless it has said so for us
+ * (cluster.h): that is looked at after what has become durable was reaped, and before the
+ * kernel is told.
+ *
  * A request that fails, or takes too long on one of several backups, loses its
  * backup (invariant 3).  With too few left that is the end: core acknowledges nothing
  * more, the daemon says what failed and ends, the store stays as it is.
@@ -82,6 +86,7 @@ struct range {
  * @drained: after the signal, the stream was empty once and no pass of cleaning
  *	under way: core is told to stop
  * @io_error: of the first request that failed
+ * @unowned: the store may be another host's
  */
 struct serve {
 	struct lsmemd *d;
@@ -91,6 +96,7 @@ struct serve {
 	bool armed, ready, quiet, pausing;
 	bool stopping, drained, late;
 	int io_error, error;
+	bool unowned;
 	uint64_t watchdog_ns, watchdog_last;
 	enum clean_state clean;
 	struct loop_op clean_poll;
@@ -475,6 +481,7 @@ static void tell(struct serve *s)
 	if (!s->d->http.mhd)
 		return;
 	core_stats(s->core, &s->d->status.core);
+	cluster_tell(&s->d->cluster, &s->d->status.cluster);
 	http_tell(&s->d->http, &s->d->status);
 }
 
@@ -496,6 +503,7 @@ static void tick_done(struct loop_op *op, int res)
 		s->watchdog_last = now;
 		notify_send("WATCHDOG=1");
 	}
+	cluster_tick(&s->d->cluster);
 	tell(s);
 	loop_timer_start(&s->d->loop, &s->tick, serve_tick_ns());
 }
@@ -511,6 +519,7 @@ static void bound_done(struct loop_op *op, int res)
 static void dump(struct serve *s)
 {
 	core_stats(s->core, &s->d->status.core);
+	cluster_tell(&s->d->cluster, &s->d->status.cluster);
 	status_write(&s->d->status);
 }
 
@@ -530,6 +539,16 @@ static void begin_stop(struct serve *s)
 
 /* ---- The loop ---------------------------------------------------------- */
 
+/*
+ * Invariant 17: what was durable while the store was ours is in whatever its next owner
+ * reads; what becomes so later may not be.  What follows this call tells of the former only.
+ */
+static bool is_ours(struct serve *s)
+{
+	s->unowned = !cluster_holds(&s->d->cluster);
+	return !s->unowned;
+}
+
 static int finish(struct serve *s)
 {
 	struct lsmemd *d = s->d;
@@ -538,7 +557,12 @@ static int finish(struct serve *s)
 	int status;
 
 	core_stats(s->core, core);
-	if (core_state(s->core) == CORE_FAILED || s->error) {
+	cluster_tell(&d->cluster, &d->status.cluster);
+	if (s->unowned) {
+		(void)owned(d, "nothing more is acknowledged; the store stays in memory and readable. See WHEN THE STORE IS ANOTHER HOST'S in lsmemd(8)");
+		d->status.state = "failed";
+		status = STATUS_OWNER;
+	} else if (core_state(s->core) == CORE_FAILED || s->error) {
 		reason = core_state(s->core) == CORE_FAILED ? core_error(s->core) :
 			 strerror(-s->error);
 		log_err("%s: stopped: %s. Nothing more is acknowledged; the store stays in memory and readable. Do not destroy it or restart the machine: see WHEN A BACKUP FAILS in lsmemd(8)",
@@ -570,7 +594,7 @@ int serve(struct lsmemd *d)
 {
 	struct serve *s = &the_serve;
 	bool more, progress;
-	int i;
+	int i, err;
 
 	s->d = d;
 	s->core = d->core;
@@ -598,15 +622,17 @@ int serve(struct lsmemd *d)
 	for (;;) {
 		progress = false;
 		do {
+			if (!is_ours(s))
+				break;
 			more = take_events(s);
 			more |= start_requests(s);
 			more |= give_acks(s);
 			progress |= more;
 		} while (more && !s->error && core_state(s->core) != CORE_FAILED);
 		watch_backups(s);
-		if (!s->error && core_state(s->core) != CORE_FAILED)
+		if (!s->unowned && !s->error && core_state(s->core) != CORE_FAILED)
 			clean(s, progress);
-		if (s->error || core_state(s->core) == CORE_FAILED || s->late ||
+		if (s->unowned || s->error || core_state(s->core) == CORE_FAILED || s->late ||
 		    d->signals.stop > 1)
 			break;
 		if (core_state(s->core) == CORE_STOPPED && !waits_for_backups(s))
@@ -620,9 +646,9 @@ int serve(struct lsmemd *d)
 			dump(s);
 		}
 		arm(s);
-		s->error = loop_run(&d->loop, true);
-		if (s->error > 0)
-			s->error = 0;
+		err = loop_run(&d->loop, true);
+		if (err < 0)
+			s->error = err;
 	}
 	return finish(s);
 }

@@ -140,6 +140,9 @@ static int look(struct lsmemd *d, struct recover *r, enum recover_state *state)
 				d->where, name, name);
 			return STATUS_REFUSED;
 		}
+		err = own(d, recover_super(r)->uuid);
+		if (err || d->signals.stop)
+			return err;
 	} else if (!d->options.force) {
 		log_err("%s: holds something that is not a backup of lsmem; --format --force overwrites it",
 			d->where);
@@ -557,6 +560,8 @@ static int activate(struct lsmemd *d, const struct recover_activation *activatio
 	struct lsmem_activate activate;
 	int err;
 
+	if (!owned(d, "nothing was activated"))
+		return STATUS_OWNER;
 	if (d->kernel.state == LSMEM_STATE_ACTIVE)
 		return STATUS_OK;
 	memset(&activate, 0, sizeof(activate));
@@ -598,6 +603,8 @@ int start(struct lsmemd *d)
 	d->control = kernel_control_open();
 	if (d->control < 0)
 		return STATUS_ERROR;
+	if (d->config.cluster.nr_urls && cluster_open(&d->cluster, &d->config.cluster))
+		return STATUS_ERROR;
 	status = hold_backups(d);
 	if (status || !d->nr_open)
 		return status;
@@ -620,11 +627,13 @@ int start(struct lsmemd *d)
 		status = STATUS_ERROR;
 		goto out;
 	}
+	status = own(d, uuid);
+	if (status || d->signals.stop)
+		goto out;
 	status = attach_store(d, r, super, uuid);
 	if (status)
 		goto out;
 	name_status(d);
-	memcpy(d->status.uuid, uuid, sizeof(uuid));
 	http_tell(&d->http, &d->status);
 	status = bring_up(d, r, state, uuid);
 	if (!status && !d->signals.stop && state == RECOVER_FULL)

@@ -248,6 +248,19 @@ static void put_backups(struct status *status)
 	put(status, "\n  ],\n");
 }
 
+static void put_cluster(struct status *status)
+{
+	const struct status_cluster *c = &status->cluster;
+
+	if (!c->host)
+		return;
+	put(status, "  \"cluster_host\": \"%s\",\n  \"cluster_epoch\": %" PRIu64 ",\n", c->host,
+	    c->epoch);
+	put(status, "  \"cluster_left_seconds\": %" PRIu64 ".%03" PRIu64 ",\n",
+	    c->left_ns / 1000000000u, c->left_ns / 1000000u % 1000u);
+	put(status, "  \"cluster_failures\": %" PRIu64 ",\n", c->failures);
+}
+
 static int replace(const struct status *status)
 {
 	char temporary[PATH_MAX];
@@ -299,6 +312,7 @@ int status_write(struct status *status)
 	put(status, ",\n  \"pid\": %ld,\n  \"uptime_seconds\": %" PRIu64 ".%03" PRIu64 ",\n",
 	    (long)getpid(), ms / 1000, ms % 1000);
 	put_backups(status);
+	put_cluster(status);
 	put_recovery(status);
 	put_counters(status);
 	put(status, "}\n");

@@ -36,10 +36,23 @@ struct status_backup {
 };
 
 /**
+ * struct status_cluster - of who owns the store; see cluster.h
+ * @host: who we are there; NULL: there is no cluster
+ * @epoch: of our ownership
+ * @left_ns: for which it is ours, if the lease is not renewed
+ * @failures: calls to etcd without an answer
+ */
+struct status_cluster {
+	const char *host;
+	uint64_t epoch, left_ns, failures;
+};
+
+/**
  * struct status - what there is to tell
  * @state: starting, recovering, active, draining, stopped, undrained, failed
  * @where: the backups, in words
  * @backups: @nr_backups of them, in the order of the configuration
+ * @cluster: of the owner
  * @recovery: there is or was one; what follows is of it
  * @recovery_done: of @recovery_all steps, a segment read being one
  * @losses: how many; @lost: the first STATUS_LOST_MAX of them, by name
@@ -60,6 +73,7 @@ struct status {
 	const char *where;
 	struct status_backup backups[LSMEM_BACKUPS];
 	uint32_t nr_backups;
+	struct status_cluster cluster;
 
 	bool recovery;
 	uint64_t read_bytes;

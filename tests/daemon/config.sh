@@ -39,10 +39,13 @@ good 'metrics, IPv4' "$path[metrics]\nlisten = 127.0.0.1:9469\n"
 good 'metrics, IPv6' "$path[metrics]\nlisten = [2001:db8::1]:65535\n"
 good 'metrics, everywhere' "$path[metrics]\nlisten=[::]:1\n"
 good 'metrics, nowhere' "$path[metrics]\n"
+cluster="$path[cluster]\netcd = "
+good 'a cluster' "${cluster}http://10.0.0.1:2379\n"
+good 'all of a cluster' "${cluster}https://10.0.0.1:2379,https://[::1]:2379 , https://10.0.0.3:2379\nlease = 300\nhost = db-1.example_x\nca = /ca\ncert = /cert\nkey = /key\n"
 good 'lower-case suffix' "[store]\nsize = 128m\n$path"
 
 bad 'empty' '' ' no path in [backup]: a block device or a file is needed'
-bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [store], [backup] and [metrics], or [server] and [export NAME]'
+bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [store], [backup], [metrics] and [cluster], or [server] and [export NAME]'
 bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
 bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
@@ -52,6 +55,19 @@ bad 'key twice' "${path}path = /dev/zero\n" '3: path a second time, first on lin
 bad 'no value' '[store]\nkind =\n' '2: kind: no value'
 bad 'not a key' '[store]\nkind\n' '2: "kind": neither [section], key = value nor # comment'
 bad 'kind' '[store]\nkind = blok\n' '2: kind = blok: allowed are object and block'
+etcd_allowed='allowed are 1 to 7 endpoints, comma between them: http://ADDRESS:PORT or https://ADDRESS:PORT, numbers only'
+for etcd in 10.0.0.1:2379 http://etcd:2379 http://10.0.0.1 http://10.0.0.1:0 ftp://10.0.0.1:1 http://10.0.0.1:1/v3 http://10.0.0.1:1,; do
+	bad "etcd $etcd" "$cluster$etcd\n" "4: etcd = $etcd: $etcd_allowed"
+done
+for lease in 0 4 301 -1 1m; do
+	bad "lease $lease" "${cluster}http://10.0.0.1:1\nlease = $lease\n" "5: lease = $lease: allowed are seconds from 5 to 300"
+done
+bad 'host' "${cluster}http://10.0.0.1:1\nhost = a\"b\n" '5: host = a"b: allowed are 1 to 63 letters, digits, dots, dashes and underscores'
+bad 'a cluster without etcd' "$path[cluster]\nlease = 5\n" '3: no etcd in [cluster]: "etcd = http://ADDRESS:PORT" is needed'
+bad 'no ca' "${cluster}https://10.0.0.1:1\n" '4: etcd: https:// needs "ca =", the file of the certificate that etcd'"'"'s is signed with'
+bad 'http with a ca' "${cluster}http://10.0.0.1:1\nca = /ca\n" '4: etcd: ca, cert and key are for https://'
+bad 'http and https' "${cluster}http://10.0.0.1:1, https://10.0.0.1:1\nca = /ca\n" '4: etcd: http:// and https:// together'
+bad 'cert without key' "${cluster}https://10.0.0.1:1\nca = /ca\ncert = /cert\n" '6: cert and key: one without the other'
 bad 'zero byte' '[store]\nkind = bl\0ck\n' '2: a zero byte: not a text file'
 for size in 0 1M 64M 120M 129M 2T 12X 12MB -1 1e9 '' 18446744073709551616 99999999999999999999T; do
 	[ -n "$size" ] || continue

@@ -65,6 +65,24 @@ verify()
 	expect "$1" "$status" 0
 }
 
+# until_true SECONDS COMMAND ..: as soon as it succeeds
+until_true()
+{
+	local i tenths=$(($1 * 10))
+	shift
+	for ((i = 0; i < tenths; i++)); do
+		"$@" && return 0
+		sleep 0.1
+	done
+	return 1
+}
+
+said() { grep -q -- "$1" "$2"; }
+# Lines of the daemon's log from now on.
+mark() { mark=$(wc -l <"$scratch/daemon.log"); }
+since() { tail -n +$((mark + 1)) "$scratch/daemon.log" | grep -q -- "$1"; }
+now_ms() { date +%s%3N; }
+
 nap() { sleep "$1.$((RANDOM % 90 + 10))"; }
 
 # configure BACKUP TEXT: the configuration

@@ -73,8 +73,6 @@ lose_memory()
 	run "$ctl" destroy --force "$store"
 }
 
-mark() { mark=$(wc -l <"$log"); }
-since() { tail -n +$((mark + 1)) "$log" | grep -q -- "$1"; }
 
 cut_device a "$drive" 0
 cut_device b "$drive" 1

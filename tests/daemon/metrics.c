@@ -43,6 +43,9 @@ static void active(void)
 		backup->bytes[i] = 4096 << i;
 		backup->writes[i] = i + 1;
 	}
+	status.cluster = (struct status_cluster) {
+		.host = "here", .epoch = 7, .left_ns = 11500000000, .failures = 3,
+	};
 	backup->frames = 40;
 	backup->frames_free = 30;
 	backup->lag_bytes = 123456;

@@ -15,10 +15,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Iterable
 
 import scrape
 from scrape import Family, Odd, figure
+from tap import Tap, free_port
 
 HERE = Path(__file__).resolve().parent
 REPO = HERE.parents[1]
@@ -42,26 +42,6 @@ FILES = {
     "cleaner/compact_ns": 17_000_000_000, "cleaner/clean_ns": 18_000_000_001, "cleaner/passes": 19,
     "cleaner/views_revoked": 21,
 }
-
-
-class Tap:
-    """Counts and prints."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.failed = 0
-
-    def check(self, name: str, wrong: Iterable[object]) -> None:
-        """One test: right if there is nothing wrong."""
-        wrong = list(wrong)
-        self.count += 1
-        self.failed += bool(wrong)
-        print(f"{'not ok' if wrong else 'ok'} {self.count} - {name}", flush=True)
-        for line in wrong:
-            print(f"# {line}")
-
-    def same(self, name: str, got: object, wanted: object) -> None:
-        self.check(name, [] if got == wanted else [f"got {got!r}, wanted {wanted!r}"])
 
 
 class Server:
@@ -96,13 +76,6 @@ class Server:
     def close(self) -> int:
         self._program.stdin.close()
         return self._program.wait(30)
-
-
-def free_port(host: str) -> int:
-    family = socket.AF_INET6 if host[0] == "[" else socket.AF_INET
-    with socket.socket(family) as sock:
-        sock.bind((host.strip("[]"), 0))
-        return sock.getsockname()[1]
 
 
 def write_config(scratch: Path, backup: str, listen: str) -> Path:
@@ -158,6 +131,8 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
         # 0 to 8 in turn, from 1 on: seven times each, and 1 once more
         'lsmem_backup_group_segments_bucket{le="1"}': 15,
         'lsmem_backup_group_segments_bucket{le="8"}': 64,
+        "lsmem_cluster_epoch": 7, "lsmem_cluster_left_seconds": 11.5,
+        "lsmem_cluster_failures_total": 3,
         "lsmem_store_live_bytes": 100 << 20, "lsmem_store_wait_seconds_sum": 1.75,
         'lsmem_store_wait_seconds_bucket{le="2e-06"}': 1,
         'lsmem_store_wait_seconds_bucket{le="8.388608"}': 23, "lsmem_store_wait_seconds_count": 25,

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Threads: see thread.h. */
+#include <malloc.h>
+#include <sys/prctl.h>
+
+#include "thread.h"
+
+#ifndef PR_SET_IO_FLUSHER
+#define PR_SET_IO_FLUSHER 57
+#endif
+
+#define STACK_BYTES	(256u << 10)	/* it is locked in memory */
+
+/**
+ * thread_start - begin a thread
+ * @thread: out
+ * @run: calls thread_begin() first
+ * @context: for @run
+ *
+ * Signals are blocked already, in the thread as in its maker.
+ *
+ * Returns 0 or a negative errno.
+ */
+int thread_start(pthread_t *thread, void *(*run)(void *context), void *context)
+{
+	pthread_attr_t attr;
+	int err;
+
+	/* Of address space for a second one 64 MiB would count as locked. */
+	mallopt(M_ARENA_MAX, 1);
+	err = pthread_attr_init(&attr);
+	if (err)
+		return -err;
+	err = pthread_attr_setstacksize(&attr, STACK_BYTES);
+	if (!err)
+		err = pthread_create(thread, &attr, run, context);
+	pthread_attr_destroy(&attr);
+	return -err;
+}
+
+/**
+ * thread_begin - the first thing that a thread does
+ *
+ * As the daemon does for itself: a thread that waits for I/O to a filesystem on
+ * the store could not end, nor the daemon with it.
+ */
+void thread_begin(void)
+{
+	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+}

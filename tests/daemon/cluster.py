@@ -1,0 +1,392 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Who owns a store: daemon/cluster.c and etcd.c, by cluster.c, against an etcd of its own.
+
+TAP. $CLUSTER is the program.
+"""
+
+import base64
+import http.server
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+import uuid
+from pathlib import Path
+from typing import Any, Iterator, Optional
+
+from tap import Tap, free_port
+
+HERE = Path(__file__).resolve().parent
+CLUSTER = os.environ.get("CLUSTER", str(HERE / "build/cluster"))
+LEASE = 5               # seconds: the least that is allowed
+PATIENCE = 60.0
+BOOT = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+class Etcd:
+    """One etcd at free ports, which can be killed and started again."""
+
+    def __init__(self, scratch: Path, tls: Optional[Path] = None) -> None:
+        self._data = scratch / f"etcd{'-tls' if tls else ''}"
+        self._tls = tls
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{free_port('127.0.0.1')}"
+        self._peer = f"http://127.0.0.1:{free_port('127.0.0.1')}"
+        self.start()
+
+    def start(self) -> None:
+        argv = ["etcd", "--name", "one", "--data-dir", self._data, "--listen-client-urls", self.url,
+                "--advertise-client-urls", self.url, "--listen-peer-urls", self._peer,
+                "--initial-advertise-peer-urls", self._peer,
+                "--initial-cluster", f"one={self._peer}",
+                "--heartbeat-interval", "50", "--election-timeout", "500"]
+        if self._tls:
+            argv += ["--cert-file", self._tls / "etcd.pem", "--key-file", self._tls / "etcd.key",
+                     "--trusted-ca-file", self._tls / "ca.pem", "--client-cert-auth"]
+        with open(f"{self._data}.log", "ab") as log:
+            self._process = subprocess.Popen(argv, stdout=log, stderr=log)
+        if not self._tls:
+            until(lambda: self.ask("kv/range", key="x") is not None)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def ask(self, what: str, **fields: Any) -> Optional[dict[str, Any]]:
+        """An answer; None: there is none."""
+        for name in ("key", "value"):
+            if name in fields:
+                fields[name] = base64.b64encode(fields[name].encode()).decode()
+        request = urllib.request.Request(f"{self.url}/v3/{what}", json.dumps(fields).encode())
+        try:
+            with urllib.request.urlopen(request, timeout=5) as answer:
+                return json.loads(answer.read())
+        except OSError:
+            return None
+
+    def value(self, store: str, key: str) -> Optional[str]:
+        answer = self.ask("kv/range", key=f"/lsmem/stores/{store}/{key}")
+        return base64.b64decode(answer["kvs"][0]["value"]).decode() if "kvs" in answer else None
+
+
+class Owner:
+    """A cluster.c."""
+
+    def __init__(self, scratch: Path, host: str, urls: str, more: str = "",
+                 lease: int = LEASE) -> None:
+        self._stderr = scratch / f"{uuid.uuid4()}.log"
+        conf = self._stderr.with_suffix(".conf")
+        conf.write_text(f"[backup]\npath = /dev/null\n[cluster]\netcd = {urls}\nlease = {lease}\n"
+                        f"host = {host}\n{more}")
+        with open(self._stderr, "wb") as stderr:
+            self.process = subprocess.Popen([CLUSTER, conf], stdin=subprocess.PIPE,
+                                            stdout=subprocess.PIPE, stderr=stderr, text=True)
+
+    def ask(self, line: str) -> None:
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> str:
+        return self.process.stdout.readline().rstrip()
+
+    def claim(self, store: str, above: int = 0, how: str = "") -> str:
+        self.ask(f"claim {store} {above} {how}")
+        return self.answer()
+
+    def holds(self) -> str:
+        self.ask("holds")
+        return self.answer()
+
+    def lost(self) -> bool:
+        return self.holds().startswith("no")
+
+    def said(self) -> str:
+        return self._stderr.read_text(encoding="utf-8")
+
+    def close(self) -> int:
+        self.process.stdin.close()
+        return self.process.wait(PATIENCE)
+
+
+def until(true: Any) -> None:
+    """Wait for it; looks often."""
+    end = time.monotonic() + PATIENCE
+    while not true():
+        if time.monotonic() > end:
+            raise TimeoutError("it does not come")
+        time.sleep(0.02)
+
+
+def timed(call: Any, *args: Any) -> tuple[Any, float]:
+    begun = time.monotonic()
+    return call(*args), time.monotonic() - begun
+
+
+def claims(tap: Tap, scratch: Path, etcd: Etcd) -> None:
+    """One owner at a time, and epochs that rise."""
+    store = str(uuid.uuid4())
+    a, b, again, heir = (Owner(scratch, host, etcd.url) for host in "abaa")
+    tap.same("a store that etcd does not know", a.claim(store), "claimed 1 0")
+    owner = json.loads(etcd.value(store, "owner"))
+    tap.same("what is in etcd", [owner, etcd.value(store, "epoch")],
+             [{"host": "a", "boot": BOOT, "pid": a.process.pid, "lease": LEASE, "epoch": 1}, "1"])
+    answer, seconds = timed(b.claim, store)
+    tap.same("an owner that is alive", answer, "refused EBUSY")
+    tap.check("is found out before its lease could end", [] if seconds < LEASE else [seconds])
+    tap.check("is named, and what to do", [] if "host a owns the store, epoch 1, and is alive: "
+                                                "stop lsmemd there" in b.said() else [b.said()])
+    tap.same("of this host, too", again.claim(store, 0, "alone"), "refused EBUSY")
+    tap.check("renewed all the while", [] if not a.lost() else [a.holds()])
+    a.process.kill()
+    a.process.wait()
+    answer, seconds = timed(again.claim, store, 0, "alone")
+    tap.same("of this host, dead", answer, "claimed 2 1")
+    tap.check("is not waited for", [] if seconds < 2 else [seconds])
+    again.process.kill()
+    again.process.wait()
+    tap.same("unless the kernel says that it is served", heir.claim(store), "claimed 3 1")
+    tap.same("ends", heir.close(), 0)
+    tap.same("gives the store back, not the epoch",
+             [etcd.value(store, "owner"), etcd.value(store, "epoch")], [None, "3"])
+    answer, seconds = timed(b.claim, store, 100)
+    tap.same("an epoch above another", answer, "claimed 101 1")
+    tap.check("at once", [] if seconds < 2 else [seconds])
+    other = str(uuid.uuid4())
+    tap.same("another store instead, its epoch no lower", b.claim(other), "claimed 102 0")
+    tap.same("gives the first back", etcd.value(store, "owner"), None)
+    etcd.ask("kv/put", key=f"/lsmem/stores/{store}/epoch", value="many")
+    tap.same("an epoch that is none", b.claim(store), "refused EBADMSG")
+    b.close()
+
+    store = str(uuid.uuid4())
+    all_at_once = [Owner(scratch, f"h{i}", etcd.url) for i in range(4)]
+    for owner in all_at_once:
+        owner.ask(f"claim {store} 0")
+    answers = sorted(owner.answer() for owner in all_at_once)
+    tap.same("four at once", answers, ["claimed 1 0"] + 3 * ["refused EBUSY"])
+    for owner in all_at_once:
+        owner.close()
+
+
+def ends(tap: Tap, scratch: Path, etcd: Etcd) -> None:
+    """Owners that die, are cut off, stand still."""
+    stores = [str(uuid.uuid4()) for _ in range(4)]
+    dead, cut, still, half = (Owner(scratch, "a", etcd.url) for _ in stores)
+    heirs = [Owner(scratch, "b", etcd.url) for _ in stores[:3]]
+    for owner, store in zip((dead, cut, still, half), stores):
+        owner.claim(store)
+    begun = time.monotonic()
+    dead.process.kill()
+    os.kill(still.process.pid, signal.SIGSTOP)
+    heirs[0].ask(f"claim {stores[0]} 0")
+    heirs[1].ask(f"claim {stores[1]} 0 take-over")
+    heirs[2].ask(f"claim {stores[2]} 0")
+    # Somebody's own idea of an owner, without a lease.
+    odd = Owner(scratch, "c", etcd.url)
+    store = str(uuid.uuid4())
+    etcd.ask("kv/put", key=f"/lsmem/stores/{store}/owner", value='{"host":"x\\"y","lease":5}')
+    odd.ask(f"claim {store} 0 take-over")
+    # As who takes over would, and would then die.
+    owner = json.loads(etcd.value(stores[3], "owner")) | {"cut": "b"}
+    etcd.ask("kv/put", key=f"/lsmem/stores/{stores[3]}/owner", value=json.dumps(owner))
+    until(cut.lost)
+    tap.check("cut off: knows soon", [] if time.monotonic() - begun < LEASE / 2 else ["late"])
+    tap.check("and why", [] if cut.holds() in ("no the lease has run out, or was ended",
+                                               "no host b has taken it") else [cut.holds()])
+    until(half.lost)
+    tap.same("cut off, its lease alive", half.holds(), "no host b has taken it")
+    tap.same("a dead owner: the store is free when its lease is over", heirs[0].answer(),
+             "claimed 2 1")
+    # The last renewal may be a fifth of the lease old; etcd may be late.
+    after = time.monotonic() - begun
+    tap.check("not before", [] if LEASE * 0.8 - 0.1 < after < 2 * LEASE else [after])
+    tap.same("an owner that stands still: likewise", heirs[2].answer(), "claimed 2 1")
+    still.ask("holds")
+    os.kill(still.process.pid, signal.SIGCONT)
+    tap.check("knows as it goes on", [] if still.answer().startswith("no ") else ["it does not"])
+    tap.same("taken over from an owner that was alive", heirs[1].answer(), "claimed 2 1")
+    after = time.monotonic() - begun
+    tap.check("not before the old one's lease is over", [] if after > LEASE else [after])
+    tap.same("taken over from an owner that is odd", odd.answer(), "claimed 1 0")
+    tap.check("which is named as far as it goes", [] if "host x?y is cut off" in odd.said()
+              else [odd.said()])
+    for program in (cut, still, half, odd, *heirs):
+        program.close()
+
+
+def outages(tap: Tap, scratch: Path, etcd: Etcd) -> Iterator[None]:
+    """No etcd for a while, and for good."""
+    b = Owner(scratch, "b", f"http://127.0.0.1:{free_port('127.0.0.1')}")
+    b.ask(f"claim {uuid.uuid4()} 0")
+    yield
+    patient = Owner(scratch, "a", etcd.url, lease=15)
+    a = Owner(scratch, "a", etcd.url)
+    for program in (patient, a):
+        program.claim(str(uuid.uuid4()))
+    begun = time.monotonic()
+    etcd.kill()
+    until(a.lost)
+    after = time.monotonic() - begun
+    tap.check("without etcd, ours until four fifths of the lease are over",
+              [] if LEASE * 0.5 < after < LEASE * 0.9 else [after])
+    tap.check("and known why", [] if "Couldn't connect" in a.holds() else [a.holds()])
+    tap.check("an outage shorter than the lease", [] if not patient.lost() else [patient.holds()])
+    etcd.start()
+    until(lambda: "answers again" in patient.holds() + patient.said())
+    tap.check("is told, and its end", [] if "s more" in patient.said() else [patient.said()])
+    tap.check("and harms nothing", [] if not patient.lost() else [patient.holds()])
+    tap.same("no etcd at all", b.answer(), "refused EHOSTUNREACH")
+    for program in (a, b, patient):
+        program.close()
+
+
+HEADER = b'{"header":{"raft_term":"2","revision":"9"}'
+LIES = {
+    "garbage": (200, bytes(range(128, 256)) * 8),
+    "empty": (200, b""),
+    "null": (200, b"null"),
+    "list": (200, b"[1]"),
+    "html": (404, b"<html>not found</html>"),
+    "error": (500, b'{"message":7}'),
+    "nested": (200, b'{"header":' * 100000),
+    "huge": (200, HEADER + b',"x":"' + b"x" * (1 << 22) + b'"}'),
+    "bare": (200, b"{}"),
+    "odd": (200, HEADER + b',"ID":[],"TTL":{},"count":"1","kvs":[]}'),
+    "no value": (200, HEADER + b',"count":1,"kvs":[{"mod_revision":"1","value":null}]}'),
+    "long value": (200, HEADER + b',"count":1,"kvs":[{"mod_revision":"1","value":"'
+                   + b"QUJD" * 5000 + b'"}]}'),
+    "negative": (200, HEADER + b',"ID":"-5","TTL":"-3","count":"-1","kvs":7}'),
+    "away": (302, b""),
+    "slow": (200, b"{}"),
+}
+
+
+def liar(how: str) -> http.server.ThreadingHTTPServer:
+    """A server that answers so, whatever it is asked."""
+    status, text = LIES[how]
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        """Of one connection."""
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            if how == "slow":
+                time.sleep(LEASE)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.send_header("Location", "http://127.0.0.1:1/")
+            self.end_headers()
+            self.wfile.write(text)
+
+        def handle(self) -> None:
+            try:
+                super().handle()
+            except OSError:
+                pass        # the client has heard enough
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def lies(tap: Tap, scratch: Path, etcd: Etcd) -> Iterator[None]:
+    """Answers that are none: nothing is believed, the next endpoint is asked."""
+    servers = {how: liar(how) for how in LIES}
+    urls = {how: f"http://127.0.0.1:{server.server_port}" for how, server in servers.items()}
+    alone = {how: Owner(scratch, "a", url) for how, url in urls.items()}
+    first = {how: Owner(scratch, "a", f"{url}, {etcd.url}") for how, url in urls.items()}
+    for how in LIES:
+        alone[how].ask(f"claim {uuid.uuid4()} 0")
+        first[how].ask(f"claim {uuid.uuid4()} 0")
+    for how in LIES:
+        tap.same(f"{how}: another endpoint answers", first[how].answer(), "claimed 1 0")
+    yield
+    for how in LIES:
+        tap.same(f"{how}: alone", alone[how].answer(), "refused EHOSTUNREACH")
+        tap.same(f"{how}: both end", [alone[how].close(), first[how].close()], [0, 0])
+
+
+def certificates(path: Path) -> None:
+    """An authority, what it has signed for etcd and for a client, and another authority."""
+    def openssl(*args: object) -> None:
+        subprocess.run(["openssl", *map(str, args)], cwd=path, check=True, capture_output=True)
+
+    path.mkdir()
+    (path / "san").write_text("subjectAltName=IP:127.0.0.1\n"
+                              "extendedKeyUsage=serverAuth,clientAuth\n")
+    for name in ("ca", "other"):
+        openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", 2, "-subj", f"/CN={name}",
+                "-keyout", f"{name}.key", "-out", f"{name}.pem")
+    for name in ("etcd", "client"):
+        openssl("req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}",
+                "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+                "-CAcreateserial", "-days", 2, "-extfile", "san", "-out", f"{name}.pem")
+
+
+def secure(tap: Tap, scratch: Path) -> Iterator[None]:
+    """https, where both sides prove who they are."""
+    files = scratch / "certificates"
+    certificates(files)
+    etcd = Etcd(scratch, files)
+    try:
+        proof = f"cert = {files}/client.pem\nkey = {files}/client.key\n"
+        good = Owner(scratch, "a", etcd.url, f"ca = {files}/ca.pem\n{proof}")
+        tap.same("https", good.claim(str(uuid.uuid4())), "claimed 1 0")
+        stranger = Owner(scratch, "a", etcd.url, f"ca = {files}/other.pem\n{proof}")
+        nobody = Owner(scratch, "a", etcd.url, f"ca = {files}/ca.pem\n")
+        for program in (stranger, nobody):
+            program.ask(f"claim {uuid.uuid4()} 0")
+        yield
+        tap.same("an etcd that is another's", stranger.answer(), "refused EHOSTUNREACH")
+        tap.same("a client without a certificate", nobody.answer(), "refused EHOSTUNREACH")
+        # The files are read at the start only.
+        for file in files.iterdir():
+            file.unlink()
+        time_left = good.holds().split()[1]
+        until(lambda: int(good.holds().split()[1]) > int(time_left))
+        for program in (good, stranger, nobody):
+            tap.same("ends", program.close(), 0)
+        missing = Owner(scratch, "a", etcd.url, f"ca = {files}/ca.pem\n")
+        tap.same("a certificate that is not there", missing.process.wait(PATIENCE), 2)
+        tap.check("is named", [] if f"{files}/ca.pem: cannot be read" in missing.said()
+                  else [missing.said()])
+    finally:
+        etcd.kill()
+
+
+def main() -> int:
+    tap = Tap()
+    with tempfile.TemporaryDirectory(prefix="lsmemd-test.", dir="/var/tmp") as name:
+        scratch = Path(name)
+        etcd = Etcd(scratch)
+        # What waits for long begins first and is judged last.
+        slow = [lies(tap, scratch, etcd), secure(tap, scratch), outages(tap, scratch, etcd)]
+        try:
+            for part in slow:
+                next(part)
+            claims(tap, scratch, etcd)
+            ends(tap, scratch, etcd)
+            for part in slow:
+                next(part, None)
+        finally:
+            etcd.kill()
+    print(f"1..{tap.count}")
+    return 1 if tap.failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (OSError, subprocess.SubprocessError, TypeError, IndexError) as failure:
+        print(f"Bail out! {type(failure).__name__}: {failure}")
+        sys.exit(1)
