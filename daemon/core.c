@@ -599,7 +599,7 @@ static const char *core_check_params(const struct core_params *params)
 		left++;
 	}
 	if (!left || left < params->min_replicas || left < map->floor)
-		return "too few of the backups are there";
+		return "too few of the backups are there for min_replicas, or to go on from the last digest";
 	return NULL;
 }
 

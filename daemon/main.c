@@ -212,7 +212,7 @@ static void undo(struct lsmemd *d)
 		log_warn("%s: made by this start, cannot be destroyed: %s", name, strerror(-err));
 }
 
-/* "/dev/nvme0n1", or "backups a, b and c". */
+/* "/dev/nvme0n1", or "a, b and c". */
 static void name_where(struct lsmemd *d)
 {
 	uint32_t nr = d->config.nr_backups, i;
@@ -224,7 +224,7 @@ static void name_where(struct lsmemd *d)
 	}
 	for (i = 0; i < nr; i++)
 		n += (size_t)snprintf(d->where + n, sizeof(d->where) - n, "%s%s",
-				      !i ? "backups " : i + 1 < nr ? ", " : " and ",
+				      !i ? "" : i + 1 < nr ? ", " : " and ",
 				      d->config.backups[i].name);
 }
 

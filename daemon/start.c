@@ -450,8 +450,8 @@ static int bring_up(struct lsmemd *d, struct recover *r, enum recover_state stat
 	if (err == -ECANCELED)
 		return STATUS_OK;
 	log_err("%s: its digests cannot be read: %s; the store stays readable, repair the path to the backup and start lsmemd again",
-		d->where, strerror(-err));
-	return err == -EBADMSG ? STATUS_REFUSED : STATUS_ERROR;
+		d->where, err == -ENODATA ? "the newest are missing" : strerror(-err));
+	return err == -EBADMSG ? STATUS_REFUSED : err == -ENODATA ? STATUS_LOST : STATUS_ERROR;
 }
 
 static void name_backup(struct status_backup *backup, const struct config_backup *c)

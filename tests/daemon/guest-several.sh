@@ -93,6 +93,8 @@ for name in a b c; do
 	ok "three: $name has segments" [ "$(backup $name 'frames - .frames_free')" -gt 0 ]
 done
 "$ctl" backups | sed 's/^/# /'
+expect 'three: in top' "$("$ctl" top "$store" --count 1 --interval 0.1 --json |
+			  jq -r '[.stores[0].backups[].name] | join(" ")')" 'a b c'
 load 600
 nap 1
 lose_memory
@@ -191,6 +193,11 @@ expect 'all of it is on the backups' "$status" 0
 run "$lsmemd" -c "$conf" --check
 expect 'which are sound' "$status" 0
 sed 's/^/# /' "$scratch/out"
+run "$ctl" check /dev/mapper/a /dev/mapper/d /dev/mapper/c
+expect 'lsmemctl check says so too' "$status" 0
+run "$ctl" check /dev/mapper/a
+expect 'one of them says little' "$status" 1
+ok 'one of them: says why' grep -q 'has 3 backups: name them all' "$scratch/err"
 for name in a c d; do
 	dmsetup remove "$name"
 done

@@ -143,7 +143,7 @@ static void add_parts(struct base *base)
 	uint32_t frame, i;
 
 	base->sim->io_left = UINT32_MAX;
-	if (recover_open(r, &state) || state != RECOVER_FULL || recover_map(r))
+	if (recover_open(r, &state) || state != RECOVER_FULL || recover_map(r, false))
 		fuzz_fail("base: %s", base->sim->last_damage);
 	base->super = *recover_super(r);
 	map = recover_digest(r);

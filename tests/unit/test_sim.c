@@ -76,16 +76,17 @@ int main(int argc, char **argv)
 		double begin = now();
 		bool ok = true;
 
-		for (n = 0; n < lives * (kinds[kind].options.backups ? 3 : 1) && ok; n++) {
+		/* After a few crashes only one backup is left, or they come back. */
+		bool few_crashes = kinds[kind].options.backups && !kinds[kind].options.join;
+
+		for (n = 0; n < lives * (few_crashes ? 3 : 1) && ok; n++) {
 			uint64_t s = only ? only : seed + n + kind * 1000000;
 			struct sim *sim;
 
 			if (only && only / 1000000 != kind)
 				break;
 			sim = sim_new(s, &kinds[kind].options);
-			/* After a few only one backup is left, or they come back. */
-			ok = sim_life(sim, kinds[kind].options.backups &&
-				      !kinds[kind].options.join ? 8 : 30);
+			ok = sim_life(sim, few_crashes ? 8 : 30);
 			if (!ok)
 				tap_note("seed %llu, step %llu: %s", (unsigned long long)s,
 					 (unsigned long long)sim->steps, sim->error);

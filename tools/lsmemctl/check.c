@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmemctl check: is a backup sound?  The daemon's recovery, without the writing. */
+/* lsmemctl check: are the backups of a store sound?  The daemon's recovery, without the writing. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +10,66 @@
 #include "ctl.h"
 
 static const struct ctl_option options[] = { { 0 } };
+
+/**
+ * struct backups - those that are checked together
+ * @one: by slot, @nr of them; what recovery says is kept with the first
+ */
+struct backups {
+	struct ctl_backup one[LSMEM_BACKUPS];
+	uint32_t nr;
+	struct recover_env env;
+};
+
+static int backups_read(void *context, uint64_t address, void *data, uint32_t length)
+{
+	struct backups *backups = context;
+	struct ctl_backup *backup = &backups->one[recover_address_slot(address)];
+
+	return backup->env.read(backup, recover_address_offset(address), data, length);
+}
+
+static void backups_report(void *context, enum recover_severity severity, const char *text)
+{
+	struct ctl_backup *first = &((struct backups *)context)->one[0];
+
+	first->env.report(first, severity, text);
+}
+
+static void backups_progress(void *context, uint64_t done, uint64_t all)
+{
+	struct ctl_backup *first = &((struct backups *)context)->one[0];
+
+	first->env.progress(first, done, all);
+}
+
+static void backups_close(struct backups *backups)
+{
+	while (backups->nr)
+		ctl_backup_close(&backups->one[--backups->nr]);
+}
+
+/* Return: false when an error has been printed. */
+static bool backups_open(struct backups *backups, char **paths, int nr)
+{
+	memset(backups, 0, sizeof(*backups));
+	for (; (int)backups->nr < nr; backups->nr++) {
+		uint32_t slot = backups->nr;
+
+		if (!ctl_backup_open(&backups->one[slot], paths[slot], false)) {
+			backups_close(backups);
+			return false;
+		}
+		backups->env.names[slot] = paths[slot];
+		backups->env.backup_bytes[slot] = backups->one[slot].env.backup_bytes[0];
+	}
+	backups->env.context = backups;
+	backups->env.backups = backups->nr;
+	backups->env.read = backups_read;
+	backups->env.report = backups_report;
+	backups->env.progress = backups_progress;
+	return true;
+}
 
 static void add_number(struct json_object *object, const char *key, uint64_t number)
 {
@@ -33,8 +93,21 @@ static void describe_result(struct json_object *object, const struct recover_res
 	add_number(object, "losses", result->losses);
 }
 
+/* Those that have no superblock: is there nothing else on them either? */
+static int all_blank(struct backups *backups, const struct recover *recover, bool *blank)
+{
+	uint32_t slot;
+	int ret = 0;
+
+	*blank = true;
+	for (slot = 0; slot < backups->nr && !ret && *blank; slot++)
+		if (recover_slot_blank(recover, slot))
+			ret = ctl_backup_blank(&backups->one[slot], blank);
+	return ret;
+}
+
 /* Return: an exit code; @verdict says it in a word. */
-static int check(struct ctl_backup *backup, struct recover *recover, struct json_object *out,
+static int check(struct backups *backups, struct recover *recover, struct json_object *out,
 		 const char **verdict)
 {
 	struct recover_result result;
@@ -53,7 +126,7 @@ static int check(struct ctl_backup *backup, struct recover *recover, struct json
 		return CTL_FAILED;
 	}
 	if (state == RECOVER_BLANK) {
-		ret = ctl_backup_blank(backup, &blank);
+		ret = all_blank(backups, recover, &blank);
 		if (ret) {
 			ctl_system_error(-ret, "the backup cannot be read");
 			return CTL_FAILED;
@@ -61,11 +134,17 @@ static int check(struct ctl_backup *backup, struct recover *recover, struct json
 		*verdict = blank ? "blank" : "damaged";
 		if (blank)
 			return CTL_OK;
-		backup->env.report(backup, RECOVER_DAMAGE,
-				   "no superblock, and yet something is here: not a backup, or its beginning has been overwritten");
+		backups_report(backups, RECOVER_DAMAGE,
+			       "no superblock, and yet something is here: not a backup, or its beginning has been overwritten");
 		return CTL_DAMAGED;
 	}
 	ctl_describe_super(out, recover);
+	if (format_backups(recover_super(recover)) != backups->nr) {
+		ctl_error("the store has %u backups: name them all to check them together",
+			  format_backups(recover_super(recover)));
+		*verdict = "incomplete";
+		return CTL_FAILED;
+	}
 	memset(&result, 0, sizeof(result));
 	ret = recover_check(recover, &result);
 	if (!ret || ret == -ENODATA)
@@ -82,47 +161,61 @@ static int check(struct ctl_backup *backup, struct recover *recover, struct json
 	return CTL_FAILED;
 }
 
-static int run(int argc, char **argv)
+static int check_paths(char **paths, int nr)
 {
-	struct ctl_backup backup;
+	const char *verdict;
+	struct backups backups;
 	struct recover *recover;
 	struct json_object *out;
-	const char *path, *value, *verdict;
-	int ret;
+	int ret, i;
 
-	if (ctl_next_option(argc, argv, options, &value) != -1)
-		return CTL_USAGE;
-	path = ctl_one_argument(argc, argv, "BACKUP");
-	if (!path)
-		return CTL_USAGE;
-	if (!ctl_backup_open(&backup, path, false))
+	if (!backups_open(&backups, paths, nr))
 		return CTL_FAILED;
-	recover = recover_new(&backup.env);
+	recover = recover_new(&backups.env);
 	if (!recover) {
-		ctl_system_error(ENOMEM, "%s", path);
-		ctl_backup_close(&backup);
+		ctl_system_error(ENOMEM, "%s", paths[0]);
+		backups_close(&backups);
 		return CTL_FAILED;
 	}
 	out = json_object_new_object();
-	json_object_object_add(out, "backup", json_object_new_string(path));
-	ret = check(&backup, recover, out, &verdict);
+	for (i = 0; i < nr; i++) {
+		char key[24] = "backup";
+
+		if (i)
+			snprintf(key, sizeof(key), "backup_%d", i + 1);
+		json_object_object_add(out, key, json_object_new_string(paths[i]));
+	}
+	ret = check(&backups, recover, out, &verdict);
 	json_object_object_add(out, "verdict", json_object_new_string(verdict));
 	if (ctl_json) {
-		json_object_object_add(out, "reports", json_object_get(backup.reports));
+		json_object_object_add(out, "reports", json_object_get(backups.one[0].reports));
 		ctl_print_json(out);
 	} else {
 		ctl_print_fields(out);
-		ctl_print_reports(&backup);
+		ctl_print_reports(&backups.one[0]);
 	}
 	json_object_put(out);
 	recover_free(recover);
-	ctl_backup_close(&backup);
+	backups_close(&backups);
 	return ret;
+}
+
+static int run(int argc, char **argv)
+{
+	const char *value;
+
+	if (ctl_next_option(argc, argv, options, &value) != -1)
+		return CTL_USAGE;
+	if (optind == argc)
+		return ctl_usage_error("BACKUP is missing");
+	if (argc - optind > (int)LSMEM_BACKUPS)
+		return ctl_usage_error("a store has at most %u backups", LSMEM_BACKUPS);
+	return check_paths(argv + optind, argc - optind);
 }
 
 const struct ctl_command ctl_check = {
 	.name = "check",
-	.summary = "Read a backup that no daemon uses and verify all of it; writes nothing",
-	.usage = "check BACKUP [--json]",
+	.summary = "Read the backups of a store that no daemon uses and verify all of it; writes nothing",
+	.usage = "check BACKUP... [--json]",
 	.run = run,
 };
