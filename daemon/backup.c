@@ -4,11 +4,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../uapi/lsmem_format.h"
 
 #include "backup.h"
 #include "log.h"
+#include "nvmf.h"
 #include "wire.h"
 
 /**
@@ -27,8 +29,8 @@ int backup_open(struct backup *backup, struct loop *loop, const struct backup_op
 
 	memset(backup, 0, sizeof(*backup));
 	/* A path is a file or a device; other makes have schemes. */
-	backup->make = strncmp(options->path, WIRE_SCHEME, strlen(WIRE_SCHEME)) ?
-		       &backup_file_make : &backup_rdma_make;
+	backup->make = !strncmp(options->path, WIRE_SCHEME, strlen(WIRE_SCHEME)) ? &backup_rdma_make :
+		       nvmf_scheme(options->path) ? &backup_nvmf_make : &backup_file_make;
 	backup->loop = loop;
 	backup->path = options->path;
 	backup->read_only = options->read_only;
@@ -104,6 +106,15 @@ void backup_io_complete(struct backup_io *io, int error)
 {
 	io->backup->in_flight--;
 	io->done(io, error);
+}
+
+/* For makes: a clock that is never set. */
+uint64_t backup_now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
 struct transfer {

@@ -133,11 +133,12 @@ struct backup {
 	unsigned int in_flight;
 	bool read_only;
 	void *private;
+	void *below;		/* a make's that does its I/O by another make */
 };
 
 #define BACKUP_IO_BYTES		(1u << 20)	/* no make takes longer requests */
 
-extern const struct backup_make backup_file_make, backup_rdma_make;
+extern const struct backup_make backup_file_make, backup_rdma_make, backup_nvmf_make;
 
 int backup_open(struct backup *backup, struct loop *loop, const struct backup_options *options);
 void backup_close(struct backup *backup);
@@ -146,5 +147,6 @@ void backup_submit(struct backup_io *io, struct backup *backup);
 int backup_transfer(struct backup *backup, enum backup_what what, uint64_t offset, void *data,
 		    uint32_t length);
 void backup_io_complete(struct backup_io *io, int error);
+uint64_t backup_now_ms(void);
 
 #endif

@@ -25,7 +25,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../uapi/lsmem_format.h"
@@ -46,14 +45,6 @@ struct file_backup {
 	int fd;
 	int index;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 /* ---- Creation ---------------------------------------------------------- */
 
@@ -217,7 +208,7 @@ static void say_holder(const struct backup_options *options, const struct stat *
 static int file_hold(const struct backup_options *options)
 {
 	int flags = (options->read_only ? O_RDONLY : O_RDWR) | O_DIRECT | O_CLOEXEC;
-	uint64_t start = now_ms(), said = 0;
+	uint64_t start = backup_now_ms(), said = 0;
 	struct stat st;
 	int fd, err;
 
@@ -240,25 +231,25 @@ static int file_hold(const struct backup_options *options)
 			break;
 		if (fd >= 0)
 			close(fd);
-		if (now_ms() - start >= options->lock_wait * 1000ull) {
+		if (backup_now_ms() - start >= options->lock_wait * 1000ull) {
 			log_err("%s: still held by somebody else after %u s: mounted, used by another daemon, or with I/O in flight that does not end",
 				options->path, options->lock_wait);
 			return -EBUSY;
 		}
-		if (now_ms() - start >= 4 * LOCK_STEP_MS && (!said || now_ms() - said >= LOCK_SAY_MS)) {
-			said = now_ms();
+		if (backup_now_ms() - start >= 4 * LOCK_STEP_MS && (!said || backup_now_ms() - said >= LOCK_SAY_MS)) {
+			said = backup_now_ms();
 			say_holder(options, &st);
 		}
 		if (options->progress) {
-			err = options->progress("waited", (now_ms() - start) / 1000,
+			err = options->progress("waited", (backup_now_ms() - start) / 1000,
 						options->lock_wait);
 			if (err)
 				return err;
 		}
 		usleep(LOCK_STEP_MS * 1000);
 	}
-	if (now_ms() - start >= 4 * LOCK_STEP_MS)
-		log_notice("%s: free after %" PRIu64 " ms", options->path, now_ms() - start);
+	if (backup_now_ms() - start >= 4 * LOCK_STEP_MS)
+		log_notice("%s: free after %" PRIu64 " ms", options->path, backup_now_ms() - start);
 	return fd;
 }
 

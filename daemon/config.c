@@ -20,6 +20,7 @@
 #include "../uapi/lsmem_format.h"
 
 #include "config.h"
+#include "nvmf.h"
 
 struct parser {
 	const char *path;
@@ -255,8 +256,16 @@ static struct config_backup *last_backup(struct config *c)
 static int set_path(struct parser *p, struct config *c, const char *value)
 {
 	struct config_backup *backup = last_backup(c);
+	struct nvmf_address namespace;
 	struct wire_address address;
 
+	if (nvmf_scheme(value)) {
+		if (strlen(value) >= sizeof(backup->path) || !nvmf_address(value, &namespace))
+			return fail(p, p->line, "path = %s: allowed is %s, ADDRESS a number",
+				    value, NVMF_FORM);
+		strcpy(backup->path, value);
+		return 0;
+	}
 	if (strncmp(value, WIRE_SCHEME, strlen(WIRE_SCHEME)))
 		return copy_path(p, "path", value, backup->path);
 	if (strlen(value) >= sizeof(backup->path) || !wire_address(value, &address) ||
@@ -696,14 +705,14 @@ bool config_any_remote(const struct config *config)
 static int check_backup(struct parser *p, const struct config *c,
 			const struct config_backup *backup)
 {
-	bool remote = is_remote(backup);
+	bool server = is_remote(backup), remote = server || nvmf_scheme(backup->path);
 	const struct config_backup *other;
 
 	if (!backup->path_line)
 		return fail(p, *backup->name ? backup->line : 0,
 			    "no path in [backup%s%s]: a block device or a file is needed",
 			    *backup->name ? " " : "", backup->name);
-	if (remote && !backup->key_line)
+	if (server && !backup->key_line)
 		return fail(p, backup->path_line,
 			    "path = %s: a backup on another host needs \"key =\", the file of the secret shared with it",
 			    backup->path);
@@ -712,10 +721,10 @@ static int check_backup(struct parser *p, const struct config *c,
 			    "size: not for a backup on another host, whose server makes it");
 	if (!remote && backup->key_line)
 		return fail(p, backup->key_line,
-			    "key: only for a backup on another host (path = rdma://..)");
+			    "key: only for a backup on another host (path = rdma://.. or nvmf+..)");
 	if (!remote && backup->timeout_line && c->nr_backups == 1)
 		return fail(p, backup->timeout_line,
-			    "timeout: only for a backup on another host (path = rdma://..), or one of several");
+			    "timeout: only for a backup on another host (path = rdma://.. or nvmf+..), or one of several");
 	if (backup->domain_line && c->nr_backups == 1)
 		return fail(p, backup->domain_line, "domain: only for one of several backups");
 	for (other = c->backups; other < backup; other++)

@@ -16,6 +16,7 @@
 #include "log.h"
 #include "lsmemd.h"
 #include "notify.h"
+#include "nvmf.h"
 #include "server.h"
 
 #define CONFIG_DEFAULT	"/etc/lsmem/lsmemd.conf"
@@ -289,6 +290,7 @@ err_status:
 static int check_options(const struct lsmemd *d)
 {
 	const struct options *o = &d->options;
+	uint32_t slot;
 
 	if (d->config.server.listen_line &&
 	    (o->check || o->format || o->accept_loss || o->take_over)) {
@@ -299,6 +301,13 @@ static int check_options(const struct lsmemd *d)
 	if (o->accept_missing && d->config.nr_backups < 2) {
 		log_err("--accept-missing: only with several backups");
 		return STATUS_USAGE;
+	}
+	for (slot = 0; o->take_over && slot < d->config.nr_backups; slot++) {
+		if (!nvmf_scheme(d->config.backups[slot].path))
+			continue;
+		log_err("--take-over: not from an NVMe-oF target, which cannot be asked to cut off who holds %s. Do that at the target: take the other host from the subsystem's allowed hosts and end its connections (nvmet: unlink the subsystem from its ports, and link it again); then start without --take-over",
+			d->config.backups[slot].path);
+		return STATUS_REFUSED;
 	}
 	if (o->take_over && !config_any_remote(&d->config)) {
 		log_err("--take-over: only from another host (path = rdma://..); who holds %s is on this one: stop it",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Messages between a daemon and the server of its backup: see wire.h. */
 #include <endian.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <nettle/hmac.h>
@@ -180,35 +179,17 @@ const char *wire_reason(uint32_t reason)
  */
 bool wire_address(const char *text, struct wire_address *address)
 {
-	const char *host = text + strlen(WIRE_SCHEME), *end, *port = WIRE_PORT;
-	size_t length, digits = strlen(WIRE_PORT);
+	const char *end;
 
 	memset(address, 0, sizeof(*address));
 	if (strncmp(text, WIRE_SCHEME, strlen(WIRE_SCHEME)))
 		return false;
-	if (*host == '[') {
-		end = strchr(++host, ']');
-		if (!end)
-			return false;
-		length = (size_t)(end++ - host);
-	} else {
-		length = strcspn(host, ":/");
-		end = host + length;
-	}
-	if (!length || length >= sizeof(address->host))
+	strcpy(address->port, WIRE_PORT);
+	end = address_host(text + strlen(WIRE_SCHEME), address->host, sizeof(address->host),
+			   address->port);
+	if (!end)
 		return false;
-	if (*end == ':') {
-		port = ++end;
-		digits = strspn(port, "0123456789");
-		end = port + digits;
-		if (!digits || digits > 5 || atoi(port) < 1 || atoi(port) > 65535)
-			return false;
-	}
 	if (*end == '/')
 		memcpy(address->name, end + 1, strnlen(end + 1, sizeof(address->name)));
-	else if (*end)
-		return false;
-	memcpy(address->host, host, length);
-	memcpy(address->port, port, digits);
 	return !*end || !wire_check_name(address->name);
 }

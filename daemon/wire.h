@@ -36,6 +36,8 @@
 
 #include <linux/types.h>
 
+#include "address.h"
+
 #define WIRE_MAGIC	0x574d534cu	/* "LSMW" */
 #define WIRE_VERSION	1u
 #define WIRE_PORT	"7471"		/* unless the address says otherwise */
@@ -201,7 +203,7 @@ const char *wire_reason(uint32_t reason);
  */
 struct wire_address {
 	char host[WIRE_HOST];
-	char port[6];
+	char port[ADDRESS_PORT];
 	char name[WIRE_NAME];
 };
 

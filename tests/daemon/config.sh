@@ -120,13 +120,28 @@ done
 for listen in 10.0.0.1:7471 rdma://10.0.0.1/data rdma://:7471; do
 	bad "listen $listen" "[server]\nlisten = $listen\n" "2: listen = $listen: allowed is rdma://ADDRESS[:PORT]"
 done
+nqn=nqn.2026-11.org.example:backup
+good 'a namespace over TCP' "[backup]\npath = nvmf+tcp://10.0.0.1/$nqn\n"
+good 'a namespace over RDMA, all of it' "[backup]\npath = nvmf+rdma://[2001:db8::1]:4421/$nqn?ns=4294967294\nkey = /etc/key\ntimeout = 5\n"
+nqn223=$(printf 'nqn.%0219d' 0)
+good 'the longest name of a subsystem' "[backup]\npath = nvmf+tcp://10.0.0.1/$nqn223\n"
+for namespace in nvmf://10.0.0.1/$nqn nvmf+fc://10.0.0.1/$nqn nvmf+tcp:10.0.0.1/$nqn nvmf+tcp:///$nqn \
+	nvmf+tcp://host/$nqn nvmf+tcp://10.0.0.256/$nqn nvmf+tcp://10.1/$nqn nvmf+tcp://2001:db8::1/$nqn \
+	nvmf+tcp://[::1/$nqn nvmf+tcp://[::1%lo]/$nqn nvmf+tcp://10.0.0.1:0/$nqn \
+	nvmf+tcp://10.0.0.1:65536/$nqn nvmf+tcp://10.0.0.1 nvmf+tcp://10.0.0.1/ nvmf+tcp://10.0.0.1/${nqn223}0 \
+	"nvmf+tcp://10.0.0.1/two words" nvmf+tcp://10.0.0.1/nqn.x,queue_size=1 'nvmf+tcp://10.0.0.1/nqn.\303\244' \
+	nvmf+tcp://10.0.0.1/$nqn? nvmf+tcp://10.0.0.1/$nqn?ns= nvmf+tcp://10.0.0.1/$nqn?ns=0 \
+	nvmf+tcp://10.0.0.1/$nqn?ns=-1 nvmf+tcp://10.0.0.1/$nqn?ns=1x nvmf+tcp://10.0.0.1/$nqn?ns=4294967295 \
+	nvmf+tcp://10.0.0.1/$nqn?ns=18446744073709551617 nvmf+tcp://10.0.0.1/$nqn?nsid=1; do
+	bad "path $namespace" "[backup]\npath = $namespace\n" "2: path = $(printf %b "$namespace"): allowed is nvmf+tcp://ADDRESS[:PORT]/SUBNQN[?ns=N] or nvmf+rdma://.., ADDRESS a number"
+done
 for timeout in 4 3601 never; do
 	bad "timeout $timeout" "[backup]\ntimeout = $timeout\n" "2: timeout = $timeout: allowed are seconds from 5 to 3600"
 done
 bad 'no key' '[backup]\npath = rdma://a/b\n' '2: path = rdma://a/b: a backup on another host needs "key =", the file of the secret shared with it'
 bad 'a size of another host' '[backup]\npath = rdma://a/b\nkey = /k\nsize = 256M\n' '4: size: not for a backup on another host, whose server makes it'
-bad 'a key for a file' '[backup]\npath = /dev/null\nkey = /k\n' '3: key: only for a backup on another host (path = rdma://..)'
-bad 'a timeout for a file' '[backup]\npath = /dev/null\ntimeout = 9\n' '3: timeout: only for a backup on another host (path = rdma://..), or one of several'
+bad 'a key for a file' '[backup]\npath = /dev/null\nkey = /k\n' '3: key: only for a backup on another host (path = rdma://.. or nvmf+..)'
+bad 'a timeout for a file' '[backup]\npath = /dev/null\ntimeout = 9\n' '3: timeout: only for a backup on another host (path = rdma://.. or nvmf+..), or one of several'
 bad 'a relative key' '[backup]\nkey = key\n' '2: key = key: allowed is the absolute path of a file'
 bad 'a server with a store' "[store]\nsize = 128M\n$server$export" '1: a server of backups ([server], [export]) has no [store]; use another file and another daemon'
 bad 'a server with a backup' "$server$export[backup]\npath = /dev/null\n" '6: a server of backups ([server], [export]) has no [backup]; use another file and another daemon'
@@ -195,6 +210,10 @@ usage 'a server is told to format' -c "$conf" --format
 printf '[backup]\npath = /dev/null\n' >"$conf"
 usage 'a file is taken over' -c "$conf" --take-over
 usage 'the only backup is missing' -c "$conf" --accept-missing
+printf '[backup]\npath = nvmf+tcp://10.0.0.1/nqn.x\n' >"$conf"
+run "$lsmemd" -c "$conf" --take-over
+expect 'a namespace is taken over: exit status' "$status" 5
+ok 'a namespace is taken over: what to do' grep -q 'allowed hosts' "$scratch/err"
 run "$lsmemd" --version
 expect 'version' "$status" 0
 run "$lsmemd" --help

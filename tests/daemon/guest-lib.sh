@@ -97,3 +97,33 @@ refuses()
 	expect "$name: exit status" "$status" "$wanted"
 	ok "$name: says why" grep -q -- "$text" "$scratch/err"
 }
+
+# soft_roce ADDRESS: a device that reaches itself
+soft_roce()
+{
+	modprobe -a veth rdma_rxe rdma_ucm ib_uverbs
+	ip link set lo up
+	ip link add rdma0 type veth peer name rdma1 && ip link set rdma1 up &&
+		ip addr add "$1/24" dev rdma0 && ip link set rdma0 up &&
+		rdma link add rxe0 type rxe netdev rdma0 ||
+		{ echo 'Bail out! no soft RoCE'; exit 1; }
+}
+soft_roce_end() { ip link delete rdma0 && modprobe -r rdma_rxe; }
+
+# until_true SECONDS COMMAND ..: as soon as it succeeds
+until_true()
+{
+	local i tenths=$(($1 * 10))
+	shift
+	for ((i = 0; i < tenths; i++)); do
+		"$@" && return 0
+		sleep 0.1
+	done
+	return 1
+}
+
+said() { grep -q -- "$1" "$2"; }
+# Lines of the daemon's log from now on.
+mark() { mark=$(wc -l <"$scratch/daemon.log"); }
+since() { tail -n +$((mark + 1)) "$scratch/daemon.log" | grep -q -- "$1"; }
+now_ms() { date +%s%3N; }

@@ -19,11 +19,7 @@ key=$scratch/key
 address=10.99.0.1
 log=$scratch/daemon.log
 
-modprobe -a veth rdma_rxe rdma_ucm ib_uverbs
-ip link set lo up
-ip link add rdma0 type veth peer name rdma1 && ip link set rdma1 up && ip addr add $address/24 dev rdma0 && ip link set rdma0 up &&
-	rdma link add rxe0 type rxe netdev rdma0 || { echo 'Bail out! no soft RoCE'; exit 1; }
-
+soft_roce $address
 
 server_pid=
 server_start()
@@ -185,6 +181,6 @@ begun=$(now_ms)
 server_end TERM
 expect 'the server ends' "$status" 0
 ok 'within its bound' [ $(($(now_ms) - begun)) -lt 10000 ]
-ok 'the RDMA modules can go' modprobe -r rdma_rxe
+ok 'the RDMA modules can go' soft_roce_end
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log" "$scratch/server.log"
 tap_end
