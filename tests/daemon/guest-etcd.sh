@@ -80,11 +80,7 @@ ends()
 	ok "$1: says why" since 'etcd no longer says that the store is ours'
 }
 
-ip link set lo up
-modprobe -a veth rdma_rxe rdma_ucm ib_uverbs
-ip link add rdma0 type veth peer name rdma1 && ip link set rdma1 up &&
-	ip addr add $remote/24 dev rdma0 && ip link set rdma0 up &&
-	rdma link add rxe0 type rxe netdev rdma0 || { echo 'Bail out! no soft RoCE'; exit 1; }
+soft_roce "$remote"
 for backup in "$drive" "$other"; do
 	dd if=/dev/zero of="$backup" bs=1M count=4 conv=fsync status=none
 done
@@ -177,6 +173,6 @@ kill -TERM "$server_pid"
 wait "$server_pid"
 expect 'the server ends' "$?" 0
 etcd_kill
-ok 'the RDMA modules can go' modprobe -r rdma_rxe
+ok 'the RDMA modules can go' soft_roce_end
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log" "$scratch/second.log" "$scratch/server.log"
 tap_end

@@ -108,22 +108,5 @@ soft_roce()
 		rdma link add rxe0 type rxe netdev rdma0 ||
 		{ echo 'Bail out! no soft RoCE'; exit 1; }
 }
+
 soft_roce_end() { ip link delete rdma0 && modprobe -r rdma_rxe; }
-
-# until_true SECONDS COMMAND ..: as soon as it succeeds
-until_true()
-{
-	local i tenths=$(($1 * 10))
-	shift
-	for ((i = 0; i < tenths; i++)); do
-		"$@" && return 0
-		sleep 0.1
-	done
-	return 1
-}
-
-said() { grep -q -- "$1" "$2"; }
-# Lines of the daemon's log from now on.
-mark() { mark=$(wc -l <"$scratch/daemon.log"); }
-since() { tail -n +$((mark + 1)) "$scratch/daemon.log" | grep -q -- "$1"; }
-now_ms() { date +%s%3N; }
