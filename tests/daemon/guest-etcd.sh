@@ -72,6 +72,7 @@ ends()
 {
 	local begun
 	begun=$(now_ms)
+	until_true 60 ended "$daemon_pid" || kill -KILL "$daemon_pid"
 	status=0
 	wait "$daemon_pid" || status=$?
 	expect "$1: the daemon ends, its exit status" "$status" 8
