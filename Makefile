@@ -60,6 +60,10 @@ test-power: setup ## power cuts
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run power
 
+torture: setup ## hosts, daemons, links fail at random; ROUNDS=N (50) SEED=N as printed by a run
+	@$(MAKE) --no-print-directory all test-programs
+	@LSMEM_ROUNDS=$(or $(ROUNDS),50) tests/run $(if $(SEED),--seed $(SEED)) cluster
+
 kunit: setup ## KUnit suites in User-mode Linux with KASAN; SEED=N as printed by a run
 	@qemu/setup base lab
 	@qemu/kunit $(if $(SEED),--seed $(SEED))
@@ -137,5 +141,5 @@ help: ## this list
 	@echo "first: make demo, or make test, as root on Debian 12"
 
 .PHONY: all modules lab lib tools daemon setup demo demo-cluster bench kunit calls matrix \
-	test test-user test-guest test-power test-debug test-kcsan fuzz test-programs check \
-	sparse install clean help
+	test test-user test-guest test-power torture test-debug test-kcsan fuzz test-programs \
+	check sparse install clean help

@@ -85,6 +85,7 @@ struct range {
  * @quiet: the poll came and there was nothing: wait before it is armed again
  * @drained: after the signal, the stream was empty once and no pass of cleaning
  *	under way: core is told to stop
+ * @resumed: store and backup belong together, as far as core can tell
  * @io_error: of the first request that failed
  * @unowned: the store may be another host's
  */
@@ -94,7 +95,7 @@ struct serve {
 	struct loop_op poll;
 	struct loop_timer tick, pause, bound;
 	bool armed, ready, quiet, pausing;
-	bool stopping, drained, late;
+	bool stopping, drained, late, resumed;
 	int io_error, error;
 	bool unowned;
 	uint64_t watchdog_ns, watchdog_last;
@@ -562,6 +563,11 @@ static int finish(struct serve *s)
 		(void)owned(d, "nothing more is acknowledged; the store stays in memory and readable. See WHEN THE STORE IS ANOTHER HOST'S in lsmemd(8)");
 		d->status.state = "failed";
 		status = STATUS_OWNER;
+	} else if (core_state(s->core) == CORE_FAILED && !s->resumed && !s->io_error) {
+		log_err("%s: does not resume on %s: %s. Nothing more is acknowledged; the store stays in memory and readable. If another host has recovered it, destroy this one (lsmemctl destroy --force %s); else keep it",
+			d->kernel.name, d->where, core_error(s->core), d->kernel.name);
+		d->status.state = "failed";
+		status = STATUS_REFUSED;
 	} else if (core_state(s->core) == CORE_FAILED || s->error) {
 		reason = core_state(s->core) == CORE_FAILED ? core_error(s->core) :
 			 strerror(-s->error);
@@ -622,6 +628,7 @@ int serve(struct lsmemd *d)
 	for (;;) {
 		progress = false;
 		do {
+			s->resumed |= core_state(s->core) == CORE_RUNNING;
 			if (!is_ours(s))
 				break;
 			more = take_events(s);

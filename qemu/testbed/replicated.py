@@ -24,7 +24,8 @@ CTL = "tools/lsmemctl/lsmemctl"
 ACKED = "tests/power/build/acked"
 KEY = "/run/lsmem.key"
 MODULE = "modprobe libcrc32c; [ -d /sys/module/lsmem ] || insmod $LSMEM_MODULE"
-# How long writers wait: while a backup boots, longer than they do by default.
+# How long writers wait: while a backup boots, longer than they do by default. Those of a block
+# store cannot be killed meanwhile.
 LIMITS = "for limit in durable_ms flush_ms stall_ms; do echo {ms:.0f} > " \
          "/sys/class/lsmem/{store}/limits/$limit; done"
 PATIENCE_SECONDS = 600.0
@@ -129,7 +130,7 @@ class Store:
         """
         daemon = self.daemon(host, *options)
         daemon.wait_said(": serving, backup", STORE_SECONDS)
-        host.agent.run(f"udevadm settle --timeout=30; {self._limits(PATIENCE_SECONDS)}")
+        host.agent.run("udevadm settle --timeout=30")
         journal = host.guest.journal
         if self.tenure is None or self.tenure.journal != journal:
             if self.tenure is not None:
@@ -144,6 +145,7 @@ class Store:
 
     def forget(self) -> None:
         """The memory of the host that has the store is lost: load, daemon and store go."""
+        self._end_load(self.now)
         self.now.daemon.kill(SIGKILL)
         self.drop(self.now)
 
@@ -169,10 +171,14 @@ class Store:
 
     # ---- Load and verification ---------------------------------------------
 
-    def load(self, seconds: float = STORE_SECONDS) -> None:
-        """Loads the store, from what the last verification found; returns when it is in earnest."""
+    def load(self, seconds: float = STORE_SECONDS, patience: float = PATIENCE_SECONDS) -> None:
+        """Loads the store, from what the last verification found; returns when it is in earnest.
+
+        @patience: how long writers wait to hear that something is durable.
+        """
         host = self.now.host
         self._loads += 1
+        host.agent.run(self._limits(patience))
         ready = host.guest.host_dir / f"ready-{self._loads}"
         load = host.agent.start("load", f"env LSMEM_SEED={self.seed + self._loads} {ACKED} load "
                                         f"--ready {HOST_DIR}/{ready.name} {self._places()}")
