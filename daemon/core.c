@@ -192,6 +192,7 @@ void core_run(struct core *core)
 		if (core->state == CORE_FAILED || core->state == CORE_RESUMING)
 			return;
 		core_segments_run(core);
+		core_extend_run(core);
 		core_closes_run(core);
 		core_retires_run(core);
 		core_copy_run(core);

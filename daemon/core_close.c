@@ -206,7 +206,7 @@ void core_closes_run(struct core *core)
 		if (open->durable < open->length && (RULE(FOOTER_AFTER_DATA) ||
 						     !core_data_issued(open)))
 			continue;
-		if (open->segment->life == CORE_CLOSED)
+		if (open->segment->life == CORE_CLOSED || open->segment->adding)
 			continue;
 		for (close = core->closes; close < core->closes + CORE_CLOSES; close++)
 			if (!close->open)

@@ -3,7 +3,7 @@
  * Replicas made anew: a segment that has fewer than it should is copied, as it is
  * on one of its backups, to another.  One at a time, when it is closed or sealed:
  * what is in memory may have been compacted, and same segment and generation mean
- * same bytes (invariant 4).  An open one waits until it is closed.
+ * same bytes (invariant 4).  For open ones see core_extend.c.
  *
  * The copy counts, and is listed, when all of it is durable; a crash before leaves
  * a frame that no digest knows of.  core_tick() gives out what may be copied until

@@ -4,7 +4,8 @@
  *
  *	core.c		inputs, outputs, requests, the flush machine, the event queue
  *	core_set.c	the set of backups: where replicas go, what is lost
- *	core_copy.c	replicas made anew
+ *	core_copy.c	replicas made anew, of closed segments
+ *	core_extend.c	and of open ones
  *	core_segment.c	frames, open, ranges, what is durable
  *	core_close.c	directory and footer
  *	core_digest.c	digest records, retirement
@@ -71,6 +72,7 @@ enum core_life {
  * @life: CORE_HEADER .. CORE_LEAVING, CORE_FREE: there is none
  * @on: backups that it has a replica on; those that count for what is durable
  * @listed: of these, those that the durable digest lists
+ * @adding, @near: see core_extend.c
  * @frame: by backup
  * @uncopied: no replica could be read: it is not tried again
  * @dirty: the durable digest is to be changed
@@ -81,7 +83,7 @@ enum core_life {
 struct core_segment {
 	struct digest_item item;
 	uint8_t life;
-	uint8_t on, listed;
+	uint8_t on, listed, adding, near;
 	bool uncopied;
 	bool dirty;
 	uint32_t frame[CORE_BACKUPS];
@@ -138,7 +140,7 @@ struct core_replica {
  * @closing: CLOSE came: with @length, @entries, @first_frame
  * @close: being written
  * @need: by number of retirement: this much must be durable first
- * @frames: by seglet, as far as ranges told
+ * @frames: by seglet, as far as ranges told; @framed: from the first on
  */
 struct core_open {
 	struct lsmem_event event;
@@ -147,6 +149,7 @@ struct core_open {
 	bool headed;
 	bool ack_open, ack_close;
 	bool reopened;
+	bool framed;
 	bool closed;
 	bool closing;
 	struct core_close *close;
@@ -362,6 +365,11 @@ void core_copy_stop(struct core *core, uint32_t segment);
 void core_copy_flush(struct core *core, uint32_t backup);
 void core_copy_flushed(struct core *core, uint32_t backup);
 
+/* core_extend.c */
+void core_extend_run(struct core *core);
+void core_extend_flushed(struct core *core, struct core_open *open, uint32_t backup);
+void core_extend_stop(struct core_segment *seg, uint32_t backup);
+
 /* core_segment.c */
 struct core_segment *core_segment_find(struct core *core, uint64_t id);
 struct core_segment *core_segment_put(struct core *core, const struct digest_item *item,
@@ -372,6 +380,7 @@ struct core_open *core_open_get(struct core *core);
 void core_open_put(struct core *core, struct core_open *open);
 bool core_opened(struct core *core, const struct lsmem_event *event);
 void core_range(struct core *core, const struct lsmem_event *event);
+void core_write_header(struct core *core, struct core_open *open, uint32_t backup);
 void core_segments_run(struct core *core);
 void core_header_check(struct core *core, struct core_open *open);
 void core_header_done(struct core *core, struct core_op *op);

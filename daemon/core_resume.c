@@ -17,6 +17,21 @@
 
 #include "core_private.h"
 
+/* Where it lies in memory: in the whole, or it is as if nothing were known. */
+static bool core_resume_frames(struct core *core, struct core_open *open,
+			       const struct lsmem_event *event)
+{
+	uint32_t frame = event->first_frame, seglet;
+
+	for (seglet = 0; seglet * LSMEM_SEGLET_BYTES < event->to; seglet++) {
+		if (frame >= core->log.nr_frames)
+			return false;
+		open->frames[seglet] = frame;
+		frame = core_follow(core, frame);
+	}
+	return true;
+}
+
 static void core_resume_open(struct core *core, struct core_segment *seg,
 			     const struct lsmem_event *event)
 {
@@ -31,6 +46,7 @@ static void core_resume_open(struct core *core, struct core_segment *seg,
 	open->segment = seg;
 	seg->open = open;
 	open->reopened = !(event->flags & LSMEM_EVENT_OPENED);
+	open->framed = core_resume_frames(core, open, event);
 	open->stream = event->from;
 	open->acked = event->from;
 	open->closed = seg->life == CORE_CLOSED;

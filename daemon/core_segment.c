@@ -161,11 +161,18 @@ static void core_admit(struct core *core)
 		if (!open)
 			return;
 		open->event = core->waiting[core->waiting_first++ % CORE_QUEUE];
+		open->framed = true;
 		core->changes++;
 	}
 }
 
-static void core_write_header(struct core *core, struct core_open *open, uint32_t backup)
+/**
+ * core_write_header - write the header of a replica
+ * @core: core
+ * @open: has a frame there
+ * @backup: of the replica; it takes a request
+ */
+void core_write_header(struct core *core, struct core_open *open, uint32_t backup)
 {
 	struct core_replica *replica = &open->replica[backup];
 	struct lsmem_segment_header *header = (void *)replica->block;
@@ -331,8 +338,9 @@ static bool core_write_log(struct core *core, struct core_open *open, uint32_t b
 	uint32_t tail = open->committed - whole, length = 0, at, piece;
 	struct core_op *op;
 
+	/* The block bears the header at first. */
 	if (replica->issued >= open->committed || open->committed < open->hold ||
-	    replica->next - replica->first == CORE_WRITES)
+	    replica->header < CORE_WRITTEN || replica->next - replica->first == CORE_WRITES)
 		return false;
 	/* Invariant 16: one write in flight for each block.  The tail block that
 	 * is on its way and the one that replaces it could land in either order.
@@ -388,7 +396,8 @@ void core_log_done(struct core *core, struct core_op *op)
  *
  * Invariant 3: a replica that is lost counts as well until a durable digest says
  * that its backup is no member: after a crash it could come back alone and be
- * taken for all there is.
+ * taken for all there is.  One that is nearly there counts too, but is not one of those
+ * that must be listed.
  */
 static void core_update_durable(struct core *core, struct core_open *open)
 {
@@ -396,9 +405,10 @@ static void core_update_durable(struct core *core, struct core_open *open)
 	uint32_t least = UINT32_MAX, before = open->durable, gone, b;
 
 	if (!open->nr_bounds ||
-	    ((uint32_t)__builtin_popcount(on) < core->min_replicas && RULE(MIN_REPLICAS)))
+	    ((uint32_t)__builtin_popcount(on & open->segment->listed) < core->min_replicas &&
+	     RULE(MIN_REPLICAS)))
 		return;
-	core_each_backup(b, on) {
+	core_each_backup(b, on | open->segment->near) {
 		const struct core_replica *replica = &open->replica[b];
 		uint32_t durable = RULE(ACK_AFTER_FLUSH) ? replica->flushed : replica->written;
 
@@ -436,7 +446,7 @@ void core_segments_run(struct core *core)
 			core_place(core, open);
 		if (!open->segment || open->closed)
 			continue;
-		core_each_backup(b, open->segment->on & ~core->lost)
+		core_each_backup(b, (open->segment->on | open->segment->adding) & ~core->lost)
 			while (core_write_log(core, open, b))
 				;
 		/* A replica may have gone, and the others be durable. */
@@ -459,7 +469,7 @@ void core_segments_flush(struct core *core, uint32_t backup)
 		const struct core_open *open = core->list[i];
 		struct core_replica *replica = &core->list[i]->replica[backup];
 
-		if (!open->segment || !(open->segment->on >> backup & 1u))
+		if (!open->segment || !((open->segment->on | open->segment->adding) >> backup & 1u))
 			continue;
 		if (replica->header == CORE_WRITTEN)
 			replica->header = CORE_FLUSHING;
@@ -488,7 +498,7 @@ void core_segments_flushed(struct core *core, uint32_t backup)
 		struct core_open *open = core->list[i];
 		struct core_replica *replica = &open->replica[backup];
 
-		if (!open->segment || !(open->segment->on >> backup & 1u))
+		if (!open->segment || !((open->segment->on | open->segment->adding) >> backup & 1u))
 			continue;
 		if (!RULE(FLUSH_COVERS))
 			replica->flushing = replica->written;
@@ -498,6 +508,7 @@ void core_segments_flushed(struct core *core, uint32_t backup)
 			replica->header = CORE_DURABLE;
 			core_header_check(core, open);
 		}
+		core_extend_flushed(core, open, backup);
 		core_update_durable(core, open);
 	}
 }

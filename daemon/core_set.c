@@ -211,8 +211,11 @@ void core_lost(struct core *core, uint32_t backup, const char *why)
 	if (core->copy.segment != CORE_NONE &&
 	    (core->copy.from == backup || core->copy.to == backup))
 		core_copy_stop(core, core->copy.segment);
-	for (i = core->nr_opens; i-- > 0;)
+	for (i = core->nr_opens; i-- > 0;) {
+		if (core->list[i]->segment)
+			core_extend_stop(core->list[i]->segment, backup);
 		core_lost_header(core, core->list[i], backup);
+	}
 	core->urgent = true;
 	core->changes++;
 	core_record_check(core);

@@ -242,6 +242,24 @@ static bool recover_add_copy(struct recover *r, struct recover_segment *seg, uin
 	return true;
 }
 
+/* Read each segment where the fewest are read so far: from all backups at once. */
+static void recover_spread(struct recover *r)
+{
+	uint32_t reads[LSMEM_BACKUPS] = { 0 }, i, copy, best;
+
+	for (i = 0; i < r->nr_segments; i++) {
+		struct recover_segment *seg = &r->segments[i];
+
+		for (best = 0, copy = 1; copy < seg->nr_copies; copy++)
+			if (reads[seg->copies[copy].slot] < reads[seg->copies[best].slot])
+				best = copy;
+		if (!seg->nr_copies)
+			continue;
+		reads[seg->copies[best].slot]++;
+		recover_use_copy(seg, best);
+	}
+}
+
 /* Replicas by segment; @nr of them. */
 static int recover_group(struct recover *r, const struct recover_item *items, uint32_t nr)
 {
@@ -258,15 +276,13 @@ static int recover_group(struct recover *r, const struct recover_item *items, ui
 	}
 	for (i = 0; i < r->nr_segments; i++) {
 		seg = &r->segments[i];
-		/* In turns, so that all backups are read at once. */
-		if (seg->nr_copies) {
-			recover_use_copy(seg, i % seg->nr_copies);
+		if (seg->nr_copies)
 			continue;
-		}
 		seg->lost = true;
 		recover_damage(r, "segment %llu is lost: it was on backups that are not there",
 			       (unsigned long long)seg->item.segment);
 	}
+	recover_spread(r);
 	return 0;
 }
 

@@ -159,6 +159,7 @@ static u32 lsmem_tell_resume(struct lsmem_attachment *at, struct lsmem_event *ev
 				 (seg->retire_emitted ? LSMEM_EVENT_RETIRED : 0),
 			.segment = seg->id,
 			.generation = seg->generation,
+			.first_frame = seg->nr_frames ? seg->frames[0] : LSMEM_NO_FRAME,
 			.from = seg->close_acked ? seg->home : seg->acked,
 			.to = seg->close_acked ? seg->home : READ_ONCE(seg->committed),
 			.time = seg->open_time,

@@ -394,7 +394,7 @@ struct lsmem_attach {
  * RESUME   after an attach to an active store, for each segment in the log,
  *	    oldest first: @from is what was acknowledged, @to what is committed
  *	    (home offsets: of a loaded segment both are its length on the backup),
- *	    @flags tell what else was.  @segment ~0 ends the list; the stream
+ *	    @first_frame its first frame, or LSMEM_NO_FRAME, @flags what else was.  @segment ~0 ends the list; the stream
  *	    follows, beginning again from what was acknowledged.
  */
 #define LSMEM_EVENT_OPEN	1u

@@ -432,7 +432,7 @@ def overhead(rounds: Rounds) -> None:
         for distribution in DISTRIBUTIONS:
             shares = {}
             for level, settings, drive, times in LEVELS:
-                durable = Durable("object", "lsmem", drives((drive,))[0], OVERHEAD_MIB)
+                durable = Durable("object", "lsmem", drives((drive,)), OVERHEAD_MIB)
                 durable.start("--format", "--force")
                 store = Store(durable.store)
                 for attribute, value in settings.items():

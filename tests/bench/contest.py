@@ -199,17 +199,21 @@ def wait(what: str, condition: Callable[[], bool], seconds: float = SETUP_SECOND
 
 
 class Durable:
-    """A durable store with its daemon and backup."""
+    """A durable store with its daemon, in @group, a cgroup, and its backups."""
 
-    def __init__(self, kind: str, store: str, drive: str, mib: int) -> None:
+    def __init__(self, kind: str, store: str, backups: Sequence[str], mib: int,
+                 group: Optional[Path] = None) -> None:
         handles = f"handles = {mib << 13}\n" if kind == "object" else ""
         self.kind = kind
         self.store = store
-        self.drive = drive
+        self._group = group
         self._scratch = Path(tempfile.mkdtemp(prefix="lsmem-bench."))
         self._conf = self._scratch / "conf"
+        sections = "".join(f"[backup {Path(path).name if len(backups) > 1 else ''}]\n"
+                           f"path = {path}\n" for path in backups)
+        replicas = min(len(backups), 2)
         self._conf.write_text(f"[store]\nkind = {kind}\nsize = {mib}M\n{handles}"
-                              f"[backup]\npath = {drive}\n")
+                              f"replicas = {replicas}\n{sections}")
         self._daemon: Optional["subprocess.Popen[bytes]"] = None
 
     @property
@@ -220,8 +224,8 @@ class Durable:
     def start(self, *options: str) -> None:
         """The daemon; returns when the store is active."""
         with open(self._scratch / "log", "ab") as log:
-            self._daemon = subprocess.Popen([str(DAEMON), "-c", str(self._conf), *options],
-                                            stderr=log)
+            self._daemon = subprocess.Popen([*within(self._group), str(DAEMON), "-c",
+                                             str(self._conf), *options], stderr=log)
         system = SYSTEM / self.store
 
         def active() -> bool:
@@ -253,6 +257,23 @@ class Durable:
         self.stop()
         destroy(self.store)
         shutil.rmtree(self._scratch)
+
+
+def within(group: Optional[Path]) -> list[str]:
+    """What runs a command in a cgroup."""
+    if group is None:
+        return []
+    return ["sh", "-c", f'echo 0 > {group}/cgroup.procs && exec "$@"', "within"]
+
+
+def sequential_read(path: str, length: int, group: Optional[Path] = None) -> float:
+    """MB/s."""
+    done = subprocess.run([*within(group), "fio", "--name=read", f"--filename={path}", "--rw=read", "--bs=1M",
+                           "--direct=1", "--ioengine=libaio", "--iodepth=8", "--readonly",
+                           f"--size={length >> 20 << 20}", "--output-format=json"], check=True,
+                          text=True, stdout=subprocess.PIPE)
+    report = json.loads(done.stdout[done.stdout.index("{"):])
+    return float(report["jobs"][0]["read"]["bw_bytes"]) / 1e6
 
 
 def drives(names: Sequence[str]) -> list[str]:

@@ -29,6 +29,14 @@ static int backups_read(void *context, uint64_t address, void *data, uint32_t le
 	return backup->env.read(backup, recover_address_offset(address), data, length);
 }
 
+/* Nothing of ours: what somebody else wrote is on the drive when it is believed. */
+static int backups_flush(void *context, uint32_t slot)
+{
+	struct ctl_backup *backup = &((struct backups *)context)->one[slot];
+
+	return backup->env.flush(backup, 0);
+}
+
 static void backups_report(void *context, enum recover_severity severity, const char *text)
 {
 	struct ctl_backup *first = &((struct backups *)context)->one[0];
@@ -66,6 +74,7 @@ static bool backups_open(struct backups *backups, char **paths, int nr)
 	backups->env.context = backups;
 	backups->env.backups = backups->nr;
 	backups->env.read = backups_read;
+	backups->env.flush = backups_flush;
 	backups->env.report = backups_report;
 	backups->env.progress = backups_progress;
 	return true;
