@@ -70,7 +70,7 @@ void core_extend_flushed(struct core *core, struct core_open *open, uint32_t bac
 	struct core_segment *seg = open->segment;
 
 	if (!(seg->near >> backup & 1u) || replica->header != CORE_DURABLE ||
-	    replica->flushed < open->durable)
+	    (replica->flushed < open->durable && RULE(EXTEND_WHOLE)))
 		return;
 	seg->on |= 1u << backup;
 	core_extend_stop(seg, backup);

@@ -168,6 +168,8 @@ ok 'the drive goes on: resumes' start resume
 verify 'the drive goes on: all there'
 stop
 expect 'drains' "$status" 0
+run "$ctl" destroy "$store"
+expect 'all of it is on the backup' "$status" 0
 ok 'nothing stays connected' connected 0
 ok 'the modules of the host can go' modprobe -r nvme-tcp nvme-rdma nvme-fabrics
 target_end()

@@ -243,6 +243,70 @@ bool litmus_last_drive(void)
 	return ok;
 }
 
+/* The newest durable digest, from all drives; NULL: there is none. */
+static struct recover *newest(struct sim *sim)
+{
+	enum recover_state state;
+	struct recover *r;
+	uint32_t slot;
+
+	for (slot = 0; slot < sim->options.backups; slot++)
+		sim->env.backup_bytes[slot] = sim->span;
+	r = recover_new(&sim->env);
+	if (!recover_open(r, &state) && !recover_map(r, true))
+		return r;
+	recover_free(r);
+	return NULL;
+}
+
+/* Replicas of a segment that it lists. */
+static uint32_t listed(struct sim *sim, uint64_t segment)
+{
+	struct recover *r = newest(sim);
+	uint32_t place, nr = 0;
+
+	for (place = 0; r && place < digest_places(recover_digest(r)); place++)
+		nr += recover_digest(r)->items[place].state &&
+		      recover_digest(r)->items[place].segment == segment;
+	recover_free(r);
+	return nr;
+}
+
+static void read_block(struct sim *sim, struct recover *r, uint32_t place, uint32_t at,
+		       uint8_t *block)
+{
+	uint32_t frames = recover_digest(r)->frames, slot = recover_slot(r, place / frames);
+
+	disk_read(sim->disk, (slot + sim->rotate) % sim->options.backups * sim->span +
+		  format_frame_offset(recover_slot_super(r, slot), place % frames) +
+		  LSMEM_BLOCK + at, block, LSMEM_BLOCK);
+}
+
+/* What the digest knows durable of a segment is alike on all replicas that it lists. */
+static bool replicas_agree(struct sim *sim)
+{
+	struct recover *r = newest(sim);
+	const struct digest_map *map = r ? recover_digest(r) : NULL;
+	uint8_t mine[LSMEM_BLOCK], its[LSMEM_BLOCK];
+	uint32_t place, other, at, part;
+	bool ok = r;
+
+	for (place = 0; ok && place < digest_places(map); place++)
+		for (other = 0; ok && other < place && map->items[place].state; other++) {
+			if (!map->items[other].state ||
+			    map->items[other].segment != map->items[place].segment)
+				continue;
+			for (at = 0; ok && at < map->items[place].length; at += LSMEM_BLOCK) {
+				part = map->items[place].length - at;
+				read_block(sim, r, place, at, mine);
+				read_block(sim, r, other, at, its);
+				ok = !memcmp(mine, its, part < LSMEM_BLOCK ? part : LSMEM_BLOCK);
+			}
+		}
+	recover_free(r);
+	return ok;
+}
+
 /*
  * The power goes during re-replication.  When core says that nothing is short any
  * more, any drive of those that are left has what the other has.
@@ -284,6 +348,8 @@ static bool copy_all(bool closed)
 			drive = !drive;
 			copied |= !stats.short_segments && stats.copied && (!closed || stats.copied_bytes);
 			sim_cut(run.sim, DISK_CUT_DROP);
+			if (!replicas_agree(run.sim))
+				sim_fail(run.sim, "replicas differ");
 			/* The drives are in the order of their indexes at first. */
 			if (start_from(run.sim, (left & 1 ? 1u << run.sim->drive[0] : 0) |
 				       (left & 4 ? 1u << run.sim->drive[2] : 0), true))
@@ -298,25 +364,6 @@ static bool copy_all(bool closed)
 bool litmus_copy(void)
 {
 	return copy_all(false) && copy_all(true);
-}
-
-/* Replicas of a segment that the newest durable digest lists. */
-static uint32_t listed(struct sim *sim, uint64_t segment)
-{
-	uint32_t place, nr = 0;
-	enum recover_state state;
-	struct recover *r;
-
-	sim->env.backup_bytes[0] = sim->env.backup_bytes[1] = sim->env.backup_bytes[2] = sim->span;
-	r = recover_new(&sim->env);
-	if (!recover_open(r, &state) && !recover_map(r, false)) {
-		const struct digest_map *map = recover_digest(r);
-
-		for (place = 0; place < digest_places(map); place++)
-			nr += map->items[place].state && map->items[place].segment == segment;
-	}
-	recover_free(r);
-	return nr;
 }
 
 /*
