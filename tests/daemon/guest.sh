@@ -57,6 +57,7 @@ metrics_test()
 		ok "$1: metrics: $name rises" rises "$name"
 	done
 	slay_load
+	verify "$1: metrics: all there"		# which also tells what was under way
 	exec 7<&- 8<&-
 	for said in 'GET / 200' 'GET /else 404' 'POST /metrics 405'; do
 		expect "$1: metrics: $said" "$(http ${said% *} | sed -n '1s/.* \([0-9]*\) .*/\1/p')" \
