@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An owner of stores that do not exist, for cluster.py.
+ * An owner of stores that do not exist, for etcd.py.
  *
  *	cluster CONFIG
  *
