@@ -30,28 +30,45 @@ BOOT = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip
 
 
 class Etcd:
-    """One etcd at free ports, which can be killed and started again."""
+    """A member of etcd at free ports, which can be killed and started again."""
 
-    def __init__(self, scratch: Path, tls: Optional[Path] = None) -> None:
-        self._data = scratch / f"etcd{'-tls' if tls else ''}"
+    def __init__(self, scratch: Path, name: str = "one", tls: Optional[Path] = None) -> None:
+        self._name = name
+        self._data = scratch / f"etcd-{name}"
         self._tls = tls
         self.url = f"http{'s' if tls else ''}://127.0.0.1:{free_port('127.0.0.1')}"
         self._peer = f"http://127.0.0.1:{free_port('127.0.0.1')}"
-        self.start()
+        self._members = f"{name}={self._peer}"
+
+    @classmethod
+    def of(cls, scratch: Path, *names: str) -> "list[Etcd]":
+        """One etcd of several members, which knows who leads it."""
+        etcds = [cls(scratch, name) for name in names]
+        members = ",".join(etcd._members for etcd in etcds)
+        for etcd in etcds:
+            etcd._members = members
+            etcd.start()
+        until(etcds[0].answers)
+        return etcds
 
     def start(self) -> None:
-        argv = ["etcd", "--name", "one", "--data-dir", self._data, "--listen-client-urls", self.url,
-                "--advertise-client-urls", self.url, "--listen-peer-urls", self._peer,
-                "--initial-advertise-peer-urls", self._peer,
-                "--initial-cluster", f"one={self._peer}",
+        argv = ["etcd", "--name", self._name, "--data-dir", self._data,
+                "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
+                "--listen-peer-urls", self._peer, "--initial-advertise-peer-urls", self._peer,
+                "--initial-cluster", self._members,
                 "--heartbeat-interval", "50", "--election-timeout", "500"]
         if self._tls:
             argv += ["--cert-file", self._tls / "etcd.pem", "--key-file", self._tls / "etcd.key",
                      "--trusted-ca-file", self._tls / "ca.pem", "--client-cert-auth"]
         with open(f"{self._data}.log", "ab") as log:
             self._process = subprocess.Popen(argv, stdout=log, stderr=log)
-        if not self._tls:
-            until(lambda: self.ask("kv/range", key="x") is not None)
+
+    def answers(self) -> bool:
+        return self.ask("kv/range", key="x") is not None
+
+    def leads(self) -> bool:
+        status = self.ask("maintenance/status")
+        return status["leader"] == status["header"]["member_id"]
 
     def kill(self) -> None:
         self._process.kill()
@@ -101,6 +118,11 @@ class Owner:
     def holds(self) -> str:
         self.ask("holds")
         return self.answer()
+
+    def left(self) -> int:
+        """Milliseconds that the store is ours; 0: it is not."""
+        answer = self.holds().split()
+        return int(answer[1]) if answer[0] == "yes" else 0
 
     def lost(self) -> bool:
         return self.holds().startswith("no")
@@ -245,6 +267,44 @@ def outages(tap: Tap, scratch: Path, etcd: Etcd) -> Iterator[None]:
         program.close()
 
 
+def several(tap: Tap, scratch: Path) -> None:
+    """An etcd of three members, of which one dies, the leader, two."""
+    etcds = Etcd.of(scratch, "first", "second", "third")
+    urls = ", ".join([f"http://127.0.0.1:{free_port('127.0.0.1')}", *(e.url for e in etcds)])
+    a, short, b = (Owner(scratch, host, urls, lease=lease)
+                   for host, lease in (("a", 15), ("a", LEASE), ("b", LEASE)))
+
+    def goes_on() -> list[str]:
+        """Renewed, from now on."""
+        left = a.left()
+        until(lambda: a.left() > left or not a.left())
+        return [] if a.left() else [a.holds()]
+
+    try:
+        store = str(uuid.uuid4())
+        tap.same("three members, the first endpoint is nobody's", a.claim(store), "claimed 1 0")
+        etcds[0].kill()
+        tap.check("a member dies", goes_on())
+        etcds[0].start()
+        until(etcds[0].answers)
+        leader = next(etcd for etcd in etcds if etcd.leads())
+        leader.kill()
+        tap.check("the leader dies", goes_on())
+        tap.same("and no other host gets the store", b.claim(store), "refused EBUSY")
+        tap.same("two members", short.claim(str(uuid.uuid4())), "claimed 1 0")
+        begun = time.monotonic()
+        next(etcd for etcd in etcds if etcd is not leader).kill()
+        until(short.lost)
+        after = time.monotonic() - begun
+        tap.check("one member: ours until four fifths of the lease are over",
+                  [] if LEASE * 0.5 < after < LEASE * 0.95 else [after])
+        for program in (a, short, b):
+            program.close()
+    finally:
+        for etcd in etcds:
+            etcd.kill()
+
+
 HEADER = b'{"header":{"raft_term":"2","revision":"9"}'
 LIES = {
     "garbage": (200, bytes(range(128, 256)) * 8),
@@ -337,7 +397,8 @@ def secure(tap: Tap, scratch: Path) -> Iterator[None]:
     """https, where both sides prove who they are."""
     files = scratch / "certificates"
     certificates(files)
-    etcd = Etcd(scratch, files)
+    etcd = Etcd(scratch, "tls", files)
+    etcd.start()
     try:
         proof = f"cert = {files}/client.pem\nkey = {files}/client.key\n"
         good = Owner(scratch, "a", etcd.url, f"ca = {files}/ca.pem\n{proof}")
@@ -352,8 +413,8 @@ def secure(tap: Tap, scratch: Path) -> Iterator[None]:
         # The files are read at the start only.
         for file in files.iterdir():
             file.unlink()
-        time_left = good.holds().split()[1]
-        until(lambda: int(good.holds().split()[1]) > int(time_left))
+        left = good.left()
+        until(lambda: good.left() > left)
         for program in (good, stranger, nobody):
             tap.same("ends", program.close(), 0)
         missing = Owner(scratch, "a", etcd.url, f"ca = {files}/ca.pem\n")
@@ -368,7 +429,7 @@ def main() -> int:
     tap = Tap()
     with tempfile.TemporaryDirectory(prefix="lsmemd-test.", dir="/var/tmp") as name:
         scratch = Path(name)
-        etcd = Etcd(scratch)
+        etcd, = Etcd.of(scratch, "one")
         # What waits for long begins first and is judged last.
         slow = [lies(tap, scratch, etcd), secure(tap, scratch), outages(tap, scratch, etcd)]
         try:
@@ -376,6 +437,7 @@ def main() -> int:
                 next(part)
             claims(tap, scratch, etcd)
             ends(tap, scratch, etcd)
+            several(tap, scratch)
             for part in slow:
                 next(part, None)
         finally:
