@@ -200,8 +200,8 @@ bool litmus_shrink(void)
 	return true;
 }
 
-/* After each completion the power goes, and one of three drives: two are enough. */
-bool litmus_quorum(void)
+/* After each completion the power goes; @judge is told each of three drives in turn. */
+static bool each_drive(const char *name, void (*judge)(uint32_t drive))
 {
 	uint32_t left, drive;
 	bool ok = true;
@@ -211,36 +211,39 @@ bool litmus_quorum(void)
 			ok = tell(&three, left);
 			if (ok) {
 				sim_cut(run.sim, DISK_CUT_DROP);
-				if (start_from(run.sim, 7 & ~(1u << drive), false))
-					sim_fail(run.sim, "two of three are not enough");
-				ok = !run.sim->error[0] || complain(run.sim, "quorum");
+				judge(drive);
+				ok = !run.sim->error[0] || complain(run.sim, name);
 			}
 			sim_free(run.sim);
 		}
 	return ok;
 }
 
-/* All power, and all drives but one: that has all, for those who say that it must. */
+/* It is gone: the other two are enough. */
+static void judge_others(uint32_t drive)
+{
+	if (start_from(run.sim, 7 & ~(1u << drive), false))
+		sim_fail(run.sim, "two of three are not enough");
+}
+
+bool litmus_quorum(void)
+{
+	return each_drive("quorum", judge_others);
+}
+
+/* It is left alone: it has all, for those who say that it must. */
+static void judge_last(uint32_t drive)
+{
+	if (start_from(run.sim, 1u << drive, false) != -ENODATA)
+		sim_fail(run.sim, "one of three is taken for all");
+	/* One that missed the last digest has what was acked all the same. */
+	else if (start_from(run.sim, 1u << drive, true))
+		sim_fail(run.sim, "the last drive is not taken");
+}
+
 bool litmus_last_drive(void)
 {
-	uint32_t left, drive;
-	bool ok = true;
-
-	for (left = 0; left < STEPS && ok; left += 4)
-		for (drive = 0; drive < 3 && ok; drive++) {
-			ok = tell(&three, left);
-			if (ok) {
-				sim_cut(run.sim, DISK_CUT_DROP);
-				if (start_from(run.sim, 1u << drive, false) != -ENODATA)
-					sim_fail(run.sim, "one of three is taken for all");
-				/* One that missed the last digest has what was acked all the same. */
-				else if (start_from(run.sim, 1u << drive, true))
-					sim_fail(run.sim, "the last drive is not taken");
-				ok = !run.sim->error[0] || complain(run.sim, "last drive");
-			}
-			sim_free(run.sim);
-		}
-	return ok;
+	return each_drive("last drive", judge_last);
 }
 
 /* The newest durable digest, from all drives; NULL: there is none. */
