@@ -37,10 +37,15 @@ int backup_open(struct backup *backup, struct loop *loop, const struct backup_op
 	err = backup->make->open(backup, options);
 	if (err)
 		return err;
+	err = backup->make->attach(backup);
+	if (err) {
+		backup->make->close(backup);
+		return err;
+	}
 	if (backup->limits.logical > LSMEM_BLOCK) {
 		log_err("%s: its smallest unit of I/O is %u bytes, and lsmem writes units of %u; use another backup",
 			backup->path, backup->limits.logical, LSMEM_BLOCK);
-		backup->make->close(backup);
+		backup_close(backup);
 		return -EINVAL;
 	}
 	if (backup->limits.io_bytes > BACKUP_IO_BYTES)
@@ -54,7 +59,44 @@ int backup_open(struct backup *backup, struct loop *loop, const struct backup_op
  */
 void backup_close(struct backup *backup)
 {
+	if (backup->loop)
+		backup_detach(backup);
 	backup->make->close(backup);
+}
+
+/**
+ * backup_detach - take a backup with nothing in flight out of its loop
+ * @backup: the backup
+ *
+ * By the thread whose loop that is; another may backup_move() it then.
+ */
+void backup_detach(struct backup *backup)
+{
+	backup->make->detach(backup);
+	backup->loop = NULL;
+}
+
+/**
+ * backup_move - take over a backup that is in no loop
+ * @to: out
+ * @loop: through which its I/O goes from now on
+ * @from: not to be used any more
+ *
+ * Returns 0 or a negative errno; then it is closed.
+ */
+int backup_move(struct backup *to, struct loop *loop, struct backup *from)
+{
+	int err;
+
+	*to = *from;
+	to->loop = loop;
+	err = to->make->attach(to);
+	if (!err)
+		return 0;
+	to->loop = NULL;
+	backup_close(to);
+	to->private = NULL;
+	return err;
 }
 
 /**

@@ -111,15 +111,19 @@ struct backup_limits {
 /**
  * struct backup_make - one way of reaching a backup
  * @name: of the make, for messages
- * @open: fills in @limits; errors are logged
+ * @open: fills in @limits; errors are logged.  Uses no loop
+ * @attach: from now on I/O goes through @backup->loop
+ * @detach: no more; nothing is in flight
  * @submit: starts a request that backup_submit() has checked
- * @close: nothing is in flight any more
+ * @close: after @detach
  * @memory: most writes will come from here; may be NULL.  An error means that
  *	they are copied
  */
 struct backup_make {
 	const char *name;
 	int (*open)(struct backup *backup, const struct backup_options *options);
+	int (*attach)(struct backup *backup);
+	void (*detach)(struct backup *backup);
 	void (*submit)(struct backup *backup, struct backup_io *io);
 	void (*close)(struct backup *backup);
 	int (*memory)(struct backup *backup, const void *base, size_t bytes);
@@ -141,6 +145,8 @@ struct backup {
 extern const struct backup_make backup_file_make, backup_rdma_make, backup_nvmf_make;
 
 int backup_open(struct backup *backup, struct loop *loop, const struct backup_options *options);
+int backup_move(struct backup *to, struct loop *loop, struct backup *from);
+void backup_detach(struct backup *backup);
 void backup_close(struct backup *backup);
 void backup_memory(struct backup *backup, const void *base, size_t bytes);
 void backup_submit(struct backup_io *io, struct backup *backup);

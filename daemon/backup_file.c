@@ -367,12 +367,6 @@ static int file_open(struct backup *backup, const struct backup_options *options
 	}
 	backup->limits.bytes &= ~(uint64_t)(LSMEM_BLOCK - 1);
 	backup->limits.io_vectors = IOV_MAX;
-	file->index = loop_file_add(backup->loop, fd);
-	if (file->index < 0) {
-		err = file->index;
-		log_err("%s: io_uring does not take the file: %s", options->path, strerror(-err));
-		goto fail_close;
-	}
 	file->fd = fd;
 	backup->private = file;
 	return 0;
@@ -383,13 +377,30 @@ fail:
 	return err;
 }
 
+static int file_attach(struct backup *backup)
+{
+	struct file_backup *file = backup->private;
+
+	file->index = loop_file_add(backup->loop, file->fd);
+	if (file->index >= 0)
+		return 0;
+	log_err("%s: io_uring does not take the file: %s", backup->path, strerror(-file->index));
+	return file->index;
+}
+
+static void file_detach(struct backup *backup)
+{
+	const struct file_backup *file = backup->private;
+
+	loop_file_remove(backup->loop, file->index);
+}
+
 static void file_close(struct backup *backup)
 {
 	struct file_backup *file = backup->private;
 
-	/* The ring may keep its reference for a moment, and needs it no more. */
+	/* A ring may keep its reference for a moment, and needs it no more. */
 	(void)flock(file->fd, LOCK_UN);
-	loop_file_remove(backup->loop, file->index);
 	close(file->fd);
 	free(file);
 }
@@ -480,6 +491,8 @@ static void file_submit(struct backup *backup, struct backup_io *io)
 const struct backup_make backup_file_make = {
 	.name = "file",
 	.open = file_open,
+	.attach = file_attach,
+	.detach = file_detach,
 	.submit = file_submit,
 	.close = file_close,
 };

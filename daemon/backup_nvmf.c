@@ -369,6 +369,16 @@ static int nvmf_open(struct backup *backup, const struct backup_options *options
 	return err;
 }
 
+static int nvmf_attach(struct backup *backup)
+{
+	return backup_file_make.attach(backup);
+}
+
+static void nvmf_detach(struct backup *backup)
+{
+	backup_file_make.detach(backup);
+}
+
 static void nvmf_submit(struct backup *backup, struct backup_io *io)
 {
 	backup_file_make.submit(backup, io);
@@ -384,6 +394,8 @@ static void nvmf_close(struct backup *backup)
 const struct backup_make backup_nvmf_make = {
 	.name = "nvmf",
 	.open = nvmf_open,
+	.attach = nvmf_attach,
+	.detach = nvmf_detach,
 	.submit = nvmf_submit,
 	.close = nvmf_close,
 };

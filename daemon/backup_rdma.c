@@ -65,7 +65,7 @@ struct slot {
  * @bounce: of all slots; @log: what rdma_memory() registered
  * @first, @last: requests without a slot
  * @error: negative: it is over
- * @closing: and nobody wants to know
+ * @closing: nobody wants to know: it is in no loop
  */
 struct rdma_backup {
 	struct verbs verbs;
@@ -683,6 +683,19 @@ static int rdma_open(struct backup *backup, const struct backup_options *options
 		goto fail;
 	take_limits(backup, r);
 	backup->private = r;
+	r->closing = true;
+	return 0;
+fail:
+	give_back(r);
+	return err;
+}
+
+static int rdma_attach(struct backup *backup)
+{
+	struct rdma_backup *r = backup->private;
+
+	r->backup = backup;
+	r->closing = false;
 	r->fail.done = fail_all;
 	r->events_op.done = events_done;
 	r->tick.op.done = tick_done;
@@ -691,22 +704,23 @@ static int rdma_open(struct backup *backup, const struct backup_options *options
 	loop_timer_start(backup->loop, &r->tick, TICK_NS);
 	verbs_poll_in(&r->verbs, backup->loop);
 	return 0;
-fail:
-	give_back(r);
-	return err;
 }
 
-static void rdma_close(struct backup *backup)
+static void rdma_detach(struct backup *backup)
 {
 	struct rdma_backup *r = backup->private;
 
 	r->closing = true;
-	verbs_cut(&r->verbs);
+	verbs_poll_out(&r->verbs);
 	loop_cancel(backup->loop, &r->events_op);
 	loop_cancel(backup->loop, &r->tick.op);
 	while ((r->waiting || r->verbs.polling) && loop_run(backup->loop, true) >= 0)
 		;
-	give_back(r);
+}
+
+static void rdma_close(struct backup *backup)
+{
+	give_back(backup->private);
 }
 
 /*
@@ -736,6 +750,8 @@ static int rdma_memory(struct backup *backup, const void *base, size_t bytes)
 const struct backup_make backup_rdma_make = {
 	.name = "rdma",
 	.open = rdma_open,
+	.attach = rdma_attach,
+	.detach = rdma_detach,
 	.submit = rdma_submit,
 	.close = rdma_close,
 	.memory = rdma_memory,

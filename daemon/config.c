@@ -238,6 +238,17 @@ static int set_copy_rate(struct parser *p, struct config *c, const char *value)
 	return 0;
 }
 
+static int set_rejoin(struct parser *p, struct config *c, const char *value)
+{
+	unsigned int n;
+
+	if (!parse_id(value, &n) || n > CONFIG_REJOIN_MAX)
+		return fail(p, p->line, "rejoin = %s: allowed are seconds from 0 to %u", value,
+			    CONFIG_REJOIN_MAX);
+	c->store.rejoin = n;
+	return 0;
+}
+
 /* Of a file or a device, copied to @path. */
 static int copy_path(struct parser *p, const char *key, const char *value, char path[PATH_MAX])
 {
@@ -476,6 +487,7 @@ static const struct config_key {
 	{ "store", "min_replicas", set_min_replicas,
 	  offsetof(struct config, store.min_replicas_line) },
 	{ "store", "copy_rate", set_copy_rate, offsetof(struct config, store.copy_rate_line) },
+	{ "store", "rejoin", set_rejoin, offsetof(struct config, store.rejoin_line) },
 	{ "metrics", "listen", set_listen, offsetof(struct config, metrics.listen_line) },
 	{ "cluster", "etcd", set_etcd, offsetof(struct config, cluster.etcd_line) },
 	{ "cluster", "lease", set_lease, offsetof(struct config, cluster.lease_line) },
@@ -675,12 +687,21 @@ static int check_server(struct parser *p, struct config *c, const unsigned int s
 }
 
 /**
- * config_same_domain - may two backups fail together?
- * @a, @b: backups
+ * config_domain - which backups may fail together with one?
+ * @config: the configuration
+ * @backup: place of the one
+ *
+ * Returns the first place of such a one: a number of the domain.
  */
-bool config_same_domain(const struct config_backup *a, const struct config_backup *b)
+unsigned int config_domain(const struct config *config, unsigned int backup)
 {
-	return a == b || (*a->domain && !strcmp(a->domain, b->domain));
+	const char *domain = config->backups[backup].domain;
+	unsigned int first;
+
+	for (first = 0; first < backup; first++)
+		if (*domain && !strcmp(domain, config->backups[first].domain))
+			break;
+	return first;
 }
 
 static bool is_remote(const struct config_backup *backup)
@@ -737,14 +758,10 @@ static int check_backup(struct parser *p, const struct config *c,
 /* Those that can fail apart from each other. */
 static unsigned int count_domains(const struct config *c)
 {
-	unsigned int count = 0, i, j;
+	unsigned int count = 0, i;
 
-	for (i = 0; i < c->nr_backups; i++) {
-		for (j = 0; j < i; j++)
-			if (config_same_domain(&c->backups[i], &c->backups[j]))
-				break;
-		count += j == i;
-	}
+	for (i = 0; i < c->nr_backups; i++)
+		count += config_domain(c, i) == i;
 	return count;
 }
 
@@ -847,6 +864,7 @@ int config_read(const char *path, struct config *config, char error[CONFIG_ERROR
 	config->store.mode = 0600;
 	config->cluster.lease = CONFIG_LEASE_DEFAULT;
 	config->store.copy_rate = CONFIG_COPY_RATE_DEFAULT;
+	config->store.rejoin = CONFIG_REJOIN_DEFAULT;
 	f = fopen(path, "re");
 	if (!f) {
 		err = -errno;

@@ -89,6 +89,7 @@ struct config_backup {
  * @store.handles: most objects; 0: not given
  * @store.replicas: of each segment, @store.min_replicas: with fewer nothing is acknowledged
  * @store.copy_rate: bytes a second that make lost replicas anew
+ * @store.rejoin: seconds until a lost backup is looked for; 0: only at the next start
  * @store.kind_line and the like: line of the key, 0 if it is not there
  * @backups: @nr_backups of them
  * @metrics.listen: @metrics.address as it is written, for messages
@@ -104,10 +105,10 @@ struct config {
 		uid_t uid;
 		gid_t gid;
 		mode_t mode;
-		unsigned int replicas, min_replicas;
+		unsigned int replicas, min_replicas, rejoin;
 		uint64_t copy_rate;
 		unsigned int name_line, kind_line, size_line, handles_line, mode_line, owner_line,
-			     replicas_line, min_replicas_line, copy_rate_line;
+			     replicas_line, min_replicas_line, copy_rate_line, rejoin_line;
 	} store;
 	struct config_backup backups[LSMEM_BACKUPS];
 	unsigned int nr_backups;
@@ -134,9 +135,11 @@ struct config {
 #define CONFIG_TIMEOUT_DEFAULT		30u
 #define CONFIG_REPLICAS_DEFAULT		3u
 #define CONFIG_COPY_RATE_DEFAULT	(64ull << 20)
+#define CONFIG_REJOIN_DEFAULT		10u
+#define CONFIG_REJOIN_MAX		3600u
 
 bool config_any_remote(const struct config *config);
-bool config_same_domain(const struct config_backup *a, const struct config_backup *b);
+unsigned int config_domain(const struct config *config, unsigned int backup);
 int config_read(const char *path, struct config *config, char error[CONFIG_ERROR_BYTES]);
 
 #endif

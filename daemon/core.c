@@ -432,6 +432,8 @@ const char *core_error(const struct core *core)
  */
 enum core_backup_state core_backup(const struct core *core, uint32_t backup)
 {
+	if (core->joining >> backup & 1u)
+		return CORE_BACKUP_JOINING;
 	if (core->lost >> backup & 1u)
 		return CORE_BACKUP_LEAVING;
 	if (core->members >> backup & 1u)
@@ -599,15 +601,14 @@ static const char *core_check_params(const struct core_params *params)
 			return "parameters are out of range";
 		left++;
 	}
-	if (!left || left < params->min_replicas || left < map->floor)
-		return "too few of the backups are there for min_replicas, or to go on from the last digest";
+	if (!left || left < map->floor)
+		return "too few of the backups are there to go on from the last digest";
 	return NULL;
 }
 
 static void core_set_params(struct core *core, const struct core_params *params)
 {
 	uint32_t b;
-	bool domains = false;
 
 	core->nr_backups = params->map->backups;
 	core->nr_segments = digest_places(params->map);
@@ -620,9 +621,9 @@ static void core_set_params(struct core *core, const struct core_params *params)
 	core->io_bytes = params->io_bytes;
 	core->state = params->resume ? CORE_RESUMING : CORE_RUNNING;
 	for (b = 0; b < core->nr_backups; b++)
-		domains |= params->domain[b] != params->domain[0];
+		core->domains |= params->domain[b] != params->domain[0];
 	for (b = 0; b < core->nr_backups; b++) {
-		core->domain[b] = domains ? params->domain[b] : b;
+		core->domain[b] = core->domains ? params->domain[b] : b;
 		if (params->super[b]) {
 			core->super[b] = *params->super[b];
 			memcpy(core->uuid, params->super[b]->uuid, sizeof(core->uuid));

@@ -8,6 +8,7 @@
  * In:	core_event()	from the kernel, in order	core_clock()	with them
  *	core_io_done()	a request has ended		core_tick()	now and then
  *	core_shutdown()	drain and stop			core_lose()	a backup is not there any more
+ *							core_add()	one is there, to be used
  * Out:	core_io_next()	requests to start at once	core_acks()	for the kernel
  *	core_state()	and core_error()
  *
@@ -69,7 +70,8 @@ struct core_log {
  * @domain: where each is: replicas of a segment are in different ones.  All
  *	equal: each backup is a domain of its own
  * @replicas: wanted of each segment, 0: one on every backup
- * @min_replicas: nothing of a segment with fewer is acknowledged; 0: 1
+ * @min_replicas: nothing of a segment with fewer is acknowledged; 0: 1.  With fewer
+ *	backups than that nothing at all is, until one is added
  * @copy_bytes: of segments that have lost a replica, to be copied between two
  *	ticks; 0: all at once
  * @map: the newest durable digest; copied
@@ -128,6 +130,7 @@ enum core_part {
 
 enum core_backup_state {
 	CORE_BACKUP_NONE,
+	CORE_BACKUP_JOINING,		/* a member as soon as the next digest can be made */
 	CORE_BACKUP_MEMBER,
 	CORE_BACKUP_LEAVING,		/* lost, and no durable digest says so yet */
 	CORE_BACKUP_LOST,
@@ -216,6 +219,13 @@ void core_io_done(struct core *core, uint32_t id, int error);
  */
 void core_lose(struct core *core, uint32_t backup, const char *why);
 
+/* A backup that is no member is to become one: as those of core_params.joining, whose
+ * @super and @domain these are.  False: it is one, or core is not CORE_RUNNING, or what it
+ * had in flight has not ended: not now; or it has more frames than the digest has room for.
+ */
+bool core_add(struct core *core, uint32_t backup, const struct lsmem_super *super,
+	      uint32_t domain);
+
 enum core_backup_state core_backup(const struct core *core, uint32_t backup);
 
 /* The next request to start; false: none now. */
@@ -230,6 +240,11 @@ uint32_t core_acks(struct core *core, struct lsmem_ack_one *acks, uint32_t max,
 
 /* No more events are coming; make all durable, write a last full digest, stop. */
 void core_shutdown(struct core *core);
+
+/* Superblock of a member, which others are made like (recover_ready()); @epoch: out, of the
+ * newest durable digest.
+ */
+const struct lsmem_super *core_super(const struct core *core, uint64_t *epoch);
 
 enum core_state core_state(const struct core *core);
 const char *core_error(const struct core *core);

@@ -76,16 +76,16 @@ static uint32_t core_record_items(const struct core *core, uint32_t mask)
 static void core_record_buffer(struct core *core)
 {
 	struct core_record *record = &core->record;
-	bool busy = false;
-	uint32_t b;
+	uint32_t alive = core_alive(core), busy = 0, b;
 
-	for (b = 0; b < core->nr_backups; b++) {
-		busy |= record->to[b].done < record->to[b].issued;
+	for (b = 0; b < core->nr_backups; b++)
+		if (!(alive >> b & 1u) && core->nr_ops[b])
+			busy |= 1u << record->used[b];
+	record->buffer = __builtin_ctz(~busy);	/* one backup at least is not lost */
+	core_each_backup(b, alive) {
 		record->to[b] = (struct core_transfer) { .state = CORE_WRITING };
+		record->used[b] = record->buffer;
 	}
-	/* Each backup is lost once: there is always another. */
-	if (busy && record->buffer + 1 < core->nr_backups)
-		record->buffer++;
 }
 
 /* Is somebody to become a member, and is there a place? */

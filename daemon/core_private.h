@@ -202,7 +202,7 @@ struct core_retire {
  * @first: those that become members by it
  * @half, @at: where it goes
  * @buffers, @buffer: one more than backups can be lost: what is in flight on a
- *	lost one keeps its buffer
+ *	lost one keeps its buffer, @used by backup
  * @to: by backup
  * @segments, @states, @on: the segments it changes
  */
@@ -215,7 +215,7 @@ struct core_record {
 	uint64_t at;
 	uint64_t bytes;
 	uint8_t *buffers[CORE_BACKUPS];
-	uint32_t buffer;
+	uint32_t buffer, used[CORE_BACKUPS];
 	struct core_transfer to[CORE_BACKUPS];
 	uint32_t nr;
 	uint32_t *segments;
@@ -273,6 +273,7 @@ struct core {
 	uint32_t members;			/* by the durable digest */
 	uint32_t lost;				/* of them: no requests any more */
 	uint32_t joining;			/* to become members, not yet begun */
+	bool domains;				/* or each backup is one */
 	uint32_t was_member;
 	uint32_t nr_segments;			/* room in @segments */
 	enum core_state state;

@@ -200,10 +200,9 @@ void core_lost(struct core *core, uint32_t backup, const char *why)
 		return;
 	}
 	/* With fewer than the floor a recovery could meet none of them. */
-	if (nr < core->min_replicas || nr < core->map.floor) {
+	if (nr < core->map.floor) {
 		core_fail(core, "%s: the replica is lost, and %u backups are left where %u are needed",
-			  why, nr, core->min_replicas > core->map.floor ? core->min_replicas :
-			  core->map.floor);
+			  why, nr, core->map.floor);
 		return;
 	}
 	core->lost |= 1u << backup;
@@ -227,4 +226,26 @@ void core_lose(struct core *core, uint32_t backup, const char *why)
 		return;
 	core_lost(core, backup, why);
 	core_run(core);
+}
+
+const struct lsmem_super *core_super(const struct core *core, uint64_t *epoch)
+{
+	*epoch = core->map.epoch;
+	return &core->super[__builtin_ctz(core_alive(core))];
+}
+
+bool core_add(struct core *core, uint32_t backup, const struct lsmem_super *super,
+	      uint32_t domain)
+{
+	if (core->state != CORE_RUNNING || backup >= core->nr_backups ||
+	    (core->members | core->joining) >> backup & 1u || core->nr_ops[backup] ||
+	    __le64_to_cpu(super->frames) > core->map.frames)
+		return false;
+	core->super[backup] = *super;
+	core->domain[backup] = core->domains ? domain : backup;
+	core->flush_wanted[backup] = false;
+	core->flushing[backup] = false;
+	core->joining |= 1u << backup;
+	core_run(core);
+	return true;
 }

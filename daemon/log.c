@@ -12,6 +12,7 @@
 #include "log.h"
 
 static int log_level = LOG_PRI_NOTICE;
+static _Thread_local bool log_hushed;
 static bool log_prefixes = true;
 static unsigned long log_dropped;
 
@@ -23,6 +24,15 @@ void log_setup(int level)
 {
 	log_level = level;
 	log_prefixes = !isatty(STDERR_FILENO);
+}
+
+/**
+ * log_hush - what this thread says from now on is for debugging
+ * @hush: or not any more
+ */
+void log_hush(bool hush)
+{
+	log_hushed = hush;
 }
 
 static bool log_put(const char *line, size_t length)
@@ -63,6 +73,8 @@ void log_line(int priority, const char *format, ...)
 	va_list args;
 	int n;
 
+	if (log_hushed)
+		priority = LOG_PRI_DEBUG;
 	if (priority > log_level)
 		return;
 	if (log_dropped) {

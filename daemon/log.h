@@ -8,6 +8,8 @@
 #ifndef LSMEMD_LOG_H
 #define LSMEMD_LOG_H
 
+#include <stdbool.h>
+
 #define LOG_PRI_ERR	3
 #define LOG_PRI_WARNING	4
 #define LOG_PRI_NOTICE	5
@@ -17,6 +19,7 @@
 #define LOG_LINE_BYTES	1024	/* longer lines are cut */
 
 void log_setup(int level);
+void log_hush(bool hush);
 void log_line(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_err(...)	log_line(LOG_PRI_ERR, __VA_ARGS__)

@@ -9,6 +9,7 @@
  *	start.c		which store, do the backups and it belong together
  *	restore.c	a backup brought up (recover.h) by the loop's I/O
  *	serve.c		the steady state (core.h), until a signal or a failure
+ *	rejoin.c	backups that come back meanwhile
  *
  * Below them, knowing nothing of them: config, backup, cluster, kernel, loop,
  * signals, status, metrics, http, log, notify.
@@ -65,6 +66,7 @@ enum open_mode {
  *	@private are open, @nr_open of them
  * @slots: by what the digest calls them; LSMEM_BACKUPS: it is not there
  * @where: all the backups, for messages
+ * @io_bytes: longest request of core's, a multiple of LSMEM_SEGLET_BYTES
  * @epoch: the highest that is known of them
  * @control: the module's control device, -1 if it is not open
  * @created: the store was made by this start and holds nothing yet: a start
@@ -81,6 +83,7 @@ struct lsmemd {
 	uint32_t nr_open;
 	uint32_t slots[LSMEM_BACKUPS];
 	char where[PATH_MAX];
+	uint32_t io_bytes;
 	uint64_t epoch;
 	struct cluster cluster;
 	struct status status;
@@ -95,15 +98,21 @@ struct lsmemd {
 int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES]);
 bool owned(struct lsmemd *d, const char *doing);
 
+void open_options(const struct lsmemd *d, uint32_t slot, enum open_mode how,
+		  struct backup_options *options);
 int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_epoch);
 int hold_backups(struct lsmemd *d);
 void close_backup(struct lsmemd *d, uint32_t slot);
 void close_backups(struct lsmemd *d);
 
 void restore_env(struct lsmemd *d, struct recover_env *env);
-int restore_blank(struct lsmemd *d, uint32_t slot, bool *blank);
+int restore_blank(const struct recover_env *env, uint32_t slot, bool *blank);
 int restore_wipe(struct lsmemd *d, uint32_t slot);
 
+void rejoin_tick(struct lsmemd *d, uint64_t now);
+void rejoin_stop(void);
+
+bool new_incarnation(uint64_t *incarnation);
 int start(struct lsmemd *d);
 int check(struct lsmemd *d);
 int prepare(struct lsmemd *d);

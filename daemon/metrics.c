@@ -158,7 +158,8 @@ static void put_info(const struct page *page)
 
 static void put_state(const struct page *page)
 {
-	static const char *const states[] = { "starting", "recovering", "active", "draining" };
+	static const char *const states[] = { "starting", "recovering", "active", "waiting",
+					       "draining" };
 	const char *name = "lsmem_daemon_state";
 	unsigned int i;
 
@@ -310,7 +311,7 @@ static void put_backup_info(struct page *page)
 
 static void put_backup_state(struct page *page)
 {
-	static const char *const states[] = { "used", "leaving", "lost", "missing", "unused" };
+	static const char *const states[] = { "used", "leaving", "lost", "missing", "joining" };
 	const char *name = "lsmem_backup_state";
 	unsigned int i;
 

@@ -43,24 +43,40 @@ static int open_progress(const char *what, uint64_t done, uint64_t all)
 	return 0;
 }
 
-static int open_one(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_t fence_epoch)
+/**
+ * open_options - how the configuration says that a backup is to be opened
+ * @d: the daemon
+ * @slot: of the backup
+ * @how: for what
+ * @options: out, but for the epoch and the progress
+ */
+void open_options(const struct lsmemd *d, uint32_t slot, enum open_mode how,
+		  struct backup_options *options)
 {
 	const struct config_backup *c = &d->config.backups[slot];
-	struct backup *backup = &d->backups[slot];
-	const struct backup_limits *limits = &backup->limits;
-	struct backup_options options = {
+
+	*options = (struct backup_options) {
 		.path = c->path,
 		.create_bytes = how == OPEN_WRITE ? c->size : 0,
 		.lock_wait = c->lock_wait,
 		.read_only = how != OPEN_WRITE,
 		.beside = how == OPEN_LOOK,
-		.fence_epoch = fence_epoch,
 		.key = c->key_line ? c->key : NULL,
 		.timeout = c->timeout,
-		.progress = open_progress,
 	};
+}
+
+static int open_one(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_t fence_epoch)
+{
+	const struct config_backup *c = &d->config.backups[slot];
+	struct backup *backup = &d->backups[slot];
+	const struct backup_limits *limits = &backup->limits;
+	struct backup_options options;
 	int err;
 
+	open_options(d, slot, how, &options);
+	options.fence_epoch = fence_epoch;
+	options.progress = open_progress;
 	opening.d = d;
 	opening.path = c->path;
 	err = backup_open(backup, &d->loop, &options);

@@ -207,6 +207,13 @@ uint64_t recover_room(const struct recover *r, uint32_t replicas);
  * @incarnation: random, not 0; theirs are made from it.  0, or -ECANCELED from a call.
  */
 int recover_join(struct recover *r, uint64_t incarnation);
+/* The same for one that comes while the store is served (core_add()): @r has nothing but
+ * it, and recover_open() has looked at it.  @like: superblock of a member; @epoch: of the
+ * newest digest.  0; -EEXIST: another store's; -ESTALE: somebody has gone on with this one
+ * there; -ENOSPC; or what a call returned; reported.
+ */
+int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *like,
+		  uint64_t epoch, uint64_t incarnation);
 /* After recover_join(): the slot of the backup that is to be called @index. */
 uint32_t recover_joiner(const struct recover *r, uint32_t index);
 

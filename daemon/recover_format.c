@@ -483,22 +483,19 @@ static int recover_make_ready(struct recover *r, uint32_t slot, uint64_t incarna
 
 	if (frames > format_set_frames(&r->super))
 		frames = format_set_frames(&r->super);
-	if (!frames) {
-		recover_info(r, "%s: too small to join the others", recover_name(r, slot));
-		return 0;
-	}
-	backup->joiner = recover_place(r);
-	if (backup->joiner == RECOVER_NONE)
-		return 0;
-	ret = recover_wipe_digests(r, slot);
+	ret = frames ? recover_wipe_digests(r, slot) : -ENOSPC;
 	backup->super = r->super;
 	backup->super.incarnation = __cpu_to_le64(incarnation);
 	backup->super.frames = __cpu_to_le64(frames);
 	for (times = 0; times < 2 && !ret; times++)
 		ret = recover_write_super(r, slot);
-	backup->there = true;
+	backup->there = !ret;
 	backup->blank = false;
-	recover_info(r, "%s: joins the others", recover_name(r, slot));
+	if (ret && ret != -ECANCELED)
+		recover_info(r, "%s: cannot join the others: %s", recover_name(r, slot),
+			     ret == -ENOSPC ? "it is too small" : strerror(-ret));
+	else if (!ret)
+		recover_info(r, "%s: joins the others", recover_name(r, slot));
 	return ret;
 }
 
@@ -516,16 +513,53 @@ int recover_join(struct recover *r, uint64_t incarnation)
 	int ret = 0;
 
 	for (slot = 0; slot < r->several && ret != -ECANCELED; slot++) {
-		if (!r->backups[slot].may_join || r->result.losses)
+		struct recover_backup *backup = &r->backups[slot];
+		uint32_t place = recover_place(r);
+
+		if (!backup->may_join || r->result.losses || place == RECOVER_NONE)
 			continue;
 		ret = recover_make_ready(r, slot, incarnation + slot * 0x9e3779b97f4a7c15ull);
 		if (!ret)
-			continue;
-		r->backups[slot].joiner = RECOVER_NONE;
-		recover_info(r, "%s: cannot join the others: %s", recover_name(r, slot),
-			     strerror(-ret));
+			backup->joiner = place;
 	}
 	return ret == -ECANCELED ? ret : 0;
+}
+
+/**
+ * recover_ready - make one backup ready to become a member while the store is served
+ * @r: of several; only @slot is there, and recover_open() has looked at it
+ * @slot: of the backup
+ * @like: superblock of a member
+ * @epoch: of the newest digest
+ * @incarnation: random
+ *
+ * Return: 0; -EEXIST: it is another store's; -ESTALE: somebody has gone on with the store in
+ * a later epoch; -ENOSPC: it is too small; or what a call returned.  All are reported.
+ */
+int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *like,
+		  uint64_t epoch, uint64_t incarnation)
+{
+	struct recover_backup *backup = &r->backups[slot];
+	int ret = backup->there ? recover_read_log(r, slot) : 0;
+
+	if (ret && ret != -ECANCELED)
+		recover_info(r, "%s: cannot join the others: its digest log cannot be read: %s",
+			     recover_name(r, slot), strerror(-ret));
+	if (ret)
+		return ret;
+	if (backup->there && memcmp(backup->super.uuid, like->uuid, LSMEM_UUID_BYTES)) {
+		recover_info(r, "%s: cannot join the others: it is the backup of another store",
+			     recover_name(r, slot));
+		return -EEXIST;
+	}
+	if (backup->there && backup->chain && backup->map.epoch > epoch) {
+		recover_info(r, "%s: cannot join the others: somebody has gone on with the store there, in epoch %llu, and here it has %llu",
+			     recover_name(r, slot), (unsigned long long)backup->map.epoch,
+			     (unsigned long long)epoch);
+		return -ESTALE;
+	}
+	r->super = *like;
+	return recover_make_ready(r, slot, incarnation);
 }
 
 uint32_t recover_joiner(const struct recover *r, uint32_t index)

@@ -342,7 +342,7 @@ void restore_env(struct lsmemd *d, struct recover_env *env)
 
 /**
  * restore_blank - look for what others keep beyond the first two blocks
- * @d: the daemon
+ * @env: how the backups are read
  * @slot: of the backup
  * @blank: out: nothing of anybody's at the beginning and the end
  *
@@ -351,9 +351,9 @@ void restore_env(struct lsmemd *d, struct recover_env *env)
  *
  * Returns 0 or a negative errno.
  */
-int restore_blank(struct lsmemd *d, uint32_t slot, bool *blank)
+int restore_blank(const struct recover_env *env, uint32_t slot, bool *blank)
 {
-	uint64_t bytes = d->backups[slot].limits.bytes, offset;
+	uint64_t bytes = env->backup_bytes[slot], offset;
 	uint32_t length, i;
 	uint8_t *data;
 	int err = 0, end;
@@ -364,7 +364,7 @@ int restore_blank(struct lsmemd *d, uint32_t slot, bool *blank)
 	length = bytes < PROBE_BYTES ? (uint32_t)bytes : PROBE_BYTES;
 	for (end = 0; end < 2 && !err && *blank; end++) {
 		offset = end ? bytes - length : 0;
-		err = restore_read(d, recover_address(slot, offset), data, length);
+		err = env->read(env->context, recover_address(slot, offset), data, length);
 		for (i = 0; i < length && !err && *blank; i += LSMEM_BLOCK)
 			*blank = format_is_blank(data + i);
 	}

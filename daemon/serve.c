@@ -13,7 +13,8 @@
  * wanted: clean.h chooses, the kernel does.  When nothing can be chosen, the next
  * look waits for something to have happened in the stream, or for the tick.
  *
- * Nothing here allocates, and nothing blocks but the loop itself.
+ * Nothing here allocates, and nothing blocks but the loop itself.  A backup that comes back
+ * is made ready by a thread, and taken over at a tick (rejoin.c).
  *
  * Where etcd says who owns the store, nothing is acknowledged unless it has said so for us
  * (cluster.h): that is looked at after what has become durable was reaped, and before the
@@ -88,6 +89,7 @@ struct range {
  * @resumed: store and backup belong together, as far as core can tell
  * @io_error: of the first request that failed
  * @unowned: the store may be another host's
+ * @few: backups are left, fewer than nothing can be acknowledged with
  */
 struct serve {
 	struct lsmemd *d;
@@ -97,7 +99,7 @@ struct serve {
 	bool armed, ready, quiet, pausing;
 	bool stopping, drained, late, resumed;
 	int io_error, error;
-	bool unowned;
+	bool unowned, few;
 	uint64_t watchdog_ns, watchdog_last;
 	enum clean_state clean;
 	struct loop_op clean_poll;
@@ -214,11 +216,37 @@ static void lose_slow(struct serve *s, uint64_t now)
 	}
 }
 
+/* With too few of them the writers wait. */
+static void count_backups(struct serve *s)
+{
+	unsigned int least = s->d->config.store.min_replicas, nr = 0;
+	uint32_t index;
+	bool few;
+
+	for (index = 0; index < CORE_BACKUPS; index++)
+		nr += core_backup(s->core, index) == CORE_BACKUP_MEMBER;
+	few = nr < least;
+	if (few == s->few || s->stopping)
+		return;
+	s->few = few;
+	s->d->status.state = few ? "waiting" : "active";
+	if (few)
+		log_err("%s: backups that are left: %u, and min_replicas = %u: nothing more is acknowledged until another is back. See REPLACING A BACKUP in lsmemd(8)",
+			s->d->kernel.name, nr, least);
+	else
+		log_notice("%s: enough backups are there: what waited is acknowledged",
+			   s->d->kernel.name);
+	notify_send("STATUS=%s", few ? "Waiting for a backup" : "Serving");
+}
+
 /* Say what has become of the backups, and let go of those that are gone. */
 static void watch_backups(struct serve *s)
 {
 	uint32_t index, slot;
 
+	if (s->d->config.nr_backups == 1)
+		return;
+	count_backups(s);
 	for (index = 0; index < CORE_BACKUPS; index++) {
 		enum core_backup_state state = core_backup(s->core, index);
 
@@ -237,7 +265,7 @@ static void watch_backups(struct serve *s)
 		else if (state == CORE_BACKUP_LEAVING)
 			log_warn("%s: lost: nothing more is written to it", s->d->config.backups[slot].path);
 		else if (state == CORE_BACKUP_LOST)
-			log_warn("%s: is no backup any more; what it had is copied to the others as far as there is room. See REPLACING A BACKUP in lsmemd(8)",
+			log_warn("%s: is no backup any more; what it had is copied to the others as far as there is room, and it may come back. See REPLACING A BACKUP in lsmemd(8)",
 				 s->d->config.backups[slot].path);
 	}
 }
@@ -496,8 +524,11 @@ static void tick_done(struct loop_op *op, int res)
 	s->ready = true;
 	if (s->clean == CLEAN_FRUITLESS)
 		s->clean = CLEAN_IDLE;	/* compaction makes room without a word */
-	if (s->d->config.nr_backups > 1)
+	if (s->d->config.nr_backups > 1) {
 		lose_slow(s, now);
+		if (!s->stopping)
+			rejoin_tick(s->d, now);
+	}
 	if (!s->drained)
 		core_tick(s->core);
 	if (s->watchdog_ns && now - s->watchdog_last >= s->watchdog_ns / 4) {
@@ -528,6 +559,7 @@ static void begin_stop(struct serve *s)
 {
 	s->stopping = true;
 	s->ready = true;
+	rejoin_stop();
 	log_notice("%s: shutting down, draining for up to %u s", s->d->kernel.name,
 		   s->d->options.drain);
 	kernel_clean_last(&s->d->kernel);

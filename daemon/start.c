@@ -86,13 +86,15 @@ static int refuse_content(const struct lsmemd *d)
 /* Nothing of anybody's on those without superblock? */
 static int all_blank(struct lsmemd *d, const struct recover *r, bool *blank)
 {
+	struct recover_env env;
 	uint32_t slot;
 	int err = 0;
 
+	restore_env(d, &env);
 	*blank = true;
 	for (slot = 0; slot < d->config.nr_backups && !err && *blank; slot++)
 		if (recover_slot_blank(r, slot))
-			err = restore_blank(d, slot, blank);
+			err = restore_blank(&env, slot, blank);
 	return err;
 }
 
@@ -317,7 +319,13 @@ static int attach_store(struct lsmemd *d, const struct recover *r,
 
 /* ---- What is done ------------------------------------------------------ */
 
-static bool new_incarnation(uint64_t *incarnation)
+/**
+ * new_incarnation - a random name for what a backup is from now on
+ * @incarnation: out, not 0
+ *
+ * False, and said: there are no random numbers.
+ */
+bool new_incarnation(uint64_t *incarnation)
 {
 	do {
 		if (getrandom(incarnation, sizeof(*incarnation), 0) != sizeof(*incarnation)) {
@@ -488,8 +496,7 @@ static void name_status(struct lsmemd *d)
 /* Who the digest's backups are, for core and for people. */
 static void name_backups(struct lsmemd *d, const struct recover *r, struct core_params *params)
 {
-	const struct config_backup *backups = d->config.backups;
-	uint32_t index, slot, same;
+	uint32_t index, slot;
 	bool joins;
 
 	for (index = 0; index < LSMEM_BACKUPS; index++) {
@@ -500,15 +507,14 @@ static void name_backups(struct lsmemd *d, const struct recover *r, struct core_
 		d->slots[index] = slot;
 		if (slot == LSMEM_BACKUPS)
 			continue;
-		for (same = 0; !config_same_domain(&backups[same], &backups[slot]); same++)
-			;
 		(joins ? params->joining : params->super)[index] = recover_slot_super(r, slot);
-		params->domain[index] = same;
+		params->domain[index] = config_domain(&d->config, slot);
 		d->status.backups[slot].index = index;
 		if (d->backups[slot].limits.io_bytes < params->io_bytes)
 			params->io_bytes = d->backups[slot].limits.io_bytes;
 	}
 	params->io_bytes &= ~(LSMEM_SEGLET_BYTES - 1);
+	d->io_bytes = params->io_bytes;
 }
 
 static int make_core(struct lsmemd *d, struct recover *r)

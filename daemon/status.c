@@ -204,7 +204,8 @@ static void put_counters(struct status *status)
 const char *status_backup_state(const struct status *status, uint32_t nr)
 {
 	static const char *const states[] = {
-		[CORE_BACKUP_NONE] = "unused", [CORE_BACKUP_MEMBER] = "used",
+		[CORE_BACKUP_NONE] = "missing", [CORE_BACKUP_JOINING] = "joining",
+		[CORE_BACKUP_MEMBER] = "used",
 		[CORE_BACKUP_LEAVING] = "leaving", [CORE_BACKUP_LOST] = "lost",
 	};
 	uint32_t index = status->backups[nr].index;

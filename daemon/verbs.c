@@ -408,7 +408,7 @@ static void polled(struct loop_op *op, int res)
 	struct verbs *verbs = (struct verbs *)((char *)op - offsetof(struct verbs, op));
 
 	verbs->polling = false;
-	if (verbs->over)
+	if (verbs->over || !verbs->loop)
 		return;
 	if (res < 0 && res != -EINTR && res != -EAGAIN) {
 		verbs_break(verbs, res, "completions cannot be waited for");
@@ -431,6 +431,17 @@ void verbs_poll_in(struct verbs *verbs, struct loop *loop)
 	verbs->op.done = polled;
 	verbs->polling = true;
 	loop_poll(loop, &verbs->op, verbs->channel->fd, POLLIN);
+}
+
+/**
+ * verbs_poll_out - no completions through the loop any more, once @polling is over
+ * @verbs: the connection, with nothing in flight
+ */
+void verbs_poll_out(struct verbs *verbs)
+{
+	if (verbs->polling)
+		loop_cancel(verbs->loop, &verbs->op);
+	verbs->loop = NULL;
 }
 
 /**

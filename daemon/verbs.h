@@ -82,6 +82,7 @@ struct verbs {
 int verbs_open(struct verbs *verbs, struct rdma_cm_id *id, const struct verbs_user *user);
 void verbs_params(const struct verbs *verbs, struct rdma_conn_param *params);
 void verbs_poll_in(struct verbs *verbs, struct loop *loop);
+void verbs_poll_out(struct verbs *verbs);
 void verbs_poll(struct verbs *verbs);
 void verbs_cut(struct verbs *verbs);
 void verbs_close(struct verbs *verbs);

@@ -54,6 +54,7 @@ bool litmus_quorum(void);
 bool litmus_last_drive(void);
 bool litmus_copy(void);
 bool litmus_min_replicas(void);
+bool litmus_wait(void);
 bool litmus_bad_copy(void);
 bool litmus_format_all(void);
 bool litmus_domains(void);

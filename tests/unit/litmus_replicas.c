@@ -423,6 +423,57 @@ bool litmus_min_replicas(void)
 	return true;
 }
 
+/*
+ * Two replicas, two backups: one is lost after @left requests, and nothing more is
+ * acknowledged; it comes back while the daemon runs, and all that waited is.
+ */
+static bool wait_once(uint32_t left)
+{
+	static const struct sim_options options = { .frames = 12, .backups = 2, .min_replicas = 2,
+						    .join = true };
+	bool ok = tell(&options, STEPS);
+	struct model *m = run.sim->model;
+	uint64_t acked;
+	uint32_t i;
+
+	model_put(m, 0, 1, 100);
+	sim_events(run.sim);
+	run.over = false;
+	run.left = left;
+	lit_settle();
+	lose(run.sim, left % 2);
+	acked = m->oracle.acked;
+	run.over = false;
+	run.left = UINT32_MAX;
+	model_put(m, 1, 1, 100);
+	lit_settle();
+	lit_tick();
+	lit_settle();
+	ok = ok && m->oracle.acked == acked && core_state(run.sim->core) == CORE_RUNNING &&
+	     sim_add(run.sim);
+	for (i = 0; i < 3; i++) {
+		lit_settle();
+		lit_tick();
+	}
+	ok = ok && m->oracle.acked > acked;
+	sim_cut(run.sim, DISK_CUT_DROP);
+	ok = ok && !start_from(run.sim, ALL(run.sim), false);
+	if (!ok)
+		complain(run.sim, "waiting");
+	sim_free(run.sim);
+	return ok;
+}
+
+bool litmus_wait(void)
+{
+	uint32_t left;
+
+	for (left = 0; left < 12; left++)
+		if (!wait_once(left))
+			return false;
+	return true;
+}
+
 /* Blocks of one replica are damaged, wherever: the other is read, and it is told. */
 bool litmus_bad_copy(void)
 {

@@ -465,18 +465,24 @@ void sim_fail_request(struct sim *sim, uint32_t n)
 	sim_issue(sim);
 }
 
+static uint32_t sim_backups(const struct sim *sim, enum core_backup_state state)
+{
+	uint32_t nr = 0, b;
+
+	for (b = 0; b < sim->options.backups; b++)
+		nr += core_backup(sim->core, b) == state;
+	return nr;
+}
+
 bool sim_lose(struct sim *sim)
 {
-	uint32_t members = 0, leaving = 0, left, b, n;
+	uint32_t members = sim_backups(sim, CORE_BACKUP_MEMBER), left = members - 1, b, n;
+	uint32_t leaving = sim_backups(sim, CORE_BACKUP_LEAVING);
 	struct core_stats all;
 
 	core_stats(sim->core, &all);
-	for (b = 0; b < sim->options.backups; b++) {
-		members += all.backup[b].state == CORE_BACKUP_MEMBER;
-		leaving += all.backup[b].state == CORE_BACKUP_LEAVING;
-	}
-	left = members - 1;
-	if (!left || all.short_segments || all.short_open || left < sim->options.min_replicas ||
+	if (!left || all.short_segments || all.short_open ||
+	    (left < sim->options.min_replicas && !sim->options.join) ||
 	    left < digest_floor((1u << (members + leaving)) - 1) || !disk_in_flight(sim->disk))
 		return false;
 	n = random_below(&sim->random, disk_in_flight(sim->disk));
@@ -490,6 +496,63 @@ bool sim_lose(struct sim *sim)
 		sim_fail_request(sim, n);
 	}
 	sim->lost++;
+	return true;
+}
+
+/* Which drive is used by nobody, and what it is to be called. */
+static bool sim_spare(struct sim *sim, uint32_t *drive, uint32_t *index)
+{
+	uint32_t used = 0, b;
+
+	*index = LSMEM_BACKUPS;
+	for (b = 0; b < sim->options.backups; b++) {
+		switch (core_backup(sim->core, b)) {
+		case CORE_BACKUP_JOINING:
+		case CORE_BACKUP_LEAVING:
+			return false;
+		case CORE_BACKUP_MEMBER:
+			used |= 1u << sim->drive[b];
+			break;
+		default:
+			*index = b;
+		}
+	}
+	*drive = __builtin_ctz(~used);
+	return *index < LSMEM_BACKUPS;
+}
+
+bool sim_add(struct sim *sim)
+{
+	struct recover_env env = sim->env;
+	const struct lsmem_super *like;
+	enum recover_state state;
+	uint32_t drive, index, slot;
+	struct recover *r;
+	uint64_t epoch;
+	int ret;
+
+	if (core_state(sim->core) != CORE_RUNNING || !sim_spare(sim, &drive, &index))
+		return false;
+	memset(env.backup_bytes, 0, sizeof(env.backup_bytes));
+	slot = (drive + sim->options.backups - sim->rotate) % sim->options.backups;
+	env.backup_bytes[slot] = sim->span;
+	r = recover_new(&env);
+	like = core_super(sim->core, &epoch);
+	ret = recover_open(r, &state);
+	if (!ret)
+		ret = recover_ready(r, slot, like, epoch, random_next(&sim->random) | 1);
+	if (!ret && core_add(sim->core, index, recover_slot_super(r, slot),
+			     sim->options.pairs ? index / 2 : 0)) {
+		sim->drive[index] = drive;
+		sim->joined++;
+		sim->added++;
+		sim_issue(sim);
+	}
+	recover_free(r);
+	sim->cut = ret == -ECANCELED;
+	sim->io_left = UINT32_MAX;
+	if (ret && !sim->cut)
+		sim_fail(sim, "a drive that is used by nobody cannot be made ready: error %d", -ret);
 	return true;
 }
 
@@ -512,6 +575,13 @@ void sim_step(struct sim *sim)
 	uint32_t in_flight = disk_in_flight(sim->disk), what = random_below(r, 100);
 
 	sim->steps++;
+	if (sim->options.join && random_chance(r, 2)) {
+		if (random_chance(r, 20))
+			sim->io_left = 1 + random_below(r, 10);
+		if (sim_add(sim))
+			return;
+		sim->io_left = UINT32_MAX;
+	}
 	if (what < 35) {
 		model_operate(sim->model);
 	} else if (what < 50) {
@@ -588,6 +658,7 @@ static void sim_count(struct sim *sim)
 void sim_cut(struct sim *sim, enum disk_cut kind)
 {
 	disk_cut(sim->disk, kind);
+	sim->cut = false;
 	sim_count(sim);
 	core_free(sim->core);
 	sim->core = NULL;
@@ -644,14 +715,16 @@ bool sim_life(struct sim *sim, uint32_t crashes)
 		end = sim->steps + random_below(r, sim->options.steps);
 		if (random_chance(r, 20))
 			end += 5 * sim->options.steps;
-		while (sim->steps < end && !sim_failed(sim))
+		while (sim->steps < end && !sim->cut && !sim_failed(sim))
 			sim_step(sim);
 		if (sim_failed(sim))
 			return false;
-		if (random_chance(r, 10))
+		if (!sim->cut && random_chance(r, 10))
 			sim_settle(sim);
-		if (random_chance(r, sim->options.kills)) {
-			if (random_chance(r, 30))
+		if (!sim->cut && random_chance(r, sim->options.kills)) {
+			/* With too few it waits. */
+			if (random_chance(r, 30) &&
+			    sim_backups(sim, CORE_BACKUP_MEMBER) >= sim->options.min_replicas)
 				sim_shutdown(sim);
 			if (!sim_failed(sim))
 				sim_kill(sim);
@@ -659,7 +732,7 @@ bool sim_life(struct sim *sim, uint32_t crashes)
 				return false;
 			continue;
 		}
-		if (random_chance(r, sim->options.faults)) {
+		if (!sim->cut && random_chance(r, sim->options.faults)) {
 			if (sim->options.backups == 1)
 				sim_fault(sim);
 			else

@@ -34,7 +34,7 @@ struct sim_options {
 	uint32_t damage;
 	uint32_t backups, replicas, min_replicas;
 	bool pairs;			/* two backups each are in one domain */
-	bool join;			/* those that were left behind join again */
+	bool join;			/* those that were left behind join again, any time */
 };
 
 struct sim_request {
@@ -70,6 +70,7 @@ struct sim {
 	uint32_t nr_ahead;
 	uint32_t io_left;		/* recovery's requests before the next crash */
 	bool draining;
+	bool cut;			/* the power has gone, and sim_cut() is to follow */
 	bool accept_missing;		/* by recovery */
 	uint64_t frames_start;		/* of the first drive */
 	struct {			/* what env.load was given last */
@@ -84,6 +85,7 @@ struct sim {
 	uint64_t seed, steps;
 	uint64_t crashes, kills, recoveries, shutdowns, faults, losses_found;
 	uint64_t lost, joined, refused, copied;	/* backups, starts with too few, replicas */
+	uint64_t added;				/* of those that joined: while all went on */
 };
 
 struct sim *sim_new(uint64_t seed, const struct sim_options *options);
@@ -112,6 +114,8 @@ void sim_kill(struct sim *sim);
 void sim_fail_request(struct sim *sim, uint32_t n);
 /* Core does without one of its backups, if it can. */
 bool sim_lose(struct sim *sim);
+/* A drive that is no member is made one while all goes on; false: there is none. */
+bool sim_add(struct sim *sim);
 /* A whole life of a store: many crashes.  False: sim->error. */
 bool sim_life(struct sim *sim, uint32_t crashes);
 

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Backups that come back while the store is served: those that were lost, or were not there
+ * at the start.  Opening one may wait for a network, and making it ready takes many writes: a
+ * thread does both, on a loop of its own, and hands over a backup that core_add() can take.
+ * It is begun for each attempt, and nobody waits for it.
+ *
+ * One is tried "rejoin =" seconds after it was lost, and so again and again.  One that is lost
+ * soon after it had joined waits twice as long each time: it may be slow, and each loss of it
+ * stops the writers for its "timeout =".
+ *
+ * Nothing is written while a lost backup may still count (CORE_BACKUP_LEAVING): what is wiped
+ * is known to no digest that does.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <lsmem_format.h>
+
+#include "log.h"
+#include "lsmemd.h"
+#include "thread.h"
+
+#define LOOP_ENTRIES	64u
+#define STEADY_NS	600000000000ull	/* it was good for so long: its loss is a new matter */
+#define WAIT_MAX_NS	600000000000ull
+
+/**
+ * struct attempt - the one that is under way, and what is known of those before
+ * @running: there is a thread; @over: it has ended, or is about to
+ * @stop: it is to end
+ * @slot, @index: what is to join, and what it will be called
+ * @like, @epoch: see recover_ready()
+ * @loop: of the thread
+ * @backup, @super: what it hands over, unless @error
+ * @waits: by slot: until when, 0: from when it is seen to be gone; for how long; since when
+ *	it was used; @tried: what is wrong with it has been said
+ */
+static struct attempt {
+	pthread_t thread;
+	bool running;
+	atomic_bool over, stop;
+	struct lsmemd *d;
+	uint32_t slot, index;
+	struct lsmem_super like;
+	uint64_t epoch;
+	struct loop loop;
+	struct backup backup;
+	struct lsmem_super super;
+	int error;
+	struct {
+		uint64_t due_ns, wait_ns, used_ns;
+		bool tried;
+	} waits[LSMEM_BACKUPS];
+} attempt;
+
+/* ---- The thread -------------------------------------------------------- */
+
+static int attempt_read(void *context, uint64_t address, void *data, uint32_t length)
+{
+	struct attempt *a = context;
+
+	return backup_transfer(&a->backup, BACKUP_READ, recover_address_offset(address), data,
+			       length);
+}
+
+static int attempt_write(void *context, uint64_t address, const void *data, uint32_t length)
+{
+	struct attempt *a = context;
+
+	if (a->stop)
+		return -ECANCELED;
+	if (!cluster_holds(&a->d->cluster))
+		return -EPERM;
+	return backup_transfer(&a->backup, BACKUP_WRITE, recover_address_offset(address),
+			       (void *)data, length);
+}
+
+static int attempt_flush(void *context, uint32_t slot)
+{
+	struct attempt *a = context;
+
+	(void)slot;
+	return backup_transfer(&a->backup, BACKUP_FLUSH, 0, NULL, 0);
+}
+
+static void attempt_report(void *context, enum recover_severity severity, const char *text)
+{
+	(void)context;
+	(void)severity;
+	log_notice("%s", text);
+}
+
+static int attempt_progress(const char *what, uint64_t done, uint64_t all)
+{
+	(void)what, (void)done, (void)all;
+	return attempt.stop ? -ECANCELED : 0;
+}
+
+static int check_blank(const struct recover_env *env, uint32_t slot)
+{
+	bool blank;
+	int err = restore_blank(env, slot, &blank);
+
+	if (err || blank)
+		return err;
+	log_err("%s: cannot join the others: it has no superblock and holds something all the same; make it blank, if nobody needs that",
+		env->names[slot]);
+	return -EEXIST;
+}
+
+static int make_ready(struct attempt *a)
+{
+	struct recover_env env = {
+		.context = a, .backups = a->d->config.nr_backups, .read = attempt_read,
+		.write = attempt_write, .flush = attempt_flush, .report = attempt_report,
+	};
+	enum recover_state state;
+	uint64_t incarnation;
+	struct recover *r;
+	int err;
+
+	env.names[a->slot] = a->backup.path;
+	env.backup_bytes[a->slot] = a->backup.limits.bytes;
+	r = recover_new(&env);
+	err = r ? recover_open(r, &state) : -ENOMEM;
+	if (!err && state == RECOVER_BLANK)
+		err = check_blank(&env, a->slot);
+	if (!err && !new_incarnation(&incarnation))
+		err = -EIO;
+	if (!err)
+		err = recover_ready(r, a->slot, &a->like, a->epoch, incarnation);
+	if (!err)
+		a->super = *recover_slot_super(r, a->slot);
+	recover_free(r);
+	return err;
+}
+
+static int attempt_once(struct attempt *a)
+{
+	const struct kernel *kernel = &a->d->kernel;
+	struct backup_options options;
+	int err;
+
+	open_options(a->d, a->slot, OPEN_WRITE, &options);
+	options.lock_wait = 0;
+	options.progress = attempt_progress;
+	err = backup_open(&a->backup, &a->loop, &options);
+	if (err)
+		return err;
+	if (a->backup.limits.io_bytes < a->d->io_bytes) {
+		log_err("%s: takes requests of %" PRIu32 " bytes at the most, and this daemon makes them of %" PRIu32 ": it can join when the daemon is started again",
+			a->backup.path, a->backup.limits.io_bytes, a->d->io_bytes);
+		err = -EINVAL;
+	}
+	if (!err)
+		err = make_ready(a);
+	if (err) {
+		backup_close(&a->backup);
+		return err;
+	}
+	backup_memory(&a->backup, kernel->frames, kernel->frames_bytes);
+	backup_detach(&a->backup);
+	return 0;
+}
+
+static void *attempt_run(void *context)
+{
+	struct attempt *a = context;
+
+	thread_begin();
+	log_hush(a->waits[a->slot].tried);
+	a->error = loop_open(&a->loop, LOOP_ENTRIES);
+	if (!a->error) {
+		a->error = attempt_once(a);
+		loop_close(&a->loop);
+	}
+	a->over = true;
+	return NULL;
+}
+
+/* ---- The daemon -------------------------------------------------------- */
+
+static void try_again(struct attempt *a, uint64_t now)
+{
+	a->waits[a->slot].due_ns = now + a->d->config.store.rejoin * 1000000000ull;
+	a->waits[a->slot].tried = true;
+}
+
+/* It is there, and ready: from now on it is core's. */
+static void adopt(struct attempt *a, uint64_t now)
+{
+	struct lsmemd *d = a->d;
+	struct status_backup *status = &d->status.backups[a->slot];
+
+	if (!a->error)
+		a->error = backup_move(&d->backups[a->slot], &d->loop, &a->backup);
+	if (a->error) {
+		snprintf(status->error, STATUS_ERROR_BYTES, "joining: %s", strerror(-a->error));
+		try_again(a, now);
+		return;
+	}
+	d->nr_open++;
+	if (!core_add(d->core, a->index, &a->super, config_domain(&d->config, a->slot))) {
+		close_backup(d, a->slot);
+		try_again(a, now);
+		return;
+	}
+	d->slots[a->index] = a->slot;
+	status->index = a->index;
+	status->error[0] = 0;
+	a->waits[a->slot].due_ns = 0;
+	a->waits[a->slot].used_ns = now;
+	a->waits[a->slot].tried = false;
+}
+
+/* What a backup may be called: as before, or as nobody is; LSMEM_BACKUPS: not now. */
+static uint32_t free_index(const struct lsmemd *d, uint32_t slot)
+{
+	uint32_t index, found = LSMEM_BACKUPS;
+
+	for (index = 0; index < d->config.nr_backups; index++) {
+		enum core_backup_state state = core_backup(d->core, index);
+
+		if (state == CORE_BACKUP_LEAVING || state == CORE_BACKUP_JOINING)
+			return LSMEM_BACKUPS;
+		if (state != CORE_BACKUP_MEMBER &&
+		    (d->slots[index] == slot || (found == LSMEM_BACKUPS &&
+						 d->slots[index] == LSMEM_BACKUPS)))
+			found = index;
+	}
+	return found;
+}
+
+static bool is_due(struct attempt *a, uint32_t slot, uint64_t now)
+{
+	uint64_t least = a->d->config.store.rejoin * 1000000000ull, wait = a->waits[slot].wait_ns;
+
+	if (a->d->backups[slot].private)
+		return false;
+	if (a->waits[slot].due_ns)
+		return now >= a->waits[slot].due_ns;
+	if (!wait || now - a->waits[slot].used_ns >= STEADY_NS)
+		wait = least;
+	else if (wait < WAIT_MAX_NS)
+		wait *= 2;
+	a->waits[slot].wait_ns = wait;
+	a->waits[slot].due_ns = now + wait;
+	return false;
+}
+
+/**
+ * rejoin_tick - see who has come back, and who may have
+ * @d: the daemon, serving a store on several backups
+ * @now: the time
+ */
+void rejoin_tick(struct lsmemd *d, uint64_t now)
+{
+	struct attempt *a = &attempt;
+	uint32_t slot;
+	bool due;
+
+	a->d = d;
+	if (a->running && !a->over)
+		return;
+	if (a->running) {
+		pthread_join(a->thread, NULL);
+		a->running = false;
+		adopt(a, now);
+		return;
+	}
+	/* After a loss that was accepted somebody may still look at what was left behind. */
+	if (!d->config.store.rejoin || d->status.losses || core_state(d->core) != CORE_RUNNING)
+		return;
+	for (slot = 0; slot < d->config.nr_backups; slot++) {
+		due = is_due(a, slot, now);
+		a->index = due ? free_index(d, slot) : LSMEM_BACKUPS;
+		if (a->index == LSMEM_BACKUPS)
+			continue;
+		a->slot = slot;
+		a->like = *core_super(d->core, &a->epoch);
+		a->over = false;
+		a->error = thread_start(&a->thread, attempt_run, a);
+		a->running = !a->error;
+		if (a->error)
+			try_again(a, now);
+		return;
+	}
+}
+
+/**
+ * rejoin_stop - nobody joins any more
+ *
+ * A thread that waits for something is left to the end of the process.
+ */
+void rejoin_stop(void)
+{
+	attempt.stop = true;
+}

@@ -1,0 +1,88 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Backups come back while lsmemd serves: a slow one, a bad one, one that was not there, those
+# without which nothing may be acknowledged.  In a guest with two drives: TAP.
+#
+#	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-rejoin.sh
+set -u
+here=$(realpath "$(dirname "$0")")
+top=$here/../..
+LSMEMD=${LSMEMD:-$top/daemon/lsmemd}
+. "$here/tap.sh"
+. "$here/guest-lib.sh"
+. "$here/several-lib.sh"
+
+# ---- A slow one ------------------------------------------------------------------------
+several 2 1 2 a b c
+ok 'three: formatted and active' start three
+load 600
+nap 1
+mark
+dmsetup suspend --noflush b
+ok 'it is slow: lost' until_is lost backup b state
+ok 'it is slow: says so' since '/dev/mapper/b: .* no answer for 5 s'
+before=$(daemon log_bytes)
+ok 'it is slow: writers go on' until_is 0 eval 'rises; echo $?'
+dmsetup resume b
+ok 'it is fast again: is used' until_is used backup b state
+ok 'it is fast again: says so' since '/dev/mapper/b: has joined the others'
+expect 'it is fast again: no error is shown' "$(backup b error)" ''
+ok 'it is fast again: nothing is short' until_is 0 daemon segments_short
+ok 'it is fast again: has segments' [ "$(backup b 'frames - .frames_free')" -gt 0 ]
+
+# ---- A bad one -------------------------------------------------------------------------
+mark
+spoil c "$other" 0
+ok 'it fails: lost' until_is lost backup c state
+ok 'it fails: is tried again' until_true 60 since '/dev/mapper/c: cannot join the others'
+mend c
+ok 'it is mended: is used' until_is used backup c state
+ok 'it is mended: nothing is short' until_is 0 daemon segments_short
+
+# ---- One that was not there --------------------------------------------------------------
+lose_memory
+uncut a
+ok 'one is missing: recovers' start missing
+verify 'one is missing: all there'
+cut_device a "$drive" 0
+ok 'it is there: is used' until_is used backup a state
+load 600
+ok 'it is there: nothing is short' until_is 0 daemon segments_short
+slay_load
+verify 'it is there: all there'
+stop
+expect 'it is there: drains' "$status" 0
+
+# ---- Too few -----------------------------------------------------------------------------
+several 2 2 2 a b c
+ok 'two are needed: resumes' start two
+load 600
+nap 1
+spoil c "$other" 0
+ok 'two are needed: two are left' until_is lost backup c state
+mark
+spoil b "$drive" 1
+ok 'one is left: waits' until_is waiting daemon state
+ok 'one is left: says so' since 'left: 1, and min_replicas = 2: nothing more is acknowledged'
+before=$(daemon log_bytes)
+nap 1
+expect 'one is left: nothing becomes durable' "$(daemon log_bytes)" "$before"
+mend b
+ok 'two are left again: goes on' until_is active daemon state
+before=$(daemon log_bytes)
+ok 'two are left again: more becomes durable' until_is 0 eval 'rises; echo $?'
+mend c
+ok 'three are left again: nothing is short' until_is 0 daemon segments_short
+lose_memory
+ok 'three are left again: recovers' start again
+verify 'three are left again: all there'
+stop
+expect 'drains' "$status" 0
+run "$ctl" destroy "$store"
+for name in a b c d; do
+	uncut "$name"
+done
+rmmod lsmem
+expect 'the module can be unloaded' "$?" 0
+[ "$failed" -eq 0 ] || sed 's/^/# /' "$log"
+tap_end

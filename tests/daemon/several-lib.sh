@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0
+# Several backups on two drives cut into parts, each of which can be made to fail, and what
+# lsmemd says of them: sourced after guest-lib.sh.
+store=lsmem
+slots=${SLOTS:-4000}
+model=$scratch/model
+conf=$scratch/lsmemd.conf
+log=$scratch/daemon.log
+sectors=$((448 << 11))
+
+modprobe -a dm-mod dm-flakey
+
+# cut NAME DEVICE NUMBER: a part of a device
+declare -A table
+cut_device()
+{
+	table[$1]="0 $sectors linear $(realpath "$2") $(($3 * sectors))"
+	dmsetup create "$1" --table "${table[$1]}"
+}
+
+# turn NAME TABLE: the device does something else from now on
+turn()
+{
+	dmsetup suspend --noflush "$1"
+	dmsetup load "$1" --table "$2"
+	dmsetup resume "$1"
+}
+
+# spoil NAME DRIVE NUMBER: all writes to it fail from now on; mend NAME: not any more
+spoil() { turn "$1" "0 $sectors flakey $(realpath "$2") $(($3 * sectors)) 0 3600 1 error_writes"; }
+mend() { turn "$1" "${table[$1]}"; }
+
+# uncut NAME: it goes, when the I/O of a killed daemon has ended
+uncut()
+{
+	flock --timeout 60 "/dev/mapper/$1" true
+	dmsetup remove --retry "$1"
+}
+
+# several REPLICAS MINIMUM REJOIN NAME ..: the configuration
+several()
+{
+	local name
+	printf '[store]\nsize = 128M\nreplicas = %d\nmin_replicas = %d\nrejoin = %d\ncopy_rate = 1G\n' \
+		"$1" "$2" "$3" >"$conf"
+	shift 3
+	for name in "$@"; do
+		printf '[backup %s]\npath = /dev/mapper/%s\ntimeout = 5\n' "$name" "$name" >>"$conf"
+	done
+}
+
+# Of a backup, or of the daemon, now.
+backup() { "$ctl" backups "$store" --json | jq -r ".[] | select(.name == \"$1\") | .$2"; }
+daemon() { "$ctl" backups "$store" >/dev/null && jq -r ".$1" "/run/lsmem/$store.json"; }
+
+# until_is WANTED COMMAND ..: until it says so, for a minute
+until_is()
+{
+	local i wanted=$1
+	shift
+	for ((i = 0; i < 600; i++)); do
+		[ "$("$@")" = "$wanted" ] && return 0
+		kill -0 "$daemon_pid" 2>/dev/null || break
+		sleep 0.1
+	done
+	echo "# $*: $("$@"), wanted $wanted"
+	return 1
+}
+
+# lose_memory: daemon and store are gone
+lose_memory()
+{
+	slay_load
+	slay
+	run "$ctl" destroy --force "$store"
+}
+
+# rises: more has become durable than $before
+rises() { [ "$(daemon log_bytes)" -gt "$before" ]; }
+
+cut_device a "$drive" 0
+cut_device b "$drive" 1
+cut_device c "$other" 0
+cut_device d "$other" 1
+for name in a b c d; do
+	dd if=/dev/zero of="/dev/mapper/$name" bs=1M count=8 oflag=direct status=none
+done
