@@ -238,7 +238,8 @@ bool core_add(struct core *core, uint32_t backup, const struct lsmem_super *supe
 	      uint32_t domain)
 {
 	if (core->state != CORE_RUNNING || backup >= core->nr_backups ||
-	    (core->members | core->joining) >> backup & 1u || core->nr_ops[backup] ||
+	    (core->members | core->joining) >> backup & 1u ||
+	    (core->nr_ops[backup] && RULE(ADD_QUIET)) ||
 	    __le64_to_cpu(super->frames) > core->map.frames)
 		return false;
 	core->super[backup] = *super;

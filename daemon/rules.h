@@ -37,6 +37,7 @@ RULE_ENTRY(DIGEST_QUORUM, "1: a digest counts when it is durable on one backup")
 RULE_ENTRY(READ_QUORUM, "3: a backup that has been left behind is recovered alone")
 RULE_ENTRY(JOIN_FIRST, "3: a digest names a new member that does not have it")
 RULE_ENTRY(COPY_WHOLE, "4: a replica made anew counts before all of it is there")
+RULE_ENTRY(ADD_QUIET, "3: a backup is added while requests of its earlier life are in flight")
 RULE_ENTRY(EXTEND_WHOLE, "3: a replica of an open segment counts before all of it is there")
 RULE_ENTRY(LONGEST, "2: recovery takes the first replica of an open segment")
 

@@ -717,6 +717,7 @@ const struct litmus litmus[] = {
 	{ "the power goes during re-replication", litmus_copy },
 	{ "fewer replicas than there must be", litmus_min_replicas },
 	{ "too few backups, until one comes back", litmus_wait },
+	{ "a backup comes back before its answers do", litmus_add_quiet },
 	{ "one of two replicas is damaged", litmus_bad_copy },
 	{ "the power goes at each step of formatting three", litmus_format_all },
 	{ "replicas are in different domains, and on all backups", litmus_domains },

@@ -55,6 +55,7 @@ bool litmus_last_drive(void);
 bool litmus_copy(void);
 bool litmus_min_replicas(void);
 bool litmus_wait(void);
+bool litmus_add_quiet(void);
 bool litmus_bad_copy(void);
 bool litmus_format_all(void);
 bool litmus_domains(void);
