@@ -86,7 +86,7 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op,
 	if (ret)
 		return ret;
 	if (!lsmem_store_active(call->store))
-		return -EAGAIN;
+		return op->op == LSMEM_OP_READ ? lsmem_load_read(call->store, op) : -EAGAIN;
 	if (op->op == LSMEM_OP_READ)
 		return lsmem_object_read(call->store, op);
 	return lsmem_ops[op->op].change(call->store, op, place);

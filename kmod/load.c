@@ -216,7 +216,7 @@ static void lsmem_load_drop(struct lsmem_store *store, struct lsmem_handle *h)
 
 	lsmem_entry_dead(store, lsmem_word_position(h->word), length);
 	lsmem_live_add(store, -(s64)lsmem_entry_size(length));
-	h->word = lsmem_word_next(h->word, LSMEM_WORD_FREE, 0);
+	WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
 }
 
 /* Does the table know something newer than generation and version of @e? */
@@ -266,12 +266,15 @@ static void lsmem_load_apply(struct lsmem_loading *l, u32 offset, const struct l
 	if (live)
 		lsmem_load_drop(store, h);
 	if (store->kind == LSMEM_KIND_BLOCK)
-		h->info = object ? 0 : version;
+		WRITE_ONCE(h->info, object ? 0 : version);
 	else
-		h->info = (u64)lsmem_entry_table(e) << LSMEM_INFO_TABLE_SHIFT | generation;
+		WRITE_ONCE(h->info,
+			   (u64)lsmem_entry_table(e) << LSMEM_INFO_TABLE_SHIFT | generation);
 	if (object)
-		h->word = lsmem_word_next(h->word, LSMEM_WORD_LIVE,
-					  lsmem_segment_position(l->seg, offset));
+		/* Whom lsmem_load_read() lets read sees the entry whole, and its generation. */
+		smp_store_release(&h->word,
+				  lsmem_word_next(h->word, LSMEM_WORD_LIVE,
+						  lsmem_segment_position(l->seg, offset)));
 	l->handles += object - live;
 }
 
@@ -336,6 +339,25 @@ int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load)
 }
 
 /**
+ * lsmem_load_read - lsmem_object_read() of an object that has been loaded already
+ * @store: not active, object kind
+ * @op: as there
+ *
+ * The daemon hands on the newest version of an object that there is, and nothing else, from
+ * backups that nobody else writes to: so what is there is what will be there.
+ *
+ * Return: as there, but -EAGAIN for what is not there: it may come yet.
+ */
+int lsmem_load_read(struct lsmem_store *store, struct lsmem_op *op)
+{
+	int ret = -EAGAIN;
+
+	if (READ_ONCE(store->state) == LSMEM_STATE_RECOVERING)
+		ret = lsmem_object_read(store, op);
+	return ret == -ENOENT || ret == -ESTALE ? -EAGAIN : ret;
+}
+
+/**
  * lsmem_load_forget - a recovery has been given up
  * @store: RECOVERING, store->mutex held; becomes NEW
  */
@@ -345,6 +367,18 @@ void lsmem_load_forget(struct lsmem_store *store)
 	u64 i;
 
 	lockdep_assert_held(&store->mutex);
+	for (i = 0; i < store->nr_handles; i++) {
+		struct lsmem_handle *h = &store->handles[i];
+
+		if (lsmem_word_state(h->word) == LSMEM_WORD_LIVE)
+			WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
+		WRITE_ONCE(h->info, 0);
+		if (store->kind == LSMEM_KIND_OBJECT)
+			sbitmap_clear_bit(&store->handle_map, i);
+		if (i % 4096 == 0)
+			cond_resched();
+	}
+	synchronize_rcu();	/* lsmem_load_read() may be reading what goes now */
 	spin_lock(&store->segment_lock);
 	list_for_each_entry_safe(seg, next, &store->log, node)
 		lsmem_segment_free(store, seg);
@@ -352,17 +386,6 @@ void lsmem_load_forget(struct lsmem_store *store)
 	store->next_segment = 1;
 	store->barrier = 0;
 	spin_unlock(&store->segment_lock);
-	for (i = 0; i < store->nr_handles; i++) {
-		struct lsmem_handle *h = &store->handles[i];
-
-		if (lsmem_word_state(h->word) == LSMEM_WORD_LIVE)
-			h->word = lsmem_word_next(h->word, LSMEM_WORD_FREE, 0);
-		h->info = 0;
-		if (store->kind == LSMEM_KIND_OBJECT)
-			sbitmap_clear_bit(&store->handle_map, i);
-		if (i % 4096 == 0)
-			cond_resched();
-	}
 	percpu_counter_set(&store->live, 0);
 	percpu_counter_set(&store->handles_used, 0);
 	store->generation_max = 0;

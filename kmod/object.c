@@ -503,7 +503,7 @@ static int lsmem_copy_out(struct lsmem_store *store, u64 position, u32 skip, voi
 
 /**
  * lsmem_object_read - copy an object, or a part of it, to the user
- * @store: active, object kind
+ * @store: active or RECOVERING, object kind
  * @op: checked; version, table, length and object_length are filled in
  * Return: 0 or an error as struct lsmem_op says.
  */

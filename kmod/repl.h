@@ -13,6 +13,7 @@ int lsmem_wait_durable(struct lsmem_store *store, const struct lsmem_place *plac
 /* load.c: what a recovery brings back */
 int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load);
 int lsmem_load_activate(struct lsmem_store *store, const struct lsmem_activate *activate);
+int lsmem_load_read(struct lsmem_store *store, struct lsmem_op *op);
 void lsmem_load_forget(struct lsmem_store *store);
 
 #endif

@@ -101,7 +101,8 @@ struct lsmem_query {
  * given out before a crash that lost it), EILSEQ (EXPECT and another version;
  * @version tells it), ENOSPC (live bytes at capacity, or no room within the
  * store's bound), EMFILE (no free handle), ETIMEDOUT (above), EAGAIN (above;
- * ALLOC: or the daemon has yet to make durable that handles have been issued).
+ * READ: while the store is recovered, of what is not loaded yet, if there is such a
+ * handle; ALLOC: or the daemon has yet to make durable that handles have been issued).
  */
 struct lsmem_op {
 	__u32 size;

@@ -2,6 +2,8 @@
 /* What a recovery brings back: LSMEM_REPL_LOAD, entry by entry, and what it refuses. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -172,7 +174,23 @@ TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
 	for (i = 0; i < OBJECTS && self->length < LSMEM_SEGMENT_BYTES - 2 * LARGE; i++)
 		add(self, FIRST, i, some_length(self), LSMEM_TYPE_OBJECT, 1000 + i);
 	TH_LOG("%llu objects, %u bytes", (unsigned long long)i, self->length);
+	ASSERT_EQ(-EAGAIN, lsm_open(self->store.path, LSM_NO_WINDOWS, &self->store.lsm));
 	ASSERT_EQ(0, load_in_pieces(self, FIRST));
+	ASSERT_EQ(-EAGAIN, lsm_open(self->store.path, 0, &self->store.lsm));
+	ASSERT_EQ(0, lsm_open(self->store.path, LSM_NO_WINDOWS, &self->store.lsm));
+	/* What is loaded can be read; what is not may come yet; nothing is changed. */
+	for (i = 0; i < HANDLES; i += 7) {
+		uint64_t serial = 0;
+		ssize_t ret = lsm_read(self->store.lsm, handle_of(i), data, LARGE, 0, NULL);
+
+		ASSERT_EQ(self->expected[i].version ? (ssize_t)self->expected[i].length : -EAGAIN,
+			  ret) TH_LOG("object %llu, early", (unsigned long long)i);
+		ASSERT_TRUE(ret < 0 || content_right(data, (uint32_t)ret, i, &serial));
+	}
+	EXPECT_EQ(-EAGAIN, lsm_free(self->store.lsm, handle_of(0), 0, NULL));
+	EXPECT_EQ(-EAGAIN, lsm_alloc(self->store.lsm, data, 16, 0, &handle, NULL));
+	lsm_close(self->store.lsm);
+	self->store.lsm = NULL;
 	/* Newer, older, deleted, and one that is new. */
 	self->length = 0;
 	for (i = 0; i < OBJECTS / 4; i++)
@@ -211,6 +229,59 @@ TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
 	}
 	EXPECT_EQ(-EMFILE, lsm_alloc(self->store.lsm, data, 16, 0, &handle, NULL));
 	free(data);
+}
+
+struct reader {
+	pthread_t thread;
+	struct lsm *lsm;
+	atomic_bool stop;
+	uint64_t reads, early, wrong;
+};
+
+static void *read_all(void *context)
+{
+	struct reader *reader = context;
+	uint8_t *data = malloc(LARGE);
+	uint64_t i, serial = 0;
+	ssize_t ret;
+
+	for (i = 0; data && !reader->stop; i = (i + 1) % 500) {
+		ret = lsm_read(reader->lsm, handle_of(i), data, LARGE, 0, NULL);
+		reader->reads += ret >= 0;
+		reader->early += ret == -EAGAIN;
+		reader->wrong += ret >= 0 ? !content_right(data, (uint32_t)ret, i, &serial) :
+				 ret != -EAGAIN;
+	}
+	free(data);
+	return NULL;
+}
+
+/* Recoveries that are given up, and somebody reads all the while. */
+TEST_F_TIMEOUT(loading, forgotten_while_read, SECONDS)
+{
+	struct reader reader = { 0 };
+	uint32_t round, rounds = 20;
+	uint64_t i;
+
+	for (round = 0; round < rounds || (reader.reads < 1000 && round < 10000); round++) {
+		if (round)
+			ASSERT_EQ(0, attach(self));
+		for (i = 0; i < 500; i++)
+			add(self, FIRST, i, i % 100 ? 200 : LARGE / 8, LSMEM_TYPE_OBJECT, 1000 + i);
+		ASSERT_EQ(0, load_in_pieces(self, FIRST));
+		if (!round) {
+			ASSERT_EQ(0, lsm_open(self->store.path, LSM_NO_WINDOWS, &reader.lsm));
+			ASSERT_EQ(0, pthread_create(&reader.thread, NULL, read_all, &reader));
+		}
+		close(self->follower.attach.fd);
+	}
+	ASSERT_EQ(0, attach(self));
+	reader.stop = true;
+	pthread_join(reader.thread, NULL);
+	lsm_close(reader.lsm);
+	EXPECT_EQ(0, reader.wrong);
+	EXPECT_GT(reader.reads, 0);
+	EXPECT_GT(reader.early, 0);
 }
 
 /* What is no entry of this segment, whole, with its bytes, is refused; then all is forgotten. */

@@ -79,7 +79,9 @@ struct lsm_view {
  * @lsm: out
  *
  * Return: 0; -ENOENT, -EACCES .. as open(2); -ENOTTY: not an object store;
- * -EAGAIN: the store is not active (no daemon has brought it up yet);
+ * -EAGAIN: the store is not active (no daemon has brought it up yet).  With
+ * LSM_NO_WINDOWS it may be just being recovered: lsm_read() has what is loaded already, and
+ * -EAGAIN for the rest, as for all other calls;
  * -EPROTO: the kernel speaks an ABI this library does not know; -ENOMEM.
  */
 int lsm_open(const char *path, unsigned int flags, struct lsm **lsm);

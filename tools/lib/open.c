@@ -191,8 +191,9 @@ int lsm_open(const char *path, unsigned int flags, struct lsm **out)
 		ret = -ENOTTY;
 		goto fail;
 	}
-	/* While a store recovers, the windows show what is not yet true. */
-	if (query.state != LSMEM_STATE_ACTIVE) {
+	/* While a store recovers, the windows show what is not yet true; READ knows. */
+	if (query.state != LSMEM_STATE_ACTIVE &&
+	    !(query.state == LSMEM_STATE_RECOVERING && flags & LSM_NO_WINDOWS)) {
 		ret = -EAGAIN;
 		goto fail;
 	}
