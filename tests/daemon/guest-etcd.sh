@@ -4,15 +4,9 @@
 # RoCE.  Another host is played by another name.  In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-etcd.sh
-set -u
-here=$(realpath "$(dirname "$0")")
-top=$here/../..
-LSMEMD=${LSMEMD:-$top/daemon/lsmemd}
-. "$here/tap.sh"
-. "$here/guest-lib.sh"
+. "$(dirname "$0")/guest-lib.sh"
 store=lsmemb0
 conf=$scratch/a.conf
-log=$scratch/daemon.log
 lease=10
 port=23790
 remote=10.99.0.1

@@ -4,16 +4,7 @@
 # is named.  In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-fail.sh
-set -u
-here=$(realpath "$(dirname "$0")")
-top=$here/../..
-LSMEMD=${LSMEMD:-$top/daemon/lsmemd}
-. "$here/tap.sh"
-. "$here/guest-lib.sh"
-store=lsmem
-slots=4000
-model=$scratch/model
-conf=$scratch/lsmemd.conf
+. "$(dirname "$0")/guest-lib.sh"
 
 stores() { ls /sys/class/lsmem 2>/dev/null | tr '\n' ' '; }
 
@@ -36,8 +27,8 @@ dmsetup resume shaky
 status=0
 wait "$daemon_pid" || status=$?
 expect 'it fails: exit status' "$status" 6
-ok 'it fails: said what' grep -q 'at [0-9]* failed: Input/output error' "$scratch/daemon.log"
-ok 'it fails: said what to do' grep -q 'Do not destroy it' "$scratch/daemon.log"
+ok 'it fails: said what' grep -q 'at [0-9]* failed: Input/output error' "$log"
+ok 'it fails: said what to do' grep -q 'Do not destroy it' "$log"
 ok 'it fails: in the status file' grep -q '"state": "failed"' /run/lsmem/lsmem.json
 slay_load
 ok 'it fails: the store is readable' "$load" verify "$model" /dev/lsmem
@@ -95,5 +86,5 @@ umount "$scratch/mnt"
 
 rmmod lsmem
 expect 'the module can be unloaded' "$?" 0
-[ "$failed" -eq 0 ] || sed 's/^/# /' "$scratch/daemon.log"
+[ "$failed" -eq 0 ] || sed 's/^/# /' "$log"
 tap_end

@@ -10,14 +10,7 @@
 #
 # Then the writer goes in the middle of it, and the daemon is told to stop: what
 # the cleaner is moving must be on the backup when it has.
-set -u
-here=$(realpath "$(dirname "$0")")
-top=$here/../..
-LSMEMD=${LSMEMD:-$top/daemon/lsmemd}
-. "$here/tap.sh"
-. "$here/guest-lib.sh"
-store=lsmem
-conf=$scratch/forever.conf
+. "$(dirname "$0")/guest-lib.sh"
 
 figure() { cat "/sys/class/lsmem/$store/$1"; }
 cleaned() { echo $(($(figure cleaner/segments_cleaned) + $(figure cleaner/compactions))); }
@@ -60,7 +53,7 @@ for round in 1 2; do
 	expect "round $round: nothing is in memory alone" "$status" 0
 	[ "$status" -eq 0 ] || sed 's/^/# /' "$scratch/err"
 done
-grep -c 'cleaning.*segments chosen' "$scratch/daemon.log" | sed 's/^/# choices: /'
-grep 'cleaning.*segments chosen' "$scratch/daemon.log" | tail -3 | sed 's/^/# /'
-[ "$failed" -eq 0 ] || tail -100 "$scratch/daemon.log" | sed 's/^/# /'
+grep -c 'cleaning.*segments chosen' "$log" | sed 's/^/# choices: /'
+grep 'cleaning.*segments chosen' "$log" | tail -3 | sed 's/^/# /'
+[ "$failed" -eq 0 ] || tail -100 "$log" | sed 's/^/# /'
 tap_end

@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
-# Daemons in a guest, for the guest tests: sourced after tap.sh.  Wants $store
-# and $conf, and for loads $model and $slots.  The drives are the first two there
-# are, and everything on them is lost.
-set -- /dev/drive/*
-drive=${1}
-other=${2-}
+# Daemons in a guest, for the guest tests: sourced.  The drives are the first two
+# there are, and everything on them is lost.  What is set here may be changed.
+set -u
+here=$(realpath "$(dirname "$0")")
+top=$here/../..
+LSMEMD=${LSMEMD:-$top/daemon/lsmemd}
+. "$here/tap.sh"
+drives=(/dev/drive/*)
+drive=${drives[0]}
+other=${drives[1]-}
 [ -b "$drive" ] || { echo "Bail out! no drive in /dev/drive"; exit 1; }
+store=lsmem
+conf=$scratch/lsmemd.conf
+log=$scratch/daemon.log
+model=$scratch/model		# of what is loaded
+slots=${SLOTS:-4000}
 ctl=$top/tools/lsmemctl/lsmemctl
 load=$here/build/load
 
@@ -18,7 +27,7 @@ start()
 {
 	local i name=$1
 	shift
-	"$lsmemd" -c "$conf" -v "$@" 2>>"$scratch/daemon.log" &
+	"$lsmemd" -c "$conf" -v "$@" 2>>"$log" &
 	daemon_pid=$!
 	for ((i = 0; i < 600; i++)); do
 		[ "$(cat /sys/class/lsmem/$store/attached 2>/dev/null)" = 1 ] &&
@@ -79,8 +88,8 @@ until_true()
 
 said() { grep -q -- "$1" "$2"; }
 # Lines of the daemon's log from now on.
-mark() { mark=$(wc -l <"$scratch/daemon.log"); }
-since() { tail -n +$((mark + 1)) "$scratch/daemon.log" | grep -q -- "$1"; }
+mark() { mark=$(wc -l <"$log"); }
+since() { tail -n +$((mark + 1)) "$log" | grep -q -- "$1"; }
 now_ms() { date +%s%3N; }
 
 nap() { sleep "$1.$((RANDOM % 90 + 10))"; }

@@ -5,16 +5,8 @@
 # with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-nvmf.sh
-set -u
-here=$(realpath "$(dirname "$0")")
-top=$here/../..
-LSMEMD=${LSMEMD:-$top/daemon/lsmemd}
-. "$here/tap.sh"
-. "$here/guest-lib.sh"
-store=lsmem
+. "$(dirname "$0")/guest-lib.sh"
 slots=${SLOTS:-2000}
-model=$scratch/model
-conf=$scratch/lsmemd.conf
 address=10.99.0.1
 key=$scratch/key
 timeout=5
@@ -181,5 +173,5 @@ target_end()
 		modprobe -r nvmet-rdma nvmet-tcp nvmet && dmsetup remove shaky && soft_roce_end
 }
 ok 'those of the target too' target_end
-[ "$failed" -eq 0 ] || sed 's/^/# /' "$scratch/daemon.log"
+[ "$failed" -eq 0 ] || sed 's/^/# /' "$log"
 tap_end

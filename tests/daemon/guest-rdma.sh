@@ -4,20 +4,11 @@
 # soft RoCE on one device.  In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-rdma.sh
-set -u
-here=$(realpath "$(dirname "$0")")
-top=$here/../..
-LSMEMD=${LSMEMD:-$top/daemon/lsmemd}
-. "$here/tap.sh"
-. "$here/guest-lib.sh"
-store=lsmem
+. "$(dirname "$0")/guest-lib.sh"
 slots=${SLOTS:-8000}
-model=$scratch/model
-conf=$scratch/lsmemd.conf
 server_conf=$scratch/server.conf
 key=$scratch/key
 address=10.99.0.1
-log=$scratch/daemon.log
 
 soft_roce $address
 

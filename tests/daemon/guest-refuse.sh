@@ -4,16 +4,7 @@
 # with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-refuse.sh
-set -u
-here=$(realpath "$(dirname "$0")")
-top=$here/../..
-LSMEMD=${LSMEMD:-$top/daemon/lsmemd}
-. "$here/tap.sh"
-. "$here/guest-lib.sh"
-store=lsmem
-slots=4000
-model=$scratch/model
-conf=$scratch/lsmemd.conf
+. "$(dirname "$0")/guest-lib.sh"
 
 stores() { ls /sys/class/lsmem 2>/dev/null | tr '\n' ' '; }
 
@@ -108,7 +99,7 @@ ok 'a recovery is in the status file' grep -q '"recovered": true' /run/lsmem/lsm
 
 # A backup on lsmem itself.
 configure $other 'kind = block\nsize = 128M\n'
-"$lsmemd" -c "$conf" --format --force 2>>"$scratch/daemon.log" &
+"$lsmemd" -c "$conf" --format --force 2>>"$log" &
 block_pid=$!
 for i in $(seq 100); do [ -b /dev/lsmemb0 ] && break; sleep 0.1; done
 configure /dev/lsmemb0 'size = 128M\n'
@@ -132,7 +123,7 @@ kill -KILL $block_pid
 wait $block_pid 2>/dev/null
 sleep 0.5
 configure $other 'kind = block\n'
-"$lsmemd" -c "$conf" 2>>"$scratch/daemon.log" &
+"$lsmemd" -c "$conf" 2>>"$log" &
 block_pid=$!
 wait $copy
 expect 'a filesystem lives through SIGKILL' "$?" 0
@@ -143,7 +134,7 @@ wait $block_pid
 expect 'its daemon drains' "$?" 0
 run "$ctl" destroy lsmemb0
 configure $other 'kind = block\n'
-"$lsmemd" -c "$conf" 2>>"$scratch/daemon.log" &
+"$lsmemd" -c "$conf" 2>>"$log" &
 block_pid=$!
 for i in $(seq 100); do [ -b /dev/lsmemb0 ] && break; sleep 0.1; done
 ok 'the filesystem comes back from the backup' mount /dev/lsmemb0 "$scratch/mnt"
@@ -161,7 +152,7 @@ stop
 run "$ctl" destroy lsmem
 expect 'the object store is destroyed' "$status" 0
 configure $drive ''
-"$lsmemd" -c "$conf" 2>>"$scratch/daemon.log" &
+"$lsmemd" -c "$conf" 2>>"$log" &
 pid=$!
 # Not before it is lsmemd: the shell, about to become it, would lose the signal.
 for ((i = 0; i < 1000; i++)); do
@@ -176,5 +167,5 @@ expect 'stopped early: nothing is left' "$(stores)" ''
 kill $listener
 rmmod lsmem
 expect 'the module can be unloaded' "$?" 0
-[ "$failed" -eq 0 ] || sed 's/^/# /' "$scratch/daemon.log"
+[ "$failed" -eq 0 ] || sed 's/^/# /' "$log"
 tap_end

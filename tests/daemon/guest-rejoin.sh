@@ -4,12 +4,7 @@
 # without which nothing may be acknowledged.  In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-rejoin.sh
-set -u
-here=$(realpath "$(dirname "$0")")
-top=$here/../..
-LSMEMD=${LSMEMD:-$top/daemon/lsmemd}
-. "$here/tap.sh"
-. "$here/guest-lib.sh"
+. "$(dirname "$0")/guest-lib.sh"
 . "$here/several-lib.sh"
 
 # ---- A slow one ------------------------------------------------------------------------

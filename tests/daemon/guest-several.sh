@@ -4,12 +4,7 @@
 # nothing that was acknowledged is missing.  In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-several.sh
-set -u
-here=$(realpath "$(dirname "$0")")
-top=$here/../..
-LSMEMD=${LSMEMD:-$top/daemon/lsmemd}
-. "$here/tap.sh"
-. "$here/guest-lib.sh"
+. "$(dirname "$0")/guest-lib.sh"
 . "$here/several-lib.sh"
 
 # ---- Three, two replicas of each segment ---------------------------------------

@@ -8,13 +8,8 @@
 #	qemu/run --drive backup:1G -- tests/daemon/guest.sh [object|block]
 #
 # KILLS and LOSSES: how often.
-set -u
-here=$(realpath "$(dirname "$0")")
-top=$here/../..
-LSMEMD=${LSMEMD:-$top/daemon/lsmemd}
-. "$here/tap.sh"
 wanted=${1:-object block}
-. "$here/guest-lib.sh"
+. "$(dirname "$0")/guest-lib.sh"
 kills=${KILLS:-2}
 losses=${LOSSES:-2}
 
@@ -155,5 +150,5 @@ for kind in $wanted; do
 	*) echo "Bail out! $kind: object or block"; exit 2 ;;
 	esac
 done
-[ "$failed" -eq 0 ] || sed 's/^/# /' "$scratch/daemon.log"
+[ "$failed" -eq 0 ] || sed 's/^/# /' "$log"
 tap_end

@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # Several backups on two drives cut into parts, each of which can be made to fail, and what
 # lsmemd says of them: sourced after guest-lib.sh.
-store=lsmem
-slots=${SLOTS:-4000}
-model=$scratch/model
-conf=$scratch/lsmemd.conf
-log=$scratch/daemon.log
 sectors=$((448 << 11))
 
 modprobe -a dm-mod dm-flakey
