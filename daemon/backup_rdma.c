@@ -367,7 +367,7 @@ static void tick_done(struct loop_op *op, int res)
 				    "the server is there and has not answered for \"timeout =\" seconds");
 	if (r->error || r->closing)
 		return;
-	verbs_ping(&r->verbs);
+	verbs_tick(&r->verbs);
 	r->waiting++;
 	loop_timer_start(r->backup->loop, &r->tick, TICK_NS);
 }
@@ -411,6 +411,10 @@ static int wait_for(struct rdma_backup *r, const struct backup_options *options,
 		if (verbs_now_ns() >= deadline) {
 			log_err("%s: the server does not answer in time", options->path);
 			return -ETIMEDOUT;
+		}
+		if (r->verbs.id && verbs_gone(r->verbs.id)) {
+			log_err("%s: the RDMA device is gone", options->path);
+			return -ENODEV;
 		}
 		err = poll(fds, 2, HELD_STEP_MS);
 	} while (!err || (err < 0 && errno == EINTR));
@@ -720,7 +724,10 @@ static void rdma_detach(struct backup *backup)
 
 static void rdma_close(struct backup *backup)
 {
-	give_back(backup->private);
+	struct rdma_backup *r = backup->private;
+
+	take_events(r);		/* that of the device's removal may be among them */
+	give_back(r);
 }
 
 /*

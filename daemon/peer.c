@@ -389,7 +389,7 @@ void peer_tick(struct peer *peer)
 	    (peer->closing && age > 2 * PROOF_S * 1000000000ull))
 		peer_end(peer, "it said too little for too long");
 	else if (peer->session.state == SESSION_SERVING)
-		verbs_ping(&peer->verbs);
+		verbs_tick(&peer->verbs);
 }
 
 /**

@@ -93,8 +93,11 @@ static void tick_done(struct loop_op *op, int res)
 	struct peer *peer;
 
 	(void)res;
-	for (peer = s->peers; peer; peer = peer->next)
+	s->lost |= s->listener && verbs_gone(s->listener);
+	for (peer = s->peers; peer; peer = peer->next) {
+		s->lost |= verbs_gone(peer->verbs.id);
 		peer_tick(peer);
+	}
 	notify_send("WATCHDOG=1");
 	loop_timer_start(s->loop, &s->tick, TICK_NS);
 }

@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "log.h"
 #include "memory.h"
@@ -23,6 +26,7 @@
 
 #define SQ_DEPTH	(VERBS_SENDS + WIRE_SLOTS * VERBS_WRITES + 2)
 #define POLL_AT_ONCE	32
+#define DEVICES		"/sys/class/infiniband_verbs"
 
 /* What a completion belongs to: kind and number in its wr_id. */
 enum {
@@ -60,6 +64,73 @@ void verbs_break(struct verbs *verbs, int error, const char *why)
 		return;
 	verbs->over = true;
 	verbs->user->broken(verbs, error, why);
+}
+
+/* ---- Its device -------------------------------------------------------- */
+
+/* All connections that are open. */
+static struct verbs *connections;
+static pthread_mutex_t connections_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/**
+ * verbs_gone - is the device of an id being taken away?
+ * @id: bound to a device, or not
+ *
+ * The kernel parts with a device's users in the reverse order of their modules.  If rdma_cm
+ * comes before ib_uverbs there is an event.  Else ib_uverbs waits for programs first, without
+ * a word, when the driver cannot take a device from them; it only has removed its file.
+ */
+bool verbs_gone(const struct rdma_cm_id *id)
+{
+	char path[sizeof(DEVICES) + IBV_SYSFS_NAME_MAX];
+
+	if (!id->verbs)
+		return false;
+	snprintf(path, sizeof(path), DEVICES "/%s", id->verbs->device->dev_name);
+	return !access(DEVICES, F_OK) && access(path, F_OK);
+}
+
+/*
+ * librdmacm has the device open until the process ends, or another one comes.  What stands
+ * for it from now on can be closed as well, some time.
+ */
+static void let_go(const struct ibv_context *device)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || dup3(fd, device->async_fd, O_CLOEXEC) < 0 ||
+	    dup3(fd, device->cmd_fd, O_CLOEXEC) < 0)
+		log_warn("%s: cannot be let go of: %s", ibv_get_device_name(device->device),
+			 strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+static void link_in(struct verbs *verbs)
+{
+	pthread_mutex_lock(&connections_lock);
+	verbs->next = connections;
+	connections = verbs;
+	pthread_mutex_unlock(&connections_lock);
+}
+
+/* Only the last connection has nothing more of the device: not even a mapping. */
+static void link_out(struct verbs *verbs)
+{
+	struct verbs **at = &connections;
+	bool last = true;
+
+	pthread_mutex_lock(&connections_lock);
+	while (*at)
+		if (*at == verbs) {
+			*at = verbs->next;
+		} else {
+			last &= (*at)->id->verbs != verbs->id->verbs;
+			at = &(*at)->next;
+		}
+	if (last && (verbs->gone || verbs_gone(verbs->id)))
+		let_go(verbs->id->verbs);
+	pthread_mutex_unlock(&connections_lock);
 }
 
 /* ---- Its life ---------------------------------------------------------- */
@@ -150,6 +221,7 @@ int verbs_open(struct verbs *verbs, struct rdma_cm_id *id, const struct verbs_us
 	verbs->user = user;
 	verbs->id = id;
 	verbs->heard_ns = verbs_now_ns();
+	link_in(verbs);
 	err = make(verbs);
 	if (err)
 		verbs->over = true;
@@ -215,6 +287,7 @@ void verbs_close(struct verbs *verbs)
 	if (verbs->pd)
 		ibv_dealloc_pd(verbs->pd);
 	memory_put(verbs->messages);
+	link_out(verbs);
 	rdma_destroy_id(verbs->id);
 	memset(verbs, 0, sizeof(*verbs));
 	verbs->over = true;
@@ -300,17 +373,25 @@ void verbs_read(struct verbs *verbs, struct ibv_sge *sge, uint64_t address, uint
 	post(verbs, &wr);
 }
 
+static void device_gone(struct verbs *verbs)
+{
+	verbs->gone = true;
+	verbs_break(verbs, -ENODEV, "the RDMA device is gone");
+}
+
 /**
- * verbs_ping - now and then: is the other side there?
+ * verbs_tick - once a second: are the device and the other side there?
  * @verbs: connected
  */
-void verbs_ping(struct verbs *verbs)
+void verbs_tick(struct verbs *verbs)
 {
 	struct ibv_send_wr wr = {
 		.wr_id = wr_id(WR_PING, 0), .opcode = IBV_WR_RDMA_WRITE,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 
+	if (!verbs->over && verbs_gone(verbs->id))
+		device_gone(verbs);
 	if (verbs->over || verbs->pinging ||
 	    verbs_now_ns() - verbs->heard_ns < VERBS_PING_S * 1000000000ull)
 		return;
@@ -461,7 +542,7 @@ void verbs_event(struct verbs *verbs, const struct rdma_cm_event *event)
 		verbs_break(verbs, -ECONNRESET, "the other side has ended the connection");
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		verbs_break(verbs, -ENODEV, "the RDMA device is gone");
+		device_gone(verbs);
 		break;
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 		verbs_break(verbs, -ENETDOWN, "the address of the RDMA device has changed");

@@ -14,6 +14,9 @@
  * most, the transport counts its own retries.  When nothing is in flight, a
  * WRITE of no bytes asks the other side's adapter, not its program, each
  * VERBS_PING_S.
+ *
+ * A device that is taken away is given back when the last of its connections has been
+ * closed: the kernel waits for that.
  */
 #ifndef LSMEMD_VERBS_H
 #define LSMEMD_VERBS_H
@@ -57,6 +60,7 @@ struct verbs_user {
  * @sges: pieces that a WRITE or READ can have
  * @heard_ns: when the other side last gave a sign of life
  * @pinging: a WRITE of no bytes is on its way
+ * @gone: the device is being taken away
  * @over: @broken has been told, or it is cut
  * @op, @polling: waits on @channel in the loop
  */
@@ -73,10 +77,12 @@ struct verbs {
 	uint32_t sges;
 	uint64_t heard_ns;
 	bool pinging;
+	bool gone;
 	bool over;
 	struct loop *loop;
 	struct loop_op op;
 	bool polling;
+	struct verbs *next;
 };
 
 int verbs_open(struct verbs *verbs, struct rdma_cm_id *id, const struct verbs_user *user);
@@ -99,11 +105,12 @@ void verbs_write(struct verbs *verbs, struct ibv_sge *sges, uint32_t nr, uint64_
 		 uint32_t key);
 void verbs_read(struct verbs *verbs, struct ibv_sge *sge, uint64_t address, uint32_t key,
 		uint32_t tag);
-void verbs_ping(struct verbs *verbs);
+void verbs_tick(struct verbs *verbs);
 
 /* An event of the connection manager that is not part of connecting. */
 void verbs_event(struct verbs *verbs, const struct rdma_cm_event *event);
 void verbs_break(struct verbs *verbs, int error, const char *why);
+bool verbs_gone(const struct rdma_cm_id *id);
 
 uint64_t verbs_now_ns(void);
 

@@ -60,7 +60,6 @@ holds()
 	[ "$(dd if="/dev/$store" bs=4096 skip="$2" count=1 iflag=direct status=none |
 	     tr -d "$1" | wc -c)" = 0 ]
 }
-ended() { ! kill -0 "$1" 2>/dev/null; }
 # ends NAME: the daemon does, by itself, since the store may be another's
 ends()
 {

@@ -92,6 +92,7 @@ mark() { mark=$(wc -l <"$log"); }
 since() { tail -n +$((mark + 1)) "$log" | grep -q -- "$1"; }
 now_ms() { date +%s%3N; }
 
+ended() { ! kill -0 "$1" 2>/dev/null; }
 nap() { sleep "$1.$((RANDOM % 90 + 10))"; }
 
 # configure BACKUP TEXT: the configuration
@@ -107,10 +108,30 @@ refuses()
 	ok "$name: says why" grep -q -- "$text" "$scratch/err"
 }
 
-# soft_roce ADDRESS: a device that reaches itself
+# fails NAME SECONDS TEXT COMMAND ..: in the middle of writing; the daemon ends in time, and says so
+fails()
+{
+	local name=$1 most=$2 text=$3 took
+	shift 3
+	load 60
+	nap 1
+	mark
+	begun=$(now_ms)
+	"$@"
+	status=0
+	wait "$daemon_pid" || status=$?
+	took=$(($(now_ms) - begun))
+	expect "$name: exit status" "$status" 6
+	echo "# noticed after $took ms"
+	ok "$name: in time" [ "$took" -lt $((most * 1000)) ]
+	ok "$name: says what" since "$text"
+	slay_load
+}
+
+# soft_roce ADDRESS [MODULE]: a device that reaches itself; MODULE is loaded before others
 soft_roce()
 {
-	modprobe -a veth rdma_rxe rdma_ucm ib_uverbs
+	modprobe -a veth "${2-ib_uverbs}" rdma_rxe rdma_ucm
 	ip link set lo up
 	ip link add rdma0 type veth peer name rdma1 && ip link set rdma1 up &&
 		ip addr add "$1/24" dev rdma0 && ip link set rdma0 up &&
@@ -118,4 +139,4 @@ soft_roce()
 		{ echo 'Bail out! no soft RoCE'; exit 1; }
 }
 
-soft_roce_end() { ip link delete rdma0 && modprobe -r rdma_rxe; }
+soft_roce_end() { ip link delete rdma0 && modprobe -r rdma_rxe rdma_ucm; }

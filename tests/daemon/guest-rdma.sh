@@ -10,7 +10,8 @@ server_conf=$scratch/server.conf
 key=$scratch/key
 address=10.99.0.1
 
-soft_roce $address
+first=ib_uverbs		# of the modules
+soft_roce "$address" "$first"
 
 server_pid=
 server_start()
@@ -18,7 +19,7 @@ server_start()
 	: >"$scratch/server.log"
 	"$lsmemd" -c "$server_conf" -v 2>>"$scratch/server.log" &
 	server_pid=$!
-	until_true 30 said 'serving 2 backups' "$scratch/server.log"
+	until_true 30 said 'serving [12] backup' "$scratch/server.log"
 }
 server_end()
 {
@@ -26,13 +27,18 @@ server_end()
 	status=0
 	wait "$server_pid" 2>/dev/null || status=$?
 }
+# serve NAME PATH ..: its configuration
+serve()
+{
+	printf '[server]\nlisten = rdma://%s\nkey = %s\n' "$address" "$key" >"$server_conf"
+	printf '[export %s]\npath = %s\n' "$@" >>"$server_conf"
+}
 remote() { configure "rdma://$address/data" 'size = 128M\n' "key = ${1:-$key}\nlock_wait = ${2:-60}\ntimeout = 10\n"; }
 
 (umask 077; head -c 32 /dev/urandom >"$key"; head -c 32 /dev/urandom >"$key.other")
 cp "$key" "$key.open"
 chmod 644 "$key.open"
-printf '[server]\nlisten = rdma://%s\nkey = %s\n[export data]\npath = %s\n[export other]\npath = %s\n' \
-	"$address" "$key" "$drive" "$other" >"$server_conf"
+serve data "$drive" other "$other"
 dd if=/dev/zero of="$drive" bs=1M count=4 conv=fsync status=none
 
 # ---- Who gets nothing --------------------------------------------------------
@@ -85,82 +91,58 @@ remote "$key" 1
 refuses 'a second daemon' 4 'still held by'
 refuses 'a check beside it' 4 'held by somebody' --check
 conf=$scratch/own.conf
-load 60
-nap 1
-mark
 # When the first has ended, the second finds the store in the kernel and serves it.
-begun=$(now_ms)
-"$lsmemd" -c "$scratch/second.conf" --take-over -v 2>"$scratch/second.log" &
-second_pid=$!
-status=0
-wait "$daemon_pid" || status=$?
-expect 'fenced: the first ends, its exit status' "$status" 6
-echo "# fenced after $(($(now_ms) - begun)) ms"
-ok 'fenced: says by whom' since 'another primary took it over'
+take_over()
+{
+	"$lsmemd" -c "$scratch/second.conf" --take-over -v 2>"$scratch/second.log" &
+	second_pid=$!
+}
+fails 'fenced' 25 'another primary took it over' take_over
 ok 'fenced: the second took it' said 'taking over with epoch' "$scratch/second.log"
 kill -TERM "$second_pid"
 wait "$second_pid"
-slay_load
 verify 'fenced: its memory is readable'
 ok 'fenced: the server says so' said 'taken from' "$scratch/server.log"
 
 # ---- The server goes ----------------------------------------------------------
 conf=$scratch/own.conf
 ok 'held again, resumes' start resume
-load 60
-nap 1
-mark
-begun=$(now_ms)
-server_end KILL
-status=0
-wait "$daemon_pid" || status=$?
-expect 'the server killed: exit status' "$status" 6
-took=$(($(now_ms) - begun))
-echo "# noticed after $took ms"
-ok 'the server killed: noticed in time' [ "$took" -lt 15000 ]
-ok 'the server killed: says what' since 'the connection is over'
-slay_load
+fails 'the server killed' 15 'the connection is over' server_end KILL
 ok 'the server is back' server_start
 ok 'resumes' start resume
 verify 'all there'
-load 60
-nap 1
-mark
-begun=$(now_ms)
-kill -STOP "$server_pid"
-status=0
-wait "$daemon_pid" || status=$?
-expect 'the server stands still: exit status' "$status" 6
-took=$(($(now_ms) - begun))
-echo "# noticed after $took ms"
-ok 'the server stands still: noticed in time' [ "$took" -lt 25000 ]
-ok 'the server stands still: says what' since 'has not answered'
-slay_load
+fails 'the server stands still' 25 'has not answered' kill -STOP "$server_pid"
 kill -CONT "$server_pid"
 ok 'resumes' start resume
 verify 'all there'
-# The device is taken away.
-load 60
-nap 1
-mark
-begun=$(now_ms)
-rdma link delete rxe0 &
-delete_pid=$!
-status=0
-wait "$daemon_pid" || status=$?
-expect 'the device goes: exit status' "$status" 6
-status=0
-wait "$server_pid" || status=$?
-expect 'the device goes: the server lets go of it' "$status" 1
-wait "$delete_pid"
-took=$(($(now_ms) - begun))
-echo "# gone after $took ms"
-ok 'the device goes: in time' [ "$took" -lt 15000 ]
-slay_load
-rdma link add rxe0 type rxe netdev rdma0
-ok 'the server is back' server_start
-ok 'resumes' start resume
-verify 'all there'
+
+# ---- The device goes ------------------------------------------------------------
+take_away()
+{
+	rdma link delete rxe0 &
+	delete_pid=$!
+}
+# taken_away NAME: nobody keeps it
+taken_away()
+{
+	status=0
+	wait "$server_pid" || status=$?
+	expect "$1: the server lets go of it" "$status" 1
+	ok "$1: it is gone in time" until_true $((15 - ($(now_ms) - begun) / 1000)) ended "$delete_pid"
+	echo "# gone after $(($(now_ms) - begun)) ms"
+	ok "$1: the modules can go too" soft_roce_end
+}
+# The kernel takes it from its users in the reverse order of their modules.
+for next in rdma_cm ib_uverbs; do
+	name="the device goes, $first is the older"
+	fails "$name" 15 'the connection is over' take_away
+	taken_away "$name"
+	first=$next
+	soft_roce "$address" "$first"
+	ok "$name: the server is back" server_start
+	ok "$name: resumes" start resume
+	verify "$name: all there"
+done
 stop
 expect 'drains' "$status" 0
 run "$ctl" destroy "$store"
@@ -172,6 +154,24 @@ begun=$(now_ms)
 server_end TERM
 expect 'the server ends' "$status" 0
 ok 'within its bound' [ $(($(now_ms) - begun)) -lt 10000 ]
-ok 'the RDMA modules can go' soft_roce_end
+
+# ---- The device goes, and the daemon has another backup ---------------------------
+serve data "$drive"
+ok 'two: the server starts' server_start
+printf '[store]\nsize = 128M\nmin_replicas = 1\n[backup far]\npath = rdma://%s/data\nkey = %s\n[backup near]\npath = %s\n' \
+	"$address" "$key" "$other" >"$conf"
+rm "$model"
+ok 'two: formatted and active' start two --format --force
+load 60
+nap 1
+begun=$(now_ms)
+take_away
+taken_away 'two: the device goes'
+slay_load
+verify 'two: all there'
+stop
+expect 'two: drains' "$status" 0
+run "$ctl" destroy "$store"
+expect 'two: all of it is on the other' "$status" 0
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log" "$scratch/server.log"
 tap_end
