@@ -245,8 +245,33 @@ void core_event(struct core *core, const struct lsmem_event *event)
 	core_run(core);
 }
 
+/*
+ * A backup is nearly full when fewer than one frame in LOW is free, and is not any more when
+ * twice that is: what the cleaner leaves free when nothing is amiss (LSMEM_BACKUP_HIGH).
+ */
+#define LOW	40u
+
+static void core_watch_room(struct core *core)
+{
+	uint32_t low = 0, b;
+
+	core_each_backup(b, core_alive(core)) {
+		uint64_t frames = __le64_to_cpu(core->super[b].frames);
+		uint64_t enough = (frames + LOW - 1) / LOW << (core->low >> b & 1u);
+
+		low |= (uint32_t)(core->nr_free[b] < enough) << b;
+	}
+	core->low = low;
+}
+
+uint32_t core_low(const struct core *core)
+{
+	return core->low;
+}
+
 void core_tick(struct core *core)
 {
+	core_watch_room(core);
 	core->tick = true;
 	core->copy_left = core->copy_bytes;
 	core->copies = true;	/* frames may have become free */
@@ -455,6 +480,7 @@ void core_stats(const struct core *core, struct core_stats *stats)
 			continue;
 		backup->frames = __le64_to_cpu(core->super[b].frames);
 		backup->frames_free = core->nr_free[b];
+		backup->frames_low = core->low >> b & 1u;
 		stats->frames += backup->frames;
 		stats->frames_free += backup->frames_free;
 		stats->in_flight += backup->in_flight;

@@ -143,6 +143,7 @@ enum core_backup_state {
  *	time, and of how many segments; flushes without any are not counted
  * @lag_bytes, @lag_segments: gauges: committed, and not durable on this one
  * @state, @frames, @frames_free, @in_flight: gauges
+ * @frames_low: gauge: too few of them are free; see core_low()
  */
 struct core_backup_stats {
 	uint64_t bytes[CORE_PARTS];
@@ -151,7 +152,7 @@ struct core_backup_stats {
 	struct histogram group_bytes, group_segments;
 	uint64_t lag_bytes, lag_segments;
 	enum core_backup_state state;
-	uint64_t frames, frames_free;
+	uint64_t frames, frames_free, frames_low;
 	uint64_t in_flight;
 };
 
@@ -194,6 +195,9 @@ uint32_t core_room(const struct core *core);
 
 /* Segments that survivors of cleaning can have: free, or opened and still empty. */
 uint32_t core_frames_left(const struct core *core);
+
+/* Which backups are nearly full: a mask, as of the last tick. */
+uint32_t core_low(const struct core *core);
 
 /* What LSMEM_REPL_NEXT said beside its events; call before core_event(). */
 void core_clock(struct core *core, uint32_t generation_wanted, uint64_t store_time,

@@ -294,6 +294,7 @@ struct core {
 	uint32_t nr_free_segments;
 	uint32_t *free_frames[CORE_BACKUPS];
 	uint32_t nr_free[CORE_BACKUPS];
+	uint32_t low;				/* backups with few of these */
 	uint32_t *dirty;			/* segments */
 	uint32_t nr_dirty;
 	bool urgent;				/* somebody waits for a digest */

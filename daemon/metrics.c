@@ -364,6 +364,7 @@ static void put_backups(struct page *page)
 		  FIGURE(lag_segments) },
 		{ "lsmem_backup_frames", "Segments that there is room for.", FIGURE(frames) },
 		{ "lsmem_backup_frames_free", "Of these, free ones.", FIGURE(frames_free) },
+		{ "lsmem_backup_frames_low", "1: it is nearly full.", FIGURE(frames_low) },
 		{ "lsmem_backup_requests", "Requests under way.", FIGURE(in_flight) },
 #undef FIGURE
 	};

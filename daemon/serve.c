@@ -90,6 +90,7 @@ struct range {
  * @io_error: of the first request that failed
  * @unowned: the store may be another host's
  * @few: backups are left, fewer than nothing can be acknowledged with
+ * @low: backups that have been called nearly full
  */
 struct serve {
 	struct lsmemd *d;
@@ -100,6 +101,7 @@ struct serve {
 	bool stopping, drained, late, resumed;
 	int io_error, error;
 	bool unowned, few;
+	uint32_t low;
 	uint64_t watchdog_ns, watchdog_last;
 	enum clean_state clean;
 	struct loop_op clean_poll;
@@ -267,6 +269,30 @@ static void watch_backups(struct serve *s)
 		else if (state == CORE_BACKUP_LOST)
 			log_warn("%s: is no backup any more; what it had is copied to the others as far as there is room, and it may come back. See REPLACING A BACKUP in lsmemd(8)",
 				 s->d->config.backups[slot].path);
+	}
+}
+
+/* A backup is nearly full, or is not any more: said once. */
+static void watch_room(struct serve *s)
+{
+	uint32_t low = core_low(s->core), changed = low ^ s->low, index;
+	const struct core_backup_stats *stats;
+	const char *path;
+
+	s->low = low;
+	if (changed)
+		core_stats(s->core, &s->d->status.core);
+	for (index = 0; index < CORE_BACKUPS; index++) {
+		stats = &s->d->status.core.backup[index];
+		if (!(changed >> index & 1u) || stats->state != CORE_BACKUP_MEMBER)
+			continue;
+		path = s->d->config.backups[s->d->slots[index]].path;
+		if (low >> index & 1u)
+			log_warn("%s: nearly full: of %" PRIu64 " segments %" PRIu64 " are free; when none is, writers wait. See \"A backup becomes full\" in the admin guide",
+				 path, stats->frames, stats->frames_free);
+		else
+			log_notice("%s: has room again: of %" PRIu64 " segments %" PRIu64 " are free",
+				   path, stats->frames, stats->frames_free);
 	}
 }
 
@@ -531,6 +557,7 @@ static void tick_done(struct loop_op *op, int res)
 	}
 	if (!s->drained)
 		core_tick(s->core);
+	watch_room(s);
 	if (s->watchdog_ns && now - s->watchdog_last >= s->watchdog_ns / 4) {
 		s->watchdog_last = now;
 		notify_send("WATCHDOG=1");

@@ -234,9 +234,10 @@ static void put_backup(struct status *status, uint32_t nr)
 	put_string(status, backup->domain);
 	put(status, ", \"error\": ");
 	put_string(status, backup->error);
-	put(status, ", \"state\": \"%s\", \"frames\": %" PRIu64 ", \"frames_free\": %" PRIu64 ", \"lag_bytes\": %" PRIu64 ", \"lag_segments\": %" PRIu64 ", \"in_flight\": %" PRIu64 ", \"written_bytes\": %" PRIu64 ", \"flushes\": %" PRIu64 "}",
+	put(status, ", \"state\": \"%s\", \"frames\": %" PRIu64 ", \"frames_free\": %" PRIu64 ", \"frames_low\": %s, \"lag_bytes\": %" PRIu64 ", \"lag_segments\": %" PRIu64 ", \"in_flight\": %" PRIu64 ", \"written_bytes\": %" PRIu64 ", \"flushes\": %" PRIu64 "}",
 	    status_backup_state(status, nr), stats->frames, stats->frames_free,
-	    stats->lag_bytes, stats->lag_segments, stats->in_flight, written, stats->flushes);
+	    stats->frames_low ? "true" : "false", stats->lag_bytes, stats->lag_segments,
+	    stats->in_flight, written, stats->flushes);
 }
 
 static void put_backups(struct status *status)

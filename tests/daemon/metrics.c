@@ -48,6 +48,7 @@ static void active(void)
 	};
 	backup->frames = 40;
 	backup->frames_free = 30;
+	backup->frames_low = 1;
 	backup->lag_bytes = 123456;
 	backup->lag_segments = 2;
 }

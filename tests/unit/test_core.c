@@ -286,6 +286,56 @@ static bool test_many_opens(void)
 	return ok;
 }
 
+/* One event, until all that follows from it is done. */
+static void give(struct sim *sim, uint32_t type, uint64_t segment)
+{
+	struct lsmem_event event = { .type = type, .segment = segment, .generation = 1 };
+	struct lsmem_ack_one acks[8];
+	uint32_t ceiling;
+
+	core_event(sim->core, &event);
+	do {
+		sim_issue(sim);
+		if (disk_in_flight(sim->disk))
+			sim_complete(sim, 0);
+	} while (disk_in_flight(sim->disk) || core_acks(sim->core, acks, 8, &ceiling));
+}
+
+/* A backup of a hundred frames becomes full and empties again, with ups and downs. */
+static bool test_room(void)
+{
+	static const struct {
+		uint32_t free;
+		bool low;
+	} steps[] = {
+		{ 3, false }, { 2, true }, { 5, true }, { 0, true }, { 6, false }, { 3, false },
+		{ 2, true },
+	};
+	struct sim *sim = sim_new(4, &(struct sim_options){ .frames = 100 });
+	uint64_t next = 5000, oldest = next;
+	struct core_stats stats;
+	uint32_t i;
+
+	sim->geometry.half_bytes = format_half_bytes(100);
+	CHECK(sim_start(sim, false));
+	for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		while (core_stats(sim->core, &stats), stats.frames_free != steps[i].free) {
+			if (stats.frames_free < steps[i].free) {
+				give(sim, LSMEM_EVENT_RETIRE, oldest++);
+				continue;
+			}
+			give(sim, LSMEM_EVENT_OPEN, next);
+			give(sim, LSMEM_EVENT_CLOSE, next++);
+		}
+		core_tick(sim->core);
+		core_stats(sim->core, &stats);
+		CHECK(stats.frames == 100 && core_low(sim->core) == steps[i].low);
+		CHECK(stats.backup[0].frames_low == steps[i].low);
+	}
+	sim_free(sim);
+	return true;
+}
+
 static uint64_t sum(const uint64_t *counts, uint32_t nr)
 {
 	return nr ? *counts + sum(counts + 1, nr - 1) : 0;
@@ -370,6 +420,7 @@ int main(void)
 	tap_ok(test_resume_retired(), "what was being retired may be missing, whole groups of it");
 	tap_ok(test_device(), "any failed write or flush is the end");
 	tap_ok(test_many_opens(), "more opens than there is room for");
+	tap_ok(test_room(), "a backup that becomes full is told before it is");
 	tap_ok(test_stats(), "what is told of the backup");
 	tap_ok(test_params(), "parameters out of range");
 	return tap_end();

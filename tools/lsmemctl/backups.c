@@ -15,6 +15,7 @@ static const struct ctl_column columns[] = {
 	{ "STATE",	"state",		CTL_TEXT },
 	{ "SEGMENTS",	"frames",		CTL_NUMBER },
 	{ "FREE",	"frames_free",		CTL_NUMBER },
+	{ "LOW",	"frames_low",		CTL_YES },
 	{ "LAG",	"lag_bytes",		CTL_BYTES },
 	{ "REQUESTS",	"in_flight",		CTL_NUMBER },
 	{ "WRITTEN",	"written_bytes",	CTL_BYTES },
