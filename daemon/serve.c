@@ -582,6 +582,21 @@ static void dump(struct serve *s)
 	status_write(&s->d->status);
 }
 
+/* Store and backups belong together: the store is served. */
+static void begin(struct serve *s)
+{
+	struct lsmemd *d = s->d;
+
+	s->resumed = true;
+	if (s->stopping)
+		return;
+	d->status.state = "active";
+	dump(s);
+	tell(s);
+	notify_send("READY=1\nSTATUS=Serving %s, backup %s", d->kernel.name, d->where);
+	log_notice("%s: serving, backup %s", d->kernel.name, d->where);
+}
+
 static void begin_stop(struct serve *s)
 {
 	s->stopping = true;
@@ -678,16 +693,12 @@ int serve(struct lsmemd *d)
 	for (i = 0; i < (int)CORE_BACKUPS; i++)
 		s->states[i] = core_backup(s->core, (uint32_t)i);
 	loop_timer_start(&d->loop, &s->tick, s->watchdog_ns ? 1000000 : TICK_NS);
-	d->status.state = "active";
 	d->status.serving = true;
-	dump(s);
-	tell(s);
-	notify_send("READY=1\nSTATUS=Serving %s, backup %s", d->kernel.name, d->where);
-	log_notice("%s: serving, backup %s", d->kernel.name, d->where);
 	for (;;) {
 		progress = false;
 		do {
-			s->resumed |= core_state(s->core) == CORE_RUNNING;
+			if (!s->resumed && core_state(s->core) == CORE_RUNNING)
+				begin(s);
 			if (!is_ours(s))
 				break;
 			more = take_events(s);
