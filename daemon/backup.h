@@ -13,7 +13,8 @@
  *    passing conditions (EAGAIN, EINTR) are the make's to deal with, other
  *    errors are reported and never tried again (invariant 3).
  *  - A flush covers the writes that had completed when it was submitted
- *    (invariant 16).  Requests in flight together are not ordered.
+ *    (invariant 16).  Requests in flight together are not ordered, but a write
+ *    submitted after @received of another of the same blocks lands after it.
  *  - Nothing is allocated by backup_submit().
  */
 #ifndef LSMEMD_BACKUP_H
@@ -43,6 +44,9 @@ struct backup;
  *	array is the caller's and is changed
  * @nr_iov: elements at @iov, at most the limits' @io_vectors
  * @done: called from the loop, @error is 0 or a negative errno
+ * @received: of a write, before @done, at most once and only if the backup was opened
+ *	with @receipts: the bytes are in the memory of who keeps it, who will write
+ *	them whatever becomes of us; may be NULL
  * @op, @backup, @left, @tries, @next: the make's
  */
 struct backup_io {
@@ -52,6 +56,7 @@ struct backup_io {
 	struct iovec *iov;
 	unsigned int nr_iov;
 	void (*done)(struct backup_io *io, int error);
+	void (*received)(struct backup_io *io);
 
 	struct loop_op op;
 	struct backup *backup;
@@ -73,6 +78,7 @@ struct backup_io {
  *	device of this host is seen by its kernel
  * @key: file of the secret shared with who keeps the backup, or NULL
  * @timeout: seconds after which a request that is not answered has failed
+ * @receipts: @received is wanted of writes; for makes that can
  * @progress: called now and then during what takes long, may be NULL; what it
  *	returns other than 0 ends the opening with this error
  */
@@ -85,6 +91,7 @@ struct backup_options {
 	uint64_t fence_epoch;
 	const char *key;
 	unsigned int timeout;
+	bool receipts;
 	int (*progress)(const char *what, uint64_t done, uint64_t all);
 };
 

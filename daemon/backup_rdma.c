@@ -296,6 +296,12 @@ static void rdma_sent(struct verbs *verbs, uint32_t nr)
 	release(r, nr);
 }
 
+static void received(struct backup_io *io)
+{
+	if (io->received)
+		io->received(io);
+}
+
 static void rdma_message(struct verbs *verbs, const union wire_message *message, size_t length)
 {
 	struct rdma_backup *r = from_verbs(verbs);
@@ -307,6 +313,9 @@ static void rdma_message(struct verbs *verbs, const union wire_message *message,
 		break;
 	case SESSION_IO:
 		answered(r, &session->io);
+		break;
+	case SESSION_RECEIVED:
+		received(r->slots[session->io.slot].io);
 		break;
 	case SESSION_CLOSE:
 		verbs_break(verbs, session->refused.reason ? -ESTALE : -EPROTO, session->why);
@@ -487,7 +496,8 @@ static int agree(struct rdma_backup *r, const struct backup_options *options)
 		if (who[i] <= ' ' || who[i] > '~')
 			who[i] = '?';
 	session_call(&r->session, &r->key, nonce, r->address.name, *who ? who : "?",
-		     options->fence_epoch, options->read_only ? WIRE_READ_ONLY : 0);
+		     options->fence_epoch, (options->read_only ? WIRE_READ_ONLY : 0) |
+					   (options->receipts ? WIRE_RECEIPTS : 0));
 	verbs_send(&r->verbs, &r->session.out, WIRE_SLOTS);
 	while (!r->error && r->session.state != SESSION_SERVING) {
 		take_events(r);

@@ -327,6 +327,14 @@ static int set_timeout(struct parser *p, struct config *c, const char *value)
 	return 0;
 }
 
+static int set_ack(struct parser *p, struct config *c, const char *value)
+{
+	last_backup(c)->ack_memory = !strcmp(value, "memory");
+	if (!last_backup(c)->ack_memory && strcmp(value, "durable"))
+		return fail(p, p->line, "ack = %s: allowed are durable and memory", value);
+	return 0;
+}
+
 static int set_server_listen(struct parser *p, struct config *c, const char *value)
 {
 	if (!wire_address(value, &c->server.listen) || *c->server.listen.name)
@@ -503,6 +511,7 @@ static const struct config_key {
 	{ "backup", "key", set_backup_key, offsetof(struct config_backup, key_line) },
 	{ "backup", "timeout", set_timeout, offsetof(struct config_backup, timeout_line) },
 	{ "backup", "domain", set_domain, offsetof(struct config_backup, domain_line) },
+	{ "backup", "ack", set_ack, offsetof(struct config_backup, ack_line) },
 	{ "export", "path", set_export_path, offsetof(struct config_export, path_line) },
 	{ "export", "size", set_export_size, offsetof(struct config_export, size_line) },
 };
@@ -746,6 +755,12 @@ static int check_backup(struct parser *p, const struct config *c,
 	if (!remote && backup->timeout_line && c->nr_backups == 1)
 		return fail(p, backup->timeout_line,
 			    "timeout: only for a backup on another host (path = rdma://.. or nvmf+..), or one of several");
+	if (!server && backup->ack_memory)
+		return fail(p, backup->ack_line,
+			    "ack = memory: only for a backup that the lsmemd of another host keeps (path = rdma://..); use ack = durable, or leave it out");
+	if (backup->ack_memory && c->store.kind == LSMEM_KIND_BLOCK)
+		return fail(p, backup->ack_line,
+			    "ack = memory: not for kind = block, which waits for nothing but FLUSH and FUA, and these promise a drive; use ack = durable, or leave it out");
 	if (backup->domain_line && c->nr_backups == 1)
 		return fail(p, backup->domain_line, "domain: only for one of several backups");
 	for (other = c->backups; other < backup; other++)

@@ -67,6 +67,7 @@ struct config_cluster {
  * @lock_wait: seconds to wait for a predecessor's I/O to end
  * @key: file of the secret, "": none
  * @timeout: seconds that a request may take, on another host or of several backups
+ * @ack_memory: bytes in the memory of who keeps it are acknowledged
  * @line: of its section; @path_line and the like: of the key, 0 if it is not there
  */
 struct config_backup {
@@ -77,8 +78,9 @@ struct config_backup {
 	unsigned int lock_wait;
 	char key[PATH_MAX];
 	unsigned int timeout;
+	bool ack_memory;
 	unsigned int line, path_line, domain_line, size_line, lock_wait_line, key_line,
-		     timeout_line;
+		     timeout_line, ack_line;
 };
 
 /**

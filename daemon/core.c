@@ -349,6 +349,18 @@ void core_io_done(struct core *core, uint32_t id, int error)
 	core_run(core);
 }
 
+void core_io_received(struct core *core, uint32_t id)
+{
+	struct core_op *op = &core->ops[id];
+
+	if (op->kind != CORE_OP_LOG || core->state == CORE_FAILED ||
+	    !(core_alive(core) >> op->io.backup & 1u))
+		return;
+	core_log_received(op);
+	core->changes++;
+	core_run(core);
+}
+
 void core_shutdown(struct core *core)
 {
 	if (core->state == CORE_RESUMING)
@@ -395,6 +407,13 @@ static uint32_t core_acks_segment(struct core *core, struct core_open *open,
 				.type = LSMEM_EVENT_RANGE, .to = to, .segment = id,
 			};
 			open->acked = to;
+		}
+		to = open->received < open->stream ? open->received : open->stream;
+		if (to > open->acked && to > open->acked_received && nr < max) {
+			acks[nr++] = (struct lsmem_ack_one) {
+				.type = LSMEM_ACK_RECEIVED, .to = to, .segment = id,
+			};
+			open->acked_received = to;
 		}
 	}
 	if (open->ack_close && open->acked == open->length && nr < max) {
@@ -506,6 +525,8 @@ void core_stats(const struct core *core, struct core_stats *stats)
 			stats->lag_segments++;
 			stats->lag_bytes += open->committed - open->durable;
 		}
+		if (open->durable < open->acked_received)
+			stats->memory_bytes += open->acked_received - open->durable;
 		core_each_backup(b, open->segment ? open->segment->on : 0) {
 			uint32_t flushed = open->replica[b].flushed;
 

@@ -180,6 +180,7 @@ struct core_stats {
 	uint32_t in_flight;		/* gauge: requests */
 	uint32_t lag_segments;		/* gauge: segments with bytes not yet durable */
 	uint64_t lag_bytes;		/* gauge */
+	uint64_t memory_bytes;		/* gauge: acknowledged as received, not yet durable */
 	uint64_t epoch;			/* gauges: of the last durable digest */
 	uint64_t sequence;
 	uint32_t short_segments;	/* gauge: with fewer replicas than wanted, to be copied */
@@ -215,6 +216,13 @@ void core_tick(struct core *core);
  * last that could be.
  */
 void core_io_done(struct core *core, uint32_t id, int error);
+
+/* The request with @id, a write, is under way, and its bytes are in the memory of who
+ * keeps the backup, who writes them whatever becomes of us: acknowledged so,
+ * LSMEM_ACK_RECEIVED.  A write given out after that may be of the same blocks, and must
+ * land after it.
+ */
+void core_io_received(struct core *core, uint32_t id);
 
 /* A backup is not there any more, or too slow.  What is in flight on it is to be
  * given to core_io_done() all the same, if it ends: until then its memory is in

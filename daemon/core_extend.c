@@ -8,7 +8,8 @@
  *	adding	header and data go there; it counts for nothing
  *	near	all that is committed has been given to writes: what is durable goes no
  *		further than there any more
- *	on	what is durable is durable there too: it counts, and the next digest lists it
+ *	on	what is durable is durable there too, and what was acknowledged because the
+ *		others have received it: it counts, and the next digest lists it
  *
  * A crash before leaves a frame that no digest knows of.
  */
@@ -68,9 +69,14 @@ void core_extend_flushed(struct core *core, struct core_open *open, uint32_t bac
 {
 	const struct core_replica *replica = &open->replica[backup];
 	struct core_segment *seg = open->segment;
+	/* What a predecessor had acknowledged is within what it was given. */
+	uint32_t received = open->hold > open->received ? open->hold : open->received;
+	uint32_t wanted = RULE(EXTEND_WHOLE) ? open->durable : 0;
 
+	if (received > open->durable && RULE(EXTEND_RECEIVED))
+		wanted = received;
 	if (!(seg->near >> backup & 1u) || replica->header != CORE_DURABLE ||
-	    (replica->flushed < open->durable && RULE(EXTEND_WHOLE)))
+	    replica->flushed < wanted)
 		return;
 	seg->on |= 1u << backup;
 	core_extend_stop(seg, backup);

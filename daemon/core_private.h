@@ -31,7 +31,7 @@
 
 #define CORE_QUEUE	1024u	/* events taken, not yet understood */
 #define CORE_OPENS	128u	/* segments from OPEN to CLOSED */
-#define CORE_WRITES	4u	/* of one segment in flight */
+#define CORE_WRITES	8u	/* of one segment in flight */
 #define CORE_BOUNDS	32u	/* ends of ranges remembered */
 #define CORE_CLOSES	2u	/* directories on their way */
 #define CORE_RETIRES	16u	/* groups on their way */
@@ -95,16 +95,18 @@ struct core_segment {
 /**
  * struct core_write - a write of log data in flight
  * @to: home offset that is written when it is done
+ * @received: what it writes is in the memory of who keeps the backup
  */
 struct core_write {
 	uint32_t to;
-	bool done;
+	bool received, done;
 };
 
 /**
  * struct core_replica - an open segment on one backup
  * @header: of the header block
- * @issued: bytes given to writes; @written: prefix whose writes are done;
+ * @issued: bytes given to writes; @received: prefix that is in the memory of who keeps
+ * the backup, as far as they told; @written: prefix whose writes are done;
  * @flushing: that prefix when the flush on its way was issued;
  * @flushed: prefix that is durable
  * @writes: in order, [@first, @next) modulo CORE_WRITES in use
@@ -113,6 +115,7 @@ struct core_write {
 struct core_replica {
 	uint8_t header;
 	uint32_t issued;
+	uint32_t received;
 	uint32_t written;
 	uint32_t flushing;
 	uint32_t flushed;
@@ -133,7 +136,8 @@ struct core_replica {
  *	What is acknowledged or listed always ends with a range, thus with an
  *	entry: a later proof that it was durable must not ask for half an entry
  * @durable: end of the last range that is durable on all replicas
- * @acked: of that, told the kernel
+ * @received: of the last that is durable on each, or in the memory of who keeps it
+ * @acked, @acked_received: of these, told the kernel
  * @ack_open, @ack_close: to be told
  * @reopened: OPEN comes once more (resumed)
  * @closed: directory and footer are durable already (resumed)
@@ -156,8 +160,8 @@ struct core_open {
 	uint32_t stream;
 	uint32_t committed;
 	uint32_t hold;
-	uint32_t durable;
-	uint32_t acked;
+	uint32_t durable, received;
+	uint32_t acked, acked_received;
 	uint32_t length, entries, first_frame;
 	uint32_t nr_bounds;
 	uint32_t bounds[CORE_BOUNDS];
@@ -387,6 +391,7 @@ void core_segments_run(struct core *core);
 void core_header_check(struct core *core, struct core_open *open);
 void core_header_done(struct core *core, struct core_op *op);
 void core_log_done(struct core *core, struct core_op *op);
+void core_log_received(struct core_op *op);
 void core_segments_flush(struct core *core, uint32_t backup);
 void core_segments_flushed(struct core *core, uint32_t backup);
 bool core_segments_drained(const struct core *core);

@@ -48,7 +48,7 @@ static void core_resume_open(struct core *core, struct core_segment *seg,
 	open->reopened = !(event->flags & LSMEM_EVENT_OPENED);
 	open->framed = core_resume_frames(core, open, event);
 	open->stream = event->from;
-	open->acked = event->from;
+	open->acked = open->acked_received = event->from;
 	open->closed = seg->life == CORE_CLOSED;
 	open->headed = true;
 	open->durable = seg->item.length > event->from ? seg->item.length : event->from;
@@ -63,6 +63,7 @@ static void core_resume_open(struct core *core, struct core_segment *seg,
 
 		replica->header = CORE_DURABLE;
 		replica->issued = open->durable;
+		replica->received = open->durable;
 		replica->written = open->durable;
 		replica->flushing = open->durable;
 		replica->flushed = open->durable;

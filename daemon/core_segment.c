@@ -343,10 +343,11 @@ static bool core_write_log(struct core *core, struct core_open *open, uint32_t b
 	    replica->header < CORE_WRITTEN || replica->next - replica->first == CORE_WRITES)
 		return false;
 	/* Invariant 16: one write in flight for each block.  The tail block that
-	 * is on its way and the one that replaces it could land in either order.
+	 * is on its way and the one that replaces it could land in either order, unless
+	 * somebody has the first and keeps them in theirs.
 	 */
 	if (RULE(ONE_IN_FLIGHT) && start != replica->issued && replica->next != replica->first &&
-	    replica->writes[(replica->next - 1) % CORE_WRITES].to == replica->issued)
+	    !replica->writes[(replica->next - 1) % CORE_WRITES].received)
 		return false;
 	op = core_op_get(core, CORE_OP_LOG, backup, false);
 	if (!op)
@@ -379,6 +380,19 @@ static bool core_write_log(struct core *core, struct core_open *open, uint32_t b
 	return true;
 }
 
+void core_log_received(struct core_op *op)
+{
+	struct core_replica *replica = &op->open->replica[op->io.backup];
+	uint32_t n;
+
+	replica->writes[op->write % CORE_WRITES].received = true;
+	for (n = replica->first; n != replica->next; n++) {
+		if (!replica->writes[n % CORE_WRITES].received)
+			break;
+		replica->received = replica->writes[n % CORE_WRITES].to;
+	}
+}
+
 void core_log_done(struct core *core, struct core_op *op)
 {
 	struct core_replica *replica = &op->open->replica[op->io.backup];
@@ -398,11 +412,15 @@ void core_log_done(struct core *core, struct core_op *op)
  * that its backup is no member: after a crash it could come back alone and be
  * taken for all there is.  One that is nearly there counts too, but is not one of those
  * that must be listed.
+ *
+ * Received is what each has, on its drive or in the memory of who keeps it: a lost one
+ * has no memory.  It is for the kernel, which tells those that wait for no drive; all
+ * else asks for what is durable, as the two may fail together.
  */
 static void core_update_durable(struct core *core, struct core_open *open)
 {
 	uint32_t on = RULE(SHRINK_DURABLE) ? open->segment->on : open->segment->on & ~core->lost;
-	uint32_t least = UINT32_MAX, before = open->durable, gone, b;
+	uint32_t least = UINT32_MAX, received = UINT32_MAX, before = open->durable, gone, b;
 
 	if (!open->nr_bounds ||
 	    ((uint32_t)__builtin_popcount(on & open->segment->listed) < core->min_replicas &&
@@ -411,10 +429,19 @@ static void core_update_durable(struct core *core, struct core_open *open)
 	core_each_backup(b, on | open->segment->near) {
 		const struct core_replica *replica = &open->replica[b];
 		uint32_t durable = RULE(ACK_AFTER_FLUSH) ? replica->flushed : replica->written;
+		uint32_t has = core->lost >> b & 1u || replica->received < durable ? durable :
+			       replica->received;
 
+		if (!RULE(RECEIVED_APART))
+			durable = has;
 		if (durable < least)
 			least = durable;
+		if (has < received)
+			received = has;
 	}
+	for (gone = 0; gone < open->nr_bounds && open->bounds[gone] <= received; gone++)
+		if (open->bounds[gone] > open->received)
+			open->received = open->bounds[gone];
 	for (gone = 0; gone < open->nr_bounds && open->bounds[gone] <= least; gone++)
 		open->durable = open->bounds[gone];
 	if (!RULE(WHOLE_RANGES) && least > open->durable)

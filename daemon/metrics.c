@@ -231,6 +231,9 @@ static void put_stream(const struct page *page)
 		  s->ranges },
 		{ "lsmem_acks_total", "Times that ranges were acknowledged.", s->groups },
 		{ "lsmem_durable_bytes_total", "Bytes of the log made durable.", core->log_bytes },
+		{ "lsmem_memory_bytes",
+		  "Bytes acknowledged from the memory of backups, and not durable yet.",
+		  core->memory_bytes },
 		{ "lsmem_copied_bytes_total", "Bytes of it that were copied: ends of writes.",
 		  core->bounced_bytes },
 		{ "lsmem_segments_opened_total", "Segments that a digest came to list.",
@@ -299,12 +302,14 @@ static void put_backup_info(struct page *page)
 	put_header(page, name, "gauge", "Always 1: where a backup is.");
 	while (next_backup(page)) {
 		const struct status_backup *backup = &page->status->backups[page->backup];
+		const char *ack = status_backup_ack(page->status, (uint32_t)page->backup);
 
 		fputs(name, page->out);
 		put_label(page, '{', "store", page->status->store);
 		put_label(page, ',', "backup", backup_label(page));
 		put_label(page, ',', "path", backup->path);
 		put_label(page, ',', "domain", backup->domain);
+		put_label(page, ',', "ack", ack);
 		fputs("} 1\n", page->out);
 	}
 }

@@ -63,6 +63,7 @@ void open_options(const struct lsmemd *d, uint32_t slot, enum open_mode how,
 		.beside = how == OPEN_LOOK,
 		.key = c->key_line ? c->key : NULL,
 		.timeout = c->timeout,
+		.receipts = how == OPEN_WRITE && c->ack_memory,
 	};
 }
 

@@ -220,27 +220,98 @@ static void answer(struct peer *peer)
 	uint32_t nr;
 
 	for (nr = 0; nr < WIRE_SLOTS && verbs_room(&peer->verbs); nr++) {
-		if (!peer->slots[nr].answer || peer->session.state != SESSION_SERVING)
+		struct peer_slot *slot = &peer->slots[nr];
+
+		if (peer->session.state != SESSION_SERVING)
+			return;
+		if (slot->receipt && session_received(&peer->session, nr))
+			send_out(peer);
+		slot->receipt = false;
+		if (!slot->answer || !verbs_room(&peer->verbs))
 			continue;
-		peer->slots[nr].answer = false;
-		session_done(&peer->session, nr, peer->slots[nr].error);
+		slot->answer = false;
+		session_done(&peer->session, nr, slot->error);
 		send_out(peer);
 	}
 }
 
+/* Are there blocks that both write? */
+static bool overlap(const struct peer_slot *a, const struct peer_slot *b)
+{
+	return a->io.offset < b->io.offset + b->io.length &&
+	       b->io.offset < a->io.offset + a->io.length;
+}
+
+static bool is_behind(const struct peer_slot *slot)
+{
+	uint32_t nr;
+
+	for (nr = 0; nr < WIRE_SLOTS; nr++) {
+		const struct peer_slot *other = &slot->peer->slots[nr];
+
+		if (other->busy && other->io.what == BACKUP_WRITE && !other->instead &&
+		    other->turn < slot->turn && overlap(other, slot))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Writes of the same blocks land in the order in which they came: whoever has a receipt
+ * sends the tail of its log again.  Those that still wait when a younger one has all
+ * their blocks are left to that.
+ */
+static void line_up(struct peer_slot *slot)
+{
+	uint32_t nr;
+
+	slot->turn = slot->peer->turns++;
+	for (nr = 0; nr < WIRE_SLOTS; nr++) {
+		struct peer_slot *other = &slot->peer->slots[nr];
+
+		if (!other->waits || other->io.offset < slot->io.offset ||
+		    other->io.offset + other->io.length > slot->io.offset + slot->io.length)
+			continue;
+		other->waits = false;
+		other->instead = slot;
+	}
+	slot->waits = is_behind(slot);
+}
+
+static void slot_done(struct peer_slot *slot, int error)
+{
+	struct peer *peer = slot->peer;
+	uint32_t nr;
+
+	slot->busy = false;
+	slot->error = error;
+	slot->answer = true;
+	peer->in_flight--;
+	for (nr = 0; nr < WIRE_SLOTS; nr++)
+		if (peer->slots[nr].busy && peer->slots[nr].instead == slot)
+			slot_done(&peer->slots[nr], error);
+}
+
+/* Its peer may have gone: what has a receipt is written all the same. */
 static void io_done(struct backup_io *io, int error)
 {
 	struct peer_slot *slot = (struct peer_slot *)io;
 	struct peer *peer = slot->peer;
+	uint32_t nr;
 
-	peer->in_flight--;
 	if (error)
 		log_err("%s: %s of %" PRIu32 " bytes at %" PRIu64 " failed: %s",
 			peer->export->backup.path, io->what == BACKUP_READ ? "read" :
 			io->what == BACKUP_WRITE ? "write" : "flush", io->length, io->offset,
 			strerror(-error));
-	slot->error = error;
-	slot->answer = true;
+	slot_done(slot, error);
+	for (nr = 0; nr < WIRE_SLOTS; nr++) {
+		slot = &peer->slots[nr];
+		if (!slot->waits || is_behind(slot))
+			continue;
+		slot->waits = false;
+		backup_submit(&slot->io, &peer->export->backup);
+	}
 	if (!peer->cut)
 		answer(peer);
 	else if (!peer->in_flight)
@@ -263,8 +334,14 @@ static void start_io(struct peer *peer, const struct session_io *want)
 	slot->io.iov = &slot->iov;
 	slot->io.nr_iov = 1;
 	slot->io.done = io_done;
+	slot->busy = true;
 	peer->in_flight++;
-	backup_submit(&slot->io, &peer->export->backup);
+	if (want->type == WIRE_WRITE)
+		line_up(slot);
+	if (!slot->waits)
+		backup_submit(&slot->io, &peer->export->backup);
+	slot->receipt = want->type == WIRE_WRITE;
+	answer(peer);
 }
 
 static void peer_message(struct verbs *verbs, const union wire_message *message, size_t length)

@@ -39,6 +39,8 @@ RULE_ENTRY(JOIN_FIRST, "3: a digest names a new member that does not have it")
 RULE_ENTRY(COPY_WHOLE, "4: a replica made anew counts before all of it is there")
 RULE_ENTRY(ADD_QUIET, "3: a backup is added while requests of its earlier life are in flight")
 RULE_ENTRY(EXTEND_WHOLE, "3: a replica of an open segment counts before all of it is there")
+RULE_ENTRY(EXTEND_RECEIVED, "2: a replica of an open segment counts without what others received")
+RULE_ENTRY(RECEIVED_APART, "2: what is in a backup's memory is called durable")
 RULE_ENTRY(LONGEST, "2: recovery takes the first replica of an open segment")
 
 /* Of the model of the kernel in tests/unit: */

@@ -5,7 +5,8 @@
  *
  * No timer gathers a group.  While requests are in flight the kernel is asked
  * at each completion only, so that what is committed meanwhile becomes one
- * group; when nothing is, its descriptor is polled.  Two timers do the rest:
+ * group; when nothing is, its descriptor is polled.  What a backup with ack = memory has
+ * received is in flight no more, nor are its flushes.  Two timers do the rest:
  * the tick (digests nobody waits for, the watchdog) and the bound on the
  * shutdown.
  *
@@ -47,11 +48,13 @@ struct serve;
 /**
  * struct slot - a request in flight
  * @begun_ns: when, 0: it is not
+ * @awaited: somebody waits for it, as far as can be told
  */
 struct slot {
 	struct backup_io io;
 	struct core_io request;
 	uint64_t begun_ns;
+	bool awaited;
 	struct serve *serve;
 	struct slot *next;
 };
@@ -109,6 +112,7 @@ struct serve {
 	struct clean_choice choice;
 	struct slot *free;
 	struct slot slots[CORE_IOS * CORE_BACKUPS];
+	uint32_t awaited[CORE_BACKUPS];
 	enum core_backup_state states[CORE_BACKUPS];	/* as far as they have been told */
 	struct lsmem_event events[KERNEL_EVENTS];
 	struct lsmem_ack_one acks[ACKS];
@@ -129,6 +133,11 @@ static struct backup *slot_backup(const struct slot *slot)
 	return &slot->serve->d->backups[slot->serve->d->slots[slot->request.backup]];
 }
 
+static const struct config_backup *slot_config(const struct slot *slot)
+{
+	return &slot->serve->d->config.backups[slot->serve->d->slots[slot->request.backup]];
+}
+
 static void failed(const struct slot *slot, int error, const char *why)
 {
 	struct serve *s = slot->serve;
@@ -142,11 +151,18 @@ static void failed(const struct slot *slot, int error, const char *why)
 		 whats[slot->request.kind], why);
 }
 
+static void slot_await(struct slot *slot, bool awaited)
+{
+	slot->serve->awaited[slot->request.backup] += awaited - slot->awaited;
+	slot->awaited = awaited;
+}
+
 static void slot_done(struct backup_io *io, int error)
 {
 	struct slot *slot = (struct slot *)((char *)io - offsetof(struct slot, io));
 	struct serve *s = slot->serve;
 
+	slot_await(slot, false);
 	if (error && (!s->io_error || s->d->config.nr_backups > 1))
 		failed(slot, error, strerror(-error));
 	core_io_done(s->core, slot->request.id, error);
@@ -154,6 +170,15 @@ static void slot_done(struct backup_io *io, int error)
 	slot->begun_ns = 0;
 	slot->next = s->free;
 	s->free = slot;
+}
+
+static void slot_received(struct backup_io *io)
+{
+	struct slot *slot = (struct slot *)((char *)io - offsetof(struct slot, io));
+
+	slot_await(slot, false);
+	core_io_received(slot->serve->core, slot->request.id);
+	slot->serve->ready = true;
 }
 
 static bool start_requests(struct serve *s)
@@ -175,6 +200,9 @@ static bool start_requests(struct serve *s)
 		slot->io.iov = slot->request.iov;
 		slot->io.nr_iov = slot->request.nr_iov;
 		slot->io.done = slot_done;
+		slot->io.received = slot_received;
+		slot_await(slot, slot->request.kind != CORE_IO_FLUSH ||
+				 !slot_config(slot)->ack_memory);
 		backup_submit(&slot->io, slot_backup(slot));
 		any = true;
 	}
@@ -184,6 +212,17 @@ static bool start_requests(struct serve *s)
 /* ---- Several backups --------------------------------------------------- */
 
 /* Does anything come back that may lead to an acknowledgement? */
+static bool waits_for_answers(const struct serve *s)
+{
+	uint32_t index;
+
+	for (index = 0; index < CORE_BACKUPS; index++)
+		if (s->awaited[index] && core_backup(s->core, index) == CORE_BACKUP_MEMBER)
+			return true;
+	return false;
+}
+
+/* Is anything in flight? */
 static bool waits_for_backups(const struct serve *s)
 {
 	uint32_t index;
@@ -391,7 +430,8 @@ static bool give_acks(struct serve *s)
 		now = status_now_ns();
 		ranges = false;
 		for (i = 0; i < n; i++) {
-			if (s->acks[i].type != LSMEM_EVENT_RANGE)
+			if (s->acks[i].type != LSMEM_EVENT_RANGE &&
+			    s->acks[i].type != LSMEM_ACK_RECEIVED)
 				continue;
 			measure(s, &s->acks[i], now);
 			ranges = true;
@@ -431,7 +471,7 @@ static void pause_done(struct loop_op *op, int res)
  */
 static void arm(struct serve *s)
 {
-	if (s->armed || s->ready || s->drained || s->pausing || waits_for_backups(s))
+	if (s->armed || s->ready || s->drained || s->pausing || waits_for_answers(s))
 		return;
 	if (s->quiet) {
 		s->pausing = true;
@@ -654,7 +694,7 @@ static int finish(struct serve *s)
 		d->status.state = "stopped";
 		status = STATUS_OK;
 	} else {
-		log_err("%s: %" PRIu64 " bytes of %" PRIu32 " segments are not on %s yet; what was acknowledged is, and the next lsmemd sends the rest",
+		log_err("%s: %" PRIu64 " bytes of %" PRIu32 " segments are not on %s yet; the next lsmemd sends them",
 			d->kernel.name, core->lag_bytes, core->lag_segments, d->where);
 		d->status.state = "undrained";
 		status = STATUS_DRAIN;

@@ -58,13 +58,20 @@ struct server {
 
 /**
  * struct peer_slot - a request of a peer
+ * @turn: of a write: how many came before it
+ * @waits: an older write of the same blocks is to end first
+ * @instead: all that it writes is written by this younger one, and it ends with that
+ * @receipt: it is to be said that it is here
  * @answer: it is done and not yet answered, with @error
  */
 struct peer_slot {
 	struct backup_io io;
 	struct iovec iov;
 	struct peer *peer;
-	bool answer;
+	uint64_t turn;
+	bool busy, waits;
+	struct peer_slot *instead;
+	bool receipt, answer;
 	int error;
 };
 
@@ -73,7 +80,8 @@ struct peer_slot {
  * @address: where it comes from
  * @export: it has proved the secret and asks for this
  * @memory, @mr: its slots, when it has been accepted
- * @in_flight: requests with the drive
+ * @in_flight: requests with the drive, or on their way to it
+ * @turns: writes that came
  * @since_ns: when it came
  * @closing: it is cut when its last message has been sent
  * @cut: its queue pair and keys are no more
@@ -90,6 +98,7 @@ struct peer {
 	struct ibv_mr *mr;
 	struct peer_slot slots[WIRE_SLOTS];
 	unsigned int in_flight;
+	uint64_t turns;
 	uint64_t since_ns;
 	bool closing, cut, gone;
 };

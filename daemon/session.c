@@ -58,6 +58,7 @@ static enum session_do take_request(struct session *session, const union wire_me
 	    (length | offset) % LSMEM_BLOCK || offset > bytes || length > bytes - offset)
 		return close_session(session, "a request outside its bounds");
 	session->busy[slot] = type;
+	session->received[slot] = false;
 	session->in_use++;
 	session->io = (struct session_io) {
 		.type = type, .slot = slot, .length = length, .offset = offset,
@@ -156,6 +157,34 @@ void session_refuse(struct session *session, enum wire_reason reason, uint64_t e
 	session->state = SESSION_OVER;
 }
 
+/* What the server says of a slot. */
+static void say_done(struct session *session, enum wire_type type, uint32_t slot, int error)
+{
+	struct wire_done *done = &session->out.done;
+
+	memset(&session->out, 0, sizeof(session->out));
+	wire_seal(&session->out, type);
+	done->slot = htole32(slot);
+	done->error = htole32((uint32_t)-error);
+}
+
+/**
+ * session_received - the bytes of a write are in the slot, and will be written
+ * @session: in state SESSION_SERVING
+ * @slot: of a request that is not answered
+ *
+ * Returns whether the client wants to know, and has not been told.
+ */
+bool session_received(struct session *session, uint32_t slot)
+{
+	if (!(le32toh(session->hello.flags) & WIRE_RECEIPTS) || session->received[slot] ||
+	    session->busy[slot] != WIRE_WRITE)
+		return false;
+	session->received[slot] = true;
+	say_done(session, WIRE_RECEIVED, slot, 0);
+	return true;
+}
+
 /**
  * session_done - answer a request
  * @session: in state SESSION_SERVING
@@ -164,12 +193,7 @@ void session_refuse(struct session *session, enum wire_reason reason, uint64_t e
  */
 void session_done(struct session *session, uint32_t slot, int error)
 {
-	struct wire_done *done = &session->out.done;
-
-	memset(&session->out, 0, sizeof(session->out));
-	wire_seal(&session->out, WIRE_DONE);
-	done->slot = htole32(slot);
-	done->error = htole32((uint32_t)-error);
+	say_done(session, WIRE_DONE, slot, error);
 	session->busy[slot] = 0;
 	session->in_use--;
 }
@@ -184,7 +208,7 @@ void session_done(struct session *session, uint32_t slot, int error)
  * @name: of the export, shorter than WIRE_NAME
  * @who: is asking
  * @epoch: 0, or takes the hold from a lower one
- * @flags: WIRE_READ_ONLY
+ * @flags: WIRE_READ_ONLY, WIRE_RECEIPTS
  */
 void session_call(struct session *session, const struct wire_key *key,
 		  const uint8_t nonce[WIRE_NONCE], const char *name, const char *who,
@@ -237,6 +261,20 @@ static enum session_do take_done(struct session *session, const union wire_messa
 	return SESSION_IO;
 }
 
+/* Once for each WRITE, before its DONE, and only if it was asked for. */
+static enum session_do take_received(struct session *session, const union wire_message *message)
+{
+	uint32_t slot = le32toh(message->done.slot);
+
+	if (!(le32toh(session->hello.flags) & WIRE_RECEIPTS) ||
+	    slot >= le32toh(session->accept.slots) || session->busy[slot] != WIRE_WRITE ||
+	    session->done[slot] || session->received[slot])
+		return close_session(session, "an answer to what was not asked");
+	session->received[slot] = true;
+	session->io = (struct session_io) { .type = WIRE_WRITE, .slot = slot };
+	return SESSION_RECEIVED;
+}
+
 /**
  * session_answer - a message has come to the client
  * @session: the conversation
@@ -280,6 +318,8 @@ enum session_do session_answer(struct session *session, const union wire_message
 	case SESSION_SERVING:
 		if (type == WIRE_DONE)
 			return take_done(session, message);
+		if (type == WIRE_RECEIVED)
+			return take_received(session, message);
 		break;
 	default:
 		break;
@@ -308,6 +348,7 @@ void session_request(struct session *session, enum wire_type type, uint32_t slot
 	request->length = htole32(length);
 	request->offset = htole64(offset);
 	session->busy[slot] = type;
+	session->received[slot] = false;
 	session->done[slot] = false;
 	session->in_use++;
 }

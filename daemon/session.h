@@ -30,6 +30,7 @@ enum session_do {
 	SESSION_ASK,		/* server: may it have the export? */
 	SESSION_READY,		/* client: the export is there */
 	SESSION_IO,		/* server: @io is wanted; client: @io is done */
+	SESSION_RECEIVED,	/* client: the server has the bytes of @io; it goes on */
 	SESSION_CLOSE,		/* at once; @why */
 };
 
@@ -52,6 +53,7 @@ struct session_io {
  * @hello, @challenge, @accept: as they were said
  * @refused: client: why it is over, a wire_reason or 0
  * @busy: by slot: the type of its request, 0: it is free
+ * @received: by slot: its RECEIVED has been sent, or has come
  * @done: by slot: client: it is answered, and not yet released
  * @in_use: slots that are busy
  * @out: what SESSION_SEND asks to be sent; @io: of SESSION_IO; @why: of SESSION_CLOSE
@@ -64,6 +66,7 @@ struct session {
 	struct wire_accept accept;
 	struct wire_refuse refused;
 	uint8_t busy[WIRE_SLOTS];
+	bool received[WIRE_SLOTS];
 	bool done[WIRE_SLOTS];
 	uint32_t in_use;
 	union wire_message out;
@@ -91,9 +94,10 @@ void session_accept(struct session *session, const struct session_export *export
 /* At any time: @out is to be sent, then it is over. */
 void session_refuse(struct session *session, enum wire_reason reason, uint64_t epoch,
 		    const char *who);
+/* The bytes of a write are here: true: @out is to be sent. */
+bool session_received(struct session *session, uint32_t slot);
 /* A request has ended: @out is to be sent. */
 void session_done(struct session *session, uint32_t slot, int error);
-
 
 /* The client's side: @out is the first message. */
 void session_call(struct session *session, const struct wire_key *key,

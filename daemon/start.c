@@ -467,6 +467,7 @@ static void name_backup(struct status_backup *backup, const struct config_backup
 	backup->name = c->name;
 	backup->path = c->path;
 	backup->domain = c->domain;
+	backup->ack_memory = c->ack_memory;
 	backup->index = LSMEM_BACKUPS;
 }
 

@@ -172,6 +172,7 @@ static void put_counters(struct status *status)
 		{ "in_flight", core->in_flight },
 		{ "lag_segments", core->lag_segments },
 		{ "lag_bytes", core->lag_bytes },
+		{ "memory_bytes", core->memory_bytes },
 		{ "segments_short", core->short_segments + core->short_open },
 		{ "replicas_copied", core->copied },
 		{ "replicas_copied_bytes", core->copied_bytes },
@@ -215,6 +216,16 @@ const char *status_backup_state(const struct status *status, uint32_t nr)
 	return index == LSMEM_BACKUPS ? "missing" : states[status->core.backup[index].state];
 }
 
+/**
+ * status_backup_ack - what of a backup is acknowledged, as in the configuration
+ * @status: the status
+ * @nr: its place there
+ */
+const char *status_backup_ack(const struct status *status, uint32_t nr)
+{
+	return status->backups[nr].ack_memory ? "memory" : "durable";
+}
+
 static void put_backup(struct status *status, uint32_t nr)
 {
 	static const struct core_backup_stats none;
@@ -234,6 +245,7 @@ static void put_backup(struct status *status, uint32_t nr)
 	put_string(status, backup->domain);
 	put(status, ", \"error\": ");
 	put_string(status, backup->error);
+	put(status, ", \"ack\": \"%s\"", status_backup_ack(status, nr));
 	put(status, ", \"state\": \"%s\", \"frames\": %" PRIu64 ", \"frames_free\": %" PRIu64 ", \"frames_low\": %s, \"lag_bytes\": %" PRIu64 ", \"lag_segments\": %" PRIu64 ", \"in_flight\": %" PRIu64 ", \"written_bytes\": %" PRIu64 ", \"flushes\": %" PRIu64 "}",
 	    status_backup_state(status, nr), stats->frames, stats->frames_free,
 	    stats->frames_low ? "true" : "false", stats->lag_bytes, stats->lag_segments,

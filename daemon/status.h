@@ -25,12 +25,13 @@
 
 /**
  * struct status_backup - one of the backups
- * @name, @path, @domain: of the configuration
+ * @name, @path, @domain, @ack_memory: of the configuration
  * @index: in @core; LSMEM_BACKUPS: it is not there, or not used
  * @error: the last that there was, "" if none
  */
 struct status_backup {
 	const char *name, *path, *domain;
+	bool ack_memory;
 	uint32_t index;
 	char error[STATUS_ERROR_BYTES];
 };
@@ -98,6 +99,7 @@ struct status {
 
 uint64_t status_now_ns(void);
 const char *status_backup_state(const struct status *status, uint32_t nr);
+const char *status_backup_ack(const struct status *status, uint32_t nr);
 const char *status_kind(const struct status *status);
 const char *status_uuid(const struct status *status, char text[STATUS_UUID_BYTES]);
 int status_open(struct status *status);

@@ -29,7 +29,7 @@
 #define VERBS_PING_S	2u
 #define VERBS_DEAD_S	8u		/* from the death of a peer to its being noticed */
 #define VERBS_SENDS	(2 * WIRE_SLOTS)	/* messages on their way */
-#define VERBS_RECEIVES	(WIRE_SLOTS + 8)
+#define VERBS_RECEIVES	(2 * WIRE_SLOTS + 8)
 #define VERBS_SGES	32u		/* pieces of a WRITE or READ, if the device can */
 #define VERBS_SGES_MIN	5u		/* below that the device is refused */
 #define VERBS_WRITES	4u		/* WRITEs of a request, at most */

@@ -18,6 +18,7 @@ static const size_t lengths[WIRE_TYPES] = {
 	[WIRE_WRITE] = sizeof(struct wire_request),
 	[WIRE_FLUSH] = sizeof(struct wire_request),
 	[WIRE_DONE] = sizeof(struct wire_done),
+	[WIRE_RECEIVED] = sizeof(struct wire_done),
 };
 
 /**
@@ -85,7 +86,8 @@ const char *wire_check(const union wire_message *message, size_t length)
 		return "a reserved field is not zero";
 	switch (type) {
 	case WIRE_HELLO:
-		if (message->hello.zero || le32toh(message->hello.flags) & ~WIRE_READ_ONLY)
+		if (message->hello.zero ||
+		    le32toh(message->hello.flags) & ~(WIRE_READ_ONLY | WIRE_RECEIPTS))
 			return "a reserved field is not zero";
 		if (wire_check_name(message->hello.who))
 			return wire_check_name(message->hello.who);
@@ -98,6 +100,8 @@ const char *wire_check(const union wire_message *message, size_t length)
 		if (le32toh(message->accept.flags) & ~(WIRE_VOLATILE | WIRE_HELD))
 			return "a reserved field is not zero";
 		return NULL;
+	case WIRE_RECEIVED:
+		return message->done.error ? "a reserved field is not zero" : NULL;
 	default:
 		return NULL;
 	}

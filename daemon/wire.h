@@ -14,6 +14,7 @@
  *		<-------------------	ACCEPT, or REFUSE and the end
  *	then, many at a time, one for each slot:
  *	RDMA WRITE into the slot; WRITE ------->
+ *		<-------------------	RECEIVED, if HELLO asked for it
  *		<-------------------	DONE
  *	READ	------------------->
  *		<-------------------	DONE; then RDMA READ from the slot
@@ -39,7 +40,7 @@
 #include "address.h"
 
 #define WIRE_MAGIC	0x574d534cu	/* "LSMW" */
-#define WIRE_VERSION	1u
+#define WIRE_VERSION	2u
 #define WIRE_PORT	"7471"		/* unless the address says otherwise */
 #define WIRE_NONCE	32u
 #define WIRE_MAC	32u		/* HMAC-SHA256 */
@@ -57,6 +58,7 @@ enum wire_type {
 	WIRE_WRITE	= 7,
 	WIRE_FLUSH	= 8,
 	WIRE_DONE	= 9,
+	WIRE_RECEIVED	= 10,
 	WIRE_TYPES
 };
 
@@ -69,6 +71,7 @@ struct wire_head {
 };
 
 #define WIRE_READ_ONLY	1u	/* HELLO: beside whoever holds the export; writes are refused */
+#define WIRE_RECEIPTS	2u	/* HELLO: RECEIVED is wanted for each WRITE */
 
 struct wire_hello {
 	struct wire_head head;
@@ -133,10 +136,10 @@ struct wire_request {		/* READ, WRITE, FLUSH */
 	__le64 offset;
 };
 
-struct wire_done {
+struct wire_done {		/* DONE; RECEIVED: the bytes are in the server's memory */
 	struct wire_head head;
 	__le32 slot;
-	__le32 error;		/* an errno of Linux, 0: none */
+	__le32 error;		/* an errno of Linux, 0: none, as in RECEIVED */
 };
 
 union wire_message {
@@ -159,7 +162,7 @@ _Static_assert(sizeof(struct wire_accept) == 96, "ACCEPT");
 _Static_assert(offsetof(struct wire_accept, mac) == 64, "ACCEPT's mac is its end");
 _Static_assert(sizeof(struct wire_refuse) == 96, "REFUSE");
 _Static_assert(sizeof(struct wire_request) == 32, "READ, WRITE, FLUSH");
-_Static_assert(sizeof(struct wire_done) == 24, "DONE");
+_Static_assert(sizeof(struct wire_done) == 24, "DONE, RECEIVED");
 _Static_assert(sizeof(union wire_message) == WIRE_BYTES, "no message is longer");
 
 #define WIRE_KEY_MIN	16u

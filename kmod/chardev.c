@@ -102,7 +102,7 @@ static long lsmem_op_single(void *context, struct lsmem_op *op, u32 which)
 		return -EINVAL;
 	ret = lsmem_op_run(call, op, &place);
 	if (!ret && op->flags & LSMEM_OPF_DURABLE)
-		ret = lsmem_wait_durable(call->store, &place);
+		ret = lsmem_wait_received(call->store, &place);
 	return ret;
 }
 
@@ -260,7 +260,7 @@ static long lsmem_ioctl_vector(void *context, void *arg)
 	}
 	vector->nr = i;
 	if (durable) {
-		int waited = lsmem_sync(call->store, READ_ONCE(call->store->durable_ms));
+		int waited = lsmem_sync_received(call->store);
 
 		if (waited == -ETIMEDOUT)
 			waited = lsmem_vector_unknown(vector, vector->nr);

@@ -406,16 +406,26 @@ static u32 lsmem_log_before(const struct lsmem_store *store, const struct lsmem_
 	return smp_load_acquire(&seg->final) && seg->rolled <= point->rolls ? seg->reserved : 0;
 }
 
-/* Has the daemon acknowledged (or been given) everything before a point? */
+enum lsmem_reach {
+	LSMEM_REACH_EMITTED,
+	LSMEM_REACH_RECEIVED,
+	LSMEM_REACH_DURABLE,
+};
+
+/* Is the daemon so far with everything before a point? */
 static bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vector_point *point,
-			      bool emitted)
+			      enum lsmem_reach reach)
 {
 	struct lsmem_segment *seg;
 
 	lockdep_assert_held(&store->segment_lock);
-	list_for_each_entry(seg, &store->todo, todo)
-		if ((emitted ? seg->emitted : seg->acked) < lsmem_log_before(store, seg, point))
+	list_for_each_entry(seg, &store->todo, todo) {
+		u32 to = reach == LSMEM_REACH_EMITTED ? seg->emitted :
+			 reach == LSMEM_REACH_RECEIVED ? lsmem_segment_received(seg) : seg->acked;
+
+		if (to < lsmem_log_before(store, seg, point))
 			return false;
+	}
 	return true;
 }
 
@@ -425,13 +435,24 @@ bool lsmem_log_durable(struct lsmem_store *store, const struct lsmem_vector_poin
 	bool durable;
 
 	spin_lock(&store->segment_lock);
-	durable = lsmem_log_reached(store, point, false);
+	durable = lsmem_log_reached(store, point, LSMEM_REACH_DURABLE);
 	spin_unlock(&store->segment_lock);
 	return durable;
+}
+
+/* Is it durable, or has each backup received it? */
+bool lsmem_log_received(struct lsmem_store *store, const struct lsmem_vector_point *point)
+{
+	bool received;
+
+	spin_lock(&store->segment_lock);
+	received = lsmem_log_reached(store, point, LSMEM_REACH_RECEIVED);
+	spin_unlock(&store->segment_lock);
+	return received;
 }
 
 /* Has everything before @point been given to the daemon?  segment_lock held. */
 bool lsmem_log_emitted(struct lsmem_store *store, const struct lsmem_vector_point *point)
 {
-	return lsmem_log_reached(store, point, true);
+	return lsmem_log_reached(store, point, LSMEM_REACH_EMITTED);
 }

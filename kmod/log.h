@@ -83,6 +83,7 @@ int lsmem_head_roll(struct lsmem_store *store, unsigned int head);
 unsigned int lsmem_log_head(const struct lsmem_store *store);
 void lsmem_log_point(struct lsmem_store *store, struct lsmem_vector_point *point);
 bool lsmem_log_durable(struct lsmem_store *store, const struct lsmem_vector_point *point);
+bool lsmem_log_received(struct lsmem_store *store, const struct lsmem_vector_point *point);
 bool lsmem_log_emitted(struct lsmem_store *store, const struct lsmem_vector_point *point);
 
 #endif

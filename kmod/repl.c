@@ -8,6 +8,10 @@
  * the daemon is busy (group commit), and after the death of a daemon the next
  * one is told again from what was acknowledged.
  *
+ * Acknowledged means durable.  What each backup has received, if only in memory, is said
+ * by itself (LSMEM_ACK_RECEIVED), and is for those that wait for an operation of theirs;
+ * SYNC, fsync, FLUSH and FUA, commit records and the next daemon want what is durable.
+ *
  * Order within a batch: OPEN, RANGE, CLOSE, then groups of RETIRE.  A group is
  * told only when everything that lay before the end of its cleaning pass has
  * been told: the daemon makes durable what came before it in the stream, then
@@ -73,17 +77,30 @@ struct lsmem_attachment {
 		lsmem_store_active(store) ? 0 : -EAGAIN;				\
 })
 
-/* Is this place durable?  A segment that has left the log was, whole. */
-static bool lsmem_place_durable(struct lsmem_store *store, const struct lsmem_place *place)
+/* Is this place durable, or @received?  A segment that has left the log was, whole. */
+static bool lsmem_place_durable(struct lsmem_store *store, const struct lsmem_place *place,
+				bool received)
 {
 	const struct lsmem_segment *seg;
 	bool durable;
 
 	spin_lock(&store->segment_lock);
 	seg = lsmem_segment_find(store, place->segment);
-	durable = !seg || seg->acked >= place->offset;
+	durable = !seg || place->offset <= (received ? lsmem_segment_received(seg) : seg->acked);
 	spin_unlock(&store->segment_lock);
 	return durable;
+}
+
+static int lsmem_wait_place(struct lsmem_store *store, const struct lsmem_place *place,
+			    bool received)
+{
+	if (!store->durable)
+		return -EOPNOTSUPP;
+	if (!place->segment)
+		return 0;
+	lsmem_count(store, durable_waits, 1);
+	return lsmem_wait_acks(store, lsmem_place_durable(store, place, received),
+			       READ_ONCE(store->durable_ms));
 }
 
 /**
@@ -96,13 +113,19 @@ static bool lsmem_place_durable(struct lsmem_store *store, const struct lsmem_pl
  */
 int lsmem_wait_durable(struct lsmem_store *store, const struct lsmem_place *place)
 {
-	if (!store->durable)
-		return -EOPNOTSUPP;
-	if (!place->segment)
-		return 0;
-	lsmem_count(store, durable_waits, 1);
-	return lsmem_wait_acks(store, lsmem_place_durable(store, place),
-			       READ_ONCE(store->durable_ms));
+	return lsmem_wait_place(store, place, false);
+}
+
+/**
+ * lsmem_wait_received - wait until a change is durable, or each backup has received it
+ * @store: active
+ * @place: of the change; segment 0: none
+ *
+ * Return: as lsmem_wait_durable().
+ */
+int lsmem_wait_received(struct lsmem_store *store, const struct lsmem_place *place)
+{
+	return lsmem_wait_place(store, place, true);
 }
 
 /**
@@ -122,6 +145,21 @@ int lsmem_sync(struct lsmem_store *store, u32 timeout_ms)
 	lsmem_log_point(store, &point);
 	return lsmem_wait_acks(store, lsmem_log_durable(store, &point),
 			       timeout_ms ?: READ_ONCE(store->flush_ms));
+}
+
+/**
+ * lsmem_sync_received - wait until everything before it is durable, or received
+ * @store: active
+ *
+ * For operations that wait together.  Return: as lsmem_wait_durable().
+ */
+int lsmem_sync_received(struct lsmem_store *store)
+{
+	struct lsmem_vector_point point;
+
+	lsmem_log_point(store, &point);
+	return lsmem_wait_acks(store, lsmem_log_received(store, &point),
+			       READ_ONCE(store->durable_ms));
 }
 
 /* ---- Telling ------------------------------------------------------------ */
@@ -368,6 +406,11 @@ static bool lsmem_ack_one(struct lsmem_store *store, const struct lsmem_ack_one 
 			return false;
 		store->durable_bytes += ack->to - seg->acked;
 		WRITE_ONCE(seg->acked, ack->to);
+		return true;
+	case LSMEM_ACK_RECEIVED:
+		if (!seg->open_acked || ack->to > seg->emitted || ack->to < seg->acked)
+			return false;
+		seg->received = max(seg->received, ack->to);
 		return true;
 	case LSMEM_EVENT_CLOSE:
 		if (!seg->close_emitted || seg->acked != seg->committed)

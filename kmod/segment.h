@@ -50,6 +50,8 @@ enum lsmem_segment_state {
  * @emitted: prefix given to the daemon; [@acked, @emitted) is leased: the
  *	daemon may be doing I/O from it
  * @acked: prefix durable on all backups
+ * @received: prefix that each has, if only in memory (LSMEM_ACK_RECEIVED); it counts when
+ *	it is beyond @acked.  A daemon that dies leaves it as it is: it was so
  * @entries: directory entries (objects, delete records) reserved
  * @home: length on the backup
  * @barrier: highest barrier among its delete records
@@ -66,7 +68,7 @@ enum lsmem_segment_state {
  *
  * Protected by: @state, ids, list and the six flags: store->segment_lock.
  * @reserved, @entries, @frames, @committed while it is a head: head->lock.
- * @emitted: the attachment's mutex.  @acked: segment_lock for writing.
+ * @emitted: the attachment's mutex.  @acked, @received: segment_lock for writing.
  * @live and @deletes are atomic.  @frames, @nr_frames, @reserved, @committed while
  * it is COMPACTING: the compactor's; the rest does not change after CLOSED.
  */
@@ -89,6 +91,7 @@ struct lsmem_segment {
 	u32 committed;
 	u32 emitted;
 	u32 acked;
+	u32 received;
 	u32 entries;
 	u32 home;
 	u64 barrier;
@@ -104,6 +107,12 @@ struct lsmem_segment {
 	atomic_t *live;
 	atomic_t *deletes;
 };
+
+/* What each backup has, on its drive or in memory; segment_lock held. */
+static inline u32 lsmem_segment_received(const struct lsmem_segment *seg)
+{
+	return max(seg->acked, seg->received);
+}
 
 /**
  * struct lsmem_vacated - frames that compaction has emptied

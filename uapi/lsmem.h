@@ -80,7 +80,9 @@ struct lsmem_query {
 #define LSMEM_OP_FREE		4u
 
 /* lsmem_op.flags */
-#define LSMEM_OPF_DURABLE	(1u << 0)	/* return when it is on the backup */
+#define LSMEM_OPF_DURABLE	(1u << 0)	/* return when it is on the backup, or in the
+						 * memory of who keeps it (ack = memory)
+						 */
 #define LSMEM_OPF_EXPECT	(1u << 1)	/* REPLACE, FREE: only if @version is current */
 
 /**
@@ -444,7 +446,14 @@ struct lsmem_next {
 	__u64 next_segment;
 };
 
-/* One acknowledgement: type LSMEM_EVENT_OPEN .. RETIRE; RANGE: all below @to. */
+/*
+ * One acknowledgement: type LSMEM_EVENT_OPEN .. RETIRE; RANGE: all below @to.  Or, of
+ * what was told as a RANGE and is not durable yet, LSMEM_ACK_RECEIVED: all below @to is
+ * durable, or in the memory of hosts that keep a backup and write it whatever becomes of
+ * this one.  That is enough for LSMEM_OPF_DURABLE, and for nothing else; RANGE follows.
+ */
+#define LSMEM_ACK_RECEIVED	6u
+
 struct lsmem_ack_one {
 	__u32 type;
 	__u32 to;

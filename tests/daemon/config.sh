@@ -50,7 +50,7 @@ bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
 bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
 bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, kind, size, handles, mode, owner, replicas, min_replicas, copy_rate and rejoin'
-bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size, lock_wait, key, timeout and domain'
+bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size, lock_wait, key, timeout, domain and ack'
 bad 'key twice' "${path}path = /dev/zero\n" '3: path a second time, first on line 2'
 bad 'no value' '[store]\nkind =\n' '2: kind: no value'
 bad 'not a key' '[store]\nkind\n' '2: "kind": neither [section], key = value nor # comment'
@@ -109,6 +109,8 @@ bad 'listen twice' "[metrics]\nlisten = [::]:1\nlisten = [::]:2\n" '3: listen a 
 server='[server]\nlisten = rdma://10.0.0.1\nkey = /etc/key\n'
 export='[export data]\npath = /dev/null\n'
 good 'a backup on another host' '[backup]\npath = rdma://10.0.0.1/data\nkey = /etc/key\ntimeout = 5\n'
+good 'ack = memory' '[backup]\npath = rdma://10.0.0.1/data\nkey = /etc/key\nack = memory\n'
+good 'ack = durable' "${path}ack = durable\n"
 good 'an address of IPv6, a port' '[backup]\npath = rdma://[fe80::1]:7000/data\nkey = /etc/key\n'
 good 'a server' "$server$export"
 good 'two exports' "$server$export[ export  other ]\npath = /dev/zero\nsize = 256M\n"
@@ -138,6 +140,13 @@ done
 for timeout in 4 3601 never; do
 	bad "timeout $timeout" "[backup]\ntimeout = $timeout\n" "2: timeout = $timeout: allowed are seconds from 5 to 3600"
 done
+for ack in Memory 1 'memory, durable'; do
+	bad "ack $ack" "[backup]\nack = $ack\n" "2: ack = $ack: allowed are durable and memory"
+done
+for far in /dev/null "nvmf+tcp://10.0.0.1/$nqn"; do
+	bad "ack = memory of $far" "[backup]\npath = $far\nack = memory\n" '3: ack = memory: only for a backup that the lsmemd of another host keeps (path = rdma://..); use ack = durable, or leave it out'
+done
+bad 'ack = memory of a block store' '[store]\nkind = block\n[backup]\npath = rdma://a/b\nkey = /k\nack = memory\n' '6: ack = memory: not for kind = block, which waits for nothing but FLUSH and FUA, and these promise a drive; use ack = durable, or leave it out'
 bad 'no key' '[backup]\npath = rdma://a/b\n' '2: path = rdma://a/b: a backup on another host needs "key =", the file of the secret shared with it'
 bad 'a size of another host' '[backup]\npath = rdma://a/b\nkey = /k\nsize = 256M\n' '4: size: not for a backup on another host, whose server makes it'
 bad 'a key for a file' '[backup]\npath = /dev/null\nkey = /k\n' '3: key: only for a backup on another host (path = rdma://.. or nvmf+..)'

@@ -12,6 +12,8 @@ address=10.99.0.1
 
 first=ib_uverbs		# of the modules
 soft_roce "$address" "$first"
+modprobe dm-mod
+dmsetup create slow --table "0 $(blockdev --getsz "$drive") linear $drive 0"
 
 server_pid=
 server_start()
@@ -38,7 +40,7 @@ remote() { configure "rdma://$address/data" 'size = 128M\n' "key = ${1:-$key}\nl
 (umask 077; head -c 32 /dev/urandom >"$key"; head -c 32 /dev/urandom >"$key.other")
 cp "$key" "$key.open"
 chmod 644 "$key.open"
-serve data "$drive" other "$other"
+serve data /dev/mapper/slow other "$other"
 dd if=/dev/zero of="$drive" bs=1M count=4 conv=fsync status=none
 
 # ---- Who gets nothing --------------------------------------------------------
@@ -104,9 +106,45 @@ wait "$second_pid"
 verify 'fenced: its memory is readable'
 ok 'fenced: the server says so' said 'taken from' "$scratch/server.log"
 
-# ---- The server goes ----------------------------------------------------------
+# ---- Acknowledged from the server's memory -------------------------------------
 conf=$scratch/own.conf
-ok 'held again, resumes' start resume
+echo 'ack = memory' >>"$conf"
+ok 'held again, resumes, ack = memory' start resume
+told() { "$ctl" backups "$store" --json >"$scratch/backups" && jq -e "$1" "/run/lsmem/$store.json" >/dev/null; }
+ok 'lsmemctl backups says so' eval 'told . && [ "$(jq -r ".[0].ack" "$scratch/backups")" = memory ]'
+load 4
+nap 1
+slay
+ok 'ack = memory: resumes after a SIGKILL' start resume
+wait "$load_pid"
+expect 'ack = memory: load, the daemon killed meanwhile' "$?" 0
+verify 'ack = memory: all there after a SIGKILL'
+# The primary fails while what it has sent is in the server's memory alone.
+dmsetup suspend --noflush slow
+# struct model of load.c: operations that have returned
+returned() { od -An -t u8 -j 16 -N 8 "$model" | tr -d ' '; }
+before=$(returned)
+load 60
+ok 'the drive stands still: acknowledged all the same' until_true 5 told '.memory_bytes > 0'
+ok 'the drive stands still: durable operations return' until_true 5 eval '[ "$(returned)" -gt "$before" ]'
+jq .memory_bytes "/run/lsmem/$store.json" | sed 's/^/# bytes: /'
+run "$ctl" sync "$store" --timeout 1
+ok 'the drive stands still: a sync waits for it' [ "$status" -ne 0 ]
+slay_load
+slay
+run "$ctl" destroy --force "$store"
+expect 'the primary is lost' "$status" 0
+dmsetup resume slow
+ok 'recovers' start recovery
+verify 'all that was acknowledged from memory is there'
+load 4
+wait "$load_pid"
+expect 'load' "$?" 0
+run "$ctl" sync "$store"
+expect 'a sync' "$status" 0
+ok 'nothing is in memory alone after it' told '.memory_bytes == 0'
+
+# ---- The server goes ----------------------------------------------------------
 fails 'the server killed' 15 'the connection is over' server_end KILL
 ok 'the server is back' server_start
 ok 'resumes' start resume
@@ -156,7 +194,7 @@ expect 'the server ends' "$status" 0
 ok 'within its bound' [ $(($(now_ms) - begun)) -lt 10000 ]
 
 # ---- The device goes, and the daemon has another backup ---------------------------
-serve data "$drive"
+serve data /dev/mapper/slow
 ok 'two: the server starts' server_start
 printf '[store]\nsize = 128M\nmin_replicas = 1\n[backup far]\npath = rdma://%s/data\nkey = %s\n[backup near]\npath = %s\n' \
 	"$address" "$key" "$other" >"$conf"
@@ -173,5 +211,6 @@ stop
 expect 'two: drains' "$status" 0
 run "$ctl" destroy "$store"
 expect 'two: all of it is on the other' "$status" 0
+ok 'nobody keeps the drive' until_true 5 dmsetup remove slow
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log" "$scratch/server.log"
 tap_end

@@ -50,6 +50,7 @@ static void active(void)
 	backup->frames_free = 30;
 	backup->frames_low = 1;
 	backup->lag_bytes = 123456;
+	status.core.memory_bytes = 4242;
 	backup->lag_segments = 2;
 }
 
@@ -87,7 +88,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < status.nr_backups; i++)
 		status.backups[i] = (struct status_backup) {
 			.name = config.backups[i].name, .path = config.backups[i].path,
-			.domain = config.backups[i].domain, .index = i,
+			.domain = config.backups[i].domain, .ack_memory = true, .index = i,
 		};
 	status.start_ns = status_now_ns();
 	status.start_time = 1700000000;

@@ -125,6 +125,7 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
         'lsmem_backup_writes_total{kind="digest"}': 4, "lsmem_backup_frames_free": 30,
         "lsmem_backup_frames_low": 1,
         f"lsmem_backup_lag_bytes{{{label}}}": 123456, "lsmem_ranges_total": 64,
+        'lsmem_backup_info{ack="memory"}': 1, "lsmem_memory_bytes": 4242,
         "lsmem_ack_latency_seconds_count": 64,
         "lsmem_backup_group_bytes_sum": 4096 * sum(range(65)),
         'lsmem_backup_group_bytes_bucket{le="4096"}': 1,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A backup on another host, against a server that runs: requests, the fence,
- * what a hostile peer can do, a peer that is lost.  TAP.
+ * receipts, what a hostile peer can do, a peer that is lost.  TAP.
  *
  *	rdma rdma://HOST:PORT/NAME KEYFILE
  *
@@ -32,12 +32,13 @@ static const char *path, *key_file;
 static struct wire_address address;
 
 static unsigned int lock_wait = 1;
+static bool receipts;
 
 static int open_backup(struct backup *backup, uint64_t epoch, bool read_only)
 {
 	struct backup_options options = {
 		.path = path, .key = key_file, .lock_wait = lock_wait, .timeout = 10,
-		.fence_epoch = epoch, .read_only = read_only,
+		.fence_epoch = epoch, .read_only = read_only, .receipts = receipts,
 	};
 
 	return backup_open(backup, &loop, &options);
@@ -191,6 +192,117 @@ static void test_fence(uint8_t *data, uint8_t *back)
 	tap_is(open_backup(&reader, 0, true), 0, "a reader when nobody holds it");
 	tap_is(backup_transfer(&reader, BACKUP_READ, 0, data, LSMEM_BLOCK), 0, "reads");
 	backup_close(&reader);
+}
+
+/* ---- Receipts ----------------------------------------------------------- */
+
+/**
+ * struct tail - a write of one and the same blocks, again and again; its bytes are its number
+ */
+static struct tail {
+	struct backup_io io;
+	struct iovec iov;
+	struct backup *backup;
+	uint8_t *data;
+	uint32_t receipts, answers;
+	bool late;
+	int error;
+} tails[MANY];
+static uint32_t nr_tails, tail_answers;
+
+static void tail_next(struct backup *backup, uint8_t *data);
+
+/* The next is sent as soon as this one has arrived. */
+static void tail_received(struct backup_io *io)
+{
+	struct tail *tail = (struct tail *)io;
+
+	tail->receipts++;
+	tail->late |= tail->answers;
+	tail_next(tail->backup, tail->data);
+}
+
+static void tail_done(struct backup_io *io, int error)
+{
+	struct tail *tail = (struct tail *)io;
+
+	tail->answers++;
+	tail->error = error;
+	tail_answers++;
+}
+
+/* Of one to three blocks of four. */
+static void tail_next(struct backup *backup, uint8_t *data)
+{
+	uint32_t number = nr_tails;
+	struct tail *tail = &tails[number];
+
+	if (number == MANY)
+		return;
+	nr_tails++;
+	*tail = (struct tail) {
+		.backup = backup, .data = data,
+		.io = {
+			.what = BACKUP_WRITE, .iov = &tail->iov, .nr_iov = 1,
+			.length = LSMEM_BLOCK * (1 + number % 3),
+			.offset = LSMEM_BLOCK * (number % 5 == 4),
+			.done = tail_done, .received = tail_received,
+		},
+	};
+	tail->iov = (struct iovec) { data, tail->io.length };
+	memset(data, (int)number, tail->io.length);
+	backup_submit(&tail->io, backup);
+}
+
+static bool writes(const struct tail *tail, uint32_t block)
+{
+	return tail->io.offset <= block * LSMEM_BLOCK &&
+	       tail->io.offset + tail->io.length > block * LSMEM_BLOCK;
+}
+
+/* Is each block what the last write of it with a receipt made it, or a later one? */
+static bool tails_are(const uint8_t *back)
+{
+	uint32_t block, last, i;
+
+	for (block = 0; block < 4; block++) {
+		for (i = 0, last = 0; i < nr_tails; i++)
+			if (tails[i].receipts && writes(&tails[i], block))
+				last = i;
+		i = back[block * LSMEM_BLOCK];
+		if (i < last || i >= nr_tails || !writes(&tails[i], block))
+			return false;
+	}
+	return true;
+}
+
+static void test_receipts(uint8_t *data, uint8_t *back)
+{
+	struct backup backup, next;
+	uint32_t i, wrong = 0;
+
+	receipts = true;
+	tap_is(open_backup(&backup, 7, false), 0, "receipts are wanted: opened");
+	tail_next(&backup, data);
+	while (tail_answers < MANY && loop_run(&loop, true) >= 0)
+		;
+	for (i = 0; i < MANY; i++)
+		wrong += tails[i].receipts != 1 || tails[i].answers != 1 || tails[i].late ||
+			 tails[i].error;
+	tap_is(wrong, 0, "each write has a receipt, then an answer");
+	tap_is(backup_transfer(&backup, BACKUP_READ, 0, back, 4 * LSMEM_BLOCK), 0, "read");
+	tap(tails_are(back), "writes of the same blocks landed in their order");
+	/* What has a receipt lands although who sent it is cut off. */
+	nr_tails = 0;
+	tail_next(&backup, data);
+	while (nr_tails < MANY / 2 && loop_run(&loop, true) >= 0)
+		;
+	tap_is(open_backup(&next, 8, false), 0, "fenced in the middle");
+	tap_is(backup_transfer(&next, BACKUP_READ, 0, back, 4 * LSMEM_BLOCK), 0, "read");
+	tap(tails_are(back), "what had a receipt has landed");
+	backup_close(&backup);
+	backup_close(&next);
+	receipts = false;
 }
 
 /* ---- Hostile peers ------------------------------------------------------ */
@@ -472,6 +584,7 @@ int main(int argc, char **argv)
 		return 1;
 	test_io(data, back);
 	test_fence(data, back);
+	test_receipts(data, back);
 	test_hostile();
 	test_lost();
 	loop_close(&loop);

@@ -5,7 +5,8 @@
  *
  *	byte 0	bit 0: to the client, not the server; bit 1: the head is sealed;
  *		bit 2: the proof is made right, with what was said; bit 3: what
- *		was asked is answered first; bit 4: the client asks for something
+ *		was asked is answered first; bit 4: the client asks for something;
+ *		bit 5: for a write; bit 6: receipts are given first
  *	byte 1	type, when the head is sealed
  *	byte 2	length of what follows; when the head is sealed, it follows the head
  */
@@ -92,6 +93,11 @@ static void call(struct both *both, const union wire_message *message, size_t le
 		both->wanted[s->io.slot] = 0;
 		session_release(s, s->io.slot);
 		break;
+	case SESSION_RECEIVED:
+		if (!both->accepted || s->io.slot >= WIRE_SLOTS || both->wanted[s->io.slot] != 2)
+			fuzz_fail("a receipt of what was not sent");
+		both->wanted[s->io.slot] = 1;
+		break;
 	case SESSION_SEND:
 		break;
 	case SESSION_CLOSE:
@@ -101,6 +107,16 @@ static void call(struct both *both, const union wire_message *message, size_t le
 	default:
 		fuzz_fail("a client does what a server does");
 	}
+}
+
+static void give_receipts(struct both *both)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < SLOTS && both->server.state == SESSION_SERVING; slot++)
+		if (both->asked[slot] && session_received(&both->server, slot) &&
+		    session_received(&both->server, slot))
+			fuzz_fail("a receipt is given twice");
 }
 
 static void answer(struct both *both)
@@ -115,14 +131,15 @@ static void answer(struct both *both)
 	}
 }
 
-static void ask(struct both *both)
+static void ask(struct both *both, bool write)
 {
 	int slot = session_slot(&both->client);
 
 	if (both->client.state != SESSION_SERVING || slot < 0)
 		return;
-	session_request(&both->client, WIRE_READ, (uint32_t)slot, 0, LSMEM_BLOCK);
-	both->wanted[slot] = 1;
+	session_request(&both->client, write ? WIRE_WRITE : WIRE_READ, (uint32_t)slot, 0,
+			LSMEM_BLOCK);
+	both->wanted[slot] = 1 + write;
 }
 
 /* The proof that would be right; is it the one that is there? */
@@ -145,7 +162,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct both both = { 0 };
 
 	session_begin(&both.server, &key, nonces[1]);
-	session_call(&both.client, &key, nonces[0], "data", "db1", 1, 0);
+	session_call(&both.client, &key, nonces[0], "data", "db1", 1, WIRE_RECEIPTS);
 	while (size >= 3) {
 		uint8_t flags = data[0], type = data[1];
 		union wire_message message;
@@ -153,10 +170,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		bool right;
 
 		memset(&message, 0xa5, sizeof(message));
+		if (flags & 64)
+			give_receipts(&both);
 		if (flags & 8)
 			answer(&both);
 		if (flags & 16)
-			ask(&both);
+			ask(&both, flags & 32);
 		length = data[2];
 		data += 3;
 		size -= 3;

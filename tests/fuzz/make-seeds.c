@@ -159,8 +159,8 @@ static void wire_seeds(void)
 	union wire_message message;
 	struct { uint8_t flags, type; } steps[] = {
 		{ 2, WIRE_HELLO }, { 3, WIRE_CHALLENGE }, { 6, WIRE_PROOF }, { 7, WIRE_ACCEPT },
-		{ 2, WIRE_WRITE }, { 10, WIRE_FLUSH }, { 10, WIRE_READ }, { 19, WIRE_DONE },
-		{ 3, WIRE_REFUSE },
+		{ 2, WIRE_WRITE }, { 74, WIRE_FLUSH }, { 10, WIRE_READ }, { 19, WIRE_DONE },
+		{ 51, WIRE_RECEIVED }, { 3, WIRE_DONE }, { 3, WIRE_REFUSE },
 	};
 	uint32_t n, i;
 
@@ -174,6 +174,7 @@ static void wire_seeds(void)
 			if (steps[i].type == WIRE_HELLO) {
 				strcpy(message.hello.name, "data");
 				strcpy(message.hello.who, "db1");
+				message.hello.flags = htole32(WIRE_RECEIPTS);
 			} else if (steps[i].type == WIRE_ACCEPT) {
 				message.accept.slots = htole32(4);
 				message.accept.slot_bytes = htole32(LSMEM_SEGLET_BYTES);

@@ -723,6 +723,9 @@ const struct litmus litmus[] = {
 	{ "replicas are in different domains, and on all backups", litmus_domains },
 	{ "a backup comes back, and the power goes at each step", litmus_join },
 	{ "a recovery ends at each step of one coming back", litmus_join_steps },
+	{ "acknowledged from memory, and the primary fails at each step", litmus_received },
+	{ "what is in memory only goes with it, and nothing is missed", litmus_memory_only },
+	{ "what others have received is on a replica made anew", litmus_extend_received },
 };
 
 const uint32_t nr_litmus = sizeof(litmus) / sizeof(litmus[0]);

@@ -61,5 +61,8 @@ bool litmus_format_all(void);
 bool litmus_domains(void);
 bool litmus_join(void);
 bool litmus_join_steps(void);
+bool litmus_received(void);
+bool litmus_memory_only(void);
+bool litmus_extend_received(void);
 
 #endif

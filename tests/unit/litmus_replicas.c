@@ -701,3 +701,183 @@ bool litmus_join_steps(void)
 		}
 	return ok;
 }
+
+/* All that is in flight arrives at the hosts that have a memory of their own. */
+static void receive_all(struct sim *sim)
+{
+	uint32_t n;
+
+	for (n = 0; n < disk_in_flight(sim->disk); n++)
+		sim_receive(sim, n);
+	sim_acks(sim);
+}
+
+/*
+ * Each completion is after all that is in flight has been received, and the primary fails
+ * after each; those that are left have what was acknowledged, whichever of them are read.
+ */
+bool litmus_received(void)
+{
+	static const struct sim_options kinds[] = {
+		{ .frames = 12, .memory = 1 },
+		{ .frames = 12, .backups = 2, .memory = 3 },
+		{ .frames = 12, .backups = 3, .replicas = 2, .memory = 3 },
+	};
+	uint32_t kind, left, without, told = 0;
+	bool ok = true;
+
+	for (kind = 0; kind < 3 && ok; kind++)
+		for (left = 0; left < STEPS && ok; left += 1 + left % 2) {
+			ok = tell(&kinds[kind], left);
+			without = kind == 2 ? 1u << left % 3 : 0;
+			if (ok) {
+				lit_put(left % 4, 1, 90);
+				model_put(run.sim->model, 4, 2, 90);
+				sim_events(run.sim);
+				receive_all(run.sim);
+				sim_cut_alone(run.sim, left % DISK_CUT_KINDS);
+				if (start_from(run.sim, ALL(run.sim) & ~without, false))
+					sim_fail(run.sim, "it does not come up");
+				ok = !run.sim->error[0] || complain(run.sim, "received");
+			}
+			told += run.sim->model->oracle.received;
+			sim_free(run.sim);
+		}
+	return ok && told;
+}
+
+/*
+ * All of a write is received, nothing of it is on a drive, and all that can follow has
+ * followed: then all power goes.  It is gone, and nobody knows that it was durable.
+ */
+bool litmus_memory_only(void)
+{
+	static const struct sim_options options = { .frames = 12, .memory = 1 };
+	bool ok = tell(&options, STEPS);
+	struct sim *sim = run.sim;
+	uint64_t received, acked;
+	uint32_t n, rounds;
+
+	if (ok) {
+		go_on(sim);
+		received = sim->model->oracle.received;
+		acked = sim->model->oracle.acked;
+		model_put(sim->model, 0, 1, 500);
+		sim_events(sim);
+		receive_all(sim);
+		for (rounds = 0; rounds < 30; rounds++) {
+			core_tick(sim->core);
+			sim_issue(sim);
+			for (n = disk_in_flight(sim->disk); n-- > 0;)
+				if (!sim->requests[disk_nth(sim->disk, n)].received)
+					sim_complete(sim, n);
+			sim_acks(sim);
+		}
+		if (sim->model->oracle.received == received || sim->model->oracle.acked != acked)
+			sim_fail(sim, "what is in memory is not acknowledged, or called durable");
+		sim_cut(sim, DISK_CUT_DROP);
+		if (start_from(sim, 1, false))
+			sim_fail(sim, "it does not come up");
+		ok = !sim->error[0] || complain(sim, "memory only");
+	}
+	sim_free(sim);
+	return ok;
+}
+
+/* The oldest of those that no memory has, and that are not slow, ends. */
+static void complete_one(struct sim *sim)
+{
+	uint32_t n;
+
+	sim_events(sim);
+	for (n = 0; n < disk_in_flight(sim->disk); n++) {
+		if (sim->requests[disk_nth(sim->disk, n)].received)
+			continue;
+		sim_complete(sim, n);
+		return;
+	}
+}
+
+/*
+ * Two long writes of one backup are in flight, neither of @on: all but the first are slow
+ * from now on.
+ */
+static bool slow_writes(struct sim *sim, const uint32_t on[2])
+{
+	struct sim_request *r, *writes[4][CORE_IOS];
+	uint32_t nr[4] = { 0 }, n, b;
+
+	for (n = 0; n < disk_in_flight(sim->disk); n++) {
+		r = &sim->requests[disk_nth(sim->disk, n)];
+		if (r->length >= LSMEM_SEGLET_BYTES && r->backup != on[0] && r->backup != on[1])
+			writes[r->backup][nr[r->backup]++] = r;
+	}
+	for (b = 0; b < 4 && nr[b] < 2; b++)
+		;
+	for (n = 1; b < 4 && n < nr[b]; n++)
+		writes[b][n]->received = true;
+	return b < 4;
+}
+
+/*
+ * One of two replicas of a head's segment is in memory only, and the other is lost.  A
+ * third is made: its first data end, and @more requests, then the primary fails.
+ */
+static bool extend_received_once(uint32_t more, bool kill, bool *slow)
+{
+	static const struct sim_options options = { .frames = 12, .backups = 4, .replicas = 2,
+						    .size = 2 };
+	bool ok = tell(&options, STEPS + more);
+	struct sim *sim = run.sim;
+	struct model *m = sim->model;
+	struct core_stats stats;
+	uint32_t on[2] = { 0 }, b, n, nr = 0;
+
+	if (ok) {
+		go_on(sim);
+		m->segments[m->heads[1] - 1].limit = LSMEM_SEGMENT_BYTES;
+		model_put(m, 0, 1, 100);
+		sim_events(sim);
+		core_stats(sim->core, &stats);
+		for (b = 0; b < 4; b++)
+			if (stats.backup[b].lag_bytes && nr < 2)
+				on[nr++] = b;
+		lit_settle();
+		sim->options.memory = 1u << sim->drive[on[0]];
+		model_put(m, 1, 1, 250000);
+		for (n = 0; n < 40; n++) {
+			receive_all(sim);
+			complete_one(sim);
+		}
+		if (kill)
+			sim_kill(sim);
+		lose(sim, on[1]);
+		for (n = 0; n < 80 && !slow_writes(sim, on); n++)
+			complete_one(sim);
+		*slow |= n < 80 && nr == 2;
+		for (n = 0; n < more; n++)
+			complete_one(sim);
+		sim_cut_alone(sim, DISK_CUT_DROP);
+		start_from(sim, ALL(sim) & ~(1u << sim->drive[on[0]] | 1u << sim->drive[on[1]]),
+			   false);
+		ok = !sim->error[0] || complain(sim, "extend");
+	}
+	sim_free(sim);
+	return ok;
+}
+
+bool litmus_extend_received(void)
+{
+	uint32_t more, kill;
+
+	for (kill = 0; kill < 2; kill++) {
+		bool slow = false;
+
+		for (more = 0; more < 40; more++)
+			if (!extend_received_once(more, kill, &slow))
+				return false;
+		if (!slow)
+			return false;
+	}
+	return true;
+}

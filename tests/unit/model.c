@@ -545,6 +545,11 @@ void model_ack(struct model *m, const struct lsmem_ack_one *ack)
 		seg->acked = ack->to;
 		oracle_acked(m, seg->id, ack->to);
 		return;
+	case LSMEM_ACK_RECEIVED:
+		if (ack->to > seg->emitted || ack->to <= seg->acked)
+			break;
+		oracle_received(m, seg->id, ack->to);
+		return;
 	case LSMEM_EVENT_CLOSE:
 		if (!seg->close_emitted || seg->close_acked || seg->acked != seg->reserved)
 			break;

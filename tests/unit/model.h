@@ -117,17 +117,19 @@ struct model_pending {
 /**
  * struct oracle_op - an operation that was applied
  * @segment, @end: durable when this much of that segment is
+ * @received: it was acknowledged as durable or in memory of the backups
  */
 struct oracle_op {
 	uint64_t key, version, segment;
 	uint32_t length, end;
-	bool free, acked;
+	bool free, acked, received;
 };
 
 /**
  * struct oracle - what may be found
  * @base: by index: what the last recovery found: 0 or handle, version, length
  * @ops: since, in the order of their exchanges
+ * @alone: the primary has failed, and no backup with it: what was received is there too
  */
 struct oracle {
 	struct {
@@ -138,7 +140,8 @@ struct oracle {
 	uint32_t nr_ops, room_ops;
 	uint32_t era, generation;
 	uint64_t time, segment;
-	uint64_t acked, checked;
+	uint64_t acked, checked, received;
+	bool alone;
 };
 
 struct model {
@@ -215,6 +218,7 @@ void model_window(const struct model *m, struct lsmem_cleaning *want,
 void oracle_applied(struct model *m, uint64_t key, uint64_t version, uint32_t length, bool free,
 		    uint64_t segment, uint32_t end);
 void oracle_acked(struct model *m, uint64_t segment, uint32_t to);
+void oracle_received(struct model *m, uint64_t segment, uint32_t to);
 void oracle_begin(struct model *m);
 void oracle_found(struct model *m, uint64_t key, uint64_t version, uint32_t length);
 void oracle_check(struct model *m);

@@ -2,7 +2,8 @@
 /*
  * The oracle: after a crash each index must be in the state of its last
  * acknowledged operation or of a later one that was applied.  Nothing older,
- * nothing that was refused, nothing freed and acknowledged so.
+ * nothing that was refused, nothing freed and acknowledged so.  What was acknowledged
+ * because backups have received it counts when none of them has failed.
  *
  * Operations of all generations of an index stand in one list, in the order of
  * their exchanges: a newer generation begins after the older one was freed.
@@ -45,6 +46,21 @@ void oracle_acked(struct model *m, uint64_t segment, uint32_t to)
 			if (lsmem_version_time(op->version) > o->time)
 				o->time = lsmem_version_time(op->version);
 		}
+	}
+}
+
+void oracle_received(struct model *m, uint64_t segment, uint32_t to)
+{
+	struct oracle *o = &m->oracle;
+	uint32_t i;
+
+	for (i = 0; i < o->nr_ops; i++) {
+		struct oracle_op *op = &o->ops[i];
+
+		if (op->segment != segment || op->end > to || op->acked || op->received)
+			continue;
+		op->received = true;
+		o->received++;
 	}
 }
 
@@ -96,7 +112,8 @@ void oracle_check(struct model *m)
 		};
 
 		for (last = o->nr_ops; last-- > 0;)
-			if (lsmem_handle_index(o->ops[last].key) == index && o->ops[last].acked)
+			if (lsmem_handle_index(o->ops[last].key) == index &&
+			    (o->ops[last].acked || (o->alone && o->ops[last].received)))
 				break;
 		right = last == UINT32_MAX && oracle_is(m, index, &base);
 		for (i = last == UINT32_MAX ? 0 : last; i < o->nr_ops && !right; i++)
@@ -115,4 +132,5 @@ void oracle_check(struct model *m)
 	}
 	memcpy(o->base, o->found, sizeof(o->base));
 	o->nr_ops = 0;
+	o->alone = false;
 }

@@ -292,6 +292,7 @@ int sim_attempt(struct sim *sim)
 	if (!ret) {
 		recover_activation(r, &activation);
 		oracle_check(sim->model);
+		sim->memory_lost = false;
 		model_activate(sim->model, activation.era, activation.generation_floor,
 			       activation.generation_ceiling, activation.store_time,
 			       activation.next_segment);
@@ -397,11 +398,13 @@ void sim_issue(struct sim *sim)
 		request->used = true;
 		request->backup = io.backup;
 		request->offset = where;
+		request->length = io.length;
 		request->into.iov_len = 0;
 		if (io.kind == CORE_IO_READ)
 			request->into = io.iov[0];
 		request->id = io.id;
 		request->flush = io.kind == CORE_IO_FLUSH;
+		request->received = false;
 	}
 	sim_watch(sim);
 }
@@ -438,11 +441,31 @@ void sim_acks(struct sim *sim)
 	sim_issue(sim);
 }
 
+static bool sim_memory(const struct sim *sim, uint32_t backup)
+{
+	return sim->options.memory >> sim->drive[backup] & 1u;
+}
+
+/* Writes of the same blocks land in the order in which they are received. */
+void sim_receive(struct sim *sim, uint32_t n)
+{
+	uint32_t request = disk_nth(sim->disk, n);
+	struct sim_request *r = &sim->requests[request];
+
+	if (r->flush || r->into.iov_len || r->received || !sim_memory(sim, r->backup))
+		return;
+	disk_apply(sim->disk, request);
+	r->received = true;
+	core_io_received(sim->core, r->id);
+	sim_issue(sim);
+}
+
 void sim_complete(struct sim *sim, uint32_t n)
 {
 	uint32_t request = disk_nth(sim->disk, n);
 	struct sim_request *r = &sim->requests[request];
 
+	sim_receive(sim, n);
 	disk_complete(sim->disk, request);
 	if (r->into.iov_len)
 		disk_read(sim->disk, r->offset, r->into.iov_base, r->into.iov_len);
@@ -496,6 +519,7 @@ bool sim_lose(struct sim *sim)
 		sim_fail_request(sim, n);
 	}
 	sim->lost++;
+	sim->memory_lost |= sim_memory(sim, b);
 	return true;
 }
 
@@ -589,7 +613,9 @@ void sim_step(struct sim *sim)
 	} else if (what < 80 && in_flight) {
 		uint32_t n = random_below(r, in_flight);
 
-		if (random_chance(r, 20))
+		if (sim->options.memory && random_chance(r, 50))
+			sim_receive(sim, n);
+		else if (random_chance(r, 20))
 			disk_apply(sim->disk, disk_nth(sim->disk, n));
 		else
 			sim_complete(sim, n);
@@ -665,6 +691,27 @@ void sim_cut(struct sim *sim, enum disk_cut kind)
 	sim->crashes++;
 }
 
+void sim_cut_alone(struct sim *sim, enum disk_cut kind)
+{
+	uint32_t n = 0, drive, request;
+
+	while (n < disk_in_flight(sim->disk)) {
+		request = disk_nth(sim->disk, n);
+		if (!sim_memory(sim, sim->requests[request].backup))
+			n++;
+		else if (sim->requests[request].received || random_chance(&sim->random, 50))
+			disk_complete(sim->disk, request);
+		else
+			disk_drop(sim->disk, request);
+	}
+	for (drive = 0; drive < sim->options.backups; drive++)
+		if (sim->options.memory >> drive & 1u)
+			disk_complete(sim->disk, disk_flush(sim->disk, drive));
+	sim->alone++;
+	sim->model->oracle.alone = !sim->memory_lost;
+	sim_cut(sim, kind);
+}
+
 /* The daemon goes; what it had in flight lands, and a new one comes. */
 void sim_kill(struct sim *sim)
 {
@@ -689,6 +736,7 @@ static void sim_fault(struct sim *sim)
 			disk_fail_flush(sim->disk, request);
 			core_io_done(sim->core, sim->requests[request].id, -EIO);
 			sim->faults++;
+			sim->memory_lost = true;
 			if (core_state(sim->core) == CORE_FAILED)
 				return;
 			/* Rule 3 switched off: it goes on, and we see where to. */
@@ -742,7 +790,10 @@ bool sim_life(struct sim *sim, uint32_t crashes)
 			return false;
 		if (goes_on)
 			continue;
-		sim_cut(sim, random_below(r, DISK_CUT_KINDS));
+		if (sim->options.memory && random_chance(r, 60))
+			sim_cut_alone(sim, random_below(r, DISK_CUT_KINDS));
+		else
+			sim_cut(sim, random_below(r, DISK_CUT_KINDS));
 		if (!sim_start(sim, true))
 			return false;
 	}

@@ -23,6 +23,7 @@
  * @faults: percent of ends that begin with a failed flush
  * @damage: percent of power cuts that also destroy something acknowledged
  * @backups: 0: one; @replicas, @min_replicas: as in struct core_params
+ * @memory: drives of hosts that tell what they have received
  */
 struct sim_options {
 	uint32_t frames;
@@ -33,6 +34,7 @@ struct sim_options {
 	uint32_t faults;
 	uint32_t damage;
 	uint32_t backups, replicas, min_replicas;
+	uint32_t memory;
 	bool pairs;			/* two backups each are in one domain */
 	bool join;			/* those that were left behind join again, any time */
 };
@@ -40,9 +42,10 @@ struct sim_options {
 struct sim_request {
 	bool used;
 	uint32_t id;			/* core's */
-	bool flush;
+	bool flush, received;
 	uint32_t backup;		/* core's */
 	uint64_t offset;		/* of a read, on the disk */
+	uint32_t length;
 	struct iovec into;
 };
 
@@ -86,6 +89,8 @@ struct sim {
 	uint64_t crashes, kills, recoveries, shutdowns, faults, losses_found;
 	uint64_t lost, joined, refused, copied;	/* backups, starts with too few, replicas */
 	uint64_t added;				/* of those that joined: while all went on */
+	uint64_t alone;				/* crashes of the primary alone */
+	bool memory_lost;			/* with a backup, since the last recovery */
 };
 
 struct sim *sim_new(uint64_t seed, const struct sim_options *options);
@@ -103,12 +108,16 @@ void sim_events(struct sim *sim);
 void sim_issue(struct sim *sim);
 void sim_acks(struct sim *sim);
 void sim_complete(struct sim *sim, uint32_t n);
+/* The host of its drive has the nth request in flight, a write, and says so. */
+void sim_receive(struct sim *sim, uint32_t n);
 /* The daemon chooses the segments of a pass; false: none, or one is under way. */
 bool sim_clean(struct sim *sim);
 /* Until nothing is on its way. */
 void sim_settle(struct sim *sim);
 void sim_shutdown(struct sim *sim);
 void sim_cut(struct sim *sim, enum disk_cut kind);
+/* The power goes, but not that of hosts with a memory of their own. */
+void sim_cut_alone(struct sim *sim, enum disk_cut kind);
 void sim_kill(struct sim *sim);
 /* The nth request in flight fails, as the backup is concerned. */
 void sim_fail_request(struct sim *sim, uint32_t n);

@@ -48,6 +48,13 @@ static const struct {
 						  .replicas = 2, .min_replicas = 2, .join = true } },
 	{ "two of five backups", { .frames = 12, .size = 1, .steps = 200, .kills = 20,
 				   .faults = 10, .backups = 5, .replicas = 2 } },
+	{ "ack = memory, one backup", { .frames = 16, .size = 0, .steps = 150, .kills = 20,
+					.faults = 3, .memory = 1 } },
+	{ "ack = memory, two of two", { .frames = 16, .size = 1, .steps = 200, .kills = 20,
+					.faults = 10, .backups = 2, .memory = 3 } },
+	{ "ack = memory, two of four", { .frames = 12, .size = 0, .steps = 200, .kills = 20,
+					 .faults = 20, .backups = 4, .replicas = 2,
+					 .memory = 7, .join = true } },
 };
 
 int main(int argc, char **argv)
@@ -75,6 +82,7 @@ int main(int argc, char **argv)
 	for (kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
 		uint64_t crashes = 0, kills = 0, ops = 0, acked = 0, cleaned = 0, moved = 0;
 		uint64_t lost = 0, copied = 0, few = 0, joined = 0, added = 0;
+		uint64_t alone = 0, received = 0;
 		uint64_t dropped = 0, refused = 0, recoveries = 0, compacted = 0, passes = 0;
 		double begin = now();
 		bool ok = true;
@@ -109,6 +117,8 @@ int main(int argc, char **argv)
 			few += sim->refused;
 			joined += sim->joined;
 			added += sim->added;
+			alone += sim->alone;
+			received += sim->model->oracle.received;
 			sim_free(sim);
 			if (only)
 				break;
@@ -127,6 +137,9 @@ int main(int argc, char **argv)
 				 (unsigned long long)lost, (unsigned long long)joined,
 				 (unsigned long long)added, (unsigned long long)copied,
 				 (unsigned long long)few);
+		if (kinds[kind].options.memory)
+			tap_note("the primary alone crashed %llu, acknowledged from memory %llu",
+				 (unsigned long long)alone, (unsigned long long)received);
 		if (kinds[kind].options.join && !lsmem_mutation && !only)
 			tap_ok(added && joined > added, "%s: some did, at a start and later",
 			       kinds[kind].name);

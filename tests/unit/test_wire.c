@@ -80,6 +80,63 @@ static bool test_requests(void)
 	return false;
 }
 
+/* A write's receipt: once, before its answer, to who asked for it. */
+static bool test_receipts(void)
+{
+	static const enum wire_type types[] = { WIRE_READ, WIRE_FLUSH };
+	struct session client, server;
+	union wire_message receipt;
+	uint32_t i;
+
+	CHECK(converse(&client, &server, WIRE_RECEIPTS));
+	session_request(&client, WIRE_WRITE, 2, 0, LSMEM_BLOCK);
+	CHECK(to_server(&server, &client) == SESSION_IO);
+	CHECK(session_received(&server, 2) && !wire_check(&server.out, sizeof(server.out.done)));
+	receipt = server.out;
+	CHECK(to_client(&client, &server) == SESSION_RECEIVED && client.io.slot == 2);
+	CHECK(!session_received(&server, 2) && client.busy[2] && server.in_use == 1);
+	session_done(&server, 2, 0);
+	CHECK(to_client(&client, &server) == SESSION_IO && !client.io.error);
+	session_release(&client, 2);
+	/* The same slot again; its answer alone is enough. */
+	session_request(&client, WIRE_WRITE, 2, 0, LSMEM_BLOCK);
+	CHECK(to_server(&server, &client) == SESSION_IO);
+	session_done(&server, 2, -EIO);
+	CHECK(to_client(&client, &server) == SESSION_IO && client.io.error == -EIO);
+	/* Too late. */
+	CHECK(session_answer(&client, &receipt, sizeof(receipt.done)) == SESSION_CLOSE);
+	/* Twice. */
+	CHECK(converse(&client, &server, WIRE_RECEIPTS));
+	session_request(&client, WIRE_WRITE, 2, 0, LSMEM_BLOCK);
+	CHECK(session_answer(&client, &receipt, sizeof(receipt.done)) == SESSION_RECEIVED);
+	CHECK(session_answer(&client, &receipt, sizeof(receipt.done)) == SESSION_CLOSE);
+	/* Of no write; without having asked; of no slot. */
+	for (i = 0; i < 2; i++) {
+		CHECK(converse(&client, &server, WIRE_RECEIPTS));
+		session_request(&client, types[i], 2, 0, i ? 0 : LSMEM_BLOCK);
+		CHECK(to_server(&server, &client) == SESSION_IO && !session_received(&server, 2));
+		CHECK(session_answer(&client, &receipt, sizeof(receipt.done)) == SESSION_CLOSE);
+	}
+	CHECK(converse(&client, &server, 0));
+	session_request(&client, WIRE_WRITE, 2, 0, LSMEM_BLOCK);
+	CHECK(to_server(&server, &client) == SESSION_IO && !session_received(&server, 2));
+	CHECK(session_answer(&client, &receipt, sizeof(receipt.done)) == SESSION_CLOSE);
+	CHECK(converse(&client, &server, WIRE_RECEIPTS));
+	receipt.done.slot = htole32(SLOTS);
+	CHECK(session_answer(&client, &receipt, sizeof(receipt.done)) == SESSION_CLOSE);
+	/* It bears no error. */
+	receipt.done.error = htole32(5);
+	CHECK(wire_check(&receipt, sizeof(receipt.done)));
+	/* Nobody sends it to a server, nor asks for what is not known. */
+	CHECK(converse(&client, &server, WIRE_RECEIPTS));
+	session_done(&client, 0, 0);
+	client.out.head.type = htole16(WIRE_RECEIVED);
+	CHECK(to_server(&server, &client) == SESSION_CLOSE);
+	begin(&client, &server, WIRE_RECEIPTS << 1);
+	CHECK(to_server(&server, &client) == SESSION_CLOSE);
+	return true;
+}
+
 static bool test_all_slots(void)
 {
 	struct session client, server;
@@ -353,6 +410,7 @@ int main(void)
 {
 	tap_ok(test_lengths(), "each type has its length, and no other is taken");
 	tap_ok(test_requests(), "requests and answers; an answer comes once");
+	tap_ok(test_receipts(), "receipts of writes, to who asked for them");
 	tap_ok(test_all_slots(), "all slots in flight, answered in any order");
 	tap_ok(test_bad_requests(), "requests that may not be end the connection");
 	tap_ok(test_secrets(), "who does not know the secret gets nothing, on both sides");

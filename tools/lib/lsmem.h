@@ -37,7 +37,7 @@ struct lsm;
 #define LSM_NO_WINDOWS		(1u << 1)	/* map nothing, read by system call */
 
 /* lsm_alloc(), lsm_replace(), lsm_free(), lsm_vector() */
-#define LSM_DURABLE		LSMEM_OPF_DURABLE /* return when it is on the backup */
+#define LSM_DURABLE		LSMEM_OPF_DURABLE /* return when it is on the backup, see there */
 #define LSM_EXPECT		LSMEM_OPF_EXPECT  /* only if *version is current */
 #define LSM_TABLE(id)		((uint32_t)(id) << 16) /* lsm_alloc(): table id, 0..4095 */
 

@@ -13,6 +13,7 @@ static const struct ctl_column columns[] = {
 	{ "STORE",	"store",		CTL_TEXT },
 	{ "BACKUP",	"name",			CTL_TEXT },
 	{ "STATE",	"state",		CTL_TEXT },
+	{ "ACK",	"ack",			CTL_TEXT },
 	{ "SEGMENTS",	"frames",		CTL_NUMBER },
 	{ "FREE",	"frames_free",		CTL_NUMBER },
 	{ "LOW",	"frames_low",		CTL_YES },
