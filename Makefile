@@ -60,7 +60,7 @@ test-power: setup ## power cuts
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run power
 
-torture: setup ## hosts, daemons, links fail at random; ROUNDS=N (50) SEED=N as printed by a run
+torture: setup ## hosts, daemons, drives, links fail at random; ROUNDS=N (50) SEED=N as printed by a run
 	@$(MAKE) --no-print-directory all test-programs
 	@LSMEM_ROUNDS=$(or $(ROUNDS),50) tests/run $(if $(SEED),--seed $(SEED)) cluster
 

@@ -129,22 +129,28 @@ class Running:
 
     def wait(self, timeout: float) -> int:
         """Waits for its end."""
-        self._wait_until("to end", lambda: self.exit_code() is not None, timeout)
+        self._poll("to end", lambda: self.exit_code() is not None, timeout)
         status = self.exit_code()
         assert status is not None
         return status
 
     def wait_said(self, words: str, timeout: float) -> None:
         """Waits until it has said @words; raises if it ends without."""
-        self._wait_until(f"to say '{words}'",
-                         lambda: words in self.log() or self.exit_code() is not None, timeout)
-        if words not in self.log():
-            raise TestbedError(f"{self.name} on {self.agent.name} ended with {self.exit_code()}: "
-                               f"{self._tail()}")
+        self.wait_until(f"to say '{words}'", lambda: words in self.log(), timeout)
 
-    def _wait_until(self, what: str, condition: Callable[[], bool], timeout: float) -> None:
+    def wait_until(self, what: str, condition: Callable[[], bool], timeout: float,
+                   interval: float = 0.02) -> None:
+        """Waits for what it does; raises if it ends without."""
+        self._poll(what, lambda: condition() or self.exit_code() is not None, timeout, interval)
+        if self.exit_code() is not None and not condition():
+            raise TestbedError(f"{self.name} on {self.agent.name} ended with {self.exit_code()}, "
+                               f"and was {what}: {self._tail()}")
+
+    def _poll(self, what: str, condition: Callable[[], bool], timeout: float,
+              interval: float = 0.02) -> None:
         try:
-            process.wait_until(f"{self.name} on {self.agent.name} {what}", condition, timeout)
+            process.wait_until(f"{self.name} on {self.agent.name} {what}", condition, timeout,
+                               interval)
         except TestbedError as error:
             raise TestbedError(f"{error}; it said: {self._tail()}") from error
 

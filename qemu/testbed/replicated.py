@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A durable store in a cluster: its backups on other hosts, its load, and what must be in it.
+"""A durable store in a cluster: its backups on several hosts, its load, and what must be in it.
 
 The load is tests/power/acked, which keeps a journal outside its guest. The store moves from host to
 host; what a host did while it had the store is one part of the journal, and a verification, on
@@ -10,19 +10,18 @@ import json
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from signal import SIGKILL
+from signal import SIGKILL, SIGTERM
 from typing import Any, Callable, Optional, Sequence
 
 from . import process
 from .agent import Running
+from .backup import DAEMON, Backup, give_key
 from .cluster import Cluster, Host
 from .errors import TestbedError
 from .guest import HOST_DIR
 
-DAEMON = "daemon/lsmemd"
 CTL = "tools/lsmemctl/lsmemctl"
 ACKED = "tests/power/build/acked"
-KEY = "/run/lsmem.key"
 MODULE = "modprobe libcrc32c; [ -d /sys/module/lsmem ] || insmod $LSMEM_MODULE"
 # How long writers wait: while a backup boots, longer than they do by default. Those of a block
 # store cannot be killed meanwhile.
@@ -34,6 +33,9 @@ BLOCKS = 8192
 STORE_SECONDS = 90.0
 VERIFY_SECONDS = 180.0
 GONE_SECONDS = 40.0	# a peer, noticed: 8 s by the documents; and a busy machine
+WHOLE_SECONDS = 180.0	# backups that come back, and all that is copied to them
+TIMEOUT_SECONDS = 20	# of a backup that does not answer
+REJOIN_SECONDS = 2
 # A record of tests/power/oracle.h, and in it what acknowledges: DURABLE, SYNCED.
 RECORD_BYTES = 40
 RECORD_WHAT = 9
@@ -54,6 +56,7 @@ class Figures:
     checked: int = 0
     lost: int = 0
     corrupt: int = 0
+    recovery_seconds: list[float] = field(default_factory=list)
 
 
 @dataclass
@@ -78,15 +81,22 @@ class Store:
     """One store, on whichever host has it."""
 
     cluster: Cluster
-    backups: Sequence[Host]	# each with one drive
+    backups: Sequence[Backup]
     seed: int
+    number: int = 0		# one after the other in a cluster
     kind: str = "object"
     live: int = 500		# per mille, of objects
+    replicas: int = 2		# of several backups, as is the next
+    min_replicas: int = 1
     figures: Figures = field(default_factory=Figures)
-    servers: dict[str, Running] = field(default_factory=dict)
     tenure: Optional[Tenure] = None
     _parts: int = 0
     _loads: int = 0
+
+    def __str__(self) -> str:
+        several = (f", {len(self.backups)} backups, replicas = {self.replicas}, "
+                   f"min_replicas = {self.min_replicas}") if len(self.backups) > 1 else ""
+        return f"a store of kind = {self.kind}{several}"
 
     @property
     def name(self) -> str:
@@ -101,26 +111,44 @@ class Store:
 
     # ---- Backups -------------------------------------------------------------
 
-    def serve(self, host: Host) -> None:
-        """Starts the server of a backup."""
-        self._prepare(host)
-        drive = host.drives[0].name
-        text = (f"[server]\nlisten = rdma://{host.address}\nkey = {KEY}\n"
-                f"[export data]\npath = /dev/drive/{drive}\n")
-        (host.guest.host_dir / "server.conf").write_text(text)
-        server = host.agent.start("server", f"{DAEMON} -v -c {HOST_DIR}/server.conf")
-        server.wait_said("serving 1 backups", STORE_SECONDS)
-        self.servers[host.name] = server
+    def enough_without(self, host: Host) -> bool:
+        """Can the store be recovered without @host? By durability.rst, most backups are needed."""
+        left = sum(backup.host is not host for backup in self.backups)
+        return left > len(self.backups) // 2
+
+    def status(self) -> Optional[dict[str, Any]]:
+        """What its daemon says of itself; None: it does not, just now."""
+        code, said = self.now.host.agent.ask(f"{CTL} backups {self.name} > /dev/null && "
+                                             f"cat /run/lsmem/{self.name}.json")
+        return None if code else dict(json.loads(said))
+
+    def wait_state(self, backup: Backup, *states: str) -> None:
+        """Waits until a backup is in one of these states."""
+        self._wait_status(f"to have {backup.name} {states[0]}", GONE_SECONDS, lambda status: all(
+            of["state"] in states for of in status["backups"] if of["name"] == backup.name))
+
+    def wait_whole(self) -> None:
+        """Waits until all backups are used, and each segment is on as many as it should be."""
+        self._wait_status("to have all backups whole", WHOLE_SECONDS, lambda status: all(
+            of["state"] == "used" for of in status["backups"]) and not status["segments_short"])
+
+    def _wait_status(self, what: str, seconds: float,
+                     right: Callable[[dict[str, Any]], bool]) -> None:
+        def reached() -> bool:
+            status = self.status()
+            return status is not None and right(status)
+
+        self.now.daemon.wait_until(what, reached, seconds, interval=0.5)
 
     # ---- The store -----------------------------------------------------------
 
     def daemon(self, host: Host, *options: str, lock_wait: int = 60) -> Running:
         """Starts a daemon for the store on a host, whoever has it."""
-        self._prepare(host)
+        host.agent.run(MODULE)
+        give_key(host)
         (host.guest.host_dir / "store.conf").write_text(self._configuration(lock_wait))
         return host.agent.start("lsmemd", " ".join(
-            [DAEMON, "-v", "-c", f"{HOST_DIR}/store.conf", "--status-file",
-             f"{HOST_DIR}/status.json", *options]))
+            [DAEMON, "-v", "-c", f"{HOST_DIR}/store.conf", *options]))
 
     def open(self, host: Host, *options: str) -> dict[str, Any]:
         """The store is served by @host from now on; returns the daemon's status.
@@ -137,7 +165,10 @@ class Store:
                 self.take(self.tenure)
             self.tenure = Tenure(host, daemon, journal, journal.stat().st_size)
         self.tenure.daemon = daemon
-        return dict(json.loads((host.guest.host_dir / "status.json").read_text()))
+        status = dict(json.loads(host.agent.run(f"cat /run/lsmem/{self.name}.json")))
+        if status["recovered"]:
+            self.figures.recovery_seconds.append(status["recovery_seconds"])
+        return status
 
     def sync(self, host: Host, seconds: float) -> tuple[int, str]:
         """Asks a host to make all that it has durable: exit code and words; its writers wait less."""
@@ -155,18 +186,31 @@ class Store:
         tenure.daemon.wait(GONE_SECONDS)
         tenure.host.agent.run(f"udevadm settle --timeout=30; {CTL} destroy --force {self.name}")
 
+    def end(self) -> None:
+        """Ends it in order, and its backups; they are blank then."""
+        self._end_load(self.now)
+        self.now.daemon.kill(SIGTERM)
+        status = self.now.daemon.wait(STORE_SECONDS)
+        if status:
+            raise TestbedError(f"the daemon, told to end, ends with {status}")
+        self.now.host.agent.run(f"udevadm settle --timeout=30; {CTL} destroy {self.name}")
+        for backup in self.backups:
+            if not backup.local:
+                backup.stop()
+            backup.wipe()
+
     def _limits(self, seconds: float) -> str:
         return LIMITS.format(store=self.name, ms=seconds * 1000)
 
-    def _prepare(self, host: Host) -> None:
-        host.agent.run(f"{MODULE}; (umask 077; printf 'a secret of the tests' > {KEY})")
-
     def _configuration(self, lock_wait: int) -> str:
+        several = len(self.backups) > 1
         text = f"[store]\nkind = {self.kind}\nsize = 128M\n"
-        for host in self.backups:
-            section = f"backup {host.name}" if len(self.backups) > 1 else "backup"
-            text += (f"[{section}]\npath = rdma://{host.address}/data\nkey = {KEY}\n"
-                     f"timeout = 20\nlock_wait = {lock_wait}\n")
+        if several:
+            text += (f"replicas = {self.replicas}\nmin_replicas = {self.min_replicas}\n"
+                     f"copy_rate = 1G\nrejoin = {REJOIN_SECONDS}\n")
+        for backup in self.backups:
+            text += (f"[backup{f' {backup.name}' if several else ''}]\n{backup.configuration()}"
+                     f"timeout = {TIMEOUT_SECONDS}\nlock_wait = {lock_wait}\n")
         return text
 
     # ---- Load and verification ---------------------------------------------
@@ -179,7 +223,7 @@ class Store:
         host = self.now.host
         self._loads += 1
         host.agent.run(self._limits(patience))
-        ready = host.guest.host_dir / f"ready-{self._loads}"
+        ready = host.guest.host_dir / f"ready-{self.number}-{self._loads}"
         load = host.agent.start("load", f"env LSMEM_SEED={self.seed + self._loads} {ACKED} load "
                                         f"--ready {HOST_DIR}/{ready.name} {self._places()}")
         self.now.load = load
@@ -206,7 +250,7 @@ class Store:
         shared = host.guest.host_dir
         shutil.copytree(self._journals, shared / "journals", dirs_exist_ok=True)
         if self._state.exists():
-            shutil.copyfile(self._state, shared / "state")
+            shutil.copyfile(self._state, shared / self._state.name)
         _, said = host.agent.ask(f"{ACKED} verify --journals {HOST_DIR}/journals --report "
                                  f"{HOST_DIR}/verify.json {self._places()}", VERIFY_SECONDS)
         report = shared / "verify.json"
@@ -221,7 +265,7 @@ class Store:
         if found["lost"] or found["corrupt"]:
             return said.splitlines()
         # From here on the state says what the journals up to now have said.
-        shutil.copyfile(shared / "state", self._state)
+        shutil.copyfile(shared / self._state.name, self._state)
         for directory in (self._journals, shared / "journals"):
             shutil.rmtree(directory)
         return []
@@ -245,7 +289,7 @@ class Store:
             where = f"--objects /dev/lsmem --object-slots {OBJECTS} --live {self.live}"
         else:
             where = f"--blocks /dev/lsmemb0 --block-slots {BLOCKS}"
-        return f"{where} --state {HOST_DIR}/state"
+        return f"{where} --state {HOST_DIR}/{self._state.name}"
 
     @property
     def _journals(self) -> Path:
@@ -253,4 +297,4 @@ class Store:
 
     @property
     def _state(self) -> Path:
-        return self.cluster.directory / "state"
+        return self.cluster.directory / f"state-{self.number}"

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A backup in a cluster: a drive of a host, and the server by which other hosts reach it.
+
+The drive lies behind the device mapper: it can fail, stand still, or become a smaller one, while
+its guest runs.
+"""
+
+import random
+import struct
+from dataclasses import dataclass
+from signal import SIGTERM, Signals
+from typing import Optional
+
+from .agent import Running
+from .cluster import Host
+from .errors import TestbedError
+from .guest import HOST_DIR
+
+DAEMON = "daemon/lsmemd"
+KEY = "/run/lsmem.key"
+DEVICE = "/dev/mapper/backup"
+START_SECONDS = 90.0
+STOP_SECONDS = 40.0
+MIB = 1 << 20
+SECTOR = 512
+# What a drive does, in the words of dmsetup(8).
+SOUND = "linear {drive} 0"
+FAILING = "flakey {drive} 0 0 3600 1 error_writes"
+# uapi/lsmem_format.h: a superblock's frames_start; a frame, with a block for its header and one for
+# its footer.
+FRAMES_START = struct.Struct("<80xQ")
+FRAME_BYTES = 8 * MIB
+BLOCK_BYTES = 4096
+SEGMENT_MAGIC = b"LMSSEG01"
+
+
+def give_key(host: Host) -> None:
+    """The secret that servers and daemons share."""
+    host.agent.run(f"(umask 077; printf 'a secret of the tests' > {KEY})")
+
+
+@dataclass
+class Backup:
+    """One backup of a store, on the first drive of a host."""
+
+    host: Host
+    local: bool = False		# of the host that has the store: no server
+    server: Optional[Running] = None
+
+    @property
+    def name(self) -> str:
+        """As in the store's configuration."""
+        return self.host.name
+
+    def serve(self) -> None:
+        """It is there: the drive, and its server."""
+        self.host.agent.run(f"[ -e {DEVICE} ] || {{ modprobe -a dm-mod dm-flakey && "
+                            f"dmsetup create backup --table '{self._table(SOUND)}'; }}")
+        if self.local:
+            return
+        give_key(self.host)
+        text = (f"[server]\nlisten = rdma://{self.host.address}\nkey = {KEY}\n"
+                f"[export data]\npath = {DEVICE}\n")
+        (self.host.guest.host_dir / "server.conf").write_text(text)
+        self.server = self.host.agent.start("server",
+                                            f"{DAEMON} -v -c {HOST_DIR}/server.conf")
+        self.server.wait_said("serving 1 backups", START_SECONDS)
+
+    def stop(self, sig: Signals = SIGTERM) -> None:
+        """It is not there any more; what is local must not be in use."""
+        if self.local:
+            self.host.agent.run("dmsetup remove --retry backup")
+            return
+        assert self.server is not None, "serve() comes first"
+        self.server.kill(sig)
+        status = self.server.wait(STOP_SECONDS)
+        if sig == SIGTERM and status:
+            raise TestbedError(f"the server on {self.name} ends with {status}")
+
+    def configuration(self) -> str:
+        """Its lines in a store's configuration, but for the name of the section."""
+        if self.local:
+            return f"path = {DEVICE}\n"
+        return f"path = rdma://{self.host.address}/data\nkey = {KEY}\n"
+
+    # ---- Its drive -----------------------------------------------------------
+
+    def turn(self, target: str = SOUND, mib: Optional[int] = None) -> None:
+        """The drive does something else from now on; has another size."""
+        self.host.agent.run("dmsetup suspend --noflush backup && dmsetup load backup --table "
+                            f"'{self._table(target, mib)}' && dmsetup resume backup")
+
+    def freeze(self) -> None:
+        """The drive answers nothing."""
+        self.host.agent.run("dmsetup suspend --noflush backup")
+
+    def thaw(self) -> None:
+        """It answers what it was asked meanwhile."""
+        self.host.agent.run("dmsetup resume backup")
+
+    def wipe(self) -> None:
+        """The drive is as good as new: lsmemd(8) calls it blank. Nobody uses it."""
+        self.host.agent.run(
+            f"end=$(($(blockdev --getsize64 {DEVICE}) / {MIB} - 1)); for at in 0 $end; do dd "
+            f"if=/dev/zero of={DEVICE} bs={MIB} count=1 seek=$at oflag=direct conv=fsync; done")
+
+    def damage(self, rng: random.Random) -> int:
+        """Flips a bit in each segment on the drive; returns how many. Nobody uses it."""
+        drive = self.host.drives[0]
+        damaged = 0
+        with open(drive.image, "r+b") as image:
+            start, = FRAMES_START.unpack(image.read(FRAMES_START.size))
+            for frame in range(start, drive.size - FRAME_BYTES + 1, FRAME_BYTES):
+                image.seek(frame)
+                if image.read(len(SEGMENT_MAGIC)) != SEGMENT_MAGIC:
+                    continue
+                at = frame + rng.choice((rng.randrange(BLOCK_BYTES), rng.randrange(FRAME_BYTES),
+                                         FRAME_BYTES - 1 - rng.randrange(BLOCK_BYTES)))
+                image.seek(at)
+                bad = image.read(1)[0] ^ 1 << rng.randrange(8)
+                image.seek(at)
+                image.write(bytes((bad,)))
+                damaged += 1
+        return damaged
+
+    def _table(self, target: str, mib: Optional[int] = None) -> str:
+        drive = self.host.drives[0]
+        size = drive.size if mib is None else mib * MIB
+        return f"0 {size // SECTOR} {target.format(drive=f'/dev/drive/{drive.name}')}"

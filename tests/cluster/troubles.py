@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What may befall a store of several hosts, and what must be so then, for tests/cluster/rounds."""
+
+import random
+import time
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
+from typing import Callable, Optional
+
+from testbed.backup import FAILING, Backup
+from testbed.cluster import Host
+from testbed.errors import TestbedError
+from testbed.replicated import (GONE_SECONDS, PATIENCE_SECONDS, STORE_SECONDS, Store, Tenure,
+                                acknowledgements)
+
+# Acknowledgements before the trouble, and while a backup is away.
+LOAD = (20, 200)
+AWAY = (1, 50)
+# The writers of a host that is fenced give up, and can be ended.
+FENCED_SECONDS = 20.0
+# A recovery takes about so long.
+RECOVERY_SECONDS = 8.0
+# MiB of a drive on which nothing fits, or some segments.
+SMALL = (4, 64)
+# Exit codes of lsmemd(8).
+LOST, BUSY, REFUSED, BACKUP = 3, 4, 5, 6
+
+
+def require(right: bool, what: str) -> None:
+    """Ends the round if something is not as it must be."""
+    if not right:
+        raise TestbedError(what)
+
+
+class Rounds:
+    """What may befall a store, and that it survives it."""
+
+    def __init__(self, store: Store, spare: Optional[Host], rng: random.Random) -> None:
+        """@spare: a host that can take the store over."""
+        self.store = store
+        self.spare = spare
+        self.cluster = store.cluster
+        self.rng = rng
+
+    def run(self, name: str) -> str:
+        """One round; returns what happened, raises if it ended badly."""
+        store = self.store
+        fenced = name in ("hang", "partition") and store.enough_without(store.now.host)
+        store.load(patience=FENCED_SECONDS if fenced else PATIENCE_SECONDS)
+        store.wait_acknowledged(self.rng.randrange(*LOAD))
+        told = TROUBLES[name](self)
+        if store.now.load is not None:
+            store.wait_acknowledged(self.rng.randrange(*LOAD))
+            store.forget()
+            self.recover()
+        store.wait_whole()
+        return f"{told}; served by {store.now.host.name}"
+
+    def recover(self) -> None:
+        """The store comes back from its backups, on its host or another, with all that was said."""
+        if self.spare is not None and self.rng.random() < 0.5:
+            self.move()
+        else:
+            self.store.open(self.store.now.host)
+        self.verify()
+
+    def verify(self) -> None:
+        """All that was acknowledged is there."""
+        wrong = self.store.verify()
+        require(not wrong, "\n".join(wrong))
+
+    def move(self, *options: str) -> Tenure:
+        """The spare host has the store from now on; returns the tenure that this ends."""
+        assert self.spare is not None
+        old = self.store.now
+        self.store.open(self.spare, *options)
+        self.spare = old.host
+        return old
+
+    def cut_power(self, host: Host) -> None:
+        """A host loses its power, and its drive any part of what was not flushed."""
+        problems = host.power_cut().problems
+        require(not problems, "\n".join(problems))
+
+    def bring_back(self, *hosts: Host) -> None:
+        """They have power again, and their backups are there."""
+        for host in hosts:
+            host.drives[0].seed = self.rng.getrandbits(32)
+        self.cluster.boot(hosts)
+        for backup in self.store.backups:
+            if backup.host in hosts:
+                backup.serve()
+
+    # ---- Troubles of the store -----------------------------------------------
+
+    def primary_power(self) -> str:
+        """The host that has the store loses its power: another takes over, or waits for its end."""
+        lost = self.store.now.host
+        self.cut_power(lost)
+        at_once = self.spare is not None and self.rng.random() < 0.5
+        away = self.spare is not None and self.store.enough_without(lost)
+        if not away:
+            self.bring_back(lost)
+        if self.spare is None:
+            self.store.open(lost)
+        else:
+            self.move(*["--take-over"] if at_once else [])
+        self.verify()
+        if away:
+            self.bring_back(lost)
+        return f"{lost.name} lost its power, taken over{' at once' if at_once else ''}"
+
+    def recovery_power(self) -> str:
+        """The host that has the store loses its power, and the one that recovers it too."""
+        lost = self.store.now.host
+        heir = self.spare or lost
+        self.cut_power(lost)
+        if heir is lost or not self.store.enough_without(lost):
+            self.bring_back(lost)
+        options = [] if self.spare is None else ["--take-over"]
+        self.store.daemon(heir, *options).wait_said(": recovering", STORE_SECONDS)
+        seconds = self.rng.uniform(0.0, RECOVERY_SECONDS)
+        time.sleep(seconds)
+        self.cut_power(heir)
+        self.bring_back(*(host for host in self.cluster.hosts.values() if not host.alive()))
+        self.recover()
+        return (f"{lost.name} lost its power, {heir.name} too when it had recovered for "
+                f"{seconds:.1f} s")
+
+    def daemon_killed(self) -> str:
+        """The store's daemon is killed; the store lives on in the kernel."""
+        self.store.now.daemon.kill(SIGKILL)
+        self.store.now.daemon.wait(GONE_SECONDS)
+        self.store.open(self.store.now.host)
+        return "the daemon was killed"
+
+    def rolling(self) -> str:
+        """Every daemon is ended in order and started again, one after the other."""
+        for backup in self.store.backups:
+            if not backup.local:
+                backup.stop()
+                self.do_without(backup)
+                self.have_again(backup)
+                self.store.wait_whole()
+        self.store.now.daemon.kill(SIGTERM)
+        status = self.store.now.daemon.wait(STORE_SECONDS)
+        require(status == 0, f"the daemon, told to end, ends with {status}")
+        self.store.open(self.store.now.host)
+        return "every daemon was restarted"
+
+    # ---- Troubles of a backup ------------------------------------------------
+
+    def backup_power(self) -> str:
+        """A backup's host loses its power."""
+        victim = self.victim(lambda backup: backup.host is not self.store.now.host)
+        self.cut_power(victim.host)
+        self.do_without(victim)
+        self.bring_back(victim.host)
+        self.resume()
+        return f"{victim.name}, a backup, lost its power"
+
+    def server_killed(self) -> str:
+        """A backup's server is killed."""
+        victim = self.victim()
+        victim.stop(SIGKILL)
+        self.do_without(victim)
+        self.have_again(victim)
+        return f"the server of {victim.name} was killed"
+
+    def drive(self) -> str:
+        """A backup's drive fails each write, and is repaired."""
+        victim = self.victim(lambda _: True)
+        victim.turn(FAILING)
+        self.do_without(victim)
+        victim.turn()
+        self.resume()
+        return f"the drive of {victim.name} failed"
+
+    def slow(self) -> str:
+        """A backup's drive answers nothing: it is given up, and nobody waits longer than that."""
+        victim = self.victim(lambda _: True)
+        victim.freeze()
+        self.do_without(victim)
+        victim.thaw()
+        self.resume()
+        return f"the drive of {victim.name} stood still"
+
+    def corrupt(self) -> str:
+        """Each segment on a backup is damaged: the other copies are used, and it is told."""
+        victim = self.victim()
+        self.store.wait_whole()
+        self.store.forget()
+        victim.stop()
+        segments = victim.damage(self.rng)
+        victim.serve()
+        self.recover()
+        require(f"{victim.host.address}/data is passed over" in self.store.now.daemon.log(),
+                f"no copy of {segments} on {victim.name} is reported as bad")
+        return f"{segments} segments on {victim.name} were damaged"
+
+    def left_behind(self) -> str:
+        """A backup that was left behind comes back alone: it is not believed."""
+        victim = self.victim()
+        victim.stop(SIGKILL)
+        self.do_without(victim)
+        self.store.forget()
+        others = [backup for backup in self.store.backups if backup is not victim]
+        for other in others:
+            other.stop()
+        victim.serve()
+        status = self.store.daemon(self.store.now.host).wait(STORE_SECONDS)
+        require(status == LOST, f"with {victim.name} alone, left behind, lsmemd ends with {status}")
+        for other in others:
+            other.serve()
+        self.recover()
+        require("was left behind" in self.store.now.daemon.log(),
+                f"it is not told that {victim.name} was left behind")
+        return f"{victim.name} was left behind, came back alone"
+
+    def small(self) -> str:
+        """A backup's place is taken by one that is too small, or soon full; the others go on."""
+        victim = self.victim()
+        mib = self.rng.choice(SMALL)
+        victim.stop()
+        self.do_without(victim)
+        victim.turn(mib=mib)
+        victim.wipe()
+        victim.serve()
+        if mib == SMALL[0]:
+            self.store.now.daemon.wait_said("too small", STORE_SECONDS)
+        else:
+            self.store.wait_state(victim, "used")
+            self.goes_on()
+        victim.stop()
+        self.do_without(victim)
+        victim.turn()
+        victim.wipe()
+        self.have_again(victim)
+        return f"{victim.name} had {mib} MiB for a while"
+
+    # ---- Troubles between hosts ----------------------------------------------
+
+    def link(self) -> str:
+        """A link is down for a moment, or for longer than anybody waits."""
+        cut = self.rng.choice((self.victim().host, self.store.now.host))
+        seconds = self.rng.choice((0.3, 1.0, 3.0, 20.0)) * self.rng.uniform(0.5, 1.5)
+        daemon = self.store.now.daemon
+        self.cluster.network.cut(cut.name)
+        time.sleep(seconds)
+        self.cluster.network.mend(cut.name)
+        self.store.wait_acknowledged(1, meanwhile=lambda: daemon.exit_code() is not None)
+        ended = daemon.exit_code() is not None
+        self.resume()
+        return (f"{cut.name} was cut off for {seconds:.1f} s, the daemon "
+                f"{'gave up' if ended else 'went on'}")
+
+    def hang(self) -> str:
+        """The store's daemon stands still, another host takes over, the old one wakes up."""
+        self.store.now.daemon.kill(SIGSTOP)
+        old = self.move("--take-over")
+        self.verify()
+        old.daemon.kill(SIGCONT)
+        require(old.daemon.wait(GONE_SECONDS) == BACKUP, "the old daemon does not end with 6")
+        require(f"another primary took it over ({self.store.now.host.name}," in old.daemon.log(),
+                "it does not say by whom")
+        self.acknowledges_nothing(old)
+        self.store.load()
+        return f"{old.host.name} hung, was fenced"
+
+    def partition(self) -> str:
+        """A host is cut off; another takes over, the first comes back and can do no harm."""
+        if not self.store.enough_without(self.store.now.host):
+            return self.half()
+        name = self.store.now.host.name
+        self.cluster.network.cut(name)
+        old = self.move("--take-over")
+        new = self.store.now.host
+        self.verify()
+        self.store.load()
+        self.cluster.network.mend(name)
+        require(old.daemon.wait(GONE_SECONDS) == BACKUP, "the old daemon does not end with 6")
+        # Started again, its store is still active: while another has the backups ..
+        again = self.store.daemon(old.host, lock_wait=1)
+        require(again.wait(GONE_SECONDS) == BUSY, "the old daemon gets a backup that is held")
+        require(f"still held by {new.name}" in again.log(), "it does not say who has it")
+        # .. and when nobody has.
+        self.store.now.daemon.kill(SIGKILL)
+        self.store.now.daemon.wait(GONE_SECONDS)
+        again = self.store.daemon(old.host)
+        require(again.wait(GONE_SECONDS) == REFUSED, "the old store resumes on another's backup")
+        self.store.open(new)
+        self.acknowledges_nothing(old)
+        return f"{name} was cut off, came back, was fenced"
+
+    def half(self) -> str:
+        """The host that is cut off has half of the backups: nobody can take over."""
+        assert self.spare is not None
+        name = self.store.now.host.name
+        self.cluster.network.cut(name)
+        heir = self.store.daemon(self.spare, "--take-over")
+        status = heir.wait(STORE_SECONDS)
+        require(status == REFUSED, f"lsmemd ends with {status}, and half of the backups are away")
+        self.cluster.network.mend(name)
+        return f"{name} was cut off with half of the backups, nobody took over"
+
+    # ---- What they share -----------------------------------------------------
+
+    def victim(self, right: Callable[[Backup], bool] = lambda backup: not backup.local) -> Backup:
+        """One of the backups; of those with a server."""
+        return self.rng.choice([backup for backup in self.store.backups if right(backup)])
+
+    def do_without(self, victim: Backup) -> None:
+        """A backup has gone: the daemon goes on, waits for it, or ends if it was the only one."""
+        if len(self.store.backups) == 1:
+            self.daemon_ends()
+            return
+        self.store.wait_state(victim, "lost", "missing")
+        self.goes_on()
+
+    def goes_on(self) -> None:
+        """With one backup less than there should be, writers go on if these are enough."""
+        if len(self.store.backups) > self.store.min_replicas:
+            self.store.wait_acknowledged(self.rng.randrange(*AWAY))
+
+    def have_again(self, victim: Backup) -> None:
+        """A backup that was away is served again."""
+        victim.serve()
+        self.resume()
+
+    def resume(self) -> None:
+        """Backups are back; if the daemon has had none, it is started again."""
+        if self.store.now.daemon.exit_code() is not None:
+            self.daemon_ends()
+            self.store.open(self.store.now.host)
+
+    def daemon_ends(self) -> None:
+        """The daemon has no backup any more."""
+        status = self.store.now.daemon.wait(GONE_SECONDS)
+        require(status == BACKUP, f"the daemon ends with {status}")
+
+    def acknowledges_nothing(self, old: Tenure) -> None:
+        """The old host has acknowledged nothing since another has the store, and does not now."""
+        status, said = self.store.sync(old.host, 2.0)
+        require(status != 0, f"the old host calls everything durable: {said}")
+        late = acknowledgements(old.unverified())
+        require(late == 0, f"{old.host.name}, fenced, acknowledged {late} times")
+        self.store.drop(old)
+
+
+TROUBLES: dict[str, Callable[[Rounds], str]] = {trouble.__name__: trouble for trouble in (
+    Rounds.primary_power, Rounds.recovery_power, Rounds.daemon_killed, Rounds.rolling,
+    Rounds.backup_power, Rounds.server_killed, Rounds.drive, Rounds.slow, Rounds.corrupt,
+    Rounds.left_behind, Rounds.small, Rounds.link, Rounds.hang, Rounds.partition)}
