@@ -185,6 +185,8 @@ void recover_free(struct recover *r);
  * call returned.  Writes nothing.
  */
 int recover_open(struct recover *r, enum recover_state *state);
+/* The superblock of one slot alone, for recover_ready(). */
+int recover_open_slot(struct recover *r, uint32_t slot);
 
 /* Valid after recover_open() said RECOVER_FULL, or recover_format(). */
 const struct lsmem_super *recover_super(const struct recover *r);
@@ -208,9 +210,9 @@ uint64_t recover_room(const struct recover *r, uint32_t replicas);
  */
 int recover_join(struct recover *r, uint64_t incarnation);
 /* The same for one that comes while the store is served (core_add()): @r has nothing but
- * it, and recover_open() has looked at it.  @like: superblock of a member; @epoch: of the
- * newest digest.  0; -EEXIST: another store's; -ESTALE: somebody has gone on with this one
- * there; -ENOSPC; or what a call returned; reported.
+ * it, and recover_open_slot() has looked at it.  @like: superblock of a member; @epoch: of
+ * the newest digest.  0; -EEXIST: another store's; -ESTALE: somebody has gone on with this
+ * one there; -ENOSPC; or what a call returned; reported.
  */
 int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *like,
 		  uint64_t epoch, uint64_t incarnation);

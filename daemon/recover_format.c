@@ -14,8 +14,15 @@
 
 #define RECOVER_FRAMES_ALIGN	(64u << 10)
 
-/* The superblock of a slot. */
-static int recover_open_slot(struct recover *r, uint32_t slot)
+/**
+ * recover_open_slot - read the superblock of one backup
+ * @r: recovery
+ * @slot: of the backup, whose size is known
+ *
+ * Return: 0: it has one, or recover_slot_blank(); -EBADMSG: neither; or what the call
+ * returned.  What is wrong with it is reported.
+ */
+int recover_open_slot(struct recover *r, uint32_t slot)
 {
 	const struct lsmem_super *slots = (const void *)r->buffer;
 	struct recover_backup *backup = &r->backups[slot];
@@ -23,6 +30,9 @@ static int recover_open_slot(struct recover *r, uint32_t slot)
 	enum format_error error[2];
 	int ret, best = -1, i;
 
+	backup->there = false;
+	backup->blank = false;
+	backup->index = RECOVER_NONE;
 	if (bytes < 2 * LSMEM_BLOCK) {
 		recover_info(r, "the backup has %llu bytes: too small to hold anything",
 			     (unsigned long long)bytes);
@@ -145,13 +155,11 @@ int recover_open(struct recover *r, enum recover_state *state)
 	uint32_t slot, blank = 0, bad = 0;
 	int ret;
 
-	r->opened = true;
 	r->blank = false;
 	for (slot = 0; slot < (r->several ? r->several : 1); slot++) {
-		r->backups[slot].there = false;
-		r->backups[slot].blank = false;
-		r->backups[slot].index = RECOVER_NONE;
 		if (r->several && !r->env.backup_bytes[slot]) {
+			r->backups[slot].there = false;
+			r->backups[slot].blank = false;
 			bad++;
 			continue;
 		}
@@ -527,7 +535,7 @@ int recover_join(struct recover *r, uint64_t incarnation)
 
 /**
  * recover_ready - make one backup ready to become a member while the store is served
- * @r: of several; only @slot is there, and recover_open() has looked at it
+ * @r: of several; only @slot is there, and recover_open_slot() has looked at it
  * @slot: of the backup
  * @like: superblock of a member
  * @epoch: of the newest digest

@@ -85,7 +85,7 @@ struct recover_backup {
 /**
  * struct recover - backups being brought up
  * @super: of the first that holds a store: what all say alike
- * @opened, @blank: what recover_open() found
+ * @blank: what recover_open() found
  * @several: slots that the caller gives, if more than one
  * @segments, @nr_segments: listed, by id
  * @winners: by handle index: memory grows with handles, never with data
@@ -101,7 +101,6 @@ struct recover {
 	struct recover_backup backups[LSMEM_BACKUPS];
 	struct lsmem_super super;
 	uint32_t several;
-	bool opened;
 	bool blank;
 	bool check;
 	struct digest_map map;

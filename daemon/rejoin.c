@@ -37,7 +37,7 @@
  * @loop: of the thread
  * @backup, @super: what it hands over, unless @error
  * @waits: by slot: until when, 0: from when it is seen to be gone; for how long; since when
- *	it was used; @tried: what is wrong with it has been said
+ *	it was used; @said: what is wrong with it has been, namely @error
  */
 static struct attempt {
 	pthread_t thread;
@@ -51,9 +51,10 @@ static struct attempt {
 	struct backup backup;
 	struct lsmem_super super;
 	int error;
-	struct {
+	struct wait {
 		uint64_t due_ns, wait_ns, used_ns;
-		bool tried;
+		int error;
+		bool said;
 	} waits[LSMEM_BACKUPS];
 } attempt;
 
@@ -118,7 +119,6 @@ static int make_ready(struct attempt *a)
 		.context = a, .backups = a->d->config.nr_backups, .read = attempt_read,
 		.write = attempt_write, .flush = attempt_flush, .report = attempt_report,
 	};
-	enum recover_state state;
 	uint64_t incarnation;
 	struct recover *r;
 	int err;
@@ -126,8 +126,8 @@ static int make_ready(struct attempt *a)
 	env.names[a->slot] = a->backup.path;
 	env.backup_bytes[a->slot] = a->backup.limits.bytes;
 	r = recover_new(&env);
-	err = r ? recover_open(r, &state) : -ENOMEM;
-	if (!err && state == RECOVER_BLANK)
+	err = r ? recover_open_slot(r, a->slot) : -ENOMEM;
+	if (!err && recover_slot_blank(r, a->slot))
 		err = check_blank(&env, a->slot);
 	if (!err && !new_incarnation(&incarnation))
 		err = -EIO;
@@ -172,7 +172,7 @@ static void *attempt_run(void *context)
 	struct attempt *a = context;
 
 	thread_begin();
-	log_hush(a->waits[a->slot].tried);
+	log_hush(a->waits[a->slot].said);
 	a->error = loop_open(&a->loop, LOOP_ENTRIES);
 	if (!a->error) {
 		a->error = attempt_once(a);
@@ -186,8 +186,12 @@ static void *attempt_run(void *context)
 
 static void try_again(struct attempt *a, uint64_t now)
 {
-	a->waits[a->slot].due_ns = now + a->d->config.store.rejoin * 1000000000ull;
-	a->waits[a->slot].tried = true;
+	struct wait *wait = &a->waits[a->slot];
+
+	wait->due_ns = now + a->d->config.store.rejoin * 1000000000ull;
+	/* Something else is wrong than what was said: the next attempt says it. */
+	wait->said = !wait->said || wait->error == a->error;
+	wait->error = a->error;
 }
 
 /* It is there, and ready: from now on it is core's. */
@@ -214,7 +218,7 @@ static void adopt(struct attempt *a, uint64_t now)
 	status->error[0] = 0;
 	a->waits[a->slot].due_ns = 0;
 	a->waits[a->slot].used_ns = now;
-	a->waits[a->slot].tried = false;
+	a->waits[a->slot].said = false;
 }
 
 /* What a backup may be called: as before, or as nobody is; LSMEM_BACKUPS: not now. */

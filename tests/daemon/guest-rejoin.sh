@@ -30,9 +30,11 @@ mark
 spoil c "$other" 0
 ok 'it fails: lost' until_is lost backup c state
 ok 'it fails: is tried again' until_true 60 since '/dev/mapper/c: cannot join the others'
+# A new drive takes its place.
+dd if=/dev/zero of="$other" bs=1M count=8 oflag=direct status=none
 mend c
-ok 'it is mended: is used' until_is used backup c state
-ok 'it is mended: nothing is short' until_is 0 daemon segments_short
+ok 'it is replaced: is used' until_is used backup c state
+ok 'it is replaced: nothing is short' until_is 0 daemon segments_short
 
 # ---- One that was not there --------------------------------------------------------------
 lose_memory

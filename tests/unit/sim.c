@@ -549,7 +549,6 @@ bool sim_add(struct sim *sim)
 {
 	struct recover_env env = sim->env;
 	const struct lsmem_super *like;
-	enum recover_state state;
 	uint32_t drive, index, slot;
 	struct recover *r;
 	uint64_t epoch;
@@ -562,7 +561,12 @@ bool sim_add(struct sim *sim)
 	env.backup_bytes[slot] = sim->span;
 	r = recover_new(&env);
 	like = core_super(sim->core, &epoch);
-	ret = recover_open(r, &state);
+	/* A new drive, now and then. */
+	if (!random_below(&sim->random, 4)) {
+		disk_zero(sim->disk, drive * sim->span);
+		disk_zero(sim->disk, drive * sim->span + LSMEM_BLOCK);
+	}
+	ret = recover_open_slot(r, slot);
 	if (!ret)
 		ret = recover_ready(r, slot, like, epoch, random_next(&sim->random) | 1);
 	if (!ret && core_add(sim->core, index, recover_slot_super(r, slot),
