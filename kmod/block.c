@@ -27,7 +27,8 @@
  * A bio is carried out and completed by whoever submits it: that may be a
  * kernel thread that cleans pages so that others get memory.  Nothing is
  * allocated, and what is waited for (cleaner, daemon) does not allocate either.
- * FLUSH waits for all heads as they are at its arrival, FUA for its own places.
+ * What waits for the daemon is carried out by others (bioqueue.c).  FLUSH waits
+ * for all heads as they are when it is begun, FUA for its own places.
  *
  * Locks: none of its own.  Opens are counted by the block layer, under
  * disk->open_mutex, which comes after store->mutex.
@@ -38,6 +39,7 @@
 #include <linux/highmem.h>
 #include <linux/sched.h>
 
+#include "bioqueue.h"
 #include "block.h"
 #include "compat/compat.h"
 #include "handle.h"
@@ -386,7 +388,7 @@ static blk_status_t lsmem_block_status(int error)
 	}
 }
 
-static void lsmem_block_submit(struct bio *bio)
+static void lsmem_block_carry_out(struct bio *bio)
 {
 	struct lsmem_store *store = bio->bi_bdev->bd_disk->private_data;
 	struct lsmem_block_io io = {
@@ -396,16 +398,23 @@ static void lsmem_block_submit(struct bio *bio)
 		.head = lsmem_log_head(store),
 		.fua = bio->bi_opf & REQ_FUA && store->durable,
 	};
-	unsigned long start;
+	unsigned long start = bio_start_io_acct(bio);
 
-	if (bio->bi_opf & REQ_NOWAIT) {	/* a write may wait for the cleaner */
-		bio_wouldblock_error(bio);
-		return;
-	}
-	start = bio_start_io_acct(bio);
 	bio->bi_status = lsmem_block_status(lsmem_block_do(&io));
 	bio_end_io_acct(bio, start);
 	bio_endio(bio);
+}
+
+static void lsmem_block_submit(struct bio *bio)
+{
+	struct lsmem_store *store = bio->bi_bdev->bd_disk->private_data;
+
+	if (bio->bi_opf & REQ_NOWAIT)	/* a write may wait for the cleaner */
+		bio_wouldblock_error(bio);
+	else if (store->waiting && bio->bi_opf & (REQ_PREFLUSH | REQ_FUA))
+		lsmem_bioqueue_add(store->waiting, bio);
+	else
+		lsmem_block_carry_out(bio);
 }
 
 /* Called under disk->open_mutex: see lsmem_block_busy(). */
@@ -421,6 +430,12 @@ static const struct block_device_operations lsmem_block_ops = {
 	.submit_bio = lsmem_block_submit,
 	.open = lsmem_block_open,
 };
+
+static void lsmem_block_unwait(struct lsmem_store *store)
+{
+	lsmem_bioqueue_free(store->waiting);
+	store->waiting = NULL;
+}
 
 /**
  * lsmem_block_add - show a block store as a disk
@@ -445,13 +460,22 @@ int lsmem_block_add(struct lsmem_store *store)
 	disk->private_data = store;
 	strscpy(disk->disk_name, store->name, DISK_NAME_LEN);
 	set_capacity(disk, store->nr_handles * LSMEM_BLOCK_SECTORS);
-	ret = device_add_disk(&store->dev, disk, NULL);
-	if (ret) {
-		put_disk(disk);
-		return ret;
+	if (store->durable) {
+		ret = -ENOMEM;
+		store->waiting = lsmem_bioqueue_make(store->name, lsmem_block_carry_out);
+		if (!store->waiting)
+			goto err_put;
 	}
+	ret = device_add_disk(&store->dev, disk, NULL);
+	if (ret)
+		goto err_free;
 	store->disk = disk;
 	return 0;
+err_free:
+	lsmem_block_unwait(store);
+err_put:
+	put_disk(disk);
+	return ret;
 }
 
 /**
@@ -465,6 +489,7 @@ void lsmem_block_del(struct lsmem_store *store)
 	if (!store->disk)
 		return;
 	del_gendisk(store->disk);
+	lsmem_block_unwait(store);
 	put_disk(store->disk);
 	store->disk = NULL;
 }

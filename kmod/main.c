@@ -5,8 +5,9 @@
  * Module entry, exit and parameters.  Where things are: store.c (stores and
  * their lives), frame.c, segment.c, log.c (memory, from below), handle.c,
  * object.c (names and changes), epoch.c, clean.c, policy.c (making room),
- * window.c, chardev.c, block.c, control.c, sysfs.c, debugfs.c (faces), repl.c,
- * load.c (durability).  Data flow down this list only.  Lock order: store.h.
+ * window.c, chardev.c, bioqueue.c, block.c, control.c, sysfs.c, debugfs.c
+ * (faces), repl.c, load.c (durability).  Data flow down this list only.  Lock
+ * order: store.h.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

@@ -87,6 +87,7 @@ struct lsmem_cleaner_stats {
  *	      store->mutex		life: state, attach, load, activation
  *	        disk->open_mutex	(the block layer's) opens of a disk (block.c)
  *	        store->balance_mutex	levels and victims (balance.c)
+ *	          queue->lock		bios that wait for the daemon (bioqueue.c)
  *	          store->epoch_lock	set of clients (epoch.c)
  *	          head->lock		one head (log.c); never two
  *	            store->segment_lock	segments, spares, retires (segment.c)
@@ -207,6 +208,7 @@ struct lsmem_store {
 	struct device dev;
 	struct cdev cdev;
 	struct gendisk *disk;		/* block stores, while active */
+	struct lsmem_bioqueue *waiting;	/* its FLUSH and FUA, if the store is durable */
 	struct dentry *debugfs;
 	uid_t uid;
 	gid_t gid;

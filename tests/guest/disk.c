@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <linux/blkpg.h>
 #include <linux/fs.h>
 #include <pthread.h>
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -547,6 +549,48 @@ TEST_F_TIMEOUT(disk, durable_write, SECONDS)
 	for (i = 0; i < CHUNK / BLOCK; i++)
 		EXPECT_EQ(crc32c(~0u, disk->buffer + i * BLOCK, BLOCK),
 			  disk->follower.keys[5 + i].pcrc);
+}
+
+#define QUEUE		100u	/* more than are carried out at once */
+#define TOGETHER	16u	/* fewer than that */
+
+/* What one thread has under way becomes durable together. */
+TEST_F_TIMEOUT(disk, durable_queue, SECONDS)
+{
+	struct disk *disk = &self->disk;
+	struct timespec none = { 0 };
+	struct io_event events[QUEUE];
+	struct iocb blocks[QUEUE] = { 0 }, *each[QUEUE];
+	uint64_t waits, end = now_ms() + test_limit(10000);
+	aio_context_t queue = 0;
+	uint32_t i;
+
+	if (!variant->flags)
+		SKIP(return, "nothing is durable here");
+	ASSERT_EQ(0, put(disk, 0, 1, RWF_DSYNC));
+	ASSERT_EQ(0, syscall(SYS_io_setup, QUEUE, &queue));
+	for (i = 0; i < QUEUE; i++) {
+		each[i] = &blocks[i];
+		blocks[i].aio_lio_opcode = IOCB_CMD_PWRITE;
+		blocks[i].aio_rw_flags = RWF_DSYNC;
+		blocks[i].aio_fildes = (uint32_t)disk->store.fd;
+		blocks[i].aio_buf = (uintptr_t)disk->buffer;
+		blocks[i].aio_nbytes = BLOCK;
+		blocks[i].aio_offset = (int64_t)i * BLOCK;
+	}
+	waits = attribute(disk, "stats/durable_waits");
+	follower_sleep(&disk->follower, true);
+	EXPECT_EQ(QUEUE, syscall(SYS_io_submit, queue, QUEUE, each));
+	while (attribute(disk, "stats/durable_waits") < waits + TOGETHER && now_ms() < end)
+		usleep(10000);
+	EXPECT_LE(waits + TOGETHER, attribute(disk, "stats/durable_waits"));
+	EXPECT_EQ(0, syscall(SYS_io_getevents, queue, 0, QUEUE, events, &none));
+	follower_sleep(&disk->follower, false);
+	ASSERT_EQ(QUEUE, syscall(SYS_io_getevents, queue, QUEUE, QUEUE, events, NULL));
+	for (i = 0; i < QUEUE; i++)
+		EXPECT_EQ(BLOCK, (uint64_t)events[i].res);
+	EXPECT_EQ(0, syscall(SYS_io_destroy, queue));
+	EXPECT_EQ(0, differences(disk));
 }
 
 /* No wait is longer than its bound, and what timed out is applied and can be waited for. */

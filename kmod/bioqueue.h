@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Bios that are carried out by others than who submits them.  See bioqueue.c. */
+#ifndef LSMEM_BIOQUEUE_H
+#define LSMEM_BIOQUEUE_H
+
+struct bio;
+struct lsmem_bioqueue;
+
+struct lsmem_bioqueue *lsmem_bioqueue_make(const char *name, void (*carry_out)(struct bio *bio));
+void lsmem_bioqueue_add(struct lsmem_bioqueue *queue, struct bio *bio);
+void lsmem_bioqueue_free(struct lsmem_bioqueue *queue);
+
+#endif
