@@ -37,6 +37,7 @@ struct backup;
 /**
  * struct backup_io - one request, in memory of the caller's until it is done
  * @what: read, write or flush
+ * @durable: of a write: when it is done it is as if a flush of it were too
  * @offset: in the backup, a multiple of LSMEM_BLOCK
  * @length: bytes, a multiple of LSMEM_BLOCK, at most the limits' @io_bytes; 0
  *	for a flush
@@ -51,6 +52,7 @@ struct backup;
  */
 struct backup_io {
 	enum backup_what what;
+	bool durable;
 	uint64_t offset;
 	uint32_t length;
 	struct iovec *iov;

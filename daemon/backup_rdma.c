@@ -208,7 +208,8 @@ static void start(struct rdma_backup *r, struct backup_io *io, uint32_t nr)
 	slot->answered = false;
 	if (io->what == BACKUP_WRITE)
 		write_slot(r, nr, io);
-	session_request(&r->session, types[io->what], nr, io->offset, io->length);
+	session_request(&r->session, io->durable ? WIRE_WRITE_DURABLE : types[io->what], nr,
+			io->offset, io->length);
 	verbs_send(&r->verbs, &r->session.out, nr);
 }
 

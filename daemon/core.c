@@ -56,6 +56,7 @@ struct core_op *core_op_get(struct core *core, enum core_op_kind kind, uint32_t 
 	op->kind = kind;
 	op->io.id = op - core->ops;
 	op->io.kind = kind == CORE_OP_FLUSH ? CORE_IO_FLUSH : CORE_IO_WRITE;
+	op->io.durable = false;
 	op->io.backup = backup;
 	op->io.length = 0;
 	op->io.nr_iov = 0;

@@ -104,6 +104,7 @@ enum core_io_kind {
  * @id: to be given back to core_io_done()
  * @kind: a flush covers the writes whose core_io_done() was called before
  *	core_io_next() returned the flush; writes in flight are not ordered
+ * @durable: of a write: it is durable when it is done, others are when a flush is
  * @backup: index of the backup
  * @offset, @length: in the backup, multiples of LSMEM_BLOCK; 0 for a flush
  * @iov, @nr_iov: where the bytes are, or go, all in multiples of LSMEM_BLOCK and aligned to it:
@@ -112,6 +113,7 @@ enum core_io_kind {
 struct core_io {
 	uint32_t id;
 	enum core_io_kind kind;
+	bool durable;
 	uint32_t backup;
 	uint64_t offset;
 	uint32_t length;
@@ -140,7 +142,8 @@ enum core_backup_state {
  * struct core_backup_stats - one backup's part of struct core_stats
  * @bytes, @writes: done, by what they were for
  * @group_bytes, @group_segments: log data that were in a flush for the first
- *	time, and of how many segments; flushes without any are not counted
+ *	time, or in a write that is durable by itself, and of how many segments;
+ *	flushes without any are not counted
  * @lag_bytes, @lag_segments: gauges: committed, and not durable on this one
  * @state, @frames, @frames_free, @in_flight: gauges
  * @frames_low: gauge: too few of them are free; see core_low()

@@ -95,11 +95,12 @@ struct core_segment {
 /**
  * struct core_write - a write of log data in flight
  * @to: home offset that is written when it is done
+ * @durable: so is all before it then
  * @received: what it writes is in the memory of who keeps the backup
  */
 struct core_write {
 	uint32_t to;
-	bool received, done;
+	bool durable, received, done;
 };
 
 /**

@@ -5,7 +5,8 @@
  * Log data go out as they come: whole blocks straight from the log's memory,
  * the block in which the committed bytes end from a copy whose rest is zero.
  * While such a block is on its way nothing else of the segment that begins in
- * it is written; meanwhile commits gather, and go out together.
+ * it is written; meanwhile commits gather, and go out together.  A write that goes out
+ * alone takes no flush to be durable.
  */
 #include <errno.h>
 #include <string.h>
@@ -329,6 +330,21 @@ static const uint8_t *core_memory(const struct core *core, const struct core_ope
 	       at % LSMEM_SEGLET_BYTES;
 }
 
+/*
+ * Is a write to be durable when it is done?  Of several a flush is the shorter way.
+ *
+ * Invariant 16: it is for its own bytes only, and counts as a prefix of the segment: all
+ * before it must be durable already.
+ */
+static bool core_write_alone(const struct core *core, const struct core_open *open,
+			     uint32_t backup)
+{
+	const struct core_replica *replica = &open->replica[backup];
+
+	return !core->nr_ops[backup] && open->segment->listed >> backup & 1u &&
+	       (replica->flushed == replica->issued || !RULE(DURABLE_PREFIX));
+}
+
 /* Give the next write of a segment to a backup; false when none can be now. */
 static bool core_write_log(struct core *core, struct core_open *open, uint32_t backup)
 {
@@ -336,6 +352,7 @@ static bool core_write_log(struct core *core, struct core_open *open, uint32_t b
 	uint32_t start = replica->issued & ~(LSMEM_BLOCK - 1);
 	uint32_t whole = open->committed & ~(LSMEM_BLOCK - 1);
 	uint32_t tail = open->committed - whole, length = 0, at, piece;
+	bool alone = core_write_alone(core, open, backup);
 	struct core_op *op;
 
 	/* The block bears the header at first. */
@@ -374,7 +391,10 @@ static bool core_write_log(struct core *core, struct core_open *open, uint32_t b
 	}
 	op->open = open;
 	op->write = replica->next;
-	replica->writes[replica->next++ % CORE_WRITES] = (struct core_write) { .to = at };
+	op->io.durable = alone && at == open->committed;
+	replica->writes[replica->next++ % CORE_WRITES] = (struct core_write) {
+		.to = at, .durable = op->io.durable,
+	};
 	replica->issued = at;
 	core_op_start(core, op, core_where(core, open->segment, backup) + LSMEM_BLOCK + start);
 	return true;
@@ -393,6 +413,15 @@ void core_log_received(struct core_op *op)
 	}
 }
 
+static void core_count_group(struct core *core, uint32_t backup, uint64_t bytes,
+			     uint32_t segments)
+{
+	struct core_backup_stats *stats = &core->stats.backup[backup];
+
+	histogram_add(&stats->group_bytes, bytes);
+	histogram_add(&stats->group_segments, segments);
+}
+
 void core_log_done(struct core *core, struct core_op *op)
 {
 	struct core_replica *replica = &op->open->replica[op->io.backup];
@@ -400,8 +429,16 @@ void core_log_done(struct core *core, struct core_op *op)
 	replica->writes[op->write % CORE_WRITES].done = true;
 	while (replica->first != replica->next &&
 	       replica->writes[replica->first % CORE_WRITES].done) {
-		replica->written = replica->writes[replica->first++ % CORE_WRITES].to;
-		core->flush_wanted[op->io.backup] = true;
+		const struct core_write *write = &replica->writes[replica->first++ % CORE_WRITES];
+
+		if (write->durable) {
+			core_count_group(core, op->io.backup, write->to - replica->flushed, 1);
+			replica->flushing = write->to;
+			replica->flushed = write->to;
+		} else {
+			core->flush_wanted[op->io.backup] = true;
+		}
+		replica->written = write->to;
 	}
 }
 
@@ -488,7 +525,6 @@ void core_segments_run(struct core *core)
  */
 void core_segments_flush(struct core *core, uint32_t backup)
 {
-	struct core_backup_stats *stats = &core->stats.backup[backup];
 	uint32_t segments = 0, i;
 	uint64_t bytes = 0;
 
@@ -506,10 +542,8 @@ void core_segments_flush(struct core *core, uint32_t backup)
 		}
 		replica->flushing = replica->written;
 	}
-	if (segments) {
-		histogram_add(&stats->group_bytes, bytes);
-		histogram_add(&stats->group_segments, segments);
-	}
+	if (segments)
+		core_count_group(core, backup, bytes, segments);
 }
 
 /**

@@ -274,6 +274,7 @@ static void line_up(struct peer_slot *slot)
 			continue;
 		other->waits = false;
 		other->instead = slot;
+		slot->io.durable |= other->io.durable;
 	}
 	slot->waits = is_behind(slot);
 }
@@ -328,7 +329,8 @@ static void start_io(struct peer *peer, const struct session_io *want)
 			     (size_t)want->slot * le32toh(peer->session.accept.slot_bytes);
 	slot->iov.iov_len = want->length;
 	slot->io.what = want->type == WIRE_READ ? BACKUP_READ :
-			want->type == WIRE_WRITE ? BACKUP_WRITE : BACKUP_FLUSH;
+			want->type == WIRE_FLUSH ? BACKUP_FLUSH : BACKUP_WRITE;
+	slot->io.durable = want->type == WIRE_WRITE_DURABLE;
 	slot->io.offset = want->offset;
 	slot->io.length = want->length;
 	slot->io.iov = &slot->iov;
@@ -336,11 +338,11 @@ static void start_io(struct peer *peer, const struct session_io *want)
 	slot->io.done = io_done;
 	slot->busy = true;
 	peer->in_flight++;
-	if (want->type == WIRE_WRITE)
+	if (slot->io.what == BACKUP_WRITE)
 		line_up(slot);
 	if (!slot->waits)
 		backup_submit(&slot->io, &peer->export->backup);
-	slot->receipt = want->type == WIRE_WRITE;
+	slot->receipt = slot->io.what == BACKUP_WRITE;
 	answer(peer);
 }
 

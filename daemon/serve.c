@@ -195,6 +195,7 @@ static bool start_requests(struct serve *s)
 		s->free = slot->next;
 		slot->begun_ns = status_now_ns();
 		slot->io.what = kinds[slot->request.kind];
+		slot->io.durable = slot->request.durable;
 		slot->io.offset = slot->request.offset;
 		slot->io.length = slot->request.length;
 		slot->io.iov = slot->request.iov;

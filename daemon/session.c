@@ -14,6 +14,11 @@ static enum session_do close_session(struct session *session, const char *why)
 	return SESSION_CLOSE;
 }
 
+static bool is_write(enum wire_type type)
+{
+	return type == WIRE_WRITE || type == WIRE_WRITE_DURABLE;
+}
+
 /* ---- The server's side ------------------------------------------------- */
 
 /**
@@ -51,7 +56,7 @@ static enum session_do take_request(struct session *session, const union wire_me
 		return close_session(session, "a request for a slot that is not there");
 	if (session->busy[slot])
 		return close_session(session, "a request for a slot that has one");
-	if (type == WIRE_WRITE && session_read_only(session))
+	if (is_write(type) && session_read_only(session))
 		return close_session(session, "a write from who asked for reading");
 	if (type == WIRE_FLUSH ? length || offset :
 	    !length || length > le32toh(session->accept.slot_bytes) ||
@@ -102,7 +107,7 @@ enum session_do session_receive(struct session *session, const union wire_messag
 		session->state = SESSION_ASKING;
 		return SESSION_ASK;
 	case SESSION_SERVING:
-		if (type != WIRE_READ && type != WIRE_WRITE && type != WIRE_FLUSH)
+		if (type != WIRE_READ && !is_write(type) && type != WIRE_FLUSH)
 			break;
 		return take_request(session, message);
 	default:
@@ -178,7 +183,7 @@ static void say_done(struct session *session, enum wire_type type, uint32_t slot
 bool session_received(struct session *session, uint32_t slot)
 {
 	if (!(le32toh(session->hello.flags) & WIRE_RECEIPTS) || session->received[slot] ||
-	    session->busy[slot] != WIRE_WRITE)
+	    !is_write(session->busy[slot]))
 		return false;
 	session->received[slot] = true;
 	say_done(session, WIRE_RECEIVED, slot, 0);
@@ -267,11 +272,11 @@ static enum session_do take_received(struct session *session, const union wire_m
 	uint32_t slot = le32toh(message->done.slot);
 
 	if (!(le32toh(session->hello.flags) & WIRE_RECEIPTS) ||
-	    slot >= le32toh(session->accept.slots) || session->busy[slot] != WIRE_WRITE ||
+	    slot >= le32toh(session->accept.slots) || !is_write(session->busy[slot]) ||
 	    session->done[slot] || session->received[slot])
 		return close_session(session, "an answer to what was not asked");
 	session->received[slot] = true;
-	session->io = (struct session_io) { .type = WIRE_WRITE, .slot = slot };
+	session->io = (struct session_io) { .type = session->busy[slot], .slot = slot };
 	return SESSION_RECEIVED;
 }
 

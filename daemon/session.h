@@ -36,7 +36,7 @@ enum session_do {
 
 /**
  * struct session_io - a request, or its end
- * @type: WIRE_READ, WIRE_WRITE, WIRE_FLUSH
+ * @type: WIRE_READ, WIRE_WRITE, WIRE_WRITE_DURABLE, WIRE_FLUSH
  * @error: client: 0 or a negative errno
  */
 struct session_io {

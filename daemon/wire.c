@@ -16,6 +16,7 @@ static const size_t lengths[WIRE_TYPES] = {
 	[WIRE_REFUSE] = sizeof(struct wire_refuse),
 	[WIRE_READ] = sizeof(struct wire_request),
 	[WIRE_WRITE] = sizeof(struct wire_request),
+	[WIRE_WRITE_DURABLE] = sizeof(struct wire_request),
 	[WIRE_FLUSH] = sizeof(struct wire_request),
 	[WIRE_DONE] = sizeof(struct wire_done),
 	[WIRE_RECEIVED] = sizeof(struct wire_done),

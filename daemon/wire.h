@@ -59,6 +59,7 @@ enum wire_type {
 	WIRE_FLUSH	= 8,
 	WIRE_DONE	= 9,
 	WIRE_RECEIVED	= 10,
+	WIRE_WRITE_DURABLE = 11,	/* a WRITE whose DONE says that it is durable */
 	WIRE_TYPES
 };
 
@@ -129,7 +130,7 @@ struct wire_refuse {
 	char who[WIRE_NAME];
 };
 
-struct wire_request {		/* READ, WRITE, FLUSH */
+struct wire_request {		/* READ, WRITE, WRITE_DURABLE, FLUSH */
 	struct wire_head head;
 	__le32 slot;
 	__le32 length;		/* 0 for a flush */

@@ -54,7 +54,8 @@ static void serve(struct both *both, const union wire_message *message, size_t l
 		    (io->length | io->offset) % LSMEM_BLOCK || io->offset > BYTES ||
 		    io->length > BYTES - io->offset)
 			fuzz_fail("a request outside its bounds");
-		if (io->type == WIRE_WRITE && session_read_only(s))
+		if ((io->type == WIRE_WRITE || io->type == WIRE_WRITE_DURABLE) &&
+		    session_read_only(s))
 			fuzz_fail("a reader writes");
 		both->asked[io->slot] = 1;
 		break;

@@ -37,7 +37,7 @@ struct block {
 };
 
 struct request {
-	bool used, flush, applied;
+	bool used, flush, applied, durable;
 	uint64_t serial;		/* of a write; of a flush: completed before it */
 	uint32_t drive;			/* of a flush */
 	uint64_t offset;
@@ -229,6 +229,11 @@ uint32_t disk_write(struct disk *disk, uint64_t offset, const struct iovec *iov,
 	return i;
 }
 
+void disk_durable(struct disk *disk, uint32_t request)
+{
+	disk->requests[request].durable = true;
+}
+
 uint32_t disk_flush(struct disk *disk, uint32_t drive)
 {
 	uint32_t i = request_get(disk);
@@ -295,13 +300,17 @@ static void complete_write(struct disk *disk, struct request *r)
 	for (i = 0; i < r->nr_iov; i++) {
 		for (at = 0; at < r->iov[i].iov_len; at += BLOCK, number++) {
 			struct block *block = block_find(disk, number);
+			struct version *last = NULL;
 
 			for (version = block->first; version; version = version->next) {
 				if (version->serial != r->serial || version->complete)
 					continue;
 				version->complete = true;
 				version->serial = disk->serial;
+				last = version;
 			}
+			if (last && r->durable)
+				block_settle(disk, block, last);
 		}
 	}
 }
@@ -408,7 +417,8 @@ void disk_cut(struct disk *disk, enum disk_cut kind)
 			pick = nr;
 			break;
 		case DISK_CUT_LATE:
-			pick = random_below(disk->random, disk->serial) < block->last->serial * 2 / 3 ?
+			pick = nr &&
+			       random_below(disk->random, disk->serial) < block->last->serial * 2 / 3 ?
 			       nr : random_below(disk->random, nr + 1);
 			break;
 		default:

@@ -39,6 +39,8 @@ void disk_free(struct disk *disk);
 
 /* Handles of requests in flight: small numbers. */
 uint32_t disk_write(struct disk *disk, uint64_t offset, const struct iovec *iov, uint32_t nr_iov);
+/* A write that is durable when it is completed. */
+void disk_durable(struct disk *disk, uint32_t request);
 uint32_t disk_flush(struct disk *disk, uint32_t drive);
 uint32_t disk_in_flight(const struct disk *disk);
 /* The nth request in flight, for a scheduler that picks one. */

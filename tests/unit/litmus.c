@@ -244,6 +244,35 @@ static bool litmus_tail_rewrite(void)
 	return sweep(tail_rewrite, &small);
 }
 
+/*
+ * Head 2 has a write that needs a flush; the next one goes out alone, beside that flush, and
+ * does not write all blocks of it again.
+ */
+static void durable_prefix(void)
+{
+	struct model *m = run.sim->model;
+	uint32_t i;
+
+	lit_settle();
+	lit_put(0, 1, 50);
+	lit_put(1, 2, 50);
+	lit_settle();
+	if (m->heads[2])
+		m->segments[m->heads[2] - 1].limit = LSMEM_SEGMENT_BYTES;
+	lit_put(0, 1, 60);
+	lit_put(1, 2, 5000);
+	lit_step(0);
+	lit_put(2, 2, 60);
+	for (i = 0; i < 4; i++)
+		lit_step(1);
+	lit_settle();
+}
+
+static bool litmus_durable_prefix(void)
+{
+	return sweep(durable_prefix, &small);
+}
+
 static void roll_over(void)
 {
 	lit_settle();
@@ -679,6 +708,7 @@ static bool litmus_brim(void)
 const struct litmus litmus[] = {
 	{ "header, listing, first data", litmus_first_data },
 	{ "the tail block is written again and again", litmus_tail_rewrite },
+	{ "a durable write while one before it is not", litmus_durable_prefix },
 	{ "successor, close", litmus_roll_over },
 	{ "v1 durable, v2 on a slow head, clean", litmus_slow_head },
 	{ "v1 durable, v2 on a slow head, compact, clean", litmus_slow_head_compacted },

@@ -394,6 +394,8 @@ void sim_issue(struct sim *sim)
 		else
 			n = disk_write(sim->disk, where, io.iov,
 				       io.kind == CORE_IO_READ ? 0 : io.nr_iov);
+		if (io.durable)
+			disk_durable(sim->disk, n);
 		request = &sim->requests[n];
 		request->used = true;
 		request->backup = io.backup;

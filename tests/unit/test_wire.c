@@ -53,12 +53,14 @@ static bool converse(struct session *client, struct session *server, uint32_t fl
 
 static bool test_requests(void)
 {
-	static const enum wire_type types[] = { WIRE_WRITE, WIRE_READ, WIRE_FLUSH };
+	static const enum wire_type types[] = {
+		WIRE_WRITE, WIRE_READ, WIRE_WRITE_DURABLE, WIRE_FLUSH,
+	};
 	struct session client, server;
 	uint32_t i;
 
 	CHECK(converse(&client, &server, 0));
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < 4; i++) {
 		int slot = session_slot(&client);
 		uint32_t length = types[i] == WIRE_FLUSH ? 0 : 8192;
 
@@ -71,7 +73,7 @@ static bool test_requests(void)
 		CHECK(to_client(&client, &server) == SESSION_IO);
 		CHECK(client.io.type == types[i] && client.io.error == (i == 1 ? -EIO : 0));
 		/* A second answer to the same. */
-		if (i == 2) {
+		if (i == 3) {
 			CHECK(to_client(&client, &server) == SESSION_CLOSE);
 			return true;
 		}
