@@ -162,7 +162,6 @@ static enum format_error digest_apply_members(struct digest_map *map,
 		digest_drop(map, mask);
 	map->mask = mask;
 	map->set_generation = digest->set_generation ? __le32_to_cpu(digest->set_generation) : 1;
-	map->epoch_set = __le32_to_cpu(digest->epoch_set);
 	return FORMAT_OK;
 }
 
@@ -308,7 +307,6 @@ void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
 			digest->members[b] = __cpu_to_le32(map->members[b]);
 		digest->floor = __cpu_to_le32(map->floor);
 		digest->set_generation = __cpu_to_le32(map->set_generation);
-		digest->epoch_set = __cpu_to_le32(map->epoch_set);
 	}
 }
 

@@ -30,7 +30,7 @@ struct digest_item {
  * @members: incarnations, low halves, by index of the backup; 0: none.  With one
  *	backup alone all are 0
  * @mask: indexes that are members; bit 0 with one backup
- * @floor, @set_generation, @epoch_set: as in struct lsmem_digest
+ * @floor, @set_generation: as in struct lsmem_digest
  * @half, @at: where the next delta goes: half of the digest log, byte in it
  * @odd: backups on which it is the other half
  * @sequence_seen: highest sequence of any record found, durable chain or not
@@ -49,7 +49,6 @@ struct digest_map {
 	uint32_t mask;
 	uint32_t floor;
 	uint32_t set_generation;
-	uint32_t epoch_set;
 	uint32_t half;
 	uint32_t odd;
 	uint64_t at;

@@ -402,6 +402,7 @@ static int recover_commit(struct recover *r)
 	struct digest_map *map = &r->map;
 	uint32_t floor = r->generation, i, copy;
 	uint32_t half;
+	int ret = 0;
 
 	if (r->era >= LSMEM_ERA_MAX) {
 		recover_info(r, "the store has been recovered %u times: its eras are used up; copy it to a new one",
@@ -432,8 +433,12 @@ static int recover_commit(struct recover *r)
 		r->result.segments++;
 	}
 	recover_members(r);
-
-	map->epoch++;
+	if (RULE(PROMISE))
+		ret = recover_promise(r);
+	else
+		map->epoch++;
+	if (ret)
+		return ret;
 	map->sequence = r->sequence + 1;
 	/* Invariant 14: above everything ever issued, what the crash has lost and
 	 * what was deleted included: the era tops all versions, the old ceiling

@@ -5,9 +5,8 @@
  *
  * A backup that was left behind tells a consistent story that ends too early.  What
  * tells it from the truth is the number of members that can be read: see
- * digest_need().  What two recoveries wrote that knew nothing of each other has the
- * same epoch, and other members at its beginning: the one that a member of it does
- * not have never counted.
+ * digest_need().  What was written by a recovery that was cut off, and is met again after
+ * another that did not see it, is told by its epoch: see recover_promise().
  */
 #include <errno.h>
 #include <string.h>
@@ -81,7 +80,6 @@ void recover_members(struct recover *r)
 	for (b = 0; b < LSMEM_BACKUPS; b++)
 		if (!(mask >> b & 1u))
 			map->members[b] = 0;
-	map->epoch_set = lsmem_crc32c(~0u, map->members, sizeof(map->members));
 }
 
 /**
@@ -158,23 +156,6 @@ uint32_t recover_index(const struct recover *r, const struct digest_map *map, ui
 	return RECOVER_NONE;
 }
 
-/* One of its members went on from another recovery: this one never counted. */
-static bool recover_disproved(const struct recover *r, uint32_t slot)
-{
-	const struct digest_map *map = &r->backups[slot].map;
-	uint32_t other;
-
-	for (other = 0; other < r->several; other++) {
-		const struct recover_backup *backup = &r->backups[other];
-
-		if (backup->there && backup->chain && backup->map.epoch == map->epoch &&
-		    backup->map.epoch_set != map->epoch_set &&
-		    recover_index(r, map, other) != RECOVER_NONE)
-			return true;
-	}
-	return false;
-}
-
 static uint32_t recover_newest(const struct recover *r)
 {
 	uint32_t best = RECOVER_NONE, slot;
@@ -183,7 +164,7 @@ static uint32_t recover_newest(const struct recover *r)
 		const struct recover_backup *backup = &r->backups[slot];
 		const struct digest_map *map = &backup->map;
 
-		if (!backup->there || !backup->chain || recover_disproved(r, slot))
+		if (!backup->there || !backup->chain)
 			continue;
 		if (best == RECOVER_NONE || map->epoch > r->backups[best].map.epoch ||
 		    (map->epoch == r->backups[best].map.epoch &&

@@ -300,6 +300,43 @@ static int recover_write_super(struct recover *r, uint32_t slot)
 	return 0;
 }
 
+/**
+ * recover_promise - tell all members of the epoch that is about to begin
+ * @r: recovery; its map has the members
+ *
+ * Whoever recovers from some of them, after this one was cut off, sees its epoch on each,
+ * begins a later one, and what was written of this one never counts again.  Source: the
+ * promises of Paxos (Lamport, "Paxos Made Simple", 2001).
+ * Return: 0 or what a call returned.
+ */
+int recover_promise(struct recover *r)
+{
+	uint64_t epoch = r->map.epoch;
+	uint32_t slot;
+	int ret = 0;
+
+	for (slot = 0; slot < r->several; slot++) {
+		const struct recover_backup *backup = &r->backups[slot];
+
+		if (!backup->there)
+			continue;
+		if (__le64_to_cpu(backup->super.promise) > epoch)
+			epoch = __le64_to_cpu(backup->super.promise);
+		if (backup->chain && backup->map.epoch > epoch)
+			epoch = backup->map.epoch;
+	}
+	r->map.epoch = epoch + 1;
+	for (slot = 0; slot < r->several && !ret; slot++) {
+		struct recover_backup *backup = &r->backups[slot];
+
+		if (!backup->there || backup->index == RECOVER_NONE)
+			continue;
+		backup->super.promise = __cpu_to_le64(epoch + 1);
+		ret = recover_write_super(r, slot);
+	}
+	return ret;
+}
+
 /* Geometry of each of several backups: the same digest log on all of them. */
 static int recover_layout(struct recover *r, const struct recover_geometry *g)
 {

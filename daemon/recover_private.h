@@ -174,6 +174,7 @@ uint32_t recover_index(const struct recover *r, const struct digest_map *map, ui
 int recover_read_digests(struct recover *r, bool accept_missing);
 int recover_write_digest(struct recover *r, uint32_t half);
 void recover_members(struct recover *r);
+int recover_promise(struct recover *r);
 
 /* recover_scan.c: pass 1 */
 void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn);

@@ -353,6 +353,8 @@ static inline int lsmem_segment_fits(__u32 length, __u32 entries)
  *	geometry: a recovery makes the store anew from them
  * @backups: of the store, when it was formatted; 0: this is the only one
  * @set_frames: of the backup that has most of them; 0: @frames
+ * @promise: the newest epoch that a recovery wanted to begin with this backup and
+ *	others, if it did or not: the next one begins a later epoch (invariant 1)
  */
 struct lsmem_super {
 	__le64 magic;
@@ -371,7 +373,8 @@ struct lsmem_super {
 	__le64 store_bytes;
 	__le64 max_handles;
 	__le64 set_frames;
-	__u8 reserved[3968];
+	__le64 promise;
+	__u8 reserved[3960];
 };
 
 #define LSMEM_DIGEST_FULL	1u
@@ -393,7 +396,6 @@ struct lsmem_super {
  * @floor: the record that comes next counts when it is durable on so many of
  *	these members; 0: 1
  * @set_generation: raised when @members changes
- * @epoch_set: CRC, seed ~0, of @members as they were when the epoch began
  */
 struct lsmem_digest {
 	__le64 magic;
@@ -410,8 +412,7 @@ struct lsmem_digest {
 	__le64 next_segment;
 	__le32 members[LSMEM_BACKUPS];
 	__le32 set_generation;
-	__le32 epoch_set;
-	__u8 reserved[8];
+	__u8 reserved[12];
 };
 
 #define LSMEM_ITEM_OPEN		1u	/* listed, may still grow */

@@ -744,6 +744,7 @@ const struct litmus litmus[] = {
 	{ "a backup is lost, and at once the power and another", litmus_shrink },
 	{ "the power and one of three backups, at each step", litmus_quorum },
 	{ "the power and all backups but one", litmus_last_drive },
+	{ "recoveries that are cut off, each from some backups", litmus_promise },
 	{ "the power goes during re-replication", litmus_copy },
 	{ "fewer replicas than there must be", litmus_min_replicas },
 	{ "too few backups, until one comes back", litmus_wait },

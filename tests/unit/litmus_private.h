@@ -52,6 +52,7 @@ bool litmus_lost_backup(void);
 bool litmus_shrink(void);
 bool litmus_quorum(void);
 bool litmus_last_drive(void);
+bool litmus_promise(void);
 bool litmus_copy(void);
 bool litmus_min_replicas(void);
 bool litmus_wait(void);

@@ -262,6 +262,71 @@ static struct recover *newest(struct sim *sim)
 	return NULL;
 }
 
+/* Its epoch. */
+static uint64_t newest_epoch(struct sim *sim)
+{
+	struct recover *r = newest(sim);
+	uint64_t epoch = r ? recover_digest(r)->epoch : 0;
+
+	recover_free(r);
+	return epoch;
+}
+
+/*
+ * Starts from some drives, each cut off by the power one request later than the one before,
+ * until one drive has a digest of a new epoch.
+ */
+static void cut_off_start(struct sim *sim, uint32_t drives)
+{
+	uint64_t epoch = newest_epoch(sim);
+	uint32_t step;
+
+	for (step = 1; !sim->error[0] && newest_epoch(sim) == epoch; step++) {
+		sim->there = drives;
+		sim->io_left = step;
+		if (!sim_attempt(sim))
+			sim_fail(sim, "not cut off at request %u", step);
+		disk_cut(sim->disk, DISK_CUT_DROP);
+		sim->io_left = UINT32_MAX;
+	}
+}
+
+/*
+ * Two recoveries without drive @a of three are cut off when one alone has their digests; one
+ * without @b goes on.  If that is the one, what it has never counted.
+ */
+static bool promise_once(uint32_t a, uint32_t b)
+{
+	bool ok = tell(&three, UINT32_MAX);
+	struct sim *sim = run.sim;
+
+	if (ok) {
+		sim_cut(sim, DISK_CUT_DROP);
+		cut_off_start(sim, ALL(sim) & ~(1u << a));
+		cut_off_start(sim, ALL(sim) & ~(1u << a));
+		if (!start_from(sim, ALL(sim) & ~(1u << b), false)) {
+			go_on(sim);
+			sim_cut(sim, DISK_CUT_DROP);
+			if (start_from(sim, ALL(sim), false))
+				sim_fail(sim, "not from all of them");
+		}
+		ok = !sim->error[0] || complain(sim, "a promise");
+	}
+	sim_free(sim);
+	return ok;
+}
+
+bool litmus_promise(void)
+{
+	uint32_t a, b;
+	bool ok = true;
+
+	for (a = 0; a < 3 && ok; a++)
+		for (b = 0; b < 3 && ok; b++)
+			ok = a == b || promise_once(a, b);
+	return ok;
+}
+
 /* Replicas of a segment that it lists. */
 static uint32_t listed(struct sim *sim, uint64_t segment)
 {
