@@ -185,7 +185,7 @@ class Rounds:
         return f"the drive of {victim.name} stood still"
 
     def corrupt(self) -> str:
-        """Each segment on a backup is damaged: the other copies are used, and it is told."""
+        """Each segment on a backup is damaged: other copies are used, it is told, and replaced."""
         victim = self.victim()
         self.store.wait_whole()
         self.store.forget()
@@ -195,6 +195,11 @@ class Rounds:
         self.recover()
         require(f"{victim.host.address}/data is passed over" in self.store.now.daemon.log(),
                 f"no copy of {segments} on {victim.name} is reported as bad")
+        # Copies that no recovery has read are damaged still, and nobody knows.
+        victim.stop()
+        self.store.wait_state(victim, "lost", "missing")
+        victim.wipe()
+        self.have_again(victim)
         return f"{segments} segments on {victim.name} were damaged"
 
     def left_behind(self) -> str:
