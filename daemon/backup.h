@@ -144,6 +144,7 @@ struct backup {
 	const char *path;
 	struct backup_limits limits;
 	unsigned int in_flight;
+	int error;		/* it is over, as the make has seen without a request */
 	bool read_only;
 	void *private;
 	void *below;		/* a make's that does its I/O by another make */

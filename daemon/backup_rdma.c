@@ -143,6 +143,7 @@ static void rdma_broken(struct verbs *verbs, int error, const char *why)
 	verbs_cut(verbs);
 	if (r->closing)
 		return;
+	r->backup->error = error;
 	if (refused->reason)
 		log_err("%s: the connection is over: %s (%s, epoch %" PRIu64 ")", r->backup->path,
 			why, refused->who, (uint64_t)le64toh(refused->epoch));

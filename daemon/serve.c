@@ -90,7 +90,7 @@ struct range {
  * @drained: after the signal, the stream was empty once and no pass of cleaning
  *	under way: core is told to stop
  * @resumed: store and backup belong together, as far as core can tell
- * @io_error: of the first request that failed
+ * @io_error: of the first request that failed, or of a backup without one
  * @unowned: the store may be another host's
  * @few: backups are left, fewer than nothing can be acknowledged with
  * @low: backups that have been called nearly full
@@ -254,6 +254,25 @@ static void lose_slow(struct serve *s, uint64_t now)
 			continue;
 		snprintf(why, sizeof(why), "no answer for %u s", timeout);
 		failed(slot, -ETIMEDOUT, why);
+		core_lose(s->core, index, why);
+	}
+}
+
+/* One whose connection is over is lost at once, not when something is written next. */
+static void lose_gone(struct serve *s)
+{
+	uint32_t index, slot;
+	const char *why;
+
+	for (index = 0; index < CORE_BACKUPS; index++) {
+		slot = s->d->slots[index];
+		if (slot == LSMEM_BACKUPS || core_state(s->core) != CORE_RUNNING ||
+		    core_backup(s->core, index) != CORE_BACKUP_MEMBER ||
+		    !s->d->backups[slot].error)
+			continue;
+		s->io_error = s->d->backups[slot].error;
+		why = strerror(-s->io_error);
+		snprintf(s->d->status.backups[slot].error, STATUS_ERROR_BYTES, "%s", why);
 		core_lose(s->core, index, why);
 	}
 }
@@ -593,6 +612,7 @@ static void tick_done(struct loop_op *op, int res)
 		s->clean = CLEAN_IDLE;	/* compaction makes room without a word */
 	if (s->d->config.nr_backups > 1) {
 		lose_slow(s, now);
+		lose_gone(s);
 		if (!s->stopping)
 			rejoin_tick(s->d, now);
 	}
