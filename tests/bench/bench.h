@@ -21,7 +21,7 @@
  * @bytes: of the ring or store
  * @live: per mille of the store's capacity that objects take
  * @size: of an object or write
- * @batch: operations in one call
+ * @batch: operations in one call, or under way
  * @random: which object is next: any; otherwise one after the other
  * @zipf: any, but some more often
  * @chain: which object is read next is not known before the last one was read

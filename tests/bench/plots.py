@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Plots of benches, by gnuplot, from the data that tests/bench/inside tells."""
 
+import statistics
 import subprocess
 from pathlib import Path
 from typing import Any, Callable, Iterable, Sequence
@@ -95,15 +96,36 @@ def _change(data: Data) -> list[str]:
             "$change using 1:5 axes x1y2 with lines title 'frames in use (MiB)'"]
 
 
+def _drbd(data: Data) -> list[str]:
+    names = {"lsmem": "lsmem, 4 KiB", "drbd": "DRBD C, 4 KiB", "objects": "lsmem, 100 B",
+             "copied": "lsmem, 4 KiB, over nbdkit"}
+    depths = sorted({record["depth"] for record in data})
+    script = ["set multiplot layout 3,1", "set style data histograms", "set style fill solid 0.8",
+              "set grid y", "set yrange [0:*]", "set key outside", "set xlabel 'writes under way'"]
+    for number, (field, unit, title) in enumerate((
+            ("rate", 1, "Durable writes a second, on drives of two hosts"),
+            ("wire", 1e3, "Kilobytes sent for each of them, by both hosts"),
+            ("cpu_ns", 1e6, "Milliseconds of processor time for each, on both hosts"))):
+        script += _block(f"drbd{number}", [
+            [depth, *(statistics.median(record[field] / unit for record in data
+                                        if (record["who"], record["depth"]) == (name, depth))
+                      for name in names)] for depth in depths])
+        columns = [f"$drbd{number} using {column}{':xtic(1)' if column == 2 else ''} title '{name}'"
+                   for column, name in enumerate(names.values(), 2)]
+        script += [f"set title '{title}'", f"plot {', '.join(columns)}"]
+    return [*script, "unset multiplot"]
+
+
 PLOTS: dict[str, Callable[[Data], list[str]]] = {
     "sweep": _sweep, "memory": _memory, "latency": _latency, "overhead": _overhead,
-    "change": _change,
+    "change": _change, "drbd": _drbd,
 }
+TALL = ("sweep", "drbd")
 
 
 def draw(group: str, data: Data, path: Path) -> None:
     """One PNG; without gnuplot, none, and a word about it."""
-    script = [f"set terminal pngcairo size 900,{900 if group == 'sweep' else 600}",
+    script = [f"set terminal pngcairo size 900,{900 if group in TALL else 600}",
               f"set output '{path}'", *PLOTS[group](data)]
     try:
         subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
