@@ -116,24 +116,6 @@ for name in a c d; do
 	dmsetup remove "$name"
 done
 
-# ---- One becomes full --------------------------------------------------------------
-dmsetup create small --table "0 $((256 << 11)) linear $(realpath "$drive") 0"
-store=lsmemb0
-configure /dev/mapper/small 'kind = block\nsize = 128M\n'
-ok 'full: formatted and active' start small --format --force
-mark
-while dd if=/dev/zero of="/dev/$store" bs=1M oflag=direct conv=nocreat 2>"$scratch/err"; [ ! -e "$scratch/enough" ]; do :; done &
-writer=$!
-ok 'full: says so' until_true 120 since 'small: nearly full: of'
-ok 'full: in the table' until_is true backup '' frames_low
-touch "$scratch/enough"
-wait "$writer"
-run "$ctl" clean "$store" --segments 8
-ok 'full: says when it is not any more' until_true 60 since 'small: has room again'
-stop
-expect 'full: drains' "$status" 0
-run "$ctl" destroy "$store"
-dmsetup remove small
 rmmod lsmem
 expect 'the module can be unloaded' "$?" 0
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log"
