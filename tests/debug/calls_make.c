@@ -18,6 +18,7 @@ __thread struct way_back *touching;
 #define GUARD_BYTE	0xa5
 #define BIG_ONE_IN	128u	/* calls of which one has much data */
 #define CALLS_A_STORE	20000u	/* calls for which one store may be made */
+#define PLACE_OWN	222u	/* struct gene's @at from here on: memory that may be another's, or none */
 #define TIMED_ONE_IN	16u	/* calls of which one is timed: a clock is two calls more */
 
 uint64_t calls_made(void)
@@ -323,7 +324,7 @@ uint8_t *place(struct making *m, const struct gene *gene, uint32_t offset, uint3
 	}
 	if (gene->at < 215)
 		return me->edge - length;
-	if (gene->at < 222) {	/* not there yet, but it comes */
+	if (gene->at < PLACE_OWN) {	/* not there yet, but it comes */
 		at = me->heap + offset;
 		madvise((void *)((uintptr_t)at & ~(uintptr_t)(PAGE - 1)), PAGE, MADV_DONTNEED);
 		return at;
@@ -356,13 +357,19 @@ uint8_t *place(struct making *m, const struct gene *gene, uint32_t offset, uint3
 	return (uint8_t *)(0x8000000000000000ull + gene->bits);
 }
 
-/* Give the argument its place; what is there may be the contents already. */
+/*
+ * Give the argument its place; what is there may be the contents already.  Where
+ * it cannot be written, or not by us alone, the kernel may find an earlier call,
+ * with a buffer of its own: then nothing is known of what lies beyond this one's.
+ */
 uint8_t *place_argument(struct making *m, const struct gene *gene)
 {
 	uint8_t *at = place(m, gene, 0, m->size, true);
 
 	/* Where it can be written it is, if it is a place of somebody else's, too. */
 	touch_copy(at, m->bytes, m->size);
+	if (gene->at >= PLACE_OWN)
+		m->guards = 0;
 	return at;
 }
 
