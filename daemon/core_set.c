@@ -14,16 +14,23 @@
 
 #include "core_private.h"
 
+/* Is @b the first of @mask in its failure domain? */
+static bool core_first(const struct core *core, uint32_t mask, uint32_t b)
+{
+	uint32_t before = b;
+
+	core_each_backup(before, mask)
+		if (core->domain[before] == core->domain[b])
+			break;
+	return before == b;
+}
+
 static uint32_t core_domains(const struct core *core, uint32_t mask)
 {
-	uint32_t nr = 0, b, before;
+	uint32_t nr = 0, b;
 
-	core_each_backup(b, mask) {
-		for (before = 0; before < b; before++)
-			if (mask >> before & 1u && core->domain[before] == core->domain[b])
-				break;
-		nr += before == b;
-	}
+	core_each_backup(b, mask)
+		nr += core_first(core, mask, b);
 	return nr;
 }
 
@@ -38,15 +45,80 @@ uint32_t core_wanted(const struct core *core)
 	return core->replicas && core->replicas < domains ? core->replicas : domains;
 }
 
-/* The backup with the most free frames, in no domain of @taken; CORE_BACKUPS: none. */
+/* Free frames of all backups in the failure domain of one. */
+static uint64_t core_domain_free(const struct core *core, uint32_t backup)
+{
+	uint64_t nr = 0;
+	uint32_t b;
+
+	core_each_backup(b, core_alive(core))
+		if (core->domain[b] == core->domain[backup])
+			nr += core->nr_free[b];
+	return nr;
+}
+
+/* Are there frames for @nr more segments?  No domain holds two replicas of one. */
+static bool core_segments_fit(const struct core *core, uint64_t nr)
+{
+	uint32_t mask = core_alive(core), b;
+	uint64_t sum = 0, nr_free;
+
+	core_each_backup(b, mask) {
+		if (!core_first(core, mask, b))
+			continue;
+		nr_free = core_domain_free(core, b);
+		sum += nr_free < nr ? nr_free : nr;
+	}
+	return sum >= nr * core_wanted(core);
+}
+
+/**
+ * core_segments_left - how many more segments there are frames for
+ * @core: core
+ */
+uint32_t core_segments_left(const struct core *core)
+{
+	uint32_t wanted = core_wanted(core), low = 0, high = 0, middle, b;
+	uint64_t all = 0;
+
+	core_each_backup(b, core_alive(core))
+		all += core->nr_free[b];
+	if (wanted)
+		high = all / wanted;
+	while (low < high) {
+		middle = high - (high - low) / 2;
+		if (core_segments_fit(core, middle))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+/*
+ * Is @a the better place of two?  First comes a domain with as many free frames as there are
+ * segments @left: passed over, it would keep frames that no segment can use.  Then the backup of
+ * which a larger share is free: those of all sizes fill alike, and a recovery reads from all.
+ */
+static bool core_better(const struct core *core, uint32_t a, uint32_t b, uint32_t left)
+{
+	bool first_a = core_domain_free(core, a) >= left, first_b = core_domain_free(core, b) >= left;
+
+	if (first_a != first_b)
+		return first_a;
+	return core->nr_free[a] * __le64_to_cpu(core->super[b].frames) >
+	       core->nr_free[b] * __le64_to_cpu(core->super[a].frames);
+}
+
+/* The best place in no domain of @taken, of equal ones from @first on; CORE_BACKUPS: none. */
 static uint32_t core_choose_one(const struct core *core, uint32_t taken, uint32_t first)
 {
-	uint32_t best = CORE_BACKUPS, i, b, t;
+	uint32_t best = CORE_BACKUPS, left = core_segments_left(core), i, b, t;
 
 	for (i = 0; i < core->nr_backups; i++) {
 		b = (first + i) % core->nr_backups;
 		if (!(core_alive(core) >> b & 1u) || !core->nr_free[b] ||
-		    (best < CORE_BACKUPS && core->nr_free[b] <= core->nr_free[best]))
+		    (best < CORE_BACKUPS && !core_better(core, b, best, left)))
 			continue;
 		for (t = 0; t < core->nr_backups; t++)
 			if (taken >> t & 1u && core->domain[t] == core->domain[b])
@@ -62,7 +134,6 @@ static uint32_t core_choose_one(const struct core *core, uint32_t taken, uint32_
  * @core: core
  * @id: of the segment
  *
- * Where most is free, so that segments scatter over all backups.
  * Return: a mask of backups, 0 when there are no frames.
  */
 uint32_t core_choose(const struct core *core, uint64_t id)
@@ -87,28 +158,6 @@ uint32_t core_choose(const struct core *core, uint64_t id)
 uint32_t core_choose_copy(const struct core *core, const struct core_segment *seg)
 {
 	return core_choose_one(core, seg->on, seg->item.segment % core->nr_backups);
-}
-
-/**
- * core_segments_left - how many more segments there are frames for
- * @core: core
- */
-uint32_t core_segments_left(const struct core *core)
-{
-	uint32_t wanted = core_wanted(core), left = 0, b;
-	uint64_t all = 0, sum;
-
-	core_each_backup(b, core_alive(core))
-		all += core->nr_free[b];
-	/* No backup holds two replicas of one segment. */
-	for (left = wanted ? all / wanted : 0; left; left--) {
-		sum = 0;
-		core_each_backup(b, core_alive(core))
-			sum += core->nr_free[b] < left ? core->nr_free[b] : left;
-		if (sum >= (uint64_t)left * wanted)
-			break;
-	}
-	return left;
 }
 
 /**

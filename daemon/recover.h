@@ -30,7 +30,7 @@
 #include "digest.h"
 #include "format.h"
 
-#define RECOVER_AHEAD	8u
+#define RECOVER_AHEAD	16u
 
 /*
  * An address: the slot of the backup, that is its place among those that the

@@ -52,7 +52,7 @@ struct recover_winner {
 /* Segments that are in memory at a time: one is being handed to the kernel, one
  * looked at, the others read ahead.
  */
-#define RECOVER_FRAMES		5u
+#define RECOVER_FRAMES		(RECOVER_AHEAD / 2 + 1)
 #define RECOVER_WINDOW		(RECOVER_FRAMES - 1)
 
 struct recover_range {

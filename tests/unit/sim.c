@@ -250,18 +250,24 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 	sim->draining = false;
 }
 
+static uint64_t sim_drive_bytes(const struct sim *sim, uint32_t drive)
+{
+	return sim->span - (uint64_t)drive * sim->options.smaller * LSMEM_SEGMENT_BYTES;
+}
+
 /* The drives that are there, in slots that begin anywhere. */
 static void sim_plug(struct sim *sim)
 {
-	uint32_t slot;
+	uint32_t slot, drive;
 
 	if (sim->options.backups == 1)
 		return;
 	sim->rotate = random_below(&sim->random, sim->options.backups);
-	for (slot = 0; slot < sim->options.backups; slot++)
+	for (slot = 0; slot < sim->options.backups; slot++) {
+		drive = (slot + sim->rotate) % sim->options.backups;
 		sim->env.backup_bytes[slot] =
-			sim->there >> (slot + sim->rotate) % sim->options.backups & 1u ?
-			sim->span : 0;
+			sim->there >> drive & 1u ? sim_drive_bytes(sim, drive) : 0;
+	}
 }
 
 /* One attempt to bring the store up from the backup; -ECANCELED: it crashed. */
@@ -560,7 +566,7 @@ bool sim_add(struct sim *sim)
 		return false;
 	memset(env.backup_bytes, 0, sizeof(env.backup_bytes));
 	slot = (drive + sim->options.backups - sim->rotate) % sim->options.backups;
-	env.backup_bytes[slot] = sim->span;
+	env.backup_bytes[slot] = sim_drive_bytes(sim, drive);
 	r = recover_new(&env);
 	like = core_super(sim->core, &epoch);
 	/* A new drive, now and then. */

@@ -24,6 +24,7 @@
  * @damage: percent of power cuts that also destroy something acknowledged
  * @backups: 0: one; @replicas, @min_replicas: as in struct core_params
  * @memory: drives of hosts that tell what they have received
+ * @smaller: frames by which each backup is smaller than the one before
  */
 struct sim_options {
 	uint32_t frames;
@@ -35,6 +36,7 @@ struct sim_options {
 	uint32_t damage;
 	uint32_t backups, replicas, min_replicas;
 	uint32_t memory;
+	uint32_t smaller;
 	bool pairs;			/* two backups each are in one domain */
 	bool join;			/* those that were left behind join again, any time */
 };

@@ -336,6 +336,45 @@ static bool test_room(void)
 	return true;
 }
 
+/*
+ * Backups of 60, 45 and 30 frames fill alike; of one with more frames than the two others have,
+ * no frame is left over that a segment could have had.
+ */
+static bool test_scatter(void)
+{
+	static const struct {
+		uint32_t smaller, segments;
+		bool alike;
+	} sets[] = { { 15, 67, true }, { 24, 48, false } };
+	struct core_stats stats;
+	uint32_t i, b, n;
+
+	for (i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+		struct sim *sim = sim_new(4, &(struct sim_options){
+			.frames = 60, .backups = 3, .replicas = 2, .smaller = sets[i].smaller });
+
+		sim->geometry.half_bytes = format_half_bytes(180);
+		sim->geometry.frames = sets[i].segments;
+		CHECK(sim_start(sim, false));
+		for (n = 0; n <= sets[i].segments; n++) {
+			core_stats(sim->core, &stats);
+			for (b = 0; b < 3; b++) {
+				const struct core_backup_stats *backup = &stats.backup[b];
+				uint64_t share = backup->frames - backup->frames * n / sets[i].segments;
+
+				if (sets[i].alike)
+					CHECK(backup->frames_free + 2 >= share &&
+					      backup->frames_free <= share + 2);
+			}
+			CHECK(stats.frames_free + 2 * n == stats.frames);
+			give(sim, LSMEM_EVENT_OPEN, 5000 + n);
+			give(sim, LSMEM_EVENT_CLOSE, 5000 + n);
+		}
+		sim_free(sim);
+	}
+	return true;
+}
+
 static uint64_t sum(const uint64_t *counts, uint32_t nr)
 {
 	return nr ? *counts + sum(counts + 1, nr - 1) : 0;
@@ -420,6 +459,7 @@ int main(void)
 	tap_ok(test_resume_retired(), "what was being retired may be missing, whole groups of it");
 	tap_ok(test_device(), "any failed write or flush is the end");
 	tap_ok(test_many_opens(), "more opens than there is room for");
+	tap_ok(test_scatter(), "backups of several sizes fill alike, and entirely");
 	tap_ok(test_room(), "a backup that becomes full is told before it is");
 	tap_ok(test_stats(), "what is told of the backup");
 	tap_ok(test_params(), "parameters out of range");

@@ -55,6 +55,9 @@ static const struct {
 	{ "ack = memory, two of four", { .frames = 12, .size = 0, .steps = 200, .kills = 20,
 					 .faults = 20, .backups = 4, .replicas = 2,
 					 .memory = 7, .join = true } },
+	{ "two of three of several sizes", { .frames = 20, .size = 0, .steps = 200, .kills = 20,
+					     .faults = 10, .backups = 3, .replicas = 2,
+					     .smaller = 5, .join = true } },
 };
 
 int main(int argc, char **argv)
