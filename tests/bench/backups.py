@@ -8,7 +8,7 @@ from pathlib import Path
 from contest import (BATCH, Contestant, Durable, Rounds, destroy, drives, result, sequential_read,
                      tell)
 
-STORE_MIB = 256
+STORE_MIB = 512
 DRIVES = ("objects", "large", "blocks")
 # Drives as fast as the guest's memory would measure the guest's processor.
 DRIVE_MBS = 50

@@ -247,9 +247,14 @@ class Durable:
         self._daemon.wait()
 
     def status(self) -> dict[str, Any]:
-        """What the daemon has counted."""
-        path = Path(f"/run/lsmem/{self.store}.json")
-        state: dict[str, Any] = json.loads(path.read_text())
+        """What the daemon that is active now has counted."""
+        state: dict[str, Any] = {}
+
+        def told() -> bool:
+            assert self._daemon is not None
+            state.update(json.loads(Path(f"/run/lsmem/{self.store}.json").read_text()))
+            return state["pid"] == self._daemon.pid and state["state"] == "active"
+        wait(f"{self.store}'s daemon to tell that it is active", told)
         return state
 
     def close(self) -> None:
