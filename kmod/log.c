@@ -406,15 +406,8 @@ static u32 lsmem_log_before(const struct lsmem_store *store, const struct lsmem_
 	return smp_load_acquire(&seg->final) && seg->rolled <= point->rolls ? seg->reserved : 0;
 }
 
-enum lsmem_reach {
-	LSMEM_REACH_EMITTED,
-	LSMEM_REACH_RECEIVED,
-	LSMEM_REACH_DURABLE,
-};
-
-/* Is the daemon so far with everything before a point? */
-static bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vector_point *point,
-			      enum lsmem_reach reach)
+static bool __lsmem_log_reached(struct lsmem_store *store,
+				const struct lsmem_vector_point *point, enum lsmem_reach reach)
 {
 	struct lsmem_segment *seg;
 
@@ -429,30 +422,20 @@ static bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vect
 	return true;
 }
 
-/* Is everything before @point durable? */
-bool lsmem_log_durable(struct lsmem_store *store, const struct lsmem_vector_point *point)
+/* Is the daemon so far with everything before @point? */
+bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vector_point *point,
+		       enum lsmem_reach reach)
 {
-	bool durable;
+	bool reached;
 
 	spin_lock(&store->segment_lock);
-	durable = lsmem_log_reached(store, point, LSMEM_REACH_DURABLE);
+	reached = __lsmem_log_reached(store, point, reach);
 	spin_unlock(&store->segment_lock);
-	return durable;
-}
-
-/* Is it durable, or has each backup received it? */
-bool lsmem_log_received(struct lsmem_store *store, const struct lsmem_vector_point *point)
-{
-	bool received;
-
-	spin_lock(&store->segment_lock);
-	received = lsmem_log_reached(store, point, LSMEM_REACH_RECEIVED);
-	spin_unlock(&store->segment_lock);
-	return received;
+	return reached;
 }
 
 /* Has everything before @point been given to the daemon?  segment_lock held. */
 bool lsmem_log_emitted(struct lsmem_store *store, const struct lsmem_vector_point *point)
 {
-	return lsmem_log_reached(store, point, LSMEM_REACH_EMITTED);
+	return __lsmem_log_reached(store, point, LSMEM_REACH_EMITTED);
 }

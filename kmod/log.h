@@ -67,6 +67,13 @@ struct lsmem_vector_point {
 	u64 rolls;
 };
 
+/* How far the daemon is: it was told, each backup has received it, it is durable. */
+enum lsmem_reach {
+	LSMEM_REACH_EMITTED,
+	LSMEM_REACH_RECEIVED,
+	LSMEM_REACH_DURABLE,
+};
+
 void lsmem_log_init(struct lsmem_store *store);
 int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
 		       struct lsmem_append *ap);
@@ -82,8 +89,8 @@ bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head
 int lsmem_head_roll(struct lsmem_store *store, unsigned int head);
 unsigned int lsmem_log_head(const struct lsmem_store *store);
 void lsmem_log_point(struct lsmem_store *store, struct lsmem_vector_point *point);
-bool lsmem_log_durable(struct lsmem_store *store, const struct lsmem_vector_point *point);
-bool lsmem_log_received(struct lsmem_store *store, const struct lsmem_vector_point *point);
+bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vector_point *point,
+		       enum lsmem_reach reach);
 bool lsmem_log_emitted(struct lsmem_store *store, const struct lsmem_vector_point *point);
 
 #endif

@@ -143,7 +143,7 @@ int lsmem_sync(struct lsmem_store *store, u32 timeout_ms)
 	if (!store->durable)
 		return -EOPNOTSUPP;
 	lsmem_log_point(store, &point);
-	return lsmem_wait_acks(store, lsmem_log_durable(store, &point),
+	return lsmem_wait_acks(store, lsmem_log_reached(store, &point, LSMEM_REACH_DURABLE),
 			       timeout_ms ?: READ_ONCE(store->flush_ms));
 }
 
@@ -158,7 +158,7 @@ int lsmem_sync_received(struct lsmem_store *store)
 	struct lsmem_vector_point point;
 
 	lsmem_log_point(store, &point);
-	return lsmem_wait_acks(store, lsmem_log_received(store, &point),
+	return lsmem_wait_acks(store, lsmem_log_reached(store, &point, LSMEM_REACH_RECEIVED),
 			       READ_ONCE(store->durable_ms));
 }
 

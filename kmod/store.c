@@ -427,7 +427,7 @@ static bool lsmem_store_dirty(struct lsmem_store *store)
 	if (!store->durable || !lsmem_store_active(store))
 		return false;
 	lsmem_log_point(store, &point);
-	return !lsmem_log_durable(store, &point);
+	return !lsmem_log_reached(store, &point, LSMEM_REACH_DURABLE);
 }
 
 /* Nobody can find or open it any more. */

@@ -837,7 +837,8 @@ static void log_test_point(struct kunit *test)
 		for (i = 0; i < min(nr, LOG_POINTS); i++) {
 			bool durable = log_point_reached(store, &p[i]);
 
-			KUNIT_ASSERT_EQ(test, lsmem_log_durable(store, &p[i].point), durable);
+			KUNIT_ASSERT_EQ(test, lsmem_log_reached(store, &p[i].point,
+								LSMEM_REACH_DURABLE), durable);
 			reached += durable;
 		}
 	}
