@@ -62,7 +62,7 @@ class Host:
         name = f"{self.name}-{self.boots}"
         self._agent = Agent(self.name, self._cluster.scratch / name)
         network = self._cluster.network
-        self._guest = Guest(workdir, drives=self.drives, mem=MEM, cpus=1,
+        self._guest = Guest(workdir, drives=self.drives, mem=self._cluster.mem, cpus=1,
                             qemu_args=network.qemu_args(self.name) + self._agent.qemu_args())
         self._guest.start(f"{NETWORK} {self.name} {network.mac(self.name)} {self.address}/24 && "
                           f"{COMMAND}")
@@ -102,9 +102,11 @@ class Host:
 class Cluster:
     """Hosts by name, and what joins them."""
 
-    def __init__(self, directory: Path, drives: Mapping[str, Sequence[Drive]]) -> None:
-        """@drives: of each host."""
+    def __init__(self, directory: Path, drives: Mapping[str, Sequence[Drive]],
+                 mem: str = MEM) -> None:
+        """@drives, @mem: of each host."""
         self.directory = directory
+        self.mem = mem
         self.network: Switch
         self.scratch: Path
         self.hosts = {name: Host(self, name, number, drives[name])
