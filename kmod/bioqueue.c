@@ -4,16 +4,19 @@
  * submits them: a thread that keeps many under way has them durable together,
  * where it would wait for one after the other.
  *
- * No more than LSMEM_CARRIERS are carried out at once; the others wait for one
- * of these to end.  Nothing is allocated for a bio: carriers are made with the
- * queue, and a thread of the workqueue's own does what no other can be had for.
- * A carrier is idle, or scheduled, or at work; an idle one means that no bio
- * waits.  The disk's statistics count a bio from when it is begun.
+ * A carrier takes all bios that wait, so that one thread waits for what becomes durable
+ * together: up to LSMEM_BIOS_TOGETHER, and one with PREFLUSH by itself, as it waits before
+ * it is begun.  There are LSMEM_CARRIERS; when all are at work the others wait for one of
+ * these to end.  Nothing is allocated for a bio: carriers are made with the queue, and a
+ * thread of the workqueue's own does what no other can be had for.  A carrier is idle, or
+ * called, or at work; if one is idle and a bio waits, one is called.  The disk's statistics
+ * count a bio from when it is begun.
  *
  * Locks: queue->lock for bios and idle carriers.
  */
 #include <linux/bio.h>
 #include <linux/list.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
@@ -21,6 +24,7 @@
 #include "bioqueue.h"
 
 #define LSMEM_CARRIERS	64
+#define LSMEM_SECTORS_TOGETHER	(SZ_64K >> SECTOR_SHIFT)	/* more is begun by several */
 
 struct lsmem_carrier {
 	struct lsmem_bioqueue *queue;
@@ -29,35 +33,66 @@ struct lsmem_carrier {
 };
 
 struct lsmem_bioqueue {
-	void (*carry_out)(struct bio *bio);
+	void (*carry_out)(struct bio_list *bios, unsigned int carrier);
 	struct workqueue_struct *threads;
 	spinlock_t lock;
 	struct bio_list bios;
 	struct list_head idle;
+	bool called;		/* a carrier, who has not looked yet */
 	struct lsmem_carrier carriers[LSMEM_CARRIERS];
 };
 
-/* The next bio, or the carrier is idle. */
-static struct bio *lsmem_bioqueue_next(struct lsmem_carrier *carrier)
+/* Call an idle carrier, if a bio waits and none is called; lock held. */
+static void lsmem_bioqueue_call(struct lsmem_bioqueue *queue)
+{
+	struct lsmem_carrier *carrier;
+
+	if (queue->called || bio_list_empty(&queue->bios) || list_empty(&queue->idle))
+		return;
+	carrier = list_first_entry(&queue->idle, struct lsmem_carrier, node);
+	list_del(&carrier->node);
+	queue->called = true;
+	queue_work(queue->threads, &carrier->work);
+}
+
+/* The next bios, at least one, or the carrier is idle; lock held. */
+static bool lsmem_bioqueue_next(struct lsmem_carrier *carrier, struct bio_list *bios)
 {
 	struct lsmem_bioqueue *queue = carrier->queue;
+	unsigned int nr = 0, sectors = 0;
 	struct bio *bio;
 
-	spin_lock(&queue->lock);
-	bio = bio_list_pop(&queue->bios);
-	if (!bio)
+	bio_list_init(bios);
+	while ((bio = bio_list_peek(&queue->bios))) {
+		if (nr && (bio->bi_opf & REQ_PREFLUSH || nr == LSMEM_BIOS_TOGETHER ||
+			   sectors + bio_sectors(bio) > LSMEM_SECTORS_TOGETHER))
+			break;
+		bio_list_add(bios, bio_list_pop(&queue->bios));
+		nr++;
+		sectors += bio_sectors(bio);
+		if (bio->bi_opf & REQ_PREFLUSH)
+			break;
+	}
+	if (!nr)
 		list_add(&carrier->node, &queue->idle);
-	spin_unlock(&queue->lock);
-	return bio;
+	lsmem_bioqueue_call(queue);
+	return nr;
 }
 
 static void lsmem_bioqueue_work(struct work_struct *work)
 {
 	struct lsmem_carrier *carrier = container_of(work, struct lsmem_carrier, work);
-	struct bio *bio;
+	struct lsmem_bioqueue *queue = carrier->queue;
+	struct bio_list bios;
 
-	while ((bio = lsmem_bioqueue_next(carrier)))
-		carrier->queue->carry_out(bio);
+	spin_lock(&queue->lock);
+	queue->called = false;
+	while (lsmem_bioqueue_next(carrier, &bios)) {
+		spin_unlock(&queue->lock);
+		queue->carry_out(&bios, carrier - queue->carriers);
+		spin_lock(&queue->lock);
+	}
+	spin_unlock(&queue->lock);
 }
 
 /**
@@ -67,25 +102,22 @@ static void lsmem_bioqueue_work(struct work_struct *work)
  */
 void lsmem_bioqueue_add(struct lsmem_bioqueue *queue, struct bio *bio)
 {
-	struct lsmem_carrier *carrier;
-
 	spin_lock(&queue->lock);
 	bio_list_add(&queue->bios, bio);
-	carrier = list_first_entry_or_null(&queue->idle, struct lsmem_carrier, node);
-	if (carrier)
-		list_del(&carrier->node);
+	lsmem_bioqueue_call(queue);
 	spin_unlock(&queue->lock);
-	if (carrier)
-		queue_work(queue->threads, &carrier->work);
 }
 
 /**
  * lsmem_bioqueue_make - make a queue
  * @name: of its threads
- * @carry_out: carries a bio out and ends it; may sleep
+ * @carry_out: carries bios out, at most LSMEM_BIOS_TOGETHER, and ends them; may sleep.  The
+ *	carriers at work together have different numbers, small ones if they are few
  * Return: the queue or NULL.
  */
-struct lsmem_bioqueue *lsmem_bioqueue_make(const char *name, void (*carry_out)(struct bio *bio))
+struct lsmem_bioqueue *lsmem_bioqueue_make(const char *name,
+					   void (*carry_out)(struct bio_list *bios,
+							     unsigned int carrier))
 {
 	struct lsmem_bioqueue *queue = kzalloc(sizeof(*queue), GFP_KERNEL);
 	unsigned int i;
@@ -101,7 +133,7 @@ struct lsmem_bioqueue *lsmem_bioqueue_make(const char *name, void (*carry_out)(s
 	spin_lock_init(&queue->lock);
 	bio_list_init(&queue->bios);
 	INIT_LIST_HEAD(&queue->idle);
-	for (i = 0; i < LSMEM_CARRIERS; i++) {
+	for (i = LSMEM_CARRIERS; i--; ) {
 		queue->carriers[i].queue = queue;
 		INIT_WORK(&queue->carriers[i].work, lsmem_bioqueue_work);
 		list_add(&queue->carriers[i].node, &queue->idle);

@@ -3,10 +3,15 @@
 #ifndef LSMEM_BIOQUEUE_H
 #define LSMEM_BIOQUEUE_H
 
+#define LSMEM_BIOS_TOGETHER	16
+
 struct bio;
+struct bio_list;
 struct lsmem_bioqueue;
 
-struct lsmem_bioqueue *lsmem_bioqueue_make(const char *name, void (*carry_out)(struct bio *bio));
+struct lsmem_bioqueue *lsmem_bioqueue_make(const char *name,
+					   void (*carry_out)(struct bio_list *bios,
+							     unsigned int carrier));
 void lsmem_bioqueue_add(struct lsmem_bioqueue *queue, struct bio *bio);
 void lsmem_bioqueue_free(struct lsmem_bioqueue *queue);
 

@@ -129,16 +129,12 @@ static int lsmem_block_begin(struct lsmem_block_io *io, u32 length, u32 type,
 	return -ETIMEDOUT;
 }
 
-/* Wait for one place as long as FLUSH would: no filesystem expects less of FUA. */
-static int lsmem_block_wait(struct lsmem_store *store, const struct lsmem_place *place)
+/* FUA waits as long as FLUSH would: no filesystem expects less of it. */
+static unsigned int lsmem_block_left(unsigned long bound)
 {
-	unsigned long bound = lsmem_block_bound(store);
-	int ret;
+	long left = bound - jiffies;
 
-	do {
-		ret = lsmem_wait_durable(store, place);
-	} while (ret == -ETIMEDOUT && time_before(jiffies, bound));
-	return ret;
+	return left > 0 ? jiffies_to_msecs(left) : 1;
 }
 
 /* Take note of a change for FUA; the last place is enough while the segment stays. */
@@ -149,7 +145,7 @@ static int lsmem_block_changed(struct lsmem_block_io *io, const struct lsmem_pla
 	io->last = *place;
 	if (!io->fua || before.segment == place->segment)
 		return 0;
-	return lsmem_block_wait(io->store, &before);
+	return lsmem_wait_durable(io->store, &before, READ_ONCE(io->store->flush_ms));
 }
 
 /* ---- Write -------------------------------------------------------------- */
@@ -344,6 +340,7 @@ static int lsmem_block_blocks(struct lsmem_block_io *io)
 	return ret;
 }
 
+/* All but what lsmem_block_fua() waits for. */
 static int lsmem_block_do(struct lsmem_block_io *io)
 {
 	struct lsmem_store *store = io->store;
@@ -359,16 +356,21 @@ static int lsmem_block_do(struct lsmem_block_io *io)
 		if (ret)
 			return ret;
 	}
-	if (!bio_sectors(bio))
+	return bio_sectors(bio) ? lsmem_block_blocks(io) : 0;
+}
+
+/* Wait for what FUA asks for, on a durable store. */
+static int lsmem_block_fua(const struct bio *bio, const struct lsmem_place *last,
+			   unsigned long bound)
+{
+	struct lsmem_store *store = bio->bi_bdev->bd_disk->private_data;
+
+	if (!(bio->bi_opf & REQ_FUA) || !bio_sectors(bio))
 		return 0;
-	io->bound = lsmem_block_bound(store);
-	ret = lsmem_block_blocks(io);
-	if (ret || !io->fua)
-		return ret;
 	/* A block found free may have been deleted by a record not yet durable. */
 	if (bio_op(bio) != REQ_OP_WRITE)
-		return lsmem_sync(store, 0);
-	return lsmem_block_wait(store, &io->last);
+		return lsmem_sync(store, lsmem_block_left(bound));
+	return lsmem_wait_durable(store, last, lsmem_block_left(bound));
 }
 
 static blk_status_t lsmem_block_status(int error)
@@ -388,33 +390,80 @@ static blk_status_t lsmem_block_status(int error)
 	}
 }
 
-static void lsmem_block_carry_out(struct bio *bio)
+/*
+ * Do all of a bio but what lsmem_block_fua() waits for, with waits for space until @bound;
+ * @last: out, its last change.
+ */
+static int lsmem_block_begin_bio(struct bio *bio, unsigned int writer, unsigned long bound,
+				 struct lsmem_place *last)
 {
 	struct lsmem_store *store = bio->bi_bdev->bd_disk->private_data;
 	struct lsmem_block_io io = {
 		.store = store,
 		.bio = bio,
 		.iter = bio->bi_iter,
-		.head = lsmem_log_head(store),
+		.head = lsmem_log_head_of(store, writer),
+		.bound = bound,
 		.fua = bio->bi_opf & REQ_FUA && store->durable,
 	};
-	unsigned long start = bio_start_io_acct(bio);
+	int ret = lsmem_block_do(&io);
 
-	bio->bi_status = lsmem_block_status(lsmem_block_do(&io));
+	*last = io.last;
+	return ret;
+}
+
+static void lsmem_block_complete(struct bio *bio, int error, unsigned long start)
+{
+	bio->bi_status = lsmem_block_status(error);
 	bio_end_io_acct(bio, start);
 	bio_endio(bio);
+}
+
+/*
+ * All are begun before the first is waited for: they become durable together, and wait no
+ * longer than one.  Those of another carrier go to another head: what is on its way of a
+ * segment holds up the rest of it.
+ */
+static void lsmem_block_carry_out(struct bio_list *bios, unsigned int carrier)
+{
+	const struct lsmem_store *store = bios->head->bi_bdev->bd_disk->private_data;
+	unsigned long bound = lsmem_block_bound(store);
+	struct {
+		struct lsmem_place last;
+		unsigned long start;
+		int error;
+	} begun[LSMEM_BIOS_TOGETHER];
+	unsigned int i = 0;
+	struct bio *bio;
+
+	bio_list_for_each(bio, bios) {
+		begun[i].start = bio_start_io_acct(bio);
+		begun[i].error = lsmem_block_begin_bio(bio, carrier, bound, &begun[i].last);
+		i++;
+	}
+	bound = lsmem_block_bound(store);
+	for (i = 0; (bio = bio_list_pop(bios)); i++)
+		lsmem_block_complete(bio,
+				     begun[i].error ?: lsmem_block_fua(bio, &begun[i].last, bound),
+				     begun[i].start);
 }
 
 static void lsmem_block_submit(struct bio *bio)
 {
 	struct lsmem_store *store = bio->bi_bdev->bd_disk->private_data;
+	struct lsmem_place last;
+	unsigned long start;
 
-	if (bio->bi_opf & REQ_NOWAIT)	/* a write may wait for the cleaner */
+	if (bio->bi_opf & REQ_NOWAIT) {	/* a write may wait for the cleaner */
 		bio_wouldblock_error(bio);
-	else if (store->waiting && bio->bi_opf & (REQ_PREFLUSH | REQ_FUA))
+	} else if (store->waiting && bio->bi_opf & (REQ_PREFLUSH | REQ_FUA)) {
 		lsmem_bioqueue_add(store->waiting, bio);
-	else
-		lsmem_block_carry_out(bio);
+	} else {
+		start = bio_start_io_acct(bio);
+		lsmem_block_complete(bio, lsmem_block_begin_bio(bio, raw_smp_processor_id(),
+								lsmem_block_bound(store), &last),
+				     start);
+	}
 }
 
 /* Called under disk->open_mutex: see lsmem_block_busy(). */

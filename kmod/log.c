@@ -46,13 +46,20 @@ void lsmem_log_init(struct lsmem_store *store)
 }
 
 /**
- * lsmem_log_head - the head that this CPU's writers use
+ * lsmem_log_head_of - the head that a writer uses
  * @store: the store
+ * @writer: those with neighbouring numbers use different ones
  * Return: 1 .. nr_heads - 1.
  */
+unsigned int lsmem_log_head_of(const struct lsmem_store *store, unsigned int writer)
+{
+	return 1 + writer % (store->nr_heads - 1);
+}
+
+/* lsmem_log_head - the head that this CPU's writers use */
 unsigned int lsmem_log_head(const struct lsmem_store *store)
 {
-	return 1 + raw_smp_processor_id() % (store->nr_heads - 1);
+	return lsmem_log_head_of(store, raw_smp_processor_id());
 }
 
 /* The committed prefix passes all appends that are whole, in order. */

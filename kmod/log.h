@@ -87,6 +87,7 @@ void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap);
 void lsmem_append_abort(struct lsmem_store *store, struct lsmem_append *ap);
 bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head);
 int lsmem_head_roll(struct lsmem_store *store, unsigned int head);
+unsigned int lsmem_log_head_of(const struct lsmem_store *store, unsigned int writer);
 unsigned int lsmem_log_head(const struct lsmem_store *store);
 void lsmem_log_point(struct lsmem_store *store, struct lsmem_vector_point *point);
 bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vector_point *point,

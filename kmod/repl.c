@@ -92,28 +92,29 @@ static bool lsmem_place_durable(struct lsmem_store *store, const struct lsmem_pl
 }
 
 static int lsmem_wait_place(struct lsmem_store *store, const struct lsmem_place *place,
-			    bool received)
+			    bool received, unsigned int ms)
 {
 	if (!store->durable)
 		return -EOPNOTSUPP;
 	if (!place->segment)
 		return 0;
 	lsmem_count(store, durable_waits, 1);
-	return lsmem_wait_acks(store, lsmem_place_durable(store, place, received),
-			       READ_ONCE(store->durable_ms));
+	return lsmem_wait_acks(store, lsmem_place_durable(store, place, received), ms);
 }
 
 /**
  * lsmem_wait_durable - wait until a change is durable
  * @store: active
  * @place: of the change; segment 0: none
+ * @ms: bound
  *
- * Return: 0; -EOPNOTSUPP on a volatile store; -ETIMEDOUT after durable_ms: it
- * is applied, its durability unknown; -EINTR likewise; -EAGAIN.
+ * Return: 0; -EOPNOTSUPP on a volatile store; -ETIMEDOUT after @ms: it is
+ * applied, its durability unknown; -EINTR likewise; -EAGAIN.
  */
-int lsmem_wait_durable(struct lsmem_store *store, const struct lsmem_place *place)
+int lsmem_wait_durable(struct lsmem_store *store, const struct lsmem_place *place,
+		       unsigned int ms)
 {
-	return lsmem_wait_place(store, place, false);
+	return lsmem_wait_place(store, place, false, ms);
 }
 
 /**
@@ -121,11 +122,11 @@ int lsmem_wait_durable(struct lsmem_store *store, const struct lsmem_place *plac
  * @store: active
  * @place: of the change; segment 0: none
  *
- * Return: as lsmem_wait_durable().
+ * Return: as lsmem_wait_durable(), the bound is durable_ms.
  */
 int lsmem_wait_received(struct lsmem_store *store, const struct lsmem_place *place)
 {
-	return lsmem_wait_place(store, place, true);
+	return lsmem_wait_place(store, place, true, READ_ONCE(store->durable_ms));
 }
 
 /**

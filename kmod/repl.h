@@ -9,7 +9,8 @@
 int lsmem_repl_attach(struct lsmem_attach *attach);
 int lsmem_sync(struct lsmem_store *store, u32 timeout_ms);
 int lsmem_sync_received(struct lsmem_store *store);
-int lsmem_wait_durable(struct lsmem_store *store, const struct lsmem_place *place);
+int lsmem_wait_durable(struct lsmem_store *store, const struct lsmem_place *place,
+		       unsigned int ms);
 int lsmem_wait_received(struct lsmem_store *store, const struct lsmem_place *place);
 
 /* load.c: what a recovery brings back */
