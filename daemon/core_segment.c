@@ -13,6 +13,8 @@
 
 #include "core_private.h"
 
+#define CORE_ALONE	4u	/* writes on their way with a flush each */
+
 static uint32_t *core_bucket(struct core *core, uint64_t id)
 {
 	return &core->hash[(id * 0x9e3779b97f4a7c15ull >> 32) & core->hash_mask];
@@ -331,7 +333,8 @@ static const uint8_t *core_memory(const struct core *core, const struct core_ope
 }
 
 /*
- * Is a write to be durable when it is done?  Of several a flush is the shorter way.
+ * Is a write to be durable when it is done?  That of a segment does not wait for another's,
+ * but of many a flush is the shorter way.
  *
  * Invariant 16: it is for its own bytes only, and counts as a prefix of the segment: all
  * before it must be durable already.
@@ -341,7 +344,7 @@ static bool core_write_alone(const struct core *core, const struct core_open *op
 {
 	const struct core_replica *replica = &open->replica[backup];
 
-	return !core->nr_ops[backup] && open->segment->listed >> backup & 1u &&
+	return core->nr_ops[backup] < CORE_ALONE && open->segment->listed >> backup & 1u &&
 	       (replica->flushed == replica->issued || !RULE(DURABLE_PREFIX));
 }
 

@@ -553,12 +553,12 @@ static void ceiling(void)
 	uint32_t i;
 
 	lit_settle();
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < 6; i++) {
 		if (!run.over)
 			run.sim->model->handles[i].generation =
 				run.sim->model->generation_ceiling - i % 2;
 		lit_put(i, 1, 40);
-		lit_step(3);
+		lit_step(1 + i / 2);
 		lit_put(i, 1, 40);
 		lit_step(2);
 	}
