@@ -34,6 +34,11 @@ int backup_open(struct backup *backup, struct loop *loop, const struct backup_op
 	backup->loop = loop;
 	backup->path = options->path;
 	backup->read_only = options->read_only;
+	if (backup->make == &backup_file_make && *options->path != '/') {
+		log_err("%s: a file or drive of that host, which nobody else can reach",
+			options->path);
+		return -EHOSTUNREACH;
+	}
 	err = backup->make->open(backup, options);
 	if (err)
 		return err;

@@ -97,13 +97,36 @@ static void write_owner(char text[ETCD_TEXT_BYTES], const struct seen *who)
 		 *who->cut ? ",\"cut\":\"" : "", who->cut, *who->cut ? "\"" : "");
 }
 
+/* Those of an epoch that has not been are nobody's. */
+static int read_members(struct cluster *c, const struct etcd_value *value, uint64_t highest)
+{
+	char error[MEMBERS_ERROR_BYTES];
+
+	memset(&c->members, 0, sizeof(c->members));
+	if (!value->revision)
+		return 0;
+	if (members_parse(value->text, &c->members, error)) {
+		if (c->members.epoch <= highest)
+			return 0;
+		snprintf(error, sizeof(error), "epoch %" PRIu64 ", and that of the store is %" PRIu64,
+			 c->members.epoch, highest);
+	}
+	log_err("etcd: %s: %s: somebody else has written it; look whose it is, then delete it with etcdctl del: the next owner writes it",
+		c->members_key, error);
+	return -EBADMSG;
+}
+
 static int look(struct cluster *c, struct seen *seen)
 {
+	struct etcd_value members;
 	char *end;
 	int err;
 
 	memset(seen, 0, sizeof(*seen));
-	err = etcd_get(&c->etcd, c->owner, &seen->owner);
+	/* Before the epoch, which is no lower than that of what was written before. */
+	err = etcd_get(&c->etcd, c->members_key, &members);
+	if (!err)
+		err = etcd_get(&c->etcd, c->owner, &seen->owner);
 	if (!err)
 		err = etcd_get(&c->etcd, c->epoch_key, &seen->epoch);
 	if (err)
@@ -111,11 +134,11 @@ static int look(struct cluster *c, struct seen *seen)
 	if (seen->owner.revision)
 		read_owner(seen);
 	if (!seen->epoch.revision)
-		return 0;
+		return read_members(c, &members, 0);
 	errno = 0;
 	seen->highest = strtoull(seen->epoch.text, &end, 10);
 	if (!errno && !*end && seen->highest && seen->highest < EPOCH_MAX)
-		return 0;
+		return read_members(c, &members, seen->highest);
 	log_err("etcd: %s: \"%.32s\" is no epoch: somebody else has written it; correct it with etcdctl put",
 		c->epoch_key, seen->epoch.text);
 	return -EBADMSG;
@@ -233,7 +256,7 @@ static int try_claim(struct cluster *c, const struct cluster_claim *claim, uint6
 	struct seen seen;
 	int err = look(c, &seen);
 
-	if (err)
+	if (err || claim->look)
 		return err;
 	if (c->lease && seen.owner.lease == c->lease) {
 		c->epoch = seen.number;		/* it was done, and the answer was lost */
@@ -327,6 +350,42 @@ static int renew(struct cluster *c)
 	return 0;
 }
 
+static bool same(const struct members *a, const struct members *b)
+{
+	return a->epoch == b->epoch && a->nr == b->nr &&
+	       !memcmp(a->member, b->member, sizeof(a->member));
+}
+
+/* Only the next renewal tells that the store is not ours any more. */
+static void put_members(struct cluster *c)
+{
+	char epoch[24], text[MEMBERS_TEXT_BYTES];
+	struct members members;
+	int err;
+
+	pthread_mutex_lock(&c->lock);
+	members = c->wanted;
+	pthread_mutex_unlock(&c->lock);
+	snprintf(epoch, sizeof(epoch), "%" PRIu64, c->epoch);
+	members_print(&members, text);
+	err = etcd_put_guarded(&c->etcd, c->members_key, text, (struct etcd_guard[]) {
+		{ .key = c->owner, .lease = c->lease },
+		{ .key = c->epoch_key, .text = epoch },
+	}, 2);
+	atomic_fetch_add(&c->failures, err == -EHOSTUNREACH);
+	if (err && !c->members_failed)
+		log_warn("etcd: %s: cannot be written: %s; trying again", c->members_key,
+			 err == -EAGAIN ? "owner and epoch there are not ours" : c->etcd.why);
+	else if (!err && c->members_failed)
+		log_notice("etcd: %s: written", c->members_key);
+	c->members_failed = err;
+	if (err)
+		return;
+	pthread_mutex_lock(&c->lock);
+	atomic_store(&c->stale, !same(&members, &c->wanted));
+	pthread_mutex_unlock(&c->lock);
+}
+
 static void *keep(void *context)
 {
 	struct cluster *c = context;
@@ -339,9 +398,12 @@ static void *keep(void *context)
 		/* Five times while it runs; when there is no answer, five times as often. */
 		wait_ns = c->seconds * NS_PER_S / 5 / (err ? 5 : 1);
 		clock_gettime(CLOCK_MONOTONIC, &next);
+		if (!err && atomic_load(&c->stale))
+			put_members(c);
 		next.tv_sec += (time_t)((next.tv_nsec + wait_ns) / NS_PER_S);
 		next.tv_nsec = (long)((next.tv_nsec + wait_ns) % NS_PER_S);
-		if (!sem_clockwait(&c->stop, CLOCK_MONOTONIC, &next))
+		if (!sem_clockwait(&c->stop, CLOCK_MONOTONIC, &next) &&
+		    atomic_load(&c->etcd.stop))
 			return NULL;
 		err = renew(c);
 		atomic_store(&c->failing, err);
@@ -349,6 +411,23 @@ static void *keep(void *context)
 	}
 	atomic_store(&c->until_ns, 0);
 	return NULL;
+}
+
+/**
+ * cluster_members - where the backups are, for etcd to know
+ * @cluster: open, or zero; where nothing was claimed, nobody is told
+ * @members: and the epoch of the cluster; behind them all is zero
+ */
+void cluster_members(struct cluster *cluster, const struct members *members)
+{
+	/* Nobody else changes what is wanted. */
+	if (!cluster->epoch || same(&cluster->wanted, members))
+		return;
+	pthread_mutex_lock(&cluster->lock);
+	cluster->wanted = *members;
+	atomic_store(&cluster->stale, true);
+	pthread_mutex_unlock(&cluster->lock);
+	sem_post(&cluster->stop);
 }
 
 /**
@@ -375,6 +454,7 @@ void cluster_tell(const struct cluster *cluster, struct status_cluster *status)
 	status->epoch = cluster->epoch;
 	status->left_ns = until > now ? until - now : 0;
 	status->failures = atomic_load(&cluster->failures);
+	status->stale = atomic_load(&cluster->stale);
 }
 
 /**
@@ -464,6 +544,7 @@ static void release(struct cluster *c)
 		log_warn("etcd: %s; the store is free in %u s", c->etcd.why, c->seconds);
 	c->epoch = 0;
 	c->lease = 0;
+	atomic_store(&c->stale, false);
 }
 
 /**
@@ -471,6 +552,7 @@ static void release(struct cluster *c)
  * @cluster: open, or zero; if it owns another one, it gives that back
  * @claim: which, and how
  *
+ * What etcd knew of its backups is in @cluster->members then, also of one that is only looked at.
  * From then on a thread renews the lease.  Says itself why it fails.  Returns 0, of a daemon
  * without a cluster too; -EBUSY: another owner is alive; -EHOSTUNREACH: etcd does not answer;
  * -EBADMSG: what is there makes no sense; or what @claim->progress returned.
@@ -489,8 +571,9 @@ int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
 	release(cluster);
 	strcpy(cluster->owner, owner);
 	snprintf(cluster->epoch_key, sizeof(cluster->epoch_key), KEYS "%s/epoch", claim->uuid);
+	snprintf(cluster->members_key, sizeof(cluster->members_key), KEYS "%s/members", claim->uuid);
 	err = keep_trying(cluster, claim, above);
-	if (err)
+	if (err || claim->look)
 		return err;
 	extend(cluster, cluster->asked_ns);
 	atomic_store(&cluster->failing, false);

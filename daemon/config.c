@@ -464,6 +464,28 @@ static int set_host(struct parser *p, struct config *c, const char *value)
 	return 0;
 }
 
+static int set_uuid(struct parser *p, struct config *c, const char *value)
+{
+	static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+	size_t i;
+
+	for (i = 0; value[i] && i < sizeof(form) - 1; i++)
+		if (form[i] == '-' ? value[i] != '-' :
+		    !isxdigit((unsigned char)value[i]) || isupper((unsigned char)value[i]))
+			break;
+	if (value[i] || form[i])
+		return fail(p, p->line,
+			    "store = %s: allowed is a uuid, as in /sys/class/lsmem/STORE/uuid",
+			    value);
+	strcpy(c->cluster.store, value);
+	return 0;
+}
+
+static int set_secret(struct parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "secret", value, c->cluster.secret);
+}
+
 static int set_ca(struct parser *p, struct config *c, const char *value)
 {
 	return copy_path(p, "ca", value, c->cluster.ca);
@@ -500,6 +522,8 @@ static const struct config_key {
 	{ "cluster", "etcd", set_etcd, offsetof(struct config, cluster.etcd_line) },
 	{ "cluster", "lease", set_lease, offsetof(struct config, cluster.lease_line) },
 	{ "cluster", "host", set_host, offsetof(struct config, cluster.host_line) },
+	{ "cluster", "store", set_uuid, offsetof(struct config, cluster.store_line) },
+	{ "cluster", "secret", set_secret, offsetof(struct config, cluster.secret_line) },
 	{ "cluster", "ca", set_ca, offsetof(struct config, cluster.ca_line) },
 	{ "cluster", "cert", set_cert, offsetof(struct config, cluster.cert_line) },
 	{ "cluster", "key", set_cluster_key, offsetof(struct config, cluster.key_line) },
@@ -800,8 +824,20 @@ static int check_replicas(struct parser *p, struct config *c)
 	return 0;
 }
 
-static int check_cluster(struct parser *p, const struct config_cluster *c, unsigned int line)
+/* Those that are known: from the file, or from etcd. */
+static int check_backups(struct parser *p, struct config *c)
 {
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < c->nr_backups && !err; i++)
+		err = check_backup(p, c, &c->backups[i]);
+	return err;
+}
+
+static int check_cluster(struct parser *p, const struct config *config, unsigned int line)
+{
+	const struct config_cluster *c = &config->cluster;
 	unsigned int i, secure = 0, files = c->ca_line + c->cert_line + c->key_line;
 
 	if (!c->nr_urls)
@@ -817,6 +853,12 @@ static int check_cluster(struct parser *p, const struct config_cluster *c, unsig
 		return fail(p, c->etcd_line, "etcd: ca, cert and key are for https://");
 	if (!c->cert_line != !c->key_line)
 		return fail(p, c->cert_line + c->key_line, "cert and key: one without the other");
+	if (c->store_line && config->nr_backups)
+		return fail(p, c->store_line,
+			    "store: the backups are those that etcd has of it, or those of [backup]; leave one of them out");
+	if (c->secret_line && !c->store_line)
+		return fail(p, c->secret_line,
+			    "secret: of the backups that etcd has of \"store =\"; others have \"key =\" in [backup]");
 	return 0;
 }
 
@@ -825,19 +867,15 @@ static int check_whole(struct parser *p, struct config *c, const unsigned int se
 {
 	bool block = c->store.kind == LSMEM_KIND_BLOCK;
 	bool block_name = !strncmp(c->store.name, "lsmemb", 6);
-	unsigned int i;
 	int err;
 
 	if (seen[SECTION_SERVER] || c->nr_exports)
 		return check_server(p, c, seen);
-	if (!c->nr_backups)
+	if (!c->nr_backups && !c->cluster.store_line)
 		return fail(p, 0, "no path in [backup]: a block device or a file is needed");
-	for (i = 0; i < c->nr_backups; i++) {
-		err = check_backup(p, c, &c->backups[i]);
-		if (err)
-			return err;
-	}
-	err = check_replicas(p, c);
+	err = check_backups(p, c);
+	if (!err && c->nr_backups)
+		err = check_replicas(p, c);
 	if (err)
 		return err;
 	if (block && c->store.handles_line)
@@ -852,7 +890,7 @@ static int check_whole(struct parser *p, struct config *c, const unsigned int se
 			    "name = %s: a store of kind = %s is called %s",
 			    c->store.name, block ? "block" : "object",
 			    block ? "lsmemb0, lsmemb1 .." : "lsmem, lsmem1 ..");
-	return seen[SECTION_CLUSTER] ? check_cluster(p, &c->cluster, seen[SECTION_CLUSTER]) : 0;
+	return seen[SECTION_CLUSTER] ? check_cluster(p, c, seen[SECTION_CLUSTER]) : 0;
 }
 
 /**
@@ -909,4 +947,54 @@ int config_read(const char *path, struct config *config, char error[CONFIG_ERROR
 	free(line);
 	fclose(f);
 	return err;
+}
+
+/* One that only another host can reach is named all the same: it is a part of the store. */
+static int take_member(struct parser *p, struct config *c, const struct member *m)
+{
+	struct config_backup *backup = &c->backups[c->nr_backups];
+	int err = parse_backup(p, c, m->name);
+
+	if (!err && (members_far(m->path) || *m->path == '/'))
+		err = set_path(p, c, m->path);
+	else if (!err)
+		strcpy(backup->path, m->path);
+	if (!err && *m->domain)
+		err = set_domain(p, c, m->domain);
+	if (err)
+		return err;
+	backup->path_line = p->line;
+	backup->domain_line = *m->domain ? p->line : 0;
+	backup->key_line = m->secret && c->cluster.secret_line ? p->line : 0;
+	if (m->secret && !backup->key_line)
+		return fail(p, p->line,
+			    "path = %s: who keeps it wants proof of a secret: \"secret = FILE\" is needed in [cluster]",
+			    m->path);
+	strcpy(backup->key, m->secret ? c->cluster.secret : "");
+	return 0;
+}
+
+/**
+ * config_take - have backups that the file does not name
+ * @config: read from @path
+ * @source: where they are named; the line in messages is the place there
+ * @members: they
+ * @error: out, as of config_read()
+ *
+ * Returns 0 or a negative errno.
+ */
+int config_take(struct config *config, const char *path, const char *source,
+		const struct members *members, char error[CONFIG_ERROR_BYTES])
+{
+	struct parser p = { .path = source, .error = error };
+	int err = 0;
+
+	while (!err && p.line < members->nr) {
+		p.line++;
+		err = take_member(&p, config, &members->member[p.line - 1]);
+	}
+	if (!err)
+		err = check_backups(&p, config);
+	p.path = path;
+	return err ? err : check_replicas(&p, config);
 }

@@ -17,6 +17,7 @@
 #include "../uapi/lsmem.h"
 #include "../uapi/lsmem_format.h"
 
+#include "members.h"
 #include "wire.h"
 
 #define CONFIG_ERROR_BYTES	(PATH_MAX + 512)
@@ -47,6 +48,8 @@ struct config_export {
  * @urls: its endpoints, @nr_urls of them; 0: there is none
  * @lease: seconds
  * @host: name of this one, "": the system's
+ * @store: uuid of the store, whose backups etcd knows; "": the file names them
+ * @secret: file of the secret that these backups want proof of, "": none
  * @ca, @cert, @key: files in PEM, "": none
  */
 struct config_cluster {
@@ -54,8 +57,11 @@ struct config_cluster {
 	unsigned int nr_urls;
 	unsigned int lease;
 	char host[WIRE_NAME];
+	char store[37];
+	char secret[PATH_MAX];
 	char ca[PATH_MAX], cert[PATH_MAX], key[PATH_MAX];
-	unsigned int etcd_line, lease_line, host_line, ca_line, cert_line, key_line;
+	unsigned int etcd_line, lease_line, host_line, store_line, secret_line, ca_line,
+		     cert_line, key_line;
 };
 
 /**
@@ -143,5 +149,7 @@ struct config {
 bool config_any_remote(const struct config *config);
 unsigned int config_domain(const struct config *config, unsigned int backup);
 int config_read(const char *path, struct config *config, char error[CONFIG_ERROR_BYTES]);
+int config_take(struct config *config, const char *path, const char *source,
+		const struct members *members, char error[CONFIG_ERROR_BYTES]);
 
 #endif

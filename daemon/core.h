@@ -261,6 +261,9 @@ void core_shutdown(struct core *core);
  */
 const struct lsmem_super *core_super(const struct core *core, uint64_t *epoch);
 
+/* Low half of a backup's incarnation, as digests have it; 0: it was never there. */
+uint32_t core_incarnation(const struct core *core, uint32_t backup);
+
 enum core_state core_state(const struct core *core);
 const char *core_error(const struct core *core);
 void core_stats(const struct core *core, struct core_stats *stats);

@@ -283,6 +283,11 @@ const struct lsmem_super *core_super(const struct core *core, uint64_t *epoch)
 	return &core->super[__builtin_ctz(core_alive(core))];
 }
 
+uint32_t core_incarnation(const struct core *core, uint32_t backup)
+{
+	return (uint32_t)__le64_to_cpu(core->super[backup].incarnation);
+}
+
 bool core_add(struct core *core, uint32_t backup, const struct lsmem_super *super,
 	      uint32_t domain)
 {

@@ -15,7 +15,7 @@
 #include "etcd.h"
 #include "log.h"
 
-#define REQUEST_BYTES	8192u
+#define REQUEST_BYTES	16384u
 #define PEM_BYTES	(1u << 20)	/* longest file of certificates */
 #define DEPTH		16		/* of an answer */
 #define GRPC_NOT_FOUND	5
@@ -279,8 +279,25 @@ int etcd_get(struct etcd *etcd, const char *key, struct etcd_value *value)
 		value->lease = number(answer, "/kvs/0/lease");
 		if (value->revision <= 0 || json_pointer_get(answer, "/kvs/0/value", &text) ||
 		    !decode(value->text, text))
-			err = no_sense(etcd, "kv/range");
+			err = no_sense(etcd, key);
 	}
+	json_object_put(answer);
+	return err;
+}
+
+/* Returns 0, -EAGAIN: nothing was done, as the comparison says, or -EHOSTUNREACH. */
+static int transact(struct etcd *e, const char *compare, const char *success)
+{
+	char request[REQUEST_BYTES + 64];
+	struct json_object *answer, *done;
+	int err;
+
+	snprintf(request, sizeof(request), "{\"compare\":[%s],\"success\":[%s]}", compare, success);
+	err = ask(e, "kv/txn", request, &answer);
+	if (err)
+		return err == -ENOENT ? -EAGAIN : err;
+	if (json_pointer_get(answer, "/succeeded", &done) || !json_object_get_boolean(done))
+		err = -EAGAIN;
 	json_object_put(answer);
 	return err;
 }
@@ -296,11 +313,9 @@ int etcd_get(struct etcd *etcd, const char *key, struct etcd_value *value)
 int etcd_put(struct etcd *etcd, const struct etcd_put *puts, unsigned int nr)
 {
 	char compare[REQUEST_BYTES / 2] = "", success[REQUEST_BYTES / 2] = "";
-	char request[REQUEST_BYTES + 64], key64[BASE64_BYTES], text64[BASE64_BYTES];
-	struct json_object *answer, *done;
+	char key64[BASE64_BYTES], text64[BASE64_BYTES];
 	size_t compared = 0, put = 0;
 	unsigned int i;
-	int err;
 
 	for (i = 0; i < nr; i++) {
 		encode(key64, puts[i].key);
@@ -311,14 +326,40 @@ int etcd_put(struct etcd *etcd, const struct etcd_put *puts, unsigned int nr)
 			"%s{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64 "\"}}",
 			i ? "," : "", key64, encode(text64, puts[i].text), puts[i].lease);
 	}
-	snprintf(request, sizeof(request), "{\"compare\":[%s],\"success\":[%s]}", compare, success);
-	err = ask(etcd, "kv/txn", request, &answer);
-	if (err)
-		return err == -ENOENT ? -EAGAIN : err;
-	if (json_pointer_get(answer, "/succeeded", &done) || !json_object_get_boolean(done))
-		err = -EAGAIN;
-	json_object_put(answer);
-	return err;
+	return transact(etcd, compare, success);
+}
+
+/**
+ * etcd_put_guarded - change a key in one transaction, if others are what they should be
+ * @etcd: the client
+ * @key, @text: shorter than ETCD_TEXT_BYTES; the key stays
+ * @guards: @nr of them, short
+ *
+ * Returns as etcd_put() does.
+ */
+int etcd_put_guarded(struct etcd *etcd, const char *key, const char *text,
+		     const struct etcd_guard *guards, unsigned int nr)
+{
+	char compare[REQUEST_BYTES / 2] = "", success[REQUEST_BYTES];
+	char key64[BASE64_BYTES], text64[BASE64_BYTES];
+	size_t used = 0;
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		encode(key64, guards[i].key);
+		used += (size_t)snprintf(compare + used, sizeof(compare) - used,
+			"%s{\"key\":\"%s\",\"result\":\"EQUAL\",", used ? "," : "", key64);
+		if (guards[i].text)
+			used += (size_t)snprintf(compare + used, sizeof(compare) - used,
+				"\"target\":\"VALUE\",\"value\":\"%s\"}",
+				encode(text64, guards[i].text));
+		else
+			used += (size_t)snprintf(compare + used, sizeof(compare) - used,
+				"\"target\":\"LEASE\",\"lease\":\"%" PRId64 "\"}", guards[i].lease);
+	}
+	snprintf(success, sizeof(success), "{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\"}}",
+		 encode(key64, key), encode(text64, text));
+	return transact(etcd, compare, success);
 }
 
 /* ---- Life -------------------------------------------------------------- */

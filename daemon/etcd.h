@@ -18,7 +18,7 @@
 #include "config.h"
 
 #define ETCD_ANSWER_BYTES	(64u << 10)
-#define ETCD_TEXT_BYTES		512u	/* longest value that is believed */
+#define ETCD_TEXT_BYTES		5120u	/* longest value that is believed */
 #define ETCD_WHY_BYTES		256u
 
 /**
@@ -64,6 +64,16 @@ struct etcd_put {
 	int64_t seen, lease;
 };
 
+/**
+ * struct etcd_guard - what a key must be for another to be changed
+ * @text: its value, or NULL
+ * @lease: then: that it goes with
+ */
+struct etcd_guard {
+	const char *key, *text;
+	int64_t lease;
+};
+
 int etcd_open(struct etcd *etcd, const struct config_cluster *config);
 void etcd_close(struct etcd *etcd);
 void etcd_stop(struct etcd *etcd, bool stop);
@@ -74,5 +84,7 @@ int etcd_left(struct etcd *etcd, int64_t lease, unsigned int *seconds);
 int etcd_revoke(struct etcd *etcd, int64_t lease);
 int etcd_get(struct etcd *etcd, const char *key, struct etcd_value *value);
 int etcd_put(struct etcd *etcd, const struct etcd_put *puts, unsigned int nr);
+int etcd_put_guarded(struct etcd *etcd, const char *key, const char *text,
+		     const struct etcd_guard *guards, unsigned int nr);
 
 #endif

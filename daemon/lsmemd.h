@@ -4,14 +4,15 @@
  * does none of this but its options: see server.h.
  *
  *	main.c		options, preparations, the end
- *	own.c		is the store ours, where more than one host could have it
+ *	own.c		is the store ours, where more than one host could have it; its
+ *			backups as etcd has them
  *	open.c		the backups, held by nobody else
  *	start.c		which store, do the backups and it belong together
  *	restore.c	a backup brought up (recover.h) by the loop's I/O
  *	serve.c		the steady state (core.h), until a signal or a failure
  *	rejoin.c	backups that come back meanwhile
  *
- * Below them, knowing nothing of them: config, backup, cluster, kernel, loop,
+ * Below them, knowing nothing of them: config, backup, cluster, members, kernel, loop,
  * signals, status, metrics, http, log, notify.
  */
 #ifndef LSMEMD_LSMEMD_H
@@ -95,7 +96,12 @@ struct lsmemd {
 	struct lsmem_candidate *candidates;
 };
 
+void name_where(struct lsmemd *d);
+int check_take_over(const struct lsmemd *d);
+
+int own_open(struct lsmemd *d);
 int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES]);
+void own_tell(struct lsmemd *d);
 bool owned(struct lsmemd *d, const char *doing);
 
 void open_options(const struct lsmemd *d, uint32_t slot, enum open_mode how,

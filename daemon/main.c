@@ -16,7 +16,6 @@
 #include "log.h"
 #include "lsmemd.h"
 #include "notify.h"
-#include "nvmf.h"
 #include "server.h"
 
 #define CONFIG_DEFAULT	"/etc/lsmem/lsmemd.conf"
@@ -213,22 +212,6 @@ static void undo(struct lsmemd *d)
 		log_warn("%s: made by this start, cannot be destroyed: %s", name, strerror(-err));
 }
 
-/* "/dev/nvme0n1", or "a, b and c". */
-static void name_where(struct lsmemd *d)
-{
-	uint32_t nr = d->config.nr_backups, i;
-	size_t n = 0;
-
-	if (nr == 1) {
-		strcpy(d->where, d->config.backups[0].path);
-		return;
-	}
-	for (i = 0; i < nr; i++)
-		n += (size_t)snprintf(d->where + n, sizeof(d->where) - n, "%s%s",
-				      !i ? "" : i + 1 < nr ? ", " : " and ",
-				      d->config.backups[i].name);
-}
-
 static int run(struct lsmemd *d)
 {
 	int status, err;
@@ -290,7 +273,6 @@ err_status:
 static int check_options(const struct lsmemd *d)
 {
 	const struct options *o = &d->options;
-	uint32_t slot;
 
 	if (d->config.server.listen_line &&
 	    (o->check || o->format || o->accept_loss || o->take_over)) {
@@ -298,23 +280,18 @@ static int check_options(const struct lsmemd *d)
 			o->config_path);
 		return STATUS_USAGE;
 	}
-	if (o->accept_missing && d->config.nr_backups < 2) {
+	if (o->accept_missing && d->config.nr_backups == 1) {
 		log_err("--accept-missing: only with several backups");
 		return STATUS_USAGE;
 	}
-	for (slot = 0; o->take_over && slot < d->config.nr_backups; slot++) {
-		if (!nvmf_scheme(d->config.backups[slot].path))
-			continue;
-		log_err("--take-over: not from an NVMe-oF target, which cannot be asked to cut off who holds %s. Do that at the target: take the other host from the subsystem's allowed hosts and end its connections (nvmet: unlink the subsystem from its ports, and link it again); then start without --take-over",
-			d->config.backups[slot].path);
-		return STATUS_REFUSED;
-	}
-	if (o->take_over && !config_any_remote(&d->config)) {
-		log_err("--take-over: only from another host (path = rdma://..); who holds %s is on this one: stop it",
-			d->config.backups[0].path);
+	if (*d->config.cluster.store) {
+		if (!o->format)
+			return STATUS_OK;
+		log_err("--format: not what etcd knows of store %s; name its backups in %s",
+			d->config.cluster.store, o->config_path);
 		return STATUS_USAGE;
 	}
-	return STATUS_OK;
+	return check_take_over(d);
 }
 
 int main(int argc, char **argv)

@@ -191,6 +191,8 @@ static void put_cluster(const struct page *page)
 		  "For which the store is ours, if the lease is not renewed.", c->left_ns },
 		{ "lsmem_cluster_failures_total", "Calls to etcd without an answer.",
 		  c->failures },
+		{ "lsmem_cluster_members_stale", "1: what etcd has of the backups is old.",
+		  c->stale },
 	};
 
 	put_rows(page, rows, SIZE(rows));

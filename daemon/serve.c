@@ -624,6 +624,8 @@ static void tick_done(struct loop_op *op, int res)
 		notify_send("WATCHDOG=1");
 	}
 	cluster_tick(&s->d->cluster);
+	if (s->resumed)
+		own_tell(s->d);
 	tell(s);
 	loop_timer_start(&s->d->loop, &s->tick, serve_tick_ns());
 }
@@ -652,6 +654,7 @@ static void begin(struct serve *s)
 	if (s->stopping)
 		return;
 	d->status.state = "active";
+	own_tell(d);
 	dump(s);
 	tell(s);
 	notify_send("READY=1\nSTATUS=Serving %s, backup %s", d->kernel.name, d->where);

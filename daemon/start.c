@@ -29,6 +29,7 @@
 #include "log.h"
 #include "lsmemd.h"
 #include "notify.h"
+#include "nvmf.h"
 
 #define RUN	"/run/lsmem"
 #define PORT_STEP_US	100000u
@@ -587,6 +588,64 @@ static int activate(struct lsmemd *d, const struct recover_activation *activatio
 }
 
 /**
+ * name_where - "/dev/nvme0n1", or "a, b and c"
+ * @d: its backups are known
+ */
+void name_where(struct lsmemd *d)
+{
+	uint32_t nr = d->config.nr_backups, i;
+	size_t n = 0;
+
+	if (nr == 1) {
+		strcpy(d->where, d->config.backups[0].path);
+		return;
+	}
+	for (i = 0; i < nr; i++)
+		n += (size_t)snprintf(d->where + n, sizeof(d->where) - n, "%s%s",
+				      !i ? "" : i + 1 < nr ? ", " : " and ",
+				      d->config.backups[i].name);
+}
+
+/**
+ * check_take_over - can the store be taken from another host, if that is wanted?
+ * @d: its backups are known
+ *
+ * Returns a STATUS_*.
+ */
+int check_take_over(const struct lsmemd *d)
+{
+	uint32_t slot;
+
+	if (!d->options.take_over)
+		return STATUS_OK;
+	for (slot = 0; slot < d->config.nr_backups; slot++) {
+		if (!nvmf_scheme(d->config.backups[slot].path))
+			continue;
+		log_err("--take-over: not from an NVMe-oF target, which cannot be asked to cut off who holds %s. Do that at the target: take the other host from the subsystem's allowed hosts and end its connections (nvmet: unlink the subsystem from its ports, and link it again); then start without --take-over",
+			d->config.backups[slot].path);
+		return STATUS_REFUSED;
+	}
+	if (config_any_remote(&d->config))
+		return STATUS_OK;
+	log_err("--take-over: only from another host (path = rdma://..); who holds %s is on this one: stop it",
+		d->config.backups[0].path);
+	return STATUS_USAGE;
+}
+
+/* Where the cluster says so, the backups are those that etcd has. */
+static int know_backups(struct lsmemd *d)
+{
+	int status = own_open(d);
+
+	if (status || !*d->config.cluster.store || !d->config.nr_backups)
+		return status;
+	name_where(d);
+	log_notice("etcd: %s: backups %s, as of epoch %" PRIu64, d->cluster.members_key, d->where,
+		   d->cluster.members.epoch);
+	return check_take_over(d);
+}
+
+/**
  * start - from the configuration to an active store and its state machine
  * @d: options, configuration, loop, signals, status
  *
@@ -604,13 +663,13 @@ int start(struct lsmemd *d)
 	uint32_t slot;
 	int status;
 
-	status = open_metrics(d);
+	status = know_backups(d);
+	if (!status && !d->signals.stop)
+		status = open_metrics(d);
 	if (status || d->signals.stop)
 		return status;
 	d->control = kernel_control_open();
 	if (d->control < 0)
-		return STATUS_ERROR;
-	if (d->config.cluster.nr_urls && cluster_open(&d->cluster, &d->config.cluster))
 		return STATUS_ERROR;
 	status = hold_backups(d);
 	if (status || !d->nr_open)
@@ -685,7 +744,9 @@ int check(struct lsmemd *d)
 	struct recover *r;
 	int status, err;
 
-	status = open_backups(d, OPEN_READ, 0);
+	status = d->config.nr_backups ? STATUS_OK : know_backups(d);
+	if (!status && !d->signals.stop)
+		status = open_backups(d, OPEN_READ, 0);
 	if (status || !d->nr_open)
 		return status;
 	restore_env(d, &env);

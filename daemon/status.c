@@ -273,6 +273,7 @@ static void put_cluster(struct status *status)
 	put(status, "  \"cluster_left_seconds\": %" PRIu64 ".%03" PRIu64 ",\n",
 	    c->left_ns / 1000000000u, c->left_ns / 1000000u % 1000u);
 	put(status, "  \"cluster_failures\": %" PRIu64 ",\n", c->failures);
+	put(status, "  \"cluster_members_stale\": %s,\n", c->stale ? "true" : "false");
 }
 
 static int replace(const struct status *status)

@@ -42,10 +42,12 @@ struct status_backup {
  * @epoch: of our ownership
  * @left_ns: for which it is ours, if the lease is not renewed
  * @failures: calls to etcd without an answer
+ * @stale: where the backups are, or how, is not in etcd yet
  */
 struct status_cluster {
 	const char *host;
 	uint64_t epoch, left_ns, failures;
+	bool stale;
 };
 
 /**

@@ -7,7 +7,14 @@
  * Each line of standard input is answered by one:
  *
  *	claim UUID ABOVE [take-over] [alone]	"claimed EPOCH KNOWN", or "refused ERROR"
+ *	look UUID				what etcd has: "NR EPOCH NAME:PATH:STATE ..", or "refused ERROR"
+ *	take SECRET				"taken NR DOMAINS": by a configuration without backups, as
+ *						they were seen last; or why not
+ *	members STATE ..			"stale", or "known": as soon as etcd has them; see below
+ *	write					"written", or "refused": as who has lost the store would
  *	holds					"yes MS FAILURES", or "no WHY"
+ *
+ * A store's backups are called b0, b1 .. and are in these states.
  *
  * At the end of the input what is owned is given back.
  */
@@ -16,8 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../daemon/cluster.h"
-#include "../../daemon/log.h"
+#include "../../daemon/cluster.c"
 
 static struct cluster cluster;
 
@@ -37,6 +43,75 @@ static void claim(const char *line)
 		printf("refused %s\n", strerrorname_np(-err));
 	else
 		printf("claimed %" PRIu64 " %d\n", cluster.epoch, cluster.known);
+}
+
+static void look_at(const char *line)
+{
+	const struct members *members = &cluster.members;
+	struct cluster_claim claim = { .look = true };
+	char uuid[40];
+	unsigned int i;
+	int err;
+
+	if (sscanf(line, "look %39s", uuid) != 1)
+		exit(2);
+	claim.uuid = uuid;
+	err = cluster_claim(&cluster, &claim);
+	if (err)
+		printf("refused %s", strerrorname_np(-err));
+	else
+		printf("%u %" PRIu64, members->nr, members->epoch);
+	for (i = 0; !err && i < members->nr; i++)
+		printf(" %s:%s:%s", members->member[i].name, members->member[i].path,
+		       members->member[i].state);
+	printf("\n");
+}
+
+static void take_them(const char *line)
+{
+	static struct config fresh;
+	char error[CONFIG_ERROR_BYTES];
+
+	memset(&fresh, 0, sizeof(fresh));
+	fresh.cluster.secret_line = sscanf(line, "take %100s", fresh.cluster.secret) == 1;
+	if (config_take(&fresh, "file", "etcd", &cluster.members, error))
+		printf("%s\n", error);
+	else
+		printf("taken %u %u\n", fresh.nr_backups, fresh.store.replicas);
+}
+
+/* Of the longest that there may be. */
+static void tell(char *line)
+{
+	struct members members;
+	struct status_cluster status;
+	struct member *m;
+	char *state;
+
+	memset(&members, 0, sizeof(members));
+	members.epoch = cluster.epoch;
+	strtok(line, "\n ");
+	while ((state = strtok(NULL, "\n ")) && members.nr < LSMEM_BACKUPS) {
+		m = &members.member[members.nr];
+		sprintf(m->name, "b%u", members.nr++);
+		memset(m->domain, 'd', sizeof(m->domain) - 1);
+		memset(m->path, 'p', sizeof(m->path) - 1);
+		memcpy(m->path, "rdma://10.0.0.1/x", 17);
+		members_copy(m->state, sizeof(m->state), state);
+		m->incarnation = UINT32_MAX;
+		m->secret = true;
+	}
+	if (members.nr)
+		cluster_members(&cluster, &members);
+	cluster_tell(&cluster, &status);
+	printf("%s\n", status.stale ? "stale" : "known");
+}
+
+/* Its thread has ended, and does not know any more that it should not. */
+static void force(void)
+{
+	put_members(&cluster);
+	printf("%s\n", cluster.members_failed ? "refused" : "written");
 }
 
 static void holds(void)
@@ -66,6 +141,14 @@ int main(int argc, char **argv)
 	while (fgets(line, sizeof(line), stdin)) {
 		if (!strncmp(line, "claim ", 6))
 			claim(line);
+		else if (!strncmp(line, "look ", 5))
+			look_at(line);
+		else if (!strncmp(line, "take", 4))
+			take_them(line);
+		else if (!strncmp(line, "members", 7))
+			tell(line);
+		else if (!strncmp(line, "write", 5))
+			force();
 		else
 			holds();
 		fflush(stdout);

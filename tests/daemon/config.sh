@@ -42,6 +42,10 @@ good 'metrics, nowhere' "$path[metrics]\n"
 cluster="$path[cluster]\netcd = "
 good 'a cluster' "${cluster}http://10.0.0.1:2379\n"
 good 'all of a cluster' "${cluster}https://10.0.0.1:2379,https://[::1]:2379 , https://10.0.0.3:2379\nlease = 300\nhost = db-1.example_x\nca = /ca\ncert = /cert\nkey = /key\n"
+uuid=6f1c0a52-9a3e-4c4b-8d0e-2b7f5a1c9e44
+taken="[cluster]\netcd = http://10.0.0.1:1\nstore = "
+good 'backups that etcd knows' "$taken$uuid\n"
+good 'backups that etcd knows, and their secret' "$taken$uuid\nsecret = /key\n[store]\nmin_replicas = 2\n"
 good 'lower-case suffix' "[store]\nsize = 128m\n$path"
 
 bad 'empty' '' ' no path in [backup]: a block device or a file is needed'
@@ -68,6 +72,13 @@ bad 'no ca' "${cluster}https://10.0.0.1:1\n" '4: etcd: https:// needs "ca =", th
 bad 'http with a ca' "${cluster}http://10.0.0.1:1\nca = /ca\n" '4: etcd: ca, cert and key are for https://'
 bad 'http and https' "${cluster}http://10.0.0.1:1, https://10.0.0.1:1\nca = /ca\n" '4: etcd: http:// and https:// together'
 bad 'cert without key' "${cluster}https://10.0.0.1:1\nca = /ca\ncert = /cert\n" '6: cert and key: one without the other'
+for bad in x "${uuid%4}" "${uuid}4" "${uuid^^}" "${uuid//-/a}" "${uuid/6/\x2f}"; do
+	bad "store $bad" "$taken$bad\n" "3: store = $bad: allowed is a uuid, as in /sys/class/lsmem/STORE/uuid"
+done
+bad 'store and backups' "$path$taken$uuid\n" '5: store: the backups are those that etcd has of it, or those of [backup]; leave one of them out'
+bad 'store without etcd' "[cluster]\nstore = $uuid\n" '1: no etcd in [cluster]: "etcd = http://ADDRESS:PORT" is needed'
+bad 'secret of nothing' "${cluster}http://10.0.0.1:1\nsecret = /key\n" '5: secret: of the backups that etcd has of "store ="; others have "key =" in [backup]'
+bad 'secret' "$taken$uuid\nsecret = key\n" '4: secret = key: allowed is the absolute path of a file'
 bad 'zero byte' '[store]\nkind = bl\0ck\n' '2: a zero byte: not a text file'
 for size in 0 1M 64M 120M 129M 2T 12X 12MB -1 1e9 '' 18446744073709551616 99999999999999999999T; do
 	[ -n "$size" ] || continue

@@ -9,6 +9,7 @@ import base64
 import http.server
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ HERE = Path(__file__).resolve().parent
 CLUSTER = os.environ.get("CLUSTER", str(HERE / "build/cluster"))
 LEASE = 5               # seconds: the least that is allowed
 PATIENCE = 60.0
+MUTATIONS = 300
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
@@ -111,13 +113,15 @@ class Owner:
     def answer(self) -> str:
         return self.process.stdout.readline().rstrip()
 
-    def claim(self, store: str, above: int = 0, how: str = "") -> str:
-        self.ask(f"claim {store} {above} {how}")
+    def say(self, line: str) -> str:
+        self.ask(line)
         return self.answer()
 
+    def claim(self, store: str, above: int = 0, how: str = "") -> str:
+        return self.say(f"claim {store} {above} {how}")
+
     def holds(self) -> str:
-        self.ask("holds")
-        return self.answer()
+        return self.say("holds")
 
     def left(self) -> int:
         """Milliseconds that the store is ours; 0: it is not."""
@@ -195,6 +199,144 @@ def claims(tap: Tap, scratch: Path, etcd: Etcd) -> None:
         owner.close()
 
 
+def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
+    """Where the backups are: told by the owner, and by nobody else."""
+    store = str(uuid.uuid4())
+    a, b = (Owner(scratch, host, etcd.url) for host in "ab")
+
+    def put(key: str, value: str) -> None:
+        etcd.ask("kv/put", key=f"/lsmem/stores/{store}/{key}", value=value)
+
+    def told() -> dict[str, Any]:
+        return json.loads(etcd.value(store, "members"))
+
+    def states() -> list[str]:
+        return [backup["state"] for backup in told()["backups"]]
+
+    tap.same("nothing is known of a new store", b.say(f"look {store}"), "0 0")
+    tap.same("who only looks has no store", etcd.value(store, "epoch"), None)
+    tap.same("told by nobody who has not claimed it", a.say("members used"), "known")
+    a.claim(store)
+    a.say("members" + 8 * " used")
+    until(lambda: a.say("members") == "known")
+    tap.same("all of them, and the epoch", [states(), told()["epoch"]], [8 * ["used"], 1])
+    tap.same("as they are", told()["backups"][0], {
+        "name": "b0", "path": "rdma://10.0.0.1/x".ljust(383, "p"), "domain": 31 * "d",
+        "state": "used", "incarnation": 2 ** 32 - 1, "secret": True})
+    a.say("members used lost joining")
+    until(lambda: a.say("members") == "known")
+    tap.same("lost, and joining", states(), ["used", "lost", "joining"])
+    tap.same("another host reads them", b.say(f"look {store}").split()[:2], ["3", "1"])
+    tap.same("and changes nothing by that", [etcd.value(store, "epoch"), a.lost()], ["1", False])
+
+    # As after a take-over that we have not heard of: the owner's key goes with another lease.
+    owner, before = etcd.value(store, "owner"), etcd.value(store, "members")
+    os.kill(a.process.pid, signal.SIGSTOP)
+    put("owner", owner)
+    a.ask("members used used used")
+    os.kill(a.process.pid, signal.SIGCONT)
+    a.answer()
+    until(a.lost)
+    tap.same("a former owner changes nothing",
+             [a.say("write"), etcd.value(store, "members")], ["refused", before])
+    a.close()
+
+    etcd.ask("kv/deleterange", key=f"/lsmem/stores/{store}/owner")
+    tap.same("the next owner", b.claim(store), "claimed 2 1")
+    put("epoch", "7")
+    b.say("members used")
+    until(lambda: "cannot be written: owner and epoch there are not ours" in b.said())
+    left = b.left()
+    until(lambda: b.left() > left)
+    tap.same("another epoch: nothing is changed", etcd.value(store, "members"), before)
+    tap.same("and the store is served all the same", b.say("members"), "stale")
+    tap.same("told once", b.said().count("cannot be written"), 1)
+    put("epoch", "2")
+    until(lambda: b.say("members") == "known")
+    tap.same("written as soon as it can be", states(), ["used"])
+    b.close()
+
+    good = told()
+    backup = good["backups"][0]
+    for what, bad, why in (
+            ("no JSON", "{", "no JSON object"),
+            ("a list", "[]", "no JSON object"),
+            ("no epoch", good | {"epoch": "2"}, '"epoch" is none'),
+            ("an epoch that has not been", good | {"epoch": 3},
+             "epoch 3, and that of the store is 2"),
+            ("no list", good | {"backups": {}}, '"backups" is no list'),
+            ("none", good | {"backups": []}, "0 backups, and a store has 1 to 8"),
+            ("too many", good | {"backups": 9 * [{}]}, "9 backups, and a store has 1 to 8"),
+            ("no backup", good | {"backups": [backup, 7]}, 'backup 2: its "name" is none'),
+            ("a long name", good | {"backups": [backup | {"name": 16 * "x"}]},
+             'backup 1: its "name" is none'),
+            ("a path without a host", good | {"backups": [backup | {"path": "/dev/sda"}]},
+             'backup 1: its "path" is none'),
+            ("a path for a terminal", good | {"backups": [backup | {"path": "a:/\x1b[2J"}]},
+             'backup 1: its "path" is none'),
+            ("a path with an end", good | {"backups": [backup | {"path": "a:/\0x"}]},
+             'backup 1: its "path" is none'),
+            ("a number too large", good | {"backups": [backup | {"incarnation": 2 ** 32}]},
+             'backup 1: its "incarnation" is none')):
+        text = bad if isinstance(bad, str) else json.dumps(bad)
+        put("members", text)
+        heir = Owner(scratch, "c", etcd.url)
+        tap.same(f"members: {what}", heir.claim(store), "refused EBADMSG")
+        tap.check(f"members: {what}: told", [] if f"/lsmem/stores/{store}/members: {why}: "
+                  in heir.said() else [heir.said()])
+        heir.close()
+        tap.same(f"members: {what}: nothing was changed",
+                 [etcd.value(store, key) for key in ("members", "epoch", "owner")],
+                 [text, "2", None])
+    heir = Owner(scratch, "c", etcd.url)
+    for what, changes, answer in (
+            ("an export and a drive", ({}, {"name": "x", "path": "a:/x", "secret": False}),
+             "taken 2 1"),
+            ("a name twice", ({}, {}), "etcd:2: [backup b0] beside that on line 1: each of"),
+            ("a path twice", ({}, {"name": "x"}), "etcd:2: path = rdma://10.0.0.1/x: is that of"),
+            ("no export", ({"path": "rdma://10.0.0.1"},),
+             "etcd:1: path = rdma://10.0.0.1: allowed"),
+            ("no proof of a secret", ({"secret": False},),
+             "etcd:1: path = rdma://10.0.0.1/x: a backup on another host needs"),
+            ("a secret for a drive", ({"path": "a:/x", "domain": ""},), "etcd:1: key: only for")):
+        put("members", json.dumps(good | {"backups": [
+            backup | {"path": "rdma://10.0.0.1/x"} | change for change in changes]}))
+        heir.say(f"look {store}")
+        said = heir.say("take /key")
+        tap.check(f"taken: {what}", [] if said.startswith(answer) else [said])
+    tap.check("taken: no secret", [] if heir.say("take").startswith(
+        "etcd:1: path = a:/x: who keeps it wants proof of a secret") else [heir.say("take")])
+    heir.close()
+
+    mutated(tap, Owner(scratch, "c", etcd.url), store, put,
+            json.dumps(good | {"backups": 2 * [backup]}))
+
+    put("members", json.dumps(good) + 5120 * " ")
+    heir = Owner(scratch, "c", etcd.url)
+    heir.ask(f"claim {store} 0")
+    until(lambda: f"/lsmem/stores/{store}/members: an answer that makes no sense" in heir.said())
+    etcd.ask("kv/deleterange", key=f"/lsmem/stores/{store}/members")
+    tap.same("members: too long, and deleted", heir.answer(), "claimed 3 1")
+    heir.close()
+
+
+def mutated(tap: Tap, owner: Owner, store: str, put: Any, text: str) -> None:
+    """What is nearly sound is refused, or means something; the program lives."""
+    answers = set()
+    chance = random.Random(5)
+    for _ in range(MUTATIONS):
+        bad = text
+        for _ in range(chance.randint(1, 3)):
+            at, to = sorted(chance.choices(range(len(bad)), k=2))
+            bad = chance.choice((
+                bad[:at] + chance.choice('{}[]":,\\-019e\x7fü') + bad[at + 1:],
+                bad[:at] + bad[min(to, at + 40):], bad[:to] + bad[at:to][:40] + bad[to:]))
+        put("members", bad)
+        answers.add(owner.say(f"look {store}").split(" ")[0])
+    tap.same("members, mutated: refused, or sense", answers - {"1"}, {"refused", "2"})
+    tap.same("members, mutated: the program lives", owner.close(), 0)
+
+
 def ends(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     """Owners that die, are cut off, stand still."""
     stores = [str(uuid.uuid4()) for _ in range(4)]
@@ -248,10 +390,12 @@ def outages(tap: Tap, scratch: Path, etcd: Etcd) -> Iterator[None]:
     yield
     patient = Owner(scratch, "a", etcd.url, lease=15)
     a = Owner(scratch, "a", etcd.url)
-    for program in (patient, a):
-        program.claim(str(uuid.uuid4()))
+    store = str(uuid.uuid4())
+    patient.claim(store)
+    a.claim(str(uuid.uuid4()))
     begun = time.monotonic()
     etcd.kill()
+    patient.say("members used lost")
     until(a.lost)
     after = time.monotonic() - begun
     tap.check("without etcd, ours until four fifths of the lease are over",
@@ -262,6 +406,9 @@ def outages(tap: Tap, scratch: Path, etcd: Etcd) -> Iterator[None]:
     until(lambda: "answers again" in patient.holds() + patient.said())
     tap.check("is told, and its end", [] if "s more" in patient.said() else [patient.said()])
     tap.check("and harms nothing", [] if not patient.lost() else [patient.holds()])
+    until(lambda: patient.say("members") == "known")
+    tap.same("a backup lost meanwhile: etcd hears of it",
+             json.loads(etcd.value(store, "members"))["backups"][1]["state"], "lost")
     tap.same("no etcd at all", b.answer(), "refused EHOSTUNREACH")
     for program in (a, b, patient):
         program.close()
@@ -436,6 +583,7 @@ def main() -> int:
             for part in slow:
                 next(part)
             claims(tap, scratch, etcd)
+            members(tap, scratch, etcd)
             ends(tap, scratch, etcd)
             several(tap, scratch)
             for part in slow:

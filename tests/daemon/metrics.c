@@ -45,6 +45,7 @@ static void active(void)
 	}
 	status.cluster = (struct status_cluster) {
 		.host = "here", .epoch = 7, .left_ns = 11500000000, .failures = 3,
+		.stale = true,
 	};
 	backup->frames = 40;
 	backup->frames_free = 30;
