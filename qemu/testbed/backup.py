@@ -105,7 +105,10 @@ class Backup:
             f"if=/dev/zero of={DEVICE} bs={MIB} count=1 seek=$at oflag=direct conv=fsync; done")
 
     def damage(self, rng: random.Random) -> int:
-        """Flips a bit in each segment on the drive; returns how many. Nobody uses it."""
+        """Flips two bits in each segment on the drive; returns how many. Nobody uses it.
+
+        One is in the header, which a recovery that reads this copy always looks at.
+        """
         drive = self.host.drives[0]
         damaged = 0
         with open(drive.image, "r+b") as image:
@@ -114,12 +117,11 @@ class Backup:
                 image.seek(frame)
                 if image.read(len(SEGMENT_MAGIC)) != SEGMENT_MAGIC:
                     continue
-                at = frame + rng.choice((rng.randrange(BLOCK_BYTES), rng.randrange(FRAME_BYTES),
-                                         FRAME_BYTES - 1 - rng.randrange(BLOCK_BYTES)))
-                image.seek(at)
-                bad = image.read(1)[0] ^ 1 << rng.randrange(8)
-                image.seek(at)
-                image.write(bytes((bad,)))
+                for at in (rng.randrange(BLOCK_BYTES), rng.randrange(BLOCK_BYTES, FRAME_BYTES)):
+                    image.seek(frame + at)
+                    bad = image.read(1)[0] ^ 1 << rng.randrange(8)
+                    image.seek(frame + at)
+                    image.write(bytes((bad,)))
                 damaged += 1
         return damaged
 
