@@ -205,6 +205,8 @@ class Rounds:
     def left_behind(self) -> str:
         """A backup that was left behind comes back alone: it is not believed."""
         victim = self.victim()
+        if len(self.store.backups) == self.store.min_replicas:
+            self.store.hurry()	# nothing is acknowledged without it
         victim.stop(SIGKILL)
         self.do_without(victim)
         self.store.forget()

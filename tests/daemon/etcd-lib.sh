@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+# What the guest tests with an etcd share: etcd, configurations with it, blocks of the store, and
+# a backup on another host, which is the drive $other over soft RoCE.  Source after guest-lib.sh.
+store=lsmemb0
+conf=$scratch/a.conf
+lease=10
+port=23790
+remote=10.99.0.1
+
+etcd_pid=
+etcd_start()
+{
+	GOMAXPROCS=1 etcd --data-dir "$scratch/etcd" --listen-client-urls "http://127.0.0.1:$port" \
+		--advertise-client-urls "http://127.0.0.1:$port" \
+		--listen-peer-urls http://127.0.0.1:23791 \
+		--initial-advertise-peer-urls http://127.0.0.1:23791 --log-level error \
+		--initial-cluster default=http://127.0.0.1:23791 2>>"$scratch/etcd.log" >&2 &
+	etcd_pid=$!
+	until_true 60 answers
+}
+etcd_kill() { kill -KILL "$etcd_pid"; wait "$etcd_pid" 2>/dev/null; }
+# ask KEY: what etcd says of it (etcdctl takes seconds to begin here)
+ask()
+{
+	local text
+	text=$(printf '{"key":"%s"}' "$(printf %s "$1" | base64 -w 0)")
+	exec 3<>/dev/tcp/127.0.0.1/$port || return 1
+	printf 'POST /v3/kv/range HTTP/1.0\r\nContent-Length: %s\r\n\r\n%s' "${#text}" "$text" >&3
+	timeout 10 cat <&3
+	exec 3>&-
+}
+answers() { ask x 2>/dev/null | grep -q raft_term; }
+# has KEY: its value
+has()
+{
+	ask "/lsmem/stores/$uuid/$1" | sed -n 's/.*"value":"\([^"]*\)".*/\1/p' | base64 -d
+}
+free() { answers && [ -z "$(has owner)" ]; }
+
+# cluster HOST: that part of its configuration
+cluster()
+{
+	printf '[cluster]\netcd = http://127.0.0.1:%d\nlease = %d\nhost = %s' "$port" "$lease" "$1"
+}
+# config HOST BACKUP MORE: its configuration
+config()
+{
+	conf=$scratch/$1.conf
+	configure "$2" 'kind = block\nsize = 128M\n' "$3$(cluster "$1")\n"
+}
+config_remote() { config "$1" "rdma://$remote/data" "key = $scratch/key\\n"; }
+# put BYTE BLOCK: a block of it, durable.  holds BYTE BLOCK: is it there?
+put()
+{
+	head -c 4096 /dev/zero | tr '\0' "$1" |
+		dd of="/dev/$store" bs=4096 seek="$2" oflag=direct,dsync conv=notrunc status=none
+}
+holds()
+{
+	[ "$(dd if="/dev/$store" bs=4096 skip="$2" count=1 iflag=direct status=none |
+	     tr -d "$1" | wc -c)" = 0 ]
+}
+# server: its configuration.  serve: start it
+server()
+{
+	(umask 077; head -c 32 /dev/urandom >"$scratch/key")
+	printf '[server]\nlisten = rdma://%s\nkey = %s/key\n[export data]\npath = %s\n' "$remote" \
+		"$scratch" "$other" >"$scratch/server.conf"
+}
+serve()
+{
+	"$lsmemd" -c "$scratch/server.conf" -v 2>"$scratch/server.log" &
+	server_pid=$!
+	until_true 30 said 'serving 1 backup' "$scratch/server.log"
+}
+server_end()
+{
+	kill -TERM "$server_pid"
+	wait "$server_pid"
+}
+
+soft_roce "$remote"
+for backup in "$drive" "$other"; do
+	dd if=/dev/zero of="$backup" bs=1M count=4 conv=fsync status=none
+done
