@@ -269,6 +269,9 @@ class Rounds:
         require(old.daemon.wait(GONE_SECONDS) == BACKUP, "the old daemon does not end with 6")
         require(f"another primary took it over ({self.store.now.host.name}," in old.daemon.log(),
                 "it does not say by whom")
+        # What both backups had before the fence, it may not have told yet; it has been recovered.
+        self.store.take(old)
+        self.verify()
         self.acknowledges_nothing(old)
         self.store.load()
         return f"{old.host.name} hung, was fenced"
