@@ -264,17 +264,17 @@ class Rounds:
         """The store's daemon stands still, another host takes over, the old one wakes up."""
         self.store.now.daemon.kill(SIGSTOP)
         old = self.move("--take-over")
-        self.verify()
         old.daemon.kill(SIGCONT)
         require(old.daemon.wait(GONE_SECONDS) == BACKUP, "the old daemon does not end with 6")
         require(f"another primary took it over ({self.store.now.host.name}," in old.daemon.log(),
                 "it does not say by whom")
-        # What both backups had before the fence, it may not have told yet; it has been recovered.
+        # It may tell only now what all backups had before the fence: that has been recovered.
+        late = acknowledgements(old.unverified())
         self.store.take(old)
         self.verify()
         self.acknowledges_nothing(old)
         self.store.load()
-        return f"{old.host.name} hung, was fenced"
+        return f"{old.host.name} hung, was fenced, acknowledged {late} late"
 
     def partition(self) -> str:
         """A host is cut off; another takes over, the first comes back and can do no harm."""
