@@ -372,11 +372,6 @@ static void tick_done(struct loop_op *op, int res)
 
 	(void)res;
 	r->waiting--;
-	/* Who stood still for longer than that looks first what has come meanwhile. */
-	if (!r->error && !r->closing)
-		verbs_poll(&r->verbs);
-	if (!r->error && !r->closing)
-		take_events(r);
 	for (i = 0; i < WIRE_SLOTS && !r->error && !r->closing; i++)
 		if (r->slots[i].io && now - r->slots[i].begun_ns > r->timeout * 1000000000ull)
 			verbs_break(&r->verbs, -ETIMEDOUT,
