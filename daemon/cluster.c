@@ -402,7 +402,7 @@ static void *keep(void *context)
 			put_members(c);
 		next.tv_sec += (time_t)((next.tv_nsec + wait_ns) / NS_PER_S);
 		next.tv_nsec = (long)((next.tv_nsec + wait_ns) % NS_PER_S);
-		if (!sem_clockwait(&c->stop, CLOCK_MONOTONIC, &next) &&
+		if (!sem_clockwait(&c->wake, CLOCK_MONOTONIC, &next) &&
 		    atomic_load(&c->etcd.stop))
 			return NULL;
 		err = renew(c);
@@ -427,7 +427,7 @@ void cluster_members(struct cluster *cluster, const struct members *members)
 	cluster->wanted = *members;
 	atomic_store(&cluster->stale, true);
 	pthread_mutex_unlock(&cluster->lock);
-	sem_post(&cluster->stop);
+	sem_post(&cluster->wake);
 }
 
 /**
@@ -525,7 +525,7 @@ int cluster_open(struct cluster *cluster, const struct config_cluster *config)
 	if (n != 36)
 		log_warn("boot_id: cannot be read; a daemon that is started again after a crash waits for the end of its lease");
 	pthread_mutex_init(&cluster->lock, NULL);
-	sem_init(&cluster->stop, 0, 0);
+	sem_init(&cluster->wake, 0, 0);
 	return 0;
 }
 
@@ -535,10 +535,10 @@ static void release(struct cluster *c)
 	if (!c->epoch)
 		return;
 	etcd_stop(&c->etcd, true);
-	sem_post(&c->stop);
+	sem_post(&c->wake);
 	pthread_join(c->thread, NULL);
 	etcd_stop(&c->etcd, false);
-	while (!sem_trywait(&c->stop))
+	while (!sem_trywait(&c->wake))
 		;
 	if (etcd_revoke(&c->etcd, c->lease))
 		log_warn("etcd: %s; the store is free in %u s", c->etcd.why, c->seconds);
@@ -598,7 +598,7 @@ void cluster_close(struct cluster *cluster)
 	if (!cluster->config)
 		return;
 	release(cluster);
-	sem_destroy(&cluster->stop);
+	sem_destroy(&cluster->wake);
 	pthread_mutex_destroy(&cluster->lock);
 	etcd_close(&cluster->etcd);
 	cluster->config = NULL;

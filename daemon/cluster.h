@@ -51,7 +51,7 @@
  * @known: etcd has known the store before: whoever is left of former owners may be fenced.
  *	Else who has its backups may be a daemon without a cluster
  * @lease, @seconds: ours, asked for at @asked_ns
- * @thread: renews until @stop, which wakes it too, and etcd's
+ * @thread: renews until @etcd is stopped; @wake: it has something to do
  * @until_ns: the store is ours until then
  * @failing: the last renewal failed, as @failures have; @told: the operator knows
  * @lock: of @why, which tells of that, and @wanted
@@ -69,7 +69,7 @@ struct cluster {
 	unsigned int seconds;
 	uint64_t asked_ns;
 	pthread_t thread;
-	sem_t stop;
+	sem_t wake;
 	atomic_uint_least64_t until_ns, failures;
 	atomic_bool failing;
 	bool told;

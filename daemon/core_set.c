@@ -110,10 +110,14 @@ static bool core_better(const struct core *core, uint32_t a, uint32_t b, uint32_
 	       core->nr_free[b] * __le64_to_cpu(core->super[a].frames);
 }
 
-/* The best place in no domain of @taken, of equal ones from @first on; CORE_BACKUPS: none. */
-static uint32_t core_choose_one(const struct core *core, uint32_t taken, uint32_t first)
+/*
+ * The best place in no domain of @taken, of equal ones from @first on, with frames for @left
+ * more segments; CORE_BACKUPS: none.
+ */
+static uint32_t core_choose_one(const struct core *core, uint32_t taken, uint32_t first,
+				uint32_t left)
 {
-	uint32_t best = CORE_BACKUPS, left = core_segments_left(core), i, b, t;
+	uint32_t best = CORE_BACKUPS, i, b, t;
 
 	for (i = 0; i < core->nr_backups; i++) {
 		b = (first + i) % core->nr_backups;
@@ -138,10 +142,10 @@ static uint32_t core_choose_one(const struct core *core, uint32_t taken, uint32_
  */
 uint32_t core_choose(const struct core *core, uint64_t id)
 {
-	uint32_t wanted = core_wanted(core), mask = 0, b;
+	uint32_t wanted = core_wanted(core), left = core_segments_left(core), mask = 0, b;
 
 	for (; wanted; wanted--) {
-		b = core_choose_one(core, mask, id % core->nr_backups);
+		b = core_choose_one(core, mask, id % core->nr_backups, left);
 		if (b == CORE_BACKUPS)
 			return 0;
 		mask |= 1u << b;
@@ -157,7 +161,8 @@ uint32_t core_choose(const struct core *core, uint64_t id)
  */
 uint32_t core_choose_copy(const struct core *core, const struct core_segment *seg)
 {
-	return core_choose_one(core, seg->on, seg->item.segment % core->nr_backups);
+	return core_choose_one(core, seg->on, seg->item.segment % core->nr_backups,
+			       core_segments_left(core));
 }
 
 /**

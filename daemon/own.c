@@ -187,7 +187,6 @@ int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 		.uuid = text, .above = d->epoch, .take_over = d->options.take_over,
 		.alone = !is_served(uuid), .progress = claim_progress,
 	};
-
 	uint64_t epoch = d->cluster.epoch;
 	int err;
 

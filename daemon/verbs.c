@@ -470,6 +470,7 @@ void verbs_poll(struct verbs *verbs)
 	void *context;
 	int n, i;
 
+	/* One: if there are more, the channel stays readable. */
 	if (!verbs->over && !ibv_get_cq_event(verbs->channel, &cq, &context))
 		ibv_ack_cq_events(cq, 1);
 	if (!verbs->over && ibv_req_notify_cq(verbs->cq, 0))

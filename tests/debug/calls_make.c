@@ -18,7 +18,7 @@ __thread struct way_back *touching;
 #define GUARD_BYTE	0xa5
 #define BIG_ONE_IN	128u	/* calls of which one has much data */
 #define CALLS_A_STORE	20000u	/* calls for which one store may be made */
-#define PLACE_OWN	222u	/* struct gene's @at from here on: memory that may be another's, or none */
+#define PLACE_FOREIGN	222u	/* struct gene's @at from here on: memory that may be another's, or none */
 #define TIMED_ONE_IN	16u	/* calls of which one is timed: a clock is two calls more */
 
 uint64_t calls_made(void)
@@ -324,7 +324,7 @@ uint8_t *place(struct making *m, const struct gene *gene, uint32_t offset, uint3
 	}
 	if (gene->at < 215)
 		return me->edge - length;
-	if (gene->at < PLACE_OWN) {	/* not there yet, but it comes */
+	if (gene->at < PLACE_FOREIGN) {	/* not there yet, but it comes */
 		at = me->heap + offset;
 		madvise((void *)((uintptr_t)at & ~(uintptr_t)(PAGE - 1)), PAGE, MADV_DONTNEED);
 		return at;
@@ -368,7 +368,7 @@ uint8_t *place_argument(struct making *m, const struct gene *gene)
 
 	/* Where it can be written it is, if it is a place of somebody else's, too. */
 	touch_copy(at, m->bytes, m->size);
-	if (gene->at >= PLACE_OWN)
+	if (gene->at >= PLACE_FOREIGN)
 		m->guards = 0;
 	return at;
 }
