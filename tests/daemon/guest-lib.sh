@@ -131,6 +131,7 @@ fails()
 # soft_roce ADDRESS [MODULE]: a device that reaches itself; MODULE is loaded before others
 soft_roce()
 {
+	soft_roce_end 2>/dev/null	# of who was here before
 	modprobe -a veth "${2-ib_uverbs}" rdma_rxe rdma_ucm
 	ip link set lo up
 	ip link add rdma0 type veth peer name rdma1 && ip link set rdma1 up &&

@@ -38,6 +38,8 @@ run() {
 	loaded || insmod "$module" || echo "# cannot load $module before $name"
 	udevadm settle --timeout=10
 	"$top/tests/tap-run" "$name" "$1"
+	# A program that was killed leaves the drives to others.
+	dmsetup remove_all > /dev/null 2>&1
 	unload "$name" 2>&1
 }
 

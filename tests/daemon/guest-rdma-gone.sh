@@ -1,0 +1,84 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# A backup on another host, as far as one guest goes: its server fails, its device is taken
+# away.  In a guest with two drives: TAP.
+#
+#	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-rdma-gone.sh
+. "$(dirname "$0")/guest-lib.sh"
+. "$here/rdma-lib.sh"
+
+remote
+ok 'the server starts' server_start
+ok 'formatted and active' start format
+
+# ---- The server goes -----------------------------------------------------------
+fails 'the server killed' 15 'the connection is over' server_end KILL
+ok 'the server is back' server_start
+ok 'resumes' start resume
+verify 'all there'
+fails 'the server stands still' 25 'has not answered' kill -STOP "$server_pid"
+kill -CONT "$server_pid"
+ok 'resumes' start resume
+verify 'all there'
+
+# ---- The device goes ------------------------------------------------------------
+take_away()
+{
+	rdma link delete rxe0 &
+	delete_pid=$!
+}
+# taken_away NAME: nobody keeps it
+taken_away()
+{
+	status=0
+	wait "$server_pid" || status=$?
+	expect "$1: the server lets go of it" "$status" 1
+	ok "$1: it is gone in time" until_true $((15 - ($(now_ms) - begun) / 1000)) ended "$delete_pid"
+	echo "# gone after $(($(now_ms) - begun)) ms"
+	ok "$1: the modules can go too" soft_roce_end
+}
+# The kernel takes it from its users in the reverse order of their modules.
+first=ib_uverbs
+for next in rdma_cm ib_uverbs; do
+	name="the device goes, $first is the older"
+	fails "$name" 15 'the connection is over' take_away
+	taken_away "$name"
+	first=$next
+	soft_roce "$address" "$first"
+	ok "$name: the server is back" server_start
+	ok "$name: resumes" start resume
+	verify "$name: all there"
+done
+stop
+expect 'drains' "$status" 0
+run "$ctl" destroy "$store"
+expect 'all of it is on the backup' "$status" 0
+run "$lsmemd" -c "$conf" --check
+expect 'which is sound' "$status" 0
+sed 's/^/# /' "$scratch/out"
+begun=$(now_ms)
+server_end TERM
+expect 'the server ends' "$status" 0
+ok 'within its bound' [ $(($(now_ms) - begun)) -lt 10000 ]
+
+# ---- The device goes, and the daemon has another backup ---------------------------
+serve data /dev/mapper/slow
+ok 'two: the server starts' server_start
+printf '[store]\nsize = 128M\nmin_replicas = 1\n[backup far]\npath = rdma://%s/data\nkey = %s\n[backup near]\npath = %s\n' \
+	"$address" "$key" "$other" >"$conf"
+rm "$model"
+ok 'two: formatted and active' start two --format --force
+load 60
+nap 1
+begun=$(now_ms)
+take_away
+taken_away 'two: the device goes'
+slay_load
+verify 'two: all there'
+stop
+expect 'two: drains' "$status" 0
+run "$ctl" destroy "$store"
+expect 'two: all of it is on the other' "$status" 0
+ok 'nobody keeps the drive' until_true 5 dmsetup remove slow
+[ "$failed" -eq 0 ] || sed 's/^/# /' "$log" "$scratch/server.log"
+tap_end
