@@ -155,15 +155,6 @@ void backup_io_complete(struct backup_io *io, int error)
 	io->done(io, error);
 }
 
-/* For makes: a clock that is never set. */
-uint64_t backup_now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
 struct transfer {
 	struct backup_io io;
 	struct iovec iov;

@@ -163,6 +163,5 @@ void backup_submit(struct backup_io *io, struct backup *backup);
 int backup_transfer(struct backup *backup, enum backup_what what, uint64_t offset, void *data,
 		    uint32_t length);
 void backup_io_complete(struct backup_io *io, int error);
-uint64_t backup_now_ms(void);
 
 #endif

@@ -30,6 +30,7 @@
 #include "../uapi/lsmem_format.h"
 
 #include "backup.h"
+#include "clock.h"
 #include "log.h"
 #include "stacked.h"
 
@@ -208,7 +209,7 @@ static void say_holder(const struct backup_options *options, const struct stat *
 static int file_hold(const struct backup_options *options)
 {
 	int flags = (options->read_only ? O_RDONLY : O_RDWR) | O_DIRECT | O_CLOEXEC;
-	uint64_t start = backup_now_ms(), said = 0;
+	uint64_t start = clock_now_ms(), said = 0;
 	struct stat st;
 	int fd, err;
 
@@ -231,25 +232,25 @@ static int file_hold(const struct backup_options *options)
 			break;
 		if (fd >= 0)
 			close(fd);
-		if (backup_now_ms() - start >= options->lock_wait * 1000ull) {
+		if (clock_now_ms() - start >= options->lock_wait * 1000ull) {
 			log_err("%s: still held by somebody else after %u s: mounted, used by another daemon, or with I/O in flight that does not end",
 				options->path, options->lock_wait);
 			return -EBUSY;
 		}
-		if (backup_now_ms() - start >= 4 * LOCK_STEP_MS && (!said || backup_now_ms() - said >= LOCK_SAY_MS)) {
-			said = backup_now_ms();
+		if (clock_now_ms() - start >= 4 * LOCK_STEP_MS && (!said || clock_now_ms() - said >= LOCK_SAY_MS)) {
+			said = clock_now_ms();
 			say_holder(options, &st);
 		}
 		if (options->progress) {
-			err = options->progress("waited", (backup_now_ms() - start) / 1000,
+			err = options->progress("waited", (clock_now_ms() - start) / 1000,
 						options->lock_wait);
 			if (err)
 				return err;
 		}
 		usleep(LOCK_STEP_MS * 1000);
 	}
-	if (backup_now_ms() - start >= 4 * LOCK_STEP_MS)
-		log_notice("%s: free after %" PRIu64 " ms", options->path, backup_now_ms() - start);
+	if (clock_now_ms() - start >= 4 * LOCK_STEP_MS)
+		log_notice("%s: free after %" PRIu64 " ms", options->path, clock_now_ms() - start);
 	return fd;
 }
 

@@ -37,6 +37,7 @@
 #include <unistd.h>
 
 #include "backup.h"
+#include "clock.h"
 #include "log.h"
 #include "nvmf.h"
 #include "secret.h"
@@ -184,7 +185,7 @@ static int connect_once(struct nvmf_backup *n, const struct backup_options *opti
 
 static int connect_nvmf(struct nvmf_backup *n, const struct backup_options *options)
 {
-	uint64_t end = backup_now_ms() + WAIT_MS;
+	uint64_t end = clock_now_ms() + WAIT_MS;
 	int err, stop;
 
 	for (;;) {
@@ -195,7 +196,7 @@ static int connect_nvmf(struct nvmf_backup *n, const struct backup_options *opti
 		stop = wait_step(options);
 		if (stop)
 			return stop;
-		if (backup_now_ms() >= end) {
+		if (clock_now_ms() >= end) {
 			log_err("%s: a connection of this host to the subsystem is ending, and does not end",
 				options->path);
 			return -EBUSY;
@@ -258,7 +259,7 @@ static int wait_namespace(const struct nvmf_backup *n, const struct backup_optio
 			  char node[64], char queue[PATH_MAX])
 {
 	struct pollfd created = { .fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), .events = POLLIN };
-	uint64_t end = backup_now_ms() + WAIT_MS;
+	uint64_t end = clock_now_ms() + WAIT_MS;
 	char events[4096];
 	int err = 0;
 
@@ -269,7 +270,7 @@ static int wait_namespace(const struct nvmf_backup *n, const struct backup_optio
 		while (read(created.fd, events, sizeof(events)) > 0)
 			;
 		err = wait_step(options);
-		if (!err && backup_now_ms() >= end)
+		if (!err && clock_now_ms() >= end)
 			err = -ETIMEDOUT;
 	}
 	if (created.fd >= 0)

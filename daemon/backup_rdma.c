@@ -30,6 +30,7 @@
 #include <lsmem_format.h>
 
 #include "backup.h"
+#include "clock.h"
 #include "log.h"
 #include "memory.h"
 #include "secret.h"
@@ -204,7 +205,7 @@ static void start(struct rdma_backup *r, struct backup_io *io, uint32_t nr)
 	struct slot *slot = &r->slots[nr];
 
 	slot->io = io;
-	slot->begun_ns = verbs_now_ns();
+	slot->begun_ns = clock_now_ns();
 	slot->sent = false;
 	slot->answered = false;
 	if (io->what == BACKUP_WRITE)
@@ -363,19 +364,27 @@ static void events_done(struct loop_op *op, int res)
 	loop_poll(r->backup->loop, &r->events_op, r->events->fd, POLLIN);
 }
 
+/* One that is there and does not answer stops the others no longer than its timeout. */
+static void miss_answers(struct rdma_backup *r)
+{
+	uint64_t now = clock_now_ns();
+	uint32_t i;
+
+	for (i = 0; i < WIRE_SLOTS && !r->error; i++)
+		if (r->slots[i].io && now - r->slots[i].begun_ns > r->timeout * 1000000000ull)
+			verbs_break(&r->verbs, -ETIMEDOUT,
+				    "the server is there and has not answered for \"timeout =\" seconds");
+}
+
 static void tick_done(struct loop_op *op, int res)
 {
 	struct rdma_backup *r = (struct rdma_backup *)((char *)op -
 						       offsetof(struct rdma_backup, tick.op));
-	uint64_t now = verbs_now_ns();
-	uint32_t i;
 
 	(void)res;
 	r->waiting--;
-	for (i = 0; i < WIRE_SLOTS && !r->error && !r->closing; i++)
-		if (r->slots[i].io && now - r->slots[i].begun_ns > r->timeout * 1000000000ull)
-			verbs_break(&r->verbs, -ETIMEDOUT,
-				    "the server is there and has not answered for \"timeout =\" seconds");
+	if (!r->closing && !loop_stood_still(&r->tick))
+		miss_answers(r);
 	if (r->error || r->closing)
 		return;
 	verbs_tick(&r->verbs);
@@ -419,7 +428,7 @@ static int wait_for(struct rdma_backup *r, const struct backup_options *options,
 		err = options->progress ? options->progress("waited", 0, 0) : 0;
 		if (err)
 			return err;
-		if (verbs_now_ns() >= deadline) {
+		if (clock_now_ns() >= deadline) {
 			log_err("%s: the server does not answer in time", options->path);
 			return -ETIMEDOUT;
 		}
@@ -484,7 +493,7 @@ static int resolve(struct rdma_backup *r, const struct backup_options *options,
  */
 static int agree(struct rdma_backup *r, const struct backup_options *options)
 {
-	uint64_t deadline = verbs_now_ns() + (CONNECT_MS + options->lock_wait * 1000ull) * MS;
+	uint64_t deadline = clock_now_ns() + (CONNECT_MS + options->lock_wait * 1000ull) * MS;
 	uint8_t nonce[WIRE_NONCE];
 	char who[WIRE_NAME] = "";
 	size_t i;
@@ -515,7 +524,7 @@ static int agree(struct rdma_backup *r, const struct backup_options *options)
 
 static int connect_once(struct rdma_backup *r, const struct backup_options *options)
 {
-	uint64_t deadline = verbs_now_ns() + (uint64_t)CONNECT_MS * MS;
+	uint64_t deadline = clock_now_ns() + (uint64_t)CONNECT_MS * MS;
 	struct rdma_conn_param params;
 	struct rdma_cm_id *id;
 	int err;
@@ -556,7 +565,7 @@ static int refused(struct rdma_backup *r, const struct backup_options *options, 
 {
 	const struct wire_refuse *refuse = &r->session.refused;
 	uint32_t reason = le32toh(refuse->reason);
-	uint64_t waited = (verbs_now_ns() - since) / MS;
+	uint64_t waited = (clock_now_ns() - since) / MS;
 
 	if (reason == WIRE_REASON_HELD) {
 		if (waited >= options->lock_wait * 1000ull) {
@@ -584,7 +593,7 @@ static int refused(struct rdma_backup *r, const struct backup_options *options, 
 
 static int connect_held(struct rdma_backup *r, const struct backup_options *options)
 {
-	uint64_t start = verbs_now_ns(), said = 0;
+	uint64_t start = clock_now_ns(), said = 0;
 	int err;
 
 	r->closing = true;	/* what goes wrong is said here */

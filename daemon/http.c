@@ -11,6 +11,7 @@
 
 #include <microhttpd.h>
 
+#include "clock.h"
 #include "http.h"
 #include "metrics.h"
 #include "thread.h"
@@ -64,7 +65,7 @@ static enum MHD_Result tell_metrics(struct http *http, struct MHD_Connection *co
 	out = open_memstream(&text, &length);
 	if (!out)
 		return MHD_NO;
-	metrics_write(out, &status, status_now_ns() - told_ns);
+	metrics_write(out, &status, clock_now_ns() - told_ns);
 	if (fclose(out)) {
 		free(text);
 		return MHD_NO;
@@ -107,7 +108,7 @@ static void note(void *context, struct MHD_Connection *connection, void **socket
 		if (http->connections[i].end_ns)
 			continue;
 		http->connections[i].fd = info->connect_fd;
-		http->connections[i].end_ns = status_now_ns() + HTTP_SECONDS * 1000000000ull;
+		http->connections[i].end_ns = clock_now_ns() + HTTP_SECONDS * 1000000000ull;
 		*socket = &http->connections[i].end_ns;
 		break;
 	}
@@ -116,7 +117,7 @@ static void note(void *context, struct MHD_Connection *connection, void **socket
 /* Those whose time is over are shut down, which libmicrohttpd sees as an end. */
 static int next_end_ms(struct http *http)
 {
-	uint64_t now = status_now_ns(), end, next = UINT64_MAX;
+	uint64_t now = clock_now_ns(), end, next = UINT64_MAX;
 	unsigned int i;
 
 	for (i = 0; i < HTTP_CONNECTIONS; i++) {
@@ -242,7 +243,7 @@ void http_tell(struct http *http, const struct status *status)
 	if (!http->mhd || pthread_mutex_trylock(&http->lock))
 		return;
 	http->status = *status;
-	http->told_ns = status_now_ns();
+	http->told_ns = clock_now_ns();
 	pthread_mutex_unlock(&http->lock);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "log.h"
 #include "loop.h"
 
@@ -169,7 +170,21 @@ void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t ns)
 {
 	timer->time.tv_sec = (long long)(ns / 1000000000u);
 	timer->time.tv_nsec = (long long)(ns % 1000000000u);
+	timer->due_ns = clock_now_ns() + ns;
 	io_uring_prep_timeout(loop_sqe(loop, &timer->op), &timer->time, 0, 0);
+}
+
+/**
+ * loop_stood_still - did this thread not run, or was it held up, as @timer ran out?
+ * @timer: whose completion is being handed out
+ *
+ * If so, answers to others may be there that nobody has looked at yet: completions come in the
+ * order in which things happened, so what happened after the timer ran out comes behind it.
+ * Who judges others by how long they take does not do it now.
+ */
+bool loop_stood_still(const struct loop_timer *timer)
+{
+	return clock_now_ns() > timer->due_ns + LOOP_LATE_NS;
 }
 
 /**

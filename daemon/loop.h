@@ -17,6 +17,7 @@
 #include <liburing.h>
 
 #define LOOP_FILES	64u	/* in the ring's table */
+#define LOOP_LATE_NS	1000000000u	/* later than that a timer comes only if we stood still */
 
 struct loop {
 	struct io_uring ring;
@@ -38,10 +39,12 @@ struct loop_op {
  * struct loop_timer - a bound or a period
  * @op: set @op.done before loop_timer_start(); called with -ETIME when it ran
  *	out, -ECANCELED when it was stopped
+ * @due_ns: when it runs out
  */
 struct loop_timer {
 	struct loop_op op;
 	struct __kernel_timespec time;
+	uint64_t due_ns;
 };
 
 int loop_open(struct loop *loop, unsigned int entries);
@@ -52,6 +55,7 @@ struct io_uring_sqe *loop_sqe(struct loop *loop, struct loop_op *op);
 void loop_poll(struct loop *loop, struct loop_op *op, int fd, unsigned int events);
 void loop_cancel(struct loop *loop, struct loop_op *op);
 void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t ns);
+bool loop_stood_still(const struct loop_timer *timer);
 int loop_run(struct loop *loop, bool wait);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include <lsmem_format.h>
 
+#include "clock.h"
 #include "log.h"
 #include "lsmemd.h"
 #include "notify.h"
@@ -28,7 +29,7 @@ static struct {
 static int open_progress(const char *what, uint64_t done, uint64_t all)
 {
 	static uint64_t said;
-	uint64_t now = status_now_ns();
+	uint64_t now = clock_now_ns();
 
 	signals_poll(&opening.d->signals);
 	if (opening.d->signals.stop)

@@ -21,6 +21,7 @@
 
 #include <lsmem_format.h>
 
+#include "clock.h"
 #include "log.h"
 #include "memory.h"
 #include "secret.h"
@@ -104,7 +105,7 @@ static void grant(struct peer *peer)
  */
 static void fence(struct peer *old, struct peer *new)
 {
-	uint64_t end = verbs_now_ns() + LAST_WORD_MS * 1000000ull;
+	uint64_t end = clock_now_ns() + LAST_WORD_MS * 1000000ull;
 	struct pollfd pollfd = { .events = POLLIN };
 
 	if (old->cut)
@@ -115,7 +116,7 @@ static void fence(struct peer *old, struct peer *new)
 	memcpy(old->export->who, new->session.hello.who, sizeof(old->export->who));
 	refuse(old, WIRE_REASON_FENCED, old->export);
 	pollfd.fd = old->verbs.channel->fd;
-	while (!old->cut && verbs_now_ns() < end) {
+	while (!old->cut && clock_now_ns() < end) {
 		(void)poll(&pollfd, 1, LAST_WORD_MS / 10);
 		verbs_poll(&old->verbs);
 	}
@@ -432,7 +433,7 @@ void peer_new(struct server *server, struct rdma_cm_id *id)
 	name_address(peer, id);
 	id->context = peer;
 	peer->server = server;
-	peer->since_ns = verbs_now_ns();
+	peer->since_ns = clock_now_ns();
 	err = secret_nonce(nonce);
 	if (!err)
 		err = verbs_open(&peer->verbs, id, &peer_user);
@@ -460,7 +461,7 @@ void peer_new(struct server *server, struct rdma_cm_id *id)
  */
 void peer_tick(struct peer *peer)
 {
-	uint64_t age = verbs_now_ns() - peer->since_ns;
+	uint64_t age = clock_now_ns() - peer->since_ns;
 
 	if (peer->cut)
 		return;

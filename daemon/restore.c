@@ -16,6 +16,7 @@
 
 #include <lsmem_format.h>
 
+#include "clock.h"
 #include "log.h"
 #include "lsmemd.h"
 #include "notify.h"
@@ -296,7 +297,7 @@ static void restore_progress(void *context, uint64_t done, uint64_t all)
 {
 	static uint64_t start, said;
 	struct lsmemd *d = context;
-	uint64_t now = status_now_ns();
+	uint64_t now = clock_now_ns();
 
 	if (!start)
 		start = said = now;

@@ -31,6 +31,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "clock.h"
 #include "log.h"
 #include "lsmemd.h"
 #include "notify.h"
@@ -193,7 +194,7 @@ static bool start_requests(struct serve *s)
 	while (s->free && core_io_next(s->core, &s->free->request)) {
 		slot = s->free;
 		s->free = slot->next;
-		slot->begun_ns = status_now_ns();
+		slot->begun_ns = clock_now_ns();
 		slot->io.what = kinds[slot->request.kind];
 		slot->io.durable = slot->request.durable;
 		slot->io.offset = slot->request.offset;
@@ -406,7 +407,7 @@ static bool take_events(struct serve *s)
 		return false;
 	}
 	core_clock(s->core, clock.generation_wanted, clock.store_time, clock.next_segment);
-	now = n ? status_now_ns() : 0;
+	now = n ? clock_now_ns() : 0;
 	for (i = 0; i < n; i++) {
 		if (s->events[i].type == LSMEM_EVENT_RANGE)
 			note_range(s, &s->events[i], now);
@@ -447,7 +448,7 @@ static bool give_acks(struct serve *s)
 			return false;
 		}
 		any = true;
-		now = status_now_ns();
+		now = clock_now_ns();
 		ranges = false;
 		for (i = 0; i < n; i++) {
 			if (s->acks[i].type != LSMEM_EVENT_RANGE &&
@@ -603,7 +604,7 @@ static void tell(struct serve *s)
 static void tick_done(struct loop_op *op, int res)
 {
 	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, tick.op));
-	uint64_t now = status_now_ns();
+	uint64_t now = clock_now_ns();
 
 	(void)res;
 	/* The store's clock comes with the events, or without any. */
@@ -611,7 +612,8 @@ static void tick_done(struct loop_op *op, int res)
 	if (s->clean == CLEAN_FRUITLESS)
 		s->clean = CLEAN_IDLE;	/* compaction makes room without a word */
 	if (s->d->config.nr_backups > 1) {
-		lose_slow(s, now);
+		if (!loop_stood_still(&s->tick))
+			lose_slow(s, now);
 		lose_gone(s);
 		if (!s->stopping)
 			rejoin_tick(s->d, now);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "log.h"
 #include "lsmemd.h"
 #include "notify.h"
@@ -172,13 +173,13 @@ static void serve_peers(struct server *s, struct lsmemd *d)
 				log_err("the RDMA device is gone");
 			log_notice("shutting down");
 			notify_send("STOPPING=1");
-			end = verbs_now_ns() + END_S * 1000000000ull;
+			end = clock_now_ns() + END_S * 1000000000ull;
 			rdma_destroy_id(s->listener);
 			s->listener = NULL;
 			for (peer = s->peers; peer; peer = peer->next)
 				peer_end(peer, "the server ends");
 		}
-		if (end && (!s->peers || verbs_now_ns() > end))
+		if (end && (!s->peers || clock_now_ns() > end))
 			return;
 		if (loop_run(s->loop, true) < 0)
 			return;

@@ -26,6 +26,7 @@
 
 #include <lsmem_format.h>
 
+#include "clock.h"
 #include "log.h"
 #include "lsmemd.h"
 #include "notify.h"
@@ -45,7 +46,7 @@ static const char *kind_name(uint32_t kind)
 static int open_metrics(struct lsmemd *d)
 {
 	const struct config *c = &d->config;
-	uint64_t end = status_now_ns() + c->backups[0].lock_wait * 1000000000ull;
+	uint64_t end = clock_now_ns() + c->backups[0].lock_wait * 1000000000ull;
 	bool said = false;
 	int err;
 
@@ -54,7 +55,7 @@ static int open_metrics(struct lsmemd *d)
 	for (;;) {
 		err = http_open(&d->http, (const struct sockaddr *)&c->metrics.address,
 				c->metrics.length);
-		if (err != -EADDRINUSE || status_now_ns() >= end)
+		if (err != -EADDRINUSE || clock_now_ns() >= end)
 			break;
 		if (!said)
 			log_notice("%s: in use; waiting up to %u s for it",
@@ -390,7 +391,7 @@ static int recover(struct lsmemd *d, struct recover *r)
 	};
 	struct status *status = &d->status;
 	struct recover_result result;
-	uint64_t start = status_now_ns(), ns;
+	uint64_t start = clock_now_ns(), ns;
 	int err;
 
 	status->state = "recovering";
@@ -402,7 +403,7 @@ static int recover(struct lsmemd *d, struct recover *r)
 	err = recover_run(r, &options, &result);
 	if (err == -ECANCELED)
 		return STATUS_OK;
-	ns = status_now_ns() - start;
+	ns = clock_now_ns() - start;
 	status->read_bytes = result.read_bytes;
 	status->recovered_bytes = result.live_bytes;
 	status->recovered_objects = result.objects;

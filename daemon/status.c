@@ -10,21 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "log.h"
 #include "status.h"
 
 #define TEXT_BYTES	(16384u + STATUS_LOST_MAX * 256u)
-
-/**
- * status_now_ns - the monotonic clock
- */
-uint64_t status_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /**
  * status_kind - the store's kind, in words
@@ -66,7 +56,7 @@ int status_open(struct status *status)
 		return -ENOMEM;
 	}
 	status->state = "starting";
-	status->start_ns = status_now_ns();
+	status->start_ns = clock_now_ns();
 	status->start_time = (uint64_t)time(NULL);
 	return 0;
 }
@@ -312,7 +302,7 @@ static int replace(const struct status *status)
  */
 int status_write(struct status *status)
 {
-	uint64_t ms = (status_now_ns() - status->start_ns) / 1000000;
+	uint64_t ms = (clock_now_ns() - status->start_ns) / 1000000;
 	char uuid[STATUS_UUID_BYTES];
 	int err;
 

@@ -99,7 +99,6 @@ struct status {
 	size_t used;
 };
 
-uint64_t status_now_ns(void);
 const char *status_backup_state(const struct status *status, uint32_t nr);
 const char *status_backup_ack(const struct status *status, uint32_t nr);
 const char *status_kind(const struct status *status);

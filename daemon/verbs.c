@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "log.h"
 #include "memory.h"
 #include "verbs.h"
@@ -40,14 +40,6 @@ enum {
 static uint64_t wr_id(uint32_t kind, uint32_t nr)
 {
 	return (uint64_t)kind << 32 | nr;
-}
-
-uint64_t verbs_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 /**
@@ -220,7 +212,7 @@ int verbs_open(struct verbs *verbs, struct rdma_cm_id *id, const struct verbs_us
 	memset(verbs, 0, sizeof(*verbs));
 	verbs->user = user;
 	verbs->id = id;
-	verbs->heard_ns = verbs_now_ns();
+	verbs->heard_ns = clock_now_ns();
 	link_in(verbs);
 	err = make(verbs);
 	if (err)
@@ -393,7 +385,7 @@ void verbs_tick(struct verbs *verbs)
 	if (!verbs->over && verbs_gone(verbs->id))
 		device_gone(verbs);
 	if (verbs->over || verbs->pinging ||
-	    verbs_now_ns() - verbs->heard_ns < VERBS_PING_S * 1000000000ull)
+	    clock_now_ns() - verbs->heard_ns < VERBS_PING_S * 1000000000ull)
 		return;
 	verbs->pinging = true;
 	post(verbs, &wr);
@@ -434,7 +426,7 @@ static void complete(struct verbs *verbs, const struct ibv_wc *wc)
 		broken_completion(verbs, wc);
 		return;
 	}
-	verbs->heard_ns = verbs_now_ns();
+	verbs->heard_ns = clock_now_ns();
 	switch (wc->wr_id >> 32) {
 	case WR_RECEIVE:
 		/* A copy: its buffer is given back before it is answered. */

@@ -112,6 +112,4 @@ void verbs_event(struct verbs *verbs, const struct rdma_cm_event *event);
 void verbs_break(struct verbs *verbs, int error, const char *why);
 bool verbs_gone(const struct rdma_cm_id *id);
 
-uint64_t verbs_now_ns(void);
-
 #endif

@@ -86,6 +86,39 @@ until_true()
 	return 1
 }
 
+# Of a backup, or of the daemon, now.
+backup() { "$ctl" backups "$store" --json | jq -r ".[] | select(.name == \"$1\") | .$2"; }
+daemon() { "$ctl" backups "$store" >/dev/null && jq -r ".$1" "/run/lsmem/$store.json"; }
+
+# until_is WANTED COMMAND ..: until it says so, for a minute
+until_is()
+{
+	local i wanted=$1
+	shift
+	for ((i = 0; i < 600; i++)); do
+		[ "$("$@")" = "$wanted" ] && return 0
+		kill -0 "$daemon_pid" 2>/dev/null || break
+		sleep 0.1
+	done
+	echo "# $*: $("$@"), wanted $wanted"
+	return 1
+}
+
+# rises: more has become durable than $before
+rises() { [ "$(daemon log_bytes)" -gt "$before" ]; }
+
+# stand_still SECONDS DEVICE: the daemon does. What is under way on the device then is done
+# behind its timers' running out: it must not be what they judge by.
+stand_still()
+{
+	dmsetup suspend --noflush "$2"
+	nap 1
+	kill -STOP "$daemon_pid"
+	sleep "$1"
+	dmsetup resume "$2"
+	kill -CONT "$daemon_pid"
+}
+
 said() { grep -q -- "$1" "$2"; }
 # Lines of the daemon's log from now on.
 mark() { mark=$(wc -l <"$log"); }

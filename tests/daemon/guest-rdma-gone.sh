@@ -21,6 +21,15 @@ kill -CONT "$server_pid"
 ok 'resumes' start resume
 verify 'all there'
 
+# ---- Its answers are there, and the daemon does not look ---------------------------
+load 600
+nap 1
+stand_still 12 slow
+before=$(daemon log_bytes)
+ok 'the daemon stood still: goes on' until_is 0 eval 'rises; echo $?'
+slay_load
+verify 'the daemon stood still: all there'
+
 # ---- The device goes ------------------------------------------------------------
 take_away()
 {
@@ -68,8 +77,15 @@ printf '[store]\nsize = 128M\nmin_replicas = 1\n[backup far]\npath = rdma://%s/d
 	"$address" "$key" "$other" >"$conf"
 rm "$model"
 ok 'two: formatted and active' start two --format --force
-load 60
+load 600
 nap 1
+ip addr del "$address/24" dev rdma0
+ok 'two: the address goes: lost' until_is lost backup far state
+before=$(daemon log_bytes)
+ok 'two: the address goes: writers go on' until_is 0 eval 'rises; echo $?'
+ip addr add "$address/24" dev rdma0
+ok 'two: the address is back: is used' until_is used backup far state
+ok 'two: the address is back: nothing is short' until_is 0 daemon segments_short
 begun=$(now_ms)
 take_away
 taken_away 'two: the device goes'

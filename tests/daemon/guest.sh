@@ -26,8 +26,8 @@ http()
 # figure NAME: of a metric; NAME is a regular expression, up to the figure
 figure() { http GET /metrics | sed -n "s/^$1 //p"; }
 
-# rises NAME: a figure does, before long
-rises()
+# figure_rises NAME: before long
+figure_rises()
 {
 	local first i
 
@@ -49,7 +49,7 @@ metrics_test()
 	load 600
 	for name in 'lsmem_ack_latency_seconds_count{.*}' 'lsmem_store_appends_total{.*}' \
 		'lsmem_backup_written_bytes_total{.*,kind="log"}' 'lsmem_backup_group_bytes_sum{.*}'; do
-		ok "$1: metrics: $name rises" rises "$name"
+		ok "$1: metrics: $name rises" figure_rises "$name"
 	done
 	slay_load
 	verify "$1: metrics: all there"		# which also tells what was under way

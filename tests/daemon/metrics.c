@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../daemon/clock.h"
 #include "../../daemon/config.h"
 #include "../../daemon/http.h"
 
@@ -91,7 +92,7 @@ int main(int argc, char **argv)
 			.name = config.backups[i].name, .path = config.backups[i].path,
 			.domain = config.backups[i].domain, .ack_memory = true, .index = i,
 		};
-	status.start_ns = status_now_ns();
+	status.start_ns = clock_now_ns();
 	status.start_time = 1700000000;
 	for (puts("ok"); fflush(stdout), fgets(line, sizeof(line), stdin); puts("ok")) {
 		if (!strcmp(line, "recovering\n"))

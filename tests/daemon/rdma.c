@@ -18,6 +18,7 @@
 #include <lsmem_format.h>
 
 #include "../../daemon/backup.h"
+#include "../../daemon/clock.h"
 #include "../../daemon/log.h"
 #include "../../daemon/secret.h"
 #include "../../daemon/session.h"
@@ -370,10 +371,10 @@ static const struct verbs_user stranger_user = {
 /* Until @flag, the end of the connection, or @ms have passed. */
 static void stranger_wait(struct stranger *s, const bool *flag, unsigned int ms)
 {
-	uint64_t end = verbs_now_ns() + ms * 1000000ull;
+	uint64_t end = clock_now_ns() + ms * 1000000ull;
 	struct rdma_cm_event *event, copy;
 
-	while (!*flag && !s->over && verbs_now_ns() < end) {
+	while (!*flag && !s->over && clock_now_ns() < end) {
 		struct pollfd fds[2] = {
 			{ .fd = s->events->fd, .events = POLLIN },
 			{ .fd = s->verbs.channel->fd, .events = POLLIN },
@@ -557,11 +558,11 @@ static void test_lost(void)
 	tap(s.serving, "somebody holds it");
 	rdma_destroy_qp(s.verbs.id);
 	lock_wait = 3 * VERBS_DEAD_S;
-	begun = verbs_now_ns();
+	begun = clock_now_ns();
 	err = open_backup(&backup, 0, false);
 	tap_is(err, 0, "its host is lost: another has it");
-	tap(verbs_now_ns() - begun < 2 * VERBS_DEAD_S * 1000000000ull, "in time");
-	printf("# after %u ms\n", (unsigned int)((verbs_now_ns() - begun) / 1000000));
+	tap(clock_now_ns() - begun < 2 * VERBS_DEAD_S * 1000000000ull, "in time");
+	printf("# after %u ms\n", (unsigned int)((clock_now_ns() - begun) / 1000000));
 	if (!err)
 		backup_close(&backup);
 	stranger_leave(&s);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "../../daemon/clock.h"
 #include "../../daemon/log.h"
 #include "../../daemon/lsmemd.h"
 
@@ -60,9 +61,9 @@ int main(int argc, char **argv)
 	r = recover_new(&env);
 	if (!r || recover_open(r, &state) || state != RECOVER_FULL)
 		return 1;
-	start = status_now_ns();
+	start = clock_now_ns();
 	err = recover_run(r, NULL, &result);
-	took = (double)(status_now_ns() - start) / 1e9;
+	took = (double)(clock_now_ns() - start) / 1e9;
 	getrusage(RUSAGE_SELF, &usage);
 	printf("{\"error\": %d, \"segments\": %" PRIu64 ", \"objects\": %" PRIu64 ", \"live_bytes\": %" PRIu64 ", \"loaded_bytes\": %" PRIu64 ", \"loads\": %" PRIu64 ", \"read_bytes\": %" PRIu64 ", \"seconds\": %.3f, \"user\": %.3f, \"system\": %.3f}\n",
 	       err, result.segments, result.objects, result.live_bytes, loaded, loads,

@@ -44,24 +44,6 @@ several()
 	done
 }
 
-# Of a backup, or of the daemon, now.
-backup() { "$ctl" backups "$store" --json | jq -r ".[] | select(.name == \"$1\") | .$2"; }
-daemon() { "$ctl" backups "$store" >/dev/null && jq -r ".$1" "/run/lsmem/$store.json"; }
-
-# until_is WANTED COMMAND ..: until it says so, for a minute
-until_is()
-{
-	local i wanted=$1
-	shift
-	for ((i = 0; i < 600; i++)); do
-		[ "$("$@")" = "$wanted" ] && return 0
-		kill -0 "$daemon_pid" 2>/dev/null || break
-		sleep 0.1
-	done
-	echo "# $*: $("$@"), wanted $wanted"
-	return 1
-}
-
 # lose_memory: daemon and store are gone
 lose_memory()
 {
@@ -69,9 +51,6 @@ lose_memory()
 	slay
 	run "$ctl" destroy --force "$store"
 }
-
-# rises: more has become durable than $before
-rises() { [ "$(daemon log_bytes)" -gt "$before" ]; }
 
 cut_device a "$drive" 0
 cut_device b "$drive" 1
