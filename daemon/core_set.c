@@ -57,42 +57,18 @@ static uint64_t core_domain_free(const struct core *core, uint32_t backup)
 	return nr;
 }
 
-/* Are there frames for @nr more segments?  No domain holds two replicas of one. */
-static bool core_segments_fit(const struct core *core, uint64_t nr)
-{
-	uint32_t mask = core_alive(core), b;
-	uint64_t sum = 0, nr_free;
-
-	core_each_backup(b, mask) {
-		if (!core_first(core, mask, b))
-			continue;
-		nr_free = core_domain_free(core, b);
-		sum += nr_free < nr ? nr_free : nr;
-	}
-	return sum >= nr * core_wanted(core);
-}
-
 /**
  * core_segments_left - how many more segments there are frames for
  * @core: core
  */
 uint32_t core_segments_left(const struct core *core)
 {
-	uint32_t wanted = core_wanted(core), low = 0, high = 0, middle, b;
-	uint64_t all = 0;
+	uint32_t wanted = core_wanted(core), b;
+	uint64_t frames[CORE_BACKUPS] = { 0 };
 
 	core_each_backup(b, core_alive(core))
-		all += core->nr_free[b];
-	if (wanted)
-		high = all / wanted;
-	while (low < high) {
-		middle = high - (high - low) / 2;
-		if (core_segments_fit(core, middle))
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	return low;
+		frames[b] = core->nr_free[b];
+	return wanted ? format_segments_of(frames, core->domain, core->nr_backups, wanted) : 0;
 }
 
 /*

@@ -280,6 +280,57 @@ uint64_t format_half_bytes(uint64_t frames)
 	return 4 * format_digest_bytes(frames) + (256u << 10);
 }
 
+/* Are there frames for so many?  A domain holds each of them once at most. */
+static bool format_segments_fit(const uint64_t *frames, const uint32_t *domain, uint32_t nr,
+				uint32_t replicas, uint64_t segments)
+{
+	uint64_t sum = 0, in_domain;
+	uint32_t first, b;
+
+	for (first = 0; first < nr; first++) {
+		in_domain = 0;
+		for (b = 0; b < nr; b++) {
+			if (domain[b] != domain[first])
+				continue;
+			if (b < first)
+				break;		/* counted with that one */
+			in_domain += frames[b];
+		}
+		sum += in_domain < segments ? in_domain : segments;
+	}
+	return sum >= segments * replicas;
+}
+
+/**
+ * format_segments_of - how many segments there are frames for
+ * @frames: of each backup
+ * @domain: of each; no two replicas of a segment are in the same one
+ * @nr: backups
+ * @replicas: of each segment, at least 1
+ *
+ * That a sum of min(frames of a domain, segments) is enough for all replicas is necessary, and it
+ * suffices: filling domain after domain, and going on with the first segment where the last one
+ * was reached, puts no segment into a domain twice (McNaughton's wrap-around rule).
+ */
+uint64_t format_segments_of(const uint64_t *frames, const uint32_t *domain, uint32_t nr,
+			    uint32_t replicas)
+{
+	uint64_t low = 0, high = 0, middle;
+	uint32_t b;
+
+	for (b = 0; b < nr; b++)
+		high += frames[b];
+	high /= replicas;
+	while (low < high) {
+		middle = high - (high - low) / 2;
+		if (format_segments_fit(frames, domain, nr, replicas, middle))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
 static size_t format_digest_length(const struct lsmem_digest *digest)
 {
 	return sizeof(*digest) + (size_t)__le32_to_cpu(digest->items) *

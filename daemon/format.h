@@ -80,6 +80,8 @@ static inline uint64_t format_half_offset(const struct lsmem_super *super, uint3
 }
 
 uint64_t format_half_bytes(uint64_t frames);
+uint64_t format_segments_of(const uint64_t *frames, const uint32_t *domain, uint32_t nr,
+			    uint32_t replicas);
 
 /* Of the store that a backup is of: how many it has, and frames of the largest. */
 static inline uint32_t format_backups(const struct lsmem_super *super)

@@ -65,6 +65,7 @@ enum recover_severity {
  * @context: first argument of all calls
  * @backups: slots; 0: one
  * @backup_bytes: sizes of the backups, by slot; 0: it is not there
+ * @domain: of several backups, where each is, as in struct core_params
  * @names: of several backups, for messages
  * @read, @write: @length bytes at @offset, an address; multiples of LSMEM_BLOCK, @length up to LSMEM_SEGMENT_BYTES, @data aligned to
  *	LSMEM_BLOCK.  The caller may split them and do the parts in parallel
@@ -90,6 +91,7 @@ struct recover_env {
 	void *context;
 	uint32_t backups;
 	uint64_t backup_bytes[LSMEM_BACKUPS];
+	uint32_t domain[LSMEM_BACKUPS];
 	const char *names[LSMEM_BACKUPS];
 	int (*read)(void *context, uint64_t offset, void *data, uint32_t length);
 	int (*write)(void *context, uint64_t offset, const void *data, uint32_t length);

@@ -234,29 +234,26 @@ static uint64_t recover_slot_frames(const struct recover *r, uint32_t slot, uint
 	return bytes < start ? 0 : (bytes - start) / LSMEM_SEGMENT_BYTES;
 }
 
-/* Segments that fit, with @replicas of each, no two on one backup. */
+/* Segments that fit, with @replicas of each, no two in one domain. */
 static uint64_t recover_segments(const struct recover *r, uint32_t replicas, uint64_t start)
 {
-	uint64_t all = 0, fit, sum;
-	uint32_t slot, there = 0;
+	uint32_t domain[LSMEM_BACKUPS], domains = 0, slot, before;
+	uint64_t frames[LSMEM_BACKUPS];
+	bool several = false;
 
+	for (slot = 0; slot < r->several; slot++)
+		several |= r->env.domain[slot] != r->env.domain[0];
 	for (slot = 0; slot < r->several; slot++) {
-		all += recover_slot_frames(r, slot, start);
-		there += recover_slot_frames(r, slot, start) != 0;
+		frames[slot] = recover_slot_frames(r, slot, start);
+		domain[slot] = several ? r->env.domain[slot] : slot;
+		for (before = 0; before < slot; before++)
+			if (frames[before] && domain[before] == domain[slot])
+				break;
+		domains += frames[slot] && before == slot;
 	}
-	if (!replicas || replicas > there)
-		replicas = there;
-	for (fit = replicas ? all / replicas : 0; fit; fit--) {
-		sum = 0;
-		for (slot = 0; slot < r->several; slot++) {
-			uint64_t frames = recover_slot_frames(r, slot, start);
-
-			sum += frames < fit ? frames : fit;
-		}
-		if (sum >= fit * replicas)
-			break;
-	}
-	return fit;
+	if (!replicas || replicas > domains)
+		replicas = domains;
+	return replicas ? format_segments_of(frames, domain, r->several, replicas) : 0;
 }
 
 /**

@@ -328,6 +328,7 @@ void restore_env(struct lsmemd *d, struct recover_env *env)
 	env->backups = d->config.nr_backups;
 	for (slot = 0; slot < env->backups; slot++) {
 		env->names[slot] = d->config.backups[slot].path;
+		env->domain[slot] = config_domain(&d->config, slot);
 		if (d->backups[slot].private)
 			env->backup_bytes[slot] = d->backups[slot].limits.bytes;
 	}

@@ -652,7 +652,7 @@ bool litmus_domains(void)
 		for (other = 0; other < digest_places(map); other++)
 			if (map->items[other].state &&
 			    map->items[other].segment == map->items[place].segment)
-				on |= 1u << other / map->frames;
+				on |= 1u << run.sim->drive[other / map->frames];
 		used |= map->items[place].state ? on : 0;
 		ok = !map->items[place].state ||
 		     (__builtin_popcount(on) == 2 && on & 3 && on & 12);

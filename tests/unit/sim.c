@@ -230,7 +230,7 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 		if (slot == LSMEM_BACKUPS)
 			continue;
 		params.super[index] = recover_slot_super(r, slot);
-		params.domain[index] = sim->options.pairs ? index / 2 : 0;
+		params.domain[index] = sim->env.domain[slot];
 		sim->drive[index] = (slot + sim->rotate) % sim->options.backups;
 	}
 	for (index = 0; index < LSMEM_BACKUPS; index++) {
@@ -238,7 +238,7 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 		if (slot == LSMEM_BACKUPS)
 			continue;
 		params.joining[index] = recover_slot_super(r, slot);
-		params.domain[index] = sim->options.pairs ? index / 2 : 0;
+		params.domain[index] = sim->env.domain[slot];
 		sim->drive[index] = (slot + sim->rotate) % sim->options.backups;
 		sim->joined++;
 	}
@@ -267,6 +267,7 @@ static void sim_plug(struct sim *sim)
 		drive = (slot + sim->rotate) % sim->options.backups;
 		sim->env.backup_bytes[slot] =
 			sim->there >> drive & 1u ? sim_drive_bytes(sim, drive) : 0;
+		sim->env.domain[slot] = sim->options.pairs ? drive / 2 : 0;
 	}
 }
 
@@ -578,7 +579,7 @@ bool sim_add(struct sim *sim)
 	if (!ret)
 		ret = recover_ready(r, slot, like, epoch, random_next(&sim->random) | 1);
 	if (!ret && core_add(sim->core, index, recover_slot_super(r, slot),
-			     sim->options.pairs ? index / 2 : 0)) {
+			     sim->options.pairs ? drive / 2 : 0)) {
 		sim->drive[index] = drive;
 		sim->joined++;
 		sim->added++;

@@ -338,21 +338,30 @@ static bool test_room(void)
 
 /*
  * Backups of 60, 45 and 30 frames fill alike; of one with more frames than the two others have,
- * no frame is left over that a segment could have had.
+ * or than the other domain, no frame is left over that a segment could have had.
  */
 static bool test_scatter(void)
 {
 	static const struct {
 		uint32_t smaller, segments;
-		bool alike;
-	} sets[] = { { 15, 67, true }, { 24, 48, false } };
+		bool alike, pairs;
+	} sets[] = {
+		{ 15, 67, .alike = true }, { 24, 48, .alike = false }, { 15, 30, .pairs = true },
+	};
 	struct core_stats stats;
 	uint32_t i, b, n;
 
 	for (i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
-		struct sim *sim = sim_new(4, &(struct sim_options){
-			.frames = 60, .backups = 3, .replicas = 2, .smaller = sets[i].smaller });
+		const struct sim_options set = {
+			.frames = 60, .backups = 3, .replicas = 2, .smaller = sets[i].smaller,
+			.pairs = sets[i].pairs };
+		struct sim *sim = sim_new(4, &set);
 
+		sim->geometry.half_bytes = format_half_bytes(180);
+		sim->geometry.frames = sets[i].segments + 1;
+		CHECK(!sim_start(sim, false));
+		sim_free(sim);
+		sim = sim_new(4, &set);
 		sim->geometry.half_bytes = format_half_bytes(180);
 		sim->geometry.frames = sets[i].segments;
 		CHECK(sim_start(sim, false));
@@ -459,7 +468,7 @@ int main(void)
 	tap_ok(test_resume_retired(), "what was being retired may be missing, whole groups of it");
 	tap_ok(test_device(), "any failed write or flush is the end");
 	tap_ok(test_many_opens(), "more opens than there is room for");
-	tap_ok(test_scatter(), "backups of several sizes fill alike, and entirely");
+	tap_ok(test_scatter(), "backups of several sizes fill alike and entirely, and no more is promised");
 	tap_ok(test_room(), "a backup that becomes full is told before it is");
 	tap_ok(test_stats(), "what is told of the backup");
 	tap_ok(test_params(), "parameters out of range");
