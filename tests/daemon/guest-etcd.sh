@@ -37,6 +37,9 @@ mark
 ok 'resumes after a SIGKILL' start resume
 ok 'without waiting for its own lease' eval '! since "waiting for the end"'
 expect 'with a new epoch' "$(has epoch)" 2
+run "$ctl" backups "$store"
+ok 'lsmemctl backups tells it' grep -q "^$store: host a owns it, epoch 2; its lease ends in" "$scratch/out"
+expect 'and its JSON' "$("$ctl" backups "$store" --json | jq '.[0].cluster_epoch')" 2
 ok 'told in the status file' grep -q '"cluster_epoch": 2' "/run/lsmem/$store.json"
 
 # Suspended for longer than the lease, while somebody waits for it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* lsmemctl backups: where durable stores are kept, as their daemons say. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +26,45 @@ static const struct ctl_column columns[] = {
 	{ "ERROR",	"error",		CTL_TEXT },
 };
 
+/* Of a store whose owner etcd knows. */
+static const char *const owner_fields[] = {
+	"cluster_host", "cluster_epoch", "cluster_left_seconds", "cluster_members_stale",
+};
+
+static void add_owner(struct json_object *row, struct json_object *status)
+{
+	struct json_object *value;
+	size_t i;
+
+	for (i = 0; i < sizeof(owner_fields) / sizeof(*owner_fields); i++) {
+		value = ctl_find(status, owner_fields[i]);
+		if (value)
+			json_object_object_add(row, owner_fields[i], json_object_get(value));
+	}
+}
+
+/* Below the table, a line for each store. */
+static void print_owners(struct json_object *rows)
+{
+	const char *before = "", *store;
+	struct json_object *row;
+	size_t i;
+
+	for (i = 0; i < json_object_array_length(rows); i++) {
+		row = json_object_array_get_idx(rows, i);
+		store = json_object_get_string(ctl_find(row, "store"));
+		if (!strcmp(store, before) || !ctl_find(row, "cluster_host"))
+			continue;
+		before = store;
+		printf("%s: host %s owns it, epoch %" PRId64 "; its lease ends in %.1f s if etcd does not answer%s\n",
+		       store, json_object_get_string(ctl_find(row, "cluster_host")),
+		       json_object_get_int64(ctl_find(row, "cluster_epoch")),
+		       json_object_get_double(ctl_find(row, "cluster_left_seconds")),
+		       json_object_get_boolean(ctl_find(row, "cluster_members_stale")) ?
+		       "; where its backups are, etcd has not been told yet" : "");
+	}
+}
+
 /* Adds to @rows.  Return: an exit code. */
 static int add_store(struct json_object *rows, const char *store)
 {
@@ -44,6 +84,7 @@ static int add_store(struct json_object *rows, const char *store)
 		struct json_object *row = json_object_get(json_object_array_get_idx(backups, i));
 
 		json_object_object_add(row, "store", json_object_new_string(store));
+		add_owner(row, status);
 		json_object_array_add(rows, row);
 	}
 	json_object_put(status);
@@ -91,9 +132,11 @@ static int run(int argc, char **argv)
 	}
 	if (ret != CTL_USAGE && ctl_json)
 		ctl_print_json(rows);
-	else if (ret != CTL_USAGE && json_object_array_length(rows) &&
-		 ctl_print_table(rows, columns, sizeof(columns) / sizeof(*columns)))
-		ret = CTL_FAILED;
+	else if (ret != CTL_USAGE && json_object_array_length(rows)) {
+		if (ctl_print_table(rows, columns, sizeof(columns) / sizeof(*columns)))
+			ret = CTL_FAILED;
+		print_owners(rows);
+	}
 	json_object_put(rows);
 	return ret;
 }
