@@ -107,18 +107,6 @@ until_is()
 # rises: more has become durable than $before
 rises() { [ "$(daemon log_bytes)" -gt "$before" ]; }
 
-# stand_still SECONDS DEVICE: the daemon does. What is under way on the device then is done
-# behind its timers' running out: it must not be what they judge by.
-stand_still()
-{
-	dmsetup suspend --noflush "$2"
-	nap 1
-	kill -STOP "$daemon_pid"
-	sleep "$1"
-	dmsetup resume "$2"
-	kill -CONT "$daemon_pid"
-}
-
 said() { grep -q -- "$1" "$2"; }
 # Lines of the daemon's log from now on.
 mark() { mark=$(wc -l <"$log"); }
