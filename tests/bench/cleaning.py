@@ -66,9 +66,9 @@ class Writer:
         written: int = self._player.order("overwrite", times * self.bytes, seconds)["bytes"]
         return written / self.bytes
 
-    def latency(self, operations: int) -> dict[str, Any]:
-        """Of single replacements."""
-        return self._player.order("latency", operations)
+    def latency(self, operations: int, rate: float) -> dict[str, Any]:
+        """Of single replacements, so many a second; 0: as many as can be."""
+        return self._player.order("latency", operations, rate)
 
     def turn(self, seconds: float) -> tuple[float, dict[str, int]]:
         """Operations a second, and counters; what the cleaners had in hand is used up first."""
@@ -334,8 +334,11 @@ LATENCY_MIB = 512
 LATENCY_LIVE = 90.0
 LATENCY_OPERATIONS = 300_000	# p99.9 is made of 300
 LATENCY_TARGETS = {"median": 1.02, "p99.9": 2.0}
+# Of what the writer can do.  At full speed it takes processors from the cleaner, and waits for it.
+LATENCY_SPEEDS = {"full speed": 0.0, "half speed": 0.5}
 QUANTILES = {"median": 0.5, "p99": 0.99, "p99.9": 0.999}
 Counts = list[tuple[float, float, int]]
+LatencyRuns = dict[str, list[dict[str, Any]]]
 
 
 def quantile(counts: Counts, share: float) -> float:
@@ -376,20 +379,13 @@ def _latency_one(rounds: Rounds, size: int, label: str) -> None:
     base.fill(LATENCY_LIVE / 3)
     # All turns fit into what is free there before it must be cleaned.
     free = (base.store.number("free_frames") - base.store.number("reserved_frames")) * SEGLET
-    operations = min(int(0.9 * (free - 0.05 * base.bytes) / (number + 1) / entry(size)),
+    turns = (number + 1) * len(LATENCY_SPEEDS)
+    operations = min(int(0.9 * (free - 0.05 * base.bytes) / turns / entry(size)),
                      LATENCY_OPERATIONS // (10 if rounds.quick else 1))
     writer = Writer(size, "uniform", LATENCY_MIB)
     live = writer.fill(LATENCY_LIVE)
     writer.overwrite(2, 2.0 if rounds.quick else 2 * WARM_SECONDS)
-    runs: dict[str, list[dict[str, Any]]] = {"with": [], "without": []}
-    for turn in range(number + 1):
-        answers = {"without": base.latency(operations)}
-        writer.overwrite(1 / 16, 2.0)
-        answers["with"] = writer.latency(operations)
-        writer.store.settle()
-        for name, answer in answers.items():
-            if turn:
-                runs[name].append(answer)
+    runs = _latency_turns(number, base, writer, operations)
     if base.store.number("cleaner/passes") or base.store.number("cleaner/compactions"):
         tell(kind="error", group="latency", text=f"{label}: the store without cleaning was cleaned")
     stalls = writer.store.counters()
@@ -397,7 +393,36 @@ def _latency_one(rounds: Rounds, size: int, label: str) -> None:
         player.close()
     how = (f"single replace of {label} objects, uniform, 1 writer, {operations} a turn; with "
            f"cleaning: {live:.0f} % of {LATENCY_MIB} MiB live; without: as much live in "
-           f"{3 * LATENCY_MIB} MiB, of which nothing is cleaned")
+           f"{3 * LATENCY_MIB} MiB, of which nothing is cleaned; half speed: half as many a "
+           "second as there were without cleaning at full speed in the same turn")
+    for speed in LATENCY_SPEEDS:
+        _latency_result(f"{label}, {speed}", how, runs[speed])
+        tell(kind="data", group="latency", size=size, speed=speed, counters=stalls,
+             **{which: ccdf([run["counts"] for run in runs[speed][which]])
+                for which in runs[speed]})
+
+
+def _latency_turns(number: int, base: Writer, writer: Writer,
+                   operations: int) -> "dict[str, LatencyRuns]":
+    """By speed; the first turn of each counts for nothing."""
+    runs: "dict[str, LatencyRuns]" = {speed: {"with": [], "without": []}
+                                      for speed in LATENCY_SPEEDS}
+    most = 0.0
+    for turn in range(number + 1):
+        for speed, share in LATENCY_SPEEDS.items():
+            answers = {"without": base.latency(operations, share * most)}
+            if not share:
+                most = operations / answers["without"]["seconds"]
+            writer.overwrite(1 / 16, 2.0)
+            answers["with"] = writer.latency(operations, share * most)
+            writer.store.settle()
+            for which, answer in answers.items():
+                if turn:
+                    runs[speed][which].append(answer)
+    return runs
+
+
+def _latency_result(label: str, how: str, runs: LatencyRuns) -> None:
     for name, share in QUANTILES.items():
         result("latency", f"{label}, {name}",
                *([quantile(run["counts"], share) for run in runs[which]]
@@ -406,8 +431,6 @@ def _latency_one(rounds: Rounds, size: int, label: str) -> None:
     result("latency", f"{label}, longest", *([run["max"] for run in runs[which]]
                                              for which in ("with", "without")),
            "without cleaning", "ns", how, most=True)
-    tell(kind="data", group="latency", size=size, counters=stalls,
-         **{which: ccdf([run["counts"] for run in runs[which]]) for which in runs})
 
 
 # ---- I/O overhead ------------------------------------------------------------------------------

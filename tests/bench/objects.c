@@ -7,7 +7,8 @@
  *
  *	objects N		there are so many from now on, N or more were before
  *	overwrite BYTES SECONDS	replace until so much is written or time is up
- *	latency N		replace one by one, and time each
+ *	latency N RATE		replace one by one, so many a second (0: as many as can
+ *				be), and time each
  *	store			say its name
  */
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 
 #include "../guest/store.h"
 #include "bench.h"
@@ -232,9 +234,22 @@ static uint64_t latency_least(unsigned int class)
 	return (uint64_t)(class - ((octave - 1) << LATENCY_BITS)) << (octave - 1);
 }
 
-static void latency(struct bench *bench, uint64_t nr)
+#define BURST	64u	/* without a look at the time, which is a system call here or there */
+
+/* Sleep until operation @i of those that are @rate a second from @begin_ns on. */
+static void pace(uint64_t begin_ns, uint64_t i, double rate)
 {
-	uint64_t begin_ns = now_ns(), begin = ticks(), i, last, now, max = 0;
+	uint64_t due = begin_ns + (uint64_t)((double)i / rate * 1e9);
+	struct timespec until = { .tv_sec = (time_t)(due / 1000000000u),
+				  .tv_nsec = (long)(due % 1000000000u) };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+		;
+}
+
+static void latency(struct bench *bench, uint64_t nr, double rate)
+{
+	uint64_t begin_ns = now_ns(), begin = ticks(), took_ns, i, last, now, max = 0;
 	const char *comma = "";
 	unsigned int class;
 	double scale;
@@ -244,6 +259,8 @@ static void latency(struct bench *bench, uint64_t nr)
 	for (i = 0; i < nr; i++) {
 		uint64_t handle = next_handle(&orderly);
 
+		if (rate > 0 && i % BURST == 0)
+			pace(begin_ns, i, rate);
 		last = ticks();
 		ret = lsm_replace(lsm, handle, source, bench->size, 0, NULL);
 		now = ticks();
@@ -254,8 +271,10 @@ static void latency(struct bench *bench, uint64_t nr)
 			max = now - last;
 	}
 	now = ticks() - begin;
-	scale = (double)(now_ns() - begin_ns) / (double)now;
-	printf("{\"max\": %.1f, \"counts\": [", (double)max * scale);
+	took_ns = now_ns() - begin_ns;
+	scale = (double)took_ns / (double)now;
+	printf("{\"seconds\": %.6f, \"max\": %.1f, \"counts\": [", (double)took_ns / 1e9,
+	       (double)max * scale);
 	for (class = 0; class < LATENCY_CLASSES - 1; class++) {
 		if (!latencies[class])
 			continue;
@@ -278,8 +297,8 @@ static bool replace_order(struct bench *bench, const char *verb, const double *a
 		printf("{\"objects\": %llu}\n", (unsigned long long)nr_handles);
 	} else if (!strcmp(verb, "overwrite") && nr == 2) {
 		overwrite(bench, arguments[0], arguments[1]);
-	} else if (!strcmp(verb, "latency") && nr == 1) {
-		latency(bench, (uint64_t)arguments[0]);
+	} else if (!strcmp(verb, "latency") && nr == 2) {
+		latency(bench, (uint64_t)arguments[0], arguments[1]);
 	} else if (!strcmp(verb, "store") && !nr) {
 		printf("{\"store\": \"%s\"}\n", store.name);
 	} else {

@@ -55,10 +55,10 @@ def _latency(data: Data) -> list[str]:
     curves = []
     for number, record in enumerate(data, 1):
         for which, dash in (("with", 1), ("without", 2)):
-            name = f"{which}{record['size']}"
+            name = f"{which}{number}"
             blocks += _block(name, ((time / 1000, share) for time, share in record[which]))
             curves.append(f"${name} with lines lt {number} dt {dash} lw 2 title "
-                          f"'{SIZES[record['size']]}, {which} cleaning'")
+                          f"'{SIZES[record['size']]}, {record['speed']}, {which} cleaning'")
     return [*blocks, "set title 'Replacement of an object: share that takes longer'",
             "set logscale xy; set grid; set xlabel 'microseconds'; set format y '10^{%T}'",
             f"plot {', '.join(curves)}"]
