@@ -335,7 +335,12 @@ int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load)
 		return PTR_ERR(l.seg);
 	l.at = l.seg->reserved;
 	l.end = l.at;
-	return lsmem_load_entries(&l);
+	ret = lsmem_load_entries(&l);
+	/* It is closed already: what has come into it is to be seen by those who clean. */
+	spin_lock(&store->segment_lock);
+	lsmem_segment_show(l.seg);
+	spin_unlock(&store->segment_lock);
+	return ret;
 }
 
 /**

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -229,6 +230,55 @@ TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
 	}
 	EXPECT_EQ(-EMFILE, lsm_alloc(self->store.lsm, data, 16, 0, &handle, NULL));
 	free(data);
+}
+
+static int ask(const struct store *store, const char *what)
+{
+	char path[128];
+	int fd, ret;
+
+	snprintf(path, sizeof(path), "/sys/class/lsmem/%s/cleaner/request", store->name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	ret = write(fd, what, strlen(what)) < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+/* What was loaded and has died since is found: by compaction, and by a pass. */
+TEST_F_TIMEOUT(loading, garbage_is_found, SECONDS)
+{
+	struct lsmem_activate activate = {
+		.size = sizeof(activate),
+		.era = 1,
+		.generation_floor = GENERATION,
+		.generation_ceiling = 1000,
+		.next_segment = FIRST + 1,
+	};
+	long long free_frames;
+	uint64_t i, loaded;
+	unsigned int waited;
+
+	for (i = 0; self->length < LSMEM_SEGMENT_BYTES - LARGE; i++)
+		add(self, FIRST, i, 1000, LSMEM_TYPE_OBJECT, 1000 + i);
+	loaded = i;
+	ASSERT_EQ(0, load_in_pieces(self, FIRST));
+	ASSERT_EQ(0, follower_activate(&self->follower, &activate));
+	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
+	for (i = 0; i < loaded; i++)
+		if (i % 4)
+			ASSERT_EQ(0, lsm_free(self->store.lsm, handle_of(i), 0, NULL));
+	free_frames = store_attribute(&self->store, "free_frames");
+	ASSERT_EQ(0, ask(&self->store, "compact 1"));
+	for (waited = 0; !store_attribute(&self->store, "cleaner/compactions"); waited++) {
+		ASSERT_GT(1000, waited) TH_LOG("nothing is compacted");
+		usleep(10000);
+	}
+	for (waited = 0; store_attribute(&self->store, "free_frames") < free_frames + 64; waited++) {
+		ASSERT_GT(1000, waited) TH_LOG("and gives no frames");
+		usleep(10000);
+	}
 }
 
 struct reader {
