@@ -10,7 +10,7 @@
  * epoch holds up the frames; one that holds the new epoch or none does not.
  *
  * Nothing in the page is trusted.  A slot is timed from the kernel's own first
- * sight of it for an epoch; after view_ms it is exchanged for
+ * sight of its value, and anew only for one that a later view can have; after view_ms it is exchanged for
  * LSMEM_SLOT_REVOKED and for this epoch looked at no more, whatever is written
  * into it.  Each revocation halves the bound of its client for a while: nonsense
  * in slots makes their owner's views invalid, and soon holds nothing back.
@@ -116,10 +116,16 @@ static bool lsmem_slot_holds(struct lsmem_client *client, unsigned int i, u64 ep
 			client->seen[i].value = value;
 		return false;
 	}
-	/* An honest view that began after @epoch has another value: this one is the same. */
+	/*
+	 * Another view has another value, and one that began since this slot was timed has at
+	 * least the epoch there was then.  Whatever else comes is no view's, or the same one's.
+	 */
 	if (client->seen[i].value != value) {
+		if (client->seen[i].value == LSMEM_SLOT_IDLE || value >= client->seen[i].timed) {
+			client->seen[i].since = jiffies;
+			client->seen[i].timed = now;
+		}
 		client->seen[i].value = value;
-		client->seen[i].since = jiffies;
 	}
 	if (time_before(jiffies, client->seen[i].since + lsmem_client_bound(client)))
 		return true;

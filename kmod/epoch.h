@@ -15,8 +15,8 @@
  * @strikes: views that were not ended in time, of late: each halves the bound
  * @struck: when the last one was, jiffies
  * @seen: what is known of each slot; kernel-private, nothing here is taken from
- *	the page: it holds up no epoch up to @until; with @value, at @since, it was
- *	first seen to hold up one
+ *	the page: it holds up no epoch up to @until; @value was seen last to hold up one,
+ *	which is timed from @since on, when the epoch was @timed
  */
 struct lsmem_client {
 	struct lsmem_store *store;
@@ -27,6 +27,7 @@ struct lsmem_client {
 	struct {
 		u64 until;
 		u64 value;
+		u64 timed;
 		unsigned long since;
 	} seen[PAGE_SIZE / sizeof(struct lsmem_slot)];
 };

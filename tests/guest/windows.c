@@ -546,6 +546,39 @@ TEST_F_TIMEOUT(window, hostile_slots, 90)
 	EXPECT_EQ(0, churn_until(&churn, 4, 30000));
 }
 
+/* One slot never stays the same, and no view has such values. */
+static void *take_turns(void *argument)
+{
+	struct vandal *vandal = argument;
+	uint64_t turn = 0;
+
+	while (!atomic_load(&vandal->stop))
+		__atomic_store_n(&vandal->words[0], 1 + turn++ % 2, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+TEST_F_TIMEOUT(window, hostile_slot_that_changes, 90)
+{
+	struct churn churn = { 0 };
+	struct vandal vandal = { 0 };
+	pthread_t thread;
+	int fd;
+
+	/* So long that it is not by chance the same whenever it is looked at. */
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/view_ms", 500));
+	ASSERT_EQ(0, churn_fill(&churn, self->store.lsm));
+	fd = open(self->store.path, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	vandal.words = map(fd, self->info.slots.offset, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED);
+	ASSERT_NE(NULL, vandal.words);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, take_turns, &vandal));
+	EXPECT_EQ(0, churn_until(&churn, 20, 60000));
+	atomic_store(&vandal.stop, true);
+	pthread_join(thread, NULL);
+	munmap(vandal.words, PAGE);
+	close(fd);
+}
+
 /* ---- Mapping and unmapping while everything moves ----------------------- */
 
 TEST_F_TIMEOUT(window, map_and_unmap_while_cleaning, 90)
