@@ -223,9 +223,12 @@ static void lsmem_balance_plan(struct lsmem_store *store, u32 nr, u32 chosen,
 static void lsmem_balance_roll(struct lsmem_store *store, u32 gain)
 {
 	u32 least = max_t(u32, gain, LSMEM_SEGLET_BYTES);
-	unsigned int i;
+	unsigned int i = LSMEM_CLEANER_HEAD;
 
-	for (i = 0; i < store->nr_heads; i++) {
+	/* A pass has claimed as many segments as it needs: the rest of its head is among it. */
+	if (READ_ONCE(store->cleaning->begun) != READ_ONCE(store->cleaning->ended))
+		i++;
+	for (; i < store->nr_heads; i++) {
 		struct lsmem_head *head = &store->heads[i];
 		u32 garbage;
 

@@ -396,21 +396,70 @@ static void lsmem_clean_gather(struct lsmem_store *store, struct lsmem_pass *pas
 	     NULL);
 }
 
+/* ---- Freeing ------------------------------------------------------------ */
+
+static struct lsmem_retire *lsmem_retire_oldest(struct lsmem_store *store)
+{
+	if (store->retire_first == READ_ONCE(store->retire_next))
+		return NULL;
+	return &store->retires[store->retire_first % LSMEM_RETIRES];
+}
+
+/* Free the oldest group whose digest is durable; false when there is none. */
+static bool lsmem_clean_free(struct lsmem_store *store)
+{
+	struct lsmem_retire *retire = lsmem_retire_oldest(store);
+	u32 i;
+
+	if (!retire || !READ_ONCE(retire->acked) || !lsmem_epoch_passed(store, retire->epoch))
+		return false;
+	cond_synchronize_rcu_expedited(retire->rcu);	/* writers may be waiting for these frames */
+	trace_lsmem_retire(store->name, retire->nr, ktime_get_ns() - retire->begun);
+	spin_lock(&store->segment_lock);
+	for (i = 0; i < retire->nr; i++)
+		lsmem_segment_free(store, retire->victims[i]);
+	WRITE_ONCE(store->retiring, store->retiring - retire->nr);
+	retire->nr = 0;
+	WRITE_ONCE(store->retire_first, store->retire_first + 1);
+	lsmem_segments_spare(store);
+	spin_unlock(&store->segment_lock);
+	lsmem_space_came(store);
+	if (store->durable)
+		wake_up(&store->events);	/* spares to be opened */
+	return true;
+}
+
+static bool lsmem_clean_freeable(struct lsmem_store *store)
+{
+	struct lsmem_retire *retire = lsmem_retire_oldest(store);
+
+	return retire && READ_ONCE(retire->acked);
+}
+
 /* ---- Moving ------------------------------------------------------------- */
 
-/* Reserve in the survivor head, waiting for the daemon to list a spare. */
+/*
+ * Reserve in the survivor head, waiting for the daemon to list a spare.  What earlier passes have
+ * left may be all that can become one, and nobody but us frees it.
+ */
 static int lsmem_clean_begin(struct lsmem_store *store, u32 length, u32 type,
 			     struct lsmem_append *ap)
 {
 	for (;;) {
 		int serial = atomic_read(&store->space_serial);
+		bool held;
 
 		if (kthread_should_stop())
 			return -EINTR;
 		if (!lsmem_append_begin(store, LSMEM_CLEANER_HEAD, length, type, ap))
 			return 0;
-		wait_event_freezable(store->work, atomic_read(&store->space_serial) != serial ||
-				     kthread_should_stop());
+		if (lsmem_clean_free(store))
+			continue;
+		held = lsmem_clean_freeable(store);	/* by a view: see lsmem_cleaner_wait() */
+		wait_event_freezable_timeout(store->work, kthread_should_stop() ||
+					     atomic_read(&store->space_serial) != serial ||
+					     (!held && lsmem_clean_freeable(store)),
+					     held ? 1 : MAX_SCHEDULE_TIMEOUT);
 	}
 }
 
@@ -558,47 +607,7 @@ static void lsmem_clean_pass(struct lsmem_store *store)
 		wake_up(&store->events);
 }
 
-/* ---- Freeing ------------------------------------------------------------ */
-
-static struct lsmem_retire *lsmem_retire_oldest(struct lsmem_store *store)
-{
-	if (store->retire_first == READ_ONCE(store->retire_next))
-		return NULL;
-	return &store->retires[store->retire_first % LSMEM_RETIRES];
-}
-
-/* Free the oldest group whose digest is durable; false when there is none. */
-static bool lsmem_clean_free(struct lsmem_store *store)
-{
-	struct lsmem_retire *retire = lsmem_retire_oldest(store);
-	u32 i;
-
-	if (!retire || !READ_ONCE(retire->acked) || !lsmem_epoch_passed(store, retire->epoch))
-		return false;
-	cond_synchronize_rcu_expedited(retire->rcu);	/* writers may be waiting for these frames */
-	trace_lsmem_retire(store->name, retire->nr, ktime_get_ns() - retire->begun);
-	spin_lock(&store->segment_lock);
-	for (i = 0; i < retire->nr; i++)
-		lsmem_segment_free(store, retire->victims[i]);
-	WRITE_ONCE(store->retiring, store->retiring - retire->nr);
-	retire->nr = 0;
-	WRITE_ONCE(store->retire_first, store->retire_first + 1);
-	lsmem_segments_spare(store);
-	spin_unlock(&store->segment_lock);
-	lsmem_space_came(store);
-	if (store->durable)
-		wake_up(&store->events);	/* spares to be opened */
-	return true;
-}
-
 /* ---- The thread --------------------------------------------------------- */
-
-static bool lsmem_clean_freeable(struct lsmem_store *store)
-{
-	struct lsmem_retire *retire = lsmem_retire_oldest(store);
-
-	return retire && READ_ONCE(retire->acked);
-}
 
 /*
  * Wait until there is something to do.  @held: a view holds up a group, and views end
