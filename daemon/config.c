@@ -737,6 +737,20 @@ unsigned int config_domain(const struct config *config, unsigned int backup)
 	return first;
 }
 
+/**
+ * config_domains - are the backups in several failure domains?
+ * @config: the configuration
+ */
+bool config_domains(const struct config *config)
+{
+	unsigned int i;
+
+	for (i = 0; i < config->nr_backups; i++)
+		if (config_domain(config, i))
+			return true;
+	return false;
+}
+
 static bool is_remote(const struct config_backup *backup)
 {
 	return !strncmp(backup->path, WIRE_SCHEME, strlen(WIRE_SCHEME));

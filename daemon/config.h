@@ -148,6 +148,7 @@ struct config {
 
 bool config_any_remote(const struct config *config);
 unsigned int config_domain(const struct config *config, unsigned int backup);
+bool config_domains(const struct config *config);
 int config_read(const char *path, struct config *config, char error[CONFIG_ERROR_BYTES]);
 int config_take(struct config *config, const char *path, const char *source,
 		const struct members *members, char error[CONFIG_ERROR_BYTES]);

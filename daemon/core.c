@@ -668,8 +668,7 @@ static void core_set_params(struct core *core, const struct core_params *params)
 	core->log = params->log;
 	core->io_bytes = params->io_bytes;
 	core->state = params->resume ? CORE_RESUMING : CORE_RUNNING;
-	for (b = 0; b < core->nr_backups; b++)
-		core->domains |= params->domain[b] != params->domain[0];
+	core->domains = params->domains;
 	for (b = 0; b < core->nr_backups; b++) {
 		core->domain[b] = core->domains ? params->domain[b] : b;
 		if (params->super[b]) {

@@ -67,8 +67,9 @@ struct core_log {
  * struct core_params - for core_new()
  * @super: superblocks by the index of the backup; NULL: it is not there.  Those
  *	that are members and not there are lost (core_lose())
- * @domain: where each is: replicas of a segment are in different ones.  All
- *	equal: each backup is a domain of its own
+ * @domain: where each is: replicas of a segment are in different ones
+ * @domains: there are several, also if those that are there are in one; else each
+ *	backup is a domain of its own
  * @replicas: wanted of each segment, 0: one on every backup
  * @min_replicas: nothing of a segment with fewer is acknowledged; 0: 1.  With fewer
  *	backups than that nothing at all is, until one is added
@@ -84,6 +85,7 @@ struct core_params {
 	const struct lsmem_super *super[CORE_BACKUPS];
 	const struct lsmem_super *joining[CORE_BACKUPS];
 	uint32_t domain[CORE_BACKUPS];
+	bool domains;
 	uint32_t replicas;
 	uint32_t min_replicas;
 	uint64_t copy_bytes;

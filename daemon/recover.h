@@ -65,7 +65,8 @@ enum recover_severity {
  * @context: first argument of all calls
  * @backups: slots; 0: one
  * @backup_bytes: sizes of the backups, by slot; 0: it is not there
- * @domain: of several backups, where each is, as in struct core_params
+ * @domain: of several backups, where each is, also of those that are not there; all equal:
+ *	each is a domain of its own
  * @names: of several backups, for messages
  * @read, @write: @length bytes at @offset, an address; multiples of LSMEM_BLOCK, @length up to LSMEM_SEGMENT_BYTES, @data aligned to
  *	LSMEM_BLOCK.  The caller may split them and do the parts in parallel

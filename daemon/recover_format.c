@@ -234,25 +234,48 @@ static uint64_t recover_slot_frames(const struct recover *r, uint32_t slot, uint
 	return bytes < start ? 0 : (bytes - start) / LSMEM_SEGMENT_BYTES;
 }
 
-/* Segments that fit, with @replicas of each, no two in one domain. */
-static uint64_t recover_segments(const struct recover *r, uint32_t replicas, uint64_t start)
+/* Domains of the backups of which @frames has any. */
+static uint32_t recover_domains(const uint64_t *frames, const uint32_t *domain, uint32_t nr)
 {
-	uint32_t domain[LSMEM_BACKUPS], domains = 0, slot, before;
-	uint64_t frames[LSMEM_BACKUPS];
-	bool several = false;
+	uint32_t domains = 0, slot, before;
 
-	for (slot = 0; slot < r->several; slot++)
-		several |= r->env.domain[slot] != r->env.domain[0];
-	for (slot = 0; slot < r->several; slot++) {
-		frames[slot] = recover_slot_frames(r, slot, start);
-		domain[slot] = several ? r->env.domain[slot] : slot;
+	for (slot = 0; slot < nr; slot++) {
 		for (before = 0; before < slot; before++)
 			if (frames[before] && domain[before] == domain[slot])
 				break;
 		domains += frames[slot] && before == slot;
 	}
-	if (!replicas || replicas > domains)
-		replicas = domains;
+	return domains;
+}
+
+/*
+ * Segments that fit, with @replicas of each, no two in one domain.  If a domain that is needed is
+ * not there, it may be back tomorrow: what would fit without it, with fewer replicas, is not
+ * promised, but what does with as many on those that are there.
+ */
+static uint64_t recover_segments(const struct recover *r, uint32_t replicas, uint64_t start)
+{
+	uint32_t domain[LSMEM_BACKUPS] = { 0 }, there, slot;
+	uint64_t frames[LSMEM_BACKUPS] = { 0 };
+	bool several = false;
+
+	for (slot = 0; slot < r->several; slot++)
+		several |= r->env.domain[slot] != r->env.domain[0];
+	for (slot = 0; slot < r->several; slot++) {
+		frames[slot] = 1;
+		domain[slot] = several ? r->env.domain[slot] : slot;
+	}
+	there = recover_domains(frames, domain, r->several);
+	if (!replicas || replicas > there)
+		replicas = there;
+	for (slot = 0; slot < r->several; slot++)
+		frames[slot] = recover_slot_frames(r, slot, start);
+	if (recover_domains(frames, domain, r->several) < replicas)
+		for (slot = 0; slot < r->several; slot++)
+			domain[slot] = slot;
+	there = recover_domains(frames, domain, r->several);
+	if (replicas > there)
+		replicas = there;
 	return replicas ? format_segments_of(frames, domain, r->several, replicas) : 0;
 }
 

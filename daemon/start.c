@@ -523,6 +523,7 @@ static void name_backups(struct lsmemd *d, const struct recover *r, struct core_
 static int make_core(struct lsmemd *d, struct recover *r)
 {
 	struct core_params params = {
+		.domains = config_domains(&d->config),
 		.replicas = d->config.store.replicas,
 		.min_replicas = d->config.store.min_replicas,
 		.copy_bytes = d->config.store.copy_rate * serve_tick_ns() / 1000000000u,

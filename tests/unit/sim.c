@@ -212,6 +212,7 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 {
 	struct core_params params = {
 		.map = recover_digest(r),
+		.domains = sim->options.pairs,
 		.replicas = sim->options.replicas,
 		.min_replicas = sim->options.min_replicas,
 		.log = {

@@ -384,6 +384,34 @@ static bool test_scatter(void)
 	return true;
 }
 
+/*
+ * Two of three backups are in one domain, and the third is not there: they are one domain all the
+ * same, and no more is promised than fits when it is back.
+ */
+static bool test_domain_away(void)
+{
+	struct sim *sim = sim_new(4, &(struct sim_options){
+		.frames = 12, .backups = 3, .replicas = 2, .pairs = true });
+	struct core_stats before, after;
+	enum recover_state state;
+	struct recover *r;
+
+	CHECK(sim_start(sim, false));
+	sim_cut(sim, DISK_CUT_DROP);
+	sim->there = 3;
+	CHECK(!sim_attempt(sim));
+	core_stats(sim->core, &before);
+	give(sim, LSMEM_EVENT_OPEN, 5000);
+	core_stats(sim->core, &after);
+	CHECK(after.frames_free == before.frames_free - 1);
+	r = recover_new(&sim->env);
+	CHECK(!recover_open(r, &state));
+	CHECK(recover_room(r, 2) == 12 && recover_room(r, 0) == 12 && recover_room(r, 1) == 24);
+	recover_free(r);
+	sim_free(sim);
+	return true;
+}
+
 static uint64_t sum(const uint64_t *counts, uint32_t nr)
 {
 	return nr ? *counts + sum(counts + 1, nr - 1) : 0;
@@ -468,6 +496,7 @@ int main(void)
 	tap_ok(test_resume_retired(), "what was being retired may be missing, whole groups of it");
 	tap_ok(test_device(), "any failed write or flush is the end");
 	tap_ok(test_many_opens(), "more opens than there is room for");
+	tap_ok(test_domain_away(), "a domain of two backups stays one when the other is not there");
 	tap_ok(test_scatter(), "backups of several sizes fill alike and entirely, and no more is promised");
 	tap_ok(test_room(), "a backup that becomes full is told before it is");
 	tap_ok(test_stats(), "what is told of the backup");
