@@ -364,14 +364,21 @@ static void events_done(struct loop_op *op, int res)
 	loop_poll(r->backup->loop, &r->events_op, r->events->fd, POLLIN);
 }
 
-/* One that is there and does not answer stops the others no longer than its timeout. */
+/*
+ * One that is there and does not answer stops the others no longer than its timeout.  Time in
+ * which we did not run is nobody's: all that is under way begins now.
+ */
 static void miss_answers(struct rdma_backup *r)
 {
+	bool stood_still = loop_stood_still(&r->tick);
 	uint64_t now = clock_now_ns();
 	uint32_t i;
 
 	for (i = 0; i < WIRE_SLOTS && !r->error; i++)
-		if (r->slots[i].io && now - r->slots[i].begun_ns > r->timeout * 1000000000ull)
+		if (stood_still)
+			r->slots[i].begun_ns = now;
+		else if (r->slots[i].io &&
+			 now - r->slots[i].begun_ns > r->timeout * 1000000000ull)
 			verbs_break(&r->verbs, -ETIMEDOUT,
 				    "the server is there and has not answered for \"timeout =\" seconds");
 }
@@ -383,7 +390,7 @@ static void tick_done(struct loop_op *op, int res)
 
 	(void)res;
 	r->waiting--;
-	if (!r->closing && !loop_stood_still(&r->tick))
+	if (!r->closing)
 		miss_answers(r);
 	if (r->error || r->closing)
 		return;

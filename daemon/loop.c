@@ -21,6 +21,7 @@ int loop_open(struct loop *loop, unsigned int entries)
 	struct io_uring_params params = {
 		.flags = IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SINGLE_ISSUER,
 	};
+	unsigned int workers[2] = { entries, 0 };	/* with bounded work; with other: as it is */
 	int err;
 
 	memset(loop, 0, sizeof(*loop));
@@ -35,6 +36,10 @@ int loop_open(struct loop *loop, unsigned int entries)
 			"; it must be allowed (sysctl kernel.io_uring_disabled = 0)" : "");
 		return err;
 	}
+	/* A drive that stands still must not keep the workers that others need for their flushes. */
+	err = io_uring_register_iowq_max_workers(&loop->ring, workers);
+	if (err)
+		log_warn("io_uring: workers: %s", strerror(-err));
 	if (!(params.features & IORING_FEAT_NODROP)) {
 		log_err("io_uring: this kernel may drop completions (no IORING_FEAT_NODROP); Linux 6.1 or later is needed");
 		io_uring_queue_exit(&loop->ring);

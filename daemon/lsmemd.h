@@ -117,6 +117,7 @@ int restore_wipe(struct lsmemd *d, uint32_t slot);
 
 void rejoin_tick(struct lsmemd *d, uint64_t now);
 void rejoin_stop(void);
+bool rejoin_end(void);
 
 bool new_incarnation(uint64_t *incarnation);
 int start(struct lsmemd *d);

@@ -243,8 +243,11 @@ static int run(struct lsmemd *d)
 	http_close(&d->http);
 	/*
 	 * Requests that are still in flight read from what would be freed, and
-	 * must not write to the backup what is there later.
+	 * must not write to the backup what is there later.  So does who is about to join; what
+	 * it is writing may reach the backup as long as the store is ours, and no longer.
 	 */
+	if (!rejoin_end())
+		_exit(status);
 	for (slot = 0; slot < d->config.nr_backups; slot++)
 		if (d->backups[slot].in_flight)
 			_exit(status);

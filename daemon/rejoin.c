@@ -3,7 +3,7 @@
  * Backups that come back while the store is served: those that were lost, or were not there
  * at the start.  Opening one may wait for a network, and making it ready takes many writes: a
  * thread does both, on a loop of its own, and hands over a backup that core_add() can take.
- * It is begun for each attempt, and nobody waits for it.
+ * It is begun for each attempt, and nobody waits for it but who ends the daemon.
  *
  * One is tried "rejoin =" seconds after it was lost, and so again and again.  One that is lost
  * soon after it had joined waits twice as long each time: it may be slow, and each loss of it
@@ -20,11 +20,13 @@
 
 #include <lsmem_format.h>
 
+#include "clock.h"
 #include "log.h"
 #include "lsmemd.h"
 #include "thread.h"
 
 #define LOOP_ENTRIES	64u
+#define END_S		2u
 #define STEADY_NS	600000000000ull	/* it was good for so long: its loss is a new matter */
 #define WAIT_MAX_NS	600000000000ull
 
@@ -298,9 +300,28 @@ void rejoin_tick(struct lsmemd *d, uint64_t now)
 /**
  * rejoin_stop - nobody joins any more
  *
- * A thread that waits for something is left to the end of the process.
+ * The thread that makes one ready writes nothing more, once what it is waiting for has ended.
  */
 void rejoin_stop(void)
 {
 	attempt.stop = true;
+}
+
+/**
+ * rejoin_end - wait until nobody is about to join, END_S at the most
+ *
+ * After rejoin_stop().  Returns false if there is still a thread, which may use all that the
+ * daemon has.
+ */
+bool rejoin_end(void)
+{
+	uint64_t end = clock_now_ns() + END_S * 1000000000ull;
+	struct timespec until = {
+		.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u),
+	};
+
+	if (attempt.running)
+		attempt.running = pthread_clockjoin_np(attempt.thread, NULL, CLOCK_MONOTONIC,
+						       &until);
+	return !attempt.running;
 }

@@ -237,19 +237,25 @@ static bool waits_for_backups(const struct serve *s)
 	return false;
 }
 
-/* A slow backup stops the others for its timeout and no longer. */
+/*
+ * A slow backup stops the others for its timeout and no longer.  Time in which we did not run is
+ * nobody's: all that is under way begins now.
+ */
 static void lose_slow(struct serve *s, uint64_t now)
 {
+	bool stood_still = loop_stood_still(&s->tick);
 	char why[64];
 	uint32_t i;
 
 	for (i = 0; i < CORE_IOS * s->d->config.nr_backups; i++) {
-		const struct slot *slot = &s->slots[i];
+		struct slot *slot = &s->slots[i];
 		uint32_t index = slot->request.backup;
 		unsigned int timeout;
 
 		if (!slot->begun_ns || core_backup(s->core, index) != CORE_BACKUP_MEMBER)
 			continue;
+		if (stood_still)
+			slot->begun_ns = now;
 		timeout = s->d->config.backups[s->d->slots[index]].timeout;
 		if (now - slot->begun_ns < timeout * 1000000000ull)
 			continue;
@@ -301,13 +307,17 @@ static void count_backups(struct serve *s)
 	notify_send("STATUS=%s", few ? "Waiting for a backup" : "Serving");
 }
 
-/* Say what has become of the backups, and let go of those that are gone. */
-static void watch_backups(struct serve *s)
+/*
+ * Say what has become of the backups, and let go of those that are gone.  Returns whether
+ * completions of others may have been reaped meanwhile.
+ */
+static bool watch_backups(struct serve *s)
 {
 	uint32_t index, slot;
+	bool closed = false;
 
 	if (s->d->config.nr_backups == 1)
-		return;
+		return false;
 	count_backups(s);
 	for (index = 0; index < CORE_BACKUPS; index++) {
 		enum core_backup_state state = core_backup(s->core, index);
@@ -316,8 +326,10 @@ static void watch_backups(struct serve *s)
 		if (slot == LSMEM_BACKUPS)
 			continue;
 		if (state == CORE_BACKUP_LOST && s->d->backups[slot].private &&
-		    !s->d->backups[slot].in_flight)
+		    !s->d->backups[slot].in_flight) {
 			close_backup(s->d, slot);
+			closed = true;
+		}
 		if (state == s->states[index])
 			continue;
 		s->states[index] = state;
@@ -330,6 +342,7 @@ static void watch_backups(struct serve *s)
 			log_warn("%s: is no backup any more; what it had is copied to the others as far as there is room, and it may come back. See REPLACING A BACKUP in lsmemd(8)",
 				 s->d->config.backups[slot].path);
 	}
+	return closed;
 }
 
 /* A backup is nearly full, or is not any more: said once. */
@@ -612,8 +625,7 @@ static void tick_done(struct loop_op *op, int res)
 	if (s->clean == CLEAN_FRUITLESS)
 		s->clean = CLEAN_IDLE;	/* compaction makes room without a word */
 	if (s->d->config.nr_backups > 1) {
-		if (!loop_stood_still(&s->tick))
-			lose_slow(s, now);
+		lose_slow(s, now);
 		lose_gone(s);
 		if (!s->stopping)
 			rejoin_tick(s->d, now);
@@ -697,6 +709,7 @@ static int finish(struct serve *s)
 	const char *reason;
 	int status;
 
+	rejoin_stop();
 	core_stats(s->core, core);
 	cluster_tell(&d->cluster, &d->status.cluster);
 	if (s->unowned) {
@@ -772,7 +785,8 @@ int serve(struct lsmemd *d)
 			more |= give_acks(s);
 			progress |= more;
 		} while (more && !s->error && core_state(s->core) != CORE_FAILED);
-		watch_backups(s);
+		if (watch_backups(s))
+			continue;
 		if (!s->unowned && !s->error && core_state(s->core) != CORE_FAILED)
 			clean(s, progress);
 		if (s->unowned || s->error || core_state(s->core) == CORE_FAILED || s->late ||
