@@ -516,6 +516,9 @@ int lsmem_block_add(struct lsmem_store *store)
 			goto err_put;
 	}
 	ret = device_add_disk(&store->dev, disk, NULL);
+	/* What we ask for is right: it has had no memory for the device's name, and misses that. */
+	if (ret == -EINVAL)
+		ret = -ENOMEM;
 	if (ret)
 		goto err_free;
 	store->disk = disk;
