@@ -183,9 +183,8 @@ void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t ns)
  * loop_stood_still - did this thread not run, or was it held up, as @timer ran out?
  * @timer: whose completion is being handed out
  *
- * If so, answers to others may be there that nobody has looked at yet: completions come in the
- * order in which things happened, so what happened after the timer ran out comes behind it.
- * Who judges others by how long they take does not do it now.
+ * If so, answers may be there that nobody has looked at: what ended after the timer ran out may
+ * be handed out behind it.  Who judges others by how long they take leaves out this time.
  */
 bool loop_stood_still(const struct loop_timer *timer)
 {

@@ -243,8 +243,8 @@ static int run(struct lsmemd *d)
 	http_close(&d->http);
 	/*
 	 * Requests that are still in flight read from what would be freed, and
-	 * must not write to the backup what is there later.  So does who is about to join; what
-	 * it is writing may reach the backup as long as the store is ours, and no longer.
+	 * must not write to the backup what is there later.  The same holds for a thread that
+	 * makes a backup ready; it may write while the store is ours, and no longer.
 	 */
 	if (!rejoin_end())
 		_exit(status);

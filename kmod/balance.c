@@ -70,6 +70,15 @@ bool lsmem_memory_low(const struct lsmem_store *store)
 	       READ_ONCE(store->clean_below);
 }
 
+/**
+ * lsmem_clean_underway - has a pass begun that has not ended?
+ * @store: the store
+ */
+bool lsmem_clean_underway(const struct lsmem_store *store)
+{
+	return READ_ONCE(store->cleaning->begun) != READ_ONCE(store->cleaning->ended);
+}
+
 /* Can victims be retired: by the kernel alone, or is there a daemon that stays? */
 bool lsmem_clean_possible(const struct lsmem_store *store)
 {
@@ -226,7 +235,7 @@ static void lsmem_balance_roll(struct lsmem_store *store, u32 gain)
 	unsigned int i = LSMEM_CLEANER_HEAD;
 
 	/* A pass has claimed as many segments as it needs: the rest of its head is among it. */
-	if (READ_ONCE(store->cleaning->begun) != READ_ONCE(store->cleaning->ended))
+	if (lsmem_clean_underway(store))
 		i++;
 	for (; i < store->nr_heads; i++) {
 		struct lsmem_head *head = &store->heads[i];
@@ -331,7 +340,7 @@ void lsmem_balance(struct lsmem_store *store)
 static bool lsmem_compaction_on(const struct lsmem_store *store)
 {
 	return lsmem_level(store) == LSMEM_LEVEL_COMPACT ||
-	       READ_ONCE(store->cleaning->begun) != READ_ONCE(store->cleaning->ended);
+	       lsmem_clean_underway(store);
 }
 
 /**

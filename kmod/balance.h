@@ -12,6 +12,7 @@ int lsmem_balance_init(struct lsmem_store *store);
 void lsmem_balance_destroy(struct lsmem_store *store);
 void lsmem_balance_tune(struct lsmem_store *store);
 bool lsmem_clean_possible(const struct lsmem_store *store);
+bool lsmem_clean_underway(const struct lsmem_store *store);
 bool lsmem_memory_low(const struct lsmem_store *store);
 bool lsmem_balance_due(const struct lsmem_store *store);
 void lsmem_balance(struct lsmem_store *store);

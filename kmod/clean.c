@@ -104,11 +104,6 @@ void lsmem_cleaner_destroy(struct lsmem_store *store)
 
 /* ---- Choosing ----------------------------------------------------------- */
 
-static bool lsmem_clean_underway(const struct lsmem_store *store)
-{
-	return READ_ONCE(store->cleaning->begun) != READ_ONCE(store->cleaning->ended);
-}
-
 static bool lsmem_retires_full(const struct lsmem_store *store)
 {
 	return READ_ONCE(store->retire_next) - READ_ONCE(store->retire_first) == LSMEM_RETIRES;

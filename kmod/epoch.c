@@ -10,9 +10,9 @@
  * epoch holds up the frames; one that holds the new epoch or none does not.
  *
  * Nothing in the page is trusted.  A slot is timed from the kernel's own first
- * sight of its value, and anew only for one that a later view can have; after view_ms it is exchanged for
- * LSMEM_SLOT_REVOKED and for this epoch looked at no more, whatever is written
- * into it.  Each revocation halves the bound of its client for a while: nonsense
+ * sight of its value, and anew only for one that a later view can have; after
+ * view_ms it is exchanged for LSMEM_SLOT_REVOKED and for this epoch looked at no
+ * more, whatever is written into it.  Each revocation halves the bound of its client for a while: nonsense
  * in slots makes their owner's views invalid, and soon holds nothing back.
  *
  * Lock: store->epoch_lock for the set of clients and @seen.

@@ -158,16 +158,21 @@ static int load_in_pieces(struct _test_data_loading *self, uint64_t segment)
 	return 0;
 }
 
-/* All that won is there and nothing else: contents, lengths, versions, bytes, handles. */
-TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
+static struct lsmem_activate activation(uint64_t next_segment)
 {
-	struct lsmem_activate activate = {
-		.size = sizeof(activate),
+	return (struct lsmem_activate) {
+		.size = sizeof(struct lsmem_activate),
 		.era = 1,
 		.generation_floor = GENERATION,
 		.generation_ceiling = 1000,
-		.next_segment = SECOND + 1,
+		.next_segment = next_segment,
 	};
+}
+
+/* All that won is there and nothing else: contents, lengths, versions, bytes, handles. */
+TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
+{
+	struct lsmem_activate activate = activation(SECOND + 1);
 	uint8_t *data = malloc(LARGE);
 	uint64_t i, handle, objects = 0;
 
@@ -246,16 +251,10 @@ static int ask(const struct store *store, const char *what)
 	return ret;
 }
 
-/* What was loaded and has died since is found: by compaction, and by a pass. */
+/* What was loaded and has died since is found by compaction. */
 TEST_F_TIMEOUT(loading, garbage_is_found, SECONDS)
 {
-	struct lsmem_activate activate = {
-		.size = sizeof(activate),
-		.era = 1,
-		.generation_floor = GENERATION,
-		.generation_ceiling = 1000,
-		.next_segment = FIRST + 1,
-	};
+	struct lsmem_activate activate = activation(FIRST + 1);
 	long long free_frames;
 	uint64_t i, loaded;
 	unsigned int waited;
