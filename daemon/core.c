@@ -460,6 +460,14 @@ uint32_t core_acks(struct core *core, struct lsmem_ack_one *acks, uint32_t max,
 	return nr;
 }
 
+bool core_bad_next(struct core *core, struct core_bad *bad)
+{
+	if (core->bads_first == core->bads_next)
+		return false;
+	*bad = core->bads[core->bads_first++ % CORE_BADS];
+	return true;
+}
+
 enum core_state core_state(const struct core *core)
 {
 	return core->state;
@@ -510,7 +518,7 @@ void core_stats(const struct core *core, struct core_stats *stats)
 		uint32_t on = seg->life < CORE_OPEN ? seg->on : seg->listed;
 
 		stats->segments += seg->life != CORE_FREE;
-		if (!seg->life || (uint32_t)__builtin_popcount(on & ~core->lost) >= wanted)
+		if (!seg->life || (uint32_t)__builtin_popcount(on & ~core->lost & ~seg->bad) >= wanted)
 			continue;
 		if (seg->life < CORE_CLOSED)
 			stats->short_open++;
@@ -571,7 +579,7 @@ static int core_alloc_all(struct core *core, const struct digest_map *map)
 			return -ENOMEM;
 	}
 	if (core->nr_backups > 1) {
-		core->copy.buffer = memory_get(core->io_bytes);
+		core->copy.buffer = memory_get(LSMEM_SEGMENT_BYTES);
 		if (!core->copy.buffer)
 			return -ENOMEM;
 	}

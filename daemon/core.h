@@ -178,7 +178,9 @@ struct core_stats {
 	uint64_t retired;
 	uint64_t copied_bytes;		/* to restore replicas */
 	uint64_t copied;		/* replicas */
-	uint64_t copies_failed;
+	uint64_t copied_memory;		/* of these, segments whose replicas were all bad */
+	uint64_t copies_failed;		/* segments of which no sound replica was found */
+	uint64_t bad_replicas;		/* found while a segment was to be copied */
 	uint32_t frames;		/* gauge: of all backups */
 	uint32_t frames_free;		/* gauge */
 	uint32_t segments;		/* gauge: listed or to be */
@@ -188,7 +190,7 @@ struct core_stats {
 	uint64_t memory_bytes;		/* gauge: acknowledged as received, not yet durable */
 	uint64_t epoch;			/* gauges: of the last durable digest */
 	uint64_t sequence;
-	uint32_t short_segments;	/* gauge: with fewer replicas than wanted, to be copied */
+	uint32_t short_segments;	/* gauge: with fewer sound replicas than wanted */
 	uint32_t short_open;		/* gauge: those that are not closed yet */
 };
 
@@ -265,6 +267,26 @@ const struct lsmem_super *core_super(const struct core *core, uint64_t *epoch);
 
 /* Low half of a backup's incarnation, as digests have it; 0: it was never there. */
 uint32_t core_incarnation(const struct core *core, uint32_t backup);
+
+/**
+ * struct core_bad - a replica that was found bad, or a segment without a sound one
+ * @segment: its id
+ * @backup: index; CORE_BACKUPS: no replica of the segment is sound, and it is not copied
+ * @frame: of the backup
+ * @error: of the read, a negative errno; 0: @format tells
+ * @format: what is wrong with what was read
+ */
+struct core_bad {
+	uint64_t segment;
+	uint32_t backup, frame;
+	int error;
+	enum format_error format;
+};
+
+/* The next one to be told to the operator; false: none.  Of many at once only the counters
+ * in core_stats() know.
+ */
+bool core_bad_next(struct core *core, struct core_bad *bad);
 
 enum core_state core_state(const struct core *core);
 const char *core_error(const struct core *core);

@@ -62,35 +62,55 @@ static bool core_read_header(struct core *core, const struct core_open *open, ui
 	return true;
 }
 
+/**
+ * core_make_footer - the footer of a segment
+ * @core: core
+ * @seg: the segment
+ * @sums: of its entries; its walk ends with the log data
+ * @footer: out; zeroed by the caller
+ */
+void core_make_footer(const struct core *core, const struct core_segment *seg,
+		      const struct format_verify *sums, struct lsmem_segment_footer *footer)
+{
+	footer->magic = __cpu_to_le64(LSMEM_FOOTER_MAGIC);
+	footer->format = __cpu_to_le32(LSMEM_FORMAT);
+	memcpy(footer->uuid, core->uuid, sizeof(footer->uuid));
+	footer->segment = __cpu_to_le64(seg->item.segment);
+	footer->generation = __cpu_to_le32(seg->item.generation);
+	footer->length = __cpu_to_le32(sums->walk.end);
+	footer->entries = __cpu_to_le32(sums->entries);
+	footer->headers_crc = __cpu_to_le32(sums->headers_crc);
+	footer->directory_crc = __cpu_to_le32(sums->directory_crc);
+	format_footer_seal(footer);
+}
+
 static bool core_make_directory(struct core *core, const struct core_open *open,
 				struct core_close *close)
 {
-	uint32_t bytes = lsmem_directory_bytes(open->entries), entries = 0, headers = ~0u;
+	uint32_t bytes = lsmem_directory_bytes(open->entries), entries = 0;
 	struct lsmem_directory_entry *directory = (void *)close->buffer;
 	struct lsmem_segment_footer *footer = (void *)(close->buffer + bytes);
 	uint32_t frame = open->first_frame, seglet = 0;
-	struct format_walk walk = {
-		.salt = lsmem_segment_salt(core->uuid, open->segment->item.segment,
-					   open->segment->item.generation),
-		.end = open->length,
-	};
+	struct format_verify sums;
 
+	format_verify_begin(&sums, core->uuid, open->segment->item.segment,
+			    open->segment->item.generation, open->length);
 	memset(close->buffer, 0, bytes + LSMEM_BLOCK);
-	while (walk.at < open->length) {
-		uint32_t at = walk.at, type;
+	while (sums.walk.at < open->length) {
+		uint32_t at = sums.walk.at, type;
 		struct lsmem_entry entry;
 		enum format_error error;
 
 		if (!core_read_header(core, open, at, &frame, &seglet, &entry))
 			return false;
-		error = format_walk_step(&walk, &entry);
+		error = format_walk_step(&sums.walk, &entry);
 		if (error) {
 			core_fail(core, "segment %llu offset %u: the kernel's log holds no entry there: %s",
 				  (unsigned long long)open->segment->item.segment, at,
 				  format_strerror(error));
 			return false;
 		}
-		headers = lsmem_crc32c(headers, &entry.hcrc, sizeof(entry.hcrc));
+		sums.headers_crc = lsmem_crc32c(sums.headers_crc, &entry.hcrc, sizeof(entry.hcrc));
 		type = lsmem_entry_type(&entry);
 		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_DELETE)
 			continue;
@@ -107,17 +127,9 @@ static bool core_make_directory(struct core *core, const struct core_open *open,
 			  (unsigned long long)open->segment->item.segment, open->entries, entries);
 		return false;
 	}
-	footer->magic = __cpu_to_le64(LSMEM_FOOTER_MAGIC);
-	footer->format = __cpu_to_le32(LSMEM_FORMAT);
-	memcpy(footer->uuid, core->uuid, sizeof(footer->uuid));
-	footer->segment = __cpu_to_le64(open->segment->item.segment);
-	footer->generation = __cpu_to_le32(open->segment->item.generation);
-	footer->length = __cpu_to_le32(open->length);
-	footer->entries = __cpu_to_le32(entries);
-	footer->headers_crc = __cpu_to_le32(headers);
-	footer->directory_crc = __cpu_to_le32(lsmem_crc32c(~0u, directory,
-							   entries * sizeof(*directory)));
-	format_footer_seal(footer);
+	sums.entries = entries;
+	sums.directory_crc = lsmem_crc32c(~0u, directory, entries * sizeof(*directory));
+	core_make_footer(core, open->segment, &sums, footer);
 	close->bytes = bytes + LSMEM_BLOCK;
 	return true;
 }
@@ -133,6 +145,7 @@ static void core_close_durable(struct core *core, struct core_close *close)
 	seg->life = CORE_CLOSED;
 	core->copies = true;
 	seg->item.length = open->length;
+	seg->first_frame = open->first_frame;
 	core_segment_dirty(core, seg);
 	open->ack_close = true;
 	open->close = NULL;

@@ -38,11 +38,16 @@ static uint32_t core_item_state(const struct core_segment *seg)
 static void core_record_add(struct core *core, const struct core_segment *seg, uint32_t state)
 {
 	struct lsmem_digest *digest = (void *)core->record.buffers[core->record.buffer];
-	uint32_t b;
+	uint32_t gone = state == LSMEM_ITEM_REMOVED ? seg->listed : seg->listed & ~seg->on, b;
 
-	core_each_backup(b, core->record.map.mask & (state == LSMEM_ITEM_REMOVED ?
-							   seg->listed : seg->on))
-		digest_add(digest, b << LSMEM_ITEM_FRAME_BITS | seg->frame[b], &seg->item, state);
+	core_each_backup(b, core->record.map.mask & (seg->on | gone)) {
+		bool stays = !(gone >> b & 1u);
+
+		/* A full record lists what there is, and nothing else. */
+		if (stays ? state != LSMEM_ITEM_REMOVED : !core->record.full)
+			digest_add(digest, b << LSMEM_ITEM_FRAME_BITS | seg->frame[b], &seg->item,
+				   stays ? state : LSMEM_ITEM_REMOVED);
+	}
 }
 
 /* Members are those that are not lost; is that a change? */
@@ -182,7 +187,7 @@ static bool core_drained(const struct core *core)
 static void core_record_durable(struct core *core)
 {
 	struct core_record *record = &core->record;
-	uint32_t i;
+	uint32_t i, b;
 
 	for (i = 0; i < record->nr; i++) {
 		struct core_segment *seg = &core->segments[record->segments[i]];
@@ -197,6 +202,9 @@ static void core_record_durable(struct core *core)
 			continue;
 		}
 		seg->item.state = record->states[i];
+		/* Bad replicas: invariant 10 holds for their frames too. */
+		core_each_backup(b, seg->listed & ~record->on[i])
+			core_frame_free(core, b, seg->frame[b]);
 		seg->listed = record->on[i];
 		if (seg->life == CORE_OPENING) {
 			/* Invariant 2: now the kernel may write to it. */

@@ -74,7 +74,9 @@ enum core_life {
  * @listed: of these, those that the durable digest lists
  * @adding, @near: see core_extend.c
  * @frame: by backup
- * @uncopied: no replica could be read: it is not tried again
+ * @bad: of @on, those that were found bad when the segment was to be copied
+ * @uncopied: no replica of it is sound, nor its memory: it is not tried again
+ * @first_frame: of the log's memory, when it was closed; CORE_NONE: not known
  * @dirty: the durable digest is to be changed
  * @seen: a RESUME event named it
  * @open: its struct core_open, or NULL
@@ -83,10 +85,11 @@ enum core_life {
 struct core_segment {
 	struct digest_item item;
 	uint8_t life;
-	uint8_t on, listed, adding, near;
+	uint8_t on, listed, adding, near, bad;
 	bool uncopied;
 	bool dirty;
 	uint32_t frame[CORE_BACKUPS];
+	uint32_t first_frame;
 	bool seen;
 	struct core_open *open;
 	uint32_t next;
@@ -230,10 +233,14 @@ struct core_record {
 /**
  * struct core_copy - a replica being made anew
  * @segment: number, or CORE_NONE
- * @from, @to: backups; @frame: on @to
- * @at: bytes that are there; @part: on their way
+ * @from: backup that is read; CORE_BACKUPS: it is the log's memory
+ * @to: backup that is written; CORE_BACKUPS: none yet, as bad replicas take the places
+ * @frame: on @to
+ * @at: bytes that have been read, then that have been written; @part: on their way
  * @state: CORE_IDLE: what is next is to be read
  * @stop: given up; it ends with the request in flight
+ * @verify: of what has been read
+ * @buffer: LSMEM_SEGMENT_BYTES: all is read and checked before anything is written
  */
 struct core_copy {
 	uint32_t segment;
@@ -241,8 +248,11 @@ struct core_copy {
 	uint32_t at, part;
 	uint8_t state;
 	bool stop, in_flight;
+	struct format_verify verify;
 	uint8_t *buffer;
 };
+
+#define CORE_BADS	32u	/* struct core_bad that wait to be told */
 
 enum core_op_kind {
 	CORE_OP_FREE,
@@ -325,6 +335,8 @@ struct core {
 	struct core_copy copy;
 	uint32_t copy_next;			/* segment to be looked at */
 	bool copies;				/* there may be one to be copied */
+	struct core_bad bads[CORE_BADS];
+	uint32_t bads_first, bads_next;
 
 	struct core_op ops[CORE_OPS];		/* CORE_IOS of each backup */
 	uint32_t nr_ops[CORE_BACKUPS];
@@ -387,6 +399,8 @@ struct core_open *core_open_get(struct core *core);
 void core_open_put(struct core *core, struct core_open *open);
 bool core_opened(struct core *core, const struct lsmem_event *event);
 void core_range(struct core *core, const struct lsmem_event *event);
+void core_make_header(const struct core *core, const struct core_segment *seg, uint32_t backup,
+		      uint64_t time, struct lsmem_segment_header *header);
 void core_write_header(struct core *core, struct core_open *open, uint32_t backup);
 void core_segments_run(struct core *core);
 void core_header_check(struct core *core, struct core_open *open);
@@ -411,6 +425,8 @@ static inline uint64_t core_where(const struct core *core, const struct core_seg
 }
 
 /* core_close.c */
+void core_make_footer(const struct core *core, const struct core_segment *seg,
+		      const struct format_verify *sums, struct lsmem_segment_footer *footer);
 void core_closed(struct core *core, const struct lsmem_event *event);
 void core_closes_run(struct core *core);
 void core_close_done(struct core *core, struct core_op *op);

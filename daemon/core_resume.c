@@ -119,6 +119,7 @@ static void core_resume_segment(struct core *core, const struct lsmem_event *eve
 		core_resume_open(core, seg, event);
 		return;
 	}
+	seg->first_frame = event->first_frame;
 	if (seg->life == CORE_OPEN) {
 		seg->life = CORE_CLOSED;
 		seg->item.length = event->to;

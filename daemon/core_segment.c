@@ -48,7 +48,9 @@ struct core_segment *core_segment_put(struct core *core, const struct digest_ite
 	struct core_segment *seg = &core->segments[n];
 	uint32_t *bucket = core_bucket(core, item->segment);
 
-	*seg = (struct core_segment) { .item = *item, .life = life, .next = *bucket };
+	*seg = (struct core_segment) {
+		.item = *item, .life = life, .first_frame = CORE_NONE, .next = *bucket,
+	};
 	*bucket = n;
 	return seg;
 }
@@ -66,7 +68,7 @@ void core_segment_free(struct core *core, struct core_segment *seg)
 		link = &core->segments[*link].next;
 	*link = seg->next;
 	core_copy_stop(core, core_number(core, seg));
-	core_each_backup(b, seg->on)
+	core_each_backup(b, seg->on | seg->listed)
 		core_frame_free(core, b, seg->frame[b]);
 	memset(seg, 0, sizeof(*seg));
 	core->free_segments[core->nr_free_segments++] = core_number(core, seg);
@@ -170,17 +172,17 @@ static void core_admit(struct core *core)
 }
 
 /**
- * core_write_header - write the header of a replica
+ * core_make_header - the header of a replica
  * @core: core
- * @open: has a frame there
- * @backup: of the replica; it takes a request
+ * @seg: its segment
+ * @backup: that it is on
+ * @time: of the store, when the segment was opened
+ * @header: out
  */
-void core_write_header(struct core *core, struct core_open *open, uint32_t backup)
+void core_make_header(const struct core *core, const struct core_segment *seg, uint32_t backup,
+		      uint64_t time, struct lsmem_segment_header *header)
 {
-	struct core_replica *replica = &open->replica[backup];
-	struct lsmem_segment_header *header = (void *)replica->block;
-	const struct digest_item *item = &open->segment->item;
-	struct core_op *op = core_op_get(core, CORE_OP_HEADER, backup, true);
+	const struct digest_item *item = &seg->item;
 
 	memset(header, 0, sizeof(*header));
 	header->magic = __cpu_to_le64(LSMEM_SEGMENT_MAGIC);
@@ -192,9 +194,23 @@ void core_write_header(struct core *core, struct core_open *open, uint32_t backu
 	header->generation = __cpu_to_le32(item->generation);
 	header->replica_generation = __cpu_to_le32(item->replica_generation);
 	header->digest_sequence = __cpu_to_le64(core->map.sequence);
-	header->open_time = __cpu_to_le64(open->event.time);
+	header->open_time = __cpu_to_le64(time);
 	format_header_seal(header);
+}
 
+/**
+ * core_write_header - write the header of a replica
+ * @core: core
+ * @open: has a frame there
+ * @backup: of the replica; it takes a request
+ */
+void core_write_header(struct core *core, struct core_open *open, uint32_t backup)
+{
+	struct core_replica *replica = &open->replica[backup];
+	struct lsmem_segment_header *header = (void *)replica->block;
+	struct core_op *op = core_op_get(core, CORE_OP_HEADER, backup, true);
+
+	core_make_header(core, open->segment, backup, open->event.time, header);
 	op->open = open;
 	core_op_add(op, header, sizeof(*header));
 	core_op_start(core, op, core_where(core, open->segment, backup));

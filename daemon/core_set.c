@@ -137,7 +137,7 @@ uint32_t core_choose(const struct core *core, uint64_t id)
  */
 uint32_t core_choose_copy(const struct core *core, const struct core_segment *seg)
 {
-	return core_choose_one(core, seg->on, seg->item.segment % core->nr_backups,
+	return core_choose_one(core, seg->on | seg->listed, seg->item.segment % core->nr_backups,
 			       core_segments_left(core));
 }
 
@@ -187,6 +187,7 @@ void core_shrunk(struct core *core, uint32_t members)
 			continue;
 		seg->on &= members;
 		seg->listed &= members;
+		seg->bad &= members;
 		if (!seg->on && seg->life != CORE_HEADER) {
 			core_fail(core, "segment %llu: its last replica is lost",
 				  (unsigned long long)seg->item.segment);

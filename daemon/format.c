@@ -410,3 +410,113 @@ enum format_error format_walk_step(struct format_walk *walk, const struct lsmem_
 	walk->at = lsmem_entry_start(walk->at + bytes);
 	return FORMAT_OK;
 }
+
+/**
+ * format_verify_begin - begin to check a segment
+ * @verify: to be initialised
+ * @uuid: of the store
+ * @segment: id
+ * @generation: of the segment
+ * @length: bytes of log data that the digest lists
+ */
+void format_verify_begin(struct format_verify *verify, const uint8_t *uuid, uint64_t segment,
+			 uint32_t generation, uint32_t length)
+{
+	*verify = (struct format_verify) {
+		.walk = {
+			.salt = lsmem_segment_salt(uuid, segment, generation),
+			.end = length,
+		},
+		.headers_crc = ~0u,
+		.directory_crc = ~0u,
+	};
+}
+
+/**
+ * format_verify_data - check the entries that have arrived
+ * @verify: begun
+ * @data: the segment's log data
+ * @have: bytes of it that have arrived, no fewer than in the call before
+ *
+ * An entry of which a part is missing is left for the next call.
+ */
+enum format_error format_verify_data(struct format_verify *verify, const uint8_t *data,
+				     uint32_t have)
+{
+	while (verify->walk.at < verify->walk.end) {
+		uint32_t at = verify->walk.at, length, type;
+		struct lsmem_directory_entry listed;
+		struct format_walk next = verify->walk;
+		struct lsmem_entry entry;
+		enum format_error error;
+
+		if (have < at || have - at < sizeof(entry))
+			return FORMAT_OK;
+		memcpy(&entry, data + at, sizeof(entry));
+		error = format_walk_step(&next, &entry);
+		if (error)
+			return error;
+		length = lsmem_entry_length(&entry);
+		type = lsmem_entry_type(&entry);
+		if (have - at < lsmem_entry_size(length))
+			return FORMAT_OK;
+		if (type != LSMEM_TYPE_PAD &&
+		    lsmem_crc32c(~0u, data + at + sizeof(entry), length) !=
+		    __le32_to_cpu(entry.pcrc))
+			return FORMAT_CRC;
+		verify->headers_crc = lsmem_crc32c(verify->headers_crc, &entry.hcrc,
+						   sizeof(entry.hcrc));
+		verify->walk = next;
+		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_DELETE)
+			continue;
+		listed = (struct lsmem_directory_entry) {
+			.key = entry.key, .version = entry.version, .meta = entry.meta,
+		};
+		verify->directory_crc = lsmem_crc32c(verify->directory_crc, &listed,
+						     sizeof(listed));
+		verify->entries++;
+	}
+	return FORMAT_OK;
+}
+
+/**
+ * format_verify_length - do the entries go as far as the digest says
+ * @verify: format_verify_data() was given all that there is
+ */
+enum format_error format_verify_length(const struct format_verify *verify)
+{
+	return verify->walk.at < verify->walk.end ? FORMAT_RANGE : FORMAT_OK;
+}
+
+/**
+ * format_verify_closed - does the end of a closed segment's frame say what its entries say
+ * @verify: format_verify_length() said FORMAT_OK
+ * @frame: all of it
+ * @super: of the backup
+ * @segment: id
+ * @generation: of the segment
+ *
+ * The directory is sound and lists the entries that were checked, each and in their order:
+ * both have the CRC that the footer names.
+ */
+enum format_error format_verify_closed(const struct format_verify *verify, const uint8_t *frame,
+				       const struct lsmem_super *super, uint64_t segment,
+				       uint32_t generation)
+{
+	const struct lsmem_segment_footer *footer =
+		(const void *)(frame + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK);
+	const uint8_t *directory = (const uint8_t *)footer;
+	enum format_error error = format_footer_check(footer, super, segment, generation);
+
+	if (error)
+		return error;
+	if (__le32_to_cpu(footer->length) != verify->walk.end ||
+	    __le32_to_cpu(footer->entries) != verify->entries)
+		return FORMAT_FOREIGN;
+	if (__le32_to_cpu(footer->headers_crc) != verify->headers_crc ||
+	    __le32_to_cpu(footer->directory_crc) != verify->directory_crc)
+		return FORMAT_CRC;
+	directory -= lsmem_directory_bytes(verify->entries);
+	return format_directory_check((const void *)directory, footer,
+				      __le64_to_cpu(super->max_handles));
+}

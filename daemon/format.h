@@ -115,4 +115,26 @@ struct format_walk {
  */
 enum format_error format_walk_step(struct format_walk *walk, const struct lsmem_entry *entry);
 
+/**
+ * struct format_verify - checks all of a closed or sealed segment, as its bytes arrive
+ * @walk: entries that have been checked end where it is
+ * @entries: objects and delete records among these
+ * @headers_crc, @directory_crc: over these, as a footer has them
+ */
+struct format_verify {
+	struct format_walk walk;
+	uint32_t entries;
+	uint32_t headers_crc;
+	uint32_t directory_crc;
+};
+
+void format_verify_begin(struct format_verify *verify, const uint8_t *uuid, uint64_t segment,
+			 uint32_t generation, uint32_t length);
+enum format_error format_verify_data(struct format_verify *verify, const uint8_t *data,
+				     uint32_t have);
+enum format_error format_verify_length(const struct format_verify *verify);
+enum format_error format_verify_closed(const struct format_verify *verify, const uint8_t *frame,
+				       const struct lsmem_super *super, uint64_t segment,
+				       uint32_t generation);
+
 #endif

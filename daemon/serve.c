@@ -307,6 +307,24 @@ static void count_backups(struct serve *s)
 	notify_send("STATUS=%s", few ? "Waiting for a backup" : "Serving");
 }
 
+/* Replicas that were found bad when they were to be copied. */
+static void tell_bad(struct serve *s)
+{
+	struct core_bad bad;
+	uint32_t slot;
+
+	while (core_bad_next(s->core, &bad)) {
+		slot = bad.backup < CORE_BACKUPS ? s->d->slots[bad.backup] : LSMEM_BACKUPS;
+		if (slot < LSMEM_BACKUPS)
+			log_warn("%s: frame %" PRIu32 ": the replica of segment %" PRIu64 " is bad: %s; another source is taken, and this replica is made anew",
+				 s->d->config.backups[slot].path, bad.frame, bad.segment,
+				 bad.error ? strerror(-bad.error) : format_strerror(bad.format));
+		else
+			log_err("%s: segment %" PRIu64 ": none of its replicas is sound, and it is not in memory as it was written: it is not copied, and keeps the replicas that it has. What users read now comes from memory and is sound; a recovery may find losses. See REPLACING A BACKUP in lsmemd(8)",
+				s->d->kernel.name, bad.segment);
+	}
+}
+
 /*
  * Say what has become of the backups, and let go of those that are gone.  Returns whether
  * completions of others may have been reaped meanwhile.
@@ -319,6 +337,7 @@ static bool watch_backups(struct serve *s)
 	if (s->d->config.nr_backups == 1)
 		return false;
 	count_backups(s);
+	tell_bad(s);
 	for (index = 0; index < CORE_BACKUPS; index++) {
 		enum core_backup_state state = core_backup(s->core, index);
 

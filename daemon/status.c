@@ -165,6 +165,8 @@ static void put_counters(struct status *status)
 		{ "segments_short", core->short_segments + core->short_open },
 		{ "replicas_copied", core->copied },
 		{ "replicas_copied_bytes", core->copied_bytes },
+		{ "replicas_copied_memory", core->copied_memory },
+		{ "replicas_bad", core->bad_replicas },
 		{ "replicas_failed", core->copies_failed },
 		{ "epoch", core->epoch },
 		{ "sequence", core->sequence },

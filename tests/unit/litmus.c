@@ -746,6 +746,8 @@ const struct litmus litmus[] = {
 	{ "the power and all backups but one", litmus_last_drive },
 	{ "recoveries that are cut off, each from some backups", litmus_promise },
 	{ "the power goes during re-replication", litmus_copy },
+	{ "a replica made anew, and others are rotten", litmus_copy_rot },
+	{ "all replicas are rotten, and memory is whole or not", litmus_copy_memory },
 	{ "fewer replicas than there must be", litmus_min_replicas },
 	{ "too few backups, until one comes back", litmus_wait },
 	{ "a backup comes back before its answers do", litmus_add_quiet },

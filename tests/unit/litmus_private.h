@@ -54,6 +54,8 @@ bool litmus_quorum(void);
 bool litmus_last_drive(void);
 bool litmus_promise(void);
 bool litmus_copy(void);
+bool litmus_copy_rot(void);
+bool litmus_copy_memory(void);
 bool litmus_min_replicas(void);
 bool litmus_wait(void);
 bool litmus_add_quiet(void);

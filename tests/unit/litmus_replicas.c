@@ -434,6 +434,197 @@ bool litmus_copy(void)
 	return copy_all(false) && copy_all(true);
 }
 
+/* A bit of each closed or sealed segment turns on one drive; Returns how many were turned. */
+static uint32_t rot(struct sim *sim, uint32_t drive, uint32_t where)
+{
+	struct recover *r = newest(sim);
+	const struct digest_map *map = r ? recover_digest(r) : NULL;
+	uint32_t place, slot, nr = 0;
+	uint64_t at;
+
+	for (place = 0; r && place < digest_places(map); place++) {
+		const struct digest_item *item = &map->items[place];
+
+		slot = recover_slot(r, place / map->frames);
+		if ((item->state != LSMEM_ITEM_CLOSED && item->state != LSMEM_ITEM_SEALED) ||
+		    !item->length || (slot + sim->rotate) % sim->options.backups != drive)
+			continue;
+		/* Header, first and last entry, directory, footer. */
+		at = where == 0 ? 0 : where == 1 ? LSMEM_BLOCK :
+		     where == 2 ? LSMEM_BLOCK + item->length - 1 :
+		     LSMEM_SEGMENT_BYTES - (5 - where) * LSMEM_BLOCK;
+		if (where > 2 && item->state == LSMEM_ITEM_SEALED)
+			continue;
+		at += drive * sim->span +
+		      format_frame_offset(recover_slot_super(r, slot), place % map->frames);
+		disk_flip(sim->disk, at - at % LSMEM_BLOCK, at % LSMEM_BLOCK * 8 + 3);
+		nr++;
+	}
+	recover_free(r);
+	return nr;
+}
+
+/* Nothing is in flight, and copies and digests have come as far as they can. */
+static void copies_settle(struct sim *sim)
+{
+	uint32_t rounds;
+
+	for (rounds = 0; rounds < 4; rounds++) {
+		lit_settle();
+		core_tick(sim->core);
+		sim_issue(sim);
+	}
+	lit_settle();
+}
+
+/* A story with several closed segments, all of it durable. */
+static bool tell_closed(const struct sim_options *options)
+{
+	bool ok = tell(options, STEPS);
+	uint32_t head;
+
+	go_on(run.sim);
+	for (head = 0; head < 3; head++)
+		lit_roll(head);
+	go_on(run.sim);
+	lit_put(0, 2, 3000);
+	lit_roll(2);
+	copies_settle(run.sim);
+	disk_settle(run.sim->disk);
+	return ok && !run.sim->error[0];
+}
+
+/*
+ * Three replicas on four backups, or on three: one is lost, another is rotten at @where.  All
+ * that is made anew comes from the third, and what was rotten is made anew too.
+ */
+static bool copy_rot_once(uint32_t backups, uint32_t lost, uint32_t rotten, uint32_t where)
+{
+	const struct sim_options options = { .frames = 14, .backups = backups, .replicas = 3,
+					     .join = true };
+	bool ok = tell_closed(&options);
+	struct sim *sim = run.sim;
+	struct core_stats stats;
+	struct core_bad bad;
+	uint32_t turned, named = 0, first, n, drive;
+
+	turned = rot(sim, sim->drive[rotten], where);
+	lose(sim, lost);
+	copies_settle(sim);
+	if (backups == 3 && !sim_add(sim))
+		sim_fail(sim, "the lost one cannot be added");
+	copies_settle(sim);
+	core_stats(sim->core, &stats);
+	while (core_bad_next(sim->core, &bad)) {
+		named++;
+		if (bad.backup != rotten || bad.error || !bad.format)
+			sim_fail(sim, "backup %u is called bad", bad.backup);
+	}
+	if (stats.short_segments + stats.short_open || stats.copies_failed)
+		sim_fail(sim, "%u segments are short, %llu are given up", stats.short_segments,
+			 (unsigned long long)stats.copies_failed);
+	if (stats.bad_replicas != named || named > turned)
+		sim_fail(sim, "%u bits turned, %llu replicas bad, %u named", turned,
+			 (unsigned long long)stats.bad_replicas, named);
+	first = backups == 3 ? sim->drive[lost] : where;
+	sim_cut(sim, DISK_CUT_DROP);
+	/* What was not read for a copy may be rotten still, as nothing was made from it. */
+	for (n = 0; n < backups; n++) {
+		drive = (first + n) % backups;
+		if (drive != sim->drive[rotten] && (backups == 3 || drive != sim->drive[lost]))
+			break;
+	}
+	if (!sim->error[0] && start_from(sim, 1u << drive, true))
+		sim_fail(sim, "drive %u alone does not come up", drive);
+	ok = ok && (!sim->error[0] || complain(sim, "rot"));
+	run.left = named;
+	sim_free(sim);
+	return ok;
+}
+
+bool litmus_copy_rot(void)
+{
+	uint32_t backups, lost, rotten, where, named = 0;
+
+	for (backups = 3; backups <= 4; backups++)
+		for (lost = 0; lost < backups; lost++)
+			for (rotten = 0; rotten < backups; rotten++)
+				for (where = lost ^ (rotten & 1); where < 5 && rotten != lost;
+				     where += backups == 3 ? 2 : 5) {
+					if (!copy_rot_once(backups, lost, rotten, where))
+						return false;
+					named += run.left;
+				}
+	return named;
+}
+
+/*
+ * Of two replicas one is lost, and the other rotten.  Segments that are whole in memory are
+ * made anew from there; what is @compacted there stays as it is, and is named.
+ */
+static bool copy_memory_once(uint32_t lost, uint32_t where, bool compacted)
+{
+	static const struct sim_options options = { .frames = 14, .backups = 2, .join = true };
+	bool ok = tell_closed(&options);
+	struct sim *sim = run.sim;
+	struct core_stats stats;
+	struct core_bad bad;
+	uint32_t given_up = 0;
+	int ret;
+
+	if (compacted) {
+		lit_delete(0, 1);
+		lit_delete(1, 1);
+		lit_compact();
+		copies_settle(sim);
+		disk_settle(sim->disk);
+	}
+	lose(sim, lost);
+	copies_settle(sim);
+	disk_settle(sim->disk);
+	rot(sim, sim->drive[!lost], where);
+	if (!sim_add(sim))
+		sim_fail(sim, "the lost one cannot be added");
+	copies_settle(sim);
+	core_stats(sim->core, &stats);
+	while (core_bad_next(sim->core, &bad)) {
+		if (bad.backup < CORE_BACKUPS)
+			continue;
+		given_up++;
+		if (listed(sim, bad.segment) != 1)
+			sim_fail(sim, "segment %llu is bad, and was copied",
+				 (unsigned long long)bad.segment);
+	}
+	if (stats.copies_failed != given_up || stats.short_segments != given_up ||
+	    !given_up != !compacted || !stats.copied_memory)
+		sim_fail(sim, "%u named, %u short, %llu from memory", given_up,
+			 stats.short_segments, (unsigned long long)stats.copied_memory);
+	sim_cut(sim, DISK_CUT_DROP);
+	if (!sim->error[0] && compacted) {
+		sim->there = ALL(sim);
+		ret = sim_attempt(sim);
+		if (ret != -ENODATA || !sim->nr_damage)
+			sim_fail(sim, "what is lost is not reported: %d", ret);
+	} else if (!sim->error[0] && start_from(sim, 1u << (where + lost) % 2, true)) {
+		sim_fail(sim, "one of them alone does not come up");
+	}
+	ok = ok && (!sim->error[0] || complain(sim, "memory"));
+	sim_free(sim);
+	return ok;
+}
+
+bool litmus_copy_memory(void)
+{
+	uint32_t lost, where;
+
+	for (lost = 0; lost < 2; lost++)
+		for (where = 0; where < 5; where++)
+			if (!copy_memory_once(lost, where, false) ||
+			    (where < 3 && !copy_memory_once(lost, where, true)))
+				return false;
+	return true;
+}
+
 /*
  * Two replicas, and no acknowledgement with fewer: a backup of a head's segment is lost,
  * and the daemon killed or not.  Something more of it is acknowledged, since it gets
