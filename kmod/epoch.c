@@ -4,16 +4,27 @@
  *
  * A client publishes the store's epoch in a slot of its own page, then a full
  * barrier, then it loads handle words.  The cleaner exchanges the words of all
- * entries in a frame, advances the epoch, then a full barrier, then it looks at
- * the slots.  So either it sees the slot, or the client sees the new words
- * (store buffering, forbidden by the two barriers).  A slot that holds an older
- * epoch holds up the frames; one that holds the new epoch or none does not.
+ * entries in a frame, advances the epoch, which is a full barrier, then a thread
+ * loads the epoch (acquire) and looks at the slots.  Either that thread sees the
+ * slot, or the client sees the new words; the thread that looks need not be the
+ * one that advanced (tests/litmus/view-*.litmus).  A slot that holds an older
+ * epoch holds up the frames; a slot that holds the new epoch or none does not.
  *
- * Nothing in the page is trusted.  A slot is timed from the kernel's own first
- * sight of its value, and anew only for one that a later view can have; after
- * view_ms it is exchanged for LSMEM_SLOT_REVOKED and for this epoch looked at no
- * more, whatever is written into it.  Each revocation halves the bound of its client for a while: nonsense
- * in slots makes their owner's views invalid, and soon holds nothing back.
+ * Nothing in the page is trusted.  What the kernel knows of a slot comes from its
+ * own looks:
+ *
+ * - A value that differs from that of the last look was published after that
+ *   look.  It holds up no epoch that there was at that look.
+ * - A slot of a new file holds up no epoch that there was when the file was opened.
+ * - A value is timed from the first look at which it is older than the newest
+ *   epoch, whichever epoch was asked for.  After view_ms the slot is exchanged for
+ *   LSMEM_SLOT_REVOKED and holds up no epoch that there is by then.
+ *
+ * So the slots that hold up an epoch are known at the first look after it, their
+ * time runs from then on at the latest, and all of them run at the same time: the
+ * epoch has passed view_ms after that look, whatever is written into slots, however
+ * many there are and however often files are opened.  Each revocation halves the
+ * bound of its file for a while.
  *
  * Lock: store->epoch_lock for the set of clients and @seen.
  */
@@ -29,11 +40,14 @@
 /**
  * lsmem_client_new - a file has been opened
  * @store: held open by the file
- * Return: the client, or NULL when out of memory.
+ *
+ * Context: may sleep.  Return: the client, or NULL when out of memory.
  */
 struct lsmem_client *lsmem_client_new(struct lsmem_store *store)
 {
 	struct lsmem_client *client = kzalloc(sizeof(*client), GFP_KERNEL);
+	unsigned int i;
+	u64 epoch;
 
 	if (!client)
 		return NULL;
@@ -44,6 +58,16 @@ struct lsmem_client *lsmem_client_new(struct lsmem_store *store)
 	}
 	client->store = store;
 	spin_lock(&store->epoch_lock);
+	/*
+	 * Views of this file begin after its open.  They see the words exchanged before the
+	 * epoch that there is now.  A walk that misses this file in the list took the lock
+	 * before: its epoch is not above this one.
+	 */
+	epoch = smp_load_acquire(&store->info->epoch);
+	for (i = 0; i < LSMEM_SLOTS; i++) {
+		client->seen[i].until = epoch;
+		client->seen[i].looked = epoch;
+	}
 	list_add_tail(&client->node, &store->clients);
 	spin_unlock(&store->epoch_lock);
 	return client;
@@ -70,9 +94,8 @@ void lsmem_client_free(struct lsmem_client *client)
 u64 lsmem_epoch_advance(struct lsmem_store *store)
 {
 	/*
-	 * Ordered on both sides: who publishes the new epoch has seen the words
-	 * exchanged before it, and it pairs with the client's barrier after it
-	 * published.
+	 * Ordered on both sides.  A client that publishes the new epoch sees the words
+	 * exchanged before it.  Pairs with the client's barrier after it published.
 	 */
 	return atomic64_inc_return((atomic64_t *)&store->info->epoch);
 }
@@ -85,11 +108,16 @@ static unsigned long lsmem_client_bound(struct lsmem_client *client)
 	return msecs_to_jiffies(READ_ONCE(client->store->view_ms)) >> client->strikes;
 }
 
-/* Its view was not ended in time: end it for it. */
-static void lsmem_slot_revoke(struct lsmem_client *client, unsigned int i, u64 value)
+/* The view in this slot did not end in time: end it.  @now: the epoch before the look. */
+static void lsmem_slot_revoke(struct lsmem_client *client, unsigned int i, u64 value, u64 now)
 {
-	/* An honest client that ends its view meanwhile gets its 0 back. */
+	/*
+	 * If the view ends meanwhile, its client finds its own value.  What is in the slot
+	 * then was published after the look, and sees the words of @now.
+	 */
 	cmpxchg(&client->slots[i].epoch, value, LSMEM_SLOT_REVOKED);
+	client->seen[i].value = LSMEM_SLOT_REVOKED;
+	client->seen[i].until = now;
 	client->strikes = min(client->strikes + 1, LSMEM_STRIKES_MAX);
 	client->struck = jiffies;
 	lsmem_count(client->store, views_revoked, 1);
@@ -97,41 +125,33 @@ static void lsmem_slot_revoke(struct lsmem_client *client, unsigned int i, u64 v
 }
 
 /*
- * Does this slot hold up @epoch?  Revokes it when its time is over.
- *
- * A slot that is seen idle, or revoked, holds up no epoch there has been so far:
- * whatever is published in it later was followed by a barrier, and then by a
- * load that sees the new words.
+ * Look at a slot: does it hold up @epoch?  Revokes it when its time is over.
+ * @now: the newest epoch, loaded with acquire before; not below @epoch.
  */
-static bool lsmem_slot_holds(struct lsmem_client *client, unsigned int i, u64 epoch)
+static bool lsmem_slot_holds(struct lsmem_client *client, unsigned int i, u64 epoch, u64 now)
 {
-	u64 now = READ_ONCE(client->store->info->epoch), value;
+	u64 value = READ_ONCE(client->slots[i].epoch), looked = client->seen[i].looked;
 
-	if (epoch <= client->seen[i].until)
-		return false;
-	value = READ_ONCE(client->slots[i].epoch);
-	if (value == LSMEM_SLOT_IDLE || value >= epoch) {	/* REVOKED is the largest */
-		client->seen[i].until = value == LSMEM_SLOT_IDLE ? now : min(value, now);
-		if (value == LSMEM_SLOT_IDLE)
-			client->seen[i].value = value;
-		return false;
-	}
+	client->seen[i].looked = now;
 	/*
-	 * Another view has another value, and one that began since this slot was timed has at
-	 * least the epoch there was then.  Whatever else comes is no view's, or the same one's.
+	 * Nothing is held up so far, REVOKED, the largest, included.  A view published in the
+	 * slot later is followed by a full barrier, then by loads that see the new words.
 	 */
-	if (client->seen[i].value != value) {
-		if (client->seen[i].value == LSMEM_SLOT_IDLE || value >= client->seen[i].timed) {
-			client->seen[i].since = jiffies;
-			client->seen[i].timed = now;
-		}
-		client->seen[i].value = value;
+	if (value == LSMEM_SLOT_IDLE || value >= now) {
+		client->seen[i].until = now;
+		client->seen[i].value = LSMEM_SLOT_IDLE;
+		return false;
 	}
+	if (client->seen[i].value != value) {
+		client->seen[i].until = looked;
+		client->seen[i].value = value;
+		client->seen[i].since = jiffies;
+	}
+	if (epoch <= client->seen[i].until || epoch <= value)
+		return false;
 	if (time_before(jiffies, client->seen[i].since + lsmem_client_bound(client)))
 		return true;
-	lsmem_slot_revoke(client, i, value);
-	client->seen[i].until = now;
-	client->seen[i].value = LSMEM_SLOT_IDLE;	/* if it comes again, it is another */
+	lsmem_slot_revoke(client, i, value, now);
 	return false;
 }
 
@@ -140,18 +160,27 @@ static bool lsmem_slot_holds(struct lsmem_client *client, unsigned int i, u64 ep
  * @store: the store
  * @epoch: from lsmem_epoch_advance()
  *
- * Does not sleep.  Return: true at the latest view_ms after the first call.
+ * Looks at all slots of all files, with epoch_lock held.
+ *
+ * Context: does not sleep.  Return: true at the latest view_ms after the first call
+ * for any epoch that follows the advance to @epoch.
  */
 bool lsmem_epoch_passed(struct lsmem_store *store, u64 epoch)
 {
 	struct lsmem_client *client;
 	bool passed = true;
 	unsigned int i;
+	u64 now;
 
 	spin_lock(&store->epoch_lock);
+	/*
+	 * The epoch first, then the slots: a slot that is idle after this load holds up no
+	 * epoch up to this one.  Pairs with lsmem_epoch_advance(), also of another thread.
+	 */
+	now = smp_load_acquire(&store->info->epoch);
 	list_for_each_entry(client, &store->clients, node)
 		for (i = 0; i < LSMEM_SLOTS; i++)
-			if (lsmem_slot_holds(client, i, epoch))
+			if (lsmem_slot_holds(client, i, epoch, now))
 				passed = false;
 	spin_unlock(&store->epoch_lock);
 	return passed;

@@ -14,9 +14,10 @@
  * @slots: one page, mapped read-write by its owner
  * @strikes: views that were not ended in time, of late: each halves the bound
  * @struck: when the last one was, jiffies
- * @seen: what is known of each slot; kernel-private, nothing here is taken from
- *	the page: it holds up no epoch up to @until; @value was seen last to hold up one,
- *	which is timed from @since on, when the epoch was @timed
+ * @seen: what is known of each slot, under epoch_lock; kernel-private, nothing here is
+ *	taken from the page: the slot holds up no epoch up to @until; at the last look the
+ *	newest epoch was @looked; @value was in the way at that look, and since the jiffy
+ *	@since, or is IDLE or REVOKED: nothing was
  */
 struct lsmem_client {
 	struct lsmem_store *store;
@@ -27,7 +28,7 @@ struct lsmem_client {
 	struct {
 		u64 until;
 		u64 value;
-		u64 timed;
+		u64 looked;
 		unsigned long since;
 	} seen[PAGE_SIZE / sizeof(struct lsmem_slot)];
 };

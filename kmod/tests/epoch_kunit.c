@@ -102,11 +102,13 @@ static void epoch_test_slot(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, lsmem_epoch_advance(store)));
 	for (first = 0; first < 2; first++) {
 		for (i = 0; i < ARRAY_SIZE(where); i++) {
-			struct lsmem_client *a = epoch_client(test), *b = epoch_client(test);
-			struct lsmem_client *client = first ? a : b;
+			struct lsmem_client *a, *b, *client;
 			u64 epoch;
 
 			store->info->epoch = 1000;
+			a = epoch_client(test);
+			b = epoch_client(test);
+			client = first ? a : b;
 			client->slots[where[i]].epoch = param->value;
 			epoch = lsmem_epoch_advance(store);
 			KUNIT_EXPECT_EQ(test, epoch, 1001);
@@ -230,6 +232,77 @@ static void epoch_test_two(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, second));
 	KUNIT_EXPECT_EQ(test, client->slots[2].epoch, LSMEM_SLOT_REVOKED);
 	KUNIT_EXPECT_EQ(test, epoch_revoked(test), 1);
+}
+
+/* A file that is opened anew holds up nothing that was replaced before, whatever its slots say. */
+static void epoch_test_reopened(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_client *client = epoch_client(test);
+	u64 epoch, next;
+	u32 i;
+
+	client->slots[0].epoch = 1;
+	epoch = lsmem_epoch_advance(store);
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
+	for (i = 0; i < 10; i++) {
+		lsmem_client_free(client);
+		client = epoch_client(test);
+		client->slots[0].epoch = 1;
+		KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
+	}
+	/* It may have a view of what is there now. */
+	next = lsmem_epoch_advance(store);
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, next));
+	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
+	KUNIT_EXPECT_EQ(test, epoch_revoked(test), 0);
+}
+
+#define EPOCH_FILES	8u
+
+/*
+ * One epoch after the other is held up, each by a slot of a file of its own.  The time of all
+ * these slots runs at once, from the first look on, whichever epoch is asked for.
+ */
+static void epoch_test_in_turn(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_client *client[EPOCH_FILES];
+	u64 epoch[EPOCH_FILES];
+	u32 i;
+
+	for (i = 0; i < EPOCH_FILES; i++)
+		client[i] = epoch_client(test);
+	for (i = 0; i < EPOCH_FILES; i++) {
+		client[i]->slots[0].epoch = store->info->epoch;
+		epoch[i] = lsmem_epoch_advance(store);
+	}
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch[0]));
+	for (i = 0; i < EPOCH_FILES; i++)
+		epoch_elapse(client[i], 0, msecs_to_jiffies(EPOCH_MS));
+	for (i = 0; i < EPOCH_FILES; i++)
+		KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch[i]));
+	KUNIT_EXPECT_EQ(test, epoch_revoked(test), EPOCH_FILES);
+}
+
+/* A slot whose values change holds up no epoch that there was at the look before. */
+static void epoch_test_values(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_client *client = epoch_client(test);
+	u64 first, second;
+
+	first = lsmem_epoch_advance(store);
+	second = lsmem_epoch_advance(store);
+	client->slots[9].epoch = 1000;
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, first));
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, second));
+	client->slots[9].epoch = first;
+	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, second));
+	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, first));
+	second = lsmem_epoch_advance(store);
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, second));
+	KUNIT_EXPECT_EQ(test, epoch_revoked(test), 0);
 }
 
 /* Each revocation halves the bound of its client, down to a thousandth, and is forgiven. */
@@ -460,6 +533,9 @@ static struct kunit_case epoch_cases[] = {
 	KUNIT_CASE(epoch_test_bound),
 	KUNIT_CASE(epoch_test_since),
 	KUNIT_CASE(epoch_test_two),
+	KUNIT_CASE(epoch_test_reopened),
+	KUNIT_CASE(epoch_test_in_turn),
+	KUNIT_CASE(epoch_test_values),
 	KUNIT_CASE(epoch_test_strikes),
 	KUNIT_CASE(epoch_test_garbage),
 	KUNIT_CASE_PARAM(epoch_test_views, epoch_view_gen_params),

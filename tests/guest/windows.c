@@ -579,6 +579,85 @@ TEST_F_TIMEOUT(window, hostile_slot_that_changes, 90)
 	close(fd);
 }
 
+/* Opens the store again and again; all slots of each file hold the oldest epoch. */
+struct reopener {
+	const struct store *store;
+	uint64_t offset;		/* of the slots */
+	unsigned int pause_ms;
+	atomic_bool stop;
+	unsigned int opened, failed;
+};
+
+static void *reopen(void *argument)
+{
+	struct reopener *reopener = argument;
+	struct lsmem_slot *slots, *before = NULL;
+	int fd, fd_before = -1;
+	unsigned int i;
+
+	while (!atomic_load(&reopener->stop)) {
+		fd = open(reopener->store->path, O_RDWR | O_CLOEXEC);
+		slots = fd < 0 ? NULL : map(fd, reopener->offset, PAGE, PROT_READ | PROT_WRITE,
+					    MAP_SHARED);
+		for (i = 0; slots && i < PAGE / sizeof(*slots); i++)
+			__atomic_store_n(&slots[i].epoch, 1, __ATOMIC_SEQ_CST);
+		reopener->opened += !!slots;
+		reopener->failed += !slots;
+		if (before)
+			munmap(before, PAGE);
+		close(fd_before);
+		before = slots;
+		fd_before = fd;
+		usleep(reopener->pause_ms * 1000);
+	}
+	if (before)
+		munmap(before, PAGE);
+	close(fd_before);
+	return NULL;
+}
+
+#define FULL_BYTES	60000u
+#define FULL_PERCENT	90u
+#define FULL_REPLACED	(40 * MIB)	/* three times what is free at first */
+
+/*
+ * Each file is closed before its views are too long, so none is revoked, and a new one is
+ * there before.  What waits to be freed waits for the first file that it finds, no other.
+ */
+TEST_F_TIMEOUT(window, hostile_reopening, 90)
+{
+	struct reopener reopener = { .store = &self->store, .pause_ms = 160 };
+	static uint8_t bytes[FULL_BYTES];
+	uint64_t *handles, state = test_seed, replaced, begin;
+	struct lsmem_stat stat;
+	pthread_t thread;
+	uint32_t nr = 0;
+	int ret = 0;
+
+	reopener.offset = self->info.slots.offset;
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/view_ms", 200));
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/stall_ms", test_limit(8000)));
+	ASSERT_EQ(0, lsm_stat(self->store.lsm, &stat));
+	handles = calloc(stat.capacity / sizeof(bytes) + 1, sizeof(*handles));
+	ASSERT_NE(NULL, handles);
+	while (nr * (sizeof(bytes) + 32ull) < stat.capacity / 100 * FULL_PERCENT)
+		ASSERT_EQ(0, lsm_alloc(self->store.lsm, bytes, sizeof(bytes), 0, &handles[nr++],
+				       NULL));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, reopen, &reopener));
+	begin = now_ms();
+	for (replaced = 0; !ret && replaced < FULL_REPLACED; replaced += sizeof(bytes))
+		ret = lsm_replace(self->store.lsm, handles[test_random(&state) % nr], bytes,
+				  sizeof(bytes), 0, NULL);
+	EXPECT_EQ(0, ret) TH_LOG("after %llu MiB of %llu", (unsigned long long)(replaced >> 20),
+				 (unsigned long long)(FULL_REPLACED >> 20));
+	TH_LOG("%llu MiB in %llu ms beside %u files", (unsigned long long)(replaced >> 20),
+	       (unsigned long long)(now_ms() - begin), reopener.opened);
+	atomic_store(&reopener.stop, true);
+	pthread_join(thread, NULL);
+	EXPECT_EQ(0, reopener.failed);
+	free(handles);
+}
+
 /* ---- Mapping and unmapping while everything moves ----------------------- */
 
 TEST_F_TIMEOUT(window, map_and_unmap_while_cleaning, 90)
