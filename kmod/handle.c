@@ -120,6 +120,8 @@ void lsmem_handle_free(struct lsmem_store *store, u64 handle)
 	/* Pairs with the load of a word: what preceded it is over. */
 	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
 	percpu_counter_dec(&store->handles_used);
+	/* The next owner's words come after this one: tests/litmus/handle-free.litmus. */
+	smp_mb__before_atomic();
 	sbitmap_put(&store->handle_map, index);
 }
 
