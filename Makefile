@@ -116,10 +116,11 @@ fuzz: setup ## fuzzers of what reads backups, $FUZZ_SECONDS (60) each
 	@$(MAKE) --no-print-directory -C tests/fuzz programs
 	@tests/fuzz/run
 
-check: ## sparse and checkpatch
+check: ## sparse, checkpatch, and the memory ordering by herd7
 	@qemu/setup base check
 	@$(MAKE) --no-print-directory sparse
 	@tests/checkpatch
+	@tests/litmus/run
 
 sparse: ## the module through sparse, all files
 	$(KBUILD) C=2 CF="-Wsparse-error" modules
