@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Lines on stderr: see log.h.  No allocation, no blocking, one thread. */
+/* Lines on stderr: see log.h.  No allocation, no blocking, any thread. */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 static int log_level = LOG_PRI_NOTICE;
 static _Thread_local bool log_hushed;
 static bool log_prefixes = true;
-static unsigned long log_dropped;
+static atomic_ulong log_dropped;
 
 /**
  * log_setup - say which lines are wanted
@@ -69,6 +70,7 @@ static size_t log_prefix(char *line, size_t room, int priority)
 void log_line(int priority, const char *format, ...)
 {
 	char line[LOG_LINE_BYTES + 32];
+	unsigned long dropped;
 	size_t used;
 	va_list args;
 	int n;
@@ -77,12 +79,13 @@ void log_line(int priority, const char *format, ...)
 		priority = LOG_PRI_DEBUG;
 	if (priority > log_level)
 		return;
-	if (log_dropped) {
+	dropped = atomic_exchange(&log_dropped, 0);
+	if (dropped) {
 		used = log_prefix(line, sizeof(line), LOG_PRI_WARNING);
 		n = snprintf(line + used, sizeof(line) - used, "%lu lines could not be logged\n",
-			     log_dropped);
-		if (log_put(line, used + (size_t)n))
-			log_dropped = 0;
+			     dropped);
+		if (!log_put(line, used + (size_t)n))
+			atomic_fetch_add(&log_dropped, dropped);
 	}
 	used = log_prefix(line, sizeof(line), priority);
 	va_start(args, format);
@@ -93,5 +96,5 @@ void log_line(int priority, const char *format, ...)
 	used += (size_t)n < LOG_LINE_BYTES - used ? (size_t)n : LOG_LINE_BYTES - used - 1;
 	line[used++] = '\n';
 	if (!log_put(line, used))
-		log_dropped++;
+		atomic_fetch_add(&log_dropped, 1);
 }
