@@ -664,7 +664,7 @@ static void give_back(struct rdma_backup *r)
 	verbs_close(&r->verbs);
 	if (r->events)
 		rdma_destroy_event_channel(r->events);
-	memset(&r->key, 0, sizeof(r->key));
+	explicit_bzero(&r->key, sizeof(r->key));
 	free(r);
 }
 

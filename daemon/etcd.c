@@ -385,6 +385,8 @@ static int give_pem(struct etcd *e, CURLoption option, const char *path)
 			path);
 		err = -EOPNOTSUPP;
 	}
+	if (blob.data)
+		explicit_bzero(blob.data, PEM_BYTES);	/* it may be the private key */
 	free(blob.data);
 	if (f)
 		fclose(f);

@@ -226,6 +226,6 @@ out:
 		rdma_destroy_id(s->listener);
 	while (s->nr_exports)
 		backup_close(&s->exports[--s->nr_exports].backup);
-	memset(&s->key, 0, sizeof(s->key));
+	explicit_bzero(&s->key, sizeof(s->key));
 	return status;
 }

@@ -134,6 +134,7 @@ void wire_prove_client(const struct wire_key *key, const struct wire_hello *hell
 
 	begin(&hmac, key, "lsmem client", hello, challenge);
 	hmac_sha256_digest(&hmac, WIRE_MAC, mac);
+	explicit_bzero(&hmac, sizeof(hmac));	/* the secret's hash can stand for the secret */
 }
 
 /**
@@ -152,6 +153,7 @@ void wire_prove_server(const struct wire_key *key, const struct wire_hello *hell
 	begin(&hmac, key, "lsmem server", hello, challenge);
 	hmac_sha256_update(&hmac, offsetof(struct wire_accept, mac), (const uint8_t *)accept);
 	hmac_sha256_digest(&hmac, WIRE_MAC, mac);
+	explicit_bzero(&hmac, sizeof(hmac));	/* the secret's hash can stand for the secret */
 }
 
 /* In a time that does not tell where they differ. */
