@@ -35,8 +35,6 @@
 
 #define LSMEM_MINORS		256
 #define LSMEM_BYTES_MIN		(128ull << 20)
-#define LSMEM_BYTES_MAX		(1ull << 40)
-#define LSMEM_HANDLES_MAX	0x7fffffffull	/* what an sbitmap can index */
 #define LSMEM_HANDLE_BYTES	256	/* memory for which there is one handle */
 #define LSMEM_HEADS_MIN		3	/* the cleaner's and two for writers */
 #define LSMEM_HEAD_SEGMENTS	5	/* full segments for which there is one head */

@@ -18,6 +18,8 @@
 struct gendisk;
 struct lsmem_attachment;
 
+#define LSMEM_BYTES_MAX		(1ull << 40)	/* of a store */
+#define LSMEM_HANDLES_MAX	0x7fffffffull	/* what an sbitmap can index */
 #define LSMEM_VICTIMS		LSMEM_POLICY_VICTIMS	/* segments cleaned together */
 #define LSMEM_RETIRES		8	/* groups waiting for their digest */
 #define LSMEM_VACATED		64	/* compactions whose old frames may still be seen */

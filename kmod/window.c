@@ -24,12 +24,28 @@
 #include "store.h"
 #include "window.h"
 
-/* Where the windows lie in the file; each has room for the largest store. */
+/*
+ * Where the windows lie in the file; each has room for the largest store.  All end below
+ * 2^44, as far as the mmap2() of 32-bit programs reaches.
+ */
 #define LSMEM_OFFSET_FRAMES	(1ull << 41)
-#define LSMEM_OFFSET_TABLE	(1ull << 42)
-#define LSMEM_OFFSET_HANDLES	(1ull << 43)
-#define LSMEM_OFFSET_SLOTS	(1ull << 44)
-#define LSMEM_OFFSET_SEGMENTS	(1ull << 45)
+#define LSMEM_OFFSET_TABLE	(2ull << 41)
+#define LSMEM_OFFSET_HANDLES	(4ull << 41)
+#define LSMEM_OFFSET_SLOTS	(6ull << 41)
+#define LSMEM_OFFSET_SEGMENTS	(7ull << 41)
+#define LSMEM_OFFSET_END	(8ull << 41)
+
+#define LSMEM_FRAMES_MAX	(LSMEM_BYTES_MAX / LSMEM_SEGLET_BYTES)
+#define LSMEM_TABLE_MAX		(LSMEM_BYTES_MAX / LSMEM_SEGMENT_BYTES * LSMEM_SEGMENTS_MOST)
+
+static_assert(LSMEM_OFFSET_TABLE - LSMEM_OFFSET_FRAMES >= LSMEM_BYTES_MAX);
+static_assert(LSMEM_FRAMES_MAX * sizeof(struct lsmem_frame) <=
+	      LSMEM_OFFSET_HANDLES - LSMEM_OFFSET_TABLE);
+static_assert((LSMEM_HANDLES_MAX + 1) * sizeof(struct lsmem_handle) <=
+	      LSMEM_OFFSET_SLOTS - LSMEM_OFFSET_HANDLES);
+static_assert(2 * PAGE_SIZE + LSMEM_TABLE_MAX * sizeof(struct lsmem_segment_stat) <=
+	      LSMEM_OFFSET_END - LSMEM_OFFSET_SEGMENTS);
+static_assert(LSMEM_OFFSET_END == 1ull << 44);
 
 /**
  * lsmem_window_init - make a store's info page

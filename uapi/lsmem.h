@@ -206,7 +206,7 @@ struct lsmem_stat {
 #define LSMEM_NO_FRAME		0xffffffffu
 
 struct lsmem_window {
-	__u64 offset;		/* for mmap */
+	__u64 offset;		/* for mmap; the window ends at 2^44 at most */
 	__u64 length;		/* bytes, a multiple of the page size */
 };
 

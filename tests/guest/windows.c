@@ -95,6 +95,48 @@ TEST_F(window, info_page)
 	EXPECT_LE(info->nr_slots * sizeof(struct lsmem_slot), info->slots.length);
 }
 
+/* mmap2() as 32-bit programs call it: the offset is in pages, 32 bits of them.  NULL: refused. */
+static void *map_32(int fd, uint64_t offset, int protection, int flags)
+{
+	uint32_t result = -1u;
+#ifdef __x86_64__
+	register uint32_t pages asm("r13") = (uint32_t)(offset / PAGE);
+
+	asm volatile("mov %%rbp, %%r12\n\tmov %%r13d, %%ebp\n\tint $0x80\n\tmov %%r12, %%rbp"
+		     : "=a"(result)
+		     : "a"(192), "b"(0), "c"(PAGE), "d"(protection), "S"(flags), "D"(fd),
+		       "r"(pages)
+		     : "memory", "cc", "r8", "r9", "r10", "r11", "r12");
+#endif
+	return result > -PAGE ? NULL : (void *)(uintptr_t)result;
+}
+
+/* All windows lie where a 32-bit program can ask for them: mmap2() takes pages, 32 bits of them. */
+TEST_F(window, within_reach_of_32_bits)
+{
+	const struct lsmem_window *windows[] = {
+		&self->info.frames, &self->info.frame_table, &self->info.handles, &self->info.slots,
+		&self->info.segments,
+	};
+	struct lsmem_slot *slots, *same;
+	size_t i;
+
+	for (i = 0; i < sizeof(windows) / sizeof(*windows); i++)
+		EXPECT_GE(1ull << 44, windows[i]->offset + windows[i]->length)
+			TH_LOG("window %zu", i);
+	if (!map_32(-1, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS))
+		SKIP(return, "this kernel has no calls of 32-bit programs");
+	slots = map_32(self->store.fd, self->info.slots.offset, PROT_READ | PROT_WRITE, MAP_SHARED);
+	ASSERT_NE(NULL, slots);
+	same = map(self->store.fd, self->info.slots.offset, PAGE, PROT_READ, MAP_SHARED);
+	ASSERT_NE(NULL, same);
+	slots[5].epoch = 7;
+	EXPECT_EQ(7, same[5].epoch);
+	slots[5].epoch = LSMEM_SLOT_IDLE;
+	munmap(slots, PAGE);
+	munmap(same, PAGE);
+}
+
 TEST_F(window, every_byte_is_readable)
 {
 	const struct lsmem_window *windows[] = {
