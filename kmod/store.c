@@ -541,28 +541,55 @@ void lsmem_store_stat(struct lsmem_store *store, struct lsmem_stat *stat)
 
 /* ---- The set ------------------------------------------------------------ */
 
-/* Before a suspend every durable store is drained, or the suspend refused. */
+/*
+ * Hold the store after @store in the set, the first after NULL, and release @store.  What is
+ * held stays in the set: it cannot be destroyed.  Returns NULL at the end.
+ */
+static struct lsmem_store *lsmem_store_next(struct lsmem_store *store)
+{
+	struct list_head *node;
+	struct lsmem_store *next = NULL;
+
+	mutex_lock(&lsmem_stores_lock);
+	node = store ? store->node.next : lsmem_stores.next;
+	if (node != &lsmem_stores) {
+		next = list_entry(node, struct lsmem_store, node);
+		next->opens++;
+		get_device(&next->dev);
+	}
+	mutex_unlock(&lsmem_stores_lock);
+	if (store)
+		lsmem_store_release(store);
+	return next;
+}
+
+/* Is there nothing that only memory has?  Waits for the daemon, up to flush_ms. */
+static bool lsmem_store_drained(struct lsmem_store *store)
+{
+	if (!store->durable || !lsmem_store_active(store))
+		return true;
+	/* Without a daemon there is nothing to wait for. */
+	return READ_ONCE(store->attached) ? !lsmem_sync(store, 0) : !lsmem_store_dirty(store);
+}
+
+/*
+ * Before a suspend every durable store is drained, or the suspend refused.  Stores are made,
+ * attached and destroyed meanwhile: a wait may end only by a daemon that attaches.
+ */
 static int lsmem_pm_notify(struct notifier_block *nb, unsigned long action, void *data)
 {
-	struct lsmem_store *store;
-	int ret = NOTIFY_DONE;
+	struct lsmem_store *store = NULL;
 
 	if (action != PM_SUSPEND_PREPARE && action != PM_HIBERNATION_PREPARE)
 		return NOTIFY_DONE;
-	mutex_lock(&lsmem_stores_lock);
-	list_for_each_entry(store, &lsmem_stores, node) {
-		if (!store->durable || !lsmem_store_active(store))
-			continue;
-		/* Without a daemon there is nothing to wait for. */
-		if (READ_ONCE(store->attached) ? !lsmem_sync(store, 0) :
-						 !lsmem_store_dirty(store))
+	while ((store = lsmem_store_next(store))) {
+		if (lsmem_store_drained(store))
 			continue;
 		pr_err("%s: not durable: suspend refused; is lsmemd running?\n", store->name);
-		ret = NOTIFY_BAD;
-		break;
+		lsmem_store_release(store);
+		return NOTIFY_BAD;
 	}
-	mutex_unlock(&lsmem_stores_lock);
-	return ret;
+	return NOTIFY_DONE;
 }
 
 static struct notifier_block lsmem_pm_notifier = {
@@ -601,11 +628,12 @@ void lsmem_stores_exit(void)
 {
 	struct lsmem_store *store, *next;
 
+	/* Waits for a call that is under way: from here on none looks at the set. */
+	unregister_pm_notifier(&lsmem_pm_notifier);
 	list_for_each_entry_safe(store, next, &lsmem_stores, node) {
 		list_del_init(&store->node);
 		lsmem_store_end(store);
 	}
-	unregister_pm_notifier(&lsmem_pm_notifier);
 	unregister_chrdev_region(lsmem_devt, LSMEM_MINORS);
 	class_unregister(&lsmem_class);
 }

@@ -5,11 +5,15 @@
  * then; the kernel is not.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "kselftest_harness.h"
 #include "follower.h"
@@ -183,6 +187,77 @@ TEST_F(durable, asking_for_passes)
 	EXPECT_EQ(-EBUSY, clean(fd, 0, nothing, 2));
 	EXPECT_EQ(-EAGAIN, store_set_text(&self->store, "cleaner/request", "clean 1"));
 	munmap((void *)cleaning, window->length);
+}
+
+struct suspend {
+	int state;			/* /sys/power/state */
+	int error;			/* what a write to it said */
+	_Atomic pid_t thread;
+	atomic_bool over;
+};
+
+static void *suspend_main(void *argument)
+{
+	struct suspend *suspend = argument;
+
+	suspend->thread = gettid();
+	suspend->error = write(suspend->state, "freeze", 6) < 0 ? errno : 0;
+	suspend->over = true;
+	return NULL;
+}
+
+/* Wait until the suspend asks the module; false: it has come to its end without. */
+static bool suspend_asks(struct suspend *suspend)
+{
+	char path[64], stack[4096];
+
+	while (!suspend->over) {
+		ssize_t length;
+		int fd;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%d/stack", suspend->thread);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		length = fd < 0 ? -1 : read(fd, stack, sizeof(stack) - 1);
+		close(fd);
+		if (length > 0) {
+			stack[length] = 0;
+			if (strstr(stack, "lsmem_pm_notify"))
+				return true;
+		}
+		usleep(1000);
+	}
+	return false;
+}
+
+/* A suspend that waits for one store's daemon keeps no daemon from its store. */
+TEST_F_TIMEOUT(durable, suspend_waits_for_a_daemon, SECONDS)
+{
+	struct suspend suspend = { .state = open("/sys/power/state", O_WRONLY | O_CLOEXEC) };
+	const uint64_t flush_ms = test_limit(4000);
+	struct follower other;
+	struct store second;
+	pthread_t thread;
+	uint64_t handle, begin;
+
+	if (suspend.state < 0)
+		SKIP(return, "this kernel has no /sys/power/state");
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/flush_ms", flush_ms));
+	ASSERT_EQ(0, store_create(&second, STORE_BYTES, 0, LSMEM_STORE_DURABLE));
+	follower_sleep(&self->follower, true);
+	ASSERT_EQ(0, lsm_alloc(self->store.lsm, "x", 1, 0, &handle, NULL));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, suspend_main, &suspend));
+	EXPECT_TRUE(suspend_asks(&suspend)) TH_LOG("%s", strerror(suspend.error));
+	begin = now_ms();
+	ASSERT_EQ(0, follower_start(&other, second.name));
+	EXPECT_GT(flush_ms / 2, now_ms() - begin);
+	EXPECT_FALSE(suspend.over) TH_LOG("it waits for the other store");
+	pthread_join(thread, NULL);
+	EXPECT_NE(0, suspend.error) TH_LOG("the daemon is asleep: the suspend is refused");
+	follower_sleep(&self->follower, false);
+	follower_stop(&other);
+	follower_free(&other);
+	close(suspend.state);
+	EXPECT_EQ(0, store_destroy(&second));
 }
 
 TEST_HARNESS_MAIN
