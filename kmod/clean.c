@@ -671,13 +671,15 @@ static int lsmem_cleaner(void *data)
 }
 
 /**
- * lsmem_cleaner_start - a store becomes active
+ * lsmem_cleaner_make - make the thread; it does not run before lsmem_cleaner_run()
  * @store: its cleaner is initialised
- * Return: 0 or what kthread_run() says.
+ *
+ * Context: may sleep.  Return: 0 or what kthread_create() says.
  */
-int lsmem_cleaner_start(struct lsmem_store *store)
+int lsmem_cleaner_make(struct lsmem_store *store)
 {
-	struct task_struct *task = kthread_run(lsmem_cleaner, store, "lsmem-clean/%s", store->name);
+	struct task_struct *task = kthread_create(lsmem_cleaner, store, "lsmem-clean/%s",
+						  store->name);
 
 	if (IS_ERR(task))
 		return PTR_ERR(task);
@@ -686,8 +688,47 @@ int lsmem_cleaner_start(struct lsmem_store *store)
 }
 
 /**
- * lsmem_cleaner_stop - a store is going
- * @store: nobody uses it any more
+ * lsmem_cleaner_run - a store has become active
+ * @store: its thread has been made
+ */
+void lsmem_cleaner_run(struct lsmem_store *store)
+{
+	wake_up_process(store->cleaner);
+}
+
+/**
+ * lsmem_clean_forget - the segments go: so does what is known of passes over them
+ * @store: RECOVERING, store->mutex held; its threads do not run
+ *
+ * Context: may sleep.
+ */
+void lsmem_clean_forget(struct lsmem_store *store)
+{
+	u32 i;
+
+	mutex_lock(&store->balance_mutex);
+	store->pass->nr_victims = 0;
+	store->pass->nr_survivors = 0;
+	store->nr_planned = 0;
+	/* As at the end of a pass. */
+	smp_store_release(&store->cleaning->ended, store->cleaning->begun);
+	mutex_unlock(&store->balance_mutex);
+	lsmem_frames_unclaim(&store->frames);
+	lsmem_segments_unclaim(store);
+	spin_lock(&store->segment_lock);
+	for (i = 0; i < LSMEM_RETIRES; i++)
+		store->retires[i].nr = 0;
+	store->retire_first = 0;
+	store->retire_next = 0;
+	store->retiring = 0;
+	spin_unlock(&store->segment_lock);
+}
+
+/**
+ * lsmem_cleaner_stop - end the thread, if it has been made
+ * @store: is going, or did not become active: then the thread ends without having run
+ *
+ * Context: sleeps until it has ended.
  */
 void lsmem_cleaner_stop(struct lsmem_store *store)
 {

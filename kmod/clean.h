@@ -6,11 +6,13 @@
 #include "store.h"
 
 int lsmem_cleaner_init(struct lsmem_store *store);
-int lsmem_cleaner_start(struct lsmem_store *store);
+int lsmem_cleaner_make(struct lsmem_store *store);
+void lsmem_cleaner_run(struct lsmem_store *store);
 void lsmem_cleaner_stop(struct lsmem_store *store);
 void lsmem_cleaner_destroy(struct lsmem_store *store);
 u64 lsmem_clean_room(const struct lsmem_store *store);
 bool lsmem_clean_due(const struct lsmem_store *store);
+void lsmem_clean_forget(struct lsmem_store *store);
 void lsmem_clean_stop(struct lsmem_store *store, bool last);
 int lsmem_clean_ask(struct lsmem_store *store, const u64 *ids, u32 *nr);
 

@@ -426,13 +426,14 @@ void lsmem_compactors_destroy(struct lsmem_store *store)
 }
 
 /**
- * lsmem_compactors_start - a store becomes active
+ * lsmem_compactors_make - make the threads; none runs before lsmem_compactors_run()
  * @store: its compactors are initialised
  *
  * All of them: those above nr_compactors sleep, so that it can be changed.
- * Return: 0 or what kthread_run() says; none runs then.
+ *
+ * Context: may sleep.  Return: 0 or what kthread_create() says; there is none then.
  */
-int lsmem_compactors_start(struct lsmem_store *store)
+int lsmem_compactors_make(struct lsmem_store *store)
 {
 	unsigned int i;
 
@@ -440,7 +441,7 @@ int lsmem_compactors_start(struct lsmem_store *store)
 		struct lsmem_compactor *c = &store->compactors[i];
 		struct task_struct *task;
 
-		task = kthread_run(lsmem_compactor, c, "lsmem-%u/%s", i, store->name);
+		task = kthread_create(lsmem_compactor, c, "lsmem-%u/%s", i, store->name);
 		if (IS_ERR(task)) {
 			lsmem_compactors_stop(store);
 			return PTR_ERR(task);
@@ -451,8 +452,22 @@ int lsmem_compactors_start(struct lsmem_store *store)
 }
 
 /**
- * lsmem_compactors_stop - a store is going
- * @store: nobody uses it any more
+ * lsmem_compactors_run - a store has become active
+ * @store: its threads have been made
+ */
+void lsmem_compactors_run(struct lsmem_store *store)
+{
+	unsigned int i;
+
+	for (i = 0; i < LSMEM_COMPACTORS; i++)
+		wake_up_process(store->compactors[i].task);
+}
+
+/**
+ * lsmem_compactors_stop - end the threads that have been made
+ * @store: is going, or did not become active: then they end without having run
+ *
+ * Context: sleeps until they have ended.
  */
 void lsmem_compactors_stop(struct lsmem_store *store)
 {

@@ -6,7 +6,8 @@
 #include "store.h"
 
 int lsmem_compactors_init(struct lsmem_store *store);
-int lsmem_compactors_start(struct lsmem_store *store);
+int lsmem_compactors_make(struct lsmem_store *store);
+void lsmem_compactors_run(struct lsmem_store *store);
 void lsmem_compactors_stop(struct lsmem_store *store);
 void lsmem_compactors_destroy(struct lsmem_store *store);
 

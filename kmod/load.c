@@ -21,6 +21,8 @@
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
+#include "clean.h"
+#include "epoch.h"
 #include "handle.h"
 #include "repl.h"
 
@@ -362,9 +364,24 @@ int lsmem_load_read(struct lsmem_store *store, struct lsmem_op *op)
 	return ret == -ENOENT || ret == -ESTALE ? -EAGAIN : ret;
 }
 
+/*
+ * Wait until neither the kernel nor a view can see what the handle table no longer points to.
+ * Ends after view_ms: then views have been revoked.
+ */
+static void lsmem_load_unseen(struct lsmem_store *store)
+{
+	u64 epoch = lsmem_epoch_advance(store);
+
+	synchronize_rcu();	/* lsmem_load_read() */
+	while (!lsmem_epoch_passed(store, epoch))
+		schedule_timeout_uninterruptible(1);	/* views end without telling us */
+}
+
 /**
  * lsmem_load_forget - a recovery has been given up
- * @store: RECOVERING, store->mutex held; becomes NEW
+ * @store: RECOVERING, its threads do not run; becomes NEW
+ *
+ * Context: store->mutex held; sleeps, for views up to view_ms.
  */
 void lsmem_load_forget(struct lsmem_store *store)
 {
@@ -383,7 +400,8 @@ void lsmem_load_forget(struct lsmem_store *store)
 		if (i % 4096 == 0)
 			cond_resched();
 	}
-	synchronize_rcu();	/* lsmem_load_read() may be reading what goes now */
+	lsmem_load_unseen(store);
+	lsmem_clean_forget(store);
 	spin_lock(&store->segment_lock);
 	list_for_each_entry_safe(seg, next, &store->log, node)
 		lsmem_segment_free(store, seg);

@@ -306,12 +306,13 @@ static void lsmem_store_rest(struct lsmem_store *store)
 	lsmem_compactors_stop(store);
 }
 
+/* Make what makes room; it does not run yet. */
 static int lsmem_store_threads(struct lsmem_store *store)
 {
-	int ret = lsmem_compactors_start(store);
+	int ret = lsmem_compactors_make(store);
 
 	if (!ret)
-		ret = lsmem_cleaner_start(store);
+		ret = lsmem_cleaner_make(store);
 	if (ret)
 		lsmem_store_rest(store);
 	return ret;
@@ -319,9 +320,11 @@ static int lsmem_store_threads(struct lsmem_store *store)
 
 /**
  * lsmem_store_activate - a store takes data calls from now on
- * @store: store->mutex held; era, clock, ids and generations are set
- * Return: 0 or an error; a durable store is RECOVERING then, to be forgotten
- * with its attachment.
+ * @store: era, clock, ids and generations are set
+ *
+ * Context: store->mutex held; may sleep.
+ * Return: 0 or an error; then nothing has been moved, and a durable store is
+ * RECOVERING, to be forgotten with its attachment.
  */
 int lsmem_store_activate(struct lsmem_store *store)
 {
@@ -346,6 +349,9 @@ int lsmem_store_activate(struct lsmem_store *store)
 			return ret;
 		}
 	}
+	/* Nothing fails any more: or a pass would have begun on segments that are forgotten. */
+	lsmem_compactors_run(store);
+	lsmem_cleaner_run(store);
 	if (store->durable)
 		__module_get(THIS_MODULE);
 	wake_up(&store->events);

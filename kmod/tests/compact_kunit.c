@@ -480,7 +480,7 @@ static void compact_test_seams(struct kunit *test)
 	seg = compact_close(test);
 	KUNIT_ASSERT_PTR_EQ(test, o[0].seg, seg);
 	before = compact_before(seg);
-	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	for (i = 0; i < 2; i++) {
 		old = seg->nr_frames;
 		free = store->frames.nr_free;
@@ -509,7 +509,7 @@ static void compact_test_random(struct kunit *test)
 	u64 packed[6];
 
 	lsmem_test_seed(test, &random);
-	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	for (round = 0; round < 12; round++) {
 		for (i = 0; round < ARRAY_SIZE(seg) && i < 100; i++) {
 			u32 dice = lsmem_test_below(&random, 20);
@@ -564,7 +564,7 @@ static void compact_test_empty(struct kunit *test)
 
 	for (i = 0; i < 200; i++)
 		KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
-	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	for (i = 0; i < 2; i++) {
 		compact_all(test);
 		compact_unchanged(test, seg, &before);
@@ -610,7 +610,7 @@ static void compact_test_view(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, client);
 	store->view_ms = 3600 * MSEC_PER_SEC;
 	client->slots[3].epoch = store->info->epoch;
-	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	compact_ask(store, COMPACT_ALL);
 	compact_await(test, !compact_busy(store));
 	KUNIT_EXPECT_EQ(test, compact_ring(store), 1);
@@ -679,7 +679,7 @@ static void compact_test_reader(struct kunit *test)
 	task = kthread_run(compact_reader, &reader, "lsmem-reader");
 	KUNIT_ASSERT_FALSE(test, IS_ERR(task));
 	wait_for_completion(&reader.in);
-	KUNIT_EXPECT_EQ(test, lsmem_compactors_start(store), 0);
+	KUNIT_EXPECT_EQ(test, lsmem_test_compactors(store), 0);
 	compact_ask(store, COMPACT_ALL);
 	/* Nothing here may end the test while the reader is in there. */
 	for (i = 0; i < COMPACT_BOUND && compact_busy(store); i++)
@@ -736,7 +736,7 @@ static void compact_test_ring(struct kunit *test)
 	}
 	store->vacated_next = wait;
 	store->vacating = wait;
-	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	if (room) {
 		compact_ask(store, COMPACT_ALL);
 		compact_await(test, !compact_busy(store));
@@ -772,7 +772,7 @@ static void compact_test_frames(struct kunit *test)
 
 	KUNIT_ASSERT_LT(test, needed, held);
 	taken = lsmem_test_take_frames(store, needed + COMPACT_KEPT - 1);
-	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	compact_try(test);
 	KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, 0);
 	KUNIT_EXPECT_EQ(test, seg->nr_frames, held);
@@ -823,7 +823,7 @@ static void compact_test_damage(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, compact_free(store, &o[param->object]), 0);
 	live = atomic_read(seg->live);
 	e->hcrc ^= cpu_to_le32(1);
-	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	compact_ask(store, COMPACT_ALL);
 	compact_await(test, READ_ONCE(seg->damaged));
 	compact_await(test, !compact_busy(store));	/* there is no other segment */
@@ -927,7 +927,7 @@ static void compact_test_deletes(struct kunit *test)
 	/* Its garbage: what is freed has its record in another segment. */
 	for (i = 4; i < 7; i++)
 		KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
-	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 
 	/* All wait for the oldest. */
 	compact_all(test);
@@ -981,7 +981,7 @@ static void compact_test_acked(struct kunit *test)
 	for (i = 0; i < 9; i++)
 		KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
 	held = seg->nr_frames;
-	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	compact_all(test);
 	KUNIT_EXPECT_EQ(test, seg->nr_frames, held);
 	KUNIT_EXPECT_EQ(test, compact_handle(store, &o[9])->word, o[9].word);
@@ -1024,7 +1024,7 @@ static void compact_test_threads(struct kunit *test)
 	for (i = 0; i < 5; i++, nr += 400)
 		compact_fill(test, o + nr, 400, 4000);
 	for (life = 0; life < 3; life++) {
-		KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+		KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 		for (i = 0; i < LSMEM_COMPACTORS + 1; i++)
 			compact_await(test, compact_threads(i) == (i < LSMEM_COMPACTORS));
 		for (step = 0; step < ARRAY_SIZE(numbers); step++) {
@@ -1051,14 +1051,14 @@ static void compact_test_threads(struct kunit *test)
 	for (i = 0; i < nr; i++)
 		if (o[i].handle && i % 5)
 			KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
-	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	compact_ask(store, COMPACT_ALL);
 	compact_await(test, compact_ring(store) || !compact_busy(store));
 	lsmem_compactors_stop(store);
 	for (i = 0; i < store->nr_segments; i++)
 		KUNIT_EXPECT_NE(test, store->segments[i].state, LSMEM_SEGMENT_COMPACTING);
 	compact_look_all(test, o, nr);
-	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	compact_all(test);
 	compact_look_all(test, o, nr);
 	compact_check_frames(test);
@@ -1129,8 +1129,9 @@ static void compact_test_race(struct kunit *test)
 	live = kunit_kcalloc(test, store->nr_segments, sizeof(*live), GFP_KERNEL);
 	KUNIT_ASSERT_TRUE(test, w && live);
 	store->stall_ms = 120 * MSEC_PER_SEC;
-	KUNIT_ASSERT_EQ(test, lsmem_compactors_start(store), 0);
-	KUNIT_ASSERT_EQ(test, lsmem_cleaner_start(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_cleaner_make(store), 0);
+	lsmem_cleaner_run(store);
 	for (i = 0; i < COMPACT_WRITERS; i++) {
 		w[i].store = store;
 		w[i].o = o + i * COMPACT_OWN;

@@ -12,6 +12,7 @@
 #include <linux/slab.h>
 
 #include "fixture.h"
+#include "../compact.h"
 #include "../window.h"
 
 /* Keys that differ by less have different payloads. */
@@ -180,6 +181,20 @@ static int lsmem_test_thread(void *data)
 	thread->wrong = thread->run(thread->data);
 	/* Not before the last instruction here: the module may go after it. */
 	kthread_complete_and_exit(&thread->done, 0);
+}
+
+/**
+ * lsmem_test_compactors - make a store's compactors, and have them run
+ * @store: to be compacted
+ * Return: 0 or an error; there is none then.
+ */
+int lsmem_test_compactors(struct lsmem_store *store)
+{
+	int ret = lsmem_compactors_make(store);
+
+	if (!ret)
+		lsmem_compactors_run(store);
+	return ret;
 }
 
 /**

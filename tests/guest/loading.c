@@ -124,6 +124,8 @@ FIXTURE_SETUP(loading)
 FIXTURE_TEARDOWN(loading)
 {
 	struct lsmem_destroy destroy = { .size = sizeof(destroy), .flags = LSMEM_DESTROY_FORCE };
+	unsigned int tries;
+	int ret;
 
 	lsm_close(self->store.lsm);
 	if (self->follower.thread) {
@@ -135,7 +137,11 @@ FIXTURE_TEARDOWN(loading)
 	close(self->store.fd);
 	free(self->blob);
 	memcpy(destroy.name, self->store.name, sizeof(destroy.name));
-	EXPECT_EQ(0, control_call(LSMEM_CTL_DESTROY, &destroy));
+	/* udev may still look at a disk. */
+	for (tries = 0; (ret = control_call(LSMEM_CTL_DESTROY, &destroy)) == -EBUSY && tries < 1000;
+	     tries++)
+		usleep(10000);
+	EXPECT_EQ(0, ret);
 }
 
 /* The blob in calls of random lengths, cut between entries. */
@@ -331,6 +337,162 @@ TEST_F_TIMEOUT(loading, forgotten_while_read, SECONDS)
 	EXPECT_EQ(0, reader.wrong);
 	EXPECT_GT(reader.reads, 0);
 	EXPECT_GT(reader.early, 0);
+}
+
+static void *map(const struct _test_data_loading *self, int prot, uint64_t offset, uint64_t length)
+{
+	return mmap(NULL, length, prot, MAP_SHARED, self->store.fd, (off_t)offset);
+}
+
+/*
+ * A view by the windows' own rules, of an object that is forgotten: as long as it holds, its
+ * bytes are what they were.
+ */
+TEST_F_TIMEOUT(loading, forgotten_while_viewed, SECONDS)
+{
+	const uint64_t offsets = (1ull << LSMEM_POSITION_OFFSET_BITS) - 1;
+	const struct lsmem_handle *handles;
+	const struct lsmem_info *info;
+	uint64_t i, word, epoch, ended, serial = 0;
+	struct lsmem_slot *slots;
+	const uint8_t *frames, *payload;
+
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/view_ms", 300));
+	for (i = 0; i < 500; i++)
+		add(self, FIRST, i, 1000, LSMEM_TYPE_OBJECT, 1000 + i);
+	ASSERT_EQ(0, load_in_pieces(self, FIRST));
+	info = map(self, PROT_READ, LSMEM_WINDOW_INFO, PAGE);
+	ASSERT_NE(MAP_FAILED, info);
+	handles = map(self, PROT_READ, info->handles.offset, info->handles.length);
+	frames = map(self, PROT_READ, info->frames.offset, info->frames.length);
+	slots = map(self, PROT_READ | PROT_WRITE, info->slots.offset, info->slots.length);
+	ASSERT_TRUE(handles != MAP_FAILED && frames != MAP_FAILED && slots != MAP_FAILED);
+
+	epoch = __atomic_load_n(&info->epoch, __ATOMIC_ACQUIRE);
+	__atomic_store_n(&slots->epoch, epoch, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	word = __atomic_load_n(&handles[0].word, __ATOMIC_ACQUIRE);
+	ASSERT_EQ(LSMEM_WORD_LIVE, word >> LSMEM_WORD_STATE_SHIFT & ((1u << LSMEM_WORD_STATE_BITS) - 1));
+	word &= (1ull << LSMEM_POSITION_BITS) - 1;
+	payload = frames + (word >> LSMEM_POSITION_OFFSET_BITS) * LSMEM_SEGLET_BYTES +
+		  (word & offsets) * LSMEM_ALIGN + LSMEM_ENTRY_BYTES;
+	ASSERT_TRUE(content_right(payload, 1000, 0, &serial));
+
+	/* The next recovery brings other objects to the same memory. */
+	close(self->follower.attach.fd);
+	ASSERT_EQ(0, attach(self));
+	for (i = 0; i < 500; i++)
+		add(self, FIRST, 1000 + i, 1000, LSMEM_TYPE_OBJECT, 1000 + i);
+	ASSERT_EQ(0, load_in_pieces(self, FIRST));
+	EXPECT_FALSE(content_right(payload, 1000, 0, &serial)) TH_LOG("it was used again");
+	ended = __atomic_exchange_n(&slots->epoch, LSMEM_SLOT_IDLE, __ATOMIC_ACQ_REL);
+	EXPECT_EQ(LSMEM_SLOT_REVOKED, ended);
+	munmap((void *)handles, info->handles.length);
+	munmap((void *)frames, info->frames.length);
+	munmap(slots, info->slots.length);
+	munmap((void *)info, PAGE);
+}
+
+#define BLOCK		4096u
+#define BLOCK_SEGMENTS	28u	/* of 30: so many that they have to be cleaned at once */
+
+static int load_blocks(struct _test_data_loading *self)
+{
+	uint64_t i;
+	int ret = 0;
+
+	for (i = 0; i < BLOCK_SEGMENTS && !ret; i++) {
+		self->length = 0;
+		add(self, FIRST + i, i, BLOCK, LSMEM_TYPE_OBJECT, 1000 + i);
+		ret = load(self, FIRST + i, self->blob, self->length);
+	}
+	return ret;
+}
+
+/* A number from a file; -1: there is none. */
+static long number_in(const char *path, const char *format)
+{
+	FILE *file = fopen(path, "re");
+	long number = -1;
+
+	if (file && fscanf(file, format, &number) != 1)
+		number = -1;
+	if (file)
+		fclose(file);
+	return number;
+}
+
+static int threads_max(long number)
+{
+	FILE *file = fopen("/proc/sys/kernel/threads-max", "we");
+	int ret;
+
+	if (!file)
+		return -errno;
+	ret = fprintf(file, "%ld", number) < 0 ? -EIO : 0;
+	return fclose(file) ? -errno : ret;
+}
+
+/*
+ * An activation that fails for want of threads, at the disk if not before: nothing has been
+ * moved, and the next one finds a whole store, cleans it, and takes writes.
+ */
+TEST_F_TIMEOUT(loading, activation_that_fails, SECONDS)
+{
+	struct lsmem_create create = {
+		.size = sizeof(create),
+		.flags = LSMEM_STORE_DURABLE,
+		.kind = LSMEM_KIND_BLOCK,
+		.bytes = STORE_BYTES,
+	};
+	struct lsmem_destroy destroy = { .size = sizeof(destroy) };
+	struct lsmem_activate activate = activation(FIRST + BLOCK_SEGMENTS);
+	long threads, before = number_in("/proc/sys/kernel/threads-max", "%ld");
+	uint8_t *data = aligned_alloc(PAGE, BLOCK);
+	uint64_t i, serial;
+	unsigned int more;
+	int ret, fd;
+
+	ASSERT_NE(NULL, data);
+	ASSERT_LT(0, before);
+	close(self->follower.attach.fd);
+	close(self->store.fd);
+	self->store.fd = -1;
+	memcpy(destroy.name, self->store.name, sizeof(destroy.name));
+	ASSERT_EQ(0, control_call(LSMEM_CTL_DESTROY, &destroy));
+	ASSERT_EQ(0, control_call(LSMEM_CTL_CREATE, &create));
+	memcpy(self->store.name, create.name, sizeof(self->store.name));
+	for (more = 0; more <= 5; more++) {	/* compactors, cleaner; a queue of the disk's */
+		ASSERT_EQ(0, attach(self));
+		ASSERT_EQ(0, load_blocks(self));
+		threads = number_in("/proc/loadavg", "%*s %*s %*s %*[0-9]/%ld");
+		ASSERT_LT(0, threads);
+		ASSERT_EQ(0, threads_max(threads + more));
+		ret = ioctl(self->follower.attach.fd, LSMEM_REPL_ACTIVATE, &activate) ? -errno : 0;
+		ASSERT_EQ(0, threads_max(before));
+		ASSERT_TRUE(ret == -ENOMEM || ret == -EAGAIN) TH_LOG("%d with %u threads", ret, more);
+		close(self->follower.attach.fd);
+		ASSERT_EQ(0, store_attribute(&self->store, "segments"));
+	}
+	ASSERT_EQ(0, attach(self));
+	ASSERT_EQ(0, load_blocks(self));
+	ASSERT_EQ(0, follower_activate(&self->follower, &activate));
+	snprintf(self->store.path, sizeof(self->store.path), "/dev/%s", self->store.name);
+	fd = open(self->store.path, O_RDWR | O_CLOEXEC | O_DIRECT);
+	ASSERT_LE(0, fd);
+	for (i = 0; i < 200; i++) {
+		content_fill(data, BLOCK, 1000 + i, i);
+		ASSERT_EQ(BLOCK, pwrite(fd, data, BLOCK, (1000 + i) * BLOCK));
+	}
+	ASSERT_EQ(0, fsync(fd));
+	for (i = 0; i < BLOCK_SEGMENTS; i++) {
+		ASSERT_EQ(BLOCK, pread(fd, data, BLOCK, i * BLOCK));
+		ASSERT_TRUE(content_right(data, BLOCK, i, &serial)) TH_LOG("block %llu",
+									   (unsigned long long)i);
+	}
+	close(fd);
+	EXPECT_STREQ("", self->follower.wrong);
+	free(data);
 }
 
 /* What is no entry of this segment, whole, with its bytes, is refused; then all is forgotten. */
