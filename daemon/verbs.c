@@ -384,10 +384,16 @@ void verbs_tick(struct verbs *verbs)
 
 	if (!verbs->over && verbs_gone(verbs->id))
 		device_gone(verbs);
-	if (verbs->over || verbs->pinging ||
-	    clock_now_ns() - verbs->heard_ns < VERBS_PING_S * 1000000000ull)
+	if (verbs->over || clock_now_ns() - verbs->heard_ns < VERBS_PING_S * 1000000000ull)
 		return;
+	if (verbs->pinging) {
+		if (++verbs->silent > VERBS_SILENT_TICKS)
+			verbs_break(verbs, -ETIMEDOUT,
+				    "the transport has neither an answer nor an error");
+		return;
+	}
 	verbs->pinging = true;
+	verbs->silent = 0;
 	post(verbs, &wr);
 }
 
@@ -427,6 +433,7 @@ static void complete(struct verbs *verbs, const struct ibv_wc *wc)
 		return;
 	}
 	verbs->heard_ns = clock_now_ns();
+	verbs->silent = 0;
 	switch (wc->wr_id >> 32) {
 	case WR_RECEIVE:
 		/* A copy: its buffer is given back before it is answered. */

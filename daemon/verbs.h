@@ -13,7 +13,10 @@
  * A peer that does not answer: what is in flight fails after VERBS_DEAD_S at
  * most, the transport counts its own retries.  When nothing is in flight, a
  * WRITE of no bytes asks the other side's adapter, not its program, each
- * VERBS_PING_S.
+ * VERBS_PING_S.  The transport may also lose count: soft RoCE ends a queue pair
+ * that has lost its source address without a completion of what is in flight,
+ * and without a timer.  So verbs_tick() ends a connection on which nothing has
+ * completed for VERBS_SILENT_TICKS after that WRITE was posted.
  *
  * A device that is taken away is given back when the last of its connections has been
  * closed: the kernel waits for that.
@@ -28,6 +31,7 @@
 
 #define VERBS_PING_S	2u
 #define VERBS_DEAD_S	8u		/* from the death of a peer to its being noticed */
+#define VERBS_SILENT_TICKS	10u	/* more than the transport's retries take */
 #define VERBS_SENDS	(2 * WIRE_SLOTS)	/* messages on their way */
 #define VERBS_RECEIVES	(2 * WIRE_SLOTS + 8)
 #define VERBS_SGES	32u		/* pieces of a WRITE or READ, if the device can */
@@ -60,6 +64,8 @@ struct verbs_user {
  * @sges: pieces that a WRITE or READ can have
  * @heard_ns: when the other side last gave a sign of life
  * @pinging: a WRITE of no bytes is on its way
+ * @silent: calls of verbs_tick() since then that saw no completion.  Counted, not
+ *	measured: a thread that did not run has not looked for completions either
  * @gone: the device is being taken away
  * @over: @broken has been told, or it is cut
  * @op, @polling: waits on @channel in the loop
@@ -77,6 +83,7 @@ struct verbs {
 	uint32_t sges;
 	uint64_t heard_ns;
 	bool pinging;
+	unsigned int silent;
 	bool gone;
 	bool over;
 	struct loop *loop;
