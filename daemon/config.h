@@ -140,7 +140,8 @@ struct config {
 #define CONFIG_STORE_BYTES_MIN		(128ull << 20)
 #define CONFIG_STORE_BYTES_MAX		(1ull << 40)
 #define CONFIG_LOCK_WAIT_DEFAULT	60u
-#define CONFIG_TIMEOUT_DEFAULT		30u
+/* A third of durable_ms, so that a call outlasts the loss of a backup.  See warn_slow(). */
+#define CONFIG_TIMEOUT_DEFAULT		10u
 #define CONFIG_REPLICAS_DEFAULT		3u
 #define CONFIG_COPY_RATE_DEFAULT	(64ull << 20)
 #define CONFIG_REJOIN_DEFAULT		10u

@@ -11,6 +11,7 @@
  *	restore.c	a backup brought up (recover.h) by the loop's I/O
  *	serve.c		the steady state (core.h), until a signal or a failure
  *	rejoin.c	backups that come back meanwhile
+ *	reload.c	settings that change meanwhile, and the port of the metrics
  *
  * Below them, knowing nothing of them: config, backup, cluster, members, kernel, loop,
  * signals, status, metrics, http, log, notify.
@@ -116,9 +117,14 @@ int restore_blank(const struct recover_env *env, uint32_t slot, bool *blank);
 int restore_wipe(struct lsmemd *d, uint32_t slot);
 
 void rejoin_tick(struct lsmemd *d, uint64_t now);
+bool rejoin_running(void);
 void rejoin_stop(void);
 bool rejoin_end(void);
 
+void port_open(struct lsmemd *d, uint64_t now);
+void reload_tick(struct lsmemd *d, uint64_t now);
+
+void warn_slow(const struct lsmemd *d);
 bool new_incarnation(uint64_t *incarnation);
 int start(struct lsmemd *d);
 int check(struct lsmemd *d);

@@ -298,6 +298,17 @@ void rejoin_tick(struct lsmemd *d, uint64_t now)
 }
 
 /**
+ * rejoin_running - does a thread make a backup ready?
+ *
+ * It reads the configuration.  Returns false between two attempts at least once, as
+ * rejoin_tick() begins none when it ends one.
+ */
+bool rejoin_running(void)
+{
+	return attempt.running;
+}
+
+/**
  * rejoin_stop - nobody joins any more
  *
  * The thread that makes one ready writes nothing more, once what it is waiting for has ended.

@@ -649,6 +649,8 @@ static void tick_done(struct loop_op *op, int res)
 		if (!s->stopping)
 			rejoin_tick(s->d, now);
 	}
+	if (!s->stopping)
+		reload_tick(s->d, now);
 	if (!s->drained)
 		core_tick(s->core);
 	watch_room(s);

@@ -181,6 +181,11 @@ static void serve_peers(struct server *s, struct lsmemd *d)
 		}
 		if (end && (!s->peers || clock_now_ns() > end))
 			return;
+		if (d->signals.reload) {
+			d->signals.reload = false;
+			log_warn("%s: of a server nothing can change while it runs: start it again",
+				 d->options.config_path);
+		}
 		if (loop_run(s->loop, true) < 0)
 			return;
 	}

@@ -10,14 +10,14 @@
 /**
  * struct signals - what has been asked for
  * @stop: times that SIGTERM or SIGINT came
- * @dump: SIGUSR1 came; reset by who has acted on it
+ * @dump, @reload: SIGUSR1, SIGHUP came; reset by what has acted on it
  */
 struct signals {
 	struct loop_op op;
 	struct loop *loop;
 	int fd;
 	unsigned int stop;
-	bool dump;
+	bool dump, reload;
 };
 
 int signals_open(struct signals *signals, struct loop *loop);

@@ -33,47 +33,10 @@
 #include "nvmf.h"
 
 #define RUN	"/run/lsmem"
-#define PORT_STEP_US	100000u
 
 static const char *kind_name(uint32_t kind)
 {
 	return kind == LSMEM_KIND_BLOCK ? "block" : "object";
-}
-
-/* ---- The metrics ------------------------------------------------------- */
-
-/* Before anything is changed.  A predecessor that was killed keeps the port as it keeps the backup. */
-static int open_metrics(struct lsmemd *d)
-{
-	const struct config *c = &d->config;
-	uint64_t end = clock_now_ns() + c->backups[0].lock_wait * 1000000000ull;
-	bool said = false;
-	int err;
-
-	if (!c->metrics.listen_line)
-		return STATUS_OK;
-	for (;;) {
-		err = http_open(&d->http, (const struct sockaddr *)&c->metrics.address,
-				c->metrics.length);
-		if (err != -EADDRINUSE || clock_now_ns() >= end)
-			break;
-		if (!said)
-			log_notice("%s: in use; waiting up to %u s for it",
-				   c->metrics.listen, c->backups[0].lock_wait);
-		said = true;
-		signals_poll(&d->signals);
-		if (d->signals.stop)
-			return STATUS_OK;
-		usleep(PORT_STEP_US);
-	}
-	if (!err) {
-		log_notice("metrics are at http://%s/metrics", c->metrics.listen);
-		return STATUS_OK;
-	}
-	log_err("%s:%u: listen = %s: %s%s", d->options.config_path, c->metrics.listen_line,
-		c->metrics.listen, strerror(-err), err == -EADDRINUSE ?
-		"; another program has this port, each daemon needs its own" : "");
-	return err == -EADDRINUSE ? STATUS_BUSY : STATUS_ERROR;
 }
 
 /* ---- The backups ------------------------------------------------------- */
@@ -320,6 +283,34 @@ static int attach_store(struct lsmemd *d, const struct recover *r,
 }
 
 /* ---- What is done ------------------------------------------------------ */
+
+/**
+ * warn_slow - name backups that may keep writers waiting until their calls fail
+ * @d: the daemon, its store attached
+ *
+ * A backup is lost when a request has taken its timeout.  A durable call that waited for it
+ * returns in time only if its bound leaves room for that, for noticing it at a tick, and for
+ * the digest without that backup.
+ */
+void warn_slow(const struct lsmemd *d)
+{
+	const char *limit = d->kernel.kind == LSMEM_KIND_BLOCK ? "flush_ms" : "durable_ms";
+	char path[32], text[24];
+	unsigned long ms;
+	uint32_t slot;
+
+	snprintf(path, sizeof(path), "limits/%s", limit);
+	kernel_attribute(d->kernel.name, path, text, sizeof(text));
+	ms = strtoul(text, NULL, 10);
+	for (slot = 0; ms && slot < d->config.nr_backups; slot++) {
+		const struct config_backup *c = &d->config.backups[slot];
+
+		if ((d->config.nr_backups > 1 || config_any_remote(&d->config) ||
+		     nvmf_scheme(c->path)) && c->timeout * 1000ul > ms / 2)
+			log_warn("%s: timeout = %u: more than half of %s of %s, %lu ms: calls that wait for a backup may fail before it is given up",
+				 c->path, c->timeout, limit, d->kernel.name, ms);
+	}
+}
 
 /**
  * new_incarnation - a random name for what a backup is from now on
@@ -667,7 +658,7 @@ int start(struct lsmemd *d)
 
 	status = know_backups(d);
 	if (!status && !d->signals.stop)
-		status = open_metrics(d);
+		port_open(d, clock_now_ns());
 	if (status || d->signals.stop)
 		return status;
 	d->control = kernel_control_open();
@@ -702,6 +693,7 @@ int start(struct lsmemd *d)
 	if (status)
 		goto out;
 	name_status(d);
+	warn_slow(d);
 	http_tell(&d->http, &d->status);
 	status = bring_up(d, r, state, uuid);
 	if (!status && !d->signals.stop && state == RECOVER_FULL)

@@ -97,6 +97,11 @@ for ((flap = 1; flap <= ${FLAPS:-2}; flap++)); do
 	ip addr add "$address/24" dev rdma0
 	ok "two: the address is back again, $flap: is used" until_is used backup far state
 done
+mark
+echo 'timeout = 20' >>"$conf"
+kill -HUP "$daemon_pid"
+ok 'two: SIGHUP: a timeout changes' until_true 15 since '\[backup near\] timeout: changed'
+ok 'two: SIGHUP: more than half of durable_ms is named' until_true 5 since 'more than half of durable_ms'
 ok 'two: the address is back: nothing is short' until_is 0 daemon segments_short
 begun=$(now_ms)
 take_away

@@ -30,6 +30,7 @@ expect 'nothing is left of it' "$(stores)" ''
 
 # ---- A store, and what does not belong to it -------------------------------
 configure $drive 'size = 128M\nmode = 0640\nowner = nobody\n'
+printf '[metrics]\nlisten = 127.0.0.1:9469\n' >>"$conf"
 # READY=1 comes when the store is active, not before.
 export NOTIFY_SOCKET=$scratch/notify
 python3 -u -c '
@@ -44,11 +45,49 @@ while True:
 ' "$NOTIFY_SOCKET" >"$scratch/notified" &
 listener=$!
 for i in $(seq 50); do [ -e "$NOTIFY_SOCKET.bound" ] && break; sleep 0.1; done
+# The port of the metrics is another program's for a while.
+python3 -u -c '
+import socket, time
+s = socket.create_server(("127.0.0.1", 9469))
+time.sleep(1000)
+' &
+holder=$!
+until_true 20 eval '(exec 3<>/dev/tcp/127.0.0.1/9469) 2>"$scratch/err"'
 export WATCHDOG_USEC=2000000
 ok 'active' start first --format --force
 load 3
 wait "$load_pid"
 expect 'load' "$?" 0
+ok 'metrics: the port is busy: said' said 'serving without metrics' "$log"
+# answers PORT: metrics are there
+answers()
+{
+	python3 -c 'import sys, urllib.request
+sys.exit(b"lsmem" not in urllib.request.urlopen(sys.argv[1], timeout=5).read())' \
+		"http://127.0.0.1:$1/metrics" 2>"$scratch/err"
+}
+kill $holder
+wait $holder 2>/dev/null
+ok 'metrics: the port is free: they are there' until_true 15 answers 9469
+
+# ---- SIGHUP --------------------------------------------------------------------
+cp "$conf" "$scratch/before.conf"
+sed -i 's/^size = 128M/size = 256M\nrejoin = 7/; s/9469/9470/' "$conf"
+mark
+kill -HUP "$daemon_pid"
+ok 'SIGHUP: the file is read again' until_true 15 since 'read again; settings that keep their old value: 1'
+ok 'SIGHUP: what can change does' since ':3: \[store\] rejoin: changed'
+ok 'SIGHUP: what cannot is named' since ':2: \[store\] size: cannot change'
+ok 'SIGHUP: metrics at the new port' answers 9470
+ok 'SIGHUP: and not at the old one' eval '! answers 9469'
+ok 'SIGHUP: the manager is told' until_true 5 grep -q '^RELOADING=1 MONOTONIC_USEC=[0-9]' "$scratch/notified"
+ok 'SIGHUP: and READY afterwards' until_true 5 eval 'grep -A9 "^RELOADING=1" "$scratch/notified" | grep -q "^READY=1"'
+mark
+echo 'nonsense' >>"$conf"
+kill -HUP "$daemon_pid"
+ok 'SIGHUP: a file with an error changes nothing' until_true 15 since 'nothing is changed'
+ok 'SIGHUP: the daemon goes on' kill -0 "$daemon_pid"
+sed '/^\[metrics\]/,$d' "$scratch/before.conf" >"$conf"
 unset NOTIFY_SOCKET WATCHDOG_USEC
 ok 'READY when active' grep -q '^READY=1 .* state active$' "$scratch/notified"
 ok 'never READY before' bash -c "! grep READY=1 '$scratch/notified' | grep -qv 'state active'"

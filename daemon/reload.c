@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Settings that change while the store is served: SIGHUP reads the configuration file again.
+ *
+ * A thread reads it: the file may lie on a filesystem that waits for this daemon.  The loop
+ * takes over what the thread has read.  What can change is copied into lsmemd.config; what
+ * cannot is named in the log and keeps its value.  A file with an error changes nothing.
+ *
+ * The port of the metrics is here too, since it may be had late: another program that has it
+ * does not keep a store from being served.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "log.h"
+#include "lsmemd.h"
+#include "notify.h"
+#include "thread.h"
+
+#define PORT_AGAIN_NS	2000000000u
+
+/**
+ * struct reload - the one that is under way
+ * @running: there is a thread; @over: it has ended, or is about to
+ * @path: the thread's: of the file
+ * @config, @error, @err: what it has read
+ * @port_due_ns: when the port of the metrics is tried again; 0: it is had, or not wanted
+ * @port_err: why it could not be had, as it was logged last
+ */
+static struct reload {
+	pthread_t thread;
+	bool running;
+	atomic_bool over;
+	const char *path;
+	struct config config;
+	char error[CONFIG_ERROR_BYTES];
+	int err;
+	uint64_t port_due_ns;
+	int port_err;
+} reload;
+
+/* ---- The port of the metrics -------------------------------------------- */
+
+/**
+ * port_open - answer requests for metrics, or try again later
+ * @d: the daemon; its metrics are not open
+ * @now: the time
+ */
+void port_open(struct lsmemd *d, uint64_t now)
+{
+	const struct config *c = &d->config;
+	int err;
+
+	reload.port_due_ns = 0;
+	if (!c->metrics.listen_line)
+		return;
+	err = http_open(&d->http, (const struct sockaddr *)&c->metrics.address,
+			c->metrics.length);
+	if (!err) {
+		log_notice("metrics are at http://%s/metrics", c->metrics.listen);
+		reload.port_err = 0;
+		return;
+	}
+	reload.port_due_ns = now + PORT_AGAIN_NS;
+	if (err != reload.port_err)
+		log_warn("%s:%u: listen = %s: %s%s; serving without metrics, and trying again each %u s",
+			 d->options.config_path, c->metrics.listen_line, c->metrics.listen,
+			 strerror(-err), err == -EADDRINUSE ?
+			 "; another program has this port, each daemon needs its own" : "",
+			 PORT_AGAIN_NS / 1000000000u);
+	reload.port_err = err;
+}
+
+static void port_move(struct lsmemd *d, uint64_t now)
+{
+	http_close(&d->http);
+	reload.port_err = 0;
+	port_open(d, now);
+}
+
+/* ---- What is compared --------------------------------------------------- */
+
+/**
+ * struct setting - a value in struct config, or in struct config_backup
+ * @section, @key: as in the file
+ * @offset, @bytes: of the value; strings are zero behind their end
+ * @line: offset of its line number, which goes with it
+ * @live: can change while the store is served
+ */
+struct setting {
+	const char *section, *key;
+	size_t offset, bytes, line;
+	bool live;
+};
+
+#define VALUE(section, key, type, member, live)						\
+	{ section, key, offsetof(struct type, member), sizeof(((struct type *)0)->member),	\
+	  offsetof(struct type, member##_line), live }
+#define STORE(key, live)	VALUE("store", #key, config, store.key, live)
+#define CLUSTER(key)		VALUE("cluster", #key, config, cluster.key, false)
+#define BACKUP(key, live)	VALUE("backup", #key, config_backup, key, live)
+
+static const struct setting settings[] = {
+	STORE(name, false),
+	STORE(kind, false),
+	{ "store", "size", offsetof(struct config, store.bytes), sizeof(uint64_t),
+	  offsetof(struct config, store.size_line), false },
+	STORE(handles, false),
+	STORE(mode, false),
+	{ "store", "owner", offsetof(struct config, store.uid),
+	  offsetof(struct config, store.mode) - offsetof(struct config, store.uid),
+	  offsetof(struct config, store.owner_line), false },
+	STORE(replicas, false),
+	STORE(min_replicas, false),
+	STORE(copy_rate, false),
+	STORE(rejoin, true),
+	VALUE("metrics", "listen", config, metrics.listen, true),
+	{ "cluster", "etcd", offsetof(struct config, cluster.urls),
+	  sizeof(((struct config *)0)->cluster.urls), offsetof(struct config, cluster.etcd_line),
+	  false },
+	CLUSTER(lease), CLUSTER(host), CLUSTER(store), CLUSTER(secret), CLUSTER(ca), CLUSTER(cert),
+	CLUSTER(key),
+};
+
+/* @live: at the next request (timeout of one of several) or the next opening. */
+static const struct setting backup_settings[] = {
+	BACKUP(path, false),
+	BACKUP(size, false),
+	BACKUP(lock_wait, true),
+	BACKUP(key, true),
+	BACKUP(timeout, true),
+	BACKUP(domain, false),
+	{ "backup", "ack", offsetof(struct config_backup, ack_memory), sizeof(bool),
+	  offsetof(struct config_backup, ack_line), false },
+};
+
+/* Returns how many were refused. */
+static unsigned int take_settings(const struct setting *list, size_t nr, void *to,
+				  const void *from, const char *path, const char *name)
+{
+	unsigned int refused = 0;
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		const struct setting *s = &list[i];
+		const char *new = (const char *)from + s->offset;
+		char *old = (char *)to + s->offset;
+		unsigned int line;
+
+		memcpy(&line, (const char *)from + s->line, sizeof(line));
+		if (!memcmp(old, new, s->bytes)) {
+			if (s->live)
+				memcpy((char *)to + s->line, &line, sizeof(line));
+			continue;
+		}
+		if (!s->live) {
+			log_warn("%s:%u: [%s%s%s] %s: cannot change while the store is served, and is as before; start lsmemd again for it",
+				 path, line, s->section, *name ? " " : "", name, s->key);
+			refused++;
+			continue;
+		}
+		memcpy(old, new, s->bytes);
+		memcpy((char *)to + s->line, &line, sizeof(line));
+		log_notice("%s:%u: [%s%s%s] %s: changed", path, line, s->section,
+			   *name ? " " : "", name, s->key);
+	}
+	return refused;
+}
+
+static bool same_backups(const struct config *a, const struct config *b)
+{
+	unsigned int i;
+
+	if (a->nr_backups != b->nr_backups)
+		return false;
+	for (i = 0; i < a->nr_backups; i++)
+		if (strcmp(a->backups[i].name, b->backups[i].name))
+			return false;
+	return true;
+}
+
+static void take(struct lsmemd *d, uint64_t now)
+{
+	struct config *new = &reload.config, *old = &d->config;
+	const char *path = d->options.config_path;
+	char listen[sizeof(old->metrics.listen)];
+	unsigned int refused, i;
+
+	if (new->server.listen_line) {
+		log_warn("%s: describes a server of backups now: nothing is changed", path);
+		return;
+	}
+	if (*old->cluster.store && !new->store.replicas_line)
+		new->store.replicas = old->store.replicas;
+	if (*old->cluster.store && !new->store.min_replicas_line)
+		new->store.min_replicas = old->store.min_replicas;
+	memcpy(listen, old->metrics.listen, sizeof(listen));
+	refused = take_settings(settings, sizeof(settings) / sizeof(settings[0]), old, new, path,
+				"");
+	/* Those of a store that etcd knows are not in the file. */
+	if (!*old->cluster.store && !same_backups(old, new)) {
+		log_warn("%s: the sections [backup] are others, or in another order: theirs cannot change while the store is served; start lsmemd again for it",
+			 path);
+		refused++;
+	} else if (!*old->cluster.store) {
+		for (i = 0; i < old->nr_backups; i++)
+			refused += take_settings(backup_settings, sizeof(backup_settings) /
+						 sizeof(backup_settings[0]), &old->backups[i],
+						 &new->backups[i], path, old->backups[i].name);
+	}
+	if (strcmp(listen, old->metrics.listen)) {
+		old->metrics.address = new->metrics.address;
+		old->metrics.length = new->metrics.length;
+		port_move(d, now);
+	}
+	warn_slow(d);
+	log_notice("%s: read again; settings that keep their old value: %u", path, refused);
+}
+
+/* ---- The thread --------------------------------------------------------- */
+
+static void *reload_run(void *context)
+{
+	struct reload *r = context;
+
+	thread_begin();
+	r->err = config_read(r->path, &r->config, r->error);
+	r->over = true;
+	return NULL;
+}
+
+/**
+ * reload_tick - begin and end reloads; have the port of the metrics
+ * @d: the daemon, serving a store
+ * @now: the time
+ */
+void reload_tick(struct lsmemd *d, uint64_t now)
+{
+	if (reload.port_due_ns && now >= reload.port_due_ns)
+		port_open(d, now);
+	/* A thread that opens a backup reads what is changed here. */
+	if (reload.running && reload.over && !rejoin_running()) {
+		pthread_join(reload.thread, NULL);
+		reload.running = false;
+		if (reload.err)
+			log_err("%s; nothing is changed", reload.error);
+		else
+			take(d, now);
+		notify_send("READY=1");
+	}
+	if (!d->signals.reload || reload.running)
+		return;
+	d->signals.reload = false;
+	notify_send("RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now / 1000);
+	reload.path = d->options.config_path;
+	reload.over = false;
+	reload.err = thread_start(&reload.thread, reload_run, &reload);
+	reload.running = !reload.err;
+	if (!reload.err)
+		return;
+	log_err("%s: cannot be read again: %s", reload.path, strerror(-reload.err));
+	notify_send("READY=1");
+}
