@@ -54,6 +54,7 @@ struct options {
 	bool check_config, check;
 	bool accept_loss, accept_missing, take_over;
 	bool format, force;
+	bool again;
 };
 
 enum open_mode {
@@ -73,6 +74,8 @@ enum open_mode {
  * @control: the module's control device, -1 if it is not open
  * @created: the store was made by this start and holds nothing yet: a start
  *	that fails destroys it
+ * @unconnected: the only backup, on another host, was lost with its connection and not by a
+ *	request that its drive failed: a successor may wait for it
  * @core: the state machine, NULL before start() has succeeded
  * @candidates: for clean_choose(), one for each segment that the kernel shows
  */
@@ -93,6 +96,7 @@ struct lsmemd {
 	struct kernel kernel;
 	int control;
 	bool created;
+	bool unconnected;
 	struct core *core;
 	struct lsmem_candidate *candidates;
 };
@@ -107,6 +111,7 @@ bool owned(struct lsmemd *d, const char *doing);
 
 void open_options(const struct lsmemd *d, uint32_t slot, enum open_mode how,
 		  struct backup_options *options);
+bool connection_lost(const struct lsmemd *d);
 int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_epoch);
 int hold_backups(struct lsmemd *d);
 void close_backup(struct lsmemd *d, uint32_t slot);

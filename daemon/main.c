@@ -40,6 +40,7 @@ static const char usage_text[] =
 "      --take-over       take the backup from a daemon on another host\n"
 "      --format          format a backup that holds a store\n"
 "      --force           with --format: whatever it holds\n"
+"      --again           wait for the only backup of a store that is active\n"
 "      --status-file FILE  (default: /run/lsmem/STORE.json)\n"
 "      --drain SECONDS   bound on the shutdown (default: 60)\n"
 "  -v, --verbose         say more; twice: much more\n"
@@ -56,6 +57,7 @@ enum {
 	OPT_TAKE_OVER,
 	OPT_FORMAT,
 	OPT_FORCE,
+	OPT_AGAIN,
 	OPT_STATUS_FILE,
 	OPT_DRAIN,
 };
@@ -69,6 +71,7 @@ static const struct option long_options[] = {
 	{ "take-over", no_argument, NULL, OPT_TAKE_OVER },
 	{ "format", no_argument, NULL, OPT_FORMAT },
 	{ "force", no_argument, NULL, OPT_FORCE },
+	{ "again", no_argument, NULL, OPT_AGAIN },
 	{ "status-file", required_argument, NULL, OPT_STATUS_FILE },
 	{ "drain", required_argument, NULL, OPT_DRAIN },
 	{ "verbose", no_argument, NULL, 'v' },
@@ -125,6 +128,9 @@ static int parse_options(int argc, char **argv, struct options *o)
 		case OPT_FORCE:
 			o->force = true;
 			break;
+		case OPT_AGAIN:
+			o->again = true;
+			break;
 		case OPT_STATUS_FILE:
 			o->status_file = optarg;
 			break;
@@ -154,9 +160,9 @@ static int parse_options(int argc, char **argv, struct options *o)
 		log_err("--force: only with --format");
 		return STATUS_USAGE;
 	}
-	if (o->check + o->check_config +
+	if (o->check + o->check_config + o->again +
 	    (o->format || o->accept_loss || o->accept_missing || o->take_over) > 1) {
-		log_err("--check and --check-config stand alone");
+		log_err("--check, --check-config and --again stand alone");
 		return STATUS_USAGE;
 	}
 	return -1;
@@ -212,6 +218,33 @@ static void undo(struct lsmemd *d)
 		log_warn("%s: made by this start, cannot be destroyed: %s", name, strerror(-err));
 }
 
+/*
+ * The only backup was lost with its connection.  A daemon that starts while its store is
+ * active resumes it: it sends again what was not acknowledged, and what it may do is checked
+ * by the backup's server, by etcd and by the digests (invariants 17 and 18).  So this one
+ * becomes its own successor: nothing of this process is left, also no request in flight,
+ * and its id stays the one that a service manager knows.  What was asked for once
+ * (--format, --take-over ..) is done.
+ */
+static void become_successor(const struct options *o)
+{
+	char drain[16], *argv[16] = {
+		(char *)"lsmemd", (char *)"--again", (char *)"--config", (char *)o->config_path,
+		(char *)"--drain", drain,
+	};
+	unsigned int n = 6, i;
+
+	snprintf(drain, sizeof(drain), "%u", o->drain);
+	if (o->status_file) {
+		argv[n++] = (char *)"--status-file";
+		argv[n++] = (char *)o->status_file;
+	}
+	for (i = 0; i < o->verbose && i < 2; i++)
+		argv[n++] = (char *)"-v";
+	execv("/proc/self/exe", argv);
+	log_err("lsmemd cannot start itself again: %s", strerror(errno));
+}
+
 static int run(struct lsmemd *d)
 {
 	int status, err;
@@ -238,9 +271,19 @@ static int run(struct lsmemd *d)
 		 d->options.check ? check(d) : start(d);
 	if (!status && d->core)
 		status = serve(d);
-	else if (!status && d->signals.stop)
+	else if (status && !d->signals.stop && d->options.again && !d->unconnected)
+		d->unconnected = connection_lost(d);	/* again */
+	else if (!status && d->signals.stop && d->options.again) {
+		log_notice("stopped by a signal; what is not on the backup is in memory, and the next lsmemd sends it");
+		status = STATUS_DRAIN;
+	} else if (!status && d->signals.stop)
 		log_notice("stopped by a signal before the store was active");
 	http_close(&d->http);
+	if (d->unconnected && !d->signals.stop) {
+		/* Its keys are void already: nothing of this host is written to there any more. */
+		cluster_close(&d->cluster);
+		become_successor(&d->options);
+	}
 	/*
 	 * Requests that are still in flight read from what would be freed, and
 	 * must not write to the backup what is there later.  The same holds for a thread that
@@ -278,8 +321,8 @@ static int check_options(const struct lsmemd *d)
 	const struct options *o = &d->options;
 
 	if (d->config.server.listen_line &&
-	    (o->check || o->format || o->accept_loss || o->take_over)) {
-		log_err("%s is a server's: --check, --format, --accept-loss and --take-over are for the daemon of a store",
+	    (o->check || o->format || o->accept_loss || o->take_over || o->again)) {
+		log_err("%s is a server's: --check, --format, --accept-loss, --take-over and --again are for the daemon of a store",
 			o->config_path);
 		return STATUS_USAGE;
 	}
@@ -304,6 +347,7 @@ int main(int argc, char **argv)
 	struct lsmemd *d = &lsmemd;
 	int status;
 
+	prctl(PR_SET_NAME, "lsmemd");	/* lsmemctl looks at it; a successor would be "exe" */
 	log_setup(LOG_PRI_NOTICE);
 	status = parse_options(argc, argv, &d->options);
 	if (status >= 0)

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <lsmem_format.h>
 
@@ -18,6 +19,8 @@
 #include "lsmemd.h"
 #include "notify.h"
 
+#define AGAIN_US	100000u	/* --again: between looks at the signals .. */
+#define AGAIN_LOOKS	10	/* .. so many before each attempt */
 #define LOOKS	5	/* at digests that may just be written */
 
 /* progress of backup_open() has no context: there is one daemon. */
@@ -34,6 +37,10 @@ static int open_progress(const char *what, uint64_t done, uint64_t all)
 	signals_poll(&opening.d->signals);
 	if (opening.d->signals.stop)
 		return -ECANCELED;
+	if (opening.d->options.again && now - said >= 1000000000u) {
+		said = now;
+		notify_send("WATCHDOG=1");
+	}
 	if (all < 1u << 20 || now - said < 1000000000u)
 		return 0;
 	said = now;
@@ -109,6 +116,46 @@ static bool is_gone(int err)
 }
 
 /**
+ * connection_lost - is the store's only backup on another host, and its connection over?
+ * @d: the daemon
+ *
+ * A backup that refuses this daemon for good is not lost.
+ */
+bool connection_lost(const struct lsmemd *d)
+{
+	const struct backup *backup = &d->backups[0];
+
+	return d->config.nr_backups == 1 && config_any_remote(&d->config) && backup->private &&
+	       backup->error && backup->error != -ESTALE && backup->error != -EKEYREJECTED;
+}
+
+/*
+ * With --again the store is in memory and its writers wait: attempts follow each other until
+ * one succeeds, is refused for good, or a signal comes.  A backup that is held counts as
+ * absent: its server may not have noticed yet that the last connection is over.
+ */
+static int open_again(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_t fence_epoch)
+{
+	const char *path = d->config.backups[slot].path;
+	int err, i;
+
+	log_notice("%s: waiting for it", path);
+	do {
+		for (i = 0; i < AGAIN_LOOKS && !d->signals.stop; i++) {
+			usleep(AGAIN_US);
+			signals_poll(&d->signals);
+		}
+		notify_send("WATCHDOG=1\nSTATUS=Waiting for %s", path);
+		err = d->signals.stop ? -ECANCELED : open_one(d, slot, how, fence_epoch);
+		log_hush(true);		/* the reason has been logged; it may change unseen */
+	} while (err && (is_gone(err) || err == -EBUSY));
+	log_hush(false);
+	if (!err)
+		log_notice("%s: is there again", path);
+	return err;
+}
+
+/**
  * open_backups - open what the configuration names
  * @d: the daemon
  * @how: for what
@@ -123,7 +170,8 @@ int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_epoch)
 
 	d->nr_open = 0;
 	for (slot = 0; slot < d->config.nr_backups; slot++) {
-		err = open_one(d, slot, how, fence_epoch);
+		err = d->options.again && d->config.nr_backups == 1 ?
+		      open_again(d, slot, how, fence_epoch) : open_one(d, slot, how, fence_epoch);
 		d->nr_open += !err;
 		note_epoch(d, err ? 0 : d->backups[slot].limits.epoch);
 		if (!err)

@@ -164,6 +164,8 @@ static void slot_done(struct backup_io *io, int error)
 	struct serve *s = slot->serve;
 
 	slot_await(slot, false);
+	if (error && !s->io_error)
+		s->d->unconnected = connection_lost(s->d);
 	if (error && (!s->io_error || s->d->config.nr_backups > 1))
 		failed(slot, error, strerror(-error));
 	core_io_done(s->core, slot->request.id, error);
@@ -277,6 +279,7 @@ static void lose_gone(struct serve *s)
 		    core_backup(s->core, index) != CORE_BACKUP_MEMBER ||
 		    !s->d->backups[slot].error)
 			continue;
+		s->d->unconnected = connection_lost(s->d);
 		s->io_error = s->d->backups[slot].error;
 		why = strerror(-s->io_error);
 		snprintf(s->d->status.backups[slot].error, STATUS_ERROR_BYTES, "%s", why);
@@ -643,12 +646,11 @@ static void tick_done(struct loop_op *op, int res)
 	s->ready = true;
 	if (s->clean == CLEAN_FRUITLESS)
 		s->clean = CLEAN_IDLE;	/* compaction makes room without a word */
-	if (s->d->config.nr_backups > 1) {
+	if (s->d->config.nr_backups > 1)
 		lose_slow(s, now);
-		lose_gone(s);
-		if (!s->stopping)
-			rejoin_tick(s->d, now);
-	}
+	lose_gone(s);
+	if (s->d->config.nr_backups > 1 && !s->stopping)
+		rejoin_tick(s->d, now);
 	if (!s->stopping)
 		reload_tick(s->d, now);
 	if (!s->drained)
@@ -735,6 +737,7 @@ static int finish(struct serve *s)
 	cluster_tell(&d->cluster, &d->status.cluster);
 	if (s->unowned) {
 		(void)owned(d, "nothing more is acknowledged; the store stays in memory and readable. See WHEN THE STORE IS ANOTHER HOST'S in lsmemd(8)");
+		d->unconnected = false;
 		d->status.state = "failed";
 		status = STATUS_OWNER;
 	} else if (core_state(s->core) == CORE_FAILED && !s->resumed && !s->io_error) {
@@ -742,7 +745,13 @@ static int finish(struct serve *s)
 			d->kernel.name, d->where, core_error(s->core), d->kernel.name);
 		d->status.state = "failed";
 		status = STATUS_REFUSED;
+	} else if (core_state(s->core) == CORE_FAILED && d->unconnected && !s->stopping) {
+		log_warn("%s: the connection to %s is lost: nothing more is acknowledged until it is back; the store stays in memory and readable",
+			 d->kernel.name, d->where);
+		d->status.state = "waiting";
+		status = STATUS_BACKUP;
 	} else if (core_state(s->core) == CORE_FAILED || s->error) {
+		d->unconnected = false;
 		reason = core_state(s->core) == CORE_FAILED ? core_error(s->core) :
 			 strerror(-s->error);
 		log_err("%s: stopped: %s. Nothing more is acknowledged; the store stays in memory and readable. Do not destroy it or restart the machine: see WHEN A BACKUP FAILS in lsmemd(8)",

@@ -181,6 +181,18 @@ static uint32_t backup_segments(const struct lsmemd *d, const struct recover *r,
 	return room < LSMEM_SEGMENTS_LEAST * full ? 0 : (uint32_t)room;
 }
 
+/* --again resumes what is in memory, and recovers nothing: another host may have done that. */
+static int check_active(const struct lsmemd *d, const uint8_t *uuid)
+{
+	char name[LSMEM_NAME_BYTES];
+
+	if (!d->options.again || !kernel_find(uuid, name))
+		return STATUS_OK;
+	log_err("%s: its store is not in memory any more, and --again is for one that is; start lsmemd without it to recover the store",
+		d->where);
+	return STATUS_REFUSED;
+}
+
 static int create_store(struct lsmemd *d, const struct recover *r,
 			const struct lsmem_super *super, char *name)
 {
@@ -682,6 +694,13 @@ int start(struct lsmemd *d)
 		if (status)
 			goto out;
 		memcpy(uuid, super->uuid, sizeof(uuid));
+		status = check_active(d, uuid);
+		if (status)
+			goto out;
+	} else if (d->options.again) {
+		log_err("%s: is blank: not the backup of a store that is active", d->where);
+		status = STATUS_REFUSED;
+		goto out;
 	} else if (!new_uuid(uuid)) {
 		status = STATUS_ERROR;
 		goto out;

@@ -170,7 +170,10 @@ class Rounds:
         """A backup's drive fails each write, and is repaired."""
         victim = self.victim(lambda _: True)
         victim.turn(FAILING)
-        self.do_without(victim)
+        if self.single():
+            self.daemon_ends()
+        else:
+            self.do_without(victim)
         victim.turn()
         self.resume()
         return f"the drive of {victim.name} failed"
@@ -287,16 +290,22 @@ class Rounds:
         self.verify()
         self.store.load()
         self.cluster.network.mend(name)
-        require(old.daemon.wait(GONE_SECONDS) == BACKUP, "the old daemon does not end with 6")
-        # Started again, its store is still active: while another has the backups ..
-        again = self.store.daemon(old.host, lock_wait=1)
-        require(again.wait(GONE_SECONDS) == BUSY, "the old daemon gets a backup that is held")
-        require(f"still held by {new.name}" in again.log(), "it does not say who has it")
-        # .. and when nobody has.
+        again = old.daemon
+        if self.single():
+            # It waits, and is told that another host holds the backup ..
+            again.wait_said("waiting for it", GONE_SECONDS)
+        else:
+            require(again.wait(GONE_SECONDS) == BACKUP, "the old daemon does not end with 6")
+            # Started again, its store is still active: while another has the backups ..
+            again = self.store.daemon(old.host, lock_wait=1)
+            require(again.wait(GONE_SECONDS) == BUSY, "the old daemon gets a backup that is held")
+            require(f"still held by {new.name}" in again.log(), "it does not say who has it")
+        # .. and when no host has them.
         self.store.now.daemon.kill(SIGKILL)
         self.store.now.daemon.wait(GONE_SECONDS)
-        again = self.store.daemon(old.host)
-        require(again.wait(GONE_SECONDS) == REFUSED, "the old store resumes on another's backup")
+        if not self.single():
+            again = self.store.daemon(old.host)
+        require(again.wait(STORE_SECONDS) == REFUSED, "the old store resumes on another's backup")
         self.store.open(new)
         self.acknowledges_nothing(old)
         return f"{name} was cut off, came back, was fenced"
@@ -319,9 +328,9 @@ class Rounds:
         return self.rng.choice([backup for backup in self.store.backups if right(backup)])
 
     def do_without(self, victim: Backup) -> None:
-        """A backup has gone: the daemon goes on, waits for it, or ends if it was the only one."""
-        if len(self.store.backups) == 1:
-            self.daemon_ends()
+        """A backup has gone: the daemon goes on, or waits for it."""
+        if self.single():
+            self.store.now.daemon.wait_said("waiting for it", GONE_SECONDS)
             return
         self.store.wait_state(victim, "lost", "missing")
         self.goes_on()
@@ -341,6 +350,10 @@ class Rounds:
         if self.store.now.daemon.exit_code() is not None:
             self.daemon_ends()
             self.store.open(self.store.now.host)
+
+    def single(self) -> bool:
+        """Has the store one backup, on another host? The daemon waits for a lost connection."""
+        return len(self.store.backups) == 1
 
     def daemon_ends(self) -> None:
         """The daemon has no backup any more."""

@@ -11,15 +11,47 @@ remote
 ok 'the server starts' server_start
 ok 'formatted and active' start format
 
+# The only backup's connection is lost: the daemon waits for it, and so do the writers.
+# waits NAME SECONDS TEXT COMMAND ..: it is lost in the middle of writing, and said so in time
+waits()
+{
+	local name=$1 most=$2 text=$3
+	shift 3
+	load 600
+	nap 1
+	mark
+	begun=$(now_ms)
+	"$@"
+	ok "$name: says what, in time" until_true "$most" since "$text"
+	echo "# noticed after $(($(now_ms) - begun)) ms"
+	ok "$name: waits" until_true 10 since 'waiting for it'
+}
+# goes_on NAME: it is back, and the daemon serves as before; nothing is missing
+goes_on()
+{
+	ok "$1: is there again" until_true 60 since 'is there again'
+	ok "$1: resumes" until_true 60 since "$store: serving"
+	before=$(daemon log_bytes)
+	ok "$1: writers go on" until_is 0 eval 'rises; echo $?'
+	ok "$1: the same daemon" kill -0 "$daemon_pid"
+	slay_load
+	verify "$1: all there"
+}
+
 # ---- The server goes -----------------------------------------------------------
-fails 'the server killed' 15 'the connection is over' server_end KILL
+waits 'the server killed' 15 'the connection is over' server_end KILL
 ok 'the server is back' server_start
-ok 'resumes' start resume
-verify 'all there'
-fails 'the server stands still' 25 'has not answered' kill -STOP "$server_pid"
+goes_on 'the server killed'
+waits 'the server stands still' 25 'has not answered' kill -STOP "$server_pid"
 kill -CONT "$server_pid"
-ok 'resumes' start resume
-verify 'all there'
+goes_on 'the server stands still'
+waits 'told to end' 15 'the connection is over' server_end KILL
+stop
+expect 'told to end while it waits: it has not drained' "$status" 7
+slay_load
+ok 'told to end: the server is back' server_start
+ok 'told to end: resumes' start resume
+verify 'told to end: all there'
 
 # ---- Both stand still ------------------------------------------------------------
 # Answers come when the daemon's timers have long run out.
@@ -55,13 +87,12 @@ taken_away()
 first=ib_uverbs
 for next in rdma_cm ib_uverbs; do
 	name="the device goes, $first is the older"
-	fails "$name" 15 'the connection is over' take_away
+	waits "$name" 15 'the connection is over' take_away
 	taken_away "$name"
 	first=$next
 	soft_roce "$address" "$first"
 	ok "$name: the server is back" server_start
-	ok "$name: resumes" start resume
-	verify "$name: all there"
+	goes_on "$name"
 done
 stop
 expect 'drains' "$status" 0
