@@ -268,6 +268,7 @@ void rejoin_tick(struct lsmemd *d, uint64_t now)
 	struct attempt *a = &attempt;
 	uint32_t slot;
 	bool due;
+	int err;
 
 	a->d = d;
 	if (a->running && !a->over)
@@ -289,10 +290,13 @@ void rejoin_tick(struct lsmemd *d, uint64_t now)
 		a->slot = slot;
 		a->like = *core_super(d->core, &a->epoch);
 		a->over = false;
-		a->error = thread_start(&a->thread, attempt_run, a);
-		a->running = !a->error;
-		if (a->error)
+		/* Not into @error: the thread may have ended, and left there why it failed. */
+		err = thread_start(&a->thread, attempt_run, a);
+		a->running = !err;
+		if (err) {
+			a->error = err;
 			try_again(a, now);
+		}
 		return;
 	}
 }

@@ -241,6 +241,8 @@ static void *reload_run(void *context)
  */
 void reload_tick(struct lsmemd *d, uint64_t now)
 {
+	int err;
+
 	if (reload.port_due_ns && now >= reload.port_due_ns)
 		port_open(d, now);
 	/* A thread that opens a backup reads what is changed here. */
@@ -259,10 +261,10 @@ void reload_tick(struct lsmemd *d, uint64_t now)
 	notify_send("RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now / 1000);
 	reload.path = d->options.config_path;
 	reload.over = false;
-	reload.err = thread_start(&reload.thread, reload_run, &reload);
-	reload.running = !reload.err;
-	if (!reload.err)
+	err = thread_start(&reload.thread, reload_run, &reload);	/* .err is the thread's */
+	reload.running = !err;
+	if (!err)
 		return;
-	log_err("%s: cannot be read again: %s", reload.path, strerror(-reload.err));
+	log_err("%s: cannot be read again: %s", reload.path, strerror(-err));
 	notify_send("READY=1");
 }
