@@ -3,8 +3,14 @@
 # lsmem: log-structured memory for Linux. `make help` lists the targets.
 
 # The kernel to build for and to boot: the newest stock 6.1 that is installed
-# whole. Overridden by `make KVER=…`.
-KVER	?= $(shell qemu/run --print-kernel)
+# whole. `make install` is for the kernel that runs. Both are overridden by
+# `make KVER=…`.
+ifeq ($(origin KVER),undefined)
+KVER	 = $(shell qemu/run --print-kernel)
+INSTALL_KVER = $(shell uname -r)
+else
+INSTALL_KVER = $(KVER)
+endif
 KDIR	?= /lib/modules/$(KVER)/build
 KBUILD	 = $(MAKE) -C $(KDIR) M=$(CURDIR)
 
@@ -19,7 +25,8 @@ SUITES	:= $(dir $(wildcard tests/*/Makefile))
 all: modules tools daemon ## module, tools and daemon
 
 modules: ## kmod/lsmem.ko (W=1: more warnings; C=1: sparse as well)
-	@test -d $(KDIR) || { echo "no headers in $(KDIR): run make setup" >&2; exit 1; }
+	@test -d $(KDIR) || { echo "no headers in $(KDIR): install linux-headers-$(KVER)," \
+		"or run make setup for the kernel that tests boot" >&2; exit 1; }
 	$(KBUILD) modules
 
 lib: ## liblsmem
@@ -125,7 +132,10 @@ check: ## sparse, checkpatch, and the memory ordering by herd7
 sparse: ## the module through sparse, all files
 	$(KBUILD) C=2 CF="-Wsparse-error" modules
 
-install: all ## to $(DESTDIR): module, headers, library, tools, daemon
+install: ## to $(DESTDIR), for the running kernel or KVER=…: module, headers, library, tools, daemon
+	@$(MAKE) --no-print-directory KVER=$(INSTALL_KVER) install-built
+
+install-built: all
 	$(KBUILD) INSTALL_MOD_PATH=$(DESTDIR) INSTALL_MOD_DIR=extra modules_install
 	$(MAKE) -C uapi install
 	$(MAKE) -C tools/lib install
@@ -143,4 +153,4 @@ help: ## this list
 
 .PHONY: all modules lab lib tools daemon setup demo demo-cluster bench kunit calls matrix \
 	test test-user test-guest test-power torture test-debug test-kcsan fuzz test-programs \
-	check sparse install clean help
+	check sparse install install-built clean help
