@@ -2,12 +2,19 @@
 /*
  * lsmem: log-structured memory.
  *
- * Module entry, exit and parameters.  Where things are: store.c (stores and
- * their lives), frame.c, segment.c, log.c (memory, from below), handle.c,
- * object.c (names and changes), epoch.c, clean.c, policy.c (making room),
- * window.c, chardev.c, bioqueue.c, block.c, control.c, sysfs.c, debugfs.c
- * (faces), repl.c, load.c (durability).  Data flow down this list only.  Lock
- * order: store.h.
+ * Module entry, exit and parameters (main.c).  Where things are:
+ *
+ *	store.c						stores and their lives
+ *	frame.c, segment.c, log.c			memory, from below
+ *	handle.c, object.c				names and changes
+ *	epoch.c, space.c				waiting: for readers, for room
+ *	balance.c, policy.c, compact.c, clean.c		making room
+ *	chardev.c, ioctl.c, window.c, control.c		interfaces: character devices,
+ *	block.c, bioqueue.c				block devices,
+ *	sysfs.c, debugfs.c, trace.c			and what is told
+ *	repl.c, load.c					durability
+ *
+ * Lock order: store.h.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

@@ -2,9 +2,12 @@
 /*
  * Cleaning policy: which segments, in which order, how many.
  *
- * The score is cost-benefit as LFS (Rosenblum and Ousterhout, 1992) defines
- * it, with the age of the segment instead of its objects', as RAMCloud found
- * better (Rumble et al., FAST 2014, section 5.3):
+ * LSMEM_RULE_DEFAULT, which the module uses, is decay.  The other rules are
+ * there to be compared with it (tools/sim).
+ *
+ * lfs.  Cost-benefit as LFS (Rosenblum and Ousterhout, 1992) defines it, with
+ * the age of the segment instead of its objects', as RAMCloud found better
+ * (Rumble et al., FAST 2014, section 5.3):
  *
  *	benefit / cost = (1 - u) * age / (1 + u),	u = live / held
  *
@@ -13,8 +16,8 @@
  * stays within 64 bits; in units of a millisecond that is three days, beyond
  * which all segments are equally old.
  *
- * The other rules add logarithms instead, with 16 bits of fraction: any age, in
- * any unit, and sizes to the byte.
+ * The scores of the other rules are sums of logarithms, with 16 bits of
+ * fraction: any age, in any unit, and sizes to the byte.
  *
  * Decay.  Copying costs u / (1 - u) per byte that it frees.  While a segment is
  * left alone it empties, and what the wait saves grows with the rate r at which
