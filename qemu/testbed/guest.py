@@ -72,6 +72,8 @@ class Guest:
 
     # Where the standard error of what runs the guest goes
     log = "qemu.log"
+    # What of the host it does not see
+    hidden: Sequence[str] = paths.HIDDEN
 
     def __init__(self, workdir: Path, *, drives: Sequence[Drive] = (), mem: str = "2G",
                  cpus: int = 2, kernel: Optional[Kernel] = None, accel: Optional[str] = None,
@@ -119,8 +121,8 @@ class Guest:
         """Boots the guest; it runs @command (shell text, or an argument vector) as root."""
         if self._qemu is not None:
             raise TestbedError("this guest has been started; make another one")
-        paths.require_visible(paths.REPO)
-        paths.require_visible(paths.cache_dir())
+        for needed in (paths.REPO, paths.cache_dir()):
+            paths.require_visible(needed, self.hidden)
         self._clean_workdir()
         self._give_files()
         self._write_job(command)

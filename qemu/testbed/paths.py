@@ -4,13 +4,14 @@
 import os
 import tempfile
 from pathlib import Path
+from typing import Iterable
 
 from .errors import TestbedError
 
 REPO = Path(__file__).resolve().parents[2]
 OUT = REPO / "out"
 
-# The guest has file systems of its own here: what the host keeps in these, it does not see.
+# QEMU's guests have file systems of their own here: what the host keeps in these, they do not see.
 HIDDEN = ("/dev", "/proc", "/run", "/sys", "/var/cache", "/var/lib/apt", "/var/log", "/var/tmp")
 
 
@@ -25,11 +26,11 @@ def virtme_run() -> Path:
     return cache_dir() / "venv" / "bin" / "virtme-run"
 
 
-def require_visible(path: Path) -> None:
+def require_visible(path: Path, hidden: Iterable[str] = HIDDEN) -> None:
     """Refuses what the guest could not see."""
-    for hidden in HIDDEN:
-        if path.resolve().is_relative_to(hidden):
-            raise TestbedError(f"{path} is under {hidden}, which guests hide by their own: "
+    for directory in hidden:
+        if path.resolve().is_relative_to(directory):
+            raise TestbedError(f"{path} is under {directory}, which guests hide by their own: "
                                "move it elsewhere (for the cache, set XDG_CACHE_HOME)")
 
 

@@ -7,7 +7,7 @@ through the host's page cache. What the guest flushes is synced to the file's di
 
 import os
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterable, Sequence
 
 from . import build, kernel, paths
 from .drive import Drive, parse_size
@@ -16,6 +16,8 @@ from .guest import Guest
 
 # The guest may write to these; what it writes is gone with it.
 OVERLAYS = ("/etc", "/home", "/opt", "/root", "/srv", "/usr/local", "/var/lib")
+# These are its own, as is /run; what of the host is needed in them, it keeps.
+OWN = ("/dev/shm", "/tmp", "/var/tmp", "/var/log", "/var/cache")
 MEMORY = Path("/dev/shm")
 # Each page of a process of the guest may be a mapping of its own on the host. When there can be no
 # more of them the process stands still for ever.
@@ -23,10 +25,18 @@ MAPPINGS = Path("/proc/sys/vm/max_map_count")
 MAPPINGS_WANTED = 1 << 20
 
 
+def kept(needed: Iterable[Path]) -> list[Path]:
+    """The directories of @needed that the guest's own would hide, without those inside others."""
+    below = {path.resolve() for path in needed
+             if any(path.resolve().is_relative_to(own) for own in OWN)}
+    return sorted(path for path in below if not any(other in path.parents for other in below))
+
+
 class Uml(Guest):
     """A guest without QEMU. It has no journal port."""
 
     log = "console"
+    hidden = ("/dev", "/proc", "/run", "/sys")
 
     def __init__(self, workdir: Path, *, name: str = "uml", drives: Sequence[Drive] = (),
                  kernel_args: str = "", **options: Any) -> None:
@@ -48,6 +58,8 @@ class Uml(Guest):
             "LSMEM_HOST_DIR_PATH": str(self.host_dir),
             "LSMEM_KERNEL_MODULES": str(self._modules),
             "LSMEM_OVERLAYS": ",".join(OVERLAYS),
+            "LSMEM_OWN": ",".join(OWN),
+            "LSMEM_KEEP": ",".join(map(str, kept((paths.REPO, paths.cache_dir(), self.cwd)))),
             "LSMEM_LINKS": links,
         }
         self._allow_mappings()
