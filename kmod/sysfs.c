@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a store shows in /sys/class/lsmem/<store>/: one value a file, described
- * in Documentation/ABI/testing/sysfs-class-lsmem.
+ * What a store shows in /sys/class/lsmem/<store>/: one value a file, but for
+ * three histograms, whose numbers belong together and are of one kind.  All are
+ * described in Documentation/ABI/testing/sysfs-class-lsmem.
  *
  *	(top)		what the store is and how full it is
  *	limits/		bounds of waits, to be changed while it runs
@@ -240,37 +241,52 @@ static ssize_t balancer_store(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RW(balancer);
 
-static ssize_t request_show(struct device *dev, struct device_attribute *attr, char *buf)
+/* So many segments, whatever the balancer says; read: what is left of them. */
+static ssize_t lsmem_request(struct lsmem_store *store, atomic_t *asked, bool possible,
+			     const char *buf, size_t count)
 {
-	struct lsmem_store *store = lsmem_dev_store(dev);
-
-	return sysfs_emit(buf, "compact %d clean %d\n", atomic_read(&store->compact_asked),
-			  atomic_read(&store->clean_asked));
-}
-
-/* "compact N" or "clean N": so many segments, whatever the balancer says. */
-static ssize_t request_store(struct device *dev, struct device_attribute *attr, const char *buf,
-			     size_t count)
-{
-	struct lsmem_store *store = lsmem_dev_store(dev);
-	bool clean = str_has_prefix(buf, "clean ");
 	u32 nr;
 	int ret;
 
-	if (!clean && !str_has_prefix(buf, "compact "))
-		return -EINVAL;
-	ret = kstrtou32(strchr(buf, ' ') + 1, 0, &nr);
+	ret = kstrtou32(buf, 0, &nr);
 	if (ret)
 		return ret;
 	if (!nr || nr > LSMEM_REQUEST_MAX)
 		return -ERANGE;
-	if (!lsmem_store_active(store) || (clean && !lsmem_clean_possible(store)))
+	if (!lsmem_store_active(store) || !possible)
 		return -EAGAIN;
-	atomic_set(clean ? &store->clean_asked : &store->compact_asked, nr);
+	atomic_set(asked, nr);
 	wake_up_all(&store->work);
 	return count;
 }
-static DEVICE_ATTR_RW(request);
+
+static ssize_t request_compact_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", atomic_read(&lsmem_dev_store(dev)->compact_asked));
+}
+
+static ssize_t request_compact_store(struct device *dev, struct device_attribute *attr,
+				     const char *buf, size_t count)
+{
+	struct lsmem_store *store = lsmem_dev_store(dev);
+
+	return lsmem_request(store, &store->compact_asked, true, buf, count);
+}
+static DEVICE_ATTR_RW(request_compact);
+
+static ssize_t request_clean_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", atomic_read(&lsmem_dev_store(dev)->clean_asked));
+}
+
+static ssize_t request_clean_store(struct device *dev, struct device_attribute *attr,
+				   const char *buf, size_t count)
+{
+	struct lsmem_store *store = lsmem_dev_store(dev);
+
+	return lsmem_request(store, &store->clean_asked, lsmem_clean_possible(store), buf, count);
+}
+static DEVICE_ATTR_RW(request_clean);
 
 /* Closed segments by tenths of what they hold, or take on a backup, that is live. */
 static ssize_t lsmem_tenths(struct device *dev, char *buf, bool backup)
@@ -328,7 +344,8 @@ LSMEM_ATTR(write_cost_permille, "%llu", lsmem_write_cost(store));
 static struct attribute *lsmem_cleaner_attrs[] = {
 	&dev_attr_balancer.attr,
 	&dev_attr_level.attr,
-	&dev_attr_request.attr,
+	&dev_attr_request_compact.attr,
+	&dev_attr_request_clean.attr,
 	&lsmem_limit_nr_compactors.attr.attr,
 	&lsmem_limit_free_low.attr.attr,
 	&lsmem_limit_utilization_max.attr.attr,

@@ -185,7 +185,7 @@ TEST_F(durable, asking_for_passes)
 	EXPECT_EQ(cleaning->begun, cleaning->ended) TH_LOG("nothing was begun");
 	EXPECT_EQ(0, clean(fd, LSMEM_CLEAN_LAST, NULL, 0));
 	EXPECT_EQ(-EBUSY, clean(fd, 0, nothing, 2));
-	EXPECT_EQ(-EAGAIN, store_set_text(&self->store, "cleaner/request", "clean 1"));
+	EXPECT_EQ(-EAGAIN, store_set_text(&self->store, "cleaner/request_clean", "1"));
 	munmap((void *)cleaning, window->length);
 }
 

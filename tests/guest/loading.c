@@ -243,20 +243,6 @@ TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
 	free(data);
 }
 
-static int ask(const struct store *store, const char *what)
-{
-	char path[128];
-	int fd, ret;
-
-	snprintf(path, sizeof(path), "/sys/class/lsmem/%s/cleaner/request", store->name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	ret = write(fd, what, strlen(what)) < 0 ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
 /* What was loaded and has died since is found by compaction. */
 TEST_F_TIMEOUT(loading, garbage_is_found, SECONDS)
 {
@@ -275,7 +261,7 @@ TEST_F_TIMEOUT(loading, garbage_is_found, SECONDS)
 		if (i % 4)
 			ASSERT_EQ(0, lsm_free(self->store.lsm, handle_of(i), 0, NULL));
 	free_frames = store_attribute(&self->store, "free_frames");
-	ASSERT_EQ(0, ask(&self->store, "compact 1"));
+	ASSERT_EQ(0, store_set_attribute(&self->store, "cleaner/request_compact", 1));
 	for (waited = 0; !store_attribute(&self->store, "cleaner/compactions"); waited++) {
 		ASSERT_GT(1000, waited) TH_LOG("nothing is compacted");
 		usleep(10000);

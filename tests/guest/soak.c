@@ -329,15 +329,14 @@ static void *reader_main(void *argument)
 static int turn(const struct store *store, uint64_t *state)
 {
 	static const char *const balancers[] = { "adaptive", "tombstone-ratio", "fixed" };
-	char text[32];
 	int ret;
 
 	ret = store_set_text(store, "cleaner/balancer", balancers[test_random(state) % 3]);
 	if (!ret)
 		ret = store_set_attribute(store, "cleaner/nr_compactors", test_random(state) % 5);
-	snprintf(text, sizeof(text), "%s %u", test_random(state) % 2 ? "clean" : "compact",
-		 1 + (unsigned int)(test_random(state) % 8));
-	return ret ?: store_set_text(store, "cleaner/request", text);
+	return ret ?: store_set_attribute(store, test_random(state) % 2 ?
+					  "cleaner/request_clean" : "cleaner/request_compact",
+					  1 + test_random(state) % 8);
 }
 
 static void begin(struct soak *soak, pthread_t *threads)

@@ -3,8 +3,8 @@
 """lsmemctl top, clean and stat on stores that are files: cleaning.py LSMEMCTL TEST, or --list.
 
 To be run with an empty /sys/class of its own (see lsmemctl.sh). A store there is what it is in
-sysfs, a link to a directory; exchanging the link changes all its files at once. What cleaner/request
-does is done by a thread. Says nothing if all is well.
+sysfs, a link to a directory; exchanging the link changes all its files at once. What the files
+cleaner/request_* do is done by a thread. Says nothing if all is well.
 """
 
 import codecs
@@ -39,7 +39,8 @@ BLANK: dict[str, object] = {
 
 NEW: dict[str, object] = {
     "cleaner/balancer": "[adaptive] tombstone-ratio fixed", "cleaner/nr_compactors": 2,
-    "cleaner/level": "none", "cleaner/request": "compact 0 clean 0", "cleaner/compactions": 0,
+    "cleaner/level": "none", "cleaner/request_compact": 0, "cleaner/request_clean": 0,
+    "cleaner/compactions": 0,
     "cleaner/compacted_bytes": 0, "cleaner/compact_freed_bytes": 0, "cleaner/compact_ns": 0,
     "cleaner/clean_ns": 0, "cleaner/segments_by_memory": "0 0 0 0 1 2 5 20 64 32",
     "cleaner/segments_by_backup": "0 0 4 10 40 40 20 10 0 0",
@@ -439,31 +440,30 @@ def test_screen_of_paper() -> None:
 # ---- clean ------------------------------------------------------------------
 
 class Cleaner(threading.Thread):
-    """Does what is written to cleaner/request, a segment at a time, @possible at most."""
+    """Does what is written to cleaner/request_@level, a segment at a time, @possible at most."""
 
-    def __init__(self, store: Store, possible: int, then: Callable[[int], None]) -> None:
+    def __init__(self, store: Store, level: str, possible: int,
+                 then: Callable[[int], None]) -> None:
         super().__init__(daemon=True)
-        self._request = store.directory / "cleaner/request"
+        self._request = store.directory / f"cleaner/request_{level}"
         self._possible = possible
         self._then = then
-        self.asked = ""
+        self.asked = 0
         self.start()
 
-    def _say(self, level: str, left: int) -> None:
-        text = " ".join(f"{name} {left if name == level else 0}" for name in ("compact", "clean"))
+    def _say(self, left: int) -> None:
         new = self._request.with_name("request.new")
-        new.write_text(text + "\n")
+        new.write_text(f"{left}\n")
         new.replace(self._request)
 
     def run(self) -> None:
-        while len(self._request.read_text().split()) != 2:
+        while not self.asked:
             time.sleep(0.001)
-        self.asked = self._request.read_text().strip()
-        level, number = self.asked.split()
-        for done in range(min(int(number), self._possible)):
-            self._say(level, int(number) - done)
+            self.asked = int(self._request.read_text().strip() or 0)
+        for done in range(min(self.asked, self._possible)):
+            self._say(self.asked - done)
             time.sleep(0.001)
-        self._then(min(int(number), self._possible))
+        self._then(min(self.asked, self._possible))
 
 
 def clean_json(done: "subprocess.CompletedProcess[str]") -> dict:
@@ -474,11 +474,11 @@ def clean_json(done: "subprocess.CompletedProcess[str]") -> dict:
 
 def test_clean() -> None:
     store = Store("lsmem", BLANK, NEW, {"cleaner/segments_cleaned": 1000})
-    cleaner = Cleaner(store, 1000, lambda done: store.change(
+    cleaner = Cleaner(store, "clean", 1000, lambda done: store.change(
         cleaner__segments_cleaned=1000 + done, cleaner__relocated_bytes=done * 100,
         cleaner__freed_bytes=done * 50, free_frames=700 + done))
     gained = clean_json(lsmemctl("clean", "lsmem", "--json"))
-    is_(cleaner.asked, "clean 124", "all closed segments")
+    is_(cleaner.asked, 124, "all closed segments")
     assert gained.pop("seconds") > 0
     is_(gained, {"name": "lsmem", "level": "clean", "asked": 124, "left": 0, "segments": 124,
                  "copied_bytes": 12400, "freed_bytes": 6200, "free_frames_before": 700,
@@ -487,12 +487,12 @@ def test_clean() -> None:
 
 def test_clean_compact_ends_early() -> None:
     store = Store("lsmem", BLANK, NEW)
-    cleaner = Cleaner(store, 3, lambda done: store.change(
+    cleaner = Cleaner(store, "compact", 3, lambda done: store.change(
         cleaner__compactions=done, cleaner__compacted_bytes=3000000,
         cleaner__compact_freed_bytes=9 << 20))
     done = lsmemctl("clean", "--compact", "--segments", "5", "/dev/lsmem")
     is_((done.returncode, done.stderr), (0, ""))
-    is_(cleaner.asked, "compact 5")
+    is_(cleaner.asked, 5)
     is_(done.stdout.split("\n")[1].split()[:9],
         ["lsmem", "compact", "5", "0", "3", "2.9M", "9M", "700", "700"])
 
@@ -500,7 +500,7 @@ def test_clean_compact_ends_early() -> None:
 def test_clean_nothing() -> None:
     store = Store("lsmem", BLANK, NEW, {"cleaner/segments_by_memory": "0 " * 9 + "0"})
     is_(clean_json(lsmemctl("clean", "lsmem", "--json"))["segments"], 0)
-    is_((store.directory / "cleaner/request").read_text(), "compact 0 clean 0\n", "not asked")
+    is_((store.directory / "cleaner/request_clean").read_text(), "0\n", "not asked")
 
 
 def test_clean_not_in_time() -> None:
@@ -515,10 +515,10 @@ def test_clean_refused() -> None:
     done = lsmemctl("clean", "lsmem")
     is_((done.returncode, done.stdout), (1, ""))
     assert "older than this program" in done.stderr, done.stderr
-    (store.directory / "cleaner/request").symlink_to("/dev/full")
+    (store.directory / "cleaner/request_clean").symlink_to("/dev/full")
     done = lsmemctl("clean", "lsmem")
     is_((done.returncode, done.stdout), (1, ""))
-    assert "cleaner/request: No space left" in done.stderr, done.stderr
+    assert "cleaner/request_clean: No space left" in done.stderr, done.stderr
     is_(lsmemctl("clean", "lsmem3").returncode, 1)
     for arguments in ([], ["lsmem", "-n", "0"], ["lsmem", "-n", "1000001"], ["lsmem", "--wait", "x"],
                       ["lsmem", "lsmem"]):

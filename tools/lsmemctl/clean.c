@@ -3,8 +3,8 @@
  * lsmemctl clean: have segments cleaned or compacted, whatever the balancer
  * thinks.
  *
- * cleaner/request takes "clean 5" or "compact 5"; read, it tells what is left of
- * both: "compact 0 clean 3".
+ * cleaner/request_clean and cleaner/request_compact take a number; read, they tell
+ * how many are left.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,6 @@
 
 #include "ctl.h"
 
-#define REQUEST		"cleaner/request"
 #define SEGMENTS_MAX	1000000	/* of one request */
 #define STEP		0.05	/* seconds between looks */
 #define PATIENCE	60	/* seconds without progress */
@@ -34,10 +33,11 @@ static const struct ctl_option options[] = {
 
 /* The counters of a level. */
 static const struct level {
-	const char *name, *segments, *copied, *freed;
+	const char *name, *file, *segments, *copied, *freed;
 } levels[] = {
-	{ "clean", "cleaner.segments_cleaned", "cleaner.relocated_bytes", "cleaner.freed_bytes" },
-	{ "compact", "cleaner.compactions", "cleaner.compacted_bytes",
+	{ "clean", "cleaner/request_clean", "cleaner.segments_cleaned", "cleaner.relocated_bytes",
+	  "cleaner.freed_bytes" },
+	{ "compact", "cleaner/request_compact", "cleaner.compactions", "cleaner.compacted_bytes",
 	  "cleaner.compact_freed_bytes" },
 };
 
@@ -84,7 +84,8 @@ static void explain(const struct request *request, struct json_object *store, in
 
 	switch (error) {
 	case ENOENT:
-		ctl_error("%s has no " REQUEST ": the loaded module is older than this program", name);
+		ctl_error("%s has no %s: the loaded module is older than this program", name,
+			  request->level->file);
 		break;
 	case EACCES:
 	case EPERM:
@@ -102,7 +103,7 @@ static void explain(const struct request *request, struct json_object *store, in
 		ctl_error("%s: went away", name);
 		break;
 	default:
-		ctl_system_error(error, "%s: " REQUEST, name);
+		ctl_system_error(error, "%s: %s", name, request->level->file);
 	}
 }
 
@@ -112,10 +113,10 @@ static int ask(const struct request *request)
 	char text[64];
 	int fd, ret = 0;
 
-	fd = ctl_open_attribute(request->store, REQUEST, O_WRONLY | O_TRUNC);
+	fd = ctl_open_attribute(request->store, request->level->file, O_WRONLY | O_TRUNC);
 	if (fd < 0)
 		return errno;
-	snprintf(text, sizeof(text), "%s %" PRId64 "\n", request->level->name, request->segments);
+	snprintf(text, sizeof(text), "%" PRId64 "\n", request->segments);
 	if (write(fd, text, strlen(text)) < 0)
 		ret = errno;
 	close(fd);
@@ -125,13 +126,12 @@ static int ask(const struct request *request)
 /* Return: what is left of a level's request, -1 if that cannot be read. */
 static int64_t read_left(const struct request *request)
 {
-	char text[128], name[32];
-	const char *from = text;
 	ssize_t length;
+	char text[64];
 	int64_t left;
-	int fd, used;
+	int fd;
 
-	fd = ctl_open_attribute(request->store, REQUEST, O_RDONLY);
+	fd = ctl_open_attribute(request->store, request->level->file, O_RDONLY);
 	if (fd < 0)
 		return -1;
 	length = read(fd, text, sizeof(text) - 1);
@@ -139,11 +139,9 @@ static int64_t read_left(const struct request *request)
 	if (length < 0)
 		return -1;
 	text[length] = 0;
-	for (; sscanf(from, "%31s %" SCNd64 "%n", name, &left, &used) == 2; from += used) {
-		if (!strcmp(name, request->level->name))
-			return left > 0 ? left : 0;
-	}
-	return -1;
+	if (sscanf(text, "%" SCNd64, &left) != 1)
+		return -1;
+	return left > 0 ? left : 0;
 }
 
 static void show_progress(const struct request *request)
