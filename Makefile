@@ -55,6 +55,12 @@ test: setup ## every test; the last line is "N passed, N failed"
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run
 
+ci: setup ## make test, kunit, calls, test-debug and fuzz in short, beside one another; UNTIL=TIME
+	@qemu/setup base lab fuzz
+	@$(MAKE) --no-print-directory all test-programs
+	@$(MAKE) --no-print-directory -C tests/fuzz programs
+	@tests/run --ci $(if $(UNTIL),--until $(UNTIL))
+
 test-user: setup ## tests in user space, under sanitizers
 	@$(MAKE) --no-print-directory tools daemon test-programs
 	@tests/run user
@@ -152,5 +158,5 @@ help: ## this list
 	@echo "first: make demo, or make test, as root on Debian 12"
 
 .PHONY: all modules lab lib tools daemon setup demo demo-cluster bench kunit calls matrix \
-	test test-user test-guest test-power torture test-debug test-kcsan fuzz test-programs \
+	ci test test-user test-guest test-power torture test-debug test-kcsan fuzz test-programs \
 	check sparse install install-built clean help

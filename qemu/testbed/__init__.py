@@ -23,5 +23,10 @@ One concern a file; each uses only those named before it:
   network     the switch between guests
   agent       commands given to a guest that runs
   cluster     several guests on one network, with soft RoCE
+  program     one test program under a limit, with all that it started
+  leftovers   in a guest: what programs leave, cleared
+  programs    test programs in a guest, and in another one after one that broke it
+  jobs        commands beside one another, counted
+  times       how long test programs took
   replicated  a store in a cluster, its load, and what must be in it
 """

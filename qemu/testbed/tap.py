@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """TAP, the Test Anything Protocol: written by our Python tests, read by tests/run.
 
-A stream is one program's TAP, or that of several, each framed by tests/tap-run with two comments:
+A stream is one program's TAP, or that of several, each framed by program.py with two comments:
 
     # begin NAME
     # end NAME exit=CODE
@@ -21,6 +21,8 @@ PLAN = re.compile(r"1\.\.(\d+)\b")
 TEST = re.compile(r"(not )?ok\b\s*(\d+)?\s*-?\s*([^#]*?)\s*(?:#\s*(.*))?$")
 # Of timeout(1), and of SIGKILL and SIGTERM.
 TIMEOUT_EXIT = (124, 137, 143)
+# What qemu/guest-programs appends to a program's name: how it left the guest.
+UNLOAD = ".unload"
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@
 #include "calls.h"
 
 #define CALLS_DEFAULT	1000000u
-#define SECONDS_DEFAULT	600u	/* of tests/tap-run, $TEST_SECONDS */
+#define SECONDS_DEFAULT	600u	/* $TEST_SECONDS, of tests/run */
 #define HANG_SECONDS	60u
 #define END_SECONDS	60u	/* for all to end, and as much again to clear away */
 #define CANARIES	64u
