@@ -501,19 +501,23 @@ static int resolve(struct rdma_backup *r, const struct backup_options *options,
 static int agree(struct rdma_backup *r, const struct backup_options *options)
 {
 	uint64_t deadline = clock_now_ns() + (CONNECT_MS + options->lock_wait * 1000ull) * MS;
-	uint8_t nonce[WIRE_NONCE];
+	struct session_setup setup = {
+		.lowest = WIRE_VERSION_MIN, .highest = WIRE_VERSION_MAX,
+	};
 	char who[WIRE_NAME] = "";
 	size_t i;
 	int err;
 
-	err = secret_nonce(nonce);
+	err = verbs_qps(&r->verbs, &setup.link.client_qp, &setup.link.server_qp);
+	if (!err)
+		err = secret_nonce(setup.nonce);
 	if (err)
 		return err;
 	(void)gethostname(who, sizeof(who) - 1);
 	for (i = 0; who[i]; i++)
 		if (who[i] <= ' ' || who[i] > '~')
 			who[i] = '?';
-	session_call(&r->session, &r->key, nonce, r->address.name, *who ? who : "?",
+	session_call(&r->session, &setup, &r->key, r->address.name, *who ? who : "?",
 		     options->fence_epoch, (options->read_only ? WIRE_READ_ONLY : 0) |
 					   (options->receipts ? WIRE_RECEIPTS : 0));
 	verbs_send(&r->verbs, &r->session.out, WIRE_SLOTS);
@@ -592,7 +596,7 @@ static int refused(struct rdma_backup *r, const struct backup_options *options, 
 			options->path, options->fence_epoch, refuse->who,
 			(uint64_t)le64toh(refuse->epoch));
 	else
-		log_err("%s: refused: %s", options->path, wire_reason(reason));
+		log_err("%s: refused: %s", options->path, r->session.why);
 	return reason == WIRE_REASON_BUSY ? -EBUSY :
 	       reason == WIRE_REASON_EXPORT ? -ENOENT :
 	       reason == WIRE_REASON_PROOF ? -EKEYREJECTED : -ESTALE;
@@ -664,6 +668,7 @@ static void give_back(struct rdma_backup *r)
 	verbs_close(&r->verbs);
 	if (r->events)
 		rdma_destroy_event_channel(r->events);
+	explicit_bzero(&r->session, sizeof(r->session));
 	explicit_bzero(&r->key, sizeof(r->key));
 	free(r);
 }

@@ -347,6 +347,32 @@ static int set_server_key(struct parser *p, struct config *c, const char *value)
 	return copy_path(p, "key", value, c->server.key);
 }
 
+static int parse_wire(struct parser *p, const char *key, const char *value, uint16_t *version)
+{
+	uint32_t n;
+
+	if (!parse_id(value, &n) || n < WIRE_VERSION_MIN || n > WIRE_VERSION_MAX)
+		return fail(p, p->line, "%s = %s: allowed is a version of the protocol from %u to %u",
+			    key, value, WIRE_VERSION_MIN, WIRE_VERSION_MAX);
+	*version = (uint16_t)n;
+	return 0;
+}
+
+static int set_wire_min(struct parser *p, struct config *c, const char *value)
+{
+	return parse_wire(p, "wire_min", value, &c->server.wire_min);
+}
+
+static int set_wire_max(struct parser *p, struct config *c, const char *value)
+{
+	return parse_wire(p, "wire_max", value, &c->server.wire_max);
+}
+
+static int set_export_secret(struct parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "secret", value, c->exports[c->nr_exports - 1].secret);
+}
+
 static int set_export_path(struct parser *p, struct config *c, const char *value)
 {
 	return copy_path(p, "path", value, c->exports[c->nr_exports - 1].path);
@@ -529,6 +555,8 @@ static const struct config_key {
 	{ "cluster", "key", set_cluster_key, offsetof(struct config, cluster.key_line) },
 	{ "server", "listen", set_server_listen, offsetof(struct config, server.listen_line) },
 	{ "server", "key", set_server_key, offsetof(struct config, server.key_line) },
+	{ "server", "wire_min", set_wire_min, offsetof(struct config, server.wire_min_line) },
+	{ "server", "wire_max", set_wire_max, offsetof(struct config, server.wire_max_line) },
 	{ "backup", "path", set_path, offsetof(struct config_backup, path_line) },
 	{ "backup", "size", set_backup_size, offsetof(struct config_backup, size_line) },
 	{ "backup", "lock_wait", set_lock_wait, offsetof(struct config_backup, lock_wait_line) },
@@ -538,6 +566,7 @@ static const struct config_key {
 	{ "backup", "ack", set_ack, offsetof(struct config_backup, ack_line) },
 	{ "export", "path", set_export_path, offsetof(struct config_export, path_line) },
 	{ "export", "size", set_export_size, offsetof(struct config_export, size_line) },
+	{ "export", "secret", set_export_secret, offsetof(struct config_export, secret_line) },
 };
 
 #define NR_KEYS (sizeof(config_keys) / sizeof(config_keys[0]))
@@ -707,14 +736,22 @@ static int check_server(struct parser *p, struct config *c, const unsigned int s
 	if (c->nr_backups)
 		return fail(p, c->backups[0].line,
 			    "a server of backups ([server], [export]) has no [backup]; use another file and another daemon");
-	if (!c->server.listen_line || !c->server.key_line)
-		return fail(p, 0, "no %s in [server]: \"listen = rdma://ADDRESS[:PORT]\" and \"key = FILE\" are needed",
-			    c->server.listen_line ? "key" : "listen");
+	if (!c->server.listen_line)
+		return fail(p, 0, "no listen in [server]: \"listen = rdma://ADDRESS[:PORT]\" is needed");
+	if (c->server.wire_min > c->server.wire_max)
+		return fail(p, c->server.wire_min_line ? c->server.wire_min_line :
+			    c->server.wire_max_line, "wire_min = %u is above wire_max = %u",
+			    c->server.wire_min, c->server.wire_max);
 	if (!c->nr_exports)
 		return fail(p, 0, "no [export NAME]: a server keeps what it is told of");
 	for (i = 0; i < c->nr_exports; i++)
 		if (!c->exports[i].path_line)
 			return fail(p, c->exports[i].line, "no path in [export %s]",
+				    c->exports[i].name);
+	for (i = 0; i < c->nr_exports; i++)
+		if (!c->exports[i].secret_line && !c->server.key_line)
+			return fail(p, c->exports[i].line,
+				    "no secret in [export %s], and no key in [server] for those without one: \"secret = FILE\" or \"key = FILE\" is needed",
 				    c->exports[i].name);
 	return 0;
 }
@@ -930,6 +967,8 @@ int config_read(const char *path, struct config *config, char error[CONFIG_ERROR
 	config->store.kind = LSMEM_KIND_OBJECT;
 	config->store.mode = 0600;
 	config->cluster.lease = CONFIG_LEASE_DEFAULT;
+	config->server.wire_min = WIRE_VERSION_MIN;
+	config->server.wire_max = WIRE_VERSION_MAX;
 	config->store.copy_rate = CONFIG_COPY_RATE_DEFAULT;
 	config->store.rejoin = CONFIG_REJOIN_DEFAULT;
 	f = fopen(path, "re");

@@ -26,13 +26,15 @@
  * struct config_export - what a server of backups keeps for others
  * @name: by which they ask for it
  * @path, @size: as of a backup
+ * @secret: file of the secret that this one wants proof of, "": the server's @key
  * @line: of its section
  */
 struct config_export {
 	char name[WIRE_NAME];
 	char path[PATH_MAX];
 	uint64_t size;
-	unsigned int line, path_line, size_line;
+	char secret[PATH_MAX];
+	unsigned int line, path_line, size_line, secret_line;
 };
 
 #define CONFIG_EXPORTS	16u
@@ -102,6 +104,8 @@ struct config_backup {
  * @backups: @nr_backups of them
  * @metrics.listen: @metrics.address as it is written, for messages
  * @server: what a server of backups listens on; no line: this is no server
+ * @server.key: file of the secret of exports without one of their own, "": none
+ * @server.wire_min, @server.wire_max: versions of the protocol that it speaks
  * @exports: what it keeps, @nr_exports of them
  */
 struct config {
@@ -130,7 +134,8 @@ struct config {
 	struct {
 		struct wire_address listen;
 		char key[PATH_MAX];
-		unsigned int listen_line, key_line;
+		uint16_t wire_min, wire_max;
+		unsigned int listen_line, key_line, wire_min_line, wire_max_line;
 	} server;
 	struct config_export exports[CONFIG_EXPORTS];
 	unsigned int nr_exports;

@@ -9,6 +9,8 @@ enum hold_answer hold_ask(struct hold *hold, void *who, uint64_t epoch, void **l
 	*loser = NULL;
 	if (epoch && epoch <= hold->epoch)
 		return HOLD_STALE;
+	if (epoch > (hold->epoch ? hold->epoch + HOLD_EPOCH_STEP : HOLD_EPOCH_FIRST))
+		return HOLD_FAR;
 	if (hold->holder && !epoch)
 		return HOLD_HELD;
 	if (epoch)

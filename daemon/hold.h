@@ -12,12 +12,19 @@
  * The epoch is raised as soon as it is asked for.  One that is lower, or the
  * same, never gets in again, even if who asked for it is gone by then.
  *
+ * The epoch goes up by HOLD_EPOCH_STEP at most, and begins below HOLD_EPOCH_FIRST: however often
+ * it is asked for, a client that may ask does not reach an epoch that none can exceed.  Epochs are
+ * counted, one for each takeover: an honest one is never so far away.
+ *
  * No I/O, no memory of its own: the test is tests/unit/test_wire.c.
  */
 #ifndef LSMEMD_HOLD_H
 #define LSMEMD_HOLD_H
 
 #include <stdint.h>
+
+#define HOLD_EPOCH_STEP		(1u << 20)	/* above the highest that was asked for */
+#define HOLD_EPOCH_FIRST	(1ull << 32)	/* if none has been, since the server began */
 
 /**
  * struct hold - of an export
@@ -35,6 +42,7 @@ enum hold_answer {
 	HOLD_GRANTED,
 	HOLD_HELD,		/* and no epoch was said */
 	HOLD_STALE,		/* the epoch is not above @epoch */
+	HOLD_FAR,		/* it is too far above @epoch */
 	HOLD_FENCING,		/* end the holder: hold_left() answers */
 };
 

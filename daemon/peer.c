@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,9 +95,9 @@ static void grant(struct peer *peer)
 		memcpy(export->who, peer->session.hello.who, sizeof(export->who));
 	session_accept(&peer->session, &offer);
 	send_out(peer);
-	log_notice("%s: %s by %s at %s, epoch %" PRIu64, export->config->name,
-		   reader ? "read" : "held", peer->session.hello.who, peer->address,
-		   export->hold.epoch);
+	log_notice("%s: %s by %s at %s, epoch %" PRIu64 ", version %u of the protocol",
+		   export->config->name, reader ? "read" : "held", peer->session.hello.who,
+		   peer->address, export->hold.epoch, peer->session.version);
 }
 
 /*
@@ -156,6 +157,12 @@ static void ask(struct peer *peer)
 			 export->config->name, peer->session.hello.who, peer->address,
 			 session_epoch(&peer->session), export->who, export->hold.epoch);
 		refuse(peer, WIRE_REASON_EPOCH, export);
+		break;
+	case HOLD_FAR:
+		log_warn("%s: refused to %s at %s: epoch %" PRIu64 " is too far above %" PRIu64,
+			 export->config->name, peer->session.hello.who, peer->address,
+			 session_epoch(&peer->session), export->hold.epoch);
+		refuse(peer, WIRE_REASON_FAR, export);
 		break;
 	case HOLD_FENCING:
 		if (loser)
@@ -359,8 +366,7 @@ static void peer_message(struct verbs *verbs, const union wire_message *message,
 		send_out(peer);
 		break;
 	case SESSION_SEND_CLOSE:
-		log_warn("%s: turned away: %s", peer->address,
-			 wire_reason(le32toh(session->out.refuse.reason)));
+		log_warn("%s: turned away: %s", peer->address, session->why);
 		send_out(peer);
 		peer->closing = true;
 		break;
@@ -411,37 +417,120 @@ static void name_address(struct peer *peer, struct rdma_cm_id *id)
 	snprintf(peer->address, sizeof(peer->address), "%s port %s", host, port);
 }
 
+static void copy_address(struct sockaddr_storage *to, const struct sockaddr *from)
+{
+	memcpy(to, from, from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
+	       sizeof(struct sockaddr_in));
+}
+
+/* A network of 64 bits counts as one host of IPv6, which may choose the rest of its address. */
+static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	const struct in6_addr *a6 = &((const struct sockaddr_in6 *)a)->sin6_addr;
+	const struct in6_addr *b6 = &((const struct sockaddr_in6 *)b)->sin6_addr;
+
+	if (a->ss_family != b->ss_family)
+		return false;
+	if (a->ss_family == AF_INET6)
+		return !memcmp(a6, b6, IN6_IS_ADDR_V4MAPPED(a6) || IN6_IS_ADDR_LINKLOCAL(a6) ?
+			       16 : 8);
+	return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
+	       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+}
+
+static bool is_stranger(const struct peer *peer)
+{
+	return !peer->cut && peer->session.state < SESSION_ASKING;
+}
+
+/*
+ * Make room for one more from @from.  Clients that have proved a secret are left alone.  Of those
+ * that have not, the one that has been here for the longest goes: to prove it takes milliseconds.
+ * So silent connections keep no client out, wherever they come from.
+ *
+ * Returns why there is no room, or NULL.
+ */
+static const char *make_room(struct server *server, const struct sockaddr_storage *from)
+{
+	struct peer *peer, *oldest = NULL, *oldest_here = NULL;
+	unsigned int strangers = 0, strangers_here = 0, peers = 0, here = 0;
+
+	for (peer = server->peers; peer; peer = peer->next) {
+		bool local = same_host(&peer->from, from);
+
+		peers += !peer->cut;
+		here += !peer->cut && local;
+		if (!is_stranger(peer))
+			continue;
+		/* The list begins with the youngest. */
+		strangers++;
+		oldest = peer;
+		strangers_here += local;
+		oldest_here = local ? peer : oldest_here;
+	}
+	if (server->nr_peers >= SERVER_PEERS + SERVER_ENDING)
+		return "too many connections are ending";
+	if (strangers_here >= SERVER_STRANGERS_HOST || (here >= SERVER_PEERS_HOST && oldest_here))
+		oldest = oldest_here;
+	else if (here >= SERVER_PEERS_HOST)
+		return "too many connections from this address";
+	else if (strangers < SERVER_STRANGERS && peers < SERVER_PEERS)
+		return NULL;
+	if (!oldest)
+		return "too many connections";
+	peer_end(oldest, "it said too little, and others wait");
+	return NULL;
+}
+
+static int begin_session(struct peer *peer)
+{
+	struct session_setup setup = {
+		.lowest = peer->server->wire_min, .highest = peer->server->wire_max,
+	};
+	int err;
+
+	err = verbs_qps(&peer->verbs, &setup.link.server_qp, &setup.link.client_qp);
+	if (!err)
+		err = secret_nonce(setup.nonce);
+	if (!err)
+		session_begin(&peer->session, &setup, server_secret, peer->server);
+	return err;
+}
+
 /**
- * peer_new - somebody wants to connect
+ * peer_new - a client wants to connect
  * @server: the server
  * @id: of the connection, ours
  */
 void peer_new(struct server *server, struct rdma_cm_id *id)
 {
 	struct rdma_conn_param params;
-	uint8_t nonce[WIRE_NONCE];
+	struct sockaddr_storage from = { 0 };
 	struct peer *peer;
+	const char *why;
 	int err;
 
-	peer = server->nr_peers < SERVER_PEERS ? calloc(1, sizeof(*peer)) : NULL;
+	copy_address(&from, rdma_get_peer_addr(id));
+	why = make_room(server, &from);
+	peer = why ? NULL : calloc(1, sizeof(*peer));
 	if (!peer) {
-		log_warn("a connection is turned away: there are %u", server->nr_peers);
+		log_warn("a connection is turned away: %s", why ? why : strerror(ENOMEM));
 		(void)rdma_reject(id, NULL, 0);
 		rdma_destroy_id(id);
 		return;
 	}
 	name_address(peer, id);
+	peer->from = from;
 	id->context = peer;
 	peer->server = server;
 	peer->since_ns = clock_now_ns();
-	err = secret_nonce(nonce);
-	if (!err)
-		err = verbs_open(&peer->verbs, id, &peer_user);
+	err = verbs_open(&peer->verbs, id, &peer_user);
 	if (!err) {
-		session_begin(&peer->session, &server->key, nonce);
 		verbs_params(&peer->verbs, &params);
 		err = rdma_accept(id, &params) ? -errno : 0;
 	}
+	if (!err)
+		err = begin_session(peer);
 	if (err) {
 		log_err("%s: cannot be accepted: %s", peer->address, strerror(-err));
 		peer->verbs.id = id;
@@ -483,6 +572,7 @@ bool peer_free(struct peer *peer)
 	if (!peer->gone || peer->verbs.polling)
 		return false;
 	verbs_close(&peer->verbs);
+	explicit_bzero(&peer->session, sizeof(peer->session));
 	free(peer);
 	return true;
 }

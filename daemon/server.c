@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <netdb.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -33,6 +34,54 @@ static int open_progress(const char *what, uint64_t done, uint64_t all)
 	return 0;
 }
 
+/* ---- Secrets ------------------------------------------------------------- */
+
+/**
+ * server_secret - the secret that a client is to prove
+ * @server: the server
+ * @name: of the export that the client asks for
+ *
+ * An export that is not there has that of the exports without one of their own: only a client
+ * that knows this is told that there is no such export.
+ */
+const struct wire_key *server_secret(void *server, const char *name)
+{
+	const struct server *s = server;
+	unsigned int i;
+
+	for (i = 0; i < s->nr_exports; i++)
+		if (!strcmp(s->exports[i].config->name, name) && s->exports[i].key)
+			return s->exports[i].key;
+	return &s->key;
+}
+
+static int read_secret(struct export *export)
+{
+	if (!export->config->secret_line)
+		return 0;
+	export->key = calloc(1, sizeof(*export->key));
+	return export->key ? secret_read(export->config->secret, export->key) : -ENOMEM;
+}
+
+/* The common one.  Without it, nothing proves to be it. */
+static int read_key(struct server *s, const struct config *c)
+{
+	if (c->server.key_line)
+		return secret_read(c->server.key, &s->key);
+	s->key.length = WIRE_NONCE;
+	return secret_nonce(s->key.bytes);
+}
+
+static void forget_key(struct export *export)
+{
+	if (export->key)
+		explicit_bzero(export->key, sizeof(*export->key));
+	free(export->key);
+	export->key = NULL;
+}
+
+/* ---- Exports ------------------------------------------------------------- */
+
 static int open_exports(struct server *s, struct lsmemd *d)
 {
 	const struct config *c = &d->config;
@@ -49,9 +98,13 @@ static int open_exports(struct server *s, struct lsmemd *d)
 		export->config = &c->exports[s->nr_exports];
 		options.path = export->config->path;
 		options.create_bytes = export->config->size;
-		err = backup_open(&export->backup, s->loop, &options);
-		if (err)
+		err = read_secret(export);
+		if (!err)
+			err = backup_open(&export->backup, s->loop, &options);
+		if (err) {
+			forget_key(export);
 			return err;
+		}
 		log_notice("%s: %s, %" PRIu64 " MiB", export->config->name, export->config->path,
 			   export->backup.limits.bytes >> 20);
 	}
@@ -205,7 +258,9 @@ int server(struct lsmemd *d)
 	int status = STATUS_ERROR, err;
 
 	s->loop = &d->loop;
-	err = secret_read(c->server.key, &s->key);
+	s->wire_min = c->server.wire_min;
+	s->wire_max = c->server.wire_max;
+	err = read_key(s, c);
 	if (!err)
 		err = open_exports(s, d);
 	if (!err)
@@ -229,8 +284,10 @@ int server(struct lsmemd *d)
 out:
 	if (s->listener)
 		rdma_destroy_id(s->listener);
-	while (s->nr_exports)
+	while (s->nr_exports) {
 		backup_close(&s->exports[--s->nr_exports].backup);
+		forget_key(&s->exports[s->nr_exports]);
+	}
 	explicit_bzero(&s->key, sizeof(s->key));
 	return status;
 }

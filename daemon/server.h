@@ -20,24 +20,32 @@
 #include "verbs.h"
 
 #define SERVER_SLOT_BYTES	(256u << 10)
-#define SERVER_PEERS		64u	/* connections, those that have proved nothing included */
+#define SERVER_PEERS		64u	/* connections */
+#define SERVER_STRANGERS	24u	/* of these, how many may have proved nothing yet .. */
+#define SERVER_STRANGERS_HOST	8u	/* .. from one address */
+#define SERVER_PEERS_HOST	32u	/* connections from one address */
+#define SERVER_ENDING		64u	/* beside SERVER_PEERS: cut, and not freed yet */
 
 struct lsmemd;
 struct peer;
 
 /**
  * struct export - a backup kept for others
+ * @key: its own secret; NULL: the server's
  * @who: had the highest epoch, or has the hold
  */
 struct export {
 	const struct config_export *config;
 	struct backup backup;
 	struct hold hold;
+	struct wire_key *key;
 	char who[WIRE_NAME];
 };
 
 /**
  * struct server - all of it
+ * @key: the secret of exports without one of their own; if there is none, random bytes
+ * @wire_min, @wire_max: versions of the protocol that it speaks
  * @events: of the connection manager: those who come, and those who are here
  * @peers: all connections; gone ones too, until they can be freed
  * @lost: the device is going
@@ -45,6 +53,7 @@ struct export {
 struct server {
 	struct loop *loop;
 	struct wire_key key;
+	uint16_t wire_min, wire_max;
 	struct export exports[CONFIG_EXPORTS];
 	unsigned int nr_exports;
 	struct rdma_event_channel *events;
@@ -82,6 +91,7 @@ struct peer_slot {
  * @memory, @mr: its slots, when it has been accepted
  * @in_flight: requests with the drive, or on their way to it
  * @turns: writes that came
+ * @from: where it comes from
  * @since_ns: when it came
  * @closing: it is cut when its last message has been sent
  * @cut: its queue pair and keys are no more
@@ -93,6 +103,7 @@ struct peer {
 	struct server *server;
 	struct peer *next;
 	char address[64];
+	struct sockaddr_storage from;
 	struct export *export;
 	uint8_t *memory;
 	struct ibv_mr *mr;
@@ -108,6 +119,7 @@ void peer_tick(struct peer *peer);
 void peer_end(struct peer *peer, const char *why);
 bool peer_free(struct peer *peer);
 
+const struct wire_key *server_secret(void *server, const char *name);
 int server(struct lsmemd *d);
 
 #endif

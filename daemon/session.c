@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The conversation with the server of a backup: see session.h. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <lsmem_format.h>
@@ -14,6 +15,60 @@ static enum session_do close_session(struct session *session, const char *why)
 	return SESSION_CLOSE;
 }
 
+/* No version in common: both ranges, in words. */
+static const char *say_versions(struct session *session, unsigned int lowest,
+				unsigned int highest)
+{
+	snprintf(session->said, sizeof(session->said),
+		 "no version of the protocol in common: the other side speaks %u to %u, this one %u to %u; upgrade the older one",
+		 lowest, highest, session->setup.lowest, session->setup.highest);
+	return session->said;
+}
+
+/* The highest that both speak; 0: there is none. */
+static unsigned int common_version(const struct session *session, unsigned int lowest,
+				   unsigned int highest)
+{
+	unsigned int version = highest < session->setup.highest ? highest :
+			       session->setup.highest;
+
+	return version >= lowest && version >= session->setup.lowest ? version : 0;
+}
+
+/* Begin a message in @out. */
+static void begin_out(struct session *session, enum wire_type type)
+{
+	memset(&session->out, 0, sizeof(session->out));
+	wire_seal(&session->out, type, session->version);
+}
+
+/* It is complete: what follows ACCEPT is tagged. */
+static void end_out(struct session *session)
+{
+	if (session->tag)
+		wire_tag(&session->to_peer, &session->out, le32toh(session->out.head.length));
+}
+
+/* NULL, or what is wrong with what came. */
+static const char *check(struct session *session, const union wire_message *message,
+			 size_t length)
+{
+	if (session->tag && !wire_tagged(&session->from_peer, message, length))
+		return "a message that the other side did not say, or not now";
+	return wire_check(message, length, session->version, session->tag);
+}
+
+/* ACCEPT has been said: messages are tagged from now on. */
+static void begin_tags(struct session *session, bool server)
+{
+	if (session->version < WIRE_VERSION_TAGS)
+		return;
+	wire_directions(session->key, &session->setup.link, &session->hello, &session->challenge,
+			server ? &session->from_peer : &session->to_peer,
+			server ? &session->to_peer : &session->from_peer);
+	session->tag = WIRE_TAG;
+}
+
 static bool is_write(enum wire_type type)
 {
 	return type == WIRE_WRITE || type == WIRE_WRITE_DURABLE;
@@ -22,27 +77,53 @@ static bool is_write(enum wire_type type)
 /* ---- The server's side ------------------------------------------------- */
 
 /**
- * session_begin - somebody has connected
+ * session_begin - a client has connected
  * @session: out
- * @key: the secret
- * @nonce: never used before
+ * @setup: of the server
+ * @secret: tells the secret of an export
+ * @arg: for @secret
  */
-void session_begin(struct session *session, const struct wire_key *key,
-		   const uint8_t nonce[WIRE_NONCE])
+void session_begin(struct session *session, const struct session_setup *setup,
+		   const struct wire_key *(*secret)(void *arg, const char *name), void *arg)
 {
-	union wire_message message;
-
 	memset(session, 0, sizeof(*session));
-	session->key = key;
-	wire_seal(&message, WIRE_CHALLENGE);
-	session->challenge = message.challenge;
-	memcpy(session->challenge.nonce, nonce, WIRE_NONCE);
+	session->setup = *setup;
+	session->secret = secret;
+	session->secret_arg = arg;
 }
 
 static enum session_do refuse(struct session *session, enum wire_reason reason)
 {
+	session->why = wire_reason(reason);
 	session_refuse(session, reason, 0, NULL);
 	return SESSION_SEND_CLOSE;
+}
+
+static enum session_do take_hello(struct session *session, const struct wire_hello *hello)
+{
+	struct wire_challenge *challenge = &session->out.challenge;
+	unsigned int highest = le16toh(hello->head.version);
+	/* What follows the head of an older HELLO is not known here. */
+	unsigned int lowest = highest < WIRE_VERSION_MIN ? highest : le16toh(hello->lowest);
+	unsigned int version = common_version(session, lowest, highest);
+	enum session_do todo;
+
+	if (!version) {
+		todo = refuse(session, WIRE_REASON_VERSION);
+		session->why = say_versions(session, lowest, highest);
+		return todo;
+	}
+	session->version = version;
+	session->hello = *hello;
+	session->key = session->secret(session->secret_arg, hello->name);
+	begin_out(session, WIRE_CHALLENGE);
+	challenge->lowest = htole16(session->setup.lowest);
+	challenge->highest = htole16(session->setup.highest);
+	challenge->features = hello->features & htole64(WIRE_FEATURES);
+	memcpy(challenge->nonce, session->setup.nonce, WIRE_NONCE);
+	session->challenge = *challenge;
+	session->state = SESSION_PROOF;
+	return SESSION_SEND;
 }
 
 static enum session_do take_request(struct session *session, const union wire_message *message)
@@ -82,7 +163,7 @@ enum session_do session_receive(struct session *session, const union wire_messag
 				size_t length)
 {
 	uint8_t mac[WIRE_MAC];
-	const char *why = wire_check(message, length);
+	const char *why = check(session, message, length);
 	enum wire_type type;
 
 	if (why)
@@ -92,16 +173,12 @@ enum session_do session_receive(struct session *session, const union wire_messag
 	case SESSION_HELLO:
 		if (type != WIRE_HELLO)
 			break;
-		if (le16toh(message->head.version) != WIRE_VERSION)
-			return refuse(session, WIRE_REASON_VERSION);
-		session->hello = message->hello;
-		session->state = SESSION_PROOF;
-		session->out.challenge = session->challenge;
-		return SESSION_SEND;
+		return take_hello(session, &message->hello);
 	case SESSION_PROOF:
 		if (type != WIRE_PROOF)
 			break;
-		wire_prove_client(session->key, &session->hello, &session->challenge, mac);
+		wire_prove_client(session->key, &session->setup.link, &session->hello,
+				  &session->challenge, mac);
 		if (!wire_equal(mac, message->proof.mac))
 			return refuse(session, WIRE_REASON_PROOF);
 		session->state = SESSION_ASKING;
@@ -125,8 +202,7 @@ void session_accept(struct session *session, const struct session_export *export
 {
 	struct wire_accept *accept = &session->out.accept;
 
-	memset(&session->out, 0, sizeof(session->out));
-	wire_seal(&session->out, WIRE_ACCEPT);
+	begin_out(session, WIRE_ACCEPT);
 	accept->flags = htole32(export->flags);
 	accept->slots = htole32(export->slots);
 	accept->slot_bytes = htole32(export->slot_bytes);
@@ -136,9 +212,10 @@ void session_accept(struct session *session, const struct session_export *export
 	accept->logical = htole32(export->logical);
 	accept->physical = htole32(export->physical);
 	accept->epoch = htole64(export->epoch);
-	wire_prove_server(session->key, &session->hello, &session->challenge, accept,
-			  accept->mac);
+	wire_prove_server(session->key, &session->setup.link, &session->hello,
+			  &session->challenge, accept, accept->mac);
 	session->accept = *accept;
+	begin_tags(session, true);
 	session->state = SESSION_SERVING;
 }
 
@@ -153,12 +230,16 @@ void session_refuse(struct session *session, enum wire_reason reason, uint64_t e
 {
 	struct wire_refuse *refuse = &session->out.refuse;
 
-	memset(&session->out, 0, sizeof(session->out));
-	wire_seal(&session->out, WIRE_REFUSE);
+	begin_out(session, WIRE_REFUSE);
+	if (!session->version)
+		refuse->head.version = htole16(session->setup.highest);
 	refuse->reason = htole32(reason);
+	refuse->lowest = htole16(session->setup.lowest);
+	refuse->highest = htole16(session->setup.highest);
 	refuse->epoch = htole64(epoch);
 	if (who)
 		memcpy(refuse->who, who, strnlen(who, WIRE_NAME - 1));
+	end_out(session);
 	session->state = SESSION_OVER;
 }
 
@@ -167,10 +248,10 @@ static void say_done(struct session *session, enum wire_type type, uint32_t slot
 {
 	struct wire_done *done = &session->out.done;
 
-	memset(&session->out, 0, sizeof(session->out));
-	wire_seal(&session->out, type);
+	begin_out(session, type);
 	done->slot = htole32(slot);
 	done->error = htole32((uint32_t)-error);
+	end_out(session);
 }
 
 /**
@@ -208,28 +289,70 @@ void session_done(struct session *session, uint32_t slot, int error)
 /**
  * session_call - begin
  * @session: out
+ * @setup: of the client
  * @key: the secret
- * @nonce: never used before
  * @name: of the export, shorter than WIRE_NAME
  * @who: is asking
  * @epoch: 0, or takes the hold from a lower one
  * @flags: WIRE_READ_ONLY, WIRE_RECEIPTS
  */
-void session_call(struct session *session, const struct wire_key *key,
-		  const uint8_t nonce[WIRE_NONCE], const char *name, const char *who,
+void session_call(struct session *session, const struct session_setup *setup,
+		  const struct wire_key *key, const char *name, const char *who,
 		  uint64_t epoch, uint32_t flags)
 {
 	struct wire_hello *hello = &session->out.hello;
 
 	memset(session, 0, sizeof(*session));
+	session->setup = *setup;
 	session->key = key;
-	wire_seal(&session->out, WIRE_HELLO);
+	begin_out(session, WIRE_HELLO);
+	hello->head.version = htole16(setup->highest);
+	hello->lowest = htole16(setup->lowest);
+	hello->features = htole64(WIRE_FEATURES);
 	hello->flags = htole32(flags);
 	hello->epoch = htole64(epoch);
-	memcpy(hello->nonce, nonce, WIRE_NONCE);
+	memcpy(hello->nonce, setup->nonce, WIRE_NONCE);
 	memcpy(hello->name, name, strnlen(name, WIRE_NAME - 1));
 	memcpy(hello->who, who, strnlen(who, WIRE_NAME - 1));
 	session->hello = *hello;
+}
+
+static enum session_do take_challenge(struct session *session,
+				      const struct wire_challenge *challenge)
+{
+	unsigned int lowest = le16toh(challenge->lowest), highest = le16toh(challenge->highest);
+
+	/* The proof covers these: an older version than need be is not chosen for both by others. */
+	if (!common_version(session, lowest, highest) ||
+	    le16toh(challenge->head.version) != common_version(session, lowest, highest))
+		return close_session(session, say_versions(session, lowest, highest));
+	if (le32toh(session->hello.flags) & WIRE_RECEIPTS &&
+	    !(le64toh(challenge->features) & WIRE_FEATURE_RECEIPTS))
+		return close_session(session,
+				     "the server gives no receipts, which \"ack = memory\" needs; upgrade it");
+	session->version = le16toh(challenge->head.version);
+	session->challenge = *challenge;
+	begin_out(session, WIRE_PROOF);
+	wire_prove_client(session->key, &session->setup.link, &session->hello,
+			  &session->challenge, session->out.proof.mac);
+	session->state = SESSION_PROOF;
+	return SESSION_SEND;
+}
+
+static enum session_do take_refuse(struct session *session, const struct wire_refuse *refuse)
+{
+	unsigned int version = le16toh(refuse->head.version);
+
+	/* Of an older one nothing but that can be read. */
+	if (version < WIRE_VERSION_MIN) {
+		session->refused.reason = htole32(WIRE_REASON_VERSION);
+		return close_session(session, say_versions(session, version, version));
+	}
+	session->refused = *refuse;
+	if (le32toh(refuse->reason) == WIRE_REASON_VERSION)
+		return close_session(session, say_versions(session, le16toh(refuse->lowest),
+							   le16toh(refuse->highest)));
+	return close_session(session, wire_reason(le32toh(refuse->reason)));
 }
 
 static enum session_do take_accept(struct session *session, const union wire_message *message)
@@ -238,7 +361,8 @@ static enum session_do take_accept(struct session *session, const union wire_mes
 	uint32_t slots = le32toh(accept->slots), slot_bytes = le32toh(accept->slot_bytes);
 	uint8_t mac[WIRE_MAC];
 
-	wire_prove_server(session->key, &session->hello, &session->challenge, accept, mac);
+	wire_prove_server(session->key, &session->setup.link, &session->hello,
+			  &session->challenge, accept, mac);
 	if (!wire_equal(mac, accept->mac))
 		return close_session(session, "the server does not know the secret");
 	if (!slots || slots > WIRE_SLOTS || slot_bytes < LSMEM_SEGLET_BYTES ||
@@ -248,6 +372,7 @@ static enum session_do take_accept(struct session *session, const union wire_mes
 		return close_session(session, "the server offers slots that make no sense");
 	session->accept = *accept;
 	session->state = SESSION_SERVING;
+	begin_tags(session, false);
 	return SESSION_READY;
 }
 
@@ -291,31 +416,19 @@ static enum session_do take_received(struct session *session, const union wire_m
 enum session_do session_answer(struct session *session, const union wire_message *message,
 			       size_t length)
 {
-	const char *why = wire_check(message, length);
+	const char *why = check(session, message, length);
 	enum wire_type type;
 
 	if (why)
 		return close_session(session, why);
 	type = le16toh(message->head.type);
-	if (type == WIRE_REFUSE && session->state != SESSION_OVER) {
-		/* Of another version nothing but that can be read. */
-		if (le16toh(message->head.version) == WIRE_VERSION)
-			session->refused = message->refuse;
-		else
-			session->refused.reason = htole32(WIRE_REASON_VERSION);
-		return close_session(session, wire_reason(le32toh(session->refused.reason)));
-	}
+	if (type == WIRE_REFUSE && session->state != SESSION_OVER)
+		return take_refuse(session, &message->refuse);
 	switch (session->state) {
 	case SESSION_HELLO:
 		if (type != WIRE_CHALLENGE)
 			break;
-		session->challenge = message->challenge;
-		memset(&session->out, 0, sizeof(session->out));
-		wire_seal(&session->out, WIRE_PROOF);
-		wire_prove_client(session->key, &session->hello, &session->challenge,
-				  session->out.proof.mac);
-		session->state = SESSION_PROOF;
-		return SESSION_SEND;
+		return take_challenge(session, &message->challenge);
 	case SESSION_PROOF:
 		if (type == WIRE_ACCEPT)
 			return take_accept(session, message);
@@ -347,11 +460,11 @@ void session_request(struct session *session, enum wire_type type, uint32_t slot
 {
 	struct wire_request *request = &session->out.request;
 
-	memset(&session->out, 0, sizeof(session->out));
-	wire_seal(&session->out, type);
+	begin_out(session, type);
 	request->slot = htole32(slot);
 	request->length = htole32(length);
 	request->offset = htole64(offset);
+	end_out(session);
 	session->busy[slot] = type;
 	session->received[slot] = false;
 	session->done[slot] = false;

@@ -5,6 +5,8 @@
  *
  * What both sides make sure of, whatever comes in:
  *  - nothing is done for, or believed of, a peer that has not proved the secret;
+ *  - after ACCEPT nothing is taken that the other side did not say next on this connection
+ *    (from WIRE_VERSION_TAGS on);
  *  - a slot has one request at a time: who asks twice is cut off;
  *  - a request lies within the export and the slot, in whole blocks;
  *  - a message that makes no sense ends the connection, and only that.
@@ -48,19 +50,46 @@ struct session_io {
 };
 
 /**
+ * struct session_setup - what one side brings along
+ * @lowest, @highest: versions that it speaks
+ * @link: the connection
+ * @nonce: fresh random bytes
+ */
+struct session_setup {
+	uint16_t lowest, highest;
+	struct wire_link link;
+	uint8_t nonce[WIRE_NONCE];
+};
+
+/**
  * struct session - one side of a conversation
- * @key: the secret; the caller's
+ * @setup: as it was given
+ * @key: the secret; the caller's; the server: once @hello is there, from @secret
+ * @secret, @secret_arg: the server: the secret of the export @name, never NULL: an export that is
+ *	not there has one too
+ * @version: that is spoken; 0: not agreed on yet
+ * @tag: bytes at the end of each message from now on
+ * @to_peer, @from_peer: what makes these
+ * @said: text for @why
  * @hello, @challenge, @accept: as they were said
  * @refused: client: why it is over, a wire_reason or 0
  * @busy: by slot: the type of its request, 0: it is free
  * @received: by slot: its RECEIVED has been sent, or has come
  * @done: by slot: client: it is answered, and not yet released
  * @in_use: slots that are busy
- * @out: what SESSION_SEND asks to be sent; @io: of SESSION_IO; @why: of SESSION_CLOSE
+ * @out: what SESSION_SEND asks to be sent, in this order, each once; @io: of SESSION_IO; @why: of
+ *	SESSION_CLOSE, SESSION_SEND_CLOSE
  */
 struct session {
 	enum session_state state;
+	struct session_setup setup;
 	const struct wire_key *key;
+	const struct wire_key *(*secret)(void *arg, const char *name);
+	void *secret_arg;
+	unsigned int version;
+	size_t tag;
+	struct wire_direction to_peer, from_peer;
+	char said[160];
 	struct wire_hello hello;
 	struct wire_challenge challenge;
 	struct wire_accept accept;
@@ -84,9 +113,9 @@ struct session_export {
 	uint32_t slots, slot_bytes, key, logical, physical, flags;
 };
 
-/* The server's side.  @nonce: fresh random bytes. */
-void session_begin(struct session *session, const struct wire_key *key,
-		   const uint8_t nonce[WIRE_NONCE]);
+/* The server's side. */
+void session_begin(struct session *session, const struct session_setup *setup,
+		   const struct wire_key *(*secret)(void *arg, const char *name), void *arg);
 enum session_do session_receive(struct session *session, const union wire_message *message,
 				size_t length);
 /* After SESSION_ASK, now or later: @out is to be sent. */
@@ -100,8 +129,8 @@ bool session_received(struct session *session, uint32_t slot);
 void session_done(struct session *session, uint32_t slot, int error);
 
 /* The client's side: @out is the first message. */
-void session_call(struct session *session, const struct wire_key *key,
-		  const uint8_t nonce[WIRE_NONCE], const char *name, const char *who,
+void session_call(struct session *session, const struct session_setup *setup,
+		  const struct wire_key *key, const char *name, const char *who,
 		  uint64_t epoch, uint32_t flags);
 enum session_do session_answer(struct session *session, const union wire_message *message,
 			       size_t length);

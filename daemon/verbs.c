@@ -243,6 +243,31 @@ void verbs_params(const struct verbs *verbs, struct rdma_conn_param *params)
 }
 
 /**
+ * verbs_qps - the numbers of both queue pairs
+ * @verbs: connected
+ * @own, @other: out; 0 on iWARP, whose queue pairs do not know each other's numbers
+ *
+ * Returns 0 or a negative errno.
+ */
+int verbs_qps(const struct verbs *verbs, uint32_t *own, uint32_t *other)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	int err;
+
+	*own = 0;
+	*other = 0;
+	if (verbs->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP)
+		return 0;
+	err = ibv_query_qp(verbs->id->qp, &attr, IBV_QP_DEST_QPN, &init);
+	if (err)
+		return -err;
+	*own = verbs->id->qp->qp_num;
+	*other = attr.dest_qp_num;
+	return 0;
+}
+
+/**
  * verbs_cut - from now on no device touches memory for this connection
  * @verbs: in whatever state
  *

@@ -100,6 +100,8 @@ void verbs_poll(struct verbs *verbs);
 void verbs_cut(struct verbs *verbs);
 void verbs_close(struct verbs *verbs);
 
+int verbs_qps(const struct verbs *verbs, uint32_t *own, uint32_t *other);
+
 /* How many messages may be sent now. */
 static inline uint32_t verbs_room(const struct verbs *verbs)
 {

@@ -35,11 +35,12 @@ size_t wire_length(enum wire_type type)
  * wire_seal - fill in the head
  * @message: its other fields are set or will be
  * @type: of the message
+ * @version: of its head
  */
-void wire_seal(union wire_message *message, enum wire_type type)
+void wire_seal(union wire_message *message, enum wire_type type, unsigned int version)
 {
 	message->head.magic = htole32(WIRE_MAGIC);
-	message->head.version = htole16(WIRE_VERSION);
+	message->head.version = htole16((uint16_t)version);
 	message->head.type = htole16(type);
 	message->head.length = htole32(lengths[type]);
 	message->head.zero = 0;
@@ -62,15 +63,19 @@ const char *wire_check_name(const char name[WIRE_NAME])
  * @message: what came in, WIRE_BYTES of room, whatever is in it
  * @length: how much came in
  *
+ * @version: that has been agreed on; 0: none yet
+ * @tag: bytes of a tag at its end, which are not looked at here
+ *
  * Only what can be told from the message alone: names end, reserved fields are
- * zero, the length is that of the type.  A head of another version is let
- * through with the type HELLO or REFUSE, which tell each other's versions.
+ * zero, the length is that of the type.  Of a version below WIRE_VERSION_MIN only
+ * the head of HELLO and REFUSE is looked at, which tell each other's versions.
  *
  * Returns NULL, or what is wrong.
  */
-const char *wire_check(const union wire_message *message, size_t length)
+const char *wire_check(const union wire_message *message, size_t length, unsigned int version,
+		       size_t tag)
 {
-	uint32_t type;
+	uint32_t type, says;
 
 	if (length < sizeof(message->head) || length > WIRE_BYTES)
 		return "shorter than a head, or longer than any message";
@@ -79,24 +84,27 @@ const char *wire_check(const union wire_message *message, size_t length)
 	type = le16toh(message->head.type);
 	if (!type || type >= WIRE_TYPES)
 		return "of an unknown type";
-	if (le16toh(message->head.version) != WIRE_VERSION)
+	says = le16toh(message->head.version);
+	if (says < WIRE_VERSION_MIN && !version)
 		return type == WIRE_HELLO || type == WIRE_REFUSE ? NULL : "of another version";
-	if (length != lengths[type] || le32toh(message->head.length) != length)
+	if (version ? says != version : type > WIRE_REFUSE)
+		return "of another version";
+	if (length != lengths[type] + tag || le32toh(message->head.length) != length)
 		return "of a length that its type does not have";
 	if (message->head.zero)
 		return "a reserved field is not zero";
 	switch (type) {
 	case WIRE_HELLO:
-		if (message->hello.zero ||
+		if (message->hello.zero || le16toh(message->hello.lowest) > says ||
 		    le32toh(message->hello.flags) & ~(WIRE_READ_ONLY | WIRE_RECEIPTS))
 			return "a reserved field is not zero";
 		if (wire_check_name(message->hello.who))
 			return wire_check_name(message->hello.who);
 		return wire_check_name(message->hello.name);
 	case WIRE_REFUSE:
-		if (message->refuse.zero)
-			return "a reserved field is not zero";
 		return message->refuse.who[0] ? wire_check_name(message->refuse.who) : NULL;
+	case WIRE_CHALLENGE:
+		return message->challenge.zero ? "a reserved field is not zero" : NULL;
 	case WIRE_ACCEPT:
 		if (le32toh(message->accept.flags) & ~(WIRE_VOLATILE | WIRE_HELD))
 			return "a reserved field is not zero";
@@ -112,48 +120,130 @@ const char *wire_check(const union wire_message *message, size_t length)
 
 /* Both sides have given a nonce: neither can be made to repeat a proof. */
 static void begin(struct hmac_sha256_ctx *hmac, const struct wire_key *key, const char *side,
-		  const struct wire_hello *hello, const struct wire_challenge *challenge)
+		  const struct wire_link *link, const struct wire_hello *hello,
+		  const struct wire_challenge *challenge)
 {
+	__le32 qps[2] = { htole32(link->client_qp), htole32(link->server_qp) };
+
 	hmac_sha256_set_key(hmac, key->length, key->bytes);
 	/* With its zero: what follows cannot be taken for a part of it. */
 	hmac_sha256_update(hmac, strlen(side) + 1, (const uint8_t *)side);
+	hmac_sha256_update(hmac, sizeof(qps), (const uint8_t *)qps);
 	hmac_sha256_update(hmac, sizeof(*hello), (const uint8_t *)hello);
 	hmac_sha256_update(hmac, sizeof(*challenge), (const uint8_t *)challenge);
 }
 
 /**
- * wire_prove_client - the proof of whoever asks
+ * wire_prove_client - the proof of the client
  * @key: the secret
+ * @link: the connection
  * @hello, @challenge: what has been said
  * @mac: out
  */
-void wire_prove_client(const struct wire_key *key, const struct wire_hello *hello,
-		       const struct wire_challenge *challenge, uint8_t mac[WIRE_MAC])
+void wire_prove_client(const struct wire_key *key, const struct wire_link *link,
+		       const struct wire_hello *hello, const struct wire_challenge *challenge,
+		       uint8_t mac[WIRE_MAC])
 {
 	struct hmac_sha256_ctx hmac;
 
-	begin(&hmac, key, "lsmem client", hello, challenge);
+	begin(&hmac, key, "lsmem client", link, hello, challenge);
 	hmac_sha256_digest(&hmac, WIRE_MAC, mac);
 	explicit_bzero(&hmac, sizeof(hmac));	/* the secret's hash can stand for the secret */
 }
 
 /**
- * wire_prove_server - the proof of whoever answers, of all that it says
+ * wire_prove_server - the proof of the server, which covers all that it says
  * @key: the secret
+ * @link: the connection
  * @hello, @challenge: what has been said
  * @accept: what is being said
  * @mac: out, may lie in @accept
  */
-void wire_prove_server(const struct wire_key *key, const struct wire_hello *hello,
-		       const struct wire_challenge *challenge,
+void wire_prove_server(const struct wire_key *key, const struct wire_link *link,
+		       const struct wire_hello *hello, const struct wire_challenge *challenge,
 		       const struct wire_accept *accept, uint8_t mac[WIRE_MAC])
 {
 	struct hmac_sha256_ctx hmac;
 
-	begin(&hmac, key, "lsmem server", hello, challenge);
+	begin(&hmac, key, "lsmem server", link, hello, challenge);
 	hmac_sha256_update(&hmac, offsetof(struct wire_accept, mac), (const uint8_t *)accept);
 	hmac_sha256_digest(&hmac, WIRE_MAC, mac);
 	explicit_bzero(&hmac, sizeof(hmac));	/* the secret's hash can stand for the secret */
+}
+
+static void make_direction(const struct wire_key *key, const char *side,
+			   const struct wire_link *link, const struct wire_hello *hello,
+			   const struct wire_challenge *challenge,
+			   struct wire_direction *direction)
+{
+	struct hmac_sha256_ctx hmac;
+	uint8_t derived[WIRE_MAC];
+
+	begin(&hmac, key, side, link, hello, challenge);
+	hmac_sha256_digest(&hmac, sizeof(derived), derived);
+	hmac_sha256_set_key(&direction->hmac, sizeof(derived), derived);
+	direction->sequence = 0;
+	explicit_bzero(derived, sizeof(derived));
+	explicit_bzero(&hmac, sizeof(hmac));
+}
+
+/**
+ * wire_directions - derive the keys of a connection
+ * @key: the secret
+ * @link: the connection
+ * @hello, @challenge: what has been said
+ * @to_server, @to_client: out
+ *
+ * The keys are those of this connection and direction alone: both nonces and both queue pairs
+ * are in them.
+ */
+void wire_directions(const struct wire_key *key, const struct wire_link *link,
+		     const struct wire_hello *hello, const struct wire_challenge *challenge,
+		     struct wire_direction *to_server, struct wire_direction *to_client)
+{
+	make_direction(key, "lsmem to server", link, hello, challenge, to_server);
+	make_direction(key, "lsmem to client", link, hello, challenge, to_client);
+}
+
+/* The number is not sent: messages of a reliable connection come in their order, or it ends. */
+static void make_tag(struct wire_direction *direction, const union wire_message *message,
+		     size_t length, uint8_t tag[WIRE_TAG])
+{
+	__le64 sequence = htole64(direction->sequence++);
+
+	hmac_sha256_update(&direction->hmac, sizeof(sequence), (const uint8_t *)&sequence);
+	hmac_sha256_update(&direction->hmac, length, message->bytes);
+	hmac_sha256_digest(&direction->hmac, WIRE_TAG, tag);
+}
+
+/**
+ * wire_tag - end a message with its tag
+ * @direction: to the other side; its sequence number goes on
+ * @message: sealed; the tag is added to the length in its head
+ * @length: of the message without the tag, at most WIRE_BYTES - WIRE_TAG
+ */
+void wire_tag(struct wire_direction *direction, union wire_message *message, size_t length)
+{
+	message->head.length = htole32((uint32_t)(length + WIRE_TAG));
+	make_tag(direction, message, length, message->bytes + length);
+}
+
+/**
+ * wire_tagged - is a message what the other side said next?
+ * @direction: from the other side; its sequence number goes on
+ * @message, @length: what came, the tag included
+ *
+ * False for a message that was changed, made up, said before, or of another connection.
+ */
+bool wire_tagged(struct wire_direction *direction, const union wire_message *message,
+		 size_t length)
+{
+	uint8_t tag[WIRE_TAG];
+
+	if (length < sizeof(message->head) + WIRE_TAG || length > WIRE_BYTES)
+		return false;
+	make_tag(direction, message, length - WIRE_TAG, tag);
+	return memeql_sec(tag, message->bytes + length - WIRE_TAG, WIRE_TAG);
 }
 
 /* In a time that does not tell where they differ. */
@@ -165,12 +255,13 @@ bool wire_equal(const uint8_t a[WIRE_MAC], const uint8_t b[WIRE_MAC])
 const char *wire_reason(uint32_t reason)
 {
 	static const char *const reasons[WIRE_REASONS] = {
-		[WIRE_REASON_VERSION] = "it speaks another version of the protocol; install the same lsmem on both",
-		[WIRE_REASON_PROOF] = "the secrets differ: \"key =\" must name the same bytes on both",
+		[WIRE_REASON_VERSION] = "no version of the protocol in common",
+		[WIRE_REASON_PROOF] = "the secrets differ, or it has no export of this name: \"key =\" must name the bytes that the server has as \"secret =\" of the export, or as \"key =\" of all",
 		[WIRE_REASON_EXPORT] = "it has no export of this name",
 		[WIRE_REASON_HELD] = "it is held",
 		[WIRE_REASON_EPOCH] = "a primary with the same or a higher epoch had it",
 		[WIRE_REASON_BUSY] = "the server has no room for another connection",
+		[WIRE_REASON_FAR] = "the epoch is too far above the highest that the server knows of",
 		[WIRE_REASON_FENCED] = "another primary took it over",
 	};
 

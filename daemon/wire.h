@@ -21,6 +21,11 @@
  *	FLUSH	------------------->
  *		<-------------------	DONE
  *
+ * HELLO says which versions the client speaks, CHALLENGE which the server does; the highest
+ * that both speak is used.  The layouts of HELLO, CHALLENGE and REFUSE are the same in each
+ * version from WIRE_VERSION_MIN on.  From WIRE_VERSION_TAGS on each message after ACCEPT ends
+ * with a tag of WIRE_TAG bytes.
+ *
  * Bulk data are moved by the daemon alone, from its memory to the server's
  * slots and back: the server never has a key to the daemon's memory, and the
  * keys to the slots are the connection's own and end with it.
@@ -37,13 +42,18 @@
 
 #include <linux/types.h>
 
+#include <nettle/hmac.h>
+
 #include "address.h"
 
 #define WIRE_MAGIC	0x574d534cu	/* "LSMW" */
-#define WIRE_VERSION	2u
+#define WIRE_VERSION_MIN	3u	/* lowest and highest version spoken here */
+#define WIRE_VERSION_MAX	4u
+#define WIRE_VERSION_TAGS	4u	/* messages after ACCEPT bear a tag */
 #define WIRE_PORT	"7471"		/* unless the address says otherwise */
 #define WIRE_NONCE	32u
 #define WIRE_MAC	32u		/* HMAC-SHA256 */
+#define WIRE_TAG	16u		/* its first bytes */
 #define WIRE_NAME	64u		/* bytes, a final zero among them */
 #define WIRE_BYTES	256u		/* no message is longer */
 #define WIRE_SLOTS	64u		/* most of a connection */
@@ -74,24 +84,33 @@ struct wire_head {
 #define WIRE_READ_ONLY	1u	/* HELLO: beside whoever holds the export; writes are refused */
 #define WIRE_RECEIPTS	2u	/* HELLO: RECEIVED is wanted for each WRITE */
 
+#define WIRE_FEATURE_RECEIPTS	1u	/* RECEIVED is known */
+#define WIRE_FEATURES		WIRE_FEATURE_RECEIPTS	/* all that are known here */
+
 struct wire_hello {
-	struct wire_head head;
+	struct wire_head head;	/* version: the highest that the client speaks */
 	__le32 flags;
-	__le32 zero;
+	__le16 lowest;		/* version that the client speaks */
+	__le16 zero;
 	__le64 epoch;		/* takes the hold from a lower one; 0: waits for nobody's */
+	__le64 features;	/* WIRE_FEATURE_*; a bit that is not known means nothing */
 	__u8 nonce[WIRE_NONCE];
 	char name[WIRE_NAME];	/* of the export */
 	char who[WIRE_NAME];	/* is asking, for the log of the server */
 };
 
 struct wire_challenge {
-	struct wire_head head;
+	struct wire_head head;	/* version: the one that is used */
+	__le16 lowest;		/* version that the server speaks */
+	__le16 highest;
+	__le32 zero;
+	__le64 features;	/* of HELLO's, those that the server has */
 	__u8 nonce[WIRE_NONCE];
 };
 
 struct wire_proof {
 	struct wire_head head;
-	__u8 mac[WIRE_MAC];	/* of "lsmem client", HELLO, CHALLENGE */
+	__u8 mac[WIRE_MAC];	/* of "lsmem client", the link, HELLO, CHALLENGE */
 };
 
 #define WIRE_VOLATILE	1u	/* ACCEPT: a flush is needed for anything to last */
@@ -108,24 +127,26 @@ struct wire_accept {
 	__le32 logical;
 	__le32 physical;
 	__le64 epoch;		/* highest that was granted */
-	__u8 mac[WIRE_MAC];	/* of "lsmem server", HELLO, CHALLENGE, ACCEPT up to here */
+	__u8 mac[WIRE_MAC];	/* of "lsmem server", the link, HELLO, CHALLENGE, ACCEPT up to here */
 };
 
 enum wire_reason {
-	WIRE_REASON_VERSION	= 1,	/* the head of REFUSE has the server's */
+	WIRE_REASON_VERSION	= 1,	/* none in common; @lowest and @highest are the server's */
 	WIRE_REASON_PROOF	= 2,	/* the secrets differ */
 	WIRE_REASON_EXPORT	= 3,	/* there is none of this name */
 	WIRE_REASON_HELD	= 4,	/* by @who */
 	WIRE_REASON_EPOCH	= 5,	/* @epoch was granted, to @who */
 	WIRE_REASON_BUSY	= 6,	/* the server has no room */
 	WIRE_REASON_FENCED	= 7,	/* at any time: @who took the hold with @epoch */
+	WIRE_REASON_FAR		= 8,	/* the epoch is too far above @epoch, see hold.h */
 	WIRE_REASONS
 };
 
 struct wire_refuse {
 	struct wire_head head;
 	__le32 reason;
-	__le32 zero;
+	__le16 lowest;		/* version that the server speaks */
+	__le16 highest;
 	__le64 epoch;
 	char who[WIRE_NAME];
 };
@@ -156,8 +177,8 @@ union wire_message {
 };
 
 _Static_assert(sizeof(struct wire_head) == 16, "head");
-_Static_assert(sizeof(struct wire_hello) == 192, "HELLO");
-_Static_assert(sizeof(struct wire_challenge) == 48, "CHALLENGE");
+_Static_assert(sizeof(struct wire_hello) == 200, "HELLO");
+_Static_assert(sizeof(struct wire_challenge) == 64, "CHALLENGE");
 _Static_assert(sizeof(struct wire_proof) == 48, "PROOF");
 _Static_assert(sizeof(struct wire_accept) == 96, "ACCEPT");
 _Static_assert(offsetof(struct wire_accept, mac) == 64, "ACCEPT's mac is its end");
@@ -177,21 +198,48 @@ struct wire_key {
 	uint8_t bytes[WIRE_KEY_MAX];
 };
 
+/**
+ * struct wire_link - the queue pairs that a conversation is carried by
+ * @client_qp, @server_qp: their numbers, as the device of each side has them; 0: the transport
+ *	has none
+ */
+struct wire_link {
+	uint32_t client_qp, server_qp;
+};
+
+/**
+ * struct wire_direction - what tags the messages of one side
+ * @hmac: with the key of this connection and direction
+ * @sequence: number of the next message
+ */
+struct wire_direction {
+	struct hmac_sha256_ctx hmac;
+	uint64_t sequence;
+};
+
 /* Sealed messages: the head is filled in, the rest is the caller's. */
-void wire_seal(union wire_message *message, enum wire_type type);
+void wire_seal(union wire_message *message, enum wire_type type, unsigned int version);
 size_t wire_length(enum wire_type type);
 
 /* NULL, or what is wrong with @length bytes that came in. */
-const char *wire_check(const union wire_message *message, size_t length);
+const char *wire_check(const union wire_message *message, size_t length, unsigned int version,
+		       size_t tag);
 
 /* NULL, or what is wrong with a name: printable, no blanks, ended by zero. */
 const char *wire_check_name(const char name[WIRE_NAME]);
 
-void wire_prove_client(const struct wire_key *key, const struct wire_hello *hello,
-		       const struct wire_challenge *challenge, uint8_t mac[WIRE_MAC]);
-void wire_prove_server(const struct wire_key *key, const struct wire_hello *hello,
-		       const struct wire_challenge *challenge,
+void wire_prove_client(const struct wire_key *key, const struct wire_link *link,
+		       const struct wire_hello *hello, const struct wire_challenge *challenge,
+		       uint8_t mac[WIRE_MAC]);
+void wire_prove_server(const struct wire_key *key, const struct wire_link *link,
+		       const struct wire_hello *hello, const struct wire_challenge *challenge,
 		       const struct wire_accept *accept, uint8_t mac[WIRE_MAC]);
+void wire_directions(const struct wire_key *key, const struct wire_link *link,
+		     const struct wire_hello *hello, const struct wire_challenge *challenge,
+		     struct wire_direction *to_server, struct wire_direction *to_client);
+void wire_tag(struct wire_direction *direction, union wire_message *message, size_t length);
+bool wire_tagged(struct wire_direction *direction, const union wire_message *message,
+		 size_t length);
 bool wire_equal(const uint8_t a[WIRE_MAC], const uint8_t b[WIRE_MAC]);
 
 const char *wire_reason(uint32_t reason);

@@ -46,6 +46,7 @@ class Backup:
     host: Host
     local: bool = False		# of the host that has the store: no server
     server: Optional[Running] = None
+    wire_max: Optional[int] = None	# its server speaks no later version of the protocol
 
     @property
     def name(self) -> str:
@@ -59,7 +60,8 @@ class Backup:
         if self.local:
             return
         give_key(self.host)
-        text = (f"[server]\nlisten = rdma://{self.host.address}\nkey = {KEY}\n"
+        older = f"wire_max = {self.wire_max}\n" if self.wire_max else ""
+        text = (f"[server]\nlisten = rdma://{self.host.address}\nkey = {KEY}\n{older}"
                 f"[export data]\npath = {DEVICE}\n")
         (self.host.guest.host_dir / "server.conf").write_text(text)
         self.server = self.host.agent.start("server",

@@ -21,6 +21,8 @@ FENCED_SECONDS = 20.0
 RECOVERY_SECONDS = 8.0
 # MiB of a drive on which nothing fits, or some segments.
 SMALL = (4, 64)
+# Versions of the protocol that the daemon speaks: the one before, and today's.
+WIRE_OLDER, WIRE = 3, 4
 # Exit codes of lsmemd(8).
 LOST, BUSY, REFUSED, BACKUP = 3, 4, 5, 6
 
@@ -134,18 +136,24 @@ class Rounds:
         return "the daemon was killed"
 
     def rolling(self) -> str:
-        """Every daemon is ended in order and started again, one after the other."""
-        for backup in self.store.backups:
-            if not backup.local:
+        """An upgrade: daemons are ended in order and started again, one after the other."""
+        for wire_max in (WIRE_OLDER, None):
+            for backup in self.store.backups:
+                if backup.local:
+                    continue
                 backup.stop()
                 self.do_without(backup)
+                backup.wire_max = wire_max
                 self.have_again(backup)
                 self.store.wait_whole()
+                assert backup.server is not None
+                require(f"version {wire_max or WIRE} of the protocol" in backup.server.log(),
+                        f"{backup.name} does not speak version {wire_max or WIRE}")
         self.store.now.daemon.kill(SIGTERM)
         status = self.store.now.daemon.wait(STORE_SECONDS)
         require(status == 0, f"the daemon, told to end, ends with {status}")
         self.store.open(self.store.now.host)
-        return "every daemon was restarted"
+        return "every daemon was restarted, servers first with an older version of the protocol"
 
     # ---- Troubles of a backup ------------------------------------------------
 

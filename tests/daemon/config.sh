@@ -124,6 +124,9 @@ good 'ack = memory' '[backup]\npath = rdma://10.0.0.1/data\nkey = /etc/key\nack 
 good 'ack = durable' "${path}ack = durable\n"
 good 'an address of IPv6, a port' '[backup]\npath = rdma://[fe80::1]:7000/data\nkey = /etc/key\n'
 good 'a server' "$server$export"
+good 'a secret for each export' "[server]\nlisten = rdma://10.0.0.1\n${export}secret = /s\n[export other]\npath = /dev/zero\nsecret = /t\n"
+good 'one secret for an export, one for the others' "$server${export}secret = /s\n[export other]\npath = /dev/zero\n"
+good 'versions' "${server}wire_min = 3\nwire_max = 3\n$export"
 good 'two exports' "$server$export[ export  other ]\npath = /dev/zero\nsize = 256M\n"
 for remote in rdma:// rdma://host rdma://host/ rdma:///data rdma://host:0/data rdma://host:65536/data \
 	rdma://host:/data 'rdma://host/two words' rdma://[::1/data rdma://[::1]x/data \
@@ -165,8 +168,15 @@ bad 'a timeout for a file' '[backup]\npath = /dev/null\ntimeout = 9\n' '3: timeo
 bad 'a relative key' '[backup]\nkey = key\n' '2: key = key: allowed is the absolute path of a file'
 bad 'a server with a store' "[store]\nsize = 128M\n$server$export" '1: a server of backups ([server], [export]) has no [store]; use another file and another daemon'
 bad 'a server with a backup' "$server$export[backup]\npath = /dev/null\n" '6: a server of backups ([server], [export]) has no [backup]; use another file and another daemon'
-bad 'a server without an address' "[server]\nkey = /k\n$export" ' no listen in [server]: "listen = rdma://ADDRESS[:PORT]" and "key = FILE" are needed'
-bad 'a server without a key' "[server]\nlisten = rdma://a\n$export" ' no key in [server]: "listen = rdma://ADDRESS[:PORT]" and "key = FILE" are needed'
+bad 'a server without an address' "[server]\nkey = /k\n$export" ' no listen in [server]: "listen = rdma://ADDRESS[:PORT]" is needed'
+bad 'a server without a key' "[server]\nlisten = rdma://a\n$export" '3: no secret in [export data], and no key in [server] for those without one: "secret = FILE" or "key = FILE" is needed'
+bad 'one export without a secret' "[server]\nlisten = rdma://a\n${export}secret = /s\n[export other]\npath = /dev/zero\n" '6: no secret in [export other], and no key in [server] for those without one: "secret = FILE" or "key = FILE" is needed'
+bad 'a relative secret' "$server${export}secret = s\n" '6: secret = s: allowed is the absolute path of a file'
+for wire in 0 2 5 four -1 4.0; do
+	bad "wire_max $wire" "${server}wire_max = $wire\n$export" "4: wire_max = $wire: allowed is a version of the protocol from 3 to 4"
+	bad "wire_min $wire" "${server}wire_min = $wire\n$export" "4: wire_min = $wire: allowed is a version of the protocol from 3 to 4"
+done
+bad 'versions the wrong way round' "${server}wire_min = 4\nwire_max = 3\n$export" '4: wire_min = 4 is above wire_max = 3'
 bad 'a server without exports' "$server" ' no [export NAME]: a server keeps what it is told of'
 bad 'an export without a path' "$server[export data]\n" '4: no path in [export data]'
 bad 'an export without a name' '[export]\n' '1: [export ]: a name has 1 to 63 characters, printable, no blanks'

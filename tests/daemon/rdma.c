@@ -21,11 +21,15 @@
 #include "../../daemon/clock.h"
 #include "../../daemon/log.h"
 #include "../../daemon/secret.h"
+#include "../../daemon/server.h"
 #include "../../daemon/session.h"
 #include "../../daemon/verbs.h"
 #include "../lib/tap.h"
 
 #define MANY	200u
+/* More than the server has room for; and less than it waits for a proof. */
+#define SILENT	70u
+#define SILENT_MS	4000u
 #define PIECES	6u
 
 static struct loop loop;
@@ -427,12 +431,21 @@ static void stranger_leave(struct stranger *s)
 	rdma_destroy_event_channel(s->events);
 }
 
+static void stranger_begin(struct stranger *s, const struct wire_key *key, uint64_t epoch,
+			   uint32_t flags)
+{
+	struct session_setup setup = {
+		.lowest = WIRE_VERSION_MIN, .highest = WIRE_VERSION_MAX, .nonce = "not very random",
+	};
+
+	verbs_qps(&s->verbs, &setup.link.client_qp, &setup.link.server_qp);
+	session_call(&s->session, &setup, key, address.name, "stranger", epoch, flags);
+}
+
 static void stranger_call(struct stranger *s, uint32_t flags)
 {
-	uint8_t nonce[WIRE_NONCE] = "not very random";
-
 	secret_read(key_file, &s->key);
-	session_call(&s->session, &s->key, nonce, address.name, "stranger", 0, flags);
+	stranger_begin(s, &s->key, 0, flags);
 	verbs_send(&s->verbs, &s->session.out, 0);
 	stranger_wait(s, &s->serving, 5000);
 }
@@ -447,9 +460,12 @@ static void raw_send(struct stranger *s, const void *data, size_t length)
 	verbs_send(&s->verbs, &message, 0);
 }
 
-/* Requests that only who has the secret can make, and still may not. */
+/* Of what a stranger says: with the tag of what it has become; without; a second time. */
+enum change { TAGGED, CHANGED, TWICE };
+
+/* Requests that only a client with the secret can make, and still may not; or one on its way. */
 static void test_serving(struct stranger *s, const char *name, enum wire_type type, uint32_t slot,
-			 uint64_t offset, uint32_t length)
+			 uint64_t offset, uint32_t length, enum change change)
 {
 	bool never = false;
 
@@ -460,9 +476,15 @@ static void test_serving(struct stranger *s, const char *name, enum wire_type ty
 	stranger_call(s, WIRE_READ_ONLY);
 	session_request(&s->session, type, 0, offset, length);
 	s->session.out.request.slot = htole32(slot);
-	raw_send(s, &s->session.out, sizeof(s->session.out.request));
+	if (change == TAGGED) {
+		s->session.to_peer.sequence--;
+		wire_tag(&s->session.to_peer, &s->session.out, sizeof(s->session.out.request));
+	}
+	raw_send(s, &s->session.out, sizeof(s->session.out));
+	if (change == TWICE)
+		raw_send(s, &s->session.out, sizeof(s->session.out));
 	stranger_wait(s, &never, 5000);
-	tap(s->serving && s->over && !s->answers, "%s: cut off", name);
+	tap(s->serving && s->over && s->answers == (change == TWICE), "%s: cut off", name);
 	stranger_leave(s);
 }
 
@@ -472,7 +494,6 @@ static void test_hostile(void)
 	struct backup holder;
 	union wire_message message;
 	struct wire_key wrong = { .length = 16, .bytes = "sixteen letters." };
-	uint8_t nonce[WIRE_NONCE] = "n";
 	struct ibv_mr *mr;
 	struct ibv_sge sge;
 	bool never = false;
@@ -493,7 +514,7 @@ static void test_hostile(void)
 		message.head.length = htole32(100);
 		if (i == 0)
 			raw_send(&s, &message, sizeof(message));
-		session_call(&s.session, &wrong, nonce, address.name, "stranger", 0, 0);
+		stranger_begin(&s, &wrong, 0, 0);
 		if (i == 1) {
 			s.session.accept.slots = htole32(1);
 			session_request(&s.session, WIRE_WRITE, 0, 0, LSMEM_BLOCK);
@@ -505,10 +526,17 @@ static void test_hostile(void)
 		tap(s.over && !s.serving, "%s: cut off", what[i]);
 		stranger_leave(&s);
 	}
-	test_serving(&s, "a slot that is not there", WIRE_READ, WIRE_SLOTS, 0, LSMEM_BLOCK);
-	test_serving(&s, "beyond the end", WIRE_READ, 0, holder.limits.bytes, LSMEM_BLOCK);
-	test_serving(&s, "a write by a reader", WIRE_WRITE, 0, 0, LSMEM_BLOCK);
-	test_serving(&s, "a misaligned read", WIRE_READ, 0, 512, LSMEM_BLOCK);
+	test_serving(&s, "a slot that is not there", WIRE_READ, WIRE_SLOTS, 0, LSMEM_BLOCK,
+		     TAGGED);
+	test_serving(&s, "beyond the end", WIRE_READ, 0, holder.limits.bytes, LSMEM_BLOCK,
+		     TAGGED);
+	test_serving(&s, "a write by a reader", WIRE_WRITE, 0, 0, LSMEM_BLOCK,
+		     TAGGED);
+	test_serving(&s, "a misaligned read", WIRE_READ, 0, 512, LSMEM_BLOCK,
+		     TAGGED);
+	test_serving(&s, "a request that was changed on its way", WIRE_READ, 1, 0, LSMEM_BLOCK,
+		     CHANGED);
+	test_serving(&s, "a request that comes a second time", WIRE_FLUSH, 0, 0, 0, TWICE);
 
 	/* Memory that is not its own: its slots end, and the keys of others are no keys. */
 	if (posix_memalign(&data, LSMEM_BLOCK, LSMEM_BLOCK) || !stranger_connect(&s))
@@ -537,6 +565,53 @@ static void test_hostile(void)
 	tap_is(backup_transfer(&holder, BACKUP_FLUSH, 0, NULL, 0), 0, "and goes on");
 	backup_close(&holder);
 	free(data);
+}
+
+/* Connections that say nothing keep no client out that has the secret. */
+static void test_silent(void)
+{
+	static struct stranger silent[SILENT];
+	unsigned int i, connected = 0, left = 0, wait = lock_wait;
+	bool never = false;
+	struct backup backup;
+	uint64_t begun;
+	int err;
+
+	for (i = 0; i < SILENT; i++)
+		connected += stranger_connect(&silent[i]);
+	tap_is(connected, SILENT, "%u silent connections are made", SILENT);
+	begun = clock_now_ns();
+	lock_wait = 0;
+	err = open_backup(&backup, 0, false);
+	lock_wait = wait;
+	tap_is(err, 0, "a client with the secret gets in");
+	tap(clock_now_ns() - begun < SILENT_MS * 1000000ull, "before silent ones are timed out");
+	printf("# after %u ms\n", (unsigned int)((clock_now_ns() - begun) / 1000000));
+	for (i = 0; i < SILENT; i++) {
+		if (!silent[i].verbs.id)
+			continue;
+		stranger_wait(&silent[i], &never, 1);
+		left += !silent[i].over;
+	}
+	tap(left <= SERVER_STRANGERS_HOST, "of the silent ones, few are left: %u", left);
+	if (!err) {
+		tap_is(backup_transfer(&backup, BACKUP_FLUSH, 0, NULL, 0), 0, "and is served");
+		backup_close(&backup);
+	}
+	for (i = 0; i < SILENT; i++)
+		stranger_leave(&silent[i]);
+}
+
+/* An epoch that no other can exceed is refused, and nothing of it stays. */
+static void test_far(void)
+{
+	struct backup backup;
+
+	tap_is(open_backup(&backup, UINT64_MAX, false), -ESTALE, "the highest epoch there is: refused");
+	tap_is(open_backup(&backup, 8 + HOLD_EPOCH_STEP + 1, false), -ESTALE,
+	       "an epoch too far above the last: refused");
+	tap_is(open_backup(&backup, 9, false), 0, "the next one: taken");
+	backup_close(&backup);
 }
 
 /*
@@ -586,7 +661,9 @@ int main(int argc, char **argv)
 	test_io(data, back);
 	test_fence(data, back);
 	test_receipts(data, back);
+	test_far();
 	test_hostile();
+	test_silent();
 	test_lost();
 	loop_close(&loop);
 	return tap_done();

@@ -6,9 +6,12 @@
  *	byte 0	bit 0: to the client, not the server; bit 1: the head is sealed;
  *		bit 2: the proof is made right, with what was said; bit 3: what
  *		was asked is answered first; bit 4: the client asks for something;
- *		bit 5: for a write; bit 6: receipts are given first
+ *		bit 5: for a write; bit 6: receipts are given first; bit 7: the tag is
+ *		not made right
  *	byte 1	type, when the head is sealed
  *	byte 2	length of what follows; when the head is sealed, it follows the head
+ *
+ * Once with a server of each version that is spoken.
  */
 #include <string.h>
 
@@ -19,7 +22,10 @@
 #define BYTES	(1u << 20)
 
 static const struct wire_key key = { 16, "sixteen letters." };
-static const uint8_t nonces[2][WIRE_NONCE] = { "client", "server" };
+static const struct session_setup setups[2] = {
+	{ .lowest = WIRE_VERSION_MIN, .highest = WIRE_VERSION_MAX, .link = { 1, 2 }, .nonce = "client" },
+	{ .lowest = WIRE_VERSION_MIN, .highest = WIRE_VERSION_MAX, .link = { 1, 2 }, .nonce = "server" },
+};
 static const struct session_export export = {
 	.bytes = BYTES, .address = 0x100000, .slots = SLOTS, .slot_bytes = 1u << 16,
 	.logical = 512, .physical = 4096,
@@ -61,7 +67,7 @@ static void serve(struct both *both, const union wire_message *message, size_t l
 		break;
 	case SESSION_SEND:
 	case SESSION_SEND_CLOSE:
-		if (wire_check(&s->out, le32toh(s->out.head.length)))
+		if (wire_check(&s->out, le32toh(s->out.head.length), s->version, 0))
 			fuzz_fail("an answer is no message");
 		break;
 	case SESSION_CLOSE:
@@ -150,25 +156,51 @@ static bool proof(struct both *both, union wire_message *message, bool client, b
 	uint8_t *mac = client ? message->accept.mac : message->proof.mac, wanted[WIRE_MAC];
 
 	if (client)
-		wire_prove_server(&key, &s->hello, &s->challenge, &message->accept, wanted);
+		wire_prove_server(&key, &s->setup.link, &s->hello, &s->challenge, &message->accept, wanted);
 	else
-		wire_prove_client(&key, &s->hello, &s->challenge, wanted);
+		wire_prove_client(&key, &s->setup.link, &s->hello, &s->challenge, wanted);
 	if (make)
 		memcpy(mac, wanted, WIRE_MAC);
 	return !memcmp(mac, wanted, WIRE_MAC);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static const struct wire_key *secret(void *arg, const char *name)
 {
+	(void)arg;
+	(void)name;
+	return &key;
+}
+
+/* Is the tag right?  Made so if @make. */
+static bool tag(const struct session *to, union wire_message *message, size_t length, bool make)
+{
+	struct wire_direction direction = to->from_peer;
+	union wire_message wanted = *message;
+
+	if (!to->tag)
+		return true;
+	if (length < WIRE_TAG || length > WIRE_BYTES)
+		return false;
+	wire_tag(&direction, &wanted, length - WIRE_TAG);
+	if (make)
+		*message = wanted;
+	return !memcmp(message, &wanted, length);
+}
+
+static void converse(const uint8_t *data, size_t size, uint16_t version)
+{
+	struct session_setup server = setups[1];
 	struct both both = { 0 };
 
-	session_begin(&both.server, &key, nonces[1]);
-	session_call(&both.client, &key, nonces[0], "data", "db1", 1, WIRE_RECEIPTS);
+	server.highest = version;
+	session_begin(&both.server, &server, secret, NULL);
+	session_call(&both.client, &setups[0], &key, "data", "db1", 1, WIRE_RECEIPTS);
 	while (size >= 3) {
 		uint8_t flags = data[0], type = data[1];
+		struct session *to = flags & 1 ? &both.client : &both.server;
 		union wire_message message;
 		size_t length, from = 0;
-		bool right;
+		bool right, tagged, open;
 
 		memset(&message, 0xa5, sizeof(message));
 		if (flags & 64)
@@ -183,7 +215,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (length > size)
 			length = size;
 		if (flags & 2 && type && type < WIRE_TYPES) {
-			wire_seal(&message, type);
+			wire_seal(&message, type, to->version ? to->version : WIRE_VERSION_MAX);
 			from = sizeof(message.head);
 		}
 		if (length > WIRE_BYTES - from)
@@ -193,12 +225,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size -= length;
 		right = proof(&both, &message, flags & 1, flags & 4);
 		length += from;
-		if (from)
-			length = wire_length(type);
+		if (from) {
+			length = wire_length(type) + to->tag;
+			message.head.length = htole32((uint32_t)length);
+		}
+		tagged = tag(to, &message, length, !(flags & 128));
+		open = to->state != SESSION_OVER;
 		if (flags & 1)
 			call(&both, &message, length, right);
 		else
 			serve(&both, &message, length, right);
+		if (open && !tagged && to->state != SESSION_OVER)
+			fuzz_fail("a message without a right tag is taken");
 	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint16_t version;
+
+	for (version = WIRE_VERSION_MIN; version <= WIRE_VERSION_MAX; version++)
+		converse(data, size, version);
 	return 0;
 }

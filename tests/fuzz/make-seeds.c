@@ -175,6 +175,12 @@ static void wire_seeds(void)
 				strcpy(message.hello.name, "data");
 				strcpy(message.hello.who, "db1");
 				message.hello.flags = htole32(WIRE_RECEIPTS);
+				message.hello.lowest = htole16(WIRE_VERSION_MIN);
+				message.hello.features = htole64(WIRE_FEATURES);
+			} else if (steps[i].type == WIRE_CHALLENGE) {
+				message.challenge.lowest = htole16(WIRE_VERSION_MIN);
+				message.challenge.highest = htole16(WIRE_VERSION_MAX);
+				message.challenge.features = htole64(WIRE_FEATURES);
 			} else if (steps[i].type == WIRE_ACCEPT) {
 				message.accept.slots = htole32(4);
 				message.accept.slot_bytes = htole32(LSMEM_SEGLET_BYTES);

@@ -2,6 +2,7 @@
 /* The conversation with the server of a backup, both sides, and who may write. */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "../../daemon/hold.h"
 #include "../../daemon/session.h"
@@ -13,7 +14,21 @@
 
 static const struct wire_key key = { 16, "sixteen letters." };
 static const struct wire_key other_key = { 16, "sixteen Letters." };
-static const uint8_t client_nonce[WIRE_NONCE] = "client", server_nonce[WIRE_NONCE] = "server";
+static const struct session_setup client_setup = {
+	.lowest = WIRE_VERSION_MIN, .highest = WIRE_VERSION_MAX, .link = { 17, 23 },
+	.nonce = "client",
+};
+static const struct session_setup server_setup = {
+	.lowest = WIRE_VERSION_MIN, .highest = WIRE_VERSION_MAX, .link = { 17, 23 },
+	.nonce = "server",
+};
+
+/* "data" has the secret, "other" another one, as have exports that are not there. */
+static const struct wire_key *secret(void *arg, const char *name)
+{
+	(void)arg;
+	return !strcmp(name, "data") ? &key : &other_key;
+}
 
 static const struct session_export export = {
 	.bytes = BYTES, .address = 0x100000, .epoch = 3, .slots = SLOTS, .slot_bytes = 1u << 18,
@@ -30,10 +45,27 @@ static enum session_do to_client(struct session *client, const struct session *s
 	return session_answer(client, &server->out, le32toh(server->out.head.length));
 }
 
+/* @message becomes what @to takes for the next that is said to it, whatever it says. */
+static void tag_again(const struct session *to, union wire_message *message)
+{
+	struct wire_direction direction = to->from_peer;
+
+	if (to->tag)
+		wire_tag(&direction, message, wire_length(le16toh(message->head.type)));
+}
+
+static enum session_do say(struct session *client, const union wire_message *message)
+{
+	union wire_message copy = *message;
+
+	tag_again(client, &copy);
+	return session_answer(client, &copy, le32toh(copy.head.length));
+}
+
 static void begin(struct session *client, struct session *server, uint32_t flags)
 {
-	session_call(client, &key, client_nonce, "data", "db1", 5, flags);
-	session_begin(server, &key, server_nonce);
+	session_call(client, &client_setup, &key, "data", "db1", 5, flags);
+	session_begin(server, &server_setup, secret, NULL);
 }
 
 /* Up to both sides serving. */
@@ -93,7 +125,8 @@ static bool test_receipts(void)
 	CHECK(converse(&client, &server, WIRE_RECEIPTS));
 	session_request(&client, WIRE_WRITE, 2, 0, LSMEM_BLOCK);
 	CHECK(to_server(&server, &client) == SESSION_IO);
-	CHECK(session_received(&server, 2) && !wire_check(&server.out, sizeof(server.out.done)));
+	CHECK(session_received(&server, 2) && !wire_check(&server.out, sizeof(server.out.done) + WIRE_TAG,
+						   WIRE_VERSION_MAX, WIRE_TAG));
 	receipt = server.out;
 	CHECK(to_client(&client, &server) == SESSION_RECEIVED && client.io.slot == 2);
 	CHECK(!session_received(&server, 2) && client.busy[2] && server.in_use == 1);
@@ -106,33 +139,34 @@ static bool test_receipts(void)
 	session_done(&server, 2, -EIO);
 	CHECK(to_client(&client, &server) == SESSION_IO && client.io.error == -EIO);
 	/* Too late. */
-	CHECK(session_answer(&client, &receipt, sizeof(receipt.done)) == SESSION_CLOSE);
+	CHECK(say(&client, &receipt) == SESSION_CLOSE);
 	/* Twice. */
 	CHECK(converse(&client, &server, WIRE_RECEIPTS));
 	session_request(&client, WIRE_WRITE, 2, 0, LSMEM_BLOCK);
-	CHECK(session_answer(&client, &receipt, sizeof(receipt.done)) == SESSION_RECEIVED);
-	CHECK(session_answer(&client, &receipt, sizeof(receipt.done)) == SESSION_CLOSE);
+	CHECK(say(&client, &receipt) == SESSION_RECEIVED);
+	CHECK(say(&client, &receipt) == SESSION_CLOSE);
 	/* Of no write; without having asked; of no slot. */
 	for (i = 0; i < 2; i++) {
 		CHECK(converse(&client, &server, WIRE_RECEIPTS));
 		session_request(&client, types[i], 2, 0, i ? 0 : LSMEM_BLOCK);
 		CHECK(to_server(&server, &client) == SESSION_IO && !session_received(&server, 2));
-		CHECK(session_answer(&client, &receipt, sizeof(receipt.done)) == SESSION_CLOSE);
+		CHECK(say(&client, &receipt) == SESSION_CLOSE);
 	}
 	CHECK(converse(&client, &server, 0));
 	session_request(&client, WIRE_WRITE, 2, 0, LSMEM_BLOCK);
 	CHECK(to_server(&server, &client) == SESSION_IO && !session_received(&server, 2));
-	CHECK(session_answer(&client, &receipt, sizeof(receipt.done)) == SESSION_CLOSE);
+	CHECK(say(&client, &receipt) == SESSION_CLOSE);
 	CHECK(converse(&client, &server, WIRE_RECEIPTS));
 	receipt.done.slot = htole32(SLOTS);
-	CHECK(session_answer(&client, &receipt, sizeof(receipt.done)) == SESSION_CLOSE);
+	CHECK(say(&client, &receipt) == SESSION_CLOSE);
 	/* It bears no error. */
 	receipt.done.error = htole32(5);
-	CHECK(wire_check(&receipt, sizeof(receipt.done)));
+	CHECK(wire_check(&receipt, sizeof(receipt.done) + WIRE_TAG, WIRE_VERSION_MAX, WIRE_TAG));
 	/* Nobody sends it to a server, nor asks for what is not known. */
 	CHECK(converse(&client, &server, WIRE_RECEIPTS));
 	session_done(&client, 0, 0);
 	client.out.head.type = htole16(WIRE_RECEIVED);
+	tag_again(&server, &client.out);
 	CHECK(to_server(&server, &client) == SESSION_CLOSE);
 	begin(&client, &server, WIRE_RECEIPTS << 1);
 	CHECK(to_server(&server, &client) == SESSION_CLOSE);
@@ -191,6 +225,7 @@ static bool test_bad_requests(void)
 		CHECK(converse(&client, &server, 0));
 		session_request(&client, bad[i].type, 0, bad[i].offset, bad[i].length);
 		client.out.request.slot = htole32(bad[i].slot);
+		tag_again(&server, &client.out);
 		if (to_server(&server, &client) != SESSION_CLOSE || !server.why ||
 		    server.state != SESSION_OVER) {
 			tap_note("row %u was taken", i);
@@ -235,8 +270,8 @@ static bool test_secrets(void)
 	to_server(&server, &client);
 	to_client(&client, &server);
 	proof = client.out;
-	session_begin(&server, &key, client_nonce);
-	session_call(&client, &key, client_nonce, "data", "db1", 5, 0);
+	session_begin(&server, &client_setup, secret, NULL);
+	session_call(&client, &client_setup, &key, "data", "db1", 5, 0);
 	CHECK(to_server(&server, &client) == SESSION_SEND);
 	CHECK(session_receive(&server, &proof, sizeof(proof.proof)) == SESSION_SEND_CLOSE);
 	/* Nor does the client's serve as the server's. */
@@ -258,7 +293,7 @@ static bool test_changed(void)
 
 	for (i = sizeof(struct wire_head); i < sizeof(struct wire_hello); i++) {
 		begin(&client, &server, 0);
-		client.out.bytes[i] ^= i < 17 ? 1 : 2;
+		client.out.bytes[i] ^= i < 17 || i == offsetof(struct wire_hello, features) ? 1 : 2;
 		if (to_server(&server, &client) != SESSION_SEND)
 			continue;
 		CHECK(to_client(&client, &server) == SESSION_SEND);
@@ -296,7 +331,7 @@ static bool test_turns(void)
 			memset(&request, 0, sizeof(request));
 			strcpy(request.hello.name, "data");
 			strcpy(request.hello.who, "db1");
-			wire_seal(&request, type);
+			wire_seal(&request, type, step ? WIRE_VERSION_MAX : WIRE_VERSION_MIN);
 			if ((step == 0 && type == WIRE_HELLO) || (step == 1 && type == WIRE_PROOF))
 				continue;
 			CHECK(session_receive(&server, &request, wire_length(type)) == SESSION_CLOSE);
@@ -328,14 +363,6 @@ static bool test_refusals(void)
 	session_refuse(&server, WIRE_REASON_FENCED, 10, "db2");
 	CHECK(to_client(&client, &server) == SESSION_CLOSE);
 	CHECK(le32toh(client.refused.reason) == WIRE_REASON_FENCED);
-	/* Another version, either way. */
-	begin(&client, &server, 0);
-	client.out.head.version = htole16(WIRE_VERSION + 1);
-	CHECK(to_server(&server, &client) == SESSION_SEND_CLOSE);
-	server.out.head.version = htole16(WIRE_VERSION + 1);
-	CHECK(to_client(&client, &server) == SESSION_CLOSE);
-	CHECK(le32toh(client.refused.reason) == WIRE_REASON_VERSION);
-	CHECK(strstr(client.why, "version"));
 	return true;
 }
 
@@ -348,16 +375,267 @@ static bool test_lengths(void)
 	for (type = 1; type < WIRE_TYPES; type++) {
 		for (length = 0; length <= WIRE_BYTES; length++) {
 			memset(&message, 0, sizeof(message));
-			wire_seal(&message, type);
+			wire_seal(&message, type, WIRE_VERSION_MAX);
 			if (type == WIRE_HELLO) {
 				strcpy(message.hello.name, "a");
 				strcpy(message.hello.who, "b");
 			}
-			CHECK(!wire_check(&message, length) == (length == wire_length(type)));
+			CHECK(!wire_check(&message, length, WIRE_VERSION_MAX, 0) ==
+			      (length == wire_length(type)));
 			message.head.length = htole32(length);
-			CHECK(!wire_check(&message, length) == (length == wire_length(type)));
+			CHECK(!wire_check(&message, length, WIRE_VERSION_MAX, 0) ==
+			      (length == wire_length(type)));
 		}
 	}
+	return true;
+}
+
+/* ---- Versions ----------------------------------------------------------- */
+
+/* Both serve, and have spoken the highest version of both; or both know each other's range. */
+static bool versions(uint16_t client_low, uint16_t client_high, uint16_t server_low,
+		     uint16_t server_high)
+{
+	uint16_t wanted = client_high < server_high ? client_high : server_high;
+	struct session_setup mine = client_setup, theirs = server_setup;
+	struct session client, server;
+	char text[64];
+
+	mine.lowest = client_low;
+	mine.highest = client_high;
+	theirs.lowest = server_low;
+	theirs.highest = server_high;
+	session_call(&client, &mine, &key, "data", "db1", 5, WIRE_RECEIPTS);
+	session_begin(&server, &theirs, secret, NULL);
+	if (wanted < client_low || wanted < server_low) {
+		CHECK(to_server(&server, &client) == SESSION_SEND_CLOSE);
+		CHECK(le16toh(server.out.head.version) == server_high);
+		CHECK(to_client(&client, &server) == SESSION_CLOSE);
+		CHECK(le32toh(client.refused.reason) == WIRE_REASON_VERSION);
+		snprintf(text, sizeof(text), "other side speaks %u to %u, this one %u to %u",
+			 server_low, server_high, client_low, client_high);
+		CHECK(strstr(client.why, text));
+		snprintf(text, sizeof(text), "other side speaks %u to %u, this one %u to %u",
+			 client_low, client_high, server_low, server_high);
+		CHECK(strstr(server.why, text));
+		return true;
+	}
+	CHECK(to_server(&server, &client) == SESSION_SEND);
+	CHECK(to_client(&client, &server) == SESSION_SEND);
+	CHECK(to_server(&server, &client) == SESSION_ASK);
+	session_accept(&server, &export);
+	CHECK(to_client(&client, &server) == SESSION_READY);
+	CHECK(client.version == wanted && server.version == wanted);
+	session_request(&client, WIRE_WRITE, 0, 0, LSMEM_BLOCK);
+	CHECK(le32toh(client.out.head.length) == sizeof(struct wire_request) +
+	      (wanted >= WIRE_VERSION_TAGS ? WIRE_TAG : 0));
+	CHECK(to_server(&server, &client) == SESSION_IO && session_received(&server, 0));
+	CHECK(to_client(&client, &server) == SESSION_RECEIVED);
+	session_done(&server, 0, 0);
+	CHECK(to_client(&client, &server) == SESSION_IO);
+	return true;
+}
+
+static bool test_ranges(void)
+{
+	/* Beyond what is spoken today: what this side would say to a later one. */
+	uint16_t low = WIRE_VERSION_MIN, high = WIRE_VERSION_MAX + 2, a, b, c, d;
+
+	for (a = low; a <= high; a++)
+		for (b = a; b <= high; b++)
+			for (c = low; c <= high; c++)
+				for (d = c; d <= high; d++)
+					if (!versions(a, b, c, d)) {
+						tap_note("%u to %u with %u to %u", a, b, c, d);
+						return false;
+					}
+	return true;
+}
+
+/* The range of either side, changed on the way; a choice that is not the highest. */
+static bool test_downgrade(void)
+{
+	struct session client, server;
+	uint16_t version;
+
+	begin(&client, &server, 0);
+	client.out.head.version = htole16(WIRE_VERSION_MIN);
+	CHECK(to_server(&server, &client) == SESSION_SEND);
+	CHECK(to_client(&client, &server) == SESSION_CLOSE);	/* is not the highest of both */
+	begin(&client, &server, 0);
+	client.out.head.version = htole16(WIRE_VERSION_MIN);
+	CHECK(to_server(&server, &client) == SESSION_SEND);
+	server.out.challenge.highest = htole16(WIRE_VERSION_MIN);
+	CHECK(to_client(&client, &server) == SESSION_SEND);
+	CHECK(to_server(&server, &client) == SESSION_SEND_CLOSE);	/* the proof covers it */
+	for (version = 0; version < WIRE_VERSION_MAX + 2; version++) {
+		begin(&client, &server, 0);
+		to_server(&server, &client);
+		server.out.head.version = htole16(version);
+		CHECK((to_client(&client, &server) == SESSION_SEND) ==
+		      (version == WIRE_VERSION_MAX));
+	}
+	return true;
+}
+
+/* Of versions before there were ranges the head is read, and nothing else. */
+static bool test_older(void)
+{
+	struct session client, server;
+	union wire_message message;
+
+	memset(&message, 0xff, sizeof(message));
+	wire_seal(&message, WIRE_HELLO, 2);
+	session_begin(&server, &server_setup, secret, NULL);
+	CHECK(session_receive(&server, &message, 192) == SESSION_SEND_CLOSE);
+	CHECK(strstr(server.why, "the other side speaks 2 to 2, this one 3 to 4"));
+	CHECK(le32toh(server.out.refuse.reason) == WIRE_REASON_VERSION);
+	begin(&client, &server, 0);
+	memset(&message, 0xff, sizeof(message));
+	wire_seal(&message, WIRE_REFUSE, 2);
+	CHECK(session_answer(&client, &message, 96) == SESSION_CLOSE);
+	CHECK(strstr(client.why, "the other side speaks 2 to 2, this one 3 to 4"));
+	CHECK(le32toh(client.refused.reason) == WIRE_REASON_VERSION);
+	return true;
+}
+
+/* A feature that is not known here means nothing; one that is missing there is told. */
+static bool test_features(void)
+{
+	struct session client, server;
+
+	begin(&client, &server, 0);
+	client.hello.features |= htole64(1ull << 63);
+	client.out.hello.features = client.hello.features;
+	CHECK(to_server(&server, &client) == SESSION_SEND);
+	CHECK(le64toh(server.out.challenge.features) == WIRE_FEATURES);
+	CHECK(to_client(&client, &server) == SESSION_SEND);
+	CHECK(to_server(&server, &client) == SESSION_ASK);
+	begin(&client, &server, WIRE_RECEIPTS);
+	CHECK(to_server(&server, &client) == SESSION_SEND);
+	server.out.challenge.features = 0;
+	CHECK(to_client(&client, &server) == SESSION_CLOSE && strstr(client.why, "receipts"));
+	return true;
+}
+
+/* ---- After the handshake ------------------------------------------------- */
+
+/* Every bit of a message counts, and its place. */
+static bool test_tags(void)
+{
+	struct session client, server, copy;
+	union wire_message first;
+	uint32_t i, length;
+
+	CHECK(converse(&client, &server, WIRE_RECEIPTS));
+	session_request(&client, WIRE_WRITE, 0, 0, LSMEM_BLOCK);
+	first = client.out;
+	length = le32toh(first.head.length);
+	CHECK(length == sizeof(struct wire_request) + WIRE_TAG);
+	for (i = 0; i < 8 * length; i++) {
+		copy = server;
+		client.out = first;
+		client.out.bytes[i / 8] ^= 1u << i % 8;
+		CHECK(session_receive(&copy, &client.out, length) == SESSION_CLOSE);
+	}
+	/* Without a tag, as version 3 has it. */
+	copy = server;
+	client.out = first;
+	client.out.head.length = htole32(sizeof(struct wire_request));
+	CHECK(session_receive(&copy, &client.out, sizeof(struct wire_request)) == SESSION_CLOSE);
+	/* Said twice; left out; to the side that said it. */
+	copy = server;
+	CHECK(session_receive(&copy, &first, length) == SESSION_IO);
+	session_done(&copy, 0, 0);
+	CHECK(session_receive(&copy, &first, length) == SESSION_CLOSE);
+	copy = server;
+	session_request(&client, WIRE_WRITE, 1, 0, LSMEM_BLOCK);
+	CHECK(to_server(&copy, &client) == SESSION_CLOSE);
+	copy = client;
+	CHECK(session_answer(&copy, &first, length) == SESSION_CLOSE);
+	/* What the server says. */
+	CHECK(session_receive(&server, &first, length) == SESSION_IO);
+	session_done(&server, 0, 0);
+	length = le32toh(server.out.head.length);
+	for (i = 0; i < 8 * length; i++) {
+		copy = client;
+		first = server.out;
+		first.bytes[i / 8] ^= 1u << i % 8;
+		CHECK(session_answer(&copy, &first, length) == SESSION_CLOSE);
+	}
+	session_refuse(&server, WIRE_REASON_FENCED, 1, "db2");
+	server.out.refuse.who[0] = 'x';
+	CHECK(to_client(&client, &server) == SESSION_CLOSE && !client.refused.reason);
+	return true;
+}
+
+/* What is said on one connection is nothing on another, with the same secret. */
+static bool test_other_connection(void)
+{
+	struct session_setup setup = server_setup;
+	struct session client, server, other_client, other_server;
+
+	CHECK(converse(&client, &server, 0));
+	session_call(&other_client, &client_setup, &key, "data", "db1", 5, 0);
+	setup.nonce[0]++;
+	session_begin(&other_server, &setup, secret, NULL);
+	CHECK(to_server(&other_server, &other_client) == SESSION_SEND);
+	CHECK(to_client(&other_client, &other_server) == SESSION_SEND);
+	CHECK(to_server(&other_server, &other_client) == SESSION_ASK);
+	session_accept(&other_server, &export);
+	CHECK(to_client(&other_client, &other_server) == SESSION_READY);
+	session_request(&other_client, WIRE_WRITE, 0, 0, LSMEM_BLOCK);
+	CHECK(to_server(&server, &other_client) == SESSION_CLOSE);
+	/* Passed on over other queue pairs: the proof is none. */
+	setup = server_setup;
+	setup.link.client_qp++;
+	session_call(&client, &client_setup, &key, "data", "db1", 5, 0);
+	session_begin(&server, &setup, secret, NULL);
+	CHECK(to_server(&server, &client) == SESSION_SEND);
+	CHECK(to_client(&client, &server) == SESSION_SEND);
+	CHECK(to_server(&server, &client) == SESSION_SEND_CLOSE);
+	return true;
+}
+
+/* The secret of one export opens no other, and does not tell which there are. */
+static bool test_export_secrets(void)
+{
+	struct session client, server;
+	const char *name;
+	uint32_t i;
+
+	for (i = 0; i < 4; i++) {
+		name = i & 1 ? "data" : "other";
+		session_call(&client, &client_setup, i & 2 ? &key : &other_key, name, "db1", 5, 0);
+		session_begin(&server, &server_setup, secret, NULL);
+		CHECK(to_server(&server, &client) == SESSION_SEND);
+		CHECK(to_client(&client, &server) == SESSION_SEND);
+		CHECK(to_server(&server, &client) == (!(i & 1) == !(i & 2) ? SESSION_ASK :
+						      SESSION_SEND_CLOSE));
+	}
+	return true;
+}
+
+/* What tags cost: a request and its answer, made and looked at. */
+static bool test_cost(void)
+{
+	struct session client, server;
+	struct timespec from, to;
+	uint32_t i, rounds = 20000;
+	double us;
+
+	CHECK(converse(&client, &server, 0));
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+	for (i = 0; i < rounds; i++) {
+		session_request(&client, WIRE_WRITE_DURABLE, 0, 0, LSMEM_BLOCK);
+		CHECK(to_server(&server, &client) == SESSION_IO);
+		session_done(&server, 0, 0);
+		CHECK(to_client(&client, &server) == SESSION_IO);
+		session_release(&client, 0);
+	}
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+	us = ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) / 1e3;
+	tap_note("a durable write: %.2f us of both sides' processors", us / rounds);
 	return true;
 }
 
@@ -408,6 +686,26 @@ static bool test_fence(void)
 	return true;
 }
 
+/* However often it is asked for, no epoch is reached that none can exceed. */
+static bool test_far(void)
+{
+	struct hold hold = { 0 };
+	char a, b;
+	void *loser;
+
+	CHECK(hold_ask(&hold, &a, UINT64_MAX, &loser) == HOLD_FAR && !hold.epoch && !hold.holder);
+	CHECK(hold_ask(&hold, &a, HOLD_EPOCH_FIRST + 1, &loser) == HOLD_FAR);
+	CHECK(hold_ask(&hold, &a, HOLD_EPOCH_FIRST, &loser) == HOLD_GRANTED);
+	CHECK(hold_ask(&hold, &b, HOLD_EPOCH_FIRST + HOLD_EPOCH_STEP + 1, &loser) == HOLD_FAR);
+	CHECK(hold_ask(&hold, &b, UINT64_MAX, &loser) == HOLD_FAR);
+	CHECK(hold.epoch == HOLD_EPOCH_FIRST && hold.holder == &a && !hold.fencer);
+	CHECK(hold_ask(&hold, &b, HOLD_EPOCH_FIRST + HOLD_EPOCH_STEP, &loser) == HOLD_FENCING);
+	/* The next takeover finds one that is higher. */
+	CHECK(hold_left(&hold, &a) == &b);
+	CHECK(hold_ask(&hold, &a, hold.epoch + 1, &loser) == HOLD_FENCING);
+	return true;
+}
+
 int main(void)
 {
 	tap_ok(test_lengths(), "each type has its length, and no other is taken");
@@ -418,8 +716,17 @@ int main(void)
 	tap_ok(test_secrets(), "who does not know the secret gets nothing, on both sides");
 	tap_ok(test_changed(), "what was said is what was proved");
 	tap_ok(test_turns(), "nothing is taken out of turn");
-	tap_ok(test_refusals(), "refusals say why; versions are told");
+	tap_ok(test_refusals(), "refusals say why");
+	tap_ok(test_ranges(), "the highest version of both is spoken; if there is none, both ranges are told");
+	tap_ok(test_downgrade(), "a version that is not the highest of both is not taken");
+	tap_ok(test_older(), "versions before there were ranges are told apart");
+	tap_ok(test_features(), "features are those of both");
+	tap_ok(test_tags(), "after the handshake every bit of a message and its place count");
+	tap_ok(test_other_connection(), "what is said on a connection is said on no other");
+	tap_ok(test_export_secrets(), "an export has a secret of its own");
+	tap_ok(test_cost(), "many requests and answers with tags");
 	tap_ok(test_hold(), "one holder; the same epoch or a lower one is refused");
 	tap_ok(test_fence(), "a fence is answered when the old holder is gone");
+	tap_ok(test_far(), "an epoch far above the highest is refused");
 	return tap_end();
 }
