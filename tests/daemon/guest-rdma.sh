@@ -10,10 +10,14 @@
 # ---- Who gets nothing --------------------------------------------------------
 remote
 refuses 'no server' 1 'nobody listens there'
-ok 'the server starts' server_start
 (umask 077; head -c 32 /dev/urandom >"$key.other")
+# Of the export "other", the last one in the file.
+echo "secret = $key.other" >>"$server_conf"
+ok 'the server starts' server_start
 remote "$key.other"
-refuses 'another secret' 5 'the secrets differ'
+refuses 'the secret of another export' 5 'the secrets differ'
+configure "rdma://$address/other" '' "key = $key\n"
+refuses 'the common secret for an export with its own' 5 'the secrets differ'
 cp "$key" "$key.open"
 chmod 644 "$key.open"
 remote "$key.open"
@@ -22,7 +26,7 @@ configure "rdma://$address/date" '' "key = $key\n"
 refuses 'no such export' 1 'no export of this name'
 remote
 status=0
-timeout 150 "$here/build/rdma" "rdma://$address/other" "$key" >"$scratch/out" 2>"$scratch/err" ||
+timeout 150 "$here/build/rdma" "rdma://$address/other" "$key.other" >"$scratch/out" 2>"$scratch/err" ||
 	status=$?
 sed 's/^/# /' "$scratch/out"
 ok 'requests, fence, hostile peers (build/rdma)' [ "$status" -eq 0 ]

@@ -10,11 +10,18 @@ soft_roce "$address"
 modprobe dm-mod
 dmsetup create slow --table "0 $(blockdev --getsz "$drive") linear $drive 0"
 
+# With the capabilities that its unit leaves it, and no others.
+capabilities=$(sed -n 's/^CapabilityBoundingSet=//p' "$here/../../daemon/lsmemd-server.service" |
+	       tr A-Z a-z | sed 's/ *cap_/,+/g')
 server_pid=
 server_start()
 {
 	: >"$scratch/server.log"
-	"$lsmemd" -c "$server_conf" -v 2>>"$scratch/server.log" &
+	(
+		ulimit -l unlimited
+		exec setpriv --no-new-privs --inh-caps=-all --bounding-set="-all$capabilities" \
+			"$lsmemd" -c "$server_conf" -v
+	) 2>>"$scratch/server.log" &
 	server_pid=$!
 	until_true 30 said 'serving [12] backup' "$scratch/server.log"
 }

@@ -1,0 +1,25 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The units of lsmemd: systemd takes them as they are, and rates each below 3.  TAP.  LSMEMD is the
+# program.  Skipped where there is no systemd-analyze that rates unit files.
+set -u
+. "$(dirname "$0")/tap.sh"
+units=$(readlink -f "$(dirname "$0")/../../daemon")
+
+if ! systemd-analyze security --help 2>/dev/null | grep -q -e --offline; then
+	echo '1..0 # SKIP no systemd-analyze that rates unit files'
+	exit 0
+fi
+lsmemd=$(readlink -f "$lsmemd")
+for unit in "$units"/*.service; do
+	name=$(basename "$unit")
+	# verify wants the program to be there.
+	sed "s|^ExecStart=/usr/sbin/lsmemd|ExecStart=$lsmemd|" "$unit" >"$scratch/$name"
+	run systemd-analyze verify --man=no "$scratch/${name/@./@example.}"
+	expect "$name: verified" "$status" 0
+	expect "$name: nothing to complain of" "$(cat "$scratch/out" "$scratch/err")" ''
+	run systemd-analyze security --offline=true --threshold=29 "$unit"
+	expect "$name: exposure below 3.0" "$status" 0
+	[ "$status" -eq 0 ] || grep -h -e '✗' -e Overall "$scratch/out" | sed 's/^/# /'
+done
+tap_end
