@@ -655,9 +655,9 @@ static const char *core_check_params(const struct core_params *params)
 			continue;
 		if (__le64_to_cpu(params->super[b]->frames) > map->frames)
 			return "parameters are out of range";
-		left++;
+		left |= 1u << b;
 	}
-	if (!left || left < map->floor)
+	if (!digest_counts(map, left))
 		return "too few of the backups are there to go on from the last digest";
 	return NULL;
 }

@@ -245,6 +245,9 @@ void core_lose(struct core *core, uint32_t backup, const char *why);
 bool core_add(struct core *core, uint32_t backup, const struct lsmem_super *super,
 	      uint32_t domain);
 
+/* Failure domains of the members that are not lost: so many replicas can a segment have. */
+uint32_t core_domains_left(const struct core *core);
+
 enum core_backup_state core_backup(const struct core *core, uint32_t backup);
 
 /* The next request to start; false: none now. */

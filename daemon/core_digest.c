@@ -50,19 +50,23 @@ static void core_record_add(struct core *core, const struct core_segment *seg, u
 	}
 }
 
-/* Members are those that are not lost; is that a change? */
+/* Members are those that are not lost; their failure domains are those of the configuration. */
 static void core_record_members(const struct core *core, struct digest_map *map)
 {
+	uint8_t domain[LSMEM_BACKUPS] = { 0 };
 	uint32_t b;
 
-	if (core_alive(core) == map->mask)
+	core_each_backup(b, core->domains ? core_alive(core) : 0)
+		domain[b] = core->domain[b] + 1;
+	if (core_alive(core) == map->mask && !memcmp(domain, map->domain, sizeof(domain)))
 		return;
 	map->mask = core_alive(core);
 	map->set_generation++;
 	for (b = 0; b < LSMEM_BACKUPS; b++)
 		map->members[b] = map->mask >> b & 1u ?
 				  __le64_to_cpu(core->super[b].incarnation) : 0;
-	map->floor = digest_floor(map->mask);
+	memcpy(map->domain, domain, sizeof(domain));
+	map->floor = digest_floor(map);
 }
 
 static uint32_t core_record_items(const struct core *core, uint32_t mask)
@@ -236,9 +240,9 @@ static void core_record_durable(struct core *core)
  * core_record_check - does the record count by now
  * @core: core
  *
- * It is durable on every member that is not lost, and on as many members of the
- * record before it as that one's floor says: whoever may recover has read one of
- * these (digest_need()).
+ * It is durable on every member that is not lost, and in as many failure domains of the
+ * record before it as that one's floor says: a recovery has read one of these backups
+ * (digest_enough()).
  */
 void core_record_check(struct core *core)
 {
@@ -250,7 +254,7 @@ void core_record_check(struct core *core)
 	core_each_backup(b, record->map.mask & ~core->lost)
 		durable |= (record->to[b].state == CORE_DURABLE) << b;
 	if (!RULE(DIGEST_QUORUM) ? !durable : durable != (record->map.mask & ~core->lost) ||
-	    (uint32_t)__builtin_popcount(durable & core->map.mask) < core->map.floor)
+	    !digest_counts(&core->map, durable))
 		return;
 	core_record_durable(core);
 }

@@ -34,6 +34,11 @@ static uint32_t core_domains(const struct core *core, uint32_t mask)
 	return nr;
 }
 
+uint32_t core_domains_left(const struct core *core)
+{
+	return core_domains(core, core_alive(core));
+}
+
 /**
  * core_wanted - replicas that a segment should have, with the backups there are
  * @core: core
@@ -221,19 +226,18 @@ static void core_lost_header(struct core *core, struct core_open *open, uint32_t
  */
 void core_lost(struct core *core, uint32_t backup, const char *why)
 {
-	uint32_t left = core_alive(core) & ~(1u << backup), i;
-	uint32_t nr = __builtin_popcount(left & core->map.mask);
+	uint32_t left = core_alive(core) & ~(1u << backup) & core->map.mask, i;
 
 	if (!(core_alive(core) >> backup & 1u) || core->state == CORE_FAILED)
 		return;
-	if (!nr) {
+	if (!left) {
 		core_fail(core, "%s: the replica is lost", why);
 		return;
 	}
-	/* With fewer than the floor a recovery could meet none of them. */
-	if (nr < core->map.floor) {
-		core_fail(core, "%s: the replica is lost, and %u backups are left where %u are needed",
-			  why, nr, core->map.floor);
+	/* A recovery could read others, and go on without what comes now. */
+	if (!digest_counts(&core->map, left)) {
+		core_fail(core, "%s: the replica is lost, and of %u backups %u are left, in too few failure domains for a digest to count",
+			  why, __builtin_popcount(core->map.mask), __builtin_popcount(left));
 		return;
 	}
 	core->lost |= 1u << backup;

@@ -70,34 +70,98 @@ void digest_drop(struct digest_map *map, uint32_t mask)
 	map->mask &= mask;
 }
 
-/**
- * digest_floor - on how many of its members the record after it must be durable
- * @mask: members
- *
- * Most of three or more, so that one of them can be lost in a crash, and whoever
- * reads most of them meets the newest digest.  Two can be told apart by nobody:
- * one may go on alone, and a recovery needs both.
+/*
+ * Failure domains of the members: @domains has the members of each.  When all members are in
+ * one domain, each of them counts as one: what takes the domain takes everything anyway.
+ * Returns their number.
  */
-uint32_t digest_floor(uint32_t mask)
+static uint32_t digest_domains(const struct digest_map *map, uint32_t domains[LSMEM_BACKUPS])
 {
-	uint32_t members = __builtin_popcount(mask);
+	uint32_t nr = 0, b, other;
 
-	return members > 2 ? members / 2 + 1 : 1;
+	for (b = 0; b < LSMEM_BACKUPS; b++) {
+		if (!(map->mask >> b & 1u))
+			continue;
+		for (other = 0; other < b; other++)
+			if (map->mask >> other & 1u && map->domain[b] &&
+			    map->domain[other] == map->domain[b])
+				break;
+		if (other < b)
+			continue;
+		domains[nr] = 1u << b;
+		for (other = b + 1; other < LSMEM_BACKUPS; other++)
+			if (map->mask >> other & 1u && map->domain[b] &&
+			    map->domain[other] == map->domain[b])
+				domains[nr] |= 1u << other;
+		nr++;
+	}
+	if (nr != 1)
+		return nr;
+	for (nr = 0, b = 0; b < LSMEM_BACKUPS; b++)
+		if (map->mask >> b & 1u)
+			domains[nr++] = 1u << b;
+	return nr;
 }
 
 /**
- * digest_need - how many of the members must be read
- * @map: the newest digest that was found
+ * digest_floor - in how many failure domains of its members the record after it must be durable
+ * @map: its members and their domains
  *
- * More than all but those that the next record needs (@map->floor), or one could
- * have been written without those that are read; and as many as it needs, or two
- * recoveries could go on from it apart from each other.
+ * Most of three or more, so that one of them can be lost in a crash, and a recovery that
+ * reads most of them meets the newest digest.  Two cannot be told apart: one may have gone on
+ * alone, and a recovery needs both.
+ */
+uint32_t digest_floor(const struct digest_map *map)
+{
+	uint32_t domains[LSMEM_BACKUPS], nr = digest_domains(map, domains);
+
+	return nr > 2 ? nr / 2 + 1 : 1;
+}
+
+/**
+ * digest_counts - does the record after a digest count when some backups have it
+ * @map: the digest
+ * @have: backups on which the record is durable
+ *
+ * With a floor of one, all members of a domain must have it; else one member each in as many
+ * domains as the floor says.  More backups never count less than fewer.
+ */
+bool digest_counts(const struct digest_map *map, uint32_t have)
+{
+	uint32_t domains[LSMEM_BACKUPS], nr = digest_domains(map, domains), count = 0, i;
+
+	for (i = 0; i < nr; i++)
+		count += map->floor > 1 ? (domains[i] & have) != 0 : !(domains[i] & ~have);
+	return count >= map->floor;
+}
+
+/**
+ * digest_enough - is a digest the newest, when it is the newest that some backups have
+ * @map: the digest
+ * @have: members that have been read
+ *
+ * Backups that were not read must not be enough for a record to count: else one may be
+ * there.  And what the recovery writes must count, or two recoveries could go on from the
+ * same digest apart from each other.
+ */
+bool digest_enough(const struct digest_map *map, uint32_t have)
+{
+	return digest_counts(map, have) && !digest_counts(map, map->mask & ~have);
+}
+
+/**
+ * digest_need - the least number of members that may be enough to be read
+ * @map: the newest digest that was found
  */
 uint32_t digest_need(const struct digest_map *map)
 {
-	uint32_t members = __builtin_popcount(map->mask);
+	uint32_t least = LSMEM_BACKUPS, have;
 
-	return members - map->floor + 1 > map->floor ? members - map->floor + 1 : map->floor;
+	for (have = 1; have < 1u << LSMEM_BACKUPS; have++)
+		if (!(have & ~map->mask) && (uint32_t)__builtin_popcount(have) < least &&
+		    digest_enough(map, have))
+			least = __builtin_popcount(have);
+	return least;
 }
 
 static enum format_error digest_apply_item(struct digest_map *map,
@@ -156,11 +220,14 @@ static enum format_error digest_apply_members(struct digest_map *map,
 	if (!mask)
 		mask = 1;
 	map->floor = digest->floor ? __le32_to_cpu(digest->floor) : 1;
-	if (mask >> map->backups || map->floor > (uint32_t)__builtin_popcount(mask))
+	if (mask >> map->backups)
 		return FORMAT_RANGE;
 	if (map->mask & ~mask)
 		digest_drop(map, mask);
 	map->mask = mask;
+	memcpy(map->domain, digest->domains, sizeof(map->domain));
+	if (!digest_counts(map, mask))
+		return FORMAT_RANGE;
 	map->set_generation = digest->set_generation ? __le32_to_cpu(digest->set_generation) : 1;
 	return FORMAT_OK;
 }
@@ -307,6 +374,7 @@ void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
 			digest->members[b] = __cpu_to_le32(map->members[b]);
 		digest->floor = __cpu_to_le32(map->floor);
 		digest->set_generation = __cpu_to_le32(map->set_generation);
+		memcpy(digest->domains, map->domain, sizeof(digest->domains));
 	}
 }
 

@@ -30,7 +30,7 @@ struct digest_item {
  * @members: incarnations, low halves, by index of the backup; 0: none.  With one
  *	backup alone all are 0
  * @mask: indexes that are members; bit 0 with one backup
- * @floor, @set_generation: as in struct lsmem_digest
+ * @domain: their failure domains, and @floor, @set_generation: as in struct lsmem_digest
  * @half, @at: where the next delta goes: half of the digest log, byte in it
  * @odd: backups on which it is the other half
  * @sequence_seen: highest sequence of any record found, durable chain or not
@@ -46,6 +46,7 @@ struct digest_map {
 	uint64_t store_time;
 	uint64_t next_segment;
 	uint32_t members[LSMEM_BACKUPS];
+	uint8_t domain[LSMEM_BACKUPS];
 	uint32_t mask;
 	uint32_t floor;
 	uint32_t set_generation;
@@ -69,7 +70,9 @@ enum format_error digest_read(struct digest_map *map, const struct lsmem_super *
 void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
 		 const struct lsmem_super *super, uint32_t kind);
 void digest_drop(struct digest_map *map, uint32_t mask);
-uint32_t digest_floor(uint32_t mask);
+uint32_t digest_floor(const struct digest_map *map);
+bool digest_counts(const struct digest_map *map, uint32_t have);
+bool digest_enough(const struct digest_map *map, uint32_t have);
 uint32_t digest_need(const struct digest_map *map);
 void digest_add(struct lsmem_digest *digest, uint32_t frame, const struct digest_item *item,
 		uint32_t state);

@@ -4,8 +4,8 @@
  * who is a member by it, and whether enough of them are there to believe that.
  *
  * A backup that was left behind tells a consistent story that ends too early.  What
- * tells it from the truth is the number of members that can be read: see
- * digest_need().  What was written by a recovery that was cut off, and is met again after
+ * tells it from the truth is which members can be read: see
+ * digest_enough().  What was written by a recovery that was cut off, and is met again after
  * another that did not see it, is told by its epoch: see recover_promise().
  */
 #include <errno.h>
@@ -68,15 +68,24 @@ int recover_write_digest(struct recover *r, uint32_t half)
 void recover_members(struct recover *r)
 {
 	struct digest_map *map = &r->map;
+	uint8_t domain[LSMEM_BACKUPS] = { 0 };
 	uint32_t mask = 0, slot, b;
+	bool several = false;
 
-	for (slot = 0; slot < LSMEM_BACKUPS; slot++)
-		if (r->backups[slot].there && r->backups[slot].index != RECOVER_NONE)
-			mask |= 1u << r->backups[slot].index;
-	if (mask != map->mask)
+	for (slot = 0; slot < r->several; slot++)
+		several |= r->env.domain[slot] != r->env.domain[0];
+	for (slot = 0; slot < LSMEM_BACKUPS; slot++) {
+		b = r->backups[slot].index;
+		if (!r->backups[slot].there || b == RECOVER_NONE)
+			continue;
+		mask |= 1u << b;
+		domain[b] = several ? r->env.domain[slot] + 1 : 0;
+	}
+	if (mask != map->mask || memcmp(domain, map->domain, sizeof(domain)))
 		map->set_generation++;
 	map->mask = mask;
-	map->floor = digest_floor(mask);
+	memcpy(map->domain, domain, sizeof(domain));
+	map->floor = digest_floor(map);
 	for (b = 0; b < LSMEM_BACKUPS; b++)
 		if (!(mask >> b & 1u))
 			map->members[b] = 0;
@@ -175,12 +184,12 @@ static uint32_t recover_newest(const struct recover *r)
 }
 
 /* Enough of the members must be there: a backup left behind ends too early. */
-static bool recover_enough(struct recover *r, uint32_t have, bool accept_missing)
+static bool recover_enough(struct recover *r, uint32_t members, bool accept_missing)
 {
+	uint32_t have = __builtin_popcount(members), need = digest_need(&r->map), b;
 	const struct digest_map *map = &r->map;
-	uint32_t need = digest_need(map), b;
 
-	if (have >= need || !RULE(READ_QUORUM))
+	if (digest_enough(map, members) || !RULE(READ_QUORUM))
 		return true;
 	for (b = 0; b < map->backups; b++)
 		if (map->mask >> b & 1u && recover_slot(r, b) == RECOVER_NONE)
@@ -191,17 +200,17 @@ static bool recover_enough(struct recover *r, uint32_t have, bool accept_missing
 			     have, __builtin_popcount(map->mask));
 		return true;
 	}
-	recover_damage(r, "%u of %u backups of digest %llu are there, and only %u can tell that there is no newer one",
+	recover_damage(r, "%u of %u backups of digest %llu are there, and only %u%s can tell that there is no newer one",
 		       have, __builtin_popcount(map->mask), (unsigned long long)map->sequence,
-		       need);
+		       need, have < need ? "" : " of other failure domains");
 	return false;
 }
 
-/* Who is who by the newest digest. */
+/* What the newest digest calls each backup.  Returns a mask of the members that are there. */
 static uint32_t recover_assign(struct recover *r, uint32_t best)
 {
 	struct digest_map *map = &r->map;
-	uint32_t have = 0, slot;
+	uint32_t members = 0, slot;
 
 	map->odd = 0;
 	for (slot = 0; slot < LSMEM_BACKUPS; slot++) {
@@ -220,12 +229,12 @@ static uint32_t recover_assign(struct recover *r, uint32_t best)
 				     recover_name(r, slot), (unsigned long long)backup->map.sequence);
 			continue;
 		}
-		have++;
+		members |= 1u << backup->index;
 		map->odd |= (backup->map.half != r->backups[best].map.half) << backup->index;
 		if (backup->map.sequence_seen > map->sequence_seen)
 			map->sequence_seen = backup->map.sequence_seen;
 	}
-	return have;
+	return members;
 }
 
 /**
@@ -237,7 +246,7 @@ static uint32_t recover_assign(struct recover *r, uint32_t best)
  */
 int recover_read_digests(struct recover *r, bool accept_missing)
 {
-	uint32_t slot, best, have;
+	uint32_t slot, best, members;
 	int ret;
 
 	for (slot = 0; slot < LSMEM_BACKUPS; slot++) {
@@ -259,8 +268,8 @@ int recover_read_digests(struct recover *r, bool accept_missing)
 	digest_map_destroy(&r->map);
 	r->map = r->backups[best].map;
 	r->backups[best].map.items = NULL;
-	have = recover_assign(r, best);
-	if (!recover_enough(r, have, accept_missing))
+	members = recover_assign(r, best);
+	if (!recover_enough(r, members, accept_missing))
 		return -ENODATA;
 	if (r->map.sequence_seen > r->map.sequence && RULE(PROOF_DIGEST))
 		recover_damage(r, "digest log: digests %llu to %llu are lost",

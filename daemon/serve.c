@@ -290,19 +290,15 @@ static void lose_gone(struct serve *s)
 /* With too few of them the writers wait. */
 static void count_backups(struct serve *s)
 {
-	unsigned int least = s->d->config.store.min_replicas, nr = 0;
-	uint32_t index;
-	bool few;
+	unsigned int least = s->d->config.store.min_replicas, nr = core_domains_left(s->core);
+	bool few = nr < least;
 
-	for (index = 0; index < CORE_BACKUPS; index++)
-		nr += core_backup(s->core, index) == CORE_BACKUP_MEMBER;
-	few = nr < least;
 	if (few == s->few || s->stopping)
 		return;
 	s->few = few;
 	s->d->status.state = few ? "waiting" : "active";
 	if (few)
-		log_err("%s: backups that are left: %u, and min_replicas = %u: nothing more is acknowledged until another is back. See REPLACING A BACKUP in lsmemd(8)",
+		log_err("%s: backups in failure domains of their own that are left: %u, and min_replicas = %u: nothing more is acknowledged until another is back. See REPLACING A BACKUP in lsmemd(8)",
 			s->d->kernel.name, nr, least);
 	else
 		log_notice("%s: enough backups are there: what waited is acknowledged",

@@ -393,9 +393,11 @@ struct lsmem_super {
  * @next_segment: no segment id at or above it has been opened
  * @members: low halves of the incarnations of the backups that the log is on, at
  *	the index by which items name them; 0: none.  All 0: one backup, alone
- * @floor: the record that comes next counts when it is durable on so many of
- *	these members; 0: 1
- * @set_generation: raised when @members changes
+ * @floor: the record that comes next counts when it is durable in so many of the
+ *	members' failure domains; 0: 1
+ * @set_generation: raised when @members or @domains change
+ * @domains: by member: members with the same number, from 1 on, fail together; 0: the
+ *	member is a failure domain of its own
  */
 struct lsmem_digest {
 	__le64 magic;
@@ -412,7 +414,8 @@ struct lsmem_digest {
 	__le64 next_segment;
 	__le32 members[LSMEM_BACKUPS];
 	__le32 set_generation;
-	__u8 reserved[12];
+	__u8 domains[LSMEM_BACKUPS];
+	__u8 reserved[4];
 };
 
 #define LSMEM_ITEM_OPEN		1u	/* listed, may still grow */

@@ -754,6 +754,7 @@ const struct litmus litmus[] = {
 	{ "one of two replicas is damaged", litmus_bad_copy },
 	{ "the power goes at each step of formatting three", litmus_format_all },
 	{ "replicas are in different domains, and on all backups", litmus_domains },
+	{ "a failure domain of two is lost at once, or with the power", litmus_domain_lost },
 	{ "a backup comes back, and the power goes at each step", litmus_join },
 	{ "a recovery ends at each step of one coming back", litmus_join_steps },
 	{ "acknowledged from memory, and the primary fails at each step", litmus_received },

@@ -62,6 +62,7 @@ bool litmus_add_quiet(void);
 bool litmus_bad_copy(void);
 bool litmus_format_all(void);
 bool litmus_domains(void);
+bool litmus_domain_lost(void);
 bool litmus_join(void);
 bool litmus_join_steps(void);
 bool litmus_received(void);

@@ -853,6 +853,53 @@ bool litmus_domains(void)
 	return ok && used == 15;
 }
 
+/*
+ * The example of lsmemd.conf(5): two drives in one shelf, a third by itself, each segment on
+ * two.  The shelf is lost after @left completions: the third goes on alone, and has all.
+ */
+static bool domain_lost_once(uint32_t left, bool power)
+{
+	static const struct sim_options shelf = { .frames = 12, .backups = 3, .replicas = 2,
+						  .pairs = true };
+	bool ok = tell(&shelf, left);
+	struct sim *sim = run.sim;
+	uint32_t b;
+
+	if (ok && !power) {
+		for (b = 0; b < 3; b++)
+			if (sim->drive[b] < 2)
+				core_lose(sim->core, b, "a test");
+		sim_issue(sim);
+		go_on(sim);
+		if (core_state(sim->core) != CORE_RUNNING || !oracle_all_acked(sim->model))
+			sim_fail(sim, "without a domain it does not go on: %s",
+				 core_error(sim->core));
+	}
+	if (ok && !sim->error[0]) {
+		sim_cut(sim, left % DISK_CUT_KINDS);
+		if (start_from(sim, 3, false) != -ENODATA)
+			sim_fail(sim, "the shelf alone is taken for the store");
+		/* With the power, the shelf could have gone on alone. */
+		else if (power && start_from(sim, 4, false) != -ENODATA)
+			sim_fail(sim, "the third alone is taken for the store");
+		else if (start_from(sim, !power ? 4 : left / 4 % 2 ? 5 : 6, false))
+			sim_fail(sim, "it does not come up");
+	}
+	ok = ok && (!sim->error[0] || complain(sim, "a domain lost"));
+	sim_free(sim);
+	return ok;
+}
+
+bool litmus_domain_lost(void)
+{
+	uint32_t left;
+
+	for (left = 0; left < STEPS; left += 4)
+		if (!domain_lost_once(left, false) || !domain_lost_once(left, true))
+			return false;
+	return true;
+}
+
 static const struct sim_options joins[] = {
 	{ .frames = 12, .backups = 2, .join = true },
 	{ .frames = 12, .backups = 3, .join = true },

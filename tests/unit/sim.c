@@ -507,20 +507,48 @@ static uint32_t sim_backups(const struct sim *sim, enum core_backup_state state)
 	return nr;
 }
 
+/* Do digests still count without a member?  Those that leave are members until one does. */
+static bool sim_may_lose(const struct sim *sim, const struct core_stats *stats, uint32_t backup)
+{
+	struct digest_map map = { .mask = 0 };
+	uint32_t left = 0, b;
+
+	for (b = 0; b < sim->options.backups; b++) {
+		enum core_backup_state state = stats->backup[b].state;
+
+		if (state != CORE_BACKUP_MEMBER && state != CORE_BACKUP_LEAVING)
+			continue;
+		map.mask |= 1u << b;
+		map.domain[b] = sim->options.pairs ? sim->drive[b] / 2 + 1 : 0;
+		left |= (uint32_t)(state == CORE_BACKUP_MEMBER && b != backup) << b;
+	}
+	map.floor = digest_floor(&map);
+	return digest_counts(&map, left);
+}
+
+/* Failure domains without a backup. */
+static uint32_t sim_domains(const struct sim *sim, uint32_t without)
+{
+	uint32_t domains = 0, b;
+
+	for (b = 0; b < sim->options.backups; b++)
+		if (b != without && core_backup(sim->core, b) == CORE_BACKUP_MEMBER)
+			domains |= 1u << (sim->options.pairs ? sim->drive[b] / 2 : b);
+	return __builtin_popcount(domains);
+}
+
 bool sim_lose(struct sim *sim)
 {
-	uint32_t members = sim_backups(sim, CORE_BACKUP_MEMBER), left = members - 1, b, n;
-	uint32_t leaving = sim_backups(sim, CORE_BACKUP_LEAVING);
+	uint32_t left = sim_backups(sim, CORE_BACKUP_MEMBER) - 1, b, n;
 	struct core_stats all;
 
 	core_stats(sim->core, &all);
-	if (!left || all.short_segments || all.short_open ||
-	    (left < sim->options.min_replicas && !sim->options.join) ||
-	    left < digest_floor((1u << (members + leaving)) - 1) || !disk_in_flight(sim->disk))
+	if (!left || all.short_segments || all.short_open || !disk_in_flight(sim->disk))
 		return false;
 	n = random_below(&sim->random, disk_in_flight(sim->disk));
 	b = sim->requests[disk_nth(sim->disk, n)].backup;
-	if (all.backup[b].state != CORE_BACKUP_MEMBER)
+	if (all.backup[b].state != CORE_BACKUP_MEMBER || !sim_may_lose(sim, &all, b) ||
+	    (sim_domains(sim, b) < sim->options.min_replicas && !sim->options.join))
 		return false;
 	if (sim->requests[disk_nth(sim->disk, n)].into.iov_len) {
 		core_lose(sim->core, b, "a test");
