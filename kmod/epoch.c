@@ -93,6 +93,8 @@ void lsmem_client_free(struct lsmem_client *client)
  */
 u64 lsmem_epoch_advance(struct lsmem_store *store)
 {
+	static_assert(sizeof(atomic64_t) == sizeof(store->info->epoch) &&
+		      __alignof__(atomic64_t) <= __alignof__(store->info->epoch));
 	/*
 	 * Ordered on both sides.  A client that publishes the new epoch sees the words
 	 * exchanged before it.  Pairs with the client's barrier after it published.

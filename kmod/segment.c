@@ -51,6 +51,8 @@ static int lsmem_segments_stats(struct lsmem_store *store)
 
 		seg->slot = i;
 		seg->stat = &stats[i];
+		static_assert(sizeof(atomic_t) == sizeof(stats[i].live) &&
+			      __alignof__(atomic_t) <= __alignof__(stats[i].live));
 		seg->live = (atomic_t *)&stats[i].live;
 		seg->deletes = (atomic_t *)&stats[i].deletes;
 	}
