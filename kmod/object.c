@@ -14,9 +14,10 @@
  * rcu_read_unlock().  User memory is touched with page faults disabled inside,
  * and faulted in outside, with nothing held.
  *
- * Live bytes are admitted before anything is written: a store that is full
- * says ENOSPC, and can always delete, since a delete record is no larger than
- * the smallest entry.
+ * Live bytes are admitted before anything is written, and what a change makes
+ * less is given back after the exchange that makes it so: the sum of what is
+ * admitted never exceeds the capacity.  A store that is full says ENOSPC, and can
+ * delete, since a delete record is no larger than the smallest entry.
  */
 #include <linux/nospec.h>
 #include <linux/pagemap.h>
@@ -41,17 +42,33 @@ void lsmem_live_add(struct lsmem_store *store, s64 bytes)
 }
 
 /* Admit @bytes more live bytes; -ENOSPC when the store is full. */
-static int lsmem_admit(struct lsmem_store *store, s64 bytes)
+static int lsmem_admit(struct lsmem_store *store, u32 bytes)
 {
 	if (!bytes)
 		return 0;
 	lsmem_live_add(store, bytes);
-	if (bytes > 0 &&
-	    __percpu_counter_compare(&store->live, store->capacity, LSMEM_LIVE_BATCH) > 0) {
-		lsmem_live_add(store, -bytes);
+	if (__percpu_counter_compare(&store->live, store->capacity, LSMEM_LIVE_BATCH) > 0) {
+		lsmem_live_add(store, -(s64)bytes);
 		return -ENOSPC;
 	}
 	return 0;
+}
+
+/*
+ * Admit what an entry of @size takes beyond the one of @old bytes that it replaces;
+ * @admitted: what has been admitted for it so far.
+ */
+static int lsmem_admit_growth(struct lsmem_store *store, u32 size, u32 old, u32 *admitted)
+{
+	u32 wanted = size > old ? size - old : 0;
+	int ret;
+
+	if (wanted <= *admitted)
+		return 0;
+	ret = lsmem_admit(store, wanted - *admitted);
+	if (!ret)
+		*admitted = wanted;
+	return ret;
 }
 
 /* An entry has its payload. */
@@ -276,7 +293,7 @@ err_admit:
 int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place)
 {
 	struct lsmem_source source = { .user = u64_to_user_ptr(op->data) };
-	u32 size = lsmem_entry_size(op->length), admitted, old, pcrc;
+	u32 size = lsmem_entry_size(op->length), admitted = 0, old, pcrc;
 	struct lsmem_append ap;
 	struct lsmem_look look;
 	u64 version;
@@ -290,8 +307,7 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 	rcu_read_unlock();
 	if (ret)
 		return ret;
-	admitted = lsmem_entry_size(look.length);
-	ret = lsmem_admit(store, (s64)size - admitted);
+	ret = lsmem_admit_growth(store, size, lsmem_entry_size(look.length), &admitted);
 	if (ret)
 		return ret;
 	ret = lsmem_entry_put(store, lsmem_log_head(store), op->handle, look.table, &source,
@@ -302,11 +318,9 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 	do {
 		ret = lsmem_look(store, op, &look);
 		if (!ret) {
-			/* Somebody else may have replaced it by another size in between. */
+			/* Another call may have replaced it by another size in between. */
 			old = lsmem_entry_size(look.length);
-			ret = lsmem_admit(store, (s64)admitted - old);
-			if (!ret)
-				admitted = old;
+			ret = lsmem_admit_growth(store, size, old, &admitted);
 		}
 		if (ret) {
 			rcu_read_unlock();
@@ -321,13 +335,14 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 	lsmem_entry_alive(&ap);
 	lsmem_entry_dead(store, lsmem_word_position(look.word), look.length);
 	rcu_read_unlock();
+	lsmem_live_add(store, (s64)size - old - admitted);	/* never more than was admitted */
 	lsmem_place_set(place, &ap);
 	lsmem_append_commit(store, &ap);
 	lsmem_count(store, replaced, 1);
 	op->version = version;
 	return 0;
 err_admit:
-	lsmem_live_add(store, (s64)admitted - size);
+	lsmem_live_add(store, -(s64)admitted);
 	return ret;
 }
 

@@ -6,6 +6,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,6 +24,8 @@
 #define OBJECTS		14000u
 #define LENGTH		5000u
 #define REPLACES	40000u
+#define SHRINKS		8u
+#define PAGE		4096u
 #define SECONDS		120	/* of a test, under emulation */
 
 struct ruin {
@@ -116,6 +120,71 @@ TEST_F_TIMEOUT(durable, vector_timeout, SECONDS)
 	EXPECT_EQ(-ETIMEDOUT, ops[0].result);
 	EXPECT_EQ(0, ops[1].result);
 	follower_sleep(&self->follower, false);
+}
+
+struct shrink {
+	const struct store *store;
+	uint64_t handle;
+	const void *source;
+	pthread_t thread;
+	int error;
+};
+
+static void *shrink_main(void *argument)
+{
+	struct shrink *shrink = argument;
+	struct lsmem_op op = lsm_op_replace(shrink->handle, shrink->source, 1, 0, 0);
+
+	shrink->error = ioctl(shrink->store->fd, LSMEM_IOC_REPLACE, &op) ? -errno : 0;
+	return NULL;
+}
+
+/*
+ * A full store can delete all that it holds, also when allocations went on beside
+ * replacements by less whose sources blocked, and then were not there.
+ */
+TEST_F_TIMEOUT(durable, full_can_delete, SECONDS)
+{
+	struct shrink shrinks[SHRINKS] = { 0 };
+	uint8_t *bytes = calloc(1, OBJECT_MAX);
+	uint32_t nr = 0, length, i;
+	struct pollfd wait = { .events = POLLIN };
+	void *pages;
+
+	ASSERT_NE(NULL, bytes);
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/stall_ms", test_limit(5000)));
+	for (length = OBJECT_MAX; length >= 4096; length /= 16)
+		while (nr < OBJECTS && !lsm_alloc(self->store.lsm, bytes, length, 0,
+						  &self->ruin.handle[nr], NULL))
+			nr++;
+	wait.fd = slow_pages(&pages, SHRINKS * PAGE);
+	ASSERT_LE(0, wait.fd);
+	for (i = 0; i < SHRINKS; i++) {
+		struct uffd_msg message;
+
+		shrinks[i].store = &self->store;
+		shrinks[i].handle = self->ruin.handle[i];
+		shrinks[i].source = (uint8_t *)pages + i * PAGE;
+		ASSERT_EQ(0, pthread_create(&shrinks[i].thread, NULL, shrink_main, &shrinks[i]));
+		ASSERT_EQ(1, poll(&wait, 1, 20000));
+		ASSERT_EQ(sizeof(message), read(wait.fd, &message, sizeof(message)));
+	}
+	for (i = 0; i < SHRINKS; i++)
+		nr += !lsm_alloc(self->store.lsm, bytes, OBJECT_MAX - PAGE, 0,
+				 &self->ruin.handle[nr], NULL);
+	ASSERT_EQ(0, munmap(pages, SHRINKS * PAGE));
+	close(wait.fd);
+	for (i = 0; i < SHRINKS; i++) {
+		pthread_join(shrinks[i].thread, NULL);
+		EXPECT_EQ(-EFAULT, shrinks[i].error);
+	}
+	EXPECT_GE(store_attribute(&self->store, "capacity_bytes"),
+		  store_attribute(&self->store, "live_bytes"));
+	for (i = 0; i < nr; i++)
+		ASSERT_EQ(0, lsm_free(self->store.lsm, self->ruin.handle[i], 0, NULL))
+			TH_LOG("object %u of %u", i, nr);
+	EXPECT_EQ(0, store_attribute(&self->store, "handles_used"));
+	free(bytes);
 }
 
 /* What the cleaner has found whole it may find otherwise when it moves it. */

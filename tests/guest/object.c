@@ -656,23 +656,6 @@ static void *write_slowly(void *argument)
 	return NULL;
 }
 
-/* A page that is there when we say so.  -1: not permitted. */
-static int make_slow_pages(void **pages, size_t length)
-{
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register range;
-	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-
-	if (fd < 0 || ioctl(fd, UFFDIO_API, &api))
-		return -1;
-	*pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	range = (struct uffdio_register){
-		.range = { (uintptr_t)*pages, length },
-		.mode = UFFDIO_REGISTER_MODE_MISSING,
-	};
-	return *pages == MAP_FAILED || ioctl(fd, UFFDIO_REGISTER, &range) ? -1 : fd;
-}
-
 TEST_F_TIMEOUT(store, userfaultfd_source, 90)
 {
 	struct slow_write slow[3] = { { 0 } };
@@ -684,7 +667,7 @@ TEST_F_TIMEOUT(store, userfaultfd_source, 90)
 	uint64_t began;
 	int fd, i;
 
-	fd = make_slow_pages(&memory, 3 * PAGE);
+	fd = slow_pages(&memory, 3 * PAGE);
 	ASSERT_LE(0, fd);
 	pages = memory;
 	/* An allocation, a replacement, a read: each waits for a page of its own. */
@@ -757,7 +740,7 @@ TEST_F_TIMEOUT(store, killed_while_it_waits, 60)
 		struct slow_write slow = { .store = &self->store, .request = LSMEM_IOC_ALLOC };
 		pthread_t thread;
 
-		wait.fd = make_slow_pages(&pages, PAGE);
+		wait.fd = slow_pages(&pages, PAGE);
 		slow.op = lsm_op_alloc(pages, PAGE, 0);
 		pthread_create(&thread, NULL, write_slowly, &slow);
 		if (poll(&wait, 1, 20000) == 1 && write(pipes[1], "w", 1) == 1)
@@ -968,6 +951,55 @@ TEST_F_TIMEOUT(store, full, 110)
 	free(bytes);
 	free(back);
 	free(handles);
+}
+
+/*
+ * Room that a replacement by less will leave is not given to others before it is there: the
+ * source blocks, and then it is not there at all.
+ */
+TEST_F_TIMEOUT(store, full_and_a_slow_source, 60)
+{
+	struct slow_write slow = { .store = &self->store, .request = LSMEM_IOC_REPLACE };
+	struct pollfd wait = { .events = POLLIN };
+	uint8_t *bytes = calloc(1, OBJECT_MAX);
+	uint64_t large = 0, handle;
+	struct lsmem_stat stat;
+	struct lsmem_op op;
+	uint32_t length;
+	pthread_t thread;
+	void *pages;
+
+	ASSERT_NE(NULL, bytes);
+	for (length = OBJECT_MAX; length >= 65536; length /= 4)
+		while (!lsm_alloc(self->store.lsm, bytes, length, 0, &handle, NULL))
+			if (length == OBJECT_MAX)
+				large = handle;
+	ASSERT_NE(0, large);
+	ASSERT_EQ(0, get_stat(&self->store, &self->before));
+	wait.fd = slow_pages(&pages, PAGE);
+	ASSERT_LE(0, wait.fd);
+	slow.op = lsm_op_replace(large, pages, 1, 0, 0);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, write_slowly, &slow));
+	ASSERT_EQ(1, poll(&wait, 1, 20000));
+	EXPECT_UNCHANGED();
+	op = lsm_op_alloc(bytes, OBJECT_MAX / 2, 0);
+	EXPECT_EQ(-ENOSPC, call(&self->store, LSMEM_IOC_ALLOC, &op));
+	ASSERT_EQ(0, munmap(pages, PAGE));
+	close(wait.fd);
+	pthread_join(thread, NULL);
+	EXPECT_EQ(-EFAULT, slow.error);
+	EXPECT_UNCHANGED();
+	ASSERT_EQ(0, get_stat(&self->store, &stat));
+	EXPECT_GE(stat.capacity, stat.live_bytes);
+
+	/* What was replaced by less has left room. */
+	op = lsm_op_replace(large, bytes, 1, 0, 0);
+	EXPECT_EQ(0, call(&self->store, LSMEM_IOC_REPLACE, &op));
+	ASSERT_EQ(0, get_stat(&self->store, &stat));
+	EXPECT_EQ(self->before.live_bytes - OBJECT_MAX + 8, stat.live_bytes);
+	op = lsm_op_alloc(bytes, OBJECT_MAX / 2, 0);
+	EXPECT_EQ(0, call(&self->store, LSMEM_IOC_ALLOC, &op));
+	free(bytes);
 }
 
 /* ---- Permissions -------------------------------------------------------- */

@@ -2,11 +2,14 @@
 /* Guest tests: stores, contents that can be checked, random numbers. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -180,6 +183,23 @@ bool content_right(const void *data, uint32_t length, uint64_t id, uint64_t *ser
 	}
 	wanted = content_word(id, *serial, i);
 	return i >= length || !memcmp(bytes + i, &wanted, length - i);
+}
+
+/* Pages that are there when the caller says so, through the descriptor that is returned. */
+int slow_pages(void **pages, size_t length)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range;
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api))
+		return -1;
+	*pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	range = (struct uffdio_register){
+		.range = { (uintptr_t)*pages, length },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	return *pages == MAP_FAILED || ioctl(fd, UFFDIO_REGISTER, &range) ? -1 : fd;
 }
 
 uint64_t now_ms(void)

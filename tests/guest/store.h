@@ -4,6 +4,7 @@
 #define TESTS_GUEST_STORE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <lsmem.h>
@@ -46,6 +47,12 @@ int store_set_text(const struct store *store, const char *name, const char *text
 /* Contents of @length bytes that say whose and which they are.  @length >= 16. */
 void content_fill(void *data, uint32_t length, uint64_t id, uint64_t serial);
 bool content_right(const void *data, uint32_t length, uint64_t id, uint64_t *serial);
+
+/*
+ * Map @length bytes whose page faults wait for UFFDIO_COPY on the descriptor that is
+ * returned; -1: not permitted.
+ */
+int slow_pages(void **pages, size_t length);
 
 uint64_t now_ms(void);
 
