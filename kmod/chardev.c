@@ -10,6 +10,7 @@
  * No locks.
  */
 #include <linux/module.h>
+#include <linux/nospec.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
@@ -46,19 +47,26 @@ static const struct {
 	[LSMEM_OP_FREE] = { LSMEM_OPF_ALL, FMODE_WRITE, false, lsmem_object_free },
 };
 
-static int lsmem_op_check(const struct lsmem_call *call, const struct lsmem_op *op)
+/* The row of an operation; an unknown one, and a speculated one, has row 0, which takes nothing. */
+static u32 lsmem_op_row(u32 op)
 {
+	return op < ARRAY_SIZE(lsmem_ops) ? array_index_nospec(op, ARRAY_SIZE(lsmem_ops)) : 0;
+}
+
+static int lsmem_op_check(const struct lsmem_call *call, const struct lsmem_op *op, u32 flags)
+{
+	u32 row = lsmem_op_row(op->op);
 	bool reads = op->op == LSMEM_OP_READ;
 
-	if (!op->op || op->op >= ARRAY_SIZE(lsmem_ops))
+	if (!row)
 		return -EINVAL;
-	if (op->flags & ~lsmem_ops[op->op].flags)
+	if (flags & ~lsmem_ops[row].flags)
 		return -EINVAL;
-	if (!(call->mode & lsmem_ops[op->op].mode))
+	if (!(call->mode & lsmem_ops[row].mode))
 		return -EBADF;
-	if (op->flags & LSMEM_OPF_DURABLE && !call->store->durable)
+	if (flags & LSMEM_OPF_DURABLE && !call->store->durable)
 		return -EOPNOTSUPP;
-	if (lsmem_ops[op->op].payload && (!op->length || op->length > LSMEM_OBJECT_MAX))
+	if (lsmem_ops[row].payload && (!op->length || op->length > LSMEM_OBJECT_MAX))
 		return -EINVAL;
 	if (reads && op->length > LSMEM_OBJECT_MAX)
 		return -EINVAL;
@@ -68,7 +76,7 @@ static int lsmem_op_check(const struct lsmem_call *call, const struct lsmem_op *
 		return -EINVAL;
 	if ((op->op == LSMEM_OP_REPLACE || op->op == LSMEM_OP_FREE) && op->table)
 		return -EINVAL;
-	if ((lsmem_ops[op->op].payload || reads) &&
+	if ((lsmem_ops[row].payload || reads) &&
 	    !access_ok(u64_to_user_ptr(op->data), op->length))
 		return -EFAULT;
 	if (op->op == LSMEM_OP_FREE && (op->data || op->length))
@@ -76,11 +84,14 @@ static int lsmem_op_check(const struct lsmem_call *call, const struct lsmem_op *
 	return 0;
 }
 
-/* Check and carry out one operation; @place tells where a change lies, 0: nowhere. */
-static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op,
+/*
+ * Check and carry out one operation, whose flags are @flags; @place tells where a change lies,
+ * 0: nowhere.
+ */
+static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 flags,
 			struct lsmem_place *place)
 {
-	int ret = lsmem_op_check(call, op);
+	int ret = lsmem_op_check(call, op, flags);
 
 	place->segment = 0;
 	if (ret)
@@ -89,7 +100,7 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op,
 		return op->op == LSMEM_OP_READ ? lsmem_load_read(call->store, op) : -EAGAIN;
 	if (op->op == LSMEM_OP_READ)
 		return lsmem_object_read(call->store, op);
-	return lsmem_ops[op->op].change(call->store, op, place);
+	return lsmem_ops[lsmem_op_row(op->op)].change(call->store, op, place);
 }
 
 static long lsmem_op_single(void *context, struct lsmem_op *op, u32 which)
@@ -100,7 +111,7 @@ static long lsmem_op_single(void *context, struct lsmem_op *op, u32 which)
 
 	if (op->op != which || op->result)
 		return -EINVAL;
-	ret = lsmem_op_run(call, op, &place);
+	ret = lsmem_op_run(call, op, op->flags, &place);
 	if (!ret && op->flags & LSMEM_OPF_DURABLE)
 		ret = lsmem_wait_received(call->store, &place);
 	return ret;
@@ -128,6 +139,12 @@ static long lsmem_ioctl_free(void *context, void *arg)
 
 /* ---- Many operations ---------------------------------------------------- */
 
+/* The flags of an operation in a vector: its own, and what the vector says for all. */
+static u32 lsmem_vector_flags(const struct lsmem_vector *vector, u32 op, u32 flags)
+{
+	return flags | (vector->flags & lsmem_ops[lsmem_op_row(op)].flags);
+}
+
 /*
  * Carry out one operation of a vector.  Only a fault on the operation itself
  * ends the vector: then it is not known to the caller what was done.
@@ -137,7 +154,7 @@ static int lsmem_vector_one(const struct lsmem_call *call, const struct lsmem_ve
 			    bool *durable)
 {
 	struct lsmem_op op;
-	u32 size;
+	u32 size, flags;
 	int ret;
 
 	if (get_user(size, &user->size))
@@ -151,11 +168,11 @@ static int lsmem_vector_one(const struct lsmem_call *call, const struct lsmem_ve
 	/* Nothing is done whose result could not be told. */
 	if (copy_to_user(user, &op, sizeof(op)))
 		return -EFAULT;
-	op.flags |= vector->flags & lsmem_ops[op.op < ARRAY_SIZE(lsmem_ops) ? op.op : 0].flags;
-	op.result = lsmem_op_run(call, &op, place);
+	flags = lsmem_vector_flags(vector, op.op, op.flags);
+	op.result = lsmem_op_run(call, &op, flags, place);
 	if (op.result == -EINTR && fatal_signal_pending(current))
 		return -EINTR;
-	if (!op.result && op.flags & LSMEM_OPF_DURABLE)
+	if (!op.result && flags & LSMEM_OPF_DURABLE)
 		*durable = true;
 	return copy_to_user(user, &op, sizeof(op)) ? -EFAULT : 0;
 }
@@ -168,13 +185,13 @@ static int lsmem_vector_unknown(const struct lsmem_vector *vector, u32 nr)
 	for (i = 0; i < nr; i++) {
 		struct lsmem_op __user *user = u64_to_user_ptr(vector->ops +
 							       (u64)i * vector->stride);
-		u32 flags;
+		u32 op, flags;
 		s32 result;
 
-		if (get_user(flags, &user->flags) || get_user(result, &user->result))
+		if (get_user(op, &user->op) || get_user(flags, &user->flags) ||
+		    get_user(result, &user->result))
 			return -EFAULT;
-		/* What came from the vector's flags has been told with the result. */
-		if (!result && flags & LSMEM_OPF_DURABLE &&
+		if (!result && lsmem_vector_flags(vector, op, flags) & LSMEM_OPF_DURABLE &&
 		    put_user(-ETIMEDOUT, &user->result))
 			return -EFAULT;
 	}
@@ -195,15 +212,14 @@ static u32 lsmem_vector_chunk(const struct lsmem_call *call, const struct lsmem_
 	lsmem_objects_prefetch(call->store, ops, nr);
 	for (i = 0; i < nr; i++) {
 		struct lsmem_op *op = &ops[i];
+		u32 flags = lsmem_vector_flags(vector, op->op, op->flags);
 
-		op->flags |= vector->flags &
-			     lsmem_ops[op->op < ARRAY_SIZE(lsmem_ops) ? op->op : 0].flags;
-		op->result = lsmem_op_run(call, op, place);
+		op->result = lsmem_op_run(call, op, flags, place);
 		if (op->result == -EINTR && fatal_signal_pending(current)) {
 			*ret = -EINTR;
 			break;
 		}
-		if (!op->result && op->flags & LSMEM_OPF_DURABLE)
+		if (!op->result && flags & LSMEM_OPF_DURABLE)
 			*durable = true;
 	}
 	if (i && copy_to_user(user, ops, i * sizeof(*ops))) {

@@ -128,7 +128,8 @@ struct lsmem_op {
  *	lsmem_op ever published; each bears its own size too
  *
  * Operations are carried out in order, and a failed one does not stop the
- * next.  Returns 0 when all were tried, an errno if not (@nr tells how many).
+ * next.  The flags of an operation stay as they were given.  Returns 0 when all
+ * were tried, an errno if not (@nr tells how many).
  * When the durable wait fails, the durable operations bear ETIMEDOUT.
  */
 struct lsmem_vector {

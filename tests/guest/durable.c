@@ -119,6 +119,15 @@ TEST_F_TIMEOUT(durable, vector_timeout, SECONDS)
 	EXPECT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_VECTOR, &vector));
 	EXPECT_EQ(-ETIMEDOUT, ops[0].result);
 	EXPECT_EQ(0, ops[1].result);
+	/* The vector's flag is the vector's: the same operation in another is not durable. */
+	EXPECT_EQ(0, ops[0].flags);
+	ops[0] = lsm_op_replace(handle, "y", 1, 0, 0);
+	ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_VECTOR, &vector));
+	EXPECT_EQ(-ETIMEDOUT, ops[0].result);
+	vector.flags = 0;
+	ops[0].result = 0;
+	ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_VECTOR, &vector));
+	EXPECT_EQ(0, ops[0].result);
 	follower_sleep(&self->follower, false);
 }
 
