@@ -134,7 +134,9 @@ static unsigned int lsmem_block_left(unsigned long bound)
 {
 	long left = bound - jiffies;
 
-	return left > 0 ? jiffies_to_msecs(left) : 1;
+	if (ret && !lsmem_store_active(io->store))
+		return -ENODEV;
+	return ret ? -ETIMEDOUT : 0;
 }
 
 /* Take note of a change for FUA; the last place is enough while the segment stays. */
@@ -178,7 +180,7 @@ static int lsmem_block_write(struct lsmem_block_io *io, u64 block)
 {
 	u64 key = lsmem_handle_make(block, LSMEM_BLOCK_GENERATION), word, last, version;
 	struct lsmem_store *store = io->store;
-	struct lsmem_handle *h = &store->handles[block];
+	struct lsmem_handle *h = lsmem_handle_at(store, block);
 	struct lsmem_place place;
 	struct lsmem_append ap;
 	bool replaced;
@@ -220,7 +222,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 {
 	u64 key = lsmem_handle_make(block, LSMEM_BLOCK_GENERATION), word, busy, last, version;
 	struct lsmem_store *store = io->store;
-	struct lsmem_handle *h = &store->handles[block];
+	struct lsmem_handle *h = lsmem_handle_at(store, block);
 	struct lsmem_append ap;
 	int ret;
 
@@ -303,7 +305,7 @@ static void lsmem_block_read(struct lsmem_block_io *io, u64 block)
 	u64 word;
 
 	rcu_read_lock();
-	word = smp_load_acquire(&io->store->handles[block].word);	/* before the entry */
+	word = smp_load_acquire(&lsmem_handle_at(io->store, block)->word);	/* before the entry */
 	if (lsmem_word_state(word) == LSMEM_WORD_LIVE)
 		lsmem_block_copy_out(io, lsmem_word_position(word));
 	else

@@ -310,7 +310,7 @@ static bool lsmem_clean_live(struct lsmem_store *store, const struct lsmem_pass 
 	case LSMEM_TYPE_OBJECT:
 		if (index >= store->nr_handles)
 			return false;
-		word = READ_ONCE(store->handles[index].word);
+		word = READ_ONCE(lsmem_handle_at(store, index)->word);
 		return lsmem_word_state(word) == LSMEM_WORD_LIVE &&
 		       lsmem_word_position(word) == lsmem_segment_position(seg, offset);
 	case LSMEM_TYPE_DELETE:
@@ -493,7 +493,7 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 		lsmem_append_commit(store, &ap);
 		return 0;
 	}
-	h = &store->handles[lsmem_handle_index(key)];
+	h = lsmem_handle_at(store, lsmem_handle_index(key));
 	from = lsmem_segment_position(seg, survivor->offset);
 	word = READ_ONCE(h->word);
 	if (lsmem_word_state(word) != LSMEM_WORD_LIVE || lsmem_word_position(word) != from ||

@@ -139,7 +139,7 @@ static int lsmem_compact_collect(struct lsmem_compactor *c, const struct lsmem_s
 		if (type == LSMEM_TYPE_DELETE) {
 			nr++;
 		} else if (type == LSMEM_TYPE_OBJECT && index < store->nr_handles) {
-			prefetchw(&store->handles[index]);
+			prefetchw(lsmem_handle_at(store, index));
 			nr++;
 		}
 	}
@@ -166,7 +166,7 @@ static bool lsmem_compact_object(struct lsmem_compactor *c, const struct lsmem_s
 				 u32 offset, const struct lsmem_entry *e)
 {
 	u64 from = lsmem_segment_position(seg, offset), word;
-	struct lsmem_handle *h = &c->store->handles[lsmem_handle_index(le64_to_cpu(e->key))];
+	struct lsmem_handle *h = lsmem_handle_at(c->store, lsmem_handle_index(le64_to_cpu(e->key)));
 	u32 at = lsmem_entry_start(c->end);
 
 	word = READ_ONCE(h->word);

@@ -142,7 +142,7 @@ int lsmem_handle_find(struct lsmem_store *store, u64 handle, struct lsmem_handle
 
 	if (!generation || index >= store->nr_handles)
 		return -ENOENT;
-	h = &store->handles[index];
+	h = lsmem_handle_at(store, index);
 	current_generation = lsmem_info_generation(READ_ONCE(h->info));
 	if (generation > current_generation)
 		return generation > store->generation_floor ? -ENOENT : -ESTALE;

@@ -3,9 +3,20 @@
 #ifndef LSMEM_HANDLE_H
 #define LSMEM_HANDLE_H
 
+#include <linux/nospec.h>
+
 #include "store.h"
 
 #define LSMEM_INFO_TABLE_SHIFT	LSMEM_GENERATION_BITS
+
+/*
+ * The entry of an index that comes from a user, or from memory that a daemon can write
+ * to, and has been checked: a misprediction of that check does not read beyond the table.
+ */
+static inline struct lsmem_handle *lsmem_handle_at(const struct lsmem_store *store, u64 index)
+{
+	return &store->handles[array_index_nospec(index, store->nr_handles)];
+}
 
 static inline u64 lsmem_word_position(u64 word)
 {

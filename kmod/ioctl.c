@@ -14,6 +14,7 @@
  */
 #include <linux/errno.h>
 #include <linux/ioctl.h>
+#include <linux/nospec.h>
 #include <linux/uaccess.h>
 
 #include "ioctl.h"
@@ -45,6 +46,7 @@ long lsmem_ioctl_call(const struct lsmem_ioctl *table, size_t entries, void *con
 			break;
 	if (i == entries)
 		return -ENOTTY;
+	i = array_index_nospec(i, entries);
 	if (WARN_ON_ONCE(table[i].size > sizeof(buffer)))
 		return -ENOTTY;
 	if (get_user(size, (u32 __user *)user))

@@ -192,7 +192,7 @@ static int lsmem_load_collect(struct lsmem_loading *l)
 		if (ret)
 			return ret;
 		size = lsmem_entry_size(lsmem_entry_length(e));
-		prefetchw(&l->store->handles[lsmem_handle_index(le64_to_cpu(e->key))]);
+		prefetchw(lsmem_handle_at(l->store, lsmem_handle_index(le64_to_cpu(e->key))));
 		ret = lsmem_load_fill(l, l->at + size);
 		if (ret)
 			return ret;
@@ -246,7 +246,7 @@ static void lsmem_load_apply(struct lsmem_loading *l, u32 offset, const struct l
 {
 	struct lsmem_store *store = l->store;
 	u64 key = le64_to_cpu(e->key), version = le64_to_cpu(e->version);
-	struct lsmem_handle *h = &store->handles[lsmem_handle_index(key)];
+	struct lsmem_handle *h = lsmem_handle_at(store, lsmem_handle_index(key));
 	bool object = lsmem_entry_type(e) == LSMEM_TYPE_OBJECT, older = lsmem_load_older(store, h, e);
 	bool live = lsmem_word_state(h->word) == LSMEM_WORD_LIVE;
 	u32 size = lsmem_entry_size(lsmem_entry_length(e));

@@ -222,7 +222,7 @@ void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *op
 		u64 index = lsmem_handle_index(ops[i].handle);
 
 		if (index < store->nr_handles)
-			prefetchw(&store->handles[array_index_nospec(index, store->nr_handles)]);
+			prefetchw(lsmem_handle_at(store, index));
 	}
 	rcu_read_lock();
 	for (i = 0; i < nr; i++) {
@@ -230,8 +230,7 @@ void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *op
 
 		if (index >= store->nr_handles)
 			continue;
-		index = array_index_nospec(index, store->nr_handles);
-		word = READ_ONCE(store->handles[index].word);
+		word = READ_ONCE(lsmem_handle_at(store, index)->word);
 		if (lsmem_word_state(word) == LSMEM_WORD_LIVE)
 			prefetch(lsmem_word_entry(store, word));
 	}
@@ -527,7 +526,7 @@ int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op)
 	void __user *user = u64_to_user_ptr(op->data);
 	struct lsmem_look look;
 	void *bounce = NULL;
-	u32 length = 0;
+	u32 length = 0, offset;
 	int ret, tries;
 
 	ret = lsmem_handle_find(store, op->handle, &look.h);
@@ -539,9 +538,10 @@ int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op)
 		if (!ret && op->offset > look.length)
 			ret = -EINVAL;
 		if (!ret) {
-			length = min(op->length, look.length - op->offset);
+			offset = array_index_nospec(op->offset, look.length + 1);
+			length = min(op->length, look.length - offset);
 			ret = lsmem_copy_out(store, lsmem_word_position(look.word),
-					     LSMEM_ENTRY_BYTES + op->offset, user, bounce, length);
+					     LSMEM_ENTRY_BYTES + offset, user, bounce, length);
 		}
 		rcu_read_unlock();
 		if (ret != -EFAULT)

@@ -30,6 +30,7 @@
  */
 #include <linux/anon_inodes.h>
 #include <linux/fs.h>
+#include <linux/nospec.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -488,6 +489,7 @@ static long lsmem_repl_clean(void *context, void *arg)
 	if (clean->flags & ~LSMEM_CLEAN_LAST || clean->reserved || clean->nr > LSMEM_VICTIMS ||
 	    !clean->nr == !(clean->flags & LSMEM_CLEAN_LAST))
 		return -EINVAL;
+	clean->nr = array_index_nospec(clean->nr, LSMEM_VICTIMS + 1);
 	if (!lsmem_store_active(store))
 		return -EAGAIN;
 	if (clean->flags & LSMEM_CLEAN_LAST) {

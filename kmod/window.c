@@ -17,6 +17,7 @@
  * Locks: called under mmap_lock; takes none of ours.
  */
 #include <linux/mm.h>
+#include <linux/nospec.h>
 #include <linux/vmalloc.h>
 
 #include "compat/compat.h"
@@ -91,7 +92,8 @@ void lsmem_window_destroy(struct lsmem_store *store)
 /* The page of a frame window at a byte offset. */
 static struct page *lsmem_window_frame_page(struct lsmem_store *store, u64 offset)
 {
-	void *frame = lsmem_frame_address(&store->frames, offset / LSMEM_SEGLET_BYTES);
+	u32 nr = array_index_nospec(offset / LSMEM_SEGLET_BYTES, store->frames.nr);
+	void *frame = lsmem_frame_address(&store->frames, nr);
 
 	return virt_to_page(frame + offset % LSMEM_SEGLET_BYTES);
 }
