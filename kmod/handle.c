@@ -11,8 +11,17 @@
  * Indices are given out by an sbitmap, round robin, so that generations grow
  * slowly and evenly.  A generation is never used twice: after a crash new ones
  * begin above a ceiling that had been durable before any below it was issued
- * (invariant 14), else a handle whose allocation was lost could name somebody
- * else's object.  An index whose generations are used up is retired.
+ * (invariant 14), else a handle whose allocation was lost could name another
+ * object.  An index whose generations are used up is retired.
+ *
+ * A recovery begins above the highest generation of any index, so an index that one
+ * client cycles would use up those of all.  In a durable store an index that runs
+ * LSMEM_GENERATIONS_AHEAD and LSMEM_GENERATIONS_SHARE times the mean ahead of the
+ * floor is set aside until the store is loaded again: its bit stays set.  That only
+ * withholds generations; none is given out that would not be without it.
+ *
+ * @handles_full is set when a look through the map has found nothing, and cleared by
+ * the next handle that is freed: a full table is not looked through again.
  *
  * Block stores use the table by block number, every generation 1; there the
  * second word is the last version of a block that has been discarded, so that
@@ -20,11 +29,18 @@
  *
  * No locks of its own.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/math64.h>
 #include <linux/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
 #include "handle.h"
+
+#define LSMEM_GENERATIONS_AHEAD	(1u << 20)	/* 2^28 / 2^20 recoveries see it through */
+#define LSMEM_GENERATIONS_SHARE	64	/* 1/64 of the table may be cycled for ever */
 
 /**
  * lsmem_handles_init - make a store's handle table
@@ -40,6 +56,7 @@ int lsmem_handles_init(struct lsmem_store *store)
 	if (!store->handles)
 		return -ENOMEM;
 	store->generation_ceiling = store->durable ? 0 : LSMEM_GENERATION_MAX;
+	store->generation_limit = store->durable ? 0 : LSMEM_GENERATION_MAX;
 	if (store->kind == LSMEM_KIND_BLOCK)
 		return 0;
 	ret = sbitmap_init_node(&store->handle_map, store->nr_handles, -1, GFP_KERNEL,
@@ -61,6 +78,61 @@ void lsmem_handles_destroy(struct lsmem_store *store)
 	vfree(store->handles);
 }
 
+/* May an index have @generation, by what all indices together have used since the load? */
+static bool lsmem_handle_ahead(struct lsmem_store *store, u32 generation)
+{
+	struct lsmem_counters sum;
+	u64 limit;
+
+	if (generation <= READ_ONCE(store->generation_limit))
+		return false;
+	lsmem_store_counters(store, &sum);
+	limit = store->generation_floor + LSMEM_GENERATIONS_AHEAD +
+		div64_u64(sum.handles_given * LSMEM_GENERATIONS_SHARE, store->nr_handles);
+	limit = min_t(u64, limit, LSMEM_GENERATION_MAX);
+	WRITE_ONCE(store->generation_limit, limit);
+	return generation > limit;
+}
+
+/* An index is given out no more, at least until the store is loaded again: its bit stays set. */
+static void lsmem_handle_retire(struct lsmem_store *store, u64 index)
+{
+	if (atomic64_inc_return(&store->handles_aside) == 1)
+		pr_warn("%s: index %llu has had too many objects: it is set aside\n", store->name,
+			index);
+}
+
+/* The bit of an index has just been cleared. */
+static void lsmem_handle_room(struct lsmem_store *store)
+{
+	smp_mb__after_atomic();		/* pairs with lsmem_handle_index_get() */
+	if (READ_ONCE(store->handles_full))
+		WRITE_ONCE(store->handles_full, false);
+}
+
+/* Take a free index; negative when there is none. */
+static int lsmem_handle_index_get(struct lsmem_store *store)
+{
+	int index;
+
+	if (READ_ONCE(store->handles_full))
+		return -EMFILE;
+	index = sbitmap_get(&store->handle_map);
+	if (index >= 0)
+		return index;
+	cond_resched();
+	WRITE_ONCE(store->handles_full, true);
+	/*
+	 * Store buffering: either this look finds the bit that lsmem_handle_room() is
+	 * called for, or that call sees the flag and clears it.
+	 */
+	smp_mb();
+	index = sbitmap_get(&store->handle_map);
+	if (index >= 0)
+		WRITE_ONCE(store->handles_full, false);
+	return index;
+}
+
 /**
  * lsmem_handle_alloc - a handle that has never been given out
  * @store: active, object kind
@@ -68,27 +140,37 @@ void lsmem_handles_destroy(struct lsmem_store *store)
  * @handle: out
  *
  * The index is the caller's: BUSY until it makes the word live or frees it.
- * Return: 0, -EMFILE when all are in use, -EAGAIN when the daemon has not yet
- * made room for higher generations.
+ *
+ * Context: may sleep.
+ * Return: 0; -EMFILE when all are in use, used up or set aside; -EAGAIN when the
+ * daemon has not yet made room for higher generations; -EINTR: a fatal signal came
+ * while used up indices were passed over.
  */
 int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 {
+	if (store->generation_floor >= LSMEM_GENERATION_MAX)
+		return -EMFILE;		/* the recovery has found them all used up */
 	for (;;) {
 		struct lsmem_handle *h;
 		u32 generation, max;
 		int index;
 
-		index = sbitmap_get(&store->handle_map);
+		index = lsmem_handle_index_get(store);
 		if (index < 0)
 			return -EMFILE;
 		h = &store->handles[index];
 		generation = max(lsmem_info_generation(h->info), store->generation_floor) + 1;
-		if (generation > LSMEM_GENERATION_MAX) {
-			cond_resched();	/* used up: its bit stays set, the index is retired */
+		if (generation > LSMEM_GENERATION_MAX || lsmem_handle_ahead(store, generation)) {
+			/* Each index once: a call is bounded by the table, and may be killed. */
+			lsmem_handle_retire(store, index);
+			if (fatal_signal_pending(current))
+				return -EINTR;
+			cond_resched();
 			continue;
 		}
 		if (generation > READ_ONCE(store->generation_ceiling)) {
 			sbitmap_clear_bit(&store->handle_map, index);
+			lsmem_handle_room(store);
 			return -EAGAIN;
 		}
 		for (max = READ_ONCE(store->generation_max); generation > max;) {
@@ -102,6 +184,7 @@ int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 		smp_wmb();	/* readers that see the new info see no old word */
 		WRITE_ONCE(h->info, (u64)table << LSMEM_INFO_TABLE_SHIFT | generation);
 		percpu_counter_inc(&store->handles_used);
+		lsmem_count(store, handles_given, 1);
 		*handle = lsmem_handle_make(index, generation);
 		return 0;
 	}
@@ -123,6 +206,7 @@ void lsmem_handle_free(struct lsmem_store *store, u64 handle)
 	/* The next owner's words come after this one: tests/litmus/handle-free.litmus. */
 	smp_mb__before_atomic();
 	sbitmap_put(&store->handle_map, index);
+	lsmem_handle_room(store);
 }
 
 /**

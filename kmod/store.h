@@ -65,6 +65,7 @@ struct lsmem_counters {
 	u64 compact_ns;
 	u64 forced_rolls;
 	u64 views_revoked;
+	u64 handles_given;		/* generations given out */
 	u64 waits[LSMEM_WAITS];		/* for space, by powers of two of microseconds */
 };
 
@@ -153,6 +154,9 @@ struct lsmem_store {
 	u32 generation_floor;
 	u32 generation_ceiling;
 	u32 generation_max;
+	u32 generation_limit;		/* of an index, until it is reckoned anew: see handle.c */
+	bool handles_full;		/* no bit of handle_map was free */
+	atomic64_t handles_aside;	/* indices that are used up or set aside */
 	u64 clock;
 	u64 clock_base;
 

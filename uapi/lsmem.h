@@ -102,7 +102,8 @@ struct lsmem_query {
  * Errors: ENOENT (no such handle: never given out, or 0), ESTALE (freed, or
  * given out before a crash that lost it), EILSEQ (EXPECT and another version;
  * @version tells it), ENOSPC (live bytes at capacity, or no room within the
- * store's bound), EMFILE (no free handle), ETIMEDOUT (above), EAGAIN (above;
+ * store's bound), EMFILE (no free handle, or what is free has been used up or set
+ * aside until the store is loaded again), ETIMEDOUT (above), EAGAIN (above;
  * READ: while the store is recovered, of what is not loaded yet, if there is such a
  * handle; ALLOC: or the daemon has yet to make durable that handles have been issued).
  */

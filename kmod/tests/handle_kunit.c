@@ -184,6 +184,75 @@ static void handle_test_retired(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), 0);
 }
 
+/*
+ * One index of a durable store, cycled while all others are in use, is set aside long before
+ * its generations are used up: those of the next recovery begin above it.
+ */
+static void handle_test_aside(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	const u32 far = 1u << 20, most = far + 4 * HANDLE_NR;
+	u64 handle = 0, next;
+	u32 i;
+
+	store->durable = true;
+	store->generation_limit = 0;
+	for (i = 0; i < HANDLE_NR; i++)
+		handle = handle_alloc(test);
+	for (i = 0; i < HANDLE_NR / 2; i++) {	/* some ordinary use */
+		lsmem_handle_free(store, handle);
+		handle = handle_alloc(test);
+	}
+	lsmem_handle_free(store, handle);
+	store->handles[lsmem_handle_index(handle)].info = far;
+	for (i = 0; i < most && !lsmem_handle_alloc(store, 0, &next); i++) {
+		KUNIT_ASSERT_EQ(test, lsmem_handle_index(next), lsmem_handle_index(handle));
+		lsmem_handle_free(store, next);
+	}
+	KUNIT_EXPECT_GT(test, i, 0);
+	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &next), -EMFILE);
+	KUNIT_EXPECT_LE(test, store->generation_max, most);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles_aside), 1);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), HANDLE_NR - 1);
+
+	/* The others go on, also those that come free now. */
+	next = lsmem_handle_make((lsmem_handle_index(handle) + 1) % HANDLE_NR, 1);
+	lsmem_handle_free(store, next);
+	KUNIT_EXPECT_EQ(test, lsmem_handle_index(handle_alloc(test)), lsmem_handle_index(next));
+}
+
+/* Indices that are all used alike are never set aside, however often that is. */
+static void handle_test_even(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	const u32 far = 100u << 20;
+	u64 handle;
+	u32 i;
+
+	store->durable = true;
+	store->generation_limit = 0;
+	lsmem_count(store, handles_given, (u64)far * HANDLE_NR);
+	for (i = 0; i < HANDLE_NR; i++)
+		store->handles[i].info = far;
+	for (i = 0; i < HANDLE_NR; i++)
+		KUNIT_EXPECT_EQ(test, lsmem_handle_generation(handle_alloc(test)), far + 1);
+	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles_aside), 0);
+}
+
+/* After a recovery that found all generations used up no index is looked at. */
+static void handle_test_worn(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	u64 handle;
+
+	store->generation_floor = LSMEM_GENERATION_MAX;
+	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles_aside), 0);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), 0);
+	KUNIT_EXPECT_EQ(test, sbitmap_weight(&store->handle_map), 0);
+}
+
 /* No generation above what is durable; nothing is lost by having to wait. */
 static void handle_test_ceiling(struct kunit *test)
 {
@@ -439,6 +508,9 @@ static struct kunit_case handle_cases[] = {
 	KUNIT_CASE(handle_test_unknown),
 	KUNIT_CASE(handle_test_full),
 	KUNIT_CASE(handle_test_retired),
+	KUNIT_CASE(handle_test_aside),
+	KUNIT_CASE(handle_test_even),
+	KUNIT_CASE(handle_test_worn),
 	KUNIT_CASE(handle_test_ceiling),
 	KUNIT_CASE_PARAM(handle_test_word, handle_word_gen_params),
 	KUNIT_CASE(handle_test_aba),
