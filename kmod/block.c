@@ -21,8 +21,8 @@
  * Room is never refused.  The device is smaller than what the store admits, by
  * a delete record for every block and the share of memory that records may take
  * (lsmem_block_capacity()), so an append that finds no frame waits for the
- * cleaner, not for the user.  All waits together are bounded by flush_ms, and
- * end in a timeout, never in "no space".
+ * cleaner, not for the user.  A bio has one deadline, flush_ms after it is begun,
+ * for all that it waits for; then it ends in a timeout, never in "no space".
  *
  * A bio is carried out and completed by whoever submits it: that may be a
  * kernel thread that cleans pages so that others get memory.  Nothing is
@@ -62,7 +62,7 @@ static int lsmem_block_major;
  * @bio: the bio; its own iterator stays as it was
  * @iter: where in its pages we are
  * @head: all its entries go to one head, whatever CPU it moves to
- * @bound: jiffies until which it waits for space, all its entries together
+ * @deadline: ktime in ns by which all its waits end
  * @fua: it wants to be durable
  * @last: its last change; an earlier one in another segment has been waited for
  */
@@ -71,7 +71,7 @@ struct lsmem_block_io {
 	struct bio *bio;
 	struct bvec_iter iter;
 	unsigned int head;
-	unsigned long bound;
+	u64 deadline;
 	bool fua;
 	struct lsmem_place last;
 };
@@ -92,9 +92,17 @@ u64 lsmem_block_capacity(const struct lsmem_store *store)
 	return round_down(blocks, LSMEM_BLOCK_CAPACITY_UNIT);
 }
 
-static unsigned long lsmem_block_bound(const struct lsmem_store *store)
+static u64 lsmem_block_deadline(const struct lsmem_store *store)
 {
-	return jiffies + msecs_to_jiffies(READ_ONCE(store->flush_ms));
+	return ktime_get_ns() + (u64)READ_ONCE(store->flush_ms) * NSEC_PER_MSEC;
+}
+
+/* Milliseconds until @deadline; not 0, which stands for a bound of its own elsewhere. */
+static unsigned int lsmem_block_left(u64 deadline)
+{
+	u64 now = ktime_get_ns();
+
+	return deadline > now ? 1 + div_u64(deadline - now, NSEC_PER_MSEC) : 1;
 }
 
 /* Load a block's word and the version that its next one must exceed. */
@@ -119,20 +127,7 @@ static u64 lsmem_block_look(struct lsmem_store *store, struct lsmem_handle *h, u
 static int lsmem_block_begin(struct lsmem_block_io *io, u32 length, u32 type,
 			     struct lsmem_append *ap)
 {
-	do {
-		if (!lsmem_append_begin(io->store, io->head, length, type, ap))
-			return 0;
-		if (!lsmem_store_active(io->store))
-			return -ENODEV;
-		cond_resched();
-	} while (time_before(jiffies, io->bound));
-	return -ETIMEDOUT;
-}
-
-/* FUA waits as long as FLUSH would: no filesystem expects less of it. */
-static unsigned int lsmem_block_left(unsigned long bound)
-{
-	long left = bound - jiffies;
+	int ret = lsmem_append_begin_by(io->store, io->head, length, type, &io->deadline, ap);
 
 	if (ret && !lsmem_store_active(io->store))
 		return -ENODEV;
@@ -147,7 +142,7 @@ static int lsmem_block_changed(struct lsmem_block_io *io, const struct lsmem_pla
 	io->last = *place;
 	if (!io->fua || before.segment == place->segment)
 		return 0;
-	return lsmem_wait_durable(io->store, &before, READ_ONCE(io->store->flush_ms));
+	return lsmem_wait_durable(io->store, &before, lsmem_block_left(io->deadline));
 }
 
 /* ---- Write -------------------------------------------------------------- */
@@ -354,7 +349,7 @@ static int lsmem_block_do(struct lsmem_block_io *io)
 	    bio_end_sector(bio) > store->nr_handles * LSMEM_BLOCK_SECTORS)
 		return -EINVAL;
 	if (bio->bi_opf & REQ_PREFLUSH && store->durable) {
-		ret = lsmem_sync(store, 0);
+		ret = lsmem_sync(store, lsmem_block_left(io->deadline));
 		if (ret)
 			return ret;
 	}
@@ -362,8 +357,7 @@ static int lsmem_block_do(struct lsmem_block_io *io)
 }
 
 /* Wait for what FUA asks for, on a durable store. */
-static int lsmem_block_fua(const struct bio *bio, const struct lsmem_place *last,
-			   unsigned long bound)
+static int lsmem_block_fua(const struct bio *bio, const struct lsmem_place *last, u64 deadline)
 {
 	struct lsmem_store *store = bio->bi_bdev->bd_disk->private_data;
 
@@ -371,8 +365,8 @@ static int lsmem_block_fua(const struct bio *bio, const struct lsmem_place *last
 		return 0;
 	/* A block found free may have been deleted by a record not yet durable. */
 	if (bio_op(bio) != REQ_OP_WRITE)
-		return lsmem_sync(store, lsmem_block_left(bound));
-	return lsmem_wait_durable(store, last, lsmem_block_left(bound));
+		return lsmem_sync(store, lsmem_block_left(deadline));
+	return lsmem_wait_durable(store, last, lsmem_block_left(deadline));
 }
 
 static blk_status_t lsmem_block_status(int error)
@@ -393,10 +387,10 @@ static blk_status_t lsmem_block_status(int error)
 }
 
 /*
- * Do all of a bio but what lsmem_block_fua() waits for, with waits for space until @bound;
- * @last: out, its last change.
+ * Do all of a bio but what lsmem_block_fua() waits for, with waits until @deadline; @last:
+ * out, its last change.
  */
-static int lsmem_block_begin_bio(struct bio *bio, unsigned int writer, unsigned long bound,
+static int lsmem_block_begin_bio(struct bio *bio, unsigned int writer, u64 deadline,
 				 struct lsmem_place *last)
 {
 	struct lsmem_store *store = bio->bi_bdev->bd_disk->private_data;
@@ -405,7 +399,7 @@ static int lsmem_block_begin_bio(struct bio *bio, unsigned int writer, unsigned 
 		.bio = bio,
 		.iter = bio->bi_iter,
 		.head = lsmem_log_head_of(store, writer),
-		.bound = bound,
+		.deadline = deadline,
 		.fua = bio->bi_opf & REQ_FUA && store->durable,
 	};
 	int ret = lsmem_block_do(&io);
@@ -429,7 +423,7 @@ static void lsmem_block_complete(struct bio *bio, int error, unsigned long start
 static void lsmem_block_carry_out(struct bio_list *bios, unsigned int carrier)
 {
 	const struct lsmem_store *store = bios->head->bi_bdev->bd_disk->private_data;
-	unsigned long bound = lsmem_block_bound(store);
+	u64 deadline = lsmem_block_deadline(store);
 	struct {
 		struct lsmem_place last;
 		unsigned long start;
@@ -440,13 +434,13 @@ static void lsmem_block_carry_out(struct bio_list *bios, unsigned int carrier)
 
 	bio_list_for_each(bio, bios) {
 		begun[i].start = bio_start_io_acct(bio);
-		begun[i].error = lsmem_block_begin_bio(bio, carrier, bound, &begun[i].last);
+		begun[i].error = lsmem_block_begin_bio(bio, carrier, deadline, &begun[i].last);
 		i++;
 	}
-	bound = lsmem_block_bound(store);
 	for (i = 0; (bio = bio_list_pop(bios)); i++)
 		lsmem_block_complete(bio,
-				     begun[i].error ?: lsmem_block_fua(bio, &begun[i].last, bound),
+				     begun[i].error ?:
+				     lsmem_block_fua(bio, &begun[i].last, deadline),
 				     begun[i].start);
 }
 
@@ -463,7 +457,7 @@ static void lsmem_block_submit(struct bio *bio)
 	} else {
 		start = bio_start_io_acct(bio);
 		lsmem_block_complete(bio, lsmem_block_begin_bio(bio, raw_smp_processor_id(),
-								lsmem_block_bound(store), &last),
+								lsmem_block_deadline(store), &last),
 				     start);
 	}
 }

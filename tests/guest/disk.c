@@ -633,6 +633,13 @@ TEST_F_TIMEOUT(disk, bounds, SECONDS)
 	EXPECT_EQ(-ETIMEDOUT, ret);
 	EXPECT_LT(0, wrote);
 	EXPECT_GT(test_limit(5000), now_ms() - begin);
+	/* Also when one wait for space may take longer than all that a write waits. */
+	ASSERT_EQ(0, store_set_attribute(&disk->store, "limits/stall_ms", 60000));
+	begin = now_ms();
+	EXPECT_EQ(-ETIMEDOUT, put(disk, block, CHUNK / BLOCK, 0));
+	EXPECT_LE(400, now_ms() - begin);
+	EXPECT_GT(test_limit(5000), now_ms() - begin);
+	ASSERT_EQ(0, store_set_attribute(&disk->store, "limits/stall_ms", 100));
 	EXPECT_LE(0, look(disk->store.fd, disk->buffer, 1, &serial));	/* reads go on */
 	ASSERT_EQ(0, store_set_attribute(&disk->store, "limits/flush_ms", 30000));
 	follower_sleep(&disk->follower, false);
