@@ -199,7 +199,7 @@ TEST_F_TIMEOUT(durable, full_can_delete, SECONDS)
 /* What the cleaner has found whole it may find otherwise when it moves it. */
 TEST_F_TIMEOUT(durable, cleaning_ruined_frames, SECONDS)
 {
-	uint64_t random = test_seed + 1, end = now_ms() + test_limit(20000);
+	uint64_t random = test_seed + 1, end;
 	uint8_t data[LENGTH];
 	pthread_t thread;
 	uint32_t i, done = 0;
@@ -211,6 +211,7 @@ TEST_F_TIMEOUT(durable, cleaning_ruined_frames, SECONDS)
 				       &self->ruin.handle[i], NULL));
 	}
 	ASSERT_EQ(0, pthread_create(&thread, NULL, ruin_main, &self->ruin));
+	end = now_ms() + test_limit(20000);
 	for (i = 0; i < REPLACES && now_ms() < end; i++)
 		done += !lsm_replace(self->store.lsm, self->ruin.handle[test_random(&random) % OBJECTS],
 				     data, sizeof(data), 0, NULL);
