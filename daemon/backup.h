@@ -70,7 +70,8 @@ struct backup_io {
 /**
  * struct backup_options - how a backup is to be opened
  * @path: where it is
- * @create_bytes: length of the file to make where there is none; 0: make none
+ * @bytes: length that a file has, 0: any
+ * @create: make a file of @bytes where there is none
  * @lock_wait: seconds to wait for a predecessor's I/O
  * @read_only: to look at only: shared with other readers
  * @beside: with @read_only: and with somebody who writes, where the make can
@@ -86,7 +87,8 @@ struct backup_io {
  */
 struct backup_options {
 	const char *path;
-	uint64_t create_bytes;
+	uint64_t bytes;
+	bool create;
 	unsigned int lock_wait;
 	bool read_only;
 	bool beside;

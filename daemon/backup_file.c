@@ -66,7 +66,7 @@ static int sync_directory(const char *path)
 
 static int write_zeroes(int fd, const struct backup_options *options)
 {
-	uint64_t done = 0, all = options->create_bytes;
+	uint64_t done = 0, all = options->bytes;
 	size_t part;
 	void *zeroes;
 	ssize_t n;
@@ -148,7 +148,7 @@ static int file_create(const struct backup_options *options)
 		(void)ioctl(fd, FS_IOC_SETFLAGS, &flags);
 	}
 	log_notice("%s: creating the backup, %" PRIu64 " MiB of zeroes", options->path,
-		   options->create_bytes >> 20);
+		   options->bytes >> 20);
 	err = write_zeroes(fd, options);
 	if (err)
 		goto fail;
@@ -166,7 +166,7 @@ static int file_create(const struct backup_options *options)
 fail:
 	if (err != -ECANCELED)
 		log_err("%s: creating a backup of %" PRIu64 " bytes: %s", options->path,
-			options->create_bytes, strerror(-err));
+			options->bytes, strerror(-err));
 	unlink(temporary);
 	close(fd);
 	return err;
@@ -331,9 +331,9 @@ static int file_open(struct backup *backup, const struct backup_options *options
 		return -ENOMEM;
 	if (stat(options->path, &st)) {
 		err = -errno;
-		if (err != -ENOENT || !options->create_bytes) {
-			log_err("%s: %s%s", options->path, strerror(-err), err == -ENOENT ?
-				"; \"size = ..\" in [backup] lets lsmemd create a file" : "");
+		if (err != -ENOENT || !options->create || !options->bytes) {
+			log_err("%s: %s%s", options->path, strerror(-err), err != -ENOENT ? "" :
+				"; lsmemd --init creates a file, if \"size = ..\" says how long");
 			goto fail;
 		}
 		fd = file_create(options);
@@ -354,15 +354,15 @@ static int file_open(struct backup *backup, const struct backup_options *options
 	      regular_limits(backup, &st);
 	if (err)
 		goto fail_close;
-	if (S_ISBLK(st.st_mode) && options->create_bytes) {
+	if (S_ISBLK(st.st_mode) && options->bytes) {
 		log_err("%s: \"size = ..\" in [backup] is for a file, this is a block device of %" PRIu64 " bytes",
 			options->path, backup->limits.bytes);
 		err = -EINVAL;
 		goto fail_close;
 	}
-	if (options->create_bytes && options->create_bytes != backup->limits.bytes) {
+	if (options->bytes && options->bytes != backup->limits.bytes) {
 		log_err("%s: is a file of %" PRIu64 " bytes, and \"size =\" in [backup] says %" PRIu64 "; a backup does not change its size, correct the configuration",
-			options->path, backup->limits.bytes, options->create_bytes);
+			options->path, backup->limits.bytes, options->bytes);
 		err = -EINVAL;
 		goto fail_close;
 	}

@@ -8,13 +8,14 @@
  *			backups as etcd has them
  *	open.c		the backups, held by nobody else
  *	start.c		which store, do the backups and it belong together
+ *	expect.c	is it the store that was served before, or is a new one asked for
  *	restore.c	a backup brought up (recover.h) by the loop's I/O
  *	serve.c		the steady state (core.h), until a signal or a failure
  *	rejoin.c	backups that come back meanwhile
  *	reload.c	settings that change meanwhile, and the port of the metrics
  *
  * Below them, knowing nothing of them: config, backup, cluster, members, kernel, loop,
- * signals, status, metrics, http, log, notify.
+ * signals, status, metrics, http, record, log, notify.
  */
 #ifndef LSMEMD_LSMEMD_H
 #define LSMEMD_LSMEMD_H
@@ -29,6 +30,7 @@
 #include "http.h"
 #include "kernel.h"
 #include "loop.h"
+#include "record.h"
 #include "recover.h"
 #include "signals.h"
 #include "status.h"
@@ -49,11 +51,12 @@ enum {
 struct options {
 	const char *config_path;
 	const char *status_file;
+	const char *state_directory;
 	unsigned int drain;
 	unsigned int verbose;
 	bool check_config, check;
 	bool accept_loss, accept_missing, take_over;
-	bool format, force;
+	bool init, format, force;
 	bool again;
 };
 
@@ -71,6 +74,7 @@ enum open_mode {
  * @where: all the backups, for messages
  * @io_bytes: longest request of core's, a multiple of LSMEM_SEGLET_BYTES
  * @epoch: the highest that is known of them
+ * @record: of the store that this configuration served before
  * @control: the module's control device, -1 if it is not open
  * @created: the store was made by this start and holds nothing yet: a start
  *	that fails destroys it
@@ -90,6 +94,7 @@ struct lsmemd {
 	char where[PATH_MAX];
 	uint32_t io_bytes;
 	uint64_t epoch;
+	struct record record;
 	struct cluster cluster;
 	struct status status;
 	struct http http;
@@ -108,6 +113,13 @@ int own_open(struct lsmemd *d);
 int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES]);
 void own_tell(struct lsmemd *d);
 bool owned(struct lsmemd *d, const char *doing);
+
+int expect_open(struct lsmemd *d);
+void expect_missing(const struct lsmemd *d);
+int expect_blank(const struct lsmemd *d);
+int expect_store(const struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES]);
+int expect_formatting(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES]);
+int expect_ready(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES]);
 
 void open_options(const struct lsmemd *d, uint32_t slot, enum open_mode how,
 		  struct backup_options *options);

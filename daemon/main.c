@@ -16,6 +16,7 @@
 #include "log.h"
 #include "lsmemd.h"
 #include "notify.h"
+#include "record.h"
 #include "server.h"
 
 #define CONFIG_DEFAULT	"/etc/lsmem/lsmemd.conf"
@@ -38,10 +39,12 @@ static const char usage_text[] =
 "      --accept-loss     recover without what is missing from the backup\n"
 "      --accept-missing  go on without backups that are gone for good\n"
 "      --take-over       take the backup from a daemon on another host\n"
+"      --init            first use: format backups that are blank, create files, and end\n"
 "      --format          format a backup that holds a store\n"
 "      --force           with --format: whatever it holds\n"
 "      --again           wait for the only backup of a store that is active\n"
 "      --status-file FILE  (default: /run/lsmem/STORE.json)\n"
+"      --state-directory DIR  (default: $STATE_DIRECTORY, else " RECORD_DIRECTORY ")\n"
 "      --drain SECONDS   bound on the shutdown (default: 60)\n"
 "  -v, --verbose         say more; twice: much more\n"
 "  -V, --version         print the version, and end\n"
@@ -55,10 +58,12 @@ enum {
 	OPT_ACCEPT_LOSS,
 	OPT_ACCEPT_MISSING,
 	OPT_TAKE_OVER,
+	OPT_INIT,
 	OPT_FORMAT,
 	OPT_FORCE,
 	OPT_AGAIN,
 	OPT_STATUS_FILE,
+	OPT_STATE_DIRECTORY,
 	OPT_DRAIN,
 };
 
@@ -69,10 +74,12 @@ static const struct option long_options[] = {
 	{ "accept-loss", no_argument, NULL, OPT_ACCEPT_LOSS },
 	{ "accept-missing", no_argument, NULL, OPT_ACCEPT_MISSING },
 	{ "take-over", no_argument, NULL, OPT_TAKE_OVER },
+	{ "init", no_argument, NULL, OPT_INIT },
 	{ "format", no_argument, NULL, OPT_FORMAT },
 	{ "force", no_argument, NULL, OPT_FORCE },
 	{ "again", no_argument, NULL, OPT_AGAIN },
 	{ "status-file", required_argument, NULL, OPT_STATUS_FILE },
+	{ "state-directory", required_argument, NULL, OPT_STATE_DIRECTORY },
 	{ "drain", required_argument, NULL, OPT_DRAIN },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "version", no_argument, NULL, 'V' },
@@ -102,6 +109,9 @@ static int parse_options(int argc, char **argv, struct options *o)
 
 	o->config_path = CONFIG_DEFAULT;
 	o->drain = DRAIN_DEFAULT;
+	o->state_directory = getenv("STATE_DIRECTORY");
+	if (!o->state_directory || !*o->state_directory)
+		o->state_directory = RECORD_DIRECTORY;
 	while ((c = getopt_long(argc, argv, "c:vVh", long_options, NULL)) != -1) {
 		switch (c) {
 		case 'c':
@@ -122,6 +132,9 @@ static int parse_options(int argc, char **argv, struct options *o)
 		case OPT_TAKE_OVER:
 			o->take_over = true;
 			break;
+		case OPT_INIT:
+			o->init = true;
+			break;
 		case OPT_FORMAT:
 			o->format = true;
 			break;
@@ -133,6 +146,9 @@ static int parse_options(int argc, char **argv, struct options *o)
 			break;
 		case OPT_STATUS_FILE:
 			o->status_file = optarg;
+			break;
+		case OPT_STATE_DIRECTORY:
+			o->state_directory = optarg;
 			break;
 		case OPT_DRAIN:
 			if (parse_drain(optarg, &o->drain))
@@ -160,9 +176,9 @@ static int parse_options(int argc, char **argv, struct options *o)
 		log_err("--force: only with --format");
 		return STATUS_USAGE;
 	}
-	if (o->check + o->check_config + o->again +
+	if (o->check + o->check_config + o->init + o->again +
 	    (o->format || o->accept_loss || o->accept_missing || o->take_over) > 1) {
-		log_err("--check, --check-config and --again stand alone");
+		log_err("--check, --check-config, --init and --again stand alone");
 		return STATUS_USAGE;
 	}
 	return -1;
@@ -331,10 +347,10 @@ static int check_options(const struct lsmemd *d)
 		return STATUS_USAGE;
 	}
 	if (*d->config.cluster.store) {
-		if (!o->format)
+		if (!o->format && !o->init)
 			return STATUS_OK;
-		log_err("--format: not what etcd knows of store %s; name its backups in %s",
-			d->config.cluster.store, o->config_path);
+		log_err("%s: not what etcd knows of store %s; name its backups in %s",
+			o->init ? "--init" : "--format", d->config.cluster.store, o->config_path);
 		return STATUS_USAGE;
 	}
 	return check_take_over(d);

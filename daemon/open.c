@@ -65,7 +65,8 @@ void open_options(const struct lsmemd *d, uint32_t slot, enum open_mode how,
 
 	*options = (struct backup_options) {
 		.path = c->path,
-		.create_bytes = how == OPEN_WRITE ? c->size : 0,
+		.bytes = how == OPEN_WRITE ? c->size : 0,
+		.create = how == OPEN_WRITE && (d->options.init || d->options.format),
 		.lock_wait = c->lock_wait,
 		.read_only = how != OPEN_WRITE,
 		.beside = how == OPEN_LOOK,
@@ -285,6 +286,8 @@ int hold_backups(struct lsmemd *d)
 
 	if (d->options.take_over || (d->cluster.config && config_any_remote(&d->config))) {
 		status = look_beside(d, &full, uuid);
+		if (!status && !d->signals.stop && full)
+			status = expect_store(d, uuid);
 		if (!status && !d->signals.stop && full)
 			status = own(d, uuid);
 		if (status || d->signals.stop)

@@ -88,6 +88,7 @@ static int open_exports(struct server *s, struct lsmemd *d)
 	struct backup_options options = {
 		.lock_wait = CONFIG_LOCK_WAIT_DEFAULT,
 		.progress = open_progress,
+		.create = d->options.init,
 	};
 	struct export *export;
 	int err;
@@ -97,7 +98,7 @@ static int open_exports(struct server *s, struct lsmemd *d)
 		export = &s->exports[s->nr_exports];
 		export->config = &c->exports[s->nr_exports];
 		options.path = export->config->path;
-		options.create_bytes = export->config->size;
+		options.bytes = export->config->size;
 		err = read_secret(export);
 		if (!err)
 			err = backup_open(&export->backup, s->loop, &options);
@@ -263,6 +264,11 @@ int server(struct lsmemd *d)
 	err = read_key(s, c);
 	if (!err)
 		err = open_exports(s, d);
+	if (!err && d->options.init) {
+		log_notice("the files of the exports are there; start lsmemd without --init");
+		status = STATUS_OK;
+		goto out;
+	}
 	if (!err)
 		err = listen_on(s, &c->server.listen);
 	if (err) {

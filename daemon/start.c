@@ -4,7 +4,7 @@
  * done so that it can be served.  Several backups count as one here.
  *
  *	backup	    store in the kernel	    what is done
- *	blank	    none, new		    format, activate
+ *	blank	    none, new		    --init, --format: format; else refuse (expect.c)
  *	full	    none, new		    recover, activate
  *	full	    active, same uuid	    resume
  *	full	    active, another uuid    refuse
@@ -88,7 +88,7 @@ static int look(struct lsmemd *d, struct recover *r, enum recover_state *state)
 		log_err("%s: cannot be read: %s", d->where, strerror(-err));
 		return STATUS_ERROR;
 	}
-	if ((err || *state == RECOVER_BLANK || d->options.format) &&
+	if ((err || *state == RECOVER_BLANK || d->options.format || d->options.init) &&
 	    d->nr_open < d->config.nr_backups) {
 		log_err("%s: there is no store on those that are there, and a new one is made when all are",
 			d->where);
@@ -98,7 +98,12 @@ static int look(struct lsmemd *d, struct recover *r, enum recover_state *state)
 	if (blank && all_blank(d, r, &blank))
 		return STATUS_ERROR;
 	if (blank)
-		return STATUS_OK;
+		return expect_blank(d);
+	if (!err && *state == RECOVER_FULL) {
+		err = expect_store(d, recover_super(r)->uuid);
+		if (err)
+			return err;
+	}
 	if (!d->options.format)
 		return !err && *state == RECOVER_FULL ? STATUS_OK : refuse_content(d);
 	if (!err && *state == RECOVER_FULL) {
@@ -344,7 +349,7 @@ bool new_incarnation(uint64_t *incarnation)
 static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 {
 	struct recover_geometry geometry;
-	int err;
+	int status, err;
 
 	memset(&geometry, 0, sizeof(geometry));
 	memcpy(geometry.uuid, uuid, sizeof(geometry.uuid));
@@ -361,6 +366,9 @@ static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 	geometry.replicas = d->config.store.replicas;
 	if (!new_incarnation(&geometry.incarnation))
 		return STATUS_ERROR;
+	status = expect_formatting(d, uuid);
+	if (status)
+		return status;
 	err = recover_format(r, &geometry);
 	if (err == -ENOSPC) {
 		log_err("%s: too little for a store of %" PRIu64 " MiB, whose log may have %" PRIu32 " segments of 8 MiB: %" PRIu64 " MiB are needed%s",
@@ -375,7 +383,7 @@ static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 	}
 	log_notice("%s: formatted, %" PRIu64 " segments", d->where,
 		   recover_room(r, d->config.store.replicas));
-	return STATUS_OK;
+	return expect_ready(d, uuid);
 }
 
 static void tell_result(struct lsmemd *d, const struct recover_result *result, uint64_t ns)
@@ -655,7 +663,7 @@ static int know_backups(struct lsmemd *d)
  * @d: options, configuration, loop, signals, status
  *
  * Returns a STATUS_*.  When it is STATUS_OK and d->core is not set, a signal
- * has ended it.
+ * has ended it, or --init has done what it is for.
  */
 int start(struct lsmemd *d)
 {
@@ -668,8 +676,10 @@ int start(struct lsmemd *d)
 	uint32_t slot;
 	int status;
 
-	status = know_backups(d);
-	if (!status && !d->signals.stop)
+	status = expect_open(d);
+	if (!status)
+		status = know_backups(d);
+	if (!status && !d->signals.stop && !d->options.init)
 		port_open(d, clock_now_ns());
 	if (status || d->signals.stop)
 		return status;
@@ -677,6 +687,8 @@ int start(struct lsmemd *d)
 	if (d->control < 0)
 		return STATUS_ERROR;
 	status = hold_backups(d);
+	if (status == STATUS_ERROR && !d->signals.stop)
+		expect_missing(d);
 	if (status || !d->nr_open)
 		return status;
 	restore_env(d, &env);
@@ -694,6 +706,11 @@ int start(struct lsmemd *d)
 		if (status)
 			goto out;
 		memcpy(uuid, super->uuid, sizeof(uuid));
+		/* An earlier --init was cut off after it had formatted. */
+		if (d->options.init) {
+			status = expect_ready(d, uuid);
+			goto out;
+		}
 		status = check_active(d, uuid);
 		if (status)
 			goto out;
@@ -715,6 +732,10 @@ int start(struct lsmemd *d)
 	warn_slow(d);
 	http_tell(&d->http, &d->status);
 	status = bring_up(d, r, state, uuid);
+	if (d->options.init)
+		goto out;
+	if (!status && !d->signals.stop)
+		status = expect_ready(d, uuid);
 	if (!status && !d->signals.stop && state == RECOVER_FULL)
 		status = join(d, r);
 	if (status || d->signals.stop)
@@ -739,6 +760,9 @@ int start(struct lsmemd *d)
 	return status;
 out:
 	recover_free(r);
+	if (!status && !d->signals.stop && d->options.init)
+		log_notice("%s: store %s is formatted, and recorded in %s; start lsmemd without --init to serve it",
+			   d->where, d->record.uuid, d->record.path);
 	return status;
 }
 

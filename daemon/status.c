@@ -25,19 +25,29 @@ const char *status_kind(const struct status *status)
 }
 
 /**
+ * uuid_text - a uuid, as it is written
+ * @uuid: its bytes
+ * @text: out, and returned
+ */
+const char *uuid_text(const uint8_t uuid[16], char text[STATUS_UUID_BYTES])
+{
+	char *at = text;
+	unsigned int i;
+
+	for (i = 0; i < 16; i++)
+		at += sprintf(at, "%02x%s", uuid[i],
+			      i == 3 || i == 5 || i == 7 || i == 9 ? "-" : "");
+	return text;
+}
+
+/**
  * status_uuid - the store's uuid, as it is written
  * @status: the store is known
  * @text: out, and returned
  */
 const char *status_uuid(const struct status *status, char text[STATUS_UUID_BYTES])
 {
-	char *at = text;
-	unsigned int i;
-
-	for (i = 0; i < 16; i++)
-		at += sprintf(at, "%02x%s", status->uuid[i],
-			      i == 3 || i == 5 || i == 7 || i == 9 ? "-" : "");
-	return text;
+	return uuid_text(status->uuid, text);
 }
 
 /**

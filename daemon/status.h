@@ -102,6 +102,7 @@ struct status {
 const char *status_backup_state(const struct status *status, uint32_t nr);
 const char *status_backup_ack(const struct status *status, uint32_t nr);
 const char *status_kind(const struct status *status);
+const char *uuid_text(const uint8_t uuid[16], char text[STATUS_UUID_BYTES]);
 const char *status_uuid(const struct status *status, char text[STATUS_UUID_BYTES]);
 int status_open(struct status *status);
 void status_close(struct status *status);

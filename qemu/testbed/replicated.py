@@ -143,12 +143,15 @@ class Store:
     # ---- The store -----------------------------------------------------------
 
     def daemon(self, host: Host, *options: str, lock_wait: int = 60) -> Running:
-        """Starts a daemon for the store on a host, whoever has it."""
+        """Starts a daemon for the store on a host, whoever has it; the first formats the backups."""
         host.agent.run(MODULE)
         give_key(host)
         (host.guest.host_dir / "store.conf").write_text(self._configuration(lock_wait))
-        return host.agent.start("lsmemd", " ".join(
-            [DAEMON, "-v", "-c", f"{HOST_DIR}/store.conf", *options]))
+        command = [DAEMON, "-v", "-c", f"{HOST_DIR}/store.conf", "--state-directory",
+                   f"{HOST_DIR}/record-{self.number}-{self.seed}"]
+        if self.tenure is None:
+            host.agent.run(" ".join([*command, "--init"]), STORE_SECONDS)
+        return host.agent.start("lsmemd", " ".join([*command, *options]))
 
     def open(self, host: Host, *options: str) -> dict[str, Any]:
         """The store is served by @host from now on; returns the daemon's status.

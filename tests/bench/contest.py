@@ -225,7 +225,8 @@ class Durable:
         """The daemon; returns when the store is active."""
         with open(self._scratch / "log", "ab") as log:
             self._daemon = subprocess.Popen([*within(self._group), str(DAEMON), "-c",
-                                             str(self._conf), *options], stderr=log)
+                                             str(self._conf), "--state-directory",
+                                             str(self._scratch), *options], stderr=log)
         system = SYSTEM / self.store
 
         def active() -> bool:

@@ -37,7 +37,8 @@ static int open_backup(struct backup *backup, uint64_t create, unsigned int wait
 {
 	struct backup_options options = {
 		.path = path,
-		.create_bytes = create,
+		.bytes = create,
+		.create = create,
 		.lock_wait = wait,
 		.read_only = read_only,
 		.progress = progress,

@@ -238,6 +238,8 @@ usage 'an argument' -c /dev/null argument
 usage 'force without format' --force
 usage 'two tasks' --check --check-config
 usage 'bad drain' --drain never
+usage 'first use of what holds a store' --init --format
+usage 'first use, and a check' --init --check
 printf "$server$export" >"$conf"
 usage 'a server is told to format' -c "$conf" --format
 printf '[backup]\npath = /dev/null\n' >"$conf"

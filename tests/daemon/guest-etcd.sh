@@ -27,7 +27,7 @@ refuses 'no etcd' 8 'without it nobody knows who owns the store'
 expect 'no etcd: no store is made' "$(ls /sys/class/lsmem)" ''
 ok 'etcd starts' etcd_start
 config a "$drive" ''
-ok 'formatted and active' start format
+ok 'formatted and active' start format --format
 uuid=$(cat "/sys/class/lsmem/$store/uuid")
 expect 'its epoch' "$(has epoch)" 1
 ok 'its owner' grep -q '"host":"a"' <(has owner)
@@ -81,12 +81,13 @@ run "$ctl" destroy "$store"
 server
 ok 'the server starts' serve
 config_remote a
-ok 'remote: formatted and active' start format
+ok 'remote: formatted and active' start format --format
 uuid=$(cat "/sys/class/lsmem/$store/uuid")
 put d 1
 slay
 ok 'remote: resumes after a SIGKILL' start resume
 ok 'remote: cuts off what was left, by the epoch of etcd' said 'epoch 2' "$scratch/server.log"
+forget
 config_remote b
 refuses 'remote: its owner is alive' 4 'host a owns the store, epoch 2, and is alive'
 ok 'remote: and is left alone' put e 2

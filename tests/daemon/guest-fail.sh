@@ -73,7 +73,8 @@ dmsetup remove shaky
 mkfs.ext4 -q -F $other && mount $other "$scratch/mnt"
 configure "$scratch/mnt/backup" 'size = 128M\n' 'size = 512M\n'
 rm -f "$model"
-ok 'a file: created, active' start file
+forget
+ok 'a file: created, active' start file --init
 load 2
 wait "$load_pid"
 stop

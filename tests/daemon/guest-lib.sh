@@ -22,11 +22,17 @@ modprobe -a libcrc32c
 grep -q '^lsmem ' /proc/modules || insmod "${LSMEM_MODULE:-$top/kmod/lsmem.ko}" || exit 1
 
 daemon_pid=
-# start NAME OPTION ..: the daemon of $conf; waits until the store is active
+# start NAME OPTION ..: the daemon of $conf; waits until the store is active.  With --init the
+# backups are formatted first.
 start()
 {
 	local i name=$1
 	shift
+	if [ "${1-}" = --init ]; then
+		shift
+		"$lsmemd" -c "$conf" -v --init 2>>"$log" ||
+			{ echo "# $name: --init ends with status $?"; return 1; }
+	fi
 	"$lsmemd" -c "$conf" -v "$@" 2>>"$log" &
 	daemon_pid=$!
 	for ((i = 0; i < 600; i++)); do
@@ -39,6 +45,9 @@ start()
 	echo "# $name: the store does not become active"
 	return 1
 }
+
+# forget: the configurations are for other stores from now on
+forget() { rm -rf "$STATE_DIRECTORY"; }
 
 stop()
 {

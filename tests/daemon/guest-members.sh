@@ -33,7 +33,7 @@ ok 'etcd starts' etcd_start
 server
 ok 'the server starts' serve
 config_remote a
-ok 'one: formatted and active' start format
+ok 'one: formatted and active' start format --init
 uuid=$(cat "/sys/class/lsmem/$store/uuid")
 put d 1
 stop
@@ -66,6 +66,7 @@ ok 'two: etcd knows where they are now' until_true 30 eval 'has members | grep -
 stop
 expect 'two: drains' "$status" 0
 run "$ctl" destroy "$store"
+forget
 config_none c
 refuses 'one of two' 3 "b:$drive: a file or drive of that host"
 expect 'one of two: no store is made' "$(ls /sys/class/lsmem)" ''

@@ -90,7 +90,7 @@ nvme disconnect -n "$nqn" >/dev/null
 dd if=/dev/zero of=/dev/mapper/shaky bs=1M count=4 oflag=direct status=none
 
 # ---- A store, over the one and the other ----------------------------------------
-ok 'tcp: formatted and active' start format
+ok 'tcp: formatted and active' start format --init
 for transport in tcp rdma; do
 	if [ "$transport" = rdma ]; then
 		serve 2

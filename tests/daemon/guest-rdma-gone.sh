@@ -9,7 +9,7 @@
 
 remote
 ok 'the server starts' server_start
-ok 'formatted and active' start format
+ok 'formatted and active' start format --init
 
 # The only backup's connection is lost: the daemon waits for it, and so do the writers.
 # waits NAME SECONDS TEXT COMMAND ..: it is lost in the middle of writing, and said so in time

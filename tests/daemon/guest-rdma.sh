@@ -32,7 +32,7 @@ sed 's/^/# /' "$scratch/out"
 ok 'requests, fence, hostile peers (build/rdma)' [ "$status" -eq 0 ]
 
 # ---- A store ------------------------------------------------------------------
-ok 'formatted and active' start format
+ok 'formatted and active' start format --init
 load 4
 wait "$load_pid"
 expect 'load' "$?" 0

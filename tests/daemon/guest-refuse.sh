@@ -13,7 +13,7 @@ dd if=/dev/zero of=$other bs=1M count=2 status=none
 
 # ---- Before there is a store ----------------------------------------------
 configure $drive 'size = 1G\n'
-refuses 'a backup that is too small' 5 'are needed'
+refuses 'a backup that is too small' 5 'are needed' --init
 expect 'nothing is left of a start that failed' "$(stores)" ''
 mkfs.ext4 -q -F $drive
 configure $drive 'size = 128M\n'
@@ -27,6 +27,74 @@ umount "$scratch/mnt"
 configure $drive 'size = 128M\nname = lsmem7\n'
 refuses 'a name that cannot be had' 5 'name = lsmem7' --format --force
 expect 'nothing is left of it' "$(stores)" ''
+
+# ---- An empty store never stands in for a missing one ------------------------
+forget
+dd if=/dev/zero of=$drive bs=1M count=2 status=none
+record=$STATE_DIRECTORY/lsmemd.store
+recorded() { sed -n "s/^$1 = //p" "$record"; }
+is_blank() { cmp -s -n 8192 "$1" /dev/zero; }
+configure $drive 'size = 128M\n'
+refuses 'a blank backup at the first start' 5 'with --init'
+ok 'which stays blank' is_blank $drive
+ok 'and is not recorded' [ ! -e "$record" ]
+configure "$scratch/mnt/backup" 'size = 128M\n' 'size = 512M\n'
+refuses 'a file that is missing at the first start' 1 'lsmemd --init creates a file'
+expect 'which stays missing' "$(ls "$scratch/mnt")" ''
+mkfs.ext4 -q -F $other
+mount $other "$scratch/mnt"
+run "$lsmemd" -c "$conf" --init
+expect 'first use' "$status" 0
+ok 'first use: says what is next' grep -q 'start lsmemd without --init' "$scratch/err"
+expect 'first use: recorded' "$(recorded state), $(recorded backups)" "ready, $scratch/mnt/backup"
+expect 'first use: no store is left' "$(stores)" ''
+uuid=$(recorded uuid)
+refuses 'a second --init' 5 "records store $uuid" --init
+ok 'first start' start first
+expect 'the store that is recorded' "$(cat /sys/class/lsmem/lsmem/uuid)" "$uuid"
+load 2
+wait "$load_pid"
+stop
+run "$ctl" destroy lsmem
+umount "$scratch/mnt"
+refuses 'its filesystem is not mounted' 1 "records store $uuid (lsmem), last seen on $scratch/mnt/backup: mount"
+refuses 'its filesystem is not mounted, --init' 5 "records store $uuid" --init
+expect 'its filesystem is not mounted: nothing is created' "$(ls "$scratch/mnt") $(stores)" ' '
+configure $drive 'size = 128M\n'
+refuses 'its drive has another name, this one is blank' 5 "records store $uuid"
+ok 'this one stays blank' is_blank $drive
+mkdir "$scratch/elsewhere"
+run "$lsmemd" -c "$conf" --init --state-directory "$scratch/elsewhere"
+expect 'a store of another configuration' "$status" 0
+refuses 'its drive has another name, this one is the backup of another store' 5 'not the one that was served'
+refuses 'and is not formatted either' 5 'not the one that was served' --format
+expect 'nothing is made of that' "$(stores)$(recorded uuid)" "$uuid"
+dd if=/dev/zero of=$drive bs=1M count=2 status=none
+mount $other "$scratch/mnt"
+configure "$scratch/mnt/backup" '' 'size = 512M\n'
+ok 'its filesystem is mounted' start mounted
+verify 'its filesystem is mounted: all there'
+stop
+run "$ctl" destroy lsmem
+# Cut off after the formatting, and before.
+sed -i 's/^state = .*/state = formatting/' "$record"
+run "$lsmemd" -c "$conf" --init
+expect 'a formatting that was cut off at its end is ended' "$status $(recorded state) $(recorded uuid)" "0 ready $uuid"
+ok 'which loses nothing' start ended
+verify 'which loses nothing: all there'
+stop
+run "$ctl" destroy lsmem
+umount "$scratch/mnt"
+sed -i 's/^state = .*/state = formatting/' "$record"
+configure $drive 'size = 128M\n'
+refuses 'a formatting that was cut off' 5 'was cut off: start lsmemd --init again'
+run "$lsmemd" -c "$conf" --init
+expect 'a formatting that was cut off is repeated' "$status $(recorded state)" '0 ready'
+echo nonsense >"$record"
+refuses 'a record that makes no sense' 5 'is not a record'
+forget
+dd if=/dev/zero of=$other bs=1M count=2 status=none
+rm -f "$model"
 
 # ---- A store, and what does not belong to it -------------------------------
 configure $drive 'size = 128M\nmode = 0640\nowner = nobody\n'
@@ -100,11 +168,11 @@ cp "$conf" "$scratch/first.conf"
 configure $drive 'size = 128M\n' 'lock_wait = 1\n'
 refuses 'a second daemon on the backup' 4 'held by somebody else'
 configure $other 'name = lsmem\nsize = 128M\n'
-refuses 'a second daemon for the store' 4 'another lsmemd serves it'
+refuses 'a second daemon for the store' 4 'another lsmemd serves it' --format
 slay
-refuses 'an active store, a blank backup, by name' 5 'never stands for an active store'
+refuses 'an active store, a blank backup, by name' 5 'never stands for an active store' --format
 configure $other 'size = 128M\n'
-refuses 'an active store without daemon, a blank backup' 5 'no daemon serves it'
+refuses 'an active store without daemon, a blank backup' 5 'no daemon serves it' --format
 expect 'no other store is made' "$(stores)" 'lsmem '
 configure $drive 'size = 128M\n'
 refuses 'formatting the backup of an active store' 5 'is active in the kernel' --format --force
@@ -120,8 +188,10 @@ slay
 # Another store's backup for an active store.
 run "$ctl" destroy --force lsmem
 configure $other 'size = 128M\n'
-ok 'another store' start other
+forget
+ok 'another store' start other --init
 stop
+forget
 configure $drive 'name = lsmem\n'
 refuses 'an active store, the backup of another' 5 'is the backup of another store'
 run "$ctl" destroy lsmem
@@ -145,7 +215,7 @@ configure /dev/lsmemb0 'size = 128M\n'
 refuses 'a backup on lsmem' 5 'lies on /dev/lsmemb0' --format --force
 mkfs.ext4 -q -F /dev/lsmemb0 && mount /dev/lsmemb0 "$scratch/mnt"
 configure "$scratch/mnt/backup" 'size = 128M\n' 'size = 512M\n'
-refuses 'a file on a filesystem on lsmem' 5 'lies on /dev/lsmemb0'
+refuses 'a file on a filesystem on lsmem' 5 'lies on /dev/lsmemb0' --format
 modprobe loop
 truncate -s 64M "$scratch/mnt/image"
 loop=$(losetup -f --show "$scratch/mnt/image")
@@ -190,6 +260,7 @@ expect 'the block store is destroyed' "$status" 0
 stop
 run "$ctl" destroy lsmem
 expect 'the object store is destroyed' "$status" 0
+forget
 configure $drive ''
 "$lsmemd" -c "$conf" 2>>"$log" &
 pid=$!

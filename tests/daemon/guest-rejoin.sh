@@ -9,7 +9,7 @@
 
 # ---- A slow one ------------------------------------------------------------------------
 several 2 1 2 a b c
-ok 'three: formatted and active' start three
+ok 'three: formatted and active' start three --init
 load 600
 nap 1
 mark

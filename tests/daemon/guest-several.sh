@@ -9,7 +9,7 @@
 
 # ---- Three, two replicas of each segment ---------------------------------------
 several 2 1 0 a b c
-ok 'three: formatted and active' start three
+ok 'three: formatted and active' start three --init
 load 3
 wait "$load_pid"
 verify 'three: all there'

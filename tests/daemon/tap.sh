@@ -3,6 +3,8 @@
 lsmemd=$(realpath "${LSMEMD:-$(dirname "$0")/../../daemon/lsmemd}")
 [ -x "$lsmemd" ] || { echo "Bail out! $lsmemd is not built"; exit 1; }
 scratch=$(mktemp -d "${TMPDIR:-/var/tmp}/lsmemd-test.XXXXXX") || exit 1
+# Which store a configuration serves is recorded here: see lsmemd(8), FILES.
+export STATE_DIRECTORY=$scratch/state
 trap 'rm -rf "$scratch"' EXIT
 count=0
 failed=0

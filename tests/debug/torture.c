@@ -365,7 +365,7 @@ static bool daemon_start(bool format)
 	fflush(stdout);
 	daemon_pid = fork();
 	if (!daemon_pid) {
-		execl(lsmemd, "lsmemd", "-c", conf, format ? "--format" : NULL, "--force", NULL);
+		execl(lsmemd, "lsmemd", "-c", conf, "--state-directory", "/tmp", format ? "--format" : NULL, "--force", NULL);
 		_exit(127);
 	}
 	while (now_ms() < end) {

@@ -118,9 +118,12 @@ write_objects()
 	END
 }
 
-daemon_start()
+daemon_start()	# on a blank drive
 {
-	"$top/daemon/lsmemd" -c "$scratch/conf" > "$scratch/daemon.log" 2>&1 &
+	export STATE_DIRECTORY="$scratch/state"
+	rm -rf "$STATE_DIRECTORY"
+	"$top/daemon/lsmemd" -c "$scratch/conf" --init > "$scratch/daemon.log" 2>&1
+	"$top/daemon/lsmemd" -c "$scratch/conf" >> "$scratch/daemon.log" 2>&1 &
 	daemon=$!
 	for tries in $(seq 600); do
 		[ "$(cat /sys/class/lsmem/lsmem/state 2> /dev/null)" = active ] &&

@@ -18,6 +18,7 @@ set -eu
 here=$(dirname "$(readlink -f "$0")")
 top=$here/../..
 run=/run/lsmem-power
+export STATE_DIRECTORY=$run/records
 seconds=90	# to recover, with TCG on a busy machine
 
 slots() {
@@ -53,6 +54,9 @@ serve() {	# kind size drive
 	[backup]
 	path = /dev/drive/$3
 	END
+	# 5: it holds a store already, of an earlier round.
+	"$top/daemon/lsmemd" --init -c "$run/$1.conf" > "$LSMEM_HOST_DIR/lsmemd-$1.init" 2>&1 ||
+		[ $? = 5 ]
 	setsid "$top/daemon/lsmemd" -v -c "$run/$1.conf" > "$LSMEM_HOST_DIR/lsmemd-$1.log" 2>&1 &
 	echo $! > "$run/$1.pid"
 }
