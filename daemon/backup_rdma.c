@@ -598,7 +598,7 @@ static int refused(struct rdma_backup *r, const struct backup_options *options, 
 	else
 		log_err("%s: refused: %s", options->path, r->session.why);
 	return reason == WIRE_REASON_BUSY ? -EBUSY :
-	       reason == WIRE_REASON_EXPORT ? -ENOENT :
+	       reason == WIRE_REASON_EXPORT ? -ENODATA :
 	       reason == WIRE_REASON_PROOF ? -EKEYREJECTED : -ESTALE;
 }
 

@@ -249,6 +249,18 @@ static int set_rejoin(struct parser *p, struct config *c, const char *value)
 	return 0;
 }
 
+static int set_wait(struct parser *p, struct config *c, const char *value)
+{
+	uint32_t n = CONFIG_FOREVER;
+
+	if (strcmp(value, "forever") && (!parse_id(value, &n) || n > CONFIG_WAIT_MAX))
+		return fail(p, p->line,
+			    "wait = %s: allowed are seconds from 0 to %u, and forever", value,
+			    CONFIG_WAIT_MAX);
+	c->store.wait = n;
+	return 0;
+}
+
 /* Of a file or a device, copied to @path. */
 static int copy_path(struct parser *p, const char *key, const char *value, char path[PATH_MAX])
 {
@@ -544,6 +556,7 @@ static const struct config_key {
 	  offsetof(struct config, store.min_replicas_line) },
 	{ "store", "copy_rate", set_copy_rate, offsetof(struct config, store.copy_rate_line) },
 	{ "store", "rejoin", set_rejoin, offsetof(struct config, store.rejoin_line) },
+	{ "store", "wait", set_wait, offsetof(struct config, store.wait_line) },
 	{ "metrics", "listen", set_listen, offsetof(struct config, metrics.listen_line) },
 	{ "cluster", "etcd", set_etcd, offsetof(struct config, cluster.etcd_line) },
 	{ "cluster", "lease", set_lease, offsetof(struct config, cluster.lease_line) },

@@ -99,6 +99,8 @@ struct config_backup {
  * @store.handles: most objects; 0: not given
  * @store.replicas: of each segment, @store.min_replicas: with fewer nothing is acknowledged
  * @store.copy_rate: bytes a second that make lost replicas anew
+ * @store.wait: seconds that a start waits for backups that are not there yet, CONFIG_FOREVER;
+ *	without @store.wait_line the caller chooses
  * @store.rejoin: seconds until a lost backup is looked for; 0: only at the next start
  * @store.kind_line and the like: line of the key, 0 if it is not there
  * @backups: @nr_backups of them
@@ -117,10 +119,10 @@ struct config {
 		uid_t uid;
 		gid_t gid;
 		mode_t mode;
-		unsigned int replicas, min_replicas, rejoin;
+		unsigned int replicas, min_replicas, rejoin, wait;
 		uint64_t copy_rate;
 		unsigned int name_line, kind_line, size_line, handles_line, mode_line, owner_line,
-			     replicas_line, min_replicas_line, copy_rate_line, rejoin_line;
+			     replicas_line, min_replicas_line, copy_rate_line, rejoin_line, wait_line;
 	} store;
 	struct config_backup backups[LSMEM_BACKUPS];
 	unsigned int nr_backups;
@@ -151,6 +153,8 @@ struct config {
 #define CONFIG_COPY_RATE_DEFAULT	(64ull << 20)
 #define CONFIG_REJOIN_DEFAULT		10u
 #define CONFIG_REJOIN_MAX		3600u
+#define CONFIG_WAIT_MAX			86400u
+#define CONFIG_FOREVER			UINT32_MAX
 
 bool config_any_remote(const struct config *config);
 unsigned int config_domain(const struct config *config, unsigned int backup);

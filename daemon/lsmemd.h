@@ -70,6 +70,7 @@ enum open_mode {
  * struct lsmemd - one daemon, one store, its backups
  * @backups: by slot, which is their place in the configuration; those with
  *	@private are open, @nr_open of them
+ * @late: one that could not be opened may come yet
  * @slots: by what the digest calls them; LSMEM_BACKUPS: it is not there
  * @where: all the backups, for messages
  * @io_bytes: longest request of core's, a multiple of LSMEM_SEGLET_BYTES
@@ -90,6 +91,7 @@ struct lsmemd {
 	struct signals signals;
 	struct backup backups[LSMEM_BACKUPS];
 	uint32_t nr_open;
+	bool late;
 	uint32_t slots[LSMEM_BACKUPS];
 	char where[PATH_MAX];
 	uint32_t io_bytes;
@@ -125,7 +127,7 @@ void open_options(const struct lsmemd *d, uint32_t slot, enum open_mode how,
 		  struct backup_options *options);
 bool connection_lost(const struct lsmemd *d);
 int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_epoch);
-int hold_backups(struct lsmemd *d);
+int wait_backups(struct lsmemd *d);
 void close_backup(struct lsmemd *d, uint32_t slot);
 void close_backups(struct lsmemd *d);
 

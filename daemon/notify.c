@@ -50,6 +50,16 @@ int notify_open(void)
 }
 
 /**
+ * notify_managed - has a service manager started the daemon?
+ *
+ * After notify_open().
+ */
+bool notify_managed(void)
+{
+	return notify_fd >= 0;
+}
+
+/**
  * notify_send - tell the service manager, if there is one
  * @format: lines of VARIABLE=value
  */

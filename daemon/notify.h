@@ -7,9 +7,11 @@
 #ifndef LSMEMD_NOTIFY_H
 #define LSMEMD_NOTIFY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 int notify_open(void);
+bool notify_managed(void);
 void notify_send(const char *format, ...) __attribute__((format(printf, 1, 2)));
 uint64_t notify_watchdog_us(void);
 

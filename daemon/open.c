@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,7 +22,9 @@
 
 #define AGAIN_US	100000u	/* --again: between looks at the signals .. */
 #define AGAIN_LOOKS	10	/* .. so many before each attempt */
-#define LOOKS	5	/* at digests that may just be written */
+#define LOOKS		5	/* at digests that may just be written */
+#define WAIT_STEP_MS	1000
+#define WAIT_SAY_NS	60000000000ull
 
 /* progress of backup_open() has no context: there is one daemon. */
 static struct {
@@ -116,6 +119,31 @@ static bool is_gone(int err)
 	       err != -ECANCELED && err != -EINVAL && err != -ENOMEM;
 }
 
+/* What a backup, or the way to it, may be like that is about to come: see "wait =". */
+static bool is_late(int err)
+{
+	switch (err) {
+	case -ENOENT:
+	case -ENODEV:
+	case -ENXIO:
+	case -ENOMEDIUM:
+	case -ECONNREFUSED:
+	case -ECONNRESET:
+	case -ECONNABORTED:
+	case -ENOTCONN:
+	case -ENETDOWN:
+	case -ENETUNREACH:
+	case -EHOSTDOWN:
+	case -EHOSTUNREACH:
+	case -EADDRNOTAVAIL:
+	case -ETIMEDOUT:
+	case -EAGAIN:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /**
  * connection_lost - is the store's only backup on another host, and its connection over?
  * @d: the daemon
@@ -170,16 +198,20 @@ int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_epoch)
 	int err = 0;
 
 	d->nr_open = 0;
+	d->late = false;
 	for (slot = 0; slot < d->config.nr_backups; slot++) {
 		err = d->options.again && d->config.nr_backups == 1 ?
 		      open_again(d, slot, how, fence_epoch) : open_one(d, slot, how, fence_epoch);
 		d->nr_open += !err;
 		note_epoch(d, err ? 0 : d->backups[slot].limits.epoch);
-		if (!err)
+		if (!err) {
+			d->status.backups[slot].error[0] = 0;
 			continue;
+		}
+		d->late |= is_late(err);
+		snprintf(d->status.backups[slot].error, STATUS_ERROR_BYTES, "%s", strerror(-err));
 		if (d->config.nr_backups == 1 || !is_gone(err))
 			break;
-		snprintf(d->status.backups[slot].error, STATUS_ERROR_BYTES, "%s", strerror(-err));
 		log_warn("%s: is not there: going on without it, if the others are enough",
 			 d->config.backups[slot].path);
 		err = 0;
@@ -271,13 +303,10 @@ static int look_beside(struct lsmemd *d, bool *full, uint8_t uuid[LSMEM_UUID_BYT
 	return STATUS_REFUSED;
 }
 
-/**
- * hold_backups - have them for ourselves, if need be against who has them
- * @d: the daemon
- *
- * Returns as open_backups() does.
+/*
+ * Have them for ourselves, if need be against who has them.  Returns as open_backups() does.
  */
-int hold_backups(struct lsmemd *d)
+static int hold_backups(struct lsmemd *d)
 {
 	uint8_t uuid[LSMEM_UUID_BYTES];
 	uint64_t epoch = 0;
@@ -298,4 +327,107 @@ int hold_backups(struct lsmemd *d)
 	if (epoch)
 		log_notice("%s: taking over with epoch %" PRIu64, d->where, epoch);
 	return open_backups(d, OPEN_WRITE, epoch);
+}
+
+/* ---- Backups that come later ----------------------------------------------- */
+
+/*
+ * Can the store be served from those that are open?  The rest is waited for only if it
+ * cannot: fewer than a recovery must read, or no store on those that are there.
+ */
+static bool is_enough(struct lsmemd *d)
+{
+	struct recover_env env;
+	enum recover_state state;
+	struct recover *r;
+	bool enough;
+
+	if (d->nr_open == d->config.nr_backups)
+		return true;
+	restore_env(d, &env);
+	env.report = look_report;
+	r = recover_new(&env);
+	enough = r && !recover_open(r, &state) && state == RECOVER_FULL &&
+		 !recover_map(r, d->options.accept_missing);
+	recover_free(r);
+	return enough;
+}
+
+/* "a, No such file or directory; b, Connection refused": those that are not open. */
+static void name_missing(const struct lsmemd *d, char *text, size_t room)
+{
+	uint32_t slot;
+	size_t n = 0;
+
+	text[0] = 0;
+	for (slot = 0; slot < d->config.nr_backups && n < room; slot++)
+		if (!d->backups[slot].private)
+			n += (size_t)snprintf(text + n, room - n, "%s%s: %s", n ? "; " : "",
+					      d->config.backups[slot].path,
+					      d->status.backups[slot].error);
+}
+
+/* How long to wait: a start that an operator looks at gives up at once, if not told otherwise. */
+static uint64_t wait_ns(const struct lsmemd *d)
+{
+	const struct options *o = &d->options;
+	uint32_t wait = d->config.store.wait;
+
+	if (o->init || o->format)
+		return 0;
+	if (!d->config.store.wait_line)
+		wait = notify_managed() ? CONFIG_FOREVER : 0;
+	return wait == CONFIG_FOREVER ? UINT64_MAX : wait * 1000000000ull;
+}
+
+/* One step: until a signal comes, or WAIT_STEP_MS have passed. */
+static void wait_step(struct lsmemd *d)
+{
+	struct pollfd fd = { .fd = d->signals.fd, .events = POLLIN };
+
+	(void)poll(&fd, 1, WAIT_STEP_MS);
+	signals_poll(&d->signals);
+}
+
+/**
+ * wait_backups - hold_backups(), and wait for those that are not there yet
+ * @d: the daemon
+ *
+ * For files, devices and hosts that are missing, as long as "wait =" says; what is wrong with
+ * a backup otherwise ends the wait.  None is held between two looks.
+ *
+ * Returns as open_backups() does; when the time is over, with what the last look has found.
+ */
+int wait_backups(struct lsmemd *d)
+{
+	uint64_t start = clock_now_ns(), limit = wait_ns(d), now, said = 0;
+	char missing[256];
+	bool good, over;
+	int status;
+
+	for (;;) {
+		over = clock_now_ns() - start >= limit;
+		log_hush(said && !over);
+		status = hold_backups(d);
+		good = !status && (d->signals.stop || is_enough(d));
+		log_hush(false);
+		now = clock_now_ns();
+		if (good && said && d->nr_open)
+			log_notice("%s: there after %" PRIu64 " s", d->where,
+				   (now - start) / 1000000000u);
+		if (good || over || !d->late || d->signals.stop)
+			return status;
+		name_missing(d, missing, sizeof(missing));
+		close_backups(d);
+		if (!said)
+			expect_missing(d);
+		if (!said || now - said >= WAIT_SAY_NS) {
+			said = now;
+			log_notice("waiting for %s", missing);
+		}
+		notify_send("STATUS=Waiting for %s", missing);
+		wait_step(d);
+		if (d->signals.stop)
+			return STATUS_OK;
+	}
 }

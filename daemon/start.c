@@ -686,7 +686,7 @@ int start(struct lsmemd *d)
 	d->control = kernel_control_open();
 	if (d->control < 0)
 		return STATUS_ERROR;
-	status = hold_backups(d);
+	status = wait_backups(d);
 	if (status == STATUS_ERROR && !d->signals.stop)
 		expect_missing(d);
 	if (status || !d->nr_open)

@@ -22,19 +22,17 @@ modprobe -a libcrc32c
 grep -q '^lsmem ' /proc/modules || insmod "${LSMEM_MODULE:-$top/kmod/lsmem.ko}" || exit 1
 
 daemon_pid=
-# start NAME OPTION ..: the daemon of $conf; waits until the store is active.  With --init the
-# backups are formatted first.
-start()
+# launch OPTION ..: the daemon of $conf
+launch()
 {
-	local i name=$1
-	shift
-	if [ "${1-}" = --init ]; then
-		shift
-		"$lsmemd" -c "$conf" -v --init 2>>"$log" ||
-			{ echo "# $name: --init ends with status $?"; return 1; }
-	fi
 	"$lsmemd" -c "$conf" -v "$@" 2>>"$log" &
 	daemon_pid=$!
+}
+
+# serves NAME: waits until the store is active
+serves()
+{
+	local i name=$1
 	for ((i = 0; i < 600; i++)); do
 		[ "$(cat /sys/class/lsmem/$store/attached 2>/dev/null)" = 1 ] &&
 			[ "$(cat /sys/class/lsmem/$store/state)" = active ] &&
@@ -44,6 +42,21 @@ start()
 	done
 	echo "# $name: the store does not become active"
 	return 1
+}
+
+# start NAME OPTION ..: the daemon of $conf; waits until the store is active.  With --init the
+# backups are formatted first.
+start()
+{
+	local name=$1
+	shift
+	if [ "${1-}" = --init ]; then
+		shift
+		"$lsmemd" -c "$conf" -v --init 2>>"$log" ||
+			{ echo "# $name: --init ends with status $?"; return 1; }
+	fi
+	launch "$@"
+	serves "$name"
 }
 
 # forget: the configurations are for other stores from now on

@@ -12,7 +12,7 @@ dd if=/dev/zero of=$drive bs=1M count=2 status=none
 dd if=/dev/zero of=$other bs=1M count=2 status=none
 
 # ---- Before there is a store ----------------------------------------------
-configure $drive 'size = 1G\n'
+configure $drive 'size = 520M\n'
 refuses 'a backup that is too small' 5 'are needed' --init
 expect 'nothing is left of a start that failed' "$(stores)" ''
 mkfs.ext4 -q -F $drive
@@ -28,8 +28,24 @@ configure $drive 'size = 128M\nname = lsmem7\n'
 refuses 'a name that cannot be had' 5 'name = lsmem7' --format --force
 expect 'nothing is left of it' "$(stores)" ''
 
+# What a service manager is told, and the state of the store when it is.
+notify=$scratch/notify
+python3 -u -c '
+import socket, os, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+open(sys.argv[1] + ".bound", "w")
+while True:
+    text = s.recv(4096).decode()
+    state = open("/sys/class/lsmem/lsmem/state").read().strip() if os.path.exists("/sys/class/lsmem/lsmem") else "none"
+    print(text.replace("\n", " "), "state", state, flush=True)
+' "$notify" >"$scratch/notified" &
+listener=$!
+for i in $(seq 50); do [ -e "$notify.bound" ] && break; sleep 0.1; done
+
 # ---- An empty store never stands in for a missing one ------------------------
 forget
+mark
 dd if=/dev/zero of=$drive bs=1M count=2 status=none
 record=$STATE_DIRECTORY/lsmemd.store
 recorded() { sed -n "s/^$1 = //p" "$record"; }
@@ -38,12 +54,13 @@ configure $drive 'size = 128M\n'
 refuses 'a blank backup at the first start' 5 'with --init'
 ok 'which stays blank' is_blank $drive
 ok 'and is not recorded' [ ! -e "$record" ]
-configure "$scratch/mnt/backup" 'size = 128M\n' 'size = 512M\n'
+configure "$scratch/mnt/backup" 'size = 128M\n' 'size = 320M\n'
 refuses 'a file that is missing at the first start' 1 'lsmemd --init creates a file'
 expect 'which stays missing' "$(ls "$scratch/mnt")" ''
 mkfs.ext4 -q -F $other
 mount $other "$scratch/mnt"
-run "$lsmemd" -c "$conf" --init
+status=0
+"$lsmemd" -c "$conf" --init 2>"$scratch/err" || status=$?
 expect 'first use' "$status" 0
 ok 'first use: says what is next' grep -q 'start lsmemd without --init' "$scratch/err"
 expect 'first use: recorded' "$(recorded state), $(recorded backups)" "ready, $scratch/mnt/backup"
@@ -70,9 +87,24 @@ refuses 'its drive has another name, this one is the backup of another store' 5 
 refuses 'and is not formatted either' 5 'not the one that was served' --format
 expect 'nothing is made of that' "$(stores)$(recorded uuid)" "$uuid"
 dd if=/dev/zero of=$drive bs=1M count=2 status=none
+# Told to wait, or by a service manager, it waits for what is missing, and for nothing else.
+configure "$scratch/mnt/backup" 'wait = 1\n' 'size = 320M\n'
+refuses 'wait = 1' 1 "waiting for $scratch/mnt/backup: No such file"
+configure $drive 'wait = forever\n'
+refuses 'a blank drive is not waited for' 5 "records store $uuid"
+configure "$scratch/mnt/backup" '' 'size = 320M\n'
+NOTIFY_SOCKET=$notify launch
+ok 'under a service manager: waits' until_true 30 since "waiting for $scratch/mnt/backup: No such file"
+ok 'under a service manager: tells it' grep -q "^STATUS=Waiting for $scratch/mnt/backup: No such" "$scratch/notified"
+ok 'under a service manager: says which store' since "records store $uuid"
+stop
+expect 'under a service manager: can be stopped' "$status" 0
+configure "$scratch/mnt/backup" 'wait = forever\n' 'size = 320M\n'
+mark
+launch
+ok 'wait = forever: waits' until_true 30 since "waiting for $scratch/mnt/backup: No such file"
 mount $other "$scratch/mnt"
-configure "$scratch/mnt/backup" '' 'size = 512M\n'
-ok 'its filesystem is mounted' start mounted
+ok 'wait = forever: serves what has come' serves wait
 verify 'its filesystem is mounted: all there'
 stop
 run "$ctl" destroy lsmem
@@ -99,20 +131,6 @@ rm -f "$model"
 # ---- A store, and what does not belong to it -------------------------------
 configure $drive 'size = 128M\nmode = 0640\nowner = nobody\n'
 printf '[metrics]\nlisten = 127.0.0.1:9469\n' >>"$conf"
-# READY=1 comes when the store is active, not before.
-export NOTIFY_SOCKET=$scratch/notify
-python3 -u -c '
-import socket, os, sys
-s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-s.bind(sys.argv[1])
-open(sys.argv[1] + ".bound", "w")
-while True:
-    text = s.recv(4096).decode()
-    state = open("/sys/class/lsmem/lsmem/state").read().strip() if os.path.exists("/sys/class/lsmem/lsmem") else "none"
-    print(text.replace("\n", " "), "state", state, flush=True)
-' "$NOTIFY_SOCKET" >"$scratch/notified" &
-listener=$!
-for i in $(seq 50); do [ -e "$NOTIFY_SOCKET.bound" ] && break; sleep 0.1; done
 # The port of the metrics is another program's for a while.
 python3 -u -c '
 import socket, time
@@ -121,6 +139,8 @@ time.sleep(1000)
 ' &
 holder=$!
 until_true 20 eval '(exec 3<>/dev/tcp/127.0.0.1/9469) 2>"$scratch/err"'
+# READY=1 comes when the store is active, not before.
+export NOTIFY_SOCKET=$notify
 export WATCHDOG_USEC=2000000
 ok 'active' start first --format --force
 load 3

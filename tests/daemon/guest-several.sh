@@ -76,7 +76,16 @@ run "$ctl" destroy "$store"
 uncut c
 refuses 'one of two' 3 'only 2 can tell'
 refuses 'one of two' 3 'accept-missing'
+mark
+sed -i 's/^size = .*/&\nwait = 120/' "$conf"
+launch
+ok 'one of two, wait: waits' until_true 30 since 'waiting for /dev/mapper/a: No such file or directory; /dev/mapper/c: No'
+ok 'one of two, wait: has not ended' kill -0 "$daemon_pid"
 cut_device c "$other" 0
+ok 'one of two, wait: serves when two are there' serves wait
+expect 'one of two, wait: without the third' "$(backup a state)" missing
+stop
+run "$ctl" destroy "$store"
 cut_device a "$drive" 0
 ok 'all are back' start all
 verify 'all are back: all there'
