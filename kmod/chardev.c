@@ -154,19 +154,21 @@ static int lsmem_vector_one(const struct lsmem_call *call, const struct lsmem_ve
 			    bool *durable)
 {
 	struct lsmem_op op;
+	size_t shared;
 	u32 size, flags;
 	int ret;
 
 	if (get_user(size, &user->size))
 		return -EFAULT;
-	if (size < sizeof(op) || size > vector->stride)
+	if (size > vector->stride)
 		ret = -EINVAL;
 	else
-		ret = copy_struct_from_user(&op, sizeof(op), user, size);
+		ret = lsmem_ioctl_fetch(&op, sizeof(op), LSMEM_OP_SIZE_VER0, user, size);
 	if (ret)
 		return put_user(ret, &user->result) ? -EFAULT : 0;
+	shared = min_t(size_t, size, sizeof(op));
 	/* Nothing is done whose result could not be told. */
-	if (copy_to_user(user, &op, sizeof(op)))
+	if (copy_to_user(user, &op, shared))
 		return -EFAULT;
 	flags = lsmem_vector_flags(vector, op.op, op.flags);
 	op.result = lsmem_op_run(call, &op, flags, place);
@@ -174,7 +176,7 @@ static int lsmem_vector_one(const struct lsmem_call *call, const struct lsmem_ve
 		return -EINTR;
 	if (!op.result && flags & LSMEM_OPF_DURABLE)
 		*durable = true;
-	return copy_to_user(user, &op, sizeof(op)) ? -EFAULT : 0;
+	return copy_to_user(user, &op, shared) ? -EFAULT : 0;
 }
 
 /* The wait of a vector failed: its durable operations say so. */
@@ -255,7 +257,7 @@ static long lsmem_ioctl_vector(void *context, void *arg)
 	u32 i = 0, nr;
 
 	if (vector->flags & ~LSMEM_OPF_DURABLE || !vector->nr ||
-	    vector->nr > LSMEM_VECTOR_MAX || vector->stride < sizeof(struct lsmem_op) ||
+	    vector->nr > LSMEM_VECTOR_MAX || vector->stride < LSMEM_OP_SIZE_VER0 ||
 	    vector->stride > PAGE_SIZE || vector->stride % sizeof(u64))
 		return -EINVAL;
 	if (vector->flags & LSMEM_OPF_DURABLE && !call->store->durable)
@@ -335,14 +337,22 @@ static long lsmem_ioctl_sync(void *context, void *arg)
 }
 
 static const struct lsmem_ioctl lsmem_ioctls[] = {
-	LSMEM_IOCTL(LSMEM_IOC_QUERY, struct lsmem_query, lsmem_ioctl_query),
-	LSMEM_IOCTL(LSMEM_IOC_STAT, struct lsmem_stat, lsmem_ioctl_stat),
-	LSMEM_IOCTL(LSMEM_IOC_ALLOC, struct lsmem_op, lsmem_ioctl_alloc),
-	LSMEM_IOCTL(LSMEM_IOC_READ, struct lsmem_op, lsmem_ioctl_read),
-	LSMEM_IOCTL(LSMEM_IOC_REPLACE, struct lsmem_op, lsmem_ioctl_replace),
-	LSMEM_IOCTL(LSMEM_IOC_FREE, struct lsmem_op, lsmem_ioctl_free),
-	LSMEM_IOCTL(LSMEM_IOC_VECTOR, struct lsmem_vector, lsmem_ioctl_vector),
-	LSMEM_IOCTL(LSMEM_IOC_SYNC, struct lsmem_sync, lsmem_ioctl_sync),
+	LSMEM_IOCTL(LSMEM_IOC_QUERY, struct lsmem_query, LSMEM_QUERY_SIZE_VER0,
+		    lsmem_ioctl_query),
+	LSMEM_IOCTL(LSMEM_IOC_STAT, struct lsmem_stat, LSMEM_STAT_SIZE_VER0,
+		    lsmem_ioctl_stat),
+	LSMEM_IOCTL(LSMEM_IOC_ALLOC, struct lsmem_op, LSMEM_OP_SIZE_VER0,
+		    lsmem_ioctl_alloc),
+	LSMEM_IOCTL(LSMEM_IOC_READ, struct lsmem_op, LSMEM_OP_SIZE_VER0,
+		    lsmem_ioctl_read),
+	LSMEM_IOCTL(LSMEM_IOC_REPLACE, struct lsmem_op, LSMEM_OP_SIZE_VER0,
+		    lsmem_ioctl_replace),
+	LSMEM_IOCTL(LSMEM_IOC_FREE, struct lsmem_op, LSMEM_OP_SIZE_VER0,
+		    lsmem_ioctl_free),
+	LSMEM_IOCTL(LSMEM_IOC_VECTOR, struct lsmem_vector, LSMEM_VECTOR_SIZE_VER0,
+		    lsmem_ioctl_vector),
+	LSMEM_IOCTL(LSMEM_IOC_SYNC, struct lsmem_sync, LSMEM_SYNC_SIZE_VER0,
+		    lsmem_ioctl_sync),
 };
 
 static long lsmem_chardev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)

@@ -53,9 +53,12 @@ static long lsmem_control_attach(void *context, void *arg)
 }
 
 static const struct lsmem_ioctl lsmem_control_ioctls[] = {
-	LSMEM_IOCTL(LSMEM_CTL_CREATE, struct lsmem_create, lsmem_control_create),
-	LSMEM_IOCTL(LSMEM_CTL_DESTROY, struct lsmem_destroy, lsmem_control_destroy),
-	LSMEM_IOCTL(LSMEM_CTL_ATTACH, struct lsmem_attach, lsmem_control_attach),
+	LSMEM_IOCTL(LSMEM_CTL_CREATE, struct lsmem_create, LSMEM_CREATE_SIZE_VER0,
+		    lsmem_control_create),
+	LSMEM_IOCTL(LSMEM_CTL_DESTROY, struct lsmem_destroy, LSMEM_DESTROY_SIZE_VER0,
+		    lsmem_control_destroy),
+	LSMEM_IOCTL(LSMEM_CTL_ATTACH, struct lsmem_attach, LSMEM_ATTACH_SIZE_VER0,
+		    lsmem_control_attach),
 };
 
 static long lsmem_control_ioctl(struct file *file, unsigned int cmd, unsigned long arg)

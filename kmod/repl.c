@@ -504,11 +504,16 @@ static long lsmem_repl_clean(void *context, void *arg)
 /* ---- The descriptor ----------------------------------------------------- */
 
 static const struct lsmem_ioctl lsmem_repl_ioctls[] = {
-	LSMEM_IOCTL(LSMEM_REPL_NEXT, struct lsmem_next, lsmem_repl_next),
-	LSMEM_IOCTL(LSMEM_REPL_ACK, struct lsmem_ack, lsmem_repl_ack),
-	LSMEM_IOCTL(LSMEM_REPL_LOAD, struct lsmem_load, lsmem_repl_load),
-	LSMEM_IOCTL(LSMEM_REPL_ACTIVATE, struct lsmem_activate, lsmem_repl_activate),
-	LSMEM_IOCTL(LSMEM_REPL_CLEAN, struct lsmem_clean, lsmem_repl_clean),
+	LSMEM_IOCTL(LSMEM_REPL_NEXT, struct lsmem_next, LSMEM_NEXT_SIZE_VER0,
+		    lsmem_repl_next),
+	LSMEM_IOCTL(LSMEM_REPL_ACK, struct lsmem_ack, LSMEM_ACK_SIZE_VER0,
+		    lsmem_repl_ack),
+	LSMEM_IOCTL(LSMEM_REPL_LOAD, struct lsmem_load, LSMEM_LOAD_SIZE_VER0,
+		    lsmem_repl_load),
+	LSMEM_IOCTL(LSMEM_REPL_ACTIVATE, struct lsmem_activate, LSMEM_ACTIVATE_SIZE_VER0,
+		    lsmem_repl_activate),
+	LSMEM_IOCTL(LSMEM_REPL_CLEAN, struct lsmem_clean, LSMEM_CLEAN_SIZE_VER0,
+		    lsmem_repl_clean),
 };
 
 static long lsmem_repl_ioctl(struct file *file, unsigned int cmd, unsigned long arg)

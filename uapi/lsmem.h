@@ -10,7 +10,8 @@
  *
  * Every structure begins with its size.  A larger structure than the kernel
  * knows is taken if what is beyond is zero (else E2BIG), a smaller one is
- * filled up with zeros; smaller than the first one published is EINVAL.
+ * filled up with zeros, and gets back no more than it has room for; smaller
+ * than the first one published (LSMEM_*_SIZE_VER0) is EINVAL.
  * Reserved fields and unknown flags must be zero (EINVAL).  Nothing is changed
  * by a call that returns an error, with one exception: ETIMEDOUT from a durable
  * call means that the operation is applied and its durability unknown; a later
@@ -73,6 +74,8 @@ struct lsmem_query {
 	__u8 uuid[16];
 };
 
+#define LSMEM_QUERY_SIZE_VER0	72
+
 /* enum-like values of lsmem_op.op */
 #define LSMEM_OP_ALLOC		1u
 #define LSMEM_OP_READ		2u
@@ -121,6 +124,8 @@ struct lsmem_op {
 	__u32 object_length;
 };
 
+#define LSMEM_OP_SIZE_VER0	56
+
 /**
  * struct lsmem_vector - LSMEM_IOC_VECTOR: many operations, each with its result
  * @flags: 0, or LSMEM_OPF_DURABLE for all: one wait at the end
@@ -141,6 +146,8 @@ struct lsmem_vector {
 	__u32 stride;
 };
 
+#define LSMEM_VECTOR_SIZE_VER0	24
+
 /**
  * struct lsmem_sync - LSMEM_IOC_SYNC: make everything before it durable
  * @flags: 0
@@ -153,6 +160,8 @@ struct lsmem_sync {
 	__u32 timeout_ms;
 	__u32 reserved;
 };
+
+#define LSMEM_SYNC_SIZE_VER0	16
 
 /**
  * struct lsmem_stat - LSMEM_IOC_STAT: counters of a store, all since creation
@@ -177,6 +186,8 @@ struct lsmem_stat {
 	__u64 segments_compacted;
 };
 
+#define LSMEM_STAT_SIZE_VER0	112
+
 #define LSMEM_IOC_MAGIC		'L'	/* 0x4c, numbers 0xc0 .. 0xdf */
 #define LSMEM_IOC_QUERY		_IOWR(LSMEM_IOC_MAGIC, 0xc0, struct lsmem_query)
 #define LSMEM_IOC_STAT		_IOWR(LSMEM_IOC_MAGIC, 0xc1, struct lsmem_stat)
@@ -186,8 +197,8 @@ struct lsmem_stat {
 #define LSMEM_IOC_FREE		_IOWR(LSMEM_IOC_MAGIC, 0xc5, struct lsmem_op)
 #define LSMEM_IOC_VECTOR	_IOWR(LSMEM_IOC_MAGIC, 0xc6, struct lsmem_vector)
 #define LSMEM_IOC_SYNC		_IOWR(LSMEM_IOC_MAGIC, 0xc7, struct lsmem_sync)
-/* The size in a number is that of the first structure published: the kernel
- * compares magic and number only.
+/* The size in a number is that of the structure that the program was built
+ * with: the kernel compares magic and number only.
  */
 
 /* ---- Windows: mmap of /dev/lsmem* -------------------------------------- */
@@ -331,6 +342,8 @@ struct lsmem_create {
 	__u32 reserved;
 };
 
+#define LSMEM_CREATE_SIZE_VER0	72
+
 /**
  * struct lsmem_destroy - LSMEM_CTL_DESTROY
  * EBUSY while somebody has it open, mapped, mounted or attached, and, for a
@@ -344,6 +357,8 @@ struct lsmem_destroy {
 	__u32 flags;
 	__u8 name[LSMEM_NAME_BYTES];
 };
+
+#define LSMEM_DESTROY_SIZE_VER0	40
 
 /**
  * struct lsmem_attach - LSMEM_CTL_ATTACH: become the daemon of a durable store
@@ -369,6 +384,8 @@ struct lsmem_attach {
 	__u64 bytes;		/* out */
 	__u64 handles_max;	/* out */
 };
+
+#define LSMEM_ATTACH_SIZE_VER0	88
 
 #define LSMEM_CTL_CREATE	_IOWR(LSMEM_IOC_MAGIC, 0xd0, struct lsmem_create)
 #define LSMEM_CTL_DESTROY	_IOWR(LSMEM_IOC_MAGIC, 0xd1, struct lsmem_destroy)
@@ -448,6 +465,8 @@ struct lsmem_next {
 	__u64 next_segment;
 };
 
+#define LSMEM_NEXT_SIZE_VER0	40
+
 /*
  * One acknowledgement: type LSMEM_EVENT_OPEN .. RETIRE; RANGE: all below @to.  Or, of
  * what was told as a RANGE and is not durable yet, LSMEM_ACK_RECEIVED: all below @to is
@@ -477,6 +496,8 @@ struct lsmem_ack {
 	__u32 generation_ceiling;
 };
 
+#define LSMEM_ACK_SIZE_VER0	24
+
 /**
  * struct lsmem_load - LSMEM_REPL_LOAD: bring entries of a segment back (NEW,
  * RECOVERING)
@@ -501,6 +522,8 @@ struct lsmem_load {
 	__u32 reserved;
 };
 
+#define LSMEM_LOAD_SIZE_VER0	40
+
 /**
  * struct lsmem_activate - LSMEM_REPL_ACTIVATE: the store takes writes
  * All are durable in the digest of a new epoch and higher than anything before
@@ -516,6 +539,8 @@ struct lsmem_activate {
 	__u64 store_time;
 	__u64 next_segment;
 };
+
+#define LSMEM_ACTIVATE_SIZE_VER0	40
 
 #define LSMEM_REPL_NEXT		_IOWR(LSMEM_IOC_MAGIC, 0xd8, struct lsmem_next)
 #define LSMEM_REPL_ACK		_IOWR(LSMEM_IOC_MAGIC, 0xd9, struct lsmem_ack)
@@ -619,6 +644,8 @@ struct lsmem_clean {
 	__u32 nr;
 	__u32 reserved;
 };
+
+#define LSMEM_CLEAN_SIZE_VER0	24
 
 #define LSMEM_REPL_CLEAN	_IOWR(LSMEM_IOC_MAGIC, 0xdc, struct lsmem_clean)
 

@@ -313,6 +313,7 @@ struct making {
 	uint64_t version;
 	uint32_t length;
 	uint32_t size;
+	uint32_t first;
 	uint8_t *guard[2];
 	uint32_t guards;
 	uint8_t bytes[PAGE];
@@ -325,6 +326,7 @@ struct description {
 	uint32_t weight[2];	/* unprivileged, root; 0: never made */
 	unsigned long request;
 	uint32_t bytes;
+	uint32_t first;		/* of the first version, 0: @bytes */
 	const struct field *fields;
 	uint32_t nr_fields;
 	bool must;		/* all valid: it succeeds */

@@ -237,7 +237,8 @@ static const struct field activate_fields[] = {
 
 const struct description descriptions[] = {
 	IOCTL("QUERY", OBJECT, 30, 20, LSMEM_IOC_QUERY, lsmem_query, query_fields, .must = true),
-	IOCTL("STAT", OBJECT, 30, 20, LSMEM_IOC_STAT, lsmem_stat, stat_fields, .must = true),
+	IOCTL("STAT", OBJECT, 30, 20, LSMEM_IOC_STAT, lsmem_stat, stat_fields, .must = true,
+	      .first = LSMEM_STAT_SIZE_VER0),
 	IOCTL("ALLOC", OBJECT, 170, 90, LSMEM_IOC_ALLOC, lsmem_op, op_fields[0],
 	      .done = single_done),
 	IOCTL("READ", OBJECT, 190, 90, LSMEM_IOC_READ, lsmem_op, op_fields[1]),
@@ -270,7 +271,7 @@ const struct description descriptions[] = {
 	CALL("block range", BLOCK, 8, 10, run_block_range),
 	CALL("block ioctl", BLOCK, 5, 5, run_block_ioctl),
 	IOCTL("CREATE", CONTROL, 4, 10, LSMEM_CTL_CREATE, lsmem_create, create_fields,
-	      .done = create_done),
+	      .done = create_done, .first = LSMEM_CREATE_SIZE_VER0),
 	IOCTL("DESTROY", CONTROL, 4, 2, LSMEM_CTL_DESTROY, lsmem_destroy, destroy_fields,
 	      .done = destroy_done),
 	IOCTL("ATTACH", CONTROL, 4, 25, LSMEM_CTL_ATTACH, lsmem_attach, attach_fields,

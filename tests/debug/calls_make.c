@@ -395,7 +395,7 @@ static uint64_t make_size(struct making *m, const struct gene *gene, uint32_t by
 		return bytes;
 	case BOUNDARY:
 		is_wrong(m, EINVAL);
-		m->size = bytes - 1;
+		m->size = (m->first ?: bytes) - 1;
 		return m->size;
 	case STALE:	/* of a later version, that asks for something */
 		is_wrong(m, E2BIG);
@@ -720,6 +720,7 @@ static long run_ioctl(struct making *m, const struct description *d)
 
 	pick_fd(m, &gene[0], d->on);
 	m->size = d->bytes;
+	m->first = d->first;
 	make_fields(m, d->fields, d->nr_fields, &gene[2], m->bytes);
 	if (is_unsafe(m, d, &gene[1]))
 		m->argument = memcpy(m->me->heap, m->bytes, m->size);

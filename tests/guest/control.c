@@ -76,7 +76,7 @@ TEST(create_bad_fields)
 		TH_LOG("%s = %s", #field, #value);				\
 } while (0)
 	CREATE_REFUSED(EINVAL, size, 0);
-	CREATE_REFUSED(EINVAL, size, sizeof(create) - 1);
+	CREATE_REFUSED(EINVAL, size, LSMEM_CREATE_SIZE_VER0 - 1);
 	CREATE_REFUSED(E2BIG, size, ~0u);
 	CREATE_REFUSED(EINVAL, flags, 2);
 	CREATE_REFUSED(EINVAL, flags, 1u << 31);
@@ -108,6 +108,71 @@ TEST(create_bad_fields)
 	create = good_create;
 	create.bytes = 64ull << 30;
 	EXPECT_EQ(-ENOMEM, control_call(LSMEM_CTL_CREATE, &create));
+}
+
+/*
+ * A program that was built against the first version of a structure, and one that
+ * was built against a later version than this kernel's.  Two structures have grown
+ * since they were first published.
+ */
+TEST(structures_of_other_versions)
+{
+	struct {
+		struct lsmem_create create;
+		uint64_t tail[2];
+	} newer = { .create = good_create };
+	struct lsmem_create create = good_create;
+	struct lsmem_stat stat, all;
+	struct store store;
+	uint8_t *page;
+
+	_Static_assert(LSMEM_STAT_SIZE_VER0 < sizeof(stat), "it has grown");
+	_Static_assert(LSMEM_CREATE_SIZE_VER0 < sizeof(create), "it has grown");
+	page = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, page);
+	ASSERT_EQ(0, munmap(page + 4096, 4096));
+
+	/* What is beyond the program's structure is neither read nor written. */
+	ASSERT_EQ(0, store_create(&store, STORE_BYTES, 0, 0));
+	memset(&stat, 0xa5, sizeof(stat));
+	stat.size = LSMEM_STAT_SIZE_VER0;
+	stat.flags = 0;
+	EXPECT_EQ(0, ioctl(store.fd, LSMEM_IOC_STAT, &stat));
+	EXPECT_EQ(LSMEM_STAT_SIZE_VER0, stat.size);
+	EXPECT_EQ(STORE_BYTES / (64 << 10), stat.frames);
+	EXPECT_EQ(0, stat.stall_ns);
+	EXPECT_EQ(0xa5a5a5a5a5a5a5a5ull, stat.segments_compacted);
+	memset(page, 0, 4096);
+	memcpy(page + 4096 - LSMEM_STAT_SIZE_VER0, &(uint32_t){ LSMEM_STAT_SIZE_VER0 }, 4);
+	EXPECT_EQ(0, ioctl(store.fd, LSMEM_IOC_STAT, page + 4096 - LSMEM_STAT_SIZE_VER0));
+	stat.size = LSMEM_STAT_SIZE_VER0 - 1;
+	EXPECT_EQ(-1, ioctl(store.fd, LSMEM_IOC_STAT, &stat));
+	EXPECT_EQ(EINVAL, errno);
+	all = (struct lsmem_stat){ .size = sizeof(all) };
+	EXPECT_EQ(0, ioctl(store.fd, LSMEM_IOC_STAT, &all));
+	EXPECT_EQ(sizeof(all), all.size);
+	EXPECT_EQ(0, all.segments_compacted);
+	EXPECT_EQ(0, store_destroy(&store));
+
+	/* The fields that it does not have are zero for the kernel, whatever lies there. */
+	create.size = LSMEM_CREATE_SIZE_VER0;
+	create.segments = ~0u;
+	create.reserved = ~0u;
+	ASSERT_EQ(0, control_call(LSMEM_CTL_CREATE, &create));
+	EXPECT_EQ(~0u, create.segments);
+	EXPECT_EQ(0, destroy_named(create.name, 0));
+
+	newer.create.size = sizeof(newer);
+	newer.tail[1] = 1;
+	EXPECT_EQ(-E2BIG, control_call(LSMEM_CTL_CREATE, &newer));
+	newer.tail[1] = 0;
+	newer.tail[0] = 1ull << 63;
+	EXPECT_EQ(-E2BIG, control_call(LSMEM_CTL_CREATE, &newer));
+	newer.tail[0] = 0;
+	ASSERT_EQ(0, control_call(LSMEM_CTL_CREATE, &newer));
+	EXPECT_EQ(sizeof(newer), newer.create.size) TH_LOG("the caller's size stays");
+	EXPECT_EQ(0, destroy_named(newer.create.name, 0));
+	munmap(page, 4096);
 }
 
 TEST(control_unknown_calls)
