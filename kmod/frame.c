@@ -17,6 +17,8 @@
  * compaction takes is lent to it from these: it gives more back, so writers go on
  * meanwhile as if it had taken none.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
@@ -26,6 +28,11 @@
 #define LSMEM_SEGLET_ORDER	(ilog2(LSMEM_SEGLET_BYTES) - PAGE_SHIFT)
 #define LSMEM_BLOCK_ORDER	9
 #define LSMEM_FRAMES_KEPT	8	/* that compaction leaves: heads end their segments */
+
+static u64 lsmem_frames_mib(u32 nr)
+{
+	return ((u64)nr * LSMEM_SEGLET_BYTES) >> 20;
+}
 
 /* Take 2^order pages and make frames of them; returns how many, or an errno. */
 static int lsmem_frames_add(struct lsmem_frames *frames, u32 first, unsigned int order)
@@ -43,10 +50,19 @@ static int lsmem_frames_add(struct lsmem_frames *frames, u32 first, unsigned int
 	return nr;
 }
 
-static int lsmem_frames_fill(struct lsmem_frames *frames)
+/**
+ * lsmem_frames_fill - take the memory of a store
+ * @frames: from lsmem_frames_init()
+ *
+ * After all else that a store needs is there: this is what takes long, and drives
+ * other memory out.
+ * Context: sleeps; killable.  Return: 0; -ENOMEM (the log says how much there was)
+ * or -EINTR: lsmem_frames_destroy() gives back what was had.
+ */
+int lsmem_frames_fill(struct lsmem_frames *frames)
 {
 	unsigned int order = LSMEM_BLOCK_ORDER;
-	u32 have = 0;
+	u32 have = 0, i;
 	int ret;
 
 	while (have < frames->nr) {
@@ -56,54 +72,51 @@ static int lsmem_frames_fill(struct lsmem_frames *frames)
 			order--;
 		ret = lsmem_frames_add(frames, have, order);
 		if (ret < 0) {
-			if (order == LSMEM_SEGLET_ORDER)
+			if (order == LSMEM_SEGLET_ORDER) {
+				pr_err("%llu MiB of frames could be had of %llu MiB: no store was made\n",
+				       lsmem_frames_mib(have), lsmem_frames_mib(frames->nr));
 				return ret;
+			}
 			order--;	/* memory is fragmented: smaller blocks do */
 			continue;
 		}
 		have += ret;
 		cond_resched();
 	}
+	/* Lowest numbers on top: a young store uses the front of its window. */
+	for (i = 0; i < frames->nr; i++)
+		frames->free[i] = frames->nr - 1 - i;
+	frames->nr_free = frames->nr;
 	return 0;
 }
 
 /**
- * lsmem_frames_init - take the memory of a store
+ * lsmem_frames_init - make the tables of a store's frames
  * @frames: what to fill in
- * @bytes: a multiple of LSMEM_SEGMENT_BYTES
+ * @bytes: a multiple of LSMEM_SEGMENT_BYTES, up to LSMEM_BYTES_MAX
  *
- * Sleeps; killable.  Return: 0, -ENOMEM or -EINTR; nothing is kept on error.
+ * No frame is there, so none is free, before lsmem_frames_fill().
+ * Context: sleeps.  Return: 0 or -ENOMEM; nothing is kept on error.
  */
 int lsmem_frames_init(struct lsmem_frames *frames, u64 bytes)
 {
-	int ret = -ENOMEM;
 	u32 i;
 
-	/* More than reclaim could give: say so before all else is driven out. */
-	if (bytes >> PAGE_SHIFT > (u64)si_mem_available())
-		return -ENOMEM;
 	frames->nr = bytes / LSMEM_SEGLET_BYTES;
 	spin_lock_init(&frames->lock);
 	frames->address = kvcalloc(frames->nr, sizeof(*frames->address), GFP_KERNEL);
 	frames->owner = kvcalloc(frames->nr, sizeof(*frames->owner), GFP_KERNEL);
 	frames->free = kvcalloc(frames->nr, sizeof(*frames->free), GFP_KERNEL);
 	frames->table = vmalloc_user(array_size(frames->nr, sizeof(*frames->table)));
-	if (!frames->address || !frames->owner || !frames->free || !frames->table)
-		goto err;
-	ret = lsmem_frames_fill(frames);
-	if (ret)
-		goto err;
-	/* Lowest numbers on top: a young store uses the front of its window. */
+	if (!frames->address || !frames->owner || !frames->free || !frames->table) {
+		lsmem_frames_destroy(frames);
+		return -ENOMEM;
+	}
 	for (i = 0; i < frames->nr; i++) {
-		frames->free[i] = frames->nr - 1 - i;
 		frames->owner[i] = LSMEM_NO_FRAME;
 		frames->table[i].next = LSMEM_NO_FRAME;
 	}
-	frames->nr_free = frames->nr;
 	return 0;
-err:
-	lsmem_frames_destroy(frames);
-	return ret;
 }
 
 /**

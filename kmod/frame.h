@@ -41,6 +41,7 @@ struct lsmem_frames {
 };
 
 int lsmem_frames_init(struct lsmem_frames *frames, u64 bytes);
+int lsmem_frames_fill(struct lsmem_frames *frames);
 void lsmem_frames_destroy(struct lsmem_frames *frames);
 int lsmem_frame_get(struct lsmem_frames *frames, u32 owner, bool reserve);
 bool lsmem_frames_take(struct lsmem_frames *frames, u32 owner, u32 nr, u32 *taken);

@@ -8,7 +8,7 @@
  * of the exchanges on a word is the order of the changes to its object
  * (invariant 6).
  *
- * Indices are given out by an sbitmap, round robin, so that generations grow
+ * Indices are given out in turn (indices.c), so that generations grow
  * slowly and evenly.  A generation is never used twice: after a crash new ones
  * begin above a ceiling that had been durable before any below it was issued
  * (invariant 14), else a handle whose allocation was lost could name another
@@ -19,9 +19,6 @@
  * LSMEM_GENERATIONS_AHEAD and LSMEM_GENERATIONS_SHARE times the mean ahead of the
  * floor is set aside until the store is loaded again: its bit stays set.  That only
  * withholds generations; none is given out that would not be without it.
- *
- * @handles_full is set when a look through the map has found nothing, and cleared by
- * the next handle that is freed: a full table is not looked through again.
  *
  * Block stores use the table by block number, every generation 1; there the
  * second word is the last version of a block that has been discarded, so that
@@ -59,13 +56,9 @@ int lsmem_handles_init(struct lsmem_store *store)
 	store->generation_limit = store->durable ? 0 : LSMEM_GENERATION_MAX;
 	if (store->kind == LSMEM_KIND_BLOCK)
 		return 0;
-	ret = sbitmap_init_node(&store->handle_map, store->nr_handles, -1, GFP_KERNEL,
-				NUMA_NO_NODE, true, true);
-	if (ret) {
-		/* It may have freed its hints, and would free them again. */
-		memset(&store->handle_map, 0, sizeof(store->handle_map));
+	ret = lsmem_indices_init(&store->handle_map, store->nr_handles);
+	if (ret)
 		return ret;
-	}
 	/* Index 0 with generation 0 would be no handle: generations begin at 1. */
 	for (i = 0; i < store->nr_handles; i++)
 		store->handles[i].info = 0;
@@ -74,7 +67,7 @@ int lsmem_handles_init(struct lsmem_store *store)
 
 void lsmem_handles_destroy(struct lsmem_store *store)
 {
-	sbitmap_free(&store->handle_map);
+	lsmem_indices_destroy(&store->handle_map);
 	vfree(store->handles);
 }
 
@@ -102,37 +95,6 @@ static void lsmem_handle_retire(struct lsmem_store *store, u64 index)
 			index);
 }
 
-/* The bit of an index has just been cleared. */
-static void lsmem_handle_room(struct lsmem_store *store)
-{
-	smp_mb__after_atomic();		/* pairs with lsmem_handle_index_get() */
-	if (READ_ONCE(store->handles_full))
-		WRITE_ONCE(store->handles_full, false);
-}
-
-/* Take a free index; negative when there is none. */
-static int lsmem_handle_index_get(struct lsmem_store *store)
-{
-	int index;
-
-	if (READ_ONCE(store->handles_full))
-		return -EMFILE;
-	index = sbitmap_get(&store->handle_map);
-	if (index >= 0)
-		return index;
-	cond_resched();
-	WRITE_ONCE(store->handles_full, true);
-	/*
-	 * Store buffering: either this look finds the bit that lsmem_handle_room() is
-	 * called for, or that call sees the flag and clears it.
-	 */
-	smp_mb();
-	index = sbitmap_get(&store->handle_map);
-	if (index >= 0)
-		WRITE_ONCE(store->handles_full, false);
-	return index;
-}
-
 /**
  * lsmem_handle_alloc - a handle that has never been given out
  * @store: active, object kind
@@ -155,7 +117,7 @@ int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 		u32 generation, max;
 		int index;
 
-		index = lsmem_handle_index_get(store);
+		index = lsmem_indices_get(&store->handle_map);
 		if (index < 0)
 			return -EMFILE;
 		h = &store->handles[index];
@@ -169,8 +131,7 @@ int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 			continue;
 		}
 		if (generation > READ_ONCE(store->generation_ceiling)) {
-			sbitmap_clear_bit(&store->handle_map, index);
-			lsmem_handle_room(store);
+			lsmem_indices_put(&store->handle_map, index);
 			return -EAGAIN;
 		}
 		for (max = READ_ONCE(store->generation_max); generation > max;) {
@@ -203,10 +164,8 @@ void lsmem_handle_free(struct lsmem_store *store, u64 handle)
 	/* Pairs with the load of a word: what preceded it is over. */
 	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
 	percpu_counter_dec(&store->handles_used);
-	/* The next owner's words come after this one: tests/litmus/handle-free.litmus. */
-	smp_mb__before_atomic();
-	sbitmap_put(&store->handle_map, index);
-	lsmem_handle_room(store);
+	/* A release: the next owner's words come after this one (tests/litmus/handle-free.litmus). */
+	lsmem_indices_put(&store->handle_map, index);
 }
 
 /**

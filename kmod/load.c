@@ -395,11 +395,11 @@ void lsmem_load_forget(struct lsmem_store *store)
 		if (lsmem_word_state(h->word) == LSMEM_WORD_LIVE)
 			WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
 		WRITE_ONCE(h->info, 0);
-		if (store->kind == LSMEM_KIND_OBJECT)
-			sbitmap_clear_bit(&store->handle_map, i);
 		if (i % 4096 == 0)
 			cond_resched();
 	}
+	if (store->kind == LSMEM_KIND_OBJECT)
+		lsmem_indices_clear(&store->handle_map);
 	lsmem_load_unseen(store);
 	lsmem_clean_forget(store);
 	spin_lock(&store->segment_lock);
@@ -423,7 +423,7 @@ static void lsmem_load_map(struct lsmem_store *store)
 
 	for (i = 0; i < store->nr_handles; i++) {
 		if (lsmem_word_state(store->handles[i].word) == LSMEM_WORD_LIVE)
-			sbitmap_set_bit(&store->handle_map, i);
+			lsmem_indices_set(&store->handle_map, i);
 		if (i % 4096 == 0)
 			cond_resched();
 	}

@@ -4,9 +4,9 @@
  *
  * Module entry, exit and parameters (main.c).  Where things are:
  *
- *	store.c						stores and their lives
+ *	store.c, sizes.c				stores and their lives
  *	frame.c, segment.c, log.c			memory, from below
- *	handle.c, object.c				names and changes
+ *	indices.c, handle.c, object.c			names and changes
  *	epoch.c, space.c				waiting: for readers, for room
  *	balance.c, policy.c, compact.c, clean.c		making room
  *	chardev.c, ioctl.c, window.c, control.c		interfaces: character devices,

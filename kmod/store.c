@@ -30,12 +30,11 @@
 #include "epoch.h"
 #include "handle.h"
 #include "repl.h"
+#include "sizes.h"
 #include "sysfs.h"
 #include "window.h"
 
 #define LSMEM_MINORS		256
-#define LSMEM_BYTES_MIN		(128ull << 20)
-#define LSMEM_HANDLE_BYTES	256	/* memory for which there is one handle */
 #define LSMEM_HEADS_MIN		3	/* the cleaner's and two for writers */
 #define LSMEM_HEAD_SEGMENTS	5	/* full segments for which there is one head */
 /* Of the frames that writers may take, what may be live.  A disk is used as if all were. */
@@ -132,6 +131,20 @@ static int lsmem_create_check(const struct lsmem_create *create)
 	return 0;
 }
 
+/* Is there memory for a store?  Asked before anything is taken and zeroed. */
+static int lsmem_create_fits(const struct lsmem_sizes *sizes)
+{
+	u64 wanted = sizes->frame_bytes + sizes->table_bytes;
+	u64 available = (u64)max(si_mem_available(), 0l) << PAGE_SHIFT;
+
+	if (wanted <= available && sizes->largest <= INT_MAX)
+		return 0;
+	pr_err("no store was made: it takes %llu MiB (%llu MiB for the log, %llu MiB for the tables of %llu handles, %llu segments and their frames); %llu MiB of %llu MiB are available\n",
+	       wanted >> 20, sizes->frame_bytes >> 20, sizes->table_bytes >> 20, sizes->handles,
+	       sizes->segments, available >> 20, (u64)totalram_pages() << PAGE_SHIFT >> 20);
+	return -ENOMEM;
+}
+
 static int lsmem_store_name(struct lsmem_store *store)
 {
 	store->minor = ida_alloc_max(lsmem_store_ids(store), LSMEM_MINORS - 1, GFP_KERNEL);
@@ -146,8 +159,8 @@ static int lsmem_store_name(struct lsmem_store *store)
 	return 0;
 }
 
-/* Everything that is memory; on error the release of the device frees it. */
-static int lsmem_store_memory(struct lsmem_store *store, const struct lsmem_create *create)
+/* Everything that grows with the store, but for the memory of the log. */
+static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_sizes *sizes)
 {
 	u32 usable;
 	int ret;
@@ -185,10 +198,25 @@ static int lsmem_store_memory(struct lsmem_store *store, const struct lsmem_crea
 	if (store->kind == LSMEM_KIND_BLOCK)
 		store->nr_handles = lsmem_block_capacity(store);
 	else
-		store->nr_handles = create->handles_max ?:
-			min_t(u64, store->bytes / LSMEM_HANDLE_BYTES, LSMEM_HANDLES_MAX);
+		store->nr_handles = sizes->handles;
 	ret = lsmem_handles_init(store);
 	return ret ?: lsmem_window_init(store);
+}
+
+/*
+ * Everything that is memory, that of the log last: it takes the longest.  On error
+ * the release of the device frees what there is.
+ */
+static int lsmem_store_memory(struct lsmem_store *store, const struct lsmem_sizes *sizes)
+{
+	int ret = lsmem_store_tables(store, sizes);
+
+	if (ret) {
+		pr_err("no store was made: its tables could not be had, %llu MiB (error %d)\n",
+		       sizes->table_bytes >> 20, ret);
+		return ret;
+	}
+	return lsmem_frames_fill(&store->frames);
 }
 
 static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
@@ -262,9 +290,14 @@ static void lsmem_store_hide(struct lsmem_store *store)
 int lsmem_store_create(const struct lsmem_create *create, struct lsmem_store **out)
 {
 	struct lsmem_store *store;
+	struct lsmem_sizes sizes;
 	int ret;
 
 	ret = lsmem_create_check(create);
+	if (ret)
+		return ret;
+	lsmem_sizes_of(create, &sizes);
+	ret = lsmem_create_fits(&sizes);
 	if (ret)
 		return ret;
 	store = lsmem_store_alloc(create);
@@ -272,7 +305,7 @@ int lsmem_store_create(const struct lsmem_create *create, struct lsmem_store **o
 		return -ENOMEM;
 	ret = lsmem_store_name(store);
 	if (!ret)
-		ret = lsmem_store_memory(store, create);
+		ret = lsmem_store_memory(store, &sizes);
 	if (ret)
 		goto err_put;
 	memcpy(store->info->uuid, store->uuid, sizeof(store->uuid));

@@ -7,19 +7,18 @@
 #include <linux/device.h>
 #include <linux/mutex.h>
 #include <linux/percpu_counter.h>
-#include <linux/sbitmap.h>
 #include <linux/wait.h>
 
 #include "frame.h"
+#include "indices.h"
 #include "log.h"
 #include "policy.h"
 #include "segment.h"
+#include "sizes.h"
 
 struct gendisk;
 struct lsmem_attachment;
 
-#define LSMEM_BYTES_MAX		(1ull << 40)	/* of a store */
-#define LSMEM_HANDLES_MAX	0x7fffffffull	/* what an sbitmap can index */
 #define LSMEM_VICTIMS		LSMEM_POLICY_VICTIMS	/* segments cleaned together */
 #define LSMEM_RETIRES		8	/* groups waiting for their digest */
 #define LSMEM_VACATED		64	/* compactions whose old frames may still be seen */
@@ -149,13 +148,12 @@ struct lsmem_store {
 
 	struct lsmem_handle *handles;
 	u64 nr_handles;
-	struct sbitmap handle_map;
+	struct lsmem_indices handle_map;
 	u32 era;
 	u32 generation_floor;
 	u32 generation_ceiling;
 	u32 generation_max;
 	u32 generation_limit;		/* of an index, until it is reckoned anew: see handle.c */
-	bool handles_full;		/* no bit of handle_map was free */
 	atomic64_t handles_aside;	/* indices that are used up or set aside */
 	u64 clock;
 	u64 clock_base;

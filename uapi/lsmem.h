@@ -326,7 +326,8 @@ struct lsmem_slot {
  *	twice to 16 times what fills @bytes.  The more, the emptier segments are
  *	when they have to be cleaned, and the less is written for it
  *
- * EEXIST, ENOSPC (no minor), ENOMEM (frames could not be had; nothing is kept).
+ * EEXIST, ENOSPC (no minor), ENOMEM (less memory is available than the store takes, or
+ * it could not be had; nothing is kept, and the kernel log says what is missing).
  */
 struct lsmem_create {
 	__u32 size;

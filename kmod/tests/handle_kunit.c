@@ -250,7 +250,7 @@ static void handle_test_worn(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
 	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles_aside), 0);
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), 0);
-	KUNIT_EXPECT_EQ(test, sbitmap_weight(&store->handle_map), 0);
+	KUNIT_EXPECT_EQ(test, bitmap_weight(store->handle_map.map, store->nr_handles), 0);
 }
 
 /* No generation above what is durable; nothing is lost by having to wait. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/klog.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -104,10 +105,6 @@ TEST(create_bad_fields)
 	create.kind = LSMEM_KIND_BLOCK;
 	create.handles_max = 1;
 	EXPECT_EQ(-EINVAL, control_call(LSMEM_CTL_CREATE, &create));
-	/* More than there is: refused, and nothing of it is kept. */
-	create = good_create;
-	create.bytes = 64ull << 30;
-	EXPECT_EQ(-ENOMEM, control_call(LSMEM_CTL_CREATE, &create));
 }
 
 /*
@@ -126,8 +123,8 @@ TEST(structures_of_other_versions)
 	struct store store;
 	uint8_t *page;
 
-	_Static_assert(LSMEM_STAT_SIZE_VER0 < sizeof(stat), "it has grown");
-	_Static_assert(LSMEM_CREATE_SIZE_VER0 < sizeof(create), "it has grown");
+	_Static_assert(sizeof(stat) > LSMEM_STAT_SIZE_VER0, "it has grown");
+	_Static_assert(sizeof(create) > LSMEM_CREATE_SIZE_VER0, "it has grown");
 	page = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, page);
 	ASSERT_EQ(0, munmap(page + 4096, 4096));
@@ -190,6 +187,98 @@ TEST(control_unknown_calls)
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0));
 	EXPECT_EQ(ENODEV, errno);
 	close(fd);
+}
+
+/* ---- What there is no memory for ---------------------------------------- */
+
+/* Pages that the kernel has given out since it began, by /proc/vmstat. */
+static long long pages_allocated(void)
+{
+	FILE *file = fopen("/proc/vmstat", "re");
+	long long sum = 0, value;
+	char name[64];
+
+	while (file && fscanf(file, "%63s %lld", name, &value) == 2) {
+		if (!strncmp(name, "pgalloc_", 8))
+			sum += value;
+	}
+	if (file)
+		fclose(file);
+	return sum;
+}
+
+/* How often @text stands in the kernel's log. */
+static int log_says(const char *text)
+{
+	static char log[1 << 18];
+	const char *at;
+	int length, count = 0;
+
+	length = klogctl(3 /* SYSLOG_ACTION_READ_ALL */, log, sizeof(log) - 1);
+	if (length < 0)
+		return -1;
+	log[length] = '\0';
+	for (at = log; (at = strstr(at, text)); at += strlen(text))
+		count++;
+	return count;
+}
+
+/*
+ * Refused with a sentence that says what is missing, and before memory is taken: that
+ * of the log alone would be there, so it is the tables that there is no room for.
+ */
+TEST(create_without_memory)
+{
+	struct lsmem_create create = good_create;
+	uint64_t available = (uint64_t)available_kib() << 10;
+	const struct {
+		uint64_t bytes, handles;
+	} shapes[] = {
+		{ 1ull << 40, 0 },		/* the largest that may be asked for */
+		{ 1ull << 40, 0x7fffffff },
+		{ 256ull << 30, 0 },		/* by default, a bitmap of 2^30 handles */
+		{ STORE_BYTES, 0x7fffffff },	/* 32 GiB of handles */
+		{ available / 2 & ~(8 * MIB - 1), available / 8 * 5 / 16 },
+	};
+	size_t i;
+
+	if (available > 30ull << 30)
+		SKIP(return, "there is memory for what is to be refused");
+	for (i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+		int said = log_says("lsmem: no store was made: it takes ");
+		int failed = log_says("vmalloc error");
+		long long before;
+
+		create = good_create;
+		create.bytes = shapes[i].bytes;
+		create.handles_max = shapes[i].handles;
+		before = pages_allocated();
+		EXPECT_EQ(-ENOMEM, control_call(LSMEM_CTL_CREATE, &create)) TH_LOG("%zu", i);
+		EXPECT_GT(STORE_BYTES / 4 / 4096, pages_allocated() - before)
+			TH_LOG("%zu: memory was taken before", i);
+		EXPECT_EQ(said + 1, log_says("lsmem: no store was made: it takes "))
+			TH_LOG("%zu: nothing says why", i);
+		EXPECT_EQ(failed, log_says("vmalloc error")) TH_LOG("%zu", i);
+	}
+}
+
+/* As large as this machine allows: most of what is available. */
+TEST_F_TIMEOUT(slow, create_largest, 60)
+{
+	uint64_t bytes = ((uint64_t)available_kib() << 10) / 4 * 3 & ~(8 * MIB - 1);
+	char data[] = "the last byte", back[sizeof(data)] = "";
+	struct store store;
+	struct lsmem_op op;
+
+	ASSERT_EQ(0, store_create(&store, bytes, 0, 0));
+	EXPECT_EQ(bytes >> 16, store_attribute(&store, "frames"));
+	EXPECT_EQ(bytes >> 8, store_attribute(&store, "handles_max"));
+	op = lsm_op_alloc(data, sizeof(data), 0);
+	EXPECT_EQ(0, ioctl(store.fd, LSMEM_IOC_ALLOC, &op));
+	op = lsm_op_read(op.handle, back, sizeof(back), 0);
+	EXPECT_EQ(0, ioctl(store.fd, LSMEM_IOC_READ, &op));
+	EXPECT_STREQ(data, back);
+	EXPECT_EQ(0, store_destroy(&store));
 }
 
 TEST(create_cannot_tell_its_name)

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Indices: which entries of a handle table are taken.
+ *
+ * One bit for each index; an sbitmap has 128 bytes for 64 of them, which is 4 GiB
+ * for 2^31 handles and more than kvmalloc() gives.  Each CPU takes the free indices
+ * in turn, from a place of its own: so generations grow slowly and evenly, and CPUs
+ * do not meet in a cache line.  A group in which none is free is passed over, so a
+ * look through a full map of 2^31 indices reads 8 KiB.
+ *
+ * No locks: bits are exchanged one by one.  Taking an index is an acquire, giving it
+ * back a release: its next owner sees all that its last one did to its entry.
+ */
+#include <linux/bitmap.h>
+#include <linux/math64.h>
+#include <linux/mm.h>
+#include <linux/percpu.h>
+#include <linux/slab.h>
+
+#include "indices.h"
+
+static u32 lsmem_indices_groups(u64 nr)
+{
+	return DIV_ROUND_UP_ULL(nr, LSMEM_INDICES_GROUP);
+}
+
+/**
+ * lsmem_indices_bytes - memory that a set of indices takes
+ * @nr: indices, up to 2^31
+ * Return: bytes; without those of each CPU, which are few.
+ */
+u64 lsmem_indices_bytes(u64 nr)
+{
+	return (BITS_TO_LONGS(nr) + BITS_TO_LONGS(lsmem_indices_groups(nr))) *
+	       sizeof(unsigned long);
+}
+
+/**
+ * lsmem_indices_init - make a set of indices, all free
+ * @indices: zeroed
+ * @nr: how many, 1 .. 2^31 - 1
+ * Context: sleeps.  Return: 0 or -ENOMEM; lsmem_indices_destroy() frees either.
+ */
+int lsmem_indices_init(struct lsmem_indices *indices, u32 nr)
+{
+	unsigned int cpu, nth = 0;
+
+	indices->nr = nr;
+	indices->map = kvcalloc(BITS_TO_LONGS(nr), sizeof(*indices->map), GFP_KERNEL);
+	indices->full = kvcalloc(BITS_TO_LONGS(lsmem_indices_groups(nr)),
+				 sizeof(*indices->full), GFP_KERNEL);
+	indices->next = alloc_percpu(u32);
+	if (!indices->map || !indices->full || !indices->next)
+		return -ENOMEM;
+	for_each_possible_cpu(cpu)
+		*per_cpu_ptr(indices->next, cpu) = (u64)nr * nth++ / num_possible_cpus();
+	return 0;
+}
+
+/**
+ * lsmem_indices_destroy - free a set of indices
+ * @indices: made, in part or whole, or zeroed
+ */
+void lsmem_indices_destroy(struct lsmem_indices *indices)
+{
+	free_percpu(indices->next);
+	kvfree(indices->full);
+	kvfree(indices->map);
+	memset(indices, 0, sizeof(*indices));
+}
+
+/* Take a free index of [@from, @end); negative when there is none. */
+static int lsmem_indices_take(struct lsmem_indices *indices, u32 from, u32 end)
+{
+	u32 index;
+
+	for (index = find_next_zero_bit(indices->map, end, from); index < end;
+	     index = find_next_zero_bit(indices->map, end, index + 1))
+		if (!test_and_set_bit_lock(index, indices->map))
+			return index;
+	return -1;
+}
+
+/* A look through [@from, @end), all of a group, has found nothing. */
+static void lsmem_indices_fill(struct lsmem_indices *indices, u32 from, u32 end)
+{
+	u32 group = from / LSMEM_INDICES_GROUP;
+
+	set_bit(group, indices->full);
+	/*
+	 * Store buffering: either this look finds the bit that lsmem_indices_put() has
+	 * cleared, or lsmem_indices_put() finds the group's.
+	 */
+	smp_mb__after_atomic();
+	if (find_next_zero_bit(indices->map, end, from) < end)
+		clear_bit(group, indices->full);
+}
+
+/**
+ * lsmem_indices_get - take a free index
+ * @indices: the set
+ *
+ * Context: any; does not sleep.  An index that is given back meanwhile may be
+ * missed.
+ * Return: the index, the caller's until lsmem_indices_put(); negative when none is
+ * free.
+ */
+int lsmem_indices_get(struct lsmem_indices *indices)
+{
+	u32 groups = lsmem_indices_groups(indices->nr), group, left;
+	u32 from = this_cpu_read(*indices->next);
+
+	if (from >= indices->nr)
+		from = 0;
+	group = from / LSMEM_INDICES_GROUP;
+	/* The group in which it begins comes twice: from there, and at last to there. */
+	for (left = groups + 1; left; left--) {
+		u32 begin = group * LSMEM_INDICES_GROUP;
+		u32 end = min(begin + LSMEM_INDICES_GROUP, indices->nr);
+
+		if (!test_bit(group, indices->full)) {
+			int index = lsmem_indices_take(indices, max(from, begin), end);
+
+			if (index >= 0) {
+				this_cpu_write(*indices->next, index + 1);
+				return index;
+			}
+			if (from <= begin)
+				lsmem_indices_fill(indices, begin, end);
+		}
+		group = group + 1 < groups ? group + 1 : 0;
+		from = 0;
+	}
+	return -1;
+}
+
+/**
+ * lsmem_indices_put - give an index back
+ * @indices: the set
+ * @index: from lsmem_indices_get() or lsmem_indices_set()
+ *
+ * Context: any.  What the caller did before is seen by the index's next owner.
+ */
+void lsmem_indices_put(struct lsmem_indices *indices, u32 index)
+{
+	u32 group = index / LSMEM_INDICES_GROUP;
+
+	clear_bit_unlock(index, indices->map);
+	smp_mb__after_atomic();		/* pairs with lsmem_indices_fill() */
+	if (test_bit(group, indices->full))
+		clear_bit(group, indices->full);
+}
+
+/**
+ * lsmem_indices_set - take a certain index
+ * @indices: the set; no other thread uses it
+ * @index: below its number
+ */
+void lsmem_indices_set(struct lsmem_indices *indices, u32 index)
+{
+	__set_bit(index, indices->map);
+}
+
+/**
+ * lsmem_indices_clear - give all indices back
+ * @indices: the set; no other thread uses it
+ */
+void lsmem_indices_clear(struct lsmem_indices *indices)
+{
+	memset(indices->map, 0, BITS_TO_LONGS(indices->nr) * sizeof(*indices->map));
+	bitmap_zero(indices->full, lsmem_indices_groups(indices->nr));
+}

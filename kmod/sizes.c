@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sizes: what a store takes, reckoned before anything of it is made.
+ *
+ * Zeroing the memory of a store takes seconds for each few GiB and drives out what
+ * else is in memory.  So a store that there is no memory for is refused before.
+ * Numbers only: no locks, no state.
+ */
+#include <linux/log2.h>
+#include <linux/minmax.h>
+
+#include "indices.h"
+#include "policy.h"
+#include "segment.h"
+#include "sizes.h"
+
+/* One more table of @nr entries of @bytes each, from kvmalloc(). */
+static void lsmem_sizes_table(struct lsmem_sizes *sizes, u64 nr, u64 bytes)
+{
+	sizes->table_bytes += nr * bytes;
+	sizes->largest = max(sizes->largest, nr * bytes);
+}
+
+/**
+ * lsmem_sizes_of - what a store takes
+ * @create: checked
+ * @sizes: out
+ */
+void lsmem_sizes_of(const struct lsmem_create *create, struct lsmem_sizes *sizes)
+{
+	u64 full = create->bytes / LSMEM_SEGMENT_BYTES;
+
+	*sizes = (struct lsmem_sizes){
+		.frames = create->bytes / LSMEM_SEGLET_BYTES,
+		.segments = create->segments ?: LSMEM_SEGMENTS_LEAST * full,
+		.frame_bytes = create->bytes,
+	};
+	if (create->kind == LSMEM_KIND_BLOCK)
+		sizes->handles = create->bytes / LSMEM_BLOCK;
+	else
+		sizes->handles = create->handles_max ?:
+			min_t(u64, create->bytes / LSMEM_HANDLE_BYTES, LSMEM_HANDLES_MAX);
+	/* By vmalloc(): frame table, handle table, what the daemon sees of segments. */
+	sizes->table_bytes = sizes->frames * sizeof(struct lsmem_frame) +
+			     sizes->handles * sizeof(struct lsmem_handle) +
+			     sizes->segments * sizeof(struct lsmem_segment_stat);
+	/* The tables of frame.c, segment.c (with its hash), balance.c and indices.c. */
+	lsmem_sizes_table(sizes, sizes->frames, sizeof(void *));
+	lsmem_sizes_table(sizes, 2 * sizes->frames, sizeof(u32));
+	lsmem_sizes_table(sizes, sizes->segments, sizeof(struct lsmem_segment));
+	lsmem_sizes_table(sizes, 2 * roundup_pow_of_two(sizes->segments),
+			  sizeof(struct hlist_head));
+	lsmem_sizes_table(sizes, sizes->segments, sizeof(struct lsmem_candidate));
+	if (create->kind == LSMEM_KIND_OBJECT)
+		lsmem_sizes_table(sizes, 1, lsmem_indices_bytes(sizes->handles));
+}

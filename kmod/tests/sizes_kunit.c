@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit: the largest stores that there can be.  No machine of the tests has the
+ * memory for them, so what can be reckoned is: every number, position and offset
+ * fits where it is kept.  And the map of indices.
+ */
+#include <kunit/test.h>
+#include <linux/bitmap.h>
+#include <linux/mm.h>
+#include <linux/limits.h>
+
+#include "../handle.h"
+#include "../indices.h"
+#include "../segment.h"
+#include "../sizes.h"
+#include "../store.h"
+
+static const struct lsmem_create sizes_largest[] = {
+	{ .kind = LSMEM_KIND_OBJECT, .bytes = LSMEM_BYTES_MAX,
+	  .segments = LSMEM_SEGMENTS_MOST * (LSMEM_BYTES_MAX / LSMEM_SEGMENT_BYTES) },
+	{ .kind = LSMEM_KIND_OBJECT, .bytes = LSMEM_BYTES_MAX, .handles_max = LSMEM_HANDLES_MAX },
+	{ .kind = LSMEM_KIND_OBJECT, .bytes = LSMEM_BYTES_MIN, .handles_max = LSMEM_HANDLES_MAX },
+	{ .kind = LSMEM_KIND_OBJECT, .bytes = 256ull << 30 },	/* one that failed once */
+	{ .kind = LSMEM_KIND_BLOCK, .bytes = LSMEM_BYTES_MAX },
+};
+
+static void sizes_test_largest(struct kunit *test)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes_largest); i++) {
+		const struct lsmem_create *create = &sizes_largest[i];
+		struct lsmem_sizes sizes;
+
+		lsmem_sizes_of(create, &sizes);
+		/* Numbers: u32 here and in what user space maps, none of them LSMEM_NO_FRAME. */
+		KUNIT_EXPECT_EQ(test, sizes.frames * LSMEM_SEGLET_BYTES, create->bytes);
+		KUNIT_EXPECT_LT(test, sizes.frames, (u64)LSMEM_NO_FRAME);
+		KUNIT_EXPECT_LT(test, sizes.segments, (u64)U32_MAX);
+		KUNIT_EXPECT_LE(test, sizes.handles, (u64)INT_MAX);
+		KUNIT_EXPECT_LE(test, sizes.handles, 1ull << LSMEM_HANDLE_INDEX_BITS);
+		/* The position of the last byte that an entry can begin at. */
+		KUNIT_EXPECT_LE(test, sizes.frames << LSMEM_POSITION_OFFSET_BITS,
+				1ull << LSMEM_POSITION_BITS);
+		/* kvmalloc() gives no more than this; vmalloc() counts pages in an int. */
+		KUNIT_EXPECT_LE(test, sizes.largest, (u64)INT_MAX);
+		KUNIT_EXPECT_LE(test, sizes.handles * sizeof(struct lsmem_handle) >> PAGE_SHIFT,
+				(u64)INT_MAX);
+	}
+}
+
+/* What the tables take beside the log, for the page of the administrator's guide. */
+static void sizes_test_tables(struct kunit *test)
+{
+	struct lsmem_create create = { .kind = LSMEM_KIND_OBJECT, .bytes = LSMEM_BYTES_MIN };
+	struct lsmem_sizes sizes, twice;
+
+	lsmem_sizes_of(&create, &sizes);
+	KUNIT_EXPECT_EQ(test, sizes.handles, LSMEM_BYTES_MIN / LSMEM_HANDLE_BYTES);
+	KUNIT_EXPECT_GT(test, sizes.table_bytes, sizes.handles * sizeof(struct lsmem_handle));
+	KUNIT_EXPECT_LT(test, sizes.table_bytes, sizes.frame_bytes / 12);
+	create.bytes *= 2;
+	lsmem_sizes_of(&create, &twice);
+	KUNIT_EXPECT_EQ(test, twice.table_bytes, 2 * sizes.table_bytes);
+	create.handles_max = sizes.handles;
+	lsmem_sizes_of(&create, &twice);
+	KUNIT_EXPECT_EQ(test, twice.handles, sizes.handles);
+	KUNIT_EXPECT_LT(test, twice.table_bytes, 2 * sizes.table_bytes);
+}
+
+/* Every index once, whatever the number; then none; then those that come back. */
+static void indices_test_all(struct kunit *test)
+{
+	static const u32 numbers[] = {
+		1, 63, 64, 65, LSMEM_INDICES_GROUP - 1, LSMEM_INDICES_GROUP,
+		LSMEM_INDICES_GROUP + 1, 3 * LSMEM_INDICES_GROUP - 7,
+	};
+	u32 n;
+
+	for (n = 0; n < ARRAY_SIZE(numbers); n++) {
+		struct lsmem_indices indices = { 0 };
+		u32 nr = numbers[n], i;
+		unsigned long *seen = bitmap_zalloc(nr, GFP_KERNEL);
+
+		KUNIT_ASSERT_NOT_NULL(test, seen);
+		KUNIT_ASSERT_EQ(test, lsmem_indices_init(&indices, nr), 0);
+		lsmem_indices_set(&indices, nr / 2);
+		__set_bit(nr / 2, seen);
+		for (i = 1; i < nr; i++) {
+			int index = lsmem_indices_get(&indices);
+
+			KUNIT_ASSERT_GE(test, index, 0);
+			KUNIT_ASSERT_LT(test, (u32)index, nr);
+			KUNIT_ASSERT_FALSE(test, __test_and_set_bit(index, seen));
+		}
+		KUNIT_EXPECT_LT(test, lsmem_indices_get(&indices), 0);
+		KUNIT_EXPECT_LT(test, lsmem_indices_get(&indices), 0);
+		for (i = 0; i < nr; i += 1 + nr / 5) {
+			lsmem_indices_put(&indices, i);
+			KUNIT_EXPECT_EQ(test, lsmem_indices_get(&indices), (int)i);
+			KUNIT_EXPECT_LT(test, lsmem_indices_get(&indices), 0);
+		}
+		lsmem_indices_clear(&indices);
+		KUNIT_EXPECT_GE(test, lsmem_indices_get(&indices), 0);
+		lsmem_indices_destroy(&indices);
+		bitmap_free(seen);
+	}
+}
+
+/* An index that comes back is not given out before the others: generations grow slowly. */
+static void indices_test_in_turn(struct kunit *test)
+{
+	struct lsmem_indices indices = { 0 };
+	int first, i, index;
+
+	KUNIT_ASSERT_EQ(test, lsmem_indices_init(&indices, 1000), 0);
+	preempt_disable();	/* each CPU has a turn of its own */
+	first = lsmem_indices_get(&indices);
+	lsmem_indices_put(&indices, first);
+	for (i = 1; i < 1000; i++) {
+		index = lsmem_indices_get(&indices);
+		lsmem_indices_put(&indices, index);
+		if (index != (first + i) % 1000)
+			break;
+	}
+	preempt_enable();
+	KUNIT_EXPECT_EQ(test, i, 1000);
+	lsmem_indices_destroy(&indices);
+}
+
+/*
+ * A large map: only the last index is free, and found.  Not the largest: in User-mode
+ * Linux each page of vmalloc() is a mapping on the host, which has a bound for these.
+ */
+static void indices_test_large(struct kunit *test)
+{
+	const u32 nr = (1u << 29) - 1, last = nr - 1;
+	struct lsmem_indices indices = { 0 };
+	int index;
+
+	KUNIT_EXPECT_LE(test, lsmem_indices_bytes(LSMEM_HANDLES_MAX), 257ull << 20);
+	/* The end of the last group of the largest map is still a u32. */
+	KUNIT_EXPECT_LE(test, round_up(LSMEM_HANDLES_MAX, LSMEM_INDICES_GROUP), (u64)U32_MAX);
+	KUNIT_ASSERT_EQ(test, lsmem_indices_init(&indices, nr), 0);
+	memset(indices.map, 0xff, BITS_TO_LONGS(nr) * sizeof(*indices.map));
+	lsmem_indices_put(&indices, last);
+	index = lsmem_indices_get(&indices);
+	KUNIT_EXPECT_EQ(test, index, (int)last);
+	KUNIT_EXPECT_LT(test, lsmem_indices_get(&indices), 0);
+	lsmem_indices_put(&indices, 12345);
+	KUNIT_EXPECT_EQ(test, lsmem_indices_get(&indices), 12345);
+	lsmem_indices_destroy(&indices);
+}
+
+static struct kunit_case sizes_cases[] = {
+	KUNIT_CASE(sizes_test_largest),
+	KUNIT_CASE(sizes_test_tables),
+	KUNIT_CASE(indices_test_all),
+	KUNIT_CASE(indices_test_in_turn),
+	KUNIT_CASE(indices_test_large),
+	{}
+};
+
+static struct kunit_suite sizes_suite = {
+	.name = "lsmem-sizes",
+	.test_cases = sizes_cases,
+};
+
+kunit_test_suite(sizes_suite);
