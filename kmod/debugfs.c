@@ -157,7 +157,7 @@ static int clients_show(struct seq_file *s, void *v)
 	u32 nr = 0;
 
 	seq_puts(s, "client views revoked oldest\n");
-	spin_lock(&store->epoch_lock);
+	mutex_lock(&store->epoch_lock);
 	list_for_each_entry(client, &store->clients, node) {
 		u32 views = 0, revoked = 0, i;
 		u64 oldest = LSMEM_SLOT_REVOKED;
@@ -176,7 +176,7 @@ static int clients_show(struct seq_file *s, void *v)
 		if (seq_has_overflowed(s))
 			break;	/* it will be called again, with a larger buffer */
 	}
-	spin_unlock(&store->epoch_lock);
+	mutex_unlock(&store->epoch_lock);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(clients);

@@ -26,7 +26,11 @@
  * many there are and however often files are opened.  Each revocation halves the
  * bound of its file for a while.
  *
- * Lock: store->epoch_lock for the set of clients and @seen.
+ * A file has slots from its first mmap of them on; only such files are looked at, and
+ * limits/clients_max bounds how many there are.
+ *
+ * Lock: store->epoch_lock, a mutex, for the set of clients and @seen: the look at all of
+ * them rests in between.  Nothing is allocated under it.
  */
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
@@ -45,23 +49,30 @@
  */
 struct lsmem_client *lsmem_client_new(struct lsmem_store *store)
 {
-	struct lsmem_client *client = kzalloc(sizeof(*client), GFP_KERNEL);
-	unsigned int i;
-	u64 epoch;
+	struct lsmem_client *client = kzalloc(sizeof(*client), GFP_KERNEL_ACCOUNT);
 
 	if (!client)
 		return NULL;
-	client->slots = (void *)get_zeroed_page(GFP_KERNEL);
-	if (!client->slots) {
-		kfree(client);
-		return NULL;
-	}
+	INIT_LIST_HEAD(&client->node);
 	client->store = store;
-	spin_lock(&store->epoch_lock);
+	return client;
+}
+
+/* Put a client with slots in the list of its store; 0, or -ENFILE when that is full. */
+static int lsmem_client_list(struct lsmem_client *client)
+{
+	struct lsmem_store *store = client->store;
+	unsigned int i;
+	u64 epoch;
+
+	lockdep_assert_held(&store->epoch_lock);
+	if (store->nr_clients >= READ_ONCE(store->clients_max))
+		return -ENFILE;
+	store->nr_clients++;
 	/*
-	 * Views of this file begin after its open.  They see the words exchanged before the
-	 * epoch that there is now.  A walk that misses this file in the list took the lock
-	 * before: its epoch is not above this one.
+	 * Views of this file begin after its slots were made.  They see the words exchanged
+	 * before the epoch that there is now.  A walk that misses this file in the list took
+	 * the lock before: its epoch is not above this one.
 	 */
 	epoch = smp_load_acquire(&store->info->epoch);
 	for (i = 0; i < LSMEM_SLOTS; i++) {
@@ -69,8 +80,52 @@ struct lsmem_client *lsmem_client_new(struct lsmem_store *store)
 		client->seen[i].looked = epoch;
 	}
 	list_add_tail(&client->node, &store->clients);
-	spin_unlock(&store->epoch_lock);
-	return client;
+	return 0;
+}
+
+/**
+ * lsmem_client_map - a file's slots are about to be mapped
+ * @client: from lsmem_client_new()
+ *
+ * Makes the slots when it is the first time: a file that has no views costs no more
+ * than itself, and is not looked at.  The memory is charged to the caller's cgroup.
+ *
+ * Context: may sleep; any number of threads.
+ * Return: 0; -ENOMEM (also: the cgroup's limit), -ENFILE (@clients_max files of the
+ * store have slots).
+ */
+int lsmem_client_map(struct lsmem_client *client)
+{
+	/* At a cgroup's limit the call fails; its tasks are not killed for it. */
+	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
+	struct lsmem_store *store = client->store;
+	struct lsmem_seen *seen = NULL;
+	struct lsmem_slot *slots;
+	int ret = 0;
+
+	slots = (void *)__get_free_page(gfp | __GFP_ZERO);
+	if (slots)
+		seen = kcalloc(LSMEM_SLOTS, sizeof(*seen), gfp);
+	mutex_lock(&store->epoch_lock);
+	if (!client->slots) {
+		ret = -ENOMEM;
+		if (slots && seen) {
+			client->slots = slots;
+			client->seen = seen;
+			ret = lsmem_client_list(client);
+		}
+		if (!ret) {
+			slots = NULL;
+			seen = NULL;
+		} else {
+			client->slots = NULL;
+			client->seen = NULL;
+		}
+	}
+	mutex_unlock(&store->epoch_lock);
+	free_page((unsigned long)slots);
+	kfree(seen);
+	return ret;
 }
 
 /**
@@ -79,10 +134,14 @@ struct lsmem_client *lsmem_client_new(struct lsmem_store *store)
  */
 void lsmem_client_free(struct lsmem_client *client)
 {
-	spin_lock(&client->store->epoch_lock);
-	list_del(&client->node);
-	spin_unlock(&client->store->epoch_lock);
+	if (client->slots) {
+		mutex_lock(&client->store->epoch_lock);
+		client->store->nr_clients--;
+		list_del(&client->node);
+		mutex_unlock(&client->store->epoch_lock);
+	}
 	free_page((unsigned long)client->slots);
+	kfree(client->seen);
 	kfree(client);
 }
 
@@ -162,9 +221,9 @@ static bool lsmem_slot_holds(struct lsmem_client *client, unsigned int i, u64 ep
  * @store: the store
  * @epoch: from lsmem_epoch_advance()
  *
- * Looks at all slots of all files, with epoch_lock held.
+ * Looks at all slots of all files that have some, and rests after each file.
  *
- * Context: does not sleep.  Return: true at the latest view_ms after the first call
+ * Context: process; sleeps.  Return: true at the latest view_ms after the first call
  * for any epoch that follows the advance to @epoch.
  */
 bool lsmem_epoch_passed(struct lsmem_store *store, u64 epoch)
@@ -174,16 +233,18 @@ bool lsmem_epoch_passed(struct lsmem_store *store, u64 epoch)
 	unsigned int i;
 	u64 now;
 
-	spin_lock(&store->epoch_lock);
+	mutex_lock(&store->epoch_lock);
 	/*
 	 * The epoch first, then the slots: a slot that is idle after this load holds up no
 	 * epoch up to this one.  Pairs with lsmem_epoch_advance(), also of another thread.
 	 */
 	now = smp_load_acquire(&store->info->epoch);
-	list_for_each_entry(client, &store->clients, node)
+	list_for_each_entry(client, &store->clients, node) {
 		for (i = 0; i < LSMEM_SLOTS; i++)
 			if (lsmem_slot_holds(client, i, epoch, now))
 				passed = false;
-	spin_unlock(&store->epoch_lock);
+		cond_resched();
+	}
+	mutex_unlock(&store->epoch_lock);
 	return passed;
 }

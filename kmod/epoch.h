@@ -8,16 +8,29 @@
 #define LSMEM_SLOTS	(PAGE_SIZE / sizeof(struct lsmem_slot))
 
 /**
+ * struct lsmem_seen - what is known of a slot
+ * @until: the slot holds up no epoch up to this one
+ * @value: was in the way at the last look; IDLE or REVOKED: nothing was
+ * @looked: the newest epoch at the last look
+ * @since: the jiffy since which @value was in the way
+ *
+ * Kernel-private: nothing here is taken from the page.
+ */
+struct lsmem_seen {
+	u64 until;
+	u64 value;
+	u64 looked;
+	unsigned long since;
+};
+
+/**
  * struct lsmem_client - one open file of a store
  * @store: whose file
- * @node: in the store's list
- * @slots: one page, mapped read-write by its owner
+ * @node: in the store's list, while it has slots
+ * @slots: one page, mapped read-write by its owner; NULL before it is mapped
  * @strikes: views that were not ended in time, of late: each halves the bound
  * @struck: when the last one was, jiffies
- * @seen: what is known of each slot, under epoch_lock; kernel-private, nothing here is
- *	taken from the page: the slot holds up no epoch up to @until; at the last look the
- *	newest epoch was @looked; @value was in the way at that look, and since the jiffy
- *	@since, or is IDLE or REVOKED: nothing was
+ * @seen: LSMEM_SLOTS, under epoch_lock; NULL while @slots is
  */
 struct lsmem_client {
 	struct lsmem_store *store;
@@ -25,15 +38,11 @@ struct lsmem_client {
 	struct lsmem_slot *slots;
 	unsigned int strikes;
 	unsigned long struck;
-	struct {
-		u64 until;
-		u64 value;
-		u64 looked;
-		unsigned long since;
-	} seen[PAGE_SIZE / sizeof(struct lsmem_slot)];
+	struct lsmem_seen *seen;
 };
 
 struct lsmem_client *lsmem_client_new(struct lsmem_store *store);
+int lsmem_client_map(struct lsmem_client *client);
 void lsmem_client_free(struct lsmem_client *client);
 u64 lsmem_epoch_advance(struct lsmem_store *store);
 bool lsmem_epoch_passed(struct lsmem_store *store, u64 epoch);

@@ -123,7 +123,7 @@ int lsmem_entry_put(struct lsmem_store *store, unsigned int head, u64 key, u32 t
 				break;
 			continue;
 		}
-		bounce = kvmalloc(length, GFP_KERNEL);
+		bounce = kvmalloc(length, GFP_KERNEL_ACCOUNT);
 		if (!bounce) {
 			ret = -ENOMEM;
 			break;
@@ -555,7 +555,7 @@ int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op)
 				break;
 			continue;
 		}
-		bounce = kvmalloc(op->length, GFP_KERNEL);
+		bounce = kvmalloc(op->length, GFP_KERNEL_ACCOUNT);
 		if (!bounce) {
 			ret = -ENOMEM;
 			break;

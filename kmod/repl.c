@@ -633,7 +633,7 @@ int lsmem_repl_attach(struct lsmem_attach *attach)
 	if (IS_ERR(store))
 		return PTR_ERR(store);
 	ret = -ENOMEM;
-	at = kvzalloc(sizeof(*at), GFP_KERNEL);
+	at = kvzalloc(sizeof(*at), GFP_KERNEL_ACCOUNT);
 	if (!at)
 		goto err_release;
 	at->store = store;

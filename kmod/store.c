@@ -235,6 +235,7 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	store->mode = create->mode ?: 0600;
 	store->minor = -1;
 	store->view_ms = LSMEM_VIEW_MS;
+	store->clients_max = LSMEM_CLIENTS_MAX;
 	store->durable_ms = LSMEM_DURABLE_MS;
 	store->flush_ms = LSMEM_FLUSH_MS;
 	store->stall_ms = LSMEM_STALL_MS;
@@ -243,7 +244,7 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	mutex_init(&store->mutex);
 	INIT_LIST_HEAD(&store->node);
 	INIT_LIST_HEAD(&store->clients);
-	spin_lock_init(&store->epoch_lock);
+	mutex_init(&store->epoch_lock);
 	init_waitqueue_head(&store->space);
 	init_waitqueue_head(&store->acks);
 	init_waitqueue_head(&store->work);

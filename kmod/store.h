@@ -24,6 +24,7 @@ struct lsmem_attachment;
 #define LSMEM_VACATED		64	/* compactions whose old frames may still be seen */
 #define LSMEM_COMPACTORS	4u	/* most compactors of a store */
 #define LSMEM_PLANNED		16	/* victims that compactors get at a time */
+#define LSMEM_CLIENTS_MAX	4096u	/* limits/clients_max by default */
 #define LSMEM_WAITS		24	/* buckets of the histogram of waits */
 
 /**
@@ -89,8 +90,8 @@ struct lsmem_cleaner_stats {
  *	      store->mutex		life: state, attach, load, activation
  *	        disk->open_mutex	(the block layer's) opens of a disk (block.c)
  *	        store->balance_mutex	levels and victims (balance.c)
+ *	        store->epoch_lock	set of clients (epoch.c)
  *	          queue->lock		bios that wait for the daemon (bioqueue.c)
- *	          store->epoch_lock	set of clients (epoch.c)
  *	          head->lock		one head (log.c); never two
  *	            store->segment_lock	segments, spares, retires (segment.c)
  *	              frames.lock	free frames (frame.c)
@@ -165,8 +166,10 @@ struct lsmem_store {
 
 	struct lsmem_info *info;
 	struct list_head clients;
-	spinlock_t epoch_lock;
+	u32 nr_clients;			/* in the list */
+	struct mutex epoch_lock;
 	u32 view_ms;
+	u32 clients_max;		/* files that may have slots */
 
 	struct lsmem_retire retires[LSMEM_RETIRES];	/* a ring, under segment_lock */
 	u32 retire_first;

@@ -179,12 +179,14 @@ LSMEM_LIMIT(view_ms, view_ms, 10, 60 * MSEC_PER_SEC);
 LSMEM_LIMIT(durable_ms, durable_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
 LSMEM_LIMIT(flush_ms, flush_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
 LSMEM_LIMIT(stall_ms, stall_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
+LSMEM_LIMIT(clients_max, clients_max, 1, 65536);
 
 static struct attribute *lsmem_limits_attrs[] = {
 	&lsmem_limit_view_ms.attr.attr,
 	&lsmem_limit_durable_ms.attr.attr,
 	&lsmem_limit_flush_ms.attr.attr,
 	&lsmem_limit_stall_ms.attr.attr,
+	&lsmem_limit_clients_max.attr.attr,
 	NULL,
 };
 

@@ -177,7 +177,8 @@ static const struct vm_operations_struct lsmem_client_vm_ops = {
  * @vma: what is asked for
  *
  * Return: 0; -EINVAL (private, beyond the window, partly), -EPERM (writable
- * and not the slots, executable), -ENXIO (no window there).
+ * and not the slots, executable), -ENXIO (no window there); of slots, as
+ * lsmem_client_map().
  */
 int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct *vma)
 {
@@ -205,6 +206,9 @@ int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct 
 		return ret;
 	if (vma->vm_flags & VM_EXEC || (vma->vm_flags & VM_WRITE && !slots))
 		return -EPERM;
+	ret = slots ? lsmem_client_map(client) : 0;
+	if (ret)
+		return ret;
 	lsmem_vm_flags(vma, VM_PFNMAP | VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
 		       VM_MAYEXEC | (slots ? 0 : VM_MAYWRITE));
 	vma->vm_private_data = client;

@@ -229,7 +229,8 @@ struct lsmem_window {
  * @frames: LSMEM_SEGLET_BYTES each, in virtual frame order
  * @frame_table: struct lsmem_frame for each frame
  * @handles: struct lsmem_handle for each index
- * @slots: this file's epoch slots, read-write
+ * @slots: this file's epoch slots, read-write; made when they are first mapped, charged
+ *	to the caller's memory cgroup.  ENOMEM; ENFILE: limits/clients_max files have some
  * @epoch: the store's epoch; a client publishes it in a slot
  * @view_ms: bound after which the kernel revokes a published epoch
  */

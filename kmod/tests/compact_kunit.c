@@ -608,6 +608,7 @@ static void compact_test_view(struct kunit *test)
 	u32 held = seg->nr_frames, free = store->frames.nr_free, i;
 
 	KUNIT_ASSERT_NOT_NULL(test, client);
+	KUNIT_ASSERT_EQ(test, lsmem_client_map(client), 0);
 	store->view_ms = 3600 * MSEC_PER_SEC;
 	client->slots[3].epoch = store->info->epoch;
 	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
@@ -722,6 +723,7 @@ static void compact_test_ring(struct kunit *test)
 	u64 epoch;
 
 	KUNIT_ASSERT_NOT_NULL(test, client);
+	KUNIT_ASSERT_EQ(test, lsmem_client_map(client), 0);
 	store->view_ms = 3600 * MSEC_PER_SEC;
 	client->slots[0].epoch = store->info->epoch;
 	epoch = lsmem_epoch_advance(store);

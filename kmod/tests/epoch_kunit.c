@@ -43,6 +43,7 @@ static struct lsmem_client *epoch_client(struct kunit *test)
 	struct lsmem_client *client = lsmem_client_new(test->priv);
 
 	KUNIT_ASSERT_NOT_NULL(test, client);
+	KUNIT_ASSERT_EQ(test, lsmem_client_map(client), 0);
 	return client;
 }
 

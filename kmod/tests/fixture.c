@@ -84,7 +84,7 @@ int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape)
 	struct rnd_state random;
 
 	KUNIT_ASSERT_NOT_NULL(test, store);
-	spin_lock_init(&store->epoch_lock);
+	mutex_init(&store->epoch_lock);
 	INIT_LIST_HEAD(&store->clients);
 	init_waitqueue_head(&store->space);
 	init_waitqueue_head(&store->acks);
@@ -96,6 +96,7 @@ int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape)
 	store->nr_heads = shape->heads;
 	store->nr_handles = shape->handles;
 	store->view_ms = 1000;
+	store->clients_max = LSMEM_CLIENTS_MAX;
 	store->stall_ms = 1;
 	store->clock_base = ktime_get_ns();
 	strscpy(store->name, "kunit", sizeof(store->name));

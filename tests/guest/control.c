@@ -11,6 +11,8 @@
 #include <sys/ioctl.h>
 #include <sys/klog.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -281,6 +283,176 @@ TEST_F_TIMEOUT(slow, create_largest, 60)
 	EXPECT_EQ(0, store_destroy(&store));
 }
 
+/* ---- Memory of clients --------------------------------------------------- */
+
+#define CHARGED_FILES	400
+#define SLOTS_BYTES	(4096 + 2048)	/* a page, and what the kernel knows of its slots */
+
+/* What a child has seen. */
+struct charged {
+	long long opened, mapped;
+	int maps, error;
+};
+
+static int write_text(const char *directory, const char *name, const char *text)
+{
+	char path[128];
+	int fd, ret;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	ret = write(fd, text, strlen(text)) < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+static long long read_number(const char *directory, const char *name)
+{
+	long long value = -1;
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	file = fopen(path, "re");
+	if (!file || fscanf(file, "%lld", &value) != 1)
+		value = -1;
+	if (file)
+		fclose(file);
+	return value;
+}
+
+/* The offset of the slots of a store; 0 when it cannot be had. */
+static off_t slots_offset(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	const struct lsmem_info *info;
+	off_t offset = 0;
+
+	info = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, LSMEM_WINDOW_INFO);
+	if (info != MAP_FAILED) {
+		offset = (off_t)info->slots.offset;
+		munmap((void *)info, 4096);
+	}
+	close(fd);
+	return offset;
+}
+
+/* At @at, in place of what is mapped there, or anywhere. */
+static void *map_slots(int fd, off_t offset, void *at)
+{
+	return mmap(at, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), fd,
+		    offset);
+}
+
+/*
+ * In a cgroup of its own: many files, then their slots, the second half beyond the limit.
+ * All at one address: a mapping more would be memory, too, for which tasks are killed.
+ */
+static void charged_child(const char *group, const char *path, struct charged *charged)
+{
+	struct rlimit files = { 3 * CHARGED_FILES, 3 * CHARGED_FILES };
+	off_t offset = slots_offset(path);
+	static int fds[2 * CHARGED_FILES];
+	void *at = map_slots(open(path, O_RDWR | O_CLOEXEC), offset, NULL);
+	char limit[32];
+	int i;
+
+	if (at == MAP_FAILED || write_text(group, "cgroup.procs", "0") || setrlimit(RLIMIT_NOFILE, &files))
+		_exit(1);
+	for (i = 0; i < 2 * CHARGED_FILES; i++) {
+		fds[i] = open(path, O_RDWR | O_CLOEXEC);
+		if (fds[i] < 0)
+			_exit(2);
+	}
+	charged->opened = read_number(group, "memory.current");
+	for (i = 0; i < CHARGED_FILES; i++)
+		if (map_slots(fds[i], offset, at) == MAP_FAILED)
+			_exit(3);
+	charged->mapped = read_number(group, "memory.current");
+	snprintf(limit, sizeof(limit), "%lld", charged->mapped + CHARGED_FILES * SLOTS_BYTES / 4);
+	if (write_text(group, "memory.max", limit))
+		_exit(4);
+	for (; i < 2 * CHARGED_FILES; i++) {
+		if (map_slots(fds[i], offset, at) == MAP_FAILED) {
+			charged->error = errno;
+			break;
+		}
+		charged->maps++;
+	}
+	_exit(0);
+}
+
+/* Memory is charged to the task that causes it: a cgroup bounds what its clients take. */
+TEST(clients_are_charged)
+{
+	struct charged *charged = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char root[] = "/tmp/lsmem-cgroup-XXXXXX", group[64];
+	struct store store;
+	int status = 0;
+	pid_t pid;
+
+	ASSERT_NE(MAP_FAILED, charged);
+	ASSERT_NE(NULL, mkdtemp(root));
+	if (mount("none", root, "cgroup2", 0, NULL)) {
+		rmdir(root);
+		SKIP(return, "no cgroup2");
+	}
+	snprintf(group, sizeof(group), "%s/lsmem-test", root);
+	if (write_text(root, "cgroup.subtree_control", "+memory") || mkdir(group, 0700)) {
+		umount2(root, MNT_DETACH);
+		rmdir(root);
+		SKIP(return, "no memory controller");
+	}
+	ASSERT_EQ(0, store_create(&store, STORE_BYTES, 0, 0));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		charged_child(group, store.path, charged);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_LE(CHARGED_FILES * SLOTS_BYTES / 4 * 3, charged->mapped - charged->opened)
+		TH_LOG("slots: %lld bytes charged", charged->mapped - charged->opened);
+	EXPECT_GT(CHARGED_FILES, charged->maps) TH_LOG("more than the limit of the cgroup");
+	EXPECT_EQ(ENOMEM, charged->error);
+	EXPECT_EQ(0, store_destroy(&store));
+	EXPECT_EQ(0, rmdir(group));
+	EXPECT_EQ(0, umount2(root, MNT_DETACH));
+	rmdir(root);
+	munmap(charged, 4096);
+}
+
+/* Files with slots, all of which are looked at: a store has a bound for them. */
+TEST(clients_max)
+{
+	struct store store;
+	off_t offset;
+	void *slots;
+	int fd[2];
+
+	ASSERT_EQ(0, store_create(&store, STORE_BYTES, 0, 0));	/* liblsmem's file has slots */
+	offset = slots_offset(store.path);
+	ASSERT_EQ(0, store_set_attribute(&store, "limits/clients_max", 2));
+	fd[0] = open(store.path, O_RDWR | O_CLOEXEC);
+	fd[1] = open(store.path, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fd[1]) TH_LOG("files without slots are not counted");
+	slots = map_slots(fd[0], offset, NULL);
+	ASSERT_NE(MAP_FAILED, slots);
+	EXPECT_EQ(MAP_FAILED, map_slots(fd[1], offset, NULL));
+	EXPECT_EQ(ENFILE, errno);
+	munmap(slots, 4096);
+	slots = map_slots(fd[0], offset, NULL);
+	EXPECT_NE(MAP_FAILED, slots) TH_LOG("the same file's, once more");
+	munmap(slots, 4096);
+	close(fd[0]);
+	EXPECT_NE(MAP_FAILED, slots = map_slots(fd[1], offset, NULL));
+	munmap(slots, 4096);
+	close(fd[1]);
+	EXPECT_EQ(0, store_destroy(&store));
+}
+
 TEST(create_cannot_tell_its_name)
 {
 	long long before, after;
@@ -541,6 +713,7 @@ TEST(sysfs_values)
 		{ "limits/durable_ms", 100, 3600000 },
 		{ "limits/flush_ms", 100, 3600000 },
 		{ "limits/stall_ms", 100, 3600000 },
+		{ "limits/clients_max", 1, 65536 },
 		{ "cleaner/free_low", 1, 500 },
 		{ "cleaner/utilization_max", 500, 1000 },
 		{ "cleaner/deletes_max", 1, 500 },
