@@ -147,9 +147,13 @@ void lsmem_frames_destroy(struct lsmem_frames *frames)
 	memset(frames, 0, sizeof(*frames));
 }
 
-/* How many free frames writers leave. */
-static u32 lsmem_frames_floor(const struct lsmem_frames *frames)
+/* How many free frames are left to others. */
+static u32 lsmem_frames_floor(const struct lsmem_frames *frames, enum lsmem_taker taker)
 {
+	if (taker == LSMEM_TAKER_CLEANER)
+		return 0;
+	if (taker == LSMEM_TAKER_RECORD)
+		return frames->claimed;
 	return max(min(frames->claimed + LSMEM_FRAMES_KEPT, frames->reserve),
 		   frames->reserve - min(frames->lent, frames->base));
 }
@@ -158,23 +162,23 @@ static u32 lsmem_frames_floor(const struct lsmem_frames *frames)
  * lsmem_frame_get - take a free frame
  * @frames: the store's frames
  * @owner: slot of the segment that takes it
- * @reserve: may take from the cleaner's reserve
+ * @taker: what for
  *
  * Context: any; does not sleep.  Return: the frame's number or -ENOSPC.
  */
-int lsmem_frame_get(struct lsmem_frames *frames, u32 owner, bool reserve)
+int lsmem_frame_get(struct lsmem_frames *frames, u32 owner, enum lsmem_taker taker)
 {
 	int frame = -ENOSPC;
 
 	spin_lock(&frames->lock);
-	if (frames->nr_free > (reserve ? 0 : lsmem_frames_floor(frames))) {
+	if (frames->nr_free > lsmem_frames_floor(frames, taker)) {
 		WRITE_ONCE(frames->nr_free, frames->nr_free - 1);
 		frame = frames->free[frames->nr_free];
 		WRITE_ONCE(frames->owner[frame], owner);
 		WRITE_ONCE(frames->table[frame].next, LSMEM_NO_FRAME);
-		if (reserve && frames->reserve > frames->base)
+		if (taker == LSMEM_TAKER_CLEANER && frames->reserve > frames->base)
 			WRITE_ONCE(frames->reserve, frames->reserve - 1);
-		if (reserve && frames->claimed)
+		if (taker == LSMEM_TAKER_CLEANER && frames->claimed)
 			frames->claimed--;
 		WRITE_ONCE(frames->table[frame].incarnation,
 			   frames->table[frame].incarnation + 1);

@@ -13,6 +13,19 @@
 #define LSMEM_SEGLET_PAGES	(LSMEM_SEGLET_BYTES >> PAGE_SHIFT)
 
 /**
+ * enum lsmem_taker - what a free frame is taken for
+ * @LSMEM_TAKER_WRITER: entries of writers, which leave the cleaner its reserve
+ * @LSMEM_TAKER_RECORD: a commit record of a writer's head: from the reserve, but not what a
+ *	pass has claimed
+ * @LSMEM_TAKER_CLEANER: survivors, which are what a pass has claimed frames for
+ */
+enum lsmem_taker {
+	LSMEM_TAKER_WRITER,
+	LSMEM_TAKER_RECORD,
+	LSMEM_TAKER_CLEANER,
+};
+
+/**
  * struct lsmem_frames - the frames of one store
  * @nr: frames in the store
  * @base: frames that only the cleaner may take: a full store can be cleaned
@@ -43,7 +56,7 @@ struct lsmem_frames {
 int lsmem_frames_init(struct lsmem_frames *frames, u64 bytes);
 int lsmem_frames_fill(struct lsmem_frames *frames);
 void lsmem_frames_destroy(struct lsmem_frames *frames);
-int lsmem_frame_get(struct lsmem_frames *frames, u32 owner, bool reserve);
+int lsmem_frame_get(struct lsmem_frames *frames, u32 owner, enum lsmem_taker taker);
 bool lsmem_frames_take(struct lsmem_frames *frames, u32 owner, u32 nr, u32 *taken);
 void lsmem_frames_keep(struct lsmem_frames *frames, u32 lent);
 void lsmem_frames_give(struct lsmem_frames *frames, u32 first, u32 nr, u32 lent);

@@ -131,7 +131,7 @@ static int lsmem_load_fill(struct lsmem_loading *l, u32 to)
 
 		if (!piece)
 			return -EINVAL;
-		if (lsmem_segment_grow(l->store, l->seg, l->end + piece, false))
+		if (lsmem_segment_grow(l->store, l->seg, l->end + piece, LSMEM_TAKER_WRITER))
 			return -ENOSPC;
 		if (copy_from_user(lsmem_segment_at(l->store, l->seg, l->end), l->from + l->taken,
 				   piece))

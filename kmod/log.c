@@ -13,7 +13,9 @@
  * prefix only.  An append that cannot be finished is turned into padding
  * (abort) and committed, so that the prefix always advances (invariant 19) and
  * a refused operation never becomes a valid entry (invariant 7).  Between begin
- * and commit nothing sleeps: page faults are handled after an abort, with
+ * and commit nothing sleeps, and preemption is off: an append that is not ended holds
+ * up every durable wait of its head, so it lasts no longer than it takes to copy and
+ * checksum LSMEM_OBJECT_MAX bytes.  Page faults are handled after an abort, with
  * nothing held, by the caller.
  *
  * A segment ends where the next entry, a last commit record and the directory
@@ -96,7 +98,8 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 	struct lsmem_segment *seg = head->segment;
 	/* A record of one's own may use the last place in the ring. */
 	u32 places = room ? LSMEM_RING - 1 : LSMEM_RING;
-	bool reserve = !room || head == &store->heads[LSMEM_CLEANER_HEAD];
+	enum lsmem_taker taker = head == &store->heads[LSMEM_CLEANER_HEAD] ? LSMEM_TAKER_CLEANER :
+				 room ? LSMEM_TAKER_WRITER : LSMEM_TAKER_RECORD;
 	u32 start, end, i, held;
 	int ret;
 
@@ -109,10 +112,10 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 	if (head->next - head->first >= places)
 		return -EBUSY;
 	held = seg->nr_frames;
-	ret = lsmem_segment_grow(store, seg, end, reserve);
+	ret = lsmem_segment_grow(store, seg, end, taker);
 	if (ret)
 		return ret;
-	if (seg->nr_frames != held && !reserve)
+	if (seg->nr_frames != held && taker != LSMEM_TAKER_CLEANER)
 		lsmem_space_taken(store, head);
 	if (start > seg->reserved)
 		lsmem_segment_write(store, seg, seg->reserved, NULL, start - seg->reserved);
@@ -140,7 +143,8 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
  * @head: lock held
  *
  * The record bears what has been acknowledged so far: found after a crash
- * without the bytes below that, it proves that data were lost, not torn.
+ * without the bytes below that, it proves that data were lost, not torn.  One that would
+ * begin a frame which the cleaner has claimed is left out: the proof is for another time.
  * Return: false when there is nothing to end or no room.
  */
 bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head)
@@ -211,10 +215,11 @@ int lsmem_head_roll(struct lsmem_store *store, unsigned int head)
  * @deadline: of all waits for space, as lsmem_space_wait() says
  * @ap: filled in
  *
- * May wait for the cleaners; the cleaner itself never waits.
- * Return: 0; preemption is not disabled, but the caller goes on to commit or
- * abort without sleeping.  -ENOSPC: no space within the bound, -EINTR, -EAGAIN
- * (not active; for the cleaner, no space).
+ * May wait for the cleaners, or for a place in the ring; the cleaner itself never waits.
+ *
+ * Context: may sleep.  On success preemption is off until the commit or abort that follows.
+ * Return: 0; -ENOSPC: no space within the bound; -EINTR; -EAGAIN (not active; for the
+ * cleaner, no space).
  */
 int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
 			  u64 *deadline, struct lsmem_append *ap)
@@ -228,24 +233,18 @@ int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 leng
 	for (;;) {
 		int serial = atomic_read(&store->space_serial);
 
+		lsmem_append_pin();
 		spin_lock(&h->lock);
-		ret = lsmem_head_reserve(store, h, lsmem_entry_size(length), listed,
-					 LSMEM_RECORD_ROOM, ap);
-		if (ret == -EXFULL) {
-			ret = lsmem_head_next(store, h);
-			spin_unlock(&h->lock);
-			if (!ret)
-				continue;
-		} else {
-			spin_unlock(&h->lock);
-		}
+		do {
+			ret = lsmem_head_reserve(store, h, lsmem_entry_size(length), listed,
+						 LSMEM_RECORD_ROOM, ap);
+		} while (ret == -EXFULL && !lsmem_head_next(store, h));
+		if (ret == -EBUSY)
+			h->crowded = true;	/* the next commit is told as space */
+		spin_unlock(&h->lock);
 		if (!ret)
 			break;
-		if (ret == -EBUSY) {	/* others are copying: they do not sleep */
-			cond_resched();
-			cpu_relax();
-			continue;
-		}
+		lsmem_append_unpin();
 		if (head == LSMEM_CLEANER_HEAD)
 			return -EAGAIN;
 		ret = lsmem_space_wait(store, serial, deadline);
@@ -341,11 +340,18 @@ void lsmem_append_stamp(struct lsmem_store *store, const struct lsmem_append *ap
 void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap)
 {
 	struct lsmem_head *head = ap->head;
+	bool room;
 
 	spin_lock(&head->lock);
 	head->ring[ap->index].whole = true;
 	lsmem_head_advance(store, head);
+	room = head->crowded && head->next - head->first < LSMEM_RING - 1;
+	if (room)
+		head->crowded = false;
 	spin_unlock(&head->lock);
+	lsmem_append_unpin();
+	if (room)
+		lsmem_space_came(store);
 	if (store->durable && wq_has_sleeper(&store->events))
 		wake_up(&store->events);
 	if (ap->bounce)

@@ -3,6 +3,7 @@
 #ifndef LSMEM_LOG_H
 #define LSMEM_LOG_H
 
+#include <linux/preempt.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
@@ -20,6 +21,7 @@
  * @first, @next: appends under way are [@first, @next), in order of offset
  * @ring: for each, the end of its entry, and whether it is whole: the committed
  *	prefix advances over whole entries only (invariant 19)
+ * @crowded: an append waits for a place in the ring
  * @gate: time before which its writers shall not go on, 0: none (space.c); no lock
  */
 struct lsmem_head {
@@ -28,6 +30,7 @@ struct lsmem_head {
 	u64 gate;
 	u32 first;
 	u32 next;
+	bool crowded;
 	struct {
 		struct lsmem_segment *segment;
 		u32 end;
@@ -73,6 +76,23 @@ enum lsmem_reach {
 	LSMEM_REACH_RECEIVED,
 	LSMEM_REACH_DURABLE,
 };
+
+/*
+ * An append is pinned from its reservation to its end: preempted, it would hold up the
+ * committed prefix of its head.  With PREEMPT_RT spinlocks sleep, and a wait for a place in
+ * the ring has its bound in any case.
+ */
+static inline void lsmem_append_pin(void)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		preempt_disable();
+}
+
+static inline void lsmem_append_unpin(void)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		preempt_enable();
+}
 
 void lsmem_log_init(struct lsmem_store *store);
 int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length, u32 type,

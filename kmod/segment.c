@@ -299,14 +299,15 @@ struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivo
  * @store: the store
  * @seg: a head, its head's lock held
  * @to: at most LSMEM_SEGMENT_BYTES
- * @reserve: may use the cleaner's reserve
+ * @taker: what for
  *
  * Return: 0, or -ENOSPC; frames already had are kept, and used later.
  */
-int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32 to, bool reserve)
+int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32 to,
+		       enum lsmem_taker taker)
 {
 	while ((u64)seg->nr_frames * LSMEM_SEGLET_BYTES < to) {
-		int frame = lsmem_frame_get(&store->frames, seg->slot, reserve);
+		int frame = lsmem_frame_get(&store->frames, seg->slot, taker);
 
 		if (frame < 0)
 			return frame;

@@ -9,6 +9,7 @@
 
 #include "../uapi/lsmem.h"
 #include "../uapi/lsmem_format.h"
+#include "frame.h"
 
 struct lsmem_store;
 
@@ -141,7 +142,8 @@ u32 lsmem_segments_claimable(const struct lsmem_store *store);
 u32 lsmem_segments_claim(struct lsmem_store *store);
 void lsmem_segments_unclaim(struct lsmem_store *store);
 struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivor);
-int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32 to, bool reserve);
+int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32 to,
+		       enum lsmem_taker taker);
 void lsmem_segment_done(struct lsmem_segment *seg);
 void lsmem_segment_show(const struct lsmem_segment *seg);
 void lsmem_segment_leave(struct lsmem_segment *seg);

@@ -405,7 +405,8 @@ struct lsmem_attach {
  * RANGE    [from, to) of the segment is committed and leased: read it from the
  *	    frames window, beginning at @first_frame (the frame of @from's seglet)
  *	    and following the frame table.  It ends with an entry; a commit record
- *	    is written before it is told, and other entries may follow that.
+ *	    is written before it is told, if there is room for one, and other entries
+ *	    may follow that.
  *	    Acknowledge the offset below which everything is durable.
  * CLOSE    the segment has its final length @to, and @entries directory
  *	    entries; @first_frame is the segment's first frame.  Acknowledge when

@@ -728,7 +728,7 @@ static void compact_test_ring(struct kunit *test)
 	client->slots[0].epoch = store->info->epoch;
 	epoch = lsmem_epoch_advance(store);
 	for (i = 0; i < wait; i++) {
-		int frame = lsmem_frame_get(&store->frames, seg->slot, true);
+		int frame = lsmem_frame_get(&store->frames, seg->slot, LSMEM_TAKER_CLEANER);
 
 		KUNIT_ASSERT_GE(test, frame, 0);
 		store->vacated[i] = (struct lsmem_vacated){
@@ -953,7 +953,8 @@ static void compact_test_deletes(struct kunit *test)
 	live = percpu_counter_sum(&store->live);
 	/* Less than a frame is to be gained: one more, as if it had been longer. */
 	spin_lock(&store->segment_lock);
-	KUNIT_EXPECT_EQ(test, lsmem_segment_grow(store, seg, 2 * LSMEM_SEGLET_BYTES, true), 0);
+	KUNIT_EXPECT_EQ(test, lsmem_segment_grow(store, seg, 2 * LSMEM_SEGLET_BYTES,
+						 LSMEM_TAKER_CLEANER), 0);
 	lsmem_segment_show(seg);
 	spin_unlock(&store->segment_lock);
 	compact_all(test);

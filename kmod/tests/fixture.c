@@ -158,7 +158,7 @@ u32 lsmem_test_take_frames(struct lsmem_store *store, u32 leave)
 	u32 taken = 0;
 
 	while (store->frames.nr_free > leave &&
-	       lsmem_frame_get(&store->frames, LSMEM_TEST_TAKEN, true) >= 0)
+	       lsmem_frame_get(&store->frames, LSMEM_TEST_TAKEN, LSMEM_TAKER_CLEANER) >= 0)
 		taken++;
 	return taken;
 }

@@ -34,6 +34,32 @@ static int log_durable_init(struct kunit *test)
 
 /* ---- Writing and reading ------------------------------------------------ */
 
+/*
+ * Appends that a test holds while it does something else: what the module does between begin
+ * and commit does not sleep, what a test does may.
+ */
+static int log_begin_held(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
+			  struct lsmem_append *ap)
+{
+	int ret = lsmem_append_begin(store, head, length, type, ap);
+
+	if (!ret)
+		lsmem_append_unpin();
+	return ret;
+}
+
+static void log_commit_held(struct lsmem_store *store, struct lsmem_append *ap)
+{
+	lsmem_append_pin();
+	lsmem_append_commit(store, ap);
+}
+
+static void log_abort_held(struct lsmem_store *store, struct lsmem_append *ap)
+{
+	lsmem_append_pin();
+	lsmem_append_abort(store, ap);
+}
+
 /* Fill in what has been reserved; the key tells the payload. */
 static void log_fill(struct lsmem_store *store, const struct lsmem_append *ap, u64 key, u32 length)
 {
@@ -51,11 +77,11 @@ static int log_append(struct lsmem_store *store, unsigned int head, u64 key, u32
 	int ret;
 
 	lsmem_test_list_spares(store);
-	ret = lsmem_append_begin(store, head, length, LSMEM_TYPE_OBJECT, ap);
+	ret = log_begin_held(store, head, length, LSMEM_TYPE_OBJECT, ap);
 	if (ret)
 		return ret;
 	log_fill(store, ap, key, length);
-	lsmem_append_commit(store, ap);
+	log_commit_held(store, ap);
 	return 0;
 }
 
@@ -272,13 +298,13 @@ static void log_test_order(struct kunit *test)
 	all = kunit_kcalloc(test, nr, sizeof(*all), GFP_KERNEL);
 	order = kunit_kcalloc(test, nr, sizeof(*order), GFP_KERNEL);
 	KUNIT_ASSERT_TRUE(test, all && order);
-	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, LOG_OTHER, 100, LSMEM_TYPE_OBJECT,
+	KUNIT_ASSERT_EQ(test, log_begin_held(store, LOG_OTHER, 100, LSMEM_TYPE_OBJECT,
 						 &stuck), 0);
 	for (i = 0; i < nr; i++) {
 		all[i].key = i;
 		/* 10 MiB in all: one segment is not enough */
 		all[i].length = 30000 + lsmem_test_below(&random, 24000);
-		KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, LOG_HEAD, all[i].length,
+		KUNIT_ASSERT_EQ(test, log_begin_held(store, LOG_HEAD, all[i].length,
 							 LSMEM_TYPE_OBJECT, &all[i].ap), 0);
 		all[i].end = all[i].ap.segment->reserved;
 		all[i].rank = param->order == LOG_RANDOM ? prandom_u32_state(&random) :
@@ -295,9 +321,9 @@ static void log_test_order(struct kunit *test)
 	for (i = 0; i < nr; i++) {
 		log_fill(store, &order[i]->ap, order[i]->key, order[i]->length);
 		if (i % 7 == 3)
-			lsmem_append_abort(store, &order[i]->ap);
+			log_abort_held(store, &order[i]->ap);
 		else
-			lsmem_append_commit(store, &order[i]->ap);
+			log_commit_held(store, &order[i]->ap);
 		order[i]->whole = true;
 		KUNIT_ASSERT_EQ(test, first->committed, log_expected(all, nr, first));
 		KUNIT_ASSERT_EQ(test, last->committed, log_expected(all, nr, last));
@@ -308,7 +334,7 @@ static void log_test_order(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, log_read_all(test, store, first).objects +
 			log_read_all(test, store, last).objects, nr - DIV_ROUND_UP(nr - 3, 7));
 	KUNIT_EXPECT_EQ(test, stuck.segment->committed, 0);
-	lsmem_append_abort(store, &stuck);
+	log_abort_held(store, &stuck);
 	KUNIT_EXPECT_EQ(test, stuck.segment->committed, stuck.segment->reserved);
 }
 
@@ -553,13 +579,13 @@ static const char *log_begin(void *data)
 {
 	struct log_begin *b = data;
 
-	b->ret = lsmem_append_begin(b->store, LOG_HEAD, 8, LSMEM_TYPE_OBJECT, &b->ap);
+	b->ret = log_begin_held(b->store, LOG_HEAD, 8, LSMEM_TYPE_OBJECT, &b->ap);
 	return NULL;
 }
 
 /*
- * A full ring holds one more append back, until the first ends; a commit record
- * still finds a place.
+ * A full ring holds one more append back, until the first ends or the wait has lasted its
+ * time; a commit record still finds a place.
  */
 static void log_test_ring(struct kunit *test)
 {
@@ -573,13 +599,16 @@ static void log_test_ring(struct kunit *test)
 	ap = kunit_kcalloc(test, nr, sizeof(*ap), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, ap);
 	for (i = 0; i < nr; i++) {
-		KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, LOG_HEAD, 8, LSMEM_TYPE_OBJECT,
+		KUNIT_ASSERT_EQ(test, log_begin_held(store, LOG_HEAD, 8, LSMEM_TYPE_OBJECT,
 							 &ap[i]), 0);
 		log_fill(store, &ap[i], i, 8);
 	}
 	KUNIT_EXPECT_TRUE(test, log_record(store));
 	KUNIT_EXPECT_FALSE(test, log_record(store));
+	KUNIT_EXPECT_EQ(test, log_begin_held(store, LOG_HEAD, 8, LSMEM_TYPE_OBJECT, &b.ap),
+			-ENOSPC);
 
+	store->stall_ms = 600 * MSEC_PER_SEC;
 	KUNIT_ASSERT_EQ(test, lsmem_test_start(&b.thread, log_begin, &b), 0);
 	/* Nothing tells that it does not begin: some time has to do. */
 	early = wait_for_completion_timeout(&b.thread.done, HZ / 20);
@@ -587,15 +616,38 @@ static void log_test_ring(struct kunit *test)
 	if (early)
 		complete(&b.thread.done);	/* to be joined all the same */
 	for (i = nr; --i;)
-		lsmem_append_commit(store, &ap[i]);
+		log_commit_held(store, &ap[i]);
 	KUNIT_EXPECT_EQ(test, ap[0].segment->committed, 0);
 	KUNIT_EXPECT_FALSE(test, completion_done(&b.thread.done));
-	lsmem_append_commit(store, &ap[0]);
+	log_commit_held(store, &ap[0]);
 	lsmem_test_join(test, &b.thread);
 	KUNIT_ASSERT_EQ(test, b.ret, 0);
 	KUNIT_EXPECT_EQ(test, ap[0].segment->committed, b.ap.offset);
-	lsmem_append_abort(store, &b.ap);
+	log_abort_held(store, &b.ap);
 	KUNIT_EXPECT_EQ(test, log_read_all(test, store, ap[0].segment).objects, nr);
+}
+
+/* An append is not preempted from its reservation to its end; before and after it may be. */
+static void log_test_pinned(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_append ap;
+	bool before, between, after;
+
+	if (!IS_ENABLED(CONFIG_PREEMPT_COUNT) || IS_ENABLED(CONFIG_PREEMPT_RT))
+		kunit_skip(test, "preemption is not counted, or spinlocks sleep");
+	before = preemptible();
+	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, LOG_HEAD, 8, LSMEM_TYPE_OBJECT, &ap), 0);
+	between = preemptible();
+	log_fill(store, &ap, 1, 8);
+	lsmem_append_commit(store, &ap);
+	after = preemptible();
+	KUNIT_EXPECT_TRUE(test, before);
+	KUNIT_EXPECT_FALSE(test, between);
+	KUNIT_EXPECT_TRUE(test, after);
+	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, LOG_HEAD, 8, LSMEM_TYPE_OBJECT, &ap), 0);
+	lsmem_append_abort(store, &ap);
+	KUNIT_EXPECT_TRUE(test, preemptible());
 }
 
 #define LOG_THREADS	4
@@ -622,18 +674,18 @@ static const char *log_appender(void *data)
 		u64 key = (u64)a->number << 32 | i;
 		struct lsmem_append ap;
 
-		if (lsmem_append_begin(a->store, a->head, length, LSMEM_TYPE_OBJECT, &ap))
+		if (log_begin_held(a->store, a->head, length, LSMEM_TYPE_OBJECT, &ap))
 			return "an append could not begin";
 		if (dice & 1)
 			log_fill(a->store, &ap, key, length);
 		if (dice % 10 == 9) {
-			lsmem_append_abort(a->store, &ap);
+			log_abort_held(a->store, &ap);
 			a->pads++;
 			continue;
 		}
 		cond_resched();
 		log_fill(a->store, &ap, key, length);
-		lsmem_append_commit(a->store, &ap);
+		log_commit_held(a->store, &ap);
 		a->objects++;
 	}
 	return NULL;
@@ -736,6 +788,36 @@ static void log_test_record(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, ap.segment->close_acked);	/* the daemon's to say */
 }
 
+/*
+ * A record that begins a frame takes none that a pass has claimed, and moves the gate as a
+ * writer's frame does.
+ */
+static void log_test_record_claimed(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_append ap;
+	u32 taken;
+
+	KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, 1,
+					 LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES, &ap), 0);
+	taken = lsmem_test_take_frames(store, LSMEM_TEST_RESERVE);
+	KUNIT_EXPECT_EQ(test, lsmem_frames_claim(&store->frames, LSMEM_TEST_RESERVE),
+			LSMEM_TEST_RESERVE);
+	store->frame_ns = NSEC_PER_MSEC;
+	store->throttle_below = store->frames.nr;
+	KUNIT_EXPECT_FALSE(test, log_record(store));
+	KUNIT_EXPECT_EQ(test, store->frames.nr_free, LSMEM_TEST_RESERVE);
+	KUNIT_EXPECT_EQ(test, store->frames.claimed, LSMEM_TEST_RESERVE);
+	KUNIT_EXPECT_EQ(test, store->heads[LOG_HEAD].gate, 0);
+
+	lsmem_frames_unclaim(&store->frames);
+	KUNIT_EXPECT_TRUE(test, log_record(store));
+	KUNIT_EXPECT_EQ(test, store->frames.nr_free, LSMEM_TEST_RESERVE - 1);
+	KUNIT_EXPECT_GT(test, store->heads[LOG_HEAD].gate, 0);
+	KUNIT_EXPECT_EQ(test, log_read_all(test, store, ap.segment).commits, 1);
+	lsmem_test_put_frames(store, taken);
+}
+
 /* In a durable store too, a full segment has room for the record that ends it. */
 static void log_test_record_room(struct kunit *test)
 {
@@ -804,11 +886,11 @@ static void log_test_point(struct kunit *test)
 			KUNIT_ASSERT_EQ(test, log_append(store, h, step,
 							 lsmem_test_below(&random, 2000), &ap), 0);
 		} else if (dice < 45 && !holds[h]) {
-			KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, h, 64, LSMEM_TYPE_OBJECT,
+			KUNIT_ASSERT_EQ(test, log_begin_held(store, h, 64, LSMEM_TYPE_OBJECT,
 								 &held[h]), 0);
 			holds[h] = true;
 		} else if (dice < 60 && holds[h]) {
-			lsmem_append_abort(store, &held[h]);
+			log_abort_held(store, &held[h]);
 			holds[h] = false;
 		} else if (dice < 61) {
 			/* Some segments stay for heads that have none yet. */
@@ -846,7 +928,7 @@ static void log_test_point(struct kunit *test)
 	KUNIT_EXPECT_LT(test, reached, 3000 * LOG_POINTS);
 	for (i = 0; i < ARRAY_SIZE(held); i++)
 		if (holds[i])
-			lsmem_append_abort(store, &held[i]);
+			log_abort_held(store, &held[i]);
 }
 
 static struct kunit_case log_cases[] = {
@@ -857,12 +939,14 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(log_test_reserve),
 	KUNIT_CASE(log_test_wait),
 	KUNIT_CASE(log_test_ring),
+	KUNIT_CASE(log_test_pinned),
 	KUNIT_CASE(log_test_threads),
 	{}
 };
 
 static struct kunit_case log_durable_cases[] = {
 	KUNIT_CASE(log_test_record),
+	KUNIT_CASE(log_test_record_claimed),
 	KUNIT_CASE_PARAM(log_test_record_room, log_length_gen_params),
 	KUNIT_CASE(log_test_point),
 	{}

@@ -53,13 +53,13 @@ static void segment_test_claim(struct kunit *test)
 	taken = lsmem_test_take_frames(store, param->free);
 	KUNIT_EXPECT_EQ(test, lsmem_frames_claim(&store->frames, param->most), param->claimed);
 	/* One in three is the cleaner's, as long as writers get any. */
-	while (lsmem_frame_get(&store->frames, 0, false) >= 0) {
+	while (lsmem_frame_get(&store->frames, 0, LSMEM_TAKER_WRITER) >= 0) {
 		writers++;
 		if (writers % 2 == 0 && cleaner < param->claimed &&
-		    lsmem_frame_get(&store->frames, 1, true) >= 0)
+		    lsmem_frame_get(&store->frames, 1, LSMEM_TAKER_CLEANER) >= 0)
 			cleaner++;
 	}
-	while (lsmem_frame_get(&store->frames, 1, true) >= 0)
+	while (lsmem_frame_get(&store->frames, 1, LSMEM_TAKER_CLEANER) >= 0)
 		cleaner++;
 	KUNIT_EXPECT_GE(test, cleaner, param->claimed);
 	KUNIT_EXPECT_EQ(test, writers + cleaner, param->free);
@@ -67,7 +67,7 @@ static void segment_test_claim(struct kunit *test)
 
 	lsmem_frames_unclaim(&store->frames);
 	KUNIT_EXPECT_EQ(test, store->frames.reserve, LSMEM_TEST_RESERVE);
-	KUNIT_EXPECT_LT(test, lsmem_frame_get(&store->frames, 0, true), 0);
+	KUNIT_EXPECT_LT(test, lsmem_frame_get(&store->frames, 0, LSMEM_TAKER_CLEANER), 0);
 	lsmem_test_put_frames(store, taken);
 }
 
@@ -139,7 +139,8 @@ static void segment_test_run(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, begun, param->nr);
 		segment_run_check(test, taken, param->nr);
 		for (i = 0; i < claimed; i++)
-			KUNIT_EXPECT_GE(test, lsmem_frame_get(frames, LSMEM_NO_FRAME - 1, true), 0);
+			KUNIT_EXPECT_GE(test, lsmem_frame_get(frames, LSMEM_NO_FRAME - 1,
+								      LSMEM_TAKER_CLEANER), 0);
 		lsmem_test_put_frames(store, claimed);
 		/* The end of the chain, then the rest. */
 		i = param->nr / 3;
@@ -163,7 +164,7 @@ static u32 segment_write(struct lsmem_frames *frames)
 {
 	u32 nr = 0;
 
-	while (lsmem_frame_get(frames, 6, false) >= 0)
+	while (lsmem_frame_get(frames, 6, LSMEM_TAKER_WRITER) >= 0)
 		nr++;
 	return nr;
 }
@@ -190,7 +191,7 @@ static void segment_test_lent(struct kunit *test)
 	/* They come back with others, and there are as many for writers as others came. */
 	first = taken[0];
 	for (i = 0; i < 5; i++) {
-		int frame = lsmem_frame_get(frames, 5, true);
+		int frame = lsmem_frame_get(frames, 5, LSMEM_TAKER_CLEANER);
 
 		KUNIT_ASSERT_GE(test, frame, 0);
 		frames->table[frame].next = first;
@@ -278,7 +279,7 @@ static const char *segment_cleaner(void *data)
 			claimed = min(claimed, needed);
 		}
 		for (i = 0; i < claimed; i++) {
-			mine[nr] = lsmem_frame_get(u->frames, u->number, true);
+			mine[nr] = lsmem_frame_get(u->frames, u->number, LSMEM_TAKER_CLEANER);
 			if (mine[nr] < 0)
 				return "a pass did not get what it had claimed";
 			if (!segment_use(u, mine[nr++]))
@@ -305,7 +306,7 @@ static const char *segment_writer(void *data)
 
 	for (round = 0; round < SEGMENT_ROUNDS || nr; round++) {
 		if (round < SEGMENT_ROUNDS && nr < ARRAY_SIZE(mine)) {
-			mine[nr] = lsmem_frame_get(u->frames, u->number, false);
+			mine[nr] = lsmem_frame_get(u->frames, u->number, LSMEM_TAKER_WRITER);
 			if (mine[nr] >= 0) {
 				if (!segment_use(u, mine[nr++]))
 					return "a frame was given to two";
@@ -377,7 +378,9 @@ static const char *segment_taker(void *data)
 
 		if (i < SEGMENT_ROUNDS && nr < ARRAY_SIZE(mine) &&
 		    lsmem_test_below(&t->random, 2)) {
-			mine[nr] = lsmem_frame_get(t->frames, t->number, t->number % 2);
+			mine[nr] = lsmem_frame_get(t->frames, t->number,
+						   t->number % 2 ? LSMEM_TAKER_CLEANER :
+								   LSMEM_TAKER_WRITER);
 			if (mine[nr] >= 0) {
 				nr++;
 				t->gotten++;
@@ -502,9 +505,9 @@ static void segment_test_frames_back(struct kunit *test)
 		for (i = 1; round && i < LSMEM_SEGLETS; i += 5 * round)
 			KUNIT_EXPECT_EQ(test, lsmem_segment_grow(store, seg,
 								 i * LSMEM_SEGLET_BYTES + 1,
-								 false), 0);
-		KUNIT_EXPECT_EQ(test, lsmem_segment_grow(store, seg, LSMEM_SEGMENT_BYTES, false),
-				0);
+								 LSMEM_TAKER_WRITER), 0);
+		KUNIT_EXPECT_EQ(test, lsmem_segment_grow(store, seg, LSMEM_SEGMENT_BYTES,
+							 LSMEM_TAKER_WRITER), 0);
 		KUNIT_EXPECT_EQ(test, seg->nr_frames, LSMEM_SEGLETS);
 		KUNIT_EXPECT_EQ(test, store->frames.nr_free, store->frames.nr - LSMEM_SEGLETS);
 		for (i = 0; i < LSMEM_SEGLETS; i++)
@@ -545,7 +548,7 @@ static void segment_test_bytes(struct kunit *test)
 				KUNIT_ASSERT_EQ(test, lsmem_segment_grow(store, seg[k],
 									 (j + 1) *
 									 LSMEM_SEGLET_BYTES,
-									 false), 0);
+									 LSMEM_TAKER_WRITER), 0);
 	}
 	for (i = 0; i < 2; i++)
 		lsmem_segment_write(store, seg[i], 0, NULL, bytes);
