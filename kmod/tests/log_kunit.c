@@ -712,7 +712,7 @@ static void log_test_threads(struct kunit *test)
 	for (i = 0; i < LOG_THREADS; i++) {
 		a[i].store = store;
 		a[i].number = i;
-		a[i].head = i % store->nr_heads;
+		a[i].head = (i + 1) % store->nr_heads;	/* the cleaner is alone at its own */
 		prandom_seed_state(&a[i].random, lsmem_test_u64(&random));
 		KUNIT_ASSERT_EQ(test, lsmem_test_start(&a[i].thread, log_appender, &a[i]), 0);
 	}
