@@ -255,6 +255,10 @@ static void become_successor(const struct options *o)
 		argv[n++] = (char *)"--status-file";
 		argv[n++] = (char *)o->status_file;
 	}
+	if (o->state_directory) {
+		argv[n++] = (char *)"--state-directory";
+		argv[n++] = (char *)o->state_directory;
+	}
 	for (i = 0; i < o->verbose && i < 2; i++)
 		argv[n++] = (char *)"-v";
 	execv("/proc/self/exe", argv);

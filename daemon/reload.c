@@ -119,6 +119,7 @@ static const struct setting settings[] = {
 	STORE(min_replicas, false),
 	STORE(copy_rate, false),
 	STORE(rejoin, true),
+	STORE(wait, true),
 	VALUE("metrics", "listen", config, metrics.listen, true),
 	{ "cluster", "etcd", offsetof(struct config, cluster.urls),
 	  sizeof(((struct config *)0)->cluster.urls), offsetof(struct config, cluster.etcd_line),
