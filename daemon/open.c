@@ -425,7 +425,7 @@ int wait_backups(struct lsmemd *d)
 			said = now;
 			log_notice("waiting for %s", missing);
 		}
-		notify_send("STATUS=Waiting for %s", missing);
+		notify_send("WATCHDOG=1\nSTATUS=Waiting for %s", missing);
 		wait_step(d);
 		if (d->signals.stop)
 			return STATUS_OK;

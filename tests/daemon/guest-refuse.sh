@@ -45,6 +45,7 @@ for i in $(seq 50); do [ -e "$notify.bound" ] && break; sleep 0.1; done
 
 # ---- An empty store never stands in for a missing one ------------------------
 forget
+: >"$log"
 mark
 dd if=/dev/zero of=$drive bs=1M count=2 status=none
 record=$STATE_DIRECTORY/lsmemd.store
