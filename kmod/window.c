@@ -14,7 +14,7 @@
  *
  * Pages are put in by the fault handler, a seglet at a time.
  *
- * Locks: called under mmap_lock; takes none of ours.
+ * Locks: called under mmap_lock; the first mmap of slots takes store->epoch_lock.
  */
 #include <linux/mm.h>
 #include <linux/nospec.h>
