@@ -96,7 +96,7 @@ refuses 'a blank drive is not waited for' 5 "records store $uuid"
 configure "$scratch/mnt/backup" '' 'size = 320M\n'
 NOTIFY_SOCKET=$notify launch
 ok 'under a service manager: waits' until_true 30 since "waiting for $scratch/mnt/backup: No such file"
-ok 'under a service manager: tells it' grep -q "^STATUS=Waiting for $scratch/mnt/backup: No such" "$scratch/notified"
+ok 'under a service manager: tells it' grep -q "STATUS=Waiting for $scratch/mnt/backup: No such" "$scratch/notified"
 ok 'under a service manager: says which store' since "records store $uuid"
 stop
 expect 'under a service manager: can be stopped' "$status" 0
