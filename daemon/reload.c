@@ -205,7 +205,7 @@ static void take(struct lsmemd *d, uint64_t now)
 				"");
 	/* Those of a store that etcd knows are not in the file. */
 	if (!*old->cluster.store && !same_backups(old, new)) {
-		log_warn("%s: the sections [backup] are others, or in another order: theirs cannot change while the store is served; start lsmemd again for it",
+		log_warn("%s: the sections [backup] are others, or in another order: their settings cannot change while the store is served; start lsmemd again for it",
 			 path);
 		refused++;
 	} else if (!*old->cluster.store) {
