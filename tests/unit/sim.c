@@ -547,6 +547,9 @@ bool sim_lose(struct sim *sim)
 		return false;
 	n = random_below(&sim->random, disk_in_flight(sim->disk));
 	b = sim->requests[disk_nth(sim->disk, n)].backup;
+	/* With one failure domain left, a segment has one replica, and that may be on @b. */
+	if (sim_domains(sim, sim->options.backups) < 2)
+		return false;
 	if (all.backup[b].state != CORE_BACKUP_MEMBER || !sim_may_lose(sim, &all, b) ||
 	    (sim_domains(sim, b) < sim->options.min_replicas && !sim->options.join))
 		return false;
