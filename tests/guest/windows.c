@@ -112,14 +112,24 @@ static void *map_32(int fd, uint64_t offset, int protection, int flags)
 	return result > -PAGE ? NULL : (void *)(uintptr_t)result;
 }
 
-/* Does the kernel take calls of 32-bit programs?  One that does not answers with SIGSEGV. */
+static void give_up(int signal)
+{
+	_exit(signal);
+}
+
+/*
+ * Does the kernel take calls of 32-bit programs?  One that does not answers with SIGSEGV, which
+ * it logs unless there is a handler.
+ */
 static bool has_32(void)
 {
 	int status = -1;
 	pid_t child = fork();
 
-	if (!child)
+	if (!child) {
+		signal(SIGSEGV, give_up);
 		_exit(!map_32(-1, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS));
+	}
 	return child > 0 && waitpid(child, &status, 0) == child && !status;
 }
 
