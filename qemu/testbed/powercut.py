@@ -31,6 +31,7 @@ from . import process
 from .drive import Drive
 from .errors import TestbedError
 from .guest import Guest, Result
+from .kernel import Kernel
 
 GO_SECONDS = 60.0
 
@@ -80,8 +81,10 @@ class PowerCuts:
     """Runs one workload over the same drives through several power cuts."""
 
     def __init__(self, workload: Workload, drives: Sequence[Drive], directory: Path,
-                 seed: int, say: Callable[[str], None] = print) -> None:
+                 seed: int, say: Callable[[str], None] = print,
+                 kernel: Optional[Kernel] = None) -> None:
         self.workload = workload
+        self.kernel = kernel
         self.drives = list(drives)
         self.directory = directory
         self.seed = seed
@@ -164,7 +167,7 @@ class PowerCuts:
     def _guest(self, done: Round) -> Guest:
         env = {"LSMEM_SEED": str(done.seed), "LSMEM_ROUND": str(done.number)}
         return Guest(self.directory / f"boot-{done.number:04}", drives=self.drives,
-                     mem=self.workload.mem, env={**self.workload.env, **env},
+                     kernel=self.kernel, mem=self.workload.mem, env={**self.workload.env, **env},
                      files={f"journals/{i:04}": path for i, path in enumerate(self._journals)})
 
     def _script(self, done: Round, load: bool) -> str:

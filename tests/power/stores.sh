@@ -61,19 +61,18 @@ serve() {	# kind size drive
 	echo $! > "$run/$1.pid"
 }
 
-# The store is active, or its daemon has given up.
-active() {	# kind store
+# The daemon serves the store, whose device can be opened by then, or has given up.
+serves() {	# kind
 	deadline=$(($(date +%s) + seconds))
-	until [ "$(cat "/sys/class/lsmem/$2/state" 2> /dev/null)" = active ]; do
+	until grep -q ': serving, backup' "$LSMEM_HOST_DIR/lsmemd-$1.log"; do
 		if ! kill -0 "$(cat "$run/$1.pid")" 2> /dev/null ||
 		   [ "$(date +%s)" -ge $deadline ]; then
-			echo "stores.sh: $2 did not come up:" >&2
+			echo "stores.sh: the $1 store did not come up:" >&2
 			cat "$LSMEM_HOST_DIR/lsmemd-$1.log" >&2
 			return 1
 		fi
 		sleep 0.1
 	done
-	udevadm settle --timeout=30
 }
 
 up() {
@@ -82,8 +81,8 @@ up() {
 	[ -d /sys/module/lsmem ] || insmod "${LSMEM_MODULE:-$top/kmod/lsmem.ko}"
 	serve object "$OBJECTS_SIZE" objects
 	serve block "$BLOCKS_SIZE" blocks
-	active object lsmem
-	active block lsmemb0
+	serves object
+	serves block
 }
 
 : "${OBJECTS_SIZE:=128M}" "${BLOCKS_SIZE:=128M}" "${LIVE:=900}" "${BLOCK_SLOTS:=8192}"
