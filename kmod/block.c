@@ -517,7 +517,7 @@ int lsmem_block_add(struct lsmem_store *store)
 		ret = -ENOMEM;
 	if (ret)
 		goto err_free;
-	store->disk = disk;
+	smp_store_release(&store->disk, disk);	/* see lsmem_store_give() */
 	return 0;
 err_free:
 	lsmem_block_unwait(store);

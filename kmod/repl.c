@@ -645,6 +645,7 @@ int lsmem_repl_attach(struct lsmem_attach *attach)
 		goto err_free;
 	lsmem_clean_stop(store, false);
 	wake_up_all(&store->work);	/* a daemon is there: cleaning may go on */
+	kobject_uevent(&store->dev.kobj, KOBJ_CHANGE);	/* its uuid is known */
 	ret = anon_inode_getfd("[lsmem-repl]", &lsmem_repl_fops, at, O_RDWR | O_CLOEXEC);
 	if (ret < 0)
 		goto err_detach;

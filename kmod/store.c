@@ -13,6 +13,8 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/blkdev.h>
+#include <linux/ctype.h>
 #include <linux/idr.h>
 #include <linux/kdev_t.h>
 #include <linux/module.h>
@@ -386,8 +388,10 @@ int lsmem_store_activate(struct lsmem_store *store)
 	/* Nothing fails any more: or a pass would have begun on segments that are forgotten. */
 	lsmem_compactors_run(store);
 	lsmem_cleaner_run(store);
-	if (store->durable)
+	if (store->durable) {
 		__module_get(THIS_MODULE);
+		kobject_uevent(&store->dev.kobj, KOBJ_CHANGE);	/* it can be used from now on */
+	}
 	wake_up(&store->events);
 	return 0;
 }
@@ -453,6 +457,116 @@ struct lsmem_store *lsmem_store_open_name(const char *name)
 	}
 	mutex_unlock(&lsmem_stores_lock);
 	return store ?: ERR_PTR(-ENODEV);
+}
+
+/* ---- Given names -------------------------------------------------------- */
+
+static bool lsmem_digits(const char *text, size_t length)
+{
+	size_t i;
+
+	for (i = 0; i < length; i++)
+		if (!isdigit(text[i]))
+			return false;
+	return true;
+}
+
+/* Is it the name of a node: lsmem, lsmem1 .., lsmemb0 .., lsmem-control? */
+static bool lsmem_name_of_node(const char *name, size_t length)
+{
+	if (length < 5 || memcmp(name, "lsmem", 5))
+		return false;
+	if (lsmem_digits(name + 5, length - 5))
+		return true;
+	return (name[5] == 'b' && length > 6 && lsmem_digits(name + 6, length - 6)) ||
+	       (length == 13 && !memcmp(name + 5, "-control", 8));
+}
+
+/* It becomes the name of a link and of a unit: see LSMEM_GIVEN_BYTES and sysfs-class-lsmem. */
+static bool lsmem_given_allowed(const char *name, size_t length)
+{
+	size_t i;
+
+	if (length >= LSMEM_GIVEN_BYTES || (length && (*name == '.' || *name == '-')))
+		return false;
+	for (i = 0; i < length; i++)
+		if (!isascii(name[i]) || !(isalnum(name[i]) || strchr("._-", name[i])) || !name[i])
+			return false;
+	return !lsmem_name_of_node(name, length);
+}
+
+/* Does another store have the name? */
+static bool lsmem_given_taken(const struct lsmem_store *store, const char *name, size_t length)
+{
+	const struct lsmem_store *other;
+
+	lockdep_assert_held(&lsmem_stores_lock);
+	list_for_each_entry(other, &lsmem_stores, node)
+		if (other != store && length && strlen(other->given) == length &&
+		    !memcmp(other->given, name, length))
+			return true;
+	return false;
+}
+
+/**
+ * lsmem_store_give - give a store a name, for links that user space makes
+ * @store: its device is there
+ * @name: @length bytes, not terminated; none take the name away
+ * @length: of @name
+ *
+ * User space is told (KOBJ_CHANGE) of the store's device and of its disk.
+ *
+ * Context: may sleep; takes lsmem_stores_lock.
+ * Return: 0; -EINVAL: not allowed; -EEXIST: another store has it; -ENODEV: the store goes, or
+ * is still being made.
+ */
+int lsmem_store_give(struct lsmem_store *store, const char *name, size_t length)
+{
+	struct gendisk *disk = NULL;
+	int ret = 0;
+
+	if (!lsmem_given_allowed(name, length))
+		return -EINVAL;
+	mutex_lock(&lsmem_stores_lock);
+	if (list_empty(&store->node)) {
+		ret = -ENODEV;
+	} else if (lsmem_given_taken(store, name, length)) {
+		ret = -EEXIST;
+	} else {
+		memcpy(store->given, name, length);
+		memset(store->given + length, 0, sizeof(store->given) - length);
+		/*
+		 * Acquire: see lsmem_block_add().  The disk of a listed store does not go.  The
+		 * events of one that is being added may have been sent with the old name: a
+		 * daemon gives the name before it activates the store.
+		 */
+		disk = smp_load_acquire(&store->disk);
+		if (disk)
+			get_device(disk_to_dev(disk));
+	}
+	mutex_unlock(&lsmem_stores_lock);
+	if (ret)
+		return ret;
+	kobject_uevent(&store->dev.kobj, KOBJ_CHANGE);
+	if (disk) {
+		kobject_uevent(&disk_to_dev(disk)->kobj, KOBJ_CHANGE);
+		put_device(disk_to_dev(disk));
+	}
+	return 0;
+}
+
+/**
+ * lsmem_store_given - the name that a store was given
+ * @store: the store
+ * @name: out, terminated; "" if it has none
+ *
+ * Context: may sleep; takes lsmem_stores_lock.
+ */
+void lsmem_store_given(struct lsmem_store *store, char name[LSMEM_GIVEN_BYTES])
+{
+	mutex_lock(&lsmem_stores_lock);
+	memcpy(name, store->given, LSMEM_GIVEN_BYTES);
+	mutex_unlock(&lsmem_stores_lock);
 }
 
 /* ---- Destroying --------------------------------------------------------- */

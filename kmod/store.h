@@ -26,6 +26,7 @@ struct lsmem_attachment;
 #define LSMEM_PLANNED		16	/* victims that compactors get at a time */
 #define LSMEM_CLIENTS_MAX	4096u	/* limits/clients_max by default */
 #define LSMEM_WAITS		24	/* buckets of the histogram of waits */
+#define LSMEM_GIVEN_BYTES	32	/* a given name and its terminating zero */
 
 /**
  * struct lsmem_retire - segments whose survivors are written
@@ -118,6 +119,7 @@ struct lsmem_store {
 	struct list_head node;
 	u32 opens;			/* under lsmem_stores_lock */
 	bool sealed;			/* under lsmem_stores_lock: no new opens */
+	char given[LSMEM_GIVEN_BYTES];	/* given name, "": none; under lsmem_stores_lock */
 	int minor;
 	u64 bytes;
 
@@ -214,7 +216,7 @@ struct lsmem_store {
 
 	struct device dev;
 	struct cdev cdev;
-	struct gendisk *disk;		/* block stores, while active */
+	struct gendisk *disk;		/* block stores, while active; see lsmem_store_give() */
 	struct lsmem_bioqueue *waiting;	/* its FLUSH and FUA, if the store is durable */
 	struct dentry *debugfs;
 	uid_t uid;
@@ -254,6 +256,8 @@ int lsmem_store_activate(struct lsmem_store *store);
 struct lsmem_store *lsmem_store_open_name(const char *name);
 int lsmem_store_open(struct lsmem_store *store);
 void lsmem_store_release(struct lsmem_store *store);
+int lsmem_store_give(struct lsmem_store *store, const char *name, size_t length);
+void lsmem_store_given(struct lsmem_store *store, char name[LSMEM_GIVEN_BYTES]);
 void lsmem_store_counters(struct lsmem_store *store, struct lsmem_counters *sum);
 void lsmem_store_stat(struct lsmem_store *store, struct lsmem_stat *stat);
 int lsmem_stores_init(void);

@@ -13,7 +13,8 @@
  * told of it.  Values are read without locks: each is right by itself, two of
  * them may be of different moments.
  *
- * Lock: lsmem_limits_lock, for what follows from a limit; innermost.  Never
+ * Locks: lsmem_limits_lock, for what follows from a limit; innermost.
+ * lsmem_stores_lock, for given_name: never held while the device goes.  Never
  * store->mutex: it is held while the device, and with it these files, goes.
  */
 #include <linux/device.h>
@@ -74,6 +75,25 @@ LSMEM_ATTR(durability, "%s", store->durable ? "durable" : "volatile");
 LSMEM_ATTR(state, "%s", lsmem_state_name(READ_ONCE(store->state)));
 LSMEM_ATTR(attached, "%d", READ_ONCE(store->attached) ? 1 : 0);
 LSMEM_ATTR(uuid, "%pUb", store->uuid);
+
+static ssize_t given_name_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	char name[LSMEM_GIVEN_BYTES];
+
+	lsmem_store_given(lsmem_dev_store(dev), name);
+	return sysfs_emit(buf, "%s\n", name);
+}
+
+static ssize_t given_name_store(struct device *dev, struct device_attribute *attr,
+				const char *buf, size_t count)
+{
+	size_t length = count && buf[count - 1] == '\n' ? count - 1 : count;
+	int ret = lsmem_store_give(lsmem_dev_store(dev), buf, length);
+
+	return ret ?: count;
+}
+static DEVICE_ATTR_RW(given_name);
+
 LSMEM_ATTR(size_bytes, "%llu", store->bytes);
 LSMEM_ATTR(capacity_bytes, "%llu", store->capacity);
 LSMEM_ATTR(live_bytes, "%lld", percpu_counter_sum_positive(&store->live));
@@ -94,6 +114,7 @@ static struct attribute *lsmem_store_attrs[] = {
 	&dev_attr_state.attr,
 	&dev_attr_attached.attr,
 	&dev_attr_uuid.attr,
+	&dev_attr_given_name.attr,
 	&dev_attr_size_bytes.attr,
 	&dev_attr_capacity_bytes.attr,
 	&dev_attr_live_bytes.attr,
