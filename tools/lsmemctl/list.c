@@ -18,6 +18,7 @@ static const struct ctl_column columns[] = {
 	{ "USE%",	"used_percent",		CTL_PERCENT },
 	{ "SEGMENTS",	"segments",		CTL_NUMBER },
 	{ "HANDLES",	"handles_used",		CTL_NUMBER },
+	{ "GIVEN",	"given_name",		CTL_TEXT },
 };
 
 static int run(int argc, char **argv)

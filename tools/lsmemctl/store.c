@@ -89,6 +89,10 @@ static struct json_object *read_attribute(int directory, const char *name)
 	if (length < 0)
 		return NULL;
 	text[length] = 0;
+	if (!strcmp(name, "given_name")) {	/* of digits it is no number */
+		text[strcspn(text, "\n")] = 0;
+		return json_object_new_string(text);
+	}
 	return make_value(text);
 }
 
@@ -211,22 +215,61 @@ struct json_object *ctl_stores_read(void)
 	return stores;
 }
 
+static bool is(struct json_object *store, const char *key, const char *value)
+{
+	struct json_object *found = ctl_find(store, key);
+
+	return found && !strcmp(json_object_get_string(found), value);
+}
+
+/* The store with that uuid or given name; false if there is none. */
+static bool find_store(const char *text, char *name)
+{
+	struct json_object *stores = ctl_stores_read(), *store;
+	bool found = false;
+	size_t i;
+
+	for (i = 0; stores && !found && i < json_object_array_length(stores); i++) {
+		store = json_object_array_get_idx(stores, i);
+		found = is(store, "uuid", text) || is(store, "given_name", text);
+		if (found)
+			strcpy(name, json_object_get_string(ctl_find(store, "name")));
+	}
+	json_object_put(stores);
+	return found;
+}
+
 /**
- * ctl_store_name() - a store's name from what a user writes: lsmem1, /dev/lsmem1
- * @text: from the command line
- * @name: out, LSMEM_NAME_BYTES
+ * ctl_store_name() - a store's name from what a user writes
+ * @text: from the command line: lsmem1, a given name or a uuid; or a path in /dev that ends so
+ * @name: out, LSMEM_NAME_BYTES: of the node; @text if no store is called so
  *
  * Return: false when an error has been printed.
  */
 bool ctl_store_name(const char *text, char *name)
 {
+	static const char *const places[] = { "lsmem-by-name/", "lsmem-by-uuid/" };
 	const char *base = strncmp(text, "/dev/", 5) ? text : text + 5;
+	char path[256];
+	size_t i;
 
-	if (!is_store(base) || strchr(base, '/')) {
-		ctl_error("'%s' is not a store: write lsmem1, lsmemb0 or /dev/lsmem1", text);
+	for (i = 0; base != text && i < sizeof(places) / sizeof(*places); i++)
+		if (!strncmp(base, places[i], strlen(places[i])))
+			base += strlen(places[i]);
+	memset(name, 0, LSMEM_NAME_BYTES);
+	if (!*base || *base == '.' || strchr(base, '/') ||
+	    (base == text + 5 && !is_store(base))) {
+		ctl_error("'%s' is not a store: write lsmem1, lsmemb0 or /dev/lsmem1, its given name or its uuid",
+			  text);
 		return false;
 	}
-	memset(name, 0, LSMEM_NAME_BYTES);
+	snprintf(path, sizeof(path), SYSFS "/%s", base);
+	if (ctl_module_loaded() && access(path, F_OK) && find_store(base, name))
+		return true;
+	if (strlen(base) >= LSMEM_NAME_BYTES) {
+		ctl_error("%s: no such store (lsmemctl list shows them)", base);
+		return false;
+	}
 	memcpy(name, base, strlen(base));
 	return true;
 }
