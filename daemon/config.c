@@ -96,18 +96,66 @@ static bool parse_size(const char *text, uint64_t *value)
 	return true;
 }
 
+/* Is it the name of a device node: lsmem, lsmem1 .., lsmemb0 .., lsmem-control? */
+static bool is_node(const char *name)
+{
+	static const char digits[] = "0123456789";
+
+	if (strncmp(name, "lsmem", 5))
+		return false;
+	name += 5;
+	return !name[strspn(name, digits)] || !strcmp(name, "-control") ||
+	       (name[0] == 'b' && name[1] && !name[1 + strspn(name + 1, digits)]);
+}
+
+/* As the kernel takes it: see lsmem_store_give(). */
+static bool is_name(const char *name)
+{
+	return is_word(name, CONFIG_NAME_BYTES) && *name != '.' && *name != '-' && !is_node(name);
+}
+
 static int set_name(struct parser *p, struct config *c, const char *value)
+{
+	if (is_node(value))
+		return fail(p, p->line,
+			    "name = %s: is that of a device node, which the kernel gives; \"node = %s\" is for a store that is there under it",
+			    value, value);
+	if (!is_name(value))
+		return fail(p, p->line,
+			    "name = %s: allowed are 1 to %u letters, digits, dots, dashes and underscores, no dot or dash first",
+			    value, CONFIG_NAME_BYTES - 1);
+	strcpy(c->store.name, value);
+	return 0;
+}
+
+/* That of the file, unless it is the one for all: ".../data.conf" is of the store data. */
+static void default_name(struct config *c, const char *path)
+{
+	const char *base = strrchr(path, '/'), *end;
+	size_t length;
+
+	base = base ? base + 1 : path;
+	end = strrchr(base, '.');
+	length = end ? (size_t)(end - base) : 0;
+	if (!end || strcmp(end, ".conf") || length >= sizeof(c->store.name))
+		return;
+	memcpy(c->store.name, base, length);
+	if (!is_name(c->store.name) || !strcmp(c->store.name, "lsmemd"))
+		memset(c->store.name, 0, sizeof(c->store.name));
+}
+
+static int set_node(struct parser *p, struct config *c, const char *value)
 {
 	const char *s;
 
 	for (s = value; *s; s++)
 		if (!isalnum((unsigned char)*s))
 			break;
-	if (*s || strncmp(value, "lsmem", 5) || strlen(value) >= sizeof(c->store.name))
+	if (*s || strncmp(value, "lsmem", 5) || strlen(value) >= sizeof(c->store.node))
 		return fail(p, p->line,
-			    "name = %s: not the name of a store; allowed are those of the device nodes: lsmem, lsmem1 .. or lsmemb0, lsmemb1 ..",
+			    "node = %s: not the node of a store; allowed are lsmem, lsmem1 .. or lsmemb0, lsmemb1 ..",
 			    value);
-	strcpy(c->store.name, value);
+	strcpy(c->store.node, value);
 	return 0;
 }
 
@@ -546,6 +594,7 @@ static const struct config_key {
 	size_t line;
 } config_keys[] = {
 	{ "store", "name", set_name, offsetof(struct config, store.name_line) },
+	{ "store", "node", set_node, offsetof(struct config, store.node_line) },
 	{ "store", "kind", set_kind, offsetof(struct config, store.kind_line) },
 	{ "store", "size", set_store_size, offsetof(struct config, store.size_line) },
 	{ "store", "handles", set_handles, offsetof(struct config, store.handles_line) },
@@ -930,7 +979,7 @@ static int check_cluster(struct parser *p, const struct config *config, unsigned
 static int check_whole(struct parser *p, struct config *c, const unsigned int seen[NR_SECTIONS])
 {
 	bool block = c->store.kind == LSMEM_KIND_BLOCK;
-	bool block_name = !strncmp(c->store.name, "lsmemb", 6);
+	bool block_node = !strncmp(c->store.node, "lsmemb", 6);
 	int err;
 
 	if (seen[SECTION_SERVER] || c->nr_exports)
@@ -949,10 +998,10 @@ static int check_whole(struct parser *p, struct config *c, const unsigned int se
 		return fail(p, c->store.mode_line ? c->store.mode_line : c->store.owner_line,
 			    "%s: not for kind = block, whose node udev rules give away",
 			    c->store.mode_line ? "mode" : "owner");
-	if (c->store.name_line && block != block_name)
-		return fail(p, c->store.name_line,
-			    "name = %s: a store of kind = %s is called %s",
-			    c->store.name, block ? "block" : "object",
+	if (c->store.node_line && block != block_node)
+		return fail(p, c->store.node_line,
+			    "node = %s: the node of a store of kind = %s is %s",
+			    c->store.node, block ? "block" : "object",
 			    block ? "lsmemb0, lsmemb1 .." : "lsmem, lsmem1 ..");
 	return seen[SECTION_CLUSTER] ? check_cluster(p, c, seen[SECTION_CLUSTER]) : 0;
 }
@@ -1010,6 +1059,8 @@ int config_read(const char *path, struct config *config, char error[CONFIG_ERROR
 	}
 	if (!err)
 		err = check_whole(&p, config, seen);
+	if (!err && !config->store.name_line && !config->server.listen_line)
+		default_name(config, path);
 	free(line);
 	fclose(f);
 	return err;

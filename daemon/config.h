@@ -39,6 +39,8 @@ struct config_export {
 
 #define CONFIG_EXPORTS	16u
 
+#define CONFIG_NAME_BYTES	32u	/* LSMEM_GIVEN_BYTES of the kernel */
+
 #define CONFIG_URLS		7u
 #define CONFIG_URL_BYTES	80u
 #define CONFIG_LEASE_MIN	5u
@@ -93,7 +95,9 @@ struct config_backup {
 
 /**
  * struct config - what a configuration file says
- * @store.name: wanted name, "" for any
+ * @store.name: given to the store, for links and metrics; without @store.name_line that of the
+ *	file; "": none
+ * @store.node: of the store that is to be served, "": the one that belongs to the backups
  * @store.kind: enum lsmem_store_kind
  * @store.bytes: memory of the log; 0: not given
  * @store.handles: most objects; 0: not given
@@ -112,7 +116,8 @@ struct config_backup {
  */
 struct config {
 	struct {
-		char name[LSMEM_NAME_BYTES];
+		char name[CONFIG_NAME_BYTES];
+		char node[LSMEM_NAME_BYTES];
 		uint32_t kind;
 		uint64_t bytes;
 		uint64_t handles;
@@ -121,7 +126,7 @@ struct config {
 		mode_t mode;
 		unsigned int replicas, min_replicas, rejoin, wait;
 		uint64_t copy_rate;
-		unsigned int name_line, kind_line, size_line, handles_line, mode_line, owner_line,
+		unsigned int name_line, node_line, kind_line, size_line, handles_line, mode_line, owner_line,
 			     replicas_line, min_replicas_line, copy_rate_line, rejoin_line, wait_line;
 	} store;
 	struct config_backup backups[LSMEM_BACKUPS];

@@ -205,6 +205,33 @@ int kernel_find_orphan(uint32_t kind, char name[LSMEM_NAME_BYTES])
 }
 
 /**
+ * kernel_give_name - give a store a name
+ * @kernel: attached
+ * @name: "": none
+ *
+ * Nothing is done if it has that name.  Return: 0; -ENOENT: the module knows no names;
+ * -EEXIST: another store has it; or another negative errno.
+ */
+int kernel_give_name(const struct kernel *kernel, const char *name)
+{
+	char path[512], now[64];
+	int fd, err = 0;
+
+	snprintf(path, sizeof(path), STORES "/%s/given_name", kernel->name);
+	kernel_attribute(kernel->name, "given_name", now, sizeof(now));
+	if (!strcmp(now, name))
+		return 0;
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	/* A write of no bytes does not reach the kernel's function. */
+	if (write(fd, *name ? name : "\n", *name ? strlen(name) : 1) < 0)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+/**
  * kernel_segments - how many segments a store's log may consist of
  * @name: of the store
  *

@@ -57,6 +57,7 @@ int kernel_destroy(int control, const char *name);
 int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES]);
 int kernel_find_orphan(uint32_t kind, char name[LSMEM_NAME_BYTES]);
 void kernel_attribute(const char *store, const char *name, char *value, int room);
+int kernel_give_name(const struct kernel *kernel, const char *name);
 uint32_t kernel_segments(const char *name);
 int kernel_attach(struct kernel *kernel, int control, const char *name,
 		  const uint8_t uuid[16]);

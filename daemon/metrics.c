@@ -74,12 +74,25 @@ static const char *backup_label(const struct page *page)
 	return *backup->name ? backup->name : backup->path;
 }
 
+/*
+ * Whose figure it is.  Not the node: it may be another after the next boot, and the series
+ * would end.
+ */
+static void put_store(const struct page *page)
+{
+	const struct status *status = page->status;
+	char uuid[STATUS_UUID_BYTES];
+
+	put_label(page, '{', "name", *status->name ? status->name : status->store);
+	put_label(page, ',', "uuid", status_uuid(status, uuid));
+}
+
 /* What comes before a figure; @label, if there is one, beside the store and the backup. */
 static void put_name(const struct page *page, const char *name, const char *suffix,
 		     const char *label, const char *value)
 {
 	fprintf(page->out, "%s%s", name, suffix);
-	put_label(page, '{', "store", page->status->store);
+	put_store(page);
 	if (!strncmp(name, "lsmem_backup_", 13))
 		put_label(page, ',', "backup", backup_label(page));
 	if (label)
@@ -144,14 +157,13 @@ static void put_histogram(const struct page *page, const char *name,
 static void put_info(const struct page *page)
 {
 	const char *name = "lsmem_daemon_info";
-	char uuid[STATUS_UUID_BYTES];
 
 	put_header(page, name, "gauge", "Always 1: what the daemon is of.");
 	fputs(name, page->out);
-	put_label(page, '{', "store", page->status->store);
+	put_store(page);
+	put_label(page, ',', "store", page->status->store);
 	put_label(page, ',', "backup", page->status->where);
 	put_label(page, ',', "kind", status_kind(page->status));
-	put_label(page, ',', "uuid", status_uuid(page->status, uuid));
 	put_label(page, ',', "version", LSMEMD_VERSION);
 	fputs("} 1\n", page->out);
 }
@@ -312,7 +324,7 @@ static void put_backup_info(struct page *page)
 		const char *ack = status_backup_ack(page->status, (uint32_t)page->backup);
 
 		fputs(name, page->out);
-		put_label(page, '{', "store", page->status->store);
+		put_store(page);
 		put_label(page, ',', "backup", backup_label(page));
 		put_label(page, ',', "path", backup->path);
 		put_label(page, ',', "domain", backup->domain);

@@ -107,6 +107,7 @@ struct setting {
 
 static const struct setting settings[] = {
 	STORE(name, false),
+	STORE(node, false),
 	STORE(kind, false),
 	{ "store", "size", offsetof(struct config, store.bytes), sizeof(uint64_t),
 	  offsetof(struct config, store.size_line), false },

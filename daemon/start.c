@@ -162,10 +162,10 @@ static int check_geometry(const struct lsmemd *d, const struct lsmem_super *supe
 			file, c->store.handles_line, c->store.handles, d->where, handles);
 		return STATUS_USAGE;
 	}
-	if (c->store.name_line && !strncmp(c->store.name, "lsmemb", 6) !=
+	if (c->store.node_line && !strncmp(c->store.node, "lsmemb", 6) !=
 				  (kind == LSMEM_KIND_BLOCK)) {
-		log_err("%s:%u: name = %s, but %s is the backup of a store of kind = %s", file,
-			c->store.name_line, c->store.name, d->where, kind_name(kind));
+		log_err("%s:%u: node = %s, but %s is the backup of a store of kind = %s", file,
+			c->store.node_line, c->store.node, d->where, kind_name(kind));
 		return STATUS_USAGE;
 	}
 	return STATUS_OK;
@@ -223,9 +223,9 @@ static int create_store(struct lsmemd *d, const struct recover *r,
 	memcpy(d->kernel.name, create.name, LSMEM_NAME_BYTES);
 	log_notice("%s: made, %" PRIu64 " MiB of kind = %s", name, (uint64_t)create.bytes >> 20,
 		   kind_name(create.kind));
-	if (c->store.name_line && strcmp(name, c->store.name)) {
-		log_err("%s:%u: name = %s: there is no such store, and a new one is called %s; leave the name out, or make the stores in the order of their names",
-			d->options.config_path, c->store.name_line, c->store.name, name);
+	if (c->store.node_line && strcmp(name, c->store.node)) {
+		log_err("%s:%u: node = %s: there is no such store, and a new one gets %s; leave it out, and use /dev/lsmem-by-name or /dev/lsmem-by-uuid",
+			d->options.config_path, c->store.node_line, c->store.node, name);
 		return STATUS_REFUSED;
 	}
 	return STATUS_OK;
@@ -261,8 +261,8 @@ static int attach_store(struct lsmemd *d, const struct recover *r,
 	char name[LSMEM_NAME_BYTES] = "";
 	int status, err;
 
-	if (c->store.name_line) {
-		strcpy(name, c->store.name);
+	if (c->store.node_line) {
+		strcpy(name, c->store.node);
 	} else if (super) {
 		(void)kernel_find(uuid, name);
 	} else if (!kernel_find_orphan(c->store.kind, name)) {
@@ -282,7 +282,7 @@ static int attach_store(struct lsmemd *d, const struct recover *r,
 	if (super && (d->kernel.kind != le32toh(super->kind) ||
 		      d->kernel.bytes != le64toh(super->store_bytes) ||
 		      d->kernel.handles_max != le64toh(super->max_handles))) {
-		log_err("%s: has %" PRIu64 " MiB and %" PRIu64 " handles, the store on %s has %" PRIu64 " MiB and %" PRIu64 " handles; leave out \"name =\" and lsmemd makes a store that fits",
+		log_err("%s: has %" PRIu64 " MiB and %" PRIu64 " handles, the store on %s has %" PRIu64 " MiB and %" PRIu64 " handles; leave out \"node =\" and lsmemd makes a store that fits",
 			name, d->kernel.bytes >> 20, d->kernel.handles_max, d->where,
 			(uint64_t)le64toh(super->store_bytes) >> 20,
 			(uint64_t)le64toh(super->max_handles));
@@ -296,6 +296,28 @@ static int attach_store(struct lsmemd *d, const struct recover *r,
 			d->kernel.handles_max, d->options.config_path);
 		return STATUS_USAGE;
 	}
+	return STATUS_OK;
+}
+
+/*
+ * Give the store its name, before it is activated: udev makes links of it.  A name that another
+ * store has is refused where it was asked for and nothing waits for the store yet.
+ */
+static int give_name(const struct lsmemd *d)
+{
+	const struct config *c = &d->config;
+	int err = kernel_give_name(&d->kernel, c->store.name);
+
+	if (!err || err == -ENOENT)	/* an older module */
+		return STATUS_OK;
+	if (err == -EEXIST && c->store.name_line && d->created) {
+		log_err("%s:%u: name = %s: another store has this name (lsmemctl list)",
+			d->options.config_path, c->store.name_line, c->store.name);
+		return STATUS_REFUSED;
+	}
+	log_warn("%s: is not called \"%s\": %s", d->kernel.name, c->store.name,
+		 err == -EEXIST ? "another store is; \"name =\" in [store] gives it another name" :
+		 strerror(-err));
 	return STATUS_OK;
 }
 
@@ -500,6 +522,7 @@ static void name_status(struct lsmemd *d)
 	if (n >= (int)sizeof(status->path))
 		status->path[0] = 0;
 	strcpy(status->store, d->kernel.name);
+	kernel_attribute(status->store, "given_name", status->name, sizeof(status->name));
 	status->kind = d->kernel.kind;
 	status->where = d->where;
 	status->nr_backups = d->config.nr_backups;
@@ -726,6 +749,8 @@ int start(struct lsmemd *d)
 	if (status || d->signals.stop)
 		goto out;
 	status = attach_store(d, r, super, uuid);
+	if (!status && !d->options.init)
+		status = give_name(d);
 	if (status)
 		goto out;
 	name_status(d);

@@ -322,6 +322,8 @@ int status_write(struct status *status)
 	status->used = 0;
 	put(status, "{\n  \"state\": \"%s\",\n  \"store\": ", status->state);
 	put_string(status, status->store);
+	put(status, ",\n  \"given_name\": ");
+	put_string(status, status->name);
 	put(status, ",\n  \"kind\": \"%s\",\n  \"uuid\": \"%s\",\n  \"backup\": ",
 	    status_kind(status), status_uuid(status, uuid));
 	put_string(status, status->where);

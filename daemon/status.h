@@ -53,6 +53,7 @@ struct status_cluster {
 /**
  * struct status - what there is to tell
  * @state: starting, recovering, active, draining, stopped, undrained, failed
+ * @store: its node; @name: that it was given, "": none
  * @where: the backups, in words
  * @backups: @nr_backups of them, in the order of the configuration
  * @cluster: of the owner
@@ -71,6 +72,7 @@ struct status {
 	char path[PATH_MAX];
 	const char *state;
 	char store[LSMEM_NAME_BYTES];
+	char name[LSMEM_NAME_BYTES];
 	uint32_t kind;
 	uint8_t uuid[16];
 	const char *where;

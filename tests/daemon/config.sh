@@ -27,8 +27,8 @@ bad()
 path='[backup]\npath = /dev/null\n'
 
 good 'the least' "$path"
-good 'all of an object store' "[store]\nname = lsmem1\nkind = object\nsize = 1G\nhandles = 1M\nmode = 0640\nowner = root:root\n$path"'size = 512M\nlock_wait = 5\n'
-good 'a block store' "[store]\nkind = block\nname = lsmemb0\nsize = 128M\n$path"
+good 'all of an object store' "[store]\nname = db-1.example_x\nnode = lsmem1\nkind = object\nsize = 1G\nhandles = 1M\nmode = 0640\nowner = root:root\n$path"'size = 512M\nlock_wait = 5\n'
+good 'a block store' "[store]\nkind = block\nname = 7\nnode = lsmemb0\nsize = 128M\n$path"
 good 'numbers for an owner' "[store]\nowner = 12345:54321\n$path"
 good 'comments and blanks' "# one\n\n ; two\n\t[ store ]\n  kind=object  \n$path"
 good 'no newline at the end' '[backup]\npath = /dev/null'
@@ -53,7 +53,7 @@ bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [stor
 bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
 bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
-bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, kind, size, handles, mode, owner, replicas, min_replicas, copy_rate, rejoin and wait'
+bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, handles, mode, owner, replicas, min_replicas, copy_rate, rejoin and wait'
 bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size, lock_wait, key, timeout, domain and ack'
 bad 'key twice' "${path}path = /dev/zero\n" '3: path a second time, first on line 2'
 bad 'no value' '[store]\nkind =\n' '2: kind: no value'
@@ -92,10 +92,18 @@ for mode in 0 1000 0888 rw -1; do
 done
 bad 'user' '[store]\nowner = no-such-user\n' '2: owner = no-such-user: no user "no-such-user"; allowed is USER or USER:GROUP, names or numbers'
 bad 'group' '[store]\nowner = root:no-such-group\n' '2: owner = root:no-such-group: no group "no-such-group"; allowed is USER or USER:GROUP, names or numbers'
-for name in store lsmem/1 lsmem1234567890123456789012345678901234567890; do
-	bad "name $name" "[store]\nname = $name\n" "2: name = $name: not the name of a store; allowed are those of the device nodes: lsmem, lsmem1 .. or lsmemb0, lsmemb1 .."
+for name in lsmem lsmem1 lsmemb0 lsmemb12 lsmem-control; do
+	bad "name $name" "[store]\nname = $name\n" "2: name = $name: is that of a device node, which the kernel gives; \"node = $name\" is for a store that is there under it"
 done
-bad 'name of the other kind' "[store]\nname = lsmem\nkind = block\n$path" '2: name = lsmem: a store of kind = block is called lsmemb0, lsmemb1 ..'
+for name in .a -a a/b 'a b' a\\\\x2fb "$(printf %032d 0)"; do
+	bad "name $name" "[store]\nname = $name\n" "2: name = $(printf %b "$name"): allowed are 1 to 31 letters, digits, dots, dashes and underscores, no dot or dash first"
+done
+good 'the longest name' "[store]\nname = $(printf %031d 0)\n$path"
+good 'a name like that of a node' "[store]\nname = lsmembers\n$path"
+for node in store lsmem/1 lsmem1234567890123456789012345678901234567890; do
+	bad "node $node" "[store]\nnode = $node\n" "2: node = $node: not the node of a store; allowed are lsmem, lsmem1 .. or lsmemb0, lsmemb1 .."
+done
+bad 'node of the other kind' "[store]\nnode = lsmem\nkind = block\n$path" '2: node = lsmem: the node of a store of kind = block is lsmemb0, lsmemb1 ..'
 bad 'handles of a block store' "[store]\nkind = block\nhandles = 5\n$path" '3: handles: not for kind = block, whose size tells'
 bad 'mode of a block store' "[store]\nmode = 0600\nkind = block\n$path" '2: mode: not for kind = block, whose node udev rules give away'
 bad 'owner of a block store' "[store]\nowner = root\nkind = block\n$path" '2: owner: not for kind = block, whose node udev rules give away'

@@ -24,8 +24,8 @@ mount $drive "$scratch/mnt"
 configure $drive 'size = 128M\n' 'lock_wait = 1\n'
 refuses 'a mounted backup' 4 'held by somebody else' --format --force
 umount "$scratch/mnt"
-configure $drive 'size = 128M\nname = lsmem7\n'
-refuses 'a name that cannot be had' 5 'name = lsmem7' --format --force
+configure $drive 'size = 128M\nnode = lsmem7\n'
+refuses 'a node that cannot be had' 5 'node = lsmem7' --format --force
 expect 'nothing is left of it' "$(stores)" ''
 
 # What a service manager is told, and the state of the store when it is.
@@ -188,10 +188,10 @@ ok 'locked in memory' bash -c "[ \$(awk '/VmLck/ { print \$2 }' /proc/$daemon_pi
 cp "$conf" "$scratch/first.conf"
 configure $drive 'size = 128M\n' 'lock_wait = 1\n'
 refuses 'a second daemon on the backup' 4 'held by somebody else'
-configure $other 'name = lsmem\nsize = 128M\n'
+configure $other 'node = lsmem\nsize = 128M\n'
 refuses 'a second daemon for the store' 4 'another lsmemd serves it' --format
 slay
-refuses 'an active store, a blank backup, by name' 5 'never stands for an active store' --format
+refuses 'an active store, a blank backup, by node' 5 'never stands for an active store' --format
 configure $other 'size = 128M\n'
 refuses 'an active store without daemon, a blank backup' 5 'no daemon serves it' --format
 expect 'no other store is made' "$(stores)" 'lsmem '
@@ -213,7 +213,7 @@ forget
 ok 'another store' start other --init
 stop
 forget
-configure $drive 'name = lsmem\n'
+configure $drive 'node = lsmem\n'
 refuses 'an active store, the backup of another' 5 'is the backup of another store'
 run "$ctl" destroy lsmem
 expect 'the other store is destroyed' "$status" 0
@@ -222,7 +222,7 @@ expect 'the other store is destroyed' "$status" 0
 cp "$scratch/first.conf" "$conf"
 run "$ctl" create --durable --size 128M
 expect 'an empty store' "$(cat /sys/class/lsmem/lsmem/state)" new
-configure $drive 'name = lsmem\n'
+configure $drive 'node = lsmem\n'
 ok 'an empty store and a full backup: recovers' start full
 verify 'an empty store and a full backup: all there'
 ok 'a recovery is in the status file' grep -q '"recovered": true' /run/lsmem/lsmem.json

@@ -85,6 +85,8 @@ int main(int argc, char **argv)
 	}
 	status.state = "starting";
 	strcpy(status.store, "lsmem");
+	strcpy(status.name, "data");
+	memset(status.uuid, 0xab, sizeof(status.uuid));
 	status.where = config.backups[0].path;
 	status.nr_backups = config.nr_backups;
 	for (i = 0; i < status.nr_backups; i++)

@@ -27,6 +27,7 @@ GUIDE = REPO / "Documentation/admin-guide.rst"
 METRICS = os.environ.get("METRICS", str(HERE / "build/metrics"))
 LSMEMD = os.environ.get("LSMEMD", str(HERE / "build/lsmemd"))
 BACKUP = '/srv/a "b" \\ ü'
+UUID = "abababab-abab-abab-abab-abababababab"
 LIMIT_SECONDS = 10.0    # HTTP_SECONDS
 CLIENTS = 16            # HTTP_CONNECTIONS
 
@@ -146,7 +147,7 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
     tap.same("active: figures", got, wanted)
     tap.check("every figure is of the store",
               [name for name, family in page.items() for _, labels in family.samples
-               if ("store", "lsmem") not in labels])
+               if not {("name", "data"), ("uuid", UUID)} <= set(labels)])
     server.do("more 1")
     tap.same("counters rise", figure(server.scrape(), "lsmem_ranges_total"), 65)
     server.do("hold")
@@ -235,7 +236,7 @@ def dashboard(tap: Tap, page: dict[str, Family]) -> None:
         if label not in labels])
     tap.check("dashboard: every query is of the chosen stores",
               [expr for expr in exprs
-               for _ in re.findall(r"lsmem_\w+(?!\w|{instance=~\"\$instance\",store=~\"\$store\")",
+               for _ in re.findall(r"lsmem_\w+(?!\w|{instance=~\"\$instance\",name=~\"\$name\")",
                                    expr)])
 
 

@@ -1,0 +1,111 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Two daemons, started in one order and in the other: each store is found by its name and by its
+# uuid, whatever its node is called.  In a guest with two drives: TAP.
+#
+#	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-names.sh
+. "$(dirname "$0")/guest-lib.sh"
+
+rules=/run/udev/rules.d/60-lsmem.rules
+mkdir -p "${rules%/*}"
+cp "$top/tools/udev/60-lsmem.rules" "$rules"
+udevadm control --reload
+declare -A pid uuid
+
+# conf_of NAME DRIVE KIND TEXT
+conf_of() { printf '[store]\nkind = %s\nsize = 128M\n%b[backup]\npath = %s\n' "$3" "${4-}" "$2" >"$scratch/$1.conf"; }
+
+# begin NAME: its daemon, until it says that it serves
+begin()
+{
+	local lines
+
+	lines=$(wc -l <"$log")
+	conf=$scratch/$1.conf
+	launch
+	pid[$1]=$daemon_pid
+	until_true 60 active_by "$1" "$lines"
+}
+active_by() { kill -0 "${pid[$1]}" && tail -n +$(($2 + 1)) "$log" | grep -q 'serving'; }
+
+# end NAME: its daemon and its store
+end()
+{
+	daemon_pid=${pid[$1]}
+	stop
+	"$ctl" destroy "$1" && udevadm settle --timeout=20
+}
+
+# link PLACE: of it, without /dev/
+node() { udevadm settle --timeout=20; basename "$(readlink -f "/dev/lsmem-$1")"; }
+# put NAME, get PLACE: something that tells the stores apart
+put() { printf '%-4096s' "$1" | dd of="/dev/lsmem-by-name/$1" oflag=direct bs=4096 status=none; }
+get() { dd if="/dev/lsmem-$1" iflag=direct bs=4096 count=1 status=none | tr -d ' '; }
+
+conf_of alpha "$drive" block
+conf_of beta "$other" block
+for name in alpha beta; do
+	"$lsmemd" -c "$scratch/$name.conf" --init 2>>"$log"
+	expect "$name: --init" "$?" 0
+done
+ok 'alpha first: alpha' begin alpha
+ok 'alpha first: beta' begin beta
+expect 'alpha first: the node of alpha' "$(node by-name/alpha)" lsmemb0
+expect 'alpha first: the node of beta' "$(node by-name/beta)" lsmemb1
+for name in alpha beta; do
+	uuid[$name]=$("$ctl" stat "$name" --json | jq -r .uuid)
+	put "$name"
+done
+expect 'lsmemctl by uuid' "$("$ctl" stat "${uuid[beta]}" --json | jq -r '.name + " " + .given_name')" \
+	'lsmemb1 beta'
+expect 'lsmemctl by link' "$("$ctl" stat /dev/lsmem-by-name/beta --json | jq -r .name)" lsmemb1
+expect 'lsmemctl backups by name' "$("$ctl" backups beta --json | jq -r '.[0].store')" lsmemb1
+run "$ctl" stat gamma
+ok 'lsmemctl by a name that no store has' grep -q 'gamma: no such store' "$scratch/err"
+
+# What is no name, and what another store has
+given=/sys/class/lsmem/lsmemb0/given_name
+for name in lsmem lsmemb1 lsmem-control .a -a a/b 'a b' "$(printf '%032d' 0)"; do
+	ok "no name: $name" eval '! printf %s "$name" 2>/dev/null >$given'
+done
+ok 'a name that is taken' eval '! echo beta 2>/dev/null >$given'
+expect 'the name is as it was' "$(cat $given)" alpha
+echo omega >$given
+expect 'another name' "$(node by-name/omega) $(ls /dev/lsmem-by-name | xargs)" 'lsmemb0 beta omega'
+addpart /dev/lsmemb1 1 2048 4096
+expect 'a partition by name' "$(node by-name/beta-part1)" lsmemb1p1
+expect 'a partition by uuid' "$(node "by-uuid/${uuid[beta]}-part1")" lsmemb1p1
+delpart /dev/lsmemb1 1
+echo alpha >$given
+
+ok 'alpha ends' end alpha
+ok 'beta ends' end beta
+expect 'no links are left' "$(ls /dev/lsmem-by-name /dev/lsmem-by-uuid 2>/dev/null | grep -v :$ | xargs)" ''
+ok 'beta first: beta' begin beta
+ok 'beta first: alpha' begin alpha
+expect 'beta first: the node of beta' "$(node by-name/beta)" lsmemb0
+expect 'beta first: the node of alpha' "$(node by-name/alpha)" lsmemb1
+for name in alpha beta; do
+	expect "beta first: $name by name" "$(get "by-name/$name")" "$name"
+	expect "beta first: $name by uuid" "$(get "by-uuid/${uuid[$name]}")" "$name"
+done
+ok 'beta ends again' end beta
+
+# Objects; the name is taken, asked for or not
+conf_of gamma "$other" object 'name = alpha\n'
+conf=$scratch/gamma.conf
+refuses 'a name that another store has' 5 'name = alpha: another store has this name' --format --force
+expect 'no store is left of it' "$(ls /sys/class/lsmem)" lsmemb1
+conf_of gamma "$other" object 'name = delta\n'
+"$lsmemd" -c "$conf" --format --force -v 2>>"$log" &
+pid[delta]=$!
+ok 'objects: active' until_true 60 eval '[ "$(cat /sys/class/lsmem/lsmem/state 2>/dev/null)" = active ]'
+expect 'objects: by name' "$(node by-name/delta)" lsmem
+expect 'objects: by uuid' "$(node "by-uuid/$(cat /sys/class/lsmem/lsmem/uuid)")" lsmem
+expect 'objects: systemd is told' "$(udevadm info -q property /dev/lsmem | grep SYSTEMD_READY)" ''
+ok 'objects: ends' end delta
+ok 'alpha ends again' end alpha
+rm "$rules"
+udevadm control --reload
+[ "$failed" -eq 0 ] || sed 's/^/# /' "$log"
+tap_end
