@@ -27,19 +27,20 @@ void memory_put(void *memory)
 /**
  * memory_table - a table of zeroes that is looked up at random places
  * @bytes: wanted
+ * @dense: nearly all of its pages will be looked up
  * Return: NULL when there is no memory.
  *
- * In large pages, if there are any: most of what a lookup costs is the walk
- * through the page table.
+ * Only what is looked up takes memory.  A dense table is in large pages, if there are
+ * any: most of what a lookup costs is the walk through the page table.
  */
-void *memory_table(size_t bytes)
+void *memory_table(size_t bytes, bool dense)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from, to;
 	void *memory = calloc(1, bytes);
 
 	from = ((uintptr_t)memory + page - 1) & ~(page - 1);
 	to = ((uintptr_t)memory + bytes) & ~(page - 1);
-	if (memory && to > from)
+	if (dense && memory && to > from)
 		(void)madvise((void *)from, to - from, MADV_HUGEPAGE);
 	return memory;
 }

@@ -6,11 +6,12 @@
 #ifndef LSMEMD_MEMORY_H
 #define LSMEMD_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 void *memory_get(size_t bytes);
 void memory_put(void *memory);
 /* All zero, for what is looked up at random places; to be freed by free(). */
-void *memory_table(size_t bytes);
+void *memory_table(size_t bytes, bool dense);
 
 #endif

@@ -16,6 +16,7 @@
 #include "recover_private.h"
 
 #define RECOVER_TEXT_BYTES	256
+#define RECOVER_SAMPLES		16u	/* segments whose footers tell how many entries there are */
 
 static void recover_report(struct recover *r, enum recover_severity severity,
 			   const char *format, va_list args)
@@ -286,6 +287,35 @@ static int recover_group(struct recover *r, const struct recover_item *items, ui
 	return 0;
 }
 
+/*
+ * Do the segments hold so many entries that these touch the table of winners all over, even in
+ * small pages?  Some segments stand for all.  Only memory and time depend on the answer: with
+ * large pages the whole table is taken, without them a page for each entry at most.
+ */
+static bool recover_dense(struct recover *r)
+{
+	const struct lsmem_segment_footer *footer = (const void *)r->frame;
+	uint64_t entries = 0, looked = 0, offset;
+	uint32_t step = r->nr_segments / RECOVER_SAMPLES + 1, i;
+
+	for (i = 0; i < r->nr_segments; i += step) {
+		const struct recover_segment *seg = &r->segments[i];
+
+		if (seg->lost || seg->item.state != LSMEM_ITEM_CLOSED)
+			continue;
+		offset = recover_data_offset(r, seg) + LSMEM_SEGMENT_BYTES - 2 * LSMEM_BLOCK;
+		if (recover_read(r, offset, r->frame, LSMEM_BLOCK))
+			return false;	/* pass 1 meets it again, and says so */
+		if (format_footer_check(footer, &r->super, seg->item.segment,
+					seg->item.generation))
+			continue;
+		entries += __le32_to_cpu(footer->entries);
+		looked++;
+	}
+	return looked && entries * r->nr_segments / looked >=
+			 r->max_handles * sizeof(*r->winners) / LSMEM_BLOCK;
+}
+
 /* Listed segments in the order of their ids, and a table of winners. */
 static int recover_prepare(struct recover *r)
 {
@@ -296,8 +326,7 @@ static int recover_prepare(struct recover *r)
 	recover_forget(r);
 	items = calloc(r->map.nr + 1, sizeof(*items));
 	r->segments = calloc(r->map.nr + 1, sizeof(*r->segments));
-	r->winners = memory_table(r->max_handles * sizeof(*r->winners));
-	if (!items || !r->segments || !r->winners) {
+	if (!items || !r->segments) {
 		free(items);
 		return -ENOMEM;
 	}
@@ -309,6 +338,9 @@ static int recover_prepare(struct recover *r)
 	qsort(items, nr, sizeof(*items), recover_by_id);
 	ret = recover_group(r, items, nr);
 	free(items);
+	r->winners = memory_table(r->max_handles * sizeof(*r->winners), !ret && recover_dense(r));
+	if (!ret && !r->winners)
+		ret = -ENOMEM;
 	r->time = r->map.store_time;
 	r->era = r->map.era;
 	r->generation = r->map.generation_ceiling;

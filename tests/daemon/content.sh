@@ -103,6 +103,18 @@ expect 'a full backup, recovered: exit status' "$status" 0
 ok 'a full backup, recovered: all objects' grep -q "\"segments\": 15, \"objects\": $objects, " \
 	"$scratch/out"
 
+# Few objects among many handles: the table of a recovery has 384 MiB, of which little is touched.
+blank
+run "$mkbackup" "$image" 64 100000 100 16777216
+expect 'few objects, many handles: made' "$status" 0
+run "${RECOVERY:-$(dirname "$0")/build/recovery}" "$image"
+expect 'few objects, many handles: exit status' "$status" 0
+ok 'few objects, many handles: objects' grep -Eq '"objects": [0-9]{3,4},' "$scratch/out"
+peak=$(sed -n 's/.*"peak_bytes": \([0-9]*\).*/\1/p' "$scratch/out")
+echo "# peak: $((peak >> 20)) MiB"
+ok 'few objects, many handles: little memory' [ "$peak" -lt $((160 << 20)) ]
+cp "$scratch/good" "$image"
+
 # What is not there, not a file, not to be had.
 rm -f "$image"
 check

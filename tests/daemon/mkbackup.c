@@ -4,11 +4,12 @@
  * backups, and to measure recoveries.
  *
  *	mkbackup FILE STORE-MIB				empty
- *	mkbackup FILE STORE-MIB OBJECT-BYTES LIVE	filled
+ *	mkbackup FILE STORE-MIB OBJECT-BYTES LIVE [HANDLES]	filled
  *
  * A filled one has closed segments only, as many as there are frames but for
  * four; LIVE percent of its entries are of new objects, the others replace some,
- * both in an order that looks random.
+ * both in an order that looks random.  HANDLES: of the store, over which the objects are
+ * scattered; else as many as there are objects.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -165,7 +166,7 @@ int main(int argc, char **argv)
 	struct stat st;
 	int fd, err;
 
-	if (argc != 3 && argc != 5)
+	if (argc != 3 && argc != 5 && argc != 6)
 		return 2;
 	fd = open(argv[1], O_RDWR);
 	if (fd < 0 || fstat(fd, &st)) {
@@ -186,12 +187,14 @@ int main(int argc, char **argv)
 	geometry.store_bytes = strtoull(argv[2], NULL, 10) << 20;
 	geometry.max_handles = geometry.store_bytes / 256;
 	geometry.frames = (uint32_t)(geometry.store_bytes / LSMEM_SEGMENT_BYTES);
-	if (argc == 5) {
+	if (argc > 3) {
 		length = (uint32_t)strtoul(argv[3], NULL, 10);
 		percent = (uint32_t)strtoul(argv[4], NULL, 10);
 		if (!length || length > LSMEM_OBJECT_MAX || !percent || percent > 100)
 			return 2;
 		keys = env.backup_bytes[0] / LSMEM_SEGMENT_BYTES * per_segment(length) * percent / 100;
+		if (argc == 6)
+			keys = strtoull(argv[5], NULL, 10);
 		geometry.max_handles = keys;
 	}
 	r = recover_new(&env);

@@ -3,7 +3,8 @@
  * How long lsmemd takes to recover a backup, the kernel's part left out: its own
  * reads and its own recovery, and a kernel that takes everything.
  *
- *	recovery FILE		bytes, seconds, as JSON; the file is written to
+ *	recovery FILE		bytes, seconds, as JSON; the file is written to.  peak_bytes: of
+ *				memory, of the whole process
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,9 +66,10 @@ int main(int argc, char **argv)
 	err = recover_run(r, NULL, &result);
 	took = (double)(clock_now_ns() - start) / 1e9;
 	getrusage(RUSAGE_SELF, &usage);
-	printf("{\"error\": %d, \"segments\": %" PRIu64 ", \"objects\": %" PRIu64 ", \"live_bytes\": %" PRIu64 ", \"loaded_bytes\": %" PRIu64 ", \"loads\": %" PRIu64 ", \"read_bytes\": %" PRIu64 ", \"seconds\": %.3f, \"user\": %.3f, \"system\": %.3f}\n",
+	printf("{\"error\": %d, \"segments\": %" PRIu64 ", \"objects\": %" PRIu64 ", \"live_bytes\": %" PRIu64 ", \"loaded_bytes\": %" PRIu64 ", \"loads\": %" PRIu64 ", \"read_bytes\": %" PRIu64 ", \"seconds\": %.3f, \"user\": %.3f, \"system\": %.3f, \"peak_bytes\": %" PRIu64 "}\n",
 	       err, result.segments, result.objects, result.live_bytes, loaded, loads,
-	       result.read_bytes, took, seconds(&usage.ru_utime), seconds(&usage.ru_stime));
+	       result.read_bytes, took, seconds(&usage.ru_utime), seconds(&usage.ru_stime),
+	       (uint64_t)usage.ru_maxrss << 10);
 	recover_free(r);
 	backup_close(&d.backups[0]);
 	loop_close(&d.loop);

@@ -52,8 +52,9 @@ void *memory_get(size_t bytes)
 	return aligned_alloc(LSMEM_BLOCK, (bytes + LSMEM_BLOCK - 1) & ~(size_t)(LSMEM_BLOCK - 1));
 }
 
-void *memory_table(size_t bytes)
+void *memory_table(size_t bytes, bool dense)
 {
+	(void)dense;
 	return calloc(1, bytes);
 }
 

@@ -35,8 +35,9 @@ void *memory_get(size_t bytes)
 	return kept[i].memory;
 }
 
-void *memory_table(size_t bytes)
+void *memory_table(size_t bytes, bool dense)
 {
+	(void)dense;
 	return calloc(1, bytes);
 }
 
