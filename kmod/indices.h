@@ -3,6 +3,7 @@
 #ifndef LSMEM_INDICES_H
 #define LSMEM_INDICES_H
 
+#include <linux/percpu.h>
 #include <linux/types.h>
 
 /* Indices that one bit of @full stands for: 64 cache lines of @map on most machines. */
