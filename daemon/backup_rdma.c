@@ -766,14 +766,15 @@ static void rdma_close(struct backup *backup)
 /*
  * Up to 6.1, the kernel asks for write access to whatever is registered, also
  * for memory that the device is only to read: the mapping is writable for the
- * time this takes, and no longer.
+ * time this takes, and no longer.  The module refuses that (EACCES) on kernels
+ * that do not ask.
  */
 static int rdma_memory(struct backup *backup, const void *base, size_t bytes)
 {
 	struct rdma_backup *r = backup->private;
 	int err = 0;
 
-	if (mprotect((void *)base, bytes, PROT_READ | PROT_WRITE))
+	if (mprotect((void *)base, bytes, PROT_READ | PROT_WRITE) && errno != EACCES)
 		return -errno;
 	r->log_mr = ibv_reg_mr(r->verbs.pd, (void *)base, bytes, 0);
 	if (!r->log_mr)

@@ -329,25 +329,26 @@ static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 	u32 offset = 0, first = pass->nr_survivors;
 
 	for (;;) {
-		const struct lsmem_entry *e;
+		struct lsmem_entry e;
 
 		offset = lsmem_entry_start(offset);
 		if (offset >= seg->committed)
 			return true;
-		e = lsmem_segment_at(store, seg, offset);
-		if (!lsmem_entry_valid(e, seg->salt) ||
-		    lsmem_entry_size(lsmem_entry_length(e)) > seg->committed - offset)
+		/* A copy: what is checked is what is used. */
+		e = *(const struct lsmem_entry *)lsmem_segment_at(store, seg, offset);
+		if (!lsmem_entry_valid(&e, seg->salt) ||
+		    lsmem_entry_size(lsmem_entry_length(&e)) > seg->committed - offset)
 			break;
-		if (lsmem_clean_live(store, pass, seg, offset, e)) {
+		if (lsmem_clean_live(store, pass, seg, offset, &e)) {
 			if (pass->nr_survivors == LSMEM_PASS_ENTRIES)
 				break;
 			store->survivors[pass->nr_survivors++] = (struct lsmem_survivor){
-				.time = le64_to_cpu(e->version),
+				.time = le64_to_cpu(e.version),
 				.slot = seg->slot,
 				.offset = offset,
 			};
 		}
-		offset += lsmem_entry_size(lsmem_entry_length(e));
+		offset += lsmem_entry_size(lsmem_entry_length(&e));
 		if (pass->nr_survivors % 256 == 0)
 			cond_resched();
 	}

@@ -9,8 +9,9 @@
  * that moves changes no PTE; a window never has to be torn down while it is
  * mapped, since a mapping holds its file and the file its store.
  *
- * The daemon maps frames with struct pages (VM_MIXEDMAP) and read-write, so
- * that O_DIRECT and RDMA registration take them.
+ * The daemon maps frames with struct pages (VM_MIXEDMAP), so that O_DIRECT and RDMA
+ * registration take them.  It may make that mapping writable only on kernels that
+ * register nothing else (LSMEM_RDMA_WRITES).
  *
  * Pages are put in by the fault handler, a seglet at a time.
  *
@@ -261,9 +262,9 @@ static const struct vm_operations_struct lsmem_daemon_table_vm_ops = {
 /**
  * lsmem_window_mmap_daemon - mmap of a replication descriptor
  * @store: attached
- * @vma: what is asked for: frames (read-write), info page, frame table or
- *	segments (read-only)
- * Return: as lsmem_window_mmap_client().
+ * @vma: what is asked for: frames, info page, frame table or segments
+ * Return: as lsmem_window_mmap_client(); -EACCES for writable frames on a kernel that
+ * does not need them, where mprotect() says the same.
  */
 int lsmem_window_mmap_daemon(struct lsmem_store *store, struct vm_area_struct *vma)
 {
@@ -278,8 +279,10 @@ int lsmem_window_mmap_daemon(struct lsmem_store *store, struct vm_area_struct *v
 	vma->vm_private_data = store;
 	ret = lsmem_window_check(store, vma, &info->frames);
 	if (!ret) {
+		if (!LSMEM_RDMA_WRITES && vma->vm_flags & VM_WRITE)
+			return -EACCES;
 		lsmem_vm_flags(vma, VM_MIXEDMAP | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
-			       VM_MAYEXEC);
+			       VM_MAYEXEC | (LSMEM_RDMA_WRITES ? 0 : VM_MAYWRITE));
 		vma->vm_ops = &lsmem_daemon_vm_ops;
 		return 0;
 	}

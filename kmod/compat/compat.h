@@ -32,6 +32,17 @@ static inline void lsmem_vm_flags(struct vm_area_struct *vma, unsigned long set,
 #endif
 }
 
+/*
+ * Does the kernel ask for a writable mapping where an RDMA device is only to read?  Up to 6.1,
+ * ib_umem_get() takes pages for writing whatever the access, and a shared mapping that has no
+ * VM_WRITE refuses that.
+ */
+#ifdef LSMEM_HAVE_RDMA_READ_ONLY
+#define LSMEM_RDMA_WRITES	false
+#else
+#define LSMEM_RDMA_WRITES	true
+#endif
+
 /* What the open() of a block device gets, and the disk it means. */
 #ifdef LSMEM_HAVE_DISK_OPEN
 #define LSMEM_OPENED		struct gendisk

@@ -44,6 +44,14 @@ void probe(struct vm_area_struct *vma)
 }
 END
 
+# 6.2: what is registered for RDMA has to be writable only if the device writes to it.  No interface
+# tells: gup_must_unshare(), which the same series changed, left linux/mm.h in 6.3.  A kernel of which
+# this says nothing is taken for an old one: its daemon can register.
+check "$@" << 'END' && echo "#define LSMEM_HAVE_RDMA_READ_ONLY"
+#include <linux/mm.h>
+extern int gup_must_unshare;
+END
+
 # 6.5: open gets the disk
 check "$@" << 'END' && echo "#define LSMEM_HAVE_DISK_OPEN"
 #include <linux/blkdev.h>
