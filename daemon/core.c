@@ -569,7 +569,7 @@ static int core_alloc_all(struct core *core, const struct digest_map *map)
 	core->blocks = memory_get((size_t)CORE_OPENS * core->nr_backups * LSMEM_BLOCK);
 	for (i = 0; i < core->nr_backups; i++) {
 		core->free_frames[i] = calloc(map->frames, sizeof(**core->free_frames));
-		core->record.buffers[i] = memory_get(format_digest_bytes(segments));
+		core->record.buffers[i] = memory_get(format_digest_bytes(segments + 1));
 		if (!core->free_frames[i] || !core->record.buffers[i])
 			return -ENOMEM;
 	}

@@ -263,10 +263,10 @@ uint32_t core_acks(struct core *core, struct lsmem_ack_one *acks, uint32_t max,
 /* No more events are coming; make all durable, write a last full digest, stop. */
 void core_shutdown(struct core *core);
 
-/* Superblock of a member, which others are made like (recover_ready()); @epoch: out, of the
+/* Superblock of a member, which others are made like (recover_ready()); @log: out, of the
  * newest durable digest.
  */
-const struct lsmem_super *core_super(const struct core *core, uint64_t *epoch);
+const struct lsmem_super *core_super(const struct core *core, struct digest_log *log);
 
 /* Low half of a backup's incarnation, as digests have it; 0: it was never there. */
 uint32_t core_incarnation(const struct core *core, uint32_t backup);

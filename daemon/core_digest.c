@@ -137,7 +137,7 @@ static void core_make_record(struct core *core)
 	}
 	core_record_buffer(core);
 	digest = (void *)record->buffers[record->buffer];
-	memset(digest, 0, format_digest_bytes(record->full ? core->nr_segments : items));
+	memset(digest, 0, format_digest_bytes(record->full ? core->nr_segments + 1 : items));
 	digest_head(digest, &record->map, &core->super[any], kind);
 	record->nr = 0;
 	for (i = 0; i < core->nr_dirty; i++) {
@@ -158,6 +158,8 @@ static void core_make_record(struct core *core)
 		if (state && state != LSMEM_ITEM_REMOVED)
 			core_record_add(core, seg, state);
 	}
+	if (record->full)
+		digest_add_branch(digest, &record->map.branch);
 	format_digest_seal(digest);
 	if (!RULE(CEILING_DURABLE))
 		core->ceiling_ack = record->map.generation_ceiling;

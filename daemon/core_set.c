@@ -263,9 +263,10 @@ void core_lose(struct core *core, uint32_t backup, const char *why)
 	core_run(core);
 }
 
-const struct lsmem_super *core_super(const struct core *core, uint64_t *epoch)
+const struct lsmem_super *core_super(const struct core *core, struct digest_log *log)
 {
-	*epoch = core->map.epoch;
+	log->epoch = core->map.epoch;
+	log->branch = core->map.branch;
 	return &core->super[__builtin_ctz(core_alive(core))];
 }
 

@@ -164,6 +164,40 @@ uint32_t digest_need(const struct digest_map *map)
 	return least;
 }
 
+/**
+ * digest_split - may a backup hold what was acknowledged and is not in this log?
+ * @map: the newest digest on a backup that is no member
+ * @branch: of the log
+ *
+ * A recovery that has met enough members has seen all that counted.  One that was told to go
+ * on without them has not: a backup that it did not see may have gone further, and its records
+ * are not below the branch then; or it has been recovered without the others, too.  Two such
+ * recoveries one after the other: a backup that was left behind between them cannot be told
+ * from one that went apart, and counts as that.
+ */
+bool digest_split(const struct digest_map *map, const struct digest_branch *branch)
+{
+	if (map->branch.epoch)
+		return map->branch.epoch != branch->epoch || map->branch.id != branch->id;
+	return branch->epoch &&
+	       (map->epoch >= branch->epoch || map->sequence >= branch->sequence);
+}
+
+static enum format_error digest_apply_branch(struct digest_map *map,
+					     const struct lsmem_digest_item *item)
+{
+	const struct digest_branch branch = {
+		.epoch = __le64_to_cpu(item->cut),
+		.sequence = __le64_to_cpu(item->segment),
+		.id = __le32_to_cpu(item->generation),
+	};
+
+	if (!branch.epoch || !branch.sequence || !branch.id || map->branch.epoch)
+		return FORMAT_RANGE;
+	map->branch = branch;
+	return FORMAT_OK;
+}
+
 static enum format_error digest_apply_item(struct digest_map *map,
 					   const struct lsmem_digest_item *item)
 {
@@ -175,6 +209,8 @@ static enum format_error digest_apply_item(struct digest_map *map,
 	uint32_t generation = __le32_to_cpu(item->generation);
 	struct digest_item *to;
 
+	if (state == LSMEM_ITEM_BRANCH)
+		return digest_apply_branch(map, item);
 	if (frame >= map->frames || backup >= map->backups || !(map->mask & 1u << backup) ||
 	    !segment || state < LSMEM_ITEM_OPEN ||
 	    state > LSMEM_ITEM_REMOVED || !lsmem_segment_fits(length, 0) || length % LSMEM_ALIGN)
@@ -243,8 +279,10 @@ enum format_error digest_apply(struct digest_map *map, const struct lsmem_digest
 	uint32_t nr = __le32_to_cpu(digest->items), i;
 	enum format_error error;
 
-	if (__le32_to_cpu(digest->kind) == LSMEM_DIGEST_FULL)
+	if (__le32_to_cpu(digest->kind) == LSMEM_DIGEST_FULL) {
 		digest_map_clear(map);
+		memset(&map->branch, 0, sizeof(map->branch));
+	}
 	error = digest_apply_members(map, digest);
 	if (error)
 		return error;
@@ -402,8 +440,37 @@ void digest_add(struct lsmem_digest *digest, uint32_t frame, const struct digest
 }
 
 /**
+ * digest_add_branch - say in a full record where the log branched off
+ * @digest: begun, with room
+ * @branch: of the log; nothing is added if there is none
+ */
+void digest_add_branch(struct lsmem_digest *digest, const struct digest_branch *branch)
+{
+	uint32_t nr = __le32_to_cpu(digest->items);
+
+	if (!branch->epoch)
+		return;
+	format_digest_items(digest)[nr] = (struct lsmem_digest_item) {
+		.segment = __cpu_to_le64(branch->sequence),
+		.generation = __cpu_to_le32(branch->id),
+		.state = __cpu_to_le32(LSMEM_ITEM_BRANCH),
+		.cut = __cpu_to_le64(branch->epoch),
+	};
+	digest->items = __cpu_to_le32(nr + 1);
+}
+
+/**
+ * digest_full_bytes - room that a full record of a map takes
+ * @map: the log
+ */
+uint64_t digest_full_bytes(const struct digest_map *map)
+{
+	return format_digest_bytes(map->nr + (map->branch.epoch != 0));
+}
+
+/**
  * digest_full - make a whole full record of a map
- * @digest: format_digest_bytes(@map->nr) bytes, zero
+ * @digest: digest_full_bytes() of it, zero
  * @map: the log
  * @super: of the backup
  */
@@ -417,5 +484,6 @@ void digest_full(struct lsmem_digest *digest, const struct digest_map *map,
 		if (map->items[place].state)
 			digest_add(digest, digest_frame(map, place), &map->items[place],
 				   map->items[place].state);
+	digest_add_branch(digest, &map->branch);
 	format_digest_seal(digest);
 }

@@ -26,6 +26,28 @@ struct digest_item {
 };
 
 /**
+ * struct digest_branch - the last recovery that went on without members that it could not read
+ * @epoch: that it began; 0: there was none
+ * @sequence: of its first record
+ * @id: random, not 0
+ */
+struct digest_branch {
+	uint64_t epoch;
+	uint64_t sequence;
+	uint32_t id;
+};
+
+/**
+ * struct digest_log - what decides whether a backup holds nothing that the log has not
+ * @epoch: of the newest digest
+ * @branch: in it
+ */
+struct digest_log {
+	uint64_t epoch;
+	struct digest_branch branch;
+};
+
+/**
  * struct digest_map - the log according to the newest durable digest
  * @members: incarnations, low halves, by index of the backup; 0: none.  With one
  *	backup alone all are 0
@@ -34,6 +56,7 @@ struct digest_item {
  * @half, @at: where the next delta goes: half of the digest log, byte in it
  * @odd: backups on which it is the other half
  * @sequence_seen: highest sequence of any record found, durable chain or not
+ * @branch: as the last full record says
  * @backups, @frames: bounds of the indexes of backups and frames
  * @items: replicas, by *place*: frame + index of the backup * @frames
  * @nr: items in use
@@ -54,6 +77,7 @@ struct digest_map {
 	uint32_t odd;
 	uint64_t at;
 	uint64_t sequence_seen;
+	struct digest_branch branch;
 	uint32_t backups;
 	uint32_t frames;
 	uint32_t nr;
@@ -74,8 +98,11 @@ uint32_t digest_floor(const struct digest_map *map);
 bool digest_counts(const struct digest_map *map, uint32_t have);
 bool digest_enough(const struct digest_map *map, uint32_t have);
 uint32_t digest_need(const struct digest_map *map);
+bool digest_split(const struct digest_map *map, const struct digest_branch *branch);
+uint64_t digest_full_bytes(const struct digest_map *map);
 void digest_add(struct lsmem_digest *digest, uint32_t frame, const struct digest_item *item,
 		uint32_t state);
+void digest_add_branch(struct lsmem_digest *digest, const struct digest_branch *branch);
 void digest_full(struct lsmem_digest *digest, const struct digest_map *map,
 		 const struct lsmem_super *super);
 

@@ -138,7 +138,7 @@ enum format_error format_super_check(const struct lsmem_super *super, uint64_t b
 	    (backups > 1) != !!(super->features.incompat &
 				__cpu_to_le32(LSMEM_INCOMPAT_BACKUPS)))
 		return FORMAT_RANGE;
-	if (!frames || half < format_digest_bytes(backups * set) ||
+	if (!frames || half < format_digest_bytes(backups * set + 1) ||
 	    data < start + 2 * half || frames > (backup_bytes - data) / LSMEM_SEGMENT_BYTES)
 		return FORMAT_RANGE;
 	return FORMAT_OK;

@@ -429,7 +429,7 @@ static int recover_passes(struct recover *r, bool accept_loss, bool accept_missi
  * are; those without a winner are left out, as everything in them has been
  * superseded by what was read from the same backup.
  */
-static int recover_commit(struct recover *r)
+static int recover_commit(struct recover *r, uint32_t branch)
 {
 	struct digest_map *map = &r->map;
 	uint32_t floor = r->generation, i, copy;
@@ -472,6 +472,10 @@ static int recover_commit(struct recover *r)
 	if (ret)
 		return ret;
 	map->sequence = r->sequence + 1;
+	if (r->accepted && RULE(BRANCH))
+		map->branch = (struct digest_branch) {
+			.epoch = map->epoch, .sequence = map->sequence, .id = branch,
+		};
 	/* Invariant 14: above everything ever issued, what the crash has lost and
 	 * what was deleted included: the era tops all versions, the old ceiling
 	 * all generations.
@@ -518,7 +522,7 @@ int recover_run(struct recover *r, const struct recover_options *options,
 	ret = recover_passes(r, options && options->accept_loss,
 			     options && options->accept_missing);
 	if (!ret)
-		ret = recover_commit(r);
+		ret = recover_commit(r, options ? options->branch : 0);
 	if (result)
 		*result = r->result;
 	recover_forget(r);

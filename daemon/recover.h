@@ -139,10 +139,12 @@ struct recover_geometry {
  * @accept_loss: go on without what is lost; it is reported all the same
  * @accept_missing: the backups that are not there are gone for good, and nothing
  *	has been written without those that are there
+ * @branch: with @accept_missing, random, not 0: what tells this recovery from others
  */
 struct recover_options {
 	bool accept_loss;
 	bool accept_missing;
+	uint32_t branch;
 };
 
 /**
@@ -213,12 +215,12 @@ uint64_t recover_room(const struct recover *r, uint32_t replicas);
  */
 int recover_join(struct recover *r, uint64_t incarnation);
 /* The same for one that comes while the store is served (core_add()): @r has nothing but
- * it, and recover_open_slot() has looked at it.  @like: superblock of a member; @epoch: of
- * the newest digest.  0; -EEXIST: another store's; -ESTALE: somebody has gone on with this
- * one there; -ENOSPC; or what a call returned; reported.
+ * it, and recover_open_slot() has looked at it.  @like: superblock of a member; @log: of the
+ * newest digest.  0; -EEXIST: another store's; -ESTALE: the store has been gone on with
+ * there; -ENOSPC; or what a call returned; reported.
  */
 int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *like,
-		  uint64_t epoch, uint64_t incarnation);
+		  const struct digest_log *log, uint64_t incarnation);
 /* After recover_join(): the slot of the backup that is to be called @index. */
 uint32_t recover_joiner(const struct recover *r, uint32_t index);
 

@@ -39,7 +39,7 @@ static int recover_write_record(struct recover *r, uint32_t slot, uint32_t half,
  */
 int recover_write_digest(struct recover *r, uint32_t half)
 {
-	uint64_t bytes = format_digest_bytes(r->map.nr);
+	uint64_t bytes = digest_full_bytes(&r->map);
 	uint8_t *record = memory_get(bytes);
 	uint32_t index, slot;
 	int ret = 0;
@@ -198,6 +198,7 @@ static bool recover_enough(struct recover *r, uint32_t members, bool accept_miss
 	if (accept_missing) {
 		recover_info(r, "%u of %u backups are there; taken for all that is left",
 			     have, __builtin_popcount(map->mask));
+		r->accepted = true;
 		return true;
 	}
 	recover_damage(r, "%u of %u backups of digest %llu are there, and only %u%s can tell that there is no newer one",
@@ -237,11 +238,36 @@ static uint32_t recover_assign(struct recover *r, uint32_t best)
 	return members;
 }
 
+/*
+ * Two that have each been recovered without the other, as often: which of them has what is wanted
+ * cannot be told here.
+ */
+static bool recover_two_branches(struct recover *r)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < r->several; slot++) {
+		const struct recover_backup *backup = &r->backups[slot];
+
+		if (!backup->there || !backup->chain || backup->index != RECOVER_NONE ||
+		    backup->map.epoch != r->map.epoch || !RULE(BRANCH) ||
+		    !digest_split(&backup->map, &r->map.branch))
+			continue;
+		recover_damage(r, "split brain: %s has gone on to digest %llu without the others, and they to digest %llu without it, all in epoch %llu; make those blank (\"lsmemctl format --force\") whose data are not needed",
+			       recover_name(r, slot), (unsigned long long)backup->map.sequence,
+			       (unsigned long long)r->map.sequence,
+			       (unsigned long long)r->map.epoch);
+		return true;
+	}
+	return false;
+}
+
 /**
  * recover_read_digests - find the newest digest, and who its members are
  * @r: recovery
  * @accept_missing: however few of them are there
- * Return: 0; -EBADMSG: there is no digest; -ENODATA: too few backups are there; or
+ * Return: 0; -EBADMSG: there is no digest; -ENODATA: too few backups are there, or some
+ * have been recovered apart from each other; or
  * what a call returned.  Newer digests than the newest found are reported.
  */
 int recover_read_digests(struct recover *r, bool accept_missing)
@@ -249,6 +275,7 @@ int recover_read_digests(struct recover *r, bool accept_missing)
 	uint32_t slot, best, members;
 	int ret;
 
+	r->accepted = false;
 	for (slot = 0; slot < LSMEM_BACKUPS; slot++) {
 		if (!r->backups[slot].there)
 			continue;
@@ -269,7 +296,7 @@ int recover_read_digests(struct recover *r, bool accept_missing)
 	r->map = r->backups[best].map;
 	r->backups[best].map.items = NULL;
 	members = recover_assign(r, best);
-	if (!recover_enough(r, members, accept_missing))
+	if (!recover_enough(r, members, accept_missing) || recover_two_branches(r))
 		return -ENODATA;
 	if (r->map.sequence_seen > r->map.sequence && RULE(PROOF_DIGEST))
 		recover_damage(r, "digest log: digests %llu to %llu are lost",

@@ -524,6 +524,24 @@ static uint32_t recover_place(const struct recover *r)
 	return RECOVER_NONE;
 }
 
+/*
+ * May a backup that is no member hold what was acknowledged, and is not in the log?  Then it is
+ * neither used nor wiped.
+ */
+static bool recover_split(struct recover *r, uint32_t slot, const struct digest_branch *branch)
+{
+	const struct recover_backup *backup = &r->backups[slot];
+
+	if (!backup->there || !backup->chain || !RULE(BRANCH) ||
+	    !digest_split(&backup->map, branch))
+		return false;
+	recover_info(r, "%s: cannot join the others: split brain: it has gone on to digest %llu of epoch %llu without them, and they without it from digest %llu of epoch %llu on; if what is on it alone is not needed, \"lsmemctl format --force\" makes it blank, and it joins",
+		     recover_name(r, slot), (unsigned long long)backup->map.sequence,
+		     (unsigned long long)backup->map.epoch, (unsigned long long)branch->sequence,
+		     (unsigned long long)branch->epoch);
+	return true;
+}
+
 /* Nothing of an earlier life is left to be taken for digests of this one. */
 static int recover_wipe_digests(struct recover *r, uint32_t slot)
 {
@@ -581,7 +599,8 @@ int recover_join(struct recover *r, uint64_t incarnation)
 		struct recover_backup *backup = &r->backups[slot];
 		uint32_t place = recover_place(r);
 
-		if (!backup->may_join || r->result.losses || place == RECOVER_NONE)
+		if (!backup->may_join || r->result.losses || place == RECOVER_NONE ||
+		    recover_split(r, slot, &r->map.branch))
 			continue;
 		ret = recover_make_ready(r, slot, incarnation + slot * 0x9e3779b97f4a7c15ull);
 		if (!ret)
@@ -595,14 +614,14 @@ int recover_join(struct recover *r, uint64_t incarnation)
  * @r: of several; only @slot is there, and recover_open_slot() has looked at it
  * @slot: of the backup
  * @like: superblock of a member
- * @epoch: of the newest digest
+ * @log: of the newest digest
  * @incarnation: random
  *
- * Return: 0; -EEXIST: it is another store's; -ESTALE: somebody has gone on with the store in
- * a later epoch; -ENOSPC: it is too small; or what a call returned.  All are reported.
+ * Return: 0; -EEXIST: it is another store's; -ESTALE: the store has been gone on with there, in
+ * a later epoch, or apart from the others; -ENOSPC: it is too small; or what a call returned.  All are reported.
  */
 int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *like,
-		  uint64_t epoch, uint64_t incarnation)
+		  const struct digest_log *log, uint64_t incarnation)
 {
 	struct recover_backup *backup = &r->backups[slot];
 	int ret = backup->there ? recover_read_log(r, slot) : 0;
@@ -617,12 +636,14 @@ int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *li
 			     recover_name(r, slot));
 		return -EEXIST;
 	}
-	if (backup->there && backup->chain && backup->map.epoch > epoch) {
+	if (backup->there && backup->chain && backup->map.epoch > log->epoch) {
 		recover_info(r, "%s: cannot join the others: somebody has gone on with the store there, in epoch %llu, and here it has %llu",
 			     recover_name(r, slot), (unsigned long long)backup->map.epoch,
-			     (unsigned long long)epoch);
+			     (unsigned long long)log->epoch);
 		return -ESTALE;
 	}
+	if (recover_split(r, slot, &log->branch))
+		return -ESTALE;
 	r->super = *like;
 	return recover_make_ready(r, slot, incarnation);
 }

@@ -87,6 +87,7 @@ struct recover_backup {
  * @super: of the first that holds a store: what all say alike
  * @blank: what recover_open() found
  * @several: slots that the caller gives, if more than one
+ * @accepted: members are missing that could tell of newer digests, and that is accepted
  * @segments, @nr_segments: listed, by id
  * @winners: by handle index: memory grows with handles, never with data
  * @frames: buffers of LSMEM_SEGMENT_BYTES, used in turns
@@ -103,6 +104,7 @@ struct recover {
 	uint32_t several;
 	bool blank;
 	bool check;
+	bool accepted;
 	struct digest_map map;
 	struct recover_activation activation;
 	struct recover_segment *segments;

@@ -35,7 +35,7 @@
  * @running: there is a thread; @over: it has ended, or is about to
  * @stop: it is to end
  * @slot, @index: what is to join, and what it will be called
- * @like, @epoch: see recover_ready()
+ * @like, @log: see recover_ready()
  * @loop: of the thread
  * @backup, @super: what it hands over, unless @error
  * @waits: by slot: until when, 0: from when it is seen to be gone; for how long; since when
@@ -48,7 +48,7 @@ static struct attempt {
 	struct lsmemd *d;
 	uint32_t slot, index;
 	struct lsmem_super like;
-	uint64_t epoch;
+	struct digest_log log;
 	struct loop loop;
 	struct backup backup;
 	struct lsmem_super super;
@@ -134,7 +134,7 @@ static int make_ready(struct attempt *a)
 	if (!err && !new_incarnation(&incarnation))
 		err = -EIO;
 	if (!err)
-		err = recover_ready(r, a->slot, &a->like, a->epoch, incarnation);
+		err = recover_ready(r, a->slot, &a->like, &a->log, incarnation);
 	if (!err)
 		a->super = *recover_slot_super(r, a->slot);
 	recover_free(r);
@@ -288,7 +288,7 @@ void rejoin_tick(struct lsmemd *d, uint64_t now)
 		if (a->index == LSMEM_BACKUPS)
 			continue;
 		a->slot = slot;
-		a->like = *core_super(d->core, &a->epoch);
+		a->like = *core_super(d->core, &a->log);
 		a->over = false;
 		/* Not into @error: the thread may have ended, and left there why it failed. */
 		err = thread_start(&a->thread, attempt_run, a);

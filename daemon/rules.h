@@ -36,6 +36,7 @@ RULE_ENTRY(SHRINK_DURABLE, "3: acknowledged without a lost backup before a diges
 RULE_ENTRY(MIN_REPLICAS, "2: acknowledged with fewer replicas than wanted")
 RULE_ENTRY(DIGEST_QUORUM, "1: a digest counts when it is durable on one backup")
 RULE_ENTRY(READ_QUORUM, "3: a backup that has been left behind is recovered alone")
+RULE_ENTRY(BRANCH, "3: a backup that went on apart from an accepted recovery is wiped")
 RULE_ENTRY(PROMISE, "1: a recovery that was cut off has a later epoch than one that was not")
 RULE_ENTRY(JOIN_FIRST, "3: a digest names a new member that does not have it")
 RULE_ENTRY(COPY_WHOLE, "4: a replica made anew counts before all of it is there")

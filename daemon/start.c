@@ -424,9 +424,12 @@ static int recover(struct lsmemd *d, struct recover *r)
 	};
 	struct status *status = &d->status;
 	struct recover_result result;
-	uint64_t start = clock_now_ns(), ns;
+	uint64_t start = clock_now_ns(), ns, branch;
 	int err;
 
+	if (!new_incarnation(&branch))
+		return STATUS_ERROR;
+	options.branch = branch | 1;	/* half of it, and not 0 */
 	status->state = "recovering";
 	status->recovery = true;
 	http_tell(&d->http, status);

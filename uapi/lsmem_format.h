@@ -422,6 +422,12 @@ struct lsmem_digest {
 #define LSMEM_ITEM_CLOSED	2u	/* footer and directory durable */
 #define LSMEM_ITEM_SEALED	3u	/* cut by a recovery: @length, no footer */
 #define LSMEM_ITEM_REMOVED	4u	/* in deltas: no longer listed */
+/*
+ * No segment: in full records, where a recovery went on without members that it could not read.
+ * @cut is the epoch that it began, @segment the sequence of its first record, @generation a
+ * random number, not 0, that is this recovery's; the others are 0.
+ */
+#define LSMEM_ITEM_BRANCH	5u
 
 #define LSMEM_ITEM_FRAME_BITS	24
 

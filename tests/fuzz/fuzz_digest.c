@@ -18,19 +18,21 @@
 /* Writes what was read as one full record, and reads that. */
 static void round_trip(const struct digest_map *map, const struct lsmem_super *super)
 {
-	struct lsmem_digest *digest = calloc(1, format_digest_bytes(map->nr));
+	struct lsmem_digest *digest = calloc(1, digest_full_bytes(map));
 	struct digest_map again;
 	uint32_t i;
 
 	digest_full(digest, map, super);
-	if (format_digest_check(digest, super, format_digest_bytes(map->nr)))
+	if (format_digest_check(digest, super, digest_full_bytes(map)))
 		fuzz_fail("a digest that was just made is not sound");
 	if (digest_map_init(&again, 1, map->frames) || digest_apply(&again, digest))
 		fuzz_fail("a full digest of a sound map contradicts itself");
 	for (i = 0; i < map->frames; i++)
 		if (memcmp(&again.items[i], &map->items[i], sizeof(map->items[i])))
 			fuzz_fail("frame %u is not what was written", i);
-	if (again.nr != map->nr || again.epoch != map->epoch || again.sequence != map->sequence ||
+	if (again.branch.epoch != map->branch.epoch ||
+	    again.branch.sequence != map->branch.sequence ||
+	    again.branch.id != map->branch.id || again.nr != map->nr || again.epoch != map->epoch || again.sequence != map->sequence ||
 	    again.era != map->era || again.generation_ceiling != map->generation_ceiling ||
 	    again.store_time != map->store_time || again.next_segment != map->next_segment)
 		fuzz_fail("the head is not what was written");

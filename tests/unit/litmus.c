@@ -760,6 +760,7 @@ const struct litmus litmus[] = {
 	{ "acknowledged from memory, and the primary fails at each step", litmus_received },
 	{ "what is in memory only goes with it, and nothing is missed", litmus_memory_only },
 	{ "what others have received is on a replica made anew", litmus_extend_received },
+	{ "a backup comes back after a recovery that went on without it", litmus_split },
 };
 
 const uint32_t nr_litmus = sizeof(litmus) / sizeof(litmus[0]);

@@ -68,5 +68,6 @@ bool litmus_join_steps(void);
 bool litmus_received(void);
 bool litmus_memory_only(void);
 bool litmus_extend_received(void);
+bool litmus_split(void);
 
 #endif

@@ -1184,3 +1184,100 @@ bool litmus_extend_received(void)
 	}
 	return true;
 }
+
+/* Is a drive one of those that the store is on, or will be on with the next digest? */
+static bool is_used(const struct sim *sim, uint32_t drive)
+{
+	uint32_t b;
+
+	for (b = 0; b < LSMEM_BACKUPS; b++)
+		if (sim->drive[b] == drive && (core_backup(sim->core, b) == CORE_BACKUP_MEMBER ||
+					       core_backup(sim->core, b) == CORE_BACKUP_JOINING))
+			return true;
+	return false;
+}
+
+/* A power cut, and a start from some drives; -ENODATA: refused. */
+static int again(struct sim *sim, uint32_t drives, bool accept_missing)
+{
+	if (sim->core)	/* none after a refusal */
+		sim_cut(sim, DISK_CUT_DROP);
+	return start_from(sim, drives, accept_missing);
+}
+
+static void blank(struct sim *sim, uint32_t drive)
+{
+	disk_zero(sim->disk, drive * sim->span);
+	disk_zero(sim->disk, drive * sim->span + LSMEM_BLOCK);
+}
+
+static struct sim *split_begin(void)
+{
+	static const struct sim_options options = { .frames = 12, .backups = 2, .join = true };
+
+	run.sim = sim_new(1, &options);
+	run.left = UINT32_MAX;
+	run.over = false;
+	if (sim_start(run.sim, false))
+		lit_settle();
+	return run.sim;
+}
+
+/* The first is lost, the second goes on; then the first is started alone, as told. */
+static bool split_further(void)
+{
+	struct sim *sim = split_begin();
+	uint32_t lost = sim->drive[0], other = sim->drive[1];
+	bool ok;
+
+	lose(sim, 0);
+	lit_tick();
+	lit_settle();
+	ok = again(sim, 1u << lost, false) == -ENODATA && !again(sim, 1u << lost, true) &&
+	     !again(sim, 3, false) && is_used(sim, lost) && !is_used(sim, other) &&
+	     !again(sim, 3, false) && !is_used(sim, other);
+	blank(sim, other);
+	ok = ok && !again(sim, 3, false) && is_used(sim, lost) && is_used(sim, other);
+	ok = ok || complain(sim, "one has gone further");
+	sim_free(sim);
+	return ok;
+}
+
+/* Each was recovered without the other. */
+static bool split_apart(void)
+{
+	struct sim *sim = split_begin();
+	struct oracle *oracle = &sim->model->oracle;
+	uint32_t era = oracle->era, generation = oracle->generation;
+	uint64_t segment = oracle->segment;
+	bool ok = !again(sim, 1, true);
+
+	/* The second knows of nothing that the first has been given. */
+	oracle->era = era;
+	oracle->generation = generation;
+	oracle->segment = segment;
+	ok = ok && !again(sim, 2, true) && again(sim, 3, false) == -ENODATA &&
+	     strstr(sim->last_damage, "split brain");
+	blank(sim, 1);
+	ok = ok && !again(sim, 3, false) && is_used(sim, 0) && is_used(sim, 1);
+	ok = ok || complain(sim, "both have gone on");
+	sim_free(sim);
+	return ok;
+}
+
+/* The missing one holds nothing that is not known. */
+static bool split_behind(void)
+{
+	struct sim *sim = split_begin();
+	bool ok = !again(sim, 1, true) && !again(sim, 3, false) && is_used(sim, 0) &&
+		  is_used(sim, 1);
+
+	ok = ok || complain(sim, "one was left behind");
+	sim_free(sim);
+	return ok;
+}
+
+bool litmus_split(void)
+{
+	return split_further() && split_apart() && split_behind();
+}

@@ -293,7 +293,8 @@ int sim_attempt(struct sim *sim)
 		ret = recover_format(r, &sim->geometry);
 	} else if (!ret) {
 		ret = recover_run(r, &(struct recover_options){
-				  .accept_missing = sim->accept_missing }, &sim->result);
+				  .accept_missing = sim->accept_missing,
+				  .branch = random_next(&sim->random) | 1 }, &sim->result);
 		if (!ret && sim->options.join)
 			ret = recover_join(r, random_next(&sim->random) | 1);
 	}
@@ -592,7 +593,7 @@ bool sim_add(struct sim *sim)
 	const struct lsmem_super *like;
 	uint32_t drive, index, slot;
 	struct recover *r;
-	uint64_t epoch;
+	struct digest_log log;
 	int ret;
 
 	if (core_state(sim->core) != CORE_RUNNING || !sim_spare(sim, &drive, &index))
@@ -601,7 +602,7 @@ bool sim_add(struct sim *sim)
 	slot = (drive + sim->options.backups - sim->rotate) % sim->options.backups;
 	env.backup_bytes[slot] = sim_drive_bytes(sim, drive);
 	r = recover_new(&env);
-	like = core_super(sim->core, &epoch);
+	like = core_super(sim->core, &log);
 	/* A new drive, now and then. */
 	if (!random_below(&sim->random, 4)) {
 		disk_zero(sim->disk, drive * sim->span);
@@ -609,7 +610,7 @@ bool sim_add(struct sim *sim)
 	}
 	ret = recover_open_slot(r, slot);
 	if (!ret)
-		ret = recover_ready(r, slot, like, epoch, random_next(&sim->random) | 1);
+		ret = recover_ready(r, slot, like, &log, random_next(&sim->random) | 1);
 	if (!ret && core_add(sim->core, index, recover_slot_super(r, slot),
 			     sim->options.pairs ? drive / 2 : 0)) {
 		sim->drive[index] = drive;
