@@ -11,6 +11,9 @@ mkdir -p "${rules%/*}"
 cp "$top/tools/udev/60-lsmem.rules" "$rules"
 udevadm control --reload
 declare -A pid uuid
+for each in "$drive" "$other"; do
+	dd if=/dev/zero of="$each" bs=1M count=4 conv=fsync status=none
+done
 
 # conf_of NAME DRIVE KIND TEXT
 conf_of() { printf '[store]\nkind = %s\nsize = 128M\n%b[backup]\npath = %s\n' "$3" "${4-}" "$2" >"$scratch/$1.conf"; }
@@ -24,9 +27,13 @@ begin()
 	conf=$scratch/$1.conf
 	launch
 	pid[$1]=$daemon_pid
-	until_true 60 active_by "$1" "$lines"
+	until_true 60 serves_or_gone "$1" "$lines"
+	kill -0 "${pid[$1]}"
 }
-active_by() { kill -0 "${pid[$1]}" && tail -n +$(($2 + 1)) "$log" | grep -q 'serving'; }
+serves_or_gone()
+{
+	tail -n +$(($2 + 1)) "$log" | grep -q 'serving' || ! kill -0 "${pid[$1]}" 2>/dev/null
+}
 
 # end NAME: its daemon and its store
 end()
@@ -36,7 +43,7 @@ end()
 	"$ctl" destroy "$1" && udevadm settle --timeout=20
 }
 
-# link PLACE: of it, without /dev/
+# node PLACE: what the link there leads to, without /dev/
 node() { udevadm settle --timeout=20; basename "$(readlink -f "/dev/lsmem-$1")"; }
 # put NAME, get PLACE: something that tells the stores apart
 put() { printf '%-4096s' "$1" | dd of="/dev/lsmem-by-name/$1" oflag=direct bs=4096 status=none; }
