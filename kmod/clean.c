@@ -401,22 +401,34 @@ static struct lsmem_retire *lsmem_retire_oldest(struct lsmem_store *store)
 	return &store->retires[store->retire_first % LSMEM_RETIRES];
 }
 
-/* Free the oldest group whose digest is durable; false when there is none. */
+/*
+ * Free the oldest group whose digest is durable; false when there is none.
+ *
+ * The group leaves the ring first: its segments go one by one, with segment_lock let go of
+ * between them, and no acknowledgement may find a group of which some are in use again.
+ */
 static bool lsmem_clean_free(struct lsmem_store *store)
 {
 	struct lsmem_retire *retire = lsmem_retire_oldest(store);
-	u32 i;
+	struct lsmem_segment *victims[LSMEM_VICTIMS];
+	u32 nr, i;
 
 	if (!retire || !READ_ONCE(retire->acked) || !lsmem_epoch_passed(store, retire->epoch))
 		return false;
 	cond_synchronize_rcu_expedited(retire->rcu);	/* writers may be waiting for these frames */
 	trace_lsmem_retire(store->name, retire->nr, ktime_get_ns() - retire->begun);
 	spin_lock(&store->segment_lock);
-	for (i = 0; i < retire->nr; i++)
-		lsmem_segment_free(store, retire->victims[i]);
-	WRITE_ONCE(store->retiring, store->retiring - retire->nr);
+	nr = retire->nr;
+	memcpy(victims, retire->victims, nr * sizeof(*victims));
 	retire->nr = 0;
 	WRITE_ONCE(store->retire_first, store->retire_first + 1);
+	for (i = 0; i < nr; i++) {
+		lsmem_segment_free(store, victims[i]);
+		WRITE_ONCE(store->retiring, store->retiring - 1);
+		spin_unlock(&store->segment_lock);
+		cond_resched();
+		spin_lock(&store->segment_lock);
+	}
 	lsmem_segments_spare(store);
 	spin_unlock(&store->segment_lock);
 	lsmem_space_came(store);

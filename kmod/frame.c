@@ -323,13 +323,19 @@ void lsmem_frames_unclaim(struct lsmem_frames *frames)
 }
 
 /**
- * lsmem_frame_put - a frame is free again
+ * lsmem_frames_put - frames are free again
  * @frames: the store's frames
- * @frame: its number; no epoch and no lease can see it (invariant 10)
+ * @put: their numbers; no epoch and no lease can see them (invariant 10)
+ * @nr: how many, at most LSMEM_SEGLETS: this bounds how long the lock is held
+ *
+ * Context: any; does not sleep.
  */
-void lsmem_frame_put(struct lsmem_frames *frames, u32 frame)
+void lsmem_frames_put(struct lsmem_frames *frames, const u32 *put, u32 nr)
 {
+	u32 i;
+
 	spin_lock(&frames->lock);
-	lsmem_frame_put_locked(frames, frame);
+	for (i = 0; i < nr; i++)
+		lsmem_frame_put_locked(frames, put[i]);
 	spin_unlock(&frames->lock);
 }

@@ -64,7 +64,7 @@ u32 lsmem_frames_claimable(const struct lsmem_frames *frames, u32 most);
 u32 lsmem_frames_claim(struct lsmem_frames *frames, u32 most);
 void lsmem_frames_reclaim(struct lsmem_frames *frames, u32 needed);
 void lsmem_frames_unclaim(struct lsmem_frames *frames);
-void lsmem_frame_put(struct lsmem_frames *frames, u32 frame);
+void lsmem_frames_put(struct lsmem_frames *frames, const u32 *put, u32 nr);
 
 /* Frames that are free, or lent from those that writers do not get anyway; a hint. */
 static inline u32 lsmem_frames_free(const struct lsmem_frames *frames)

@@ -385,7 +385,7 @@ static void lsmem_load_unseen(struct lsmem_store *store)
  */
 void lsmem_load_forget(struct lsmem_store *store)
 {
-	struct lsmem_segment *seg, *next;
+	struct lsmem_segment *seg;
 	u64 i;
 
 	lockdep_assert_held(&store->mutex);
@@ -403,8 +403,12 @@ void lsmem_load_forget(struct lsmem_store *store)
 	lsmem_load_unseen(store);
 	lsmem_clean_forget(store);
 	spin_lock(&store->segment_lock);
-	list_for_each_entry_safe(seg, next, &store->log, node)
+	while ((seg = list_first_entry_or_null(&store->log, struct lsmem_segment, node))) {
 		lsmem_segment_free(store, seg);
+		spin_unlock(&store->segment_lock);
+		cond_resched();
+		spin_lock(&store->segment_lock);
+	}
 	store->nr_spares = 0;
 	store->next_segment = 1;
 	store->barrier = 0;

@@ -399,9 +399,7 @@ static bool lsmem_ack_one(struct lsmem_store *store, const struct lsmem_ack_one 
 	case LSMEM_EVENT_OPEN:
 		if (!seg->open_emitted || seg->open_acked)
 			return seg->open_acked;
-		seg->open_acked = true;
-		if (seg->state == LSMEM_SEGMENT_OPENING)
-			seg->state = LSMEM_SEGMENT_SPARE;
+		lsmem_segment_listed(store, seg);
 		return true;
 	case LSMEM_EVENT_RANGE:
 		if (!seg->open_acked || ack->to > seg->emitted || ack->to < seg->acked)

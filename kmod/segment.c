@@ -14,7 +14,11 @@
  * the cleaner's: a pass that has begun needs survivors before it frees anything,
  * so it claims them, and takes on no more than what they hold.
  *
- * Locks: store->segment_lock for the table, the list and states; see segment.h.
+ * Heads take segments under their own locks, with segment_lock inside, so no call here that
+ * they make looks through the table or a list: free segments and spares are in lists of
+ * their own, and at most one spare for each head is in the list that is kept in order.
+ *
+ * Locks: store->segment_lock for the table, the lists and states; see segment.h.
  */
 #include <linux/hash.h>
 #include <linux/mm.h>
@@ -66,6 +70,8 @@ static int lsmem_segments_stats(struct lsmem_store *store)
  */
 int lsmem_segments_init(struct lsmem_store *store)
 {
+	u32 i;
+
 	if (!store->nr_segments) {
 		store->nr_segments = 2 * (store->bytes / LSMEM_SEGMENT_BYTES);
 		store->nr_segments -= LSMEM_BACKUP_OVERHEAD(store->nr_segments);
@@ -79,6 +85,10 @@ int lsmem_segments_init(struct lsmem_store *store)
 	spin_lock_init(&store->segment_lock);
 	INIT_LIST_HEAD(&store->log);
 	INIT_LIST_HEAD(&store->todo);
+	INIT_LIST_HEAD(&store->spares);
+	INIT_LIST_HEAD(&store->free);
+	for (i = 0; i < store->nr_segments; i++)
+		list_add_tail(&store->segments[i].node, &store->free);
 	store->next_segment = 1;
 	return lsmem_segments_stats(store);
 }
@@ -122,23 +132,13 @@ struct lsmem_segment *lsmem_segment_find(struct lsmem_store *store, u64 id)
  */
 struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 generation)
 {
-	struct lsmem_segment *seg = NULL;
-	u32 i;
+	struct lsmem_segment *seg;
 
 	lockdep_assert_held(&store->segment_lock);
-	if (store->nr_log == store->nr_segments)
-		return NULL;
-	for (i = 0; i < store->nr_segments; i++) {
-		u32 slot = (store->free_hint + i) % store->nr_segments;
-
-		if (store->segments[slot].state == LSMEM_SEGMENT_FREE) {
-			seg = &store->segments[slot];
-			store->free_hint = slot + 1;
-			break;
-		}
-	}
+	seg = list_first_entry_or_null(&store->free, struct lsmem_segment, node);
 	if (!seg)
 		return NULL;
+	list_del(&seg->node);
 	memset(seg, 0, offsetof(struct lsmem_segment, frames));
 	atomic_set(seg->live, 0);
 	atomic_set(seg->deletes, 0);
@@ -150,6 +150,7 @@ struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 g
 	seg->packed_time = seg->open_time;
 	list_add_tail(&seg->node, &store->log);
 	list_add_tail(&seg->todo, &store->todo);
+	INIT_LIST_HEAD(&seg->spare);
 	hlist_add_head(&seg->hash, lsmem_segment_bucket(store, id));
 	store->nr_log++;
 	lsmem_segment_show(seg);
@@ -159,23 +160,48 @@ struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 g
 /**
  * lsmem_segment_free - a segment leaves the log, its frames are free
  * @store: segment_lock held
- * @seg: nobody can see it: durable digest without it, no epoch, no lease
+ * @seg: nothing can see it: durable digest without it, no epoch, no lease
+ *
+ * Takes as long as LSMEM_SEGLETS frames do.  A caller that frees several lets go of
+ * segment_lock between them.
  */
 void lsmem_segment_free(struct lsmem_store *store, struct lsmem_segment *seg)
 {
-	u32 i;
-
 	lockdep_assert_held(&store->segment_lock);
-	for (i = 0; i < seg->nr_frames; i++)
-		lsmem_frame_put(&store->frames, seg->frames[i]);
+	lsmem_frames_put(&store->frames, seg->frames, seg->nr_frames);
 	seg->nr_frames = 0;
-	list_del(&seg->node);
+	list_move_tail(&seg->node, &store->free);
 	list_del_init(&seg->todo);
+	list_del_init(&seg->spare);
 	hlist_del(&seg->hash);
 	seg->id = 0;
 	seg->state = LSMEM_SEGMENT_FREE;
 	store->nr_log--;
 	lsmem_segment_show(seg);
+}
+
+/**
+ * lsmem_segment_listed - a durable digest lists a segment
+ * @store: segment_lock held
+ * @seg: OPENING becomes a spare; a segment that has left this state stays as it is
+ *
+ * Acknowledgements come in any order, heads take the oldest spare first: the list is in the
+ * order of ids.  Not more segments than there are heads are opened ahead, so its place is
+ * found in at most LSMEM_HEADS steps.
+ */
+void lsmem_segment_listed(struct lsmem_store *store, struct lsmem_segment *seg)
+{
+	struct lsmem_segment *before;
+
+	lockdep_assert_held(&store->segment_lock);
+	seg->open_acked = true;
+	if (seg->state != LSMEM_SEGMENT_OPENING)
+		return;
+	seg->state = LSMEM_SEGMENT_SPARE;
+	list_for_each_entry_reverse(before, &store->spares, spare)
+		if (before->id < seg->id)
+			break;
+	list_add(&seg->spare, &before->spare);
 }
 
 /**
@@ -195,10 +221,8 @@ void lsmem_segments_spare(struct lsmem_store *store)
 			return;	/* the cleaner will free some, and call again */
 		store->next_segment++;
 		store->nr_spares++;
-		if (!store->durable) {
-			seg->open_acked = true;
-			seg->state = LSMEM_SEGMENT_SPARE;
-		}
+		if (!store->durable)
+			lsmem_segment_listed(store, seg);
 	}
 }
 
@@ -265,21 +289,17 @@ void lsmem_segments_unclaim(struct lsmem_store *store)
  */
 struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivor)
 {
-	struct lsmem_segment *seg, *found = NULL;
-	u32 ready = 0;
+	struct lsmem_segment *found;
 
 	spin_lock(&store->segment_lock);
-	list_for_each_entry_reverse(seg, &store->todo, todo) {
-		if (seg->state == LSMEM_SEGMENT_SPARE) {
-			found = seg;	/* the oldest of them */
-			ready++;
-		}
-	}
+	found = list_first_entry_or_null(&store->spares, struct lsmem_segment, spare);
 	/* The last are the cleaner's: else a full table could not shrink. */
-	if (found && (survivor || (ready > 1 && lsmem_segments_left(store) >
+	if (found && (survivor || (!list_is_singular(&store->spares) &&
+				   lsmem_segments_left(store) >
 				   max_t(u32, LSMEM_SEGMENTS_RESERVE, store->claimed)))) {
 		if (survivor && store->claimed)
 			store->claimed--;
+		list_del_init(&found->spare);
 		found->state = LSMEM_SEGMENT_HEAD;
 		found->survivor = survivor;
 		found->open_time = lsmem_store_time(store);

@@ -59,8 +59,9 @@ enum lsmem_segment_state {
  * @open_time: store time when it became a head: its age for the policy
  * @packed_time: the same, or when it was last compacted
  * @rolled: the store's count of rolls when its head left it
- * @node: in the store's list of segments, oldest id first
+ * @node: in the store's list of segments, oldest id first; of free ones while FREE
  * @todo: in the list of those the daemon is not through with
+ * @spare: in the list of spares that a head can take, while SPARE
  * @damaged: a header in it is not what was written; it is left alone
  * @slot: its place in the tables; this and what follows stays for ever
  * @stat: what the daemon sees of it
@@ -101,6 +102,7 @@ struct lsmem_segment {
 	u64 rolled;
 	struct list_head node;
 	struct list_head todo;
+	struct list_head spare;
 	struct hlist_node hash;
 	u32 frames[LSMEM_SEGLETS];
 	u32 slot;
@@ -137,6 +139,7 @@ struct lsmem_segment *lsmem_segment_find(struct lsmem_store *store, u64 id);
 struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 generation);
 void lsmem_segment_free(struct lsmem_store *store, struct lsmem_segment *seg);
 void lsmem_segments_spare(struct lsmem_store *store);
+void lsmem_segment_listed(struct lsmem_store *store, struct lsmem_segment *seg);
 bool lsmem_segments_short(const struct lsmem_store *store);
 u32 lsmem_segments_claimable(const struct lsmem_store *store);
 u32 lsmem_segments_claim(struct lsmem_store *store);

@@ -132,12 +132,13 @@ struct lsmem_store {
 	u32 segment_hash_bits;
 	struct list_head log;		/* all but FREE, by id */
 	struct list_head todo;		/* those not durably closed, by id */
+	struct list_head spares;	/* those that are SPARE, by id */
+	struct list_head free;		/* those that are FREE: the longest first */
 	u32 nr_log;
 	u32 nr_spares;			/* OPENING or SPARE */
 	u32 claimed;			/* segments that a pass may still take */
 	u64 next_segment;
 	u64 barrier;			/* above the ids of all segments ever written to */
-	u32 free_hint;
 
 	unsigned int nr_heads;
 	struct lsmem_head *heads;

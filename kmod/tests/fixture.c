@@ -144,10 +144,8 @@ void lsmem_test_list_spares(struct lsmem_store *store)
 
 	spin_lock(&store->segment_lock);
 	list_for_each_entry(seg, &store->log, node) {
-		if (seg->state == LSMEM_SEGMENT_OPENING) {
-			seg->open_acked = true;
-			seg->state = LSMEM_SEGMENT_SPARE;
-		}
+		if (seg->state == LSMEM_SEGMENT_OPENING)
+			lsmem_segment_listed(store, seg);
 	}
 	spin_unlock(&store->segment_lock);
 }
@@ -170,7 +168,7 @@ void lsmem_test_put_frames(struct lsmem_store *store, u32 nr)
 
 	for (frame = 0; nr && frame < store->frames.nr; frame++) {
 		if (store->frames.owner[frame] == LSMEM_TEST_TAKEN) {
-			lsmem_frame_put(&store->frames, frame);
+			lsmem_frames_put(&store->frames, &frame, 1);
 			nr--;
 		}
 	}

@@ -159,6 +159,11 @@ static void segment_test_run(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, frames->nr_free, frames->nr);
 }
 
+static void segment_put(struct lsmem_frames *frames, u32 frame)
+{
+	lsmem_frames_put(frames, &frame, 1);
+}
+
 /* Writers take frames until none is left for them; returns how many that are. */
 static u32 segment_write(struct lsmem_frames *frames)
 {
@@ -291,7 +296,7 @@ static const char *segment_cleaner(void *data)
 		while (nr--) {
 			if (!segment_unuse(u, mine[nr]))
 				return "a frame was given to two at once";
-			lsmem_frame_put(u->frames, mine[nr]);
+			segment_put(u->frames, mine[nr]);
 		}
 	}
 	return NULL;
@@ -316,7 +321,7 @@ static const char *segment_writer(void *data)
 		while (nr) {
 			if (!segment_unuse(u, mine[--nr]))
 				return "a frame was given to two at once";
-			lsmem_frame_put(u->frames, mine[nr]);
+			segment_put(u->frames, mine[nr]);
 		}
 		cond_resched();
 	}
@@ -389,7 +394,7 @@ static const char *segment_taker(void *data)
 			which = lsmem_test_below(&t->random, nr);
 			if (READ_ONCE(t->frames->owner[mine[which]]) != t->number)
 				return "a frame was given to two";
-			lsmem_frame_put(t->frames, mine[which]);
+			segment_put(t->frames, mine[which]);
 			mine[which] = mine[--nr];
 		}
 		if (i % 64 == 0)
@@ -490,6 +495,108 @@ static void segment_test_take(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, lsmem_segment_take(store, true), first);
 }
 
+/* Segments whose OPEN the daemon acknowledges in the order of @ids, by index. */
+static void segment_list(struct lsmem_store *store, const u64 *ids, u32 nr)
+{
+	u32 i;
+
+	spin_lock(&store->segment_lock);
+	for (i = 0; i < nr; i++)
+		lsmem_segment_listed(store, lsmem_segment_find(store, ids[i]));
+	spin_unlock(&store->segment_lock);
+}
+
+/*
+ * Heads take the oldest spare, in whatever order they have been listed; the table is used
+ * in turns; a segment that recovery loads, or forgets, is none that a head can take.
+ */
+static void segment_test_order(struct kunit *test)
+{
+	static const u64 orders[][3] = { { 9, 8, 7 }, { 8, 7, 9 }, { 7, 9, 8 }, { 9, 7, 8 } };
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg, *first, *used[6];
+	u64 id = 7;
+	u32 i, j;
+
+	store->durable = true;	/* what is opened ahead waits for the daemon */
+	for (i = 0; i < ARRAY_SIZE(orders); i++) {
+		/* As lsmem_load_forget() has it: all go, spares too. */
+		spin_lock(&store->segment_lock);
+		while ((seg = list_first_entry_or_null(&store->log, struct lsmem_segment, node)))
+			lsmem_segment_free(store, seg);
+		store->nr_spares = 0;
+		store->next_segment = 7;
+		/* As lsmem_load_segment(): closed at once. */
+		seg = lsmem_segment_new(store, 6, 1);
+		seg->state = LSMEM_SEGMENT_CLOSED;
+		lsmem_segment_done(seg);
+		lsmem_segments_spare(store);
+		spin_unlock(&store->segment_lock);
+		KUNIT_EXPECT_EQ(test, store->nr_spares, 3);
+		KUNIT_EXPECT_EQ(test, store->nr_log, 4);
+		KUNIT_EXPECT_NULL(test, lsmem_segment_take(store, true));
+		segment_list(store, orders[i], 2);
+		segment_list(store, orders[i], 3);	/* once more changes nothing */
+		for (j = 0, id = 7; j < 3; j++, id++) {
+			seg = lsmem_segment_take(store, true);
+			KUNIT_ASSERT_NOT_NULL(test, seg);
+			KUNIT_EXPECT_EQ(test, seg->id, id);
+		}
+		KUNIT_EXPECT_NULL(test, lsmem_segment_take(store, true));
+		KUNIT_EXPECT_EQ(test, store->nr_spares, 2);	/* the table is full */
+		KUNIT_EXPECT_EQ(test, store->nr_log, store->nr_segments);
+		KUNIT_EXPECT_TRUE(test, list_empty(&store->free));
+	}
+	/* Freed in this order they are used again in this order. */
+	spin_lock(&store->segment_lock);
+	KUNIT_EXPECT_NULL(test, lsmem_segment_new(store, 100, 1));
+	for (i = 0; i < ARRAY_SIZE(used); i++)
+		used[i] = &store->segments[(i * 5 + 2) % ARRAY_SIZE(used)];
+	for (i = 0; i < ARRAY_SIZE(used); i++)
+		lsmem_segment_free(store, used[i]);
+	KUNIT_EXPECT_EQ(test, store->nr_log, 0);
+	for (i = 0; i < ARRAY_SIZE(used); i++)
+		KUNIT_EXPECT_PTR_EQ(test, lsmem_segment_new(store, 100 + i, 1), used[i]);
+	first = lsmem_segment_new(store, 100 + i, 1);
+	spin_unlock(&store->segment_lock);
+	KUNIT_EXPECT_NULL(test, first);
+}
+
+/*
+ * Neither the table nor the segments that the daemon is not through with are looked through:
+ * what is written there misleads whatever goes by it.
+ */
+static void segment_test_steps(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *head, *spare, *seg;
+	u8 states[6];
+	u32 i;
+
+	KUNIT_ASSERT_EQ(test, store->nr_segments, ARRAY_SIZE(states));
+	store->durable = true;
+	head = lsmem_segment_take(store, true);
+	KUNIT_ASSERT_NOT_NULL(test, head);
+	KUNIT_EXPECT_EQ(test, store->nr_log, 4);
+	spin_lock(&store->segment_lock);
+	spare = list_first_entry(&store->spares, struct lsmem_segment, spare);
+	for (i = 0; i < ARRAY_SIZE(states); i++) {
+		states[i] = store->segments[i].state;
+		store->segments[i].state = states[i] == LSMEM_SEGMENT_FREE ? LSMEM_SEGMENT_HEAD :
+								 LSMEM_SEGMENT_FREE;
+	}
+	seg = lsmem_segment_new(store, 100, 1);	/* none of those that say they are free */
+	spin_unlock(&store->segment_lock);
+	KUNIT_ASSERT_NOT_NULL(test, seg);
+	KUNIT_ASSERT_EQ(test, states[seg->slot], LSMEM_SEGMENT_FREE);
+	states[seg->slot] = LSMEM_SEGMENT_OPENING;
+	for (i = 0; i < ARRAY_SIZE(states); i++)
+		store->segments[i].state = states[i];
+	head->state = LSMEM_SEGMENT_SPARE;	/* the oldest of all that say so */
+	KUNIT_EXPECT_PTR_EQ(test, lsmem_segment_take(store, true), spare);
+	head->state = LSMEM_SEGMENT_HEAD;
+}
+
 /* A head's frames come back with its segment, each once. */
 static void segment_test_frames_back(struct kunit *test)
 {
@@ -588,6 +695,8 @@ static struct kunit_case segment_cases[] = {
 	KUNIT_CASE(segment_test_frames),
 	KUNIT_CASE(segment_test_share),
 	KUNIT_CASE(segment_test_take),
+	KUNIT_CASE(segment_test_order),
+	KUNIT_CASE(segment_test_steps),
 	KUNIT_CASE(segment_test_frames_back),
 	KUNIT_CASE(segment_test_bytes),
 	{}
