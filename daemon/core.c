@@ -702,7 +702,7 @@ struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BY
 {
 	const char *wrong = core_check_params(params);
 	struct core *core;
-	uint32_t place;
+	uint32_t place, b;
 
 	error[0] = '\0';
 	if (wrong) {
@@ -733,6 +733,9 @@ struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BY
 		core_free(core);
 		return NULL;
 	}
+	core_each_backup(b, core->joining)
+		if (params->past[b])
+			core_keep_past(core, b, params->past[b]);
 	return core;
 }
 

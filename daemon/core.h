@@ -67,6 +67,8 @@ struct core_log {
  * struct core_params - for core_new()
  * @super: superblocks by the index of the backup; NULL: it is not there.  Those
  *	that are members and not there are lost (core_lose())
+ * @joining: superblocks of those that are to become members
+ * @past: of these, what they held before; NULL: nothing that could be kept
  * @domain: where each is: replicas of a segment are in different ones
  * @domains: there are several, also if those that are there are in one; else each
  *	backup is a domain of its own
@@ -84,6 +86,7 @@ struct core_log {
 struct core_params {
 	const struct lsmem_super *super[CORE_BACKUPS];
 	const struct lsmem_super *joining[CORE_BACKUPS];
+	const struct digest_past *past[CORE_BACKUPS];
 	uint32_t domain[CORE_BACKUPS];
 	bool domains;
 	uint32_t replicas;
@@ -126,7 +129,7 @@ struct core_io {
 /* What a write is for. */
 enum core_part {
 	CORE_PART_HEADER,
-	CORE_PART_LOG,		/* and replicas made anew */
+	CORE_PART_LOG,		/* and replicas made anew, or kept */
 	CORE_PART_DIRECTORY,	/* and footer */
 	CORE_PART_DIGEST,
 	CORE_PARTS,
@@ -179,6 +182,7 @@ struct core_stats {
 	uint64_t copied_bytes;		/* to restore replicas */
 	uint64_t copied;		/* replicas */
 	uint64_t copied_memory;		/* of these, segments whose replicas were all bad */
+	uint64_t kept;			/* replicas that a backup which came back still had */
 	uint64_t copies_failed;		/* segments of which no sound replica was found */
 	uint64_t bad_replicas;		/* found while a segment was to be copied */
 	uint32_t frames;		/* gauge: of all backups */
@@ -239,11 +243,11 @@ void core_io_received(struct core *core, uint32_t id);
 void core_lose(struct core *core, uint32_t backup, const char *why);
 
 /* A backup that is no member is to become one: as those of core_params.joining, whose
- * @super and @domain these are.  False: it is one, or core is not CORE_RUNNING, or what it
+ * @super and @domain these are, and @past.  False: it is one, or core is not CORE_RUNNING, or what it
  * had in flight has not ended: not now; or it has more frames than the digest has room for.
  */
 bool core_add(struct core *core, uint32_t backup, const struct lsmem_super *super,
-	      uint32_t domain);
+	      uint32_t domain, const struct digest_past *past);
 
 /* Failure domains of the members that are not lost: so many replicas can a segment have. */
 uint32_t core_domains_left(const struct core *core);

@@ -14,6 +14,9 @@
  * replicas leave the digest when a sound one has been found, and the segment has all its
  * replicas without them or nothing but their places is left for new ones.
  *
+ * What a backup that has come back still has of a segment is a source too, the first one, and
+ * needs no writing but for its header (core_keep.c).
+ *
  * The copy counts, and is listed, when all of it is durable; a crash before leaves
  * a frame that no digest knows of.  core_tick() gives out what may be copied until
  * the next, so that writers keep their share of the backups.
@@ -93,16 +96,16 @@ static void core_copy_frame(struct core *core, const struct core_segment *seg)
 	}
 }
 
-/* Where to read a segment; false: no source of it is sound. */
-static bool core_copy_source(struct core *core, struct core_segment *seg)
+/* Where to read a segment, @keeps: where it is to be; false: no source of it is sound. */
+static bool core_copy_source(struct core *core, struct core_segment *seg, bool keeps)
 {
 	uint32_t sound = seg->on & ~seg->bad, first = core_number(core, seg), i;
 	struct core_copy *copy = &core->copy;
 
-	if (sound) {
-		for (i = first; !(sound >> i % core->nr_backups & 1u); i++)
+	if (sound || keeps) {
+		for (i = first; !keeps && !(sound >> i % core->nr_backups & 1u); i++)
 			;
-		copy->from = i % core->nr_backups;
+		copy->from = keeps ? copy->to : i % core->nr_backups;
 		copy->state = CORE_IDLE;
 		format_verify_begin(&copy->verify, core->uuid, seg->item.segment,
 				    seg->item.generation, seg->item.length);
@@ -120,6 +123,12 @@ static bool core_copy_source(struct core *core, struct core_segment *seg)
 	core->stats.copies_failed++;
 	core_copy_tell(core, seg, CORE_BACKUPS, 0, FORMAT_OK);
 	return false;
+}
+
+/* Does the backup still have what is to be on it? */
+static bool core_copy_keeps(const struct core_copy *copy)
+{
+	return copy->to < CORE_BACKUPS && copy->from == copy->to;
 }
 
 /* ---- One segment after the other --------------------------------------- */
@@ -143,25 +152,33 @@ static void core_copy_end(struct core *core)
 static bool core_copy_begin(struct core *core)
 {
 	struct core_copy *copy = &core->copy;
+	bool keeps;
 	uint32_t i;
 
 	for (i = 0; i < core->nr_segments; i++) {
 		uint32_t n = core->copy_next++ % core->nr_segments;
 		struct core_segment *seg = &core->segments[n];
 
-		if (!core_copy_wants(core, seg))
+		if (!core_copy_wants(core, seg)) {
+			core_keep_none(core, seg);
 			continue;
-		copy->to = core_choose_copy(core, seg);
+		}
+		copy->to = core_keep_choose(core, seg);
+		keeps = copy->to < CORE_BACKUPS;
+		if (!keeps)
+			copy->to = core_choose_copy(core, seg);
 		/* A place that a bad replica takes becomes free when another is sound. */
 		if (copy->to == CORE_BACKUPS && !(seg->on & seg->bad))
 			continue;
-		if (copy->to < CORE_BACKUPS)
+		if (keeps)
+			copy->frame = seg->frame[copy->to];
+		else if (copy->to < CORE_BACKUPS)
 			copy->frame = core->free_frames[copy->to][--core->nr_free[copy->to]];
 		copy->segment = n;
 		copy->at = 0;
 		copy->stop = false;
 		core->changes++;
-		if (core_copy_source(core, seg))
+		if (core_copy_source(core, seg, keeps))
 			return true;
 		core_copy_end(core);
 	}
@@ -215,6 +232,13 @@ static bool core_copy_nowhere(struct core *core)
 	return true;
 }
 
+/* Bytes that are to be read, or written. */
+static uint32_t core_copy_bytes(const struct core_copy *copy)
+{
+	return copy->state != CORE_IDLE && core_copy_keeps(copy) ? LSMEM_BLOCK :
+								  LSMEM_SEGMENT_BYTES;
+}
+
 /**
  * core_copy_run - start what can be started
  * @core: core
@@ -236,7 +260,7 @@ void core_copy_run(struct core *core)
 	op = core_op_get(core, CORE_OP_COPY, write ? copy->to : copy->from, false);
 	if (!op)
 		return;
-	copy->part = LSMEM_SEGMENT_BYTES - copy->at;
+	copy->part = core_copy_bytes(copy) - copy->at;
 	if (copy->part > core->io_bytes)
 		copy->part = core->io_bytes;
 	if (!write) {
@@ -255,10 +279,12 @@ static enum format_error core_copy_check(struct core *core)
 {
 	struct core_copy *copy = &core->copy;
 	const struct core_segment *seg = &core->segments[copy->segment];
-	const struct lsmem_super *super = &core->super[copy->from];
+	struct lsmem_super super = core->super[copy->from];
 	enum format_error error;
 
-	error = format_header_check((const void *)copy->buffer, super, seg->item.segment,
+	if (core_copy_keeps(copy))
+		super.incarnation = core->past_incarnation[copy->from];
+	error = format_header_check((const void *)copy->buffer, &super, seg->item.segment,
 				    seg->item.generation);
 	if (!RULE(COPY_VERIFIED))
 		return error;
@@ -269,7 +295,7 @@ static enum format_error core_copy_check(struct core *core)
 		return error;
 	error = format_verify_length(&copy->verify);
 	if (!error && seg->life == CORE_CLOSED)
-		error = format_verify_closed(&copy->verify, copy->buffer, super,
+		error = format_verify_closed(&copy->verify, copy->buffer, &super,
 					     seg->item.segment, seg->item.generation);
 	return error;
 }
@@ -286,7 +312,8 @@ static bool core_copy_read(struct core *core, int error)
 	if (!error)
 		format = core_copy_check(core);
 	if (error || format) {
-		seg->bad |= 1u << copy->from;
+		if (!core_copy_keeps(copy))
+			seg->bad |= 1u << copy->from;
 		core->stats.bad_replicas++;
 		core_copy_tell(core, seg, copy->from, error, format);
 		return false;
@@ -320,7 +347,7 @@ void core_copy_done(struct core *core, struct core_op *op, int error)
 	} else if (!copy->stop) {
 		copy->at += copy->part;
 		core->stats.copied_bytes += copy->part;
-		if (copy->at == LSMEM_SEGMENT_BYTES || !RULE(COPY_WHOLE)) {
+		if (copy->at == core_copy_bytes(copy) || !RULE(COPY_WHOLE)) {
 			copy->state = CORE_WRITTEN;
 			core->flush_wanted[copy->to] = true;
 		}
@@ -353,7 +380,10 @@ void core_copy_flushed(struct core *core, uint32_t backup)
 	seg->frame[copy->to] = copy->frame;
 	core_segment_dirty(core, seg);
 	core->urgent = true;
-	core->stats.copied++;
+	if (core_copy_keeps(copy))
+		core->stats.kept++;
+	else
+		core->stats.copied++;
 	core->stats.copied_memory += copy->from == CORE_BACKUPS;
 	if (seg->bad)
 		core_copy_drop(core, seg);

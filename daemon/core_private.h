@@ -5,6 +5,7 @@
  *	core.c		inputs, outputs, requests, the flush machine, the event queue
  *	core_set.c	the set of backups: where replicas go, what is lost
  *	core_copy.c	replicas made anew, of closed segments
+ *	core_keep.c	those that a backup which comes back still has
  *	core_extend.c	and of open ones
  *	core_segment.c	frames, open, ranges, what is durable
  *	core_close.c	directory and footer
@@ -75,6 +76,7 @@ enum core_life {
  * @adding, @near: see core_extend.c
  * @frame: by backup
  * @bad: of @on, those that were found bad when the segment was to be copied
+ * @kept: backups, none of @on, that may still have a replica: see core_keep.c
  * @uncopied: no replica of it is sound, nor its memory: it is not tried again
  * @first_frame: of the log's memory, when it was closed; CORE_NONE: not known
  * @dirty: the durable digest is to be changed
@@ -85,7 +87,7 @@ enum core_life {
 struct core_segment {
 	struct digest_item item;
 	uint8_t life;
-	uint8_t on, listed, adding, near, bad;
+	uint8_t on, listed, adding, near, bad, kept;
 	bool uncopied;
 	bool dirty;
 	uint32_t frame[CORE_BACKUPS];
@@ -234,7 +236,8 @@ struct core_record {
  * struct core_copy - a replica being made anew
  * @segment: number, or CORE_NONE
  * @from: backup that is read; CORE_BACKUPS: it is the log's memory
- * @to: backup that is written; CORE_BACKUPS: none yet, as bad replicas take the places
+ * @to: backup that is written; CORE_BACKUPS: none yet, as bad replicas take the places;
+ *	@from: the backup still has the replica, and only the header is written
  * @frame: on @to
  * @at: bytes that have been read, then that have been written; @part: on their way
  * @state: CORE_IDLE: what is next is to be read
@@ -278,6 +281,7 @@ struct core_op {
 
 struct core {
 	struct lsmem_super super[CORE_BACKUPS];
+	__le64 past_incarnation[CORE_BACKUPS];	/* in the headers of kept replicas */
 	uint8_t uuid[LSMEM_UUID_BYTES];
 	uint32_t domain[CORE_BACKUPS];
 	uint32_t replicas, min_replicas;
@@ -371,6 +375,7 @@ void core_run(struct core *core);
 uint32_t core_wanted(const struct core *core);
 uint32_t core_join(struct core *core);
 uint32_t core_choose(const struct core *core, uint64_t id);
+bool core_domain_taken(const struct core *core, uint32_t taken, uint32_t b);
 uint32_t core_choose_copy(const struct core *core, const struct core_segment *seg);
 uint32_t core_segments_left(const struct core *core);
 void core_frame_free(struct core *core, uint32_t backup, uint32_t frame);
@@ -383,6 +388,12 @@ void core_copy_done(struct core *core, struct core_op *op, int error);
 void core_copy_stop(struct core *core, uint32_t segment);
 void core_copy_flush(struct core *core, uint32_t backup);
 void core_copy_flushed(struct core *core, uint32_t backup);
+
+/* core_keep.c */
+void core_keep_past(struct core *core, uint32_t backup, const struct digest_past *past);
+void core_keep_join(struct core *core, uint32_t backup);
+uint32_t core_keep_choose(struct core *core, struct core_segment *seg);
+void core_keep_none(struct core *core, struct core_segment *seg);
 
 /* core_extend.c */
 void core_extend_run(struct core *core);

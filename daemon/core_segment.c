@@ -68,7 +68,7 @@ void core_segment_free(struct core *core, struct core_segment *seg)
 		link = &core->segments[*link].next;
 	*link = seg->next;
 	core_copy_stop(core, core_number(core, seg));
-	core_each_backup(b, seg->on | seg->listed)
+	core_each_backup(b, seg->on | seg->listed | seg->kept)
 		core_frame_free(core, b, seg->frame[b]);
 	memset(seg, 0, sizeof(*seg));
 	core->free_segments[core->nr_free_segments++] = core_number(core, seg);

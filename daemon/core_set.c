@@ -91,6 +91,22 @@ static bool core_better(const struct core *core, uint32_t a, uint32_t b, uint32_
 	       core->nr_free[b] * __le64_to_cpu(core->super[a].frames);
 }
 
+/**
+ * core_domain_taken - is there one of several backups in the failure domain of one
+ * @core: core
+ * @taken: mask of the several
+ * @b: the one
+ */
+bool core_domain_taken(const struct core *core, uint32_t taken, uint32_t b)
+{
+	uint32_t t;
+
+	core_each_backup(t, taken)
+		if (core->domain[t] == core->domain[b])
+			return true;
+	return false;
+}
+
 /*
  * The best place in no domain of @taken, of equal ones from @first on, with frames for @left
  * more segments; CORE_BACKUPS: none.
@@ -98,17 +114,14 @@ static bool core_better(const struct core *core, uint32_t a, uint32_t b, uint32_
 static uint32_t core_choose_one(const struct core *core, uint32_t taken, uint32_t first,
 				uint32_t left)
 {
-	uint32_t best = CORE_BACKUPS, i, b, t;
+	uint32_t best = CORE_BACKUPS, i, b;
 
 	for (i = 0; i < core->nr_backups; i++) {
 		b = (first + i) % core->nr_backups;
 		if (!(core_alive(core) >> b & 1u) || !core->nr_free[b] ||
 		    (best < CORE_BACKUPS && !core_better(core, b, best, left)))
 			continue;
-		for (t = 0; t < core->nr_backups; t++)
-			if (taken >> t & 1u && core->domain[t] == core->domain[b])
-				break;
-		if (t == core->nr_backups)
+		if (!core_domain_taken(core, taken, b))
 			best = b;
 	}
 	return best;
@@ -155,14 +168,12 @@ uint32_t core_choose_copy(const struct core *core, const struct core_segment *se
  */
 uint32_t core_join(struct core *core)
 {
-	uint32_t joiners = core->joining & ~core->map.mask, b, frame;
+	uint32_t joiners = core->joining & ~core->map.mask, b;
 
-	core_each_backup(b, joiners) {
-		for (frame = __le64_to_cpu(core->super[b].frames); frame-- > 0;)
-			core->free_frames[b][core->nr_free[b]++] = frame;
-	}
 	core->joining &= ~joiners;
 	core->members |= joiners;
+	core_each_backup(b, joiners)
+		core_keep_join(core, b);
 	core->was_member |= joiners;
 	core->copies |= joiners != 0;
 	return joiners;
@@ -193,6 +204,7 @@ void core_shrunk(struct core *core, uint32_t members)
 		seg->on &= members;
 		seg->listed &= members;
 		seg->bad &= members;
+		seg->kept &= members | core->joining;
 		if (!seg->on && seg->life != CORE_HEADER) {
 			core_fail(core, "segment %llu: its last replica is lost",
 				  (unsigned long long)seg->item.segment);
@@ -276,7 +288,7 @@ uint32_t core_incarnation(const struct core *core, uint32_t backup)
 }
 
 bool core_add(struct core *core, uint32_t backup, const struct lsmem_super *super,
-	      uint32_t domain)
+	      uint32_t domain, const struct digest_past *past)
 {
 	if (core->state != CORE_RUNNING || backup >= core->nr_backups ||
 	    (core->members | core->joining) >> backup & 1u ||
@@ -288,6 +300,8 @@ bool core_add(struct core *core, uint32_t backup, const struct lsmem_super *supe
 	core->flush_wanted[backup] = false;
 	core->flushing[backup] = false;
 	core->joining |= 1u << backup;
+	if (past)
+		core_keep_past(core, backup, past);
 	core_run(core);
 	return true;
 }

@@ -84,6 +84,18 @@ struct digest_map {
 	struct digest_item *items;
 };
 
+/**
+ * struct digest_past - what a backup held in the life before the one that begins
+ * @incarnation: of that life, as in struct lsmem_super
+ * @index: what @map calls the backup
+ * @map: the newest digest on it
+ */
+struct digest_past {
+	__le64 incarnation;
+	uint32_t index;
+	struct digest_map map;
+};
+
 int digest_map_init(struct digest_map *map, uint32_t backups, uint32_t frames);
 void digest_map_destroy(struct digest_map *map);
 void digest_map_clear(struct digest_map *map);

@@ -268,6 +268,8 @@ static void put_stream(const struct page *page)
 		{ "lsmem_replicas_memory_total",
 		  "Replicas made anew from the store's memory, as no backup had a sound one.",
 		  core->copied_memory },
+		{ "lsmem_replicas_kept_total",
+		  "Replicas that a backup which came back still had.", core->kept },
 		{ "lsmem_replicas_bad_total",
 		  "Replicas found bad when they were to be copied.", core->bad_replicas },
 		{ "lsmem_replicas_failed_total",

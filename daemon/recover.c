@@ -114,7 +114,7 @@ struct recover *recover_new(const struct recover_env *env)
 	r->env = *env;
 	r->several = env->backups > 1 ? env->backups : 0;
 	for (i = 0; i < LSMEM_BACKUPS; i++)
-		r->backups[i].joiner = RECOVER_NONE;
+		r->backups[i].joiner = r->backups[i].past.index = RECOVER_NONE;
 	for (i = 0; i < RECOVER_FRAMES; i++) {
 		r->frames[i] = memory_get(LSMEM_SEGMENT_BYTES);
 		if (!r->frames[i]) {

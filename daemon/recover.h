@@ -221,6 +221,10 @@ int recover_join(struct recover *r, uint64_t incarnation);
  */
 int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *like,
 		  const struct digest_log *log, uint64_t incarnation);
+/* What a backup held before recover_join() or recover_ready() has made it ready, for core;
+ * NULL: nothing that could be kept.  It is as long there as @r.
+ */
+const struct digest_past *recover_past(const struct recover *r, uint32_t slot);
 /* After recover_join(): the slot of the backup that is to be called @index. */
 uint32_t recover_joiner(const struct recover *r, uint32_t index);
 

@@ -557,6 +557,22 @@ static int recover_wipe_digests(struct recover *r, uint32_t slot)
 	return ret ? ret : r->env.flush(r->env.context, slot);
 }
 
+/* What is on it now; of what lies elsewhere than frames will, nothing can be kept. */
+static void recover_keep_past(struct recover *r, uint32_t slot)
+{
+	struct recover_backup *backup = &r->backups[slot];
+
+	backup->past.index = RECOVER_NONE;
+	if (!backup->there || !backup->chain || !backup->map.items ||
+	    backup->super.frames_start != r->super.frames_start)
+		return;
+	backup->past = (struct digest_past) {
+		.incarnation = backup->super.incarnation,
+		.index = recover_index(r, &backup->map, slot),
+		.map = backup->map,
+	};
+}
+
 static int recover_make_ready(struct recover *r, uint32_t slot, uint64_t incarnation)
 {
 	struct recover_backup *backup = &r->backups[slot];
@@ -566,6 +582,7 @@ static int recover_make_ready(struct recover *r, uint32_t slot, uint64_t incarna
 
 	if (frames > format_set_frames(&r->super))
 		frames = format_set_frames(&r->super);
+	recover_keep_past(r, slot);
 	ret = frames ? recover_wipe_digests(r, slot) : -ENOSPC;
 	backup->super = r->super;
 	backup->super.incarnation = __cpu_to_le64(incarnation);
@@ -646,6 +663,13 @@ int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *li
 		return -ESTALE;
 	r->super = *like;
 	return recover_make_ready(r, slot, incarnation);
+}
+
+const struct digest_past *recover_past(const struct recover *r, uint32_t slot)
+{
+	const struct digest_past *past = &r->backups[slot].past;
+
+	return past->index == RECOVER_NONE ? NULL : past;
 }
 
 uint32_t recover_joiner(const struct recover *r, uint32_t index)

@@ -72,6 +72,7 @@ struct recover_range {
  * @joiner: what it is to be called once it has joined
  * @super_slot: superblock slot of @super, with @super_sequence
  * @map: the newest digest on it, @chain: there is one
+ * @past: see recover_past(); its items are those of @map
  */
 struct recover_backup {
 	bool there, blank, chain, may_join;
@@ -80,6 +81,7 @@ struct recover_backup {
 	uint32_t super_slot;
 	uint64_t super_sequence;
 	struct digest_map map;
+	struct digest_past past;
 };
 
 /**

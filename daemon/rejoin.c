@@ -37,7 +37,7 @@
  * @slot, @index: what is to join, and what it will be called
  * @like, @log: see recover_ready()
  * @loop: of the thread
- * @backup, @super: what it hands over, unless @error
+ * @backup, @recover: what it hands over, unless @error
  * @waits: by slot: until when, 0: from when it is seen to be gone; for how long; since when
  *	it was used; @said: what is wrong with it has been, namely @error
  */
@@ -51,7 +51,7 @@ static struct attempt {
 	struct digest_log log;
 	struct loop loop;
 	struct backup backup;
-	struct lsmem_super super;
+	struct recover *recover;
 	int error;
 	struct wait {
 		uint64_t due_ns, wait_ns, used_ns;
@@ -121,8 +121,8 @@ static int make_ready(struct attempt *a)
 		.context = a, .backups = a->d->config.nr_backups, .read = attempt_read,
 		.write = attempt_write, .flush = attempt_flush, .report = attempt_report,
 	};
-	uint64_t incarnation;
 	struct recover *r;
+	uint64_t incarnation;
 	int err;
 
 	env.names[a->slot] = a->backup.path;
@@ -135,9 +135,10 @@ static int make_ready(struct attempt *a)
 		err = -EIO;
 	if (!err)
 		err = recover_ready(r, a->slot, &a->like, &a->log, incarnation);
-	if (!err)
-		a->super = *recover_slot_super(r, a->slot);
-	recover_free(r);
+	if (err)
+		recover_free(r);
+	else
+		a->recover = r;
 	return err;
 }
 
@@ -210,7 +211,8 @@ static void adopt(struct attempt *a, uint64_t now)
 		return;
 	}
 	d->nr_open++;
-	if (!core_add(d->core, a->index, &a->super, config_domain(&d->config, a->slot))) {
+	if (!core_add(d->core, a->index, recover_slot_super(a->recover, a->slot),
+		      config_domain(&d->config, a->slot), recover_past(a->recover, a->slot))) {
 		close_backup(d, a->slot);
 		try_again(a, now);
 		return;
@@ -277,6 +279,8 @@ void rejoin_tick(struct lsmemd *d, uint64_t now)
 		pthread_join(a->thread, NULL);
 		a->running = false;
 		adopt(a, now);
+		recover_free(a->recover);
+		a->recover = NULL;
 		return;
 	}
 	/* After a loss that was accepted somebody may still look at what was left behind. */

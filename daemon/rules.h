@@ -41,6 +41,7 @@ RULE_ENTRY(PROMISE, "1: a recovery that was cut off has a later epoch than one t
 RULE_ENTRY(JOIN_FIRST, "3: a digest names a new member that does not have it")
 RULE_ENTRY(COPY_WHOLE, "4: a replica made anew counts before all of it is there")
 RULE_ENTRY(COPY_VERIFIED, "4: a replica made anew is copied without being checked")
+RULE_ENTRY(KEEP_FRAME, "4: a frame that is to be kept is given to another segment")
 RULE_ENTRY(ADD_QUIET, "3: a backup is added while requests of its earlier life are in flight")
 RULE_ENTRY(EXTEND_WHOLE, "3: a replica of an open segment counts before all of it is there")
 RULE_ENTRY(EXTEND_RECEIVED, "2: a replica of an open segment counts without what others received")

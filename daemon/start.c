@@ -548,6 +548,7 @@ static void name_backups(struct lsmemd *d, const struct recover *r, struct core_
 		if (slot == LSMEM_BACKUPS)
 			continue;
 		(joins ? params->joining : params->super)[index] = recover_slot_super(r, slot);
+		params->past[index] = joins ? recover_past(r, slot) : NULL;
 		params->domain[index] = config_domain(&d->config, slot);
 		d->status.backups[slot].index = index;
 		if (d->backups[slot].limits.io_bytes < params->io_bytes)

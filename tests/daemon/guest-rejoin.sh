@@ -85,6 +85,8 @@ before=$(daemon log_bytes)
 ok 'two are left again: more becomes durable' until_is 0 eval 'rises; echo $?'
 mend c
 ok 'three are left again: nothing is short' until_is 0 daemon segments_short
+ok 'three are left again: what they still had is kept' [ "$(daemon replicas_kept)" -gt 0 ]
+jq -c '{replicas_kept, replicas_copied, replicas_copied_bytes, segments}' "/run/lsmem/$store.json" | sed 's/^/# /'
 lose_memory
 ok 'three are left again: recovers' start again
 verify 'three are left again: all there'

@@ -747,6 +747,7 @@ const struct litmus litmus[] = {
 	{ "recoveries that are cut off, each from some backups", litmus_promise },
 	{ "the power goes during re-replication", litmus_copy },
 	{ "a replica made anew, and others are rotten", litmus_copy_rot },
+	{ "a backup comes back, and has most of it still", litmus_keep },
 	{ "all replicas are rotten, and memory is whole or not", litmus_copy_memory },
 	{ "fewer replicas than there must be", litmus_min_replicas },
 	{ "too few backups, until one comes back", litmus_wait },

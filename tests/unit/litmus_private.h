@@ -56,6 +56,7 @@ bool litmus_promise(void);
 bool litmus_copy(void);
 bool litmus_copy_rot(void);
 bool litmus_copy_memory(void);
+bool litmus_keep(void);
 bool litmus_min_replicas(void);
 bool litmus_wait(void);
 bool litmus_add_quiet(void);

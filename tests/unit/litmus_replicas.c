@@ -511,7 +511,7 @@ static bool copy_rot_once(uint32_t backups, uint32_t lost, uint32_t rotten, uint
 	turned = rot(sim, sim->drive[rotten], where);
 	lose(sim, lost);
 	copies_settle(sim);
-	if (backups == 3 && !sim_add(sim))
+	if (backups == 3 && !sim_add(sim, true))
 		sim_fail(sim, "the lost one cannot be added");
 	copies_settle(sim);
 	core_stats(sim->core, &stats);
@@ -583,7 +583,7 @@ static bool copy_memory_once(uint32_t lost, uint32_t where, bool compacted)
 	copies_settle(sim);
 	disk_settle(sim->disk);
 	rot(sim, sim->drive[!lost], where);
-	if (!sim_add(sim))
+	if (!sim_add(sim, true))
 		sim_fail(sim, "the lost one cannot be added");
 	copies_settle(sim);
 	core_stats(sim->core, &stats);
@@ -623,6 +623,67 @@ bool litmus_copy_memory(void)
 			    (where < 3 && !copy_memory_once(lost, where, true)))
 				return false;
 	return true;
+}
+
+/*
+ * One of two is away while some segments change and others do not, comes back, and is @rotten at
+ * @where or not.  What has not changed is kept, but for what is rotten; when the power goes
+ * @more requests later, all that was acknowledged is there, and on the one that came back alone
+ * once nothing is short.
+ */
+static bool keep_once(uint32_t lost, uint32_t more, bool rotten, uint32_t where, bool *done)
+{
+	static const struct sim_options options = { .frames = 14, .backups = 2, .join = true };
+	bool ok = tell_closed(&options);
+	struct sim *sim = run.sim;
+	uint32_t drive = sim->drive[lost], named = 0, turned;
+	struct core_stats stats;
+	struct core_bad bad;
+
+	turned = rotten ? rot(sim, drive, where) : 0;
+	lose(sim, lost);
+	lit_clean(1);
+	go_on(sim);
+	lit_put(1, 2, 4000);
+	lit_roll(2);
+	copies_settle(sim);
+	run.over = false;
+	run.left = more;
+	if (!sim_add(sim, false))
+		sim_fail(sim, "the lost one cannot be added");
+	copies_settle(sim);
+	*done = !run.over;
+	core_stats(sim->core, &stats);
+	while (core_bad_next(sim->core, &bad))
+		named += bad.backup == lost;
+	if (*done && (stats.short_segments + stats.short_open || !stats.kept != rotten ||
+		      !named != !rotten || named > turned || stats.bad_replicas != named))
+		sim_fail(sim, "%u short, %llu kept, %llu copied, %u of %u bad are named",
+			 stats.short_segments + stats.short_open, (unsigned long long)stats.kept,
+			 (unsigned long long)stats.copied, named, turned);
+	run.over = false;
+	run.left = UINT32_MAX;
+	sim_cut(sim, more % DISK_CUT_KINDS);
+	if (!sim->error[0] && start_from(sim, *done ? 1u << drive : ALL(sim), *done))
+		sim_fail(sim, "with the one that came back it does not come up");
+	ok = ok && (!sim->error[0] || complain(sim, "kept"));
+	sim_free(sim);
+	return ok;
+}
+
+bool litmus_keep(void)
+{
+	uint32_t lost, where, more;
+	bool done, ok = true;
+
+	for (lost = 0; lost < 2 && ok; lost++) {
+		done = false;
+		for (more = 0; more < 3000 && !done && ok; more += 1 + more / 20)
+			ok = keep_once(lost, more, false, 0, &done);
+		for (where = 0; where < 5 && ok; where++)
+			ok = done && keep_once(lost, UINT32_MAX, true, where, &done);
+	}
+	return ok;
 }
 
 /*
@@ -706,7 +767,7 @@ static bool wait_once(uint32_t left)
 	lit_tick();
 	lit_settle();
 	ok = ok && m->oracle.acked == acked && core_state(run.sim->core) == CORE_RUNNING &&
-	     sim_add(run.sim);
+	     sim_add(run.sim, false);
 	for (i = 0; i < 3; i++) {
 		lit_settle();
 		lit_tick();
@@ -763,11 +824,11 @@ bool litmus_add_quiet(void)
 		sim_acks(sim);
 		end_one(sim, 0);
 	}
-	ok = ok && disk_in_flight(sim->disk) && sim_add(sim) &&
+	ok = ok && disk_in_flight(sim->disk) && sim_add(sim, false) &&
 	     core_backup(sim->core, 1) == CORE_BACKUP_LOST;
 	while (end_one(sim, 1))
 		;
-	ok = ok && sim_add(sim);
+	ok = ok && sim_add(sim, false);
 	sim_settle(sim);
 	ok = ok && core_backup(sim->core, 1) == CORE_BACKUP_MEMBER;
 	if (!ok)

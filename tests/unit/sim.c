@@ -239,6 +239,7 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 		if (slot == LSMEM_BACKUPS)
 			continue;
 		params.joining[index] = recover_slot_super(r, slot);
+		params.past[index] = recover_past(r, slot);
 		params.domain[index] = sim->env.domain[slot];
 		sim->drive[index] = (slot + sim->rotate) % sim->options.backups;
 		sim->joined++;
@@ -587,7 +588,7 @@ static bool sim_spare(struct sim *sim, uint32_t *drive, uint32_t *index)
 	return *index < LSMEM_BACKUPS;
 }
 
-bool sim_add(struct sim *sim)
+bool sim_add(struct sim *sim, bool blank)
 {
 	struct recover_env env = sim->env;
 	const struct lsmem_super *like;
@@ -603,8 +604,7 @@ bool sim_add(struct sim *sim)
 	env.backup_bytes[slot] = sim_drive_bytes(sim, drive);
 	r = recover_new(&env);
 	like = core_super(sim->core, &log);
-	/* A new drive, now and then. */
-	if (!random_below(&sim->random, 4)) {
+	if (blank) {
 		disk_zero(sim->disk, drive * sim->span);
 		disk_zero(sim->disk, drive * sim->span + LSMEM_BLOCK);
 	}
@@ -612,7 +612,7 @@ bool sim_add(struct sim *sim)
 	if (!ret)
 		ret = recover_ready(r, slot, like, &log, random_next(&sim->random) | 1);
 	if (!ret && core_add(sim->core, index, recover_slot_super(r, slot),
-			     sim->options.pairs ? drive / 2 : 0)) {
+			     sim->options.pairs ? drive / 2 : 0, recover_past(r, slot))) {
 		sim->drive[index] = drive;
 		sim->joined++;
 		sim->added++;
@@ -648,7 +648,8 @@ void sim_step(struct sim *sim)
 	if (sim->options.join && random_chance(r, 2)) {
 		if (random_chance(r, 20))
 			sim->io_left = 1 + random_below(r, 10);
-		if (sim_add(sim))
+		/* A new drive, now and then. */
+		if (sim_add(sim, !random_below(&sim->random, 4)))
 			return;
 		sim->io_left = UINT32_MAX;
 	}
@@ -724,6 +725,7 @@ static void sim_count(struct sim *sim)
 
 	core_stats(sim->core, &stats);
 	sim->copied += stats.copied;
+	sim->kept += stats.kept;
 }
 
 /* The power goes. */

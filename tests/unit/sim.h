@@ -89,7 +89,8 @@ struct sim {
 	char error[512];
 	uint64_t seed, steps;
 	uint64_t crashes, kills, recoveries, shutdowns, faults, losses_found;
-	uint64_t lost, joined, refused, copied;	/* backups, starts with too few, replicas */
+	uint64_t lost, joined, refused;	/* backups, starts with too few */
+	uint64_t copied, kept;		/* replicas */
 	uint64_t added;				/* of those that joined: while all went on */
 	uint64_t alone;				/* crashes of the primary alone */
 	bool memory_lost;			/* with a backup, since the last recovery */
@@ -126,7 +127,7 @@ void sim_fail_request(struct sim *sim, uint32_t n);
 /* Core does without one of its backups, if it can. */
 bool sim_lose(struct sim *sim);
 /* A drive that is no member is made one while all goes on; false: there is none. */
-bool sim_add(struct sim *sim);
+bool sim_add(struct sim *sim, bool blank);
 /* A whole life of a store: many crashes.  False: sim->error. */
 bool sim_life(struct sim *sim, uint32_t crashes);
 

@@ -73,7 +73,7 @@ int main(int argc, char **argv)
 		{ "mutation", required_argument, NULL, 'm' },
 		{ NULL, 0, NULL, 0 }
 	};
-	uint64_t seed = 1, lives = 25, only = 0, n;
+	uint64_t seed = 1, lives = 25, only = 0, all_kept = 0, n;
 	uint32_t kind;
 	int c;
 
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
 	}
 	for (kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
 		uint64_t crashes = 0, kills = 0, ops = 0, acked = 0, cleaned = 0, moved = 0;
-		uint64_t lost = 0, copied = 0, few = 0, joined = 0, added = 0;
+		uint64_t lost = 0, copied = 0, kept = 0, few = 0, joined = 0, added = 0;
 		uint64_t alone = 0, received = 0;
 		uint64_t dropped = 0, refused = 0, recoveries = 0, compacted = 0, passes = 0;
 		double begin = now();
@@ -122,6 +122,7 @@ int main(int argc, char **argv)
 			passes += sim->model->passes;
 			lost += sim->lost;
 			copied += sim->copied;
+			kept += sim->kept;
 			few += sim->refused;
 			joined += sim->joined;
 			added += sim->added;
@@ -141,16 +142,20 @@ int main(int argc, char **argv)
 			 (unsigned long long)compacted, (unsigned long long)moved,
 			 (unsigned long long)dropped);
 		if (kinds[kind].options.backups)
-			tap_note("backups lost %llu, joined %llu (%llu while all went on), replicas made anew %llu, starts refused %llu",
+			tap_note("backups lost %llu, joined %llu (%llu while all went on), replicas made anew %llu, kept %llu, starts refused %llu",
 				 (unsigned long long)lost, (unsigned long long)joined,
 				 (unsigned long long)added, (unsigned long long)copied,
-				 (unsigned long long)few);
+				 (unsigned long long)kept, (unsigned long long)few);
 		if (kinds[kind].options.memory)
 			tap_note("the primary alone crashed %llu, acknowledged from memory %llu",
 				 (unsigned long long)alone, (unsigned long long)received);
 		if (kinds[kind].options.join && !lsmem_mutation && !only)
 			tap_ok(added && joined > added, "%s: some did, at a start and later",
 			       kinds[kind].name);
+		all_kept += kept;
 	}
+	if (!lsmem_mutation && !only)
+		tap_ok(all_kept, "replicas were kept on backups that came back: %llu",
+		       (unsigned long long)all_kept);
 	return tap_end();
 }
