@@ -42,7 +42,8 @@ int lsmem_balance_init(struct lsmem_store *store)
 	store->frames.reserve = LSMEM_CLEANER_RESERVE;
 	mutex_init(&store->balance_mutex);
 	lsmem_balance_tune(store);
-	store->candidates = kvcalloc(store->nr_segments, sizeof(*store->candidates), GFP_KERNEL);
+	store->candidates = kvcalloc(store->nr_segments, sizeof(*store->candidates),
+				     store->frames.gfp);
 	return store->candidates ? 0 : -ENOMEM;
 }
 

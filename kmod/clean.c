@@ -91,8 +91,9 @@ static_assert(LSMEM_SEGMENT_BYTES / (LSMEM_ENTRY_BYTES + LSMEM_ALIGN) <= LSMEM_P
  */
 int lsmem_cleaner_init(struct lsmem_store *store)
 {
-	store->pass = kvzalloc(sizeof(*store->pass), GFP_KERNEL);
-	store->survivors = kvcalloc(LSMEM_PASS_ENTRIES, sizeof(*store->survivors), GFP_KERNEL);
+	store->pass = kvzalloc(sizeof(*store->pass), store->frames.gfp);
+	store->survivors = kvcalloc(LSMEM_PASS_ENTRIES, sizeof(*store->survivors),
+				    store->frames.gfp);
 	return store->pass && store->survivors ? 0 : -ENOMEM;
 }
 

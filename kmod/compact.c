@@ -410,7 +410,8 @@ int lsmem_compactors_init(struct lsmem_store *store)
 	unsigned int i;
 
 	store->nr_compactors = clamp(num_possible_cpus() / 8, 1u, LSMEM_COMPACTORS);
-	store->compactors = kvcalloc(LSMEM_COMPACTORS, sizeof(*store->compactors), GFP_KERNEL);
+	store->compactors = kvcalloc(LSMEM_COMPACTORS, sizeof(*store->compactors),
+				     store->frames.gfp);
 	if (!store->compactors)
 		return -ENOMEM;
 	for (i = 0; i < LSMEM_COMPACTORS; i++) {

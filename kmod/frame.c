@@ -41,10 +41,13 @@ static int lsmem_frames_add(struct lsmem_frames *frames, u32 first, unsigned int
 	struct page *page;
 	u32 i;
 
-	page = alloc_pages(GFP_KERNEL | __GFP_ZERO | __GFP_NORETRY | __GFP_NOWARN, order);
+	/* __GFP_NORETRY: less than __GFP_RETRY_MAYFAIL, smaller blocks are tried. */
+	page = alloc_pages((frames->gfp & ~__GFP_RETRY_MAYFAIL) | __GFP_ZERO | __GFP_NORETRY |
+			   __GFP_NOWARN, order);
 	if (!page)
 		return -ENOMEM;
-	split_page(page, order);
+	split_page(page, order);	/* and with it what the block is charged to */
+	frames->on_node[page_to_nid(page)] += nr;
 	for (i = 0; i < nr; i++)
 		frames->address[first + i] = page_address(page + i * LSMEM_SEGLET_PAGES);
 	return nr;
@@ -94,21 +97,25 @@ int lsmem_frames_fill(struct lsmem_frames *frames)
  * lsmem_frames_init - make the tables of a store's frames
  * @frames: what to fill in
  * @bytes: a multiple of LSMEM_SEGMENT_BYTES, up to LSMEM_BYTES_MAX
+ * @gfp: of the tables, and of the frames to come: LSMEM_GFP or LSMEM_GFP_CHARGED
  *
  * No frame is there, so none is free, before lsmem_frames_fill().
  * Context: sleeps.  Return: 0 or -ENOMEM; nothing is kept on error.
  */
-int lsmem_frames_init(struct lsmem_frames *frames, u64 bytes)
+int lsmem_frames_init(struct lsmem_frames *frames, u64 bytes, gfp_t gfp)
 {
 	u32 i;
 
 	frames->nr = bytes / LSMEM_SEGLET_BYTES;
+	frames->gfp = gfp;
 	spin_lock_init(&frames->lock);
-	frames->address = kvcalloc(frames->nr, sizeof(*frames->address), GFP_KERNEL);
-	frames->owner = kvcalloc(frames->nr, sizeof(*frames->owner), GFP_KERNEL);
-	frames->free = kvcalloc(frames->nr, sizeof(*frames->free), GFP_KERNEL);
-	frames->table = vmalloc_user(array_size(frames->nr, sizeof(*frames->table)));
-	if (!frames->address || !frames->owner || !frames->free || !frames->table) {
+	frames->on_node = kcalloc(nr_node_ids, sizeof(*frames->on_node), gfp);
+	frames->address = kvcalloc(frames->nr, sizeof(*frames->address), gfp);
+	frames->owner = kvcalloc(frames->nr, sizeof(*frames->owner), gfp);
+	frames->free = kvcalloc(frames->nr, sizeof(*frames->free), gfp);
+	frames->table = lsmem_table_alloc(array_size(frames->nr, sizeof(*frames->table)), gfp);
+	if (!frames->on_node || !frames->address || !frames->owner || !frames->free ||
+	    !frames->table) {
 		lsmem_frames_destroy(frames);
 		return -ENOMEM;
 	}
@@ -144,6 +151,7 @@ void lsmem_frames_destroy(struct lsmem_frames *frames)
 	kvfree(frames->free);
 	kvfree(frames->owner);
 	kvfree(frames->address);
+	kfree(frames->on_node);
 	memset(frames, 0, sizeof(*frames));
 }
 

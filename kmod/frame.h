@@ -6,6 +6,7 @@
 #include <linux/mm.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
+#include <linux/vmalloc.h>
 
 #include "../uapi/lsmem.h"
 #include "../uapi/lsmem_format.h"
@@ -28,6 +29,8 @@ enum lsmem_taker {
 /**
  * struct lsmem_frames - the frames of one store
  * @nr: frames in the store
+ * @gfp: what frames and tables are allocated with, of LSMEM_GFP and LSMEM_GFP_CHARGED
+ * @on_node: frames on each memory node, nr_node_ids of them; final once there are frames
  * @base: frames that only the cleaner may take: a full store can be cleaned
  * @reserve: the same now: more while a pass has claimed more
  * @claimed: frames that the pass under way may still take
@@ -41,6 +44,8 @@ enum lsmem_taker {
  */
 struct lsmem_frames {
 	u32 nr;
+	gfp_t gfp;
+	u32 *on_node;
 	u32 base;
 	u32 reserve;
 	u32 claimed;
@@ -53,7 +58,21 @@ struct lsmem_frames {
 	u32 nr_free;
 };
 
-int lsmem_frames_init(struct lsmem_frames *frames, u64 bytes);
+/*
+ * The memory of a store that is not, and one that is, charged to the cgroup of its maker.  A
+ * limit of the cgroup makes an allocation fail: without __GFP_RETRY_MAYFAIL it would have a
+ * task of the cgroup killed.
+ */
+#define LSMEM_GFP		GFP_KERNEL
+#define LSMEM_GFP_CHARGED	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
+/* A zeroed table that windows show page by page: vfree() frees it. */
+static inline void *lsmem_table_alloc(size_t bytes, gfp_t gfp)
+{
+	return __vmalloc(bytes, gfp | __GFP_ZERO);
+}
+
+int lsmem_frames_init(struct lsmem_frames *frames, u64 bytes, gfp_t gfp);
 int lsmem_frames_fill(struct lsmem_frames *frames);
 void lsmem_frames_destroy(struct lsmem_frames *frames);
 int lsmem_frame_get(struct lsmem_frames *frames, u32 owner, enum lsmem_taker taker);

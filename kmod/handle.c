@@ -49,14 +49,15 @@ int lsmem_handles_init(struct lsmem_store *store)
 	u64 i;
 	int ret;
 
-	store->handles = vmalloc_user(store->nr_handles * sizeof(*store->handles));
+	store->handles = lsmem_table_alloc(store->nr_handles * sizeof(*store->handles),
+					   store->frames.gfp);
 	if (!store->handles)
 		return -ENOMEM;
 	store->generation_ceiling = store->durable ? 0 : LSMEM_GENERATION_MAX;
 	store->generation_limit = store->durable ? 0 : LSMEM_GENERATION_MAX;
 	if (store->kind == LSMEM_KIND_BLOCK)
 		return 0;
-	ret = lsmem_indices_init(&store->handle_map, store->nr_handles);
+	ret = lsmem_indices_init(&store->handle_map, store->nr_handles, store->frames.gfp);
 	if (ret)
 		return ret;
 	/* Index 0 with generation 0 would be no handle: generations begin at 1. */

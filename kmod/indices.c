@@ -39,16 +39,17 @@ u64 lsmem_indices_bytes(u64 nr)
  * lsmem_indices_init - make a set of indices, all free
  * @indices: zeroed
  * @nr: how many, 1 .. 2^31 - 1
+ * @gfp: for the bitmaps
  * Context: sleeps.  Return: 0 or -ENOMEM; lsmem_indices_destroy() frees either.
  */
-int lsmem_indices_init(struct lsmem_indices *indices, u32 nr)
+int lsmem_indices_init(struct lsmem_indices *indices, u32 nr, gfp_t gfp)
 {
 	unsigned int cpu, nth = 0;
 
 	indices->nr = nr;
-	indices->map = kvcalloc(BITS_TO_LONGS(nr), sizeof(*indices->map), GFP_KERNEL);
+	indices->map = kvcalloc(BITS_TO_LONGS(nr), sizeof(*indices->map), gfp);
 	indices->full = kvcalloc(BITS_TO_LONGS(lsmem_indices_groups(nr)),
-				 sizeof(*indices->full), GFP_KERNEL);
+				 sizeof(*indices->full), gfp);
 	indices->next = alloc_percpu(u32);
 	if (!indices->map || !indices->full || !indices->next)
 		return -ENOMEM;

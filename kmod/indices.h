@@ -27,7 +27,7 @@ struct lsmem_indices {
 };
 
 u64 lsmem_indices_bytes(u64 nr);
-int lsmem_indices_init(struct lsmem_indices *indices, u32 nr);
+int lsmem_indices_init(struct lsmem_indices *indices, u32 nr, gfp_t gfp);
 void lsmem_indices_destroy(struct lsmem_indices *indices);
 int lsmem_indices_get(struct lsmem_indices *indices);
 void lsmem_indices_put(struct lsmem_indices *indices, u32 index);

@@ -43,7 +43,7 @@ static int lsmem_segments_stats(struct lsmem_store *store)
 	BUILD_BUG_ON(sizeof(atomic_t) != sizeof(stats->live));
 	store->cleaning_bytes = PAGE_ALIGN(PAGE_SIZE + array_size(store->nr_segments,
 								  sizeof(*stats)));
-	store->cleaning = vmalloc_user(store->cleaning_bytes);
+	store->cleaning = lsmem_table_alloc(store->cleaning_bytes, store->frames.gfp);
 	if (!store->cleaning)
 		return -ENOMEM;
 	store->cleaning->length = sizeof(*store->cleaning);
@@ -77,9 +77,10 @@ int lsmem_segments_init(struct lsmem_store *store)
 		store->nr_segments -= LSMEM_BACKUP_OVERHEAD(store->nr_segments);
 	}
 	store->segment_hash_bits = ilog2(store->nr_segments) + 1;
-	store->segments = kvcalloc(store->nr_segments, sizeof(*store->segments), GFP_KERNEL);
+	store->segments = kvcalloc(store->nr_segments, sizeof(*store->segments),
+				   store->frames.gfp);
 	store->segment_hash = kvcalloc(1ul << store->segment_hash_bits,
-				       sizeof(*store->segment_hash), GFP_KERNEL);
+				       sizeof(*store->segment_hash), store->frames.gfp);
 	if (!store->segments || !store->segment_hash)
 		return -ENOMEM;
 	spin_lock_init(&store->segment_lock);

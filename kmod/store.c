@@ -17,6 +17,7 @@
 #include <linux/ctype.h>
 #include <linux/idr.h>
 #include <linux/kdev_t.h>
+#include <linux/memcontrol.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/suspend.h>
@@ -109,11 +110,32 @@ static void lsmem_store_device_release(struct device *dev)
 
 /* ---- Making ------------------------------------------------------------- */
 
+/* Can memory be charged to a memory cgroup? */
+static bool lsmem_charge_possible(void)
+{
+	return IS_ENABLED(CONFIG_MEMCG) && !mem_cgroup_disabled();
+}
+
+/* The most that the memory cgroup of the caller and those above it may have, in bytes. */
+static u64 lsmem_charge_limit(void)
+{
+	u64 limit = U64_MAX;
+#ifdef CONFIG_MEMCG
+	struct mem_cgroup *memcg;
+
+	rcu_read_lock();
+	for (memcg = mem_cgroup_from_task(current); memcg; memcg = parent_mem_cgroup(memcg))
+		limit = min(limit, (u64)READ_ONCE(memcg->memory.max) << PAGE_SHIFT);
+	rcu_read_unlock();
+#endif
+	return limit;
+}
+
 static int lsmem_create_check(const struct lsmem_create *create)
 {
 	u64 full = create->bytes / LSMEM_SEGMENT_BYTES;
 
-	if (create->flags & ~LSMEM_STORE_DURABLE)
+	if (create->flags & ~(LSMEM_STORE_DURABLE | LSMEM_STORE_CHARGED))
 		return -EINVAL;
 	if (create->kind != LSMEM_KIND_OBJECT && create->kind != LSMEM_KIND_BLOCK)
 		return -EINVAL;
@@ -130,15 +152,26 @@ static int lsmem_create_check(const struct lsmem_create *create)
 	if (create->mode & ~0777 || !uid_valid(make_kuid(&init_user_ns, create->uid)) ||
 	    !gid_valid(make_kgid(&init_user_ns, create->gid)))
 		return -EINVAL;
+	if (create->flags & LSMEM_STORE_CHARGED && !lsmem_charge_possible())
+		return -EOPNOTSUPP;
 	return 0;
 }
 
-/* Is there memory for a store?  Asked before anything is taken and zeroed. */
-static int lsmem_create_fits(const struct lsmem_sizes *sizes)
+/*
+ * Is there memory for a store?  Asked before anything is taken and zeroed.  What a cgroup
+ * uses by now is not asked for: caches, which give way, are part of it.
+ */
+static int lsmem_create_fits(const struct lsmem_sizes *sizes, bool charged)
 {
 	u64 wanted = sizes->frame_bytes + sizes->table_bytes;
 	u64 available = (u64)max(si_mem_available(), 0l) << PAGE_SHIFT;
+	u64 limit = charged ? lsmem_charge_limit() : U64_MAX;
 
+	if (wanted > limit) {
+		pr_err("no store was made: it takes %llu MiB; the limit of its memory cgroup is %llu MiB\n",
+		       wanted >> 20, limit >> 20);
+		return -ENOMEM;
+	}
 	if (wanted <= available && sizes->largest <= INT_MAX)
 		return 0;
 	pr_err("no store was made: it takes %llu MiB (%llu MiB for the log, %llu MiB for the tables of %llu handles, %llu segments and their frames); %llu MiB of %llu MiB are available\n",
@@ -164,6 +197,7 @@ static int lsmem_store_name(struct lsmem_store *store)
 /* Everything that grows with the store, but for the memory of the log. */
 static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_sizes *sizes)
 {
+	gfp_t gfp = store->charged ? LSMEM_GFP_CHARGED : LSMEM_GFP;
 	u32 usable;
 	int ret;
 
@@ -177,11 +211,11 @@ static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_size
 	store->nr_heads = min_t(u64, num_possible_cpus() + 1,
 				store->bytes / LSMEM_SEGMENT_BYTES / LSMEM_HEAD_SEGMENTS);
 	store->nr_heads = clamp_t(unsigned int, store->nr_heads, LSMEM_HEADS_MIN, LSMEM_HEADS);
-	store->heads = kvcalloc(store->nr_heads, sizeof(*store->heads), GFP_KERNEL);
+	store->heads = kvcalloc(store->nr_heads, sizeof(*store->heads), gfp);
 	if (!store->counters || !store->heads)
 		return -ENOMEM;
 	lsmem_log_init(store);
-	ret = lsmem_frames_init(&store->frames, store->bytes);
+	ret = lsmem_frames_init(&store->frames, store->bytes, gfp);
 	if (!ret)
 		ret = lsmem_segments_init(store);
 	if (!ret)
@@ -229,6 +263,7 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 		return NULL;
 	store->kind = create->kind;
 	store->durable = create->flags & LSMEM_STORE_DURABLE;
+	store->charged = create->flags & LSMEM_STORE_CHARGED;
 	store->state = LSMEM_STATE_NEW;
 	store->bytes = create->bytes;
 	store->nr_segments = create->segments;
@@ -300,7 +335,7 @@ int lsmem_store_create(const struct lsmem_create *create, struct lsmem_store **o
 	if (ret)
 		return ret;
 	lsmem_sizes_of(create, &sizes);
-	ret = lsmem_create_fits(&sizes);
+	ret = lsmem_create_fits(&sizes, create->flags & LSMEM_STORE_CHARGED);
 	if (ret)
 		return ret;
 	store = lsmem_store_alloc(create);

@@ -113,6 +113,7 @@ struct lsmem_store {
 	char name[LSMEM_NAME_BYTES];
 	u32 kind;
 	bool durable;
+	bool charged;			/* to a memory cgroup */
 	u32 state;			/* enum lsmem_store_state */
 	u8 uuid[LSMEM_UUID_BYTES];
 	struct mutex mutex;

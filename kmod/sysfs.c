@@ -21,6 +21,7 @@
 #include <linux/kstrtox.h>
 #include <linux/math64.h>
 #include <linux/mutex.h>
+#include <linux/nodemask.h>
 #include <linux/sysfs.h>
 
 #include "balance.h"
@@ -94,7 +95,24 @@ static ssize_t given_name_store(struct device *dev, struct device_attribute *att
 }
 static DEVICE_ATTR_RW(given_name);
 
+LSMEM_ATTR(charged, "%d", store->charged);
 LSMEM_ATTR(size_bytes, "%llu", store->bytes);
+
+/* As numa_maps has it, in bytes: nodes that have none are left out. */
+static ssize_t node_bytes_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	const struct lsmem_frames *frames = &lsmem_dev_store(dev)->frames;
+	ssize_t length = 0;
+	int node;
+
+	for (node = 0; node < nr_node_ids; node++)
+		if (frames->on_node[node])
+			length += sysfs_emit_at(buf, length, "%sN%d=%llu", length ? " " : "", node,
+						(u64)frames->on_node[node] * LSMEM_SEGLET_BYTES);
+	return length + sysfs_emit_at(buf, length, "\n");
+}
+static DEVICE_ATTR_RO(node_bytes);
+
 LSMEM_ATTR(capacity_bytes, "%llu", store->capacity);
 LSMEM_ATTR(live_bytes, "%lld", percpu_counter_sum_positive(&store->live));
 LSMEM_ATTR(frames, "%u", store->frames.nr);
@@ -115,6 +133,8 @@ static struct attribute *lsmem_store_attrs[] = {
 	&dev_attr_attached.attr,
 	&dev_attr_uuid.attr,
 	&dev_attr_given_name.attr,
+	&dev_attr_charged.attr,
+	&dev_attr_node_bytes.attr,
 	&dev_attr_size_bytes.attr,
 	&dev_attr_capacity_bytes.attr,
 	&dev_attr_live_bytes.attr,

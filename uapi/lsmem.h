@@ -309,6 +309,7 @@ struct lsmem_slot {
 /* ---- /dev/lsmem-control ------------------------------------------------ */
 
 #define LSMEM_STORE_DURABLE	(1u << 0)
+#define LSMEM_STORE_CHARGED	(1u << 1)	/* to the memory cgroup of the caller */
 
 /* Segments that a log may have, for each that would fill its memory. */
 #define LSMEM_SEGMENTS_LEAST	2u
@@ -316,7 +317,7 @@ struct lsmem_slot {
 
 /**
  * struct lsmem_create - LSMEM_CTL_CREATE: make a store
- * @flags: LSMEM_STORE_DURABLE or 0
+ * @flags: LSMEM_STORE_*
  * @kind: enum lsmem_store_kind
  * @bytes: memory for the log, a multiple of 8 MiB, 128 MiB .. 1 TiB
  * @handles_max: object stores: 1..2^31-1, 0 for one per 256 bytes of @bytes;
@@ -328,7 +329,13 @@ struct lsmem_slot {
  *	when they have to be cleaned, and the less is written for it
  *
  * EEXIST, ENOSPC (no minor), ENOMEM (less memory is available than the store takes, or
- * it could not be had; nothing is kept, and the kernel log says what is missing).
+ * a limit of the memory cgroup is lower, or it could not be had; nothing is kept, and the
+ * kernel log says what is missing), EOPNOTSUPP (LSMEM_STORE_CHARGED, and the kernel has no
+ * memory cgroups).
+ *
+ * LSMEM_STORE_CHARGED: the log and all tables are charged for as long as the store lives.
+ * When the cgroup is removed, the charge stays with its ancestors.  The root cgroup is
+ * charged nothing.
  */
 struct lsmem_create {
 	__u32 size;

@@ -58,7 +58,7 @@ static void lsmem_test_memory(struct kunit *test, struct lsmem_store *store)
 	store->heads = kvcalloc(store->nr_heads, sizeof(*store->heads), GFP_KERNEL);
 	KUNIT_ASSERT_TRUE(test, store->counters && store->heads);
 	lsmem_log_init(store);
-	KUNIT_ASSERT_EQ(test, lsmem_frames_init(&store->frames, store->bytes), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_frames_init(&store->frames, store->bytes, LSMEM_GFP), 0);
 	KUNIT_ASSERT_EQ(test, lsmem_frames_fill(&store->frames), 0);
 	store->frames.base = LSMEM_TEST_RESERVE;
 	store->frames.reserve = LSMEM_TEST_RESERVE;

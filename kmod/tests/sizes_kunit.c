@@ -85,7 +85,7 @@ static void indices_test_all(struct kunit *test)
 		unsigned long *seen = bitmap_zalloc(nr, GFP_KERNEL);
 
 		KUNIT_ASSERT_NOT_NULL(test, seen);
-		KUNIT_ASSERT_EQ(test, lsmem_indices_init(&indices, nr), 0);
+		KUNIT_ASSERT_EQ(test, lsmem_indices_init(&indices, nr, LSMEM_GFP), 0);
 		lsmem_indices_set(&indices, nr / 2);
 		__set_bit(nr / 2, seen);
 		for (i = 1; i < nr; i++) {
@@ -115,7 +115,7 @@ static void indices_test_in_turn(struct kunit *test)
 	struct lsmem_indices indices = { 0 };
 	int first, i, index;
 
-	KUNIT_ASSERT_EQ(test, lsmem_indices_init(&indices, 1000), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_indices_init(&indices, 1000, LSMEM_GFP), 0);
 	preempt_disable();	/* each CPU has a turn of its own */
 	first = lsmem_indices_get(&indices);
 	lsmem_indices_put(&indices, first);
@@ -143,7 +143,7 @@ static void indices_test_large(struct kunit *test)
 	KUNIT_EXPECT_LE(test, lsmem_indices_bytes(LSMEM_HANDLES_MAX), 257ull << 20);
 	/* The end of the last group of the largest map is still a u32. */
 	KUNIT_EXPECT_LE(test, round_up(LSMEM_HANDLES_MAX, LSMEM_INDICES_GROUP), (u64)U32_MAX);
-	KUNIT_ASSERT_EQ(test, lsmem_indices_init(&indices, nr), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_indices_init(&indices, nr, LSMEM_GFP), 0);
 	memset(indices.map, 0xff, BITS_TO_LONGS(nr) * sizeof(*indices.map));
 	lsmem_indices_put(&indices, last);
 	index = lsmem_indices_get(&indices);

@@ -81,7 +81,7 @@ TEST(create_bad_fields)
 	CREATE_REFUSED(EINVAL, size, 0);
 	CREATE_REFUSED(EINVAL, size, LSMEM_CREATE_SIZE_VER0 - 1);
 	CREATE_REFUSED(E2BIG, size, ~0u);
-	CREATE_REFUSED(EINVAL, flags, 2);
+	CREATE_REFUSED(EINVAL, flags, 4);
 	CREATE_REFUSED(EINVAL, flags, 1u << 31);
 	CREATE_REFUSED(EINVAL, kind, 0);
 	CREATE_REFUSED(EINVAL, kind, 3);
@@ -385,6 +385,24 @@ static void charged_child(const char *group, const char *path, struct charged *c
 	_exit(0);
 }
 
+/* A cgroup v2 at @group, on its own mount at @root; NULL, or why there is none. */
+static const char *group_make(char *root, char *group, size_t room)
+{
+	if (!mkdtemp(root))
+		return "no directory in /tmp";
+	if (mount("none", root, "cgroup2", 0, NULL)) {
+		rmdir(root);
+		return "no cgroup2";
+	}
+	snprintf(group, room, "%s/lsmem-test", root);
+	if (write_text(root, "cgroup.subtree_control", "+memory") || mkdir(group, 0700)) {
+		umount2(root, MNT_DETACH);
+		rmdir(root);
+		return "no memory controller";
+	}
+	return NULL;
+}
+
 /* Memory is charged to the task that causes it: a cgroup bounds what its clients take. */
 TEST(clients_are_charged)
 {
@@ -392,21 +410,14 @@ TEST(clients_are_charged)
 				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	char root[] = "/tmp/lsmem-cgroup-XXXXXX", group[64];
 	struct store store;
+	const char *missing;
 	int status = 0;
 	pid_t pid;
 
 	ASSERT_NE(MAP_FAILED, charged);
-	ASSERT_NE(NULL, mkdtemp(root));
-	if (mount("none", root, "cgroup2", 0, NULL)) {
-		rmdir(root);
-		SKIP(return, "no cgroup2");
-	}
-	snprintf(group, sizeof(group), "%s/lsmem-test", root);
-	if (write_text(root, "cgroup.subtree_control", "+memory") || mkdir(group, 0700)) {
-		umount2(root, MNT_DETACH);
-		rmdir(root);
-		SKIP(return, "no memory controller");
-	}
+	missing = group_make(root, group, sizeof(group));
+	if (missing)
+		SKIP(return, "%s", missing);
 	ASSERT_EQ(0, store_create(&store, STORE_BYTES, 0, 0));
 	pid = fork();
 	ASSERT_LE(0, pid);
@@ -423,6 +434,164 @@ TEST(clients_are_charged)
 	EXPECT_EQ(0, umount2(root, MNT_DETACH));
 	rmdir(root);
 	munmap(charged, 4096);
+}
+
+/* Does the kernel have memory cgroups, of whatever version? */
+static bool memory_controller(void)
+{
+	FILE *file = fopen("/proc/cgroups", "re");
+	char line[128];
+	bool has = false;
+	int enabled;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "memory %*d %*d %d", &enabled) == 1)
+			has = enabled;
+	}
+	if (file)
+		fclose(file);
+	return has;
+}
+
+/* What a child has seen that makes stores in a cgroup. */
+struct charged_store {
+	long long before, plain, charged, destroyed;	/* memory.current */
+	long long attributes[2];			/* charged, of both */
+	int error, shown;
+	int over_limit, taken_for_it;			/* errno; pages */
+	int over_use;					/* errno */
+	long long left;					/* memory.current after both */
+};
+
+/* Have each page of the log mapped by a daemon, as lsmemd does; 0 or an errno. */
+static int show_log(const struct store *store)
+{
+	struct lsmem_attach attach = { .size = sizeof(attach) };
+	const struct lsmem_info *info;
+	uint64_t sum = 0, at;
+	const uint8_t *log;
+	int ret;
+
+	memcpy(attach.name, store->name, sizeof(attach.name));
+	ret = control_call(LSMEM_CTL_ATTACH, &attach);
+	if (ret)
+		return -ret;
+	info = mmap(NULL, 4096, PROT_READ, MAP_SHARED, attach.fd, LSMEM_WINDOW_INFO);
+	log = info == MAP_FAILED ? MAP_FAILED :
+	      mmap(NULL, info->frames.length, PROT_READ, MAP_SHARED, attach.fd,
+		   (off_t)info->frames.offset);
+	if (log != MAP_FAILED) {
+		for (at = 0; at < info->frames.length; at += 4096)
+			sum += log[at];
+		ret = sum ? EBADMSG : munmap((void *)log, info->frames.length) ? errno : 0;
+		munmap((void *)info, 4096);
+	} else {
+		ret = errno;
+	}
+	close(attach.fd);
+	return ret;
+}
+
+#define STORE_TABLES	(STORE_BYTES / 256 * 16)	/* handles; the others are small */
+
+/* In a cgroup of its own: stores that are charged to it, one that is not, two that do not fit. */
+static void charged_store_child(const char *group, struct charged_store *seen)
+{
+	struct lsmem_create create = good_create;
+	struct store store;
+	char limit[32];
+	void *used;
+
+	if (write_text(group, "cgroup.procs", "0"))
+		_exit(1);
+	seen->before = read_number(group, "memory.current");
+	if (store_create(&store, STORE_BYTES, 0, 0))
+		_exit(2);
+	seen->plain = read_number(group, "memory.current");
+	seen->attributes[0] = store_attribute(&store, "charged");
+	if (store_destroy(&store))
+		_exit(3);
+	seen->error = -store_create(&store, STORE_BYTES, 0,
+				    LSMEM_STORE_DURABLE | LSMEM_STORE_CHARGED);
+	if (seen->error)
+		_exit(0);
+	seen->charged = read_number(group, "memory.current");
+	seen->attributes[1] = store_attribute(&store, "charged");
+	seen->shown = show_log(&store);
+	if (store_destroy(&store))
+		_exit(4);
+	seen->destroyed = read_number(group, "memory.current");
+
+	create.flags = LSMEM_STORE_CHARGED;
+	snprintf(limit, sizeof(limit), "%llu", STORE_BYTES);
+	if (write_text(group, "memory.max", limit))
+		_exit(5);
+	seen->taken_for_it = -(int)pages_allocated();
+	seen->over_limit = -control_call(LSMEM_CTL_CREATE, &create);
+	seen->taken_for_it += (int)pages_allocated();
+	/* As much is permitted as it takes, and some of that is in use. */
+	used = mmap(NULL, 64 * MIB, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0);
+	snprintf(limit, sizeof(limit), "%llu", STORE_BYTES + STORE_TABLES + 16 * MIB);
+	if (used == MAP_FAILED || write_text(group, "memory.max", limit))
+		_exit(6);
+	seen->over_use = -control_call(LSMEM_CTL_CREATE, &create);
+	munmap(used, 64 * MIB);
+	seen->left = read_number(group, "memory.current");
+	_exit(0);
+}
+
+/*
+ * The memory of a store is charged to the cgroup of its maker if that is asked for; what is
+ * more than the cgroup may have is refused, and no task is killed for it.
+ */
+TEST_F_TIMEOUT(slow, store_is_charged, 60)
+{
+	struct charged_store *seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+					  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int said = log_says("the limit of its memory cgroup is "), status = 0;
+	int had = log_says("MiB of frames could be had of ");
+	char root[] = "/tmp/lsmem-cgroup-XXXXXX", group[64];
+	struct lsmem_create create = good_create;
+	const long long small = 8 * MIB;
+	const char *missing;
+	pid_t pid;
+
+	ASSERT_NE(MAP_FAILED, seen);
+	missing = group_make(root, group, sizeof(group));
+	if (missing) {
+		create.flags = LSMEM_STORE_CHARGED;
+		status = memory_controller() ? -EOPNOTSUPP :
+					       control_call(LSMEM_CTL_CREATE, &create);
+		EXPECT_EQ(-EOPNOTSUPP, status) TH_LOG("a kernel without memory cgroups");
+		munmap(seen, 4096);
+		SKIP(return, "%s", missing);
+	}
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		charged_store_child(group, seen);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(0, rmdir(group));
+	EXPECT_EQ(0, umount2(root, MNT_DETACH));
+	rmdir(root);
+	EXPECT_GT(small, seen->plain - seen->before) TH_LOG("charged, and not asked for");
+	EXPECT_EQ(0, seen->attributes[0]);
+	ASSERT_EQ(0, seen->error);
+	EXPECT_LE((long long)(STORE_BYTES + STORE_TABLES), seen->charged - seen->before);
+	EXPECT_GT((long long)(STORE_BYTES + STORE_TABLES) + 2 * small,
+		  seen->charged - seen->before);
+	EXPECT_EQ(1, seen->attributes[1]);
+	EXPECT_EQ(0, seen->shown);
+	EXPECT_GT(small, seen->destroyed - seen->before) TH_LOG("still charged");
+	EXPECT_EQ(ENOMEM, seen->over_limit);
+	EXPECT_GT(STORE_BYTES / 4 / 4096, seen->taken_for_it) TH_LOG("memory was taken before");
+	EXPECT_EQ(said + 1, log_says("the limit of its memory cgroup is "));
+	EXPECT_EQ(ENOMEM, seen->over_use);
+	EXPECT_EQ(had + 1, log_says("MiB of frames could be had of "));
+	EXPECT_GT(small, seen->left - seen->before) TH_LOG("still charged");
+	munmap(seen, 4096);
 }
 
 /* Files with slots, all of which are looked at: a store has a bound for them. */

@@ -58,6 +58,16 @@ is "its node" "$(stat -c '%U:%G %a' /dev/lsmem)" "daemon:users 640"
 is "create, JSON" "$("$lsmemctl" create --json --kind block --size 128M |
 	field "'%s %s %s %d' % (v['name'], v['kind'], v['durability'], v['size_bytes'])")" \
 	"lsmemb0 block volatile 134217728"
+if awk '$1 == "memory" && $4 == 1 { found = 1 } END { exit !found }' /proc/cgroups; then
+	charged=$("$lsmemctl" create --charge --size 128M --json)
+	is "create, charged" "$(field "v['name'], v['charged']" <<< "$charged") $(
+		cat /sys/class/lsmem/lsmem1/charged)" "lsmem1 True 1"
+	ok "destroy of it" "$lsmemctl" destroy lsmem1
+else
+	refused "create, charged, no cgroups" 1 "no memory cgroups" create --charge --size 128M
+fi
+is "memory by node" "$(tr ' ' '\n' < "$sys/node_bytes" | awk -F= '{ sum += $2 } END { print sum }')" \
+	134217728
 udevadm settle --timeout=10
 is "list" "$("$lsmemctl" list | awk '{ print $1, $2, $3, $4, $5 }')" \
 	"NAME KIND DURABILITY STATE SIZE

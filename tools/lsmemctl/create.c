@@ -13,13 +13,14 @@
 
 #define SEGMENT_BYTES	(8ull << 20)
 
-enum { KIND, SIZE, HANDLES, DURABLE, MODE, OWNER };
+enum { KIND, SIZE, HANDLES, DURABLE, CHARGE, MODE, OWNER };
 
 static const struct ctl_option options[] = {
 	[KIND]		= { "kind", 'k', true },
 	[SIZE]		= { "size", 's', true },
 	[HANDLES]	= { "handles", 'n', true },
 	[DURABLE]	= { "durable", 'd', false },
+	[CHARGE]	= { "charge", 'C', false },
 	[MODE]		= { "mode", 'm', true },
 	[OWNER]		= { "owner", 'o', true },
 	{ 0 }
@@ -84,6 +85,9 @@ static int parse(int argc, char **argv, struct lsmem_create *create)
 		case DURABLE:
 			create->flags |= LSMEM_STORE_DURABLE;
 			break;
+		case CHARGE:
+			create->flags |= LSMEM_STORE_CHARGED;
+			break;
 		case MODE:
 			if (!ctl_parse_mode(value, &create->mode))
 				return ctl_usage_error("--mode %s: write 0600 or 0660", value);
@@ -115,8 +119,15 @@ static int report(const struct lsmem_create *create, int error)
 	ctl_bytes_text(create->bytes, size, sizeof(size));
 	switch (error) {
 	case ENOMEM:
-		ctl_error("%s of memory could not be had in large pieces: try a smaller --size, or before much else has run",
-			  size);
+		if (create->flags & LSMEM_STORE_CHARGED)
+			ctl_error("%s and its tables could not be had, or are more than the memory cgroup may have: the kernel log says which",
+				  size);
+		else
+			ctl_error("%s of memory could not be had in large pieces: try a smaller --size, or before much else has run",
+				  size);
+		break;
+	case EOPNOTSUPP:
+		ctl_error("--charge: this kernel has no memory cgroups");
 		break;
 	case EINVAL:
 		ctl_error("the kernel refuses a store of %s with these options: 128M to 1T, and fewer handles than would fill it",
@@ -165,6 +176,8 @@ static int run(int argc, char **argv)
 		create.kind == LSMEM_KIND_BLOCK ? "block" : "object"));
 	json_object_object_add(out, "durability", json_object_new_string(
 		durable ? "durable" : "volatile"));
+	json_object_object_add(out, "charged", json_object_new_boolean(
+		create.flags & LSMEM_STORE_CHARGED));
 	json_object_object_add(out, "size_bytes", json_object_new_int64((int64_t)create.bytes));
 	ctl_print_json(out);
 	json_object_put(out);
@@ -175,6 +188,6 @@ const struct ctl_command ctl_create = {
 	.name = "create",
 	.summary = "Make a store and print its name",
 	.usage = "create --size SIZE [--kind object|block] [--handles N] [--durable]\n"
-		 "                       [--owner USER[:GROUP]] [--mode MODE] [--json]",
+		 "                       [--charge] [--owner USER[:GROUP]] [--mode MODE] [--json]",
 	.run = run,
 };
