@@ -101,13 +101,20 @@ int lsmem_client_map(struct lsmem_client *client)
 	struct lsmem_store *store = client->store;
 	struct lsmem_seen *seen = NULL;
 	struct lsmem_slot *slots;
+	bool mapped, full;
 	int ret = 0;
 
+	mutex_lock(&store->epoch_lock);
+	mapped = client->slots;
+	full = store->nr_clients >= READ_ONCE(store->clients_max);
+	mutex_unlock(&store->epoch_lock);
+	if (mapped || full)
+		return mapped ? 0 : -ENFILE;
 	slots = (void *)__get_free_page(gfp | __GFP_ZERO);
 	if (slots)
 		seen = kcalloc(LSMEM_SLOTS, sizeof(*seen), gfp);
 	mutex_lock(&store->epoch_lock);
-	if (!client->slots) {
+	if (!client->slots) {	/* another thread may have been as far */
 		ret = -ENOMEM;
 		if (slots && seen) {
 			client->slots = slots;

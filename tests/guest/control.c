@@ -594,13 +594,17 @@ TEST_F_TIMEOUT(slow, store_is_charged, 60)
 	munmap(seen, 4096);
 }
 
+#define MAPS	1000
+
 /* Files with slots, all of which are looked at: a store has a bound for them. */
 TEST(clients_max)
 {
 	struct store store;
+	long long pages;
 	off_t offset;
 	void *slots;
 	int fd[2];
+	int i;
 
 	ASSERT_EQ(0, store_create(&store, STORE_BYTES, 0, 0));	/* liblsmem's file has slots */
 	offset = slots_offset(store.path);
@@ -615,6 +619,15 @@ TEST(clients_max)
 	munmap(slots, 4096);
 	slots = map_slots(fd[0], offset, NULL);
 	EXPECT_NE(MAP_FAILED, slots) TH_LOG("the same file's, once more");
+	/* What takes no slots takes no memory either. */
+	pages = -pages_allocated();
+	for (i = 0; i < MAPS && slots != MAP_FAILED; i++) {
+		slots = map_slots(fd[0], offset, slots);
+		EXPECT_EQ(MAP_FAILED, map_slots(fd[1], offset, NULL));
+	}
+	pages += pages_allocated();
+	EXPECT_EQ(MAPS, i);
+	EXPECT_GT(MAPS / 2, pages) TH_LOG("pages for %d mappings, and as many refused", MAPS);
 	munmap(slots, 4096);
 	close(fd[0]);
 	EXPECT_NE(MAP_FAILED, slots = map_slots(fd[1], offset, NULL));
