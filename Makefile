@@ -116,6 +116,11 @@ test-kcsan: setup ## races: some of them on a kernel that looks for them
 	@qemu/build-kernel kcsan
 	@tests/run kcsan
 
+test-units: setup ## the daemon's units, under systemd in a guest
+	@qemu/setup base units
+	@$(MAKE) --no-print-directory all test-programs
+	@tests/run units
+
 matrix: setup ## the module on several kernels: built, checked by sparse, booted, tested
 	@qemu/setup base check matrix
 	@$(MAKE) --no-print-directory all test-programs
@@ -158,5 +163,5 @@ help: ## this list
 	@echo "first: make demo, or make test, as root on Debian 12"
 
 .PHONY: all modules lab lib tools daemon setup demo demo-cluster bench kunit calls matrix \
-	ci test test-user test-guest test-power torture test-debug test-kcsan fuzz test-programs \
+	ci test test-user test-guest test-power torture test-debug test-kcsan test-units fuzz test-programs \
 	check sparse install install-built clean help

@@ -1,0 +1,171 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The units of lsmemd under a systemd that is the init of namespaces of its own: a store is served,
+# restarted, reloaded and killed; when the system is turned off, the filesystem on the store goes
+# first, then the daemon, drained, then the network and what its backup lies on.  In a guest with
+# two drives: TAP.
+#
+#	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-systemd.sh
+. "$(dirname "$0")/guest-lib.sh"
+
+store=lsmemb0
+inside=$scratch/inside
+order=$scratch/order
+mkdir -p "$inside" "$scratch/root" "$scratch/units" "$scratch/run" "$scratch/backups" "$scratch/data" /etc/lsmem
+make -s -C "$top/daemon" install DESTDIR="$scratch/root" >"$scratch/out" 2>"$scratch/err" ||
+	{ echo 'Bail out! lsmemd cannot be installed'; exit 1; }
+rules=/run/udev/rules.d/60-lsmem.rules
+mkdir -p "${rules%/*}"
+cp "$scratch/root/usr/lib/udev/rules.d/60-lsmem.rules" "$rules"
+udevadm control --reload
+
+# ---- Units, ours and those of the system that they are ordered by ----------------------------
+
+units=$scratch/units
+for unit in sysinit basic shutdown umount final poweroff network-pre network network-online \
+	local-fs-pre local-fs remote-fs-pre remote-fs sockets timers paths slices swap multi-user; do
+	cp "/lib/systemd/system/$unit.target" "$units"
+done
+cp /lib/systemd/system/systemd-poweroff.service "$scratch/root/lib/systemd/system"/* "$units"
+# unit NAME TEXT
+unit() { printf '%b' "$2" >"$units/$1"; }
+unit test.target '[Unit]\nDefaultDependencies=no\n'
+unit modprobe@.service '[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nExecStart=/bin/true\n'
+unit network.service "[Unit]\nBefore=network.target\nWants=network.target\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\nExecStop=/bin/sh -c 'echo network >>$order'\n"
+mkfs.ext4 -q -F "$other"
+escaped() { systemd-escape --path "$1"; }
+unit "$(escaped "$scratch/backups").mount" "[Unit]\n[Mount]\nWhat=$(realpath "$other")\nWhere=$scratch/backups\nType=ext4\n"
+# As the generator makes it of the line in fstab that the admin guide shows.
+unit "$(escaped "$scratch/data").mount" "[Unit]\nAfter=lsmemd@data.service remote-fs-pre.target network.target network-online.target\nBefore=remote-fs.target\n[Mount]\nWhat=/dev/lsmem-by-name/data\nWhere=$scratch/data\nType=ext4\nOptions=_netdev\n"
+# What an administrator adds; the log, and what is there when the daemon has ended.
+mkdir "$units/lsmemd@data.service.d" "$units/lsmemd-server.service.d"
+unit lsmemd@data.service.d/test.conf "[Unit]\nRequiresMountsFor=$scratch/backups\nWants=network.service\n[Service]\nStandardError=append:$log\nExecStopPost=/bin/sh -c 'echo lsmemd \$SERVICE_RESULT \$(grep -c \" $scratch/data \" /proc/1/mounts) \$(grep -c \" $scratch/backups \" /proc/1/mounts) >>$order'\n"
+unit lsmemd-server.service.d/test.conf "[Service]\nStandardError=append:$scratch/server.log\n"
+
+# ---- systemd -----------------------------------------------------------------------------------
+
+cat >"$scratch/init" <<END
+set -x
+mount --make-rprivate / && mount --make-rshared / &&
+mount -t tmpfs none $scratch/run && mkdir $scratch/run/udev $scratch/run/lsmem-host &&
+mount --bind /run/udev $scratch/run/udev && mount --rbind $scratch/run /run &&
+mount -t proc proc /proc && umount /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup &&
+mount -t overlay -o lowerdir=$scratch/root/usr/sbin:/usr/sbin none /usr/sbin || exit
+export container=other SYSTEMD_UNIT_PATH=$units SYSTEMD_LOG_TARGET=console SYSTEMD_LOG_LEVEL=info
+exec /lib/systemd/systemd --system --unit=test.target
+END
+group=/sys/fs/cgroup/lsmem-systemd
+mkdir "$group"
+(
+	echo 0 >"$group/cgroup.procs"
+	exec unshare --pid --fork --mount --cgroup --kill-child sh "$scratch/init"
+) >"$scratch/systemd.log" 2>&1 &
+systemd_pid=$!
+# in_it COMMAND ..: there
+in_it()
+{
+	nsenter -t "$(pgrep -P "$systemd_pid")" -p -m -C env SYSTEMD_PAGER= "$@"
+}
+ctl_in() { in_it systemctl "$@"; }
+# run FUNCTION: `run` of tap.sh takes programs
+run()
+{
+	status=0
+	"$@" >"$scratch/out" 2>"$scratch/err" || status=$?
+}
+is_up() { ctl_in is-system-running 2>"$scratch/err" | grep -q 'running\|degraded'; }
+property() { ctl_in show -P "$2" "$1"; }
+end=$((SECONDS + 60))
+until is_up; do
+	kill -0 "$systemd_pid" && [ "$SECONDS" -lt "$end" ] && sleep 0.5 && continue
+	sed 's/^/# /' "$scratch/systemd.log"
+	echo 'Bail out! systemd does not run'
+	exit 1
+done
+ok 'systemd runs' true
+
+# ---- A store -----------------------------------------------------------------------------------
+
+printf '[store]\nkind = block\nsize = 128M\n[backup]\npath = %s/backups/data\nsize = 512M\n[metrics]\nlisten = 127.0.0.1:9469\n' \
+	"$scratch" >/etc/lsmem/data.conf
+unset STATE_DIRECTORY
+give_up()
+{
+	sed 's/^/# /' "$scratch/systemd.log" "$log"
+	cat /proc/"$(pgrep -P "$systemd_pid")"/status | head -5
+	echo 'Bail out! see above'
+	exit 1
+}
+ok 'what the backup lies on is mounted' ctl_in start "$(escaped "$scratch/backups").mount"
+[ "$failed" -eq 0 ] || give_up
+run in_it lsmemd -c /etc/lsmem/data.conf --init
+expect '--init' "$status" 0
+run ctl_in start lsmemd@data
+expect 'started' "$status" 0
+[ "$failed" -eq 0 ] || give_up
+expect 'is active when the start has returned' "$(cat /sys/class/lsmem/$store/state)" active
+main=$(property lsmemd@data MainPID)
+udevadm settle --timeout=20
+mkfs.ext4 -q -F /dev/lsmem-by-name/data
+run ctl_in start "$(escaped "$scratch/data").mount"
+expect 'its filesystem is mounted' "$status" 0
+in_it sh -c "echo one >$scratch/data/one && sync $scratch/data/one"
+printf '[store]\nkind = block\nsize = 128M\nrejoin = 7\n[backup]\npath = %s/backups/data\nsize = 512M\n' \
+	"$scratch" >/etc/lsmem/data.conf
+run ctl_in reload lsmemd@data
+expect 'reloaded' "$status" 0
+ok 'reloaded: the daemon says what has changed' until_true 20 said 'metrics' "$log"
+expect 'reloaded: is the same process' "$(property lsmemd@data MainPID)" "$main"
+# Killed, it is started again, and resumes.
+mark
+in_it kill -KILL "$main"
+ok 'killed: is started again' until_true 60 since 'serving'
+in_it sh -c "echo two >$scratch/data/two && sync $scratch/data/two"
+expect 'killed: how often' "$(property lsmemd@data NRestarts)" 1
+ok 'no system call was refused' eval '! grep -i "not permitted" "$log"'
+cp "$log" "$scratch/first.log"
+
+# ---- A server ------------------------------------------------------------------------------------
+
+soft_roce 10.9.0.1
+(umask 077; head -c 32 /dev/urandom >/etc/lsmem/key)
+printf '[server]\nlisten = rdma://10.9.0.1\nkey = /etc/lsmem/key\n[export far]\npath = %s\n' "$drive" \
+	>/etc/lsmem/server.conf
+blkdiscard -z "$drive"
+run ctl_in start lsmemd-server
+expect 'server: started' "$status" 0
+printf '[store]\nsize = 128M\n[backup]\npath = rdma://10.9.0.1/far\nkey = /etc/lsmem/key\n' >/etc/lsmem/far.conf
+run in_it lsmemd -c /etc/lsmem/far.conf --init
+expect 'server: --init of a store' "$status" 0
+run ctl_in start lsmemd@far
+expect 'server: its store is served' "$status" 0
+# The connection is lost: the daemon becomes its own successor, in the same unit.
+far=$(property lsmemd@far MainPID)
+run ctl_in restart lsmemd-server
+expect 'server: restarted' "$status" 0
+ok 'server: its store is served again' until_true 90 eval '[ "$(property lsmemd@far SubState) $(cat /sys/class/lsmem/lsmem/attached)" = "running 1" ]'
+expect 'server: by the same process' "$(property lsmemd@far MainPID) $(property lsmemd@far NRestarts)" "$far 0"
+run ctl_in stop lsmemd@far
+expect 'server: its store is drained' "$(property lsmemd@far Result) $status" 'success 0'
+run "$ctl" destroy far
+expect 'server: and destroyed' "$status" 0
+run ctl_in stop lsmemd-server
+expect 'server: ends' "$(property lsmemd-server Result)" success
+
+# ---- The end ---------------------------------------------------------------------------------------
+
+mark
+: >"$order"
+ctl_in start --no-block --job-mode=replace-irreversibly poweroff.target
+wait "$systemd_pid"
+expect 'turned off: the daemon, its filesystem gone, its backup there, then the network' \
+	"$(xargs <"$order")" 'lsmemd success 0 1 network'
+ok 'turned off: drained' since 'all that was committed is on'
+run "$ctl" destroy --json "$store"
+expect 'turned off: so that the store can be destroyed' "$status" 0
+soft_roce_end
+find "$group" -depth -type d -exec rmdir {} +
+rm "$rules"
+udevadm control --reload
+[ "$failed" -eq 0 ] || sed 's/^/# /' "$log" "$scratch/systemd.log" "$scratch/server.log" "$order"
+tap_end
