@@ -286,6 +286,14 @@ static int set_copy_rate(struct parser *p, struct config *c, const char *value)
 	return 0;
 }
 
+static int set_charge(struct parser *p, struct config *c, const char *value)
+{
+	c->store.charge = !strcmp(value, "yes");
+	if (!c->store.charge && strcmp(value, "no"))
+		return fail(p, p->line, "charge = %s: allowed are yes and no", value);
+	return 0;
+}
+
 static int set_rejoin(struct parser *p, struct config *c, const char *value)
 {
 	unsigned int n;
@@ -600,6 +608,7 @@ static const struct config_key {
 	{ "store", "handles", set_handles, offsetof(struct config, store.handles_line) },
 	{ "store", "mode", set_mode, offsetof(struct config, store.mode_line) },
 	{ "store", "owner", set_owner, offsetof(struct config, store.owner_line) },
+	{ "store", "charge", set_charge, offsetof(struct config, store.charge_line) },
 	{ "store", "replicas", set_replicas, offsetof(struct config, store.replicas_line) },
 	{ "store", "min_replicas", set_min_replicas,
 	  offsetof(struct config, store.min_replicas_line) },

@@ -101,6 +101,7 @@ struct config_backup {
  * @store.kind: enum lsmem_store_kind
  * @store.bytes: memory of the log; 0: not given
  * @store.handles: most objects; 0: not given
+ * @store.charge: its memory is charged to the memory cgroup of the daemon that makes it
  * @store.replicas: of each segment, @store.min_replicas: with fewer nothing is acknowledged
  * @store.copy_rate: bytes a second that make lost replicas anew
  * @store.wait: seconds that a start waits for backups that are not there yet, CONFIG_FOREVER;
@@ -124,10 +125,11 @@ struct config {
 		uid_t uid;
 		gid_t gid;
 		mode_t mode;
+		bool charge;
 		unsigned int replicas, min_replicas, rejoin, wait;
 		uint64_t copy_rate;
 		unsigned int name_line, node_line, kind_line, size_line, handles_line, mode_line, owner_line,
-			     replicas_line, min_replicas_line, copy_rate_line, rejoin_line, wait_line;
+			     charge_line, replicas_line, min_replicas_line, copy_rate_line, rejoin_line, wait_line;
 	} store;
 	struct config_backup backups[LSMEM_BACKUPS];
 	unsigned int nr_backups;

@@ -67,7 +67,9 @@ int kernel_create(int control, struct lsmem_create *create)
 		log_err("a store of %" PRIu64 " MiB cannot be made: %s%s",
 			(uint64_t)create->bytes >> 20, strerror(-err),
 			err == -ENOMEM ? "; make the store smaller or free memory" :
-			err == -ENOSPC ? "; there are too many stores" : "");
+			err == -ENOSPC ? "; there are too many stores" :
+			err == -EOPNOTSUPP ? "; charge = yes, and this kernel has no memory cgroups" :
+			"");
 	return err;
 }
 

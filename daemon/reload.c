@@ -116,6 +116,7 @@ static const struct setting settings[] = {
 	{ "store", "owner", offsetof(struct config, store.uid),
 	  offsetof(struct config, store.mode) - offsetof(struct config, store.uid),
 	  offsetof(struct config, store.owner_line), false },
+	STORE(charge, false),
 	STORE(replicas, false),
 	STORE(min_replicas, false),
 	STORE(copy_rate, false),

@@ -53,7 +53,7 @@ bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [stor
 bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
 bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
-bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, handles, mode, owner, replicas, min_replicas, copy_rate, rejoin and wait'
+bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, handles, mode, owner, charge, replicas, min_replicas, copy_rate, rejoin and wait'
 bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size, lock_wait, key, timeout, domain and ack'
 bad 'key twice' "${path}path = /dev/zero\n" '3: path a second time, first on line 2'
 bad 'no value' '[store]\nkind =\n' '2: kind: no value'
@@ -193,7 +193,7 @@ bad 'an export twice' "$export[export data]\n" '3: [export data] a second time, 
 # Several backups.
 a='[backup a]\npath = /srv/a\n' b='[backup b]\npath = /srv/b\n' c='[backup c]\npath = /srv/c\n'
 good 'two' "$a$b"
-good 'all of several' "[store]\nwait = forever\nreplicas = 2\nmin_replicas = 2\ncopy_rate = 1G\nrejoin = 0\n$a"'domain = rack-1\ntimeout = 5\n'"$b"'domain = rack-1\n'"$c"'domain = rack-2\n'
+good 'all of several' "[store]\ncharge = yes\nwait = forever\nreplicas = 2\nmin_replicas = 2\ncopy_rate = 1G\nrejoin = 0\n$a"'domain = rack-1\ntimeout = 5\n'"$b"'domain = rack-1\n'"$c"'domain = rack-2\n'
 good 'eight, files and other hosts' "$a$b$c"'[backup d]\npath = rdma://h/d\nkey = /k\n[backup e]\npath = /e\n[backup f]\npath = /f\n[backup g]\npath = /g\n[backup  h.1_2-3 ]\npath = /h\n'
 bad 'nine' "$a$b$c"'[backup d]\npath=/d\n[backup e]\npath=/e\n[backup f]\npath=/f\n[backup g]\npath=/g\n[backup h]\npath=/h\n[backup i]\n' '17: more than 8 backups'
 several='each of several backups has a name of its own, [backup NAME]; another store has another file and another daemon (lsmemd@NAME.service)'
@@ -209,6 +209,7 @@ for replicas in 0 9 -1 all; do
 	bad "replicas $replicas" "[store]\nreplicas = $replicas\n" "2: replicas = $replicas: allowed is a number from 1 to 8"
 	bad "min_replicas $replicas" "[store]\nmin_replicas = $replicas\n" "2: min_replicas = $replicas: allowed is a number from 1 to 8"
 done
+bad 'charged or not' "[store]\ncharge = maybe\n" '2: charge = maybe: allowed are yes and no'
 bad 'more replicas than backups' "[store]\nreplicas = 3\n$a$b" '2: replicas = 3: each is in a domain of its own, and the backups are in 2'
 bad 'more replicas than domains' "[store]\nreplicas = 2\n${a}domain = x\n${b}domain = x\n" '2: replicas = 2: each is in a domain of its own, and the backups are in 1'
 bad 'more needed than wanted' "[store]\nmin_replicas = 3\nreplicas = 2\n$a$b$c" '2: min_replicas = 3: allowed is at most replicas, 2'

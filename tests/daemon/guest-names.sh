@@ -103,10 +103,11 @@ conf_of gamma "$other" object 'name = alpha\n'
 conf=$scratch/gamma.conf
 refuses 'a name that another store has' 5 'name = alpha: another store has this name' --format --force
 expect 'no store is left of it' "$(ls /sys/class/lsmem)" lsmemb1
-conf_of gamma "$other" object 'name = delta\n'
+conf_of gamma "$other" object 'name = delta\ncharge = yes\n'
 "$lsmemd" -c "$conf" --format --force -v 2>>"$log" &
 pid[delta]=$!
 ok 'objects: active' until_true 60 eval '[ "$(cat /sys/class/lsmem/lsmem/state 2>/dev/null)" = active ]'
+expect 'objects: charged to the memory cgroup, as asked' "$(cat /sys/class/lsmem/lsmem/charged)" 1
 expect 'objects: by name' "$(node by-name/delta)" lsmem
 expect 'objects: by uuid' "$(node "by-uuid/$(cat /sys/class/lsmem/lsmem/uuid)")" lsmem
 expect 'objects: systemd is told' "$(udevadm info -q property /dev/lsmem | grep SYSTEMD_READY)" ''
