@@ -55,7 +55,7 @@ test: setup ## every test; the last line is "N passed, N failed"
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run
 
-ci: setup ## make test, kunit, calls, test-debug and fuzz in short, beside one another; UNTIL=TIME
+ci: setup ## make test and kunit, debug-uml and fuzz in short, beside one another; UNTIL=TIME
 	@qemu/setup base lab fuzz
 	@$(MAKE) --no-print-directory all test-programs
 	@$(MAKE) --no-print-directory -C tests/fuzz programs
