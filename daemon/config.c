@@ -17,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../uapi/lsmem_format.h"
+#include "lsmem_format.h"
 
 #include "config.h"
-#include "nvmf.h"
+#include "backup/nvmf_address.h"
 
 struct parser {
 	const char *path;

@@ -14,11 +14,11 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#include "../uapi/lsmem.h"
-#include "../uapi/lsmem_format.h"
+#include "lsmem.h"
+#include "lsmem_format.h"
 
-#include "members.h"
-#include "wire.h"
+#include "cluster/members.h"
+#include "remote/wire.h"
 
 #define CONFIG_ERROR_BYTES	(PATH_MAX + 512)
 

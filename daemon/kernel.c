@@ -11,10 +11,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../uapi/lsmem_format.h"
+#include "lsmem_format.h"
 
 #include "kernel.h"
-#include "log.h"
+#include "base/log.h"
 
 #define CONTROL "/dev/lsmem-control"
 #define STORES "/sys/class/lsmem"

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../uapi/lsmem.h"
+#include "lsmem.h"
 
 #define KERNEL_EVENTS	256u	/* taken at a time; lsmem_next wants 128 at least */
 

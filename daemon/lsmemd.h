@@ -22,18 +22,18 @@
 
 #include <stdbool.h>
 
-#include "backup.h"
-#include "clean.h"
-#include "cluster.h"
+#include "backup/backup.h"
+#include "core/clean.h"
+#include "cluster/cluster.h"
 #include "config.h"
-#include "core.h"
-#include "http.h"
+#include "core/core.h"
+#include "report/http.h"
 #include "kernel.h"
-#include "loop.h"
-#include "record.h"
-#include "recover.h"
-#include "signals.h"
-#include "status.h"
+#include "base/loop.h"
+#include "attach/record.h"
+#include "recover/recover.h"
+#include "base/signals.h"
+#include "report/status.h"
 
 /* Exit statuses, as lsmemd(8) tells them. */
 enum {

@@ -13,11 +13,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "lsmemd.h"
-#include "notify.h"
-#include "record.h"
-#include "server.h"
+#include "base/notify.h"
+#include "attach/record.h"
+#include "remote/server.h"
 
 #define CONFIG_DEFAULT	"/etc/lsmem/lsmemd.conf"
 #define DRAIN_DEFAULT	60u

@@ -20,10 +20,10 @@
 
 #include <lsmem_format.h>
 
-#include "clock.h"
-#include "log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "lsmemd.h"
-#include "thread.h"
+#include "base/thread.h"
 
 #define LOOP_ENTRIES	64u
 #define END_S		2u

@@ -16,11 +16,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "clock.h"
-#include "log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "lsmemd.h"
-#include "notify.h"
-#include "thread.h"
+#include "base/notify.h"
+#include "base/thread.h"
 
 #define PORT_AGAIN_NS	2000000000u
 

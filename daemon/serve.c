@@ -31,10 +31,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "clock.h"
-#include "log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "lsmemd.h"
-#include "notify.h"
+#include "base/notify.h"
 
 #define EVENTS_MIN	128u		/* least room that the kernel accepts */
 #define EVENTS_TOGETHER	64u		/* most that the kernel keeps together */

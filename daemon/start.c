@@ -26,11 +26,11 @@
 
 #include <lsmem_format.h>
 
-#include "clock.h"
-#include "log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "lsmemd.h"
-#include "notify.h"
-#include "nvmf.h"
+#include "base/notify.h"
+#include "backup/nvmf_address.h"
 
 #define RUN	"/run/lsmem"
 

@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../daemon/backup.h"
-#include "../../daemon/log.h"
+#include "backup/backup.h"
+#include "base/log.h"
 #include "../lib/tap.h"
-#include "../../uapi/lsmem_format.h"
+#include "lsmem_format.h"
 
 #define BYTES	(64u << 20)
 #define MANY	64u

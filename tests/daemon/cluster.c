@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../daemon/cluster.c"
+#include "cluster/cluster.c"
 
 static struct cluster cluster;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Who owns a store: daemon/cluster.c and etcd.c, by cluster.c, against an etcd of its own.
+"""Who owns a store: daemon/cluster/cluster.c and etcd.c, by cluster.c, against an etcd of its own.
 
 TAP. $CLUSTER is the program.
 """

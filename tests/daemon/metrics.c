@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../daemon/clock.h"
-#include "../../daemon/config.h"
-#include "../../daemon/http.h"
+#include "base/clock.h"
+#include "config.h"
+#include "report/http.h"
 
 static struct status status;
 static struct http http;

@@ -19,8 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../daemon/recover.h"
-#include "../../uapi/lsmem.h"
+#include "recover/recover.h"
+#include "lsmem.h"
 
 static int file_read(void *context, uint64_t offset, void *data, uint32_t length)
 {

@@ -17,13 +17,13 @@
 
 #include <lsmem_format.h>
 
-#include "../../daemon/backup.h"
-#include "../../daemon/clock.h"
-#include "../../daemon/log.h"
-#include "../../daemon/secret.h"
-#include "../../daemon/server.h"
-#include "../../daemon/session.h"
-#include "../../daemon/verbs.h"
+#include "backup/backup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "remote/secret.h"
+#include "remote/server.h"
+#include "remote/session.h"
+#include "remote/verbs.h"
 #include "../lib/tap.h"
 
 #define MANY	200u

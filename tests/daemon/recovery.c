@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "../../daemon/clock.h"
-#include "../../daemon/log.h"
-#include "../../daemon/lsmemd.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "lsmemd.h"
 
 int __wrap_kernel_load(struct kernel *kernel, uint64_t segment, uint32_t generation,
 		       uint32_t sealed, const void *data, uint32_t length);

@@ -9,7 +9,7 @@
 #include <lsmem.h>
 
 #include "image.h"
-#include "../../daemon/core.h"
+#include "core/core.h"
 
 #define FRAMES		12u
 #define MOST_BLOCKS	24u

@@ -15,7 +15,7 @@
  */
 #include <string.h>
 
-#include "../../daemon/session.h"
+#include "remote/session.h"
 #include "image.h"
 
 #define SLOTS	8u

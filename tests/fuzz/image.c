@@ -10,7 +10,7 @@
 #include <sanitizer/asan_interface.h>
 
 #include "image.h"
-#include "../../daemon/memory.h"
+#include "base/memory.h"
 
 /* Holes are known in pieces of this size only, so that they are worth asking for. */
 #define HOLE_BYTES	(64u << 10)
@@ -30,7 +30,7 @@ uint32_t __wrap_lsmem_crc32c(uint32_t seed, const void *data, size_t length)
 }
 
 /*
- * Instead of daemon/memory.c: recovery's large buffers are kept, as getting 8 MiB
+ * Instead of daemon/base/memory.c: recovery's large buffers are kept, as getting 8 MiB
  * from ASan takes longer than all else.  What is smaller is ASan's, to the byte.
  */
 #define KEPT 5u

@@ -2,7 +2,7 @@
 /*
  * A backup in memory, sparse, that recovery reads: what the fuzzers share.
  *
- * Recovery's side of the contract in daemon/recover.h is checked at each call:
+ * Recovery's side of the contract in daemon/recover/recover.h is checked at each call:
  * whatever the bytes are, it never asks for a place that is not there, and
  * never hands on what the kernel would have to refuse.
  */
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../daemon/recover.h"
+#include "recover/recover.h"
 
 /* Says what is wrong and ends the process, so that the fuzzer keeps the input. */
 #define fuzz_fail(...) fuzz_fail_at(__FILE__, __LINE__, __VA_ARGS__)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../../daemon/wire.h"
+#include "remote/wire.h"
 #include "edits.h"
 
 static const char *top;

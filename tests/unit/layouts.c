@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../daemon/digest.h"
+#include "format/digest.h"
 
 static const struct layout {
 	const char *domains;		/* backups in each */

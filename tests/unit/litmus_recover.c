@@ -11,7 +11,7 @@
 
 #include "litmus_private.h"
 #include "tap.h"
-#include "../../daemon/memory.h"
+#include "base/memory.h"
 
 static const struct sim_options options = { .frames = 24, .size = 0, .steps = 150, .kills = 20 };
 static const struct sim_options middling = { .frames = 16, .size = 1, .steps = 150 };

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "../../daemon/memory.h"
+#include "base/memory.h"
 
 #define KEPT	64u
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "model.h"
-#include "../../daemon/memory.h"
+#include "base/memory.h"
 
 #define RECORD_ROOM	(2 * LSMEM_ENTRY_BYTES)
 

@@ -20,7 +20,7 @@
 #include <lsmem_format.h>
 
 #include "random.h"
-#include "../../daemon/rule.h"
+#include "base/rule.h"
 
 #define MODEL_HEADS		3u	/* 0 is the cleaner's */
 #define MODEL_HANDLES		10u

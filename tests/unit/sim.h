@@ -9,9 +9,9 @@
 
 #include "disk.h"
 #include "model.h"
-#include "../../daemon/clean.h"
-#include "../../daemon/core.h"
-#include "../../daemon/recover.h"
+#include "core/clean.h"
+#include "core/core.h"
+#include "recover/recover.h"
 
 #define SIM_EVENTS	128u
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which segments the daemon has cleaned: the choice of daemon/clean.c on tables
+ * Which segments the daemon has cleaned: the choice of daemon/core/clean.c on tables
  * as the kernel shows them, with the module's own policy file.
  */
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #include "random.h"
 #include "tap.h"
-#include "../../daemon/clean.h"
+#include "core/clean.h"
 
 #define SLOTS	200u
 #define MIB	(1u << 20)

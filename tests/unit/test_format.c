@@ -10,9 +10,9 @@
 
 #include "random.h"
 #include "tap.h"
-#include "../../daemon/digest.h"
-#include "../../daemon/recover.h"
-#include "../../daemon/rule.h"
+#include "format/digest.h"
+#include "recover/recover.h"
+#include "base/rule.h"
 
 uint64_t lsmem_mutation;
 

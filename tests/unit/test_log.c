@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* daemon/log.c: threads that log more than is taken; each line comes out or is counted. */
+/* daemon/base/log.c: threads that log more than is taken; each line comes out or is counted. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../daemon/log.h"
+#include "base/log.h"
 #include "tap.h"
 
 #define THREADS	4

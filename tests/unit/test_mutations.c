@@ -22,7 +22,7 @@ static const struct {
 	const char *name, *text;
 } rules[] = {
 #define RULE_ENTRY(name, text) { #name, text },
-#include "../../daemon/rules.h"
+#include "base/rules.h"
 #undef RULE_ENTRY
 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tap.h"
-#include "../../daemon/nvmf.h"
+#include "backup/nvmf_address.h"
 
 #define SECRET	"DHHC-1:00:c2l4dGVlbiBsZXR0ZXJzLg==:"
 #define OTHER	"DHHC-1:03:b3RoZXI+bGV0dGVycy8=:"

@@ -3,7 +3,7 @@
  * Which backups must have a digest, and which must be read: for all divisions of up to
  * MOST backups into failure domains, all sets of backups.
  */
-#include "../../daemon/digest.h"
+#include "format/digest.h"
 #include "tap.h"
 
 #define MOST	6u

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../daemon/hold.h"
-#include "../../daemon/session.h"
-#include "../../uapi/lsmem_format.h"
+#include "remote/hold.h"
+#include "remote/session.h"
+#include "lsmem_format.h"
 #include "tap.h"
 
 #define BYTES	(64u << 20)

@@ -2,7 +2,7 @@
 /*
  * lsmemctl: backups, for check and format.
  *
- * The daemon's own recovery code does the work (daemon/recover.h); here are
+ * The daemon's own recovery code does the work (daemon/recover/recover.h); here are
  * the few calls it needs.  A backup is held by the lock that daemons use, on
  * the file description that does the I/O: shared to check, exclusive to format.
  */
@@ -19,7 +19,7 @@
 
 #include "backup.h"
 #include "ctl.h"
-#include "stacked.h"
+#include "backup/stacked.h"
 
 #define ZERO_BYTES	(1u << 20)
 #define END_BYTES	(1u << 20)	/* looked at, at both ends of a blank backup */

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "recover.h"
+#include "recover/recover.h"
 
 /**
  * struct ctl_backup - a backup file or device, held against daemons

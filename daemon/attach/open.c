@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The backups of a store: opened, held against everybody else, taken over.
+ *
+ * One of several that cannot be opened is not there, and the start goes on without
+ * it; whether those that are there are enough is seen when they are read (recover.h).
+ * One that another daemon holds is another matter: that daemon may have the store.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lsmem_format.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "lsmemd.h"
+#include "base/notify.h"
+
+#define AGAIN_US	100000u	/* --again: between looks at the signals .. */
+#define AGAIN_LOOKS	10	/* .. so many before each attempt */
+#define LOOKS		5	/* at digests that may just be written */
+#define WAIT_STEP_MS	1000
+#define WAIT_SAY_NS	60000000000ull
+
+/* progress of backup_open() has no context: there is one daemon. */
+static struct {
+	struct lsmemd *d;
+	const char *path;
+} opening;
+
+static int open_progress(const char *what, uint64_t done, uint64_t all)
+{
+	static uint64_t said;
+	uint64_t now = clock_now_ns();
+
+	signals_poll(&opening.d->signals);
+	if (opening.d->signals.stop)
+		return -ECANCELED;
+	if (opening.d->options.again && now - said >= 1000000000u) {
+		said = now;
+		notify_send("WATCHDOG=1");
+	}
+	if (all < 1u << 20 || now - said < 1000000000u)
+		return 0;
+	said = now;
+	log_info("%s: %s %" PRIu64 " of %" PRIu64 " MiB", opening.path, what, done >> 20,
+		 all >> 20);
+	notify_send("STATUS=Creating %s: %" PRIu64 " of %" PRIu64 " MiB", opening.path,
+		    done >> 20, all >> 20);
+	return 0;
+}
+
+/**
+ * open_options - how the configuration says that a backup is to be opened
+ * @d: the daemon
+ * @slot: of the backup
+ * @how: for what
+ * @options: out, but for the epoch and the progress
+ */
+void open_options(const struct lsmemd *d, uint32_t slot, enum open_mode how,
+		  struct backup_options *options)
+{
+	const struct config_backup *c = &d->config.backups[slot];
+
+	*options = (struct backup_options) {
+		.path = c->path,
+		.bytes = how == OPEN_WRITE ? c->size : 0,
+		.create = how == OPEN_WRITE && (d->options.init || d->options.format),
+		.lock_wait = c->lock_wait,
+		.read_only = how != OPEN_WRITE,
+		.beside = how == OPEN_LOOK,
+		.key = c->key_line ? c->key : NULL,
+		.timeout = c->timeout,
+		.receipts = how == OPEN_WRITE && c->ack_memory,
+	};
+}
+
+static int open_one(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_t fence_epoch)
+{
+	const struct config_backup *c = &d->config.backups[slot];
+	struct backup *backup = &d->backups[slot];
+	const struct backup_limits *limits = &backup->limits;
+	struct backup_options options;
+	int err;
+
+	open_options(d, slot, how, &options);
+	options.fence_epoch = fence_epoch;
+	options.progress = open_progress;
+	opening.d = d;
+	opening.path = c->path;
+	err = backup_open(backup, &d->loop, &options);
+	if (err)
+		return err;
+	log_info("%s: %" PRIu64 " MiB, requests up to %" PRIu32 " KiB, %s, blocks of %" PRIu32 "/%" PRIu32,
+		 c->path, limits->bytes >> 20, limits->io_bytes >> 10,
+		 limits->volatile_cache ? "volatile cache" : "no volatile cache", limits->logical,
+		 limits->physical);
+	if (limits->io_bytes >= LSMEM_SEGLET_BYTES)
+		return 0;
+	log_err("%s: takes requests of %" PRIu32 " bytes at the most, %u are needed", c->path,
+		limits->io_bytes, LSMEM_SEGLET_BYTES);
+	return -EINVAL;
+}
+
+static void note_epoch(struct lsmemd *d, uint64_t epoch)
+{
+	if (epoch > d->epoch)
+		d->epoch = epoch;
+}
+
+/* Is that how a backup is missed that is gone?  All else is to be put right first. */
+static bool is_gone(int err)
+{
+	return err != -EBUSY && err != -ESTALE && err != -ELOOP && err != -EKEYREJECTED &&
+	       err != -ECANCELED && err != -EINVAL && err != -ENOMEM;
+}
+
+/* What a backup, or the way to it, may be like that is about to come: see "wait =". */
+static bool is_late(int err)
+{
+	switch (err) {
+	case -ENOENT:
+	case -ENODEV:
+	case -ENXIO:
+	case -ENOMEDIUM:
+	case -ECONNREFUSED:
+	case -ECONNRESET:
+	case -ECONNABORTED:
+	case -ENOTCONN:
+	case -ENETDOWN:
+	case -ENETUNREACH:
+	case -EHOSTDOWN:
+	case -EHOSTUNREACH:
+	case -EADDRNOTAVAIL:
+	case -ETIMEDOUT:
+	case -EAGAIN:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/**
+ * connection_lost - is the store's only backup on another host, and its connection over?
+ * @d: the daemon
+ *
+ * A backup that refuses this daemon for good is not lost.
+ */
+bool connection_lost(const struct lsmemd *d)
+{
+	const struct backup *backup = &d->backups[0];
+
+	return d->config.nr_backups == 1 && config_any_remote(&d->config) && backup->private &&
+	       backup->error && backup->error != -ESTALE && backup->error != -EKEYREJECTED;
+}
+
+/*
+ * With --again the store is in memory and its writers wait: attempts follow each other until
+ * one succeeds, is refused for good, or a signal comes.  A backup that is held counts as
+ * absent: its server may not have noticed yet that the last connection is over.
+ */
+static int open_again(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_t fence_epoch)
+{
+	const char *path = d->config.backups[slot].path;
+	int err, i;
+
+	log_notice("%s: waiting for it", path);
+	do {
+		for (i = 0; i < AGAIN_LOOKS && !d->signals.stop; i++) {
+			usleep(AGAIN_US);
+			signals_poll(&d->signals);
+		}
+		notify_send("WATCHDOG=1\nSTATUS=Waiting for %s", path);
+		err = d->signals.stop ? -ECANCELED : open_one(d, slot, how, fence_epoch);
+		log_hush(true);		/* the reason has been logged; it may change unseen */
+	} while (err && (is_gone(err) || err == -EBUSY));
+	log_hush(false);
+	if (!err)
+		log_notice("%s: is there again", path);
+	return err;
+}
+
+/**
+ * open_backups - open what the configuration names
+ * @d: the daemon
+ * @how: for what
+ * @fence_epoch: as in struct backup_options
+ *
+ * Returns a STATUS_*.  When it is STATUS_OK and none is open, a signal has ended it.
+ */
+int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_epoch)
+{
+	uint32_t slot;
+	int err = 0;
+
+	d->nr_open = 0;
+	d->late = false;
+	for (slot = 0; slot < d->config.nr_backups; slot++) {
+		err = d->options.again && d->config.nr_backups == 1 ?
+		      open_again(d, slot, how, fence_epoch) : open_one(d, slot, how, fence_epoch);
+		d->nr_open += !err;
+		note_epoch(d, err ? 0 : d->backups[slot].limits.epoch);
+		if (!err) {
+			d->status.backups[slot].error[0] = 0;
+			continue;
+		}
+		d->late |= is_late(err);
+		snprintf(d->status.backups[slot].error, STATUS_ERROR_BYTES, "%s", strerror(-err));
+		if (d->config.nr_backups == 1 || !is_gone(err))
+			break;
+		log_warn("%s: is not there: going on without it, if the others are enough",
+			 d->config.backups[slot].path);
+		err = 0;
+	}
+	if (!err && !d->nr_open)
+		log_err("%s: none of its backups is there", d->options.config_path);
+	if (err == -ECANCELED) {
+		close_backups(d);
+		return STATUS_OK;
+	}
+	return err == -EBUSY ? STATUS_BUSY :
+	       err == -ELOOP || err == -ESTALE || err == -EKEYREJECTED ? STATUS_REFUSED :
+	       err || !d->nr_open ? STATUS_ERROR : STATUS_OK;
+}
+
+/**
+ * close_backup - let go of a backup, if it is open; nothing is in flight on it
+ * @d: the daemon
+ * @slot: of the backup
+ */
+void close_backup(struct lsmemd *d, uint32_t slot)
+{
+	struct backup *backup = &d->backups[slot];
+
+	if (!backup->private)
+		return;
+	backup_close(backup);
+	backup->private = NULL;
+	d->nr_open--;
+}
+
+/**
+ * close_backups - let go of all
+ * @d: the daemon
+ */
+void close_backups(struct lsmemd *d)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < d->config.nr_backups; slot++)
+		close_backup(d, slot);
+}
+
+static void look_report(void *context, enum recover_severity severity, const char *text)
+{
+	(void)severity;
+	log_debug("%s: while somebody may write to it: %s", ((struct lsmemd *)context)->where,
+		  text);
+}
+
+/*
+ * What there is to take over: the store's uuid, and the highest epoch that anybody has had
+ * with it, who held a backup or whose digest is there.  Whoever writes meanwhile may make
+ * what is read contradict itself: then it is read again.
+ */
+static int look_beside(struct lsmemd *d, bool *full, uint8_t uuid[LSMEM_UUID_BYTES])
+{
+	struct recover_env env;
+	enum recover_state state;
+	struct recover *r;
+	int err = -EAGAIN, tries, status;
+
+	*full = false;
+	status = open_backups(d, OPEN_LOOK, 0);
+	if (status || !d->nr_open)
+		return status;
+	restore_env(d, &env);
+	env.report = look_report;
+	for (tries = 0; tries < LOOKS && err && err != -ECANCELED; tries++) {
+		r = recover_new(&env);
+		if (!r)
+			break;
+		err = recover_open(r, &state);
+		if (!err && state == RECOVER_FULL)
+			err = recover_map(r, d->options.accept_missing);
+		*full = !err && state == RECOVER_FULL;
+		if (*full) {
+			memcpy(uuid, recover_super(r)->uuid, LSMEM_UUID_BYTES);
+			note_epoch(d, recover_digest(r)->epoch);
+		}
+		recover_free(r);
+	}
+	close_backups(d);
+	/* Else whoever has them is waited for, and then it is told what is wrong. */
+	if (!err || err == -ECANCELED || !d->options.take_over)
+		return STATUS_OK;
+	log_err("%s: the epoch cannot be read: %s; nothing was taken over", d->where,
+		err == -ENODATA ? "too few of the backups are there" : strerror(-err));
+	return STATUS_REFUSED;
+}
+
+/*
+ * Have them for ourselves, if need be against who has them.  Returns as open_backups() does.
+ */
+static int hold_backups(struct lsmemd *d)
+{
+	uint8_t uuid[LSMEM_UUID_BYTES];
+	uint64_t epoch = 0;
+	bool full;
+	int status;
+
+	if (d->options.take_over || (d->cluster.config && config_any_remote(&d->config))) {
+		status = look_beside(d, &full, uuid);
+		if (!status && !d->signals.stop && full)
+			status = expect_store(d, uuid);
+		if (!status && !d->signals.stop && full)
+			status = own(d, uuid);
+		if (status || d->signals.stop)
+			return status;
+		/* The store is ours: whoever is left of its former owners is cut off. */
+		epoch = d->cluster.known ? d->cluster.epoch : d->options.take_over ? d->epoch + 1 : 0;
+	}
+	if (epoch)
+		log_notice("%s: taking over with epoch %" PRIu64, d->where, epoch);
+	return open_backups(d, OPEN_WRITE, epoch);
+}
+
+/* ---- Backups that come later ----------------------------------------------- */
+
+/*
+ * Can the store be served from those that are open?  The rest is waited for only if it
+ * cannot: fewer than a recovery must read, or no store on those that are there.
+ */
+static bool is_enough(struct lsmemd *d)
+{
+	struct recover_env env;
+	enum recover_state state;
+	struct recover *r;
+	bool enough;
+
+	if (d->nr_open == d->config.nr_backups)
+		return true;
+	restore_env(d, &env);
+	env.report = look_report;
+	r = recover_new(&env);
+	enough = r && !recover_open(r, &state) && state == RECOVER_FULL &&
+		 !recover_map(r, d->options.accept_missing);
+	recover_free(r);
+	return enough;
+}
+
+/* "a, No such file or directory; b, Connection refused": those that are not open. */
+static void name_missing(const struct lsmemd *d, char *text, size_t room)
+{
+	uint32_t slot;
+	size_t n = 0;
+
+	text[0] = 0;
+	for (slot = 0; slot < d->config.nr_backups && n < room; slot++)
+		if (!d->backups[slot].private)
+			n += (size_t)snprintf(text + n, room - n, "%s%s: %s", n ? "; " : "",
+					      d->config.backups[slot].path,
+					      d->status.backups[slot].error);
+}
+
+/* How long to wait: a start that an operator looks at gives up at once, if not told otherwise. */
+static uint64_t wait_ns(const struct lsmemd *d)
+{
+	const struct options *o = &d->options;
+	uint32_t wait = d->config.store.wait;
+
+	if (o->init || o->format)
+		return 0;
+	if (!d->config.store.wait_line)
+		wait = notify_managed() ? CONFIG_FOREVER : 0;
+	return wait == CONFIG_FOREVER ? UINT64_MAX : wait * 1000000000ull;
+}
+
+/* One step: until a signal comes, or WAIT_STEP_MS have passed. */
+static void wait_step(struct lsmemd *d)
+{
+	struct pollfd fd = { .fd = d->signals.fd, .events = POLLIN };
+
+	(void)poll(&fd, 1, WAIT_STEP_MS);
+	signals_poll(&d->signals);
+}
+
+/**
+ * wait_backups - hold_backups(), and wait for those that are not there yet
+ * @d: the daemon
+ *
+ * For files, devices and hosts that are missing, as long as "wait =" says; what is wrong with
+ * a backup otherwise ends the wait.  None is held between two looks.
+ *
+ * Returns as open_backups() does; when the time is over, with what the last look has found.
+ */
+int wait_backups(struct lsmemd *d)
+{
+	uint64_t start = clock_now_ns(), limit = wait_ns(d), now, said = 0;
+	char missing[256];
+	bool good, over;
+	int status;
+
+	for (;;) {
+		over = clock_now_ns() - start >= limit;
+		log_hush(said && !over);
+		status = hold_backups(d);
+		good = !status && (d->signals.stop || is_enough(d));
+		log_hush(false);
+		now = clock_now_ns();
+		if (good && said && d->nr_open)
+			log_notice("%s: there after %" PRIu64 " s", d->where,
+				   (now - start) / 1000000000u);
+		if (good || over || !d->late || d->signals.stop)
+			return status;
+		name_missing(d, missing, sizeof(missing));
+		close_backups(d);
+		if (!said)
+			expect_missing(d);
+		if (!said || now - said >= WAIT_SAY_NS) {
+			said = now;
+			log_notice("waiting for %s", missing);
+		}
+		notify_send("WATCHDOG=1\nSTATUS=Waiting for %s", missing);
+		wait_step(d);
+		if (d->signals.stop)
+			return STATUS_OK;
+	}
+}

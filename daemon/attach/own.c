@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Who owns the store, and where its backups are: see cluster.h.
+ *
+ * A store is claimed as soon as its uuid is known and before anything is written to its
+ * backups: one that is on another host's when that has been read there, beside whoever has
+ * it; any other when it is held.
+ *
+ * A configuration without backups has those that the last owner has left in etcd.  Else what is
+ * there is compared with the configuration, for people: whether those that are there are enough
+ * is for their digests to say.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "lsmemd.h"
+
+/* progress of cluster_claim() has no context: there is one daemon. */
+static struct lsmemd *claiming;
+
+static int claim_progress(const char *what, uint64_t done, uint64_t all)
+{
+	(void)what, (void)done, (void)all;
+	signals_poll(&claiming->signals);
+	return claiming->signals.stop ? -ECANCELED : 0;
+}
+
+/* Does the kernel of this host know a daemon that serves it? */
+static bool is_served(const uint8_t uuid[LSMEM_UUID_BYTES])
+{
+	char name[LSMEM_NAME_BYTES], attached[8];
+
+	if (kernel_find(uuid, name))
+		return false;
+	kernel_attribute(name, "attached", attached, sizeof(attached));
+	return strcmp(attached, "0");
+}
+
+/* A status for what cluster_claim() returned. */
+static int claimed(int err)
+{
+	switch (err) {
+	case 0:
+	case -ECANCELED:
+		return STATUS_OK;
+	case -EBUSY:
+		return STATUS_BUSY;
+	case -EHOSTUNREACH:
+	case -EBADMSG:
+		return STATUS_OWNER;
+	default:
+		return STATUS_ERROR;
+	}
+}
+
+/* What other hosts call a backup. */
+static void name_path(const struct lsmemd *d, const char *path, char name[PATH_MAX + WIRE_NAME])
+{
+	snprintf(name, PATH_MAX + WIRE_NAME, "%s%s%s", *path == '/' ? d->cluster.host : "",
+		 *path == '/' ? ":" : "", path);
+}
+
+/* The configuration names no backups: these are they. */
+static int find(struct lsmemd *d)
+{
+	struct cluster_claim claim = {
+		.uuid = d->config.cluster.store, .look = true, .progress = claim_progress,
+	};
+	struct members *members = &d->cluster.members;
+	char error[CONFIG_ERROR_BYTES];
+	size_t n = strlen(d->cluster.host);
+	unsigned int i;
+	int err;
+
+	claiming = d;
+	err = cluster_claim(&d->cluster, &claim);
+	if (err)
+		return claimed(err);
+	if (!members->nr) {
+		log_err("etcd: %s: there is no such key: no owner has told where the backups of that store are; name them in %s",
+			d->cluster.members_key, d->options.config_path);
+		return STATUS_OWNER;
+	}
+	for (i = 0; i < members->nr; i++) {
+		char *path = members->member[i].path;
+
+		if (!strncmp(path, d->cluster.host, n) && path[n] == ':' && path[n + 1] == '/')
+			memmove(path, path + n + 1, strlen(path + n));
+	}
+	if (config_take(&d->config, d->options.config_path, d->cluster.members_key, members, error)) {
+		log_err("%s", error);
+		return STATUS_OWNER;
+	}
+	return STATUS_OK;
+}
+
+/**
+ * own_open - know the cluster, and from it the backups that the configuration does not name
+ * @d: the daemon; without a cluster nothing is done
+ *
+ * Returns a STATUS_*.  It is STATUS_OK too when a signal has ended it.
+ */
+int own_open(struct lsmemd *d)
+{
+	if (!d->config.cluster.nr_urls)
+		return STATUS_OK;
+	if (cluster_open(&d->cluster, &d->config.cluster))
+		return STATUS_ERROR;
+	return d->config.nr_backups ? STATUS_OK : find(d);
+}
+
+static bool is_configured(const struct lsmemd *d, const struct member *m)
+{
+	char full[PATH_MAX + WIRE_NAME], path[sizeof(m->path)];
+	uint32_t slot;
+
+	for (slot = 0; slot < d->config.nr_backups; slot++) {
+		name_path(d, d->config.backups[slot].path, full);
+		members_copy(path, sizeof(path), full);
+		if (!strcmp(path, m->path))
+			return true;
+	}
+	return false;
+}
+
+/* Name what had a part of the store, and is not to have one any more. */
+static void compare(const struct lsmemd *d)
+{
+	const struct members *members = &d->cluster.members;
+	const struct member *m = members->member;
+
+	for (; m < members->member + members->nr; m++) {
+		if (!strcmp(m->state, "lost") || !strcmp(m->state, "missing") || is_configured(d, m))
+			continue;
+		log_warn("etcd: backup %s%s%s (incarnation ..%08" PRIx32 ") was %s in epoch %" PRIu64 ", and %s does not name it: if it is not gone for good, stop lsmemd and name it there",
+			 m->name, *m->name ? ", " : "", m->path, m->incarnation, m->state,
+			 members->epoch, d->options.config_path);
+	}
+}
+
+/**
+ * own_tell - have etcd know where the backups are, and how
+ * @d: the daemon, serving; without a cluster nothing is done
+ */
+void own_tell(struct lsmemd *d)
+{
+	struct members members;
+	char full[PATH_MAX + WIRE_NAME];
+	uint32_t slot, index;
+
+	if (!d->cluster.config)
+		return;
+	memset(&members, 0, sizeof(members));
+	members.epoch = d->cluster.epoch;
+	members.nr = d->config.nr_backups;
+	core_stats(d->core, &d->status.core);
+	for (slot = 0; slot < members.nr; slot++) {
+		const struct config_backup *c = &d->config.backups[slot];
+		struct member *m = &members.member[slot];
+
+		index = d->status.backups[slot].index;
+		members_copy(m->name, sizeof(m->name), c->name);
+		members_copy(m->domain, sizeof(m->domain), c->domain);
+		name_path(d, c->path, full);
+		members_copy(m->path, sizeof(m->path), full);
+		members_copy(m->state, sizeof(m->state), status_backup_state(&d->status, slot));
+		m->secret = c->key_line;
+		m->incarnation = index < LSMEM_BACKUPS ? core_incarnation(d->core, index) : 0;
+	}
+	cluster_members(&d->cluster, &members);
+}
+
+/**
+ * own - be the owner of the store
+ * @d: the daemon, its backups open; without a cluster nothing is done
+ * @uuid: of the store
+ *
+ * Returns a STATUS_*.  It is STATUS_OK too when a signal has ended it.
+ */
+int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
+{
+	char text[STATUS_UUID_BYTES];
+	struct cluster_claim claim = {
+		.uuid = text, .above = d->epoch, .take_over = d->options.take_over,
+		.alone = !is_served(uuid), .progress = claim_progress,
+	};
+	uint64_t epoch = d->cluster.epoch;
+	int err;
+
+	claiming = d;
+	memcpy(d->status.uuid, uuid, sizeof(d->status.uuid));
+	status_uuid(&d->status, text);
+	if (*d->config.cluster.store && strcmp(d->config.cluster.store, text)) {
+		log_err("%s:%u: store = %s: not what %s holds", d->options.config_path,
+			d->config.cluster.store_line, d->config.cluster.store, d->where);
+		return STATUS_REFUSED;
+	}
+	err = cluster_claim(&d->cluster, &claim);
+	if (!err && d->cluster.epoch != epoch)
+		compare(d);
+	return claimed(err);
+}
+
+/**
+ * owned - is the store still ours?
+ * @d: the daemon
+ * @doing: what ends if it is not
+ *
+ * Says itself that it is not.
+ */
+bool owned(struct lsmemd *d, const char *doing)
+{
+	char why[ETCD_WHY_BYTES];
+
+	if (cluster_holds(&d->cluster))
+		return true;
+	cluster_why(&d->cluster, why, sizeof(why));
+	log_err("etcd no longer says that the store is ours: %s; %s", why, doing);
+	return false;
+}

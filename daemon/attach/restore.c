@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Backups brought up: recover.h wants a few synchronous calls, and here they
+ * are.  A long read becomes many requests in flight together.  A signal ends
+ * the recovery at its next call; it is begun again by the next start.
+ *
+ * The kernel copies and checks what it is given, which takes longer than all
+ * else: a thread waits for that, and for nothing else.  It is begun by the first
+ * load and ends with the last.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lsmem_format.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "lsmemd.h"
+#include "base/notify.h"
+
+#define PARTS		(LSMEM_SEGMENT_BYTES / LSMEM_SEGLET_BYTES)
+#define PROBE_BYTES	(1u << 20)	/* looked at, at both ends of a blank backup */
+
+/**
+ * struct transfer - a range in as many requests as it takes
+ * @what, @offset, @data, @length: the range; @offset is an address of recover.h
+ */
+struct transfer {
+	enum backup_what what;
+	uint64_t offset;
+	void *data;
+	uint32_t length;
+	struct part {
+		struct backup_io io;
+		struct iovec iov;
+		struct transfer *transfer;
+	} parts[PARTS];
+	unsigned int left;
+	int error;
+};
+
+/* Begun, to be ended in this order: [ahead_first, ahead_next) modulo RECOVER_AHEAD. */
+static struct transfer aheads[RECOVER_AHEAD];
+static unsigned int ahead_first, ahead_next;
+static uint64_t read_bytes;	/* for the progress */
+
+static void part_done(struct backup_io *io, int error)
+{
+	struct transfer *transfer = ((struct part *)io)->transfer;
+
+	transfer->left--;
+	if (error && !transfer->error)
+		transfer->error = error;
+}
+
+static void transfer_begin(struct lsmemd *d, struct transfer *transfer)
+{
+	struct backup *backup = &d->backups[recover_address_slot(transfer->offset)];
+	uint32_t step = backup->limits.io_bytes, done, part;
+	unsigned int i = 0;
+
+	transfer->error = transfer->length > (uint64_t)step * PARTS ? -EINVAL : 0;
+	transfer->left = 0;
+	for (done = 0; done < transfer->length && !transfer->error; done += part, i++) {
+		struct part *p = &transfer->parts[i];
+
+		part = transfer->length - done < step ? transfer->length - done : step;
+		memset(p, 0, sizeof(*p));
+		p->transfer = transfer;
+		p->iov.iov_base = (char *)transfer->data + done;
+		p->iov.iov_len = part;
+		p->io.what = transfer->what;
+		p->io.offset = recover_address_offset(transfer->offset) + done;
+		p->io.length = part;
+		p->io.iov = &p->iov;
+		p->io.nr_iov = 1;
+		p->io.done = part_done;
+		transfer->left++;
+		backup_submit(&p->io, backup);
+	}
+}
+
+/* Nothing of it is under way afterwards, or the loop itself has failed. */
+static int transfer_end(struct lsmemd *d, struct transfer *transfer)
+{
+	int err;
+
+	while (transfer->left) {
+		err = loop_run(&d->loop, true);
+		if (err < 0)
+			return err;
+	}
+	return transfer->error;
+}
+
+static int transfer(struct lsmemd *d, enum backup_what what, uint64_t offset, void *data,
+		    uint32_t length)
+{
+	static struct transfer one;	/* one call at a time */
+	struct transfer *ahead = &aheads[ahead_first % RECOVER_AHEAD];
+	int err;
+
+	signals_poll(&d->signals);
+	if (ahead_first != ahead_next && ahead->offset == offset && ahead->data == data &&
+	    ahead->length == length && what == BACKUP_READ) {
+		ahead_first++;
+		err = transfer_end(d, ahead);
+		return d->signals.stop ? -ECANCELED : err;
+	}
+	if (d->signals.stop)
+		return -ECANCELED;
+	one.what = what;
+	one.offset = offset;
+	one.data = data;
+	one.length = length;
+	transfer_begin(d, &one);
+	return transfer_end(d, &one);
+}
+
+static void restore_ahead(void *context, uint64_t offset, void *data, uint32_t length)
+{
+	struct transfer *ahead = &aheads[ahead_next++ % RECOVER_AHEAD];
+	struct lsmemd *d = context;
+
+	ahead->what = BACKUP_READ;
+	ahead->offset = offset;
+	ahead->data = data;
+	ahead->length = length;
+	transfer_begin(d, ahead);
+	loop_run(&d->loop, false);	/* an error comes again when its end is waited for */
+}
+
+static int say(const struct lsmemd *d, const char *what, uint64_t address, uint32_t length, int err)
+{
+	if (err && err != -ECANCELED)
+		log_err("%s: %s %" PRIu32 " bytes at %" PRIu64 ": %s",
+			d->backups[recover_address_slot(address)].path, what, length,
+			recover_address_offset(address), strerror(-err));
+	return err;
+}
+
+static int restore_read(void *context, uint64_t address, void *data, uint32_t length)
+{
+	read_bytes += length;
+	return say(context, "reading", address, length,
+		   transfer(context, BACKUP_READ, address, data, length));
+}
+
+static int restore_write(void *context, uint64_t address, const void *data, uint32_t length)
+{
+	if (!owned(context, "nothing more is written"))
+		return -EPERM;
+	return say(context, "writing", address, length,
+		   transfer(context, BACKUP_WRITE, address, (void *)data, length));
+}
+
+static int restore_flush(void *context, uint32_t slot)
+{
+	struct lsmemd *d = context;
+	int err = backup_transfer(&d->backups[slot], BACKUP_FLUSH, 0, NULL, 0);
+
+	if (err)
+		log_err("%s: flushing its cache: %s", d->backups[slot].path, strerror(-err));
+	return err;
+}
+
+/**
+ * struct loader - the thread that loads
+ * @lock: of all that follows
+ * @changed: of @busy and @stop
+ * @busy: it has @segment .. @length to load
+ * @error: of the last load; @told: the operator knows
+ */
+struct loader {
+	pthread_t thread;
+	bool running;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool busy, stop, told;
+	int error;
+	struct lsmemd *d;
+	uint64_t segment;
+	uint32_t generation, sealed, length;
+	const void *data;
+};
+
+static struct loader loader = {
+	.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,
+};
+
+static void *loader_run(void *context)
+{
+	struct loader *l = context;
+	int err;
+
+	pthread_mutex_lock(&l->lock);
+	while (l->busy || !l->stop) {
+		if (!l->busy) {
+			pthread_cond_wait(&l->changed, &l->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&l->lock);
+		err = kernel_load(&l->d->kernel, l->segment, l->generation, l->sealed, l->data,
+				  l->length);
+		pthread_mutex_lock(&l->lock);
+		l->error = err;
+		l->busy = false;
+		pthread_cond_broadcast(&l->changed);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return NULL;
+}
+
+/* Until what was given is loaded; @lock is held. */
+static int loader_wait(struct loader *l)
+{
+	while (l->busy)
+		pthread_cond_wait(&l->changed, &l->lock);
+	if (l->error && !l->told)
+		log_err("%s: the kernel does not take %" PRIu32 " bytes of segment %" PRIu64 ": %s",
+			l->d->kernel.name, l->length, l->segment, strerror(-l->error));
+	l->told = l->error;
+	return l->error;
+}
+
+static int restore_load(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
+			const void *data, uint32_t length)
+{
+	struct lsmemd *d = context;
+	struct loader *l = &loader;
+	int err;
+
+	signals_poll(&d->signals);
+	if (d->signals.stop)
+		return -ECANCELED;
+	if (!l->running) {
+		l->d = d;
+		l->stop = false;
+		l->told = false;
+		l->error = 0;
+		err = -pthread_create(&l->thread, NULL, loader_run, l);
+		if (err) {
+			log_err("no thread for the recovery: %s", strerror(-err));
+			return err;
+		}
+		l->running = true;
+	}
+	pthread_mutex_lock(&l->lock);
+	err = loader_wait(l);
+	if (!err) {
+		l->segment = segment;
+		l->generation = generation;
+		l->sealed = sealed;
+		l->data = data;
+		l->length = length;
+		l->busy = true;
+		pthread_cond_broadcast(&l->changed);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return err;
+}
+
+static int restore_loaded(void *context)
+{
+	struct loader *l = &loader;
+	int err;
+
+	(void)context;
+	if (!l->running)
+		return 0;
+	pthread_mutex_lock(&l->lock);
+	l->stop = true;
+	pthread_cond_broadcast(&l->changed);
+	err = loader_wait(l);
+	pthread_mutex_unlock(&l->lock);
+	pthread_join(l->thread, NULL);
+	l->running = false;
+	return err;
+}
+
+static void restore_report(void *context, enum recover_severity severity, const char *text)
+{
+	struct lsmemd *d = context;
+
+	if (severity != RECOVER_DAMAGE) {
+		log_notice("%s: %s", d->where, text);
+		return;
+	}
+	log_err("%s: LOST: %s", d->where, text);
+	status_lost(&d->status, text);
+}
+
+static void restore_progress(void *context, uint64_t done, uint64_t all)
+{
+	static uint64_t start, said;
+	struct lsmemd *d = context;
+	uint64_t now = clock_now_ns();
+
+	if (!start)
+		start = said = now;
+	d->status.read_bytes = read_bytes;
+	d->status.recovery_ms = (now - start) / 1000000;
+	d->status.recovery_done = done;
+	d->status.recovery_all = all;
+	http_tell(&d->http, &d->status);
+	if (now - said < 1000000000u)
+		return;
+	said = now;
+	log_notice("%s: %" PRIu64 " of %" PRIu64 " segments, %" PRIu64 " MiB read, %" PRIu64 " s",
+		   d->where, done, all, read_bytes >> 20, (now - start) / 1000000000u);
+	notify_send("STATUS=Recovering: %" PRIu64 " of %" PRIu64 " segments", done, all);
+}
+
+/**
+ * restore_env - what recovery needs
+ * @d: the daemon, its backups open
+ * @env: out
+ */
+void restore_env(struct lsmemd *d, struct recover_env *env)
+{
+	uint32_t slot;
+
+	memset(env, 0, sizeof(*env));
+	env->context = d;
+	env->backups = d->config.nr_backups;
+	for (slot = 0; slot < env->backups; slot++) {
+		env->names[slot] = d->config.backups[slot].path;
+		env->domain[slot] = config_domain(&d->config, slot);
+		if (d->backups[slot].private)
+			env->backup_bytes[slot] = d->backups[slot].limits.bytes;
+	}
+	env->read = restore_read;
+	env->write = restore_write;
+	env->ahead = restore_ahead;
+	env->flush = restore_flush;
+	env->load = restore_load;
+	env->loaded = restore_loaded;
+	env->report = restore_report;
+	env->progress = restore_progress;
+}
+
+/**
+ * restore_blank - look for what others keep beyond the first two blocks
+ * @env: how the backups are read
+ * @slot: of the backup
+ * @blank: out: nothing of anybody's at the beginning and the end
+ *
+ * Some filesystems and RAIDs leave the first blocks alone: a backup without
+ * superblock is formatted only if there is nothing else in sight.
+ *
+ * Returns 0 or a negative errno.
+ */
+int restore_blank(const struct recover_env *env, uint32_t slot, bool *blank)
+{
+	uint64_t bytes = env->backup_bytes[slot], offset;
+	uint32_t length, i;
+	uint8_t *data;
+	int err = 0, end;
+
+	if (posix_memalign((void **)&data, LSMEM_BLOCK, PROBE_BYTES))
+		return -ENOMEM;
+	*blank = true;
+	length = bytes < PROBE_BYTES ? (uint32_t)bytes : PROBE_BYTES;
+	for (end = 0; end < 2 && !err && *blank; end++) {
+		offset = end ? bytes - length : 0;
+		err = env->read(env->context, recover_address(slot, offset), data, length);
+		for (i = 0; i < length && !err && *blank; i += LSMEM_BLOCK)
+			*blank = format_is_blank(data + i);
+	}
+	free(data);
+	return err;
+}
+
+/**
+ * restore_wipe - make a backup blank, whatever is on it
+ * @d: the daemon, told to by --format
+ * @slot: of the backup
+ *
+ * The two ends only: what lies between belongs to no store any more.
+ *
+ * Returns 0 or a negative errno.
+ */
+int restore_wipe(struct lsmemd *d, uint32_t slot)
+{
+	uint64_t bytes = d->backups[slot].limits.bytes;
+	uint32_t length = bytes < PROBE_BYTES ? (uint32_t)bytes : PROBE_BYTES;
+	void *zeroes;
+	int err;
+
+	if (posix_memalign(&zeroes, LSMEM_BLOCK, length))
+		return -ENOMEM;
+	memset(zeroes, 0, length);
+	err = restore_write(d, recover_address(slot, 0), zeroes, length);
+	if (!err)
+		err = restore_write(d, recover_address(slot, bytes - length), zeroes, length);
+	if (!err)
+		err = restore_flush(d, slot);
+	free(zeroes);
+	return err;
+}

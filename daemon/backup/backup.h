@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A backup as its user sees it: a range of bytes that can be read, written and
+ * flushed, held by one daemon at a time.  What the bytes mean is core's
+ * business, when they move is the loop's; a make knows only how to move them.
+ *
+ * What every make promises:
+ *  - One holder.  backup_open() for writing succeeds only when no I/O of a
+ *    predecessor can reach the backup any more, however it ended (a killed
+ *    daemon's writes may still be on their way): the hold belongs to that
+ *    which does the I/O.
+ *  - A request completes once, whole or with an error; short transfers and
+ *    passing conditions (EAGAIN, EINTR) are the make's to deal with, other
+ *    errors are reported and never tried again (invariant 3).
+ *  - A flush covers the writes that had completed when it was submitted
+ *    (invariant 16).  Requests in flight together are not ordered, but a write
+ *    submitted after @received of another of the same blocks lands after it.
+ *  - Nothing is allocated by backup_submit().
+ */
+#ifndef LSMEMD_BACKUP_H
+#define LSMEMD_BACKUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/loop.h"
+
+enum backup_what {
+	BACKUP_READ,
+	BACKUP_WRITE,
+	BACKUP_FLUSH,
+};
+
+struct backup;
+
+/**
+ * struct backup_io - one request, in memory of the caller's until it is done
+ * @what: read, write or flush
+ * @durable: of a write: when it is done it is as if a flush of it were too
+ * @offset: in the backup, a multiple of LSMEM_BLOCK
+ * @length: bytes, a multiple of LSMEM_BLOCK, at most the limits' @io_bytes; 0
+ *	for a flush
+ * @iov: where the bytes are, @length in all, in multiples of LSMEM_BLOCK; the
+ *	array is the caller's and is changed
+ * @nr_iov: elements at @iov, at most the limits' @io_vectors
+ * @done: called from the loop, @error is 0 or a negative errno
+ * @received: of a write, before @done, at most once and only if the backup was opened
+ *	with @receipts: the bytes are in the memory of who keeps it, who will write
+ *	them whatever becomes of us; may be NULL
+ * @op, @backup, @left, @tries, @next: the make's
+ */
+struct backup_io {
+	enum backup_what what;
+	bool durable;
+	uint64_t offset;
+	uint32_t length;
+	struct iovec *iov;
+	unsigned int nr_iov;
+	void (*done)(struct backup_io *io, int error);
+	void (*received)(struct backup_io *io);
+
+	struct loop_op op;
+	struct backup *backup;
+	uint32_t left;
+	uint32_t tries;
+	struct backup_io *next;
+};
+
+/**
+ * struct backup_options - how a backup is to be opened
+ * @path: where it is
+ * @bytes: length that a file has, 0: any
+ * @create: make a file of @bytes where there is none
+ * @lock_wait: seconds to wait for a predecessor's I/O
+ * @read_only: to look at only: shared with other readers
+ * @beside: with @read_only: and with somebody who writes, where the make can
+ * @fence_epoch: take the hold from whoever has it with a lower epoch, and let
+ *	nobody with the same or a lower one have it any more (-ESTALE); 0: wait
+ *	until it is free.  For makes that others reach: who holds a file or a
+ *	device of this host is seen by its kernel
+ * @key: file of the secret shared with who keeps the backup, or NULL
+ * @timeout: seconds after which a request that is not answered has failed
+ * @receipts: @received is wanted of writes; for makes that can
+ * @progress: called now and then during what takes long, may be NULL; what it
+ *	returns other than 0 ends the opening with this error
+ */
+struct backup_options {
+	const char *path;
+	uint64_t bytes;
+	bool create;
+	unsigned int lock_wait;
+	bool read_only;
+	bool beside;
+	uint64_t fence_epoch;
+	const char *key;
+	unsigned int timeout;
+	bool receipts;
+	int (*progress)(const char *what, uint64_t done, uint64_t all);
+};
+
+/**
+ * struct backup_limits - what the backup can do
+ * @bytes: its size
+ * @logical: smallest unit of I/O
+ * @physical: unit that is written as one, as far as it tells
+ * @io_bytes: longest request
+ * @io_vectors: most elements of a request
+ * @volatile_cache: a flush is needed for anything to last
+ * @epoch: the highest that anybody has had it with, 0: as far as is known, none
+ */
+struct backup_limits {
+	uint64_t bytes;
+	uint32_t logical;
+	uint32_t physical;
+	uint32_t io_bytes;
+	uint32_t io_vectors;
+	bool volatile_cache;
+	uint64_t epoch;
+};
+
+/**
+ * struct backup_make - one way of reaching a backup
+ * @name: of the make, for messages
+ * @open: fills in @limits; errors are logged.  Uses no loop
+ * @attach: from now on I/O goes through @backup->loop
+ * @detach: no more; nothing is in flight
+ * @submit: starts a request that backup_submit() has checked
+ * @close: after @detach
+ * @memory: most writes will come from here; may be NULL.  An error means that
+ *	they are copied
+ */
+struct backup_make {
+	const char *name;
+	int (*open)(struct backup *backup, const struct backup_options *options);
+	int (*attach)(struct backup *backup);
+	void (*detach)(struct backup *backup);
+	void (*submit)(struct backup *backup, struct backup_io *io);
+	void (*close)(struct backup *backup);
+	int (*memory)(struct backup *backup, const void *base, size_t bytes);
+};
+
+struct backup {
+	const struct backup_make *make;
+	struct loop *loop;
+	const char *path;
+	struct backup_limits limits;
+	unsigned int in_flight;
+	int error;		/* it is over, as the make has seen without a request */
+	bool read_only;
+	void *private;
+	void *below;		/* a make's that does its I/O by another make */
+};
+
+#define BACKUP_IO_BYTES		(1u << 20)	/* no make takes longer requests */
+
+extern const struct backup_make backup_file_make, backup_rdma_make, backup_nvmf_make;
+
+int backup_open(struct backup *backup, struct loop *loop, const struct backup_options *options);
+int backup_move(struct backup *to, struct loop *loop, struct backup *from);
+void backup_detach(struct backup *backup);
+void backup_close(struct backup *backup);
+void backup_memory(struct backup *backup, const void *base, size_t bytes);
+void backup_submit(struct backup_io *io, struct backup *backup);
+int backup_transfer(struct backup *backup, enum backup_what what, uint64_t offset, void *data,
+		    uint32_t length);
+void backup_io_complete(struct backup_io *io, int error);
+
+#endif

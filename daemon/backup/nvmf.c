@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A backup in a namespace of NVMe over Fabrics: libnvme connects the kernel to the
+ * target, the rest is backup/file.c on the block device that comes of it.
+ *
+ * A connection that breaks stays broken (ctrl_loss_tmo = 0), its requests fail at
+ * once, and so the backup is lost.  The kernel would like to connect anew and
+ * repeat them; but a target that was started again may have lost what it had not
+ * flushed, and then a flush that succeeds proves nothing (invariant 3).  A target
+ * that is silent is found out by the kernel's keep-alive within 8 s; one that is
+ * alive and does not answer a request, by the I/O timeout of the namespace's queue.
+ *
+ * For the same reason a connection to the subsystem that somebody else has made is
+ * not used, nor another made beside it: the kernel sends requests over either.
+ * A connection that is never made anew is one of lsmemd's: another daemon's, for
+ * another namespace, or left by one that was killed.  Who uses it holds a shared
+ * lock on the controller's device; the last one takes it down.
+ *
+ * The hold is that of backup/file.c, on the block device: nobody else on this host.
+ * Other hosts are for the target to keep out, which lets in those that it is told
+ * of.  Nor is it known here when a target is done with what it had received from a
+ * connection that broke.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libnvme.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "nvmf_address.h"
+#include "remote/secret.h"
+
+#define CONTROLLERS	"/sys/class/nvme"
+#define WAIT_MS		10000u	/* for the kernel, when the target has answered */
+#define STEP_MS		100
+
+/**
+ * struct nvmf_backup - what there is beside an open block device
+ * @address: of the namespace
+ * @secrets: shared with the target, if @has_secrets
+ * @root: libnvme's
+ * @ctrl: the connection, NULL: none yet
+ * @fd: the controller's device, with our lock; -1: none yet.  While it is open, no
+ *	other connection gets the controller's name
+ */
+struct nvmf_backup {
+	struct nvmf_address address;
+	struct nvmf_secrets secrets;
+	bool has_secrets;
+	nvme_root_t root;
+	nvme_ctrl_t ctrl;
+	int fd;
+};
+
+static int wait_step(const struct backup_options *options)
+{
+	return options->progress ? options->progress("waited", 0, 0) : 0;
+}
+
+/* ---- The connection ---------------------------------------------------- */
+
+static bool attribute_is(const char *directory, const char *name, const char *wanted)
+{
+	char *value = nvme_get_attr(directory, name);
+	bool is = value && !strcmp(value, wanted);
+
+	free(value);
+	return is;
+}
+
+/* Is a controller one that lsmemd has connected to this address? */
+static bool is_ours(const char *directory, const struct nvmf_address *address)
+{
+	char *value = nvme_get_attr(directory, "address"), wanted[128];
+	size_t length;
+	bool same;
+
+	length = (size_t)snprintf(wanted, sizeof(wanted), "traddr=%s,trsvcid=%s", address->host,
+				  address->port);
+	same = value && !strncmp(value, wanted, length) &&
+	       (!value[length] || value[length] == ',');
+	free(value);
+	return same && attribute_is(directory, "transport", address->transport) &&
+	       attribute_is(directory, "ctrl_loss_tmo", "0");
+}
+
+/* A connection to the subsystem: 0 and its name, -ENOENT if there is none. */
+static int find(const struct nvmf_backup *n, const struct backup_options *options,
+		char name[NAME_MAX + 1])
+{
+	DIR *controllers = opendir(CONTROLLERS);
+	char path[sizeof(CONTROLLERS) + NAME_MAX + 1];
+	struct dirent *entry;
+	int err = -ENOENT;
+
+	while (controllers && err != -EBUSY && (entry = readdir(controllers))) {
+		snprintf(path, sizeof(path), CONTROLLERS "/%s", entry->d_name);
+		if (!attribute_is(path, "subsysnqn", n->address.nqn))
+			continue;
+		strcpy(name, entry->d_name);
+		err = is_ours(path, &n->address) ? 0 : -EBUSY;
+	}
+	if (controllers)
+		closedir(controllers);
+	if (err == -EBUSY)
+		log_err("%s: this host is connected to the subsystem already, as %s, and not by lsmemd: such a connection hides a restart of the target, which may lose what was not flushed. End it (nvme disconnect -d %s); or, if the target's cache is not volatile, name its block device as path",
+			options->path, name, name);
+	return err;
+}
+
+static int make(struct nvmf_backup *n, const struct backup_options *options)
+{
+	nvme_host_t host = nvme_default_host(n->root);
+	struct nvme_fabrics_config config;
+
+	nvmf_default_config(&config);
+	config.ctrl_loss_tmo = 0;
+	n->ctrl = nvme_create_ctrl(n->root, n->address.nqn, n->address.transport,
+				   n->address.host, NULL, NULL, n->address.port);
+	if (!host || !n->ctrl)
+		return -ENOMEM;
+	nvme_host_set_dhchap_key(host, n->has_secrets ? n->secrets.host : NULL);
+	nvme_ctrl_set_dhchap_key(n->ctrl, *n->secrets.target ? n->secrets.target : NULL);
+	if (!nvmf_add_ctrl(host, n->ctrl, &config))
+		return 0;
+	if (errno == ENVME_CONNECT_ALREADY)
+		return -EAGAIN;
+	log_err("%s: not connected: %s; the kernel's log says why. The target must know the subsystem, let in this host (%s), and have the same secrets, if any",
+		options->path, nvme_errno_to_string(errno), nvme_host_get_hostnqn(host));
+	return -EHOSTUNREACH;
+}
+
+/* -EAGAIN: the connection is just ending. */
+static int hold(struct nvmf_backup *n)
+{
+	char path[NAME_MAX + 8];
+
+	snprintf(path, sizeof(path), "/dev/%s", nvme_ctrl_get_name(n->ctrl));
+	n->fd = open(path, O_RDONLY | O_CLOEXEC);
+	return n->fd < 0 || flock(n->fd, LOCK_SH | LOCK_NB) ? -EAGAIN : 0;
+}
+
+static void let_go(struct nvmf_backup *n)
+{
+	if (n->fd >= 0 && !flock(n->fd, LOCK_EX | LOCK_NB))
+		(void)nvme_disconnect_ctrl(n->ctrl);
+	if (n->fd >= 0)
+		close(n->fd);
+	if (n->root)
+		nvme_free_tree(n->root);
+	n->fd = -1;
+	n->ctrl = NULL;
+	n->root = NULL;
+}
+
+static int connect_once(struct nvmf_backup *n, const struct backup_options *options)
+{
+	char name[NAME_MAX + 1];
+	int err;
+
+	n->root = nvme_create_root(NULL, -1);
+	if (!n->root)
+		return -ENOMEM;
+	err = find(n, options, name);
+	if (!err)
+		n->ctrl = nvme_scan_ctrl(n->root, name);
+	else if (err == -ENOENT)
+		err = make(n, options);
+	if (!err && !n->ctrl)
+		err = -EAGAIN;
+	return err ? err : hold(n);
+}
+
+static int connect_nvmf(struct nvmf_backup *n, const struct backup_options *options)
+{
+	uint64_t end = clock_now_ms() + WAIT_MS;
+	int err, stop;
+
+	for (;;) {
+		err = connect_once(n, options);
+		if (err != -EAGAIN)
+			return err;
+		let_go(n);
+		stop = wait_step(options);
+		if (stop)
+			return stop;
+		if (clock_now_ms() >= end) {
+			log_err("%s: a connection of this host to the subsystem is ending, and does not end",
+				options->path);
+			return -EBUSY;
+		}
+		usleep(STEP_MS * 1000);
+	}
+}
+
+/*
+ * A kernel that cannot prove secrets takes them and does nothing with them.  One that
+ * can shows them to everybody.
+ */
+static int check_secrets(const struct nvmf_backup *n, const struct backup_options *options)
+{
+	static const char *const names[] = { "dhchap_secret", "dhchap_ctrl_secret" };
+	char path[PATH_MAX];
+	unsigned int i;
+
+	for (i = 0; n->has_secrets && i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/%s", nvme_ctrl_get_sysfs_dir(n->ctrl), names[i]);
+		if (!chmod(path, 0600))
+			continue;
+		log_err("%s: this kernel cannot prove secrets to NVMe targets (it has no CONFIG_NVME_HOST_AUTH): boot one that can, as Debian's 6.12; or leave out \"key =\", if the network is yours alone",
+			options->path);
+		return -EKEYREJECTED;
+	}
+	return 0;
+}
+
+/* ---- The namespace ----------------------------------------------------- */
+
+/* Its block device, and the queue of the connection below that; false: not there yet. */
+static bool find_namespace(const struct nvmf_backup *n, char node[64], char queue[PATH_MAX])
+{
+	const char *directory = nvme_ctrl_get_sysfs_dir(n->ctrl);
+	DIR *entries = opendir(directory);
+	unsigned int subsystem, head;
+	struct dirent *entry;
+	char nsid[16];
+	bool found = false;
+
+	snprintf(nsid, sizeof(nsid), "%" PRIu32, n->address.nsid);
+	while (entries && !found && (entry = readdir(entries))) {
+		snprintf(queue, PATH_MAX, "%s/%s", directory, entry->d_name);
+		if (!attribute_is(queue, "nsid", nsid))
+			continue;
+		/* Of a subsystem with several controllers, as fabrics are: nvmeScCnH, and nvmeSnH above. */
+		if (sscanf(entry->d_name, "nvme%uc%*un%u", &subsystem, &head) == 2)
+			snprintf(node, 64, "/dev/nvme%un%u", subsystem, head);
+		else
+			snprintf(node, 64, "/dev/%.48s", entry->d_name);
+		found = !access(node, F_OK);
+	}
+	if (entries)
+		closedir(entries);
+	return found;
+}
+
+static int wait_namespace(const struct nvmf_backup *n, const struct backup_options *options,
+			  char node[64], char queue[PATH_MAX])
+{
+	struct pollfd created = { .fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), .events = POLLIN };
+	uint64_t end = clock_now_ms() + WAIT_MS;
+	char events[4096];
+	int err = 0;
+
+	if (created.fd < 0 || inotify_add_watch(created.fd, "/dev", IN_CREATE) < 0)
+		err = -errno;
+	while (!err && !find_namespace(n, node, queue)) {
+		(void)poll(&created, 1, STEP_MS);
+		while (read(created.fd, events, sizeof(events)) > 0)
+			;
+		err = wait_step(options);
+		if (!err && clock_now_ms() >= end)
+			err = -ETIMEDOUT;
+	}
+	if (created.fd >= 0)
+		close(created.fd);
+	if (err && err != -ECANCELED)
+		log_err("%s: its block device does not come: %s", options->path, strerror(-err));
+	return err;
+}
+
+static int set_timeout(const struct backup_options *options, const char *queue)
+{
+	char path[PATH_MAX + 32];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/queue/io_timeout", queue);
+	f = fopen(path, "we");
+	if (f && fprintf(f, "%u\n", options->timeout * 1000) > 0 && !fclose(f))
+		return 0;
+	log_err("%s: timeout = %u: %s: %s", options->path, options->timeout, path,
+		strerror(errno));
+	return -EIO;
+}
+
+static int attach(struct nvmf_backup *n, const struct backup_options *options, char node[64])
+{
+	char queue[PATH_MAX];
+	struct nvme_id_ns id;
+	int err;
+
+	err = connect_nvmf(n, options);
+	if (!err)
+		err = check_secrets(n, options);
+	if (err)
+		return err;
+	if (nvme_identify_ns(n->fd, n->address.nsid, &id) || !id.nsze) {
+		log_err("%s: the subsystem has no namespace %" PRIu32 " for this host (?ns=)",
+			options->path, n->address.nsid);
+		return -ENOENT;
+	}
+	err = wait_namespace(n, options, node, queue);
+	if (!err)
+		err = set_timeout(options, queue);
+	if (!err)
+		log_info("%s: connected as %s, namespace %" PRIu32 " is %s", options->path,
+			 nvme_ctrl_get_name(n->ctrl), n->address.nsid, node);
+	return err;
+}
+
+/* ---- The make ---------------------------------------------------------- */
+
+static int read_secrets(struct nvmf_backup *n, const struct backup_options *options)
+{
+	struct wire_key key;
+	int err;
+
+	if (!options->key) {
+		log_warn("%s: without \"key =\" neither side proves who it is: for a network that is yours alone",
+			 options->path);
+		return 0;
+	}
+	err = secret_read(options->key, &key);
+	if (err)
+		return err;
+	n->has_secrets = nvmf_secrets(key.bytes, key.length, &n->secrets);
+	explicit_bzero(&key, sizeof(key));
+	if (n->has_secrets)
+		return 0;
+	log_err("%s: no secret of NVMe's form, DHHC-1:..: (nvme gen-dhchap-key), or two, the host's and the target's",
+		options->key);
+	return -EINVAL;
+}
+
+static int nvmf_open(struct backup *backup, const struct backup_options *options)
+{
+	struct nvmf_backup *n = calloc(1, sizeof(*n));
+	struct backup_options device = *options;
+	char node[64];
+	int err;
+
+	if (!n)
+		return -ENOMEM;
+	n->fd = -1;
+	err = nvmf_address(options->path, &n->address) ? read_secrets(n, options) : -EINVAL;
+	if (!err)
+		err = attach(n, options, node);
+	explicit_bzero(&n->secrets, sizeof(n->secrets));
+	if (!err) {
+		device.path = node;
+		err = backup_file_make.open(backup, &device);
+	}
+	if (!err) {
+		backup->below = n;
+		return 0;
+	}
+	let_go(n);
+	free(n);
+	return err;
+}
+
+static int nvmf_attach(struct backup *backup)
+{
+	return backup_file_make.attach(backup);
+}
+
+static void nvmf_detach(struct backup *backup)
+{
+	backup_file_make.detach(backup);
+}
+
+static void nvmf_submit(struct backup *backup, struct backup_io *io)
+{
+	backup_file_make.submit(backup, io);
+}
+
+static void nvmf_close(struct backup *backup)
+{
+	backup_file_make.close(backup);
+	let_go(backup->below);
+	free(backup->below);
+}
+
+const struct backup_make backup_nvmf_make = {
+	.name = "nvmf",
+	.open = nvmf_open,
+	.attach = nvmf_attach,
+	.detach = nvmf_detach,
+	.submit = nvmf_submit,
+	.close = nvmf_close,
+};

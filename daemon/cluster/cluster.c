@@ -1,0 +1,605 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Who owns a store: see cluster.h. */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+
+#include "cluster.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+#define KEYS		"/lsmem/stores/"
+#define NS_PER_S	((uint64_t)1000000000)
+#define STEP_US		250000u
+#define SLACK_S		5u		/* etcd takes its time to end a lease */
+#define EPOCH_MAX	(UINT64_MAX >> 1)
+
+/**
+ * struct seen - what there is in etcd
+ * @owner, @epoch: the keys
+ * @host, @boot, @pid, @seconds: what the owner said of itself and of its lease
+ * @cut: who cut it off, "" if nobody did
+ * @number, @highest: the owner's epoch, the store's
+ */
+struct seen {
+	struct etcd_value owner, epoch;
+	char host[WIRE_NAME], boot[40], cut[WIRE_NAME];
+	pid_t pid;
+	unsigned int seconds;
+	uint64_t number, highest;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_BOOTTIME, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- What is in etcd --------------------------------------------------- */
+
+/* As a name of a host may be in lsmemd.conf(5): nothing that JSON would quote. */
+static void clean_text(char *text)
+{
+	for (; *text; text++)
+		if (!isalnum((unsigned char)*text) && !strchr("._-", *text))
+			*text = '?';
+}
+
+static void take_text(struct json_object *json, const char *key, char *text, size_t room)
+{
+	struct json_object *value;
+
+	if (json_object_object_get_ex(json, key, &value) && json_object_get_string(value))
+		snprintf(text, room, "%s", json_object_get_string(value));
+	clean_text(text);
+}
+
+static int64_t number(struct json_object *json, const char *key)
+{
+	struct json_object *value;
+
+	return json_object_object_get_ex(json, key, &value) ? json_object_get_int64(value) : 0;
+}
+
+/* Of an owner that does not make sense, no more is known than that there is one. */
+static void read_owner(struct seen *seen)
+{
+	struct json_object *json = json_tokener_parse(seen->owner.text);
+	int64_t seconds;
+
+	take_text(json, "host", seen->host, sizeof(seen->host));
+	take_text(json, "boot", seen->boot, sizeof(seen->boot));
+	take_text(json, "cut", seen->cut, sizeof(seen->cut));
+	seen->pid = (pid_t)number(json, "pid");
+	seen->number = (uint64_t)number(json, "epoch");
+	seconds = number(json, "lease");
+	json_object_put(json);
+	seen->seconds = seconds >= CONFIG_LEASE_MIN && seconds <= CONFIG_LEASE_MAX ?
+			(unsigned int)seconds : CONFIG_LEASE_MAX;
+}
+
+/* As read_owner() reads it. */
+static void write_owner(char text[ETCD_TEXT_BYTES], const struct seen *who)
+{
+	snprintf(text, ETCD_TEXT_BYTES,
+		 "{\"host\":\"%s\",\"boot\":\"%s\",\"pid\":%d,\"lease\":%u,\"epoch\":%" PRIu64 "%s%s%s}",
+		 who->host, who->boot, who->pid, who->seconds, who->number,
+		 *who->cut ? ",\"cut\":\"" : "", who->cut, *who->cut ? "\"" : "");
+}
+
+/* Those of an epoch that has not been are nobody's. */
+static int read_members(struct cluster *c, const struct etcd_value *value, uint64_t highest)
+{
+	char error[MEMBERS_ERROR_BYTES];
+
+	memset(&c->members, 0, sizeof(c->members));
+	if (!value->revision)
+		return 0;
+	if (members_parse(value->text, &c->members, error)) {
+		if (c->members.epoch <= highest)
+			return 0;
+		snprintf(error, sizeof(error), "epoch %" PRIu64 ", and that of the store is %" PRIu64,
+			 c->members.epoch, highest);
+	}
+	log_err("etcd: %s: %s: somebody else has written it; look whose it is, then delete it with etcdctl del: the next owner writes it",
+		c->members_key, error);
+	return -EBADMSG;
+}
+
+static int look(struct cluster *c, struct seen *seen)
+{
+	struct etcd_value members;
+	char *end;
+	int err;
+
+	memset(seen, 0, sizeof(*seen));
+	/* Before the epoch, which is no lower than that of what was written before. */
+	err = etcd_get(&c->etcd, c->members_key, &members);
+	if (!err)
+		err = etcd_get(&c->etcd, c->owner, &seen->owner);
+	if (!err)
+		err = etcd_get(&c->etcd, c->epoch_key, &seen->epoch);
+	if (err)
+		return err;
+	if (seen->owner.revision)
+		read_owner(seen);
+	if (!seen->epoch.revision)
+		return read_members(c, &members, 0);
+	errno = 0;
+	seen->highest = strtoull(seen->epoch.text, &end, 10);
+	if (!errno && !*end && seen->highest && seen->highest < EPOCH_MAX)
+		return read_members(c, &members, seen->highest);
+	log_err("etcd: %s: \"%.32s\" is no epoch: somebody else has written it; correct it with etcdctl put",
+		c->epoch_key, seen->epoch.text);
+	return -EBADMSG;
+}
+
+/* ---- Taking a store ---------------------------------------------------- */
+
+/* The store is nobody's, or a dead daemon's of this host. */
+static int take(struct cluster *c, const struct seen *seen, uint64_t above)
+{
+	struct seen we = {
+		.pid = getpid(), .number = 1 + (seen->highest > above ? seen->highest : above),
+	};
+	char owner[ETCD_TEXT_BYTES], epoch[24];
+	unsigned int granted;
+	int err;
+
+	c->asked_ns = now_ns();
+	c->known = seen->epoch.revision;
+	err = etcd_grant(&c->etcd, c->config->lease, &c->lease, &granted);
+	if (err)
+		return err;
+	c->seconds = granted < c->config->lease ? granted : c->config->lease;
+	strcpy(we.host, c->host);
+	strcpy(we.boot, c->boot);
+	we.seconds = c->seconds;
+	write_owner(owner, &we);
+	snprintf(epoch, sizeof(epoch), "%" PRIu64, we.number);
+	err = etcd_put(&c->etcd, (struct etcd_put[]) {
+		{ .key = c->owner, .text = owner, .seen = seen->owner.revision, .lease = c->lease },
+		{ .key = c->epoch_key, .text = epoch, .seen = seen->epoch.revision },
+	}, 2);
+	if (!err)
+		c->epoch = we.number;
+	return err;
+}
+
+/*
+ * The owner cannot renew any more, and will know soon: its key goes with a lease that is as
+ * long as its own, whatever becomes of us meanwhile.
+ */
+static int cut_off(struct cluster *c, struct seen *seen)
+{
+	char owner[ETCD_TEXT_BYTES];
+	unsigned int granted;
+	int64_t lease;
+	int err;
+
+	err = etcd_grant(&c->etcd, seen->seconds, &lease, &granted);
+	if (err)
+		return err;
+	strcpy(seen->cut, c->host);
+	write_owner(owner, seen);
+	err = etcd_put(&c->etcd, &(struct etcd_put) {
+		.key = c->owner, .text = owner, .seen = seen->owner.revision, .lease = lease,
+	}, 1);
+	if (err)
+		return err;
+	log_notice("etcd: host %s is cut off from the store, and may believe for up to %u s that it is not",
+		   seen->host, seen->seconds);
+	(void)etcd_revoke(&c->etcd, seen->owner.lease);	/* it hears of it sooner */
+	return 0;
+}
+
+/**
+ * struct wait - for an owner's end, or for etcd
+ * @end_ns: no longer
+ * @revision, @since_ns, @first: the owner, since when, and how many seconds its lease had then
+ * @said: that etcd does not answer
+ */
+struct wait {
+	uint64_t end_ns;
+	int64_t revision;
+	uint64_t since_ns;
+	unsigned int first;
+	bool said;
+};
+
+/* Returns -EBUSY if the lease is longer than it would be without a renewal, else -EAGAIN. */
+static int wait_for_owner(struct cluster *c, const struct seen *seen, struct wait *wait)
+{
+	uint64_t now = now_ns();
+	unsigned int left;
+	int err = etcd_left(&c->etcd, seen->owner.lease, &left);
+
+	if (err)
+		return err;
+	if (wait->revision != seen->owner.revision) {
+		wait->revision = seen->owner.revision;
+		wait->since_ns = now;
+		wait->first = left;
+		wait->end_ns = now + (2 * seen->seconds + SLACK_S) * NS_PER_S;
+		log_notice("etcd: host %s owns the store, epoch %" PRIu64 "; waiting for the end of its lease, %u s",
+			   seen->host, seen->number, left);
+	}
+	/* etcd may be a little late to end what has run out. */
+	if (left <= 1 || left + (now - wait->since_ns) / NS_PER_S <= wait->first + 1)
+		return -EAGAIN;
+	log_err("etcd: host %s owns the store, epoch %" PRIu64 ", and is alive: stop lsmemd there; if it cannot be reached, take the store over: see --take-over in lsmemd(8)",
+		seen->host, seen->number);
+	return -EBUSY;
+}
+
+/* A daemon of this host that was killed: it need not be waited for. */
+static bool has_died(const struct cluster *c, const struct seen *seen)
+{
+	return !*seen->cut && !strcmp(seen->host, c->host) && !strcmp(seen->boot, c->boot) &&
+	       seen->pid > 0 && kill(seen->pid, 0) && errno == ESRCH;
+}
+
+/* Returns 0: it is ours; -EAGAIN, -EHOSTUNREACH: try again; or what cluster_claim() returns. */
+static int try_claim(struct cluster *c, const struct cluster_claim *claim, uint64_t above,
+		     struct wait *wait)
+{
+	struct seen seen;
+	int err = look(c, &seen);
+
+	if (err || claim->look)
+		return err;
+	if (c->lease && seen.owner.lease == c->lease) {
+		c->epoch = seen.number;		/* it was done, and the answer was lost */
+		return 0;
+	}
+	if (!seen.owner.revision || (claim->alone && has_died(c, &seen)))
+		return take(c, &seen, above);
+	if (!claim->take_over || *seen.cut)
+		return wait_for_owner(c, &seen, wait);
+	err = cut_off(c, &seen);
+	return err ? err : -EAGAIN;
+}
+
+static int keep_trying(struct cluster *c, const struct cluster_claim *claim, uint64_t above)
+{
+	struct wait wait = { .end_ns = now_ns() + (c->config->lease + SLACK_S) * NS_PER_S };
+	int err, stop;
+
+	for (;;) {
+		err = try_claim(c, claim, above, &wait);
+		if (err != -EAGAIN && err != -EHOSTUNREACH)
+			return err;
+		if (now_ns() >= wait.end_ns)
+			break;
+		if (err == -EHOSTUNREACH && !wait.said)
+			log_warn("etcd: %s; asking again", c->etcd.why);
+		wait.said |= err == -EHOSTUNREACH;
+		stop = claim->progress ? claim->progress("waited", 0, 0) : 0;
+		if (stop)
+			return stop;
+		usleep(STEP_US);
+	}
+	if (err == -EAGAIN) {
+		log_err("etcd: %s does not become free", c->owner);
+		return -EBUSY;
+	}
+	log_err("etcd: %s; without it nobody knows who owns the store", c->etcd.why);
+	return err;
+}
+
+/* ---- Keeping it -------------------------------------------------------- */
+
+/* Ours from @from_ns on, for what etcd has granted, less what clocks may differ by. */
+static void extend(struct cluster *c, uint64_t from_ns)
+{
+	atomic_store(&c->until_ns, from_ns + c->seconds * NS_PER_S / 5 * 4);
+}
+
+static void explain(struct cluster *c, const char *format, const char *what)
+{
+	pthread_mutex_lock(&c->lock);
+	snprintf(c->why, sizeof(c->why), format, what);
+	pthread_mutex_unlock(&c->lock);
+}
+
+static int renew(struct cluster *c)
+{
+	uint64_t from_ns = now_ns();
+	struct seen seen = { .seconds = 0 };
+	unsigned int granted;
+	int64_t term;
+	int err;
+
+	err = etcd_renew(&c->etcd, c->lease, &granted);
+	term = c->etcd.term;
+	if (err == -ENOENT)
+		explain(c, "%s", "the lease has run out, or was ended");
+	/* Who has cut us off may have failed to end the lease too. */
+	if (!err)
+		err = etcd_get(&c->etcd, c->owner, &seen.owner);
+	/*
+	 * A member that does not know yet that another leads renews what the other lets run
+	 * out (etcd before 3.4.31 and 3.5.13).  Keys are read by a quorum.
+	 */
+	if (!err && c->etcd.term != term) {
+		snprintf(c->etcd.why, sizeof(c->etcd.why), "an election just now");
+		err = -EHOSTUNREACH;
+	}
+	if (!err && seen.owner.lease != c->lease) {
+		read_owner(&seen);
+		explain(c, "host %s has taken it", *seen.cut ? seen.cut : seen.host);
+		err = -ENOENT;
+	}
+	if (err == -EHOSTUNREACH)
+		explain(c, "%s", c->etcd.why);
+	if (err)
+		return err;
+	if (granted < c->seconds)
+		c->seconds = granted;
+	extend(c, from_ns);
+	return 0;
+}
+
+static bool same(const struct members *a, const struct members *b)
+{
+	return a->epoch == b->epoch && a->nr == b->nr &&
+	       !memcmp(a->member, b->member, sizeof(a->member));
+}
+
+/* Only the next renewal tells that the store is not ours any more. */
+static void put_members(struct cluster *c)
+{
+	char epoch[24], text[MEMBERS_TEXT_BYTES];
+	struct members members;
+	int err;
+
+	pthread_mutex_lock(&c->lock);
+	members = c->wanted;
+	pthread_mutex_unlock(&c->lock);
+	snprintf(epoch, sizeof(epoch), "%" PRIu64, c->epoch);
+	members_print(&members, text);
+	err = etcd_put_guarded(&c->etcd, c->members_key, text, (struct etcd_guard[]) {
+		{ .key = c->owner, .lease = c->lease },
+		{ .key = c->epoch_key, .text = epoch },
+	}, 2);
+	atomic_fetch_add(&c->failures, err == -EHOSTUNREACH);
+	if (err && !c->members_failed)
+		log_warn("etcd: %s: cannot be written: %s; trying again", c->members_key,
+			 err == -EAGAIN ? "owner and epoch there are not ours" : c->etcd.why);
+	else if (!err && c->members_failed)
+		log_notice("etcd: %s: written", c->members_key);
+	c->members_failed = err;
+	if (err)
+		return;
+	pthread_mutex_lock(&c->lock);
+	atomic_store(&c->stale, !same(&members, &c->wanted));
+	pthread_mutex_unlock(&c->lock);
+}
+
+static void *keep(void *context)
+{
+	struct cluster *c = context;
+	struct timespec next;
+	uint64_t wait_ns;
+	int err = 0;
+
+	thread_begin();
+	while (err != -ENOENT) {
+		/* Five times while it runs; when there is no answer, five times as often. */
+		wait_ns = c->seconds * NS_PER_S / 5 / (err ? 5 : 1);
+		clock_gettime(CLOCK_MONOTONIC, &next);
+		if (!err && atomic_load(&c->stale))
+			put_members(c);
+		next.tv_sec += (time_t)((next.tv_nsec + wait_ns) / NS_PER_S);
+		next.tv_nsec = (long)((next.tv_nsec + wait_ns) % NS_PER_S);
+		if (!sem_clockwait(&c->wake, CLOCK_MONOTONIC, &next) &&
+		    atomic_load(&c->etcd.stop))
+			return NULL;
+		err = renew(c);
+		atomic_store(&c->failing, err);
+		atomic_fetch_add(&c->failures, err == -EHOSTUNREACH);
+	}
+	atomic_store(&c->until_ns, 0);
+	return NULL;
+}
+
+/**
+ * cluster_members - where the backups are, for etcd to know
+ * @cluster: open, or zero; where nothing was claimed, nobody is told
+ * @members: and the epoch of the cluster; behind them all is zero
+ */
+void cluster_members(struct cluster *cluster, const struct members *members)
+{
+	/* Nobody else changes what is wanted. */
+	if (!cluster->epoch || same(&cluster->wanted, members))
+		return;
+	pthread_mutex_lock(&cluster->lock);
+	cluster->wanted = *members;
+	atomic_store(&cluster->stale, true);
+	pthread_mutex_unlock(&cluster->lock);
+	sem_post(&cluster->wake);
+}
+
+/**
+ * cluster_holds - may anything be acknowledged, or written?
+ * @cluster: open, or zero; where nothing was claimed, always
+ *
+ * What was durable before this call may be told after it, even if much later.
+ */
+bool cluster_holds(const struct cluster *cluster)
+{
+	return !cluster->epoch || now_ns() < atomic_load(&cluster->until_ns);
+}
+
+/**
+ * cluster_tell - what there is to tell
+ * @cluster: open, or zero
+ * @status: out
+ */
+void cluster_tell(const struct cluster *cluster, struct status_cluster *status)
+{
+	uint64_t now = now_ns(), until = atomic_load(&cluster->until_ns);
+
+	status->host = cluster->config ? cluster->host : NULL;
+	status->epoch = cluster->epoch;
+	status->left_ns = until > now ? until - now : 0;
+	status->failures = atomic_load(&cluster->failures);
+	status->stale = atomic_load(&cluster->stale);
+}
+
+/**
+ * cluster_why - why it may not be ours any more
+ * @cluster: open
+ * @text: out
+ * @room: bytes at @text
+ */
+void cluster_why(struct cluster *cluster, char *text, size_t room)
+{
+	pthread_mutex_lock(&cluster->lock);
+	snprintf(text, room, "%s", *cluster->why ? cluster->why :
+		 "this process stood still for longer than the lease");
+	pthread_mutex_unlock(&cluster->lock);
+}
+
+/**
+ * cluster_tick - tell the operator what has changed
+ * @cluster: open, or zero
+ */
+void cluster_tick(struct cluster *cluster)
+{
+	bool failing = atomic_load(&cluster->failing);
+	struct status_cluster status;
+	char why[ETCD_WHY_BYTES];
+
+	if (failing == cluster->told)
+		return;
+	cluster->told = failing;
+	cluster_tell(cluster, &status);
+	cluster_why(cluster, why, sizeof(why));
+	if (failing)
+		log_warn("etcd: %s; the store is ours for %" PRIu64 " s more", why,
+			 status.left_ns / NS_PER_S);
+	else
+		log_notice("etcd: answers again");
+}
+
+/* ---- Life -------------------------------------------------------------- */
+
+/**
+ * cluster_open - get ready
+ * @cluster: out; zero, if there is no cluster
+ * @config: stays until cluster_close()
+ *
+ * Says itself why it fails.  Returns 0 or a negative errno.
+ */
+int cluster_open(struct cluster *cluster, const struct config_cluster *config)
+{
+	size_t n = 0;
+	FILE *f;
+	int err;
+
+	memset(cluster, 0, sizeof(*cluster));
+	err = etcd_open(&cluster->etcd, config);
+	if (err)
+		return err;
+	cluster->config = config;
+	strcpy(cluster->host, config->host);
+	if (!*cluster->host)
+		(void)gethostname(cluster->host, sizeof(cluster->host) - 1);
+	clean_text(cluster->host);
+	f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	if (f) {
+		n = fread(cluster->boot, 1, 36, f);
+		fclose(f);
+	}
+	if (n != 36)
+		log_warn("boot_id: cannot be read; a daemon that is started again after a crash waits for the end of its lease");
+	pthread_mutex_init(&cluster->lock, NULL);
+	sem_init(&cluster->wake, 0, 0);
+	return 0;
+}
+
+/* Bounded by etcd_bound_ms(), twice. */
+static void release(struct cluster *c)
+{
+	if (!c->epoch)
+		return;
+	etcd_stop(&c->etcd, true);
+	sem_post(&c->wake);
+	pthread_join(c->thread, NULL);
+	etcd_stop(&c->etcd, false);
+	while (!sem_trywait(&c->wake))
+		;
+	if (etcd_revoke(&c->etcd, c->lease))
+		log_warn("etcd: %s; the store is free in %u s", c->etcd.why, c->seconds);
+	c->epoch = 0;
+	c->lease = 0;
+	atomic_store(&c->stale, false);
+}
+
+/**
+ * cluster_claim - own a store
+ * @cluster: open, or zero; if it owns another one, it gives that back
+ * @claim: which, and how
+ *
+ * What etcd knew of its backups is in @cluster->members then, also of one that is only looked at.
+ * From then on a thread renews the lease.  Says itself why it fails.  Returns 0, of a daemon
+ * without a cluster too; -EBUSY: another owner is alive; -EHOSTUNREACH: etcd does not answer;
+ * -EBADMSG: what is there makes no sense; or what @claim->progress returned.
+ */
+int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
+{
+	uint64_t above = claim->above > cluster->epoch ? claim->above : cluster->epoch;
+	char owner[CLUSTER_KEY_BYTES];
+	int err;
+
+	if (!cluster->config)
+		return 0;
+	snprintf(owner, sizeof(owner), KEYS "%s/owner", claim->uuid);
+	if (cluster->epoch && !strcmp(owner, cluster->owner))
+		return 0;
+	release(cluster);
+	strcpy(cluster->owner, owner);
+	snprintf(cluster->epoch_key, sizeof(cluster->epoch_key), KEYS "%s/epoch", claim->uuid);
+	snprintf(cluster->members_key, sizeof(cluster->members_key), KEYS "%s/members", claim->uuid);
+	err = keep_trying(cluster, claim, above);
+	if (err || claim->look)
+		return err;
+	extend(cluster, cluster->asked_ns);
+	atomic_store(&cluster->failing, false);
+	err = thread_start(&cluster->thread, keep, cluster);
+	if (err) {
+		log_err("no thread for etcd: %s", strerror(-err));
+		(void)etcd_revoke(&cluster->etcd, cluster->lease);
+		cluster->epoch = 0;
+		return err;
+	}
+	log_notice("etcd: the store is ours (host %s), epoch %" PRIu64 ", lease of %u s",
+		   cluster->host, cluster->epoch, cluster->seconds);
+	return 0;
+}
+
+/**
+ * cluster_close - give back what is owned; nothing is in flight any more
+ * @cluster: open, or zero
+ */
+void cluster_close(struct cluster *cluster)
+{
+	if (!cluster->config)
+		return;
+	release(cluster);
+	sem_destroy(&cluster->wake);
+	pthread_mutex_destroy(&cluster->lock);
+	etcd_close(&cluster->etcd);
+	cluster->config = NULL;
+}

@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A client of etcd: see etcd.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <curl/curl.h>
+#include <json-c/json.h>
+#include <nettle/base64.h>
+
+#include "etcd.h"
+#include "base/log.h"
+
+#define REQUEST_BYTES	16384u
+#define PEM_BYTES	(1u << 20)	/* longest file of certificates */
+#define DEPTH		16		/* of an answer */
+#define GRPC_NOT_FOUND	5
+
+/* ---- Requests ---------------------------------------------------------- */
+
+static size_t take(char *data, size_t size, size_t nr, void *context)
+{
+	struct etcd *e = context;
+
+	if (size * nr > sizeof(e->answer) - e->used)
+		return 0;	/* ends it with an error */
+	memcpy(e->answer + e->used, data, size * nr);
+	e->used += size * nr;
+	return size * nr;
+}
+
+static int look_up(void *context, curl_off_t down_all, curl_off_t down, curl_off_t up_all,
+		   curl_off_t up)
+{
+	struct etcd *e = context;
+
+	(void)down_all, (void)down, (void)up_all, (void)up;
+	return atomic_load(&e->stop);
+}
+
+static struct json_object *parse(const struct etcd *e)
+{
+	struct json_tokener *tokener = json_tokener_new_ex(DEPTH);
+	struct json_object *answer;
+
+	if (!tokener)
+		return NULL;
+	answer = json_tokener_parse_ex(tokener, e->answer, (int)e->used);
+	json_tokener_free(tokener);
+	return answer;
+}
+
+/* Numbers of 64 bits are strings, and those that are 0 are left out. */
+static int64_t number(struct json_object *answer, const char *path)
+{
+	struct json_object *value;
+
+	return json_pointer_get(answer, path, &value) ? 0 : json_object_get_int64(value);
+}
+
+static int ask_one(struct etcd *e, const char *url, const char *what, const char *request,
+		   struct json_object **answer)
+{
+	char full[CONFIG_URL_BYTES + 32];
+	struct json_object *message;
+	long status = 0;
+	CURLcode code;
+	bool gone;
+
+	snprintf(full, sizeof(full), "%s/v3/%s", url, what);
+	e->used = 0;
+	curl_easy_setopt(e->curl, CURLOPT_URL, full);
+	curl_easy_setopt(e->curl, CURLOPT_POSTFIELDS, request);
+	code = curl_easy_perform(e->curl);
+	if (code) {
+		snprintf(e->why, sizeof(e->why), "%s: %s", url,
+			 code == CURLE_WRITE_ERROR ? "an answer without end" :
+			 curl_easy_strerror(code));
+		return -EHOSTUNREACH;
+	}
+	curl_easy_getinfo(e->curl, CURLINFO_RESPONSE_CODE, &status);
+	*answer = parse(e);
+	e->term = number(*answer, "/header/raft_term") + number(*answer, "/result/header/raft_term");
+	/* Without it, it is not etcd that has answered. */
+	if (status == 200 && e->term)
+		return 0;
+	snprintf(e->why, sizeof(e->why), "%s: status %ld: %.128s", url, status,
+		 json_pointer_get(*answer, "/message", &message) ? "no answer of etcd's" :
+		 json_object_get_string(message));
+	gone = number(*answer, "/code") == GRPC_NOT_FOUND;
+	json_object_put(*answer);
+	*answer = NULL;
+	return gone ? -ENOENT : -EHOSTUNREACH;
+}
+
+/* The caller gives *@answer back.  -ENOENT is an answer: there is no such lease. */
+static int ask(struct etcd *e, const char *what, const char *request, struct json_object **answer)
+{
+	unsigned int tries;
+	int err;
+
+	*answer = NULL;
+	for (tries = 0; tries < e->config->nr_urls; tries++) {
+		err = ask_one(e, e->config->urls[e->current], what, request, answer);
+		if (err != -EHOSTUNREACH || atomic_load(&e->stop))
+			return err;
+		e->current = (e->current + 1) % e->config->nr_urls;
+	}
+	return -EHOSTUNREACH;
+}
+
+static int no_sense(struct etcd *e, const char *what)
+{
+	snprintf(e->why, sizeof(e->why), "%s: %s: an answer that makes no sense",
+		 e->config->urls[e->current], what);
+	e->current = (e->current + 1) % e->config->nr_urls;
+	return -EHOSTUNREACH;
+}
+
+/* ---- Leases ------------------------------------------------------------ */
+
+/* Asks about @lease: @ttl_path and @id_path are where the answer has them. */
+static int ask_lease(struct etcd *e, const char *what, int64_t lease, const char *ttl_path,
+		     const char *id_path, int64_t *seconds)
+{
+	struct json_object *answer;
+	char request[64];
+	int64_t id;
+	int err;
+
+	snprintf(request, sizeof(request), "{\"ID\":\"%" PRId64 "\"}", lease);
+	err = ask(e, what, request, &answer);
+	if (err)
+		return -EHOSTUNREACH;
+	*seconds = number(answer, ttl_path);
+	id = number(answer, id_path);
+	json_object_put(answer);
+	return id != lease || *seconds > UINT32_MAX ? no_sense(e, what) : 0;
+}
+
+/**
+ * etcd_grant - have a lease
+ * @etcd: the client
+ * @seconds: wanted
+ * @lease, @granted: out
+ *
+ * Returns 0 or -EHOSTUNREACH: no answer, @etcd->why says more.
+ */
+int etcd_grant(struct etcd *etcd, unsigned int seconds, int64_t *lease, unsigned int *granted)
+{
+	struct json_object *answer;
+	char request[64];
+	int64_t ttl;
+	int err;
+
+	snprintf(request, sizeof(request), "{\"TTL\":\"%u\"}", seconds);
+	err = ask(etcd, "lease/grant", request, &answer);
+	if (err)
+		return -EHOSTUNREACH;
+	*lease = number(answer, "/ID");
+	ttl = number(answer, "/TTL");
+	json_object_put(answer);
+	if (!*lease || ttl <= 0 || ttl > UINT32_MAX)
+		return no_sense(etcd, "lease/grant");
+	*granted = (unsigned int)ttl;
+	return 0;
+}
+
+/**
+ * etcd_renew - let a lease run from now on
+ * @etcd: the client
+ * @lease: the lease
+ * @granted: out: seconds, from some time during the call
+ *
+ * Returns 0, -ENOENT: it has run out or was revoked, or -EHOSTUNREACH: no answer.
+ */
+int etcd_renew(struct etcd *etcd, int64_t lease, unsigned int *granted)
+{
+	int64_t ttl;
+	int err = ask_lease(etcd, "lease/keepalive", lease, "/result/TTL", "/result/ID", &ttl);
+
+	if (err)
+		return err;
+	*granted = ttl > 0 ? (unsigned int)ttl : 0;
+	return *granted ? 0 : -ENOENT;
+}
+
+/**
+ * etcd_left - how long a lease runs, if it is not renewed
+ * @etcd: the client
+ * @lease: the lease
+ * @seconds: out; 0: it has run out
+ *
+ * Returns 0 or -EHOSTUNREACH: no answer.
+ */
+int etcd_left(struct etcd *etcd, int64_t lease, unsigned int *seconds)
+{
+	int64_t ttl;
+	int err = ask_lease(etcd, "lease/timetolive", lease, "/TTL", "/ID", &ttl);
+
+	if (!err)
+		*seconds = ttl > 0 ? (unsigned int)ttl : 0;
+	return err;
+}
+
+/**
+ * etcd_revoke - end a lease, and the keys that go with it
+ * @etcd: the client
+ * @lease: the lease
+ *
+ * Returns 0, also if it has ended already, or -EHOSTUNREACH: no answer.
+ */
+int etcd_revoke(struct etcd *etcd, int64_t lease)
+{
+	struct json_object *answer;
+	char request[64];
+	int err;
+
+	snprintf(request, sizeof(request), "{\"ID\":\"%" PRId64 "\"}", lease);
+	err = ask(etcd, "lease/revoke", request, &answer);
+	json_object_put(answer);
+	return err == -ENOENT ? 0 : err;
+}
+
+/* ---- Keys -------------------------------------------------------------- */
+
+#define BASE64_BYTES	(BASE64_ENCODE_RAW_LENGTH(ETCD_TEXT_BYTES) + 1)
+
+static const char *encode(char out[BASE64_BYTES], const char *text)
+{
+	size_t n = strlen(text);
+
+	base64_encode_raw(out, n, (const uint8_t *)text);
+	out[BASE64_ENCODE_RAW_LENGTH(n)] = 0;
+	return out;
+}
+
+static bool decode(char text[ETCD_TEXT_BYTES], struct json_object *value)
+{
+	const char *from = json_object_get_string(value);
+	struct base64_decode_ctx ctx;
+	size_t n = from ? strlen(from) : 0, used;
+
+	if (!n || BASE64_DECODE_LENGTH(n) >= ETCD_TEXT_BYTES)
+		return false;
+	base64_decode_init(&ctx);
+	if (!base64_decode_update(&ctx, &used, (uint8_t *)text, n, from) ||
+	    !base64_decode_final(&ctx))
+		return false;
+	text[used] = 0;
+	return true;
+}
+
+/**
+ * etcd_get - read a key, as it is now
+ * @etcd: the client
+ * @key: shorter than ETCD_TEXT_BYTES
+ * @value: out
+ *
+ * Returns 0, or -EHOSTUNREACH: no answer.
+ */
+int etcd_get(struct etcd *etcd, const char *key, struct etcd_value *value)
+{
+	char request[REQUEST_BYTES], key64[BASE64_BYTES];
+	struct json_object *answer, *text;
+	int err;
+
+	memset(value, 0, sizeof(*value));
+	snprintf(request, sizeof(request), "{\"key\":\"%s\"}", encode(key64, key));
+	err = ask(etcd, "kv/range", request, &answer);
+	if (err)
+		return -EHOSTUNREACH;
+	if (number(answer, "/count")) {
+		value->revision = number(answer, "/kvs/0/mod_revision");
+		value->lease = number(answer, "/kvs/0/lease");
+		if (value->revision <= 0 || json_pointer_get(answer, "/kvs/0/value", &text) ||
+		    !decode(value->text, text))
+			err = no_sense(etcd, key);
+	}
+	json_object_put(answer);
+	return err;
+}
+
+/* Returns 0, -EAGAIN: nothing was done, as the comparison says, or -EHOSTUNREACH. */
+static int transact(struct etcd *e, const char *compare, const char *success)
+{
+	char request[REQUEST_BYTES + 64];
+	struct json_object *answer, *done;
+	int err;
+
+	snprintf(request, sizeof(request), "{\"compare\":[%s],\"success\":[%s]}", compare, success);
+	err = ask(e, "kv/txn", request, &answer);
+	if (err)
+		return err == -ENOENT ? -EAGAIN : err;
+	if (json_pointer_get(answer, "/succeeded", &done) || !json_object_get_boolean(done))
+		err = -EAGAIN;
+	json_object_put(answer);
+	return err;
+}
+
+/**
+ * etcd_put - change keys in one transaction, if nobody else has changed them
+ * @etcd: the client
+ * @puts: @nr of them, for all of which there is room in REQUEST_BYTES
+ *
+ * Returns 0, -EAGAIN: nothing was changed, as some key is not what was seen, or a lease has
+ * run out; or -EHOSTUNREACH: no answer, it may have been done or not.
+ */
+int etcd_put(struct etcd *etcd, const struct etcd_put *puts, unsigned int nr)
+{
+	char compare[REQUEST_BYTES / 2] = "", success[REQUEST_BYTES / 2] = "";
+	char key64[BASE64_BYTES], text64[BASE64_BYTES];
+	size_t compared = 0, put = 0;
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		encode(key64, puts[i].key);
+		compared += (size_t)snprintf(compare + compared, sizeof(compare) - compared,
+			"%s{\"key\":\"%s\",\"target\":\"MOD\",\"result\":\"EQUAL\",\"mod_revision\":\"%" PRId64 "\"}",
+			i ? "," : "", key64, puts[i].seen);
+		put += (size_t)snprintf(success + put, sizeof(success) - put,
+			"%s{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64 "\"}}",
+			i ? "," : "", key64, encode(text64, puts[i].text), puts[i].lease);
+	}
+	return transact(etcd, compare, success);
+}
+
+/**
+ * etcd_put_guarded - change a key in one transaction, if others are what they should be
+ * @etcd: the client
+ * @key, @text: shorter than ETCD_TEXT_BYTES; the key stays
+ * @guards: @nr of them, short
+ *
+ * Returns as etcd_put() does.
+ */
+int etcd_put_guarded(struct etcd *etcd, const char *key, const char *text,
+		     const struct etcd_guard *guards, unsigned int nr)
+{
+	char compare[REQUEST_BYTES / 2] = "", success[REQUEST_BYTES];
+	char key64[BASE64_BYTES], text64[BASE64_BYTES];
+	size_t used = 0;
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		encode(key64, guards[i].key);
+		used += (size_t)snprintf(compare + used, sizeof(compare) - used,
+			"%s{\"key\":\"%s\",\"result\":\"EQUAL\",", used ? "," : "", key64);
+		if (guards[i].text)
+			used += (size_t)snprintf(compare + used, sizeof(compare) - used,
+				"\"target\":\"VALUE\",\"value\":\"%s\"}",
+				encode(text64, guards[i].text));
+		else
+			used += (size_t)snprintf(compare + used, sizeof(compare) - used,
+				"\"target\":\"LEASE\",\"lease\":\"%" PRId64 "\"}", guards[i].lease);
+	}
+	snprintf(success, sizeof(success), "{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\"}}",
+		 encode(key64, key), encode(text64, text));
+	return transact(etcd, compare, success);
+}
+
+/* ---- Life -------------------------------------------------------------- */
+
+/* curl keeps a copy. */
+static int give_pem(struct etcd *e, CURLoption option, const char *path)
+{
+	struct curl_blob blob = { .flags = CURL_BLOB_COPY };
+	int err = 0;
+	FILE *f;
+
+	if (!*path)
+		return 0;
+	f = fopen(path, "re");
+	blob.data = f ? malloc(PEM_BYTES) : NULL;
+	if (blob.data)
+		blob.len = fread(blob.data, 1, PEM_BYTES, f);
+	if (!blob.data || ferror(f) || !feof(f)) {
+		err = f && blob.data && !ferror(f) ? -EFBIG : -errno;
+		log_err("%s: cannot be read: %s", path, strerror(-err));
+	} else if (curl_easy_setopt(e->curl, option, &blob)) {
+		log_err("%s: libcurl takes no certificates from memory: it must be that with OpenSSL",
+			path);
+		err = -EOPNOTSUPP;
+	}
+	if (blob.data)
+		explicit_bzero(blob.data, PEM_BYTES);	/* it may be the private key */
+	free(blob.data);
+	if (f)
+		fclose(f);
+	return err;
+}
+
+/**
+ * etcd_open - get ready to ask; nothing is asked yet
+ * @etcd: out
+ * @config: where; stays until etcd_close()
+ *
+ * Says itself why it fails.  Returns 0 or a negative errno.
+ */
+int etcd_open(struct etcd *etcd, const struct config_cluster *config)
+{
+	int err;
+
+	memset(etcd, 0, sizeof(*etcd));
+	etcd->config = config;
+	etcd->timeout_ms = config->lease * 1000u / 5 / config->nr_urls;
+	if (!curl_global_init(CURL_GLOBAL_DEFAULT))
+		etcd->curl = curl_easy_init();
+	if (!etcd->curl) {
+		log_err("libcurl cannot be used: no memory");
+		return -ENOMEM;
+	}
+	curl_easy_setopt(etcd->curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(etcd->curl, CURLOPT_PROXY, "");
+	curl_easy_setopt(etcd->curl, CURLOPT_CAPATH, NULL);
+	curl_easy_setopt(etcd->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(etcd->curl, CURLOPT_TIMEOUT_MS, (long)etcd->timeout_ms);
+	curl_easy_setopt(etcd->curl, CURLOPT_WRITEFUNCTION, take);
+	curl_easy_setopt(etcd->curl, CURLOPT_WRITEDATA, etcd);
+	curl_easy_setopt(etcd->curl, CURLOPT_XFERINFOFUNCTION, look_up);
+	curl_easy_setopt(etcd->curl, CURLOPT_XFERINFODATA, etcd);
+	curl_easy_setopt(etcd->curl, CURLOPT_NOPROGRESS, 0L);
+	err = give_pem(etcd, CURLOPT_CAINFO_BLOB, config->ca);
+	if (!err)
+		err = give_pem(etcd, CURLOPT_SSLCERT_BLOB, config->cert);
+	if (!err)
+		err = give_pem(etcd, CURLOPT_SSLKEY_BLOB, config->key);
+	if (err)
+		etcd_close(etcd);
+	return err;
+}
+
+/**
+ * etcd_close - give back what etcd_open() took
+ * @etcd: the client
+ */
+void etcd_close(struct etcd *etcd)
+{
+	curl_easy_cleanup(etcd->curl);
+	curl_global_cleanup();
+}
+
+/**
+ * etcd_stop - have the call under way end within a second or so
+ * @etcd: the client; from any thread
+ * @stop: or let there be calls again
+ */
+void etcd_stop(struct etcd *etcd, bool stop)
+{
+	atomic_store(&etcd->stop, stop);
+}

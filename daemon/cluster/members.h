@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Where the backups of a store are, as its owner has told etcd (cluster.h).  It helps to find
+ * them and to name one that is missed; what they hold is told by the digests on them alone.
+ */
+#ifndef LSMEMD_MEMBERS_H
+#define LSMEMD_MEMBERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lsmem_format.h"
+
+#define MEMBERS_TEXT_BYTES	5120u	/* all of them, in JSON */
+#define MEMBERS_ERROR_BYTES	96u
+
+/**
+ * struct member - one of the backups
+ * @name, @domain: of the configuration
+ * @path: as there, or "HOST:/PATH" if only that host can reach it; there is room for any that
+ *	others can
+ * @state: as in the status file
+ * @secret: who keeps it wants proof of one
+ * @incarnation: low half; 0: not known
+ *
+ * Compared byte by byte: there is no padding, and behind a text all is zero.
+ */
+struct member {
+	char name[16], domain[32], path[384], state[11];
+	bool secret;
+	uint32_t incarnation;
+};
+
+/**
+ * struct members - all of them, in the order of the configuration
+ * @epoch: of the owner that wrote this
+ * @nr: how many; 0: nothing is known
+ */
+struct members {
+	uint64_t epoch;
+	unsigned int nr;
+	struct member member[LSMEM_BACKUPS];
+};
+
+bool members_far(const char *path);
+void members_copy(char *to, size_t room, const char *from);
+void members_print(const struct members *members, char text[MEMBERS_TEXT_BYTES]);
+bool members_parse(const char *text, struct members *members, char error[MEMBERS_ERROR_BYTES]);
+
+#endif

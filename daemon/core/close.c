@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Closing a segment: its directory and footer.
+ *
+ * The directory is made at once, by walking the headers in the log's memory:
+ * a few milliseconds for 8 MiB of the smallest objects, and nothing to keep
+ * while the segment is open.  Each header must be valid where it stands, or the
+ * kernel and we do not mean the same bytes, and nothing more is acknowledged.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "private.h"
+
+/**
+ * core_closed - CLOSE: a segment has its final length
+ * @core: core
+ * @event: the event
+ */
+void core_closed(struct core *core, const struct lsmem_event *event)
+{
+	struct core_segment *seg = core_segment_find(core, event->segment);
+	struct core_open *open = seg ? seg->open : NULL;
+
+	if (!open || open->closing || open->stream != event->to) {
+		core_fail(core, "segment %llu: the kernel closes it at %u, and it is not open or ends at %u",
+			  (unsigned long long)event->segment, event->to, open ? open->stream : 0);
+		return;
+	}
+	if (!lsmem_segment_fits(event->to, event->entries)) {
+		core_fail(core, "segment %llu: %u bytes and %u entries do not fit a frame",
+			  (unsigned long long)event->segment, event->to, event->entries);
+		return;
+	}
+	if (open->closed && open->durable != event->to) {
+		core_fail(core, "segment %llu: the kernel closes it at %u, its footer says %u",
+			  (unsigned long long)event->segment, event->to, open->durable);
+		return;
+	}
+	open->closing = true;
+	open->length = event->to;
+	open->entries = event->entries;
+	open->first_frame = event->first_frame;
+	core->changes++;
+}
+
+/* Copies the header at @at; what is behind the pointers may change meanwhile. */
+static bool core_read_header(struct core *core, const struct core_open *open, uint32_t at,
+			     uint32_t *frame, uint32_t *seglet, struct lsmem_entry *entry)
+{
+	while (*frame < core->log.nr_frames && *seglet < at / LSMEM_SEGLET_BYTES) {
+		*frame = core_follow(core, *frame);
+		(*seglet)++;
+	}
+	if (*frame >= core->log.nr_frames) {
+		core_fail(core, "segment %llu: seglet %u has no frame",
+			  (unsigned long long)open->event.segment, *seglet);
+		return false;
+	}
+	memcpy(entry, core->log.frames + (uint64_t)*frame * LSMEM_SEGLET_BYTES +
+	       at % LSMEM_SEGLET_BYTES, sizeof(*entry));
+	return true;
+}
+
+/**
+ * core_make_footer - the footer of a segment
+ * @core: core
+ * @seg: the segment
+ * @sums: of its entries; its walk ends with the log data
+ * @footer: out; zeroed by the caller
+ */
+void core_make_footer(const struct core *core, const struct core_segment *seg,
+		      const struct format_verify *sums, struct lsmem_segment_footer *footer)
+{
+	footer->magic = __cpu_to_le64(LSMEM_FOOTER_MAGIC);
+	footer->format = __cpu_to_le32(LSMEM_FORMAT);
+	memcpy(footer->uuid, core->uuid, sizeof(footer->uuid));
+	footer->segment = __cpu_to_le64(seg->item.segment);
+	footer->generation = __cpu_to_le32(seg->item.generation);
+	footer->length = __cpu_to_le32(sums->walk.end);
+	footer->entries = __cpu_to_le32(sums->entries);
+	footer->headers_crc = __cpu_to_le32(sums->headers_crc);
+	footer->directory_crc = __cpu_to_le32(sums->directory_crc);
+	format_footer_seal(footer);
+}
+
+static bool core_make_directory(struct core *core, const struct core_open *open,
+				struct core_close *close)
+{
+	uint32_t bytes = lsmem_directory_bytes(open->entries), entries = 0;
+	struct lsmem_directory_entry *directory = (void *)close->buffer;
+	struct lsmem_segment_footer *footer = (void *)(close->buffer + bytes);
+	uint32_t frame = open->first_frame, seglet = 0;
+	struct format_verify sums;
+
+	format_verify_begin(&sums, core->uuid, open->segment->item.segment,
+			    open->segment->item.generation, open->length);
+	memset(close->buffer, 0, bytes + LSMEM_BLOCK);
+	while (sums.walk.at < open->length) {
+		uint32_t at = sums.walk.at, type;
+		struct lsmem_entry entry;
+		enum format_error error;
+
+		if (!core_read_header(core, open, at, &frame, &seglet, &entry))
+			return false;
+		error = format_walk_step(&sums.walk, &entry);
+		if (error) {
+			core_fail(core, "segment %llu offset %u: the kernel's log holds no entry there: %s",
+				  (unsigned long long)open->segment->item.segment, at,
+				  format_strerror(error));
+			return false;
+		}
+		sums.headers_crc = lsmem_crc32c(sums.headers_crc, &entry.hcrc, sizeof(entry.hcrc));
+		type = lsmem_entry_type(&entry);
+		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_DELETE)
+			continue;
+		if (entries < open->entries)
+			directory[entries] = (struct lsmem_directory_entry) {
+				.key = entry.key,
+				.version = entry.version,
+				.meta = entry.meta,
+			};
+		entries++;
+	}
+	if (entries != open->entries) {
+		core_fail(core, "segment %llu: the kernel counts %u entries, its log holds %u",
+			  (unsigned long long)open->segment->item.segment, open->entries, entries);
+		return false;
+	}
+	sums.entries = entries;
+	sums.directory_crc = lsmem_crc32c(~0u, directory, entries * sizeof(*directory));
+	core_make_footer(core, open->segment, &sums, footer);
+	close->bytes = bytes + LSMEM_BLOCK;
+	return true;
+}
+
+static void core_close_durable(struct core *core, struct core_close *close)
+{
+	struct core_open *open = close->open;
+	struct core_segment *seg = open->segment;
+
+	/* Invariant 8: closed means length and CRC durable.  The digest may tell
+	 * later: until then recovery scans the segment.
+	 */
+	seg->life = CORE_CLOSED;
+	core->copies = true;
+	seg->item.length = open->length;
+	seg->first_frame = open->first_frame;
+	core_segment_dirty(core, seg);
+	open->ack_close = true;
+	open->close = NULL;
+	close->open = NULL;
+	core->stats.closed++;
+	core->changes++;
+}
+
+/* Closed, when directory and footer have come as far as @state on every replica. */
+static void core_close_check(struct core *core, struct core_close *close, uint8_t state)
+{
+	uint32_t b;
+
+	core_each_backup(b, close->open->segment->on)
+		if (close->to[b].state < state)
+			return;
+	core_close_durable(core, close);
+}
+
+static void core_close_write(struct core *core, struct core_close *close, uint32_t backup)
+{
+	struct core_transfer *to = &close->to[backup];
+
+	while (to->issued < close->bytes) {
+		struct core_op *op = core_op_get(core, CORE_OP_CLOSE, backup, false);
+		uint32_t part = close->bytes - to->issued;
+
+		if (!op)
+			return;
+		if (part > core->io_bytes)
+			part = core->io_bytes;
+		op->close = close;
+		core_op_add(op, close->buffer + to->issued, part);
+		core_op_start(core, op, core_where(core, close->open->segment, backup) +
+			      LSMEM_SEGMENT_BYTES - close->bytes + to->issued);
+		to->issued += part;
+	}
+}
+
+/* Mutated, the footer goes out when the data have only been given to writes. */
+static bool core_data_issued(const struct core_open *open)
+{
+	uint32_t b;
+
+	core_each_backup(b, open->segment->on)
+		if (open->replica[b].issued < open->length)
+			return false;
+	return true;
+}
+
+/**
+ * core_closes_run - start what can be started
+ * @core: core
+ */
+void core_closes_run(struct core *core)
+{
+	struct core_close *close;
+	uint32_t i, b;
+
+	for (i = 0; i < core->nr_opens; i++) {
+		struct core_open *open = core->list[i];
+
+		if (!open->closing || open->close || open->ack_close)
+			continue;
+		if (open->closed) {		/* its footer is there already */
+			open->ack_close = true;
+			core->changes++;
+			continue;
+		}
+		/* Data first: so a footer proves that all before it was durable. */
+		if (open->durable < open->length && (RULE(FOOTER_AFTER_DATA) ||
+						     !core_data_issued(open)))
+			continue;
+		if (open->segment->life == CORE_CLOSED || open->segment->adding)
+			continue;
+		for (close = core->closes; close < core->closes + CORE_CLOSES; close++)
+			if (!close->open)
+				break;
+		if (close == core->closes + CORE_CLOSES)
+			break;
+		if (!core_make_directory(core, open, close))
+			return;
+		close->open = open;
+		memset(close->to, 0, sizeof(close->to));
+		open->close = close;
+		core->changes++;
+	}
+	for (close = core->closes; close < core->closes + CORE_CLOSES; close++) {
+		if (!close->open)
+			continue;
+		core_each_backup(b, close->open->segment->on & ~core->lost)
+			core_close_write(core, close, b);
+		/* A replica may have gone, and the others be durable. */
+		core_close_check(core, close, CORE_DURABLE);
+	}
+}
+
+void core_close_done(struct core *core, struct core_op *op)
+{
+	struct core_close *close = op->close;
+	struct core_transfer *to = &close->to[op->io.backup];
+
+	to->done += op->io.length;
+	if (to->done < close->bytes)
+		return;
+	to->state = CORE_WRITTEN;
+	core->flush_wanted[op->io.backup] = true;
+	if (!RULE(CLOSE_AFTER_FLUSH))
+		core_close_check(core, close, CORE_WRITTEN);
+}
+
+void core_closes_flush(struct core *core, uint32_t backup)
+{
+	uint32_t i;
+
+	for (i = 0; i < CORE_CLOSES; i++)
+		if (core->closes[i].to[backup].state == CORE_WRITTEN)
+			core->closes[i].to[backup].state = CORE_FLUSHING;
+}
+
+void core_closes_flushed(struct core *core, uint32_t backup)
+{
+	uint32_t i;
+
+	for (i = 0; i < CORE_CLOSES; i++) {
+		struct core_close *close = &core->closes[i];
+
+		if (!close->open || close->to[backup].state != CORE_FLUSHING)
+			continue;
+		close->to[backup].state = CORE_DURABLE;
+		core_close_check(core, close, CORE_DURABLE);
+	}
+}

@@ -1,0 +1,767 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * core: see core.h.  Here are its inputs and outputs, the requests in flight,
+ * the flush machine and the queue of events.
+ *
+ * After each input core_run() does what has become possible until nothing
+ * changes any more.  Nothing here depends on anything but the inputs.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "private.h"
+#include "base/memory.h"
+
+/**
+ * core_fail - stop for good
+ * @core: core
+ * @format: why, for the operator
+ *
+ * Invariant 3: whatever has gone wrong, nothing more is acknowledged.
+ */
+void core_fail(struct core *core, const char *format, ...)
+{
+	va_list args;
+
+	if (core->state == CORE_FAILED)
+		return;
+	core->state = CORE_FAILED;
+	va_start(args, format);
+	vsnprintf(core->error, sizeof(core->error), format, args);
+	va_end(args);
+}
+
+/* ---- Requests ---------------------------------------------------------- */
+
+/**
+ * core_op_get - begin a request
+ * @core: core
+ * @kind: CORE_OP_*
+ * @backup: that it is for
+ * @spare: for what everything waits for: may use the last ones
+ * Return: NULL when too many are in flight; try again after the next has ended.
+ */
+struct core_op *core_op_get(struct core *core, enum core_op_kind kind, uint32_t backup, bool spare)
+{
+	struct core_op *op;
+
+	if (core->nr_ops[backup] + (spare ? 0 : CORE_OPS_SPARE) >= CORE_IOS)
+		return NULL;
+	for (op = &core->ops[backup * CORE_IOS]; op->kind != CORE_OP_FREE; op++)
+		;
+	memset(op, 0, offsetof(struct core_op, io));
+	op->kind = kind;
+	op->io.id = op - core->ops;
+	op->io.kind = kind == CORE_OP_FLUSH ? CORE_IO_FLUSH : CORE_IO_WRITE;
+	op->io.durable = false;
+	op->io.backup = backup;
+	op->io.length = 0;
+	op->io.nr_iov = 0;
+	core->nr_ops[backup]++;
+	return op;
+}
+
+/**
+ * core_op_add - add bytes to a request
+ * @op: the request
+ * @data: they stay as they are until it has ended
+ * @length: a multiple of LSMEM_BLOCK
+ */
+void core_op_add(struct core_op *op, const void *data, uint32_t length)
+{
+	struct core_io *io = &op->io;
+	struct iovec *last = io->nr_iov ? &io->iov[io->nr_iov - 1] : NULL;
+
+	io->length += length;
+	if (last && (const uint8_t *)last->iov_base + last->iov_len == data) {
+		last->iov_len += length;
+		return;
+	}
+	io->iov[io->nr_iov++] = (struct iovec) { .iov_base = (void *)data, .iov_len = length };
+}
+
+/**
+ * core_op_start - give a request out
+ * @core: core
+ * @op: the request
+ * @offset: in the backup
+ */
+void core_op_start(struct core *core, struct core_op *op, uint64_t offset)
+{
+	op->io.offset = offset;
+	core->out[core->out_next++ % CORE_OPS] = op->io.id;
+	core->changes++;
+}
+
+/* Issue a flush when something waits for one; one at a time on each backup. */
+static void core_flush_run(struct core *core)
+{
+	uint32_t b;
+
+	core_each_backup(b, core_alive(core)) {
+		struct core_op *op;
+
+		if (!core->flush_wanted[b] || core->flushing[b])
+			continue;
+		op = core_op_get(core, CORE_OP_FLUSH, b, true);
+		if (!op)
+			continue;
+		/* Invariant 16: it covers what has completed by now. */
+		core_segments_flush(core, b);
+		core_closes_flush(core, b);
+		core_digest_flush(core, b);
+		core_copy_flush(core, b);
+		core->flush_wanted[b] = false;
+		core->flushing[b] = true;
+		core_op_start(core, op, 0);
+	}
+}
+
+static void core_flushed(struct core *core, uint32_t backup, int error)
+{
+	core->flushing[backup] = false;
+	if (error) {
+		/* Only with rule 3 switched off: taken for a flush to be repeated. */
+		core->flush_wanted[backup] = true;
+		return;
+	}
+	core->stats.flushes++;
+	core->stats.backup[backup].flushes++;
+	core_segments_flushed(core, backup);
+	core_closes_flushed(core, backup);
+	core_digest_flushed(core, backup);
+	core_copy_flushed(core, backup);
+}
+
+/* ---- The queue of events ----------------------------------------------- */
+
+/* Understand an event; false: not yet. */
+static bool core_understand(struct core *core, const struct lsmem_event *event)
+{
+	if (core->state == CORE_RESUMING && event->type != LSMEM_EVENT_RESUME) {
+		core_fail(core, "event %u of segment %llu comes before the kernel has said what it has",
+			  event->type, (unsigned long long)event->segment);
+		return true;
+	}
+	switch (event->type) {
+	case LSMEM_EVENT_OPEN:
+		return core_opened(core, event);
+	case LSMEM_EVENT_RANGE:
+		core_range(core, event);
+		return true;
+	case LSMEM_EVENT_CLOSE:
+		core_closed(core, event);
+		return true;
+	case LSMEM_EVENT_RETIRE:
+		return core_retire(core, event);
+	case LSMEM_EVENT_RESUME:
+		core_resume(core, event);
+		return true;
+	}
+	core_fail(core, "event of type %u: is the module newer than the daemon?", event->type);
+	return true;
+}
+
+/**
+ * core_take - understand events in their order, as far as possible
+ * @core: core
+ */
+void core_take(struct core *core)
+{
+	while (core->queue_first != core->queue_next && core->state != CORE_FAILED) {
+		if (!core_understand(core, &core->queue[core->queue_first % CORE_QUEUE]))
+			return;
+		core->queue_first++;
+		core->changes++;
+	}
+}
+
+/**
+ * core_run - do what has become possible
+ * @core: core
+ */
+void core_run(struct core *core)
+{
+	uint64_t before;
+
+	do {
+		before = core->changes;
+		core_take(core);
+		if (core->state == CORE_FAILED || core->state == CORE_RESUMING)
+			return;
+		core_segments_run(core);
+		core_extend_run(core);
+		core_closes_run(core);
+		core_retires_run(core);
+		core_copy_run(core);
+		core_digest_run(core);
+		core_flush_run(core);
+	} while (core->changes != before && core->state != CORE_FAILED);
+}
+
+/* ---- Inputs ------------------------------------------------------------ */
+
+uint32_t core_room(const struct core *core)
+{
+	return CORE_QUEUE - (core->queue_next - core->queue_first);
+}
+
+uint32_t core_frames_left(const struct core *core)
+{
+	uint32_t left = core_segments_left(core), i;
+
+	/* A segment that waits for a frame takes a free one and is empty then. */
+	for (i = 0; i < core->nr_opens; i++)
+		left += core->list[i]->segment && !core->list[i]->committed &&
+			!core->list[i]->closing;
+	return left;
+}
+
+void core_clock(struct core *core, uint32_t generation_wanted, uint64_t store_time,
+		uint64_t next_segment)
+{
+	if (generation_wanted > LSMEM_GENERATION_MAX)
+		generation_wanted = LSMEM_GENERATION_MAX;
+	if (generation_wanted > core->generation_wanted)
+		core->generation_wanted = generation_wanted;
+	if (store_time > core->store_time)
+		core->store_time = store_time;
+	if (next_segment > core->next_segment)
+		core->next_segment = next_segment;
+	core_run(core);
+}
+
+void core_event(struct core *core, const struct lsmem_event *event)
+{
+	if (core->state == CORE_FAILED)
+		return;
+	if (core->state == CORE_DRAINING || core->state == CORE_STOPPED || !core_room(core)) {
+		core_fail(core, "an event came when none was to come");
+		return;
+	}
+	core->queue[core->queue_next++ % CORE_QUEUE] = *event;
+	core_run(core);
+}
+
+/*
+ * A backup is nearly full when fewer than one frame in LOW is free, and is not any more when
+ * twice that is: what the cleaner leaves free when nothing is amiss (LSMEM_BACKUP_HIGH).
+ */
+#define LOW	40u
+
+static void core_watch_room(struct core *core)
+{
+	uint32_t low = 0, b;
+
+	core_each_backup(b, core_alive(core)) {
+		uint64_t frames = __le64_to_cpu(core->super[b].frames);
+		uint64_t enough = (frames + LOW - 1) / LOW << (core->low >> b & 1u);
+
+		low |= (uint32_t)(core->nr_free[b] < enough) << b;
+	}
+	core->low = low;
+}
+
+uint32_t core_low(const struct core *core)
+{
+	return core->low;
+}
+
+void core_tick(struct core *core)
+{
+	core_watch_room(core);
+	core->tick = true;
+	core->copy_left = core->copy_bytes;
+	core->copies = true;	/* frames may have become free */
+	core_run(core);
+}
+
+static void core_count_write(struct core *core, const struct core_op *op, uint8_t kind)
+{
+	static const uint8_t parts[] = {
+		[CORE_OP_HEADER] = CORE_PART_HEADER,
+		[CORE_OP_LOG] = CORE_PART_LOG,
+		[CORE_OP_COPY] = CORE_PART_LOG,
+		[CORE_OP_CLOSE] = CORE_PART_DIRECTORY,
+		[CORE_OP_DIGEST] = CORE_PART_DIGEST,
+	};
+	struct core_backup_stats *backup = &core->stats.backup[op->io.backup];
+
+	core->stats.writes++;
+	core->stats.written_bytes += op->io.length;
+	backup->writes[parts[kind]]++;
+	backup->bytes[parts[kind]] += op->io.length;
+}
+
+void core_io_done(struct core *core, uint32_t id, int error)
+{
+	struct core_op *op = &core->ops[id];
+	uint32_t backup = op->io.backup;
+	uint8_t kind = op->kind;
+
+	op->kind = CORE_OP_FREE;
+	core->nr_ops[backup]--;
+	if (core->state == CORE_FAILED)
+		return;
+	/* Whatever a lost backup says now proves nothing. */
+	if (!(core_alive(core) >> backup & 1u) && kind != CORE_OP_COPY)
+		return;
+	/* Invariant 3: after a failed write or flush nobody knows what the replica
+	 * holds, and the next flush may well succeed without it.
+	 */
+	if (error && op->io.kind != CORE_IO_READ &&
+	    (RULE(FLUSH_FAILED) || kind != CORE_OP_FLUSH)) {
+		char why[CORE_ERROR_BYTES / 2];
+
+		snprintf(why, sizeof(why), "backup %u: %s at %llu, %u bytes, failed: %s", backup,
+			 kind == CORE_OP_FLUSH ? "flush" : "write",
+			 (unsigned long long)op->io.offset, op->io.length, strerror(-error));
+		core_lost(core, backup, why);
+		if (kind == CORE_OP_COPY)
+			core_copy_done(core, op, error);
+		core_run(core);
+		return;
+	}
+	if (op->io.kind == CORE_IO_WRITE)
+		core_count_write(core, op, kind);
+	switch (kind) {
+	case CORE_OP_HEADER:
+		core_header_done(core, op);
+		break;
+	case CORE_OP_LOG:
+		core_log_done(core, op);
+		break;
+	case CORE_OP_CLOSE:
+		core_close_done(core, op);
+		break;
+	case CORE_OP_DIGEST:
+		core_digest_done(core, op);
+		break;
+	case CORE_OP_FLUSH:
+		core_flushed(core, backup, error);
+		break;
+	case CORE_OP_COPY:
+		core_copy_done(core, op, error);
+		break;
+	}
+	core_run(core);
+}
+
+void core_io_received(struct core *core, uint32_t id)
+{
+	struct core_op *op = &core->ops[id];
+
+	if (op->kind != CORE_OP_LOG || core->state == CORE_FAILED ||
+	    !(core_alive(core) >> op->io.backup & 1u))
+		return;
+	core_log_received(op);
+	core->changes++;
+	core_run(core);
+}
+
+void core_shutdown(struct core *core)
+{
+	if (core->state == CORE_RESUMING)
+		core->state = CORE_STOPPED;
+	if (core->state == CORE_RUNNING)
+		core->state = CORE_DRAINING;
+	core_run(core);
+}
+
+/* ---- Outputs ----------------------------------------------------------- */
+
+bool core_io_next(struct core *core, struct core_io *io)
+{
+	while (core->state != CORE_FAILED && core->out_first != core->out_next) {
+		struct core_op *op = &core->ops[core->out[core->out_first++ % CORE_OPS]];
+
+		*io = op->io;
+		if (core_alive(core) >> io->backup & 1u)
+			return true;
+		/* Lost before it was begun. */
+		core_io_done(core, io->id, 0);
+	}
+	return false;
+}
+
+static uint32_t core_acks_segment(struct core *core, struct core_open *open,
+				  struct lsmem_ack_one *acks, uint32_t max)
+{
+	uint64_t id = open->event.segment;
+	uint32_t nr = 0;
+
+	if (open->ack_open && nr < max) {
+		acks[nr++] = (struct lsmem_ack_one) { .type = LSMEM_EVENT_OPEN, .segment = id };
+		open->ack_open = false;
+	}
+	/* No further than the kernel has given out: of a resumed segment more may
+	 * be durable than it remembers.
+	 */
+	if (open->segment && !open->reopened && nr < max) {
+		uint32_t to = open->durable < open->stream ? open->durable : open->stream;
+
+		if (to > open->acked) {
+			acks[nr++] = (struct lsmem_ack_one) {
+				.type = LSMEM_EVENT_RANGE, .to = to, .segment = id,
+			};
+			open->acked = to;
+		}
+		to = open->received < open->stream ? open->received : open->stream;
+		if (to > open->acked && to > open->acked_received && nr < max) {
+			acks[nr++] = (struct lsmem_ack_one) {
+				.type = LSMEM_ACK_RECEIVED, .to = to, .segment = id,
+			};
+			open->acked_received = to;
+		}
+	}
+	if (open->ack_close && open->acked == open->length && nr < max) {
+		acks[nr++] = (struct lsmem_ack_one) {
+			.type = LSMEM_EVENT_CLOSE, .to = open->length, .segment = id,
+		};
+		open->ack_close = false;
+		core_open_put(core, open);
+		core->changes++;
+	}
+	return nr;
+}
+
+uint32_t core_acks(struct core *core, struct lsmem_ack_one *acks, uint32_t max,
+		   uint32_t *ceiling)
+{
+	uint64_t before = core->changes;
+	uint32_t nr = 0, i;
+
+	*ceiling = 0;
+	if (core->state == CORE_FAILED)
+		return 0;
+	*ceiling = core->ceiling_ack;
+	core->ceiling_ack = 0;
+	/* From the last, as an acknowledgement may be the end of one. */
+	for (i = core->nr_opens; i-- > 0 && nr < max;)
+		nr += core_acks_segment(core, core->list[i], acks + nr, max - nr);
+	/* In their order; their superseders' acknowledgements are above. */
+	while (core->retire_first != core->retire_next && nr < max) {
+		struct core_retire *retire = &core->retires[core->retire_first % CORE_RETIRES];
+
+		if (!retire->ack)
+			break;
+		acks[nr++] = (struct lsmem_ack_one) {
+			.type = LSMEM_EVENT_RETIRE, .segment = retire->last,
+		};
+		memset(retire, 0, offsetof(struct core_retire, segments));
+		core->retire_first++;
+		core->changes++;
+	}
+	if (core->changes != before)
+		core_run(core);
+	return nr;
+}
+
+bool core_bad_next(struct core *core, struct core_bad *bad)
+{
+	if (core->bads_first == core->bads_next)
+		return false;
+	*bad = core->bads[core->bads_first++ % CORE_BADS];
+	return true;
+}
+
+enum core_state core_state(const struct core *core)
+{
+	return core->state;
+}
+
+const char *core_error(const struct core *core)
+{
+	return core->error;
+}
+
+/**
+ * core_backup - is a backup used?
+ * @core: core
+ * @backup: its index
+ */
+enum core_backup_state core_backup(const struct core *core, uint32_t backup)
+{
+	if (core->joining >> backup & 1u)
+		return CORE_BACKUP_JOINING;
+	if (core->lost >> backup & 1u)
+		return CORE_BACKUP_LEAVING;
+	if (core->members >> backup & 1u)
+		return CORE_BACKUP_MEMBER;
+	return core->was_member >> backup & 1u ? CORE_BACKUP_LOST : CORE_BACKUP_NONE;
+}
+
+void core_stats(const struct core *core, struct core_stats *stats)
+{
+	uint32_t wanted = core_wanted(core), i, b;
+
+	*stats = core->stats;
+	for (b = 0; b < core->nr_backups; b++) {
+		struct core_backup_stats *backup = &stats->backup[b];
+
+		backup->state = core_backup(core, b);
+		backup->in_flight = core->nr_ops[b];
+		if (backup->state != CORE_BACKUP_MEMBER)
+			continue;
+		backup->frames = __le64_to_cpu(core->super[b].frames);
+		backup->frames_free = core->nr_free[b];
+		backup->frames_low = core->low >> b & 1u;
+		stats->frames += backup->frames;
+		stats->frames_free += backup->frames_free;
+		stats->in_flight += backup->in_flight;
+	}
+	for (i = 0; i < core->nr_segments; i++) {
+		const struct core_segment *seg = &core->segments[i];
+		uint32_t on = seg->life < CORE_OPEN ? seg->on : seg->listed;
+
+		stats->segments += seg->life != CORE_FREE;
+		if (!seg->life || (uint32_t)__builtin_popcount(on & ~core->lost & ~seg->bad) >= wanted)
+			continue;
+		if (seg->life < CORE_CLOSED)
+			stats->short_open++;
+		else
+			stats->short_segments++;
+	}
+	stats->epoch = core->map.epoch;
+	stats->sequence = core->map.sequence;
+	for (i = 0; i < core->nr_opens; i++) {
+		const struct core_open *open = core->list[i];
+
+		if (open->durable < open->committed) {
+			stats->lag_segments++;
+			stats->lag_bytes += open->committed - open->durable;
+		}
+		if (open->durable < open->acked_received)
+			stats->memory_bytes += open->acked_received - open->durable;
+		core_each_backup(b, open->segment ? open->segment->on : 0) {
+			uint32_t flushed = open->replica[b].flushed;
+
+			if (flushed >= open->committed)
+				continue;
+			stats->backup[b].lag_segments++;
+			stats->backup[b].lag_bytes += open->committed - flushed;
+		}
+	}
+}
+
+/* ---- Life -------------------------------------------------------------- */
+
+static int core_alloc_all(struct core *core, const struct digest_map *map)
+{
+	size_t segments = core->nr_segments, buckets = 1, i;
+
+	while (buckets < 2 * segments)
+		buckets *= 2;
+	core->hash_mask = buckets - 1;
+	core->queue = calloc(CORE_QUEUE, sizeof(*core->queue));
+	core->waiting = calloc(CORE_QUEUE, sizeof(*core->waiting));
+	core->segments = calloc(segments, sizeof(*core->segments));
+	core->hash = malloc(buckets * sizeof(*core->hash));
+	core->free_segments = calloc(segments, sizeof(*core->free_segments));
+	core->dirty = calloc(segments, sizeof(*core->dirty));
+	core->gone = calloc(CORE_GONE, sizeof(*core->gone));
+	core->record.segments = calloc(segments, sizeof(*core->record.segments));
+	core->record.states = calloc(segments, sizeof(*core->record.states));
+	core->record.on = calloc(segments, sizeof(*core->record.on));
+	core->blocks = memory_get((size_t)CORE_OPENS * core->nr_backups * LSMEM_BLOCK);
+	for (i = 0; i < core->nr_backups; i++) {
+		core->free_frames[i] = calloc(map->frames, sizeof(**core->free_frames));
+		core->record.buffers[i] = memory_get(format_digest_bytes(segments + 1));
+		if (!core->free_frames[i] || !core->record.buffers[i])
+			return -ENOMEM;
+	}
+	for (i = 0; i < CORE_CLOSES; i++) {
+		core->closes[i].buffer = memory_get(CORE_CLOSE_BYTES);
+		if (!core->closes[i].buffer)
+			return -ENOMEM;
+	}
+	if (core->nr_backups > 1) {
+		core->copy.buffer = memory_get(LSMEM_SEGMENT_BYTES);
+		if (!core->copy.buffer)
+			return -ENOMEM;
+	}
+	if (!core->queue || !core->waiting || !core->segments || !core->hash ||
+	    !core->free_segments || !core->dirty || !core->gone || !core->record.segments ||
+	    !core->record.states || !core->record.on || !core->blocks)
+		return -ENOMEM;
+	memset(core->hash, 0xff, buckets * sizeof(*core->hash));
+	while (segments--)
+		core->free_segments[core->nr_free_segments++] = segments;
+	return 0;
+}
+
+/* A listed replica; false: it contradicts another of its segment. */
+static bool core_adopt_item(struct core *core, const struct digest_item *item, uint32_t backup,
+			    uint32_t frame)
+{
+	struct core_segment *seg = core_segment_find(core, item->segment);
+
+	if (!seg)
+		seg = core_segment_put(core, item, item->state == LSMEM_ITEM_CLOSED ? CORE_CLOSED :
+				       item->state == LSMEM_ITEM_SEALED ? CORE_SEALED : CORE_OPEN);
+	if (seg->on >> backup & 1u || seg->item.generation != item->generation ||
+	    seg->item.state != item->state || seg->item.length != item->length)
+		return false;
+	seg->on |= 1u << backup;
+	seg->listed |= 1u << backup;
+	seg->frame[backup] = frame;
+	return true;
+}
+
+static bool core_adopt(struct core *core, const struct digest_map *map)
+{
+	uint32_t b, frame;
+
+	core->map = *map;
+	core->map.items = NULL;
+	core->store_time = map->store_time;
+	core->next_segment = map->next_segment;
+	core_each_backup(b, map->mask) {
+		/* From the top, so that the lowest free frame is used first. */
+		for (frame = map->frames; frame-- > 0;) {
+			const struct digest_item *item = &map->items[b * map->frames + frame];
+
+			if (item->state && !core_adopt_item(core, item, b, frame))
+				return false;
+			if (!item->state && frame < __le64_to_cpu(core->super[b].frames))
+				core_frame_free(core, b, frame);
+		}
+	}
+	core->copies = true;
+	return true;
+}
+
+/* Why core cannot work on this; NULL: it can. */
+static const char *core_check_params(const struct core_params *params)
+{
+	const struct digest_map *map = params->map;
+	uint32_t left = 0, b;
+
+	if (params->io_bytes % LSMEM_BLOCK || params->io_bytes < LSMEM_SEGLET_BYTES ||
+	    params->io_bytes > CORE_IO_BYTES || !params->log.nr_frames ||
+	    map->backups > CORE_BACKUPS || map->mask >> map->backups ||
+	    params->min_replicas > map->backups)
+		return "parameters are out of range";
+	for (b = 0; b < map->backups; b++) {
+		const struct lsmem_super *joining = params->joining[b];
+
+		if (joining && (params->super[b] ||
+				__le64_to_cpu(joining->frames) > map->frames))
+			return "parameters are out of range";
+		if (!(map->mask >> b & 1u) || !params->super[b])
+			continue;
+		if (__le64_to_cpu(params->super[b]->frames) > map->frames)
+			return "parameters are out of range";
+		left |= 1u << b;
+	}
+	if (!digest_counts(map, left))
+		return "too few of the backups are there to go on from the last digest";
+	return NULL;
+}
+
+static void core_set_params(struct core *core, const struct core_params *params)
+{
+	uint32_t b;
+
+	core->nr_backups = params->map->backups;
+	core->nr_segments = digest_places(params->map);
+	core->members = core->was_member = params->map->mask;
+	core->replicas = params->replicas;
+	core->min_replicas = params->min_replicas ? params->min_replicas : 1;
+	core->copy_bytes = core->copy_left = params->copy_bytes;
+	core->copy.segment = CORE_NONE;
+	core->log = params->log;
+	core->io_bytes = params->io_bytes;
+	core->state = params->resume ? CORE_RESUMING : CORE_RUNNING;
+	core->domains = params->domains;
+	for (b = 0; b < core->nr_backups; b++) {
+		core->domain[b] = core->domains ? params->domain[b] : b;
+		if (params->super[b]) {
+			core->super[b] = *params->super[b];
+			memcpy(core->uuid, params->super[b]->uuid, sizeof(core->uuid));
+		} else {
+			core->lost |= core->members & 1u << b;
+		}
+		if (params->joining[b]) {
+			core->super[b] = *params->joining[b];
+			core->joining |= 1u << b;
+		}
+	}
+	core->urgent = core->lost;
+}
+
+/**
+ * core_new - begin
+ * @params: what core works on
+ * @error: why it could not
+ */
+struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BYTES])
+{
+	const char *wrong = core_check_params(params);
+	struct core *core;
+	uint32_t place, b;
+
+	error[0] = '\0';
+	if (wrong) {
+		snprintf(error, CORE_ERROR_BYTES, "core: %s", wrong);
+		return NULL;
+	}
+	for (place = 0; !params->resume && place < digest_places(params->map); place++) {
+		/* Invariant 15: recovery has sealed them all. */
+		if (params->map->items[place].state == LSMEM_ITEM_OPEN) {
+			snprintf(error, CORE_ERROR_BYTES,
+				 "core: segment %llu is open, and nobody has it: recover first",
+				 (unsigned long long)params->map->items[place].segment);
+			return NULL;
+		}
+	}
+	core = calloc(1, sizeof(*core));
+	if (core)
+		core_set_params(core, params);
+	if (!core || core_alloc_all(core, params->map)) {
+		snprintf(error, CORE_ERROR_BYTES, "core: no memory for %u frames",
+			 digest_places(params->map));
+		core_free(core);
+		return NULL;
+	}
+	if (!core_adopt(core, params->map)) {
+		snprintf(error, CORE_ERROR_BYTES,
+			 "core: the digest says different things of replicas of one segment");
+		core_free(core);
+		return NULL;
+	}
+	core_each_backup(b, core->joining)
+		if (params->past[b])
+			core_keep_past(core, b, params->past[b]);
+	return core;
+}
+
+void core_free(struct core *core)
+{
+	uint32_t i;
+
+	if (!core)
+		return;
+	for (i = 0; i < CORE_CLOSES; i++)
+		memory_put(core->closes[i].buffer);
+	for (i = 0; i < CORE_BACKUPS; i++) {
+		free(core->free_frames[i]);
+		memory_put(core->record.buffers[i]);
+	}
+	memory_put(core->copy.buffer);
+	free(core->queue);
+	free(core->waiting);
+	free(core->segments);
+	free(core->hash);
+	free(core->free_segments);
+	free(core->dirty);
+	free(core->gone);
+	free(core->record.segments);
+	free(core->record.states);
+	free(core->record.on);
+	memory_put(core->blocks);
+	free(core);
+}

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Digest records and retirement.
+ *
+ * One record at a time is written and flushed, then it counts, then the next is
+ * made (invariant 1).  Deltas follow each other in a half of the digest log; a
+ * record that does not fit becomes a full one at the beginning of the other
+ * half, where nothing is that anybody needs.
+ *
+ * A record is made when somebody waits for it: segments to be listed, groups to
+ * be retired, a generation ceiling; or at a tick when lengths or states have
+ * changed.  All that is ready goes into one.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "private.h"
+
+/* What the next digest says of a segment: LSMEM_ITEM_*, 0 for nothing. */
+static uint32_t core_item_state(const struct core_segment *seg)
+{
+	switch (seg->life) {
+	case CORE_OPENING:
+	case CORE_OPEN:
+		return LSMEM_ITEM_OPEN;
+	case CORE_CLOSED:
+		return LSMEM_ITEM_CLOSED;
+	case CORE_SEALED:
+		return LSMEM_ITEM_SEALED;
+	case CORE_LEAVING:
+		return LSMEM_ITEM_REMOVED;
+	default:
+		return 0;
+	}
+}
+
+/* Items of a segment's replicas; what is removed is what is listed. */
+static void core_record_add(struct core *core, const struct core_segment *seg, uint32_t state)
+{
+	struct lsmem_digest *digest = (void *)core->record.buffers[core->record.buffer];
+	uint32_t gone = state == LSMEM_ITEM_REMOVED ? seg->listed : seg->listed & ~seg->on, b;
+
+	core_each_backup(b, core->record.map.mask & (seg->on | gone)) {
+		bool stays = !(gone >> b & 1u);
+
+		/* A full record lists what there is, and nothing else. */
+		if (stays ? state != LSMEM_ITEM_REMOVED : !core->record.full)
+			digest_add(digest, b << LSMEM_ITEM_FRAME_BITS | seg->frame[b], &seg->item,
+				   stays ? state : LSMEM_ITEM_REMOVED);
+	}
+}
+
+/* Members are those that are not lost; their failure domains are those of the configuration. */
+static void core_record_members(const struct core *core, struct digest_map *map)
+{
+	uint8_t domain[LSMEM_BACKUPS] = { 0 };
+	uint32_t b;
+
+	core_each_backup(b, core->domains ? core_alive(core) : 0)
+		domain[b] = core->domain[b] + 1;
+	if (core_alive(core) == map->mask && !memcmp(domain, map->domain, sizeof(domain)))
+		return;
+	map->mask = core_alive(core);
+	map->set_generation++;
+	for (b = 0; b < LSMEM_BACKUPS; b++)
+		map->members[b] = map->mask >> b & 1u ?
+				  __le64_to_cpu(core->super[b].incarnation) : 0;
+	memcpy(map->domain, domain, sizeof(domain));
+	map->floor = digest_floor(map);
+}
+
+static uint32_t core_record_items(const struct core *core, uint32_t mask)
+{
+	uint32_t items = 0, i;
+
+	for (i = 0; i < core->nr_dirty; i++) {
+		const struct core_segment *seg = &core->segments[core->dirty[i]];
+
+		items += __builtin_popcount(mask & (seg->on | seg->listed));
+	}
+	return items;
+}
+
+/* What is in flight on a lost backup keeps its buffer. */
+static void core_record_buffer(struct core *core)
+{
+	struct core_record *record = &core->record;
+	uint32_t alive = core_alive(core), busy = 0, b;
+
+	for (b = 0; b < core->nr_backups; b++)
+		if (!(alive >> b & 1u) && core->nr_ops[b])
+			busy |= 1u << record->used[b];
+	record->buffer = __builtin_ctz(~busy);	/* one backup at least is not lost */
+	core_each_backup(b, alive) {
+		record->to[b] = (struct core_transfer) { .state = CORE_WRITING };
+		record->used[b] = record->buffer;
+	}
+}
+
+/* Is somebody to become a member, and is there a place? */
+static bool core_joiners(const struct core *core)
+{
+	return core->state == CORE_RUNNING && (core->joining & ~core->map.mask);
+}
+
+/* Make the record of all that has changed. */
+static void core_make_record(struct core *core)
+{
+	uint32_t joiners = core_joiners(core) ? core_join(core) : 0;
+	uint32_t any = __builtin_ctz(core_alive(core)), kind, items, i;
+	uint64_t half_bytes = __le64_to_cpu(core->super[any].digest_bytes);
+	struct core_record *record = &core->record;
+	struct lsmem_digest *digest;
+
+	record->map = core->map;
+	record->map.sequence++;
+	record->first = joiners;
+	core_record_members(core, &record->map);
+	/* Invariant 14: the ceiling is durable before generations reach it. */
+	if (core->generation_wanted > record->map.generation_ceiling)
+		record->map.generation_ceiling = core->generation_wanted;
+	if (core->store_time > record->map.store_time)
+		record->map.store_time = core->store_time;
+	if (core->next_segment > record->map.next_segment)
+		record->map.next_segment = core->next_segment;
+
+	items = core_record_items(core, record->map.mask);
+	record->full = core->full || joiners || format_digest_bytes(items) > half_bytes - core->map.at;
+	kind = record->full ? LSMEM_DIGEST_FULL : LSMEM_DIGEST_DELTA;
+	record->half = core->map.half;
+	record->at = core->map.at;
+	if (record->full) {
+		/* In place, a crash in the middle would leave no chain at all. */
+		if (RULE(DIGEST_HALF))
+			record->half = !core->map.half;
+		record->at = 0;
+	}
+	core_record_buffer(core);
+	digest = (void *)record->buffers[record->buffer];
+	memset(digest, 0, format_digest_bytes(record->full ? core->nr_segments + 1 : items));
+	digest_head(digest, &record->map, &core->super[any], kind);
+	record->nr = 0;
+	for (i = 0; i < core->nr_dirty; i++) {
+		struct core_segment *seg = &core->segments[core->dirty[i]];
+
+		seg->dirty = false;
+		record->segments[record->nr] = core->dirty[i];
+		record->on[record->nr] = seg->on & record->map.mask;
+		record->states[record->nr++] = core_item_state(seg);
+		if (!record->full)
+			core_record_add(core, seg, core_item_state(seg));
+	}
+	core->nr_dirty = 0;
+	for (i = 0; record->full && i < core->nr_segments; i++) {
+		struct core_segment *seg = &core->segments[i];
+		uint32_t state = core_item_state(seg);
+
+		if (state && state != LSMEM_ITEM_REMOVED)
+			core_record_add(core, seg, state);
+	}
+	if (record->full)
+		digest_add_branch(digest, &record->map.branch);
+	format_digest_seal(digest);
+	if (!RULE(CEILING_DURABLE))
+		core->ceiling_ack = record->map.generation_ceiling;
+	record->bytes = format_digest_bytes(__le32_to_cpu(digest->items));
+	record->under_way = true;
+	core->urgent = false;
+	core->full = false;
+	core->tick = false;
+	for (i = core->retire_first; i != core->retire_next; i++)
+		if (core->retires[i % CORE_RETIRES].ready)
+			core->retires[i % CORE_RETIRES].recorded = true;
+	core->changes++;
+	for (i = 0; !RULE(FRAME_REUSE) && i < record->nr; i++)
+		if (record->states[i] == LSMEM_ITEM_REMOVED)
+			core_segment_free(core, &core->segments[record->segments[i]]);
+}
+
+/*
+ * Is all durable and acknowledged that can be?  What a resumed kernel has not
+ * given out again, and groups that wait for it, are left for the next daemon.
+ */
+static bool core_drained(const struct core *core)
+{
+	const struct core_retire *first = &core->retires[core->retire_first % CORE_RETIRES];
+
+	return core->queue_first == core->queue_next && core_segments_drained(core) &&
+	       (core->retire_first == core->retire_next || !first->ready);
+}
+
+/* The record is durable: what it says is so. */
+static void core_record_durable(struct core *core)
+{
+	struct core_record *record = &core->record;
+	uint32_t i, b;
+
+	for (i = 0; i < record->nr; i++) {
+		struct core_segment *seg = &core->segments[record->segments[i]];
+
+		if (record->states[i] == LSMEM_ITEM_REMOVED) {
+			/* Invariant 10: only now, or a crash would find the old
+			 * digest and in the frame another segment's data.
+			 */
+			if (RULE(FRAME_REUSE))
+				core_segment_free(core, seg);
+			core->stats.retired++;
+			continue;
+		}
+		seg->item.state = record->states[i];
+		/* Bad replicas: invariant 10 holds for their frames too. */
+		core_each_backup(b, seg->listed & ~record->on[i])
+			core_frame_free(core, b, seg->frame[b]);
+		seg->listed = record->on[i];
+		if (seg->life == CORE_OPENING) {
+			/* Invariant 2: now the kernel may write to it. */
+			seg->life = CORE_OPEN;
+			if (seg->open && RULE(ACK_AFTER_LISTED))
+				seg->open->ack_open = true;
+			core->stats.opened++;
+		}
+	}
+	for (i = core->retire_first; i != core->retire_next; i++)
+		if (core->retires[i % CORE_RETIRES].recorded)
+			core->retires[i % CORE_RETIRES].ack = true;
+	if (record->map.generation_ceiling > core->map.generation_ceiling)
+		core->ceiling_ack = record->map.generation_ceiling;
+	if (record->map.mask != core->members)
+		core_shrunk(core, record->map.mask);
+	core->map = record->map;
+	core->map.half = record->half;
+	core->map.at = record->at + record->bytes;
+	record->under_way = false;
+	core->stats.digests++;
+	core->stats.digests_full += record->full;
+	core->changes++;
+	if (core->state == CORE_DRAINING && record->full && !core->nr_dirty && core_drained(core))
+		core->state = CORE_STOPPED;
+}
+
+/**
+ * core_record_check - does the record count by now
+ * @core: core
+ *
+ * It is durable on every member that is not lost, and in as many failure domains of the
+ * record before it as that one's floor says: a recovery has read one of these backups
+ * (digest_enough()).
+ */
+void core_record_check(struct core *core)
+{
+	struct core_record *record = &core->record;
+	uint32_t durable = 0, b;
+
+	if (!record->under_way)
+		return;
+	core_each_backup(b, record->map.mask & ~core->lost)
+		durable |= (record->to[b].state == CORE_DURABLE) << b;
+	if (!RULE(DIGEST_QUORUM) ? !durable : durable != (record->map.mask & ~core->lost) ||
+	    !digest_counts(&core->map, durable))
+		return;
+	core_record_durable(core);
+}
+
+static void core_record_write(struct core *core, uint32_t backup)
+{
+	uint32_t half = core->record.half ^ (core->map.odd >> backup & 1u);
+	struct core_record *record = &core->record;
+	struct core_transfer *to = &record->to[backup];
+
+	while (to->issued < record->bytes) {
+		struct core_op *op = core_op_get(core, CORE_OP_DIGEST, backup, true);
+		uint64_t part = record->bytes - to->issued;
+
+		if (!op)
+			return;
+		if (part > core->io_bytes)
+			part = core->io_bytes;
+		op->write = core->map.sequence;
+		core_op_add(op, record->buffers[record->buffer] + to->issued, part);
+		core_op_start(core, op, format_half_offset(&core->super[backup], half) +
+					record->at + to->issued);
+		to->issued += part;
+	}
+}
+
+/*
+ * Whoever becomes a member has the record before the others: it names members that
+ * a recovery must read, and one that is not there yet could not be read.
+ */
+static uint32_t core_record_first(const struct core *core)
+{
+	const struct core_record *record = &core->record;
+	uint32_t first = 0, b;
+
+	core_each_backup(b, RULE(JOIN_FIRST) ? record->first & ~core->lost : 0)
+		first |= (record->to[b].state != CORE_DURABLE) << b;
+	return first;
+}
+
+/**
+ * core_digest_run - make and write a record, if one is due
+ * @core: core
+ */
+void core_digest_run(struct core *core)
+{
+	struct core_record *record = &core->record;
+	uint32_t to, b;
+
+	if (core->state == CORE_DRAINING && !record->under_way && core_drained(core))
+		core->full = true;
+	if (!record->under_way &&
+	    (core->urgent || core->full || core_joiners(core) || (core->tick && core->nr_dirty) ||
+	     core->generation_wanted > core->map.generation_ceiling))
+		core_make_record(core);
+	if (!record->under_way)
+		return;
+	to = core_record_first(core);
+	core_each_backup(b, to ? to : record->map.mask & ~core->lost)
+		core_record_write(core, b);
+}
+
+void core_digest_done(struct core *core, struct core_op *op)
+{
+	struct core_record *record = &core->record;
+	struct core_transfer *to = &record->to[op->io.backup];
+
+	/* Only with a rule switched off can it be of a record that has counted. */
+	if (!record->under_way || op->write != (uint32_t)core->map.sequence)
+		return;
+	to->done += op->io.length;
+	if (to->done < record->bytes)
+		return;
+	to->state = CORE_WRITTEN;
+	core->flush_wanted[op->io.backup] = true;
+	if (!RULE(DIGEST_FLUSH)) {
+		to->state = CORE_DURABLE;
+		core_record_check(core);
+	}
+}
+
+void core_digest_flush(struct core *core, uint32_t backup)
+{
+	if (core->record.under_way && core->record.to[backup].state == CORE_WRITTEN)
+		core->record.to[backup].state = CORE_FLUSHING;
+}
+
+void core_digest_flushed(struct core *core, uint32_t backup)
+{
+	if (!core->record.under_way || core->record.to[backup].state != CORE_FLUSHING)
+		return;
+	core->record.to[backup].state = CORE_DURABLE;
+	core_record_check(core);
+}
+
+/* ---- Retirement -------------------------------------------------------- */
+
+static bool core_is_gone(const struct core *core, uint64_t id)
+{
+	uint32_t i;
+
+	for (i = 0; i < core->nr_gone; i++)
+		if (core->gone[i] == id)
+			return true;
+	return false;
+}
+
+/* Closed, or to be closed by what came before in the stream. */
+static bool core_may_retire(const struct core_segment *seg)
+{
+	if (!seg || seg->life < CORE_OPEN || seg->life == CORE_LEAVING)
+		return false;
+	return seg->life != CORE_OPEN || (seg->open && seg->open->closing);
+}
+
+/**
+ * core_retire - RETIRE: a segment is superseded
+ * @core: core
+ * @event: the event
+ * Return: false when it must wait, with all behind it.
+ */
+bool core_retire(struct core *core, const struct lsmem_event *event)
+{
+	struct core_segment *seg = core_segment_find(core, event->segment);
+	struct core_retire *group = &core->group, *retire;
+	uint32_t slot = core->retire_next % CORE_RETIRES, i;
+
+	if (core->retire_next - core->retire_first == CORE_RETIRES)
+		return false;
+	core->changes++;
+	if (!seg && core_is_gone(core, event->segment)) {
+		core->group_gone++;
+	} else if (core_may_retire(seg) && group->nr < CORE_VICTIMS) {
+		group->segments[group->nr++] = core_number(core, seg);
+	} else {
+		core_fail(core, "segment %llu: the kernel retires it, and it is not a closed one",
+			  (unsigned long long)event->segment);
+		return true;
+	}
+	if (event->flags & LSMEM_EVENT_MORE)
+		return true;
+
+	/* One record removes a whole group: either all of it is gone or nothing. */
+	if (core->group_gone && group->nr) {
+		core_fail(core, "segment %llu: the digest has lost a part of the group that ends with it",
+			  (unsigned long long)event->segment);
+		return true;
+	}
+	retire = &core->retires[slot];
+	*retire = *group;
+	retire->last = event->segment;
+	retire->ready = core->group_gone;
+	retire->recorded = core->group_gone;
+	retire->ack = core->group_gone;
+	core->retire_next++;
+	group->nr = 0;
+	core->group_gone = 0;
+	/* Invariant 9: everything that came before in the stream, survivors and
+	 * superseders, must be durable first.  Or v1 is dropped for a v2 that
+	 * vanishes in the crash.
+	 */
+	for (i = 0; i < core->nr_opens; i++) {
+		struct core_open *open = core->list[i];
+
+		open->need[slot] = open->committed;
+		if (open->closing)
+			open->need_close |= 1u << slot;
+		else
+			open->need_close &= ~(1u << slot);
+	}
+	return true;
+}
+
+static bool core_retire_ready(const struct core *core, uint32_t slot)
+{
+	uint32_t i;
+
+	for (i = 0; i < core->nr_opens; i++) {
+		const struct core_open *open = core->list[i];
+
+		if (!open->segment)
+			continue;
+		if (open->durable < open->need[slot])
+			return false;
+		if ((open->need_close & 1u << slot) && open->segment->life == CORE_OPEN &&
+		    !open->closed)
+			return false;
+	}
+	return true;
+}
+
+/**
+ * core_retires_run - groups whose superseders have become durable
+ * @core: core
+ */
+void core_retires_run(struct core *core)
+{
+	uint32_t i, n;
+
+	for (n = core->retire_first; n != core->retire_next; n++) {
+		struct core_retire *retire = &core->retires[n % CORE_RETIRES];
+
+		if (retire->ready)
+			continue;
+		if (RULE(RETIRE_BARRIER) && !core_retire_ready(core, n % CORE_RETIRES))
+			return;
+		for (i = 0; i < retire->nr; i++) {
+			struct core_segment *seg = &core->segments[retire->segments[i]];
+
+			seg->life = CORE_LEAVING;
+			core_copy_stop(core, retire->segments[i]);
+			core_segment_dirty(core, seg);
+		}
+		retire->ready = true;
+		core->urgent = true;
+		core->changes++;
+	}
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * An open segment that has fewer replicas than it should gets another: with fewer than
+ * min_replicas nothing of it is acknowledged, so it could wait for ever to be closed and
+ * copied.  All of it is written again from the log's memory, where it stays as it is
+ * until it is durably closed (invariant 11).
+ *
+ *	adding	header and data go there; it counts for nothing
+ *	near	all that is committed has been given to writes: what is durable goes no
+ *		further than there any more
+ *	on	what is durable is durable there too, and what was acknowledged because the
+ *		others have received it: it counts, and the next digest lists it
+ *
+ * A crash before leaves a frame that no digest knows of.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "private.h"
+
+static bool core_may_extend(const struct core *core, const struct core_open *open)
+{
+	const struct core_segment *seg = open->segment;
+
+	return seg && seg->life == CORE_OPEN && open->framed && !open->reopened &&
+	       !open->closed && !open->close && !seg->adding && !(seg->on & core->lost) &&
+	       (uint32_t)__builtin_popcount(seg->on) < core_wanted(core);
+}
+
+/**
+ * core_extend_run - begin what can be begun, and see who is near
+ * @core: core
+ */
+void core_extend_run(struct core *core)
+{
+	uint32_t i, b;
+
+	if (core->state != CORE_RUNNING && core->state != CORE_DRAINING)
+		return;
+	for (i = 0; i < core->nr_opens; i++) {
+		struct core_open *open = core->list[i];
+		struct core_segment *seg = open->segment;
+
+		core_each_backup(b, seg ? seg->adding & ~seg->near : 0) {
+			if (open->replica[b].issued < open->committed)
+				continue;
+			seg->near |= 1u << b;
+			core->changes++;
+		}
+		if (!core_may_extend(core, open))
+			continue;
+		b = core_choose_copy(core, seg);
+		if (b == CORE_BACKUPS || core->nr_ops[b] + CORE_OPS_SPARE >= CORE_IOS)
+			continue;
+		memset(&open->replica[b], 0, offsetof(struct core_replica, block));
+		seg->frame[b] = core->free_frames[b][--core->nr_free[b]];
+		seg->adding = 1u << b;
+		core_write_header(core, open, b);
+	}
+}
+
+/**
+ * core_extend_flushed - more of a replica is durable
+ * @core: core
+ * @open: its segment
+ * @backup: that it is on
+ */
+void core_extend_flushed(struct core *core, struct core_open *open, uint32_t backup)
+{
+	const struct core_replica *replica = &open->replica[backup];
+	struct core_segment *seg = open->segment;
+	/* What a predecessor had acknowledged is within what it was given. */
+	uint32_t received = open->hold > open->received ? open->hold : open->received;
+	uint32_t wanted = RULE(EXTEND_WHOLE) ? open->durable : 0;
+
+	if (received > open->durable && RULE(EXTEND_RECEIVED))
+		wanted = received;
+	if (!(seg->near >> backup & 1u) || replica->header != CORE_DURABLE ||
+	    replica->flushed < wanted)
+		return;
+	seg->on |= 1u << backup;
+	core_extend_stop(seg, backup);
+	core_segment_dirty(core, seg);
+	core->urgent = true;
+	core->stats.copied++;
+	core->changes++;
+}
+
+/**
+ * core_extend_stop - a replica is being added no more
+ * @seg: segment
+ * @backup: the replica counts now, or its backup is lost
+ */
+void core_extend_stop(struct core_segment *seg, uint32_t backup)
+{
+	seg->adding &= ~(1u << backup);
+	seg->near &= ~(1u << backup);
+}

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * core's inner structures: see core.h for what it does.
+ *
+ *	core.c		inputs, outputs, requests, the flush machine, the event queue
+ *	core/set.c	the set of backups: where replicas go, what is lost
+ *	core/copy.c	replicas made anew, of closed segments
+ *	core/keep.c	those that a backup which comes back still has
+ *	core/extend.c	and of open ones
+ *	core/segment.c	frames, open, ranges, what is durable
+ *	core/close.c	directory and footer
+ *	core/digest.c	digest records, retirement
+ *	core/resume.c	the kernel's segments against the digest's
+ *
+ * A segment's life here:
+ *
+ *	(none)	no struct core_open, or no frame, is free yet
+ *	HEADER	its header is on its way
+ *	OPENING	its header is durable, it is to be listed
+ *	OPEN	a durable digest lists it; data are taken; then closing
+ *	CLOSED	directory and footer are durable; or SEALED by a recovery
+ *	LEAVING	superseded; the next digest is without it
+ *
+ * Everything that is written goes WRITING -> WRITTEN -> FLUSHING -> DURABLE: a
+ * flush covers what was WRITTEN when it was issued, nothing else (invariant 16).
+ */
+#ifndef LSMEMD_CORE_PRIVATE_H
+#define LSMEMD_CORE_PRIVATE_H
+
+#include "core.h"
+#include "base/rule.h"
+
+#define CORE_QUEUE	1024u	/* events taken, not yet understood */
+#define CORE_OPENS	128u	/* segments from OPEN to CLOSED */
+#define CORE_WRITES	8u	/* of one segment in flight */
+#define CORE_BOUNDS	32u	/* ends of ranges remembered */
+#define CORE_CLOSES	2u	/* directories on their way */
+#define CORE_RETIRES	16u	/* groups on their way */
+#define CORE_VICTIMS	256u	/* segments in a group */
+#define CORE_GONE	4096u	/* resumed segments that the digest has lost already */
+#define CORE_OPS_SPARE	8u	/* requests of a backup kept for flush and digest */
+#define CORE_OPS	(CORE_IOS * CORE_BACKUPS)
+
+#define CORE_NONE	0xffffffffu
+
+/* Directory of a segment full of the smallest entries, and the footer. */
+#define CORE_DIRECTORY_MAX \
+	(LSMEM_SEGMENT_BYTES / (LSMEM_ENTRY_BYTES + sizeof(struct lsmem_directory_entry)))
+#define CORE_CLOSE_BYTES \
+	(lsmem_directory_bytes(CORE_DIRECTORY_MAX) + LSMEM_BLOCK)
+
+enum core_progress {
+	CORE_IDLE,
+	CORE_WRITING,
+	CORE_WRITTEN,
+	CORE_FLUSHING,
+	CORE_DURABLE,
+};
+
+enum core_life {
+	CORE_FREE,
+	CORE_HEADER,
+	CORE_OPENING,
+	CORE_OPEN,
+	CORE_CLOSED,
+	CORE_SEALED,
+	CORE_LEAVING,
+};
+
+/**
+ * struct core_segment - a segment that has frames on backups
+ * @item: the segment; @item.state is what the durable digest says of it
+ * @life: CORE_HEADER .. CORE_LEAVING, CORE_FREE: there is none
+ * @on: backups that it has a replica on; those that count for what is durable
+ * @listed: of these, those that the durable digest lists
+ * @adding, @near: see core/extend.c
+ * @frame: by backup
+ * @bad: of @on, those that were found bad when the segment was to be copied
+ * @kept: backups, none of @on, that may still have a replica: see core/keep.c
+ * @uncopied: no replica of it is sound, nor its memory: it is not tried again
+ * @first_frame: of the log's memory, when it was closed; CORE_NONE: not known
+ * @dirty: the durable digest is to be changed
+ * @seen: a RESUME event named it
+ * @open: its struct core_open, or NULL
+ * @next: number of the next in its hash chain
+ */
+struct core_segment {
+	struct digest_item item;
+	uint8_t life;
+	uint8_t on, listed, adding, near, bad, kept;
+	bool uncopied;
+	bool dirty;
+	uint32_t frame[CORE_BACKUPS];
+	uint32_t first_frame;
+	bool seen;
+	struct core_open *open;
+	uint32_t next;
+};
+
+/**
+ * struct core_write - a write of log data in flight
+ * @to: home offset that is written when it is done
+ * @durable: so is all before it then
+ * @received: what it writes is in the memory of who keeps the backup
+ */
+struct core_write {
+	uint32_t to;
+	bool durable, received, done;
+};
+
+/**
+ * struct core_replica - an open segment on one backup
+ * @header: of the header block
+ * @issued: bytes given to writes; @received: prefix that is in the memory of who keeps
+ * the backup, as far as they told; @written: prefix whose writes are done;
+ * @flushing: that prefix when the flush on its way was issued;
+ * @flushed: prefix that is durable
+ * @writes: in order, [@first, @next) modulo CORE_WRITES in use
+ * @block: the header, then the tail block
+ */
+struct core_replica {
+	uint8_t header;
+	uint32_t issued;
+	uint32_t received;
+	uint32_t written;
+	uint32_t flushing;
+	uint32_t flushed;
+	uint32_t first, next;
+	struct core_write writes[CORE_WRITES];
+	uint8_t *block;
+};
+
+/**
+ * struct core_open - a segment from OPEN to CLOSED
+ * @event: the OPEN event
+ * @segment: NULL while it waits for a frame
+ * @headed: all headers are durable
+ * @stream: where the next range begins
+ * @committed: end of the ranges so far
+ * @hold: nothing is written before @committed has reached it
+ * @bounds: ends of ranges that are not yet durable, the last is @committed.
+ *	What is acknowledged or listed always ends with a range, thus with an
+ *	entry: a later proof that it was durable must not ask for half an entry
+ * @durable: end of the last range that is durable on all replicas
+ * @received: of the last that is durable on each, or in the memory of who keeps it
+ * @acked, @acked_received: of these, told the kernel
+ * @ack_open, @ack_close: to be told
+ * @reopened: OPEN comes once more (resumed)
+ * @closed: directory and footer are durable already (resumed)
+ * @closing: CLOSE came: with @length, @entries, @first_frame
+ * @close: being written
+ * @need: by number of retirement: this much must be durable first
+ * @frames: by seglet, as far as ranges told; @framed: from the first on
+ */
+struct core_open {
+	struct lsmem_event event;
+	struct core_segment *segment;
+	bool used;
+	bool headed;
+	bool ack_open, ack_close;
+	bool reopened;
+	bool framed;
+	bool closed;
+	bool closing;
+	struct core_close *close;
+	uint32_t stream;
+	uint32_t committed;
+	uint32_t hold;
+	uint32_t durable, received;
+	uint32_t acked, acked_received;
+	uint32_t length, entries, first_frame;
+	uint32_t nr_bounds;
+	uint32_t bounds[CORE_BOUNDS];
+	uint32_t need[CORE_RETIRES];
+	uint32_t need_close;
+	struct core_replica replica[CORE_BACKUPS];
+	uint32_t frames[LSMEM_SEGLETS];
+};
+
+/**
+ * struct core_close - a directory and footer on their way
+ * @bytes: at @buffer
+ * @to: by backup: @issued, @done of them
+ */
+struct core_close {
+	struct core_open *open;
+	uint32_t bytes;
+	uint8_t *buffer;
+	struct core_transfer {
+		uint8_t state;
+		uint64_t issued, done;
+	} to[CORE_BACKUPS];
+};
+
+/**
+ * struct core_retire - a group on its way
+ * @ready: all that supersedes it is durable
+ * @recorded: a digest without it is on its way
+ */
+struct core_retire {
+	uint32_t nr;
+	bool ready;
+	bool recorded;
+	bool ack;
+	uint64_t last;
+	uint32_t segments[CORE_VICTIMS];
+};
+
+/**
+ * struct core_record - the digest record on its way
+ * @map: what it says beside its items
+ * @first: those that become members by it
+ * @half, @at: where it goes
+ * @buffers, @buffer: one more than backups can be lost: what is in flight on a
+ *	lost one keeps its buffer, @used by backup
+ * @to: by backup
+ * @segments, @states, @on: the segments it changes
+ */
+struct core_record {
+	bool under_way;
+	bool full;
+	struct digest_map map;
+	uint32_t first;
+	uint32_t half;
+	uint64_t at;
+	uint64_t bytes;
+	uint8_t *buffers[CORE_BACKUPS];
+	uint32_t buffer, used[CORE_BACKUPS];
+	struct core_transfer to[CORE_BACKUPS];
+	uint32_t nr;
+	uint32_t *segments;
+	uint8_t *states, *on;
+};
+
+/**
+ * struct core_copy - a replica being made anew
+ * @segment: number, or CORE_NONE
+ * @from: backup that is read; CORE_BACKUPS: it is the log's memory
+ * @to: backup that is written; CORE_BACKUPS: none yet, as bad replicas take the places;
+ *	@from: the backup still has the replica, and only the header is written
+ * @frame: on @to
+ * @at: bytes that have been read, then that have been written; @part: on their way
+ * @state: CORE_IDLE: what is next is to be read
+ * @stop: given up; it ends with the request in flight
+ * @verify: of what has been read
+ * @buffer: LSMEM_SEGMENT_BYTES: all is read and checked before anything is written
+ */
+struct core_copy {
+	uint32_t segment;
+	uint32_t from, to, frame;
+	uint32_t at, part;
+	uint8_t state;
+	bool stop, in_flight;
+	struct format_verify verify;
+	uint8_t *buffer;
+};
+
+#define CORE_BADS	32u	/* struct core_bad that wait to be told */
+
+enum core_op_kind {
+	CORE_OP_FREE,
+	CORE_OP_HEADER,
+	CORE_OP_LOG,
+	CORE_OP_CLOSE,
+	CORE_OP_DIGEST,
+	CORE_OP_FLUSH,
+	CORE_OP_COPY,
+};
+
+/**
+ * struct core_op - a request in flight, or to be started
+ * @write: number of the write (log data)
+ */
+struct core_op {
+	uint8_t kind;
+	struct core_open *open;
+	struct core_close *close;
+	uint32_t write;
+	struct core_io io;
+};
+
+struct core {
+	struct lsmem_super super[CORE_BACKUPS];
+	__le64 past_incarnation[CORE_BACKUPS];	/* in the headers of kept replicas */
+	uint8_t uuid[LSMEM_UUID_BYTES];
+	uint32_t domain[CORE_BACKUPS];
+	uint32_t replicas, min_replicas;
+	uint64_t copy_bytes, copy_left;
+	struct core_log log;
+	uint32_t io_bytes;
+	uint32_t nr_backups;			/* bound of their indexes */
+	uint32_t members;			/* by the durable digest */
+	uint32_t lost;				/* of them: no requests any more */
+	uint32_t joining;			/* to become members, not yet begun */
+	bool domains;				/* or each backup is one */
+	uint32_t was_member;
+	uint32_t nr_segments;			/* room in @segments */
+	enum core_state state;
+	char error[CORE_ERROR_BYTES];
+	uint64_t changes;
+
+	struct lsmem_event *queue;
+	uint32_t queue_first, queue_next;
+	struct lsmem_event *waiting;		/* OPENs without a struct core_open */
+	uint32_t waiting_first, waiting_next;
+	uint32_t generation_wanted;
+	uint64_t store_time, next_segment;
+
+	struct core_segment *segments;
+	uint32_t *hash;
+	uint32_t hash_mask;
+	uint32_t *free_segments;
+	uint32_t nr_free_segments;
+	uint32_t *free_frames[CORE_BACKUPS];
+	uint32_t nr_free[CORE_BACKUPS];
+	uint32_t low;				/* backups with few of these */
+	uint32_t *dirty;			/* segments */
+	uint32_t nr_dirty;
+	bool urgent;				/* somebody waits for a digest */
+	bool full;				/* the next digest is to be a full one */
+	bool tick;
+
+	struct core_open opens[CORE_OPENS];
+	struct core_open *list[CORE_OPENS];	/* those in use, in the order of OPEN */
+	uint32_t nr_opens;
+	uint8_t *blocks;
+	struct core_close closes[CORE_CLOSES];
+	struct core_retire retires[CORE_RETIRES];
+	uint32_t retire_first, retire_next;
+	struct core_retire group;		/* being gathered */
+	uint32_t group_gone;
+	uint64_t *gone;
+	uint32_t nr_gone;
+
+	struct digest_map map;			/* of the last durable digest; no items */
+	struct core_record record;
+	uint32_t ceiling_ack;
+
+	struct core_copy copy;
+	uint32_t copy_next;			/* segment to be looked at */
+	bool copies;				/* there may be one to be copied */
+	struct core_bad bads[CORE_BADS];
+	uint32_t bads_first, bads_next;
+
+	struct core_op ops[CORE_OPS];		/* CORE_IOS of each backup */
+	uint32_t nr_ops[CORE_BACKUPS];
+	uint32_t out[CORE_OPS];
+	uint32_t out_first, out_next;
+	bool flush_wanted[CORE_BACKUPS];
+	bool flushing[CORE_BACKUPS];
+
+	struct core_stats stats;
+};
+
+/* Backups that take requests. */
+static inline uint32_t core_alive(const struct core *core)
+{
+	return core->members & ~core->lost;
+}
+
+#define core_each_backup(b, mask)						\
+	for (uint32_t left_ = (mask); left_ && ((b) = __builtin_ctz(left_), true);	\
+	     left_ &= left_ - 1)
+
+/* core.c */
+void core_fail(struct core *core, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+struct core_op *core_op_get(struct core *core, enum core_op_kind kind, uint32_t backup, bool spare);
+void core_op_add(struct core_op *op, const void *data, uint32_t length);
+void core_op_start(struct core *core, struct core_op *op, uint64_t offset);
+void core_take(struct core *core);
+void core_run(struct core *core);
+
+/* core/set.c */
+uint32_t core_wanted(const struct core *core);
+uint32_t core_join(struct core *core);
+uint32_t core_choose(const struct core *core, uint64_t id);
+bool core_domain_taken(const struct core *core, uint32_t taken, uint32_t b);
+uint32_t core_choose_copy(const struct core *core, const struct core_segment *seg);
+uint32_t core_segments_left(const struct core *core);
+void core_frame_free(struct core *core, uint32_t backup, uint32_t frame);
+void core_shrunk(struct core *core, uint32_t members);
+void core_lost(struct core *core, uint32_t backup, const char *why);
+
+/* core/copy.c */
+void core_copy_run(struct core *core);
+void core_copy_done(struct core *core, struct core_op *op, int error);
+void core_copy_stop(struct core *core, uint32_t segment);
+void core_copy_flush(struct core *core, uint32_t backup);
+void core_copy_flushed(struct core *core, uint32_t backup);
+
+/* core/keep.c */
+void core_keep_past(struct core *core, uint32_t backup, const struct digest_past *past);
+void core_keep_join(struct core *core, uint32_t backup);
+uint32_t core_keep_choose(struct core *core, struct core_segment *seg);
+void core_keep_none(struct core *core, struct core_segment *seg);
+
+/* core/extend.c */
+void core_extend_run(struct core *core);
+void core_extend_flushed(struct core *core, struct core_open *open, uint32_t backup);
+void core_extend_stop(struct core_segment *seg, uint32_t backup);
+
+/* core/segment.c */
+struct core_segment *core_segment_find(struct core *core, uint64_t id);
+struct core_segment *core_segment_put(struct core *core, const struct digest_item *item,
+				      enum core_life life);
+void core_segment_free(struct core *core, struct core_segment *seg);
+void core_segment_dirty(struct core *core, struct core_segment *seg);
+struct core_open *core_open_get(struct core *core);
+void core_open_put(struct core *core, struct core_open *open);
+bool core_opened(struct core *core, const struct lsmem_event *event);
+void core_range(struct core *core, const struct lsmem_event *event);
+void core_make_header(const struct core *core, const struct core_segment *seg, uint32_t backup,
+		      uint64_t time, struct lsmem_segment_header *header);
+void core_write_header(struct core *core, struct core_open *open, uint32_t backup);
+void core_segments_run(struct core *core);
+void core_header_check(struct core *core, struct core_open *open);
+void core_header_done(struct core *core, struct core_op *op);
+void core_log_done(struct core *core, struct core_op *op);
+void core_log_received(struct core_op *op);
+void core_segments_flush(struct core *core, uint32_t backup);
+void core_segments_flushed(struct core *core, uint32_t backup);
+bool core_segments_drained(const struct core *core);
+uint32_t core_follow(struct core *core, uint32_t frame);
+
+static inline uint32_t core_number(const struct core *core, const struct core_segment *seg)
+{
+	return seg - core->segments;
+}
+
+/* Where a replica begins on its backup. */
+static inline uint64_t core_where(const struct core *core, const struct core_segment *seg,
+				  uint32_t backup)
+{
+	return format_frame_offset(&core->super[backup], seg->frame[backup]);
+}
+
+/* core/close.c */
+void core_make_footer(const struct core *core, const struct core_segment *seg,
+		      const struct format_verify *sums, struct lsmem_segment_footer *footer);
+void core_closed(struct core *core, const struct lsmem_event *event);
+void core_closes_run(struct core *core);
+void core_close_done(struct core *core, struct core_op *op);
+void core_closes_flush(struct core *core, uint32_t backup);
+void core_closes_flushed(struct core *core, uint32_t backup);
+
+/* core/digest.c */
+bool core_retire(struct core *core, const struct lsmem_event *event);
+void core_retires_run(struct core *core);
+void core_digest_run(struct core *core);
+void core_digest_done(struct core *core, struct core_op *op);
+void core_digest_flush(struct core *core, uint32_t backup);
+void core_digest_flushed(struct core *core, uint32_t backup);
+void core_record_check(struct core *core);
+
+/* core/resume.c */
+void core_resume(struct core *core, const struct lsmem_event *event);
+
+#endif

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A daemon has ended without a word, the kernel's store lives on, and a new
+ * daemon finds two accounts: the digest's, which may know of more than was
+ * acknowledged, and the kernel's.  What can be explained is:
+ *
+ *	listed, no OPEN was acknowledged	the digest went out, the word did not
+ *	neither listed nor acknowledged		OPEN comes again
+ *	not listed, RETIRE was given out	likewise; RETIRE comes again
+ *	durable beyond what was acknowledged	likewise; is acknowledged now
+ *	closed in one account only		CLOSE comes again, or the next digest
+ *
+ * Anything else means that the two do not belong together, or that something
+ * durable was lost: it is named, and we stop.
+ */
+#include <errno.h>
+
+#include "private.h"
+
+/* Where it lies in memory: in the whole, or it is as if nothing were known. */
+static bool core_resume_frames(struct core *core, struct core_open *open,
+			       const struct lsmem_event *event)
+{
+	uint32_t frame = event->first_frame, seglet;
+
+	for (seglet = 0; seglet * LSMEM_SEGLET_BYTES < event->to; seglet++) {
+		if (frame >= core->log.nr_frames)
+			return false;
+		open->frames[seglet] = frame;
+		frame = core_follow(core, frame);
+	}
+	return true;
+}
+
+static void core_resume_open(struct core *core, struct core_segment *seg,
+			     const struct lsmem_event *event)
+{
+	struct core_open *open = core_open_get(core);
+	uint32_t b;
+
+	if (!open) {
+		core_fail(core, "the kernel has more than %u segments open", CORE_OPENS);
+		return;
+	}
+	open->event = *event;
+	open->segment = seg;
+	seg->open = open;
+	open->reopened = !(event->flags & LSMEM_EVENT_OPENED);
+	open->framed = core_resume_frames(core, open, event);
+	open->stream = event->from;
+	open->acked = open->acked_received = event->from;
+	open->closed = seg->life == CORE_CLOSED;
+	open->headed = true;
+	open->durable = seg->item.length > event->from ? seg->item.length : event->from;
+	open->committed = open->durable;
+	/* Our predecessor may have written all that was committed.  A tail block
+	 * that ends earlier would take back bytes that a digest or a footer has
+	 * called durable.
+	 */
+	open->hold = RULE(RESUME_HOLD) ? event->to : 0;
+	core_each_backup(b, seg->on) {
+		struct core_replica *replica = &open->replica[b];
+
+		replica->header = CORE_DURABLE;
+		replica->issued = open->durable;
+		replica->received = open->durable;
+		replica->written = open->durable;
+		replica->flushing = open->durable;
+		replica->flushed = open->durable;
+	}
+	/* The kernel's word counts as durable: it was, or it would not have it. */
+	if (seg->item.length < open->durable) {
+		seg->item.length = open->durable;
+		core_segment_dirty(core, seg);
+	}
+}
+
+static void core_resume_segment(struct core *core, const struct lsmem_event *event)
+{
+	struct core_segment *seg = core_segment_find(core, event->segment);
+	bool opened = event->flags & LSMEM_EVENT_OPENED;
+
+	if (!seg) {
+		if (!opened)
+			return;
+		if (!(event->flags & LSMEM_EVENT_RETIRED)) {
+			core_fail(core, "segment %llu was acknowledged, and the newest digest %llu does not list it",
+				  (unsigned long long)event->segment,
+				  (unsigned long long)core->map.sequence);
+			return;
+		}
+		if (core->nr_gone == CORE_GONE) {
+			core_fail(core, "more than %u segments wait to be retired", CORE_GONE);
+			return;
+		}
+		core->gone[core->nr_gone++] = event->segment;
+		return;
+	}
+	if (seg->item.generation != event->generation || seg->seen) {
+		core_fail(core, "segment %llu: generation %u in the digest, %u in the kernel%s",
+			  (unsigned long long)event->segment, seg->item.generation,
+			  event->generation, seg->seen ? ", twice" : "");
+		return;
+	}
+	seg->seen = true;
+	if (event->to < event->from || event->to % LSMEM_ALIGN || event->from % LSMEM_ALIGN ||
+	    seg->item.length > event->to || (!opened && event->to)) {
+		core_fail(core, "segment %llu: the digest knows of %u durable bytes, the kernel acknowledged %u of %u",
+			  (unsigned long long)event->segment, seg->item.length, event->from,
+			  event->to);
+		return;
+	}
+	if (!(event->flags & LSMEM_EVENT_CLOSED)) {
+		if (seg->life == CORE_SEALED) {
+			core_fail(core, "segment %llu was sealed by a recovery, and the kernel has it open",
+				  (unsigned long long)event->segment);
+			return;
+		}
+		core_resume_open(core, seg, event);
+		return;
+	}
+	seg->first_frame = event->first_frame;
+	if (seg->life == CORE_OPEN) {
+		seg->life = CORE_CLOSED;
+		seg->item.length = event->to;
+		core_segment_dirty(core, seg);
+	}
+}
+
+/**
+ * core_resume - RESUME: what the kernel has
+ * @core: in state CORE_RESUMING
+ * @event: the event
+ */
+void core_resume(struct core *core, const struct lsmem_event *event)
+{
+	uint32_t i;
+
+	if (core->state != CORE_RESUMING) {
+		core_fail(core, "segment %llu: the kernel resumes in the middle of its stream",
+			  (unsigned long long)event->segment);
+		return;
+	}
+	core->changes++;
+	if (event->segment != UINT64_MAX) {
+		core_resume_segment(core, event);
+		return;
+	}
+	for (i = 0; i < core->nr_segments; i++) {
+		const struct core_segment *seg = &core->segments[i];
+
+		if (seg->life && !seg->seen) {
+			core_fail(core, "segment %llu is listed in digest %llu, and the kernel does not know it",
+				  (unsigned long long)seg->item.segment,
+				  (unsigned long long)core->map.sequence);
+			return;
+		}
+	}
+	core->state = CORE_RUNNING;
+	/* In the other half: what lies behind the end of this chain is not known. */
+	core->full = true;
+	core->ceiling_ack = core->map.generation_ceiling;
+}

@@ -1,0 +1,614 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Segments on the backup: frames, headers, log data, what of them is durable.
+ *
+ * Log data go out as they come: whole blocks straight from the log's memory,
+ * the block in which the committed bytes end from a copy whose rest is zero.
+ * While such a block is on its way nothing else of the segment that begins in
+ * it is written; meanwhile commits gather, and go out together.  A write that goes out
+ * alone takes no flush to be durable.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "private.h"
+
+#define CORE_ALONE	4u	/* writes on their way with a flush each */
+
+static uint32_t *core_bucket(struct core *core, uint64_t id)
+{
+	return &core->hash[(id * 0x9e3779b97f4a7c15ull >> 32) & core->hash_mask];
+}
+
+/**
+ * core_segment_find - the segment with an id
+ * @core: core
+ * @id: its id
+ * Return: NULL when it has no frame.
+ */
+struct core_segment *core_segment_find(struct core *core, uint64_t id)
+{
+	uint32_t n = *core_bucket(core, id);
+
+	while (n != CORE_NONE && core->segments[n].item.segment != id)
+		n = core->segments[n].next;
+	return n == CORE_NONE ? NULL : &core->segments[n];
+}
+
+/**
+ * core_segment_put - there is a new segment
+ * @core: core
+ * @item: the segment
+ * @life: its state
+ */
+struct core_segment *core_segment_put(struct core *core, const struct digest_item *item,
+				      enum core_life life)
+{
+	uint32_t n = core->free_segments[--core->nr_free_segments];
+	struct core_segment *seg = &core->segments[n];
+	uint32_t *bucket = core_bucket(core, item->segment);
+
+	*seg = (struct core_segment) {
+		.item = *item, .life = life, .first_frame = CORE_NONE, .next = *bucket,
+	};
+	*bucket = n;
+	return seg;
+}
+
+/**
+ * core_segment_free - a segment's frames become free
+ * @core: core
+ * @seg: no durable digest lists it
+ */
+void core_segment_free(struct core *core, struct core_segment *seg)
+{
+	uint32_t *link = core_bucket(core, seg->item.segment), b;
+
+	while (*link != core_number(core, seg))
+		link = &core->segments[*link].next;
+	*link = seg->next;
+	core_copy_stop(core, core_number(core, seg));
+	core_each_backup(b, seg->on | seg->listed | seg->kept)
+		core_frame_free(core, b, seg->frame[b]);
+	memset(seg, 0, sizeof(*seg));
+	core->free_segments[core->nr_free_segments++] = core_number(core, seg);
+	core->changes++;
+}
+
+/**
+ * core_segment_dirty - the next digest is to tell of a segment
+ * @core: core
+ * @seg: its state or length has changed
+ */
+void core_segment_dirty(struct core *core, struct core_segment *seg)
+{
+	if (seg->dirty)
+		return;
+	seg->dirty = true;
+	core->dirty[core->nr_dirty++] = core_number(core, seg);
+}
+
+/**
+ * core_open_get - room for a segment that is not closed
+ * @core: core
+ * Return: NULL when too many are open.
+ */
+struct core_open *core_open_get(struct core *core)
+{
+	struct core_open *open;
+	uint32_t i, b;
+
+	for (i = 0; i < CORE_OPENS && core->opens[i].used; i++)
+		;
+	if (i == CORE_OPENS)
+		return NULL;
+	open = &core->opens[i];
+	memset(open, 0, sizeof(*open));
+	open->used = true;
+	core->list[core->nr_opens++] = open;
+	for (b = 0; b < core->nr_backups; b++)
+		open->replica[b].block = core->blocks +
+					 (size_t)(i * core->nr_backups + b) * LSMEM_BLOCK;
+	return open;
+}
+
+void core_open_put(struct core *core, struct core_open *open)
+{
+	uint32_t i;
+
+	for (i = 0; core->list[i] != open; i++)
+		;
+	core->nr_opens--;
+	memmove(&core->list[i], &core->list[i + 1], (core->nr_opens - i) * sizeof(*core->list));
+	if (open->segment)
+		open->segment->open = NULL;
+	open->used = false;
+}
+
+/**
+ * core_opened - OPEN: a segment wants a frame
+ * @core: core
+ * @event: the event
+ * Return: false when it must wait, with all behind it.
+ */
+bool core_opened(struct core *core, const struct lsmem_event *event)
+{
+	struct core_segment *seg = core_segment_find(core, event->segment);
+
+	if (seg && seg->open && seg->open->reopened && seg->item.generation == event->generation) {
+		/* Listed before our predecessor ended, which could not say so. */
+		seg->open->reopened = false;
+		seg->open->ack_open = true;
+		core->changes++;
+		return true;
+	}
+	if (seg || !event->segment) {
+		core_fail(core, "segment %llu: the kernel opens it a second time",
+			  (unsigned long long)event->segment);
+		return true;
+	}
+	/* It must not hold up what comes behind it, which may make room. */
+	if (core->waiting_next - core->waiting_first == CORE_QUEUE)
+		return false;
+	core->waiting[core->waiting_next++ % CORE_QUEUE] = *event;
+	if (event->segment >= core->next_segment)
+		core->next_segment = event->segment + 1;
+	core->changes++;
+	return true;
+}
+
+/* Segments that wait to be opened, in their order. */
+static void core_admit(struct core *core)
+{
+	while (core->waiting_first != core->waiting_next) {
+		struct core_open *open = core_open_get(core);
+
+		if (!open)
+			return;
+		open->event = core->waiting[core->waiting_first++ % CORE_QUEUE];
+		open->framed = true;
+		core->changes++;
+	}
+}
+
+/**
+ * core_make_header - the header of a replica
+ * @core: core
+ * @seg: its segment
+ * @backup: that it is on
+ * @time: of the store, when the segment was opened
+ * @header: out
+ */
+void core_make_header(const struct core *core, const struct core_segment *seg, uint32_t backup,
+		      uint64_t time, struct lsmem_segment_header *header)
+{
+	const struct digest_item *item = &seg->item;
+
+	memset(header, 0, sizeof(*header));
+	header->magic = __cpu_to_le64(LSMEM_SEGMENT_MAGIC);
+	header->format = __cpu_to_le32(LSMEM_FORMAT);
+	memcpy(header->uuid, core->uuid, sizeof(header->uuid));
+	header->incarnation = core->super[backup].incarnation;
+	header->epoch = __cpu_to_le64(core->map.epoch);
+	header->segment = __cpu_to_le64(item->segment);
+	header->generation = __cpu_to_le32(item->generation);
+	header->replica_generation = __cpu_to_le32(item->replica_generation);
+	header->digest_sequence = __cpu_to_le64(core->map.sequence);
+	header->open_time = __cpu_to_le64(time);
+	format_header_seal(header);
+}
+
+/**
+ * core_write_header - write the header of a replica
+ * @core: core
+ * @open: has a frame there
+ * @backup: of the replica; it takes a request
+ */
+void core_write_header(struct core *core, struct core_open *open, uint32_t backup)
+{
+	struct core_replica *replica = &open->replica[backup];
+	struct lsmem_segment_header *header = (void *)replica->block;
+	struct core_op *op = core_op_get(core, CORE_OP_HEADER, backup, true);
+
+	core_make_header(core, open->segment, backup, open->event.time, header);
+	op->open = open;
+	core_op_add(op, header, sizeof(*header));
+	core_op_start(core, op, core_where(core, open->segment, backup));
+	replica->header = CORE_WRITING;
+}
+
+/* Frames and headers for a segment. */
+static void core_place(struct core *core, struct core_open *open)
+{
+	struct digest_item item = {
+		.segment = open->event.segment,
+		.generation = open->event.generation,
+		.replica_generation = core->map.set_generation,
+	};
+	uint32_t on = core_choose(core, item.segment), b;
+
+	if (!on || !core->nr_free_segments)
+		return;
+	core_each_backup(b, on)
+		if (core->nr_ops[b] + CORE_OPS_SPARE >= CORE_IOS)
+			return;
+	open->segment = core_segment_put(core, &item, CORE_HEADER);
+	open->segment->open = open;
+	open->segment->on = on;
+	core_each_backup(b, on) {
+		open->segment->frame[b] = core->free_frames[b][--core->nr_free[b]];
+		core_write_header(core, open, b);
+	}
+	if (!RULE(HEADER_BEFORE_LISTED)) {
+		open->segment->life = CORE_OPENING;
+		core_segment_dirty(core, open->segment);
+		core->urgent = true;
+	}
+}
+
+void core_header_done(struct core *core, struct core_op *op)
+{
+	op->open->replica[op->io.backup].header = CORE_WRITTEN;
+	core->flush_wanted[op->io.backup] = true;
+}
+
+/**
+ * core_header_check - are all headers of a segment durable
+ * @core: core
+ * @open: has frames
+ */
+void core_header_check(struct core *core, struct core_open *open)
+{
+	struct core_segment *seg = open->segment;
+	uint32_t b;
+
+	if (open->headed)
+		return;
+	core_each_backup(b, seg->on)
+		if (open->replica[b].header != CORE_DURABLE)
+			return;
+	open->headed = true;
+	/* Invariant 2: listed only when its header is durable, or recovery would
+	 * take what the frame held before for a lost segment.
+	 */
+	if (seg->life == CORE_HEADER) {
+		seg->life = CORE_OPENING;
+		core_segment_dirty(core, seg);
+		core->urgent = true;
+	}
+	if (!RULE(ACK_AFTER_LISTED))
+		open->ack_open = true;
+	core->changes++;
+}
+
+/**
+ * core_follow - the frame behind a frame
+ * @core: core
+ * @frame: a frame of a segment
+ * Return: CORE_NONE when the table holds no frame's number.
+ */
+uint32_t core_follow(struct core *core, uint32_t frame)
+{
+	uint32_t next = __atomic_load_n(&core->log.table[frame].next, __ATOMIC_ACQUIRE);
+
+	return next < core->log.nr_frames ? next : CORE_NONE;
+}
+
+/**
+ * core_range - RANGE: more of a segment is committed
+ * @core: core
+ * @event: the event
+ */
+void core_range(struct core *core, const struct lsmem_event *event)
+{
+	struct core_segment *seg = core_segment_find(core, event->segment);
+	struct core_open *open = seg ? seg->open : NULL;
+	uint32_t frame = event->first_frame, seglet;
+
+	/* Invariant 2: nothing is written to a segment that is not listed. */
+	if (!open || open->closing ||
+	    (seg->life != CORE_OPEN && !open->closed && RULE(ACK_AFTER_LISTED))) {
+		core_fail(core, "segment %llu: the kernel writes to it, and it is not open",
+			  (unsigned long long)event->segment);
+		return;
+	}
+	if (event->from != open->stream || event->to <= event->from ||
+	    !lsmem_segment_fits(event->to, 0) || event->to % LSMEM_ALIGN) {
+		core_fail(core, "segment %llu: the kernel gives bytes %u to %u where %u should follow",
+			  (unsigned long long)event->segment, event->from, event->to, open->stream);
+		return;
+	}
+	for (seglet = event->from / LSMEM_SEGLET_BYTES;; seglet++) {
+		if (frame >= core->log.nr_frames) {
+			core_fail(core, "segment %llu: seglet %u has no frame",
+				  (unsigned long long)event->segment, seglet);
+			return;
+		}
+		open->frames[seglet] = frame;
+		if (seglet == (event->to - 1) / LSMEM_SEGLET_BYTES)
+			break;
+		frame = core_follow(core, frame);
+	}
+	open->stream = event->to;
+	core->changes++;
+	if (event->to <= open->committed)
+		return;
+	open->committed = event->to;
+	if (open->nr_bounds == CORE_BOUNDS)
+		open->nr_bounds--;
+	open->bounds[open->nr_bounds++] = event->to;
+}
+
+/* Log memory of home offset @at. */
+static const uint8_t *core_memory(const struct core *core, const struct core_open *open,
+				  uint32_t at)
+{
+	return core->log.frames +
+	       (uint64_t)open->frames[at / LSMEM_SEGLET_BYTES] * LSMEM_SEGLET_BYTES +
+	       at % LSMEM_SEGLET_BYTES;
+}
+
+/*
+ * Is a write to be durable when it is done?  That of a segment does not wait for another's,
+ * but of many a flush is the shorter way.
+ *
+ * Invariant 16: it is for its own bytes only, and counts as a prefix of the segment: all
+ * before it must be durable already.
+ */
+static bool core_write_alone(const struct core *core, const struct core_open *open,
+			     uint32_t backup)
+{
+	const struct core_replica *replica = &open->replica[backup];
+
+	return core->nr_ops[backup] < CORE_ALONE && open->segment->listed >> backup & 1u &&
+	       (replica->flushed == replica->issued || !RULE(DURABLE_PREFIX));
+}
+
+/* Give the next write of a segment to a backup; false when none can be now. */
+static bool core_write_log(struct core *core, struct core_open *open, uint32_t backup)
+{
+	struct core_replica *replica = &open->replica[backup];
+	uint32_t start = replica->issued & ~(LSMEM_BLOCK - 1);
+	uint32_t whole = open->committed & ~(LSMEM_BLOCK - 1);
+	uint32_t tail = open->committed - whole, length = 0, at, piece;
+	bool alone = core_write_alone(core, open, backup);
+	struct core_op *op;
+
+	/* The block bears the header at first. */
+	if (replica->issued >= open->committed || open->committed < open->hold ||
+	    replica->header < CORE_WRITTEN || replica->next - replica->first == CORE_WRITES)
+		return false;
+	/* Invariant 16: one write in flight for each block.  The tail block that
+	 * is on its way and the one that replaces it could land in either order, unless
+	 * somebody has the first and keeps them in theirs.
+	 */
+	if (RULE(ONE_IN_FLIGHT) && start != replica->issued && replica->next != replica->first &&
+	    !replica->writes[(replica->next - 1) % CORE_WRITES].received)
+		return false;
+	op = core_op_get(core, CORE_OP_LOG, backup, false);
+	if (!op)
+		return false;
+	for (at = start; at < whole && length < core->io_bytes; at += piece) {
+		piece = LSMEM_SEGLET_BYTES - at % LSMEM_SEGLET_BYTES;
+		if (piece > whole - at)
+			piece = whole - at;
+		if (piece > core->io_bytes - length)
+			piece = core->io_bytes - length;
+		core_op_add(op, core_memory(core, open, at), piece);
+		length += piece;
+	}
+	if (at == whole && tail && length < core->io_bytes) {
+		/* Zero behind the committed bytes: what a writer is about to copy
+		 * there may yet be refused (invariant 7).
+		 */
+		memset(replica->block, 0, LSMEM_BLOCK);
+		memcpy(replica->block, core_memory(core, open, whole),
+		       RULE(TAIL_ZERO) ? tail : LSMEM_BLOCK);
+		core->stats.bounced_bytes += tail;
+		core_op_add(op, replica->block, LSMEM_BLOCK);
+		at = open->committed;
+	}
+	op->open = open;
+	op->write = replica->next;
+	op->io.durable = alone && at == open->committed;
+	replica->writes[replica->next++ % CORE_WRITES] = (struct core_write) {
+		.to = at, .durable = op->io.durable,
+	};
+	replica->issued = at;
+	core_op_start(core, op, core_where(core, open->segment, backup) + LSMEM_BLOCK + start);
+	return true;
+}
+
+void core_log_received(struct core_op *op)
+{
+	struct core_replica *replica = &op->open->replica[op->io.backup];
+	uint32_t n;
+
+	replica->writes[op->write % CORE_WRITES].received = true;
+	for (n = replica->first; n != replica->next; n++) {
+		if (!replica->writes[n % CORE_WRITES].received)
+			break;
+		replica->received = replica->writes[n % CORE_WRITES].to;
+	}
+}
+
+static void core_count_group(struct core *core, uint32_t backup, uint64_t bytes,
+			     uint32_t segments)
+{
+	struct core_backup_stats *stats = &core->stats.backup[backup];
+
+	histogram_add(&stats->group_bytes, bytes);
+	histogram_add(&stats->group_segments, segments);
+}
+
+void core_log_done(struct core *core, struct core_op *op)
+{
+	struct core_replica *replica = &op->open->replica[op->io.backup];
+
+	replica->writes[op->write % CORE_WRITES].done = true;
+	while (replica->first != replica->next &&
+	       replica->writes[replica->first % CORE_WRITES].done) {
+		const struct core_write *write = &replica->writes[replica->first++ % CORE_WRITES];
+
+		if (write->durable) {
+			core_count_group(core, op->io.backup, write->to - replica->flushed, 1);
+			replica->flushing = write->to;
+			replica->flushed = write->to;
+		} else {
+			core->flush_wanted[op->io.backup] = true;
+		}
+		replica->written = write->to;
+	}
+}
+
+/*
+ * Invariant 2: durable means on every replica; counted in whole ranges.
+ *
+ * Invariant 3: a replica that is lost counts as well until a durable digest says
+ * that its backup is no member: after a crash it could come back alone and be
+ * taken for all there is.  One that is nearly there counts too, but is not one of those
+ * that must be listed.
+ *
+ * Received is what each has, on its drive or in the memory of who keeps it: a lost one
+ * has no memory.  It is for the kernel, which tells those that wait for no drive; all
+ * else asks for what is durable, as the two may fail together.
+ */
+static void core_update_durable(struct core *core, struct core_open *open)
+{
+	uint32_t on = RULE(SHRINK_DURABLE) ? open->segment->on : open->segment->on & ~core->lost;
+	uint32_t least = UINT32_MAX, received = UINT32_MAX, before = open->durable, gone, b;
+
+	if (!open->nr_bounds ||
+	    ((uint32_t)__builtin_popcount(on & open->segment->listed) < core->min_replicas &&
+	     RULE(MIN_REPLICAS)))
+		return;
+	core_each_backup(b, on | open->segment->near) {
+		const struct core_replica *replica = &open->replica[b];
+		uint32_t durable = RULE(ACK_AFTER_FLUSH) ? replica->flushed : replica->written;
+		uint32_t has = core->lost >> b & 1u || replica->received < durable ? durable :
+			       replica->received;
+
+		if (!RULE(RECEIVED_APART))
+			durable = has;
+		if (durable < least)
+			least = durable;
+		if (has < received)
+			received = has;
+	}
+	for (gone = 0; gone < open->nr_bounds && open->bounds[gone] <= received; gone++)
+		if (open->bounds[gone] > open->received)
+			open->received = open->bounds[gone];
+	for (gone = 0; gone < open->nr_bounds && open->bounds[gone] <= least; gone++)
+		open->durable = open->bounds[gone];
+	if (!RULE(WHOLE_RANGES) && least > open->durable)
+		open->durable = least;
+	if (open->durable == before)
+		return;
+	open->nr_bounds -= gone;
+	memmove(open->bounds, open->bounds + gone, open->nr_bounds * sizeof(*open->bounds));
+	core->stats.log_bytes += open->durable - before;
+	/* Not worth a digest of its own: the next one tells. */
+	open->segment->item.length = open->durable;
+	core_segment_dirty(core, open->segment);
+	core->changes++;
+}
+
+/**
+ * core_segments_run - start what can be started: headers, writes of log data
+ * @core: core
+ */
+void core_segments_run(struct core *core)
+{
+	uint32_t i, b;
+
+	core_admit(core);
+	for (i = 0; i < core->nr_opens; i++) {
+		struct core_open *open = core->list[i];
+
+		if (!open->segment)
+			core_place(core, open);
+		if (!open->segment || open->closed)
+			continue;
+		core_each_backup(b, (open->segment->on | open->segment->adding) & ~core->lost)
+			while (core_write_log(core, open, b))
+				;
+		/* A replica may have gone, and the others be durable. */
+		core_update_durable(core, open);
+	}
+}
+
+/**
+ * core_segments_flush - a flush is being issued: what does it cover?
+ * @core: core
+ * @backup: of this backup
+ */
+void core_segments_flush(struct core *core, uint32_t backup)
+{
+	uint32_t segments = 0, i;
+	uint64_t bytes = 0;
+
+	for (i = 0; i < core->nr_opens; i++) {
+		const struct core_open *open = core->list[i];
+		struct core_replica *replica = &core->list[i]->replica[backup];
+
+		if (!open->segment || !((open->segment->on | open->segment->adding) >> backup & 1u))
+			continue;
+		if (replica->header == CORE_WRITTEN)
+			replica->header = CORE_FLUSHING;
+		if (replica->written > replica->flushing) {
+			bytes += replica->written - replica->flushing;
+			segments++;
+		}
+		replica->flushing = replica->written;
+	}
+	if (segments)
+		core_count_group(core, backup, bytes, segments);
+}
+
+/**
+ * core_segments_flushed - what a flush covered is durable
+ * @core: core
+ * @backup: of this backup
+ */
+void core_segments_flushed(struct core *core, uint32_t backup)
+{
+	uint32_t i;
+
+	for (i = 0; i < core->nr_opens; i++) {
+		struct core_open *open = core->list[i];
+		struct core_replica *replica = &open->replica[backup];
+
+		if (!open->segment || !((open->segment->on | open->segment->adding) >> backup & 1u))
+			continue;
+		if (!RULE(FLUSH_COVERS))
+			replica->flushing = replica->written;
+		if (replica->flushing > replica->flushed)
+			replica->flushed = replica->flushing;
+		if (replica->header == CORE_FLUSHING) {
+			replica->header = CORE_DURABLE;
+			core_header_check(core, open);
+		}
+		core_extend_flushed(core, open, backup);
+		core_update_durable(core, open);
+	}
+}
+
+/**
+ * core_segments_drained - is all that came durable
+ * @core: core
+ */
+bool core_segments_drained(const struct core *core)
+{
+	uint32_t i;
+
+	for (i = 0; i < core->nr_opens; i++) {
+		const struct core_open *open = core->list[i];
+
+		if (!open->segment)
+			continue;
+		if (open->segment->life < CORE_OPEN || open->closing ||
+		    (open->durable < open->committed && open->committed >= open->hold))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The digest log's meaning: which segments the log consists of.  A map is what
+ * the newest durable digest says; records are applied to it.  Reading the log
+ * is here; writing it is core/digest.c's in normal operation and recover.c's
+ * when a backup is formatted or recovered.  One writer at a time.
+ */
+#ifndef LSMEMD_DIGEST_H
+#define LSMEMD_DIGEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format.h"
+
+/**
+ * struct digest_item - a listed segment, as struct lsmem_digest_item
+ * @state: LSMEM_ITEM_OPEN, _CLOSED, _SEALED; 0: the frame is free
+ */
+struct digest_item {
+	uint64_t segment;
+	uint32_t generation;
+	uint32_t replica_generation;
+	uint32_t state;
+	uint32_t length;
+};
+
+/**
+ * struct digest_branch - the last recovery that went on without members that it could not read
+ * @epoch: that it began; 0: there was none
+ * @sequence: of its first record
+ * @id: random, not 0
+ */
+struct digest_branch {
+	uint64_t epoch;
+	uint64_t sequence;
+	uint32_t id;
+};
+
+/**
+ * struct digest_log - what decides whether a backup holds nothing that the log has not
+ * @epoch: of the newest digest
+ * @branch: in it
+ */
+struct digest_log {
+	uint64_t epoch;
+	struct digest_branch branch;
+};
+
+/**
+ * struct digest_map - the log according to the newest durable digest
+ * @members: incarnations, low halves, by index of the backup; 0: none.  With one
+ *	backup alone all are 0
+ * @mask: indexes that are members; bit 0 with one backup
+ * @domain: their failure domains, and @floor, @set_generation: as in struct lsmem_digest
+ * @half, @at: where the next delta goes: half of the digest log, byte in it
+ * @odd: backups on which it is the other half
+ * @sequence_seen: highest sequence of any record found, durable chain or not
+ * @branch: as the last full record says
+ * @backups, @frames: bounds of the indexes of backups and frames
+ * @items: replicas, by *place*: frame + index of the backup * @frames
+ * @nr: items in use
+ */
+struct digest_map {
+	uint64_t epoch;
+	uint64_t sequence;
+	uint32_t era;
+	uint32_t generation_ceiling;
+	uint64_t store_time;
+	uint64_t next_segment;
+	uint32_t members[LSMEM_BACKUPS];
+	uint8_t domain[LSMEM_BACKUPS];
+	uint32_t mask;
+	uint32_t floor;
+	uint32_t set_generation;
+	uint32_t half;
+	uint32_t odd;
+	uint64_t at;
+	uint64_t sequence_seen;
+	struct digest_branch branch;
+	uint32_t backups;
+	uint32_t frames;
+	uint32_t nr;
+	struct digest_item *items;
+};
+
+/**
+ * struct digest_past - what a backup held in the life before the one that begins
+ * @incarnation: of that life, as in struct lsmem_super
+ * @index: what @map calls the backup
+ * @map: the newest digest on it
+ */
+struct digest_past {
+	__le64 incarnation;
+	uint32_t index;
+	struct digest_map map;
+};
+
+int digest_map_init(struct digest_map *map, uint32_t backups, uint32_t frames);
+void digest_map_destroy(struct digest_map *map);
+void digest_map_clear(struct digest_map *map);
+
+enum format_error digest_apply(struct digest_map *map, const struct lsmem_digest *digest);
+enum format_error digest_read(struct digest_map *map, const struct lsmem_super *super,
+			      const uint8_t *halves);
+void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
+		 const struct lsmem_super *super, uint32_t kind);
+void digest_drop(struct digest_map *map, uint32_t mask);
+uint32_t digest_floor(const struct digest_map *map);
+bool digest_counts(const struct digest_map *map, uint32_t have);
+bool digest_enough(const struct digest_map *map, uint32_t have);
+uint32_t digest_need(const struct digest_map *map);
+bool digest_split(const struct digest_map *map, const struct digest_branch *branch);
+uint64_t digest_full_bytes(const struct digest_map *map);
+void digest_add(struct lsmem_digest *digest, uint32_t frame, const struct digest_item *item,
+		uint32_t state);
+void digest_add_branch(struct lsmem_digest *digest, const struct digest_branch *branch);
+void digest_full(struct lsmem_digest *digest, const struct digest_map *map,
+		 const struct lsmem_super *super);
+
+/* The frame of a place as items have it. */
+static inline uint32_t digest_frame(const struct digest_map *map, uint32_t place)
+{
+	return place / map->frames << LSMEM_ITEM_FRAME_BITS | place % map->frames;
+}
+
+static inline uint32_t digest_places(const struct digest_map *map)
+{
+	return map->backups * map->frames;
+}
+
+#endif

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bringing backups up: the digest logs of all of them, which digest is the newest,
+ * who is a member by it, and whether enough of them are there to believe that.
+ *
+ * A backup that was left behind tells a consistent story that ends too early.  What
+ * tells it from the truth is which members can be read: see
+ * digest_enough().  What was written by a recovery that was cut off, and is met again after
+ * another that did not see it, is told by its epoch: see recover_promise().
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "private.h"
+
+/* Write the map as a full record to the beginning of half @half of all backups. */
+static int recover_write_record(struct recover *r, uint32_t slot, uint32_t half,
+				const uint8_t *record, uint64_t bytes)
+{
+	uint64_t where = format_half_offset(&r->backups[slot].super, half), done;
+	uint32_t part;
+	int ret = 0;
+
+	for (done = 0; done < bytes && !ret; done += part) {
+		part = bytes - done < LSMEM_SEGMENT_BYTES ? bytes - done : LSMEM_SEGMENT_BYTES;
+		ret = r->env.write(r->env.context, recover_address(slot, where + done),
+				   record + done, part);
+	}
+	if (!ret && RULE(COMMIT_FLUSH))
+		ret = r->env.flush(r->env.context, slot);
+	return ret;
+}
+
+/**
+ * recover_write_digest - write the map as a full record
+ * @r: recovery
+ * @half: to the beginning of this half; the other one where @map.odd says so
+ */
+int recover_write_digest(struct recover *r, uint32_t half)
+{
+	uint64_t bytes = digest_full_bytes(&r->map);
+	uint8_t *record = memory_get(bytes);
+	uint32_t index, slot;
+	int ret = 0;
+
+	if (!record)
+		return -ENOMEM;
+	memset(record, 0, bytes);
+	digest_full((struct lsmem_digest *)record, &r->map, &r->super);
+	for (index = 0; index < r->map.backups && !ret; index++) {
+		slot = recover_slot(r, index);
+		if (slot != RECOVER_NONE)
+			ret = recover_write_record(r, slot, half ^ (r->map.odd >> index & 1u),
+						   record, bytes);
+	}
+	memory_put(record);
+	r->map.half = half;
+	r->map.at = bytes;
+	r->map.sequence_seen = r->map.sequence;
+	return ret;
+}
+
+/**
+ * recover_members - those that are there are the members of a new epoch
+ * @r: recovery; its map is to be written
+ */
+void recover_members(struct recover *r)
+{
+	struct digest_map *map = &r->map;
+	uint8_t domain[LSMEM_BACKUPS] = { 0 };
+	uint32_t mask = 0, slot, b;
+	bool several = false;
+
+	for (slot = 0; slot < r->several; slot++)
+		several |= r->env.domain[slot] != r->env.domain[0];
+	for (slot = 0; slot < LSMEM_BACKUPS; slot++) {
+		b = r->backups[slot].index;
+		if (!r->backups[slot].there || b == RECOVER_NONE)
+			continue;
+		mask |= 1u << b;
+		domain[b] = several ? r->env.domain[slot] + 1 : 0;
+	}
+	if (mask != map->mask || memcmp(domain, map->domain, sizeof(domain)))
+		map->set_generation++;
+	map->mask = mask;
+	memcpy(map->domain, domain, sizeof(domain));
+	map->floor = digest_floor(map);
+	for (b = 0; b < LSMEM_BACKUPS; b++)
+		if (!(mask >> b & 1u))
+			map->members[b] = 0;
+}
+
+/**
+ * recover_read_log - the newest digest on one backup
+ * @r: recovery
+ * @slot: of the backup
+ * Return: 0, also when there is none or it contradicts itself; or what a call
+ * returned.
+ */
+int recover_read_log(struct recover *r, uint32_t slot)
+{
+	struct recover_backup *backup = &r->backups[slot];
+	const struct lsmem_super *super = &backup->super;
+	uint64_t length = 2 * __le64_to_cpu(super->digest_bytes), done;
+	enum format_error error;
+	uint8_t *halves;
+	uint32_t part;
+	int ret = 0;
+
+	backup->chain = false;
+	/* What is read may still be on its way from a predecessor that was killed.
+	 * Nothing may be built on it, and the other half of the digest log not be
+	 * overwritten, before it is durable.
+	 */
+	if (!r->check && RULE(RESUME_FLUSH))
+		ret = r->env.flush(r->env.context, slot);
+	if (ret)
+		return ret;
+	halves = memory_get(length);
+	if (!halves)
+		return -ENOMEM;
+	for (done = 0; done < length && !ret; done += part) {
+		part = length - done < LSMEM_SEGMENT_BYTES ? length - done : LSMEM_SEGMENT_BYTES;
+		ret = recover_read(r, recover_address(slot, __le64_to_cpu(super->digest_start) +
+						      done), halves + done, part);
+	}
+	digest_map_destroy(&backup->map);
+	if (!ret)
+		ret = digest_map_init(&backup->map, format_backups(super),
+				      format_set_frames(super));
+	if (!ret) {
+		error = digest_read(&backup->map, super, halves);
+		backup->chain = !error;
+		if (error && !r->several)
+			recover_damage(r, "digest log: %s", error == FORMAT_ZERO ?
+				       "no digest is there" :
+				       "a digest contradicts the one before it");
+		else if (error)
+			recover_info(r, "%s: digest log: %s", recover_name(r, slot),
+				     error == FORMAT_ZERO ? "no digest is there" :
+				     "a digest contradicts the one before it");
+	}
+	memory_put(halves);
+	return ret;
+}
+
+/**
+ * recover_index - what a digest calls a backup
+ * @r: recovery
+ * @map: the digest
+ * @slot: of the backup
+ * Return: RECOVER_NONE when it is no member.
+ */
+uint32_t recover_index(const struct recover *r, const struct digest_map *map, uint32_t slot)
+{
+	const struct lsmem_super *super = &r->backups[slot].super;
+	uint32_t incarnation = __le64_to_cpu(super->incarnation), b;
+
+	if (format_backups(super) == 1)
+		return 0;
+	for (b = 0; b < map->backups; b++)
+		if (map->mask >> b & 1u && map->members[b] == incarnation)
+			return b;
+	return RECOVER_NONE;
+}
+
+static uint32_t recover_newest(const struct recover *r)
+{
+	uint32_t best = RECOVER_NONE, slot;
+
+	for (slot = 0; slot < LSMEM_BACKUPS; slot++) {
+		const struct recover_backup *backup = &r->backups[slot];
+		const struct digest_map *map = &backup->map;
+
+		if (!backup->there || !backup->chain)
+			continue;
+		if (best == RECOVER_NONE || map->epoch > r->backups[best].map.epoch ||
+		    (map->epoch == r->backups[best].map.epoch &&
+		     map->sequence > r->backups[best].map.sequence))
+			best = slot;
+	}
+	return best;
+}
+
+/* Enough of the members must be there: a backup left behind ends too early. */
+static bool recover_enough(struct recover *r, uint32_t members, bool accept_missing)
+{
+	uint32_t have = __builtin_popcount(members), need = digest_need(&r->map), b;
+	const struct digest_map *map = &r->map;
+
+	if (digest_enough(map, members) || !RULE(READ_QUORUM))
+		return true;
+	for (b = 0; b < map->backups; b++)
+		if (map->mask >> b & 1u && recover_slot(r, b) == RECOVER_NONE)
+			recover_info(r, "the backup with incarnation ..%08x is not there",
+				     map->members[b]);
+	if (accept_missing) {
+		recover_info(r, "%u of %u backups are there; taken for all that is left",
+			     have, __builtin_popcount(map->mask));
+		r->accepted = true;
+		return true;
+	}
+	recover_damage(r, "%u of %u backups of digest %llu are there, and only %u%s can tell that there is no newer one",
+		       have, __builtin_popcount(map->mask), (unsigned long long)map->sequence,
+		       need, have < need ? "" : " of other failure domains");
+	return false;
+}
+
+/* What the newest digest calls each backup.  Returns a mask of the members that are there. */
+static uint32_t recover_assign(struct recover *r, uint32_t best)
+{
+	struct digest_map *map = &r->map;
+	uint32_t members = 0, slot;
+
+	map->odd = 0;
+	for (slot = 0; slot < LSMEM_BACKUPS; slot++) {
+		struct recover_backup *backup = &r->backups[slot];
+
+		backup->index = RECOVER_NONE;
+		backup->may_join = backup->blank;
+		if (!backup->there)
+			continue;
+		backup->may_join = recover_index(r, map, slot) == RECOVER_NONE;
+		/* One whose digests cannot be read could not tell of a newer one. */
+		if (backup->chain)
+			backup->index = recover_index(r, map, slot);
+		if (backup->index == RECOVER_NONE) {
+			recover_info(r, "%s was left behind, at digest %llu: what is on it is not used",
+				     recover_name(r, slot), (unsigned long long)backup->map.sequence);
+			continue;
+		}
+		members |= 1u << backup->index;
+		map->odd |= (backup->map.half != r->backups[best].map.half) << backup->index;
+		if (backup->map.sequence_seen > map->sequence_seen)
+			map->sequence_seen = backup->map.sequence_seen;
+	}
+	return members;
+}
+
+/*
+ * Two that have each been recovered without the other, as often: which of them has what is wanted
+ * cannot be told here.
+ */
+static bool recover_two_branches(struct recover *r)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < r->several; slot++) {
+		const struct recover_backup *backup = &r->backups[slot];
+
+		if (!backup->there || !backup->chain || backup->index != RECOVER_NONE ||
+		    backup->map.epoch != r->map.epoch || !RULE(BRANCH) ||
+		    !digest_split(&backup->map, &r->map.branch))
+			continue;
+		recover_damage(r, "split brain: %s has gone on to digest %llu without the others, and they to digest %llu without it, all in epoch %llu; make those blank (\"lsmemctl format --force\") whose data are not needed",
+			       recover_name(r, slot), (unsigned long long)backup->map.sequence,
+			       (unsigned long long)r->map.sequence,
+			       (unsigned long long)r->map.epoch);
+		return true;
+	}
+	return false;
+}
+
+/**
+ * recover_read_digests - find the newest digest, and who its members are
+ * @r: recovery
+ * @accept_missing: however few of them are there
+ * Return: 0; -EBADMSG: there is no digest; -ENODATA: too few backups are there, or some
+ * have been recovered apart from each other; or
+ * what a call returned.  Newer digests than the newest found are reported.
+ */
+int recover_read_digests(struct recover *r, bool accept_missing)
+{
+	uint32_t slot, best, members;
+	int ret;
+
+	r->accepted = false;
+	for (slot = 0; slot < LSMEM_BACKUPS; slot++) {
+		if (!r->backups[slot].there)
+			continue;
+		ret = recover_read_log(r, slot);
+		if (ret && (!r->several || ret == -ECANCELED || ret == -ENOMEM))
+			return ret;
+		if (ret)
+			recover_info(r, "%s: its digest log cannot be read: %s",
+				     recover_name(r, slot), strerror(-ret));
+	}
+	best = recover_newest(r);
+	if (best == RECOVER_NONE) {
+		if (r->several)
+			recover_damage(r, "digest log: no backup has a digest");
+		return -EBADMSG;
+	}
+	digest_map_destroy(&r->map);
+	r->map = r->backups[best].map;
+	r->backups[best].map.items = NULL;
+	members = recover_assign(r, best);
+	if (!recover_enough(r, members, accept_missing) || recover_two_branches(r))
+		return -ENODATA;
+	if (r->map.sequence_seen > r->map.sequence && RULE(PROOF_DIGEST))
+		recover_damage(r, "digest log: digests %llu to %llu are lost",
+			       (unsigned long long)r->map.sequence + 1,
+			       (unsigned long long)r->map.sequence_seen);
+	return 0;
+}
+
+/**
+ * recover_map - read the digest logs
+ * @r: recover_open() said RECOVER_FULL
+ * @accept_missing: however few of the members are there
+ * Return: 0; -EBADMSG: there is no digest; -ENODATA: there were newer ones, and
+ * they are lost; or what a call returned.
+ */
+int recover_map(struct recover *r, bool accept_missing)
+{
+	int ret = recover_read_digests(r, accept_missing);
+
+	if (!ret && r->map.sequence_seen > r->map.sequence)
+		ret = -ENODATA;
+	return ret;
+}

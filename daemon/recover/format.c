@@ -1,0 +1,683 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bringing backups up: superblocks, what is on a backup, formatting.
+ *
+ * The superblocks come last in a formatting: a crash before finds the backups as
+ * blank as they were; a crash between them, those that have one with a digest that
+ * lists nothing, and is blank all the same.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "private.h"
+
+#define RECOVER_FRAMES_ALIGN	(64u << 10)
+
+/**
+ * recover_open_slot - read the superblock of one backup
+ * @r: recovery
+ * @slot: of the backup, whose size is known
+ *
+ * Return: 0: it has one, or recover_slot_blank(); -EBADMSG: neither; or what the call
+ * returned.  What is wrong with it is reported.
+ */
+int recover_open_slot(struct recover *r, uint32_t slot)
+{
+	const struct lsmem_super *slots = (const void *)r->buffer;
+	struct recover_backup *backup = &r->backups[slot];
+	uint64_t bytes = r->env.backup_bytes[slot];
+	enum format_error error[2];
+	int ret, best = -1, i;
+
+	backup->there = false;
+	backup->blank = false;
+	backup->index = RECOVER_NONE;
+	if (bytes < 2 * LSMEM_BLOCK) {
+		recover_info(r, "the backup has %llu bytes: too small to hold anything",
+			     (unsigned long long)bytes);
+		return -EBADMSG;
+	}
+	ret = recover_read(r, recover_address(slot, 0), r->buffer, 2 * LSMEM_BLOCK);
+	if (ret)
+		return ret;
+	for (i = 0; i < 2; i++) {
+		uint64_t sequence = __le64_to_cpu(slots[i].sequence);
+
+		error[i] = format_super_check(&slots[i], bytes);
+		/* Sound, but not for us: an older slot must not stand in for it. */
+		if (error[i] == FORMAT_VERSION || error[i] == FORMAT_INCOMPATIBLE ||
+		    error[i] == FORMAT_READ_ONLY || error[i] == FORMAT_RANGE) {
+			recover_info(r, "superblock slot %d: %s", i, format_strerror(error[i]));
+			return -EBADMSG;
+		}
+		if (!error[i] && (best < 0 || sequence > backup->super_sequence)) {
+			best = i;
+			backup->super_sequence = sequence;
+		}
+	}
+	if (best < 0) {
+		if (error[0] == FORMAT_ZERO && error[1] == FORMAT_ZERO) {
+			backup->blank = true;
+			return 0;
+		}
+		recover_info(r, "no superblock: slot 0: %s, slot 1: %s: not a backup of lsmem, or damaged",
+			     format_strerror(error[0]), format_strerror(error[1]));
+		return -EBADMSG;
+	}
+	if (error[!best] && error[!best] != FORMAT_ZERO)
+		recover_info(r, "superblock slot %d: %s; slot %d is used", !best,
+			     format_strerror(error[!best]), best);
+	backup->there = true;
+	backup->super = slots[best];
+	backup->super_slot = best;
+	return 0;
+}
+
+/* Are two backups of the same store? */
+static bool recover_same(const struct lsmem_super *a, const struct lsmem_super *b)
+{
+	return !memcmp(a->uuid, b->uuid, sizeof(a->uuid)) && a->kind == b->kind &&
+	       a->store_bytes == b->store_bytes && a->max_handles == b->max_handles &&
+	       a->digest_bytes == b->digest_bytes && format_backups(a) == format_backups(b) &&
+	       format_set_frames(a) == format_set_frames(b) && a->incarnation != b->incarnation;
+}
+
+/*
+ * Cut off in a formatting: what is there lists nothing, and never has, and one is
+ * blank, or has a superblock of an earlier try.
+ */
+static int recover_half_formatted(struct recover *r, bool blank, bool *half)
+{
+	bool empty = true;
+	uint32_t slot;
+	int ret;
+
+	for (slot = 0; slot < r->several; slot++) {
+		struct recover_backup *backup = &r->backups[slot];
+
+		if (!backup->there)
+			continue;
+		ret = recover_read_log(r, slot);
+		if (ret)
+			return ret;
+		empty &= backup->chain && backup->map.epoch == 1 && backup->map.sequence == 1 &&
+			 !backup->map.nr;
+		blank |= backup->chain && recover_index(r, &backup->map, slot) == RECOVER_NONE;
+	}
+	*half = empty && blank;
+	return 0;
+}
+
+/* What the slots say together. */
+static int recover_open_all(struct recover *r, uint32_t blank, uint32_t bad)
+{
+	uint32_t slot, first = RECOVER_NONE;
+	bool half;
+	int ret;
+
+	for (slot = 0; slot < LSMEM_BACKUPS; slot++) {
+		if (!r->backups[slot].there)
+			continue;
+		if (first == RECOVER_NONE)
+			first = slot;
+		else if (!recover_same(&r->backups[first].super, &r->backups[slot].super)) {
+			recover_info(r, "%s and %s are of different stores, or a copy of each other",
+				     recover_name(r, first), recover_name(r, slot));
+			return -EBADMSG;
+		}
+	}
+	if (first == RECOVER_NONE) {
+		r->blank = blank && !bad;
+		return r->blank ? 0 : -EBADMSG;
+	}
+	r->super = r->backups[first].super;
+	r->max_handles = __le64_to_cpu(r->super.max_handles);
+	if (r->several && !bad) {
+		ret = recover_half_formatted(r, blank, &half);
+		if (ret)
+			return ret;
+		r->blank = half;
+	}
+	return 0;
+}
+
+/**
+ * recover_open - what is on the backups
+ * @r: new
+ * @state: out
+ * Return: 0; -EBADMSG when it is damaged or not for this program: reported; or
+ * what a read returned.  With several backups one that cannot be read counts as
+ * not there.
+ */
+int recover_open(struct recover *r, enum recover_state *state)
+{
+	uint32_t slot, blank = 0, bad = 0;
+	int ret;
+
+	r->blank = false;
+	for (slot = 0; slot < (r->several ? r->several : 1); slot++) {
+		if (r->several && !r->env.backup_bytes[slot]) {
+			r->backups[slot].there = false;
+			r->backups[slot].blank = false;
+			bad++;
+			continue;
+		}
+		ret = recover_open_slot(r, slot);
+		if (ret && (!r->several || ret == -ECANCELED))
+			return ret;
+		if (ret)
+			recover_info(r, "%s cannot be used", recover_name(r, slot));
+		bad += ret != 0;
+		blank += r->backups[slot].blank;
+	}
+	ret = recover_open_all(r, blank, bad);
+	if (!ret)
+		*state = r->blank ? RECOVER_BLANK : RECOVER_FULL;
+	return ret;
+}
+
+/* Bytes before the frames, on a backup with a digest log for @frames of them. */
+static uint64_t recover_before_frames(uint64_t frames, uint64_t half)
+{
+	uint64_t bytes = 2 * LSMEM_BLOCK + 2 * (half ? half : format_half_bytes(frames));
+
+	return (bytes + RECOVER_FRAMES_ALIGN - 1) & ~(uint64_t)(RECOVER_FRAMES_ALIGN - 1);
+}
+
+/**
+ * recover_backup_bytes - size of the smallest backup for a number of frames
+ * @frames: segments that it is to hold
+ */
+uint64_t recover_backup_bytes(uint64_t frames)
+{
+	return recover_before_frames(frames, 0) + frames * LSMEM_SEGMENT_BYTES;
+}
+
+/* How many frames fit on one backup alone, behind what the digest log for so many takes. */
+static uint64_t recover_frames(const struct recover *r, uint64_t half_bytes, uint64_t *half,
+			       uint64_t *start)
+{
+	uint64_t bytes = r->env.backup_bytes[0], frames = bytes / LSMEM_SEGMENT_BYTES, fit;
+
+	for (;;) {
+		*half = half_bytes ? half_bytes : format_half_bytes(frames);
+		*start = recover_before_frames(frames, *half);
+		if (*start > bytes)
+			return 0;
+		fit = (bytes - *start) / LSMEM_SEGMENT_BYTES;
+		if (fit >= frames)
+			return frames;
+		frames = fit;
+	}
+}
+
+/* Half the digest log of each of several backups: room for the frames of all. */
+static uint64_t recover_half_bytes(const struct recover *r)
+{
+	uint64_t most = 0;
+	uint32_t slot;
+
+	for (slot = 0; slot < r->several; slot++)
+		if (r->env.backup_bytes[slot] / LSMEM_SEGMENT_BYTES > most)
+			most = r->env.backup_bytes[slot] / LSMEM_SEGMENT_BYTES;
+	return format_half_bytes(r->several * most);
+}
+
+/* Frames of a slot: as it is formatted, or would be for them to begin at @start. */
+static uint64_t recover_slot_frames(const struct recover *r, uint32_t slot, uint64_t start)
+{
+	uint64_t bytes = r->env.backup_bytes[slot];
+
+	if (!start)
+		return r->backups[slot].there ? __le64_to_cpu(r->backups[slot].super.frames) : 0;
+	return bytes < start ? 0 : (bytes - start) / LSMEM_SEGMENT_BYTES;
+}
+
+/* Domains of the backups of which @frames has any. */
+static uint32_t recover_domains(const uint64_t *frames, const uint32_t *domain, uint32_t nr)
+{
+	uint32_t domains = 0, slot, before;
+
+	for (slot = 0; slot < nr; slot++) {
+		for (before = 0; before < slot; before++)
+			if (frames[before] && domain[before] == domain[slot])
+				break;
+		domains += frames[slot] && before == slot;
+	}
+	return domains;
+}
+
+/*
+ * Segments that fit, with @replicas of each, no two in one domain.  If a domain that is needed is
+ * not there, it may be back tomorrow: what would fit without it, with fewer replicas, is not
+ * promised, but what does with as many on those that are there.
+ */
+static uint64_t recover_segments(const struct recover *r, uint32_t replicas, uint64_t start)
+{
+	uint32_t domain[LSMEM_BACKUPS] = { 0 }, there, slot;
+	uint64_t frames[LSMEM_BACKUPS] = { 0 };
+	bool several = false;
+
+	for (slot = 0; slot < r->several; slot++)
+		several |= r->env.domain[slot] != r->env.domain[0];
+	for (slot = 0; slot < r->several; slot++) {
+		frames[slot] = 1;
+		domain[slot] = several ? r->env.domain[slot] : slot;
+	}
+	there = recover_domains(frames, domain, r->several);
+	if (!replicas || replicas > there)
+		replicas = there;
+	for (slot = 0; slot < r->several; slot++)
+		frames[slot] = recover_slot_frames(r, slot, start);
+	if (recover_domains(frames, domain, r->several) < replicas)
+		for (slot = 0; slot < r->several; slot++)
+			domain[slot] = slot;
+	there = recover_domains(frames, domain, r->several);
+	if (replicas > there)
+		replicas = there;
+	return replicas ? format_segments_of(frames, domain, r->several, replicas) : 0;
+}
+
+/**
+ * recover_room - how many segments the backups hold, or will
+ * @r: recover_open() was called
+ * @replicas: of each segment, 0: on every backup
+ */
+uint64_t recover_room(const struct recover *r, uint32_t replicas)
+{
+	uint64_t half, start;
+
+	if (r->several)
+		return recover_segments(r, replicas, r->blank ?
+					recover_before_frames(0, recover_half_bytes(r)) : 0);
+	return r->blank ? recover_frames(r, 0, &half, &start) : __le64_to_cpu(r->super.frames);
+}
+
+/* Write a superblock, with the next sequence number, into the older slot. */
+static int recover_write_super(struct recover *r, uint32_t slot)
+{
+	struct recover_backup *backup = &r->backups[slot];
+	struct lsmem_super *block = (void *)r->buffer;
+	/* Only the older slot is overwritten, and the newer is durable by then:
+	 * a write that is cut short can spoil the block it was for.
+	 */
+	uint32_t super_slot = RULE(SUPER_OLDER) ? !backup->super_slot : backup->super_slot;
+	int ret;
+
+	backup->super.sequence = __cpu_to_le64(backup->super_sequence + 1);
+	format_super_seal(&backup->super);
+	*block = backup->super;
+	ret = r->env.write(r->env.context,
+			   recover_address(slot, (uint64_t)super_slot * LSMEM_BLOCK), block,
+			   LSMEM_BLOCK);
+	if (!ret)
+		ret = r->env.flush(r->env.context, slot);
+	if (ret)
+		return ret;
+	backup->super_sequence++;
+	backup->super_slot = super_slot;
+	return 0;
+}
+
+/**
+ * recover_promise - tell all members of the epoch that is about to begin
+ * @r: recovery; its map has the members
+ *
+ * Whoever recovers from some of them, after this one was cut off, sees its epoch on each,
+ * begins a later one, and what was written of this one never counts again.  Source: the
+ * promises of Paxos (Lamport, "Paxos Made Simple", 2001).
+ * Return: 0 or what a call returned.
+ */
+int recover_promise(struct recover *r)
+{
+	uint64_t epoch = r->map.epoch;
+	uint32_t slot;
+	int ret = 0;
+
+	for (slot = 0; slot < r->several; slot++) {
+		const struct recover_backup *backup = &r->backups[slot];
+
+		if (!backup->there)
+			continue;
+		if (__le64_to_cpu(backup->super.promise) > epoch)
+			epoch = __le64_to_cpu(backup->super.promise);
+		if (backup->chain && backup->map.epoch > epoch)
+			epoch = backup->map.epoch;
+	}
+	r->map.epoch = epoch + 1;
+	for (slot = 0; slot < r->several && !ret; slot++) {
+		struct recover_backup *backup = &r->backups[slot];
+
+		if (!backup->there || backup->index == RECOVER_NONE)
+			continue;
+		backup->super.promise = __cpu_to_le64(epoch + 1);
+		ret = recover_write_super(r, slot);
+	}
+	return ret;
+}
+
+/* Geometry of each of several backups: the same digest log on all of them. */
+static int recover_layout(struct recover *r, const struct recover_geometry *g)
+{
+	uint64_t half = g->half_bytes ? g->half_bytes : recover_half_bytes(r);
+	uint64_t start = recover_before_frames(0, half), frames = 0;
+	uint32_t slot;
+
+	for (slot = 0; slot < r->several; slot++) {
+		struct lsmem_super *super = &r->backups[slot].super;
+		uint64_t incarnation = g->incarnation + slot * 0x9e3779b97f4a7c15ull;
+
+		if (r->env.backup_bytes[slot] < start + LSMEM_SEGMENT_BYTES) {
+			recover_info(r, "%s has %llu bytes: too small", recover_name(r, slot),
+				     (unsigned long long)r->env.backup_bytes[slot]);
+			return -ENOSPC;
+		}
+		*super = r->super;
+		super->features.incompat = __cpu_to_le32(LSMEM_INCOMPAT_BACKUPS);
+		super->backups = __cpu_to_le32(r->several);
+		super->incarnation = __cpu_to_le64(incarnation);
+		super->digest_bytes = __cpu_to_le64(half);
+		super->frames_start = __cpu_to_le64(start);
+		super->frames = __cpu_to_le64(recover_slot_frames(r, slot, start));
+		r->map.members[slot] = incarnation;
+		if (!r->map.members[slot])
+			return -EINVAL;
+		if (__le64_to_cpu(super->frames) > frames)
+			frames = __le64_to_cpu(super->frames);
+	}
+	for (slot = 0; slot < r->several; slot++)
+		r->backups[slot].super.set_frames = __cpu_to_le64(frames);
+	r->super = r->backups[0].super;
+	if (recover_segments(r, g->replicas, start) < g->frames) {
+		recover_info(r, "the backups hold %llu segments with so many replicas; %u are needed",
+			     (unsigned long long)recover_segments(r, g->replicas, start),
+			     g->frames);
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+/* Geometry of one backup alone. */
+static int recover_layout_one(struct recover *r, const struct recover_geometry *g)
+{
+	uint64_t start, half, frames = recover_frames(r, g->half_bytes, &half, &start);
+
+	if (!frames || frames < g->frames) {
+		recover_info(r, "the backup has %llu bytes; at least %llu are needed for %u segments",
+			     (unsigned long long)r->env.backup_bytes[0],
+			     (unsigned long long)(recover_before_frames(g->frames, g->half_bytes) +
+						  (uint64_t)g->frames * LSMEM_SEGMENT_BYTES),
+			     g->frames);
+		return -ENOSPC;
+	}
+	r->super.digest_bytes = __cpu_to_le64(half);
+	r->super.frames_start = __cpu_to_le64(start);
+	r->super.frames = __cpu_to_le64(frames);
+	r->backups[0].super = r->super;
+	return 0;
+}
+
+static int recover_write_all(struct recover *r)
+{
+	uint32_t slots = r->several ? r->several : 1, slot, times;
+	int ret = recover_write_digest(r, 0);
+
+	/* The other slot too: a store that was there before must not come back. */
+	for (times = 0; times < 2; times++)
+		for (slot = 0; slot < slots && !ret; slot++)
+			ret = recover_write_super(r, slot);
+	return ret;
+}
+
+/**
+ * recover_format - make backups hold a new, empty store
+ * @r: recover_open() was called
+ * @g: the store
+ * Return: 0, -EEXIST, -ENOSPC, -EINVAL, or what a call returned.
+ *
+ * Digests of an earlier store bear another uuid.
+ */
+int recover_format(struct recover *r, const struct recover_geometry *g)
+{
+	uint32_t slots = r->several ? r->several : 1, slot;
+	struct digest_map map;
+	int ret;
+
+	/* Invariant 18: an empty store never replaces a full backup unasked. */
+	if (RULE(FORMAT_FORCE) && !r->blank && !g->force) {
+		recover_info(r, "the backup is not blank: it is formatted with force only");
+		return -EEXIST;
+	}
+	memset(&r->super, 0, sizeof(r->super));
+	memset(&r->map.members, 0, sizeof(r->map.members));
+	r->super.magic = __cpu_to_le64(LSMEM_SUPER_MAGIC);
+	r->super.format = __cpu_to_le32(LSMEM_FORMAT);
+	memcpy(r->super.uuid, g->uuid, sizeof(r->super.uuid));
+	r->super.incarnation = __cpu_to_le64(g->incarnation);
+	r->super.digest_start = __cpu_to_le64(2 * LSMEM_BLOCK);
+	r->super.kind = __cpu_to_le32(g->kind);
+	r->super.store_bytes = __cpu_to_le64(g->store_bytes);
+	r->super.max_handles = __cpu_to_le64(g->max_handles);
+	ret = r->several ? recover_layout(r, g) : recover_layout_one(r, g);
+	if (ret)
+		return ret;
+	for (slot = 0; slot < slots; slot++) {
+		struct recover_backup *backup = &r->backups[slot];
+
+		format_super_seal(&backup->super);
+		if (format_super_check(&backup->super, r->env.backup_bytes[slot])) {
+			recover_info(r, "the store's geometry is out of range");
+			return -EINVAL;
+		}
+		backup->there = true;
+		backup->index = slot;
+	}
+	r->max_handles = g->max_handles;
+
+	ret = digest_map_init(&map, slots, format_set_frames(&r->super));
+	if (ret)
+		return ret;
+	memcpy(map.members, r->map.members, sizeof(map.members));
+	digest_map_destroy(&r->map);
+	r->map = map;
+	r->map.epoch = 1;
+	r->map.sequence = 1;
+	r->map.era = 1;
+	r->map.generation_ceiling = RECOVER_GENERATIONS;
+	r->map.next_segment = 1;
+	r->map.mask = (1u << slots) - 1;
+	recover_members(r);
+	ret = recover_write_all(r);
+	if (ret)
+		return ret;
+	r->blank = false;
+	r->activation = (struct recover_activation) {
+		.era = 1,
+		.generation_ceiling = RECOVER_GENERATIONS,
+		.next_segment = 1,
+	};
+	return 0;
+}
+
+/* ---- New members ------------------------------------------------------- */
+
+static bool recover_place_taken(const struct recover *r, uint32_t index, bool members)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < r->several; slot++)
+		if (r->backups[slot].joiner == index)
+			return true;
+	return recover_slot(r, index) != RECOVER_NONE || (members && r->map.mask >> index & 1u);
+}
+
+/* A place of nobody's; else that of one that is not there, and will be dropped. */
+static uint32_t recover_place(const struct recover *r)
+{
+	uint32_t members, index;
+
+	for (members = 2; members-- > 0;)
+		for (index = 0; index < r->map.backups; index++)
+			if (!recover_place_taken(r, index, members))
+				return index;
+	return RECOVER_NONE;
+}
+
+/*
+ * May a backup that is no member hold what was acknowledged, and is not in the log?  Then it is
+ * neither used nor wiped.
+ */
+static bool recover_split(struct recover *r, uint32_t slot, const struct digest_branch *branch)
+{
+	const struct recover_backup *backup = &r->backups[slot];
+
+	if (!backup->there || !backup->chain || !RULE(BRANCH) ||
+	    !digest_split(&backup->map, branch))
+		return false;
+	recover_info(r, "%s: cannot join the others: split brain: it has gone on to digest %llu of epoch %llu without them, and they without it from digest %llu of epoch %llu on; if what is on it alone is not needed, \"lsmemctl format --force\" makes it blank, and it joins",
+		     recover_name(r, slot), (unsigned long long)backup->map.sequence,
+		     (unsigned long long)backup->map.epoch, (unsigned long long)branch->sequence,
+		     (unsigned long long)branch->epoch);
+	return true;
+}
+
+/* Nothing of an earlier life is left to be taken for digests of this one. */
+static int recover_wipe_digests(struct recover *r, uint32_t slot)
+{
+	uint64_t at = __le64_to_cpu(r->super.digest_start), part;
+	uint64_t end = at + 2 * __le64_to_cpu(r->super.digest_bytes);
+	int ret = 0;
+
+	memset(r->frame, 0, LSMEM_SEGMENT_BYTES);
+	for (; at < end && !ret; at += part) {
+		part = end - at < LSMEM_SEGMENT_BYTES ? end - at : LSMEM_SEGMENT_BYTES;
+		ret = r->env.write(r->env.context, recover_address(slot, at), r->frame, part);
+	}
+	return ret ? ret : r->env.flush(r->env.context, slot);
+}
+
+/* What is on it now; of what lies elsewhere than frames will, nothing can be kept. */
+static void recover_keep_past(struct recover *r, uint32_t slot)
+{
+	struct recover_backup *backup = &r->backups[slot];
+
+	backup->past.index = RECOVER_NONE;
+	if (!backup->there || !backup->chain || !backup->map.items ||
+	    backup->super.frames_start != r->super.frames_start)
+		return;
+	backup->past = (struct digest_past) {
+		.incarnation = backup->super.incarnation,
+		.index = recover_index(r, &backup->map, slot),
+		.map = backup->map,
+	};
+}
+
+static int recover_make_ready(struct recover *r, uint32_t slot, uint64_t incarnation)
+{
+	struct recover_backup *backup = &r->backups[slot];
+	uint64_t frames = recover_slot_frames(r, slot, __le64_to_cpu(r->super.frames_start));
+	uint32_t times;
+	int ret;
+
+	if (frames > format_set_frames(&r->super))
+		frames = format_set_frames(&r->super);
+	recover_keep_past(r, slot);
+	ret = frames ? recover_wipe_digests(r, slot) : -ENOSPC;
+	backup->super = r->super;
+	backup->super.incarnation = __cpu_to_le64(incarnation);
+	backup->super.frames = __cpu_to_le64(frames);
+	for (times = 0; times < 2 && !ret; times++)
+		ret = recover_write_super(r, slot);
+	backup->there = !ret;
+	backup->blank = false;
+	if (ret && ret != -ECANCELED)
+		recover_info(r, "%s: cannot join the others: %s", recover_name(r, slot),
+			     ret == -ENOSPC ? "it is too small" : strerror(-ret));
+	else if (!ret)
+		recover_info(r, "%s: joins the others", recover_name(r, slot));
+	return ret;
+}
+
+/**
+ * recover_join - make backups ready to become members
+ * @r: recover_map() or recover_run() has succeeded
+ * @incarnation: random
+ *
+ * Not after a loss: somebody may still want to look at what was left behind.
+ * Return: 0, or -ECANCELED from a call; other errors are reported.
+ */
+int recover_join(struct recover *r, uint64_t incarnation)
+{
+	uint32_t slot;
+	int ret = 0;
+
+	for (slot = 0; slot < r->several && ret != -ECANCELED; slot++) {
+		struct recover_backup *backup = &r->backups[slot];
+		uint32_t place = recover_place(r);
+
+		if (!backup->may_join || r->result.losses || place == RECOVER_NONE ||
+		    recover_split(r, slot, &r->map.branch))
+			continue;
+		ret = recover_make_ready(r, slot, incarnation + slot * 0x9e3779b97f4a7c15ull);
+		if (!ret)
+			backup->joiner = place;
+	}
+	return ret == -ECANCELED ? ret : 0;
+}
+
+/**
+ * recover_ready - make one backup ready to become a member while the store is served
+ * @r: of several; only @slot is there, and recover_open_slot() has looked at it
+ * @slot: of the backup
+ * @like: superblock of a member
+ * @log: of the newest digest
+ * @incarnation: random
+ *
+ * Return: 0; -EEXIST: it is another store's; -ESTALE: the store has been gone on with there, in
+ * a later epoch, or apart from the others; -ENOSPC: it is too small; or what a call returned.  All are reported.
+ */
+int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *like,
+		  const struct digest_log *log, uint64_t incarnation)
+{
+	struct recover_backup *backup = &r->backups[slot];
+	int ret = backup->there ? recover_read_log(r, slot) : 0;
+
+	if (ret && ret != -ECANCELED)
+		recover_info(r, "%s: cannot join the others: its digest log cannot be read: %s",
+			     recover_name(r, slot), strerror(-ret));
+	if (ret)
+		return ret;
+	if (backup->there && memcmp(backup->super.uuid, like->uuid, LSMEM_UUID_BYTES)) {
+		recover_info(r, "%s: cannot join the others: it is the backup of another store",
+			     recover_name(r, slot));
+		return -EEXIST;
+	}
+	if (backup->there && backup->chain && backup->map.epoch > log->epoch) {
+		recover_info(r, "%s: cannot join the others: somebody has gone on with the store there, in epoch %llu, and here it has %llu",
+			     recover_name(r, slot), (unsigned long long)backup->map.epoch,
+			     (unsigned long long)log->epoch);
+		return -ESTALE;
+	}
+	if (recover_split(r, slot, &log->branch))
+		return -ESTALE;
+	r->super = *like;
+	return recover_make_ready(r, slot, incarnation);
+}
+
+const struct digest_past *recover_past(const struct recover *r, uint32_t slot)
+{
+	const struct digest_past *past = &r->backups[slot].past;
+
+	return past->index == RECOVER_NONE ? NULL : past;
+}
+
+uint32_t recover_joiner(const struct recover *r, uint32_t index)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < r->several; slot++)
+		if (r->backups[slot].joiner == index)
+			return slot;
+	return RECOVER_NONE;
+}

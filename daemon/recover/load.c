@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Recovery: which entry of each handle index is the newest (fed by pass 1),
+ * and pass 2: segments that hold winners are read, every byte that is handed on
+ * has its CRC checked, and the winners go to the kernel.
+ *
+ * Per index, not per handle: an index given out anew has a higher generation,
+ * and an entry of that one ends whatever older generations left behind.  Among
+ * the entries of one handle the highest version wins.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "private.h"
+
+/* All of an entry's meta but its place: what a copy has in common (invariant 5). */
+#define META_PLACE_MASK	(((1ull << LSMEM_META_HOME_BITS) - 1) << LSMEM_META_HOME_SHIFT)
+
+/**
+ * recover_consider - an entry has been found
+ * @r: recovery
+ * @nr: number of its segment
+ * @key, @version, @meta: of the entry, any type
+ */
+void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t version,
+		      uint64_t meta)
+{
+	uint32_t type = LSMEM_META_GET(meta, TYPE), generation = lsmem_handle_generation(key);
+	struct recover_segment *seg = &r->segments[nr];
+	struct recover_winner *winner;
+
+	r->result.entries++;
+	/* Padding has no version; a commit record's is the store's clock. */
+	if (type != LSMEM_TYPE_PAD && lsmem_version_time(version) > r->time)
+		r->time = lsmem_version_time(version);
+	if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_DELETE)
+		return;
+	if (lsmem_handle_index(key) >= r->max_handles || !generation) {
+		recover_damage(r, "segment %llu (frame %u): handle %#llx is out of range",
+			       (unsigned long long)seg->item.segment, seg->frame,
+			       (unsigned long long)key);
+		return;
+	}
+	/* Invariant 14: the digest's era and ceiling cover all that was issued.  Who
+	 * accepts that newer digests are lost gets what is there all the same, or the
+	 * next recovery, in a higher era, would find it.
+	 */
+	if (version >> LSMEM_VERSION_TIME_BITS > r->map.era ||
+	    generation > r->map.generation_ceiling)
+		recover_damage(r, "segment %llu (frame %u): handle %#llx version %#llx is newer than digest %llu: newer digests are lost",
+			       (unsigned long long)seg->item.segment, seg->frame,
+			       (unsigned long long)key, (unsigned long long)version,
+			       (unsigned long long)r->map.sequence);
+	if (version >> LSMEM_VERSION_TIME_BITS > r->era)
+		r->era = version >> LSMEM_VERSION_TIME_BITS;
+	if (generation > r->generation)
+		r->generation = generation;
+	winner = &r->winners[lsmem_handle_index(key)];
+	if (winner->segment) {
+		if (winner->generation > generation ||
+		    (winner->generation == generation && winner->version > version))
+			return;
+		if (winner->generation == generation && winner->version == version &&
+		    (winner->meta ^ meta) & ~META_PLACE_MASK) {
+			recover_damage(r, "handle %#llx version %#llx is not the same in segments %llu and %llu",
+				       (unsigned long long)key, (unsigned long long)version,
+				       (unsigned long long)r->segments[winner->segment - 1]
+				       .item.segment,
+				       (unsigned long long)seg->item.segment);
+			return;
+		}
+		/* Of equal ones the later: then the segment it came from may go. */
+		r->segments[winner->segment - 1].winners--;
+	}
+	*winner = (struct recover_winner) {
+		.version = version,
+		.meta = meta,
+		.generation = generation,
+		.segment = nr + 1,
+	};
+	seg->winners++;
+}
+
+static bool recover_wins(const struct recover *r, uint32_t nr, const struct lsmem_entry *entry)
+{
+	uint64_t key = __le64_to_cpu(entry->key);
+	const struct recover_winner *winner;
+
+	if (lsmem_handle_index(key) >= r->max_handles)
+		return false;
+	winner = &r->winners[lsmem_handle_index(key)];
+	return winner->segment == nr + 1 && winner->meta == __le64_to_cpu(entry->meta) &&
+	       winner->generation == lsmem_handle_generation(key) &&
+	       winner->version == __le64_to_cpu(entry->version);
+}
+
+/*
+ * Must a delete record that won be kept?  Invariant 13: while any segment is
+ * listed that may hold an older copy, or the next recovery would find the copy
+ * and not the delete.  All such segments have ids below the record's barrier.
+ */
+static bool recover_keeps(struct recover *r, const struct lsmem_entry *entry, uint64_t oldest)
+{
+	const struct lsmem_delete *delete = (const void *)(entry + 1);
+	uint64_t barrier = __le64_to_cpu(delete->barrier);
+
+	if (barrier > r->barrier)
+		r->barrier = barrier;
+	return barrier > oldest;
+}
+
+/**
+ * recover_load_ahead - begin to read a segment for pass 2
+ * @r: recovery
+ * @nr: number of the segment
+ * @turn: of its buffer
+ */
+void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn)
+{
+	const struct recover_segment *seg = &r->segments[nr];
+
+	if (!seg->nr_copies)
+		return;
+	recover_ahead(r, recover_data_offset(r, seg),
+		      r->frames[turn % RECOVER_FRAMES] + LSMEM_BLOCK, lsmem_block_round(seg->cut));
+}
+
+/**
+ * struct load - pass 2 of a segment
+ * @walk: through its headers
+ * @headers, @directory: CRCs as in its footer
+ * @damaged: bytes that are no entry
+ * @at: where the next objects and delete records begin, @nr of them
+ */
+struct load {
+	struct format_walk walk;
+	uint32_t headers, directory;
+	uint32_t damaged;
+	uint32_t nr;
+	uint32_t at[RECOVER_PREFETCH];
+};
+
+/*
+ * Walk on to the next entries that may count, and have their winners brought
+ * near: one by one each lookup would be a wait for memory.
+ */
+static bool load_walk(struct recover *r, struct load *load)
+{
+	struct format_walk *walk = &load->walk;
+
+	load->nr = 0;
+	while (load->nr < RECOVER_PREFETCH && walk->at < walk->end &&
+	       walk->end - walk->at >= LSMEM_ENTRY_BYTES) {
+		const struct lsmem_entry *entry = (const void *)(r->buffer + walk->at);
+		uint32_t home = walk->at, type;
+
+		if (format_walk_step(walk, entry)) {
+			/* Damaged: the next entry is somewhere behind. */
+			load->damaged += LSMEM_ALIGN;
+			walk->at = lsmem_entry_start(walk->at + LSMEM_ALIGN);
+			continue;
+		}
+		type = lsmem_entry_type(entry);
+		load->headers = lsmem_crc32c(load->headers, &entry->hcrc, sizeof(entry->hcrc));
+		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_DELETE)
+			continue;
+		load->directory = lsmem_crc32c(load->directory, &entry->key,
+					       sizeof(struct lsmem_directory_entry));
+		recover_prefetch(r, __le64_to_cpu(entry->key));
+		load->at[load->nr++] = home;
+	}
+	return load->nr;
+}
+
+/* Is this entry to be handed on?  @found counts winners. */
+static bool load_entry(struct recover *r, uint32_t nr, const struct lsmem_entry *entry,
+		       uint64_t oldest, uint32_t *found)
+{
+	const struct recover_segment *seg = &r->segments[nr];
+	uint32_t length = lsmem_entry_length(entry);
+	bool wins = recover_wins(r, nr, entry);
+
+	if (!wins && !r->check)
+		return false;
+	if (lsmem_crc32c(~0u, entry + 1, length) != __le32_to_cpu(entry->pcrc)) {
+		recover_damage(r, "segment %llu (frame %u) offset %u: handle %#llx version %#llx: wrong checksum",
+			       (unsigned long long)seg->item.segment, seg->frame,
+			       lsmem_entry_home(entry),
+			       (unsigned long long)__le64_to_cpu(entry->key),
+			       (unsigned long long)__le64_to_cpu(entry->version));
+		return false;
+	}
+	*found += wins;
+	if (!wins)
+		return false;
+	if (lsmem_entry_type(entry) == LSMEM_TYPE_DELETE) {
+		if (!recover_keeps(r, entry, oldest))
+			return false;
+		r->result.deletes++;
+	} else {
+		r->result.objects++;
+		r->result.live_bytes += lsmem_entry_size(length);
+	}
+	return true;
+}
+
+/**
+ * recover_loaded - wait until what was given is loaded
+ * @r: recovery
+ * Return: 0 or what a load returned.
+ */
+int recover_loaded(struct recover *r)
+{
+	return r->env.load && r->env.loaded ? r->env.loaded(r->env.context) : 0;
+}
+
+/* Is all of a copy sound?  Every checksum in it is right. */
+static bool load_sound(const struct recover *r, const struct recover_segment *seg)
+{
+	struct format_walk walk = { .salt = seg->salt, .end = seg->cut };
+	uint32_t headers = ~0u;
+
+	while (walk.at < walk.end && walk.end - walk.at >= LSMEM_ENTRY_BYTES) {
+		const struct lsmem_entry *entry = (const void *)(r->buffer + walk.at);
+
+		if (format_walk_step(&walk, entry))
+			return false;
+		headers = lsmem_crc32c(headers, &entry->hcrc, sizeof(entry->hcrc));
+		if (lsmem_entry_type(entry) != LSMEM_TYPE_PAD &&
+		    lsmem_crc32c(~0u, entry + 1, lsmem_entry_length(entry)) !=
+		    __le32_to_cpu(entry->pcrc))
+			return false;
+	}
+	return !seg->closed || headers == seg->headers_crc;
+}
+
+/* The data of a copy that is sound; if none is, of the one that was to be read. */
+static int load_read(struct recover *r, struct recover_segment *seg)
+{
+	uint32_t first = seg->copy, good = seg->good, i;
+	int ret;
+
+	for (i = 0; i < seg->nr_copies; i++) {
+		uint32_t copy = (first + i) % seg->nr_copies;
+
+		if (!(good >> copy & 1u))
+			continue;
+		recover_use_copy(seg, copy);
+		ret = recover_read(r, recover_data_offset(r, seg), r->buffer,
+				   lsmem_block_round(seg->cut));
+		if (ret == -ECANCELED || (ret && good == 1u << copy))
+			return ret;
+		if (!ret && (good == 1u << copy || load_sound(r, seg)))
+			return 0;
+		recover_bad_copy(r, seg, ret ? strerror(-ret) : "wrong checksums");
+	}
+	seg->good = 1u << first;
+	recover_use_copy(seg, first);
+	return recover_read(r, recover_data_offset(r, seg), r->buffer,
+			    lsmem_block_round(seg->cut));
+}
+
+/**
+ * recover_load - pass 2 of one segment
+ * @r: all segments have been through pass 1
+ * @nr: number of the segment
+ * @oldest: lowest segment id that stays listed
+ *
+ * Afterwards the segment's @winners counts what was handed on.
+ * Return: 0, also when something is lost, which is reported; or what a call
+ * returned.
+ */
+int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
+{
+	struct recover_segment *seg = &r->segments[nr];
+	struct load load = {
+		.walk = { .salt = seg->salt, .end = seg->cut }, .headers = ~0u, .directory = ~0u,
+	};
+	uint32_t blob = 0, found = 0, kept = 0, i;
+	int ret;
+
+	ret = load_read(r, seg);
+	if (ret)
+		return ret;
+	while (load_walk(r, &load)) {
+		for (i = 0; i < load.nr; i++) {
+			const struct lsmem_entry *entry = (const void *)(r->buffer + load.at[i]);
+			uint32_t bytes = lsmem_entry_size(lsmem_entry_length(entry));
+
+			if (!load_entry(r, nr, entry, oldest, &found))
+				continue;
+			/* Downwards: over nothing that is yet to be looked at. */
+			if (blob != load.at[i])
+				memmove(r->buffer + blob, entry, bytes);
+			blob += bytes;
+			kept++;
+		}
+	}
+	if (seg->closed && !load.damaged &&
+	    (load.headers != seg->headers_crc || load.directory != seg->directory_crc))
+		recover_damage(r, "segment %llu (frame %u): its entries are not those of its directory",
+			       (unsigned long long)seg->item.segment, seg->frame);
+	if (load.damaged)
+		recover_damage(r, "segment %llu (frame %u): at least %u bytes of entries are damaged",
+			       (unsigned long long)seg->item.segment, seg->frame, load.damaged);
+	if (found != seg->winners)
+		recover_damage(r, "segment %llu (frame %u): %u of %u objects or deletes are lost",
+			       (unsigned long long)seg->item.segment, seg->frame,
+			       seg->winners - found, seg->winners);
+	seg->winners = kept;
+	if (!r->env.load)
+		return 0;
+	/* The buffers go on: the one before must not be wanted any more. */
+	if (!kept)
+		return recover_loaded(r);
+	return r->env.load(r->env.context, seg->item.segment, seg->item.generation, seg->cut,
+			   r->buffer, blob);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Recovery's inner structures: see recover.h for what it does. */
+#ifndef LSMEMD_RECOVER_PRIVATE_H
+#define LSMEMD_RECOVER_PRIVATE_H
+
+#include "recover.h"
+#include "base/rule.h"
+
+/* Log data end before this, so that there is room for header and footer. */
+#define RECOVER_DATA_MAX	(LSMEM_SEGMENT_BYTES - 2 * LSMEM_BLOCK)
+
+/**
+ * struct recover_segment - a listed segment
+ * @item: what the digest says
+ * @copies: where it is, @nr_copies; @good: those that are to stay, by bit
+ * @copy: the one that is read; it is @frame of @slot
+ * @salt: of its entries
+ * @cut: bytes of it that are there
+ * @closed: its footer and directory are sound; @headers_crc, @directory_crc
+ *	are the footer's
+ * @lost: not there at all
+ * @winners: entries that no other segment has superseded, so far
+ */
+struct recover_segment {
+	struct digest_item item;
+	uint32_t nr_copies, copy, good;
+	struct {
+		uint32_t slot, frame;
+	} copies[LSMEM_BACKUPS];
+	uint32_t slot, frame;
+	uint32_t salt;
+	uint32_t cut;
+	uint32_t headers_crc;
+	uint32_t directory_crc;
+	uint32_t winners;
+	bool closed;
+	bool lost;
+};
+
+/**
+ * struct recover_winner - the newest entry found for an index
+ * @segment: number of the segment, from 1; 0: none found
+ * @meta: of the entry
+ */
+struct recover_winner {
+	uint64_t version;
+	uint64_t meta;
+	uint32_t generation;
+	uint32_t segment;
+};
+
+/* Segments that are in memory at a time: one is being handed to the kernel, one
+ * looked at, the others read ahead.
+ */
+#define RECOVER_FRAMES		(RECOVER_AHEAD / 2 + 1)
+#define RECOVER_WINDOW		(RECOVER_FRAMES - 1)
+
+struct recover_range {
+	uint64_t offset;
+	void *data;
+	uint32_t length;
+};
+
+#define RECOVER_NONE	LSMEM_BACKUPS
+
+/**
+ * struct recover_backup - one of the backups, by slot
+ * @there: it holds a store, and can be read
+ * @blank: it holds nothing
+ * @index: what the newest digest calls it, RECOVER_NONE: nothing
+ * @may_join: the newest digest does not know it
+ * @joiner: what it is to be called once it has joined
+ * @super_slot: superblock slot of @super, with @super_sequence
+ * @map: the newest digest on it, @chain: there is one
+ * @past: see recover_past(); its items are those of @map
+ */
+struct recover_backup {
+	bool there, blank, chain, may_join;
+	uint32_t index, joiner;
+	struct lsmem_super super;
+	uint32_t super_slot;
+	uint64_t super_sequence;
+	struct digest_map map;
+	struct digest_past past;
+};
+
+/**
+ * struct recover - backups being brought up
+ * @super: of the first that holds a store: what all say alike
+ * @blank: what recover_open() found
+ * @several: slots that the caller gives, if more than one
+ * @accepted: members are missing that could tell of newer digests, and that is accepted
+ * @segments, @nr_segments: listed, by id
+ * @winners: by handle index: memory grows with handles, never with data
+ * @frames: buffers of LSMEM_SEGMENT_BYTES, used in turns
+ * @frame: the one in use; in it everything lies where it does in a frame of the
+ *	backup, so @buffer, behind its first block, begins with the log data
+ * @begun: ranges that are being read ahead, [@begun_first, @begun_next) of them
+ * @time: highest time in any version seen; @barrier: in any delete record
+ * @era, @generation, @sequence: highest ones known of, whoever tells of them
+ */
+struct recover {
+	struct recover_env env;
+	struct recover_backup backups[LSMEM_BACKUPS];
+	struct lsmem_super super;
+	uint32_t several;
+	bool blank;
+	bool check;
+	bool accepted;
+	struct digest_map map;
+	struct recover_activation activation;
+	struct recover_segment *segments;
+	uint32_t nr_segments;
+	struct recover_winner *winners;
+	uint64_t max_handles;
+	uint8_t *frames[RECOVER_FRAMES];
+	uint8_t *frame;
+	uint8_t *buffer;
+	struct recover_range begun[RECOVER_AHEAD];
+	uint32_t begun_first, begun_next;
+	uint64_t time;
+	uint64_t barrier;
+	uint32_t era;
+	uint32_t generation;
+	uint64_t sequence;
+	uint64_t max_segment;
+	struct recover_result result;
+};
+
+const char *recover_name(const struct recover *r, uint32_t slot);
+void recover_info(struct recover *r, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void recover_damage(struct recover *r, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+int recover_read(struct recover *r, uint64_t offset, void *data, uint32_t length);
+void recover_ahead(struct recover *r, uint64_t offset, void *data, uint32_t length);
+
+static inline uint64_t recover_data_offset(const struct recover *r,
+					   const struct recover_segment *seg)
+{
+	return recover_address(seg->slot, format_frame_offset(&r->backups[seg->slot].super,
+							      seg->frame) + LSMEM_BLOCK);
+}
+
+/* Read another copy of a segment from now on. */
+static inline void recover_use_copy(struct recover_segment *seg, uint32_t copy)
+{
+	seg->copy = copy;
+	seg->slot = seg->copies[copy].slot;
+	seg->frame = seg->copies[copy].frame;
+}
+
+void recover_bad_copy(struct recover *r, struct recover_segment *seg, const char *why);
+
+#define RECOVER_PREFETCH	24u	/* keys ahead: as many misses as a CPU has in flight */
+
+/* The winner of @key will be looked at soon. */
+static inline void recover_prefetch(const struct recover *r, uint64_t key)
+{
+	const struct recover_winner *winner = &r->winners[lsmem_handle_index(key)];
+
+	if (lsmem_handle_index(key) >= r->max_handles)
+		return;
+	__builtin_prefetch(winner, 1);
+	__builtin_prefetch((const char *)(winner + 1) - 1, 1);
+}
+
+/* Use the buffer whose turn it is. */
+static inline void recover_use(struct recover *r, uint32_t turn)
+{
+	r->frame = r->frames[turn % RECOVER_FRAMES];
+	r->buffer = r->frame + LSMEM_BLOCK;
+}
+
+/* recover/digest.c */
+int recover_read_log(struct recover *r, uint32_t slot);
+uint32_t recover_index(const struct recover *r, const struct digest_map *map, uint32_t slot);
+int recover_read_digests(struct recover *r, bool accept_missing);
+int recover_write_digest(struct recover *r, uint32_t half);
+void recover_members(struct recover *r);
+int recover_promise(struct recover *r);
+
+/* recover/scan.c: pass 1 */
+void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn);
+int recover_scan(struct recover *r, uint32_t nr);
+
+/* recover/load.c: winners, pass 2 */
+void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t version,
+		      uint64_t meta);
+void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn);
+int recover_load(struct recover *r, uint32_t nr, uint64_t oldest);
+int recover_loaded(struct recover *r);
+
+#endif

@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bringing a backup up: see recover.h.
+ *
+ * The order of recovery's passes and its commit point.  Until the one write of recover_commit() is flushed nothing
+ * of what was there has been changed: a crash before it finds the old digest, a
+ * crash after it the new one (invariant 20).
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "private.h"
+
+#define RECOVER_TEXT_BYTES	256
+#define RECOVER_SAMPLES		16u	/* segments whose footers tell how many entries there are */
+
+static void recover_report(struct recover *r, enum recover_severity severity,
+			   const char *format, va_list args)
+{
+	char text[RECOVER_TEXT_BYTES];
+
+	vsnprintf(text, sizeof(text), format, args);
+	if (r->env.report)
+		r->env.report(r->env.context, severity, text);
+}
+
+void recover_info(struct recover *r, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	recover_report(r, RECOVER_INFO, format, args);
+	va_end(args);
+}
+
+void recover_damage(struct recover *r, const char *format, ...)
+{
+	va_list args;
+
+	r->result.losses++;
+	va_start(args, format);
+	recover_report(r, RECOVER_DAMAGE, format, args);
+	va_end(args);
+}
+
+int recover_read(struct recover *r, uint64_t offset, void *data, uint32_t length)
+{
+	const struct recover_range *begun = &r->begun[r->begun_first % RECOVER_AHEAD];
+
+	if (r->begun_first != r->begun_next && begun->data == data && begun->offset == offset &&
+	    begun->length == length)
+		r->begun_first++;
+	r->result.read_bytes += length;
+	return r->env.read(r->env.context, offset, data, length);
+}
+
+/**
+ * recover_ahead - begin a read that a recover_read() of the same will end
+ * @r: recovery
+ * @offset, @data, @length: of the read; other reads may come in between, but
+ *	those that are begun end in their order
+ */
+void recover_ahead(struct recover *r, uint64_t offset, void *data, uint32_t length)
+{
+	if (!r->env.ahead || !length || r->begun_next - r->begun_first == RECOVER_AHEAD)
+		return;
+	r->begun[r->begun_next++ % RECOVER_AHEAD] = (struct recover_range) {
+		.offset = offset, .data = data, .length = length,
+	};
+	r->env.ahead(r->env.context, offset, data, length);
+}
+
+/* What is being read for nobody any more: the passes are over, or were ended. */
+static void recover_ahead_end(struct recover *r)
+{
+	while (r->begun_first != r->begun_next) {
+		const struct recover_range *begun = &r->begun[r->begun_first++ % RECOVER_AHEAD];
+
+		r->env.read(r->env.context, begun->offset, begun->data, begun->length);
+	}
+}
+
+/**
+ * recover_bad_copy - a replica is passed over: another is there
+ * @r: recovery
+ * @seg: its segment, reading from it
+ * @why: what is wrong with it
+ */
+void recover_bad_copy(struct recover *r, struct recover_segment *seg, const char *why)
+{
+	seg->good &= ~(1u << seg->copy);
+	r->result.bad_copies++;
+	recover_info(r, "segment %llu: the copy in frame %u of %s is passed over: %s",
+		     (unsigned long long)seg->item.segment, seg->frame,
+		     recover_name(r, seg->slot), why);
+}
+
+/**
+ * recover_new - begin to bring a backup up
+ * @env: what we need of the caller; copied
+ * Return: NULL when there is no memory.
+ */
+struct recover *recover_new(const struct recover_env *env)
+{
+	struct recover *r = calloc(1, sizeof(*r));
+	uint32_t i;
+
+	if (!r)
+		return NULL;
+	r->env = *env;
+	r->several = env->backups > 1 ? env->backups : 0;
+	for (i = 0; i < LSMEM_BACKUPS; i++)
+		r->backups[i].joiner = r->backups[i].past.index = RECOVER_NONE;
+	for (i = 0; i < RECOVER_FRAMES; i++) {
+		r->frames[i] = memory_get(LSMEM_SEGMENT_BYTES);
+		if (!r->frames[i]) {
+			recover_free(r);
+			return NULL;
+		}
+	}
+	recover_use(r, 0);
+	return r;
+}
+
+static void recover_forget(struct recover *r)
+{
+	free(r->winners);
+	r->winners = NULL;
+	free(r->segments);
+	r->segments = NULL;
+	r->nr_segments = 0;
+}
+
+void recover_free(struct recover *r)
+{
+	uint32_t i;
+
+	if (!r)
+		return;
+	recover_forget(r);
+	digest_map_destroy(&r->map);
+	for (i = 0; i < LSMEM_BACKUPS; i++)
+		digest_map_destroy(&r->backups[i].map);
+	for (i = 0; i < RECOVER_FRAMES; i++)
+		memory_put(r->frames[i]);
+	free(r);
+}
+
+const struct lsmem_super *recover_super(const struct recover *r)
+{
+	return &r->super;
+}
+
+const struct lsmem_super *recover_slot_super(const struct recover *r, uint32_t slot)
+{
+	return r->backups[slot].there ? &r->backups[slot].super : NULL;
+}
+
+bool recover_slot_blank(const struct recover *r, uint32_t slot)
+{
+	return r->backups[slot].blank;
+}
+
+/**
+ * recover_name - what messages call one of several backups
+ * @r: recovery
+ * @slot: of the backup
+ */
+const char *recover_name(const struct recover *r, uint32_t slot)
+{
+	static const char *const numbers[LSMEM_BACKUPS] = {
+		"backup 0", "backup 1", "backup 2", "backup 3",
+		"backup 4", "backup 5", "backup 6", "backup 7",
+	};
+
+	return r->env.names[slot] ? r->env.names[slot] : numbers[slot];
+}
+
+uint32_t recover_slot(const struct recover *r, uint32_t index)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < LSMEM_BACKUPS; slot++)
+		if (r->backups[slot].there && r->backups[slot].index == index)
+			return slot;
+	return LSMEM_BACKUPS;
+}
+
+const struct digest_map *recover_digest(const struct recover *r)
+{
+	return &r->map;
+}
+
+void recover_activation(const struct recover *r, struct recover_activation *activation)
+{
+	*activation = r->activation;
+}
+
+/* ---- Recovery ---------------------------------------------------------- */
+
+struct recover_item {
+	uint64_t segment;
+	uint32_t place;
+};
+
+static int recover_by_id(const void *a, const void *b)
+{
+	const struct recover_item *x = a, *y = b;
+
+	if (x->segment != y->segment)
+		return x->segment < y->segment ? -1 : 1;
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* One more replica of a segment; false: the digest contradicts itself. */
+static bool recover_add_copy(struct recover *r, struct recover_segment *seg, uint32_t place)
+{
+	const struct digest_item *item = &r->map.items[place];
+	uint32_t frame = place % r->map.frames, slot = recover_slot(r, place / r->map.frames), i;
+
+	if (seg->item.generation != item->generation || seg->item.state != item->state ||
+	    seg->item.length != item->length) {
+		recover_damage(r, "digest log: segment %llu: replicas differ in generation, state or length",
+			       (unsigned long long)item->segment);
+		return false;
+	}
+	if (slot == RECOVER_NONE)
+		return true;
+	for (i = 0; i < seg->nr_copies; i++) {
+		if (seg->copies[i].slot != slot)
+			continue;
+		recover_damage(r, "digest log: segment %llu is listed twice, in frames %u and %u",
+			       (unsigned long long)item->segment, seg->copies[i].frame, frame);
+		return false;
+	}
+	seg->good |= 1u << seg->nr_copies;
+	seg->copies[seg->nr_copies].slot = slot;
+	seg->copies[seg->nr_copies++].frame = frame;
+	return true;
+}
+
+/* Read each segment where the fewest are read so far: from all backups at once. */
+static void recover_spread(struct recover *r)
+{
+	uint32_t reads[LSMEM_BACKUPS] = { 0 }, i, copy, best;
+
+	for (i = 0; i < r->nr_segments; i++) {
+		struct recover_segment *seg = &r->segments[i];
+
+		for (best = 0, copy = 1; copy < seg->nr_copies; copy++)
+			if (reads[seg->copies[copy].slot] < reads[seg->copies[best].slot])
+				best = copy;
+		if (!seg->nr_copies)
+			continue;
+		reads[seg->copies[best].slot]++;
+		recover_use_copy(seg, best);
+	}
+}
+
+/* Replicas by segment; @nr of them. */
+static int recover_group(struct recover *r, const struct recover_item *items, uint32_t nr)
+{
+	struct recover_segment *seg = NULL;
+	uint32_t i;
+
+	for (i = 0; i < nr; i++) {
+		if (!seg || seg->item.segment != items[i].segment) {
+			seg = &r->segments[r->nr_segments++];
+			seg->item = r->map.items[items[i].place];
+		}
+		if (!recover_add_copy(r, seg, items[i].place))
+			return -EBADMSG;
+	}
+	for (i = 0; i < r->nr_segments; i++) {
+		seg = &r->segments[i];
+		if (seg->nr_copies)
+			continue;
+		seg->lost = true;
+		recover_damage(r, "segment %llu is lost: it was on backups that are not there",
+			       (unsigned long long)seg->item.segment);
+	}
+	recover_spread(r);
+	return 0;
+}
+
+/*
+ * Do the segments hold so many entries that these touch the table of winners all over, even in
+ * small pages?  Some segments stand for all.  Only memory and time depend on the answer: with
+ * large pages the whole table is taken, without them a page for each entry at most.
+ */
+static bool recover_dense(struct recover *r)
+{
+	const struct lsmem_segment_footer *footer = (const void *)r->frame;
+	uint64_t entries = 0, looked = 0, offset;
+	uint32_t step = r->nr_segments / RECOVER_SAMPLES + 1, i;
+
+	for (i = 0; i < r->nr_segments; i += step) {
+		const struct recover_segment *seg = &r->segments[i];
+
+		if (seg->lost || seg->item.state != LSMEM_ITEM_CLOSED)
+			continue;
+		offset = recover_data_offset(r, seg) + LSMEM_SEGMENT_BYTES - 2 * LSMEM_BLOCK;
+		if (recover_read(r, offset, r->frame, LSMEM_BLOCK))
+			return false;	/* pass 1 meets it again, and says so */
+		if (format_footer_check(footer, &r->super, seg->item.segment,
+					seg->item.generation))
+			continue;
+		entries += __le32_to_cpu(footer->entries);
+		looked++;
+	}
+	return looked && entries * r->nr_segments / looked >=
+			 r->max_handles * sizeof(*r->winners) / LSMEM_BLOCK;
+}
+
+/* Listed segments in the order of their ids, and a table of winners. */
+static int recover_prepare(struct recover *r)
+{
+	uint32_t place, nr = 0;
+	struct recover_item *items;
+	int ret;
+
+	recover_forget(r);
+	items = calloc(r->map.nr + 1, sizeof(*items));
+	r->segments = calloc(r->map.nr + 1, sizeof(*r->segments));
+	if (!items || !r->segments) {
+		free(items);
+		return -ENOMEM;
+	}
+	for (place = 0; place < digest_places(&r->map); place++)
+		if (r->map.items[place].state)
+			items[nr++] = (struct recover_item) {
+				.segment = r->map.items[place].segment, .place = place,
+			};
+	qsort(items, nr, sizeof(*items), recover_by_id);
+	ret = recover_group(r, items, nr);
+	free(items);
+	r->winners = memory_table(r->max_handles * sizeof(*r->winners), !ret && recover_dense(r));
+	if (!ret && !r->winners)
+		ret = -ENOMEM;
+	r->time = r->map.store_time;
+	r->era = r->map.era;
+	r->generation = r->map.generation_ceiling;
+	r->sequence = r->map.sequence_seen;
+	r->max_segment = r->nr_segments ? r->segments[r->nr_segments - 1].item.segment : 0;
+	return ret;
+}
+
+static void recover_progress(const struct recover *r, uint64_t done)
+{
+	if (r->env.progress)
+		r->env.progress(r->env.context, done, 2 * r->nr_segments);
+}
+
+/* Pass 2 reads the first of these, from @nr on; their number when there is none. */
+static uint32_t recover_next(const struct recover *r, uint32_t nr)
+{
+	while (nr < r->nr_segments && !r->segments[nr].winners &&
+	       !(r->check && !r->segments[nr].lost))
+		nr++;
+	return nr;
+}
+
+/* Pass 1: all directories.  @oldest: lowest id of a segment that holds anything. */
+static int recover_scans(struct recover *r, uint64_t *oldest)
+{
+	uint32_t nr, ahead = 0;
+	int ret = 0;
+
+	*oldest = UINT64_MAX;
+	for (nr = 0; nr < r->nr_segments && !ret; nr++) {
+		for (; ahead < r->nr_segments && ahead < nr + RECOVER_WINDOW; ahead++)
+			recover_scan_ahead(r, ahead, ahead);
+		recover_use(r, nr);
+		ret = recover_scan(r, nr);
+		if (!ret && r->segments[nr].cut && r->segments[nr].item.segment < *oldest)
+			*oldest = r->segments[nr].item.segment;
+		recover_progress(r, nr + 1);
+	}
+	recover_ahead_end(r);
+	return ret;
+}
+
+/* Pass 2: all data. */
+static int recover_loads(struct recover *r, uint64_t oldest)
+{
+	uint32_t nr = recover_next(r, 0), ahead = nr, turn = 0, turn_ahead = 0;
+	int ret = 0, err;
+
+	for (; nr < r->nr_segments && !ret; nr = recover_next(r, nr + 1), turn++) {
+		for (; ahead < r->nr_segments && turn_ahead < turn + RECOVER_WINDOW; turn_ahead++) {
+			recover_load_ahead(r, ahead, turn_ahead);
+			ahead = recover_next(r, ahead + 1);
+		}
+		recover_use(r, turn);
+		ret = recover_load(r, nr, oldest);
+		recover_progress(r, r->nr_segments + nr + 1);
+	}
+	recover_ahead_end(r);
+	err = recover_loaded(r);
+	return ret ? ret : err;
+}
+
+/* Both passes; nothing is written. */
+static int recover_passes(struct recover *r, bool accept_loss, bool accept_missing)
+{
+	uint64_t oldest;
+	int ret;
+
+	ret = recover_read_digests(r, accept_missing);
+	if (!ret)
+		ret = recover_prepare(r);
+	if (!ret)
+		ret = recover_scans(r, &oldest);
+	if (!ret && r->result.losses && !accept_loss && !r->check)
+		return -ENODATA;
+	if (!ret)
+		ret = recover_loads(r, oldest);
+	if (ret)
+		return ret;
+	return r->result.losses && !accept_loss ? -ENODATA : 0;
+}
+
+/*
+ * The commit point: the digest of a new epoch.  Segments are adopted where they
+ * are; those without a winner are left out, as everything in them has been
+ * superseded by what was read from the same backup.
+ */
+static int recover_commit(struct recover *r, uint32_t branch)
+{
+	struct digest_map *map = &r->map;
+	uint32_t floor = r->generation, i, copy;
+	uint32_t half;
+	int ret = 0;
+
+	if (r->era >= LSMEM_ERA_MAX) {
+		recover_info(r, "the store has been recovered %u times: its eras are used up; copy it to a new one",
+			     r->era);
+		return -EOVERFLOW;
+	}
+	digest_map_clear(map);
+	for (i = 0; i < r->nr_segments; i++) {
+		struct recover_segment *seg = &r->segments[i];
+
+		if (!seg->winners) {
+			r->result.dropped++;
+			continue;
+		}
+		seg->item.length = seg->cut;
+		/* Invariant 15: sealed, never extended: what was cut off may be whole
+		 * behind the cut, and would follow new entries as if it were theirs.
+		 */
+		if (!seg->closed && RULE(SEAL))
+			seg->item.state = LSMEM_ITEM_SEALED;
+		for (copy = 0; copy < seg->nr_copies; copy++) {
+			if (!(seg->good >> copy & 1u))
+				continue;
+			map->items[r->backups[seg->copies[copy].slot].index * map->frames +
+				   seg->copies[copy].frame] = seg->item;
+			map->nr++;
+		}
+		r->result.segments++;
+	}
+	recover_members(r);
+	if (RULE(PROMISE))
+		ret = recover_promise(r);
+	else
+		map->epoch++;
+	if (ret)
+		return ret;
+	map->sequence = r->sequence + 1;
+	if (r->accepted && RULE(BRANCH))
+		map->branch = (struct digest_branch) {
+			.epoch = map->epoch, .sequence = map->sequence, .id = branch,
+		};
+	/* Invariant 14: above everything ever issued, what the crash has lost and
+	 * what was deleted included: the era tops all versions, the old ceiling
+	 * all generations.
+	 */
+	if (RULE(ERA))
+		map->era = r->era + 1;
+	map->generation_ceiling = LSMEM_GENERATION_MAX - floor < RECOVER_GENERATIONS ?
+				  LSMEM_GENERATION_MAX : floor + RECOVER_GENERATIONS;
+	if (r->time > map->store_time)
+		map->store_time = r->time;
+	if (map->next_segment <= r->max_segment)
+		map->next_segment = r->max_segment + 1;
+	if (map->next_segment < r->barrier)
+		map->next_segment = r->barrier;
+	r->activation = (struct recover_activation) {
+		.era = map->era,
+		.generation_floor = RULE(GENERATION) ? floor : 0,
+		.generation_ceiling = map->generation_ceiling,
+		.store_time = map->store_time,
+		.next_segment = map->next_segment,
+	};
+	/* In the half that the chain read does not use: until this record is
+	 * whole, the chain is what counts.
+	 */
+	half = RULE(DIGEST_HALF) ? !map->half : map->half;
+	return recover_write_digest(r, half);
+}
+
+/**
+ * recover_run - recover a backup
+ * @r: recover_open() said RECOVER_FULL
+ * @options: how
+ * @result: what was found; may be NULL
+ * Return: 0; -ENODATA: acknowledged data are lost and that was not accepted;
+ * or an error.
+ */
+int recover_run(struct recover *r, const struct recover_options *options,
+		struct recover_result *result)
+{
+	int ret;
+
+	memset(&r->result, 0, sizeof(r->result));
+	r->check = false;
+	ret = recover_passes(r, options && options->accept_loss,
+			     options && options->accept_missing);
+	if (!ret)
+		ret = recover_commit(r, options ? options->branch : 0);
+	if (result)
+		*result = r->result;
+	recover_forget(r);
+	return ret;
+}
+
+/**
+ * recover_check - would a recovery find everything, and is all of it sound
+ * @r: recover_open() said RECOVER_FULL
+ * @result: what was found; may be NULL
+ * Return: 0; -ENODATA: something is lost or damaged; or an error.
+ */
+int recover_check(struct recover *r, struct recover_result *result)
+{
+	uint32_t nr;
+	int ret;
+
+	memset(&r->result, 0, sizeof(r->result));
+	r->check = true;
+	ret = recover_passes(r, false, true);
+	for (nr = 0; nr < r->nr_segments; nr++)
+		r->result.segments += r->segments[nr].winners != 0;
+	if (result)
+		*result = r->result;
+	recover_forget(r);
+	return ret;
+}

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Recovery, pass 1: which entries does a listed segment hold?
+ *
+ * A closed segment has a directory; any other is scanned from its beginning as
+ * long as entries are valid: there is its cut.  Torn or lost?  What was never
+ * acknowledged may be missing behind the cut; whatever proves that more was
+ * acknowledged makes it a loss, reported by name:
+ *
+ *	- a durable digest that knew of a larger length,
+ *	- a commit record behind the cut: it tells what had been acknowledged,
+ *	- a footer: it is written when all data before it are durable.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "private.h"
+
+#define SCAN_READ_FIRST		LSMEM_SEGLET_BYTES
+#define SCAN_READ_MOST		(1u << 20)
+
+/* Where the copy of a segment that is read begins. */
+static uint64_t scan_offset(const struct recover *r, const struct recover_segment *seg)
+{
+	return recover_data_offset(r, seg) - LSMEM_BLOCK;
+}
+
+/**
+ * struct scan - a segment's data in @r->buffer
+ * @have: bytes from the beginning that are there
+ */
+struct scan {
+	struct recover *r;
+	const struct recover_segment *seg;
+	uint32_t have;
+};
+
+/* Have [0, @to) in the buffer; read ahead more and more. */
+static int scan_need(struct scan *scan, uint32_t to)
+{
+	uint32_t more, end;
+	int ret;
+
+	if (to <= scan->have)
+		return 0;
+	more = scan->have < SCAN_READ_FIRST ? SCAN_READ_FIRST :
+	       scan->have < SCAN_READ_MOST ? scan->have : SCAN_READ_MOST;
+	end = lsmem_block_round(to);
+	if (end < scan->have + more)
+		end = scan->have + more;
+	if (end > RECOVER_DATA_MAX)
+		end = RECOVER_DATA_MAX;
+	ret = recover_read(scan->r, recover_data_offset(scan->r, scan->seg) + scan->have,
+			   scan->r->buffer + scan->have, end - scan->have);
+	if (!ret)
+		scan->have = end;
+	return ret;
+}
+
+/*
+ * Take entries from 0 on while they are whole, up to @limit; sets the cut.  With
+ * @dry only that.
+ */
+static int scan_entries(struct recover *r, uint32_t nr, uint32_t limit, bool dry)
+{
+	struct recover_segment *seg = &r->segments[nr];
+	struct scan scan = { .r = r, .seg = seg };
+	struct format_walk walk = { .salt = seg->salt, .end = limit };
+	int ret;
+
+	seg->cut = 0;
+	while (walk.at < limit && limit - walk.at >= LSMEM_ENTRY_BYTES) {
+		const struct lsmem_entry *entry = (const void *)(r->buffer + walk.at);
+		uint32_t home = walk.at, length;
+
+		ret = scan_need(&scan, home + LSMEM_ENTRY_BYTES);
+		if (ret)
+			return ret;
+		if (format_walk_step(&walk, entry))
+			break;
+		length = lsmem_entry_length(entry);
+		ret = scan_need(&scan, home + lsmem_entry_size(length));
+		if (ret)
+			return ret;
+		if (lsmem_entry_type(entry) != LSMEM_TYPE_PAD &&
+		    lsmem_crc32c(~0u, entry + 1, length) != __le32_to_cpu(entry->pcrc))
+			break;
+		if (!dry)
+			recover_consider(r, nr, __le64_to_cpu(entry->key),
+					 __le64_to_cpu(entry->version),
+					 __le64_to_cpu(entry->meta));
+		seg->cut = home + lsmem_entry_size(length);
+	}
+	return 0;
+}
+
+/**
+ * struct behind - what lies behind the cut
+ * @proven: highest offset that is known to have been acknowledged
+ * @last: end of the last entry of this segment
+ */
+struct behind {
+	uint32_t proven;
+	uint32_t last;
+};
+
+static void scan_records(const struct recover *r, const struct recover_segment *seg,
+			 uint32_t from, uint32_t to, struct behind *behind)
+{
+	uint32_t at;
+
+	for (at = from; at < to && to - at >= LSMEM_ENTRY_BYTES; at += LSMEM_ALIGN) {
+		const struct lsmem_entry *entry = (const void *)(r->buffer + at);
+		uint64_t key = __le64_to_cpu(entry->key);
+
+		if (lsmem_entry_home(entry) != at || lsmem_entry_start(at) != at ||
+		    !lsmem_entry_valid(entry, seg->salt))
+			continue;
+		behind->last = at + lsmem_entry_size(lsmem_entry_length(entry));
+		if (lsmem_entry_type(entry) == LSMEM_TYPE_COMMIT && key <= RECOVER_DATA_MAX &&
+		    key > behind->proven && RULE(PROOF_RECORD))
+			behind->proven = key;
+	}
+}
+
+/*
+ * What is behind the cut, and what do commit records there prove?  Every 8-byte position is looked
+ * at: what is missing may be what tells where the next entry begins.  Bytes of
+ * an earlier owner of the frame do not count: their salt is another.
+ */
+static int scan_behind(struct recover *r, const struct recover_segment *seg,
+		       struct behind *behind)
+{
+	uint32_t at = seg->cut & ~(LSMEM_BLOCK - 1);
+	int ret;
+
+	while (at < RECOVER_DATA_MAX) {
+		uint32_t end = (at | (LSMEM_SEGLET_BYTES - 1)) + 1, next;
+		uint64_t where = recover_data_offset(r, seg);
+
+		/* Headers do not straddle seglets: each can be looked at alone. */
+		if (end > RECOVER_DATA_MAX)
+			end = RECOVER_DATA_MAX;
+		if (r->env.hole && r->env.hole(r->env.context, where + at, end - at)) {
+			at = end;
+			continue;
+		}
+		while (!r->env.hole && end - at < SCAN_READ_MOST && end < RECOVER_DATA_MAX)
+			end = end + LSMEM_SEGLET_BYTES < RECOVER_DATA_MAX ?
+			      end + LSMEM_SEGLET_BYTES : RECOVER_DATA_MAX;
+		ret = recover_read(r, where + at, r->buffer + at, end - at);
+		if (ret)
+			return ret;
+		for (; at < end; at = next) {
+			next = (at | (LSMEM_SEGLET_BYTES - 1)) + 1;
+			if (next > end)
+				next = end;
+			scan_records(r, seg, at > seg->cut ? at : seg->cut, next, behind);
+		}
+	}
+	return 0;
+}
+
+static int scan_footer(struct recover *r, const struct recover_segment *seg,
+		       struct lsmem_segment_footer *footer, enum format_error *error)
+{
+	uint64_t where = scan_offset(r, seg) + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK;
+	int ret;
+
+	/* The buffer is aligned, the caller's footer need not be. */
+	ret = recover_read(r, where, r->buffer + RECOVER_DATA_MAX, LSMEM_BLOCK);
+	if (ret)
+		return ret;
+	memcpy(footer, r->buffer + RECOVER_DATA_MAX, sizeof(*footer));
+	*error = format_footer_check(footer, &r->super, seg->item.segment, seg->item.generation);
+	return 0;
+}
+
+/* A segment without a directory that may be believed: scan it. */
+static int scan_open(struct recover *r, uint32_t nr)
+{
+	struct recover_segment *seg = &r->segments[nr];
+	struct lsmem_segment_footer footer;
+	enum format_error error;
+	struct behind behind = { 0 };
+	int ret;
+
+	ret = scan_entries(r, nr, RECOVER_DATA_MAX, false);
+	if (!ret)
+		ret = scan_behind(r, seg, &behind);
+	if (!ret)
+		ret = scan_footer(r, seg, &footer, &error);
+	if (ret)
+		return ret;
+	if (RULE(PROOF_LENGTH) && seg->item.length > behind.proven)
+		behind.proven = seg->item.length;
+	if (RULE(PROOF_FOOTER) && !error && __le32_to_cpu(footer.length) > behind.proven)
+		behind.proven = __le32_to_cpu(footer.length);
+	if (behind.last > seg->cut) {
+		r->result.torn++;
+		r->result.torn_bytes += behind.last - seg->cut;
+	}
+	if (behind.proven > seg->cut)
+		recover_damage(r, "segment %llu (frame %u): bytes %u to %u were acknowledged and are lost",
+			       (unsigned long long)seg->item.segment, seg->frame, seg->cut, behind.proven);
+	return 0;
+}
+
+/* A tail that an earlier recovery has cut: what is behind never existed. */
+static int scan_sealed(struct recover *r, uint32_t nr)
+{
+	struct recover_segment *seg = &r->segments[nr];
+	int ret;
+
+	/* Invariant 15: no further than the seal, or what was cut, and perhaps
+	 * superseded since, would come back.
+	 */
+	ret = scan_entries(r, nr, seg->item.length, false);
+	if (!ret && seg->cut != seg->item.length)
+		recover_damage(r, "segment %llu (frame %u): bytes %u to %u of a sealed segment are lost",
+			       (unsigned long long)seg->item.segment, seg->frame, seg->cut,
+			       seg->item.length);
+	return ret;
+}
+
+/*
+ * Bytes at the end of a closed segment's frame that hold footer and directory,
+ * whatever the footer says: behind the data, and no more than so many of the
+ * smallest entries have.
+ */
+static uint32_t scan_end_bytes(const struct recover_segment *seg)
+{
+	uint32_t most = LSMEM_BLOCK + lsmem_directory_bytes(seg->item.length / LSMEM_ENTRY_BYTES);
+	uint32_t room = seg->item.length < RECOVER_DATA_MAX ?
+			LSMEM_SEGMENT_BYTES - LSMEM_BLOCK - lsmem_block_round(seg->item.length) : 0;
+
+	if (most > room)
+		most = room;
+	return most > LSMEM_BLOCK ? most : LSMEM_BLOCK;
+}
+
+/* Is what scan_end_bytes() says in @r->frame a sound directory? */
+static enum format_error scan_directory(struct recover *r, const struct recover_segment *seg,
+					const struct lsmem_directory_entry **entries)
+{
+	const struct lsmem_segment_footer *footer =
+		(const void *)(r->frame + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK);
+	enum format_error error;
+	uint32_t bytes;
+
+	error = format_footer_check(footer, &r->super, seg->item.segment, seg->item.generation);
+	if (error)
+		return error;
+	if (__le32_to_cpu(footer->length) != seg->item.length)
+		return FORMAT_FOREIGN;
+	bytes = lsmem_directory_bytes(__le32_to_cpu(footer->entries));
+	/* More entries than there is data for. */
+	if (bytes > scan_end_bytes(seg) - LSMEM_BLOCK)
+		return FORMAT_RANGE;
+	*entries = (const void *)((const uint8_t *)footer - bytes);
+	return format_directory_check(*entries, footer, r->max_handles);
+}
+
+/* A closed segment: @r->frame holds its scan_end_bytes(). */
+static int scan_closed(struct recover *r, uint32_t nr)
+{
+	struct recover_segment *seg = &r->segments[nr];
+	const struct lsmem_segment_footer *footer =
+		(const void *)(r->frame + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK);
+	const struct lsmem_directory_entry *entries = NULL;
+	enum format_error error = scan_directory(r, seg, &entries);
+	uint32_t nr_entries, i;
+	int ret;
+
+	if (error) {
+		/* This one is what is left. */
+		seg->good = 1u << seg->copy;
+		recover_damage(r, "segment %llu (frame %u): directory of a closed segment: %s",
+			       (unsigned long long)seg->item.segment, seg->frame,
+			       format_strerror(error));
+		/* Its entries tell the same, if they are there. */
+		ret = scan_entries(r, nr, seg->item.length, false);
+		if (!ret && seg->cut != seg->item.length)
+			recover_damage(r, "segment %llu (frame %u): bytes %u to %u are lost",
+				       (unsigned long long)seg->item.segment, seg->frame,
+				       seg->cut, seg->item.length);
+		return ret;
+	}
+	seg->closed = true;
+	seg->cut = seg->item.length;
+	seg->headers_crc = __le32_to_cpu(footer->headers_crc);
+	seg->directory_crc = __le32_to_cpu(footer->directory_crc);
+	nr_entries = __le32_to_cpu(footer->entries);
+	for (i = 0; i < nr_entries; i++) {
+		if (i + RECOVER_PREFETCH < nr_entries)
+			recover_prefetch(r, __le64_to_cpu(entries[i + RECOVER_PREFETCH].key));
+		recover_consider(r, nr, __le64_to_cpu(entries[i].key),
+				 __le64_to_cpu(entries[i].version),
+				 __le64_to_cpu(entries[i].meta));
+	}
+	return 0;
+}
+
+/* Header, and of a closed segment its end, into @r->frame. */
+static int scan_read(struct recover *r, const struct recover_segment *seg)
+{
+	uint32_t end = scan_end_bytes(seg);
+	int ret;
+
+	ret = recover_read(r, scan_offset(r, seg), r->frame, LSMEM_BLOCK);
+	if (!ret && seg->item.state == LSMEM_ITEM_CLOSED)
+		ret = recover_read(r, scan_offset(r, seg) + LSMEM_SEGMENT_BYTES - end,
+				   r->frame + LSMEM_SEGMENT_BYTES - end, end);
+	return ret;
+}
+
+/*
+ * How much of a copy is there: sets the cut, to all if it is closed and sound.
+ * @why: what is wrong, NULL: nothing that can be seen in one copy alone.
+ */
+static int scan_copy(struct recover *r, uint32_t nr, const char **why)
+{
+	struct recover_segment *seg = &r->segments[nr];
+	const struct lsmem_directory_entry *entries;
+	enum format_error error;
+	int ret = scan_read(r, seg);
+
+	*why = NULL;
+	seg->cut = 0;
+	if (ret == -ECANCELED)
+		return ret;
+	if (ret) {
+		*why = strerror(-ret);
+		return 0;
+	}
+	error = format_header_check((const void *)r->frame, &r->backups[seg->slot].super,
+				    seg->item.segment, seg->item.generation);
+	if (!error && seg->item.state == LSMEM_ITEM_CLOSED)
+		error = scan_directory(r, seg, &entries);
+	if (error) {
+		*why = format_strerror(error);
+		return 0;
+	}
+	if (seg->item.state == LSMEM_ITEM_CLOSED) {
+		seg->cut = seg->item.length;
+		return 0;
+	}
+	ret = scan_entries(r, nr, seg->item.state == LSMEM_ITEM_SEALED ? seg->item.length :
+			   RECOVER_DATA_MAX, true);
+	if (!ret && seg->item.state == LSMEM_ITEM_SEALED && seg->cut != seg->item.length)
+		*why = "it ends too early";
+	if (ret && ret != -ECANCELED) {
+		*why = strerror(-ret);
+		return 0;
+	}
+	return ret;
+}
+
+/*
+ * Which of several copies is to be believed?  Of a closed or sealed segment the
+ * first that is whole.  Of an open one the longest: each has all that was
+ * acknowledged, unless it is damaged, and all have the same bytes (invariant 4).
+ * Those that have less are not listed any more.  Afterwards scan_read() has been
+ * done on the copy in use.
+ */
+static int scan_choose(struct recover *r, uint32_t nr)
+{
+	struct recover_segment *seg = &r->segments[nr];
+	uint32_t cuts[LSMEM_BACKUPS] = { 0 }, first = seg->copy, best = first, i;
+	bool open = seg->item.state == LSMEM_ITEM_OPEN;
+	const char *why;
+	int ret;
+
+	for (i = 0; i < seg->nr_copies; i++) {
+		recover_use_copy(seg, (first + i) % seg->nr_copies);
+		ret = scan_copy(r, nr, &why);
+		if (ret)
+			return ret;
+		cuts[seg->copy] = seg->cut;
+		if (why)
+			recover_bad_copy(r, seg, why);
+		if (!(seg->good >> best & 1u) ? seg->good >> seg->copy & 1u || seg->cut > cuts[best]
+					      : !why && seg->cut > cuts[best] && RULE(LONGEST))
+			best = seg->copy;
+		if (!open && !why)
+			break;
+	}
+	for (i = 0; i < seg->nr_copies && open; i++)
+		if (cuts[i] != cuts[best] && RULE(LONGEST))
+			seg->good &= ~(1u << i);
+	if (!seg->good)
+		seg->good = 1u << best;
+	if (seg->copy == best && !open)
+		return 0;
+	recover_use_copy(seg, best);
+	return scan_read(r, seg);
+}
+
+/**
+ * recover_scan_ahead - begin to read what pass 1 will look at
+ * @r: recovery
+ * @nr: number of the segment
+ * @turn: of its buffer
+ */
+void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn)
+{
+	const struct recover_segment *seg = &r->segments[nr];
+	uint8_t *frame = r->frames[turn % RECOVER_FRAMES];
+	uint32_t end = scan_end_bytes(seg);
+
+	if (!seg->nr_copies)
+		return;
+	recover_ahead(r, scan_offset(r, seg), frame, LSMEM_BLOCK);
+	if (seg->item.state == LSMEM_ITEM_CLOSED)
+		recover_ahead(r, scan_offset(r, seg) + LSMEM_SEGMENT_BYTES - end,
+			      frame + LSMEM_SEGMENT_BYTES - end, end);
+}
+
+/**
+ * recover_scan - pass 1 of one segment
+ * @r: its digest is read
+ * @nr: number of the segment
+ * Return: 0, also when something is lost: that is reported; or what a read
+ * returned.
+ */
+int recover_scan(struct recover *r, uint32_t nr)
+{
+	struct recover_segment *seg = &r->segments[nr];
+	const struct lsmem_segment_header *header = (const void *)r->frame;
+	enum format_error error;
+	int ret;
+
+	if (!seg->nr_copies)
+		return 0;
+	seg->salt = lsmem_segment_salt(r->super.uuid, seg->item.segment, seg->item.generation);
+	ret = seg->nr_copies > 1 ? scan_choose(r, nr) : scan_read(r, seg);
+	if (ret)
+		return ret;
+	/* Invariant 2: the header was durable before the segment was listed. */
+	error = format_header_check(header, &r->backups[seg->slot].super, seg->item.segment,
+				    seg->item.generation);
+	if (error) {
+		seg->lost = true;
+		if (RULE(PROOF_HEADER))
+			recover_damage(r, "segment %llu (frame %u) is lost: its header: %s",
+				       (unsigned long long)seg->item.segment, seg->frame,
+				       format_strerror(error));
+		return 0;
+	}
+	if (__le64_to_cpu(header->digest_sequence) > r->sequence)
+		r->sequence = __le64_to_cpu(header->digest_sequence);
+	if (__le64_to_cpu(header->digest_sequence) > r->map.sequence)
+		recover_damage(r, "segment %llu was opened after digest %llu, the newest found is %llu: newer digests are lost",
+			       (unsigned long long)seg->item.segment,
+			       (unsigned long long)__le64_to_cpu(header->digest_sequence),
+			       (unsigned long long)r->map.sequence);
+	switch (seg->item.state) {
+	case LSMEM_ITEM_CLOSED:
+		r->result.closed++;
+		return scan_closed(r, nr);
+	case LSMEM_ITEM_SEALED:
+		r->result.sealed++;
+		return scan_sealed(r, nr);
+	default:
+		r->result.open++;
+		return scan_open(r, nr);
+	}
+}

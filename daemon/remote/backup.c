@@ -1,0 +1,799 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A backup on another host: RDMA verbs, and the server role of lsmemd there.
+ *
+ * A write leaves straight from log memory, which is registered once
+ * (rdma_memory()); what is not log memory (headers, tail blocks, directories,
+ * digests, the buffers of a recovery) goes through a bounce buffer, one for
+ * each slot.  A slot is the server's buffer of one request; a request that
+ * finds none waits in a queue.
+ *
+ * One holder: the server sees to it.  It gives the hold away when the
+ * connection that has it is cut at its end and has no I/O in flight.  So a
+ * connection that is over stays over: nothing is sent again on another one,
+ * each request fails with what ended it, and core ends with its backup
+ * (invariant 3).
+ *
+ * How long anything takes: a peer that is gone is noticed after VERBS_DEAD_S; a
+ * server that lives and does not answer, after @timeout.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <lsmem_format.h>
+
+#include "backup/backup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "secret.h"
+#include "session.h"
+#include "verbs.h"
+
+#define CONNECT_MS	10000	/* for a connection; for what is agreed on it */
+#define RESOLVE_MS	2000
+#define HELD_STEP_MS	200	/* between questions whether it is free now */
+#define HELD_SAY_MS	5000
+#define TICK_NS		1000000000u
+#define MS		1000000u
+
+/**
+ * struct slot - a request on its way
+ * @io: it; NULL: completed, or none
+ * @data: bounce buffer
+ * @begun_ns: when it was sent
+ * @sent: its message has arrived; @answered: and all that follows is done.
+ *	With both, the slot is free
+ */
+struct slot {
+	struct backup_io *io;
+	uint8_t *data;
+	uint64_t begun_ns;
+	bool sent, answered;
+};
+
+/**
+ * struct rdma_backup - a connection
+ * @events: of the connection manager
+ * @events_op, @tick, @fail: in the loop; @waiting: how many of these are
+ * @bounce: of all slots; @log: what rdma_memory() registered
+ * @first, @last: requests without a slot
+ * @error: negative: it is over
+ * @closing: nobody wants to know: it is in no loop
+ */
+struct rdma_backup {
+	struct verbs verbs;
+	struct backup *backup;
+	struct wire_address address;
+	struct wire_key key;
+	struct session session;
+	struct rdma_event_channel *events;
+	struct loop_op events_op, fail;
+	struct loop_timer tick;
+	unsigned int waiting;
+	bool failing;
+	struct slot slots[WIRE_SLOTS];
+	uint8_t *bounce;
+	struct ibv_mr *bounce_mr, *log_mr;
+	const uint8_t *log;
+	size_t log_bytes;
+	struct backup_io *first, **last;
+	unsigned int timeout;
+	int error;
+	bool closing;
+};
+
+static struct rdma_backup *from_verbs(struct verbs *verbs)
+{
+	return (struct rdma_backup *)((char *)verbs - offsetof(struct rdma_backup, verbs));
+}
+
+/* ---- The end ----------------------------------------------------------- */
+
+static void fail_all(struct loop_op *op, int res)
+{
+	struct rdma_backup *r = (struct rdma_backup *)((char *)op -
+						       offsetof(struct rdma_backup, fail));
+	struct backup_io *io;
+	uint32_t i;
+
+	(void)res;
+	r->failing = false;
+	r->waiting--;
+	for (i = 0; i < WIRE_SLOTS; i++) {
+		io = r->slots[i].io;
+		r->slots[i].io = NULL;
+		if (io)
+			backup_io_complete(io, r->error);
+	}
+	while ((io = r->first)) {
+		r->first = io->next;
+		if (!r->first)
+			r->last = &r->first;
+		backup_io_complete(io, r->error);
+	}
+}
+
+/* Requests fail from the loop, never from within backup_submit(). */
+static void fail_soon(struct rdma_backup *r)
+{
+	if (r->failing || r->closing)
+		return;
+	r->failing = true;
+	r->waiting++;
+	io_uring_prep_nop(loop_sqe(r->backup->loop, &r->fail));
+}
+
+/*
+ * Cut before anybody hears of it: whose request has failed may use its memory
+ * for something else.
+ */
+static void rdma_broken(struct verbs *verbs, int error, const char *why)
+{
+	struct rdma_backup *r = from_verbs(verbs);
+	const struct wire_refuse *refused = &r->session.refused;
+
+	r->error = error;
+	verbs_cut(verbs);
+	if (r->closing)
+		return;
+	r->backup->error = error;
+	if (refused->reason)
+		log_err("%s: the connection is over: %s (%s, epoch %" PRIu64 ")", r->backup->path,
+			why, refused->who, (uint64_t)le64toh(refused->epoch));
+	else
+		log_err("%s: the connection is over: %s", r->backup->path, why);
+	if (r->backup->in_flight)
+		fail_soon(r);
+}
+
+/* ---- Requests ---------------------------------------------------------- */
+
+static const enum wire_type types[] = {
+	[BACKUP_READ] = WIRE_READ, [BACKUP_WRITE] = WIRE_WRITE, [BACKUP_FLUSH] = WIRE_FLUSH,
+};
+
+static uint64_t slot_address(const struct rdma_backup *r, uint32_t slot)
+{
+	return le64toh(r->session.accept.address) +
+	       (uint64_t)slot * le32toh(r->session.accept.slot_bytes);
+}
+
+/* Where @iov leaves from, by itself or copied to @at of the slot's buffer. */
+static struct ibv_sge piece(struct rdma_backup *r, const struct slot *slot,
+			    const struct iovec *iov, uint32_t at)
+{
+	uintptr_t base = (uintptr_t)iov->iov_base, log = (uintptr_t)r->log;
+	bool direct = r->log_mr && base >= log && base - log < r->log_bytes &&
+		      iov->iov_len <= r->log_bytes - (base - log);
+
+	if (!direct)
+		memcpy(slot->data + at, iov->iov_base, iov->iov_len);
+	return (struct ibv_sge) {
+		.addr = direct ? base : (uintptr_t)slot->data + at,
+		.length = (uint32_t)iov->iov_len,
+		.lkey = direct ? r->log_mr->lkey : r->bounce_mr->lkey,
+	};
+}
+
+static void write_slot(struct rdma_backup *r, uint32_t nr, const struct backup_io *io)
+{
+	uint32_t i, sges = 0, at = 0, from = 0;
+	struct ibv_sge list[VERBS_SGES];
+
+	for (i = 0; i < io->nr_iov; i++) {
+		list[sges++] = piece(r, &r->slots[nr], &io->iov[i], at);
+		at += (uint32_t)io->iov[i].iov_len;
+		if (sges < r->verbs.sges && i + 1 < io->nr_iov)
+			continue;
+		verbs_write(&r->verbs, list, sges, slot_address(r, nr) + from,
+			    le32toh(r->session.accept.key));
+		from = at;
+		sges = 0;
+	}
+}
+
+static void start(struct rdma_backup *r, struct backup_io *io, uint32_t nr)
+{
+	struct slot *slot = &r->slots[nr];
+
+	slot->io = io;
+	slot->begun_ns = clock_now_ns();
+	slot->sent = false;
+	slot->answered = false;
+	if (io->what == BACKUP_WRITE)
+		write_slot(r, nr, io);
+	session_request(&r->session, io->durable ? WIRE_WRITE_DURABLE : types[io->what], nr,
+			io->offset, io->length);
+	verbs_send(&r->verbs, &r->session.out, nr);
+}
+
+static void start_more(struct rdma_backup *r)
+{
+	struct backup_io *io;
+	int slot;
+
+	while (!r->error && (io = r->first) && (slot = session_slot(&r->session)) >= 0) {
+		r->first = io->next;
+		if (!r->first)
+			r->last = &r->first;
+		start(r, io, (uint32_t)slot);
+	}
+}
+
+static void rdma_submit(struct backup *backup, struct backup_io *io)
+{
+	struct rdma_backup *r = backup->private;
+
+	io->next = NULL;
+	*r->last = io;
+	r->last = &io->next;
+	if (r->error)
+		fail_soon(r);
+	else
+		start_more(r);
+}
+
+static void release(struct rdma_backup *r, uint32_t nr)
+{
+	if (!r->slots[nr].sent || !r->slots[nr].answered)
+		return;
+	session_release(&r->session, nr);
+	start_more(r);
+}
+
+/* All of the request is done: the slot first, its owner may ask for another. */
+static void finish(struct rdma_backup *r, uint32_t nr, int error)
+{
+	struct backup_io *io = r->slots[nr].io;
+
+	r->slots[nr].io = NULL;
+	r->slots[nr].answered = true;
+	release(r, nr);
+	backup_io_complete(io, error);
+}
+
+static void answered(struct rdma_backup *r, const struct session_io *done)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)r->slots[done->slot].data,
+		.length = r->slots[done->slot].io->length,
+		.lkey = r->bounce_mr->lkey,
+	};
+
+	if (done->type == WIRE_READ && !done->error)
+		verbs_read(&r->verbs, &sge, slot_address(r, done->slot),
+			   le32toh(r->session.accept.key), done->slot);
+	else
+		finish(r, done->slot, done->error);
+}
+
+static void rdma_read(struct verbs *verbs, uint32_t nr)
+{
+	struct rdma_backup *r = from_verbs(verbs);
+	const struct backup_io *io = r->slots[nr].io;
+	const uint8_t *data = r->slots[nr].data;
+	uint32_t i;
+
+	for (i = 0; i < io->nr_iov; i++) {
+		memcpy(io->iov[i].iov_base, data, io->iov[i].iov_len);
+		data += io->iov[i].iov_len;
+	}
+	finish(r, nr, 0);
+}
+
+static void rdma_sent(struct verbs *verbs, uint32_t nr)
+{
+	struct rdma_backup *r = from_verbs(verbs);
+
+	if (nr >= WIRE_SLOTS)
+		return;		/* before there were slots */
+	r->slots[nr].sent = true;
+	release(r, nr);
+}
+
+static void received(struct backup_io *io)
+{
+	if (io->received)
+		io->received(io);
+}
+
+static void rdma_message(struct verbs *verbs, const union wire_message *message, size_t length)
+{
+	struct rdma_backup *r = from_verbs(verbs);
+	struct session *session = &r->session;
+
+	switch (session_answer(session, message, length)) {
+	case SESSION_SEND:
+		verbs_send(verbs, &session->out, WIRE_SLOTS);
+		break;
+	case SESSION_IO:
+		answered(r, &session->io);
+		break;
+	case SESSION_RECEIVED:
+		received(r->slots[session->io.slot].io);
+		break;
+	case SESSION_CLOSE:
+		verbs_break(verbs, session->refused.reason ? -ESTALE : -EPROTO, session->why);
+		break;
+	default:	/* READY: whoever is opening looks at the state */
+		break;
+	}
+}
+
+static const struct verbs_user rdma_user = {
+	.message = rdma_message,
+	.sent = rdma_sent,
+	.read = rdma_read,
+	.broken = rdma_broken,
+};
+
+/* ---- In the loop ------------------------------------------------------- */
+
+static void take_events(struct rdma_backup *r)
+{
+	struct rdma_cm_event *event, copy;
+
+	while (!rdma_get_cm_event(r->events, &event)) {
+		copy = *event;
+		rdma_ack_cm_event(event);
+		verbs_event(&r->verbs, &copy);
+	}
+}
+
+static void events_done(struct loop_op *op, int res)
+{
+	struct rdma_backup *r = (struct rdma_backup *)((char *)op -
+						       offsetof(struct rdma_backup, events_op));
+
+	(void)res;
+	r->waiting--;
+	if (r->error || r->closing)
+		return;
+	take_events(r);
+	if (r->error)
+		return;
+	r->waiting++;
+	loop_poll(r->backup->loop, &r->events_op, r->events->fd, POLLIN);
+}
+
+/*
+ * One that is there and does not answer stops the others no longer than its timeout.  Time in
+ * which we did not run is nobody's: all that is under way begins now.
+ */
+static void miss_answers(struct rdma_backup *r)
+{
+	bool stood_still = loop_stood_still(&r->tick);
+	uint64_t now = clock_now_ns();
+	uint32_t i;
+
+	for (i = 0; i < WIRE_SLOTS && !r->error; i++)
+		if (stood_still)
+			r->slots[i].begun_ns = now;
+		else if (r->slots[i].io &&
+			 now - r->slots[i].begun_ns > r->timeout * 1000000000ull)
+			verbs_break(&r->verbs, -ETIMEDOUT,
+				    "the server is there and has not answered for \"timeout =\" seconds");
+}
+
+static void tick_done(struct loop_op *op, int res)
+{
+	struct rdma_backup *r = (struct rdma_backup *)((char *)op -
+						       offsetof(struct rdma_backup, tick.op));
+
+	(void)res;
+	r->waiting--;
+	if (!r->closing)
+		miss_answers(r);
+	if (r->error || r->closing)
+		return;
+	verbs_tick(&r->verbs);
+	r->waiting++;
+	loop_timer_start(r->backup->loop, &r->tick, TICK_NS);
+}
+
+/* ---- Connecting -------------------------------------------------------- */
+
+static const char *event_error(const struct rdma_cm_event *event, int *error)
+{
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		*error = -EHOSTUNREACH;
+		return "no RDMA device of this host has a way to it (rdma link; ip route)";
+	case RDMA_CM_EVENT_REJECTED:
+		*error = -ECONNREFUSED;
+		return "nobody listens there: is lsmemd running as its server?";
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		*error = -EHOSTUNREACH;
+		return "it does not answer";
+	default:
+		*error = -EIO;
+		return rdma_event_str(event->event);
+	}
+}
+
+/* Wait for something of the connection until @deadline. */
+static int wait_for(struct rdma_backup *r, const struct backup_options *options,
+		    uint64_t deadline)
+{
+	struct pollfd fds[2] = {
+		{ .fd = r->events->fd, .events = POLLIN },
+		{ .fd = r->verbs.channel ? r->verbs.channel->fd : -1, .events = POLLIN },
+	};
+	int err;
+
+	do {
+		err = options->progress ? options->progress("waited", 0, 0) : 0;
+		if (err)
+			return err;
+		if (clock_now_ns() >= deadline) {
+			log_err("%s: the server does not answer in time", options->path);
+			return -ETIMEDOUT;
+		}
+		if (r->verbs.id && verbs_gone(r->verbs.id)) {
+			log_err("%s: the RDMA device is gone", options->path);
+			return -ENODEV;
+		}
+		err = poll(fds, 2, HELD_STEP_MS);
+	} while (!err || (err < 0 && errno == EINTR));
+	return err < 0 ? -errno : 0;
+}
+
+/* One event while connecting: 0 when it is @wanted. */
+static int await(struct rdma_backup *r, const struct backup_options *options,
+		 enum rdma_cm_event_type wanted, uint64_t deadline)
+{
+	struct rdma_cm_event *event;
+	const char *why;
+	int err;
+
+	while (rdma_get_cm_event(r->events, &event)) {
+		if (errno != EAGAIN && errno != EINTR)
+			return -errno;
+		err = wait_for(r, options, deadline);
+		if (err)
+			return err;
+	}
+	err = 0;
+	if (event->event != wanted) {
+		why = event_error(event, &err);
+		log_err("%s: %s", options->path, why);
+	}
+	rdma_ack_cm_event(event);
+	return err;
+}
+
+static int resolve(struct rdma_backup *r, const struct backup_options *options,
+		   struct rdma_cm_id *id, uint64_t deadline)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *info;
+	int err = getaddrinfo(r->address.host, r->address.port, &hints, &info);
+
+	if (err) {
+		log_err("%s: %s: %s", options->path, r->address.host, gai_strerror(err));
+		return -EHOSTUNREACH;
+	}
+	err = rdma_resolve_addr(id, NULL, info->ai_addr, RESOLVE_MS) ? -errno : 0;
+	freeaddrinfo(info);
+	if (err) {
+		log_err("%s: its address: %s", options->path, strerror(-err));
+		return err;
+	}
+	err = await(r, options, RDMA_CM_EVENT_ADDR_RESOLVED, deadline);
+	if (!err)
+		err = rdma_resolve_route(id, RESOLVE_MS) ? -errno : 0;
+	return err ? err : await(r, options, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline);
+}
+
+/*
+ * Messages to and fro until the export is there.  A fence waits for the I/O of who
+ * is fenced, as everybody waits for a predecessor's.
+ */
+static int agree(struct rdma_backup *r, const struct backup_options *options)
+{
+	uint64_t deadline = clock_now_ns() + (CONNECT_MS + options->lock_wait * 1000ull) * MS;
+	struct session_setup setup = {
+		.lowest = WIRE_VERSION_MIN, .highest = WIRE_VERSION_MAX,
+	};
+	char who[WIRE_NAME] = "";
+	size_t i;
+	int err;
+
+	err = verbs_qps(&r->verbs, &setup.link.client_qp, &setup.link.server_qp);
+	if (!err)
+		err = secret_nonce(setup.nonce);
+	if (err)
+		return err;
+	(void)gethostname(who, sizeof(who) - 1);
+	for (i = 0; who[i]; i++)
+		if (who[i] <= ' ' || who[i] > '~')
+			who[i] = '?';
+	session_call(&r->session, &setup, &r->key, r->address.name, *who ? who : "?",
+		     options->fence_epoch, (options->read_only ? WIRE_READ_ONLY : 0) |
+					   (options->receipts ? WIRE_RECEIPTS : 0));
+	verbs_send(&r->verbs, &r->session.out, WIRE_SLOTS);
+	while (!r->error && r->session.state != SESSION_SERVING) {
+		take_events(r);
+		verbs_poll(&r->verbs);
+		if (r->error || r->session.state == SESSION_SERVING)
+			break;
+		err = wait_for(r, options, deadline);
+		if (err)
+			return err;
+	}
+	return r->error;
+}
+
+static int connect_once(struct rdma_backup *r, const struct backup_options *options)
+{
+	uint64_t deadline = clock_now_ns() + (uint64_t)CONNECT_MS * MS;
+	struct rdma_conn_param params;
+	struct rdma_cm_id *id;
+	int err;
+
+	if (rdma_create_id(r->events, &id, NULL, RDMA_PS_TCP)) {
+		err = -errno;
+		log_err("%s: no RDMA connection can be made: %s", options->path, strerror(-err));
+		return err;
+	}
+	r->error = 0;
+	err = resolve(r, options, id, deadline);
+	if (err) {
+		rdma_destroy_id(id);
+		return err;
+	}
+	err = verbs_open(&r->verbs, id, &rdma_user);
+	if (err) {
+		log_err("%s: the RDMA device %s has no queues for it: %s", options->path,
+			ibv_get_device_name(id->verbs->device), strerror(-err));
+		goto fail;
+	}
+	verbs_params(&r->verbs, &params);
+	err = rdma_connect(id, &params) ? -errno : 0;
+	if (!err)
+		err = await(r, options, RDMA_CM_EVENT_ESTABLISHED, deadline);
+	if (!err)
+		err = agree(r, options);
+	if (!err)
+		return 0;
+fail:
+	verbs_close(&r->verbs);
+	return err;
+}
+
+/* Why the server refused, said, and as an errno; 0: ask again. */
+static int refused(struct rdma_backup *r, const struct backup_options *options, uint64_t since,
+		   uint64_t *said)
+{
+	const struct wire_refuse *refuse = &r->session.refused;
+	uint32_t reason = le32toh(refuse->reason);
+	uint64_t waited = (clock_now_ns() - since) / MS;
+
+	if (reason == WIRE_REASON_HELD) {
+		if (waited >= options->lock_wait * 1000ull) {
+			log_err("%s: still held by %s after %u s; if that host is lost, take the store over: see --take-over in lsmemd(8)",
+				options->path, refuse->who, options->lock_wait);
+			return -EBUSY;
+		}
+		if (!*said || waited - *said >= HELD_SAY_MS) {
+			*said = waited + 1;
+			log_notice("%s: waiting up to %u s: held by %s", options->path,
+				   options->lock_wait, refuse->who);
+		}
+		return 0;
+	}
+	if (reason == WIRE_REASON_EPOCH)
+		log_err("%s: refused: epoch %" PRIu64 " was asked for, %s has had %" PRIu64,
+			options->path, options->fence_epoch, refuse->who,
+			(uint64_t)le64toh(refuse->epoch));
+	else
+		log_err("%s: refused: %s", options->path, r->session.why);
+	return reason == WIRE_REASON_BUSY ? -EBUSY :
+	       reason == WIRE_REASON_EXPORT ? -ENODATA :
+	       reason == WIRE_REASON_PROOF ? -EKEYREJECTED : -ESTALE;
+}
+
+static int connect_held(struct rdma_backup *r, const struct backup_options *options)
+{
+	uint64_t start = clock_now_ns(), said = 0;
+	int err;
+
+	r->closing = true;	/* what goes wrong is said here */
+	for (;;) {
+		err = connect_once(r, options);
+		if (!err)
+			break;
+		if (!r->error)
+			return err;
+		if (!r->session.refused.reason) {
+			log_err("%s: %s: %s", options->path, r->session.why ? r->session.why :
+				"the connection is over", strerror(-err));
+			return err;
+		}
+		err = refused(r, options, start, &said);
+		if (!err && options->progress)
+			err = options->progress("waited", 0, 0);
+		if (err)
+			return err;
+		usleep(HELD_STEP_MS * 1000);
+	}
+	r->closing = false;
+	if (options->read_only && !options->beside &&
+	    le32toh(r->session.accept.flags) & WIRE_HELD) {
+		log_err("%s: held by somebody who may write to it", options->path);
+		verbs_close(&r->verbs);
+		return -EBUSY;
+	}
+	return 0;
+}
+
+static int make_slots(struct rdma_backup *r)
+{
+	uint32_t slots = le32toh(r->session.accept.slots), i;
+	uint32_t slot_bytes = le32toh(r->session.accept.slot_bytes);
+	size_t bytes = (size_t)slots * slot_bytes;
+
+	r->bounce = memory_get(bytes);
+	if (!r->bounce)
+		return -ENOMEM;
+	memset(r->bounce, 0, bytes);
+	r->bounce_mr = ibv_reg_mr(r->verbs.pd, r->bounce, bytes, IBV_ACCESS_LOCAL_WRITE);
+	if (!r->bounce_mr) {
+		log_err("%s: %zu MiB cannot be registered with the RDMA device: %s",
+			r->backup->path, bytes >> 20, strerror(errno));
+		return -errno;
+	}
+	for (i = 0; i < slots; i++)
+		r->slots[i].data = r->bounce + (size_t)i * slot_bytes;
+	return 0;
+}
+
+static void give_back(struct rdma_backup *r)
+{
+	verbs_cut(&r->verbs);
+	if (r->log_mr)
+		ibv_dereg_mr(r->log_mr);
+	if (r->bounce_mr)
+		ibv_dereg_mr(r->bounce_mr);
+	memory_put(r->bounce);
+	verbs_close(&r->verbs);
+	if (r->events)
+		rdma_destroy_event_channel(r->events);
+	explicit_bzero(&r->session, sizeof(r->session));
+	explicit_bzero(&r->key, sizeof(r->key));
+	free(r);
+}
+
+static void take_limits(struct backup *backup, const struct rdma_backup *r)
+{
+	const struct wire_accept *accept = &r->session.accept;
+
+	backup->limits = (struct backup_limits) {
+		.bytes = le64toh(accept->bytes),
+		.logical = le32toh(accept->logical),
+		.physical = le32toh(accept->physical),
+		.io_bytes = le32toh(accept->slot_bytes),
+		.io_vectors = r->verbs.sges * VERBS_WRITES,
+		.volatile_cache = le32toh(accept->flags) & WIRE_VOLATILE,
+		.epoch = le64toh(accept->epoch),
+	};
+}
+
+static int rdma_open(struct backup *backup, const struct backup_options *options)
+{
+	struct rdma_backup *r = calloc(1, sizeof(*r));
+	int err;
+
+	if (!r)
+		return -ENOMEM;
+	r->backup = backup;
+	r->last = &r->first;
+	r->timeout = options->timeout;
+	err = -EINVAL;
+	if (!wire_address(options->path, &r->address) || !*r->address.name || !options->key) {
+		log_err("%s: rdma://HOST[:PORT]/NAME and \"key =\" are needed", options->path);
+		goto fail;
+	}
+	err = secret_read(options->key, &r->key);
+	if (err)
+		goto fail;
+	r->events = rdma_create_event_channel();
+	if (!r->events || fcntl(r->events->fd, F_SETFL, O_NONBLOCK)) {
+		err = -errno;
+		log_err("%s: no RDMA here: %s; modprobe rdma_ucm, and a driver for the device",
+			options->path, strerror(-err));
+		goto fail;
+	}
+	err = connect_held(r, options);
+	if (!err)
+		err = make_slots(r);
+	if (err)
+		goto fail;
+	take_limits(backup, r);
+	backup->private = r;
+	r->closing = true;
+	return 0;
+fail:
+	give_back(r);
+	return err;
+}
+
+static int rdma_attach(struct backup *backup)
+{
+	struct rdma_backup *r = backup->private;
+
+	r->backup = backup;
+	r->closing = false;
+	r->fail.done = fail_all;
+	r->events_op.done = events_done;
+	r->tick.op.done = tick_done;
+	r->waiting = 2;
+	loop_poll(backup->loop, &r->events_op, r->events->fd, POLLIN);
+	loop_timer_start(backup->loop, &r->tick, TICK_NS);
+	verbs_poll_in(&r->verbs, backup->loop);
+	return 0;
+}
+
+static void rdma_detach(struct backup *backup)
+{
+	struct rdma_backup *r = backup->private;
+
+	r->closing = true;
+	verbs_poll_out(&r->verbs);
+	loop_cancel(backup->loop, &r->events_op);
+	loop_cancel(backup->loop, &r->tick.op);
+	while ((r->waiting || r->verbs.polling) && loop_run(backup->loop, true) >= 0)
+		;
+}
+
+static void rdma_close(struct backup *backup)
+{
+	struct rdma_backup *r = backup->private;
+
+	take_events(r);		/* that of the device's removal may be among them */
+	give_back(r);
+}
+
+/*
+ * Up to 6.1, the kernel asks for write access to whatever is registered, also
+ * for memory that the device is only to read: the mapping is writable for the
+ * time this takes, and no longer.  The module refuses that (EACCES) on kernels
+ * that do not ask.
+ */
+static int rdma_memory(struct backup *backup, const void *base, size_t bytes)
+{
+	struct rdma_backup *r = backup->private;
+	int err = 0;
+
+	if (mprotect((void *)base, bytes, PROT_READ | PROT_WRITE) && errno != EACCES)
+		return -errno;
+	r->log_mr = ibv_reg_mr(r->verbs.pd, (void *)base, bytes, 0);
+	if (!r->log_mr)
+		err = -errno;
+	if (mprotect((void *)base, bytes, PROT_READ) && !err)
+		err = -errno;
+	if (err)
+		return err;
+	r->log = base;
+	r->log_bytes = bytes;
+	return 0;
+}
+
+const struct backup_make backup_rdma_make = {
+	.name = "rdma",
+	.open = rdma_open,
+	.attach = rdma_attach,
+	.detach = rdma_detach,
+	.submit = rdma_submit,
+	.close = rdma_close,
+	.memory = rdma_memory,
+};

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The server of backups: see server.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "lsmemd.h"
+#include "base/notify.h"
+#include "secret.h"
+#include "server.h"
+
+#define TICK_NS		1000000000u
+#define BACKLOG		16
+#define END_S		9u	/* to wait for drives when told to stop */
+
+static struct lsmemd *opening;
+
+static int open_progress(const char *what, uint64_t done, uint64_t all)
+{
+	(void)what;
+	signals_poll(&opening->signals);
+	if (opening->signals.stop)
+		return -ECANCELED;
+	if (all >= 1u << 20)
+		notify_send("STATUS=Creating a backup: %" PRIu64 " of %" PRIu64 " MiB",
+			    done >> 20, all >> 20);
+	return 0;
+}
+
+/* ---- Secrets ------------------------------------------------------------- */
+
+/**
+ * server_secret - the secret that a client is to prove
+ * @server: the server
+ * @name: of the export that the client asks for
+ *
+ * An export that is not there has that of the exports without one of their own: only a client
+ * that knows this is told that there is no such export.
+ */
+const struct wire_key *server_secret(void *server, const char *name)
+{
+	const struct server *s = server;
+	unsigned int i;
+
+	for (i = 0; i < s->nr_exports; i++)
+		if (!strcmp(s->exports[i].config->name, name) && s->exports[i].key)
+			return s->exports[i].key;
+	return &s->key;
+}
+
+static int read_secret(struct export *export)
+{
+	if (!export->config->secret_line)
+		return 0;
+	export->key = calloc(1, sizeof(*export->key));
+	return export->key ? secret_read(export->config->secret, export->key) : -ENOMEM;
+}
+
+/* The common one.  Without it, nothing proves to be it. */
+static int read_key(struct server *s, const struct config *c)
+{
+	if (c->server.key_line)
+		return secret_read(c->server.key, &s->key);
+	s->key.length = WIRE_NONCE;
+	return secret_nonce(s->key.bytes);
+}
+
+static void forget_key(struct export *export)
+{
+	if (export->key)
+		explicit_bzero(export->key, sizeof(*export->key));
+	free(export->key);
+	export->key = NULL;
+}
+
+/* ---- Exports ------------------------------------------------------------- */
+
+static int open_exports(struct server *s, struct lsmemd *d)
+{
+	const struct config *c = &d->config;
+	struct backup_options options = {
+		.lock_wait = CONFIG_LOCK_WAIT_DEFAULT,
+		.progress = open_progress,
+		.create = d->options.init,
+	};
+	struct export *export;
+	int err;
+
+	opening = d;
+	for (; s->nr_exports < c->nr_exports; s->nr_exports++) {
+		export = &s->exports[s->nr_exports];
+		export->config = &c->exports[s->nr_exports];
+		options.path = export->config->path;
+		options.bytes = export->config->size;
+		err = read_secret(export);
+		if (!err)
+			err = backup_open(&export->backup, s->loop, &options);
+		if (err) {
+			forget_key(export);
+			return err;
+		}
+		log_notice("%s: %s, %" PRIu64 " MiB", export->config->name, export->config->path,
+			   export->backup.limits.bytes >> 20);
+	}
+	return 0;
+}
+
+/* ---- Events of the connection manager ------------------------------------ */
+
+static void take_events(struct server *s)
+{
+	struct rdma_cm_event *event, copy;
+
+	while (!rdma_get_cm_event(s->events, &event)) {
+		copy = *event;
+		rdma_ack_cm_event(event);
+		/* The kernel waits for us to let go of it: there is no other way. */
+		if (copy.event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+			s->lost = true;
+		if (copy.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			peer_new(s, copy.id);
+		else if (copy.id == s->listener)
+			log_warn("listening: %s", rdma_event_str(copy.event));
+		else
+			verbs_event(&((struct peer *)copy.id->context)->verbs, &copy);
+	}
+}
+
+static void events_done(struct loop_op *op, int res)
+{
+	struct server *s = (struct server *)((char *)op - offsetof(struct server, events_op));
+
+	(void)res;
+	take_events(s);
+	loop_poll(s->loop, &s->events_op, s->events->fd, POLLIN);
+}
+
+static void tick_done(struct loop_op *op, int res)
+{
+	struct server *s = (struct server *)((char *)op - offsetof(struct server, tick.op));
+	struct peer *peer;
+
+	(void)res;
+	s->lost |= s->listener && verbs_gone(s->listener);
+	for (peer = s->peers; peer; peer = peer->next) {
+		s->lost |= verbs_gone(peer->verbs.id);
+		peer_tick(peer);
+	}
+	notify_send("WATCHDOG=1");
+	loop_timer_start(s->loop, &s->tick, TICK_NS);
+}
+
+static int bind_to(struct server *s, const struct wire_address *listen)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *info;
+	int err = getaddrinfo(listen->host, listen->port, &hints, &info);
+
+	if (err) {
+		log_err("listen: %s: %s", listen->host, gai_strerror(err));
+		return -EINVAL;
+	}
+	err = rdma_bind_addr(s->listener, info->ai_addr) ? -errno : 0;
+	freeaddrinfo(info);
+	if (!err)
+		err = rdma_listen(s->listener, BACKLOG) ? -errno : 0;
+	if (err)
+		log_err("listen: %s port %s: %s%s", listen->host, listen->port, strerror(-err),
+			err == -ENODEV ? "; no RDMA device has this address (rdma link)" : "");
+	return err;
+}
+
+static int listen_on(struct server *s, const struct wire_address *listen)
+{
+	int err;
+
+	s->events = rdma_create_event_channel();
+	if (!s->events || fcntl(s->events->fd, F_SETFL, O_NONBLOCK) ||
+	    rdma_create_id(s->events, &s->listener, NULL, RDMA_PS_TCP)) {
+		err = -errno;
+		log_err("no RDMA here: %s; modprobe rdma_ucm, and a driver for the device",
+			strerror(-err));
+		return err;
+	}
+	err = bind_to(s, listen);
+	if (err)
+		return err;
+	s->events_op.done = events_done;
+	loop_poll(s->loop, &s->events_op, s->events->fd, POLLIN);
+	s->tick.op.done = tick_done;
+	loop_timer_start(s->loop, &s->tick, TICK_NS);
+	return 0;
+}
+
+/* ---- The loop ------------------------------------------------------------ */
+
+static void free_gone(struct server *s)
+{
+	struct peer **at = &s->peers, *next;
+
+	while (*at) {
+		next = (*at)->next;
+		if (!peer_free(*at)) {
+			at = &(*at)->next;
+			continue;
+		}
+		*at = next;
+		s->nr_peers--;
+	}
+}
+
+static void serve_peers(struct server *s, struct lsmemd *d)
+{
+	uint64_t end = 0;
+	struct peer *peer;
+
+	for (;;) {
+		free_gone(s);
+		if ((d->signals.stop || s->lost) && !end) {
+			if (s->lost)
+				log_err("the RDMA device is gone");
+			log_notice("shutting down");
+			notify_send("STOPPING=1");
+			end = clock_now_ns() + END_S * 1000000000ull;
+			rdma_destroy_id(s->listener);
+			s->listener = NULL;
+			for (peer = s->peers; peer; peer = peer->next)
+				peer_end(peer, "the server ends");
+		}
+		if (end && (!s->peers || clock_now_ns() > end))
+			return;
+		if (d->signals.reload) {
+			d->signals.reload = false;
+			log_warn("%s: of a server nothing can change while it runs: start it again",
+				 d->options.config_path);
+		}
+		if (loop_run(s->loop, true) < 0)
+			return;
+	}
+}
+
+/**
+ * server - keep backups for others until told to stop
+ * @d: options, configuration, loop, signals
+ *
+ * Returns a STATUS_*.
+ */
+int server(struct lsmemd *d)
+{
+	static struct server the_server;
+	struct server *s = &the_server;
+	const struct config *c = &d->config;
+	int status = STATUS_ERROR, err;
+
+	s->loop = &d->loop;
+	s->wire_min = c->server.wire_min;
+	s->wire_max = c->server.wire_max;
+	err = read_key(s, c);
+	if (!err)
+		err = open_exports(s, d);
+	if (!err && d->options.init) {
+		log_notice("the files of the exports are there; start lsmemd without --init");
+		status = STATUS_OK;
+		goto out;
+	}
+	if (!err)
+		err = listen_on(s, &c->server.listen);
+	if (err) {
+		status = err == -EBUSY ? STATUS_BUSY : err == -ELOOP ? STATUS_REFUSED :
+			 err == -ECANCELED ? STATUS_OK : STATUS_ERROR;
+		goto out;
+	}
+	if (prepare(d))
+		goto out;
+	notify_send("READY=1\nSTATUS=Serving %u backups", s->nr_exports);
+	log_notice("serving %u backups at %s port %s", s->nr_exports, c->server.listen.host,
+		   c->server.listen.port);
+	serve_peers(s, d);
+	status = d->signals.stop ? STATUS_OK : STATUS_ERROR;
+	if (s->peers) {
+		log_err("a drive does not end its requests: not waiting for it");
+		_exit(STATUS_DRAIN);
+	}
+out:
+	if (s->listener)
+		rdma_destroy_id(s->listener);
+	while (s->nr_exports) {
+		backup_close(&s->exports[--s->nr_exports].backup);
+		forget_key(&s->exports[s->nr_exports]);
+	}
+	explicit_bzero(&s->key, sizeof(s->key));
+	return status;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The server of backups: what a file or a drive of this host keeps for daemons
+ * on others.
+ *
+ *	server.c	exports, who connects, the loop
+ *	peer.c		one connection: its conversation (session.h), its slots, its I/O
+ *	hold.c		who may write to an export
+ *
+ * One thread.  A connection gets memory when it has proved the secret and has
+ * the hold, all of it at once; after that nothing is allocated for it.
+ */
+#ifndef LSMEMD_SERVER_H
+#define LSMEMD_SERVER_H
+
+#include "backup/backup.h"
+#include "config.h"
+#include "hold.h"
+#include "session.h"
+#include "verbs.h"
+
+#define SERVER_SLOT_BYTES	(256u << 10)
+#define SERVER_PEERS		64u	/* connections */
+#define SERVER_STRANGERS	24u	/* of these, how many may have proved nothing yet .. */
+#define SERVER_STRANGERS_HOST	8u	/* .. from one address */
+#define SERVER_PEERS_HOST	32u	/* connections from one address */
+#define SERVER_ENDING		64u	/* beside SERVER_PEERS: cut, and not freed yet */
+
+struct lsmemd;
+struct peer;
+
+/**
+ * struct export - a backup kept for others
+ * @key: its own secret; NULL: the server's
+ * @who: had the highest epoch, or has the hold
+ */
+struct export {
+	const struct config_export *config;
+	struct backup backup;
+	struct hold hold;
+	struct wire_key *key;
+	char who[WIRE_NAME];
+};
+
+/**
+ * struct server - all of it
+ * @key: the secret of exports without one of their own; if there is none, random bytes
+ * @wire_min, @wire_max: versions of the protocol that it speaks
+ * @events: of the connection manager: those who come, and those who are here
+ * @peers: all connections; gone ones too, until they can be freed
+ * @lost: the device is going
+ */
+struct server {
+	struct loop *loop;
+	struct wire_key key;
+	uint16_t wire_min, wire_max;
+	struct export exports[CONFIG_EXPORTS];
+	unsigned int nr_exports;
+	struct rdma_event_channel *events;
+	struct rdma_cm_id *listener;
+	struct loop_op events_op;
+	struct loop_timer tick;
+	struct peer *peers;
+	unsigned int nr_peers;
+	bool lost;
+};
+
+/**
+ * struct peer_slot - a request of a peer
+ * @turn: of a write: how many came before it
+ * @waits: an older write of the same blocks is to end first
+ * @instead: all that it writes is written by this younger one, and it ends with that
+ * @receipt: it is to be said that it is here
+ * @answer: it is done and not yet answered, with @error
+ */
+struct peer_slot {
+	struct backup_io io;
+	struct iovec iov;
+	struct peer *peer;
+	uint64_t turn;
+	bool busy, waits;
+	struct peer_slot *instead;
+	bool receipt, answer;
+	int error;
+};
+
+/**
+ * struct peer - a connection
+ * @address: where it comes from
+ * @export: it has proved the secret and asks for this
+ * @memory, @mr: its slots, when it has been accepted
+ * @in_flight: requests with the drive, or on their way to it
+ * @turns: writes that came
+ * @from: where it comes from
+ * @since_ns: when it came
+ * @closing: it is cut when its last message has been sent
+ * @cut: its queue pair and keys are no more
+ * @gone: and its requests have ended: to be freed
+ */
+struct peer {
+	struct verbs verbs;
+	struct session session;
+	struct server *server;
+	struct peer *next;
+	char address[64];
+	struct sockaddr_storage from;
+	struct export *export;
+	uint8_t *memory;
+	struct ibv_mr *mr;
+	struct peer_slot slots[WIRE_SLOTS];
+	unsigned int in_flight;
+	uint64_t turns;
+	uint64_t since_ns;
+	bool closing, cut, gone;
+};
+
+void peer_new(struct server *server, struct rdma_cm_id *id);
+void peer_tick(struct peer *peer);
+void peer_end(struct peer *peer, const char *why);
+bool peer_free(struct peer *peer);
+
+const struct wire_key *server_secret(void *server, const char *name);
+int server(struct lsmemd *d);
+
+#endif

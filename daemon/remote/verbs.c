@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A reliable RDMA connection: see verbs.h. */
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "verbs.h"
+
+/*
+ * 2^17 * 4.096 us = 0.54 s for an acknowledgement, the first and 6 more times: soft
+ * RoCE takes the 7 that the field has room for to mean for ever.
+ * A receiver that has no buffer posted says so 6 times, some 0.65 s apart.
+ */
+#define ACK_TIMEOUT	17u
+#define RETRIES		6u
+#define RNR_RETRIES	6u
+
+#define SQ_DEPTH	(VERBS_SENDS + WIRE_SLOTS * VERBS_WRITES + 2)
+#define POLL_AT_ONCE	32
+#define DEVICES		"/sys/class/infiniband_verbs"
+
+/* What a completion belongs to: kind and number in its wr_id. */
+enum {
+	WR_RECEIVE,
+	WR_SEND,
+	WR_WRITE,
+	WR_READ,
+	WR_PING,
+};
+
+static uint64_t wr_id(uint32_t kind, uint32_t nr)
+{
+	return (uint64_t)kind << 32 | nr;
+}
+
+/**
+ * verbs_break - the connection is over
+ * @verbs: the connection
+ * @error: a negative errno
+ * @why: for people
+ *
+ * Only the first time is told.
+ */
+void verbs_break(struct verbs *verbs, int error, const char *why)
+{
+	if (verbs->over)
+		return;
+	verbs->over = true;
+	verbs->user->broken(verbs, error, why);
+}
+
+/* ---- Its device -------------------------------------------------------- */
+
+/* All connections that are open. */
+static struct verbs *connections;
+static pthread_mutex_t connections_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/**
+ * verbs_gone - is the device of an id being taken away?
+ * @id: bound to a device, or not
+ *
+ * The kernel parts with a device's users in the reverse order of their modules.  If rdma_cm
+ * comes before ib_uverbs there is an event.  Else ib_uverbs waits for programs first, without
+ * a word, when the driver cannot take a device from them; it only has removed its file.
+ */
+bool verbs_gone(const struct rdma_cm_id *id)
+{
+	char path[sizeof(DEVICES) + IBV_SYSFS_NAME_MAX];
+
+	if (!id->verbs)
+		return false;
+	snprintf(path, sizeof(path), DEVICES "/%s", id->verbs->device->dev_name);
+	return !access(DEVICES, F_OK) && access(path, F_OK);
+}
+
+/*
+ * librdmacm has the device open until the process ends, or another one comes.  What stands
+ * for it from now on can be closed as well, some time.
+ */
+static void let_go(const struct ibv_context *device)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || dup3(fd, device->async_fd, O_CLOEXEC) < 0 ||
+	    dup3(fd, device->cmd_fd, O_CLOEXEC) < 0)
+		log_warn("%s: cannot be let go of: %s", ibv_get_device_name(device->device),
+			 strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+static void link_in(struct verbs *verbs)
+{
+	pthread_mutex_lock(&connections_lock);
+	verbs->next = connections;
+	connections = verbs;
+	pthread_mutex_unlock(&connections_lock);
+}
+
+/* Only the last connection has nothing more of the device: not even a mapping. */
+static void link_out(struct verbs *verbs)
+{
+	struct verbs **at = &connections;
+	bool last = true;
+
+	pthread_mutex_lock(&connections_lock);
+	while (*at)
+		if (*at == verbs) {
+			*at = verbs->next;
+		} else {
+			last &= (*at)->id->verbs != verbs->id->verbs;
+			at = &(*at)->next;
+		}
+	if (last && (verbs->gone || verbs_gone(verbs->id)))
+		let_go(verbs->id->verbs);
+	pthread_mutex_unlock(&connections_lock);
+}
+
+/* ---- Its life ---------------------------------------------------------- */
+
+static int post_receive(struct verbs *verbs, uint32_t nr)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)&verbs->messages[nr],
+		.length = WIRE_BYTES,
+		.lkey = verbs->messages_mr->lkey,
+	};
+	struct ibv_recv_wr wr = { .wr_id = wr_id(WR_RECEIVE, nr), .sg_list = &sge, .num_sge = 1 };
+	struct ibv_recv_wr *bad;
+
+	return -ibv_post_recv(verbs->id->qp, &wr, &bad);
+}
+
+static int make(struct verbs *verbs)
+{
+	struct ibv_context *device = verbs->id->verbs;
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = SQ_DEPTH,
+			.max_recv_wr = VERBS_RECEIVES,
+			.max_recv_sge = 1,
+		},
+	};
+	struct ibv_device_attr limits;
+	uint8_t timeout = ACK_TIMEOUT;
+	uint32_t i;
+	int err;
+
+	if (ibv_query_device(device, &limits))
+		return -EIO;
+	verbs->sges = (uint32_t)limits.max_sge < VERBS_SGES ? (uint32_t)limits.max_sge :
+		      VERBS_SGES;
+	if (verbs->sges < VERBS_SGES_MIN)
+		return -EOPNOTSUPP;
+	attr.cap.max_send_sge = verbs->sges;
+	verbs->pd = ibv_alloc_pd(device);
+	verbs->channel = ibv_create_comp_channel(device);
+	if (!verbs->pd || !verbs->channel)
+		return -errno;
+	err = fcntl(verbs->channel->fd, F_SETFL,
+		    fcntl(verbs->channel->fd, F_GETFL) | O_NONBLOCK);
+	if (err)
+		return -errno;
+	/* Room for all that can be posted: each comes back when a queue pair dies. */
+	verbs->cq = ibv_create_cq(device, SQ_DEPTH + VERBS_RECEIVES, NULL, verbs->channel, 0);
+	verbs->messages = memory_get((VERBS_RECEIVES + VERBS_SENDS) * sizeof(*verbs->messages));
+	if (!verbs->cq || !verbs->messages)
+		return verbs->cq ? -ENOMEM : -errno;
+	memset(verbs->messages, 0, (VERBS_RECEIVES + VERBS_SENDS) * sizeof(*verbs->messages));
+	verbs->messages_mr = ibv_reg_mr(verbs->pd, verbs->messages,
+					(VERBS_RECEIVES + VERBS_SENDS) * sizeof(*verbs->messages),
+					IBV_ACCESS_LOCAL_WRITE);
+	if (!verbs->messages_mr)
+		return -errno;
+	attr.send_cq = verbs->cq;
+	attr.recv_cq = verbs->cq;
+	if (rdma_create_qp(verbs->id, verbs->pd, &attr))
+		return -errno;
+	/* Old kernels do not have it; theirs is longer. */
+	(void)rdma_set_option(verbs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
+			      sizeof(timeout));
+	for (i = 0; i < VERBS_RECEIVES; i++) {
+		err = post_receive(verbs, i);
+		if (err)
+			return err;
+	}
+	return -ibv_req_notify_cq(verbs->cq, 0);
+}
+
+/**
+ * verbs_open - make queues for a connection that is being made
+ * @verbs: out
+ * @id: bound to a device; verbs_close() destroys it, also after an error here
+ * @user: whose it is
+ *
+ * Returns 0 or a negative errno.
+ */
+int verbs_open(struct verbs *verbs, struct rdma_cm_id *id, const struct verbs_user *user)
+{
+	int err;
+
+	memset(verbs, 0, sizeof(*verbs));
+	verbs->user = user;
+	verbs->id = id;
+	verbs->heard_ns = clock_now_ns();
+	link_in(verbs);
+	err = make(verbs);
+	if (err)
+		verbs->over = true;
+	return err;
+}
+
+/**
+ * verbs_params - for rdma_connect() and rdma_accept()
+ * @verbs: the connection
+ * @params: out
+ */
+void verbs_params(const struct verbs *verbs, struct rdma_conn_param *params)
+{
+	struct ibv_device_attr limits;
+
+	memset(params, 0, sizeof(*params));
+	params->retry_count = RETRIES;
+	params->rnr_retry_count = RNR_RETRIES;
+	params->initiator_depth = 1;
+	params->responder_resources = 1;
+	if (ibv_query_device(verbs->id->verbs, &limits))
+		return;
+	params->initiator_depth = limits.max_qp_init_rd_atom < 16 ?
+				  (uint8_t)limits.max_qp_init_rd_atom : 16;
+	params->responder_resources = limits.max_qp_rd_atom < 16 ?
+				      (uint8_t)limits.max_qp_rd_atom : 16;
+}
+
+/**
+ * verbs_qps - the numbers of both queue pairs
+ * @verbs: connected
+ * @own, @other: out; 0 on iWARP, whose queue pairs do not know each other's numbers
+ *
+ * Returns 0 or a negative errno.
+ */
+int verbs_qps(const struct verbs *verbs, uint32_t *own, uint32_t *other)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	int err;
+
+	*own = 0;
+	*other = 0;
+	if (verbs->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP)
+		return 0;
+	err = ibv_query_qp(verbs->id->qp, &attr, IBV_QP_DEST_QPN, &init);
+	if (err)
+		return -err;
+	*own = verbs->id->qp->qp_num;
+	*other = attr.dest_qp_num;
+	return 0;
+}
+
+/**
+ * verbs_cut - from now on no device touches memory for this connection
+ * @verbs: in whatever state
+ *
+ * Keys of its queue pair lead nowhere; verbs_close() is still to come.
+ */
+void verbs_cut(struct verbs *verbs)
+{
+	verbs->over = true;
+	if (!verbs->id || !verbs->id->qp)
+		return;
+	(void)rdma_disconnect(verbs->id);
+	rdma_destroy_qp(verbs->id);
+	if (verbs->polling)
+		loop_cancel(verbs->loop, &verbs->op);
+}
+
+/**
+ * verbs_close - give back all that it has
+ * @verbs: cut, and not @polling; or failed to open
+ *
+ * All events of its id have been acknowledged.
+ */
+void verbs_close(struct verbs *verbs)
+{
+	if (!verbs->id)
+		return;
+	verbs_cut(verbs);
+	if (verbs->cq)
+		ibv_destroy_cq(verbs->cq);
+	if (verbs->messages_mr)
+		ibv_dereg_mr(verbs->messages_mr);
+	if (verbs->channel)
+		ibv_destroy_comp_channel(verbs->channel);
+	if (verbs->pd)
+		ibv_dealloc_pd(verbs->pd);
+	memory_put(verbs->messages);
+	link_out(verbs);
+	rdma_destroy_id(verbs->id);
+	memset(verbs, 0, sizeof(*verbs));
+	verbs->over = true;
+}
+
+/* ---- Out --------------------------------------------------------------- */
+
+static void post(struct verbs *verbs, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+	int err;
+
+	if (verbs->over)
+		return;
+	err = ibv_post_send(verbs->id->qp, wr, &bad);
+	if (err)
+		verbs_break(verbs, -err, "a request cannot be posted");
+}
+
+/**
+ * verbs_send - send a message
+ * @verbs: with verbs_room()
+ * @message: copied
+ * @tag: for @sent
+ */
+void verbs_send(struct verbs *verbs, const union wire_message *message, uint32_t tag)
+{
+	uint32_t nr = verbs->sends % VERBS_SENDS;
+	union wire_message *copy = &verbs->messages[VERBS_RECEIVES + nr];
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)copy,
+		.length = le32toh(message->head.length),
+		.lkey = verbs->messages_mr->lkey,
+	};
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id(WR_SEND, nr), .sg_list = &sge, .num_sge = 1,
+		.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+	};
+
+	memcpy(copy, message, sge.length);
+	verbs->tags[nr] = tag;
+	verbs->sends++;
+	post(verbs, &wr);
+}
+
+/**
+ * verbs_write - write to the other side's memory, before the next message
+ * @verbs: the connection
+ * @sges: at most verbs->sges
+ * @nr: of them
+ * @address, @key: there
+ *
+ * The memory must stay until a message sent after it has been answered.
+ */
+void verbs_write(struct verbs *verbs, struct ibv_sge *sges, uint32_t nr, uint64_t address,
+		 uint32_t key)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id(WR_WRITE, 0), .sg_list = sges, .num_sge = (int)nr,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.wr.rdma = { .remote_addr = address, .rkey = key },
+	};
+
+	post(verbs, &wr);
+}
+
+/**
+ * verbs_read - read the other side's memory
+ * @verbs: the connection
+ * @sge: to where
+ * @address, @key: there
+ * @tag: for @read
+ */
+void verbs_read(struct verbs *verbs, struct ibv_sge *sge, uint64_t address, uint32_t key,
+		uint32_t tag)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id(WR_READ, tag), .sg_list = sge, .num_sge = 1,
+		.opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { .remote_addr = address, .rkey = key },
+	};
+
+	post(verbs, &wr);
+}
+
+static void device_gone(struct verbs *verbs)
+{
+	verbs->gone = true;
+	verbs_break(verbs, -ENODEV, "the RDMA device is gone");
+}
+
+/**
+ * verbs_tick - once a second: are the device and the other side there?
+ * @verbs: connected
+ */
+void verbs_tick(struct verbs *verbs)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id(WR_PING, 0), .opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+
+	if (!verbs->over && verbs_gone(verbs->id))
+		device_gone(verbs);
+	if (verbs->over || clock_now_ns() - verbs->heard_ns < VERBS_PING_S * 1000000000ull)
+		return;
+	if (verbs->pinging) {
+		if (++verbs->silent > VERBS_SILENT_TICKS)
+			verbs_break(verbs, -ETIMEDOUT,
+				    "the transport has neither an answer nor an error");
+		return;
+	}
+	verbs->pinging = true;
+	verbs->silent = 0;
+	post(verbs, &wr);
+}
+
+/* ---- In ---------------------------------------------------------------- */
+
+static void broken_completion(struct verbs *verbs, const struct ibv_wc *wc)
+{
+	switch (wc->status) {
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		verbs_break(verbs, -ETIMEDOUT, "the other side does not answer");
+		break;
+	case IBV_WC_WR_FLUSH_ERR:
+		verbs_break(verbs, -ECONNRESET, "the connection was cut");
+		break;
+	case IBV_WC_REM_ACCESS_ERR:
+		verbs_break(verbs, -EACCES, "the other side has taken its memory away");
+		break;
+	case IBV_WC_LOC_LEN_ERR:
+		verbs_break(verbs, -EPROTO, "a message longer than any");
+		break;
+	default:
+		verbs_break(verbs, -EIO, ibv_wc_status_str(wc->status));
+		break;
+	}
+}
+
+static void complete(struct verbs *verbs, const struct ibv_wc *wc)
+{
+	uint32_t nr = (uint32_t)wc->wr_id;
+	union wire_message message;
+	size_t length;
+	int err;
+
+	if (wc->status != IBV_WC_SUCCESS) {
+		broken_completion(verbs, wc);
+		return;
+	}
+	verbs->heard_ns = clock_now_ns();
+	verbs->silent = 0;
+	switch (wc->wr_id >> 32) {
+	case WR_RECEIVE:
+		/* A copy: its buffer is given back before it is answered. */
+		length = wc->byte_len;
+		message = verbs->messages[nr];
+		err = post_receive(verbs, nr);
+		if (err)
+			verbs_break(verbs, err, "a receive cannot be posted");
+		else
+			verbs->user->message(verbs, &message, length);
+		break;
+	case WR_SEND:
+		verbs->sends_done++;
+		verbs->user->sent(verbs, verbs->tags[nr]);
+		break;
+	case WR_READ:
+		verbs->user->read(verbs, nr);
+		break;
+	case WR_PING:
+		verbs->pinging = false;
+		break;
+	}
+}
+
+/**
+ * verbs_poll - take all completions there are
+ * @verbs: the connection
+ */
+void verbs_poll(struct verbs *verbs)
+{
+	struct ibv_wc wcs[POLL_AT_ONCE];
+	struct ibv_cq *cq;
+	void *context;
+	int n, i;
+
+	/* One: if there are more, the channel stays readable. */
+	if (!verbs->over && !ibv_get_cq_event(verbs->channel, &cq, &context))
+		ibv_ack_cq_events(cq, 1);
+	if (!verbs->over && ibv_req_notify_cq(verbs->cq, 0))
+		verbs_break(verbs, -EIO, "completions cannot be waited for");
+	while (!verbs->over && (n = ibv_poll_cq(verbs->cq, POLL_AT_ONCE, wcs))) {
+		if (n < 0) {
+			verbs_break(verbs, -EIO, "completions cannot be taken");
+			break;
+		}
+		for (i = 0; i < n && !verbs->over; i++)
+			complete(verbs, &wcs[i]);
+	}
+}
+
+static void polled(struct loop_op *op, int res)
+{
+	struct verbs *verbs = (struct verbs *)((char *)op - offsetof(struct verbs, op));
+
+	verbs->polling = false;
+	if (verbs->over || !verbs->loop)
+		return;
+	if (res < 0 && res != -EINTR && res != -EAGAIN) {
+		verbs_break(verbs, res, "completions cannot be waited for");
+		return;
+	}
+	/* First: what follows may end the connection and wait for the poll. */
+	verbs->polling = true;
+	loop_poll(verbs->loop, &verbs->op, verbs->channel->fd, POLLIN);
+	verbs_poll(verbs);
+}
+
+/**
+ * verbs_poll_in - from now on completions come through the loop
+ * @verbs: the connection
+ * @loop: the loop
+ */
+void verbs_poll_in(struct verbs *verbs, struct loop *loop)
+{
+	verbs->loop = loop;
+	verbs->op.done = polled;
+	verbs->polling = true;
+	loop_poll(loop, &verbs->op, verbs->channel->fd, POLLIN);
+}
+
+/**
+ * verbs_poll_out - no completions through the loop any more, once @polling is over
+ * @verbs: the connection, with nothing in flight
+ */
+void verbs_poll_out(struct verbs *verbs)
+{
+	if (verbs->polling)
+		loop_cancel(verbs->loop, &verbs->op);
+	verbs->loop = NULL;
+}
+
+/**
+ * verbs_event - an event of the connection manager, once connected
+ * @verbs: the connection
+ * @event: acknowledged by the caller
+ */
+void verbs_event(struct verbs *verbs, const struct rdma_cm_event *event)
+{
+	switch (event->event) {
+	case RDMA_CM_EVENT_ESTABLISHED:
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		/* Its last words may be among the completions. */
+		verbs_poll(verbs);
+		verbs_break(verbs, -ECONNRESET, "the other side has ended the connection");
+		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		device_gone(verbs);
+		break;
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+		verbs_break(verbs, -ENETDOWN, "the address of the RDMA device has changed");
+		break;
+	default:
+		verbs_break(verbs, -EIO, rdma_event_str(event->event));
+		break;
+	}
+}

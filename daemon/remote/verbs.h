@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A reliable RDMA connection as both its sides use it: messages of wire.h in
+ * SENDs, bulk data by RDMA WRITE and READ of the side that asks.  It knows
+ * nothing of what is said.
+ *
+ * Whatever goes wrong ends the connection: a completion with an error, a
+ * message nobody has room for, an event of the connection manager, a peer that
+ * is silent.  It is told once, by @broken; after that nothing more is told.
+ * verbs_cut() is to come, which destroys the queue pair: from then on no device
+ * reads or writes memory for this connection; then verbs_close().
+ *
+ * A peer that does not answer: what is in flight fails after VERBS_DEAD_S at
+ * most, the transport counts its own retries.  When nothing is in flight, a
+ * WRITE of no bytes asks the other side's adapter, not its program, each
+ * VERBS_PING_S.  The transport may also lose count: soft RoCE ends a queue pair
+ * that has lost its source address without a completion of what is in flight,
+ * and without a timer.  So verbs_tick() ends a connection on which nothing has
+ * completed for VERBS_SILENT_TICKS after that WRITE was posted.
+ *
+ * A device that is taken away is given back when the last of its connections has been
+ * closed: the kernel waits for that.
+ */
+#ifndef LSMEMD_VERBS_H
+#define LSMEMD_VERBS_H
+
+#include <rdma/rdma_cma.h>
+
+#include "base/loop.h"
+#include "wire.h"
+
+#define VERBS_PING_S	2u
+#define VERBS_DEAD_S	8u		/* from the death of a peer to its being noticed */
+#define VERBS_SILENT_TICKS	10u	/* more than the transport's retries take */
+#define VERBS_SENDS	(2 * WIRE_SLOTS)	/* messages on their way */
+#define VERBS_RECEIVES	(2 * WIRE_SLOTS + 8)
+#define VERBS_SGES	32u		/* pieces of a WRITE or READ, if the device can */
+#define VERBS_SGES_MIN	5u		/* below that the device is refused */
+#define VERBS_WRITES	4u		/* WRITEs of a request, at most */
+
+struct verbs;
+
+/**
+ * struct verbs_user - whose connection it is
+ * @message: has come; may cut the connection, not close it
+ * @sent: a message has arrived at the other side; @tag as given
+ * @read: a READ is done
+ * @broken: it is over; @error a negative errno
+ */
+struct verbs_user {
+	void (*message)(struct verbs *verbs, const union wire_message *message, size_t length);
+	void (*sent)(struct verbs *verbs, uint32_t tag);
+	void (*read)(struct verbs *verbs, uint32_t tag);
+	void (*broken)(struct verbs *verbs, int error, const char *why);
+};
+
+/**
+ * struct verbs - a connection
+ * @id: of the connection manager; ours from verbs_open() on
+ * @pd: its own: keys of one connection are none on another
+ * @messages: VERBS_RECEIVES, then VERBS_SENDS of them
+ * @sends, @sends_done: counted; messages are sent in order
+ * @tags: by message on its way
+ * @sges: pieces that a WRITE or READ can have
+ * @heard_ns: when the other side last gave a sign of life
+ * @pinging: a WRITE of no bytes is on its way
+ * @silent: calls of verbs_tick() since then that saw no completion.  Counted, not
+ *	measured: a thread that did not run has not looked for completions either
+ * @gone: the device is being taken away
+ * @over: @broken has been told, or it is cut
+ * @op, @polling: waits on @channel in the loop
+ */
+struct verbs {
+	const struct verbs_user *user;
+	struct rdma_cm_id *id;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_mr *messages_mr;
+	union wire_message *messages;
+	uint64_t sends, sends_done;
+	uint32_t tags[VERBS_SENDS];
+	uint32_t sges;
+	uint64_t heard_ns;
+	bool pinging;
+	unsigned int silent;
+	bool gone;
+	bool over;
+	struct loop *loop;
+	struct loop_op op;
+	bool polling;
+	struct verbs *next;
+};
+
+int verbs_open(struct verbs *verbs, struct rdma_cm_id *id, const struct verbs_user *user);
+void verbs_params(const struct verbs *verbs, struct rdma_conn_param *params);
+void verbs_poll_in(struct verbs *verbs, struct loop *loop);
+void verbs_poll_out(struct verbs *verbs);
+void verbs_poll(struct verbs *verbs);
+void verbs_cut(struct verbs *verbs);
+void verbs_close(struct verbs *verbs);
+
+int verbs_qps(const struct verbs *verbs, uint32_t *own, uint32_t *other);
+
+/* How many messages may be sent now. */
+static inline uint32_t verbs_room(const struct verbs *verbs)
+{
+	return VERBS_SENDS - (uint32_t)(verbs->sends - verbs->sends_done);
+}
+
+/* These tell @broken later if they fail. */
+void verbs_send(struct verbs *verbs, const union wire_message *message, uint32_t tag);
+void verbs_write(struct verbs *verbs, struct ibv_sge *sges, uint32_t nr, uint64_t address,
+		 uint32_t key);
+void verbs_read(struct verbs *verbs, struct ibv_sge *sge, uint64_t address, uint32_t key,
+		uint32_t tag);
+void verbs_tick(struct verbs *verbs);
+
+/* An event of the connection manager that is not part of connecting. */
+void verbs_event(struct verbs *verbs, const struct rdma_cm_event *event);
+void verbs_break(struct verbs *verbs, int error, const char *why);
+bool verbs_gone(const struct rdma_cm_id *id);
+
+#endif

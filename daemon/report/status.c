@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What the daemon tells about itself: see status.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "status.h"
+
+#define TEXT_BYTES	(16384u + STATUS_LOST_MAX * 256u)
+
+/**
+ * status_kind - the store's kind, in words
+ * @status: the store is known
+ */
+const char *status_kind(const struct status *status)
+{
+	return status->kind == LSMEM_KIND_BLOCK ? "block" : "object";
+}
+
+/**
+ * uuid_text - a uuid, as it is written
+ * @uuid: its bytes
+ * @text: out, and returned
+ */
+const char *uuid_text(const uint8_t uuid[16], char text[STATUS_UUID_BYTES])
+{
+	char *at = text;
+	unsigned int i;
+
+	for (i = 0; i < 16; i++)
+		at += sprintf(at, "%02x%s", uuid[i],
+			      i == 3 || i == 5 || i == 7 || i == 9 ? "-" : "");
+	return text;
+}
+
+/**
+ * status_uuid - the store's uuid, as it is written
+ * @status: the store is known
+ * @text: out, and returned
+ */
+const char *status_uuid(const struct status *status, char text[STATUS_UUID_BYTES])
+{
+	return uuid_text(status->uuid, text);
+}
+
+/**
+ * status_open - allocate what will be needed
+ * @status: zeroed by the caller, who fills in what it knows
+ *
+ * Returns 0 or -ENOMEM.
+ */
+int status_open(struct status *status)
+{
+	status->text = malloc(TEXT_BYTES);
+	status->lost = calloc(STATUS_LOST_MAX, sizeof(*status->lost));
+	if (!status->text || !status->lost) {
+		status_close(status);
+		return -ENOMEM;
+	}
+	status->state = "starting";
+	status->start_ns = clock_now_ns();
+	status->start_time = (uint64_t)time(NULL);
+	return 0;
+}
+
+/**
+ * status_close - give back what status_open() took
+ * @status: the status
+ */
+void status_close(struct status *status)
+{
+	free(status->text);
+	free(status->lost);
+	status->text = NULL;
+	status->lost = NULL;
+}
+
+/**
+ * status_lost - name something that was lost
+ * @status: the status
+ * @what: in words
+ */
+void status_lost(struct status *status, const char *what)
+{
+	if (status->losses < STATUS_LOST_MAX)
+		snprintf(status->lost[status->losses], STATUS_LOST_BYTES, "%s", what);
+	status->losses++;
+}
+
+static void put(struct status *status, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void put(struct status *status, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(status->text + status->used, TEXT_BYTES - status->used, format, args);
+	va_end(args);
+	if (n > 0 && (size_t)n < TEXT_BYTES - status->used)
+		status->used += (size_t)n;
+}
+
+static void put_string(struct status *status, const char *text)
+{
+	put(status, "\"");
+	for (; text && *text; text++) {
+		if (*text == '"' || *text == '\\')
+			put(status, "\\%c", *text);
+		else if ((unsigned char)*text < 0x20)
+			put(status, "\\u%04x", (unsigned int)*text);
+		else
+			put(status, "%c", *text);
+	}
+	put(status, "\"");
+}
+
+static void put_recovery(struct status *status)
+{
+	uint64_t i, named = status->losses < STATUS_LOST_MAX ? status->losses : STATUS_LOST_MAX;
+
+	put(status, "  \"recovered\": %s,\n", status->recovery ? "true" : "false");
+	put(status, "  \"recovered_bytes\": %" PRIu64 ",\n", status->recovered_bytes);
+	put(status, "  \"recovered_objects\": %" PRIu64 ",\n", status->recovered_objects);
+	put(status, "  \"recovered_segments\": %" PRIu64 ",\n", status->recovered_segments);
+	put(status, "  \"recovery_read_bytes\": %" PRIu64 ",\n", status->read_bytes);
+	put(status, "  \"recovery_seconds\": %" PRIu64 ".%03" PRIu64 ",\n",
+	    status->recovery_ms / 1000, status->recovery_ms % 1000);
+	put(status, "  \"lost_count\": %" PRIu64 ",\n  \"lost\": [", status->losses);
+	for (i = 0; i < named; i++) {
+		put(status, "%s\n    ", i ? "," : "");
+		put_string(status, status->lost[i]);
+	}
+	put(status, "%s],\n", named ? "\n  " : "");
+}
+
+static void put_counters(struct status *status)
+{
+	const struct core_stats *core = &status->core;
+	const struct {
+		const char *name;
+		uint64_t value;
+	} counters[] = {
+		{ "events", status->events },
+		{ "ranges", status->ranges },
+		{ "groups", status->groups },
+		{ "log_bytes", core->log_bytes },
+		{ "written_bytes", core->written_bytes },
+		{ "bounced_bytes", core->bounced_bytes },
+		{ "writes", core->writes },
+		{ "flushes", core->flushes },
+		{ "digests", core->digests },
+		{ "digests_full", core->digests_full },
+		{ "segments_opened", core->opened },
+		{ "segments_closed", core->closed },
+		{ "segments_retired", core->retired },
+		{ "passes_asked", status->passes },
+		{ "passes_segments", status->passes_segments },
+		{ "passes_fruitless", status->passes_fruitless },
+		{ "backup_frames", core->frames },
+		{ "backup_frames_free", core->frames_free },
+		{ "segments", core->segments },
+		{ "in_flight", core->in_flight },
+		{ "lag_segments", core->lag_segments },
+		{ "lag_bytes", core->lag_bytes },
+		{ "memory_bytes", core->memory_bytes },
+		{ "segments_short", core->short_segments + core->short_open },
+		{ "replicas_copied", core->copied },
+		{ "replicas_copied_bytes", core->copied_bytes },
+		{ "replicas_copied_memory", core->copied_memory },
+		{ "replicas_kept", core->kept },
+		{ "replicas_bad", core->bad_replicas },
+		{ "replicas_failed", core->copies_failed },
+		{ "epoch", core->epoch },
+		{ "sequence", core->sequence },
+		{ "ack_ns", status->ack.sum },
+	};
+	bool first = true;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+		put(status, "  \"%s\": %" PRIu64 ",\n", counters[i].name, counters[i].value);
+	put(status, "  \"ack_latency\": [");
+	for (i = 0; i < HISTOGRAM_BUCKETS; i++) {
+		if (!status->ack.count[i])
+			continue;
+		put(status, "%s\n    {\"at_most_ns\": %" PRIu64 ", \"count\": %" PRIu64 "}",
+		    first ? "" : ",", (uint64_t)1 << i, status->ack.count[i]);
+		first = false;
+	}
+	put(status, "%s]\n", first ? "" : "\n  ");
+}
+
+/**
+ * status_backup_state - a word for what a backup is
+ * @status: the status
+ * @nr: its place in the configuration
+ */
+const char *status_backup_state(const struct status *status, uint32_t nr)
+{
+	static const char *const states[] = {
+		[CORE_BACKUP_NONE] = "missing", [CORE_BACKUP_JOINING] = "joining",
+		[CORE_BACKUP_MEMBER] = "used",
+		[CORE_BACKUP_LEAVING] = "leaving", [CORE_BACKUP_LOST] = "lost",
+	};
+	uint32_t index = status->backups[nr].index;
+
+	if (!status->serving)
+		return "unknown";
+	return index == LSMEM_BACKUPS ? "missing" : states[status->core.backup[index].state];
+}
+
+/**
+ * status_backup_ack - what of a backup is acknowledged, as in the configuration
+ * @status: the status
+ * @nr: its place there
+ */
+const char *status_backup_ack(const struct status *status, uint32_t nr)
+{
+	return status->backups[nr].ack_memory ? "memory" : "durable";
+}
+
+static void put_backup(struct status *status, uint32_t nr)
+{
+	static const struct core_backup_stats none;
+	const struct status_backup *backup = &status->backups[nr];
+	const struct core_backup_stats *stats = backup->index == LSMEM_BACKUPS ? &none :
+						&status->core.backup[backup->index];
+	uint64_t written = 0;
+	uint32_t part;
+
+	for (part = 0; part < CORE_PARTS; part++)
+		written += stats->bytes[part];
+	put(status, "%s\n    {\"name\": ", nr ? "," : "");
+	put_string(status, backup->name);
+	put(status, ", \"path\": ");
+	put_string(status, backup->path);
+	put(status, ", \"domain\": ");
+	put_string(status, backup->domain);
+	put(status, ", \"error\": ");
+	put_string(status, backup->error);
+	put(status, ", \"ack\": \"%s\"", status_backup_ack(status, nr));
+	put(status, ", \"state\": \"%s\", \"frames\": %" PRIu64 ", \"frames_free\": %" PRIu64 ", \"frames_low\": %s, \"lag_bytes\": %" PRIu64 ", \"lag_segments\": %" PRIu64 ", \"in_flight\": %" PRIu64 ", \"written_bytes\": %" PRIu64 ", \"flushes\": %" PRIu64 "}",
+	    status_backup_state(status, nr), stats->frames, stats->frames_free,
+	    stats->frames_low ? "true" : "false", stats->lag_bytes, stats->lag_segments,
+	    stats->in_flight, written, stats->flushes);
+}
+
+static void put_backups(struct status *status)
+{
+	uint32_t nr;
+
+	put(status, "  \"backups\": [");
+	for (nr = 0; nr < status->nr_backups; nr++)
+		put_backup(status, nr);
+	put(status, "\n  ],\n");
+}
+
+static void put_cluster(struct status *status)
+{
+	const struct status_cluster *c = &status->cluster;
+
+	if (!c->host)
+		return;
+	put(status, "  \"cluster_host\": \"%s\",\n  \"cluster_epoch\": %" PRIu64 ",\n", c->host,
+	    c->epoch);
+	put(status, "  \"cluster_left_seconds\": %" PRIu64 ".%03" PRIu64 ",\n",
+	    c->left_ns / 1000000000u, c->left_ns / 1000000u % 1000u);
+	put(status, "  \"cluster_failures\": %" PRIu64 ",\n", c->failures);
+	put(status, "  \"cluster_members_stale\": %s,\n", c->stale ? "true" : "false");
+}
+
+static int replace(const struct status *status)
+{
+	char temporary[PATH_MAX];
+	size_t done = 0;
+	ssize_t n;
+	int fd, err = 0;
+
+	if (snprintf(temporary, sizeof(temporary), "%s.new", status->path) >=
+	    (int)sizeof(temporary))
+		return -ENAMETOOLONG;
+	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0)
+		return -errno;
+	while (done < status->used && !err) {
+		n = write(fd, status->text + done, status->used - done);
+		if (n >= 0)
+			done += (size_t)n;
+		else if (errno != EINTR)
+			err = -errno;
+	}
+	close(fd);
+	if (!err && rename(temporary, status->path))
+		err = -errno;
+	if (err)
+		unlink(temporary);
+	return err;
+}
+
+/**
+ * status_write - replace the file
+ * @status: the status; nothing is done without a path
+ *
+ * Returns 0 or a negative errno, of which it has warned.
+ */
+int status_write(struct status *status)
+{
+	uint64_t ms = (clock_now_ns() - status->start_ns) / 1000000;
+	char uuid[STATUS_UUID_BYTES];
+	int err;
+
+	if (!status->path[0])
+		return 0;
+	status->used = 0;
+	put(status, "{\n  \"state\": \"%s\",\n  \"store\": ", status->state);
+	put_string(status, status->store);
+	put(status, ",\n  \"given_name\": ");
+	put_string(status, status->name);
+	put(status, ",\n  \"kind\": \"%s\",\n  \"uuid\": \"%s\",\n  \"backup\": ",
+	    status_kind(status), status_uuid(status, uuid));
+	put_string(status, status->where);
+	put(status, ",\n  \"pid\": %ld,\n  \"uptime_seconds\": %" PRIu64 ".%03" PRIu64 ",\n",
+	    (long)getpid(), ms / 1000, ms % 1000);
+	put_backups(status);
+	put_cluster(status);
+	put_recovery(status);
+	put_counters(status);
+	put(status, "}\n");
+	err = replace(status);
+	if (err)
+		log_warn("%s: cannot be written: %s", status->path, strerror(-err));
+	return err;
+}
