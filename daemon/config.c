@@ -345,7 +345,7 @@ static int set_path(struct parser *p, struct config *c, const char *value)
 		strcpy(backup->path, value);
 		return 0;
 	}
-	if (strncmp(value, WIRE_SCHEME, strlen(WIRE_SCHEME)))
+	if (!wire_scheme(value))
 		return copy_path(p, "path", value, backup->path);
 	if (strlen(value) >= sizeof(backup->path) || !wire_address(value, &address) ||
 	    !*address.name)
@@ -405,14 +405,14 @@ static int set_ack(struct parser *p, struct config *c, const char *value)
 
 static int set_server_listen(struct parser *p, struct config *c, const char *value)
 {
-	if (!wire_address(value, &c->server.listen) || *c->server.listen.name)
+	if (!wire_address(value, &c->server.options.listen) || *c->server.options.listen.name)
 		return fail(p, p->line, "listen = %s: allowed is rdma://ADDRESS[:PORT]", value);
 	return 0;
 }
 
 static int set_server_key(struct parser *p, struct config *c, const char *value)
 {
-	return copy_path(p, "key", value, c->server.key);
+	return copy_path(p, "key", value, c->server.options.key);
 }
 
 static int parse_wire(struct parser *p, const char *key, const char *value, uint16_t *version)
@@ -428,27 +428,32 @@ static int parse_wire(struct parser *p, const char *key, const char *value, uint
 
 static int set_wire_min(struct parser *p, struct config *c, const char *value)
 {
-	return parse_wire(p, "wire_min", value, &c->server.wire_min);
+	return parse_wire(p, "wire_min", value, &c->server.options.wire_min);
 }
 
 static int set_wire_max(struct parser *p, struct config *c, const char *value)
 {
-	return parse_wire(p, "wire_max", value, &c->server.wire_max);
+	return parse_wire(p, "wire_max", value, &c->server.options.wire_max);
+}
+
+static struct export_options *last_export(struct config *c)
+{
+	return &c->server.options.exports[c->server.options.nr_exports - 1];
 }
 
 static int set_export_secret(struct parser *p, struct config *c, const char *value)
 {
-	return copy_path(p, "secret", value, c->exports[c->nr_exports - 1].secret);
+	return copy_path(p, "secret", value, last_export(c)->secret);
 }
 
 static int set_export_path(struct parser *p, struct config *c, const char *value)
 {
-	return copy_path(p, "path", value, c->exports[c->nr_exports - 1].path);
+	return copy_path(p, "path", value, last_export(c)->path);
 }
 
 static int set_export_size(struct parser *p, struct config *c, const char *value)
 {
-	if (!parse_backup_size(value, &c->exports[c->nr_exports - 1].size))
+	if (!parse_backup_size(value, &last_export(c)->size))
 		return fail(p, p->line,
 			    "size = %s: allowed is a multiple of 4K from 256M to 16T", value);
 	return 0;
@@ -514,25 +519,25 @@ static bool parse_url(const char *text)
 	const char *rest = strstr(text, "://");
 	socklen_t length;
 
-	return rest && strlen(text) < CONFIG_URL_BYTES &&
+	return rest && strlen(text) < ETCD_URL_BYTES &&
 	       (!strncmp(text, "http://", 7) || !strncmp(text, "https://", 8)) &&
 	       parse_address(rest + 3, &address, &length);
 }
 
 static int set_etcd(struct parser *p, struct config *c, const char *value)
 {
-	char copy[CONFIG_URLS * (CONFIG_URL_BYTES + 2)], *rest = copy, *url;
+	char copy[ETCD_URLS * (ETCD_URL_BYTES + 2)], *rest = copy, *url;
 
 	if (strlen(value) >= sizeof(copy))
 		return fail(p, p->line, "etcd: longer than %zu characters", sizeof(copy) - 1);
 	strcpy(copy, value);
 	while ((url = strsep(&rest, ","))) {
 		url = strip(url);
-		if (!parse_url(url) || c->cluster.nr_urls == CONFIG_URLS)
+		if (!parse_url(url) || c->cluster.options.etcd.nr_urls == ETCD_URLS)
 			return fail(p, p->line,
 				    "etcd = %s: allowed are 1 to %u endpoints, comma between them: http://ADDRESS:PORT or https://ADDRESS:PORT, numbers only",
-				    value, CONFIG_URLS);
-		strcpy(c->cluster.urls[c->cluster.nr_urls++], url);
+				    value, ETCD_URLS);
+		strcpy(c->cluster.options.etcd.urls[c->cluster.options.etcd.nr_urls++], url);
 	}
 	return 0;
 }
@@ -541,20 +546,20 @@ static int set_lease(struct parser *p, struct config *c, const char *value)
 {
 	uint32_t seconds;
 
-	if (!parse_id(value, &seconds) || seconds < CONFIG_LEASE_MIN || seconds > CONFIG_LEASE_MAX)
+	if (!parse_id(value, &seconds) || seconds < ETCD_LEASE_MIN || seconds > ETCD_LEASE_MAX)
 		return fail(p, p->line, "lease = %s: allowed are seconds from %u to %u", value,
-			    CONFIG_LEASE_MIN, CONFIG_LEASE_MAX);
-	c->cluster.lease = seconds;
+			    ETCD_LEASE_MIN, ETCD_LEASE_MAX);
+	c->cluster.options.etcd.lease = seconds;
 	return 0;
 }
 
 static int set_host(struct parser *p, struct config *c, const char *value)
 {
-	if (!is_word(value, sizeof(c->cluster.host)))
+	if (!is_word(value, sizeof(c->cluster.options.host)))
 		return fail(p, p->line,
 			    "host = %s: allowed are 1 to %zu letters, digits, dots, dashes and underscores",
-			    value, sizeof(c->cluster.host) - 1);
-	strcpy(c->cluster.host, value);
+			    value, sizeof(c->cluster.options.host) - 1);
+	strcpy(c->cluster.options.host, value);
 	return 0;
 }
 
@@ -582,17 +587,17 @@ static int set_secret(struct parser *p, struct config *c, const char *value)
 
 static int set_ca(struct parser *p, struct config *c, const char *value)
 {
-	return copy_path(p, "ca", value, c->cluster.ca);
+	return copy_path(p, "ca", value, c->cluster.options.etcd.ca);
 }
 
 static int set_cert(struct parser *p, struct config *c, const char *value)
 {
-	return copy_path(p, "cert", value, c->cluster.cert);
+	return copy_path(p, "cert", value, c->cluster.options.etcd.cert);
 }
 
 static int set_cluster_key(struct parser *p, struct config *c, const char *value)
 {
-	return copy_path(p, "key", value, c->cluster.key);
+	return copy_path(p, "key", value, c->cluster.options.etcd.key);
 }
 
 /* @line: where the line is kept: in struct config, of a section with a name in its own structure. */
@@ -671,22 +676,22 @@ static const char *allowed_keys(const char *section, char *text, size_t room)
 /* [export NAME]: as many as there are. */
 static int parse_export(struct parser *p, struct config *c, const char *name)
 {
-	struct config_export *export = &c->exports[c->nr_exports];
+	struct server_options *server = &c->server.options;
+	struct export_options *export = &server->exports[server->nr_exports];
 	unsigned int i;
 
-	if (c->nr_exports == CONFIG_EXPORTS)
-		return fail(p, p->line, "more than %u exports", CONFIG_EXPORTS);
+	if (server->nr_exports == SERVER_EXPORTS)
+		return fail(p, p->line, "more than %u exports", SERVER_EXPORTS);
 	memcpy(export->name, name, strnlen(name, sizeof(export->name)));
 	if (wire_check_name(export->name))
 		return fail(p, p->line,
 			    "[export %s]: a name has 1 to %u characters, printable, no blanks",
 			    name, WIRE_NAME - 1);
-	for (i = 0; i < c->nr_exports; i++)
-		if (!strcmp(c->exports[i].name, export->name))
+	for (i = 0; i < server->nr_exports; i++)
+		if (!strcmp(server->exports[i].name, export->name))
 			return fail(p, p->line, "[export %s] a second time, first on line %u",
 				    name, c->exports[i].line);
-	export->line = p->line;
-	c->nr_exports++;
+	c->exports[server->nr_exports++].line = p->line;
 	return 0;
 }
 
@@ -786,7 +791,7 @@ static int parse_key(struct parser *p, struct config *c, const char *section, ch
 			    allowed_keys(section, keys, sizeof(keys)));
 	line = (unsigned int *)((char *)(
 		!strcmp(section, "backup") ? (void *)last_backup(c) :
-		!strcmp(section, "export") ? (void *)&c->exports[c->nr_exports - 1] : c) + k->line);
+		!strcmp(section, "export") ? (void *)&c->exports[c->server.options.nr_exports - 1] : c) + k->line);
 	if (*line)
 		return fail(p, p->line, "%s a second time, first on line %u", key, *line);
 	*line = p->line;
@@ -809,21 +814,21 @@ static int check_server(struct parser *p, struct config *c, const unsigned int s
 			    "a server of backups ([server], [export]) has no [backup]; use another file and another daemon");
 	if (!c->server.listen_line)
 		return fail(p, 0, "no listen in [server]: \"listen = rdma://ADDRESS[:PORT]\" is needed");
-	if (c->server.wire_min > c->server.wire_max)
+	if (c->server.options.wire_min > c->server.options.wire_max)
 		return fail(p, c->server.wire_min_line ? c->server.wire_min_line :
 			    c->server.wire_max_line, "wire_min = %u is above wire_max = %u",
-			    c->server.wire_min, c->server.wire_max);
-	if (!c->nr_exports)
+			    c->server.options.wire_min, c->server.options.wire_max);
+	if (!c->server.options.nr_exports)
 		return fail(p, 0, "no [export NAME]: a server keeps what it is told of");
-	for (i = 0; i < c->nr_exports; i++)
+	for (i = 0; i < c->server.options.nr_exports; i++)
 		if (!c->exports[i].path_line)
 			return fail(p, c->exports[i].line, "no path in [export %s]",
-				    c->exports[i].name);
-	for (i = 0; i < c->nr_exports; i++)
+				    c->server.options.exports[i].name);
+	for (i = 0; i < c->server.options.nr_exports; i++)
 		if (!c->exports[i].secret_line && !c->server.key_line)
 			return fail(p, c->exports[i].line,
 				    "no secret in [export %s], and no key in [server] for those without one: \"secret = FILE\" or \"key = FILE\" is needed",
-				    c->exports[i].name);
+				    c->server.options.exports[i].name);
 	return 0;
 }
 
@@ -859,11 +864,6 @@ bool config_domains(const struct config *config)
 	return false;
 }
 
-static bool is_remote(const struct config_backup *backup)
-{
-	return !strncmp(backup->path, WIRE_SCHEME, strlen(WIRE_SCHEME));
-}
-
 /**
  * config_any_remote - is one of the backups on another host?
  * @config: the configuration
@@ -873,7 +873,7 @@ bool config_any_remote(const struct config *config)
 	unsigned int i;
 
 	for (i = 0; i < config->nr_backups; i++)
-		if (is_remote(&config->backups[i]))
+		if (wire_scheme(config->backups[i].path))
 			return true;
 	return false;
 }
@@ -881,7 +881,7 @@ bool config_any_remote(const struct config *config)
 static int check_backup(struct parser *p, const struct config *c,
 			const struct config_backup *backup)
 {
-	bool server = is_remote(backup), remote = server || nvmf_scheme(backup->path);
+	bool server = wire_scheme(backup->path), remote = server || nvmf_scheme(backup->path);
 	const struct config_backup *other;
 
 	if (!backup->path_line)
@@ -962,11 +962,11 @@ static int check_cluster(struct parser *p, const struct config *config, unsigned
 	const struct config_cluster *c = &config->cluster;
 	unsigned int i, secure = 0, files = c->ca_line + c->cert_line + c->key_line;
 
-	if (!c->nr_urls)
+	if (!c->options.etcd.nr_urls)
 		return fail(p, line, "no etcd in [cluster]: \"etcd = http://ADDRESS:PORT\" is needed");
-	for (i = 0; i < c->nr_urls; i++)
-		secure += !strncmp(c->urls[i], "https:", 6);
-	if (secure && secure != c->nr_urls)
+	for (i = 0; i < c->options.etcd.nr_urls; i++)
+		secure += !strncmp(c->options.etcd.urls[i], "https:", 6);
+	if (secure && secure != c->options.etcd.nr_urls)
 		return fail(p, c->etcd_line, "etcd: http:// and https:// together");
 	if (secure && !c->ca_line)
 		return fail(p, c->etcd_line,
@@ -991,7 +991,7 @@ static int check_whole(struct parser *p, struct config *c, const unsigned int se
 	bool block_node = !strncmp(c->store.node, "lsmemb", 6);
 	int err;
 
-	if (seen[SECTION_SERVER] || c->nr_exports)
+	if (seen[SECTION_SERVER] || c->server.options.nr_exports)
 		return check_server(p, c, seen);
 	if (!c->nr_backups && !c->cluster.store_line)
 		return fail(p, 0, "no path in [backup]: a block device or a file is needed");
@@ -1037,9 +1037,9 @@ int config_read(const char *path, struct config *config, char error[CONFIG_ERROR
 	memset(config, 0, sizeof(*config));
 	config->store.kind = LSMEM_KIND_OBJECT;
 	config->store.mode = 0600;
-	config->cluster.lease = CONFIG_LEASE_DEFAULT;
-	config->server.wire_min = WIRE_VERSION_MIN;
-	config->server.wire_max = WIRE_VERSION_MAX;
+	config->cluster.options.etcd.lease = ETCD_LEASE_DEFAULT;
+	config->server.options.wire_min = WIRE_VERSION_MIN;
+	config->server.options.wire_max = WIRE_VERSION_MAX;
 	config->store.copy_rate = CONFIG_COPY_RATE_DEFAULT;
 	config->store.rejoin = CONFIG_REJOIN_DEFAULT;
 	f = fopen(path, "re");

@@ -17,53 +17,23 @@
 #include "lsmem.h"
 #include "lsmem_format.h"
 
+#include "cluster/cluster.h"
 #include "cluster/members.h"
-#include "remote/wire.h"
+#include "remote/server.h"
 
 #define CONFIG_ERROR_BYTES	(PATH_MAX + 512)
 
-/**
- * struct config_export - what a server of backups keeps for others
- * @name: by which they ask for it
- * @path, @size: as of a backup
- * @secret: file of the secret that this one wants proof of, "": the server's @key
- * @line: of its section
- */
-struct config_export {
-	char name[WIRE_NAME];
-	char path[PATH_MAX];
-	uint64_t size;
-	char secret[PATH_MAX];
-	unsigned int line, path_line, size_line, secret_line;
-};
-
-#define CONFIG_EXPORTS	16u
-
 #define CONFIG_NAME_BYTES	32u	/* LSMEM_GIVEN_BYTES of the kernel */
 
-#define CONFIG_URLS		7u
-#define CONFIG_URL_BYTES	80u
-#define CONFIG_LEASE_MIN	5u
-#define CONFIG_LEASE_MAX	300u
-#define CONFIG_LEASE_DEFAULT	15u
-
 /**
- * struct config_cluster - the etcd that says who owns the store
- * @urls: its endpoints, @nr_urls of them; 0: there is none
- * @lease: seconds
- * @host: name of this one, "": the system's
+ * struct config_cluster - of the etcd that says who owns the store
  * @store: uuid of the store, whose backups etcd knows; "": the file names them
  * @secret: file of the secret that these backups want proof of, "": none
- * @ca, @cert, @key: files in PEM, "": none
  */
 struct config_cluster {
-	char urls[CONFIG_URLS][CONFIG_URL_BYTES];
-	unsigned int nr_urls;
-	unsigned int lease;
-	char host[WIRE_NAME];
+	struct cluster_options options;
 	char store[37];
 	char secret[PATH_MAX];
-	char ca[PATH_MAX], cert[PATH_MAX], key[PATH_MAX];
 	unsigned int etcd_line, lease_line, host_line, store_line, secret_line, ca_line,
 		     cert_line, key_line;
 };
@@ -110,10 +80,8 @@ struct config_backup {
  * @store.kind_line and the like: line of the key, 0 if it is not there
  * @backups: @nr_backups of them
  * @metrics.listen: @metrics.address as it is written, for messages
- * @server: what a server of backups listens on; no line: this is no server
- * @server.key: file of the secret of exports without one of their own, "": none
- * @server.wire_min, @server.wire_max: versions of the protocol that it speaks
- * @exports: what it keeps, @nr_exports of them
+ * @server: of a server of backups; no @server.listen_line: this is none
+ * @exports: lines of @server.options.exports
  */
 struct config {
 	struct {
@@ -141,13 +109,12 @@ struct config {
 	} metrics;
 	struct config_cluster cluster;
 	struct {
-		struct wire_address listen;
-		char key[PATH_MAX];
-		uint16_t wire_min, wire_max;
+		struct server_options options;
 		unsigned int listen_line, key_line, wire_min_line, wire_max_line;
 	} server;
-	struct config_export exports[CONFIG_EXPORTS];
-	unsigned int nr_exports;
+	struct config_export {
+		unsigned int line, path_line, size_line, secret_line;
+	} exports[SERVER_EXPORTS];
 };
 
 #define CONFIG_STORE_BYTES_DEFAULT	(256ull << 20)

@@ -1,21 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The program: its parts in the order of its life.  As a server of backups it
- * does none of this but its options: see server.h.
+ * does none of this but its options: see exports.c.
  *
  *	main.c		options, preparations, the end
  *	own.c		is the store ours, where more than one host could have it; its
  *			backups as etcd has them
  *	open.c		the backups, held by nobody else
  *	start.c		which store, do the backups and it belong together
- *	expect.c	is it the store that was served before, or is a new one asked for
- *	restore.c	a backup brought up (recover.h) by the loop's I/O
- *	serve.c		the steady state (core.h), until a signal or a failure
+ *	expect.c	is it the store that was served before (record.c), or is a new one asked for
+ *	restore.c	a backup brought up (recover/) by the loop's I/O
+ *	serve.c		the steady state (core/), until a signal or a failure
  *	rejoin.c	backups that come back meanwhile
- *	reload.c	settings that change meanwhile, and the port of the metrics
+ *	reload.c	settings that change meanwhile (config.c), and the port of the metrics
+ *	exports.c	instead of all this: a server of backups
  *
- * Below them, knowing nothing of them: config, backup, cluster, members, kernel, loop,
- * signals, status, metrics, http, record, log, notify.
+ * Below them, knowing nothing of them, lowest first:
+ *
+ *	base/		the loop, threads, messages, memory
+ *	format/		the bytes on a backup
+ *	core/		what is written where, and acknowledged when: no I/O of its own
+ *	recover/	what there is on backups: no I/O of its own
+ *	module/		the kernel module: ioctls, windows, attributes
+ *	backup/		a range of bytes that is read, written, flushed: files, drives, NVMe-oF
+ *	remote/		backups on other hosts, and the server that keeps them
+ *	cluster/	who owns a store, by etcd
+ *	report/		status file, metrics
  */
 #ifndef LSMEMD_LSMEMD_H
 #define LSMEMD_LSMEMD_H
@@ -28,9 +38,9 @@
 #include "config.h"
 #include "core/core.h"
 #include "report/http.h"
-#include "kernel.h"
+#include "module/kernel.h"
 #include "base/loop.h"
-#include "attach/record.h"
+#include "record.h"
 #include "recover/recover.h"
 #include "base/signals.h"
 #include "report/status.h"
@@ -149,6 +159,7 @@ int start(struct lsmemd *d);
 int check(struct lsmemd *d);
 int prepare(struct lsmemd *d);
 int serve(struct lsmemd *d);
+int serve_exports(struct lsmemd *d);
 uint64_t serve_tick_ns(void);
 
 #endif

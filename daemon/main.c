@@ -16,8 +16,8 @@
 #include "base/log.h"
 #include "lsmemd.h"
 #include "base/notify.h"
-#include "attach/record.h"
-#include "remote/server.h"
+#include "record.h"
+#include "remote/remote.h"
 
 #define CONFIG_DEFAULT	"/etc/lsmem/lsmemd.conf"
 #define DRAIN_DEFAULT	60u
@@ -287,7 +287,7 @@ static int run(struct lsmemd *d)
 		log_err("signals: %s", strerror(-err));
 		goto err_loop;
 	}
-	status = d->config.server.listen_line ? server(d) :
+	status = d->config.server.listen_line ? serve_exports(d) :
 		 d->options.check ? check(d) : start(d);
 	if (!status && d->core)
 		status = serve(d);
@@ -367,6 +367,7 @@ int main(int argc, char **argv)
 	struct lsmemd *d = &lsmemd;
 	int status;
 
+	backup_register(&remote_backup_make);
 	prctl(PR_SET_NAME, "lsmemd");	/* lsmemctl looks at it; a successor would be "exe" */
 	log_setup(LOG_PRI_NOTICE);
 	status = parse_options(argc, argv, &d->options);

@@ -98,11 +98,12 @@ struct setting {
 	bool live;
 };
 
-#define VALUE(section, key, type, member, live)						\
+#define AT(section, key, type, member, line, live)						\
 	{ section, key, offsetof(struct type, member), sizeof(((struct type *)0)->member),	\
-	  offsetof(struct type, member##_line), live }
+	  offsetof(struct type, line), live }
+#define VALUE(section, key, type, member, live)	AT(section, key, type, member, member##_line, live)
 #define STORE(key, live)	VALUE("store", #key, config, store.key, live)
-#define CLUSTER(key)		VALUE("cluster", #key, config, cluster.key, false)
+#define CLUSTER(key, member)	AT("cluster", #key, config, cluster.member, cluster.key##_line, false)
 #define BACKUP(key, live)	VALUE("backup", #key, config_backup, key, live)
 
 static const struct setting settings[] = {
@@ -123,11 +124,14 @@ static const struct setting settings[] = {
 	STORE(rejoin, true),
 	STORE(wait, true),
 	VALUE("metrics", "listen", config, metrics.listen, true),
-	{ "cluster", "etcd", offsetof(struct config, cluster.urls),
-	  sizeof(((struct config *)0)->cluster.urls), offsetof(struct config, cluster.etcd_line),
-	  false },
-	CLUSTER(lease), CLUSTER(host), CLUSTER(store), CLUSTER(secret), CLUSTER(ca), CLUSTER(cert),
-	CLUSTER(key),
+	CLUSTER(etcd, options.etcd.urls),
+	CLUSTER(lease, options.etcd.lease),
+	CLUSTER(host, options.host),
+	CLUSTER(store, store),
+	CLUSTER(secret, secret),
+	CLUSTER(ca, options.etcd.ca),
+	CLUSTER(cert, options.etcd.cert),
+	CLUSTER(key, options.etcd.key),
 };
 
 /* @live: at the next request (timeout of one of several) or the next opening. */

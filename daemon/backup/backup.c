@@ -9,8 +9,37 @@
 
 #include "backup.h"
 #include "base/log.h"
-#include "nvmf_address.h"
-#include "remote/wire.h"
+
+#define MAKES	4u
+
+/* The first that takes a path. A path without a scheme is a file or a device. */
+static const struct backup_make *makes[MAKES] = { &backup_nvmf_make };
+
+/**
+ * backup_register - add a make that lies above this folder
+ * @make: stays; MAKES at most
+ *
+ * Context: before the first backup_open(), and before there are threads.
+ */
+void backup_register(const struct backup_make *make)
+{
+	unsigned int i = 0;
+
+	while (makes[i] && makes[i] != make)
+		if (++i == MAKES)
+			abort();
+	makes[i] = make;
+}
+
+static const struct backup_make *find_make(const char *path)
+{
+	unsigned int i;
+
+	for (i = 0; i < MAKES && makes[i]; i++)
+		if (makes[i]->takes(path))
+			return makes[i];
+	return &backup_file_make;
+}
 
 /**
  * backup_open - find, lock and measure a backup
@@ -27,9 +56,7 @@ int backup_open(struct backup *backup, struct loop *loop, const struct backup_op
 	int err;
 
 	memset(backup, 0, sizeof(*backup));
-	/* A path is a file or a device; other makes have schemes. */
-	backup->make = !strncmp(options->path, WIRE_SCHEME, strlen(WIRE_SCHEME)) ? &backup_rdma_make :
-		       nvmf_scheme(options->path) ? &backup_nvmf_make : &backup_file_make;
+	backup->make = find_make(options->path);
 	backup->loop = loop;
 	backup->path = options->path;
 	backup->read_only = options->read_only;

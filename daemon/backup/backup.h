@@ -122,6 +122,7 @@ struct backup_limits {
 /**
  * struct backup_make - one way of reaching a backup
  * @name: of the make, for messages
+ * @takes: whether @path is one of its
  * @open: fills in @limits; errors are logged.  Uses no loop
  * @attach: from now on I/O goes through @backup->loop
  * @detach: no more; nothing is in flight
@@ -132,6 +133,7 @@ struct backup_limits {
  */
 struct backup_make {
 	const char *name;
+	bool (*takes)(const char *path);
 	int (*open)(struct backup *backup, const struct backup_options *options);
 	int (*attach)(struct backup *backup);
 	void (*detach)(struct backup *backup);
@@ -154,8 +156,9 @@ struct backup {
 
 #define BACKUP_IO_BYTES		(1u << 20)	/* no make takes longer requests */
 
-extern const struct backup_make backup_file_make, backup_rdma_make, backup_nvmf_make;
+extern const struct backup_make backup_file_make, backup_nvmf_make;
 
+void backup_register(const struct backup_make *make);
 int backup_open(struct backup *backup, struct loop *loop, const struct backup_options *options);
 int backup_move(struct backup *to, struct loop *loop, struct backup *from);
 void backup_detach(struct backup *backup);

@@ -40,7 +40,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "nvmf_address.h"
-#include "remote/secret.h"
+#include "base/secret.h"
 
 #define CONTROLLERS	"/sys/class/nvme"
 #define WAIT_MS		10000u	/* for the kernel, when the target has answered */
@@ -323,7 +323,7 @@ static int attach(struct nvmf_backup *n, const struct backup_options *options, c
 
 static int read_secrets(struct nvmf_backup *n, const struct backup_options *options)
 {
-	struct wire_key key;
+	struct secret key;
 	int err;
 
 	if (!options->key) {
@@ -394,6 +394,7 @@ static void nvmf_close(struct backup *backup)
 
 const struct backup_make backup_nvmf_make = {
 	.name = "nvmf",
+	.takes = nvmf_scheme,
 	.open = nvmf_open,
 	.attach = nvmf_attach,
 	.detach = nvmf_detach,

@@ -84,8 +84,8 @@ static void read_owner(struct seen *seen)
 	seen->number = (uint64_t)number(json, "epoch");
 	seconds = number(json, "lease");
 	json_object_put(json);
-	seen->seconds = seconds >= CONFIG_LEASE_MIN && seconds <= CONFIG_LEASE_MAX ?
-			(unsigned int)seconds : CONFIG_LEASE_MAX;
+	seen->seconds = seconds >= ETCD_LEASE_MIN && seconds <= ETCD_LEASE_MAX ?
+			(unsigned int)seconds : ETCD_LEASE_MAX;
 }
 
 /* As read_owner() reads it. */
@@ -158,10 +158,10 @@ static int take(struct cluster *c, const struct seen *seen, uint64_t above)
 
 	c->asked_ns = now_ns();
 	c->known = seen->epoch.revision;
-	err = etcd_grant(&c->etcd, c->config->lease, &c->lease, &granted);
+	err = etcd_grant(&c->etcd, c->options->etcd.lease, &c->lease, &granted);
 	if (err)
 		return err;
-	c->seconds = granted < c->config->lease ? granted : c->config->lease;
+	c->seconds = granted < c->options->etcd.lease ? granted : c->options->etcd.lease;
 	strcpy(we.host, c->host);
 	strcpy(we.boot, c->boot);
 	we.seconds = c->seconds;
@@ -272,7 +272,7 @@ static int try_claim(struct cluster *c, const struct cluster_claim *claim, uint6
 
 static int keep_trying(struct cluster *c, const struct cluster_claim *claim, uint64_t above)
 {
-	struct wait wait = { .end_ns = now_ns() + (c->config->lease + SLACK_S) * NS_PER_S };
+	struct wait wait = { .end_ns = now_ns() + (c->options->etcd.lease + SLACK_S) * NS_PER_S };
 	int err, stop;
 
 	for (;;) {
@@ -444,17 +444,17 @@ bool cluster_holds(const struct cluster *cluster)
 /**
  * cluster_tell - what there is to tell
  * @cluster: open, or zero
- * @status: out
+ * @figures: out
  */
-void cluster_tell(const struct cluster *cluster, struct status_cluster *status)
+void cluster_tell(const struct cluster *cluster, struct cluster_figures *figures)
 {
 	uint64_t now = now_ns(), until = atomic_load(&cluster->until_ns);
 
-	status->host = cluster->config ? cluster->host : NULL;
-	status->epoch = cluster->epoch;
-	status->left_ns = until > now ? until - now : 0;
-	status->failures = atomic_load(&cluster->failures);
-	status->stale = atomic_load(&cluster->stale);
+	figures->host = cluster->options ? cluster->host : NULL;
+	figures->epoch = cluster->epoch;
+	figures->left_ns = until > now ? until - now : 0;
+	figures->failures = atomic_load(&cluster->failures);
+	figures->stale = atomic_load(&cluster->stale);
 }
 
 /**
@@ -478,17 +478,17 @@ void cluster_why(struct cluster *cluster, char *text, size_t room)
 void cluster_tick(struct cluster *cluster)
 {
 	bool failing = atomic_load(&cluster->failing);
-	struct status_cluster status;
+	struct cluster_figures figures;
 	char why[ETCD_WHY_BYTES];
 
 	if (failing == cluster->told)
 		return;
 	cluster->told = failing;
-	cluster_tell(cluster, &status);
+	cluster_tell(cluster, &figures);
 	cluster_why(cluster, why, sizeof(why));
 	if (failing)
 		log_warn("etcd: %s; the store is ours for %" PRIu64 " s more", why,
-			 status.left_ns / NS_PER_S);
+			 figures.left_ns / NS_PER_S);
 	else
 		log_notice("etcd: answers again");
 }
@@ -498,22 +498,22 @@ void cluster_tick(struct cluster *cluster)
 /**
  * cluster_open - get ready
  * @cluster: out; zero, if there is no cluster
- * @config: stays until cluster_close()
+ * @options: stays until cluster_close()
  *
  * Says itself why it fails.  Returns 0 or a negative errno.
  */
-int cluster_open(struct cluster *cluster, const struct config_cluster *config)
+int cluster_open(struct cluster *cluster, const struct cluster_options *options)
 {
 	size_t n = 0;
 	FILE *f;
 	int err;
 
 	memset(cluster, 0, sizeof(*cluster));
-	err = etcd_open(&cluster->etcd, config);
+	err = etcd_open(&cluster->etcd, &options->etcd);
 	if (err)
 		return err;
-	cluster->config = config;
-	strcpy(cluster->host, config->host);
+	cluster->options = options;
+	strcpy(cluster->host, options->host);
 	if (!*cluster->host)
 		(void)gethostname(cluster->host, sizeof(cluster->host) - 1);
 	clean_text(cluster->host);
@@ -563,7 +563,7 @@ int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
 	char owner[CLUSTER_KEY_BYTES];
 	int err;
 
-	if (!cluster->config)
+	if (!cluster->options)
 		return 0;
 	snprintf(owner, sizeof(owner), KEYS "%s/owner", claim->uuid);
 	if (cluster->epoch && !strcmp(owner, cluster->owner))
@@ -595,11 +595,11 @@ int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
  */
 void cluster_close(struct cluster *cluster)
 {
-	if (!cluster->config)
+	if (!cluster->options)
 		return;
 	release(cluster);
 	sem_destroy(&cluster->wake);
 	pthread_mutex_destroy(&cluster->lock);
 	etcd_close(&cluster->etcd);
-	cluster->config = NULL;
+	cluster->options = NULL;
 }

@@ -35,16 +35,39 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "config.h"
 #include "etcd.h"
 #include "members.h"
-#include "report/status.h"
+#include "remote/wire.h"
 
 #define CLUSTER_KEY_BYTES	80u
 
 /**
+ * struct cluster_options - the etcd that says who owns the store
+ * @etcd: where it is
+ * @host: name of this one, "": the system's
+ */
+struct cluster_options {
+	struct etcd_options etcd;
+	char host[WIRE_NAME];
+};
+
+/**
+ * struct cluster_figures - what there is to tell of it
+ * @host: who we are there; NULL: there is no cluster
+ * @epoch: of our ownership
+ * @left_ns: for which it is ours, if the lease is not renewed
+ * @failures: calls to etcd without an answer
+ * @stale: where the backups are, or how, is not in etcd yet
+ */
+struct cluster_figures {
+	const char *host;
+	uint64_t epoch, left_ns, failures;
+	bool stale;
+};
+
+/**
  * struct cluster - what this daemon has in etcd
- * @config: NULL: there is no cluster, and the store is ours
+ * @options: NULL: there is no cluster, and the store is ours
  * @host, @boot: who we are, and since which boot of this host
  * @owner, @epoch_key, @members_key: the keys
  * @epoch: of our ownership; 0: there is none, and what follows does not matter
@@ -59,7 +82,7 @@
  * @wanted: as they are to be; @stale: they are not yet; @members_failed: as was told
  */
 struct cluster {
-	const struct config_cluster *config;
+	const struct cluster_options *options;
 	struct etcd etcd;
 	char host[WIRE_NAME], boot[40];
 	char owner[CLUSTER_KEY_BYTES], epoch_key[CLUSTER_KEY_BYTES], members_key[CLUSTER_KEY_BYTES];
@@ -97,11 +120,11 @@ struct cluster_claim {
 	int (*progress)(const char *what, uint64_t done, uint64_t all);
 };
 
-int cluster_open(struct cluster *cluster, const struct config_cluster *config);
+int cluster_open(struct cluster *cluster, const struct cluster_options *options);
 int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim);
 void cluster_members(struct cluster *cluster, const struct members *members);
 bool cluster_holds(const struct cluster *cluster);
-void cluster_tell(const struct cluster *cluster, struct status_cluster *status);
+void cluster_tell(const struct cluster *cluster, struct cluster_figures *figures);
 void cluster_tick(struct cluster *cluster);
 void cluster_why(struct cluster *cluster, char *text, size_t room);
 void cluster_close(struct cluster *cluster);

@@ -65,7 +65,7 @@ static int64_t number(struct json_object *answer, const char *path)
 static int ask_one(struct etcd *e, const char *url, const char *what, const char *request,
 		   struct json_object **answer)
 {
-	char full[CONFIG_URL_BYTES + 32];
+	char full[ETCD_URL_BYTES + 32];
 	struct json_object *message;
 	long status = 0;
 	CURLcode code;
@@ -104,11 +104,11 @@ static int ask(struct etcd *e, const char *what, const char *request, struct jso
 	int err;
 
 	*answer = NULL;
-	for (tries = 0; tries < e->config->nr_urls; tries++) {
-		err = ask_one(e, e->config->urls[e->current], what, request, answer);
+	for (tries = 0; tries < e->options->nr_urls; tries++) {
+		err = ask_one(e, e->options->urls[e->current], what, request, answer);
 		if (err != -EHOSTUNREACH || atomic_load(&e->stop))
 			return err;
-		e->current = (e->current + 1) % e->config->nr_urls;
+		e->current = (e->current + 1) % e->options->nr_urls;
 	}
 	return -EHOSTUNREACH;
 }
@@ -116,8 +116,8 @@ static int ask(struct etcd *e, const char *what, const char *request, struct jso
 static int no_sense(struct etcd *e, const char *what)
 {
 	snprintf(e->why, sizeof(e->why), "%s: %s: an answer that makes no sense",
-		 e->config->urls[e->current], what);
-	e->current = (e->current + 1) % e->config->nr_urls;
+		 e->options->urls[e->current], what);
+	e->current = (e->current + 1) % e->options->nr_urls;
 	return -EHOSTUNREACH;
 }
 
@@ -396,17 +396,17 @@ static int give_pem(struct etcd *e, CURLoption option, const char *path)
 /**
  * etcd_open - get ready to ask; nothing is asked yet
  * @etcd: out
- * @config: where; stays until etcd_close()
+ * @options: where; stays until etcd_close()
  *
  * Says itself why it fails.  Returns 0 or a negative errno.
  */
-int etcd_open(struct etcd *etcd, const struct config_cluster *config)
+int etcd_open(struct etcd *etcd, const struct etcd_options *options)
 {
 	int err;
 
 	memset(etcd, 0, sizeof(*etcd));
-	etcd->config = config;
-	etcd->timeout_ms = config->lease * 1000u / 5 / config->nr_urls;
+	etcd->options = options;
+	etcd->timeout_ms = options->lease * 1000u / 5 / options->nr_urls;
 	if (!curl_global_init(CURL_GLOBAL_DEFAULT))
 		etcd->curl = curl_easy_init();
 	if (!etcd->curl) {
@@ -423,11 +423,11 @@ int etcd_open(struct etcd *etcd, const struct config_cluster *config)
 	curl_easy_setopt(etcd->curl, CURLOPT_XFERINFOFUNCTION, look_up);
 	curl_easy_setopt(etcd->curl, CURLOPT_XFERINFODATA, etcd);
 	curl_easy_setopt(etcd->curl, CURLOPT_NOPROGRESS, 0L);
-	err = give_pem(etcd, CURLOPT_CAINFO_BLOB, config->ca);
+	err = give_pem(etcd, CURLOPT_CAINFO_BLOB, options->ca);
 	if (!err)
-		err = give_pem(etcd, CURLOPT_SSLCERT_BLOB, config->cert);
+		err = give_pem(etcd, CURLOPT_SSLCERT_BLOB, options->cert);
 	if (!err)
-		err = give_pem(etcd, CURLOPT_SSLKEY_BLOB, config->key);
+		err = give_pem(etcd, CURLOPT_SSLKEY_BLOB, options->key);
 	if (err)
 		etcd_close(etcd);
 	return err;

@@ -11,20 +11,38 @@
 #ifndef LSMEMD_ETCD_H
 #define LSMEMD_ETCD_H
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "config.h"
 
 #define ETCD_ANSWER_BYTES	(64u << 10)
 #define ETCD_TEXT_BYTES		5120u	/* longest value that is believed */
 #define ETCD_WHY_BYTES		256u
 
+#define ETCD_URLS		7u
+#define ETCD_URL_BYTES		80u
+#define ETCD_LEASE_MIN		5u	/* seconds */
+#define ETCD_LEASE_MAX		300u
+#define ETCD_LEASE_DEFAULT	15u
+
+/**
+ * struct etcd_options - where etcd is
+ * @urls: its endpoints, @nr_urls of them; 0: there is none
+ * @lease: seconds
+ * @ca, @cert, @key: files in PEM, "": none
+ */
+struct etcd_options {
+	char urls[ETCD_URLS][ETCD_URL_BYTES];
+	unsigned int nr_urls;
+	unsigned int lease;
+	char ca[PATH_MAX], cert[PATH_MAX], key[PATH_MAX];
+};
+
 /**
  * struct etcd - a client; one thread at a time
  * @curl: the connection
- * @config: endpoints, @current of which answered last
+ * @options: endpoints, @current of which answered last
  * @timeout_ms: of an endpoint
  * @answer: @used bytes of it
  * @why: the last call had no answer
@@ -33,7 +51,7 @@
  */
 struct etcd {
 	void *curl;
-	const struct config_cluster *config;
+	const struct etcd_options *options;
 	unsigned int current;
 	unsigned int timeout_ms;
 	char answer[ETCD_ANSWER_BYTES];
@@ -74,7 +92,7 @@ struct etcd_guard {
 	int64_t lease;
 };
 
-int etcd_open(struct etcd *etcd, const struct config_cluster *config);
+int etcd_open(struct etcd *etcd, const struct etcd_options *options);
 void etcd_close(struct etcd *etcd);
 void etcd_stop(struct etcd *etcd, bool stop);
 

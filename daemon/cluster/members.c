@@ -22,7 +22,7 @@ static bool is_plain(char c)
  */
 bool members_far(const char *path)
 {
-	return nvmf_scheme(path) || !strncmp(path, WIRE_SCHEME, strlen(WIRE_SCHEME));
+	return nvmf_scheme(path) || wire_scheme(path);
 }
 
 /**

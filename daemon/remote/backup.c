@@ -33,7 +33,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "secret.h"
+#include "base/secret.h"
+#include "remote.h"
 #include "session.h"
 #include "verbs.h"
 
@@ -72,7 +73,7 @@ struct rdma_backup {
 	struct verbs verbs;
 	struct backup *backup;
 	struct wire_address address;
-	struct wire_key key;
+	struct secret key;
 	struct session session;
 	struct rdma_event_channel *events;
 	struct loop_op events_op, fail;
@@ -510,7 +511,7 @@ static int agree(struct rdma_backup *r, const struct backup_options *options)
 
 	err = verbs_qps(&r->verbs, &setup.link.client_qp, &setup.link.server_qp);
 	if (!err)
-		err = secret_nonce(setup.nonce);
+		err = secret_random(setup.nonce, sizeof(setup.nonce));
 	if (err)
 		return err;
 	(void)gethostname(who, sizeof(who) - 1);
@@ -788,8 +789,9 @@ static int rdma_memory(struct backup *backup, const void *base, size_t bytes)
 	return 0;
 }
 
-const struct backup_make backup_rdma_make = {
+const struct backup_make remote_backup_make = {
 	.name = "rdma",
+	.takes = wire_scheme,
 	.open = rdma_open,
 	.attach = rdma_attach,
 	.detach = rdma_detach,

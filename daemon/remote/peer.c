@@ -25,7 +25,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "secret.h"
+#include "base/secret.h"
 #include "server.h"
 
 #define PROOF_S		5u
@@ -85,7 +85,7 @@ static void grant(struct peer *peer)
 	};
 
 	if (!make_slots(peer, offer.slot_bytes)) {
-		log_err("%s: no memory for %s", export->config->name, peer->address);
+		log_err("%s: no memory for %s", export->options->name, peer->address);
 		refuse(peer, WIRE_REASON_BUSY, NULL);
 		return;
 	}
@@ -96,7 +96,7 @@ static void grant(struct peer *peer)
 	session_accept(&peer->session, &offer);
 	send_out(peer);
 	log_notice("%s: %s by %s at %s, epoch %" PRIu64 ", version %u of the protocol",
-		   export->config->name, reader ? "read" : "held", peer->session.hello.who,
+		   export->options->name, reader ? "read" : "held", peer->session.hello.who,
 		   peer->address, export->hold.epoch, peer->session.version);
 }
 
@@ -112,7 +112,7 @@ static void fence(struct peer *old, struct peer *new)
 	if (old->cut)
 		return;
 	log_notice("%s: taken from %s at %s by %s at %s with epoch %" PRIu64,
-		   old->export->config->name, old->session.hello.who, old->address,
+		   old->export->options->name, old->session.hello.who, old->address,
 		   new->session.hello.who, new->address, old->export->hold.epoch);
 	memcpy(old->export->who, new->session.hello.who, sizeof(old->export->who));
 	refuse(old, WIRE_REASON_FENCED, old->export);
@@ -132,7 +132,7 @@ static void ask(struct peer *peer)
 	unsigned int i;
 
 	for (i = 0; i < server->nr_exports; i++)
-		if (!strcmp(server->exports[i].config->name, peer->session.hello.name))
+		if (!strcmp(server->exports[i].options->name, peer->session.hello.name))
 			export = &server->exports[i];
 	if (!export) {
 		log_warn("%s: %s at %s asks for it, and there is no such export",
@@ -154,13 +154,13 @@ static void ask(struct peer *peer)
 		break;
 	case HOLD_STALE:
 		log_warn("%s: refused to %s at %s: epoch %" PRIu64 ", %s has had %" PRIu64,
-			 export->config->name, peer->session.hello.who, peer->address,
+			 export->options->name, peer->session.hello.who, peer->address,
 			 session_epoch(&peer->session), export->who, export->hold.epoch);
 		refuse(peer, WIRE_REASON_EPOCH, export);
 		break;
 	case HOLD_FAR:
 		log_warn("%s: refused to %s at %s: epoch %" PRIu64 " is too far above %" PRIu64,
-			 export->config->name, peer->session.hello.who, peer->address,
+			 export->options->name, peer->session.hello.who, peer->address,
 			 session_epoch(&peer->session), export->hold.epoch);
 		refuse(peer, WIRE_REASON_FAR, export);
 		break;
@@ -203,7 +203,7 @@ void peer_end(struct peer *peer, const char *why)
 	else if (!peer->memory)
 		log_warn("%s: turned away: %s", peer->address, why);
 	else
-		log_notice("%s: %s at %s has gone: %s", peer->export->config->name,
+		log_notice("%s: %s at %s has gone: %s", peer->export->options->name,
 			   peer->session.hello.who, peer->address, why);
 	verbs_cut(&peer->verbs);
 	if (peer->mr)
@@ -485,13 +485,13 @@ static const char *make_room(struct server *server, const struct sockaddr_storag
 static int begin_session(struct peer *peer)
 {
 	struct session_setup setup = {
-		.lowest = peer->server->wire_min, .highest = peer->server->wire_max,
+		.lowest = peer->server->options->wire_min, .highest = peer->server->options->wire_max,
 	};
 	int err;
 
 	err = verbs_qps(&peer->verbs, &setup.link.server_qp, &setup.link.client_qp);
 	if (!err)
-		err = secret_nonce(setup.nonce);
+		err = secret_random(setup.nonce, sizeof(setup.nonce));
 	if (!err)
 		session_begin(&peer->session, &setup, server_secret, peer->server);
 	return err;

@@ -11,28 +11,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "lsmemd.h"
 #include "base/notify.h"
-#include "secret.h"
+#include "base/secret.h"
 #include "server.h"
 
 #define TICK_NS		1000000000u
 #define BACKLOG		16
 #define END_S		9u	/* to wait for drives when told to stop */
-
-static struct lsmemd *opening;
-
-static int open_progress(const char *what, uint64_t done, uint64_t all)
-{
-	(void)what;
-	signals_poll(&opening->signals);
-	if (opening->signals.stop)
-		return -ECANCELED;
-	if (all >= 1u << 20)
-		notify_send("STATUS=Creating a backup: %" PRIu64 " of %" PRIu64 " MiB",
-			    done >> 20, all >> 20);
-	return 0;
-}
 
 /* ---- Secrets ------------------------------------------------------------- */
 
@@ -44,32 +29,32 @@ static int open_progress(const char *what, uint64_t done, uint64_t all)
  * An export that is not there has that of the exports without one of their own: only a client
  * that knows this is told that there is no such export.
  */
-const struct wire_key *server_secret(void *server, const char *name)
+const struct secret *server_secret(void *server, const char *name)
 {
 	const struct server *s = server;
 	unsigned int i;
 
 	for (i = 0; i < s->nr_exports; i++)
-		if (!strcmp(s->exports[i].config->name, name) && s->exports[i].key)
+		if (!strcmp(s->exports[i].options->name, name) && s->exports[i].key)
 			return s->exports[i].key;
 	return &s->key;
 }
 
 static int read_secret(struct export *export)
 {
-	if (!export->config->secret_line)
+	if (!*export->options->secret)
 		return 0;
 	export->key = calloc(1, sizeof(*export->key));
-	return export->key ? secret_read(export->config->secret, export->key) : -ENOMEM;
+	return export->key ? secret_read(export->options->secret, export->key) : -ENOMEM;
 }
 
 /* The common one.  Without it, nothing proves to be it. */
-static int read_key(struct server *s, const struct config *c)
+static int read_key(struct server *s)
 {
-	if (c->server.key_line)
-		return secret_read(c->server.key, &s->key);
+	if (*s->options->key)
+		return secret_read(s->options->key, &s->key);
 	s->key.length = WIRE_NONCE;
-	return secret_nonce(s->key.bytes);
+	return secret_random(s->key.bytes, WIRE_NONCE);
 }
 
 static void forget_key(struct export *export)
@@ -82,23 +67,17 @@ static void forget_key(struct export *export)
 
 /* ---- Exports ------------------------------------------------------------- */
 
-static int open_exports(struct server *s, struct lsmemd *d)
+static int open_exports(struct server *s, const struct backup_options *how)
 {
-	const struct config *c = &d->config;
-	struct backup_options options = {
-		.lock_wait = CONFIG_LOCK_WAIT_DEFAULT,
-		.progress = open_progress,
-		.create = d->options.init,
-	};
+	struct backup_options options = *how;
 	struct export *export;
 	int err;
 
-	opening = d;
-	for (; s->nr_exports < c->nr_exports; s->nr_exports++) {
+	for (; s->nr_exports < s->options->nr_exports; s->nr_exports++) {
 		export = &s->exports[s->nr_exports];
-		export->config = &c->exports[s->nr_exports];
-		options.path = export->config->path;
-		options.bytes = export->config->size;
+		export->options = &s->options->exports[s->nr_exports];
+		options.path = export->options->path;
+		options.bytes = export->options->size;
 		err = read_secret(export);
 		if (!err)
 			err = backup_open(&export->backup, s->loop, &options);
@@ -106,7 +85,7 @@ static int open_exports(struct server *s, struct lsmemd *d)
 			forget_key(export);
 			return err;
 		}
-		log_notice("%s: %s, %" PRIu64 " MiB", export->config->name, export->config->path,
+		log_notice("%s: %s, %" PRIu64 " MiB", export->options->name, export->options->path,
 			   export->backup.limits.bytes >> 20);
 	}
 	return 0;
@@ -176,7 +155,13 @@ static int bind_to(struct server *s, const struct wire_address *listen)
 	return err;
 }
 
-static int listen_on(struct server *s, const struct wire_address *listen)
+/**
+ * server_listen - let clients come
+ * @s: open
+ *
+ * Says itself why it fails.  Returns 0 or a negative errno.
+ */
+int server_listen(struct server *s)
 {
 	int err;
 
@@ -188,7 +173,7 @@ static int listen_on(struct server *s, const struct wire_address *listen)
 			strerror(-err));
 		return err;
 	}
-	err = bind_to(s, listen);
+	err = bind_to(s, &s->options->listen);
 	if (err)
 		return err;
 	s->events_op.done = events_done;
@@ -215,14 +200,23 @@ static void free_gone(struct server *s)
 	}
 }
 
-static void serve_peers(struct server *s, struct lsmemd *d)
+/**
+ * server_run - serve until told to stop, or until the device has gone
+ * @s: listening
+ * @signals: that stop it
+ *
+ * Returns 0, -ENODEV: the device has gone, -ETIMEDOUT: drives do not end their requests, so that
+ * @s must not be closed, or the error of the loop.
+ */
+int server_run(struct server *s, struct signals *signals)
 {
+	int err;
 	uint64_t end = 0;
 	struct peer *peer;
 
 	for (;;) {
 		free_gone(s);
-		if ((d->signals.stop || s->lost) && !end) {
+		if ((signals->stop || s->lost) && !end) {
 			if (s->lost)
 				log_err("the RDMA device is gone");
 			log_notice("shutting down");
@@ -233,61 +227,52 @@ static void serve_peers(struct server *s, struct lsmemd *d)
 			for (peer = s->peers; peer; peer = peer->next)
 				peer_end(peer, "the server ends");
 		}
-		if (end && (!s->peers || clock_now_ns() > end))
-			return;
-		if (d->signals.reload) {
-			d->signals.reload = false;
-			log_warn("%s: of a server nothing can change while it runs: start it again",
-				 d->options.config_path);
+		if (end && !s->peers)
+			return s->lost ? -ENODEV : 0;
+		if (end && clock_now_ns() > end)
+			return -ETIMEDOUT;
+		if (signals->reload) {
+			signals->reload = false;
+			log_warn("of a server nothing can change while it runs: start it again");
 		}
-		if (loop_run(s->loop, true) < 0)
-			return;
+		err = loop_run(s->loop, true);
+		if (err < 0)
+			return s->peers ? -ETIMEDOUT : err;
 	}
 }
 
 /**
- * server - keep backups for others until told to stop
- * @d: options, configuration, loop, signals
+ * server_open - open what is to be kept for others
+ * @s: out
+ * @loop: through which its I/O goes
+ * @options: stay until server_close()
+ * @how: how exports are opened; @path and @bytes are theirs
  *
- * Returns a STATUS_*.
+ * Says itself why it fails.  Returns 0 or a negative errno, those of backup_open() among them; then
+ * it is closed.
  */
-int server(struct lsmemd *d)
+int server_open(struct server *s, struct loop *loop, const struct server_options *options,
+		const struct backup_options *how)
 {
-	static struct server the_server;
-	struct server *s = &the_server;
-	const struct config *c = &d->config;
-	int status = STATUS_ERROR, err;
+	int err;
 
-	s->loop = &d->loop;
-	s->wire_min = c->server.wire_min;
-	s->wire_max = c->server.wire_max;
-	err = read_key(s, c);
+	memset(s, 0, sizeof(*s));
+	s->loop = loop;
+	s->options = options;
+	err = read_key(s);
 	if (!err)
-		err = open_exports(s, d);
-	if (!err && d->options.init) {
-		log_notice("the files of the exports are there; start lsmemd without --init");
-		status = STATUS_OK;
-		goto out;
-	}
-	if (!err)
-		err = listen_on(s, &c->server.listen);
-	if (err) {
-		status = err == -EBUSY ? STATUS_BUSY : err == -ELOOP ? STATUS_REFUSED :
-			 err == -ECANCELED ? STATUS_OK : STATUS_ERROR;
-		goto out;
-	}
-	if (prepare(d))
-		goto out;
-	notify_send("READY=1\nSTATUS=Serving %u backups", s->nr_exports);
-	log_notice("serving %u backups at %s port %s", s->nr_exports, c->server.listen.host,
-		   c->server.listen.port);
-	serve_peers(s, d);
-	status = d->signals.stop ? STATUS_OK : STATUS_ERROR;
-	if (s->peers) {
-		log_err("a drive does not end its requests: not waiting for it");
-		_exit(STATUS_DRAIN);
-	}
-out:
+		err = open_exports(s, how);
+	if (err)
+		server_close(s);
+	return err;
+}
+
+/**
+ * server_close - let go of all
+ * @s: without peers
+ */
+void server_close(struct server *s)
+{
 	if (s->listener)
 		rdma_destroy_id(s->listener);
 	while (s->nr_exports) {
@@ -295,5 +280,4 @@ out:
 		forget_key(&s->exports[s->nr_exports]);
 	}
 	explicit_bzero(&s->key, sizeof(s->key));
-	return status;
 }

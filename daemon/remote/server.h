@@ -13,8 +13,10 @@
 #ifndef LSMEMD_SERVER_H
 #define LSMEMD_SERVER_H
 
+#include <limits.h>
+
 #include "backup/backup.h"
-#include "config.h"
+#include "base/signals.h"
 #include "hold.h"
 #include "session.h"
 #include "verbs.h"
@@ -24,10 +26,38 @@
 #define SERVER_STRANGERS	24u	/* of these, how many may have proved nothing yet .. */
 #define SERVER_STRANGERS_HOST	8u	/* .. from one address */
 #define SERVER_PEERS_HOST	32u	/* connections from one address */
+#define SERVER_EXPORTS		16u
 #define SERVER_ENDING		64u	/* beside SERVER_PEERS: cut, and not freed yet */
 
-struct lsmemd;
 struct peer;
+
+/**
+ * struct export_options - what is kept for others
+ * @name: by which they ask for it
+ * @path, @size: as of a backup
+ * @secret: file of the secret that this one wants proof of, "": the server's
+ */
+struct export_options {
+	char name[WIRE_NAME];
+	char path[PATH_MAX];
+	uint64_t size;
+	char secret[PATH_MAX];
+};
+
+/**
+ * struct server_options - what a server keeps, and how it is reached
+ * @listen: where
+ * @key: file of the secret of exports without one of their own, "": none
+ * @wire_min, @wire_max: versions of the protocol that it speaks
+ * @exports: @nr_exports of them
+ */
+struct server_options {
+	struct wire_address listen;
+	char key[PATH_MAX];
+	uint16_t wire_min, wire_max;
+	struct export_options exports[SERVER_EXPORTS];
+	unsigned int nr_exports;
+};
 
 /**
  * struct export - a backup kept for others
@@ -35,26 +65,25 @@ struct peer;
  * @who: had the highest epoch, or has the hold
  */
 struct export {
-	const struct config_export *config;
+	const struct export_options *options;
 	struct backup backup;
 	struct hold hold;
-	struct wire_key *key;
+	struct secret *key;
 	char who[WIRE_NAME];
 };
 
 /**
  * struct server - all of it
  * @key: the secret of exports without one of their own; if there is none, random bytes
- * @wire_min, @wire_max: versions of the protocol that it speaks
  * @events: of the connection manager: those who come, and those who are here
  * @peers: all connections; gone ones too, until they can be freed
  * @lost: the device is going
  */
 struct server {
 	struct loop *loop;
-	struct wire_key key;
-	uint16_t wire_min, wire_max;
-	struct export exports[CONFIG_EXPORTS];
+	const struct server_options *options;
+	struct secret key;
+	struct export exports[SERVER_EXPORTS];
 	unsigned int nr_exports;
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *listener;
@@ -119,7 +148,11 @@ void peer_tick(struct peer *peer);
 void peer_end(struct peer *peer, const char *why);
 bool peer_free(struct peer *peer);
 
-const struct wire_key *server_secret(void *server, const char *name);
-int server(struct lsmemd *d);
+const struct secret *server_secret(void *server, const char *name);
+int server_open(struct server *server, struct loop *loop, const struct server_options *options,
+		const struct backup_options *how);
+int server_listen(struct server *server);
+int server_run(struct server *server, struct signals *signals);
+void server_close(struct server *server);
 
 #endif

@@ -84,7 +84,7 @@ static bool is_write(enum wire_type type)
  * @arg: for @secret
  */
 void session_begin(struct session *session, const struct session_setup *setup,
-		   const struct wire_key *(*secret)(void *arg, const char *name), void *arg)
+		   const struct secret *(*secret)(void *arg, const char *name), void *arg)
 {
 	memset(session, 0, sizeof(*session));
 	session->setup = *setup;
@@ -297,7 +297,7 @@ void session_done(struct session *session, uint32_t slot, int error)
  * @flags: WIRE_READ_ONLY, WIRE_RECEIPTS
  */
 void session_call(struct session *session, const struct session_setup *setup,
-		  const struct wire_key *key, const char *name, const char *who,
+		  const struct secret *key, const char *name, const char *who,
 		  uint64_t epoch, uint32_t flags)
 {
 	struct wire_hello *hello = &session->out.hello;

@@ -83,8 +83,8 @@ struct session_setup {
 struct session {
 	enum session_state state;
 	struct session_setup setup;
-	const struct wire_key *key;
-	const struct wire_key *(*secret)(void *arg, const char *name);
+	const struct secret *key;
+	const struct secret *(*secret)(void *arg, const char *name);
 	void *secret_arg;
 	unsigned int version;
 	size_t tag;
@@ -115,7 +115,7 @@ struct session_export {
 
 /* The server's side. */
 void session_begin(struct session *session, const struct session_setup *setup,
-		   const struct wire_key *(*secret)(void *arg, const char *name), void *arg);
+		   const struct secret *(*secret)(void *arg, const char *name), void *arg);
 enum session_do session_receive(struct session *session, const union wire_message *message,
 				size_t length);
 /* After SESSION_ASK, now or later: @out is to be sent. */
@@ -130,7 +130,7 @@ void session_done(struct session *session, uint32_t slot, int error);
 
 /* The client's side: @out is the first message. */
 void session_call(struct session *session, const struct session_setup *setup,
-		  const struct wire_key *key, const char *name, const char *who,
+		  const struct secret *key, const char *name, const char *who,
 		  uint64_t epoch, uint32_t flags);
 enum session_do session_answer(struct session *session, const union wire_message *message,
 			       size_t length);

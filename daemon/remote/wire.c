@@ -119,7 +119,7 @@ const char *wire_check(const union wire_message *message, size_t length, unsigne
 /* ---- Proofs ------------------------------------------------------------ */
 
 /* Both sides have given a nonce: neither can be made to repeat a proof. */
-static void begin(struct hmac_sha256_ctx *hmac, const struct wire_key *key, const char *side,
+static void begin(struct hmac_sha256_ctx *hmac, const struct secret *key, const char *side,
 		  const struct wire_link *link, const struct wire_hello *hello,
 		  const struct wire_challenge *challenge)
 {
@@ -140,7 +140,7 @@ static void begin(struct hmac_sha256_ctx *hmac, const struct wire_key *key, cons
  * @hello, @challenge: what has been said
  * @mac: out
  */
-void wire_prove_client(const struct wire_key *key, const struct wire_link *link,
+void wire_prove_client(const struct secret *key, const struct wire_link *link,
 		       const struct wire_hello *hello, const struct wire_challenge *challenge,
 		       uint8_t mac[WIRE_MAC])
 {
@@ -159,7 +159,7 @@ void wire_prove_client(const struct wire_key *key, const struct wire_link *link,
  * @accept: what is being said
  * @mac: out, may lie in @accept
  */
-void wire_prove_server(const struct wire_key *key, const struct wire_link *link,
+void wire_prove_server(const struct secret *key, const struct wire_link *link,
 		       const struct wire_hello *hello, const struct wire_challenge *challenge,
 		       const struct wire_accept *accept, uint8_t mac[WIRE_MAC])
 {
@@ -171,7 +171,7 @@ void wire_prove_server(const struct wire_key *key, const struct wire_link *link,
 	explicit_bzero(&hmac, sizeof(hmac));	/* the secret's hash can stand for the secret */
 }
 
-static void make_direction(const struct wire_key *key, const char *side,
+static void make_direction(const struct secret *key, const char *side,
 			   const struct wire_link *link, const struct wire_hello *hello,
 			   const struct wire_challenge *challenge,
 			   struct wire_direction *direction)
@@ -197,7 +197,7 @@ static void make_direction(const struct wire_key *key, const char *side,
  * The keys are those of this connection and direction alone: both nonces and both queue pairs
  * are in them.
  */
-void wire_directions(const struct wire_key *key, const struct wire_link *link,
+void wire_directions(const struct secret *key, const struct wire_link *link,
 		     const struct wire_hello *hello, const struct wire_challenge *challenge,
 		     struct wire_direction *to_server, struct wire_direction *to_client)
 {
@@ -266,6 +266,15 @@ const char *wire_reason(uint32_t reason)
 	};
 
 	return reason < WIRE_REASONS && reasons[reason] ? reasons[reason] : "for a reason unknown here";
+}
+
+/**
+ * wire_scheme - is a path meant to be an export of another host?
+ * @path: of a backup
+ */
+bool wire_scheme(const char *path)
+{
+	return !strncmp(path, WIRE_SCHEME, strlen(WIRE_SCHEME));
 }
 
 /**

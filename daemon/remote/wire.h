@@ -45,6 +45,7 @@
 #include <nettle/hmac.h>
 
 #include "base/address.h"
+#include "base/secret.h"
 
 #define WIRE_MAGIC	0x574d534cu	/* "LSMW" */
 #define WIRE_VERSION_MIN	3u	/* lowest and highest version spoken here */
@@ -187,17 +188,6 @@ _Static_assert(sizeof(struct wire_request) == 32, "READ, WRITE, FLUSH");
 _Static_assert(sizeof(struct wire_done) == 24, "DONE, RECEIVED");
 _Static_assert(sizeof(union wire_message) == WIRE_BYTES, "no message is longer");
 
-#define WIRE_KEY_MIN	16u
-#define WIRE_KEY_MAX	4096u
-
-/**
- * struct wire_key - the secret that both sides have
- */
-struct wire_key {
-	size_t length;
-	uint8_t bytes[WIRE_KEY_MAX];
-};
-
 /**
  * struct wire_link - the queue pairs that a conversation is carried by
  * @client_qp, @server_qp: their numbers, as the device of each side has them; 0: the transport
@@ -228,13 +218,13 @@ const char *wire_check(const union wire_message *message, size_t length, unsigne
 /* NULL, or what is wrong with a name: printable, no blanks, ended by zero. */
 const char *wire_check_name(const char name[WIRE_NAME]);
 
-void wire_prove_client(const struct wire_key *key, const struct wire_link *link,
+void wire_prove_client(const struct secret *key, const struct wire_link *link,
 		       const struct wire_hello *hello, const struct wire_challenge *challenge,
 		       uint8_t mac[WIRE_MAC]);
-void wire_prove_server(const struct wire_key *key, const struct wire_link *link,
+void wire_prove_server(const struct secret *key, const struct wire_link *link,
 		       const struct wire_hello *hello, const struct wire_challenge *challenge,
 		       const struct wire_accept *accept, uint8_t mac[WIRE_MAC]);
-void wire_directions(const struct wire_key *key, const struct wire_link *link,
+void wire_directions(const struct secret *key, const struct wire_link *link,
 		     const struct wire_hello *hello, const struct wire_challenge *challenge,
 		     struct wire_direction *to_server, struct wire_direction *to_client);
 void wire_tag(struct wire_direction *direction, union wire_message *message, size_t length);
@@ -259,6 +249,7 @@ struct wire_address {
 	char name[WIRE_NAME];
 };
 
+bool wire_scheme(const char *path);
 bool wire_address(const char *text, struct wire_address *address);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel.h"
+#include "module/kernel.h"
 #include "metrics.h"
 
 #define NS_PER_S	1000000000u
@@ -196,7 +196,7 @@ static void put_daemon(const struct page *page, uint64_t age_ns)
 
 static void put_cluster(const struct page *page)
 {
-	const struct status_cluster *c = &page->status->cluster;
+	const struct cluster_figures *c = &page->status->cluster;
 	const struct row rows[] = {
 		{ "lsmem_cluster_epoch", "Of this ownership of the store.", c->epoch },
 		{ "lsmem_cluster_left_seconds",

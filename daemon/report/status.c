@@ -266,7 +266,7 @@ static void put_backups(struct status *status)
 
 static void put_cluster(struct status *status)
 {
-	const struct status_cluster *c = &status->cluster;
+	const struct cluster_figures *c = &status->cluster;
 
 	if (!c->host)
 		return;

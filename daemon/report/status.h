@@ -13,8 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/core.h"
 #include "base/histogram.h"
+#include "cluster/cluster.h"
+#include "core/core.h"
 
 #define LSMEMD_VERSION		"0.1.0"
 
@@ -34,20 +35,6 @@ struct status_backup {
 	bool ack_memory;
 	uint32_t index;
 	char error[STATUS_ERROR_BYTES];
-};
-
-/**
- * struct status_cluster - of who owns the store; see cluster.h
- * @host: who we are there; NULL: there is no cluster
- * @epoch: of our ownership
- * @left_ns: for which it is ours, if the lease is not renewed
- * @failures: calls to etcd without an answer
- * @stale: where the backups are, or how, is not in etcd yet
- */
-struct status_cluster {
-	const char *host;
-	uint64_t epoch, left_ns, failures;
-	bool stale;
 };
 
 /**
@@ -78,7 +65,7 @@ struct status {
 	const char *where;
 	struct status_backup backups[LSMEM_BACKUPS];
 	uint32_t nr_backups;
-	struct status_cluster cluster;
+	struct cluster_figures cluster;
 
 	bool recovery;
 	uint64_t read_bytes;

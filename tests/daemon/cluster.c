@@ -136,7 +136,7 @@ int main(int argc, char **argv)
 
 	log_setup(LOG_PRI_DEBUG);
 	if (argc != 2 || config_read(argv[1], &config, error) ||
-	    cluster_open(&cluster, &config.cluster))
+	    cluster_open(&cluster, &config.cluster.options))
 		return 2;
 	while (fgets(line, sizeof(line), stdin)) {
 		if (!strncmp(line, "claim ", 6))

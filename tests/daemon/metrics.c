@@ -44,7 +44,7 @@ static void active(void)
 		backup->bytes[i] = 4096 << i;
 		backup->writes[i] = i + 1;
 	}
-	status.cluster = (struct status_cluster) {
+	status.cluster = (struct cluster_figures) {
 		.host = "here", .epoch = 7, .left_ns = 11500000000, .failures = 3,
 		.stale = true,
 	};

@@ -20,7 +20,8 @@
 #include "backup/backup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "remote/secret.h"
+#include "base/secret.h"
+#include "remote/remote.h"
 #include "remote/server.h"
 #include "remote/session.h"
 #include "remote/verbs.h"
@@ -319,7 +320,7 @@ static void test_receipts(uint8_t *data, uint8_t *back)
 struct stranger {
 	struct verbs verbs;
 	struct session session;
-	struct wire_key key;
+	struct secret key;
 	struct rdma_event_channel *events;
 	bool over, serving, read_done;
 	unsigned int answers;
@@ -431,7 +432,7 @@ static void stranger_leave(struct stranger *s)
 	rdma_destroy_event_channel(s->events);
 }
 
-static void stranger_begin(struct stranger *s, const struct wire_key *key, uint64_t epoch,
+static void stranger_begin(struct stranger *s, const struct secret *key, uint64_t epoch,
 			   uint32_t flags)
 {
 	struct session_setup setup = {
@@ -493,7 +494,7 @@ static void test_hostile(void)
 	static struct stranger s;
 	struct backup holder;
 	union wire_message message;
-	struct wire_key wrong = { .length = 16, .bytes = "sixteen letters." };
+	struct secret wrong = { .length = 16, .bytes = "sixteen letters." };
 	struct ibv_mr *mr;
 	struct ibv_sge sge;
 	bool never = false;
@@ -654,6 +655,7 @@ int main(int argc, char **argv)
 	path = argv[1];
 	key_file = argv[2];
 	log_setup(getenv("VERBOSE") ? LOG_PRI_INFO : -1);
+	backup_register(&remote_backup_make);
 	data = buffer();
 	back = buffer();
 	if (!data || !back || loop_open(&loop, 256))

@@ -21,7 +21,7 @@
 #define SLOTS	8u
 #define BYTES	(1u << 20)
 
-static const struct wire_key key = { 16, "sixteen letters." };
+static const struct secret key = { 16, "sixteen letters." };
 static const struct session_setup setups[2] = {
 	{ .lowest = WIRE_VERSION_MIN, .highest = WIRE_VERSION_MAX, .link = { 1, 2 }, .nonce = "client" },
 	{ .lowest = WIRE_VERSION_MIN, .highest = WIRE_VERSION_MAX, .link = { 1, 2 }, .nonce = "server" },
@@ -164,7 +164,7 @@ static bool proof(struct both *both, union wire_message *message, bool client, b
 	return !memcmp(mac, wanted, WIRE_MAC);
 }
 
-static const struct wire_key *secret(void *arg, const char *name)
+static const struct secret *secret(void *arg, const char *name)
 {
 	(void)arg;
 	(void)name;

@@ -12,8 +12,8 @@
 #define BYTES	(64u << 20)
 #define SLOTS	4u
 
-static const struct wire_key key = { 16, "sixteen letters." };
-static const struct wire_key other_key = { 16, "sixteen Letters." };
+static const struct secret key = { 16, "sixteen letters." };
+static const struct secret other_key = { 16, "sixteen Letters." };
 static const struct session_setup client_setup = {
 	.lowest = WIRE_VERSION_MIN, .highest = WIRE_VERSION_MAX, .link = { 17, 23 },
 	.nonce = "client",
@@ -24,7 +24,7 @@ static const struct session_setup server_setup = {
 };
 
 /* "data" has the secret, "other" another one, as have exports that are not there. */
-static const struct wire_key *secret(void *arg, const char *name)
+static const struct secret *secret(void *arg, const char *name)
 {
 	(void)arg;
 	return !strcmp(name, "data") ? &key : &other_key;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The shared secret: see secret.h. */
+/* Shared secrets: see secret.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -7,17 +7,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "log.h"
 #include "secret.h"
 
 /**
- * secret_read - read the secret
+ * secret_read - read a secret
  * @path: its file
- * @key: out
+ * @secret: out
  *
  * Says itself why it fails.  Returns 0 or a negative errno.
  */
-int secret_read(const char *path, struct wire_key *key)
+int secret_read(const char *path, struct secret *secret)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err = 0;
 	struct stat st;
@@ -36,18 +36,18 @@ int secret_read(const char *path, struct wire_key *key)
 		err = -EPERM;
 		goto out;
 	}
-	if (st.st_size < WIRE_KEY_MIN || st.st_size > WIRE_KEY_MAX) {
+	if (st.st_size < SECRET_MIN || st.st_size > SECRET_MAX) {
 		log_err("%s: %lld bytes; a secret has %u to %u", path, (long long)st.st_size,
-			WIRE_KEY_MIN, WIRE_KEY_MAX);
+			SECRET_MIN, SECRET_MAX);
 		err = -EINVAL;
 		goto out;
 	}
-	n = read(fd, key->bytes, WIRE_KEY_MAX);
+	n = read(fd, secret->bytes, SECRET_MAX);
 	if (n != st.st_size) {
 		err = n < 0 ? -errno : -EIO;
 		log_err("%s: the secret cannot be read: %s", path, strerror(-err));
 	}
-	key->length = (size_t)st.st_size;
+	secret->length = (size_t)st.st_size;
 out:
 	if (fd >= 0)
 		close(fd);
@@ -55,14 +55,15 @@ out:
 }
 
 /**
- * secret_nonce - bytes that nobody can foretell
- * @nonce: out
+ * secret_random - random bytes, from the kernel
+ * @bytes: out
+ * @length: at most 256
  *
  * Returns 0 or a negative errno.
  */
-int secret_nonce(uint8_t nonce[WIRE_NONCE])
+int secret_random(uint8_t *bytes, size_t length)
 {
-	if (getrandom(nonce, WIRE_NONCE, 0) != WIRE_NONCE) {
+	if (getrandom(bytes, length, 0) != (ssize_t)length) {
 		log_err("no random numbers: %s", strerror(errno));
 		return -EIO;
 	}

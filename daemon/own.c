@@ -105,9 +105,9 @@ static int find(struct lsmemd *d)
  */
 int own_open(struct lsmemd *d)
 {
-	if (!d->config.cluster.nr_urls)
+	if (!d->config.cluster.options.etcd.nr_urls)
 		return STATUS_OK;
-	if (cluster_open(&d->cluster, &d->config.cluster))
+	if (cluster_open(&d->cluster, &d->config.cluster.options))
 		return STATUS_ERROR;
 	return d->config.nr_backups ? STATUS_OK : find(d);
 }
@@ -151,7 +151,7 @@ void own_tell(struct lsmemd *d)
 	char full[PATH_MAX + WIRE_NAME];
 	uint32_t slot, index;
 
-	if (!d->cluster.config)
+	if (!d->cluster.options)
 		return;
 	memset(&members, 0, sizeof(members));
 	members.epoch = d->cluster.epoch;

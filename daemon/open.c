@@ -313,7 +313,7 @@ static int hold_backups(struct lsmemd *d)
 	bool full;
 	int status;
 
-	if (d->options.take_over || (d->cluster.config && config_any_remote(&d->config))) {
+	if (d->options.take_over || (d->cluster.options && config_any_remote(&d->config))) {
 		status = look_beside(d, &full, uuid);
 		if (!status && !d->signals.stop && full)
 			status = expect_store(d, uuid);
