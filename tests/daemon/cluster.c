@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "cluster/cluster.c"
+#include "config.h"
 
 static struct cluster cluster;
 
@@ -84,7 +85,7 @@ static void take_them(const char *line)
 static void tell(char *line)
 {
 	struct members members;
-	struct status_cluster status;
+	struct cluster_figures status;
 	struct member *m;
 	char *state;
 
@@ -116,7 +117,7 @@ static void force(void)
 
 static void holds(void)
 {
-	struct status_cluster status;
+	struct cluster_figures status;
 	char why[ETCD_WHY_BYTES];
 
 	cluster_tick(&cluster);
