@@ -143,6 +143,7 @@ void close_backups(struct lsmemd *d);
 
 void restore_env(struct lsmemd *d, struct recover_env *env);
 int restore_blank(const struct recover_env *env, uint32_t slot, bool *blank);
+void restore_foreign(struct lsmemd *d);
 int restore_wipe(struct lsmemd *d, uint32_t slot);
 
 void rejoin_tick(struct lsmemd *d, uint64_t now);

@@ -16,6 +16,7 @@
 
 #include <lsmem_format.h>
 
+#include "backup/foreign.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "lsmemd.h"
@@ -342,11 +343,61 @@ void restore_env(struct lsmemd *d, struct recover_env *env)
 	env->progress = restore_progress;
 }
 
+/* The two ends of a backup, @length bytes each */
+struct ends {
+	uint8_t *data[2];
+	uint32_t length;
+};
+
+static void free_ends(struct ends *ends)
+{
+	free(ends->data[0]);
+	free(ends->data[1]);
+}
+
+static int read_ends(const struct recover_env *env, uint32_t slot, struct ends *ends)
+{
+	uint64_t bytes = env->backup_bytes[slot];
+	int err = 0, i;
+
+	memset(ends, 0, sizeof(*ends));
+	ends->length = bytes < PROBE_BYTES ? (uint32_t)bytes : PROBE_BYTES;
+	for (i = 0; i < 2 && !err; i++) {
+		if (posix_memalign((void **)&ends->data[i], LSMEM_BLOCK, PROBE_BYTES))
+			err = -ENOMEM;
+		else
+			err = env->read(env->context,
+					recover_address(slot, i ? bytes - ends->length : 0),
+					ends->data[i], ends->length);
+	}
+	if (err)
+		free_ends(ends);
+	return err;
+}
+
+static bool blank_ends(const struct ends *ends)
+{
+	uint32_t i;
+
+	for (i = 0; i < ends->length; i += LSMEM_BLOCK)
+		if (!format_is_blank(ends->data[0] + i) || !format_is_blank(ends->data[1] + i))
+			return false;
+	return true;
+}
+
+static void tell_foreign(const struct recover_env *env, uint32_t slot, const struct ends *ends)
+{
+	char name[FOREIGN_BYTES];
+
+	if (foreign_name(ends->data[0], ends->data[1], ends->length, env->backup_bytes[slot], name))
+		log_err("%s: holds %s", env->names[slot], name);
+}
+
 /**
  * restore_blank - look for what others keep beyond the first two blocks
  * @env: how the backups are read
  * @slot: of the backup
- * @blank: out: nothing of anybody's at the beginning and the end
+ * @blank: out: nothing of anybody's at the beginning and the end; if there is, it is told
  *
  * Some filesystems and RAIDs leave the first blocks alone: a backup without
  * superblock is formatted only if there is nothing else in sight.
@@ -355,23 +406,35 @@ void restore_env(struct lsmemd *d, struct recover_env *env)
  */
 int restore_blank(const struct recover_env *env, uint32_t slot, bool *blank)
 {
-	uint64_t bytes = env->backup_bytes[slot], offset;
-	uint32_t length, i;
-	uint8_t *data;
-	int err = 0, end;
+	struct ends ends;
+	int err = read_ends(env, slot, &ends);
 
-	if (posix_memalign((void **)&data, LSMEM_BLOCK, PROBE_BYTES))
-		return -ENOMEM;
-	*blank = true;
-	length = bytes < PROBE_BYTES ? (uint32_t)bytes : PROBE_BYTES;
-	for (end = 0; end < 2 && !err && *blank; end++) {
-		offset = end ? bytes - length : 0;
-		err = env->read(env->context, recover_address(slot, offset), data, length);
-		for (i = 0; i < length && !err && *blank; i += LSMEM_BLOCK)
-			*blank = format_is_blank(data + i);
+	if (err)
+		return err;
+	*blank = blank_ends(&ends);
+	if (!*blank)
+		tell_foreign(env, slot, &ends);
+	free_ends(&ends);
+	return 0;
+}
+
+/**
+ * restore_foreign - tell what backups hold that is not lsmem's, where libblkid knows it
+ * @d: the daemon, its backups open
+ */
+void restore_foreign(struct lsmemd *d)
+{
+	struct recover_env env;
+	struct ends ends;
+	uint32_t slot;
+
+	restore_env(d, &env);
+	for (slot = 0; slot < env.backups; slot++) {
+		if (!env.backup_bytes[slot] || read_ends(&env, slot, &ends))
+			continue;
+		tell_foreign(&env, slot, &ends);
+		free_ends(&ends);
 	}
-	free(data);
-	return err;
 }
 
 /**

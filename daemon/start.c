@@ -41,8 +41,9 @@ static const char *kind_name(uint32_t kind)
 
 /* ---- The backups ------------------------------------------------------- */
 
-static int refuse_content(const struct lsmemd *d)
+static int refuse_content(struct lsmemd *d)
 {
+	restore_foreign(d);
 	log_err("%s: holds something that is not a backup this lsmemd can use; if all of it may be lost, start lsmemd once with --format --force",
 		d->where);
 	return STATUS_REFUSED;
@@ -116,6 +117,7 @@ static int look(struct lsmemd *d, struct recover *r, enum recover_state *state)
 		if (err || d->signals.stop)
 			return err;
 	} else if (!d->options.force) {
+		restore_foreign(d);
 		log_err("%s: holds something that is not a backup of lsmem; --format --force overwrites it",
 			d->where);
 		return STATUS_REFUSED;

@@ -11,10 +11,12 @@ conf=$scratch/lsmemd.conf
 printf '[backup]\npath = %s\nlock_wait = 0\n' "$image" >"$conf"
 
 blank() { rm -f "$image"; head -c 160M /dev/zero >"$image"; }
+# shellcheck disable=SC2059 # what is written is the format
+bytes() { printf "$2" | dd of="$image" bs=1 seek="$1" conv=notrunc status=none; }
 patch() { printf '%s' "$2" | dd of="$image" bs=1 seek="$1" conv=notrunc status=none; }
 check() { run "$lsmemd" -c "$conf" --check; }
 
-# refused NAME: other content, exit status 5, how to overwrite it is named
+# refused NAME [WHAT]: other content, exit status 5, how to overwrite it is named; it is called WHAT
 refused()
 {
 	local before after
@@ -24,6 +26,7 @@ refused()
 	expect "$1: exit status" "$status" 5
 	ok "$1: --format --force is named" grep -q -- '--format --force' "$scratch/err"
 	expect "$1: nothing is written" "$after" "$before"
+	[ -z "${2:-}" ] || ok "$1: called $2" grep -qF "$image: holds $2" "$scratch/err"
 }
 
 blank
@@ -32,17 +35,22 @@ expect 'blank: exit status' "$status" 0
 expect 'blank: said' "$(cat "$scratch/out")" "$image: blank"
 
 blank
-mkfs.ext4 -q -F "$image"
-refused 'an ext4 filesystem'
+mkfs.ext4 -q -F -L books "$image"
+refused 'an ext4 filesystem' 'ext4, labelled "books"'
 if command -v mkfs.xfs >/dev/null; then
 	rm -f "$image"
 	truncate -s 512M "$image"
 	mkfs.xfs -q -f "$image"
-	refused 'an xfs filesystem'
+	refused 'an xfs filesystem' xfs
 fi
 blank
 mkswap -q "$image" 2>/dev/null || mkswap "$image" >/dev/null 2>&1
-refused 'swap space'
+refused 'swap space' swap
+blank
+# One partition: type 83h, from sector 1 on
+bytes 446 '\0\0\2\0\203\377\377\377\1\0\0\0\377\17\0\0'
+bytes 510 '\125\252'
+refused 'a partition table' 'a partition table (dos)'
 blank
 patch 65600 _BHRfS_M
 refused 'what leaves the first 64 KiB alone (btrfs)'
