@@ -12,7 +12,7 @@
  *	restore.c	a backup brought up (recover/) by the loop's I/O
  *	serve.c		the steady state (core/), until a signal or a failure
  *	rejoin.c	backups that come back meanwhile
- *	reload.c	settings that change meanwhile (config.c), and the port of the metrics
+ *	reload.c	settings that change meanwhile, and the port of the metrics
  *	exports.c	instead of all this: a server of backups
  *
  * Below them, knowing nothing of them, lowest first:
@@ -26,6 +26,7 @@
  *	remote/		backups on other hosts, and the server that keeps them
  *	cluster/	who owns a store, by etcd
  *	report/		status file, metrics
+ *	config/		the configuration file
  */
 #ifndef LSMEMD_LSMEMD_H
 #define LSMEMD_LSMEMD_H
@@ -35,7 +36,7 @@
 #include "backup/backup.h"
 #include "core/clean.h"
 #include "cluster/cluster.h"
-#include "config.h"
+#include "config/config.h"
 #include "core/core.h"
 #include "report/http.h"
 #include "module/kernel.h"

@@ -24,7 +24,7 @@
 #include <string.h>
 
 #include "cluster/cluster.c"
-#include "config.h"
+#include "config/config.h"
 
 static struct cluster cluster;
 

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "config.h"
+#include "config/config.h"
 #include "report/http.h"
 
 static struct status status;

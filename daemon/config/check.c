@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What no single line of the configuration file can tell: which keys belong together. */
+#include <string.h>
+
+#include "backup/nvmf_address.h"
+#include "private.h"
+
+static int check_server(struct config_parser *p, struct config *c, const unsigned int seen[NR_SECTIONS])
+{
+	unsigned int i;
+
+	for (i = 0; i < SECTION_SERVER; i++)
+		if (seen[i])
+			return config_fail(p, seen[i],
+					   "a server of backups ([server], [export]) has no [%s]; use another file and another daemon",
+					   config_sections[i]);
+	if (c->nr_backups)
+		return config_fail(p, c->backups[0].line,
+				   "a server of backups ([server], [export]) has no [backup]; use another file and another daemon");
+	if (!c->server.listen_line)
+		return config_fail(p, 0, "no listen in [server]: \"listen = rdma://ADDRESS[:PORT]\" is needed");
+	if (c->server.options.wire_min > c->server.options.wire_max)
+		return config_fail(p, c->server.wire_min_line ? c->server.wire_min_line :
+				   c->server.wire_max_line, "wire_min = %u is above wire_max = %u",
+				   c->server.options.wire_min, c->server.options.wire_max);
+	if (!c->server.options.nr_exports)
+		return config_fail(p, 0, "no [export NAME]: a server keeps what it is told of");
+	for (i = 0; i < c->server.options.nr_exports; i++)
+		if (!c->exports[i].path_line)
+			return config_fail(p, c->exports[i].line, "no path in [export %s]",
+					   c->server.options.exports[i].name);
+	for (i = 0; i < c->server.options.nr_exports; i++)
+		if (!c->exports[i].secret_line && !c->server.key_line)
+			return config_fail(p, c->exports[i].line,
+					   "no secret in [export %s], and no key in [server] for those without one: \"secret = FILE\" or \"key = FILE\" is needed",
+					   c->server.options.exports[i].name);
+	return 0;
+}
+
+/**
+ * config_domain - which backups may config_fail together with one?
+ * @config: the configuration
+ * @backup: place of the one
+ *
+ * Returns the first place of such a one: a number of the domain.
+ */
+unsigned int config_domain(const struct config *config, unsigned int backup)
+{
+	const char *domain = config->backups[backup].domain;
+	unsigned int first;
+
+	for (first = 0; first < backup; first++)
+		if (*domain && !strcmp(domain, config->backups[first].domain))
+			break;
+	return first;
+}
+
+/**
+ * config_domains - are the backups in several failure domains?
+ * @config: the configuration
+ */
+bool config_domains(const struct config *config)
+{
+	unsigned int i;
+
+	for (i = 0; i < config->nr_backups; i++)
+		if (config_domain(config, i))
+			return true;
+	return false;
+}
+
+/**
+ * config_any_remote - is one of the backups on another host?
+ * @config: the configuration
+ */
+bool config_any_remote(const struct config *config)
+{
+	unsigned int i;
+
+	for (i = 0; i < config->nr_backups; i++)
+		if (wire_scheme(config->backups[i].path))
+			return true;
+	return false;
+}
+
+static int check_backup(struct config_parser *p, const struct config *c,
+			const struct config_backup *backup)
+{
+	bool server = wire_scheme(backup->path), remote = server || nvmf_scheme(backup->path);
+	const struct config_backup *other;
+
+	if (!backup->path_line)
+		return config_fail(p, *backup->name ? backup->line : 0,
+				   "no path in [backup%s%s]: a block device or a file is needed",
+				   *backup->name ? " " : "", backup->name);
+	if (server && !backup->key_line)
+		return config_fail(p, backup->path_line,
+				   "path = %s: a backup on another host needs \"key =\", the file of the secret shared with it",
+				   backup->path);
+	if (remote && backup->size_line)
+		return config_fail(p, backup->size_line,
+				   "size: not for a backup on another host, whose server makes it");
+	if (!remote && backup->key_line)
+		return config_fail(p, backup->key_line,
+				   "key: only for a backup on another host (path = rdma://.. or nvmf+..)");
+	if (!remote && backup->timeout_line && c->nr_backups == 1)
+		return config_fail(p, backup->timeout_line,
+				   "timeout: only for a backup on another host (path = rdma://.. or nvmf+..), or one of several");
+	if (!server && backup->ack_memory)
+		return config_fail(p, backup->ack_line,
+				   "ack = memory: only for a backup that the lsmemd of another host keeps (path = rdma://..); use ack = durable, or leave it out");
+	if (backup->ack_memory && c->store.kind == LSMEM_KIND_BLOCK)
+		return config_fail(p, backup->ack_line,
+				   "ack = memory: not for kind = block, which waits for nothing but FLUSH and FUA, and these promise a drive; use ack = durable, or leave it out");
+	if (backup->domain_line && c->nr_backups == 1)
+		return config_fail(p, backup->domain_line, "domain: only for one of several backups");
+	for (other = c->backups; other < backup; other++)
+		if (!strcmp(other->path, backup->path))
+			return config_fail(p, backup->path_line, "path = %s: is that of [backup %s] too",
+					   backup->path, other->name);
+	return 0;
+}
+
+/* Those that can config_fail apart from each other. */
+static unsigned int count_domains(const struct config *c)
+{
+	unsigned int count = 0, i;
+
+	for (i = 0; i < c->nr_backups; i++)
+		count += config_domain(c, i) == i;
+	return count;
+}
+
+/**
+ * config_check_replicas - are there backups and failure domains for the replicas?
+ * @p: where messages go
+ * @c: the configuration; the number of replicas is set if the file has none
+ *
+ * Returns 0 or -EINVAL.
+ */
+int config_check_replicas(struct config_parser *p, struct config *c)
+{
+	unsigned int domains = count_domains(c);
+
+	if (!c->store.replicas_line)
+		c->store.replicas = domains < CONFIG_REPLICAS_DEFAULT ? domains :
+				    CONFIG_REPLICAS_DEFAULT;
+	if (c->store.replicas > domains)
+		return config_fail(p, c->store.replicas_line,
+				   "replicas = %u: each is in a domain of its own, and the backups are in %u",
+				   c->store.replicas, domains);
+	if (!c->store.min_replicas_line)
+		c->store.min_replicas = c->store.replicas > 1 ? c->store.replicas - 1 : 1;
+	if (c->store.min_replicas > c->store.replicas)
+		return config_fail(p, c->store.min_replicas_line,
+				   "min_replicas = %u: allowed is at most replicas, %u",
+				   c->store.min_replicas, c->store.replicas);
+	return 0;
+}
+
+/**
+ * config_check_backups - does each backup have the keys that it needs, and no others?
+ * @p: where messages go
+ * @c: the configuration; its backups are the file's, or etcd's
+ *
+ * Returns 0 or -EINVAL.
+ */
+int config_check_backups(struct config_parser *p, struct config *c)
+{
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < c->nr_backups && !err; i++)
+		err = check_backup(p, c, &c->backups[i]);
+	return err;
+}
+
+static int check_cluster(struct config_parser *p, const struct config *config, unsigned int line)
+{
+	const struct config_cluster *c = &config->cluster;
+	unsigned int i, secure = 0, files = c->ca_line + c->cert_line + c->key_line;
+
+	if (!c->options.etcd.nr_urls)
+		return config_fail(p, line, "no etcd in [cluster]: \"etcd = http://ADDRESS:PORT\" is needed");
+	for (i = 0; i < c->options.etcd.nr_urls; i++)
+		secure += !strncmp(c->options.etcd.urls[i], "https:", 6);
+	if (secure && secure != c->options.etcd.nr_urls)
+		return config_fail(p, c->etcd_line, "etcd: http:// and https:// together");
+	if (secure && !c->ca_line)
+		return config_fail(p, c->etcd_line,
+				   "etcd: https:// needs \"ca =\", the file of the certificate that etcd's is signed with");
+	if (!secure && files)
+		return config_fail(p, c->etcd_line, "etcd: ca, cert and key are for https://");
+	if (!c->cert_line != !c->key_line)
+		return config_fail(p, c->cert_line + c->key_line, "cert and key: one without the other");
+	if (c->store_line && config->nr_backups)
+		return config_fail(p, c->store_line,
+				   "store: the backups are those that etcd has of it, or those of [backup]; leave one of them out");
+	if (c->secret_line && !c->store_line)
+		return config_fail(p, c->secret_line,
+				   "secret: of the backups that etcd has of \"store =\"; others have \"key =\" in [backup]");
+	return 0;
+}
+
+/**
+ * config_check - do the keys belong together?
+ * @p: where messages go
+ * @c: the configuration, all of it read
+ * @seen: lines of the sections that come once, 0: not there
+ *
+ * Returns 0 or -EINVAL.
+ */
+int config_check(struct config_parser *p, struct config *c, const unsigned int seen[NR_SECTIONS])
+{
+	bool block = c->store.kind == LSMEM_KIND_BLOCK;
+	bool block_node = !strncmp(c->store.node, "lsmemb", 6);
+	int err;
+
+	if (seen[SECTION_SERVER] || c->server.options.nr_exports)
+		return check_server(p, c, seen);
+	if (!c->nr_backups && !c->cluster.store_line)
+		return config_fail(p, 0, "no path in [backup]: a block device or a file is needed");
+	err = config_check_backups(p, c);
+	if (!err && c->nr_backups)
+		err = config_check_replicas(p, c);
+	if (err)
+		return err;
+	if (block && c->store.handles_line)
+		return config_fail(p, c->store.handles_line,
+				   "handles: not for kind = block, whose size tells");
+	if (block && (c->store.mode_line || c->store.owner_line))
+		return config_fail(p, c->store.mode_line ? c->store.mode_line : c->store.owner_line,
+				   "%s: not for kind = block, whose node udev rules give away",
+				   c->store.mode_line ? "mode" : "owner");
+	if (c->store.node_line && block != block_node)
+		return config_fail(p, c->store.node_line,
+				   "node = %s: the node of a store of kind = %s is %s",
+				   c->store.node, block ? "block" : "object",
+				   block ? "lsmemb0, lsmemb1 .." : "lsmem, lsmem1 ..");
+	return seen[SECTION_CLUSTER] ? check_cluster(p, c, seen[SECTION_CLUSTER]) : 0;
+}

@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The keys of lsmemd.conf(5), and what each does. */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backup/nvmf_address.h"
+#include "private.h"
+
+/* Is it the name of a device node: lsmem, lsmem1 .., lsmemb0 .., lsmem-control? */
+static bool is_node(const char *name)
+{
+	static const char digits[] = "0123456789";
+
+	if (strncmp(name, "lsmem", 5))
+		return false;
+	name += 5;
+	return !name[strspn(name, digits)] || !strcmp(name, "-control") ||
+	       (name[0] == 'b' && name[1] && !name[1 + strspn(name + 1, digits)]);
+}
+
+/* As the kernel takes it: see lsmem_store_give(). */
+static bool is_name(const char *name)
+{
+	return config_word(name, CONFIG_NAME_BYTES) && *name != '.' && *name != '-' && !is_node(name);
+}
+
+static int set_name(struct config_parser *p, struct config *c, const char *value)
+{
+	if (is_node(value))
+		return config_fail(p, p->line,
+				   "name = %s: is that of a device node, which the kernel gives; \"node = %s\" is for a store that is there under it",
+				   value, value);
+	if (!is_name(value))
+		return config_fail(p, p->line,
+				   "name = %s: allowed are 1 to %u letters, digits, dots, dashes and underscores, no dot or dash first",
+				   value, CONFIG_NAME_BYTES - 1);
+	strcpy(c->store.name, value);
+	return 0;
+}
+
+/**
+ * config_default_name - name the store after its file
+ * @c: the configuration
+ * @path: of the file: ".../data.conf" is of the store data; lsmemd.conf names none
+ */
+void config_default_name(struct config *c, const char *path)
+{
+	const char *base = strrchr(path, '/'), *end;
+	size_t length;
+
+	base = base ? base + 1 : path;
+	end = strrchr(base, '.');
+	length = end ? (size_t)(end - base) : 0;
+	if (!end || strcmp(end, ".conf") || length >= sizeof(c->store.name))
+		return;
+	memcpy(c->store.name, base, length);
+	if (!is_name(c->store.name) || !strcmp(c->store.name, "lsmemd"))
+		memset(c->store.name, 0, sizeof(c->store.name));
+}
+
+static int set_node(struct config_parser *p, struct config *c, const char *value)
+{
+	const char *s;
+
+	for (s = value; *s; s++)
+		if (!isalnum((unsigned char)*s))
+			break;
+	if (*s || strncmp(value, "lsmem", 5) || strlen(value) >= sizeof(c->store.node))
+		return config_fail(p, p->line,
+				   "node = %s: not the node of a store; allowed are lsmem, lsmem1 .. or lsmemb0, lsmemb1 ..",
+				   value);
+	strcpy(c->store.node, value);
+	return 0;
+}
+
+static int set_kind(struct config_parser *p, struct config *c, const char *value)
+{
+	if (!strcmp(value, "object"))
+		c->store.kind = LSMEM_KIND_OBJECT;
+	else if (!strcmp(value, "block"))
+		c->store.kind = LSMEM_KIND_BLOCK;
+	else
+		return config_fail(p, p->line, "kind = %s: allowed are object and block", value);
+	return 0;
+}
+
+static int set_store_size(struct config_parser *p, struct config *c, const char *value)
+{
+	if (!config_size(value, &c->store.bytes) || c->store.bytes < CONFIG_STORE_BYTES_MIN ||
+	    c->store.bytes > CONFIG_STORE_BYTES_MAX || c->store.bytes % LSMEM_SEGMENT_BYTES)
+		return config_fail(p, p->line,
+				   "size = %s: allowed is a multiple of 8M from 128M to 1T", value);
+	return 0;
+}
+
+static int set_handles(struct config_parser *p, struct config *c, const char *value)
+{
+	if (!config_size(value, &c->store.handles) || !c->store.handles ||
+	    c->store.handles > INT32_MAX)
+		return config_fail(p, p->line, "handles = %s: allowed is a number from 1 to %d",
+				   value, INT32_MAX);
+	return 0;
+}
+
+static int set_mode(struct config_parser *p, struct config *c, const char *value)
+{
+	unsigned long mode;
+	char *end;
+
+	mode = strtoul(value, &end, 8);
+	if (*end || !isdigit((unsigned char)*value) || !mode || mode > 0777)
+		return config_fail(p, p->line,
+				   "mode = %s: allowed are octal permissions from 0001 to 0777", value);
+	c->store.mode = (mode_t)mode;
+	return 0;
+}
+
+static int set_owner(struct config_parser *p, struct config *c, const char *value)
+{
+	char user[256], *group;
+	struct passwd *passwd;
+	struct group *entry;
+	uint32_t id;
+
+	if (strlen(value) >= sizeof(user))
+		return config_fail(p, p->line, "owner: longer than %zu characters", sizeof(user) - 1);
+	strcpy(user, value);
+	group = strchr(user, ':');
+	if (group)
+		*group++ = 0;
+	passwd = getpwnam(user);
+	if (passwd) {
+		c->store.uid = passwd->pw_uid;
+		c->store.gid = passwd->pw_gid;
+	} else if (config_number(user, &id)) {
+		c->store.uid = id;
+		c->store.gid = 0;
+	} else {
+		return config_fail(p, p->line,
+				   "owner = %s: no user \"%s\"; allowed is USER or USER:GROUP, names or numbers",
+				   value, user);
+	}
+	if (!group)
+		return 0;
+	entry = getgrnam(group);
+	if (entry)
+		c->store.gid = entry->gr_gid;
+	else if (config_number(group, &id))
+		c->store.gid = id;
+	else
+		return config_fail(p, p->line,
+				   "owner = %s: no group \"%s\"; allowed is USER or USER:GROUP, names or numbers",
+				   value, group);
+	return 0;
+}
+
+static int parse_replicas(struct config_parser *p, const char *key, const char *value,
+			  unsigned int *replicas)
+{
+	uint32_t n;
+
+	if (!config_number(value, &n) || !n || n > LSMEM_BACKUPS)
+		return config_fail(p, p->line, "%s = %s: allowed is a number from 1 to %u", key, value,
+				   LSMEM_BACKUPS);
+	*replicas = n;
+	return 0;
+}
+
+static int set_replicas(struct config_parser *p, struct config *c, const char *value)
+{
+	return parse_replicas(p, "replicas", value, &c->store.replicas);
+}
+
+static int set_min_replicas(struct config_parser *p, struct config *c, const char *value)
+{
+	return parse_replicas(p, "min_replicas", value, &c->store.min_replicas);
+}
+
+static int set_copy_rate(struct config_parser *p, struct config *c, const char *value)
+{
+	if (!config_size(value, &c->store.copy_rate) || c->store.copy_rate < 1u << 20 ||
+	    c->store.copy_rate > CONFIG_STORE_BYTES_MAX)
+		return config_fail(p, p->line,
+				   "copy_rate = %s: allowed are bytes a second from 1M to 1T", value);
+	return 0;
+}
+
+static int set_charge(struct config_parser *p, struct config *c, const char *value)
+{
+	c->store.charge = !strcmp(value, "yes");
+	if (!c->store.charge && strcmp(value, "no"))
+		return config_fail(p, p->line, "charge = %s: allowed are yes and no", value);
+	return 0;
+}
+
+static int set_rejoin(struct config_parser *p, struct config *c, const char *value)
+{
+	unsigned int n;
+
+	if (!config_number(value, &n) || n > CONFIG_REJOIN_MAX)
+		return config_fail(p, p->line, "rejoin = %s: allowed are seconds from 0 to %u", value,
+				   CONFIG_REJOIN_MAX);
+	c->store.rejoin = n;
+	return 0;
+}
+
+static int set_wait(struct config_parser *p, struct config *c, const char *value)
+{
+	uint32_t n = CONFIG_FOREVER;
+
+	if (strcmp(value, "forever") && (!config_number(value, &n) || n > CONFIG_WAIT_MAX))
+		return config_fail(p, p->line,
+				   "wait = %s: allowed are seconds from 0 to %u, and forever", value,
+				   CONFIG_WAIT_MAX);
+	c->store.wait = n;
+	return 0;
+}
+
+/* Of a file or a device, copied to @path. */
+static int copy_path(struct config_parser *p, const char *key, const char *value, char path[PATH_MAX])
+{
+	if (*value != '/' || strlen(value) >= PATH_MAX)
+		return config_fail(p, p->line, "%s = %s: allowed is the absolute path of a %sfile", key,
+				   value, !strcmp(key, "path") ? "block device or a " : "");
+	strcpy(path, value);
+	return 0;
+}
+
+/**
+ * config_last_backup - the backup whose section is being parsed
+ * @c: the configuration, with one at least
+ */
+struct config_backup *config_last_backup(struct config *c)
+{
+	return &c->backups[c->nr_backups - 1];
+}
+
+/**
+ * config_set_path - set the path of the last backup
+ * @p: where messages go
+ * @c: the configuration
+ * @value: a path, or an address by which another host's backup is reached
+ *
+ * Returns 0 or -EINVAL.
+ */
+int config_set_path(struct config_parser *p, struct config *c, const char *value)
+{
+	struct config_backup *backup = config_last_backup(c);
+	struct nvmf_address namespace;
+	struct wire_address address;
+
+	if (nvmf_scheme(value)) {
+		if (strlen(value) >= sizeof(backup->path) || !nvmf_address(value, &namespace))
+			return config_fail(p, p->line, "path = %s: allowed is %s, ADDRESS a number",
+					   value, NVMF_FORM);
+		strcpy(backup->path, value);
+		return 0;
+	}
+	if (!wire_scheme(value))
+		return copy_path(p, "path", value, backup->path);
+	if (strlen(value) >= sizeof(backup->path) || !wire_address(value, &address) ||
+	    !*address.name)
+		return config_fail(p, p->line,
+				   "path = %s: allowed is rdma://HOST[:PORT]/NAME, where NAME is an export of the server there",
+				   value);
+	strcpy(backup->path, value);
+	return 0;
+}
+
+/**
+ * config_set_domain - set the failure domain of the last backup
+ * @p: where messages go
+ * @c: the configuration
+ * @value: a name
+ *
+ * Returns 0 or -EINVAL.
+ */
+int config_set_domain(struct config_parser *p, struct config *c, const char *value)
+{
+	if (!config_word(value, sizeof(config_last_backup(c)->domain)))
+		return config_fail(p, p->line,
+				   "domain = %s: allowed are 1 to %zu letters, digits, dots, dashes and underscores",
+				   value, sizeof(config_last_backup(c)->domain) - 1);
+	strcpy(config_last_backup(c)->domain, value);
+	return 0;
+}
+
+static bool parse_backup_size(const char *value, uint64_t *size)
+{
+	return config_size(value, size) && *size >= 2 * CONFIG_STORE_BYTES_MIN &&
+	       *size <= CONFIG_STORE_BYTES_MAX * 16 && *size % LSMEM_BLOCK == 0;
+}
+
+static int set_backup_size(struct config_parser *p, struct config *c, const char *value)
+{
+	if (!parse_backup_size(value, &config_last_backup(c)->size))
+		return config_fail(p, p->line,
+				   "size = %s: allowed is a multiple of 4K from 256M to 16T", value);
+	return 0;
+}
+
+static int set_backup_key(struct config_parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "key", value, config_last_backup(c)->key);
+}
+
+static int set_timeout(struct config_parser *p, struct config *c, const char *value)
+{
+	uint32_t seconds;
+
+	if (!config_number(value, &seconds) || seconds < 5 || seconds > 3600)
+		return config_fail(p, p->line, "timeout = %s: allowed are seconds from 5 to 3600", value);
+	config_last_backup(c)->timeout = seconds;
+	return 0;
+}
+
+static int set_ack(struct config_parser *p, struct config *c, const char *value)
+{
+	config_last_backup(c)->ack_memory = !strcmp(value, "memory");
+	if (!config_last_backup(c)->ack_memory && strcmp(value, "durable"))
+		return config_fail(p, p->line, "ack = %s: allowed are durable and memory", value);
+	return 0;
+}
+
+static int set_server_listen(struct config_parser *p, struct config *c, const char *value)
+{
+	if (!wire_address(value, &c->server.options.listen) || *c->server.options.listen.name)
+		return config_fail(p, p->line, "listen = %s: allowed is rdma://ADDRESS[:PORT]", value);
+	return 0;
+}
+
+static int set_server_key(struct config_parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "key", value, c->server.options.key);
+}
+
+static int parse_wire(struct config_parser *p, const char *key, const char *value, uint16_t *version)
+{
+	uint32_t n;
+
+	if (!config_number(value, &n) || n < WIRE_VERSION_MIN || n > WIRE_VERSION_MAX)
+		return config_fail(p, p->line, "%s = %s: allowed is a version of the protocol from %u to %u",
+				   key, value, WIRE_VERSION_MIN, WIRE_VERSION_MAX);
+	*version = (uint16_t)n;
+	return 0;
+}
+
+static int set_wire_min(struct config_parser *p, struct config *c, const char *value)
+{
+	return parse_wire(p, "wire_min", value, &c->server.options.wire_min);
+}
+
+static int set_wire_max(struct config_parser *p, struct config *c, const char *value)
+{
+	return parse_wire(p, "wire_max", value, &c->server.options.wire_max);
+}
+
+static struct export_options *last_export(struct config *c)
+{
+	return &c->server.options.exports[c->server.options.nr_exports - 1];
+}
+
+static int set_export_secret(struct config_parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "secret", value, last_export(c)->secret);
+}
+
+static int set_export_path(struct config_parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "path", value, last_export(c)->path);
+}
+
+static int set_export_size(struct config_parser *p, struct config *c, const char *value)
+{
+	if (!parse_backup_size(value, &last_export(c)->size))
+		return config_fail(p, p->line,
+				   "size = %s: allowed is a multiple of 4K from 256M to 16T", value);
+	return 0;
+}
+
+static int set_lock_wait(struct config_parser *p, struct config *c, const char *value)
+{
+	uint32_t seconds;
+
+	if (!config_number(value, &seconds) || seconds > 3600)
+		return config_fail(p, p->line, "lock_wait = %s: allowed are seconds from 0 to 3600",
+				   value);
+	config_last_backup(c)->lock_wait = seconds;
+	return 0;
+}
+
+static int set_listen(struct config_parser *p, struct config *c, const char *value)
+{
+	if (strlen(value) >= sizeof(c->metrics.listen) ||
+	    !config_address(value, &c->metrics.address, &c->metrics.length))
+		return config_fail(p, p->line,
+				   "listen = %s: allowed is ADDRESS:PORT, numbers only, as 127.0.0.1:9469 or [::1]:9469",
+				   value);
+	strcpy(c->metrics.listen, value);
+	return 0;
+}
+
+/* Of one endpoint: https?://ADDRESS:PORT. */
+static bool parse_url(const char *text)
+{
+	struct sockaddr_storage address;
+	const char *rest = strstr(text, "://");
+	socklen_t length;
+
+	return rest && strlen(text) < ETCD_URL_BYTES &&
+	       (!strncmp(text, "http://", 7) || !strncmp(text, "https://", 8)) &&
+	       config_address(rest + 3, &address, &length);
+}
+
+static int set_etcd(struct config_parser *p, struct config *c, const char *value)
+{
+	char copy[ETCD_URLS * (ETCD_URL_BYTES + 2)], *rest = copy, *url;
+
+	if (strlen(value) >= sizeof(copy))
+		return config_fail(p, p->line, "etcd: longer than %zu characters", sizeof(copy) - 1);
+	strcpy(copy, value);
+	while ((url = strsep(&rest, ","))) {
+		url = config_strip(url);
+		if (!parse_url(url) || c->cluster.options.etcd.nr_urls == ETCD_URLS)
+			return config_fail(p, p->line,
+					   "etcd = %s: allowed are 1 to %u endpoints, comma between them: http://ADDRESS:PORT or https://ADDRESS:PORT, numbers only",
+					   value, ETCD_URLS);
+		strcpy(c->cluster.options.etcd.urls[c->cluster.options.etcd.nr_urls++], url);
+	}
+	return 0;
+}
+
+static int set_lease(struct config_parser *p, struct config *c, const char *value)
+{
+	uint32_t seconds;
+
+	if (!config_number(value, &seconds) || seconds < ETCD_LEASE_MIN || seconds > ETCD_LEASE_MAX)
+		return config_fail(p, p->line, "lease = %s: allowed are seconds from %u to %u", value,
+				   ETCD_LEASE_MIN, ETCD_LEASE_MAX);
+	c->cluster.options.etcd.lease = seconds;
+	return 0;
+}
+
+static int set_host(struct config_parser *p, struct config *c, const char *value)
+{
+	if (!config_word(value, sizeof(c->cluster.options.host)))
+		return config_fail(p, p->line,
+				   "host = %s: allowed are 1 to %zu letters, digits, dots, dashes and underscores",
+				   value, sizeof(c->cluster.options.host) - 1);
+	strcpy(c->cluster.options.host, value);
+	return 0;
+}
+
+static int set_uuid(struct config_parser *p, struct config *c, const char *value)
+{
+	static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+	size_t i;
+
+	for (i = 0; value[i] && i < sizeof(form) - 1; i++)
+		if (form[i] == '-' ? value[i] != '-' :
+		    !isxdigit((unsigned char)value[i]) || isupper((unsigned char)value[i]))
+			break;
+	if (value[i] || form[i])
+		return config_fail(p, p->line,
+				   "store = %s: allowed is a uuid, as in /sys/class/lsmem/STORE/uuid",
+				   value);
+	strcpy(c->cluster.store, value);
+	return 0;
+}
+
+static int set_secret(struct config_parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "secret", value, c->cluster.secret);
+}
+
+static int set_ca(struct config_parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "ca", value, c->cluster.options.etcd.ca);
+}
+
+static int set_cert(struct config_parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "cert", value, c->cluster.options.etcd.cert);
+}
+
+static int set_cluster_key(struct config_parser *p, struct config *c, const char *value)
+{
+	return copy_path(p, "key", value, c->cluster.options.etcd.key);
+}
+
+static const struct config_key config_keys[] = {
+	{ "store", "name", set_name, offsetof(struct config, store.name_line) },
+	{ "store", "node", set_node, offsetof(struct config, store.node_line) },
+	{ "store", "kind", set_kind, offsetof(struct config, store.kind_line) },
+	{ "store", "size", set_store_size, offsetof(struct config, store.size_line) },
+	{ "store", "handles", set_handles, offsetof(struct config, store.handles_line) },
+	{ "store", "mode", set_mode, offsetof(struct config, store.mode_line) },
+	{ "store", "owner", set_owner, offsetof(struct config, store.owner_line) },
+	{ "store", "charge", set_charge, offsetof(struct config, store.charge_line) },
+	{ "store", "replicas", set_replicas, offsetof(struct config, store.replicas_line) },
+	{ "store", "min_replicas", set_min_replicas,
+	  offsetof(struct config, store.min_replicas_line) },
+	{ "store", "copy_rate", set_copy_rate, offsetof(struct config, store.copy_rate_line) },
+	{ "store", "rejoin", set_rejoin, offsetof(struct config, store.rejoin_line) },
+	{ "store", "wait", set_wait, offsetof(struct config, store.wait_line) },
+	{ "metrics", "listen", set_listen, offsetof(struct config, metrics.listen_line) },
+	{ "cluster", "etcd", set_etcd, offsetof(struct config, cluster.etcd_line) },
+	{ "cluster", "lease", set_lease, offsetof(struct config, cluster.lease_line) },
+	{ "cluster", "host", set_host, offsetof(struct config, cluster.host_line) },
+	{ "cluster", "store", set_uuid, offsetof(struct config, cluster.store_line) },
+	{ "cluster", "secret", set_secret, offsetof(struct config, cluster.secret_line) },
+	{ "cluster", "ca", set_ca, offsetof(struct config, cluster.ca_line) },
+	{ "cluster", "cert", set_cert, offsetof(struct config, cluster.cert_line) },
+	{ "cluster", "key", set_cluster_key, offsetof(struct config, cluster.key_line) },
+	{ "server", "listen", set_server_listen, offsetof(struct config, server.listen_line) },
+	{ "server", "key", set_server_key, offsetof(struct config, server.key_line) },
+	{ "server", "wire_min", set_wire_min, offsetof(struct config, server.wire_min_line) },
+	{ "server", "wire_max", set_wire_max, offsetof(struct config, server.wire_max_line) },
+	{ "backup", "path", config_set_path, offsetof(struct config_backup, path_line) },
+	{ "backup", "size", set_backup_size, offsetof(struct config_backup, size_line) },
+	{ "backup", "lock_wait", set_lock_wait, offsetof(struct config_backup, lock_wait_line) },
+	{ "backup", "key", set_backup_key, offsetof(struct config_backup, key_line) },
+	{ "backup", "timeout", set_timeout, offsetof(struct config_backup, timeout_line) },
+	{ "backup", "domain", config_set_domain, offsetof(struct config_backup, domain_line) },
+	{ "backup", "ack", set_ack, offsetof(struct config_backup, ack_line) },
+	{ "export", "path", set_export_path, offsetof(struct config_export, path_line) },
+	{ "export", "size", set_export_size, offsetof(struct config_export, size_line) },
+	{ "export", "secret", set_export_secret, offsetof(struct config_export, secret_line) },
+};
+
+#define NR_KEYS (sizeof(config_keys) / sizeof(config_keys[0]))
+
+/**
+ * config_key - find a key
+ * @section: without its name
+ * @key: of it
+ *
+ * Returns NULL if there is no such key.
+ */
+const struct config_key *config_key(const char *section, const char *key)
+{
+	size_t i;
+
+	for (i = 0; i < NR_KEYS; i++)
+		if (!strcmp(config_keys[i].section, section) && !strcmp(config_keys[i].key, key))
+			return &config_keys[i];
+	return NULL;
+}
+
+/**
+ * config_key_names - name the keys of a section, for messages
+ * @section: without its name
+ * @text, @room: out: "kind, size and owner"
+ *
+ * Returns @text.
+ */
+const char *config_key_names(const char *section, char *text, size_t room)
+{
+	size_t used = 0, i, left = 0;
+
+	for (i = 0; i < NR_KEYS; i++)
+		left += !strcmp(config_keys[i].section, section);
+	text[0] = 0;
+	for (i = 0; i < NR_KEYS; i++) {
+		if (strcmp(config_keys[i].section, section))
+			continue;
+		left--;
+		used += (size_t)snprintf(text + used, room - used, "%s%s", config_keys[i].key,
+					 left > 1 ? ", " : left ? " and " : "");
+	}
+	return text;
+}

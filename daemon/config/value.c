@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Values of the configuration file, and what is said of wrong ones. */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "private.h"
+
+/**
+ * config_fail - say what is wrong
+ * @p: the parser, whose @error is written
+ * @line: of what is wrong; 0: of the whole file
+ * @format: what, and what is allowed
+ *
+ * Returns -EINVAL.
+ */
+int config_fail(struct config_parser *p, unsigned int line, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	if (line)
+		n = snprintf(p->error, CONFIG_ERROR_BYTES, "%s:%u: ", p->path, line);
+	else
+		n = snprintf(p->error, CONFIG_ERROR_BYTES, "%s: ", p->path);
+	if (n < 0 || n >= CONFIG_ERROR_BYTES)
+		return -EINVAL;
+	va_start(args, format);
+	vsnprintf(p->error + n, CONFIG_ERROR_BYTES - (size_t)n, format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+/**
+ * config_strip - remove the white space around a text
+ * @text: is changed
+ *
+ * Returns where it begins, in @text.
+ */
+char *config_strip(char *text)
+{
+	char *end;
+
+	while (isspace((unsigned char)*text))
+		text++;
+	end = text + strlen(text);
+	while (end > text && isspace((unsigned char)end[-1]))
+		end--;
+	*end = 0;
+	return text;
+}
+
+/**
+ * config_word - is a text a name that needs no quotes anywhere?
+ * @text: letters, digits, dots, dashes and underscores
+ * @room: bytes there are for it, a final zero among them
+ */
+bool config_word(const char *text, size_t room)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+
+	return n && n < room && !text[n];
+}
+
+/**
+ * config_size - a number of bytes
+ * @text: digits, then K, M, G or T, which are powers of 1024, or nothing
+ * @value: out
+ *
+ * Returns whether it is one.
+ */
+bool config_size(const char *text, uint64_t *value)
+{
+	static const char suffixes[] = "KMGT";
+	unsigned int shift = 0;
+	const char *suffix;
+	uint64_t n;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	if (errno)
+		return false;
+	if (*end) {
+		suffix = strchr(suffixes, toupper((unsigned char)*end));
+		if (!suffix || end[1])
+			return false;
+		shift = 10 * (unsigned int)(suffix - suffixes + 1);
+	}
+	if (n > UINT64_MAX >> shift)
+		return false;
+	*value = n << shift;
+	return true;
+}
+
+/**
+ * config_number - a number below UINT32_MAX
+ * @text: digits
+ * @number: out
+ *
+ * Returns whether it is one.
+ */
+bool config_number(const char *text, uint32_t *number)
+{
+	unsigned long long n;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	if (errno || *end || n >= UINT32_MAX)
+		return false;
+	*number = (uint32_t)n;
+	return true;
+}
+
+/**
+ * config_address - an address and a port
+ * @text: ADDRESS:PORT, numbers only: a name would have to be looked up, on a network that may lie
+ *	on the store
+ * @address, @length: out
+ *
+ * Returns whether it is one.
+ */
+bool config_address(const char *text, struct sockaddr_storage *address, socklen_t *length)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)address;
+	struct sockaddr_in *in = (struct sockaddr_in *)address;
+	bool brackets = *text == '[';
+	char host[INET6_ADDRSTRLEN];
+	const char *end;
+	uint32_t port;
+
+	text += brackets;
+	end = strchr(text, brackets ? ']' : ':');
+	if (!end || end - text >= (ptrdiff_t)sizeof(host))
+		return false;
+	memcpy(host, text, (size_t)(end - text));
+	host[end - text] = 0;
+	end += brackets;
+	if (*end != ':' || !config_number(end + 1, &port) || !port || port > UINT16_MAX)
+		return false;
+	if (brackets) {
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons((uint16_t)port);
+		*length = sizeof(*in6);
+		return inet_pton(AF_INET6, host, &in6->sin6_addr) == 1;
+	}
+	in->sin_family = AF_INET;
+	in->sin_port = htons((uint16_t)port);
+	*length = sizeof(*in);
+	return inet_pton(AF_INET, host, &in->sin_addr) == 1;
+}
