@@ -10,7 +10,7 @@
  *	start.c		which store, do the backups and it belong together
  *	expect.c	is it the store that was served before (record.c), or is a new one asked for
  *	restore.c	a backup brought up (recover/) by the loop's I/O
- *	serve.c		the steady state (core/), until a signal or a failure
+ *	serve.c		the steady state (core/), until a signal or a failure; see serve.h
  *	rejoin.c	backups that come back meanwhile
  *	reload.c	settings that change meanwhile, and the port of the metrics
  *	exports.c	instead of all this: a server of backups

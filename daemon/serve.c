@@ -33,93 +33,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "lsmemd.h"
 #include "base/notify.h"
+#include "serve.h"
 
 #define EVENTS_MIN	128u		/* least room that the kernel accepts */
 #define EVENTS_TOGETHER	64u		/* most that the kernel keeps together */
-#define ACKS		512u
-#define RANGES		1024u		/* measured at a time; more are not measured */
 #define TICK_NS		1000000000u
 #define QUIET_NS	5000000u	/* pause when the kernel calls for nothing */
-#define FRUITLESS_NS	10000000u	/* least time from a choice of nothing to the next */
-
-struct serve;
-
-/**
- * struct slot - a request in flight
- * @begun_ns: when, 0: it is not
- * @awaited: somebody waits for it, as far as can be told
- */
-struct slot {
-	struct backup_io io;
-	struct core_io request;
-	uint64_t begun_ns;
-	bool awaited;
-	struct serve *serve;
-	struct slot *next;
-};
-
-/**
- * enum clean_state - who waits for what, in cleaning
- * @CLEAN_IDLE: the poll for POLLPRI is to be armed
- * @CLEAN_POLLED: the kernel wants no pass, or one is under way
- * @CLEAN_WANTED: a choice is to be made
- * @CLEAN_FRUITLESS: there was nothing to choose: until the stream goes on, or
- *	the tick
- * @CLEAN_PAUSED: it has gone on: not before FRUITLESS_NS have passed
- */
-enum clean_state {
-	CLEAN_IDLE,
-	CLEAN_POLLED,
-	CLEAN_WANTED,
-	CLEAN_FRUITLESS,
-	CLEAN_PAUSED,
-};
-
-struct range {
-	uint64_t segment;
-	uint64_t ns;
-	uint32_t to;
-};
-
-/**
- * struct serve - the steady state
- * @poll: on the replication descriptor; armed when the stream was empty
- * @ready: the kernel may have events
- * @quiet: the poll came and there was nothing: wait before it is armed again
- * @drained: after the signal, the stream was empty once and no pass of cleaning
- *	under way: core is told to stop
- * @resumed: store and backup belong together, as far as core can tell
- * @io_error: of the first request that failed, or of a backup without one
- * @unowned: the store may be another host's
- * @few: backups are left, fewer than nothing can be acknowledged with
- * @low: backups that have been called nearly full
- */
-struct serve {
-	struct lsmemd *d;
-	struct core *core;
-	struct loop_op poll;
-	struct loop_timer tick, pause, bound;
-	bool armed, ready, quiet, pausing;
-	bool stopping, drained, late, resumed;
-	int io_error, error;
-	bool unowned, few;
-	uint32_t low;
-	uint64_t watchdog_ns, watchdog_last;
-	enum clean_state clean;
-	struct loop_op clean_poll;
-	struct loop_timer clean_pause;
-	struct clean_choice choice;
-	struct slot *free;
-	struct slot slots[CORE_IOS * CORE_BACKUPS];
-	uint32_t awaited[CORE_BACKUPS];
-	enum core_backup_state states[CORE_BACKUPS];	/* as far as they have been told */
-	struct lsmem_event events[KERNEL_EVENTS];
-	struct lsmem_ack_one acks[ACKS];
-	struct range ranges[RANGES];
-	unsigned int nr_ranges;
-};
 
 static struct serve the_serve;	/* large, and locked in memory with all the rest */
 
@@ -139,7 +59,13 @@ static const struct config_backup *slot_config(const struct slot *slot)
 	return &slot->serve->d->config.backups[slot->serve->d->slots[slot->request.backup]];
 }
 
-static void failed(const struct slot *slot, int error, const char *why)
+/**
+ * serve_failed - tell why a request fails, and keep it
+ * @slot: of the request
+ * @error: a negative errno
+ * @why: in words
+ */
+void serve_failed(const struct slot *slot, int error, const char *why)
 {
 	struct serve *s = slot->serve;
 	uint32_t nr = s->d->slots[slot->request.backup];
@@ -167,7 +93,7 @@ static void slot_done(struct backup_io *io, int error)
 	if (error && !s->io_error)
 		s->d->unconnected = connection_lost(s->d);
 	if (error && (!s->io_error || s->d->config.nr_backups > 1))
-		failed(slot, error, strerror(-error));
+		serve_failed(slot, error, strerror(-error));
 	core_io_done(s->core, slot->request.id, error);
 	s->ready = true;
 	slot->begun_ns = 0;
@@ -211,180 +137,6 @@ static bool start_requests(struct serve *s)
 		any = true;
 	}
 	return any;
-}
-
-/* ---- Several backups --------------------------------------------------- */
-
-/* Does anything come back that may lead to an acknowledgement? */
-static bool waits_for_answers(const struct serve *s)
-{
-	uint32_t index;
-
-	for (index = 0; index < CORE_BACKUPS; index++)
-		if (s->awaited[index] && core_backup(s->core, index) == CORE_BACKUP_MEMBER)
-			return true;
-	return false;
-}
-
-/* Is anything in flight? */
-static bool waits_for_backups(const struct serve *s)
-{
-	uint32_t index;
-
-	for (index = 0; index < CORE_BACKUPS; index++)
-		if (s->d->slots[index] < LSMEM_BACKUPS &&
-		    core_backup(s->core, index) == CORE_BACKUP_MEMBER &&
-		    s->d->backups[s->d->slots[index]].in_flight)
-			return true;
-	return false;
-}
-
-/*
- * A slow backup stops the others for its timeout and no longer.  Time in which we did not run is
- * nobody's: all that is under way begins now.
- */
-static void lose_slow(struct serve *s, uint64_t now)
-{
-	bool stood_still = loop_stood_still(&s->tick);
-	char why[64];
-	uint32_t i;
-
-	for (i = 0; i < CORE_IOS * s->d->config.nr_backups; i++) {
-		struct slot *slot = &s->slots[i];
-		uint32_t index = slot->request.backup;
-		unsigned int timeout;
-
-		if (!slot->begun_ns || core_backup(s->core, index) != CORE_BACKUP_MEMBER)
-			continue;
-		if (stood_still)
-			slot->begun_ns = now;
-		timeout = s->d->config.backups[s->d->slots[index]].timeout;
-		if (now - slot->begun_ns < timeout * 1000000000ull)
-			continue;
-		snprintf(why, sizeof(why), "no answer for %u s", timeout);
-		failed(slot, -ETIMEDOUT, why);
-		core_lose(s->core, index, why);
-	}
-}
-
-/* One whose connection is over is lost at once, not when something is written next. */
-static void lose_gone(struct serve *s)
-{
-	uint32_t index, slot;
-	const char *why;
-
-	for (index = 0; index < CORE_BACKUPS; index++) {
-		slot = s->d->slots[index];
-		if (slot == LSMEM_BACKUPS || core_state(s->core) != CORE_RUNNING ||
-		    core_backup(s->core, index) != CORE_BACKUP_MEMBER ||
-		    !s->d->backups[slot].error)
-			continue;
-		s->d->unconnected = connection_lost(s->d);
-		s->io_error = s->d->backups[slot].error;
-		why = strerror(-s->io_error);
-		snprintf(s->d->status.backups[slot].error, STATUS_ERROR_BYTES, "%s", why);
-		core_lose(s->core, index, why);
-	}
-}
-
-/* With too few of them the writers wait. */
-static void count_backups(struct serve *s)
-{
-	unsigned int least = s->d->config.store.min_replicas, nr = core_domains_left(s->core);
-	bool few = nr < least;
-
-	if (few == s->few || s->stopping)
-		return;
-	s->few = few;
-	s->d->status.state = few ? "waiting" : "active";
-	if (few)
-		log_err("%s: backups in failure domains of their own that are left: %u, and min_replicas = %u: nothing more is acknowledged until another is back. See REPLACING A BACKUP in lsmemd(8)",
-			s->d->kernel.name, nr, least);
-	else
-		log_notice("%s: enough backups are there: what waited is acknowledged",
-			   s->d->kernel.name);
-	notify_send("STATUS=%s", few ? "Waiting for a backup" : "Serving");
-}
-
-/* Replicas that were found bad when they were to be copied. */
-static void tell_bad(struct serve *s)
-{
-	struct core_bad bad;
-	uint32_t slot;
-
-	while (core_bad_next(s->core, &bad)) {
-		slot = bad.backup < CORE_BACKUPS ? s->d->slots[bad.backup] : LSMEM_BACKUPS;
-		if (slot < LSMEM_BACKUPS)
-			log_warn("%s: frame %" PRIu32 ": the replica of segment %" PRIu64 " is bad: %s; another source is taken, and this replica is made anew",
-				 s->d->config.backups[slot].path, bad.frame, bad.segment,
-				 bad.error ? strerror(-bad.error) : format_strerror(bad.format));
-		else
-			log_err("%s: segment %" PRIu64 ": none of its replicas is sound, and it is not in memory as it was written: it is not copied, and keeps the replicas that it has. What users read now comes from memory and is sound; a recovery may find losses. See REPLACING A BACKUP in lsmemd(8)",
-				s->d->kernel.name, bad.segment);
-	}
-}
-
-/*
- * Say what has become of the backups, and let go of those that are gone.  Returns whether
- * completions of others may have been reaped meanwhile.
- */
-static bool watch_backups(struct serve *s)
-{
-	uint32_t index, slot;
-	bool closed = false;
-
-	if (s->d->config.nr_backups == 1)
-		return false;
-	count_backups(s);
-	tell_bad(s);
-	for (index = 0; index < CORE_BACKUPS; index++) {
-		enum core_backup_state state = core_backup(s->core, index);
-
-		slot = s->d->slots[index];
-		if (slot == LSMEM_BACKUPS)
-			continue;
-		if (state == CORE_BACKUP_LOST && s->d->backups[slot].private &&
-		    !s->d->backups[slot].in_flight) {
-			close_backup(s->d, slot);
-			closed = true;
-		}
-		if (state == s->states[index])
-			continue;
-		s->states[index] = state;
-		if (state == CORE_BACKUP_MEMBER)
-			log_notice("%s: has joined the others; what it should have is copied to it",
-				   s->d->config.backups[slot].path);
-		else if (state == CORE_BACKUP_LEAVING)
-			log_warn("%s: lost: nothing more is written to it", s->d->config.backups[slot].path);
-		else if (state == CORE_BACKUP_LOST)
-			log_warn("%s: is no backup any more; what it had is copied to the others as far as there is room, and it may come back. See REPLACING A BACKUP in lsmemd(8)",
-				 s->d->config.backups[slot].path);
-	}
-	return closed;
-}
-
-/* A backup is nearly full, or is not any more: said once. */
-static void watch_room(struct serve *s)
-{
-	uint32_t low = core_low(s->core), changed = low ^ s->low, index;
-	const struct core_backup_stats *stats;
-	const char *path;
-
-	s->low = low;
-	if (changed)
-		core_stats(s->core, &s->d->status.core);
-	for (index = 0; index < CORE_BACKUPS; index++) {
-		stats = &s->d->status.core.backup[index];
-		if (!(changed >> index & 1u) || stats->state != CORE_BACKUP_MEMBER)
-			continue;
-		path = s->d->config.backups[s->d->slots[index]].path;
-		if (low >> index & 1u)
-			log_warn("%s: nearly full: of %" PRIu64 " segments %" PRIu64 " are free; when none is, writers wait. See \"A backup becomes full\" in the admin guide",
-				 path, stats->frames, stats->frames_free);
-		else
-			log_notice("%s: has room again: of %" PRIu64 " segments %" PRIu64 " are free",
-				   path, stats->frames, stats->frames_free);
-	}
 }
 
 /* ---- The kernel -------------------------------------------------------- */
@@ -523,7 +275,7 @@ static void pause_done(struct loop_op *op, int res)
  */
 static void arm(struct serve *s)
 {
-	if (s->armed || s->ready || s->drained || s->pausing || waits_for_answers(s))
+	if (s->armed || s->ready || s->drained || s->pausing || serve_waits_for_answers(s))
 		return;
 	if (s->quiet) {
 		s->pausing = true;
@@ -532,83 +284,6 @@ static void arm(struct serve *s)
 	}
 	s->armed = true;
 	loop_poll(&s->d->loop, &s->poll, s->d->kernel.fd, POLLIN);
-}
-
-/* ---- Cleaning ---------------------------------------------------------- */
-
-static void clean_polled(struct loop_op *op, int res)
-{
-	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, clean_poll));
-
-	if (res < 0 && res != -EINTR && res != -EAGAIN) {
-		log_err("%s: cannot be waited for: %s", s->d->kernel.name, strerror(-res));
-		s->error = res;
-		return;
-	}
-	s->clean = res > 0 ? CLEAN_WANTED : CLEAN_IDLE;
-}
-
-static void clean_paused(struct loop_op *op, int res)
-{
-	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, clean_pause.op));
-
-	(void)res;
-	s->clean = CLEAN_IDLE;
-}
-
-/* Choose the segments of a pass and ask for it. */
-static bool clean_ask(struct serve *s)
-{
-	struct kernel *kernel = &s->d->kernel;
-	struct clean_choice *choice = &s->choice;
-	struct lsmem_cleaning want;
-	uint32_t nr;
-	int err;
-
-	kernel_cleaning(kernel, &want);
-	if (want.level != LSMEM_LEVEL_CLEAN || want.begun != want.ended)
-		return true;
-	clean_choose(&want, kernel->segments, kernel->nr_segments, core_frames_left(s->core),
-		     s->d->candidates, choice);
-	if (!choice->nr) {
-		s->d->status.passes_fruitless++;
-		log_debug("%s: cleaning is wanted%s, and no segment is worth it", kernel->name,
-			  want.urgent ? " urgently" : "");
-		return false;
-	}
-	nr = choice->nr;
-	err = kernel_clean(kernel, choice->segments, &nr);
-	log_debug("%s: cleaning%s%s: %" PRIu32 " of %" PRIu32 " segments chosen, from %" PRIu64 ", by %s: %" PRIu64 " KiB live of %" PRIu64 " KiB%s%s",
-		  kernel->name, want.urgent ? ", urgent" : "",
-		  want.oldest_first ? ", oldest first" : "", nr, choice->nr, choice->segments[0],
-		  clean_measure_name(choice->measure), choice->live >> 10, choice->held >> 10,
-		  err ? ": " : "", err ? strerror(-err) : "");
-	if (err && err != -EBUSY && err != -ENOENT) {
-		log_err("%s: segments cannot be cleaned: %s", kernel->name, strerror(-err));
-		s->error = err;
-		return false;
-	}
-	s->d->status.passes += !err;
-	s->d->status.passes_segments += nr;
-	return !err;
-}
-
-/* @progress: something has come or gone in the stream. */
-static void clean(struct serve *s, bool progress)
-{
-	if (!s->d->kernel.cleaning || s->stopping)
-		return;
-	/* Before RUNNING the kernel's segments and the digest's may differ. */
-	if (s->clean == CLEAN_WANTED && core_state(s->core) == CORE_RUNNING)
-		s->clean = clean_ask(s) ? CLEAN_IDLE : CLEAN_FRUITLESS;
-	else if (s->clean == CLEAN_FRUITLESS && progress) {
-		s->clean = CLEAN_PAUSED;
-		loop_timer_start(&s->d->loop, &s->clean_pause, FRUITLESS_NS);
-	}
-	if (s->clean == CLEAN_IDLE) {
-		s->clean = CLEAN_POLLED;
-		loop_poll(&s->d->loop, &s->clean_poll, s->d->kernel.fd, POLLPRI);
-	}
 }
 
 /* ---- Time -------------------------------------------------------------- */
@@ -643,15 +318,15 @@ static void tick_done(struct loop_op *op, int res)
 	if (s->clean == CLEAN_FRUITLESS)
 		s->clean = CLEAN_IDLE;	/* compaction makes room without a word */
 	if (s->d->config.nr_backups > 1)
-		lose_slow(s, now);
-	lose_gone(s);
+		serve_lose_slow(s, now);
+	serve_lose_gone(s);
 	if (s->d->config.nr_backups > 1 && !s->stopping)
 		rejoin_tick(s->d, now);
 	if (!s->stopping)
 		reload_tick(s->d, now);
 	if (!s->drained)
 		core_tick(s->core);
-	watch_room(s);
+	serve_watch_room(s);
 	if (s->watchdog_ns && now - s->watchdog_last >= s->watchdog_ns / 4) {
 		s->watchdog_last = now;
 		notify_send("WATCHDOG=1");
@@ -791,8 +466,7 @@ int serve(struct lsmemd *d)
 	s->poll.done = poll_done;
 	s->pause.op.done = pause_done;
 	s->tick.op.done = tick_done;
-	s->clean_poll.done = clean_polled;
-	s->clean_pause.op.done = clean_paused;
+	serve_clean_init(s);
 	s->watchdog_ns = notify_watchdog_us() * 1000;
 	s->ready = true;
 	for (i = 0; i < (int)CORE_BACKUPS; i++)
@@ -811,14 +485,14 @@ int serve(struct lsmemd *d)
 			more |= give_acks(s);
 			progress |= more;
 		} while (more && !s->error && core_state(s->core) != CORE_FAILED);
-		if (watch_backups(s))
+		if (serve_watch_backups(s))
 			continue;
 		if (!s->unowned && !s->error && core_state(s->core) != CORE_FAILED)
-			clean(s, progress);
+			serve_clean(s, progress);
 		if (s->unowned || s->error || core_state(s->core) == CORE_FAILED || s->late ||
 		    d->signals.stop > 1)
 			break;
-		if (core_state(s->core) == CORE_STOPPED && !waits_for_backups(s))
+		if (core_state(s->core) == CORE_STOPPED && !serve_waits_for_backups(s))
 			break;
 		if (d->signals.stop && !s->stopping) {
 			begin_stop(s);

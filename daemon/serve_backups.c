@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Backups while the store is served: see serve.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/notify.h"
+#include "serve.h"
+
+/**
+ * serve_waits_for_answers - does anything come back that may lead to an acknowledgement?
+ * @s: the steady state
+ */
+bool serve_waits_for_answers(const struct serve *s)
+{
+	uint32_t index;
+
+	for (index = 0; index < CORE_BACKUPS; index++)
+		if (s->awaited[index] && core_backup(s->core, index) == CORE_BACKUP_MEMBER)
+			return true;
+	return false;
+}
+
+/**
+ * serve_waits_for_backups - is anything in flight?
+ * @s: the steady state
+ */
+bool serve_waits_for_backups(const struct serve *s)
+{
+	uint32_t index;
+
+	for (index = 0; index < CORE_BACKUPS; index++)
+		if (s->d->slots[index] < LSMEM_BACKUPS &&
+		    core_backup(s->core, index) == CORE_BACKUP_MEMBER &&
+		    s->d->backups[s->d->slots[index]].in_flight)
+			return true;
+	return false;
+}
+
+/**
+ * serve_lose_slow - lose the backups that have not answered for their timeout
+ * @s: the steady state
+ * @now: the time
+ *
+ * A slow backup stops the others for its timeout and no longer.  If the loop was delayed, the
+ * timeouts of all requests in flight begin again.
+ */
+void serve_lose_slow(struct serve *s, uint64_t now)
+{
+	bool stood_still = loop_stood_still(&s->tick);
+	char why[64];
+	uint32_t i;
+
+	for (i = 0; i < CORE_IOS * s->d->config.nr_backups; i++) {
+		struct slot *slot = &s->slots[i];
+		uint32_t index = slot->request.backup;
+		unsigned int timeout;
+
+		if (!slot->begun_ns || core_backup(s->core, index) != CORE_BACKUP_MEMBER)
+			continue;
+		if (stood_still)
+			slot->begun_ns = now;
+		timeout = s->d->config.backups[s->d->slots[index]].timeout;
+		if (now - slot->begun_ns < timeout * 1000000000ull)
+			continue;
+		snprintf(why, sizeof(why), "no answer for %u s", timeout);
+		serve_failed(slot, -ETIMEDOUT, why);
+		core_lose(s->core, index, why);
+	}
+}
+
+/**
+ * serve_lose_gone - lose the backups whose connection is over
+ * @s: the steady state
+ *
+ * At once, not when something is written next.
+ */
+void serve_lose_gone(struct serve *s)
+{
+	uint32_t index, slot;
+	const char *why;
+
+	for (index = 0; index < CORE_BACKUPS; index++) {
+		slot = s->d->slots[index];
+		if (slot == LSMEM_BACKUPS || core_state(s->core) != CORE_RUNNING ||
+		    core_backup(s->core, index) != CORE_BACKUP_MEMBER ||
+		    !s->d->backups[slot].error)
+			continue;
+		s->d->unconnected = connection_lost(s->d);
+		s->io_error = s->d->backups[slot].error;
+		why = strerror(-s->io_error);
+		snprintf(s->d->status.backups[slot].error, STATUS_ERROR_BYTES, "%s", why);
+		core_lose(s->core, index, why);
+	}
+}
+
+/* With too few of them the writers wait. */
+static void count_backups(struct serve *s)
+{
+	unsigned int least = s->d->config.store.min_replicas, nr = core_domains_left(s->core);
+	bool few = nr < least;
+
+	if (few == s->few || s->stopping)
+		return;
+	s->few = few;
+	s->d->status.state = few ? "waiting" : "active";
+	if (few)
+		log_err("%s: backups in failure domains of their own that are left: %u, and min_replicas = %u: nothing more is acknowledged until another is back. See REPLACING A BACKUP in lsmemd(8)",
+			s->d->kernel.name, nr, least);
+	else
+		log_notice("%s: enough backups are there: what waited is acknowledged",
+			   s->d->kernel.name);
+	notify_send("STATUS=%s", few ? "Waiting for a backup" : "Serving");
+}
+
+/* Replicas that were found bad when they were to be copied. */
+static void tell_bad(struct serve *s)
+{
+	struct core_bad bad;
+	uint32_t slot;
+
+	while (core_bad_next(s->core, &bad)) {
+		slot = bad.backup < CORE_BACKUPS ? s->d->slots[bad.backup] : LSMEM_BACKUPS;
+		if (slot < LSMEM_BACKUPS)
+			log_warn("%s: frame %" PRIu32 ": the replica of segment %" PRIu64 " is bad: %s; another source is taken, and this replica is made anew",
+				 s->d->config.backups[slot].path, bad.frame, bad.segment,
+				 bad.error ? strerror(-bad.error) : format_strerror(bad.format));
+		else
+			log_err("%s: segment %" PRIu64 ": none of its replicas is sound, and it is not in memory as it was written: it is not copied, and keeps the replicas that it has. What users read now comes from memory and is sound; a recovery may find losses. See REPLACING A BACKUP in lsmemd(8)",
+				s->d->kernel.name, bad.segment);
+	}
+}
+
+/**
+ * serve_watch_backups - say what has become of the backups, and let go of those that are gone
+ * @s: the steady state
+ *
+ * Returns whether completions of others may have been reaped meanwhile.
+ */
+bool serve_watch_backups(struct serve *s)
+{
+	uint32_t index, slot;
+	bool closed = false;
+
+	if (s->d->config.nr_backups == 1)
+		return false;
+	count_backups(s);
+	tell_bad(s);
+	for (index = 0; index < CORE_BACKUPS; index++) {
+		enum core_backup_state state = core_backup(s->core, index);
+
+		slot = s->d->slots[index];
+		if (slot == LSMEM_BACKUPS)
+			continue;
+		if (state == CORE_BACKUP_LOST && s->d->backups[slot].private &&
+		    !s->d->backups[slot].in_flight) {
+			close_backup(s->d, slot);
+			closed = true;
+		}
+		if (state == s->states[index])
+			continue;
+		s->states[index] = state;
+		if (state == CORE_BACKUP_MEMBER)
+			log_notice("%s: has joined the others; what it should have is copied to it",
+				   s->d->config.backups[slot].path);
+		else if (state == CORE_BACKUP_LEAVING)
+			log_warn("%s: lost: nothing more is written to it", s->d->config.backups[slot].path);
+		else if (state == CORE_BACKUP_LOST)
+			log_warn("%s: is no backup any more; what it had is copied to the others as far as there is room, and it may come back. See REPLACING A BACKUP in lsmemd(8)",
+				 s->d->config.backups[slot].path);
+	}
+	return closed;
+}
+
+/**
+ * serve_watch_room - say once that a backup is nearly full, or is not any more
+ * @s: the steady state
+ */
+void serve_watch_room(struct serve *s)
+{
+	uint32_t low = core_low(s->core), changed = low ^ s->low, index;
+	const struct core_backup_stats *stats;
+	const char *path;
+
+	s->low = low;
+	if (changed)
+		core_stats(s->core, &s->d->status.core);
+	for (index = 0; index < CORE_BACKUPS; index++) {
+		stats = &s->d->status.core.backup[index];
+		if (!(changed >> index & 1u) || stats->state != CORE_BACKUP_MEMBER)
+			continue;
+		path = s->d->config.backups[s->d->slots[index]].path;
+		if (low >> index & 1u)
+			log_warn("%s: nearly full: of %" PRIu64 " segments %" PRIu64 " are free; when none is, writers wait. See \"A backup becomes full\" in the admin guide",
+				 path, stats->frames, stats->frames_free);
+		else
+			log_notice("%s: has room again: of %" PRIu64 " segments %" PRIu64 " are free",
+				   path, stats->frames, stats->frames_free);
+	}
+}

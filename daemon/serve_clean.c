@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Passes of combined cleaning while the store is served: core/clean.h chooses, the kernel does. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "serve.h"
+
+#define FRUITLESS_NS	10000000u	/* least time from a choice of nothing to the next */
+
+static void clean_polled(struct loop_op *op, int res)
+{
+	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, clean_poll));
+
+	if (res < 0 && res != -EINTR && res != -EAGAIN) {
+		log_err("%s: cannot be waited for: %s", s->d->kernel.name, strerror(-res));
+		s->error = res;
+		return;
+	}
+	s->clean = res > 0 ? CLEAN_WANTED : CLEAN_IDLE;
+}
+
+static void clean_paused(struct loop_op *op, int res)
+{
+	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, clean_pause.op));
+
+	(void)res;
+	s->clean = CLEAN_IDLE;
+}
+
+/* Choose the segments of a pass and ask for it. */
+static bool clean_ask(struct serve *s)
+{
+	struct kernel *kernel = &s->d->kernel;
+	struct clean_choice *choice = &s->choice;
+	struct lsmem_cleaning want;
+	uint32_t nr;
+	int err;
+
+	kernel_cleaning(kernel, &want);
+	if (want.level != LSMEM_LEVEL_CLEAN || want.begun != want.ended)
+		return true;
+	clean_choose(&want, kernel->segments, kernel->nr_segments, core_frames_left(s->core),
+		     s->d->candidates, choice);
+	if (!choice->nr) {
+		s->d->status.passes_fruitless++;
+		log_debug("%s: cleaning is wanted%s, and no segment is worth it", kernel->name,
+			  want.urgent ? " urgently" : "");
+		return false;
+	}
+	nr = choice->nr;
+	err = kernel_clean(kernel, choice->segments, &nr);
+	log_debug("%s: cleaning%s%s: %" PRIu32 " of %" PRIu32 " segments chosen, from %" PRIu64 ", by %s: %" PRIu64 " KiB live of %" PRIu64 " KiB%s%s",
+		  kernel->name, want.urgent ? ", urgent" : "",
+		  want.oldest_first ? ", oldest first" : "", nr, choice->nr, choice->segments[0],
+		  clean_measure_name(choice->measure), choice->live >> 10, choice->held >> 10,
+		  err ? ": " : "", err ? strerror(-err) : "");
+	if (err && err != -EBUSY && err != -ENOENT) {
+		log_err("%s: segments cannot be cleaned: %s", kernel->name, strerror(-err));
+		s->error = err;
+		return false;
+	}
+	s->d->status.passes += !err;
+	s->d->status.passes_segments += nr;
+	return !err;
+}
+
+/**
+ * serve_clean - ask the kernel for a pass, if it wants one and one is worth it
+ * @s: the steady state
+ * @progress: something has come or gone in the stream
+ */
+void serve_clean(struct serve *s, bool progress)
+{
+	if (!s->d->kernel.cleaning || s->stopping)
+		return;
+	/* Before RUNNING the kernel's segments and the digest's may differ. */
+	if (s->clean == CLEAN_WANTED && core_state(s->core) == CORE_RUNNING)
+		s->clean = clean_ask(s) ? CLEAN_IDLE : CLEAN_FRUITLESS;
+	else if (s->clean == CLEAN_FRUITLESS && progress) {
+		s->clean = CLEAN_PAUSED;
+		loop_timer_start(&s->d->loop, &s->clean_pause, FRUITLESS_NS);
+	}
+	if (s->clean == CLEAN_IDLE) {
+		s->clean = CLEAN_POLLED;
+		loop_poll(&s->d->loop, &s->clean_poll, s->d->kernel.fd, POLLPRI);
+	}
+}
+
+/**
+ * serve_clean_init - before the first serve_clean()
+ * @s: the steady state
+ */
+void serve_clean_init(struct serve *s)
+{
+	s->clean_poll.done = clean_polled;
+	s->clean_pause.op.done = clean_paused;
+}
