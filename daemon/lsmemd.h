@@ -8,6 +8,7 @@
  *			backups as etcd has them
  *	open.c		the backups, held by nobody else
  *	start.c		which store, do the backups and it belong together
+ *	store.c		the store in memory, made or found
  *	expect.c	is it the store that was served before (record.c), or is a new one asked for
  *	restore.c	a backup brought up (recover/) by the loop's I/O
  *	serve.c		the steady state (core/), until a signal or a failure; see serve.h
@@ -154,6 +155,13 @@ bool rejoin_end(void);
 
 void port_open(struct lsmemd *d, uint64_t now);
 void reload_tick(struct lsmemd *d, uint64_t now);
+
+const char *store_kind_name(uint32_t kind);
+int store_check_geometry(const struct lsmemd *d, const struct lsmem_super *super);
+int store_check_active(const struct lsmemd *d, const uint8_t *uuid);
+int store_attach(struct lsmemd *d, const struct recover *r, const struct lsmem_super *super,
+		 const uint8_t *uuid);
+int store_give_name(const struct lsmemd *d);
 
 void warn_slow(const struct lsmemd *d);
 bool new_incarnation(uint64_t *incarnation);

@@ -34,11 +34,6 @@
 
 #define RUN	"/run/lsmem"
 
-static const char *kind_name(uint32_t kind)
-{
-	return kind == LSMEM_KIND_BLOCK ? "block" : "object";
-}
-
 /* ---- The backups ------------------------------------------------------- */
 
 static int refuse_content(struct lsmemd *d)
@@ -129,197 +124,6 @@ static int look(struct lsmemd *d, struct recover *r, enum recover_state *state)
 		log_err("%s: is not blank after it was wiped", d->where);
 		return STATUS_ERROR;
 	}
-	return STATUS_OK;
-}
-
-/* ---- The store --------------------------------------------------------- */
-
-/* What the file says must be what the backup says. */
-static int check_geometry(const struct lsmemd *d, const struct lsmem_super *super)
-{
-	const struct config *c = &d->config;
-	uint64_t bytes = le64toh(super->store_bytes), handles = le64toh(super->max_handles);
-	uint32_t kind = le32toh(super->kind);
-	const char *file = d->options.config_path;
-
-	if (format_backups(super) != c->nr_backups) {
-		log_err("%s: names %u backups, and the store has %u: name them all, also those that are lost",
-			file, c->nr_backups, format_backups(super));
-		return STATUS_USAGE;
-	}
-	if (c->store.kind_line && c->store.kind != kind) {
-		log_err("%s:%u: kind = %s, but %s is the backup of a store of kind = %s", file,
-			c->store.kind_line, kind_name(c->store.kind), d->where,
-			kind_name(kind));
-		return STATUS_USAGE;
-	}
-	if (c->store.size_line && c->store.bytes != bytes) {
-		log_err("%s:%u: size = %" PRIu64 "M, but the store on %s has %" PRIu64 "M, and a store keeps its size",
-			file, c->store.size_line, c->store.bytes >> 20, d->where,
-			bytes >> 20);
-		return STATUS_USAGE;
-	}
-	if (c->store.handles_line && c->store.handles != handles) {
-		log_err("%s:%u: handles = %" PRIu64 ", but the store on %s has %" PRIu64 ", and a store keeps its number of handles",
-			file, c->store.handles_line, c->store.handles, d->where, handles);
-		return STATUS_USAGE;
-	}
-	if (c->store.node_line && !strncmp(c->store.node, "lsmemb", 6) !=
-				  (kind == LSMEM_KIND_BLOCK)) {
-		log_err("%s:%u: node = %s, but %s is the backup of a store of kind = %s", file,
-			c->store.node_line, c->store.node, d->where, kind_name(kind));
-		return STATUS_USAGE;
-	}
-	return STATUS_OK;
-}
-
-/*
- * Segments that the log may have: as many as the backups have room for, within what
- * the kernel takes; 0, its default, when they are of the least size.
- */
-static uint32_t backup_segments(const struct lsmemd *d, const struct recover *r,
-				uint64_t store_bytes)
-{
-	uint64_t full = store_bytes / LSMEM_SEGMENT_BYTES;
-	uint64_t room = recover_room(r, d->config.store.replicas);
-
-	if (room > LSMEM_SEGMENTS_MOST * full)
-		room = LSMEM_SEGMENTS_MOST * full;
-	return room < LSMEM_SEGMENTS_LEAST * full ? 0 : (uint32_t)room;
-}
-
-/* --again resumes what is in memory, and recovers nothing: another host may have done that. */
-static int check_active(const struct lsmemd *d, const uint8_t *uuid)
-{
-	char name[LSMEM_NAME_BYTES];
-
-	if (!d->options.again || !kernel_find(uuid, name))
-		return STATUS_OK;
-	log_err("%s: its store is not in memory any more, and --again is for one that is; start lsmemd without it to recover the store",
-		d->where);
-	return STATUS_REFUSED;
-}
-
-static int create_store(struct lsmemd *d, const struct recover *r,
-			const struct lsmem_super *super, char *name)
-{
-	const struct config *c = &d->config;
-	struct lsmem_create create;
-
-	memset(&create, 0, sizeof(create));
-	create.flags = LSMEM_STORE_DURABLE | (c->store.charge ? LSMEM_STORE_CHARGED : 0);
-	create.kind = super ? le32toh(super->kind) : c->store.kind;
-	create.bytes = super ? le64toh(super->store_bytes) :
-		       c->store.bytes ? c->store.bytes : CONFIG_STORE_BYTES_DEFAULT;
-	create.segments = backup_segments(d, r, create.bytes);
-	if (create.kind == LSMEM_KIND_OBJECT) {
-		create.handles_max = super ? le64toh(super->max_handles) : c->store.handles;
-		create.mode = c->store.mode;
-		create.uid = c->store.uid;
-		create.gid = c->store.gid;
-	}
-	if (kernel_create(d->control, &create))
-		return STATUS_ERROR;
-	d->created = true;
-	memcpy(name, create.name, LSMEM_NAME_BYTES);
-	memcpy(d->kernel.name, create.name, LSMEM_NAME_BYTES);
-	log_notice("%s: made, %" PRIu64 " MiB of kind = %s", name, (uint64_t)create.bytes >> 20,
-		   kind_name(create.kind));
-	if (c->store.node_line && strcmp(name, c->store.node)) {
-		log_err("%s:%u: node = %s: there is no such store, and a new one gets %s; leave it out, and use /dev/lsmem-by-name or /dev/lsmem-by-uuid",
-			d->options.config_path, c->store.node_line, c->store.node, name);
-		return STATUS_REFUSED;
-	}
-	return STATUS_OK;
-}
-
-static int attach_failed(struct lsmemd *d, const char *name, bool full, int err)
-{
-	switch (err) {
-	case -EBUSY:
-		log_err("%s: another lsmemd serves it", name);
-		return STATUS_BUSY;
-	case -EXDEV:
-		if (full)
-			log_err("%s: is active, and %s is the backup of another store; give it its own backup, or name another store in %s",
-				name, d->where, d->options.config_path);
-		else
-			log_err("%s: is active, and %s is blank: what it holds is on another backup; give it that one (a blank backup never stands for an active store)",
-				name, d->where);
-		return STATUS_REFUSED;
-	case -EOPNOTSUPP:
-		log_err("%s: is volatile: it has no use for a daemon", name);
-		return STATUS_REFUSED;
-	default:
-		log_err("%s: cannot be attached: %s", name, strerror(-err));
-		return STATUS_ERROR;
-	}
-}
-
-static int attach_store(struct lsmemd *d, const struct recover *r,
-			const struct lsmem_super *super, const uint8_t *uuid)
-{
-	const struct config *c = &d->config;
-	char name[LSMEM_NAME_BYTES] = "";
-	int status, err;
-
-	if (c->store.node_line) {
-		strcpy(name, c->store.node);
-	} else if (super) {
-		(void)kernel_find(uuid, name);
-	} else if (!kernel_find_orphan(c->store.kind, name)) {
-		log_err("%s: is active and no daemon serves it, and %s is blank: give it its own backup; if this is meant for a new store, destroy the old one first or start its daemon",
-			name, d->where);
-		return STATUS_REFUSED;
-	}
-	err = *name ? kernel_attach(&d->kernel, d->control, name, uuid) : -ENODEV;
-	if (err == -ENODEV) {
-		status = create_store(d, r, super, name);
-		if (status)
-			return status;
-		err = kernel_attach(&d->kernel, d->control, name, uuid);
-	}
-	if (err)
-		return attach_failed(d, name, super, err);
-	if (super && (d->kernel.kind != le32toh(super->kind) ||
-		      d->kernel.bytes != le64toh(super->store_bytes) ||
-		      d->kernel.handles_max != le64toh(super->max_handles))) {
-		log_err("%s: has %" PRIu64 " MiB and %" PRIu64 " handles, the store on %s has %" PRIu64 " MiB and %" PRIu64 " handles; leave out \"node =\" and lsmemd makes a store that fits",
-			name, d->kernel.bytes >> 20, d->kernel.handles_max, d->where,
-			(uint64_t)le64toh(super->store_bytes) >> 20,
-			(uint64_t)le64toh(super->max_handles));
-		return STATUS_REFUSED;
-	}
-	if (!super && (d->kernel.kind != c->store.kind ||
-		       (c->store.size_line && d->kernel.bytes != c->store.bytes) ||
-		       (c->store.handles_line && d->kernel.handles_max != c->store.handles))) {
-		log_err("%s: is of kind = %s, size = %" PRIu64 "M, handles = %" PRIu64 ", and %s says otherwise; a store keeps what it was made with",
-			name, kind_name(d->kernel.kind), d->kernel.bytes >> 20,
-			d->kernel.handles_max, d->options.config_path);
-		return STATUS_USAGE;
-	}
-	return STATUS_OK;
-}
-
-/*
- * Give the store its name, before it is activated: udev makes links of it.  A name that another
- * store has is refused where it was asked for and nothing waits for the store yet.
- */
-static int give_name(const struct lsmemd *d)
-{
-	const struct config *c = &d->config;
-	int err = kernel_give_name(&d->kernel, c->store.name);
-
-	if (!err || err == -ENOENT)	/* an older module */
-		return STATUS_OK;
-	if (err == -EEXIST && c->store.name_line && d->created) {
-		log_err("%s:%u: name = %s: another store has this name (lsmemctl list)",
-			d->options.config_path, c->store.name_line, c->store.name);
-		return STATUS_REFUSED;
-	}
-	log_warn("%s: is not called \"%s\": %s", d->kernel.name, c->store.name,
-		 err == -EEXIST ? "another store is; \"name =\" in [store] gives it another name" :
-		 strerror(-err));
 	return STATUS_OK;
 }
 
@@ -731,7 +535,7 @@ int start(struct lsmemd *d)
 		goto out;
 	super = state == RECOVER_FULL ? recover_super(r) : NULL;
 	if (super) {
-		status = check_geometry(d, super);
+		status = store_check_geometry(d, super);
 		if (status)
 			goto out;
 		memcpy(uuid, super->uuid, sizeof(uuid));
@@ -740,7 +544,7 @@ int start(struct lsmemd *d)
 			status = expect_ready(d, uuid);
 			goto out;
 		}
-		status = check_active(d, uuid);
+		status = store_check_active(d, uuid);
 		if (status)
 			goto out;
 	} else if (d->options.again) {
@@ -754,9 +558,9 @@ int start(struct lsmemd *d)
 	status = own(d, uuid);
 	if (status || d->signals.stop)
 		goto out;
-	status = attach_store(d, r, super, uuid);
+	status = store_attach(d, r, super, uuid);
 	if (!status && !d->options.init)
-		status = give_name(d);
+		status = store_give_name(d);
 	if (status)
 		goto out;
 	name_status(d);
@@ -838,7 +642,7 @@ int check(struct lsmemd *d)
 	if (err && err != -ENODATA)
 		goto out;
 	printf("%s: backup of a store of kind = %s, size = %" PRIu64 "M, handles = %" PRIu64 "\n",
-	       d->where, kind_name(le32toh(recover_super(r)->kind)),
+	       d->where, store_kind_name(le32toh(recover_super(r)->kind)),
 	       (uint64_t)le64toh(recover_super(r)->store_bytes) >> 20,
 	       (uint64_t)le64toh(recover_super(r)->max_handles));
 	printf("segments: %" PRIu64 " (%" PRIu64 " closed, %" PRIu64 " sealed, %" PRIu64 " open)\n",
