@@ -134,10 +134,11 @@ fuzz: setup ## fuzzers of what reads backups, $FUZZ_SECONDS (60) each
 	@$(MAKE) --no-print-directory -C tests/fuzz programs
 	@tests/fuzz/run
 
-check: ## sparse, checkpatch, and the memory ordering by herd7
+check: ## sparse, checkpatch, kernel-doc, and the memory ordering by herd7
 	@qemu/setup base check
 	@$(MAKE) --no-print-directory sparse
 	@tests/checkpatch
+	@tests/kernel-doc
 	@tests/litmus/run
 
 sparse: ## the module through sparse, all files

@@ -48,8 +48,8 @@ static const struct backup_make *find_make(const char *path)
  * @options: where it is and what for; @options->path must outlive @backup
  *
  * Says itself why it fails.  Returns 0 or a negative errno, of these -EBUSY:
- * somebody else holds it, -ELOOP: it lies on lsmem itself, -ESTALE: a higher
- * epoch has had it, -EKEYREJECTED: the secrets differ.
+ * another process or host holds it, -ELOOP: it lies on lsmem itself, -ESTALE: it
+ * was held with a higher epoch, -EKEYREJECTED: the secrets differ.
  */
 int backup_open(struct backup *backup, struct loop *loop, const struct backup_options *options)
 {
@@ -61,7 +61,7 @@ int backup_open(struct backup *backup, struct loop *loop, const struct backup_op
 	backup->path = options->path;
 	backup->read_only = options->read_only;
 	if (backup->make == &backup_file_make && *options->path != '/') {
-		log_err("%s: a file or drive of that host, which nobody else can reach",
+		log_err("%s: a file or drive of another host, which only that host can reach",
 			options->path);
 		return -EHOSTUNREACH;
 	}
@@ -133,7 +133,8 @@ int backup_move(struct backup *to, struct loop *loop, struct backup *from)
 /**
  * backup_memory - tell where most writes will come from
  * @backup: open
- * @base, @bytes: memory that stays until backup_close()
+ * @base: memory that stays mapped until backup_close()
+ * @bytes: its length
  *
  * A make that moves bytes by itself need not copy them then.
  */

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A backup as its user sees it: a range of bytes that can be read, written and
- * flushed, held by one daemon at a time.  What the bytes mean is core's
- * business, when they move is the loop's; a make knows only how to move them.
+ * A backup: a range of bytes that can be read, written and flushed, held by one daemon at a time.
+ * core/ and recover/ decide what the bytes mean; the loop decides when they move; a make moves them.
  *
- * What every make promises:
- *  - One holder.  backup_open() for writing succeeds only when no I/O of a
- *    predecessor can reach the backup any more, however it ended (a killed
- *    daemon's writes may still be on their way): the hold belongs to that
- *    which does the I/O.
- *  - A request completes once, whole or with an error; short transfers and
- *    passing conditions (EAGAIN, EINTR) are the make's to deal with, other
- *    errors are reported and never tried again (invariant 3).
- *  - A flush covers the writes that had completed when it was submitted
- *    (invariant 16).  Requests in flight together are not ordered, but a write
- *    submitted after @received of another of the same blocks lands after it.
- *  - Nothing is allocated by backup_submit().
+ * Every make guarantees:
+ *  - One holder. backup_open() for writing succeeds only when no I/O of a predecessor can reach the
+ *    backup any more, however the predecessor ended: writes of a killed daemon may still be on their
+ *    way, so the hold belongs to the requests in flight, not to the process.
+ *  - A request completes once, whole or with an error. The make handles short transfers and transient
+ *    conditions (EAGAIN, EINTR); it reports other errors and never repeats the request (invariant 3).
+ *  - A flush covers the writes that had completed when the flush was submitted (invariant 16).
+ *    Requests in flight together are not ordered, but a write submitted after @received of another
+ *    write of the same blocks lands after that write.
+ *  - backup_submit() allocates nothing.
  */
 #ifndef LSMEMD_BACKUP_H
 #define LSMEMD_BACKUP_H
@@ -35,9 +32,9 @@ enum backup_what {
 struct backup;
 
 /**
- * struct backup_io - one request, in memory of the caller's until it is done
+ * struct backup_io - a request; the caller owns the memory, and keeps it until @done
  * @what: read, write or flush
- * @durable: of a write: when it is done it is as if a flush of it were too
+ * @durable: of a write: it is complete only when it is durable, as if flushed
  * @offset: in the backup, a multiple of LSMEM_BLOCK
  * @length: bytes, a multiple of LSMEM_BLOCK, at most the limits' @io_bytes; 0
  *	for a flush
@@ -46,9 +43,8 @@ struct backup;
  * @nr_iov: elements at @iov, at most the limits' @io_vectors
  * @done: called from the loop, @error is 0 or a negative errno
  * @received: of a write, before @done, at most once and only if the backup was opened
- *	with @receipts: the bytes are in the memory of who keeps it, who will write
- *	them whatever becomes of us; may be NULL
- * @op, @backup, @left, @tries, @next: the make's
+ *	with @receipts: the bytes are in the memory of the host that keeps the backup,
+ *	which writes them even if this daemon dies; may be NULL
  */
 struct backup_io {
 	enum backup_what what;
@@ -60,6 +56,7 @@ struct backup_io {
 	void (*done)(struct backup_io *io, int error);
 	void (*received)(struct backup_io *io);
 
+	/* private: to the make */
 	struct loop_op op;
 	struct backup *backup;
 	uint32_t left;
@@ -74,12 +71,12 @@ struct backup_io {
  * @create: make a file of @bytes where there is none
  * @lock_wait: seconds to wait for a predecessor's I/O
  * @read_only: to look at only: shared with other readers
- * @beside: with @read_only: and with somebody who writes, where the make can
- * @fence_epoch: take the hold from whoever has it with a lower epoch, and let
- *	nobody with the same or a lower one have it any more (-ESTALE); 0: wait
- *	until it is free.  For makes that others reach: who holds a file or a
- *	device of this host is seen by its kernel
- * @key: file of the secret shared with who keeps the backup, or NULL
+ * @beside: with @read_only: also while another daemon writes, where the make supports it
+ * @fence_epoch: take the hold from a holder with a lower epoch, and refuse the same and
+ *	lower epochs from then on (-ESTALE); 0: wait until the backup is free. Only for
+ *	makes that several hosts reach: the kernel knows the holder of a local file or
+ *	device
+ * @key: file of the secret shared with the host that keeps the backup, or NULL
  * @timeout: seconds after which a request that is not answered has failed
  * @receipts: @received is wanted of writes; for makes that can
  * @progress: called now and then during what takes long, may be NULL; what it
@@ -107,7 +104,7 @@ struct backup_options {
  * @io_bytes: longest request
  * @io_vectors: most elements of a request
  * @volatile_cache: a flush is needed for anything to last
- * @epoch: the highest that anybody has had it with, 0: as far as is known, none
+ * @epoch: the highest of all its holders so far; 0: none is known
  */
 struct backup_limits {
 	uint64_t bytes;

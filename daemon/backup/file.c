@@ -40,6 +40,7 @@
 
 /**
  * struct file_backup - an open file or device
+ * @fd: opened with O_DIRECT
  * @index: of @fd in the ring's table of files
  */
 struct file_backup {

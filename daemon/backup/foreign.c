@@ -46,7 +46,8 @@ static int make_file(const void *head, const void *tail, size_t length, uint64_t
 
 /**
  * foreign_name - say what a backup holds that is not lsmem's
- * @head, @tail: its first and its last @length bytes; they may overlap
+ * @head: its first @length bytes
+ * @tail: its last @length bytes; the two may overlap
  * @length: at most @bytes
  * @bytes: its size
  * @name: out, for a message

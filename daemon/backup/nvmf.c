@@ -10,16 +10,16 @@
  * that is silent is found out by the kernel's keep-alive within 8 s; one that is
  * alive and does not answer a request, by the I/O timeout of the namespace's queue.
  *
- * For the same reason a connection to the subsystem that somebody else has made is
- * not used, nor another made beside it: the kernel sends requests over either.
- * A connection that is never made anew is one of lsmemd's: another daemon's, for
- * another namespace, or left by one that was killed.  Who uses it holds a shared
- * lock on the controller's device; the last one takes it down.
+ * For the same reason lsmemd neither uses a connection to the subsystem that another
+ * program made, nor makes a second one beside it: the kernel sends requests over either.
+ * A connection that is never made anew was made by lsmemd: by another daemon for
+ * another namespace, or by a daemon that was killed. Each user of a connection holds a
+ * shared lock on the controller's device; the last one takes the connection down.
  *
- * The hold is that of backup/file.c, on the block device: nobody else on this host.
- * Other hosts are for the target to keep out, which lets in those that it is told
- * of.  Nor is it known here when a target is done with what it had received from a
- * connection that broke.
+ * The hold is that of backup/file.c, on the block device: it excludes the other
+ * processes of this host. The target has to exclude other hosts, by its list of allowed
+ * hosts. lsmemd cannot know when a target has finished the requests that it had received
+ * over a connection that broke.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -47,12 +47,13 @@
 #define STEP_MS		100
 
 /**
- * struct nvmf_backup - what there is beside an open block device
+ * struct nvmf_backup - the connection below the block device that backup/file.c uses
  * @address: of the namespace
  * @secrets: shared with the target, if @has_secrets
- * @root: libnvme's
- * @ctrl: the connection, NULL: none yet
- * @fd: the controller's device, with our lock; -1: none yet.  While it is open, no
+ * @has_secrets: a file of secrets is configured
+ * @root: libnvme's view of the system
+ * @ctrl: the connection; NULL: none yet
+ * @fd: the controller's device, with a shared lock on it; -1: none yet. While it is open, no
  *	other connection gets the controller's name
  */
 struct nvmf_backup {
@@ -327,7 +328,7 @@ static int read_secrets(struct nvmf_backup *n, const struct backup_options *opti
 	int err;
 
 	if (!options->key) {
-		log_warn("%s: without \"key =\" neither side proves who it is: for a network that is yours alone",
+		log_warn("%s: without \"key =\" neither side authenticates the other: only for a private network",
 			 options->path);
 		return 0;
 	}

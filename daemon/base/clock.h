@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The clock of all that is measured and bounded here: it is never set, and stands still while
- * the host sleeps.  A lease, which goes on meanwhile, has another one (cluster.c).
+ * The clock for measurements and timeouts: CLOCK_MONOTONIC, which is never set and stops while the
+ * host is suspended. Leases use CLOCK_BOOTTIME (cluster/cluster.c), which goes on.
  */
 #ifndef LSMEMD_CLOCK_H
 #define LSMEMD_CLOCK_H

@@ -36,7 +36,7 @@ int loop_open(struct loop *loop, unsigned int entries)
 			"; it must be allowed (sysctl kernel.io_uring_disabled = 0)" : "");
 		return err;
 	}
-	/* A drive that stands still must not keep the workers that others need for their flushes. */
+	/* Requests to a drive that hangs must not occupy the workers that flush other drives. */
 	err = io_uring_register_iowq_max_workers(&loop->ring, workers);
 	if (err)
 		log_warn("io_uring: workers: %s", strerror(-err));
@@ -92,8 +92,8 @@ int loop_file_add(struct loop *loop, int fd)
  * @loop: the loop
  * @index: of the file
  *
- * The last one takes the table with it: of single files the kernel lets go some time
- * later, of the table before the call returns, and then the device is free.
+ * Removing the last file removes the table. The kernel drops its reference to a single file some
+ * time later, but to all files of a table before the call returns; then the device is free.
  */
 void loop_file_remove(struct loop *loop, int index)
 {
@@ -107,9 +107,9 @@ void loop_file_remove(struct loop *loop, int index)
 }
 
 /**
- * loop_sqe - an empty submission whose completion goes to @op
+ * loop_sqe - get an empty submission queue entry
  * @loop: the loop
- * @op: whose @done is called
+ * @op: its @done is called with the result
  *
  * The caller prepares it at once (io_uring_prep_*() leaves user_data alone).
  * Never fails: when the queue is full, it is submitted.
@@ -122,8 +122,8 @@ struct io_uring_sqe *loop_sqe(struct loop *loop, struct loop_op *op)
 	while (!(sqe = io_uring_get_sqe(&loop->ring))) {
 		n = io_uring_submit(&loop->ring);
 		/*
-		 * Nothing else can be done without losing an operation that
-		 * somebody counts on; -EBUSY and -EAGAIN pass.
+		 * The only other way is to lose an operation that its owner
+		 * waits for. -EBUSY and -EAGAIN are transient.
 		 */
 		if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN) {
 			log_err("io_uring: submission fails: %s", strerror(-n));
@@ -136,7 +136,7 @@ struct io_uring_sqe *loop_sqe(struct loop *loop, struct loop_op *op)
 }
 
 /**
- * loop_poll - have @op called once when @fd is ready
+ * loop_poll - call @op once when @fd is ready
  * @loop: the loop
  * @op: called with the events that are, or a negative errno
  * @fd: what to watch
@@ -154,9 +154,9 @@ static void cancelled(struct loop_op *op, int res)
 }
 
 /**
- * loop_cancel - have a poll or a timer end soon
+ * loop_cancel - end a poll or a timer early
  * @loop: the loop
- * @op: gets its completion, -ECANCELED or what it was just about to get
+ * @op: its completion is -ECANCELED, or the result that was already on its way
  */
 void loop_cancel(struct loop *loop, struct loop_op *op)
 {
@@ -180,11 +180,13 @@ void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t ns)
 }
 
 /**
- * loop_stood_still - did this thread not run, or was it held up, as @timer ran out?
- * @timer: whose completion is being handed out
+ * loop_stood_still - was the loop delayed when a timer expired?
+ * @timer: its completion is being handed out
  *
- * If so, answers may be there that nobody has looked at: what ended after the timer ran out may
- * be handed out behind it.  Who judges others by how long they take leaves out this time.
+ * If it was, completions may be waiting that arrived in time: the ring can hand out the timer before
+ * what ended after it. Callers must not charge this delay to peers.
+ *
+ * Return: true if the timer is handed out more than LOOP_LATE_NS after it was due.
  */
 bool loop_stood_still(const struct loop_timer *timer)
 {

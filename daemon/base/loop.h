@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The event loop: one io_uring through which everything comes that the daemon
- * waits for.  Whoever wants something embeds a struct loop_op, asks for an
- * sqe, fills it in, and has its @done called when the completion is reaped.
- * Submissions are gathered and go out in one system call as the loop waits.
+ * The event loop: one io_uring carries every operation that the daemon waits for. A user embeds a
+ * struct loop_op, takes an sqe with loop_sqe() and prepares it; the loop calls @done when it reaps
+ * the completion. Submissions are collected and go out in one system call when the loop waits.
  *
- * One thread.  Nothing is allocated after loop_open(): who submits bounds what
- * it has in flight, the sum of these bounds is the size of the ring.
+ * A loop belongs to one thread. Nothing is allocated after loop_open(): each user bounds its
+ * operations in flight, and the sum of these bounds is the size of the ring.
  */
 #ifndef LSMEMD_LOOP_H
 #define LSMEMD_LOOP_H
@@ -17,29 +16,36 @@
 #include <liburing.h>
 
 #define LOOP_FILES	64u	/* in the ring's table */
-#define LOOP_LATE_NS	1000000000u	/* later than that a timer comes only if we stood still */
+#define LOOP_LATE_NS	1000000000u	/* a timer that is later means that the loop was delayed */
 
+/**
+ * struct loop - an io_uring and its bookkeeping
+ * @ring: the io_uring
+ * @files: which entries of the ring's table of files are in use
+ * @nr_files: how many are
+ * @in_flight: operations submitted and not yet reaped
+ */
 struct loop {
 	struct io_uring ring;
-	bool files[LOOP_FILES];		/* in use, of the table */
+	bool files[LOOP_FILES];
 	unsigned int nr_files;
 	unsigned int in_flight;
-	int error;
 };
 
 /**
- * struct loop_op - something that the loop waits for
- * @done: called once for each completion with its result; may submit anew
+ * struct loop_op - an operation in flight
+ * @done: called once for each completion, with its result; may submit again
  */
 struct loop_op {
 	void (*done)(struct loop_op *op, int res);
 };
 
 /**
- * struct loop_timer - a bound or a period
- * @op: set @op.done before loop_timer_start(); called with -ETIME when it ran
- *	out, -ECANCELED when it was stopped
- * @due_ns: when it runs out
+ * struct loop_timer - a one-shot timer
+ * @op: set @op.done before loop_timer_start(); called with -ETIME when the timer expires,
+ *	-ECANCELED when it is cancelled
+ * @time: what the kernel reads
+ * @due_ns: when it expires, on clock_now_ns()
  */
 struct loop_timer {
 	struct loop_op op;

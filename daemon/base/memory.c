@@ -19,19 +19,24 @@ void *memory_get(size_t bytes)
 	return aligned_alloc(LSMEM_BLOCK, (bytes + LSMEM_BLOCK - 1) & ~(size_t)(LSMEM_BLOCK - 1));
 }
 
+/**
+ * memory_put - free what memory_get() returned
+ * @memory: may be NULL
+ */
 void memory_put(void *memory)
 {
 	free(memory);
 }
 
 /**
- * memory_table - a table of zeroes that is looked up at random places
- * @bytes: wanted
- * @dense: nearly all of its pages will be looked up
- * Return: NULL when there is no memory.
+ * memory_table - a table of zeroes, for look-ups at random places
+ * @bytes: its size
+ * @dense: nearly all of its pages will be used
  *
- * Only what is looked up takes memory.  A dense table is in large pages, if there are
- * any: most of what a lookup costs is the walk through the page table.
+ * Only pages that are used take memory. A dense table uses huge pages if the kernel has them: most
+ * of the cost of a look-up is the walk through the page table. Free it with free().
+ *
+ * Return: NULL if there is no memory.
  */
 void *memory_table(size_t bytes, bool dense)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Large buffers: aligned to LSMEM_BLOCK as I/O wants them, their contents
- * undefined.  The unit tests bring a version of their own that keeps them.
+ * Large buffers, aligned to LSMEM_BLOCK for direct I/O, contents undefined. The unit tests link
+ * another version, which reuses buffers.
  */
 #ifndef LSMEMD_MEMORY_H
 #define LSMEMD_MEMORY_H
@@ -11,7 +11,6 @@
 
 void *memory_get(size_t bytes);
 void memory_put(void *memory);
-/* All zero, for what is looked up at random places; to be freed by free(). */
 void *memory_table(size_t bytes, bool dense);
 
 #endif

@@ -17,7 +17,7 @@ static int notify_fd = -1;
 /**
  * notify_open - connect to $NOTIFY_SOCKET
  *
- * Returns 0 when connected or when nobody asked to be told, a negative errno
+ * Returns 0 when connected or when no service manager asked for it, a negative errno
  * otherwise.
  */
 int notify_open(void)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The readiness protocol of sd_notify(3), without libsystemd: no allocation
- * and no blocking once the socket is open, so that it can be used while the
- * service manager itself waits for a filesystem that waits for us.
+ * The readiness protocol of sd_notify(3), without libsystemd: after notify_open() nothing here
+ * allocates or blocks, because the service manager may itself wait for a filesystem on the store.
  */
 #ifndef LSMEMD_NOTIFY_H
 #define LSMEMD_NOTIFY_H

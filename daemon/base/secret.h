@@ -12,6 +12,7 @@
 /**
  * struct secret - the content of a secret's file
  * @length: bytes at @bytes, SECRET_MIN to SECRET_MAX; all of them count
+ * @bytes: the secret itself
  */
 struct secret {
 	size_t length;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Signals, as something that the loop waits for. */
+/* Signals, delivered through the loop. */
 #ifndef LSMEMD_SIGNALS_H
 #define LSMEMD_SIGNALS_H
 
@@ -8,9 +8,13 @@
 #include "loop.h"
 
 /**
- * struct signals - what has been asked for
- * @stop: times that SIGTERM or SIGINT came
- * @dump, @reload: SIGUSR1, SIGHUP came; reset by what has acted on it
+ * struct signals - requests that arrived as signals
+ * @op: the poll of @fd
+ * @loop: that polls it
+ * @fd: a signalfd
+ * @stop: how often SIGTERM or SIGINT arrived
+ * @dump: SIGUSR1 arrived; cleared by the code that writes the status
+ * @reload: SIGHUP arrived; cleared by the code that reads the configuration
  */
 struct signals {
 	struct loop_op op;

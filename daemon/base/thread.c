@@ -12,12 +12,12 @@
 #define STACK_BYTES	(256u << 10)	/* it is locked in memory */
 
 /**
- * thread_start - begin a thread
+ * thread_start - start a thread
  * @thread: out
- * @run: calls thread_begin() first
+ * @run: must call thread_begin() first
  * @context: for @run
  *
- * Signals are blocked already, in the thread as in its maker.
+ * The thread inherits the signal mask of its maker: all blocked.
  *
  * Returns 0 or a negative errno.
  */
@@ -26,7 +26,7 @@ int thread_start(pthread_t *thread, void *(*run)(void *context), void *context)
 	pthread_attr_t attr;
 	int err;
 
-	/* Of address space for a second one 64 MiB would count as locked. */
+	/* A second arena would reserve 64 MiB of address space, which count as locked. */
 	mallopt(M_ARENA_MAX, 1);
 	err = pthread_attr_init(&attr);
 	if (err)
@@ -41,8 +41,8 @@ int thread_start(pthread_t *thread, void *(*run)(void *context), void *context)
 /**
  * thread_begin - the first thing that a thread does
  *
- * As the daemon does for itself: a thread that waits for I/O to a filesystem on
- * the store could not end, nor the daemon with it.
+ * The daemon's main thread does the same: a thread that waits for I/O to a filesystem on the store
+ * could never end, nor could the daemon.
  */
 void thread_begin(void)
 {

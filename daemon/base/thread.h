@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Threads that live as long as the daemon does, below a filesystem as it is: what they have is
- * locked in memory, and they never wait for I/O to make room.
+ * Threads beside the loop's. Like the loop's thread they can be below a filesystem that lies on the
+ * store: their memory is locked, and they never wait for writeback to free memory.
  */
 #ifndef LSMEMD_THREAD_H
 #define LSMEMD_THREAD_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Who owns a store: see cluster.h. */
+/* The ownership of a store: see cluster.h. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -24,10 +24,15 @@
 
 /**
  * struct seen - what there is in etcd
- * @owner, @epoch: the keys
- * @host, @boot, @pid, @seconds: what the owner said of itself and of its lease
- * @cut: who cut it off, "" if nobody did
- * @number, @highest: the owner's epoch, the store's
+ * @owner: the key of the owner
+ * @epoch: the key of the epoch
+ * @host: of the owner
+ * @boot: of the owner's host
+ * @pid: of the owner
+ * @seconds: length of the owner's lease
+ * @cut: the host that fenced the owner; "": none
+ * @number: the owner's epoch
+ * @highest: the store's epoch
  */
 struct seen {
 	struct etcd_value owner, epoch;
@@ -97,7 +102,7 @@ static void write_owner(char text[ETCD_TEXT_BYTES], const struct seen *who)
 		 *who->cut ? ",\"cut\":\"" : "", who->cut, *who->cut ? "\"" : "");
 }
 
-/* Those of an epoch that has not been are nobody's. */
+/* Members of an epoch that the store has not reached were written by no owner. */
 static int read_members(struct cluster *c, const struct etcd_value *value, uint64_t highest)
 {
 	char error[MEMBERS_ERROR_BYTES];
@@ -111,7 +116,7 @@ static int read_members(struct cluster *c, const struct etcd_value *value, uint6
 		snprintf(error, sizeof(error), "epoch %" PRIu64 ", and that of the store is %" PRIu64,
 			 c->members.epoch, highest);
 	}
-	log_err("etcd: %s: %s: somebody else has written it; look whose it is, then delete it with etcdctl del: the next owner writes it",
+	log_err("etcd: %s: %s: no lsmemd wrote it; find out what did, then delete it with etcdctl del: the next owner writes it",
 		c->members_key, error);
 	return -EBADMSG;
 }
@@ -139,14 +144,14 @@ static int look(struct cluster *c, struct seen *seen)
 	seen->highest = strtoull(seen->epoch.text, &end, 10);
 	if (!errno && !*end && seen->highest && seen->highest < EPOCH_MAX)
 		return read_members(c, &members, seen->highest);
-	log_err("etcd: %s: \"%.32s\" is no epoch: somebody else has written it; correct it with etcdctl put",
+	log_err("etcd: %s: \"%.32s\" is no epoch: no lsmemd wrote it; correct it with etcdctl put",
 		c->epoch_key, seen->epoch.text);
 	return -EBADMSG;
 }
 
 /* ---- Taking a store ---------------------------------------------------- */
 
-/* The store is nobody's, or a dead daemon's of this host. */
+/* The store has no owner, or a dead daemon of this host is its owner. */
 static int take(struct cluster *c, const struct seen *seen, uint64_t above)
 {
 	struct seen we = {
@@ -204,10 +209,12 @@ static int cut_off(struct cluster *c, struct seen *seen)
 }
 
 /**
- * struct wait - for an owner's end, or for etcd
- * @end_ns: no longer
- * @revision, @since_ns, @first: the owner, since when, and how many seconds its lease had then
- * @said: that etcd does not answer
+ * struct wait - waiting for the end of an owner, or for etcd
+ * @end_ns: when it is given up
+ * @revision: of the owner's key: which owner
+ * @since_ns: since when this owner is waited for
+ * @first: seconds that its lease had left then
+ * @said: it was logged that etcd does not answer
  */
 struct wait {
 	uint64_t end_ns;
@@ -293,7 +300,7 @@ static int keep_trying(struct cluster *c, const struct cluster_claim *claim, uin
 		log_err("etcd: %s does not become free", c->owner);
 		return -EBUSY;
 	}
-	log_err("etcd: %s; without it nobody knows who owns the store", c->etcd.why);
+	log_err("etcd: %s; without etcd the owner of the store is not known", c->etcd.why);
 	return err;
 }
 
@@ -324,7 +331,7 @@ static int renew(struct cluster *c)
 	term = c->etcd.term;
 	if (err == -ENOENT)
 		explain(c, "%s", "the lease has run out, or was ended");
-	/* Who has cut us off may have failed to end the lease too. */
+	/* A daemon that fenced this one may have failed to revoke the lease as well. */
 	if (!err)
 		err = etcd_get(&c->etcd, c->owner, &seen.owner);
 	/*
@@ -415,12 +422,12 @@ static void *keep(void *context)
 
 /**
  * cluster_members - where the backups are, for etcd to know
- * @cluster: open, or zero; where nothing was claimed, nobody is told
+ * @cluster: open, or zero; without a claim nothing is written
  * @members: and the epoch of the cluster; behind them all is zero
  */
 void cluster_members(struct cluster *cluster, const struct members *members)
 {
-	/* Nobody else changes what is wanted. */
+	/* Only this thread changes @wanted. */
 	if (!cluster->epoch || same(&cluster->wanted, members))
 		return;
 	pthread_mutex_lock(&cluster->lock);

@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Who owns a store, where more than one host could: a lease in etcd, and an epoch.
+ * The ownership of a store that several hosts could serve: a lease in etcd, and an epoch.
  *
- *	/lsmem/stores/UUID/owner	JSON: who; goes with the owner's lease
+ *	/lsmem/stores/UUID/owner	JSON: the owner; deleted with the owner's lease
  *	/lsmem/stores/UUID/epoch	a number; stays, and only rises
- *	/lsmem/stores/UUID/members	JSON: where its backups are (members.h); stays
+ *	/lsmem/stores/UUID/members	JSON: where the store's backups are (members.h); stays
  *
- * One transaction takes the store and raises the epoch.  So no two owners ever have the
- * same epoch, and of two that want the store at once one gets it.
+ * One transaction takes the store and raises the epoch. So no two owners ever have the same epoch,
+ * and if two daemons want the store at the same time, one gets it.
  *
- * The owner believes that it is one until @until_ns: the time just before it asked for the
- * lease, or for its renewal, and what etcd granted, less a fifth.  So it has stopped before
- * etcd lets somebody else in, whatever delays an answer.  The clock goes on while the process or
- * the machine is suspended (CLOCK_BOOTTIME); the owner looks at it after the I/O that proves
- * something, and before it tells anybody.
+ * The owner trusts its ownership until @until_ns: the time just before it asked for the lease or the
+ * renewal, plus what etcd granted, less a fifth. So it stops before etcd lets another daemon in,
+ * whatever delays an answer. The clock, CLOCK_BOOTTIME, goes on while the process or the machine is
+ * suspended. The owner reads the clock after the I/O that makes something durable, and before it
+ * acknowledges it.
  *
- * A renewal counts when the lease is alive and, after that, the owner's key still goes with it:
- * who takes a store over makes that key go with a lease that nobody renews and that is as long
- * as the old owner's.  Then it waits, as everybody does, until there is no such key.
+ * A renewal counts if the lease is alive and the owner's key is still attached to it. A daemon that
+ * takes the store over attaches that key to a lease of the same length, which is never renewed, and
+ * then waits, like every other daemon, until the key is gone.
  *
- * The owner alone writes the members: each time in a transaction that changes nothing unless
- * the owner's key goes with its lease, and the epoch is its own.  While that fails it is tried
- * after each renewal; nothing else waits for it, or depends on it.
+ * Only the owner writes the members, in a transaction whose condition is that the owner's key is
+ * attached to its lease and the epoch is its own. A failed write is repeated after each renewal;
+ * nothing waits for it or depends on it.
  *
- * A thread renews and writes, and does nothing else; the daemon never waits for it but in
- * cluster_close().
+ * A thread renews the lease and writes the members. The daemon waits for it in cluster_close() only.
  */
 #ifndef LSMEMD_CLUSTER_H
 #define LSMEMD_CLUSTER_H
@@ -42,9 +41,9 @@
 #define CLUSTER_KEY_BYTES	80u
 
 /**
- * struct cluster_options - the etcd that says who owns the store
- * @etcd: where it is
- * @host: name of this one, "": the system's
+ * struct cluster_options - the etcd that keeps the ownership of the store
+ * @etcd: how to reach it
+ * @host: name of this host; "": the system's host name
  */
 struct cluster_options {
 	struct etcd_options etcd;
@@ -52,12 +51,12 @@ struct cluster_options {
 };
 
 /**
- * struct cluster_figures - what there is to tell of it
- * @host: who we are there; NULL: there is no cluster
- * @epoch: of our ownership
- * @left_ns: for which it is ours, if the lease is not renewed
+ * struct cluster_figures - for the status and the metrics
+ * @host: this host's name in etcd; NULL: no cluster is configured
+ * @epoch: of this daemon's ownership
+ * @left_ns: time until the ownership ends unless the lease is renewed
  * @failures: calls to etcd without an answer
- * @stale: where the backups are, or how, is not in etcd yet
+ * @stale: etcd does not have the newest list of the backups yet
  */
 struct cluster_figures {
 	const char *host;
@@ -67,19 +66,31 @@ struct cluster_figures {
 
 /**
  * struct cluster - what this daemon has in etcd
- * @options: NULL: there is no cluster, and the store is ours
- * @host, @boot: who we are, and since which boot of this host
- * @owner, @epoch_key, @members_key: the keys
- * @epoch: of our ownership; 0: there is none, and what follows does not matter
- * @known: etcd has known the store before: whoever is left of former owners may be fenced.
- *	Else who has its backups may be a daemon without a cluster
- * @lease, @seconds: ours, asked for at @asked_ns
- * @thread: renews until @etcd is stopped; @wake: it has something to do
- * @until_ns: the store is ours until then
- * @failing: the last renewal failed, as @failures have; @told: the operator knows
- * @lock: of @why, which tells of that, and @wanted
+ * @options: NULL: no cluster is configured, and the daemon owns its store
+ * @etcd: the client; only the thread uses it while the thread runs
+ * @host: this host's name
+ * @boot: id of this boot of the host
+ * @owner: key of the owner
+ * @epoch_key: key of the epoch
+ * @members_key: key of the members
+ * @epoch: of this daemon's ownership; 0: it has none, and what follows does not matter
+ * @known: etcd knew the store before, so former owners may be fenced. Otherwise the holder of its
+ *	backups may be a daemon without a cluster
+ * @lease: id of this daemon's lease
+ * @seconds: its length
+ * @asked_ns: when it was asked for, by CLOCK_BOOTTIME
+ * @thread: renews until @etcd is stopped
+ * @wake: posted when the thread has something to do
+ * @until_ns: until then the daemon owns the store, by CLOCK_BOOTTIME
+ * @failures: calls without an answer
+ * @failing: the last renewal failed
+ * @told: @failing was logged
+ * @lock: protects @why and @wanted
+ * @why: the last renewal failed
  * @members: as they were in etcd when the store was claimed
- * @wanted: as they are to be; @stale: they are not yet; @members_failed: as was told
+ * @wanted: as they are to be
+ * @stale: etcd does not have @wanted yet
+ * @members_failed: the error that was logged last, of writing them
  */
 struct cluster {
 	const struct cluster_options *options;
@@ -104,13 +115,13 @@ struct cluster {
 };
 
 /**
- * struct cluster_claim - how a store is wanted
- * @uuid: which, as text
- * @look: not at all: only @members is wanted, whoever has it
- * @above: the epoch must be higher
- * @take_over: from an owner that is alive, too
- * @alone: the kernel of this host knows no daemon that serves it: if its owner was on this
- *	host, and is no process any more, its lease need not be waited for
+ * struct cluster_claim - a claim to a store
+ * @uuid: of the store, as text
+ * @above: the epoch must be higher than this
+ * @look: do not claim the store; only read @members, whatever daemon owns it
+ * @take_over: also from an owner that is alive
+ * @alone: this host's kernel knows no daemon that serves the store: if the owner was on this
+ *	host, and its process is gone, the claim need not wait for its lease
  * @progress: as in struct backup_options
  */
 struct cluster_claim {

@@ -143,10 +143,11 @@ static int ask_lease(struct etcd *e, const char *what, int64_t lease, const char
 }
 
 /**
- * etcd_grant - have a lease
+ * etcd_grant - get a lease
  * @etcd: the client
- * @seconds: wanted
- * @lease, @granted: out
+ * @seconds: its length
+ * @lease: out: its id
+ * @granted: out: the length that etcd grants, in seconds
  *
  * Returns 0 or -EHOSTUNREACH: no answer, @etcd->why says more.
  */
@@ -303,9 +304,10 @@ static int transact(struct etcd *e, const char *compare, const char *success)
 }
 
 /**
- * etcd_put - change keys in one transaction, if nobody else has changed them
+ * etcd_put - change keys in one transaction, unless they have changed meanwhile
  * @etcd: the client
- * @puts: @nr of them, for all of which there is room in REQUEST_BYTES
+ * @puts: the changes; all fit into REQUEST_BYTES
+ * @nr: how many
  *
  * Returns 0, -EAGAIN: nothing was changed, as some key is not what was seen, or a lease has
  * run out; or -EHOSTUNREACH: no answer, it may have been done or not.
@@ -330,10 +332,12 @@ int etcd_put(struct etcd *etcd, const struct etcd_put *puts, unsigned int nr)
 }
 
 /**
- * etcd_put_guarded - change a key in one transaction, if others are what they should be
+ * etcd_put_guarded - change a key in one transaction, if other keys meet conditions
  * @etcd: the client
- * @key, @text: shorter than ETCD_TEXT_BYTES; the key stays
- * @guards: @nr of them, short
+ * @key: its name
+ * @text: its new value, shorter than ETCD_TEXT_BYTES; the key is attached to no lease
+ * @guards: the conditions
+ * @nr: how many
  *
  * Returns as etcd_put() does.
  */

@@ -27,10 +27,13 @@
 #define ETCD_LEASE_DEFAULT	15u
 
 /**
- * struct etcd_options - where etcd is
- * @urls: its endpoints, @nr_urls of them; 0: there is none
- * @lease: seconds
- * @ca, @cert, @key: files in PEM, "": none
+ * struct etcd_options - how to reach etcd
+ * @urls: its endpoints
+ * @nr_urls: how many; 0: no cluster is configured
+ * @lease: length of a lease, in seconds
+ * @ca: file of the certificate authority, PEM; "": none
+ * @cert: file of this client's certificate, PEM; "": none
+ * @key: file of its key, PEM; "": none
  */
 struct etcd_options {
 	char urls[ETCD_URLS][ETCD_URL_BYTES];
@@ -40,14 +43,16 @@ struct etcd_options {
 };
 
 /**
- * struct etcd - a client; one thread at a time
- * @curl: the connection
- * @options: endpoints, @current of which answered last
- * @timeout_ms: of an endpoint
- * @answer: @used bytes of it
- * @why: the last call had no answer
- * @term: of the last answer: since which election of etcd's
- * @stop: and there is to be none
+ * struct etcd - a client, used by one thread at a time
+ * @curl: libcurl's handle
+ * @options: how to reach etcd
+ * @current: the endpoint that answered last
+ * @timeout_ms: for the answer of an endpoint
+ * @answer: the last answer
+ * @used: bytes of it
+ * @why: the last call had no answer: the reason
+ * @term: Raft term of the last answer
+ * @stop: calls end without an answer from now on
  */
 struct etcd {
 	void *curl;
@@ -64,7 +69,7 @@ struct etcd {
 /**
  * struct etcd_value - what a key has
  * @revision: of its last change; 0: there is no such key
- * @lease: that it goes with; 0: it stays
+ * @lease: that the key is attached to; 0: none
  * @text: the value
  */
 struct etcd_value {
@@ -74,8 +79,10 @@ struct etcd_value {
 
 /**
  * struct etcd_put - a key to be changed
- * @seen: the revision that it must still have; 0: it must not be there
- * @lease: that it is to go with; 0: it is to stay
+ * @key: its name
+ * @text: its new value
+ * @seen: the revision that it must still have; 0: it must not exist
+ * @lease: to attach the key to; 0: none
  */
 struct etcd_put {
 	const char *key, *text;
@@ -83,9 +90,10 @@ struct etcd_put {
 };
 
 /**
- * struct etcd_guard - what a key must be for another to be changed
- * @text: its value, or NULL
- * @lease: then: that it goes with
+ * struct etcd_guard - a condition for changing another key
+ * @key: its name
+ * @text: the value that it must have; NULL: it must be attached to @lease
+ * @lease: see @text
  */
 struct etcd_guard {
 	const char *key, *text;

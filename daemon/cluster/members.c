@@ -26,8 +26,9 @@ bool members_far(const char *path)
 }
 
 /**
- * members_copy - a text as etcd is to have it
- * @to, @room: out: what is not plain is replaced, what is too long is cut
+ * members_copy - copy a text as etcd stores it
+ * @to: out: characters that need quoting are replaced, a long text is cut
+ * @room: bytes at @to
  * @from: the text
  */
 void members_copy(char *to, size_t room, const char *from)
@@ -149,7 +150,7 @@ static void take_all(struct json_object *json, struct members *members, char *er
 }
 
 /**
- * members_parse - read what somebody has written
+ * members_parse - parse a list of members
  * @text: it
  * @members: out
  * @error: out, why it makes no sense

@@ -16,11 +16,12 @@
 
 /**
  * struct member - one of the backups
- * @name, @domain: of the configuration
- * @path: as there, or "HOST:/PATH" if only that host can reach it; there is room for any that
- *	others can
+ * @name: of its section in the configuration
+ * @domain: its failure domain
+ * @path: as in the configuration, or "HOST:/PATH" if only that host can reach it; there is room
+ *	for every path that other hosts can reach
  * @state: as in the status file
- * @secret: who keeps it wants proof of one
+ * @secret: the host that keeps it asks for proof of a secret
  * @incarnation: low half; 0: not known
  *
  * Compared byte by byte: there is no padding, and behind a text all is zero.
@@ -35,6 +36,7 @@ struct member {
  * struct members - all of them, in the order of the configuration
  * @epoch: of the owner that wrote this
  * @nr: how many; 0: nothing is known
+ * @member: the backups
  */
 struct members {
 	uint64_t epoch;

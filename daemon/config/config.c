@@ -221,7 +221,7 @@ static int take_member(struct config_parser *p, struct config *c, const struct m
 	backup->key_line = m->secret && c->cluster.secret_line ? p->line : 0;
 	if (m->secret && !backup->key_line)
 		return config_fail(p, p->line,
-				   "path = %s: who keeps it wants proof of a secret: \"secret = FILE\" is needed in [cluster]",
+				   "path = %s: the host that keeps it asks for proof of a secret: \"secret = FILE\" is needed in [cluster]",
 				   m->path);
 	strcpy(backup->key, m->secret ? c->cluster.secret : "");
 	return 0;
@@ -230,6 +230,7 @@ static int take_member(struct config_parser *p, struct config *c, const struct m
 /**
  * config_take - have backups that the file does not name
  * @config: read from @path
+ * @path: of the file, for messages
  * @source: where they are named; the line in messages is the place there
  * @members: they
  * @error: out, as of config_read()

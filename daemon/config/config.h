@@ -26,7 +26,8 @@
 #define CONFIG_NAME_BYTES	32u	/* LSMEM_GIVEN_BYTES of the kernel */
 
 /**
- * struct config_cluster - of the etcd that says who owns the store
+ * struct config_cluster - the etcd that keeps the ownership of the store
+ * @options: how to reach etcd, and this host's name there
  * @store: uuid of the store, whose backups etcd knows; "": the file names them
  * @secret: file of the secret that these backups want proof of, "": none
  */
@@ -34,6 +35,7 @@ struct config_cluster {
 	struct cluster_options options;
 	char store[37];
 	char secret[PATH_MAX];
+	/* private: lines of the keys in the file, 0: not there */
 	unsigned int etcd_line, lease_line, host_line, store_line, secret_line, ca_line,
 		     cert_line, key_line;
 };
@@ -47,8 +49,8 @@ struct config_cluster {
  * @lock_wait: seconds to wait for a predecessor's I/O to end
  * @key: file of the secret, "": none
  * @timeout: seconds that a request may take, on another host or of several backups
- * @ack_memory: bytes in the memory of who keeps it are acknowledged
- * @line: of its section; @path_line and the like: of the key, 0 if it is not there
+ * @ack_memory: bytes in the memory of the host that keeps it are acknowledged
+ * @line: of its section
  */
 struct config_backup {
 	char name[16];
@@ -59,12 +61,15 @@ struct config_backup {
 	char key[PATH_MAX];
 	unsigned int timeout;
 	bool ack_memory;
-	unsigned int line, path_line, domain_line, size_line, lock_wait_line, key_line,
-		     timeout_line, ack_line;
+	unsigned int line;
+	/* private: lines of the keys in the file, 0: not there */
+	unsigned int path_line, domain_line, size_line, lock_wait_line, key_line, timeout_line,
+		     ack_line;
 };
 
 /**
  * struct config - what a configuration file says
+ * @store: section [store]; a member NAME_line is the line of a key, 0: not there
  * @store.name: given to the store, for links and metrics; without @store.name_line that of the
  *	file; "": none
  * @store.node: of the store that is to be served, "": the one that belongs to the backups
@@ -77,10 +82,12 @@ struct config_backup {
  * @store.wait: seconds that a start waits for backups that are not there yet, CONFIG_FOREVER;
  *	without @store.wait_line the caller chooses
  * @store.rejoin: seconds until a lost backup is looked for; 0: only at the next start
- * @store.kind_line and the like: line of the key, 0 if it is not there
- * @backups: @nr_backups of them
+ * @backups: sections [backup]
+ * @nr_backups: how many
+ * @metrics: section [metrics]
  * @metrics.listen: @metrics.address as it is written, for messages
- * @server: of a server of backups; no @server.listen_line: this is none
+ * @cluster: section [cluster]
+ * @server: section [server], of a server of backups; no @server.listen_line: this is none
  * @exports: lines of @server.options.exports
  */
 struct config {

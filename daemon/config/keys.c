@@ -557,7 +557,8 @@ const struct config_key *config_key(const char *section, const char *key)
 /**
  * config_key_names - name the keys of a section, for messages
  * @section: without its name
- * @text, @room: out: "kind, size and owner"
+ * @text: out: "kind, size and owner"
+ * @room: bytes at @text
  *
  * Returns @text.
  */

@@ -26,6 +26,8 @@ struct config_parser {
 
 /**
  * struct config_key - a key of a section
+ * @section: without its name
+ * @key: as it is written
  * @set: takes its value; 0, or a negative errno with the error told
  * @line: where its line is kept: in struct config, of a section with a name in its own structure
  */

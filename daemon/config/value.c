@@ -126,7 +126,8 @@ bool config_number(const char *text, uint32_t *number)
  * config_address - an address and a port
  * @text: ADDRESS:PORT, numbers only: a name would have to be looked up, on a network that may lie
  *	on the store
- * @address, @length: out
+ * @address: out
+ * @length: out: bytes of @address
  *
  * Returns whether it is one.
  */

@@ -304,7 +304,8 @@ enum format_error digest_apply(struct digest_map *map, const struct lsmem_digest
  * struct digest_chain - the records of a half that follow each other
  * @half: which
  * @end: byte after the last
- * @epoch, @sequence: of the last; 0: there is none
+ * @epoch: of the last; 0: there is none
+ * @sequence: of the last
  */
 struct digest_chain {
 	uint32_t half;

@@ -15,7 +15,11 @@
 
 /**
  * struct digest_item - a listed segment, as struct lsmem_digest_item
+ * @segment: its id
+ * @generation: of the segment
+ * @replica_generation: of the frame's header
  * @state: LSMEM_ITEM_OPEN, _CLOSED, _SEALED; 0: the frame is free
+ * @length: bytes of log data known durable; exact when closed or sealed
  */
 struct digest_item {
 	uint64_t segment;
@@ -49,17 +53,27 @@ struct digest_log {
 
 /**
  * struct digest_map - the log according to the newest durable digest
+ * @epoch: of the newest record, as in struct lsmem_digest
+ * @sequence: of the newest record
+ * @era: of versions, as in struct lsmem_digest
+ * @generation_ceiling: no generation of a handle above it has been issued
+ * @store_time: the store's clock, as in struct lsmem_digest
+ * @next_segment: no segment id at or above it has been opened
  * @members: incarnations, low halves, by index of the backup; 0: none.  With one
  *	backup alone all are 0
+ * @domain: failure domains of the members, as in struct lsmem_digest
  * @mask: indexes that are members; bit 0 with one backup
- * @domain: their failure domains, and @floor, @set_generation: as in struct lsmem_digest
- * @half, @at: where the next delta goes: half of the digest log, byte in it
+ * @floor: as in struct lsmem_digest
+ * @set_generation: as in struct lsmem_digest
+ * @half: of the digest log, to which the next delta goes
  * @odd: backups on which it is the other half
+ * @at: byte in the half
  * @sequence_seen: highest sequence of any record found, durable chain or not
  * @branch: as the last full record says
- * @backups, @frames: bounds of the indexes of backups and frames
- * @items: replicas, by *place*: frame + index of the backup * @frames
+ * @backups: bound of the indexes of backups
+ * @frames: bound of the indexes of frames
  * @nr: items in use
+ * @items: replicas, by *place*: frame + index of the backup * @frames
  */
 struct digest_map {
 	uint64_t epoch;

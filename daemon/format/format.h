@@ -119,7 +119,8 @@ enum format_error format_walk_step(struct format_walk *walk, const struct lsmem_
  * struct format_verify - checks all of a closed or sealed segment, as its bytes arrive
  * @walk: entries that have been checked end where it is
  * @entries: objects and delete records among these
- * @headers_crc, @directory_crc: over these, as a footer has them
+ * @headers_crc: over their headers, as in a footer
+ * @directory_crc: over their directory, as in a footer
  */
 struct format_verify {
 	struct format_walk walk;

@@ -461,9 +461,11 @@ int kernel_ack(struct kernel *kernel, const struct lsmem_ack_one *acks, uint32_t
 }
 
 /**
- * kernel_load - bring entries of a segment back
+ * kernel_load - load entries of a segment
  * @kernel: the store, new or recovering
- * @segment, @generation, @sealed: the segment as on the backup
+ * @segment: its id, as on the backup
+ * @generation: of the segment, as on the backup
+ * @sealed: whether it is sealed there
  * @data: entries one after the other
  * @length: bytes at @data
  *

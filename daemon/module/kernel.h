@@ -19,13 +19,24 @@
 
 /**
  * struct kernel - a store that this daemon is attached to
- * @fd: the replication descriptor, -1 before kernel_attach()
- * @name: of the store
- * @state: enum lsmem_store_state when it was attached
- * @bytes, @handles_max: its geometry
- * @nr_frames: seglet frames in the windows
- * @cleaning: NULL when the module cleans by itself; then there are no
+ * @fd: the replication descriptor; -1 before kernel_attach()
+ * @name: of the store's node
+ * @kind: enum lsmem_store_kind
+ * @state: enum lsmem_store_state when the store was attached
+ * @bytes: memory of the log
+ * @handles_max: most objects
+ * @nr_frames: seglets in the windows
+ * @info_bytes: length of the window @info
+ * @frames_bytes: length of the window @frames
+ * @table_bytes: length of the window @table
+ * @segments_bytes: length of the window @segments
+ * @info: limits and the store's clock
+ * @frames: the memory of the log
+ * @table: which segment each seglet belongs to
+ * @cleaning: whether a pass is wanted; NULL: the module cleans by itself, and there are no
  *	@segments either
+ * @segments: live bytes and age of each segment
+ * @nr_segments: how many segments the kernel shows
  */
 struct kernel {
 	int fd;
@@ -44,7 +55,12 @@ struct kernel {
 	uint32_t nr_segments;
 };
 
-/* What comes with events: the store's clock and wishes. */
+/**
+ * struct kernel_clock - what comes with events
+ * @store_time: the store's clock, for the next digest
+ * @next_segment: no segment id at or above it has been opened
+ * @generation_wanted: a ceiling at least this high is to be made durable
+ */
 struct kernel_clock {
 	uint64_t store_time;
 	uint64_t next_segment;

@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Who may write to an export: see hold.h. */
+/* The right to write to an export: see hold.h. */
 #include <stddef.h>
 
 #include "hold.h"
 
-enum hold_answer hold_ask(struct hold *hold, void *who, uint64_t epoch, void **loser)
+/**
+ * hold_ask - ask for the hold
+ * @hold: of the export
+ * @peer: that asks
+ * @epoch: above all that were asked for before; 0: only if the export is free
+ * @loser: out: the peer that had asked for a fence before and now waits in vain, or NULL
+ *
+ * Return: HOLD_FENCING means that the holder must be ended; hold_left() then gives the answer.
+ */
+enum hold_answer hold_ask(struct hold *hold, void *peer, uint64_t epoch, void **loser)
 {
 	*loser = NULL;
 	if (epoch && epoch <= hold->epoch)
@@ -16,19 +25,26 @@ enum hold_answer hold_ask(struct hold *hold, void *who, uint64_t epoch, void **l
 	if (epoch)
 		hold->epoch = epoch;
 	if (!hold->holder) {
-		hold->holder = who;
+		hold->holder = peer;
 		return HOLD_GRANTED;
 	}
 	*loser = hold->fencer;
-	hold->fencer = who;
+	hold->fencer = peer;
 	return HOLD_FENCING;
 }
 
-void *hold_left(struct hold *hold, void *who)
+/**
+ * hold_left - a peer is gone: its queue pair, its keys, its last request
+ * @hold: of the export
+ * @peer: that is gone
+ *
+ * Return: the peer that has the hold from now on, and is to be told; NULL: none.
+ */
+void *hold_left(struct hold *hold, void *peer)
 {
-	if (hold->fencer == who)
+	if (hold->fencer == peer)
 		hold->fencer = NULL;
-	if (hold->holder != who)
+	if (hold->holder != peer)
 		return NULL;
 	hold->holder = hold->fencer;
 	hold->fencer = NULL;

@@ -232,7 +232,7 @@ err_listen:
 }
 
 /**
- * http_tell - leave a copy of the status for those who ask
+ * http_tell - leave a copy of the status for clients
  * @http: the server, open or not
  * @status: the store is known
  *

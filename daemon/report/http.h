@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * metrics.h over HTTP, by libmicrohttpd: GET /metrics, and / that names it.
+ * The metrics over HTTP, by libmicrohttpd: GET /metrics, and a page at / that links to it.
  *
- * A thread of its own does all of it, from a copy of the status that the daemon
- * leaves here now and then.  The daemon never waits for that thread: a copy that
- * is being read just then stays as it is until the next one.  Whatever a client
- * does, HTTP_CONNECTIONS is the most of them and HTTP_SECONDS the end of each.
+ * A thread serves them from a copy of the status, which the daemon leaves at each tick. The daemon
+ * never waits for that thread: if the thread is reading the copy, the daemon skips this update.
+ * There are at most HTTP_CONNECTIONS connections, and each ends within HTTP_SECONDS, whatever a
+ * client does.
  */
 #ifndef LSMEMD_HTTP_H
 #define LSMEMD_HTTP_H
@@ -24,13 +24,14 @@ struct MHD_Daemon;
 
 /**
  * struct http - the server
- * @mhd: NULL: there is none
- * @wake: ends the thread
- * @connections: the thread's: when each is over, 0 if there is none
- * @closed: one of them just now
- * @lock: of all that follows
- * @status: as it was at @told_ns, 0: never; its pointers to memory are not to
- *	be followed, but for those to names and paths
+ * @mhd: NULL: no server is configured
+ * @wake: an eventfd that ends the thread
+ * @thread: serves the connections
+ * @connections: when each is over, 0: not in use; the thread's
+ * @closed: a connection was closed just now; the thread's
+ * @lock: protects @told_ns and @status
+ * @told_ns: when @status was copied; 0: never
+ * @status: the copy. Of its pointers only those to names and paths stay valid
  */
 struct http {
 	struct MHD_Daemon *mhd;

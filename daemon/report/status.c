@@ -52,7 +52,7 @@ const char *status_uuid(const struct status *status, char text[STATUS_UUID_BYTES
 
 /**
  * status_open - allocate what will be needed
- * @status: zeroed by the caller, who fills in what it knows
+ * @status: zeroed by the caller, which fills in what it knows
  *
  * Returns 0 or -ENOMEM.
  */

@@ -26,9 +26,12 @@
 
 /**
  * struct status_backup - one of the backups
- * @name, @path, @domain, @ack_memory: of the configuration
- * @index: in @core; LSMEM_BACKUPS: it is not there, or not used
- * @error: the last that there was, "" if none
+ * @name: of its section in the configuration
+ * @path: of the configuration
+ * @domain: its failure domain, of the configuration
+ * @ack_memory: bytes in the memory of its host are acknowledged, by the configuration
+ * @index: in struct core_stats; LSMEM_BACKUPS: it is not there, or not used
+ * @error: the last error; "": none
  */
 struct status_backup {
 	const char *name, *path, *domain;
@@ -38,22 +41,40 @@ struct status_backup {
 };
 
 /**
- * struct status - what there is to tell
- * @state: starting, recovering, active, draining, stopped, undrained, failed
- * @store: its node; @name: that it was given, "": none
+ * struct status - what the status file and the metrics tell
+ * @path: of the status file
+ * @state: starting, recovering, waiting, active, draining, stopped, undrained, failed
+ * @store: its node
+ * @name: that the store was given; "": none
+ * @kind: enum lsmem_store_kind
+ * @uuid: of the store
  * @where: the backups, in words
- * @backups: @nr_backups of them, in the order of the configuration
- * @cluster: of the owner
- * @recovery: there is or was one; what follows is of it
- * @recovery_done: of @recovery_all steps, a segment read being one
- * @losses: how many; @lost: the first STATUS_LOST_MAX of them, by name
+ * @backups: in the order of the configuration
+ * @nr_backups: how many
+ * @cluster: of the ownership
+ * @recovery: a recovery is under way or has ended; what follows up to @lost is of it
+ * @read_bytes: from the backups
+ * @recovered_bytes: of live entries
+ * @recovered_objects: how many
+ * @recovered_segments: how many
+ * @recovery_ms: how long it took
+ * @recovery_done: steps that are done; reading a segment is one
+ * @recovery_all: steps in all
+ * @losses: how many
+ * @lost: the first STATUS_LOST_MAX losses, by name
+ * @start_ns: when the daemon was started, by clock_now_ns()
+ * @start_time: when the daemon was started, in seconds since 1970
  * @serving: what follows is known
  * @core: what the state machine counts
- * @events: taken from the kernel; @ranges of them
- * @groups: times that ranges were acknowledged
- * @passes: of combined cleaning that were asked for and begun, over
- *	@passes_segments; @passes_fruitless: wanted, and nothing was worth it
- * @ack: ns from a range's taking to its acknowledgement
+ * @events: taken from the kernel
+ * @ranges: of @events, those that are ranges to make durable
+ * @groups: times that ranges were acknowledged together
+ * @passes: of combined cleaning that were begun
+ * @passes_segments: segments in @passes
+ * @passes_fruitless: passes that were wanted when no segment was worth one
+ * @ack: ns from taking a range to its acknowledgement
+ * @text: buffer in which the file is composed
+ * @used: bytes of @text
  */
 struct status {
 	char path[PATH_MAX];

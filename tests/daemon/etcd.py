@@ -305,7 +305,7 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
         said = heir.say("take /key")
         tap.check(f"taken: {what}", [] if said.startswith(answer) else [said])
     tap.check("taken: no secret", [] if heir.say("take").startswith(
-        "etcd:1: path = a:/x: who keeps it wants proof of a secret") else [heir.say("take")])
+        "etcd:1: path = a:/x: the host that keeps it asks for proof of a secret") else [heir.say("take")])
     heir.close()
 
     mutated(tap, Owner(scratch, "c", etcd.url), store, put,

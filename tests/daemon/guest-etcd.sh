@@ -23,7 +23,7 @@ ends()
 
 # ---- A drive of this host's ---------------------------------------------------
 lease=5 config a "$drive" ''
-refuses 'no etcd' 8 'without it nobody knows who owns the store' --init
+refuses 'no etcd' 8 'without etcd the owner of the store is not known' --init
 expect 'no etcd: no store is made' "$(ls /sys/class/lsmem)" ''
 ok 'etcd starts' etcd_start
 config a "$drive" ''
