@@ -12,7 +12,7 @@
  * The kernel asks when the backup is short of frames, or when memory is and
  * compaction, which costs no I/O, gains too little there.  While there are frames
  * enough a segment is worth the memory it holds: to take then what would free
- * most of the backup would be I/O for what nobody needs.  When writers wait and
+ * most of the backup would be I/O without a use.  When writers wait and
  * this measure finds nothing, the other is tried: as long as anything can be
  * gained, something is chosen.
  *

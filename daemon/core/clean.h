@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Combined cleaning: which segments, in which order.  A pure function from what
- * the kernel shows of its segments to ids; scores and selection are those of
- * kmod/policy.c, the very file.  What is asked for then is the kernel's to do or
- * to refuse: a wrong answer costs time, never data.
+ * Combined cleaning: which segments, in which order. A pure function from the kernel's table of
+ * segments to ids; scores and selection are those of kmod/policy.c, the same file. The kernel does
+ * the pass or refuses it: a wrong choice costs time, never data.
  */
 #ifndef LSMEMD_CLEAN_H
 #define LSMEMD_CLEAN_H
@@ -26,8 +25,11 @@ enum clean_measure {
 
 /**
  * struct clean_choice - a pass to be asked for
- * @segments, @nr: ids in the order wanted; 0: nothing is worth it
- * @live, @held: of all of them, by @measure
+ * @segments: ids, in the order wanted
+ * @nr: how many; 0: no segment is worth a pass
+ * @measure: by which they were chosen
+ * @live: live bytes of all of them, by @measure
+ * @held: bytes that they hold, by @measure
  */
 struct clean_choice {
 	uint64_t segments[LSMEM_POLICY_VICTIMS];

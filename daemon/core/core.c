@@ -306,11 +306,11 @@ void core_io_done(struct core *core, uint32_t id, int error)
 	core->nr_ops[backup]--;
 	if (core->state == CORE_FAILED)
 		return;
-	/* Whatever a lost backup says now proves nothing. */
+	/* Completions of a lost backup prove nothing. */
 	if (!(core_alive(core) >> backup & 1u) && kind != CORE_OP_COPY)
 		return;
-	/* Invariant 3: after a failed write or flush nobody knows what the replica
-	 * holds, and the next flush may well succeed without it.
+	/* Invariant 3: after a failed write or flush the content of the replica is
+	 * not known, and the next flush may well succeed without it.
 	 */
 	if (error && op->io.kind != CORE_IO_READ &&
 	    (RULE(FLUSH_FAILED) || kind != CORE_OP_FLUSH)) {
@@ -478,11 +478,6 @@ const char *core_error(const struct core *core)
 	return core->error;
 }
 
-/**
- * core_backup - is a backup used?
- * @core: core
- * @backup: its index
- */
 enum core_backup_state core_backup(const struct core *core, uint32_t backup)
 {
 	if (core->joining >> backup & 1u)
@@ -693,11 +688,6 @@ static void core_set_params(struct core *core, const struct core_params *params)
 	core->urgent = core->lost;
 }
 
-/**
- * core_new - begin
- * @params: what core works on
- * @error: why it could not
- */
 struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BYTES])
 {
 	const char *wrong = core_check_params(params);
@@ -713,7 +703,7 @@ struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BY
 		/* Invariant 15: recovery has sealed them all. */
 		if (params->map->items[place].state == LSMEM_ITEM_OPEN) {
 			snprintf(error, CORE_ERROR_BYTES,
-				 "core: segment %llu is open, and nobody has it: recover first",
+				 "core: segment %llu is open, and no member has it: recover first",
 				 (unsigned long long)params->map->items[place].segment);
 			return NULL;
 		}

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * core: the daemon's decisions, a deterministic state machine apart from its
- * I/O.  No system calls, no clocks, no threads; all memory is allocated by
- * core_new().  The same calls in the same order give the same decisions, which
- * is how the tests crash it thousands of times a second.
+ * core: what the daemon decides while it serves a store, as a deterministic state machine without
+ * I/O. It makes no system call, reads no clock and has no threads; core_new() allocates all of its
+ * memory. The same calls in the same order give the same decisions: the tests crash it thousands of
+ * times a second.
  *
- * In:	core_event()	from the kernel, in order	core_clock()	with them
- *	core_io_done()	a request has ended		core_tick()	now and then
- *	core_shutdown()	drain and stop			core_lose()	a backup is not there any more
- *							core_add()	one is there, to be used
+ * In:	core_event()	from the kernel, in order	core_clock()	what comes with events
+ *	core_io_done()	a request has ended		core_tick()	every second or so
+ *	core_lose()	a backup is gone		core_add()	a backup is to join
+ *	core_shutdown()	drain and stop
  * Out:	core_io_next()	requests to start at once	core_acks()	for the kernel
  *	core_state()	and core_error()
  *
- * After any input take all requests and all acknowledgements: one loop round is
+ * After each input the caller takes all requests and all acknowledgements. One round of the loop:
  *
  *	read completions -> core_io_done() for each
  *	LSMEM_REPL_NEXT with nr = core_room() (if that is at least 128)
  *	    -> core_clock(), core_event() for each
- *	core_io_next() until it says no; core_acks() until it gives less than asked
+ *	core_io_next() until it returns false; core_acks() until it returns less than @max
  *
- * Outputs are pulled, never pushed: no callbacks.
+ * The caller pulls outputs; core calls nothing back.
  */
 #ifndef LSMEMD_CORE_H
 #define LSMEMD_CORE_H
@@ -44,17 +44,17 @@
 struct core;
 
 enum core_state {
-	CORE_RESUMING,		/* wants RESUME events before anything else */
+	CORE_RESUMING,		/* expects RESUME events before all others */
 	CORE_RUNNING,
 	CORE_DRAINING,		/* after core_shutdown() */
-	CORE_STOPPED,		/* all durable, the last digest too: close and go */
-	CORE_FAILED,		/* core_error() says why: nothing more is done or acknowledged */
+	CORE_STOPPED,		/* everything is durable, the last digest too */
+	CORE_FAILED,		/* core_error() tells why; core starts and acknowledges nothing more */
 };
 
 /**
- * struct core_log - the store's log in memory: the daemon's windows
- * @frames: window of all frames; NULL-free, LSMEM_SEGLET_BYTES each
- * @table: the frame table; read once for each step, trusted never
+ * struct core_log - the store's log in memory, as the kernel's windows show it
+ * @frames: all seglets, LSMEM_SEGLET_BYTES each
+ * @table: the table of seglets. The kernel changes it meanwhile: each entry is read once and checked
  * @nr_frames: entries of both
  */
 struct core_log {
@@ -65,21 +65,20 @@ struct core_log {
 
 /**
  * struct core_params - for core_new()
- * @super: superblocks by the index of the backup; NULL: it is not there.  Those
- *	that are members and not there are lost (core_lose())
- * @joining: superblocks of those that are to become members
- * @past: of these, what they held before; NULL: nothing that could be kept
- * @domain: where each is: replicas of a segment are in different ones
- * @domains: there are several, also if those that are there are in one; else each
- *	backup is a domain of its own
- * @replicas: wanted of each segment, 0: one on every backup
- * @min_replicas: nothing of a segment with fewer is acknowledged; 0: 1.  With fewer
- *	backups than that nothing at all is, until one is added
- * @copy_bytes: of segments that have lost a replica, to be copied between two
- *	ticks; 0: all at once
- * @map: the newest durable digest; copied
+ * @super: superblocks by the index of the backup; NULL: absent. A member that is absent is lost
+ *	(core_lose())
+ * @joining: superblocks of the backups that are to become members
+ * @past: what each of @joining held before; NULL: nothing that could be kept
+ * @domain: failure domain of each backup; the replicas of a segment are in different ones
+ * @domains: domains are configured; false: each backup is a domain of its own
+ * @replicas: wanted of each segment; 0: one on every backup
+ * @min_replicas: core acknowledges nothing of a segment with fewer replicas, and with fewer
+ *	backups nothing at all; 0: 1
+ * @copy_bytes: most bytes of segments short of a replica that are copied between two ticks; 0: no
+ *	limit
+ * @map: the newest durable digest; core copies it
  * @log: the store's memory
- * @resume: the kernel's store was ACTIVE when we attached: RESUME events come
+ * @resume: the store was ACTIVE when the daemon attached: RESUME events come first
  * @io_bytes: longest request wanted, a multiple of LSMEM_BLOCK,
  *	64 KiB .. CORE_IO_BYTES
  */
@@ -106,14 +105,16 @@ enum core_io_kind {
 
 /**
  * struct core_io - a request
- * @id: to be given back to core_io_done()
+ * @id: for core_io_done()
  * @kind: a flush covers the writes whose core_io_done() was called before
  *	core_io_next() returned the flush; writes in flight are not ordered
- * @durable: of a write: it is durable when it is done, others are when a flush is
+ * @durable: of a write: it must be durable when it is done; without it a later flush makes it so
  * @backup: index of the backup
- * @offset, @length: in the backup, multiples of LSMEM_BLOCK; 0 for a flush
- * @iov, @nr_iov: where the bytes are, or go, all in multiples of LSMEM_BLOCK and aligned to it:
- *	log memory (zero-copy) or core's own, unchanged until core_io_done()
+ * @offset: byte in the backup, a multiple of LSMEM_BLOCK; 0 for a flush
+ * @length: bytes, a multiple of LSMEM_BLOCK; 0 for a flush
+ * @nr_iov: elements of @iov
+ * @iov: memory to write from or to read into, in multiples of LSMEM_BLOCK and aligned to it: of the
+ *	log (not copied) or core's own; it stays until core_io_done()
  */
 struct core_io {
 	uint32_t id;
@@ -126,32 +127,38 @@ struct core_io {
 	struct iovec iov[CORE_IO_VECTORS];
 };
 
-/* What a write is for. */
+/* What a write holds. */
 enum core_part {
 	CORE_PART_HEADER,
-	CORE_PART_LOG,		/* and replicas made anew, or kept */
-	CORE_PART_DIRECTORY,	/* and footer */
+	CORE_PART_LOG,		/* log data; also copies that restore a replica */
+	CORE_PART_DIRECTORY,	/* with the footer */
 	CORE_PART_DIGEST,
 	CORE_PARTS,
 };
 
 enum core_backup_state {
 	CORE_BACKUP_NONE,
-	CORE_BACKUP_JOINING,		/* a member as soon as the next digest can be made */
+	CORE_BACKUP_JOINING,		/* a member with the next digest */
 	CORE_BACKUP_MEMBER,
-	CORE_BACKUP_LEAVING,		/* lost, and no durable digest says so yet */
+	CORE_BACKUP_LEAVING,		/* lost, but the durable digest still names it */
 	CORE_BACKUP_LOST,
 };
 
 /**
  * struct core_backup_stats - one backup's part of struct core_stats
- * @bytes, @writes: done, by what they were for
- * @group_bytes, @group_segments: log data that were in a flush for the first
- *	time, or in a write that is durable by itself, and of how many segments;
- *	flushes without any are not counted
- * @lag_bytes, @lag_segments: gauges: committed, and not durable on this one
- * @state, @frames, @frames_free, @in_flight: gauges
- * @frames_low: gauge: too few of them are free; see core_low()
+ * @bytes: written, by what they hold
+ * @writes: done, by what they hold
+ * @flushes: done
+ * @group_bytes: log data that a flush, or a durable write, covered for the first time; flushes that
+ *	covered none do not count
+ * @group_segments: of how many segments that was
+ * @lag_bytes: gauge: committed, and not durable on this backup
+ * @lag_segments: gauge: of how many segments
+ * @state: gauge
+ * @frames: gauge: backup frames
+ * @frames_free: gauge: of these, free
+ * @frames_low: gauge: too few are free; see core_low()
+ * @in_flight: gauge: requests
  */
 struct core_backup_stats {
 	uint64_t bytes[CORE_PARTS];
@@ -165,13 +172,41 @@ struct core_backup_stats {
 };
 
 /**
- * struct core_stats - counters since core_new(), gauges marked
+ * struct core_stats - counters since core_new(), and gauges
+ * @backup: by index
+ * @written_bytes: of all requests that are done
+ * @log_bytes: log data made durable
+ * @bounced_bytes: log data that were copied before they were written: tail blocks
+ * @writes: done
+ * @flushes: done
+ * @digests: records made durable
+ * @digests_full: of these, full ones
+ * @opened: segments
+ * @closed: segments
+ * @retired: segments
+ * @copied_bytes: to restore replicas
+ * @copied: replicas restored by copying
+ * @copied_memory: of these, from memory, because all replicas were bad
+ * @kept: replicas that a returning backup still had
+ * @copies_failed: segments without a sound replica to copy
+ * @bad_replicas: found while copying
+ * @frames: gauge: backup frames of all backups
+ * @frames_free: gauge: of these, free
+ * @segments: gauge: listed, or to be listed
+ * @in_flight: gauge: requests
+ * @lag_segments: gauge: segments with bytes that are not durable yet
+ * @lag_bytes: gauge: these bytes
+ * @memory_bytes: gauge: acknowledged as received, not durable yet
+ * @epoch: gauge: of the last durable digest
+ * @sequence: gauge: of the last durable digest
+ * @short_segments: gauge: with fewer sound replicas than wanted
+ * @short_open: gauge: of these, not closed yet
  */
 struct core_stats {
 	struct core_backup_stats backup[CORE_BACKUPS];
-	uint64_t written_bytes;		/* of requests done, all kinds */
-	uint64_t log_bytes;		/* made durable */
-	uint64_t bounced_bytes;		/* copied: tail blocks */
+	uint64_t written_bytes;
+	uint64_t log_bytes;
+	uint64_t bounced_bytes;
 	uint64_t writes;
 	uint64_t flushes;
 	uint64_t digests;
@@ -179,100 +214,199 @@ struct core_stats {
 	uint64_t opened;
 	uint64_t closed;
 	uint64_t retired;
-	uint64_t copied_bytes;		/* to restore replicas */
-	uint64_t copied;		/* replicas */
-	uint64_t copied_memory;		/* of these, segments whose replicas were all bad */
-	uint64_t kept;			/* replicas that a backup which came back still had */
-	uint64_t copies_failed;		/* segments of which no sound replica was found */
-	uint64_t bad_replicas;		/* found while a segment was to be copied */
-	uint32_t frames;		/* gauge: of all backups */
-	uint32_t frames_free;		/* gauge */
-	uint32_t segments;		/* gauge: listed or to be */
-	uint32_t in_flight;		/* gauge: requests */
-	uint32_t lag_segments;		/* gauge: segments with bytes not yet durable */
-	uint64_t lag_bytes;		/* gauge */
-	uint64_t memory_bytes;		/* gauge: acknowledged as received, not yet durable */
-	uint64_t epoch;			/* gauges: of the last durable digest */
+	uint64_t copied_bytes;
+	uint64_t copied;
+	uint64_t copied_memory;
+	uint64_t kept;
+	uint64_t copies_failed;
+	uint64_t bad_replicas;
+	uint32_t frames;
+	uint32_t frames_free;
+	uint32_t segments;
+	uint32_t in_flight;
+	uint32_t lag_segments;
+	uint64_t lag_bytes;
+	uint64_t memory_bytes;
+	uint64_t epoch;
 	uint64_t sequence;
-	uint32_t short_segments;	/* gauge: with fewer sound replicas than wanted */
-	uint32_t short_open;		/* gauge: those that are not closed yet */
+	uint32_t short_segments;
+	uint32_t short_open;
 };
 
-/* NULL: no memory, or params that do not fit together (@error tells). */
+/**
+ * core_new - make a state machine
+ * @params: what it works on
+ * @error: out: why it could not be made
+ *
+ * Return: NULL: no memory, or @params contradict each other.
+ */
 struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BYTES]);
+
+/**
+ * core_free - free a state machine
+ * @core: no request of it is in flight
+ */
 void core_free(struct core *core);
 
-/* How many more events core can take; take no more than this from the kernel. */
+/**
+ * core_room - how many more events core can take
+ * @core: core
+ *
+ * The caller must not take more events than this from the kernel.
+ */
 uint32_t core_room(const struct core *core);
 
-/* Segments that survivors of cleaning can have: free, or opened and still empty. */
+/**
+ * core_frames_left - how many segments the survivors of cleaning can have
+ * @core: core
+ *
+ * Return: segments that can still be opened, and those that are open and empty.
+ */
 uint32_t core_frames_left(const struct core *core);
 
-/* Which backups are nearly full: a mask, as of the last tick. */
+/**
+ * core_low - which backups are nearly full
+ * @core: core
+ *
+ * Return: a mask of their indexes, as of the last core_tick().
+ */
 uint32_t core_low(const struct core *core);
 
-/* What LSMEM_REPL_NEXT said beside its events; call before core_event(). */
+/**
+ * core_clock - take what LSMEM_REPL_NEXT returns beside its events
+ * @core: core
+ * @generation_wanted: as in struct lsmem_next
+ * @store_time: as in struct lsmem_next
+ * @next_segment: as in struct lsmem_next
+ *
+ * To be called before core_event() for these events.
+ */
 void core_clock(struct core *core, uint32_t generation_wanted, uint64_t store_time,
 		uint64_t next_segment);
 
-/* An event, in the kernel's order.  What does not make sense ends in FAILED. */
+/**
+ * core_event - take an event
+ * @core: core
+ * @event: the next one, in the kernel's order. An impossible event leads to CORE_FAILED
+ */
 void core_event(struct core *core, const struct lsmem_event *event);
 
-/* Something is worth a digest even if nobody waits for it: every second or so. */
+/**
+ * core_tick - write what no event waits for
+ * @core: core
+ *
+ * To be called every second or so: lengths and states that have changed are worth a digest, and
+ * copies are paced by ticks.
+ */
 void core_tick(struct core *core);
 
-/* The request with @id has ended, @error 0 or a negative errno.  Whole or
- * failed: short transfers are the caller's to complete.  After a failed write or
- * flush the backup is lost (invariant 3): core_error() says why, if it was the
- * last that could be.
+/**
+ * core_io_done - a request has ended
+ * @core: core
+ * @id: of the request
+ * @error: 0: all of it is done; or a negative errno. The caller completes short transfers
+ *
+ * After a write or a flush that failed the backup is lost (invariant 3). If it was the last one,
+ * core_error() tells why.
  */
 void core_io_done(struct core *core, uint32_t id, int error);
 
-/* The request with @id, a write, is under way, and its bytes are in the memory of who
- * keeps the backup, who writes them whatever becomes of us: acknowledged so,
- * LSMEM_ACK_RECEIVED.  A write given out after that may be of the same blocks, and must
- * land after it.
+/**
+ * core_io_received - the bytes of a write are in the memory of the host that keeps the backup
+ * @core: core
+ * @id: of the write, which is still in flight
+ *
+ * That host writes them even if this daemon dies, so core acknowledges them as LSMEM_ACK_RECEIVED.
+ * A write that core_io_next() returns later can be of the same blocks, and must land after this one.
  */
 void core_io_received(struct core *core, uint32_t id);
 
-/* A backup is not there any more, or too slow.  What is in flight on it is to be
- * given to core_io_done() all the same, if it ends: until then its memory is in
- * use.  Nothing is acknowledged without the backup before a durable digest says
- * that it is no member.
+/**
+ * core_lose - a backup is gone, or too slow
+ * @core: core
+ * @backup: its index
+ * @why: for core_error(), if it was the last one
+ *
+ * The caller still calls core_io_done() for each of its requests in flight when it ends; until then
+ * the request's memory is in use. Core acknowledges nothing without the backup before a durable
+ * digest has removed it from the members.
  */
 void core_lose(struct core *core, uint32_t backup, const char *why);
 
-/* A backup that is no member is to become one: as those of core_params.joining, whose
- * @super and @domain these are, and @past.  False: it is one, or core is not CORE_RUNNING, or what it
- * had in flight has not ended: not now; or it has more frames than the digest has room for.
+/**
+ * core_add - let a backup join the members
+ * @core: core
+ * @backup: its index; it is no member
+ * @super: its superblock
+ * @domain: its failure domain
+ * @past: what it held before; NULL: nothing that could be kept
+ *
+ * Return: false: not now, as core is not CORE_RUNNING, the backup is a member, or a request to it is
+ * still in flight; or never, as it has more frames than the digest has room for.
  */
 bool core_add(struct core *core, uint32_t backup, const struct lsmem_super *super,
 	      uint32_t domain, const struct digest_past *past);
 
-/* Failure domains of the members that are not lost: so many replicas can a segment have. */
+/**
+ * core_domains_left - in how many failure domains there are members that are not lost
+ * @core: core
+ *
+ * A segment can have so many replicas.
+ */
 uint32_t core_domains_left(const struct core *core);
 
+/**
+ * core_backup - the state of a backup
+ * @core: core
+ * @backup: its index
+ */
 enum core_backup_state core_backup(const struct core *core, uint32_t backup);
 
-/* The next request to start; false: none now. */
+/**
+ * core_io_next - get the next request to start
+ * @core: core
+ * @io: out
+ *
+ * Return: false: there is none now.
+ */
 bool core_io_next(struct core *core, struct core_io *io);
 
-/* Acknowledgements for LSMEM_REPL_ACK, up to @max; @ceiling is set to a newly
- * durable generation ceiling or 0.  They count as delivered: if the call to the
- * kernel fails, the daemon must end.
+/**
+ * core_acks - get acknowledgements for LSMEM_REPL_ACK
+ * @core: core
+ * @acks: out
+ * @max: room in @acks
+ * @ceiling: out: a generation ceiling that has become durable; 0: none
+ *
+ * Core counts them as delivered: if the call to the kernel fails, the daemon must end.
+ *
+ * Return: how many there are in @acks; less than @max: these were all.
  */
 uint32_t core_acks(struct core *core, struct lsmem_ack_one *acks, uint32_t max,
 		   uint32_t *ceiling);
 
-/* No more events are coming; make all durable, write a last full digest, stop. */
+/**
+ * core_shutdown - make everything durable, write a last full digest, and stop
+ * @core: core; no more events come
+ */
 void core_shutdown(struct core *core);
 
-/* Superblock of a member, which others are made like (recover_ready()); @log: out, of the
- * newest durable digest.
+/**
+ * core_super - the superblock of a member, as a pattern for a backup that is to join
+ * @core: core, with a member
+ * @log: out: of the newest durable digest
+ *
+ * See recover_ready().
  */
 const struct lsmem_super *core_super(const struct core *core, struct digest_log *log);
 
-/* Low half of a backup's incarnation, as digests have it; 0: it was never there. */
+/**
+ * core_incarnation - the low half of a backup's incarnation, as digests have it
+ * @core: core
+ * @backup: its index
+ *
+ * Return: 0: the backup was never there.
+ */
 uint32_t core_incarnation(const struct core *core, uint32_t backup);
 
 /**
@@ -290,13 +424,36 @@ struct core_bad {
 	enum format_error format;
 };
 
-/* The next one to be told to the operator; false: none.  Of many at once only the counters
- * in core_stats() know.
+/**
+ * core_bad_next - get the next bad replica to tell the operator
+ * @core: core
+ * @bad: out
+ *
+ * If many are found at once, some are only counted, in struct core_stats.
+ *
+ * Return: false: there is none.
  */
 bool core_bad_next(struct core *core, struct core_bad *bad);
 
+/**
+ * core_state - the state of the machine
+ * @core: core
+ */
 enum core_state core_state(const struct core *core);
+
+/**
+ * core_error - why the machine has failed
+ * @core: core
+ *
+ * Return: "" if it has not.
+ */
 const char *core_error(const struct core *core);
+
+/**
+ * core_stats - get counters and gauges
+ * @core: core
+ * @stats: out
+ */
 void core_stats(const struct core *core, struct core_stats *stats);
 
 #endif

@@ -5,11 +5,11 @@
  * One record at a time is written and flushed, then it counts, then the next is
  * made (invariant 1).  Deltas follow each other in a half of the digest log; a
  * record that does not fit becomes a full one at the beginning of the other
- * half, where nothing is that anybody needs.
+ * half, whose records no recovery needs any more.
  *
- * A record is made when somebody waits for it: segments to be listed, groups to
- * be retired, a generation ceiling; or at a tick when lengths or states have
- * changed.  All that is ready goes into one.
+ * A record is made when something waits for it: segments to be listed, groups to
+ * be retired, a generation ceiling; or at a tick, when lengths or states have
+ * changed.  One record takes everything that is ready.
  */
 #include <errno.h>
 #include <string.h>
@@ -97,7 +97,7 @@ static void core_record_buffer(struct core *core)
 	}
 }
 
-/* Is somebody to become a member, and is there a place? */
+/* Is a backup to become a member, and is there a place for it? */
 static bool core_joiners(const struct core *core)
 {
 	return core->state == CORE_RUNNING && (core->joining & ~core->map.mask);
@@ -284,8 +284,8 @@ static void core_record_write(struct core *core, uint32_t backup)
 }
 
 /*
- * Whoever becomes a member has the record before the others: it names members that
- * a recovery must read, and one that is not there yet could not be read.
+ * A new member gets the record before the others: the record names members that a recovery must
+ * read, and a recovery could not read a member that has no record yet.
  */
 static uint32_t core_record_first(const struct core *core)
 {

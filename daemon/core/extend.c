@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An open segment that has fewer replicas than it should gets another: with fewer than
- * min_replicas nothing of it is acknowledged, so it could wait for ever to be closed and
- * copied.  All of it is written again from the log's memory, where it stays as it is
- * until it is durably closed (invariant 11).
+ * Restoring replicas of open segments. Nothing is acknowledged of a segment with fewer than
+ * min_replicas, so that it could wait for ever to be closed and copied. All of the segment is written
+ * again from the log's memory, which does not change before the segment is durably closed
+ * (invariant 11).
  *
- *	adding	header and data go there; it counts for nothing
- *	near	all that is committed has been given to writes: what is durable goes no
- *		further than there any more
- *	on	what is durable is durable there too, and what was acknowledged because the
- *		others have received it: it counts, and the next digest lists it
+ *	adding	header and data are being written; the replica does not count
+ *	near	all committed data have been issued: this replica now bounds the durable prefix
+ *	on	the replica has everything that is durable, and everything that was acknowledged as
+ *		received: it counts, and the next digest lists it
  *
- * A crash before leaves a frame that no digest knows of.
+ * A crash before "on" leaves a frame that no digest names.
  */
 #include <stddef.h>
 #include <string.h>
@@ -28,7 +27,7 @@ static bool core_may_extend(const struct core *core, const struct core_open *ope
 }
 
 /**
- * core_extend_run - begin what can be begun, and see who is near
+ * core_extend_run - begin to extend segments, and mark backups that are near
  * @core: core
  */
 void core_extend_run(struct core *core)

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * core's inner structures: see core.h for what it does.
+ * What the parts of core share; see core.h for what it does.
  *
  *	core.c		inputs, outputs, requests, the flush machine, the event queue
- *	core/set.c	the set of backups: where replicas go, what is lost
- *	core/copy.c	replicas made anew, of closed segments
- *	core/keep.c	those that a backup which comes back still has
- *	core/extend.c	and of open ones
- *	core/segment.c	frames, open, ranges, what is durable
- *	core/close.c	directory and footer
- *	core/digest.c	digest records, retirement
- *	core/resume.c	the kernel's segments against the digest's
+ *	set.c		the set of backups: where replicas go, what a lost one means
+ *	copy.c		restoring replicas of closed segments
+ *	keep.c		replicas that a returning backup still has
+ *	extend.c	restoring replicas of open segments
+ *	segment.c	backup frames, open segments, ranges, what is durable
+ *	close.c		directory and footer
+ *	digest.c	digest records, retirement
+ *	resume.c	the kernel's segments compared with the digest's
  *
- * A segment's life here:
+ * The life of a segment:
  *
- *	(none)	no struct core_open, or no frame, is free yet
- *	HEADER	its header is on its way
- *	OPENING	its header is durable, it is to be listed
- *	OPEN	a durable digest lists it; data are taken; then closing
+ *	(none)	it waits for a struct core_open or for a frame
+ *	HEADER	its header is being written
+ *	OPENING	its header is durable; it is not listed yet
+ *	OPEN	a durable digest lists it: it takes data, then closes
  *	CLOSED	directory and footer are durable; or SEALED by a recovery
- *	LEAVING	superseded; the next digest is without it
+ *	LEAVING	superseded: the next digest no longer lists it
  *
- * Everything that is written goes WRITING -> WRITTEN -> FLUSHING -> DURABLE: a
- * flush covers what was WRITTEN when it was issued, nothing else (invariant 16).
+ * Whatever is written goes WRITING -> WRITTEN -> FLUSHING -> DURABLE: a flush covers what was WRITTEN
+ * when the flush was issued, and nothing else (invariant 16).
  */
 #ifndef LSMEMD_CORE_PRIVATE_H
 #define LSMEMD_CORE_PRIVATE_H
@@ -30,15 +30,15 @@
 #include "core.h"
 #include "base/rule.h"
 
-#define CORE_QUEUE	1024u	/* events taken, not yet understood */
+#define CORE_QUEUE	1024u	/* events taken and not yet handled */
 #define CORE_OPENS	128u	/* segments from OPEN to CLOSED */
 #define CORE_WRITES	8u	/* of one segment in flight */
 #define CORE_BOUNDS	32u	/* ends of ranges remembered */
-#define CORE_CLOSES	2u	/* directories on their way */
-#define CORE_RETIRES	16u	/* groups on their way */
+#define CORE_CLOSES	2u	/* directories being written */
+#define CORE_RETIRES	16u	/* groups being retired */
 #define CORE_VICTIMS	256u	/* segments in a group */
-#define CORE_GONE	4096u	/* resumed segments that the digest has lost already */
-#define CORE_OPS_SPARE	8u	/* requests of a backup kept for flush and digest */
+#define CORE_GONE	4096u	/* resumed segments that the digest no longer lists */
+#define CORE_OPS_SPARE	8u	/* requests of a backup reserved for flushes and digests */
 #define CORE_OPS	(CORE_IOS * CORE_BACKUPS)
 
 #define CORE_NONE	0xffffffffu
@@ -68,21 +68,22 @@ enum core_life {
 };
 
 /**
- * struct core_segment - a segment that has frames on backups
+ * struct core_segment - a segment that has backup frames
  * @item: the segment; @item.state is what the durable digest says of it
- * @life: CORE_HEADER .. CORE_LEAVING, CORE_FREE: there is none
- * @on: backups that it has a replica on; those that count for what is durable
- * @listed: of these, those that the durable digest lists
- * @adding, @near: see core/extend.c
- * @frame: by backup
- * @bad: of @on, those that were found bad when the segment was to be copied
- * @kept: backups, none of @on, that may still have a replica: see core/keep.c
- * @uncopied: no replica of it is sound, nor its memory: it is not tried again
+ * @life: CORE_HEADER .. CORE_LEAVING; CORE_FREE: the entry is not in use
+ * @on: backups with a replica of it; these count for what is durable
+ * @listed: of @on, those that the durable digest lists
+ * @adding: backups to which a replica of the open segment is being written; see extend.c
+ * @near: of @adding, those to which all committed data have been issued
+ * @bad: of @on, those whose replica was found bad while the segment was to be copied
+ * @kept: backups, none of @on, that may still have a replica: see keep.c
+ * @uncopied: neither a replica nor the memory is sound: it is not tried again
+ * @dirty: the digest has to be changed
+ * @frame: backup frame, by backup
  * @first_frame: of the log's memory, when it was closed; CORE_NONE: not known
- * @dirty: the durable digest is to be changed
  * @seen: a RESUME event named it
  * @open: its struct core_open, or NULL
- * @next: number of the next in its hash chain
+ * @next: number of the next one in its hash chain
  */
 struct core_segment {
 	struct digest_item item;
@@ -99,9 +100,10 @@ struct core_segment {
 
 /**
  * struct core_write - a write of log data in flight
- * @to: home offset that is written when it is done
- * @durable: so is all before it then
- * @received: what it writes is in the memory of who keeps the backup
+ * @to: home offset up to which data are written when it is done
+ * @durable: it is a durable write: then all data up to @to are durable
+ * @received: its bytes are in the memory of the host that keeps the backup
+ * @done: it is, but one before it is not
  */
 struct core_write {
 	uint32_t to;
@@ -110,13 +112,16 @@ struct core_write {
 
 /**
  * struct core_replica - an open segment on one backup
- * @header: of the header block
- * @issued: bytes given to writes; @received: prefix that is in the memory of who keeps
- * the backup, as far as they told; @written: prefix whose writes are done;
- * @flushing: that prefix when the flush on its way was issued;
+ * @header: enum core_progress of the header block
+ * @issued: bytes given to writes
+ * @received: prefix that is known to be in the memory of the host that keeps the backup
+ * @written: prefix whose writes are done
+ * @flushing: @written when the flush in flight was issued
  * @flushed: prefix that is durable
- * @writes: in order, [@first, @next) modulo CORE_WRITES in use
- * @block: the header, then the tail block
+ * @first: of @writes, the oldest in flight
+ * @next: of @writes, the next to use; both count modulo CORE_WRITES
+ * @writes: in order
+ * @block: the header block, later the tail block
  */
 struct core_replica {
 	uint8_t header;
@@ -134,23 +139,34 @@ struct core_replica {
  * struct core_open - a segment from OPEN to CLOSED
  * @event: the OPEN event
  * @segment: NULL while it waits for a frame
+ * @used: the entry is in use
  * @headed: all headers are durable
+ * @ack_open: OPEN is to be acknowledged
+ * @ack_close: CLOSE is to be acknowledged
+ * @reopened: OPEN comes once more (resumed)
+ * @framed: @frames is known from the first seglet on
+ * @closed: directory and footer are durable already (resumed)
+ * @closing: CLOSE has come, with @length, @entries and @first_frame
+ * @close: directory and footer being written, or NULL
  * @stream: where the next range begins
  * @committed: end of the ranges so far
  * @hold: nothing is written before @committed has reached it
- * @bounds: ends of ranges that are not yet durable, the last is @committed.
- *	What is acknowledged or listed always ends with a range, thus with an
- *	entry: a later proof that it was durable must not ask for half an entry
  * @durable: end of the last range that is durable on all replicas
- * @received: of the last that is durable on each, or in the memory of who keeps it
- * @acked, @acked_received: of these, told the kernel
- * @ack_open, @ack_close: to be told
- * @reopened: OPEN comes once more (resumed)
- * @closed: directory and footer are durable already (resumed)
- * @closing: CLOSE came: with @length, @entries, @first_frame
- * @close: being written
- * @need: by number of retirement: this much must be durable first
- * @frames: by seglet, as far as ranges told; @framed: from the first on
+ * @received: end of the last range that is, on each replica, durable or in the memory of the host
+ *	that keeps it
+ * @acked: @durable as told to the kernel
+ * @acked_received: @received as told to the kernel
+ * @length: bytes of log data at CLOSE
+ * @entries: at CLOSE
+ * @first_frame: of the log's memory, at CLOSE
+ * @nr_bounds: elements of @bounds in use
+ * @bounds: ends of ranges that are not durable yet; the last is @committed. What is acknowledged or
+ *	listed always ends with a range, and so with an entry: a later check that it was durable must
+ *	not look for half an entry
+ * @need: by number of the retirement: this much must be durable before it
+ * @need_close: retirements, as a mask, that wait until the segment is closed
+ * @replica: by backup
+ * @frames: by seglet of the segment: seglet of the log's memory, as far as ranges told
  */
 struct core_open {
 	struct lsmem_event event;
@@ -178,9 +194,11 @@ struct core_open {
 };
 
 /**
- * struct core_close - a directory and footer on their way
+ * struct core_close - a directory and footer being written
+ * @open: of the segment; NULL: not in use
  * @bytes: at @buffer
- * @to: by backup: @issued, @done of them
+ * @buffer: the directory and the footer
+ * @to: by backup: enum core_progress, and the bytes whose writes were issued and are done
  */
 struct core_close {
 	struct core_open *open;
@@ -193,9 +211,13 @@ struct core_close {
 };
 
 /**
- * struct core_retire - a group on its way
- * @ready: all that supersedes it is durable
- * @recorded: a digest without it is on its way
+ * struct core_retire - a group of segments being retired
+ * @nr: segments in the group
+ * @ready: everything that supersedes them is durable
+ * @recorded: a digest without them is being written
+ * @ack: the kernel is to be told
+ * @last: id of the segment that the last RETIRE event named
+ * @segments: their numbers
  */
 struct core_retire {
 	uint32_t nr;
@@ -207,14 +229,22 @@ struct core_retire {
 };
 
 /**
- * struct core_record - the digest record on its way
- * @map: what it says beside its items
- * @first: those that become members by it
- * @half, @at: where it goes
- * @buffers, @buffer: one more than backups can be lost: what is in flight on a
- *	lost one keeps its buffer, @used by backup
+ * struct core_record - the digest record being written
+ * @under_way: there is one
+ * @full: it is a full one
+ * @map: its head
+ * @first: backups that become members by it: they get it before the others
+ * @half: of the digest log, to which it goes
+ * @at: byte in the half
+ * @bytes: its length
+ * @buffers: one more than backups can be lost: requests in flight to a lost backup keep theirs
+ * @buffer: number of the one in use
+ * @used: by backup: number of the buffer of its last request
  * @to: by backup
- * @segments, @states, @on: the segments it changes
+ * @nr: segments that it changes
+ * @segments: their numbers
+ * @states: what it says of each
+ * @on: replicas that it lists of each
  */
 struct core_record {
 	bool under_way;
@@ -233,15 +263,17 @@ struct core_record {
 };
 
 /**
- * struct core_copy - a replica being made anew
+ * struct core_copy - the replica being restored
  * @segment: number, or CORE_NONE
- * @from: backup that is read; CORE_BACKUPS: it is the log's memory
+ * @from: backup that is read; CORE_BACKUPS: the log's memory
  * @to: backup that is written; CORE_BACKUPS: none yet, as bad replicas take the places;
- *	@from: the backup still has the replica, and only the header is written
+ *	@from: the backup still has the replica, and only its header is written
  * @frame: on @to
- * @at: bytes that have been read, then that have been written; @part: on their way
- * @state: CORE_IDLE: what is next is to be read
- * @stop: given up; it ends with the request in flight
+ * @at: bytes that have been read, then bytes that have been written
+ * @part: bytes in flight
+ * @state: enum core_progress; CORE_IDLE: reading
+ * @stop: given up: it ends with the request in flight
+ * @in_flight: a request is in flight
  * @verify: of what has been read
  * @buffer: LSMEM_SEGMENT_BYTES: all is read and checked before anything is written
  */
@@ -268,8 +300,12 @@ enum core_op_kind {
 };
 
 /**
- * struct core_op - a request in flight, or to be started
- * @write: number of the write (log data)
+ * struct core_op - a request in flight, or about to be started
+ * @kind: enum core_op_kind
+ * @open: that it is for, or NULL
+ * @close: that it is for, or NULL
+ * @write: of log data: number of the write
+ * @io: the request
  */
 struct core_op {
 	uint8_t kind;
@@ -316,7 +352,7 @@ struct core {
 	uint32_t low;				/* backups with few of these */
 	uint32_t *dirty;			/* segments */
 	uint32_t nr_dirty;
-	bool urgent;				/* somebody waits for a digest */
+	bool urgent;				/* something waits for a digest */
 	bool full;				/* the next digest is to be a full one */
 	bool tick;
 

@@ -378,9 +378,9 @@ static bool core_write_log(struct core *core, struct core_open *open, uint32_t b
 	if (replica->issued >= open->committed || open->committed < open->hold ||
 	    replica->header < CORE_WRITTEN || replica->next - replica->first == CORE_WRITES)
 		return false;
-	/* Invariant 16: one write in flight for each block.  The tail block that
-	 * is on its way and the one that replaces it could land in either order, unless
-	 * somebody has the first and keeps them in theirs.
+	/* Invariant 16: one write in flight for each block.  The tail block in
+	 * flight and the one that replaces it could land in either order, unless a
+	 * host has received the first and keeps their order.
 	 */
 	if (RULE(ONE_IN_FLIGHT) && start != replica->issued && replica->next != replica->first &&
 	    !replica->writes[(replica->next - 1) % CORE_WRITES].received)
@@ -469,9 +469,9 @@ void core_log_done(struct core *core, struct core_op *op)
  * taken for all there is.  One that is nearly there counts too, but is not one of those
  * that must be listed.
  *
- * Received is what each has, on its drive or in the memory of who keeps it: a lost one
- * has no memory.  It is for the kernel, which tells those that wait for no drive; all
- * else asks for what is durable, as the two may fail together.
+ * Received is what each replica has, on its drive or in the memory of the host that keeps it: a lost
+ * backup has no memory.  It is for the kernel, whose callers may choose not to wait for a drive.
+ * Everything else asks for what is durable, because a host and its drive may fail together.
  */
 static void core_update_durable(struct core *core, struct core_open *open)
 {
