@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bringing backups up: the digest logs of all of them, which digest is the newest,
- * who is a member by it, and whether enough of them are there to believe that.
+ * The digest logs of all backups: which digest is the newest, which backups are members by it, and
+ * whether enough of them can be read to rely on it.
  *
- * A backup that was left behind tells a consistent story that ends too early.  What
- * tells it from the truth is which members can be read: see
- * digest_enough().  What was written by a recovery that was cut off, and is met again after
- * another that did not see it, is told by its epoch: see recover_promise().
+ * The digest log of a backup that was left behind is consistent, but ends too early. Whether it is
+ * the newest is decided by which members can be read: see digest_enough(). Records of a recovery that
+ * was cut off, and that a later recovery did not see, are recognised by their epoch: see
+ * recover_promise().
  */
 #include <errno.h>
 #include <string.h>
@@ -263,7 +263,7 @@ static bool recover_two_branches(struct recover *r)
 }
 
 /**
- * recover_read_digests - find the newest digest, and who its members are
+ * recover_read_digests - find the newest digest and its members
  * @r: recovery
  * @accept_missing: however few of them are there
  * Return: 0; -EBADMSG: there is no digest; -ENODATA: too few backups are there, or some
@@ -307,10 +307,13 @@ int recover_read_digests(struct recover *r, bool accept_missing)
 
 /**
  * recover_map - read the digest logs
- * @r: recover_open() said RECOVER_FULL
- * @accept_missing: however few of the members are there
- * Return: 0; -EBADMSG: there is no digest; -ENODATA: there were newer ones, and
- * they are lost; or what a call returned.
+ * @r: recover_open() returned RECOVER_FULL
+ * @accept_missing: as in struct recover_options
+ *
+ * For a daemon that resumes: nothing else is read.
+ *
+ * Return: 0; -EBADMSG: there is no digest; -ENODATA: newer digests are lost; or what a call returned.
+ * All are reported.
  */
 int recover_map(struct recover *r, bool accept_missing)
 {

@@ -19,8 +19,10 @@
  * @r: recovery
  * @slot: of the backup, whose size is known
  *
+ * For recover_ready().
+ *
  * Return: 0: it has one, or recover_slot_blank(); -EBADMSG: neither; or what the call
- * returned.  What is wrong with it is reported.
+ * returned. What is wrong with it is reported.
  */
 int recover_open_slot(struct recover *r, uint32_t slot)
 {
@@ -143,12 +145,13 @@ static int recover_open_all(struct recover *r, uint32_t blank, uint32_t bad)
 }
 
 /**
- * recover_open - what is on the backups
+ * recover_open - find out what is on the backups
  * @r: new
  * @state: out
- * Return: 0; -EBADMSG when it is damaged or not for this program: reported; or
- * what a read returned.  With several backups one that cannot be read counts as
- * not there.
+ *
+ * Writes nothing. Of several backups one that cannot be read counts as absent.
+ *
+ * Return: 0; -EBADMSG: damaged, or not for this version, reported; or what a read returned.
  */
 int recover_open(struct recover *r, enum recover_state *state)
 {
@@ -188,6 +191,8 @@ static uint64_t recover_before_frames(uint64_t frames, uint64_t half)
 /**
  * recover_backup_bytes - size of the smallest backup for a number of frames
  * @frames: segments that it is to hold
+ *
+ * Return: bytes.
  */
 uint64_t recover_backup_bytes(uint64_t frames)
 {
@@ -280,9 +285,11 @@ static uint64_t recover_segments(const struct recover *r, uint32_t replicas, uin
 }
 
 /**
- * recover_room - how many segments the backups hold, or will
+ * recover_room - how many segments the backups can hold
  * @r: recover_open() was called
- * @replicas: of each segment, 0: on every backup
+ * @replicas: of each segment; 0: one on every backup
+ *
+ * Blank backups count as if they were formatted.
  */
 uint64_t recover_room(const struct recover *r, uint32_t replicas)
 {
@@ -321,12 +328,13 @@ static int recover_write_super(struct recover *r, uint32_t slot)
 }
 
 /**
- * recover_promise - tell all members of the epoch that is about to begin
+ * recover_promise - write the epoch that is about to begin to all members
  * @r: recovery; its map has the members
  *
- * Whoever recovers from some of them, after this one was cut off, sees its epoch on each,
- * begins a later one, and what was written of this one never counts again.  Source: the
- * promises of Paxos (Lamport, "Paxos Made Simple", 2001).
+ * If this recovery is cut off, a later one from some of the members sees this epoch on each of them
+ * and begins a higher one, and what this recovery wrote never counts again. Source: the promises of
+ * Paxos (Lamport, "Paxos Made Simple", 2001).
+ *
  * Return: 0 or what a call returned.
  */
 int recover_promise(struct recover *r)
@@ -434,9 +442,12 @@ static int recover_write_all(struct recover *r)
  * recover_format - make backups hold a new, empty store
  * @r: recover_open() was called
  * @g: the store
- * Return: 0, -EEXIST, -ENOSPC, -EINVAL, or what a call returned.
  *
- * Digests of an earlier store bear another uuid.
+ * Afterwards the digest lists nothing, and recover_activation() can be called. Digests of an earlier
+ * store have another uuid.
+ *
+ * Return: 0; -EEXIST: a backup holds a store, and @g->force is not set; -ENOSPC: a backup is too
+ * small; -EINVAL: @g contradicts itself; or what a call returned.
  */
 int recover_format(struct recover *r, const struct recover_geometry *g)
 {
@@ -512,7 +523,7 @@ static bool recover_place_taken(const struct recover *r, uint32_t index, bool me
 	return recover_slot(r, index) != RECOVER_NONE || (members && r->map.mask >> index & 1u);
 }
 
-/* A place of nobody's; else that of one that is not there, and will be dropped. */
+/* A free index; else that of a member that is absent, and will be dropped. */
 static uint32_t recover_place(const struct recover *r)
 {
 	uint32_t members, index;
@@ -600,11 +611,14 @@ static int recover_make_ready(struct recover *r, uint32_t slot, uint64_t incarna
 }
 
 /**
- * recover_join - make backups ready to become members
+ * recover_join - prepare backups to become members
  * @r: recover_map() or recover_run() has succeeded
- * @incarnation: random
+ * @incarnation: random, not 0; those of the backups are made from it
  *
- * Not after a loss: somebody may still want to look at what was left behind.
+ * For those of several backups that are blank or were left behind; they become members by
+ * struct core_params.joining. After a loss nothing is done: the operator may want to look at what was
+ * left behind.
+ *
  * Return: 0, or -ECANCELED from a call; other errors are reported.
  */
 int recover_join(struct recover *r, uint64_t incarnation)
@@ -627,15 +641,18 @@ int recover_join(struct recover *r, uint64_t incarnation)
 }
 
 /**
- * recover_ready - make one backup ready to become a member while the store is served
- * @r: of several; only @slot is there, and recover_open_slot() has looked at it
+ * recover_ready - prepare one backup to become a member of a store that is served
+ * @r: of several backups; only @slot is there, and recover_open_slot() has read it
  * @slot: of the backup
  * @like: superblock of a member
  * @log: of the newest digest
- * @incarnation: random
+ * @incarnation: random, not 0
  *
- * Return: 0; -EEXIST: it is another store's; -ESTALE: the store has been gone on with there, in
- * a later epoch, or apart from the others; -ENOSPC: it is too small; or what a call returned.  All are reported.
+ * The backup becomes a member by core_add().
+ *
+ * Return: 0; -EEXIST: it belongs to another store; -ESTALE: a daemon went on with the store there, in
+ * a later epoch or apart from the others; -ENOSPC: it is too small; or what a call returned. All are
+ * reported.
  */
 int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *like,
 		  const struct digest_log *log, uint64_t incarnation)
@@ -654,7 +671,7 @@ int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *li
 		return -EEXIST;
 	}
 	if (backup->there && backup->chain && backup->map.epoch > log->epoch) {
-		recover_info(r, "%s: cannot join the others: somebody has gone on with the store there, in epoch %llu, and here it has %llu",
+		recover_info(r, "%s: cannot join the others: a daemon went on with the store there, in epoch %llu, and here it has %llu",
 			     recover_name(r, slot), (unsigned long long)backup->map.epoch,
 			     (unsigned long long)log->epoch);
 		return -ESTALE;
@@ -665,6 +682,13 @@ int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *li
 	return recover_make_ready(r, slot, incarnation);
 }
 
+/**
+ * recover_past - what a backup held before recover_join() or recover_ready()
+ * @r: recovery
+ * @slot: of the backup
+ *
+ * Return: for core, valid as long as @r; NULL: nothing that could be kept.
+ */
 const struct digest_past *recover_past(const struct recover *r, uint32_t slot)
 {
 	const struct digest_past *past = &r->backups[slot].past;
@@ -672,6 +696,13 @@ const struct digest_past *recover_past(const struct recover *r, uint32_t slot)
 	return past->index == RECOVER_NONE ? NULL : past;
 }
 
+/**
+ * recover_joiner - find a backup that is to become a member
+ * @r: recover_join() has succeeded
+ * @index: that the backup is to have in the digest
+ *
+ * Return: its slot; LSMEM_BACKUPS: there is none.
+ */
 uint32_t recover_joiner(const struct recover *r, uint32_t index)
 {
 	uint32_t slot;

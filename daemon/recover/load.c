@@ -17,10 +17,12 @@
 #define META_PLACE_MASK	(((1ull << LSMEM_META_HOME_BITS) - 1) << LSMEM_META_HOME_SHIFT)
 
 /**
- * recover_consider - an entry has been found
+ * recover_consider - take note of an entry
  * @r: recovery
  * @nr: number of its segment
- * @key, @version, @meta: of the entry, any type
+ * @key: of the entry, of any type
+ * @version: of the entry
+ * @meta: of the entry
  */
 void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t version,
 		      uint64_t meta)
@@ -41,9 +43,9 @@ void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t ver
 			       (unsigned long long)key);
 		return;
 	}
-	/* Invariant 14: the digest's era and ceiling cover all that was issued.  Who
-	 * accepts that newer digests are lost gets what is there all the same, or the
-	 * next recovery, in a higher era, would find it.
+	/* Invariant 14: the digest's era and ceiling cover all that was issued. If
+	 * the operator accepts that newer digests are lost, the entry is loaded all the
+	 * same: the next recovery, in a higher era, would find it anyway.
 	 */
 	if (version >> LSMEM_VERSION_TIME_BITS > r->map.era ||
 	    generation > r->map.generation_ceiling)
@@ -128,9 +130,11 @@ void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn)
 /**
  * struct load - pass 2 of a segment
  * @walk: through its headers
- * @headers, @directory: CRCs as in its footer
+ * @headers: CRC as in its footer
+ * @directory: CRC as in its footer
  * @damaged: bytes that are no entry
- * @at: where the next objects and delete records begin, @nr of them
+ * @nr: elements of @at in use
+ * @at: where the next objects and delete records begin
  */
 struct load {
 	struct format_walk walk;

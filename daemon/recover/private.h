@@ -12,14 +12,19 @@
 /**
  * struct recover_segment - a listed segment
  * @item: what the digest says
- * @copies: where it is, @nr_copies; @good: those that are to stay, by bit
- * @copy: the one that is read; it is @frame of @slot
+ * @nr_copies: elements of @copies
+ * @copy: number of the replica that is read
+ * @good: replicas that are to stay listed, by bit
+ * @copies: where the replicas are
+ * @slot: backup of the replica that is read
+ * @frame: of the replica that is read
  * @salt: of its entries
- * @cut: bytes of it that are there
- * @closed: its footer and directory are sound; @headers_crc, @directory_crc
- *	are the footer's
- * @lost: not there at all
- * @winners: entries that no other segment has superseded, so far
+ * @cut: bytes of log data that are there
+ * @headers_crc: of the footer
+ * @directory_crc: of the footer
+ * @winners: entries that no other segment has superseded so far
+ * @closed: footer and directory are sound
+ * @lost: no replica can be read
  */
 struct recover_segment {
 	struct digest_item item;
@@ -39,8 +44,10 @@ struct recover_segment {
 
 /**
  * struct recover_winner - the newest entry found for an index
- * @segment: number of the segment, from 1; 0: none found
+ * @version: of the entry
  * @meta: of the entry
+ * @generation: of its handle
+ * @segment: number of the segment, from 1; 0: none found
  */
 struct recover_winner {
 	uint64_t version;
@@ -49,8 +56,8 @@ struct recover_winner {
 	uint32_t segment;
 };
 
-/* Segments that are in memory at a time: one is being handed to the kernel, one
- * looked at, the others read ahead.
+/* Segments in memory at a time: one is being loaded by the kernel, one is being
+ * read, the others are read ahead.
  */
 #define RECOVER_FRAMES		(RECOVER_AHEAD / 2 + 1)
 #define RECOVER_WINDOW		(RECOVER_FRAMES - 1)
@@ -67,11 +74,14 @@ struct recover_range {
  * struct recover_backup - one of the backups, by slot
  * @there: it holds a store, and can be read
  * @blank: it holds nothing
- * @index: what the newest digest calls it, RECOVER_NONE: nothing
- * @may_join: the newest digest does not know it
- * @joiner: what it is to be called once it has joined
- * @super_slot: superblock slot of @super, with @super_sequence
- * @map: the newest digest on it, @chain: there is one
+ * @chain: there is a digest on it
+ * @may_join: it is no member by the newest digest
+ * @index: its index in the newest digest; RECOVER_NONE: none
+ * @joiner: its index when it joins; RECOVER_NONE: none
+ * @super: its superblock
+ * @super_slot: number of the superblock copy that @super was read from
+ * @super_sequence: of that copy
+ * @map: the newest digest on it
  * @past: see recover_past(); its items are those of @map
  */
 struct recover_backup {
@@ -85,19 +95,33 @@ struct recover_backup {
 };
 
 /**
- * struct recover - backups being brought up
- * @super: of the first that holds a store: what all say alike
- * @blank: what recover_open() found
- * @several: slots that the caller gives, if more than one
- * @accepted: members are missing that could tell of newer digests, and that is accepted
- * @segments, @nr_segments: listed, by id
- * @winners: by handle index: memory grows with handles, never with data
- * @frames: buffers of LSMEM_SEGMENT_BYTES, used in turns
- * @frame: the one in use; in it everything lies where it does in a frame of the
- *	backup, so @buffer, behind its first block, begins with the log data
- * @begun: ranges that are being read ahead, [@begun_first, @begun_next) of them
- * @time: highest time in any version seen; @barrier: in any delete record
- * @era, @generation, @sequence: highest ones known of, whoever tells of them
+ * struct recover - a recovery
+ * @env: the caller's part
+ * @backups: by slot
+ * @super: of the first backup that holds a store: what all superblocks have in common
+ * @several: number of slots if there is more than one; otherwise 0
+ * @blank: all backups are blank, by recover_open()
+ * @check: nothing is written
+ * @accepted: members are absent that could have newer digests, and the operator accepts that
+ * @map: the newest digest
+ * @activation: for the kernel
+ * @segments: listed, by id
+ * @nr_segments: how many
+ * @winners: by handle index: the memory grows with handles, never with data
+ * @max_handles: elements of @winners
+ * @frames: buffers of LSMEM_SEGMENT_BYTES, used in turn
+ * @frame: the one in use, laid out like a backup frame
+ * @buffer: the log data in @frame, behind its first block
+ * @begun: ranges that are being read ahead
+ * @begun_first: of @begun, the oldest
+ * @begun_next: of @begun, the next to use; both count modulo RECOVER_AHEAD
+ * @time: highest time in any version seen
+ * @barrier: highest time in any delete record seen
+ * @era: the highest of all backups
+ * @generation: the highest of all backups
+ * @sequence: the highest of all backups
+ * @max_segment: the highest id seen
+ * @result: what was found
  */
 struct recover {
 	struct recover_env env;

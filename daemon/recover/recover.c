@@ -59,10 +59,13 @@ int recover_read(struct recover *r, uint64_t offset, void *data, uint32_t length
 }
 
 /**
- * recover_ahead - begin a read that a recover_read() of the same will end
+ * recover_ahead - begin a read that a later recover_read() of the same range completes
  * @r: recovery
- * @offset, @data, @length: of the read; other reads may come in between, but
- *	those that are begun end in their order
+ * @offset: of the read, an address
+ * @data: of the read
+ * @length: of the read
+ *
+ * Other reads can come in between, but those that were begun are completed in their order.
  */
 void recover_ahead(struct recover *r, uint64_t offset, void *data, uint32_t length)
 {
@@ -74,7 +77,7 @@ void recover_ahead(struct recover *r, uint64_t offset, void *data, uint32_t leng
 	r->env.ahead(r->env.context, offset, data, length);
 }
 
-/* What is being read for nobody any more: the passes are over, or were ended. */
+/* Ends reads that were begun ahead and that no pass needs: the passes are over, or were ended. */
 static void recover_ahead_end(struct recover *r)
 {
 	while (r->begun_first != r->begun_next) {
@@ -100,9 +103,10 @@ void recover_bad_copy(struct recover *r, struct recover_segment *seg, const char
 }
 
 /**
- * recover_new - begin to bring a backup up
- * @env: what we need of the caller; copied
- * Return: NULL when there is no memory.
+ * recover_new - begin a recovery
+ * @env: what it needs of the caller; copied
+ *
+ * Return: NULL if there is no memory.
  */
 struct recover *recover_new(const struct recover_env *env)
 {
@@ -135,6 +139,10 @@ static void recover_forget(struct recover *r)
 	r->nr_segments = 0;
 }
 
+/**
+ * recover_free - free a recovery
+ * @r: recovery; may be NULL
+ */
 void recover_free(struct recover *r)
 {
 	uint32_t i;
@@ -150,16 +158,34 @@ void recover_free(struct recover *r)
 	free(r);
 }
 
+/**
+ * recover_super - the superblock of the store
+ * @r: recover_open() returned RECOVER_FULL, or recover_format() 0
+ */
 const struct lsmem_super *recover_super(const struct recover *r)
 {
 	return &r->super;
 }
 
+/**
+ * recover_slot_super - the superblock of a backup
+ * @r: recovery
+ * @slot: of the backup
+ *
+ * Return: NULL if it has none.
+ */
 const struct lsmem_super *recover_slot_super(const struct recover *r, uint32_t slot)
 {
 	return r->backups[slot].there ? &r->backups[slot].super : NULL;
 }
 
+/**
+ * recover_slot_blank - is a backup blank?
+ * @r: recover_open() or recover_open_slot() was called
+ * @slot: of the backup
+ *
+ * Return: true if it can be read and both superblock copies are zero.
+ */
 bool recover_slot_blank(const struct recover *r, uint32_t slot)
 {
 	return r->backups[slot].blank;
@@ -180,6 +206,13 @@ const char *recover_name(const struct recover *r, uint32_t slot)
 	return r->env.names[slot] ? r->env.names[slot] : numbers[slot];
 }
 
+/**
+ * recover_slot - find a backup
+ * @r: recover_format(), recover_map() or recover_run() has succeeded
+ * @index: of the backup in the digest
+ *
+ * Return: its slot; LSMEM_BACKUPS: it is absent.
+ */
 uint32_t recover_slot(const struct recover *r, uint32_t index)
 {
 	uint32_t slot;
@@ -190,11 +223,22 @@ uint32_t recover_slot(const struct recover *r, uint32_t index)
 	return LSMEM_BACKUPS;
 }
 
+/**
+ * recover_digest - the newest durable digest
+ * @r: recover_format(), recover_map() or recover_run() has succeeded
+ *
+ * Return: after recover_run() the digest that it wrote.
+ */
 const struct digest_map *recover_digest(const struct recover *r)
 {
 	return &r->map;
 }
 
+/**
+ * recover_activation - what the kernel needs to activate the store
+ * @r: recover_format() or recover_run() has succeeded
+ * @activation: out; durable already
+ */
 void recover_activation(const struct recover *r, struct recover_activation *activation)
 {
 	*activation = r->activation;
@@ -451,7 +495,7 @@ static int recover_commit(struct recover *r, uint32_t branch)
 		}
 		seg->item.length = seg->cut;
 		/* Invariant 15: sealed, never extended: what was cut off may be whole
-		 * behind the cut, and would follow new entries as if it were theirs.
+		 * behind the cut, and would seem to follow new entries.
 		 */
 		if (!seg->closed && RULE(SEAL))
 			seg->item.state = LSMEM_ITEM_SEALED;
@@ -505,12 +549,13 @@ static int recover_commit(struct recover *r, uint32_t branch)
 }
 
 /**
- * recover_run - recover a backup
- * @r: recover_open() said RECOVER_FULL
- * @options: how
- * @result: what was found; may be NULL
- * Return: 0; -ENODATA: acknowledged data are lost and that was not accepted;
- * or an error.
+ * recover_run - recover a store
+ * @r: recover_open() returned RECOVER_FULL
+ * @options: how; NULL: accept nothing
+ * @result: out: what was found; may be NULL
+ *
+ * Return: 0; -ENODATA: acknowledged data are lost, @options does not accept that, and nothing was
+ * written; -EBADMSG: there is no digest; or what a call returned. All are reported.
  */
 int recover_run(struct recover *r, const struct recover_options *options,
 		struct recover_result *result)
@@ -530,10 +575,12 @@ int recover_run(struct recover *r, const struct recover_options *options,
 }
 
 /**
- * recover_check - would a recovery find everything, and is all of it sound
- * @r: recover_open() said RECOVER_FULL
- * @result: what was found; may be NULL
- * Return: 0; -ENODATA: something is lost or damaged; or an error.
+ * recover_check - read and check everything that is listed, and write nothing
+ * @r: recover_open() returned RECOVER_FULL
+ * @result: out: what was found; may be NULL
+ *
+ * Return: 0: a recovery would find everything; -ENODATA: something is lost or damaged, see the
+ * reports; or what a call returned.
  */
 int recover_check(struct recover *r, struct recover_result *result)
 {

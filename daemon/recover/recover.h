@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Bringing a backup up: what is on it, making a blank one, reading the digest
- * log, recovery, the check that is its dry run.
+ * Recovery: what is on the backups, formatting blank ones, reading the digest log, recovering a
+ * store, and the check, which is a recovery that writes nothing.
  *
- * Written as straight code over a few synchronous calls that the caller
- * provides (struct recover_env): no system calls, no clocks, no threads here.
- * A call that fails ends the recovery, which may then be repeated from the
- * beginning, as after a crash at that point (invariant 20).
+ * It is written as sequential code over a few synchronous calls that the caller provides (struct
+ * recover_env), without system calls, clocks or threads of its own. A call that fails ends the
+ * recovery, which can be repeated from the beginning, as after a crash at that point (invariant 20).
  *
  * The caller's part, as lsmemd does it:
  *
@@ -17,8 +16,8 @@
  *	core_new() with recover_super(r) and recover_digest(r), recover_free(r)
  *	kernel store is NEW: LSMEM_REPL_ACTIVATE with what recover_activation() says
  *
- * After recover_run() and before the activation a crash leaves a backup that is
- * recovered again, in one more epoch.
+ * A crash after recover_run() and before the activation leaves a backup that is recovered again, in
+ * the next epoch.
  */
 #ifndef LSMEMD_RECOVER_H
 #define LSMEMD_RECOVER_H
@@ -63,28 +62,29 @@ enum recover_severity {
 /**
  * struct recover_env - what recovery needs of its caller
  * @context: first argument of all calls
- * @backups: slots; 0: one
- * @backup_bytes: sizes of the backups, by slot; 0: it is not there
- * @domain: of several backups, where each is, also of those that are not there; all equal:
- *	each is a domain of its own
- * @names: of several backups, for messages
- * @read, @write: @length bytes at @offset, an address; multiples of LSMEM_BLOCK, @length up to LSMEM_SEGMENT_BYTES, @data aligned to
- *	LSMEM_BLOCK.  The caller may split them and do the parts in parallel
- * @ahead: begin to read, may be NULL: up to RECOVER_AHEAD ranges at once; a
- *	@read of the same range to the same @data follows and ends what was begun,
- *	in the order of the beginnings; other calls may come in between
- * @flush: all writes done before it to a slot are durable when it returns
- * @load: hand entries to the kernel, as struct lsmem_load; may be NULL with
- *	recover_check().  Segments come in the order of their ids, each once,
+ * @backups: number of slots; 0: one
+ * @backup_bytes: size of each backup, by slot; 0: absent
+ * @domain: failure domain of each backup, of absent ones as well; all equal: each backup is a domain
+ *	of its own
+ * @names: of the backups, for messages
+ * @read: read @length bytes at the address @offset; multiples of LSMEM_BLOCK, @length up to
+ *	LSMEM_SEGMENT_BYTES, @data aligned to LSMEM_BLOCK. The caller may split a request and do the
+ *	parts in parallel
+ * @write: write; as @read
+ * @ahead: begin to read; may be NULL. At most RECOVER_AHEAD ranges are begun at a time. A @read of
+ *	the same range to the same @data completes each, in the order in which they were begun;
+ *	other calls can come in between
+ * @flush: returns when all writes to the slot that were done before it are durable
+ * @load: give entries to the kernel, as struct lsmem_load; may be NULL with
+ *	recover_check(). Segments come in the order of their ids, each once,
  *	and none without entries
- * @loaded: wait until what was given is loaded; may be NULL when that is so as
- *	@load returns.  Else @data stays as it is until the next of the two has
- *	returned, which may tell of an error of the load before.  The last is
- *	@loaded
- * @hole: true when a range is known to read as zero, so that it need not be
+ * @loaded: wait until everything given to @load is loaded; may be NULL if @load itself waits.
+ *	Otherwise @data must not change before the next @load or @loaded has returned, which can
+ *	return the error of the previous @load. The last call is @loaded
+ * @hole: true if a range is known to read as zeroes, so that it need not be
  *	read; may be NULL
- * @report: a line for the operator, without newline
- * @progress: now and then, may be NULL: @done of @all segments
+ * @report: print a line for the operator; it has no newline
+ * @progress: called from time to time, may be NULL: @done of @all segments
  *
  * All but @ahead and the last three return 0 or a negative errno.
  */
@@ -107,19 +107,20 @@ struct recover_env {
 };
 
 enum recover_state {
-	RECOVER_BLANK,		/* superblock slots are zero; on all backups */
-	RECOVER_FULL,		/* holds a store; one of them at least */
+	RECOVER_BLANK,		/* all superblock copies of all backups are zero */
+	RECOVER_FULL,		/* at least one backup holds a store */
 };
 
 /**
  * struct recover_geometry - what a blank backup is formatted for
  * @uuid: of the store, random
- * @incarnation: of the backup, random, not 0; those of others are made from it
+ * @incarnation: of the first backup, random, not 0; those of the others are made from it
  * @kind: enum lsmem_store_kind
- * @store_bytes, @max_handles: of the store
- * @frames: the backups must hold so many segments at least
- * @replicas: of each segment, 0: on every backup
- * @half_bytes: of half the digest log, 0 for what is good
+ * @store_bytes: memory of the store's log
+ * @max_handles: of the store
+ * @frames: the backups must hold at least so many segments
+ * @replicas: of each segment; 0: one on every backup
+ * @half_bytes: size of half the digest log; 0: chosen by the size of the backup
  * @force: overwrite a backup that holds a store (invariant 18)
  */
 struct recover_geometry {
@@ -136,10 +137,10 @@ struct recover_geometry {
 
 /**
  * struct recover_options - how to recover
- * @accept_loss: go on without what is lost; it is reported all the same
- * @accept_missing: the backups that are not there are gone for good, and nothing
- *	has been written without those that are there
- * @branch: with @accept_missing, random, not 0: what tells this recovery from others
+ * @accept_loss: go on without data that are lost; they are reported all the same
+ * @accept_missing: the operator says that the absent backups are gone for good, and that no daemon
+ *	has written to them without those that are there
+ * @branch: with @accept_missing: a random number, not 0, that identifies this recovery
  */
 struct recover_options {
 	bool accept_loss;
@@ -149,16 +150,20 @@ struct recover_options {
 
 /**
  * struct recover_result - what was found
- * @segments: adopted; @dropped: listed ones that hold nothing any more
- * @closed, @sealed, @open: the listed segments by state
- * @objects, @deletes: entries that won; deletes: those that must be kept
- * @entries: all that were seen
- * @live_bytes: of winning objects, headers included
- * @read_bytes: from the backup
- * @torn: tails that were cut with something of theirs behind the cut: writes
- *	that were on their way; @torn_bytes: up to the last such entry
+ * @segments: that hold live entries
+ * @dropped: listed segments that hold none any more
+ * @closed: of the listed segments
+ * @sealed: of the listed segments
+ * @open: of the listed segments
+ * @objects: entries of live objects
+ * @deletes: delete records that must be kept
+ * @entries: all that were read
+ * @live_bytes: of @objects, with their headers
+ * @read_bytes: from the backups
+ * @torn: segments that were cut although entries follow the cut: writes that were in flight
+ * @torn_bytes: from the cuts to the last such entries
  * @losses: reports of RECOVER_DAMAGE
- * @bad_copies: replicas that were passed over, another is good
+ * @bad_copies: bad replicas of segments that have a good one
  */
 struct recover_result {
 	uint64_t segments, dropped;
@@ -172,6 +177,11 @@ struct recover_result {
 
 /**
  * struct recover_activation - for LSMEM_REPL_ACTIVATE; durable already
+ * @era: as in struct lsmem_activate
+ * @generation_floor: as in struct lsmem_activate
+ * @generation_ceiling: as in struct lsmem_activate
+ * @store_time: as in struct lsmem_activate
+ * @next_segment: as in struct lsmem_activate
  */
 struct recover_activation {
 	uint32_t era;
@@ -185,77 +195,25 @@ struct recover_activation {
 
 struct recover *recover_new(const struct recover_env *env);
 void recover_free(struct recover *r);
-
-/* 0 and *state; -EBADMSG: damaged or not for this program, reported; or what a
- * call returned.  Writes nothing.
- */
 int recover_open(struct recover *r, enum recover_state *state);
-/* The superblock of one slot alone, for recover_ready(). */
 int recover_open_slot(struct recover *r, uint32_t slot);
-
-/* Valid after recover_open() said RECOVER_FULL, or recover_format(). */
 const struct lsmem_super *recover_super(const struct recover *r);
-
-/* After recover_format(), recover_map() or recover_run(): the slot of the backup
- * that the digest calls @index; LSMEM_BACKUPS: it is not there.
- */
 uint32_t recover_slot(const struct recover *r, uint32_t index);
-/* The superblock of a slot; NULL when there is none. */
 const struct lsmem_super *recover_slot_super(const struct recover *r, uint32_t slot);
-/* After recover_open(): a slot can be read, and holds no superblock. */
 bool recover_slot_blank(const struct recover *r, uint32_t slot);
-
-/* After recover_open(): segments that the backups hold, or will when they are
- * formatted, with @replicas of each; 0: on every backup.
- */
 uint64_t recover_room(const struct recover *r, uint32_t replicas);
-/* After recover_map() or recover_run(): those of several backups that are blank, or
- * were left behind, are made ready to become members, by core_params.joining.
- * @incarnation: random, not 0; theirs are made from it.  0, or -ECANCELED from a call.
- */
 int recover_join(struct recover *r, uint64_t incarnation);
-/* The same for one that comes while the store is served (core_add()): @r has nothing but
- * it, and recover_open_slot() has looked at it.  @like: superblock of a member; @log: of the
- * newest digest.  0; -EEXIST: another store's; -ESTALE: the store has been gone on with
- * there; -ENOSPC; or what a call returned; reported.
- */
 int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *like,
 		  const struct digest_log *log, uint64_t incarnation);
-/* What a backup held before recover_join() or recover_ready() has made it ready, for core;
- * NULL: nothing that could be kept.  It is as long there as @r.
- */
 const struct digest_past *recover_past(const struct recover *r, uint32_t slot);
-/* After recover_join(): the slot of the backup that is to be called @index. */
 uint32_t recover_joiner(const struct recover *r, uint32_t index);
-
-/* Size of the smallest backup that holds a number of frames. */
 uint64_t recover_backup_bytes(uint64_t frames);
-
-/* -EEXIST: holds a store, and no force.  -ENOSPC: too small.  Afterwards the
- * digest lists nothing and recover_activation() holds.
- */
-int recover_format(struct recover *r, const struct recover_geometry *geometry);
-
-/* Read the digest log and nothing else: for a daemon that resumes;
- * @accept_missing as in struct recover_options.  0;
- * -EBADMSG: there is no digest; -ENODATA: the newest are lost; reported.
- */
+int recover_format(struct recover *r, const struct recover_geometry *g);
 int recover_map(struct recover *r, bool accept_missing);
-
-/* The newest durable digest; after recover_run() the one it committed. */
 const struct digest_map *recover_digest(const struct recover *r);
-
-/* 0; -ENODATA: acknowledged data are lost and @options does not accept it:
- * nothing was written; or an error as above.
- */
 int recover_run(struct recover *r, const struct recover_options *options,
 		struct recover_result *result);
-
-/* Everything that is listed is read and checked, nothing written.  0: sound;
- * -ENODATA: not, see the reports.
- */
 int recover_check(struct recover *r, struct recover_result *result);
-
 void recover_activation(const struct recover *r, struct recover_activation *activation);
 
 #endif

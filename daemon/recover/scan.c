@@ -27,7 +27,9 @@ static uint64_t scan_offset(const struct recover *r, const struct recover_segmen
 
 /**
  * struct scan - a segment's data in @r->buffer
- * @have: bytes from the beginning that are there
+ * @r: recovery
+ * @seg: the segment
+ * @have: bytes that have been read, from the beginning
  */
 struct scan {
 	struct recover *r;
