@@ -46,12 +46,12 @@
 #define MS		1000000u
 
 /**
- * struct slot - a request on its way
- * @io: it; NULL: completed, or none
+ * struct slot - a request in flight; the slot is free when it is @sent and @answered
+ * @io: the request; NULL: it is completed, or there is none
  * @data: bounce buffer
  * @begun_ns: when it was sent
- * @sent: its message has arrived; @answered: and all that follows is done.
- *	With both, the slot is free
+ * @sent: its message has arrived
+ * @answered: it is answered, and what follows the answer is done
  */
 struct slot {
 	struct backup_io *io;
@@ -61,13 +61,29 @@ struct slot {
 };
 
 /**
- * struct rdma_backup - a connection
+ * struct rdma_backup - a backup on another host
+ * @verbs: the connection
+ * @backup: that it is
+ * @address: of the export
+ * @key: the secret
+ * @session: the protocol
  * @events: of the connection manager
- * @events_op, @tick, @fail: in the loop; @waiting: how many of these are
- * @bounce: of all slots; @log: what rdma_memory() registered
- * @first, @last: requests without a slot
- * @error: negative: it is over
- * @closing: nobody wants to know: it is in no loop
+ * @events_op: the poll of @events
+ * @fail: completes requests after the end
+ * @tick: every second
+ * @waiting: how many of these three are in the loop
+ * @failing: @fail is
+ * @slots: requests
+ * @bounce: memory of all slots
+ * @bounce_mr: registration of @bounce
+ * @log_mr: registration of @log
+ * @log: memory that rdma_memory() registered: it need not be copied
+ * @log_bytes: its length
+ * @first: of the requests that wait for a slot
+ * @last: where the next one goes
+ * @timeout: seconds after which an unanswered request has failed
+ * @error: negative: the connection is over
+ * @closing: it is in no loop, and nothing is told any more
  */
 struct rdma_backup {
 	struct verbs verbs;
@@ -133,7 +149,7 @@ static void fail_soon(struct rdma_backup *r)
 }
 
 /*
- * Cut before anybody hears of it: whose request has failed may use its memory
+ * Cut the connection before requests are completed: the owner of a failed request can use its memory
  * for something else.
  */
 static void rdma_broken(struct verbs *verbs, int error, const char *why)
@@ -324,7 +340,7 @@ static void rdma_message(struct verbs *verbs, const union wire_message *message,
 	case SESSION_CLOSE:
 		verbs_break(verbs, session->refused.reason ? -ESTALE : -EPROTO, session->why);
 		break;
-	default:	/* READY: whoever is opening looks at the state */
+	default:	/* READY: rdma_open() looks at the state */
 		break;
 	}
 }
@@ -366,8 +382,8 @@ static void events_done(struct loop_op *op, int res)
 }
 
 /*
- * One that is there and does not answer stops the others no longer than its timeout.  Time in
- * which we did not run is nobody's: all that is under way begins now.
+ * A server that does not answer stops the other backups no longer than its timeout. If the loop was
+ * delayed, the timeouts of all requests in flight begin again.
  */
 static void miss_answers(struct rdma_backup *r)
 {
@@ -411,7 +427,7 @@ static const char *event_error(const struct rdma_cm_event *event, int *error)
 		return "no RDMA device of this host has a way to it (rdma link; ip route)";
 	case RDMA_CM_EVENT_REJECTED:
 		*error = -ECONNREFUSED;
-		return "nobody listens there: is lsmemd running as its server?";
+		return "nothing listens there: is lsmemd running as its server?";
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 		*error = -EHOSTUNREACH;
@@ -496,8 +512,8 @@ static int resolve(struct rdma_backup *r, const struct backup_options *options,
 }
 
 /*
- * Messages to and fro until the export is there.  A fence waits for the I/O of who
- * is fenced, as everybody waits for a predecessor's.
+ * Exchange messages until the export is there. A fence waits for the I/O of the client that is
+ * fenced, as every opening waits for the I/O of a predecessor.
  */
 static int agree(struct rdma_backup *r, const struct backup_options *options)
 {
@@ -630,7 +646,7 @@ static int connect_held(struct rdma_backup *r, const struct backup_options *opti
 	r->closing = false;
 	if (options->read_only && !options->beside &&
 	    le32toh(r->session.accept.flags) & WIRE_HELD) {
-		log_err("%s: held by somebody who may write to it", options->path);
+		log_err("%s: held by another client, which may write to it", options->path);
 		verbs_close(&r->verbs);
 		return -EBUSY;
 	}

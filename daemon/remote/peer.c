@@ -49,7 +49,7 @@ static void refuse(struct peer *peer, enum wire_reason reason, const struct expo
 	peer->closing = true;
 }
 
-/* ---- Who may write ------------------------------------------------------ */
+/* ---- The hold ----------------------------------------------------------- */
 
 static bool make_slots(struct peer *peer, uint32_t slot_bytes)
 {
@@ -58,7 +58,7 @@ static bool make_slots(struct peer *peer, uint32_t slot_bytes)
 	peer->memory = memory_get(bytes);
 	if (!peer->memory)
 		return false;
-	/* It can read them: nothing of anybody else may be there. */
+	/* The client can read the slots: no other client's data may be in them. */
 	memset(peer->memory, 0, bytes);
 	peer->mr = ibv_reg_mr(peer->verbs.pd, peer->memory, bytes,
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -265,9 +265,9 @@ static bool is_behind(const struct peer_slot *slot)
 }
 
 /*
- * Writes of the same blocks land in the order in which they came: whoever has a receipt
- * sends the tail of its log again.  Those that still wait when a younger one has all
- * their blocks are left to that.
+ * Writes of the same blocks land in the order in which they came: a client that has got RECEIVED
+ * sends the tail of its log again. A write that still waits when a younger one covers all its blocks
+ * is completed by the younger one.
  */
 static void line_up(struct peer_slot *slot)
 {

@@ -246,7 +246,7 @@ int server_run(struct server *s, struct signals *signals)
  * @s: out
  * @loop: through which its I/O goes
  * @options: stay until server_close()
- * @how: how exports are opened; @path and @bytes are theirs
+ * @how: how exports are opened; each export has its own @path and @bytes
  *
  * Says itself why it fails.  Returns 0 or a negative errno, those of backup_open() among them; then
  * it is closed.

@@ -3,9 +3,9 @@
  * The server of backups: what a file or a drive of this host keeps for daemons
  * on others.
  *
- *	server.c	exports, who connects, the loop
+ *	server.c	exports, connections, the loop
  *	peer.c		one connection: its conversation (session.h), its slots, its I/O
- *	hold.c		who may write to an export
+ *	hold.c		the right to write to an export
  *
  * One thread.  A connection gets memory when it has proved the secret and has
  * the hold, all of it at once; after that nothing is allocated for it.
@@ -34,7 +34,8 @@ struct peer;
 /**
  * struct export_options - what is kept for others
  * @name: by which they ask for it
- * @path, @size: as of a backup
+ * @path: of the file or device
+ * @size: of the file to create; 0: not given
  * @secret: file of the secret that this one wants proof of, "": the server's
  */
 struct export_options {
@@ -48,8 +49,10 @@ struct export_options {
  * struct server_options - what a server keeps, and how it is reached
  * @listen: where
  * @key: file of the secret of exports without one of their own, "": none
- * @wire_min, @wire_max: versions of the protocol that it speaks
- * @exports: @nr_exports of them
+ * @wire_min: lowest version of the protocol that it speaks
+ * @wire_max: highest version
+ * @exports: what it keeps
+ * @nr_exports: how many
  */
 struct server_options {
 	struct wire_address listen;
@@ -61,8 +64,11 @@ struct server_options {
 
 /**
  * struct export - a backup kept for others
+ * @options: of the configuration
+ * @backup: the file or device
+ * @hold: the right to write to it
  * @key: its own secret; NULL: the server's
- * @who: had the highest epoch, or has the hold
+ * @who: name of the client that has the hold, or had it with the highest epoch
  */
 struct export {
 	const struct export_options *options;
@@ -74,10 +80,18 @@ struct export {
 
 /**
  * struct server - all of it
+ * @loop: through which its I/O goes
+ * @options: as they were given
  * @key: the secret of exports without one of their own; if there is none, random bytes
- * @events: of the connection manager: those who come, and those who are here
+ * @exports: open
+ * @nr_exports: how many
+ * @events: of the connection manager
+ * @listener: NULL: it does not listen, or no more
+ * @events_op: the poll of @events
+ * @tick: every second
  * @peers: all connections; gone ones too, until they can be freed
- * @lost: the device is going
+ * @nr_peers: how many
+ * @lost: the device is being removed
  */
 struct server {
 	struct loop *loop;
@@ -96,11 +110,16 @@ struct server {
 
 /**
  * struct peer_slot - a request of a peer
+ * @io: to the export's backup
+ * @iov: of @io
+ * @peer: that asked
  * @turn: of a write: how many came before it
- * @waits: an older write of the same blocks is to end first
- * @instead: all that it writes is written by this younger one, and it ends with that
- * @receipt: it is to be said that it is here
- * @answer: it is done and not yet answered, with @error
+ * @busy: there is one
+ * @waits: an older write of the same blocks must end first
+ * @instead: a younger write that covers all of this one, which ends with it
+ * @receipt: RECEIVED is to be sent
+ * @answer: it is done, and DONE is to be sent
+ * @error: with @answer
  */
 struct peer_slot {
 	struct backup_io io;
@@ -115,16 +134,22 @@ struct peer_slot {
 
 /**
  * struct peer - a connection
- * @address: where it comes from
- * @export: it has proved the secret and asks for this
- * @memory, @mr: its slots, when it has been accepted
- * @in_flight: requests with the drive, or on their way to it
- * @turns: writes that came
- * @from: where it comes from
- * @since_ns: when it came
+ * @verbs: the connection
+ * @session: the protocol
+ * @server: the server
+ * @next: in the server's list
+ * @address: of the client, as text
+ * @from: of the client
+ * @export: that the client asks for, and has proved the secret of
+ * @memory: of its slots, from its acceptance on
+ * @mr: registration of @memory
+ * @slots: requests
+ * @in_flight: of these, requests given to the drive
+ * @turns: writes that have come
+ * @since_ns: when it connected
  * @closing: it is cut when its last message has been sent
- * @cut: its queue pair and keys are no more
- * @gone: and its requests have ended: to be freed
+ * @cut: its queue pair and keys are destroyed
+ * @gone: and its requests have ended: it can be freed
  */
 struct peer {
 	struct verbs verbs;

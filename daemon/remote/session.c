@@ -138,7 +138,7 @@ static enum session_do take_request(struct session *session, const union wire_me
 	if (session->busy[slot])
 		return close_session(session, "a request for a slot that has one");
 	if (is_write(type) && session_read_only(session))
-		return close_session(session, "a write from who asked for reading");
+		return close_session(session, "a write from a client that asked for reading only");
 	if (type == WIRE_FLUSH ? length || offset :
 	    !length || length > le32toh(session->accept.slot_bytes) ||
 	    (length | offset) % LSMEM_BLOCK || offset > bytes || length > bytes - offset)
@@ -155,7 +155,8 @@ static enum session_do take_request(struct session *session, const union wire_me
 /**
  * session_receive - a message has come to the server
  * @session: the conversation
- * @message, @length: what came
+ * @message: what came
+ * @length: bytes of it
  *
  * Returns what is to be done.
  */
@@ -220,10 +221,13 @@ void session_accept(struct session *session, const struct session_export *export
 }
 
 /**
- * session_refuse - end it, with a word
+ * session_refuse - refuse, and tell why
  * @session: in any state
  * @reason: why
- * @epoch, @who: that has the hold; 0, NULL: does not matter
+ * @epoch: of the hold; 0: does not matter
+ * @who: client that has the hold; NULL: does not matter
+ *
+ * The caller sends @session->out, then closes the connection.
  */
 void session_refuse(struct session *session, enum wire_reason reason, uint64_t epoch,
 		    const char *who)
@@ -408,7 +412,8 @@ static enum session_do take_received(struct session *session, const union wire_m
 /**
  * session_answer - a message has come to the client
  * @session: the conversation
- * @message, @length: what came
+ * @message: what came
+ * @length: bytes of it
  *
  * Returns what is to be done; SESSION_CLOSE with @session->refused set when the
  * server said why.

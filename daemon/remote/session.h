@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The conversation of wire.h, each side a state machine without I/O, clocks or
- * memory of its own: messages in, what is to be done out.
+ * The protocol of wire.h: each side is a state machine without I/O, clocks or allocations. Messages
+ * go in; what the caller has to do comes out.
  *
- * What both sides make sure of, whatever comes in:
- *  - nothing is done for, or believed of, a peer that has not proved the secret;
- *  - after ACCEPT nothing is taken that the other side did not say next on this connection
+ * Both sides guarantee, whatever comes in:
+ *  - they do nothing for a peer that has not proved the secret, and believe nothing of it;
+ *  - after ACCEPT they take only the message that the other side sent next on this connection
  *    (from WIRE_VERSION_TAGS on);
- *  - a slot has one request at a time: who asks twice is cut off;
+ *  - a slot has one request at a time; a second one ends the connection;
  *  - a request lies within the export and the slot, in whole blocks;
- *  - a message that makes no sense ends the connection, and only that.
+ *  - an invalid message ends the connection, and nothing else.
  */
 #ifndef LSMEMD_SESSION_H
 #define LSMEMD_SESSION_H
@@ -19,26 +19,29 @@
 #include "wire.h"
 
 enum session_state {
-	SESSION_HELLO,		/* wants HELLO (server); CHALLENGE (client) */
-	SESSION_PROOF,		/* wants PROOF; ACCEPT or REFUSE */
-	SESSION_ASKING,		/* server: session_accept() or session_refuse() is to come */
-	SESSION_SERVING,	/* requests; answers */
+	SESSION_HELLO,		/* server: expects HELLO; client: CHALLENGE */
+	SESSION_PROOF,		/* server: expects PROOF; client: ACCEPT or REFUSE */
+	SESSION_ASKING,		/* server: waits for session_accept() or session_refuse() */
+	SESSION_SERVING,	/* server: expects requests; client: answers */
 	SESSION_OVER,
 };
 
 enum session_do {
-	SESSION_SEND,		/* @out */
-	SESSION_SEND_CLOSE,	/* @out, then close */
-	SESSION_ASK,		/* server: may it have the export? */
+	SESSION_SEND,		/* send @out */
+	SESSION_SEND_CLOSE,	/* send @out, then close */
+	SESSION_ASK,		/* server: decide whether the peer gets the export */
 	SESSION_READY,		/* client: the export is there */
-	SESSION_IO,		/* server: @io is wanted; client: @io is done */
-	SESSION_RECEIVED,	/* client: the server has the bytes of @io; it goes on */
-	SESSION_CLOSE,		/* at once; @why */
+	SESSION_IO,		/* server: do @io; client: @io is done */
+	SESSION_RECEIVED,	/* client: the server has the bytes of @io, which is not done yet */
+	SESSION_CLOSE,		/* close at once; @why tells why */
 };
 
 /**
  * struct session_io - a request, or its end
  * @type: WIRE_READ, WIRE_WRITE, WIRE_WRITE_DURABLE, WIRE_FLUSH
+ * @slot: whose memory has the bytes
+ * @length: bytes
+ * @offset: byte in the export
  * @error: client: 0 or a negative errno
  */
 struct session_io {
@@ -50,8 +53,9 @@ struct session_io {
 };
 
 /**
- * struct session_setup - what one side brings along
- * @lowest, @highest: versions that it speaks
+ * struct session_setup - what one side contributes
+ * @lowest: version that it speaks
+ * @highest: version that it speaks
  * @link: the connection
  * @nonce: fresh random bytes
  */
@@ -63,22 +67,28 @@ struct session_setup {
 
 /**
  * struct session - one side of a conversation
+ * @state: what comes next
  * @setup: as it was given
- * @key: the secret; the caller's; the server: once @hello is there, from @secret
- * @secret, @secret_arg: the server: the secret of the export @name, never NULL: an export that is
- *	not there has one too
+ * @key: the secret, in memory of the caller; server: from @secret, once @hello is there
+ * @secret: server: returns the secret of the export @name, never NULL: a name without an export has
+ *	a secret, too
+ * @secret_arg: its argument
  * @version: that is spoken; 0: not agreed on yet
- * @tag: bytes at the end of each message from now on
- * @to_peer, @from_peer: what makes these
- * @said: text for @why
- * @hello, @challenge, @accept: as they were said
- * @refused: client: why it is over, a wire_reason or 0
- * @busy: by slot: the type of its request, 0: it is free
- * @received: by slot: its RECEIVED has been sent, or has come
- * @done: by slot: client: it is answered, and not yet released
+ * @tag: bytes of the tag at the end of each message from now on
+ * @to_peer: makes the tags of messages to the peer
+ * @from_peer: checks the tags of messages from the peer
+ * @said: memory for @why
+ * @hello: as it was sent
+ * @challenge: as it was sent
+ * @accept: as it was sent
+ * @refused: client: why the server refused, an enum wire_reason, or 0
+ * @busy: by slot: the type of its request; 0: it is free
+ * @received: by slot: RECEIVED was sent, or has come
+ * @done: by slot: client: it is answered, and not released yet
  * @in_use: slots that are busy
- * @out: what SESSION_SEND asks to be sent, in this order, each once; @io: of SESSION_IO; @why: of
- *	SESSION_CLOSE, SESSION_SEND_CLOSE
+ * @out: message to send, once, in the order in which the calls ask for it
+ * @io: for SESSION_IO and SESSION_RECEIVED
+ * @why: for SESSION_CLOSE and SESSION_SEND_CLOSE
  */
 struct session {
 	enum session_state state;
@@ -104,42 +114,42 @@ struct session {
 };
 
 /**
- * struct session_export - what is accepted
+ * struct session_export - an export, as ACCEPT tells it
  * @bytes: of the export, a multiple of LSMEM_BLOCK
- * @address, @key: of the slots
+ * @address: of the slots' memory, for RDMA
+ * @epoch: that the export is held with
+ * @slots: how many
+ * @slot_bytes: memory of a slot
+ * @key: of the slots' memory, for RDMA
+ * @logical: as in struct backup_limits
+ * @physical: as in struct backup_limits
+ * @flags: WIRE_VOLATILE, WIRE_HELD and others
  */
 struct session_export {
 	uint64_t bytes, address, epoch;
 	uint32_t slots, slot_bytes, key, logical, physical, flags;
 };
 
-/* The server's side. */
+/* The server */
 void session_begin(struct session *session, const struct session_setup *setup,
 		   const struct secret *(*secret)(void *arg, const char *name), void *arg);
 enum session_do session_receive(struct session *session, const union wire_message *message,
 				size_t length);
-/* After SESSION_ASK, now or later: @out is to be sent. */
 void session_accept(struct session *session, const struct session_export *export);
-/* At any time: @out is to be sent, then it is over. */
 void session_refuse(struct session *session, enum wire_reason reason, uint64_t epoch,
 		    const char *who);
-/* The bytes of a write are here: true: @out is to be sent. */
 bool session_received(struct session *session, uint32_t slot);
-/* A request has ended: @out is to be sent. */
 void session_done(struct session *session, uint32_t slot, int error);
 
-/* The client's side: @out is the first message. */
+/* The client */
 void session_call(struct session *session, const struct session_setup *setup,
 		  const struct secret *key, const char *name, const char *who,
 		  uint64_t epoch, uint32_t flags);
 enum session_do session_answer(struct session *session, const union wire_message *message,
 			       size_t length);
-/* A free slot, or -1. */
 int session_slot(const struct session *session);
-/* Ask for @session->io: @out is to be sent. */
 void session_request(struct session *session, enum wire_type type, uint32_t slot,
 		     uint64_t offset, uint32_t length);
-/* The slot may be used again. */
 void session_release(struct session *session, uint32_t slot);
 
 static inline uint64_t session_epoch(const struct session *session)

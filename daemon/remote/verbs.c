@@ -186,7 +186,7 @@ static int make(struct verbs *verbs)
 	attr.recv_cq = verbs->cq;
 	if (rdma_create_qp(verbs->id, verbs->pd, &attr))
 		return -errno;
-	/* Old kernels do not have it; theirs is longer. */
+	/* Old kernels have no such option; their timeout is longer. */
 	(void)rdma_set_option(verbs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
 			      sizeof(timeout));
 	for (i = 0; i < VERBS_RECEIVES; i++) {
@@ -245,7 +245,8 @@ void verbs_params(const struct verbs *verbs, struct rdma_conn_param *params)
 /**
  * verbs_qps - the numbers of both queue pairs
  * @verbs: connected
- * @own, @other: out; 0 on iWARP, whose queue pairs do not know each other's numbers
+ * @own: out: of this side; 0 on iWARP, whose queue pairs do not know each other's numbers
+ * @other: out: of the other side, likewise
  *
  * Returns 0 or a negative errno.
  */
@@ -355,7 +356,8 @@ void verbs_send(struct verbs *verbs, const union wire_message *message, uint32_t
  * @verbs: the connection
  * @sges: at most verbs->sges
  * @nr: of them
- * @address, @key: there
+ * @address: of the other side's memory
+ * @key: of the other side's memory
  *
  * The memory must stay until a message sent after it has been answered.
  */
@@ -375,7 +377,8 @@ void verbs_write(struct verbs *verbs, struct ibv_sge *sges, uint32_t nr, uint64_
  * verbs_read - read the other side's memory
  * @verbs: the connection
  * @sge: to where
- * @address, @key: there
+ * @address: of the other side's memory
+ * @key: of the other side's memory
  * @tag: for @read
  */
 void verbs_read(struct verbs *verbs, struct ibv_sge *sge, uint64_t address, uint32_t key,

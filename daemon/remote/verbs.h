@@ -30,9 +30,9 @@
 #include "wire.h"
 
 #define VERBS_PING_S	2u
-#define VERBS_DEAD_S	8u		/* from the death of a peer to its being noticed */
+#define VERBS_DEAD_S	8u		/* from the death of a peer to its detection */
 #define VERBS_SILENT_TICKS	10u	/* more than the transport's retries take */
-#define VERBS_SENDS	(2 * WIRE_SLOTS)	/* messages on their way */
+#define VERBS_SENDS	(2 * WIRE_SLOTS)	/* messages in flight */
 #define VERBS_RECEIVES	(2 * WIRE_SLOTS + 8)
 #define VERBS_SGES	32u		/* pieces of a WRITE or READ, if the device can */
 #define VERBS_SGES_MIN	5u		/* below that the device is refused */
@@ -41,11 +41,11 @@
 struct verbs;
 
 /**
- * struct verbs_user - whose connection it is
- * @message: has come; may cut the connection, not close it
- * @sent: a message has arrived at the other side; @tag as given
- * @read: a READ is done
- * @broken: it is over; @error a negative errno
+ * struct verbs_user - what the user of a connection does
+ * @message: a message has come; may call verbs_cut(), but not verbs_close()
+ * @sent: a message has arrived at the other side; @tag as given to verbs_send()
+ * @read: an RDMA READ is done; @tag as given to verbs_read()
+ * @broken: the connection is over; @error is a negative errno
  */
 struct verbs_user {
 	void (*message)(struct verbs *verbs, const union wire_message *message, size_t length);
@@ -56,19 +56,27 @@ struct verbs_user {
 
 /**
  * struct verbs - a connection
- * @id: of the connection manager; ours from verbs_open() on
- * @pd: its own: keys of one connection are none on another
- * @messages: VERBS_RECEIVES, then VERBS_SENDS of them
- * @sends, @sends_done: counted; messages are sent in order
- * @tags: by message on its way
+ * @user: its user
+ * @id: of the connection manager; owned by this connection from verbs_open() on
+ * @pd: a protection domain of its own: keys of one connection are not valid on another
+ * @channel: of completions
+ * @cq: completions
+ * @messages_mr: registration of @messages
+ * @messages: VERBS_RECEIVES to receive into, then VERBS_SENDS to send
+ * @sends: messages sent, in order
+ * @sends_done: of these, completed
+ * @tags: by message in flight
  * @sges: pieces that a WRITE or READ can have
- * @heard_ns: when the other side last gave a sign of life
- * @pinging: a WRITE of no bytes is on its way
- * @silent: calls of verbs_tick() since then that saw no completion.  Counted, not
- *	measured: a thread that did not run has not looked for completions either
- * @gone: the device is being taken away
- * @over: @broken has been told, or it is cut
- * @op, @polling: waits on @channel in the loop
+ * @heard_ns: when the other side last showed that it is alive
+ * @pinging: a WRITE of no bytes is in flight
+ * @silent: calls of verbs_tick() since @heard_ns that saw no completion. They are counted, not
+ *	timed: a thread that did not run has not looked for completions either
+ * @gone: the device is being removed
+ * @over: @user->broken has been called, or the connection is cut
+ * @loop: that polls @channel
+ * @op: the poll
+ * @polling: it is in flight
+ * @next: in a list of connections to poll
  */
 struct verbs {
 	const struct verbs_user *user;
@@ -102,13 +110,13 @@ void verbs_close(struct verbs *verbs);
 
 int verbs_qps(const struct verbs *verbs, uint32_t *own, uint32_t *other);
 
-/* How many messages may be sent now. */
+/* How many messages can be sent now */
 static inline uint32_t verbs_room(const struct verbs *verbs)
 {
 	return VERBS_SENDS - (uint32_t)(verbs->sends - verbs->sends_done);
 }
 
-/* These tell @broken later if they fail. */
+/* If one of these fails, @user->broken is called later. */
 void verbs_send(struct verbs *verbs, const union wire_message *message, uint32_t tag);
 void verbs_write(struct verbs *verbs, struct ibv_sge *sges, uint32_t nr, uint64_t address,
 		 uint32_t key);

@@ -137,7 +137,8 @@ static void begin(struct hmac_sha256_ctx *hmac, const struct secret *key, const 
  * wire_prove_client - the proof of the client
  * @key: the secret
  * @link: the connection
- * @hello, @challenge: what has been said
+ * @hello: as it was sent
+ * @challenge: as it was sent
  * @mac: out
  */
 void wire_prove_client(const struct secret *key, const struct wire_link *link,
@@ -155,8 +156,9 @@ void wire_prove_client(const struct secret *key, const struct wire_link *link,
  * wire_prove_server - the proof of the server, which covers all that it says
  * @key: the secret
  * @link: the connection
- * @hello, @challenge: what has been said
- * @accept: what is being said
+ * @hello: as it was sent
+ * @challenge: as it was sent
+ * @accept: that is to be sent
  * @mac: out, may lie in @accept
  */
 void wire_prove_server(const struct secret *key, const struct wire_link *link,
@@ -191,8 +193,10 @@ static void make_direction(const struct secret *key, const char *side,
  * wire_directions - derive the keys of a connection
  * @key: the secret
  * @link: the connection
- * @hello, @challenge: what has been said
- * @to_server, @to_client: out
+ * @hello: as it was sent
+ * @challenge: as it was sent
+ * @to_server: out
+ * @to_client: out
  *
  * The keys are those of this connection and direction alone: both nonces and both queue pairs
  * are in them.
@@ -229,11 +233,12 @@ void wire_tag(struct wire_direction *direction, union wire_message *message, siz
 }
 
 /**
- * wire_tagged - is a message what the other side said next?
+ * wire_tagged - is a message the one that the other side sent next?
  * @direction: from the other side; its sequence number goes on
- * @message, @length: what came, the tag included
+ * @message: what came
+ * @length: bytes of it, with the tag
  *
- * False for a message that was changed, made up, said before, or of another connection.
+ * Return: false: it was changed, forged, replayed, or is of another connection.
  */
 bool wire_tagged(struct wire_direction *direction, const union wire_message *message,
 		 size_t length)

@@ -82,7 +82,7 @@ struct wire_head {
 	__le32 zero;
 };
 
-#define WIRE_READ_ONLY	1u	/* HELLO: beside whoever holds the export; writes are refused */
+#define WIRE_READ_ONLY	1u	/* HELLO: beside the holder of the export; writes are refused */
 #define WIRE_RECEIPTS	2u	/* HELLO: RECEIVED is wanted for each WRITE */
 
 #define WIRE_FEATURE_RECEIPTS	1u	/* RECEIVED is known */
@@ -93,7 +93,7 @@ struct wire_hello {
 	__le32 flags;
 	__le16 lowest;		/* version that the client speaks */
 	__le16 zero;
-	__le64 epoch;		/* takes the hold from a lower one; 0: waits for nobody's */
+	__le64 epoch;		/* takes the hold from a lower one; 0: takes it from none */
 	__le64 features;	/* WIRE_FEATURE_*; a bit that is not known means nothing */
 	__u8 nonce[WIRE_NONCE];
 	char name[WIRE_NAME];	/* of the export */
@@ -115,7 +115,7 @@ struct wire_proof {
 };
 
 #define WIRE_VOLATILE	1u	/* ACCEPT: a flush is needed for anything to last */
-#define WIRE_HELD	2u	/* ACCEPT of a reader: somebody else may write meanwhile */
+#define WIRE_HELD	2u	/* ACCEPT of a reader: another client may write meanwhile */
 
 struct wire_accept {
 	struct wire_head head;
@@ -190,8 +190,8 @@ _Static_assert(sizeof(union wire_message) == WIRE_BYTES, "no message is longer")
 
 /**
  * struct wire_link - the queue pairs that a conversation is carried by
- * @client_qp, @server_qp: their numbers, as the device of each side has them; 0: the transport
- *	has none
+ * @client_qp: number of the client's, as its device has it; 0: the transport has none
+ * @server_qp: number of the server's, likewise
  */
 struct wire_link {
 	uint32_t client_qp, server_qp;
@@ -211,11 +211,9 @@ struct wire_direction {
 void wire_seal(union wire_message *message, enum wire_type type, unsigned int version);
 size_t wire_length(enum wire_type type);
 
-/* NULL, or what is wrong with @length bytes that came in. */
 const char *wire_check(const union wire_message *message, size_t length, unsigned int version,
 		       size_t tag);
 
-/* NULL, or what is wrong with a name: printable, no blanks, ended by zero. */
 const char *wire_check_name(const char name[WIRE_NAME]);
 
 void wire_prove_client(const struct secret *key, const struct wire_link *link,

@@ -9,7 +9,7 @@
 
 # ---- Who gets nothing --------------------------------------------------------
 remote
-refuses 'no server' 1 'nobody listens there'
+refuses 'no server' 1 'nothing listens there'
 (umask 077; head -c 32 /dev/urandom >"$key.other")
 # Of the export "other", the last one in the file.
 echo "secret = $key.other" >>"$server_conf"
@@ -62,7 +62,7 @@ cp "$conf" "$scratch/own.conf"
 conf=$scratch/second.conf
 remote "$key" 1
 refuses 'a second daemon' 4 'still held by'
-refuses 'a check beside it' 4 'held by somebody' --check
+refuses 'a check beside it' 4 'held by another client' --check
 conf=$scratch/own.conf
 # When the first has ended, the second finds the store in the kernel and serves it.
 take_over()
