@@ -4,9 +4,9 @@
  * does none of this but its options: see exports.c.
  *
  *	main.c		options, preparations, the end
- *	own.c		is the store ours, where more than one host could have it; its
+ *	own.c		does this daemon own the store, where several hosts could; its
  *			backups as etcd has them
- *	open.c		the backups, held by nobody else
+ *	open.c		the backups, held by this daemon alone
  *	start.c		which store, do the backups and it belong together
  *	store.c		the store in memory, made or found
  *	expect.c	is it the store that was served before (record.c), or is a new one asked for
@@ -25,7 +25,7 @@
  *	module/		the kernel module: ioctls, windows, attributes
  *	backup/		a range of bytes that is read, written, flushed: files, drives, NVMe-oF
  *	remote/		backups on other hosts, and the server that keeps them
- *	cluster/	who owns a store, by etcd
+ *	cluster/	the ownership of a store, by etcd
  *	report/		status file, metrics
  *	config/		the configuration file
  */
@@ -60,6 +60,23 @@ enum {
 	STATUS_OWNER	= 8,
 };
 
+/**
+ * struct options - the command line; see lsmemd(8)
+ * @config_path: -c
+ * @status_file: --status-file, or NULL
+ * @state_directory: where the served store is recorded
+ * @drain: --drain, in seconds
+ * @verbose: how often -v was given
+ * @check_config: --check-config
+ * @check: --check
+ * @accept_loss: --accept-loss
+ * @accept_missing: --accept-missing
+ * @take_over: --take-over
+ * @init: --init
+ * @format: --format
+ * @force: --force
+ * @again: --again
+ */
 struct options {
 	const char *config_path;
 	const char *status_file;
@@ -75,25 +92,34 @@ struct options {
 enum open_mode {
 	OPEN_WRITE,
 	OPEN_READ,
-	OPEN_LOOK,		/* beside whoever writes */
+	OPEN_LOOK,		/* to read, also while another daemon writes */
 };
 
 /**
  * struct lsmemd - one daemon, one store, its backups
+ * @options: the command line
+ * @config: the configuration file
+ * @loop: the main thread's
+ * @signals: that have come
  * @backups: by slot, which is their place in the configuration; those with
- *	@private are open, @nr_open of them
- * @late: one that could not be opened may come yet
- * @slots: by what the digest calls them; LSMEM_BACKUPS: it is not there
+ *	@private are open
+ * @nr_open: how many are open
+ * @late: a backup that could not be opened may still come
+ * @slots: by the index in the digest; LSMEM_BACKUPS: it is absent
  * @where: all the backups, for messages
- * @io_bytes: longest request of core's, a multiple of LSMEM_SEGLET_BYTES
- * @epoch: the highest that is known of them
+ * @io_bytes: longest request of core, a multiple of LSMEM_SEGLET_BYTES
+ * @epoch: the highest that is known of the backups
  * @record: of the store that this configuration served before
- * @control: the module's control device, -1 if it is not open
+ * @cluster: the ownership
+ * @status: for the status file and the metrics
+ * @http: the server of the metrics
+ * @kernel: the store in memory
+ * @control: the module's control device; -1: not open
  * @created: the store was made by this start and holds nothing yet: a start
  *	that fails destroys it
  * @unconnected: the only backup, on another host, was lost with its connection and not by a
  *	request that its drive failed: a successor may wait for it
- * @core: the state machine, NULL before start() has succeeded
+ * @core: the state machine; NULL before start() has succeeded
  * @candidates: for clean_choose(), one for each segment that the kernel shows
  */
 struct lsmemd {

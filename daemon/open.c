@@ -258,14 +258,14 @@ void close_backups(struct lsmemd *d)
 static void look_report(void *context, enum recover_severity severity, const char *text)
 {
 	(void)severity;
-	log_debug("%s: while somebody may write to it: %s", ((struct lsmemd *)context)->where,
+	log_debug("%s: while another daemon may write to it: %s", ((struct lsmemd *)context)->where,
 		  text);
 }
 
 /*
- * What there is to take over: the store's uuid, and the highest epoch that anybody has had
- * with it, who held a backup or whose digest is there.  Whoever writes meanwhile may make
- * what is read contradict itself: then it is read again.
+ * Finds out what there is to take over: the store's uuid, and the highest epoch of all holders of a
+ * backup and of all digests. If another daemon writes meanwhile, what is read can contradict itself;
+ * then it is read again.
  */
 static int look_beside(struct lsmemd *d, bool *full, uint8_t uuid[LSMEM_UUID_BYTES])
 {
@@ -295,7 +295,7 @@ static int look_beside(struct lsmemd *d, bool *full, uint8_t uuid[LSMEM_UUID_BYT
 		recover_free(r);
 	}
 	close_backups(d);
-	/* Else whoever has them is waited for, and then it is told what is wrong. */
+	/* Otherwise the opening waits for the holder, and then tells what is wrong. */
 	if (!err || err == -ECANCELED || !d->options.take_over)
 		return STATUS_OK;
 	log_err("%s: the epoch cannot be read: %s; nothing was taken over", d->where,
@@ -304,7 +304,8 @@ static int look_beside(struct lsmemd *d, bool *full, uint8_t uuid[LSMEM_UUID_BYT
 }
 
 /*
- * Have them for ourselves, if need be against who has them.  Returns as open_backups() does.
+ * Opens the backups for this daemon alone, if need be against their holder. Returns as open_backups()
+ * does.
  */
 static int hold_backups(struct lsmemd *d)
 {
@@ -321,7 +322,7 @@ static int hold_backups(struct lsmemd *d)
 			status = own(d, uuid);
 		if (status || d->signals.stop)
 			return status;
-		/* The store is ours: whoever is left of its former owners is cut off. */
+		/* This daemon owns the store: former owners are fenced. */
 		epoch = d->cluster.known ? d->cluster.epoch : d->options.take_over ? d->epoch + 1 : 0;
 	}
 	if (epoch)

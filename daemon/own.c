@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who owns the store, and where its backups are: see cluster.h.
+ * The ownership of the store, and where its backups are: see cluster/cluster.h.
  *
- * A store is claimed as soon as its uuid is known and before anything is written to its
- * backups: one that is on another host's when that has been read there, beside whoever has
- * it; any other when it is held.
+ * The daemon claims a store as soon as it knows the store's uuid, and before it writes anything to
+ * the backups: if a backup is on another host, after reading it there beside its holder; otherwise
+ * when it holds the backups.
  *
  * A configuration without backups has those that the last owner has left in etcd.  Else what is
  * there is compared with the configuration, for people: whether those that are there are enough

@@ -3,7 +3,7 @@
  * Backups that come back while the store is served: those that were lost, or were not there
  * at the start.  Opening one may wait for a network, and making it ready takes many writes: a
  * thread does both, on a loop of its own, and hands over a backup that core_add() can take.
- * It is begun for each attempt, and nobody waits for it but who ends the daemon.
+ * Each attempt starts the thread, and only the end of the daemon waits for it.
  *
  * One is tried "rejoin =" seconds after it was lost, and so again and again.  One that is lost
  * soon after it had joined waits twice as long each time: it may be slow, and each loss of it
@@ -31,15 +31,22 @@
 #define WAIT_MAX_NS	600000000000ull
 
 /**
- * struct attempt - the one that is under way, and what is known of those before
- * @running: there is a thread; @over: it has ended, or is about to
+ * struct attempt - an attempt to open a backup and make it ready, by a thread
+ * @thread: the thread
+ * @running: it was started and not joined yet
+ * @over: it has ended, or is about to
  * @stop: it is to end
- * @slot, @index: what is to join, and what it will be called
- * @like, @log: see recover_ready()
+ * @d: the daemon
+ * @slot: of the backup
+ * @index: that the backup is to have in the digest
+ * @like: see recover_ready()
+ * @log: see recover_ready()
  * @loop: of the thread
- * @backup, @recover: what it hands over, unless @error
- * @waits: by slot: until when, 0: from when it is seen to be gone; for how long; since when
- *	it was used; @said: what is wrong with it has been, namely @error
+ * @backup: that the thread hands over, unless @error
+ * @recover: that the thread hands over, unless @error
+ * @error: why the backup cannot join, a negative errno
+ * @waits: by slot: when the next attempt is due (0: from when the backup is seen to be gone), how
+ *	long the wait is, since when the backup was used, the last error, and whether it was logged
  */
 static struct attempt {
 	pthread_t thread;
@@ -110,7 +117,7 @@ static int check_blank(const struct recover_env *env, uint32_t slot)
 
 	if (err || blank)
 		return err;
-	log_err("%s: cannot join the others: it has no superblock and holds something all the same; make it blank, if nobody needs that",
+	log_err("%s: cannot join the others: it has no superblock and holds something all the same; make it blank, if that is not needed",
 		env->names[slot]);
 	return -EEXIST;
 }
@@ -225,7 +232,7 @@ static void adopt(struct attempt *a, uint64_t now)
 	a->waits[a->slot].said = false;
 }
 
-/* What a backup may be called: as before, or as nobody is; LSMEM_BACKUPS: not now. */
+/* A free index in the digest, the one that the backup had before if possible; LSMEM_BACKUPS: none now. */
 static uint32_t free_index(const struct lsmemd *d, uint32_t slot)
 {
 	uint32_t index, found = LSMEM_BACKUPS;
@@ -261,7 +268,7 @@ static bool is_due(struct attempt *a, uint32_t slot, uint64_t now)
 }
 
 /**
- * rejoin_tick - see who has come back, and who may have
+ * rejoin_tick - take over a backup that is ready, and look for others
  * @d: the daemon, serving a store on several backups
  * @now: the time
  */
@@ -283,7 +290,7 @@ void rejoin_tick(struct lsmemd *d, uint64_t now)
 		a->recover = NULL;
 		return;
 	}
-	/* After a loss that was accepted somebody may still look at what was left behind. */
+	/* After an accepted loss the operator may want to look at what was left behind. */
 	if (!d->config.store.rejoin || d->status.losses || core_state(d->core) != CORE_RUNNING)
 		return;
 	for (slot = 0; slot < d->config.nr_backups; slot++) {
@@ -317,7 +324,7 @@ bool rejoin_running(void)
 }
 
 /**
- * rejoin_stop - nobody joins any more
+ * rejoin_stop - let no backup join any more
  *
  * The thread that makes one ready writes nothing more, once what it is waiting for has ended.
  */
@@ -327,7 +334,7 @@ void rejoin_stop(void)
 }
 
 /**
- * rejoin_end - wait until nobody is about to join, END_S at the most
+ * rejoin_end - wait until no backup is about to join, at most END_S seconds
  *
  * After rejoin_stop().  Returns false if there is still a thread, which may use all that the
  * daemon has.

@@ -25,10 +25,14 @@
 #define PORT_AGAIN_NS	2000000000u
 
 /**
- * struct reload - the one that is under way
- * @running: there is a thread; @over: it has ended, or is about to
- * @path: the thread's: of the file
- * @config, @error, @err: what it has read
+ * struct reload - a reading of the configuration, by a thread
+ * @thread: the thread
+ * @running: it was started and not joined yet
+ * @over: it has ended, or is about to
+ * @path: of the file
+ * @config: what it has read
+ * @error: what is wrong with the file
+ * @err: 0 or a negative errno
  * @port_due_ns: when the port of the metrics is tried again; 0: it is had, or not wanted
  * @port_err: why it could not be had, as it was logged last
  */
@@ -87,8 +91,10 @@ static void port_move(struct lsmemd *d, uint64_t now)
 
 /**
  * struct setting - a value in struct config, or in struct config_backup
- * @section, @key: as in the file
- * @offset, @bytes: of the value; strings are zero behind their end
+ * @section: as in the file
+ * @key: as in the file
+ * @offset: of the value
+ * @bytes: of the value; strings are zero behind their end
  * @line: offset of its line number, which goes with it
  * @live: can change while the store is served
  */

@@ -26,8 +26,14 @@
 #define PROBE_BYTES	(1u << 20)	/* looked at, at both ends of a blank backup */
 
 /**
- * struct transfer - a range in as many requests as it takes
- * @what, @offset, @data, @length: the range; @offset is an address of recover.h
+ * struct transfer - a range, read or written in as many requests as it takes
+ * @what: read or write
+ * @offset: an address of recover/recover.h
+ * @data: of @length bytes
+ * @length: bytes
+ * @parts: the requests
+ * @left: requests in flight
+ * @error: of the first that failed
  */
 struct transfer {
 	enum backup_what what;
@@ -169,11 +175,21 @@ static int restore_flush(void *context, uint32_t slot)
 }
 
 /**
- * struct loader - the thread that loads
- * @lock: of all that follows
- * @changed: of @busy and @stop
- * @busy: it has @segment .. @length to load
- * @error: of the last load; @told: the operator knows
+ * struct loader - the thread that gives segments to the kernel
+ * @thread: the thread
+ * @running: it has been started
+ * @lock: protects what follows
+ * @changed: signalled when @busy or @stop changes
+ * @busy: there is a segment to load
+ * @stop: the thread is to end
+ * @told: @error was logged
+ * @error: of the last load
+ * @d: the daemon
+ * @segment: to be loaded
+ * @generation: of @segment
+ * @sealed: whether it is sealed
+ * @length: bytes at @data
+ * @data: its entries
  */
 struct loader {
 	pthread_t thread;
@@ -394,10 +410,10 @@ static void tell_foreign(const struct recover_env *env, uint32_t slot, const str
 }
 
 /**
- * restore_blank - look for what others keep beyond the first two blocks
+ * restore_blank - look for other content behind the first two blocks
  * @env: how the backups are read
  * @slot: of the backup
- * @blank: out: nothing of anybody's at the beginning and the end; if there is, it is told
+ * @blank: out: beginning and end are zero; if not, the content is logged as far as it is known
  *
  * Some filesystems and RAIDs leave the first blocks alone: a backup without
  * superblock is formatted only if there is nothing else in sight.

@@ -7,7 +7,7 @@
  * at each completion only, so that what is committed meanwhile becomes one
  * group; when nothing is, its descriptor is polled.  What a backup with ack = memory has
  * received is in flight no more, nor are its flushes.  Two timers do the rest:
- * the tick (digests nobody waits for, the watchdog) and the bound on the
+ * the tick (digests that nothing waits for, the watchdog) and the bound on the
  * shutdown.
  *
  * The same descriptor tells, by POLLPRI, that a pass of combined cleaning is
@@ -17,9 +17,8 @@
  * Nothing here allocates, and nothing blocks but the loop itself.  A backup that comes back
  * is made ready by a thread, and taken over at a tick (rejoin.c).
  *
- * Where etcd says who owns the store, nothing is acknowledged unless it has said so for us
- * (cluster.h): that is looked at after what has become durable was reaped, and before the
- * kernel is told.
+ * With a cluster, nothing is acknowledged unless this daemon owns the store (cluster/cluster.h): that
+ * is checked after completions were reaped, and before the kernel is told.
  *
  * A request that fails, or takes too long on one of several backups, loses its
  * backup (invariant 3).  With too few left that is the end: core acknowledges nothing

@@ -12,14 +12,18 @@
 #include "lsmemd.h"
 
 #define ACKS		512u
-#define RANGES		1024u		/* measured at a time; more are not measured */
+#define RANGES		1024u
 
 struct serve;
 
 /**
  * struct slot - a request in flight
- * @begun_ns: when, 0: it is not
- * @awaited: somebody waits for it, as far as can be told
+ * @io: to the backup
+ * @request: of core
+ * @begun_ns: when it was started; 0: there is none
+ * @awaited: its end may lead to an acknowledgement
+ * @serve: the steady state
+ * @next: in the list of free slots
  */
 struct slot {
 	struct backup_io io;
@@ -31,13 +35,12 @@ struct slot {
 };
 
 /**
- * enum clean_state - who waits for what, in cleaning
- * @CLEAN_IDLE: the poll for POLLPRI is to be armed
+ * enum clean_state - what combined cleaning waits for
+ * @CLEAN_IDLE: the poll for POLLPRI is to be started
  * @CLEAN_POLLED: the kernel wants no pass, or one is under way
  * @CLEAN_WANTED: a choice is to be made
- * @CLEAN_FRUITLESS: there was nothing to choose: until the stream goes on, or
- *	the tick
- * @CLEAN_PAUSED: it has gone on: not before FRUITLESS_NS have passed
+ * @CLEAN_FRUITLESS: no segment was worth a pass: the next choice waits for an event or for the tick
+ * @CLEAN_PAUSED: an event came: the next choice waits until FRUITLESS_NS have passed
  */
 enum clean_state {
 	CLEAN_IDLE,
@@ -47,6 +50,12 @@ enum clean_state {
 	CLEAN_PAUSED,
 };
 
+/**
+ * struct range - a range whose acknowledgement is timed
+ * @segment: its id
+ * @ns: when the range was taken from the kernel
+ * @to: its end
+ */
 struct range {
 	uint64_t segment;
 	uint64_t ns;
@@ -55,16 +64,40 @@ struct range {
 
 /**
  * struct serve - the steady state
- * @poll: on the replication descriptor; armed when the stream was empty
+ * @d: the daemon
+ * @core: its state machine
+ * @poll: of the replication descriptor; started when the stream was empty
+ * @tick: every serve_tick_ns()
+ * @pause: before @poll is started again, with @quiet
+ * @bound: of the shutdown
+ * @armed: @poll is in flight
  * @ready: the kernel may have events
- * @quiet: the poll came and there was nothing: wait before it is armed again
- * @drained: after the signal, the stream was empty once and no pass of cleaning
- *	under way: core is told to stop
- * @resumed: store and backup belong together, as far as core can tell
- * @io_error: of the first request that failed, or of a backup without one
- * @unowned: the store may be another host's
- * @few: backups are left, fewer than nothing can be acknowledged with
- * @low: backups that have been called nearly full
+ * @quiet: the poll completed although there were no events: pause before the next one
+ * @pausing: @pause is running
+ * @stopping: a signal asked for the end
+ * @drained: with @stopping: the stream was empty once and no pass was under way: core was told to
+ *	stop
+ * @late: @bound has expired
+ * @resumed: store and backups belong together, as far as core can tell
+ * @io_error: of the first request that failed, or of a backup that failed without one
+ * @error: of the kernel or the loop: the daemon ends
+ * @unowned: another host may own the store
+ * @few: too few backups are left to acknowledge anything
+ * @low: backups that were logged as nearly full, a mask
+ * @watchdog_ns: period of the service manager's watchdog; 0: none
+ * @watchdog_last: when it was told last
+ * @clean: what cleaning waits for
+ * @clean_poll: for POLLPRI
+ * @clean_pause: of CLEAN_PAUSED
+ * @choice: of segments
+ * @free: slots without a request
+ * @slots: requests
+ * @awaited: by backup: slots with @awaited
+ * @states: by backup: as it was logged last
+ * @events: taken from the kernel
+ * @acks: for the kernel
+ * @ranges: being timed; more than RANGES are not
+ * @nr_ranges: how many
  */
 struct serve {
 	struct lsmemd *d;
@@ -84,7 +117,7 @@ struct serve {
 	struct slot *free;
 	struct slot slots[CORE_IOS * CORE_BACKUPS];
 	uint32_t awaited[CORE_BACKUPS];
-	enum core_backup_state states[CORE_BACKUPS];	/* as far as they have been told */
+	enum core_backup_state states[CORE_BACKUPS];
 	struct lsmem_event events[KERNEL_EVENTS];
 	struct lsmem_ack_one acks[ACKS];
 	struct range ranges[RANGES];

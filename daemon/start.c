@@ -44,7 +44,7 @@ static int refuse_content(struct lsmemd *d)
 	return STATUS_REFUSED;
 }
 
-/* Nothing of anybody's on those without superblock? */
+/* Are the backups without a superblock blank? */
 static int all_blank(struct lsmemd *d, const struct recover *r, bool *blank)
 {
 	struct recover_env env;
@@ -339,7 +339,7 @@ static void name_status(struct lsmemd *d)
 		name_backup(&status->backups[slot], &d->config.backups[slot]);
 }
 
-/* Who the digest's backups are, for core and for people. */
+/* The backups of the digest, for core and for messages. */
 static void name_backups(struct lsmemd *d, const struct recover *r, struct core_params *params)
 {
 	uint32_t index, slot;
@@ -467,13 +467,13 @@ int check_take_over(const struct lsmemd *d)
 	for (slot = 0; slot < d->config.nr_backups; slot++) {
 		if (!nvmf_scheme(d->config.backups[slot].path))
 			continue;
-		log_err("--take-over: not from an NVMe-oF target, which cannot be asked to cut off who holds %s. Do that at the target: take the other host from the subsystem's allowed hosts and end its connections (nvmet: unlink the subsystem from its ports, and link it again); then start without --take-over",
+		log_err("--take-over: not from an NVMe-oF target, which cannot be asked to fence the holder of %s. Do that at the target: take the other host from the subsystem's allowed hosts and end its connections (nvmet: unlink the subsystem from its ports, and link it again); then start without --take-over",
 			d->config.backups[slot].path);
 		return STATUS_REFUSED;
 	}
 	if (config_any_remote(&d->config))
 		return STATUS_OK;
-	log_err("--take-over: only from another host (path = rdma://..); who holds %s is on this one: stop it",
+	log_err("--take-over: only from another host (path = rdma://..); the holder of %s is on this one: stop it",
 		d->config.backups[0].path);
 	return STATUS_USAGE;
 }
