@@ -234,7 +234,7 @@ static int file_hold(const struct backup_options *options)
 		if (fd >= 0)
 			close(fd);
 		if (clock_now_ms() - start >= options->lock_wait * 1000ull) {
-			log_err("%s: still held by somebody else after %u s: mounted, used by another daemon, or with I/O in flight that does not end",
+			log_err("%s: still held by another process after %u s: mounted, used by another daemon, or with I/O in flight that does not end",
 				options->path, options->lock_wait);
 			return -EBUSY;
 		}

@@ -237,7 +237,7 @@ struct core_retire {
  * @half: of the digest log, to which it goes
  * @at: byte in the half
  * @bytes: its length
- * @buffers: one more than backups can be lost: requests in flight to a lost backup keep theirs
+ * @buffers: one more than backups can be lost: requests in flight to a lost backup keep their buffer
  * @buffer: number of the one in use
  * @used: by backup: number of the buffer of its last request
  * @to: by backup

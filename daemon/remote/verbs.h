@@ -5,7 +5,7 @@
  * nothing of what is said.
  *
  * Whatever goes wrong ends the connection: a completion with an error, a
- * message nobody has room for, an event of the connection manager, a peer that
+ * message without room to receive it, an event of the connection manager, a peer that
  * is silent.  It is told once, by @broken; after that nothing more is told.
  * verbs_cut() is to come, which destroys the queue pair: from then on no device
  * reads or writes memory for this connection; then verbs_close().

@@ -22,7 +22,7 @@ refuses 'a filesystem on the backup, --format alone' 5 '--format --force' --form
 mkdir -p "$scratch/mnt"
 mount $drive "$scratch/mnt"
 configure $drive 'size = 128M\n' 'lock_wait = 1\n'
-refuses 'a mounted backup' 4 'held by somebody else' --format --force
+refuses 'a mounted backup' 4 'held by another process' --format --force
 umount "$scratch/mnt"
 configure $drive 'size = 128M\nnode = lsmem7\n'
 refuses 'a node that cannot be had' 5 'node = lsmem7' --format --force
@@ -187,7 +187,7 @@ ok 'locked in memory' bash -c "[ \$(awk '/VmLck/ { print \$2 }' /proc/$daemon_pi
 
 cp "$conf" "$scratch/first.conf"
 configure $drive 'size = 128M\n' 'lock_wait = 1\n'
-refuses 'a second daemon on the backup' 4 'held by somebody else'
+refuses 'a second daemon on the backup' 4 'held by another process'
 configure $other 'node = lsmem\nsize = 128M\n'
 refuses 'a second daemon for the store' 4 'another lsmemd serves it' --format
 slay
