@@ -68,7 +68,7 @@ expect 'two: drains' "$status" 0
 run "$ctl" destroy "$store"
 forget
 config_none c
-refuses 'one of two' 3 "b:$drive: a file or drive of that host"
+refuses 'one of two' 3 "b:$drive: a file or drive of another host"
 expect 'one of two: no store is made' "$(ls /sys/class/lsmem)" ''
 ok 'one of two: taken for all that is left' start c --accept-missing
 ok 'one of two: all is there' eval 'holds f 1 && holds g 2'
