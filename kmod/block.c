@@ -35,15 +35,15 @@
  */
 #include <linux/bio.h>
 #include <linux/blkdev.h>
-#include <linux/crc32c.h>
 #include <linux/highmem.h>
 #include <linux/sched.h>
 
 #include "bioqueue.h"
 #include "block.h"
 #include "compat/compat.h"
+#include "entry.h"
 #include "handle.h"
-#include "object.h"
+#include "log.h"
 #include "repl.h"
 #include "trace.h"
 
@@ -152,7 +152,6 @@ static void lsmem_block_copy_in(struct lsmem_block_io *io, const struct lsmem_ap
 				u32 *pcrc)
 {
 	u32 begin = ap->offset + LSMEM_ENTRY_BYTES, end = begin + LSMEM_BLOCK, at, piece;
-	u32 crc = ~0u;
 
 	for (at = begin; at < end; at += piece) {
 		struct bio_vec bv = bio_iter_iovec(io->bio, io->iter);
@@ -164,11 +163,7 @@ static void lsmem_block_copy_in(struct lsmem_block_io *io, const struct lsmem_ap
 		bio_advance_iter_single(io->bio, &io->iter, piece);
 	}
 	/* Of the copy: the pages may change under us. */
-	for (at = begin; at < end; at += piece) {
-		piece = min(end - at, LSMEM_SEGLET_BYTES - at % LSMEM_SEGLET_BYTES);
-		crc = crc32c(crc, lsmem_segment_at(io->store, ap->segment, at), piece);
-	}
-	*pcrc = crc;
+	*pcrc = lsmem_entry_pcrc(io->store, ap->segment, begin, LSMEM_BLOCK);
 }
 
 static int lsmem_block_write(struct lsmem_block_io *io, u64 block)
@@ -191,7 +186,7 @@ static int lsmem_block_write(struct lsmem_block_io *io, u64 block)
 	do {
 		word = lsmem_block_look(store, h, &last);
 		version = lsmem_handle_version(store, last);
-		lsmem_append_stamp(store, &ap, key, version, LSMEM_BLOCK, LSMEM_TYPE_OBJECT, 0,
+		lsmem_entry_stamp(store, &ap, key, version, LSMEM_BLOCK, LSMEM_TYPE_OBJECT, 0,
 				   pcrc);
 	} while (!lsmem_word_exchange(h, word,
 				      lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
@@ -252,6 +247,8 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 	lsmem_entry_dead(store, lsmem_word_position(word), LSMEM_BLOCK);
 	rcu_read_unlock();
 	lsmem_delete_done(store, &ap, LSMEM_BLOCK);
+	if (store->durable)
+		lsmem_append_commit(store, &ap);
 	percpu_counter_dec(&store->handles_used);
 	return 0;
 }

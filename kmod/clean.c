@@ -40,9 +40,10 @@
 
 #include "balance.h"
 #include "clean.h"
+#include "entry.h"
 #include "epoch.h"
 #include "handle.h"
-#include "object.h"
+#include "log.h"
 #include "space.h"
 #include "trace.h"
 
@@ -335,10 +336,7 @@ static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 		offset = lsmem_entry_start(offset);
 		if (offset >= seg->committed)
 			return true;
-		/* A copy: what is checked is what is used. */
-		e = *(const struct lsmem_entry *)lsmem_segment_at(store, seg, offset);
-		if (!lsmem_entry_valid(&e, seg->salt) ||
-		    lsmem_entry_size(lsmem_entry_length(&e)) > seg->committed - offset)
+		if (!lsmem_entry_fetch(store, seg, offset, &e))
 			break;
 		if (lsmem_clean_live(store, pass, seg, offset, &e)) {
 			if (pass->nr_survivors == LSMEM_PASS_ENTRIES)
@@ -483,24 +481,23 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 	u32 length, type;
 	int ret;
 
-	/* Listed it was whole, but whoever holds a replication descriptor can write to it. */
-	lsmem_segment_read(store, seg, survivor->offset, &e, sizeof(e));
+	/* Again: the daemon can have written to it since it was listed. */
+	if (!lsmem_entry_fetch(store, seg, survivor->offset, &e) ||
+	    lsmem_handle_index(le64_to_cpu(e.key)) >= store->nr_handles) {
+		lsmem_segment_damaged(store, seg, survivor->offset);
+		return 0;
+	}
 	key = le64_to_cpu(e.key);
 	version = le64_to_cpu(e.version);
 	length = lsmem_entry_length(&e);
 	type = lsmem_entry_type(&e);
-	if (!lsmem_entry_valid(&e, seg->salt) || lsmem_handle_index(key) >= store->nr_handles ||
-	    lsmem_entry_size(length) > seg->committed - survivor->offset) {
-		lsmem_segment_damaged(store, seg, survivor->offset);
-		return 0;
-	}
 	ret = lsmem_clean_begin(store, length, type, &ap);
 	if (ret)
 		return ret;
 	lsmem_segment_copy(store, ap.segment, ap.offset + LSMEM_ENTRY_BYTES, seg,
 			   survivor->offset + LSMEM_ENTRY_BYTES,
 			   ap.size - LSMEM_ENTRY_BYTES);
-	lsmem_append_stamp(store, &ap, key, version, length, type, lsmem_entry_table(&e),
+	lsmem_entry_stamp(store, &ap, key, version, length, type, lsmem_entry_table(&e),
 			   le32_to_cpu(e.pcrc));
 	if (type == LSMEM_TYPE_DELETE) {
 		lsmem_delete_moved(store, seg, &ap);

@@ -35,9 +35,9 @@
 
 #include "balance.h"
 #include "compact.h"
+#include "entry.h"
 #include "epoch.h"
 #include "handle.h"
-#include "object.h"
 #include "space.h"
 #include "trace.h"
 
@@ -127,8 +127,7 @@ static int lsmem_compact_collect(struct lsmem_compactor *c, const struct lsmem_s
 
 		if (at >= seg->committed)
 			break;
-		*e = *(const struct lsmem_entry *)lsmem_segment_at(store, seg, at);
-		if (!lsmem_entry_valid(e, seg->salt) || lsmem_entry_room(e) > seg->committed - at) {
+		if (!lsmem_entry_fetch(store, seg, at, e)) {
 			*offset = at;
 			return -EBADMSG;
 		}

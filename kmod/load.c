@@ -22,6 +22,7 @@
 #include <linux/uaccess.h>
 
 #include "clean.h"
+#include "entry.h"
 #include "epoch.h"
 #include "handle.h"
 #include "repl.h"
@@ -155,21 +156,6 @@ static void lsmem_load_align(struct lsmem_loading *l)
 	l->end = start;
 }
 
-static u32 lsmem_load_crc(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
-			  u32 length)
-{
-	u32 crc = ~0u;
-
-	while (length) {
-		u32 piece = min(length, LSMEM_SEGLET_BYTES - offset % LSMEM_SEGLET_BYTES);
-
-		crc = lsmem_crc32c(crc, lsmem_segment_at(store, seg, offset), piece);
-		offset += piece;
-		length -= piece;
-	}
-	return crc;
-}
-
 /*
  * Copy in and check the next entries, as they are; their handles are on their way to the
  * cache when they are applied.  Returns how many, 0 at the end, or an error.
@@ -196,7 +182,7 @@ static int lsmem_load_collect(struct lsmem_loading *l)
 		ret = lsmem_load_fill(l, l->at + size);
 		if (ret)
 			return ret;
-		if (lsmem_load_crc(l->store, l->seg, l->at + sizeof(*e), lsmem_entry_length(e)) !=
+		if (lsmem_entry_pcrc(l->store, l->seg, l->at + sizeof(*e), lsmem_entry_length(e)) !=
 		    le32_to_cpu(e->pcrc))
 			return -EBADMSG;
 		l->batch[nr++].offset = l->at;

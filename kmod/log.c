@@ -28,16 +28,13 @@
 #include <linux/sched.h>
 #include <linux/uaccess.h>
 
+#include "entry.h"
+#include "log.h"
 #include "space.h"
 #include "store.h"
 
 /* Kept at the end of each segment: a commit record and the gap before it. */
 #define LSMEM_RECORD_ROOM	(2 * LSMEM_ENTRY_BYTES)
-
-u32 lsmem_crc32c(u32 seed, const void *data, size_t length)
-{
-	return crc32c(seed, data, length);
-}
 
 void lsmem_log_init(struct lsmem_store *store)
 {
@@ -156,7 +153,7 @@ bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head
 		return false;
 	if (lsmem_head_reserve(store, head, LSMEM_ENTRY_BYTES, false, 0, &ap))
 		return false;
-	lsmem_append_stamp(store, &ap, READ_ONCE(seg->acked), lsmem_store_time(store), 0,
+	lsmem_entry_stamp(store, &ap, READ_ONCE(seg->acked), lsmem_store_time(store), 0,
 			   LSMEM_TYPE_COMMIT, 0, ~0u);	/* CRC of nothing */
 	head->ring[ap.index].whole = true;
 	lsmem_head_advance(store, head);
@@ -310,29 +307,6 @@ int lsmem_append_copy(struct lsmem_store *store, const struct lsmem_append *ap,
 }
 
 /**
- * lsmem_append_stamp - write the header of an entry
- * @store: the store
- * @ap: reserved, its payload copied; may be stamped again until it is committed
- * @key: handle, or what the type says (struct lsmem_entry)
- * @version: its version
- * @length: payload bytes
- * @type: LSMEM_TYPE_*
- * @table: table id
- * @pcrc: CRC of the payload
- */
-void lsmem_append_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
-			u64 version, u32 length, u32 type, u32 table, u32 pcrc)
-{
-	struct lsmem_entry *e = lsmem_segment_at(store, ap->segment, ap->offset);
-
-	e->pcrc = cpu_to_le32(pcrc);
-	e->key = cpu_to_le64(key);
-	e->version = cpu_to_le64(version);
-	e->meta = cpu_to_le64(lsmem_meta_make(length, type, ap->offset, table));
-	e->hcrc = cpu_to_le32(lsmem_entry_hcrc(e, ap->segment->salt));
-}
-
-/**
  * lsmem_append_commit - an entry is whole
  * @store: the store
  * @ap: stamped; not used after
@@ -369,7 +343,7 @@ void lsmem_append_abort(struct lsmem_store *store, struct lsmem_append *ap)
 
 	/* What was copied must not reach a backup: it was refused. */
 	lsmem_segment_write(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, NULL, length);
-	lsmem_append_stamp(store, ap, 0, 0, length, LSMEM_TYPE_PAD, 0, 0);
+	lsmem_entry_stamp(store, ap, 0, 0, length, LSMEM_TYPE_PAD, 0, 0);
 	lsmem_count(store, padding_bytes, ap->size);
 	if (ap->listed) {	/* padding is in no directory */
 		spin_lock(&ap->head->lock);

@@ -7,6 +7,7 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
+#include "entry.h"
 #include "segment.h"
 
 #define LSMEM_HEADS		8	/* most heads of a store, the cleaner's included */
@@ -37,25 +38,6 @@ struct lsmem_head {
 		bool whole;
 	} ring[LSMEM_RING];
 } ____cacheline_aligned_in_smp;
-
-/**
- * struct lsmem_append - an append under way, on its caller's stack
- * @offset: of the entry in its segment
- * @size: bytes of the entry, header and alignment included
- * @position: for the handle word
- * @listed: it has a place in the segment's directory
- * @bounce: memory to be freed after the commit, or NULL
- */
-struct lsmem_append {
-	struct lsmem_head *head;
-	struct lsmem_segment *segment;
-	u32 offset;
-	u32 size;
-	u32 index;
-	u64 position;
-	bool listed;
-	void *bounce;
-};
 
 /* Where the bytes of a payload come from: user memory or the kernel's. */
 struct lsmem_source {
@@ -101,8 +83,6 @@ int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 leng
 			  u64 *deadline, struct lsmem_append *ap);
 int lsmem_append_copy(struct lsmem_store *store, const struct lsmem_append *ap,
 		      const struct lsmem_source *source, u32 length, u32 *pcrc);
-void lsmem_append_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
-			u64 version, u32 length, u32 type, u32 table, u32 pcrc);
 void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap);
 void lsmem_append_abort(struct lsmem_store *store, struct lsmem_append *ap);
 bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head);

@@ -26,20 +26,14 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "entry.h"
 #include "handle.h"
+#include "log.h"
 #include "object.h"
 #include "store.h"
 #include "trace.h"
 
 #define LSMEM_FAULT_TRIES	3	/* before a bounce buffer is used */
-#define LSMEM_LIVE_BATCH	(64 << 10)	/* bytes a CPU may be off by */
-
-static_assert(sizeof(struct lsmem_delete) <= LSMEM_ALIGN);
-
-void lsmem_live_add(struct lsmem_store *store, s64 bytes)
-{
-	percpu_counter_add_batch(&store->live, bytes, LSMEM_LIVE_BATCH);
-}
 
 /* Admit @bytes more live bytes; -ENOSPC when the store is full. */
 static int lsmem_admit(struct lsmem_store *store, u32 bytes)
@@ -69,15 +63,6 @@ static int lsmem_admit_growth(struct lsmem_store *store, u32 size, u32 old, u32 
 	if (!ret)
 		*admitted = wanted;
 	return ret;
-}
-
-/* An entry has its payload. */
-void lsmem_entry_count(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
-		       u32 table, u32 length)
-{
-	lsmem_count(store, appends, 1);
-	lsmem_count(store, appended_bytes, ap->size);
-	trace_lsmem_append(store->name, key, table, ap->segment->id, ap->offset, length);
 }
 
 /**
@@ -139,23 +124,6 @@ int lsmem_entry_put(struct lsmem_store *store, unsigned int head, u64 key, u32 t
 	ap->bounce = bounce;	/* until after the commit: to free it may sleep */
 	lsmem_entry_count(store, ap, key, table, length);
 	return 0;
-}
-
-/* An entry counts from now on; before its commit, so that no cleaner sees less. */
-void lsmem_entry_alive(const struct lsmem_append *ap)
-{
-	atomic_add(ap->size, ap->segment->live);
-}
-
-/**
- * lsmem_entry_dead - an entry counts no more
- * @store: the store
- * @position: where the word pointed, loaded under the same rcu_read_lock()
- * @length: its payload
- */
-void lsmem_entry_dead(struct lsmem_store *store, u64 position, u32 length)
-{
-	atomic_sub(lsmem_entry_size(length), lsmem_segment_of(store, position)->live);
 }
 
 static void lsmem_place_set(struct lsmem_place *place, const struct lsmem_append *ap)
@@ -265,7 +233,7 @@ int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct ls
 		goto err_handle;
 	h = &store->handles[lsmem_handle_index(handle)];
 	version = lsmem_handle_version(store, 0);
-	lsmem_append_stamp(store, &ap, handle, version, op->length, LSMEM_TYPE_OBJECT, op->table,
+	lsmem_entry_stamp(store, &ap, handle, version, op->length, LSMEM_TYPE_OBJECT, op->table,
 			   pcrc);
 	lsmem_entry_alive(&ap);
 	/* Pairs with lsmem_look() and with clients: the entry is whole. */
@@ -327,7 +295,7 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 			goto err_admit;
 		}
 		version = lsmem_handle_version(store, look.version);
-		lsmem_append_stamp(store, &ap, op->handle, version, op->length, LSMEM_TYPE_OBJECT,
+		lsmem_entry_stamp(store, &ap, op->handle, version, op->length, LSMEM_TYPE_OBJECT,
 				   look.table, pcrc);
 	} while (!lsmem_word_exchange(look.h, look.word,
 				      lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
@@ -343,86 +311,6 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 err_admit:
 	lsmem_live_add(store, -(s64)admitted);
 	return ret;
-}
-
-/* Raise a segment's barrier: its delete records wait for all segments below. */
-static void lsmem_barrier_raise(struct lsmem_segment *seg, u64 barrier)
-{
-	u64 old = READ_ONCE(seg->barrier);
-
-	while (old < barrier) {
-		u64 seen = cmpxchg(&seg->barrier, old, barrier);
-
-		if (seen == old)
-			break;
-		old = seen;
-	}
-}
-
-/**
- * lsmem_delete_stamp - make a reserved entry a delete record
- * @store: durable
- * @ap: reserved for sizeof(struct lsmem_delete)
- * @key: the handle
- * @version: higher than the object's
- * @table: table id
- *
- * The barrier is read before the word is exchanged: an older copy written
- * after the read changes the word, and the caller stamps again.
- */
-void lsmem_delete_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
-			u64 version, u32 table)
-{
-	u64 barrier = READ_ONCE(store->barrier);
-	struct lsmem_delete record = { .barrier = cpu_to_le64(barrier) };
-
-	lsmem_barrier_raise(ap->segment, barrier);
-	lsmem_segment_write(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, &record,
-			    sizeof(record));
-	lsmem_append_stamp(store, ap, key, version, sizeof(record), LSMEM_TYPE_DELETE, table,
-			   lsmem_crc32c(~0u, &record, sizeof(record)));
-}
-
-/**
- * lsmem_delete_done - the word of what is deleted has been exchanged
- * @store: the store
- * @ap: its delete record, stamped; not used after (durable stores)
- * @length: payload of what is deleted
- *
- * The record counts as long as an older copy may be listed.
- */
-void lsmem_delete_done(struct lsmem_store *store, struct lsmem_append *ap, u32 length)
-{
-	s64 live = -(s64)lsmem_entry_size(length);
-
-	if (store->durable) {
-		live += ap->size;
-		lsmem_entry_alive(ap);
-		atomic_add(ap->size, ap->segment->deletes);
-		lsmem_append_commit(store, ap);
-	}
-	lsmem_live_add(store, live);
-	lsmem_count(store, deleted, 1);
-}
-
-/**
- * lsmem_delete_moved - the cleaner has copied a delete record
- * @store: durable
- * @from: segment it was in
- * @ap: its copy, stamped
- */
-void lsmem_delete_moved(struct lsmem_store *store, struct lsmem_segment *from,
-			const struct lsmem_append *ap)
-{
-	struct lsmem_delete record;
-
-	lsmem_segment_read(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, &record,
-			   sizeof(record));
-	lsmem_barrier_raise(ap->segment, le64_to_cpu(record.barrier));
-	lsmem_entry_alive(ap);
-	atomic_add(ap->size, ap->segment->deletes);
-	atomic_sub(ap->size, from->deletes);
-	atomic_sub(ap->size, from->live);
 }
 
 /**
@@ -470,9 +358,11 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 				      lsmem_word_next(look.word, LSMEM_WORD_BUSY, 0)));
 	lsmem_entry_dead(store, lsmem_word_position(look.word), look.length);
 	rcu_read_unlock();
-	if (store->durable)
-		lsmem_place_set(place, &ap);
 	lsmem_delete_done(store, &ap, look.length);
+	if (store->durable) {
+		lsmem_place_set(place, &ap);
+		lsmem_append_commit(store, &ap);
+	}
 	lsmem_handle_free(store, op->handle);
 	op->version = version;
 	return 0;

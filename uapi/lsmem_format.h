@@ -11,12 +11,15 @@
  * only the atomicity of one such block is assumed.  CRCs are CRC-32C
  * (Castagnoli), raw: no inversion but that of the seed named beside the field.
  *
- * The including file provides, before the inclusion or by linking,
+ * Outside the kernel the program provides, by linking,
  *	u32 lsmem_crc32c(u32 seed, const void *data, size_t length);
  */
 #ifndef _UAPI_LSMEM_FORMAT_H
 #define _UAPI_LSMEM_FORMAT_H
 
+#ifdef __KERNEL__
+#include <linux/crc32c.h>
+#endif
 #include <linux/types.h>
 #include <asm/byteorder.h>
 
@@ -136,7 +139,11 @@ static inline __u32 lsmem_handle_generation(__u64 handle)
 
 /* ---- Entry codec ------------------------------------------------------- */
 
+#ifdef __KERNEL__
+#define lsmem_crc32c	crc32c
+#else
 __u32 lsmem_crc32c(__u32 seed, const void *data, __kernel_size_t length);
+#endif
 
 #define LSMEM_META_GET(meta, field)					\
 	(((meta) >> LSMEM_META_##field##_SHIFT) &			\

@@ -151,7 +151,7 @@ static int compact_write(struct lsmem_store *store, unsigned int head, struct co
 			old = lsmem_entry_length(lsmem_word_entry(store, word));
 		}
 		version = lsmem_handle_version(store, version);
-		lsmem_append_stamp(store, &ap, o->handle, version, length, LSMEM_TYPE_OBJECT, 7,
+		lsmem_entry_stamp(store, &ap, o->handle, version, length, LSMEM_TYPE_OBJECT, 7,
 				   pcrc);
 	} while (!lsmem_word_exchange(h, word,
 				      lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
@@ -867,6 +867,7 @@ static void compact_record(struct kunit *test, u64 barrier, struct lsmem_entry *
 	store->barrier = now;
 	lsmem_segment_read(store, ap.segment, ap.offset, e, sizeof(*e));
 	lsmem_delete_done(store, &ap, 0);
+	lsmem_append_commit(store, &ap);
 	lsmem_live_add(store, lsmem_entry_size(0));	/* nothing has been deleted */
 }
 

@@ -60,7 +60,7 @@ static void handle_test_stale(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, 1, 100, LSMEM_TYPE_OBJECT, &ap), 0);
 	lsmem_append_copy(store, &ap, &source, 100, &pcrc);
-	lsmem_append_stamp(store, &ap, handle, 5, 100, LSMEM_TYPE_OBJECT, 7, pcrc);
+	lsmem_entry_stamp(store, &ap, handle, 5, 100, LSMEM_TYPE_OBJECT, 7, pcrc);
 	lsmem_entry_alive(&ap);
 	h->word = lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position);
 	lsmem_append_commit(store, &ap);

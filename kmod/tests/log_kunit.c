@@ -4,6 +4,7 @@
  * here goes from header to header as a recovery does, and knows what every
  * payload has to be.
  */
+#include <linux/crc32c.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
 
@@ -67,7 +68,7 @@ static void log_fill(struct lsmem_store *store, const struct lsmem_append *ap, u
 	u32 pcrc;
 
 	lsmem_append_copy(store, ap, &source, length, &pcrc);
-	lsmem_append_stamp(store, ap, key, key + 1, length, LSMEM_TYPE_OBJECT,
+	lsmem_entry_stamp(store, ap, key, key + 1, length, LSMEM_TYPE_OBJECT,
 			   key % LSMEM_TABLES, pcrc);
 }
 
@@ -129,7 +130,7 @@ static bool log_payload(struct lsmem_store *store, const struct lsmem_segment *s
 
 		if (memcmp(at, want + done, piece))
 			return false;
-		crc = lsmem_crc32c(crc, at, piece);
+		crc = crc32c(crc, at, piece);
 		done += piece;
 	}
 	return crc == pcrc && log_zero(store, seg, offset + length,

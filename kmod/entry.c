@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Entries: their headers, their checks, and what they count for.
+ *
+ * An entry counts in two places: in its segment (@live, @deletes), which tells the
+ * cleaners what is worth moving, and in the store's live bytes, which admission
+ * compares with the capacity.  A delete record counts as long as an older copy of what
+ * it deletes may be listed (invariant 13): its barrier says until when.
+ *
+ * No locks: the numbers are atomic or one copy a CPU.
+ */
+#include <linux/crc32c.h>
+
+#include "entry.h"
+#include "store.h"
+#include "trace.h"
+
+static_assert(sizeof(struct lsmem_delete) <= LSMEM_ALIGN);
+
+/* ---- Bytes -------------------------------------------------------------- */
+
+/**
+ * lsmem_entry_stamp - write the header of an entry
+ * @store: the store
+ * @ap: reserved, its payload copied; may be stamped again until it is committed
+ * @key: handle, or what the type says (struct lsmem_entry)
+ * @version: its version
+ * @length: payload bytes
+ * @type: LSMEM_TYPE_*
+ * @table: table id
+ * @pcrc: CRC of the payload
+ */
+void lsmem_entry_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
+		       u64 version, u32 length, u32 type, u32 table, u32 pcrc)
+{
+	struct lsmem_entry *e = lsmem_segment_at(store, ap->segment, ap->offset);
+
+	e->pcrc = cpu_to_le32(pcrc);
+	e->key = cpu_to_le64(key);
+	e->version = cpu_to_le64(version);
+	e->meta = cpu_to_le64(lsmem_meta_make(length, type, ap->offset, table));
+	e->hcrc = cpu_to_le32(lsmem_entry_hcrc(e, ap->segment->salt));
+}
+
+/**
+ * lsmem_entry_pcrc - the CRC of a payload, as it is in the log
+ * @store: the store
+ * @seg: its segment
+ * @offset: of the payload in it
+ * @length: of the payload, bytes
+ */
+u32 lsmem_entry_pcrc(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
+		     u32 length)
+{
+	u32 crc = ~0u;
+
+	while (length) {
+		u32 piece = min(length, LSMEM_SEGLET_BYTES - offset % LSMEM_SEGLET_BYTES);
+
+		crc = crc32c(crc, lsmem_segment_at(store, seg, offset), piece);
+		offset += piece;
+		length -= piece;
+	}
+	return crc;
+}
+
+/**
+ * lsmem_entry_fetch - copy the header of an entry, and check it
+ * @store: the store
+ * @seg: has been closed
+ * @offset: of the entry, below @seg->committed
+ * @e: out: a copy, so that what has been checked is what is used: whoever holds a
+ *	replication descriptor can write to frames
+ *
+ * Return: false when it is not a header of this segment, or its entry would not end in it.
+ */
+bool lsmem_entry_fetch(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
+		       struct lsmem_entry *e)
+{
+	*e = *(const struct lsmem_entry *)lsmem_segment_at(store, seg, offset);
+	return lsmem_entry_valid(e, seg->salt) &&
+	       lsmem_entry_size(lsmem_entry_length(e)) <= seg->committed - offset;
+}
+
+/* ---- What counts -------------------------------------------------------- */
+
+/**
+ * lsmem_live_add - the live bytes of a store change
+ * @store: the store
+ * @bytes: more, or fewer if negative
+ */
+void lsmem_live_add(struct lsmem_store *store, s64 bytes)
+{
+	percpu_counter_add_batch(&store->live, bytes, LSMEM_LIVE_BATCH);
+}
+
+/**
+ * lsmem_entry_count - an entry has its payload: statistics and trace
+ * @store: the store
+ * @ap: the entry
+ * @key: its handle
+ * @table: its table id
+ * @length: of its payload, bytes
+ */
+void lsmem_entry_count(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
+		       u32 table, u32 length)
+{
+	lsmem_count(store, appends, 1);
+	lsmem_count(store, appended_bytes, ap->size);
+	trace_lsmem_append(store->name, key, table, ap->segment->id, ap->offset, length);
+}
+
+/**
+ * lsmem_entry_alive - an entry counts from now on
+ * @ap: stamped and not yet committed, so that no cleaner sees less
+ */
+void lsmem_entry_alive(const struct lsmem_append *ap)
+{
+	atomic_add(ap->size, ap->segment->live);
+}
+
+/**
+ * lsmem_entry_dead - an entry counts no more
+ * @store: the store
+ * @position: where the word pointed, loaded under the same rcu_read_lock()
+ * @length: its payload
+ */
+void lsmem_entry_dead(struct lsmem_store *store, u64 position, u32 length)
+{
+	atomic_sub(lsmem_entry_size(length), lsmem_segment_of(store, position)->live);
+}
+
+/* ---- Delete records ----------------------------------------------------- */
+
+/* Raise a segment's barrier: its delete records wait for all segments below. */
+static void lsmem_barrier_raise(struct lsmem_segment *seg, u64 barrier)
+{
+	u64 old = READ_ONCE(seg->barrier);
+
+	while (old < barrier) {
+		u64 seen = cmpxchg(&seg->barrier, old, barrier);
+
+		if (seen == old)
+			break;
+		old = seen;
+	}
+}
+
+/**
+ * lsmem_delete_stamp - make a reserved entry a delete record
+ * @store: durable
+ * @ap: reserved for sizeof(struct lsmem_delete)
+ * @key: the handle
+ * @version: higher than the object's
+ * @table: table id
+ *
+ * The barrier is read before the word is exchanged: an older copy written
+ * after the read changes the word, and the caller stamps again.
+ */
+void lsmem_delete_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
+			u64 version, u32 table)
+{
+	u64 barrier = READ_ONCE(store->barrier);
+	struct lsmem_delete record = { .barrier = cpu_to_le64(barrier) };
+
+	lsmem_barrier_raise(ap->segment, barrier);
+	lsmem_segment_write(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, &record,
+			    sizeof(record));
+	lsmem_entry_stamp(store, ap, key, version, sizeof(record), LSMEM_TYPE_DELETE, table,
+			   crc32c(~0u, &record, sizeof(record)));
+}
+
+/**
+ * lsmem_delete_done - the word of what is deleted has been exchanged
+ * @store: the store
+ * @ap: its delete record, stamped and not yet committed (durable stores)
+ * @length: payload of what is deleted
+ *
+ * The record counts as long as an older copy may be listed.
+ */
+void lsmem_delete_done(struct lsmem_store *store, const struct lsmem_append *ap, u32 length)
+{
+	s64 live = -(s64)lsmem_entry_size(length);
+
+	if (store->durable) {
+		live += ap->size;
+		lsmem_entry_alive(ap);
+		atomic_add(ap->size, ap->segment->deletes);
+	}
+	lsmem_live_add(store, live);
+	lsmem_count(store, deleted, 1);
+}
+
+/**
+ * lsmem_delete_moved - the cleaner has copied a delete record
+ * @store: durable
+ * @from: segment it was in
+ * @ap: its copy, stamped
+ */
+void lsmem_delete_moved(struct lsmem_store *store, struct lsmem_segment *from,
+			const struct lsmem_append *ap)
+{
+	struct lsmem_delete record;
+
+	lsmem_segment_read(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, &record,
+			   sizeof(record));
+	lsmem_barrier_raise(ap->segment, le64_to_cpu(record.barrier));
+	lsmem_entry_alive(ap);
+	atomic_add(ap->size, ap->segment->deletes);
+	atomic_sub(ap->size, from->deletes);
+	atomic_sub(ap->size, from->live);
+}
