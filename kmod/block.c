@@ -41,10 +41,10 @@
 #include "bioqueue.h"
 #include "block.h"
 #include "compat/compat.h"
+#include "durable.h"
 #include "entry.h"
 #include "handle.h"
 #include "log.h"
-#include "repl.h"
 #include "trace.h"
 
 #define LSMEM_BLOCK_SECTORS	(LSMEM_BLOCK >> SECTOR_SHIFT)

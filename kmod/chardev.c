@@ -15,10 +15,11 @@
 #include <linux/uaccess.h>
 
 #include "chardev.h"
+#include "durable.h"
 #include "epoch.h"
 #include "ioctl.h"
+#include "load.h"
 #include "object.h"
-#include "repl.h"
 #include "store.h"
 #include "window.h"
 

@@ -9,16 +9,8 @@
  * entries, copies them oldest first to the survivor head, and swings each handle
  * word; an entry that was replaced or deleted meanwhile loses the exchange and
  * its copy becomes padding.  The emptied segments form a group that is retired as
- * one:
- *
- *	durable stores	everything before the end of the pass (survivors and
- *			whatever superseded the entries that were not moved) is
- *			durable, then a digest without the group (invariants 9,
- *			10), both by the daemon
- *	all stores	no view, no kernel reader can see the frames
- *
- * then the frames are free.  A durable store is cleaned only while its daemon
- * is attached, and only segments that are durably closed (invariant 11).
+ * one (retire.c).  A durable store is cleaned only while its daemon is attached, and
+ * only segments that are durably closed (invariant 11).
  *
  * Delete records: one is kept as long as a segment with an id below its barrier
  * is in the log outside the group (invariant 13: an older copy there could be
@@ -44,6 +36,7 @@
 #include "epoch.h"
 #include "handle.h"
 #include "log.h"
+#include "retire.h"
 #include "space.h"
 #include "trace.h"
 
@@ -105,11 +98,6 @@ void lsmem_cleaner_destroy(struct lsmem_store *store)
 }
 
 /* ---- Choosing ----------------------------------------------------------- */
-
-static bool lsmem_retires_full(const struct lsmem_store *store)
-{
-	return READ_ONCE(store->retire_next) - READ_ONCE(store->retire_first) == LSMEM_RETIRES;
-}
 
 /* Close the head that has the oldest entries, if a head it is: records wait for it. */
 static void lsmem_clean_roll_oldest(struct lsmem_store *store)
@@ -391,58 +379,6 @@ static void lsmem_clean_gather(struct lsmem_store *store, struct lsmem_pass *pas
 	     NULL);
 }
 
-/* ---- Freeing ------------------------------------------------------------ */
-
-static struct lsmem_retire *lsmem_retire_oldest(struct lsmem_store *store)
-{
-	if (store->retire_first == READ_ONCE(store->retire_next))
-		return NULL;
-	return &store->retires[store->retire_first % LSMEM_RETIRES];
-}
-
-/*
- * Free the oldest group whose digest is durable; false when there is none.
- *
- * The group leaves the ring first: its segments go one by one, with segment_lock let go of
- * between them, and no acknowledgement may find a group of which some are in use again.
- */
-static bool lsmem_clean_free(struct lsmem_store *store)
-{
-	struct lsmem_retire *retire = lsmem_retire_oldest(store);
-	struct lsmem_segment *victims[LSMEM_VICTIMS];
-	u32 nr, i;
-
-	if (!retire || !READ_ONCE(retire->acked) || !lsmem_epoch_passed(store, retire->epoch))
-		return false;
-	cond_synchronize_rcu_expedited(retire->rcu);	/* writers may be waiting for these frames */
-	trace_lsmem_retire(store->name, retire->nr, ktime_get_ns() - retire->begun);
-	spin_lock(&store->segment_lock);
-	nr = retire->nr;
-	memcpy(victims, retire->victims, nr * sizeof(*victims));
-	retire->nr = 0;
-	WRITE_ONCE(store->retire_first, store->retire_first + 1);
-	for (i = 0; i < nr; i++) {
-		lsmem_segment_free(store, victims[i]);
-		WRITE_ONCE(store->retiring, store->retiring - 1);
-		spin_unlock(&store->segment_lock);
-		cond_resched();
-		spin_lock(&store->segment_lock);
-	}
-	lsmem_segments_spare(store);
-	spin_unlock(&store->segment_lock);
-	lsmem_space_came(store);
-	if (store->durable)
-		wake_up(&store->events);	/* spares to be opened */
-	return true;
-}
-
-static bool lsmem_clean_freeable(struct lsmem_store *store)
-{
-	struct lsmem_retire *retire = lsmem_retire_oldest(store);
-
-	return retire && READ_ONCE(retire->acked);
-}
-
 /* ---- Moving ------------------------------------------------------------- */
 
 /*
@@ -460,12 +396,12 @@ static int lsmem_clean_begin(struct lsmem_store *store, u32 length, u32 type,
 			return -EINTR;
 		if (!lsmem_append_begin(store, LSMEM_CLEANER_HEAD, length, type, ap))
 			return 0;
-		if (lsmem_clean_free(store))
+		if (lsmem_retire_free(store))
 			continue;
-		held = lsmem_clean_freeable(store);	/* by a view: see lsmem_cleaner_wait() */
+		held = lsmem_retire_due(store);	/* by a view: see lsmem_cleaner_wait() */
 		wait_event_freezable_timeout(store->work, kthread_should_stop() ||
 					     atomic_read(&store->space_serial) != serial ||
-					     (!held && lsmem_clean_freeable(store)),
+					     (!held && lsmem_retire_due(store)),
 					     held ? 1 : MAX_SCHEDULE_TIMEOUT);
 	}
 }
@@ -521,36 +457,6 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 	return 0;
 }
 
-/* The group of a pass is complete: what is needed to retire it. */
-static void lsmem_clean_retire(struct lsmem_store *store, const struct lsmem_pass *pass)
-{
-	struct lsmem_vector_point after;
-	struct lsmem_retire *retire;
-	u64 epoch, records = 0;
-	u32 i;
-
-	for (i = 0; i < pass->nr_victims; i++)
-		records += atomic_read(pass->victims[i]->deletes);
-	lsmem_live_add(store, -(s64)records);	/* those that were not moved */
-	lsmem_log_point(store, &after);
-	epoch = lsmem_epoch_advance(store);
-	spin_lock(&store->segment_lock);
-	retire = &store->retires[store->retire_next % LSMEM_RETIRES];
-	retire->nr = pass->nr_victims;
-	memcpy(retire->victims, pass->victims, sizeof(pass->victims));
-	retire->after = after;
-	retire->epoch = epoch;
-	retire->rcu = get_state_synchronize_rcu();
-	retire->begun = ktime_get_ns();
-	retire->emitted = false;
-	retire->acked = !store->durable;
-	WRITE_ONCE(store->retire_next, store->retire_next + 1);
-	WRITE_ONCE(store->retiring, store->retiring + retire->nr);
-	spin_unlock(&store->segment_lock);
-	if (store->durable)
-		wake_up(&store->events);
-}
-
 /* A victim that was found damaged when its entries moved is none: they are still there. */
 static void lsmem_clean_spare_damaged(struct lsmem_store *store, struct lsmem_pass *pass)
 {
@@ -580,7 +486,7 @@ static bool lsmem_clean_merge(struct lsmem_store *store, struct lsmem_pass *pass
 	lsmem_clean_spare_damaged(store, pass);
 	if (!pass->nr_victims)
 		return true;
-	lsmem_clean_retire(store, pass);
+	lsmem_retire_add(store, pass->victims, pass->nr_victims);
 	store->cleaned.passes++;
 	store->cleaned.segments_cleaned += pass->nr_victims;
 	store->cleaned.freed_bytes += pass->held - min(pass->held, pass->moved);
@@ -631,7 +537,7 @@ static void lsmem_cleaner_wait(struct lsmem_store *store, bool held, unsigned lo
 		left = max_t(long, due - jiffies, 1);
 	wait_event_freezable_timeout(store->work, kthread_should_stop() ||
 				     lsmem_clean_underway(store) ||
-				     (!held && lsmem_clean_freeable(store)) ||
+				     (!held && lsmem_retire_due(store)) ||
 				     (left == MAX_SCHEDULE_TIMEOUT && lsmem_clean_due(store)),
 				     left);
 	WRITE_ONCE(store->clean_barren, false);
@@ -657,7 +563,7 @@ static int lsmem_cleaner(void *data)
 
 	set_freezable();
 	while (!kthread_should_stop()) {
-		if (lsmem_clean_free(store)) {
+		if (lsmem_retire_free(store)) {
 			lsmem_balance(store);
 			continue;
 		}
@@ -676,7 +582,7 @@ static int lsmem_cleaner(void *data)
 			if (lsmem_clean_begin_own(store))
 				continue;
 		}
-		lsmem_cleaner_wait(store, lsmem_clean_freeable(store), due);
+		lsmem_cleaner_wait(store, lsmem_retire_due(store), due);
 	}
 	return 0;
 }
@@ -715,8 +621,6 @@ void lsmem_cleaner_run(struct lsmem_store *store)
  */
 void lsmem_clean_forget(struct lsmem_store *store)
 {
-	u32 i;
-
 	mutex_lock(&store->balance_mutex);
 	store->pass->nr_victims = 0;
 	store->pass->nr_survivors = 0;
@@ -727,11 +631,7 @@ void lsmem_clean_forget(struct lsmem_store *store)
 	lsmem_frames_unclaim(&store->frames);
 	lsmem_segments_unclaim(store);
 	spin_lock(&store->segment_lock);
-	for (i = 0; i < LSMEM_RETIRES; i++)
-		store->retires[i].nr = 0;
-	store->retire_first = 0;
-	store->retire_next = 0;
-	store->retiring = 0;
+	lsmem_retire_forget(store);
 	spin_unlock(&store->segment_lock);
 }
 

@@ -25,7 +25,10 @@
 #include "entry.h"
 #include "epoch.h"
 #include "handle.h"
-#include "repl.h"
+#include "load.h"
+#include "log.h"
+#include "object.h"
+#include "store.h"
 
 #define LSMEM_SEGMENT_ID_END	(1ull << 62)	/* far from where ids would wrap */
 #define LSMEM_LOAD_BATCH	16u		/* cache misses on their way at a time */

@@ -9,8 +9,7 @@
  * one is told again from what was acknowledged.
  *
  * Acknowledged means durable.  What each backup has received, if only in memory, is said
- * by itself (LSMEM_ACK_RECEIVED), and is for those that wait for an operation of theirs;
- * SYNC, fsync, FLUSH and FUA, commit records and the next daemon want what is durable.
+ * by itself (LSMEM_ACK_RECEIVED).  durable.c has those that wait for either.
  *
  * Order within a batch: OPEN, RANGE, CLOSE, then groups of RETIRE.  A group is
  * told only when everything that lay before the end of its cleaning pass has
@@ -37,8 +36,12 @@
 
 #include "clean.h"
 #include "ioctl.h"
+#include "load.h"
+#include "log.h"
 #include "repl.h"
+#include "retire.h"
 #include "space.h"
+#include "store.h"
 #include "window.h"
 
 #define LSMEM_BATCH		256	/* events copied at a time */
@@ -62,107 +65,6 @@ struct lsmem_attachment {
 	bool broken;
 	struct lsmem_event batch[LSMEM_BATCH];
 };
-
-/* ---- Waiting for durability --------------------------------------------- */
-
-/* A wait that ends when @condition holds or the store is no longer active. */
-#define lsmem_wait_acks(store, condition, ms)						\
-({											\
-	long __left;									\
-											\
-	wake_up(&(store)->events);							\
-	__left = lsmem_wait_event(store, acks,						\
-				  (condition) || !lsmem_store_active(store),		\
-				  msecs_to_jiffies(ms));				\
-	__left < 0 ? -EINTR : !__left ? -ETIMEDOUT :					\
-		lsmem_store_active(store) ? 0 : -EAGAIN;				\
-})
-
-/* Is this place durable, or @received?  A segment that has left the log was, whole. */
-static bool lsmem_place_durable(struct lsmem_store *store, const struct lsmem_place *place,
-				bool received)
-{
-	const struct lsmem_segment *seg;
-	bool durable;
-
-	spin_lock(&store->segment_lock);
-	seg = lsmem_segment_find(store, place->segment);
-	durable = !seg || place->offset <= (received ? lsmem_segment_received(seg) : seg->acked);
-	spin_unlock(&store->segment_lock);
-	return durable;
-}
-
-static int lsmem_wait_place(struct lsmem_store *store, const struct lsmem_place *place,
-			    bool received, unsigned int ms)
-{
-	if (!store->durable)
-		return -EOPNOTSUPP;
-	if (!place->segment)
-		return 0;
-	lsmem_count(store, durable_waits, 1);
-	return lsmem_wait_acks(store, lsmem_place_durable(store, place, received), ms);
-}
-
-/**
- * lsmem_wait_durable - wait until a change is durable
- * @store: active
- * @place: of the change; segment 0: none
- * @ms: bound
- *
- * Return: 0; -EOPNOTSUPP on a volatile store; -ETIMEDOUT after @ms: it is
- * applied, its durability unknown; -EINTR likewise; -EAGAIN.
- */
-int lsmem_wait_durable(struct lsmem_store *store, const struct lsmem_place *place,
-		       unsigned int ms)
-{
-	return lsmem_wait_place(store, place, false, ms);
-}
-
-/**
- * lsmem_wait_received - wait until a change is durable, or each backup has received it
- * @store: active
- * @place: of the change; segment 0: none
- *
- * Return: as lsmem_wait_durable(), the bound is durable_ms.
- */
-int lsmem_wait_received(struct lsmem_store *store, const struct lsmem_place *place)
-{
-	return lsmem_wait_place(store, place, true, READ_ONCE(store->durable_ms));
-}
-
-/**
- * lsmem_sync - make everything before it durable
- * @store: active
- * @timeout_ms: bound, 0 for flush_ms
- *
- * A snapshot of all heads at its arrival; what is written meanwhile is not
- * waited for.  Return: as lsmem_wait_durable().
- */
-int lsmem_sync(struct lsmem_store *store, u32 timeout_ms)
-{
-	struct lsmem_vector_point point;
-
-	if (!store->durable)
-		return -EOPNOTSUPP;
-	lsmem_log_point(store, &point);
-	return lsmem_wait_acks(store, lsmem_log_reached(store, &point, LSMEM_REACH_DURABLE),
-			       timeout_ms ?: READ_ONCE(store->flush_ms));
-}
-
-/**
- * lsmem_sync_received - wait until everything before it is durable, or received
- * @store: active
- *
- * For operations that wait together.  Return: as lsmem_wait_durable().
- */
-int lsmem_sync_received(struct lsmem_store *store)
-{
-	struct lsmem_vector_point point;
-
-	lsmem_log_point(store, &point);
-	return lsmem_wait_acks(store, lsmem_log_reached(store, &point, LSMEM_REACH_RECEIVED),
-			       READ_ONCE(store->durable_ms));
-}
 
 /* ---- Telling ------------------------------------------------------------ */
 
@@ -255,34 +157,6 @@ static u32 lsmem_tell_segment(struct lsmem_segment *seg, struct lsmem_event *eve
 
 #define LSMEM_TELL_MAX	3	/* events of one segment in one batch */
 
-/* Groups whose time has come, whole or not at all; segment_lock held. */
-static u32 lsmem_tell_retire(struct lsmem_store *store, struct lsmem_event *events, u32 room)
-{
-	u32 nr = 0, i, j;
-
-	lockdep_assert_held(&store->segment_lock);
-	for (i = store->retire_first; i != store->retire_next; i++) {
-		struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
-
-		if (retire->emitted)
-			continue;
-		/* Invariant 9: or v1 is dropped for a v2 that a crash then takes. */
-		if (!lsmem_log_emitted(store, &retire->after) || retire->nr > room - nr)
-			break;
-		for (j = 0; j < retire->nr; j++) {
-			events[nr++] = (struct lsmem_event){
-				.type = LSMEM_EVENT_RETIRE,
-				.flags = j + 1 < retire->nr ? LSMEM_EVENT_MORE : 0,
-				.segment = retire->victims[j]->id,
-				.generation = retire->victims[j]->generation,
-			};
-			retire->victims[j]->retire_emitted = true;
-		}
-		retire->emitted = true;
-	}
-	return nr;
-}
-
 static u32 lsmem_tell(struct lsmem_attachment *at, struct lsmem_event *events, u32 room)
 {
 	struct lsmem_store *store = at->store;
@@ -304,7 +178,7 @@ static u32 lsmem_tell(struct lsmem_attachment *at, struct lsmem_event *events, u
 				break;
 			nr += lsmem_tell_segment(seg, events + nr);
 		}
-		nr += lsmem_tell_retire(store, events + nr, room - nr);
+		nr += lsmem_retire_tell(store, events + nr, room - nr);
 	}
 	spin_unlock(&store->segment_lock);
 	return nr;
@@ -316,7 +190,6 @@ static bool lsmem_tell_pending(struct lsmem_attachment *at)
 	struct lsmem_store *store = at->store;
 	const struct lsmem_segment *seg;
 	bool pending;
-	u32 i;
 
 	if (!lsmem_store_active(store))
 		return false;
@@ -329,11 +202,7 @@ static bool lsmem_tell_pending(struct lsmem_attachment *at)
 		if (pending)
 			break;
 	}
-	for (i = store->retire_first; !pending && i != store->retire_next; i++) {
-		const struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
-
-		pending = !retire->emitted && lsmem_log_emitted(store, &retire->after);
-	}
+	pending = pending || lsmem_retire_pending(store);
 	spin_unlock(&store->segment_lock);
 	return pending || lsmem_generation_wanted(store) > READ_ONCE(store->generation_ceiling);
 }
@@ -367,23 +236,6 @@ static long lsmem_repl_next(void *context, void *arg)
 
 /* ---- Being answered ----------------------------------------------------- */
 
-static bool lsmem_ack_retire(struct lsmem_store *store, u64 last)
-{
-	u32 i, j;
-
-	for (i = store->retire_first; i != store->retire_next; i++) {
-		struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
-
-		if (!retire->nr || !retire->emitted || retire->victims[retire->nr - 1]->id != last)
-			continue;
-		for (j = 0; j < retire->nr; j++)
-			retire->victims[j]->retire_acked = true;
-		WRITE_ONCE(retire->acked, true);
-		return true;
-	}
-	return false;
-}
-
 /* Take one acknowledgement; false when it answers nothing.  segment_lock held. */
 static bool lsmem_ack_one(struct lsmem_store *store, const struct lsmem_ack_one *ack)
 {
@@ -391,7 +243,7 @@ static bool lsmem_ack_one(struct lsmem_store *store, const struct lsmem_ack_one 
 
 	lockdep_assert_held(&store->segment_lock);
 	if (ack->type == LSMEM_EVENT_RETIRE)
-		return lsmem_ack_retire(store, ack->segment);
+		return lsmem_retire_ack(store, ack->segment);
 	seg = lsmem_segment_find(store, ack->segment);
 	if (!seg)
 		return false;
@@ -575,7 +427,6 @@ static const struct file_operations lsmem_repl_fops = {
 static void lsmem_repl_rewind(struct lsmem_store *store)
 {
 	struct lsmem_segment *seg;
-	u32 i;
 
 	spin_lock(&store->segment_lock);
 	list_for_each_entry(seg, &store->todo, todo) {
@@ -583,9 +434,7 @@ static void lsmem_repl_rewind(struct lsmem_store *store)
 		seg->open_emitted = seg->open_acked;
 		seg->close_emitted = false;
 	}
-	for (i = store->retire_first; i != store->retire_next; i++)
-		store->retires[i % LSMEM_RETIRES].emitted =
-			store->retires[i % LSMEM_RETIRES].acked;
+	lsmem_retire_rewind(store);
 	spin_unlock(&store->segment_lock);
 }
 

@@ -32,7 +32,7 @@
 #include "compat/compat.h"
 #include "epoch.h"
 #include "handle.h"
-#include "repl.h"
+#include "durable.h"
 #include "sizes.h"
 #include "sysfs.h"
 #include "window.h"

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Durability: waiting for it.  See durable.c. */
+#ifndef LSMEM_DURABLE_H
+#define LSMEM_DURABLE_H
+
+#include <linux/types.h>
+
+struct lsmem_place;
+struct lsmem_store;
+
+int lsmem_wait_durable(struct lsmem_store *store, const struct lsmem_place *place,
+		       unsigned int ms);
+int lsmem_wait_received(struct lsmem_store *store, const struct lsmem_place *place);
+int lsmem_sync(struct lsmem_store *store, u32 timeout_ms);
+int lsmem_sync_received(struct lsmem_store *store);
+
+#endif

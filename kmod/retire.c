@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Retiring: segments whose entries have been moved, until their frames are free.
+ *
+ * The victims of a pass are a group, which is retired as one:
+ *
+ *	durable stores	everything before the end of the pass (survivors and
+ *			whatever superseded the entries that were not moved) is
+ *			durable, then a digest without the group (invariants 9,
+ *			10), both by the daemon
+ *	all stores	no view, no kernel reader can see the frames
+ *
+ * then the frames are free.  Groups are a ring: told, acknowledged and freed in order.
+ *
+ * Locks: segment_lock for the ring; only the cleaner's thread adds and frees.
+ */
+#include "epoch.h"
+#include "entry.h"
+#include "log.h"
+#include "retire.h"
+#include "space.h"
+#include "store.h"
+#include "trace.h"
+
+/**
+ * lsmem_retires_full - is there no room for another group?
+ * @store: the store
+ */
+bool lsmem_retires_full(const struct lsmem_store *store)
+{
+	return READ_ONCE(store->retire_next) - READ_ONCE(store->retire_first) == LSMEM_RETIRES;
+}
+
+/**
+ * lsmem_retire_add - the entries of some segments have been moved: they are a group
+ * @store: lsmem_retires_full() does not hold
+ * @victims: the segments, in state VICTIM
+ * @nr: 1 .. LSMEM_VICTIMS
+ */
+void lsmem_retire_add(struct lsmem_store *store, struct lsmem_segment *const *victims, u32 nr)
+{
+	struct lsmem_vector_point after;
+	struct lsmem_retire *retire;
+	u64 epoch, records = 0;
+	u32 i;
+
+	for (i = 0; i < nr; i++)
+		records += atomic_read(victims[i]->deletes);
+	lsmem_live_add(store, -(s64)records);	/* those that were not moved */
+	lsmem_log_point(store, &after);
+	epoch = lsmem_epoch_advance(store);
+	spin_lock(&store->segment_lock);
+	retire = &store->retires[store->retire_next % LSMEM_RETIRES];
+	retire->nr = nr;
+	memcpy(retire->victims, victims, nr * sizeof(*victims));
+	retire->after = after;
+	retire->epoch = epoch;
+	retire->rcu = get_state_synchronize_rcu();
+	retire->begun = ktime_get_ns();
+	retire->emitted = false;
+	retire->acked = !store->durable;
+	WRITE_ONCE(store->retire_next, store->retire_next + 1);
+	WRITE_ONCE(store->retiring, store->retiring + retire->nr);
+	spin_unlock(&store->segment_lock);
+	if (store->durable)
+		wake_up(&store->events);
+}
+
+static struct lsmem_retire *lsmem_retire_oldest(struct lsmem_store *store)
+{
+	if (store->retire_first == READ_ONCE(store->retire_next))
+		return NULL;
+	return &store->retires[store->retire_first % LSMEM_RETIRES];
+}
+
+/**
+ * lsmem_retire_due - is there a group whose digest is durable?
+ * @store: the store
+ */
+bool lsmem_retire_due(struct lsmem_store *store)
+{
+	struct lsmem_retire *retire = lsmem_retire_oldest(store);
+
+	return retire && READ_ONCE(retire->acked);
+}
+
+/**
+ * lsmem_retire_free - free the oldest group whose digest is durable
+ * @store: the cleaner's thread calls
+ *
+ * The group leaves the ring first: its segments go one by one, with segment_lock let go of
+ * between them, and no acknowledgement may find a group of which some are in use again.
+ *
+ * Context: may sleep, for the kernel's readers, which does not take long.
+ * Return: false when there is none, or a view can see it.
+ */
+bool lsmem_retire_free(struct lsmem_store *store)
+{
+	struct lsmem_retire *retire = lsmem_retire_oldest(store);
+	struct lsmem_segment *victims[LSMEM_VICTIMS];
+	u32 nr, i;
+
+	if (!retire || !READ_ONCE(retire->acked) || !lsmem_epoch_passed(store, retire->epoch))
+		return false;
+	cond_synchronize_rcu_expedited(retire->rcu);	/* writers may be waiting for these frames */
+	trace_lsmem_retire(store->name, retire->nr, ktime_get_ns() - retire->begun);
+	spin_lock(&store->segment_lock);
+	nr = retire->nr;
+	memcpy(victims, retire->victims, nr * sizeof(*victims));
+	retire->nr = 0;
+	WRITE_ONCE(store->retire_first, store->retire_first + 1);
+	for (i = 0; i < nr; i++) {
+		lsmem_segment_free(store, victims[i]);
+		WRITE_ONCE(store->retiring, store->retiring - 1);
+		spin_unlock(&store->segment_lock);
+		cond_resched();
+		spin_lock(&store->segment_lock);
+	}
+	lsmem_segments_spare(store);
+	spin_unlock(&store->segment_lock);
+	lsmem_space_came(store);
+	if (store->durable)
+		wake_up(&store->events);	/* spares to be opened */
+	return true;
+}
+
+/* ---- The daemon --------------------------------------------------------- */
+
+/**
+ * lsmem_retire_tell - RETIRE events for the groups whose time has come
+ * @store: segment_lock held
+ * @events: out
+ * @room: of @events; a group is told whole or not at all
+ *
+ * Return: how many events there are.
+ */
+u32 lsmem_retire_tell(struct lsmem_store *store, struct lsmem_event *events, u32 room)
+{
+	u32 nr = 0, i, j;
+
+	lockdep_assert_held(&store->segment_lock);
+	for (i = store->retire_first; i != store->retire_next; i++) {
+		struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
+
+		if (retire->emitted)
+			continue;
+		/* Invariant 9: or v1 is dropped for a v2 that a crash then takes. */
+		if (!lsmem_log_emitted(store, &retire->after) || retire->nr > room - nr)
+			break;
+		for (j = 0; j < retire->nr; j++) {
+			events[nr++] = (struct lsmem_event){
+				.type = LSMEM_EVENT_RETIRE,
+				.flags = j + 1 < retire->nr ? LSMEM_EVENT_MORE : 0,
+				.segment = retire->victims[j]->id,
+				.generation = retire->victims[j]->generation,
+			};
+			retire->victims[j]->retire_emitted = true;
+		}
+		retire->emitted = true;
+	}
+	return nr;
+}
+
+/**
+ * lsmem_retire_pending - has lsmem_retire_tell() something to tell?
+ * @store: segment_lock held
+ */
+bool lsmem_retire_pending(struct lsmem_store *store)
+{
+	u32 i;
+
+	lockdep_assert_held(&store->segment_lock);
+	for (i = store->retire_first; i != store->retire_next; i++) {
+		const struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
+
+		if (!retire->emitted && lsmem_log_emitted(store, &retire->after))
+			return true;
+	}
+	return false;
+}
+
+/**
+ * lsmem_retire_ack - a digest without a group is durable
+ * @store: segment_lock held
+ * @last: id of the last segment of the group
+ *
+ * Return: false when no such group has been told.
+ */
+bool lsmem_retire_ack(struct lsmem_store *store, u64 last)
+{
+	u32 i, j;
+
+	for (i = store->retire_first; i != store->retire_next; i++) {
+		struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
+
+		if (!retire->nr || !retire->emitted || retire->victims[retire->nr - 1]->id != last)
+			continue;
+		for (j = 0; j < retire->nr; j++)
+			retire->victims[j]->retire_acked = true;
+		WRITE_ONCE(retire->acked, true);
+		return true;
+	}
+	return false;
+}
+
+/**
+ * lsmem_retire_rewind - another daemon is to be told what was not acknowledged
+ * @store: segment_lock held
+ */
+void lsmem_retire_rewind(struct lsmem_store *store)
+{
+	u32 i;
+
+	lockdep_assert_held(&store->segment_lock);
+	for (i = store->retire_first; i != store->retire_next; i++)
+		store->retires[i % LSMEM_RETIRES].emitted =
+			store->retires[i % LSMEM_RETIRES].acked;
+}
+
+/**
+ * lsmem_retire_forget - a recovery has been given up: the segments go, and the groups
+ * @store: RECOVERING; segment_lock held
+ */
+void lsmem_retire_forget(struct lsmem_store *store)
+{
+	u32 i;
+
+	lockdep_assert_held(&store->segment_lock);
+	for (i = 0; i < LSMEM_RETIRES; i++)
+		store->retires[i].nr = 0;
+	store->retire_first = 0;
+	store->retire_next = 0;
+	store->retiring = 0;
+}
