@@ -18,8 +18,15 @@
 #include <linux/slab.h>
 
 #include "balance.h"
-#include "clean.h"
+#include "log.h"
+#include "segment.h"
 #include "trace.h"
+
+/* Live bytes that a survivor holds for sure: at worst they are tiny entries, with
+ * 24 bytes of directory for each 40, and a large one did not fit at its end.
+ */
+#define LSMEM_SURVIVOR_LIVE	\
+	((LSMEM_SEGMENT_BYTES - LSMEM_OBJECT_MAX - LSMEM_SEGLET_BYTES) / 8 * 5)
 
 /**
  * lsmem_balance_init - memory and defaults
@@ -92,6 +99,31 @@ static u32 lsmem_slots_used(const struct lsmem_store *store)
 	u32 leaving = READ_ONCE(store->retiring), used = READ_ONCE(store->nr_log);
 
 	return used > leaving ? used - leaving : 0;
+}
+
+/**
+ * lsmem_clean_fits - what survivors hold for sure
+ * @frames: that they get
+ * @segments: likewise
+ * Return: live bytes.
+ */
+u64 lsmem_clean_fits(u32 frames, u32 segments)
+{
+	/* The survivors' last seglets and all commit records are not in the sum. */
+	u64 room = frames > LSMEM_PASS_SLACK ? frames - LSMEM_PASS_SLACK : 0;
+
+	return min(room * LSMEM_SEGLET_BYTES, (u64)segments * LSMEM_SURVIVOR_LIVE);
+}
+
+/**
+ * lsmem_clean_room - what the survivors of a pass could take now
+ * @store: the store
+ * Return: live bytes.
+ */
+u64 lsmem_clean_room(const struct lsmem_store *store)
+{
+	return lsmem_clean_fits(lsmem_frames_claimable(&store->frames, LSMEM_PASS_FRAMES),
+				lsmem_segments_claimable(store));
 }
 
 /* Have segments to be freed, whether or not memory is low? */

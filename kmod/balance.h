@@ -8,9 +8,15 @@
 /* Frames that only cleaner and compactors may take: a full survivor and its rest. */
 #define LSMEM_CLEANER_RESERVE	(LSMEM_SEGLETS + LSMEM_SEGLETS / 8)
 
+/* A pass: */
+#define LSMEM_PASS_FRAMES	512		/* most that survivors of a pass take */
+#define LSMEM_PASS_SLACK	8		/* ... and what is not in their sum */
+
 int lsmem_balance_init(struct lsmem_store *store);
 void lsmem_balance_destroy(struct lsmem_store *store);
 void lsmem_balance_tune(struct lsmem_store *store);
+u64 lsmem_clean_room(const struct lsmem_store *store);
+u64 lsmem_clean_fits(u32 frames, u32 segments);
 bool lsmem_clean_possible(const struct lsmem_store *store);
 bool lsmem_clean_underway(const struct lsmem_store *store);
 bool lsmem_memory_low(const struct lsmem_store *store);

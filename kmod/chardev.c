@@ -20,6 +20,7 @@
 #include "ioctl.h"
 #include "load.h"
 #include "object.h"
+#include "registry.h"
 #include "store.h"
 #include "window.h"
 

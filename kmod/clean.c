@@ -40,13 +40,6 @@
 #include "space.h"
 #include "trace.h"
 
-#define LSMEM_PASS_FRAMES	512		/* most that survivors of a pass take */
-#define LSMEM_PASS_SLACK	8		/* ... and what is not in their sum */
-/* Live bytes that a survivor holds for sure: at worst they are tiny entries, with
- * 24 bytes of directory for each 40, and a large one did not fit at its end.
- */
-#define LSMEM_SURVIVOR_LIVE	\
-	((LSMEM_SEGMENT_BYTES - LSMEM_OBJECT_MAX - LSMEM_SEGLET_BYTES) / 8 * 5)
 #define LSMEM_PASS_ENTRIES	(256u << 10)	/* most entries looked at in a pass */
 #define LSMEM_IDLE_MS		10		/* after a pass that found nothing */
 #define LSMEM_ASK_MS		100		/* a daemon has to ask for what is due */
@@ -112,22 +105,6 @@ static void lsmem_clean_roll_oldest(struct lsmem_store *store)
 		if (READ_ONCE(store->heads[i].segment) == oldest &&
 		    !lsmem_head_roll(store, i))
 			lsmem_count(store, forced_rolls, 1);
-}
-
-/* Live bytes for which there is room in so many frames and segments. */
-static u64 lsmem_clean_fits(u32 frames, u32 segments)
-{
-	/* The survivors' last seglets and all commit records are not in the sum. */
-	u64 room = frames > LSMEM_PASS_SLACK ? frames - LSMEM_PASS_SLACK : 0;
-
-	return min(room * LSMEM_SEGLET_BYTES, (u64)segments * LSMEM_SURVIVOR_LIVE);
-}
-
-/* lsmem_clean_room - what the survivors of a pass could take now */
-u64 lsmem_clean_room(const struct lsmem_store *store)
-{
-	return lsmem_clean_fits(lsmem_frames_claimable(&store->frames, LSMEM_PASS_FRAMES),
-				lsmem_segments_claimable(store));
 }
 
 /* Claim what survivors may take. */

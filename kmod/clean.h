@@ -10,7 +10,6 @@ int lsmem_cleaner_make(struct lsmem_store *store);
 void lsmem_cleaner_run(struct lsmem_store *store);
 void lsmem_cleaner_stop(struct lsmem_store *store);
 void lsmem_cleaner_destroy(struct lsmem_store *store);
-u64 lsmem_clean_room(const struct lsmem_store *store);
 bool lsmem_clean_due(const struct lsmem_store *store);
 void lsmem_clean_forget(struct lsmem_store *store);
 void lsmem_clean_stop(struct lsmem_store *store, bool last);

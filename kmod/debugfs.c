@@ -16,9 +16,9 @@
 #include <linux/math64.h>
 #include <linux/seq_file.h>
 
+#include "debugfs.h"
 #include "epoch.h"
 #include "store.h"
-#include "sysfs.h"
 
 static struct dentry *lsmem_debugfs;
 

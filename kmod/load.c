@@ -21,6 +21,7 @@
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
+#include "activate.h"
 #include "clean.h"
 #include "entry.h"
 #include "epoch.h"

@@ -2,17 +2,22 @@
 /*
  * lsmem: log-structured memory.
  *
- * Module entry, exit and parameters (main.c).  Where things are:
+ * Module entry, exit and parameters (main.c).  Where things are, from below, which is the
+ * order of Kbuild too: a file calls those before it only.
  *
- *	store.c, sizes.c				stores and their lives
- *	frame.c, segment.c, log.c			memory, from below
- *	indices.c, handle.c, object.c			names and changes
- *	epoch.c, space.c				waiting: for readers, for room
- *	balance.c, policy.c, compact.c, clean.c		making room
- *	chardev.c, ioctl.c, window.c, control.c		interfaces: character devices,
- *	block.c, bioqueue.c				block devices,
- *	sysfs.c, debugfs.c, trace.c			and what is told
- *	repl.c, load.c					durability
+ *	policy.c, indices.c			numbers: what to clean, sets of indices
+ *	ioctl.c, bioqueue.c, trace.c		tools that know no store
+ *	counters.c				what a store has done
+ *	frame.c, segment.c, entry.c		memory, the pieces of the log, what is in them
+ *	space.c, log.c				room to append, and appending
+ *	handle.c, epoch.c			names; views of user space
+ *	object.c, durable.c, block.c		changes; waiting until they are durable
+ *	balance.c, compact.c, retire.c, clean.c	making room
+ *	registry.c				all stores, and who holds them
+ *	window.c				a store's memory in user space
+ *	activate.c, load.c, repl.c		the daemon: recovery, and the stream
+ *	chardev.c, sysfs.c, debugfs.c		interfaces of one store
+ *	sizes.c, store.c, control.c		stores made and destroyed
  *
  * Lock order: store.h.
  */
@@ -22,8 +27,8 @@
 
 #include "block.h"
 #include "control.h"
+#include "debugfs.h"
 #include "store.h"
-#include "sysfs.h"
 
 static unsigned int object_mb;
 module_param(object_mb, uint, 0444);

@@ -38,6 +38,7 @@
 #include "ioctl.h"
 #include "load.h"
 #include "log.h"
+#include "registry.h"
 #include "repl.h"
 #include "retire.h"
 #include "space.h"

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stores: made, opened, activated, destroyed.
+ * Stores: made, destroyed, drained before a suspend.
  *
- * A volatile store is active as soon as it is made.  A durable one is NEW until
- * its daemon has brought it up (load.c), and only then takes data calls and, if
- * it is a block store, has a block device (invariant 18).  While it is active
- * it holds the module: its memory may be the only copy of what its daemon has
- * not written yet.  A store that is open, mapped or attached cannot be
- * destroyed, so nothing below a face ever finds it gone.
+ * A store that is open, mapped or attached cannot be destroyed, so nothing below a face
+ * ever finds it gone.  Before a suspend every durable store is drained.
  *
- * Lock: lsmem_stores_lock for the set of stores, opens and seals.  Order: store.h.
+ * No locks of its own.  The order of all others: store.h.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/blkdev.h>
-#include <linux/ctype.h>
 #include <linux/idr.h>
 #include <linux/kdev_t.h>
 #include <linux/memcontrol.h>
@@ -24,15 +19,18 @@
 #include <linux/uuid.h>
 #include <linux/vmalloc.h>
 
+#include "activate.h"
 #include "balance.h"
 #include "block.h"
 #include "chardev.h"
 #include "clean.h"
 #include "compact.h"
 #include "compat/compat.h"
+#include "debugfs.h"
 #include "epoch.h"
 #include "handle.h"
 #include "durable.h"
+#include "registry.h"
 #include "sizes.h"
 #include "sysfs.h"
 #include "window.h"
@@ -49,8 +47,6 @@
 #define LSMEM_FLUSH_MS		120000
 #define LSMEM_STALL_MS		30000
 
-static LIST_HEAD(lsmem_stores);
-static DEFINE_MUTEX(lsmem_stores_lock);
 static DEFINE_IDA(lsmem_object_ids);
 static DEFINE_IDA(lsmem_block_ids);
 static dev_t lsmem_devt;
@@ -358,9 +354,7 @@ int lsmem_store_create(const struct lsmem_create *create, struct lsmem_store **o
 		if (ret)
 			goto err_hide;
 	}
-	mutex_lock(&lsmem_stores_lock);
-	list_add_tail(&store->node, &lsmem_stores);
-	mutex_unlock(&lsmem_stores_lock);
+	lsmem_registry_add(store);
 	*out = store;
 	return 0;
 err_hide:
@@ -368,240 +362,6 @@ err_hide:
 err_put:
 	put_device(&store->dev);
 	return ret;
-}
-
-/* Nobody makes room any more. */
-static void lsmem_store_rest(struct lsmem_store *store)
-{
-	lsmem_cleaner_stop(store);
-	lsmem_compactors_stop(store);
-}
-
-/* Make what makes room; it does not run yet. */
-static int lsmem_store_threads(struct lsmem_store *store)
-{
-	int ret = lsmem_compactors_make(store);
-
-	if (!ret)
-		ret = lsmem_cleaner_make(store);
-	if (ret)
-		lsmem_store_rest(store);
-	return ret;
-}
-
-/**
- * lsmem_store_activate - a store takes data calls from now on
- * @store: era, clock, ids and generations are set
- *
- * Context: store->mutex held; may sleep.
- * Return: 0 or an error; then nothing has been moved, and a durable store is
- * RECOVERING, to be forgotten with its attachment.
- */
-int lsmem_store_activate(struct lsmem_store *store)
-{
-	u32 before = store->durable ? LSMEM_STATE_RECOVERING : store->state;
-	int ret;
-
-	lockdep_assert_held(&store->mutex);
-	spin_lock(&store->segment_lock);
-	lsmem_segments_spare(store);
-	spin_unlock(&store->segment_lock);
-	ret = lsmem_store_threads(store);
-	if (ret) {
-		WRITE_ONCE(store->state, before);
-		return ret;
-	}
-	smp_store_release(&store->state, LSMEM_STATE_ACTIVE);	/* see lsmem_store_active() */
-	if (store->kind == LSMEM_KIND_BLOCK) {
-		ret = lsmem_block_add(store);
-		if (ret) {
-			WRITE_ONCE(store->state, before);
-			lsmem_store_rest(store);
-			return ret;
-		}
-	}
-	/* Nothing fails any more: or a pass would have begun on segments that are forgotten. */
-	lsmem_compactors_run(store);
-	lsmem_cleaner_run(store);
-	if (store->durable) {
-		__module_get(THIS_MODULE);
-		kobject_uevent(&store->dev.kobj, KOBJ_CHANGE);	/* it can be used from now on */
-	}
-	wake_up(&store->events);
-	return 0;
-}
-
-/* ---- Opening ------------------------------------------------------------ */
-
-/**
- * lsmem_store_open - hold a store
- * @store: from a device node
- * Return: 0, or -ENODEV when it is being destroyed.
- */
-int lsmem_store_open(struct lsmem_store *store)
-{
-	int ret = -ENODEV;
-
-	mutex_lock(&lsmem_stores_lock);
-	if (!store->sealed) {
-		store->opens++;
-		get_device(&store->dev);
-		ret = 0;
-	}
-	mutex_unlock(&lsmem_stores_lock);
-	return ret;
-}
-
-/**
- * lsmem_store_release - undo lsmem_store_open()
- * @store: not used after
- */
-void lsmem_store_release(struct lsmem_store *store)
-{
-	mutex_lock(&lsmem_stores_lock);
-	store->opens--;
-	mutex_unlock(&lsmem_stores_lock);
-	put_device(&store->dev);
-}
-
-static struct lsmem_store *lsmem_store_find(const char *name)
-{
-	struct lsmem_store *store;
-
-	lockdep_assert_held(&lsmem_stores_lock);
-	list_for_each_entry(store, &lsmem_stores, node)
-		if (!strncmp(store->name, name, sizeof(store->name)))
-			return store;
-	return NULL;
-}
-
-/**
- * lsmem_store_open_name - hold the store with a name
- * @name: LSMEM_NAME_BYTES, from a user
- * Return: the store, or an ERR_PTR: -ENODEV.
- */
-struct lsmem_store *lsmem_store_open_name(const char *name)
-{
-	struct lsmem_store *store;
-
-	mutex_lock(&lsmem_stores_lock);
-	store = lsmem_store_find(name);
-	if (store) {
-		store->opens++;
-		get_device(&store->dev);
-	}
-	mutex_unlock(&lsmem_stores_lock);
-	return store ?: ERR_PTR(-ENODEV);
-}
-
-/* ---- Given names -------------------------------------------------------- */
-
-static bool lsmem_digits(const char *text, size_t length)
-{
-	size_t i;
-
-	for (i = 0; i < length; i++)
-		if (!isdigit(text[i]))
-			return false;
-	return true;
-}
-
-/* Is it the name of a node: lsmem, lsmem1 .., lsmemb0 .., lsmem-control? */
-static bool lsmem_name_of_node(const char *name, size_t length)
-{
-	if (length < 5 || memcmp(name, "lsmem", 5))
-		return false;
-	if (lsmem_digits(name + 5, length - 5))
-		return true;
-	return (name[5] == 'b' && length > 6 && lsmem_digits(name + 6, length - 6)) ||
-	       (length == 13 && !memcmp(name + 5, "-control", 8));
-}
-
-/* It becomes the name of a link and of a unit: see LSMEM_GIVEN_BYTES and sysfs-class-lsmem. */
-static bool lsmem_given_allowed(const char *name, size_t length)
-{
-	size_t i;
-
-	if (length >= LSMEM_GIVEN_BYTES || (length && (*name == '.' || *name == '-')))
-		return false;
-	for (i = 0; i < length; i++)
-		if (!isascii(name[i]) || !(isalnum(name[i]) || strchr("._-", name[i])) || !name[i])
-			return false;
-	return !lsmem_name_of_node(name, length);
-}
-
-/* Does another store have the name? */
-static bool lsmem_given_taken(const struct lsmem_store *store, const char *name, size_t length)
-{
-	const struct lsmem_store *other;
-
-	lockdep_assert_held(&lsmem_stores_lock);
-	list_for_each_entry(other, &lsmem_stores, node)
-		if (other != store && length && strlen(other->given) == length &&
-		    !memcmp(other->given, name, length))
-			return true;
-	return false;
-}
-
-/**
- * lsmem_store_give - give a store a name, for links that user space makes
- * @store: its device is there
- * @name: @length bytes, not terminated; none take the name away
- * @length: of @name
- *
- * User space is told (KOBJ_CHANGE) of the store's device and of its disk.
- *
- * Context: may sleep; takes lsmem_stores_lock.
- * Return: 0; -EINVAL: not allowed; -EEXIST: another store has it; -ENODEV: the store goes, or
- * is still being made.
- */
-int lsmem_store_give(struct lsmem_store *store, const char *name, size_t length)
-{
-	struct gendisk *disk = NULL;
-	int ret = 0;
-
-	if (!lsmem_given_allowed(name, length))
-		return -EINVAL;
-	mutex_lock(&lsmem_stores_lock);
-	if (list_empty(&store->node)) {
-		ret = -ENODEV;
-	} else if (lsmem_given_taken(store, name, length)) {
-		ret = -EEXIST;
-	} else {
-		memcpy(store->given, name, length);
-		memset(store->given + length, 0, sizeof(store->given) - length);
-		/*
-		 * Acquire: see lsmem_block_add().  The disk of a listed store does not go.  The
-		 * events of one that is being added may have been sent with the old name: a
-		 * daemon gives the name before it activates the store.
-		 */
-		disk = smp_load_acquire(&store->disk);
-		if (disk)
-			get_device(disk_to_dev(disk));
-	}
-	mutex_unlock(&lsmem_stores_lock);
-	if (ret)
-		return ret;
-	kobject_uevent(&store->dev.kobj, KOBJ_CHANGE);
-	if (disk) {
-		kobject_uevent(&disk_to_dev(disk)->kobj, KOBJ_CHANGE);
-		put_device(disk_to_dev(disk));
-	}
-	return 0;
-}
-
-/**
- * lsmem_store_given - the name that a store was given
- * @store: the store
- * @name: out, terminated; "" if it has none
- *
- * Context: may sleep; takes lsmem_stores_lock.
- */
-void lsmem_store_given(struct lsmem_store *store, char name[LSMEM_GIVEN_BYTES])
-{
-	mutex_lock(&lsmem_stores_lock);
-	memcpy(name, store->given, LSMEM_GIVEN_BYTES);
-	mutex_unlock(&lsmem_stores_lock);
 }
 
 /* ---- Destroying --------------------------------------------------------- */
@@ -634,123 +394,37 @@ static void lsmem_store_end(struct lsmem_store *store)
 		module_put(THIS_MODULE);
 }
 
+/* Is it in use in some other way than by an open file?  It is sealed. */
+static bool lsmem_store_busy(struct lsmem_store *store)
+{
+	return store->disk && lsmem_block_busy(store);
+}
+
+/* The same, or are there data that only it has? */
+static bool lsmem_store_needed(struct lsmem_store *store)
+{
+	return lsmem_store_busy(store) || lsmem_store_dirty(store);
+}
+
 /**
  * lsmem_store_destroy - LSMEM_CTL_DESTROY
  * @name: LSMEM_NAME_BYTES
  * @force: even when data are not on a backup
- * Return: 0, -ENODEV, -EBUSY.
+ *
+ * Context: sleeps.  Return: 0, -ENODEV, -EBUSY.
  */
 int lsmem_store_destroy(const char *name, bool force)
 {
 	struct lsmem_store *store;
-	int ret = 0;
 
-	mutex_lock(&lsmem_stores_lock);
-	store = lsmem_store_find(name);
-	if (!store) {
-		ret = -ENODEV;
-	} else if (store->opens) {
-		ret = -EBUSY;
-	} else {
-		store->sealed = true;	/* also for openers of the block device */
-		if ((store->disk && lsmem_block_busy(store)) ||
-		    (!force && lsmem_store_dirty(store))) {
-			store->sealed = false;
-			ret = -EBUSY;
-		}
-	}
-	if (!ret)
-		list_del_init(&store->node);
-	mutex_unlock(&lsmem_stores_lock);
-	if (!ret)
-		lsmem_store_end(store);
-	return ret;
+	store = lsmem_registry_take(name, force ? lsmem_store_busy : lsmem_store_needed);
+	if (IS_ERR(store))
+		return PTR_ERR(store);
+	lsmem_store_end(store);
+	return 0;
 }
 
-/* ---- Looking ------------------------------------------------------------ */
-
-/**
- * lsmem_store_time - the store's clock
- * @store: the store
- * Return: units of 1024 ns; never goes back, also across a recovery.
- */
-u64 lsmem_store_time(const struct lsmem_store *store)
-{
-	return store->clock + ((ktime_get_ns() - store->clock_base) >> 10);
-}
-
-/**
- * lsmem_store_counters - sum the per-CPU counters
- * @store: the store
- * @sum: filled in
- */
-void lsmem_store_counters(struct lsmem_store *store, struct lsmem_counters *sum)
-{
-	u64 *to = (u64 *)sum;
-	unsigned int cpu, i;
-
-	BUILD_BUG_ON(sizeof(*sum) % sizeof(u64));
-	memset(sum, 0, sizeof(*sum));
-	for_each_possible_cpu(cpu) {
-		const u64 *from = (const u64 *)per_cpu_ptr(store->counters, cpu);
-
-		for (i = 0; i < sizeof(*sum) / sizeof(u64); i++)
-			to[i] += READ_ONCE(from[i]);
-	}
-}
-
-/**
- * lsmem_store_stat - LSMEM_IOC_STAT
- * @store: the store
- * @stat: filled in but for its size
- */
-void lsmem_store_stat(struct lsmem_store *store, struct lsmem_stat *stat)
-{
-	struct lsmem_counters sum;
-
-	lsmem_store_counters(store, &sum);
-	*stat = (struct lsmem_stat){
-		.size = stat->size,
-		.capacity = store->capacity,
-		.live_bytes = percpu_counter_sum_positive(&store->live),
-		.frames = store->frames.nr,
-		.free_frames = READ_ONCE(store->frames.nr_free),
-		.handles_max = store->nr_handles,
-		.handles_used = percpu_counter_sum_positive(&store->handles_used),
-		.segments = READ_ONCE(store->nr_log),
-		.segments_cleaned = READ_ONCE(store->cleaned.segments_cleaned),
-		.appended_bytes = sum.appended_bytes,
-		.relocated_bytes = READ_ONCE(store->cleaned.relocated_bytes) + sum.compacted_bytes,
-		.durable_bytes = READ_ONCE(store->durable_bytes),
-		.stalls = sum.stalls,
-		.stall_ns = sum.stall_ns,
-		.segments_compacted = sum.compactions,
-	};
-}
-
-/* ---- The set ------------------------------------------------------------ */
-
-/*
- * Hold the store after @store in the set, the first after NULL, and release @store.  What is
- * held stays in the set: it cannot be destroyed.  Returns NULL at the end.
- */
-static struct lsmem_store *lsmem_store_next(struct lsmem_store *store)
-{
-	struct list_head *node;
-	struct lsmem_store *next = NULL;
-
-	mutex_lock(&lsmem_stores_lock);
-	node = store ? store->node.next : lsmem_stores.next;
-	if (node != &lsmem_stores) {
-		next = list_entry(node, struct lsmem_store, node);
-		next->opens++;
-		get_device(&next->dev);
-	}
-	mutex_unlock(&lsmem_stores_lock);
-	if (store)
-		lsmem_store_release(store);
-	return next;
-}
+/* ---- Suspend ------------------------------------------------------------ */
 
 /* Is there nothing that only memory has?  Waits for the daemon, up to flush_ms. */
 static bool lsmem_store_drained(struct lsmem_store *store)
@@ -771,7 +445,7 @@ static int lsmem_pm_notify(struct notifier_block *nb, unsigned long action, void
 
 	if (action != PM_SUSPEND_PREPARE && action != PM_HIBERNATION_PREPARE)
 		return NOTIFY_DONE;
-	while ((store = lsmem_store_next(store))) {
+	while ((store = lsmem_registry_next(store))) {
 		if (lsmem_store_drained(store))
 			continue;
 		pr_err("%s: not durable: suspend refused; is lsmemd running?\n", store->name);
@@ -815,14 +489,12 @@ err_class:
  */
 void lsmem_stores_exit(void)
 {
-	struct lsmem_store *store, *next;
+	struct lsmem_store *store;
 
 	/* Waits for a call that is under way: from here on none looks at the set. */
 	unregister_pm_notifier(&lsmem_pm_notifier);
-	list_for_each_entry_safe(store, next, &lsmem_stores, node) {
-		list_del_init(&store->node);
+	while ((store = lsmem_registry_pop()))
 		lsmem_store_end(store);
-	}
 	unregister_chrdev_region(lsmem_devt, LSMEM_MINORS);
 	class_unregister(&lsmem_class);
 }

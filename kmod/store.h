@@ -5,10 +5,12 @@
 
 #include <linux/cdev.h>
 #include <linux/device.h>
+#include <linux/ktime.h>
 #include <linux/mutex.h>
 #include <linux/percpu_counter.h>
 #include <linux/wait.h>
 
+#include "counters.h"
 #include "frame.h"
 #include "indices.h"
 #include "log.h"
@@ -25,7 +27,6 @@ struct lsmem_attachment;
 #define LSMEM_COMPACTORS	4u	/* most compactors of a store */
 #define LSMEM_PLANNED		16	/* victims that compactors get at a time */
 #define LSMEM_CLIENTS_MAX	4096u	/* limits/clients_max by default */
-#define LSMEM_WAITS		24	/* buckets of the histogram of waits */
 #define LSMEM_GIVEN_BYTES	32	/* a given name and its terminating zero */
 
 /**
@@ -46,28 +47,6 @@ struct lsmem_retire {
 	u64 begun;
 	struct lsmem_vector_point after;
 	struct lsmem_segment *victims[LSMEM_VICTIMS];
-};
-
-/* Counters that writers touch: one copy a CPU, summed when read. */
-struct lsmem_counters {
-	u64 appended_bytes;
-	u64 appends;
-	u64 replaced;
-	u64 deleted;
-	u64 stalls;
-	u64 stall_ns;
-	u64 throttles;
-	u64 throttle_ns;
-	u64 durable_waits;
-	u64 padding_bytes;
-	u64 compactions;
-	u64 compacted_bytes;
-	u64 compact_freed_bytes;
-	u64 compact_ns;
-	u64 forced_rolls;
-	u64 views_revoked;
-	u64 handles_given;		/* generations given out */
-	u64 waits[LSMEM_WAITS];		/* for space, by powers of two of microseconds */
 };
 
 /* What the cleaner has done; written by the cleaner alone. */
@@ -250,22 +229,21 @@ struct lsmem_store {
 	__ret;										\
 })
 
-#define lsmem_count(store, field, n) this_cpu_add((store)->counters->field, (n))
-
 int lsmem_store_create(const struct lsmem_create *create, struct lsmem_store **out);
 int lsmem_store_destroy(const char *name, bool force);
-int lsmem_store_activate(struct lsmem_store *store);
-struct lsmem_store *lsmem_store_open_name(const char *name);
-int lsmem_store_open(struct lsmem_store *store);
-void lsmem_store_release(struct lsmem_store *store);
-int lsmem_store_give(struct lsmem_store *store, const char *name, size_t length);
-void lsmem_store_given(struct lsmem_store *store, char name[LSMEM_GIVEN_BYTES]);
-void lsmem_store_counters(struct lsmem_store *store, struct lsmem_counters *sum);
-void lsmem_store_stat(struct lsmem_store *store, struct lsmem_stat *stat);
 int lsmem_stores_init(void);
 void lsmem_stores_exit(void);
 
-u64 lsmem_store_time(const struct lsmem_store *store);
+
+/**
+ * lsmem_store_time - the store's clock
+ * @store: the store
+ * Return: units of 1024 ns; never goes back, also across a recovery.
+ */
+static inline u64 lsmem_store_time(const struct lsmem_store *store)
+{
+	return store->clock + ((ktime_get_ns() - store->clock_base) >> 10);
+}
 
 static inline bool lsmem_store_active(const struct lsmem_store *store)
 {

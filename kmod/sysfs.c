@@ -26,6 +26,7 @@
 
 #include "balance.h"
 #include "store.h"
+#include "registry.h"
 #include "sysfs.h"
 
 #define LSMEM_REQUEST_MAX	1000000	/* segments */

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Counters: what a store has done.  See counters.c. */
+#ifndef LSMEM_COUNTERS_H
+#define LSMEM_COUNTERS_H
+
+#include <linux/percpu.h>
+#include <linux/types.h>
+
+struct lsmem_stat;
+struct lsmem_store;
+
+#define LSMEM_WAITS		24	/* buckets of the histogram of waits */
+
+/* Counters that writers touch: one copy a CPU, summed when read. */
+struct lsmem_counters {
+	u64 appended_bytes;
+	u64 appends;
+	u64 replaced;
+	u64 deleted;
+	u64 stalls;
+	u64 stall_ns;
+	u64 throttles;
+	u64 throttle_ns;
+	u64 durable_waits;
+	u64 padding_bytes;
+	u64 compactions;
+	u64 compacted_bytes;
+	u64 compact_freed_bytes;
+	u64 compact_ns;
+	u64 forced_rolls;
+	u64 views_revoked;
+	u64 handles_given;		/* generations given out */
+	u64 waits[LSMEM_WAITS];		/* for space, by powers of two of microseconds */
+};
+
+#define lsmem_count(store, field, n) this_cpu_add((store)->counters->field, (n))
+
+void lsmem_store_counters(struct lsmem_store *store, struct lsmem_counters *sum);
+void lsmem_store_stat(struct lsmem_store *store, struct lsmem_stat *stat);
+
+#endif

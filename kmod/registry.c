@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The registry: all stores, who holds them, and the names they were given.
+ *
+ * A store that is held stays: it is taken out, for ever, only while nobody holds it, and
+ * sealed while that is looked into, so that its disk cannot be opened meanwhile.
+ *
+ * Lock: lsmem_stores_lock for the set, opens, seals and given names.  Order: store.h.
+ */
+#include <linux/blkdev.h>
+#include <linux/ctype.h>
+
+#include "registry.h"
+
+static LIST_HEAD(lsmem_stores);
+static DEFINE_MUTEX(lsmem_stores_lock);
+
+/* ---- Holding ------------------------------------------------------------ */
+
+static void lsmem_store_hold(struct lsmem_store *store)
+{
+	lockdep_assert_held(&lsmem_stores_lock);
+	store->opens++;
+	get_device(&store->dev);
+}
+
+/**
+ * lsmem_store_open - hold a store
+ * @store: from a device node
+ * Return: 0, or -ENODEV when it is being destroyed.
+ */
+int lsmem_store_open(struct lsmem_store *store)
+{
+	int ret = -ENODEV;
+
+	mutex_lock(&lsmem_stores_lock);
+	if (!store->sealed) {
+		lsmem_store_hold(store);
+		ret = 0;
+	}
+	mutex_unlock(&lsmem_stores_lock);
+	return ret;
+}
+
+/**
+ * lsmem_store_release - undo lsmem_store_open()
+ * @store: not used after
+ */
+void lsmem_store_release(struct lsmem_store *store)
+{
+	mutex_lock(&lsmem_stores_lock);
+	store->opens--;
+	mutex_unlock(&lsmem_stores_lock);
+	put_device(&store->dev);
+}
+
+static struct lsmem_store *lsmem_store_find(const char *name)
+{
+	struct lsmem_store *store;
+
+	lockdep_assert_held(&lsmem_stores_lock);
+	list_for_each_entry(store, &lsmem_stores, node)
+		if (!strncmp(store->name, name, sizeof(store->name)))
+			return store;
+	return NULL;
+}
+
+/**
+ * lsmem_store_open_name - hold the store with a name
+ * @name: LSMEM_NAME_BYTES, from a user
+ * Return: the store, or an ERR_PTR: -ENODEV.
+ */
+struct lsmem_store *lsmem_store_open_name(const char *name)
+{
+	struct lsmem_store *store;
+
+	mutex_lock(&lsmem_stores_lock);
+	store = lsmem_store_find(name);
+	if (store)
+		lsmem_store_hold(store);
+	mutex_unlock(&lsmem_stores_lock);
+	return store ?: ERR_PTR(-ENODEV);
+}
+
+/* ---- The set ------------------------------------------------------------ */
+
+/**
+ * lsmem_registry_add - a store is whole: it can be found from now on
+ * @store: not in the registry
+ *
+ * Context: sleeps.
+ */
+void lsmem_registry_add(struct lsmem_store *store)
+{
+	mutex_lock(&lsmem_stores_lock);
+	list_add_tail(&store->node, &lsmem_stores);
+	mutex_unlock(&lsmem_stores_lock);
+}
+
+/**
+ * lsmem_registry_take - take a store out, to be destroyed
+ * @name: LSMEM_NAME_BYTES, from a user
+ * @busy: is it in use in another way than by an open file?  Called with the store sealed
+ *	and lsmem_stores_lock held
+ *
+ * Context: sleeps.  Return: the store, sealed; or an ERR_PTR: -ENODEV; -EBUSY.
+ */
+struct lsmem_store *lsmem_registry_take(const char *name,
+					bool (*busy)(struct lsmem_store *store))
+{
+	struct lsmem_store *store;
+	int ret = 0;
+
+	mutex_lock(&lsmem_stores_lock);
+	store = lsmem_store_find(name);
+	if (!store) {
+		ret = -ENODEV;
+	} else if (store->opens) {
+		ret = -EBUSY;
+	} else {
+		store->sealed = true;	/* also for openers of the block device */
+		if (busy(store)) {
+			store->sealed = false;
+			ret = -EBUSY;
+		} else {
+			list_del_init(&store->node);
+		}
+	}
+	mutex_unlock(&lsmem_stores_lock);
+	return ret ? ERR_PTR(ret) : store;
+}
+
+/**
+ * lsmem_registry_pop - take any store out: the module goes
+ * Return: a store, or NULL when there is none.
+ */
+struct lsmem_store *lsmem_registry_pop(void)
+{
+	struct lsmem_store *store;
+
+	mutex_lock(&lsmem_stores_lock);
+	store = list_first_entry_or_null(&lsmem_stores, struct lsmem_store, node);
+	if (store)
+		list_del_init(&store->node);
+	mutex_unlock(&lsmem_stores_lock);
+	return store;
+}
+
+/**
+ * lsmem_registry_next - go through all stores
+ * @store: the one before, which is released; NULL to begin
+ *
+ * What is held stays in the registry: it cannot be destroyed.
+ *
+ * Context: sleeps.  Return: the next store, held; NULL at the end.
+ */
+struct lsmem_store *lsmem_registry_next(struct lsmem_store *store)
+{
+	struct list_head *node;
+	struct lsmem_store *next = NULL;
+
+	mutex_lock(&lsmem_stores_lock);
+	node = store ? store->node.next : lsmem_stores.next;
+	if (node != &lsmem_stores) {
+		next = list_entry(node, struct lsmem_store, node);
+		lsmem_store_hold(next);
+	}
+	mutex_unlock(&lsmem_stores_lock);
+	if (store)
+		lsmem_store_release(store);
+	return next;
+}
+
+/* ---- Given names -------------------------------------------------------- */
+
+static bool lsmem_digits(const char *text, size_t length)
+{
+	size_t i;
+
+	for (i = 0; i < length; i++)
+		if (!isdigit(text[i]))
+			return false;
+	return true;
+}
+
+/* Is it the name of a node: lsmem, lsmem1 .., lsmemb0 .., lsmem-control? */
+static bool lsmem_name_of_node(const char *name, size_t length)
+{
+	if (length < 5 || memcmp(name, "lsmem", 5))
+		return false;
+	if (lsmem_digits(name + 5, length - 5))
+		return true;
+	return (name[5] == 'b' && length > 6 && lsmem_digits(name + 6, length - 6)) ||
+	       (length == 13 && !memcmp(name + 5, "-control", 8));
+}
+
+/* It becomes the name of a link and of a unit: see LSMEM_GIVEN_BYTES and sysfs-class-lsmem. */
+static bool lsmem_given_allowed(const char *name, size_t length)
+{
+	size_t i;
+
+	if (length >= LSMEM_GIVEN_BYTES || (length && (*name == '.' || *name == '-')))
+		return false;
+	for (i = 0; i < length; i++)
+		if (!isascii(name[i]) || !(isalnum(name[i]) || strchr("._-", name[i])) || !name[i])
+			return false;
+	return !lsmem_name_of_node(name, length);
+}
+
+/* Does another store have the name? */
+static bool lsmem_given_taken(const struct lsmem_store *store, const char *name, size_t length)
+{
+	const struct lsmem_store *other;
+
+	lockdep_assert_held(&lsmem_stores_lock);
+	list_for_each_entry(other, &lsmem_stores, node)
+		if (other != store && length && strlen(other->given) == length &&
+		    !memcmp(other->given, name, length))
+			return true;
+	return false;
+}
+
+/**
+ * lsmem_store_give - give a store a name, for links that user space makes
+ * @store: its device is there
+ * @name: @length bytes, not terminated; none take the name away
+ * @length: of @name
+ *
+ * User space is told (KOBJ_CHANGE) of the store's device and of its disk.
+ *
+ * Context: may sleep; takes lsmem_stores_lock.
+ * Return: 0; -EINVAL: not allowed; -EEXIST: another store has it; -ENODEV: the store goes, or
+ * is still being made.
+ */
+int lsmem_store_give(struct lsmem_store *store, const char *name, size_t length)
+{
+	struct gendisk *disk = NULL;
+	int ret = 0;
+
+	if (!lsmem_given_allowed(name, length))
+		return -EINVAL;
+	mutex_lock(&lsmem_stores_lock);
+	if (list_empty(&store->node)) {
+		ret = -ENODEV;
+	} else if (lsmem_given_taken(store, name, length)) {
+		ret = -EEXIST;
+	} else {
+		memcpy(store->given, name, length);
+		memset(store->given + length, 0, sizeof(store->given) - length);
+		/*
+		 * Acquire: see lsmem_block_add().  The disk of a listed store does not go.  The
+		 * events of one that is being added may have been sent with the old name: a
+		 * daemon gives the name before it activates the store.
+		 */
+		disk = smp_load_acquire(&store->disk);
+		if (disk)
+			get_device(disk_to_dev(disk));
+	}
+	mutex_unlock(&lsmem_stores_lock);
+	if (ret)
+		return ret;
+	kobject_uevent(&store->dev.kobj, KOBJ_CHANGE);
+	if (disk) {
+		kobject_uevent(&disk_to_dev(disk)->kobj, KOBJ_CHANGE);
+		put_device(disk_to_dev(disk));
+	}
+	return 0;
+}
+
+/**
+ * lsmem_store_given - the name that a store was given
+ * @store: the store
+ * @name: out, terminated; "" if it has none
+ *
+ * Context: may sleep; takes lsmem_stores_lock.
+ */
+void lsmem_store_given(struct lsmem_store *store, char name[LSMEM_GIVEN_BYTES])
+{
+	mutex_lock(&lsmem_stores_lock);
+	memcpy(name, store->given, LSMEM_GIVEN_BYTES);
+	mutex_unlock(&lsmem_stores_lock);
+}

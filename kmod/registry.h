@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The registry: all stores, by name; their opens.  See registry.c. */
+#ifndef LSMEM_REGISTRY_H
+#define LSMEM_REGISTRY_H
+
+#include <linux/types.h>
+
+#include "store.h"
+
+void lsmem_registry_add(struct lsmem_store *store);
+struct lsmem_store *lsmem_registry_take(const char *name,
+					bool (*busy)(struct lsmem_store *store));
+struct lsmem_store *lsmem_registry_pop(void);
+struct lsmem_store *lsmem_registry_next(struct lsmem_store *store);
+struct lsmem_store *lsmem_store_open_name(const char *name);
+int lsmem_store_open(struct lsmem_store *store);
+void lsmem_store_release(struct lsmem_store *store);
+int lsmem_store_give(struct lsmem_store *store, const char *name, size_t length);
+void lsmem_store_given(struct lsmem_store *store, char name[LSMEM_GIVEN_BYTES]);
+
+#endif
