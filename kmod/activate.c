@@ -56,9 +56,9 @@ int lsmem_store_activate(struct lsmem_store *store)
 	int ret;
 
 	lockdep_assert_held(&store->mutex);
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	lsmem_segments_spare(store);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	ret = lsmem_store_threads(store);
 	if (ret) {
 		WRITE_ONCE(store->state, before);
@@ -80,6 +80,6 @@ int lsmem_store_activate(struct lsmem_store *store)
 		__module_get(THIS_MODULE);
 		kobject_uevent(&store->dev.kobj, KOBJ_CHANGE);	/* it can be used from now on */
 	}
-	wake_up(&store->events);
+	wake_up(&store->repl.events);
 	return 0;
 }

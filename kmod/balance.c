@@ -11,15 +11,16 @@
  * in a durable store, sees the level.
  *
  * The table is read without a lock, each number by itself: a victim is looked at
- * again, under segment_lock, by who takes it.
+ * again, under segments.lock, by who takes it.
  *
- * Lock: balance_mutex for the candidates, the plan and the level.
+ * Lock: plan.mutex for the candidates, the plan and the level.
  */
 #include <linux/slab.h>
 
 #include "balance.h"
 #include "log.h"
 #include "segment.h"
+#include "store.h"
 #include "trace.h"
 
 /* Live bytes that a survivor holds for sure: at worst they are tiny entries, with
@@ -35,7 +36,7 @@
  */
 int lsmem_balance_init(struct lsmem_store *store)
 {
-	store->policy = (struct lsmem_policy_limits){
+	store->plan.limits = (struct lsmem_policy_limits){
 		.free_low = LSMEM_FREE_LOW_DEFAULT,
 		.utilization_max = LSMEM_UTILIZATION_DEFAULT,
 		.deletes_max = LSMEM_DELETES_DEFAULT,
@@ -47,16 +48,16 @@ int lsmem_balance_init(struct lsmem_store *store)
 	};
 	store->frames.base = LSMEM_CLEANER_RESERVE;
 	store->frames.reserve = LSMEM_CLEANER_RESERVE;
-	mutex_init(&store->balance_mutex);
+	mutex_init(&store->plan.mutex);
 	lsmem_balance_tune(store);
-	store->candidates = kvcalloc(store->nr_segments, sizeof(*store->candidates),
-				     store->frames.gfp);
-	return store->candidates ? 0 : -ENOMEM;
+	store->plan.candidates = kvcalloc(store->segments.nr, sizeof(*store->plan.candidates),
+					  store->frames.gfp);
+	return store->plan.candidates ? 0 : -ENOMEM;
 }
 
 void lsmem_balance_destroy(struct lsmem_store *store)
 {
-	kvfree(store->candidates);
+	kvfree(store->plan.candidates);
 }
 
 /**
@@ -65,17 +66,27 @@ void lsmem_balance_destroy(struct lsmem_store *store)
  */
 void lsmem_balance_tune(struct lsmem_store *store)
 {
-	u64 low = (u64)store->frames.nr * READ_ONCE(store->policy.free_low) / 1000;
+	u64 low = (u64)store->frames.nr * READ_ONCE(store->plan.limits.free_low) / 1000;
 
-	WRITE_ONCE(store->throttle_below, store->frames.base + low / 2);
-	WRITE_ONCE(store->clean_below, store->frames.base + low);
+	WRITE_ONCE(store->space.throttle_below, store->frames.base + low / 2);
+	WRITE_ONCE(store->space.clean_below, store->frames.base + low);
 }
 
 /* Are frames few?  Those that will be free by themselves count as free. */
 bool lsmem_memory_low(const struct lsmem_store *store)
 {
-	return READ_ONCE(store->frames.nr_free) + READ_ONCE(store->vacating) <
-	       READ_ONCE(store->clean_below);
+	return READ_ONCE(store->frames.nr_free) + READ_ONCE(store->compaction.vacating) <
+	       READ_ONCE(store->space.clean_below);
+}
+
+/**
+ * lsmem_level - the level that is to make room
+ * @store: the store
+ * Return: LSMEM_LEVEL_*.
+ */
+u32 lsmem_level(const struct lsmem_store *store)
+{
+	return READ_ONCE(store->segments.shown->level);
 }
 
 /**
@@ -84,19 +95,20 @@ bool lsmem_memory_low(const struct lsmem_store *store)
  */
 bool lsmem_clean_underway(const struct lsmem_store *store)
 {
-	return READ_ONCE(store->cleaning->begun) != READ_ONCE(store->cleaning->ended);
+	return READ_ONCE(store->segments.shown->begun) != READ_ONCE(store->segments.shown->ended);
 }
 
 /* Can victims be retired: by the kernel alone, or is there a daemon that stays? */
 bool lsmem_clean_possible(const struct lsmem_store *store)
 {
-	return !store->durable || (READ_ONCE(store->attached) && !READ_ONCE(store->clean_last));
+	return !store->durable ||
+	       (READ_ONCE(store->repl.attached) && !READ_ONCE(store->cleaner.last));
 }
 
 /* Segments in the log, but for those that only wait to leave it. */
 static u32 lsmem_slots_used(const struct lsmem_store *store)
 {
-	u32 leaving = READ_ONCE(store->retiring), used = READ_ONCE(store->nr_log);
+	u32 leaving = READ_ONCE(store->retires.segments), used = READ_ONCE(store->segments.nr_log);
 
 	return used > leaving ? used - leaving : 0;
 }
@@ -130,23 +142,23 @@ u64 lsmem_clean_room(const struct lsmem_store *store)
 static bool lsmem_slots_short(const struct lsmem_store *store)
 {
 	return lsmem_segments_short(store) ||
-	       (u64)lsmem_slots_used(store) * 1000 >= (u64)store->nr_segments * LSMEM_BACKUP_HIGH;
+	       (u64)lsmem_slots_used(store) * 1000 >= (u64)store->segments.nr * LSMEM_BACKUP_HIGH;
 }
 
 /* Is there anything that a level may have to do? */
 bool lsmem_balance_due(const struct lsmem_store *store)
 {
 	return lsmem_memory_low(store) || lsmem_slots_short(store) ||
-	       atomic_read(&store->compact_asked) || atomic_read(&store->clean_asked);
+	       atomic_read(&store->plan.compact_asked) || atomic_read(&store->plan.clean_asked);
 }
 
 /* How full a victim may be: see lsmem_policy_select(). */
 u32 lsmem_balance_limit(const struct lsmem_store *store)
 {
-	if (atomic_read(&store->stalled) || atomic_read(&store->compact_asked) ||
-	    atomic_read(&store->clean_asked))
+	if (atomic_read(&store->space.stalled) || atomic_read(&store->plan.compact_asked) ||
+	    atomic_read(&store->plan.clean_asked))
 		return LSMEM_UTILIZATION_FORCED;
-	return READ_ONCE(store->policy.utilization_max);
+	return READ_ONCE(store->plan.limits.utilization_max);
 }
 
 /* ---- Looking through the table ------------------------------------------ */
@@ -164,8 +176,8 @@ static void lsmem_scan_begin(struct lsmem_store *store, struct lsmem_scan *scan)
 	const struct lsmem_segment *seg;
 
 	*scan = (struct lsmem_scan){ .oldest = ~0ull, .second = ~0ull };
-	spin_lock(&store->segment_lock);
-	list_for_each_entry(seg, &store->log, node) {
+	spin_lock(&store->segments.lock);
+	list_for_each_entry(seg, &store->segments.log, node) {
 		if (!READ_ONCE(seg->reserved) && !seg->home)
 			continue;
 		if (scan->oldest != ~0ull) {
@@ -175,11 +187,11 @@ static void lsmem_scan_begin(struct lsmem_store *store, struct lsmem_scan *scan)
 		scan->oldest = seg->id;
 		scan->stuck = seg->damaged;
 	}
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 }
 
 /*
- * Fill store->candidates with what can be worked on; what compaction gives back
+ * Fill store->plan.candidates with what can be worked on; what compaction gives back
  * are whole frames, what cleaning does, frames or, if segments are few, those.
  */
 static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool compact)
@@ -187,10 +199,10 @@ static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool c
 	u64 now = lsmem_store_time(store);
 	u32 nr = 0, slot;
 
-	lockdep_assert_held(&store->balance_mutex);
+	lockdep_assert_held(&store->plan.mutex);
 	lsmem_scan_begin(store, scan);
-	for (slot = 0; slot < store->nr_segments; slot++) {
-		const struct lsmem_segment_stat *stat = store->segments[slot].stat;
+	for (slot = 0; slot < store->segments.nr; slot++) {
+		const struct lsmem_segment_stat *stat = store->segments.table[slot].stat;
 		u64 id = READ_ONCE(stat->id), since = READ_ONCE(stat->opened), wait = scan->oldest;
 		u32 live, deletes, held = READ_ONCE(stat->held);
 
@@ -206,12 +218,12 @@ static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool c
 		if (READ_ONCE(stat->barrier) <= wait)
 			live -= min(live, deletes);	/* they can go */
 		if (compact) {
-			since = READ_ONCE(store->segments[slot].packed_time);
+			since = READ_ONCE(store->segments.table[slot].packed_time);
 			live = lsmem_packed_frames(live) * LSMEM_SEGLET_BYTES;
-		} else if (store->by_slots) {
+		} else if (store->plan.by_slots) {
 			held = LSMEM_SEGMENT_BYTES;
 		}
-		store->candidates[nr++] = (struct lsmem_candidate){
+		store->plan.candidates[nr++] = (struct lsmem_candidate){
 			.id = id,
 			.held = held,
 			.live = min(live, held),
@@ -226,8 +238,8 @@ static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool c
 
 /**
  * lsmem_balance_cleanable - what may be cleaned
- * @store: balance_mutex held
- * Return: how many segments are in store->candidates.
+ * @store: plan.mutex held
+ * Return: how many segments are in store->plan.candidates.
  */
 u32 lsmem_balance_cleanable(struct lsmem_store *store)
 {
@@ -245,14 +257,14 @@ static void lsmem_balance_plan(struct lsmem_store *store, u32 nr, u32 chosen,
 	u64 held = 0, packed = 0, live = 0;
 	u32 i;
 
-	store->nr_planned = min_t(u32, chosen, LSMEM_PLANNED);
-	for (i = 0; i < store->nr_planned; i++) {
-		const struct lsmem_candidate *c = &store->candidates[nr - 1 - i];
+	store->plan.nr = min_t(u32, chosen, LSMEM_PLANNED);
+	for (i = 0; i < store->plan.nr; i++) {
+		const struct lsmem_candidate *c = &store->plan.candidates[nr - 1 - i];
 
-		store->planned[store->nr_planned - 1 - i] = c->cookie;
+		store->plan.slots[store->plan.nr - 1 - i] = c->cookie;
 		held += c->held;
 		packed += c->live;
-		live += min_t(u32, c->held, atomic_read(store->segments[c->cookie].live));
+		live += min_t(u32, c->held, atomic_read(store->segments.table[c->cookie].live));
 	}
 	balance->compact_cost = lsmem_policy_cost(packed, held);
 	balance->clean_cost = lsmem_policy_cost(live, held);
@@ -270,8 +282,8 @@ static void lsmem_balance_roll(struct lsmem_store *store, u32 gain)
 	/* A pass has claimed as many segments as it needs: the rest of its head is among it. */
 	if (lsmem_clean_underway(store))
 		i++;
-	for (; i < store->nr_heads; i++) {
-		struct lsmem_head *head = &store->heads[i];
+	for (; i < store->heads.nr; i++) {
+		struct lsmem_head *head = &store->heads.table[i];
 		u32 garbage;
 
 		spin_lock(&head->lock);
@@ -286,18 +298,18 @@ static void lsmem_balance_roll(struct lsmem_store *store, u32 gain)
 /* The balancer has spoken; what it cannot know is whether that can be done. */
 static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level, int asked)
 {
-	bool compact = store->nr_planned;
+	bool compact = store->plan.nr;
 
-	if (atomic_read(&store->clean_asked))
+	if (atomic_read(&store->plan.clean_asked))
 		level = LSMEM_LEVEL_CLEAN;
-	else if (atomic_read(&store->compact_asked) && compact)
+	else if (atomic_read(&store->plan.compact_asked) && compact)
 		level = LSMEM_LEVEL_COMPACT;
 	if (!compact)	/* nothing is left of what was asked for when we began */
-		atomic_cmpxchg(&store->compact_asked, asked, 0);
+		atomic_cmpxchg(&store->plan.compact_asked, asked, 0);
 	if (level != LSMEM_LEVEL_CLEAN)
 		return level;
 	/* It has just gained nothing, or there is nobody to do it: what else is there? */
-	if ((store->clean_barren || !lsmem_clean_possible(store)) && compact &&
+	if ((store->cleaner.barren || !lsmem_clean_possible(store)) && compact &&
 	    lsmem_memory_low(store))
 		return LSMEM_LEVEL_COMPACT;
 	if (!lsmem_clean_possible(store))
@@ -307,10 +319,10 @@ static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level, int aske
 
 static void lsmem_balance_show(struct lsmem_store *store, u32 level, bool oldest_first)
 {
-	struct lsmem_cleaning *cleaning = store->cleaning;
+	struct lsmem_cleaning *cleaning = store->segments.shown;
 	bool changed = level != cleaning->level;
 
-	WRITE_ONCE(cleaning->urgent, atomic_read(&store->stalled) ? 1 : 0);
+	WRITE_ONCE(cleaning->urgent, atomic_read(&store->space.stalled) ? 1 : 0);
 	WRITE_ONCE(cleaning->rule, LSMEM_RULE_DEFAULT);
 	WRITE_ONCE(cleaning->oldest_first, oldest_first);
 	WRITE_ONCE(cleaning->utilization_max, lsmem_balance_limit(store));
@@ -319,9 +331,9 @@ static void lsmem_balance_show(struct lsmem_store *store, u32 level, bool oldest
 	smp_store_release(&cleaning->level, level);	/* the daemon looks at it first */
 	if (!changed)
 		return;
-	wake_up_all(&store->work);
+	wake_up_all(&store->plan.work);
 	if (store->durable)
-		wake_up(&store->events);
+		wake_up(&store->repl.events);
 }
 
 /**
@@ -332,12 +344,12 @@ void lsmem_balance(struct lsmem_store *store)
 {
 	struct lsmem_balance balance = {
 		.memory_low = lsmem_memory_low(store),
-		.slots_max = store->nr_segments,
+		.slots_max = store->segments.nr,
 		.bytes = (u64)store->frames.nr * LSMEM_SEGLET_BYTES,
 		.live = percpu_counter_read_positive(&store->live),
-		.clean_ns = READ_ONCE(store->cleaned.clean_ns),
+		.clean_ns = READ_ONCE(store->cleaner.stats.clean_ns),
 	};
-	int asked = atomic_read(&store->compact_asked);
+	int asked = atomic_read(&store->plan.compact_asked);
 	struct lsmem_counters sum;
 	u32 nr, chosen = 0, level;
 	struct lsmem_scan scan;
@@ -345,27 +357,28 @@ void lsmem_balance(struct lsmem_store *store)
 
 	lsmem_store_counters(store, &sum);
 	balance.compact_ns = sum.compact_ns;
-	mutex_lock(&store->balance_mutex);
+	mutex_lock(&store->plan.mutex);
 	nr = lsmem_scan(store, &scan, true);
-	if (READ_ONCE(store->nr_compactors))
-		chosen = lsmem_policy_select(store->candidates, nr, ~0ull,
+	if (READ_ONCE(store->compaction.nr_compactors))
+		chosen = lsmem_policy_select(store->plan.candidates, nr, ~0ull,
 					     lsmem_balance_limit(store), 0);
 	lsmem_balance_plan(store, nr, chosen, &balance);
-	if (atomic_read(&store->stalled))
-		lsmem_balance_roll(store, chosen ? store->candidates[nr - 1].held -
-						   store->candidates[nr - 1].live : 0);
+	if (atomic_read(&store->space.stalled))
+		lsmem_balance_roll(store, chosen ? store->plan.candidates[nr - 1].held -
+						   store->plan.candidates[nr - 1].live : 0);
 	balance.deletes = scan.deletes;
 	balance.slots_used = lsmem_slots_used(store);
-	store->by_slots = lsmem_slots_short(store);
+	store->plan.by_slots = lsmem_slots_short(store);
 	if (lsmem_segments_short(store))
 		balance.slots_used = balance.slots_max;
-	level = lsmem_policy_level(&store->policy, &balance);
+	level = lsmem_policy_level(&store->plan.limits, &balance);
 	level = lsmem_balance_possible(store, level, asked);
-	oldest_first = scan.deletes * 1000 > balance.bytes * READ_ONCE(store->policy.deletes_max);
+	oldest_first = scan.deletes * 1000 >
+		       balance.bytes * READ_ONCE(store->plan.limits.deletes_max);
 	if (level == LSMEM_LEVEL_NONE)
-		store->nr_planned = 0;
+		store->plan.nr = 0;
 	lsmem_balance_show(store, level, oldest_first);
-	mutex_unlock(&store->balance_mutex);
+	mutex_unlock(&store->plan.mutex);
 	trace_lsmem_balance(store->name, level, store->frames.nr_free, &balance);
 }
 
@@ -387,14 +400,14 @@ struct lsmem_segment *lsmem_balance_next(struct lsmem_store *store)
 	struct lsmem_segment *found = NULL;
 
 	/* Things change while cleaning is due and nobody does it: a daemon may be gone. */
-	if (!READ_ONCE(store->nr_planned) || !lsmem_compaction_on(store))
+	if (!READ_ONCE(store->plan.nr) || !lsmem_compaction_on(store))
 		lsmem_balance(store);
-	mutex_lock(&store->balance_mutex);
+	mutex_lock(&store->plan.mutex);
 	if (lsmem_compaction_on(store)) {
-		spin_lock(&store->segment_lock);
-		while (!found && store->nr_planned) {
+		spin_lock(&store->segments.lock);
+		while (!found && store->plan.nr) {
 			struct lsmem_segment *seg =
-				&store->segments[store->planned[--store->nr_planned]];
+				&store->segments.table[store->plan.slots[--store->plan.nr]];
 
 			if (!(seg->stat->flags & LSMEM_SEGMENT_CLEANABLE) ||
 			    lsmem_packed_frames(atomic_read(seg->live)) >= seg->nr_frames)
@@ -403,8 +416,8 @@ struct lsmem_segment *lsmem_balance_next(struct lsmem_store *store)
 			lsmem_segment_show(seg);
 			found = seg;
 		}
-		spin_unlock(&store->segment_lock);
+		spin_unlock(&store->segments.lock);
 	}
-	mutex_unlock(&store->balance_mutex);
+	mutex_unlock(&store->plan.mutex);
 	return found;
 }

@@ -3,10 +3,46 @@
 #ifndef LSMEM_BALANCE_H
 #define LSMEM_BALANCE_H
 
-#include "store.h"
+#include <linux/atomic.h>
+#include <linux/mutex.h>
+#include <linux/types.h>
+#include <linux/wait.h>
+
+#include "policy.h"
+#include "segment.h"
+
+struct lsmem_store;
 
 /* Frames that only cleaner and compactors may take: a full survivor and its rest. */
 #define LSMEM_CLEANER_RESERVE	(LSMEM_SEGLETS + LSMEM_SEGLETS / 8)
+
+#define LSMEM_PLANNED		16	/* victims that compactors get at a time */
+
+/**
+ * struct lsmem_plan - which level makes room, and from which segments
+ * @mutex: for all here but what is said to be without
+ * @limits: of the policy; each is a word of its own
+ * @candidates: one for each segment there can be
+ * @slots: of the segments that are to be compacted next, the last first
+ * @nr: how many
+ * @by_slots: cleaning is to free segments, not memory
+ * @compact_asked: segments that are to be compacted whatever the policy says; no lock
+ * @clean_asked: likewise
+ * @work: cleaner and compactors wait here
+ * @idle: one of them waits for frames to become few; no lock
+ */
+struct lsmem_plan {
+	struct mutex mutex;
+	struct lsmem_policy_limits limits;
+	struct lsmem_candidate *candidates;
+	u32 slots[LSMEM_PLANNED];
+	u32 nr;
+	bool by_slots;
+	atomic_t compact_asked;
+	atomic_t clean_asked;
+	wait_queue_head_t work;
+	bool idle;
+};
 
 /* A pass: */
 #define LSMEM_PASS_FRAMES	512		/* most that survivors of a pass take */
@@ -17,6 +53,7 @@ void lsmem_balance_destroy(struct lsmem_store *store);
 void lsmem_balance_tune(struct lsmem_store *store);
 u64 lsmem_clean_room(const struct lsmem_store *store);
 u64 lsmem_clean_fits(u32 frames, u32 segments);
+u32 lsmem_level(const struct lsmem_store *store);
 bool lsmem_clean_possible(const struct lsmem_store *store);
 bool lsmem_clean_underway(const struct lsmem_store *store);
 bool lsmem_memory_low(const struct lsmem_store *store);
@@ -25,11 +62,6 @@ void lsmem_balance(struct lsmem_store *store);
 struct lsmem_segment *lsmem_balance_next(struct lsmem_store *store);
 u32 lsmem_balance_cleanable(struct lsmem_store *store);
 u32 lsmem_balance_limit(const struct lsmem_store *store);
-
-static inline u32 lsmem_level(const struct lsmem_store *store)
-{
-	return READ_ONCE(store->cleaning->level);
-}
 
 /* So many segments have been worked on, of those that were asked for by hand. */
 static inline void lsmem_asked_done(atomic_t *asked, u32 nr)

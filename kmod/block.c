@@ -45,6 +45,7 @@
 #include "entry.h"
 #include "handle.h"
 #include "log.h"
+#include "store.h"
 #include "trace.h"
 
 #define LSMEM_BLOCK_SECTORS	(LSMEM_BLOCK >> SECTOR_SHIFT)
@@ -94,7 +95,7 @@ u64 lsmem_block_capacity(const struct lsmem_store *store)
 
 static u64 lsmem_block_deadline(const struct lsmem_store *store)
 {
-	return ktime_get_ns() + (u64)READ_ONCE(store->flush_ms) * NSEC_PER_MSEC;
+	return ktime_get_ns() + (u64)READ_ONCE(store->repl.flush_ms) * NSEC_PER_MSEC;
 }
 
 /* Milliseconds until @deadline; not 0, which stands for a bound of its own elsewhere. */
@@ -113,7 +114,7 @@ static u64 lsmem_block_look(struct lsmem_store *store, struct lsmem_handle *h, u
 
 		switch (lsmem_word_state(word)) {
 		case LSMEM_WORD_LIVE:
-			*last = le64_to_cpu(lsmem_word_entry(store, word)->version);
+			*last = le64_to_cpu(lsmem_word_entry(&store->frames, word)->version);
 			return word;
 		case LSMEM_WORD_FREE:
 			*last = READ_ONCE(h->info);
@@ -170,7 +171,7 @@ static int lsmem_block_write(struct lsmem_block_io *io, u64 block)
 {
 	u64 key = lsmem_handle_make(block, LSMEM_BLOCK_GENERATION), word, last, version;
 	struct lsmem_store *store = io->store;
-	struct lsmem_handle *h = lsmem_handle_at(store, block);
+	struct lsmem_handle *h = lsmem_handle_at(&store->handles, block);
 	struct lsmem_place place;
 	struct lsmem_append ap;
 	bool replaced;
@@ -187,7 +188,7 @@ static int lsmem_block_write(struct lsmem_block_io *io, u64 block)
 		word = lsmem_block_look(store, h, &last);
 		version = lsmem_handle_version(store, last);
 		lsmem_entry_stamp(store, &ap, key, version, LSMEM_BLOCK, LSMEM_TYPE_OBJECT, 0,
-				   pcrc);
+				  pcrc);
 	} while (!lsmem_word_exchange(h, word,
 				      lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
 	lsmem_entry_alive(&ap);
@@ -199,7 +200,7 @@ static int lsmem_block_write(struct lsmem_block_io *io, u64 block)
 		lsmem_count(store, replaced, 1);
 	} else {
 		lsmem_live_add(store, ap.size);
-		percpu_counter_inc(&store->handles_used);
+		percpu_counter_inc(&store->handles.used);
 	}
 	place = (struct lsmem_place){ ap.segment->id, ap.offset + ap.size };
 	lsmem_append_commit(store, &ap);
@@ -212,7 +213,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 {
 	u64 key = lsmem_handle_make(block, LSMEM_BLOCK_GENERATION), word, busy, last, version;
 	struct lsmem_store *store = io->store;
-	struct lsmem_handle *h = lsmem_handle_at(store, block);
+	struct lsmem_handle *h = lsmem_handle_at(&store->handles, block);
 	struct lsmem_append ap;
 	int ret;
 
@@ -249,7 +250,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 	lsmem_delete_done(store, &ap, LSMEM_BLOCK);
 	if (store->durable)
 		lsmem_append_commit(store, &ap);
-	percpu_counter_dec(&store->handles_used);
+	percpu_counter_dec(&store->handles.used);
 	return 0;
 }
 
@@ -297,7 +298,8 @@ static void lsmem_block_read(struct lsmem_block_io *io, u64 block)
 	u64 word;
 
 	rcu_read_lock();
-	word = smp_load_acquire(&lsmem_handle_at(io->store, block)->word);	/* before the entry */
+	/* Before the entry. */
+	word = smp_load_acquire(&lsmem_handle_at(&io->store->handles, block)->word);
 	if (lsmem_word_state(word) == LSMEM_WORD_LIVE)
 		lsmem_block_copy_out(io, lsmem_word_position(word));
 	else
@@ -343,7 +345,7 @@ static int lsmem_block_do(struct lsmem_block_io *io)
 
 	/* The table is indexed by what comes next: do not rely on the layers above. */
 	if ((bio->bi_iter.bi_sector | bio_sectors(bio)) % LSMEM_BLOCK_SECTORS ||
-	    bio_end_sector(bio) > store->nr_handles * LSMEM_BLOCK_SECTORS)
+	    bio_end_sector(bio) > store->handles.nr * LSMEM_BLOCK_SECTORS)
 		return -EINVAL;
 	if (bio->bi_opf & REQ_PREFLUSH && store->durable) {
 		ret = lsmem_sync(store, lsmem_block_left(io->deadline));
@@ -501,7 +503,7 @@ int lsmem_block_add(struct lsmem_store *store)
 	disk->fops = &lsmem_block_ops;
 	disk->private_data = store;
 	strscpy(disk->disk_name, store->name, DISK_NAME_LEN);
-	set_capacity(disk, store->nr_handles * LSMEM_BLOCK_SECTORS);
+	set_capacity(disk, store->handles.nr * LSMEM_BLOCK_SECTORS);
 	if (store->durable) {
 		ret = -ENOMEM;
 		store->waiting = lsmem_bioqueue_make(store->name, lsmem_block_carry_out);

@@ -3,7 +3,9 @@
 #ifndef LSMEM_BLOCK_H
 #define LSMEM_BLOCK_H
 
-#include "store.h"
+#include <linux/types.h>
+
+struct lsmem_store;
 
 u64 lsmem_block_capacity(const struct lsmem_store *store);
 int lsmem_block_add(struct lsmem_store *store);

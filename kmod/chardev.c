@@ -309,7 +309,7 @@ static long lsmem_ioctl_query(void *context, void *arg)
 		.object_max = LSMEM_OBJECT_MAX,
 		.vector_max = LSMEM_VECTOR_MAX,
 		.capacity = store->capacity,
-		.handles_max = store->nr_handles,
+		.handles_max = store->handles.nr,
 	};
 	memcpy(query->uuid, store->uuid, sizeof(query->uuid));
 	return 0;

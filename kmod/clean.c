@@ -21,7 +21,7 @@
  * cleaner may take what it has claimed and a pass is never larger than that; and
  * when the garbage lies in open segments, these are closed.
  *
- * Locks: balance_mutex while victims are chosen; none held while entries move;
+ * Locks: plan.mutex while victims are chosen; none held while entries move;
  * see store.h for what is taken inside.
  */
 #include <linux/freezer.h>
@@ -38,6 +38,7 @@
 #include "log.h"
 #include "retire.h"
 #include "space.h"
+#include "store.h"
 #include "trace.h"
 
 #define LSMEM_PASS_ENTRIES	(256u << 10)	/* most entries looked at in a pass */
@@ -78,16 +79,16 @@ static_assert(LSMEM_SEGMENT_BYTES / (LSMEM_ENTRY_BYTES + LSMEM_ALIGN) <= LSMEM_P
  */
 int lsmem_cleaner_init(struct lsmem_store *store)
 {
-	store->pass = kvzalloc(sizeof(*store->pass), store->frames.gfp);
-	store->survivors = kvcalloc(LSMEM_PASS_ENTRIES, sizeof(*store->survivors),
-				    store->frames.gfp);
-	return store->pass && store->survivors ? 0 : -ENOMEM;
+	store->cleaner.pass = kvzalloc(sizeof(*store->cleaner.pass), store->frames.gfp);
+	store->cleaner.survivors = kvcalloc(LSMEM_PASS_ENTRIES, sizeof(*store->cleaner.survivors),
+					    store->frames.gfp);
+	return store->cleaner.pass && store->cleaner.survivors ? 0 : -ENOMEM;
 }
 
 void lsmem_cleaner_destroy(struct lsmem_store *store)
 {
-	kvfree(store->pass);
-	kvfree(store->survivors);
+	kvfree(store->cleaner.pass);
+	kvfree(store->cleaner.survivors);
 }
 
 /* ---- Choosing ----------------------------------------------------------- */
@@ -98,11 +99,11 @@ static void lsmem_clean_roll_oldest(struct lsmem_store *store)
 	const struct lsmem_segment *oldest;
 	unsigned int i;
 
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	oldest = lsmem_log_oldest(store, NULL, 0);
-	spin_unlock(&store->segment_lock);
-	for (i = 0; oldest && i < store->nr_heads; i++)
-		if (READ_ONCE(store->heads[i].segment) == oldest &&
+	spin_unlock(&store->segments.lock);
+	for (i = 0; oldest && i < store->heads.nr; i++)
+		if (READ_ONCE(store->heads.table[i].segment) == oldest &&
 		    !lsmem_head_roll(store, i))
 			lsmem_count(store, forced_rolls, 1);
 }
@@ -128,10 +129,10 @@ static void lsmem_clean_release(struct lsmem_store *store, struct lsmem_pass *pa
 {
 	u32 i;
 
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	for (i = 0; i < pass->nr_victims; i++)
 		lsmem_segment_leave(pass->victims[i]);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	pass->nr_victims = 0;
 }
 
@@ -141,7 +142,7 @@ static void lsmem_clean_release(struct lsmem_store *store, struct lsmem_pass *pa
  */
 static bool lsmem_clean_gains(struct lsmem_store *store, const struct lsmem_pass *pass)
 {
-	if (store->cleaning->oldest_first)
+	if (store->segments.shown->oldest_first)
 		return true;	/* records can go */
 	return pass->held / LSMEM_SEGLET_BYTES > lsmem_packed_frames(pass->live) ||
 	       pass->nr_victims > DIV_ROUND_UP_ULL(pass->live, LSMEM_SEGMENT_BYTES);
@@ -153,14 +154,14 @@ static bool lsmem_clean_gains(struct lsmem_store *store, const struct lsmem_pass
  */
 static void lsmem_clean_take(struct lsmem_store *store, const u32 *slots, u32 nr, u64 room)
 {
-	struct lsmem_pass *pass = store->pass;
+	struct lsmem_pass *pass = store->cleaner.pass;
 	u32 entries = 0, i;
 
-	lockdep_assert_held(&store->balance_mutex);
+	lockdep_assert_held(&store->plan.mutex);
 	*pass = (struct lsmem_pass){ .begun = ktime_get_ns() };
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	for (i = 0; i < nr; i++) {
-		struct lsmem_segment *seg = &store->segments[slots[i]];
+		struct lsmem_segment *seg = &store->segments.table[slots[i]];
 		u32 live = atomic_read(seg->live);
 
 		if (!(seg->stat->flags & LSMEM_SEGMENT_CLEANABLE))
@@ -176,14 +177,14 @@ static void lsmem_clean_take(struct lsmem_store *store, const u32 *slots, u32 nr
 		trace_lsmem_clean_victim(store->name, seg->id, live,
 					 seg->nr_frames * LSMEM_SEGLET_BYTES);
 	}
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	if (pass->nr_victims && !lsmem_clean_gains(store, pass))
 		lsmem_clean_release(store, pass);
 	if (pass->nr_victims) {
 		/* Compaction goes on beside the pass, with the frames that are left. */
 		lsmem_frames_reclaim(&store->frames, LSMEM_PASS_SLACK +
 				     DIV_ROUND_UP_ULL(pass->live, LSMEM_SEGLET_BYTES));
-		WRITE_ONCE(store->cleaning->begun, store->cleaning->begun + 1);
+		WRITE_ONCE(store->segments.shown->begun, store->segments.shown->begun + 1);
 	} else {
 		lsmem_clean_unclaim(store);
 	}
@@ -192,23 +193,23 @@ static void lsmem_clean_take(struct lsmem_store *store, const u32 *slots, u32 nr
 /* Choose the victims of a pass; false when nothing can be gained. */
 static bool lsmem_clean_choose(struct lsmem_store *store)
 {
-	bool oldest_first = READ_ONCE(store->cleaning->oldest_first);
+	bool oldest_first = READ_ONCE(store->segments.shown->oldest_first);
 	u32 slots[LSMEM_VICTIMS], nr, chosen, i;
 	u64 room;
 
 	if (oldest_first)
 		lsmem_clean_roll_oldest(store);
-	mutex_lock(&store->balance_mutex);
+	mutex_lock(&store->plan.mutex);
 	if (!lsmem_clean_underway(store) && lsmem_clean_possible(store)) {
 		room = lsmem_clean_claim(store);
 		nr = lsmem_balance_cleanable(store);
-		chosen = lsmem_policy_select(store->candidates, nr, room,
+		chosen = lsmem_policy_select(store->plan.candidates, nr, room,
 					     lsmem_balance_limit(store), oldest_first);
 		for (i = 0; i < chosen; i++)
-			slots[i] = store->candidates[nr - 1 - i].cookie;
+			slots[i] = store->plan.candidates[nr - 1 - i].cookie;
 		lsmem_clean_take(store, slots, chosen, room);
 	}
-	mutex_unlock(&store->balance_mutex);
+	mutex_unlock(&store->plan.mutex);
 	return lsmem_clean_underway(store);
 }
 
@@ -226,9 +227,9 @@ bool lsmem_clean_due(const struct lsmem_store *store)
  */
 void lsmem_clean_stop(struct lsmem_store *store, bool last)
 {
-	mutex_lock(&store->balance_mutex);	/* none is just being chosen */
-	WRITE_ONCE(store->clean_last, last);
-	mutex_unlock(&store->balance_mutex);
+	mutex_lock(&store->plan.mutex);	/* none is just being chosen */
+	WRITE_ONCE(store->cleaner.last, last);
+	mutex_unlock(&store->plan.mutex);
 }
 
 /**
@@ -243,24 +244,24 @@ int lsmem_clean_ask(struct lsmem_store *store, const u64 *ids, u32 *nr)
 	u32 slots[LSMEM_VICTIMS], found = 0, i;
 	int ret = -EBUSY;
 
-	mutex_lock(&store->balance_mutex);
+	mutex_lock(&store->plan.mutex);
 	if (!lsmem_clean_underway(store) && !lsmem_retires_full(store) &&
 	    lsmem_clean_possible(store)) {
-		spin_lock(&store->segment_lock);
+		spin_lock(&store->segments.lock);
 		for (i = 0; i < *nr; i++) {
 			const struct lsmem_segment *seg = lsmem_segment_find(store, ids[i]);
 
 			if (seg)
 				slots[found++] = seg->slot;
 		}
-		spin_unlock(&store->segment_lock);
+		spin_unlock(&store->segments.lock);
 		lsmem_clean_take(store, slots, found, lsmem_clean_claim(store));
-		*nr = store->pass->nr_victims;
+		*nr = store->cleaner.pass->nr_victims;
 		ret = *nr ? 0 : -ENOENT;
 	}
-	mutex_unlock(&store->balance_mutex);
+	mutex_unlock(&store->plan.mutex);
 	if (!ret)
-		wake_up_all(&store->work);
+		wake_up_all(&store->plan.work);
 	return ret;
 }
 
@@ -275,9 +276,9 @@ static bool lsmem_clean_live(struct lsmem_store *store, const struct lsmem_pass 
 
 	switch (lsmem_entry_type(e)) {
 	case LSMEM_TYPE_OBJECT:
-		if (index >= store->nr_handles)
+		if (index >= store->handles.nr)
 			return false;
-		word = READ_ONCE(lsmem_handle_at(store, index)->word);
+		word = READ_ONCE(lsmem_handle_at(&store->handles, index)->word);
 		return lsmem_word_state(word) == LSMEM_WORD_LIVE &&
 		       lsmem_word_position(word) == lsmem_segment_position(seg, offset);
 	case LSMEM_TYPE_DELETE:
@@ -306,7 +307,7 @@ static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 		if (lsmem_clean_live(store, pass, seg, offset, &e)) {
 			if (pass->nr_survivors == LSMEM_PASS_ENTRIES)
 				break;
-			store->survivors[pass->nr_survivors++] = (struct lsmem_survivor){
+			store->cleaner.survivors[pass->nr_survivors++] = (struct lsmem_survivor){
 				.time = le64_to_cpu(e.version),
 				.slot = seg->slot,
 				.offset = offset,
@@ -334,10 +335,10 @@ static void lsmem_clean_gather(struct lsmem_store *store, struct lsmem_pass *pas
 	const struct lsmem_segment *oldest;
 	u32 i, kept = 0;
 
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	oldest = lsmem_log_oldest(store, pass->victims, pass->nr_victims);
 	pass->oldest = oldest ? oldest->id : ~0ull;
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	for (i = 0; i < pass->nr_victims; i++) {
 		struct lsmem_segment *seg = pass->victims[i];
 
@@ -346,14 +347,14 @@ static void lsmem_clean_gather(struct lsmem_store *store, struct lsmem_pass *pas
 			continue;
 		}
 		/* It stays in the log, and so does whatever waits for it. */
-		spin_lock(&store->segment_lock);
+		spin_lock(&store->segments.lock);
 		lsmem_segment_leave(seg);
-		spin_unlock(&store->segment_lock);
+		spin_unlock(&store->segments.lock);
 		pass->damaged = true;
 	}
 	pass->nr_victims = kept;
-	sort(store->survivors, pass->nr_survivors, sizeof(*store->survivors), lsmem_survivor_cmp,
-	     NULL);
+	sort(store->cleaner.survivors, pass->nr_survivors, sizeof(*store->cleaner.survivors),
+	     lsmem_survivor_cmp, NULL);
 }
 
 /* ---- Moving ------------------------------------------------------------- */
@@ -366,7 +367,7 @@ static int lsmem_clean_begin(struct lsmem_store *store, u32 length, u32 type,
 			     struct lsmem_append *ap)
 {
 	for (;;) {
-		int serial = atomic_read(&store->space_serial);
+		int serial = atomic_read(&store->space.serial);
 		bool held;
 
 		if (kthread_should_stop())
@@ -376,8 +377,8 @@ static int lsmem_clean_begin(struct lsmem_store *store, u32 length, u32 type,
 		if (lsmem_retire_free(store))
 			continue;
 		held = lsmem_retire_due(store);	/* by a view: see lsmem_cleaner_wait() */
-		wait_event_freezable_timeout(store->work, kthread_should_stop() ||
-					     atomic_read(&store->space_serial) != serial ||
+		wait_event_freezable_timeout(store->plan.work, kthread_should_stop() ||
+					     atomic_read(&store->space.serial) != serial ||
 					     (!held && lsmem_retire_due(store)),
 					     held ? 1 : MAX_SCHEDULE_TIMEOUT);
 	}
@@ -386,7 +387,7 @@ static int lsmem_clean_begin(struct lsmem_store *store, u32 length, u32 type,
 static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 			    const struct lsmem_survivor *survivor)
 {
-	struct lsmem_segment *seg = &store->segments[survivor->slot];
+	struct lsmem_segment *seg = &store->segments.table[survivor->slot];
 	u64 key, version, from, word;
 	struct lsmem_append ap;
 	struct lsmem_handle *h;
@@ -396,7 +397,7 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 
 	/* Again: the daemon can have written to it since it was listed. */
 	if (!lsmem_entry_fetch(store, seg, survivor->offset, &e) ||
-	    lsmem_handle_index(le64_to_cpu(e.key)) >= store->nr_handles) {
+	    lsmem_handle_index(le64_to_cpu(e.key)) >= store->handles.nr) {
 		lsmem_segment_damaged(store, seg, survivor->offset);
 		return 0;
 	}
@@ -411,13 +412,13 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 			   survivor->offset + LSMEM_ENTRY_BYTES,
 			   ap.size - LSMEM_ENTRY_BYTES);
 	lsmem_entry_stamp(store, &ap, key, version, length, type, lsmem_entry_table(&e),
-			   le32_to_cpu(e.pcrc));
+			  le32_to_cpu(e.pcrc));
 	if (type == LSMEM_TYPE_DELETE) {
 		lsmem_delete_moved(store, seg, &ap);
 		lsmem_append_commit(store, &ap);
 		return 0;
 	}
-	h = lsmem_handle_at(store, lsmem_handle_index(key));
+	h = lsmem_handle_at(&store->handles, lsmem_handle_index(key));
 	from = lsmem_segment_position(seg, survivor->offset);
 	word = READ_ONCE(h->word);
 	if (lsmem_word_state(word) != LSMEM_WORD_LIVE || lsmem_word_position(word) != from ||
@@ -429,8 +430,8 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 	atomic_sub(ap.size, seg->live);
 	lsmem_append_commit(store, &ap);
 	pass->moved += ap.size;
-	store->cleaned.relocated_bytes += ap.size;
-	store->cleaned.relocated_entries++;
+	store->cleaner.stats.relocated_bytes += ap.size;
+	store->cleaner.stats.relocated_entries++;
 	return 0;
 }
 
@@ -439,13 +440,13 @@ static void lsmem_clean_spare_damaged(struct lsmem_store *store, struct lsmem_pa
 {
 	u32 i, kept = 0;
 
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	for (i = 0; i < pass->nr_victims; i++)
 		if (pass->victims[i]->damaged)
 			lsmem_segment_leave(pass->victims[i]);
 		else
 			pass->victims[kept++] = pass->victims[i];
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	pass->nr_victims = kept;
 }
 
@@ -455,7 +456,7 @@ static bool lsmem_clean_merge(struct lsmem_store *store, struct lsmem_pass *pass
 	u32 i;
 
 	for (i = 0; i < pass->nr_survivors; i++) {
-		if (lsmem_clean_move(store, pass, &store->survivors[i]))
+		if (lsmem_clean_move(store, pass, &store->cleaner.survivors[i]))
 			return false;
 		if (i % 64 == 0)
 			cond_resched();
@@ -464,16 +465,16 @@ static bool lsmem_clean_merge(struct lsmem_store *store, struct lsmem_pass *pass
 	if (!pass->nr_victims)
 		return true;
 	lsmem_retire_add(store, pass->victims, pass->nr_victims);
-	store->cleaned.passes++;
-	store->cleaned.segments_cleaned += pass->nr_victims;
-	store->cleaned.freed_bytes += pass->held - min(pass->held, pass->moved);
+	store->cleaner.stats.passes++;
+	store->cleaner.stats.segments_cleaned += pass->nr_victims;
+	store->cleaner.stats.freed_bytes += pass->held - min(pass->held, pass->moved);
 	return true;
 }
 
 /* Carry out the pass whose victims have been taken. */
 static void lsmem_clean_pass(struct lsmem_store *store)
 {
-	struct lsmem_pass *pass = store->pass;
+	struct lsmem_pass *pass = store->cleaner.pass;
 	u64 ns;
 
 	trace_lsmem_clean_begin(store->name, pass->nr_victims, pass->live, pass->held);
@@ -484,16 +485,16 @@ static void lsmem_clean_pass(struct lsmem_store *store)
 	else if (!lsmem_clean_merge(store, pass))
 		return;		/* the store is going */
 	lsmem_clean_unclaim(store);
-	lsmem_asked_done(&store->clean_asked, pass->nr_victims);
+	lsmem_asked_done(&store->plan.clean_asked, pass->nr_victims);
 	ns = ktime_get_ns() - pass->begun;
-	store->cleaned.clean_ns += ns;
+	store->cleaner.stats.clean_ns += ns;
 	if (pass->held > pass->moved)
 		lsmem_space_made(store, (pass->held - pass->moved) / LSMEM_SEGLET_BYTES, ns);
 	trace_lsmem_clean_end(store->name, pass->moved, ns);
 	/* Pairs with the daemon, which then looks at the table. */
-	smp_store_release(&store->cleaning->ended, store->cleaning->begun);
+	smp_store_release(&store->segments.shown->ended, store->segments.shown->begun);
 	if (store->durable)
-		wake_up(&store->events);
+		wake_up(&store->repl.events);
 }
 
 /* ---- The thread --------------------------------------------------------- */
@@ -508,27 +509,27 @@ static void lsmem_cleaner_wait(struct lsmem_store *store, bool held, unsigned lo
 
 	if (held)
 		left = 1;
-	else if (store->clean_barren)
+	else if (store->cleaner.barren)
 		left = msecs_to_jiffies(LSMEM_IDLE_MS);
 	else if (due)
 		left = max_t(long, due - jiffies, 1);
-	wait_event_freezable_timeout(store->work, kthread_should_stop() ||
+	wait_event_freezable_timeout(store->plan.work, kthread_should_stop() ||
 				     lsmem_clean_underway(store) ||
 				     (!held && lsmem_retire_due(store)) ||
 				     (left == MAX_SCHEDULE_TIMEOUT && lsmem_clean_due(store)),
 				     left);
-	WRITE_ONCE(store->clean_barren, false);
+	WRITE_ONCE(store->cleaner.barren, false);
 }
 
 /* Cleaning is due, and no daemon has asked: choose; false when nothing can be gained. */
 static bool lsmem_clean_begin_own(struct lsmem_store *store)
 {
-	int asked = atomic_read(&store->clean_asked);
+	int asked = atomic_read(&store->plan.clean_asked);
 	bool gained = lsmem_clean_choose(store);
 
-	WRITE_ONCE(store->clean_barren, !gained);
+	WRITE_ONCE(store->cleaner.barren, !gained);
 	if (!gained)	/* nothing is left of what was asked for by then */
-		atomic_cmpxchg(&store->clean_asked, asked, 0);
+		atomic_cmpxchg(&store->plan.clean_asked, asked, 0);
 	lsmem_balance(store);
 	return gained;
 }
@@ -577,7 +578,7 @@ int lsmem_cleaner_make(struct lsmem_store *store)
 
 	if (IS_ERR(task))
 		return PTR_ERR(task);
-	store->cleaner = task;
+	store->cleaner.task = task;
 	return 0;
 }
 
@@ -587,7 +588,7 @@ int lsmem_cleaner_make(struct lsmem_store *store)
  */
 void lsmem_cleaner_run(struct lsmem_store *store)
 {
-	wake_up_process(store->cleaner);
+	wake_up_process(store->cleaner.task);
 }
 
 /**
@@ -598,18 +599,18 @@ void lsmem_cleaner_run(struct lsmem_store *store)
  */
 void lsmem_clean_forget(struct lsmem_store *store)
 {
-	mutex_lock(&store->balance_mutex);
-	store->pass->nr_victims = 0;
-	store->pass->nr_survivors = 0;
-	store->nr_planned = 0;
+	mutex_lock(&store->plan.mutex);
+	store->cleaner.pass->nr_victims = 0;
+	store->cleaner.pass->nr_survivors = 0;
+	store->plan.nr = 0;
 	/* As at the end of a pass. */
-	smp_store_release(&store->cleaning->ended, store->cleaning->begun);
-	mutex_unlock(&store->balance_mutex);
+	smp_store_release(&store->segments.shown->ended, store->segments.shown->begun);
+	mutex_unlock(&store->plan.mutex);
 	lsmem_frames_unclaim(&store->frames);
 	lsmem_segments_unclaim(store);
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	lsmem_retire_forget(store);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 }
 
 /**
@@ -620,7 +621,7 @@ void lsmem_clean_forget(struct lsmem_store *store)
  */
 void lsmem_cleaner_stop(struct lsmem_store *store)
 {
-	if (store->cleaner)
-		kthread_stop(store->cleaner);
-	store->cleaner = NULL;
+	if (store->cleaner.task)
+		kthread_stop(store->cleaner.task);
+	store->cleaner.task = NULL;
 }

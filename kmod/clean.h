@@ -3,7 +3,40 @@
 #ifndef LSMEM_CLEAN_H
 #define LSMEM_CLEAN_H
 
-#include "store.h"
+#include <linux/types.h>
+
+struct lsmem_pass;
+struct lsmem_store;
+struct lsmem_survivor;
+struct task_struct;
+
+/* What the cleaner has done; written by the cleaner alone. */
+struct lsmem_cleaner_stats {
+	u64 passes;
+	u64 segments_cleaned;
+	u64 relocated_bytes;
+	u64 relocated_entries;
+	u64 freed_bytes;
+	u64 clean_ns;
+};
+
+/**
+ * struct lsmem_cleaner - the cleaner of a store
+ * @task: its thread; NULL while there is none
+ * @pass: what it works on; plan.mutex while victims are chosen, then the thread's
+ * @survivors: the entries of @pass that are to be moved; the thread's
+ * @stats: what it has done
+ * @last: no pass begins any more: the daemon is going; plan.mutex for writing
+ * @barren: cleaning has just gained nothing
+ */
+struct lsmem_cleaner {
+	struct task_struct *task;
+	struct lsmem_pass *pass;
+	struct lsmem_survivor *survivors;
+	struct lsmem_cleaner_stats stats;
+	bool last;
+	bool barren;
+};
 
 int lsmem_cleaner_init(struct lsmem_store *store);
 int lsmem_cleaner_make(struct lsmem_store *store);

@@ -24,7 +24,7 @@
  * Source: Rumble et al., "Log-structured Memory for DRAM-based Storage", FAST
  * 2014, section 5.1 (segment compaction).
  *
- * Locks: none held while entries move; segment_lock for the segment's state, its
+ * Locks: none held while entries move; segments.lock for the segment's state, its
  * frames when they are swapped, and the ring of the vacated.
  */
 #include <linux/freezer.h>
@@ -39,6 +39,7 @@
 #include "epoch.h"
 #include "handle.h"
 #include "space.h"
+#include "store.h"
 #include "trace.h"
 
 #define LSMEM_COMPACT_BATCH	32	/* entries whose cache misses overlap */
@@ -80,24 +81,24 @@ static bool lsmem_vacated_free(struct lsmem_store *store, bool wait)
 {
 	struct lsmem_vacated vacated = { 0 };
 
-	if (test_and_set_bit_lock(0, &store->freeing))
+	if (test_and_set_bit_lock(0, &store->compaction.freeing))
 		return false;
-	spin_lock(&store->segment_lock);
-	if (store->vacated_first != store->vacated_next)
-		vacated = store->vacated[store->vacated_first % LSMEM_VACATED];
-	spin_unlock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
+	if (store->compaction.first != store->compaction.next)
+		vacated = store->compaction.vacated[store->compaction.first % LSMEM_VACATED];
+	spin_unlock(&store->segments.lock);
 	if (!vacated.nr || !lsmem_epoch_passed(store, vacated.epoch) ||
 	    (!wait && !poll_state_synchronize_rcu(vacated.rcu))) {
-		clear_bit_unlock(0, &store->freeing);
+		clear_bit_unlock(0, &store->compaction.freeing);
 		return false;
 	}
 	cond_synchronize_rcu_expedited(vacated.rcu);
 	lsmem_frames_give(&store->frames, vacated.first, vacated.nr, vacated.lent);
-	spin_lock(&store->segment_lock);
-	store->vacated_first++;
-	WRITE_ONCE(store->vacating, store->vacating - vacated.nr);
-	spin_unlock(&store->segment_lock);
-	clear_bit_unlock(0, &store->freeing);
+	spin_lock(&store->segments.lock);
+	store->compaction.first++;
+	WRITE_ONCE(store->compaction.vacating, store->compaction.vacating - vacated.nr);
+	spin_unlock(&store->segments.lock);
+	clear_bit_unlock(0, &store->compaction.freeing);
 	lsmem_space_came(store);
 	return true;
 }
@@ -137,8 +138,8 @@ static int lsmem_compact_collect(struct lsmem_compactor *c, const struct lsmem_s
 		index = lsmem_handle_index(le64_to_cpu(e->key));
 		if (type == LSMEM_TYPE_DELETE) {
 			nr++;
-		} else if (type == LSMEM_TYPE_OBJECT && index < store->nr_handles) {
-			prefetchw(lsmem_handle_at(store, index));
+		} else if (type == LSMEM_TYPE_OBJECT && index < store->handles.nr) {
+			prefetchw(lsmem_handle_at(&store->handles, index));
 			nr++;
 		}
 	}
@@ -165,7 +166,8 @@ static bool lsmem_compact_object(struct lsmem_compactor *c, const struct lsmem_s
 				 u32 offset, const struct lsmem_entry *e)
 {
 	u64 from = lsmem_segment_position(seg, offset), word;
-	struct lsmem_handle *h = lsmem_handle_at(c->store, lsmem_handle_index(le64_to_cpu(e->key)));
+	struct lsmem_handle *h = lsmem_handle_at(&c->store->handles,
+						 lsmem_handle_index(le64_to_cpu(e->key)));
 	u32 at = lsmem_entry_start(c->end);
 
 	word = READ_ONCE(h->word);
@@ -259,29 +261,29 @@ static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *
 	unsigned long rcu = start_poll_synchronize_rcu_expedited();
 	struct lsmem_vacated *vacated;
 
-	spin_lock(&store->segment_lock);
-	vacated = &store->vacated[store->vacated_next++ % LSMEM_VACATED];
+	spin_lock(&store->segments.lock);
+	vacated = &store->compaction.vacated[store->compaction.next++ % LSMEM_VACATED];
 	vacated->first = seg->frames[0];
 	vacated->nr = seg->nr_frames;
 	vacated->lent = c->to.nr_frames;
 	vacated->epoch = epoch;
 	vacated->rcu = rcu;
-	WRITE_ONCE(store->vacating, store->vacating + seg->nr_frames);
+	WRITE_ONCE(store->compaction.vacating, store->compaction.vacating + seg->nr_frames);
 	memcpy(seg->frames, c->to.frames, c->to.nr_frames * sizeof(*seg->frames));
 	WRITE_ONCE(seg->nr_frames, c->to.nr_frames);
 	seg->reserved = c->end;
 	seg->committed = c->end;
 	WRITE_ONCE(seg->packed_time, lsmem_store_time(store));
 	lsmem_segment_leave(seg);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 }
 
 /* It stays, or goes back, to what it was. */
 static void lsmem_compact_leave(struct lsmem_store *store, struct lsmem_segment *seg)
 {
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	lsmem_segment_leave(seg);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 }
 
 /* May another compaction begin, and if so, with the frames for it taken? */
@@ -291,12 +293,12 @@ static bool lsmem_compact_begin(struct lsmem_compactor *c, const struct lsmem_se
 	const struct lsmem_segment *oldest;
 	bool room;
 
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	/* The others may each end one at the same time. */
-	room = store->vacated_next - store->vacated_first <= LSMEM_VACATED - LSMEM_COMPACTORS;
+	room = store->compaction.next - store->compaction.first <= LSMEM_VACATED - LSMEM_COMPACTORS;
 	oldest = lsmem_log_oldest(store, NULL, 0);
 	c->oldest = oldest ? oldest->id : 0;
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	c->to.slot = seg->slot;
 	c->to.nr_frames = lsmem_packed_frames(atomic_read(seg->live));
 	c->end = 0;
@@ -331,7 +333,7 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 	lsmem_count(store, compact_freed_bytes, (u64)(held - c->to.nr_frames) * LSMEM_SEGLET_BYTES);
 	lsmem_count(store, compact_ns, ns);
 	lsmem_space_made(store, held - c->to.nr_frames, ns);
-	lsmem_asked_done(&store->compact_asked, 1);
+	lsmem_asked_done(&store->plan.compact_asked, 1);
 	trace_lsmem_compact(store->name, seg->id, held, c->to.nr_frames, c->moved, ns);
 	return true;
 }
@@ -340,7 +342,7 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 
 static bool lsmem_compact_wanted(const struct lsmem_compactor *c)
 {
-	return (!c->number || c->number < READ_ONCE(c->store->nr_compactors)) &&
+	return (!c->number || c->number < READ_ONCE(c->store->compaction.nr_compactors)) &&
 	       lsmem_balance_due(c->store);
 }
 
@@ -348,7 +350,7 @@ static bool lsmem_compact_wanted(const struct lsmem_compactor *c)
 static bool lsmem_compactor_held(const struct lsmem_compactor *c)
 {
 	return !c->number &&
-	       READ_ONCE(c->store->vacated_first) != READ_ONCE(c->store->vacated_next);
+	       READ_ONCE(c->store->compaction.first) != READ_ONCE(c->store->compaction.next);
 }
 
 /* Wait until there may be something to do; @fruitless: how often there was nothing. */
@@ -356,24 +358,24 @@ static void lsmem_compactor_wait(struct lsmem_compactor *c, unsigned int fruitle
 {
 	unsigned int pause = LSMEM_COMPACT_IDLE_MS << min(fruitless, LSMEM_COMPACT_IDLE_MAX + 1u);
 	struct lsmem_store *store = c->store;
-	int stalled = atomic_read(&store->stalled);
+	int stalled = atomic_read(&store->space.stalled);
 
 	if (lsmem_compactor_held(c)) {
 		/* A view holds them up: views end without telling us. */
-		wait_event_freezable_timeout(store->work, kthread_should_stop(), 1);
+		wait_event_freezable_timeout(store->plan.work, kthread_should_stop(), 1);
 	} else if (lsmem_compact_wanted(c)) {
 		if (stalled)
 			pause = LSMEM_COMPACT_IDLE_MS;
-		wait_event_freezable_timeout(store->work, kthread_should_stop() ||
+		wait_event_freezable_timeout(store->plan.work, kthread_should_stop() ||
 					     !lsmem_compact_wanted(c) ||
-					     (!stalled && atomic_read(&store->stalled)),
+					     (!stalled && atomic_read(&store->space.stalled)),
 					     msecs_to_jiffies(pause));
 	} else {
 		/* In the other waits appends would wake it up in vain, each of them. */
-		smp_store_mb(store->cleaner_idle, true);
-		wait_event_freezable(store->work, kthread_should_stop() ||
+		smp_store_mb(store->plan.idle, true);
+		wait_event_freezable(store->plan.work, kthread_should_stop() ||
 				     lsmem_compact_wanted(c));
-		WRITE_ONCE(store->cleaner_idle, false);
+		WRITE_ONCE(store->plan.idle, false);
 	}
 }
 
@@ -408,21 +410,21 @@ int lsmem_compactors_init(struct lsmem_store *store)
 {
 	unsigned int i;
 
-	store->nr_compactors = clamp(num_possible_cpus() / 8, 1u, LSMEM_COMPACTORS);
-	store->compactors = kvcalloc(LSMEM_COMPACTORS, sizeof(*store->compactors),
-				     store->frames.gfp);
-	if (!store->compactors)
+	store->compaction.nr_compactors = clamp(num_possible_cpus() / 8, 1u, LSMEM_COMPACTORS);
+	store->compaction.compactors = kvcalloc(LSMEM_COMPACTORS, sizeof(*store->compaction.compactors),
+						store->frames.gfp);
+	if (!store->compaction.compactors)
 		return -ENOMEM;
 	for (i = 0; i < LSMEM_COMPACTORS; i++) {
-		store->compactors[i].store = store;
-		store->compactors[i].number = i;
+		store->compaction.compactors[i].store = store;
+		store->compaction.compactors[i].number = i;
 	}
 	return 0;
 }
 
 void lsmem_compactors_destroy(struct lsmem_store *store)
 {
-	kvfree(store->compactors);
+	kvfree(store->compaction.compactors);
 }
 
 /**
@@ -438,7 +440,7 @@ int lsmem_compactors_make(struct lsmem_store *store)
 	unsigned int i;
 
 	for (i = 0; i < LSMEM_COMPACTORS; i++) {
-		struct lsmem_compactor *c = &store->compactors[i];
+		struct lsmem_compactor *c = &store->compaction.compactors[i];
 		struct task_struct *task;
 
 		task = kthread_create(lsmem_compactor, c, "lsmem-%u/%s", i, store->name);
@@ -460,7 +462,7 @@ void lsmem_compactors_run(struct lsmem_store *store)
 	unsigned int i;
 
 	for (i = 0; i < LSMEM_COMPACTORS; i++)
-		wake_up_process(store->compactors[i].task);
+		wake_up_process(store->compaction.compactors[i].task);
 }
 
 /**
@@ -474,8 +476,8 @@ void lsmem_compactors_stop(struct lsmem_store *store)
 	unsigned int i;
 
 	for (i = 0; i < LSMEM_COMPACTORS; i++) {
-		if (store->compactors[i].task)
-			kthread_stop(store->compactors[i].task);
-		store->compactors[i].task = NULL;
+		if (store->compaction.compactors[i].task)
+			kthread_stop(store->compaction.compactors[i].task);
+		store->compaction.compactors[i].task = NULL;
 	}
 }

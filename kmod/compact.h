@@ -3,7 +3,49 @@
 #ifndef LSMEM_COMPACT_H
 #define LSMEM_COMPACT_H
 
-#include "store.h"
+#include <linux/types.h>
+
+#define LSMEM_VACATED		64	/* compactions whose old frames may still be seen */
+#define LSMEM_COMPACTORS	4u	/* most compactors of a store */
+
+struct lsmem_compactor;
+struct lsmem_store;
+
+/**
+ * struct lsmem_vacated - frames that compaction has emptied
+ * @first: the first of them; the frame table chains them
+ * @nr: how many
+ * @lent: frames that were taken to empty them
+ * @epoch: views that began before it may still use them
+ * @rcu: grace period after which no kernel reader does
+ */
+struct lsmem_vacated {
+	u32 first;
+	u32 nr;
+	u32 lent;
+	u64 epoch;
+	unsigned long rcu;
+};
+
+/**
+ * struct lsmem_compaction - the compactors of a store, and what they have emptied
+ * @compactors: LSMEM_COMPACTORS of them
+ * @nr_compactors: how many of them may work
+ * @vacated: [@first, @next) of a ring
+ * @first: the oldest, not masked; under segments.lock, as @next and @vacating
+ * @next: the next
+ * @vacating: how many frames are in @vacated; read without the lock as a hint
+ * @freeing: bit 0: one of the threads frees the oldest
+ */
+struct lsmem_compaction {
+	struct lsmem_compactor *compactors;
+	u32 nr_compactors;
+	struct lsmem_vacated vacated[LSMEM_VACATED];
+	u32 first;
+	u32 next;
+	u32 vacating;
+	unsigned long freeing;
+};
 
 int lsmem_compactors_init(struct lsmem_store *store);
 int lsmem_compactors_make(struct lsmem_store *store);

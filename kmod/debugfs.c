@@ -38,7 +38,7 @@ static void *segments_start(struct seq_file *s, loff_t *pos)
 {
 	const struct lsmem_store *store = s->private;
 
-	return *pos <= store->nr_segments ? pos : NULL;
+	return *pos <= store->segments.nr ? pos : NULL;
 }
 
 static void *segments_next(struct seq_file *s, void *v, loff_t *pos)
@@ -61,9 +61,9 @@ static int segments_show(struct seq_file *s, void *v)
 		seq_puts(s, "id state generation frames reserved committed emitted acked live deletes entries barrier age_ms flags\n");
 		return 0;
 	}
-	spin_lock(&store->segment_lock);
-	seg = store->segments[slot - 1];
-	spin_unlock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
+	seg = store->segments.table[slot - 1];
+	spin_unlock(&store->segments.lock);
 	if (seg.state == LSMEM_SEGMENT_FREE)
 		return SEQ_SKIP;
 	seq_printf(s, "%llu %s %u %u %u %u %u %u %d %d %u %llu %llu %s%s%s%s\n", seg.id,
@@ -94,8 +94,8 @@ static int heads_show(struct seq_file *s, void *v)
 	unsigned int i;
 
 	seq_puts(s, "head segment reserved committed underway\n");
-	for (i = 0; i < store->nr_heads; i++) {
-		struct lsmem_head *head = &store->heads[i];
+	for (i = 0; i < store->heads.nr; i++) {
+		struct lsmem_head *head = &store->heads.table[i];
 		u32 reserved = 0, committed = 0, underway;
 		u64 id = 0;
 
@@ -123,12 +123,12 @@ static int retires_show(struct seq_file *s, void *v)
 
 	seq_puts(s, "segments first last epoch emitted acked waited_ms\n");
 	for (i = 0; i < LSMEM_RETIRES; i++) {
-		const struct lsmem_retire *retire = &store->retires[i];
+		const struct lsmem_retire *retire = &store->retires.ring[i];
 		u64 first = 0, last = 0, epoch, begun;
 		bool emitted, acked;
 		u32 nr;
 
-		spin_lock(&store->segment_lock);
+		spin_lock(&store->segments.lock);
 		nr = retire->nr;
 		if (nr) {
 			first = retire->victims[0]->id;
@@ -138,7 +138,7 @@ static int retires_show(struct seq_file *s, void *v)
 		begun = retire->begun;
 		emitted = retire->emitted;
 		acked = retire->acked;
-		spin_unlock(&store->segment_lock);
+		spin_unlock(&store->segments.lock);
 		if (!nr)
 			continue;
 		seq_printf(s, "%u %llu %llu %llu %d %d %llu\n", nr, first, last, epoch, emitted,
@@ -157,8 +157,8 @@ static int clients_show(struct seq_file *s, void *v)
 	u32 nr = 0;
 
 	seq_puts(s, "client views revoked oldest\n");
-	mutex_lock(&store->epoch_lock);
-	list_for_each_entry(client, &store->clients, node) {
+	mutex_lock(&store->views.lock);
+	list_for_each_entry(client, &store->views.clients, node) {
 		u32 views = 0, revoked = 0, i;
 		u64 oldest = LSMEM_SLOT_REVOKED;
 
@@ -176,7 +176,7 @@ static int clients_show(struct seq_file *s, void *v)
 		if (seq_has_overflowed(s))
 			break;	/* it will be called again, with a larger buffer */
 	}
-	mutex_unlock(&store->epoch_lock);
+	mutex_unlock(&store->views.lock);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(clients);

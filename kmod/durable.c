@@ -11,7 +11,7 @@
  * Each wait has a bound (durable_ms, flush_ms or the caller's) and ends when the store is
  * no longer active: nothing waits for a daemon that does not come.
  *
- * Locks: segment_lock to look; none while waiting.
+ * Locks: segments.lock to look; none while waiting.
  */
 #include "durable.h"
 #include "log.h"
@@ -22,8 +22,8 @@
 ({											\
 	long __left;									\
 											\
-	wake_up(&(store)->events);							\
-	__left = lsmem_wait_event(store, acks,						\
+	wake_up(&(store)->repl.events);							\
+	__left = lsmem_wait_event(store, repl.acks,						\
 				  (condition) || !lsmem_store_active(store),		\
 				  msecs_to_jiffies(ms));				\
 	__left < 0 ? -EINTR : !__left ? -ETIMEDOUT :					\
@@ -37,10 +37,10 @@ static bool lsmem_place_durable(struct lsmem_store *store, const struct lsmem_pl
 	const struct lsmem_segment *seg;
 	bool durable;
 
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	seg = lsmem_segment_find(store, place->segment);
 	durable = !seg || place->offset <= (received ? lsmem_segment_received(seg) : seg->acked);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	return durable;
 }
 
@@ -79,7 +79,7 @@ int lsmem_wait_durable(struct lsmem_store *store, const struct lsmem_place *plac
  */
 int lsmem_wait_received(struct lsmem_store *store, const struct lsmem_place *place)
 {
-	return lsmem_wait_place(store, place, true, READ_ONCE(store->durable_ms));
+	return lsmem_wait_place(store, place, true, READ_ONCE(store->repl.durable_ms));
 }
 
 /**
@@ -98,7 +98,7 @@ int lsmem_sync(struct lsmem_store *store, u32 timeout_ms)
 		return -EOPNOTSUPP;
 	lsmem_log_point(store, &point);
 	return lsmem_wait_acks(store, lsmem_log_reached(store, &point, LSMEM_REACH_DURABLE),
-			       timeout_ms ?: READ_ONCE(store->flush_ms));
+			       timeout_ms ?: READ_ONCE(store->repl.flush_ms));
 }
 
 /**
@@ -113,5 +113,5 @@ int lsmem_sync_received(struct lsmem_store *store)
 
 	lsmem_log_point(store, &point);
 	return lsmem_wait_acks(store, lsmem_log_reached(store, &point, LSMEM_REACH_RECEIVED),
-			       READ_ONCE(store->durable_ms));
+			       READ_ONCE(store->repl.durable_ms));
 }

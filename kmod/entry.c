@@ -160,14 +160,14 @@ static void lsmem_barrier_raise(struct lsmem_segment *seg, u64 barrier)
 void lsmem_delete_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
 			u64 version, u32 table)
 {
-	u64 barrier = READ_ONCE(store->barrier);
+	u64 barrier = READ_ONCE(store->segments.barrier);
 	struct lsmem_delete record = { .barrier = cpu_to_le64(barrier) };
 
 	lsmem_barrier_raise(ap->segment, barrier);
 	lsmem_segment_write(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, &record,
 			    sizeof(record));
 	lsmem_entry_stamp(store, ap, key, version, sizeof(record), LSMEM_TYPE_DELETE, table,
-			   crc32c(~0u, &record, sizeof(record)));
+			  crc32c(~0u, &record, sizeof(record)));
 }
 
 /**

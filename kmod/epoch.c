@@ -29,13 +29,14 @@
  * A file has slots from its first mmap of them on; only such files are looked at, and
  * limits/clients_max bounds how many there are.
  *
- * Lock: store->epoch_lock, a mutex, for the set of clients and @seen: the look at all of
+ * Lock: store->views.lock, a mutex, for the set of clients and @seen: the look at all of
  * them rests in between.  Nothing is allocated under it.
  */
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
 #include "epoch.h"
+#include "store.h"
 #include "trace.h"
 
 #define LSMEM_STRIKES_MAX	10u		/* then a bound is a thousandth */
@@ -65,21 +66,21 @@ static int lsmem_client_list(struct lsmem_client *client)
 	unsigned int i;
 	u64 epoch;
 
-	lockdep_assert_held(&store->epoch_lock);
-	if (store->nr_clients >= READ_ONCE(store->clients_max))
+	lockdep_assert_held(&store->views.lock);
+	if (store->views.nr_clients >= READ_ONCE(store->views.clients_max))
 		return -ENFILE;
-	store->nr_clients++;
+	store->views.nr_clients++;
 	/*
 	 * Views of this file begin after its slots were made.  They see the words exchanged
 	 * before the epoch that there is now.  A walk that misses this file in the list took
 	 * the lock before: its epoch is not above this one.
 	 */
-	epoch = smp_load_acquire(&store->info->epoch);
+	epoch = smp_load_acquire(&store->views.info->epoch);
 	for (i = 0; i < LSMEM_SLOTS; i++) {
 		client->seen[i].until = epoch;
 		client->seen[i].looked = epoch;
 	}
-	list_add_tail(&client->node, &store->clients);
+	list_add_tail(&client->node, &store->views.clients);
 	return 0;
 }
 
@@ -104,16 +105,16 @@ int lsmem_client_map(struct lsmem_client *client)
 	bool mapped, full;
 	int ret = 0;
 
-	mutex_lock(&store->epoch_lock);
+	mutex_lock(&store->views.lock);
 	mapped = client->slots;
-	full = store->nr_clients >= READ_ONCE(store->clients_max);
-	mutex_unlock(&store->epoch_lock);
+	full = store->views.nr_clients >= READ_ONCE(store->views.clients_max);
+	mutex_unlock(&store->views.lock);
 	if (mapped || full)
 		return mapped ? 0 : -ENFILE;
 	slots = (void *)__get_free_page(gfp | __GFP_ZERO);
 	if (slots)
 		seen = kcalloc(LSMEM_SLOTS, sizeof(*seen), gfp);
-	mutex_lock(&store->epoch_lock);
+	mutex_lock(&store->views.lock);
 	if (!client->slots) {	/* another thread may have been as far */
 		ret = -ENOMEM;
 		if (slots && seen) {
@@ -129,7 +130,7 @@ int lsmem_client_map(struct lsmem_client *client)
 			client->seen = NULL;
 		}
 	}
-	mutex_unlock(&store->epoch_lock);
+	mutex_unlock(&store->views.lock);
 	free_page((unsigned long)slots);
 	kfree(seen);
 	return ret;
@@ -142,10 +143,10 @@ int lsmem_client_map(struct lsmem_client *client)
 void lsmem_client_free(struct lsmem_client *client)
 {
 	if (client->slots) {
-		mutex_lock(&client->store->epoch_lock);
-		client->store->nr_clients--;
+		mutex_lock(&client->store->views.lock);
+		client->store->views.nr_clients--;
 		list_del(&client->node);
-		mutex_unlock(&client->store->epoch_lock);
+		mutex_unlock(&client->store->views.lock);
 	}
 	free_page((unsigned long)client->slots);
 	kfree(client->seen);
@@ -159,13 +160,13 @@ void lsmem_client_free(struct lsmem_client *client)
  */
 u64 lsmem_epoch_advance(struct lsmem_store *store)
 {
-	static_assert(sizeof(atomic64_t) == sizeof(store->info->epoch) &&
-		      __alignof__(atomic64_t) <= __alignof__(store->info->epoch));
+	static_assert(sizeof(atomic64_t) == sizeof(store->views.info->epoch) &&
+		      __alignof__(atomic64_t) <= __alignof__(store->views.info->epoch));
 	/*
 	 * Ordered on both sides.  A client that publishes the new epoch sees the words
 	 * exchanged before it.  Pairs with the client's barrier after it published.
 	 */
-	return atomic64_inc_return((atomic64_t *)&store->info->epoch);
+	return atomic64_inc_return((atomic64_t *)&store->views.info->epoch);
 }
 
 /* How long this client's views may hold a frame up, jiffies. */
@@ -173,7 +174,7 @@ static unsigned long lsmem_client_bound(struct lsmem_client *client)
 {
 	if (time_after(jiffies, client->struck + LSMEM_STRIKES_LAST))
 		client->strikes = 0;
-	return msecs_to_jiffies(READ_ONCE(client->store->view_ms)) >> client->strikes;
+	return msecs_to_jiffies(READ_ONCE(client->store->views.view_ms)) >> client->strikes;
 }
 
 /* The view in this slot did not end in time: end it.  @now: the epoch before the look. */
@@ -240,18 +241,18 @@ bool lsmem_epoch_passed(struct lsmem_store *store, u64 epoch)
 	unsigned int i;
 	u64 now;
 
-	mutex_lock(&store->epoch_lock);
+	mutex_lock(&store->views.lock);
 	/*
 	 * The epoch first, then the slots: a slot that is idle after this load holds up no
 	 * epoch up to this one.  Pairs with lsmem_epoch_advance(), also of another thread.
 	 */
-	now = smp_load_acquire(&store->info->epoch);
-	list_for_each_entry(client, &store->clients, node) {
+	now = smp_load_acquire(&store->views.info->epoch);
+	list_for_each_entry(client, &store->views.clients, node) {
 		for (i = 0; i < LSMEM_SLOTS; i++)
 			if (lsmem_slot_holds(client, i, epoch, now))
 				passed = false;
 		cond_resched();
 	}
-	mutex_unlock(&store->epoch_lock);
+	mutex_unlock(&store->views.lock);
 	return passed;
 }

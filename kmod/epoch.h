@@ -3,8 +3,15 @@
 #ifndef LSMEM_EPOCH_H
 #define LSMEM_EPOCH_H
 
-#include "store.h"
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/types.h>
 
+#include "../uapi/lsmem.h"
+
+struct lsmem_store;
+
+#define LSMEM_CLIENTS_MAX	4096u	/* limits/clients_max by default */
 #define LSMEM_SLOTS	(PAGE_SIZE / sizeof(struct lsmem_slot))
 
 /**
@@ -30,7 +37,7 @@ struct lsmem_seen {
  * @slots: one page, mapped read-write by its owner; NULL before it is mapped
  * @strikes: views that were not ended in time, of late: each halves the bound
  * @struck: when the last one was, jiffies
- * @seen: LSMEM_SLOTS, under epoch_lock; NULL while @slots is
+ * @seen: LSMEM_SLOTS, under views.lock; NULL while @slots is
  */
 struct lsmem_client {
 	struct lsmem_store *store;
@@ -39,6 +46,24 @@ struct lsmem_client {
 	unsigned int strikes;
 	unsigned long struck;
 	struct lsmem_seen *seen;
+};
+
+/**
+ * struct lsmem_views - the views that user space has of a store
+ * @info: the info page, mapped read-only into clients; its epoch grows under @lock
+ * @clients: open files that have slots
+ * @nr_clients: how many; under @lock
+ * @lock: for the set of clients, and what is known of their slots
+ * @view_ms: how long a view may hold up others
+ * @clients_max: files that may have slots
+ */
+struct lsmem_views {
+	struct lsmem_info *info;
+	struct list_head clients;
+	u32 nr_clients;
+	struct mutex lock;
+	u32 view_ms;
+	u32 clients_max;
 };
 
 struct lsmem_client *lsmem_client_new(struct lsmem_store *store);

@@ -35,6 +35,7 @@
 #include <linux/vmalloc.h>
 
 #include "handle.h"
+#include "store.h"
 
 #define LSMEM_GENERATIONS_AHEAD	(1u << 20)	/* 2^28 / 2^20 recoveries see it through */
 #define LSMEM_GENERATIONS_SHARE	64	/* 1/64 of the table may be cycled for ever */
@@ -49,27 +50,27 @@ int lsmem_handles_init(struct lsmem_store *store)
 	u64 i;
 	int ret;
 
-	store->handles = lsmem_table_alloc(store->nr_handles * sizeof(*store->handles),
-					   store->frames.gfp);
-	if (!store->handles)
+	store->handles.table = lsmem_table_alloc(store->handles.nr * sizeof(*store->handles.table),
+						 store->frames.gfp);
+	if (!store->handles.table)
 		return -ENOMEM;
-	store->generation_ceiling = store->durable ? 0 : LSMEM_GENERATION_MAX;
-	store->generation_limit = store->durable ? 0 : LSMEM_GENERATION_MAX;
+	store->handles.ceiling = store->durable ? 0 : LSMEM_GENERATION_MAX;
+	store->handles.limit = store->durable ? 0 : LSMEM_GENERATION_MAX;
 	if (store->kind == LSMEM_KIND_BLOCK)
 		return 0;
-	ret = lsmem_indices_init(&store->handle_map, store->nr_handles, store->frames.gfp);
+	ret = lsmem_indices_init(&store->handles.map, store->handles.nr, store->frames.gfp);
 	if (ret)
 		return ret;
 	/* Index 0 with generation 0 would be no handle: generations begin at 1. */
-	for (i = 0; i < store->nr_handles; i++)
-		store->handles[i].info = 0;
+	for (i = 0; i < store->handles.nr; i++)
+		store->handles.table[i].info = 0;
 	return 0;
 }
 
 void lsmem_handles_destroy(struct lsmem_store *store)
 {
-	lsmem_indices_destroy(&store->handle_map);
-	vfree(store->handles);
+	lsmem_indices_destroy(&store->handles.map);
+	vfree(store->handles.table);
 }
 
 /* May an index have @generation, by what all indices together have used since the load? */
@@ -78,20 +79,20 @@ static bool lsmem_handle_ahead(struct lsmem_store *store, u32 generation)
 	struct lsmem_counters sum;
 	u64 limit;
 
-	if (generation <= READ_ONCE(store->generation_limit))
+	if (generation <= READ_ONCE(store->handles.limit))
 		return false;
 	lsmem_store_counters(store, &sum);
-	limit = store->generation_floor + LSMEM_GENERATIONS_AHEAD +
-		div64_u64(sum.handles_given * LSMEM_GENERATIONS_SHARE, store->nr_handles);
+	limit = store->handles.floor + LSMEM_GENERATIONS_AHEAD +
+		div64_u64(sum.handles_given * LSMEM_GENERATIONS_SHARE, store->handles.nr);
 	limit = min_t(u64, limit, LSMEM_GENERATION_MAX);
-	WRITE_ONCE(store->generation_limit, limit);
+	WRITE_ONCE(store->handles.limit, limit);
 	return generation > limit;
 }
 
 /* An index is given out no more, at least until the store is loaded again: its bit stays set. */
 static void lsmem_handle_retire(struct lsmem_store *store, u64 index)
 {
-	if (atomic64_inc_return(&store->handles_aside) == 1)
+	if (atomic64_inc_return(&store->handles.aside) == 1)
 		pr_warn("%s: index %llu has had too many objects: it is set aside\n", store->name,
 			index);
 }
@@ -111,18 +112,18 @@ static void lsmem_handle_retire(struct lsmem_store *store, u64 index)
  */
 int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 {
-	if (store->generation_floor >= LSMEM_GENERATION_MAX)
+	if (store->handles.floor >= LSMEM_GENERATION_MAX)
 		return -EMFILE;		/* the recovery has found them all used up */
 	for (;;) {
 		struct lsmem_handle *h;
 		u32 generation, max;
 		int index;
 
-		index = lsmem_indices_get(&store->handle_map);
+		index = lsmem_indices_get(&store->handles.map);
 		if (index < 0)
 			return -EMFILE;
-		h = &store->handles[index];
-		generation = max(lsmem_info_generation(h->info), store->generation_floor) + 1;
+		h = &store->handles.table[index];
+		generation = max(lsmem_info_generation(h->info), store->handles.floor) + 1;
 		if (generation > LSMEM_GENERATION_MAX || lsmem_handle_ahead(store, generation)) {
 			/* Each index once: a call is bounded by the table, and may be killed. */
 			lsmem_handle_retire(store, index);
@@ -131,12 +132,12 @@ int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 			cond_resched();
 			continue;
 		}
-		if (generation > READ_ONCE(store->generation_ceiling)) {
-			lsmem_indices_put(&store->handle_map, index);
+		if (generation > READ_ONCE(store->handles.ceiling)) {
+			lsmem_indices_put(&store->handles.map, index);
 			return -EAGAIN;
 		}
-		for (max = READ_ONCE(store->generation_max); generation > max;) {
-			u32 seen = cmpxchg(&store->generation_max, max, generation);
+		for (max = READ_ONCE(store->handles.max); generation > max;) {
+			u32 seen = cmpxchg(&store->handles.max, max, generation);
 
 			if (seen == max)
 				break;
@@ -145,7 +146,7 @@ int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 		WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_BUSY, 0));
 		smp_wmb();	/* readers that see the new info see no old word */
 		WRITE_ONCE(h->info, (u64)table << LSMEM_INFO_TABLE_SHIFT | generation);
-		percpu_counter_inc(&store->handles_used);
+		percpu_counter_inc(&store->handles.used);
 		lsmem_count(store, handles_given, 1);
 		*handle = lsmem_handle_make(index, generation);
 		return 0;
@@ -160,13 +161,13 @@ int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 void lsmem_handle_free(struct lsmem_store *store, u64 handle)
 {
 	u64 index = lsmem_handle_index(handle);
-	struct lsmem_handle *h = &store->handles[index];
+	struct lsmem_handle *h = &store->handles.table[index];
 
 	/* Pairs with the load of a word: what preceded it is over. */
 	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
-	percpu_counter_dec(&store->handles_used);
+	percpu_counter_dec(&store->handles.used);
 	/* A release: the next owner's words come after this one (tests/litmus/handle-free.litmus). */
-	lsmem_indices_put(&store->handle_map, index);
+	lsmem_indices_put(&store->handles.map, index);
 }
 
 /**
@@ -184,12 +185,12 @@ int lsmem_handle_find(struct lsmem_store *store, u64 handle, struct lsmem_handle
 	u32 generation = lsmem_handle_generation(handle), current_generation;
 	struct lsmem_handle *h;
 
-	if (!generation || index >= store->nr_handles)
+	if (!generation || index >= store->handles.nr)
 		return -ENOENT;
-	h = lsmem_handle_at(store, index);
+	h = lsmem_handle_at(&store->handles, index);
 	current_generation = lsmem_info_generation(READ_ONCE(h->info));
 	if (generation > current_generation)
-		return generation > store->generation_floor ? -ENOENT : -ESTALE;
+		return generation > store->handles.floor ? -ENOENT : -ESTALE;
 	if (generation < current_generation)
 		return -ESTALE;
 	*found = h;
@@ -203,7 +204,7 @@ int lsmem_handle_find(struct lsmem_store *store, u64 handle, struct lsmem_handle
  */
 u64 lsmem_handle_version(struct lsmem_store *store, u64 last)
 {
-	u64 now = lsmem_version_make(store->era, lsmem_store_time(store));
+	u64 now = lsmem_version_make(store->handles.era, lsmem_store_time(store));
 
 	return max(now, last + 1);
 }

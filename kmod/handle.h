@@ -4,18 +4,51 @@
 #define LSMEM_HANDLE_H
 
 #include <linux/nospec.h>
+#include <linux/percpu_counter.h>
 
-#include "store.h"
+#include "frame.h"
+#include "indices.h"
+
+struct lsmem_store;
 
 #define LSMEM_INFO_TABLE_SHIFT	LSMEM_GENERATION_BITS
+
+/**
+ * struct lsmem_handles - the handle table of a store
+ * @table: @nr of them, mapped read-only into clients
+ * @nr: indices: of objects, or blocks of a block store
+ * @map: indices that are taken (object stores)
+ * @era: of versions
+ * @floor: generations up to it may have been given out before the recovery
+ * @ceiling: the highest generation that may be given out: so much is durable
+ * @max: the highest that has been given out
+ * @limit: the highest for any one index, until it is reckoned anew; see handle.c
+ * @aside: how many indices are used up or set aside
+ * @used: how many are in use
+ *
+ * No lock: words are exchanged as a whole; @era and @floor are set before the store is
+ * active, @ceiling by the attached daemon alone.
+ */
+struct lsmem_handles {
+	struct lsmem_handle *table;
+	u64 nr;
+	struct lsmem_indices map;
+	u32 era;
+	u32 floor;
+	u32 ceiling;
+	u32 max;
+	u32 limit;
+	atomic64_t aside;
+	struct percpu_counter used;
+};
 
 /*
  * The entry of an index that comes from a user, or from memory that a daemon can write
  * to, and has been checked: a misprediction of that check does not read beyond the table.
  */
-static inline struct lsmem_handle *lsmem_handle_at(const struct lsmem_store *store, u64 index)
+static inline struct lsmem_handle *lsmem_handle_at(const struct lsmem_handles *handles, u64 index)
 {
-	return &store->handles[array_index_nospec(index, store->nr_handles)];
+	return &handles->table[array_index_nospec(index, handles->nr)];
 }
 
 static inline u64 lsmem_word_position(u64 word)
@@ -59,11 +92,11 @@ int lsmem_handle_find(struct lsmem_store *store, u64 handle, struct lsmem_handle
 u64 lsmem_handle_version(struct lsmem_store *store, u64 last);
 
 /* The entry a live word points to; good under the rcu_read_lock() of the load. */
-static inline struct lsmem_entry *lsmem_word_entry(struct lsmem_store *store, u64 word)
+static inline struct lsmem_entry *lsmem_word_entry(const struct lsmem_frames *frames, u64 word)
 {
 	u64 position = lsmem_word_position(word);
 
-	return lsmem_frame_address(&store->frames, position >> LSMEM_POSITION_OFFSET_BITS) +
+	return lsmem_frame_address(frames, position >> LSMEM_POSITION_OFFSET_BITS) +
 	       (position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN;
 }
 

@@ -71,9 +71,9 @@ static struct lsmem_segment *lsmem_load_segment(struct lsmem_store *store,
 {
 	struct lsmem_segment *seg = NULL;
 
-	spin_lock(&store->segment_lock);
-	if (!list_empty(&store->log))
-		seg = list_last_entry(&store->log, struct lsmem_segment, node);
+	spin_lock(&store->segments.lock);
+	if (!list_empty(&store->segments.log))
+		seg = list_last_entry(&store->segments.log, struct lsmem_segment, node);
 	if (!seg || seg->id < load->segment) {
 		seg = lsmem_segment_new(store, load->segment, load->generation);
 		if (seg) {
@@ -84,8 +84,8 @@ static struct lsmem_segment *lsmem_load_segment(struct lsmem_store *store,
 			seg->state = LSMEM_SEGMENT_CLOSED;
 			seg->home = load->sealed;
 			lsmem_segment_done(seg);
-			store->next_segment = seg->id + 1;
-			store->barrier = seg->id + 1;
+			store->segments.next_id = seg->id + 1;
+			store->segments.barrier = seg->id + 1;
 		} else {
 			seg = ERR_PTR(-ENOSPC);
 		}
@@ -93,7 +93,7 @@ static struct lsmem_segment *lsmem_load_segment(struct lsmem_store *store,
 		   seg->home != load->sealed) {
 		seg = ERR_PTR(-EINVAL);
 	}
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	return seg;
 }
 
@@ -106,7 +106,7 @@ static int lsmem_load_check(const struct lsmem_store *store, const struct lsmem_
 
 	if (!lsmem_entry_valid(e, seg->salt))
 		return -EBADMSG;
-	if (lsmem_handle_index(key) >= store->nr_handles || !generation)
+	if (lsmem_handle_index(key) >= store->handles.nr || !generation)
 		return -EINVAL;
 	if (store->kind == LSMEM_KIND_BLOCK && generation != 1)
 		return -EINVAL;
@@ -182,7 +182,8 @@ static int lsmem_load_collect(struct lsmem_loading *l)
 		if (ret)
 			return ret;
 		size = lsmem_entry_size(lsmem_entry_length(e));
-		prefetchw(lsmem_handle_at(l->store, lsmem_handle_index(le64_to_cpu(e->key))));
+		prefetchw(lsmem_handle_at(&l->store->handles,
+					  lsmem_handle_index(le64_to_cpu(e->key))));
 		ret = lsmem_load_fill(l, l->at + size);
 		if (ret)
 			return ret;
@@ -203,7 +204,7 @@ static int lsmem_load_collect(struct lsmem_loading *l)
 /* A loaded version supersedes what the handle pointed to. */
 static void lsmem_load_drop(struct lsmem_store *store, struct lsmem_handle *h)
 {
-	const struct lsmem_entry *old = lsmem_word_entry(store, h->word);
+	const struct lsmem_entry *old = lsmem_word_entry(&store->frames, h->word);
 	u32 length = lsmem_entry_length(old);
 
 	lsmem_entry_dead(store, lsmem_word_position(h->word), length);
@@ -219,7 +220,7 @@ static bool lsmem_load_older(struct lsmem_store *store, const struct lsmem_handl
 	u64 version = le64_to_cpu(e->version);
 
 	if (lsmem_word_state(h->word) == LSMEM_WORD_LIVE) {
-		const struct lsmem_entry *old = lsmem_word_entry(store, h->word);
+		const struct lsmem_entry *old = lsmem_word_entry(&store->frames, h->word);
 		u32 old_generation = lsmem_handle_generation(le64_to_cpu(old->key));
 
 		if (generation != old_generation)
@@ -236,8 +237,9 @@ static void lsmem_load_apply(struct lsmem_loading *l, u32 offset, const struct l
 {
 	struct lsmem_store *store = l->store;
 	u64 key = le64_to_cpu(e->key), version = le64_to_cpu(e->version);
-	struct lsmem_handle *h = lsmem_handle_at(store, lsmem_handle_index(key));
-	bool object = lsmem_entry_type(e) == LSMEM_TYPE_OBJECT, older = lsmem_load_older(store, h, e);
+	struct lsmem_handle *h = lsmem_handle_at(&store->handles, lsmem_handle_index(key));
+	bool object = lsmem_entry_type(e) == LSMEM_TYPE_OBJECT;
+	bool older = lsmem_load_older(store, h, e);
 	bool live = lsmem_word_state(h->word) == LSMEM_WORD_LIVE;
 	u32 size = lsmem_entry_size(lsmem_entry_length(e));
 	u32 generation = lsmem_handle_generation(key);
@@ -251,8 +253,8 @@ static void lsmem_load_apply(struct lsmem_loading *l, u32 offset, const struct l
 	}
 	if (!object || !older)
 		l->live += size;
-	store->generation_max = max(store->generation_max, generation);
-	store->era = max_t(u32, store->era, version >> LSMEM_VERSION_TIME_BITS);
+	store->handles.max = max(store->handles.max, generation);
+	store->handles.era = max_t(u32, store->handles.era, version >> LSMEM_VERSION_TIME_BITS);
 	if (older)
 		return;
 	if (live)
@@ -285,7 +287,7 @@ static int lsmem_load_entries(struct lsmem_loading *l)
 		atomic_add(l->live, l->seg->live);
 		atomic_add(l->deletes, l->seg->deletes);
 		lsmem_live_add(l->store, l->live);
-		percpu_counter_add(&l->store->handles_used, l->handles);
+		percpu_counter_add(&l->store->handles.used, l->handles);
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		cond_resched();
@@ -329,9 +331,9 @@ int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load)
 	l.end = l.at;
 	ret = lsmem_load_entries(&l);
 	/* It is closed already: what has come into it is to be seen by those who clean. */
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	lsmem_segment_show(l.seg);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	return ret;
 }
 
@@ -379,8 +381,8 @@ void lsmem_load_forget(struct lsmem_store *store)
 	u64 i;
 
 	lockdep_assert_held(&store->mutex);
-	for (i = 0; i < store->nr_handles; i++) {
-		struct lsmem_handle *h = &store->handles[i];
+	for (i = 0; i < store->handles.nr; i++) {
+		struct lsmem_handle *h = &store->handles.table[i];
 
 		if (lsmem_word_state(h->word) == LSMEM_WORD_LIVE)
 			WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
@@ -389,24 +391,24 @@ void lsmem_load_forget(struct lsmem_store *store)
 			cond_resched();
 	}
 	if (store->kind == LSMEM_KIND_OBJECT)
-		lsmem_indices_clear(&store->handle_map);
+		lsmem_indices_clear(&store->handles.map);
 	lsmem_load_unseen(store);
 	lsmem_clean_forget(store);
-	spin_lock(&store->segment_lock);
-	while ((seg = list_first_entry_or_null(&store->log, struct lsmem_segment, node))) {
+	spin_lock(&store->segments.lock);
+	while ((seg = list_first_entry_or_null(&store->segments.log, struct lsmem_segment, node))) {
 		lsmem_segment_free(store, seg);
-		spin_unlock(&store->segment_lock);
+		spin_unlock(&store->segments.lock);
 		cond_resched();
-		spin_lock(&store->segment_lock);
+		spin_lock(&store->segments.lock);
 	}
-	store->nr_spares = 0;
-	store->next_segment = 1;
-	store->barrier = 0;
-	spin_unlock(&store->segment_lock);
+	store->segments.nr_spares = 0;
+	store->segments.next_id = 1;
+	store->segments.barrier = 0;
+	spin_unlock(&store->segments.lock);
 	percpu_counter_set(&store->live, 0);
-	percpu_counter_set(&store->handles_used, 0);
-	store->generation_max = 0;
-	store->era = 0;
+	percpu_counter_set(&store->handles.used, 0);
+	store->handles.max = 0;
+	store->handles.era = 0;
 	store->state = LSMEM_STATE_NEW;
 }
 
@@ -415,9 +417,9 @@ static void lsmem_load_map(struct lsmem_store *store)
 {
 	u64 i;
 
-	for (i = 0; i < store->nr_handles; i++) {
-		if (lsmem_word_state(store->handles[i].word) == LSMEM_WORD_LIVE)
-			lsmem_indices_set(&store->handle_map, i);
+	for (i = 0; i < store->handles.nr; i++) {
+		if (lsmem_word_state(store->handles.table[i].word) == LSMEM_WORD_LIVE)
+			lsmem_indices_set(&store->handles.map, i);
 		if (i % 4096 == 0)
 			cond_resched();
 	}
@@ -445,18 +447,18 @@ int lsmem_load_activate(struct lsmem_store *store, const struct lsmem_activate *
 	 * a version issued before be higher than one issued after.
 	 */
 	if ((store->state == LSMEM_STATE_NEW || store->state == LSMEM_STATE_RECOVERING) &&
-	    activate->era > store->era &&
-	    activate->next_segment >= store->next_segment &&
+	    activate->era > store->handles.era &&
+	    activate->next_segment >= store->segments.next_id &&
 	    activate->next_segment <= LSMEM_SEGMENT_ID_END &&
 	    (store->kind == LSMEM_KIND_BLOCK ||
-	     activate->generation_floor >= store->generation_max)) {
-		store->era = activate->era;
-		store->generation_floor = activate->generation_floor;
-		store->generation_max = activate->generation_floor;
-		store->generation_ceiling = activate->generation_ceiling;
+	     activate->generation_floor >= store->handles.max)) {
+		store->handles.era = activate->era;
+		store->handles.floor = activate->generation_floor;
+		store->handles.max = activate->generation_floor;
+		store->handles.ceiling = activate->generation_ceiling;
 		store->clock = activate->store_time;
 		store->clock_base = ktime_get_ns();
-		store->next_segment = activate->next_segment;
+		store->segments.next_id = activate->next_segment;
 		if (store->state == LSMEM_STATE_RECOVERING && store->kind == LSMEM_KIND_OBJECT)
 			lsmem_load_map(store);
 		ret = lsmem_store_activate(store);

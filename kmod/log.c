@@ -40,8 +40,8 @@ void lsmem_log_init(struct lsmem_store *store)
 {
 	unsigned int i;
 
-	for (i = 0; i < store->nr_heads; i++)
-		spin_lock_init(&store->heads[i].lock);
+	for (i = 0; i < store->heads.nr; i++)
+		spin_lock_init(&store->heads.table[i].lock);
 }
 
 /**
@@ -52,7 +52,7 @@ void lsmem_log_init(struct lsmem_store *store)
  */
 unsigned int lsmem_log_head_of(const struct lsmem_store *store, unsigned int writer)
 {
-	return 1 + writer % (store->nr_heads - 1);
+	return 1 + writer % (store->heads.nr - 1);
 }
 
 /* lsmem_log_head - the head that this CPU's writers use */
@@ -85,6 +85,12 @@ static u32 lsmem_head_end(const struct lsmem_segment *seg, u32 size, u32 *start)
 	return *start + size;
 }
 
+/* Is it the head of survivors? */
+static bool lsmem_head_cleaners(const struct lsmem_store *store, const struct lsmem_head *head)
+{
+	return head == &store->heads.table[LSMEM_CLEANER_HEAD];
+}
+
 /*
  * Reserve @size bytes.  -EXFULL: the segment is, -EBUSY: too many appends under
  * way, -ENOSPC: no frame.
@@ -95,7 +101,7 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 	struct lsmem_segment *seg = head->segment;
 	/* A record of one's own may use the last place in the ring. */
 	u32 places = room ? LSMEM_RING - 1 : LSMEM_RING;
-	enum lsmem_taker taker = head == &store->heads[LSMEM_CLEANER_HEAD] ? LSMEM_TAKER_CLEANER :
+	enum lsmem_taker taker = lsmem_head_cleaners(store, head) ? LSMEM_TAKER_CLEANER :
 				 room ? LSMEM_TAKER_WRITER : LSMEM_TAKER_RECORD;
 	u32 start, end, i, held;
 	int ret;
@@ -154,7 +160,7 @@ bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head
 	if (lsmem_head_reserve(store, head, LSMEM_ENTRY_BYTES, false, 0, &ap))
 		return false;
 	lsmem_entry_stamp(store, &ap, READ_ONCE(seg->acked), lsmem_store_time(store), 0,
-			   LSMEM_TYPE_COMMIT, 0, ~0u);	/* CRC of nothing */
+			  LSMEM_TYPE_COMMIT, 0, ~0u);	/* CRC of nothing */
 	head->ring[ap.index].whole = true;
 	lsmem_head_advance(store, head);
 	return true;
@@ -166,13 +172,13 @@ static int lsmem_head_next(struct lsmem_store *store, struct lsmem_head *head)
 	struct lsmem_segment *old = head->segment, *seg;
 
 	lockdep_assert_held(&head->lock);
-	seg = lsmem_segment_take(store, head == &store->heads[LSMEM_CLEANER_HEAD]);
+	seg = lsmem_segment_take(store, lsmem_head_cleaners(store, head));
 	if (!seg)
 		return -EAGAIN;
 	if (old) {
 		if (store->durable)
 			lsmem_head_commit_record(store, head);
-		old->rolled = atomic64_inc_return(&store->rolls);
+		old->rolled = atomic64_inc_return(&store->heads.rolls);
 		smp_store_release(&old->final, true);	/* see lsmem_log_before() */
 		if (old->committed == old->reserved)
 			lsmem_segment_close(store, old);
@@ -191,7 +197,7 @@ static int lsmem_head_next(struct lsmem_store *store, struct lsmem_head *head)
  */
 int lsmem_head_roll(struct lsmem_store *store, unsigned int head)
 {
-	struct lsmem_head *h = &store->heads[head];
+	struct lsmem_head *h = &store->heads.table[head];
 	int ret = -EAGAIN;
 
 	spin_lock(&h->lock);
@@ -199,7 +205,7 @@ int lsmem_head_roll(struct lsmem_store *store, unsigned int head)
 		ret = lsmem_head_next(store, h);
 	spin_unlock(&h->lock);
 	if (!ret)
-		wake_up(&store->events);	/* a segment to be closed, another to be opened */
+		wake_up(&store->repl.events);	/* a segment to be closed, another to be opened */
 	return ret;
 }
 
@@ -221,14 +227,14 @@ int lsmem_head_roll(struct lsmem_store *store, unsigned int head)
 int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
 			  u64 *deadline, struct lsmem_append *ap)
 {
-	struct lsmem_head *h = &store->heads[head];
+	struct lsmem_head *h = &store->heads.table[head];
 	bool listed = type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_DELETE;
 	int ret;
 
 	if (head != LSMEM_CLEANER_HEAD)
 		lsmem_space_throttle(store, h);
 	for (;;) {
-		int serial = atomic_read(&store->space_serial);
+		int serial = atomic_read(&store->space.serial);
 
 		lsmem_append_pin();
 		spin_lock(&h->lock);
@@ -248,9 +254,9 @@ int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 leng
 		if (ret)
 			return ret == -ETIMEDOUT ? -ENOSPC : ret;
 	}
-	if (READ_ONCE(store->frames.nr_free) < store->clean_below &&
-	    READ_ONCE(store->cleaner_idle) && wq_has_sleeper(&store->work))
-		wake_up_all(&store->work);
+	if (READ_ONCE(store->frames.nr_free) < store->space.clean_below &&
+	    READ_ONCE(store->plan.idle) && wq_has_sleeper(&store->plan.work))
+		wake_up_all(&store->plan.work);
 	return 0;
 }
 
@@ -326,8 +332,8 @@ void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap)
 	lsmem_append_unpin();
 	if (room)
 		lsmem_space_came(store);
-	if (store->durable && wq_has_sleeper(&store->events))
-		wake_up(&store->events);
+	if (store->durable && wq_has_sleeper(&store->repl.events))
+		wake_up(&store->repl.events);
 	if (ap->bounce)
 		kvfree(ap->bounce);
 }
@@ -365,8 +371,8 @@ void lsmem_log_point(struct lsmem_store *store, struct lsmem_vector_point *point
 {
 	unsigned int i;
 
-	for (i = 0; i < store->nr_heads; i++) {
-		struct lsmem_head *head = &store->heads[i];
+	for (i = 0; i < store->heads.nr; i++) {
+		struct lsmem_head *head = &store->heads.table[i];
 
 		spin_lock(&head->lock);
 		point->segment[i] = head->segment ? head->segment->id : 0;
@@ -374,7 +380,7 @@ void lsmem_log_point(struct lsmem_store *store, struct lsmem_vector_point *point
 		spin_unlock(&head->lock);
 	}
 	/* Last: what rolled before its head was looked at is counted. */
-	point->rolls = atomic64_read(&store->rolls);
+	point->rolls = atomic64_read(&store->heads.rolls);
 }
 
 /*
@@ -386,7 +392,7 @@ static u32 lsmem_log_before(const struct lsmem_store *store, const struct lsmem_
 {
 	unsigned int i;
 
-	for (i = 0; i < store->nr_heads; i++)
+	for (i = 0; i < store->heads.nr; i++)
 		if (seg->id == point->segment[i])
 			return point->offset[i];
 	/* Pairs with lsmem_head_next(): reserved and rolled are final then. */
@@ -398,8 +404,8 @@ static bool __lsmem_log_reached(struct lsmem_store *store,
 {
 	struct lsmem_segment *seg;
 
-	lockdep_assert_held(&store->segment_lock);
-	list_for_each_entry(seg, &store->todo, todo) {
+	lockdep_assert_held(&store->segments.lock);
+	list_for_each_entry(seg, &store->segments.todo, todo) {
 		u32 to = reach == LSMEM_REACH_EMITTED ? seg->emitted :
 			 reach == LSMEM_REACH_RECEIVED ? lsmem_segment_received(seg) : seg->acked;
 
@@ -415,13 +421,13 @@ bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vector_poin
 {
 	bool reached;
 
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	reached = __lsmem_log_reached(store, point, reach);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	return reached;
 }
 
-/* Has everything before @point been given to the daemon?  segment_lock held. */
+/* Has everything before @point been given to the daemon?  segments.lock held. */
 bool lsmem_log_emitted(struct lsmem_store *store, const struct lsmem_vector_point *point)
 {
 	return __lsmem_log_reached(store, point, LSMEM_REACH_EMITTED);

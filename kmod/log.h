@@ -39,6 +39,18 @@ struct lsmem_head {
 	} ring[LSMEM_RING];
 } ____cacheline_aligned_in_smp;
 
+/**
+ * struct lsmem_heads - the heads of a store
+ * @nr: heads, LSMEM_CLEANER_HEAD included
+ * @table: they
+ * @rolls: how often any of them has gone on to its next segment
+ */
+struct lsmem_heads {
+	unsigned int nr;
+	struct lsmem_head *table;
+	atomic64_t rolls;
+};
+
 /* Where the bytes of a payload come from: user memory or the kernel's. */
 struct lsmem_source {
 	const void __user *user;

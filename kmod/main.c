@@ -13,11 +13,11 @@
  *	handle.c, epoch.c			names; views of user space
  *	object.c, durable.c, block.c		changes; waiting until they are durable
  *	balance.c, compact.c, retire.c, clean.c	making room
- *	registry.c				all stores, and who holds them
+ *	registry.c, sizes.c			all stores, and who holds them; what one takes
  *	window.c				a store's memory in user space
  *	activate.c, load.c, repl.c		the daemon: recovery, and the stream
  *	chardev.c, sysfs.c, debugfs.c		interfaces of one store
- *	sizes.c, store.c, control.c		stores made and destroyed
+ *	store.c, control.c			stores made and destroyed
  *
  * Lock order: store.h.
  */

@@ -158,7 +158,7 @@ static int lsmem_look(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 	if (lsmem_word_state(look->word) != LSMEM_WORD_LIVE ||
 	    lsmem_info_generation(info) != lsmem_handle_generation(op->handle))
 		return -ESTALE;
-	look->entry = lsmem_word_entry(store, look->word);
+	look->entry = lsmem_word_entry(&store->frames, look->word);
 	look->version = le64_to_cpu(look->entry->version);
 	look->length = lsmem_entry_length(look->entry);
 	look->table = lsmem_entry_table(look->entry);
@@ -189,18 +189,18 @@ void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *op
 	for (i = 0; i < nr; i++) {
 		u64 index = lsmem_handle_index(ops[i].handle);
 
-		if (index < store->nr_handles)
-			prefetchw(lsmem_handle_at(store, index));
+		if (index < store->handles.nr)
+			prefetchw(lsmem_handle_at(&store->handles, index));
 	}
 	rcu_read_lock();
 	for (i = 0; i < nr; i++) {
 		u64 index = lsmem_handle_index(ops[i].handle), word;
 
-		if (index >= store->nr_handles)
+		if (index >= store->handles.nr)
 			continue;
-		word = READ_ONCE(lsmem_handle_at(store, index)->word);
+		word = READ_ONCE(lsmem_handle_at(&store->handles, index)->word);
 		if (lsmem_word_state(word) == LSMEM_WORD_LIVE)
-			prefetch(lsmem_word_entry(store, word));
+			prefetch(lsmem_word_entry(&store->frames, word));
 	}
 	rcu_read_unlock();
 }
@@ -231,10 +231,10 @@ int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct ls
 			      op->length, &place->deadline, &ap, &pcrc);
 	if (ret)
 		goto err_handle;
-	h = &store->handles[lsmem_handle_index(handle)];
+	h = &store->handles.table[lsmem_handle_index(handle)];
 	version = lsmem_handle_version(store, 0);
 	lsmem_entry_stamp(store, &ap, handle, version, op->length, LSMEM_TYPE_OBJECT, op->table,
-			   pcrc);
+			  pcrc);
 	lsmem_entry_alive(&ap);
 	/* Pairs with lsmem_look() and with clients: the entry is whole. */
 	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position));
@@ -296,7 +296,7 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 		}
 		version = lsmem_handle_version(store, look.version);
 		lsmem_entry_stamp(store, &ap, op->handle, version, op->length, LSMEM_TYPE_OBJECT,
-				   look.table, pcrc);
+				  look.table, pcrc);
 	} while (!lsmem_word_exchange(look.h, look.word,
 				      lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
 	lsmem_entry_alive(&ap);

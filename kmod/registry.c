@@ -11,6 +11,7 @@
 #include <linux/ctype.h>
 
 #include "registry.h"
+#include "store.h"
 
 static LIST_HEAD(lsmem_stores);
 static DEFINE_MUTEX(lsmem_stores_lock);

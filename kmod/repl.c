@@ -25,7 +25,7 @@
  *
  * Locks: attachment->mutex for NEXT, ACK and LOAD, user copies included (none
  * of its pages are ours: a fault takes mmap_lock, never this mutex);
- * segment_lock for the state.
+ * segments.lock for the state.
  */
 #include <linux/anon_inodes.h>
 #include <linux/fs.h>
@@ -71,24 +71,24 @@ struct lsmem_attachment {
 
 static u32 lsmem_generation_wanted(const struct lsmem_store *store)
 {
-	u32 max = READ_ONCE(store->generation_max), ceiling = READ_ONCE(store->generation_ceiling);
+	u32 max = READ_ONCE(store->handles.max), ceiling = READ_ONCE(store->handles.ceiling);
 
 	if (store->kind == LSMEM_KIND_BLOCK || ceiling - max >= LSMEM_GENERATIONS_LOW)
 		return ceiling;
 	return min(max + LSMEM_GENERATIONS, LSMEM_GENERATION_MAX);
 }
 
-/* RESUME events for segments above @at->resume; segment_lock held. */
+/* RESUME events for segments above @at->resume; segments.lock held. */
 static u32 lsmem_tell_resume(struct lsmem_attachment *at, struct lsmem_event *events, u32 room)
 {
 	struct lsmem_store *store = at->store;
 	struct lsmem_segment *seg;
 	u32 nr = 0;
 
-	lockdep_assert_held(&store->segment_lock);
+	lockdep_assert_held(&store->segments.lock);
 	if (at->resume == ~0ull)
 		return 0;
-	list_for_each_entry(seg, &store->log, node) {
+	list_for_each_entry(seg, &store->segments.log, node) {
 		/* A durable digest is without it, only a view still holds its frames. */
 		if (seg->id <= at->resume || seg->retire_acked)
 			continue;
@@ -119,7 +119,7 @@ static u32 lsmem_tell_resume(struct lsmem_attachment *at, struct lsmem_event *ev
 	return nr;
 }
 
-/* OPEN, RANGE and CLOSE of one segment; segment_lock held. */
+/* OPEN, RANGE and CLOSE of one segment; segments.lock held. */
 static u32 lsmem_tell_segment(struct lsmem_segment *seg, struct lsmem_event *events)
 {
 	struct lsmem_event event = {
@@ -166,22 +166,22 @@ static u32 lsmem_tell(struct lsmem_attachment *at, struct lsmem_event *events, u
 	u32 nr;
 
 	lockdep_assert_held(&at->mutex);
-	for (i = 0; i < store->nr_heads; i++) {
-		spin_lock(&store->heads[i].lock);
-		lsmem_head_commit_record(store, &store->heads[i]);
-		spin_unlock(&store->heads[i].lock);
+	for (i = 0; i < store->heads.nr; i++) {
+		spin_lock(&store->heads.table[i].lock);
+		lsmem_head_commit_record(store, &store->heads.table[i]);
+		spin_unlock(&store->heads.table[i].lock);
 	}
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	nr = lsmem_tell_resume(at, events, room);
 	if (at->resume == ~0ull) {
-		list_for_each_entry(seg, &store->todo, todo) {
+		list_for_each_entry(seg, &store->segments.todo, todo) {
 			if (room - nr < LSMEM_TELL_MAX)
 				break;
 			nr += lsmem_tell_segment(seg, events + nr);
 		}
 		nr += lsmem_retire_tell(store, events + nr, room - nr);
 	}
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	return nr;
 }
 
@@ -194,9 +194,9 @@ static bool lsmem_tell_pending(struct lsmem_attachment *at)
 
 	if (!lsmem_store_active(store))
 		return false;
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	pending = at->resume != ~0ull;
-	list_for_each_entry(seg, &store->todo, todo) {
+	list_for_each_entry(seg, &store->segments.todo, todo) {
 		if (!seg->open_emitted || READ_ONCE(seg->committed) > seg->emitted ||
 		    (seg->state == LSMEM_SEGMENT_CLOSED && !seg->close_emitted))
 			pending = true;
@@ -204,8 +204,8 @@ static bool lsmem_tell_pending(struct lsmem_attachment *at)
 			break;
 	}
 	pending = pending || lsmem_retire_pending(store);
-	spin_unlock(&store->segment_lock);
-	return pending || lsmem_generation_wanted(store) > READ_ONCE(store->generation_ceiling);
+	spin_unlock(&store->segments.lock);
+	return pending || lsmem_generation_wanted(store) > READ_ONCE(store->handles.ceiling);
 }
 
 static long lsmem_repl_next(void *context, void *arg)
@@ -229,20 +229,20 @@ static long lsmem_repl_next(void *context, void *arg)
 	next->nr = nr;
 	next->generation_wanted = lsmem_generation_wanted(store);
 	next->store_time = lsmem_store_time(store);
-	spin_lock(&store->segment_lock);
-	next->next_segment = store->next_segment;
-	spin_unlock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
+	next->next_segment = store->segments.next_id;
+	spin_unlock(&store->segments.lock);
 	return 0;
 }
 
 /* ---- Being answered ----------------------------------------------------- */
 
-/* Take one acknowledgement; false when it answers nothing.  segment_lock held. */
+/* Take one acknowledgement; false when it answers nothing.  segments.lock held. */
 static bool lsmem_ack_one(struct lsmem_store *store, const struct lsmem_ack_one *ack)
 {
 	struct lsmem_segment *seg;
 
-	lockdep_assert_held(&store->segment_lock);
+	lockdep_assert_held(&store->segments.lock);
 	if (ack->type == LSMEM_EVENT_RETIRE)
 		return lsmem_retire_ack(store, ack->segment);
 	seg = lsmem_segment_find(store, ack->segment);
@@ -257,7 +257,7 @@ static bool lsmem_ack_one(struct lsmem_store *store, const struct lsmem_ack_one 
 	case LSMEM_EVENT_RANGE:
 		if (!seg->open_acked || ack->to > seg->emitted || ack->to < seg->acked)
 			return false;
-		store->durable_bytes += ack->to - seg->acked;
+		store->repl.durable_bytes += ack->to - seg->acked;
 		WRITE_ONCE(seg->acked, ack->to);
 		return true;
 	case LSMEM_ACK_RECEIVED:
@@ -290,10 +290,10 @@ static long lsmem_repl_ack(void *context, void *arg)
 		return -EINVAL;
 	if (!lsmem_store_active(store))
 		return -EAGAIN;
-	if (ack->generation_ceiling && ack->generation_ceiling < store->generation_ceiling)
+	if (ack->generation_ceiling && ack->generation_ceiling < store->handles.ceiling)
 		return -EINVAL;
 	if (ack->generation_ceiling)
-		WRITE_ONCE(store->generation_ceiling, ack->generation_ceiling);
+		WRITE_ONCE(store->handles.ceiling, ack->generation_ceiling);
 	while (done < ack->nr && !ret) {
 		const struct lsmem_ack_one __user *user = u64_to_user_ptr(ack->acks);
 		u32 nr = min_t(u32, ack->nr - done, ARRAY_SIZE(chunk));
@@ -302,16 +302,16 @@ static long lsmem_repl_ack(void *context, void *arg)
 			ret = -EFAULT;
 			break;
 		}
-		spin_lock(&store->segment_lock);
+		spin_lock(&store->segments.lock);
 		for (i = 0; i < nr && !ret; i++)
 			if (lsmem_ack_one(store, &chunk[i]))
 				done++;
 			else
 				ret = -EINVAL;
-		spin_unlock(&store->segment_lock);
+		spin_unlock(&store->segments.lock);
 	}
 	ack->nr = done;
-	wake_up_all(&store->acks);
+	wake_up_all(&store->repl.acks);
 	lsmem_space_came(store);
 	return ret;
 }
@@ -384,7 +384,7 @@ static __poll_t lsmem_repl_poll(struct file *file, poll_table *wait)
 	struct lsmem_attachment *at = file->private_data;
 	__poll_t mask = 0;
 
-	poll_wait(file, &at->store->events, wait);
+	poll_wait(file, &at->store->repl.events, wait);
 	if (lsmem_clean_due(at->store))
 		mask |= EPOLLPRI;
 	if (lsmem_tell_pending(at))
@@ -407,7 +407,7 @@ static int lsmem_repl_release(struct inode *inode, struct file *file)
 	mutex_lock(&store->mutex);
 	if (store->state == LSMEM_STATE_RECOVERING)
 		lsmem_load_forget(store);	/* half a recovery is none */
-	WRITE_ONCE(store->attached, NULL);
+	WRITE_ONCE(store->repl.attached, NULL);
 	mutex_unlock(&store->mutex);
 	lsmem_store_release(store);
 	kvfree(at);
@@ -429,14 +429,14 @@ static void lsmem_repl_rewind(struct lsmem_store *store)
 {
 	struct lsmem_segment *seg;
 
-	spin_lock(&store->segment_lock);
-	list_for_each_entry(seg, &store->todo, todo) {
+	spin_lock(&store->segments.lock);
+	list_for_each_entry(seg, &store->segments.todo, todo) {
 		WRITE_ONCE(seg->emitted, seg->acked);
 		seg->open_emitted = seg->open_acked;
 		seg->close_emitted = false;
 	}
 	lsmem_retire_rewind(store);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 }
 
 static int lsmem_repl_begin(struct lsmem_store *store, struct lsmem_attach *attach,
@@ -445,7 +445,7 @@ static int lsmem_repl_begin(struct lsmem_store *store, struct lsmem_attach *atta
 	lockdep_assert_held(&store->mutex);
 	if (!store->durable)
 		return -EOPNOTSUPP;
-	if (store->attached)
+	if (store->repl.attached)
 		return -EBUSY;
 	if (store->state == LSMEM_STATE_ACTIVE) {
 		if (memcmp(store->uuid, attach->uuid, sizeof(store->uuid)))
@@ -453,14 +453,14 @@ static int lsmem_repl_begin(struct lsmem_store *store, struct lsmem_attach *atta
 		lsmem_repl_rewind(store);
 	} else {
 		memcpy(store->uuid, attach->uuid, sizeof(store->uuid));
-		memcpy(store->info->uuid, attach->uuid, sizeof(store->uuid));
+		memcpy(store->views.info->uuid, attach->uuid, sizeof(store->uuid));
 		at->resume = ~0ull;
 	}
-	WRITE_ONCE(store->attached, at);
+	WRITE_ONCE(store->repl.attached, at);
 	attach->state = store->state;
 	attach->kind = store->kind;
 	attach->bytes = store->bytes;
-	attach->handles_max = store->nr_handles;
+	attach->handles_max = store->handles.nr;
 	return 0;
 }
 
@@ -492,7 +492,7 @@ int lsmem_repl_attach(struct lsmem_attach *attach)
 	if (ret)
 		goto err_free;
 	lsmem_clean_stop(store, false);
-	wake_up_all(&store->work);	/* a daemon is there: cleaning may go on */
+	wake_up_all(&store->plan.work);	/* a daemon is there: cleaning may go on */
 	kobject_uevent(&store->dev.kobj, KOBJ_CHANGE);	/* its uuid is known */
 	ret = anon_inode_getfd("[lsmem-repl]", &lsmem_repl_fops, at, O_RDWR | O_CLOEXEC);
 	if (ret < 0)
@@ -501,7 +501,7 @@ int lsmem_repl_attach(struct lsmem_attach *attach)
 	return 0;
 err_detach:
 	mutex_lock(&store->mutex);
-	WRITE_ONCE(store->attached, NULL);
+	WRITE_ONCE(store->repl.attached, NULL);
 	mutex_unlock(&store->mutex);
 err_free:
 	kvfree(at);

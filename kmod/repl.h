@@ -3,7 +3,29 @@
 #ifndef LSMEM_REPL_H
 #define LSMEM_REPL_H
 
+#include <linux/types.h>
+#include <linux/wait.h>
+
 struct lsmem_attach;
+struct lsmem_attachment;
+
+/**
+ * struct lsmem_repl - the daemon of a durable store
+ * @attached: it; NULL while there is none; store->mutex for writing
+ * @events: its poll waits here
+ * @acks: durable waits
+ * @durable_bytes: acknowledged so far; under segments.lock
+ * @durable_ms: bound of a durable wait
+ * @flush_ms: bound of FLUSH and fsync
+ */
+struct lsmem_repl {
+	struct lsmem_attachment *attached;
+	wait_queue_head_t events;
+	wait_queue_head_t acks;
+	u64 durable_bytes;
+	u32 durable_ms;
+	u32 flush_ms;
+};
 
 int lsmem_repl_attach(struct lsmem_attach *attach);
 

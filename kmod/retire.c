@@ -12,10 +12,10 @@
  *
  * then the frames are free.  Groups are a ring: told, acknowledged and freed in order.
  *
- * Locks: segment_lock for the ring; only the cleaner's thread adds and frees.
+ * Locks: segments.lock for the ring; only the cleaner's thread adds and frees.
  */
-#include "epoch.h"
 #include "entry.h"
+#include "epoch.h"
 #include "log.h"
 #include "retire.h"
 #include "space.h"
@@ -28,7 +28,7 @@
  */
 bool lsmem_retires_full(const struct lsmem_store *store)
 {
-	return READ_ONCE(store->retire_next) - READ_ONCE(store->retire_first) == LSMEM_RETIRES;
+	return READ_ONCE(store->retires.next) - READ_ONCE(store->retires.first) == LSMEM_RETIRES;
 }
 
 /**
@@ -49,8 +49,8 @@ void lsmem_retire_add(struct lsmem_store *store, struct lsmem_segment *const *vi
 	lsmem_live_add(store, -(s64)records);	/* those that were not moved */
 	lsmem_log_point(store, &after);
 	epoch = lsmem_epoch_advance(store);
-	spin_lock(&store->segment_lock);
-	retire = &store->retires[store->retire_next % LSMEM_RETIRES];
+	spin_lock(&store->segments.lock);
+	retire = &store->retires.ring[store->retires.next % LSMEM_RETIRES];
 	retire->nr = nr;
 	memcpy(retire->victims, victims, nr * sizeof(*victims));
 	retire->after = after;
@@ -59,18 +59,18 @@ void lsmem_retire_add(struct lsmem_store *store, struct lsmem_segment *const *vi
 	retire->begun = ktime_get_ns();
 	retire->emitted = false;
 	retire->acked = !store->durable;
-	WRITE_ONCE(store->retire_next, store->retire_next + 1);
-	WRITE_ONCE(store->retiring, store->retiring + retire->nr);
-	spin_unlock(&store->segment_lock);
+	WRITE_ONCE(store->retires.next, store->retires.next + 1);
+	WRITE_ONCE(store->retires.segments, store->retires.segments + retire->nr);
+	spin_unlock(&store->segments.lock);
 	if (store->durable)
-		wake_up(&store->events);
+		wake_up(&store->repl.events);
 }
 
 static struct lsmem_retire *lsmem_retire_oldest(struct lsmem_store *store)
 {
-	if (store->retire_first == READ_ONCE(store->retire_next))
+	if (store->retires.first == READ_ONCE(store->retires.next))
 		return NULL;
-	return &store->retires[store->retire_first % LSMEM_RETIRES];
+	return &store->retires.ring[store->retires.first % LSMEM_RETIRES];
 }
 
 /**
@@ -88,7 +88,7 @@ bool lsmem_retire_due(struct lsmem_store *store)
  * lsmem_retire_free - free the oldest group whose digest is durable
  * @store: the cleaner's thread calls
  *
- * The group leaves the ring first: its segments go one by one, with segment_lock let go of
+ * The group leaves the ring first: its segments go one by one, with segments.lock let go of
  * between them, and no acknowledgement may find a group of which some are in use again.
  *
  * Context: may sleep, for the kernel's readers, which does not take long.
@@ -104,23 +104,23 @@ bool lsmem_retire_free(struct lsmem_store *store)
 		return false;
 	cond_synchronize_rcu_expedited(retire->rcu);	/* writers may be waiting for these frames */
 	trace_lsmem_retire(store->name, retire->nr, ktime_get_ns() - retire->begun);
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	nr = retire->nr;
 	memcpy(victims, retire->victims, nr * sizeof(*victims));
 	retire->nr = 0;
-	WRITE_ONCE(store->retire_first, store->retire_first + 1);
+	WRITE_ONCE(store->retires.first, store->retires.first + 1);
 	for (i = 0; i < nr; i++) {
 		lsmem_segment_free(store, victims[i]);
-		WRITE_ONCE(store->retiring, store->retiring - 1);
-		spin_unlock(&store->segment_lock);
+		WRITE_ONCE(store->retires.segments, store->retires.segments - 1);
+		spin_unlock(&store->segments.lock);
 		cond_resched();
-		spin_lock(&store->segment_lock);
+		spin_lock(&store->segments.lock);
 	}
 	lsmem_segments_spare(store);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	lsmem_space_came(store);
 	if (store->durable)
-		wake_up(&store->events);	/* spares to be opened */
+		wake_up(&store->repl.events);	/* spares to be opened */
 	return true;
 }
 
@@ -128,7 +128,7 @@ bool lsmem_retire_free(struct lsmem_store *store)
 
 /**
  * lsmem_retire_tell - RETIRE events for the groups whose time has come
- * @store: segment_lock held
+ * @store: segments.lock held
  * @events: out
  * @room: of @events; a group is told whole or not at all
  *
@@ -138,9 +138,9 @@ u32 lsmem_retire_tell(struct lsmem_store *store, struct lsmem_event *events, u32
 {
 	u32 nr = 0, i, j;
 
-	lockdep_assert_held(&store->segment_lock);
-	for (i = store->retire_first; i != store->retire_next; i++) {
-		struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
+	lockdep_assert_held(&store->segments.lock);
+	for (i = store->retires.first; i != store->retires.next; i++) {
+		struct lsmem_retire *retire = &store->retires.ring[i % LSMEM_RETIRES];
 
 		if (retire->emitted)
 			continue;
@@ -163,15 +163,15 @@ u32 lsmem_retire_tell(struct lsmem_store *store, struct lsmem_event *events, u32
 
 /**
  * lsmem_retire_pending - has lsmem_retire_tell() something to tell?
- * @store: segment_lock held
+ * @store: segments.lock held
  */
 bool lsmem_retire_pending(struct lsmem_store *store)
 {
 	u32 i;
 
-	lockdep_assert_held(&store->segment_lock);
-	for (i = store->retire_first; i != store->retire_next; i++) {
-		const struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
+	lockdep_assert_held(&store->segments.lock);
+	for (i = store->retires.first; i != store->retires.next; i++) {
+		const struct lsmem_retire *retire = &store->retires.ring[i % LSMEM_RETIRES];
 
 		if (!retire->emitted && lsmem_log_emitted(store, &retire->after))
 			return true;
@@ -181,7 +181,7 @@ bool lsmem_retire_pending(struct lsmem_store *store)
 
 /**
  * lsmem_retire_ack - a digest without a group is durable
- * @store: segment_lock held
+ * @store: segments.lock held
  * @last: id of the last segment of the group
  *
  * Return: false when no such group has been told.
@@ -190,8 +190,8 @@ bool lsmem_retire_ack(struct lsmem_store *store, u64 last)
 {
 	u32 i, j;
 
-	for (i = store->retire_first; i != store->retire_next; i++) {
-		struct lsmem_retire *retire = &store->retires[i % LSMEM_RETIRES];
+	for (i = store->retires.first; i != store->retires.next; i++) {
+		struct lsmem_retire *retire = &store->retires.ring[i % LSMEM_RETIRES];
 
 		if (!retire->nr || !retire->emitted || retire->victims[retire->nr - 1]->id != last)
 			continue;
@@ -205,30 +205,30 @@ bool lsmem_retire_ack(struct lsmem_store *store, u64 last)
 
 /**
  * lsmem_retire_rewind - another daemon is to be told what was not acknowledged
- * @store: segment_lock held
+ * @store: segments.lock held
  */
 void lsmem_retire_rewind(struct lsmem_store *store)
 {
 	u32 i;
 
-	lockdep_assert_held(&store->segment_lock);
-	for (i = store->retire_first; i != store->retire_next; i++)
-		store->retires[i % LSMEM_RETIRES].emitted =
-			store->retires[i % LSMEM_RETIRES].acked;
+	lockdep_assert_held(&store->segments.lock);
+	for (i = store->retires.first; i != store->retires.next; i++)
+		store->retires.ring[i % LSMEM_RETIRES].emitted =
+			store->retires.ring[i % LSMEM_RETIRES].acked;
 }
 
 /**
  * lsmem_retire_forget - a recovery has been given up: the segments go, and the groups
- * @store: RECOVERING; segment_lock held
+ * @store: RECOVERING; segments.lock held
  */
 void lsmem_retire_forget(struct lsmem_store *store)
 {
 	u32 i;
 
-	lockdep_assert_held(&store->segment_lock);
+	lockdep_assert_held(&store->segments.lock);
 	for (i = 0; i < LSMEM_RETIRES; i++)
-		store->retires[i].nr = 0;
-	store->retire_first = 0;
-	store->retire_next = 0;
-	store->retiring = 0;
+		store->retires.ring[i].nr = 0;
+	store->retires.first = 0;
+	store->retires.next = 0;
+	store->retires.segments = 0;
 }

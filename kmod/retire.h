@@ -5,9 +5,51 @@
 
 #include <linux/types.h>
 
+#include "log.h"
+#include "policy.h"
+
+#define LSMEM_VICTIMS		LSMEM_POLICY_VICTIMS	/* segments cleaned together */
+#define LSMEM_RETIRES		8	/* groups waiting for their digest */
+
 struct lsmem_event;
 struct lsmem_segment;
 struct lsmem_store;
+
+/**
+ * struct lsmem_retire - segments whose survivors are written
+ * @nr: victims, 0: free slot
+ * @epoch: views that began before it may still use the frames
+ * @rcu: grace period after which no kernel reader does
+ * @begun: when the pass ended, ktime in ns
+ * @after: everything that superseded their entries lies before it (invariant 9)
+ * @emitted, @acked: the daemon has been told; a digest without them is durable
+ */
+struct lsmem_retire {
+	u32 nr;
+	bool emitted;
+	bool acked;
+	u64 epoch;
+	unsigned long rcu;
+	u64 begun;
+	struct lsmem_vector_point after;
+	struct lsmem_segment *victims[LSMEM_VICTIMS];
+};
+
+/**
+ * struct lsmem_retires - groups that are retired, a ring
+ * @ring: groups [@first, @next)
+ * @first: the oldest group, not masked
+ * @next: the group that the next pass makes
+ * @segments: how many segments are in all groups
+ *
+ * Under segments.lock; @first and @next are read without by the cleaner, @segments as a hint.
+ */
+struct lsmem_retires {
+	struct lsmem_retire ring[LSMEM_RETIRES];
+	u32 first;
+	u32 next;
+	u32 segments;
+};
 
 bool lsmem_retires_full(const struct lsmem_store *store);
 void lsmem_retire_add(struct lsmem_store *store, struct lsmem_segment *const *victims, u32 nr);

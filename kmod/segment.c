@@ -14,11 +14,11 @@
  * the cleaner's: a pass that has begun needs survivors before it frees anything,
  * so it claims them, and takes on no more than what they hold.
  *
- * Heads take segments under their own locks, with segment_lock inside, so no call here that
+ * Heads take segments under their own locks, with segments.lock inside, so no call here that
  * they make looks through the table or a list: free segments and spares are in lists of
  * their own, and at most one spare for each head is in the list that is kept in order.
  *
- * Locks: store->segment_lock for the table, the lists and states; see segment.h.
+ * Locks: store->segments.lock for the table, the lists and states; see segment.h.
  */
 #include <linux/hash.h>
 #include <linux/mm.h>
@@ -39,19 +39,19 @@ static int lsmem_segments_stats(struct lsmem_store *store)
 	struct lsmem_segment_stat *stats;
 	u32 i;
 
-	BUILD_BUG_ON(sizeof(*store->cleaning) > PAGE_SIZE);
+	BUILD_BUG_ON(sizeof(*store->segments.shown) > PAGE_SIZE);
 	BUILD_BUG_ON(sizeof(atomic_t) != sizeof(stats->live));
-	store->cleaning_bytes = PAGE_ALIGN(PAGE_SIZE + array_size(store->nr_segments,
-								  sizeof(*stats)));
-	store->cleaning = lsmem_table_alloc(store->cleaning_bytes, store->frames.gfp);
-	if (!store->cleaning)
+	store->segments.shown_bytes = PAGE_ALIGN(PAGE_SIZE + array_size(store->segments.nr,
+									sizeof(*stats)));
+	store->segments.shown = lsmem_table_alloc(store->segments.shown_bytes, store->frames.gfp);
+	if (!store->segments.shown)
 		return -ENOMEM;
-	store->cleaning->length = sizeof(*store->cleaning);
-	store->cleaning->nr_segments = store->nr_segments;
-	store->cleaning->segments = PAGE_SIZE;
-	stats = (void *)store->cleaning + PAGE_SIZE;
-	for (i = 0; i < store->nr_segments; i++) {
-		struct lsmem_segment *seg = &store->segments[i];
+	store->segments.shown->length = sizeof(*store->segments.shown);
+	store->segments.shown->nr_segments = store->segments.nr;
+	store->segments.shown->segments = PAGE_SIZE;
+	stats = (void *)store->segments.shown + PAGE_SIZE;
+	for (i = 0; i < store->segments.nr; i++) {
+		struct lsmem_segment *seg = &store->segments.table[i];
 
 		seg->slot = i;
 		seg->stat = &stats[i];
@@ -72,43 +72,43 @@ int lsmem_segments_init(struct lsmem_store *store)
 {
 	u32 i;
 
-	if (!store->nr_segments) {
-		store->nr_segments = 2 * (store->bytes / LSMEM_SEGMENT_BYTES);
-		store->nr_segments -= LSMEM_BACKUP_OVERHEAD(store->nr_segments);
+	if (!store->segments.nr) {
+		store->segments.nr = 2 * (store->bytes / LSMEM_SEGMENT_BYTES);
+		store->segments.nr -= LSMEM_BACKUP_OVERHEAD(store->segments.nr);
 	}
-	store->segment_hash_bits = ilog2(store->nr_segments) + 1;
-	store->segments = kvcalloc(store->nr_segments, sizeof(*store->segments),
-				   store->frames.gfp);
-	store->segment_hash = kvcalloc(1ul << store->segment_hash_bits,
-				       sizeof(*store->segment_hash), store->frames.gfp);
-	if (!store->segments || !store->segment_hash)
+	store->segments.hash_bits = ilog2(store->segments.nr) + 1;
+	store->segments.table = kvcalloc(store->segments.nr, sizeof(*store->segments.table),
+					 store->frames.gfp);
+	store->segments.hash = kvcalloc(1ul << store->segments.hash_bits,
+					sizeof(*store->segments.hash), store->frames.gfp);
+	if (!store->segments.table || !store->segments.hash)
 		return -ENOMEM;
-	spin_lock_init(&store->segment_lock);
-	INIT_LIST_HEAD(&store->log);
-	INIT_LIST_HEAD(&store->todo);
-	INIT_LIST_HEAD(&store->spares);
-	INIT_LIST_HEAD(&store->free);
-	for (i = 0; i < store->nr_segments; i++)
-		list_add_tail(&store->segments[i].node, &store->free);
-	store->next_segment = 1;
+	spin_lock_init(&store->segments.lock);
+	INIT_LIST_HEAD(&store->segments.log);
+	INIT_LIST_HEAD(&store->segments.todo);
+	INIT_LIST_HEAD(&store->segments.spares);
+	INIT_LIST_HEAD(&store->segments.free);
+	for (i = 0; i < store->segments.nr; i++)
+		list_add_tail(&store->segments.table[i].node, &store->segments.free);
+	store->segments.next_id = 1;
 	return lsmem_segments_stats(store);
 }
 
 void lsmem_segments_destroy(struct lsmem_store *store)
 {
-	vfree(store->cleaning);
-	kvfree(store->segment_hash);
-	kvfree(store->segments);
+	vfree(store->segments.shown);
+	kvfree(store->segments.hash);
+	kvfree(store->segments.table);
 }
 
 static struct hlist_head *lsmem_segment_bucket(struct lsmem_store *store, u64 id)
 {
-	return &store->segment_hash[hash_64(id, store->segment_hash_bits)];
+	return &store->segments.hash[hash_64(id, store->segments.hash_bits)];
 }
 
 /**
  * lsmem_segment_find - the segment with an id
- * @store: segment_lock held
+ * @store: segments.lock held
  * @id: its id
  * Return: the segment, NULL when it is not in the log.
  */
@@ -116,7 +116,7 @@ struct lsmem_segment *lsmem_segment_find(struct lsmem_store *store, u64 id)
 {
 	struct lsmem_segment *seg;
 
-	lockdep_assert_held(&store->segment_lock);
+	lockdep_assert_held(&store->segments.lock);
 	hlist_for_each_entry(seg, lsmem_segment_bucket(store, id), hash)
 		if (seg->id == id)
 			return seg;
@@ -125,7 +125,7 @@ struct lsmem_segment *lsmem_segment_find(struct lsmem_store *store, u64 id)
 
 /**
  * lsmem_segment_new - put a new segment into the log
- * @store: segment_lock held
+ * @store: segments.lock held
  * @id: larger than those of all segments in the log
  * @generation: as on the backup
  *
@@ -135,8 +135,8 @@ struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 g
 {
 	struct lsmem_segment *seg;
 
-	lockdep_assert_held(&store->segment_lock);
-	seg = list_first_entry_or_null(&store->free, struct lsmem_segment, node);
+	lockdep_assert_held(&store->segments.lock);
+	seg = list_first_entry_or_null(&store->segments.free, struct lsmem_segment, node);
 	if (!seg)
 		return NULL;
 	list_del(&seg->node);
@@ -149,41 +149,41 @@ struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 g
 	seg->state = LSMEM_SEGMENT_OPENING;
 	seg->open_time = lsmem_store_time(store);
 	seg->packed_time = seg->open_time;
-	list_add_tail(&seg->node, &store->log);
-	list_add_tail(&seg->todo, &store->todo);
+	list_add_tail(&seg->node, &store->segments.log);
+	list_add_tail(&seg->todo, &store->segments.todo);
 	INIT_LIST_HEAD(&seg->spare);
 	hlist_add_head(&seg->hash, lsmem_segment_bucket(store, id));
-	store->nr_log++;
+	store->segments.nr_log++;
 	lsmem_segment_show(seg);
 	return seg;
 }
 
 /**
  * lsmem_segment_free - a segment leaves the log, its frames are free
- * @store: segment_lock held
+ * @store: segments.lock held
  * @seg: nothing can see it: durable digest without it, no epoch, no lease
  *
  * Takes as long as LSMEM_SEGLETS frames do.  A caller that frees several lets go of
- * segment_lock between them.
+ * segments.lock between them.
  */
 void lsmem_segment_free(struct lsmem_store *store, struct lsmem_segment *seg)
 {
-	lockdep_assert_held(&store->segment_lock);
+	lockdep_assert_held(&store->segments.lock);
 	lsmem_frames_put(&store->frames, seg->frames, seg->nr_frames);
 	seg->nr_frames = 0;
-	list_move_tail(&seg->node, &store->free);
+	list_move_tail(&seg->node, &store->segments.free);
 	list_del_init(&seg->todo);
 	list_del_init(&seg->spare);
 	hlist_del(&seg->hash);
 	seg->id = 0;
 	seg->state = LSMEM_SEGMENT_FREE;
-	store->nr_log--;
+	store->segments.nr_log--;
 	lsmem_segment_show(seg);
 }
 
 /**
  * lsmem_segment_listed - a durable digest lists a segment
- * @store: segment_lock held
+ * @store: segments.lock held
  * @seg: OPENING becomes a spare; a segment that has left this state stays as it is
  *
  * Acknowledgements come in any order, heads take the oldest spare first: the list is in the
@@ -194,12 +194,12 @@ void lsmem_segment_listed(struct lsmem_store *store, struct lsmem_segment *seg)
 {
 	struct lsmem_segment *before;
 
-	lockdep_assert_held(&store->segment_lock);
+	lockdep_assert_held(&store->segments.lock);
 	seg->open_acked = true;
 	if (seg->state != LSMEM_SEGMENT_OPENING)
 		return;
 	seg->state = LSMEM_SEGMENT_SPARE;
-	list_for_each_entry_reverse(before, &store->spares, spare)
+	list_for_each_entry_reverse(before, &store->segments.spares, spare)
 		if (before->id < seg->id)
 			break;
 	list_add(&seg->spare, &before->spare);
@@ -207,21 +207,21 @@ void lsmem_segment_listed(struct lsmem_store *store, struct lsmem_segment *seg)
 
 /**
  * lsmem_segments_spare - open segments ahead
- * @store: segment_lock held
+ * @store: segments.lock held
  *
  * One for each head, so that every head can roll at once.
  */
 void lsmem_segments_spare(struct lsmem_store *store)
 {
-	lockdep_assert_held(&store->segment_lock);
-	while (store->nr_spares < store->nr_heads) {
+	lockdep_assert_held(&store->segments.lock);
+	while (store->segments.nr_spares < store->heads.nr) {
 		struct lsmem_segment *seg;
 
-		seg = lsmem_segment_new(store, store->next_segment, 1);
+		seg = lsmem_segment_new(store, store->segments.next_id, 1);
 		if (!seg)
 			return;	/* the cleaner will free some, and call again */
-		store->next_segment++;
-		store->nr_spares++;
+		store->segments.next_id++;
+		store->segments.nr_spares++;
 		if (!store->durable)
 			lsmem_segment_listed(store, seg);
 	}
@@ -230,7 +230,8 @@ void lsmem_segments_spare(struct lsmem_store *store)
 /* Segments that heads can still get: spares, and slots for more of them. */
 static u32 lsmem_segments_left(const struct lsmem_store *store)
 {
-	return READ_ONCE(store->nr_spares) + store->nr_segments - READ_ONCE(store->nr_log);
+	return READ_ONCE(store->segments.nr_spares) + store->segments.nr -
+	       READ_ONCE(store->segments.nr_log);
 }
 
 /* Is the table so full that segments have to be merged? */
@@ -238,7 +239,7 @@ bool lsmem_segments_short(const struct lsmem_store *store)
 {
 	u32 left = lsmem_segments_left(store);
 
-	return left < store->nr_heads || left <= LSMEM_SEGMENTS_RESERVE;
+	return left < store->heads.nr || left <= LSMEM_SEGMENTS_RESERVE;
 }
 
 /**
@@ -263,10 +264,10 @@ u32 lsmem_segments_claim(struct lsmem_store *store)
 {
 	u32 claimed;
 
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	claimed = lsmem_segments_claimable(store);
-	store->claimed = claimed;
-	spin_unlock(&store->segment_lock);
+	store->segments.claimed = claimed;
+	spin_unlock(&store->segments.lock);
 	return claimed;
 }
 
@@ -276,9 +277,9 @@ u32 lsmem_segments_claim(struct lsmem_store *store)
  */
 void lsmem_segments_unclaim(struct lsmem_store *store)
 {
-	spin_lock(&store->segment_lock);
-	store->claimed = 0;
-	spin_unlock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
+	store->segments.claimed = 0;
+	spin_unlock(&store->segments.lock);
 }
 
 /**
@@ -292,26 +293,26 @@ struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivo
 {
 	struct lsmem_segment *found;
 
-	spin_lock(&store->segment_lock);
-	found = list_first_entry_or_null(&store->spares, struct lsmem_segment, spare);
+	spin_lock(&store->segments.lock);
+	found = list_first_entry_or_null(&store->segments.spares, struct lsmem_segment, spare);
 	/* The last are the cleaner's: else a full table could not shrink. */
-	if (found && (survivor || (!list_is_singular(&store->spares) &&
+	if (found && (survivor || (!list_is_singular(&store->segments.spares) &&
 				   lsmem_segments_left(store) >
-				   max_t(u32, LSMEM_SEGMENTS_RESERVE, store->claimed)))) {
-		if (survivor && store->claimed)
-			store->claimed--;
+				   max_t(u32, LSMEM_SEGMENTS_RESERVE, store->segments.claimed)))) {
+		if (survivor && store->segments.claimed)
+			store->segments.claimed--;
 		list_del_init(&found->spare);
 		found->state = LSMEM_SEGMENT_HEAD;
 		found->survivor = survivor;
 		found->open_time = lsmem_store_time(store);
 		found->packed_time = found->open_time;
-		WRITE_ONCE(store->barrier, max(store->barrier, found->id + 1));
-		store->nr_spares--;
+		WRITE_ONCE(store->segments.barrier, max(store->segments.barrier, found->id + 1));
+		store->segments.nr_spares--;
 		lsmem_segments_spare(store);
 	} else {
 		found = NULL;
 	}
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	return found;
 }
 
@@ -343,7 +344,7 @@ int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32
 
 /**
  * lsmem_segment_show - a segment's place in its life has changed
- * @seg: segment_lock held; its numbers are shown to the daemon, and to whoever
+ * @seg: segments.lock held; its numbers are shown to the daemon, and to whoever
  *	looks for victims
  */
 void lsmem_segment_show(const struct lsmem_segment *seg)
@@ -363,7 +364,7 @@ void lsmem_segment_show(const struct lsmem_segment *seg)
 
 /**
  * lsmem_segment_leave - a segment is not worked on any more
- * @seg: was COMPACTING or a victim, and stays in the log; segment_lock held
+ * @seg: was COMPACTING or a victim, and stays in the log; segments.lock held
  */
 void lsmem_segment_leave(struct lsmem_segment *seg)
 {
@@ -373,7 +374,7 @@ void lsmem_segment_leave(struct lsmem_segment *seg)
 
 /**
  * lsmem_segment_done - the daemon is through with a segment
- * @seg: closed, and durably so (invariant 11: it may be cleaned); segment_lock held
+ * @seg: closed, and durably so (invariant 11: it may be cleaned); segments.lock held
  */
 void lsmem_segment_done(struct lsmem_segment *seg)
 {
@@ -389,17 +390,17 @@ void lsmem_segment_done(struct lsmem_segment *seg)
  */
 void lsmem_segment_close(struct lsmem_store *store, struct lsmem_segment *seg)
 {
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	seg->home = seg->committed;
 	seg->state = LSMEM_SEGMENT_CLOSED;
 	if (!store->durable)
 		lsmem_segment_done(seg);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 }
 
 /**
  * lsmem_log_oldest - the oldest segment that has, or had, entries
- * @store: segment_lock held
+ * @store: segments.lock held
  * @except: these are passed over
  * @nr: how many
  *
@@ -413,8 +414,8 @@ struct lsmem_segment *lsmem_log_oldest(struct lsmem_store *store,
 	struct lsmem_segment *seg;
 	u32 i;
 
-	lockdep_assert_held(&store->segment_lock);
-	list_for_each_entry(seg, &store->log, node) {
+	lockdep_assert_held(&store->segments.lock);
+	list_for_each_entry(seg, &store->segments.log, node) {
 		if (!READ_ONCE(seg->reserved) && !seg->home)
 			continue;
 		for (i = 0; i < nr && except[i] != seg; i++)
@@ -448,7 +449,7 @@ struct lsmem_segment *lsmem_segment_of(struct lsmem_store *store, u64 position)
 {
 	u32 slot = READ_ONCE(store->frames.owner[position >> LSMEM_POSITION_OFFSET_BITS]);
 
-	return &store->segments[slot];
+	return &store->segments.table[slot];
 }
 
 u64 lsmem_segment_position(const struct lsmem_segment *seg, u32 offset)

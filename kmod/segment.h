@@ -68,9 +68,9 @@ enum lsmem_segment_state {
  * @live, @deletes: in @stat: bytes of entries that count, headers included, and
  *	of delete records among them
  *
- * Protected by: @state, ids, list and the six flags: store->segment_lock.
+ * Protected by: @state, ids, list and the six flags: store->segments.lock.
  * @reserved, @entries, @frames, @committed while it is a head: head->lock.
- * @emitted: the attachment's mutex.  @acked, @received: segment_lock for writing.
+ * @emitted: the attachment's mutex.  @acked, @received: segments.lock for writing.
  * @live and @deletes are atomic.  @frames, @nr_frames, @reserved, @committed while
  * it is COMPACTING: the compactor's; the rest does not change after CLOSED.
  */
@@ -111,26 +111,49 @@ struct lsmem_segment {
 	atomic_t *deletes;
 };
 
-/* What each backup has, on its drive or in memory; segment_lock held. */
+/* What each backup has, on its drive or in memory; segments.lock held. */
 static inline u32 lsmem_segment_received(const struct lsmem_segment *seg)
 {
 	return max(seg->acked, seg->received);
 }
 
 /**
- * struct lsmem_vacated - frames that compaction has emptied
- * @first: the first of them; the frame table chains them
- * @nr: how many
- * @lent: frames that were taken to empty them
- * @epoch: views that began before it may still use them
- * @rcu: grace period after which no kernel reader does
+ * struct lsmem_segments - the log of a store, as segments
+ * @table: all there can be, @nr of them
+ * @nr: most segments in the log
+ * @lock: for states, lists and numbers here; see struct lsmem_segment
+ * @hash: of segments in the log, by id; 2^@hash_bits buckets
+ * @hash_bits: see @hash
+ * @log: all but those that are FREE, by id
+ * @todo: those that are not durably closed, by id
+ * @spares: those that are SPARE, by id
+ * @free: those that are FREE: the longest first
+ * @nr_log: segments in @log; read without the lock as a hint, as the three that follow
+ * @nr_spares: OPENING or SPARE
+ * @claimed: segments that a pass may still take
+ * @next_id: id of the next segment
+ * @barrier: above the ids of all segments ever written to
+ * @shown: what the daemon sees: a page about cleaning, which balance.c and clean.c write,
+ *	and the numbers of each segment
+ * @shown_bytes: of @shown, whole pages
  */
-struct lsmem_vacated {
-	u32 first;
+struct lsmem_segments {
+	struct lsmem_segment *table;
 	u32 nr;
-	u32 lent;
-	u64 epoch;
-	unsigned long rcu;
+	spinlock_t lock;
+	struct hlist_head *hash;
+	u32 hash_bits;
+	struct list_head log;
+	struct list_head todo;
+	struct list_head spares;
+	struct list_head free;
+	u32 nr_log;
+	u32 nr_spares;
+	u32 claimed;
+	u64 next_id;
+	u64 barrier;
+	struct lsmem_cleaning *shown;
+	size_t shown_bytes;
 };
 
 int lsmem_segments_init(struct lsmem_store *store);

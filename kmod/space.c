@@ -39,9 +39,9 @@ static void lsmem_space_waited(struct lsmem_store *store, u64 ns)
  */
 void lsmem_space_came(struct lsmem_store *store)
 {
-	atomic_inc(&store->space_serial);
-	wake_up_all(&store->space);
-	wake_up(&store->work);
+	atomic_inc(&store->space.serial);
+	wake_up_all(&store->space.wait);
+	wake_up(&store->plan.work);
 }
 
 /**
@@ -52,12 +52,12 @@ void lsmem_space_came(struct lsmem_store *store)
  */
 void lsmem_space_made(struct lsmem_store *store, u32 frames, u64 ns)
 {
-	u64 mean = READ_ONCE(store->frame_ns), each;
+	u64 mean = READ_ONCE(store->space.frame_ns), each;
 
 	if (!frames)
 		return;
 	each = min_t(u64, div_u64(ns, frames), LSMEM_FRAME_MAX_NS);
-	WRITE_ONCE(store->frame_ns, mean ? mean - mean / 8 + each / 8 : each);
+	WRITE_ONCE(store->space.frame_ns, mean ? mean - mean / 8 + each / 8 : each);
 }
 
 /**
@@ -67,17 +67,17 @@ void lsmem_space_made(struct lsmem_store *store, u32 frames, u64 ns)
  */
 void lsmem_space_taken(struct lsmem_store *store, struct lsmem_head *head)
 {
-	u32 free = lsmem_frames_free(&store->frames), below = READ_ONCE(store->throttle_below);
-	u32 base = store->frames.base;
+	u32 free = lsmem_frames_free(&store->frames), base = store->frames.base;
+	u32 below = READ_ONCE(store->space.throttle_below);
 	u64 now, gate, step;
 
 	if (free >= below)
 		return;
 	now = ktime_get_ns();
-	gate = max_t(u64, atomic64_read(&store->gate), now);
-	step = READ_ONCE(store->frame_ns) * 2 * (below - max(free, base)) / (below - base);
+	gate = max_t(u64, atomic64_read(&store->space.gate), now);
+	step = READ_ONCE(store->space.frame_ns) * 2 * (below - max(free, base)) / (below - base);
 	gate = min(gate + step, now + LSMEM_THROTTLE_MAX_NS);
-	atomic64_set(&store->gate, gate);
+	atomic64_set(&store->space.gate, gate);
 	if (gate > now + LSMEM_THROTTLE_MIN_NS)
 		WRITE_ONCE(head->gate, gate);
 }
@@ -113,7 +113,7 @@ void lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head)
 /**
  * lsmem_space_wait - wait until an append may succeed
  * @store: active
- * @serial: store->space_serial before it was tried
+ * @serial: store->space.serial before it was tried
  * @deadline: ktime in ns by which all waits of a call must have ended: what comes
  *	may always go to others; 0 before the first, then set to stall_ms from now
  *
@@ -125,16 +125,16 @@ int lsmem_space_wait(struct lsmem_store *store, int serial, u64 *deadline)
 	long ret;
 
 	if (!*deadline)
-		*deadline = begin + (u64)READ_ONCE(store->stall_ms) * NSEC_PER_MSEC;
+		*deadline = begin + (u64)READ_ONCE(store->space.stall_ms) * NSEC_PER_MSEC;
 	if (*deadline <= begin)
 		return -ETIMEDOUT;
-	atomic_inc(&store->stalled);	/* before the cleaners are woken: they look then */
-	wake_up_all(&store->work);
-	wake_up(&store->events);	/* what was rolled over has to be told */
-	ret = lsmem_wait_event(store, space, atomic_read(&store->space_serial) != serial ||
+	atomic_inc(&store->space.stalled);	/* before the cleaners are woken: they look then */
+	wake_up_all(&store->plan.work);
+	wake_up(&store->repl.events);	/* what was rolled over has to be told */
+	ret = lsmem_wait_event(store, space.wait, atomic_read(&store->space.serial) != serial ||
 			       !lsmem_store_active(store),
 			       nsecs_to_jiffies(*deadline - begin) + 1);
-	atomic_dec(&store->stalled);
+	atomic_dec(&store->space.stalled);
 	ns = ktime_get_ns() - begin;
 	lsmem_count(store, stalls, 1);
 	lsmem_count(store, stall_ns, ns);

@@ -3,10 +3,36 @@
 #ifndef LSMEM_SPACE_H
 #define LSMEM_SPACE_H
 
+#include <linux/atomic.h>
 #include <linux/types.h>
+#include <linux/wait.h>
 
 struct lsmem_head;
 struct lsmem_store;
+
+/**
+ * struct lsmem_space - writers that wait for space
+ * @wait: they
+ * @stalled: how many
+ * @serial: changes when space may have come
+ * @clean_below: free frames below which memory is low
+ * @throttle_below: free frames below which writers are slowed down
+ * @gate: time before which none of these goes on, ktime in ns; see space.c
+ * @frame_ns: what it takes of late to free a frame
+ * @stall_ms: bound of a wait
+ *
+ * No lock: each is a word of its own.
+ */
+struct lsmem_space {
+	wait_queue_head_t wait;
+	atomic_t stalled;
+	atomic_t serial;
+	u32 clean_below;
+	u32 throttle_below;
+	atomic64_t gate;
+	u64 frame_ns;
+	u32 stall_ms;
+};
 
 void lsmem_space_came(struct lsmem_store *store);
 void lsmem_space_made(struct lsmem_store *store, u32 frames, u64 ns);

@@ -27,11 +27,12 @@
 #include "compact.h"
 #include "compat/compat.h"
 #include "debugfs.h"
+#include "durable.h"
 #include "epoch.h"
 #include "handle.h"
-#include "durable.h"
 #include "registry.h"
 #include "sizes.h"
+#include "store.h"
 #include "sysfs.h"
 #include "window.h"
 
@@ -95,9 +96,9 @@ static void lsmem_store_device_release(struct device *dev)
 	lsmem_balance_destroy(store);
 	lsmem_segments_destroy(store);
 	lsmem_frames_destroy(&store->frames);
-	kvfree(store->heads);
+	kvfree(store->heads.table);
 	free_percpu(store->counters);
-	percpu_counter_destroy(&store->handles_used);
+	percpu_counter_destroy(&store->handles.used);
 	percpu_counter_destroy(&store->live);
 	if (store->minor >= 0)
 		ida_free(lsmem_store_ids(store), store->minor);
@@ -199,16 +200,16 @@ static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_size
 
 	ret = percpu_counter_init(&store->live, 0, GFP_KERNEL);
 	if (!ret)
-		ret = percpu_counter_init(&store->handles_used, 0, GFP_KERNEL);
+		ret = percpu_counter_init(&store->handles.used, 0, GFP_KERNEL);
 	if (ret)
 		return ret;
 	store->counters = alloc_percpu(struct lsmem_counters);
 	/* Open segments and spares must leave most of a small log to closed ones. */
-	store->nr_heads = min_t(u64, num_possible_cpus() + 1,
+	store->heads.nr = min_t(u64, num_possible_cpus() + 1,
 				store->bytes / LSMEM_SEGMENT_BYTES / LSMEM_HEAD_SEGMENTS);
-	store->nr_heads = clamp_t(unsigned int, store->nr_heads, LSMEM_HEADS_MIN, LSMEM_HEADS);
-	store->heads = kvcalloc(store->nr_heads, sizeof(*store->heads), gfp);
-	if (!store->counters || !store->heads)
+	store->heads.nr = clamp_t(unsigned int, store->heads.nr, LSMEM_HEADS_MIN, LSMEM_HEADS);
+	store->heads.table = kvcalloc(store->heads.nr, sizeof(*store->heads.table), gfp);
+	if (!store->counters || !store->heads.table)
 		return -ENOMEM;
 	lsmem_log_init(store);
 	ret = lsmem_frames_init(&store->frames, store->bytes, gfp);
@@ -228,9 +229,9 @@ static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_size
 			  (store->kind == LSMEM_KIND_BLOCK ? LSMEM_BLOCK_PERCENT :
 							     LSMEM_OBJECT_PERCENT);
 	if (store->kind == LSMEM_KIND_BLOCK)
-		store->nr_handles = lsmem_block_capacity(store);
+		store->handles.nr = lsmem_block_capacity(store);
 	else
-		store->nr_handles = sizes->handles;
+		store->handles.nr = sizes->handles;
 	ret = lsmem_handles_init(store);
 	return ret ?: lsmem_window_init(store);
 }
@@ -262,26 +263,26 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	store->charged = create->flags & LSMEM_STORE_CHARGED;
 	store->state = LSMEM_STATE_NEW;
 	store->bytes = create->bytes;
-	store->nr_segments = create->segments;
+	store->segments.nr = create->segments;
 	store->uid = create->uid;
 	store->gid = create->gid;
 	store->mode = create->mode ?: 0600;
 	store->minor = -1;
-	store->view_ms = LSMEM_VIEW_MS;
-	store->clients_max = LSMEM_CLIENTS_MAX;
-	store->durable_ms = LSMEM_DURABLE_MS;
-	store->flush_ms = LSMEM_FLUSH_MS;
-	store->stall_ms = LSMEM_STALL_MS;
+	store->views.view_ms = LSMEM_VIEW_MS;
+	store->views.clients_max = LSMEM_CLIENTS_MAX;
+	store->repl.durable_ms = LSMEM_DURABLE_MS;
+	store->repl.flush_ms = LSMEM_FLUSH_MS;
+	store->space.stall_ms = LSMEM_STALL_MS;
 	store->clock_base = ktime_get_ns();
 	generate_random_uuid(store->uuid);
 	mutex_init(&store->mutex);
 	INIT_LIST_HEAD(&store->node);
-	INIT_LIST_HEAD(&store->clients);
-	mutex_init(&store->epoch_lock);
-	init_waitqueue_head(&store->space);
-	init_waitqueue_head(&store->acks);
-	init_waitqueue_head(&store->work);
-	init_waitqueue_head(&store->events);
+	INIT_LIST_HEAD(&store->views.clients);
+	mutex_init(&store->views.lock);
+	init_waitqueue_head(&store->space.wait);
+	init_waitqueue_head(&store->repl.acks);
+	init_waitqueue_head(&store->plan.work);
+	init_waitqueue_head(&store->repl.events);
 	device_initialize(&store->dev);
 	store->dev.class = &lsmem_class;
 	store->dev.type = &lsmem_device_type;
@@ -342,7 +343,7 @@ int lsmem_store_create(const struct lsmem_create *create, struct lsmem_store **o
 		ret = lsmem_store_memory(store, &sizes);
 	if (ret)
 		goto err_put;
-	memcpy(store->info->uuid, store->uuid, sizeof(store->uuid));
+	memcpy(store->views.info->uuid, store->uuid, sizeof(store->uuid));
 	ret = lsmem_store_show(store);
 	if (ret)
 		goto err_put;
@@ -385,8 +386,8 @@ static void lsmem_store_end(struct lsmem_store *store)
 	if (store->disk)
 		lsmem_block_del(store);
 	WRITE_ONCE(store->state, LSMEM_STATE_DYING);
-	wake_up_all(&store->space);
-	wake_up_all(&store->acks);
+	wake_up_all(&store->space.wait);
+	wake_up_all(&store->repl.acks);
 	lsmem_store_rest(store);
 	lsmem_store_hide(store);
 	put_device(&store->dev);
@@ -432,7 +433,7 @@ static bool lsmem_store_drained(struct lsmem_store *store)
 	if (!store->durable || !lsmem_store_active(store))
 		return true;
 	/* Without a daemon there is nothing to wait for. */
-	return READ_ONCE(store->attached) ? !lsmem_sync(store, 0) : !lsmem_store_dirty(store);
+	return READ_ONCE(store->repl.attached) ? !lsmem_sync(store, 0) : !lsmem_store_dirty(store);
 }
 
 /*

@@ -25,8 +25,8 @@
 #include <linux/sysfs.h>
 
 #include "balance.h"
-#include "store.h"
 #include "registry.h"
+#include "store.h"
 #include "sysfs.h"
 
 #define LSMEM_REQUEST_MAX	1000000	/* segments */
@@ -75,7 +75,7 @@ static const char *lsmem_state_name(u32 state)
 LSMEM_ATTR(kind, "%s", store->kind == LSMEM_KIND_BLOCK ? "block" : "object");
 LSMEM_ATTR(durability, "%s", store->durable ? "durable" : "volatile");
 LSMEM_ATTR(state, "%s", lsmem_state_name(READ_ONCE(store->state)));
-LSMEM_ATTR(attached, "%d", READ_ONCE(store->attached) ? 1 : 0);
+LSMEM_ATTR(attached, "%d", READ_ONCE(store->repl.attached) ? 1 : 0);
 LSMEM_ATTR(uuid, "%pUb", store->uuid);
 
 static ssize_t given_name_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -119,13 +119,13 @@ LSMEM_ATTR(live_bytes, "%lld", percpu_counter_sum_positive(&store->live));
 LSMEM_ATTR(frames, "%u", store->frames.nr);
 LSMEM_ATTR(free_frames, "%u", READ_ONCE(store->frames.nr_free));
 LSMEM_ATTR(reserved_frames, "%u", READ_ONCE(store->frames.reserve));
-LSMEM_ATTR(handles_max, "%llu", store->nr_handles);
-LSMEM_ATTR(handles_used, "%lld", percpu_counter_sum_positive(&store->handles_used));
-LSMEM_ATTR(segments, "%u", READ_ONCE(store->nr_log));
-LSMEM_ATTR(segments_max, "%u", store->nr_segments);
-LSMEM_ATTR(spares, "%u", READ_ONCE(store->nr_spares));
-LSMEM_ATTR(era, "%u", READ_ONCE(store->era));
-LSMEM_ATTR(generation, "%u", READ_ONCE(store->generation_max));
+LSMEM_ATTR(handles_max, "%llu", store->handles.nr);
+LSMEM_ATTR(handles_used, "%lld", percpu_counter_sum_positive(&store->handles.used));
+LSMEM_ATTR(segments, "%u", READ_ONCE(store->segments.nr_log));
+LSMEM_ATTR(segments_max, "%u", store->segments.nr);
+LSMEM_ATTR(spares, "%u", READ_ONCE(store->segments.nr_spares));
+LSMEM_ATTR(era, "%u", READ_ONCE(store->handles.era));
+LSMEM_ATTR(generation, "%u", READ_ONCE(store->handles.max));
 
 static struct attribute *lsmem_store_attrs[] = {
 	&dev_attr_kind.attr,
@@ -199,10 +199,10 @@ static ssize_t lsmem_limit_store(struct device *dev, struct device_attribute *at
 		return -ERANGE;
 	mutex_lock(&lsmem_limits_lock);
 	WRITE_ONCE(*lsmem_limit_value(dev, limit), value);
-	WRITE_ONCE(store->info->view_ms, store->view_ms);	/* clients see it there */
+	WRITE_ONCE(store->views.info->view_ms, store->views.view_ms);	/* clients see it there */
 	lsmem_balance_tune(store);
 	mutex_unlock(&lsmem_limits_lock);
-	wake_up_all(&store->work);	/* more may have to be done now, or by more */
+	wake_up_all(&store->plan.work);	/* more may have to be done now, or by more */
 	return count;
 }
 
@@ -217,11 +217,11 @@ static struct lsmem_limit lsmem_limit_##name = {					\
 #define LSMEM_WAIT_MS_MIN	100
 #define LSMEM_WAIT_MS_MAX	(60 * 60 * MSEC_PER_SEC)
 
-LSMEM_LIMIT(view_ms, view_ms, 10, 60 * MSEC_PER_SEC);
-LSMEM_LIMIT(durable_ms, durable_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
-LSMEM_LIMIT(flush_ms, flush_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
-LSMEM_LIMIT(stall_ms, stall_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
-LSMEM_LIMIT(clients_max, clients_max, 1, 65536);
+LSMEM_LIMIT(view_ms, views.view_ms, 10, 60 * MSEC_PER_SEC);
+LSMEM_LIMIT(durable_ms, repl.durable_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
+LSMEM_LIMIT(flush_ms, repl.flush_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
+LSMEM_LIMIT(stall_ms, space.stall_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
+LSMEM_LIMIT(clients_max, views.clients_max, 1, 65536);
 
 static struct attribute *lsmem_limits_attrs[] = {
 	&lsmem_limit_view_ms.attr.attr,
@@ -243,7 +243,7 @@ static const struct attribute_group lsmem_limits_group = {
 static u64 lsmem_write_cost(struct lsmem_store *store)
 {
 	struct lsmem_counters sum = lsmem_sum(store);
-	u64 copied = READ_ONCE(store->cleaned.relocated_bytes) + sum.compacted_bytes;
+	u64 copied = READ_ONCE(store->cleaner.stats.relocated_bytes) + sum.compacted_bytes;
 
 	if (!sum.appended_bytes)
 		return 0;
@@ -264,7 +264,7 @@ static const char * const lsmem_levels[] = {
 
 static ssize_t balancer_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	u32 chosen = READ_ONCE(lsmem_dev_store(dev)->policy.balancer), i;
+	u32 chosen = READ_ONCE(lsmem_dev_store(dev)->plan.limits.balancer), i;
 	ssize_t length = 0;
 
 	for (i = 0; i < ARRAY_SIZE(lsmem_balancers); i++)
@@ -280,7 +280,7 @@ static ssize_t balancer_store(struct device *dev, struct device_attribute *attr,
 
 	if (which < 0)
 		return which;
-	WRITE_ONCE(lsmem_dev_store(dev)->policy.balancer, which);
+	WRITE_ONCE(lsmem_dev_store(dev)->plan.limits.balancer, which);
 	return count;
 }
 static DEVICE_ATTR_RW(balancer);
@@ -300,13 +300,13 @@ static ssize_t lsmem_request(struct lsmem_store *store, atomic_t *asked, bool po
 	if (!lsmem_store_active(store) || !possible)
 		return -EAGAIN;
 	atomic_set(asked, nr);
-	wake_up_all(&store->work);
+	wake_up_all(&store->plan.work);
 	return count;
 }
 
 static ssize_t request_compact_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%d\n", atomic_read(&lsmem_dev_store(dev)->compact_asked));
+	return sysfs_emit(buf, "%d\n", atomic_read(&lsmem_dev_store(dev)->plan.compact_asked));
 }
 
 static ssize_t request_compact_store(struct device *dev, struct device_attribute *attr,
@@ -314,13 +314,13 @@ static ssize_t request_compact_store(struct device *dev, struct device_attribute
 {
 	struct lsmem_store *store = lsmem_dev_store(dev);
 
-	return lsmem_request(store, &store->compact_asked, true, buf, count);
+	return lsmem_request(store, &store->plan.compact_asked, true, buf, count);
 }
 static DEVICE_ATTR_RW(request_compact);
 
 static ssize_t request_clean_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%d\n", atomic_read(&lsmem_dev_store(dev)->clean_asked));
+	return sysfs_emit(buf, "%d\n", atomic_read(&lsmem_dev_store(dev)->plan.clean_asked));
 }
 
 static ssize_t request_clean_store(struct device *dev, struct device_attribute *attr,
@@ -328,7 +328,8 @@ static ssize_t request_clean_store(struct device *dev, struct device_attribute *
 {
 	struct lsmem_store *store = lsmem_dev_store(dev);
 
-	return lsmem_request(store, &store->clean_asked, lsmem_clean_possible(store), buf, count);
+	return lsmem_request(store, &store->plan.clean_asked, lsmem_clean_possible(store), buf,
+			     count);
 }
 static DEVICE_ATTR_RW(request_clean);
 
@@ -339,8 +340,8 @@ static ssize_t lsmem_tenths(struct device *dev, char *buf, bool backup)
 	u32 tenths[10] = { 0 }, slot, i;
 	ssize_t length = 0;
 
-	for (slot = 0; slot < store->nr_segments; slot++) {
-		const struct lsmem_segment_stat *stat = store->segments[slot].stat;
+	for (slot = 0; slot < store->segments.nr; slot++) {
+		const struct lsmem_segment_stat *stat = store->segments.table[slot].stat;
 		u32 held = backup ? LSMEM_SEGMENT_BYTES : READ_ONCE(stat->held);
 
 		if (READ_ONCE(stat->flags) & LSMEM_SEGMENT_CLEANABLE)
@@ -363,24 +364,24 @@ static ssize_t segments_by_backup_show(struct device *dev, struct device_attribu
 }
 static DEVICE_ATTR_RO(segments_by_backup);
 
-LSMEM_LIMIT(free_low, policy.free_low, 1, 500);
-LSMEM_LIMIT(utilization_max, policy.utilization_max, 500, 1000);
-LSMEM_LIMIT(deletes_max, policy.deletes_max, 1, 500);
-LSMEM_LIMIT(fixed_clean, policy.fixed_clean, 0, 1000);
-LSMEM_LIMIT(tombstone_ratio, policy.tombstone_ratio, 1, 1000);
-LSMEM_LIMIT(clean_price, policy.clean_price, 0, 100000);
-LSMEM_LIMIT(nr_compactors, nr_compactors, 0, LSMEM_COMPACTORS);
+LSMEM_LIMIT(free_low, plan.limits.free_low, 1, 500);
+LSMEM_LIMIT(utilization_max, plan.limits.utilization_max, 500, 1000);
+LSMEM_LIMIT(deletes_max, plan.limits.deletes_max, 1, 500);
+LSMEM_LIMIT(fixed_clean, plan.limits.fixed_clean, 0, 1000);
+LSMEM_LIMIT(tombstone_ratio, plan.limits.tombstone_ratio, 1, 1000);
+LSMEM_LIMIT(clean_price, plan.limits.clean_price, 0, 100000);
+LSMEM_LIMIT(nr_compactors, compaction.nr_compactors, 0, LSMEM_COMPACTORS);
 LSMEM_ATTR(level, "%s", lsmem_levels[lsmem_level(store)]);
 LSMEM_ATTR(compactions, "%llu", lsmem_sum(store).compactions);
 LSMEM_ATTR(compacted_bytes, "%llu", lsmem_sum(store).compacted_bytes);
 LSMEM_ATTR(compact_freed_bytes, "%llu", lsmem_sum(store).compact_freed_bytes);
 LSMEM_ATTR(compact_ns, "%llu", lsmem_sum(store).compact_ns);
-LSMEM_ATTR(passes, "%llu", READ_ONCE(store->cleaned.passes));
-LSMEM_ATTR(segments_cleaned, "%llu", READ_ONCE(store->cleaned.segments_cleaned));
-LSMEM_ATTR(relocated_bytes, "%llu", READ_ONCE(store->cleaned.relocated_bytes));
-LSMEM_ATTR(relocated_entries, "%llu", READ_ONCE(store->cleaned.relocated_entries));
-LSMEM_ATTR(freed_bytes, "%llu", READ_ONCE(store->cleaned.freed_bytes));
-LSMEM_ATTR(clean_ns, "%llu", READ_ONCE(store->cleaned.clean_ns));
+LSMEM_ATTR(passes, "%llu", READ_ONCE(store->cleaner.stats.passes));
+LSMEM_ATTR(segments_cleaned, "%llu", READ_ONCE(store->cleaner.stats.segments_cleaned));
+LSMEM_ATTR(relocated_bytes, "%llu", READ_ONCE(store->cleaner.stats.relocated_bytes));
+LSMEM_ATTR(relocated_entries, "%llu", READ_ONCE(store->cleaner.stats.relocated_entries));
+LSMEM_ATTR(freed_bytes, "%llu", READ_ONCE(store->cleaner.stats.freed_bytes));
+LSMEM_ATTR(clean_ns, "%llu", READ_ONCE(store->cleaner.stats.clean_ns));
 LSMEM_ATTR(forced_rolls, "%llu", lsmem_sum(store).forced_rolls);
 LSMEM_ATTR(views_revoked, "%llu", lsmem_sum(store).views_revoked);
 LSMEM_ATTR(write_cost_permille, "%llu", lsmem_write_cost(store));
@@ -432,7 +433,7 @@ LSMEM_ATTR(throttles, "%llu", lsmem_sum(store).throttles);
 LSMEM_ATTR(throttle_ns, "%llu", lsmem_sum(store).throttle_ns);
 LSMEM_ATTR(durable_waits, "%llu", lsmem_sum(store).durable_waits);
 LSMEM_ATTR(padding_bytes, "%llu", lsmem_sum(store).padding_bytes);
-LSMEM_ATTR(durable_bytes, "%llu", READ_ONCE(store->durable_bytes));
+LSMEM_ATTR(durable_bytes, "%llu", READ_ONCE(store->repl.durable_bytes));
 
 static ssize_t stall_histogram_show(struct device *dev, struct device_attribute *attr, char *buf)
 {

@@ -20,7 +20,7 @@
 #include "policy.h"
 
 DECLARE_EVENT_CLASS(lsmem_waited,
-	TP_PROTO(const char *store, u64 ns),
+		    TP_PROTO(const char *store, u64 ns),
 	TP_ARGS(store, ns),
 	TP_STRUCT__entry(
 		__array(char, store, LSMEM_NAME_BYTES)
@@ -44,7 +44,7 @@ DEFINE_EVENT(lsmem_waited, lsmem_throttle, TP_PROTO(const char *store, u64 ns), 
  * each that is freed, per mille, all ones: none can be.
  */
 TRACE_EVENT(lsmem_balance,
-	TP_PROTO(const char *store, u32 level, u32 free_frames,
+	    TP_PROTO(const char *store, u32 level, u32 free_frames,
 		 const struct lsmem_balance *balance),
 	TP_ARGS(store, level, free_frames, balance),
 	TP_STRUCT__entry(
@@ -72,7 +72,7 @@ TRACE_EVENT(lsmem_balance,
 
 /* A segment has been compacted, from so many frames to so few. */
 TRACE_EVENT(lsmem_compact,
-	TP_PROTO(const char *store, u64 segment, u32 from, u32 to, u64 copied_bytes, u64 ns),
+	    TP_PROTO(const char *store, u64 segment, u32 from, u32 to, u64 copied_bytes, u64 ns),
 	TP_ARGS(store, segment, from, to, copied_bytes, ns),
 	TP_STRUCT__entry(
 		__array(char, store, LSMEM_NAME_BYTES)
@@ -97,7 +97,7 @@ TRACE_EVENT(lsmem_compact,
 
 /* The payload of an entry is in the log; not yet stamped, nor committed. */
 TRACE_EVENT(lsmem_append,
-	TP_PROTO(const char *store, u64 key, u32 table, u64 segment, u32 offset, u32 length),
+	    TP_PROTO(const char *store, u64 key, u32 table, u64 segment, u32 offset, u32 length),
 	TP_ARGS(store, key, table, segment, offset, length),
 	TP_STRUCT__entry(
 		__array(char, store, LSMEM_NAME_BYTES)
@@ -122,7 +122,7 @@ TRACE_EVENT(lsmem_append,
 
 /* A pass begins: what its victims hold, and what of that is live. */
 TRACE_EVENT(lsmem_clean_begin,
-	TP_PROTO(const char *store, u32 victims, u64 live, u64 held),
+	    TP_PROTO(const char *store, u32 victims, u64 live, u64 held),
 	TP_ARGS(store, victims, live, held),
 	TP_STRUCT__entry(
 		__array(char, store, LSMEM_NAME_BYTES)
@@ -141,7 +141,7 @@ TRACE_EVENT(lsmem_clean_begin,
 );
 
 TRACE_EVENT(lsmem_clean_victim,
-	TP_PROTO(const char *store, u64 segment, u32 live, u32 held),
+	    TP_PROTO(const char *store, u64 segment, u32 live, u32 held),
 	TP_ARGS(store, segment, live, held),
 	TP_STRUCT__entry(
 		__array(char, store, LSMEM_NAME_BYTES)
@@ -161,7 +161,7 @@ TRACE_EVENT(lsmem_clean_victim,
 
 /* The survivors of a pass are written; its victims wait to be retired. */
 TRACE_EVENT(lsmem_clean_end,
-	TP_PROTO(const char *store, u64 relocated_bytes, u64 ns),
+	    TP_PROTO(const char *store, u64 relocated_bytes, u64 ns),
 	TP_ARGS(store, relocated_bytes, ns),
 	TP_STRUCT__entry(
 		__array(char, store, LSMEM_NAME_BYTES)
@@ -179,7 +179,7 @@ TRACE_EVENT(lsmem_clean_end,
 
 /* Frames of victims are free again. */
 TRACE_EVENT(lsmem_retire,
-	TP_PROTO(const char *store, u32 segments, u64 waited_ns),
+	    TP_PROTO(const char *store, u32 segments, u64 waited_ns),
 	TP_ARGS(store, segments, waited_ns),
 	TP_STRUCT__entry(
 		__array(char, store, LSMEM_NAME_BYTES)
@@ -197,7 +197,7 @@ TRACE_EVENT(lsmem_retire,
 
 /* A view has outlived its bound and holds its frames no more. */
 TRACE_EVENT(lsmem_revoke,
-	TP_PROTO(const char *store, u64 epoch),
+	    TP_PROTO(const char *store, u64 epoch),
 	TP_ARGS(store, epoch),
 	TP_STRUCT__entry(
 		__array(char, store, LSMEM_NAME_BYTES)

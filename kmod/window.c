@@ -15,7 +15,7 @@
  *
  * Pages are put in by the fault handler, a seglet at a time.
  *
- * Locks: called under mmap_lock; the first mmap of slots takes store->epoch_lock.
+ * Locks: called under mmap_lock; the first mmap of slots takes store->views.lock.
  */
 #include <linux/mm.h>
 #include <linux/nospec.h>
@@ -23,6 +23,7 @@
 
 #include "compat/compat.h"
 #include "epoch.h"
+#include "sizes.h"
 #include "store.h"
 #include "window.h"
 
@@ -66,9 +67,9 @@ int lsmem_window_init(struct lsmem_store *store)
 	info->length = sizeof(*info);
 	info->kind = store->kind;
 	info->nr_frames = store->frames.nr;
-	info->nr_handles = store->nr_handles;
+	info->nr_handles = store->handles.nr;
 	info->nr_slots = LSMEM_SLOTS;
-	info->view_ms = store->view_ms;
+	info->view_ms = store->views.view_ms;
 	info->frames = (struct lsmem_window){ LSMEM_OFFSET_FRAMES, store->bytes };
 	info->frame_table = (struct lsmem_window){
 		LSMEM_OFFSET_TABLE,
@@ -76,18 +77,21 @@ int lsmem_window_init(struct lsmem_store *store)
 	};
 	info->handles = (struct lsmem_window){
 		LSMEM_OFFSET_HANDLES,
-		PAGE_ALIGN(store->nr_handles * sizeof(struct lsmem_handle)),
+		PAGE_ALIGN(store->handles.nr * sizeof(struct lsmem_handle)),
 	};
 	info->slots = (struct lsmem_window){ LSMEM_OFFSET_SLOTS, PAGE_SIZE };
-	info->segments = (struct lsmem_window){ LSMEM_OFFSET_SEGMENTS, store->cleaning_bytes };
+	info->segments = (struct lsmem_window){
+		LSMEM_OFFSET_SEGMENTS,
+		store->segments.shown_bytes,
+	};
 	info->epoch = 1;
-	store->info = info;
+	store->views.info = info;
 	return 0;
 }
 
 void lsmem_window_destroy(struct lsmem_store *store)
 {
-	free_page((unsigned long)store->info);
+	free_page((unsigned long)store->views.info);
 }
 
 /* The page of a frame window at a byte offset. */
@@ -103,21 +107,23 @@ static struct page *lsmem_window_frame_page(struct lsmem_store *store, u64 offse
 static bool lsmem_window_pfn(struct lsmem_store *store, struct lsmem_client *client, u64 offset,
 			     unsigned long *pfn)
 {
-	const struct lsmem_info *info = store->info;
+	const struct lsmem_info *info = store->views.info;
 
 	if (offset < PAGE_SIZE)
-		*pfn = page_to_pfn(virt_to_page(store->info));
+		*pfn = page_to_pfn(virt_to_page(store->views.info));
 	else if (offset - info->frames.offset < info->frames.length)
 		*pfn = page_to_pfn(lsmem_window_frame_page(store, offset - info->frames.offset));
 	else if (offset - info->frame_table.offset < info->frame_table.length)
 		*pfn = vmalloc_to_pfn((void *)store->frames.table +
 				      (offset - info->frame_table.offset));
 	else if (client && offset - info->handles.offset < info->handles.length)
-		*pfn = vmalloc_to_pfn((void *)store->handles + (offset - info->handles.offset));
+		*pfn = vmalloc_to_pfn((void *)store->handles.table +
+				      (offset - info->handles.offset));
 	else if (client && offset - info->slots.offset < info->slots.length)
 		*pfn = page_to_pfn(virt_to_page(client->slots));
 	else if (!client && offset - info->segments.offset < info->segments.length)
-		*pfn = vmalloc_to_pfn((void *)store->cleaning + (offset - info->segments.offset));
+		*pfn = vmalloc_to_pfn((void *)store->segments.shown +
+				      (offset - info->segments.offset));
 	else
 		return false;
 	return true;
@@ -185,7 +191,7 @@ int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct 
 {
 	const struct lsmem_window page = { LSMEM_WINDOW_INFO, PAGE_SIZE };
 	struct lsmem_store *store = client->store;
-	const struct lsmem_info *info = store->info;
+	const struct lsmem_info *info = store->views.info;
 	bool slots = false;
 	int ret;
 
@@ -231,7 +237,7 @@ static vm_fault_t lsmem_daemon_fault(struct vm_fault *vmf)
 		struct page *page;
 		int ret;
 
-		page = lsmem_window_frame_page(store, offset - store->info->frames.offset);
+		page = lsmem_window_frame_page(store, offset - store->views.info->frames.offset);
 		ret = vm_insert_page(vma, address, page);
 		if (ret && ret != -EBUSY)	/* EBUSY: another thread's fault put it in */
 			return vmf_error(ret);
@@ -269,7 +275,7 @@ static const struct vm_operations_struct lsmem_daemon_table_vm_ops = {
 int lsmem_window_mmap_daemon(struct lsmem_store *store, struct vm_area_struct *vma)
 {
 	const struct lsmem_window page = { LSMEM_WINDOW_INFO, PAGE_SIZE };
-	const struct lsmem_info *info = store->info;
+	const struct lsmem_info *info = store->views.info;
 	int ret;
 
 	if (!(vma->vm_flags & VM_SHARED))

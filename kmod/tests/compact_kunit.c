@@ -49,9 +49,9 @@ static int compact_store(struct kunit *test, const struct lsmem_test_shape *shap
 	store->frames.base = reserve;
 	store->frames.reserve = reserve;
 	lsmem_balance_tune(store);
-	store->nr_compactors = 1;
-	store->generation_ceiling = LSMEM_GENERATION_MAX;
-	store->info->epoch = 1000;
+	store->compaction.nr_compactors = 1;
+	store->handles.ceiling = LSMEM_GENERATION_MAX;
+	store->views.info->epoch = 1000;
 	return 0;
 }
 
@@ -80,12 +80,12 @@ static void compact_exit(struct kunit *test)
 	if (!store)
 		return;
 	lsmem_cleaner_stop(store);
-	if (store->compactors)
+	if (store->compaction.compactors)
 		lsmem_compactors_stop(store);
 	lsmem_cleaner_destroy(store);
 	lsmem_compactors_destroy(store);
 	lsmem_balance_destroy(store);
-	list_for_each_entry_safe(client, next, &store->clients, node)
+	list_for_each_entry_safe(client, next, &store->views.clients, node)
 		lsmem_client_free(client);
 	lsmem_test_store_exit(test);
 }
@@ -124,7 +124,7 @@ struct compact_object {
 static struct lsmem_handle *compact_handle(struct lsmem_store *store,
 					   const struct compact_object *o)
 {
-	return &store->handles[lsmem_handle_index(o->handle)];
+	return &store->handles.table[lsmem_handle_index(o->handle)];
 }
 
 /* Append an entry for @o's handle and make it the object's; 0 or an error. */
@@ -147,12 +147,12 @@ static int compact_write(struct lsmem_store *store, unsigned int head, struct co
 		word = smp_load_acquire(&h->word);	/* its entry is whole */
 		live = lsmem_word_state(word) == LSMEM_WORD_LIVE;
 		if (live) {
-			version = le64_to_cpu(lsmem_word_entry(store, word)->version);
-			old = lsmem_entry_length(lsmem_word_entry(store, word));
+			version = le64_to_cpu(lsmem_word_entry(&store->frames, word)->version);
+			old = lsmem_entry_length(lsmem_word_entry(&store->frames, word));
 		}
 		version = lsmem_handle_version(store, version);
 		lsmem_entry_stamp(store, &ap, o->handle, version, length, LSMEM_TYPE_OBJECT, 7,
-				   pcrc);
+				  pcrc);
 	} while (!lsmem_word_exchange(h, word,
 				      lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
 	lsmem_entry_alive(&ap);
@@ -202,16 +202,16 @@ static void compact_garbage(struct kunit *test, u32 length)
 static struct lsmem_segment *compact_close(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
-	struct lsmem_segment *seg = store->heads[COMPACT_HEAD].segment;
+	struct lsmem_segment *seg = store->heads.table[COMPACT_HEAD].segment;
 
 	lsmem_test_list_spares(store);
 	KUNIT_ASSERT_EQ(test, lsmem_head_roll(store, COMPACT_HEAD), 0);
 	KUNIT_ASSERT_EQ(test, seg->state, LSMEM_SEGMENT_CLOSED);
 	if (store->durable) {
 		seg->acked = seg->committed;
-		spin_lock(&store->segment_lock);
+		spin_lock(&store->segments.lock);
 		lsmem_segment_done(seg);
-		spin_unlock(&store->segment_lock);
+		spin_unlock(&store->segments.lock);
 	}
 	return seg;
 }
@@ -253,9 +253,9 @@ static const char *compact_look(struct lsmem_store *store, const struct compact_
 	word = smp_load_acquire(&compact_handle(store, o)->word);	/* its entry is whole */
 	if (lsmem_word_state(word) != LSMEM_WORD_LIVE)
 		wrong = "an object has gone";
-	else if (le64_to_cpu(lsmem_word_entry(store, word)->version) != le64_to_cpu(o->e.version))
+	else if (lsmem_word_entry(&store->frames, word)->version != o->e.version)
 		wrong = "an object has another version";
-	else if (lsmem_entry_length(lsmem_word_entry(store, word)) != o->length)
+	else if (lsmem_entry_length(lsmem_word_entry(&store->frames, word)) != o->length)
 		wrong = "an object has another length";
 	else if (!compact_same(store, lsmem_word_position(word), o->key, o->length))
 		wrong = "an object has other bytes";
@@ -286,21 +286,21 @@ static bool compact_busy(struct lsmem_store *store)
 {
 	u32 i;
 
-	for (i = 0; i < store->nr_segments; i++)
-		if (READ_ONCE(store->segments[i].state) == LSMEM_SEGMENT_COMPACTING)
+	for (i = 0; i < store->segments.nr; i++)
+		if (READ_ONCE(store->segments.table[i].state) == LSMEM_SEGMENT_COMPACTING)
 			return true;
-	return atomic_read(&store->compact_asked);
+	return atomic_read(&store->plan.compact_asked);
 }
 
 static u32 compact_ring(const struct lsmem_store *store)
 {
-	return READ_ONCE(store->vacated_next) - READ_ONCE(store->vacated_first);
+	return READ_ONCE(store->compaction.next) - READ_ONCE(store->compaction.first);
 }
 
 static void compact_ask(struct lsmem_store *store, int nr)
 {
-	atomic_set(&store->compact_asked, nr);
-	wake_up_all(&store->work);
+	atomic_set(&store->plan.compact_asked, nr);
+	wake_up_all(&store->plan.work);
 }
 
 /* All that can be gained is. */
@@ -311,7 +311,7 @@ static void compact_all(struct kunit *test)
 	compact_ask(store, COMPACT_ALL);
 	compact_await(test, !compact_busy(store));
 	compact_await(test, !compact_ring(store));
-	compact_await(test, !READ_ONCE(store->vacating));
+	compact_await(test, !READ_ONCE(store->compaction.vacating));
 }
 
 /*
@@ -325,9 +325,9 @@ static void compact_try(struct kunit *test)
 
 	compact_ask(store, COMPACT_ALL);
 	for (i = 0; i < 3; i++) {
-		u64 time = READ_ONCE(store->cleaning->store_time);
+		u64 time = READ_ONCE(store->segments.shown->store_time);
 
-		compact_await(test, READ_ONCE(store->cleaning->store_time) != time);
+		compact_await(test, READ_ONCE(store->segments.shown->store_time) != time);
 	}
 }
 
@@ -374,8 +374,8 @@ static void compact_check_frames(struct kunit *test)
 	struct lsmem_store *store = test->priv;
 	u32 held = 0, s, i;
 
-	for (s = 0; s < store->nr_segments; s++) {
-		const struct lsmem_segment *seg = &store->segments[s];
+	for (s = 0; s < store->segments.nr; s++) {
+		const struct lsmem_segment *seg = &store->segments.table[s];
 
 		for (i = 0; i < seg->nr_frames; i++) {
 			KUNIT_EXPECT_EQ(test, store->frames.owner[seg->frames[i]], s);
@@ -385,8 +385,8 @@ static void compact_check_frames(struct kunit *test)
 		}
 		held += seg->nr_frames;
 	}
-	for (i = store->vacated_first; i != store->vacated_next; i++)
-		held += store->vacated[i % LSMEM_VACATED].nr;
+	for (i = store->compaction.first; i != store->compaction.next; i++)
+		held += store->compaction.vacated[i % LSMEM_VACATED].nr;
 	for (i = 0; i < store->frames.nr; i++)
 		held += store->frames.owner[i] == LSMEM_NO_FRAME;
 	KUNIT_EXPECT_EQ(test, held, store->frames.nr);
@@ -467,7 +467,7 @@ static void compact_test_seams(struct kunit *test)
 		for (j = 0; j < ARRAY_SIZE(lengths); j++) {
 			u32 length = compact_seek(end, lefts[i]);
 
-			seg = store->heads[COMPACT_HEAD].segment;
+			seg = store->heads.table[COMPACT_HEAD].segment;
 			compact_garbage(test, compact_seek(seg ? seg->reserved : 0, 0));
 			compact_put(test, &o[nr++], length);
 			end = lsmem_entry_start(end) + lsmem_entry_size(length);
@@ -574,9 +574,9 @@ static void compact_test_empty(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, 1);
 	}
 	/* On a backup it has its entries still: delete records wait for it. */
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	oldest = lsmem_log_oldest(store, NULL, 0);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	KUNIT_EXPECT_PTR_EQ(test, oldest, seg);
 }
 
@@ -609,8 +609,8 @@ static void compact_test_view(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, client);
 	KUNIT_ASSERT_EQ(test, lsmem_client_map(client), 0);
-	store->view_ms = 3600 * MSEC_PER_SEC;
-	client->slots[3].epoch = store->info->epoch;
+	store->views.view_ms = 3600 * MSEC_PER_SEC;
+	client->slots[3].epoch = store->views.info->epoch;
 	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	compact_ask(store, COMPACT_ALL);
 	compact_await(test, !compact_busy(store));
@@ -619,11 +619,11 @@ static void compact_test_view(struct kunit *test)
 	compact_await(test, READ_ONCE(client->seen[3].value) == client->slots[3].epoch);
 	KUNIT_EXPECT_LT(test, seg->nr_frames, held);
 	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free - seg->nr_frames);
-	KUNIT_EXPECT_EQ(test, store->vacating, held);
+	KUNIT_EXPECT_EQ(test, store->compaction.vacating, held);
 	for (i = 0; i < 300; i++) {
 		u64 position = lsmem_word_position(o[i].word);
 
-		KUNIT_EXPECT_EQ(test, memcmp(lsmem_word_entry(store, o[i].word), &o[i].e,
+		KUNIT_EXPECT_EQ(test, memcmp(lsmem_word_entry(&store->frames, o[i].word), &o[i].e,
 					     sizeof(o[i].e)), 0);
 		KUNIT_EXPECT_TRUE(test, compact_same(store, position, o[i].key, o[i].length));
 	}
@@ -631,15 +631,15 @@ static void compact_test_view(struct kunit *test)
 
 	if (param->revoked) {
 		/* The compactors go by the kernel's own first sight of the slot. */
-		store->view_ms = 1;
+		store->views.view_ms = 1;
 		compact_await(test, READ_ONCE(client->slots[3].epoch) == LSMEM_SLOT_REVOKED);
 	} else {
 		/* A view that begins now is not in the way. */
-		client->slots[4].epoch = store->info->epoch;
+		client->slots[4].epoch = store->views.info->epoch;
 		client->slots[3].epoch = LSMEM_SLOT_IDLE;
 	}
 	compact_await(test, !compact_ring(store));
-	compact_await(test, !READ_ONCE(store->vacating));
+	compact_await(test, !READ_ONCE(store->compaction.vacating));
 	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free + held - seg->nr_frames);
 	KUNIT_EXPECT_EQ(test, compact_counters(store).views_revoked, param->revoked);
 	compact_check_frames(test);
@@ -687,14 +687,14 @@ static void compact_test_reader(struct kunit *test)
 		schedule_timeout_uninterruptible(1);
 	schedule_timeout_uninterruptible(COMPACT_READING);
 	KUNIT_EXPECT_EQ(test, compact_ring(store), 1);
-	KUNIT_EXPECT_EQ(test, store->vacating, held);
+	KUNIT_EXPECT_EQ(test, store->compaction.vacating, held);
 	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free - seg->nr_frames);
 	for (i = 0; i < 300; i++)
-		KUNIT_EXPECT_EQ(test, memcmp(lsmem_word_entry(store, o[i].word), &o[i].e,
+		KUNIT_EXPECT_EQ(test, memcmp(lsmem_word_entry(&store->frames, o[i].word), &o[i].e,
 					     sizeof(o[i].e)), 0);
 	WRITE_ONCE(reader.leave, true);
 	compact_await(test, !compact_ring(store));
-	compact_await(test, !READ_ONCE(store->vacating));
+	compact_await(test, !READ_ONCE(store->compaction.vacating));
 	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free + held - seg->nr_frames);
 	compact_check(test, seg, o, 300);
 	compact_check_frames(test);
@@ -724,20 +724,20 @@ static void compact_test_ring(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, client);
 	KUNIT_ASSERT_EQ(test, lsmem_client_map(client), 0);
-	store->view_ms = 3600 * MSEC_PER_SEC;
-	client->slots[0].epoch = store->info->epoch;
+	store->views.view_ms = 3600 * MSEC_PER_SEC;
+	client->slots[0].epoch = store->views.info->epoch;
 	epoch = lsmem_epoch_advance(store);
 	for (i = 0; i < wait; i++) {
 		int frame = lsmem_frame_get(&store->frames, seg->slot, LSMEM_TAKER_CLEANER);
 
 		KUNIT_ASSERT_GE(test, frame, 0);
-		store->vacated[i] = (struct lsmem_vacated){
+		store->compaction.vacated[i] = (struct lsmem_vacated){
 			.first = frame, .nr = 1, .epoch = epoch,
 			.rcu = get_state_synchronize_rcu(),
 		};
 	}
-	store->vacated_next = wait;
-	store->vacating = wait;
+	store->compaction.next = wait;
+	store->compaction.vacating = wait;
 	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	if (room) {
 		compact_ask(store, COMPACT_ALL);
@@ -755,7 +755,7 @@ static void compact_test_ring(struct kunit *test)
 	client->slots[0].epoch = LSMEM_SLOT_IDLE;
 	compact_await(test, !compact_busy(store));
 	compact_await(test, !compact_ring(store));
-	compact_await(test, !READ_ONCE(store->vacating));
+	compact_await(test, !READ_ONCE(store->compaction.vacating));
 	compact_check(test, seg, o, 300);
 	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free + held - seg->nr_frames);
 	compact_check_frames(test);
@@ -819,7 +819,7 @@ static void compact_test_damage(struct kunit *test)
 	struct lsmem_segment *seg = compact_fill(test, o, 300, 1000);
 	struct compact_before before = compact_before(seg);
 	u32 held = seg->nr_frames, first = seg->frames[0], live, moved = 0, i;
-	struct lsmem_entry *e = lsmem_word_entry(store, o[param->object].word);
+	struct lsmem_entry *e = lsmem_word_entry(&store->frames, o[param->object].word);
 
 	if (!param->live)
 		KUNIT_ASSERT_EQ(test, compact_free(store, &o[param->object]), 0);
@@ -857,14 +857,14 @@ static void compact_test_damage(struct kunit *test)
 static void compact_record(struct kunit *test, u64 barrier, struct lsmem_entry *e)
 {
 	struct lsmem_store *store = test->priv;
-	u64 now = store->barrier;
+	u64 now = store->segments.barrier;
 	struct lsmem_append ap;
 
 	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, COMPACT_HEAD, sizeof(struct lsmem_delete),
 						 LSMEM_TYPE_DELETE, &ap), 0);
-	store->barrier = barrier;
+	store->segments.barrier = barrier;
 	lsmem_delete_stamp(store, &ap, lsmem_handle_make(9, 1), barrier, 7);
-	store->barrier = now;
+	store->segments.barrier = now;
 	lsmem_segment_read(store, ap.segment, ap.offset, e, sizeof(*e));
 	lsmem_delete_done(store, &ap, 0);
 	lsmem_append_commit(store, &ap);
@@ -918,7 +918,7 @@ static void compact_test_deletes(struct kunit *test)
 	at[0] = old[1]->id;
 	at[1] = old[2]->id;
 	at[2] = old[2]->id + 1;
-	at[3] = store->next_segment;
+	at[3] = store->segments.next_id;
 	for (i = 0; i < 4; i++) {
 		compact_record(test, at[i], &e[i]);
 		compact_put(test, &o[3 + i], 40000);
@@ -946,18 +946,18 @@ static void compact_test_deletes(struct kunit *test)
 	for (i = 0; i < 2; i++)
 		KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
 	KUNIT_ASSERT_EQ(test, compact_free(store, &o[3]), 0);
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	for (i = 0; i < 2; i++)
 		lsmem_segment_free(store, old[i]);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	KUNIT_ASSERT_EQ(test, seg->nr_frames, 1);
 	live = percpu_counter_sum(&store->live);
 	/* Less than a frame is to be gained: one more, as if it had been longer. */
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	KUNIT_EXPECT_EQ(test, lsmem_segment_grow(store, seg, 2 * LSMEM_SEGLET_BYTES,
 						 LSMEM_TAKER_CLEANER), 0);
 	lsmem_segment_show(seg);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	compact_all(test);
 	KUNIT_EXPECT_EQ(test, compact_barriers(store, seg, barriers, 8), 2);
 	KUNIT_EXPECT_EQ(test, barriers[0], at[2]);
@@ -989,9 +989,9 @@ static void compact_test_acked(struct kunit *test)
 	compact_all(test);
 	KUNIT_EXPECT_EQ(test, seg->nr_frames, held);
 	KUNIT_EXPECT_EQ(test, compact_handle(store, &o[9])->word, o[9].word);
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	lsmem_segment_done(seg);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	compact_all(test);
 	KUNIT_EXPECT_EQ(test, seg->nr_frames, 2);
 	compact_look_all(test, o, 10);
@@ -1034,8 +1034,8 @@ static void compact_test_threads(struct kunit *test)
 		for (step = 0; step < ARRAY_SIZE(numbers); step++) {
 			u64 before = compact_counters(store).compactions;
 
-			WRITE_ONCE(store->nr_compactors, numbers[step]);
-			wake_up_all(&store->work);
+			WRITE_ONCE(store->compaction.nr_compactors, numbers[step]);
+			wake_up_all(&store->plan.work);
 			/* In each segment a fourteenth dies: more than a frame. */
 			for (i = life * ARRAY_SIZE(numbers) + step; i < nr; i += 14)
 				if (o[i].handle)
@@ -1059,8 +1059,8 @@ static void compact_test_threads(struct kunit *test)
 	compact_ask(store, COMPACT_ALL);
 	compact_await(test, compact_ring(store) || !compact_busy(store));
 	lsmem_compactors_stop(store);
-	for (i = 0; i < store->nr_segments; i++)
-		KUNIT_EXPECT_NE(test, store->segments[i].state, LSMEM_SEGMENT_COMPACTING);
+	for (i = 0; i < store->segments.nr; i++)
+		KUNIT_EXPECT_NE(test, store->segments.table[i].state, LSMEM_SEGMENT_COMPACTING);
 	compact_look_all(test, o, nr);
 	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	compact_all(test);
@@ -1130,9 +1130,9 @@ static void compact_test_race(struct kunit *test)
 
 	lsmem_test_seed(test, &random);
 	w = kunit_kcalloc(test, COMPACT_WRITERS, sizeof(*w), GFP_KERNEL);
-	live = kunit_kcalloc(test, store->nr_segments, sizeof(*live), GFP_KERNEL);
+	live = kunit_kcalloc(test, store->segments.nr, sizeof(*live), GFP_KERNEL);
 	KUNIT_ASSERT_TRUE(test, w && live);
-	store->stall_ms = 120 * MSEC_PER_SEC;
+	store->space.stall_ms = 120 * MSEC_PER_SEC;
 	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	KUNIT_ASSERT_EQ(test, lsmem_cleaner_make(store), 0);
 	lsmem_cleaner_run(store);
@@ -1147,7 +1147,8 @@ static void compact_test_race(struct kunit *test)
 		running = false;
 		for (i = 0; i < COMPACT_WRITERS; i++)
 			running |= !completion_done(&w[i].thread.done);
-		WRITE_ONCE(store->nr_compactors, 1 + lsmem_test_below(&random, LSMEM_COMPACTORS));
+		WRITE_ONCE(store->compaction.nr_compactors,
+			   1 + lsmem_test_below(&random, LSMEM_COMPACTORS));
 		/* By hand comes before cleaning, which frees segments. */
 		if (!lsmem_segments_short(store))
 			compact_ask(store, COMPACT_ALL);
@@ -1158,9 +1159,9 @@ static void compact_test_race(struct kunit *test)
 	lsmem_cleaner_stop(store);
 	lsmem_compactors_stop(store);
 	kunit_info(test, "%llu compactions, %llu passes", compact_counters(store).compactions,
-		   store->cleaned.passes);
+		   store->cleaner.stats.passes);
 	KUNIT_EXPECT_GT(test, compact_counters(store).compactions, 10);
-	KUNIT_EXPECT_GT(test, store->cleaned.passes, 0);
+	KUNIT_EXPECT_GT(test, store->cleaner.stats.passes, 0);
 	compact_look_all(test, o, COMPACT_OBJECTS);
 	for (i = 0; i < COMPACT_OBJECTS; i++) {
 		u32 size = lsmem_entry_size(o[i].length);
@@ -1171,8 +1172,8 @@ static void compact_test_race(struct kunit *test)
 				      &o[i])->word))->slot] += size;
 		all += size;
 	}
-	for (i = 0; i < store->nr_segments; i++)
-		KUNIT_EXPECT_EQ(test, atomic_read(store->segments[i].live), live[i]);
+	for (i = 0; i < store->segments.nr; i++)
+		KUNIT_EXPECT_EQ(test, atomic_read(store->segments.table[i].live), live[i]);
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), all);
 	compact_check_frames(test);
 }

@@ -22,8 +22,8 @@ static int epoch_init(struct kunit *test)
 	int ret = lsmem_test_store(test, &epoch_shape);
 	struct lsmem_store *store = test->priv;
 
-	store->view_ms = EPOCH_MS;
-	store->info->epoch = 1000;
+	store->views.view_ms = EPOCH_MS;
+	store->views.info->epoch = 1000;
 	return ret;
 }
 
@@ -32,8 +32,8 @@ static void epoch_exit(struct kunit *test)
 	struct lsmem_store *store = test->priv;
 	struct lsmem_client *client, *next;
 
-	if (store && store->clients.next)
-		list_for_each_entry_safe(client, next, &store->clients, node)
+	if (store && store->views.clients.next)
+		list_for_each_entry_safe(client, next, &store->views.clients, node)
 			lsmem_client_free(client);
 	lsmem_test_store_exit(test);
 }
@@ -106,14 +106,14 @@ static void epoch_test_slot(struct kunit *test)
 			struct lsmem_client *a, *b, *client;
 			u64 epoch;
 
-			store->info->epoch = 1000;
+			store->views.info->epoch = 1000;
 			a = epoch_client(test);
 			b = epoch_client(test);
 			client = first ? a : b;
 			client->slots[where[i]].epoch = param->value;
 			epoch = lsmem_epoch_advance(store);
 			KUNIT_EXPECT_EQ(test, epoch, 1001);
-			KUNIT_EXPECT_EQ(test, store->info->epoch, 1001);
+			KUNIT_EXPECT_EQ(test, store->views.info->epoch, 1001);
 			KUNIT_EXPECT_EQ(test, lsmem_epoch_passed(store, epoch), !param->holds);
 			KUNIT_EXPECT_EQ(test, lsmem_epoch_passed(store, epoch), !param->holds);
 			/* The view ends. */
@@ -135,7 +135,7 @@ static void epoch_test_order(struct kunit *test)
 	u32 i;
 
 	epoch = lsmem_epoch_advance(store);
-	client->slots[3].epoch = store->info->epoch;
+	client->slots[3].epoch = store->views.info->epoch;
 	/* What was replaced before the view is not its business. */
 	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
 	for (i = 0; i < 10; i++) {
@@ -275,7 +275,7 @@ static void epoch_test_in_turn(struct kunit *test)
 	for (i = 0; i < EPOCH_FILES; i++)
 		client[i] = epoch_client(test);
 	for (i = 0; i < EPOCH_FILES; i++) {
-		client[i]->slots[0].epoch = store->info->epoch;
+		client[i]->slots[0].epoch = store->views.info->epoch;
 		epoch[i] = lsmem_epoch_advance(store);
 	}
 	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch[0]));
@@ -349,7 +349,7 @@ static void epoch_test_garbage(struct kunit *test)
 	u64 epoch;
 
 	lsmem_test_seed(test, &random);
-	good->slots[7].epoch = store->info->epoch;
+	good->slots[7].epoch = store->views.info->epoch;
 	for (round = 0; round < 30; round++) {
 		for (i = 0; i < LSMEM_SLOTS; i++)
 			bad->slots[i].epoch = lsmem_test_u64(&random) >>
@@ -433,9 +433,9 @@ static const char *epoch_reader(void *data)
 		u32 i, rounds;
 
 		/* Who sees the epoch sees the words exchanged before it. */
-		WRITE_ONCE(*slot, smp_load_acquire(&store->info->epoch));
+		WRITE_ONCE(*slot, smp_load_acquire(&store->views.info->epoch));
 		smp_mb();	/* pairs with lsmem_epoch_advance() */
-		word = READ_ONCE(store->handles[0].word);
+		word = READ_ONCE(store->handles.table[0].word);
 		frame = epoch_frame(store, word);
 		for (rounds = 0; rounds < 4; rounds++) {
 			for (i = 0; i < LSMEM_SEGLET_BYTES / sizeof(u64); i += 512)
@@ -480,12 +480,12 @@ static void epoch_test_views(struct kunit *test)
 {
 	const struct epoch_view_case *param = test->param_value;
 	struct lsmem_store *store = test->priv;
-	struct lsmem_handle *h = &store->handles[0];
+	struct lsmem_handle *h = &store->handles.table[0];
 	struct epoch_reader *r;
 	u64 revoked = 0, *frame;
 	u32 i, j, move;
 
-	store->view_ms = param->view_ms;
+	store->views.view_ms = param->view_ms;
 	r = kunit_kcalloc(test, EPOCH_READERS, sizeof(*r), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, r);
 	for (i = 0; i < LSMEM_SEGLET_BYTES / sizeof(u64); i++)

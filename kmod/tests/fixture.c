@@ -53,10 +53,10 @@ static void lsmem_test_memory(struct kunit *test, struct lsmem_store *store)
 	u32 i;
 
 	KUNIT_ASSERT_EQ(test, percpu_counter_init(&store->live, 0, GFP_KERNEL), 0);
-	KUNIT_ASSERT_EQ(test, percpu_counter_init(&store->handles_used, 0, GFP_KERNEL), 0);
+	KUNIT_ASSERT_EQ(test, percpu_counter_init(&store->handles.used, 0, GFP_KERNEL), 0);
 	store->counters = alloc_percpu(struct lsmem_counters);
-	store->heads = kvcalloc(store->nr_heads, sizeof(*store->heads), GFP_KERNEL);
-	KUNIT_ASSERT_TRUE(test, store->counters && store->heads);
+	store->heads.table = kvcalloc(store->heads.nr, sizeof(*store->heads.table), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, store->counters && store->heads.table);
 	lsmem_log_init(store);
 	KUNIT_ASSERT_EQ(test, lsmem_frames_init(&store->frames, store->bytes, LSMEM_GFP), 0);
 	KUNIT_ASSERT_EQ(test, lsmem_frames_fill(&store->frames), 0);
@@ -84,20 +84,20 @@ int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape)
 	struct rnd_state random;
 
 	KUNIT_ASSERT_NOT_NULL(test, store);
-	mutex_init(&store->epoch_lock);
-	INIT_LIST_HEAD(&store->clients);
-	init_waitqueue_head(&store->space);
-	init_waitqueue_head(&store->acks);
-	init_waitqueue_head(&store->work);
-	init_waitqueue_head(&store->events);
+	mutex_init(&store->views.lock);
+	INIT_LIST_HEAD(&store->views.clients);
+	init_waitqueue_head(&store->space.wait);
+	init_waitqueue_head(&store->repl.acks);
+	init_waitqueue_head(&store->plan.work);
+	init_waitqueue_head(&store->repl.events);
 	store->kind = LSMEM_KIND_OBJECT;
 	store->durable = shape->durable;
 	store->bytes = (u64)shape->segments * LSMEM_SEGMENT_BYTES;
-	store->nr_heads = shape->heads;
-	store->nr_handles = shape->handles;
-	store->view_ms = 1000;
-	store->clients_max = LSMEM_CLIENTS_MAX;
-	store->stall_ms = 1;
+	store->heads.nr = shape->heads;
+	store->handles.nr = shape->handles;
+	store->views.view_ms = 1000;
+	store->views.clients_max = LSMEM_CLIENTS_MAX;
+	store->space.stall_ms = 1;
 	store->clock_base = ktime_get_ns();
 	strscpy(store->name, "kunit", sizeof(store->name));
 	test->priv = store;
@@ -107,9 +107,9 @@ int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape)
 	prandom_seed_state(&random, 1);
 	prandom_bytes_state(&random, lsmem_test_bytes, LSMEM_OBJECT_MAX + LSMEM_TEST_KEYS);
 	lsmem_test_memory(test, store);
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	lsmem_segments_spare(store);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	lsmem_test_list_spares(store);
 	smp_store_release(&store->state, LSMEM_STATE_ACTIVE);	/* see lsmem_store_active() */
 	return 0;
@@ -129,9 +129,9 @@ void lsmem_test_store_exit(struct kunit *test)
 	lsmem_handles_destroy(store);
 	lsmem_segments_destroy(store);
 	lsmem_frames_destroy(&store->frames);
-	kvfree(store->heads);
+	kvfree(store->heads.table);
 	free_percpu(store->counters);
-	percpu_counter_destroy(&store->handles_used);
+	percpu_counter_destroy(&store->handles.used);
 	percpu_counter_destroy(&store->live);
 	kvfree(lsmem_test_bytes);
 	lsmem_test_bytes = NULL;
@@ -142,12 +142,12 @@ void lsmem_test_list_spares(struct lsmem_store *store)
 {
 	struct lsmem_segment *seg;
 
-	spin_lock(&store->segment_lock);
-	list_for_each_entry(seg, &store->log, node) {
+	spin_lock(&store->segments.lock);
+	list_for_each_entry(seg, &store->segments.log, node) {
 		if (seg->state == LSMEM_SEGMENT_OPENING)
 			lsmem_segment_listed(store, seg);
 	}
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 }
 
 /* Take free frames away until @leave are left; returns how many were taken. */

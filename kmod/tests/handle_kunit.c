@@ -109,7 +109,7 @@ static void handle_test_unknown(struct kunit *test)
 			-ENOENT);
 
 	/* As after a recovery: all up to the floor may have been given out. */
-	store->generation_floor = 40;
+	store->handles.floor = 40;
 	KUNIT_EXPECT_EQ(test, handle_find(store, lsmem_handle_make(90, 40)), -ESTALE);
 	KUNIT_EXPECT_EQ(test, handle_find(store, lsmem_handle_make(90, 41)), -ENOENT);
 	KUNIT_EXPECT_EQ(test, handle_find(store, handle), 0);	/* it was recovered */
@@ -131,7 +131,7 @@ static void handle_test_full(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, all[lsmem_handle_index(handle)], 0);
 		all[lsmem_handle_index(handle)] = handle;
 	}
-	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), HANDLE_NR);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), HANDLE_NR);
 	for (round = 0; round < 3; round++) {
 		for (i = 0; i < HANDLE_NR; i++) {
 			KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
@@ -145,7 +145,7 @@ static void handle_test_full(struct kunit *test)
 	}
 	for (i = 0; i < HANDLE_NR; i++)
 		lsmem_handle_free(store, all[i]);
-	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), 0);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), 0);
 }
 
 /* An index whose generations are used up never comes back; the others do. */
@@ -157,7 +157,7 @@ static void handle_test_retired(struct kunit *test)
 	u32 i, j;
 
 	for (i = 0; i < HANDLE_NR; i++)
-		store->handles[i].info = i == old ? LSMEM_GENERATION_MAX - 1 : 10;
+		store->handles.table[i].info = i == old ? LSMEM_GENERATION_MAX - 1 : 10;
 	for (i = 0; i < 3; i++) {
 		u64 all[HANDLE_NR];
 		u32 nr = 0;
@@ -170,18 +170,18 @@ static void handle_test_retired(struct kunit *test)
 			all[nr++] = handle;
 		}
 		KUNIT_EXPECT_EQ(test, nr, i ? HANDLE_NR - 1 : HANDLE_NR);
-		KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), nr);
+		KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), nr);
 		for (j = 0; j < nr; j++)
 			lsmem_handle_free(store, all[j]);
 	}
 	KUNIT_EXPECT_EQ(test, last, lsmem_handle_make(old, LSMEM_GENERATION_MAX));
-	KUNIT_EXPECT_EQ(test, lsmem_word_state(store->handles[old].word), LSMEM_WORD_FREE);
+	KUNIT_EXPECT_EQ(test, lsmem_word_state(store->handles.table[old].word), LSMEM_WORD_FREE);
 
 	/* All used up: full, though nothing is in use. */
 	for (i = 0; i < HANDLE_NR; i++)
-		store->handles[i].info = LSMEM_GENERATION_MAX;
+		store->handles.table[i].info = LSMEM_GENERATION_MAX;
 	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
-	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), 0);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), 0);
 }
 
 /*
@@ -196,7 +196,7 @@ static void handle_test_aside(struct kunit *test)
 	u32 i;
 
 	store->durable = true;
-	store->generation_limit = 0;
+	store->handles.limit = 0;
 	for (i = 0; i < HANDLE_NR; i++)
 		handle = handle_alloc(test);
 	for (i = 0; i < HANDLE_NR / 2; i++) {	/* some ordinary use */
@@ -204,16 +204,16 @@ static void handle_test_aside(struct kunit *test)
 		handle = handle_alloc(test);
 	}
 	lsmem_handle_free(store, handle);
-	store->handles[lsmem_handle_index(handle)].info = far;
+	store->handles.table[lsmem_handle_index(handle)].info = far;
 	for (i = 0; i < most && !lsmem_handle_alloc(store, 0, &next); i++) {
 		KUNIT_ASSERT_EQ(test, lsmem_handle_index(next), lsmem_handle_index(handle));
 		lsmem_handle_free(store, next);
 	}
 	KUNIT_EXPECT_GT(test, i, 0);
 	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &next), -EMFILE);
-	KUNIT_EXPECT_LE(test, store->generation_max, most);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles_aside), 1);
-	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), HANDLE_NR - 1);
+	KUNIT_EXPECT_LE(test, store->handles.max, most);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles.aside), 1);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), HANDLE_NR - 1);
 
 	/* The others go on, also those that come free now. */
 	next = lsmem_handle_make((lsmem_handle_index(handle) + 1) % HANDLE_NR, 1);
@@ -230,14 +230,14 @@ static void handle_test_even(struct kunit *test)
 	u32 i;
 
 	store->durable = true;
-	store->generation_limit = 0;
+	store->handles.limit = 0;
 	lsmem_count(store, handles_given, (u64)far * HANDLE_NR);
 	for (i = 0; i < HANDLE_NR; i++)
-		store->handles[i].info = far;
+		store->handles.table[i].info = far;
 	for (i = 0; i < HANDLE_NR; i++)
 		KUNIT_EXPECT_EQ(test, lsmem_handle_generation(handle_alloc(test)), far + 1);
 	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles_aside), 0);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles.aside), 0);
 }
 
 /* After a recovery that found all generations used up no index is looked at. */
@@ -246,11 +246,11 @@ static void handle_test_worn(struct kunit *test)
 	struct lsmem_store *store = test->priv;
 	u64 handle;
 
-	store->generation_floor = LSMEM_GENERATION_MAX;
+	store->handles.floor = LSMEM_GENERATION_MAX;
 	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles_aside), 0);
-	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), 0);
-	KUNIT_EXPECT_EQ(test, bitmap_weight(store->handle_map.map, store->nr_handles), 0);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles.aside), 0);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), 0);
+	KUNIT_EXPECT_EQ(test, bitmap_weight(store->handles.map.map, store->handles.nr), 0);
 }
 
 /* No generation above what is durable; nothing is lost by having to wait. */
@@ -260,23 +260,23 @@ static void handle_test_ceiling(struct kunit *test)
 	u64 handle, all[HANDLE_NR];
 	u32 i, ceiling;
 
-	store->generation_ceiling = 0;
+	store->handles.ceiling = 0;
 	for (i = 0; i < 3 * HANDLE_NR; i++)
 		KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EAGAIN);
-	KUNIT_EXPECT_EQ(test, store->generation_max, 0);
+	KUNIT_EXPECT_EQ(test, store->handles.max, 0);
 	for (ceiling = 1; ceiling <= 3; ceiling++) {
-		store->generation_ceiling = ceiling;
+		store->handles.ceiling = ceiling;
 		for (i = 0; i < HANDLE_NR; i++) {
 			all[i] = handle_alloc(test);
 			KUNIT_EXPECT_EQ(test, lsmem_handle_generation(all[i]), ceiling);
-			KUNIT_EXPECT_EQ(test, store->generation_max, ceiling);
+			KUNIT_EXPECT_EQ(test, store->handles.max, ceiling);
 		}
 		KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
 		for (i = 0; i < HANDLE_NR; i++)
 			lsmem_handle_free(store, all[i]);
 		KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EAGAIN);
 	}
-	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), 0);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), 0);
 }
 
 static const struct handle_word_case {
@@ -361,9 +361,9 @@ static void handle_test_version(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, lsmem_handle_version(store, next), next + 1);
 	KUNIT_EXPECT_EQ(test, lsmem_handle_version(store, next + 1), next + 2);
 	/* A new era is above all of the old one. */
-	store->era = 1;
+	store->handles.era = 1;
 	KUNIT_EXPECT_GT(test, lsmem_handle_version(store, 0), lsmem_version_make(0, last_time));
-	store->era = LSMEM_ERA_MAX;
+	store->handles.era = LSMEM_ERA_MAX;
 	KUNIT_EXPECT_GT(test, lsmem_handle_version(store, 0),
 			lsmem_version_make(LSMEM_ERA_MAX - 1, last_time));
 }
@@ -415,7 +415,7 @@ static const char *handle_user(void *data)
 			handle = mine[which];
 			index = lsmem_handle_index(handle);
 			mine[which] = mine[--nr];
-			if (lsmem_info_table(shared->store->handles[index].info) != u->number)
+			if (lsmem_info_table(shared->store->handles.table[index].info) != u->number)
 				return "somebody wrote to another's index";
 			atomic_set(&shared->owner[index], 0);
 			lsmem_handle_free(shared->store, handle);
@@ -447,7 +447,7 @@ static void handle_test_threads(struct kunit *test)
 	}
 	for (i = 0; i < HANDLE_THREADS; i++)
 		lsmem_test_join(test, &u[i].thread);
-	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles_used), 0);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), 0);
 	for (i = 0; i < HANDLE_NR; i++)
 		handle_alloc(test);	/* all have come back */
 }
@@ -456,7 +456,7 @@ static void handle_test_threads(struct kunit *test)
 static const char *handle_swinger(void *data)
 {
 	struct handle_user *u = data;
-	struct lsmem_handle *h = &u->shared->store->handles[0];
+	struct lsmem_handle *h = &u->shared->store->handles.table[0];
 	u64 last = READ_ONCE(h->word);
 	u32 i;
 
@@ -499,7 +499,7 @@ static void handle_test_exchange(struct kunit *test)
 		lsmem_test_join(test, &u[i].thread);
 		tags += u[i].tags;
 	}
-	KUNIT_EXPECT_EQ(test, handle_tag(&store->handles[0]), tags);
+	KUNIT_EXPECT_EQ(test, handle_tag(&store->handles.table[0]), tags);
 	KUNIT_EXPECT_GE(test, tags, HANDLE_ROUNDS);
 }
 

@@ -69,7 +69,7 @@ static void log_fill(struct lsmem_store *store, const struct lsmem_append *ap, u
 
 	lsmem_append_copy(store, ap, &source, length, &pcrc);
 	lsmem_entry_stamp(store, ap, key, key + 1, length, LSMEM_TYPE_OBJECT,
-			   key % LSMEM_TABLES, pcrc);
+			  key % LSMEM_TABLES, pcrc);
 }
 
 static int log_append(struct lsmem_store *store, unsigned int head, u64 key, u32 length,
@@ -89,7 +89,7 @@ static int log_append(struct lsmem_store *store, unsigned int head, u64 key, u32
 /* A commit record, as the daemon's call writes it. */
 static bool log_record(struct lsmem_store *store)
 {
-	struct lsmem_head *head = &store->heads[LOG_HEAD];
+	struct lsmem_head *head = &store->heads.table[LOG_HEAD];
 	bool written;
 
 	spin_lock(&head->lock);
@@ -209,7 +209,7 @@ static struct log_reader log_read_all(struct kunit *test, struct lsmem_store *st
 	/* Clients go from frame to frame by the table that they see. */
 	for (i = 0; i < seg->nr_frames; i++) {
 		KUNIT_EXPECT_EQ(test, store->frames.owner[seg->frames[i]],
-				(u32)(seg - store->segments));
+				(u32)(seg - store->segments.table));
 		KUNIT_EXPECT_EQ(test, store->frames.table[seg->frames[i]].next,
 				i + 1 < seg->nr_frames ? seg->frames[i + 1] : LSMEM_NO_FRAME);
 	}
@@ -219,7 +219,7 @@ static struct log_reader log_read_all(struct kunit *test, struct lsmem_store *st
 /* Append so much that @left bytes are left of a seglet. */
 static void log_seek(struct kunit *test, struct lsmem_store *store, u32 left)
 {
-	const struct lsmem_segment *seg = store->heads[LOG_HEAD].segment;
+	const struct lsmem_segment *seg = store->heads.table[LOG_HEAD].segment;
 	u32 payload = (seg ? lsmem_entry_start(seg->reserved) : 0) + LSMEM_ENTRY_BYTES;
 	struct lsmem_append ap;
 
@@ -300,13 +300,13 @@ static void log_test_order(struct kunit *test)
 	order = kunit_kcalloc(test, nr, sizeof(*order), GFP_KERNEL);
 	KUNIT_ASSERT_TRUE(test, all && order);
 	KUNIT_ASSERT_EQ(test, log_begin_held(store, LOG_OTHER, 100, LSMEM_TYPE_OBJECT,
-						 &stuck), 0);
+					     &stuck), 0);
 	for (i = 0; i < nr; i++) {
 		all[i].key = i;
 		/* 10 MiB in all: one segment is not enough */
 		all[i].length = 30000 + lsmem_test_below(&random, 24000);
 		KUNIT_ASSERT_EQ(test, log_begin_held(store, LOG_HEAD, all[i].length,
-							 LSMEM_TYPE_OBJECT, &all[i].ap), 0);
+						     LSMEM_TYPE_OBJECT, &all[i].ap), 0);
 		all[i].end = all[i].ap.segment->reserved;
 		all[i].rank = param->order == LOG_RANDOM ? prandom_u32_state(&random) :
 			      param->order == LOG_BACKWARD ? nr - i :
@@ -367,7 +367,7 @@ static void log_test_straddle(struct kunit *test)
 		u32 before, frame;
 
 		log_seek(test, store, left);
-		seg = store->heads[LOG_HEAD].segment;
+		seg = store->heads.table[LOG_HEAD].segment;
 		before = seg->reserved;
 		KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, i, lengths[i], &ap), 0);
 		KUNIT_ASSERT_PTR_EQ(test, ap.segment, seg);
@@ -375,7 +375,7 @@ static void log_test_straddle(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, ap.offset, left < 32 ? before + left : before);
 		KUNIT_EXPECT_EQ(test, seg->reserved, ap.offset + 32 + ALIGN(lengths[i], 8));
 		/* The word that points to it leads back to it. */
-		e = lsmem_word_entry(store, ap.position);
+		e = lsmem_word_entry(&store->frames, ap.position);
 		KUNIT_EXPECT_PTR_EQ(test, e, lsmem_segment_at(store, seg, ap.offset));
 		KUNIT_EXPECT_PTR_EQ(test, lsmem_segment_of(store, ap.position), seg);
 		frame = ap.position >> LSMEM_POSITION_OFFSET_BITS;
@@ -422,7 +422,7 @@ static void log_test_fill(struct kunit *test)
 	}
 	KUNIT_ASSERT_EQ(test, end, offset);
 	seg = ap.segment;
-	KUNIT_EXPECT_PTR_EQ(test, store->heads[LOG_HEAD].segment, seg);
+	KUNIT_EXPECT_PTR_EQ(test, store->heads.table[LOG_HEAD].segment, seg);
 	KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, nr, length, &ap), 0);
 	KUNIT_EXPECT_PTR_NE(test, ap.segment, seg);
 	KUNIT_EXPECT_EQ(test, ap.offset, 0);
@@ -475,7 +475,7 @@ static void log_test_reserve(struct kunit *test)
 
 	taken = lsmem_test_take_frames(store, LSMEM_TEST_RESERVE + 3);
 	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 1, three, &ap), -ENOSPC);
-	seg = store->heads[LOG_HEAD].segment;
+	seg = store->heads.table[LOG_HEAD].segment;
 	KUNIT_ASSERT_NOT_NULL(test, seg);
 	KUNIT_EXPECT_EQ(test, seg->reserved, 0);
 	KUNIT_EXPECT_EQ(test, seg->entries, 0);
@@ -489,7 +489,7 @@ static void log_test_reserve(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, store->frames.nr_free, LSMEM_TEST_RESERVE);
 	lsmem_store_counters(store, &sum);
 	KUNIT_EXPECT_EQ(test, sum.stalls, 3);
-	KUNIT_EXPECT_EQ(test, atomic_read(&store->stalled), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&store->space.stalled), 0);
 
 	for (i = 0; i < LSMEM_TEST_RESERVE; i++)
 		KUNIT_EXPECT_EQ(test, log_append(store, LSMEM_CLEANER_HEAD, 5,
@@ -523,7 +523,7 @@ static const char *log_wait(void *data)
 /* Spin until @w waits for space; false when it has ended instead. */
 static bool log_stalled(struct log_waiter *w)
 {
-	while (!atomic_read(&w->store->stalled)) {
+	while (!atomic_read(&w->store->space.stalled)) {
 		if (completion_done(&w->thread.done))
 			return false;
 		cond_resched();
@@ -539,7 +539,7 @@ static void log_test_wait(struct kunit *test)
 	struct lsmem_counters sum;
 	u32 taken, round;
 
-	store->stall_ms = 600 * MSEC_PER_SEC;
+	store->space.stall_ms = 600 * MSEC_PER_SEC;
 	taken = lsmem_test_take_frames(store, LSMEM_TEST_RESERVE);
 	for (round = 0; round < 2; round++) {
 		KUNIT_ASSERT_EQ(test, lsmem_test_start(&w.thread, log_wait, &w), 0);
@@ -556,11 +556,11 @@ static void log_test_wait(struct kunit *test)
 			lsmem_space_came(store);
 		} else {
 			WRITE_ONCE(store->state, LSMEM_STATE_DYING);
-			wake_up_all(&store->space);
+			wake_up_all(&store->space.wait);
 		}
 		lsmem_test_join(test, &w.thread);
 		KUNIT_EXPECT_EQ(test, w.ret, round ? -EAGAIN : 0);
-		KUNIT_EXPECT_EQ(test, atomic_read(&store->stalled), 0);
+		KUNIT_EXPECT_EQ(test, atomic_read(&store->space.stalled), 0);
 		if (!round)
 			log_seek(test, store, 0);	/* what came is used up */
 	}
@@ -601,7 +601,7 @@ static void log_test_ring(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, ap);
 	for (i = 0; i < nr; i++) {
 		KUNIT_ASSERT_EQ(test, log_begin_held(store, LOG_HEAD, 8, LSMEM_TYPE_OBJECT,
-							 &ap[i]), 0);
+						     &ap[i]), 0);
 		log_fill(store, &ap[i], i, 8);
 	}
 	KUNIT_EXPECT_TRUE(test, log_record(store));
@@ -609,7 +609,7 @@ static void log_test_ring(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, log_begin_held(store, LOG_HEAD, 8, LSMEM_TYPE_OBJECT, &b.ap),
 			-ENOSPC);
 
-	store->stall_ms = 600 * MSEC_PER_SEC;
+	store->space.stall_ms = 600 * MSEC_PER_SEC;
 	KUNIT_ASSERT_EQ(test, lsmem_test_start(&b.thread, log_begin, &b), 0);
 	/* Nothing tells that it does not begin: some time has to do. */
 	early = wait_for_completion_timeout(&b.thread.done, HZ / 20);
@@ -708,12 +708,12 @@ static void log_test_threads(struct kunit *test)
 
 	lsmem_test_seed(test, &random);
 	a = kunit_kcalloc(test, LOG_THREADS, sizeof(*a), GFP_KERNEL);
-	r = kunit_kcalloc(test, store->nr_segments, sizeof(*r), GFP_KERNEL);
+	r = kunit_kcalloc(test, store->segments.nr, sizeof(*r), GFP_KERNEL);
 	KUNIT_ASSERT_TRUE(test, a && r);
 	for (i = 0; i < LOG_THREADS; i++) {
 		a[i].store = store;
 		a[i].number = i;
-		a[i].head = (i + 1) % store->nr_heads;	/* the cleaner is alone at its own */
+		a[i].head = (i + 1) % store->heads.nr;	/* the cleaner is alone at its own */
 		prandom_seed_state(&a[i].random, lsmem_test_u64(&random));
 		KUNIT_ASSERT_EQ(test, lsmem_test_start(&a[i].thread, log_appender, &a[i]), 0);
 	}
@@ -721,8 +721,8 @@ static void log_test_threads(struct kunit *test)
 		running = false;
 		for (i = 0; i < LOG_THREADS; i++)
 			running |= !completion_done(&a[i].thread.done);
-		for (i = 0; i < store->nr_segments; i++) {
-			const struct lsmem_segment *seg = &store->segments[i];
+		for (i = 0; i < store->segments.nr; i++) {
+			const struct lsmem_segment *seg = &store->segments.table[i];
 			/* Pairs with lsmem_head_advance(): all below is whole. */
 			u32 end = smp_load_acquire(&seg->committed);
 			const char *wrong = log_read(store, seg, end, &r[i]);
@@ -741,12 +741,12 @@ static void log_test_threads(struct kunit *test)
 		objects += a[i].objects;
 		pads += a[i].pads;
 	}
-	for (i = 0; i < store->nr_segments; i++) {
+	for (i = 0; i < store->segments.nr; i++) {
 		struct log_reader all;
 
-		if (!store->segments[i].reserved)
+		if (!store->segments.table[i].reserved)
 			continue;
-		all = log_read_all(test, store, &store->segments[i]);
+		all = log_read_all(test, store, &store->segments.table[i]);
 		objects -= all.objects;
 		pads -= all.pads;
 	}
@@ -804,17 +804,17 @@ static void log_test_record_claimed(struct kunit *test)
 	taken = lsmem_test_take_frames(store, LSMEM_TEST_RESERVE);
 	KUNIT_EXPECT_EQ(test, lsmem_frames_claim(&store->frames, LSMEM_TEST_RESERVE),
 			LSMEM_TEST_RESERVE);
-	store->frame_ns = NSEC_PER_MSEC;
-	store->throttle_below = store->frames.nr;
+	store->space.frame_ns = NSEC_PER_MSEC;
+	store->space.throttle_below = store->frames.nr;
 	KUNIT_EXPECT_FALSE(test, log_record(store));
 	KUNIT_EXPECT_EQ(test, store->frames.nr_free, LSMEM_TEST_RESERVE);
 	KUNIT_EXPECT_EQ(test, store->frames.claimed, LSMEM_TEST_RESERVE);
-	KUNIT_EXPECT_EQ(test, store->heads[LOG_HEAD].gate, 0);
+	KUNIT_EXPECT_EQ(test, store->heads.table[LOG_HEAD].gate, 0);
 
 	lsmem_frames_unclaim(&store->frames);
 	KUNIT_EXPECT_TRUE(test, log_record(store));
 	KUNIT_EXPECT_EQ(test, store->frames.nr_free, LSMEM_TEST_RESERVE - 1);
-	KUNIT_EXPECT_GT(test, store->heads[LOG_HEAD].gate, 0);
+	KUNIT_EXPECT_GT(test, store->heads.table[LOG_HEAD].gate, 0);
 	KUNIT_EXPECT_EQ(test, log_read_all(test, store, ap.segment).commits, 1);
 	lsmem_test_put_frames(store, taken);
 }
@@ -853,8 +853,8 @@ static bool log_point_reached(const struct lsmem_store *store, const struct log_
 {
 	u32 i;
 
-	for (i = 0; i < store->nr_segments; i++)
-		if (store->segments[i].acked < p->before[i])
+	for (i = 0; i < store->segments.nr; i++)
+		if (store->segments.table[i].acked < p->before[i])
 			return false;
 	return true;
 }
@@ -876,9 +876,9 @@ static void log_test_point(struct kunit *test)
 	lsmem_test_seed(test, &random);
 	p = kunit_kcalloc(test, LOG_POINTS, sizeof(*p), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, p);
-	KUNIT_ASSERT_LE(test, store->nr_segments, ARRAY_SIZE(p->before));
+	KUNIT_ASSERT_LE(test, store->segments.nr, ARRAY_SIZE(p->before));
 	for (step = 0; step < 3000; step++) {
-		unsigned int h = lsmem_test_below(&random, store->nr_heads);
+		unsigned int h = lsmem_test_below(&random, store->heads.nr);
 		u32 dice = lsmem_test_below(&random, 100);
 		struct lsmem_append ap;
 
@@ -888,34 +888,34 @@ static void log_test_point(struct kunit *test)
 							 lsmem_test_below(&random, 2000), &ap), 0);
 		} else if (dice < 45 && !holds[h]) {
 			KUNIT_ASSERT_EQ(test, log_begin_held(store, h, 64, LSMEM_TYPE_OBJECT,
-								 &held[h]), 0);
+							     &held[h]), 0);
 			holds[h] = true;
 		} else if (dice < 60 && holds[h]) {
 			log_abort_held(store, &held[h]);
 			holds[h] = false;
 		} else if (dice < 61) {
 			/* Some segments stay for heads that have none yet. */
-			if (store->nr_segments - store->nr_log > 8)
+			if (store->segments.nr - store->segments.nr_log > 8)
 				lsmem_head_roll(store, h);
 		} else if (dice < 90) {
 			/* The daemon: any segment, a part or all of what is committed. */
 			struct lsmem_segment *seg =
-				&store->segments[lsmem_test_below(&random, store->nr_segments)];
+				&store->segments.table[lsmem_test_below(&random, store->segments.nr)];
 			u32 rest = seg->committed - seg->acked;
 
-			spin_lock(&store->segment_lock);
+			spin_lock(&store->segments.lock);
 			seg->acked += dice < 70 ? lsmem_test_below(&random, rest + 1) : rest;
 			seg->emitted = seg->acked;
 			if (seg->state == LSMEM_SEGMENT_CLOSED && !seg->close_acked &&
 			    seg->acked == seg->committed)
 				lsmem_segment_done(seg);
-			spin_unlock(&store->segment_lock);
+			spin_unlock(&store->segments.lock);
 		} else if (dice < 95) {
 			struct log_point *new = &p[nr++ % LOG_POINTS];
 
 			lsmem_log_point(store, &new->point);
-			for (i = 0; i < store->nr_segments; i++)
-				new->before[i] = store->segments[i].reserved;
+			for (i = 0; i < store->segments.nr; i++)
+				new->before[i] = store->segments.table[i].reserved;
 		}
 		for (i = 0; i < min(nr, LOG_POINTS); i++) {
 			bool durable = log_point_reached(store, &p[i]);

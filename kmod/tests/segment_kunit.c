@@ -140,7 +140,7 @@ static void segment_test_run(struct kunit *test)
 		segment_run_check(test, taken, param->nr);
 		for (i = 0; i < claimed; i++)
 			KUNIT_EXPECT_GE(test, lsmem_frame_get(frames, LSMEM_NO_FRAME - 1,
-								      LSMEM_TAKER_CLEANER), 0);
+							      LSMEM_TAKER_CLEANER), 0);
 		lsmem_test_put_frames(store, claimed);
 		/* The end of the chain, then the rest. */
 		i = param->nr / 3;
@@ -451,19 +451,19 @@ static void segment_test_take(struct kunit *test)
 	u32 claimed, left, taken = 0;
 	u64 last = 0;
 
-	KUNIT_ASSERT_EQ(test, store->nr_segments, 6);
+	KUNIT_ASSERT_EQ(test, store->segments.nr, 6);
 	claimed = lsmem_segments_claim(store);
 	KUNIT_EXPECT_EQ(test, claimed, 3);
 	while ((seg = lsmem_segment_take(store, false))) {
 		KUNIT_EXPECT_GT(test, seg->id, last);
 		KUNIT_EXPECT_EQ(test, seg->state, LSMEM_SEGMENT_HEAD);
 		KUNIT_EXPECT_FALSE(test, seg->survivor);
-		KUNIT_EXPECT_GT(test, store->barrier, seg->id);
+		KUNIT_EXPECT_GT(test, store->segments.barrier, seg->id);
 		last = seg->id;
 		first = first ?: seg;
 		taken++;
 	}
-	left = store->nr_spares + store->nr_segments - store->nr_log;
+	left = store->segments.nr_spares + store->segments.nr - store->segments.nr_log;
 	KUNIT_EXPECT_EQ(test, left, 4);
 	KUNIT_EXPECT_EQ(test, taken, 2);
 	KUNIT_EXPECT_TRUE(test, lsmem_segments_short(store));
@@ -473,20 +473,20 @@ static void segment_test_take(struct kunit *test)
 		last = seg->id;
 		taken++;
 	}
-	KUNIT_EXPECT_EQ(test, taken, store->nr_segments);
+	KUNIT_EXPECT_EQ(test, taken, store->segments.nr);
 	lsmem_segments_unclaim(store);
 
 	last = first->id;
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	before = lsmem_segment_find(store, last);
 	lsmem_segment_free(store, first);
 	after = lsmem_segment_find(store, last);
 	lsmem_segments_spare(store);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	KUNIT_EXPECT_PTR_EQ(test, before, first);
 	KUNIT_EXPECT_NULL(test, after);
 	/* The place is the same, the name is new, and so is the seed of its headers. */
-	KUNIT_EXPECT_EQ(test, store->nr_spares, 1);
+	KUNIT_EXPECT_EQ(test, store->segments.nr_spares, 1);
 	KUNIT_EXPECT_EQ(test, first->state, LSMEM_SEGMENT_SPARE);
 	KUNIT_EXPECT_EQ(test, first->id, 7);
 	KUNIT_EXPECT_EQ(test, first->salt, lsmem_segment_salt(store->uuid, 7, 1));
@@ -500,10 +500,10 @@ static void segment_list(struct lsmem_store *store, const u64 *ids, u32 nr)
 {
 	u32 i;
 
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	for (i = 0; i < nr; i++)
 		lsmem_segment_listed(store, lsmem_segment_find(store, ids[i]));
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 }
 
 /*
@@ -521,19 +521,20 @@ static void segment_test_order(struct kunit *test)
 	store->durable = true;	/* what is opened ahead waits for the daemon */
 	for (i = 0; i < ARRAY_SIZE(orders); i++) {
 		/* As lsmem_load_forget() has it: all go, spares too. */
-		spin_lock(&store->segment_lock);
-		while ((seg = list_first_entry_or_null(&store->log, struct lsmem_segment, node)))
+		spin_lock(&store->segments.lock);
+		while ((seg = list_first_entry_or_null(&store->segments.log, struct lsmem_segment,
+						       node)))
 			lsmem_segment_free(store, seg);
-		store->nr_spares = 0;
-		store->next_segment = 7;
+		store->segments.nr_spares = 0;
+		store->segments.next_id = 7;
 		/* As lsmem_load_segment(): closed at once. */
 		seg = lsmem_segment_new(store, 6, 1);
 		seg->state = LSMEM_SEGMENT_CLOSED;
 		lsmem_segment_done(seg);
 		lsmem_segments_spare(store);
-		spin_unlock(&store->segment_lock);
-		KUNIT_EXPECT_EQ(test, store->nr_spares, 3);
-		KUNIT_EXPECT_EQ(test, store->nr_log, 4);
+		spin_unlock(&store->segments.lock);
+		KUNIT_EXPECT_EQ(test, store->segments.nr_spares, 3);
+		KUNIT_EXPECT_EQ(test, store->segments.nr_log, 4);
 		KUNIT_EXPECT_NULL(test, lsmem_segment_take(store, true));
 		segment_list(store, orders[i], 2);
 		segment_list(store, orders[i], 3);	/* once more changes nothing */
@@ -543,22 +544,22 @@ static void segment_test_order(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, seg->id, id);
 		}
 		KUNIT_EXPECT_NULL(test, lsmem_segment_take(store, true));
-		KUNIT_EXPECT_EQ(test, store->nr_spares, 2);	/* the table is full */
-		KUNIT_EXPECT_EQ(test, store->nr_log, store->nr_segments);
-		KUNIT_EXPECT_TRUE(test, list_empty(&store->free));
+		KUNIT_EXPECT_EQ(test, store->segments.nr_spares, 2);	/* the table is full */
+		KUNIT_EXPECT_EQ(test, store->segments.nr_log, store->segments.nr);
+		KUNIT_EXPECT_TRUE(test, list_empty(&store->segments.free));
 	}
 	/* Freed in this order they are used again in this order. */
-	spin_lock(&store->segment_lock);
+	spin_lock(&store->segments.lock);
 	KUNIT_EXPECT_NULL(test, lsmem_segment_new(store, 100, 1));
 	for (i = 0; i < ARRAY_SIZE(used); i++)
-		used[i] = &store->segments[(i * 5 + 2) % ARRAY_SIZE(used)];
+		used[i] = &store->segments.table[(i * 5 + 2) % ARRAY_SIZE(used)];
 	for (i = 0; i < ARRAY_SIZE(used); i++)
 		lsmem_segment_free(store, used[i]);
-	KUNIT_EXPECT_EQ(test, store->nr_log, 0);
+	KUNIT_EXPECT_EQ(test, store->segments.nr_log, 0);
 	for (i = 0; i < ARRAY_SIZE(used); i++)
 		KUNIT_EXPECT_PTR_EQ(test, lsmem_segment_new(store, 100 + i, 1), used[i]);
 	first = lsmem_segment_new(store, 100 + i, 1);
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	KUNIT_EXPECT_NULL(test, first);
 }
 
@@ -573,25 +574,25 @@ static void segment_test_steps(struct kunit *test)
 	u8 states[6];
 	u32 i;
 
-	KUNIT_ASSERT_EQ(test, store->nr_segments, ARRAY_SIZE(states));
+	KUNIT_ASSERT_EQ(test, store->segments.nr, ARRAY_SIZE(states));
 	store->durable = true;
 	head = lsmem_segment_take(store, true);
 	KUNIT_ASSERT_NOT_NULL(test, head);
-	KUNIT_EXPECT_EQ(test, store->nr_log, 4);
-	spin_lock(&store->segment_lock);
-	spare = list_first_entry(&store->spares, struct lsmem_segment, spare);
+	KUNIT_EXPECT_EQ(test, store->segments.nr_log, 4);
+	spin_lock(&store->segments.lock);
+	spare = list_first_entry(&store->segments.spares, struct lsmem_segment, spare);
 	for (i = 0; i < ARRAY_SIZE(states); i++) {
-		states[i] = store->segments[i].state;
-		store->segments[i].state = states[i] == LSMEM_SEGMENT_FREE ? LSMEM_SEGMENT_HEAD :
+		states[i] = store->segments.table[i].state;
+		store->segments.table[i].state = states[i] == LSMEM_SEGMENT_FREE ? LSMEM_SEGMENT_HEAD :
 								 LSMEM_SEGMENT_FREE;
 	}
 	seg = lsmem_segment_new(store, 100, 1);	/* none of those that say they are free */
-	spin_unlock(&store->segment_lock);
+	spin_unlock(&store->segments.lock);
 	KUNIT_ASSERT_NOT_NULL(test, seg);
 	KUNIT_ASSERT_EQ(test, states[seg->slot], LSMEM_SEGMENT_FREE);
 	states[seg->slot] = LSMEM_SEGMENT_OPENING;
 	for (i = 0; i < ARRAY_SIZE(states); i++)
-		store->segments[i].state = states[i];
+		store->segments.table[i].state = states[i];
 	head->state = LSMEM_SEGMENT_SPARE;	/* the oldest of all that say so */
 	KUNIT_EXPECT_PTR_EQ(test, lsmem_segment_take(store, true), spare);
 	head->state = LSMEM_SEGMENT_HEAD;
@@ -606,7 +607,7 @@ static void segment_test_frames_back(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, seg);
 	for (round = 0; round < 3; round++) {
-		u32 slot = seg - store->segments;
+		u32 slot = seg - store->segments.table;
 
 		/* To the last byte of a segment, by pieces and at once. */
 		for (i = 1; round && i < LSMEM_SEGLETS; i += 5 * round)
@@ -619,10 +620,10 @@ static void segment_test_frames_back(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, store->frames.nr_free, store->frames.nr - LSMEM_SEGLETS);
 		for (i = 0; i < LSMEM_SEGLETS; i++)
 			KUNIT_EXPECT_EQ(test, store->frames.owner[seg->frames[i]], slot);
-		spin_lock(&store->segment_lock);
+		spin_lock(&store->segments.lock);
 		lsmem_segment_free(store, seg);
 		lsmem_segments_spare(store);
-		spin_unlock(&store->segment_lock);
+		spin_unlock(&store->segments.lock);
 		KUNIT_EXPECT_EQ(test, store->frames.nr_free, store->frames.nr);
 		for (i = 0; i < store->frames.nr; i++)
 			KUNIT_EXPECT_EQ(test, store->frames.owner[i], LSMEM_NO_FRAME);
