@@ -55,6 +55,10 @@ int lsmem_balance_init(struct lsmem_store *store)
 	return store->plan.candidates ? 0 : -ENOMEM;
 }
 
+/**
+ * lsmem_balance_destroy - free what lsmem_balance_init() has taken
+ * @store: may have none of it
+ */
 void lsmem_balance_destroy(struct lsmem_store *store)
 {
 	kvfree(store->plan.candidates);
@@ -72,7 +76,12 @@ void lsmem_balance_tune(struct lsmem_store *store)
 	WRITE_ONCE(store->space.clean_below, store->frames.base + low);
 }
 
-/* Are frames few?  Those that will be free by themselves count as free. */
+/**
+ * lsmem_memory_low - are frames few?
+ * @store: the store
+ *
+ * Those that will be free by themselves count as free.
+ */
 bool lsmem_memory_low(const struct lsmem_store *store)
 {
 	return READ_ONCE(store->frames.nr_free) + READ_ONCE(store->compaction.vacating) <
@@ -98,7 +107,12 @@ bool lsmem_clean_underway(const struct lsmem_store *store)
 	return READ_ONCE(store->segments.shown->begun) != READ_ONCE(store->segments.shown->ended);
 }
 
-/* Can victims be retired: by the kernel alone, or is there a daemon that stays? */
+/**
+ * lsmem_clean_possible - can victims be retired?
+ * @store: the store
+ *
+ * Return: true if the kernel does so alone, or there is a daemon that stays.
+ */
 bool lsmem_clean_possible(const struct lsmem_store *store)
 {
 	return !store->durable ||
@@ -145,14 +159,22 @@ static bool lsmem_slots_short(const struct lsmem_store *store)
 	       (u64)lsmem_slots_used(store) * 1000 >= (u64)store->segments.nr * LSMEM_BACKUP_HIGH;
 }
 
-/* Is there anything that a level may have to do? */
+/**
+ * lsmem_balance_due - is there anything that a level may have to do?
+ * @store: the store
+ */
 bool lsmem_balance_due(const struct lsmem_store *store)
 {
 	return lsmem_memory_low(store) || lsmem_slots_short(store) ||
 	       atomic_read(&store->plan.compact_asked) || atomic_read(&store->plan.clean_asked);
 }
 
-/* How full a victim may be: see lsmem_policy_select(). */
+/**
+ * lsmem_balance_limit - how full a victim may be
+ * @store: the store
+ *
+ * Return: per mille; see lsmem_policy_select_by().
+ */
 u32 lsmem_balance_limit(const struct lsmem_store *store)
 {
 	if (atomic_read(&store->space.stalled) || atomic_read(&store->plan.compact_asked) ||

@@ -557,6 +557,11 @@ bool lsmem_block_busy(struct lsmem_store *store)
 	return busy;
 }
 
+/**
+ * lsmem_block_init - register the disks' major number
+ *
+ * Context: sleeps.  Return: 0 or an error of the block layer.
+ */
 int lsmem_block_init(void)
 {
 	int major = register_blkdev(0, "lsmem");
@@ -567,6 +572,11 @@ int lsmem_block_init(void)
 	return 0;
 }
 
+/**
+ * lsmem_block_exit - undo lsmem_block_init()
+ *
+ * Context: sleeps; there is no disk any more.
+ */
 void lsmem_block_exit(void)
 {
 	unregister_blkdev(lsmem_block_major, "lsmem");

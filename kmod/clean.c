@@ -85,6 +85,10 @@ int lsmem_cleaner_init(struct lsmem_store *store)
 	return store->cleaner.pass && store->cleaner.survivors ? 0 : -ENOMEM;
 }
 
+/**
+ * lsmem_cleaner_destroy - free what lsmem_cleaner_init() has taken
+ * @store: its thread has ended
+ */
 void lsmem_cleaner_destroy(struct lsmem_store *store)
 {
 	kvfree(store->cleaner.pass);
@@ -213,7 +217,10 @@ static bool lsmem_clean_choose(struct lsmem_store *store)
 	return lsmem_clean_underway(store);
 }
 
-/* lsmem_clean_due - are victims to be chosen? */
+/**
+ * lsmem_clean_due - are victims to be chosen?
+ * @store: the store
+ */
 bool lsmem_clean_due(const struct lsmem_store *store)
 {
 	return lsmem_level(store) == LSMEM_LEVEL_CLEAN && !lsmem_clean_underway(store) &&

@@ -422,6 +422,10 @@ int lsmem_compactors_init(struct lsmem_store *store)
 	return 0;
 }
 
+/**
+ * lsmem_compactors_destroy - free what lsmem_compactors_init() has taken
+ * @store: its threads have ended
+ */
 void lsmem_compactors_destroy(struct lsmem_store *store)
 {
 	kvfree(store->compaction.compactors);

@@ -83,11 +83,21 @@ static struct miscdevice lsmem_control = {
 	.mode = 0600,
 };
 
+/**
+ * lsmem_control_init - make /dev/lsmem-control
+ *
+ * Context: sleeps.  Return: 0 or what misc_register() says.
+ */
 int lsmem_control_init(void)
 {
 	return misc_register(&lsmem_control);
 }
 
+/**
+ * lsmem_control_exit - undo lsmem_control_init()
+ *
+ * Context: sleeps.
+ */
 void lsmem_control_exit(void)
 {
 	misc_deregister(&lsmem_control);

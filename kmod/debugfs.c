@@ -210,11 +210,21 @@ void lsmem_debugfs_del(struct lsmem_store *store)
 	store->debugfs = NULL;
 }
 
+/**
+ * lsmem_debugfs_init - make the directory that holds those of stores
+ *
+ * Context: sleeps.
+ */
 void lsmem_debugfs_init(void)
 {
 	lsmem_debugfs = debugfs_create_dir("lsmem", NULL);
 }
 
+/**
+ * lsmem_debugfs_exit - undo lsmem_debugfs_init()
+ *
+ * Context: sleeps.
+ */
 void lsmem_debugfs_exit(void)
 {
 	debugfs_remove_recursive(lsmem_debugfs);

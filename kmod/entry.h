@@ -14,8 +14,11 @@ struct lsmem_store;
 
 /**
  * struct lsmem_append - an append under way, on its caller's stack
+ * @head: where it was reserved
+ * @segment: that it is part of
  * @offset: of the entry in its segment
  * @size: bytes of the entry, header and alignment included
+ * @index: of its place in the ring of @head
  * @position: for the handle word
  * @listed: it has a place in the segment's directory
  * @bounce: memory to be freed after the commit, or NULL

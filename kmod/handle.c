@@ -67,6 +67,10 @@ int lsmem_handles_init(struct lsmem_store *store)
 	return 0;
 }
 
+/**
+ * lsmem_handles_destroy - free what lsmem_handles_init() has taken
+ * @store: may have none of it
+ */
 void lsmem_handles_destroy(struct lsmem_store *store)
 {
 	lsmem_indices_destroy(&store->handles.map);

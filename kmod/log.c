@@ -36,6 +36,10 @@
 /* Kept at the end of each segment: a commit record and the gap before it. */
 #define LSMEM_RECORD_ROOM	(2 * LSMEM_ENTRY_BYTES)
 
+/**
+ * lsmem_log_init - make the heads of a store
+ * @store: has memory for them, zeroed
+ */
 void lsmem_log_init(struct lsmem_store *store)
 {
 	unsigned int i;
@@ -55,7 +59,11 @@ unsigned int lsmem_log_head_of(const struct lsmem_store *store, unsigned int wri
 	return 1 + writer % (store->heads.nr - 1);
 }
 
-/* lsmem_log_head - the head that this CPU's writers use */
+/**
+ * lsmem_log_head - the head that writers on this CPU use
+ * @store: the store
+ * Return: 1 .. heads.nr - 1.
+ */
 unsigned int lsmem_log_head(const struct lsmem_store *store)
 {
 	return lsmem_log_head_of(store, raw_smp_processor_id());
@@ -260,7 +268,16 @@ int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 leng
 	return 0;
 }
 
-/* lsmem_append_begin - the same, with waits of stall_ms at most */
+/**
+ * lsmem_append_begin - reserve an entry, with waits of stall_ms at most
+ * @store: active
+ * @head: number of the head
+ * @length: payload bytes
+ * @type: LSMEM_TYPE_*
+ * @ap: filled in
+ *
+ * Context and Return: as lsmem_append_begin_by().
+ */
 int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
 		       struct lsmem_append *ap)
 {
@@ -415,7 +432,14 @@ static bool __lsmem_log_reached(struct lsmem_store *store,
 	return true;
 }
 
-/* Is the daemon so far with everything before @point? */
+/**
+ * lsmem_log_reached - is the daemon so far with everything before a point?
+ * @store: the store
+ * @point: from lsmem_log_point()
+ * @reach: how far
+ *
+ * Context: takes segments.lock.
+ */
 bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vector_point *point,
 		       enum lsmem_reach reach)
 {
@@ -427,7 +451,11 @@ bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vector_poin
 	return reached;
 }
 
-/* Has everything before @point been given to the daemon?  segments.lock held. */
+/**
+ * lsmem_log_emitted - has the daemon been told everything before a point?
+ * @store: segments.lock held
+ * @point: from lsmem_log_point()
+ */
 bool lsmem_log_emitted(struct lsmem_store *store, const struct lsmem_vector_point *point)
 {
 	return __lsmem_log_reached(store, point, LSMEM_REACH_EMITTED);

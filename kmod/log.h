@@ -19,7 +19,8 @@
  * @lock: protects all here and the segment's reserved, entries and committed;
  *	held for the reservation and the commit of an entry, never over a copy
  * @segment: the open segment, NULL before the first append
- * @first, @next: appends under way are [@first, @next), in order of offset
+ * @first: appends under way are [@first, @next) of @ring, in order of offset; not masked
+ * @next: see @first
  * @ring: for each, the end of its entry, and whether it is whole: the committed
  *	prefix advances over whole entries only (invariant 19)
  * @crowded: an append waits for a place in the ring

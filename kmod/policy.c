@@ -265,7 +265,16 @@ __u32 lsmem_policy_select_by(enum lsmem_policy_rule rule, struct lsmem_candidate
 	return held > live || oldest_first ? chosen : 0;
 }
 
-/* lsmem_policy_select - choose the victims of one pass by LSMEM_RULE_DEFAULT */
+/**
+ * lsmem_policy_select - choose the victims of one pass by LSMEM_RULE_DEFAULT
+ * @candidates: as lsmem_policy_select_by(), with all that follows
+ * @nr: candidates
+ * @room: bytes the survivors may take
+ * @utilization_max: per mille
+ * @oldest_first: by id instead of score
+ *
+ * Return: the number chosen.
+ */
 __u32 lsmem_policy_select(struct lsmem_candidate *candidates, __u32 nr, __u64 room,
 			  __u32 utilization_max, int oldest_first)
 {

@@ -37,6 +37,7 @@ enum lsmem_policy_rule {
  *	in any unit
  * @score: set by lsmem_policy_select()
  * @cookie: the caller's
+ * @reserved: 0
  */
 struct lsmem_candidate {
 	__u64 id;
@@ -97,13 +98,18 @@ enum lsmem_balancer {
 /**
  * struct lsmem_balance - what a balancer knows
  * @memory_low: frames are few, or writers wait
- * @slots_used, @slots_max: segments, that is frames of the backup
- * @deletes, @live, @bytes: of delete records, of all that counts, of memory
+ * @slots_used: segments in the log, that is frames of the backup
+ * @slots_max: most there can be
+ * @reserved: 0
+ * @deletes: bytes of delete records
+ * @live: bytes of all that counts
+ * @bytes: of memory
  * @compact_cost: bytes copied for each byte that is freed, per mille, by
  *	compaction of the segment where that is least; LSMEM_COST_NONE: nothing
  *	can be gained
  * @clean_cost: the same for cleaning
- * @compact_ns, @clean_ns: time that each level has taken
+ * @compact_ns: time that compaction has taken
+ * @clean_ns: time that cleaning has taken
  */
 struct lsmem_balance {
 	__u32 memory_low;

@@ -22,7 +22,9 @@ struct lsmem_store;
  * @rcu: grace period after which no kernel reader does
  * @begun: when the pass ended, ktime in ns
  * @after: everything that superseded their entries lies before it (invariant 9)
- * @emitted, @acked: the daemon has been told; a digest without them is durable
+ * @emitted: the daemon has been told
+ * @acked: a digest without them is durable
+ * @victims: the segments
  */
 struct lsmem_retire {
 	u32 nr;

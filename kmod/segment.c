@@ -94,6 +94,10 @@ int lsmem_segments_init(struct lsmem_store *store)
 	return lsmem_segments_stats(store);
 }
 
+/**
+ * lsmem_segments_destroy - free what lsmem_segments_init() has taken
+ * @store: may have none of it
+ */
 void lsmem_segments_destroy(struct lsmem_store *store)
 {
 	vfree(store->segments.shown);
@@ -234,7 +238,10 @@ static u32 lsmem_segments_left(const struct lsmem_store *store)
 	       READ_ONCE(store->segments.nr_log);
 }
 
-/* Is the table so full that segments have to be merged? */
+/**
+ * lsmem_segments_short - is the table so full that segments have to be merged?
+ * @store: the store
+ */
 bool lsmem_segments_short(const struct lsmem_store *store)
 {
 	u32 left = lsmem_segments_left(store);
@@ -452,6 +459,11 @@ struct lsmem_segment *lsmem_segment_of(struct lsmem_store *store, u64 position)
 	return &store->segments.table[slot];
 }
 
+/**
+ * lsmem_segment_position - what a handle word says of an entry's place
+ * @seg: has a frame at @offset
+ * @offset: of the entry
+ */
 u64 lsmem_segment_position(const struct lsmem_segment *seg, u32 offset)
 {
 	u64 frame = seg->frames[offset / LSMEM_SEGLET_BYTES];
@@ -460,7 +472,13 @@ u64 lsmem_segment_position(const struct lsmem_segment *seg, u32 offset)
 	       offset % LSMEM_SEGLET_BYTES / LSMEM_ALIGN;
 }
 
-/* Kernel address of a byte of a segment; good to the end of its seglet. */
+/**
+ * lsmem_segment_at - the address of a byte of a segment
+ * @store: the store
+ * @seg: has a frame at @offset
+ * @offset: of the byte
+ * Return: kernel address, good to the end of its seglet.
+ */
 void *lsmem_segment_at(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset)
 {
 	return lsmem_frame_address(&store->frames, seg->frames[offset / LSMEM_SEGLET_BYTES]) +
@@ -493,7 +511,14 @@ void lsmem_segment_write(struct lsmem_store *store, const struct lsmem_segment *
 	}
 }
 
-/* Copy bytes of a segment out, across seglets. */
+/**
+ * lsmem_segment_read - copy bytes of a segment out, across seglets
+ * @store: the store
+ * @seg: has frames up to @offset + @length
+ * @offset: where
+ * @to: @length bytes
+ * @length: how many
+ */
 void lsmem_segment_read(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
 			void *to, u32 length)
 {
@@ -507,7 +532,15 @@ void lsmem_segment_read(struct lsmem_store *store, const struct lsmem_segment *s
 	}
 }
 
-/* Copy bytes from one segment to another, across the seglets of both. */
+/**
+ * lsmem_segment_copy - copy bytes from one segment to another, across the seglets of both
+ * @store: the store
+ * @to: has frames up to @to_offset + @length
+ * @to_offset: where
+ * @from: has frames up to @offset + @length
+ * @offset: where
+ * @length: how many
+ */
 void lsmem_segment_copy(struct lsmem_store *store, const struct lsmem_segment *to, u32 to_offset,
 			const struct lsmem_segment *from, u32 offset, u32 length)
 {

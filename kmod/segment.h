@@ -38,12 +38,18 @@ enum lsmem_segment_state {
 /**
  * struct lsmem_segment - a segment of the log
  * @id: never used again; 0 when free
+ * @generation: of its frame on the backup: how often that has been used
  * @salt: seed of its header CRCs
  * @state: enum lsmem_segment_state
  * @survivor: written by the cleaner
- * @open_emitted, @open_acked, @close_emitted, @close_acked, @retire_emitted,
- * @retire_acked: where the daemon is
- * @nr_frames, @frames: its memory, in order
+ * @final: its head has gone on: @reserved and @rolled do not change any more
+ * @open_emitted: the daemon has been told that it is opened
+ * @open_acked: a durable digest lists it
+ * @close_emitted: the daemon has been told that it is closed
+ * @close_acked: its directory and footer are durable
+ * @retire_emitted: the daemon has been told that its group goes
+ * @retire_acked: a durable digest is without it
+ * @nr_frames: how many of @frames it has
  * @reserved: bytes given to appenders; @final when no more will be
  * @committed: prefix whose entries are whole; what readers of the log see.
  *	Compaction makes both smaller; @home, @emitted and @acked are offsets on
@@ -63,10 +69,12 @@ enum lsmem_segment_state {
  * @todo: in the list of those the daemon is not through with
  * @spare: in the list of spares that a head can take, while SPARE
  * @damaged: a header in it is not what was written; it is left alone
+ * @hash: in segments.hash, while it is not FREE
+ * @frames: its memory, in order
  * @slot: its place in the tables; this and what follows stays for ever
  * @stat: what the daemon sees of it
- * @live, @deletes: in @stat: bytes of entries that count, headers included, and
- *	of delete records among them
+ * @live: in @stat: bytes of entries that count, headers included
+ * @deletes: in @stat: bytes of delete records among them
  *
  * Protected by: @state, ids, list and the six flags: store->segments.lock.
  * @reserved, @entries, @frames, @committed while it is a head: head->lock.

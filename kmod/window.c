@@ -89,6 +89,10 @@ int lsmem_window_init(struct lsmem_store *store)
 	return 0;
 }
 
+/**
+ * lsmem_window_destroy - free the info page
+ * @store: may have none
+ */
 void lsmem_window_destroy(struct lsmem_store *store)
 {
 	free_page((unsigned long)store->views.info);

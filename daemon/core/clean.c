@@ -29,7 +29,7 @@
 
 /* Fewer segments left than this (a head each, and some) are few in any table. */
 #define CLEAN_FEW	8u
-/* Live bytes that a frame holds for sure; as in kmod/clean.c: at worst all are
+/* Live bytes that a frame holds for sure; as in kmod/balance.c: at worst all are
  * tiny entries, and a large one did not fit at its end.
  */
 #define CLEAN_FRAME_LIVE \

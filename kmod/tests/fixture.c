@@ -137,7 +137,10 @@ void lsmem_test_store_exit(struct kunit *test)
 	lsmem_test_bytes = NULL;
 }
 
-/* What a daemon does on OPEN: all that are opening are in a durable digest. */
+/**
+ * lsmem_test_list_spares - what a daemon does on OPEN
+ * @store: all that are opening are in a durable digest after it
+ */
 void lsmem_test_list_spares(struct lsmem_store *store)
 {
 	struct lsmem_segment *seg;
@@ -150,7 +153,13 @@ void lsmem_test_list_spares(struct lsmem_store *store)
 	spin_unlock(&store->segments.lock);
 }
 
-/* Take free frames away until @leave are left; returns how many were taken. */
+/**
+ * lsmem_test_take_frames - take free frames away
+ * @store: the store
+ * @leave: so many are left
+ *
+ * Return: how many were taken.
+ */
 u32 lsmem_test_take_frames(struct lsmem_store *store, u32 leave)
 {
 	u32 taken = 0;
@@ -161,7 +170,11 @@ u32 lsmem_test_take_frames(struct lsmem_store *store, u32 leave)
 	return taken;
 }
 
-/* Give back @nr of the frames that were taken. */
+/**
+ * lsmem_test_put_frames - give back frames that were taken
+ * @store: the store
+ * @nr: how many
+ */
 void lsmem_test_put_frames(struct lsmem_store *store, u32 nr)
 {
 	u32 frame;

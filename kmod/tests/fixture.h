@@ -39,6 +39,9 @@ const void *lsmem_test_payload(u64 key);
 /**
  * struct lsmem_test_thread - a thread beside the test's own
  * @run: returns NULL, or what went wrong: only the test's own thread may assert
+ * @data: for @run
+ * @wrong: what @run returned
+ * @done: it has returned
  */
 struct lsmem_test_thread {
 	const char *(*run)(void *data);
