@@ -264,7 +264,9 @@ class Cleaner:
 
     def _put_back(self) -> None:
         now = _settings()
-        for path, text in self._before.settings.items():
+        # Probabilities of failures first: with the others put back, it is this task that they meet.
+        for path, text in sorted(self._before.settings.items(),
+                                 key=lambda setting: not setting[0].endswith("/probability")):
             if text and now.get(path) != text:
                 try:
                     Path(path).write_text(text + "\n")
