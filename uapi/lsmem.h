@@ -52,16 +52,22 @@ enum lsmem_store_state {
 
 /**
  * struct lsmem_query - LSMEM_IOC_QUERY: what this kernel and store can do
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @features: out, LSMEM_FEATURE_*
  * @abi: LSMEM_ABI
  * @kind: enum lsmem_store_kind
  * @state: enum lsmem_store_state
  * @object_max: largest object, bytes
  * @vector_max: most operations in one vector call
+ * @reserved: 0
  * @capacity: live bytes, headers included, that the store admits
+ * @handles_max: objects that there can be
+ * @uuid: of the store's log
  */
 struct lsmem_query {
 	__u32 size;
-	__u32 flags;		/* in: 0 */
+	__u32 flags;
 	__u64 features;
 	__u32 abi;
 	__u32 kind;
@@ -90,6 +96,7 @@ struct lsmem_query {
 
 /**
  * struct lsmem_op - one operation on one object
+ * @size: bytes of this structure, as the caller knows it
  * @op: LSMEM_OP_*; must be the ioctl's own in a single call
  * @flags: LSMEM_OPF_*
  * @result: out, vector only: 0 or a negative errno
@@ -128,7 +135,9 @@ struct lsmem_op {
 
 /**
  * struct lsmem_vector - LSMEM_IOC_VECTOR: many operations, each with its result
+ * @size: bytes of this structure, as the caller knows it
  * @flags: 0, or LSMEM_OPF_DURABLE for all: one wait at the end
+ * @ops: user pointer to the operations
  * @nr: operations at @ops, 1..vector_max; out: operations carried out
  * @stride: bytes from one operation to the next, at least the smallest struct
  *	lsmem_op ever published; each bears its own size too
@@ -150,8 +159,11 @@ struct lsmem_vector {
 
 /**
  * struct lsmem_sync - LSMEM_IOC_SYNC: make everything before it durable
+ * @size: bytes of this structure, as the caller knows it
  * @flags: 0
  * @timeout_ms: 0 for the store's bound
+ * @reserved: 0
+ *
  * EOPNOTSUPP on a volatile store.
  */
 struct lsmem_sync {
@@ -164,24 +176,41 @@ struct lsmem_sync {
 #define LSMEM_SYNC_SIZE_VER0	16
 
 /**
- * struct lsmem_stat - LSMEM_IOC_STAT: counters of a store, all since creation
- * unless said otherwise; sysfs has the same and more
+ * struct lsmem_stat - LSMEM_IOC_STAT: counters of a store
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @capacity: live bytes that are admitted, now
+ * @live_bytes: of entries that count, headers included; now
+ * @frames: of the store, LSMEM_SEGLET_BYTES each
+ * @free_frames: now
+ * @handles_max: objects that there can be
+ * @handles_used: now
+ * @segments: in the log, now
+ * @segments_cleaned: freed by cleaning
+ * @appended_bytes: by users
+ * @relocated_bytes: by cleaning and compaction
+ * @durable_bytes: acknowledged by the daemon
+ * @stalls: waits of writers for space
+ * @stall_ns: that these took
+ * @segments_compacted: by compaction
+ *
+ * All since creation unless said otherwise; sysfs has the same and more.
  */
 struct lsmem_stat {
 	__u32 size;
-	__u32 flags;		/* in: 0 */
-	__u64 capacity;		/* bytes, now */
-	__u64 live_bytes;	/* entries that count, headers included; now */
-	__u64 frames;		/* seglet frames of the store */
-	__u64 free_frames;	/* now */
+	__u32 flags;
+	__u64 capacity;
+	__u64 live_bytes;
+	__u64 frames;
+	__u64 free_frames;
 	__u64 handles_max;
-	__u64 handles_used;	/* now */
-	__u64 segments;		/* in the log, now */
+	__u64 handles_used;
+	__u64 segments;
 	__u64 segments_cleaned;
-	__u64 appended_bytes;	/* by users */
-	__u64 relocated_bytes;	/* by cleaning and compaction */
-	__u64 durable_bytes;	/* acknowledged by the daemon */
-	__u64 stalls;		/* writers that waited for space */
+	__u64 appended_bytes;
+	__u64 relocated_bytes;
+	__u64 durable_bytes;
+	__u64 stalls;
 	__u64 stall_ns;
 	__u64 segments_compacted;
 };
@@ -225,20 +254,30 @@ struct lsmem_window {
 
 /**
  * struct lsmem_info - the info page
+ * @magic: LSMEM_INFO_MAGIC
+ * @abi: LSMEM_ABI of the kernel
  * @compat: readers that know ABI n take any page with @compat <= n
+ * @length: bytes of this structure
+ * @kind: enum lsmem_store_kind
+ * @nr_frames: in @frames and @frame_table
+ * @nr_handles: in @handles
+ * @nr_slots: in @slots
+ * @view_ms: bound after which the kernel revokes a published epoch
  * @frames: LSMEM_SEGLET_BYTES each, in virtual frame order
  * @frame_table: struct lsmem_frame for each frame
  * @handles: struct lsmem_handle for each index
  * @slots: this file's epoch slots, read-write; made when they are first mapped, charged
  *	to the caller's memory cgroup.  ENOMEM; ENFILE: limits/clients_max files have some
+ * @uuid: of the store's log
  * @epoch: the store's epoch; a client publishes it in a slot
- * @view_ms: bound after which the kernel revokes a published epoch
+ * @reserved: 0; keeps @epoch on a cache line of its own
+ * @segments: struct lsmem_cleaning and its table: the daemon's only
  */
 struct lsmem_info {
 	__u64 magic;
 	__u32 abi;
 	__u32 compat;
-	__u32 length;		/* bytes of this structure */
+	__u32 length;
 	__u32 kind;
 	__u64 nr_frames;
 	__u64 nr_handles;
@@ -251,7 +290,7 @@ struct lsmem_info {
 	__u8 uuid[16];
 	__u64 epoch;		/* on a cache line of its own */
 	__u64 reserved[7];
-	struct lsmem_window segments;	/* struct lsmem_cleaning: the daemon's only */
+	struct lsmem_window segments;
 };
 
 /* What the frame table says of a frame: frames of a segment are chained. */
@@ -317,16 +356,20 @@ struct lsmem_slot {
 
 /**
  * struct lsmem_create - LSMEM_CTL_CREATE: make a store
+ * @size: bytes of this structure, as the caller knows it
  * @flags: LSMEM_STORE_*
  * @kind: enum lsmem_store_kind
+ * @mode: permissions of the device node (object stores); 0 means 0600
  * @bytes: memory for the log, a multiple of 8 MiB, 128 MiB .. 1 TiB
  * @handles_max: object stores: 1..2^31-1, 0 for one per 256 bytes of @bytes;
  *	block stores: 0 (the capacity tells)
- * @uid, @gid, @mode: of the device node (object stores); mode 0 means 0600
+ * @uid: its owner
+ * @gid: its group
  * @name: out, the store's name: that of its node in /dev
  * @segments: most segments in the log, that is frames on its backup: 0, or from
  *	twice to 16 times what fills @bytes.  The more, the emptier segments are
  *	when they have to be cleaned, and the less is written for it
+ * @reserved: 0
  *
  * EEXIST, ENOSPC (no minor), ENOMEM (less memory is available than the store takes, or
  * a limit of the memory cgroup is lower, or it could not be had; nothing is kept, and the
@@ -353,14 +396,18 @@ struct lsmem_create {
 
 #define LSMEM_CREATE_SIZE_VER0	72
 
+#define LSMEM_DESTROY_FORCE	(1u << 0)
+
 /**
  * struct lsmem_destroy - LSMEM_CTL_DESTROY
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0 or LSMEM_DESTROY_FORCE
+ * @name: of the store
+ *
  * EBUSY while somebody has it open, mapped, mounted or attached, and, for a
  * durable store with data that are not on its backup, unless @flags has
  * LSMEM_DESTROY_FORCE.  ENODEV: no such store.
  */
-#define LSMEM_DESTROY_FORCE	(1u << 0)
-
 struct lsmem_destroy {
 	__u32 size;
 	__u32 flags;
@@ -371,10 +418,18 @@ struct lsmem_destroy {
 
 /**
  * struct lsmem_attach - LSMEM_CTL_ATTACH: become the daemon of a durable store
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @name: of the store
+ * @uuid: NEW: in, becomes the store's; ACTIVE: must be the store's (EXDEV)
  * @fd: out, the replication descriptor; closing it detaches
  * @state: out, enum lsmem_store_state: NEW: call LSMEM_REPL_ACTIVATE, or _LOAD
  *	first; ACTIVE: the stream begins with the state of every segment
- * @uuid: NEW: in, becomes the store's; ACTIVE: must be the store's (EXDEV)
+ * @kind: out, enum lsmem_store_kind
+ * @reserved: 0
+ * @bytes: out, memory of the log
+ * @handles_max: out, objects or blocks that there can be
+ *
  * EBUSY: another daemon is attached.  EOPNOTSUPP: the store is volatile.
  *
  * By attaching to an ACTIVE store a daemon states that no I/O of a
@@ -383,15 +438,15 @@ struct lsmem_destroy {
  */
 struct lsmem_attach {
 	__u32 size;
-	__u32 flags;		/* 0 */
+	__u32 flags;
 	__u8 name[LSMEM_NAME_BYTES];
 	__u8 uuid[16];
 	__s32 fd;
 	__u32 state;
-	__u32 kind;		/* out */
+	__u32 kind;
 	__u32 reserved;
-	__u64 bytes;		/* out */
-	__u64 handles_max;	/* out */
+	__u64 bytes;
+	__u64 handles_max;
 };
 
 #define LSMEM_ATTACH_SIZE_VER0	88
@@ -459,6 +514,9 @@ struct lsmem_event {
 
 /**
  * struct lsmem_next - LSMEM_REPL_NEXT: take events; does not wait (poll does)
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @events: user pointer to room for @nr of them
  * @nr: in: room at @events, at least 128; out: events filled in
  * @generation_wanted: out: make a ceiling at least this high durable and
  *	acknowledge it, before handle generations run into the old one (14)
@@ -467,7 +525,7 @@ struct lsmem_event {
  */
 struct lsmem_next {
 	__u32 size;
-	__u32 flags;		/* 0 */
+	__u32 flags;
 	__u64 events;
 	__u32 nr;
 	__u32 generation_wanted;
@@ -493,14 +551,18 @@ struct lsmem_ack_one {
 
 /**
  * struct lsmem_ack - LSMEM_REPL_ACK
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @acks: user pointer to them
  * @nr: acknowledgements at @acks, 0..4096
  * @generation_ceiling: durable ceiling, 0 for no change
+ *
  * EINVAL: an acknowledgement of what was not asked; those before it stand, and
  * out, @nr tells how many.
  */
 struct lsmem_ack {
 	__u32 size;
-	__u32 flags;		/* 0 */
+	__u32 flags;
 	__u64 acks;
 	__u32 nr;
 	__u32 generation_ceiling;
@@ -509,21 +571,24 @@ struct lsmem_ack {
 #define LSMEM_ACK_SIZE_VER0	24
 
 /**
- * struct lsmem_load - LSMEM_REPL_LOAD: bring entries of a segment back (NEW,
- * RECOVERING)
- * @segment, @generation: as on the backup; entries of one segment may come in
- *	several calls, one after the other
+ * struct lsmem_load - LSMEM_REPL_LOAD: bring entries of a segment back (NEW, RECOVERING)
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @segment: id as on the backup; entries of one segment may come in several calls, one after
+ *	the other
+ * @generation: as on the backup
+ * @sealed: length of the segment on the backup
  * @data: entries one after the other as in the log, no gaps (the rule of
  *	lsmem_entry_start() does not hold here); objects and delete records only
  * @length: bytes at @data, a multiple of 8, up to LSMEM_SEGMENT_BYTES
- * @sealed: length of the segment on the backup
+ * @reserved: 0
  *
  * Each entry's CRCs are checked and each key may come once: a later version
  * replaces an earlier one.  EBADMSG: a CRC; ENOSPC; EINVAL: what is no entry.
  */
 struct lsmem_load {
 	__u32 size;
-	__u32 flags;		/* 0 */
+	__u32 flags;
 	__u64 segment;
 	__u32 generation;
 	__u32 sealed;
@@ -536,14 +601,23 @@ struct lsmem_load {
 
 /**
  * struct lsmem_activate - LSMEM_REPL_ACTIVATE: the store takes writes
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @era: of versions
+ * @generation_floor: new handles have generations above it
+ * @generation_ceiling: and up to this one
+ * @reserved: 0
+ * @store_time: the clock goes on from here
+ * @next_segment: ids of new segments begin here
+ *
  * All are durable in the digest of a new epoch and higher than anything before
  * the crash (14).
  */
 struct lsmem_activate {
 	__u32 size;
-	__u32 flags;		/* 0 */
+	__u32 flags;
 	__u32 era;
-	__u32 generation_floor;	/* new handles have generations above it */
+	__u32 generation_floor;
 	__u32 generation_ceiling;
 	__u32 reserved;
 	__u64 store_time;
@@ -559,9 +633,9 @@ struct lsmem_activate {
 
 /*
  * mmap of a replication descriptor: the info page at LSMEM_WINDOW_INFO as for
- * clients, frames (here with struct pages, read-write, so that O_DIRECT and
- * RDMA registration work) and frame table at the offsets it tells, and the
- * segments, read-only.  No slots.
+ * clients, frames (here with struct pages, so that O_DIRECT and RDMA registration
+ * work; writable only on kernels that register nothing else) and frame table at the
+ * offsets it tells, and the segments, read-only.  No slots.
  */
 
 /* ---- Cleaning, as the daemon sees it ------------------------------------ */
@@ -603,6 +677,7 @@ struct lsmem_segment_stat {
 
 /**
  * struct lsmem_cleaning - the beginning of the segments window
+ * @length: bytes of this structure
  * @nr_segments: slots in the table
  * @segments: offset of struct lsmem_segment_stat[@nr_segments] in the window
  * @level: LSMEM_LEVEL_*; a replication descriptor polls POLLPRI while it is
@@ -613,11 +688,12 @@ struct lsmem_segment_stat {
  *	whatever their score
  * @utilization_max: per mille; fuller victims are not worth it, unless @urgent
  * @room: bytes that the survivors of a pass may take
- * @begun, @ended: passes; one is under way while they differ
+ * @begun: passes; one is under way while it differs from @ended
+ * @ended: passes that are over
  * @store_time: the store's clock when @level was last decided
  */
 struct lsmem_cleaning {
-	__u32 length;		/* bytes of this structure */
+	__u32 length;
 	__u32 nr_segments;
 	__u32 segments;
 	__u32 level;
@@ -636,12 +712,15 @@ struct lsmem_cleaning {
 
 /**
  * struct lsmem_clean - LSMEM_REPL_CLEAN: merge the survivors of segments
+ * @size: bytes of this structure, as the caller knows it
  * @flags: 0, or LSMEM_CLEAN_LAST with @nr 0: no pass begins any more while this
  *	descriptor is open, also none of the kernel's own: its daemon is about to go,
  *	and survivors would not reach the backup
+ * @segments: user pointer to __u64 ids, in the order wanted
  * @nr: in: ids at @segments, 1..64; out: how many of them, from the first, are
  *	being cleaned: those that cannot be (any more) are passed over, and the
  *	rest when the survivors would not find room
+ * @reserved: 0
  *
  * Returns at once; the stream tells what follows, RETIRE at last.  EBUSY: a
  * pass is under way, eight groups wait for a digest, or LSMEM_CLEAN_LAST was
@@ -650,7 +729,7 @@ struct lsmem_cleaning {
 struct lsmem_clean {
 	__u32 size;
 	__u32 flags;
-	__u64 segments;		/* user pointer to __u64 ids, in the order wanted */
+	__u64 segments;
 	__u32 nr;
 	__u32 reserved;
 };

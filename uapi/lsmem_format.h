@@ -255,12 +255,22 @@ struct lsmem_features {
 
 /**
  * struct lsmem_segment_header - block 0 of a backup frame
+ * @magic: LSMEM_SEGMENT_MAGIC
  * @crc: of the block with this field zero, seed ~0; likewise in all blocks below
+ * @format: LSMEM_FORMAT
+ * @features: what a reader has to know
+ * @uuid: of the store
  * @incarnation: of the backup (struct lsmem_super)
  * @epoch: of the primary that opened the segment
- * @digest_sequence: highest digest sequence durable when it was opened
+ * @segment: its id
+ * @generation: of the segment, from 1
  * @replica_generation: of the segment's replica set
+ * @digest_sequence: highest digest sequence durable when it was opened
+ * @open_time: store time when it was opened
  * @key_id: encryption key, 0 for none; @nonce goes with it
+ * @reserved0: 0
+ * @nonce: 0
+ * @reserved: 0
  */
 struct lsmem_segment_header {
 	__le64 magic;
@@ -283,6 +293,8 @@ struct lsmem_segment_header {
 
 /**
  * struct lsmem_directory_entry - one object or delete record of a closed segment
+ * @key: the handle
+ * @version: of the object or record
  * @meta: as in the entry: length, type, home offset, table
  */
 struct lsmem_directory_entry {
@@ -293,12 +305,20 @@ struct lsmem_directory_entry {
 
 /**
  * struct lsmem_segment_footer - last block of a backup frame
+ * @magic: LSMEM_FOOTER_MAGIC
+ * @crc: as in struct lsmem_segment_header
+ * @format: LSMEM_FORMAT
+ * @uuid: of the store
+ * @segment: its id
+ * @generation: of the frame: grows with each use
  * @length: bytes of log data
  * @entries: directory entries
  * @headers_crc: CRC, seed ~0, over the @hcrc fields of all entries in order:
  *	certifies the sequence of entries without reading payloads twice
  * @directory_crc: CRC, seed ~0, over the directory's entries, not over the zeros
  *	that fill its last block
+ * @reserved0: 0
+ * @reserved: 0
  */
 struct lsmem_segment_footer {
 	__le64 magic;
@@ -353,15 +373,27 @@ static inline int lsmem_segment_fits(__u32 length, __u32 entries)
 
 /**
  * struct lsmem_super - a superblock slot
- * @sequence: the higher of two valid slots is the newer
+ * @magic: LSMEM_SUPER_MAGIC
+ * @crc: as in struct lsmem_segment_header
+ * @format: LSMEM_FORMAT
+ * @features: what a reader has to know
+ * @uuid: of the store
  * @incarnation: set at random when the backup is formatted: backups whose
  *	incarnations differ never stand for each other (invariant 18)
- * @kind: enum lsmem_store_kind of the store, @store_bytes and @max_handles its
- *	geometry: a recovery makes the store anew from them
+ * @sequence: the higher of two valid slots is the newer
+ * @digest_start: block where the digest log begins, bytes
+ * @digest_bytes: of each half of it
+ * @frames_start: where the frames begin, bytes
+ * @frames: segments that the backup holds
+ * @kind: enum lsmem_store_kind of the store; a recovery makes it anew from this,
+ *	@store_bytes and @max_handles
  * @backups: of the store, when it was formatted; 0: this is the only one
+ * @store_bytes: memory of the store's log
+ * @max_handles: objects or blocks of the store
  * @set_frames: of the backup that has most of them; 0: @frames
  * @promise: the newest epoch that a recovery wanted to begin with this backup and
  *	others, if it did or not: the next one begins a later epoch (invariant 1)
+ * @reserved: 0
  */
 struct lsmem_super {
 	__le64 magic;
@@ -389,22 +421,25 @@ struct lsmem_super {
 
 /**
  * struct lsmem_digest - the head of a digest record; items follow
+ * @magic: LSMEM_DIGEST_MAGIC
  * @crc: CRC, seed ~0, of head (this field zero) and items together
  * @kind: LSMEM_DIGEST_FULL or _DELTA
+ * @uuid: of the store
  * @epoch: raised by each recovery and takeover
  * @sequence: grows by one with each record, across epochs too
  * @items: struct lsmem_digest_item that follow
  * @era: of the versions issued in this epoch
  * @generation_ceiling: no handle generation above it has been issued
+ * @floor: the record that comes next counts when it is durable in so many of the
+ *	members' failure domains; 0: 1
  * @store_time: the store's clock; it never goes back across a recovery
  * @next_segment: no segment id at or above it has been opened
  * @members: low halves of the incarnations of the backups that the log is on, at
  *	the index by which items name them; 0: none.  All 0: one backup, alone
- * @floor: the record that comes next counts when it is durable in so many of the
- *	members' failure domains; 0: 1
  * @set_generation: raised when @members or @domains change
  * @domains: by member: members with the same number, from 1 on, fail together; 0: the
  *	member is a failure domain of its own
+ * @reserved: 0
  */
 struct lsmem_digest {
 	__le64 magic;
@@ -440,14 +475,17 @@ struct lsmem_digest {
 
 /**
  * struct lsmem_digest_item - what a digest says of one segment
+ * @segment: its id
+ * @generation: of the segment
+ * @replica_generation: of its replica set
  * @frame: of a replica: index of the backup, LSMEM_ITEM_FRAME_BITS up, and of
  *	the frame on it.  A segment has an item for each replica
  * @state: LSMEM_ITEM_*
  * @length: bytes of log data known durable; exact when closed or sealed.
  *	A recovery that finds less has lost data
+ * @bitmap: index of the checkpointed live bitmap; 0: none
  * @cut: every operation in segments closed before id @cut was opened is
  *	reflected in @bitmap; 0: none
- * @bitmap: index of the checkpointed live bitmap; 0: none
  */
 struct lsmem_digest_item {
 	__le64 segment;

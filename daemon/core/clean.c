@@ -43,6 +43,12 @@ struct clean_oldest {
 	uint32_t left;		/* slots that are free, or hold nothing yet */
 };
 
+/**
+ * clean_measure_name - the name of what a pass is to give back
+ * @measure: which
+ *
+ * Return: as the status file has it.
+ */
 const char *clean_measure_name(enum clean_measure measure)
 {
 	return measure == CLEAN_MEMORY ? "memory" : "backup";

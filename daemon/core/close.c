@@ -243,6 +243,11 @@ void core_closes_run(struct core *core)
 	}
 }
 
+/**
+ * core_close_done - a part of a directory and footer is written
+ * @core: core
+ * @op: that wrote it
+ */
 void core_close_done(struct core *core, struct core_op *op)
 {
 	struct core_close *close = op->close;
@@ -257,6 +262,11 @@ void core_close_done(struct core *core, struct core_op *op)
 		core_close_check(core, close, CORE_WRITTEN);
 }
 
+/**
+ * core_closes_flush - a flush begins: it covers the closes that are written
+ * @core: core
+ * @backup: its number
+ */
 void core_closes_flush(struct core *core, uint32_t backup)
 {
 	uint32_t i;
@@ -266,6 +276,11 @@ void core_closes_flush(struct core *core, uint32_t backup)
 			core->closes[i].to[backup].state = CORE_FLUSHING;
 }
 
+/**
+ * core_closes_flushed - a flush has ended: the closes it covered are durable
+ * @core: core
+ * @backup: its number
+ */
 void core_closes_flushed(struct core *core, uint32_t backup)
 {
 	uint32_t i;

@@ -357,6 +357,11 @@ void core_copy_done(struct core *core, struct core_op *op, int error)
 	core->changes++;
 }
 
+/**
+ * core_copy_flush - a flush begins: it covers the copy if that is written
+ * @core: core
+ * @backup: its number
+ */
 void core_copy_flush(struct core *core, uint32_t backup)
 {
 	if (core->copy.segment != CORE_NONE && core->copy.to == backup &&
@@ -364,6 +369,11 @@ void core_copy_flush(struct core *core, uint32_t backup)
 		core->copy.state = CORE_FLUSHING;
 }
 
+/**
+ * core_copy_flushed - a flush has ended: the copy it covered is durable
+ * @core: core
+ * @backup: its number
+ */
 void core_copy_flushed(struct core *core, uint32_t backup)
 {
 	struct core_copy *copy = &core->copy;

@@ -319,6 +319,11 @@ void core_digest_run(struct core *core)
 		core_record_write(core, b);
 }
 
+/**
+ * core_digest_done - a part of the digest record is written
+ * @core: core
+ * @op: that wrote it
+ */
 void core_digest_done(struct core *core, struct core_op *op)
 {
 	struct core_record *record = &core->record;
@@ -338,12 +343,22 @@ void core_digest_done(struct core *core, struct core_op *op)
 	}
 }
 
+/**
+ * core_digest_flush - a flush begins: it covers the digest record if that is written
+ * @core: core
+ * @backup: its number
+ */
 void core_digest_flush(struct core *core, uint32_t backup)
 {
 	if (core->record.under_way && core->record.to[backup].state == CORE_WRITTEN)
 		core->record.to[backup].state = CORE_FLUSHING;
 }
 
+/**
+ * core_digest_flushed - a flush has ended: the digest record it covered is durable
+ * @core: core
+ * @backup: its number
+ */
 void core_digest_flushed(struct core *core, uint32_t backup)
 {
 	if (!core->record.under_way || core->record.to[backup].state != CORE_FLUSHING)

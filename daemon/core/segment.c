@@ -112,6 +112,11 @@ struct core_open *core_open_get(struct core *core)
 	return open;
 }
 
+/**
+ * core_open_put - an open segment is over
+ * @core: core
+ * @open: from core_open_get(); not used after
+ */
 void core_open_put(struct core *core, struct core_open *open)
 {
 	uint32_t i;
@@ -246,6 +251,11 @@ static void core_place(struct core *core, struct core_open *open)
 	}
 }
 
+/**
+ * core_header_done - the header of a replica is written
+ * @core: core
+ * @op: that wrote it
+ */
 void core_header_done(struct core *core, struct core_op *op)
 {
 	op->open->replica[op->io.backup].header = CORE_WRITTEN;
@@ -419,6 +429,10 @@ static bool core_write_log(struct core *core, struct core_open *open, uint32_t b
 	return true;
 }
 
+/**
+ * core_log_received - a backup has a piece of the log in memory
+ * @op: that sends it
+ */
 void core_log_received(struct core_op *op)
 {
 	struct core_replica *replica = &op->open->replica[op->io.backup];
@@ -441,6 +455,13 @@ static void core_count_group(struct core *core, uint32_t backup, uint64_t bytes,
 	histogram_add(&stats->group_segments, segments);
 }
 
+/**
+ * core_log_done - a piece of the log is written
+ * @core: core
+ * @op: that wrote it
+ *
+ * What counts as written is the prefix: pieces end in any order.
+ */
 void core_log_done(struct core *core, struct core_op *op)
 {
 	struct core_replica *replica = &op->open->replica[op->io.backup];

@@ -179,6 +179,12 @@ uint32_t core_join(struct core *core)
 	return joiners;
 }
 
+/**
+ * core_frame_free - a frame of a backup may be used again
+ * @core: core
+ * @backup: its number; nothing happens if it is lost or left
+ * @frame: no durable digest lists it
+ */
 void core_frame_free(struct core *core, uint32_t backup, uint32_t frame)
 {
 	if (core_alive(core) >> backup & 1u)

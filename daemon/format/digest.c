@@ -34,6 +34,10 @@ int digest_map_init(struct digest_map *map, uint32_t backups, uint32_t frames)
 	return 0;
 }
 
+/**
+ * digest_map_destroy - free what digest_map_init() has taken
+ * @map: may have none of it
+ */
 void digest_map_destroy(struct digest_map *map)
 {
 	free(map->items);

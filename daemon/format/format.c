@@ -95,6 +95,10 @@ static enum format_error format_features_check(const struct lsmem_features *feat
 	return FORMAT_OK;
 }
 
+/**
+ * format_super_seal - the CRC of a superblock
+ * @super: complete but for its CRC
+ */
 void format_super_seal(struct lsmem_super *super)
 {
 	super->crc = __cpu_to_le32(FORMAT_CRC_OF(super, sizeof(*super)));
@@ -144,6 +148,10 @@ enum format_error format_super_check(const struct lsmem_super *super, uint64_t b
 	return FORMAT_OK;
 }
 
+/**
+ * format_header_seal - the CRC of a segment's header
+ * @header: complete but for its CRC
+ */
 void format_header_seal(struct lsmem_segment_header *header)
 {
 	header->crc = __cpu_to_le32(FORMAT_CRC_OF(header, sizeof(*header)));
@@ -184,6 +192,10 @@ enum format_error format_header_check(const struct lsmem_segment_header *header,
 	return FORMAT_OK;
 }
 
+/**
+ * format_footer_seal - the CRC of a segment's footer
+ * @footer: complete but for its CRC
+ */
 void format_footer_seal(struct lsmem_segment_footer *footer)
 {
 	footer->crc = __cpu_to_le32(FORMAT_CRC_OF(footer, sizeof(*footer)));
@@ -337,6 +349,10 @@ static size_t format_digest_length(const struct lsmem_digest *digest)
 				 sizeof(struct lsmem_digest_item);
 }
 
+/**
+ * format_digest_seal - the CRC of a digest record
+ * @digest: complete but for its CRC
+ */
 void format_digest_seal(struct lsmem_digest *digest)
 {
 	digest->crc = __cpu_to_le32(FORMAT_CRC_OF(digest, format_digest_length(digest)));

@@ -28,6 +28,12 @@ static void recover_report(struct recover *r, enum recover_severity severity,
 		r->env.report(r->env.context, severity, text);
 }
 
+/**
+ * recover_info - tell something worth knowing
+ * @r: recovery
+ * @format: as printf(), without a line end
+ * @...: for @format
+ */
 void recover_info(struct recover *r, const char *format, ...)
 {
 	va_list args;
@@ -37,6 +43,12 @@ void recover_info(struct recover *r, const char *format, ...)
 	va_end(args);
 }
 
+/**
+ * recover_damage - tell of something lost or damaged, and count it
+ * @r: recovery
+ * @format: as printf(), without a line end
+ * @...: for @format
+ */
 void recover_damage(struct recover *r, const char *format, ...)
 {
 	va_list args;
@@ -47,6 +59,15 @@ void recover_damage(struct recover *r, const char *format, ...)
 	va_end(args);
 }
 
+/**
+ * recover_read - read from the backups
+ * @r: recovery
+ * @offset: of the read, an address
+ * @data: room for @length bytes
+ * @length: of the read, bytes
+ *
+ * Return: 0 or what the environment's read says, a negative errno.
+ */
 int recover_read(struct recover *r, uint64_t offset, void *data, uint32_t length)
 {
 	const struct recover_range *begun = &r->begun[r->begun_first % RECOVER_AHEAD];

@@ -450,6 +450,12 @@ enum session_do session_answer(struct session *session, const union wire_message
 	return close_session(session, "a message out of turn");
 }
 
+/**
+ * session_slot - a slot for another request
+ * @session: that has been accepted
+ *
+ * Return: its number; -1: all that the server has granted are in use.
+ */
 int session_slot(const struct session *session)
 {
 	uint32_t slot, slots = le32toh(session->accept.slots);
@@ -460,6 +466,14 @@ int session_slot(const struct session *session)
 	return -1;
 }
 
+/**
+ * session_request - send a request
+ * @session: that has been accepted
+ * @type: WIRE_READ, WIRE_WRITE or another request
+ * @slot: from session_slot()
+ * @offset: in the export, bytes
+ * @length: bytes
+ */
 void session_request(struct session *session, enum wire_type type, uint32_t slot,
 		     uint64_t offset, uint32_t length)
 {
@@ -476,6 +490,11 @@ void session_request(struct session *session, enum wire_type type, uint32_t slot
 	session->in_use++;
 }
 
+/**
+ * session_release - a request has been answered
+ * @session: that has been accepted
+ * @slot: of the request: free again
+ */
 void session_release(struct session *session, uint32_t slot)
 {
 	session->busy[slot] = 0;

@@ -46,6 +46,12 @@ void wire_seal(union wire_message *message, enum wire_type type, unsigned int ve
 	message->head.zero = 0;
 }
 
+/**
+ * wire_check_name - is this a name as the protocol has them?
+ * @name: from a peer
+ *
+ * Return: NULL, or what is wrong with it.
+ */
 const char *wire_check_name(const char name[WIRE_NAME])
 {
 	size_t i, length = strnlen(name, WIRE_NAME);
@@ -251,12 +257,22 @@ bool wire_tagged(struct wire_direction *direction, const union wire_message *mes
 	return memeql_sec(tag, message->bytes + length - WIRE_TAG, WIRE_TAG);
 }
 
-/* In a time that does not tell where they differ. */
+/**
+ * wire_equal - are two proofs the same?
+ * @a: one
+ * @b: the other
+ *
+ * In a time that does not tell where they differ.
+ */
 bool wire_equal(const uint8_t a[WIRE_MAC], const uint8_t b[WIRE_MAC])
 {
 	return memeql_sec(a, b, WIRE_MAC);
 }
 
+/**
+ * wire_reason - why a server refuses, in words
+ * @reason: WIRE_REASON_*, or a number not known here
+ */
 const char *wire_reason(uint32_t reason)
 {
 	static const char *const reasons[WIRE_REASONS] = {
