@@ -11,7 +11,7 @@
  * in a durable store, sees the level.
  *
  * The table is read without a lock, each number by itself: a victim is looked at
- * again, under segments.lock, by who takes it.
+ * again, under segments.lock, by the thread that takes it.
  *
  * Lock: plan.mutex for the candidates, the plan and the level.
  */
@@ -330,7 +330,7 @@ static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level, int aske
 		atomic_cmpxchg(&store->plan.compact_asked, asked, 0);
 	if (level != LSMEM_LEVEL_CLEAN)
 		return level;
-	/* It has just gained nothing, or there is nobody to do it: what else is there? */
+	/* It has just gained nothing, or no daemon would answer it: what else is there? */
 	if ((store->cleaner.barren || !lsmem_clean_possible(store)) && compact &&
 	    lsmem_memory_low(store))
 		return LSMEM_LEVEL_COMPACT;
@@ -421,7 +421,7 @@ struct lsmem_segment *lsmem_balance_next(struct lsmem_store *store)
 {
 	struct lsmem_segment *found = NULL;
 
-	/* Things change while cleaning is due and nobody does it: a daemon may be gone. */
+	/* Things change while cleaning is due and is not done: a daemon may be gone. */
 	if (!READ_ONCE(store->plan.nr) || !lsmem_compaction_on(store))
 		lsmem_balance(store);
 	mutex_lock(&store->plan.mutex);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bios that wait for the daemon, FLUSH and FUA, carried out by others than who
- * submits them: a thread that keeps many under way has them durable together,
+ * Bios that wait for the daemon, FLUSH and FUA, carried out by others than those that
+ * submit them: a thread that keeps many under way has them durable together,
  * where it would wait for one after the other.
  *
  * A carrier takes all bios that wait, so that one thread waits for what becomes durable
@@ -38,7 +38,7 @@ struct lsmem_bioqueue {
 	spinlock_t lock;
 	struct bio_list bios;
 	struct list_head idle;
-	bool called;		/* a carrier, who has not looked yet */
+	bool called;		/* a carrier that has not looked yet */
 	struct lsmem_carrier carriers[LSMEM_CARRIERS];
 };
 

@@ -11,8 +11,8 @@
  *	BUSY	being discarded
  *
  * A write makes FREE or LIVE LIVE in one exchange.  A discard makes LIVE BUSY,
- * writes @info, and makes it FREE; between the two exchanges nobody else
- * changes word or info, preemption is off, and who needs the version spins.  So
+ * writes @info, and makes it FREE; between the two exchanges no other
+ * task changes word or info, preemption is off, and a task that needs the version spins.  So
  * the version of a block always grows: a write that has read @info and loses
  * the block to another write and discard loses its exchange too, since the tag
  * has moved.  Discard and write-zeroes are the same: on a durable store a
@@ -24,7 +24,7 @@
  * cleaner, not for the user.  A bio has one deadline, flush_ms after it is begun,
  * for all that it waits for; then it ends in a timeout, never in "no space".
  *
- * A bio is carried out and completed by whoever submits it: that may be a
+ * A bio is carried out and completed by the task that submits it: that may be a
  * kernel thread that cleans pages so that others get memory.  Nothing is
  * allocated, and what is waited for (cleaner, daemon) does not allocate either.
  * What waits for the daemon is carried out by others (bioqueue.c).  FLUSH waits
@@ -120,7 +120,7 @@ static u64 lsmem_block_look(struct lsmem_store *store, struct lsmem_handle *h, u
 			*last = READ_ONCE(h->info);
 			return word;
 		}
-		cpu_relax();	/* whoever discards it is not preempted */
+		cpu_relax();	/* the task that discards it is not preempted */
 	}
 }
 
@@ -217,7 +217,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 	struct lsmem_append ap;
 	int ret;
 
-	/* One that goes from LIVE to FREE meanwhile was deleted by somebody else. */
+	/* One that goes from LIVE to FREE meanwhile was deleted by another task. */
 	if (lsmem_word_state(READ_ONCE(h->word)) != LSMEM_WORD_LIVE)
 		return 0;
 	if (store->durable) {
@@ -242,7 +242,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 		busy = lsmem_word_next(word, LSMEM_WORD_BUSY, 0);
 	} while (!lsmem_word_exchange(h, word, busy));
 	WRITE_ONCE(h->info, version);
-	/* Who sees it free sees info. */
+	/* A task that sees it free sees info. */
 	smp_store_release(&h->word, lsmem_word_next(busy, LSMEM_WORD_FREE, 0));
 	preempt_enable();
 	lsmem_entry_dead(store, lsmem_word_position(word), LSMEM_BLOCK);
@@ -543,7 +543,7 @@ void lsmem_block_del(struct lsmem_store *store)
 
 /**
  * lsmem_block_busy - is the disk, or a partition of it, open?
- * @store: sealed before: who opens it meanwhile is either refused or seen here
+ * @store: sealed before: an open meanwhile is either refused or seen here
  */
 bool lsmem_block_busy(struct lsmem_store *store)
 {

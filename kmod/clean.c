@@ -368,7 +368,7 @@ static void lsmem_clean_gather(struct lsmem_store *store, struct lsmem_pass *pas
 
 /*
  * Reserve in the survivor head, waiting for the daemon to list a spare.  What earlier passes have
- * left may be all that can become one, and nobody but us frees it.
+ * left may be all that can become one, and only this thread frees it.
  */
 static int lsmem_clean_begin(struct lsmem_store *store, u32 length, u32 type,
 			     struct lsmem_append *ap)

@@ -9,8 +9,8 @@
  * (invariant 11).
  *
  * A compactor takes all frames that it will need before it begins, writes the
- * live entries one after the other, and exchanges each handle word; who loses to
- * a replacement writes the next entry over its copy, which nobody has seen.
+ * live entries one after the other, and exchanges each handle word; one that loses to
+ * a replacement writes the next entry over its copy, which no reader has seen.
  * Then the segment gets its new frames.  The old ones, the vacated, are free as
  * soon as no view and no kernel reader can see them: their chain in the frame
  * table stays until then.  One segment is one step: at most 8 MiB.
@@ -239,7 +239,7 @@ damaged:
 
 /* ---- One segment -------------------------------------------------------- */
 
-/* Frames that were taken and not needed: nobody has seen them. */
+/* Frames that were taken and not needed: no reader has seen them. */
 static void lsmem_compact_trim(struct lsmem_compactor *c)
 {
 	u32 needed = DIV_ROUND_UP(c->end, LSMEM_SEGLET_BYTES), more = c->to.nr_frames - needed;
@@ -252,7 +252,7 @@ static void lsmem_compact_trim(struct lsmem_compactor *c)
 	c->to.nr_frames = needed;
 }
 
-/* The segment gets its new frames; the old ones wait until nobody can see them. */
+/* The segment gets its new frames; the old ones wait until no reader can see them. */
 static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *seg)
 {
 	struct lsmem_store *store = c->store;
@@ -411,7 +411,7 @@ int lsmem_compactors_init(struct lsmem_store *store)
 	unsigned int i;
 
 	store->compaction.nr_compactors = clamp(num_possible_cpus() / 8, 1u, LSMEM_COMPACTORS);
-	store->compaction.compactors = kvcalloc(LSMEM_COMPACTORS, sizeof(*store->compaction.compactors),
+	store->compaction.compactors = kvcalloc(LSMEM_COMPACTORS, sizeof(struct lsmem_compactor),
 						store->frames.gfp);
 	if (!store->compaction.compactors)
 		return -ENOMEM;

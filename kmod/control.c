@@ -2,7 +2,7 @@
 /*
  * /dev/lsmem-control: make and destroy stores, attach a daemon.
  *
- * For whoever has CAP_SYS_ADMIN; asked at each call, so that a descriptor
+ * For tasks with CAP_SYS_ADMIN; asked at each call, so that a descriptor
  * handed on gives nothing away.  No locks.
  */
 #include <linux/capability.h>

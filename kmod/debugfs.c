@@ -10,7 +10,7 @@
  *
  * Locks: what each file shows is copied under the lock that protects it, and
  * printed after; segments one at a time, so a large store does not stop its
- * writers.  The files go before the store: debugfs waits for who reads them.
+ * writers.  The files go before the store: debugfs waits for their readers.
  */
 #include <linux/debugfs.h>
 #include <linux/math64.h>
@@ -202,7 +202,7 @@ void lsmem_debugfs_add(struct lsmem_store *store)
  * lsmem_debugfs_del - a store is going
  * @store: still whole
  *
- * Return: when nobody reads its files any more.
+ * Return: when its files are not read any more.
  */
 void lsmem_debugfs_del(struct lsmem_store *store)
 {

@@ -128,7 +128,7 @@ int lsmem_frames_init(struct lsmem_frames *frames, u64 bytes, gfp_t gfp)
 
 /**
  * lsmem_frames_destroy - give the memory back
- * @frames: initialised, in part or whole; nobody uses it any more
+ * @frames: initialised, in part or whole; not used any more
  *
  * Pages pinned by a window's O_DIRECT stay until the pin goes.
  */
@@ -254,7 +254,7 @@ static void lsmem_frame_put_locked(struct lsmem_frames *frames, u32 frame)
  * lsmem_frames_give - give a chain of frames back
  * @frames: the store's
  * @first: of the chain
- * @nr: how many; nobody can see any of them any more
+ * @nr: how many; no reader can see any of them any more
  * @lent: as many had been lent for them
  */
 void lsmem_frames_give(struct lsmem_frames *frames, u32 first, u32 nr, u32 lent)

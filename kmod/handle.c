@@ -4,7 +4,7 @@
  *
  * 16 bytes for each index, mapped read-only into clients: one word that is
  * only ever exchanged as a whole {position, state, tag}, and one that changes
- * only while the index belongs to nobody else {generation, table}.  The order
+ * only while the index belongs to one task {generation, table}.  The order
  * of the exchanges on a word is the order of the changes to its object
  * (invariant 6).
  *
@@ -160,7 +160,7 @@ int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 /**
  * lsmem_handle_free - an index may be given out again
  * @store: object kind
- * @handle: its word is BUSY or FREE and nobody else's
+ * @handle: its word is BUSY or FREE and the caller's
  */
 void lsmem_handle_free(struct lsmem_store *store, u64 handle)
 {

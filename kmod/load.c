@@ -14,7 +14,7 @@
  * or not at all: if it goes before activation, all is forgotten (invariant 20).
  *
  * Locks: attachment->mutex for a call, store->mutex for state; the store is
- * not active, so nobody else touches log and handles.
+ * not active, so nothing else touches log and handles.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -265,7 +265,7 @@ static void lsmem_load_apply(struct lsmem_loading *l, u32 offset, const struct l
 		WRITE_ONCE(h->info,
 			   (u64)lsmem_entry_table(e) << LSMEM_INFO_TABLE_SHIFT | generation);
 	if (object)
-		/* Whom lsmem_load_read() lets read sees the entry whole, and its generation. */
+		/* A reader let in by lsmem_load_read() sees the entry whole. */
 		smp_store_release(&h->word,
 				  lsmem_word_next(h->word, LSMEM_WORD_LIVE,
 						  lsmem_segment_position(l->seg, offset)));
@@ -330,7 +330,7 @@ int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load)
 	l.at = l.seg->reserved;
 	l.end = l.at;
 	ret = lsmem_load_entries(&l);
-	/* It is closed already: what has come into it is to be seen by those who clean. */
+	/* It is closed already: the cleaners are to see what has come into it. */
 	spin_lock(&store->segments.lock);
 	lsmem_segment_show(l.seg);
 	spin_unlock(&store->segments.lock);
@@ -343,7 +343,7 @@ int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load)
  * @op: as there
  *
  * The daemon hands on the newest version of an object that there is, and nothing else, from
- * backups that nobody else writes to: so what is there is what will be there.
+ * backups that have no other writer: so what is there is what will be there.
  *
  * Return: as there, but -EAGAIN for what is not there: it may come yet.
  */

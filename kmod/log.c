@@ -9,7 +9,7 @@
  *	stamp	the header: key, version, place, CRCs
  *	commit	the entry is whole; the committed prefix passes it in order
  *
- * and whoever looks at the log (cleaner, replication) sees the committed
+ * and those that look at the log (cleaner, replication) see the committed
  * prefix only.  An append that cannot be finished is turned into padding
  * (abort) and committed, so that the prefix always advances (invariant 19) and
  * a refused operation never becomes a valid entry (invariant 7).  Between begin

@@ -4,13 +4,13 @@
  *
  * A change is: bring the payload into the log, then, under rcu_read_lock(),
  * look at the handle word, check what was expected, assign the version, stamp
- * the entry, exchange the word; who loses the exchange looks again.  Only then
+ * the entry, exchange the word; a task that loses the exchange looks again.  Only then
  * is the entry committed.  So versions follow the order of exchanges
  * (invariant 6), and an entry that lost to a delete becomes padding before the
  * committed prefix passes it (invariant 7).
  *
  * An entry never changes in place, and a frame is given out again only after
- * an RCU grace period: whoever has loaded a word may read the entry until
+ * an RCU grace period: a reader that has loaded a word may use the entry until
  * rcu_read_unlock().  User memory is touched with page faults disabled inside,
  * and faulted in outside, with nothing held.
  *
@@ -145,7 +145,7 @@ struct lsmem_look {
 /*
  * Look at @op's object.  -ESTALE when it has gone, -EILSEQ when another version
  * was expected (the current one is told), -EBADMSG when its length is not one:
- * whoever holds a replication descriptor can write to frames.  rcu_read_lock()
+ * a process with a replication descriptor can write to frames.  rcu_read_lock()
  * held.
  */
 static int lsmem_look(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_look *look)

@@ -2,7 +2,7 @@
 /*
  * The registry: all stores, who holds them, and the names they were given.
  *
- * A store that is held stays: it is taken out, for ever, only while nobody holds it, and
+ * A store that is held stays: it is taken out, for ever, only while it is not held, and
  * sealed while that is looked into, so that its disk cannot be opened meanwhile.
  *
  * Lock: lsmem_stores_lock for the set, opens, seals and given names.  Order: store.h.

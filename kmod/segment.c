@@ -351,8 +351,8 @@ int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32
 
 /**
  * lsmem_segment_show - a segment's place in its life has changed
- * @seg: segments.lock held; its numbers are shown to the daemon, and to whoever
- *	looks for victims
+ * @seg: segments.lock held; its numbers are shown to the daemon, and to those
+ *	that look for victims
  */
 void lsmem_segment_show(const struct lsmem_segment *seg)
 {

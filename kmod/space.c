@@ -7,9 +7,9 @@
  * they are slowed down before: once free frames are fewer than throttle_below,
  * each frame that a writer takes moves a gate that all of them share into the
  * future, by what it takes the cleaners to free a frame, times how far memory
- * has run down.  Whoever took the frame waits at the gate before its next
+ * has run down.  The writer that took the frame waits at the gate before its next
  * append.  Half way down writers get what is freed, and no more: they settle
- * there, at the cleaners' speed, and nobody stops.
+ * there, at the cleaners' speed, and none of them stops.
  *
  * No locks.  The gate and the cleaners' speed are single words; two writers may
  * both move the gate from the same place, and one of the two steps is lost.
@@ -94,12 +94,12 @@ void lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head)
 
 	if (likely(!gate))
 		return;
-	WRITE_ONCE(head->gate, 0);	/* who took the frame waits, not all who come */
+	WRITE_ONCE(head->gate, 0);	/* one writer waits for a frame, not all that come */
 	now = ktime_get_ns();
 	if (gate <= now || gate > now + LSMEM_THROTTLE_MAX_NS)
 		return;
 	until = ns_to_ktime(gate - now);
-	/* As lsmem_wait_event(): block I/O comes from where nobody may be frozen. */
+	/* As lsmem_wait_event(): block I/O comes from threads that must not be frozen. */
 	set_current_state(store->kind == LSMEM_KIND_BLOCK ? TASK_IDLE :
 			  TASK_KILLABLE | TASK_FREEZABLE);
 	schedule_hrtimeout_range(&until, LSMEM_THROTTLE_MIN_NS, HRTIMER_MODE_REL);

@@ -378,7 +378,7 @@ static bool lsmem_store_dirty(struct lsmem_store *store)
 	return !lsmem_log_reached(store, &point, LSMEM_REACH_DURABLE);
 }
 
-/* Nobody can find or open it any more. */
+/* It cannot be found or opened any more. */
 static void lsmem_store_end(struct lsmem_store *store)
 {
 	bool held = store->durable && lsmem_store_active(store);

@@ -173,7 +173,7 @@ static inline u64 lsmem_store_time(const struct lsmem_store *store)
 
 static inline bool lsmem_store_active(const struct lsmem_store *store)
 {
-	/* Pairs with activation: whoever sees it active sees all of it. */
+	/* Pairs with activation: a task that sees it active sees all of it. */
 	return smp_load_acquire(&store->state) == LSMEM_STATE_ACTIVE;
 }
 

@@ -90,7 +90,7 @@ struct lsmem_query {
 
 /* lsmem_op.flags */
 #define LSMEM_OPF_DURABLE	(1u << 0)	/* return when it is on the backup, or in the
-						 * memory of who keeps it (ack = memory)
+						 * memory of the hosts that keep it (ack = memory)
 						 */
 #define LSMEM_OPF_EXPECT	(1u << 1)	/* REPLACE, FREE: only if @version is current */
 
@@ -240,7 +240,7 @@ struct lsmem_stat {
  * inherited by fork, not expanded, not dumped.  Frames mapped by a client do
  * not take O_DIRECT, splice or RDMA (EFAULT).
  *
- * A store is the unit of isolation: whoever may map a window sees every byte
+ * A store is the unit of isolation: a process that may map a window sees every byte
  * of the store, freed and uncommitted ones included.
  */
 #define LSMEM_WINDOW_INFO	0ull
@@ -404,7 +404,7 @@ struct lsmem_create {
  * @flags: 0 or LSMEM_DESTROY_FORCE
  * @name: of the store
  *
- * EBUSY while somebody has it open, mapped, mounted or attached, and, for a
+ * EBUSY while it is open, mapped, mounted or attached, and, for a
  * durable store with data that are not on its backup, unless @flags has
  * LSMEM_DESTROY_FORCE.  ENODEV: no such store.
  */
@@ -641,7 +641,7 @@ struct lsmem_activate {
 /* ---- Cleaning, as the daemon sees it ------------------------------------ */
 
 /* lsmem_segment_stat.flags */
-#define LSMEM_SEGMENT_CLEANABLE	(1u << 0)	/* durably closed, nobody works on it */
+#define LSMEM_SEGMENT_CLEANABLE	(1u << 0)	/* durably closed, not worked on */
 
 /**
  * struct lsmem_segment_stat - what there is in a segment

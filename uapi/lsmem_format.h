@@ -44,8 +44,8 @@
  * @pcrc:    CRC of the payload, seed ~0; independent of the place, so that a
  *	     move copies it
  * @key:     object, delete: the handle.  Commit: the offset that had been
- *	     acknowledged in this segment when the record was written: whoever
- *	     finds the record and not all bytes below that offset has lost data
+ *	     acknowledged in this segment when the record was written: if
+ *	     the record is found and not all bytes below that offset, data are lost
  * @version: object, delete: the version, which is also the creation time
  *	     (lsmem_version_time()).  Commit: the store's clock
  * @meta:    length, type, home offset and table: LSMEM_META_*

@@ -243,7 +243,7 @@ static bool compact_same(struct lsmem_store *store, u64 position, u64 key, u32 l
 	return true;
 }
 
-/* NULL, or what is wrong with an object that nobody else changes. */
+/* NULL, or what is wrong with an object that no other thread changes. */
 static const char *compact_look(struct lsmem_store *store, const struct compact_object *o)
 {
 	const char *wrong = NULL;
@@ -368,7 +368,7 @@ static void compact_unchanged(struct kunit *test, const struct lsmem_segment *se
 	KUNIT_EXPECT_EQ(test, seg->stat->home, before->home);
 }
 
-/* The frames of all segments are theirs, chained in order; none is lost. */
+/* The frames of all segments name their segments, chained in order; none is lost. */
 static void compact_check_frames(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -580,7 +580,7 @@ static void compact_test_empty(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, oldest, seg);
 }
 
-/* ---- Who may still be reading ------------------------------------------- */
+/* ---- Readers that may still be there ------------------------------------ */
 
 static const struct compact_view_case {
 	const char *name;
@@ -1082,7 +1082,7 @@ struct compact_writer {
 	unsigned int head;
 };
 
-/* Changes its own objects, and looks at them: nobody else does, they only move. */
+/* Changes its own objects, and looks at them: no other thread does, they only move. */
 static const char *compact_writer(void *data)
 {
 	struct compact_writer *w = data;

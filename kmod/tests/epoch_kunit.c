@@ -201,7 +201,7 @@ static void epoch_test_since(struct kunit *test)
 	client->slots[0].epoch = 1000;
 	epoch = lsmem_epoch_advance(store);
 	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
-	/* It ends, and another one begins before anybody looks. */
+	/* It ends, and another one begins before the next look. */
 	epoch_elapse(client, 0, 2 * msecs_to_jiffies(EPOCH_MS));
 	client->slots[0].epoch = epoch;
 	epoch = lsmem_epoch_advance(store);
@@ -432,7 +432,7 @@ static const char *epoch_reader(void *data)
 		u64 word, *frame;
 		u32 i, rounds;
 
-		/* Who sees the epoch sees the words exchanged before it. */
+		/* A reader that sees the epoch sees the words exchanged before it. */
 		WRITE_ONCE(*slot, smp_load_acquire(&store->views.info->epoch));
 		smp_mb();	/* pairs with lsmem_epoch_advance() */
 		word = READ_ONCE(store->handles.table[0].word);
@@ -506,7 +506,7 @@ static void epoch_test_views(struct kunit *test)
 		frame = epoch_frame(store, to);
 		for (j = 0; j < LSMEM_SEGLET_BYTES / sizeof(u64); j += 512)
 			WRITE_ONCE(frame[j], to);
-		/* Who sees the word sees the frame. */
+		/* A reader that sees the word sees the frame. */
 		smp_store_release(&h->word, lsmem_word_next(old, LSMEM_WORD_LIVE, to));
 		epoch = lsmem_epoch_advance(store);
 		while (!lsmem_epoch_passed(store, epoch))

@@ -3,7 +3,7 @@
  * What the KUnit suites share.
  *
  * The store is made of the module's own parts in the order that store.c has,
- * but nobody else knows it: no device, no cleaner, no daemon.  What these would
+ * but nothing else knows it: no device, no cleaner, no daemon.  What these would
  * do, a test does, when it wants it done.
  */
 #include <linux/kthread.h>

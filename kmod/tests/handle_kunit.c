@@ -76,7 +76,7 @@ static void handle_test_stale(struct kunit *test)
 	op.flags = 0;
 	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -ESTALE);
 
-	/* The index comes back for somebody else; the old handle stays stale. */
+	/* The index comes back for another object; the old handle stays stale. */
 	for (i = 0; i < HANDLE_NR; i++) {
 		u64 next = handle_alloc(test);
 
@@ -329,7 +329,7 @@ static void handle_test_aba(struct kunit *test)
 							    lsmem_word_next(word, LSMEM_WORD_LIVE,
 									    i % 2 ? 100 : 200)));
 		KUNIT_ASSERT_NE(test, h->word, seen);
-		/* Who saw the first word validates no second one, and exchanges none. */
+		/* A reader of the first word validates no second one, and exchanges none. */
 		word = h->word;
 		KUNIT_ASSERT_FALSE(test, lsmem_word_exchange(h, seen, 0));
 		KUNIT_ASSERT_EQ(test, h->word, word);
@@ -416,7 +416,7 @@ static const char *handle_user(void *data)
 			index = lsmem_handle_index(handle);
 			mine[which] = mine[--nr];
 			if (lsmem_info_table(shared->store->handles.table[index].info) != u->number)
-				return "somebody wrote to another's index";
+				return "a thread wrote to another's index";
 			atomic_set(&shared->owner[index], 0);
 			lsmem_handle_free(shared->store, handle);
 		}

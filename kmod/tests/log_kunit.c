@@ -175,7 +175,7 @@ static const char *log_read_entry(struct lsmem_store *store, const struct lsmem_
 		r->commit_key = le64_to_cpu(e->key);
 		break;
 	default:
-		return "a type that nobody wrote";
+		return "a type that was not written";
 	}
 	r->offset = offset + lsmem_entry_size(length);
 	return NULL;
@@ -779,7 +779,7 @@ static void log_test_record(struct kunit *test)
 
 	ap.segment->emitted = ap.segment->committed;
 	KUNIT_EXPECT_FALSE(test, log_record(store));
-	/* Who leaves a segment ends it with a record, if there is anything to end. */
+	/* A head that leaves a segment ends it with a record, if there is anything to end. */
 	KUNIT_EXPECT_EQ(test, lsmem_head_roll(store, LOG_HEAD), 0);
 	KUNIT_EXPECT_EQ(test, log_read_all(test, store, ap.segment).commits, 1);
 	KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, 2, 8, &ap), 0);

@@ -43,7 +43,7 @@ static void segment_claim_desc(const struct segment_claim_case *param, char *des
 
 KUNIT_ARRAY_PARAM(segment_claim, segment_claims, segment_claim_desc);
 
-/* What a pass has claimed it gets, however much writers take; then it is theirs again. */
+/* What a pass has claimed it gets, however much writers take; then they may have it again. */
 static void segment_test_claim(struct kunit *test)
 {
 	const struct segment_claim_case *param = test->param_value;
@@ -222,7 +222,7 @@ struct segment_user {
 	u32 number;
 };
 
-/* A frame has come to @u; false when it is somebody's. */
+/* A frame has come to @u; false when another has it. */
 static bool segment_use(struct segment_user *u, u32 frame)
 {
 	return frame < u->frames->nr && !atomic_xchg(&u->users[frame], u->number + 1) &&
@@ -583,8 +583,8 @@ static void segment_test_steps(struct kunit *test)
 	spare = list_first_entry(&store->segments.spares, struct lsmem_segment, spare);
 	for (i = 0; i < ARRAY_SIZE(states); i++) {
 		states[i] = store->segments.table[i].state;
-		store->segments.table[i].state = states[i] == LSMEM_SEGMENT_FREE ? LSMEM_SEGMENT_HEAD :
-								 LSMEM_SEGMENT_FREE;
+		store->segments.table[i].state = states[i] == LSMEM_SEGMENT_FREE ?
+						 LSMEM_SEGMENT_HEAD : LSMEM_SEGMENT_FREE;
 	}
 	seg = lsmem_segment_new(store, 100, 1);	/* none of those that say they are free */
 	spin_unlock(&store->segments.lock);
