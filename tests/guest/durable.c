@@ -256,20 +256,18 @@ TEST_F(durable, writable_frames)
 		uint8_t *frames = map(fds[i], PROT_READ, window);
 
 		ASSERT_NE(MAP_FAILED, frames);
+		errno = 0;
 		EXPECT_EQ(may ? 0 : -1, mprotect(frames, PAGE, PROT_READ | PROT_WRITE));
-		if (!may) {
-			EXPECT_EQ(EACCES, errno);
-		}
+		EXPECT_EQ(may ? 0 : EACCES, errno);
 		EXPECT_EQ(-1, mprotect(frames, PAGE, PROT_READ | PROT_EXEC));
 		EXPECT_EQ(EACCES, errno);
 		munmap(frames, window->length);
+		errno = 0;
 		frames = map(fds[i], PROT_READ | PROT_WRITE, window);
 		EXPECT_EQ(may, frames != MAP_FAILED);
-		if (may) {
+		EXPECT_EQ(may ? 0 : i ? EPERM : EACCES, errno);
+		if (may)
 			munmap(frames, window->length);
-		} else {
-			EXPECT_EQ(i ? EPERM : EACCES, errno);
-		}
 	}
 }
 
