@@ -34,16 +34,27 @@ enum lsm_map {
 };
 
 /**
- * struct lsm - an open store; nothing in it changes after lsm_open() but the
- * contents of @owners, so no lock is needed
+ * struct lsm - an open store
  * @fd: of the device, -1 in tests
  * @windows: frames, tables and epoch can be read
+ * @view_ms: after which the kernel may revoke a view
+ * @nr_slots: in @slots and @owners
+ * @nr_frames: in @frames and @frame_table
+ * @nr_handles: in @handles
  * @alive: 1 in the process that mapped the windows, 0 in the child of a fork
  *	(the page is wiped there: no system call is needed to find out)
- * @frames: nr_frames * LSMEM_SEGLET_BYTES
+ * @frames: @nr_frames * LSMEM_SEGLET_BYTES
+ * @frame_table: struct lsmem_frame for each frame
+ * @handles: the handle table
+ * @epoch: the store's, in the info page
  * @slots: NULL if views cannot be had
  * @owners: one for each slot
+ * @vector_max: most operations in one call
  * @call: the ioctl; tests put a kernel of their own here
+ * @private: for @call
+ * @maps: what has been mapped
+ *
+ * Nothing in it changes after lsm_open() but the contents of @owners, so no lock is needed.
  */
 struct lsm {
 	int fd;

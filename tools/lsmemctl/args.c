@@ -14,7 +14,8 @@
 
 /**
  * ctl_next_option() - the next option of a command
- * @argc, @argv: of the command
+ * @argc: of the command
+ * @argv: of the command
  * @options: ended by one without a name
  * @value: out: its value, NULL if it has none
  *
@@ -62,7 +63,14 @@ int ctl_next_option(int argc, char **argv, const struct ctl_option *options, con
 	}
 }
 
-/* The only argument left, or NULL when an error has been printed. */
+/**
+ * ctl_one_argument - the only argument that is left
+ * @argc: of the command
+ * @argv: of the command
+ * @what: it is called, for messages
+ *
+ * Return: the argument; NULL: an error has been printed.
+ */
 const char *ctl_one_argument(int argc, char **argv, const char *what)
 {
 	if (optind >= argc) {
@@ -114,6 +122,14 @@ bool ctl_parse_size(const char *text, uint64_t *bytes)
 	return true;
 }
 
+/**
+ * ctl_parse_number - read a decimal number
+ * @text: what the user gave
+ * @max: the largest allowed
+ * @number: out
+ *
+ * Return: false if it is none.
+ */
 bool ctl_parse_number(const char *text, uint64_t max, uint64_t *number)
 {
 	const char *end;
@@ -121,7 +137,13 @@ bool ctl_parse_number(const char *text, uint64_t max, uint64_t *number)
 	return parse_digits(text, number, &end) && !*end && *number <= max;
 }
 
-/* Octal permissions, as of chmod. */
+/**
+ * ctl_parse_mode - read octal permissions, as of chmod(1)
+ * @text: what the user gave
+ * @mode: out
+ *
+ * Return: false if it is none.
+ */
 bool ctl_parse_mode(const char *text, uint32_t *mode)
 {
 	char *end;
@@ -136,7 +158,13 @@ bool ctl_parse_mode(const char *text, uint32_t *mode)
 	return true;
 }
 
-/* 5, 0.5, 250ms, 30s */
+/**
+ * ctl_parse_seconds - read a time: 5, 0.5, 250ms, 30s
+ * @text: what the user gave
+ * @milliseconds: out
+ *
+ * Return: false if it is none.
+ */
 bool ctl_parse_seconds(const char *text, uint64_t *milliseconds)
 {
 	double value;
@@ -155,6 +183,13 @@ bool ctl_parse_seconds(const char *text, uint64_t *milliseconds)
 	return true;
 }
 
+/**
+ * ctl_parse_kind - read a kind of store: object, block
+ * @text: what the user gave
+ * @kind: out, LSMEM_KIND_*
+ *
+ * Return: false if it is none.
+ */
 bool ctl_parse_kind(const char *text, uint32_t *kind)
 {
 	if (!strcmp(text, "object"))

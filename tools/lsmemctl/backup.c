@@ -188,6 +188,10 @@ fail:
 	return false;
 }
 
+/**
+ * ctl_backup_close - undo ctl_backup_open()
+ * @backup: not used after
+ */
 void ctl_backup_close(struct ctl_backup *backup)
 {
 	close(backup->fd);
@@ -330,7 +334,10 @@ void ctl_describe_super(struct json_object *object, const struct recover *recove
 			       json_object_new_int64((int64_t)__le64_to_cpu(super->frames)));
 }
 
-/* What recovery said: damage to standard error, the rest as it comes. */
+/**
+ * ctl_print_reports - print what recovery said
+ * @backup: damage goes to standard error, the rest where it belongs
+ */
 void ctl_print_reports(const struct ctl_backup *backup)
 {
 	size_t i;

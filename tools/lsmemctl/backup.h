@@ -11,9 +11,12 @@
 
 /**
  * struct ctl_backup - a backup file or device, held against daemons
+ * @path: its name
+ * @fd: of it
  * @env: for recover_new()
  * @reports: array of {"severity", "text"} that recovery made
  * @progress: text on standard error, if that is a terminal
+ * @percent: that it says
  */
 struct ctl_backup {
 	const char *path;

@@ -13,7 +13,9 @@ static const struct ctl_option options[] = { { 0 } };
 
 /**
  * struct backups - those that are checked together
- * @one: by slot, @nr of them; what recovery says is kept with the first
+ * @one: by slot; what recovery says is kept with the first
+ * @nr: how many there are
+ * @env: for recover_new(), of all together
  */
 struct backups {
 	struct ctl_backup one[LSMEM_BACKUPS];

@@ -43,6 +43,9 @@ static const struct level {
 
 /**
  * struct request - what is asked for
+ * @store: its name
+ * @level: compaction or cleaning
+ * @segments: how many
  * @wait: seconds until it must be done; 0: for as long as there is progress
  * @left: segments not yet done
  */

@@ -5,7 +5,9 @@
 
 #include "ctl.h"
 
-/* Seconds since some moment. */
+/**
+ * ctl_now - seconds since some moment, by a clock that does not jump
+ */
 double ctl_now(void)
 {
 	struct timespec now;
@@ -14,6 +16,10 @@ double ctl_now(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+/**
+ * ctl_pause - sleep
+ * @seconds: how long; not at all if it is not positive
+ */
 void ctl_pause(double seconds)
 {
 	struct timespec time;

@@ -22,7 +22,10 @@ enum ctl_exit {
 
 /**
  * struct ctl_command - one command
+ * @name: as given on the command line
+ * @summary: one line
  * @usage: one line a line, without the name of the program
+ * @run: carries it out; returns enum ctl_exit
  */
 struct ctl_command {
 	const char *name;

@@ -29,7 +29,11 @@ static void vreport(const char *format, va_list args)
 	vfprintf(stderr, format, args);
 }
 
-/* What failed, where, and what to do about it: one line on standard error. */
+/**
+ * ctl_error - say what failed, where, and what to do about it
+ * @format: as printf(), one line without its end
+ * @...: for @format
+ */
 void ctl_error(const char *format, ...)
 {
 	va_list args;
@@ -40,7 +44,12 @@ void ctl_error(const char *format, ...)
 	fputc('\n', stderr);
 }
 
-/* The same with the name of a positive errno behind it. */
+/**
+ * ctl_system_error - the same with the meaning of an errno behind it
+ * @error: a positive errno
+ * @format: as printf(), one line without its end
+ * @...: for @format
+ */
 void ctl_system_error(int error, const char *format, ...)
 {
 	va_list args;
@@ -51,7 +60,13 @@ void ctl_system_error(int error, const char *format, ...)
 	fprintf(stderr, ": %s\n", strerror(error));
 }
 
-/* Return: CTL_USAGE, for the command to return. */
+/**
+ * ctl_usage_error - say what is wrong with the command line
+ * @format: as printf(), one line without its end
+ * @...: for @format
+ *
+ * Return: CTL_USAGE, for the command to return.
+ */
 int ctl_usage_error(const char *format, ...)
 {
 	va_list args;

@@ -8,6 +8,12 @@
 
 #include "ctl.h"
 
+/**
+ * ctl_print_json - print for machines
+ * @object: what to print
+ *
+ * Return: CTL_OK.
+ */
 int ctl_print_json(struct json_object *object)
 {
 	printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY |
@@ -16,7 +22,13 @@ int ctl_print_json(struct json_object *object)
 	return CTL_OK;
 }
 
-/* A value by its key; "group.key" looks into an object. */
+/**
+ * ctl_find - a value by its key
+ * @object: where to look
+ * @key: "group.key" looks into an object
+ *
+ * Return: the value, still @object's; NULL: it is not there.
+ */
 struct json_object *ctl_find(struct json_object *object, const char *key)
 {
 	const char *dot = strchr(key, '.');
@@ -31,7 +43,14 @@ struct json_object *ctl_find(struct json_object *object, const char *key)
 	return ctl_find(value, dot + 1);
 }
 
-/* 0, 512, 4K, 1.5G: three digits or so. */
+/**
+ * ctl_bytes_text - a size as people read it: 0, 512, 4K, 1.5G
+ * @bytes: the size
+ * @text: out
+ * @size: room there
+ *
+ * Return: @text.
+ */
 char *ctl_bytes_text(uint64_t bytes, char *text, size_t size)
 {
 	static const char units[] = "\0KMGTPE";

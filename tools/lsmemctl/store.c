@@ -274,12 +274,20 @@ bool ctl_store_name(const char *text, char *name)
 	return true;
 }
 
+/**
+ * ctl_module_loaded - is the module loaded?
+ */
 bool ctl_module_loaded(void)
 {
 	return !access(SYSFS, F_OK);
 }
 
-/* Print why a store cannot be found.  Return: false if it is not there. */
+/**
+ * ctl_store_exists - is a store there?
+ * @name: of its node
+ *
+ * Return: false: why it cannot be found has been printed.
+ */
 bool ctl_store_exists(const char *name)
 {
 	char path[256];
@@ -312,7 +320,11 @@ int ctl_open_attribute(const char *name, const char *attribute, int flags)
 	return open(path, flags | O_CLOEXEC);
 }
 
-/* Return: a descriptor, or -1 when an error has been printed. */
+/**
+ * ctl_open_control - open /dev/lsmem-control
+ *
+ * Return: a descriptor; -1: an error has been printed.
+ */
 int ctl_open_control(void)
 {
 	int fd = open(CONTROL, O_RDWR | O_CLOEXEC);
@@ -328,7 +340,13 @@ int ctl_open_control(void)
 	return -1;
 }
 
-/* Return: a descriptor, or -1 when an error has been printed. */
+/**
+ * ctl_open_store - open a store's node
+ * @name: of its node
+ * @flags: as open(2)
+ *
+ * Return: a descriptor; -1: an error has been printed.
+ */
 int ctl_open_store(const char *name, int flags)
 {
 	char path[256];

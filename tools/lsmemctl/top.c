@@ -38,7 +38,8 @@ static const struct ctl_option options[] = {
  * @names: stores to watch; NULL: all there are
  * @interval: seconds
  * @count: intervals until the end; 0: none
- * @stores: as read last, at @then
+ * @stores: as read last
+ * @then: when they were
  * @figures: of these stores, in the same order
  * @seconds: that rates in @figures are over
  * @gone: what went away and has not been said
@@ -224,6 +225,8 @@ static int run_lines(struct top *top, bool utf8)
 /**
  * struct screen - what is shown
  * @store: name of the chosen one
+ * @paused: nothing is read
+ * @helping: the help is shown
  * @row: of the next line
  */
 struct screen {

@@ -208,12 +208,18 @@ int pattern_init(struct pattern *p, const char *name, uint32_t objects, uint64_t
 	return -EINVAL;
 }
 
+/**
+ * pattern_destroy - free what pattern_init() has taken
+ * @p: not used after
+ */
 void pattern_destroy(struct pattern *p)
 {
 	free(p->cdf);
 }
 
-/* For a usage text. */
+/**
+ * pattern_names - the names of all patterns, for a usage text
+ */
 const char *pattern_names(void)
 {
 	return "uniform hot-cold zipf exponential hot-99-1 hot-70-30 shift drift sequential mixed phases";
