@@ -101,13 +101,13 @@ class Backup:
         self.host.agent.run("dmsetup resume backup")
 
     def wipe(self) -> None:
-        """The drive is as good as new: lsmemd(8) calls it blank. Nobody uses it."""
+        """The drive is as good as new: lsmemd(8) calls it blank. It is not in use."""
         self.host.agent.run(
             f"end=$(($(blockdev --getsize64 {DEVICE}) / {MIB} - 1)); for at in 0 $end; do dd "
             f"if=/dev/zero of={DEVICE} bs={MIB} count=1 seek=$at oflag=direct conv=fsync; done")
 
     def damage(self, rng: random.Random) -> int:
-        """Flips two bits in each segment on the drive; returns how many. Nobody uses it.
+        """Flips two bits in each segment on the drive; returns how many. It is not in use.
 
         One is in the header, which a recovery that reads this copy always looks at.
         """

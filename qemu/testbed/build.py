@@ -237,7 +237,7 @@ def _drop_objects(kdir: Path) -> None:
 
 
 def _drop_stale(base: Path, name: str) -> None:
-    """Removes builds of other sources or options of @name that nobody has asked for lately."""
+    """Removes builds of other sources or options of @name that have not been asked for lately."""
     for other in base.glob(f"{name}-*/built"):
         hashed = re.fullmatch(rf"{name}-[0-9a-f]{{12}}", other.parent.name)
         if hashed and time.time() - other.stat().st_mtime > STALE_SECONDS:

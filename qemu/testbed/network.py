@@ -5,7 +5,7 @@ Each guest has one cable to it, a unix socket (QEMU's -netdev stream: four bytes
 each frame). Two QEMUs joined without it would have to be started anew together: this one outlives
 them, and a guest that boots again is plugged in again.
 
-A port can be cut off: nothing passes, in either direction, and nobody is told, as when a cable
+A port can be cut off: nothing passes, in either direction, and neither end is told, as when a cable
 between two switches is pulled. A guest that does not take its frames loses them.
 """
 
@@ -144,7 +144,7 @@ class Switch:
         del port.received[:at]
 
     def _forward(self, source: Port, frame: bytearray) -> None:
-        """To whom it is for; to all but its sender, if that is several."""
+        """To the port that it is for; to all but its sender, if those are several."""
         to = frame[LENGTH.size:LENGTH.size + MAC_BYTES]
         several = to[0] & 1
         for port in self._ports.values():

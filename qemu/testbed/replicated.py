@@ -143,7 +143,7 @@ class Store:
     # ---- The store -----------------------------------------------------------
 
     def daemon(self, host: Host, *options: str, lock_wait: int = 60) -> Running:
-        """Starts a daemon for the store on a host, whoever has it; the first formats the backups."""
+        """Starts a daemon for the store on any host; the first formats the backups."""
         host.agent.run(MODULE)
         give_key(host)
         (host.guest.host_dir / "store.conf").write_text(self._configuration(lock_wait))

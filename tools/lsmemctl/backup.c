@@ -244,7 +244,7 @@ static uint32_t end_length(const struct ctl_backup *backup)
 }
 
 /**
- * ctl_backup_blank() - is there nothing of anybody's at both ends
+ * ctl_backup_blank() - is there nothing at both ends
  * @backup: open
  * @blank: out
  *

@@ -31,7 +31,7 @@ static int backups_read(void *context, uint64_t address, void *data, uint32_t le
 	return backup->env.read(backup, recover_address_offset(address), data, length);
 }
 
-/* Nothing of ours: what somebody else wrote is on the drive when it is believed. */
+/* Nothing of ours: what another program wrote is on the drive when it is believed. */
 static int backups_flush(void *context, uint32_t slot)
 {
 	struct ctl_backup *backup = &((struct backups *)context)->one[slot];

@@ -65,7 +65,7 @@ static bool wait_for(int watch, const char *name)
 /**
  * ctl_daemon_status() - what the daemon of a store says
  * @name: of the store
- * @wait: for figures of now; else those of the last time that somebody asked, and
+ * @wait: for figures of now; else those of the last time that it was asked, and
  *	the daemon is asked for the next
  *
  * Return: NULL when there is no daemon, or it does not answer: errno is ESRCH, EPERM,

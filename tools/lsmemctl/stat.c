@@ -77,7 +77,7 @@ static void print_rates(struct json_object *now, struct json_object *before, dou
 	fflush(stdout);
 }
 
-/* Until the store goes, output cannot be written, or somebody interrupts. */
+/* Until the store goes, output cannot be written, or the user interrupts. */
 static int watch(const char *name, struct json_object *before, uint64_t interval_ms)
 {
 	double then = ctl_now(), seconds;
