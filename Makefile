@@ -141,6 +141,10 @@ check: ## sparse, checkpatch, kernel-doc, and the memory ordering by herd7
 	@tests/kernel-doc
 	@tests/litmus/run
 
+docs: ## the pages as a site: out/docs/Documentation/index.html
+	@qemu/setup docs
+	@$(MAKE) --no-print-directory -C Documentation
+
 sparse: ## the module through sparse, all files
 	$(KBUILD) C=2 CF="-Wsparse-error" modules
 
@@ -165,4 +169,4 @@ help: ## this list
 
 .PHONY: all modules lab lib tools daemon setup demo demo-cluster bench kunit calls matrix \
 	ci test test-user test-guest test-power torture test-debug test-kcsan test-units fuzz test-programs \
-	check sparse install install-built clean help
+	check docs sparse install install-built clean help

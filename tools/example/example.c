@@ -3,17 +3,18 @@
 #include <lsmem.h>
 #include <stdio.h>
 
-int main(void)
+int main(int argc, char **argv)
 {
+	const char *node = argc > 1 ? argv[1] : "/dev/lsmem";
 	struct lsm_view view;
 	struct lsm *lsm;
 	uint64_t handle;
 	char copy[8];
 	int ret;
 
-	ret = lsm_open("/dev/lsmem", 0, &lsm) ?: lsm_alloc(lsm, "hello", 5, 0, &handle, NULL);
+	ret = lsm_open(node, 0, &lsm) ?: lsm_alloc(lsm, "hello", 5, 0, &handle, NULL);
 	if (ret)
-		error(1, -ret, "/dev/lsmem");
+		error(1, -ret, "%s", node);
 	lsm_read(lsm, handle, copy, 5, 0, NULL);	/* a copy, no system call */
 	if (lsm_view_begin(lsm, handle, &view))		/* in place, none either */
 		return 1;

@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The README's lines of use, pasted from top to bottom, but for those that build. Its backup lies on
+# a filesystem on the first drive; everything on the drive is lost.
+set -u
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+drive=/dev/drive/log0
+[ -b $drive ] || { echo "1..0 # SKIP no $drive"; exit 0; }
+
+# The literal blocks of the section, without make; the module is this kernel's
+pasted()
+{
+	python3 - "$top/README.rst" "${LSMEM_MODULE:-kmod/lsmem.ko}" <<- 'END'
+		import re, sys
+		page, module = sys.argv[1:]
+		section = open(page).read().split("\nTen lines of use\n")[1].split("\nHow it works\n")[0]
+		for block in re.findall(r"::\n\n((?:    .*\n|\n)+)", section):
+		    for line in block.splitlines():
+		        if line.startswith("    ") and not line.startswith("    make "):
+		            print(line[4:].replace("kmod/lsmem.ko", module))
+	END
+}
+
+at_end()
+{
+	umount /srv 2>/dev/null
+	rm -f /tmp/demo.conf
+	at_exit
+}
+trap at_end EXIT
+
+pasted > "$scratch/shell"
+ok "there are lines" grep -q 'daemon/lsmemd .* --init' "$scratch/shell"
+ok "a filesystem for the backup" eval \
+	'mkfs.ext4 -qF $drive && mount $drive /srv && ! grep -q "^lsmem " /proc/modules || rmmod lsmem'
+ok "the lines work" eval '(cd "$top" && bash -ex "$scratch/shell") > "$scratch/said"'
+is "the program says so, twice" "$(grep -c '^hello hello$' "$scratch/said")" 2
+is "no store is left" "$("$lsmemctl" list)" ""
+ok "the backup is" test -s /srv/lsmem.log
+tap_end
