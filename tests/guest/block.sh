@@ -14,11 +14,10 @@ mib()		# NUMBER: so many MiB, or $LSMEM_SCALE percent of them
 	echo $((($1 * ${LSMEM_SCALE:-100} + 99) / 100))M
 }
 
-verified()	# NAME OPTION ..: fio writes at random, reads back and compares
+verified()	# NAME JOB MIB: fio writes at random, reads back and compares (tests/fio/verify.fio)
 {
-	ok "fio verifies: $1" fio --name=block --filename="$dev" --direct=1 --rw=randwrite \
-		--verify=crc32c --verify_fatal=1 --verify_state_save=0 --group_reporting \
-		--randseed="${LSMEM_SEED:-1}" "${@:2}"
+	ok "fio verifies: $1" env DEV="$dev" SIZE="$(mib "$3")" SEED="${LSMEM_SEED:-1}" \
+		fio --section="$2" "$top/tests/fio/verify.fio"
 }
 
 zeroes()	# OFFSET LENGTH, in bytes: the device reads as zeroes there
@@ -69,12 +68,9 @@ ok "unwritten, it reads as zeroes" zeroes 0 $((8 * MIB))
 
 # ---- fio ----------------------------------------------------------------------------------------
 
-verified "4 KiB, eight at a time" --bs=4k --ioengine=libaio --iodepth=8 \
-	--size="$(mib 24)"
-verified "64 KiB by two writers, beside one another" --bs=64k --ioengine=libaio --iodepth=4 \
-	--numjobs=2 --size="$(mib 24)" --offset_increment=24M
-verified "mixed sizes, through the page cache" --direct=0 --bsrange=4k-64k --ioengine=psync \
-	--size="$(mib 16)" --fsync=32
+verified "4 KiB, eight at a time" eight 24
+verified "64 KiB by two writers, beside one another" two 24
+verified "mixed sizes, through the page cache" mixed 16
 ok "FLUSH on a volatile store" blockdev --flushbufs "$dev"
 
 # ---- Deleting -----------------------------------------------------------------------------------
@@ -95,8 +91,7 @@ for from in urandom zero; do	# zeroes that are written are blocks like any other
 	ok "all of it is written, from $from" dd if=/dev/$from of="$dev" bs=1M oflag=direct \
 		count=$((size / MIB))
 done
-verified "at random, all blocks live" --bs=16k --ioengine=libaio --iodepth=4 \
-	--size="$(mib 32)" --offset=16M
+verified "at random, all blocks live" full 32
 is "all blocks are live" "$(value handles_used)" "$(value handles_max)"
 ok "the cleaner has been at work" [ $(($(value cleaner/segments_cleaned) + $(value cleaner/compactions))) -gt 0 ]
 ok "all of it is discarded" blkdiscard "$dev"

@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The jobs of tests/fio, each for a second, in a guest: TAP. On a volatile block store, and on a
+# durable one, whose daemon says how much it has written: the NVMe drive counts, too.
+#
+#	qemu/run --drive backup:1G -- tests/daemon/guest-fio.sh
+. "$(dirname "$0")/guest-lib.sh"
+store=lsmemb0
+UNIT=512000	# bytes that the drive counts by
+
+# quietly COMMAND ..: what it says is shown if it fails
+quietly() { "$@" >"$scratch/out" 2>"$scratch/err" || { cat "$scratch/out" >&2; false; }; }
+
+# jobs NAME FILE ..: all of each file
+jobs()
+{
+	local name=$1 file
+	shift
+	for file; do
+		ok "$name: $file" quietly env DEV=/dev/$store SIZE=64M RUNTIME=1 SEED=1 \
+			fio "$top/tests/fio/$file"
+	done
+}
+
+# written: bytes written to the drive, as it counts them
+written()
+{
+	echo $(($(nvme smart-log "$drive" -o json | jq .data_units_written) * UNIT))
+}
+
+run "$ctl" create --kind block --size 256M
+expect 'volatile: a store' "$status" 0
+jobs volatile random.fio sequential.fio uring.fio durable.fio verify.fio
+ok 'volatile: destroyed' until_true 10 "$ctl" destroy $store
+
+configure "$drive" 'kind = block\nsize = 256M\n'
+ok 'durable: a store' start durable --init
+drive_before=$(written) daemon_before=$(daemon written_bytes)
+jobs durable durable.fio random.fio verify.fio
+ok 'durable: all of it is on the backup' "$ctl" sync $store
+by_daemon=$(($(daemon written_bytes) - daemon_before))
+by_drive=$(($(written) - drive_before))
+echo "# written: $by_daemon bytes by the daemon, $by_drive by the drive's count"
+ok 'durable: the drive counts what the daemon says' \
+	[ "$by_daemon" -gt 0 -a $((by_drive + UNIT)) -ge "$by_daemon" -a \
+	$((by_drive - UNIT)) -le $((by_daemon + by_daemon / 50)) ]
+stop
+expect 'durable: drains' "$status" 0
+ok 'durable: destroyed' until_true 10 "$ctl" destroy $store
+tap_end
