@@ -187,7 +187,7 @@ class Rounds:
         return f"the drive of {victim.name} failed"
 
     def slow(self) -> str:
-        """A backup's drive answers nothing: it is given up, and nobody waits longer than that."""
+        """A backup's drive answers nothing: it is given up, and no writer waits longer than that."""
         victim = self.victim(lambda _: True)
         victim.freeze()
         self.do_without(victim)
@@ -206,7 +206,7 @@ class Rounds:
         self.recover()
         require(f"{victim.host.address}/data is passed over" in self.store.now.daemon.log(),
                 f"no copy of {segments} on {victim.name} is reported as bad")
-        # Copies that no recovery has read are damaged still, and nobody knows.
+        # Copies that no recovery has read are damaged still, unnoticed.
         victim.stop()
         self.store.wait_state(victim, "lost", "missing")
         victim.wipe()
@@ -258,7 +258,7 @@ class Rounds:
     # ---- Troubles between hosts ----------------------------------------------
 
     def link(self) -> str:
-        """A link is down for a moment, or for longer than anybody waits."""
+        """A link is down for a moment, or for longer than any wait."""
         cut = self.rng.choice((self.victim().host, self.store.now.host))
         seconds = self.rng.choice((0.3, 1.0, 3.0, 20.0)) * self.rng.uniform(0.5, 1.5)
         daemon = self.store.now.daemon
@@ -278,7 +278,7 @@ class Rounds:
         old.daemon.kill(SIGCONT)
         require(old.daemon.wait(GONE_SECONDS) == BACKUP, "the old daemon does not end with 6")
         require(f"another primary took it over ({self.store.now.host.name}," in old.daemon.log(),
-                "it does not say by whom")
+                "it does not say by which host")
         # It may tell only now what all backups had before the fence: that has been recovered.
         late = acknowledgements(old.unverified())
         self.store.take(old)
@@ -319,7 +319,7 @@ class Rounds:
         return f"{name} was cut off, came back, was fenced"
 
     def half(self) -> str:
-        """The host that is cut off has half of the backups: nobody can take over."""
+        """The host that is cut off has half of the backups: no host can take over."""
         assert self.spare is not None
         name = self.store.now.host.name
         self.cluster.network.cut(name)
@@ -327,7 +327,7 @@ class Rounds:
         status = heir.wait(STORE_SECONDS)
         require(status == REFUSED, f"lsmemd ends with {status}, and half of the backups are away")
         self.cluster.network.mend(name)
-        return f"{name} was cut off with half of the backups, nobody took over"
+        return f"{name} was cut off with half of the backups, no host took over"
 
     # ---- What they share -----------------------------------------------------
 

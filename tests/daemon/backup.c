@@ -82,7 +82,7 @@ static void test_create(void)
 	backup_close(&backup);
 	tap(!stat(path, &st) && st.st_size == BYTES && st.st_blocks * 512 >= BYTES,
 	    "all blocks are allocated");
-	tap_is(st.st_mode & 0777, 0600, "nobody else may read it");
+	tap_is(st.st_mode & 0777, 0600, "no other user may read it");
 	tap(all_zero(), "all of it is zero");
 	tap(access(temporary, F_OK), "no other file is left");
 	tap_is(open_backup(&backup, 2 * BYTES, 0, false), -EINVAL, "another size: refused");

@@ -200,7 +200,7 @@ def claims(tap: Tap, scratch: Path, etcd: Etcd) -> None:
 
 
 def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
-    """Where the backups are: told by the owner, and by nobody else."""
+    """Where the backups are: told by the owner alone."""
     store = str(uuid.uuid4())
     a, b = (Owner(scratch, host, etcd.url) for host in "ab")
 
@@ -215,7 +215,7 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
 
     tap.same("nothing is known of a new store", b.say(f"look {store}"), "0 0")
     tap.same("who only looks has no store", etcd.value(store, "epoch"), None)
-    tap.same("told by nobody who has not claimed it", a.say("members used"), "known")
+    tap.same("not told by a host that has not claimed it", a.say("members used"), "known")
     a.claim(store)
     a.say("members" + 8 * " used")
     until(lambda: a.say("members") == "known")
@@ -350,7 +350,7 @@ def ends(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     heirs[0].ask(f"claim {stores[0]} 0")
     heirs[1].ask(f"claim {stores[1]} 0 take-over")
     heirs[2].ask(f"claim {stores[2]} 0")
-    # Somebody's own idea of an owner, without a lease.
+    # An owner that an operator made up, without a lease.
     odd = Owner(scratch, "c", etcd.url)
     store = str(uuid.uuid4())
     etcd.ask("kv/put", key=f"/lsmem/stores/{store}/owner", value='{"host":"x\\"y","lease":5}')
@@ -429,7 +429,7 @@ def several(tap: Tap, scratch: Path) -> None:
 
     try:
         store = str(uuid.uuid4())
-        tap.same("three members, the first endpoint is nobody's", a.claim(store), "claimed 1 0")
+        tap.same("three members, the first endpoint does not answer", a.claim(store), "claimed 1 0")
         etcds[0].kill()
         tap.check("a member dies", goes_on())
         etcds[0].start()

@@ -42,7 +42,7 @@ ok 'lsmemctl backups tells it' grep -q "^$store: host a owns it, epoch 2; its le
 expect 'and its JSON' "$("$ctl" backups "$store" --json | jq '.[0].cluster_epoch')" 2
 ok 'told in the status file' grep -q '"cluster_epoch": 2' "/run/lsmem/$store.json"
 
-# Suspended for longer than the lease, while somebody waits for it.
+# Suspended for longer than the lease, while another host waits for it.
 mark
 kill -STOP "$daemon_pid"
 put b 2 &

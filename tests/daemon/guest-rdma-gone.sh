@@ -73,7 +73,7 @@ take_away()
 	rdma link delete rxe0 &
 	delete_pid=$!
 }
-# taken_away NAME: nobody keeps it
+# taken_away NAME: it is not kept
 taken_away()
 {
 	status=0
@@ -145,6 +145,6 @@ stop
 expect 'two: drains' "$status" 0
 run "$ctl" destroy "$store"
 expect 'two: all of it is on the other' "$status" 0
-ok 'nobody keeps the drive' until_true 5 dmsetup remove slow
+ok 'the drive is not kept' until_true 5 dmsetup remove slow
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log" "$scratch/server.log"
 tap_end

@@ -120,7 +120,7 @@ run "$ctl" destroy "$store"
 expect 'all of it is on the backup' "$status" 0
 server_end TERM
 expect 'the server ends' "$status" 0
-ok 'nobody keeps the drive' until_true 5 dmsetup remove slow
+ok 'the drive is not kept' until_true 5 dmsetup remove slow
 ok 'the RDMA modules can go' soft_roce_end
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log" "$scratch/server.log"
 tap_end

@@ -26,7 +26,7 @@ ok 'it is fast again: nothing is short' until_is 0 daemon segments_short
 # All have their two replicas on the others: it is given those that are opened from now on.
 ok 'it is fast again: has segments' until_is true eval '[ "$(backup b "frames - .frames_free")" -gt 0 ] && echo true'
 
-# ---- Nobody is slow: the daemon itself was ------------------------------------------------
+# ---- No backup is slow: the daemon itself was ---------------------------------------------
 # What was under way ends when the daemon's timers have long run out.
 mark
 dmsetup suspend --noflush b
@@ -37,8 +37,8 @@ dmsetup resume b
 kill -CONT "$daemon_pid"
 before=$(daemon log_bytes)
 ok 'the daemon stood still: writers go on' until_is 0 eval 'rises; echo $?'
-expect 'the daemon stood still: nobody is lost' "$(backup b state)" used
-ok 'the daemon stood still: nobody was' eval '! since lost'
+expect 'the daemon stood still: no backup is lost' "$(backup b state)" used
+ok 'the daemon stood still: none was' eval '! since lost'
 
 # ---- A bad one -------------------------------------------------------------------------
 mark

@@ -9,7 +9,7 @@
  *	recovering	half done
  *	active		with figures
  *	more N		acknowledgements, each of them of a group
- *	hold		http_tell() while somebody reads: it comes back, nothing is told
+ *	hold		http_tell() while a client reads: it comes back, nothing is told
  */
 #include <stdio.h>
 #include <stdlib.h>

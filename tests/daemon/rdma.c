@@ -195,7 +195,7 @@ static void test_fence(uint8_t *data, uint8_t *back)
 	backup_close(&first);
 	backup_close(&second);
 	tap_is(open_backup(&second, 6, false), -ESTALE, "the epoch is used up");
-	tap_is(open_backup(&reader, 0, true), 0, "a reader when nobody holds it");
+	tap_is(open_backup(&reader, 0, true), 0, "a reader when it is not held");
 	tap_is(backup_transfer(&reader, BACKUP_READ, 0, data, LSMEM_BLOCK), 0, "reads");
 	backup_close(&reader);
 }
@@ -501,7 +501,7 @@ static void test_hostile(void)
 	uint32_t i;
 	void *data;
 
-	tap_is(open_backup(&holder, 0, false), 0, "somebody holds it all the time");
+	tap_is(open_backup(&holder, 0, false), 0, "it is held all the time");
 	for (i = 0; i < 4; i++) {
 		static const char *const what[] = {
 			"garbage", "a request before anything", "silence", "a wrong proof",
@@ -616,7 +616,7 @@ static void test_far(void)
 }
 
 /*
- * A host that is lost says nothing: its queue pair is no more, and nobody tells.
+ * A host that is lost says nothing: its queue pair is no more, and nothing tells.
  * The server must notice although nothing is in flight.
  */
 static void test_lost(void)
@@ -631,7 +631,7 @@ static void test_lost(void)
 		return;
 	}
 	stranger_call(&s, 0);
-	tap(s.serving, "somebody holds it");
+	tap(s.serving, "it is held");
 	rdma_destroy_qp(s.verbs.id);
 	lock_wait = 3 * VERBS_DEAD_S;
 	begun = clock_now_ns();

@@ -260,7 +260,7 @@ static int destroy_named(const char *name)
 	return ret;
 }
 
-/* All that are left, whoever made them; how many would not go. */
+/* All that are left, of all callers; how many would not go. */
 static uint32_t stores_destroy(void)
 {
 	DIR *dir = opendir("/sys/class/lsmem");
@@ -511,7 +511,7 @@ static void verdicts(struct canary *canary, struct follower *follower, bool cove
 
 	report(VERDICT_HANG, "every call returns");
 	report(VERDICT_DEATH, "no caller dies");
-	report(VERDICT_PRIVILEGE, "without privilege nobody gets what is root's");
+	report(VERDICT_PRIVILEGE, "without privilege no caller gets what is root's");
 	ksft_print_msg("%llu errors were known before\n",
 		       (unsigned long long)atomic_load(&shared->refusals));
 	if (!atomic_load(&shared->refusals))
@@ -519,7 +519,7 @@ static void verdicts(struct canary *canary, struct follower *follower, bool cove
 	report(VERDICT_REFUSED, "what is wrong in one field has that field's error");
 	report(VERDICT_BEYOND, "nothing is written beyond a buffer");
 	report(VERDICT_LOAD, "what others do meanwhile goes well");
-	ksft_test_result(canary_right(canary), "a store nobody was told of is as it was\n");
+	ksft_test_result(canary_right(canary), "a store that no caller knows is as it was\n");
 	if (*follower->wrong)
 		ksft_print_msg("%s\n", follower->wrong);
 	ksft_test_result(!*follower->wrong && atomic_load(&follower->entries),

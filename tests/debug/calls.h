@@ -293,7 +293,7 @@ struct field {
  * @reads: it is an operation that changes nothing
  * @block_kind: the store that is being made is one of blocks
  * @length: of the data
- * @guard: bytes that nobody may write
+ * @guard: bytes that must not be written
  */
 struct making {
 	struct caller *me;

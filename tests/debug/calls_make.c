@@ -233,7 +233,7 @@ void pick_fd(struct making *m, const struct gene *gene, enum fd_kind kind)
 	switch (how_of(gene)) {
 	case VALID:
 		if (kind == FD_OBJECT && gene->small % 16) {
-			/* The work goes on where nobody waits for a daemon. */
+			/* The work goes on where no call waits for a daemon. */
 			m->store = gene->small % 4 ? STORE_WORK : STORE_DURABLE;
 			m->fd = process->pinned[m->store][O_RDWR];
 			m->sure = true;
@@ -349,7 +349,7 @@ uint8_t *place(struct making *m, const struct gene *gene, uint32_t offset, uint3
 		       gene->bits % (MAPS * MAP_ROOM);
 	if (gene->at < 250)
 		return NULL;
-	if (gene->at < 252)	/* nobody maps there; further up it may be our own memory */
+	if (gene->at < 252)	/* nothing is mapped there; further up it may be our own memory */
 		return (uint8_t *)(uintptr_t)(gene->bits % 65536);
 	m->expected = EFAULT;	/* no address of a process */
 	if (gene->at < 254)
@@ -366,7 +366,7 @@ uint8_t *place_argument(struct making *m, const struct gene *gene)
 {
 	uint8_t *at = place(m, gene, 0, m->size, true);
 
-	/* Where it can be written it is, if it is a place of somebody else's, too. */
+	/* Where it can be written it is, if it is another caller's place, too. */
 	touch_copy(at, m->bytes, m->size);
 	if (gene->at >= PLACE_FOREIGN)
 		m->guards = 0;
@@ -375,7 +375,7 @@ uint8_t *place_argument(struct making *m, const struct gene *gene)
 
 /*
  * May the call succeed and what it returns be lost, or changed by others?  Then
- * nobody would know what it made.
+ * no caller would know what it made.
  */
 static bool is_unsafe(const struct making *m, const struct description *d, const struct gene *gene)
 {

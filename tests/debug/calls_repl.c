@@ -16,7 +16,7 @@
 
 #define NR(x)	(sizeof(x) / sizeof(*(x)))
 
-/* Where arrays of the call lie: nobody knows what is refused before they are looked at. */
+/* Where arrays of the call lie: it is not known what is refused before they are looked at. */
 static uint8_t *place_array(struct making *m, const struct gene *gene, uint32_t offset,
 			    uint32_t length, bool out)
 {

@@ -37,7 +37,7 @@ static bool make_op(struct making *m, struct making *sub, uint32_t stride, uint8
 
 	for (i = 0; i < OP_FIELDS; i++)
 		random_gene(&m->random, &genes[i]);
-	genes[3].how = 0;	/* the result is nobody's business */
+	genes[3].how = 0;	/* the result is not looked at */
 	if (genes[6].small % 8)
 		genes[6].small |= 1;	/* most of many are small */
 	memset(sub, 0, offsetof(struct making, bytes) + 256);
@@ -150,7 +150,7 @@ long run_vector(struct making *m)
 
 /* ---- Descriptors -------------------------------------------------------- */
 
-/* No call of any file: numbers that nobody has, of types that are near. */
+/* No call of any file: numbers of no call, of types that are near. */
 long run_unknown(struct making *m)
 {
 	static const enum fd_kind kinds[] = { FD_OBJECT, FD_CONTROL, FD_REPL, FD_BLOCK };
@@ -226,7 +226,7 @@ long run_open(struct making *m)
 		flags = (flags & ~O_CLOEXEC) | odd[gene[1].small / 4 % 8];
 	if (store == STORES) {
 		snprintf(path, sizeof(path), "/dev/lsmem-control");
-		kind = FD_OTHER;	/* open, but not pinned: it may be anybody's */
+		kind = FD_OTHER;	/* open, but not pinned: it may be any caller's */
 		store = -1;
 	} else {
 		snprintf(path, sizeof(path), "/dev/%.31s", shared->store[store].name);
@@ -848,7 +848,7 @@ long run_sysfs_write(struct making *m)
 	return ret;
 }
 
-/* Of a store that callers have made: so low that nobody waits long for a daemon. */
+/* Of a store that callers have made: so low that no call waits long for a daemon. */
 void limits_lower(const char *name)
 {
 	char path[128], text[24];

@@ -546,7 +546,7 @@ FIXTURE_TEARDOWN(object)
 		EXPECT_STREQ("", self->follower.wrong);
 		follower_free(&self->follower);
 	}
-	/* EBUSY: somebody who failed to open it is still counted. */
+	/* EBUSY: an open that failed is still counted. */
 	EXPECT_EQ(0, store_destroy(&self->store));
 	free(self->bytes);
 }
@@ -1072,7 +1072,7 @@ TEST_F_TIMEOUT(disk, open, SECONDS)
 
 /*
  * A file system on the disk.  What mount(2) says is the file system's; after it has
- * failed the disk is as it was, and held by nobody: the next mount succeeds.
+ * failed the disk is as it was, and not held: the next mount succeeds.
  */
 TEST_F_TIMEOUT(disk, mount, SECONDS)
 {

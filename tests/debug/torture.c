@@ -76,7 +76,7 @@ static bool put(const char *path, const char *text)
 	return good;
 }
 
-/* One in some hundred allocations and copies of whoever asks for it. */
+/* One in some hundred allocations and copies of the tasks that ask for it. */
 bool inject_setup(void)
 {
 	static const char *const what[] = { "failslab", "fail_page_alloc", "fail_usercopy" };
@@ -232,7 +232,7 @@ static void check_orphans(uint64_t live)
 	if (fd < 0 || ioctl(fd, LSMEM_IOC_STAT, &stat))
 		wrong("stat: %s", strerror(errno));
 	else if (stat.handles_used < live || stat.handles_used > live + orphans)
-		wrong("%llu handles are in use, for %llu objects and at most %llu nobody knows of",
+		wrong("%llu handles are in use, for %llu objects and at most %llu not known of",
 		      (unsigned long long)stat.handles_used, (unsigned long long)live,
 		      (unsigned long long)orphans);
 	if (fd >= 0)
@@ -330,7 +330,7 @@ static void volatile_stores(uint64_t seconds)
 	shared_verify();
 	check_orphans(live + SHARED);
 	say_counts("volatile");
-	ksft_test_result(!atomic_load(&model->failures), "every answer is right, whoever is killed\n");
+	ksft_test_result(!atomic_load(&model->failures), "every answer is right, whatever is killed\n");
 	ksft_test_result(atomic_load(&model->counts[COUNT_OPERATIONS]) >= wanted && kills >= 5,
 			 "volatile: %llu operations are done, workers are killed\n",
 			 (unsigned long long)wanted);
@@ -468,7 +468,7 @@ static void durable_store(uint64_t seconds)
 		       (unsigned long long)daemons, (unsigned long long)losses);
 	say_counts("durable");
 	ksft_test_result(!atomic_load(&model->failures),
-			 "what is acknowledged is there, whoever is killed and whatever is lost\n");
+			 "what is acknowledged is there, whatever is killed or lost\n");
 	ksft_test_result(atomic_load(&model->counts[COUNT_OPERATIONS]) >= wanted && losses && daemons,
 			 "durable: %llu operations are done, daemons killed, memory lost\n",
 			 (unsigned long long)wanted);

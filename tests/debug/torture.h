@@ -4,7 +4,7 @@
  *
  * The model lies in memory that outlives a worker.  A slot belongs to one thread
  * of one worker; it is as @now says, or, while an operation is under way, as
- * @now or as @next says, and nothing else.  Whoever begins where a killed worker
+ * @now or as @next says, and nothing else.  A worker that begins where a killed one
  * ended looks which.
  */
 #ifndef DEBUG_TORTURE_H
@@ -86,7 +86,7 @@ enum count {
 	COUNT_FULL,		/* no room while the daemon was away */
 	COUNT_TIMEOUT,
 	COUNT_RESOLVED,		/* slots of killed workers */
-	COUNT_ORPHANS,		/* objects whose handle nobody may have got */
+	COUNT_ORPHANS,		/* objects whose handle may not have been got */
 	COUNTS
 };
 

@@ -171,7 +171,7 @@ static int sync_sure(struct self *s)
 	return ret;
 }
 
-/* What has come of an operation nobody saw the end of? */
+/* What has come of an operation whose end was not seen? */
 static void resolve(struct self *s, uint32_t number, struct slot *slot)
 {
 	uint64_t id = id_of(s->number, number);
@@ -400,7 +400,7 @@ static void read_own(struct self *s)
 		describe(s, id, slot, "read by ioctl");
 }
 
-/* Somebody else's: some version, whole, or none. */
+/* Another worker's: some version, whole, or none. */
 static void read_other(struct self *s)
 {
 	uint32_t thread = below(s, NR_THREADS), number = below(s, SLOTS);
@@ -413,7 +413,7 @@ static void read_other(struct self *s)
 	count(COUNT_READS, 1);
 	n = read_sure(s, handle, NULL);
 	if (n >= 16 && !content_right(s->check, n, id_of(thread, number), &serial))
-		wrong("handle %#llx has bytes that nobody wrote", (unsigned long long)handle);
+		wrong("handle %#llx has bytes that were not written", (unsigned long long)handle);
 	if (n < 0 && !gone(n) && n != -ENOENT)
 		wrong("handle %#llx: %s", (unsigned long long)handle, strerror(-n));
 }

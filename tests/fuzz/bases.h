@@ -31,7 +31,7 @@ enum part_kind {
  * acknowledged is torn, not lost: see "Torn or lost" in durability.rst.
  */
 enum part_class {
-	CLASS_FREE,		/* nothing: nobody looks at it */
+	CLASS_FREE,		/* nothing: it is not looked at */
 	CLASS_TOLD,		/* it is told, or all that was acknowledged is found */
 	CLASS_PROOF,		/* perhaps nothing else proves what is lost then */
 };

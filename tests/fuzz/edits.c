@@ -25,7 +25,7 @@ static void change_copy(struct edited *e, uint64_t to, uint64_t from, uint32_t l
 {
 	image_read(e->image, from, scratch, length);
 	change(e, to, scratch, length);
-	/* What was sound elsewhere may be sound here: nobody promises that it is not. */
+	/* What was sound elsewhere may be sound here: it is not promised not to be. */
 	if (e->class == CLASS_FREE)
 		e->class = CLASS_TOLD;
 }

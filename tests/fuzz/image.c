@@ -191,7 +191,7 @@ static void io_check(const struct image *image, uint64_t offset, const void *dat
 			  (unsigned long long)offset, (unsigned long long)image->bytes);
 }
 
-/* Until it is read, nobody may look at what is there. */
+/* Until it is read, what is there must not be looked at. */
 static void env_ahead(void *context, uint64_t offset, void *data, uint32_t length)
 {
 	struct attempt *a = context;

@@ -648,7 +648,7 @@ TEST(create_cannot_tell_its_name)
 	before = available_kib();
 	EXPECT_EQ(-EFAULT, control_call(LSMEM_CTL_CREATE, create));
 	after = available_kib();
-	EXPECT_GT(64 * 1024, before - after) TH_LOG("a store was made that nobody knows");
+	EXPECT_GT(64 * 1024, before - after) TH_LOG("a store was made that is not known");
 	munmap(create, 4096);
 }
 

@@ -297,7 +297,7 @@ static void *read_all(void *context)
 	return NULL;
 }
 
-/* Recoveries that are given up, and somebody reads all the while. */
+/* Recoveries that are given up, and a reader reads all the while. */
 TEST_F_TIMEOUT(loading, forgotten_while_read, SECONDS)
 {
 	struct reader reader = { 0 };

@@ -81,7 +81,7 @@ ok "stat, /dev/ before the name" "$lsmemctl" stat /dev/lsmem
 ok "stat as a table" sh -c "'$lsmemctl' stat lsmem | grep -q '^cleaner.free_low '"
 is "the example program" "$("$top/tools/example/example")" "hello hello"
 is "it left no object" "$(value handles_used)" 0
-is "stat --watch ends when nobody reads" \
+is "stat --watch ends when its reader has gone" \
 	"$("$lsmemctl" stat lsmem --watch --interval 50ms | head -3 | wc -l)" 3
 is "stat --watch, JSON" "$("$lsmemctl" stat lsmem --watch -i 0.05 --json | head -2 |
 	tail -1 | field "v['name']")" lsmem

@@ -5,10 +5,10 @@
  *
  * Objects of all sizes fill the store up to its capacity.  Then writers replace
  * them, each its own half, by their own length; two in a hundred objects, which
- * nobody reads, they also free and allocate anew.  Readers copy and view what
+ * no other reads, they also free and allocate anew.  Readers copy and view what
  * they like and check every byte: one whole version, none older than the last that
  * was complete before.  Meanwhile the balancer, the number of compactors and what
- * is asked for by hand change all the time.  Nobody may be refused room, or wait
+ * is asked for by hand change all the time.  No caller may be refused room, or wait
  * longer than a call may; at the end every object is what its model says.
  */
 #include <errno.h>
@@ -159,7 +159,7 @@ FIXTURE_TEARDOWN(soak)
 /* ---- Writers ---------------------------------------------------------------- */
 
 /*
- * An object that only we change, and nobody reads: it goes, and another of its size
+ * An object that only we change, and no other reads: it goes, and another of its size
  * comes, now or, as delete records count as long as they are needed, at a later turn.
  */
 static int renew(struct worker *w, uint32_t which, uint8_t *bytes)

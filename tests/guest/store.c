@@ -20,7 +20,7 @@ unsigned int alarm(unsigned int seconds);
 
 uint64_t test_seed;
 
-/* Before main(): the harness has its own, and tells nobody its arguments. */
+/* Before main(): the harness has its own, and does not hand on its arguments. */
 __attribute__((constructor)) static void choose_seed(int argc, char **argv)
 {
 	const char *text = getenv("LSMEM_SEED");
@@ -58,7 +58,7 @@ int control_call(unsigned long request, void *argument)
 
 /**
  * store_create() - make an object store and open it
- * @store: out; @store->lsm is NULL if it is durable: nobody has brought it up
+ * @store: out; @store->lsm is NULL if it is durable: no daemon has brought it up
  * @bytes: memory
  * @handles: most objects, 0 for the default
  * @flags: LSMEM_STORE_*

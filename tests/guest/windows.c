@@ -29,7 +29,7 @@ FIXTURE(window) {
 	uint8_t bytes[3000];
 };
 
-/* Wait for what nobody tells of.  False: too long. */
+/* Wait for what is not told.  False: too long. */
 #define WAIT_FOR(condition, limit_ms) ({					\
 	uint64_t wait_end = now_ms() + test_limit(limit_ms);				\
 	bool wait_met;								\
@@ -296,7 +296,7 @@ TEST_F(window, remapped_advised_locked)
 	EXPECT_EQ(MAP_FAILED, mremap(address, 4 * PAGE, 4 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
 				     moved));
 	EXPECT_EQ(MAP_FAILED, mremap(address, 0, 4 * PAGE, MREMAP_MAYMOVE));
-	/* A fork does not get it, and nobody can ask for that. */
+	/* A fork does not get it, and it cannot be asked for. */
 	EXPECT_EQ(-1, madvise(address, 4 * PAGE, MADV_DOFORK));
 	EXPECT_EQ(-1, madvise(address, 4 * PAGE, MADV_DODUMP));
 	touch(address);
@@ -524,7 +524,7 @@ TEST_F_TIMEOUT(window, view_too_long_is_revoked, 60)
 	ASSERT_EQ(0, lsm_open(self->store.path, 0, &second));
 	ASSERT_EQ(0, churn_fill(&churn, self->store.lsm));
 	ASSERT_EQ(0, lsm_view_begin(second, self->handle, &view));
-	EXPECT_EQ(0, churn_until(&churn, 16, 30000)) TH_LOG("nobody is held up for ever");
+	EXPECT_EQ(0, churn_until(&churn, 16, 30000)) TH_LOG("no writer is held up for ever");
 	EXPECT_EQ(-ECANCELED, lsm_view_end(second, &view));
 	EXPECT_LE(1, store_attribute(&self->store, "cleaner/views_revoked"));
 	EXPECT_EQ(0, lsm_view_begin(second, self->handle, &other)) TH_LOG("the slot is good again");

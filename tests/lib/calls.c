@@ -104,7 +104,7 @@ static void test_vector(void)
 	for (i = 0; i < 20; i++)
 		right = right && (i == 7 || (!ops[i].result &&
 			fake_bytes_right(bytes[i], ops[i].handle, i + 1, 0, 100)));
-	tap(right, "vector: the others have theirs");
+	tap(right, "vector: the others have their own");
 	fake->vector_stop = 3;
 	tap_is(lsm_vector(fake->lsm, ops, 20, 0, &done), -EINTR, "vector, interrupted");
 	tap_is(done, 3, "vector: how many were tried");

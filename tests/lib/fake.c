@@ -186,7 +186,7 @@ void fake_free(struct fake *fake, uint32_t index)
 	retire(fake, &had);
 }
 
-/* The READ call, for tests in which nobody moves objects meanwhile. */
+/* The READ call, for tests in which objects do not move meanwhile. */
 static int call_read(struct fake *fake, struct lsmem_op *op)
 {
 	uint64_t index = lsmem_handle_index(op->handle);

@@ -2,7 +2,7 @@
 /*
  * A store without a kernel: windows in anonymous memory, guard pages behind
  * each, and a "kernel" that puts objects there, moves them and reads them for
- * whoever asks by ioctl.  One thread at a time may play the kernel.
+ * callers of the ioctl.  One thread at a time may play the kernel.
  */
 #ifndef TESTS_LIB_FAKE_H
 #define TESTS_LIB_FAKE_H

@@ -63,7 +63,7 @@ void verify_slot(struct oracle *o, uint64_t number, const struct state *found, b
 	for (i = 0; i < slot->nr_pending; i++) {
 		const struct state *s = &slot->pending[i];
 
-		/* An allocation whose handle nobody has been told looks like none. */
+		/* An allocation whose handle has not been told looks like none. */
 		if (!s->refused && (state_equal(s, found) ||
 				    (s->op == OP_ALLOC && !s->handle && found->op == OP_FREE)))
 			right = true;

@@ -196,7 +196,7 @@ void *load_readers(void *arg)
 		}
 		if (!content_right(data, n, slot, &sequence)) {
 			errno = EBADMSG;
-			die("lsm_read gave bytes that nobody wrote");
+			die("lsm_read gave bytes that were not written");
 		}
 	}
 	return NULL;
@@ -259,7 +259,7 @@ int verify_objects(int fd, struct oracle *o, struct verdict *v)
 
 		verify_slot(o, i, &found, corrupt, v);
 	}
-	/* Handles freed for good name nothing, nobody else's object either. */
+	/* Handles freed for good name nothing, no other object either. */
 	for (i = 0; i < n; i++) {
 		object_look(fd, 0, o->freed[i], &found);
 		v->checked++;

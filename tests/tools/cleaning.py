@@ -150,7 +150,7 @@ def test_top_rates() -> None:
     is_(idle["append"], {"bytes_per_second": 0, "operations_per_second": 0}, "idle")
     is_(idle["write_cost"], None, "nothing was written")
     is_(idle["clean"]["copied_per_freed"], None, "nothing was freed")
-    is_(idle["waits"], {"p50_us": None, "p99_us": None, "max_us": None}, "nobody waited")
+    is_(idle["waits"], {"p50_us": None, "p99_us": None, "max_us": None}, "no writer waited")
     store.change(
         live_bytes=950000000, cleaner__level="compact", cleaner__balancer="adaptive [fixed]",
         stats__appends=1000, stats__appended_bytes=1000000, stats__stalls=3,
@@ -555,7 +555,7 @@ def main() -> int:
         print("\n".join(tests))
         return 0
     LSMEMCTL = sys.argv[1]
-    assert not CLASS.exists(), "these are somebody's stores"
+    assert not CLASS.exists(), "there are stores already"
     CLASS.mkdir()
     SNAPSHOTS.mkdir()
     tests[sys.argv[2]]()

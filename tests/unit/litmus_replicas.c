@@ -1112,7 +1112,7 @@ bool litmus_received(void)
 
 /*
  * All of a write is received, nothing of it is on a drive, and all that can follow has
- * followed: then all power goes.  It is gone, and nobody knows that it was durable.
+ * followed: then all power goes.  It is gone, and with it the fact that it was durable.
  */
 bool litmus_memory_only(void)
 {

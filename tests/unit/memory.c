@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Large buffers for the tests: kept and given out again as they were left, so
- * that thousands of lives a second are possible, and so that whoever relies on
+ * that thousands of lives a second are possible, and so that code that relies on
  * a fresh buffer being zero is found out.
  */
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /*
  * A model of the kernel's side, compaction and combined cleaning: see model.h.
  *
- * A compaction is done at once: it tells nobody.  A pass goes on for as long as
+ * A compaction is done at once: it is not told.  A pass goes on for as long as
  * it likes, between operations of writers and events of the stream.
  */
 #include <stdlib.h>
@@ -81,7 +81,7 @@ void model_compact(struct model *m, uint32_t slot)
 	uint32_t at = 0, kept = 0, n;
 	uint8_t *copy;
 
-	/* Invariant 11: whoever writes the backup reads this memory until then. */
+	/* Invariant 11: the writer of the backup reads this memory until then. */
 	if (seg->life != MODEL_CLOSED || (early && RULE(K_COMPACT_CLOSED)))
 		return;
 	copy = malloc(LSMEM_ENTRY_BYTES + LSMEM_OBJECT_MAX);

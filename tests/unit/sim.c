@@ -66,7 +66,7 @@ static int sim_read(void *context, uint64_t offset, void *data, uint32_t length)
 	return 0;
 }
 
-/* Until it is read, nobody may look at what is there. */
+/* Until it is read, what is there must not be looked at. */
 static void sim_ahead(void *context, uint64_t offset, void *data, uint32_t length)
 {
 	struct sim *sim = context;
@@ -566,7 +566,7 @@ bool sim_lose(struct sim *sim)
 	return true;
 }
 
-/* Which drive is used by nobody, and what it is to be called. */
+/* Which drive is not used, and what it is to be called. */
 static bool sim_spare(struct sim *sim, uint32_t *drive, uint32_t *index)
 {
 	uint32_t used = 0, b;
@@ -622,7 +622,7 @@ bool sim_add(struct sim *sim, bool blank)
 	sim->cut = ret == -ECANCELED;
 	sim->io_left = UINT32_MAX;
 	if (ret && !sim->cut)
-		sim_fail(sim, "a drive that is used by nobody cannot be made ready: error %d", -ret);
+		sim_fail(sim, "a drive that is not used cannot be made ready: error %d", -ret);
 	return true;
 }
 

@@ -95,7 +95,7 @@ static bool test_frames(void)
 	return true;
 }
 
-/* All live: no gain, however small the entries, whoever waits. */
+/* All live: no gain, however small the entries, even if writers wait. */
 static bool test_full(void)
 {
 	uint32_t entries[] = { 8, 64, 8000, 55000, 130000 };

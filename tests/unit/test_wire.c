@@ -162,7 +162,7 @@ static bool test_receipts(void)
 	/* It bears no error. */
 	receipt.done.error = htole32(5);
 	CHECK(wire_check(&receipt, sizeof(receipt.done) + WIRE_TAG, WIRE_VERSION_MAX, WIRE_TAG));
-	/* Nobody sends it to a server, nor asks for what is not known. */
+	/* No client sends it to a server, nor asks for what is not known. */
 	CHECK(converse(&client, &server, WIRE_RECEIPTS));
 	session_done(&client, 0, 0);
 	client.out.head.type = htole16(WIRE_RECEIVED);
