@@ -189,7 +189,7 @@ u32 lsmem_balance_limit(const struct lsmem_store *store)
 struct lsmem_scan {
 	u64 oldest;		/* lowest id of a segment with entries ... */
 	u64 second;		/* ... and the next; ~0: none */
-	bool stuck;		/* the oldest is damaged: records wait for it in vain */
+	bool stuck;		/* the oldest is damaged: delete records wait for it for ever */
 	u64 deletes;
 };
 
@@ -317,7 +317,7 @@ static void lsmem_balance_roll(struct lsmem_store *store, u32 gain)
 	}
 }
 
-/* The balancer has spoken; what it cannot know is whether that can be done. */
+/* Apply the constraints that the policy cannot see. */
 static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level, int asked)
 {
 	bool compact = store->plan.nr;
@@ -326,7 +326,7 @@ static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level, int aske
 		level = LSMEM_LEVEL_CLEAN;
 	else if (atomic_read(&store->plan.compact_asked) && compact)
 		level = LSMEM_LEVEL_COMPACT;
-	if (!compact)	/* nothing is left of what was asked for when we began */
+	if (!compact)	/* no victim is left: what was asked for by then is done */
 		atomic_cmpxchg(&store->plan.compact_asked, asked, 0);
 	if (level != LSMEM_LEVEL_CLEAN)
 		return level;

@@ -8,7 +8,7 @@
  * together: up to LSMEM_BIOS_TOGETHER, and one with PREFLUSH by itself, as it waits before
  * it is begun.  There are LSMEM_CARRIERS; when all are at work the others wait for one of
  * these to end.  Nothing is allocated for a bio: carriers are made with the queue, and a
- * thread of the workqueue's own does what no other can be had for.  A carrier is idle, or
+ * the workqueue's rescuer (WQ_MEM_RECLAIM) guarantees progress.  A carrier is idle, or
  * called, or at work; if one is idle and a bio waits, one is called.  The disk's statistics
  * count a bio from when it is begun.
  *

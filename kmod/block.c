@@ -511,7 +511,7 @@ int lsmem_block_add(struct lsmem_store *store)
 			goto err_put;
 	}
 	ret = device_add_disk(&store->dev, disk, NULL);
-	/* What we ask for is right: it has had no memory for the device's name, and misses that. */
+	/* The arguments are valid: the kernel had no memory for the device's name. */
 	if (ret == -EINVAL)
 		ret = -ENOMEM;
 	if (ret)

@@ -442,7 +442,7 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 	return 0;
 }
 
-/* A victim that was found damaged when its entries moved is none: they are still there. */
+/* Victims found damaged while their entries moved stay: they still have entries. */
 static void lsmem_clean_spare_damaged(struct lsmem_store *store, struct lsmem_pass *pass)
 {
 	u32 i, kept = 0;

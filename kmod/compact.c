@@ -308,7 +308,7 @@ static bool lsmem_compact_begin(struct lsmem_compactor *c, const struct lsmem_se
 						      c->to.frames));
 }
 
-/* Compact one segment, which is ours; false when nothing was gained. */
+/* Compact one segment in state COMPACTING; false when nothing was gained. */
 static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 {
 	struct lsmem_store *store = c->store;
@@ -371,7 +371,7 @@ static void lsmem_compactor_wait(struct lsmem_compactor *c, unsigned int fruitle
 					     (!stalled && atomic_read(&store->space.stalled)),
 					     msecs_to_jiffies(pause));
 	} else {
-		/* In the other waits appends would wake it up in vain, each of them. */
+		/* In the other waits every append would wake it for nothing. */
 		smp_store_mb(store->plan.idle, true);
 		wait_event_freezable(store->plan.work, kthread_should_stop() ||
 				     lsmem_compact_wanted(c));

@@ -85,7 +85,7 @@ void lsmem_frames_reclaim(struct lsmem_frames *frames, u32 needed);
 void lsmem_frames_unclaim(struct lsmem_frames *frames);
 void lsmem_frames_put(struct lsmem_frames *frames, const u32 *put, u32 nr);
 
-/* Frames that are free, or lent from those that writers do not get anyway; a hint. */
+/* Frames that are free, or lent from those that writers cannot take; a hint. */
 static inline u32 lsmem_frames_free(const struct lsmem_frames *frames)
 {
 	return READ_ONCE(frames->nr_free) + min(READ_ONCE(frames->lent), frames->base);

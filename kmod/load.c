@@ -366,7 +366,7 @@ static void lsmem_load_unseen(struct lsmem_store *store)
 
 	synchronize_rcu();	/* lsmem_load_read() */
 	while (!lsmem_epoch_passed(store, epoch))
-		schedule_timeout_uninterruptible(1);	/* views end without telling us */
+		schedule_timeout_uninterruptible(1);	/* views end without a wake-up */
 }
 
 /**

@@ -24,7 +24,7 @@
  * Every field of an acknowledgement is checked against what was told.
  *
  * Locks: attachment->mutex for NEXT, ACK and LOAD, user copies included (none
- * of its pages are ours: a fault takes mmap_lock, never this mutex);
+ * of its pages are lsmem's: a fault takes mmap_lock, never this mutex);
  * segments.lock for the state.
  */
 #include <linux/anon_inodes.h>
@@ -406,7 +406,7 @@ static int lsmem_repl_release(struct inode *inode, struct file *file)
 
 	mutex_lock(&store->mutex);
 	if (store->state == LSMEM_STATE_RECOVERING)
-		lsmem_load_forget(store);	/* half a recovery is none */
+		lsmem_load_forget(store);	/* no part of an unfinished recovery stays */
 	WRITE_ONCE(store->repl.attached, NULL);
 	mutex_unlock(&store->mutex);
 	lsmem_store_release(store);

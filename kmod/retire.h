@@ -44,7 +44,7 @@ struct lsmem_retire {
  * @next: the group that the next pass makes
  * @segments: how many segments are in all groups
  *
- * Under segments.lock; @first and @next are read without by the cleaner, @segments as a hint.
+ * Under segments.lock; the cleaner reads @first and @next without it, others @segments as a hint.
  */
 struct lsmem_retires {
 	struct lsmem_retire ring[LSMEM_RETIRES];
