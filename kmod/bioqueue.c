@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bios that wait for the daemon, FLUSH and FUA, carried out by others than those that
- * submit them: a thread that keeps many under way has them durable together,
- * where it would wait for one after the other.
+ * Bios with FLUSH or FUA wait for the daemon.  Other threads than the submitter carry them
+ * out: a thread that submits many of them has them made durable together, and does not wait
+ * for one after the other.
  *
- * A carrier takes all bios that wait, so that one thread waits for what becomes durable
- * together: up to LSMEM_BIOS_TOGETHER, and one with PREFLUSH by itself, as it waits before
- * it is begun.  There are LSMEM_CARRIERS; when all are at work the others wait for one of
- * these to end.  Nothing is allocated for a bio: carriers are made with the queue, and a
- * the workqueue's rescuer (WQ_MEM_RECLAIM) guarantees progress.  A carrier is idle, or
- * called, or at work; if one is idle and a bio waits, one is called.  The disk's statistics
- * count a bio from when it is begun.
+ * A carrier takes all bios that are queued and waits once for all of them: up to
+ * LSMEM_BIOS_TOGETHER; a bio with PREFLUSH alone, because it waits before it begins.  There
+ * are LSMEM_CARRIERS; when all are at work, further bios wait until one ends.  Nothing is
+ * allocated for a bio: carriers are made with the queue, and the workqueue's rescuer
+ * (WQ_MEM_RECLAIM) guarantees progress.  A carrier is idle, called, or at work; when a bio
+ * is queued and a carrier is idle, that one is called.  The disk's statistics count a bio
+ * from when it begins.
  *
  * Locks: queue->lock for bios and idle carriers.
  */

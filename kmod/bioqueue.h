@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Bios that are carried out by other threads than those that submit them.  See bioqueue.c. */
+/* Bios that other threads than their submitter carry out.  See bioqueue.c. */
 #ifndef LSMEM_BIOQUEUE_H
 #define LSMEM_BIOQUEUE_H
 
