@@ -77,6 +77,11 @@ torture: setup ## hosts, daemons, drives, links fail at random; ROUNDS=N (50) SE
 	@$(MAKE) --no-print-directory all test-programs
 	@LSMEM_ROUNDS=$(or $(ROUNDS),50) tests/run $(if $(SEED),--seed $(SEED)) cluster
 
+kselftest: ## the guest's tests on this machine, which runs the module, by the kernel's runner: KTAP
+	@test -d /sys/module/lsmem || { echo "kselftest: the module is not loaded" >&2; exit 1; }
+	@$(MAKE) --no-print-directory -C tests/guest
+	@cd tests/guest/build/kselftest/lsmem && $(MAKE) --no-print-directory -f kselftest.mk run_tests
+
 kunit: setup ## KUnit suites in User-mode Linux with KASAN; SEED=N as printed by a run
 	@qemu/setup base lab
 	@qemu/kunit $(if $(SEED),--seed $(SEED))
@@ -167,6 +172,6 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo "first: make demo, or make test, as root on Debian 12"
 
-.PHONY: all modules lab lib tools daemon setup demo demo-cluster bench kunit calls matrix \
+.PHONY: all modules lab lib tools daemon setup demo demo-cluster bench kselftest kunit calls matrix \
 	ci test test-user test-guest test-power torture test-debug test-kcsan test-units fuzz test-programs \
 	check docs sparse install install-built clean help
