@@ -30,6 +30,7 @@ at_end()
 trap at_end EXIT
 
 pasted > "$scratch/shell"
+modprobe -nq libcrc32c || sed -i "s/modprobe -q libcrc32c; //" "$scratch/shell"
 ok "there are lines" grep -q 'daemon/lsmemd .* --init' "$scratch/shell"
 ok "a filesystem for the backup" eval \
 	'mkfs.ext4 -qF $drive && mount $drive /srv && ! grep -q "^lsmem " /proc/modules || rmmod lsmem'
