@@ -273,6 +273,7 @@ class Rounds:
 
     def hang(self) -> str:
         """The store's daemon stands still, another host takes over, the old one wakes up."""
+        self.store.hurry()	# the old host's writers wait for a daemon that will have ended
         self.store.now.daemon.kill(SIGSTOP)
         old = self.move("--take-over")
         old.daemon.kill(SIGCONT)
