@@ -34,7 +34,7 @@ jobs volatile random.fio sequential.fio uring.fio durable.fio	# verify.fio: gues
 ok 'volatile: destroyed' until_true 10 "$ctl" destroy $store
 
 configure "$drive" 'kind = block\nsize = 256M\n'
-ok 'durable: a store' start durable --init
+ok 'durable: a store' start durable --format --force	# other tests used the drive
 drive_before=$(written) daemon_before=$(daemon written_bytes)
 jobs durable durable.fio random.fio verify.fio
 ok 'durable: all of it is on the backup' "$ctl" sync $store

@@ -53,7 +53,7 @@ start()
 	if [ "${1-}" = --init ]; then
 		shift
 		"$lsmemd" -c "$conf" -v --init 2>>"$log" ||
-			{ echo "# $name: --init ends with status $?"; return 1; }
+			{ echo "# $name: --init ends with status $?"; tail -3 "$log" | sed 's/^/# /'; return 1; }
 	fi
 	launch "$@"
 	serves "$name"
