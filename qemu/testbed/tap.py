@@ -13,7 +13,7 @@ is a stream without any test, and one whose maker returns an error without a fai
 
 import re
 from dataclasses import dataclass
-from typing import Callable, Optional
+from typing import Callable, Iterable, Optional
 
 BEGIN = re.compile(r"# begin (\S+)\s*$")
 END = re.compile(r"# end (\S+) exit=(\d+)\s*$")
@@ -137,6 +137,15 @@ class Tap:
             for detail in details:
                 self.say(detail)
         return good
+
+    def wrong(self, name: str, wrong: Iterable[object]) -> bool:
+        """One test line: good if nothing is @wrong."""
+        details = [str(one) for one in wrong]
+        return self.check(name, not details, *details)
+
+    def same(self, name: str, got: object, wanted: object) -> bool:
+        """One test line: good if they are equal."""
+        return self.check(name, got == wanted, f"got {got!r}, wanted {wanted!r}")
 
     def say(self, text: str) -> None:
         """A comment."""

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../common/random.h"
+
 #define BENCH_THREADS	64u
 
 /**
@@ -75,21 +77,13 @@ struct mode {
 
 extern const struct mode memory_modes[], object_modes[], block_modes[], churn_modes[];
 
-static inline uint64_t random_next(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
 /* The one after the other, or any, of the objects of this worker. */
 static inline uint64_t worker_next(struct worker *worker, uint64_t objects)
 {
 	uint64_t each = objects / worker->bench->threads, next;
 
 	if (worker->bench->random)
-		next = (random_next(&worker->state) >> 32) * each >> 32;
+		next = random_below(&worker->state, each);
 	else
 		next = worker->next = worker->next + 1 < each ? worker->next + 1 : 0;
 	return worker->nr * each + next;

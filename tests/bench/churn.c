@@ -293,7 +293,7 @@ static void server_setup(struct bench *bench)
 /* Takes one out of the list, any. */
 static uint64_t choose_one(void)
 {
-	uint64_t nr = (random_next(&state) >> 32) * nr_objects >> 32, name = names[nr];
+	uint64_t nr = random_below(&state, nr_objects), name = names[nr];
 
 	payload -= lengths[nr];
 	nr_objects--;
@@ -323,7 +323,7 @@ static bool put_some(const struct bench *bench, uint32_t low, uint32_t high, uin
 	uint64_t sum = 0;
 
 	for (nr = 0; nr < bench->batch; nr++) {
-		sizes[nr] = low + (uint32_t)((random_next(&state) >> 32) * (high - low + 1) >> 32);
+		sizes[nr] = low + random_below(&state, high - low + 1);
 		sum += sizes[nr] + header;
 	}
 	drop_to(bench, max_objects - nr, live - sum, header);

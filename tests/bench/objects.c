@@ -77,7 +77,7 @@ static void grow(const struct bench *bench, uint64_t objects)
 		return;
 	zipf_setup(nr_handles);
 	for (i = nr_handles - 1; i; i--) {
-		other = (random_next(&state) >> 32) * (i + 1) >> 32;
+		other = random_below(&state, i + 1);
 		handle = handles[i];
 		handles[i] = handles[other];
 		handles[other] = handle;

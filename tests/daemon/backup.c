@@ -15,7 +15,7 @@
 
 #include "backup/backup.h"
 #include "base/log.h"
-#include "../lib/tap.h"
+#include "../common/tap.h"
 #include "lsmem_format.h"
 
 #define BYTES	(64u << 20)
@@ -71,20 +71,20 @@ static void test_create(void)
 	tap_is(open_backup(&backup, 0, 0, false), -ENOENT, "no file, no size: refused");
 	progress_result = -ECANCELED;
 	tap_is(open_backup(&backup, BYTES, 0, false), -ECANCELED, "a creation can be stopped");
-	tap(access(path, F_OK) && access(temporary, F_OK), "a stopped creation leaves nothing");
+	tap_ok(access(path, F_OK) && access(temporary, F_OK), "a stopped creation leaves nothing");
 	progress_result = 0;
 	close(open(temporary, O_WRONLY | O_CREAT, 0600));
 	tap_is(truncate(temporary, 12345), 0, "what a killed creation leaves");
 	tap_is(open_backup(&backup, BYTES, 0, false), 0, "creation");
-	tap(progressed > 10, "progress is told");
+	tap_ok(progressed > 10, "progress is told");
 	tap_is(backup.limits.bytes, BYTES, "its size");
 	tap_is(backup.limits.io_bytes, BACKUP_IO_BYTES, "its longest request");
 	backup_close(&backup);
-	tap(!stat(path, &st) && st.st_size == BYTES && st.st_blocks * 512 >= BYTES,
+	tap_ok(!stat(path, &st) && st.st_size == BYTES && st.st_blocks * 512 >= BYTES,
 	    "all blocks are allocated");
 	tap_is(st.st_mode & 0777, 0600, "no other user may read it");
-	tap(all_zero(), "all of it is zero");
-	tap(access(temporary, F_OK), "no other file is left");
+	tap_ok(all_zero(), "all of it is zero");
+	tap_ok(access(temporary, F_OK), "no other file is left");
 	tap_is(open_backup(&backup, 2 * BYTES, 0, false), -EINVAL, "another size: refused");
 	tap_is(open_backup(&backup, BYTES, 0, false), 0, "the same size: taken");
 	backup_close(&backup);
@@ -147,7 +147,7 @@ static void test_io(void)
 	tap_is(backup_transfer(&backup, BACKUP_READ, BYTES - 4096, back, 4096), 0, "the last block");
 	/* Shortened behind our back: an error, not a loop. */
 	tap_is(truncate(path, BYTES / 2), 0, "the file is cut short");
-	tap(backup_transfer(&backup, BACKUP_READ, BYTES / 2, back, 4096) < 0,
+	tap_ok(backup_transfer(&backup, BACKUP_READ, BYTES / 2, back, 4096) < 0,
 	    "a read beyond the end fails");
 	tap_is(truncate(path, BYTES), 0, "the file is as long again");
 	backup_close(&backup);
@@ -199,7 +199,7 @@ static void test_bounds(void)
 			_exit(0);
 		}
 		waitpid(pid, &wait_status, 0);
-		tap(WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGABRT,
+		tap_ok(WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGABRT,
 		    "a request %s is never sent", cases[i].name);
 	}
 }
@@ -321,5 +321,5 @@ int main(int argc, char **argv)
 	test_hold();
 	unlink(path);
 	loop_close(&loop);
-	return tap_done();
+	return tap_end();
 }

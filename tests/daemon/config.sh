@@ -3,7 +3,7 @@
 # lsmemd --check-config: good files are taken, bad ones are refused with the
 # line, what is wrong and what is allowed.  TAP.  LSMEMD is the program.
 set -u
-. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/lib.sh"
 
 conf=$scratch/lsmemd.conf
 
@@ -12,7 +12,7 @@ good()
 {
 	printf '%b' "$2" >"$conf"
 	run "$lsmemd" -c "$conf" --check-config
-	expect "$1: taken" "$status" 0
+	is "$1: taken" "$status" 0
 }
 
 # bad NAME TEXT MESSAGE: the message that follows the file's name
@@ -20,8 +20,8 @@ bad()
 {
 	printf '%b' "$2" >"$conf"
 	run "$lsmemd" -c "$conf" --check-config
-	expect "$1: exit status" "$status" 2
-	expect "$1: message" "$(sed 's/^<[0-9]>//' "$scratch/err")" "$conf:$3"
+	is "$1: exit status" "$status" 2
+	is "$1: message" "$(sed 's/^<[0-9]>//' "$scratch/err")" "$conf:$3"
 }
 
 path='[backup]\npath = /dev/null\n'
@@ -229,8 +229,8 @@ rm -f "$conf"
 bad_file()
 {
 	run "$lsmemd" -c "$1" --check-config
-	expect "$2: exit status" "$status" 2
-	expect "$2: message" "$(sed 's/^<[0-9]>//' "$scratch/err")" "$3"
+	is "$2: exit status" "$status" 2
+	is "$2: message" "$(sed 's/^<[0-9]>//' "$scratch/err")" "$3"
 }
 bad_file "$conf" 'no file' "$conf: cannot be opened: No such file or directory"
 bad_file "$scratch" 'a directory' "$scratch: cannot be read: Is a directory"
@@ -241,7 +241,7 @@ usage()
 	local name=$1
 	shift
 	run "$lsmemd" "$@"
-	expect "$name: exit status" "$status" 2
+	is "$name: exit status" "$status" 2
 }
 usage 'unknown option' --frobnicate
 usage 'an argument' -c /dev/null argument
@@ -257,15 +257,15 @@ usage 'a file is taken over' -c "$conf" --take-over
 usage 'the only backup is missing' -c "$conf" --accept-missing
 printf '[backup]\npath = nvmf+tcp://10.0.0.1/nqn.x\n' >"$conf"
 run "$lsmemd" -c "$conf" --take-over
-expect 'a namespace is taken over: exit status' "$status" 5
+is 'a namespace is taken over: exit status' "$status" 5
 ok 'a namespace is taken over: what to do' grep -q 'allowed hosts' "$scratch/err"
 run "$lsmemd" --version
-expect 'version' "$status" 0
+is 'version' "$status" 0
 run "$lsmemd" --help
-expect 'help' "$status" 0
+is 'help' "$status" 0
 
 # The example that is installed.
 run "$lsmemd" -c "$(dirname "$0")/../../daemon/lsmemd.conf" --check-config
-expect 'the example: taken' "$status" 0
+is 'the example: taken' "$status" 0
 
 tap_end

@@ -3,7 +3,7 @@
 # What lsmemd says to backups with all sorts of content: lsmemd --check, which
 # writes nothing and needs no module.  TAP.  LSMEMD and MKBACKUP are programs.
 set -u
-. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/lib.sh"
 mkbackup=$(realpath "${MKBACKUP:-$(dirname "$0")/build/mkbackup}")
 
 image=$scratch/image
@@ -23,16 +23,16 @@ refused()
 	before=$(cksum <"$image")
 	check
 	after=$(cksum <"$image")
-	expect "$1: exit status" "$status" 5
+	is "$1: exit status" "$status" 5
 	ok "$1: --format --force is named" grep -q -- '--format --force' "$scratch/err"
-	expect "$1: nothing is written" "$after" "$before"
+	is "$1: nothing is written" "$after" "$before"
 	[ -z "${2:-}" ] || ok "$1: called $2" grep -qF "$image: holds $2" "$scratch/err"
 }
 
 blank
 check
-expect 'blank: exit status' "$status" 0
-expect 'blank: said' "$(cat "$scratch/out")" "$image: blank"
+is 'blank: exit status' "$status" 0
+is 'blank: said' "$(cat "$scratch/out")" "$image: blank"
 
 blank
 mkfs.ext4 -q -F -L books "$image"
@@ -63,10 +63,10 @@ refused 'what lies at the end (md 1.0)'
 
 blank
 run "$mkbackup" "$image" 64
-expect 'an empty backup: made' "$status" 0
+is 'an empty backup: made' "$status" 0
 cp "$image" "$scratch/good"
 check
-expect 'an empty backup: exit status' "$status" 0
+is 'an empty backup: exit status' "$status" 0
 ok 'an empty backup: what it is' grep -q 'kind = object, size = 64M, handles = 262144' "$scratch/out"
 ok 'an empty backup: nothing lost' grep -q '^lost: *0$' "$scratch/out"
 
@@ -75,7 +75,7 @@ for slot in 0 1; do
 	cp "$scratch/good" "$image"
 	patch $((slot * 4096 + 20)) 'damaged'
 	check
-	expect "slot $slot damaged: exit status" "$status" 0
+	is "slot $slot damaged: exit status" "$status" 0
 done
 cp "$scratch/good" "$image"
 patch 20 'damaged'
@@ -84,7 +84,7 @@ refused 'both slots damaged'
 cp "$scratch/good" "$image"
 dd if=/dev/zero of="$image" bs=4096 count=2 conv=notrunc status=none
 check
-expect 'a formatting cut off before the superblock: exit status' "$status" 0
+is 'a formatting cut off before the superblock: exit status' "$status" 0
 ok 'a formatting cut off before the superblock: blank' grep -q ': blank$' "$scratch/out"
 cp "$scratch/good" "$image"
 truncate -s 80M "$image"
@@ -94,29 +94,29 @@ ok 'cut short: refused' [ "$status" -ne 0 ]
 # Segments with objects: all is found; one bit of an object is missed by name.
 blank
 run "$mkbackup" "$image" 64 1000 60
-expect 'a full backup: made' "$status" 0
+is 'a full backup: made' "$status" 0
 cp "$image" "$scratch/good"
 check
-expect 'a full backup: exit status' "$status" 0
+is 'a full backup: exit status' "$status" 0
 ok 'a full backup: segments' grep -q '^segments: 15 (15 closed' "$scratch/out"
 objects=$(sed -n 's/^objects: *\([0-9]*\), .*/\1/p' "$scratch/out")
 ok "a full backup: $objects objects" [ "${objects:-0}" -gt 60000 ]
 patch $((100 * 1048576)) 'damaged'
 check
-expect 'a full backup, damaged: exit status' "$status" 3
+is 'a full backup, damaged: exit status' "$status" 3
 ok 'a full backup, damaged: what is lost' grep -q 'LOST: segment [0-9]* ' "$scratch/err"
 cp "$scratch/good" "$image"
 run "${RECOVERY:-$(dirname "$0")/build/recovery}" "$image"
-expect 'a full backup, recovered: exit status' "$status" 0
+is 'a full backup, recovered: exit status' "$status" 0
 ok 'a full backup, recovered: all objects' grep -q "\"segments\": 15, \"objects\": $objects, " \
 	"$scratch/out"
 
 # Few objects among many handles: the table of a recovery has 384 MiB, of which little is touched.
 blank
 run "$mkbackup" "$image" 64 100000 100 16777216
-expect 'few objects, many handles: made' "$status" 0
+is 'few objects, many handles: made' "$status" 0
 run "${RECOVERY:-$(dirname "$0")/build/recovery}" "$image"
-expect 'few objects, many handles: exit status' "$status" 0
+is 'few objects, many handles: exit status' "$status" 0
 ok 'few objects, many handles: objects' grep -Eq '"objects": [0-9]{3,4},' "$scratch/out"
 peak=$(sed -n 's/.*"peak_bytes": \([0-9]*\).*/\1/p' "$scratch/out")
 echo "# peak: $((peak >> 20)) MiB"
@@ -126,18 +126,18 @@ cp "$scratch/good" "$image"
 # What is not there, not a file, not to be had.
 rm -f "$image"
 check
-expect 'no file: exit status' "$status" 1
+is 'no file: exit status' "$status" 1
 ok 'no file: the way out' grep -q 'size = ..' "$scratch/err"
 mkdir "$image"
 check
-expect 'a directory: exit status' "$status" 1
+is 'a directory: exit status' "$status" 1
 rmdir "$image"
 cp "$scratch/good" "$image"
 flock "$image" sleep 60 &
 holder=$!
 sleep 0.3
 check
-expect 'held by another: exit status' "$status" 4
+is 'held by another: exit status' "$status" 4
 kill "$holder"
 wait "$holder" 2>/dev/null
 

@@ -21,9 +21,13 @@ import uuid
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
-from tap import Tap, free_port
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "qemu"))
+
+from ports import free_port  # noqa: E402
+from testbed.tap import Tap  # noqa: E402
+
 CLUSTER = os.environ.get("CLUSTER", str(HERE / "build/cluster"))
 LEASE = 5               # seconds: the least that is allowed
 PATIENCE = 60.0
@@ -163,16 +167,16 @@ def claims(tap: Tap, scratch: Path, etcd: Etcd) -> None:
              [{"host": "a", "boot": BOOT, "pid": a.process.pid, "lease": LEASE, "epoch": 1}, "1"])
     answer, seconds = timed(b.claim, store)
     tap.same("an owner that is alive", answer, "refused EBUSY")
-    tap.check("is found out before its lease could end", [] if seconds < LEASE else [seconds])
-    tap.check("is named, and what to do", [] if "host a owns the store, epoch 1, and is alive: "
+    tap.wrong("is found out before its lease could end", [] if seconds < LEASE else [seconds])
+    tap.wrong("is named, and what to do", [] if "host a owns the store, epoch 1, and is alive: "
                                                 "stop lsmemd there" in b.said() else [b.said()])
     tap.same("of this host, too", again.claim(store, 0, "alone"), "refused EBUSY")
-    tap.check("renewed all the while", [] if not a.lost() else [a.holds()])
+    tap.wrong("renewed all the while", [] if not a.lost() else [a.holds()])
     a.process.kill()
     a.process.wait()
     answer, seconds = timed(again.claim, store, 0, "alone")
     tap.same("of this host, dead", answer, "claimed 2 1")
-    tap.check("is not waited for", [] if seconds < 3 else [seconds])
+    tap.wrong("is not waited for", [] if seconds < 3 else [seconds])
     again.process.kill()
     again.process.wait()
     tap.same("unless the kernel says that it is served", heir.claim(store), "claimed 3 1")
@@ -181,7 +185,7 @@ def claims(tap: Tap, scratch: Path, etcd: Etcd) -> None:
              [etcd.value(store, "owner"), etcd.value(store, "epoch")], [None, "3"])
     answer, seconds = timed(b.claim, store, 100)
     tap.same("an epoch above another", answer, "claimed 101 1")
-    tap.check("at once", [] if seconds < 3 else [seconds])
+    tap.wrong("at once", [] if seconds < 3 else [seconds])
     other = str(uuid.uuid4())
     tap.same("another store instead, its epoch no lower", b.claim(other), "claimed 102 0")
     tap.same("gives the first back", etcd.value(store, "owner"), None)
@@ -282,7 +286,7 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
         put("members", text)
         heir = Owner(scratch, "c", etcd.url)
         tap.same(f"members: {what}", heir.claim(store), "refused EBADMSG")
-        tap.check(f"members: {what}: told", [] if f"/lsmem/stores/{store}/members: {why}: "
+        tap.wrong(f"members: {what}: told", [] if f"/lsmem/stores/{store}/members: {why}: "
                   in heir.said() else [heir.said()])
         heir.close()
         tap.same(f"members: {what}: nothing was changed",
@@ -303,8 +307,8 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
             backup | {"path": "rdma://10.0.0.1/x"} | change for change in changes]}))
         heir.say(f"look {store}")
         said = heir.say("take /key")
-        tap.check(f"taken: {what}", [] if said.startswith(answer) else [said])
-    tap.check("taken: no secret", [] if heir.say("take").startswith(
+        tap.wrong(f"taken: {what}", [] if said.startswith(answer) else [said])
+    tap.wrong("taken: no secret", [] if heir.say("take").startswith(
         "etcd:1: path = a:/x: the host that keeps it asks for proof of a secret") else [heir.say("take")])
     heir.close()
 
@@ -359,8 +363,8 @@ def ends(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     owner = json.loads(etcd.value(stores[3], "owner")) | {"cut": "b"}
     etcd.ask("kv/put", key=f"/lsmem/stores/{stores[3]}/owner", value=json.dumps(owner))
     until(cut.lost)
-    tap.check("cut off: knows soon", [] if time.monotonic() - begun < LEASE else ["late"])
-    tap.check("and why", [] if cut.holds() in ("no the lease has run out, or was ended",
+    tap.wrong("cut off: knows soon", [] if time.monotonic() - begun < LEASE else ["late"])
+    tap.wrong("and why", [] if cut.holds() in ("no the lease has run out, or was ended",
                                                "no host b has taken it") else [cut.holds()])
     until(half.lost)
     tap.same("cut off, its lease alive", half.holds(), "no host b has taken it")
@@ -368,16 +372,16 @@ def ends(tap: Tap, scratch: Path, etcd: Etcd) -> None:
              "claimed 2 1")
     # The last renewal may be a fifth of the lease old; etcd may be late.
     after = time.monotonic() - begun
-    tap.check("not before", [] if LEASE * 0.8 - 0.1 < after < 2 * LEASE else [after])
+    tap.wrong("not before", [] if LEASE * 0.8 - 0.1 < after < 2 * LEASE else [after])
     tap.same("an owner that stands still: likewise", heirs[2].answer(), "claimed 2 1")
     still.ask("holds")
     os.kill(still.process.pid, signal.SIGCONT)
-    tap.check("knows as it goes on", [] if still.answer().startswith("no ") else ["it does not"])
+    tap.wrong("knows as it goes on", [] if still.answer().startswith("no ") else ["it does not"])
     tap.same("taken over from an owner that was alive", heirs[1].answer(), "claimed 2 1")
     after = time.monotonic() - begun
-    tap.check("not before the old one's lease is over", [] if after > LEASE else [after])
+    tap.wrong("not before the old one's lease is over", [] if after > LEASE else [after])
     tap.same("taken over from an owner that is odd", odd.answer(), "claimed 1 0")
-    tap.check("which is named as far as it goes", [] if "host x?y is cut off" in odd.said()
+    tap.wrong("which is named as far as it goes", [] if "host x?y is cut off" in odd.said()
               else [odd.said()])
     for program in (cut, still, half, odd, *heirs):
         program.close()
@@ -398,14 +402,14 @@ def outages(tap: Tap, scratch: Path, etcd: Etcd) -> Iterator[None]:
     patient.say("members used lost")
     until(a.lost)
     after = time.monotonic() - begun
-    tap.check("without etcd, ours until four fifths of the lease are over",
+    tap.wrong("without etcd, ours until four fifths of the lease are over",
               [] if LEASE * 0.5 < after < LEASE * 0.95 else [after])
-    tap.check("and known why", [] if "Couldn't connect" in a.holds() else [a.holds()])
-    tap.check("an outage shorter than the lease", [] if not patient.lost() else [patient.holds()])
+    tap.wrong("and known why", [] if "Couldn't connect" in a.holds() else [a.holds()])
+    tap.wrong("an outage shorter than the lease", [] if not patient.lost() else [patient.holds()])
     etcd.start()
     until(lambda: "answers again" in patient.holds() + patient.said())
-    tap.check("is told, and its end", [] if "s more" in patient.said() else [patient.said()])
-    tap.check("and harms nothing", [] if not patient.lost() else [patient.holds()])
+    tap.wrong("is told, and its end", [] if "s more" in patient.said() else [patient.said()])
+    tap.wrong("and harms nothing", [] if not patient.lost() else [patient.holds()])
     until(lambda: patient.say("members") == "known")
     tap.same("a backup lost meanwhile: etcd hears of it",
              json.loads(etcd.value(store, "members"))["backups"][1]["state"], "lost")
@@ -431,19 +435,19 @@ def several(tap: Tap, scratch: Path) -> None:
         store = str(uuid.uuid4())
         tap.same("three members, the first endpoint does not answer", a.claim(store), "claimed 1 0")
         etcds[0].kill()
-        tap.check("a member dies", goes_on())
+        tap.wrong("a member dies", goes_on())
         etcds[0].start()
         until(etcds[0].answers)
         leader = next(etcd for etcd in etcds if etcd.leads())
         leader.kill()
-        tap.check("the leader dies", goes_on())
+        tap.wrong("the leader dies", goes_on())
         tap.same("and no other host gets the store", b.claim(store), "refused EBUSY")
         tap.same("two members", short.claim(str(uuid.uuid4())), "claimed 1 0")
         begun = time.monotonic()
         next(etcd for etcd in etcds if etcd is not leader).kill()
         until(short.lost)
         after = time.monotonic() - begun
-        tap.check("one member: ours until four fifths of the lease are over",
+        tap.wrong("one member: ours until four fifths of the lease are over",
                   [] if LEASE * 0.5 < after < LEASE * 0.95 else [after])
         for program in (a, short, b):
             program.close()
@@ -566,7 +570,7 @@ def secure(tap: Tap, scratch: Path) -> Iterator[None]:
             tap.same("ends", program.close(), 0)
         missing = Owner(scratch, "a", etcd.url, f"ca = {files}/ca.pem\n")
         tap.same("a certificate that is not there", missing.process.wait(PATIENCE), 2)
-        tap.check("is named", [] if f"{files}/ca.pem: cannot be read" in missing.said()
+        tap.wrong("is named", [] if f"{files}/ca.pem: cannot be read" in missing.said()
                   else [missing.said()])
     finally:
         etcd.kill()
@@ -590,8 +594,7 @@ def main() -> int:
                 next(part, None)
         finally:
             etcd.kill()
-    print(f"1..{tap.count}")
-    return 1 if tap.failed else 0
+    return tap.finish()
 
 
 if __name__ == "__main__":

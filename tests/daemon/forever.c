@@ -18,6 +18,9 @@
 #include <lsmem.h>
 #include <lsmem/lsmem_format.h>
 
+#include "../common/content.h"
+#include "../common/random.h"
+
 #define LENGTH	1000u
 #define BATCH	64u
 #define COLD	(LSMEM_SEGMENT_BYTES / (LENGTH + LSMEM_ENTRY_BYTES))	/* objects a segment */
@@ -29,23 +32,6 @@ struct object {
 };
 
 static uint64_t state;
-
-static uint64_t draw(void)
-{
-	uint64_t z = state += 0x9e3779b97f4a7c15ull;	/* splitmix64 */
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
-}
-
-static void fill(uint64_t *data, uint64_t index, uint64_t serial)
-{
-	size_t i;
-
-	for (i = 0; i < LENGTH / sizeof(*data); i++)
-		data[i] = (index << 32 ^ serial) * 0x9e3779b97f4a7c15ull + i;
-}
 
 static void die(const char *what, int error)
 {
@@ -80,7 +66,7 @@ static void write_batch(struct lsm *lsm, struct object *objects, const uint64_t 
 	for (i = 0; i < nr; i++) {
 		struct object *o = &objects[which[i]];
 
-		fill(data[i], which[i], ++o->serial);
+		content_fill(data[i], LENGTH, which[i], ++o->serial);
 		ops[i] = (struct lsmem_op){
 			.size = sizeof(ops[i]),
 			.op = o->handle ? LSMEM_OP_REPLACE : LSMEM_OP_ALLOC,
@@ -96,12 +82,11 @@ static void write_batch(struct lsm *lsm, struct object *objects, const uint64_t 
 
 static uint64_t wrong(struct lsm *lsm, const struct object *objects, uint64_t nr)
 {
-	uint64_t want[LENGTH / sizeof(uint64_t)], got[LENGTH / sizeof(uint64_t)], i, bad = 0;
+	uint64_t got[LENGTH / sizeof(uint64_t)], i, bad = 0;
 
 	for (i = 0; i < nr; i++) {
-		fill(want, i, objects[i].serial);
 		if (lsm_read(lsm, objects[i].handle, got, sizeof(got), 0, NULL) != LENGTH ||
-		    memcmp(got, want, LENGTH))
+		    !content_is(got, LENGTH, i, objects[i].serial))
 			bad++;
 	}
 	return bad;
@@ -140,7 +125,7 @@ int main(int argc, char **argv)
 	writes = nr * strtoull(argv[2], NULL, 0);
 	for (done = 0; done < writes; done += n) {
 		for (n = 0; n < BATCH;) {
-			which[n] = draw() % nr;
+			which[n] = random_below(&state, nr);
 			if (which[n] % COLD)
 				n++;	/* twice in a batch is fine: the last one counts */
 		}

@@ -15,7 +15,7 @@ ends()
 	until_true 60 ended "$daemon_pid" || kill -KILL "$daemon_pid"
 	status=0
 	wait "$daemon_pid" || status=$?
-	expect "$1: the daemon ends, its exit status" "$status" 8
+	is "$1: the daemon ends, its exit status" "$status" 8
 	took=$(($(now_ms) - begun))
 	echo "# after $took ms"
 	ok "$1: says why" since 'etcd no longer says that the store is ours'
@@ -24,22 +24,22 @@ ends()
 # ---- A drive of this host's ---------------------------------------------------
 lease=5 config a "$drive" ''
 refuses 'no etcd' 8 'without etcd the owner of the store is not known' --init
-expect 'no etcd: no store is made' "$(ls /sys/class/lsmem)" ''
+is 'no etcd: no store is made' "$(ls /sys/class/lsmem)" ''
 ok 'etcd starts' etcd_start
 config a "$drive" ''
 ok 'formatted and active' start format --format
 uuid=$(cat "/sys/class/lsmem/$store/uuid")
-expect 'its epoch' "$(has epoch)" 1
+is 'its epoch' "$(has epoch)" 1
 ok 'its owner' grep -q '"host":"a"' <(has owner)
 put a 1
 slay
 mark
 ok 'resumes after a SIGKILL' start resume
 ok 'without waiting for its own lease' eval '! since "waiting for the end"'
-expect 'with a new epoch' "$(has epoch)" 2
+is 'with a new epoch' "$(has epoch)" 2
 run "$ctl" backups "$store"
 ok 'lsmemctl backups tells it' grep -q "^$store: host a owns it, epoch 2; its lease ends in" "$scratch/out"
-expect 'and its JSON' "$("$ctl" backups "$store" --json | jq '.[0].cluster_epoch')" 2
+is 'and its JSON' "$("$ctl" backups "$store" --json | jq '.[0].cluster_epoch')" 2
 ok 'told in the status file' grep -q '"cluster_epoch": 2' "/run/lsmem/$store.json"
 
 # Suspended for longer than the lease, while another host waits for it.
@@ -54,7 +54,7 @@ ok 'suspended: nothing was acknowledged' eval '! ended "$put_pid"'
 ok 'suspended: the store is readable' holds a 1
 ok 'started again' start again
 wait "$put_pid"
-expect 'started again: now it is' "$?" 0
+is 'started again: now it is' "$?" 0
 
 mark
 etcd_kill
@@ -73,8 +73,8 @@ ok 'waits until the lease is over' since 'host a owns the store, epoch 4; waitin
 ok 'the owner is that' grep -q '"host":"b"' <(has owner)
 ok 'what was acknowledged is there' eval 'holds a 1 && holds b 2 && holds c 3'
 stop
-expect 'drains' "$status" 0
-expect 'gives the store back' "$(has owner)" ''
+is 'drains' "$status" 0
+is 'gives the store back' "$(has owner)" ''
 run "$ctl" destroy "$store"
 
 # ---- A backup on another host -------------------------------------------------
@@ -99,15 +99,15 @@ ends 'remote: cut off'
 daemon_pid=$second_pid
 ok 'remote: the new owner serves' until_true 60 said 'serving, backup' "$scratch/second.log"
 ok 'remote: not before the lease was over' [ $(($(now_ms) - begun)) -gt $((lease * 1000)) ]
-expect 'remote: its epoch' "$(has epoch)" 3
+is 'remote: its epoch' "$(has epoch)" 3
 ok 'remote: the server knows it' said 'epoch 3' "$scratch/server.log"
 ok 'remote: what was acknowledged is there' eval 'holds d 1 && holds e 2'
 stop
-expect 'remote: drains' "$status" 0
+is 'remote: drains' "$status" 0
 run "$ctl" destroy "$store"
 
 server_end
-expect 'the server ends' "$?" 0
+is 'the server ends' "$?" 0
 etcd_kill
 ok 'the RDMA modules can go' soft_roce_end
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log" "$scratch/second.log" "$scratch/server.log"

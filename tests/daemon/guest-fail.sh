@@ -26,7 +26,7 @@ dmsetup load shaky --table "0 $sectors flakey $(realpath "$other") 0 0 3600 1 er
 dmsetup resume shaky
 status=0
 wait "$daemon_pid" || status=$?
-expect 'it fails: exit status' "$status" 6
+is 'it fails: exit status' "$status" 6
 ok 'it fails: said what' grep -q 'at [0-9]* failed: Input/output error' "$log"
 ok 'it fails: said what to do' grep -q 'Do not destroy it' "$log"
 ok 'it fails: in the status file' grep -q '"state": "failed"' /run/lsmem/lsmem.json
@@ -40,9 +40,9 @@ dmsetup resume shaky
 ok 'repaired: resumes' start repaired
 verify 'repaired: all there'
 stop
-expect 'repaired: drains' "$status" 0
+is 'repaired: drains' "$status" 0
 run "$ctl" destroy lsmem
-expect 'repaired: all of it is on the backup' "$status" 0
+is 'repaired: all of it is on the backup' "$status" 0
 ok 'repaired: recovers' start again
 verify 'repaired: all there from the backup'
 stop
@@ -56,10 +56,10 @@ for i in 0 1 2 3; do
 		seek=$(((frames + i * 8388608 + 4096 + 40960) / 4096))
 done
 run "$lsmemd" -c "$conf" --check
-expect 'damaged: --check: exit status' "$status" 3
+is 'damaged: --check: exit status' "$status" 3
 refuses 'damaged' 3 'LOST: '
 ok 'damaged: in the status file' grep -q '"lost_count": [1-9]' /run/lsmem/lsmem.json
-expect 'damaged: no store is left' "$(stores)" ''
+is 'damaged: no store is left' "$(stores)" ''
 ok 'damaged: goes on when told to' start accept --accept-loss
 ok 'damaged: names the losses all the same' grep -q '"lost_count": [1-9]' /run/lsmem/lsmem.json
 stop
@@ -86,6 +86,6 @@ run "$ctl" destroy lsmem
 umount "$scratch/mnt"
 
 rmmod lsmem
-expect 'the module can be unloaded' "$?" 0
+is 'the module can be unloaded' "$?" 0
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log"
 tap_end

@@ -8,16 +8,13 @@
 store=lsmemb0
 UNIT=512000	# bytes that the drive counts by
 
-# quietly COMMAND ..: what it says is shown if it fails
-quietly() { "$@" >"$scratch/out" 2>"$scratch/err" || { cat "$scratch/out" >&2; false; }; }
-
 # jobs NAME FILE ..: all of each file
 jobs()
 {
 	local name=$1 file
 	shift
 	for file; do
-		ok "$name: $file" quietly env DEV=/dev/$store SIZE=32M RUNTIME=1 SEED=1 \
+		ok "$name: $file" env DEV=/dev/$store SIZE=32M RUNTIME=1 SEED=1 \
 			fio "$top/tests/fio/$file"
 	done
 }
@@ -29,7 +26,7 @@ written()
 }
 
 run "$ctl" create --kind block --size 256M
-expect 'volatile: a store' "$status" 0
+is 'volatile: a store' "$status" 0
 jobs volatile random.fio sequential.fio uring.fio durable.fio	# verify.fio: guest/block.sh
 ok 'volatile: destroyed' until_true 10 "$ctl" destroy $store
 
@@ -45,6 +42,6 @@ ok 'durable: the drive counts what the daemon says' \
 	[ "$by_daemon" -gt 0 -a $((by_drive + UNIT)) -ge "$by_daemon" -a \
 	$((by_drive - UNIT)) -le $((by_daemon + by_daemon / 50)) ]
 stop
-expect 'durable: drains' "$status" 0
+is 'durable: drains' "$status" 0
 ok 'durable: destroyed' until_true 10 "$ctl" destroy $store
 tap_end

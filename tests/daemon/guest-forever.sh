@@ -21,21 +21,21 @@ ok 'formatted and active' start format --format --force -v
 "$here/build/forever" "/dev/$store" "${TIMES:-1}" >"$scratch/out" 2>"$scratch/err"
 status=$?
 sed 's/^/# /' "$scratch/out" "$scratch/err"
-expect 'all overwrites were taken, all objects are right' "$status" 0
+is 'all overwrites were taken, all objects are right' "$status" 0
 echo "# $(figure cleaner/segments_cleaned) segments cleaned, $(figure cleaner/compactions) compacted," \
 	"$(figure cleaner/write_cost_permille) write cost per mille," \
 	"$(figure stats/stalls) stalls, $(figure cleaner/forced_rolls) forced rolls"
 ok 'more segments have been cleaned or compacted than there are' \
 	[ "$(cleaned)" -gt "$(figure segments)" ]
 stop
-expect 'drained' "$status" 0
+is 'drained' "$status" 0
 tell
 run "$ctl" destroy $store
 ok 'recovers what is live' start recovery
 ok 'all of it' [ "$(figure handles_used)" -gt 90000 ]
 stop
 run "$ctl" destroy $store
-expect 'destroyed' "$status" 0
+is 'destroyed' "$status" 0
 
 for round in 1 2; do
 	start "format $round" --format --force -v || break
@@ -47,10 +47,10 @@ for round in 1 2; do
 	kill -KILL $writer
 	wait $writer
 	stop
-	expect "round $round: drained while the cleaner works" "$status" 0
+	is "round $round: drained while the cleaner works" "$status" 0
 	tell
 	run "$ctl" destroy $store
-	expect "round $round: nothing is in memory alone" "$status" 0
+	is "round $round: nothing is in memory alone" "$status" 0
 	[ "$status" -eq 0 ] || sed 's/^/# /' "$scratch/err"
 done
 grep -c 'cleaning.*segments chosen' "$log" | sed 's/^/# choices: /'

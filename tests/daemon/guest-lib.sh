@@ -5,7 +5,7 @@ set -u
 here=$(realpath "$(dirname "$0")")
 top=$here/../..
 LSMEMD=${LSMEMD:-$top/daemon/lsmemd}
-. "$here/tap.sh"
+. "$here/lib.sh"
 drives=(/dev/drive/*)
 drive=${drives[0]}
 other=${drives[1]-}
@@ -93,7 +93,7 @@ verify()
 	status=$?
 	cat "$scratch/err" | head -30 | sed 's/^/# /'
 	sed 's/^/# /' "$scratch/out"
-	expect "$1" "$status" 0
+	is "$1" "$status" 0
 }
 
 # until_true SECONDS COMMAND ..: as soon as it succeeds
@@ -147,7 +147,7 @@ refuses()
 	local name=$1 wanted=$2 text=$3
 	shift 3
 	run "$lsmemd" -c "$conf" "$@"
-	expect "$name: exit status" "$status" "$wanted"
+	is "$name: exit status" "$status" "$wanted"
 	ok "$name: says why" grep -q -- "$text" "$scratch/err"
 }
 
@@ -164,7 +164,7 @@ fails()
 	status=0
 	wait "$daemon_pid" || status=$?
 	took=$(($(now_ms) - begun))
-	expect "$name: exit status" "$status" 6
+	is "$name: exit status" "$status" 6
 	echo "# noticed after $took ms"
 	ok "$name: in time" [ "$took" -lt $((most * 1000)) ]
 	ok "$name: says what" since "$text"

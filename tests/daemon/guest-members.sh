@@ -37,13 +37,13 @@ ok 'one: formatted and active' start format --init
 uuid=$(cat "/sys/class/lsmem/$store/uuid")
 put d 1
 stop
-expect 'one: drains' "$status" 0
+is 'one: drains' "$status" 0
 run "$ctl" destroy "$store"
 config_none c
 ok 'one in etcd: recovered' start none
 ok 'one in etcd: all is there' holds d 1
 stop
-expect 'one in etcd: drains' "$status" 0
+is 'one in etcd: drains' "$status" 0
 run "$ctl" destroy "$store"
 config_two a
 ok 'two: formatted and active' start two --format --force
@@ -64,20 +64,20 @@ ok 'two: another host, with a drive of its own' start b
 ok 'two: told which it does not have' since "backup near, a:$drive .* was used in epoch"
 ok 'two: etcd knows where they are now' until_true 30 eval 'has members | grep -q "b:$drive"'
 stop
-expect 'two: drains' "$status" 0
+is 'two: drains' "$status" 0
 run "$ctl" destroy "$store"
 forget
 config_none c
 refuses 'one of two' 3 "b:$drive: a file or drive of another host"
-expect 'one of two: no store is made' "$(ls /sys/class/lsmem)" ''
+is 'one of two: no store is made' "$(ls /sys/class/lsmem)" ''
 ok 'one of two: taken for all that is left' start c --accept-missing
 ok 'one of two: all is there' eval 'holds f 1 && holds g 2'
 ok 'one of two: etcd knows' until_true 30 are missing used
 stop
-expect 'one of two: drains' "$status" 0
+is 'one of two: drains' "$status" 0
 run "$ctl" destroy "$store"
 server_end
-expect 'the server ends' "$?" 0
+is 'the server ends' "$?" 0
 etcd_kill
 ok 'the RDMA modules can go' soft_roce_end
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log" "$scratch/server.log"

@@ -53,20 +53,20 @@ conf_of alpha "$drive" block
 conf_of beta "$other" block
 for name in alpha beta; do
 	"$lsmemd" -c "$scratch/$name.conf" --init 2>>"$log"
-	expect "$name: --init" "$?" 0
+	is "$name: --init" "$?" 0
 done
 ok 'alpha first: alpha' begin alpha
 ok 'alpha first: beta' begin beta
-expect 'alpha first: the node of alpha' "$(node by-name/alpha)" lsmemb0
-expect 'alpha first: the node of beta' "$(node by-name/beta)" lsmemb1
+is 'alpha first: the node of alpha' "$(node by-name/alpha)" lsmemb0
+is 'alpha first: the node of beta' "$(node by-name/beta)" lsmemb1
 for name in alpha beta; do
 	uuid[$name]=$("$ctl" stat "$name" --json | jq -r .uuid)
 	put "$name"
 done
-expect 'lsmemctl by uuid' "$("$ctl" stat "${uuid[beta]}" --json | jq -r '.name + " " + .given_name')" \
+is 'lsmemctl by uuid' "$("$ctl" stat "${uuid[beta]}" --json | jq -r '.name + " " + .given_name')" \
 	'lsmemb1 beta'
-expect 'lsmemctl by link' "$("$ctl" stat /dev/lsmem-by-name/beta --json | jq -r .name)" lsmemb1
-expect 'lsmemctl backups by name' "$("$ctl" backups beta --json | jq -r '.[0].store')" lsmemb1
+is 'lsmemctl by link' "$("$ctl" stat /dev/lsmem-by-name/beta --json | jq -r .name)" lsmemb1
+is 'lsmemctl backups by name' "$("$ctl" backups beta --json | jq -r '.[0].store')" lsmemb1
 run "$ctl" stat gamma
 ok 'lsmemctl by a name that no store has' grep -q 'gamma: no such store' "$scratch/err"
 
@@ -76,25 +76,25 @@ for name in lsmem lsmemb1 lsmem-control .a -a a/b 'a b' "$(printf '%032d' 0)"; d
 	ok "no name: $name" eval '! printf %s "$name" 2>/dev/null >$given'
 done
 ok 'a name that is taken' eval '! echo beta 2>/dev/null >$given'
-expect 'the name is as it was' "$(cat $given)" alpha
+is 'the name is as it was' "$(cat $given)" alpha
 echo omega >$given
-expect 'another name' "$(node by-name/omega) $(ls /dev/lsmem-by-name | xargs)" 'lsmemb0 beta omega'
+is 'another name' "$(node by-name/omega) $(ls /dev/lsmem-by-name | xargs)" 'lsmemb0 beta omega'
 addpart /dev/lsmemb1 1 2048 4096
-expect 'a partition by name' "$(node by-name/beta-part1)" lsmemb1p1
-expect 'a partition by uuid' "$(node "by-uuid/${uuid[beta]}-part1")" lsmemb1p1
+is 'a partition by name' "$(node by-name/beta-part1)" lsmemb1p1
+is 'a partition by uuid' "$(node "by-uuid/${uuid[beta]}-part1")" lsmemb1p1
 delpart /dev/lsmemb1 1
 echo alpha >$given
 
 ok 'alpha ends' end alpha
 ok 'beta ends' end beta
-expect 'no links are left' "$(ls /dev/lsmem-by-name /dev/lsmem-by-uuid 2>/dev/null | grep -v :$ | xargs)" ''
+is 'no links are left' "$(ls /dev/lsmem-by-name /dev/lsmem-by-uuid 2>/dev/null | grep -v :$ | xargs)" ''
 ok 'beta first: beta' begin beta
 ok 'beta first: alpha' begin alpha
-expect 'beta first: the node of beta' "$(node by-name/beta)" lsmemb0
-expect 'beta first: the node of alpha' "$(node by-name/alpha)" lsmemb1
+is 'beta first: the node of beta' "$(node by-name/beta)" lsmemb0
+is 'beta first: the node of alpha' "$(node by-name/alpha)" lsmemb1
 for name in alpha beta; do
-	expect "beta first: $name by name" "$(get "by-name/$name")" "$name"
-	expect "beta first: $name by uuid" "$(get "by-uuid/${uuid[$name]}")" "$name"
+	is "beta first: $name by name" "$(get "by-name/$name")" "$name"
+	is "beta first: $name by uuid" "$(get "by-uuid/${uuid[$name]}")" "$name"
 done
 ok 'beta ends again' end beta
 
@@ -102,15 +102,15 @@ ok 'beta ends again' end beta
 conf_of gamma "$other" object 'name = alpha\n'
 conf=$scratch/gamma.conf
 refuses 'a name that another store has' 5 'name = alpha: another store has this name' --format --force
-expect 'no store is left of it' "$(ls /sys/class/lsmem)" lsmemb1
+is 'no store is left of it' "$(ls /sys/class/lsmem)" lsmemb1
 conf_of gamma "$other" object 'name = delta\ncharge = yes\n'
 "$lsmemd" -c "$conf" --format --force -v 2>>"$log" &
 pid[delta]=$!
 ok 'objects: active' until_true 60 eval '[ "$(cat /sys/class/lsmem/lsmem/state 2>/dev/null)" = active ]'
-expect 'objects: charged to the memory cgroup, as asked' "$(cat /sys/class/lsmem/lsmem/charged)" 1
-expect 'objects: by name' "$(node by-name/delta)" lsmem
-expect 'objects: by uuid' "$(node "by-uuid/$(cat /sys/class/lsmem/lsmem/uuid)")" lsmem
-expect 'objects: systemd is told' "$(udevadm info -q property /dev/lsmem | grep SYSTEMD_READY)" ''
+is 'objects: charged to the memory cgroup, as asked' "$(cat /sys/class/lsmem/lsmem/charged)" 1
+is 'objects: by name' "$(node by-name/delta)" lsmem
+is 'objects: by uuid' "$(node "by-uuid/$(cat /sys/class/lsmem/lsmem/uuid)")" lsmem
+is 'objects: systemd is told' "$(udevadm info -q property /dev/lsmem | grep SYSTEMD_READY)" ''
 ok 'objects: ends' end delta
 ok 'alpha ends again' end alpha
 rm "$rules"

@@ -105,14 +105,14 @@ for transport in tcp rdma; do
 	ok "$transport: resumes after a SIGKILL" start resume
 	ok "$transport: over the connection that was there" connected 1
 	wait "$load_pid"
-	expect "$transport: load, the daemon killed meanwhile" "$?" 0
+	is "$transport: load, the daemon killed meanwhile" "$?" 0
 	verify "$transport: all there after a SIGKILL"
 	load 60
 	nap 1
 	slay_load
 	slay
 	run "$ctl" destroy --force "$store"
-	expect "$transport: the memory is lost" "$status" 0
+	is "$transport: the memory is lost" "$status" 0
 	ok "$transport: recovers" start recovery
 	verify "$transport: all that was acknowledged is there"
 	[ "$transport" = rdma ] && break
@@ -122,7 +122,7 @@ for transport in tcp rdma; do
 	conf=$scratch/lsmemd.conf
 	ok 'tcp: its connection is that of the first' connected 1
 	stop
-	expect "$transport: drains" "$status" 0
+	is "$transport: drains" "$status" 0
 	ok "$transport: nothing stays connected" connected 0
 done
 
@@ -147,9 +147,9 @@ dmsetup resume shaky
 ok 'the drive goes on: resumes' start resume
 verify 'the drive goes on: all there'
 stop
-expect 'drains' "$status" 0
+is 'drains' "$status" 0
 run "$ctl" destroy "$store"
-expect 'all of it is on the backup' "$status" 0
+is 'all of it is on the backup' "$status" 0
 ok 'nothing stays connected' connected 0
 ok 'the modules of the host can go' modprobe -r nvme-tcp nvme-rdma nvme-fabrics
 target_end()

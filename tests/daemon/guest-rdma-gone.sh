@@ -47,7 +47,7 @@ kill -CONT "$server_pid"
 goes_on 'the server stands still'
 waits 'told to end' 15 'the connection is over' server_end KILL
 stop
-expect 'told to end while it waits: it has not drained' "$status" 7
+is 'told to end while it waits: it has not drained' "$status" 7
 slay_load
 ok 'told to end: the server is back' server_start
 ok 'told to end: resumes' start resume
@@ -78,7 +78,7 @@ taken_away()
 {
 	status=0
 	wait "$server_pid" || status=$?
-	expect "$1: the server lets go of it" "$status" 1
+	is "$1: the server lets go of it" "$status" 1
 	ok "$1: it is gone in time" until_true $((15 - ($(now_ms) - begun) / 1000)) ended "$delete_pid"
 	echo "# gone after $(($(now_ms) - begun)) ms"
 	ok "$1: the modules can go too" soft_roce_end
@@ -95,15 +95,15 @@ for next in rdma_cm ib_uverbs; do
 	goes_on "$name"
 done
 stop
-expect 'drains' "$status" 0
+is 'drains' "$status" 0
 run "$ctl" destroy "$store"
-expect 'all of it is on the backup' "$status" 0
+is 'all of it is on the backup' "$status" 0
 run "$lsmemd" -c "$conf" --check
-expect 'which is sound' "$status" 0
+is 'which is sound' "$status" 0
 sed 's/^/# /' "$scratch/out"
 begun=$(now_ms)
 server_end TERM
-expect 'the server ends' "$status" 0
+is 'the server ends' "$status" 0
 ok 'within its bound' [ $(($(now_ms) - begun)) -lt 10000 ]
 
 # ---- The device goes, and the daemon has another backup ---------------------------
@@ -142,9 +142,9 @@ taken_away 'two: the device goes'
 slay_load
 verify 'two: all there'
 stop
-expect 'two: drains' "$status" 0
+is 'two: drains' "$status" 0
 run "$ctl" destroy "$store"
-expect 'two: all of it is on the other' "$status" 0
+is 'two: all of it is on the other' "$status" 0
 ok 'the drive is not kept' until_true 5 dmsetup remove slow
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log" "$scratch/server.log"
 tap_end

@@ -35,7 +35,7 @@ ok 'requests, fence, hostile peers (build/rdma)' [ "$status" -eq 0 ]
 ok 'formatted and active' start format --init
 load 4
 wait "$load_pid"
-expect 'load' "$?" 0
+is 'load' "$?" 0
 sed 's/^/# /' "$scratch/load"
 verify 'all there'
 ok 'log memory is registered' eval '! said "cannot be registered" "$log"'
@@ -45,14 +45,14 @@ nap 1
 slay
 ok 'resumes after a SIGKILL' start resume
 wait "$load_pid"
-expect 'load, the daemon killed meanwhile' "$?" 0
+is 'load, the daemon killed meanwhile' "$?" 0
 verify 'all there after a SIGKILL'
 load 60
 nap 1
 slay_load
 slay
 run "$ctl" destroy --force "$store"
-expect 'the memory is lost' "$status" 0
+is 'the memory is lost' "$status" 0
 ok 'recovers' start recovery
 verify 'all that was acknowledged is on the server'"'"'s drive'
 grep -h 'recovered' "$log" | tail -1 | sed 's/^/# /'
@@ -88,7 +88,7 @@ nap 1
 slay
 ok 'ack = memory: resumes after a SIGKILL' start resume
 wait "$load_pid"
-expect 'ack = memory: load, the daemon killed meanwhile' "$?" 0
+is 'ack = memory: load, the daemon killed meanwhile' "$?" 0
 verify 'ack = memory: all there after a SIGKILL'
 # The primary fails while what it has sent is in the server's memory alone.
 dmsetup suspend --noflush slow
@@ -104,22 +104,22 @@ ok 'the drive stands still: a sync waits for it' [ "$status" -ne 0 ]
 slay_load
 slay
 run "$ctl" destroy --force "$store"
-expect 'the primary is lost' "$status" 0
+is 'the primary is lost' "$status" 0
 dmsetup resume slow
 ok 'recovers' start recovery
 verify 'all that was acknowledged from memory is there'
 load 4
 wait "$load_pid"
-expect 'load' "$?" 0
+is 'load' "$?" 0
 run "$ctl" sync "$store"
-expect 'a sync' "$status" 0
+is 'a sync' "$status" 0
 ok 'nothing is in memory alone after it' told '.memory_bytes == 0'
 stop
-expect 'drains' "$status" 0
+is 'drains' "$status" 0
 run "$ctl" destroy "$store"
-expect 'all of it is on the backup' "$status" 0
+is 'all of it is on the backup' "$status" 0
 server_end TERM
-expect 'the server ends' "$status" 0
+is 'the server ends' "$status" 0
 ok 'the drive is not kept' until_true 5 dmsetup remove slow
 ok 'the RDMA modules can go' soft_roce_end
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log" "$scratch/server.log"

@@ -14,7 +14,7 @@ dd if=/dev/zero of=$other bs=1M count=2 status=none
 # ---- Before there is a store ----------------------------------------------
 configure $drive 'size = 520M\n'
 refuses 'a backup that is too small' 5 'are needed' --init
-expect 'nothing is left of a start that failed' "$(stores)" ''
+is 'nothing is left of a start that failed' "$(stores)" ''
 mkfs.ext4 -q -F $drive
 configure $drive 'size = 128M\n'
 refuses 'a filesystem on the backup' 5 '--format --force'
@@ -26,7 +26,7 @@ refuses 'a mounted backup' 4 'held by another process' --format --force
 umount "$scratch/mnt"
 configure $drive 'size = 128M\nnode = lsmem7\n'
 refuses 'a node that cannot be had' 5 'node = lsmem7' --format --force
-expect 'nothing is left of it' "$(stores)" ''
+is 'nothing is left of it' "$(stores)" ''
 
 # What a service manager is told, and the state of the store when it is.
 notify=$scratch/notify
@@ -57,19 +57,19 @@ ok 'which stays blank' is_blank $drive
 ok 'and is not recorded' [ ! -e "$record" ]
 configure "$scratch/mnt/backup" 'size = 128M\n' 'size = 320M\n'
 refuses 'a file that is missing at the first start' 1 'lsmemd --init creates a file'
-expect 'which stays missing' "$(ls "$scratch/mnt")" ''
+is 'which stays missing' "$(ls "$scratch/mnt")" ''
 mkfs.ext4 -q -F $other
 mount $other "$scratch/mnt"
 status=0
 "$lsmemd" -c "$conf" --init 2>"$scratch/err" || status=$?
-expect 'first use' "$status" 0
+is 'first use' "$status" 0
 ok 'first use: says what is next' grep -q 'start lsmemd without --init' "$scratch/err"
-expect 'first use: recorded' "$(recorded state), $(recorded backups)" "ready, $scratch/mnt/backup"
-expect 'first use: no store is left' "$(stores)" ''
+is 'first use: recorded' "$(recorded state), $(recorded backups)" "ready, $scratch/mnt/backup"
+is 'first use: no store is left' "$(stores)" ''
 uuid=$(recorded uuid)
 refuses 'a second --init' 5 "records store $uuid" --init
 ok 'first start' start first
-expect 'the store that is recorded' "$(cat /sys/class/lsmem/lsmem/uuid)" "$uuid"
+is 'the store that is recorded' "$(cat /sys/class/lsmem/lsmem/uuid)" "$uuid"
 load 2
 wait "$load_pid"
 stop
@@ -77,16 +77,16 @@ run "$ctl" destroy lsmem
 umount "$scratch/mnt"
 refuses 'its filesystem is not mounted' 1 "records store $uuid (lsmem), last seen on $scratch/mnt/backup: mount"
 refuses 'its filesystem is not mounted, --init' 5 "records store $uuid" --init
-expect 'its filesystem is not mounted: nothing is created' "$(ls "$scratch/mnt") $(stores)" ' '
+is 'its filesystem is not mounted: nothing is created' "$(ls "$scratch/mnt") $(stores)" ' '
 configure $drive 'size = 128M\n'
 refuses 'its drive has another name, this one is blank' 5 "records store $uuid"
 ok 'this one stays blank' is_blank $drive
 mkdir "$scratch/elsewhere"
 run "$lsmemd" -c "$conf" --init --state-directory "$scratch/elsewhere"
-expect 'a store of another configuration' "$status" 0
+is 'a store of another configuration' "$status" 0
 refuses 'its drive has another name, this one is the backup of another store' 5 'not the one that was served'
 refuses 'and is not formatted either' 5 'not the one that was served' --format
-expect 'nothing is made of that' "$(stores)$(recorded uuid)" "$uuid"
+is 'nothing is made of that' "$(stores)$(recorded uuid)" "$uuid"
 dd if=/dev/zero of=$drive bs=1M count=2 status=none
 # Told to wait, or by a service manager, it waits for what is missing, and for nothing else.
 configure "$scratch/mnt/backup" 'wait = 1\n' 'size = 320M\n'
@@ -99,7 +99,7 @@ ok 'under a service manager: waits' until_true 30 since "waiting for $scratch/mn
 ok 'under a service manager: tells it' grep -q "STATUS=Waiting for $scratch/mnt/backup: No such" "$scratch/notified"
 ok 'under a service manager: says which store' since "records store $uuid"
 stop
-expect 'under a service manager: can be stopped' "$status" 0
+is 'under a service manager: can be stopped' "$status" 0
 configure "$scratch/mnt/backup" 'wait = forever\n' 'size = 320M\n'
 mark
 launch
@@ -112,7 +112,7 @@ run "$ctl" destroy lsmem
 # Cut off after the formatting, and before.
 sed -i 's/^state = .*/state = formatting/' "$record"
 run "$lsmemd" -c "$conf" --init
-expect 'a formatting that was cut off at its end is ended' "$status $(recorded state) $(recorded uuid)" "0 ready $uuid"
+is 'a formatting that was cut off at its end is ended' "$status $(recorded state) $(recorded uuid)" "0 ready $uuid"
 ok 'which loses nothing' start ended
 verify 'which loses nothing: all there'
 stop
@@ -122,7 +122,7 @@ sed -i 's/^state = .*/state = formatting/' "$record"
 configure $drive 'size = 128M\n'
 refuses 'a formatting that was cut off' 5 'was cut off: start lsmemd --init again'
 run "$lsmemd" -c "$conf" --init
-expect 'a formatting that was cut off is repeated' "$status $(recorded state)" '0 ready'
+is 'a formatting that was cut off is repeated' "$status $(recorded state)" '0 ready'
 echo nonsense >"$record"
 refuses 'a record that makes no sense' 5 'is not a record'
 forget
@@ -146,7 +146,7 @@ export WATCHDOG_USEC=2000000
 ok 'active' start first --format --force
 load 3
 wait "$load_pid"
-expect 'load' "$?" 0
+is 'load' "$?" 0
 ok 'metrics: the port is busy: said' said 'serving without metrics' "$log"
 # answers PORT: metrics are there
 answers()
@@ -181,7 +181,7 @@ unset NOTIFY_SOCKET WATCHDOG_USEC
 ok 'READY when active' grep -q '^READY=1 .* state active$' "$scratch/notified"
 ok 'never READY before' bash -c "! grep READY=1 '$scratch/notified' | grep -qv 'state active'"
 ok 'the watchdog is fed' grep -q '^WATCHDOG=1' "$scratch/notified"
-expect 'mode and owner of the node' "$(stat -c '%a %U' /dev/lsmem)" '640 nobody'
+is 'mode and owner of the node' "$(stat -c '%a %U' /dev/lsmem)" '640 nobody'
 ok 'protected from the OOM killer' grep -qx -- -1000 "/proc/$daemon_pid/oom_score_adj"
 ok 'locked in memory' bash -c "[ \$(awk '/VmLck/ { print \$2 }' /proc/$daemon_pid/status) -gt 1000 ]"
 
@@ -194,7 +194,7 @@ slay
 refuses 'an active store, a blank backup, by node' 5 'never stands for an active store' --format
 configure $other 'size = 128M\n'
 refuses 'an active store without daemon, a blank backup' 5 'no daemon serves it' --format
-expect 'no other store is made' "$(stores)" 'lsmem '
+is 'no other store is made' "$(stores)" 'lsmem '
 configure $drive 'size = 128M\n'
 refuses 'formatting the backup of an active store' 5 'is active in the kernel' --format --force
 for text in 'size = 136M' 'handles = 5' 'kind = block'; do
@@ -216,12 +216,12 @@ forget
 configure $drive 'node = lsmem\n'
 refuses 'an active store, the backup of another' 5 'is the backup of another store'
 run "$ctl" destroy lsmem
-expect 'the other store is destroyed' "$status" 0
+is 'the other store is destroyed' "$status" 0
 
 # An empty store never replaces a full backup: it becomes what was there.
 cp "$scratch/first.conf" "$conf"
 run "$ctl" create --durable --size 128M
-expect 'an empty store' "$(cat /sys/class/lsmem/lsmem/state)" new
+is 'an empty store' "$(cat /sys/class/lsmem/lsmem/state)" new
 configure $drive 'node = lsmem\n'
 ok 'an empty store and a full backup: recovers' start full
 verify 'an empty store and a full backup: all there'
@@ -256,12 +256,12 @@ configure $other 'kind = block\n'
 "$lsmemd" -c "$conf" 2>>"$log" &
 block_pid=$!
 wait $copy
-expect 'a filesystem lives through SIGKILL' "$?" 0
+is 'a filesystem lives through SIGKILL' "$?" 0
 ok 'its files are whole' cmp "$scratch/random" "$scratch/mnt/random"
 umount "$scratch/mnt"
 kill -TERM $block_pid
 wait $block_pid
-expect 'its daemon drains' "$?" 0
+is 'its daemon drains' "$?" 0
 run "$ctl" destroy lsmemb0
 configure $other 'kind = block\n'
 "$lsmemd" -c "$conf" 2>>"$log" &
@@ -271,16 +271,16 @@ ok 'the filesystem comes back from the backup' mount /dev/lsmemb0 "$scratch/mnt"
 ok 'with its files' cmp "$scratch/random" "$scratch/mnt/random"
 umount "$scratch/mnt"
 run fsck.ext4 -fn /dev/lsmemb0
-expect 'and is sound' "$status" 0
+is 'and is sound' "$status" 0
 kill -TERM $block_pid
 wait $block_pid
 run "$ctl" destroy lsmemb0
-expect 'the block store is destroyed' "$status" 0
+is 'the block store is destroyed' "$status" 0
 
 # SIGTERM before the store is active leaves nothing.
 stop
 run "$ctl" destroy lsmem
-expect 'the object store is destroyed' "$status" 0
+is 'the object store is destroyed' "$status" 0
 forget
 configure $drive ''
 "$lsmemd" -c "$conf" 2>>"$log" &
@@ -293,10 +293,10 @@ kill -TERM $pid
 wait $pid
 status=$?
 ok 'stopped early' [ "$status" -eq 0 -o "$status" -eq 143 ]
-expect 'stopped early: nothing is left' "$(stores)" ''
+is 'stopped early: nothing is left' "$(stores)" ''
 
 kill $listener
 rmmod lsmem
-expect 'the module can be unloaded' "$?" 0
+is 'the module can be unloaded' "$?" 0
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log"
 tap_end

@@ -21,7 +21,7 @@ ok 'it is slow: writers go on' until_is 0 eval 'rises; echo $?'
 dmsetup resume b
 ok 'it is fast again: is used' until_is used backup b state
 ok 'it is fast again: says so' since '/dev/mapper/b: has joined the others'
-expect 'it is fast again: no error is shown' "$(backup b error)" ''
+is 'it is fast again: no error is shown' "$(backup b error)" ''
 ok 'it is fast again: nothing is short' until_is 0 daemon segments_short
 # All have their two replicas on the others: it is given those that are opened from now on.
 ok 'it is fast again: has segments' until_is true eval '[ "$(backup b "frames - .frames_free")" -gt 0 ] && echo true'
@@ -37,7 +37,7 @@ dmsetup resume b
 kill -CONT "$daemon_pid"
 before=$(daemon log_bytes)
 ok 'the daemon stood still: writers go on' until_is 0 eval 'rises; echo $?'
-expect 'the daemon stood still: no backup is lost' "$(backup b state)" used
+is 'the daemon stood still: no backup is lost' "$(backup b state)" used
 ok 'the daemon stood still: none was' eval '! since lost'
 
 # ---- A bad one -------------------------------------------------------------------------
@@ -63,7 +63,7 @@ ok 'it is there: nothing is short' until_is 0 daemon segments_short
 slay_load
 verify 'it is there: all there'
 stop
-expect 'it is there: drains' "$status" 0
+is 'it is there: drains' "$status" 0
 
 # ---- Too few -----------------------------------------------------------------------------
 several 2 2 2 a b c
@@ -78,7 +78,7 @@ ok 'one is left: waits' until_is waiting daemon state
 ok 'one is left: says so' since 'left: 1, and min_replicas = 2: nothing more is acknowledged'
 before=$(daemon log_bytes)
 nap 1
-expect 'one is left: nothing becomes durable' "$(daemon log_bytes)" "$before"
+is 'one is left: nothing becomes durable' "$(daemon log_bytes)" "$before"
 mend b
 ok 'two are left again: goes on' until_is active daemon state
 before=$(daemon log_bytes)
@@ -91,12 +91,12 @@ lose_memory
 ok 'three are left again: recovers' start again
 verify 'three are left again: all there'
 stop
-expect 'drains' "$status" 0
+is 'drains' "$status" 0
 run "$ctl" destroy "$store"
 for name in a b c d; do
 	uncut "$name"
 done
 rmmod lsmem
-expect 'the module can be unloaded' "$?" 0
+is 'the module can be unloaded' "$?" 0
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log"
 tap_end

@@ -14,11 +14,11 @@ load 3
 wait "$load_pid"
 verify 'three: all there'
 for name in a b c; do
-	expect "three: $name is used" "$(backup $name state)" used
+	is "three: $name is used" "$(backup $name state)" used
 	ok "three: $name has segments" [ "$(backup $name 'frames - .frames_free')" -gt 0 ]
 done
 "$ctl" backups | sed 's/^/# /'
-expect 'three: in top' "$("$ctl" top "$store" --count 1 --interval 0.1 --json |
+is 'three: in top' "$("$ctl" top "$store" --count 1 --interval 0.1 --json |
 			  jq -r '[.stores[0].backups[].name] | join(" ")')" 'a b c'
 load 600
 nap 1
@@ -33,7 +33,7 @@ mark
 spoil c "$other" 0
 ok 'it fails: the others go on without it' until_is lost backup c state
 ok 'it fails: says what' since '/dev/mapper/c: .* failed: Input/output error'
-expect 'it fails: and in the table' "$(backup c error | cut -d: -f2)" ' Input/output error'
+is 'it fails: and in the table' "$(backup c error | cut -d: -f2)" ' Input/output error'
 before=$(daemon log_bytes)
 ok 'it fails: writers go on' until_is 0 eval 'rises; echo $?'
 ok 'it fails: replicas are made anew' until_is 0 daemon segments_short
@@ -50,7 +50,7 @@ ok 'it comes back: nothing is short' until_is 0 daemon segments_short
 slay_load
 verify 'all three again: all there'
 stop
-expect 'all three again: drains' "$status" 0
+is 'all three again: drains' "$status" 0
 
 # ---- One is not there, and a new one takes its place -------------------------------
 uncut b
@@ -67,7 +67,7 @@ uncut a
 mark
 ok 'one of three is missing: recovers' start missing
 ok 'one of three is missing: says so' since '/dev/mapper/a: is not there'
-expect 'one of three is missing: in the table' "$(backup a state)" missing
+is 'one of three is missing: in the table' "$(backup a state)" missing
 verify 'one of three is missing: all there'
 stop
 run "$ctl" destroy "$store"
@@ -83,7 +83,7 @@ ok 'one of two, wait: waits' until_true 30 since 'waiting for /dev/mapper/a: No 
 ok 'one of two, wait: has not ended' kill -0 "$daemon_pid"
 cut_device c "$other" 0
 ok 'one of two, wait: serves when two are there' serves wait
-expect 'one of two, wait: without the third' "$(backup a state)" missing
+is 'one of two, wait: without the third' "$(backup a state)" missing
 stop
 run "$ctl" destroy "$store"
 cut_device a "$drive" 0
@@ -96,7 +96,7 @@ spoil c "$other" 0
 spoil d "$other" 1
 status=0
 wait "$daemon_pid" || status=$?
-expect 'none is left: exit status' "$status" 6
+is 'none is left: exit status' "$status" 6
 slay_load
 verify 'none is left: the store is readable'
 for name in a c d; do
@@ -107,25 +107,25 @@ verify 'all are mended: all there'
 run "$ctl" backups lsmem7
 ok 'no such store' [ "$status" -ne 0 ]
 stop
-expect 'drains' "$status" 0
+is 'drains' "$status" 0
 run "$ctl" destroy "$store"
-expect 'all of it is on the backups' "$status" 0
+is 'all of it is on the backups' "$status" 0
 several 1 1 0 a d
 refuses 'two of three are named' 2 'name them all'
 several 2 1 0 a d c
 run "$lsmemd" -c "$conf" --check
-expect 'which are sound' "$status" 0
+is 'which are sound' "$status" 0
 sed 's/^/# /' "$scratch/out"
 run "$ctl" check /dev/mapper/a /dev/mapper/d /dev/mapper/c
-expect 'lsmemctl check says so too' "$status" 0
+is 'lsmemctl check says so too' "$status" 0
 run "$ctl" check /dev/mapper/a
-expect 'one of them says little' "$status" 1
+is 'one of them says little' "$status" 1
 ok 'one of them: says why' grep -q 'has 3 backups: name them all' "$scratch/err"
 for name in a c d; do
 	dmsetup remove "$name"
 done
 
 rmmod lsmem
-expect 'the module can be unloaded' "$?" 0
+is 'the module can be unloaded' "$?" 0
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log"
 tap_end

@@ -19,7 +19,7 @@ alone()
 	load 2
 	wait "$load_pid"
 	stop
-	expect "$1 alone: drains" "$status" 0
+	is "$1 alone: drains" "$status" 0
 	run "$ctl" destroy "$store"
 }
 # prints DEVICE ..: of their superblocks and digests
@@ -41,9 +41,9 @@ cut_device a "$drive" 0
 before=$(prints /dev/mapper/a /dev/mapper/b)
 refuses 'both have gone on' 3 'split brain: /dev/mapper/[ab] has gone on to digest [0-9]* without the others'
 refuses 'both have gone on, whatever is accepted' 3 'lsmemctl format --force' --accept-missing
-expect 'both have gone on: nothing is changed' "$(prints /dev/mapper/a /dev/mapper/b)" "$before"
+is 'both have gone on: nothing is changed' "$(prints /dev/mapper/a /dev/mapper/b)" "$before"
 run "$ctl" format --force /dev/mapper/b
-expect 'one is discarded' "$status" 0
+is 'one is discarded' "$status" 0
 cp "$scratch/only-a" "$model"
 ok 'one is discarded: the other recovers' start decided
 verify 'one is discarded: all of the other is there'
@@ -110,19 +110,19 @@ ok 'rotten: a blank one takes its place' until_is used backup c state
 ok 'rotten: it is filled' until_is 0 daemon segments_short
 ok 'rotten: the bad one is named' since '/dev/mapper/a: frame [0-9]*: the replica of segment [0-9]* is bad: .*another source is taken'
 ok 'rotten: and counted' [ "$(daemon replicas_bad)" -gt 0 ]
-expect 'rotten: no segment is given up' "$(daemon replicas_failed)" 0
-expect 'rotten: nothing of it was copied' "$(rotten /dev/mapper/c)" 0
+is 'rotten: no segment is given up' "$(daemon replicas_failed)" 0
+is 'rotten: nothing of it was copied' "$(rotten /dev/mapper/c)" 0
 slay
 run "$ctl" destroy --force "$store"
 ok 'rotten: recovers' start again
 ok 'rotten: all there' cmp -n $((64 << 20)) "$data" "/dev/$store"
 stop
-expect 'drains' "$status" 0
+is 'drains' "$status" 0
 run "$ctl" destroy "$store"
 for name in a b c d; do
 	uncut "$name"
 done
 rmmod lsmem
-expect 'the module can be unloaded' "$?" 0
+is 'the module can be unloaded' "$?" 0
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log"
 tap_end

@@ -67,12 +67,6 @@ in_it()
 	nsenter -t "$(pgrep -P "$systemd_pid")" -p -m -C env SYSTEMD_PAGER= "$@"
 }
 ctl_in() { in_it systemctl "$@"; }
-# run FUNCTION: `run` of tap.sh takes programs
-run()
-{
-	status=0
-	"$@" >"$scratch/out" 2>"$scratch/err" || status=$?
-}
 is_up() { ctl_in is-system-running 2>"$scratch/err" | grep -q 'running\|degraded'; }
 property() { ctl_in show -P "$2" "$1"; }
 end=$((SECONDS + 60))
@@ -99,29 +93,29 @@ give_up()
 ok 'what the backup lies on is mounted' ctl_in start "$(escaped "$scratch/backups").mount"
 [ "$failed" -eq 0 ] || give_up
 run in_it lsmemd -c /etc/lsmem/data.conf --init
-expect '--init' "$status" 0
+is '--init' "$status" 0
 run ctl_in start lsmemd@data
-expect 'started' "$status" 0
+is 'started' "$status" 0
 [ "$failed" -eq 0 ] || give_up
-expect 'is active when the start has returned' "$(cat /sys/class/lsmem/$store/state)" active
+is 'is active when the start has returned' "$(cat /sys/class/lsmem/$store/state)" active
 main=$(property lsmemd@data MainPID)
 udevadm settle --timeout=20
 mkfs.ext4 -q -F /dev/lsmem-by-name/data
 run ctl_in start "$(escaped "$scratch/data").mount"
-expect 'its filesystem is mounted' "$status" 0
+is 'its filesystem is mounted' "$status" 0
 in_it sh -c "echo one >$scratch/data/one && sync $scratch/data/one"
 printf '[store]\nkind = block\nsize = 128M\nrejoin = 7\n[backup]\npath = %s/backups/data\nsize = 512M\n' \
 	"$scratch" >/etc/lsmem/data.conf
 run ctl_in reload lsmemd@data
-expect 'reloaded' "$status" 0
+is 'reloaded' "$status" 0
 ok 'reloaded: the daemon says what has changed' until_true 20 said 'metrics' "$log"
-expect 'reloaded: is the same process' "$(property lsmemd@data MainPID)" "$main"
+is 'reloaded: is the same process' "$(property lsmemd@data MainPID)" "$main"
 # Killed, it is started again, and resumes.
 mark
 in_it kill -KILL "$main"
 ok 'killed: is started again' until_true 60 since 'serving'
 in_it sh -c "echo two >$scratch/data/two && sync $scratch/data/two"
-expect 'killed: how often' "$(property lsmemd@data NRestarts)" 1
+is 'killed: how often' "$(property lsmemd@data NRestarts)" 1
 ok 'no system call was refused' eval '! grep -i "not permitted" "$log"'
 cp "$log" "$scratch/first.log"
 
@@ -133,24 +127,24 @@ printf '[server]\nlisten = rdma://10.9.0.1\nkey = /etc/lsmem/key\n[export far]\n
 	>/etc/lsmem/server.conf
 blkdiscard -z "$drive"
 run ctl_in start lsmemd-server
-expect 'server: started' "$status" 0
+is 'server: started' "$status" 0
 printf '[store]\nsize = 128M\n[backup]\npath = rdma://10.9.0.1/far\nkey = /etc/lsmem/key\n' >/etc/lsmem/far.conf
 run in_it lsmemd -c /etc/lsmem/far.conf --init
-expect 'server: --init of a store' "$status" 0
+is 'server: --init of a store' "$status" 0
 run ctl_in start lsmemd@far
-expect 'server: its store is served' "$status" 0
+is 'server: its store is served' "$status" 0
 # The connection is lost: the daemon becomes its own successor, in the same unit.
 far=$(property lsmemd@far MainPID)
 run ctl_in restart lsmemd-server
-expect 'server: restarted' "$status" 0
+is 'server: restarted' "$status" 0
 ok 'server: its store is served again' until_true 90 eval '[ "$(property lsmemd@far SubState) $(cat /sys/class/lsmem/lsmem/attached)" = "running 1" ]'
-expect 'server: by the same process' "$(property lsmemd@far MainPID) $(property lsmemd@far NRestarts)" "$far 0"
+is 'server: by the same process' "$(property lsmemd@far MainPID) $(property lsmemd@far NRestarts)" "$far 0"
 run ctl_in stop lsmemd@far
-expect 'server: its store is drained' "$(property lsmemd@far Result) $status" 'success 0'
+is 'server: its store is drained' "$(property lsmemd@far Result) $status" 'success 0'
 run "$ctl" destroy far
-expect 'server: and destroyed' "$status" 0
+is 'server: and destroyed' "$status" 0
 run ctl_in stop lsmemd-server
-expect 'server: ends' "$(property lsmemd-server Result)" success
+is 'server: ends' "$(property lsmemd-server Result)" success
 
 # ---- The end ---------------------------------------------------------------------------------------
 
@@ -158,11 +152,11 @@ mark
 : >"$order"
 ctl_in start --no-block --job-mode=replace-irreversibly poweroff.target
 wait "$systemd_pid"
-expect 'turned off: the daemon, its filesystem gone, its backup there, then the network' \
+is 'turned off: the daemon, its filesystem gone, its backup there, then the network' \
 	"$(xargs <"$order")" 'lsmemd success 0 1 network'
 ok 'turned off: drained' since 'all that was committed is on'
 run "$ctl" destroy --json "$store"
-expect 'turned off: so that the store can be destroyed' "$status" 0
+is 'turned off: so that the store can be destroyed' "$status" 0
 soft_roce_end
 find "$group" -depth -type d -exec rmdir {} +
 rm "$rules"

@@ -55,11 +55,11 @@ metrics_test()
 	verify "$1: metrics: all there"		# which also tells what was under way
 	exec 7<&- 8<&-
 	for said in 'GET / 200' 'GET /else 404' 'POST /metrics 405'; do
-		expect "$1: metrics: $said" "$(http ${said% *} | sed -n '1s/.* \([0-9]*\) .*/\1/p')" \
+		is "$1: metrics: $said" "$(http ${said% *} | sed -n '1s/.* \([0-9]*\) .*/\1/p')" \
 			"${said##* }"
 	done
 	run "$here/scrape.py" "127.0.0.1:$port"
-	expect "$1: metrics: sound" "$status" 0
+	is "$1: metrics: sound" "$status" 0
 }
 
 kind_test()
@@ -76,7 +76,7 @@ kind_test()
 	metrics_test "$kind"
 	load 3
 	wait "$load_pid"
-	expect "$kind: load" "$?" 0
+	is "$kind: load" "$?" 0
 	sed 's/^/# /' "$scratch/load"
 	run cat "/run/lsmem/$store.json"
 	kill -USR1 "$daemon_pid"
@@ -84,7 +84,7 @@ kind_test()
 	ok "$kind: status on SIGUSR1" grep -q '"state": "active"' "/run/lsmem/$store.json"
 	verify "$kind: all there"
 	stop
-	expect "$kind: shutdown drains" "$status" 0
+	is "$kind: shutdown drains" "$status" 0
 	ok "$kind: nothing lags" grep -q '"lag_bytes": 0,' "/run/lsmem/$store.json"
 	sed 's/^/# /' "/run/lsmem/$store.json"
 	ok "$kind: resumes" start resume
@@ -97,22 +97,22 @@ kind_test()
 		nap $((RANDOM % 2))
 		start "kill $i" || break
 	done
-	expect "$kind: restarted after each SIGKILL" "$i" "$kills"
+	is "$kind: restarted after each SIGKILL" "$i" "$kills"
 	wait "$load_pid"
-	expect "$kind: load, the daemon killed meanwhile" "$?" 0
+	is "$kind: load, the daemon killed meanwhile" "$?" 0
 	sed 's/^/# /' "$scratch/load"
 	verify "$kind: all there after SIGKILLs"
 	load 4
 	nap 1
 	stop
-	expect "$kind: shutdown under load" "$status" 0
+	is "$kind: shutdown under load" "$status" 0
 	ok "$kind: resumes under load" start "resume under load"
 	wait "$load_pid"
-	expect "$kind: load, the daemon stopped meanwhile" "$?" 0
+	is "$kind: load, the daemon stopped meanwhile" "$?" 0
 	stop
-	expect "$kind: shutdown after SIGKILLs" "$status" 0
+	is "$kind: shutdown after SIGKILLs" "$status" 0
 	run "$ctl" destroy "$store"
-	expect "$kind: drained, so it can be destroyed" "$status" 0
+	is "$kind: drained, so it can be destroyed" "$status" 0
 	ok "$kind: recovers after SIGKILLs" start recovery
 	verify "$kind: all there from the backup"
 
@@ -129,18 +129,18 @@ kind_test()
 			slay
 		fi
 		run "$ctl" destroy --force "$store"
-		expect "$kind: loss $i: the memory is lost" "$status" 0
+		is "$kind: loss $i: the memory is lost" "$status" 0
 		ok "$kind: loss $i: recovers" start "loss $i" || break
 		verify "$kind: loss $i: all that was acknowledged"
-		expect "$kind: loss $i: told in the metrics" \
+		is "$kind: loss $i: told in the metrics" \
 			"$(figure 'lsmem_recovery_progress_ratio{.*}')" 1.0000
 		run grep -o '"recovered_objects": [0-9]*' "/run/lsmem/$store.json"
 		sed 's/^/# /' "$scratch/out"
 	done
 	stop
-	expect "$kind: the end" "$status" 0
+	is "$kind: the end" "$status" 0
 	run "$ctl" destroy "$store"
-	expect "$kind: destroyed" "$status" 0
+	is "$kind: destroyed" "$status" 0
 }
 
 for kind in $wanted; do

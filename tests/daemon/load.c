@@ -27,6 +27,9 @@
 
 #include <lsmem.h>
 
+#include "../common/content.h"
+#include "../common/random.h"
+
 #define THREADS		16u
 #define BLOCK		4096u
 
@@ -61,34 +64,6 @@ static _Atomic uint64_t errors;
 static _Atomic uint64_t timeouts;
 static _Atomic uint64_t full;
 
-static uint64_t mix(uint64_t x)
-{
-	x += 0x9e3779b97f4a7c15ull;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-	return x ^ (x >> 31);
-}
-
-static void fill(uint8_t *data, uint32_t length, uint64_t slot, uint64_t sequence)
-{
-	uint64_t word = 0;
-	uint32_t i;
-
-	for (i = 0; i < length; i++) {
-		if (i % 8 == 0)
-			word = i ? mix(slot << 40 ^ sequence << 20 ^ i) : sequence;
-		data[i] = (uint8_t)(word >> i % 8 * 8);
-	}
-}
-
-static bool right(const uint8_t *data, uint32_t length, uint64_t slot, uint64_t sequence)
-{
-	static __thread uint8_t wanted[1 << 20];
-
-	fill(wanted, length, slot, sequence);
-	return !memcmp(data, wanted, length);
-}
-
 static uint32_t random_length(uint64_t r)
 {
 	if (r % 100 == 0)
@@ -105,7 +80,7 @@ static int operate(struct slot *slot, uint64_t index, uint8_t *data)
 	uint64_t version;
 
 	if (next->what == WRITTEN)
-		fill(data, next->length, index, next->sequence);
+		content_fill(data, next->length, index, next->sequence);
 	if (block_fd >= 0) {
 		struct iovec iov = { .iov_base = data, .iov_len = BLOCK };
 
@@ -123,26 +98,25 @@ static int operate(struct slot *slot, uint64_t index, uint8_t *data)
 
 static void *worker(void *argument)
 {
-	uint64_t thread = (uintptr_t)argument, seed, index;
+	uint64_t thread = (uintptr_t)argument, state, dice, index;
 	uint8_t *data;
 	struct slot *slot;
 	int err;
 
-	seed = mix((uint64_t)time(NULL) << 8 ^ thread);
+	state = (uint64_t)time(NULL) << 8 ^ thread;
 	if (posix_memalign((void **)&data, BLOCK, 1 << 20))
 		exit(1);
 	while (!stop) {
-		seed = mix(seed);
-		index = seed % (model->slots / THREADS) * THREADS + thread;
+		index = random_below(&state, model->slots / THREADS) * THREADS + thread;
 		slot = &model->slot[index];
 		slot->next = slot->last;
 		slot->next.sequence = model->sequence++;
-		seed = mix(seed);
-		if (block_fd < 0 && slot->last.what == WRITTEN && seed % 8 == 0) {
+		dice = random_next(&state);
+		if (block_fd < 0 && slot->last.what == WRITTEN && dice % 8 == 0) {
 			slot->next.what = NOTHING;
 		} else {
 			slot->next.what = WRITTEN;
-			slot->next.length = block_fd >= 0 ? BLOCK : random_length(seed >> 8);
+			slot->next.length = block_fd >= 0 ? BLOCK : random_length(dice >> 8);
 		}
 		slot->under_way = 1;
 		err = operate(slot, index, data);
@@ -184,14 +158,15 @@ static int holds(const struct state *state, uint64_t index, uint8_t *data)
 					return 0;
 			return 1;
 		}
-		return right(data, BLOCK, index, state->sequence);
+		return content_is(data, BLOCK, index, state->sequence);
 	}
 	if (!state->handle)
 		return state->what == NOTHING;
 	n = lsm_read(lsm, state->handle, data, 1 << 20, 0, &object);
 	if (state->what == NOTHING)
 		return n == -ESTALE || n == -ENOENT;
-	return n == (ssize_t)state->length && right(data, state->length, index, state->sequence);
+	return n == (ssize_t)state->length &&
+	       content_is(data, state->length, index, state->sequence);
 }
 
 static int verify(void)

@@ -18,9 +18,13 @@ from pathlib import Path
 
 import scrape
 from scrape import Family, Odd, figure
-from tap import Tap, free_port
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "qemu"))
+
+from ports import free_port  # noqa: E402
+from testbed.tap import Tap  # noqa: E402
+
 REPO = HERE.parents[1]
 DASHBOARD = REPO / "tools/grafana/lsmem.json"
 GUIDE = REPO / "Documentation/admin-guide.rst"
@@ -107,7 +111,7 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
     tap.same("recovering: the state", figure(page, 'lsmem_daemon_state{state="recovering"}'), 1)
     tap.same("recovering: half of it", figure(page, "lsmem_recovery_progress_ratio"), 0.5)
     tap.same("recovering: how long", figure(page, "lsmem_recovery_duration_seconds"), 1.25)
-    tap.check("recovering: nothing of the backup or the store that is not known yet",
+    tap.wrong("recovering: nothing of the backup or the store that is not known yet",
               [name for name in page if re.match("lsmem_(backup|store|cleaner|ack)", name)])
 
     for path, content in FILES.items():
@@ -145,7 +149,7 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
     }
     got = {name: figure(page, name) for name in wanted}
     tap.same("active: figures", got, wanted)
-    tap.check("every figure is of the store",
+    tap.wrong("every figure is of the store",
               [name for name, family in page.items() for _, labels in family.samples
                if not {("name", "data"), ("uuid", UUID)} <= set(labels)])
     server.do("more 1")
@@ -153,7 +157,7 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
     server.do("hold")
     tap.same("a reader does not hold up who tells", figure(server.scrape(), "lsmem_events_total"), 0)
     time_told = figure(server.scrape(), "lsmem_daemon_snapshot_age_seconds")
-    tap.check("the age of what is told", [] if 0 < time_told < 60 else [time_told])
+    tap.wrong("the age of what is told", [] if 0 < time_told < 60 else [time_told])
     (server.store / "cleaner/relocated_bytes").unlink()
     (server.store / "stats/stall_histogram").write_text("1 2 three\n")
     (server.store / "live_bytes").write_text("many\n")
@@ -165,14 +169,14 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
 
 def hostile(tap: Tap, server: Server) -> None:
     """Clients that do not behave."""
-    tap.check("what is not served", [] if scrape.refuses(server.address) else ["see above"])
+    tap.wrong("what is not served", [] if scrape.refuses(server.address) else ["see above"])
     with scrape.connect(server.address) as client:
         client.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * 100000)
-        tap.check("a request without end", [] if gone(client) else ["it goes on"])
+        tap.wrong("a request without end", [] if gone(client) else ["it goes on"])
     with scrape.connect(server.address) as client:
         client.sendall(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n")
         client.settimeout(30)
-        tap.check("a body that does not come", [] if b" 405 " in client.recv(4096) else ["no 405"])
+        tap.wrong("a body that does not come", [] if b" 405 " in client.recv(4096) else ["no 405"])
 
     # All places taken, one by what is not HTTP, one by a client that sends something now and then.
     begun = time.monotonic()
@@ -189,9 +193,9 @@ def hostile(tap: Tap, server: Server) -> None:
             time.sleep(0.2)
         after = time.monotonic() - begun
         tap.same("more clients than there are places: served all the same", late.returncode, 0)
-    tap.check("when the time of the others is over",
+    tap.wrong("when the time of the others is over",
               [] if LIMIT_SECONDS - 1 < after < 2 * LIMIT_SECONDS else [f"{after} s"])
-    tap.check("they are gone then", [index for index, client in enumerate(clients) if not gone(client)])
+    tap.wrong("they are gone then", [index for index, client in enumerate(clients) if not gone(client)])
     for client in clients:
         client.close()
 
@@ -211,30 +215,30 @@ def dashboard(tap: Tap, page: dict[str, Family]) -> None:
                        if item["type"] == "query"]
     asked = {name for query in queries for name in re.findall(r"\blsmem_\w+", query)}
 
-    tap.check("dashboard: panels have numbers of their own",
+    tap.wrong("dashboard: panels have numbers of their own",
               [] if len({panel["id"] for panel in panels}) == len(panels) else ["they do not"])
     cells = [(x, y) for panel in panels for at in [panel["gridPos"]]
              for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])]
-    tap.check("dashboard: panels have places of their own",
+    tap.wrong("dashboard: panels have places of their own",
               [] if len(set(cells)) == len(cells) and max(x for x, _ in cells) < 24 else ["no"])
-    tap.check("dashboard: every panel says what it shows",
+    tap.wrong("dashboard: every panel says what it shows",
               [panel["title"] for panel in panels
                if panel["type"] != "row" and not (panel.get("targets") and panel["description"])])
-    tap.check(f"dashboard: the {len(asked)} metrics that it asks for are served", asked - names)
-    tap.check("dashboard: rates are of counters", [
+    tap.wrong(f"dashboard: the {len(asked)} metrics that it asks for are served", asked - names)
+    tap.wrong("dashboard: rates are of counters", [
         name for expr in exprs
         for name in re.findall(r"\b(?:rate|increase)\((\w+)", expr) if name not in rates])
-    tap.check("dashboard: and counters are in rates", [
+    tap.wrong("dashboard: and counters are in rates", [
         expr for expr in exprs for name in re.findall(r"\blsmem_\w+", expr)
         if name in rates and not re.search(rf"\b(?:rate|increase)\({name}\b", expr)])
-    tap.check("dashboard: the labels are", [
+    tap.wrong("dashboard: the labels are", [
         label for query in queries
         for found in re.findall(r"\bby \(([^)]*)\)|[{,](\w+)=", query)
         for label in re.split(r", ", found[0] or found[1]) if label not in labels])
-    tap.check("dashboard: those of legends too", [
+    tap.wrong("dashboard: those of legends too", [
         label for target in targets for label in re.findall(r"{{(\w+)}}", target["legendFormat"])
         if label not in labels])
-    tap.check("dashboard: every query is of the chosen stores",
+    tap.wrong("dashboard: every query is of the chosen stores",
               [expr for expr in exprs
                for _ in re.findall(r"lsmem_\w+(?!\w|{instance=~\"\$instance\",name=~\"\$name\")",
                                    expr)])
@@ -260,9 +264,9 @@ def taken(tap: Tap, scratch: Path) -> None:
                              timeout=60)
     # What ends the start comes after the port: no module on this host, or no backup.
     tap.same("a port that is taken: the start goes on, to its exit status", run.returncode, 1)
-    tap.check("a port that is taken: another reason ends it", [] if
+    tap.wrong("a port that is taken: another reason ends it", [] if
               "\n<3>" in run.stderr.partition("another program")[2] else [run.stderr])
-    tap.check("a port that is taken: said where, what, what to do",
+    tap.wrong("a port that is taken: said where, what, what to do",
               [] if f"{conf}:6: listen = {listen}: Address already in use; another program" in
               run.stderr else [run.stderr])
     tap.same("a port that is taken: nothing is made", backup.exists(), False)
@@ -286,8 +290,7 @@ def main() -> int:
         dashboard(tap, page)
         guide(tap, page)
         taken(tap, scratch)
-    print(f"1..{tap.count}")
-    return 1 if tap.failed else 0
+    return tap.finish()
 
 
 if __name__ == "__main__":

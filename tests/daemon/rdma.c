@@ -25,7 +25,7 @@
 #include "remote/server.h"
 #include "remote/session.h"
 #include "remote/verbs.h"
-#include "../lib/tap.h"
+#include "../common/tap.h"
 
 #define MANY	200u
 /* More than the server has room for; and less than it waits for a proof. */
@@ -135,7 +135,7 @@ static void test_io(uint8_t *data, uint8_t *back)
 	int round;
 
 	tap_is(open_backup(&backup, 0, false), 0, "opened");
-	tap(backup.limits.io_bytes >= LSMEM_SEGLET_BYTES, "requests of a seglet");
+	tap_ok(backup.limits.io_bytes >= LSMEM_SEGLET_BYTES, "requests of a seglet");
 	for (round = 0; round < 2; round++) {
 		const char *how = round ? "from registered memory" : "copied";
 
@@ -150,7 +150,7 @@ static void test_io(uint8_t *data, uint8_t *back)
 		memset(back, 0, MANY * REQUEST);
 		submit(&batch, &backup, BACKUP_READ, back);
 		drain(&batch);
-		tap(!batch.failed && !memcmp(data, back, MANY * REQUEST),
+		tap_ok(!batch.failed && !memcmp(data, back, MANY * REQUEST),
 		    "%s: what was written is read", how);
 	}
 	tap_is(backup_transfer(&backup, BACKUP_READ, backup.limits.bytes - LSMEM_BLOCK, back,
@@ -181,7 +181,7 @@ static void test_fence(uint8_t *data, uint8_t *back)
 	drain(&new);
 	tap_is(new.failed, 0, "and writes");
 	drain(&old);
-	tap(old.failed, "some of the first's writes have failed");
+	tap_ok(old.failed, "some of the first's writes have failed");
 	submit(&old, &first, BACKUP_WRITE, data);
 	drain(&old);
 	tap_is(old.failed, MANY, "the first can write nothing any more");
@@ -189,7 +189,7 @@ static void test_fence(uint8_t *data, uint8_t *back)
 	memset(data, 0, MANY * REQUEST);
 	submit(&new, &second, BACKUP_READ, data);
 	drain(&new);
-	tap(!new.failed && !memcmp(data, back, MANY * REQUEST),
+	tap_ok(!new.failed && !memcmp(data, back, MANY * REQUEST),
 	    "nothing of the first has landed");
 	tap_is(open_backup(&reader, 0, true), -EBUSY, "a reader beside it is told");
 	backup_close(&first);
@@ -297,7 +297,7 @@ static void test_receipts(uint8_t *data, uint8_t *back)
 			 tails[i].error;
 	tap_is(wrong, 0, "each write has a receipt, then an answer");
 	tap_is(backup_transfer(&backup, BACKUP_READ, 0, back, 4 * LSMEM_BLOCK), 0, "read");
-	tap(tails_are(back), "writes of the same blocks landed in their order");
+	tap_ok(tails_are(back), "writes of the same blocks landed in their order");
 	/* What has a receipt lands although who sent it is cut off. */
 	nr_tails = 0;
 	tail_next(&backup, data);
@@ -305,7 +305,7 @@ static void test_receipts(uint8_t *data, uint8_t *back)
 		;
 	tap_is(open_backup(&next, 8, false), 0, "fenced in the middle");
 	tap_is(backup_transfer(&next, BACKUP_READ, 0, back, 4 * LSMEM_BLOCK), 0, "read");
-	tap(tails_are(back), "what had a receipt has landed");
+	tap_ok(tails_are(back), "what had a receipt has landed");
 	backup_close(&backup);
 	backup_close(&next);
 	receipts = false;
@@ -471,7 +471,7 @@ static void test_serving(struct stranger *s, const char *name, enum wire_type ty
 	bool never = false;
 
 	if (!stranger_connect(s)) {
-		tap(false, "%s: connected", name);
+		tap_ok(false, "%s: connected", name);
 		return;
 	}
 	stranger_call(s, WIRE_READ_ONLY);
@@ -485,7 +485,7 @@ static void test_serving(struct stranger *s, const char *name, enum wire_type ty
 	if (change == TWICE)
 		raw_send(s, &s->session.out, sizeof(s->session.out));
 	stranger_wait(s, &never, 5000);
-	tap(s->serving && s->over && s->answers <= (change == TWICE), "%s: cut off", name);
+	tap_ok(s->serving && s->over && s->answers <= (change == TWICE), "%s: cut off", name);
 	stranger_leave(s);
 }
 
@@ -508,7 +508,7 @@ static void test_hostile(void)
 		};
 
 		if (!stranger_connect(&s)) {
-			tap(false, "%s: connected", what[i]);
+			tap_ok(false, "%s: connected", what[i]);
 			continue;
 		}
 		memset(&message, 0xee, sizeof(message));
@@ -524,7 +524,7 @@ static void test_hostile(void)
 		if (i == 3)
 			verbs_send(&s.verbs, &s.session.out, 0);
 		stranger_wait(&s, &never, 12000);
-		tap(s.over && !s.serving, "%s: cut off", what[i]);
+		tap_ok(s.over && !s.serving, "%s: cut off", what[i]);
 		stranger_leave(&s);
 	}
 	test_serving(&s, "a slot that is not there", WIRE_READ, WIRE_SLOTS, 0, LSMEM_BLOCK,
@@ -550,13 +550,13 @@ static void test_hostile(void)
 	verbs_read(&s.verbs, &sge, le64toh(s.session.accept.address),
 		   le32toh(s.session.accept.key), 0);
 	stranger_wait(&s, &s.read_done, 5000);
-	tap(s.read_done, "its own slot can be read");
+	tap_ok(s.read_done, "its own slot can be read");
 	s.read_done = false;
 	verbs_read(&s.verbs, &sge, le64toh(s.session.accept.address) +
 		   (uint64_t)le32toh(s.session.accept.slots) * le32toh(s.session.accept.slot_bytes),
 		   le32toh(s.session.accept.key), 0);
 	stranger_wait(&s, &s.read_done, 5000);
-	tap(s.over && !s.read_done, "what is behind its slots cannot");
+	tap_ok(s.over && !s.read_done, "what is behind its slots cannot");
 	verbs_cut(&s.verbs);
 	ibv_dereg_mr(mr);
 	stranger_leave(&s);
@@ -586,7 +586,7 @@ static void test_silent(void)
 	err = open_backup(&backup, 0, false);
 	lock_wait = wait;
 	tap_is(err, 0, "a client with the secret gets in");
-	tap(clock_now_ns() - begun < SILENT_MS * 1000000ull, "before silent ones are timed out");
+	tap_ok(clock_now_ns() - begun < SILENT_MS * 1000000ull, "before silent ones are timed out");
 	printf("# after %u ms\n", (unsigned int)((clock_now_ns() - begun) / 1000000));
 	for (i = 0; i < SILENT; i++) {
 		if (!silent[i].verbs.id)
@@ -594,7 +594,7 @@ static void test_silent(void)
 		stranger_wait(&silent[i], &never, 1);
 		left += !silent[i].over;
 	}
-	tap(left <= SERVER_STRANGERS_HOST, "of the silent ones, few are left: %u", left);
+	tap_ok(left <= SERVER_STRANGERS_HOST, "of the silent ones, few are left: %u", left);
 	if (!err) {
 		tap_is(backup_transfer(&backup, BACKUP_FLUSH, 0, NULL, 0), 0, "and is served");
 		backup_close(&backup);
@@ -627,17 +627,17 @@ static void test_lost(void)
 	int err;
 
 	if (!stranger_connect(&s)) {
-		tap(false, "a holder: connected");
+		tap_ok(false, "a holder: connected");
 		return;
 	}
 	stranger_call(&s, 0);
-	tap(s.serving, "it is held");
+	tap_ok(s.serving, "it is held");
 	rdma_destroy_qp(s.verbs.id);
 	lock_wait = 3 * VERBS_DEAD_S;
 	begun = clock_now_ns();
 	err = open_backup(&backup, 0, false);
 	tap_is(err, 0, "its host is lost: another has it");
-	tap(clock_now_ns() - begun < 2 * VERBS_DEAD_S * 1000000000ull, "in time");
+	tap_ok(clock_now_ns() - begun < 2 * VERBS_DEAD_S * 1000000000ull, "in time");
 	printf("# after %u ms\n", (unsigned int)((clock_now_ns() - begun) / 1000000));
 	if (!err)
 		backup_close(&backup);
@@ -668,5 +668,5 @@ int main(int argc, char **argv)
 	test_silent();
 	test_lost();
 	loop_close(&loop);
-	return tap_done();
+	return tap_end();
 }

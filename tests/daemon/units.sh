@@ -3,7 +3,7 @@
 # The units of lsmemd: systemd takes them as they are, and rates each below 3.  TAP.  LSMEMD is the
 # program.  Skipped where there is no systemd-analyze that rates unit files.
 set -u
-. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/lib.sh"
 units=$(readlink -f "$(dirname "$0")/../../daemon")
 
 if ! systemd-analyze security --help 2>/dev/null | grep -q -e --offline; then
@@ -16,10 +16,10 @@ for unit in "$units"/*.service; do
 	# verify wants the program to be there.
 	sed "s|^ExecStart=/usr/sbin/lsmemd|ExecStart=$lsmemd|" "$unit" >"$scratch/$name"
 	run systemd-analyze verify --man=no "$scratch/${name/@./@example.}"
-	expect "$name: verified" "$status" 0
-	expect "$name: nothing to complain of" "$(cat "$scratch/out" "$scratch/err")" ''
+	is "$name: verified" "$status" 0
+	is "$name: nothing to complain of" "$(cat "$scratch/out" "$scratch/err")" ''
 	run systemd-analyze security --offline=true --threshold=29 "$unit"
-	expect "$name: exposure below 3.0" "$status" 0
+	is "$name: exposure below 3.0" "$status" 0
 	[ "$status" -eq 0 ] || grep -h -e '✗' -e Overall "$scratch/out" | sed 's/^/# /'
 done
 tap_end

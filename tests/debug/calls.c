@@ -71,7 +71,7 @@ static void caller_init(struct caller *me, struct process *process, uint32_t num
 	me->progress = &shared->progress[number];
 	me->progress->root = process->root;
 	me->counts = me->progress->counts;
-	random_seed(&me->random, test_seed * CALLERS + number);
+	me->random = test_seed * CALLERS + number;
 	me->heap = anonymous(HEAP_BYTES, PROT_READ | PROT_WRITE);
 	me->edge = anonymous(AREA_BYTES + PAGE, PROT_READ | PROT_WRITE);
 	me->edge += AREA_BYTES;

@@ -29,7 +29,7 @@
 #include <lsmem/lsmem.h>
 #include <lsmem/lsmem_format.h>
 
-#include "../unit/random.h"
+#include "../common/random.h"
 
 #define NOBODY		65534u
 #define PAGE		4096u
@@ -221,7 +221,7 @@ struct map_slot {
 struct caller {
 	struct process *process;
 	struct progress *progress;
-	struct random random;
+	uint64_t random;
 	uint8_t *heap;
 	uint8_t *edge;		/* what is there ends here */
 	uint8_t *constant;	/* may only be read */
@@ -298,7 +298,7 @@ struct field {
 struct making {
 	struct caller *me;
 	const struct call *call;
-	struct random random;
+	uint64_t random;
 	int fd;
 	struct fd_slot *from;
 	int store;
@@ -360,7 +360,7 @@ bool pool_get(struct pool *pool, uint32_t which, uint64_t *handle, uint64_t *ver
 void pool_update(struct pool *pool, uint64_t handle, uint64_t to, uint64_t version);
 void note(struct making *m, int fd, uint64_t request, const void *argument, const void *bytes,
 	  uint32_t nr_bytes);
-void random_gene(struct random *random, struct gene *gene);
+void random_gene(uint64_t *random, struct gene *gene);
 /* Make the call; counted. */
 void call_make(struct caller *me, const struct call *call);
 

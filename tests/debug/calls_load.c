@@ -126,13 +126,12 @@ static void *load_objects(void *argument)
 	const unsigned int which = (unsigned int)(uintptr_t)argument;
 	struct object *objects = calloc(OBJECTS, sizeof(*objects));
 	uint8_t *data = malloc(OBJECT_MIN + OBJECT_SPAN);
-	struct random random;
+	uint64_t random = test_seed ^ (0x10ad00 + which);
 	uint64_t serial = 0, done = 0;
 	struct lsm *lsm;
 	char path[64];
 	int ret, fd;
 
-	random_seed(&random, test_seed ^ (0x10ad00 + which));
 	snprintf(path, sizeof(path), "/dev/%.31s", shared->store[which].name);
 	ret = lsm_open(path, 0, &lsm);
 	fd = open(path, O_RDWR | O_CLOEXEC);
@@ -186,13 +185,13 @@ static void *load_blocks(void *argument)
 	uint32_t blocks = (uint32_t)(bytes / LOAD_BLOCKS / PAGE) - 1, i;
 	uint64_t *serials = calloc(blocks, sizeof(*serials)), serial = 0, done = 0, seen;
 	uint8_t *data = aligned_alloc(PAGE, PAGE);
-	struct random random;
+	uint64_t random;
 	char path[64];
 	int fd;
 
 	(void)argument;
 	first = (first + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-	random_seed(&random, test_seed ^ 0xb10c);
+	random = test_seed ^ 0xb10c;
 	snprintf(path, sizeof(path), "/dev/%.31s", shared->store[STORE_BLOCK].name);
 	fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
 	if (fd < 0 || !serials || !data) {

@@ -69,7 +69,7 @@ enum how how_of(const struct gene *gene)
 	return gene->how < HOW_VALID ? VALID : others[gene->how % 5];
 }
 
-void random_gene(struct random *random, struct gene *gene)
+void random_gene(uint64_t *random, struct gene *gene)
 {
 	uint64_t bits = random_next(random);
 
@@ -760,7 +760,7 @@ void call_make(struct caller *me, const struct call *call)
 	m.call = call;
 	m.store = -1;
 	m.slot = -1;
-	m.random.state = call->gene[0].bits | 1ull << 40;
+	m.random = call->gene[0].bits | 1ull << 40;
 	memset(m.bytes, 0, 512);
 	ret = d->run ? d->run(&m) : run_ioctl(&m, d);
 	me->counts[call->kind][ret < 0 && ret > -ERRNOS ? -ret : 0]++;

@@ -103,7 +103,7 @@ long run_vector(struct making *m)
 	long ret;
 
 	pick_fd(m, &gene[0], FD_OBJECT);
-	m->random.state = gene[6].bits | 1;
+	m->random = gene[6].bits | 1;
 	nr = 1 + gene[3].bits % (gene[3].small % 128 == 0 ? 1024 : gene[3].small % 8 ? 8 : 48);
 	if (gene[4].small % 8 == 0)
 		vector.stride += 8 * (gene[4].bits % 9);
@@ -711,7 +711,7 @@ static void child_main(struct caller *me, const struct gene *gene)
 	me->child = true;
 	me->progress = &lost;
 	me->counts = lost.counts;
-	random_seed(&me->random, gene[1].bits);
+	me->random = gene[1].bits;
 	if (gene[1].small % 4 == 0) {
 		dup2(me->process->null, 1);
 		execl("/proc/self/exe", "calls", "--child", NULL);

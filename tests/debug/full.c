@@ -53,7 +53,7 @@ static void *writer_main(void *argument)
 	uint64_t state = test_seed + writer->first;
 
 	while (data && atomic_load(&work->written) < work->goal && !atomic_load(&work->error)) {
-		uint32_t i = (uint32_t)(test_random(&state) % (work->written_nr / WRITERS)) *
+		uint32_t i = (uint32_t)(random_next(&state) % (work->written_nr / WRITERS)) *
 			     WRITERS + writer->first;
 		struct object *object = &work->objects[i];
 		uint64_t begin = now_ms(), took, longest, serial;
@@ -135,7 +135,7 @@ TEST_F_TIMEOUT(full, replace, 600)
 	for (; work->nr < OBJECTS_MAX; work->nr++) {
 		struct object *object = &work->objects[work->nr];
 
-		object->length = LENGTH_MIN + (uint32_t)(test_random(&state) % variant->span);
+		object->length = LENGTH_MIN + (uint32_t)(random_next(&state) % variant->span);
 		content_fill(data, object->length, work->nr, 0);
 		ret = lsm_alloc(work->store.lsm, data, object->length, 0, &object->handle, NULL);
 		if (ret)

@@ -188,13 +188,13 @@ static void workers_stop(void)
 
 static void nap(uint32_t ms)
 {
-	usleep((ms + test_random(&random_state) % ms) * 1000);
+	usleep((ms + random_next(&random_state) % ms) * 1000);
 }
 
 /* One of them, at any time, and another goes on. */
 static void kill_one(void)
 {
-	uint32_t number = test_random(&random_state) % WORKERS;
+	uint32_t number = random_next(&random_state) % WORKERS;
 
 	kill(workers[number], SIGKILL);
 	worker_end(number, true);

@@ -109,8 +109,6 @@ extern struct model *model;
 void wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void count(enum count what, uint64_t n);
 
-void content_write(uint8_t *data, uint32_t length, uint64_t id, uint64_t serial);
-bool content_is(const uint8_t *data, uint32_t length, uint64_t id, uint64_t serial);
 
 /* A worker's life: until it is killed or told to stop; @life tells its random numbers. */
 int worker(uint32_t number, uint64_t life);

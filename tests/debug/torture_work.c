@@ -31,41 +31,15 @@ struct self {
 	uint8_t *data, *check;
 };
 
-static __thread uint8_t *scratch;
 
 static uint64_t below(struct self *s, uint64_t n)
 {
-	return (test_random(&s->random) >> 11) % n;
+	return random_below(&s->random, n);
 }
 
 static uint64_t id_of(uint32_t thread, uint32_t slot)
 {
 	return (uint64_t)(thread + 1) << 32 | slot;
-}
-
-/* ---- Contents ---------------------------------------------------------- */
-
-void content_write(uint8_t *data, uint32_t length, uint64_t id, uint64_t serial)
-{
-	uint64_t state = id ^ serial * 0x9e3779b97f4a7c15ull, word;
-	uint32_t i;
-
-	if (length >= 16) {
-		content_fill(data, length, id, serial);
-		return;
-	}
-	for (i = 0; i < length; i += 8) {
-		word = test_random(&state);
-		memcpy(data + i, &word, length - i < 8 ? length - i : 8);
-	}
-}
-
-bool content_is(const uint8_t *data, uint32_t length, uint64_t id, uint64_t serial)
-{
-	if (!scratch)
-		scratch = malloc(LENGTH_MAX);
-	content_write(scratch, length, id, serial);
-	return !memcmp(scratch, data, length);
 }
 
 static uint32_t some_length(struct self *s)
@@ -267,7 +241,7 @@ static void operate(struct self *s)
 	int ret;
 
 	choose(s, slot, LENGTH_MAX);
-	content_write(s->data, next->length, id_of(s->number, number), next->serial);
+	content_fill(s->data, next->length, id_of(s->number, number), next->serial);
 	if (slot->now.serial && below(s, 4) == 0) {
 		flags |= LSM_EXPECT;
 		next->version = slot->now.version;
@@ -308,7 +282,7 @@ static void vector(struct self *s)
 		struct slot *slot = &s->state->slots[first + i];
 
 		choose(s, slot, LENGTH_MAX / BATCH);
-		content_write(data, slot->next.length, id_of(s->number, first + i),
+		content_fill(data, slot->next.length, id_of(s->number, first + i),
 			      slot->next.serial);
 		if (!slot->next.serial)
 			ops[i] = lsm_op_free(slot->next.handle, 0, 0);
@@ -547,7 +521,7 @@ static void blocks(struct self *s)
 
 		b->next = discard ? 0 : ++s->state->serial;
 		if (!discard)
-			content_write(s->data + i * BLOCK, BLOCK, block_id(s, first + i), b->next);
+			content_fill(s->data + i * BLOCK, BLOCK, block_id(s, first + i), b->next);
 		atomic_store(&b->stage, UNDER_WAY);
 	}
 	inject(s->injected);

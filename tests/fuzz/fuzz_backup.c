@@ -14,11 +14,9 @@
 static void found_object(void *context, uint64_t key, uint64_t version, const uint8_t *data,
 			 uint32_t length)
 {
-	static uint8_t expected[LSMEM_OBJECT_MAX];
 	struct model *model = context;
 
-	model_payload(key, version, expected, length);
-	if (memcmp(expected, data, length))
+	if (!content_is(data, length, key, version))
 		fuzz_fail("handle %#llx version %#llx has wrong bytes", (unsigned long long)key,
 			  (unsigned long long)version);
 	oracle_found(model, key, version, length);

@@ -392,7 +392,7 @@ static void *race(void *argument)
 		return NULL;
 	}
 	while (!racer->wrong && now_ms() < racer->end) {
-		uint64_t random = test_random(&racer->seed), serial;
+		uint64_t random = random_next(&racer->seed), serial;
 		uint64_t block = random % racer->blocks, nr = random >> 40 & 7;
 		unsigned int what = random >> 32 & 15;
 

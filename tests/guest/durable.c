@@ -44,7 +44,7 @@ static void *ruin_main(void *argument)
 	uint64_t random = test_seed;
 
 	while (!atomic_load(&ruin->stop)) {
-		uint64_t handle = ruin->handle[test_random(&random) % OBJECTS];
+		uint64_t handle = ruin->handle[random_next(&random) % OBJECTS];
 		uint64_t word = __atomic_load_n(&ruin->handles[lsmem_handle_index(handle)].word,
 						__ATOMIC_ACQUIRE);
 		uint64_t position = word & ((1ull << LSMEM_POSITION_BITS) - 1);
@@ -233,7 +233,7 @@ TEST_F_TIMEOUT(durable, cleaning_ruined_frames, SECONDS)
 	ASSERT_EQ(0, pthread_create(&thread, NULL, ruin_main, &self->ruin));
 	end = now_ms() + test_limit(20000);
 	for (i = 0; i < REPLACES && now_ms() < end; i++)
-		done += !lsm_replace(self->store.lsm, self->ruin.handle[test_random(&random) % OBJECTS],
+		done += !lsm_replace(self->store.lsm, self->ruin.handle[random_next(&random) % OBJECTS],
 				     data, sizeof(data), 0, NULL);
 	atomic_store(&self->ruin.stop, true);
 	pthread_join(thread, NULL);

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # What the shell tests of the guest share: sourced, not run.
 top=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../..
+. "$top/tests/common/tap.sh"
 lsmemctl=$top/tools/lsmemctl/lsmemctl
 [ -x "$lsmemctl" ] || { echo "Bail out! $lsmemctl is not built"; exit 1; }
-scratch=$(mktemp -d /tmp/lsmem-test.XXXXXX) || exit 1
-count=0
-failed=0
 
 at_exit()
 {
@@ -18,55 +16,16 @@ at_exit()
 }
 trap at_exit EXIT
 
-# ok NAME COMMAND ..: a test; what the command says is shown when it fails
-ok()
-{
-	local name=$1 status=0
-
-	shift
-	count=$((count + 1))
-	"$@" > "$scratch/log" 2>&1 || status=$?
-	if [ $status = 0 ]; then
-		echo "ok $count - $name"
-	else
-		echo "not ok $count - $name"
-		echo "# $* returned $status"
-		tail -40 "$scratch/log" | sed 's/^/# /'
-		failed=$((failed + 1))
-	fi
-	return $status
-}
-
-# is NAME GOT WANTED: a test
-is()
-{
-	count=$((count + 1))
-	if [ "$2" = "$3" ]; then
-		echo "ok $count - $1"
-	else
-		echo "not ok $count - $1"
-		printf '# got:    %s\n# wanted: %s\n' "$2" "$3"
-		failed=$((failed + 1))
-	fi
-}
-
 # refused NAME STATUS TEXT ARGUMENT ..: lsmemctl fails so, and says that
 refused()
 {
-	local name=$1 wanted=$2 text=$3 status=0
+	local name=$1 wanted=$2 text=$3
 
 	shift 3
-	"$lsmemctl" "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
+	run "$lsmemctl" "$@"
 	is "$name: exit status" "$status" "$wanted"
-	ok "$name: says \"$text\"" grep -q -- "$text" "$scratch/err" ||
-		sed 's/^/# said: /' "$scratch/err"
+	ok "$name: says \"$text\"" grep -q -- "$text" "$scratch/err"
 	is "$name: nothing on standard output" "$(cat "$scratch/out")" ""
-}
-
-tap_end()
-{
-	echo "1..$count"
-	[ "$failed" -eq 0 ]
 }
 
 # store_create OPTION ..: a store; its name in $store, its directory of sysfs in $sys

@@ -84,7 +84,7 @@ static bool wanted(const struct _test_data_loading *self, uint64_t index)
 
 static uint32_t some_length(struct _test_data_loading *self)
 {
-	uint64_t random = test_random(&self->random);
+	uint64_t random = random_next(&self->random);
 
 	return random % 5000 ? 16 + (uint32_t)(random % (LENGTH_MAX - 15)) : LARGE;
 }
@@ -154,7 +154,7 @@ static int load_in_pieces(struct _test_data_loading *self, uint64_t segment)
 		int ret;
 
 		to += lsmem_entry_size(lsmem_entry_length(e));
-		if (to < self->length && test_random(&self->random) % 100)
+		if (to < self->length && random_next(&self->random) % 100)
 			continue;
 		ret = load(self, segment, self->blob + from, to - from);
 		if (ret)

@@ -54,8 +54,8 @@ FIXTURE(moving) {
 /* Mostly small, some that straddle seglets, a few that need several. */
 static uint32_t choose_length(uint64_t *state)
 {
-	uint64_t dice = test_random(state) % 1000;
-	uint64_t number = test_random(state);
+	uint64_t dice = random_next(state) % 1000;
+	uint64_t number = random_next(state);
 
 	if (dice < 900)
 		return 16 + (uint32_t)(number % 400);
@@ -228,9 +228,9 @@ static void *read_all(void *argument)
 	}
 	while (!atomic_load(&reader->all->stop)) {
 		for (i = 0; i < 500; i++) {
-			copy_one(reader, (uint32_t)(test_random(&reader->state) % reader->all->nr),
+			copy_one(reader, (uint32_t)(random_next(&reader->state) % reader->all->nr),
 				 buffer);
-			view_one(reader, (uint32_t)(test_random(&reader->state) % reader->all->nr),
+			view_one(reader, (uint32_t)(random_next(&reader->state) % reader->all->nr),
 				 buffer);
 		}
 		atomic_fetch_add(&reader->all->reads, 2 * i);
@@ -244,7 +244,7 @@ static int write_batch(struct lsm *lsm, struct object *objects, uint32_t nr, uin
 		       uint64_t *state, uint64_t serial)
 {
 	struct lsmem_op ops[BATCH];
-	uint32_t which[BATCH], i, first = (uint32_t)(test_random(state) % nr) | 1;
+	uint32_t which[BATCH], i, first = (uint32_t)(random_next(state) % nr) | 1;
 	static uint8_t large[LENGTH_MAX];
 	int ret;
 

@@ -158,7 +158,7 @@ TEST_F_TIMEOUT(store, every_length, 60)
 		uint64_t handle;
 
 		for (j = 0; j < length; j++)
-			source[j] = (uint8_t)test_random(&state);
+			source[j] = (uint8_t)random_next(&state);
 		op = lsm_op_alloc(source, length, LSM_TABLE(i));
 		ASSERT_EQ(0, call(&self->store, LSMEM_IOC_ALLOC, &op));
 		EXPECT_NE(0, op.handle);
@@ -188,7 +188,7 @@ TEST_F_TIMEOUT(store, every_length, 60)
 
 		/* Replaced by another length, twice. */
 		for (j = 0; j < 2; j++) {
-			uint32_t other = lengths[test_random(&state) % 10];
+			uint32_t other = lengths[random_next(&state) % 10];
 
 			memset(source, (int)(i + j), other);
 			op = lsm_op_replace(handle, source, other, 0, 0);
@@ -925,7 +925,7 @@ TEST_F_TIMEOUT(store, full, 110)
 
 	/* Full, it takes what needs no more room, as long as one likes. */
 	for (i = 0; i < 200; i++) {
-		uint32_t which = (uint32_t)(test_random(&state) % nr);
+		uint32_t which = (uint32_t)(random_next(&state) % nr);
 
 		content_fill(bytes, length, which, i + 1);
 		op = lsm_op_replace(handles[which], bytes, length, 0, 0);
@@ -1051,7 +1051,7 @@ TEST_F_TIMEOUT(store, killed_at_any_moment, 90)
 			struct lsmem_op op;
 
 			for (;;) {
-				uint32_t length = (uint32_t)(test_random(&state) %
+				uint32_t length = (uint32_t)(random_next(&state) %
 							     sizeof(bytes)) + 1;
 
 				op = lsm_op_alloc(bytes, length, 0);
@@ -1062,7 +1062,7 @@ TEST_F_TIMEOUT(store, killed_at_any_moment, 90)
 					_exit(2);
 			}
 		}
-		usleep((useconds_t)(20000 + test_random(&state) % 60000));
+		usleep((useconds_t)(20000 + random_next(&state) % 60000));
 		ASSERT_EQ(0, kill(child, SIGKILL));
 		ASSERT_EQ(child, waitpid(child, &status, 0));
 		EXPECT_TRUE(WIFSIGNALED(status)) TH_LOG("the child failed: %#x", status);

@@ -90,7 +90,7 @@ static unsigned int soak_seconds(void)
 /* Small ones by far the most, all of them a tenth of the bytes or so. */
 static uint32_t choose_length(uint64_t *state)
 {
-	uint64_t dice = test_random(state) % 1000, number = test_random(state);
+	uint64_t dice = random_next(state) % 1000, number = random_next(state);
 
 	if (dice < 700)
 		return 16 + (uint32_t)(number % 200);
@@ -216,12 +216,12 @@ static int replace_many(struct worker *w, const uint32_t *which, uint32_t nr, ui
 /* A batch of different objects of ours; large and private ones by themselves. */
 static int write_some(struct worker *w, uint8_t *bytes)
 {
-	uint32_t ours = w->soak->nr / WRITERS, at = (uint32_t)(test_random(&w->state) % ours);
-	uint32_t step = 1 + (uint32_t)(test_random(&w->state) % 997), batch[BATCH], nr = 0, i;
+	uint32_t ours = w->soak->nr / WRITERS, at = (uint32_t)(random_next(&w->state) % ours);
+	uint32_t step = 1 + (uint32_t)(random_next(&w->state) % 997), batch[BATCH], nr = 0, i;
 	int ret = 0;
 
 	/* Most of what is written goes to a tenth of the objects. */
-	if (test_random(&w->state) % 10)
+	if (random_next(&w->state) % 10)
 		at %= ours / 10 + 1;
 	for (i = 0; i < BATCH && !ret && at < ours; i++, at += step) {
 		uint32_t which = at * WRITERS + w->nr;
@@ -310,7 +310,7 @@ static void *reader_main(void *argument)
 	if (!bytes)
 		w->error = -ENOMEM;
 	while (!w->error && !atomic_load(&w->soak->stop)) {
-		uint32_t which = (uint32_t)(test_random(&w->state) % w->soak->nr);
+		uint32_t which = (uint32_t)(random_next(&w->state) % w->soak->nr);
 
 		if (is_private(which))
 			continue;
@@ -331,12 +331,12 @@ static int turn(const struct store *store, uint64_t *state)
 	static const char *const balancers[] = { "adaptive", "tombstone-ratio", "fixed" };
 	int ret;
 
-	ret = store_set_text(store, "cleaner/balancer", balancers[test_random(state) % 3]);
+	ret = store_set_text(store, "cleaner/balancer", balancers[random_next(state) % 3]);
 	if (!ret)
-		ret = store_set_attribute(store, "cleaner/nr_compactors", test_random(state) % 5);
-	return ret ?: store_set_attribute(store, test_random(state) % 2 ?
+		ret = store_set_attribute(store, "cleaner/nr_compactors", random_next(state) % 5);
+	return ret ?: store_set_attribute(store, random_next(state) % 2 ?
 					  "cleaner/request_clean" : "cleaner/request_compact",
-					  1 + test_random(state) % 8);
+					  1 + random_next(state) % 8);
 }
 
 static void begin(struct soak *soak, pthread_t *threads)

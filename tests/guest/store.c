@@ -35,16 +35,6 @@ __attribute__((constructor)) static void choose_seed(int argc, char **argv)
 	fflush(stdout);
 }
 
-/* splitmix64: any state will do. */
-uint64_t test_random(uint64_t *state)
-{
-	uint64_t z = (*state += 0x9e3779b97f4a7c15ull);
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
-}
-
 int control_call(unsigned long request, void *argument)
 {
 	int fd = open("/dev/lsmem-control", O_RDWR | O_CLOEXEC), ret;
@@ -142,47 +132,6 @@ int store_set_text(const struct store *store, const char *name, const char *text
 		ret = -errno;
 	close(fd);
 	return ret;
-}
-
-/* Word @i of contents: depends on all that is to be told apart. */
-static uint64_t content_word(uint64_t id, uint64_t serial, uint32_t i)
-{
-	return (id * 0x9e3779b97f4a7c15ull + serial) * 0xd6e8feb86659fd93ull + i * 0x0101010101ull;
-}
-
-/* The serial number, the id, then words made of both; the last may be a part. */
-void content_fill(void *data, uint32_t length, uint64_t id, uint64_t serial)
-{
-	uint8_t *bytes = data;
-	uint64_t word;
-	uint32_t i;
-
-	memcpy(bytes, &serial, sizeof(serial));
-	memcpy(bytes + 8, &id, sizeof(id));
-	for (i = 16; i < length; i += 8) {
-		word = content_word(id, serial, i);
-		memcpy(bytes + i, &word, length - i < 8 ? length - i : 8);
-	}
-}
-
-/* True when every byte is right; @serial: out. */
-bool content_right(const void *data, uint32_t length, uint64_t id, uint64_t *serial)
-{
-	const uint8_t *bytes = data;
-	uint64_t word, wanted;
-	uint32_t i;
-
-	memcpy(serial, bytes, sizeof(*serial));
-	memcpy(&word, bytes + 8, sizeof(word));
-	if (word != id)
-		return false;
-	for (i = 16; i + 8 <= length; i += 8) {
-		memcpy(&word, bytes + i, 8);
-		if (word != content_word(id, *serial, i))
-			return false;
-	}
-	wanted = content_word(id, *serial, i);
-	return i >= length || !memcmp(bytes + i, &wanted, length - i);
 }
 
 /* Pages that are there when the caller says so, through the descriptor that is returned. */

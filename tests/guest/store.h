@@ -9,6 +9,9 @@
 
 #include <lsmem.h>
 
+#include "../common/content.h"
+#include "../common/random.h"
+
 #define MIB		(1ull << 20)
 #define STORE_BYTES	(128 * MIB)	/* the smallest there is */
 #define OBJECT_MAX	(1u << 20)
@@ -26,7 +29,6 @@ struct store {
 
 /* --seed N or $LSMEM_SEED, else random; printed when the program begins. */
 extern uint64_t test_seed;
-uint64_t test_random(uint64_t *state);
 
 /* 0 or a negative errno. */
 int control_call(unsigned long request, void *argument);
@@ -43,10 +45,6 @@ static inline uint64_t made_room(const struct lsmem_stat *stat)
 long long store_attribute(const struct store *store, const char *name);
 int store_set_attribute(const struct store *store, const char *name, unsigned long value);
 int store_set_text(const struct store *store, const char *name, const char *text);
-
-/* Contents of @length bytes that say whose and which they are.  @length >= 16. */
-void content_fill(void *data, uint32_t length, uint64_t id, uint64_t serial);
-bool content_right(const void *data, uint32_t length, uint64_t id, uint64_t *serial);
 
 /*
  * Map @length bytes whose page faults wait for UFFDIO_COPY on the descriptor that is

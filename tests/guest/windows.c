@@ -545,7 +545,7 @@ static void *scribble(void *argument)
 	uint64_t state = test_seed;
 
 	while (!atomic_load(&vandal->stop)) {
-		uint64_t value = test_random(&state), at = test_random(&state) % (PAGE / 8);
+		uint64_t value = random_next(&state), at = random_next(&state) % (PAGE / 8);
 
 		switch (value % 8) {
 		case 0:
@@ -710,7 +710,7 @@ TEST_F_TIMEOUT(window, hostile_reopening, 90)
 	ASSERT_EQ(0, pthread_create(&thread, NULL, reopen, &reopener));
 	begin = now_ms();
 	for (replaced = 0; !ret && replaced < FULL_REPLACED; replaced += sizeof(bytes))
-		ret = lsm_replace(self->store.lsm, handles[test_random(&state) % nr], bytes,
+		ret = lsm_replace(self->store.lsm, handles[random_next(&state) % nr], bytes,
 				  sizeof(bytes), 0, NULL);
 	EXPECT_EQ(0, ret) TH_LOG("after %llu MiB of %llu", (unsigned long long)(replaced >> 20),
 				 (unsigned long long)(FULL_REPLACED >> 20));
@@ -745,8 +745,8 @@ TEST_F_TIMEOUT(window, map_and_unmap_while_cleaning, 90)
 		ASSERT_EQ(sizeof(back), lsm_read(lsm, self->handle, back, sizeof(back), 0, NULL));
 		EXPECT_EQ(0, memcmp(back, self->bytes, sizeof(back)));
 		lsm_close(lsm);
-		at = test_random(&state) % (self->info.frames.length / PAGE - 64) * PAGE;
-		length = (test_random(&state) % 64 + 1) * PAGE;
+		at = random_next(&state) % (self->info.frames.length / PAGE - 64) * PAGE;
+		length = (random_next(&state) % 64 + 1) * PAGE;
 		part = map(self->store.fd, self->info.frames.offset + at, length, PROT_READ,
 			   MAP_SHARED);
 		ASSERT_NE(NULL, part);

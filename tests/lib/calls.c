@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "fake.h"
-#include "tap.h"
+#include "../common/tap.h"
 
 static void test_info(void)
 {
@@ -49,7 +49,7 @@ static void test_operations(void)
 
 	tap_is(lsm_alloc(fake->lsm, "x", 1, LSM_DURABLE | LSM_TABLE(4095), &handle, &version), 0,
 	       "alloc");
-	tap(handle >> 32 == 4095 && (uint32_t)handle == LSMEM_OPF_DURABLE,
+	tap_ok(handle >> 32 == 4095 && (uint32_t)handle == LSMEM_OPF_DURABLE,
 	    "alloc: flags and table are told apart");
 	tap_is(version, 1, "alloc: version comes out");
 	fake->refuse = -ETIMEDOUT;
@@ -60,7 +60,7 @@ static void test_operations(void)
 	fake->refuse = -ENOSPC;
 	handle = 77;
 	tap_is(lsm_alloc(fake->lsm, "x", 1, 0, &handle, &version), -ENOSPC, "alloc: refused");
-	tap(handle == 77 && version == 1, "alloc: refused, nothing written");
+	tap_ok(handle == 77 && version == 1, "alloc: refused, nothing written");
 	tap_is(lsm_alloc(fake->lsm, "x", 1ull << 32, 0, &handle, NULL), -EINVAL,
 	       "alloc: a length that does not fit");
 
@@ -104,7 +104,7 @@ static void test_vector(void)
 	for (i = 0; i < 20; i++)
 		right = right && (i == 7 || (!ops[i].result &&
 			fake_bytes_right(bytes[i], ops[i].handle, i + 1, 0, 100)));
-	tap(right, "vector: the others have their own");
+	tap_ok(right, "vector: the others have their own");
 	fake->vector_stop = 3;
 	tap_is(lsm_vector(fake->lsm, ops, 20, 0, &done), -EINTR, "vector, interrupted");
 	tap_is(done, 3, "vector: how many were tried");
@@ -149,7 +149,7 @@ static void test_fork(void)
 	if (!child)
 		_exit(in_child(fake, handle, &view));
 	waitpid(child, &status, 0);
-	tap(WIFEXITED(status) && !WEXITSTATUS(status),
+	tap_ok(WIFEXITED(status) && !WEXITSTATUS(status),
 	    "fork: the child reads by system call, has no views, and can close (status %#x)",
 	    status);
 	tap_is(lsm_read(fake->lsm, handle, bytes, 64, 0, NULL), 64, "fork: the parent reads on");
@@ -165,7 +165,7 @@ static void test_open(void)
 	tap_is(lsm_open("/nonexistent/lsmem", 0, &lsm), -ENOENT, "open: no such device");
 	tap_is(lsm_open("/dev/null", 0, &lsm), -ENOTTY, "open: not a store");
 	tap_is(lsm_open("/dev/null", 1u << 31, &lsm), -EINVAL, "open: unknown flag");
-	tap(!lsm, "open: nothing given out");
+	tap_ok(!lsm, "open: nothing given out");
 	lsm_close(NULL);
 }
 
@@ -176,5 +176,5 @@ int main(void)
 	test_vector();
 	test_fork();
 	test_open();
-	return tap_done();
+	return tap_end();
 }

@@ -29,13 +29,6 @@ static void unwindow(void *address, size_t bytes)
 	munmap(start, (bytes + page - 1) / page * page + page);
 }
 
-uint8_t fake_byte(uint64_t handle, uint64_t version, uint32_t i)
-{
-	uint64_t seed = (handle + version * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull;
-
-	return (uint8_t)(seed >> 40) + (uint8_t)(i * 7) + (uint8_t)(i >> 8);
-}
-
 bool fake_bytes_right(const void *data, uint64_t handle, uint64_t version, uint32_t from,
 		      uint32_t length)
 {
@@ -43,7 +36,7 @@ bool fake_bytes_right(const void *data, uint64_t handle, uint64_t version, uint3
 	uint32_t i;
 
 	for (i = 0; i < length; i++) {
-		if (bytes[i] != fake_byte(handle, version, from + i))
+		if (bytes[i] != content_byte(handle, version, from + i))
 			return false;
 	}
 	return true;
@@ -120,7 +113,7 @@ static void write_entry(struct fake *fake, const struct fake_object *object, uin
 		piece = object->length - i < 8 ? object->length - i : 8;
 		word = 0;
 		for (j = 0; j < piece; j++)
-			((uint8_t *)&word)[j] = fake_byte(handle, object->version, i + j);
+			((uint8_t *)&word)[j] = content_byte(handle, object->version, i + j);
 		frame = fake->frames + (size_t)object->frames[at / LSMEM_SEGLET_BYTES] *
 			LSMEM_SEGLET_BYTES;
 		store64(frame + at % LSMEM_SEGLET_BYTES, word);
@@ -206,7 +199,7 @@ static int call_read(struct fake *fake, struct lsmem_op *op)
 	if (op->length > object->length - op->offset)
 		op->length = object->length - op->offset;
 	for (i = 0; i < op->length; i++)
-		((uint8_t *)(uintptr_t)op->data)[i] = fake_byte(op->handle, object->version,
+		((uint8_t *)(uintptr_t)op->data)[i] = content_byte(op->handle, object->version,
 								op->offset + i);
 	return 0;
 }

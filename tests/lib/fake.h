@@ -7,6 +7,8 @@
 #ifndef TESTS_LIB_FAKE_H
 #define TESTS_LIB_FAKE_H
 
+#include "../common/content.h"
+#include "../common/random.h"
 #include "internal.h"
 
 #define FAKE_FRAMES	96u
@@ -50,17 +52,7 @@ bool fake_put(struct fake *fake, uint32_t index, uint32_t generation, uint64_t v
 	      uint32_t length, uint32_t offset);
 void fake_free(struct fake *fake, uint32_t index);
 void fake_set_word(struct fake *fake, uint32_t index, uint32_t state, uint64_t position);
-uint8_t fake_byte(uint64_t handle, uint64_t version, uint32_t i);
 bool fake_bytes_right(const void *data, uint64_t handle, uint64_t version, uint32_t from,
 		      uint32_t length);
-
-/* A generator of test data: xorshift64*, state never 0. */
-static inline uint64_t fake_random(uint64_t *state)
-{
-	*state ^= *state >> 12;
-	*state ^= *state << 25;
-	*state ^= *state >> 27;
-	return *state * 0x2545f4914f6cdd1dull;
-}
 
 #endif

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 
 #include "fake.h"
-#include "tap.h"
+#include "../common/tap.h"
 
 #define READERS		3
 #define STORM_OBJECTS	6u
@@ -78,7 +78,7 @@ static void test_positions(void)
 	tap_is(wrong, 0, "read: every length in every position");
 	tap_is(parts_wrong, 0, "read: parts of them");
 	tap_is(views_wrong, 0, "view: every length in every position");
-	tap(most >= 1 && most <= LSM_VIEW_PIECES, "view: %u pieces at most", most);
+	tap_ok(most >= 1 && most <= LSM_VIEW_PIECES, "view: %u pieces at most", most);
 	tap_is(atomic_load(&fake->calls), 0, "no system call was made");
 	tap_is(lsm_read(fake->lsm, handle, NULL, 0, 0, &object), 0, "read: of nothing");
 	tap_is(object.length, 1 << 20, "read: of nothing tells the length");
@@ -103,7 +103,7 @@ static void test_scattered(void)
 	handle = fake_handle(fake, 0);
 	tap_is(lsm_view_begin(fake->lsm, handle, &view), 0, "view: scattered frames");
 	tap_is(view.nr, 17, "view: a piece for each");
-	tap(view_right(&view, handle), "view: the pieces are right");
+	tap_ok(view_right(&view, handle), "view: the pieces are right");
 	tap_is(lsm_view_end(fake->lsm, &view), 0, "view: ends well");
 	tap_is(view.nr, 0, "view: shows nothing after its end");
 	tap_is(lsm_view_end(fake->lsm, &view), -EINVAL, "view: ends once");
@@ -217,7 +217,7 @@ static void test_chains(void)
 		atomic_store(&fake->calls, 0);
 		tap_is(lsm_read(fake->lsm, handle, bytes, 1 << 20, 0, NULL), 300000,
 		       "read: a chain that %s", bad[i].what);
-		tap(atomic_load(&fake->calls) == 1 && fake_bytes_right(bytes, handle, 1, 0, 300000),
+		tap_ok(atomic_load(&fake->calls) == 1 && fake_bytes_right(bytes, handle, 1, 0, 300000),
 		    "read: and the kernel gave the bytes");
 		tap_is(lsm_view_begin(fake->lsm, handle, &view), -EAGAIN,
 		       "view: a chain that %s", bad[i].what);
@@ -228,7 +228,7 @@ static void test_chains(void)
 	tap_is(lsm_read(fake->lsm, handle, bytes, 1 << 20, 0, NULL), 300000,
 	       "read: a chain that is a ring ends");
 	tap_is(lsm_view_begin(fake->lsm, handle, &view), 0, "view: a ring ends");
-	tap(view.nr == 5, "view: after as many pieces as the length has");
+	tap_ok(view.nr == 5, "view: after as many pieces as the length has");
 	lsm_view_end(fake->lsm, &view);
 	free(bytes);
 	fake_delete(fake);
@@ -247,32 +247,32 @@ static void test_garbage(void)
 	ssize_t ret;
 
 	for (i = 0; i < FAKE_FRAMES * LSMEM_SEGLET_BYTES / 8; i++)
-		frames[i] = fake_random(&state);
+		frames[i] = random_next(&state);
 	fake->refuse = -EBADMSG;
 	for (i = 0; i < rounds; i++) {
-		uint64_t index = fake_random(&state) % FAKE_HANDLES;
+		uint64_t index = random_next(&state) % FAKE_HANDLES;
 
-		handle = lsmem_handle_make(index, fake_random(&state) % 2);
-		fake->handles[index].word = fake_random(&state);
-		fake->handles[index].info = fake_random(&state) % 2;
-		if (fake_random(&state) % 8)	/* live, and in the store or just outside */
+		handle = lsmem_handle_make(index, random_next(&state) % 2);
+		fake->handles[index].word = random_next(&state);
+		fake->handles[index].info = random_next(&state) % 2;
+		if (random_next(&state) % 8)	/* live, and in the store or just outside */
 			fake->handles[index].word =
 				(uint64_t)LSMEM_WORD_LIVE << LSMEM_WORD_STATE_SHIFT |
-				fake_random(&state) % ((FAKE_FRAMES + 1) <<
+				random_next(&state) % ((FAKE_FRAMES + 1) <<
 						       LSMEM_POSITION_OFFSET_BITS);
 		position = fake->handles[index].word & ((1ull << LSMEM_POSITION_BITS) - 1);
 		if (position >> LSMEM_POSITION_OFFSET_BITS < FAKE_FRAMES &&
 		    position * 8 % LSMEM_SEGLET_BYTES <= LSMEM_SEGLET_BYTES - 32) {
 			/* A header of any length, at times with the right key. */
 			entry = (struct lsmem_entry *)(fake->frames + position * 8);
-			entry->key = fake_random(&state) % 4 ? handle : fake_random(&state);
-			entry->meta = fake_random(&state) % 4 ?
-				lsmem_meta_make(fake_random(&state) % (2 << 20), 1, 0, 0) :
-				fake_random(&state);
+			entry->key = random_next(&state) % 4 ? handle : random_next(&state);
+			entry->meta = random_next(&state) % 4 ?
+				lsmem_meta_make(random_next(&state) % (2 << 20), 1, 0, 0) :
+				random_next(&state);
 		}
-		fake->frame_table[fake_random(&state) % FAKE_FRAMES].next =
-			fake_random(&state) % 4 ? (uint32_t)(fake_random(&state) % FAKE_FRAMES) :
-			(uint32_t)fake_random(&state);
+		fake->frame_table[random_next(&state) % FAKE_FRAMES].next =
+			random_next(&state) % 4 ? (uint32_t)(random_next(&state) % FAKE_FRAMES) :
+			(uint32_t)random_next(&state);
 		fake->info.epoch = i + 1;
 		ret = lsm_read(fake->lsm, handle, bytes, 1 << 20, 0, NULL);
 		read += ret > 0;
@@ -286,7 +286,7 @@ static void test_garbage(void)
 		}
 	}
 	tap_is(strange, 0, "garbage: %lu windows, nothing outside them was touched", rounds);
-	tap(read > rounds / 100, "garbage: %lu were right enough to be copied", read);
+	tap_ok(read > rounds / 100, "garbage: %lu were right enough to be copied", read);
 	free(bytes);
 	fake_delete(fake);
 }
@@ -312,12 +312,12 @@ static void *storm_reader(void *argument)
 	ssize_t ret;
 
 	while (!atomic_load(&storm->stop)) {
-		uint32_t index = (uint32_t)(fake_random(&state) % STORM_OBJECTS);
+		uint32_t index = (uint32_t)(random_next(&state) % STORM_OBJECTS);
 		uint64_t info = __atomic_load_n(&fake->handles[index].info, __ATOMIC_RELAXED);
 		unsigned long before = atomic_load(&storm->versions[index]);
 
 		handle = lsmem_handle_make(index, info & LSMEM_GENERATION_MAX);
-		if (fake_random(&state) % 2) {
+		if (random_next(&state) % 2) {
 			ret = lsm_read(fake->lsm, handle, bytes, 1 << 20, 0, &object);
 			if (ret == -EBUSY) {
 				atomic_fetch_add(&storm->asked, 1);
@@ -356,19 +356,19 @@ static void storm_kernel(struct storm *storm, unsigned long rounds)
 	unsigned long i;
 
 	for (i = 0; i < rounds; i++) {
-		uint32_t index = (uint32_t)(fake_random(&state) % STORM_OBJECTS);
+		uint32_t index = (uint32_t)(random_next(&state) % STORM_OBJECTS);
 		struct fake_object *object = &fake->objects[index];
 		uint64_t version = object->version;
 		uint32_t generation = object->generation, length = object->length;
-		uint32_t offset = (uint32_t)(fake_random(&state) %
+		uint32_t offset = (uint32_t)(random_next(&state) %
 					     (LSMEM_SEGLET_BYTES / 8 - 3)) * 8;
 
-		if (fake_random(&state) % 2) {
+		if (random_next(&state) % 2) {
 			version++;
-			length = lengths[fake_random(&state) % 4] +
-				 (uint32_t)(fake_random(&state) % 9);
+			length = lengths[random_next(&state) % 4] +
+				 (uint32_t)(random_next(&state) % 9);
 		}
-		if (storm->reuse && !(fake_random(&state) % 8)) {
+		if (storm->reuse && !(random_next(&state) % 8)) {
 			fake_free(fake, index);
 			generation++;
 		}
@@ -480,5 +480,5 @@ int main(int argc, char **argv)
 	test_moved_while_copied();
 	test_storm(false);
 	test_storm(true);
-	return tap_done();
+	return tap_end();
 }

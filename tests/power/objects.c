@@ -13,6 +13,12 @@
 
 #define SYNC_EVERY	16u	/* batches */
 
+/* Names the length too: contents that were cut short are not right. */
+static uint64_t content_id(uint64_t slot, uint64_t length)
+{
+	return slot | length << 32;
+}
+
 static bool present(const struct state *s)
 {
 	return s->op == OP_ALLOC || s->op == OP_REPLACE;
@@ -66,7 +72,7 @@ static bool batch_add(struct work *w, struct batch *b, uint64_t slot, bool full)
 	} else {
 		r->length = OBJECT_LENGTH_MIN +
 			    (dice >> 8) % (OBJECT_LENGTH_MAX - OBJECT_LENGTH_MIN + 1);
-		content_fill(b->data[b->nr], r->length, slot, r->sequence);
+		content_fill(b->data[b->nr], r->length, content_id(slot, r->length), r->sequence);
 		op->op = kind == OP_ALLOC ? LSMEM_OP_ALLOC : LSMEM_OP_REPLACE;
 		op->data = (uintptr_t)b->data[b->nr];
 		op->length = r->length;
@@ -194,7 +200,7 @@ void *load_readers(void *arg)
 			errno = -n;
 			die("lsm_read");
 		}
-		if (!content_right(data, n, slot, &sequence)) {
+		if (!content_right(data, n, content_id(slot, n), &sequence)) {
 			errno = EBADMSG;
 			die("lsm_read gave bytes that were not written");
 		}
@@ -223,7 +229,8 @@ static bool object_look(int fd, uint64_t slot, uint64_t handle, struct state *fo
 		return false;
 	}
 	*found = (struct state){ .op = OP_REPLACE, .handle = handle, .length = op.length };
-	return !content_right(data, op.length, slot, &found->sequence);
+	return !content_right(data, op.length, content_id(slot, op.length),
+			      &found->sequence);
 }
 
 /* Look through all handles a slot may have; the one that is there counts. */

@@ -23,6 +23,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../common/content.h"
+#include "../common/random.h"
+
 #define ORACLE_MAGIC	0x4c4e524au
 #define ORACLE_FREED	4096u	/* handles kept that must stay stale */
 
@@ -82,11 +85,5 @@ void record_seal(struct record *r);
 
 /* The state a thread's next operation on the slot starts from: all has returned. */
 struct state slot_now(const struct slot *slot);
-
-/* Contents that say whose and which they are; at least 24 bytes. */
-void content_fill(void *data, uint32_t length, uint64_t slot, uint64_t sequence);
-bool content_right(const void *data, uint32_t length, uint64_t slot, uint64_t *sequence);
-
-uint64_t random_next(uint64_t *state);
 
 #endif

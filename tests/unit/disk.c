@@ -46,7 +46,7 @@ struct request {
 };
 
 struct disk {
-	struct random *random;
+	uint64_t *random;
 	uint64_t blocks;		/* of a drive */
 	uint32_t drives;
 	struct block **hash;
@@ -60,7 +60,7 @@ struct disk {
 	uint64_t serial;
 };
 
-struct disk *disk_new(uint64_t bytes, uint32_t drives, struct random *random)
+struct disk *disk_new(uint64_t bytes, uint32_t drives, uint64_t *random)
 {
 	struct disk *disk = calloc(1, sizeof(*disk));
 

@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "random.h"
+#include "../common/random.h"
 
 struct disk;
 
@@ -34,7 +34,7 @@ enum disk_cut {
 };
 
 /* @drives of @bytes each. */
-struct disk *disk_new(uint64_t bytes, uint32_t drives, struct random *random);
+struct disk *disk_new(uint64_t bytes, uint32_t drives, uint64_t *random);
 void disk_free(struct disk *disk);
 
 /* Handles of requests in flight: small numbers. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "litmus_private.h"
-#include "tap.h"
+#include "../common/tap.h"
 #include "base/memory.h"
 
 static const struct sim_options options = { .frames = 24, .size = 0, .steps = 150, .kills = 20 };

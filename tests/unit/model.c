@@ -22,7 +22,7 @@ void model_fail(struct model *m, const char *format, ...)
 	va_end(args);
 }
 
-struct model *model_new(struct random *random, const uint8_t *uuid, uint32_t most_segments)
+struct model *model_new(uint64_t *random, const uint8_t *uuid, uint32_t most_segments)
 {
 	struct model *m = calloc(1, sizeof(*m));
 
@@ -595,7 +595,6 @@ void model_load(struct model *m, uint64_t segment, uint32_t generation, uint32_t
 			.type = lsmem_entry_type(e), .whole = true,
 		};
 		struct model_handle *h = &m->handles[lsmem_handle_index(key) % MODEL_HANDLES];
-		uint8_t expected[LSMEM_OBJECT_MAX];
 
 		if (length - at < LSMEM_ENTRY_BYTES || !lsmem_entry_valid(e, seg->salt) ||
 		    lsmem_entry_size(entry.length) > length - at ||
@@ -615,8 +614,7 @@ void model_load(struct model *m, uint64_t segment, uint32_t generation, uint32_t
 				   (uint32_t)lsmem_handle_index(key));
 			return;
 		}
-		model_payload(key, entry.version, expected, entry.length);
-		if (memcmp(expected, e + 1, entry.length))
+		if (!content_is(e + 1, entry.length, key, entry.version))
 			model_fail(m, "handle %#llx version %#llx has wrong bytes",
 				   (unsigned long long)key, (unsigned long long)entry.version);
 		*h = (struct model_handle) {

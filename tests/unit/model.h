@@ -19,7 +19,8 @@
 #include <lsmem.h>
 #include <lsmem_format.h>
 
-#include "random.h"
+#include "../common/content.h"
+#include "../common/random.h"
 #include "base/rule.h"
 
 #define MODEL_HEADS		3u	/* 0 is the cleaner's */
@@ -145,7 +146,7 @@ struct oracle {
 };
 
 struct model {
-	struct random *random;
+	uint64_t *random;
 	uint8_t uuid[LSMEM_UUID_BYTES];
 	uint8_t *memory;
 	struct lsmem_frame table[MODEL_FRAMES];
@@ -171,7 +172,7 @@ struct model {
 	uint64_t compacted, passes;
 };
 
-struct model *model_new(struct random *random, const uint8_t *uuid, uint32_t most_segments);
+struct model *model_new(uint64_t *random, const uint8_t *uuid, uint32_t most_segments);
 void model_free(struct model *m);
 void model_fail(struct model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -204,7 +205,6 @@ bool model_put(struct model *m, uint32_t index, uint32_t head, uint32_t length);
 bool model_delete(struct model *m, uint32_t index, uint32_t head);
 /* Two writers replace one object at once; @first has its exchange first. */
 void model_race(struct model *m, uint32_t index, uint32_t first);
-void model_payload(uint64_t key, uint64_t version, uint8_t *data, uint32_t length);
 
 /* model_clean.c */
 void model_compact(struct model *m, uint32_t slot);

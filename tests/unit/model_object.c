@@ -4,21 +4,6 @@
 
 #include "model.h"
 
-/* Every version of every handle has bytes of its own. */
-void model_payload(uint64_t key, uint64_t version, uint8_t *data, uint32_t length)
-{
-	struct random random;
-	uint64_t word = 0;
-	uint32_t i;
-
-	random_seed(&random, key * 31 + version);
-	for (i = 0; i < length; i++) {
-		if (i % 8 == 0)
-			word = random_next(&random);
-		data[i] = word >> i % 8 * 8;
-	}
-}
-
 static uint64_t model_version(const struct model *m, uint64_t old)
 {
 	uint64_t version = lsmem_version_make(m->era, m->clock);
@@ -65,7 +50,7 @@ static bool model_begin(struct model *m, uint32_t index, uint32_t head, uint32_t
 	if (free)
 		length = sizeof(record);
 	else
-		model_payload(key, version, payload, length);
+		content_fill(payload, length, key, version);
 	if (!model_append(m, head, free ? LSMEM_TYPE_DELETE : LSMEM_TYPE_OBJECT, key, version,
 			  index % 5, free ? (void *)&record : payload, length, false, &p->segment,
 			  &p->entry))

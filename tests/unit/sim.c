@@ -168,7 +168,7 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 	sim->options = *options;
 	if (!sim->options.backups)
 		sim->options.backups = 1;
-	random_seed(&sim->random, seed);
+	sim->random = seed;
 	bytes = (1u << 20) + (uint64_t)options->frames * LSMEM_SEGMENT_BYTES;
 	bytes = (bytes + LSMEM_SEGMENT_BYTES - 1) & ~(uint64_t)(LSMEM_SEGMENT_BYTES - 1);
 	if (sim->options.backups == 1)
@@ -641,7 +641,7 @@ bool sim_clean(struct sim *sim)
 
 void sim_step(struct sim *sim)
 {
-	struct random *r = &sim->random;
+	uint64_t *r = &sim->random;
 	uint32_t in_flight = disk_in_flight(sim->disk), what = random_below(r, 100);
 
 	sim->steps++;
@@ -800,7 +800,7 @@ static void sim_fault(struct sim *sim)
 
 bool sim_life(struct sim *sim, uint32_t crashes)
 {
-	struct random *r = &sim->random;
+	uint64_t *r = &sim->random;
 	uint64_t end;
 
 	if (!sim_start(sim, true))

@@ -57,7 +57,7 @@ struct sim_request {
  * @crashes: power cuts, in recovery too; @kills: of the daemon
  */
 struct sim {
-	struct random random;
+	uint64_t random;
 	struct sim_options options;
 	struct disk *disk;
 	struct model *model;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "sim.h"
-#include "tap.h"
+#include "../common/tap.h"
 
 uint64_t lsmem_mutation;
 

@@ -8,8 +8,8 @@
 
 #include <lsmem.h>
 
-#include "random.h"
-#include "tap.h"
+#include "../common/random.h"
+#include "../common/tap.h"
 #include "format/digest.h"
 #include "recover/recover.h"
 #include "base/rule.h"
@@ -35,11 +35,11 @@ static uint32_t slow_crc(uint32_t crc, const uint8_t *data, size_t length)
 static bool test_crc(void)
 {
 	uint8_t data[300];
-	struct random random;
+	uint64_t random;
 	uint32_t length, seed;
 
 	CHECK(~lsmem_crc32c(~0u, "123456789", 9) == 0xe3069283);
-	random_seed(&random, 5);
+	random = 5;
 	for (length = 0; length < sizeof(data); length++) {
 		data[length] = random_next(&random);
 		seed = random_next(&random);

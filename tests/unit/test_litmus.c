@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The named scenarios, each a test. */
 #include "litmus.h"
-#include "tap.h"
+#include "../common/tap.h"
 
 uint64_t lsmem_mutation;
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "tap.h"
+#include "../common/tap.h"
 
 #define THREADS	4
 #define LINES	100000

@@ -10,7 +10,7 @@
 
 #include "litmus.h"
 #include "sim.h"
-#include "tap.h"
+#include "../common/tap.h"
 
 uint64_t lsmem_mutation;
 

@@ -2,7 +2,7 @@
 /* What the file of an NVMe-oF target's secrets may hold; addresses are in tests/daemon/config.sh. */
 #include <string.h>
 
-#include "tap.h"
+#include "../common/tap.h"
 #include "backup/nvmf_address.h"
 
 #define SECRET	"DHHC-1:00:c2l4dGVlbiBsZXR0ZXJzLg==:"

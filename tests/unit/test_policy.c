@@ -2,8 +2,8 @@
 /* The cleaning policy, as the module has it. */
 #include <string.h>
 
-#include "random.h"
-#include "tap.h"
+#include "../common/random.h"
+#include "../common/tap.h"
 #include "../../kmod/policy.h"
 
 #define MANY	300u
@@ -11,10 +11,9 @@
 
 static bool test_score(void)
 {
-	struct random random;
+	uint64_t random = 3;
 	uint32_t i;
 
-	random_seed(&random, 3);
 	CHECK(!lsmem_policy_score(100, 100, 1000));
 	CHECK(!lsmem_policy_score(101, 100, 1000));
 	CHECK(lsmem_policy_score(0, 1, 0));
@@ -35,10 +34,9 @@ static bool test_score(void)
 
 static bool test_lg(void)
 {
-	struct random random;
+	uint64_t random = 5;
 	uint32_t i;
 
-	random_seed(&random, 5);
 	CHECK(!lsmem_policy_lg(0) && !lsmem_policy_lg(1));
 	CHECK(lsmem_policy_lg(~0ull) < 64ull << 16);
 	for (i = 0; i < 64; i++)
@@ -60,10 +58,9 @@ static bool test_lg(void)
 
 static bool test_rules(void)
 {
-	struct random random;
+	uint64_t random = 6;
 	uint32_t i;
 
-	random_seed(&random, 6);
 	for (i = 0; i < 200000; i++) {
 		enum lsmem_policy_rule rule = i % RULES;
 		uint32_t held = 2 + random_below(&random, 1u << 23);
@@ -126,10 +123,9 @@ static bool test_order(void)
 
 static bool test_interval(void)
 {
-	struct random random;
+	uint64_t random = 7;
 	uint32_t i, k;
 
-	random_seed(&random, 7);
 	CHECK(lsmem_policy_interval(0, 0) == 1);
 	for (i = 0; i < LSMEM_INTERVAL_MAX; i++)
 		CHECK(lsmem_policy_interval(0, 1ull << i) == i + 1);
@@ -214,10 +210,9 @@ static bool test_level(void)
 static bool test_select(void)
 {
 	struct lsmem_candidate c[MANY], copy[MANY];
-	struct random random;
+	uint64_t random = 4;
 	uint32_t round, i, n;
 
-	random_seed(&random, 4);
 	for (round = 0; round < 2000; round++) {
 		uint32_t nr = random_below(&random, MANY), most = 200 + random_below(&random, 801);
 		enum lsmem_policy_rule rule = round % RULES;

@@ -4,7 +4,7 @@
  * MOST backups into failure domains, all sets of backups.
  */
 #include "format/digest.h"
-#include "tap.h"
+#include "../common/tap.h"
 
 #define MOST	6u
 

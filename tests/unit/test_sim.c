@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "sim.h"
-#include "tap.h"
+#include "../common/tap.h"
 
 uint64_t lsmem_mutation;
 

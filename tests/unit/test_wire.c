@@ -7,7 +7,7 @@
 #include "remote/hold.h"
 #include "remote/session.h"
 #include "lsmem_format.h"
-#include "tap.h"
+#include "../common/tap.h"
 
 #define BYTES	(64u << 20)
 #define SLOTS	4u

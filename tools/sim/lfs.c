@@ -116,7 +116,7 @@ struct store {
 	struct lsmem_candidate *candidates;
 	uint32_t *survivors;
 	uint32_t *free;		/* slots */
-	struct random ties;
+	uint64_t ties;
 	uint64_t clock;
 	int64_t free_frames;
 	uint32_t nr_objects;
@@ -437,7 +437,7 @@ static void sim_init(struct store *s, const struct settings *set)
 		.seglets = set->seglets > 1,
 	};
 	s->nr_segments = s->nr_slots + SPARE_SLOTS;
-	random_seed(&s->ties, set->seed + 1);
+	s->ties = set->seed + 1;
 	s->objects = calloc(s->nr_objects, sizeof(*s->objects));
 	s->segments = calloc(s->nr_segments, sizeof(*s->segments));
 	s->candidates = calloc(s->nr_segments, sizeof(*s->candidates));

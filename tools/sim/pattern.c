@@ -198,7 +198,7 @@ int pattern_init(struct pattern *p, const char *name, uint32_t objects, uint64_t
 	size_t i;
 
 	*p = (struct pattern){ .objects = objects };
-	random_seed(&p->random, seed);
+	p->random = seed;
 	for (i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
 		if (strcmp(patterns[i].name, name))
 			continue;

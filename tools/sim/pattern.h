@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "../../tests/unit/random.h"
+#include "../../tests/common/random.h"
 
 /**
  * struct pattern - a stream of writes
@@ -17,7 +17,7 @@
  */
 struct pattern {
 	uint32_t (*pick)(struct pattern *p);
-	struct random random;
+	uint64_t random;
 	uint32_t objects;
 	uint64_t written;
 	double *cdf;

@@ -1,7 +1,7 @@
-/* SPDX-License-Identifier: GPL-2.0 */
-/* TAP, the way kselftest speaks it. */
-#ifndef UNIT_TAP_H
-#define UNIT_TAP_H
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
+/* The Test Anything Protocol, version 13: what a test program prints. */
+#ifndef TESTS_COMMON_TAP_H
+#define TESTS_COMMON_TAP_H
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -9,6 +9,7 @@
 
 static int tap_nr, tap_failed;
 
+/* One test and its name. */
 static inline bool __attribute__((format(printf, 2, 3)))
 tap_ok(bool ok, const char *format, ...)
 {
@@ -26,7 +27,18 @@ tap_ok(bool ok, const char *format, ...)
 
 #define tap_note(...) do { printf("# " __VA_ARGS__); putchar('\n'); fflush(stdout); } while (0)
 
-/* Checks that stand behind one line of output: the first that fails is named. */
+/* One test of two integers: both are printed when they differ. */
+#define tap_is(got, wanted, ...)						\
+	do {									\
+		long long tap_got = (long long)(got);				\
+		long long tap_wanted = (long long)(wanted);			\
+										\
+		if (!tap_ok(tap_got == tap_wanted, __VA_ARGS__))		\
+			tap_note("%s:%d: got %lld, wanted %lld", __FILE__,	\
+				 __LINE__, tap_got, tap_wanted);		\
+	} while (0)
+
+/* One of the checks behind one line of output: the first that fails is named. */
 #define CHECK(condition)							\
 	do {									\
 		if (!(condition)) {						\
@@ -35,6 +47,7 @@ tap_ok(bool ok, const char *format, ...)
 		}								\
 	} while (0)
 
+/* Prints the plan, last; returns the exit status of the program. */
 static inline int tap_end(void)
 {
 	printf("1..%d\n", tap_nr);
