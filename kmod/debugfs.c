@@ -8,6 +8,8 @@
  *	retires		groups of victims that wait for a digest or a view
  *	clients		open files with windows, and the views they hold
  *
+ * and the faults of fault.c.
+ *
  * Locks: what each file shows is copied under the lock that protects it, and
  * printed after; segments one at a time, so a large store does not stop its
  * writers.  The files go before the store: debugfs waits for their readers.
@@ -196,6 +198,7 @@ void lsmem_debugfs_add(struct lsmem_store *store)
 	debugfs_create_file("heads", 0400, store->debugfs, store, &heads_fops);
 	debugfs_create_file("retires", 0400, store->debugfs, store, &retires_fops);
 	debugfs_create_file("clients", 0400, store->debugfs, store, &clients_fops);
+	lsmem_faults_add(&store->faults, store->debugfs);
 }
 
 /**

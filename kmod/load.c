@@ -188,7 +188,8 @@ static int lsmem_load_collect(struct lsmem_loading *l)
 		if (ret)
 			return ret;
 		if (lsmem_entry_pcrc(l->store, l->seg, l->at + sizeof(*e), lsmem_entry_length(e)) !=
-		    le32_to_cpu(e->pcrc))
+			    le32_to_cpu(e->pcrc) ||
+		    lsmem_fault(&l->store->faults, LSMEM_FAULT_CRC))
 			return -EBADMSG;
 		l->batch[nr++].offset = l->at;
 		l->at += size;

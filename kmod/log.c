@@ -115,7 +115,8 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 	int ret;
 
 	lockdep_assert_held(&head->lock);
-	if (!seg)
+	if (!seg || (taker == LSMEM_TAKER_WRITER && seg->reserved &&
+		     lsmem_fault(&store->faults, LSMEM_FAULT_ROLL)))
 		return -EXFULL;
 	end = lsmem_head_end(seg, size, &start);
 	if (!lsmem_segment_fits(end + room, seg->entries + listed))
@@ -243,12 +244,15 @@ int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 leng
 		lsmem_space_throttle(store, h);
 	for (;;) {
 		int serial = atomic_read(&store->space.serial);
+		bool fails = head != LSMEM_CLEANER_HEAD &&
+			     lsmem_fault(&store->faults, LSMEM_FAULT_SPACE);
 
 		lsmem_append_pin();
 		spin_lock(&h->lock);
 		do {
-			ret = lsmem_head_reserve(store, h, lsmem_entry_size(length), listed,
-						 LSMEM_RECORD_ROOM, ap);
+			ret = fails ? -ENOSPC :
+				      lsmem_head_reserve(store, h, lsmem_entry_size(length), listed,
+							 LSMEM_RECORD_ROOM, ap);
 		} while (ret == -EXFULL && !lsmem_head_next(store, h));
 		if (ret == -EBUSY)
 			h->crowded = true;	/* the next commit is told as space */

@@ -7,6 +7,7 @@
  *
  *	policy.c, indices.c			numbers: what to clean, sets of indices
  *	ioctl.c, bioqueue.c, trace.c		tools that know no store
+ *	fault.c					what fails on purpose
  *	counters.c				what a store has done
  *	frame.c, segment.c, entry.c		memory, the pieces of the log, what is in them
  *	space.c, log.c				room to append, and appending

@@ -276,6 +276,7 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	store->clock_base = ktime_get_ns();
 	generate_random_uuid(store->uuid);
 	mutex_init(&store->mutex);
+	lsmem_faults_init(&store->faults);
 	INIT_LIST_HEAD(&store->node);
 	INIT_LIST_HEAD(&store->views.clients);
 	mutex_init(&store->views.lock);

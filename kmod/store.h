@@ -15,6 +15,7 @@
 #include "compact.h"
 #include "counters.h"
 #include "epoch.h"
+#include "fault.h"
 #include "frame.h"
 #include "handle.h"
 #include "log.h"
@@ -84,6 +85,7 @@ struct gendisk;
  * @disk: a block store's, while it is active; see lsmem_store_give()
  * @waiting: FLUSH and FUA of the disk, if the store is durable
  * @debugfs: its directory
+ * @faults: what fails on purpose (fault.c)
  * @uid: owner of its node
  * @gid: group of its node
  * @mode: permissions of its node
@@ -126,6 +128,7 @@ struct lsmem_store {
 	struct gendisk *disk;
 	struct lsmem_bioqueue *waiting;
 	struct dentry *debugfs;
+	struct lsmem_faults faults;
 	uid_t uid;
 	gid_t gid;
 	umode_t mode;

@@ -325,6 +325,24 @@ TEST_F_TIMEOUT(loading, forgotten_while_read, SECONDS)
 	EXPECT_GT(reader.early, 0);
 }
 
+/* A payload that does not have its CRC ends the recovery; the next one begins anew. */
+TEST_F(loading, bad_checksum)
+{
+	uint64_t i;
+
+	if (!store_fault(&self->store, "bad_crc", 1))
+		SKIP(return, "this kernel has no fault injection");
+	for (i = 0; i < 500; i++)
+		add(self, FIRST, i, 200, LSMEM_TYPE_OBJECT, 1000 + i);
+	EXPECT_EQ(-EBADMSG, load(self, FIRST, self->blob, self->length));
+	close(self->follower.attach.fd);
+	ASSERT_EQ(0, attach(self));
+	for (i = 0; i < 500; i++)
+		add(self, FIRST, i, 200, LSMEM_TYPE_OBJECT, 1000 + i);
+	EXPECT_EQ(0, load(self, FIRST, self->blob, self->length));
+	EXPECT_EQ(500, store_attribute(&self->store, "handles_used"));
+}
+
 static void *map(const struct _test_data_loading *self, int prot, uint64_t offset, uint64_t length)
 {
 	return mmap(NULL, length, prot, MAP_SHARED, self->store.fd, (off_t)offset);

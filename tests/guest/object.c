@@ -1002,6 +1002,57 @@ TEST_F_TIMEOUT(store, full_and_a_slow_source, 60)
 	free(bytes);
 }
 
+/* ---- What is rare, provoked --------------------------------------------- */
+
+#define REQUIRE_FAULT(name, times) do {						\
+	if (!store_fault(&self->store, name, times))				\
+		SKIP(return, "this kernel has no fault injection");		\
+} while (0)
+
+/* An append that finds no space waits for some until stall_ms are over, and changes nothing. */
+TEST_F(store, stall)
+{
+	struct lsmem_op op;
+	uint64_t begin;
+
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/stall_ms", 200));
+	REQUIRE_FAULT("no_space", 1);
+	op = lsm_op_replace(self->canary, self->canary_bytes, CANARY, 0, 0);
+	begin = now_ms();
+	EXPECT_REFUSED(ENOSPC, LSMEM_IOC_REPLACE, &op);
+	EXPECT_LE(200, now_ms() - begin);
+	EXPECT_EQ(1, store_attribute(&self->store, "stats/stalls"));
+	op = lsm_op_replace(self->canary, self->canary_bytes, CANARY, 0, 0);
+	EXPECT_EQ(0, call(&self->store, LSMEM_IOC_REPLACE, &op));
+	EXPECT_EQ(1, store_attribute(&self->store, "stats/stalls"));
+}
+
+/* Segments that end early: each append opens one, and what they hold is right. */
+TEST_F(store, segments_that_end_early)
+{
+	uint64_t handles[5], serial;
+	uint8_t bytes[CANARY];
+	struct lsmem_op op;
+	long long segments;
+	uint32_t i;
+
+	REQUIRE_FAULT("segment_full", 0);
+	segments = store_attribute(&self->store, "segments");
+	ASSERT_TRUE(store_fault(&self->store, "segment_full", 3));
+	for (i = 0; i < 5; i++) {
+		content_fill(bytes, CANARY, i, i);
+		op = lsm_op_alloc(bytes, CANARY, 0);
+		ASSERT_EQ(0, call(&self->store, LSMEM_IOC_ALLOC, &op));
+		handles[i] = op.handle;
+	}
+	EXPECT_LE(segments + 3, store_attribute(&self->store, "segments"));
+	for (i = 0; i < 5; i++) {
+		op = lsm_op_read(handles[i], bytes, CANARY, 0);
+		ASSERT_EQ(0, call(&self->store, LSMEM_IOC_READ, &op));
+		EXPECT_TRUE(content_right(bytes, CANARY, i, &serial) && serial == i);
+	}
+}
+
 /* ---- Permissions -------------------------------------------------------- */
 
 TEST_F(store, open_modes)

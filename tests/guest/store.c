@@ -119,19 +119,41 @@ int store_set_attribute(const struct store *store, const char *name, unsigned lo
 	return store_set_text(store, name, text);
 }
 
-int store_set_text(const struct store *store, const char *name, const char *text)
+static int write_text(const char *path, const char *text)
 {
-	char path[128];
-	int fd, ret = 0;
+	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
 
-	attribute_path(store, name, path, sizeof(path));
-	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
 		ret = -errno;
 	close(fd);
 	return ret;
+}
+
+int store_set_text(const struct store *store, const char *name, const char *text)
+{
+	char path[128];
+
+	attribute_path(store, name, path, sizeof(path));
+	return write_text(path, text);
+}
+
+bool store_fault(const struct store *store, const char *fault, unsigned int times)
+{
+	const char * const settings[] = { "verbose", "times", "probability" };
+	const unsigned int values[] = { 0, times, 100 };
+	char path[128], text[24];
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "/sys/kernel/debug/lsmem/%s/%s/%s", store->name, fault,
+			 settings[i]);
+		snprintf(text, sizeof(text), "%u", values[i]);
+		if (write_text(path, text))
+			return false;
+	}
+	return true;
 }
 
 /* Pages that are there when the caller says so, through the descriptor that is returned. */

@@ -46,6 +46,9 @@ long long store_attribute(const struct store *store, const char *name);
 int store_set_attribute(const struct store *store, const char *name, unsigned long value);
 int store_set_text(const struct store *store, const char *name, const char *text);
 
+/* @fault happens @times times from now on (kmod/fault.c); false: this kernel has no such faults. */
+bool store_fault(const struct store *store, const char *fault, unsigned int times);
+
 /*
  * Map @length bytes whose page faults wait for UFFDIO_COPY on the descriptor that is
  * returned; -1: not permitted.

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What is rare, provoked by the kernel's fault injection.  See fault.c. */
+#ifndef LSMEM_FAULT_H
+#define LSMEM_FAULT_H
+
+#include <linux/fault-inject.h>
+
+struct dentry;
+
+enum lsmem_fault {
+	LSMEM_FAULT_SPACE,	/* an append finds no space, and waits for some */
+	LSMEM_FAULT_ROLL,	/* an append finds its segment full */
+	LSMEM_FAULT_CRC,	/* recovery finds a payload that does not have its CRC */
+	LSMEM_FAULTS,
+};
+
+/**
+ * struct lsmem_faults - which faults a store has
+ * @attrs: by enum lsmem_fault; set through debugfs, as the framework has it
+ */
+struct lsmem_faults {
+#ifdef CONFIG_FAULT_INJECTION_DEBUG_FS
+	struct fault_attr attrs[LSMEM_FAULTS];
+#endif
+};
+
+#ifdef CONFIG_FAULT_INJECTION_DEBUG_FS
+void lsmem_faults_init(struct lsmem_faults *faults);
+void lsmem_faults_add(struct lsmem_faults *faults, struct dentry *directory);
+
+/**
+ * lsmem_fault - is it to fail here?
+ * @faults: of the store
+ * @fault: how
+ *
+ * A task's own fail-nth does not count these: it is for what the kernel allocates.
+ *
+ * Context: any.
+ */
+static inline bool lsmem_fault(struct lsmem_faults *faults, enum lsmem_fault fault)
+{
+	return faults->attrs[fault].probability && should_fail(&faults->attrs[fault], 1);
+}
+#else
+static inline void lsmem_faults_init(struct lsmem_faults *faults)
+{
+}
+
+static inline void lsmem_faults_add(struct lsmem_faults *faults, struct dentry *directory)
+{
+}
+
+static inline bool lsmem_fault(struct lsmem_faults *faults, enum lsmem_fault fault)
+{
+	return false;
+}
+#endif
+
+#endif
