@@ -172,7 +172,7 @@ static int attempt_once(struct attempt *a)
 		backup_close(&a->backup);
 		return err;
 	}
-	backup_memory(&a->backup, kernel->frames, kernel->frames_bytes);
+	backup_memory(&a->backup, kernel->seglets, kernel->seglets_bytes);
 	backup_detach(&a->backup);
 	return 0;
 }

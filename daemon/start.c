@@ -373,9 +373,9 @@ static int make_core(struct lsmemd *d, struct recover *r)
 		.copy_bytes = d->config.store.copy_rate * serve_tick_ns() / 1000000000u,
 		.map = recover_digest(r),
 		.log = {
-			.frames = d->kernel.frames,
+			.seglets = d->kernel.seglets,
 			.table = d->kernel.table,
-			.nr_frames = d->kernel.nr_frames,
+			.nr_seglets = d->kernel.nr_seglets,
 		},
 		.resume = d->kernel.state == LSMEM_STATE_ACTIVE,
 		.io_bytes = CORE_IO_BYTES,
@@ -581,8 +581,8 @@ int start(struct lsmemd *d)
 	}
 	for (slot = 0; slot < d->config.nr_backups; slot++)
 		if (d->backups[slot].private)
-			backup_memory(&d->backups[slot], d->kernel.frames,
-				      d->kernel.frames_bytes);
+			backup_memory(&d->backups[slot], d->kernel.seglets,
+				      d->kernel.seglets_bytes);
 	status = make_core(d, r);
 	if (status)
 		goto out;

@@ -3,7 +3,7 @@
  * Balance: which level makes room, and from which segments.
  *
  * Two levels make room.  Compaction (compact.c) moves what is live in one
- * segment to fewer frames: no I/O, but it frees no segment.  Cleaning (clean.c)
+ * segment to fewer seglets: no I/O, but it frees no segment.  Cleaning (clean.c)
  * merges what is live in many, and frees them, on the backup too.  Here the
  * table of segments is looked through, policy.c is asked which level is due, and
  * the victims of compaction are planned, some at a time.  Compactors ask for the
@@ -46,12 +46,12 @@ int lsmem_balance_init(struct lsmem_store *store)
 		.clean_price = store->durable ? LSMEM_CLEAN_PRICE_DURABLE :
 						LSMEM_CLEAN_PRICE_VOLATILE,
 	};
-	store->frames.base = LSMEM_CLEANER_RESERVE;
-	store->frames.reserve = LSMEM_CLEANER_RESERVE;
+	store->seglets.base = LSMEM_CLEANER_RESERVE;
+	store->seglets.reserve = LSMEM_CLEANER_RESERVE;
 	mutex_init(&store->plan.mutex);
 	lsmem_balance_tune(store);
 	store->plan.candidates = kvcalloc(store->segments.nr, sizeof(*store->plan.candidates),
-					  store->frames.gfp);
+					  store->seglets.gfp);
 	return store->plan.candidates ? 0 : -ENOMEM;
 }
 
@@ -70,21 +70,21 @@ void lsmem_balance_destroy(struct lsmem_store *store)
  */
 void lsmem_balance_tune(struct lsmem_store *store)
 {
-	u64 low = (u64)store->frames.nr * READ_ONCE(store->plan.limits.free_low) / 1000;
+	u64 low = (u64)store->seglets.nr * READ_ONCE(store->plan.limits.free_low) / 1000;
 
-	WRITE_ONCE(store->space.throttle_below, store->frames.base + low / 2);
-	WRITE_ONCE(store->space.clean_below, store->frames.base + low);
+	WRITE_ONCE(store->space.throttle_below, store->seglets.base + low / 2);
+	WRITE_ONCE(store->space.clean_below, store->seglets.base + low);
 }
 
 /**
- * lsmem_memory_low - are frames few?
+ * lsmem_memory_low - are seglets few?
  * @store: the store
  *
  * Those that will be free by themselves count as free.
  */
 bool lsmem_memory_low(const struct lsmem_store *store)
 {
-	return READ_ONCE(store->frames.nr_free) + READ_ONCE(store->compaction.vacating) <
+	return READ_ONCE(store->seglets.nr_free) + READ_ONCE(store->compaction.vacating) <
 	       READ_ONCE(store->space.clean_below);
 }
 
@@ -129,14 +129,14 @@ static u32 lsmem_slots_used(const struct lsmem_store *store)
 
 /**
  * lsmem_clean_fits - what survivors hold for sure
- * @frames: that they get
+ * @seglets: that they get
  * @segments: likewise
  * Return: live bytes.
  */
-u64 lsmem_clean_fits(u32 frames, u32 segments)
+u64 lsmem_clean_fits(u32 seglets, u32 segments)
 {
 	/* The survivors' last seglets and all commit records are not in the sum. */
-	u64 room = frames > LSMEM_PASS_SLACK ? frames - LSMEM_PASS_SLACK : 0;
+	u64 room = seglets > LSMEM_PASS_SLACK ? seglets - LSMEM_PASS_SLACK : 0;
 
 	return min(room * LSMEM_SEGLET_BYTES, (u64)segments * LSMEM_SURVIVOR_LIVE);
 }
@@ -148,7 +148,7 @@ u64 lsmem_clean_fits(u32 frames, u32 segments)
  */
 u64 lsmem_clean_room(const struct lsmem_store *store)
 {
-	return lsmem_clean_fits(lsmem_frames_claimable(&store->frames, LSMEM_PASS_FRAMES),
+	return lsmem_clean_fits(lsmem_seglets_claimable(&store->seglets, LSMEM_PASS_SEGLETS),
 				lsmem_segments_claimable(store));
 }
 
@@ -214,7 +214,7 @@ static void lsmem_scan_begin(struct lsmem_store *store, struct lsmem_scan *scan)
 
 /*
  * Fill store->plan.candidates with what can be worked on; what compaction gives back
- * are whole frames, what cleaning does, frames or, if segments are few, those.
+ * are whole seglets, what cleaning does, seglets or, if segments are few, those.
  */
 static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool compact)
 {
@@ -241,7 +241,7 @@ static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool c
 			live -= min(live, deletes);	/* they can go */
 		if (compact) {
 			since = READ_ONCE(store->segments.table[slot].packed_time);
-			live = lsmem_packed_frames(live) * LSMEM_SEGLET_BYTES;
+			live = lsmem_packed_seglets(live) * LSMEM_SEGLET_BYTES;
 		} else if (store->plan.by_slots) {
 			held = LSMEM_SEGMENT_BYTES;
 		}
@@ -367,7 +367,7 @@ void lsmem_balance(struct lsmem_store *store)
 	struct lsmem_balance balance = {
 		.memory_low = lsmem_memory_low(store),
 		.slots_max = store->segments.nr,
-		.bytes = (u64)store->frames.nr * LSMEM_SEGLET_BYTES,
+		.bytes = (u64)store->seglets.nr * LSMEM_SEGLET_BYTES,
 		.live = percpu_counter_read_positive(&store->live),
 		.clean_ns = READ_ONCE(store->cleaner.stats.clean_ns),
 	};
@@ -401,7 +401,7 @@ void lsmem_balance(struct lsmem_store *store)
 		store->plan.nr = 0;
 	lsmem_balance_show(store, level, oldest_first);
 	mutex_unlock(&store->plan.mutex);
-	trace_lsmem_balance(store->name, level, store->frames.nr_free, &balance);
+	trace_lsmem_balance(store->name, level, store->seglets.nr_free, &balance);
 }
 
 /* May planned victims be compacted?  While a pass is under way too. */
@@ -432,7 +432,7 @@ struct lsmem_segment *lsmem_balance_next(struct lsmem_store *store)
 				&store->segments.table[store->plan.slots[--store->plan.nr]];
 
 			if (!(seg->stat->flags & LSMEM_SEGMENT_CLEANABLE) ||
-			    lsmem_packed_frames(atomic_read(seg->live)) >= seg->nr_frames)
+			    lsmem_packed_seglets(atomic_read(seg->live)) >= seg->nr_seglets)
 				continue;
 			seg->state = LSMEM_SEGMENT_COMPACTING;
 			lsmem_segment_show(seg);

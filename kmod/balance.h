@@ -13,7 +13,7 @@
 
 struct lsmem_store;
 
-/* Frames that only cleaner and compactors may take: a full survivor and its rest. */
+/* Seglets that only cleaner and compactors may take: a full survivor and its rest. */
 #define LSMEM_CLEANER_RESERVE	(LSMEM_SEGLETS + LSMEM_SEGLETS / 8)
 
 #define LSMEM_PLANNED		16	/* victims that compactors get at a time */
@@ -29,7 +29,7 @@ struct lsmem_store;
  * @compact_asked: segments that are to be compacted whatever the policy says; no lock
  * @clean_asked: likewise
  * @work: cleaner and compactors wait here
- * @idle: one of them waits for frames to become few; no lock
+ * @idle: one of them waits for seglets to become few; no lock
  */
 struct lsmem_plan {
 	struct mutex mutex;
@@ -45,14 +45,14 @@ struct lsmem_plan {
 };
 
 /* A pass: */
-#define LSMEM_PASS_FRAMES	512		/* most that survivors of a pass take */
+#define LSMEM_PASS_SEGLETS	512		/* most that survivors of a pass take */
 #define LSMEM_PASS_SLACK	8		/* ... and what is not in their sum */
 
 int lsmem_balance_init(struct lsmem_store *store);
 void lsmem_balance_destroy(struct lsmem_store *store);
 void lsmem_balance_tune(struct lsmem_store *store);
 u64 lsmem_clean_room(const struct lsmem_store *store);
-u64 lsmem_clean_fits(u32 frames, u32 segments);
+u64 lsmem_clean_fits(u32 seglets, u32 segments);
 u32 lsmem_level(const struct lsmem_store *store);
 bool lsmem_clean_possible(const struct lsmem_store *store);
 bool lsmem_clean_underway(const struct lsmem_store *store);
@@ -70,8 +70,8 @@ static inline void lsmem_asked_done(atomic_t *asked, u32 nr)
 		;
 }
 
-/* Frames that the live entries of a segment take: a header never straddles two. */
-static inline u32 lsmem_packed_frames(u32 live)
+/* Seglets that the live entries of a segment take: a header never straddles two. */
+static inline u32 lsmem_packed_seglets(u32 live)
 {
 	return DIV_ROUND_UP(live, LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES);
 }

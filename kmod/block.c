@@ -20,7 +20,7 @@
  *
  * Room is never refused.  The device is smaller than what the store admits, by
  * a delete record for every block and the share of memory that records may take
- * (lsmem_block_capacity()), so an append that finds no frame waits for the
+ * (lsmem_block_capacity()), so an append that finds no seglet waits for the
  * cleaner, not for the user.  A bio has one deadline, flush_ms after it is begun,
  * for all that it waits for; then it ends in a timeout, never in "no space".
  *
@@ -114,7 +114,7 @@ static u64 lsmem_block_look(struct lsmem_store *store, struct lsmem_handle *h, u
 
 		switch (lsmem_word_state(word)) {
 		case LSMEM_WORD_LIVE:
-			*last = le64_to_cpu(lsmem_word_entry(&store->frames, word)->version);
+			*last = le64_to_cpu(lsmem_word_entry(&store->seglets, word)->version);
 			return word;
 		case LSMEM_WORD_FREE:
 			*last = READ_ONCE(h->info);
@@ -256,11 +256,11 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 
 /* ---- Read --------------------------------------------------------------- */
 
-/* Copy a block out to the bio, along the chain of frames; rcu_read_lock() held. */
+/* Copy a block out to the bio, along the chain of seglets; rcu_read_lock() held. */
 static void lsmem_block_copy_out(struct lsmem_block_io *io, u64 position)
 {
-	const struct lsmem_frames *frames = &io->store->frames;
-	u32 frame = position >> LSMEM_POSITION_OFFSET_BITS;
+	const struct lsmem_seglets *seglets = &io->store->seglets;
+	u32 seglet = position >> LSMEM_POSITION_OFFSET_BITS;
 	u32 offset = (position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN +
 		     LSMEM_ENTRY_BYTES;
 	u32 left, piece;
@@ -270,11 +270,11 @@ static void lsmem_block_copy_out(struct lsmem_block_io *io, u64 position)
 
 		if (offset >= LSMEM_SEGLET_BYTES) {
 			offset -= LSMEM_SEGLET_BYTES;
-			frame = READ_ONCE(frames->table[frame].next);
+			seglet = READ_ONCE(seglets->table[seglet].next);
 		}
 		piece = min3(left, bv.bv_len, LSMEM_SEGLET_BYTES - offset);
 		memcpy_to_page(bv.bv_page, bv.bv_offset,
-			       lsmem_frame_address(frames, frame) + offset, piece);
+			       lsmem_seglet_address(seglets, seglet) + offset, piece);
 		bio_advance_iter_single(io->bio, &io->iter, piece);
 		offset += piece;
 	}

@@ -79,9 +79,9 @@ static_assert(LSMEM_SEGMENT_BYTES / (LSMEM_ENTRY_BYTES + LSMEM_ALIGN) <= LSMEM_P
  */
 int lsmem_cleaner_init(struct lsmem_store *store)
 {
-	store->cleaner.pass = kvzalloc(sizeof(*store->cleaner.pass), store->frames.gfp);
+	store->cleaner.pass = kvzalloc(sizeof(*store->cleaner.pass), store->seglets.gfp);
 	store->cleaner.survivors = kvcalloc(LSMEM_PASS_ENTRIES, sizeof(*store->cleaner.survivors),
-					    store->frames.gfp);
+					    store->seglets.gfp);
 	return store->cleaner.pass && store->cleaner.survivors ? 0 : -ENOMEM;
 }
 
@@ -115,15 +115,15 @@ static void lsmem_clean_roll_oldest(struct lsmem_store *store)
 /* Claim what survivors may take. */
 static u64 lsmem_clean_claim(struct lsmem_store *store)
 {
-	u32 frames = lsmem_frames_claim(&store->frames, LSMEM_PASS_FRAMES);
+	u32 seglets = lsmem_seglets_claim(&store->seglets, LSMEM_PASS_SEGLETS);
 
-	return lsmem_clean_fits(frames, lsmem_segments_claim(store));
+	return lsmem_clean_fits(seglets, lsmem_segments_claim(store));
 }
 
 /* What the pass has not used is the writers' again; some may wait for just that. */
 static void lsmem_clean_unclaim(struct lsmem_store *store)
 {
-	lsmem_frames_unclaim(&store->frames);
+	lsmem_seglets_unclaim(&store->seglets);
 	lsmem_segments_unclaim(store);
 	lsmem_space_came(store);
 }
@@ -141,14 +141,14 @@ static void lsmem_clean_release(struct lsmem_store *store, struct lsmem_pass *pa
 }
 
 /*
- * Would anything be won?  The end of a segment's last frame is no gain: the
+ * Would anything be won?  The end of a segment's last seglet is no gain: the
  * survivors will have one too.
  */
 static bool lsmem_clean_gains(struct lsmem_store *store, const struct lsmem_pass *pass)
 {
 	if (store->segments.shown->oldest_first)
 		return true;	/* records can go */
-	return pass->held / LSMEM_SEGLET_BYTES > lsmem_packed_frames(pass->live) ||
+	return pass->held / LSMEM_SEGLET_BYTES > lsmem_packed_seglets(pass->live) ||
 	       pass->nr_victims > DIV_ROUND_UP_ULL(pass->live, LSMEM_SEGMENT_BYTES);
 }
 
@@ -177,16 +177,16 @@ static void lsmem_clean_take(struct lsmem_store *store, const u32 *slots, u32 nr
 		lsmem_segment_show(seg);
 		pass->victims[pass->nr_victims++] = seg;
 		pass->live += live;
-		pass->held += (u64)seg->nr_frames * LSMEM_SEGLET_BYTES;
+		pass->held += (u64)seg->nr_seglets * LSMEM_SEGLET_BYTES;
 		trace_lsmem_clean_victim(store->name, seg->id, live,
-					 seg->nr_frames * LSMEM_SEGLET_BYTES);
+					 seg->nr_seglets * LSMEM_SEGLET_BYTES);
 	}
 	spin_unlock(&store->segments.lock);
 	if (pass->nr_victims && !lsmem_clean_gains(store, pass))
 		lsmem_clean_release(store, pass);
 	if (pass->nr_victims) {
-		/* Compaction goes on beside the pass, with the frames that are left. */
-		lsmem_frames_reclaim(&store->frames, LSMEM_PASS_SLACK +
+		/* Compaction goes on beside the pass, with the seglets that are left. */
+		lsmem_seglets_reclaim(&store->seglets, LSMEM_PASS_SLACK +
 				     DIV_ROUND_UP_ULL(pass->live, LSMEM_SEGLET_BYTES));
 		WRITE_ONCE(store->segments.shown->begun, store->segments.shown->begun + 1);
 	} else {
@@ -613,7 +613,7 @@ void lsmem_clean_forget(struct lsmem_store *store)
 	/* As at the end of a pass. */
 	smp_store_release(&store->segments.shown->ended, store->segments.shown->begun);
 	mutex_unlock(&store->plan.mutex);
-	lsmem_frames_unclaim(&store->frames);
+	lsmem_seglets_unclaim(&store->seglets);
 	lsmem_segments_unclaim(store);
 	spin_lock(&store->segments.lock);
 	lsmem_retire_forget(store);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Compaction: what is live in a segment moves to fewer frames.
+ * Compaction: what is live in a segment moves to fewer seglets.
  *
  * The segment stays what it is: id, place in the log, and all that a backup has
  * of it.  Headers are copied as they are, home offsets included.  So nothing is
@@ -8,11 +8,11 @@
  * nothing to a recovery.  Only segments that are durably closed are compacted
  * (invariant 11).
  *
- * A compactor takes all frames that it will need before it begins, writes the
+ * A compactor takes all seglets that it will need before it begins, writes the
  * live entries one after the other, and exchanges each handle word; one that loses to
  * a replacement writes the next entry over its copy, which no reader has seen.
- * Then the segment gets its new frames.  The old ones, the vacated, are free as
- * soon as no view and no kernel reader can see them: their chain in the frame
+ * Then the segment gets its new seglets.  The old ones, the vacated, are free as
+ * soon as no view and no kernel reader can see them: their chain in the seglet
  * table stays until then.  One segment is one step: at most 8 MiB.
  *
  * Delete records are dropped when no older segment is left that could hold what
@@ -25,7 +25,7 @@
  * 2014, section 5.1 (segment compaction).
  *
  * Locks: none held while entries move; segments.lock for the segment's state, its
- * frames when they are swapped, and the ring of the vacated.
+ * seglets when they are swapped, and the ring of the vacated.
  */
 #include <linux/freezer.h>
 #include <linux/kthread.h>
@@ -51,7 +51,7 @@
  * @store: its store
  * @number: from 0; the first also decides when none may work
  * @task: its thread, or NULL
- * @to: where the segment at hand goes: slot and frames are used
+ * @to: where the segment at hand goes: slot and seglets are used
  * @end: length of @to so far
  * @oldest: delete records with a higher barrier are kept
  * @moved: bytes, in this segment
@@ -74,7 +74,7 @@ struct lsmem_compactor {
 /* ---- Freeing ------------------------------------------------------------ */
 
 /*
- * Free the oldest vacated frames; false when there are none, or they can be seen.
+ * Free the oldest vacated seglets; false when there are none, or they can be seen.
  * @wait: for the kernel's readers, which does not take long.
  */
 static bool lsmem_vacated_free(struct lsmem_store *store, bool wait)
@@ -93,7 +93,7 @@ static bool lsmem_vacated_free(struct lsmem_store *store, bool wait)
 		return false;
 	}
 	cond_synchronize_rcu_expedited(vacated.rcu);
-	lsmem_frames_give(&store->frames, vacated.first, vacated.nr, vacated.lent);
+	lsmem_seglets_give(&store->seglets, vacated.first, vacated.nr, vacated.lent);
 	spin_lock(&store->segments.lock);
 	store->compaction.first++;
 	WRITE_ONCE(store->compaction.vacating, store->compaction.vacating - vacated.nr);
@@ -152,7 +152,7 @@ static bool lsmem_compact_copy(struct lsmem_compactor *c, const struct lsmem_seg
 {
 	u32 at = lsmem_entry_start(c->end), size = lsmem_entry_room(e);
 
-	if (at + size > c->to.nr_frames * LSMEM_SEGLET_BYTES)
+	if (at + size > c->to.nr_seglets * LSMEM_SEGLET_BYTES)
 		return false;
 	if (at > c->end)
 		lsmem_segment_write(c->store, &c->to, c->end, NULL, at - c->end);
@@ -206,17 +206,17 @@ static bool lsmem_compact_delete(struct lsmem_compactor *c, struct lsmem_segment
 /* Move all that is live; false when the segment is found damaged. */
 static bool lsmem_compact_move(struct lsmem_compactor *c, struct lsmem_segment *seg)
 {
-	u32 offset = 0, frames = 0;
+	u32 offset = 0, seglets = 0;
 
 	for (;;) {
 		int nr = lsmem_compact_collect(c, seg, &offset), i;
 
 		if (nr < 0)
 			break;
-		/* The last segment's old frames may have become free meanwhile. */
-		if (frames != c->end / LSMEM_SEGLET_BYTES)
+		/* The last segment's old seglets may have become free meanwhile. */
+		if (seglets != c->end / LSMEM_SEGLET_BYTES)
 			lsmem_vacated_free(c->store, false);
-		frames = c->end / LSMEM_SEGLET_BYTES;
+		seglets = c->end / LSMEM_SEGLET_BYTES;
 		for (i = 0; i < nr; i++) {
 			const struct lsmem_entry *e = &c->batch[i].e;
 			bool moved = lsmem_entry_type(e) == LSMEM_TYPE_OBJECT ?
@@ -239,38 +239,38 @@ damaged:
 
 /* ---- One segment -------------------------------------------------------- */
 
-/* Frames that were taken and not needed: no reader has seen them. */
+/* Seglets that were taken and not needed: no reader has seen them. */
 static void lsmem_compact_trim(struct lsmem_compactor *c)
 {
-	u32 needed = DIV_ROUND_UP(c->end, LSMEM_SEGLET_BYTES), more = c->to.nr_frames - needed;
+	u32 needed = DIV_ROUND_UP(c->end, LSMEM_SEGLET_BYTES), more = c->to.nr_seglets - needed;
 
 	if (!more)
 		return;
 	if (needed)
-		WRITE_ONCE(c->store->frames.table[c->to.frames[needed - 1]].next, LSMEM_NO_FRAME);
-	lsmem_frames_give(&c->store->frames, c->to.frames[needed], more, more);
-	c->to.nr_frames = needed;
+		WRITE_ONCE(c->store->seglets.table[c->to.seglets[needed - 1]].next, LSMEM_NO_SEGLET);
+	lsmem_seglets_give(&c->store->seglets, c->to.seglets[needed], more, more);
+	c->to.nr_seglets = needed;
 }
 
-/* The segment gets its new frames; the old ones wait until no reader can see them. */
+/* The segment gets its new seglets; the old ones wait until no reader can see them. */
 static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *seg)
 {
 	struct lsmem_store *store = c->store;
 	u64 epoch = lsmem_epoch_advance(store);
-	/* The next segment is compacted while readers leave this one's old frames. */
+	/* The next segment is compacted while readers leave this one's old seglets. */
 	unsigned long rcu = start_poll_synchronize_rcu_expedited();
 	struct lsmem_vacated *vacated;
 
 	spin_lock(&store->segments.lock);
 	vacated = &store->compaction.vacated[store->compaction.next++ % LSMEM_VACATED];
-	vacated->first = seg->frames[0];
-	vacated->nr = seg->nr_frames;
-	vacated->lent = c->to.nr_frames;
+	vacated->first = seg->seglets[0];
+	vacated->nr = seg->nr_seglets;
+	vacated->lent = c->to.nr_seglets;
 	vacated->epoch = epoch;
 	vacated->rcu = rcu;
-	WRITE_ONCE(store->compaction.vacating, store->compaction.vacating + seg->nr_frames);
-	memcpy(seg->frames, c->to.frames, c->to.nr_frames * sizeof(*seg->frames));
-	WRITE_ONCE(seg->nr_frames, c->to.nr_frames);
+	WRITE_ONCE(store->compaction.vacating, store->compaction.vacating + seg->nr_seglets);
+	memcpy(seg->seglets, c->to.seglets, c->to.nr_seglets * sizeof(*seg->seglets));
+	WRITE_ONCE(seg->nr_seglets, c->to.nr_seglets);
 	seg->reserved = c->end;
 	seg->committed = c->end;
 	WRITE_ONCE(seg->packed_time, lsmem_store_time(store));
@@ -286,7 +286,7 @@ static void lsmem_compact_leave(struct lsmem_store *store, struct lsmem_segment 
 	spin_unlock(&store->segments.lock);
 }
 
-/* May another compaction begin, and if so, with the frames for it taken? */
+/* May another compaction begin, and if so, with the seglets for it taken? */
 static bool lsmem_compact_begin(struct lsmem_compactor *c, const struct lsmem_segment *seg)
 {
 	struct lsmem_store *store = c->store;
@@ -300,12 +300,12 @@ static bool lsmem_compact_begin(struct lsmem_compactor *c, const struct lsmem_se
 	c->oldest = oldest ? oldest->id : 0;
 	spin_unlock(&store->segments.lock);
 	c->to.slot = seg->slot;
-	c->to.nr_frames = lsmem_packed_frames(atomic_read(seg->live));
+	c->to.nr_seglets = lsmem_packed_seglets(atomic_read(seg->live));
 	c->end = 0;
 	c->moved = 0;
-	return room && c->to.nr_frames < seg->nr_frames &&
-	       (!c->to.nr_frames || lsmem_frames_take(&store->frames, seg->slot, c->to.nr_frames,
-						      c->to.frames));
+	return room && c->to.nr_seglets < seg->nr_seglets &&
+	       (!c->to.nr_seglets || lsmem_seglets_take(&store->seglets, seg->slot, c->to.nr_seglets,
+						      c->to.seglets));
 }
 
 /* Compact one segment in state COMPACTING; false when nothing was gained. */
@@ -313,15 +313,15 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 {
 	struct lsmem_store *store = c->store;
 	u64 begin = ktime_get_ns(), ns;
-	u32 held = seg->nr_frames;
+	u32 held = seg->nr_seglets;
 
 	if (!lsmem_compact_begin(c, seg)) {
 		lsmem_compact_leave(store, seg);
 		return false;
 	}
 	if (!lsmem_compact_move(c, seg)) {
-		/* What has moved stays where it is now: those frames are the segment's for ever. */
-		lsmem_frames_keep(&store->frames, c->to.nr_frames);
+		/* What has moved stays where it is now: those seglets are the segment's for ever. */
+		lsmem_seglets_keep(&store->seglets, c->to.nr_seglets);
 		lsmem_compact_leave(store, seg);
 		return false;
 	}
@@ -330,11 +330,11 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 	ns = ktime_get_ns() - begin;
 	lsmem_count(store, compactions, 1);
 	lsmem_count(store, compacted_bytes, c->moved);
-	lsmem_count(store, compact_freed_bytes, (u64)(held - c->to.nr_frames) * LSMEM_SEGLET_BYTES);
+	lsmem_count(store, compact_freed_bytes, (u64)(held - c->to.nr_seglets) * LSMEM_SEGLET_BYTES);
 	lsmem_count(store, compact_ns, ns);
-	lsmem_space_made(store, held - c->to.nr_frames, ns);
+	lsmem_space_made(store, held - c->to.nr_seglets, ns);
 	lsmem_asked_done(&store->plan.compact_asked, 1);
-	trace_lsmem_compact(store->name, seg->id, held, c->to.nr_frames, c->moved, ns);
+	trace_lsmem_compact(store->name, seg->id, held, c->to.nr_seglets, c->moved, ns);
 	return true;
 }
 
@@ -346,7 +346,7 @@ static bool lsmem_compact_wanted(const struct lsmem_compactor *c)
 	       lsmem_balance_due(c->store);
 }
 
-/* Are there vacated frames?  When there is nothing else, a view holds them; one looks after it. */
+/* Are there vacated seglets?  When there is nothing else, a view holds them; one looks after it. */
 static bool lsmem_compactor_held(const struct lsmem_compactor *c)
 {
 	return !c->number &&
@@ -412,7 +412,7 @@ int lsmem_compactors_init(struct lsmem_store *store)
 
 	store->compaction.nr_compactors = clamp(num_possible_cpus() / 8, 1u, LSMEM_COMPACTORS);
 	store->compaction.compactors = kvcalloc(LSMEM_COMPACTORS, sizeof(struct lsmem_compactor),
-						store->frames.gfp);
+						store->seglets.gfp);
 	if (!store->compaction.compactors)
 		return -ENOMEM;
 	for (i = 0; i < LSMEM_COMPACTORS; i++) {

@@ -5,17 +5,17 @@
 
 #include <linux/types.h>
 
-#define LSMEM_VACATED		64	/* compactions whose old frames may still be seen */
+#define LSMEM_VACATED		64	/* compactions whose old seglets may still be seen */
 #define LSMEM_COMPACTORS	4u	/* most compactors of a store */
 
 struct lsmem_compactor;
 struct lsmem_store;
 
 /**
- * struct lsmem_vacated - frames that compaction has emptied
- * @first: the first of them; the frame table chains them
+ * struct lsmem_vacated - seglets that compaction has emptied
+ * @first: the first of them; the seglet table chains them
  * @nr: how many
- * @lent: frames that were taken to empty them
+ * @lent: seglets that were taken to empty them
  * @epoch: views that began before it may still use them
  * @rcu: grace period after which no kernel reader does
  */
@@ -34,7 +34,7 @@ struct lsmem_vacated {
  * @vacated: [@first, @next) of a ring
  * @first: the oldest, not masked; under segments.lock, as @next and @vacating
  * @next: the next
- * @vacating: how many frames are in @vacated; read without the lock as a hint
+ * @vacating: how many seglets are in @vacated; read without the lock as a hint
  * @freeing: bit 0: one of the threads frees the oldest
  */
 struct lsmem_compaction {

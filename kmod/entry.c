@@ -70,7 +70,7 @@ u32 lsmem_entry_pcrc(struct lsmem_store *store, const struct lsmem_segment *seg,
  * @seg: has been closed
  * @offset: of the entry, below @seg->committed
  * @e: out: a copy, so that what has been checked is what is used: a process with a
- *	replication descriptor can write to frames
+ *	replication descriptor can write to seglets
  *
  * Return: false when it is not a header of this segment, or its entry would not end in it.
  */

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Epochs: when may a frame be given out again although user space looks at it?
+ * Epochs: when may a seglet be given out again although user space looks at it?
  *
  * A client publishes the store's epoch in a slot of its own page, then a full
  * barrier, then it loads handle words.  The cleaner exchanges the words of all
- * entries in a frame, advances the epoch, which is a full barrier, then a thread
+ * entries in a seglet, advances the epoch, which is a full barrier, then a thread
  * loads the epoch (acquire) and looks at the slots.  Either that thread sees the
  * slot, or the client sees the new words; the thread that looks need not be the
  * one that advanced (tests/litmus/view-*.litmus).  A slot that holds an older
- * epoch holds up the frames; a slot that holds the new epoch or none does not.
+ * epoch holds up the seglets; a slot that holds the new epoch or none does not.
  *
  * Nothing in the page is trusted.  What the kernel knows of a slot comes from its
  * own looks:
@@ -169,7 +169,7 @@ u64 lsmem_epoch_advance(struct lsmem_store *store)
 	return atomic64_inc_return((atomic64_t *)&store->views.info->epoch);
 }
 
-/* How long this client's views may hold a frame up, jiffies. */
+/* How long this client's views may hold a seglet up, jiffies. */
 static unsigned long lsmem_client_bound(struct lsmem_client *client)
 {
 	if (time_after(jiffies, client->struck + LSMEM_STRIKES_LAST))

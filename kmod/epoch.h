@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Epochs: views of user space that hold frames.  See epoch.c. */
+/* Epochs: views of user space that hold seglets.  See epoch.c. */
 #ifndef LSMEM_EPOCH_H
 #define LSMEM_EPOCH_H
 

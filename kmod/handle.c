@@ -51,14 +51,14 @@ int lsmem_handles_init(struct lsmem_store *store)
 	int ret;
 
 	store->handles.table = lsmem_table_alloc(store->handles.nr * sizeof(*store->handles.table),
-						 store->frames.gfp);
+						 store->seglets.gfp);
 	if (!store->handles.table)
 		return -ENOMEM;
 	store->handles.ceiling = store->durable ? 0 : LSMEM_GENERATION_MAX;
 	store->handles.limit = store->durable ? 0 : LSMEM_GENERATION_MAX;
 	if (store->kind == LSMEM_KIND_BLOCK)
 		return 0;
-	ret = lsmem_indices_init(&store->handles.map, store->handles.nr, store->frames.gfp);
+	ret = lsmem_indices_init(&store->handles.map, store->handles.nr, store->seglets.gfp);
 	if (ret)
 		return ret;
 	/* Index 0 with generation 0 would be no handle: generations begin at 1. */

@@ -6,7 +6,7 @@
 #include <linux/nospec.h>
 #include <linux/percpu_counter.h>
 
-#include "frame.h"
+#include "seglet.h"
 #include "indices.h"
 
 struct lsmem_store;
@@ -92,11 +92,11 @@ int lsmem_handle_find(struct lsmem_store *store, u64 handle, struct lsmem_handle
 u64 lsmem_handle_version(struct lsmem_store *store, u64 last);
 
 /* The entry a live word points to; good under the rcu_read_lock() of the load. */
-static inline struct lsmem_entry *lsmem_word_entry(const struct lsmem_frames *frames, u64 word)
+static inline struct lsmem_entry *lsmem_word_entry(const struct lsmem_seglets *seglets, u64 word)
 {
 	u64 position = lsmem_word_position(word);
 
-	return lsmem_frame_address(frames, position >> LSMEM_POSITION_OFFSET_BITS) +
+	return lsmem_seglet_address(seglets, position >> LSMEM_POSITION_OFFSET_BITS) +
 	       (position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN;
 }
 

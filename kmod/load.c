@@ -205,7 +205,7 @@ static int lsmem_load_collect(struct lsmem_loading *l)
 /* A loaded version supersedes what the handle pointed to. */
 static void lsmem_load_drop(struct lsmem_store *store, struct lsmem_handle *h)
 {
-	const struct lsmem_entry *old = lsmem_word_entry(&store->frames, h->word);
+	const struct lsmem_entry *old = lsmem_word_entry(&store->seglets, h->word);
 	u32 length = lsmem_entry_length(old);
 
 	lsmem_entry_dead(store, lsmem_word_position(h->word), length);
@@ -221,7 +221,7 @@ static bool lsmem_load_older(struct lsmem_store *store, const struct lsmem_handl
 	u64 version = le64_to_cpu(e->version);
 
 	if (lsmem_word_state(h->word) == LSMEM_WORD_LIVE) {
-		const struct lsmem_entry *old = lsmem_word_entry(&store->frames, h->word);
+		const struct lsmem_entry *old = lsmem_word_entry(&store->seglets, h->word);
 		u32 old_generation = lsmem_handle_generation(le64_to_cpu(old->key));
 
 		if (generation != old_generation)

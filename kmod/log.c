@@ -101,7 +101,7 @@ static bool lsmem_head_cleaners(const struct lsmem_store *store, const struct ls
 
 /*
  * Reserve @size bytes.  -EXFULL: the segment is, -EBUSY: too many appends under
- * way, -ENOSPC: no frame.
+ * way, -ENOSPC: no seglet.
  */
 static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head, u32 size,
 			      bool listed, u32 room, struct lsmem_append *ap)
@@ -123,11 +123,11 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 		return -EXFULL;
 	if (head->next - head->first >= places)
 		return -EBUSY;
-	held = seg->nr_frames;
+	held = seg->nr_seglets;
 	ret = lsmem_segment_grow(store, seg, end, taker);
 	if (ret)
 		return ret;
-	if (seg->nr_frames != held && taker != LSMEM_TAKER_CLEANER)
+	if (seg->nr_seglets != held && taker != LSMEM_TAKER_CLEANER)
 		lsmem_space_taken(store, head);
 	if (start > seg->reserved)
 		lsmem_segment_write(store, seg, seg->reserved, NULL, start - seg->reserved);
@@ -156,7 +156,7 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
  *
  * The record bears what has been acknowledged so far: found after a crash
  * without the bytes below that, it proves that data were lost, not torn.  One that would
- * begin a frame which the cleaner has claimed is left out: the proof is for another time.
+ * begin a seglet which the cleaner has claimed is left out: the proof is for another time.
  * Return: false when there is nothing to end or no room.
  */
 bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head)
@@ -266,7 +266,7 @@ int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 leng
 		if (ret)
 			return ret == -ETIMEDOUT ? -ENOSPC : ret;
 	}
-	if (READ_ONCE(store->frames.nr_free) < store->space.clean_below &&
+	if (READ_ONCE(store->seglets.nr_free) < store->space.clean_below &&
 	    READ_ONCE(store->plan.idle) && wq_has_sleeper(&store->plan.work))
 		wake_up_all(&store->plan.work);
 	return 0;
@@ -325,7 +325,7 @@ int lsmem_append_copy(struct lsmem_store *store, const struct lsmem_append *ap,
 		crc = crc32c(crc, to, piece);
 		done += piece;
 	}
-	/* Bytes of alignment are zero: nothing of the frame's past is replicated. */
+	/* Bytes of alignment are zero: nothing of the seglet's past is replicated. */
 	if (length % LSMEM_ALIGN)
 		lsmem_segment_write(store, ap->segment, offset + length, NULL,
 				    LSMEM_ALIGN - length % LSMEM_ALIGN);

@@ -9,7 +9,7 @@
  *	ioctl.c, bioqueue.c, trace.c		tools that know no store
  *	fault.c					what fails on purpose
  *	counters.c				what a store has done
- *	frame.c, segment.c, entry.c		memory, the pieces of the log, what is in them
+ *	seglet.c, segment.c, entry.c		memory, the pieces of the log, what is in them
  *	space.c, log.c				room to append, and appending
  *	handle.c, epoch.c			names; views of user space
  *	object.c, durable.c, block.c		changes; waiting until they are durable

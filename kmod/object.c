@@ -9,7 +9,7 @@
  * (invariant 6), and an entry that lost to a delete becomes padding before the
  * committed prefix passes it (invariant 7).
  *
- * An entry never changes in place, and a frame is given out again only after
+ * An entry never changes in place, and a seglet is given out again only after
  * an RCU grace period: a reader that has loaded a word may use the entry until
  * rcu_read_unlock().  User memory is touched with page faults disabled inside,
  * and faulted in outside, with nothing held.
@@ -145,7 +145,7 @@ struct lsmem_look {
 /*
  * Look at @op's object.  -ESTALE when it has gone, -EILSEQ when another version
  * was expected (the current one is told), -EBADMSG when its length is not one:
- * a process with a replication descriptor can write to frames.  rcu_read_lock()
+ * a process with a replication descriptor can write to seglets.  rcu_read_lock()
  * held.
  */
 static int lsmem_look(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_look *look)
@@ -158,7 +158,7 @@ static int lsmem_look(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 	if (lsmem_word_state(look->word) != LSMEM_WORD_LIVE ||
 	    lsmem_info_generation(info) != lsmem_handle_generation(op->handle))
 		return -ESTALE;
-	look->entry = lsmem_word_entry(&store->frames, look->word);
+	look->entry = lsmem_word_entry(&store->seglets, look->word);
 	look->version = le64_to_cpu(look->entry->version);
 	look->length = lsmem_entry_length(look->entry);
 	look->table = lsmem_entry_table(look->entry);
@@ -200,7 +200,7 @@ void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *op
 			continue;
 		word = READ_ONCE(lsmem_handle_at(&store->handles, index)->word);
 		if (lsmem_word_state(word) == LSMEM_WORD_LIVE)
-			prefetch(lsmem_word_entry(&store->frames, word));
+			prefetch(lsmem_word_entry(&store->seglets, word));
 	}
 	rcu_read_unlock();
 }
@@ -368,11 +368,11 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 	return 0;
 }
 
-/* Copy from the log to a user's or a bounce buffer, along the chain of frames. */
+/* Copy from the log to a user's or a bounce buffer, along the chain of seglets. */
 static int lsmem_copy_out(struct lsmem_store *store, u64 position, u32 skip, void __user *user,
 			  void *bounce, u32 length)
 {
-	u32 frame = position >> LSMEM_POSITION_OFFSET_BITS;
+	u32 seglet = position >> LSMEM_POSITION_OFFSET_BITS;
 	u32 offset = (position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN + skip;
 	u32 done = 0;
 
@@ -380,20 +380,20 @@ static int lsmem_copy_out(struct lsmem_store *store, u64 position, u32 skip, voi
 		u32 piece;
 
 		for (; offset >= LSMEM_SEGLET_BYTES; offset -= LSMEM_SEGLET_BYTES) {
-			frame = READ_ONCE(store->frames.table[frame].next);
-			if (frame >= store->frames.nr)
+			seglet = READ_ONCE(store->seglets.table[seglet].next);
+			if (seglet >= store->seglets.nr)
 				return -EBADMSG;
 		}
 		piece = min(length - done, LSMEM_SEGLET_BYTES - offset);
 		if (bounce) {
-			memcpy(bounce + done, lsmem_frame_address(&store->frames, frame) + offset,
+			memcpy(bounce + done, lsmem_seglet_address(&store->seglets, seglet) + offset,
 			       piece);
 		} else {
 			unsigned long left;
 
 			pagefault_disable();
 			left = __copy_to_user_inatomic(user + done,
-						       lsmem_frame_address(&store->frames, frame) +
+						       lsmem_seglet_address(&store->seglets, seglet) +
 						       offset, piece);
 			pagefault_enable();
 			if (left)

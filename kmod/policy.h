@@ -51,7 +51,7 @@ struct lsmem_candidate {
 
 /**
  * struct lsmem_policy_limits - tunables, all in sysfs
- * @free_low: memory is low when free frames are below this share, per mille
+ * @free_low: memory is low when free seglets are below this share, per mille
  * @utilization_max: victims fuller than this, per mille, are passed over
  *	unless nothing else is left
  * @deletes_max: when delete records hold more than this share of memory, per
@@ -97,7 +97,7 @@ enum lsmem_balancer {
 
 /**
  * struct lsmem_balance - what a balancer knows
- * @memory_low: frames are few, or writers wait
+ * @memory_low: seglets are few, or writers wait
  * @slots_used: segments in the log, that is frames of the backup
  * @slots_max: most there can be
  * @reserved: 0

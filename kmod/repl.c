@@ -89,7 +89,7 @@ static u32 lsmem_tell_resume(struct lsmem_attachment *at, struct lsmem_event *ev
 	if (at->resume == ~0ull)
 		return 0;
 	list_for_each_entry(seg, &store->segments.log, node) {
-		/* A durable digest is without it, only a view still holds its frames. */
+		/* A durable digest is without it, only a view still holds its seglets. */
 		if (seg->id <= at->resume || seg->retire_acked)
 			continue;
 		if (nr == room)
@@ -102,7 +102,7 @@ static u32 lsmem_tell_resume(struct lsmem_attachment *at, struct lsmem_event *ev
 				 (seg->retire_emitted ? LSMEM_EVENT_RETIRED : 0),
 			.segment = seg->id,
 			.generation = seg->generation,
-			.first_frame = seg->nr_frames ? seg->frames[0] : LSMEM_NO_FRAME,
+			.first_seglet = seg->nr_seglets ? seg->seglets[0] : LSMEM_NO_SEGLET,
 			.from = seg->close_acked ? seg->home : seg->acked,
 			.to = seg->close_acked ? seg->home : READ_ONCE(seg->committed),
 			.time = seg->open_time,
@@ -140,7 +140,7 @@ static u32 lsmem_tell_segment(struct lsmem_segment *seg, struct lsmem_event *eve
 		event.type = LSMEM_EVENT_RANGE;
 		event.from = seg->emitted;
 		event.to = committed;
-		event.first_frame = seg->frames[seg->emitted / LSMEM_SEGLET_BYTES];
+		event.first_seglet = seg->seglets[seg->emitted / LSMEM_SEGLET_BYTES];
 		events[nr++] = event;
 		WRITE_ONCE(seg->emitted, committed);
 	}
@@ -148,7 +148,7 @@ static u32 lsmem_tell_segment(struct lsmem_segment *seg, struct lsmem_event *eve
 		event.type = LSMEM_EVENT_CLOSE;
 		event.from = 0;
 		event.to = seg->committed;
-		event.first_frame = seg->nr_frames ? seg->frames[0] : LSMEM_NO_FRAME;
+		event.first_seglet = seg->nr_seglets ? seg->seglets[0] : LSMEM_NO_SEGLET;
 		event.entries = seg->entries;
 		events[nr++] = event;
 		seg->close_emitted = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Retiring: segments whose entries have been moved, until their frames are free.
+ * Retiring: segments whose entries have been moved, until their seglets are free.
  *
  * The victims of a pass are a group, which is retired as one:
  *
@@ -8,9 +8,9 @@
  *			whatever superseded the entries that were not moved) is
  *			durable, then a digest without the group (invariants 9,
  *			10), both by the daemon
- *	all stores	no view, no kernel reader can see the frames
+ *	all stores	no view, no kernel reader can see the seglets
  *
- * then the frames are free.  Groups are a ring: told, acknowledged and freed in order.
+ * then the seglets are free.  Groups are a ring: told, acknowledged and freed in order.
  *
  * Locks: segments.lock for the ring; only the cleaner's thread adds and frees.
  */
@@ -102,7 +102,7 @@ bool lsmem_retire_free(struct lsmem_store *store)
 
 	if (!retire || !READ_ONCE(retire->acked) || !lsmem_epoch_passed(store, retire->epoch))
 		return false;
-	cond_synchronize_rcu_expedited(retire->rcu);	/* writers may be waiting for these frames */
+	cond_synchronize_rcu_expedited(retire->rcu);	/* writers may be waiting for these seglets */
 	trace_lsmem_retire(store->name, retire->nr, ktime_get_ns() - retire->begun);
 	spin_lock(&store->segments.lock);
 	nr = retire->nr;

@@ -2,7 +2,7 @@
 /*
  * Segments: the pieces of a log, and the table that finds them.
  *
- * All structures are made with the store; a segment takes frames as it grows
+ * All structures are made with the store; a segment takes seglets as it grows
  * and gives them back when it is freed.  Ids grow for ever.  A segment of a
  * durable store begins as OPENING: the daemon gives it a frame on the backup
  * and lists it in a durable digest before anything is written to it
@@ -43,7 +43,7 @@ static int lsmem_segments_stats(struct lsmem_store *store)
 	BUILD_BUG_ON(sizeof(atomic_t) != sizeof(stats->live));
 	store->segments.shown_bytes = PAGE_ALIGN(PAGE_SIZE + array_size(store->segments.nr,
 									sizeof(*stats)));
-	store->segments.shown = lsmem_table_alloc(store->segments.shown_bytes, store->frames.gfp);
+	store->segments.shown = lsmem_table_alloc(store->segments.shown_bytes, store->seglets.gfp);
 	if (!store->segments.shown)
 		return -ENOMEM;
 	store->segments.shown->length = sizeof(*store->segments.shown);
@@ -65,7 +65,7 @@ static int lsmem_segments_stats(struct lsmem_store *store)
 
 /**
  * lsmem_segments_init - make the segment table of a store
- * @store: frames are there; nr_segments is what its maker wants, 0: does not say
+ * @store: seglets are there; nr_segments is what its maker wants, 0: does not say
  * Return: 0 or -ENOMEM.
  */
 int lsmem_segments_init(struct lsmem_store *store)
@@ -78,9 +78,9 @@ int lsmem_segments_init(struct lsmem_store *store)
 	}
 	store->segments.hash_bits = ilog2(store->segments.nr) + 1;
 	store->segments.table = kvcalloc(store->segments.nr, sizeof(*store->segments.table),
-					 store->frames.gfp);
+					 store->seglets.gfp);
 	store->segments.hash = kvcalloc(1ul << store->segments.hash_bits,
-					sizeof(*store->segments.hash), store->frames.gfp);
+					sizeof(*store->segments.hash), store->seglets.gfp);
 	if (!store->segments.table || !store->segments.hash)
 		return -ENOMEM;
 	spin_lock_init(&store->segments.lock);
@@ -144,7 +144,7 @@ struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 g
 	if (!seg)
 		return NULL;
 	list_del(&seg->node);
-	memset(seg, 0, offsetof(struct lsmem_segment, frames));
+	memset(seg, 0, offsetof(struct lsmem_segment, seglets));
 	atomic_set(seg->live, 0);
 	atomic_set(seg->deletes, 0);
 	seg->id = id;
@@ -163,18 +163,18 @@ struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 g
 }
 
 /**
- * lsmem_segment_free - a segment leaves the log, its frames are free
+ * lsmem_segment_free - a segment leaves the log, its seglets are free
  * @store: segments.lock held
  * @seg: nothing can see it: durable digest without it, no epoch, no lease
  *
- * Takes as long as LSMEM_SEGLETS frames do.  A caller that frees several lets go of
+ * Takes as long as LSMEM_SEGLETS seglets do.  A caller that frees several lets go of
  * segments.lock between them.
  */
 void lsmem_segment_free(struct lsmem_store *store, struct lsmem_segment *seg)
 {
 	lockdep_assert_held(&store->segments.lock);
-	lsmem_frames_put(&store->frames, seg->frames, seg->nr_frames);
-	seg->nr_frames = 0;
+	lsmem_seglets_put(&store->seglets, seg->seglets, seg->nr_seglets);
+	seg->nr_seglets = 0;
 	list_move_tail(&seg->node, &store->segments.free);
 	list_del_init(&seg->todo);
 	list_del_init(&seg->spare);
@@ -324,27 +324,27 @@ struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivo
 }
 
 /**
- * lsmem_segment_grow - give a segment the frames for its first @to bytes
+ * lsmem_segment_grow - give a segment the seglets for its first @to bytes
  * @store: the store
  * @seg: a head, its head's lock held
  * @to: at most LSMEM_SEGMENT_BYTES
  * @taker: what for
  *
- * Return: 0, or -ENOSPC; frames already had are kept, and used later.
+ * Return: 0, or -ENOSPC; seglets already had are kept, and used later.
  */
 int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32 to,
 		       enum lsmem_taker taker)
 {
-	while ((u64)seg->nr_frames * LSMEM_SEGLET_BYTES < to) {
-		int frame = lsmem_frame_get(&store->frames, seg->slot, taker);
+	while ((u64)seg->nr_seglets * LSMEM_SEGLET_BYTES < to) {
+		int seglet = lsmem_seglet_get(&store->seglets, seg->slot, taker);
 
-		if (frame < 0)
-			return frame;
-		if (seg->nr_frames)
-			WRITE_ONCE(store->frames.table[seg->frames[seg->nr_frames - 1]].next,
-				   frame);
-		seg->frames[seg->nr_frames] = frame;
-		WRITE_ONCE(seg->nr_frames, seg->nr_frames + 1);	/* the cleaner looks at all */
+		if (seglet < 0)
+			return seglet;
+		if (seg->nr_seglets)
+			WRITE_ONCE(store->seglets.table[seg->seglets[seg->nr_seglets - 1]].next,
+				   seglet);
+		seg->seglets[seg->nr_seglets] = seglet;
+		WRITE_ONCE(seg->nr_seglets, seg->nr_seglets + 1);	/* the cleaner looks at all */
 	}
 	return 0;
 }
@@ -363,7 +363,7 @@ void lsmem_segment_show(const struct lsmem_segment *seg)
 	WRITE_ONCE(stat->id, seg->id);
 	WRITE_ONCE(stat->opened, seg->open_time);
 	WRITE_ONCE(stat->barrier, seg->barrier);
-	WRITE_ONCE(stat->held, seg->nr_frames * LSMEM_SEGLET_BYTES);
+	WRITE_ONCE(stat->held, seg->nr_seglets * LSMEM_SEGLET_BYTES);
 	WRITE_ONCE(stat->home, seg->home);
 	WRITE_ONCE(stat->entries, seg->entries);
 	WRITE_ONCE(stat->flags, cleanable ? LSMEM_SEGMENT_CLEANABLE : 0);
@@ -454,41 +454,41 @@ void lsmem_segment_damaged(const struct lsmem_store *store, struct lsmem_segment
  */
 struct lsmem_segment *lsmem_segment_of(struct lsmem_store *store, u64 position)
 {
-	u32 slot = READ_ONCE(store->frames.owner[position >> LSMEM_POSITION_OFFSET_BITS]);
+	u32 slot = READ_ONCE(store->seglets.owner[position >> LSMEM_POSITION_OFFSET_BITS]);
 
 	return &store->segments.table[slot];
 }
 
 /**
  * lsmem_segment_position - what a handle word says of an entry's place
- * @seg: has a frame at @offset
+ * @seg: has a seglet at @offset
  * @offset: of the entry
  */
 u64 lsmem_segment_position(const struct lsmem_segment *seg, u32 offset)
 {
-	u64 frame = seg->frames[offset / LSMEM_SEGLET_BYTES];
+	u64 seglet = seg->seglets[offset / LSMEM_SEGLET_BYTES];
 
-	return frame << LSMEM_POSITION_OFFSET_BITS |
+	return seglet << LSMEM_POSITION_OFFSET_BITS |
 	       offset % LSMEM_SEGLET_BYTES / LSMEM_ALIGN;
 }
 
 /**
  * lsmem_segment_at - the address of a byte of a segment
  * @store: the store
- * @seg: has a frame at @offset
+ * @seg: has a seglet at @offset
  * @offset: of the byte
  * Return: kernel address, good to the end of its seglet.
  */
 void *lsmem_segment_at(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset)
 {
-	return lsmem_frame_address(&store->frames, seg->frames[offset / LSMEM_SEGLET_BYTES]) +
+	return lsmem_seglet_address(&store->seglets, seg->seglets[offset / LSMEM_SEGLET_BYTES]) +
 	       offset % LSMEM_SEGLET_BYTES;
 }
 
 /**
  * lsmem_segment_write - copy kernel bytes into a segment, across seglets
  * @store: the store
- * @seg: has frames up to @offset + @length
+ * @seg: has seglets up to @offset + @length
  * @offset: where
  * @from: bytes, NULL for zeroes
  * @length: how many
@@ -514,7 +514,7 @@ void lsmem_segment_write(struct lsmem_store *store, const struct lsmem_segment *
 /**
  * lsmem_segment_read - copy bytes of a segment out, across seglets
  * @store: the store
- * @seg: has frames up to @offset + @length
+ * @seg: has seglets up to @offset + @length
  * @offset: where
  * @to: @length bytes
  * @length: how many
@@ -535,9 +535,9 @@ void lsmem_segment_read(struct lsmem_store *store, const struct lsmem_segment *s
 /**
  * lsmem_segment_copy - copy bytes from one segment to another, across the seglets of both
  * @store: the store
- * @to: has frames up to @to_offset + @length
+ * @to: has seglets up to @to_offset + @length
  * @to_offset: where
- * @from: has frames up to @offset + @length
+ * @from: has seglets up to @offset + @length
  * @offset: where
  * @length: how many
  */

@@ -9,7 +9,7 @@
 
 #include "../uapi/lsmem.h"
 #include "../uapi/lsmem_format.h"
-#include "frame.h"
+#include "seglet.h"
 
 struct lsmem_store;
 
@@ -23,7 +23,7 @@ struct lsmem_store;
  * OPENING: the daemon has been, or will be, asked to list it.  SPARE: listed in
  * a durable digest (at once in a volatile store), ready to be a head.  CLOSED:
  * final length, all committed.  COMPACTING: its live entries move to other
- * frames of its own.  VICTIM: being cleaned, or waiting to be retired.
+ * seglets of its own.  VICTIM: being cleaned, or waiting to be retired.
  */
 enum lsmem_segment_state {
 	LSMEM_SEGMENT_FREE,
@@ -49,7 +49,7 @@ enum lsmem_segment_state {
  * @close_acked: its directory and footer are durable
  * @retire_emitted: the daemon has been told that its group goes
  * @retire_acked: a durable digest is without it
- * @nr_frames: how many of @frames it has
+ * @nr_seglets: how many of @seglets it has
  * @reserved: bytes given to appenders; @final when no more will be
  * @committed: prefix whose entries are whole; what readers of the log see.
  *	Compaction makes both smaller; @home, @emitted and @acked are offsets on
@@ -70,16 +70,16 @@ enum lsmem_segment_state {
  * @spare: in the list of spares that a head can take, while SPARE
  * @damaged: a header in it is not what was written; it is left alone
  * @hash: in segments.hash, while it is not FREE
- * @frames: its memory, in order
+ * @seglets: its memory, in order
  * @slot: its place in the tables; this and what follows stays for ever
  * @stat: what the daemon sees of it
  * @live: in @stat: bytes of entries that count, headers included
  * @deletes: in @stat: bytes of delete records among them
  *
  * Protected by: @state, ids, list and the six flags: store->segments.lock.
- * @reserved, @entries, @frames, @committed while it is a head: head->lock.
+ * @reserved, @entries, @seglets, @committed while it is a head: head->lock.
  * @emitted: the attachment's mutex.  @acked, @received: segments.lock for writing.
- * @live and @deletes are atomic.  @frames, @nr_frames, @reserved, @committed while
+ * @live and @deletes are atomic.  @seglets, @nr_seglets, @reserved, @committed while
  * it is COMPACTING: the compactor's; the rest does not change after CLOSED.
  */
 struct lsmem_segment {
@@ -96,7 +96,7 @@ struct lsmem_segment {
 	bool retire_emitted;
 	bool retire_acked;
 	bool damaged;
-	u32 nr_frames;
+	u32 nr_seglets;
 	u32 reserved;
 	u32 committed;
 	u32 emitted;
@@ -112,7 +112,7 @@ struct lsmem_segment {
 	struct list_head todo;
 	struct list_head spare;
 	struct hlist_node hash;
-	u32 frames[LSMEM_SEGLETS];
+	u32 seglets[LSMEM_SEGLETS];
 	u32 slot;
 	struct lsmem_segment_stat *stat;
 	atomic_t *live;

@@ -31,22 +31,22 @@ void lsmem_sizes_of(const struct lsmem_create *create, struct lsmem_sizes *sizes
 	u64 full = create->bytes / LSMEM_SEGMENT_BYTES;
 
 	*sizes = (struct lsmem_sizes){
-		.frames = create->bytes / LSMEM_SEGLET_BYTES,
+		.seglets = create->bytes / LSMEM_SEGLET_BYTES,
 		.segments = create->segments ?: LSMEM_SEGMENTS_LEAST * full,
-		.frame_bytes = create->bytes,
+		.seglet_bytes = create->bytes,
 	};
 	if (create->kind == LSMEM_KIND_BLOCK)
 		sizes->handles = create->bytes / LSMEM_BLOCK;
 	else
 		sizes->handles = create->handles_max ?:
 			min_t(u64, create->bytes / LSMEM_HANDLE_BYTES, LSMEM_HANDLES_MAX);
-	/* By vmalloc(): frame table, handle table, what the daemon sees of segments. */
-	sizes->table_bytes = sizes->frames * sizeof(struct lsmem_frame) +
+	/* By vmalloc(): seglet table, handle table, what the daemon sees of segments. */
+	sizes->table_bytes = sizes->seglets * sizeof(struct lsmem_seglet) +
 			     sizes->handles * sizeof(struct lsmem_handle) +
 			     sizes->segments * sizeof(struct lsmem_segment_stat);
-	/* The tables of frame.c, segment.c (with its hash), balance.c and indices.c. */
-	lsmem_sizes_table(sizes, sizes->frames, sizeof(void *));
-	lsmem_sizes_table(sizes, 2 * sizes->frames, sizeof(u32));
+	/* The tables of seglet.c, segment.c (with its hash), balance.c and indices.c. */
+	lsmem_sizes_table(sizes, sizes->seglets, sizeof(void *));
+	lsmem_sizes_table(sizes, 2 * sizes->seglets, sizeof(u32));
 	lsmem_sizes_table(sizes, sizes->segments, sizeof(struct lsmem_segment));
 	lsmem_sizes_table(sizes, 2 * roundup_pow_of_two(sizes->segments),
 			  sizeof(struct hlist_head));

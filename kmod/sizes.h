@@ -14,18 +14,18 @@
 
 /**
  * struct lsmem_sizes - what a store takes, before it is made
- * @frames: seglets of memory
+ * @seglets: seglets of memory
  * @segments: entries of the table of segments, at most
  * @handles: entries of the handle table, at most
- * @frame_bytes: memory for the log
+ * @seglet_bytes: memory for the log
  * @table_bytes: memory for all else, but for what does not grow with the store
  * @largest: bytes of the largest table that comes from kvmalloc()
  */
 struct lsmem_sizes {
-	u64 frames;
+	u64 seglets;
 	u64 segments;
 	u64 handles;
-	u64 frame_bytes;
+	u64 seglet_bytes;
 	u64 table_bytes;
 	u64 largest;
 };

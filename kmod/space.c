@@ -2,12 +2,12 @@
 /*
  * Space: waiting for it, and being slowed down before it is gone.
  *
- * A writer that finds no frame and no spare waits until something is freed, at
+ * A writer that finds no seglet and no spare waits until something is freed, at
  * most stall_ms.  So that writers seldom come to that, and then not all at once,
- * they are slowed down before: once free frames are fewer than throttle_below,
- * each frame that a writer takes moves a gate that all of them share into the
- * future, by what it takes the cleaners to free a frame, times how far memory
- * has run down.  The writer that took the frame waits at the gate before its next
+ * they are slowed down before: once free seglets are fewer than throttle_below,
+ * each seglet that a writer takes moves a gate that all of them share into the
+ * future, by what it takes the cleaners to free a seglet, times how far memory
+ * has run down.  The writer that took the seglet waits at the gate before its next
  * append.  Half way down writers get what is freed, and no more: they settle
  * there, at the cleaners' speed, and none of them stops.
  *
@@ -23,7 +23,7 @@
 
 #define LSMEM_THROTTLE_MAX_NS	(20 * NSEC_PER_MSEC)	/* longest sleep at the gate */
 #define LSMEM_THROTTLE_MIN_NS	(20 * NSEC_PER_USEC)	/* shorter ones are saved up */
-#define LSMEM_FRAME_MAX_NS	(5 * NSEC_PER_MSEC)	/* of a frame, at most */
+#define LSMEM_SEGLET_MAX_NS	(5 * NSEC_PER_MSEC)	/* of a seglet, at most */
 
 /* A wait has ended: count it in its power of two of microseconds. */
 static void lsmem_space_waited(struct lsmem_store *store, u64 ns)
@@ -34,7 +34,7 @@ static void lsmem_space_waited(struct lsmem_store *store, u64 ns)
 }
 
 /**
- * lsmem_space_came - frames or spares have become available
+ * lsmem_space_came - seglets or spares have become available
  * @store: the store
  */
 void lsmem_space_came(struct lsmem_store *store)
@@ -47,21 +47,21 @@ void lsmem_space_came(struct lsmem_store *store)
 /**
  * lsmem_space_made - a cleaner or compactor tells how fast it is
  * @store: the store
- * @frames: that it has emptied, less those it has filled
+ * @seglets: that it has emptied, less those it has filled
  * @ns: that it took
  */
-void lsmem_space_made(struct lsmem_store *store, u32 frames, u64 ns)
+void lsmem_space_made(struct lsmem_store *store, u32 seglets, u64 ns)
 {
-	u64 mean = READ_ONCE(store->space.frame_ns), each;
+	u64 mean = READ_ONCE(store->space.seglet_ns), each;
 
-	if (!frames)
+	if (!seglets)
 		return;
-	each = min_t(u64, div_u64(ns, frames), LSMEM_FRAME_MAX_NS);
-	WRITE_ONCE(store->space.frame_ns, mean ? mean - mean / 8 + each / 8 : each);
+	each = min_t(u64, div_u64(ns, seglets), LSMEM_SEGLET_MAX_NS);
+	WRITE_ONCE(store->space.seglet_ns, mean ? mean - mean / 8 + each / 8 : each);
 }
 
 /**
- * lsmem_space_taken - a writer has taken a frame
+ * lsmem_space_taken - a writer has taken a seglet
  * @store: the store
  * @head: its head, locked
  */
@@ -75,7 +75,7 @@ void lsmem_space_taken(struct lsmem_store *store, struct lsmem_head *head)
 		return;
 	now = ktime_get_ns();
 	gate = max_t(u64, atomic64_read(&store->space.gate), now);
-	step = READ_ONCE(store->space.frame_ns) * 2 * (below - max(free, base)) / (below - base);
+	step = READ_ONCE(store->space.seglet_ns) * 2 * (below - max(free, base)) / (below - base);
 	gate = min(gate + step, now + LSMEM_THROTTLE_MAX_NS);
 	atomic64_set(&store->space.gate, gate);
 	if (gate > now + LSMEM_THROTTLE_MIN_NS)
@@ -94,7 +94,7 @@ void lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head)
 
 	if (likely(!gate))
 		return;
-	WRITE_ONCE(head->gate, 0);	/* one writer waits for a frame, not all that come */
+	WRITE_ONCE(head->gate, 0);	/* one writer waits for a seglet, not all that come */
 	now = ktime_get_ns();
 	if (gate <= now || gate > now + LSMEM_THROTTLE_MAX_NS)
 		return;

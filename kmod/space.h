@@ -15,10 +15,10 @@ struct lsmem_store;
  * @wait: they
  * @stalled: how many
  * @serial: changes when space may have come
- * @clean_below: free frames below which memory is low
- * @throttle_below: free frames below which writers are slowed down
+ * @clean_below: free seglets below which memory is low
+ * @throttle_below: free seglets below which writers are slowed down
  * @gate: time before which none of these goes on, ktime in ns; see space.c
- * @frame_ns: what it takes of late to free a frame
+ * @seglet_ns: what it takes of late to free a seglet
  * @stall_ms: bound of a wait
  *
  * No lock: each is a word of its own.
@@ -30,12 +30,12 @@ struct lsmem_space {
 	u32 clean_below;
 	u32 throttle_below;
 	atomic64_t gate;
-	u64 frame_ns;
+	u64 seglet_ns;
 	u32 stall_ms;
 };
 
 void lsmem_space_came(struct lsmem_store *store);
-void lsmem_space_made(struct lsmem_store *store, u32 frames, u64 ns);
+void lsmem_space_made(struct lsmem_store *store, u32 seglets, u64 ns);
 void lsmem_space_taken(struct lsmem_store *store, struct lsmem_head *head);
 void lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head);
 int lsmem_space_wait(struct lsmem_store *store, int serial, u64 *deadline);

@@ -39,7 +39,7 @@
 #define LSMEM_MINORS		256
 #define LSMEM_HEADS_MIN		3	/* the cleaner's and two for writers */
 #define LSMEM_HEAD_SEGMENTS	5	/* full segments for which there is one head */
-/* Of the frames that writers may take, what may be live.  A disk is used as if all were. */
+/* Of the seglets that writers may take, what may be live.  A disk is used as if all were. */
 #define LSMEM_OBJECT_PERCENT	98
 #define LSMEM_BLOCK_PERCENT	96
 
@@ -95,7 +95,7 @@ static void lsmem_store_device_release(struct device *dev)
 	lsmem_compactors_destroy(store);
 	lsmem_balance_destroy(store);
 	lsmem_segments_destroy(store);
-	lsmem_frames_destroy(&store->frames);
+	lsmem_seglets_destroy(&store->seglets);
 	kvfree(store->heads.table);
 	free_percpu(store->counters);
 	percpu_counter_destroy(&store->handles.used);
@@ -160,7 +160,7 @@ static int lsmem_create_check(const struct lsmem_create *create)
  */
 static int lsmem_create_fits(const struct lsmem_sizes *sizes, bool charged)
 {
-	u64 wanted = sizes->frame_bytes + sizes->table_bytes;
+	u64 wanted = sizes->seglet_bytes + sizes->table_bytes;
 	u64 available = (u64)max(si_mem_available(), 0l) << PAGE_SHIFT;
 	u64 limit = charged ? lsmem_charge_limit() : U64_MAX;
 
@@ -171,8 +171,8 @@ static int lsmem_create_fits(const struct lsmem_sizes *sizes, bool charged)
 	}
 	if (wanted <= available && sizes->largest <= INT_MAX)
 		return 0;
-	pr_err("no store was made: it takes %llu MiB (%llu MiB for the log, %llu MiB for the tables of %llu handles, %llu segments and their frames); %llu MiB of %llu MiB are available\n",
-	       wanted >> 20, sizes->frame_bytes >> 20, sizes->table_bytes >> 20, sizes->handles,
+	pr_err("no store was made: it takes %llu MiB (%llu MiB for the log, %llu MiB for the tables of %llu handles, %llu segments and their seglets); %llu MiB of %llu MiB are available\n",
+	       wanted >> 20, sizes->seglet_bytes >> 20, sizes->table_bytes >> 20, sizes->handles,
 	       sizes->segments, available >> 20, (u64)totalram_pages() << PAGE_SHIFT >> 20);
 	return -ENOMEM;
 }
@@ -212,7 +212,7 @@ static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_size
 	if (!store->counters || !store->heads.table)
 		return -ENOMEM;
 	lsmem_log_init(store);
-	ret = lsmem_frames_init(&store->frames, store->bytes, gfp);
+	ret = lsmem_seglets_init(&store->seglets, store->bytes, gfp);
 	if (!ret)
 		ret = lsmem_segments_init(store);
 	if (!ret)
@@ -224,7 +224,7 @@ static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_size
 	if (ret)
 		return ret;
 	/* As if there were all heads: what a store holds does not depend on CPUs. */
-	usable = store->frames.nr - store->frames.base - LSMEM_HEADS;
+	usable = store->seglets.nr - store->seglets.base - LSMEM_HEADS;
 	store->capacity = (u64)usable * LSMEM_SEGLET_BYTES / 100 *
 			  (store->kind == LSMEM_KIND_BLOCK ? LSMEM_BLOCK_PERCENT :
 							     LSMEM_OBJECT_PERCENT);
@@ -249,7 +249,7 @@ static int lsmem_store_memory(struct lsmem_store *store, const struct lsmem_size
 		       sizes->table_bytes >> 20, ret);
 		return ret;
 	}
-	return lsmem_frames_fill(&store->frames);
+	return lsmem_seglets_fill(&store->seglets);
 }
 
 static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)

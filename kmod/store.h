@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A store: one log with its frames, handles, cleaner and faces.  See store.c. */
+/* A store: one log with its seglets, handles, cleaner and faces.  See store.c. */
 #ifndef LSMEM_STORE_H
 #define LSMEM_STORE_H
 
@@ -16,7 +16,7 @@
 #include "counters.h"
 #include "epoch.h"
 #include "fault.h"
-#include "frame.h"
+#include "seglet.h"
 #include "handle.h"
 #include "log.h"
 #include "repl.h"
@@ -43,12 +43,12 @@ struct gendisk;
  *	          queue->lock		bios that wait for the daemon (bioqueue.c)
  *	          head->lock		one head (log.c); never two
  *	            store->segments.lock	segments, spares, retires (segment.c)
- *	              frames.lock	free frames (frame.c)
+ *	              seglets.lock	free seglets (seglet.c)
  *
  * No user memory is touched under any spinlock, nor under store->mutex; the
  * copies of NEXT, ACK and LOAD run under attachment->mutex, which no page fault
  * takes.
- * Kernel-side readers of frames hold rcu_read_lock(): a frame is given out
+ * Kernel-side readers of seglets hold rcu_read_lock(): a seglet is given out
  * again only after a grace period.
  *
  * @name: of its device, terminated
@@ -69,7 +69,7 @@ struct gendisk;
  * @counters: what it has done
  * @clock: store time when ktime was @clock_base
  * @clock_base: ktime in ns
- * @frames: its memory (frame.c)
+ * @seglets: its memory (seglet.c)
  * @segments: the log (segment.c)
  * @heads: where it grows (log.c)
  * @space: writers that wait (space.c)
@@ -111,7 +111,7 @@ struct lsmem_store {
 	u64 clock;
 	u64 clock_base;
 
-	struct lsmem_frames frames;
+	struct lsmem_seglets seglets;
 	struct lsmem_segments segments;
 	struct lsmem_heads heads;
 	struct lsmem_space space;

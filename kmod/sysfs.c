@@ -102,23 +102,23 @@ LSMEM_ATTR(size_bytes, "%llu", store->bytes);
 /* As numa_maps has it, in bytes: nodes that have none are left out. */
 static ssize_t node_bytes_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	const struct lsmem_frames *frames = &lsmem_dev_store(dev)->frames;
+	const struct lsmem_seglets *seglets = &lsmem_dev_store(dev)->seglets;
 	ssize_t length = 0;
 	int node;
 
 	for (node = 0; node < nr_node_ids; node++)
-		if (frames->on_node[node])
+		if (seglets->on_node[node])
 			length += sysfs_emit_at(buf, length, "%sN%d=%llu", length ? " " : "", node,
-						(u64)frames->on_node[node] * LSMEM_SEGLET_BYTES);
+						(u64)seglets->on_node[node] * LSMEM_SEGLET_BYTES);
 	return length + sysfs_emit_at(buf, length, "\n");
 }
 static DEVICE_ATTR_RO(node_bytes);
 
 LSMEM_ATTR(capacity_bytes, "%llu", store->capacity);
 LSMEM_ATTR(live_bytes, "%lld", percpu_counter_sum_positive(&store->live));
-LSMEM_ATTR(frames, "%u", store->frames.nr);
-LSMEM_ATTR(free_frames, "%u", READ_ONCE(store->frames.nr_free));
-LSMEM_ATTR(reserved_frames, "%u", READ_ONCE(store->frames.reserve));
+LSMEM_ATTR(seglets, "%u", store->seglets.nr);
+LSMEM_ATTR(free_seglets, "%u", READ_ONCE(store->seglets.nr_free));
+LSMEM_ATTR(reserved_seglets, "%u", READ_ONCE(store->seglets.reserve));
 LSMEM_ATTR(handles_max, "%llu", store->handles.nr);
 LSMEM_ATTR(handles_used, "%lld", percpu_counter_sum_positive(&store->handles.used));
 LSMEM_ATTR(segments, "%u", READ_ONCE(store->segments.nr_log));
@@ -139,9 +139,9 @@ static struct attribute *lsmem_store_attrs[] = {
 	&dev_attr_size_bytes.attr,
 	&dev_attr_capacity_bytes.attr,
 	&dev_attr_live_bytes.attr,
-	&dev_attr_frames.attr,
-	&dev_attr_free_frames.attr,
-	&dev_attr_reserved_frames.attr,
+	&dev_attr_seglets.attr,
+	&dev_attr_free_seglets.attr,
+	&dev_attr_reserved_seglets.attr,
 	&dev_attr_handles_max.attr,
 	&dev_attr_handles_used.attr,
 	&dev_attr_segments.attr,

@@ -44,16 +44,16 @@ DEFINE_EVENT(lsmem_waited, lsmem_throttle, TP_PROTO(const char *store, u64 ns), 
  * each that is freed, per mille, all ones: none can be.
  */
 TRACE_EVENT(lsmem_balance,
-	    TP_PROTO(const char *store, u32 level, u32 free_frames,
+	    TP_PROTO(const char *store, u32 level, u32 free_seglets,
 		 const struct lsmem_balance *balance),
-	TP_ARGS(store, level, free_frames, balance),
+	TP_ARGS(store, level, free_seglets, balance),
 	TP_STRUCT__entry(
 		__array(char, store, LSMEM_NAME_BYTES)
 		__field(u64, deletes)
 		__field(u64, compact_cost)
 		__field(u64, clean_cost)
 		__field(u32, level)
-		__field(u32, free_frames)
+		__field(u32, free_seglets)
 		__field(u32, slots)
 	),
 	TP_fast_assign(
@@ -62,15 +62,15 @@ TRACE_EVENT(lsmem_balance,
 		__entry->compact_cost = balance->compact_cost;
 		__entry->clean_cost = balance->clean_cost;
 		__entry->level = level;
-		__entry->free_frames = free_frames;
+		__entry->free_seglets = free_seglets;
 		__entry->slots = balance->slots_used;
 	),
-	TP_printk("store=%s level=%u free_frames=%u slots=%u deletes=%llu compact_cost=%llu clean_cost=%llu",
-		  __entry->store, __entry->level, __entry->free_frames, __entry->slots,
+	TP_printk("store=%s level=%u free_seglets=%u slots=%u deletes=%llu compact_cost=%llu clean_cost=%llu",
+		  __entry->store, __entry->level, __entry->free_seglets, __entry->slots,
 		  __entry->deletes, __entry->compact_cost, __entry->clean_cost)
 );
 
-/* A segment has been compacted, from so many frames to so few. */
+/* A segment has been compacted, from so many seglets to so few. */
 TRACE_EVENT(lsmem_compact,
 	    TP_PROTO(const char *store, u64 segment, u32 from, u32 to, u64 copied_bytes, u64 ns),
 	TP_ARGS(store, segment, from, to, copied_bytes, ns),
@@ -177,7 +177,7 @@ TRACE_EVENT(lsmem_clean_end,
 		  __entry->relocated_bytes, __entry->ns)
 );
 
-/* Frames of victims are free again. */
+/* Seglets of victims are free again. */
 TRACE_EVENT(lsmem_retire,
 	    TP_PROTO(const char *store, u32 segments, u64 waited_ns),
 	TP_ARGS(store, segments, waited_ns),
@@ -195,7 +195,7 @@ TRACE_EVENT(lsmem_retire,
 		  __entry->segments, __entry->waited_ns)
 );
 
-/* A view has outlived its bound and holds its frames no more. */
+/* A view has outlived its bound and holds its seglets no more. */
 TRACE_EVENT(lsmem_revoke,
 	    TP_PROTO(const char *store, u64 epoch),
 	TP_ARGS(store, epoch),

@@ -2,14 +2,14 @@
 /*
  * Windows: a store's memory in user space.
  *
- * Clients map, shared and read-only, the info page, the frames in the order of
- * their numbers, the frame table and the handle table, and read-write their
+ * Clients map, shared and read-only, the info page, the seglets in the order of
+ * their numbers, the seglet table and the handle table, and read-write their
  * own epoch slots.  These are VM_PFNMAP: no page of them can be pinned, so no
- * device and no splice gets at frames behind the kernel's back.  An object
+ * device and no splice gets at seglets behind the kernel's back.  An object
  * that moves changes no PTE; a window never has to be torn down while it is
  * mapped, since a mapping holds its file and the file its store.
  *
- * The daemon maps frames with struct pages (VM_MIXEDMAP), so that O_DIRECT and RDMA
+ * The daemon maps seglets with struct pages (VM_MIXEDMAP), so that O_DIRECT and RDMA
  * registration take them.  It may make that mapping writable only on kernels that
  * register nothing else (LSMEM_RDMA_WRITES).
  *
@@ -31,18 +31,18 @@
  * Where the windows lie in the file; each has room for the largest store.  All end below
  * 2^44, as far as the mmap2() of 32-bit programs reaches.
  */
-#define LSMEM_OFFSET_FRAMES	(1ull << 41)
+#define LSMEM_OFFSET_SEGLETS	(1ull << 41)
 #define LSMEM_OFFSET_TABLE	(2ull << 41)
 #define LSMEM_OFFSET_HANDLES	(4ull << 41)
 #define LSMEM_OFFSET_SLOTS	(6ull << 41)
 #define LSMEM_OFFSET_SEGMENTS	(7ull << 41)
 #define LSMEM_OFFSET_END	(8ull << 41)
 
-#define LSMEM_FRAMES_MAX	(LSMEM_BYTES_MAX / LSMEM_SEGLET_BYTES)
+#define LSMEM_SEGLETS_MAX	(LSMEM_BYTES_MAX / LSMEM_SEGLET_BYTES)
 #define LSMEM_TABLE_MAX		(LSMEM_BYTES_MAX / LSMEM_SEGMENT_BYTES * LSMEM_SEGMENTS_MOST)
 
-static_assert(LSMEM_OFFSET_TABLE - LSMEM_OFFSET_FRAMES >= LSMEM_BYTES_MAX);
-static_assert(LSMEM_FRAMES_MAX * sizeof(struct lsmem_frame) <=
+static_assert(LSMEM_OFFSET_TABLE - LSMEM_OFFSET_SEGLETS >= LSMEM_BYTES_MAX);
+static_assert(LSMEM_SEGLETS_MAX * sizeof(struct lsmem_seglet) <=
 	      LSMEM_OFFSET_HANDLES - LSMEM_OFFSET_TABLE);
 static_assert((LSMEM_HANDLES_MAX + 1) * sizeof(struct lsmem_handle) <=
 	      LSMEM_OFFSET_SLOTS - LSMEM_OFFSET_HANDLES);
@@ -52,7 +52,7 @@ static_assert(LSMEM_OFFSET_END == 1ull << 44);
 
 /**
  * lsmem_window_init - make a store's info page
- * @store: frames and handles are there
+ * @store: seglets and handles are there
  * Return: 0 or -ENOMEM.
  */
 int lsmem_window_init(struct lsmem_store *store)
@@ -66,14 +66,14 @@ int lsmem_window_init(struct lsmem_store *store)
 	info->compat = LSMEM_ABI;
 	info->length = sizeof(*info);
 	info->kind = store->kind;
-	info->nr_frames = store->frames.nr;
+	info->nr_seglets = store->seglets.nr;
 	info->nr_handles = store->handles.nr;
 	info->nr_slots = LSMEM_SLOTS;
 	info->view_ms = store->views.view_ms;
-	info->frames = (struct lsmem_window){ LSMEM_OFFSET_FRAMES, store->bytes };
-	info->frame_table = (struct lsmem_window){
+	info->seglets = (struct lsmem_window){ LSMEM_OFFSET_SEGLETS, store->bytes };
+	info->seglet_table = (struct lsmem_window){
 		LSMEM_OFFSET_TABLE,
-		PAGE_ALIGN(store->frames.nr * sizeof(struct lsmem_frame)),
+		PAGE_ALIGN(store->seglets.nr * sizeof(struct lsmem_seglet)),
 	};
 	info->handles = (struct lsmem_window){
 		LSMEM_OFFSET_HANDLES,
@@ -98,13 +98,13 @@ void lsmem_window_destroy(struct lsmem_store *store)
 	free_page((unsigned long)store->views.info);
 }
 
-/* The page of a frame window at a byte offset. */
-static struct page *lsmem_window_frame_page(struct lsmem_store *store, u64 offset)
+/* The page of a seglet window at a byte offset. */
+static struct page *lsmem_window_seglet_page(struct lsmem_store *store, u64 offset)
 {
-	u32 nr = array_index_nospec(offset / LSMEM_SEGLET_BYTES, store->frames.nr);
-	void *frame = lsmem_frame_address(&store->frames, nr);
+	u32 nr = array_index_nospec(offset / LSMEM_SEGLET_BYTES, store->seglets.nr);
+	void *seglet = lsmem_seglet_address(&store->seglets, nr);
 
-	return virt_to_page(frame + offset % LSMEM_SEGLET_BYTES);
+	return virt_to_page(seglet + offset % LSMEM_SEGLET_BYTES);
 }
 
 /* The pfn behind an offset in the file; false where no window lies. */
@@ -115,11 +115,11 @@ static bool lsmem_window_pfn(struct lsmem_store *store, struct lsmem_client *cli
 
 	if (offset < PAGE_SIZE)
 		*pfn = page_to_pfn(virt_to_page(store->views.info));
-	else if (offset - info->frames.offset < info->frames.length)
-		*pfn = page_to_pfn(lsmem_window_frame_page(store, offset - info->frames.offset));
-	else if (offset - info->frame_table.offset < info->frame_table.length)
-		*pfn = vmalloc_to_pfn((void *)store->frames.table +
-				      (offset - info->frame_table.offset));
+	else if (offset - info->seglets.offset < info->seglets.length)
+		*pfn = page_to_pfn(lsmem_window_seglet_page(store, offset - info->seglets.offset));
+	else if (offset - info->seglet_table.offset < info->seglet_table.length)
+		*pfn = vmalloc_to_pfn((void *)store->seglets.table +
+				      (offset - info->seglet_table.offset));
 	else if (client && offset - info->handles.offset < info->handles.length)
 		*pfn = vmalloc_to_pfn((void *)store->handles.table +
 				      (offset - info->handles.offset));
@@ -204,9 +204,9 @@ int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct 
 		return -EINVAL;
 	ret = lsmem_window_check(store, vma, &page);
 	if (ret == -ENXIO)
-		ret = lsmem_window_check(store, vma, &info->frames);
+		ret = lsmem_window_check(store, vma, &info->seglets);
 	if (ret == -ENXIO)
-		ret = lsmem_window_check(store, vma, &info->frame_table);
+		ret = lsmem_window_check(store, vma, &info->seglet_table);
 	if (ret == -ENXIO)
 		ret = lsmem_window_check(store, vma, &info->handles);
 	if (ret == -ENXIO) {
@@ -241,7 +241,7 @@ static vm_fault_t lsmem_daemon_fault(struct vm_fault *vmf)
 		struct page *page;
 		int ret;
 
-		page = lsmem_window_frame_page(store, offset - store->views.info->frames.offset);
+		page = lsmem_window_seglet_page(store, offset - store->views.info->seglets.offset);
 		ret = vm_insert_page(vma, address, page);
 		if (ret && ret != -EBUSY)	/* EBUSY: another thread's fault put it in */
 			return vmf_error(ret);
@@ -272,8 +272,8 @@ static const struct vm_operations_struct lsmem_daemon_table_vm_ops = {
 /**
  * lsmem_window_mmap_daemon - mmap of a replication descriptor
  * @store: attached
- * @vma: what is asked for: frames, info page, frame table or segments
- * Return: as lsmem_window_mmap_client(); -EACCES for writable frames on a kernel that
+ * @vma: what is asked for: seglets, info page, seglet table or segments
+ * Return: as lsmem_window_mmap_client(); -EACCES for writable seglets on a kernel that
  * does not need them, where mprotect() says the same.
  */
 int lsmem_window_mmap_daemon(struct lsmem_store *store, struct vm_area_struct *vma)
@@ -287,7 +287,7 @@ int lsmem_window_mmap_daemon(struct lsmem_store *store, struct vm_area_struct *v
 	if (vma->vm_flags & VM_EXEC)
 		return -EPERM;
 	vma->vm_private_data = store;
-	ret = lsmem_window_check(store, vma, &info->frames);
+	ret = lsmem_window_check(store, vma, &info->seglets);
 	if (!ret) {
 		if (!LSMEM_RDMA_WRITES && vma->vm_flags & VM_WRITE)
 			return -EACCES;
@@ -299,7 +299,7 @@ int lsmem_window_mmap_daemon(struct lsmem_store *store, struct vm_area_struct *v
 	if (ret == -ENXIO)
 		ret = lsmem_window_check(store, vma, &page);
 	if (ret == -ENXIO)
-		ret = lsmem_window_check(store, vma, &info->frame_table);
+		ret = lsmem_window_check(store, vma, &info->seglet_table);
 	if (ret == -ENXIO)
 		ret = lsmem_window_check(store, vma, &info->segments);
 	if (ret)

@@ -181,8 +181,8 @@ struct lsmem_sync {
  * @flags: 0
  * @capacity: live bytes that are admitted, now
  * @live_bytes: of entries that count, headers included; now
- * @frames: of the store, LSMEM_SEGLET_BYTES each
- * @free_frames: now
+ * @seglets: of the store, LSMEM_SEGLET_BYTES each
+ * @free_seglets: now
  * @handles_max: objects that there can be
  * @handles_used: now
  * @segments: in the log, now
@@ -201,8 +201,8 @@ struct lsmem_stat {
 	__u32 flags;
 	__u64 capacity;
 	__u64 live_bytes;
-	__u64 frames;
-	__u64 free_frames;
+	__u64 seglets;
+	__u64 free_seglets;
 	__u64 handles_max;
 	__u64 handles_used;
 	__u64 segments;
@@ -237,7 +237,7 @@ struct lsmem_stat {
  * shared): it tells where the other windows lie and how long they are.  All
  * windows are MAP_SHARED, mapped whole from their offset or in part; never
  * executable, and writable only the slots (EPERM, EINVAL).  They are not
- * inherited by fork, not expanded, not dumped.  Frames mapped by a client do
+ * inherited by fork, not expanded, not dumped.  Seglets mapped by a client do
  * not take O_DIRECT, splice or RDMA (EFAULT).
  *
  * A store is the unit of isolation: a process that may map a window sees every byte
@@ -245,7 +245,7 @@ struct lsmem_stat {
  */
 #define LSMEM_WINDOW_INFO	0ull
 #define LSMEM_INFO_MAGIC	0x4f464e494d534c00ull
-#define LSMEM_NO_FRAME		0xffffffffu
+#define LSMEM_NO_SEGLET		0xffffffffu
 
 struct lsmem_window {
 	__u64 offset;		/* for mmap; the window ends at 2^44 at most */
@@ -259,12 +259,12 @@ struct lsmem_window {
  * @compat: readers that know ABI n take any page with @compat <= n
  * @length: bytes of this structure
  * @kind: enum lsmem_store_kind
- * @nr_frames: in @frames and @frame_table
+ * @nr_seglets: in @seglets and @seglet_table
  * @nr_handles: in @handles
  * @nr_slots: in @slots
  * @view_ms: bound after which the kernel revokes a published epoch
- * @frames: LSMEM_SEGLET_BYTES each, in virtual frame order
- * @frame_table: struct lsmem_frame for each frame
+ * @seglets: LSMEM_SEGLET_BYTES each, by number
+ * @seglet_table: struct lsmem_seglet for each seglet
  * @handles: struct lsmem_handle for each index
  * @slots: this file's epoch slots, read-write; made when they are first mapped, charged
  *	to the caller's memory cgroup.  ENOMEM; ENFILE: limits/clients_max files have some
@@ -279,12 +279,12 @@ struct lsmem_info {
 	__u32 compat;
 	__u32 length;
 	__u32 kind;
-	__u64 nr_frames;
+	__u64 nr_seglets;
 	__u64 nr_handles;
 	__u32 nr_slots;
 	__u32 view_ms;
-	struct lsmem_window frames;
-	struct lsmem_window frame_table;
+	struct lsmem_window seglets;
+	struct lsmem_window seglet_table;
 	struct lsmem_window handles;
 	struct lsmem_window slots;
 	__u8 uuid[16];
@@ -293,15 +293,15 @@ struct lsmem_info {
 	struct lsmem_window segments;
 };
 
-/* What the frame table says of a frame: frames of a segment are chained. */
-struct lsmem_frame {
-	__u32 next;		/* next frame of its segment, or LSMEM_NO_FRAME */
-	__u32 incarnation;	/* grows each time the frame is given out */
+/* What the seglet table says of a seglet: seglets of a segment are chained. */
+struct lsmem_seglet {
+	__u32 next;		/* next seglet of its segment, or LSMEM_NO_SEGLET */
+	__u32 incarnation;	/* grows each time the seglet is given out */
 };
 
 /*
  * The handle table entry.  @word is the only thing that is exchanged:
- *	bits 0..36	position: frame << 13 | offset in the frame / 8
+ *	bits 0..36	position: seglet << 13 | offset in the seglet / 8
  *	bits 37..39	LSMEM_WORD_*
  *	bits 40..63	tag, grows at each exchange
  * @info changes only while the state is LSMEM_WORD_BUSY or _FREE:
@@ -310,7 +310,7 @@ struct lsmem_frame {
  *
  * To read with no system call: load word (acquire), check state, info's
  * generation, the entry header at the position (its key is the handle), copy,
- * following the frame table where the payload crosses a frame, then load word
+ * following the seglet table where the payload crosses a seglet, then load word
  * again: if it has not changed, the copy is the object.  Bound every step:
  * what is read meanwhile may be anything.
  */
@@ -331,11 +331,11 @@ struct lsmem_handle {
 /*
  * An epoch slot, one a thread, one cache line each.  To hold what is read:
  * store info->epoch, a full barrier, then read the word and use the bytes in
- * place; the frames are not given out again until the slot is 0, or the bound
+ * place; the seglets are not given out again until the slot is 0, or the bound
  * has passed and the kernel has exchanged it for LSMEM_SLOT_REVOKED.  To end,
  * exchange it for 0: if the old value is LSMEM_SLOT_REVOKED, the bytes may have
  * changed under the view.  Nonsense in a slot makes its owner's views invalid,
- * and the kernel wait for the bound before it frees frames.
+ * and the kernel wait for the bound before it frees seglets.
  */
 struct lsmem_slot {
 	__u64 epoch;
@@ -433,7 +433,7 @@ struct lsmem_destroy {
  * EBUSY: another daemon is attached.  EOPNOTSUPP: the store is volatile.
  *
  * By attaching to an ACTIVE store a daemon states that no I/O of a
- * predecessor can still read the store's frames (it holds the lock on the
+ * predecessor can still read the store's seglets (it holds the lock on the
  * backup): the kernel drops the leases of the predecessor.
  */
 struct lsmem_attach {
@@ -465,13 +465,13 @@ struct lsmem_attach {
  *	    is durable and a durable digest lists it (2): only then does the
  *	    kernel write to it.  Spares are opened ahead.
  * RANGE    [from, to) of the segment is committed and leased: read it from the
- *	    frames window, beginning at @first_frame (the frame of @from's seglet)
- *	    and following the frame table.  It ends with an entry; a commit record
+ *	    seglets window, beginning at @first_seglet (the one that @from lies in)
+ *	    and following the seglet table.  It ends with an entry; a commit record
  *	    is written before it is told, if there is room for one, and other entries
  *	    may follow that.
  *	    Acknowledge the offset below which everything is durable.
  * CLOSE    the segment has its final length @to, and @entries directory
- *	    entries; @first_frame is the segment's first frame.  Acknowledge when
+ *	    entries; @first_seglet is the segment's first seglet.  Acknowledge when
  *	    directory and footer are durable (8).
  * RETIRE   the segments in this group (all but the last bear
  *	    LSMEM_EVENT_MORE) are superseded by what came before in the stream.
@@ -481,7 +481,7 @@ struct lsmem_attach {
  * RESUME   after an attach to an active store, for each segment in the log,
  *	    oldest first: @from is what was acknowledged, @to what is committed
  *	    (home offsets: of a loaded segment both are its length on the backup),
- *	    @first_frame its first frame, or LSMEM_NO_FRAME, @flags what else was.  @segment ~0 ends the list; the stream
+ *	    @first_seglet its first seglet, or LSMEM_NO_SEGLET, @flags what else was.  @segment ~0 ends the list; the stream
  *	    follows, beginning again from what was acknowledged.
  */
 #define LSMEM_EVENT_OPEN	1u
@@ -504,7 +504,7 @@ struct lsmem_event {
 	__u32 flags;
 	__u64 segment;
 	__u32 generation;
-	__u32 first_frame;
+	__u32 first_seglet;
 	__u32 from;
 	__u32 to;
 	__u32 entries;
@@ -633,8 +633,8 @@ struct lsmem_activate {
 
 /*
  * mmap of a replication descriptor: the info page at LSMEM_WINDOW_INFO as for
- * clients, frames (here with struct pages, so that O_DIRECT and RDMA registration
- * work; writable only on kernels that register nothing else) and frame table at the
+ * clients, seglets (here with struct pages, so that O_DIRECT and RDMA registration
+ * work; writable only on kernels that register nothing else) and seglet table at the
  * offsets it tells, and the segments, read-only.  No slots.
  */
 

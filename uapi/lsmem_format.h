@@ -26,7 +26,7 @@
 /* ---- Geometry ---------------------------------------------------------- */
 
 #define LSMEM_BLOCK		4096u		/* unit of backup I/O, bytes */
-#define LSMEM_SEGLET_BYTES	(64u << 10)	/* a frame of memory, bytes */
+#define LSMEM_SEGLET_BYTES	(64u << 10)	/* a seglet of memory, bytes */
 #define LSMEM_SEGMENT_BYTES	(8u << 20)	/* a frame of a backup, bytes */
 #define LSMEM_SEGLETS		(LSMEM_SEGMENT_BYTES / LSMEM_SEGLET_BYTES)
 #define LSMEM_OBJECT_MAX	(1u << 20)	/* largest payload, bytes */

@@ -40,24 +40,24 @@ void core_closed(struct core *core, const struct lsmem_event *event)
 	open->closing = true;
 	open->length = event->to;
 	open->entries = event->entries;
-	open->first_frame = event->first_frame;
+	open->first_seglet = event->first_seglet;
 	core->changes++;
 }
 
 /* Copies the header at @at; what is behind the pointers may change meanwhile. */
 static bool core_read_header(struct core *core, const struct core_open *open, uint32_t at,
-			     uint32_t *frame, uint32_t *seglet, struct lsmem_entry *entry)
+			     uint32_t *seglet, uint32_t *piece, struct lsmem_entry *entry)
 {
-	while (*frame < core->log.nr_frames && *seglet < at / LSMEM_SEGLET_BYTES) {
-		*frame = core_follow(core, *frame);
-		(*seglet)++;
+	while (*seglet < core->log.nr_seglets && *piece < at / LSMEM_SEGLET_BYTES) {
+		*seglet = core_follow(core, *seglet);
+		(*piece)++;
 	}
-	if (*frame >= core->log.nr_frames) {
-		core_fail(core, "segment %llu: seglet %u has no frame",
-			  (unsigned long long)open->event.segment, *seglet);
+	if (*seglet >= core->log.nr_seglets) {
+		core_fail(core, "segment %llu: piece %u is not in memory",
+			  (unsigned long long)open->event.segment, *piece);
 		return false;
 	}
-	memcpy(entry, core->log.frames + (uint64_t)*frame * LSMEM_SEGLET_BYTES +
+	memcpy(entry, core->log.seglets + (uint64_t)*seglet * LSMEM_SEGLET_BYTES +
 	       at % LSMEM_SEGLET_BYTES, sizeof(*entry));
 	return true;
 }
@@ -90,7 +90,7 @@ static bool core_make_directory(struct core *core, const struct core_open *open,
 	uint32_t bytes = lsmem_directory_bytes(open->entries), entries = 0;
 	struct lsmem_directory_entry *directory = (void *)close->buffer;
 	struct lsmem_segment_footer *footer = (void *)(close->buffer + bytes);
-	uint32_t frame = open->first_frame, seglet = 0;
+	uint32_t seglet = open->first_seglet, piece = 0;
 	struct format_verify sums;
 
 	format_verify_begin(&sums, core->uuid, open->segment->item.segment,
@@ -101,7 +101,7 @@ static bool core_make_directory(struct core *core, const struct core_open *open,
 		struct lsmem_entry entry;
 		enum format_error error;
 
-		if (!core_read_header(core, open, at, &frame, &seglet, &entry))
+		if (!core_read_header(core, open, at, &seglet, &piece, &entry))
 			return false;
 		error = format_walk_step(&sums.walk, &entry);
 		if (error) {
@@ -145,7 +145,7 @@ static void core_close_durable(struct core *core, struct core_close *close)
 	seg->life = CORE_CLOSED;
 	core->copies = true;
 	seg->item.length = open->length;
-	seg->first_frame = open->first_frame;
+	seg->first_seglet = open->first_seglet;
 	core_segment_dirty(core, seg);
 	open->ack_close = true;
 	open->close = NULL;

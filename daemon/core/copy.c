@@ -47,7 +47,7 @@ static void core_copy_tell(struct core *core, const struct core_segment *seg, ui
  */
 static bool core_copy_memory(struct core *core, const struct core_segment *seg)
 {
-	uint32_t length = seg->item.length, frame = seg->first_frame, at, piece;
+	uint32_t length = seg->item.length, seglet = seg->first_seglet, at, piece;
 	struct core_copy *copy = &core->copy;
 	uint8_t *data = copy->buffer + LSMEM_BLOCK;
 
@@ -55,12 +55,12 @@ static bool core_copy_memory(struct core *core, const struct core_segment *seg)
 		return false;
 	memset(copy->buffer, 0, LSMEM_SEGMENT_BYTES);
 	for (at = 0; at < length; at += piece) {
-		if (frame >= core->log.nr_frames)
+		if (seglet >= core->log.nr_seglets)
 			return false;
 		piece = length - at < LSMEM_SEGLET_BYTES ? length - at : LSMEM_SEGLET_BYTES;
-		memcpy(data + at, core->log.frames + (uint64_t)frame * LSMEM_SEGLET_BYTES, piece);
+		memcpy(data + at, core->log.seglets + (uint64_t)seglet * LSMEM_SEGLET_BYTES, piece);
 		if (at + piece < length)
-			frame = core_follow(core, frame);
+			seglet = core_follow(core, seglet);
 	}
 	format_verify_begin(&copy->verify, core->uuid, seg->item.segment, seg->item.generation,
 			    length);

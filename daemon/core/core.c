@@ -636,7 +636,7 @@ static const char *core_check_params(const struct core_params *params)
 	uint32_t left = 0, b;
 
 	if (params->io_bytes % LSMEM_BLOCK || params->io_bytes < LSMEM_SEGLET_BYTES ||
-	    params->io_bytes > CORE_IO_BYTES || !params->log.nr_frames ||
+	    params->io_bytes > CORE_IO_BYTES || !params->log.nr_seglets ||
 	    map->backups > CORE_BACKUPS || map->mask >> map->backups ||
 	    params->min_replicas > map->backups)
 		return "parameters are out of range";

@@ -53,14 +53,14 @@ enum core_state {
 
 /**
  * struct core_log - the store's log in memory, as the kernel's windows show it
- * @frames: all seglets, LSMEM_SEGLET_BYTES each
+ * @seglets: all, LSMEM_SEGLET_BYTES each
  * @table: the table of seglets. The kernel changes it meanwhile: each entry is read once and checked
- * @nr_frames: entries of both
+ * @nr_seglets: entries of both
  */
 struct core_log {
-	const uint8_t *frames;
-	const struct lsmem_frame *table;
-	uint32_t nr_frames;
+	const uint8_t *seglets;
+	const struct lsmem_seglet *table;
+	uint32_t nr_seglets;
 };
 
 /**

@@ -80,7 +80,7 @@ enum core_life {
  * @uncopied: neither a replica nor the memory is sound: it is not tried again
  * @dirty: the digest has to be changed
  * @frame: backup frame, by backup
- * @first_frame: of the log's memory, when it was closed; CORE_NONE: not known
+ * @first_seglet: of the log's memory, when it was closed; CORE_NONE: not known
  * @seen: a RESUME event named it
  * @open: its struct core_open, or NULL
  * @next: number of the next one in its hash chain
@@ -92,7 +92,7 @@ struct core_segment {
 	bool uncopied;
 	bool dirty;
 	uint32_t frame[CORE_BACKUPS];
-	uint32_t first_frame;
+	uint32_t first_seglet;
 	bool seen;
 	struct core_open *open;
 	uint32_t next;
@@ -144,9 +144,9 @@ struct core_replica {
  * @ack_open: OPEN is to be acknowledged
  * @ack_close: CLOSE is to be acknowledged
  * @reopened: OPEN comes once more (resumed)
- * @framed: @frames is known from the first seglet on
+ * @placed: @seglets is known from the first on
  * @closed: directory and footer are durable already (resumed)
- * @closing: CLOSE has come, with @length, @entries and @first_frame
+ * @closing: CLOSE has come, with @length, @entries and @first_seglet
  * @close: directory and footer being written, or NULL
  * @stream: where the next range begins
  * @committed: end of the ranges so far
@@ -158,7 +158,7 @@ struct core_replica {
  * @acked_received: @received as told to the kernel
  * @length: bytes of log data at CLOSE
  * @entries: at CLOSE
- * @first_frame: of the log's memory, at CLOSE
+ * @first_seglet: of the log's memory, at CLOSE
  * @nr_bounds: elements of @bounds in use
  * @bounds: ends of ranges that are not durable yet; the last is @committed. What is acknowledged or
  *	listed always ends with a range, and so with an entry: a later check that it was durable must
@@ -166,7 +166,7 @@ struct core_replica {
  * @need: by number of the retirement: this much must be durable before it
  * @need_close: retirements, as a mask, that wait until the segment is closed
  * @replica: by backup
- * @frames: by seglet of the segment: seglet of the log's memory, as far as ranges told
+ * @seglets: of the log's memory that hold its pieces of 64 KiB, as far as ranges told
  */
 struct core_open {
 	struct lsmem_event event;
@@ -175,7 +175,7 @@ struct core_open {
 	bool headed;
 	bool ack_open, ack_close;
 	bool reopened;
-	bool framed;
+	bool placed;
 	bool closed;
 	bool closing;
 	struct core_close *close;
@@ -184,13 +184,13 @@ struct core_open {
 	uint32_t hold;
 	uint32_t durable, received;
 	uint32_t acked, acked_received;
-	uint32_t length, entries, first_frame;
+	uint32_t length, entries, first_seglet;
 	uint32_t nr_bounds;
 	uint32_t bounds[CORE_BOUNDS];
 	uint32_t need[CORE_RETIRES];
 	uint32_t need_close;
 	struct core_replica replica[CORE_BACKUPS];
-	uint32_t frames[LSMEM_SEGLETS];
+	uint32_t seglets[LSMEM_SEGLETS];
 };
 
 /**
@@ -457,7 +457,7 @@ void core_log_received(struct core_op *op);
 void core_segments_flush(struct core *core, uint32_t backup);
 void core_segments_flushed(struct core *core, uint32_t backup);
 bool core_segments_drained(const struct core *core);
-uint32_t core_follow(struct core *core, uint32_t frame);
+uint32_t core_follow(struct core *core, uint32_t seglet);
 
 static inline uint32_t core_number(const struct core *core, const struct core_segment *seg)
 {

@@ -18,16 +18,16 @@
 #include "private.h"
 
 /* Where it lies in memory: in the whole, or it is as if nothing were known. */
-static bool core_resume_frames(struct core *core, struct core_open *open,
+static bool core_resume_seglets(struct core *core, struct core_open *open,
 			       const struct lsmem_event *event)
 {
-	uint32_t frame = event->first_frame, seglet;
+	uint32_t seglet = event->first_seglet, piece;
 
-	for (seglet = 0; seglet * LSMEM_SEGLET_BYTES < event->to; seglet++) {
-		if (frame >= core->log.nr_frames)
+	for (piece = 0; piece * LSMEM_SEGLET_BYTES < event->to; piece++) {
+		if (seglet >= core->log.nr_seglets)
 			return false;
-		open->frames[seglet] = frame;
-		frame = core_follow(core, frame);
+		open->seglets[piece] = seglet;
+		seglet = core_follow(core, seglet);
 	}
 	return true;
 }
@@ -46,7 +46,7 @@ static void core_resume_open(struct core *core, struct core_segment *seg,
 	open->segment = seg;
 	seg->open = open;
 	open->reopened = !(event->flags & LSMEM_EVENT_OPENED);
-	open->framed = core_resume_frames(core, open, event);
+	open->placed = core_resume_seglets(core, open, event);
 	open->stream = event->from;
 	open->acked = open->acked_received = event->from;
 	open->closed = seg->life == CORE_CLOSED;
@@ -119,7 +119,7 @@ static void core_resume_segment(struct core *core, const struct lsmem_event *eve
 		core_resume_open(core, seg, event);
 		return;
 	}
-	seg->first_frame = event->first_frame;
+	seg->first_seglet = event->first_seglet;
 	if (seg->life == CORE_OPEN) {
 		seg->life = CORE_CLOSED;
 		seg->item.length = event->to;

@@ -49,7 +49,7 @@ struct core_segment *core_segment_put(struct core *core, const struct digest_ite
 	uint32_t *bucket = core_bucket(core, item->segment);
 
 	*seg = (struct core_segment) {
-		.item = *item, .life = life, .first_frame = CORE_NONE, .next = *bucket,
+		.item = *item, .life = life, .first_seglet = CORE_NONE, .next = *bucket,
 	};
 	*bucket = n;
 	return seg;
@@ -171,7 +171,7 @@ static void core_admit(struct core *core)
 		if (!open)
 			return;
 		open->event = core->waiting[core->waiting_first++ % CORE_QUEUE];
-		open->framed = true;
+		open->placed = true;
 		core->changes++;
 	}
 }
@@ -292,16 +292,16 @@ void core_header_check(struct core *core, struct core_open *open)
 }
 
 /**
- * core_follow - the frame behind a frame
+ * core_follow - the seglet behind a seglet
  * @core: core
- * @frame: a frame of a segment
- * Return: CORE_NONE when the table holds no frame's number.
+ * @seglet: one of a segment
+ * Return: CORE_NONE when the table holds no seglet's number.
  */
-uint32_t core_follow(struct core *core, uint32_t frame)
+uint32_t core_follow(struct core *core, uint32_t seglet)
 {
-	uint32_t next = __atomic_load_n(&core->log.table[frame].next, __ATOMIC_ACQUIRE);
+	uint32_t next = __atomic_load_n(&core->log.table[seglet].next, __ATOMIC_ACQUIRE);
 
-	return next < core->log.nr_frames ? next : CORE_NONE;
+	return next < core->log.nr_seglets ? next : CORE_NONE;
 }
 
 /**
@@ -313,7 +313,7 @@ void core_range(struct core *core, const struct lsmem_event *event)
 {
 	struct core_segment *seg = core_segment_find(core, event->segment);
 	struct core_open *open = seg ? seg->open : NULL;
-	uint32_t frame = event->first_frame, seglet;
+	uint32_t seglet = event->first_seglet, piece;
 
 	/* Invariant 2: nothing is written to a segment that is not listed. */
 	if (!open || open->closing ||
@@ -328,16 +328,16 @@ void core_range(struct core *core, const struct lsmem_event *event)
 			  (unsigned long long)event->segment, event->from, event->to, open->stream);
 		return;
 	}
-	for (seglet = event->from / LSMEM_SEGLET_BYTES;; seglet++) {
-		if (frame >= core->log.nr_frames) {
-			core_fail(core, "segment %llu: seglet %u has no frame",
-				  (unsigned long long)event->segment, seglet);
+	for (piece = event->from / LSMEM_SEGLET_BYTES;; piece++) {
+		if (seglet >= core->log.nr_seglets) {
+			core_fail(core, "segment %llu: piece %u is not in memory",
+				  (unsigned long long)event->segment, piece);
 			return;
 		}
-		open->frames[seglet] = frame;
-		if (seglet == (event->to - 1) / LSMEM_SEGLET_BYTES)
+		open->seglets[piece] = seglet;
+		if (piece == (event->to - 1) / LSMEM_SEGLET_BYTES)
 			break;
-		frame = core_follow(core, frame);
+		seglet = core_follow(core, seglet);
 	}
 	open->stream = event->to;
 	core->changes++;
@@ -353,8 +353,8 @@ void core_range(struct core *core, const struct lsmem_event *event)
 static const uint8_t *core_memory(const struct core *core, const struct core_open *open,
 				  uint32_t at)
 {
-	return core->log.frames +
-	       (uint64_t)open->frames[at / LSMEM_SEGLET_BYTES] * LSMEM_SEGLET_BYTES +
+	return core->log.seglets +
+	       (uint64_t)open->seglets[at / LSMEM_SEGLET_BYTES] * LSMEM_SEGLET_BYTES +
 	       at % LSMEM_SEGLET_BYTES;
 }
 

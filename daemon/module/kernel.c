@@ -357,24 +357,24 @@ int kernel_map(struct kernel *kernel)
 			kernel->name, (uint32_t)info.abi, (uint32_t)info.compat, LSMEM_ABI);
 		return -EPROTO;
 	}
-	if (!info.nr_frames || info.nr_frames > 1u << 24 ||
-	    !window_sane(&info.frames, info.nr_frames * LSMEM_SEGLET_BYTES) ||
-	    !window_sane(&info.frame_table, info.nr_frames * sizeof(struct lsmem_frame))) {
-		log_err("%s: its info page makes no sense (%" PRIu64 " frames)", kernel->name,
-			(uint64_t)info.nr_frames);
+	if (!info.nr_seglets || info.nr_seglets > 1u << 24 ||
+	    !window_sane(&info.seglets, info.nr_seglets * LSMEM_SEGLET_BYTES) ||
+	    !window_sane(&info.seglet_table, info.nr_seglets * sizeof(struct lsmem_seglet))) {
+		log_err("%s: its info page makes no sense (%" PRIu64 " seglets)", kernel->name,
+			(uint64_t)info.nr_seglets);
 		return -EPROTO;
 	}
-	kernel->nr_frames = (uint32_t)info.nr_frames;
-	kernel->frames = map(kernel, "frames", info.frames.offset, info.frames.length,
+	kernel->nr_seglets = (uint32_t)info.nr_seglets;
+	kernel->seglets = map(kernel, "seglets", info.seglets.offset, info.seglets.length,
 			     PROT_READ, MAP_POPULATE);
-	if (!kernel->frames)
+	if (!kernel->seglets)
 		return -EIO;
-	kernel->frames_bytes = info.frames.length;
-	kernel->table = map(kernel, "frame table", info.frame_table.offset,
-			    info.frame_table.length, PROT_READ, MAP_POPULATE);
+	kernel->seglets_bytes = info.seglets.length;
+	kernel->table = map(kernel, "seglet table", info.seglet_table.offset,
+			    info.seglet_table.length, PROT_READ, MAP_POPULATE);
 	if (!kernel->table)
 		return -EIO;
-	kernel->table_bytes = info.frame_table.length;
+	kernel->table_bytes = info.seglet_table.length;
 	return map_segments(kernel, &info);
 }
 
@@ -388,8 +388,8 @@ void kernel_detach(struct kernel *kernel)
 		munmap((void *)kernel->cleaning, kernel->segments_bytes);
 	if (kernel->table_bytes)
 		munmap((void *)kernel->table, kernel->table_bytes);
-	if (kernel->frames_bytes)
-		munmap((void *)kernel->frames, kernel->frames_bytes);
+	if (kernel->seglets_bytes)
+		munmap((void *)kernel->seglets, kernel->seglets_bytes);
 	if (kernel->info_bytes)
 		munmap((void *)kernel->info, kernel->info_bytes);
 	if (kernel->fd >= 0)

@@ -25,13 +25,13 @@
  * @state: enum lsmem_store_state when the store was attached
  * @bytes: memory of the log
  * @handles_max: most objects
- * @nr_frames: seglets in the windows
+ * @nr_seglets: in the windows
  * @info_bytes: length of the window @info
- * @frames_bytes: length of the window @frames
+ * @seglets_bytes: length of the window @seglets
  * @table_bytes: length of the window @table
  * @segments_bytes: length of the window @segments
  * @info: limits and the store's clock
- * @frames: the memory of the log
+ * @seglets: the memory of the log
  * @table: which segment each seglet belongs to
  * @cleaning: whether a pass is wanted; NULL: the module cleans by itself, and there are no
  *	@segments either
@@ -45,11 +45,11 @@ struct kernel {
 	uint32_t state;
 	uint64_t bytes;
 	uint64_t handles_max;
-	uint32_t nr_frames;
-	uint64_t info_bytes, frames_bytes, table_bytes, segments_bytes;
+	uint32_t nr_seglets;
+	uint64_t info_bytes, seglets_bytes, table_bytes, segments_bytes;
 	const struct lsmem_info *info;
-	const uint8_t *frames;
-	const struct lsmem_frame *table;
+	const uint8_t *seglets;
+	const struct lsmem_seglet *table;
 	const struct lsmem_cleaning *cleaning;
 	const struct lsmem_segment_stat *segments;
 	uint32_t nr_segments;

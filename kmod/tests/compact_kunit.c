@@ -23,7 +23,7 @@
 #define COMPACT_BOUND	(60 * HZ)
 #define COMPACT_READING	(HZ / 10)	/* enough for a grace period */
 #define COMPACT_OBJECTS	2048u
-#define COMPACT_KEPT	8u	/* frames that compaction leaves */
+#define COMPACT_KEPT	8u	/* seglets that compaction leaves */
 
 static const struct lsmem_test_shape compact_shape = {
 	.segments = 8, .heads = 3, .handles = COMPACT_OBJECTS,
@@ -46,8 +46,8 @@ static int compact_store(struct kunit *test, const struct lsmem_test_shape *shap
 	store = test->priv;
 	KUNIT_ASSERT_EQ(test, lsmem_balance_init(store), 0);
 	KUNIT_ASSERT_EQ(test, lsmem_compactors_init(store), 0);
-	store->frames.base = reserve;
-	store->frames.reserve = reserve;
+	store->seglets.base = reserve;
+	store->seglets.reserve = reserve;
 	lsmem_balance_tune(store);
 	store->compaction.nr_compactors = 1;
 	store->handles.ceiling = LSMEM_GENERATION_MAX;
@@ -147,8 +147,8 @@ static int compact_write(struct lsmem_store *store, unsigned int head, struct co
 		word = smp_load_acquire(&h->word);	/* its entry is whole */
 		live = lsmem_word_state(word) == LSMEM_WORD_LIVE;
 		if (live) {
-			version = le64_to_cpu(lsmem_word_entry(&store->frames, word)->version);
-			old = lsmem_entry_length(lsmem_word_entry(&store->frames, word));
+			version = le64_to_cpu(lsmem_word_entry(&store->seglets, word)->version);
+			old = lsmem_entry_length(lsmem_word_entry(&store->seglets, word));
 		}
 		version = lsmem_handle_version(store, version);
 		lsmem_entry_stamp(store, &ap, o->handle, version, length, LSMEM_TYPE_OBJECT, 7,
@@ -219,22 +219,22 @@ static struct lsmem_segment *compact_close(struct kunit *test)
 /* Are there @length bytes of @key's payload behind the header at @position? */
 static bool compact_same(struct lsmem_store *store, u64 position, u64 key, u32 length)
 {
-	u32 frame = position >> LSMEM_POSITION_OFFSET_BITS, done = 0;
+	u32 seglet = position >> LSMEM_POSITION_OFFSET_BITS, done = 0;
 	u32 at = (position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN +
 		 LSMEM_ENTRY_BYTES;
 
 	while (done < length) {
 		u32 piece;
 
-		/* From frame to frame by the table, as clients go. */
+		/* From seglet to seglet by the table, as clients go. */
 		if (at >= LSMEM_SEGLET_BYTES) {
 			at -= LSMEM_SEGLET_BYTES;
-			frame = READ_ONCE(store->frames.table[frame].next);
+			seglet = READ_ONCE(store->seglets.table[seglet].next);
 		}
-		if (frame >= store->frames.nr)
+		if (seglet >= store->seglets.nr)
 			return false;
 		piece = min(length - done, LSMEM_SEGLET_BYTES - at);
-		if (memcmp(lsmem_frame_address(&store->frames, frame) + at,
+		if (memcmp(lsmem_seglet_address(&store->seglets, seglet) + at,
 			   lsmem_test_payload(key) + done, piece))
 			return false;
 		done += piece;
@@ -253,9 +253,9 @@ static const char *compact_look(struct lsmem_store *store, const struct compact_
 	word = smp_load_acquire(&compact_handle(store, o)->word);	/* its entry is whole */
 	if (lsmem_word_state(word) != LSMEM_WORD_LIVE)
 		wrong = "an object has gone";
-	else if (lsmem_word_entry(&store->frames, word)->version != o->e.version)
+	else if (lsmem_word_entry(&store->seglets, word)->version != o->e.version)
 		wrong = "an object has another version";
-	else if (lsmem_entry_length(lsmem_word_entry(&store->frames, word)) != o->length)
+	else if (lsmem_entry_length(lsmem_word_entry(&store->seglets, word)) != o->length)
 		wrong = "an object has another length";
 	else if (!compact_same(store, lsmem_word_position(word), o->key, o->length))
 		wrong = "an object has other bytes";
@@ -368,8 +368,8 @@ static void compact_unchanged(struct kunit *test, const struct lsmem_segment *se
 	KUNIT_EXPECT_EQ(test, seg->stat->home, before->home);
 }
 
-/* The frames of all segments name their segments, chained in order; none is lost. */
-static void compact_check_frames(struct kunit *test)
+/* The seglets of all segments name their segments, chained in order; none is lost. */
+static void compact_check_seglets(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
 	u32 held = 0, s, i;
@@ -377,19 +377,19 @@ static void compact_check_frames(struct kunit *test)
 	for (s = 0; s < store->segments.nr; s++) {
 		const struct lsmem_segment *seg = &store->segments.table[s];
 
-		for (i = 0; i < seg->nr_frames; i++) {
-			KUNIT_EXPECT_EQ(test, store->frames.owner[seg->frames[i]], s);
-			KUNIT_EXPECT_EQ(test, store->frames.table[seg->frames[i]].next,
-					i + 1 < seg->nr_frames ? seg->frames[i + 1] :
-								 LSMEM_NO_FRAME);
+		for (i = 0; i < seg->nr_seglets; i++) {
+			KUNIT_EXPECT_EQ(test, store->seglets.owner[seg->seglets[i]], s);
+			KUNIT_EXPECT_EQ(test, store->seglets.table[seg->seglets[i]].next,
+					i + 1 < seg->nr_seglets ? seg->seglets[i + 1] :
+								 LSMEM_NO_SEGLET);
 		}
-		held += seg->nr_frames;
+		held += seg->nr_seglets;
 	}
 	for (i = store->compaction.first; i != store->compaction.next; i++)
 		held += store->compaction.vacated[i % LSMEM_VACATED].nr;
-	for (i = 0; i < store->frames.nr; i++)
-		held += store->frames.owner[i] == LSMEM_NO_FRAME;
-	KUNIT_EXPECT_EQ(test, held, store->frames.nr);
+	for (i = 0; i < store->seglets.nr; i++)
+		held += store->seglets.owner[i] == LSMEM_NO_SEGLET;
+	KUNIT_EXPECT_EQ(test, held, store->seglets.nr);
 }
 
 /*
@@ -424,8 +424,8 @@ static void compact_check(struct kunit *test, struct lsmem_segment *seg,
 	}
 	KUNIT_EXPECT_EQ(test, seg->committed, end);
 	KUNIT_EXPECT_EQ(test, seg->reserved, end);
-	KUNIT_EXPECT_EQ(test, seg->nr_frames, DIV_ROUND_UP(end, LSMEM_SEGLET_BYTES));
-	KUNIT_EXPECT_EQ(test, seg->stat->held, seg->nr_frames * LSMEM_SEGLET_BYTES);
+	KUNIT_EXPECT_EQ(test, seg->nr_seglets, DIV_ROUND_UP(end, LSMEM_SEGLET_BYTES));
+	KUNIT_EXPECT_EQ(test, seg->stat->held, seg->nr_seglets * LSMEM_SEGLET_BYTES);
 	KUNIT_EXPECT_EQ(test, atomic_read(seg->live), live);
 }
 
@@ -482,15 +482,15 @@ static void compact_test_seams(struct kunit *test)
 	before = compact_before(seg);
 	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	for (i = 0; i < 2; i++) {
-		old = seg->nr_frames;
-		free = store->frames.nr_free;
+		old = seg->nr_seglets;
+		free = store->seglets.nr_free;
 		compact_all(test);
 		KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, i + 1);
 		compact_unchanged(test, seg, &before);
 		compact_check(test, seg, o, nr);
-		KUNIT_EXPECT_LT(test, seg->nr_frames, old);
-		KUNIT_EXPECT_EQ(test, store->frames.nr_free, free + old - seg->nr_frames);
-		compact_check_frames(test);
+		KUNIT_EXPECT_LT(test, seg->nr_seglets, old);
+		KUNIT_EXPECT_EQ(test, store->seglets.nr_free, free + old - seg->nr_seglets);
+		compact_check_seglets(test);
 		for (j = 0; j < nr; j += 2)
 			if (!i)
 				KUNIT_ASSERT_EQ(test, compact_free(store, &o[j]), 0);
@@ -531,11 +531,11 @@ static void compact_test_random(struct kunit *test)
 		compact_look_all(test, o, nr);
 		for (i = 0; i < min(round + 1, 6u); i++) {
 			compact_unchanged(test, seg[i], &before[i]);
-			/* Those that have less than a frame to give are as they were. */
+			/* Those that have less than a seglet to give are as they were. */
 			if (seg[i]->packed_time != packed[i])
 				compact_check(test, seg[i], o, nr);
 		}
-		compact_check_frames(test);
+		compact_check_seglets(test);
 	}
 	KUNIT_EXPECT_GT(test, compact_counters(store).compactions, 12);
 }
@@ -553,14 +553,14 @@ static struct lsmem_segment *compact_fill(struct kunit *test, struct compact_obj
 	return compact_close(test);
 }
 
-/* A segment in which nothing is live keeps its name and no frame; there is no more to gain. */
+/* A segment in which nothing is live keeps its name and no seglet; there is no more to gain. */
 static void compact_test_empty(struct kunit *test)
 {
 	struct compact_object *o = compact_objects(test);
 	struct lsmem_store *store = test->priv;
 	struct lsmem_segment *seg = compact_fill(test, o, 200, 1000), *oldest;
 	struct compact_before before = compact_before(seg);
-	u32 free = store->frames.nr_free, held = seg->nr_frames, i;
+	u32 free = store->seglets.nr_free, held = seg->nr_seglets, i;
 
 	for (i = 0; i < 200; i++)
 		KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
@@ -569,8 +569,8 @@ static void compact_test_empty(struct kunit *test)
 		compact_all(test);
 		compact_unchanged(test, seg, &before);
 		compact_check(test, seg, o, 0);
-		KUNIT_EXPECT_EQ(test, seg->nr_frames, 0);
-		KUNIT_EXPECT_EQ(test, store->frames.nr_free, free + held);
+		KUNIT_EXPECT_EQ(test, seg->nr_seglets, 0);
+		KUNIT_EXPECT_EQ(test, store->seglets.nr_free, free + held);
 		KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, 1);
 	}
 	/* On a backup it has its entries still: delete records wait for it. */
@@ -605,7 +605,7 @@ static void compact_test_view(struct kunit *test)
 	struct lsmem_store *store = test->priv;
 	struct lsmem_segment *seg = compact_fill(test, o, 300, 1000);
 	struct lsmem_client *client = lsmem_client_new(store);
-	u32 held = seg->nr_frames, free = store->frames.nr_free, i;
+	u32 held = seg->nr_seglets, free = store->seglets.nr_free, i;
 
 	KUNIT_ASSERT_NOT_NULL(test, client);
 	KUNIT_ASSERT_EQ(test, lsmem_client_map(client), 0);
@@ -617,13 +617,13 @@ static void compact_test_view(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, compact_ring(store), 1);
 	/* A compactor has seen the view. */
 	compact_await(test, READ_ONCE(client->seen[3].value) == client->slots[3].epoch);
-	KUNIT_EXPECT_LT(test, seg->nr_frames, held);
-	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free - seg->nr_frames);
+	KUNIT_EXPECT_LT(test, seg->nr_seglets, held);
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, free - seg->nr_seglets);
 	KUNIT_EXPECT_EQ(test, store->compaction.vacating, held);
 	for (i = 0; i < 300; i++) {
 		u64 position = lsmem_word_position(o[i].word);
 
-		KUNIT_EXPECT_EQ(test, memcmp(lsmem_word_entry(&store->frames, o[i].word), &o[i].e,
+		KUNIT_EXPECT_EQ(test, memcmp(lsmem_word_entry(&store->seglets, o[i].word), &o[i].e,
 					     sizeof(o[i].e)), 0);
 		KUNIT_EXPECT_TRUE(test, compact_same(store, position, o[i].key, o[i].length));
 	}
@@ -640,9 +640,9 @@ static void compact_test_view(struct kunit *test)
 	}
 	compact_await(test, !compact_ring(store));
 	compact_await(test, !READ_ONCE(store->compaction.vacating));
-	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free + held - seg->nr_frames);
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, free + held - seg->nr_seglets);
 	KUNIT_EXPECT_EQ(test, compact_counters(store).views_revoked, param->revoked);
-	compact_check_frames(test);
+	compact_check_seglets(test);
 	compact_look_all(test, o, 300);
 }
 
@@ -670,7 +670,7 @@ static void compact_test_reader(struct kunit *test)
 	struct compact_object *o = compact_objects(test);
 	struct lsmem_store *store = test->priv;
 	struct lsmem_segment *seg = compact_fill(test, o, 300, 1000);
-	u32 held = seg->nr_frames, free = store->frames.nr_free, i;
+	u32 held = seg->nr_seglets, free = store->seglets.nr_free, i;
 	struct compact_reader reader = { };
 	struct task_struct *task;
 
@@ -688,16 +688,16 @@ static void compact_test_reader(struct kunit *test)
 	schedule_timeout_uninterruptible(COMPACT_READING);
 	KUNIT_EXPECT_EQ(test, compact_ring(store), 1);
 	KUNIT_EXPECT_EQ(test, store->compaction.vacating, held);
-	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free - seg->nr_frames);
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, free - seg->nr_seglets);
 	for (i = 0; i < 300; i++)
-		KUNIT_EXPECT_EQ(test, memcmp(lsmem_word_entry(&store->frames, o[i].word), &o[i].e,
+		KUNIT_EXPECT_EQ(test, memcmp(lsmem_word_entry(&store->seglets, o[i].word), &o[i].e,
 					     sizeof(o[i].e)), 0);
 	WRITE_ONCE(reader.leave, true);
 	compact_await(test, !compact_ring(store));
 	compact_await(test, !READ_ONCE(store->compaction.vacating));
-	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free + held - seg->nr_frames);
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, free + held - seg->nr_seglets);
 	compact_check(test, seg, o, 300);
-	compact_check_frames(test);
+	compact_check_seglets(test);
 }
 
 static const u32 compact_rings[] = { LSMEM_VACATED - LSMEM_COMPACTORS,
@@ -710,7 +710,7 @@ static void compact_ring_desc(const u32 *param, char *desc)
 
 KUNIT_ARRAY_PARAM(compact_ring, compact_rings, compact_ring_desc);
 
-/* Frames that wait for a view: when there is no room for more, nothing begins. */
+/* Seglets that wait for a view: when there is no room for more, nothing begins. */
 static void compact_test_ring(struct kunit *test)
 {
 	u32 wait = *(const u32 *)test->param_value, i;
@@ -719,7 +719,7 @@ static void compact_test_ring(struct kunit *test)
 	struct lsmem_segment *seg = compact_fill(test, o, 300, 1000);
 	struct lsmem_client *client = lsmem_client_new(store);
 	bool room = wait + LSMEM_COMPACTORS <= LSMEM_VACATED;
-	u32 free = store->frames.nr_free, held = seg->nr_frames;
+	u32 free = store->seglets.nr_free, held = seg->nr_seglets;
 	u64 epoch;
 
 	KUNIT_ASSERT_NOT_NULL(test, client);
@@ -728,11 +728,11 @@ static void compact_test_ring(struct kunit *test)
 	client->slots[0].epoch = store->views.info->epoch;
 	epoch = lsmem_epoch_advance(store);
 	for (i = 0; i < wait; i++) {
-		int frame = lsmem_frame_get(&store->frames, seg->slot, LSMEM_TAKER_CLEANER);
+		int seglet = lsmem_seglet_get(&store->seglets, seg->slot, LSMEM_TAKER_CLEANER);
 
-		KUNIT_ASSERT_GE(test, frame, 0);
+		KUNIT_ASSERT_GE(test, seglet, 0);
 		store->compaction.vacated[i] = (struct lsmem_vacated){
-			.first = frame, .nr = 1, .epoch = epoch,
+			.first = seglet, .nr = 1, .epoch = epoch,
 			.rcu = get_state_synchronize_rcu(),
 		};
 	}
@@ -746,8 +746,8 @@ static void compact_test_ring(struct kunit *test)
 	} else {
 		compact_try(test);
 		KUNIT_EXPECT_EQ(test, compact_ring(store), wait);
-		KUNIT_EXPECT_EQ(test, seg->nr_frames, held);
-		KUNIT_EXPECT_EQ(test, store->frames.nr_free, free - wait);
+		KUNIT_EXPECT_EQ(test, seg->nr_seglets, held);
+		KUNIT_EXPECT_EQ(test, store->seglets.nr_free, free - wait);
 		for (i = 0; i < 300; i++)
 			KUNIT_EXPECT_EQ(test, compact_handle(store, &o[i])->word, o[i].word);
 	}
@@ -757,39 +757,39 @@ static void compact_test_ring(struct kunit *test)
 	compact_await(test, !compact_ring(store));
 	compact_await(test, !READ_ONCE(store->compaction.vacating));
 	compact_check(test, seg, o, 300);
-	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free + held - seg->nr_frames);
-	compact_check_frames(test);
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, free + held - seg->nr_seglets);
+	compact_check_seglets(test);
 }
 
 /* ---- What may be missing ------------------------------------------------ */
 
-/* One frame too few: nothing changes.  With that one it is done. */
-static void compact_test_frames(struct kunit *test)
+/* One seglet too few: nothing changes.  With that one it is done. */
+static void compact_test_seglets(struct kunit *test)
 {
 	struct compact_object *o = compact_objects(test);
 	struct lsmem_store *store = test->priv;
 	struct lsmem_segment *seg = compact_fill(test, o, 300, 1000);
 	struct compact_before before = compact_before(seg);
-	u32 needed = lsmem_packed_frames(atomic_read(seg->live)), held = seg->nr_frames, taken, i;
+	u32 needed = lsmem_packed_seglets(atomic_read(seg->live)), held = seg->nr_seglets, taken, i;
 
 	KUNIT_ASSERT_LT(test, needed, held);
-	taken = lsmem_test_take_frames(store, needed + COMPACT_KEPT - 1);
+	taken = lsmem_test_take_seglets(store, needed + COMPACT_KEPT - 1);
 	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	compact_try(test);
 	KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, 0);
-	KUNIT_EXPECT_EQ(test, seg->nr_frames, held);
-	KUNIT_EXPECT_EQ(test, store->frames.nr_free, needed + COMPACT_KEPT - 1);
+	KUNIT_EXPECT_EQ(test, seg->nr_seglets, held);
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, needed + COMPACT_KEPT - 1);
 	for (i = 0; i < 300; i++)
 		KUNIT_EXPECT_EQ(test, compact_handle(store, &o[i])->word, o[i].word);
 	compact_look_all(test, o, 300);
 
-	lsmem_test_put_frames(store, 1);
+	lsmem_test_put_seglets(store, 1);
 	compact_all(test);
 	KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, 1);
 	compact_unchanged(test, seg, &before);
 	compact_check(test, seg, o, 300);
-	lsmem_test_put_frames(store, taken - 1);
-	compact_check_frames(test);
+	lsmem_test_put_seglets(store, taken - 1);
+	compact_check_seglets(test);
 }
 
 static const struct compact_damage_case {
@@ -818,8 +818,8 @@ static void compact_test_damage(struct kunit *test)
 	struct lsmem_store *store = test->priv;
 	struct lsmem_segment *seg = compact_fill(test, o, 300, 1000);
 	struct compact_before before = compact_before(seg);
-	u32 held = seg->nr_frames, first = seg->frames[0], live, moved = 0, i;
-	struct lsmem_entry *e = lsmem_word_entry(&store->frames, o[param->object].word);
+	u32 held = seg->nr_seglets, first = seg->seglets[0], live, moved = 0, i;
+	struct lsmem_entry *e = lsmem_word_entry(&store->seglets, o[param->object].word);
 
 	if (!param->live)
 		KUNIT_ASSERT_EQ(test, compact_free(store, &o[param->object]), 0);
@@ -833,8 +833,8 @@ static void compact_test_damage(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, 0);
 	compact_unchanged(test, seg, &before);
 	KUNIT_EXPECT_FALSE(test, seg->stat->flags & LSMEM_SEGMENT_CLEANABLE);
-	KUNIT_EXPECT_EQ(test, seg->nr_frames, held);
-	KUNIT_EXPECT_EQ(test, seg->frames[0], first);
+	KUNIT_EXPECT_EQ(test, seg->nr_seglets, held);
+	KUNIT_EXPECT_EQ(test, seg->seglets[0], first);
 	KUNIT_EXPECT_EQ(test, atomic_read(seg->live), live);
 	compact_look_all(test, o, 300);
 	for (i = 0; i < 300; i++) {
@@ -950,9 +950,9 @@ static void compact_test_deletes(struct kunit *test)
 	for (i = 0; i < 2; i++)
 		lsmem_segment_free(store, old[i]);
 	spin_unlock(&store->segments.lock);
-	KUNIT_ASSERT_EQ(test, seg->nr_frames, 1);
+	KUNIT_ASSERT_EQ(test, seg->nr_seglets, 1);
 	live = percpu_counter_sum(&store->live);
-	/* Less than a frame is to be gained: one more, as if it had been longer. */
+	/* Less than a seglet is to be gained: one more, as if it had been longer. */
 	spin_lock(&store->segments.lock);
 	KUNIT_EXPECT_EQ(test, lsmem_segment_grow(store, seg, 2 * LSMEM_SEGLET_BYTES,
 						 LSMEM_TAKER_CLEANER), 0);
@@ -966,7 +966,7 @@ static void compact_test_deletes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(seg->live), 2 * size);
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), live - 2 * size);
 	compact_unchanged(test, seg, &before);
-	compact_check_frames(test);
+	compact_check_seglets(test);
 }
 
 /* Segments that the daemon is not through with are left alone (invariant 11). */
@@ -984,16 +984,16 @@ static void compact_test_acked(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, lsmem_head_roll(store, COMPACT_HEAD), 0);
 	for (i = 0; i < 9; i++)
 		KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
-	held = seg->nr_frames;
+	held = seg->nr_seglets;
 	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	compact_all(test);
-	KUNIT_EXPECT_EQ(test, seg->nr_frames, held);
+	KUNIT_EXPECT_EQ(test, seg->nr_seglets, held);
 	KUNIT_EXPECT_EQ(test, compact_handle(store, &o[9])->word, o[9].word);
 	spin_lock(&store->segments.lock);
 	lsmem_segment_done(seg);
 	spin_unlock(&store->segments.lock);
 	compact_all(test);
-	KUNIT_EXPECT_EQ(test, seg->nr_frames, 2);
+	KUNIT_EXPECT_EQ(test, seg->nr_seglets, 2);
 	compact_look_all(test, o, 10);
 }
 
@@ -1036,7 +1036,7 @@ static void compact_test_threads(struct kunit *test)
 
 			WRITE_ONCE(store->compaction.nr_compactors, numbers[step]);
 			wake_up_all(&store->plan.work);
-			/* In each segment a fourteenth dies: more than a frame. */
+			/* In each segment a fourteenth dies: more than a seglet. */
 			for (i = life * ARRAY_SIZE(numbers) + step; i < nr; i += 14)
 				if (o[i].handle)
 					KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
@@ -1046,7 +1046,7 @@ static void compact_test_threads(struct kunit *test)
 			else
 				KUNIT_EXPECT_GT(test, compact_counters(store).compactions, before);
 			compact_look_all(test, o, nr);
-			compact_check_frames(test);
+			compact_check_seglets(test);
 		}
 		lsmem_compactors_stop(store);
 		lsmem_compactors_stop(store);	/* as after a start that failed */
@@ -1065,7 +1065,7 @@ static void compact_test_threads(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	compact_all(test);
 	compact_look_all(test, o, nr);
-	compact_check_frames(test);
+	compact_check_seglets(test);
 }
 
 /* ---- Replacements beside it --------------------------------------------- */
@@ -1175,7 +1175,7 @@ static void compact_test_race(struct kunit *test)
 	for (i = 0; i < store->segments.nr; i++)
 		KUNIT_EXPECT_EQ(test, atomic_read(store->segments.table[i].live), live[i]);
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), all);
-	compact_check_frames(test);
+	compact_check_seglets(test);
 }
 
 static struct kunit_case compact_cases[] = {
@@ -1185,7 +1185,7 @@ static struct kunit_case compact_cases[] = {
 	KUNIT_CASE_PARAM(compact_test_view, compact_view_gen_params),
 	KUNIT_CASE(compact_test_reader),
 	KUNIT_CASE_PARAM(compact_test_ring, compact_ring_gen_params),
-	KUNIT_CASE(compact_test_frames),
+	KUNIT_CASE(compact_test_seglets),
 	KUNIT_CASE_PARAM(compact_test_damage, compact_damage_gen_params),
 	KUNIT_CASE(compact_test_threads),
 	{}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit: epochs.  Frames are kept as long as a view may look at them and no
+ * KUnit: epochs.  Seglets are kept as long as a view may look at them and no
  * longer than the bound, whatever is written into slots.
  *
  * Time is not waited for: what the kernel knows of a slot says since when it
@@ -378,10 +378,10 @@ static void epoch_test_garbage(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
 }
 
-/* ---- Views and frames --------------------------------------------------- */
+/* ---- Views and seglets --------------------------------------------------- */
 
 #define EPOCH_READERS	3
-#define EPOCH_FRAMES	4u
+#define EPOCH_SEGLETS	4u
 #define EPOCH_VIEWS	1000u	/* of each reader, at least */
 #define EPOCH_REVOKED	20u	/* of a lazy one */
 #define EPOCH_DEAD	0xdeadull
@@ -413,10 +413,10 @@ struct epoch_reader {
 	u64 revoked;
 };
 
-/* The object of the test: all words of its frame are its position. */
-static u64 *epoch_frame(struct lsmem_store *store, u64 word)
+/* The object of the test: all words of its seglet are its position. */
+static u64 *epoch_seglet(struct lsmem_store *store, u64 word)
 {
-	return lsmem_frame_address(&store->frames,
+	return lsmem_seglet_address(&store->seglets,
 				   lsmem_word_position(word) >> LSMEM_POSITION_OFFSET_BITS);
 }
 
@@ -429,17 +429,17 @@ static const char *epoch_reader(void *data)
 
 	while (!READ_ONCE(r->stop)) {
 		bool wrong = false;
-		u64 word, *frame;
+		u64 word, *seglet;
 		u32 i, rounds;
 
 		/* A reader that sees the epoch sees the words exchanged before it. */
 		WRITE_ONCE(*slot, smp_load_acquire(&store->views.info->epoch));
 		smp_mb();	/* pairs with lsmem_epoch_advance() */
 		word = READ_ONCE(store->handles.table[0].word);
-		frame = epoch_frame(store, word);
+		seglet = epoch_seglet(store, word);
 		for (rounds = 0; rounds < 4; rounds++) {
 			for (i = 0; i < LSMEM_SEGLET_BYTES / sizeof(u64); i += 512)
-				wrong |= READ_ONCE(frame[i]) != lsmem_word_position(word);
+				wrong |= READ_ONCE(seglet[i]) != lsmem_word_position(word);
 			cond_resched();
 		}
 		while (r->lazy && READ_ONCE(*slot) != LSMEM_SLOT_REVOKED && !READ_ONCE(r->stop))
@@ -448,7 +448,7 @@ static const char *epoch_reader(void *data)
 		if (xchg(slot, LSMEM_SLOT_IDLE) == LSMEM_SLOT_REVOKED)
 			WRITE_ONCE(r->revoked, r->revoked + 1);
 		else if (wrong)
-			return "a view that was not revoked saw a frame that had been freed";
+			return "a view that was not revoked saw a seglet that had been freed";
 		cond_resched();
 	}
 	return NULL;
@@ -473,7 +473,7 @@ static bool epoch_enough(struct epoch_reader *r)
 }
 
 /*
- * An object moves from frame to frame; what it leaves is overwritten as soon as
+ * An object moves from seglet to seglet; what it leaves is overwritten as soon as
  * its epoch has passed.  No view that was not revoked sees that.
  */
 static void epoch_test_views(struct kunit *test)
@@ -482,14 +482,14 @@ static void epoch_test_views(struct kunit *test)
 	struct lsmem_store *store = test->priv;
 	struct lsmem_handle *h = &store->handles.table[0];
 	struct epoch_reader *r;
-	u64 revoked = 0, *frame;
+	u64 revoked = 0, *seglet;
 	u32 i, j, move;
 
 	store->views.view_ms = param->view_ms;
 	r = kunit_kcalloc(test, EPOCH_READERS, sizeof(*r), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, r);
 	for (i = 0; i < LSMEM_SEGLET_BYTES / sizeof(u64); i++)
-		((u64 *)lsmem_frame_address(&store->frames, 0))[i] = 0;
+		((u64 *)lsmem_seglet_address(&store->seglets, 0))[i] = 0;
 	h->word = lsmem_word_next(h->word, LSMEM_WORD_LIVE, 0);
 	for (i = 0; i < EPOCH_READERS; i++) {
 		r[i].store = store;
@@ -500,20 +500,20 @@ static void epoch_test_views(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, lsmem_test_start(&r[i].thread, epoch_reader, &r[i]), 0);
 	}
 	for (move = 1; !epoch_enough(r); move++) {
-		u64 to = (u64)(move % EPOCH_FRAMES) << LSMEM_POSITION_OFFSET_BITS;
+		u64 to = (u64)(move % EPOCH_SEGLETS) << LSMEM_POSITION_OFFSET_BITS;
 		u64 old = h->word, epoch;
 
-		frame = epoch_frame(store, to);
+		seglet = epoch_seglet(store, to);
 		for (j = 0; j < LSMEM_SEGLET_BYTES / sizeof(u64); j += 512)
-			WRITE_ONCE(frame[j], to);
-		/* A reader that sees the word sees the frame. */
+			WRITE_ONCE(seglet[j], to);
+		/* A reader that sees the word sees the seglet. */
 		smp_store_release(&h->word, lsmem_word_next(old, LSMEM_WORD_LIVE, to));
 		epoch = lsmem_epoch_advance(store);
 		while (!lsmem_epoch_passed(store, epoch))
 			cond_resched();
-		frame = epoch_frame(store, old);
+		seglet = epoch_seglet(store, old);
 		for (j = 0; j < LSMEM_SEGLET_BYTES / sizeof(u64); j += 512)
-			WRITE_ONCE(frame[j], EPOCH_DEAD);
+			WRITE_ONCE(seglet[j], EPOCH_DEAD);
 		cond_resched();
 	}
 	for (i = 0; i < EPOCH_READERS; i++)

@@ -17,7 +17,7 @@
 
 /* Keys that differ by less have different payloads. */
 #define LSMEM_TEST_KEYS		4093u
-#define LSMEM_TEST_TAKEN	(LSMEM_NO_FRAME - 1)	/* owner of frames taken away */
+#define LSMEM_TEST_TAKEN	(LSMEM_NO_SEGLET - 1)	/* owner of seglets taken away */
 
 static unsigned long kunit_seed;
 module_param(kunit_seed, ulong, 0444);
@@ -58,13 +58,13 @@ static void lsmem_test_memory(struct kunit *test, struct lsmem_store *store)
 	store->heads.table = kvcalloc(store->heads.nr, sizeof(*store->heads.table), GFP_KERNEL);
 	KUNIT_ASSERT_TRUE(test, store->counters && store->heads.table);
 	lsmem_log_init(store);
-	KUNIT_ASSERT_EQ(test, lsmem_frames_init(&store->frames, store->bytes, LSMEM_GFP), 0);
-	KUNIT_ASSERT_EQ(test, lsmem_frames_fill(&store->frames), 0);
-	store->frames.base = LSMEM_TEST_RESERVE;
-	store->frames.reserve = LSMEM_TEST_RESERVE;
-	/* No test may take what a young frame has for what was written. */
-	for (i = 0; i < store->frames.nr; i++)
-		memset(lsmem_frame_address(&store->frames, i), 0xa5, LSMEM_SEGLET_BYTES);
+	KUNIT_ASSERT_EQ(test, lsmem_seglets_init(&store->seglets, store->bytes, LSMEM_GFP), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_seglets_fill(&store->seglets), 0);
+	store->seglets.base = LSMEM_TEST_RESERVE;
+	store->seglets.reserve = LSMEM_TEST_RESERVE;
+	/* No test may take what a young seglet has for what was written. */
+	for (i = 0; i < store->seglets.nr; i++)
+		memset(lsmem_seglet_address(&store->seglets, i), 0xa5, LSMEM_SEGLET_BYTES);
 	KUNIT_ASSERT_EQ(test, lsmem_segments_init(store), 0);
 	KUNIT_ASSERT_EQ(test, lsmem_handles_init(store), 0);
 	KUNIT_ASSERT_EQ(test, lsmem_window_init(store), 0);
@@ -128,7 +128,7 @@ void lsmem_test_store_exit(struct kunit *test)
 	lsmem_window_destroy(store);
 	lsmem_handles_destroy(store);
 	lsmem_segments_destroy(store);
-	lsmem_frames_destroy(&store->frames);
+	lsmem_seglets_destroy(&store->seglets);
 	kvfree(store->heads.table);
 	free_percpu(store->counters);
 	percpu_counter_destroy(&store->handles.used);
@@ -154,34 +154,34 @@ void lsmem_test_list_spares(struct lsmem_store *store)
 }
 
 /**
- * lsmem_test_take_frames - take free frames away
+ * lsmem_test_take_seglets - take free seglets away
  * @store: the store
  * @leave: so many are left
  *
  * Return: how many were taken.
  */
-u32 lsmem_test_take_frames(struct lsmem_store *store, u32 leave)
+u32 lsmem_test_take_seglets(struct lsmem_store *store, u32 leave)
 {
 	u32 taken = 0;
 
-	while (store->frames.nr_free > leave &&
-	       lsmem_frame_get(&store->frames, LSMEM_TEST_TAKEN, LSMEM_TAKER_CLEANER) >= 0)
+	while (store->seglets.nr_free > leave &&
+	       lsmem_seglet_get(&store->seglets, LSMEM_TEST_TAKEN, LSMEM_TAKER_CLEANER) >= 0)
 		taken++;
 	return taken;
 }
 
 /**
- * lsmem_test_put_frames - give back frames that were taken
+ * lsmem_test_put_seglets - give back seglets that were taken
  * @store: the store
  * @nr: how many
  */
-void lsmem_test_put_frames(struct lsmem_store *store, u32 nr)
+void lsmem_test_put_seglets(struct lsmem_store *store, u32 nr)
 {
-	u32 frame;
+	u32 seglet;
 
-	for (frame = 0; nr && frame < store->frames.nr; frame++) {
-		if (store->frames.owner[frame] == LSMEM_TEST_TAKEN) {
-			lsmem_frames_put(&store->frames, &frame, 1);
+	for (seglet = 0; nr && seglet < store->seglets.nr; seglet++) {
+		if (store->seglets.owner[seglet] == LSMEM_TEST_TAKEN) {
+			lsmem_seglets_put(&store->seglets, &seglet, 1);
 			nr--;
 		}
 	}

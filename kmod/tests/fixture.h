@@ -11,7 +11,7 @@
 #include "../log.h"
 #include "../store.h"
 
-/* Frames that only the cleaner's head may take, in a store of the tests. */
+/* Seglets that only the cleaner's head may take, in a store of the tests. */
 #define LSMEM_TEST_RESERVE	8u
 
 /**
@@ -32,8 +32,8 @@ int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape);
 void lsmem_test_store_exit(struct kunit *test);
 void lsmem_test_list_spares(struct lsmem_store *store);
 int lsmem_test_compactors(struct lsmem_store *store);
-u32 lsmem_test_take_frames(struct lsmem_store *store, u32 leave);
-void lsmem_test_put_frames(struct lsmem_store *store, u32 nr);
+u32 lsmem_test_take_seglets(struct lsmem_store *store, u32 leave);
+void lsmem_test_put_seglets(struct lsmem_store *store, u32 nr);
 const void *lsmem_test_payload(u64 key);
 
 /**

@@ -206,12 +206,12 @@ static struct log_reader log_read_all(struct kunit *test, struct lsmem_store *st
 	KUNIT_EXPECT_STREQ(test, log_read(store, seg, seg->committed, &r) ?: "", "");
 	KUNIT_EXPECT_EQ(test, r.listed, seg->entries);
 	KUNIT_EXPECT_TRUE(test, lsmem_segment_fits(seg->committed, seg->entries));
-	/* Clients go from frame to frame by the table that they see. */
-	for (i = 0; i < seg->nr_frames; i++) {
-		KUNIT_EXPECT_EQ(test, store->frames.owner[seg->frames[i]],
+	/* Clients go from seglet to seglet by the table that they see. */
+	for (i = 0; i < seg->nr_seglets; i++) {
+		KUNIT_EXPECT_EQ(test, store->seglets.owner[seg->seglets[i]],
 				(u32)(seg - store->segments.table));
-		KUNIT_EXPECT_EQ(test, store->frames.table[seg->frames[i]].next,
-				i + 1 < seg->nr_frames ? seg->frames[i + 1] : LSMEM_NO_FRAME);
+		KUNIT_EXPECT_EQ(test, store->seglets.table[seg->seglets[i]].next,
+				i + 1 < seg->nr_seglets ? seg->seglets[i + 1] : LSMEM_NO_SEGLET);
 	}
 	return r;
 }
@@ -364,7 +364,7 @@ static void log_test_straddle(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
 		struct lsmem_append ap;
 		struct lsmem_entry *e;
-		u32 before, frame;
+		u32 before, seglet;
 
 		log_seek(test, store, left);
 		seg = store->heads.table[LOG_HEAD].segment;
@@ -375,11 +375,11 @@ static void log_test_straddle(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, ap.offset, left < 32 ? before + left : before);
 		KUNIT_EXPECT_EQ(test, seg->reserved, ap.offset + 32 + ALIGN(lengths[i], 8));
 		/* The word that points to it leads back to it. */
-		e = lsmem_word_entry(&store->frames, ap.position);
+		e = lsmem_word_entry(&store->seglets, ap.position);
 		KUNIT_EXPECT_PTR_EQ(test, e, lsmem_segment_at(store, seg, ap.offset));
 		KUNIT_EXPECT_PTR_EQ(test, lsmem_segment_of(store, ap.position), seg);
-		frame = ap.position >> LSMEM_POSITION_OFFSET_BITS;
-		KUNIT_EXPECT_EQ(test, frame, seg->frames[ap.offset / LSMEM_SEGLET_BYTES]);
+		seglet = ap.position >> LSMEM_POSITION_OFFSET_BITS;
+		KUNIT_EXPECT_EQ(test, seglet, seg->seglets[ap.offset / LSMEM_SEGLET_BYTES]);
 	}
 	KUNIT_EXPECT_EQ(test, log_read_all(test, store, seg).objects, 2 * ARRAY_SIZE(lengths));
 }
@@ -461,7 +461,7 @@ static void log_test_last_entry(struct kunit *test)
 /* ---- Space -------------------------------------------------------------- */
 
 /*
- * Writers leave the reserve to the cleaner and say ENOSPC; frames that a
+ * Writers leave the reserve to the cleaner and say ENOSPC; seglets that a
  * refused append got are used by the next; the cleaner's head takes the rest.
  */
 static void log_test_reserve(struct kunit *test)
@@ -473,20 +473,20 @@ static void log_test_reserve(struct kunit *test)
 	struct lsmem_append ap;
 	u32 taken, i;
 
-	taken = lsmem_test_take_frames(store, LSMEM_TEST_RESERVE + 3);
+	taken = lsmem_test_take_seglets(store, LSMEM_TEST_RESERVE + 3);
 	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 1, three, &ap), -ENOSPC);
 	seg = store->heads.table[LOG_HEAD].segment;
 	KUNIT_ASSERT_NOT_NULL(test, seg);
 	KUNIT_EXPECT_EQ(test, seg->reserved, 0);
 	KUNIT_EXPECT_EQ(test, seg->entries, 0);
-	KUNIT_EXPECT_EQ(test, seg->nr_frames, 3);
-	KUNIT_EXPECT_EQ(test, store->frames.nr_free, LSMEM_TEST_RESERVE);
+	KUNIT_EXPECT_EQ(test, seg->nr_seglets, 3);
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, LSMEM_TEST_RESERVE);
 
 	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 2, three - LSMEM_ENTRY_BYTES, &ap), 0);
 	KUNIT_EXPECT_EQ(test, seg->committed, three);
 	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 3, 0, &ap), -ENOSPC);
 	KUNIT_EXPECT_EQ(test, log_append(store, LOG_OTHER, 4, 0, &ap), -ENOSPC);
-	KUNIT_EXPECT_EQ(test, store->frames.nr_free, LSMEM_TEST_RESERVE);
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, LSMEM_TEST_RESERVE);
 	lsmem_store_counters(store, &sum);
 	KUNIT_EXPECT_EQ(test, sum.stalls, 3);
 	KUNIT_EXPECT_EQ(test, atomic_read(&store->space.stalled), 0);
@@ -494,15 +494,15 @@ static void log_test_reserve(struct kunit *test)
 	for (i = 0; i < LSMEM_TEST_RESERVE; i++)
 		KUNIT_EXPECT_EQ(test, log_append(store, LSMEM_CLEANER_HEAD, 5,
 						 LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES, &ap), 0);
-	KUNIT_EXPECT_EQ(test, store->frames.nr_free, 0);
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, 0);
 	KUNIT_EXPECT_EQ(test, log_append(store, LSMEM_CLEANER_HEAD, 6, 0, &ap), -EAGAIN);
 
-	lsmem_test_put_frames(store, LSMEM_TEST_RESERVE);
+	lsmem_test_put_seglets(store, LSMEM_TEST_RESERVE);
 	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 7, 0, &ap), -ENOSPC);
-	lsmem_test_put_frames(store, 1);
+	lsmem_test_put_seglets(store, 1);
 	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 8, 0, &ap), 0);
 	KUNIT_EXPECT_EQ(test, log_read_all(test, store, seg).objects, 2);
-	lsmem_test_put_frames(store, taken - LSMEM_TEST_RESERVE - 1);
+	lsmem_test_put_seglets(store, taken - LSMEM_TEST_RESERVE - 1);
 }
 
 struct log_waiter {
@@ -540,7 +540,7 @@ static void log_test_wait(struct kunit *test)
 	u32 taken, round;
 
 	store->space.stall_ms = 600 * MSEC_PER_SEC;
-	taken = lsmem_test_take_frames(store, LSMEM_TEST_RESERVE);
+	taken = lsmem_test_take_seglets(store, LSMEM_TEST_RESERVE);
 	for (round = 0; round < 2; round++) {
 		KUNIT_ASSERT_EQ(test, lsmem_test_start(&w.thread, log_wait, &w), 0);
 		KUNIT_EXPECT_TRUE(test, log_stalled(&w));
@@ -551,7 +551,7 @@ static void log_test_wait(struct kunit *test)
 		} while (sum.stalls <= 2 * round && !completion_done(&w.thread.done));
 		KUNIT_EXPECT_TRUE(test, log_stalled(&w));
 		if (!round) {
-			lsmem_test_put_frames(store, 1);
+			lsmem_test_put_seglets(store, 1);
 			taken--;
 			lsmem_space_came(store);
 		} else {
@@ -564,7 +564,7 @@ static void log_test_wait(struct kunit *test)
 		if (!round)
 			log_seek(test, store, 0);	/* what came is used up */
 	}
-	lsmem_test_put_frames(store, taken);
+	lsmem_test_put_seglets(store, taken);
 }
 
 /* ---- Many under way ----------------------------------------------------- */
@@ -765,13 +765,13 @@ static void log_test_record(struct kunit *test)
 	u32 taken;
 
 	KUNIT_EXPECT_FALSE(test, log_record(store));
-	/* Exactly a seglet: the record needs a frame, and finds it in the reserve. */
+	/* Exactly a seglet: the record needs a seglet, and finds it in the reserve. */
 	KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, 1,
 					 LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES, &ap), 0);
-	taken = lsmem_test_take_frames(store, LSMEM_TEST_RESERVE);
+	taken = lsmem_test_take_seglets(store, LSMEM_TEST_RESERVE);
 	ap.segment->acked = 4096;
 	KUNIT_EXPECT_TRUE(test, log_record(store));
-	lsmem_test_put_frames(store, taken);
+	lsmem_test_put_seglets(store, taken);
 	KUNIT_EXPECT_EQ(test, ap.segment->committed, LSMEM_SEGLET_BYTES + LSMEM_ENTRY_BYTES);
 	r = log_read_all(test, store, ap.segment);
 	KUNIT_EXPECT_EQ(test, r.commits, 1);
@@ -790,8 +790,8 @@ static void log_test_record(struct kunit *test)
 }
 
 /*
- * A record that begins a frame takes none that a pass has claimed, and moves the gate as a
- * writer's frame does.
+ * A record that begins a seglet takes none that a pass has claimed, and moves the gate as a
+ * writer's seglet does.
  */
 static void log_test_record_claimed(struct kunit *test)
 {
@@ -801,22 +801,22 @@ static void log_test_record_claimed(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, 1,
 					 LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES, &ap), 0);
-	taken = lsmem_test_take_frames(store, LSMEM_TEST_RESERVE);
-	KUNIT_EXPECT_EQ(test, lsmem_frames_claim(&store->frames, LSMEM_TEST_RESERVE),
+	taken = lsmem_test_take_seglets(store, LSMEM_TEST_RESERVE);
+	KUNIT_EXPECT_EQ(test, lsmem_seglets_claim(&store->seglets, LSMEM_TEST_RESERVE),
 			LSMEM_TEST_RESERVE);
-	store->space.frame_ns = NSEC_PER_MSEC;
-	store->space.throttle_below = store->frames.nr;
+	store->space.seglet_ns = NSEC_PER_MSEC;
+	store->space.throttle_below = store->seglets.nr;
 	KUNIT_EXPECT_FALSE(test, log_record(store));
-	KUNIT_EXPECT_EQ(test, store->frames.nr_free, LSMEM_TEST_RESERVE);
-	KUNIT_EXPECT_EQ(test, store->frames.claimed, LSMEM_TEST_RESERVE);
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, LSMEM_TEST_RESERVE);
+	KUNIT_EXPECT_EQ(test, store->seglets.claimed, LSMEM_TEST_RESERVE);
 	KUNIT_EXPECT_EQ(test, store->heads.table[LOG_HEAD].gate, 0);
 
-	lsmem_frames_unclaim(&store->frames);
+	lsmem_seglets_unclaim(&store->seglets);
 	KUNIT_EXPECT_TRUE(test, log_record(store));
-	KUNIT_EXPECT_EQ(test, store->frames.nr_free, LSMEM_TEST_RESERVE - 1);
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, LSMEM_TEST_RESERVE - 1);
 	KUNIT_EXPECT_GT(test, store->heads.table[LOG_HEAD].gate, 0);
 	KUNIT_EXPECT_EQ(test, log_read_all(test, store, ap.segment).commits, 1);
-	lsmem_test_put_frames(store, taken);
+	lsmem_test_put_seglets(store, taken);
 }
 
 /* In a durable store too, a full segment has room for the record that ends it. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit: frames and segments, what the log is made of.
+ * KUnit: seglets and segments, what the log is made of.
  */
 #include <linux/slab.h>
 
@@ -18,7 +18,7 @@ static int segment_init(struct kunit *test)
 	return lsmem_test_store(test, &segment_shape);
 }
 
-/* ---- Frames ------------------------------------------------------------- */
+/* ---- Seglets ------------------------------------------------------------- */
 
 static const struct segment_claim_case {
 	const char *name;
@@ -50,25 +50,25 @@ static void segment_test_claim(struct kunit *test)
 	struct lsmem_store *store = test->priv;
 	u32 taken, writers = 0, cleaner = 0;
 
-	taken = lsmem_test_take_frames(store, param->free);
-	KUNIT_EXPECT_EQ(test, lsmem_frames_claim(&store->frames, param->most), param->claimed);
+	taken = lsmem_test_take_seglets(store, param->free);
+	KUNIT_EXPECT_EQ(test, lsmem_seglets_claim(&store->seglets, param->most), param->claimed);
 	/* One in three is the cleaner's, as long as writers get any. */
-	while (lsmem_frame_get(&store->frames, 0, LSMEM_TAKER_WRITER) >= 0) {
+	while (lsmem_seglet_get(&store->seglets, 0, LSMEM_TAKER_WRITER) >= 0) {
 		writers++;
 		if (writers % 2 == 0 && cleaner < param->claimed &&
-		    lsmem_frame_get(&store->frames, 1, LSMEM_TAKER_CLEANER) >= 0)
+		    lsmem_seglet_get(&store->seglets, 1, LSMEM_TAKER_CLEANER) >= 0)
 			cleaner++;
 	}
-	while (lsmem_frame_get(&store->frames, 1, LSMEM_TAKER_CLEANER) >= 0)
+	while (lsmem_seglet_get(&store->seglets, 1, LSMEM_TAKER_CLEANER) >= 0)
 		cleaner++;
 	KUNIT_EXPECT_GE(test, cleaner, param->claimed);
 	KUNIT_EXPECT_EQ(test, writers + cleaner, param->free);
-	KUNIT_EXPECT_EQ(test, store->frames.nr_free, 0);
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, 0);
 
-	lsmem_frames_unclaim(&store->frames);
-	KUNIT_EXPECT_EQ(test, store->frames.reserve, LSMEM_TEST_RESERVE);
-	KUNIT_EXPECT_LT(test, lsmem_frame_get(&store->frames, 0, LSMEM_TAKER_CLEANER), 0);
-	lsmem_test_put_frames(store, taken);
+	lsmem_seglets_unclaim(&store->seglets);
+	KUNIT_EXPECT_EQ(test, store->seglets.reserve, LSMEM_TEST_RESERVE);
+	KUNIT_EXPECT_LT(test, lsmem_seglet_get(&store->seglets, 0, LSMEM_TAKER_CLEANER), 0);
+	lsmem_test_put_seglets(store, taken);
 }
 
 static const struct segment_run_case {
@@ -99,17 +99,17 @@ static void segment_run_desc(const struct segment_run_case *param, char *desc)
 
 KUNIT_ARRAY_PARAM(segment_run, segment_runs, segment_run_desc);
 
-/* @taken is a chain of @nr different frames of slot 5. */
+/* @taken is a chain of @nr different seglets of slot 5. */
 static void segment_run_check(struct kunit *test, const u32 *taken, u32 nr)
 {
-	struct lsmem_frames *frames = &((struct lsmem_store *)test->priv)->frames;
+	struct lsmem_seglets *seglets = &((struct lsmem_store *)test->priv)->seglets;
 	u32 i, j;
 
 	for (i = 0; i < nr; i++) {
-		KUNIT_ASSERT_LT(test, taken[i], frames->nr);
-		KUNIT_EXPECT_EQ(test, frames->owner[taken[i]], 5);
-		KUNIT_EXPECT_EQ(test, frames->table[taken[i]].next,
-				i + 1 < nr ? taken[i + 1] : LSMEM_NO_FRAME);
+		KUNIT_ASSERT_LT(test, taken[i], seglets->nr);
+		KUNIT_EXPECT_EQ(test, seglets->owner[taken[i]], 5);
+		KUNIT_EXPECT_EQ(test, seglets->table[taken[i]].next,
+				i + 1 < nr ? taken[i + 1] : LSMEM_NO_SEGLET);
 		for (j = 0; j < i; j++)
 			KUNIT_EXPECT_NE(test, taken[i], taken[j]);
 	}
@@ -120,56 +120,56 @@ static void segment_test_run(struct kunit *test)
 {
 	const struct segment_run_case *param = test->param_value;
 	struct lsmem_store *store = test->priv;
-	struct lsmem_frames *frames = &store->frames;
+	struct lsmem_seglets *seglets = &store->seglets;
 	u32 away, taken[LSMEM_SEGLETS], claimed = 0, begun = 0, i;
 
 	memset(taken, 0xff, sizeof(taken));
-	away = lsmem_test_take_frames(store, param->free);
+	away = lsmem_test_take_seglets(store, param->free);
 	if (param->needed != ~0u) {
-		claimed = min(lsmem_frames_claim(frames, 100), param->needed);
-		lsmem_frames_reclaim(frames, param->needed);
-		KUNIT_EXPECT_EQ(test, frames->reserve, max(claimed, LSMEM_TEST_RESERVE));
+		claimed = min(lsmem_seglets_claim(seglets, 100), param->needed);
+		lsmem_seglets_reclaim(seglets, param->needed);
+		KUNIT_EXPECT_EQ(test, seglets->reserve, max(claimed, LSMEM_TEST_RESERVE));
 	}
-	for (i = 0; i < frames->nr; i++)
-		begun -= frames->table[i].incarnation;
-	KUNIT_EXPECT_EQ(test, lsmem_frames_take(frames, 5, param->nr, taken), param->enough);
-	for (i = 0; i < frames->nr; i++)
-		begun += frames->table[i].incarnation;
+	for (i = 0; i < seglets->nr; i++)
+		begun -= seglets->table[i].incarnation;
+	KUNIT_EXPECT_EQ(test, lsmem_seglets_take(seglets, 5, param->nr, taken), param->enough);
+	for (i = 0; i < seglets->nr; i++)
+		begun += seglets->table[i].incarnation;
 	if (param->enough) {
 		KUNIT_EXPECT_EQ(test, begun, param->nr);
 		segment_run_check(test, taken, param->nr);
 		for (i = 0; i < claimed; i++)
-			KUNIT_EXPECT_GE(test, lsmem_frame_get(frames, LSMEM_NO_FRAME - 1,
+			KUNIT_EXPECT_GE(test, lsmem_seglet_get(seglets, LSMEM_NO_SEGLET - 1,
 							      LSMEM_TAKER_CLEANER), 0);
-		lsmem_test_put_frames(store, claimed);
+		lsmem_test_put_seglets(store, claimed);
 		/* The end of the chain, then the rest. */
 		i = param->nr / 3;
-		lsmem_frames_give(frames, taken[i], param->nr - i, param->nr - i);
-		KUNIT_EXPECT_EQ(test, frames->nr_free, param->free - i);
-		lsmem_frames_give(frames, taken[0], i, i);
+		lsmem_seglets_give(seglets, taken[i], param->nr - i, param->nr - i);
+		KUNIT_EXPECT_EQ(test, seglets->nr_free, param->free - i);
+		lsmem_seglets_give(seglets, taken[0], i, i);
 		for (i = 0; i < param->nr; i++)
-			KUNIT_EXPECT_EQ(test, frames->owner[taken[i]], LSMEM_NO_FRAME);
+			KUNIT_EXPECT_EQ(test, seglets->owner[taken[i]], LSMEM_NO_SEGLET);
 	} else {
 		KUNIT_EXPECT_EQ(test, begun, 0);
 		KUNIT_EXPECT_EQ(test, taken[0], ~0u);
 	}
-	KUNIT_EXPECT_EQ(test, frames->nr_free, param->free);
-	lsmem_frames_unclaim(frames);
-	lsmem_test_put_frames(store, away);
-	KUNIT_EXPECT_EQ(test, frames->nr_free, frames->nr);
+	KUNIT_EXPECT_EQ(test, seglets->nr_free, param->free);
+	lsmem_seglets_unclaim(seglets);
+	lsmem_test_put_seglets(store, away);
+	KUNIT_EXPECT_EQ(test, seglets->nr_free, seglets->nr);
 }
 
-static void segment_put(struct lsmem_frames *frames, u32 frame)
+static void segment_put(struct lsmem_seglets *seglets, u32 seglet)
 {
-	lsmem_frames_put(frames, &frame, 1);
+	lsmem_seglets_put(seglets, &seglet, 1);
 }
 
-/* Writers take frames until none is left for them; returns how many that are. */
-static u32 segment_write(struct lsmem_frames *frames)
+/* Writers take seglets until none is left for them; returns how many that are. */
+static u32 segment_write(struct lsmem_seglets *seglets)
 {
 	u32 nr = 0;
 
-	while (lsmem_frame_get(frames, 6, LSMEM_TAKER_WRITER) >= 0)
+	while (lsmem_seglet_get(seglets, 6, LSMEM_TAKER_WRITER) >= 0)
 		nr++;
 	return nr;
 }
@@ -178,60 +178,60 @@ static u32 segment_write(struct lsmem_frames *frames)
 static void segment_test_lent(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
-	struct lsmem_frames *frames = &store->frames;
+	struct lsmem_seglets *seglets = &store->seglets;
 	const u32 reserve = 40, lent = reserve - 10;
 	u32 taken[LSMEM_SEGLETS], first, i;
 
-	frames->base = reserve;
-	frames->reserve = reserve;
-	lsmem_test_take_frames(store, reserve + 20);
-	KUNIT_ASSERT_TRUE(test, lsmem_frames_take(frames, 5, lent, taken));
+	seglets->base = reserve;
+	seglets->reserve = reserve;
+	lsmem_test_take_seglets(store, reserve + 20);
+	KUNIT_ASSERT_TRUE(test, lsmem_seglets_take(seglets, 5, lent, taken));
 	KUNIT_EXPECT_EQ(test, lsmem_frames_free(frames), reserve + 20);
-	KUNIT_EXPECT_EQ(test, segment_write(frames), 20);
-	KUNIT_EXPECT_EQ(test, frames->nr_free, 10);
+	KUNIT_EXPECT_EQ(test, segment_write(seglets), 20);
+	KUNIT_EXPECT_EQ(test, seglets->nr_free, 10);
 	/* Not what a pass has claimed: it finds that, and no more has gone. */
-	KUNIT_EXPECT_EQ(test, lsmem_frames_claim(frames, 100), 10);
-	KUNIT_EXPECT_EQ(test, segment_write(frames), 0);
-	lsmem_frames_unclaim(frames);
+	KUNIT_EXPECT_EQ(test, lsmem_seglets_claim(seglets, 100), 10);
+	KUNIT_EXPECT_EQ(test, segment_write(seglets), 0);
+	lsmem_seglets_unclaim(seglets);
 	/* They come back with others, and there are as many for writers as others came. */
 	first = taken[0];
 	for (i = 0; i < 5; i++) {
-		int frame = lsmem_frame_get(frames, 5, LSMEM_TAKER_CLEANER);
+		int seglet = lsmem_seglet_get(seglets, 5, LSMEM_TAKER_CLEANER);
 
-		KUNIT_ASSERT_GE(test, frame, 0);
-		frames->table[frame].next = first;
-		first = frame;
+		KUNIT_ASSERT_GE(test, seglet, 0);
+		seglets->table[seglet].next = first;
+		first = seglet;
 	}
-	KUNIT_EXPECT_EQ(test, frames->nr_free, 5);
-	lsmem_frames_give(frames, first, lent + 5, lent);
-	KUNIT_EXPECT_EQ(test, frames->lent, 0);
-	KUNIT_EXPECT_EQ(test, frames->nr_free, reserve);
-	KUNIT_EXPECT_EQ(test, segment_write(frames), 0);
+	KUNIT_EXPECT_EQ(test, seglets->nr_free, 5);
+	lsmem_seglets_give(seglets, first, lent + 5, lent);
+	KUNIT_EXPECT_EQ(test, seglets->lent, 0);
+	KUNIT_EXPECT_EQ(test, seglets->nr_free, reserve);
+	KUNIT_EXPECT_EQ(test, segment_write(seglets), 0);
 	/* Those that do not come back are not lent any more. */
-	KUNIT_ASSERT_TRUE(test, lsmem_frames_take(frames, 5, lent, taken));
-	lsmem_frames_keep(frames, lent);
-	KUNIT_EXPECT_EQ(test, segment_write(frames), 0);
-	KUNIT_EXPECT_EQ(test, frames->nr_free, 10);
+	KUNIT_ASSERT_TRUE(test, lsmem_seglets_take(seglets, 5, lent, taken));
+	lsmem_seglets_keep(seglets, lent);
+	KUNIT_EXPECT_EQ(test, segment_write(seglets), 0);
+	KUNIT_EXPECT_EQ(test, seglets->nr_free, 10);
 }
 
 struct segment_user {
 	struct lsmem_test_thread thread;
-	struct lsmem_frames *frames;
-	atomic_t *users;	/* of each frame */
+	struct lsmem_seglets *seglets;
+	atomic_t *users;	/* of each seglet */
 	struct rnd_state random;
 	u32 number;
 };
 
-/* A frame has come to @u; false when another has it. */
-static bool segment_use(struct segment_user *u, u32 frame)
+/* A seglet has come to @u; false when another has it. */
+static bool segment_use(struct segment_user *u, u32 seglet)
 {
-	return frame < u->frames->nr && !atomic_xchg(&u->users[frame], u->number + 1) &&
-	       READ_ONCE(u->frames->owner[frame]) == u->number;
+	return seglet < u->seglets->nr && !atomic_xchg(&u->users[seglet], u->number + 1) &&
+	       READ_ONCE(u->seglets->owner[seglet]) == u->number;
 }
 
-static bool segment_unuse(struct segment_user *u, u32 frame)
+static bool segment_unuse(struct segment_user *u, u32 seglet)
 {
-	return atomic_xchg(&u->users[frame], 0) == u->number + 1;
+	return atomic_xchg(&u->users[seglet], 0) == u->number + 1;
 }
 
 /* A compactor: takes runs, and gives them back in two parts. */
@@ -244,24 +244,24 @@ static const char *segment_compactor(void *data)
 		u32 nr = 1 + lsmem_test_below(&u->random, ARRAY_SIZE(taken));
 		u32 part = lsmem_test_below(&u->random, nr);
 
-		if (!lsmem_frames_take(u->frames, u->number, nr, taken)) {
+		if (!lsmem_seglets_take(u->seglets, u->number, nr, taken)) {
 			cond_resched();
 			continue;
 		}
 		for (i = 0; i < nr; i++)
 			if (!segment_use(u, taken[i]))
-				return "a frame was given to two";
+				return "a seglet was given to two";
 		for (i = 0; i < nr; i++)
-			if (READ_ONCE(u->frames->table[taken[i]].next) !=
-			    (i + 1 < nr ? taken[i + 1] : LSMEM_NO_FRAME))
-				return "frames are not chained";
+			if (READ_ONCE(u->seglets->table[taken[i]].next) !=
+			    (i + 1 < nr ? taken[i + 1] : LSMEM_NO_SEGLET))
+				return "seglets are not chained";
 		if (round % 16 == 0)
 			cond_resched();
 		for (i = 0; i < nr; i++)
 			if (!segment_unuse(u, taken[i]))
-				return "a frame was given to two at once";
-		lsmem_frames_give(u->frames, taken[part], nr - part, nr - part);
-		lsmem_frames_give(u->frames, taken[0], part, part);
+				return "a seglet was given to two at once";
+		lsmem_seglets_give(u->seglets, taken[part], nr - part, nr - part);
+		lsmem_seglets_give(u->seglets, taken[0], part, part);
 	}
 	return NULL;
 }
@@ -273,36 +273,36 @@ static const char *segment_cleaner(void *data)
 	u32 round, i;
 
 	for (round = 0; round < SEGMENT_ROUNDS / 10; round++) {
-		u32 claimed = lsmem_frames_claim(u->frames, 60), nr = 0;
+		u32 claimed = lsmem_seglets_claim(u->seglets, 60), nr = 0;
 		int mine[64];
 
 		cond_resched();
 		if (round % 2) {
 			u32 needed = lsmem_test_below(&u->random, 64);
 
-			lsmem_frames_reclaim(u->frames, needed);
+			lsmem_seglets_reclaim(u->seglets, needed);
 			claimed = min(claimed, needed);
 		}
 		for (i = 0; i < claimed; i++) {
-			mine[nr] = lsmem_frame_get(u->frames, u->number, LSMEM_TAKER_CLEANER);
+			mine[nr] = lsmem_seglet_get(u->seglets, u->number, LSMEM_TAKER_CLEANER);
 			if (mine[nr] < 0)
 				return "a pass did not get what it had claimed";
 			if (!segment_use(u, mine[nr++]))
-				return "a frame was given to two";
+				return "a seglet was given to two";
 			if (i % 8 == 0)
 				cond_resched();
 		}
-		lsmem_frames_unclaim(u->frames);
+		lsmem_seglets_unclaim(u->seglets);
 		while (nr--) {
 			if (!segment_unuse(u, mine[nr]))
-				return "a frame was given to two at once";
-			segment_put(u->frames, mine[nr]);
+				return "a seglet was given to two at once";
+			segment_put(u->seglets, mine[nr]);
 		}
 	}
 	return NULL;
 }
 
-/* A writer: one frame after the other, as long as there are any for it. */
+/* A writer: one seglet after the other, as long as there are any for it. */
 static const char *segment_writer(void *data)
 {
 	struct segment_user *u = data;
@@ -311,24 +311,24 @@ static const char *segment_writer(void *data)
 
 	for (round = 0; round < SEGMENT_ROUNDS || nr; round++) {
 		if (round < SEGMENT_ROUNDS && nr < ARRAY_SIZE(mine)) {
-			mine[nr] = lsmem_frame_get(u->frames, u->number, LSMEM_TAKER_WRITER);
+			mine[nr] = lsmem_seglet_get(u->seglets, u->number, LSMEM_TAKER_WRITER);
 			if (mine[nr] >= 0) {
 				if (!segment_use(u, mine[nr++]))
-					return "a frame was given to two";
+					return "a seglet was given to two";
 				continue;
 			}
 		}
 		while (nr) {
 			if (!segment_unuse(u, mine[--nr]))
-				return "a frame was given to two at once";
-			segment_put(u->frames, mine[nr]);
+				return "a seglet was given to two at once";
+			segment_put(u->seglets, mine[nr]);
 		}
 		cond_resched();
 	}
 	return NULL;
 }
 
-/* Compactors, a cleaner and a writer share few frames. */
+/* Compactors, a cleaner and a writer share few seglets. */
 static void segment_test_share(struct kunit *test)
 {
 	static const char *(*const runs[])(void *) = {
@@ -342,11 +342,11 @@ static void segment_test_share(struct kunit *test)
 
 	lsmem_test_seed(test, &random);
 	u = kunit_kcalloc(test, ARRAY_SIZE(runs), sizeof(*u), GFP_KERNEL);
-	users = kunit_kcalloc(test, store->frames.nr, sizeof(*users), GFP_KERNEL);
+	users = kunit_kcalloc(test, store->seglets.nr, sizeof(*users), GFP_KERNEL);
 	KUNIT_ASSERT_TRUE(test, u && users);
-	away = lsmem_test_take_frames(store, 120);
+	away = lsmem_test_take_seglets(store, 120);
 	for (i = 0; i < ARRAY_SIZE(runs); i++) {
-		u[i].frames = &store->frames;
+		u[i].seglets = &store->seglets;
 		u[i].users = users;
 		u[i].number = i;
 		prandom_seed_state(&u[i].random, lsmem_test_u64(&random));
@@ -354,19 +354,19 @@ static void segment_test_share(struct kunit *test)
 	}
 	for (i = 0; i < ARRAY_SIZE(runs); i++)
 		lsmem_test_join(test, &u[i].thread);
-	KUNIT_EXPECT_EQ(test, store->frames.nr_free, 120);
-	KUNIT_EXPECT_EQ(test, store->frames.claimed, 0);
-	KUNIT_EXPECT_EQ(test, store->frames.reserve, LSMEM_TEST_RESERVE);
-	lsmem_test_put_frames(store, away);
-	for (i = 0; i < store->frames.nr; i++) {
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, 120);
+	KUNIT_EXPECT_EQ(test, store->seglets.claimed, 0);
+	KUNIT_EXPECT_EQ(test, store->seglets.reserve, LSMEM_TEST_RESERVE);
+	lsmem_test_put_seglets(store, away);
+	for (i = 0; i < store->seglets.nr; i++) {
 		KUNIT_EXPECT_EQ(test, atomic_read(&users[i]), 0);
-		KUNIT_EXPECT_EQ(test, store->frames.owner[i], LSMEM_NO_FRAME);
+		KUNIT_EXPECT_EQ(test, store->seglets.owner[i], LSMEM_NO_SEGLET);
 	}
 }
 
 struct segment_taker {
 	struct lsmem_test_thread thread;
-	struct lsmem_frames *frames;
+	struct lsmem_seglets *seglets;
 	struct rnd_state random;
 	u32 number;
 	u32 gotten;
@@ -383,7 +383,7 @@ static const char *segment_taker(void *data)
 
 		if (i < SEGMENT_ROUNDS && nr < ARRAY_SIZE(mine) &&
 		    lsmem_test_below(&t->random, 2)) {
-			mine[nr] = lsmem_frame_get(t->frames, t->number,
+			mine[nr] = lsmem_seglet_get(t->seglets, t->number,
 						   t->number % 2 ? LSMEM_TAKER_CLEANER :
 								   LSMEM_TAKER_WRITER);
 			if (mine[nr] >= 0) {
@@ -392,9 +392,9 @@ static const char *segment_taker(void *data)
 			}
 		} else if (nr) {
 			which = lsmem_test_below(&t->random, nr);
-			if (READ_ONCE(t->frames->owner[mine[which]]) != t->number)
-				return "a frame was given to two";
-			segment_put(t->frames, mine[which]);
+			if (READ_ONCE(t->seglets->owner[mine[which]]) != t->number)
+				return "a seglet was given to two";
+			segment_put(t->seglets, mine[which]);
 			mine[which] = mine[--nr];
 		}
 		if (i % 64 == 0)
@@ -403,8 +403,8 @@ static const char *segment_taker(void *data)
 	return NULL;
 }
 
-/* Threads take and give back the frames of a store that is almost full. */
-static void segment_test_frames(struct kunit *test)
+/* Threads take and give back the seglets of a store that is almost full. */
+static void segment_test_seglets(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
 	u32 taken, free, gotten = 0, i;
@@ -415,12 +415,12 @@ static void segment_test_frames(struct kunit *test)
 	lsmem_test_seed(test, &random);
 	t = kunit_kcalloc(test, SEGMENT_THREADS, sizeof(*t), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, t);
-	taken = lsmem_test_take_frames(store, 100);
-	free = store->frames.nr_free;
-	for (i = 0; i < store->frames.nr; i++)
-		incarnations -= store->frames.table[i].incarnation;
+	taken = lsmem_test_take_seglets(store, 100);
+	free = store->seglets.nr_free;
+	for (i = 0; i < store->seglets.nr; i++)
+		incarnations -= store->seglets.table[i].incarnation;
 	for (i = 0; i < SEGMENT_THREADS; i++) {
-		t[i].frames = &store->frames;
+		t[i].seglets = &store->seglets;
 		t[i].number = i;
 		prandom_seed_state(&t[i].random, lsmem_test_u64(&random));
 		KUNIT_ASSERT_EQ(test, lsmem_test_start(&t[i].thread, segment_taker, &t[i]), 0);
@@ -429,13 +429,13 @@ static void segment_test_frames(struct kunit *test)
 		lsmem_test_join(test, &t[i].thread);
 		gotten += t[i].gotten;
 	}
-	KUNIT_EXPECT_EQ(test, store->frames.nr_free, free);
-	/* A reader that saw a frame given out can tell: each time counts. */
-	for (i = 0; i < store->frames.nr; i++)
-		incarnations += store->frames.table[i].incarnation;
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, free);
+	/* A reader that saw a seglet given out can tell: each time counts. */
+	for (i = 0; i < store->seglets.nr; i++)
+		incarnations += store->seglets.table[i].incarnation;
 	KUNIT_EXPECT_EQ(test, incarnations, gotten);
-	lsmem_test_put_frames(store, taken);
-	KUNIT_EXPECT_EQ(test, store->frames.nr_free, store->frames.nr);
+	lsmem_test_put_seglets(store, taken);
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, store->seglets.nr);
 }
 
 /* ---- The table ---------------------------------------------------------- */
@@ -598,8 +598,8 @@ static void segment_test_steps(struct kunit *test)
 	head->state = LSMEM_SEGMENT_HEAD;
 }
 
-/* A head's frames come back with its segment, each once. */
-static void segment_test_frames_back(struct kunit *test)
+/* A head's seglets come back with its segment, each once. */
+static void segment_test_seglets_back(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
 	struct lsmem_segment *seg = lsmem_segment_take(store, false);
@@ -616,17 +616,17 @@ static void segment_test_frames_back(struct kunit *test)
 								 LSMEM_TAKER_WRITER), 0);
 		KUNIT_EXPECT_EQ(test, lsmem_segment_grow(store, seg, LSMEM_SEGMENT_BYTES,
 							 LSMEM_TAKER_WRITER), 0);
-		KUNIT_EXPECT_EQ(test, seg->nr_frames, LSMEM_SEGLETS);
-		KUNIT_EXPECT_EQ(test, store->frames.nr_free, store->frames.nr - LSMEM_SEGLETS);
+		KUNIT_EXPECT_EQ(test, seg->nr_seglets, LSMEM_SEGLETS);
+		KUNIT_EXPECT_EQ(test, store->seglets.nr_free, store->seglets.nr - LSMEM_SEGLETS);
 		for (i = 0; i < LSMEM_SEGLETS; i++)
-			KUNIT_EXPECT_EQ(test, store->frames.owner[seg->frames[i]], slot);
+			KUNIT_EXPECT_EQ(test, store->seglets.owner[seg->seglets[i]], slot);
 		spin_lock(&store->segments.lock);
 		lsmem_segment_free(store, seg);
 		lsmem_segments_spare(store);
 		spin_unlock(&store->segments.lock);
-		KUNIT_EXPECT_EQ(test, store->frames.nr_free, store->frames.nr);
-		for (i = 0; i < store->frames.nr; i++)
-			KUNIT_EXPECT_EQ(test, store->frames.owner[i], LSMEM_NO_FRAME);
+		KUNIT_EXPECT_EQ(test, store->seglets.nr_free, store->seglets.nr);
+		for (i = 0; i < store->seglets.nr; i++)
+			KUNIT_EXPECT_EQ(test, store->seglets.owner[i], LSMEM_NO_SEGLET);
 		seg = lsmem_segment_take(store, true);
 		KUNIT_ASSERT_NOT_NULL(test, seg);
 	}
@@ -650,7 +650,7 @@ static void segment_test_bytes(struct kunit *test)
 		flat[i] = kunit_kzalloc(test, bytes, GFP_KERNEL);
 		seg[i] = lsmem_segment_take(store, true);
 		KUNIT_ASSERT_TRUE(test, flat[i] && got && seg[i]);
-		/* Frames of both in turns, so that no two neighbours are neighbours. */
+		/* Seglets of both in turns, so that no two neighbours are neighbours. */
 		for (j = 0; i && j < 5; j++)
 			for (k = 0; k < 2; k++)
 				KUNIT_ASSERT_EQ(test, lsmem_segment_grow(store, seg[k],
@@ -693,12 +693,12 @@ static struct kunit_case segment_cases[] = {
 	KUNIT_CASE_PARAM(segment_test_claim, segment_claim_gen_params),
 	KUNIT_CASE_PARAM(segment_test_run, segment_run_gen_params),
 	KUNIT_CASE(segment_test_lent),
-	KUNIT_CASE(segment_test_frames),
+	KUNIT_CASE(segment_test_seglets),
 	KUNIT_CASE(segment_test_share),
 	KUNIT_CASE(segment_test_take),
 	KUNIT_CASE(segment_test_order),
 	KUNIT_CASE(segment_test_steps),
-	KUNIT_CASE(segment_test_frames_back),
+	KUNIT_CASE(segment_test_seglets_back),
 	KUNIT_CASE(segment_test_bytes),
 	{}
 };

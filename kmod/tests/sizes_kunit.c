@@ -33,14 +33,14 @@ static void sizes_test_largest(struct kunit *test)
 		struct lsmem_sizes sizes;
 
 		lsmem_sizes_of(create, &sizes);
-		/* Numbers: u32 here and in what user space maps, none of them LSMEM_NO_FRAME. */
-		KUNIT_EXPECT_EQ(test, sizes.frames * LSMEM_SEGLET_BYTES, create->bytes);
-		KUNIT_EXPECT_LT(test, sizes.frames, (u64)LSMEM_NO_FRAME);
+		/* Numbers: u32 here and in what user space maps, none of them LSMEM_NO_SEGLET. */
+		KUNIT_EXPECT_EQ(test, sizes.seglets * LSMEM_SEGLET_BYTES, create->bytes);
+		KUNIT_EXPECT_LT(test, sizes.seglets, (u64)LSMEM_NO_SEGLET);
 		KUNIT_EXPECT_LT(test, sizes.segments, (u64)U32_MAX);
 		KUNIT_EXPECT_LE(test, sizes.handles, (u64)INT_MAX);
 		KUNIT_EXPECT_LE(test, sizes.handles, 1ull << LSMEM_HANDLE_INDEX_BITS);
 		/* The position of the last byte that an entry can begin at. */
-		KUNIT_EXPECT_LE(test, sizes.frames << LSMEM_POSITION_OFFSET_BITS,
+		KUNIT_EXPECT_LE(test, sizes.seglets << LSMEM_POSITION_OFFSET_BITS,
 				1ull << LSMEM_POSITION_BITS);
 		/* kvmalloc() gives no more than this; vmalloc() counts pages in an int. */
 		KUNIT_EXPECT_LE(test, sizes.largest, (u64)INT_MAX);
@@ -58,7 +58,7 @@ static void sizes_test_tables(struct kunit *test)
 	lsmem_sizes_of(&create, &sizes);
 	KUNIT_EXPECT_EQ(test, sizes.handles, LSMEM_BYTES_MIN / LSMEM_HANDLE_BYTES);
 	KUNIT_EXPECT_GT(test, sizes.table_bytes, sizes.handles * sizeof(struct lsmem_handle));
-	KUNIT_EXPECT_LT(test, sizes.table_bytes, sizes.frame_bytes / 12);
+	KUNIT_EXPECT_LT(test, sizes.table_bytes, sizes.seglet_bytes / 12);
 	create.bytes *= 2;
 	lsmem_sizes_of(&create, &twice);
 	/* But for what is rounded up to a word. */

@@ -246,7 +246,7 @@ def memory(rounds: Rounds) -> None:
                    f"bytes of memory for each byte of payload, of {live >> 20} MiB live and "
                    f"{MEMORY_TOTAL} times as much allocated in each phase (or for {limit:.0f} s). "
                    "lsmem: free memory before less after a store is made that just admits it, "
-                   "empty frames, handles and tables included. Allocators: growth of the process "
+                   "empty seglets, handles and tables included. Allocators: growth of the process "
                    "at most; memcached: of the server. All: 8 bytes more for each object, which "
                    "names it", None if workload == "W1" or name == "memcached" else 1.0, most=True)
         tell(kind="data", group="memory", what="bytes", workload=workload, lsmem=cost, **bases)
@@ -265,20 +265,20 @@ def _memory_store(workload: str, live: int, limit: float) -> tuple[float, int]:
     counters = grown(before, store.counters())
     store.settle()
     at_end = {name: store.number(name)
-              for name in ("live_bytes", "frames", "free_frames", "handles_used", "segments")}
+              for name in ("live_bytes", "seglets", "free_seglets", "handles_used", "segments")}
     taken = churn.player.order("memory")["memory"]
     churn.charge(taken)
     grow = churn.player.order("grow", *churn.last)
     store.settle()
     entries = store.number("live_bytes")
-    used = (store.number("frames") - store.number("free_frames")) * SEGLET
+    used = (store.number("seglets") - store.number("free_seglets")) * SEGLET
     per_object = (entries - grow["payload"]) / grow["objects"] + HANDLE
     how = ("at the end objects are added until the store says ENOSPC: live entries, with "
-           "headers, of the frames that are not free")
-    result("memory", f"{workload}, live entries, full", [entries], [used], "frames in use", "B",
+           "headers, of the seglets that are not free")
+    result("memory", f"{workload}, live entries, full", [entries], [used], "seglets in use", "B",
            how, FILL_TARGET)
     result("memory", f"{workload}, live entries, full", [entries], [mib << 20], "the store", "B",
-           "the same, of all memory given to the store, free frames and reserves included")
+           "the same, of all memory given to the store, free seglets and reserves included")
     result("memory", f"{workload}, headers, padding, handles", [per_object * grow["objects"]],
            [grow["payload"]], "payload", "B", "of a full store; a header is 32 bytes, a payload "
            f"is padded to 8, a handle's entry is {HANDLE}")
@@ -378,7 +378,7 @@ def _latency_one(rounds: Rounds, size: int, label: str) -> None:
     base = Writer(size, "uniform", 3 * LATENCY_MIB)
     base.fill(LATENCY_LIVE / 3)
     # All turns fit into what is free there before it must be cleaned.
-    free = (base.store.number("free_frames") - base.store.number("reserved_frames")) * SEGLET
+    free = (base.store.number("free_seglets") - base.store.number("reserved_seglets")) * SEGLET
     turns = (number + 1) * len(LATENCY_SPEEDS)
     operations = min(int(0.9 * (free - 0.05 * base.bytes) / turns / entry(size)),
                      LATENCY_OPERATIONS // (10 if rounds.quick else 1))
@@ -554,7 +554,7 @@ def _slices(player: Contestant, store: Store, sizes: Sizes, live: int,
         rate = counters["stats/appended_bytes"] / took
         tell(kind="data", group="change", time=time.monotonic(), sizes=sizes, rate=rate,
              copied=copied(counters) / took, live=store.number("live_bytes"),
-             used=(store.number("frames") - store.number("free_frames")) * SEGLET,
+             used=(store.number("seglets") - store.number("free_seglets")) * SEGLET,
              waited=counters["stats/stall_ns"] / 1e9 / took)
         yield rate
 

@@ -131,7 +131,7 @@ class Store:
 
     # What the cleaner does, by which it is seen to rest.
     BUSY = ("cleaner/relocated_bytes", "cleaner/compacted_bytes", "cleaner/passes",
-            "cleaner/compactions", "free_frames")
+            "cleaner/compactions", "free_seglets")
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -93,7 +93,7 @@ def _change(data: Data) -> list[str]:
             "plot $change using 1:2 with lines lw 2 title 'entries written', "
             "$change using 1:3 with lines title 'copied by cleaning', "
             "$change using 1:4 axes x1y2 with lines title 'live entries (MiB)', "
-            "$change using 1:5 axes x1y2 with lines title 'frames in use (MiB)'"]
+            "$change using 1:5 axes x1y2 with lines title 'seglets in use (MiB)'"]
 
 
 def _drbd(data: Data) -> list[str]:

@@ -202,7 +202,7 @@ struct process {
 #define MAPS		8
 #define MAP_ROOM	(256ull << 20)	/* of address space for a window */
 
-enum window { WINDOW_INFO, WINDOW_FRAMES, WINDOW_TABLE, WINDOW_HANDLES, WINDOW_SLOTS, WINDOWS };
+enum window { WINDOW_INFO, WINDOW_SEGLETS, WINDOW_TABLE, WINDOW_HANDLES, WINDOW_SLOTS, WINDOWS };
 
 struct map_slot {
 	size_t length;		/* 0: nothing mapped */

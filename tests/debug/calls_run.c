@@ -342,7 +342,7 @@ static uint64_t window_range(const struct making *m, enum window which, uint64_t
 {
 	const struct lsmem_info *info = &shared->info;
 	const struct lsmem_window windows[WINDOWS] = {
-		{ LSMEM_WINDOW_INFO, PAGE }, info->frames, info->frame_table, info->handles,
+		{ LSMEM_WINDOW_INFO, PAGE }, info->seglets, info->seglet_table, info->handles,
 		info->slots,
 	};
 	const struct gene *offset = &m->call->gene[3], *size = &m->call->gene[4];
@@ -389,7 +389,7 @@ static int some_prot(const struct gene *gene, enum window window, bool daemon)
 {
 	switch (how_of(gene)) {
 	case VALID:
-		return window == WINDOW_SLOTS || (daemon && window == WINDOW_FRAMES) ?
+		return window == WINDOW_SLOTS || (daemon && window == WINDOW_SEGLETS) ?
 		       PROT_READ | PROT_WRITE : PROT_READ;
 	case BOUNDARY:
 		return PROT_NONE;
@@ -407,7 +407,7 @@ static void check_prot(const struct making *m, const struct map_slot *map, int p
 	if (prot & PROT_EXEC)
 		failed(VERDICT_PRIVILEGE, "%s made window %d executable", call, map->window);
 	if (prot & PROT_WRITE && map->window != WINDOW_SLOTS &&
-	    (!map->daemon || !m->me->process->root || map->window != WINDOW_FRAMES))
+	    (!map->daemon || !m->me->process->root || map->window != WINDOW_SEGLETS))
 		failed(VERDICT_PRIVILEGE, "%s made window %d writable", call, map->window);
 }
 
@@ -601,7 +601,7 @@ long run_madvise(struct making *m)
 	}
 }
 
-/* Look at a window of this thread's or another's; or, a daemon, ruin frames. */
+/* Look at a window of this thread's or another's; or, a daemon, ruin seglets. */
 long run_touch(struct making *m)
 {
 	const struct gene *gene = m->call->gene;
@@ -616,7 +616,7 @@ long run_touch(struct making *m)
 		return -ENOENT;
 	at += (gene[1].bits % (map->length ?: 64)) & ~63ul;
 	note(m, map->window, 0, at, NULL, 0);
-	if (!map->writable || map->window != WINDOW_FRAMES || gene[0].at % 4)
+	if (!map->writable || map->window != WINDOW_SEGLETS || gene[0].at % 4)
 		return touch_copy(bytes, at, sizeof(bytes)) ? 0 : -EFAULT;
 	for (i = 0; i < 8; i++)
 		bytes[i] = random_next(&m->random);
@@ -756,7 +756,7 @@ long run_fork(struct making *m)
 
 static const char *const attributes[] = {
 	"kind", "durability", "state", "attached", "uuid", "size_bytes", "capacity_bytes",
-	"live_bytes", "frames", "free_frames", "reserved_frames", "handles_max", "handles_used",
+	"live_bytes", "seglets", "free_seglets", "reserved_seglets", "handles_max", "handles_used",
 	"segments", "segments_max", "spares", "era", "generation", "cleaner/passes",
 	"cleaner/segments_cleaned", "cleaner/relocated_bytes", "cleaner/relocated_entries",
 	"cleaner/freed_bytes", "cleaner/forced_rolls", "cleaner/views_revoked",

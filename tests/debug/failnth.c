@@ -825,16 +825,16 @@ TEST_F_TIMEOUT(object, windows, SECONDS)
 	info = mmap(NULL, BLOCK, PROT_READ, MAP_SHARED, self->store.fd, LSMEM_WINDOW_INFO);
 	ASSERT_NE(MAP_FAILED, info);
 	window(_metadata, self->store.fd, "info page", page);
-	window(_metadata, self->store.fd, "frames", info->frames);
-	window(_metadata, self->store.fd, "frame table", info->frame_table);
+	window(_metadata, self->store.fd, "seglets", info->seglets);
+	window(_metadata, self->store.fd, "seglet table", info->seglet_table);
 	window(_metadata, self->store.fd, "handles", info->handles);
 	window(_metadata, self->store.fd, "slots", info->slots);
 	if (variant->flags) {
 		int fd = self->follower.attach.fd;
 
 		window(_metadata, fd, "daemon's info page", page);
-		window(_metadata, fd, "daemon's frames", info->frames);
-		window(_metadata, fd, "daemon's frame table", info->frame_table);
+		window(_metadata, fd, "daemon's seglets", info->seglets);
+		window(_metadata, fd, "daemon's seglet table", info->seglet_table);
 	}
 	munmap((void *)info, BLOCK);
 }

@@ -44,10 +44,10 @@ static void round_trip(const struct digest_map *map, const struct lsmem_super *s
 static void begin(const struct digest_map *map, const struct lsmem_super *super)
 {
 	static uint8_t frames[LSMEM_SEGLET_BYTES];
-	static struct lsmem_frame table[1];
+	static struct lsmem_seglet table[1];
 	struct core_params params = {
 		.super = { super }, .map = map, .io_bytes = CORE_IO_BYTES,
-		.log = { .frames = frames, .table = table, .nr_frames = 1 },
+		.log = { .seglets = frames, .table = table, .nr_seglets = 1 },
 	};
 	char error[CORE_ERROR_BYTES];
 

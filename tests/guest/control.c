@@ -138,7 +138,7 @@ TEST(structures_of_other_versions)
 	stat.flags = 0;
 	EXPECT_EQ(0, ioctl(store.fd, LSMEM_IOC_STAT, &stat));
 	EXPECT_EQ(LSMEM_STAT_SIZE_VER0, stat.size);
-	EXPECT_EQ(STORE_BYTES / (64 << 10), stat.frames);
+	EXPECT_EQ(STORE_BYTES / (64 << 10), stat.seglets);
 	EXPECT_EQ(0, stat.stall_ns);
 	EXPECT_EQ(0xa5a5a5a5a5a5a5a5ull, stat.segments_compacted);
 	memset(page, 0, 4096);
@@ -274,7 +274,7 @@ TEST_F_TIMEOUT(slow, create_large, 60)
 	struct lsmem_op op;
 
 	ASSERT_EQ(0, store_create(&store, bytes, 0, 0));
-	EXPECT_EQ(bytes >> 16, store_attribute(&store, "frames"));
+	EXPECT_EQ(bytes >> 16, store_attribute(&store, "seglets"));
 	EXPECT_EQ(bytes >> 8, store_attribute(&store, "handles_max"));
 	op = lsm_op_alloc(data, sizeof(data), 0);
 	EXPECT_EQ(0, ioctl(store.fd, LSMEM_IOC_ALLOC, &op));
@@ -478,12 +478,12 @@ static int show_log(const struct store *store)
 		return -ret;
 	info = mmap(NULL, 4096, PROT_READ, MAP_SHARED, attach.fd, LSMEM_WINDOW_INFO);
 	log = info == MAP_FAILED ? MAP_FAILED :
-	      mmap(NULL, info->frames.length, PROT_READ, MAP_SHARED, attach.fd,
-		   (off_t)info->frames.offset);
+	      mmap(NULL, info->seglets.length, PROT_READ, MAP_SHARED, attach.fd,
+		   (off_t)info->seglets.offset);
 	if (log != MAP_FAILED) {
-		for (at = 0; at < info->frames.length; at += 4096)
+		for (at = 0; at < info->seglets.length; at += 4096)
 			sum += log[at];
-		ret = sum ? EBADMSG : munmap((void *)log, info->frames.length) ? errno : 0;
+		ret = sum ? EBADMSG : munmap((void *)log, info->seglets.length) ? errno : 0;
 		munmap((void *)info, 4096);
 	} else {
 		ret = errno;
@@ -550,7 +550,7 @@ TEST_F_TIMEOUT(slow, store_is_charged, 60)
 	struct charged_store *seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
 					  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int said = log_says("the limit of its memory cgroup is "), status = 0;
-	int had = log_says("MiB of frames could be had of ");
+	int had = log_says("MiB of seglets could be had of ");
 	char root[] = "/tmp/lsmem-cgroup-XXXXXX", group[64];
 	struct lsmem_create create = good_create;
 	const long long small = 8 * MIB;
@@ -589,7 +589,7 @@ TEST_F_TIMEOUT(slow, store_is_charged, 60)
 	EXPECT_GT(STORE_BYTES / 4 / 4096, seen->taken_for_it) TH_LOG("memory was taken before");
 	EXPECT_EQ(said + 1, log_says("the limit of its memory cgroup is "));
 	EXPECT_EQ(ENOMEM, seen->over_use);
-	EXPECT_EQ(had + 1, log_says("MiB of frames could be had of "));
+	EXPECT_EQ(had + 1, log_says("MiB of seglets could be had of "));
 	EXPECT_GT(small, seen->left - seen->before) TH_LOG("still charged");
 	munmap(seen, 4096);
 }
@@ -671,7 +671,7 @@ TEST_F_TIMEOUT(slow, create_and_destroy_leak_nothing, 60)
 			ASSERT_EQ(0, lsm_alloc(stores[i].lsm, "x", 1, 0, &handle, NULL));
 			ASSERT_EQ(0, store_destroy(&stores[i]));
 			EXPECT_EQ(-1, access(stores[i].path, F_OK));
-			EXPECT_EQ(-1, store_attribute(&stores[i], "frames"));
+			EXPECT_EQ(-1, store_attribute(&stores[i], "seglets"));
 		}
 	}
 	after = available_kib();
@@ -906,7 +906,7 @@ TEST(sysfs_values)
 		{ "cleaner/nr_compactors", 0, 4 },
 	};
 	static const char *const read_only[] = {
-		"frames", "capacity_bytes", "live_bytes", "stats/appends", "cleaner/passes",
+		"seglets", "capacity_bytes", "live_bytes", "stats/appends", "cleaner/passes",
 	};
 	struct store store;
 	size_t i;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Objects of a durable store whose daemon does not do what it should: it sleeps,
- * or it changes frames under the kernel (as bad memory does).  Objects may be lost
+ * or it changes seglets under the kernel (as bad memory does).  Objects may be lost
  * then; the kernel is not.
  */
 #include <errno.h>
@@ -31,7 +31,7 @@
 
 struct ruin {
 	const struct lsmem_handle *handles;
-	uint8_t *frames;
+	uint8_t *seglets;
 	uint64_t *handle;
 	atomic_bool stop;
 };
@@ -48,7 +48,7 @@ static void *ruin_main(void *argument)
 		uint64_t word = __atomic_load_n(&ruin->handles[lsmem_handle_index(handle)].word,
 						__ATOMIC_ACQUIRE);
 		uint64_t position = word & ((1ull << LSMEM_POSITION_BITS) - 1);
-		struct lsmem_entry *e = (void *)(ruin->frames +
+		struct lsmem_entry *e = (void *)(ruin->seglets +
 			(position >> LSMEM_POSITION_OFFSET_BITS) * LSMEM_SEGLET_BYTES +
 			(position & offsets) * LSMEM_ALIGN);
 
@@ -88,8 +88,8 @@ FIXTURE_SETUP(durable)
 	ASSERT_EQ(0, store_create(&self->store, STORE_BYTES, 0, LSMEM_STORE_DURABLE));
 	ASSERT_EQ(0, follower_start(&self->follower, self->store.name));
 	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
-	self->ruin.frames = map(self->follower.attach.fd, PROT_READ, &self->follower.info->frames);
-	ASSERT_NE(MAP_FAILED, self->ruin.frames);
+	self->ruin.seglets = map(self->follower.attach.fd, PROT_READ, &self->follower.info->seglets);
+	ASSERT_NE(MAP_FAILED, self->ruin.seglets);
 	self->ruin.handles = map(self->store.fd, PROT_READ, &self->follower.info->handles);
 	ASSERT_NE(MAP_FAILED, self->ruin.handles);
 	self->ruin.handle = calloc(OBJECTS, sizeof(*self->ruin.handle));
@@ -102,7 +102,7 @@ FIXTURE_TEARDOWN(durable)
 	const struct lsmem_info *info = self->follower.info;
 
 	munmap((void *)self->ruin.handles, info->handles.length);
-	munmap(self->ruin.frames, info->frames.length);
+	munmap(self->ruin.seglets, info->seglets.length);
 	follower_stop(&self->follower);
 	follower_free(&self->follower);
 	free(self->ruin.handle);
@@ -213,7 +213,7 @@ TEST_F_TIMEOUT(durable, full_can_delete, SECONDS)
 }
 
 /* What the cleaner has found whole it may find otherwise when it moves it. */
-TEST_F_TIMEOUT(durable, cleaning_ruined_frames, SECONDS)
+TEST_F_TIMEOUT(durable, cleaning_ruined_seglets, SECONDS)
 {
 	uint64_t random = test_seed + 1, end;
 	uint8_t data[LENGTH];
@@ -221,8 +221,8 @@ TEST_F_TIMEOUT(durable, cleaning_ruined_frames, SECONDS)
 	uint32_t i, done = 0;
 
 	if (!rdma_writes())
-		SKIP(return, "no process can write to frames on this kernel");
-	ASSERT_EQ(0, mprotect(self->ruin.frames, self->follower.info->frames.length,
+		SKIP(return, "no process can write to seglets on this kernel");
+	ASSERT_EQ(0, mprotect(self->ruin.seglets, self->follower.info->seglets.length,
 			      PROT_READ | PROT_WRITE));
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/stall_ms", 100));
 	for (i = 0; i < OBJECTS; i++) {
@@ -244,30 +244,30 @@ TEST_F_TIMEOUT(durable, cleaning_ruined_frames, SECONDS)
 		     store_attribute(&self->store, "cleaner/segments_cleaned"));
 }
 
-/* The daemon may write to frames where RDMA needs that, and nowhere else; clients never may. */
-TEST_F(durable, writable_frames)
+/* The daemon may write to seglets where RDMA needs that, and nowhere else; clients never may. */
+TEST_F(durable, writable_seglets)
 {
-	const struct lsmem_window *window = &self->follower.info->frames;
+	const struct lsmem_window *window = &self->follower.info->seglets;
 	int fds[] = { self->follower.attach.fd, self->store.fd };
 	unsigned int i;
 
 	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		bool may = !i && rdma_writes();
-		uint8_t *frames = map(fds[i], PROT_READ, window);
+		uint8_t *seglets = map(fds[i], PROT_READ, window);
 
-		ASSERT_NE(MAP_FAILED, frames);
+		ASSERT_NE(MAP_FAILED, seglets);
 		errno = 0;
-		EXPECT_EQ(may ? 0 : -1, mprotect(frames, PAGE, PROT_READ | PROT_WRITE));
+		EXPECT_EQ(may ? 0 : -1, mprotect(seglets, PAGE, PROT_READ | PROT_WRITE));
 		EXPECT_EQ(may ? 0 : EACCES, errno);
-		EXPECT_EQ(-1, mprotect(frames, PAGE, PROT_READ | PROT_EXEC));
+		EXPECT_EQ(-1, mprotect(seglets, PAGE, PROT_READ | PROT_EXEC));
 		EXPECT_EQ(EACCES, errno);
-		munmap(frames, window->length);
+		munmap(seglets, window->length);
 		errno = 0;
-		frames = map(fds[i], PROT_READ | PROT_WRITE, window);
-		EXPECT_EQ(may, frames != MAP_FAILED);
+		seglets = map(fds[i], PROT_READ | PROT_WRITE, window);
+		EXPECT_EQ(may, seglets != MAP_FAILED);
 		EXPECT_EQ(may ? 0 : i ? EPERM : EACCES, errno);
 		if (may)
-			munmap(frames, window->length);
+			munmap(seglets, window->length);
 	}
 }
 

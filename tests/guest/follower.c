@@ -74,20 +74,20 @@ static void wrong(struct follower *follower, const char *format, ...)
 	va_end(args);
 }
 
-/* A range that is being read: where we are, and in which frame. */
+/* A range that is being read: where we are, and in which seglet. */
 struct cursor {
 	uint32_t offset;
-	uint32_t frame;
+	uint32_t seglet;
 };
 
 static void advance(const struct follower *follower, struct cursor *at, uint32_t to)
 {
 	while (at->offset / LSMEM_SEGLET_BYTES < to / LSMEM_SEGLET_BYTES) {
-		uint32_t next = follower->table[at->frame].next;
+		uint32_t next = follower->table[at->seglet].next;
 
-		/* Past the last frame nothing will be read. */
-		if (next != LSMEM_NO_FRAME)
-			at->frame = next;
+		/* Past the last seglet nothing will be read. */
+		if (next != LSMEM_NO_SEGLET)
+			at->seglet = next;
 		at->offset = (at->offset / LSMEM_SEGLET_BYTES + 1) * LSMEM_SEGLET_BYTES;
 	}
 	at->offset = to;
@@ -95,7 +95,7 @@ static void advance(const struct follower *follower, struct cursor *at, uint32_t
 
 static const void *here(const struct follower *follower, const struct cursor *at)
 {
-	return follower->frames + (uint64_t)at->frame * LSMEM_SEGLET_BYTES +
+	return follower->seglets + (uint64_t)at->seglet * LSMEM_SEGLET_BYTES +
 	       at->offset % LSMEM_SEGLET_BYTES;
 }
 
@@ -142,7 +142,7 @@ static void follow_range(struct follower *follower, const struct lsmem_event *ev
 {
 	uint32_t salt = lsmem_segment_salt(follower->attach.uuid, event->segment,
 					   event->generation);
-	struct cursor at = { event->from, event->first_frame };
+	struct cursor at = { event->from, event->first_seglet };
 
 	while (lsmem_entry_start(at.offset) < event->to) {
 		const struct lsmem_entry *e;
@@ -256,11 +256,11 @@ int follower_activate(struct follower *follower, struct lsmem_activate *activate
 	follower->info = window(follower, LSMEM_WINDOW_INFO, 4096);
 	if (!follower->keys || follower->info == MAP_FAILED)
 		return -ENOMEM;
-	follower->frames = window(follower, follower->info->frames.offset,
-				  follower->info->frames.length);
-	follower->table = window(follower, follower->info->frame_table.offset,
-				 follower->info->frame_table.length);
-	if (follower->frames == MAP_FAILED || follower->table == MAP_FAILED)
+	follower->seglets = window(follower, follower->info->seglets.offset,
+				  follower->info->seglets.length);
+	follower->table = window(follower, follower->info->seglet_table.offset,
+				 follower->info->seglet_table.length);
+	if (follower->seglets == MAP_FAILED || follower->table == MAP_FAILED)
 		return -ENOMEM;
 	if (ioctl(follower->attach.fd, LSMEM_REPL_ACTIVATE, activate))
 		return -errno;
@@ -313,8 +313,8 @@ void follower_stop(struct follower *follower)
 	drain(follower);
 	atomic_store(&follower->stop, true);
 	pthread_join(follower->thread, NULL);
-	munmap((void *)follower->table, follower->info->frame_table.length);
-	munmap((void *)follower->frames, follower->info->frames.length);
+	munmap((void *)follower->table, follower->info->seglet_table.length);
+	munmap((void *)follower->seglets, follower->info->seglets.length);
 	munmap((void *)follower->info, 4096);
 	close(follower->attach.fd);
 }

@@ -38,8 +38,8 @@ struct follower_key {
 struct follower {
 	struct lsmem_attach attach;
 	const struct lsmem_info *info;
-	const uint8_t *frames;
-	const struct lsmem_frame *table;
+	const uint8_t *seglets;
+	const struct lsmem_seglet *table;
 	pthread_t thread;
 	pthread_mutex_t lock;		/* held while a batch is worked on */
 	bool asleep;			/* under lock */

@@ -247,7 +247,7 @@ TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
 TEST_F_TIMEOUT(loading, garbage_is_found, SECONDS)
 {
 	struct lsmem_activate activate = activation(FIRST + 1);
-	long long free_frames;
+	long long free_seglets;
 	uint64_t i, loaded;
 	unsigned int waited;
 
@@ -260,14 +260,14 @@ TEST_F_TIMEOUT(loading, garbage_is_found, SECONDS)
 	for (i = 0; i < loaded; i++)
 		if (i % 4)
 			ASSERT_EQ(0, lsm_free(self->store.lsm, handle_of(i), 0, NULL));
-	free_frames = store_attribute(&self->store, "free_frames");
+	free_seglets = store_attribute(&self->store, "free_seglets");
 	ASSERT_EQ(0, store_set_attribute(&self->store, "cleaner/request_compact", 1));
 	for (waited = 0; !store_attribute(&self->store, "cleaner/compactions"); waited++) {
 		ASSERT_GT(1000, waited) TH_LOG("nothing is compacted");
 		usleep(10000);
 	}
-	for (waited = 0; store_attribute(&self->store, "free_frames") < free_frames + 64; waited++) {
-		ASSERT_GT(1000, waited) TH_LOG("and gives no frames");
+	for (waited = 0; store_attribute(&self->store, "free_seglets") < free_seglets + 64; waited++) {
+		ASSERT_GT(1000, waited) TH_LOG("and gives no seglets");
 		usleep(10000);
 	}
 }
@@ -359,7 +359,7 @@ TEST_F_TIMEOUT(loading, forgotten_while_viewed, SECONDS)
 	const struct lsmem_info *info;
 	uint64_t i, word, epoch, ended, serial = 0;
 	struct lsmem_slot *slots;
-	const uint8_t *frames, *payload;
+	const uint8_t *seglets, *payload;
 
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/view_ms", 300));
 	for (i = 0; i < 500; i++)
@@ -368,9 +368,9 @@ TEST_F_TIMEOUT(loading, forgotten_while_viewed, SECONDS)
 	info = map(self, PROT_READ, LSMEM_WINDOW_INFO, PAGE);
 	ASSERT_NE(MAP_FAILED, info);
 	handles = map(self, PROT_READ, info->handles.offset, info->handles.length);
-	frames = map(self, PROT_READ, info->frames.offset, info->frames.length);
+	seglets = map(self, PROT_READ, info->seglets.offset, info->seglets.length);
 	slots = map(self, PROT_READ | PROT_WRITE, info->slots.offset, info->slots.length);
-	ASSERT_TRUE(handles != MAP_FAILED && frames != MAP_FAILED && slots != MAP_FAILED);
+	ASSERT_TRUE(handles != MAP_FAILED && seglets != MAP_FAILED && slots != MAP_FAILED);
 
 	epoch = __atomic_load_n(&info->epoch, __ATOMIC_ACQUIRE);
 	__atomic_store_n(&slots->epoch, epoch, __ATOMIC_SEQ_CST);
@@ -378,7 +378,7 @@ TEST_F_TIMEOUT(loading, forgotten_while_viewed, SECONDS)
 	word = __atomic_load_n(&handles[0].word, __ATOMIC_ACQUIRE);
 	ASSERT_EQ(LSMEM_WORD_LIVE, word >> LSMEM_WORD_STATE_SHIFT & ((1u << LSMEM_WORD_STATE_BITS) - 1));
 	word &= (1ull << LSMEM_POSITION_BITS) - 1;
-	payload = frames + (word >> LSMEM_POSITION_OFFSET_BITS) * LSMEM_SEGLET_BYTES +
+	payload = seglets + (word >> LSMEM_POSITION_OFFSET_BITS) * LSMEM_SEGLET_BYTES +
 		  (word & offsets) * LSMEM_ALIGN + LSMEM_ENTRY_BYTES;
 	ASSERT_TRUE(content_right(payload, 1000, 0, &serial));
 
@@ -392,7 +392,7 @@ TEST_F_TIMEOUT(loading, forgotten_while_viewed, SECONDS)
 	ended = __atomic_exchange_n(&slots->epoch, LSMEM_SLOT_IDLE, __ATOMIC_ACQ_REL);
 	EXPECT_EQ(LSMEM_SLOT_REVOKED, ended);
 	munmap((void *)handles, info->handles.length);
-	munmap((void *)frames, info->frames.length);
+	munmap((void *)seglets, info->seglets.length);
 	munmap(slots, info->slots.length);
 	munmap((void *)info, PAGE);
 }

@@ -13,7 +13,7 @@ field()
 }
 
 # clean_objects OPTION ..: has lsmemctl clean three quarters of 800 objects, freed, out of lsmem, and
-# reads the others. Prints what of it was so: nothing left, something gained, more frames free
+# reads the others. Prints what of it was so: nothing left, something gained, more seglets free
 clean_objects()
 {
 	python3 - "$top/tools/lib/liblsmem.so.0" "$lsmemctl" "$@" <<- 'END'
@@ -41,7 +41,7 @@ clean_objects()
 		lib.lsm_close(lsm)
 		print("#", gain, file=sys.stderr)
 		print(gain["level"], gain["left"] == 0, gain["segments"] > 0, gain["freed_bytes"] > 0,
-		      gain["free_frames_after"] > gain["free_frames_before"])
+		      gain["free_seglets_after"] > gain["free_seglets_before"])
 	END
 }
 
@@ -75,8 +75,8 @@ lsmem object volatile active 128M
 lsmemb0 block volatile active 128M"
 is "list, JSON" "$("$lsmemctl" list --json | field "[s['name'] for s in v]")" "['lsmem', 'lsmemb0']"
 is "stat is what sysfs says" "$("$lsmemctl" stat lsmem --json |
-	field "v['handles_max'], v['frames'], v['cleaner']['free_low'], v['stats']['appends']")" \
-	"1000 $(value frames) $(value cleaner/free_low) 0"
+	field "v['handles_max'], v['seglets'], v['cleaner']['free_low'], v['stats']['appends']")" \
+	"1000 $(value seglets) $(value cleaner/free_low) 0"
 ok "stat, /dev/ before the name" "$lsmemctl" stat /dev/lsmem
 ok "stat as a table" sh -c "'$lsmemctl' stat lsmem | grep -q '^cleaner.free_low '"
 is "the example program" "$("$top/tools/example/example")" "hello hello"

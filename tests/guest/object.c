@@ -133,8 +133,8 @@ TEST_F(store, stat)
 
 	ASSERT_EQ(0, get_stat(&self->store, &stat));
 	EXPECT_EQ(1, stat.handles_used);
-	EXPECT_EQ(STORE_BYTES >> 16, stat.frames);
-	EXPECT_LT(0, stat.free_frames);
+	EXPECT_EQ(STORE_BYTES >> 16, stat.seglets);
+	EXPECT_LT(0, stat.free_seglets);
 	EXPECT_LE(CANARY, stat.live_bytes);
 	EXPECT_GE(CANARY + 64, stat.live_bytes);
 	stat.flags = 1;

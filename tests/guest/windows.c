@@ -84,14 +84,14 @@ TEST_F(window, info_page)
 	EXPECT_GE(LSMEM_ABI, info->compat);
 	EXPECT_LE(sizeof(*info), info->length);
 	EXPECT_EQ(LSMEM_KIND_OBJECT, info->kind);
-	EXPECT_EQ(STORE_BYTES / SEGLET, info->nr_frames);
+	EXPECT_EQ(STORE_BYTES / SEGLET, info->nr_seglets);
 	EXPECT_EQ(query.handles_max, info->nr_handles);
 	EXPECT_EQ(64, info->nr_slots);
 	EXPECT_LT(0, info->view_ms);
 	EXPECT_LT(0, info->epoch);
 	EXPECT_EQ(0, memcmp(info->uuid, query.uuid, sizeof(query.uuid)));
-	EXPECT_LE(info->nr_frames * SEGLET, info->frames.length);
-	EXPECT_LE(info->nr_frames * sizeof(struct lsmem_frame), info->frame_table.length);
+	EXPECT_LE(info->nr_seglets * SEGLET, info->seglets.length);
+	EXPECT_LE(info->nr_seglets * sizeof(struct lsmem_seglet), info->seglet_table.length);
 	EXPECT_LE(info->nr_handles * sizeof(struct lsmem_handle), info->handles.length);
 	EXPECT_LE(info->nr_slots * sizeof(struct lsmem_slot), info->slots.length);
 }
@@ -137,7 +137,7 @@ static bool has_32(void)
 TEST_F(window, within_reach_of_32_bits)
 {
 	const struct lsmem_window *windows[] = {
-		&self->info.frames, &self->info.frame_table, &self->info.handles, &self->info.slots,
+		&self->info.seglets, &self->info.seglet_table, &self->info.handles, &self->info.slots,
 		&self->info.segments,
 	};
 	struct lsmem_slot *slots, *same;
@@ -162,7 +162,7 @@ TEST_F(window, within_reach_of_32_bits)
 TEST_F(window, every_byte_is_readable)
 {
 	const struct lsmem_window *windows[] = {
-		&self->info.frames, &self->info.frame_table, &self->info.handles, &self->info.slots,
+		&self->info.seglets, &self->info.seglet_table, &self->info.handles, &self->info.slots,
 	};
 	uint8_t *bytes;
 	uint64_t at;
@@ -178,7 +178,7 @@ TEST_F(window, every_byte_is_readable)
 		munmap(bytes, windows[i]->length);
 	}
 	/* A part from the middle shows the same as the whole. */
-	bytes = map(self->store.fd, self->info.frames.offset + 5 * PAGE, PAGE, PROT_READ,
+	bytes = map(self->store.fd, self->info.seglets.offset + 5 * PAGE, PAGE, PROT_READ,
 		    MAP_SHARED);
 	EXPECT_NE(NULL, bytes);
 	munmap(bytes, PAGE);
@@ -226,7 +226,7 @@ TEST_F(window, read_and_view)
 TEST_F(window, writable_executable_private)
 {
 	const uint64_t read_only[] = {
-		LSMEM_WINDOW_INFO, self->info.frames.offset, self->info.frame_table.offset,
+		LSMEM_WINDOW_INFO, self->info.seglets.offset, self->info.seglet_table.offset,
 		self->info.handles.offset,
 	};
 	const uint64_t slots = self->info.slots.offset;
@@ -269,12 +269,12 @@ TEST_F(window, outside)
 
 	EXPECT_NO_MAP(ENXIO, PAGE, PAGE, PROT_READ, MAP_SHARED);
 	EXPECT_NO_MAP(EINVAL, 0, 2 * PAGE, PROT_READ, MAP_SHARED);
-	EXPECT_NO_MAP(ENXIO, info->frames.offset - PAGE, PAGE, PROT_READ, MAP_SHARED);
-	EXPECT_NO_MAP(ENXIO, info->frames.offset + info->frames.length, PAGE, PROT_READ,
+	EXPECT_NO_MAP(ENXIO, info->seglets.offset - PAGE, PAGE, PROT_READ, MAP_SHARED);
+	EXPECT_NO_MAP(ENXIO, info->seglets.offset + info->seglets.length, PAGE, PROT_READ,
 		      MAP_SHARED);
-	EXPECT_NO_MAP(EINVAL, info->frames.offset, info->frames.length + PAGE, PROT_READ,
+	EXPECT_NO_MAP(EINVAL, info->seglets.offset, info->seglets.length + PAGE, PROT_READ,
 		      MAP_SHARED);
-	EXPECT_NO_MAP(EINVAL, info->frames.offset + PAGE, info->frames.length, PROT_READ,
+	EXPECT_NO_MAP(EINVAL, info->seglets.offset + PAGE, info->seglets.length, PROT_READ,
 		      MAP_SHARED);
 	EXPECT_NO_MAP(EINVAL, info->handles.offset + info->handles.length - PAGE, 2 * PAGE,
 		      PROT_READ, MAP_SHARED);
@@ -285,7 +285,7 @@ TEST_F(window, outside)
 
 TEST_F(window, remapped_advised_locked)
 {
-	uint8_t *address = map(self->store.fd, self->info.frames.offset, 4 * PAGE, PROT_READ,
+	uint8_t *address = map(self->store.fd, self->info.seglets.offset, 4 * PAGE, PROT_READ,
 			       MAP_SHARED), *moved;
 
 	ASSERT_NE(NULL, address);
@@ -330,7 +330,7 @@ static int touch_in_child(const void *address)
 
 TEST_F(window, fork)
 {
-	uint8_t *address = map(self->store.fd, self->info.frames.offset, PAGE, PROT_READ,
+	uint8_t *address = map(self->store.fd, self->info.seglets.offset, PAGE, PROT_READ,
 			       MAP_SHARED);
 	struct lsm_view view;
 	uint8_t back[sizeof(self->bytes)];
@@ -365,7 +365,7 @@ TEST_F(window, fork)
 	munmap(address, PAGE);
 }
 
-/* No device, no splice, no debugger gets at frames by way of a client's window. */
+/* No device, no splice, no debugger gets at seglets by way of a client's window. */
 TEST_F(window, direct_io_splice_debugger)
 {
 	struct lsmem_create create = {
@@ -374,7 +374,7 @@ TEST_F(window, direct_io_splice_debugger)
 		.bytes = STORE_BYTES,
 	};
 	struct lsmem_destroy destroy = { .size = sizeof(destroy) };
-	uint8_t *address = map(self->store.fd, self->info.frames.offset, SEGLET, PROT_READ,
+	uint8_t *address = map(self->store.fd, self->info.seglets.offset, SEGLET, PROT_READ,
 			       MAP_SHARED);
 	struct iovec local, remote = { address, 64 };
 	uint8_t bytes[64], *aligned;
@@ -428,7 +428,7 @@ TEST_F(window, direct_io_splice_debugger)
 #define CHURN_OBJECTS	96u
 #define CHURN_BYTES	(512u << 10)
 
-/* A store kept busy, so that frames are wanted. */
+/* A store kept busy, so that seglets are wanted. */
 struct churn {
 	struct lsm *lsm;
 	uint64_t handles[CHURN_OBJECTS];
@@ -500,8 +500,8 @@ TEST_F_TIMEOUT(window, view_outlives_its_object, 60)
 	EXPECT_EQ(0, lsm_free(self->store.lsm, self->handle, 0, NULL));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, churn_thread, &churn));
 	/* All that is free is used up; what is cleaned cannot be given out. */
-	EXPECT_TRUE(WAIT_FOR(store_attribute(&self->store, "free_frames") <=
-			     store_attribute(&self->store, "reserved_frames") + 8, 30000));
+	EXPECT_TRUE(WAIT_FOR(store_attribute(&self->store, "free_seglets") <=
+			     store_attribute(&self->store, "reserved_seglets") + 8, 30000));
 	for (i = 0; i < view.nr; at += (uint32_t)view.iov[i++].iov_len)
 		EXPECT_EQ(0, memcmp(view.iov[i].iov_base, self->bytes + at, view.iov[i].iov_len));
 	replaced = atomic_load(&churn.replaced);
@@ -745,9 +745,9 @@ TEST_F_TIMEOUT(window, map_and_unmap_while_cleaning, 90)
 		ASSERT_EQ(sizeof(back), lsm_read(lsm, self->handle, back, sizeof(back), 0, NULL));
 		EXPECT_EQ(0, memcmp(back, self->bytes, sizeof(back)));
 		lsm_close(lsm);
-		at = random_next(&state) % (self->info.frames.length / PAGE - 64) * PAGE;
+		at = random_next(&state) % (self->info.seglets.length / PAGE - 64) * PAGE;
 		length = (random_next(&state) % 64 + 1) * PAGE;
-		part = map(self->store.fd, self->info.frames.offset + at, length, PROT_READ,
+		part = map(self->store.fd, self->info.seglets.offset + at, length, PROT_READ,
 			   MAP_SHARED);
 		ASSERT_NE(NULL, part);
 		for (at = 0; at < length; at += PAGE)

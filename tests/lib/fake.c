@@ -53,8 +53,8 @@ static void store64(void *to, uint64_t value)
 	__atomic_store_n((uint64_t *)to, value, __ATOMIC_RELAXED);
 }
 
-/* A frame that no view can still see.  False: none. */
-static bool get_frame(struct fake *fake, uint32_t *found)
+/* A seglet that no view can still see.  False: none. */
+static bool get_seglet(struct fake *fake, uint32_t *found)
 {
 	uint64_t oldest = ~0ull, epoch;
 	uint32_t i;
@@ -64,7 +64,7 @@ static bool get_frame(struct fake *fake, uint32_t *found)
 		if (epoch != LSMEM_SLOT_IDLE && epoch < oldest)
 			oldest = epoch;
 	}
-	for (i = 0; i < FAKE_FRAMES; i++) {
+	for (i = 0; i < FAKE_SEGLETS; i++) {
 		if (fake->retired_at[i] != ~0ull && fake->retired_at[i] < oldest) {
 			fake->retired_at[i] = ~0ull;
 			*found = i;
@@ -84,39 +84,39 @@ void fake_set_word(struct fake *fake, uint32_t index, uint32_t state, uint64_t p
 			    __ATOMIC_SEQ_CST);
 }
 
-/* Frames that nothing points to any more: seen by views that began up to now. */
+/* Seglets that nothing points to any more: seen by views that began up to now. */
 static void retire(struct fake *fake, const struct fake_object *object)
 {
 	uint64_t epoch = __atomic_fetch_add(&fake->info.epoch, 1, __ATOMIC_SEQ_CST);
 	uint32_t i;
 
-	for (i = 0; i < object->nr_frames; i++)
-		fake->retired_at[object->frames[i]] = epoch;
+	for (i = 0; i < object->nr_seglets; i++)
+		fake->retired_at[object->seglets[i]] = epoch;
 }
 
 static void write_entry(struct fake *fake, const struct fake_object *object, uint64_t handle)
 {
 	uint32_t at = object->offset, i, j, piece;
 	uint64_t header[4], word;
-	uint8_t *frame;
+	uint8_t *seglet;
 
 	memset(header, 0, sizeof(header));
 	header[1] = __cpu_to_le64(handle);
 	header[2] = __cpu_to_le64(object->version);
 	header[3] = __cpu_to_le64(lsmem_meta_make(object->length, LSMEM_TYPE_OBJECT, 0,
 						  object->table));
-	frame = fake->frames + (size_t)object->frames[0] * LSMEM_SEGLET_BYTES;
+	seglet = fake->seglets + (size_t)object->seglets[0] * LSMEM_SEGLET_BYTES;
 	for (i = 0; i < 4; i++)
-		store64(frame + at + 8 * i, header[i]);
+		store64(seglet + at + 8 * i, header[i]);
 	at += LSMEM_ENTRY_BYTES;
 	for (i = 0; i < object->length; i += 8) {
 		piece = object->length - i < 8 ? object->length - i : 8;
 		word = 0;
 		for (j = 0; j < piece; j++)
 			((uint8_t *)&word)[j] = content_byte(handle, object->version, i + j);
-		frame = fake->frames + (size_t)object->frames[at / LSMEM_SEGLET_BYTES] *
+		seglet = fake->seglets + (size_t)object->seglets[at / LSMEM_SEGLET_BYTES] *
 			LSMEM_SEGLET_BYTES;
-		store64(frame + at % LSMEM_SEGLET_BYTES, word);
+		store64(seglet + at % LSMEM_SEGLET_BYTES, word);
 		at += 8;
 	}
 }
@@ -128,9 +128,9 @@ static void write_entry(struct fake *fake, const struct fake_object *object, uin
  * @generation: another one than before makes it another object
  * @version: decides the bytes
  * @length: of the object
- * @offset: of its header in the first frame, a multiple of 8
+ * @offset: of its header in the first seglet, a multiple of 8
  *
- * Return: false when views hold too many frames.
+ * Return: false when views hold too many seglets.
  */
 bool fake_put(struct fake *fake, uint32_t index, uint32_t generation, uint64_t version,
 	      uint32_t length, uint32_t offset)
@@ -142,17 +142,17 @@ bool fake_put(struct fake *fake, uint32_t index, uint32_t generation, uint64_t v
 	uint32_t end = offset + lsmem_entry_size(length), i;
 	struct fake_object had = *old;
 
-	while (object.nr_frames * LSMEM_SEGLET_BYTES < end) {
-		if (!get_frame(fake, &object.frames[object.nr_frames])) {
-			for (i = 0; i < object.nr_frames; i++)
-				fake->retired_at[object.frames[i]] = 0;
+	while (object.nr_seglets * LSMEM_SEGLET_BYTES < end) {
+		if (!get_seglet(fake, &object.seglets[object.nr_seglets])) {
+			for (i = 0; i < object.nr_seglets; i++)
+				fake->retired_at[object.seglets[i]] = 0;
 			return false;
 		}
-		object.nr_frames++;
+		object.nr_seglets++;
 	}
-	for (i = 0; i < object.nr_frames; i++)
-		__atomic_store_n(&fake->frame_table[object.frames[i]].next,
-				 i + 1 < object.nr_frames ? object.frames[i + 1] : LSMEM_NO_FRAME,
+	for (i = 0; i < object.nr_seglets; i++)
+		__atomic_store_n(&fake->seglet_table[object.seglets[i]].next,
+				 i + 1 < object.nr_seglets ? object.seglets[i + 1] : LSMEM_NO_SEGLET,
 				 __ATOMIC_RELAXED);
 	if (!had.live || had.generation != generation) {
 		fake_set_word(fake, index, LSMEM_WORD_BUSY, 0);
@@ -162,7 +162,7 @@ bool fake_put(struct fake *fake, uint32_t index, uint32_t generation, uint64_t v
 	write_entry(fake, &object, lsmem_handle_make(index, generation));
 	*old = object;
 	fake_set_word(fake, index, LSMEM_WORD_LIVE,
-		      (uint64_t)object.frames[0] << LSMEM_POSITION_OFFSET_BITS |
+		      (uint64_t)object.seglets[0] << LSMEM_POSITION_OFFSET_BITS |
 		      offset / LSMEM_ALIGN);
 	if (had.live)
 		retire(fake, &had);
@@ -259,25 +259,25 @@ struct fake *fake_new(void)
 	fake->info.compat = LSMEM_ABI;
 	fake->info.length = sizeof(fake->info);
 	fake->info.kind = LSMEM_KIND_OBJECT;
-	fake->info.nr_frames = FAKE_FRAMES;
+	fake->info.nr_seglets = FAKE_SEGLETS;
 	fake->info.nr_handles = FAKE_HANDLES;
 	fake->info.nr_slots = FAKE_SLOTS;
 	fake->info.view_ms = 1000;
-	fake->info.frames.length = FAKE_FRAMES * LSMEM_SEGLET_BYTES;
-	fake->info.frame_table.length = FAKE_FRAMES * sizeof(struct lsmem_frame);
+	fake->info.seglets.length = FAKE_SEGLETS * LSMEM_SEGLET_BYTES;
+	fake->info.seglet_table.length = FAKE_SEGLETS * sizeof(struct lsmem_seglet);
 	fake->info.handles.length = FAKE_HANDLES * sizeof(struct lsmem_handle);
 	fake->info.slots.length = FAKE_SLOTS * sizeof(struct lsmem_slot);
 	fake->info.epoch = 1;
-	fake->frames = window(fake->info.frames.length);
-	fake->frame_table = window(fake->info.frame_table.length);
+	fake->seglets = window(fake->info.seglets.length);
+	fake->seglet_table = window(fake->info.seglet_table.length);
 	fake->handles = window(fake->info.handles.length);
 	fake->slots = window(fake->info.slots.length);
-	for (i = 0; i < FAKE_FRAMES; i++)
-		fake->frame_table[i].next = LSMEM_NO_FRAME;
+	for (i = 0; i < FAKE_SEGLETS; i++)
+		fake->seglet_table[i].next = LSMEM_NO_SEGLET;
 	memory.info = &fake->info;
 	memory.epoch = &fake->info.epoch;
-	memory.frames = fake->frames;
-	memory.frame_table = fake->frame_table;
+	memory.seglets = fake->seglets;
+	memory.seglet_table = fake->seglet_table;
 	memory.handles = fake->handles;
 	memory.slots = fake->slots;
 	if (lsm_from_memory(&memory, FAKE_VECTOR_MAX, call, fake, &fake->lsm))
@@ -288,8 +288,8 @@ struct fake *fake_new(void)
 void fake_delete(struct fake *fake)
 {
 	lsm_close(fake->lsm);
-	unwindow(fake->frames, fake->info.frames.length);
-	unwindow(fake->frame_table, fake->info.frame_table.length);
+	unwindow(fake->seglets, fake->info.seglets.length);
+	unwindow(fake->seglet_table, fake->info.seglet_table.length);
 	unwindow(fake->handles, fake->info.handles.length);
 	unwindow(fake->slots, fake->info.slots.length);
 	free(fake);

@@ -11,14 +11,14 @@
 #include "../common/random.h"
 #include "internal.h"
 
-#define FAKE_FRAMES	96u
+#define FAKE_SEGLETS	96u
 #define FAKE_HANDLES	64u
 #define FAKE_SLOTS	64u
 #define FAKE_VECTOR_MAX	8u
 
 /**
  * struct fake_object - what the kernel knows of an index
- * @frames: chain of the object's frames, all its own
+ * @seglets: chain of the object's seglets, all its own
  */
 struct fake_object {
 	uint64_t version;
@@ -26,20 +26,20 @@ struct fake_object {
 	uint32_t length;
 	uint32_t table;
 	uint32_t offset;
-	uint32_t nr_frames;
-	uint32_t frames[LSM_VIEW_PIECES];
+	uint32_t nr_seglets;
+	uint32_t seglets[LSM_VIEW_PIECES];
 	bool live;
 };
 
 struct fake {
 	struct lsmem_info info;
-	uint8_t *frames;
-	struct lsmem_frame *frame_table;
+	uint8_t *seglets;
+	struct lsmem_seglet *seglet_table;
 	struct lsmem_handle *handles;
 	struct lsmem_slot *slots;
 	struct lsm *lsm;
 	struct fake_object objects[FAKE_HANDLES];
-	uint64_t retired_at[FAKE_FRAMES];	/* 0: free, ~0: in use, else: epoch */
+	uint64_t retired_at[FAKE_SEGLETS];	/* 0: free, ~0: in use, else: epoch */
 	atomic_uint calls;			/* how often the kernel was asked */
 	int refuse;				/* what it says, if not 0 */
 	uint32_t vector_stop;			/* operations it does before it refuses */

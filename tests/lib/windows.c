@@ -96,12 +96,12 @@ static void test_scattered(void)
 	uint64_t handle;
 	uint32_t i;
 
-	/* Every second frame is taken, so that no two pieces lie together. */
-	for (i = 0; i < FAKE_FRAMES; i += 2)
+	/* Every second seglet is taken, so that no two pieces lie together. */
+	for (i = 0; i < FAKE_SEGLETS; i += 2)
 		fake->retired_at[i] = ~0ull;
 	fake_put(fake, 0, 1, 1, 1 << 20, LSMEM_SEGLET_BYTES - 40);
 	handle = fake_handle(fake, 0);
-	tap_is(lsm_view_begin(fake->lsm, handle, &view), 0, "view: scattered frames");
+	tap_is(lsm_view_begin(fake->lsm, handle, &view), 0, "view: scattered seglets");
 	tap_is(view.nr, 17, "view: a piece for each");
 	tap_ok(view_right(&view, handle), "view: the pieces are right");
 	tap_is(lsm_view_end(fake->lsm, &view), 0, "view: ends well");
@@ -205,15 +205,15 @@ static void test_chains(void)
 		const char *what;
 		uint32_t next;
 	} bad[] = {
-		{ "ends", LSMEM_NO_FRAME },
-		{ "leaves the store", FAKE_FRAMES },
+		{ "ends", LSMEM_NO_SEGLET },
+		{ "leaves the store", FAKE_SEGLETS },
 		{ "leaves it far", 0xfffffffe },
 	};
 
 	fake_put(fake, 2, 1, 1, 300000, 0);
 	handle = fake_handle(fake, 2);
 	for (i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-		fake->frame_table[object->frames[2]].next = bad[i].next;
+		fake->seglet_table[object->seglets[2]].next = bad[i].next;
 		atomic_store(&fake->calls, 0);
 		tap_is(lsm_read(fake->lsm, handle, bytes, 1 << 20, 0, NULL), 300000,
 		       "read: a chain that %s", bad[i].what);
@@ -223,8 +223,8 @@ static void test_chains(void)
 		       "view: a chain that %s", bad[i].what);
 	}
 	/* A ring: the payload's length ends the walk. */
-	for (i = 0; i < object->nr_frames; i++)
-		fake->frame_table[object->frames[i]].next = object->frames[i];
+	for (i = 0; i < object->nr_seglets; i++)
+		fake->seglet_table[object->seglets[i]].next = object->seglets[i];
 	tap_is(lsm_read(fake->lsm, handle, bytes, 1 << 20, 0, NULL), 300000,
 	       "read: a chain that is a ring ends");
 	tap_is(lsm_view_begin(fake->lsm, handle, &view), 0, "view: a ring ends");
@@ -242,12 +242,12 @@ static void test_garbage(void)
 	uint64_t state = seed * 2 + 1, handle, position;
 	unsigned long rounds = 5 * ROUNDS, i, strange = 0, read = 0;
 	struct lsm_view view;
-	uint64_t *frames = (uint64_t *)fake->frames;
+	uint64_t *seglets = (uint64_t *)fake->seglets;
 	struct lsmem_entry *entry;
 	ssize_t ret;
 
-	for (i = 0; i < FAKE_FRAMES * LSMEM_SEGLET_BYTES / 8; i++)
-		frames[i] = random_next(&state);
+	for (i = 0; i < FAKE_SEGLETS * LSMEM_SEGLET_BYTES / 8; i++)
+		seglets[i] = random_next(&state);
 	fake->refuse = -EBADMSG;
 	for (i = 0; i < rounds; i++) {
 		uint64_t index = random_next(&state) % FAKE_HANDLES;
@@ -258,20 +258,20 @@ static void test_garbage(void)
 		if (random_next(&state) % 8)	/* live, and in the store or just outside */
 			fake->handles[index].word =
 				(uint64_t)LSMEM_WORD_LIVE << LSMEM_WORD_STATE_SHIFT |
-				random_next(&state) % ((FAKE_FRAMES + 1) <<
+				random_next(&state) % ((FAKE_SEGLETS + 1) <<
 						       LSMEM_POSITION_OFFSET_BITS);
 		position = fake->handles[index].word & ((1ull << LSMEM_POSITION_BITS) - 1);
-		if (position >> LSMEM_POSITION_OFFSET_BITS < FAKE_FRAMES &&
+		if (position >> LSMEM_POSITION_OFFSET_BITS < FAKE_SEGLETS &&
 		    position * 8 % LSMEM_SEGLET_BYTES <= LSMEM_SEGLET_BYTES - 32) {
 			/* A header of any length, at times with the right key. */
-			entry = (struct lsmem_entry *)(fake->frames + position * 8);
+			entry = (struct lsmem_entry *)(fake->seglets + position * 8);
 			entry->key = random_next(&state) % 4 ? handle : random_next(&state);
 			entry->meta = random_next(&state) % 4 ?
 				lsmem_meta_make(random_next(&state) % (2 << 20), 1, 0, 0) :
 				random_next(&state);
 		}
-		fake->frame_table[random_next(&state) % FAKE_FRAMES].next =
-			random_next(&state) % 4 ? (uint32_t)(random_next(&state) % FAKE_FRAMES) :
+		fake->seglet_table[random_next(&state) % FAKE_SEGLETS].next =
+			random_next(&state) % 4 ? (uint32_t)(random_next(&state) % FAKE_SEGLETS) :
 			(uint32_t)random_next(&state);
 		fake->info.epoch = i + 1;
 		ret = lsm_read(fake->lsm, handle, bytes, 1 << 20, 0, NULL);
@@ -420,7 +420,7 @@ static struct interrupted {
 static void interrupt(int number, siginfo_t *info, void *context)
 {
 	struct fake_object *object = &interrupted.fake->objects[5];
-	uint32_t frame = object->frames[0], offset = object->offset;
+	uint32_t seglet = object->seglets[0], offset = object->offset;
 
 	(void)number;
 	(void)context;
@@ -429,7 +429,7 @@ static void interrupt(int number, siginfo_t *info, void *context)
 		abort();
 	interrupted.faults++;
 	fake_put(interrupted.fake, 5, 1, object->version + 1, object->length, 64);
-	memset(interrupted.fake->frames + (uint64_t)frame * LSMEM_SEGLET_BYTES + offset +
+	memset(interrupted.fake->seglets + (uint64_t)seglet * LSMEM_SEGLET_BYTES + offset +
 	       LSMEM_ENTRY_BYTES, 0xee, object->length);
 	mprotect(interrupted.target, interrupted.length, PROT_READ | PROT_WRITE);
 }

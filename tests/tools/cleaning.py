@@ -30,8 +30,8 @@ LSMEMCTL = ""
 BLANK: dict[str, object] = {
     "kind": "object", "durability": "volatile", "state": "active", "attached": 0,
     "uuid": "5d0f2b06-3c4c-4a3b-8a52-1f1f2f5d9f11", "size_bytes": 1 << 30,
-    "capacity_bytes": 1000000000, "live_bytes": 900000000, "frames": 16384, "free_frames": 700,
-    "reserved_frames": 144, "segments": 130,
+    "capacity_bytes": 1000000000, "live_bytes": 900000000, "seglets": 16384, "free_seglets": 700,
+    "reserved_seglets": 144, "segments": 130,
     "cleaner/passes": 0, "cleaner/segments_cleaned": 0, "cleaner/relocated_bytes": 0,
     "cleaner/relocated_entries": 0, "cleaner/freed_bytes": 0, "cleaner/write_cost_permille": 0,
     "stats/appends": 0, "stats/appended_bytes": 0, "stats/stalls": 0, "stats/stall_ns": 0,
@@ -220,7 +220,7 @@ def test_top_of_nothing() -> None:
     Store("lsmem", {})
     done = lsmemctl("top", "--count", "1", "--interval", "50ms")
     is_((done.returncode, done.stderr), (0, ""))
-    assert "capacity -, live - (- %), free frames - of -" in done.stdout, done.stdout
+    assert "capacity -, live - (- %), free seglets - of -" in done.stdout, done.stdout
 
 
 def test_top_counters_that_went_back() -> None:
@@ -476,13 +476,13 @@ def test_clean() -> None:
     store = Store("lsmem", BLANK, NEW, {"cleaner/segments_cleaned": 1000})
     cleaner = Cleaner(store, "clean", 1000, lambda done: store.change(
         cleaner__segments_cleaned=1000 + done, cleaner__relocated_bytes=done * 100,
-        cleaner__freed_bytes=done * 50, free_frames=700 + done))
+        cleaner__freed_bytes=done * 50, free_seglets=700 + done))
     gained = clean_json(lsmemctl("clean", "lsmem", "--json"))
     is_(cleaner.asked, 124, "all closed segments")
     assert gained.pop("seconds") > 0
     is_(gained, {"name": "lsmem", "level": "clean", "asked": 124, "left": 0, "segments": 124,
-                 "copied_bytes": 12400, "freed_bytes": 6200, "free_frames_before": 700,
-                 "free_frames_after": 824})
+                 "copied_bytes": 12400, "freed_bytes": 6200, "free_seglets_before": 700,
+                 "free_seglets_after": 824})
 
 
 def test_clean_compact_ends_early() -> None:

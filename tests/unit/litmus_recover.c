@@ -256,8 +256,8 @@ static bool torn_full_once(uint64_t seed, bool again, bool *torn)
 	disk_settle(sim->disk);
 	params = (struct core_params) {
 		.super = { recover_super(r) }, .map = &map, .io_bytes = CORE_IO_BYTES,
-		.log = { .frames = sim->model->memory, .table = sim->model->table,
-			 .nr_frames = MODEL_FRAMES },
+		.log = { .seglets = sim->model->memory, .table = sim->model->table,
+			 .nr_seglets = MODEL_SEGLETS },
 	};
 	sim->core = core_new(&params, error);
 	core_event(sim->core, &event);

@@ -28,7 +28,7 @@ struct model *model_new(uint64_t *random, const uint8_t *uuid, uint32_t most_seg
 
 	m->random = random;
 	memcpy(m->uuid, uuid, sizeof(m->uuid));
-	m->memory = memory_get((size_t)MODEL_FRAMES * LSMEM_SEGLET_BYTES);
+	m->memory = memory_get((size_t)MODEL_SEGLETS * LSMEM_SEGLET_BYTES);
 	m->most_segments = most_segments < MODEL_SEGMENTS ? most_segments : MODEL_SEGMENTS;
 	model_reset(m);
 	return m;
@@ -56,14 +56,14 @@ void model_reset(struct model *m)
 		struct model_entry *entries = m->segments[i].entries;
 		uint32_t room = m->segments[i].room_entries;
 
-		memset(&m->segments[i], 0, offsetof(struct model_segment, frames));
+		memset(&m->segments[i], 0, offsetof(struct model_segment, seglets));
 		m->segments[i].nr_entries = m->segments[i].nr_whole = 0;
 		m->segments[i].entries = entries;
 		m->segments[i].room_entries = room;
 	}
-	for (i = 0; i < MODEL_FRAMES; i++)
-		m->free[i] = MODEL_FRAMES - 1 - i;
-	m->nr_free = MODEL_FRAMES;
+	for (i = 0; i < MODEL_SEGLETS; i++)
+		m->free[i] = MODEL_SEGLETS - 1 - i;
+	m->nr_free = MODEL_SEGLETS;
 	memset(m->heads, 0, sizeof(m->heads));
 	memset(m->handles, 0, sizeof(m->handles));
 	m->nr_pending = 0;
@@ -77,7 +77,7 @@ void model_reset(struct model *m)
 
 static uint8_t *model_at(const struct model *m, const struct model_segment *seg, uint32_t at)
 {
-	return m->memory + (size_t)seg->frames[at / LSMEM_SEGLET_BYTES] * LSMEM_SEGLET_BYTES +
+	return m->memory + (size_t)seg->seglets[at / LSMEM_SEGLET_BYTES] * LSMEM_SEGLET_BYTES +
 	       at % LSMEM_SEGLET_BYTES;
 }
 
@@ -85,16 +85,16 @@ static bool model_grow(struct model *m, struct model_segment *seg, uint32_t to)
 {
 	uint32_t needed = (to + LSMEM_SEGLET_BYTES - 1) / LSMEM_SEGLET_BYTES;
 
-	if (needed > seg->nr_frames && needed - seg->nr_frames > m->nr_free)
+	if (needed > seg->nr_seglets && needed - seg->nr_seglets > m->nr_free)
 		return false;
-	while (seg->nr_frames < needed) {
+	while (seg->nr_seglets < needed) {
 		uint32_t frame = m->free[--m->nr_free];
 
-		m->table[frame].next = LSMEM_NO_FRAME;
+		m->table[frame].next = LSMEM_NO_SEGLET;
 		m->table[frame].incarnation++;
-		if (seg->nr_frames)
-			m->table[seg->frames[seg->nr_frames - 1]].next = frame;
-		seg->frames[seg->nr_frames++] = frame;
+		if (seg->nr_seglets)
+			m->table[seg->seglets[seg->nr_seglets - 1]].next = frame;
+		seg->seglets[seg->nr_seglets++] = frame;
 	}
 	return true;
 }
@@ -157,7 +157,7 @@ static struct model_segment *model_segment_new(struct model *m, uint64_t id)
 		return NULL;
 	while (seg->life)
 		seg++;
-	memset(seg, 0, offsetof(struct model_segment, frames));
+	memset(seg, 0, offsetof(struct model_segment, seglets));
 	seg->nr_entries = seg->nr_whole = 0;
 	seg->id = id;
 	seg->generation = 1;
@@ -170,10 +170,10 @@ static struct model_segment *model_segment_new(struct model *m, uint64_t id)
 /* Give back the frames behind the first @bytes. */
 void model_shrink(struct model *m, struct model_segment *seg, uint32_t bytes)
 {
-	while (seg->nr_frames && (uint64_t)(seg->nr_frames - 1) * LSMEM_SEGLET_BYTES >= bytes)
-		m->free[m->nr_free++] = seg->frames[--seg->nr_frames];
-	if (seg->nr_frames)
-		m->table[seg->frames[seg->nr_frames - 1]].next = LSMEM_NO_FRAME;
+	while (seg->nr_seglets && (uint64_t)(seg->nr_seglets - 1) * LSMEM_SEGLET_BYTES >= bytes)
+		m->free[m->nr_free++] = seg->seglets[--seg->nr_seglets];
+	if (seg->nr_seglets)
+		m->table[seg->seglets[seg->nr_seglets - 1]].next = LSMEM_NO_SEGLET;
 }
 
 static void model_segment_free(struct model *m, struct model_segment *seg)
@@ -356,7 +356,7 @@ static uint32_t model_emit_segment(struct model *m, struct model_segment *seg,
 	memset(e, 0, sizeof(*e));
 	e->segment = seg->id;
 	e->generation = seg->generation;
-	e->first_frame = seg->nr_frames ? seg->frames[0] : LSMEM_NO_FRAME;
+	e->first_seglet = seg->nr_seglets ? seg->seglets[0] : LSMEM_NO_SEGLET;
 	e->flags = seg->survivor ? LSMEM_EVENT_SURVIVOR : 0;
 	if (seg->life == MODEL_OPENING && !seg->open_emitted) {
 		e->type = LSMEM_EVENT_OPEN;
@@ -380,7 +380,7 @@ static uint32_t model_emit_segment(struct model *m, struct model_segment *seg,
 				to = seg->entries[n].at + lsmem_entry_size(seg->entries[n].length);
 		}
 		e->type = LSMEM_EVENT_RANGE;
-		e->first_frame = seg->frames[seg->emitted / LSMEM_SEGLET_BYTES];
+		e->first_seglet = seg->seglets[seg->emitted / LSMEM_SEGLET_BYTES];
 		e->from = seg->emitted;
 		e->to = to;
 		seg->emitted = to;
@@ -448,7 +448,7 @@ static uint32_t model_emit_resume(struct model *m, struct lsmem_event *e)
 	m->resuming = seg->id + 1;
 	e->segment = seg->id;
 	e->generation = seg->generation;
-	e->first_frame = seg->nr_frames ? seg->frames[0] : LSMEM_NO_FRAME;
+	e->first_seglet = seg->nr_seglets ? seg->seglets[0] : LSMEM_NO_SEGLET;
 	e->from = seg->loaded ? seg->home : seg->acked;
 	e->to = seg->loaded ? seg->home : seg->committed;
 	e->flags = (seg->open_acked ? LSMEM_EVENT_OPENED : 0) |

@@ -26,7 +26,7 @@
 #define MODEL_HEADS		3u	/* 0 is the cleaner's */
 #define MODEL_HANDLES		10u
 #define MODEL_SEGMENTS		64u
-#define MODEL_FRAMES		160u
+#define MODEL_SEGLETS		160u
 #define MODEL_SPARES		3u
 #define MODEL_RETIRES		4u
 #define MODEL_VICTIMS		6u
@@ -62,7 +62,7 @@ struct model_segment {
 	bool open_emitted, open_acked, close_emitted, close_acked;
 	uint32_t limit;			/* rolls early: keeps the model small */
 	uint32_t reserved, committed, emitted, acked, home, listed;
-	uint32_t nr_frames, frames[LSMEM_SEGLETS];
+	uint32_t nr_seglets, seglets[LSMEM_SEGLETS];
 	struct model_entry *entries;
 	uint32_t nr_entries, room_entries, nr_whole;
 };
@@ -149,8 +149,8 @@ struct model {
 	uint64_t *random;
 	uint8_t uuid[LSMEM_UUID_BYTES];
 	uint8_t *memory;
-	struct lsmem_frame table[MODEL_FRAMES];
-	uint32_t free[MODEL_FRAMES], nr_free;
+	struct lsmem_seglet table[MODEL_SEGLETS];
+	uint32_t free[MODEL_SEGLETS], nr_free;
 	struct model_segment segments[MODEL_SEGMENTS];
 	uint32_t most_segments;		/* what the backup holds */
 	uint32_t heads[MODEL_HEADS];	/* segment + 1 */

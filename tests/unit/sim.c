@@ -216,9 +216,9 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 		.replicas = sim->options.replicas,
 		.min_replicas = sim->options.min_replicas,
 		.log = {
-			.frames = sim->model->memory,
+			.seglets = sim->model->memory,
 			.table = sim->model->table,
-			.nr_frames = MODEL_FRAMES,
+			.nr_seglets = MODEL_SEGLETS,
 		},
 		.resume = resume,
 		.io_bytes = random_chance(&sim->random, 50) ? LSMEM_SEGLET_BYTES : CORE_IO_BYTES,

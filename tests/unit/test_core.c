@@ -33,7 +33,7 @@ static struct sim *begin(struct lsmem_event *event)
 	sim_settle(sim);
 	seg = &sim->model->segments[sim->model->heads[1] - 1];
 	*event = (struct lsmem_event) {
-		.segment = seg->id, .generation = 1, .first_frame = seg->frames[0],
+		.segment = seg->id, .generation = 1, .first_seglet = seg->seglets[0],
 		.from = seg->emitted, .to = seg->emitted,
 	};
 	return sim;
@@ -85,12 +85,12 @@ static bool test_events(void)
 	EVENT(event.type = LSMEM_EVENT_RANGE; event.from += 8; event.to += 16);
 	EVENT(event.type = LSMEM_EVENT_RANGE; event.to = LSMEM_SEGMENT_BYTES - LSMEM_BLOCK);
 	EVENT(event.type = LSMEM_EVENT_RANGE; event.to = 0xfffffff8);
-	EVENT(event.type = LSMEM_EVENT_RANGE; event.to += 8; event.first_frame = MODEL_FRAMES);
-	EVENT(event.type = LSMEM_EVENT_RANGE; event.to += 8; event.first_frame = LSMEM_NO_FRAME);
+	EVENT(event.type = LSMEM_EVENT_RANGE; event.to += 8; event.first_seglet = MODEL_SEGLETS);
+	EVENT(event.type = LSMEM_EVENT_RANGE; event.to += 8; event.first_seglet = LSMEM_NO_SEGLET);
 	/* the chain ends, or leads astray */
 	EVENT(event.type = LSMEM_EVENT_RANGE; event.to += 100000);
 	EVENT(event.type = LSMEM_EVENT_RANGE; event.to += 100000;
-	      sim->model->table[event.first_frame].next = MODEL_FRAMES + 7);
+	      sim->model->table[event.first_seglet].next = MODEL_SEGLETS + 7);
 	/* OPEN */
 	EVENT(event.type = LSMEM_EVENT_OPEN);
 	EVENT(event.type = LSMEM_EVENT_OPEN; event.segment = 0);
@@ -100,11 +100,11 @@ static bool test_events(void)
 	EVENT(event.type = LSMEM_EVENT_CLOSE; event.entries = 0xffffffff);
 	EVENT(event.type = LSMEM_EVENT_CLOSE; event.entries = 1);
 	EVENT(event.type = LSMEM_EVENT_CLOSE; event.entries = 3);
-	EVENT(event.type = LSMEM_EVENT_CLOSE; event.entries = 2; event.first_frame = 1u << 30);
-	EVENT(event.type = LSMEM_EVENT_CLOSE; event.entries = 2; event.first_frame++);
+	EVENT(event.type = LSMEM_EVENT_CLOSE; event.entries = 2; event.first_seglet = 1u << 30);
+	EVENT(event.type = LSMEM_EVENT_CLOSE; event.entries = 2; event.first_seglet++);
 	EVENT(event.type = LSMEM_EVENT_CLOSE; event.entries = 2;
-	      sim->model->memory[event.first_frame * LSMEM_SEGLET_BYTES + 40] ^= 1;
-	      sim->model->memory[event.first_frame * LSMEM_SEGLET_BYTES + 20] ^= 1);
+	      sim->model->memory[event.first_seglet * LSMEM_SEGLET_BYTES + 40] ^= 1;
+	      sim->model->memory[event.first_seglet * LSMEM_SEGLET_BYTES + 20] ^= 1);
 	/* RETIRE */
 	EVENT(event.type = LSMEM_EVENT_RETIRE);				/* it is open */
 	EVENT(event.type = LSMEM_EVENT_RETIRE; event.segment = 9999);
@@ -471,8 +471,8 @@ static bool test_params(void)
 	good = (struct core_params) {
 		.super = { recover_super(r) }, .map = recover_digest(r), .resume = true,
 		.io_bytes = CORE_IO_BYTES,
-		.log = { .frames = sim->model->memory, .table = sim->model->table,
-			 .nr_frames = MODEL_FRAMES },
+		.log = { .seglets = sim->model->memory, .table = sim->model->table,
+			 .nr_seglets = MODEL_SEGLETS },
 	};
 	params = good;
 	params.io_bytes = 4096 + 512;
@@ -480,7 +480,7 @@ static bool test_params(void)
 	params.io_bytes = 2 * CORE_IO_BYTES;
 	CHECK(!core_new(&params, error) && error[0]);
 	params = good;
-	params.log.nr_frames = 0;
+	params.log.nr_seglets = 0;
 	CHECK(!core_new(&params, error) && error[0]);
 	/* Segments are open, and the kernel does not have them (invariant 15). */
 	params = good;

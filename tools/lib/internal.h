@@ -26,8 +26,8 @@ struct lsm_mapping {
 
 enum lsm_map {
 	LSM_MAP_INFO,
-	LSM_MAP_FRAMES,
-	LSM_MAP_FRAME_TABLE,
+	LSM_MAP_SEGLETS,
+	LSM_MAP_SEGLET_TABLE,
 	LSM_MAP_HANDLES,
 	LSM_MAP_SLOTS,
 	LSM_MAPS,
@@ -36,15 +36,15 @@ enum lsm_map {
 /**
  * struct lsm - an open store
  * @fd: of the device, -1 in tests
- * @windows: frames, tables and epoch can be read
+ * @windows: seglets, tables and epoch can be read
  * @view_ms: after which the kernel may revoke a view
  * @nr_slots: in @slots and @owners
- * @nr_frames: in @frames and @frame_table
+ * @nr_seglets: in @seglets and @seglet_table
  * @nr_handles: in @handles
  * @alive: 1 in the process that mapped the windows, 0 in the child of a fork
  *	(the page is wiped there: no system call is needed to find out)
- * @frames: @nr_frames * LSMEM_SEGLET_BYTES
- * @frame_table: struct lsmem_frame for each frame
+ * @seglets: @nr_seglets * LSMEM_SEGLET_BYTES
+ * @seglet_table: struct lsmem_seglet for each seglet
  * @handles: the handle table
  * @epoch: the store's, in the info page
  * @slots: NULL if views cannot be had
@@ -61,11 +61,11 @@ struct lsm {
 	bool windows;
 	uint32_t view_ms;
 	uint32_t nr_slots;
-	uint64_t nr_frames;
+	uint64_t nr_seglets;
 	uint64_t nr_handles;
 	const uint32_t *alive;
-	const uint8_t *frames;
-	const struct lsmem_frame *frame_table;
+	const uint8_t *seglets;
+	const struct lsmem_seglet *seglet_table;
 	const struct lsmem_handle *handles;
 	const __u64 *epoch;
 	struct lsmem_slot *slots;
@@ -79,13 +79,13 @@ struct lsm {
 /**
  * struct lsm_place - where an object lay when its header was looked at
  * @word: handle word then; unchanged afterwards, what was read is the object
- * @frame: of the first payload byte
- * @offset: in @frame, below LSMEM_SEGLET_BYTES + 1
+ * @seglet: of the first payload byte
+ * @offset: in @seglet, below LSMEM_SEGLET_BYTES + 1
  * @object: from the header
  */
 struct lsm_place {
 	uint64_t word;
-	uint32_t frame;
+	uint32_t seglet;
 	uint32_t offset;
 	struct lsm_object object;
 };
@@ -101,8 +101,8 @@ enum lsm_locate {
 struct lsm_memory {
 	const struct lsmem_info *info;
 	const __u64 *epoch;
-	const void *frames;
-	const void *frame_table;
+	const void *seglets;
+	const void *seglet_table;
 	const void *handles;
 	void *slots;
 };
@@ -116,17 +116,17 @@ int lsm_kernel_read(struct lsm *lsm, uint64_t handle, void *data, uint32_t lengt
 
 enum lsm_locate lsm_locate(const struct lsm *lsm, uint64_t handle, struct lsm_place *place);
 bool lsm_place_unchanged(const struct lsm *lsm, uint64_t handle, const struct lsm_place *place);
-bool lsm_next_frame(const struct lsm *lsm, uint32_t *frame);
+bool lsm_next_seglet(const struct lsm *lsm, uint32_t *seglet);
 
 static inline bool lsm_windows_here(const struct lsm *lsm)
 {
 	return lsm->windows && __atomic_load_n(lsm->alive, __ATOMIC_RELAXED);
 }
 
-/* Bytes of a frame. */
-static inline const uint8_t *lsm_frame_bytes(const struct lsm *lsm, uint32_t frame)
+/* Bytes of a seglet. */
+static inline const uint8_t *lsm_seglet_bytes(const struct lsm *lsm, uint32_t seglet)
 {
-	return lsm->frames + (size_t)frame * LSMEM_SEGLET_BYTES;
+	return lsm->seglets + (size_t)seglet * LSMEM_SEGLET_BYTES;
 }
 
 /* Between two looks at something that another CPU is changing. */

@@ -43,12 +43,12 @@ int lsm_check_info(const struct lsmem_info *info)
 	if (info->magic != LSMEM_INFO_MAGIC || info->compat > LSMEM_ABI ||
 	    info->length < sizeof(*info) || info->kind != LSMEM_KIND_OBJECT)
 		return -EPROTO;
-	if (!info->nr_frames || info->nr_frames > 1ull << (LSMEM_POSITION_BITS -
+	if (!info->nr_seglets || info->nr_seglets > 1ull << (LSMEM_POSITION_BITS -
 							    LSMEM_POSITION_OFFSET_BITS) ||
 	    !info->nr_handles || info->nr_handles > 1ull << LSMEM_HANDLE_INDEX_BITS)
 		return -EPROTO;
-	if (!window_holds(&info->frames, info->nr_frames, LSMEM_SEGLET_BYTES) ||
-	    !window_holds(&info->frame_table, info->nr_frames, sizeof(struct lsmem_frame)) ||
+	if (!window_holds(&info->seglets, info->nr_seglets, LSMEM_SEGLET_BYTES) ||
+	    !window_holds(&info->seglet_table, info->nr_seglets, sizeof(struct lsmem_seglet)) ||
 	    !window_holds(&info->handles, info->nr_handles, sizeof(struct lsmem_handle)) ||
 	    !window_holds(&info->slots, info->nr_slots, sizeof(struct lsmem_slot)))
 		return -EPROTO;
@@ -101,10 +101,10 @@ static int use_memory(struct lsm *lsm, const struct lsm_memory *memory)
 	lsm->slots = owners ? memory->slots : NULL;
 	lsm->nr_slots = owners ? info->nr_slots : 0;
 	lsm->view_ms = info->view_ms;
-	lsm->nr_frames = info->nr_frames;
+	lsm->nr_seglets = info->nr_seglets;
 	lsm->nr_handles = info->nr_handles;
-	lsm->frames = memory->frames;
-	lsm->frame_table = memory->frame_table;
+	lsm->seglets = memory->seglets;
+	lsm->seglet_table = memory->seglet_table;
 	lsm->handles = memory->handles;
 	lsm->epoch = memory->epoch;
 	lsm->windows = true;
@@ -143,10 +143,10 @@ static int map_windows(struct lsm *lsm, bool writable)
 	ret = lsm_check_info(&info);
 	if (ret)
 		return ret;
-	ret = map_window(lsm, LSM_MAP_FRAMES, &info.frames, PROT_READ);
+	ret = map_window(lsm, LSM_MAP_SEGLETS, &info.seglets, PROT_READ);
 	if (ret)
 		return ret;
-	ret = map_window(lsm, LSM_MAP_FRAME_TABLE, &info.frame_table, PROT_READ);
+	ret = map_window(lsm, LSM_MAP_SEGLET_TABLE, &info.seglet_table, PROT_READ);
 	if (ret)
 		return ret;
 	ret = map_window(lsm, LSM_MAP_HANDLES, &info.handles, PROT_READ);
@@ -159,8 +159,8 @@ static int map_windows(struct lsm *lsm, bool writable)
 	}
 	memory.info = &info;
 	memory.epoch = &((const struct lsmem_info *)lsm->maps[LSM_MAP_INFO].address)->epoch;
-	memory.frames = lsm->maps[LSM_MAP_FRAMES].address;
-	memory.frame_table = lsm->maps[LSM_MAP_FRAME_TABLE].address;
+	memory.seglets = lsm->maps[LSM_MAP_SEGLETS].address;
+	memory.seglet_table = lsm->maps[LSM_MAP_SEGLET_TABLE].address;
 	memory.handles = lsm->maps[LSM_MAP_HANDLES].address;
 	memory.slots = lsm->maps[LSM_MAP_SLOTS].address;
 	return use_memory(lsm, &memory);

@@ -4,14 +4,14 @@
  *
  * A view publishes the store's epoch in a slot of its own, and only then looks
  * at the handle word.  The kernel does it the other way round: it exchanges the
- * words that point to a frame, raises the epoch, and only then looks at the
+ * words that point to a seglet, raises the epoch, and only then looks at the
  * slots.  With a full barrier on both sides, either the kernel sees the slot
- * and leaves the frame alone, or the view sees the new word.
+ * and leaves the seglet alone, or the view sees the new word.
  *
  *	view				kernel
  *	slot = epoch			word = new place (exchange)
  *	full barrier			epoch + 1, full barrier
- *	read word			read slots: free frames older than all
+ *	read word			read slots: free seglets older than all
  *
  * So an entry whose header bears the handle's key, found after the epoch was
  * published, stays what it is, and there is no need to look at the word again.
@@ -88,24 +88,24 @@ static uint64_t withdraw(const struct lsm *lsm, unsigned int slot)
 	return __atomic_exchange_n(&lsm->slots[slot].epoch, LSMEM_SLOT_IDLE, __ATOMIC_ACQ_REL);
 }
 
-/* The pieces of @place.  False: the chain of frames has an end. */
+/* The pieces of @place.  False: the chain of seglets has an end. */
 static bool collect(const struct lsm *lsm, const struct lsm_place *place, struct lsm_view *view)
 {
-	uint32_t offset = place->offset, left = place->object.length, frame = place->frame, piece;
+	uint32_t offset = place->offset, left = place->object.length, seglet = place->seglet, piece;
 	struct iovec *last = NULL;
 	uint8_t *base;
 
 	view->nr = 0;
 	while (left) {
 		if (offset == LSMEM_SEGLET_BYTES) {
-			if (!lsm_next_frame(lsm, &frame))
+			if (!lsm_next_seglet(lsm, &seglet))
 				return false;
 			offset = 0;
 		}
 		piece = LSMEM_SEGLET_BYTES - offset;
 		if (piece > left)
 			piece = left;
-		base = (uint8_t *)lsm_frame_bytes(lsm, frame) + offset;
+		base = (uint8_t *)lsm_seglet_bytes(lsm, seglet) + offset;
 		if (last && (uint8_t *)last->iov_base + last->iov_len == base) {
 			last->iov_len += piece;
 		} else {

@@ -8,14 +8,14 @@
  *	word (acquire) -> generation -> header -> bytes -> fence -> word again
  *
  * The kernel writes an entry before it exchanges the word for one that points
- * to it, and gives a frame out again only after the words that pointed there
+ * to it, and gives a seglet out again only after the words that pointed there
  * were exchanged.  So while the word has not changed, neither have the bytes;
  * the word's tag grows at each exchange, so a word that came back is seen.
  *
  * Until the word has been looked at again, everything that was read may be
  * anything: an old entry, half of a new one, another object, or what a broken
  * kernel put there.  Therefore each index is held against the bounds before it
- * is used, a chain of frames is followed for as many steps as a payload can
+ * is used, a chain of seglets is followed for as many steps as a payload can
  * have, and nothing is believed of a header but by its key.  What does not fit
  * is not an error here: the kernel is asked, and what it says is so.
  *
@@ -45,27 +45,27 @@ static uint64_t load_le64(const void *from)
 }
 
 /**
- * lsm_next_frame() - step from a frame to the next of its segment
+ * lsm_next_seglet() - step from a seglet to the next of its segment
  * @lsm: store
- * @frame: in and out; always below nr_frames
+ * @seglet: in and out; always below nr_seglets
  *
  * Return: false at the end of the chain, or where it leads out of the store.
  */
-bool lsm_next_frame(const struct lsm *lsm, uint32_t *frame)
+bool lsm_next_seglet(const struct lsm *lsm, uint32_t *seglet)
 {
-	uint32_t next = __atomic_load_n(&lsm->frame_table[*frame].next, __ATOMIC_RELAXED);
+	uint32_t next = __atomic_load_n(&lsm->seglet_table[*seglet].next, __ATOMIC_RELAXED);
 
-	if (next >= lsm->nr_frames)
+	if (next >= lsm->nr_seglets)
 		return false;
-	*frame = next;
+	*seglet = next;
 	return true;
 }
 
-/* The header at @place->frame, @offset: is it of object @handle, and how large? */
+/* The header at @place->seglet, @offset: is it of object @handle, and how large? */
 static bool read_header(const struct lsm *lsm, uint64_t handle, uint32_t offset,
 			struct lsm_place *place)
 {
-	const uint8_t *header = lsm_frame_bytes(lsm, place->frame) + offset;
+	const uint8_t *header = lsm_seglet_bytes(lsm, place->seglet) + offset;
 	uint64_t meta = load_le64(header + offsetof(struct lsmem_entry, meta));
 	uint32_t length = (uint32_t)LSMEM_META_GET(meta, LENGTH);
 
@@ -102,7 +102,7 @@ static inline __attribute__((always_inline)) enum lsm_locate
 locate(const struct lsm *lsm, uint64_t handle, struct lsm_place *place)
 {
 	const struct lsmem_handle *entry;
-	uint64_t position, info, frame;
+	uint64_t position, info, seglet;
 	uint32_t offset;
 
 	if (lsmem_handle_index(handle) >= lsm->nr_handles)
@@ -125,11 +125,11 @@ locate(const struct lsm *lsm, uint64_t handle, struct lsm_place *place)
 	if ((info & LSMEM_GENERATION_MAX) != lsmem_handle_generation(handle))
 		return LSM_ASK;
 	position = place->word & ((1ull << LSMEM_POSITION_BITS) - 1);
-	frame = position >> LSMEM_POSITION_OFFSET_BITS;
+	seglet = position >> LSMEM_POSITION_OFFSET_BITS;
 	offset = (uint32_t)(position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN;
-	if (frame >= lsm->nr_frames || offset > LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES)
+	if (seglet >= lsm->nr_seglets || offset > LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES)
 		return LSM_ASK;
-	place->frame = (uint32_t)frame;
+	place->seglet = (uint32_t)seglet;
 	if (read_header(lsm, handle, offset, place))
 		return LSM_FOUND;
 	return lsm_place_unchanged(lsm, handle, place) ? LSM_ASK : LSM_CHANGING;
@@ -187,20 +187,20 @@ static void copy_from_window(uint8_t *to, const uint8_t *from, uint32_t length)
 static bool copy_payload(const struct lsm *lsm, const struct lsm_place *place, uint8_t *to,
 			 uint32_t length, uint32_t offset)
 {
-	uint32_t frame = place->frame, piece;
+	uint32_t seglet = place->seglet, piece;
 
 	offset += place->offset;
 	/* At most LSMEM_OBJECT_MAX / LSMEM_SEGLET_BYTES + 1 steps in all. */
 	while (length) {
 		while (offset >= LSMEM_SEGLET_BYTES) {
-			if (!lsm_next_frame(lsm, &frame))
+			if (!lsm_next_seglet(lsm, &seglet))
 				return false;
 			offset -= LSMEM_SEGLET_BYTES;
 		}
 		piece = LSMEM_SEGLET_BYTES - offset;
 		if (piece > length)
 			piece = length;
-		copy_from_window(to, lsm_frame_bytes(lsm, frame) + offset, piece);
+		copy_from_window(to, lsm_seglet_bytes(lsm, seglet) + offset, piece);
 		to += piece;
 		offset += piece;
 		length -= piece;
@@ -273,7 +273,7 @@ read_fully(struct lsm *lsm, uint64_t handle, void *data, size_t length, uint32_t
 	return lsm_kernel_read(lsm, handle, data, (uint32_t)length, offset, object);
 }
 
-/* The common case by itself: all of an object that lies in one frame. */
+/* The common case by itself: all of an object that lies in one seglet. */
 ssize_t lsm_read(struct lsm *lsm, uint64_t handle, void *data, size_t length,
 		 uint32_t offset, struct lsm_object *object)
 {
@@ -282,7 +282,7 @@ ssize_t lsm_read(struct lsm *lsm, uint64_t handle, void *data, size_t length,
 	if (lsm_windows_here(lsm) && !offset && locate(lsm, handle, &place) == LSM_FOUND &&
 	    place.object.length <= length &&
 	    place.offset + place.object.length <= LSMEM_SEGLET_BYTES) {
-		copy_from_window(data, lsm_frame_bytes(lsm, place.frame) + place.offset,
+		copy_from_window(data, lsm_seglet_bytes(lsm, place.seglet) + place.offset,
 				 place.object.length);
 		if (lsm_place_unchanged(lsm, handle, &place)) {
 			if (object)

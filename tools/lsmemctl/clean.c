@@ -181,7 +181,7 @@ static bool wait_done(struct request *request)
 }
 
 /*
- * The store when it has been quiet: frames come free some time after a segment
+ * The store when it has been quiet: seglets come free some time after a segment
  * is done, when no reader can see them and a backup does without it.
  * Return: NULL when it has gone.
  */
@@ -196,7 +196,7 @@ static struct json_object *read_quiet(const struct level *level, const char *nam
 		ctl_pause(QUIET);
 		store = ctl_store_read(name);
 		quiet = store && number_of(store, level->copied) == number_of(before, level->copied) &&
-			number_of(store, "free_frames") == number_of(before, "free_frames");
+			number_of(store, "free_seglets") == number_of(before, "free_seglets");
 		json_object_put(before);
 	}
 	return store;
@@ -210,8 +210,8 @@ static const struct ctl_column columns[] = {
 	{ "SEGMENTS",		"segments",		CTL_NUMBER },
 	{ "COPIED",		"copied_bytes",		CTL_BYTES },
 	{ "FREED",		"freed_bytes",		CTL_BYTES },
-	{ "FREE-BEFORE",	"free_frames_before",	CTL_NUMBER },
-	{ "FREE-AFTER",		"free_frames_after",	CTL_NUMBER },
+	{ "FREE-BEFORE",	"free_seglets_before",	CTL_NUMBER },
+	{ "FREE-AFTER",		"free_seglets_after",	CTL_NUMBER },
 	{ "SECONDS",		"seconds",		CTL_NUMBER },
 };
 
@@ -238,8 +238,8 @@ static int print_gain(const struct request *request, struct json_object *before,
 		   number_of(after, level->copied) - number_of(before, level->copied));
 	add_number(out, "freed_bytes",
 		   number_of(after, level->freed) - number_of(before, level->freed));
-	add_number(out, "free_frames_before", number_of(before, "free_frames"));
-	add_number(out, "free_frames_after", number_of(after, "free_frames"));
+	add_number(out, "free_seglets_before", number_of(before, "free_seglets"));
+	add_number(out, "free_seglets_after", number_of(after, "free_seglets"));
 	snprintf(text, sizeof(text), "%.3f", seconds);
 	json_object_object_add(out, "seconds", json_object_new_double_s(seconds, text));
 	if (ctl_json) {

@@ -42,7 +42,7 @@ static const struct {
 	bool bytes;
 } watched[] = {
 	{ "LIVE",	"live_bytes",		8,	false,	true },
-	{ "FREE",	"free_frames",		8,	false,	false },
+	{ "FREE",	"free_seglets",		8,	false,	false },
 	{ "SEGMENTS",	"segments",		9,	false,	false },
 	{ "WRITE/s",	"appended_bytes",	8,	true,	true },
 	{ "MOVE/s",	"relocated_bytes",	8,	true,	true },

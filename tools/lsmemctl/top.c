@@ -244,7 +244,7 @@ static const char *const help[] = {
 	"append        what users write, with headers",
 	"write cost    bytes written and copied for each byte that users wrote",
 	"wanted        the level of cleaning that the balancer asks for now",
-	"compact       level 1: a segment into fewer frames, in memory only",
+	"compact       level 1: a segment into fewer seglets, in memory only",
 	"clean         level 2: segments into new ones, on the backup too",
 	"copied/freed  bytes copied for each byte that came free",
 	"time %        of one thread; several together may have more than 100",

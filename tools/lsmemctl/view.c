@@ -90,10 +90,10 @@ static void store_lines(const struct view *view)
 {
 	line(view, true, "%s: %s, %s, %s", FIGURE(view, "name", WORD), FIGURE(view, "kind", WORD),
 	     FIGURE(view, "durability", WORD), FIGURE(view, "state", WORD));
-	line(view, false, "capacity %s, live %s (%s %%), free frames %s of %s",
+	line(view, false, "capacity %s, live %s (%s %%), free seglets %s of %s",
 	     FIGURE(view, "capacity_bytes", BYTES), FIGURE(view, "live_bytes", BYTES),
-	     FIGURE(view, "used_percent", TENTH), FIGURE(view, "free_frames", NUMBER),
-	     FIGURE(view, "frames", NUMBER));
+	     FIGURE(view, "used_percent", TENTH), FIGURE(view, "free_seglets", NUMBER),
+	     FIGURE(view, "seglets", NUMBER));
 	line(view, false, "append %s/s, %s operations/s, write cost %s",
 	     FIGURE(view, "append.bytes_per_second", BYTES),
 	     FIGURE(view, "append.operations_per_second", NUMBER),
