@@ -39,7 +39,7 @@ int lsmem_balance_init(struct lsmem_store *store)
 	store->plan.limits = (struct lsmem_policy_limits){
 		.free_low = LSMEM_FREE_LOW_DEFAULT,
 		.utilization_max = LSMEM_UTILIZATION_DEFAULT,
-		.deletes_max = LSMEM_DELETES_DEFAULT,
+		.tombstones_max = LSMEM_TOMBSTONES_MAX_DEFAULT,
 		.balancer = LSMEM_BALANCER_ADAPTIVE,
 		.fixed_clean = LSMEM_FIXED_CLEAN_DEFAULT,
 		.tombstone_ratio = LSMEM_TOMBSTONES_DEFAULT,
@@ -189,8 +189,8 @@ u32 lsmem_balance_limit(const struct lsmem_store *store)
 struct lsmem_scan {
 	u64 oldest;		/* lowest id of a segment with entries ... */
 	u64 second;		/* ... and the next; ~0: none */
-	bool stuck;		/* the oldest is damaged: delete records wait for it for ever */
-	u64 deletes;
+	bool stuck;		/* the oldest is damaged: tombstones wait for it for ever */
+	u64 tombstones;
 };
 
 static void lsmem_scan_begin(struct lsmem_store *store, struct lsmem_scan *scan)
@@ -226,19 +226,19 @@ static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool c
 	for (slot = 0; slot < store->segments.nr; slot++) {
 		const struct lsmem_segment_stat *stat = store->segments.table[slot].stat;
 		u64 id = READ_ONCE(stat->id), since = READ_ONCE(stat->opened), wait = scan->oldest;
-		u32 live, deletes, held = READ_ONCE(stat->held);
+		u32 live, tombstones, held = READ_ONCE(stat->held);
 
 		if (!id)
 			continue;
-		deletes = READ_ONCE(stat->deletes);
-		scan->deletes += deletes;
+		tombstones = READ_ONCE(stat->tombstones);
+		scan->tombstones += tombstones;
 		if (!(READ_ONCE(stat->flags) & LSMEM_SEGMENT_CLEANABLE))
 			continue;
 		live = READ_ONCE(stat->live);
 		if (!compact && id == scan->oldest)
 			wait = scan->second;	/* it will not hold its own records any more */
 		if (READ_ONCE(stat->barrier) <= wait)
-			live -= min(live, deletes);	/* they can go */
+			live -= min(live, tombstones);	/* they can go */
 		if (compact) {
 			since = READ_ONCE(store->segments.table[slot].packed_time);
 			live = lsmem_packed_seglets(live) * LSMEM_SEGLET_BYTES;
@@ -254,7 +254,7 @@ static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool c
 		};
 	}
 	if (scan->stuck)
-		scan->deletes = 0;
+		scan->tombstones = 0;
 	return nr;
 }
 
@@ -388,15 +388,15 @@ void lsmem_balance(struct lsmem_store *store)
 	if (atomic_read(&store->space.stalled))
 		lsmem_balance_roll(store, chosen ? store->plan.candidates[nr - 1].held -
 						   store->plan.candidates[nr - 1].live : 0);
-	balance.deletes = scan.deletes;
+	balance.tombstones = scan.tombstones;
 	balance.slots_used = lsmem_slots_used(store);
 	store->plan.by_slots = lsmem_slots_short(store);
 	if (lsmem_segments_short(store))
 		balance.slots_used = balance.slots_max;
 	level = lsmem_policy_level(&store->plan.limits, &balance);
 	level = lsmem_balance_possible(store, level, asked);
-	oldest_first = scan.deletes * 1000 >
-		       balance.bytes * READ_ONCE(store->plan.limits.deletes_max);
+	oldest_first = scan.tombstones * 1000 >
+		       balance.bytes * READ_ONCE(store->plan.limits.tombstones_max);
 	if (level == LSMEM_LEVEL_NONE)
 		store->plan.nr = 0;
 	lsmem_balance_show(store, level, oldest_first);

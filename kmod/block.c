@@ -16,10 +16,10 @@
  * the version of a block always grows: a write that has read @info and loses
  * the block to another write and discard loses its exchange too, since the tag
  * has moved.  Discard and write-zeroes are the same: on a durable store a
- * delete record, or recovery would bring the old contents back.
+ * tombstone, or recovery would bring the old contents back.
  *
  * Room is never refused.  The device is smaller than what the store admits, by
- * a delete record for every block and the share of memory that records may take
+ * a tombstone for every block and the share of memory that records may take
  * (lsmem_block_capacity()), so an append that finds no seglet waits for the
  * cleaner, not for the user.  A bio has one deadline, flush_ms after it is begun,
  * for all that it waits for; then it ends in a timeout, never in "no space".
@@ -81,14 +81,14 @@ struct lsmem_block_io {
  * lsmem_block_capacity - blocks that a block store can always hold
  * @store: its capacity is set
  *
- * Each with a delete record of its former contents, and room for the records
+ * Each with a tombstone of its former contents, and room for the records
  * that pile up before the cleaner turns to them.
  */
 u64 lsmem_block_capacity(const struct lsmem_store *store)
 {
-	u64 bytes = store->capacity - store->capacity * LSMEM_DELETES_DEFAULT / 1000;
+	u64 bytes = store->capacity - store->capacity * LSMEM_TOMBSTONES_MAX_DEFAULT / 1000;
 	u64 blocks = bytes / (lsmem_entry_size(LSMEM_BLOCK) +
-			      lsmem_entry_size(sizeof(struct lsmem_delete)));
+			      lsmem_entry_size(sizeof(struct lsmem_tombstone)));
 
 	return round_down(blocks, LSMEM_BLOCK_CAPACITY_UNIT);
 }
@@ -221,7 +221,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 	if (lsmem_word_state(READ_ONCE(h->word)) != LSMEM_WORD_LIVE)
 		return 0;
 	if (store->durable) {
-		ret = lsmem_block_begin(io, sizeof(struct lsmem_delete), LSMEM_TYPE_DELETE, &ap);
+		ret = lsmem_block_begin(io, sizeof(struct lsmem_tombstone), LSMEM_TYPE_TOMBSTONE, &ap);
 		if (ret)
 			return ret;
 	}
@@ -238,7 +238,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 		}
 		version = lsmem_handle_version(store, last);
 		if (store->durable)
-			lsmem_delete_stamp(store, &ap, key, version, 0);
+			lsmem_tombstone_stamp(store, &ap, key, version, 0);
 		busy = lsmem_word_next(word, LSMEM_WORD_BUSY, 0);
 	} while (!lsmem_word_exchange(h, word, busy));
 	WRITE_ONCE(h->info, version);
@@ -247,7 +247,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 	preempt_enable();
 	lsmem_entry_dead(store, lsmem_word_position(word), LSMEM_BLOCK);
 	rcu_read_unlock();
-	lsmem_delete_done(store, &ap, LSMEM_BLOCK);
+	lsmem_tombstone_done(store, &ap, LSMEM_BLOCK);
 	if (store->durable)
 		lsmem_append_commit(store, &ap);
 	percpu_counter_dec(&store->handles.used);

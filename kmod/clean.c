@@ -12,9 +12,9 @@
  * one (retire.c).  A durable store is cleaned only while its daemon is attached, and
  * only segments that are durably closed (invariant 11).
  *
- * Delete records: one is kept as long as a segment with an id below its barrier
+ * Tombstones: one is kept as long as a segment with an id below its barrier
  * is in the log outside the group (invariant 13: an older copy there could be
- * replayed).  When they take more than deletes_max of memory, the oldest
+ * replayed).  When they take more than tombstones_max of memory, the oldest
  * segments are cleaned next, whatever their score: that lets records go.
  *
  * Progress: the reserve always holds one pass's survivors, since only the
@@ -279,7 +279,7 @@ static bool lsmem_clean_live(struct lsmem_store *store, const struct lsmem_pass 
 			     const struct lsmem_entry *e)
 {
 	u64 index = lsmem_handle_index(le64_to_cpu(e->key)), word;
-	struct lsmem_delete record;
+	struct lsmem_tombstone record;
 
 	switch (lsmem_entry_type(e)) {
 	case LSMEM_TYPE_OBJECT:
@@ -288,7 +288,7 @@ static bool lsmem_clean_live(struct lsmem_store *store, const struct lsmem_pass 
 		word = READ_ONCE(lsmem_handle_at(&store->handles, index)->word);
 		return lsmem_word_state(word) == LSMEM_WORD_LIVE &&
 		       lsmem_word_position(word) == lsmem_segment_position(seg, offset);
-	case LSMEM_TYPE_DELETE:
+	case LSMEM_TYPE_TOMBSTONE:
 		lsmem_segment_read(store, seg, offset + LSMEM_ENTRY_BYTES, &record,
 				   sizeof(record));
 		return le64_to_cpu(record.barrier) > pass->oldest;
@@ -420,8 +420,8 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 			   ap.size - LSMEM_ENTRY_BYTES);
 	lsmem_entry_stamp(store, &ap, key, version, length, type, lsmem_entry_table(&e),
 			  le32_to_cpu(e.pcrc));
-	if (type == LSMEM_TYPE_DELETE) {
-		lsmem_delete_moved(store, seg, &ap);
+	if (type == LSMEM_TYPE_TOMBSTONE) {
+		lsmem_tombstone_moved(store, seg, &ap);
 		lsmem_append_commit(store, &ap);
 		return 0;
 	}

@@ -15,7 +15,7 @@
  * soon as no view and no kernel reader can see them: their chain in the seglet
  * table stays until then.  One segment is one step: at most 8 MiB.
  *
- * Delete records are dropped when no older segment is left that could hold what
+ * Tombstones are dropped when no older segment is left that could hold what
  * they delete (invariant 13); their copy on the backup stays with the segment.
  *
  * Progress: a compactor that has begun waits for nothing, and always frees more
@@ -53,7 +53,7 @@
  * @task: its thread, or NULL
  * @to: where the segment at hand goes: slot and seglets are used
  * @end: length of @to so far
- * @oldest: delete records with a higher barrier are kept
+ * @oldest: tombstones with a higher barrier are kept
  * @moved: bytes, in this segment
  * @batch: live entries that are about to move: place, header
  */
@@ -136,7 +136,7 @@ static int lsmem_compact_collect(struct lsmem_compactor *c, const struct lsmem_s
 		*offset = at + lsmem_entry_room(e);
 		type = lsmem_entry_type(e);
 		index = lsmem_handle_index(le64_to_cpu(e->key));
-		if (type == LSMEM_TYPE_DELETE) {
+		if (type == LSMEM_TYPE_TOMBSTONE) {
 			nr++;
 		} else if (type == LSMEM_TYPE_OBJECT && index < store->handles.nr) {
 			prefetchw(lsmem_handle_at(&store->handles, index));
@@ -183,15 +183,15 @@ static bool lsmem_compact_object(struct lsmem_compactor *c, const struct lsmem_s
 	return true;
 }
 
-static bool lsmem_compact_delete(struct lsmem_compactor *c, struct lsmem_segment *seg, u32 offset,
+static bool lsmem_compact_tombstone(struct lsmem_compactor *c, struct lsmem_segment *seg, u32 offset,
 				 const struct lsmem_entry *e)
 {
 	u32 at = lsmem_entry_start(c->end), size = lsmem_entry_room(e);
-	struct lsmem_delete record;
+	struct lsmem_tombstone record;
 
 	lsmem_segment_read(c->store, seg, offset + LSMEM_ENTRY_BYTES, &record, sizeof(record));
 	if (le64_to_cpu(record.barrier) <= c->oldest) {
-		atomic_sub(size, seg->deletes);
+		atomic_sub(size, seg->tombstones);
 		atomic_sub(size, seg->live);
 		lsmem_live_add(c->store, -(s64)size);
 		return true;
@@ -221,7 +221,7 @@ static bool lsmem_compact_move(struct lsmem_compactor *c, struct lsmem_segment *
 			const struct lsmem_entry *e = &c->batch[i].e;
 			bool moved = lsmem_entry_type(e) == LSMEM_TYPE_OBJECT ?
 				     lsmem_compact_object(c, seg, c->batch[i].offset, e) :
-				     lsmem_compact_delete(c, seg, c->batch[i].offset, e);
+				     lsmem_compact_tombstone(c, seg, c->batch[i].offset, e);
 
 			if (!moved) {
 				offset = c->batch[i].offset;

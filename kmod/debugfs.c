@@ -60,7 +60,7 @@ static int segments_show(struct seq_file *s, void *v)
 	struct lsmem_segment seg;
 
 	if (!slot) {
-		seq_puts(s, "id state generation seglets reserved committed emitted acked live deletes entries barrier age_ms flags\n");
+		seq_puts(s, "id state generation seglets reserved committed emitted acked live tombstones entries barrier age_ms flags\n");
 		return 0;
 	}
 	spin_lock(&store->segments.lock);
@@ -71,7 +71,7 @@ static int segments_show(struct seq_file *s, void *v)
 	seq_printf(s, "%llu %s %u %u %u %u %u %u %d %d %u %llu %llu %s%s%s%s\n", seg.id,
 		   lsmem_segment_states[seg.state], seg.generation, seg.nr_seglets, seg.reserved,
 		   seg.committed, seg.emitted, seg.acked, atomic_read(seg.live),
-		   atomic_read(seg.deletes), seg.entries, seg.barrier,
+		   atomic_read(seg.tombstones), seg.entries, seg.barrier,
 		   now > seg.open_time ?	/* units of 1024 ns */
 		   div_u64((now - seg.open_time) * 1024, NSEC_PER_MSEC) : 0,
 		   seg.open_acked ? "o" : "-", seg.close_acked ? "c" : "-",

@@ -2,9 +2,9 @@
 /*
  * Entries: their headers, their checks, and what they count for.
  *
- * An entry counts in two places: in its segment (@live, @deletes), which tells the
+ * An entry counts in two places: in its segment (@live, @tombstones), which tells the
  * cleaners what is worth moving, and in the store's live bytes, which admission
- * compares with the capacity.  A delete record counts as long as an older copy of what
+ * compares with the capacity.  A tombstone counts as long as an older copy of what
  * it deletes may be listed (invariant 13): its barrier says until when.
  *
  * No locks: the numbers are atomic or one copy a CPU.
@@ -15,7 +15,7 @@
 #include "store.h"
 #include "trace.h"
 
-static_assert(sizeof(struct lsmem_delete) <= LSMEM_ALIGN);
+static_assert(sizeof(struct lsmem_tombstone) <= LSMEM_ALIGN);
 
 /* ---- Bytes -------------------------------------------------------------- */
 
@@ -130,9 +130,9 @@ void lsmem_entry_dead(struct lsmem_store *store, u64 position, u32 length)
 	atomic_sub(lsmem_entry_size(length), lsmem_segment_of(store, position)->live);
 }
 
-/* ---- Delete records ----------------------------------------------------- */
+/* ---- Tombstones ----------------------------------------------------- */
 
-/* Raise a segment's barrier: its delete records wait for all segments below. */
+/* Raise a segment's barrier: its tombstones wait for all segments below. */
 static void lsmem_barrier_raise(struct lsmem_segment *seg, u64 barrier)
 {
 	u64 old = READ_ONCE(seg->barrier);
@@ -147,9 +147,9 @@ static void lsmem_barrier_raise(struct lsmem_segment *seg, u64 barrier)
 }
 
 /**
- * lsmem_delete_stamp - make a reserved entry a delete record
+ * lsmem_tombstone_stamp - make a reserved entry a tombstone
  * @store: durable
- * @ap: reserved for sizeof(struct lsmem_delete)
+ * @ap: reserved for sizeof(struct lsmem_tombstone)
  * @key: the handle
  * @version: higher than the object's
  * @table: table id
@@ -157,56 +157,56 @@ static void lsmem_barrier_raise(struct lsmem_segment *seg, u64 barrier)
  * The barrier is read before the word is exchanged: an older copy written
  * after the read changes the word, and the caller stamps again.
  */
-void lsmem_delete_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
+void lsmem_tombstone_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
 			u64 version, u32 table)
 {
 	u64 barrier = READ_ONCE(store->segments.barrier);
-	struct lsmem_delete record = { .barrier = cpu_to_le64(barrier) };
+	struct lsmem_tombstone record = { .barrier = cpu_to_le64(barrier) };
 
 	lsmem_barrier_raise(ap->segment, barrier);
 	lsmem_segment_write(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, &record,
 			    sizeof(record));
-	lsmem_entry_stamp(store, ap, key, version, sizeof(record), LSMEM_TYPE_DELETE, table,
+	lsmem_entry_stamp(store, ap, key, version, sizeof(record), LSMEM_TYPE_TOMBSTONE, table,
 			  crc32c(~0u, &record, sizeof(record)));
 }
 
 /**
- * lsmem_delete_done - the word of what is deleted has been exchanged
+ * lsmem_tombstone_done - the word of what is deleted has been exchanged
  * @store: the store
- * @ap: its delete record, stamped and not yet committed (durable stores)
+ * @ap: its tombstone, stamped and not yet committed (durable stores)
  * @length: payload of what is deleted
  *
  * The record counts as long as an older copy may be listed.
  */
-void lsmem_delete_done(struct lsmem_store *store, const struct lsmem_append *ap, u32 length)
+void lsmem_tombstone_done(struct lsmem_store *store, const struct lsmem_append *ap, u32 length)
 {
 	s64 live = -(s64)lsmem_entry_size(length);
 
 	if (store->durable) {
 		live += ap->size;
 		lsmem_entry_alive(ap);
-		atomic_add(ap->size, ap->segment->deletes);
+		atomic_add(ap->size, ap->segment->tombstones);
 	}
 	lsmem_live_add(store, live);
 	lsmem_count(store, deleted, 1);
 }
 
 /**
- * lsmem_delete_moved - the cleaner has copied a delete record
+ * lsmem_tombstone_moved - the cleaner has copied a tombstone
  * @store: durable
  * @from: segment it was in
  * @ap: its copy, stamped
  */
-void lsmem_delete_moved(struct lsmem_store *store, struct lsmem_segment *from,
+void lsmem_tombstone_moved(struct lsmem_store *store, struct lsmem_segment *from,
 			const struct lsmem_append *ap)
 {
-	struct lsmem_delete record;
+	struct lsmem_tombstone record;
 
 	lsmem_segment_read(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, &record,
 			   sizeof(record));
 	lsmem_barrier_raise(ap->segment, le64_to_cpu(record.barrier));
 	lsmem_entry_alive(ap);
-	atomic_add(ap->size, ap->segment->deletes);
-	atomic_sub(ap->size, from->deletes);
+	atomic_add(ap->size, ap->segment->tombstones);
+	atomic_sub(ap->size, from->tombstones);
 	atomic_sub(ap->size, from->live);
 }

@@ -57,10 +57,10 @@ void lsmem_entry_count(struct lsmem_store *store, const struct lsmem_append *ap,
 		       u32 table, u32 length);
 void lsmem_entry_alive(const struct lsmem_append *ap);
 void lsmem_entry_dead(struct lsmem_store *store, u64 position, u32 length);
-void lsmem_delete_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
+void lsmem_tombstone_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
 			u64 version, u32 table);
-void lsmem_delete_done(struct lsmem_store *store, const struct lsmem_append *ap, u32 length);
-void lsmem_delete_moved(struct lsmem_store *store, struct lsmem_segment *from,
+void lsmem_tombstone_done(struct lsmem_store *store, const struct lsmem_append *ap, u32 length);
+void lsmem_tombstone_moved(struct lsmem_store *store, struct lsmem_segment *from,
 			const struct lsmem_append *ap);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef LSMEM_FAULT_H
 #define LSMEM_FAULT_H
 
+#include <linux/types.h>
 #include <linux/fault-inject.h>
 
 struct dentry;

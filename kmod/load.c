@@ -44,7 +44,7 @@
  * @at: offset in the segment where the next entry begins
  * @end: offset where copied bytes end
  * @live: bytes of entries that the counters are yet to be told, likewise
- * @deletes: of delete records, and
+ * @tombstones: of tombstones, and
  * @handles: handles that have come into use, less those that have gone
  * @batch: entries that are in the segment and not in the handle table
  */
@@ -57,7 +57,7 @@ struct lsmem_loading {
 	u32 at;
 	u32 end;
 	u32 live;
-	u32 deletes;
+	u32 tombstones;
 	s32 handles;
 	struct {
 		u32 offset;
@@ -115,8 +115,8 @@ static int lsmem_load_check(const struct lsmem_store *store, const struct lsmem_
 		if (store->kind == LSMEM_KIND_BLOCK)
 			return length == LSMEM_BLOCK ? 0 : -EINVAL;
 		return length ? 0 : -EINVAL;
-	case LSMEM_TYPE_DELETE:
-		return length == sizeof(struct lsmem_delete) ? 0 : -EINVAL;
+	case LSMEM_TYPE_TOMBSTONE:
+		return length == sizeof(struct lsmem_tombstone) ? 0 : -EINVAL;
 	default:
 		return -EINVAL;
 	}
@@ -244,13 +244,13 @@ static void lsmem_load_apply(struct lsmem_loading *l, u32 offset, const struct l
 	bool live = lsmem_word_state(h->word) == LSMEM_WORD_LIVE;
 	u32 size = lsmem_entry_size(lsmem_entry_length(e));
 	u32 generation = lsmem_handle_generation(key);
-	struct lsmem_delete record;
+	struct lsmem_tombstone record;
 
 	if (!object) {
 		lsmem_segment_read(store, l->seg, offset + LSMEM_ENTRY_BYTES, &record,
 				   sizeof(record));
 		l->seg->barrier = max(l->seg->barrier, le64_to_cpu(record.barrier));
-		l->deletes += size;
+		l->tombstones += size;
 	}
 	if (!object || !older)
 		l->live += size;
@@ -281,12 +281,12 @@ static int lsmem_load_entries(struct lsmem_loading *l)
 		int i;
 
 		l->live = 0;
-		l->deletes = 0;
+		l->tombstones = 0;
 		l->handles = 0;
 		for (i = 0; i < nr; i++)
 			lsmem_load_apply(l, l->batch[i].offset, &l->batch[i].e);
 		atomic_add(l->live, l->seg->live);
-		atomic_add(l->deletes, l->seg->deletes);
+		atomic_add(l->tombstones, l->seg->tombstones);
 		lsmem_live_add(l->store, l->live);
 		percpu_counter_add(&l->store->handles.used, l->handles);
 		if (fatal_signal_pending(current))

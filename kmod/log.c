@@ -237,7 +237,7 @@ int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 leng
 			  u64 *deadline, struct lsmem_append *ap)
 {
 	struct lsmem_head *h = &store->heads.table[head];
-	bool listed = type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_DELETE;
+	bool listed = type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE;
 	int ret;
 
 	if (head != LSMEM_CLEANER_HEAD)

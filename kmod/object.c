@@ -17,7 +17,7 @@
  * Live bytes are admitted before anything is written, and what a change makes
  * less is given back after the exchange that makes it so: the sum of what is
  * admitted never exceeds the capacity.  A store that is full says ENOSPC, and can
- * delete, since a delete record is no larger than the smallest entry.
+ * delete, since a tombstone is no larger than the smallest entry.
  */
 #include <linux/nospec.h>
 #include <linux/pagemap.h>
@@ -337,7 +337,7 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 		return ret;
 	if (store->durable) {
 		ret = lsmem_append_begin_by(store, lsmem_log_head(store),
-					    sizeof(struct lsmem_delete), LSMEM_TYPE_DELETE,
+					    sizeof(struct lsmem_tombstone), LSMEM_TYPE_TOMBSTONE,
 					    &place->deadline, &ap);
 		if (ret)
 			return ret;
@@ -353,12 +353,12 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 		}
 		version = lsmem_handle_version(store, look.version);
 		if (store->durable)
-			lsmem_delete_stamp(store, &ap, op->handle, version, look.table);
+			lsmem_tombstone_stamp(store, &ap, op->handle, version, look.table);
 	} while (!lsmem_word_exchange(look.h, look.word,
 				      lsmem_word_next(look.word, LSMEM_WORD_BUSY, 0)));
 	lsmem_entry_dead(store, lsmem_word_position(look.word), look.length);
 	rcu_read_unlock();
-	lsmem_delete_done(store, &ap, look.length);
+	lsmem_tombstone_done(store, &ap, look.length);
 	if (store->durable) {
 		lsmem_place_set(place, &ap);
 		lsmem_append_commit(store, &ap);

@@ -217,7 +217,7 @@ static __u64 lsmem_policy_mean(const struct lsmem_candidate *candidates, __u32 n
  *	win over and over, for next to nothing, while there is better.
  *	LSMEM_UTILIZATION_ANY: none is
  * @oldest_first: by id instead of score, whether or not memory is gained: what
- *	is gained are the delete records that the oldest segments hold in place
+ *	is gained are the tombstones that the oldest segments hold in place
  *
  * Return: the number chosen, at most LSMEM_POLICY_VICTIMS; 0 when no
  * selection would free memory.
@@ -306,8 +306,8 @@ static int lsmem_policy_behind(__u64 part, __u64 rest, __u32 permille)
  * @limits: the balancer and its parameters
  * @balance: how things stand
  *
- * Compaction costs no I/O; cleaning gives back frames of the backup, lets delete
- * records go, and brings what will die together to lie together.  So with every
+ * Compaction costs no I/O; cleaning gives back frames of the backup, lets tombstones
+ * go, and brings what will die together to lie together.  So with every
  * balancer cleaning is due when the backup is short of room or compaction can
  * gain nothing, and nothing is while memory is not low.
  *
@@ -331,8 +331,8 @@ __u32 lsmem_policy_level(const struct lsmem_policy_limits *limits,
 		return LSMEM_LEVEL_CLEAN;
 	switch (limits->balancer) {
 	case LSMEM_BALANCER_TOMBSTONES:
-		if (balance->deletes &&
-		    balance->deletes * 1000 >= (spare + balance->deletes) * limits->tombstone_ratio)
+		if (balance->tombstones &&
+		    balance->tombstones * 1000 >= (spare + balance->tombstones) * limits->tombstone_ratio)
 			return LSMEM_LEVEL_CLEAN;
 		return LSMEM_LEVEL_COMPACT;
 	case LSMEM_BALANCER_FIXED:
@@ -341,7 +341,7 @@ __u32 lsmem_policy_level(const struct lsmem_policy_limits *limits,
 			return LSMEM_LEVEL_CLEAN;
 		return LSMEM_LEVEL_COMPACT;
 	default:
-		if (balance->deletes * 1000 > balance->bytes * limits->deletes_max)
+		if (balance->tombstones * 1000 > balance->bytes * limits->tombstones_max)
 			return LSMEM_LEVEL_CLEAN;
 		if (balance->clean_cost != LSMEM_COST_NONE &&
 		    balance->compact_cost > balance->clean_cost +

@@ -54,19 +54,19 @@ struct lsmem_candidate {
  * @free_low: memory is low when free seglets are below this share, per mille
  * @utilization_max: victims fuller than this, per mille, are passed over
  *	unless nothing else is left
- * @deletes_max: when delete records hold more than this share of memory, per
+ * @tombstones_max: when tombstones hold more than this share of memory, per
  *	mille, the oldest segments are cleaned first, so that records can go
  * @balancer: enum lsmem_balancer
  * @fixed_clean: LSMEM_BALANCER_FIXED: share of the time spent cleaning, per mille
  * @tombstone_ratio: LSMEM_BALANCER_TOMBSTONES: share of the memory that is not
- *	live that delete records may have, per mille
+ *	live that tombstones may have, per mille
  * @clean_price: LSMEM_BALANCER_ADAPTIVE: what a byte copied by cleaning costs more
  *	than one copied by compaction, per mille of the latter
  */
 struct lsmem_policy_limits {
 	__u32 free_low;
 	__u32 utilization_max;
-	__u32 deletes_max;
+	__u32 tombstones_max;
 	__u32 balancer;
 	__u32 fixed_clean;
 	__u32 tombstone_ratio;
@@ -77,7 +77,7 @@ struct lsmem_policy_limits {
 #define LSMEM_UTILIZATION_DEFAULT	980u
 #define LSMEM_UTILIZATION_FORCED	1000u	/* as lsmem_policy_select() says */
 #define LSMEM_UTILIZATION_ANY		1001u
-#define LSMEM_DELETES_DEFAULT		20u
+#define LSMEM_TOMBSTONES_MAX_DEFAULT		20u
 #define LSMEM_FIXED_CLEAN_DEFAULT	500u
 #define LSMEM_TOMBSTONES_DEFAULT	400u
 #define LSMEM_CLEAN_PRICE_VOLATILE	1000u	/* sorting, new headers, locks */
@@ -86,7 +86,7 @@ struct lsmem_policy_limits {
 /**
  * enum lsmem_balancer - which level is to make room
  * @LSMEM_BALANCER_ADAPTIVE: the cheaper one, by what their best victims cost
- * @LSMEM_BALANCER_TOMBSTONES: compaction, until delete records hold too much
+ * @LSMEM_BALANCER_TOMBSTONES: compaction, until tombstones hold too much
  * @LSMEM_BALANCER_FIXED: each for its share of the time
  */
 enum lsmem_balancer {
@@ -101,7 +101,7 @@ enum lsmem_balancer {
  * @slots_used: segments in the log, that is frames of the backup
  * @slots_max: most there can be
  * @reserved: 0
- * @deletes: bytes of delete records
+ * @tombstones: bytes of tombstones
  * @live: bytes of all that counts
  * @bytes: of memory
  * @compact_cost: bytes copied for each byte that is freed, per mille, by
@@ -116,7 +116,7 @@ struct lsmem_balance {
 	__u32 slots_used;
 	__u32 slots_max;
 	__u32 reserved;
-	__u64 deletes;
+	__u64 tombstones;
 	__u64 live;
 	__u64 bytes;
 	__u64 compact_cost;

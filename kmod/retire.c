@@ -45,7 +45,7 @@ void lsmem_retire_add(struct lsmem_store *store, struct lsmem_segment *const *vi
 	u32 i;
 
 	for (i = 0; i < nr; i++)
-		records += atomic_read(victims[i]->deletes);
+		records += atomic_read(victims[i]->tombstones);
 	lsmem_live_add(store, -(s64)records);	/* those that were not moved */
 	lsmem_log_point(store, &after);
 	epoch = lsmem_epoch_advance(store);

@@ -86,7 +86,7 @@ void lsmem_seglets_unclaim(struct lsmem_seglets *seglets);
 void lsmem_seglets_put(struct lsmem_seglets *seglets, const u32 *put, u32 nr);
 
 /* Seglets that are free, or lent from those that writers cannot take; a hint. */
-static inline u32 lsmem_frames_free(const struct lsmem_frames *frames)
+static inline u32 lsmem_seglets_free(const struct lsmem_seglets *seglets)
 {
 	return READ_ONCE(seglets->nr_free) + min(READ_ONCE(seglets->lent), seglets->base);
 }

@@ -58,7 +58,7 @@ static int lsmem_segments_stats(struct lsmem_store *store)
 		static_assert(sizeof(atomic_t) == sizeof(stats[i].live) &&
 			      __alignof__(atomic_t) <= __alignof__(stats[i].live));
 		seg->live = (atomic_t *)&stats[i].live;
-		seg->deletes = (atomic_t *)&stats[i].deletes;
+		seg->tombstones = (atomic_t *)&stats[i].tombstones;
 	}
 	return 0;
 }
@@ -146,7 +146,7 @@ struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 g
 	list_del(&seg->node);
 	memset(seg, 0, offsetof(struct lsmem_segment, seglets));
 	atomic_set(seg->live, 0);
-	atomic_set(seg->deletes, 0);
+	atomic_set(seg->tombstones, 0);
 	seg->id = id;
 	seg->generation = generation;
 	seg->salt = lsmem_segment_salt(store->uuid, id, generation);
@@ -411,7 +411,7 @@ void lsmem_segment_close(struct lsmem_store *store, struct lsmem_segment *seg)
  * @except: these are passed over
  * @nr: how many
  *
- * Delete records wait for these only: an older copy of what was deleted is
+ * Tombstones wait for these only: an older copy of what was deleted is
  * never written to a segment that was empty at the time.
  * Return: the segment with the lowest id, or NULL.
  */

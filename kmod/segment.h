@@ -59,9 +59,9 @@ enum lsmem_segment_state {
  * @acked: prefix durable on all backups
  * @received: prefix that each has, if only in memory (LSMEM_ACK_RECEIVED); it counts when
  *	it is beyond @acked.  A daemon that dies leaves it as it is: it was so
- * @entries: directory entries (objects, delete records) reserved
+ * @entries: directory entries (objects, tombstones) reserved
  * @home: length on the backup
- * @barrier: highest barrier among its delete records
+ * @barrier: highest barrier among its tombstones
  * @open_time: store time when it became a head: its age for the policy
  * @packed_time: the same, or when it was last compacted
  * @rolled: the store's count of rolls when its head left it
@@ -74,12 +74,12 @@ enum lsmem_segment_state {
  * @slot: its place in the tables; this and what follows stays for ever
  * @stat: what the daemon sees of it
  * @live: in @stat: bytes of entries that count, headers included
- * @deletes: in @stat: bytes of delete records among them
+ * @tombstones: in @stat: bytes of tombstones among them
  *
  * Protected by: @state, ids, list and the six flags: store->segments.lock.
  * @reserved, @entries, @seglets, @committed while it is a head: head->lock.
  * @emitted: the attachment's mutex.  @acked, @received: segments.lock for writing.
- * @live and @deletes are atomic.  @seglets, @nr_seglets, @reserved, @committed while
+ * @live and @tombstones are atomic.  @seglets, @nr_seglets, @reserved, @committed while
  * it is COMPACTING: the compactor's; the rest does not change after CLOSED.
  */
 struct lsmem_segment {
@@ -116,7 +116,7 @@ struct lsmem_segment {
 	u32 slot;
 	struct lsmem_segment_stat *stat;
 	atomic_t *live;
-	atomic_t *deletes;
+	atomic_t *tombstones;
 };
 
 /* What each backup has, on its drive or in memory; segments.lock held. */

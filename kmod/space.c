@@ -67,7 +67,7 @@ void lsmem_space_made(struct lsmem_store *store, u32 seglets, u64 ns)
  */
 void lsmem_space_taken(struct lsmem_store *store, struct lsmem_head *head)
 {
-	u32 free = lsmem_frames_free(&store->frames), base = store->frames.base;
+	u32 free = lsmem_seglets_free(&store->seglets), base = store->seglets.base;
 	u32 below = READ_ONCE(store->space.throttle_below);
 	u64 now, gate, step;
 

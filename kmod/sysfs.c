@@ -366,7 +366,7 @@ static DEVICE_ATTR_RO(segments_by_backup);
 
 LSMEM_LIMIT(free_low, plan.limits.free_low, 1, 500);
 LSMEM_LIMIT(utilization_max, plan.limits.utilization_max, 500, 1000);
-LSMEM_LIMIT(deletes_max, plan.limits.deletes_max, 1, 500);
+LSMEM_LIMIT(tombstones_max, plan.limits.tombstones_max, 1, 500);
 LSMEM_LIMIT(fixed_clean, plan.limits.fixed_clean, 0, 1000);
 LSMEM_LIMIT(tombstone_ratio, plan.limits.tombstone_ratio, 1, 1000);
 LSMEM_LIMIT(clean_price, plan.limits.clean_price, 0, 100000);
@@ -394,7 +394,7 @@ static struct attribute *lsmem_cleaner_attrs[] = {
 	&lsmem_limit_nr_compactors.attr.attr,
 	&lsmem_limit_free_low.attr.attr,
 	&lsmem_limit_utilization_max.attr.attr,
-	&lsmem_limit_deletes_max.attr.attr,
+	&lsmem_limit_tombstones_max.attr.attr,
 	&lsmem_limit_fixed_clean.attr.attr,
 	&lsmem_limit_tombstone_ratio.attr.attr,
 	&lsmem_limit_clean_price.attr.attr,

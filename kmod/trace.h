@@ -49,7 +49,7 @@ TRACE_EVENT(lsmem_balance,
 	TP_ARGS(store, level, free_seglets, balance),
 	TP_STRUCT__entry(
 		__array(char, store, LSMEM_NAME_BYTES)
-		__field(u64, deletes)
+		__field(u64, tombstones)
 		__field(u64, compact_cost)
 		__field(u64, clean_cost)
 		__field(u32, level)
@@ -58,16 +58,16 @@ TRACE_EVENT(lsmem_balance,
 	),
 	TP_fast_assign(
 		strscpy(__entry->store, store, LSMEM_NAME_BYTES);
-		__entry->deletes = balance->deletes;
+		__entry->tombstones = balance->tombstones;
 		__entry->compact_cost = balance->compact_cost;
 		__entry->clean_cost = balance->clean_cost;
 		__entry->level = level;
 		__entry->free_seglets = free_seglets;
 		__entry->slots = balance->slots_used;
 	),
-	TP_printk("store=%s level=%u free_seglets=%u slots=%u deletes=%llu compact_cost=%llu clean_cost=%llu",
+	TP_printk("store=%s level=%u free_seglets=%u slots=%u tombstones=%llu compact_cost=%llu clean_cost=%llu",
 		  __entry->store, __entry->level, __entry->free_seglets, __entry->slots,
-		  __entry->deletes, __entry->compact_cost, __entry->clean_cost)
+		  __entry->tombstones, __entry->compact_cost, __entry->clean_cost)
 );
 
 /* A segment has been compacted, from so many seglets to so few. */

@@ -579,7 +579,7 @@ struct lsmem_ack {
  * @generation: as on the backup
  * @sealed: length of the segment on the backup
  * @data: entries one after the other as in the log, no gaps (the rule of
- *	lsmem_entry_start() does not hold here); objects and delete records only
+ *	lsmem_entry_start() does not hold here); objects and tombstones only
  * @length: bytes at @data, a multiple of 8, up to LSMEM_SEGMENT_BYTES
  * @reserved: 0
  *
@@ -647,14 +647,14 @@ struct lsmem_activate {
  * struct lsmem_segment_stat - what there is in a segment
  * @id: 0 when the slot is free; the rest means nothing then
  * @opened: store time when it was opened (for ages)
- * @barrier: its delete records may go when no segment with an id below it is
+ * @barrier: its tombstones may go when no segment with an id below it is
  *	left
- * @live: bytes of entries that count, delete records included
- * @deletes: bytes of delete records among them
+ * @live: bytes of entries that count, tombstones included
+ * @tombstones: bytes of tombstones among them
  * @held: bytes of memory it holds; compaction makes this less
  * @home: its length on the backup; only cleaning gives that back
  * @flags: LSMEM_SEGMENT_*
- * @entries: objects and delete records on the backup, live or not
+ * @entries: objects and tombstones on the backup, live or not
  *
  * Each number is right by itself; two of them may be of different moments.
  */
@@ -663,7 +663,7 @@ struct lsmem_segment_stat {
 	__u64 opened;
 	__u64 barrier;
 	__u32 live;
-	__u32 deletes;
+	__u32 tombstones;
 	__u32 held;
 	__u32 home;
 	__u32 flags;
@@ -684,7 +684,7 @@ struct lsmem_segment_stat {
  *	LSMEM_LEVEL_CLEAN and no pass is under way
  * @urgent: writers wait for space
  * @rule: enum lsmem_policy_rule of the scores
- * @oldest_first: delete records hold too much: clean the oldest segments,
+ * @oldest_first: tombstones hold too much: clean the oldest segments,
  *	whatever their score
  * @utilization_max: per mille; fuller victims are not worth it, unless @urgent
  * @room: bytes that the survivors of a pass may take

@@ -77,7 +77,7 @@ struct lsmem_entry {
 /* bits 59..63 are zero; a reader refuses an entry that has one set */
 
 #define LSMEM_TYPE_OBJECT	1u	/* a version of an object */
-#define LSMEM_TYPE_DELETE	2u	/* payload: struct lsmem_delete */
+#define LSMEM_TYPE_TOMBSTONE	2u	/* payload: struct lsmem_tombstone */
 #define LSMEM_TYPE_COMMIT	3u	/* no payload; ends a replicated group */
 #define LSMEM_TYPE_PAD		4u	/* bytes without meaning */
 #define LSMEM_TYPE_SKIPPABLE	0x20u	/* unknown types with it are skipped,
@@ -85,12 +85,12 @@ struct lsmem_entry {
 					 */
 
 /**
- * struct lsmem_delete - the payload of a delete record
+ * struct lsmem_tombstone - the payload of a tombstone
  * @barrier: every older copy of the object was written to a segment with an id
  *	     below this.  The record may go when none of those is listed in a
  *	     durable digest any more (invariant 13)
  */
-struct lsmem_delete {
+struct lsmem_tombstone {
 	__le64 barrier;
 };
 
@@ -292,7 +292,7 @@ struct lsmem_segment_header {
 };
 
 /**
- * struct lsmem_directory_entry - one object or delete record of a closed segment
+ * struct lsmem_directory_entry - one object or tombstone of a closed segment
  * @key: the handle
  * @version: of the object or record
  * @meta: as in the entry: length, type, home offset, table
@@ -346,7 +346,7 @@ static inline __u32 lsmem_directory_bytes(__u32 entries)
 }
 
 /* True when a segment of @length log bytes and @entries directory entries
- * (objects and delete records) can be closed in one backup frame.
+ * (objects and tombstones) can be closed in one backup frame.
  */
 static inline int lsmem_segment_fits(__u32 length, __u32 entries)
 {

@@ -102,7 +102,7 @@ static uint32_t clean_candidates(const struct lsmem_cleaning *want,
 		const struct lsmem_segment_stat *stat = &table[i];
 		struct lsmem_candidate *c = &candidates[found];
 		uint64_t id = LOAD(stat->id), opened = LOAD(stat->opened);
-		uint32_t live = LOAD(stat->live), deletes = LOAD(stat->deletes);
+		uint32_t live = LOAD(stat->live), tombstones = LOAD(stat->tombstones);
 		uint32_t home = least(LOAD(stat->home), LSMEM_SEGMENT_BYTES);
 		uint32_t entries = least(LOAD(stat->entries),
 					 LSMEM_SEGMENT_BYTES / LSMEM_ENTRY_BYTES);
@@ -111,7 +111,7 @@ static uint32_t clean_candidates(const struct lsmem_cleaning *want,
 			continue;
 		/* Records that wait for nothing but this segment go with it. */
 		if (LOAD(stat->barrier) <= (id == oldest->first ? oldest->second : oldest->first))
-			live -= least(live, deletes);
+			live -= least(live, tombstones);
 		live = least(live, LSMEM_SEGMENT_BYTES);
 		*c = (struct lsmem_candidate) {
 			.id = id,

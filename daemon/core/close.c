@@ -112,7 +112,7 @@ static bool core_make_directory(struct core *core, const struct core_open *open,
 		}
 		sums.headers_crc = lsmem_crc32c(sums.headers_crc, &entry.hcrc, sizeof(entry.hcrc));
 		type = lsmem_entry_type(&entry);
-		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_DELETE)
+		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_TOMBSTONE)
 			continue;
 		if (entries < open->entries)
 			directory[entries] = (struct lsmem_directory_entry) {

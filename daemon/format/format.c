@@ -256,7 +256,7 @@ enum format_error format_directory_check(const struct lsmem_directory_entry *dir
 		uint32_t home = LSMEM_META_GET(meta, HOME) * LSMEM_ALIGN;
 
 		if (type != LSMEM_TYPE_OBJECT &&
-		    (type != LSMEM_TYPE_DELETE || bytes != sizeof(struct lsmem_delete)))
+		    (type != LSMEM_TYPE_TOMBSTONE || bytes != sizeof(struct lsmem_tombstone)))
 			return FORMAT_RANGE;
 		if (bytes > LSMEM_OBJECT_MAX || home < end || lsmem_entry_start(home) != home ||
 		    home > length || lsmem_entry_size(bytes) > length - home)
@@ -421,7 +421,7 @@ enum format_error format_walk_step(struct format_walk *walk, const struct lsmem_
 		return FORMAT_RANGE;
 	if (type > LSMEM_TYPE_PAD && !(type & LSMEM_TYPE_SKIPPABLE))
 		return FORMAT_INCOMPATIBLE;
-	if (type == LSMEM_TYPE_DELETE && lsmem_entry_length(entry) != sizeof(struct lsmem_delete))
+	if (type == LSMEM_TYPE_TOMBSTONE && lsmem_entry_length(entry) != sizeof(struct lsmem_tombstone))
 		return FORMAT_RANGE;
 	walk->at = lsmem_entry_start(walk->at + bytes);
 	return FORMAT_OK;
@@ -483,7 +483,7 @@ enum format_error format_verify_data(struct format_verify *verify, const uint8_t
 		verify->headers_crc = lsmem_crc32c(verify->headers_crc, &entry.hcrc,
 						   sizeof(entry.hcrc));
 		verify->walk = next;
-		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_DELETE)
+		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_TOMBSTONE)
 			continue;
 		listed = (struct lsmem_directory_entry) {
 			.key = entry.key, .version = entry.version, .meta = entry.meta,

@@ -118,7 +118,7 @@ enum format_error format_walk_step(struct format_walk *walk, const struct lsmem_
 /**
  * struct format_verify - checks all of a closed or sealed segment, as its bytes arrive
  * @walk: entries that have been checked end where it is
- * @entries: objects and delete records among these
+ * @entries: objects and tombstones among these
  * @headers_crc: over their headers, as in a footer
  * @directory_crc: over their directory, as in a footer
  */

@@ -35,7 +35,7 @@ void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t ver
 	/* Padding has no version; a commit record's is the store's clock. */
 	if (type != LSMEM_TYPE_PAD && lsmem_version_time(version) > r->time)
 		r->time = lsmem_version_time(version);
-	if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_DELETE)
+	if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_TOMBSTONE)
 		return;
 	if (lsmem_handle_index(key) >= r->max_handles || !generation) {
 		recover_damage(r, "segment %llu (frame %u): handle %#llx is out of range",
@@ -97,13 +97,13 @@ static bool recover_wins(const struct recover *r, uint32_t nr, const struct lsme
 }
 
 /*
- * Must a delete record that won be kept?  Invariant 13: while any segment is
+ * Must a tombstone that won be kept?  Invariant 13: while any segment is
  * listed that may hold an older copy, or the next recovery would find the copy
  * and not the delete.  All such segments have ids below the record's barrier.
  */
 static bool recover_keeps(struct recover *r, const struct lsmem_entry *entry, uint64_t oldest)
 {
-	const struct lsmem_delete *delete = (const void *)(entry + 1);
+	const struct lsmem_tombstone *delete = (const void *)(entry + 1);
 	uint64_t barrier = __le64_to_cpu(delete->barrier);
 
 	if (barrier > r->barrier)
@@ -134,7 +134,7 @@ void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn)
  * @directory: CRC as in its footer
  * @damaged: bytes that are no entry
  * @nr: elements of @at in use
- * @at: where the next objects and delete records begin
+ * @at: where the next objects and tombstones begin
  */
 struct load {
 	struct format_walk walk;
@@ -166,7 +166,7 @@ static bool load_walk(struct recover *r, struct load *load)
 		}
 		type = lsmem_entry_type(entry);
 		load->headers = lsmem_crc32c(load->headers, &entry->hcrc, sizeof(entry->hcrc));
-		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_DELETE)
+		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_TOMBSTONE)
 			continue;
 		load->directory = lsmem_crc32c(load->directory, &entry->key,
 					       sizeof(struct lsmem_directory_entry));
@@ -197,10 +197,10 @@ static bool load_entry(struct recover *r, uint32_t nr, const struct lsmem_entry 
 	*found += wins;
 	if (!wins)
 		return false;
-	if (lsmem_entry_type(entry) == LSMEM_TYPE_DELETE) {
+	if (lsmem_entry_type(entry) == LSMEM_TYPE_TOMBSTONE) {
 		if (!recover_keeps(r, entry, oldest))
 			return false;
-		r->result.deletes++;
+		r->result.tombstones++;
 	} else {
 		r->result.objects++;
 		r->result.live_bytes += lsmem_entry_size(length);
@@ -308,7 +308,7 @@ int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 		recover_damage(r, "segment %llu (frame %u): at least %u bytes of entries are damaged",
 			       (unsigned long long)seg->item.segment, seg->frame, load.damaged);
 	if (found != seg->winners)
-		recover_damage(r, "segment %llu (frame %u): %u of %u objects or deletes are lost",
+		recover_damage(r, "segment %llu (frame %u): %u of %u objects or tombstones are lost",
 			       (unsigned long long)seg->item.segment, seg->frame,
 			       seg->winners - found, seg->winners);
 	seg->winners = kept;

@@ -116,7 +116,7 @@ struct recover_backup {
  * @begun_first: of @begun, the oldest
  * @begun_next: of @begun, the next to use; both count modulo RECOVER_AHEAD
  * @time: highest time in any version seen
- * @barrier: highest time in any delete record seen
+ * @barrier: highest time in any tombstone seen
  * @era: the highest of all backups
  * @generation: the highest of all backups
  * @sequence: the highest of all backups

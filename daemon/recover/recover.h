@@ -156,7 +156,7 @@ struct recover_options {
  * @sealed: of the listed segments
  * @open: of the listed segments
  * @objects: entries of live objects
- * @deletes: delete records that must be kept
+ * @tombstones: tombstones that must be kept
  * @entries: all that were read
  * @live_bytes: of @objects, with their headers
  * @read_bytes: from the backups
@@ -168,7 +168,7 @@ struct recover_options {
 struct recover_result {
 	uint64_t segments, dropped;
 	uint64_t closed, sealed, open;
-	uint64_t objects, deletes, entries;
+	uint64_t objects, tombstones, entries;
 	uint64_t live_bytes, read_bytes;
 	uint64_t torn, torn_bytes;
 	uint64_t losses;

@@ -573,7 +573,7 @@ static void compact_test_empty(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, store->seglets.nr_free, free + held);
 		KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, 1);
 	}
-	/* On a backup it has its entries still: delete records wait for it. */
+	/* On a backup it has its entries still: tombstones wait for it. */
 	spin_lock(&store->segments.lock);
 	oldest = lsmem_log_oldest(store, NULL, 0);
 	spin_unlock(&store->segments.lock);
@@ -851,22 +851,22 @@ static void compact_test_damage(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(seg->live), 0);
 }
 
-/* ---- Delete records ----------------------------------------------------- */
+/* ---- Tombstones ----------------------------------------------------- */
 
-/* A delete record with some barrier, as lsmem_object_free() writes it. */
+/* A tombstone with some barrier, as lsmem_object_free() writes it. */
 static void compact_record(struct kunit *test, u64 barrier, struct lsmem_entry *e)
 {
 	struct lsmem_store *store = test->priv;
 	u64 now = store->segments.barrier;
 	struct lsmem_append ap;
 
-	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, COMPACT_HEAD, sizeof(struct lsmem_delete),
-						 LSMEM_TYPE_DELETE, &ap), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, COMPACT_HEAD, sizeof(struct lsmem_tombstone),
+						 LSMEM_TYPE_TOMBSTONE, &ap), 0);
 	store->segments.barrier = barrier;
-	lsmem_delete_stamp(store, &ap, lsmem_handle_make(9, 1), barrier, 7);
+	lsmem_tombstone_stamp(store, &ap, lsmem_handle_make(9, 1), barrier, 7);
 	store->segments.barrier = now;
 	lsmem_segment_read(store, ap.segment, ap.offset, e, sizeof(*e));
-	lsmem_delete_done(store, &ap, 0);
+	lsmem_tombstone_done(store, &ap, 0);
 	lsmem_append_commit(store, &ap);
 	lsmem_live_add(store, lsmem_entry_size(0));	/* nothing has been deleted */
 }
@@ -878,13 +878,13 @@ static u32 compact_barriers(struct lsmem_store *store, const struct lsmem_segmen
 	u32 offset = 0, nr = 0;
 
 	while ((offset = lsmem_entry_start(offset)) < seg->committed) {
-		struct lsmem_delete record;
+		struct lsmem_tombstone record;
 		struct lsmem_entry e;
 
 		lsmem_segment_read(store, seg, offset, &e, sizeof(e));
 		if (!lsmem_entry_valid(&e, seg->salt))
 			return ~0u;
-		if (lsmem_entry_type(&e) == LSMEM_TYPE_DELETE && nr < most) {
+		if (lsmem_entry_type(&e) == LSMEM_TYPE_TOMBSTONE && nr < most) {
 			lsmem_segment_read(store, seg, offset + LSMEM_ENTRY_BYTES, &record,
 					   sizeof(record));
 			barriers[nr++] = le64_to_cpu(record.barrier);
@@ -898,9 +898,9 @@ static u32 compact_barriers(struct lsmem_store *store, const struct lsmem_segmen
  * A record goes when no segment below its barrier is left; one that may be needed
  * stays, bit for bit.  The backup's view, home and entries, stays in any case.
  */
-static void compact_test_deletes(struct kunit *test)
+static void compact_test_tombstones(struct kunit *test)
 {
-	const u32 size = LSMEM_ENTRY_BYTES + sizeof(struct lsmem_delete);
+	const u32 size = LSMEM_ENTRY_BYTES + sizeof(struct lsmem_tombstone);
 	struct lsmem_store *store = test->priv;
 	struct compact_object *o = compact_objects(test);
 	struct lsmem_segment *old[3], *seg;
@@ -926,7 +926,7 @@ static void compact_test_deletes(struct kunit *test)
 	seg = compact_close(test);
 	before = compact_before(seg);
 	KUNIT_EXPECT_EQ(test, seg->barrier, at[3]);
-	KUNIT_EXPECT_EQ(test, atomic_read(seg->deletes), 4 * size);
+	KUNIT_EXPECT_EQ(test, atomic_read(seg->tombstones), 4 * size);
 	/* Its garbage: what is freed has its record in another segment. */
 	for (i = 4; i < 7; i++)
 		KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
@@ -937,7 +937,7 @@ static void compact_test_deletes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, compact_barriers(store, seg, barriers, 8), 4);
 	for (i = 0; i < 4; i++)
 		KUNIT_EXPECT_EQ(test, barriers[i], at[i]);
-	KUNIT_EXPECT_EQ(test, atomic_read(seg->deletes), 4 * size);
+	KUNIT_EXPECT_EQ(test, atomic_read(seg->tombstones), 4 * size);
 	compact_unchanged(test, seg, &before);
 	lsmem_segment_read(store, seg, 0, &now, sizeof(now));
 	KUNIT_EXPECT_EQ(test, memcmp(&now, &e[0], sizeof(now)), 0);
@@ -962,7 +962,7 @@ static void compact_test_deletes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, compact_barriers(store, seg, barriers, 8), 2);
 	KUNIT_EXPECT_EQ(test, barriers[0], at[2]);
 	KUNIT_EXPECT_EQ(test, barriers[1], at[3]);
-	KUNIT_EXPECT_EQ(test, atomic_read(seg->deletes), 2 * size);
+	KUNIT_EXPECT_EQ(test, atomic_read(seg->tombstones), 2 * size);
 	KUNIT_EXPECT_EQ(test, atomic_read(seg->live), 2 * size);
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), live - 2 * size);
 	compact_unchanged(test, seg, &before);
@@ -1199,7 +1199,7 @@ static struct kunit_suite compact_suite = {
 };
 
 static struct kunit_case compact_durable_cases[] = {
-	KUNIT_CASE(compact_test_deletes),
+	KUNIT_CASE(compact_test_tombstones),
 	KUNIT_CASE(compact_test_acked),
 	{}
 };

@@ -379,7 +379,7 @@ static const struct policy_level_case {
 	const char *name;
 	bool low;
 	u32 slots;
-	u64 deletes;
+	u64 tombstones;
 	u64 compact_cost;
 	u64 clean_cost;
 	u64 compact_time;
@@ -437,7 +437,7 @@ static void policy_level_desc(const struct policy_level_case *param, char *desc)
 KUNIT_ARRAY_PARAM(policy_level, policy_levels, policy_level_desc);
 
 static const struct lsmem_policy_limits policy_limits = {
-	.deletes_max = 20,
+	.tombstones_max = 20,
 	.fixed_clean = 500,
 	.tombstone_ratio = 500,
 	.clean_price = 4000,
@@ -450,7 +450,7 @@ static void policy_test_level(struct kunit *test)
 		.memory_low = param->low,
 		.slots_used = param->slots,
 		.slots_max = 1000,
-		.deletes = param->deletes,
+		.tombstones = param->tombstones,
 		.live = 500,
 		.bytes = 1000,
 		.compact_cost = param->compact_cost,
@@ -484,7 +484,7 @@ static void policy_test_any_level(struct kunit *test)
 	for (i = 0; i < 20000; i++) {
 		struct lsmem_policy_limits limits = {
 			.balancer = lsmem_test_below(&random, 3),
-			.deletes_max = 1 + lsmem_test_below(&random, 500),
+			.tombstones_max = 1 + lsmem_test_below(&random, 500),
 			.fixed_clean = lsmem_test_below(&random, 1001),
 			.tombstone_ratio = 1 + lsmem_test_below(&random, 1000),
 			.clean_price = lsmem_test_below(&random, 100001),
@@ -496,7 +496,7 @@ static void policy_test_any_level(struct kunit *test)
 			.slots_max = 1000,
 			.bytes = bytes,
 			.live = lsmem_test_u64(&random) % (bytes + bytes / 8),
-			.deletes = policy_shifted(&random, 0) % bytes,
+			.tombstones = policy_shifted(&random, 0) % bytes,
 			.compact_cost = policy_shifted(&random, 24),
 			.clean_cost = policy_shifted(&random, 24),
 			.compact_ns = policy_shifted(&random, 0),
@@ -511,7 +511,7 @@ static void policy_test_any_level(struct kunit *test)
 			KUNIT_ASSERT_EQ(test, level == LSMEM_LEVEL_NONE, !balance.memory_low);
 		if (level != LSMEM_LEVEL_CLEAN)
 			continue;
-		more.deletes += balance.deletes / 2;
+		more.tombstones += balance.tombstones / 2;
 		more.compact_cost += 1 + balance.compact_cost / 2;
 		more.clean_ns /= 2;
 		KUNIT_ASSERT_EQ(test, lsmem_policy_level(&limits, &more), LSMEM_LEVEL_CLEAN);

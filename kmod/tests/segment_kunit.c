@@ -186,7 +186,7 @@ static void segment_test_lent(struct kunit *test)
 	seglets->reserve = reserve;
 	lsmem_test_take_seglets(store, reserve + 20);
 	KUNIT_ASSERT_TRUE(test, lsmem_seglets_take(seglets, 5, lent, taken));
-	KUNIT_EXPECT_EQ(test, lsmem_frames_free(frames), reserve + 20);
+	KUNIT_EXPECT_EQ(test, lsmem_seglets_free(seglets), reserve + 20);
 	KUNIT_EXPECT_EQ(test, segment_write(seglets), 20);
 	KUNIT_EXPECT_EQ(test, seglets->nr_free, 10);
 	/* Not what a pass has claimed: it finds that, and no more has gone. */

@@ -295,7 +295,7 @@ const struct limit limits[] = {
 	{ "limits/stall_ms", 100, 3600000, 100, 110, true },
 	{ "cleaner/free_low", 1, 500, 1, 60, false },
 	{ "cleaner/utilization_max", 500, 1000, 700, 980, false },
-	{ "cleaner/deletes_max", 1, 500, 10, 500, false },
+	{ "cleaner/tombstones_max", 1, 500, 10, 500, false },
 };
 
 const uint32_t nr_limits = sizeof(limits) / sizeof(*limits);

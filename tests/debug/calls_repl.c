@@ -164,7 +164,7 @@ static uint32_t make_entries(struct making *m, const struct lsmem_load *load, ui
 		       lsmem_entry_size(bytes) - LSMEM_ENTRY_BYTES);
 		e->key = lsmem_handle_make((bits >> 24) % 64, generation);
 		e->version = (bits >> 32) % 1000;
-		e->meta = lsmem_meta_make(bytes, deleted ? LSMEM_TYPE_DELETE : LSMEM_TYPE_OBJECT,
+		e->meta = lsmem_meta_make(bytes, deleted ? LSMEM_TYPE_TOMBSTONE : LSMEM_TYPE_OBJECT,
 					  (bits >> 40) % 4096 * 8, block ? 0 : 5);
 		e->pcrc = lsmem_crc32c(~0u, e + 1, bytes);
 		if (how_of(&gene[5]) == BOUNDARY && i + 1 == nr)

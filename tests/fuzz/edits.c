@@ -61,7 +61,7 @@ static void seal_segment(struct edited *e, const struct part *part)
 			if (format_walk_step(&walk, entry) || walk.at > walk.end)
 				break;
 			headers = lsmem_crc32c(headers, &entry->hcrc, sizeof(entry->hcrc));
-			if ((type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_DELETE) && nr < entries)
+			if ((type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE) && nr < entries)
 				memcpy(&directory[nr++], &entry->key, sizeof(*directory));
 		}
 		footer->headers_crc = __cpu_to_le32(headers);

@@ -50,7 +50,7 @@ static void judge_again(struct edited *e, const struct attempt *first, enum atte
 	if (ret == -EIO || ret == -EOVERFLOW)
 		return;
 	/*
-	 * A delete record that lies about its barrier may have been let go too early.
+	 * A tombstone that lies about its barrier may have been let go too early.
 	 * When a segment is given up whose newest versions are damaged, what they
 	 * superseded is found by the next recovery: it has been told that they are lost.
 	 */

@@ -270,8 +270,8 @@ static void env_entry(struct attempt *a, const struct lsmem_entry *entry)
 		a->indices = realloc(a->indices, a->room_indices * sizeof(*a->indices));
 	}
 	a->indices[a->nr_indices++] = lsmem_handle_index(key);
-	if (lsmem_entry_type(entry) == LSMEM_TYPE_DELETE) {
-		a->found.deletes++;
+	if (lsmem_entry_type(entry) == LSMEM_TYPE_TOMBSTONE) {
+		a->found.tombstones++;
 		return;
 	}
 	a->found.objects++;
@@ -304,7 +304,7 @@ static int env_load(void *context, uint64_t segment, uint32_t generation, uint32
 		type = lsmem_entry_type(entry);
 		home = lsmem_entry_home(entry);
 		bytes = lsmem_entry_size(lsmem_entry_length(entry));
-		if ((type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_DELETE) || home < end ||
+		if ((type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_TOMBSTONE) || home < end ||
 		    lsmem_entry_start(home) != home || home > sealed || bytes > sealed - home ||
 		    bytes > length - at ||
 		    lsmem_handle_index(__le64_to_cpu(entry->key)) >=

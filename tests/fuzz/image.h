@@ -58,12 +58,12 @@ void image_write(struct image *image, uint64_t offset, const void *data, uint64_
 
 /**
  * struct found - what a recovery handed on
- * @objects, @deletes: how many
+ * @objects, @tombstones: how many
  * @sum: of all objects, whatever their order
  * @object: called for each object, may be NULL
  */
 struct found {
-	uint64_t objects, deletes, sum;
+	uint64_t objects, tombstones, sum;
 	void (*object)(void *context, uint64_t key, uint64_t version, const uint8_t *data,
 		       uint32_t length);
 	void *context;

@@ -133,8 +133,8 @@ refused limits/view_ms 9 "$erange"
 refused limits/stall_ms 3600001 "$erange"
 refused limits/durable_ms 4294967296 "$erange"
 refused cleaner/free_low 501 "$erange"
-refused cleaner/deletes_max -1 "$einval"
-refused cleaner/deletes_max "" "$einval"
+refused cleaner/tombstones_max -1 "$einval"
+refused cleaner/tombstones_max "" "$einval"
 ok "a good value is taken" bash -c "echo 0x64 > $sys/cleaner/free_low"
 is "and shown" "$(value cleaner/free_low)" 100
 is "one value a file" "$(find "$sys/" -maxdepth 2 -type f ! -name uevent ! -path '*/power/*' \

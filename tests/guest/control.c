@@ -899,7 +899,7 @@ TEST(sysfs_values)
 		{ "limits/clients_max", 1, 65536 },
 		{ "cleaner/free_low", 1, 500 },
 		{ "cleaner/utilization_max", 500, 1000 },
-		{ "cleaner/deletes_max", 1, 500 },
+		{ "cleaner/tombstones_max", 1, 500 },
 		{ "cleaner/fixed_clean", 0, 1000 },
 		{ "cleaner/tombstone_ratio", 1, 1000 },
 		{ "cleaner/clean_price", 0, 100000 },

@@ -28,7 +28,7 @@
 
 #define BLOCK		4096u
 #define ENTRY		(BLOCK + LSMEM_ENTRY_BYTES)
-#define RECORD		(sizeof(struct lsmem_delete) + LSMEM_ENTRY_BYTES)
+#define RECORD		(sizeof(struct lsmem_tombstone) + LSMEM_ENTRY_BYTES)
 #define CHUNK		(256u * BLOCK)
 #define SECONDS		60	/* of a test, under emulation */
 

@@ -162,11 +162,11 @@ static void follow_range(struct follower *follower, const struct lsmem_event *ev
 		}
 		payload = at;
 		advance(follower, &payload, at.offset + LSMEM_ENTRY_BYTES);
-		if (type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_DELETE) {
+		if (type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE) {
 			if (payload_crc(follower, payload, length) != __le32_to_cpu(e->pcrc))
 				wrong(follower, "segment %llu: payload of the entry at %u",
 				      (unsigned long long)event->segment, at.offset);
-			remember(follower, e, type == LSMEM_TYPE_DELETE);
+			remember(follower, e, type == LSMEM_TYPE_TOMBSTONE);
 		}
 		atomic_fetch_add(&follower->entries, 1);
 		advance(follower, &at, at.offset + lsmem_entry_size(length));

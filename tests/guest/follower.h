@@ -20,7 +20,7 @@
  * @version: of the highest generation; 0: none
  * @generation: of the handle
  * @pcrc: of its payload
- * @deleted: it is a delete record
+ * @deleted: it is a tombstone
  */
 struct follower_key {
 	uint64_t version;

@@ -54,10 +54,10 @@ static void add(struct _test_data_loading *self, uint64_t segment, uint64_t inde
 {
 	struct lsmem_entry *e = (void *)(self->blob + self->length);
 	uint32_t size = lsmem_entry_size(length);
-	struct lsmem_delete record = { .barrier = __cpu_to_le64(segment) };
+	struct lsmem_tombstone record = { .barrier = __cpu_to_le64(segment) };
 
 	memset(e, 0, size);
-	if (type == LSMEM_TYPE_DELETE)
+	if (type == LSMEM_TYPE_TOMBSTONE)
 		memcpy(e + 1, &record, sizeof(record));
 	else
 		content_fill(e + 1, length, index, version);
@@ -67,7 +67,7 @@ static void add(struct _test_data_loading *self, uint64_t segment, uint64_t inde
 	e->meta = __cpu_to_le64(lsmem_meta_make(length, type, 0, 0));
 	e->hcrc = __cpu_to_le32(lsmem_entry_hcrc(e, salt_of(self, segment)));
 	self->length += size;
-	if (type == LSMEM_TYPE_DELETE) {
+	if (type == LSMEM_TYPE_TOMBSTONE) {
 		self->live += size;
 		self->expected[index].deleted = true;
 	}
@@ -209,7 +209,7 @@ TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
 		add(self, SECOND, i * 2, some_length(self), LSMEM_TYPE_OBJECT,
 		    i % 5 ? 10000 + i : 1);
 	for (i = 1; i < OBJECTS / 4; i += 4)
-		add(self, SECOND, i, sizeof(struct lsmem_delete), LSMEM_TYPE_DELETE, 20000 + i);
+		add(self, SECOND, i, sizeof(struct lsmem_tombstone), LSMEM_TYPE_TOMBSTONE, 20000 + i);
 	add(self, SECOND, HANDLES - 1, 16, LSMEM_TYPE_OBJECT, 30000);
 	ASSERT_EQ(0, load_in_pieces(self, SECOND));
 	EXPECT_EQ(-EINVAL, load(self, FIRST, self->blob, self->length)) TH_LOG("an older segment");
@@ -517,7 +517,7 @@ TEST_F_TIMEOUT(loading, what_is_refused, SECONDS)
 		{ "length", -EINVAL, 0, 3, 7, LSMEM_TYPE_OBJECT },
 		{ "handle", -EINVAL, 0, 0, HANDLES, LSMEM_TYPE_OBJECT },
 		{ "commit record", -EINVAL, 0, 0, 7, LSMEM_TYPE_COMMIT },
-		{ "delete of another length", -EINVAL, 0, 0, 7, LSMEM_TYPE_DELETE },
+		{ "delete of another length", -EINVAL, 0, 0, 7, LSMEM_TYPE_TOMBSTONE },
 	};
 	uint32_t i, j, last;
 

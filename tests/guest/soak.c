@@ -160,7 +160,7 @@ FIXTURE_TEARDOWN(soak)
 
 /*
  * An object that only we change, and no other reads: it goes, and another of its size
- * comes, now or, as delete records count as long as they are needed, at a later turn.
+ * comes, now or, as tombstones count as long as they are needed, at a later turn.
  */
 static int renew(struct worker *w, uint32_t which, uint8_t *bytes)
 {

@@ -627,7 +627,7 @@ bool litmus_check(void)
 	writes = disk_in_flight(sim->disk);
 	ok = ok && !sim->error[0] && look(sim, false, true, &check) == 0 &&
 	     look(sim, false, true, &check) == 0 && look(sim, false, false, &run_result) == 0 &&
-	     check.objects == run_result.objects && check.deletes == run_result.deletes &&
+	     check.objects == run_result.objects && check.tombstones == run_result.tombstones &&
 	     check.live_bytes == run_result.live_bytes && !check.losses && !check.torn &&
 	     writes == disk_in_flight(sim->disk) && check.closed + check.open + check.sealed;
 	if (!ok)

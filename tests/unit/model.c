@@ -251,7 +251,7 @@ static bool model_put_entry(struct model *m, struct model_segment *seg, uint32_t
 		    size - LSMEM_ENTRY_BYTES - length);
 	model_stamp(m, seg, at, type, key, version, table, length, pcrc);
 	seg->reserved = at + size;
-	seg->listed += type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_DELETE;
+	seg->listed += type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE;
 	*entry = model_entry_add(seg, &e);
 	model_advance(seg);
 	return true;
@@ -339,7 +339,7 @@ void model_pad(struct model *m, uint32_t segment, uint32_t entry)
 	if (RULE(K_LOSER_PADDED)) {
 		uint32_t length = lsmem_entry_size(e->length) - LSMEM_ENTRY_BYTES;
 
-		seg->listed -= e->type == LSMEM_TYPE_OBJECT || e->type == LSMEM_TYPE_DELETE;
+		seg->listed -= e->type == LSMEM_TYPE_OBJECT || e->type == LSMEM_TYPE_TOMBSTONE;
 		e->type = LSMEM_TYPE_PAD;
 		e->length = length;
 		model_write(m, seg, e->at + LSMEM_ENTRY_BYTES, NULL, length);

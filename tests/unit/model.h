@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A model of the kernel's side: heads, handle words, versions, spares, delete
- * records, the cleaner, the replication stream; real entry bytes in a memory of
+ * A model of the kernel's side: heads, handle words, versions, spares, tombstones,
+ * the cleaner, the replication stream; real entry bytes in a memory of
  * frames.  Small, single-threaded, and as faithful as the daemon can tell.
  * With it, the oracle: what may be found after a crash.
  *
@@ -45,7 +45,7 @@ enum model_life {
 /**
  * struct model_entry - an entry in a segment's memory
  * @at: memory offset, @home: home offset (they differ where loaded or compacted)
- * @of: a delete record's: segment that held its object, 0: not known
+ * @of: a tombstone's: segment that held its object, 0: not known
  * @whole: may be passed by the committed prefix
  */
 struct model_entry {
@@ -168,7 +168,7 @@ struct model {
 	struct oracle oracle;
 	char error[256];
 	/* counters */
-	uint64_t applied, refused, cleaned, moved, deletes_dropped, recovered;
+	uint64_t applied, refused, cleaned, moved, tombstones_dropped, recovered;
 	uint64_t compacted, passes;
 };
 

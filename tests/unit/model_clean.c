@@ -22,13 +22,13 @@ static bool model_in(const struct model_retire *retire, uint64_t id)
 }
 
 /*
- * Invariant 13: a delete record may go when nothing that is or may be listed,
+ * Invariant 13: a tombstone may go when nothing that is or may be listed,
  * but for the segments that go with it, can hold an older copy.
  */
 static bool model_droppable(const struct model *m, const struct model_retire *retire,
 			    const struct model_segment *seg, const struct model_entry *e)
 {
-	struct lsmem_delete record;
+	struct lsmem_tombstone record;
 	uint32_t i;
 
 	if (!RULE(K_RELOCATE_DELETE))
@@ -60,7 +60,7 @@ static bool model_counts(const struct model *m, const struct model_retire *retir
 
 	if (e->type == LSMEM_TYPE_OBJECT)
 		return h->live && h->segment == seg - m->segments && h->entry == n;
-	return e->type == LSMEM_TYPE_DELETE && !model_droppable(m, retire, seg, e);
+	return e->type == LSMEM_TYPE_TOMBSTONE && !model_droppable(m, retire, seg, e);
 }
 
 /* ---- Compaction -------------------------------------------------------- */
@@ -90,7 +90,7 @@ void model_compact(struct model *m, uint32_t slot)
 		uint32_t size = lsmem_entry_size(e.length);
 
 		if (!model_counts(m, &none, seg, n)) {
-			m->deletes_dropped += e.type == LSMEM_TYPE_DELETE;
+			m->tombstones_dropped += e.type == LSMEM_TYPE_TOMBSTONE;
 			continue;
 		}
 		/* Downwards, entry by entry: never over what is yet to be moved. */
@@ -171,7 +171,7 @@ static bool model_relocate(struct model *m, struct model_segment *seg, uint32_t 
 	struct lsmem_entry header;
 
 	if (!model_counts(m, &m->pass.retire, seg, n)) {
-		m->deletes_dropped += e.type == LSMEM_TYPE_DELETE;
+		m->tombstones_dropped += e.type == LSMEM_TYPE_TOMBSTONE;
 		return true;
 	}
 	model_copy(m, seg, e.at, &header, sizeof(header));

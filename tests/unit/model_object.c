@@ -17,7 +17,7 @@ static bool model_begin(struct model *m, uint32_t index, uint32_t head, uint32_t
 {
 	static uint8_t payload[LSMEM_OBJECT_MAX];
 	struct model_handle *h = &m->handles[index];
-	struct lsmem_delete record = { .barrier = __cpu_to_le64(m->next_segment) };
+	struct lsmem_tombstone record = { .barrier = __cpu_to_le64(m->next_segment) };
 	struct model_pending *p = &m->pending[m->nr_pending];
 	uint64_t key, version;
 	uint32_t i;
@@ -51,7 +51,7 @@ static bool model_begin(struct model *m, uint32_t index, uint32_t head, uint32_t
 		length = sizeof(record);
 	else
 		content_fill(payload, length, key, version);
-	if (!model_append(m, head, free ? LSMEM_TYPE_DELETE : LSMEM_TYPE_OBJECT, key, version,
+	if (!model_append(m, head, free ? LSMEM_TYPE_TOMBSTONE : LSMEM_TYPE_OBJECT, key, version,
 			  index % 5, free ? (void *)&record : payload, length, false, &p->segment,
 			  &p->entry))
 		return false;
@@ -83,7 +83,7 @@ void model_finish(struct model *m, uint32_t n)
 		       (h->version == p.expected || !RULE(K_VERSION_ORDER));
 	/* An object that has moved since: its delete would bear too low a barrier. */
 	if (wins && p.free) {
-		struct lsmem_delete record;
+		struct lsmem_tombstone record;
 
 		model_copy(m, seg, e->at + LSMEM_ENTRY_BYTES, &record, sizeof(record));
 		wins = m->segments[h->segment].id < __le64_to_cpu(record.barrier);

@@ -178,7 +178,7 @@ static bool test_deletes(void)
 {
 	begin();
 	put(0, 5, 8000, 1 * MIB);
-	put(1, 6, 8000, 7 * MIB + MIB / 2)->deletes = 2 * MIB;
+	put(1, 6, 8000, 7 * MIB + MIB / 2)->tombstones = 2 * MIB;
 	table[1].barrier = 6;
 	CHECK(choose(100) == 2 && choice.live > 8 * MIB);
 	table[1].barrier = 5;
@@ -267,7 +267,7 @@ int main(void)
 	tap_ok(test_small(), "segments that were closed early are merged");
 	tap_ok(test_memory(), "memory is short, the backup is not");
 	tap_ok(test_short(), "the backup is short of frames");
-	tap_ok(test_deletes(), "delete records that can go are no live bytes");
+	tap_ok(test_deletes(), "tombstones that can go are no live bytes");
 	tap_ok(test_oldest_first(), "oldest first");
 	tap_ok(test_room(), "no more than what finds frames");
 	tap_ok(test_nonsense(), "nonsense in the table");

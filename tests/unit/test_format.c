@@ -216,9 +216,9 @@ static bool test_directory(void)
 	CHECK(format_directory_check(d, &footer, 10) == FORMAT_RANGE);
 	make_directory(d, &footer, key, 136, 240, LSMEM_TYPE_OBJECT);	/* beyond the end */
 	CHECK(format_directory_check(d, &footer, 10) == FORMAT_RANGE);
-	make_directory(d, &footer, key, 136, 8, LSMEM_TYPE_DELETE);
+	make_directory(d, &footer, key, 136, 8, LSMEM_TYPE_TOMBSTONE);
 	CHECK(format_directory_check(d, &footer, 10) == FORMAT_OK);
-	make_directory(d, &footer, key, 136, 16, LSMEM_TYPE_DELETE);
+	make_directory(d, &footer, key, 136, 16, LSMEM_TYPE_TOMBSTONE);
 	CHECK(format_directory_check(d, &footer, 10) == FORMAT_RANGE);
 	make_directory(d, &footer, key, 136, 0, LSMEM_TYPE_COMMIT);
 	CHECK(format_directory_check(d, &footer, 10) == FORMAT_RANGE);

@@ -168,7 +168,7 @@ static bool test_coldness(void)
 static bool test_level(void)
 {
 	struct lsmem_policy_limits limits = {
-		.deletes_max = 20, .fixed_clean = 300, .tombstone_ratio = 400,
+		.tombstones_max = 20, .fixed_clean = 300, .tombstone_ratio = 400,
 		.clean_price = 1000,
 	};
 	struct lsmem_balance b = {
@@ -190,11 +190,11 @@ static bool test_level(void)
 	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_CLEAN);
 	b.compact_cost = 6000;
 	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_COMPACT);
-	b.deletes = 20001;
+	b.tombstones = 20001;
 	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_CLEAN);
 	limits.balancer = LSMEM_BALANCER_TOMBSTONES;
 	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_COMPACT);
-	b.deletes = 70000;		/* of 170,000 */
+	b.tombstones = 70000;		/* of 170,000 */
 	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_CLEAN);
 	limits.balancer = LSMEM_BALANCER_FIXED;
 	b.clean_ns = 29ull << 30;

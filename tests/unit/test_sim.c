@@ -117,7 +117,7 @@ int main(int argc, char **argv)
 			acked += sim->model->oracle.acked;
 			cleaned += sim->model->cleaned;
 			moved += sim->model->moved;
-			dropped += sim->model->deletes_dropped;
+			dropped += sim->model->tombstones_dropped;
 			compacted += sim->model->compacted;
 			passes += sim->model->passes;
 			lost += sim->lost;

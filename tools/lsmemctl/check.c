@@ -96,7 +96,7 @@ static void describe_result(struct json_object *object, const struct recover_res
 	add_number(object, "segments_empty", result->dropped);
 	add_number(object, "entries", result->entries);
 	add_number(object, "objects", result->objects);
-	add_number(object, "deletes", result->deletes);
+	add_number(object, "tombstones", result->tombstones);
 	add_number(object, "live_bytes", result->live_bytes);
 	add_number(object, "read_bytes", result->read_bytes);
 	add_number(object, "torn_tails", result->torn);

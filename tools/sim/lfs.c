@@ -429,7 +429,7 @@ static void sim_init(struct store *s, const struct settings *set)
 			.balancer = set->balancer,
 			.fixed_clean = set->share,
 			.tombstone_ratio = LSMEM_TOMBSTONES_DEFAULT,
-			.deletes_max = LSMEM_DELETES_DEFAULT,
+			.tombstones_max = LSMEM_TOMBSTONES_MAX_DEFAULT,
 			.clean_price = set->price,
 		},
 		.two_level = set->two_level,
