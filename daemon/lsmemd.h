@@ -108,7 +108,7 @@ enum open_mode {
  * @slots: by the index in the digest; LSMEM_BACKUPS: it is absent
  * @where: all the backups, for messages
  * @io_bytes: longest request of core, a multiple of LSMEM_SEGLET_BYTES
- * @epoch: the highest that is known of the backups
+ * @term: the highest that is known of the backups
  * @record: of the store that this configuration served before
  * @cluster: the ownership
  * @status: for the status file and the metrics
@@ -133,7 +133,7 @@ struct lsmemd {
 	uint32_t slots[LSMEM_BACKUPS];
 	char where[PATH_MAX];
 	uint32_t io_bytes;
-	uint64_t epoch;
+	uint64_t term;
 	struct record record;
 	struct cluster cluster;
 	struct status status;
@@ -164,7 +164,7 @@ int expect_ready(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES]);
 void open_options(const struct lsmemd *d, uint32_t slot, enum open_mode how,
 		  struct backup_options *options);
 bool connection_lost(const struct lsmemd *d);
-int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_epoch);
+int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_term);
 int wait_backups(struct lsmemd *d);
 void close_backup(struct lsmemd *d, uint32_t slot);
 void close_backups(struct lsmemd *d);

@@ -59,7 +59,7 @@ static int open_progress(const char *what, uint64_t done, uint64_t all)
  * @d: the daemon
  * @slot: of the backup
  * @how: for what
- * @options: out, but for the epoch and the progress
+ * @options: out, but for the term and the progress
  */
 void open_options(const struct lsmemd *d, uint32_t slot, enum open_mode how,
 		  struct backup_options *options)
@@ -79,7 +79,7 @@ void open_options(const struct lsmemd *d, uint32_t slot, enum open_mode how,
 	};
 }
 
-static int open_one(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_t fence_epoch)
+static int open_one(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_t fence_term)
 {
 	const struct config_backup *c = &d->config.backups[slot];
 	struct backup *backup = &d->backups[slot];
@@ -88,7 +88,7 @@ static int open_one(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_
 	int err;
 
 	open_options(d, slot, how, &options);
-	options.fence_epoch = fence_epoch;
+	options.fence_term = fence_term;
 	options.progress = open_progress;
 	opening.d = d;
 	opening.path = c->path;
@@ -106,10 +106,10 @@ static int open_one(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_
 	return -EINVAL;
 }
 
-static void note_epoch(struct lsmemd *d, uint64_t epoch)
+static void note_term(struct lsmemd *d, uint64_t term)
 {
-	if (epoch > d->epoch)
-		d->epoch = epoch;
+	if (term > d->term)
+		d->term = term;
 }
 
 /* Is that how a backup is missed that is gone?  All else is to be put right first. */
@@ -163,7 +163,7 @@ bool connection_lost(const struct lsmemd *d)
  * one succeeds, is refused for good, or a signal comes.  A backup that is held counts as
  * absent: its server may not have noticed yet that the last connection is over.
  */
-static int open_again(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_t fence_epoch)
+static int open_again(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_t fence_term)
 {
 	const char *path = d->config.backups[slot].path;
 	int err, i;
@@ -175,7 +175,7 @@ static int open_again(struct lsmemd *d, uint32_t slot, enum open_mode how, uint6
 			signals_poll(&d->signals);
 		}
 		notify_send("WATCHDOG=1\nSTATUS=Waiting for %s", path);
-		err = d->signals.stop ? -ECANCELED : open_one(d, slot, how, fence_epoch);
+		err = d->signals.stop ? -ECANCELED : open_one(d, slot, how, fence_term);
 		log_hush(true);		/* the reason has been logged; it may change unseen */
 	} while (err && (is_gone(err) || err == -EBUSY));
 	log_hush(false);
@@ -188,11 +188,11 @@ static int open_again(struct lsmemd *d, uint32_t slot, enum open_mode how, uint6
  * open_backups - open what the configuration names
  * @d: the daemon
  * @how: for what
- * @fence_epoch: as in struct backup_options
+ * @fence_term: as in struct backup_options
  *
  * Returns a STATUS_*.  When it is STATUS_OK and none is open, a signal has ended it.
  */
-int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_epoch)
+int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_term)
 {
 	uint32_t slot;
 	int err = 0;
@@ -201,9 +201,9 @@ int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_epoch)
 	d->late = false;
 	for (slot = 0; slot < d->config.nr_backups; slot++) {
 		err = d->options.again && d->config.nr_backups == 1 ?
-		      open_again(d, slot, how, fence_epoch) : open_one(d, slot, how, fence_epoch);
+		      open_again(d, slot, how, fence_term) : open_one(d, slot, how, fence_term);
 		d->nr_open += !err;
-		note_epoch(d, err ? 0 : d->backups[slot].limits.epoch);
+		note_term(d, err ? 0 : d->backups[slot].limits.term);
 		if (!err) {
 			d->status.backups[slot].error[0] = 0;
 			continue;
@@ -263,7 +263,7 @@ static void look_report(void *context, enum recover_severity severity, const cha
 }
 
 /*
- * Finds out what there is to take over: the store's uuid, and the highest epoch of all holders of a
+ * Finds out what there is to take over: the store's uuid, and the highest term of all holders of a
  * backup and of all digests. If another daemon writes meanwhile, what is read can contradict itself;
  * then it is read again.
  */
@@ -290,7 +290,7 @@ static int look_beside(struct lsmemd *d, bool *full, uint8_t uuid[LSMEM_UUID_BYT
 		*full = !err && state == RECOVER_FULL;
 		if (*full) {
 			memcpy(uuid, recover_super(r)->uuid, LSMEM_UUID_BYTES);
-			note_epoch(d, recover_digest(r)->epoch);
+			note_term(d, recover_digest(r)->term);
 		}
 		recover_free(r);
 	}
@@ -298,7 +298,7 @@ static int look_beside(struct lsmemd *d, bool *full, uint8_t uuid[LSMEM_UUID_BYT
 	/* Otherwise the opening waits for the holder, and then tells what is wrong. */
 	if (!err || err == -ECANCELED || !d->options.take_over)
 		return STATUS_OK;
-	log_err("%s: the epoch cannot be read: %s; nothing was taken over", d->where,
+	log_err("%s: the term cannot be read: %s; nothing was taken over", d->where,
 		err == -ENODATA ? "too few of the backups are there" : strerror(-err));
 	return STATUS_REFUSED;
 }
@@ -310,7 +310,7 @@ static int look_beside(struct lsmemd *d, bool *full, uint8_t uuid[LSMEM_UUID_BYT
 static int hold_backups(struct lsmemd *d)
 {
 	uint8_t uuid[LSMEM_UUID_BYTES];
-	uint64_t epoch = 0;
+	uint64_t term = 0;
 	bool full;
 	int status;
 
@@ -323,11 +323,11 @@ static int hold_backups(struct lsmemd *d)
 		if (status || d->signals.stop)
 			return status;
 		/* This daemon owns the store: former owners are fenced. */
-		epoch = d->cluster.known ? d->cluster.epoch : d->options.take_over ? d->epoch + 1 : 0;
+		term = d->cluster.known ? d->cluster.term : d->options.take_over ? d->term + 1 : 0;
 	}
-	if (epoch)
-		log_notice("%s: taking over with epoch %" PRIu64, d->where, epoch);
-	return open_backups(d, OPEN_WRITE, epoch);
+	if (term)
+		log_notice("%s: taking over with term %" PRIu64, d->where, term);
+	return open_backups(d, OPEN_WRITE, term);
 }
 
 /* ---- Backups that come later ----------------------------------------------- */

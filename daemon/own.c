@@ -135,9 +135,9 @@ static void compare(const struct lsmemd *d)
 	for (; m < members->member + members->nr; m++) {
 		if (!strcmp(m->state, "lost") || !strcmp(m->state, "missing") || is_configured(d, m))
 			continue;
-		log_warn("etcd: backup %s%s%s (incarnation ..%08" PRIx32 ") was %s in epoch %" PRIu64 ", and %s does not name it: if it is not gone for good, stop lsmemd and name it there",
+		log_warn("etcd: backup %s%s%s (incarnation ..%08" PRIx32 ") was %s in term %" PRIu64 ", and %s does not name it: if it is not gone for good, stop lsmemd and name it there",
 			 m->name, *m->name ? ", " : "", m->path, m->incarnation, m->state,
-			 members->epoch, d->options.config_path);
+			 members->term, d->options.config_path);
 	}
 }
 
@@ -154,7 +154,7 @@ void own_tell(struct lsmemd *d)
 	if (!d->cluster.options)
 		return;
 	memset(&members, 0, sizeof(members));
-	members.epoch = d->cluster.epoch;
+	members.term = d->cluster.term;
 	members.nr = d->config.nr_backups;
 	core_stats(d->core, &d->status.core);
 	for (slot = 0; slot < members.nr; slot++) {
@@ -184,10 +184,10 @@ int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 {
 	char text[STATUS_UUID_BYTES];
 	struct cluster_claim claim = {
-		.uuid = text, .above = d->epoch, .take_over = d->options.take_over,
+		.uuid = text, .above = d->term, .take_over = d->options.take_over,
 		.alone = !is_served(uuid), .progress = claim_progress,
 	};
-	uint64_t epoch = d->cluster.epoch;
+	uint64_t term = d->cluster.term;
 	int err;
 
 	claiming = d;
@@ -199,7 +199,7 @@ int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 		return STATUS_REFUSED;
 	}
 	err = cluster_claim(&d->cluster, &claim);
-	if (!err && d->cluster.epoch != epoch)
+	if (!err && d->cluster.term != term)
 		compare(d);
 	return claimed(err);
 }

@@ -486,8 +486,8 @@ static int know_backups(struct lsmemd *d)
 	if (status || !*d->config.cluster.store || !d->config.nr_backups)
 		return status;
 	name_where(d);
-	log_notice("etcd: %s: backups %s, as of epoch %" PRIu64, d->cluster.members_key, d->where,
-		   d->cluster.members.epoch);
+	log_notice("etcd: %s: backups %s, as of term %" PRIu64, d->cluster.members_key, d->where,
+		   d->cluster.members.term);
 	return check_take_over(d);
 }
 

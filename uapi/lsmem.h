@@ -610,7 +610,7 @@ struct lsmem_load {
  * @store_time: the clock goes on from here
  * @next_segment: ids of new segments begin here
  *
- * All are durable in the digest of a new epoch and higher than anything before
+ * All are durable in the digest of a new term and higher than anything before
  * the crash (14).
  */
 struct lsmem_activate {

@@ -261,7 +261,7 @@ struct lsmem_features {
  * @features: what a reader has to know
  * @uuid: of the store
  * @incarnation: of the backup (struct lsmem_super)
- * @epoch: of the primary that opened the segment
+ * @term: of the primary that opened the segment
  * @segment: its id
  * @generation: of the segment, from 1
  * @replica_generation: of the segment's replica set
@@ -279,7 +279,7 @@ struct lsmem_segment_header {
 	struct lsmem_features features;
 	__u8 uuid[LSMEM_UUID_BYTES];
 	__le64 incarnation;
-	__le64 epoch;
+	__le64 term;
 	__le64 segment;
 	__le32 generation;
 	__le32 replica_generation;
@@ -368,7 +368,7 @@ static inline int lsmem_segment_fits(__u32 length, __u32 entries)
  * Each half of the digest log begins with a full record; deltas follow, each
  * beginning on a block, with consecutive sequence numbers.  A full record that
  * does not fit goes to the other half.  The newest durable record is the last
- * of the longest valid chain with the highest (epoch, sequence).
+ * of the longest valid chain with the highest (term, sequence).
  */
 
 /**
@@ -391,8 +391,8 @@ static inline int lsmem_segment_fits(__u32 length, __u32 entries)
  * @store_bytes: memory of the store's log
  * @max_handles: objects or blocks of the store
  * @set_frames: of the backup that has most of them; 0: @frames
- * @promise: the newest epoch that a recovery wanted to begin with this backup and
- *	others, if it did or not: the next one begins a later epoch (invariant 1)
+ * @promise: the newest term that a recovery wanted to begin with this backup and
+ *	others, if it did or not: the next one begins a later term (invariant 1)
  * @reserved: 0
  */
 struct lsmem_super {
@@ -425,10 +425,10 @@ struct lsmem_super {
  * @crc: CRC, seed ~0, of head (this field zero) and items together
  * @kind: LSMEM_DIGEST_FULL or _DELTA
  * @uuid: of the store
- * @epoch: raised by each recovery and takeover
- * @sequence: grows by one with each record, across epochs too
+ * @term: raised by each recovery and takeover
+ * @sequence: grows by one with each record, across terms too
  * @items: struct lsmem_digest_item that follow
- * @era: of the versions issued in this epoch
+ * @era: of the versions issued in this term
  * @generation_ceiling: no handle generation above it has been issued
  * @floor: the record that comes next counts when it is durable in so many of the
  *	members' failure domains; 0: 1
@@ -446,7 +446,7 @@ struct lsmem_digest {
 	__le32 crc;
 	__le32 kind;
 	__u8 uuid[LSMEM_UUID_BYTES];
-	__le64 epoch;
+	__le64 term;
 	__le64 sequence;
 	__le32 items;
 	__le32 era;
@@ -466,7 +466,7 @@ struct lsmem_digest {
 #define LSMEM_ITEM_REMOVED	4u	/* in deltas: no longer listed */
 /*
  * No segment: in full records, where a recovery went on without members that it could not read.
- * @cut is the epoch that it began, @segment the sequence of its first record, @generation a
+ * @cut is the term that it began, @segment the sequence of its first record, @generation a
  * random number, not 0, that is this recovery's; the others are 0.
  */
 #define LSMEM_ITEM_BRANCH	5u

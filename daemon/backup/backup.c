@@ -49,7 +49,7 @@ static const struct backup_make *find_make(const char *path)
  *
  * Says itself why it fails.  Returns 0 or a negative errno, of these -EBUSY:
  * another process or host holds it, -ELOOP: it lies on lsmem itself, -ESTALE: it
- * was held with a higher epoch, -EKEYREJECTED: the secrets differ.
+ * was held with a higher term, -EKEYREJECTED: the secrets differ.
  */
 int backup_open(struct backup *backup, struct loop *loop, const struct backup_options *options)
 {

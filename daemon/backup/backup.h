@@ -72,8 +72,8 @@ struct backup_io {
  * @lock_wait: seconds to wait for a predecessor's I/O
  * @read_only: to look at only: shared with other readers
  * @beside: with @read_only: also while another daemon writes, where the make supports it
- * @fence_epoch: take the hold from a holder with a lower epoch, and refuse the same and
- *	lower epochs from then on (-ESTALE); 0: wait until the backup is free. Only for
+ * @fence_term: take the hold from a holder with a lower term, and refuse the same and
+ *	lower terms from then on (-ESTALE); 0: wait until the backup is free. Only for
  *	makes that several hosts reach: the kernel knows the holder of a local file or
  *	device
  * @key: file of the secret shared with the host that keeps the backup, or NULL
@@ -89,7 +89,7 @@ struct backup_options {
 	unsigned int lock_wait;
 	bool read_only;
 	bool beside;
-	uint64_t fence_epoch;
+	uint64_t fence_term;
 	const char *key;
 	unsigned int timeout;
 	bool receipts;
@@ -104,7 +104,7 @@ struct backup_options {
  * @io_bytes: longest request
  * @io_vectors: most elements of a request
  * @volatile_cache: a flush is needed for anything to last
- * @epoch: the highest of all its holders so far; 0: none is known
+ * @term: the highest of all its holders so far; 0: none is known
  */
 struct backup_limits {
 	uint64_t bytes;
@@ -113,7 +113,7 @@ struct backup_limits {
 	uint32_t io_bytes;
 	uint32_t io_vectors;
 	bool volatile_cache;
-	uint64_t epoch;
+	uint64_t term;
 };
 
 /**

@@ -20,22 +20,22 @@
 #define NS_PER_S	((uint64_t)1000000000)
 #define STEP_US		250000u
 #define SLACK_S		5u		/* etcd takes its time to end a lease */
-#define EPOCH_MAX	(UINT64_MAX >> 1)
+#define TERM_MAX	(UINT64_MAX >> 1)
 
 /**
  * struct seen - what there is in etcd
  * @owner: the key of the owner
- * @epoch: the key of the epoch
+ * @term: the key of the term
  * @host: of the owner
  * @boot: of the owner's host
  * @pid: of the owner
  * @seconds: length of the owner's lease
  * @cut: the host that fenced the owner; "": none
- * @number: the owner's epoch
- * @highest: the store's epoch
+ * @number: the owner's term
+ * @highest: the store's term
  */
 struct seen {
-	struct etcd_value owner, epoch;
+	struct etcd_value owner, term;
 	char host[WIRE_NAME], boot[40], cut[WIRE_NAME];
 	pid_t pid;
 	unsigned int seconds;
@@ -86,7 +86,7 @@ static void read_owner(struct seen *seen)
 	take_text(json, "boot", seen->boot, sizeof(seen->boot));
 	take_text(json, "cut", seen->cut, sizeof(seen->cut));
 	seen->pid = (pid_t)number(json, "pid");
-	seen->number = (uint64_t)number(json, "epoch");
+	seen->number = (uint64_t)number(json, "term");
 	seconds = number(json, "lease");
 	json_object_put(json);
 	seen->seconds = seconds >= ETCD_LEASE_MIN && seconds <= ETCD_LEASE_MAX ?
@@ -97,12 +97,12 @@ static void read_owner(struct seen *seen)
 static void write_owner(char text[ETCD_TEXT_BYTES], const struct seen *who)
 {
 	snprintf(text, ETCD_TEXT_BYTES,
-		 "{\"host\":\"%s\",\"boot\":\"%s\",\"pid\":%d,\"lease\":%u,\"epoch\":%" PRIu64 "%s%s%s}",
+		 "{\"host\":\"%s\",\"boot\":\"%s\",\"pid\":%d,\"lease\":%u,\"term\":%" PRIu64 "%s%s%s}",
 		 who->host, who->boot, who->pid, who->seconds, who->number,
 		 *who->cut ? ",\"cut\":\"" : "", who->cut, *who->cut ? "\"" : "");
 }
 
-/* Members of an epoch that the store has not reached were written by no owner. */
+/* Members of a term that the store has not reached were written by no owner. */
 static int read_members(struct cluster *c, const struct etcd_value *value, uint64_t highest)
 {
 	char error[MEMBERS_ERROR_BYTES];
@@ -111,10 +111,10 @@ static int read_members(struct cluster *c, const struct etcd_value *value, uint6
 	if (!value->revision)
 		return 0;
 	if (members_parse(value->text, &c->members, error)) {
-		if (c->members.epoch <= highest)
+		if (c->members.term <= highest)
 			return 0;
-		snprintf(error, sizeof(error), "epoch %" PRIu64 ", and that of the store is %" PRIu64,
-			 c->members.epoch, highest);
+		snprintf(error, sizeof(error), "term %" PRIu64 ", and that of the store is %" PRIu64,
+			 c->members.term, highest);
 	}
 	log_err("etcd: %s: %s: no lsmemd wrote it; find out what did, then delete it with etcdctl del: the next owner writes it",
 		c->members_key, error);
@@ -128,24 +128,24 @@ static int look(struct cluster *c, struct seen *seen)
 	int err;
 
 	memset(seen, 0, sizeof(*seen));
-	/* Before the epoch, which is no lower than that of what was written before. */
+	/* Before the term, which is no lower than that of what was written before. */
 	err = etcd_get(&c->etcd, c->members_key, &members);
 	if (!err)
 		err = etcd_get(&c->etcd, c->owner, &seen->owner);
 	if (!err)
-		err = etcd_get(&c->etcd, c->epoch_key, &seen->epoch);
+		err = etcd_get(&c->etcd, c->term_key, &seen->term);
 	if (err)
 		return err;
 	if (seen->owner.revision)
 		read_owner(seen);
-	if (!seen->epoch.revision)
+	if (!seen->term.revision)
 		return read_members(c, &members, 0);
 	errno = 0;
-	seen->highest = strtoull(seen->epoch.text, &end, 10);
-	if (!errno && !*end && seen->highest && seen->highest < EPOCH_MAX)
+	seen->highest = strtoull(seen->term.text, &end, 10);
+	if (!errno && !*end && seen->highest && seen->highest < TERM_MAX)
 		return read_members(c, &members, seen->highest);
-	log_err("etcd: %s: \"%.32s\" is no epoch: no lsmemd wrote it; correct it with etcdctl put",
-		c->epoch_key, seen->epoch.text);
+	log_err("etcd: %s: \"%.32s\" is no term: no lsmemd wrote it; correct it with etcdctl put",
+		c->term_key, seen->term.text);
 	return -EBADMSG;
 }
 
@@ -157,12 +157,12 @@ static int take(struct cluster *c, const struct seen *seen, uint64_t above)
 	struct seen we = {
 		.pid = getpid(), .number = 1 + (seen->highest > above ? seen->highest : above),
 	};
-	char owner[ETCD_TEXT_BYTES], epoch[24];
+	char owner[ETCD_TEXT_BYTES], term[24];
 	unsigned int granted;
 	int err;
 
 	c->asked_ns = now_ns();
-	c->known = seen->epoch.revision;
+	c->known = seen->term.revision;
 	err = etcd_grant(&c->etcd, c->options->etcd.lease, &c->lease, &granted);
 	if (err)
 		return err;
@@ -171,13 +171,13 @@ static int take(struct cluster *c, const struct seen *seen, uint64_t above)
 	strcpy(we.boot, c->boot);
 	we.seconds = c->seconds;
 	write_owner(owner, &we);
-	snprintf(epoch, sizeof(epoch), "%" PRIu64, we.number);
+	snprintf(term, sizeof(term), "%" PRIu64, we.number);
 	err = etcd_put(&c->etcd, (struct etcd_put[]) {
 		{ .key = c->owner, .text = owner, .seen = seen->owner.revision, .lease = c->lease },
-		{ .key = c->epoch_key, .text = epoch, .seen = seen->epoch.revision },
+		{ .key = c->term_key, .text = term, .seen = seen->term.revision },
 	}, 2);
 	if (!err)
-		c->epoch = we.number;
+		c->term = we.number;
 	return err;
 }
 
@@ -238,13 +238,13 @@ static int wait_for_owner(struct cluster *c, const struct seen *seen, struct wai
 		wait->since_ns = now;
 		wait->first = left;
 		wait->end_ns = now + (2 * seen->seconds + SLACK_S) * NS_PER_S;
-		log_notice("etcd: host %s owns the store, epoch %" PRIu64 "; waiting for the end of its lease, %u s",
+		log_notice("etcd: host %s owns the store, term %" PRIu64 "; waiting for the end of its lease, %u s",
 			   seen->host, seen->number, left);
 	}
 	/* etcd may be a little late to end what has run out. */
 	if (left <= 1 || left + (now - wait->since_ns) / NS_PER_S <= wait->first + 1)
 		return -EAGAIN;
-	log_err("etcd: host %s owns the store, epoch %" PRIu64 ", and is alive: stop lsmemd there; if it cannot be reached, take the store over: see --take-over in lsmemd(8)",
+	log_err("etcd: host %s owns the store, term %" PRIu64 ", and is alive: stop lsmemd there; if it cannot be reached, take the store over: see --take-over in lsmemd(8)",
 		seen->host, seen->number);
 	return -EBUSY;
 }
@@ -266,7 +266,7 @@ static int try_claim(struct cluster *c, const struct cluster_claim *claim, uint6
 	if (err || claim->look)
 		return err;
 	if (c->lease && seen.owner.lease == c->lease) {
-		c->epoch = seen.number;		/* it was done, and the answer was lost */
+		c->term = seen.number;		/* it was done, and the answer was lost */
 		return 0;
 	}
 	if (!seen.owner.revision || (claim->alone && has_died(c, &seen)))
@@ -324,11 +324,11 @@ static int renew(struct cluster *c)
 	uint64_t from_ns = now_ns();
 	struct seen seen = { .seconds = 0 };
 	unsigned int granted;
-	int64_t term;
+	int64_t raft_term;
 	int err;
 
 	err = etcd_renew(&c->etcd, c->lease, &granted);
-	term = c->etcd.term;
+	raft_term = c->etcd.raft_term;
 	if (err == -ENOENT)
 		explain(c, "%s", "the lease has run out, or was ended");
 	/* A daemon that fenced this one may have failed to revoke the lease as well. */
@@ -338,7 +338,7 @@ static int renew(struct cluster *c)
 	 * A member that does not know yet that another leads renews what the other lets run
 	 * out (etcd before 3.4.31 and 3.5.13).  Keys are read by a quorum.
 	 */
-	if (!err && c->etcd.term != term) {
+	if (!err && c->etcd.raft_term != raft_term) {
 		snprintf(c->etcd.why, sizeof(c->etcd.why), "an election just now");
 		err = -EHOSTUNREACH;
 	}
@@ -359,30 +359,30 @@ static int renew(struct cluster *c)
 
 static bool same(const struct members *a, const struct members *b)
 {
-	return a->epoch == b->epoch && a->nr == b->nr &&
+	return a->term == b->term && a->nr == b->nr &&
 	       !memcmp(a->member, b->member, sizeof(a->member));
 }
 
 /* Only the next renewal tells that the store is not ours any more. */
 static void put_members(struct cluster *c)
 {
-	char epoch[24], text[MEMBERS_TEXT_BYTES];
+	char term[24], text[MEMBERS_TEXT_BYTES];
 	struct members members;
 	int err;
 
 	pthread_mutex_lock(&c->lock);
 	members = c->wanted;
 	pthread_mutex_unlock(&c->lock);
-	snprintf(epoch, sizeof(epoch), "%" PRIu64, c->epoch);
+	snprintf(term, sizeof(term), "%" PRIu64, c->term);
 	members_print(&members, text);
 	err = etcd_put_guarded(&c->etcd, c->members_key, text, (struct etcd_guard[]) {
 		{ .key = c->owner, .lease = c->lease },
-		{ .key = c->epoch_key, .text = epoch },
+		{ .key = c->term_key, .text = term },
 	}, 2);
 	atomic_fetch_add(&c->failures, err == -EHOSTUNREACH);
 	if (err && !c->members_failed)
 		log_warn("etcd: %s: cannot be written: %s; trying again", c->members_key,
-			 err == -EAGAIN ? "owner and epoch there are not ours" : c->etcd.why);
+			 err == -EAGAIN ? "owner and term there are not ours" : c->etcd.why);
 	else if (!err && c->members_failed)
 		log_notice("etcd: %s: written", c->members_key);
 	c->members_failed = err;
@@ -423,12 +423,12 @@ static void *keep(void *context)
 /**
  * cluster_members - where the backups are, for etcd to know
  * @cluster: open, or zero; without a claim nothing is written
- * @members: and the epoch of the cluster; behind them all is zero
+ * @members: and the term of the cluster; behind them all is zero
  */
 void cluster_members(struct cluster *cluster, const struct members *members)
 {
 	/* Only this thread changes @wanted. */
-	if (!cluster->epoch || same(&cluster->wanted, members))
+	if (!cluster->term || same(&cluster->wanted, members))
 		return;
 	pthread_mutex_lock(&cluster->lock);
 	cluster->wanted = *members;
@@ -445,7 +445,7 @@ void cluster_members(struct cluster *cluster, const struct members *members)
  */
 bool cluster_holds(const struct cluster *cluster)
 {
-	return !cluster->epoch || now_ns() < atomic_load(&cluster->until_ns);
+	return !cluster->term || now_ns() < atomic_load(&cluster->until_ns);
 }
 
 /**
@@ -458,7 +458,7 @@ void cluster_tell(const struct cluster *cluster, struct cluster_figures *figures
 	uint64_t now = now_ns(), until = atomic_load(&cluster->until_ns);
 
 	figures->host = cluster->options ? cluster->host : NULL;
-	figures->epoch = cluster->epoch;
+	figures->term = cluster->term;
 	figures->left_ns = until > now ? until - now : 0;
 	figures->failures = atomic_load(&cluster->failures);
 	figures->stale = atomic_load(&cluster->stale);
@@ -539,7 +539,7 @@ int cluster_open(struct cluster *cluster, const struct cluster_options *options)
 /* Bounded by etcd_bound_ms(), twice. */
 static void release(struct cluster *c)
 {
-	if (!c->epoch)
+	if (!c->term)
 		return;
 	etcd_stop(&c->etcd, true);
 	sem_post(&c->wake);
@@ -549,7 +549,7 @@ static void release(struct cluster *c)
 		;
 	if (etcd_revoke(&c->etcd, c->lease))
 		log_warn("etcd: %s; the store is free in %u s", c->etcd.why, c->seconds);
-	c->epoch = 0;
+	c->term = 0;
 	c->lease = 0;
 	atomic_store(&c->stale, false);
 }
@@ -566,18 +566,18 @@ static void release(struct cluster *c)
  */
 int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
 {
-	uint64_t above = claim->above > cluster->epoch ? claim->above : cluster->epoch;
+	uint64_t above = claim->above > cluster->term ? claim->above : cluster->term;
 	char owner[CLUSTER_KEY_BYTES];
 	int err;
 
 	if (!cluster->options)
 		return 0;
 	snprintf(owner, sizeof(owner), KEYS "%s/owner", claim->uuid);
-	if (cluster->epoch && !strcmp(owner, cluster->owner))
+	if (cluster->term && !strcmp(owner, cluster->owner))
 		return 0;
 	release(cluster);
 	strcpy(cluster->owner, owner);
-	snprintf(cluster->epoch_key, sizeof(cluster->epoch_key), KEYS "%s/epoch", claim->uuid);
+	snprintf(cluster->term_key, sizeof(cluster->term_key), KEYS "%s/term", claim->uuid);
 	snprintf(cluster->members_key, sizeof(cluster->members_key), KEYS "%s/members", claim->uuid);
 	err = keep_trying(cluster, claim, above);
 	if (err || claim->look)
@@ -588,11 +588,11 @@ int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
 	if (err) {
 		log_err("no thread for etcd: %s", strerror(-err));
 		(void)etcd_revoke(&cluster->etcd, cluster->lease);
-		cluster->epoch = 0;
+		cluster->term = 0;
 		return err;
 	}
-	log_notice("etcd: the store is ours (host %s), epoch %" PRIu64 ", lease of %u s",
-		   cluster->host, cluster->epoch, cluster->seconds);
+	log_notice("etcd: the store is ours (host %s), term %" PRIu64 ", lease of %u s",
+		   cluster->host, cluster->term, cluster->seconds);
 	return 0;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The ownership of a store that several hosts could serve: a lease in etcd, and an epoch.
+ * The ownership of a store that several hosts could serve: a lease in etcd, and a term.
  *
  *	/lsmem/stores/UUID/owner	JSON: the owner; deleted with the owner's lease
- *	/lsmem/stores/UUID/epoch	a number; stays, and only rises
+ *	/lsmem/stores/UUID/term	a number; stays, and only rises
  *	/lsmem/stores/UUID/members	JSON: where the store's backups are (members.h); stays
  *
- * One transaction takes the store and raises the epoch. So no two owners ever have the same epoch,
+ * One transaction takes the store and raises the term. So no two owners ever have the same term,
  * and if two daemons want the store at the same time, one gets it.
  *
  * The owner trusts its ownership until @until_ns: the time just before it asked for the lease or the
@@ -20,7 +20,7 @@
  * then waits, like every other daemon, until the key is gone.
  *
  * Only the owner writes the members, in a transaction whose condition is that the owner's key is
- * attached to its lease and the epoch is its own. A failed write is repeated after each renewal;
+ * attached to its lease and the term is its own. A failed write is repeated after each renewal;
  * nothing waits for it or depends on it.
  *
  * A thread renews the lease and writes the members. The daemon waits for it in cluster_close() only.
@@ -53,14 +53,14 @@ struct cluster_options {
 /**
  * struct cluster_figures - for the status and the metrics
  * @host: this host's name in etcd; NULL: no cluster is configured
- * @epoch: of this daemon's ownership
+ * @term: of this daemon's ownership
  * @left_ns: time until the ownership ends unless the lease is renewed
  * @failures: calls to etcd without an answer
  * @stale: etcd does not have the newest list of the backups yet
  */
 struct cluster_figures {
 	const char *host;
-	uint64_t epoch, left_ns, failures;
+	uint64_t term, left_ns, failures;
 	bool stale;
 };
 
@@ -71,9 +71,9 @@ struct cluster_figures {
  * @host: this host's name
  * @boot: id of this boot of the host
  * @owner: key of the owner
- * @epoch_key: key of the epoch
+ * @term_key: key of the term
  * @members_key: key of the members
- * @epoch: of this daemon's ownership; 0: it has none, and what follows does not matter
+ * @term: of this daemon's ownership; 0: it has none, and what follows does not matter
  * @known: etcd knew the store before, so former owners may be fenced. Otherwise the holder of its
  *	backups may be a daemon without a cluster
  * @lease: id of this daemon's lease
@@ -96,8 +96,8 @@ struct cluster {
 	const struct cluster_options *options;
 	struct etcd etcd;
 	char host[WIRE_NAME], boot[40];
-	char owner[CLUSTER_KEY_BYTES], epoch_key[CLUSTER_KEY_BYTES], members_key[CLUSTER_KEY_BYTES];
-	uint64_t epoch;
+	char owner[CLUSTER_KEY_BYTES], term_key[CLUSTER_KEY_BYTES], members_key[CLUSTER_KEY_BYTES];
+	uint64_t term;
 	bool known;
 	int64_t lease;
 	unsigned int seconds;
@@ -117,7 +117,7 @@ struct cluster {
 /**
  * struct cluster_claim - a claim to a store
  * @uuid: of the store, as text
- * @above: the epoch must be higher than this
+ * @above: the term must be higher than this
  * @look: do not claim the store; only read @members, whatever daemon owns it
  * @take_over: also from an owner that is alive
  * @alone: this host's kernel knows no daemon that serves the store: if the owner was on this

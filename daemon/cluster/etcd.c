@@ -84,9 +84,9 @@ static int ask_one(struct etcd *e, const char *url, const char *what, const char
 	}
 	curl_easy_getinfo(e->curl, CURLINFO_RESPONSE_CODE, &status);
 	*answer = parse(e);
-	e->term = number(*answer, "/header/raft_term") + number(*answer, "/result/header/raft_term");
+	e->raft_term = number(*answer, "/header/raft_term") + number(*answer, "/result/header/raft_term");
 	/* Without it, it is not etcd that has answered. */
-	if (status == 200 && e->term)
+	if (status == 200 && e->raft_term)
 		return 0;
 	snprintf(e->why, sizeof(e->why), "%s: status %ld: %.128s", url, status,
 		 json_pointer_get(*answer, "/message", &message) ? "no answer of etcd's" :

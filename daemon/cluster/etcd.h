@@ -51,7 +51,7 @@ struct etcd_options {
  * @answer: the last answer
  * @used: bytes of it
  * @why: the last call had no answer: the reason
- * @term: Raft term of the last answer
+ * @raft_term: Raft term of the last answer
  * @stop: calls end without an answer from now on
  */
 struct etcd {
@@ -62,7 +62,7 @@ struct etcd {
 	char answer[ETCD_ANSWER_BYTES];
 	size_t used;
 	char why[ETCD_WHY_BYTES];
-	int64_t term;
+	int64_t raft_term;
 	atomic_bool stop;
 };
 

@@ -52,7 +52,7 @@ void members_print(const struct members *members, char text[MEMBERS_TEXT_BYTES])
 
 	_Static_assert(LSMEM_BACKUPS * (sizeof(*m) + 96) + 64 <= MEMBERS_TEXT_BYTES,
 		       "there is room for all of them");
-	used = (size_t)sprintf(text, "{\"epoch\":%" PRIu64 ",\"backups\":[", members->epoch);
+	used = (size_t)sprintf(text, "{\"term\":%" PRIu64 ",\"backups\":[", members->term);
 	for (; m < end; m++)
 		used += (size_t)sprintf(text + used,
 			"%s{\"name\":\"%s\",\"path\":\"%s\",\"domain\":\"%s\",\"state\":\"%s\",\"incarnation\":%" PRIu32 ",\"secret\":%s}",
@@ -129,8 +129,8 @@ static void take_all(struct json_object *json, struct members *members, char *er
 	strcpy(error, "no JSON object");
 	if (!json_object_is_type(json, json_type_object))
 		return;
-	strcpy(error, "\"epoch\" is none");
-	if (!take_number(json, "epoch", &members->epoch) || !members->epoch)
+	strcpy(error, "\"term\" is none");
+	if (!take_number(json, "term", &members->term) || !members->term)
 		return;
 	strcpy(error, "\"backups\" is no list");
 	if (!json_object_object_get_ex(json, "backups", &backups) ||

@@ -34,12 +34,12 @@ struct member {
 
 /**
  * struct members - all of them, in the order of the configuration
- * @epoch: of the owner that wrote this
+ * @term: of the owner that wrote this
  * @nr: how many; 0: nothing is known
  * @member: the backups
  */
 struct members {
-	uint64_t epoch;
+	uint64_t term;
 	unsigned int nr;
 	struct member member[LSMEM_BACKUPS];
 };

@@ -520,7 +520,7 @@ void core_stats(const struct core *core, struct core_stats *stats)
 		else
 			stats->short_segments++;
 	}
-	stats->epoch = core->map.epoch;
+	stats->term = core->map.term;
 	stats->sequence = core->map.sequence;
 	for (i = 0; i < core->nr_opens; i++) {
 		const struct core_open *open = core->list[i];

@@ -197,7 +197,7 @@ struct core_backup_stats {
  * @lag_segments: gauge: segments with bytes that are not durable yet
  * @lag_bytes: gauge: these bytes
  * @memory_bytes: gauge: acknowledged as received, not durable yet
- * @epoch: gauge: of the last durable digest
+ * @term: gauge: of the last durable digest
  * @sequence: gauge: of the last durable digest
  * @short_segments: gauge: with fewer sound replicas than wanted
  * @short_open: gauge: of these, not closed yet
@@ -227,7 +227,7 @@ struct core_stats {
 	uint32_t lag_segments;
 	uint64_t lag_bytes;
 	uint64_t memory_bytes;
-	uint64_t epoch;
+	uint64_t term;
 	uint64_t sequence;
 	uint32_t short_segments;
 	uint32_t short_open;

@@ -194,7 +194,7 @@ void core_make_header(const struct core *core, const struct core_segment *seg, u
 	header->format = __cpu_to_le32(LSMEM_FORMAT);
 	memcpy(header->uuid, core->uuid, sizeof(header->uuid));
 	header->incarnation = core->super[backup].incarnation;
-	header->epoch = __cpu_to_le64(core->map.epoch);
+	header->term = __cpu_to_le64(core->map.term);
 	header->segment = __cpu_to_le64(item->segment);
 	header->generation = __cpu_to_le32(item->generation);
 	header->replica_generation = __cpu_to_le32(item->replica_generation);

@@ -283,7 +283,7 @@ void core_lose(struct core *core, uint32_t backup, const char *why)
 
 const struct lsmem_super *core_super(const struct core *core, struct digest_log *log)
 {
-	log->epoch = core->map.epoch;
+	log->term = core->map.term;
 	log->branch = core->map.branch;
 	return &core->super[__builtin_ctz(core_alive(core))];
 }

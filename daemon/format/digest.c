@@ -181,22 +181,22 @@ uint32_t digest_need(const struct digest_map *map)
  */
 bool digest_split(const struct digest_map *map, const struct digest_branch *branch)
 {
-	if (map->branch.epoch)
-		return map->branch.epoch != branch->epoch || map->branch.id != branch->id;
-	return branch->epoch &&
-	       (map->epoch >= branch->epoch || map->sequence >= branch->sequence);
+	if (map->branch.term)
+		return map->branch.term != branch->term || map->branch.id != branch->id;
+	return branch->term &&
+	       (map->term >= branch->term || map->sequence >= branch->sequence);
 }
 
 static enum format_error digest_apply_branch(struct digest_map *map,
 					     const struct lsmem_digest_item *item)
 {
 	const struct digest_branch branch = {
-		.epoch = __le64_to_cpu(item->cut),
+		.term = __le64_to_cpu(item->cut),
 		.sequence = __le64_to_cpu(item->segment),
 		.id = __le32_to_cpu(item->generation),
 	};
 
-	if (!branch.epoch || !branch.sequence || !branch.id || map->branch.epoch)
+	if (!branch.term || !branch.sequence || !branch.id || map->branch.term)
 		return FORMAT_RANGE;
 	map->branch = branch;
 	return FORMAT_OK;
@@ -295,7 +295,7 @@ enum format_error digest_apply(struct digest_map *map, const struct lsmem_digest
 		if (error)
 			return error;
 	}
-	map->epoch = __le64_to_cpu(digest->epoch);
+	map->term = __le64_to_cpu(digest->term);
 	map->sequence = __le64_to_cpu(digest->sequence);
 	map->era = __le32_to_cpu(digest->era);
 	map->generation_ceiling = __le32_to_cpu(digest->generation_ceiling);
@@ -308,13 +308,13 @@ enum format_error digest_apply(struct digest_map *map, const struct lsmem_digest
  * struct digest_chain - the records of a half that follow each other
  * @half: which
  * @end: byte after the last
- * @epoch: of the last; 0: there is none
+ * @term: of the last; 0: there is none
  * @sequence: of the last
  */
 struct digest_chain {
 	uint32_t half;
 	uint64_t end;
-	uint64_t epoch;
+	uint64_t term;
 	uint64_t sequence;
 };
 
@@ -333,9 +333,9 @@ static void digest_follow(struct digest_chain *chain, const struct lsmem_super *
 			at += LSMEM_BLOCK;
 			continue;
 		}
-		/* Invariant 1: digests are totally ordered by (epoch, sequence). */
+		/* Invariant 1: digests are totally ordered by (term, sequence). */
 		if (at ? kind != LSMEM_DIGEST_DELTA ||
-			 __le64_to_cpu(digest->epoch) != chain->epoch ||
+			 __le64_to_cpu(digest->term) != chain->term ||
 			 __le64_to_cpu(digest->sequence) != chain->sequence + 1
 		       : kind != LSMEM_DIGEST_FULL)
 			follows = false;
@@ -344,7 +344,7 @@ static void digest_follow(struct digest_chain *chain, const struct lsmem_super *
 		at += format_digest_bytes(__le32_to_cpu(digest->items));
 		if (!follows)
 			continue;
-		chain->epoch = __le64_to_cpu(digest->epoch);
+		chain->term = __le64_to_cpu(digest->term);
 		chain->sequence = __le64_to_cpu(digest->sequence);
 		chain->end = at;
 	}
@@ -371,8 +371,8 @@ enum format_error digest_read(struct digest_map *map, const struct lsmem_super *
 
 	digest_follow(&chain[0], super, halves, length, &seen);
 	digest_follow(&chain[1], super, halves + length, length, &seen);
-	best = &chain[chain[1].epoch > chain[0].epoch ||
-		      (chain[1].epoch == chain[0].epoch && chain[1].sequence > chain[0].sequence)];
+	best = &chain[chain[1].term > chain[0].term ||
+		      (chain[1].term == chain[0].term && chain[1].sequence > chain[0].sequence)];
 	if (!best->end)
 		return FORMAT_ZERO;
 	for (at = 0; at < best->end;) {
@@ -406,7 +406,7 @@ void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
 	digest->magic = __cpu_to_le64(LSMEM_DIGEST_MAGIC);
 	digest->kind = __cpu_to_le32(kind);
 	memcpy(digest->uuid, super->uuid, sizeof(digest->uuid));
-	digest->epoch = __cpu_to_le64(map->epoch);
+	digest->term = __cpu_to_le64(map->term);
 	digest->sequence = __cpu_to_le64(map->sequence);
 	digest->era = __cpu_to_le32(map->era);
 	digest->generation_ceiling = __cpu_to_le32(map->generation_ceiling);
@@ -453,13 +453,13 @@ void digest_add_branch(struct lsmem_digest *digest, const struct digest_branch *
 {
 	uint32_t nr = __le32_to_cpu(digest->items);
 
-	if (!branch->epoch)
+	if (!branch->term)
 		return;
 	format_digest_items(digest)[nr] = (struct lsmem_digest_item) {
 		.segment = __cpu_to_le64(branch->sequence),
 		.generation = __cpu_to_le32(branch->id),
 		.state = __cpu_to_le32(LSMEM_ITEM_BRANCH),
-		.cut = __cpu_to_le64(branch->epoch),
+		.cut = __cpu_to_le64(branch->term),
 	};
 	digest->items = __cpu_to_le32(nr + 1);
 }
@@ -470,7 +470,7 @@ void digest_add_branch(struct lsmem_digest *digest, const struct digest_branch *
  */
 uint64_t digest_full_bytes(const struct digest_map *map)
 {
-	return format_digest_bytes(map->nr + (map->branch.epoch != 0));
+	return format_digest_bytes(map->nr + (map->branch.term != 0));
 }
 
 /**

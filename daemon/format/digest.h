@@ -31,29 +31,29 @@ struct digest_item {
 
 /**
  * struct digest_branch - the last recovery that went on without members that it could not read
- * @epoch: that it began; 0: there was none
+ * @term: that it began; 0: there was none
  * @sequence: of its first record
  * @id: random, not 0
  */
 struct digest_branch {
-	uint64_t epoch;
+	uint64_t term;
 	uint64_t sequence;
 	uint32_t id;
 };
 
 /**
  * struct digest_log - what decides whether a backup holds nothing that the log has not
- * @epoch: of the newest digest
+ * @term: of the newest digest
  * @branch: in it
  */
 struct digest_log {
-	uint64_t epoch;
+	uint64_t term;
 	struct digest_branch branch;
 };
 
 /**
  * struct digest_map - the log according to the newest durable digest
- * @epoch: of the newest record, as in struct lsmem_digest
+ * @term: of the newest record, as in struct lsmem_digest
  * @sequence: of the newest record
  * @era: of versions, as in struct lsmem_digest
  * @generation_ceiling: no generation of a handle above it has been issued
@@ -76,7 +76,7 @@ struct digest_log {
  * @items: replicas, by *place*: frame + index of the backup * @frames
  */
 struct digest_map {
-	uint64_t epoch;
+	uint64_t term;
 	uint64_t sequence;
 	uint32_t era;
 	uint32_t generation_ceiling;

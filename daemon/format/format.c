@@ -67,7 +67,7 @@ bool format_is_blank(const void *block)
 
 	return format_is_zero(block, LSMEM_BLOCK) ||
 	       (__le64_to_cpu(digest->magic) == LSMEM_DIGEST_MAGIC &&
-		__le64_to_cpu(digest->epoch) == 1 && __le64_to_cpu(digest->sequence) == 1 &&
+		__le64_to_cpu(digest->term) == 1 && __le64_to_cpu(digest->sequence) == 1 &&
 		!digest->items);
 }
 
@@ -396,7 +396,7 @@ enum format_error format_digest_check(const struct lsmem_digest *digest,
 		return error;
 	if (__le32_to_cpu(digest->crc) != FORMAT_CRC_OF(digest, format_digest_length(digest)))
 		return FORMAT_CRC;
-	if (!digest->sequence || !digest->epoch || __le32_to_cpu(digest->era) > LSMEM_ERA_MAX ||
+	if (!digest->sequence || !digest->term || __le32_to_cpu(digest->era) > LSMEM_ERA_MAX ||
 	    __le32_to_cpu(digest->generation_ceiling) > LSMEM_GENERATION_MAX)
 		return FORMAT_RANGE;
 	return FORMAT_OK;

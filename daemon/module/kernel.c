@@ -489,7 +489,7 @@ int kernel_load(struct kernel *kernel, uint64_t segment, uint32_t generation, ui
 /**
  * kernel_activate - let the store take writes
  * @kernel: the store, new or recovering
- * @activate: from the durable digest of a new epoch; size is filled in here
+ * @activate: from the durable digest of a new term; size is filled in here
  *
  * Returns 0 or a negative errno.
  */

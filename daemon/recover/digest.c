@@ -5,7 +5,7 @@
  *
  * The digest log of a backup that was left behind is consistent, but ends too early. Whether it is
  * the newest is decided by which members can be read: see digest_enough(). Records of a recovery that
- * was cut off, and that a later recovery did not see, are recognised by their epoch: see
+ * was cut off, and that a later recovery did not see, are recognised by their term: see
  * recover_promise().
  */
 #include <errno.h>
@@ -62,7 +62,7 @@ int recover_write_digest(struct recover *r, uint32_t half)
 }
 
 /**
- * recover_members - those that are there are the members of a new epoch
+ * recover_members - those that are there are the members of a new term
  * @r: recovery; its map is to be written
  */
 void recover_members(struct recover *r)
@@ -175,8 +175,8 @@ static uint32_t recover_newest(const struct recover *r)
 
 		if (!backup->there || !backup->chain)
 			continue;
-		if (best == RECOVER_NONE || map->epoch > r->backups[best].map.epoch ||
-		    (map->epoch == r->backups[best].map.epoch &&
+		if (best == RECOVER_NONE || map->term > r->backups[best].map.term ||
+		    (map->term == r->backups[best].map.term &&
 		     map->sequence > r->backups[best].map.sequence))
 			best = slot;
 	}
@@ -250,13 +250,13 @@ static bool recover_two_branches(struct recover *r)
 		const struct recover_backup *backup = &r->backups[slot];
 
 		if (!backup->there || !backup->chain || backup->index != RECOVER_NONE ||
-		    backup->map.epoch != r->map.epoch || !RULE(BRANCH) ||
+		    backup->map.term != r->map.term || !RULE(BRANCH) ||
 		    !digest_split(&backup->map, &r->map.branch))
 			continue;
-		recover_damage(r, "split brain: %s has gone on to digest %llu without the others, and they to digest %llu without it, all in epoch %llu; make those blank (\"lsmemctl format --force\") whose data are not needed",
+		recover_damage(r, "split brain: %s has gone on to digest %llu without the others, and they to digest %llu without it, all in term %llu; make those blank (\"lsmemctl format --force\") whose data are not needed",
 			       recover_name(r, slot), (unsigned long long)backup->map.sequence,
 			       (unsigned long long)r->map.sequence,
-			       (unsigned long long)r->map.epoch);
+			       (unsigned long long)r->map.term);
 		return true;
 	}
 	return false;

@@ -103,7 +103,7 @@ static int recover_half_formatted(struct recover *r, bool blank, bool *half)
 		ret = recover_read_log(r, slot);
 		if (ret)
 			return ret;
-		empty &= backup->chain && backup->map.epoch == 1 && backup->map.sequence == 1 &&
+		empty &= backup->chain && backup->map.term == 1 && backup->map.sequence == 1 &&
 			 !backup->map.nr;
 		blank |= backup->chain && recover_index(r, &backup->map, slot) == RECOVER_NONE;
 	}
@@ -328,10 +328,10 @@ static int recover_write_super(struct recover *r, uint32_t slot)
 }
 
 /**
- * recover_promise - write the epoch that is about to begin to all members
+ * recover_promise - write the term that is about to begin to all members
  * @r: recovery; its map has the members
  *
- * If this recovery is cut off, a later one from some of the members sees this epoch on each of them
+ * If this recovery is cut off, a later one from some of the members sees this term on each of them
  * and begins a higher one, and what this recovery wrote never counts again. Source: the promises of
  * Paxos (Lamport, "Paxos Made Simple", 2001).
  *
@@ -339,7 +339,7 @@ static int recover_write_super(struct recover *r, uint32_t slot)
  */
 int recover_promise(struct recover *r)
 {
-	uint64_t epoch = r->map.epoch;
+	uint64_t term = r->map.term;
 	uint32_t slot;
 	int ret = 0;
 
@@ -348,18 +348,18 @@ int recover_promise(struct recover *r)
 
 		if (!backup->there)
 			continue;
-		if (__le64_to_cpu(backup->super.promise) > epoch)
-			epoch = __le64_to_cpu(backup->super.promise);
-		if (backup->chain && backup->map.epoch > epoch)
-			epoch = backup->map.epoch;
+		if (__le64_to_cpu(backup->super.promise) > term)
+			term = __le64_to_cpu(backup->super.promise);
+		if (backup->chain && backup->map.term > term)
+			term = backup->map.term;
 	}
-	r->map.epoch = epoch + 1;
+	r->map.term = term + 1;
 	for (slot = 0; slot < r->several && !ret; slot++) {
 		struct recover_backup *backup = &r->backups[slot];
 
 		if (!backup->there || backup->index == RECOVER_NONE)
 			continue;
-		backup->super.promise = __cpu_to_le64(epoch + 1);
+		backup->super.promise = __cpu_to_le64(term + 1);
 		ret = recover_write_super(r, slot);
 	}
 	return ret;
@@ -492,7 +492,7 @@ int recover_format(struct recover *r, const struct recover_geometry *g)
 	memcpy(map.members, r->map.members, sizeof(map.members));
 	digest_map_destroy(&r->map);
 	r->map = map;
-	r->map.epoch = 1;
+	r->map.term = 1;
 	r->map.sequence = 1;
 	r->map.era = 1;
 	r->map.generation_ceiling = RECOVER_GENERATIONS;
@@ -546,10 +546,10 @@ static bool recover_split(struct recover *r, uint32_t slot, const struct digest_
 	if (!backup->there || !backup->chain || !RULE(BRANCH) ||
 	    !digest_split(&backup->map, branch))
 		return false;
-	recover_info(r, "%s: cannot join the others: split brain: it has gone on to digest %llu of epoch %llu without them, and they without it from digest %llu of epoch %llu on; if what is on it alone is not needed, \"lsmemctl format --force\" makes it blank, and it joins",
+	recover_info(r, "%s: cannot join the others: split brain: it has gone on to digest %llu of term %llu without them, and they without it from digest %llu of term %llu on; if what is on it alone is not needed, \"lsmemctl format --force\" makes it blank, and it joins",
 		     recover_name(r, slot), (unsigned long long)backup->map.sequence,
-		     (unsigned long long)backup->map.epoch, (unsigned long long)branch->sequence,
-		     (unsigned long long)branch->epoch);
+		     (unsigned long long)backup->map.term, (unsigned long long)branch->sequence,
+		     (unsigned long long)branch->term);
 	return true;
 }
 
@@ -651,7 +651,7 @@ int recover_join(struct recover *r, uint64_t incarnation)
  * The backup becomes a member by core_add().
  *
  * Return: 0; -EEXIST: it belongs to another store; -ESTALE: a daemon went on with the store there, in
- * a later epoch or apart from the others; -ENOSPC: it is too small; or what a call returned. All are
+ * a later term or apart from the others; -ENOSPC: it is too small; or what a call returned. All are
  * reported.
  */
 int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *like,
@@ -670,10 +670,10 @@ int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *li
 			     recover_name(r, slot));
 		return -EEXIST;
 	}
-	if (backup->there && backup->chain && backup->map.epoch > log->epoch) {
-		recover_info(r, "%s: cannot join the others: a daemon went on with the store there, in epoch %llu, and here it has %llu",
-			     recover_name(r, slot), (unsigned long long)backup->map.epoch,
-			     (unsigned long long)log->epoch);
+	if (backup->there && backup->chain && backup->map.term > log->term) {
+		recover_info(r, "%s: cannot join the others: a daemon went on with the store there, in term %llu, and here it has %llu",
+			     recover_name(r, slot), (unsigned long long)backup->map.term,
+			     (unsigned long long)log->term);
 		return -ESTALE;
 	}
 	if (recover_split(r, slot, &log->branch))

@@ -490,7 +490,7 @@ static int recover_passes(struct recover *r, bool accept_loss, bool accept_missi
 }
 
 /*
- * The commit point: the digest of a new epoch.  Segments are adopted where they
+ * The commit point: the digest of a new term.  Segments are adopted where they
  * are; those without a winner are left out, as everything in them has been
  * superseded by what was read from the same backup.
  */
@@ -533,13 +533,13 @@ static int recover_commit(struct recover *r, uint32_t branch)
 	if (RULE(PROMISE))
 		ret = recover_promise(r);
 	else
-		map->epoch++;
+		map->term++;
 	if (ret)
 		return ret;
 	map->sequence = r->sequence + 1;
 	if (r->accepted && RULE(BRANCH))
 		map->branch = (struct digest_branch) {
-			.epoch = map->epoch, .sequence = map->sequence, .id = branch,
+			.term = map->term, .sequence = map->sequence, .id = branch,
 		};
 	/* Invariant 14: above everything ever issued, what the crash has lost and
 	 * what was deleted included: the era tops all versions, the old ceiling

@@ -17,7 +17,7 @@
  *	kernel store is NEW: LSMEM_REPL_ACTIVATE with what recover_activation() says
  *
  * A crash after recover_run() and before the activation leaves a backup that is recovered again, in
- * the next epoch.
+ * the next term.
  */
 #ifndef LSMEMD_RECOVER_H
 #define LSMEMD_RECOVER_H

@@ -163,8 +163,8 @@ static void rdma_broken(struct verbs *verbs, int error, const char *why)
 		return;
 	r->backup->error = error;
 	if (refused->reason)
-		log_err("%s: the connection is over: %s (%s, epoch %" PRIu64 ")", r->backup->path,
-			why, refused->who, (uint64_t)le64toh(refused->epoch));
+		log_err("%s: the connection is over: %s (%s, term %" PRIu64 ")", r->backup->path,
+			why, refused->who, (uint64_t)le64toh(refused->term));
 	else
 		log_err("%s: the connection is over: %s", r->backup->path, why);
 	if (r->backup->in_flight)
@@ -535,7 +535,7 @@ static int agree(struct rdma_backup *r, const struct backup_options *options)
 		if (who[i] <= ' ' || who[i] > '~')
 			who[i] = '?';
 	session_call(&r->session, &setup, &r->key, r->address.name, *who ? who : "?",
-		     options->fence_epoch, (options->read_only ? WIRE_READ_ONLY : 0) |
+		     options->fence_term, (options->read_only ? WIRE_READ_ONLY : 0) |
 					   (options->receipts ? WIRE_RECEIPTS : 0));
 	verbs_send(&r->verbs, &r->session.out, WIRE_SLOTS);
 	while (!r->error && r->session.state != SESSION_SERVING) {
@@ -608,10 +608,10 @@ static int refused(struct rdma_backup *r, const struct backup_options *options, 
 		}
 		return 0;
 	}
-	if (reason == WIRE_REASON_EPOCH)
-		log_err("%s: refused: epoch %" PRIu64 " was asked for, %s has had %" PRIu64,
-			options->path, options->fence_epoch, refuse->who,
-			(uint64_t)le64toh(refuse->epoch));
+	if (reason == WIRE_REASON_TERM)
+		log_err("%s: refused: term %" PRIu64 " was asked for, %s has had %" PRIu64,
+			options->path, options->fence_term, refuse->who,
+			(uint64_t)le64toh(refuse->term));
 	else
 		log_err("%s: refused: %s", options->path, r->session.why);
 	return reason == WIRE_REASON_BUSY ? -EBUSY :
@@ -701,7 +701,7 @@ static void take_limits(struct backup *backup, const struct rdma_backup *r)
 		.io_bytes = le32toh(accept->slot_bytes),
 		.io_vectors = r->verbs.sges * VERBS_WRITES,
 		.volatile_cache = le32toh(accept->flags) & WIRE_VOLATILE,
-		.epoch = le64toh(accept->epoch),
+		.term = le64toh(accept->term),
 	};
 }
 

@@ -8,22 +8,22 @@
  * hold_ask - ask for the hold
  * @hold: of the export
  * @peer: that asks
- * @epoch: above all that were asked for before; 0: only if the export is free
+ * @term: above all that were asked for before; 0: only if the export is free
  * @loser: out: the peer that had asked for a fence before and now waits in vain, or NULL
  *
  * Return: HOLD_FENCING means that the holder must be ended; hold_left() then gives the answer.
  */
-enum hold_answer hold_ask(struct hold *hold, void *peer, uint64_t epoch, void **loser)
+enum hold_answer hold_ask(struct hold *hold, void *peer, uint64_t term, void **loser)
 {
 	*loser = NULL;
-	if (epoch && epoch <= hold->epoch)
+	if (term && term <= hold->term)
 		return HOLD_STALE;
-	if (epoch > (hold->epoch ? hold->epoch + HOLD_EPOCH_STEP : HOLD_EPOCH_FIRST))
+	if (term > (hold->term ? hold->term + HOLD_TERM_STEP : HOLD_TERM_FIRST))
 		return HOLD_FAR;
-	if (hold->holder && !epoch)
+	if (hold->holder && !term)
 		return HOLD_HELD;
-	if (epoch)
-		hold->epoch = epoch;
+	if (term)
+		hold->term = term;
 	if (!hold->holder) {
 		hold->holder = peer;
 		return HOLD_GRANTED;

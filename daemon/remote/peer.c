@@ -43,7 +43,7 @@ static void send_out(struct peer *peer)
 
 static void refuse(struct peer *peer, enum wire_reason reason, const struct export *export)
 {
-	session_refuse(&peer->session, reason, export ? export->hold.epoch : 0,
+	session_refuse(&peer->session, reason, export ? export->hold.term : 0,
 		       export ? export->who : NULL);
 	send_out(peer);
 	peer->closing = true;
@@ -74,7 +74,7 @@ static void grant(struct peer *peer)
 	bool reader = session_read_only(&peer->session);
 	struct session_export offer = {
 		.bytes = limits->bytes,
-		.epoch = export->hold.epoch,
+		.term = export->hold.term,
 		.slots = WIRE_SLOTS,
 		.slot_bytes = limits->io_bytes < SERVER_SLOT_BYTES ? limits->io_bytes :
 			      SERVER_SLOT_BYTES,
@@ -95,9 +95,9 @@ static void grant(struct peer *peer)
 		memcpy(export->who, peer->session.hello.who, sizeof(export->who));
 	session_accept(&peer->session, &offer);
 	send_out(peer);
-	log_notice("%s: %s by %s at %s, epoch %" PRIu64 ", version %u of the protocol",
+	log_notice("%s: %s by %s at %s, term %" PRIu64 ", version %u of the protocol",
 		   export->options->name, reader ? "read" : "held", peer->session.hello.who,
-		   peer->address, export->hold.epoch, peer->session.version);
+		   peer->address, export->hold.term, peer->session.version);
 }
 
 /*
@@ -111,9 +111,9 @@ static void fence(struct peer *old, struct peer *new)
 
 	if (old->cut)
 		return;
-	log_notice("%s: taken from %s at %s by %s at %s with epoch %" PRIu64,
+	log_notice("%s: taken from %s at %s by %s at %s with term %" PRIu64,
 		   old->export->options->name, old->session.hello.who, old->address,
-		   new->session.hello.who, new->address, old->export->hold.epoch);
+		   new->session.hello.who, new->address, old->export->hold.term);
 	memcpy(old->export->who, new->session.hello.who, sizeof(old->export->who));
 	refuse(old, WIRE_REASON_FENCED, old->export);
 	pollfd.fd = old->verbs.channel->fd;
@@ -145,7 +145,7 @@ static void ask(struct peer *peer)
 		grant(peer);
 		return;
 	}
-	switch (hold_ask(&export->hold, peer, session_epoch(&peer->session), &loser)) {
+	switch (hold_ask(&export->hold, peer, session_term(&peer->session), &loser)) {
 	case HOLD_GRANTED:
 		grant(peer);
 		break;
@@ -153,20 +153,20 @@ static void ask(struct peer *peer)
 		refuse(peer, WIRE_REASON_HELD, export);
 		break;
 	case HOLD_STALE:
-		log_warn("%s: refused to %s at %s: epoch %" PRIu64 ", %s has had %" PRIu64,
+		log_warn("%s: refused to %s at %s: term %" PRIu64 ", %s has had %" PRIu64,
 			 export->options->name, peer->session.hello.who, peer->address,
-			 session_epoch(&peer->session), export->who, export->hold.epoch);
-		refuse(peer, WIRE_REASON_EPOCH, export);
+			 session_term(&peer->session), export->who, export->hold.term);
+		refuse(peer, WIRE_REASON_TERM, export);
 		break;
 	case HOLD_FAR:
-		log_warn("%s: refused to %s at %s: epoch %" PRIu64 " is too far above %" PRIu64,
+		log_warn("%s: refused to %s at %s: term %" PRIu64 " is too far above %" PRIu64,
 			 export->options->name, peer->session.hello.who, peer->address,
-			 session_epoch(&peer->session), export->hold.epoch);
+			 session_term(&peer->session), export->hold.term);
 		refuse(peer, WIRE_REASON_FAR, export);
 		break;
 	case HOLD_FENCING:
 		if (loser)
-			refuse(loser, WIRE_REASON_EPOCH, export);
+			refuse(loser, WIRE_REASON_TERM, export);
 		fence(export->hold.holder, peer);
 		break;
 	}

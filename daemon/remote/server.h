@@ -68,7 +68,7 @@ struct server_options {
  * @backup: the file or device
  * @hold: the right to write to it
  * @key: its own secret; NULL: the server's
- * @who: name of the client that has the hold, or had it with the highest epoch
+ * @who: name of the client that has the hold, or had it with the highest term
  */
 struct export {
 	const struct export_options *options;

@@ -212,7 +212,7 @@ void session_accept(struct session *session, const struct session_export *export
 	accept->bytes = htole64(export->bytes);
 	accept->logical = htole32(export->logical);
 	accept->physical = htole32(export->physical);
-	accept->epoch = htole64(export->epoch);
+	accept->term = htole64(export->term);
 	wire_prove_server(session->key, &session->setup.link, &session->hello,
 			  &session->challenge, accept, accept->mac);
 	session->accept = *accept;
@@ -224,12 +224,12 @@ void session_accept(struct session *session, const struct session_export *export
  * session_refuse - refuse, and tell why
  * @session: in any state
  * @reason: why
- * @epoch: of the hold; 0: does not matter
+ * @term: of the hold; 0: does not matter
  * @who: client that has the hold; NULL: does not matter
  *
  * The caller sends @session->out, then closes the connection.
  */
-void session_refuse(struct session *session, enum wire_reason reason, uint64_t epoch,
+void session_refuse(struct session *session, enum wire_reason reason, uint64_t term,
 		    const char *who)
 {
 	struct wire_refuse *refuse = &session->out.refuse;
@@ -240,7 +240,7 @@ void session_refuse(struct session *session, enum wire_reason reason, uint64_t e
 	refuse->reason = htole32(reason);
 	refuse->lowest = htole16(session->setup.lowest);
 	refuse->highest = htole16(session->setup.highest);
-	refuse->epoch = htole64(epoch);
+	refuse->term = htole64(term);
 	if (who)
 		memcpy(refuse->who, who, strnlen(who, WIRE_NAME - 1));
 	end_out(session);
@@ -297,12 +297,12 @@ void session_done(struct session *session, uint32_t slot, int error)
  * @key: the secret
  * @name: of the export, shorter than WIRE_NAME
  * @who: is asking
- * @epoch: 0, or takes the hold from a lower one
+ * @term: 0, or takes the hold from a lower one
  * @flags: WIRE_READ_ONLY, WIRE_RECEIPTS
  */
 void session_call(struct session *session, const struct session_setup *setup,
 		  const struct secret *key, const char *name, const char *who,
-		  uint64_t epoch, uint32_t flags)
+		  uint64_t term, uint32_t flags)
 {
 	struct wire_hello *hello = &session->out.hello;
 
@@ -314,7 +314,7 @@ void session_call(struct session *session, const struct session_setup *setup,
 	hello->lowest = htole16(setup->lowest);
 	hello->features = htole64(WIRE_FEATURES);
 	hello->flags = htole32(flags);
-	hello->epoch = htole64(epoch);
+	hello->term = htole64(term);
 	memcpy(hello->nonce, setup->nonce, WIRE_NONCE);
 	memcpy(hello->name, name, strnlen(name, WIRE_NAME - 1));
 	memcpy(hello->who, who, strnlen(who, WIRE_NAME - 1));

@@ -117,7 +117,7 @@ struct session {
  * struct session_export - an export, as ACCEPT tells it
  * @bytes: of the export, a multiple of LSMEM_BLOCK
  * @address: of the slots' memory, for RDMA
- * @epoch: that the export is held with
+ * @term: that the export is held with
  * @slots: how many
  * @slot_bytes: memory of a slot
  * @key: of the slots' memory, for RDMA
@@ -126,7 +126,7 @@ struct session {
  * @flags: WIRE_VOLATILE, WIRE_HELD and others
  */
 struct session_export {
-	uint64_t bytes, address, epoch;
+	uint64_t bytes, address, term;
 	uint32_t slots, slot_bytes, key, logical, physical, flags;
 };
 
@@ -136,7 +136,7 @@ void session_begin(struct session *session, const struct session_setup *setup,
 enum session_do session_receive(struct session *session, const union wire_message *message,
 				size_t length);
 void session_accept(struct session *session, const struct session_export *export);
-void session_refuse(struct session *session, enum wire_reason reason, uint64_t epoch,
+void session_refuse(struct session *session, enum wire_reason reason, uint64_t term,
 		    const char *who);
 bool session_received(struct session *session, uint32_t slot);
 void session_done(struct session *session, uint32_t slot, int error);
@@ -144,7 +144,7 @@ void session_done(struct session *session, uint32_t slot, int error);
 /* The client */
 void session_call(struct session *session, const struct session_setup *setup,
 		  const struct secret *key, const char *name, const char *who,
-		  uint64_t epoch, uint32_t flags);
+		  uint64_t term, uint32_t flags);
 enum session_do session_answer(struct session *session, const union wire_message *message,
 			       size_t length);
 int session_slot(const struct session *session);
@@ -152,9 +152,9 @@ void session_request(struct session *session, enum wire_type type, uint32_t slot
 		     uint64_t offset, uint32_t length);
 void session_release(struct session *session, uint32_t slot);
 
-static inline uint64_t session_epoch(const struct session *session)
+static inline uint64_t session_term(const struct session *session)
 {
-	return le64toh(session->hello.epoch);
+	return le64toh(session->hello.term);
 }
 
 static inline bool session_read_only(const struct session *session)

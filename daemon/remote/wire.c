@@ -280,9 +280,9 @@ const char *wire_reason(uint32_t reason)
 		[WIRE_REASON_PROOF] = "the secrets differ, or it has no export of this name: \"key =\" must name the bytes that the server has as \"secret =\" of the export, or as \"key =\" of all",
 		[WIRE_REASON_EXPORT] = "it has no export of this name",
 		[WIRE_REASON_HELD] = "it is held",
-		[WIRE_REASON_EPOCH] = "a primary with the same or a higher epoch had it",
+		[WIRE_REASON_TERM] = "a primary with the same or a higher term had it",
 		[WIRE_REASON_BUSY] = "the server has no room for another connection",
-		[WIRE_REASON_FAR] = "the epoch is too far above the highest that the server knows of",
+		[WIRE_REASON_FAR] = "the term is too far above the highest that the server knows of",
 		[WIRE_REASON_FENCED] = "another primary took it over",
 	};
 

@@ -93,7 +93,7 @@ struct wire_hello {
 	__le32 flags;
 	__le16 lowest;		/* version that the client speaks */
 	__le16 zero;
-	__le64 epoch;		/* takes the hold from a lower one; 0: takes it from none */
+	__le64 term;		/* takes the hold from a lower one; 0: takes it from none */
 	__le64 features;	/* WIRE_FEATURE_*; a bit that is not known means nothing */
 	__u8 nonce[WIRE_NONCE];
 	char name[WIRE_NAME];	/* of the export */
@@ -127,7 +127,7 @@ struct wire_accept {
 	__le64 bytes;		/* of the export */
 	__le32 logical;
 	__le32 physical;
-	__le64 epoch;		/* highest that was granted */
+	__le64 term;		/* highest that was granted */
 	__u8 mac[WIRE_MAC];	/* of "lsmem server", the link, HELLO, CHALLENGE, ACCEPT up to here */
 };
 
@@ -136,10 +136,10 @@ enum wire_reason {
 	WIRE_REASON_PROOF	= 2,	/* the secrets differ */
 	WIRE_REASON_EXPORT	= 3,	/* there is none of this name */
 	WIRE_REASON_HELD	= 4,	/* by @who */
-	WIRE_REASON_EPOCH	= 5,	/* @epoch was granted, to @who */
+	WIRE_REASON_TERM	= 5,	/* @term was granted, to @who */
 	WIRE_REASON_BUSY	= 6,	/* the server has no room */
-	WIRE_REASON_FENCED	= 7,	/* at any time: @who took the hold with @epoch */
-	WIRE_REASON_FAR		= 8,	/* the epoch is too far above @epoch, see hold.h */
+	WIRE_REASON_FENCED	= 7,	/* at any time: @who took the hold with @term */
+	WIRE_REASON_FAR		= 8,	/* the term is too far above @term, see hold.h */
 	WIRE_REASONS
 };
 
@@ -148,7 +148,7 @@ struct wire_refuse {
 	__le32 reason;
 	__le16 lowest;		/* version that the server speaks */
 	__le16 highest;
-	__le64 epoch;
+	__le64 term;
 	char who[WIRE_NAME];
 };
 

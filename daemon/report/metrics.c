@@ -198,7 +198,7 @@ static void put_cluster(const struct page *page)
 {
 	const struct cluster_figures *c = &page->status->cluster;
 	const struct row rows[] = {
-		{ "lsmem_cluster_epoch", "Of this ownership of the store.", c->epoch },
+		{ "lsmem_cluster_term", "Of this ownership of the store.", c->term },
 		{ "lsmem_cluster_left_seconds",
 		  "For which the store is ours, if the lease is not renewed.", c->left_ns },
 		{ "lsmem_cluster_failures_total", "Calls to etcd without an answer.",
@@ -258,7 +258,7 @@ static void put_stream(const struct page *page)
 		{ "lsmem_digests_total", "Digests made durable.", core->digests },
 		{ "lsmem_digests_full_total", "Of these, those that list all segments.",
 		  core->digests_full },
-		{ "lsmem_digest_epoch", "Epoch of the last durable digest.", core->epoch },
+		{ "lsmem_digest_term", "Term of the last durable digest.", core->term },
 		{ "lsmem_digest_sequence", "Number of the last durable digest.", core->sequence },
 		{ "lsmem_segments_short",
 		  "Segments with fewer replicas than wanted, or whose backups are leaving.",

@@ -179,7 +179,7 @@ static void put_counters(struct status *status)
 		{ "replicas_kept", core->kept },
 		{ "replicas_bad", core->bad_replicas },
 		{ "replicas_failed", core->copies_failed },
-		{ "epoch", core->epoch },
+		{ "term", core->term },
 		{ "sequence", core->sequence },
 		{ "ack_ns", status->ack.sum },
 	};
@@ -270,8 +270,8 @@ static void put_cluster(struct status *status)
 
 	if (!c->host)
 		return;
-	put(status, "  \"cluster_host\": \"%s\",\n  \"cluster_epoch\": %" PRIu64 ",\n", c->host,
-	    c->epoch);
+	put(status, "  \"cluster_host\": \"%s\",\n  \"cluster_term\": %" PRIu64 ",\n", c->host,
+	    c->term);
 	put(status, "  \"cluster_left_seconds\": %" PRIu64 ".%03" PRIu64 ",\n",
 	    c->left_ns / 1000000000u, c->left_ns / 1000000u % 1000u);
 	put(status, "  \"cluster_failures\": %" PRIu64 ",\n", c->failures);

@@ -6,8 +6,8 @@
  *
  * Each line of standard input is answered by one:
  *
- *	claim UUID ABOVE [take-over] [alone]	"claimed EPOCH KNOWN", or "refused ERROR"
- *	look UUID				what etcd has: "NR EPOCH NAME:PATH:STATE ..", or "refused ERROR"
+ *	claim UUID ABOVE [take-over] [alone]	"claimed TERM KNOWN", or "refused ERROR"
+ *	look UUID				what etcd has: "NR TERM NAME:PATH:STATE ..", or "refused ERROR"
  *	take SECRET				"taken NR DOMAINS": by a configuration without backups, as
  *						they were seen last; or why not
  *	members STATE ..			"stale", or "known": as soon as etcd has them; see below
@@ -43,7 +43,7 @@ static void claim(const char *line)
 	if (err)
 		printf("refused %s\n", strerrorname_np(-err));
 	else
-		printf("claimed %" PRIu64 " %d\n", cluster.epoch, cluster.known);
+		printf("claimed %" PRIu64 " %d\n", cluster.term, cluster.known);
 }
 
 static void look_at(const char *line)
@@ -61,7 +61,7 @@ static void look_at(const char *line)
 	if (err)
 		printf("refused %s", strerrorname_np(-err));
 	else
-		printf("%u %" PRIu64, members->nr, members->epoch);
+		printf("%u %" PRIu64, members->nr, members->term);
 	for (i = 0; !err && i < members->nr; i++)
 		printf(" %s:%s:%s", members->member[i].name, members->member[i].path,
 		       members->member[i].state);
@@ -90,7 +90,7 @@ static void tell(char *line)
 	char *state;
 
 	memset(&members, 0, sizeof(members));
-	members.epoch = cluster.epoch;
+	members.term = cluster.term;
 	strtok(line, "\n ");
 	while ((state = strtok(NULL, "\n ")) && members.nr < LSMEM_BACKUPS) {
 		m = &members.member[members.nr];

@@ -158,17 +158,17 @@ def timed(call: Any, *args: Any) -> tuple[Any, float]:
 
 
 def claims(tap: Tap, scratch: Path, etcd: Etcd) -> None:
-    """One owner at a time, and epochs that rise."""
+    """One owner at a time, and terms that rise."""
     store = str(uuid.uuid4())
     a, b, again, heir = (Owner(scratch, host, etcd.url) for host in "abaa")
     tap.same("a store that etcd does not know", a.claim(store), "claimed 1 0")
     owner = json.loads(etcd.value(store, "owner"))
-    tap.same("what is in etcd", [owner, etcd.value(store, "epoch")],
-             [{"host": "a", "boot": BOOT, "pid": a.process.pid, "lease": LEASE, "epoch": 1}, "1"])
+    tap.same("what is in etcd", [owner, etcd.value(store, "term")],
+             [{"host": "a", "boot": BOOT, "pid": a.process.pid, "lease": LEASE, "term": 1}, "1"])
     answer, seconds = timed(b.claim, store)
     tap.same("an owner that is alive", answer, "refused EBUSY")
     tap.wrong("is found out before its lease could end", [] if seconds < LEASE else [seconds])
-    tap.wrong("is named, and what to do", [] if "host a owns the store, epoch 1, and is alive: "
+    tap.wrong("is named, and what to do", [] if "host a owns the store, term 1, and is alive: "
                                                 "stop lsmemd there" in b.said() else [b.said()])
     tap.same("of this host, too", again.claim(store, 0, "alone"), "refused EBUSY")
     tap.wrong("renewed all the while", [] if not a.lost() else [a.holds()])
@@ -181,16 +181,16 @@ def claims(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     again.process.wait()
     tap.same("unless the kernel says that it is served", heir.claim(store), "claimed 3 1")
     tap.same("ends", heir.close(), 0)
-    tap.same("gives the store back, not the epoch",
-             [etcd.value(store, "owner"), etcd.value(store, "epoch")], [None, "3"])
+    tap.same("gives the store back, not the term",
+             [etcd.value(store, "owner"), etcd.value(store, "term")], [None, "3"])
     answer, seconds = timed(b.claim, store, 100)
-    tap.same("an epoch above another", answer, "claimed 101 1")
+    tap.same("a term above another", answer, "claimed 101 1")
     tap.wrong("at once", [] if seconds < 3 else [seconds])
     other = str(uuid.uuid4())
-    tap.same("another store instead, its epoch no lower", b.claim(other), "claimed 102 0")
+    tap.same("another store instead, its term no lower", b.claim(other), "claimed 102 0")
     tap.same("gives the first back", etcd.value(store, "owner"), None)
-    etcd.ask("kv/put", key=f"/lsmem/stores/{store}/epoch", value="many")
-    tap.same("an epoch that is none", b.claim(store), "refused EBADMSG")
+    etcd.ask("kv/put", key=f"/lsmem/stores/{store}/term", value="many")
+    tap.same("a term that is none", b.claim(store), "refused EBADMSG")
     b.close()
 
     store = str(uuid.uuid4())
@@ -218,12 +218,12 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
         return [backup["state"] for backup in told()["backups"]]
 
     tap.same("nothing is known of a new store", b.say(f"look {store}"), "0 0")
-    tap.same("who only looks has no store", etcd.value(store, "epoch"), None)
+    tap.same("who only looks has no store", etcd.value(store, "term"), None)
     tap.same("not told by a host that has not claimed it", a.say("members used"), "known")
     a.claim(store)
     a.say("members" + 8 * " used")
     until(lambda: a.say("members") == "known")
-    tap.same("all of them, and the epoch", [states(), told()["epoch"]], [8 * ["used"], 1])
+    tap.same("all of them, and the term", [states(), told()["term"]], [8 * ["used"], 1])
     tap.same("as they are", told()["backups"][0], {
         "name": "b0", "path": "rdma://10.0.0.1/x".ljust(383, "p"), "domain": 31 * "d",
         "state": "used", "incarnation": 2 ** 32 - 1, "secret": True})
@@ -231,7 +231,7 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     until(lambda: a.say("members") == "known")
     tap.same("lost, and joining", states(), ["used", "lost", "joining"])
     tap.same("another host reads them", b.say(f"look {store}").split()[:2], ["3", "1"])
-    tap.same("and changes nothing by that", [etcd.value(store, "epoch"), a.lost()], ["1", False])
+    tap.same("and changes nothing by that", [etcd.value(store, "term"), a.lost()], ["1", False])
 
     # As after a take-over that we have not heard of: the owner's key goes with another lease.
     owner, before = etcd.value(store, "owner"), etcd.value(store, "members")
@@ -247,15 +247,15 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
 
     etcd.ask("kv/deleterange", key=f"/lsmem/stores/{store}/owner")
     tap.same("the next owner", b.claim(store), "claimed 2 1")
-    put("epoch", "7")
+    put("term", "7")
     b.say("members used")
-    until(lambda: "cannot be written: owner and epoch there are not ours" in b.said())
+    until(lambda: "cannot be written: owner and term there are not ours" in b.said())
     left = b.left()
     until(lambda: b.left() > left)
-    tap.same("another epoch: nothing is changed", etcd.value(store, "members"), before)
+    tap.same("another term: nothing is changed", etcd.value(store, "members"), before)
     tap.same("and the store is served all the same", b.say("members"), "stale")
     tap.same("told once", b.said().count("cannot be written"), 1)
-    put("epoch", "2")
+    put("term", "2")
     until(lambda: b.say("members") == "known")
     tap.same("written as soon as it can be", states(), ["used"])
     b.close()
@@ -265,9 +265,9 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     for what, bad, why in (
             ("no JSON", "{", "no JSON object"),
             ("a list", "[]", "no JSON object"),
-            ("no epoch", good | {"epoch": "2"}, '"epoch" is none'),
-            ("an epoch that has not been", good | {"epoch": 3},
-             "epoch 3, and that of the store is 2"),
+            ("no term", good | {"term": "2"}, '"term" is none'),
+            ("a term that has not been", good | {"term": 3},
+             "term 3, and that of the store is 2"),
             ("no list", good | {"backups": {}}, '"backups" is no list'),
             ("none", good | {"backups": []}, "0 backups, and a store has 1 to 8"),
             ("too many", good | {"backups": 9 * [{}]}, "9 backups, and a store has 1 to 8"),
@@ -290,7 +290,7 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
                   in heir.said() else [heir.said()])
         heir.close()
         tap.same(f"members: {what}: nothing was changed",
-                 [etcd.value(store, key) for key in ("members", "epoch", "owner")],
+                 [etcd.value(store, key) for key in ("members", "term", "owner")],
                  [text, "2", None])
     heir = Owner(scratch, "c", etcd.url)
     for what, changes, answer in (

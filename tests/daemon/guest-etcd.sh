@@ -29,18 +29,18 @@ ok 'etcd starts' etcd_start
 config a "$drive" ''
 ok 'formatted and active' start format --format
 uuid=$(cat "/sys/class/lsmem/$store/uuid")
-is 'its epoch' "$(has epoch)" 1
+is 'its term' "$(has term)" 1
 ok 'its owner' grep -q '"host":"a"' <(has owner)
 put a 1
 slay
 mark
 ok 'resumes after a SIGKILL' start resume
 ok 'without waiting for its own lease' eval '! since "waiting for the end"'
-is 'with a new epoch' "$(has epoch)" 2
+is 'with a new term' "$(has term)" 2
 run "$ctl" backups "$store"
-ok 'lsmemctl backups tells it' grep -q "^$store: host a owns it, epoch 2; its lease ends in" "$scratch/out"
-is 'and its JSON' "$("$ctl" backups "$store" --json | jq '.[0].cluster_epoch')" 2
-ok 'told in the status file' grep -q '"cluster_epoch": 2' "/run/lsmem/$store.json"
+ok 'lsmemctl backups tells it' grep -q "^$store: host a owns it, term 2; its lease ends in" "$scratch/out"
+is 'and its JSON' "$("$ctl" backups "$store" --json | jq '.[0].cluster_term')" 2
+ok 'told in the status file' grep -q '"cluster_term": 2' "/run/lsmem/$store.json"
 
 # Suspended for longer than the lease, while another host waits for it.
 mark
@@ -69,7 +69,7 @@ slay
 mark
 config b "$drive" ''
 ok 'another host' start b
-ok 'waits until the lease is over' since 'host a owns the store, epoch 4; waiting'
+ok 'waits until the lease is over' since 'host a owns the store, term 4; waiting'
 ok 'the owner is that' grep -q '"host":"b"' <(has owner)
 ok 'what was acknowledged is there' eval 'holds a 1 && holds b 2 && holds c 3'
 stop
@@ -86,10 +86,10 @@ uuid=$(cat "/sys/class/lsmem/$store/uuid")
 put d 1
 slay
 ok 'remote: resumes after a SIGKILL' start resume
-ok 'remote: cuts off what was left, by the epoch of etcd' said 'epoch 2' "$scratch/server.log"
+ok 'remote: cuts off what was left, by the term of etcd' said 'term 2' "$scratch/server.log"
 forget
 config_remote b
-refuses 'remote: its owner is alive' 4 'host a owns the store, epoch 2, and is alive'
+refuses 'remote: its owner is alive' 4 'host a owns the store, term 2, and is alive'
 ok 'remote: and is left alone' put e 2
 mark
 begun=$(now_ms)
@@ -99,8 +99,8 @@ ends 'remote: cut off'
 daemon_pid=$second_pid
 ok 'remote: the new owner serves' until_true 60 said 'serving, backup' "$scratch/second.log"
 ok 'remote: not before the lease was over' [ $(($(now_ms) - begun)) -gt $((lease * 1000)) ]
-is 'remote: its epoch' "$(has epoch)" 3
-ok 'remote: the server knows it' said 'epoch 3' "$scratch/server.log"
+is 'remote: its term' "$(has term)" 3
+ok 'remote: the server knows it' said 'term 3' "$scratch/server.log"
 ok 'remote: what was acknowledged is there' eval 'holds d 1 && holds e 2'
 stop
 is 'remote: drains' "$status" 0

@@ -61,7 +61,7 @@ stop
 mark
 config_two b
 ok 'two: another host, with a drive of its own' start b
-ok 'two: told which it does not have' since "backup near, a:$drive .* was used in epoch"
+ok 'two: told which it does not have' since "backup near, a:$drive .* was used in term"
 ok 'two: etcd knows where they are now' until_true 30 eval 'has members | grep -q "b:$drive"'
 stop
 is 'two: drains' "$status" 0

@@ -71,7 +71,7 @@ take_over()
 	second_pid=$!
 }
 fails 'fenced' 25 'another primary took it over' take_over
-ok 'fenced: the second took it' said 'taking over with epoch' "$scratch/second.log"
+ok 'fenced: the second took it' said 'taking over with term' "$scratch/second.log"
 kill -TERM "$second_pid"
 wait "$second_pid"
 verify 'fenced: its memory is readable'

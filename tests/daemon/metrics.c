@@ -45,7 +45,7 @@ static void active(void)
 		backup->writes[i] = i + 1;
 	}
 	status.cluster = (struct cluster_figures) {
-		.host = "here", .epoch = 7, .left_ns = 11500000000, .failures = 3,
+		.host = "here", .term = 7, .left_ns = 11500000000, .failures = 3,
 		.stale = true,
 	};
 	backup->frames = 40;

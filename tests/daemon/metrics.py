@@ -138,7 +138,7 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
         # 0 to 8 in turn, from 1 on: seven times each, and 1 once more
         'lsmem_backup_group_segments_bucket{le="1"}': 15,
         'lsmem_backup_group_segments_bucket{le="8"}': 64,
-        "lsmem_cluster_epoch": 7, "lsmem_cluster_left_seconds": 11.5,
+        "lsmem_cluster_term": 7, "lsmem_cluster_left_seconds": 11.5,
         "lsmem_cluster_failures_total": 3, "lsmem_cluster_members_stale": 1,
         "lsmem_store_live_bytes": 100 << 20, "lsmem_store_wait_seconds_sum": 1.75,
         'lsmem_store_wait_seconds_bucket{le="2e-06"}': 1,

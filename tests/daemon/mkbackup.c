@@ -77,7 +77,7 @@ static void fill_segment(uint8_t *frame, const struct lsmem_super *super, uint64
 	header->format = __cpu_to_le32(LSMEM_FORMAT);
 	memcpy(header->uuid, super->uuid, sizeof(header->uuid));
 	header->incarnation = super->incarnation;
-	header->epoch = __cpu_to_le64(1);
+	header->term = __cpu_to_le64(1);
 	header->segment = __cpu_to_le64(id);
 	header->generation = __cpu_to_le32(1);
 	header->replica_generation = __cpu_to_le32(1);

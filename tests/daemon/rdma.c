@@ -40,11 +40,11 @@ static struct wire_address address;
 static unsigned int lock_wait = 1;
 static bool receipts;
 
-static int open_backup(struct backup *backup, uint64_t epoch, bool read_only)
+static int open_backup(struct backup *backup, uint64_t term, bool read_only)
 {
 	struct backup_options options = {
 		.path = path, .key = key_file, .lock_wait = lock_wait, .timeout = 10,
-		.fence_epoch = epoch, .read_only = read_only, .receipts = receipts,
+		.fence_term = term, .read_only = read_only, .receipts = receipts,
 	};
 
 	return backup_open(backup, &loop, &options);
@@ -168,9 +168,9 @@ static void test_fence(uint8_t *data, uint8_t *back)
 	static struct batch old, new;
 	struct backup first, second, reader;
 
-	tap_is(open_backup(&first, 5, false), 0, "first, epoch 5");
-	tap_is(open_backup(&second, 0, false), -EBUSY, "a second without an epoch: held");
-	tap_is(open_backup(&second, 5, false), -ESTALE, "with the same epoch: refused");
+	tap_is(open_backup(&first, 5, false), 0, "first, term 5");
+	tap_is(open_backup(&second, 0, false), -EBUSY, "a second without a term: held");
+	tap_is(open_backup(&second, 5, false), -ESTALE, "with the same term: refused");
 	tap_is(open_backup(&second, 4, false), -ESTALE, "with a lower one: refused");
 	fill(data, 2);
 	submit(&old, &first, BACKUP_WRITE, data);
@@ -194,7 +194,7 @@ static void test_fence(uint8_t *data, uint8_t *back)
 	tap_is(open_backup(&reader, 0, true), -EBUSY, "a reader beside it is told");
 	backup_close(&first);
 	backup_close(&second);
-	tap_is(open_backup(&second, 6, false), -ESTALE, "the epoch is used up");
+	tap_is(open_backup(&second, 6, false), -ESTALE, "the term is used up");
 	tap_is(open_backup(&reader, 0, true), 0, "a reader when it is not held");
 	tap_is(backup_transfer(&reader, BACKUP_READ, 0, data, LSMEM_BLOCK), 0, "reads");
 	backup_close(&reader);
@@ -432,7 +432,7 @@ static void stranger_leave(struct stranger *s)
 	rdma_destroy_event_channel(s->events);
 }
 
-static void stranger_begin(struct stranger *s, const struct secret *key, uint64_t epoch,
+static void stranger_begin(struct stranger *s, const struct secret *key, uint64_t term,
 			   uint32_t flags)
 {
 	struct session_setup setup = {
@@ -440,7 +440,7 @@ static void stranger_begin(struct stranger *s, const struct secret *key, uint64_
 	};
 
 	verbs_qps(&s->verbs, &setup.link.client_qp, &setup.link.server_qp);
-	session_call(&s->session, &setup, key, address.name, "stranger", epoch, flags);
+	session_call(&s->session, &setup, key, address.name, "stranger", term, flags);
 }
 
 static void stranger_call(struct stranger *s, uint32_t flags)
@@ -603,14 +603,14 @@ static void test_silent(void)
 		stranger_leave(&silent[i]);
 }
 
-/* An epoch that no other can exceed is refused, and nothing of it stays. */
+/* A term that no other can exceed is refused, and nothing of it stays. */
 static void test_far(void)
 {
 	struct backup backup;
 
-	tap_is(open_backup(&backup, UINT64_MAX, false), -ESTALE, "the highest epoch there is: refused");
-	tap_is(open_backup(&backup, 8 + HOLD_EPOCH_STEP + 1, false), -ESTALE,
-	       "an epoch too far above the last: refused");
+	tap_is(open_backup(&backup, UINT64_MAX, false), -ESTALE, "the highest term there is: refused");
+	tap_is(open_backup(&backup, 8 + HOLD_TERM_STEP + 1, false), -ESTALE,
+	       "a term too far above the last: refused");
 	tap_is(open_backup(&backup, 9, false), 0, "the next one: taken");
 	backup_close(&backup);
 }

@@ -30,9 +30,9 @@ static void round_trip(const struct digest_map *map, const struct lsmem_super *s
 	for (i = 0; i < map->frames; i++)
 		if (memcmp(&again.items[i], &map->items[i], sizeof(map->items[i])))
 			fuzz_fail("frame %u is not what was written", i);
-	if (again.branch.epoch != map->branch.epoch ||
+	if (again.branch.term != map->branch.term ||
 	    again.branch.sequence != map->branch.sequence ||
-	    again.branch.id != map->branch.id || again.nr != map->nr || again.epoch != map->epoch || again.sequence != map->sequence ||
+	    again.branch.id != map->branch.id || again.nr != map->nr || again.term != map->term || again.sequence != map->sequence ||
 	    again.era != map->era || again.generation_ceiling != map->generation_ceiling ||
 	    again.store_time != map->store_time || again.next_segment != map->next_segment)
 		fuzz_fail("the head is not what was written");

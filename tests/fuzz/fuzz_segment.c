@@ -57,7 +57,7 @@ static void image_begin(struct image *image, const struct input *in)
 	image_write(image, 0, &super, sizeof(super));
 	if (digest_map_init(&map, 1, 2))
 		abort();
-	map.epoch = map.sequence = map.era = 1;
+	map.term = map.sequence = map.era = 1;
 	map.generation_ceiling = 4096;
 	map.next_segment = SEGMENT + 1;
 	map.nr = 1;

@@ -239,7 +239,7 @@ static bool torn_full_once(uint64_t seed, bool again, bool *torn)
 
 	ok = !recover_open(r, &state) && !recover_format(r, &sim->geometry);
 	digest_map_init(&map, 1, 250);
-	map.epoch = map.era = 1;
+	map.term = map.era = 1;
 	map.sequence = 2;
 	map.next_segment = 1000;
 	map.at = 3 * LSMEM_BLOCK;

@@ -262,26 +262,26 @@ static struct recover *newest(struct sim *sim)
 	return NULL;
 }
 
-/* Its epoch. */
-static uint64_t newest_epoch(struct sim *sim)
+/* Its term. */
+static uint64_t newest_term(struct sim *sim)
 {
 	struct recover *r = newest(sim);
-	uint64_t epoch = r ? recover_digest(r)->epoch : 0;
+	uint64_t term = r ? recover_digest(r)->term : 0;
 
 	recover_free(r);
-	return epoch;
+	return term;
 }
 
 /*
  * Starts from some drives, each cut off by the power one request later than the one before,
- * until one drive has a digest of a new epoch.
+ * until one drive has a digest of a new term.
  */
 static void cut_off_start(struct sim *sim, uint32_t drives)
 {
-	uint64_t epoch = newest_epoch(sim);
+	uint64_t term = newest_term(sim);
 	uint32_t step;
 
-	for (step = 1; !sim->error[0] && newest_epoch(sim) == epoch; step++) {
+	for (step = 1; !sim->error[0] && newest_term(sim) == term; step++) {
 		sim->there = drives;
 		sim->io_left = step;
 		if (!sim_attempt(sim))

@@ -277,11 +277,11 @@ struct log {
 	uint8_t halves[32 * LSMEM_BLOCK] __attribute__((aligned(4096)));
 };
 
-static void log_put(struct log *log, uint32_t block, uint32_t kind, uint64_t epoch,
+static void log_put(struct log *log, uint32_t block, uint32_t kind, uint64_t term,
 		    uint64_t sequence, uint32_t frame, uint32_t state, uint32_t length)
 {
 	struct lsmem_digest *digest = (void *)(log->halves + block * LSMEM_BLOCK);
-	struct digest_map map = { .epoch = epoch, .sequence = sequence, .era = 1 };
+	struct digest_map map = { .term = term, .sequence = sequence, .era = 1 };
 	struct digest_item item = { .segment = frame + 100, .generation = 1, .length = length };
 
 	memset(digest, 0, LSMEM_BLOCK);
@@ -328,7 +328,7 @@ static bool check_digests(struct log *log)
 	/* What an earlier round left behind the chain does not belong to it. */
 	log_put(log, 3, LSMEM_DIGEST_DELTA, 1, 3, 2, LSMEM_ITEM_OPEN, 0);
 	CHECK(log_read(log) == FORMAT_OK && log->map.sequence == 7 && log->map.nr == 2);
-	/* Another epoch's neither. */
+	/* Another term's neither. */
 	log_put(log, 3, LSMEM_DIGEST_DELTA, 2, 8, 2, LSMEM_ITEM_OPEN, 0);
 	CHECK(log_read(log) == FORMAT_OK && log->map.sequence == 7);
 	CHECK(log->map.sequence_seen == 8);
@@ -450,7 +450,7 @@ static bool test_blank(void)
 	ok = ok && !format_is_blank(block);
 	block[LSMEM_BLOCK - 1] = 0;
 	digest->magic = __cpu_to_le64(LSMEM_DIGEST_MAGIC);
-	digest->epoch = digest->sequence = __cpu_to_le64(1);
+	digest->term = digest->sequence = __cpu_to_le64(1);
 	ok = ok && format_is_blank(block);
 	digest->items = __cpu_to_le32(1);
 	ok = ok && !format_is_blank(block);
@@ -467,7 +467,7 @@ int main(void)
 	tap_ok(test_footer(), "footer: every bit, every bound");
 	tap_ok(test_directory(), "directory: every bit, order, overlap, types");
 	tap_ok(test_entries(), "entries: every bit, salt, place, types");
-	tap_ok(with_log(check_digests), "digest log: chains, halves, epochs, every bit");
+	tap_ok(with_log(check_digests), "digest log: chains, halves, terms, every bit");
 	tap_ok(with_log(check_contradictions), "digest log: records that contradict each other");
 	tap_ok(test_blank(), "a backup that has lost its superblocks is not blank");
 	tap_ok(test_sizes(), "backups of the smallest size");

@@ -31,7 +31,7 @@ static const struct secret *secret(void *arg, const char *name)
 }
 
 static const struct session_export export = {
-	.bytes = BYTES, .address = 0x100000, .epoch = 3, .slots = SLOTS, .slot_bytes = 1u << 18,
+	.bytes = BYTES, .address = 0x100000, .term = 3, .slots = SLOTS, .slot_bytes = 1u << 18,
 	.key = 77, .logical = 512, .physical = 4096, .flags = WIRE_VOLATILE,
 };
 
@@ -75,7 +75,7 @@ static bool converse(struct session *client, struct session *server, uint32_t fl
 	CHECK(to_server(server, client) == SESSION_SEND);
 	CHECK(to_client(client, server) == SESSION_SEND);
 	CHECK(to_server(server, client) == SESSION_ASK);
-	CHECK(session_epoch(server) == 5 && !strcmp(server->hello.name, "data") &&
+	CHECK(session_term(server) == 5 && !strcmp(server->hello.name, "data") &&
 	      !strcmp(server->hello.who, "db1"));
 	session_accept(server, &export);
 	CHECK(to_client(client, server) == SESSION_READY);
@@ -357,7 +357,7 @@ static bool test_refusals(void)
 	session_refuse(&server, WIRE_REASON_HELD, 9, "db2");
 	CHECK(to_client(&client, &server) == SESSION_CLOSE);
 	CHECK(le32toh(client.refused.reason) == WIRE_REASON_HELD &&
-	      le64toh(client.refused.epoch) == 9 && !strcmp(client.refused.who, "db2"));
+	      le64toh(client.refused.term) == 9 && !strcmp(client.refused.who, "db2"));
 	/* While it serves. */
 	CHECK(converse(&client, &server, 0));
 	session_refuse(&server, WIRE_REASON_FENCED, 10, "db2");
@@ -651,7 +651,7 @@ static bool test_hold(void)
 	CHECK(hold_ask(&hold, &b, 0, &loser) == HOLD_HELD);
 	CHECK(!hold_left(&hold, &b));
 	CHECK(!hold_left(&hold, &a) && !hold.holder);
-	CHECK(hold_ask(&hold, &b, 4, &loser) == HOLD_GRANTED && hold.epoch == 4);
+	CHECK(hold_ask(&hold, &b, 4, &loser) == HOLD_GRANTED && hold.term == 4);
 	CHECK(hold_ask(&hold, &c, 4, &loser) == HOLD_STALE);
 	CHECK(hold_ask(&hold, &c, 3, &loser) == HOLD_STALE);
 	CHECK(hold.holder == &b);
@@ -677,7 +677,7 @@ static bool test_fence(void)
 	CHECK(hold_ask(&hold, &a, 4, &loser) == HOLD_FENCING && loser == &c);
 	CHECK(!hold_left(&hold, &c) && hold.fencer == &a);
 	CHECK(hold_left(&hold, &b) == &a);
-	/* Who asked for it goes before it is answered: the epoch stays. */
+	/* Who asked for it goes before it is answered: the term stays. */
 	CHECK(hold_ask(&hold, &b, 5, &loser) == HOLD_FENCING);
 	CHECK(!hold_left(&hold, &b));
 	CHECK(!hold_left(&hold, &a) && !hold.holder);
@@ -686,23 +686,23 @@ static bool test_fence(void)
 	return true;
 }
 
-/* However often it is asked for, no epoch is reached that none can exceed. */
+/* However often it is asked for, no term is reached that none can exceed. */
 static bool test_far(void)
 {
 	struct hold hold = { 0 };
 	char a, b;
 	void *loser;
 
-	CHECK(hold_ask(&hold, &a, UINT64_MAX, &loser) == HOLD_FAR && !hold.epoch && !hold.holder);
-	CHECK(hold_ask(&hold, &a, HOLD_EPOCH_FIRST + 1, &loser) == HOLD_FAR);
-	CHECK(hold_ask(&hold, &a, HOLD_EPOCH_FIRST, &loser) == HOLD_GRANTED);
-	CHECK(hold_ask(&hold, &b, HOLD_EPOCH_FIRST + HOLD_EPOCH_STEP + 1, &loser) == HOLD_FAR);
+	CHECK(hold_ask(&hold, &a, UINT64_MAX, &loser) == HOLD_FAR && !hold.term && !hold.holder);
+	CHECK(hold_ask(&hold, &a, HOLD_TERM_FIRST + 1, &loser) == HOLD_FAR);
+	CHECK(hold_ask(&hold, &a, HOLD_TERM_FIRST, &loser) == HOLD_GRANTED);
+	CHECK(hold_ask(&hold, &b, HOLD_TERM_FIRST + HOLD_TERM_STEP + 1, &loser) == HOLD_FAR);
 	CHECK(hold_ask(&hold, &b, UINT64_MAX, &loser) == HOLD_FAR);
-	CHECK(hold.epoch == HOLD_EPOCH_FIRST && hold.holder == &a && !hold.fencer);
-	CHECK(hold_ask(&hold, &b, HOLD_EPOCH_FIRST + HOLD_EPOCH_STEP, &loser) == HOLD_FENCING);
+	CHECK(hold.term == HOLD_TERM_FIRST && hold.holder == &a && !hold.fencer);
+	CHECK(hold_ask(&hold, &b, HOLD_TERM_FIRST + HOLD_TERM_STEP, &loser) == HOLD_FENCING);
 	/* The next takeover finds one that is higher. */
 	CHECK(hold_left(&hold, &a) == &b);
-	CHECK(hold_ask(&hold, &a, hold.epoch + 1, &loser) == HOLD_FENCING);
+	CHECK(hold_ask(&hold, &a, hold.term + 1, &loser) == HOLD_FENCING);
 	return true;
 }
 
@@ -725,8 +725,8 @@ int main(void)
 	tap_ok(test_other_connection(), "what is said on a connection is said on no other");
 	tap_ok(test_export_secrets(), "an export has a secret of its own");
 	tap_ok(test_cost(), "many requests and answers with tags");
-	tap_ok(test_hold(), "one holder; the same epoch or a lower one is refused");
+	tap_ok(test_hold(), "one holder; the same term or a lower one is refused");
 	tap_ok(test_fence(), "a fence is answered when the old holder is gone");
-	tap_ok(test_far(), "an epoch far above the highest is refused");
+	tap_ok(test_far(), "a term far above the highest is refused");
 	return tap_end();
 }

@@ -28,7 +28,7 @@ static const struct ctl_column columns[] = {
 
 /* Of a store whose owner etcd knows. */
 static const char *const owner_fields[] = {
-	"cluster_host", "cluster_epoch", "cluster_left_seconds", "cluster_members_stale",
+	"cluster_host", "cluster_term", "cluster_left_seconds", "cluster_members_stale",
 };
 
 static void add_owner(struct json_object *row, struct json_object *status)
@@ -56,9 +56,9 @@ static void print_owners(struct json_object *rows)
 		if (!strcmp(store, before) || !ctl_find(row, "cluster_host"))
 			continue;
 		before = store;
-		printf("%s: host %s owns it, epoch %" PRId64 "; its lease ends in %.1f s if etcd does not answer%s\n",
+		printf("%s: host %s owns it, term %" PRId64 "; its lease ends in %.1f s if etcd does not answer%s\n",
 		       store, json_object_get_string(ctl_find(row, "cluster_host")),
-		       json_object_get_int64(ctl_find(row, "cluster_epoch")),
+		       json_object_get_int64(ctl_find(row, "cluster_term")),
 		       json_object_get_double(ctl_find(row, "cluster_left_seconds")),
 		       json_object_get_boolean(ctl_find(row, "cluster_members_stale")) ?
 		       "; where its backups are, etcd has not been told yet" : "");
