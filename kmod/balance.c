@@ -120,7 +120,7 @@ bool lsmem_clean_possible(const struct lsmem_store *store)
 }
 
 /* Segments in the log, but for those that only wait to leave it. */
-static u32 lsmem_slots_used(const struct lsmem_store *store)
+static u32 lsmem_segments_used(const struct lsmem_store *store)
 {
 	u32 leaving = READ_ONCE(store->retires.segments), used = READ_ONCE(store->segments.nr_log);
 
@@ -153,10 +153,10 @@ u64 lsmem_clean_room(const struct lsmem_store *store)
 }
 
 /* Have segments to be freed, whether or not memory is low? */
-static bool lsmem_slots_short(const struct lsmem_store *store)
+static bool lsmem_segments_few(const struct lsmem_store *store)
 {
 	return lsmem_segments_short(store) ||
-	       (u64)lsmem_slots_used(store) * 1000 >= (u64)store->segments.nr * LSMEM_BACKUP_HIGH;
+	       (u64)lsmem_segments_used(store) * 1000 >= (u64)store->segments.nr * LSMEM_BACKUP_HIGH;
 }
 
 /**
@@ -165,7 +165,7 @@ static bool lsmem_slots_short(const struct lsmem_store *store)
  */
 bool lsmem_balance_due(const struct lsmem_store *store)
 {
-	return lsmem_memory_low(store) || lsmem_slots_short(store) ||
+	return lsmem_memory_low(store) || lsmem_segments_few(store) ||
 	       atomic_read(&store->plan.compact_asked) || atomic_read(&store->plan.clean_asked);
 }
 
@@ -219,12 +219,12 @@ static void lsmem_scan_begin(struct lsmem_store *store, struct lsmem_scan *scan)
 static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool compact)
 {
 	u64 now = lsmem_store_time(store);
-	u32 nr = 0, slot;
+	u32 nr = 0, index;
 
 	lockdep_assert_held(&store->plan.mutex);
 	lsmem_scan_begin(store, scan);
-	for (slot = 0; slot < store->segments.nr; slot++) {
-		const struct lsmem_segment_stat *stat = store->segments.table[slot].stat;
+	for (index = 0; index < store->segments.nr; index++) {
+		const struct lsmem_segment_stat *stat = store->segments.table[index].stat;
 		u64 id = READ_ONCE(stat->id), since = READ_ONCE(stat->opened), wait = scan->oldest;
 		u32 live, tombstones, held = READ_ONCE(stat->held);
 
@@ -240,9 +240,9 @@ static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool c
 		if (READ_ONCE(stat->barrier) <= wait)
 			live -= min(live, tombstones);	/* they can go */
 		if (compact) {
-			since = READ_ONCE(store->segments.table[slot].packed_time);
+			since = READ_ONCE(store->segments.table[index].packed_time);
 			live = lsmem_packed_seglets(live) * LSMEM_SEGLET_BYTES;
-		} else if (store->plan.by_slots) {
+		} else if (store->plan.by_segments) {
 			held = LSMEM_SEGMENT_BYTES;
 		}
 		store->plan.candidates[nr++] = (struct lsmem_candidate){
@@ -250,7 +250,7 @@ static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool c
 			.held = held,
 			.live = min(live, held),
 			.age = now > since ? (now - since) >> 10 : 0,
-			.cookie = slot,
+			.cookie = index,
 		};
 	}
 	if (scan->stuck)
@@ -283,7 +283,7 @@ static void lsmem_balance_plan(struct lsmem_store *store, u32 nr, u32 chosen,
 	for (i = 0; i < store->plan.nr; i++) {
 		const struct lsmem_candidate *c = &store->plan.candidates[nr - 1 - i];
 
-		store->plan.slots[store->plan.nr - 1 - i] = c->cookie;
+		store->plan.indices[store->plan.nr - 1 - i] = c->cookie;
 		held += c->held;
 		packed += c->live;
 		live += min_t(u32, c->held, atomic_read(store->segments.table[c->cookie].live));
@@ -366,7 +366,7 @@ void lsmem_balance(struct lsmem_store *store)
 {
 	struct lsmem_balance balance = {
 		.memory_low = lsmem_memory_low(store),
-		.slots_max = store->segments.nr,
+		.segments_max = store->segments.nr,
 		.bytes = (u64)store->seglets.nr * LSMEM_SEGLET_BYTES,
 		.live = percpu_counter_read_positive(&store->live),
 		.clean_ns = READ_ONCE(store->cleaner.stats.clean_ns),
@@ -389,10 +389,10 @@ void lsmem_balance(struct lsmem_store *store)
 		lsmem_balance_roll(store, chosen ? store->plan.candidates[nr - 1].held -
 						   store->plan.candidates[nr - 1].live : 0);
 	balance.tombstones = scan.tombstones;
-	balance.slots_used = lsmem_slots_used(store);
-	store->plan.by_slots = lsmem_slots_short(store);
+	balance.segments_used = lsmem_segments_used(store);
+	store->plan.by_segments = lsmem_segments_few(store);
 	if (lsmem_segments_short(store))
-		balance.slots_used = balance.slots_max;
+		balance.segments_used = balance.segments_max;
 	level = lsmem_policy_level(&store->plan.limits, &balance);
 	level = lsmem_balance_possible(store, level, asked);
 	oldest_first = scan.tombstones * 1000 >
@@ -429,7 +429,7 @@ struct lsmem_segment *lsmem_balance_next(struct lsmem_store *store)
 		spin_lock(&store->segments.lock);
 		while (!found && store->plan.nr) {
 			struct lsmem_segment *seg =
-				&store->segments.table[store->plan.slots[--store->plan.nr]];
+				&store->segments.table[store->plan.indices[--store->plan.nr]];
 
 			if (!(seg->stat->flags & LSMEM_SEGMENT_CLEANABLE) ||
 			    lsmem_packed_seglets(atomic_read(seg->live)) >= seg->nr_seglets)

@@ -23,9 +23,9 @@ struct lsmem_store;
  * @mutex: for all here but what is said to be without
  * @limits: of the policy; each is a word of its own
  * @candidates: one for each segment there can be
- * @slots: of the segments that are to be compacted next, the last first
+ * @indices: of the segments that are to be compacted next, the last first
  * @nr: how many
- * @by_slots: cleaning is to free segments, not memory
+ * @by_segments: cleaning is to free segments, not memory
  * @compact_asked: segments that are to be compacted whatever the policy says; no lock
  * @clean_asked: likewise
  * @work: cleaner and compactors wait here
@@ -35,9 +35,9 @@ struct lsmem_plan {
 	struct mutex mutex;
 	struct lsmem_policy_limits limits;
 	struct lsmem_candidate *candidates;
-	u32 slots[LSMEM_PLANNED];
+	u32 indices[LSMEM_PLANNED];
 	u32 nr;
-	bool by_slots;
+	bool by_segments;
 	atomic_t compact_asked;
 	atomic_t clean_asked;
 	wait_queue_head_t work;

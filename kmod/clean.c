@@ -48,12 +48,12 @@
 /**
  * struct lsmem_survivor - an entry to be moved
  * @time: of its creation
- * @slot: of its segment
+ * @index: of its segment
  * @offset: in it
  */
 struct lsmem_survivor {
 	u64 time;
-	u32 slot;
+	u32 index;
 	u32 offset;
 };
 
@@ -153,10 +153,10 @@ static bool lsmem_clean_gains(struct lsmem_store *store, const struct lsmem_pass
 }
 
 /*
- * Make victims of the first of @slots whose survivors find @room; the others may
+ * Make victims of the first of @indices whose survivors find @room; the others may
  * have changed since they were chosen.
  */
-static void lsmem_clean_take(struct lsmem_store *store, const u32 *slots, u32 nr, u64 room)
+static void lsmem_clean_take(struct lsmem_store *store, const u32 *indices, u32 nr, u64 room)
 {
 	struct lsmem_pass *pass = store->cleaner.pass;
 	u32 entries = 0, i;
@@ -165,7 +165,7 @@ static void lsmem_clean_take(struct lsmem_store *store, const u32 *slots, u32 nr
 	*pass = (struct lsmem_pass){ .begun = ktime_get_ns() };
 	spin_lock(&store->segments.lock);
 	for (i = 0; i < nr; i++) {
-		struct lsmem_segment *seg = &store->segments.table[slots[i]];
+		struct lsmem_segment *seg = &store->segments.table[indices[i]];
 		u32 live = atomic_read(seg->live);
 
 		if (!(seg->stat->flags & LSMEM_SEGMENT_CLEANABLE))
@@ -198,7 +198,7 @@ static void lsmem_clean_take(struct lsmem_store *store, const u32 *slots, u32 nr
 static bool lsmem_clean_choose(struct lsmem_store *store)
 {
 	bool oldest_first = READ_ONCE(store->segments.shown->oldest_first);
-	u32 slots[LSMEM_VICTIMS], nr, chosen, i;
+	u32 indices[LSMEM_VICTIMS], nr, chosen, i;
 	u64 room;
 
 	if (oldest_first)
@@ -210,8 +210,8 @@ static bool lsmem_clean_choose(struct lsmem_store *store)
 		chosen = lsmem_policy_select(store->plan.candidates, nr, room,
 					     lsmem_balance_limit(store), oldest_first);
 		for (i = 0; i < chosen; i++)
-			slots[i] = store->plan.candidates[nr - 1 - i].cookie;
-		lsmem_clean_take(store, slots, chosen, room);
+			indices[i] = store->plan.candidates[nr - 1 - i].cookie;
+		lsmem_clean_take(store, indices, chosen, room);
 	}
 	mutex_unlock(&store->plan.mutex);
 	return lsmem_clean_underway(store);
@@ -248,7 +248,7 @@ void lsmem_clean_stop(struct lsmem_store *store, bool last)
  */
 int lsmem_clean_ask(struct lsmem_store *store, const u64 *ids, u32 *nr)
 {
-	u32 slots[LSMEM_VICTIMS], found = 0, i;
+	u32 indices[LSMEM_VICTIMS], found = 0, i;
 	int ret = -EBUSY;
 
 	mutex_lock(&store->plan.mutex);
@@ -259,10 +259,10 @@ int lsmem_clean_ask(struct lsmem_store *store, const u64 *ids, u32 *nr)
 			const struct lsmem_segment *seg = lsmem_segment_find(store, ids[i]);
 
 			if (seg)
-				slots[found++] = seg->slot;
+				indices[found++] = seg->index;
 		}
 		spin_unlock(&store->segments.lock);
-		lsmem_clean_take(store, slots, found, lsmem_clean_claim(store));
+		lsmem_clean_take(store, indices, found, lsmem_clean_claim(store));
 		*nr = store->cleaner.pass->nr_victims;
 		ret = *nr ? 0 : -ENOENT;
 	}
@@ -316,7 +316,7 @@ static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 				break;
 			store->cleaner.survivors[pass->nr_survivors++] = (struct lsmem_survivor){
 				.time = le64_to_cpu(e.version),
-				.slot = seg->slot,
+				.index = seg->index,
 				.offset = offset,
 			};
 		}
@@ -394,7 +394,7 @@ static int lsmem_clean_begin(struct lsmem_store *store, u32 length, u32 type,
 static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 			    const struct lsmem_survivor *survivor)
 {
-	struct lsmem_segment *seg = &store->segments.table[survivor->slot];
+	struct lsmem_segment *seg = &store->segments.table[survivor->index];
 	u64 key, version, from, word;
 	struct lsmem_append ap;
 	struct lsmem_handle *h;

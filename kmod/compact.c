@@ -51,7 +51,7 @@
  * @store: its store
  * @number: from 0; the first also decides when none may work
  * @task: its thread, or NULL
- * @to: where the segment at hand goes: slot and seglets are used
+ * @to: where the segment at hand goes: index and seglets are used
  * @end: length of @to so far
  * @oldest: tombstones with a higher barrier are kept
  * @moved: bytes, in this segment
@@ -299,12 +299,12 @@ static bool lsmem_compact_begin(struct lsmem_compactor *c, const struct lsmem_se
 	oldest = lsmem_log_oldest(store, NULL, 0);
 	c->oldest = oldest ? oldest->id : 0;
 	spin_unlock(&store->segments.lock);
-	c->to.slot = seg->slot;
+	c->to.index = seg->index;
 	c->to.nr_seglets = lsmem_packed_seglets(atomic_read(seg->live));
 	c->end = 0;
 	c->moved = 0;
 	return room && c->to.nr_seglets < seg->nr_seglets &&
-	       (!c->to.nr_seglets || lsmem_seglets_take(&store->seglets, seg->slot, c->to.nr_seglets,
+	       (!c->to.nr_seglets || lsmem_seglets_take(&store->seglets, seg->index, c->to.nr_seglets,
 						      c->to.seglets));
 }
 

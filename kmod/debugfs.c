@@ -3,7 +3,7 @@
  * The inside of a store, in /sys/kernel/debug/lsmem/<store>/, for those who
  * work on it: no promise is made about names or contents.
  *
- *	segments	each segment of the log, by slot
+ *	segments	each segment of the log, by index
  *	heads		where the log grows
  *	retires		groups of victims that wait for a digest or a view
  *	clients		open files with windows, and the views they hold
@@ -34,7 +34,7 @@ static const char * const lsmem_segment_states[] = {
 	[LSMEM_SEGMENT_VICTIM] = "victim",
 };
 
-/* ---- segments: position 0 is the title, n + 1 slot n --------------------- */
+/* ---- segments: position 0 is the title, n + 1 index n -------------------- */
 
 static void *segments_start(struct seq_file *s, loff_t *pos)
 {
@@ -56,15 +56,15 @@ static void segments_stop(struct seq_file *s, void *v)
 static int segments_show(struct seq_file *s, void *v)
 {
 	struct lsmem_store *store = s->private;
-	u64 now = lsmem_store_time(store), slot = *(loff_t *)v;
+	u64 now = lsmem_store_time(store), index = *(loff_t *)v;
 	struct lsmem_segment seg;
 
-	if (!slot) {
+	if (!index) {
 		seq_puts(s, "id state generation seglets reserved committed emitted acked live tombstones entries barrier age_ms flags\n");
 		return 0;
 	}
 	spin_lock(&store->segments.lock);
-	seg = store->segments.table[slot - 1];
+	seg = store->segments.table[index - 1];
 	spin_unlock(&store->segments.lock);
 	if (seg.state == LSMEM_SEGMENT_FREE)
 		return SEQ_SKIP;

@@ -323,7 +323,7 @@ __u32 lsmem_policy_level(const struct lsmem_policy_limits *limits,
 {
 	__u64 spare = balance->bytes > balance->live ? balance->bytes - balance->live : 0;
 
-	if ((__u64)balance->slots_used * 1000 >= (__u64)balance->slots_max * LSMEM_BACKUP_HIGH)
+	if ((__u64)balance->segments_used * 1000 >= (__u64)balance->segments_max * LSMEM_BACKUP_HIGH)
 		return LSMEM_LEVEL_CLEAN;
 	if (!balance->memory_low)
 		return LSMEM_LEVEL_NONE;

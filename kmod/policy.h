@@ -98,8 +98,8 @@ enum lsmem_balancer {
 /**
  * struct lsmem_balance - what a balancer knows
  * @memory_low: seglets are few, or writers wait
- * @slots_used: segments in the log, that is frames of the backup
- * @slots_max: most there can be
+ * @segments_used: segments in the log, that is frames of the backup
+ * @segments_max: most there can be
  * @reserved: 0
  * @tombstones: bytes of tombstones
  * @live: bytes of all that counts
@@ -113,8 +113,8 @@ enum lsmem_balancer {
  */
 struct lsmem_balance {
 	__u32 memory_low;
-	__u32 slots_used;
-	__u32 slots_max;
+	__u32 segments_used;
+	__u32 segments_max;
 	__u32 reserved;
 	__u64 tombstones;
 	__u64 live;

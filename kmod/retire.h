@@ -17,7 +17,7 @@ struct lsmem_store;
 
 /**
  * struct lsmem_retire - segments whose survivors are written
- * @nr: victims, 0: free slot
+ * @nr: victims, 0: none
  * @epoch: views that began before it may still use the seglets
  * @rcu: grace period after which no kernel reader does
  * @begun: when the pass ended, ktime in ns

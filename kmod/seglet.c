@@ -169,7 +169,7 @@ static u32 lsmem_seglets_floor(const struct lsmem_seglets *seglets, enum lsmem_t
 /**
  * lsmem_seglet_get - take a free seglet
  * @seglets: the store's seglets
- * @owner: slot of the segment that takes it
+ * @owner: index of the segment that takes it
  * @taker: what for
  *
  * Context: any; does not sleep.  Return: the seglet's number or -ENOSPC.
@@ -198,7 +198,7 @@ int lsmem_seglet_get(struct lsmem_seglets *seglets, u32 owner, enum lsmem_taker 
 /**
  * lsmem_seglets_take - take all seglets that a compaction needs, or none
  * @seglets: the store's
- * @owner: slot of the segment
+ * @owner: index of the segment
  * @nr: how many, at least 1
  * @taken: out: @nr seglets, chained in this order
  *

@@ -37,7 +37,7 @@ enum lsmem_taker {
  * @lent: seglets that compactions have taken, and will give back with others
  * @address: kernel address of each seglet, by its number
  * @table: what clients see of each seglet (mapped read-only)
- * @owner: slot of the segment that has the seglet, LSMEM_NO_SEGLET when free
+ * @owner: index of the segment that has the seglet, LSMEM_NO_SEGLET when free
  * @lock: innermost lock of the module; protects @free, @nr_free, incarnations
  * @free: stack of free seglets
  * @nr_free: entries of @free; read without the lock as a hint

@@ -53,7 +53,7 @@ static int lsmem_segments_stats(struct lsmem_store *store)
 	for (i = 0; i < store->segments.nr; i++) {
 		struct lsmem_segment *seg = &store->segments.table[i];
 
-		seg->slot = i;
+		seg->index = i;
 		seg->stat = &stats[i];
 		static_assert(sizeof(atomic_t) == sizeof(stats[i].live) &&
 			      __alignof__(atomic_t) <= __alignof__(stats[i].live));
@@ -231,7 +231,7 @@ void lsmem_segments_spare(struct lsmem_store *store)
 	}
 }
 
-/* Segments that heads can still get: spares, and slots for more of them. */
+/* Segments that heads can still get: spares, and room for more of them. */
 static u32 lsmem_segments_left(const struct lsmem_store *store)
 {
 	return READ_ONCE(store->segments.nr_spares) + store->segments.nr -
@@ -336,7 +336,7 @@ int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32
 		       enum lsmem_taker taker)
 {
 	while ((u64)seg->nr_seglets * LSMEM_SEGLET_BYTES < to) {
-		int seglet = lsmem_seglet_get(&store->seglets, seg->slot, taker);
+		int seglet = lsmem_seglet_get(&store->seglets, seg->index, taker);
 
 		if (seglet < 0)
 			return seglet;
@@ -454,9 +454,9 @@ void lsmem_segment_damaged(const struct lsmem_store *store, struct lsmem_segment
  */
 struct lsmem_segment *lsmem_segment_of(struct lsmem_store *store, u64 position)
 {
-	u32 slot = READ_ONCE(store->seglets.owner[position >> LSMEM_POSITION_OFFSET_BITS]);
+	u32 index = READ_ONCE(store->seglets.owner[position >> LSMEM_POSITION_OFFSET_BITS]);
 
-	return &store->segments.table[slot];
+	return &store->segments.table[index];
 }
 
 /**

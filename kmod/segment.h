@@ -71,7 +71,7 @@ enum lsmem_segment_state {
  * @damaged: a header in it is not what was written; it is left alone
  * @hash: in segments.hash, while it is not FREE
  * @seglets: its memory, in order
- * @slot: its place in the tables; this and what follows stays for ever
+ * @index: its place in the tables; this and what follows stays for ever
  * @stat: what the daemon sees of it
  * @live: in @stat: bytes of entries that count, headers included
  * @tombstones: in @stat: bytes of tombstones among them
@@ -113,7 +113,7 @@ struct lsmem_segment {
 	struct list_head spare;
 	struct hlist_node hash;
 	u32 seglets[LSMEM_SEGLETS];
-	u32 slot;
+	u32 index;
 	struct lsmem_segment_stat *stat;
 	atomic_t *live;
 	atomic_t *tombstones;

@@ -337,11 +337,11 @@ static DEVICE_ATTR_RW(request_clean);
 static ssize_t lsmem_tenths(struct device *dev, char *buf, bool backup)
 {
 	struct lsmem_store *store = lsmem_dev_store(dev);
-	u32 tenths[10] = { 0 }, slot, i;
+	u32 tenths[10] = { 0 }, index, i;
 	ssize_t length = 0;
 
-	for (slot = 0; slot < store->segments.nr; slot++) {
-		const struct lsmem_segment_stat *stat = store->segments.table[slot].stat;
+	for (index = 0; index < store->segments.nr; index++) {
+		const struct lsmem_segment_stat *stat = store->segments.table[index].stat;
 		u32 held = backup ? LSMEM_SEGMENT_BYTES : READ_ONCE(stat->held);
 
 		if (READ_ONCE(stat->flags) & LSMEM_SEGMENT_CLEANABLE)

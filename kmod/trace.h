@@ -54,7 +54,7 @@ TRACE_EVENT(lsmem_balance,
 		__field(u64, clean_cost)
 		__field(u32, level)
 		__field(u32, free_seglets)
-		__field(u32, slots)
+		__field(u32, segments)
 	),
 	TP_fast_assign(
 		strscpy(__entry->store, store, LSMEM_NAME_BYTES);
@@ -63,10 +63,10 @@ TRACE_EVENT(lsmem_balance,
 		__entry->clean_cost = balance->clean_cost;
 		__entry->level = level;
 		__entry->free_seglets = free_seglets;
-		__entry->slots = balance->slots_used;
+		__entry->segments = balance->segments_used;
 	),
-	TP_printk("store=%s level=%u free_seglets=%u slots=%u tombstones=%llu compact_cost=%llu clean_cost=%llu",
-		  __entry->store, __entry->level, __entry->free_seglets, __entry->slots,
+	TP_printk("store=%s level=%u free_seglets=%u segments=%u tombstones=%llu compact_cost=%llu clean_cost=%llu",
+		  __entry->store, __entry->level, __entry->free_seglets, __entry->segments,
 		  __entry->tombstones, __entry->compact_cost, __entry->clean_cost)
 );
 

@@ -728,7 +728,7 @@ static void compact_test_ring(struct kunit *test)
 	client->slots[0].epoch = store->views.info->epoch;
 	epoch = lsmem_epoch_advance(store);
 	for (i = 0; i < wait; i++) {
-		int seglet = lsmem_seglet_get(&store->seglets, seg->slot, LSMEM_TAKER_CLEANER);
+		int seglet = lsmem_seglet_get(&store->seglets, seg->index, LSMEM_TAKER_CLEANER);
 
 		KUNIT_ASSERT_GE(test, seglet, 0);
 		store->compaction.vacated[i] = (struct lsmem_vacated){
@@ -1169,7 +1169,7 @@ static void compact_test_race(struct kunit *test)
 		if (!o[i].handle)
 			continue;
 		live[lsmem_segment_of(store, lsmem_word_position(compact_handle(store,
-				      &o[i])->word))->slot] += size;
+				      &o[i])->word))->index] += size;
 		all += size;
 	}
 	for (i = 0; i < store->segments.nr; i++)

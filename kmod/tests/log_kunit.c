@@ -845,7 +845,7 @@ static void log_test_record_room(struct kunit *test)
 
 struct log_point {
 	struct lsmem_vector_point point;
-	u32 before[64];		/* by slot: bytes that lie before it */
+	u32 before[64];		/* by index: bytes that lie before it */
 };
 
 /* Has the daemon acknowledged all that was reserved when @p was taken? */

@@ -378,7 +378,7 @@ static void policy_test_cost(struct kunit *test)
 static const struct policy_level_case {
 	const char *name;
 	bool low;
-	u32 slots;
+	u32 segments;
 	u64 tombstones;
 	u64 compact_cost;
 	u64 clean_cost;
@@ -448,8 +448,8 @@ static void policy_test_level(struct kunit *test)
 	const struct policy_level_case *param = test->param_value;
 	struct lsmem_balance balance = {
 		.memory_low = param->low,
-		.slots_used = param->slots,
-		.slots_max = 1000,
+		.segments_used = param->segments,
+		.segments_max = 1000,
 		.tombstones = param->tombstones,
 		.live = 500,
 		.bytes = 1000,
@@ -492,8 +492,8 @@ static void policy_test_any_level(struct kunit *test)
 		u64 bytes = 1ull << (27 + lsmem_test_below(&random, 14));
 		struct lsmem_balance balance = {
 			.memory_low = lsmem_test_below(&random, 2),
-			.slots_used = lsmem_test_below(&random, 1100),
-			.slots_max = 1000,
+			.segments_used = lsmem_test_below(&random, 1100),
+			.segments_max = 1000,
 			.bytes = bytes,
 			.live = lsmem_test_u64(&random) % (bytes + bytes / 8),
 			.tombstones = policy_shifted(&random, 0) % bytes,
@@ -505,7 +505,7 @@ static void policy_test_any_level(struct kunit *test)
 		u32 level = lsmem_policy_level(&limits, &balance);
 		struct lsmem_balance more = balance;
 
-		if (balance.slots_used >= 950)
+		if (balance.segments_used >= 950)
 			KUNIT_ASSERT_EQ(test, level, LSMEM_LEVEL_CLEAN);
 		else
 			KUNIT_ASSERT_EQ(test, level == LSMEM_LEVEL_NONE, !balance.memory_low);

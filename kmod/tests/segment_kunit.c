@@ -99,7 +99,7 @@ static void segment_run_desc(const struct segment_run_case *param, char *desc)
 
 KUNIT_ARRAY_PARAM(segment_run, segment_runs, segment_run_desc);
 
-/* @taken is a chain of @nr different seglets of slot 5. */
+/* @taken is a chain of @nr different seglets of index 5. */
 static void segment_run_check(struct kunit *test, const u32 *taken, u32 nr)
 {
 	struct lsmem_seglets *seglets = &((struct lsmem_store *)test->priv)->seglets;
@@ -589,8 +589,8 @@ static void segment_test_steps(struct kunit *test)
 	seg = lsmem_segment_new(store, 100, 1);	/* none of those that say they are free */
 	spin_unlock(&store->segments.lock);
 	KUNIT_ASSERT_NOT_NULL(test, seg);
-	KUNIT_ASSERT_EQ(test, states[seg->slot], LSMEM_SEGMENT_FREE);
-	states[seg->slot] = LSMEM_SEGMENT_OPENING;
+	KUNIT_ASSERT_EQ(test, states[seg->index], LSMEM_SEGMENT_FREE);
+	states[seg->index] = LSMEM_SEGMENT_OPENING;
 	for (i = 0; i < ARRAY_SIZE(states); i++)
 		store->segments.table[i].state = states[i];
 	head->state = LSMEM_SEGMENT_SPARE;	/* the oldest of all that say so */
@@ -607,7 +607,7 @@ static void segment_test_seglets_back(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, seg);
 	for (round = 0; round < 3; round++) {
-		u32 slot = seg - store->segments.table;
+		u32 index = seg - store->segments.table;
 
 		/* To the last byte of a segment, by pieces and at once. */
 		for (i = 1; round && i < LSMEM_SEGLETS; i += 5 * round)
@@ -619,7 +619,7 @@ static void segment_test_seglets_back(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, seg->nr_seglets, LSMEM_SEGLETS);
 		KUNIT_EXPECT_EQ(test, store->seglets.nr_free, store->seglets.nr - LSMEM_SEGLETS);
 		for (i = 0; i < LSMEM_SEGLETS; i++)
-			KUNIT_EXPECT_EQ(test, store->seglets.owner[seg->seglets[i]], slot);
+			KUNIT_EXPECT_EQ(test, store->seglets.owner[seg->seglets[i]], index);
 		spin_lock(&store->segments.lock);
 		lsmem_segment_free(store, seg);
 		lsmem_segments_spare(store);

@@ -172,14 +172,14 @@ static bool test_level(void)
 		.clean_price = 1000,
 	};
 	struct lsmem_balance b = {
-		.slots_used = 100, .slots_max = 1000, .bytes = 1000000, .live = 900000,
+		.segments_used = 100, .segments_max = 1000, .bytes = 1000000, .live = 900000,
 		.compact_cost = 4000, .clean_cost = 3000,
 	};
 
 	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_NONE);
-	b.slots_used = LSMEM_BACKUP_HIGH;
+	b.segments_used = LSMEM_BACKUP_HIGH;
 	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_CLEAN);
-	b.slots_used--;
+	b.segments_used--;
 	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_NONE);
 	b.memory_low = 1;
 	CHECK(lsmem_policy_level(&limits, &b) == LSMEM_LEVEL_COMPACT);

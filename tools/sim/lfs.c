@@ -313,8 +313,8 @@ static uint32_t sim_level(struct store *s, uint32_t *best)
 {
 	struct lsmem_balance balance = {
 		.memory_low = 1,
-		.slots_used = s->nr_slots + SPARE_SLOTS - s->nr_free,
-		.slots_max = s->nr_slots,
+		.segments_used = s->nr_slots + SPARE_SLOTS - s->nr_free,
+		.segments_max = s->nr_slots,
 		.clean_ns = s->counts.cleaned << 16,
 		.compact_ns = s->counts.compacted << 16,
 	};
