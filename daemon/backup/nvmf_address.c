@@ -19,19 +19,14 @@ bool nvmf_scheme(const char *path)
 	return !strncmp(path, NVMF_SCHEME, strlen(NVMF_SCHEME));
 }
 
-static const char *take_transport(const char *text, struct nvmf_address *address)
+static const char *transport_of(const char *scheme)
 {
-	static const char *const schemes[][2] = {
-		{ NVMF_SCHEME "+tcp://", "tcp" }, { NVMF_SCHEME "+rdma://", "rdma" },
-	};
+	static const char * const transports[] = { "tcp", "rdma" };
 	unsigned int i;
 
-	for (i = 0; i < 2; i++) {
-		if (strncmp(text, schemes[i][0], strlen(schemes[i][0])))
-			continue;
-		address->transport = schemes[i][1];
-		return text + strlen(schemes[i][0]);
-	}
+	for (i = 0; i < 2; i++)
+		if (!strcmp(scheme + strlen(NVMF_SCHEME "+"), transports[i]))
+			return transports[i];
 	return NULL;
 }
 
@@ -58,18 +53,12 @@ static bool take_nsid(const char *text, uint32_t *nsid)
 	return !errno && !*end && n < UINT32_MAX;
 }
 
-static bool take_nqn(const char *text, struct nvmf_address *address)
+static bool is_nqn(const char *text)
 {
-	size_t length = strcspn(text, "?"), i;
-
-	if (!length || length >= sizeof(address->nqn))
-		return false;
-	for (i = 0; i < length; i++)
-		if (text[i] <= ' ' || text[i] > '~' || text[i] == ',')
+	for (; *text; text++)
+		if (*text <= ' ' || *text > '~' || *text == ',')
 			return false;
-	memcpy(address->nqn, text, length);
-	text += length;
-	return !*text || (!strncmp(text, "?ns=", 4) && take_nsid(text + 4, &address->nsid));
+	return true;
 }
 
 /**
@@ -81,13 +70,21 @@ static bool take_nqn(const char *text, struct nvmf_address *address)
  */
 bool nvmf_address(const char *text, struct nvmf_address *address)
 {
+	struct address url;
+
 	memset(address, 0, sizeof(*address));
-	strcpy(address->port, NVMF_PORT);
+	if (strncmp(text, NVMF_SCHEME "+", strlen(NVMF_SCHEME "+")) || !address_parse(text, &url) ||
+	    strlen(url.host) >= sizeof(address->host) || !*url.path ||
+	    strlen(url.path) >= sizeof(address->nqn) || !is_nqn(url.path))
+		return false;
+	address->transport = transport_of(url.scheme);
+	strcpy(address->host, url.host);
+	strcpy(address->port, *url.port ? url.port : NVMF_PORT);
+	strcpy(address->nqn, url.path);
 	address->nsid = 1;
-	text = take_transport(text, address);
-	if (text)
-		text = address_host(text, address->host, sizeof(address->host), address->port);
-	return text && *text == '/' && make_number(address->host) && take_nqn(text + 1, address);
+	return address->transport && make_number(address->host) &&
+	       (!*url.query ||
+		(!strncmp(url.query, "ns=", 3) && take_nsid(url.query + 3, &address->nsid)));
 }
 
 /* DHHC-1:0N:BASE64:, then blanks or nothing. */

@@ -1,44 +1,99 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Addresses of other hosts: see address.h. */
+#include <arpa/inet.h>
+#include <curl/curl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "address.h"
 
-/**
- * address_host - take a host, and a port if there is one, from an address
- * @text: HOST[:PORT], then a slash or nothing; an address of IPv6 is in brackets
- * @host: out, without brackets
- * @room: bytes at @host
- * @port: out, as it was if @text has none
- *
- * Returns what follows in @text, NULL if it is no such thing.
- */
-const char *address_host(const char *text, char *host, size_t room, char port[ADDRESS_PORT])
+/* One part of @url, "" if it has none; false if it is too long. */
+static bool take(CURLU *url, CURLUPart part, char *to, size_t room)
 {
-	size_t length, digits;
-	const char *end;
+	char *text = NULL;
+	bool fits = true;
 
-	if (*text == '[') {
-		end = strchr(++text, ']');
-		if (!end)
-			return NULL;
-		length = (size_t)(end++ - text);
+	*to = 0;
+	if (!curl_url_get(url, part, &text, 0)) {
+		fits = strlen(text) < room;
+		if (fits)
+			strcpy(to, text);
+	}
+	curl_free(text);
+	return fits;
+}
+
+/* Is @text what libcurl makes of it? It mends much; who meant what it says is to write that. */
+static bool is_exact(CURLU *url, const char *text)
+{
+	size_t length = strlen(text);
+	char *whole = NULL;
+	bool exact = !curl_url_get(url, CURLUPART_URL, &whole, 0) &&
+		     !strncmp(whole, text, length) &&
+		     (!whole[length] || !strcmp(whole + length, "/"));
+
+	curl_free(whole);
+	return exact;
+}
+
+/**
+ * address_parse - parse an address
+ * @url: see struct address
+ * @address: out
+ *
+ * Return: whether it is one, without user, zone and fragment.
+ */
+bool address_parse(const char *url, struct address *address)
+{
+	char zone[2], fragment[2], host[ADDRESS_HOST], path[sizeof(address->path) + 1];
+	CURLU *parts = curl_url();
+	bool ok;
+
+	ok = parts && !curl_url_set(parts, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME |
+				    CURLU_DISALLOW_USER | CURLU_PATH_AS_IS) &&
+	     is_exact(parts, url) &&
+	     take(parts, CURLUPART_ZONEID, zone, sizeof(zone)) && !*zone &&
+	     take(parts, CURLUPART_FRAGMENT, fragment, sizeof(fragment)) && !*fragment &&
+	     take(parts, CURLUPART_SCHEME, address->scheme, sizeof(address->scheme)) &&
+	     take(parts, CURLUPART_HOST, host, sizeof(host)) &&
+	     take(parts, CURLUPART_PORT, address->port, sizeof(address->port)) &&
+	     take(parts, CURLUPART_PATH, path, sizeof(path)) &&
+	     take(parts, CURLUPART_QUERY, address->query, sizeof(address->query));
+	curl_url_cleanup(parts);
+	if (!ok || !strcmp(address->port, "0"))
+		return false;
+	if (*host == '[')	/* and a bracket at the end */
+		host[strlen(host) - 1] = 0;
+	strcpy(address->host, host + (*host == '['));
+	strcpy(address->path, *path ? path + 1 : path);
+	return true;
+}
+
+/**
+ * address_number - an address that no name server is asked for
+ * @address: parsed
+ * @number: out
+ * @length: out: bytes of @number
+ *
+ * Return: whether its host is a number, and it has a port.
+ */
+bool address_number(const struct address *address, struct sockaddr_storage *number,
+		    socklen_t *length)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)number;
+	struct sockaddr_in *in = (struct sockaddr_in *)number;
+
+	memset(number, 0, sizeof(*number));
+	if (inet_pton(AF_INET6, address->host, &in6->sin6_addr) == 1) {
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons((uint16_t)atoi(address->port));
+		*length = sizeof(*in6);
+	} else if (inet_pton(AF_INET, address->host, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+		in->sin_port = htons((uint16_t)atoi(address->port));
+		*length = sizeof(*in);
 	} else {
-		length = strcspn(text, ":/");
-		end = text + length;
+		return false;
 	}
-	if (!length || length >= room)
-		return NULL;
-	memcpy(host, text, length);
-	host[length] = 0;
-	if (*end == ':') {
-		digits = strspn(++end, "0123456789");
-		if (!digits || digits >= ADDRESS_PORT || atoi(end) < 1 || atoi(end) > 65535)
-			return NULL;
-		memcpy(port, end, digits);
-		port[digits] = 0;
-		end += digits;
-	}
-	return !*end || *end == '/' ? end : NULL;
+	return *address->port;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The keys of lsmemd.conf(5), and what each does. */
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
@@ -398,8 +397,12 @@ static int set_lock_wait(struct config_parser *p, struct config *c, const char *
 
 static int set_listen(struct config_parser *p, struct config *c, const char *value)
 {
+	char url[sizeof("tcp://") + sizeof(c->metrics.listen)];
+	struct address address;
+
 	if (strlen(value) >= sizeof(c->metrics.listen) ||
-	    !config_address(value, &c->metrics.address, &c->metrics.length))
+	    snprintf(url, sizeof(url), "tcp://%s", value) < 0 || !address_parse(url, &address) ||
+	    !address_number(&address, &c->metrics.address, &c->metrics.length) || *address.path)
 		return config_fail(p, p->line,
 				   "listen = %s: allowed is ADDRESS:PORT, numbers only, as 127.0.0.1:9469 or [::1]:9469",
 				   value);
@@ -407,16 +410,16 @@ static int set_listen(struct config_parser *p, struct config *c, const char *val
 	return 0;
 }
 
-/* Of one endpoint: https?://ADDRESS:PORT. */
+/* Of one endpoint: https?://ADDRESS:PORT. A name would have to be looked up. */
 static bool parse_url(const char *text)
 {
-	struct sockaddr_storage address;
-	const char *rest = strstr(text, "://");
+	struct sockaddr_storage number;
+	struct address address;
 	socklen_t length;
 
-	return rest && strlen(text) < ETCD_URL_BYTES &&
-	       (!strncmp(text, "http://", 7) || !strncmp(text, "https://", 8)) &&
-	       config_address(rest + 3, &address, &length);
+	return strlen(text) < ETCD_URL_BYTES && address_parse(text, &address) &&
+	       (!strcmp(address.scheme, "http") || !strcmp(address.scheme, "https")) &&
+	       address_number(&address, &number, &length) && !*address.path && !*address.query;
 }
 
 static int set_etcd(struct config_parser *p, struct config *c, const char *value)

@@ -61,7 +61,6 @@ char *config_strip(char *text);
 bool config_word(const char *text, size_t room);
 bool config_size(const char *text, uint64_t *value);
 bool config_number(const char *text, uint32_t *number);
-bool config_address(const char *text, struct sockaddr_storage *address, socklen_t *length);
 
 int config_check(struct config_parser *p, struct config *c,
 		 const unsigned int seen[NR_SECTIONS]);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Values of the configuration file, and what is said of wrong ones. */
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,41 +120,3 @@ bool config_number(const char *text, uint32_t *number)
 	return true;
 }
 
-/**
- * config_address - an address and a port
- * @text: ADDRESS:PORT, numbers only: a name would have to be looked up, on a network that may lie
- *	on the store
- * @address: out
- * @length: out: bytes of @address
- *
- * Returns whether it is one.
- */
-bool config_address(const char *text, struct sockaddr_storage *address, socklen_t *length)
-{
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)address;
-	struct sockaddr_in *in = (struct sockaddr_in *)address;
-	bool brackets = *text == '[';
-	char host[INET6_ADDRSTRLEN];
-	const char *end;
-	uint32_t port;
-
-	text += brackets;
-	end = strchr(text, brackets ? ']' : ':');
-	if (!end || end - text >= (ptrdiff_t)sizeof(host))
-		return false;
-	memcpy(host, text, (size_t)(end - text));
-	host[end - text] = 0;
-	end += brackets;
-	if (*end != ':' || !config_number(end + 1, &port) || !port || port > UINT16_MAX)
-		return false;
-	if (brackets) {
-		in6->sin6_family = AF_INET6;
-		in6->sin6_port = htons((uint16_t)port);
-		*length = sizeof(*in6);
-		return inet_pton(AF_INET6, host, &in6->sin6_addr) == 1;
-	}
-	in->sin_family = AF_INET;
-	in->sin_port = htons((uint16_t)port);
-	*length = sizeof(*in);
-	return inet_pton(AF_INET, host, &in->sin_addr) == 1;
-}

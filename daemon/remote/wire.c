@@ -307,17 +307,14 @@ bool wire_scheme(const char *path)
  */
 bool wire_address(const char *text, struct wire_address *address)
 {
-	const char *end;
+	struct address url;
 
 	memset(address, 0, sizeof(*address));
-	if (strncmp(text, WIRE_SCHEME, strlen(WIRE_SCHEME)))
+	if (!wire_scheme(text) || !address_parse(text, &url) || *url.query ||
+	    strlen(url.path) >= sizeof(address->name))
 		return false;
-	strcpy(address->port, WIRE_PORT);
-	end = address_host(text + strlen(WIRE_SCHEME), address->host, sizeof(address->host),
-			   address->port);
-	if (!end)
-		return false;
-	if (*end == '/')
-		memcpy(address->name, end + 1, strnlen(end + 1, sizeof(address->name)));
-	return !*end || !wire_check_name(address->name);
+	strcpy(address->host, url.host);
+	strcpy(address->port, *url.port ? url.port : WIRE_PORT);
+	strcpy(address->name, url.path);
+	return !*url.path || !wire_check_name(address->name);
 }

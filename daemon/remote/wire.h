@@ -233,7 +233,6 @@ bool wire_equal(const uint8_t a[WIRE_MAC], const uint8_t b[WIRE_MAC]);
 const char *wire_reason(uint32_t reason);
 
 #define WIRE_SCHEME	"rdma://"
-#define WIRE_HOST	256u
 
 /**
  * struct wire_address - rdma://HOST[:PORT][/NAME]
@@ -242,7 +241,7 @@ const char *wire_reason(uint32_t reason);
  * @name: of the export, "" if it is not said
  */
 struct wire_address {
-	char host[WIRE_HOST];
+	char host[ADDRESS_HOST];
 	char port[ADDRESS_PORT];
 	char name[WIRE_NAME];
 };
