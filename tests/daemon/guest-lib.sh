@@ -21,6 +21,15 @@ load=$here/build/load
 modprobe -a libcrc32c
 grep -q '^lsmem ' /proc/modules || insmod "${LSMEM_MODULE:-$top/kmod/lsmem.ko}" || exit 1
 
+# The runner ends a test whose time is over: what its daemons said last tells why.
+tell()
+{
+	tail -qn 40 "$scratch/said" "$log" "$scratch/server.log" 2>/dev/null | sed 's/^/# /' >&3
+	exit 1
+}
+exec 3>&1	# where ok() redirects nothing
+trap tell TERM
+
 daemon_pid=
 # launch OPTION ..: the daemon of $conf
 launch()
@@ -112,12 +121,12 @@ until_true()
 backup() { "$ctl" backups "$store" --json | jq -r ".[] | select(.name == \"$1\") | .$2"; }
 daemon() { "$ctl" backups "$store" >/dev/null && jq -r ".$1" "/run/lsmem/$store.json"; }
 
-# until_is WANTED COMMAND ..: until it says so, for a minute
+# until_is WANTED COMMAND ..: until it says so, for two minutes
 until_is()
 {
-	local i wanted=$1
+	local end=$((SECONDS + 120)) wanted=$1
 	shift
-	for ((i = 0; i < 600; i++)); do
+	while [ $SECONDS -lt $end ]; do
 		[ "$("$@")" = "$wanted" ] && return 0
 		kill -0 "$daemon_pid" 2>/dev/null || break
 		sleep 0.1
