@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Activation: a store begins to work.
+ * Activation: a store starts to take data calls.
  *
- * A volatile store is active as soon as it is made.  A durable one is NEW until its
- * daemon has brought it up (load.c), and only then takes data calls and, if it is a block
- * store, has a block device (invariant 18).  While it is active it holds the module: its
- * memory may be the only copy of what its daemon has not written yet.
+ * A volatile store is active when it is created.  A durable store is NEW until its daemon
+ * has recovered or formatted it (load.c); then it takes data calls and, if it is a block
+ * store, gets its disk (invariant 18).  An active durable store holds a reference to the
+ * module, because its memory may be the only copy of data that are not on a backup yet.
  *
  * Lock: store->mutex.
  */
@@ -20,7 +20,7 @@
 
 /**
  * lsmem_store_rest - end the threads that make room
- * @store: is going, or did not become active
+ * @store: is being destroyed, or did not become active
  *
  * Context: sleeps until they have ended.
  */
@@ -30,7 +30,7 @@ void lsmem_store_rest(struct lsmem_store *store)
 	lsmem_compactors_stop(store);
 }
 
-/* Make what makes room; it does not run yet. */
+/* Create the threads that make room; they do not run yet. */
 static int lsmem_store_threads(struct lsmem_store *store)
 {
 	int ret = lsmem_compactors_make(store);
@@ -43,12 +43,12 @@ static int lsmem_store_threads(struct lsmem_store *store)
 }
 
 /**
- * lsmem_store_activate - a store takes data calls from now on
+ * lsmem_store_activate - let a store take data calls
  * @store: era, clock, ids and generations are set
  *
  * Context: store->mutex held; may sleep.
- * Return: 0 or an error; then nothing has been moved, and a durable store is
- * RECOVERING, to be forgotten with its attachment.
+ * Return: 0 or an error; then no cleaner has run, and a durable store stays RECOVERING until its
+ * daemon detaches.
  */
 int lsmem_store_activate(struct lsmem_store *store)
 {
@@ -73,7 +73,7 @@ int lsmem_store_activate(struct lsmem_store *store)
 			return ret;
 		}
 	}
-	/* Nothing fails any more: or a pass would have begun on segments that are forgotten. */
+	/* Nothing can fail from here on: a pass must not run on segments that would be dropped. */
 	lsmem_compactors_run(store);
 	lsmem_cleaner_run(store);
 	if (store->durable) {

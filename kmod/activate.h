@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Activation: a store begins to work, and ends.  See activate.c. */
+/* Activation.  See activate.c. */
 #ifndef LSMEM_ACTIVATE_H
 #define LSMEM_ACTIVATE_H
 

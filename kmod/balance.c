@@ -2,16 +2,15 @@
 /*
  * Balance: which level makes room, and from which segments.
  *
- * Two levels make room.  Compaction (compact.c) moves what is live in one
- * segment to fewer seglets: no I/O, but it frees no segment.  Cleaning (clean.c)
- * merges what is live in many, and frees them, on the backup too.  Here the
- * table of segments is looked through, policy.c is asked which level is due, and
- * the victims of compaction are planned, some at a time.  Compactors ask for the
- * next one; the cleaner, or the daemon, whose choice the victims of cleaning are
- * in a durable store, sees the level.
+ * Compaction (compact.c) moves the live entries of one segment to fewer seglets: it
+ * needs no I/O, but frees no segment.  Cleaning (clean.c) merges the live entries of
+ * several segments and frees these, on the backup too.  This file scans the table of
+ * segments, asks policy.c which level is due, and plans the next victims of compaction.
+ * Compactors take victims from the plan.  Cleaning is started by the cleaner or, in a
+ * durable store, by the daemon, which reads the level and chooses the victims.
  *
- * The table is read without a lock, each number by itself: a victim is looked at
- * again, under segments.lock, by the thread that takes it.
+ * The scan takes no lock and reads each number by itself: the thread that takes a victim
+ * checks it again under segments.lock.
  *
  * Lock: plan.mutex for the candidates, the plan and the level.
  */
@@ -23,15 +22,15 @@
 #include "store.h"
 #include "trace.h"
 
-/* Live bytes that a survivor holds for sure: at worst they are tiny entries, with
- * 24 bytes of directory for each 40, and a large one did not fit at its end.
+/* Live bytes that a survivor holds in the worst case: tiny entries, with 24 bytes of
+ * directory for each 40, and a large one that did not fit at its end.
  */
 #define LSMEM_SURVIVOR_LIVE	\
 	((LSMEM_SEGMENT_BYTES - LSMEM_OBJECT_MAX - LSMEM_SEGLET_BYTES) / 8 * 5)
 
 /**
- * lsmem_balance_init - memory and defaults
- * @store: segments are there
+ * lsmem_balance_init - allocate the plan, and set the defaults of the policy
+ * @store: has segments
  * Return: 0 or -ENOMEM.
  */
 int lsmem_balance_init(struct lsmem_store *store)
@@ -56,8 +55,8 @@ int lsmem_balance_init(struct lsmem_store *store)
 }
 
 /**
- * lsmem_balance_destroy - free what lsmem_balance_init() has taken
- * @store: may have none of it
+ * lsmem_balance_destroy - undo lsmem_balance_init()
+ * @store: initialised, in part or whole
  */
 void lsmem_balance_destroy(struct lsmem_store *store)
 {
@@ -65,7 +64,7 @@ void lsmem_balance_destroy(struct lsmem_store *store)
 }
 
 /**
- * lsmem_balance_tune - a limit has been changed
+ * lsmem_balance_tune - apply a changed limit
  * @store: the store
  */
 void lsmem_balance_tune(struct lsmem_store *store)
@@ -77,10 +76,10 @@ void lsmem_balance_tune(struct lsmem_store *store)
 }
 
 /**
- * lsmem_memory_low - are seglets few?
+ * lsmem_memory_low - are few seglets free?
  * @store: the store
  *
- * Those that will be free by themselves count as free.
+ * Vacated seglets, which only wait for readers, count as free.
  */
 bool lsmem_memory_low(const struct lsmem_store *store)
 {
@@ -99,7 +98,7 @@ u32 lsmem_level(const struct lsmem_store *store)
 }
 
 /**
- * lsmem_clean_underway - has a pass begun that has not ended?
+ * lsmem_clean_underway - is a pass under way?
  * @store: the store
  */
 bool lsmem_clean_underway(const struct lsmem_store *store)
@@ -111,7 +110,7 @@ bool lsmem_clean_underway(const struct lsmem_store *store)
  * lsmem_clean_possible - can victims be retired?
  * @store: the store
  *
- * Return: true if the kernel does so alone, or there is a daemon that stays.
+ * Return: true if the store is volatile, or a daemon is attached and is not about to end.
  */
 bool lsmem_clean_possible(const struct lsmem_store *store)
 {
@@ -119,7 +118,7 @@ bool lsmem_clean_possible(const struct lsmem_store *store)
 	       (READ_ONCE(store->repl.attached) && !READ_ONCE(store->cleaner.last));
 }
 
-/* Segments in the log, but for those that only wait to leave it. */
+/* Segments in the log, without those that wait to be retired. */
 static u32 lsmem_segments_used(const struct lsmem_store *store)
 {
 	u32 leaving = READ_ONCE(store->retires.segments), used = READ_ONCE(store->segments.nr_log);
@@ -128,23 +127,23 @@ static u32 lsmem_segments_used(const struct lsmem_store *store)
 }
 
 /**
- * lsmem_clean_fits - what survivors hold for sure
+ * lsmem_clean_fits - live bytes that survivors hold in the worst case
  * @seglets: that they get
- * @segments: likewise
- * Return: live bytes.
+ * @segments: that they get
+ * Return: bytes.
  */
 u64 lsmem_clean_fits(u32 seglets, u32 segments)
 {
-	/* The survivors' last seglets and all commit records are not in the sum. */
+	/* The ends of the survivors' last seglets, and commit records, hold no live bytes. */
 	u64 room = seglets > LSMEM_PASS_SLACK ? seglets - LSMEM_PASS_SLACK : 0;
 
 	return min(room * LSMEM_SEGLET_BYTES, (u64)segments * LSMEM_SURVIVOR_LIVE);
 }
 
 /**
- * lsmem_clean_room - what the survivors of a pass could take now
+ * lsmem_clean_room - live bytes that the survivors of a pass could hold now
  * @store: the store
- * Return: live bytes.
+ * Return: bytes.
  */
 u64 lsmem_clean_room(const struct lsmem_store *store)
 {
@@ -152,7 +151,7 @@ u64 lsmem_clean_room(const struct lsmem_store *store)
 				lsmem_segments_claimable(store));
 }
 
-/* Have segments to be freed, whether or not memory is low? */
+/* Are few segments left, whether or not memory is low? */
 static bool lsmem_segments_few(const struct lsmem_store *store)
 {
 	return lsmem_segments_short(store) ||
@@ -160,7 +159,7 @@ static bool lsmem_segments_few(const struct lsmem_store *store)
 }
 
 /**
- * lsmem_balance_due - is there anything that a level may have to do?
+ * lsmem_balance_due - may a level have to make room?
  * @store: the store
  */
 bool lsmem_balance_due(const struct lsmem_store *store)
@@ -183,13 +182,13 @@ u32 lsmem_balance_limit(const struct lsmem_store *store)
 	return READ_ONCE(store->plan.limits.utilization_max);
 }
 
-/* ---- Looking through the table ------------------------------------------ */
+/* ---- Scanning the table ------------------------------------------------- */
 
-/* What is seen on the way. */
+/* What the scan finds. */
 struct lsmem_scan {
 	u64 oldest;		/* lowest id of a segment with entries ... */
-	u64 second;		/* ... and the next; ~0: none */
-	bool stuck;		/* the oldest is damaged: tombstones wait for it for ever */
+	u64 second;		/* ... and the second lowest; ~0: none */
+	bool stuck;		/* the oldest is damaged: tombstones wait for ever */
 	u64 tombstones;
 };
 
@@ -213,8 +212,9 @@ static void lsmem_scan_begin(struct lsmem_store *store, struct lsmem_scan *scan)
 }
 
 /*
- * Fill store->plan.candidates with what can be worked on; what compaction gives back
- * are whole seglets, what cleaning does, seglets or, if segments are few, those.
+ * Fill store->plan.candidates with the segments that @level can work on.  The gain of
+ * compaction is counted in whole seglets, that of cleaning in seglets or, if few segments
+ * are left, in segments.
  */
 static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool compact)
 {
@@ -236,9 +236,9 @@ static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool c
 			continue;
 		live = READ_ONCE(stat->live);
 		if (!compact && id == scan->oldest)
-			wait = scan->second;	/* it will not hold its own records any more */
+			wait = scan->second;	/* it would not hold its own tombstones any more */
 		if (READ_ONCE(stat->barrier) <= wait)
-			live -= min(live, tombstones);	/* they can go */
+			live -= min(live, tombstones);	/* they can be dropped */
 		if (compact) {
 			since = READ_ONCE(store->segments.table[index].packed_time);
 			live = lsmem_packed_seglets(live) * LSMEM_SEGLET_BYTES;
@@ -259,9 +259,9 @@ static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool c
 }
 
 /**
- * lsmem_balance_cleanable - what may be cleaned
+ * lsmem_balance_cleanable - list the segments that can be cleaned
  * @store: plan.mutex held
- * Return: how many segments are in store->plan.candidates.
+ * Return: how many are in store->plan.candidates.
  */
 u32 lsmem_balance_cleanable(struct lsmem_store *store)
 {
@@ -272,7 +272,7 @@ u32 lsmem_balance_cleanable(struct lsmem_store *store)
 
 /* ---- Deciding ----------------------------------------------------------- */
 
-/* Plan the first of @chosen victims; what they cost goes to @balance. */
+/* Plan the first of the @chosen victims. Their cost goes to @balance. */
 static void lsmem_balance_plan(struct lsmem_store *store, u32 nr, u32 chosen,
 			       struct lsmem_balance *balance)
 {
@@ -293,15 +293,15 @@ static void lsmem_balance_plan(struct lsmem_store *store, u32 nr, u32 chosen,
 }
 
 /*
- * Writers wait: close heads that hold more garbage than the best victim, so that it
- * can be got at.  @gain: bytes, of that victim.
+ * Writers wait: close heads that hold more garbage than the best victim, so that they can
+ * become victims.  @gain: garbage of the best victim, bytes.
  */
 static void lsmem_balance_roll(struct lsmem_store *store, u32 gain)
 {
 	u32 least = max_t(u32, gain, LSMEM_SEGLET_BYTES);
 	unsigned int i = LSMEM_CLEANER_HEAD;
 
-	/* A pass has claimed as many segments as it needs: the rest of its head is among it. */
+	/* A pass has claimed the segments that it needs; its head is one of them. */
 	if (lsmem_clean_underway(store))
 		i++;
 	for (; i < store->heads.nr; i++) {
@@ -326,11 +326,11 @@ static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level, int aske
 		level = LSMEM_LEVEL_CLEAN;
 	else if (atomic_read(&store->plan.compact_asked) && compact)
 		level = LSMEM_LEVEL_COMPACT;
-	if (!compact)	/* no victim is left: what was asked for by then is done */
+	if (!compact)	/* no victim is left: what was asked for is done */
 		atomic_cmpxchg(&store->plan.compact_asked, asked, 0);
 	if (level != LSMEM_LEVEL_CLEAN)
 		return level;
-	/* It has just gained nothing, or no daemon would answer it: what else is there? */
+	/* A pass has just gained nothing, or no daemon would acknowledge it: try compaction. */
 	if ((store->cleaner.barren || !lsmem_clean_possible(store)) && compact &&
 	    lsmem_memory_low(store))
 		return LSMEM_LEVEL_COMPACT;
@@ -350,7 +350,7 @@ static void lsmem_balance_show(struct lsmem_store *store, u32 level, bool oldest
 	WRITE_ONCE(cleaning->utilization_max, lsmem_balance_limit(store));
 	WRITE_ONCE(cleaning->room, lsmem_clean_room(store));
 	WRITE_ONCE(cleaning->store_time, lsmem_store_time(store));
-	smp_store_release(&cleaning->level, level);	/* the daemon looks at it first */
+	smp_store_release(&cleaning->level, level);	/* the daemon reads it first */
 	if (!changed)
 		return;
 	wake_up_all(&store->plan.work);
@@ -359,7 +359,7 @@ static void lsmem_balance_show(struct lsmem_store *store, u32 level, bool oldest
 }
 
 /**
- * lsmem_balance - decide anew
+ * lsmem_balance - choose the level and plan the victims again
  * @store: active
  */
 void lsmem_balance(struct lsmem_store *store)
@@ -404,7 +404,7 @@ void lsmem_balance(struct lsmem_store *store)
 	trace_lsmem_balance(store->name, level, store->seglets.nr_free, &balance);
 }
 
-/* May planned victims be compacted?  While a pass is under way too. */
+/* May planned victims be compacted? Also while a pass is under way. */
 static bool lsmem_compaction_on(const struct lsmem_store *store)
 {
 	return lsmem_level(store) == LSMEM_LEVEL_COMPACT ||
@@ -415,13 +415,13 @@ static bool lsmem_compaction_on(const struct lsmem_store *store)
  * lsmem_balance_next - the next victim of compaction
  * @store: active
  *
- * Return: a segment in state COMPACTING, the caller's; NULL: there is none.
+ * Return: a segment, now COMPACTING and owned by the caller, or NULL.
  */
 struct lsmem_segment *lsmem_balance_next(struct lsmem_store *store)
 {
 	struct lsmem_segment *found = NULL;
 
-	/* Things change while cleaning is due and is not done: a daemon may be gone. */
+	/* Cleaning may be due and not happen, for example because the daemon has gone. */
 	if (!READ_ONCE(store->plan.nr) || !lsmem_compaction_on(store))
 		lsmem_balance(store);
 	mutex_lock(&store->plan.mutex);

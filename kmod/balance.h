@@ -13,23 +13,23 @@
 
 struct lsmem_store;
 
-/* Seglets that only cleaner and compactors may take: a full survivor and its rest. */
+/* Seglets that only cleaner and compactors may take: a full survivor, and slack. */
 #define LSMEM_CLEANER_RESERVE	(LSMEM_SEGLETS + LSMEM_SEGLETS / 8)
 
-#define LSMEM_PLANNED		16	/* victims that compactors get at a time */
+#define LSMEM_PLANNED		16	/* victims in one plan */
 
 /**
  * struct lsmem_plan - which level makes room, and from which segments
- * @mutex: for all here but what is said to be without
- * @limits: of the policy; each is a word of its own
- * @candidates: one for each segment there can be
- * @indices: of the segments that are to be compacted next, the last first
- * @nr: how many
+ * @mutex: protects all members but those that say "no lock"
+ * @limits: of the policy; each is a single word, no lock
+ * @candidates: room for all segments
+ * @indices: of the segments to be compacted next, the last one first
+ * @nr: entries of @indices
  * @by_segments: cleaning is to free segments, not memory
- * @compact_asked: segments that are to be compacted whatever the policy says; no lock
- * @clean_asked: likewise
- * @work: cleaner and compactors wait here
- * @idle: one of them waits for seglets to become few; no lock
+ * @compact_asked: segments to be compacted by request of the administrator; no lock
+ * @clean_asked: segments to be cleaned by request of the administrator; no lock
+ * @work: wait queue of cleaner and compactors; no lock
+ * @idle: one of them waits until few seglets are free; no lock
  */
 struct lsmem_plan {
 	struct mutex mutex;
@@ -45,8 +45,8 @@ struct lsmem_plan {
 };
 
 /* A pass: */
-#define LSMEM_PASS_SEGLETS	512		/* most that survivors of a pass take */
-#define LSMEM_PASS_SLACK	8		/* ... and what is not in their sum */
+#define LSMEM_PASS_SEGLETS	512		/* most that the survivors of a pass take */
+#define LSMEM_PASS_SLACK	8		/* ... beyond what holds live bytes */
 
 int lsmem_balance_init(struct lsmem_store *store);
 void lsmem_balance_destroy(struct lsmem_store *store);
@@ -63,14 +63,14 @@ struct lsmem_segment *lsmem_balance_next(struct lsmem_store *store);
 u32 lsmem_balance_cleanable(struct lsmem_store *store);
 u32 lsmem_balance_limit(const struct lsmem_store *store);
 
-/* So many segments have been worked on, of those that were asked for by hand. */
+/* Account for @nr segments that have been worked on, of those that were asked for. */
 static inline void lsmem_asked_done(atomic_t *asked, u32 nr)
 {
 	while (nr-- && atomic_dec_if_positive(asked) >= 0)
 		;
 }
 
-/* Seglets that the live entries of a segment take: a header never straddles two. */
+/* Seglets that the live entries of a segment take; a header never crosses a seglet. */
 static inline u32 lsmem_packed_seglets(u32 live)
 {
 	return DIV_ROUND_UP(live, LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES);

@@ -10,25 +10,25 @@
  *	LIVE	an entry of LSMEM_BLOCK bytes
  *	BUSY	being discarded
  *
- * A write makes FREE or LIVE LIVE in one exchange.  A discard makes LIVE BUSY,
- * writes @info, and makes it FREE; between the two exchanges no other
- * task changes word or info, preemption is off, and a task that needs the version spins.  So
- * the version of a block always grows: a write that has read @info and loses
- * the block to another write and discard loses its exchange too, since the tag
- * has moved.  Discard and write-zeroes are the same: on a durable store a
- * tombstone, or recovery would bring the old contents back.
+ * A write changes FREE or LIVE to LIVE with one exchange.  A discard changes LIVE to BUSY,
+ * writes @info, and changes BUSY to FREE.  Between the two exchanges no other task changes
+ * word or info, preemption is off, and a task that needs the version spins.  So the version
+ * of a block always grows: a write that has read @info before another write and discard of
+ * the block fails its exchange, because the tag has changed.  Discard and write-zeroes are
+ * the same; on a durable store both write a tombstone, because a recovery would bring the
+ * old contents back.
  *
- * Room is never refused.  The device is smaller than what the store admits, by
- * a tombstone for every block and the share of memory that records may take
- * (lsmem_block_capacity()), so an append that finds no seglet waits for the
- * cleaner, not for the user.  A bio has one deadline, flush_ms after it is begun,
- * for all that it waits for; then it ends in a timeout, never in "no space".
+ * A write never fails for lack of space.  The device is smaller than what the store admits,
+ * by a tombstone per block and the share of memory that tombstones may take
+ * (lsmem_block_capacity()), so an append that finds no seglet only waits for the cleaner.
+ * A bio has one deadline, flush_ms after its start, for all waits; after that it ends with a
+ * timeout, never with "no space".
  *
- * A bio is carried out and completed by the task that submits it: that may be a
- * kernel thread that cleans pages so that others get memory.  Nothing is
- * allocated, and what is waited for (cleaner, daemon) does not allocate either.
- * What waits for the daemon is carried out by others (bioqueue.c).  FLUSH waits
- * for all heads as they are when it is begun, FUA for its own places.
+ * The task that submits a bio carries it out and completes it; that may be a kernel thread
+ * that writes back pages to free memory.  Nothing is allocated, and nothing that a bio waits
+ * for (cleaner, daemon) allocates either.  Bios that wait for the daemon are carried out by
+ * other threads (bioqueue.c).  FLUSH waits for all heads as they are at its start, FUA for its
+ * own places.
  *
  * Locks: none of its own.  Opens are counted by the block layer, under
  * disk->open_mutex, which comes after store->mutex.
@@ -52,7 +52,7 @@
 #define LSMEM_BLOCK_GENERATION	1
 #define LSMEM_BLOCK_CAPACITY_UNIT ((1u << 20) / LSMEM_BLOCK)	/* whole MiB */
 
-/* Most in one discard: all that a bio can say. */
+/* Most in one discard: the most that a bio can hold. */
 #define LSMEM_DELETE_SECTORS	(round_down(UINT_MAX, LSMEM_BLOCK) >> SECTOR_SHIFT)
 
 static int lsmem_block_major;
@@ -60,12 +60,12 @@ static int lsmem_block_major;
 /**
  * struct lsmem_block_io - a bio under way
  * @store: the store
- * @bio: the bio; its own iterator stays as it was
- * @iter: where in its pages we are
- * @head: all its entries go to one head, whatever CPU it moves to
+ * @bio: the bio; its own iterator does not change
+ * @iter: position in its pages
+ * @head: head for all its entries, whatever CPU the task moves to
  * @deadline: ktime in ns by which all its waits end
- * @fua: it wants to be durable
- * @last: its last change; an earlier one in another segment has been waited for
+ * @fua: it must be durable when it ends
+ * @last: place of its last change; changes in earlier segments are already durable
  */
 struct lsmem_block_io {
 	struct lsmem_store *store;
@@ -81,8 +81,8 @@ struct lsmem_block_io {
  * lsmem_block_capacity - blocks that a block store can always hold
  * @store: its capacity is set
  *
- * Each with a tombstone of its former contents, and room for the records
- * that pile up before the cleaner turns to them.
+ * Counts a tombstone of the former contents per block, and room for tombstones that wait for
+ * the cleaner.
  */
 u64 lsmem_block_capacity(const struct lsmem_store *store)
 {
@@ -98,7 +98,7 @@ static u64 lsmem_block_deadline(const struct lsmem_store *store)
 	return ktime_get_ns() + (u64)READ_ONCE(store->repl.flush_ms) * NSEC_PER_MSEC;
 }
 
-/* Milliseconds until @deadline; not 0, which stands for a bound of its own elsewhere. */
+/* Milliseconds until @deadline, at least 1: for the waits, 0 means their default bound. */
 static unsigned int lsmem_block_left(u64 deadline)
 {
 	u64 now = ktime_get_ns();
@@ -124,7 +124,7 @@ static u64 lsmem_block_look(struct lsmem_store *store, struct lsmem_handle *h, u
 	}
 }
 
-/* Reserve an entry; a store whose blocks are reserved has room, sooner or later. */
+/* Reserve an entry. There will be space: see lsmem_block_capacity(). */
 static int lsmem_block_begin(struct lsmem_block_io *io, u32 length, u32 type,
 			     struct lsmem_append *ap)
 {
@@ -135,7 +135,7 @@ static int lsmem_block_begin(struct lsmem_block_io *io, u32 length, u32 type,
 	return ret ? -ETIMEDOUT : 0;
 }
 
-/* Take note of a change for FUA; the last place is enough while the segment stays. */
+/* Take note of a change for FUA. Within a segment the last place is enough. */
 static int lsmem_block_changed(struct lsmem_block_io *io, const struct lsmem_place *place)
 {
 	struct lsmem_place before = io->last;
@@ -148,7 +148,7 @@ static int lsmem_block_changed(struct lsmem_block_io *io, const struct lsmem_pla
 
 /* ---- Write -------------------------------------------------------------- */
 
-/* Bring the next block of the bio into its entry.  Does not sleep. */
+/* Copy the next block of the bio into its entry. Does not sleep. */
 static void lsmem_block_copy_in(struct lsmem_block_io *io, const struct lsmem_append *ap,
 				u32 *pcrc)
 {
@@ -163,7 +163,7 @@ static void lsmem_block_copy_in(struct lsmem_block_io *io, const struct lsmem_ap
 		kunmap_local(from);
 		bio_advance_iter_single(io->bio, &io->iter, piece);
 	}
-	/* Of the copy: the pages may change under us. */
+	/* Of the copy: the pages can change meanwhile. */
 	*pcrc = lsmem_entry_pcrc(io->store, ap->segment, begin, LSMEM_BLOCK);
 }
 
@@ -217,7 +217,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 	struct lsmem_append ap;
 	int ret;
 
-	/* One that goes from LIVE to FREE meanwhile was deleted by another task. */
+	/* A block that becomes FREE meanwhile was discarded by another task. */
 	if (lsmem_word_state(READ_ONCE(h->word)) != LSMEM_WORD_LIVE)
 		return 0;
 	if (store->durable) {
@@ -242,7 +242,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 		busy = lsmem_word_next(word, LSMEM_WORD_BUSY, 0);
 	} while (!lsmem_word_exchange(h, word, busy));
 	WRITE_ONCE(h->info, version);
-	/* A task that sees it free sees info. */
+	/* A task that sees the word FREE sees the info. */
 	smp_store_release(&h->word, lsmem_word_next(busy, LSMEM_WORD_FREE, 0));
 	preempt_enable();
 	lsmem_entry_dead(store, lsmem_word_position(word), LSMEM_BLOCK);
@@ -325,7 +325,7 @@ static int lsmem_block_blocks(struct lsmem_block_io *io)
 			break;
 		case REQ_OP_DISCARD:
 		case REQ_OP_WRITE_ZEROES:
-			/* REQ_NOUNMAP is kept as it is: room is reserved for every block. */
+			/* REQ_NOUNMAP needs no handling: space is reserved for every block. */
 			ret = lsmem_block_delete(io, block);
 			break;
 		default:
@@ -336,14 +336,14 @@ static int lsmem_block_blocks(struct lsmem_block_io *io)
 	return ret;
 }
 
-/* All but what lsmem_block_fua() waits for. */
+/* Carries out a bio, without the waits of lsmem_block_fua(). */
 static int lsmem_block_do(struct lsmem_block_io *io)
 {
 	struct lsmem_store *store = io->store;
 	struct bio *bio = io->bio;
 	int ret;
 
-	/* The table is indexed by what comes next: do not rely on the layers above. */
+	/* The sector indexes the table: do not rely on the checks of the layers above. */
 	if ((bio->bi_iter.bi_sector | bio_sectors(bio)) % LSMEM_BLOCK_SECTORS ||
 	    bio_end_sector(bio) > store->handles.nr * LSMEM_BLOCK_SECTORS)
 		return -EINVAL;
@@ -355,14 +355,14 @@ static int lsmem_block_do(struct lsmem_block_io *io)
 	return bio_sectors(bio) ? lsmem_block_blocks(io) : 0;
 }
 
-/* Wait for what FUA asks for, on a durable store. */
+/* Wait until the changes of a FUA bio are durable, on a durable store. */
 static int lsmem_block_fua(const struct bio *bio, const struct lsmem_place *last, u64 deadline)
 {
 	struct lsmem_store *store = bio->bi_bdev->bd_disk->private_data;
 
 	if (!(bio->bi_opf & REQ_FUA) || !bio_sectors(bio))
 		return 0;
-	/* A block found free may have been deleted by a record not yet durable. */
+	/* The tombstone of a block that was found free may not be durable yet. */
 	if (bio_op(bio) != REQ_OP_WRITE)
 		return lsmem_sync(store, lsmem_block_left(deadline));
 	return lsmem_wait_durable(store, last, lsmem_block_left(deadline));
@@ -373,10 +373,10 @@ static blk_status_t lsmem_block_status(int error)
 	switch (error) {
 	case 0:
 		return BLK_STS_OK;
-	case -ETIMEDOUT:	/* for FLUSH and FUA: applied, durability unknown */
+	case -ETIMEDOUT:	/* of FLUSH and FUA: applied, durability unknown */
 		return BLK_STS_TIMEOUT;
 	case -ENODEV:
-	case -EAGAIN:		/* the store is going */
+	case -EAGAIN:		/* the store is being destroyed */
 		return BLK_STS_OFFLINE;
 	case -EOPNOTSUPP:
 		return BLK_STS_NOTSUPP;
@@ -386,8 +386,8 @@ static blk_status_t lsmem_block_status(int error)
 }
 
 /*
- * Do all of a bio but what lsmem_block_fua() waits for, with waits until @deadline; @last:
- * out, its last change.
+ * Carry out a bio, without the waits of lsmem_block_fua().  All waits end by @deadline.  @last:
+ * out, place of its last change.
  */
 static int lsmem_block_begin_bio(struct bio *bio, unsigned int writer, u64 deadline,
 				 struct lsmem_place *last)
@@ -415,9 +415,9 @@ static void lsmem_block_complete(struct bio *bio, int error, unsigned long start
 }
 
 /*
- * All are begun before the first is waited for: they become durable together, and wait no
- * longer than one.  Those of another carrier go to another head: what is on its way of a
- * segment holds up the rest of it.
+ * Start all bios before waiting for the first: they become durable together, and the waits take
+ * no longer than one.  Each carrier uses its own head, because I/O in flight for a segment holds
+ * up later ranges of the same segment.
  */
 static void lsmem_block_carry_out(struct bio_list *bios, unsigned int carrier)
 {
@@ -482,12 +482,12 @@ static void lsmem_block_unwait(struct lsmem_store *store)
 }
 
 /**
- * lsmem_block_add - show a block store as a disk
- * @store: active, for a durable one that is after recovery (invariant 18); its
- *	device is there
+ * lsmem_block_add - add the disk of a block store
+ * @store: active, which for a durable store is after recovery (invariant 18); its device
+ *	exists
  *
- * Looks for partitions, and so reads from the store.
- * Return: 0 or what the block layer says.
+ * The block layer scans for partitions, and so reads from the store.
+ * Return: 0 or an error of the block layer.
  */
 int lsmem_block_add(struct lsmem_store *store)
 {
@@ -499,7 +499,7 @@ int lsmem_block_add(struct lsmem_store *store)
 		return PTR_ERR(disk);
 	disk->major = lsmem_block_major;
 	disk->first_minor = store->minor;
-	disk->minors = 1;	/* partitions have numbers of the block layer's */
+	disk->minors = 1;	/* the block layer numbers partitions */
 	disk->fops = &lsmem_block_ops;
 	disk->private_data = store;
 	strscpy(disk->disk_name, store->name, DISK_NAME_LEN);
@@ -511,7 +511,7 @@ int lsmem_block_add(struct lsmem_store *store)
 			goto err_put;
 	}
 	ret = device_add_disk(&store->dev, disk, NULL);
-	/* The arguments are valid: the kernel had no memory for the device's name. */
+	/* The arguments are valid: this means that there was no memory for the device's name. */
 	if (ret == -EINVAL)
 		ret = -ENOMEM;
 	if (ret)
@@ -526,10 +526,10 @@ err_put:
 }
 
 /**
- * lsmem_block_del - the disk goes
+ * lsmem_block_del - remove the disk
  * @store: sealed and not busy, or its disk was never added
  *
- * Return: when the last bio has been completed and no other can come.
+ * Returns when the last bio has been completed and no other can arrive.
  */
 void lsmem_block_del(struct lsmem_store *store)
 {
@@ -543,7 +543,7 @@ void lsmem_block_del(struct lsmem_store *store)
 
 /**
  * lsmem_block_busy - is the disk, or a partition of it, open?
- * @store: sealed before: an open meanwhile is either refused or seen here
+ * @store: sealed: an open at the same time is refused, or seen here
  */
 bool lsmem_block_busy(struct lsmem_store *store)
 {

@@ -2,10 +2,10 @@
 /*
  * /dev/lsmem*: the object calls.
  *
- * Each field is checked here, once; below, an operation is trusted.  A call
- * that changes needs a file open for writing, one that reads, for reading.  A
- * vector call carries out its operations one after the other, copying each
- * back with its result, and waits once for all that are to be durable.
+ * Each field of an operation is checked here, once; lower layers trust it.  A call that changes
+ * the store needs a file open for writing, one that reads needs it open for reading.  A vector
+ * call carries out its operations one after the other, copies each back with its result, and
+ * waits once for all durable operations.
  *
  * No locks.
  */
@@ -28,7 +28,7 @@
 #define LSMEM_VECTOR_CHUNK	16	/* operations on the stack */
 #define LSMEM_OPF_ALL		(LSMEM_OPF_DURABLE | LSMEM_OPF_EXPECT)
 
-/* What a call needs: the store, and what the file was opened for. */
+/* The context of a call: the store, and the mode of the file. */
 struct lsmem_call {
 	struct lsmem_store *store;
 	fmode_t mode;
@@ -36,7 +36,7 @@ struct lsmem_call {
 
 /* ---- One operation ------------------------------------------------------ */
 
-/* What each operation takes; index: LSMEM_OP_*. */
+/* The fields that each operation takes; index: LSMEM_OP_*. */
 static const struct {
 	u32 flags;
 	fmode_t mode;
@@ -49,7 +49,7 @@ static const struct {
 	[LSMEM_OP_FREE] = { LSMEM_OPF_ALL, FMODE_WRITE, false, lsmem_object_free },
 };
 
-/* The row of an operation; an unknown one, and a speculated one, has row 0, which takes nothing. */
+/* The row of an operation. An unknown or mispredicted one has row 0, which takes nothing. */
 static u32 lsmem_op_row(u32 op)
 {
 	return op < ARRAY_SIZE(lsmem_ops) ? array_index_nospec(op, ARRAY_SIZE(lsmem_ops)) : 0;
@@ -87,8 +87,8 @@ static int lsmem_op_check(const struct lsmem_call *call, const struct lsmem_op *
 }
 
 /*
- * Check and carry out one operation, whose flags are @flags; @place tells where a change lies,
- * 0: nowhere.
+ * Check and carry out one operation with @flags.  @place: out, where its change lies; segment 0:
+ * no change.
  */
 static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 flags,
 			struct lsmem_place *place)
@@ -141,15 +141,14 @@ static long lsmem_ioctl_free(void *context, void *arg)
 
 /* ---- Many operations ---------------------------------------------------- */
 
-/* The flags of an operation in a vector: its own, and what the vector says for all. */
+/* The flags of an operation in a vector: its own, and those of the vector. */
 static u32 lsmem_vector_flags(const struct lsmem_vector *vector, u32 op, u32 flags)
 {
 	return flags | (vector->flags & lsmem_ops[lsmem_op_row(op)].flags);
 }
 
 /*
- * Carry out one operation of a vector.  Only a fault on the operation itself
- * ends the vector: then it is not known to the caller what was done.
+ * Carry out one operation of a vector.  Only a fault on the descriptor itself ends the vector.
  */
 static int lsmem_vector_one(const struct lsmem_call *call, const struct lsmem_vector *vector,
 			    struct lsmem_op __user *user, struct lsmem_place *place,
@@ -169,7 +168,7 @@ static int lsmem_vector_one(const struct lsmem_call *call, const struct lsmem_ve
 	if (ret)
 		return put_user(ret, &user->result) ? -EFAULT : 0;
 	shared = min_t(size_t, size, sizeof(op));
-	/* Nothing is done whose result could not be told. */
+	/* Do nothing whose result cannot be copied back. */
 	if (copy_to_user(user, &op, shared))
 		return -EFAULT;
 	flags = lsmem_vector_flags(vector, op.op, op.flags);
@@ -181,7 +180,7 @@ static int lsmem_vector_one(const struct lsmem_call *call, const struct lsmem_ve
 	return copy_to_user(user, &op, shared) ? -EFAULT : 0;
 }
 
-/* The wait of a vector failed: its durable operations say so. */
+/* The wait of a vector failed: set the results of its durable operations. */
 static int lsmem_vector_unknown(const struct lsmem_vector *vector, u32 nr)
 {
 	u32 i;
@@ -203,9 +202,9 @@ static int lsmem_vector_unknown(const struct lsmem_vector *vector, u32 nr)
 }
 
 /*
- * Operations of the size that this kernel knows come and go together: less per
- * operation than the call itself, and their cache misses overlap.
- * Returns how many were carried out, less than @nr only with an error in @ret.
+ * Carry out operations of the size that this kernel knows as a batch: their descriptors are copied
+ * together, and their cache misses overlap.  Returns how many were carried out; less than @nr only
+ * with an error in @ret.
  */
 static u32 lsmem_vector_chunk(const struct lsmem_call *call, const struct lsmem_vector *vector,
 			      struct lsmem_op __user *user, struct lsmem_op *ops, u32 nr,
@@ -233,7 +232,7 @@ static u32 lsmem_vector_chunk(const struct lsmem_call *call, const struct lsmem_
 	return i;
 }
 
-/* Fetch @nr operations; false when they have to be looked at one by one. */
+/* Fetch @nr operations. Returns false if they must be fetched one by one. */
 static bool lsmem_vector_fetch(const struct lsmem_vector *vector, struct lsmem_op __user *user,
 			       struct lsmem_op *ops, u32 nr)
 {
@@ -244,7 +243,7 @@ static bool lsmem_vector_fetch(const struct lsmem_vector *vector, struct lsmem_o
 	for (i = 0; i < nr; i++)
 		if (ops[i].size != sizeof(*ops))
 			return false;
-	/* Nothing is done whose result could not be told. */
+	/* Do nothing whose result cannot be copied back. */
 	return !copy_to_user(user, ops, nr * sizeof(*ops));
 }
 

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The cleaner: merges what is live in segments that are mostly not, and frees
- * these.
+ * The cleaner merges the live entries of several segments and frees these segments.
  *
- * One thread a store.  The victims of a pass are chosen by lsmemd in a durable
- * store (LSMEM_REPL_CLEAN), otherwise here, when balance.c says that cleaning is
- * due; here too when a daemon does not answer in time.  A pass lists their live
- * entries, copies them oldest first to the survivor head, and swings each handle
- * word; an entry that was replaced or deleted meanwhile loses the exchange and
- * its copy becomes padding.  The emptied segments form a group that is retired as
- * one (retire.c).  A durable store is cleaned only while its daemon is attached, and
- * only segments that are durably closed (invariant 11).
+ * One thread per store.  The victims of a pass are chosen by lsmemd in a durable store
+ * (LSMEM_REPL_CLEAN), and here in a volatile one, or if the daemon does not choose in
+ * time, when balance.c says that cleaning is due.  A pass lists the live entries of its
+ * victims, copies them oldest first to the survivor head, and exchanges their handle
+ * words.  If an exchange fails because the object was replaced or deleted, the copy
+ * becomes padding.  The emptied segments retire as a group (retire.c).  A durable store
+ * is cleaned only while its daemon is attached, and only segments that are durably
+ * closed (invariant 11).
  *
- * Tombstones: one is kept as long as a segment with an id below its barrier
- * is in the log outside the group (invariant 13: an older copy there could be
- * replayed).  When they take more than tombstones_max of memory, the oldest
- * segments are cleaned next, whatever their score: that lets records go.
+ * A tombstone is kept while a segment with an id below its barrier is in the log outside
+ * the group: recovery could replay an older copy from there (invariant 13).  When
+ * tombstones take more than tombstones_max of memory, the oldest segments are cleaned
+ * next, whatever their score, so that tombstones can be dropped.
  *
- * Progress: the reserve always holds one pass's survivors, since only the
- * cleaner may take what it has claimed and a pass is never larger than that; and
- * when the garbage lies in open segments, these are closed.
+ * Progress: the reserve always holds the survivors of one pass, because only the cleaner
+ * may take what it has claimed, and no pass is larger.  Heads are closed when the
+ * garbage lies in them.
  *
  * Locks: plan.mutex while victims are chosen; none held while entries move;
  * see store.h for what is taken inside.
@@ -41,15 +40,15 @@
 #include "store.h"
 #include "trace.h"
 
-#define LSMEM_PASS_ENTRIES	(256u << 10)	/* most entries looked at in a pass */
-#define LSMEM_IDLE_MS		10		/* after a pass that found nothing */
-#define LSMEM_ASK_MS		100		/* a daemon has to ask for what is due */
+#define LSMEM_PASS_ENTRIES	(256u << 10)	/* most entries listed in a pass */
+#define LSMEM_IDLE_MS		10		/* wait after a choice that found nothing */
+#define LSMEM_ASK_MS		100		/* time for the daemon to choose */
 
 /**
  * struct lsmem_survivor - an entry to be moved
- * @time: of its creation
+ * @time: of its creation, store time
  * @index: of its segment
- * @offset: in it
+ * @offset: in the segment
  */
 struct lsmem_survivor {
 	u64 time;
@@ -73,7 +72,7 @@ struct lsmem_pass {
 static_assert(LSMEM_SEGMENT_BYTES / (LSMEM_ENTRY_BYTES + LSMEM_ALIGN) <= LSMEM_PASS_ENTRIES);
 
 /**
- * lsmem_cleaner_init - take all the memory the cleaner will ever need
+ * lsmem_cleaner_init - allocate all memory that the cleaner needs
  * @store: the store
  * Return: 0 or -ENOMEM.
  */
@@ -86,7 +85,7 @@ int lsmem_cleaner_init(struct lsmem_store *store)
 }
 
 /**
- * lsmem_cleaner_destroy - free what lsmem_cleaner_init() has taken
+ * lsmem_cleaner_destroy - undo lsmem_cleaner_init()
  * @store: its thread has ended
  */
 void lsmem_cleaner_destroy(struct lsmem_store *store)
@@ -97,7 +96,7 @@ void lsmem_cleaner_destroy(struct lsmem_store *store)
 
 /* ---- Choosing ----------------------------------------------------------- */
 
-/* Close the head that has the oldest entries, if a head it is: records wait for it. */
+/* If the oldest segment is a head, close it: tombstones wait for it. */
 static void lsmem_clean_roll_oldest(struct lsmem_store *store)
 {
 	const struct lsmem_segment *oldest;
@@ -112,7 +111,7 @@ static void lsmem_clean_roll_oldest(struct lsmem_store *store)
 			lsmem_count(store, forced_rolls, 1);
 }
 
-/* Claim what survivors may take. */
+/* Claim seglets and segments for survivors. Returns the live bytes that they hold. */
 static u64 lsmem_clean_claim(struct lsmem_store *store)
 {
 	u32 seglets = lsmem_seglets_claim(&store->seglets, LSMEM_PASS_SEGLETS);
@@ -120,7 +119,7 @@ static u64 lsmem_clean_claim(struct lsmem_store *store)
 	return lsmem_clean_fits(seglets, lsmem_segments_claim(store));
 }
 
-/* What the pass has not used is the writers' again; some may wait for just that. */
+/* Drop the claim, and wake up writers that may wait for what it held. */
 static void lsmem_clean_unclaim(struct lsmem_store *store)
 {
 	lsmem_seglets_unclaim(&store->seglets);
@@ -128,7 +127,7 @@ static void lsmem_clean_unclaim(struct lsmem_store *store)
 	lsmem_space_came(store);
 }
 
-/* Nothing has been moved: the victims are as they were. */
+/* Release the victims of a pass that has moved nothing. */
 static void lsmem_clean_release(struct lsmem_store *store, struct lsmem_pass *pass)
 {
 	u32 i;
@@ -141,20 +140,20 @@ static void lsmem_clean_release(struct lsmem_store *store, struct lsmem_pass *pa
 }
 
 /*
- * Would anything be won?  The end of a segment's last seglet is no gain: the
- * survivors will have one too.
+ * Would the pass gain anything?  The unused end of a victim's last seglet is no gain: a survivor
+ * has one too.
  */
 static bool lsmem_clean_gains(struct lsmem_store *store, const struct lsmem_pass *pass)
 {
 	if (store->segments.shown->oldest_first)
-		return true;	/* records can go */
+		return true;	/* tombstones can be dropped */
 	return pass->held / LSMEM_SEGLET_BYTES > lsmem_packed_seglets(pass->live) ||
 	       pass->nr_victims > DIV_ROUND_UP_ULL(pass->live, LSMEM_SEGMENT_BYTES);
 }
 
 /*
- * Make victims of the first of @indices whose survivors find @room; the others may
- * have changed since they were chosen.
+ * Make victims of the first of @indices whose live entries fit into @room bytes.  Skip those
+ * that have changed since they were chosen.
  */
 static void lsmem_clean_take(struct lsmem_store *store, const u32 *indices, u32 nr, u64 room)
 {
@@ -185,7 +184,7 @@ static void lsmem_clean_take(struct lsmem_store *store, const u32 *indices, u32 
 	if (pass->nr_victims && !lsmem_clean_gains(store, pass))
 		lsmem_clean_release(store, pass);
 	if (pass->nr_victims) {
-		/* Compaction goes on beside the pass, with the seglets that are left. */
+		/* Compaction continues beside the pass, with the rest of the reserve. */
 		lsmem_seglets_reclaim(&store->seglets, LSMEM_PASS_SLACK +
 				     DIV_ROUND_UP_ULL(pass->live, LSMEM_SEGLET_BYTES));
 		WRITE_ONCE(store->segments.shown->begun, store->segments.shown->begun + 1);
@@ -194,7 +193,7 @@ static void lsmem_clean_take(struct lsmem_store *store, const u32 *indices, u32 
 	}
 }
 
-/* Choose the victims of a pass; false when nothing can be gained. */
+/* Choose the victims of a pass. Returns false if nothing can be gained. */
 static bool lsmem_clean_choose(struct lsmem_store *store)
 {
 	bool oldest_first = READ_ONCE(store->segments.shown->oldest_first);
@@ -218,7 +217,7 @@ static bool lsmem_clean_choose(struct lsmem_store *store)
 }
 
 /**
- * lsmem_clean_due - are victims to be chosen?
+ * lsmem_clean_due - must victims be chosen?
  * @store: the store
  */
 bool lsmem_clean_due(const struct lsmem_store *store)
@@ -230,11 +229,11 @@ bool lsmem_clean_due(const struct lsmem_store *store)
 /**
  * lsmem_clean_stop - LSMEM_CLEAN_LAST, or its end
  * @store: the store
- * @last: no pass begins any more; one that is under way goes on
+ * @last: begin no pass; one that is under way continues
  */
 void lsmem_clean_stop(struct lsmem_store *store, bool last)
 {
-	mutex_lock(&store->plan.mutex);	/* none is just being chosen */
+	mutex_lock(&store->plan.mutex);	/* no victims are being chosen */
 	WRITE_ONCE(store->cleaner.last, last);
 	mutex_unlock(&store->plan.mutex);
 }
@@ -243,7 +242,7 @@ void lsmem_clean_stop(struct lsmem_store *store, bool last)
  * lsmem_clean_ask - LSMEM_REPL_CLEAN
  * @store: active
  * @ids: of segments, in the order wanted
- * @nr: 1 .. LSMEM_VICTIMS; out: how many of them are victims now
+ * @nr: 1 .. LSMEM_VICTIMS; out: how many became victims
  * Return: 0 or an error as struct lsmem_clean says.
  */
 int lsmem_clean_ask(struct lsmem_store *store, const u64 *ids, u32 *nr)
@@ -297,7 +296,7 @@ static bool lsmem_clean_live(struct lsmem_store *store, const struct lsmem_pass 
 	}
 }
 
-/* List the live entries of one victim; false when a header is damaged. */
+/* List the live entries of one victim. Returns false if a header is damaged. */
 static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 			     struct lsmem_segment *seg)
 {
@@ -336,7 +335,7 @@ static int lsmem_survivor_cmp(const void *a, const void *b)
 	return x->time < y->time ? -1 : x->time > y->time;
 }
 
-/* List all live entries of a pass, oldest first; damaged victims leave it. */
+/* List all live entries of a pass, oldest first. Damaged victims leave the pass. */
 static void lsmem_clean_gather(struct lsmem_store *store, struct lsmem_pass *pass)
 {
 	const struct lsmem_segment *oldest;
@@ -353,7 +352,7 @@ static void lsmem_clean_gather(struct lsmem_store *store, struct lsmem_pass *pas
 			pass->victims[kept++] = seg;
 			continue;
 		}
-		/* It stays in the log, and so does whatever waits for it. */
+		/* It stays in the log, and so do tombstones that wait for it. */
 		spin_lock(&store->segments.lock);
 		lsmem_segment_leave(seg);
 		spin_unlock(&store->segments.lock);
@@ -367,8 +366,8 @@ static void lsmem_clean_gather(struct lsmem_store *store, struct lsmem_pass *pas
 /* ---- Moving ------------------------------------------------------------- */
 
 /*
- * Reserve in the survivor head, waiting for the daemon to list a spare.  What earlier passes have
- * left may be all that can become one, and only this thread frees it.
+ * Reserve in the survivor head, and wait until the daemon lists a spare if necessary.  Groups of
+ * earlier passes may be the only segments that can become spares, and only this thread frees them.
  */
 static int lsmem_clean_begin(struct lsmem_store *store, u32 length, u32 type,
 			     struct lsmem_append *ap)
@@ -383,7 +382,7 @@ static int lsmem_clean_begin(struct lsmem_store *store, u32 length, u32 type,
 			return 0;
 		if (lsmem_retire_free(store))
 			continue;
-		held = lsmem_retire_due(store);	/* by a view: see lsmem_cleaner_wait() */
+		held = lsmem_retire_due(store);	/* a view holds it up: see lsmem_cleaner_wait() */
 		wait_event_freezable_timeout(store->plan.work, kthread_should_stop() ||
 					     atomic_read(&store->space.serial) != serial ||
 					     (!held && lsmem_retire_due(store)),
@@ -402,7 +401,7 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 	u32 length, type;
 	int ret;
 
-	/* Again: the daemon can have written to it since it was listed. */
+	/* Check again: the daemon can have written to it since it was listed. */
 	if (!lsmem_entry_fetch(store, seg, survivor->offset, &e) ||
 	    lsmem_handle_index(le64_to_cpu(e.key)) >= store->handles.nr) {
 		lsmem_segment_damaged(store, seg, survivor->offset);
@@ -442,7 +441,7 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 	return 0;
 }
 
-/* Victims found damaged while their entries moved stay: they still have entries. */
+/* Victims found damaged while entries moved stay in the log: they still have live entries. */
 static void lsmem_clean_spare_damaged(struct lsmem_store *store, struct lsmem_pass *pass)
 {
 	u32 i, kept = 0;
@@ -457,7 +456,7 @@ static void lsmem_clean_spare_damaged(struct lsmem_store *store, struct lsmem_pa
 	pass->nr_victims = kept;
 }
 
-/* Move what the victims have; false when the store is going. */
+/* Move the live entries of the victims. Returns false if the store is being destroyed. */
 static bool lsmem_clean_merge(struct lsmem_store *store, struct lsmem_pass *pass)
 {
 	u32 i;
@@ -478,7 +477,7 @@ static bool lsmem_clean_merge(struct lsmem_store *store, struct lsmem_pass *pass
 	return true;
 }
 
-/* Carry out the pass whose victims have been taken. */
+/* Carry out the pass whose victims have been chosen. */
 static void lsmem_clean_pass(struct lsmem_store *store)
 {
 	struct lsmem_pass *pass = store->cleaner.pass;
@@ -486,7 +485,7 @@ static void lsmem_clean_pass(struct lsmem_store *store)
 
 	trace_lsmem_clean_begin(store->name, pass->nr_victims, pass->live, pass->held);
 	lsmem_clean_gather(store, pass);
-	/* When one is damaged, records may have been dropped that it needs: choose again. */
+	/* A damaged victim may need tombstones that this list dropped: choose again. */
 	if (pass->damaged)
 		lsmem_clean_release(store, pass);
 	else if (!lsmem_clean_merge(store, pass))
@@ -498,7 +497,7 @@ static void lsmem_clean_pass(struct lsmem_store *store)
 	if (pass->held > pass->moved)
 		lsmem_space_made(store, (pass->held - pass->moved) / LSMEM_SEGLET_BYTES, ns);
 	trace_lsmem_clean_end(store->name, pass->moved, ns);
-	/* Pairs with the daemon, which then looks at the table. */
+	/* Pairs with the daemon, which reads the table after it has seen this. */
 	smp_store_release(&store->segments.shown->ended, store->segments.shown->begun);
 	if (store->durable)
 		wake_up(&store->repl.events);
@@ -507,8 +506,8 @@ static void lsmem_clean_pass(struct lsmem_store *store)
 /* ---- The thread --------------------------------------------------------- */
 
 /*
- * Wait until there is something to do.  @held: a view holds up a group, and views end
- * without telling us.  @due: when to choose, in jiffies, 0: cleaning is not due.
+ * Wait for work.  @held: a view holds up a group, and views end without a wake-up.  @due: when to
+ * choose victims, in jiffies; 0: cleaning is not due.
  */
 static void lsmem_cleaner_wait(struct lsmem_store *store, bool held, unsigned long due)
 {
@@ -528,14 +527,14 @@ static void lsmem_cleaner_wait(struct lsmem_store *store, bool held, unsigned lo
 	WRITE_ONCE(store->cleaner.barren, false);
 }
 
-/* Cleaning is due, and no daemon has asked: choose; false when nothing can be gained. */
+/* Cleaning is due and no daemon has chosen: choose. Returns false if nothing can be gained. */
 static bool lsmem_clean_begin_own(struct lsmem_store *store)
 {
 	int asked = atomic_read(&store->plan.clean_asked);
 	bool gained = lsmem_clean_choose(store);
 
 	WRITE_ONCE(store->cleaner.barren, !gained);
-	if (!gained)	/* nothing is left of what was asked for by then */
+	if (!gained)	/* what was asked for is done */
 		atomic_cmpxchg(&store->plan.clean_asked, asked, 0);
 	lsmem_balance(store);
 	return gained;
@@ -560,7 +559,7 @@ static int lsmem_cleaner(void *data)
 		}
 		if (!lsmem_clean_due(store))
 			due = 0;
-		else if (!due)	/* the daemon of a durable store has its time to choose */
+		else if (!due)	/* the daemon of a durable store has LSMEM_ASK_MS to choose */
 			due = (jiffies + (store->durable ? msecs_to_jiffies(LSMEM_ASK_MS) : 0)) ?: 1;
 		if (due && time_after_eq(jiffies, due)) {
 			due = 0;
@@ -573,10 +572,10 @@ static int lsmem_cleaner(void *data)
 }
 
 /**
- * lsmem_cleaner_make - make the thread; it does not run before lsmem_cleaner_run()
+ * lsmem_cleaner_make - create the thread; it starts with lsmem_cleaner_run()
  * @store: its cleaner is initialised
  *
- * Context: may sleep.  Return: 0 or what kthread_create() says.
+ * Context: may sleep.  Return: 0, or the error of kthread_create().
  */
 int lsmem_cleaner_make(struct lsmem_store *store)
 {
@@ -590,8 +589,8 @@ int lsmem_cleaner_make(struct lsmem_store *store)
 }
 
 /**
- * lsmem_cleaner_run - a store has become active
- * @store: its thread has been made
+ * lsmem_cleaner_run - start the thread
+ * @store: active; lsmem_cleaner_make() has succeeded
  */
 void lsmem_cleaner_run(struct lsmem_store *store)
 {
@@ -599,7 +598,7 @@ void lsmem_cleaner_run(struct lsmem_store *store)
 }
 
 /**
- * lsmem_clean_forget - the segments go: so does what is known of passes over them
+ * lsmem_clean_forget - reset the cleaner, because a recovery was given up
  * @store: RECOVERING, store->mutex held; its threads do not run
  *
  * Context: may sleep.
@@ -621,8 +620,8 @@ void lsmem_clean_forget(struct lsmem_store *store)
 }
 
 /**
- * lsmem_cleaner_stop - end the thread, if it has been made
- * @store: is going, or did not become active: then the thread ends without having run
+ * lsmem_cleaner_stop - end the thread, if it exists
+ * @store: is being destroyed, or did not become active; then it ends without having run
  *
  * Context: sleeps until it has ended.
  */

@@ -10,7 +10,7 @@ struct lsmem_store;
 struct lsmem_survivor;
 struct task_struct;
 
-/* What the cleaner has done; written by the cleaner alone. */
+/* Statistics; only the cleaner writes them. */
 struct lsmem_cleaner_stats {
 	u64 passes;
 	u64 segments_cleaned;
@@ -23,11 +23,11 @@ struct lsmem_cleaner_stats {
 /**
  * struct lsmem_cleaner - the cleaner of a store
  * @task: its thread; NULL while there is none
- * @pass: what it works on; plan.mutex while victims are chosen, then the thread's
- * @survivors: the entries of @pass that are to be moved; the thread's
- * @stats: what it has done
- * @last: no pass begins any more: the daemon is going; plan.mutex for writing
- * @barren: cleaning has just gained nothing
+ * @pass: the pass; under plan.mutex while victims are chosen, then the thread's own
+ * @survivors: the entries of @pass to be moved; the thread's own
+ * @stats: statistics
+ * @last: begin no pass, because the daemon is about to end; plan.mutex for writing
+ * @barren: the last choice of victims gained nothing
  */
 struct lsmem_cleaner {
 	struct task_struct *task;

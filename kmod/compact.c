@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Compaction: what is live in a segment moves to fewer seglets.
+ * Compaction: the live entries of a segment move to fewer seglets.
  *
- * The segment stays what it is: id, place in the log, and all that a backup has
- * of it.  Headers are copied as they are, home offsets included.  So nothing is
- * written, nothing has to be made durable first, and a crash in the middle is
- * nothing to a recovery.  Only segments that are durably closed are compacted
- * (invariant 11).
+ * The segment keeps its id, its place in the log, and its replicas on backups.  Headers
+ * are copied unchanged, home offsets included.  So nothing is written to a backup,
+ * nothing must be durable first, and a recovery does not see a compaction that a crash
+ * interrupts.  Only segments that are durably closed are compacted (invariant 11).
  *
- * A compactor takes all seglets that it will need before it begins, writes the
- * live entries one after the other, and exchanges each handle word; one that loses to
- * a replacement writes the next entry over its copy, which no reader has seen.
- * Then the segment gets its new seglets.  The old ones, the vacated, are free as
- * soon as no view and no kernel reader can see them: their chain in the seglet
- * table stays until then.  One segment is one step: at most 8 MiB.
+ * A compactor takes all seglets that it needs before it begins, copies the live entries
+ * one after the other, and exchanges their handle words.  If an exchange fails because
+ * the object was replaced, the next entry overwrites the copy, which no reader has seen.
+ * Then the segment gets the new seglets.  The old ones are vacated: they are freed when no
+ * view and no kernel reader can see them, and their chain in the seglet table stays until
+ * then.  One step compacts one segment, at most 8 MiB.
  *
- * Tombstones are dropped when no older segment is left that could hold what
- * they delete (invariant 13); their copy on the backup stays with the segment.
+ * Tombstones are dropped when no older segment is left that could hold the deleted
+ * object (invariant 13); their copies on backups stay with the segment.
  *
- * Progress: a compactor that has begun waits for nothing, and always frees more
- * than it takes.
+ * Progress: a compactor that has begun never waits, and always frees more seglets than it
+ * takes.
  *
  * Source: Rumble et al., "Log-structured Memory for DRAM-based Storage", FAST
  * 2014, section 5.1 (segment compaction).
  *
  * Locks: none held while entries move; segments.lock for the segment's state, its
- * seglets when they are swapped, and the ring of the vacated.
+ * seglets when they are swapped, and the ring of vacated seglets.
  */
 #include <linux/freezer.h>
 #include <linux/kthread.h>
@@ -42,20 +41,20 @@
 #include "store.h"
 #include "trace.h"
 
-#define LSMEM_COMPACT_BATCH	32	/* entries whose cache misses overlap */
-#define LSMEM_COMPACT_IDLE_MS	10	/* after nothing could be gained ... */
-#define LSMEM_COMPACT_IDLE_MAX	7	/* ... twice as long each time, so often */
+#define LSMEM_COMPACT_BATCH	32	/* entries moved together, so that their cache misses overlap */
+#define LSMEM_COMPACT_IDLE_MS	10	/* wait after a fruitless look ... */
+#define LSMEM_COMPACT_IDLE_MAX	7	/* ... doubled so many times */
 
 /**
  * struct lsmem_compactor - one thread
  * @store: its store
- * @number: from 0; the first also decides when none may work
+ * @number: from 0; number 0 also calls lsmem_balance() when none may work
  * @task: its thread, or NULL
- * @to: where the segment at hand goes: index and seglets are used
- * @end: length of @to so far
+ * @to: target of the segment at hand; only index and seglets are used
+ * @end: bytes of @to that are filled
  * @oldest: tombstones with a higher barrier are kept
- * @moved: bytes, in this segment
- * @batch: live entries that are about to move: place, header
+ * @moved: bytes moved in this segment
+ * @batch: live entries to be moved next: offset and header
  */
 struct lsmem_compactor {
 	struct lsmem_store *store;
@@ -74,8 +73,8 @@ struct lsmem_compactor {
 /* ---- Freeing ------------------------------------------------------------ */
 
 /*
- * Free the oldest vacated seglets; false when there are none, or they can be seen.
- * @wait: for the kernel's readers, which does not take long.
+ * Free the oldest vacated seglets.  Returns false if there are none, or a reader may see them.
+ * @wait: wait for kernel readers, which takes a grace period.
  */
 static bool lsmem_vacated_free(struct lsmem_store *store, bool wait)
 {
@@ -111,9 +110,8 @@ static u32 lsmem_entry_room(const struct lsmem_entry *e)
 }
 
 /*
- * Collect the next entries from @offset, until the batch is full or the segment
- * ends.  Returns how many; *offset: where to go on; -EBADMSG: what is there is no
- * entry.
+ * Collect the next live entries from *@offset on, until the batch is full or the segment ends,
+ * and advance *@offset.  Returns how many, or -EBADMSG: there is no entry.
  */
 static int lsmem_compact_collect(struct lsmem_compactor *c, const struct lsmem_segment *seg,
 				 u32 *offset)
@@ -146,7 +144,7 @@ static int lsmem_compact_collect(struct lsmem_compactor *c, const struct lsmem_s
 	return nr;
 }
 
-/* Copy an entry to the end of what has been moved; false: it cannot be so large. */
+/* Append a copy of an entry to the target. Returns false if it does not fit: it is damaged. */
 static bool lsmem_compact_copy(struct lsmem_compactor *c, const struct lsmem_segment *seg,
 			       u32 offset, const struct lsmem_entry *e)
 {
@@ -203,7 +201,7 @@ static bool lsmem_compact_tombstone(struct lsmem_compactor *c, struct lsmem_segm
 	return true;
 }
 
-/* Move all that is live; false when the segment is found damaged. */
+/* Move all live entries. Returns false if the segment is damaged. */
 static bool lsmem_compact_move(struct lsmem_compactor *c, struct lsmem_segment *seg)
 {
 	u32 offset = 0, seglets = 0;
@@ -213,7 +211,7 @@ static bool lsmem_compact_move(struct lsmem_compactor *c, struct lsmem_segment *
 
 		if (nr < 0)
 			break;
-		/* The last segment's old seglets may have become free meanwhile. */
+		/* The vacated seglets of an earlier segment may have become free meanwhile. */
 		if (seglets != c->end / LSMEM_SEGLET_BYTES)
 			lsmem_vacated_free(c->store, false);
 		seglets = c->end / LSMEM_SEGLET_BYTES;
@@ -239,7 +237,7 @@ damaged:
 
 /* ---- One segment -------------------------------------------------------- */
 
-/* Seglets that were taken and not needed: no reader has seen them. */
+/* Give back seglets that were not needed; no reader has seen them. */
 static void lsmem_compact_trim(struct lsmem_compactor *c)
 {
 	u32 needed = DIV_ROUND_UP(c->end, LSMEM_SEGLET_BYTES), more = c->to.nr_seglets - needed;
@@ -252,12 +250,12 @@ static void lsmem_compact_trim(struct lsmem_compactor *c)
 	c->to.nr_seglets = needed;
 }
 
-/* The segment gets its new seglets; the old ones wait until no reader can see them. */
+/* Swap the seglets of the segment; the old ones wait until no reader can see them. */
 static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *seg)
 {
 	struct lsmem_store *store = c->store;
 	u64 epoch = lsmem_epoch_advance(store);
-	/* The next segment is compacted while readers leave this one's old seglets. */
+	/* The next segment is compacted while this one's old seglets wait for readers. */
 	unsigned long rcu = start_poll_synchronize_rcu_expedited();
 	struct lsmem_vacated *vacated;
 
@@ -278,7 +276,7 @@ static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *
 	spin_unlock(&store->segments.lock);
 }
 
-/* It stays, or goes back, to what it was. */
+/* The segment keeps its old seglets. */
 static void lsmem_compact_leave(struct lsmem_store *store, struct lsmem_segment *seg)
 {
 	spin_lock(&store->segments.lock);
@@ -286,7 +284,7 @@ static void lsmem_compact_leave(struct lsmem_store *store, struct lsmem_segment 
 	spin_unlock(&store->segments.lock);
 }
 
-/* May another compaction begin, and if so, with the seglets for it taken? */
+/* Take the seglets for a compaction. Returns false if it cannot begin now. */
 static bool lsmem_compact_begin(struct lsmem_compactor *c, const struct lsmem_segment *seg)
 {
 	struct lsmem_store *store = c->store;
@@ -294,7 +292,7 @@ static bool lsmem_compact_begin(struct lsmem_compactor *c, const struct lsmem_se
 	bool room;
 
 	spin_lock(&store->segments.lock);
-	/* The others may each end one at the same time. */
+	/* Each of the other compactors may end one at the same time. */
 	room = store->compaction.next - store->compaction.first <= LSMEM_VACATED - LSMEM_COMPACTORS;
 	oldest = lsmem_log_oldest(store, NULL, 0);
 	c->oldest = oldest ? oldest->id : 0;
@@ -308,7 +306,7 @@ static bool lsmem_compact_begin(struct lsmem_compactor *c, const struct lsmem_se
 						      c->to.seglets));
 }
 
-/* Compact one segment in state COMPACTING; false when nothing was gained. */
+/* Compact one segment in state COMPACTING. Returns false if nothing was gained. */
 static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 {
 	struct lsmem_store *store = c->store;
@@ -320,7 +318,7 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 		return false;
 	}
 	if (!lsmem_compact_move(c, seg)) {
-		/* What has moved stays where it is now: those seglets are the segment's for ever. */
+		/* Entries that have moved stay in the new seglets, which the segment keeps as well. */
 		lsmem_seglets_keep(&store->seglets, c->to.nr_seglets);
 		lsmem_compact_leave(store, seg);
 		return false;
@@ -346,14 +344,14 @@ static bool lsmem_compact_wanted(const struct lsmem_compactor *c)
 	       lsmem_balance_due(c->store);
 }
 
-/* Are there vacated seglets?  When there is nothing else, a view holds them; one looks after it. */
+/* Are there vacated seglets? With no other work a view holds them; one compactor polls. */
 static bool lsmem_compactor_held(const struct lsmem_compactor *c)
 {
 	return !c->number &&
 	       READ_ONCE(c->store->compaction.first) != READ_ONCE(c->store->compaction.next);
 }
 
-/* Wait until there may be something to do; @fruitless: how often there was nothing. */
+/* Wait for work. @fruitless: how many looks in a row found none. */
 static void lsmem_compactor_wait(struct lsmem_compactor *c, unsigned int fruitless)
 {
 	unsigned int pause = LSMEM_COMPACT_IDLE_MS << min(fruitless, LSMEM_COMPACT_IDLE_MAX + 1u);
@@ -361,7 +359,7 @@ static void lsmem_compactor_wait(struct lsmem_compactor *c, unsigned int fruitle
 	int stalled = atomic_read(&store->space.stalled);
 
 	if (lsmem_compactor_held(c)) {
-		/* A view holds them up: views end without telling us. */
+		/* A view holds them up, and views end without a wake-up. */
 		wait_event_freezable_timeout(store->plan.work, kthread_should_stop(), 1);
 	} else if (lsmem_compact_wanted(c)) {
 		if (stalled)
@@ -371,7 +369,7 @@ static void lsmem_compactor_wait(struct lsmem_compactor *c, unsigned int fruitle
 					     (!stalled && atomic_read(&store->space.stalled)),
 					     msecs_to_jiffies(pause));
 	} else {
-		/* In the other waits every append would wake it for nothing. */
+		/* In the other waits an append must not wake it up. */
 		smp_store_mb(store->plan.idle, true);
 		wait_event_freezable(store->plan.work, kthread_should_stop() ||
 				     lsmem_compact_wanted(c));
@@ -389,7 +387,7 @@ static int lsmem_compactor(void *data)
 		struct lsmem_segment *seg = NULL;
 		bool freed = lsmem_vacated_free(c->store, false);
 
-		/* What is vacated now would wait for the same view: look ever less often. */
+		/* More vacated seglets would wait for the same view: poll less and less often. */
 		if (lsmem_compact_wanted(c) &&
 		    (!fruitless || !lsmem_compactor_held(c) || is_power_of_2(fruitless)))
 			seg = lsmem_balance_next(c->store);
@@ -402,7 +400,7 @@ static int lsmem_compactor(void *data)
 }
 
 /**
- * lsmem_compactors_init - take all the memory compactors will ever need
+ * lsmem_compactors_init - allocate all memory that compactors need
  * @store: the store
  * Return: 0 or -ENOMEM.
  */
@@ -423,7 +421,7 @@ int lsmem_compactors_init(struct lsmem_store *store)
 }
 
 /**
- * lsmem_compactors_destroy - free what lsmem_compactors_init() has taken
+ * lsmem_compactors_destroy - undo lsmem_compactors_init()
  * @store: its threads have ended
  */
 void lsmem_compactors_destroy(struct lsmem_store *store)
@@ -432,12 +430,12 @@ void lsmem_compactors_destroy(struct lsmem_store *store)
 }
 
 /**
- * lsmem_compactors_make - make the threads; none runs before lsmem_compactors_run()
+ * lsmem_compactors_make - create the threads; they start with lsmem_compactors_run()
  * @store: its compactors are initialised
  *
- * All of them: those above nr_compactors sleep, so that it can be changed.
+ * Creates all LSMEM_COMPACTORS; those above nr_compactors sleep, so that it can be changed.
  *
- * Context: may sleep.  Return: 0 or what kthread_create() says; there is none then.
+ * Context: may sleep.  Return: 0, or the error of kthread_create(); then no thread exists.
  */
 int lsmem_compactors_make(struct lsmem_store *store)
 {
@@ -458,8 +456,8 @@ int lsmem_compactors_make(struct lsmem_store *store)
 }
 
 /**
- * lsmem_compactors_run - a store has become active
- * @store: its threads have been made
+ * lsmem_compactors_run - start the threads
+ * @store: active; lsmem_compactors_make() has succeeded
  */
 void lsmem_compactors_run(struct lsmem_store *store)
 {
@@ -470,8 +468,8 @@ void lsmem_compactors_run(struct lsmem_store *store)
 }
 
 /**
- * lsmem_compactors_stop - end the threads that have been made
- * @store: is going, or did not become active: then they end without having run
+ * lsmem_compactors_stop - end the threads that exist
+ * @store: is being destroyed, or did not become active; then they end without having run
  *
  * Context: sleeps until they have ended.
  */

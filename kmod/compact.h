@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-#define LSMEM_VACATED		64	/* compactions whose old seglets may still be seen */
+#define LSMEM_VACATED		64	/* compactions whose old seglets readers may still see */
 #define LSMEM_COMPACTORS	4u	/* most compactors of a store */
 
 struct lsmem_compactor;
@@ -13,9 +13,9 @@ struct lsmem_store;
 
 /**
  * struct lsmem_vacated - seglets that compaction has emptied
- * @first: the first of them; the seglet table chains them
+ * @first: the first seglet; the seglet table chains them
  * @nr: how many
- * @lent: seglets that were taken to empty them
+ * @lent: seglets that the compaction borrowed
  * @epoch: views that began before it may still use them
  * @rcu: grace period after which no kernel reader does
  */
@@ -29,11 +29,11 @@ struct lsmem_vacated {
 
 /**
  * struct lsmem_compaction - the compactors of a store, and what they have emptied
- * @compactors: LSMEM_COMPACTORS of them
+ * @compactors: LSMEM_COMPACTORS threads
  * @nr_compactors: how many of them may work
  * @vacated: [@first, @next) of a ring
  * @first: the oldest, not masked; under segments.lock, as @next and @vacating
- * @next: the next
+ * @next: where the next goes, not masked
  * @vacating: how many seglets are in @vacated; read without the lock as a hint
  * @freeing: bit 0: one of the threads frees the oldest
  */

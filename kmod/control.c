@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/lsmem-control: make and destroy stores, attach a daemon.
+ * /dev/lsmem-control: create and destroy stores, attach a daemon.
  *
- * For tasks with CAP_SYS_ADMIN; asked at each call, so that a descriptor
- * handed on gives nothing away.  No locks.
+ * For tasks with CAP_SYS_ADMIN, which each call checks: a descriptor that is passed on conveys no
+ * rights.  No locks.
  */
 #include <linux/capability.h>
 #include <linux/miscdevice.h>
@@ -86,7 +86,7 @@ static struct miscdevice lsmem_control = {
 /**
  * lsmem_control_init - make /dev/lsmem-control
  *
- * Context: sleeps.  Return: 0 or what misc_register() says.
+ * Context: sleeps.  Return: 0 or an error of misc_register().
  */
 int lsmem_control_init(void)
 {

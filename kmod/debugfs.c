@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The inside of a store, in /sys/kernel/debug/lsmem/<store>/, for those who
- * work on it: no promise is made about names or contents.
+ * /sys/kernel/debug/lsmem/<store>/, for developers; names and contents can change at any time.
  *
  *	segments	each segment of the log, by index
- *	heads		where the log grows
+ *	heads		the heads of the log
  *	retires		groups of victims that wait for a digest or a view
  *	clients		open files with windows, and the views they hold
  *
  * and the faults of fault.c.
  *
- * Locks: what each file shows is copied under the lock that protects it, and
- * printed after; segments one at a time, so a large store does not stop its
- * writers.  The files go before the store: debugfs waits for their readers.
+ * Locks: each file copies what it shows under the lock that protects it, and prints after;
+ * segments are copied one at a time, so a large store does not stop its writers.  The files are
+ * removed before the store: debugfs waits for their readers.
  */
 #include <linux/debugfs.h>
 #include <linux/math64.h>
@@ -186,10 +185,10 @@ DEFINE_SHOW_ATTRIBUTE(clients);
 /* ---- The directories ---------------------------------------------------- */
 
 /**
- * lsmem_debugfs_add - show a store
- * @store: whole
+ * lsmem_debugfs_add - add the directory of a store
+ * @store: complete
  *
- * Without debugfs, or without memory for it, the store works as well.
+ * Errors are ignored: the store works without debugfs.
  */
 void lsmem_debugfs_add(struct lsmem_store *store)
 {
@@ -202,10 +201,10 @@ void lsmem_debugfs_add(struct lsmem_store *store)
 }
 
 /**
- * lsmem_debugfs_del - a store is going
- * @store: still whole
+ * lsmem_debugfs_del - remove the directory of a store
+ * @store: still complete
  *
- * Return: when its files are not read any more.
+ * Returns when no reader uses the files.
  */
 void lsmem_debugfs_del(struct lsmem_store *store)
 {
@@ -214,7 +213,7 @@ void lsmem_debugfs_del(struct lsmem_store *store)
 }
 
 /**
- * lsmem_debugfs_init - make the directory that holds those of stores
+ * lsmem_debugfs_init - make the directory for those of the stores
  *
  * Context: sleeps.
  */

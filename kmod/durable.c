@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Durability: waiting for it.
+ * Waiting for durability.
  *
- * A change is durable when its daemon has acknowledged the log up to its end (repl.c).  An
- * operation that is to be durable waits for its own place, until that is durable or, with
- * backups that answer for their memory, each of them has received it.  SYNC, fsync, FLUSH
- * and FUA wait for what is durable; those that want all changes take a point in every head
- * and wait for that.
+ * A change is durable when the daemon has acknowledged the log up to its end (repl.c).  A
+ * durable operation waits for its own place: until it is durable or, with ack = memory, until
+ * each backup has received it.  SYNC, fsync, FLUSH and FUA wait until it is durable; waits for
+ * all changes take the reserved end of every head and wait for these.
  *
- * Each wait has a bound (durable_ms, flush_ms or the caller's) and ends when the store is
- * no longer active: nothing waits for a daemon that does not come.
+ * Each wait has a bound (durable_ms, flush_ms or the caller's) and ends when the store is no
+ * longer active: nothing waits for a daemon that does not come back.
  *
- * Locks: segments.lock to look; none while waiting.
+ * Locks: segments.lock for each look; none while waiting.
  */
 #include "durable.h"
 #include "log.h"
@@ -30,7 +29,7 @@
 		lsmem_store_active(store) ? 0 : -EAGAIN;				\
 })
 
-/* Is this place durable, or @received?  A segment that has left the log was, whole. */
+/* Is this place durable, or received if @received? A segment that left the log was durable. */
 static bool lsmem_place_durable(struct lsmem_store *store, const struct lsmem_place *place,
 				bool received)
 {
@@ -61,8 +60,8 @@ static int lsmem_wait_place(struct lsmem_store *store, const struct lsmem_place 
  * @place: of the change; segment 0: none
  * @ms: bound
  *
- * Return: 0; -EOPNOTSUPP on a volatile store; -ETIMEDOUT after @ms: it is
- * applied, its durability unknown; -EINTR likewise; -EAGAIN.
+ * Return: 0; -EOPNOTSUPP on a volatile store; -ETIMEDOUT after @ms, -EINTR: the change is
+ * applied, and whether it is durable is unknown; -EAGAIN: the store is not active.
  */
 int lsmem_wait_durable(struct lsmem_store *store, const struct lsmem_place *place,
 		       unsigned int ms)
@@ -75,7 +74,7 @@ int lsmem_wait_durable(struct lsmem_store *store, const struct lsmem_place *plac
  * @store: active
  * @place: of the change; segment 0: none
  *
- * Return: as lsmem_wait_durable(), the bound is durable_ms.
+ * Return: as lsmem_wait_durable(), with durable_ms as the bound.
  */
 int lsmem_wait_received(struct lsmem_store *store, const struct lsmem_place *place)
 {
@@ -83,12 +82,12 @@ int lsmem_wait_received(struct lsmem_store *store, const struct lsmem_place *pla
 }
 
 /**
- * lsmem_sync - make everything before it durable
+ * lsmem_sync - wait until all changes so far are durable
  * @store: active
  * @timeout_ms: bound, 0 for flush_ms
  *
- * A snapshot of all heads at its arrival; what is written meanwhile is not
- * waited for.  Return: as lsmem_wait_durable().
+ * Changes that are made during the call are not waited for.
+ * Return: as lsmem_wait_durable().
  */
 int lsmem_sync(struct lsmem_store *store, u32 timeout_ms)
 {
@@ -102,10 +101,10 @@ int lsmem_sync(struct lsmem_store *store, u32 timeout_ms)
 }
 
 /**
- * lsmem_sync_received - wait until everything before it is durable, or received
+ * lsmem_sync_received - wait until all changes so far are durable, or received
  * @store: active
  *
- * For operations that wait together.  Return: as lsmem_wait_durable().
+ * For the operations of one vector call.  Return: as lsmem_wait_durable().
  */
 int lsmem_sync_received(struct lsmem_store *store)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Durability: waiting for it.  See durable.c. */
+/* Waiting for durability.  See durable.c. */
 #ifndef LSMEM_DURABLE_H
 #define LSMEM_DURABLE_H
 

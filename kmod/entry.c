@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Entries: their headers, their checks, and what they count for.
+ * Entries: headers, checks, and accounting.
  *
- * An entry counts in two places: in its segment (@live, @tombstones), which tells the
- * cleaners what is worth moving, and in the store's live bytes, which admission
- * compares with the capacity.  A tombstone counts as long as an older copy of what
- * it deletes may be listed (invariant 13): its barrier says until when.
+ * A live entry is counted twice: in its segment (@live, @tombstones), where the cleaners
+ * choose victims by it, and in the store's live bytes, which admission compares with the
+ * capacity.  A tombstone is live while a segment with an older copy of the deleted object
+ * may be listed (invariant 13); its barrier says until when.
  *
- * No locks: the numbers are atomic or one copy a CPU.
+ * No locks: the counters are atomic or per CPU.
  */
 #include <linux/crc32c.h>
 
@@ -22,7 +22,7 @@ static_assert(sizeof(struct lsmem_tombstone) <= LSMEM_ALIGN);
 /**
  * lsmem_entry_stamp - write the header of an entry
  * @store: the store
- * @ap: reserved, its payload copied; may be stamped again until it is committed
+ * @ap: reserved, its payload copied; can be stamped again until it is committed
  * @key: handle, or what the type says (struct lsmem_entry)
  * @version: its version
  * @length: payload bytes
@@ -43,7 +43,7 @@ void lsmem_entry_stamp(struct lsmem_store *store, const struct lsmem_append *ap,
 }
 
 /**
- * lsmem_entry_pcrc - the CRC of a payload, as it is in the log
+ * lsmem_entry_pcrc - compute the CRC of a payload in the log
  * @store: the store
  * @seg: its segment
  * @offset: of the payload in it
@@ -67,12 +67,12 @@ u32 lsmem_entry_pcrc(struct lsmem_store *store, const struct lsmem_segment *seg,
 /**
  * lsmem_entry_fetch - copy the header of an entry, and check it
  * @store: the store
- * @seg: has been closed
+ * @seg: closed
  * @offset: of the entry, below @seg->committed
- * @e: out: a copy, so that what has been checked is what is used: a process with a
- *	replication descriptor can write to seglets
+ * @e: out: a copy, because a process with a replication descriptor can write to the
+ *	original between check and use
  *
- * Return: false when it is not a header of this segment, or its entry would not end in it.
+ * Return: false if it is no header of this segment, or the entry would end beyond it.
  */
 bool lsmem_entry_fetch(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
 		       struct lsmem_entry *e)
@@ -82,12 +82,12 @@ bool lsmem_entry_fetch(struct lsmem_store *store, const struct lsmem_segment *se
 	       lsmem_entry_size(lsmem_entry_length(e)) <= seg->committed - offset;
 }
 
-/* ---- What counts -------------------------------------------------------- */
+/* ---- Accounting --------------------------------------------------------- */
 
 /**
- * lsmem_live_add - the live bytes of a store change
+ * lsmem_live_add - change the live bytes of a store
  * @store: the store
- * @bytes: more, or fewer if negative
+ * @bytes: to add; negative to subtract
  */
 void lsmem_live_add(struct lsmem_store *store, s64 bytes)
 {
@@ -95,7 +95,7 @@ void lsmem_live_add(struct lsmem_store *store, s64 bytes)
 }
 
 /**
- * lsmem_entry_count - an entry has its payload: statistics and trace
+ * lsmem_entry_count - count and trace an entry that has its payload
  * @store: the store
  * @ap: the entry
  * @key: its handle
@@ -111,8 +111,8 @@ void lsmem_entry_count(struct lsmem_store *store, const struct lsmem_append *ap,
 }
 
 /**
- * lsmem_entry_alive - an entry counts from now on
- * @ap: stamped and not yet committed, so that no cleaner sees less
+ * lsmem_entry_alive - count an entry as live in its segment
+ * @ap: stamped, and not yet committed: no cleaner sees the segment without it
  */
 void lsmem_entry_alive(const struct lsmem_append *ap)
 {
@@ -120,10 +120,10 @@ void lsmem_entry_alive(const struct lsmem_append *ap)
 }
 
 /**
- * lsmem_entry_dead - an entry counts no more
+ * lsmem_entry_dead - count an entry as dead in its segment
  * @store: the store
- * @position: where the word pointed, loaded under the same rcu_read_lock()
- * @length: its payload
+ * @position: of the entry, loaded from its word under the same rcu_read_lock()
+ * @length: of its payload, bytes
  */
 void lsmem_entry_dead(struct lsmem_store *store, u64 position, u32 length)
 {
@@ -132,7 +132,7 @@ void lsmem_entry_dead(struct lsmem_store *store, u64 position, u32 length)
 
 /* ---- Tombstones ----------------------------------------------------- */
 
-/* Raise a segment's barrier: its tombstones wait for all segments below. */
+/* Raise a segment's barrier: its tombstones wait for all segments with lower ids. */
 static void lsmem_barrier_raise(struct lsmem_segment *seg, u64 barrier)
 {
 	u64 old = READ_ONCE(seg->barrier);
@@ -154,8 +154,8 @@ static void lsmem_barrier_raise(struct lsmem_segment *seg, u64 barrier)
  * @version: higher than the object's
  * @table: table id
  *
- * The barrier is read before the word is exchanged: an older copy written
- * after the read changes the word, and the caller stamps again.
+ * The barrier is read before the word is exchanged.  If an older copy is written after
+ * that, the word has changed, the exchange fails, and the caller stamps again.
  */
 void lsmem_tombstone_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
 			u64 version, u32 table)
@@ -171,12 +171,12 @@ void lsmem_tombstone_stamp(struct lsmem_store *store, const struct lsmem_append 
 }
 
 /**
- * lsmem_tombstone_done - the word of what is deleted has been exchanged
+ * lsmem_tombstone_done - account for a delete whose word has been exchanged
  * @store: the store
  * @ap: its tombstone, stamped and not yet committed (durable stores)
- * @length: payload of what is deleted
+ * @length: of the payload of the deleted object, bytes
  *
- * The record counts as long as an older copy may be listed.
+ * The tombstone is live while an older copy may be listed.
  */
 void lsmem_tombstone_done(struct lsmem_store *store, const struct lsmem_append *ap, u32 length)
 {
@@ -192,10 +192,10 @@ void lsmem_tombstone_done(struct lsmem_store *store, const struct lsmem_append *
 }
 
 /**
- * lsmem_tombstone_moved - the cleaner has copied a tombstone
+ * lsmem_tombstone_moved - account for a tombstone that the cleaner has copied
  * @store: durable
- * @from: segment it was in
- * @ap: its copy, stamped
+ * @from: the segment of the original
+ * @ap: the copy, stamped
  */
 void lsmem_tombstone_moved(struct lsmem_store *store, struct lsmem_segment *from,
 			const struct lsmem_append *ap)

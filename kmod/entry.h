@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Entries: their headers, their checks, and what they count for.  See entry.c. */
+/* Entries: headers, checks, and accounting.  See entry.c. */
 #ifndef LSMEM_ENTRY_H
 #define LSMEM_ENTRY_H
 
@@ -7,21 +7,21 @@
 
 #include "segment.h"
 
-#define LSMEM_LIVE_BATCH	(64 << 10)	/* bytes a CPU may be off by */
+#define LSMEM_LIVE_BATCH	(64 << 10)	/* bytes by which the count of a CPU may be off */
 
 struct lsmem_head;
 struct lsmem_store;
 
 /**
  * struct lsmem_append - an append under way, on its caller's stack
- * @head: where it was reserved
- * @segment: that it is part of
+ * @head: in which it is reserved
+ * @segment: the segment of @head at that time
  * @offset: of the entry in its segment
  * @size: bytes of the entry, header and alignment included
- * @index: of its place in the ring of @head
- * @position: for the handle word
- * @listed: it has a place in the segment's directory
- * @bounce: memory to be freed after the commit, or NULL
+ * @index: in the ring of @head
+ * @position: of the entry, for the handle word
+ * @listed: the segment's directory will list it
+ * @bounce: memory to free after the commit, or NULL
  */
 struct lsmem_append {
 	struct lsmem_head *head;
@@ -36,9 +36,9 @@ struct lsmem_append {
 
 /**
  * struct lsmem_place - where a change lies in the log
- * @segment: 0: nothing was written
- * @offset: end of it: what a durable call waits for
- * @deadline: in: of all waits for space in a call, as lsmem_space_wait() says
+ * @segment: id; 0: nothing was written
+ * @offset: end of the entry in the segment; a durable call waits until this is acknowledged
+ * @deadline: in and out: of all waits for space in a call; see lsmem_space_wait()
  */
 struct lsmem_place {
 	u64 segment;

@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Epochs: when may a seglet be given out again although user space looks at it?
+ * View epochs: when can a seglet be reused although user space may read it?
  *
- * A client publishes the store's epoch in a slot of its own page, then a full
- * barrier, then it loads handle words.  The cleaner exchanges the words of all
- * entries in a seglet, advances the epoch, which is a full barrier, then a thread
- * loads the epoch (acquire) and looks at the slots.  Either that thread sees the
- * slot, or the client sees the new words; the thread that looks need not be the
- * one that advanced (tests/litmus/view-*.litmus).  A slot that holds an older
- * epoch holds up the seglets; a slot that holds the new epoch or none does not.
+ * A client publishes the store's epoch in a slot of its own page, executes a full
+ * barrier, and then loads handle words.  The cleaner exchanges the words of all entries
+ * in a seglet and advances the epoch, which is a full barrier; then a thread loads the
+ * epoch (acquire) and scans the slots.  Either that thread sees the slot, or the client
+ * sees the new words; the scanning thread need not be the one that advanced
+ * (tests/litmus/view-*.litmus).  A slot with an older epoch holds up the seglets; a slot
+ * with the new epoch, or none, does not.
  *
- * Nothing in the page is trusted.  What the kernel knows of a slot comes from its
- * own looks:
+ * Nothing in the page is trusted.  The kernel knows of a slot only what its own scans
+ * have seen:
  *
- * - A value that differs from that of the last look was published after that
- *   look.  It holds up no epoch that there was at that look.
- * - A slot of a new file holds up no epoch that there was when the file was opened.
- * - A value is timed from the first look at which it is older than the newest
- *   epoch, whichever epoch was asked for.  After view_ms the slot is exchanged for
- *   LSMEM_SLOT_REVOKED and holds up no epoch that there is by then.
+ * - A value that differs from that of the last scan was published after that scan.  It
+ *   holds up no epoch that existed at that scan.
+ * - A slot of a new file holds up no epoch that existed when the file was opened.
+ * - A value is timed from the first scan at which it is older than the newest epoch,
+ *   whichever epoch that scan was for.  After view_ms the slot is exchanged for
+ *   LSMEM_SLOT_REVOKED and holds up no epoch that exists by then.
  *
- * So the slots that hold up an epoch are known at the first look after it, their
- * time runs from then on at the latest, and all of them run at the same time: the
- * epoch has passed view_ms after that look, whatever is written into slots, however
- * many there are and however often files are opened.  Each revocation halves the
- * bound of its file for a while.
+ * So the first scan after an epoch knows all slots that hold it up, and times them from
+ * then on at the latest, all at once: the epoch has passed view_ms after that scan,
+ * whatever clients write into slots, however many slots there are and however often
+ * files are opened.  Each revocation halves the bound of its file for a while.
  *
- * A file has slots from its first mmap of them on; only such files are looked at, and
- * limits/clients_max bounds how many there are.
+ * A file has slots after its first mmap of them.  Only such files are scanned, and
+ * limits/clients_max bounds their number.
  *
- * Lock: store->views.lock, a mutex, for the set of clients and @seen: the look at all of
- * them rests in between.  Nothing is allocated under it.
+ * Lock: store->views.lock, a mutex, for the set of clients and @seen; a scan reschedules
+ * after each client.  Nothing is allocated under it.
  */
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
@@ -39,14 +38,14 @@
 #include "store.h"
 #include "trace.h"
 
-#define LSMEM_STRIKES_MAX	10u		/* then a bound is a thousandth */
-#define LSMEM_STRIKES_LAST	(60 * HZ)	/* after a minute without, all is forgiven */
+#define LSMEM_STRIKES_MAX	10u		/* then the bound is a thousandth */
+#define LSMEM_STRIKES_LAST	(60 * HZ)	/* a minute without a revocation restores the bound */
 
 /**
- * lsmem_client_new - a file has been opened
+ * lsmem_client_new - make the client of a file that is being opened
  * @store: held open by the file
  *
- * Context: may sleep.  Return: the client, or NULL when out of memory.
+ * Context: may sleep.  Return: the client, or NULL if there is no memory.
  */
 struct lsmem_client *lsmem_client_new(struct lsmem_store *store)
 {
@@ -59,7 +58,7 @@ struct lsmem_client *lsmem_client_new(struct lsmem_store *store)
 	return client;
 }
 
-/* Put a client with slots in the list of its store; 0, or -ENFILE when that is full. */
+/* Add a client with slots to the list of its store. Returns 0, or -ENFILE if that is full. */
 static int lsmem_client_list(struct lsmem_client *client)
 {
 	struct lsmem_store *store = client->store;
@@ -71,9 +70,9 @@ static int lsmem_client_list(struct lsmem_client *client)
 		return -ENFILE;
 	store->views.nr_clients++;
 	/*
-	 * Views of this file begin after its slots were made.  They see the words exchanged
-	 * before the epoch that there is now.  A walk that misses this file in the list took
-	 * the lock before: its epoch is not above this one.
+	 * Views of this file begin after this point and see the words exchanged before the
+	 * present epoch.  A scan that misses this file in the list took the lock earlier: its
+	 * epoch is not above this one.
 	 */
 	epoch = smp_load_acquire(&store->views.info->epoch);
 	for (i = 0; i < LSMEM_SLOTS; i++) {
@@ -85,11 +84,11 @@ static int lsmem_client_list(struct lsmem_client *client)
 }
 
 /**
- * lsmem_client_map - a file's slots are about to be mapped
+ * lsmem_client_map - prepare to map the slots of a file
  * @client: from lsmem_client_new()
  *
- * Makes the slots when it is the first time: a file that has no views costs no more
- * than itself, and is not looked at.  The memory is charged to the caller's cgroup.
+ * The first call allocates the slots: a file without views takes no memory for slots and is
+ * not scanned.  The memory is charged to the caller's cgroup.
  *
  * Context: may sleep; any number of threads.
  * Return: 0; -ENOMEM (also: the cgroup's limit), -ENFILE (@clients_max files of the
@@ -97,7 +96,7 @@ static int lsmem_client_list(struct lsmem_client *client)
  */
 int lsmem_client_map(struct lsmem_client *client)
 {
-	/* At a cgroup's limit the call fails; its tasks are not killed for it. */
+	/* At the cgroup's limit the call fails; no task is killed for it. */
 	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
 	struct lsmem_store *store = client->store;
 	struct lsmem_seen *seen = NULL;
@@ -115,7 +114,7 @@ int lsmem_client_map(struct lsmem_client *client)
 	if (slots)
 		seen = kcalloc(LSMEM_SLOTS, sizeof(*seen), gfp);
 	mutex_lock(&store->views.lock);
-	if (!client->slots) {	/* another thread may have been as far */
+	if (!client->slots) {	/* another thread may have done it */
 		ret = -ENOMEM;
 		if (slots && seen) {
 			client->slots = slots;
@@ -137,7 +136,7 @@ int lsmem_client_map(struct lsmem_client *client)
 }
 
 /**
- * lsmem_client_free - its file is closed and its windows are gone
+ * lsmem_client_free - free the client of a file that is closed and unmapped
  * @client: from lsmem_client_new()
  */
 void lsmem_client_free(struct lsmem_client *client)
@@ -155,21 +154,21 @@ void lsmem_client_free(struct lsmem_client *client)
 
 /**
  * lsmem_epoch_advance - begin a new epoch
- * @store: the words of what is to be freed have been exchanged
- * Return: the new epoch; views that published it or a later one see the new words.
+ * @store: the words of all entries in the seglets to be freed have been exchanged
+ * Return: the new epoch; views that publish it, or a later one, see the new words.
  */
 u64 lsmem_epoch_advance(struct lsmem_store *store)
 {
 	static_assert(sizeof(atomic64_t) == sizeof(store->views.info->epoch) &&
 		      __alignof__(atomic64_t) <= __alignof__(store->views.info->epoch));
 	/*
-	 * Ordered on both sides.  A client that publishes the new epoch sees the words
-	 * exchanged before it.  Pairs with the client's barrier after it published.
+	 * Fully ordered.  A client that publishes the new epoch sees the words exchanged
+	 * before it.  Pairs with the full barrier of the client after publishing.
 	 */
 	return atomic64_inc_return((atomic64_t *)&store->views.info->epoch);
 }
 
-/* How long this client's views may hold a seglet up, jiffies. */
+/* How long a view of this client may hold up seglets, jiffies. */
 static unsigned long lsmem_client_bound(struct lsmem_client *client)
 {
 	if (time_after(jiffies, client->struck + LSMEM_STRIKES_LAST))
@@ -177,12 +176,12 @@ static unsigned long lsmem_client_bound(struct lsmem_client *client)
 	return msecs_to_jiffies(READ_ONCE(client->store->views.view_ms)) >> client->strikes;
 }
 
-/* The view in this slot did not end in time: end it.  @now: the epoch before the look. */
+/* Revoke the view in a slot, which did not end in time. @now: the epoch before the scan. */
 static void lsmem_slot_revoke(struct lsmem_client *client, unsigned int i, u64 value, u64 now)
 {
 	/*
-	 * If the view ends meanwhile, its client finds its own value.  What is in the slot
-	 * then was published after the look, and sees the words of @now.
+	 * If the view ends meanwhile, its client finds its own value.  Any value in the slot
+	 * after that was published after the scan and sees the words of @now.
 	 */
 	cmpxchg(&client->slots[i].epoch, value, LSMEM_SLOT_REVOKED);
 	client->seen[i].value = LSMEM_SLOT_REVOKED;
@@ -194,8 +193,8 @@ static void lsmem_slot_revoke(struct lsmem_client *client, unsigned int i, u64 v
 }
 
 /*
- * Look at a slot: does it hold up @epoch?  Revokes it when its time is over.
- * @now: the newest epoch, loaded with acquire before; not below @epoch.
+ * Does a slot hold up @epoch?  Revokes its view if that lasts too long.
+ * @now: the newest epoch, loaded with acquire before; at least @epoch.
  */
 static bool lsmem_slot_holds(struct lsmem_client *client, unsigned int i, u64 epoch, u64 now)
 {
@@ -203,8 +202,8 @@ static bool lsmem_slot_holds(struct lsmem_client *client, unsigned int i, u64 ep
 
 	client->seen[i].looked = now;
 	/*
-	 * Nothing is held up so far, REVOKED, the largest, included.  A view published in the
-	 * slot later is followed by a full barrier, then by loads that see the new words.
+	 * No view holds up anything; REVOKED, the largest value, is included.  A view that is
+	 * published later executes a full barrier and then sees the new words.
 	 */
 	if (value == LSMEM_SLOT_IDLE || value >= now) {
 		client->seen[i].until = now;
@@ -225,14 +224,14 @@ static bool lsmem_slot_holds(struct lsmem_client *client, unsigned int i, u64 ep
 }
 
 /**
- * lsmem_epoch_passed - can no view see what was replaced before an epoch?
+ * lsmem_epoch_passed - have all views that began before an epoch ended?
  * @store: the store
  * @epoch: from lsmem_epoch_advance()
  *
- * Looks at all slots of all files that have some, and rests after each file.
+ * Scans the slots of all files, and reschedules after each file.
  *
- * Context: process; sleeps.  Return: true at the latest view_ms after the first call
- * for any epoch that follows the advance to @epoch.
+ * Context: process; sleeps.  Return: true at the latest view_ms after the first call,
+ * for whichever epoch, that follows the advance to @epoch.
  */
 bool lsmem_epoch_passed(struct lsmem_store *store, u64 epoch)
 {
@@ -243,8 +242,8 @@ bool lsmem_epoch_passed(struct lsmem_store *store, u64 epoch)
 
 	mutex_lock(&store->views.lock);
 	/*
-	 * The epoch first, then the slots: a slot that is idle after this load holds up no
-	 * epoch up to this one.  Pairs with lsmem_epoch_advance(), also of another thread.
+	 * Load the epoch before the slots: a slot that is idle after this load holds up no
+	 * epoch up to this one.  Pairs with lsmem_epoch_advance(), also in another thread.
 	 */
 	now = smp_load_acquire(&store->views.info->epoch);
 	list_for_each_entry(client, &store->views.clients, node) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Epochs: views of user space that hold seglets.  See epoch.c. */
+/* View epochs: views of user space that hold up seglets.  See epoch.c. */
 #ifndef LSMEM_EPOCH_H
 #define LSMEM_EPOCH_H
 
@@ -11,17 +11,17 @@
 
 struct lsmem_store;
 
-#define LSMEM_CLIENTS_MAX	4096u	/* limits/clients_max by default */
+#define LSMEM_CLIENTS_MAX	4096u	/* default of limits/clients_max */
 #define LSMEM_SLOTS	(PAGE_SIZE / sizeof(struct lsmem_slot))
 
 /**
- * struct lsmem_seen - what is known of a slot
+ * struct lsmem_seen - what the scans have seen of a slot
  * @until: the slot holds up no epoch up to this one
- * @value: was in the way at the last look; IDLE or REVOKED: nothing was
- * @looked: the newest epoch at the last look
- * @since: the jiffy since which @value was in the way
+ * @value: that held up an epoch at the last scan; IDLE or REVOKED: none did
+ * @looked: the newest epoch at the last scan
+ * @since: since when @value has held up an epoch, jiffies
  *
- * Kernel-private: nothing here is taken from the page.
+ * Kernel-private: the page of slots is not trusted.
  */
 struct lsmem_seen {
 	u64 until;
@@ -32,12 +32,12 @@ struct lsmem_seen {
 
 /**
  * struct lsmem_client - one open file of a store
- * @store: whose file
- * @node: in the store's list, while it has slots
- * @slots: one page, mapped read-write by its owner; NULL before it is mapped
- * @strikes: views that were not ended in time, of late: each halves the bound
- * @struck: when the last one was, jiffies
- * @seen: LSMEM_SLOTS, under views.lock; NULL while @slots is
+ * @store: of the file
+ * @node: in views.clients, while the file has slots
+ * @slots: one page, mapped read-write by the client; NULL before the first mmap
+ * @strikes: recent revocations; each halves the bound of the file
+ * @struck: time of the last one, jiffies
+ * @seen: LSMEM_SLOTS entries, under views.lock; NULL while @slots is NULL
  */
 struct lsmem_client {
 	struct lsmem_store *store;
@@ -51,11 +51,11 @@ struct lsmem_client {
 /**
  * struct lsmem_views - the views that user space has of a store
  * @info: the info page, mapped read-only into clients; its epoch grows under @lock
- * @clients: open files that have slots
- * @nr_clients: how many; under @lock
- * @lock: for the set of clients, and what is known of their slots
- * @view_ms: how long a view may hold up others
- * @clients_max: files that may have slots
+ * @clients: open files that have slots; under @lock
+ * @nr_clients: entries of @clients; under @lock
+ * @lock: protects @clients and the @seen of each
+ * @view_ms: how long a view may hold up seglets
+ * @clients_max: most files with slots
  */
 struct lsmem_views {
 	struct lsmem_info *info;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What is rare, provoked: the kernel's fault injection (fault-injection.rst of the kernel), for
- * each store apart.  /sys/kernel/debug/lsmem/<store>/ has, on a kernel with
- * CONFIG_FAULT_INJECTION_DEBUG_FS,
+ * Fault injection, by the kernel's framework (fault-injection.rst of the kernel), per store.  On a
+ * kernel with CONFIG_FAULT_INJECTION_DEBUG_FS, /sys/kernel/debug/lsmem/<store>/ has
  *
  *	no_space	an append finds no space: it waits for some, stall_ms at most
  *	segment_full	an append finds its segment full: its head rolls over
  *	bad_crc		a payload that recovery loads does not have its CRC
  *
- * each with probability, interval, times and the rest, as failslab has them.  A pass of the
- * cleaner needs no fault: cleaner/request_clean in sysfs asks for it.
+ * each with probability, interval, times and the other files that failslab has.  A pass of the
+ * cleaner can be requested without a fault: cleaner/request_clean in sysfs.
  */
 #include "fault.h"
 
@@ -21,7 +20,7 @@ static const char * const lsmem_fault_names[LSMEM_FAULTS] = {
 };
 
 /**
- * lsmem_faults_init - nothing fails
+ * lsmem_faults_init - initialise; nothing fails
  * @faults: of a new store
  */
 void lsmem_faults_init(struct lsmem_faults *faults)
@@ -33,9 +32,9 @@ void lsmem_faults_init(struct lsmem_faults *faults)
 }
 
 /**
- * lsmem_faults_add - show the faults of a store
+ * lsmem_faults_add - add the faults of a store to debugfs
  * @faults: of the store
- * @directory: the store's in debugfs; goes before the store does
+ * @directory: of the store in debugfs; removed before the store
  *
  * Context: sleeps.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What is rare, provoked by the kernel's fault injection.  See fault.c. */
+/* Fault injection.  See fault.c. */
 #ifndef LSMEM_FAULT_H
 #define LSMEM_FAULT_H
 
@@ -9,9 +9,9 @@
 struct dentry;
 
 enum lsmem_fault {
-	LSMEM_FAULT_SPACE,	/* an append finds no space, and waits for some */
+	LSMEM_FAULT_SPACE,	/* an append finds no space, and waits */
 	LSMEM_FAULT_ROLL,	/* an append finds its segment full */
-	LSMEM_FAULT_CRC,	/* recovery finds a payload that does not have its CRC */
+	LSMEM_FAULT_CRC,	/* a recovery finds a wrong payload CRC */
 	LSMEM_FAULTS,
 };
 
@@ -30,11 +30,11 @@ void lsmem_faults_init(struct lsmem_faults *faults);
 void lsmem_faults_add(struct lsmem_faults *faults, struct dentry *directory);
 
 /**
- * lsmem_fault - is it to fail here?
+ * lsmem_fault - should this fail?
  * @faults: of the store
- * @fault: how
+ * @fault: which
  *
- * A task's own fail-nth does not count these: it is for what the kernel allocates.
+ * Does not count for the fail-nth of a task, which is for allocations and user copies.
  *
  * Context: any.
  */

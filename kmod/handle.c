@@ -2,27 +2,25 @@
 /*
  * The handle table: stable names for entries that move.
  *
- * 16 bytes for each index, mapped read-only into clients: one word that is
- * only ever exchanged as a whole {position, state, tag}, and one that changes
- * only while the index belongs to one task {generation, table}.  The order
- * of the exchanges on a word is the order of the changes to its object
- * (invariant 6).
+ * 16 bytes per index, mapped read-only into clients: a word {position, state, tag}
+ * that is always exchanged as a whole, and an info {generation, table} that only the
+ * task which owns the index changes.  The order of the exchanges of a word is the order
+ * of the changes to its object (invariant 6).
  *
- * Indices are given out in turn (indices.c), so that generations grow
- * slowly and evenly.  A generation is never used twice: after a crash new ones
- * begin above a ceiling that had been durable before any below it was issued
- * (invariant 14), else a handle whose allocation was lost could name another
+ * Indices are given out in turn (indices.c), so that generations grow slowly and
+ * evenly.  A generation of an index is never used twice: after a crash, new ones begin
+ * above a ceiling that was durable before any generation below it was issued
+ * (invariant 14).  Otherwise a handle whose allocation was lost could name another
  * object.  An index whose generations are used up is retired.
  *
  * A recovery begins above the highest generation of any index, so an index that one
- * client cycles would use up those of all.  In a durable store an index that runs
- * LSMEM_GENERATIONS_AHEAD and LSMEM_GENERATIONS_SHARE times the mean ahead of the
- * floor is set aside until the store is loaded again: its bit stays set.  That only
- * withholds generations; none is given out that would not be without it.
+ * client cycles would use up the generations of all.  In a durable store an index that
+ * runs ahead of the floor by LSMEM_GENERATIONS_AHEAD plus LSMEM_GENERATIONS_SHARE times
+ * the mean is set aside until the next recovery: its bit stays set.  This withholds
+ * generations and never issues one that would not be issued otherwise.
  *
- * Block stores use the table by block number, every generation 1; there the
- * second word is the last version of a block that has been discarded, so that
- * its next version is higher.
+ * Block stores use the table by block number, and every generation is 1; there the info
+ * is the last version of a discarded block, so that its next version is higher.
  *
  * No locks of its own.
  */
@@ -37,8 +35,8 @@
 #include "handle.h"
 #include "store.h"
 
-#define LSMEM_GENERATIONS_AHEAD	(1u << 20)	/* 2^28 / 2^20 recoveries see it through */
-#define LSMEM_GENERATIONS_SHARE	64	/* 1/64 of the table may be cycled for ever */
+#define LSMEM_GENERATIONS_AHEAD	(1u << 20)	/* 2^28 / 2^20 recoveries use an index up */
+#define LSMEM_GENERATIONS_SHARE	64	/* 1/64 of the table can be cycled for ever */
 
 /**
  * lsmem_handles_init - make a store's handle table
@@ -61,7 +59,7 @@ int lsmem_handles_init(struct lsmem_store *store)
 	ret = lsmem_indices_init(&store->handles.map, store->handles.nr, store->seglets.gfp);
 	if (ret)
 		return ret;
-	/* Index 0 with generation 0 would be no handle: generations begin at 1. */
+	/* Generations begin at 1: index 0 with generation 0 is no handle. */
 	for (i = 0; i < store->handles.nr; i++)
 		store->handles.table[i].info = 0;
 	return 0;
@@ -69,7 +67,7 @@ int lsmem_handles_init(struct lsmem_store *store)
 
 /**
  * lsmem_handles_destroy - free what lsmem_handles_init() has taken
- * @store: may have none of it
+ * @store: initialised, in part or whole
  */
 void lsmem_handles_destroy(struct lsmem_store *store)
 {
@@ -77,7 +75,7 @@ void lsmem_handles_destroy(struct lsmem_store *store)
 	vfree(store->handles.table);
 }
 
-/* May an index have @generation, by what all indices together have used since the load? */
+/* Is @generation beyond what the use of all indices since the recovery allows one index? */
 static bool lsmem_handle_ahead(struct lsmem_store *store, u32 generation)
 {
 	struct lsmem_counters sum;
@@ -93,7 +91,7 @@ static bool lsmem_handle_ahead(struct lsmem_store *store, u32 generation)
 	return generation > limit;
 }
 
-/* An index is given out no more, at least until the store is loaded again: its bit stays set. */
+/* Do not give the index out again before the next recovery: its bit stays set. */
 static void lsmem_handle_retire(struct lsmem_store *store, u64 index)
 {
 	if (atomic64_inc_return(&store->handles.aside) == 1)
@@ -102,22 +100,22 @@ static void lsmem_handle_retire(struct lsmem_store *store, u64 index)
 }
 
 /**
- * lsmem_handle_alloc - a handle that has never been given out
+ * lsmem_handle_alloc - give out a handle that has never been given out
  * @store: active, object kind
  * @table: table id
  * @handle: out
  *
- * The index is the caller's: BUSY until it makes the word live or frees it.
+ * The caller owns the index, which is BUSY until the caller makes the word live or frees it.
  *
  * Context: may sleep.
- * Return: 0; -EMFILE when all are in use, used up or set aside; -EAGAIN when the
- * daemon has not yet made room for higher generations; -EINTR: a fatal signal came
- * while used up indices were passed over.
+ * Return: 0; -EMFILE: all indices are in use, used up or set aside; -EAGAIN: the daemon has
+ * not yet made higher generations durable; -EINTR: a fatal signal while used-up indices
+ * were skipped.
  */
 int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 {
 	if (store->handles.floor >= LSMEM_GENERATION_MAX)
-		return -EMFILE;		/* the recovery has found them all used up */
+		return -EMFILE;		/* the recovery found all used up */
 	for (;;) {
 		struct lsmem_handle *h;
 		u32 generation, max;
@@ -129,7 +127,7 @@ int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 		h = &store->handles.table[index];
 		generation = max(lsmem_info_generation(h->info), store->handles.floor) + 1;
 		if (generation > LSMEM_GENERATION_MAX || lsmem_handle_ahead(store, generation)) {
-			/* Each index once: a call is bounded by the table, and may be killed. */
+			/* Each index once: a call is bounded by the table, and killable. */
 			lsmem_handle_retire(store, index);
 			if (fatal_signal_pending(current))
 				return -EINTR;
@@ -148,7 +146,7 @@ int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 			max = seen;
 		}
 		WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_BUSY, 0));
-		smp_wmb();	/* readers that see the new info see no old word */
+		smp_wmb();	/* a reader that sees the new info sees no older word */
 		WRITE_ONCE(h->info, (u64)table << LSMEM_INFO_TABLE_SHIFT | generation);
 		percpu_counter_inc(&store->handles.used);
 		lsmem_count(store, handles_given, 1);
@@ -158,16 +156,16 @@ int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 }
 
 /**
- * lsmem_handle_free - an index may be given out again
+ * lsmem_handle_free - free the index of a handle
  * @store: object kind
- * @handle: its word is BUSY or FREE and the caller's
+ * @handle: owned by the caller, its word BUSY or FREE
  */
 void lsmem_handle_free(struct lsmem_store *store, u64 handle)
 {
 	u64 index = lsmem_handle_index(handle);
 	struct lsmem_handle *h = &store->handles.table[index];
 
-	/* Pairs with the load of a word: what preceded it is over. */
+	/* Pairs with the load of a word. */
 	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
 	percpu_counter_dec(&store->handles.used);
 	/* A release: the next owner's words come after this one (tests/litmus/handle-free.litmus). */
@@ -180,8 +178,8 @@ void lsmem_handle_free(struct lsmem_store *store, u64 handle)
  * @handle: from a user
  * @found: out
  *
- * Return: 0, -ENOENT (never given out), -ESTALE (given out, gone).  The object
- * can go at any time after: the exchange of its word decides.
+ * Return: 0, -ENOENT (never given out), -ESTALE (given out, freed).  The object can be freed
+ * at any time after; the exchange of its word decides.
  */
 int lsmem_handle_find(struct lsmem_store *store, u64 handle, struct lsmem_handle **found)
 {
@@ -202,9 +200,9 @@ int lsmem_handle_find(struct lsmem_store *store, u64 handle, struct lsmem_handle
 }
 
 /**
- * lsmem_handle_version - the version after @last
+ * lsmem_handle_version - a version for a change that happens now
  * @store: the store
- * @last: the version it replaces, 0 for none
+ * @last: the version to exceed, 0: none
  */
 u64 lsmem_handle_version(struct lsmem_store *store, u64 last)
 {

@@ -15,19 +15,19 @@ struct lsmem_store;
 
 /**
  * struct lsmem_handles - the handle table of a store
- * @table: @nr of them, mapped read-only into clients
- * @nr: indices: of objects, or blocks of a block store
+ * @table: @nr entries, mapped read-only into clients
+ * @nr: indices of objects, or blocks of a block store
  * @map: indices that are taken (object stores)
  * @era: of versions
- * @floor: generations up to it may have been given out before the recovery
- * @ceiling: the highest generation that may be given out: so much is durable
- * @max: the highest that has been given out
- * @limit: the highest for any one index, until it is reckoned anew; see handle.c
- * @aside: how many indices are used up or set aside
- * @used: how many are in use
+ * @floor: generations up to this one may have been given out before the recovery
+ * @ceiling: the highest generation that may be given out; durable
+ * @max: the highest generation that has been given out
+ * @limit: the highest generation for one index, until it is computed again; see handle.c
+ * @aside: indices that are used up or set aside
+ * @used: indices that are in use
  *
  * No lock: words are exchanged as a whole; @era and @floor are set before the store is
- * active, @ceiling by the attached daemon alone.
+ * active; only the attached daemon raises @ceiling.
  */
 struct lsmem_handles {
 	struct lsmem_handle *table;
@@ -43,8 +43,8 @@ struct lsmem_handles {
 };
 
 /*
- * The entry of an index that comes from a user, or from memory that a daemon can write
- * to, and has been checked: a misprediction of that check does not read beyond the table.
+ * The entry of an index that comes from a user, or from memory that a daemon can write, and
+ * that was checked against @nr.  A mispredicted check does not read beyond the table.
  */
 static inline struct lsmem_handle *lsmem_handle_at(const struct lsmem_handles *handles, u64 index)
 {
@@ -61,7 +61,7 @@ static inline u32 lsmem_word_state(u64 word)
 	return (word >> LSMEM_WORD_STATE_SHIFT) & ((1u << LSMEM_WORD_STATE_BITS) - 1);
 }
 
-/* The word that follows @old: the tag grows, or A -> B -> A would go unseen. */
+/* The word that follows @old. The tag grows, so that A -> B -> A is noticed. */
 static inline u64 lsmem_word_next(u64 old, u32 state, u64 position)
 {
 	u64 tag = (old >> LSMEM_WORD_TAG_SHIFT) + 1;
@@ -91,7 +91,7 @@ void lsmem_handle_free(struct lsmem_store *store, u64 handle);
 int lsmem_handle_find(struct lsmem_store *store, u64 handle, struct lsmem_handle **found);
 u64 lsmem_handle_version(struct lsmem_store *store, u64 last);
 
-/* The entry a live word points to; good under the rcu_read_lock() of the load. */
+/* The entry that a live word points to; valid under the rcu_read_lock() of the load. */
 static inline struct lsmem_entry *lsmem_word_entry(const struct lsmem_seglets *seglets, u64 word)
 {
 	u64 position = lsmem_word_position(word);

@@ -2,14 +2,14 @@
 /*
  * Indices: which entries of a handle table are taken.
  *
- * One bit for each index; an sbitmap has 128 bytes for 64 of them, which is 4 GiB
- * for 2^31 handles and more than kvmalloc() gives.  Each CPU takes the free indices
- * in turn, from a place of its own: so generations grow slowly and evenly, and CPUs
- * do not meet in a cache line.  A group in which none is free is passed over, so a
- * look through a full map of 2^31 indices reads 8 KiB.
+ * One bit per index.  An sbitmap takes 128 bytes for 64 indices, which is 4 GiB for
+ * 2^31 handles and more than kvmalloc() allocates.  Each CPU takes free indices in
+ * turn, from its own position: generations grow slowly and evenly, and CPUs do not
+ * share a cache line.  Groups without a free index are skipped, so a scan of a full
+ * map of 2^31 indices reads 8 KiB.
  *
- * No locks: bits are exchanged one by one.  Taking an index is an acquire, giving it
- * back a release: its next owner sees all that its last one did to its entry.
+ * No locks: bits change atomically, one by one.  Taking an index is an acquire, freeing
+ * it a release: the next owner sees everything that the last one did to the entry.
  */
 #include <linux/bitmap.h>
 #include <linux/math64.h>
@@ -25,9 +25,9 @@ static u32 lsmem_indices_groups(u64 nr)
 }
 
 /**
- * lsmem_indices_bytes - memory that a set of indices takes
+ * lsmem_indices_bytes - memory of a set of indices
  * @nr: indices, up to 2^31
- * Return: bytes; without those of each CPU, which are few.
+ * Return: bytes, without the few per CPU.
  */
 u64 lsmem_indices_bytes(u64 nr)
 {
@@ -40,7 +40,7 @@ u64 lsmem_indices_bytes(u64 nr)
  * @indices: zeroed
  * @nr: how many, 1 .. 2^31 - 1
  * @gfp: for the bitmaps
- * Context: sleeps.  Return: 0 or -ENOMEM; lsmem_indices_destroy() frees either.
+ * Context: sleeps.  Return: 0 or -ENOMEM; lsmem_indices_destroy() is to be called after either.
  */
 int lsmem_indices_init(struct lsmem_indices *indices, u32 nr, gfp_t gfp)
 {
@@ -60,7 +60,7 @@ int lsmem_indices_init(struct lsmem_indices *indices, u32 nr, gfp_t gfp)
 
 /**
  * lsmem_indices_destroy - free a set of indices
- * @indices: made, in part or whole, or zeroed
+ * @indices: initialised, in part or whole, or zeroed
  */
 void lsmem_indices_destroy(struct lsmem_indices *indices)
 {
@@ -70,7 +70,7 @@ void lsmem_indices_destroy(struct lsmem_indices *indices)
 	memset(indices, 0, sizeof(*indices));
 }
 
-/* Take a free index of [@from, @end); negative when there is none. */
+/* Take a free index of [@from, @end). Negative if there is none. */
 static int lsmem_indices_take(struct lsmem_indices *indices, u32 from, u32 end)
 {
 	u32 index;
@@ -82,15 +82,15 @@ static int lsmem_indices_take(struct lsmem_indices *indices, u32 from, u32 end)
 	return -1;
 }
 
-/* A look through [@from, @end), all of a group, has found nothing. */
+/* A scan of [@from, @end), all of a group, has found no free index: mark the group full. */
 static void lsmem_indices_fill(struct lsmem_indices *indices, u32 from, u32 end)
 {
 	u32 group = from / LSMEM_INDICES_GROUP;
 
 	set_bit(group, indices->full);
 	/*
-	 * Store buffering: either this look finds the bit that lsmem_indices_put() has
-	 * cleared, or lsmem_indices_put() finds the group's.
+	 * Store buffering: either this scan sees the bit that lsmem_indices_put() cleared,
+	 * or lsmem_indices_put() sees the group's bit.
 	 */
 	smp_mb__after_atomic();
 	if (find_next_zero_bit(indices->map, end, from) < end)
@@ -101,8 +101,7 @@ static void lsmem_indices_fill(struct lsmem_indices *indices, u32 from, u32 end)
  * lsmem_indices_get - take a free index
  * @indices: the set
  *
- * Context: any; does not sleep.  An index that is given back meanwhile may be
- * missed.
+ * Context: any; does not sleep.  Can miss an index that is freed meanwhile.
  * Return: the index, the caller's until lsmem_indices_put(); negative when none is
  * free.
  */
@@ -114,7 +113,7 @@ int lsmem_indices_get(struct lsmem_indices *indices)
 	if (from >= indices->nr)
 		from = 0;
 	group = from / LSMEM_INDICES_GROUP;
-	/* The group in which it begins comes twice: from there, and at last to there. */
+	/* The first group is scanned twice: from the position to its end, last up to the position. */
 	for (left = groups + 1; left; left--) {
 		u32 begin = group * LSMEM_INDICES_GROUP;
 		u32 end = min(begin + LSMEM_INDICES_GROUP, indices->nr);
@@ -136,11 +135,11 @@ int lsmem_indices_get(struct lsmem_indices *indices)
 }
 
 /**
- * lsmem_indices_put - give an index back
+ * lsmem_indices_put - free an index
  * @indices: the set
  * @index: from lsmem_indices_get() or lsmem_indices_set()
  *
- * Context: any.  What the caller did before is seen by the index's next owner.
+ * Context: any.  The next owner of the index sees what the caller did before.
  */
 void lsmem_indices_put(struct lsmem_indices *indices, u32 index)
 {
@@ -163,7 +162,7 @@ void lsmem_indices_set(struct lsmem_indices *indices, u32 index)
 }
 
 /**
- * lsmem_indices_clear - give all indices back
+ * lsmem_indices_clear - free all indices
  * @indices: the set; no other thread uses it
  */
 void lsmem_indices_clear(struct lsmem_indices *indices)

@@ -12,10 +12,10 @@
 /**
  * struct lsmem_indices - a set of indices, given out in turn
  * @nr: indices, below 2^31
- * @map: a bit for each, set while it is taken
- * @full: a bit for each group, set when a look has found none free in it: it is not
- *	looked through again before one of its indices is given back
- * @next: of each CPU, the index at which its next look begins
+ * @map: a bit per index, set while it is taken
+ * @full: a bit per group, set when a scan has found no free index in it; the group is
+ *	skipped until one of its indices is freed
+ * @next: per CPU, the index at which the next scan starts
  *
  * All zero before lsmem_indices_init() and after lsmem_indices_destroy().
  */

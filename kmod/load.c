@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Loading: what a recovery brings back into a durable store.
+ * Loading a durable store, for a recovery.
  *
- * The daemon gives the entries that won, segment by segment, in the order of
- * segment ids.  Each becomes part of a segment with its old id, closed and
- * fully acknowledged: the log on the backup is adopted where it lies, nothing
- * is written.  In memory such a segment holds winners only, so offsets here
- * and on the backup differ; each entry keeps its home offset, and with it the
- * CRC of its header.
+ * The daemon passes the newest entry of each object, segment by segment, in the order of
+ * segment ids.  Each entry becomes part of a segment with its old id, closed and fully
+ * acknowledged: the log on the backup is adopted in place and nothing is written.  In
+ * memory such a segment holds only the entries that were passed, so offsets in memory and
+ * on the backup differ; each entry keeps its home offset, and with it its header CRC.
  *
- * Nothing that is given is trusted: headers and payloads are checked by their
- * CRCs, keys and lengths against the store.  A store is loaded by one daemon
- * or not at all: if it goes before activation, all is forgotten (invariant 20).
+ * Nothing is trusted: headers and payloads are checked by their CRCs, keys and lengths
+ * against the store.  One daemon loads the whole store: if it goes away before activation,
+ * everything it has loaded is dropped (invariant 20).
  *
  * Locks: attachment->mutex for a call, store->mutex for state; the store is
  * not active, so nothing else touches log and handles.
@@ -31,22 +30,22 @@
 #include "object.h"
 #include "store.h"
 
-#define LSMEM_SEGMENT_ID_END	(1ull << 62)	/* far from where ids would wrap */
-#define LSMEM_LOAD_BATCH	16u		/* cache misses on their way at a time */
+#define LSMEM_SEGMENT_ID_END	(1ull << 62)	/* ids never wrap */
+#define LSMEM_LOAD_BATCH	16u		/* entries applied together, so that their cache misses overlap */
 
 /**
- * struct lsmem_loading - a call
- * @store: where entries go
- * @seg: its segment that they become part of
- * @from: what the daemon gives
- * @length: bytes there
- * @taken: bytes of them that have been copied
- * @at: offset in the segment where the next entry begins
- * @end: offset where copied bytes end
- * @live: bytes of entries that the counters are yet to be told, likewise
- * @tombstones: of tombstones, and
- * @handles: handles that have come into use, less those that have gone
- * @batch: entries that are in the segment and not in the handle table
+ * struct lsmem_loading - a call of LSMEM_REPL_LOAD
+ * @store: the store
+ * @seg: the segment that the entries become part of
+ * @from: the entries, in the memory of the daemon
+ * @length: bytes at @from
+ * @taken: bytes that have been copied from there
+ * @at: offset in @seg of the next entry
+ * @end: offset in @seg at which the copied bytes end
+ * @live: bytes of live entries not yet added to the counters
+ * @tombstones: bytes of tombstones not yet added to the counters
+ * @handles: handles that came into use, less those freed, not yet added to the counters
+ * @batch: entries that are in @seg and not yet in the handle table
  */
 struct lsmem_loading {
 	struct lsmem_store *store;
@@ -65,7 +64,7 @@ struct lsmem_loading {
 	} batch[LSMEM_LOAD_BATCH];
 };
 
-/* The segment that entries go to: the newest, or a new one after it. */
+/* The segment for the entries: the newest, or a new one behind it. */
 static struct lsmem_segment *lsmem_load_segment(struct lsmem_store *store,
 						const struct lsmem_load *load)
 {
@@ -97,7 +96,7 @@ static struct lsmem_segment *lsmem_load_segment(struct lsmem_store *store,
 	return seg;
 }
 
-/* Is this a header that the store can take? */
+/* Is this a valid header for the store? */
 static int lsmem_load_check(const struct lsmem_store *store, const struct lsmem_segment *seg,
 			    const struct lsmem_entry *e)
 {
@@ -123,8 +122,8 @@ static int lsmem_load_check(const struct lsmem_store *store, const struct lsmem_
 }
 
 /*
- * Have the bytes up to @to in the segment.  They are copied a seglet at a time, so most
- * are there when they are asked for.
+ * Copy the bytes up to offset @to into the segment.  They are copied a seglet at a time, so most
+ * calls find them there.
  */
 static int lsmem_load_fill(struct lsmem_loading *l, u32 to)
 {
@@ -147,7 +146,7 @@ static int lsmem_load_fill(struct lsmem_loading *l, u32 to)
 	return 0;
 }
 
-/* Go to where the next entry begins: its header must not cross the end of a seglet. */
+/* Skip to where the next entry begins: its header must not cross the end of a seglet. */
 static void lsmem_load_align(struct lsmem_loading *l)
 {
 	u32 start = lsmem_entry_start(l->at);
@@ -155,14 +154,14 @@ static void lsmem_load_align(struct lsmem_loading *l)
 	if (start == l->at)
 		return;
 	lsmem_segment_write(l->store, l->seg, l->at, NULL, start - l->at);
-	l->taken -= l->end - l->at;	/* what lies there is the next entry's */
+	l->taken -= l->end - l->at;	/* these bytes are the next entry's */
 	l->at = start;
 	l->end = start;
 }
 
 /*
- * Copy in and check the next entries, as they are; their handles are on their way to the
- * cache when they are applied.  Returns how many, 0 at the end, or an error.
+ * Copy and check the next entries, and prefetch their handles for lsmem_load_apply().  Returns how
+ * many, 0 at the end, or a negative errno.
  */
 static int lsmem_load_collect(struct lsmem_loading *l)
 {
@@ -202,7 +201,7 @@ static int lsmem_load_collect(struct lsmem_loading *l)
 	return nr;
 }
 
-/* A loaded version supersedes what the handle pointed to. */
+/* Account for the entry that a newer version supersedes. */
 static void lsmem_load_drop(struct lsmem_store *store, struct lsmem_handle *h)
 {
 	const struct lsmem_entry *old = lsmem_word_entry(&store->seglets, h->word);
@@ -213,7 +212,7 @@ static void lsmem_load_drop(struct lsmem_store *store, struct lsmem_handle *h)
 	WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
 }
 
-/* Does the table know something newer than generation and version of @e? */
+/* Is what the table has newer than generation and version of @e? */
 static bool lsmem_load_older(struct lsmem_store *store, const struct lsmem_handle *h,
 			     const struct lsmem_entry *e)
 {
@@ -233,7 +232,7 @@ static bool lsmem_load_older(struct lsmem_store *store, const struct lsmem_handl
 	return generation <= lsmem_info_generation(h->info);	/* deleted */
 }
 
-/* An entry is in its segment: let the handle table know. */
+/* Enter an entry of the segment into the handle table. */
 static void lsmem_load_apply(struct lsmem_loading *l, u32 offset, const struct lsmem_entry *e)
 {
 	struct lsmem_store *store = l->store;
@@ -266,7 +265,7 @@ static void lsmem_load_apply(struct lsmem_loading *l, u32 offset, const struct l
 		WRITE_ONCE(h->info,
 			   (u64)lsmem_entry_table(e) << LSMEM_INFO_TABLE_SHIFT | generation);
 	if (object)
-		/* A reader let in by lsmem_load_read() sees the entry whole. */
+		/* A reader of lsmem_load_read() sees the entry whole. */
 		smp_store_release(&h->word,
 				  lsmem_word_next(h->word, LSMEM_WORD_LIVE,
 						  lsmem_segment_position(l->seg, offset)));
@@ -300,8 +299,8 @@ static int lsmem_load_entries(struct lsmem_loading *l)
  * lsmem_load - LSMEM_REPL_LOAD
  * @store: attached, not active
  * @load: see there
- * Return: 0 or an error as there; after an error the daemon gives up, and what
- * has been loaded is forgotten with its attachment.
+ * Return: 0 or an error as there.  After an error the daemon must detach, which drops what it
+ * has loaded.
  */
 int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load)
 {
@@ -331,7 +330,7 @@ int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load)
 	l.at = l.seg->reserved;
 	l.end = l.at;
 	ret = lsmem_load_entries(&l);
-	/* It is closed already: the cleaners are to see what has come into it. */
+	/* It is closed: publish its new size to the cleaners. */
 	spin_lock(&store->segments.lock);
 	lsmem_segment_show(l.seg);
 	spin_unlock(&store->segments.lock);
@@ -339,14 +338,14 @@ int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load)
 }
 
 /**
- * lsmem_load_read - lsmem_object_read() of an object that has been loaded already
+ * lsmem_load_read - read an object during a recovery, if it is loaded
  * @store: not active, object kind
  * @op: as there
  *
- * The daemon hands on the newest version of an object that there is, and nothing else, from
- * backups that have no other writer: so what is there is what will be there.
+ * The daemon loads only the newest version of each object, from backups that have no other
+ * writer: an object that is loaded does not change until the store is active.
  *
- * Return: as there, but -EAGAIN for what is not there: it may come yet.
+ * Return: as lsmem_object_read(), but -EAGAIN if the object is not there: it may be loaded later.
  */
 int lsmem_load_read(struct lsmem_store *store, struct lsmem_op *op)
 {
@@ -358,8 +357,8 @@ int lsmem_load_read(struct lsmem_store *store, struct lsmem_op *op)
 }
 
 /*
- * Wait until neither the kernel nor a view can see what the handle table no longer points to.
- * Ends after view_ms: then views have been revoked.
+ * Wait until no view and no kernel reader can see entries that the handle table no longer points
+ * to.  Takes view_ms at most, after which views are revoked.
  */
 static void lsmem_load_unseen(struct lsmem_store *store)
 {
@@ -371,10 +370,10 @@ static void lsmem_load_unseen(struct lsmem_store *store)
 }
 
 /**
- * lsmem_load_forget - a recovery has been given up
+ * lsmem_load_forget - drop all that an unfinished recovery has loaded
  * @store: RECOVERING, its threads do not run; becomes NEW
  *
- * Context: store->mutex held; sleeps, for views up to view_ms.
+ * Context: store->mutex held; sleeps, up to view_ms for views.
  */
 void lsmem_load_forget(struct lsmem_store *store)
 {
@@ -413,7 +412,7 @@ void lsmem_load_forget(struct lsmem_store *store)
 	store->state = LSMEM_STATE_NEW;
 }
 
-/* Handles that are live are not given out; one pass in order, at the end. */
+/* Mark the indices of live handles as taken; one pass in order, at the end. */
 static void lsmem_load_map(struct lsmem_store *store)
 {
 	u64 i;
@@ -430,8 +429,8 @@ static void lsmem_load_map(struct lsmem_store *store)
  * lsmem_load_activate - LSMEM_REPL_ACTIVATE
  * @store: attached, not active
  * @activate: see there
- * Return: 0; -EINVAL (already active, or something is not above what was
- * loaded) or what lsmem_store_activate() says.
+ * Return: 0; -EINVAL: already active, or a number is not above what was loaded; or an error of
+ * lsmem_store_activate().
  */
 int lsmem_load_activate(struct lsmem_store *store, const struct lsmem_activate *activate)
 {
@@ -444,8 +443,9 @@ int lsmem_load_activate(struct lsmem_store *store, const struct lsmem_activate *
 	    activate->store_time != lsmem_version_time(activate->store_time))
 		return -EINVAL;
 	mutex_lock(&store->mutex);
-	/* Invariant 14: or a handle lost in the crash could name another object, and
-	 * a version issued before be higher than one issued after.
+	/*
+	 * Invariant 14: else a handle that the crash lost could name another object, and an older
+	 * version could be higher than a newer one.
 	 */
 	if ((store->state == LSMEM_STATE_NEW || store->state == LSMEM_STATE_RECOVERING) &&
 	    activate->era > store->handles.era &&

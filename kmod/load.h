@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Loading: what a recovery brings back.  See load.c. */
+/* Loading a durable store, for a recovery.  See load.c. */
 #ifndef LSMEM_LOAD_H
 #define LSMEM_LOAD_H
 

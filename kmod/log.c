@@ -4,19 +4,18 @@
  *
  * An append is
  *
- *	begin	reserve bytes under the head's lock; wait for space if need be
+ *	begin	reserve bytes under the head's lock; wait for space if there is none
  *	copy	the payload, with page faults disabled and no lock held
  *	stamp	the header: key, version, place, CRCs
  *	commit	the entry is whole; the committed prefix passes it in order
  *
- * and those that look at the log (cleaner, replication) see the committed
- * prefix only.  An append that cannot be finished is turned into padding
- * (abort) and committed, so that the prefix always advances (invariant 19) and
- * a refused operation never becomes a valid entry (invariant 7).  Between begin
- * and commit nothing sleeps, and preemption is off: an append that is not ended holds
- * up every durable wait of its head, so it lasts no longer than it takes to copy and
- * checksum LSMEM_OBJECT_MAX bytes.  Page faults are handled after an abort, with
- * nothing held, by the caller.
+ * Cleaner and replication read the committed prefix only.  An append that fails is
+ * turned into padding (abort) and committed, so that the prefix always advances
+ * (invariant 19) and a refused operation never becomes a valid entry (invariant 7).
+ * Between begin and commit nothing sleeps and preemption is off: an unfinished append
+ * holds up every durable wait of its head, so it lasts no longer than a copy and a
+ * checksum of LSMEM_OBJECT_MAX bytes.  The caller handles page faults after an abort,
+ * with nothing held.
  *
  * A segment ends where the next entry, a last commit record and the directory
  * would not fit its backup frame (lsmem_segment_fits()).  The head then takes
@@ -51,7 +50,7 @@ void lsmem_log_init(struct lsmem_store *store)
 /**
  * lsmem_log_head_of - the head that a writer uses
  * @store: the store
- * @writer: those with neighbouring numbers use different ones
+ * @writer: a number; neighbouring numbers map to different heads
  * Return: 1 .. nr_heads - 1.
  */
 unsigned int lsmem_log_head_of(const struct lsmem_store *store, unsigned int writer)
@@ -69,7 +68,7 @@ unsigned int lsmem_log_head(const struct lsmem_store *store)
 	return lsmem_log_head_of(store, raw_smp_processor_id());
 }
 
-/* The committed prefix passes all appends that are whole, in order. */
+/* Advance the committed prefix over the appends that are whole, in order. */
 static void lsmem_head_advance(struct lsmem_store *store, struct lsmem_head *head)
 {
 	while (head->first != head->next) {
@@ -86,14 +85,14 @@ static void lsmem_head_advance(struct lsmem_store *store, struct lsmem_head *hea
 	}
 }
 
-/* Where an entry of @size would end, its start in @start. */
+/* Returns where an entry of @size bytes would end; its start in @start. */
 static u32 lsmem_head_end(const struct lsmem_segment *seg, u32 size, u32 *start)
 {
 	*start = lsmem_entry_start(seg->reserved);
 	return *start + size;
 }
 
-/* Is it the head of survivors? */
+/* Is this the head of survivors? */
 static bool lsmem_head_cleaners(const struct lsmem_store *store, const struct lsmem_head *head)
 {
 	return head == &store->heads.table[LSMEM_CLEANER_HEAD];
@@ -107,7 +106,7 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 			      bool listed, u32 room, struct lsmem_append *ap)
 {
 	struct lsmem_segment *seg = head->segment;
-	/* A record of one's own may use the last place in the ring. */
+	/* A commit record may use the last place in the ring. */
 	u32 places = room ? LSMEM_RING - 1 : LSMEM_RING;
 	enum lsmem_taker taker = lsmem_head_cleaners(store, head) ? LSMEM_TAKER_CLEANER :
 				 room ? LSMEM_TAKER_WRITER : LSMEM_TAKER_RECORD;
@@ -154,10 +153,10 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
  * @store: durable
  * @head: lock held
  *
- * The record bears what has been acknowledged so far: found after a crash
- * without the bytes below that, it proves that data were lost, not torn.  One that would
- * begin a seglet which the cleaner has claimed is left out: the proof is for another time.
- * Return: false when there is nothing to end or no room.
+ * The record holds the acknowledged offset: if a recovery finds the record but not the bytes
+ * below that offset, data were lost, and not merely torn.  A record that would need a seglet
+ * which the cleaner has claimed is left out; the next one gives the proof.
+ * Return: false if there is nothing to end, or no room.
  */
 bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head)
 {
@@ -201,7 +200,7 @@ static int lsmem_head_next(struct lsmem_store *store, struct lsmem_head *head)
  * @store: the store
  * @head: number of the head
  *
- * For the cleaner, when the garbage that is left lies in open segments.
+ * For the cleaner, when the remaining garbage lies in open segments.
  * Return: 0, or -EAGAIN when no spare is ready, or the segment is empty.
  */
 int lsmem_head_roll(struct lsmem_store *store, unsigned int head)
@@ -227,7 +226,7 @@ int lsmem_head_roll(struct lsmem_store *store, unsigned int head)
  * @deadline: of all waits for space, as lsmem_space_wait() says
  * @ap: filled in
  *
- * May wait for the cleaners, or for a place in the ring; the cleaner itself never waits.
+ * Waits for the cleaners, or for a place in the ring, if necessary; the cleaner never waits.
  *
  * Context: may sleep.  On success preemption is off until the commit or abort that follows.
  * Return: 0; -ENOSPC: no space within the bound; -EINTR; -EAGAIN (not active; for the
@@ -255,7 +254,7 @@ int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 leng
 							 LSMEM_RECORD_ROOM, ap);
 		} while (ret == -EXFULL && !lsmem_head_next(store, h));
 		if (ret == -EBUSY)
-			h->crowded = true;	/* the next commit is told as space */
+			h->crowded = true;	/* the next commit wakes us up */
 		spin_unlock(&h->lock);
 		if (!ret)
 			break;
@@ -291,14 +290,14 @@ int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length,
 }
 
 /**
- * lsmem_append_copy - bring a payload into its entry
+ * lsmem_append_copy - copy a payload into its entry
  * @store: the store
  * @ap: reserved
- * @source: where the bytes come from
+ * @source: of the bytes
  * @length: how many
- * @pcrc: out: their CRC, as they are in the log
+ * @pcrc: out: CRC of the bytes in the log
  *
- * Does not sleep.  Return: 0, or -EFAULT when a user page is not there.
+ * Does not sleep.  Return: 0, or -EFAULT if a user page is not present.
  */
 int lsmem_append_copy(struct lsmem_store *store, const struct lsmem_append *ap,
 		      const struct lsmem_source *source, u32 length, u32 *pcrc)
@@ -321,11 +320,11 @@ int lsmem_append_copy(struct lsmem_store *store, const struct lsmem_append *ap,
 			if (left)
 				return -EFAULT;
 		}
-		/* Of the copy: the source may change under us. */
+		/* Of the copy: the user can change the source meanwhile. */
 		crc = crc32c(crc, to, piece);
 		done += piece;
 	}
-	/* Bytes of alignment are zero: nothing of the seglet's past is replicated. */
+	/* Zero the alignment: no earlier content of the seglet is replicated. */
 	if (length % LSMEM_ALIGN)
 		lsmem_segment_write(store, ap->segment, offset + length, NULL,
 				    LSMEM_ALIGN - length % LSMEM_ALIGN);
@@ -334,9 +333,9 @@ int lsmem_append_copy(struct lsmem_store *store, const struct lsmem_append *ap,
 }
 
 /**
- * lsmem_append_commit - an entry is whole
+ * lsmem_append_commit - end an append whose entry is whole
  * @store: the store
- * @ap: stamped; not used after
+ * @ap: stamped; invalid afterwards
  */
 void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap)
 {
@@ -360,19 +359,19 @@ void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap)
 }
 
 /**
- * lsmem_append_abort - an entry becomes padding
+ * lsmem_append_abort - end an append by turning its entry into padding
  * @store: the store
- * @ap: reserved; not used after
+ * @ap: reserved; invalid afterwards
  */
 void lsmem_append_abort(struct lsmem_store *store, struct lsmem_append *ap)
 {
 	u32 length = ap->size - LSMEM_ENTRY_BYTES;
 
-	/* What was copied must not reach a backup: it was refused. */
+	/* The payload of a refused operation must not reach a backup. */
 	lsmem_segment_write(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, NULL, length);
 	lsmem_entry_stamp(store, ap, 0, 0, length, LSMEM_TYPE_PAD, 0, 0);
 	lsmem_count(store, padding_bytes, ap->size);
-	if (ap->listed) {	/* padding is in no directory */
+	if (ap->listed) {	/* no directory lists padding */
 		spin_lock(&ap->head->lock);
 		ap->segment->entries--;
 		spin_unlock(&ap->head->lock);
@@ -381,12 +380,12 @@ void lsmem_append_abort(struct lsmem_store *store, struct lsmem_append *ap)
 }
 
 /**
- * lsmem_log_point - where every head is now
+ * lsmem_log_point - the reserved end of every head
  * @store: the store
- * @point: filled in: every change applied so far lies before it
+ * @point: out: every change applied so far lies before it
  *
- * What is reserved, not what is committed: a change whose handle word has been
- * exchanged may wait for an earlier append before the prefix passes it.
+ * Reserved, not committed: the entry of a change whose word has been exchanged may still wait
+ * for an earlier append before the committed prefix passes it.
  */
 void lsmem_log_point(struct lsmem_store *store, struct lsmem_vector_point *point)
 {
@@ -400,7 +399,7 @@ void lsmem_log_point(struct lsmem_store *store, struct lsmem_vector_point *point
 		point->offset[i] = head->segment ? head->segment->reserved : 0;
 		spin_unlock(&head->lock);
 	}
-	/* Last: what rolled before its head was looked at is counted. */
+	/* Last, so that it includes heads that rolled before they were read. */
 	point->rolls = atomic64_read(&store->heads.rolls);
 }
 

@@ -16,15 +16,15 @@
 
 /**
  * struct lsmem_head - where the log grows
- * @lock: protects all here and the segment's reserved, entries and committed;
- *	held for the reservation and the commit of an entry, never over a copy
+ * @lock: protects the head, and its segment's reserved, entries and committed; held for
+ *	the reservation and the commit of an entry, never during a copy
  * @segment: the open segment, NULL before the first append
  * @first: appends under way are [@first, @next) of @ring, in order of offset; not masked
  * @next: see @first
- * @ring: for each, the end of its entry, and whether it is whole: the committed
+ * @ring: of each append, the end of its entry and whether it is whole; the committed
  *	prefix advances over whole entries only (invariant 19)
  * @crowded: an append waits for a place in the ring
- * @gate: time before which its writers shall not go on, 0: none (space.c); no lock
+ * @gate: time before which its writers wait, ktime in ns, 0: none (space.c); no lock
  */
 struct lsmem_head {
 	spinlock_t lock;
@@ -43,8 +43,8 @@ struct lsmem_head {
 /**
  * struct lsmem_heads - the heads of a store
  * @nr: heads, LSMEM_CLEANER_HEAD included
- * @table: they
- * @rolls: how often any of them has gone on to its next segment
+ * @table: @nr heads
+ * @rolls: how often heads have rolled over
  */
 struct lsmem_heads {
 	unsigned int nr;
@@ -65,7 +65,7 @@ struct lsmem_vector_point {
 	u64 rolls;
 };
 
-/* How far the daemon is: it was told, each backup has received it, it is durable. */
+/* States of a byte of the log: told to the daemon, received by each backup, durable. */
 enum lsmem_reach {
 	LSMEM_REACH_EMITTED,
 	LSMEM_REACH_RECEIVED,
@@ -73,9 +73,9 @@ enum lsmem_reach {
 };
 
 /*
- * An append is pinned from its reservation to its end: preempted, it would hold up the
- * committed prefix of its head.  With PREEMPT_RT spinlocks sleep, and a wait for a place in
- * the ring has its bound in any case.
+ * Preemption is off from the reservation of an append to its end: a preempted append would
+ * hold up the committed prefix of its head.  Not with PREEMPT_RT, where spinlocks sleep; a
+ * wait for a place in the ring is bounded in any case.
  */
 static inline void lsmem_append_pin(void)
 {

@@ -2,23 +2,23 @@
 /*
  * lsmem: log-structured memory.
  *
- * Module entry, exit and parameters (main.c).  Where things are, from below, which is the
- * order of Kbuild too: a file calls those before it only.
+ * Module entry, exit and parameters (main.c).  The files, from the lowest layer up, which is also
+ * the order of Kbuild; a file calls only files before it:
  *
- *	policy.c, indices.c			numbers: what to clean, sets of indices
- *	ioctl.c, bioqueue.c, trace.c		tools that know no store
- *	fault.c					what fails on purpose
- *	counters.c				what a store has done
- *	seglet.c, segment.c, entry.c		memory, the pieces of the log, what is in them
- *	space.c, log.c				room to append, and appending
- *	handle.c, epoch.c			names; views of user space
- *	object.c, durable.c, block.c		changes; waiting until they are durable
+ *	policy.c, indices.c			cleaning policy, sets of indices
+ *	ioctl.c, bioqueue.c, trace.c		helpers that know no store
+ *	fault.c					fault injection
+ *	counters.c				statistics
+ *	seglet.c, segment.c, entry.c		memory, segments of the log, entries
+ *	space.c, log.c				waiting for space, appending
+ *	handle.c, epoch.c			the handle table, views of user space
+ *	object.c, durable.c, block.c		changes, waiting until they are durable
  *	balance.c, compact.c, retire.c, clean.c	making room
- *	registry.c, sizes.c			all stores, and who holds them; what one takes
- *	window.c				a store's memory in user space
+ *	registry.c, sizes.c			the set of stores, the memory that one takes
+ *	window.c				memory of a store mapped into user space
  *	activate.c, load.c, repl.c		the daemon: recovery, and the stream
  *	chardev.c, sysfs.c, debugfs.c		interfaces of one store
- *	store.c, control.c			stores made and destroyed
+ *	store.c, control.c			stores created and destroyed
  *
  * Lock order: store.h.
  */
@@ -40,8 +40,8 @@ module_param(block_mb, uint, 0444);
 MODULE_PARM_DESC(block_mb, "Make a volatile block store of this many MiB (a multiple of 8, from 128; 0: none)");
 
 /*
- * A store that cannot be made does not keep the module out: one made before may
- * be open already, and others can be made by /dev/lsmem-control.
+ * A store that cannot be created does not fail the module: one created before may be open
+ * already, and others can be created through /dev/lsmem-control.
  */
 static void __init lsmem_make(u32 kind, unsigned int mb, const char *parameter)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The registry: all stores, who holds them, and the names they were given.
+ * The registry: all stores, how often each is held open, and the names they were given.
  *
- * A store that is held stays: it is taken out, for ever, only while it is not held, and
- * sealed while that is looked into, so that its disk cannot be opened meanwhile.
+ * A store that is held cannot be destroyed.  To be destroyed, a store that is not held is
+ * sealed, checked for other users while its disk cannot be opened, and taken out for ever.
  *
  * Lock: lsmem_stores_lock for the set, opens, seals and given names.  Order: store.h.
  */
@@ -45,7 +45,7 @@ int lsmem_store_open(struct lsmem_store *store)
 
 /**
  * lsmem_store_release - undo lsmem_store_open()
- * @store: not used after
+ * @store: invalid afterwards
  */
 void lsmem_store_release(struct lsmem_store *store)
 {
@@ -86,8 +86,8 @@ struct lsmem_store *lsmem_store_open_name(const char *name)
 /* ---- The set ------------------------------------------------------------ */
 
 /**
- * lsmem_registry_add - a store is whole: it can be found from now on
- * @store: not in the registry
+ * lsmem_registry_add - add a store
+ * @store: complete; can be found from now on
  *
  * Context: sleeps.
  */
@@ -101,8 +101,8 @@ void lsmem_registry_add(struct lsmem_store *store)
 /**
  * lsmem_registry_take - take a store out, to be destroyed
  * @name: LSMEM_NAME_BYTES, from a user
- * @busy: is it in use in another way than by an open file?  Called with the store sealed
- *	and lsmem_stores_lock held
+ * @busy: is it in use in another way than by an open file? Called with the store sealed and
+ *	lsmem_stores_lock held
  *
  * Context: sleeps.  Return: the store, sealed; or an ERR_PTR: -ENODEV; -EBUSY.
  */
@@ -132,8 +132,8 @@ struct lsmem_store *lsmem_registry_take(const char *name,
 }
 
 /**
- * lsmem_registry_pop - take any store out: the module goes
- * Return: a store, or NULL when there is none.
+ * lsmem_registry_pop - take any store out, because the module is unloaded
+ * Return: a store, or NULL if there is none.
  */
 struct lsmem_store *lsmem_registry_pop(void)
 {
@@ -148,10 +148,10 @@ struct lsmem_store *lsmem_registry_pop(void)
 }
 
 /**
- * lsmem_registry_next - go through all stores
- * @store: the one before, which is released; NULL to begin
+ * lsmem_registry_next - iterate over all stores
+ * @store: the previous one, which is released; NULL to begin
  *
- * What is held stays in the registry: it cannot be destroyed.
+ * A held store stays in the registry, so the iteration can continue from it.
  *
  * Context: sleeps.  Return: the next store, held; NULL at the end.
  */
@@ -184,7 +184,7 @@ static bool lsmem_digits(const char *text, size_t length)
 	return true;
 }
 
-/* Is it the name of a node: lsmem, lsmem1 .., lsmemb0 .., lsmem-control? */
+/* Could it be the name of a node: lsmem, lsmem1 .., lsmemb0 .., lsmem-control? */
 static bool lsmem_name_of_node(const char *name, size_t length)
 {
 	if (length < 5 || memcmp(name, "lsmem", 5))
@@ -195,7 +195,7 @@ static bool lsmem_name_of_node(const char *name, size_t length)
 	       (length == 13 && !memcmp(name + 5, "-control", 8));
 }
 
-/* It becomes the name of a link and of a unit: see LSMEM_GIVEN_BYTES and sysfs-class-lsmem. */
+/* It becomes the name of a link and of a unit. See LSMEM_GIVEN_BYTES and sysfs-class-lsmem. */
 static bool lsmem_given_allowed(const char *name, size_t length)
 {
 	size_t i;
@@ -222,16 +222,16 @@ static bool lsmem_given_taken(const struct lsmem_store *store, const char *name,
 }
 
 /**
- * lsmem_store_give - give a store a name, for links that user space makes
- * @store: its device is there
- * @name: @length bytes, not terminated; none take the name away
- * @length: of @name
+ * lsmem_store_give - give a store a name, for the links that udev makes
+ * @store: has its device
+ * @name: @length bytes, not terminated
+ * @length: of @name; 0 removes the name
  *
- * User space is told (KOBJ_CHANGE) of the store's device and of its disk.
+ * Sends KOBJ_CHANGE events for the store's device and its disk.
  *
  * Context: may sleep; takes lsmem_stores_lock.
- * Return: 0; -EINVAL: not allowed; -EEXIST: another store has it; -ENODEV: the store goes, or
- * is still being made.
+ * Return: 0; -EINVAL: not allowed; -EEXIST: another store has it; -ENODEV: the store is being
+ * created or destroyed.
  */
 int lsmem_store_give(struct lsmem_store *store, const char *name, size_t length)
 {
@@ -249,9 +249,9 @@ int lsmem_store_give(struct lsmem_store *store, const char *name, size_t length)
 		memcpy(store->given, name, length);
 		memset(store->given + length, 0, sizeof(store->given) - length);
 		/*
-		 * Acquire: see lsmem_block_add().  The disk of a listed store does not go.  The
-		 * events of one that is being added may have been sent with the old name: a
-		 * daemon gives the name before it activates the store.
+		 * Acquire: see lsmem_block_add().  The disk of a listed store is not removed.  A
+		 * disk that is being added may have sent its events with the old name, so a daemon
+		 * gives the name before it activates the store.
 		 */
 		disk = smp_load_acquire(&store->disk);
 		if (disk)

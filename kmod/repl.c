@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Replication: what the daemon of a durable store is told, and what it answers.
+ * Replication: the stream of events to the daemon of a durable store, and its
+ * acknowledgements.
  *
- * The stream is not a queue: what is to be told follows from the state of the
- * segments (which are opened, committed, closed) against what has been told and
- * acknowledged.  So nothing is allocated, ranges coalesce by themselves while
- * the daemon is busy (group commit), and after the death of a daemon the next
- * one is told again from what was acknowledged.
+ * The stream is not a queue.  The events follow from the state of the segments (opened,
+ * committed, closed) compared with what was told and acknowledged.  So nothing is
+ * allocated, ranges coalesce while the daemon is busy (group commit), and after the death
+ * of a daemon the next one is told everything that was not acknowledged.
  *
- * Acknowledged means durable.  What each backup has received, if only in memory, is said
- * by itself (LSMEM_ACK_RECEIVED).  durable.c has those that wait for either.
+ * Acknowledged means durable.  A separate acknowledgement, LSMEM_ACK_RECEIVED, tells what
+ * each backup has, if only in memory.  Waits for either are in durable.c.
  *
  * Order within a batch: OPEN, RANGE, CLOSE, then groups of RETIRE.  A group is
- * told only when everything that lay before the end of its cleaning pass has
- * been told: the daemon makes durable what came before it in the stream, then
- * writes the digest without it (invariant 9).
+ * told only after everything before the end of its cleaning pass: the daemon makes durable
+ * what precedes the group in the stream, then writes the digest without it (invariant 9).
  *
- * The range [acked, emitted) of a segment is leased to the daemon, which does
- * I/O from it.  Segments are cleaned and freed only when closed durably, that
- * is without a lease; when a daemon dies, its leases last until the next one
- * attaches, which has waited for the I/O of its predecessor to end.
+ * The range [acked, emitted) of a segment is leased to the daemon, which does I/O from it.
+ * Segments are cleaned and freed only when durably closed, and then have no lease.  The
+ * leases of a daemon that dies last until the next one attaches, which has waited for the
+ * I/O of its predecessor to end.
  *
  * Every field of an acknowledgement is checked against what was told.
  *
@@ -45,19 +44,19 @@
 #include "store.h"
 #include "window.h"
 
-#define LSMEM_BATCH		256	/* events copied at a time */
-#define LSMEM_NEXT_MIN		128	/* room a caller must have */
+#define LSMEM_BATCH		256	/* events copied to user space at a time */
+#define LSMEM_NEXT_MIN		128	/* room that a caller must have */
 #define LSMEM_ACKS_MAX		4096
 #define LSMEM_GENERATIONS	4096	/* a ceiling is raised by this much ... */
 #define LSMEM_GENERATIONS_LOW	2048	/* ... when fewer are left */
 
 /**
- * struct lsmem_attachment - a daemon
- * @store: whose daemon
- * @mutex: one call at a time
- * @resume: id above which segments are still to be told, ~0 when done
- * @broken: events were lost on their way out: it has to attach again
- * @batch: events on their way out
+ * struct lsmem_attachment - an attached daemon
+ * @store: its store
+ * @mutex: held for each call
+ * @resume: segments with higher ids are still to be told by RESUME; ~0: none
+ * @broken: events were lost while they were copied out; the daemon must attach again
+ * @batch: events to be copied out
  */
 struct lsmem_attachment {
 	struct lsmem_store *store;
@@ -89,7 +88,7 @@ static u32 lsmem_tell_resume(struct lsmem_attachment *at, struct lsmem_event *ev
 	if (at->resume == ~0ull)
 		return 0;
 	list_for_each_entry(seg, &store->segments.log, node) {
-		/* A durable digest is without it, only a view still holds its seglets. */
+		/* No durable digest lists it; a view still holds its seglets. */
 		if (seg->id <= at->resume || seg->retire_acked)
 			continue;
 		if (nr == room)
@@ -185,7 +184,7 @@ static u32 lsmem_tell(struct lsmem_attachment *at, struct lsmem_event *events, u
 	return nr;
 }
 
-/* Is there anything to tell?  Cheap enough for each poll. */
+/* Is there anything to tell? Called for each poll. */
 static bool lsmem_tell_pending(struct lsmem_attachment *at)
 {
 	struct lsmem_store *store = at->store;
@@ -223,7 +222,7 @@ static long lsmem_repl_next(void *context, void *arg)
 		return -EIO;
 	nr = lsmem_tell(at, at->batch, room);
 	if (copy_to_user(u64_to_user_ptr(next->events), at->batch, nr * sizeof(*at->batch))) {
-		at->broken = true;	/* told, and not heard: attach again */
+		at->broken = true;	/* told, but not received: attach again */
 		return -EFAULT;
 	}
 	next->nr = nr;
@@ -235,9 +234,9 @@ static long lsmem_repl_next(void *context, void *arg)
 	return 0;
 }
 
-/* ---- Being answered ----------------------------------------------------- */
+/* ---- Acknowledgements --------------------------------------------------- */
 
-/* Take one acknowledgement; false when it answers nothing.  segments.lock held. */
+/* Take one acknowledgement. Returns false if it answers no event. segments.lock held. */
 static bool lsmem_ack_one(struct lsmem_store *store, const struct lsmem_ack_one *ack)
 {
 	struct lsmem_segment *seg;
@@ -406,7 +405,7 @@ static int lsmem_repl_release(struct inode *inode, struct file *file)
 
 	mutex_lock(&store->mutex);
 	if (store->state == LSMEM_STATE_RECOVERING)
-		lsmem_load_forget(store);	/* no part of an unfinished recovery stays */
+		lsmem_load_forget(store);	/* drop what an unfinished recovery has loaded */
 	WRITE_ONCE(store->repl.attached, NULL);
 	mutex_unlock(&store->mutex);
 	lsmem_store_release(store);
@@ -424,7 +423,7 @@ static const struct file_operations lsmem_repl_fops = {
 	.llseek = noop_llseek,
 };
 
-/* The stream begins again from what was acknowledged. */
+/* Tell again what was not acknowledged. */
 static void lsmem_repl_rewind(struct lsmem_store *store)
 {
 	struct lsmem_segment *seg;
@@ -449,7 +448,7 @@ static int lsmem_repl_begin(struct lsmem_store *store, struct lsmem_attach *atta
 		return -EBUSY;
 	if (store->state == LSMEM_STATE_ACTIVE) {
 		if (memcmp(store->uuid, attach->uuid, sizeof(store->uuid)))
-			return -EXDEV;	/* invariant 18: another log's backup */
+			return -EXDEV;	/* invariant 18: the backup of another log */
 		lsmem_repl_rewind(store);
 	} else {
 		memcpy(store->uuid, attach->uuid, sizeof(store->uuid));
@@ -492,12 +491,12 @@ int lsmem_repl_attach(struct lsmem_attach *attach)
 	if (ret)
 		goto err_free;
 	lsmem_clean_stop(store, false);
-	wake_up_all(&store->plan.work);	/* a daemon is there: cleaning may go on */
-	kobject_uevent(&store->dev.kobj, KOBJ_CHANGE);	/* its uuid is known */
+	wake_up_all(&store->plan.work);	/* a daemon is attached: cleaning can continue */
+	kobject_uevent(&store->dev.kobj, KOBJ_CHANGE);	/* the uuid is known */
 	ret = anon_inode_getfd("[lsmem-repl]", &lsmem_repl_fops, at, O_RDWR | O_CLOEXEC);
 	if (ret < 0)
 		goto err_detach;
-	attach->fd = ret;	/* another thread may have closed it, and all be gone */
+	attach->fd = ret;	/* another thread may have closed it and freed all */
 	return 0;
 err_detach:
 	mutex_lock(&store->mutex);

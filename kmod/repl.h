@@ -11,10 +11,10 @@ struct lsmem_attachment;
 
 /**
  * struct lsmem_repl - the daemon of a durable store
- * @attached: it; NULL while there is none; store->mutex for writing
- * @events: its poll waits here
- * @acks: durable waits
- * @durable_bytes: acknowledged so far; under segments.lock
+ * @attached: the daemon, or NULL; store->mutex for writing
+ * @events: wait queue of its poll
+ * @acks: wait queue of durable waits
+ * @durable_bytes: bytes acknowledged so far; under segments.lock
  * @durable_ms: bound of a durable wait
  * @flush_ms: bound of FLUSH and fsync
  */

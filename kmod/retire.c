@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Retiring: segments whose entries have been moved, until their seglets are free.
+ * Retiring: what happens to segments from the end of a pass until their seglets are free.
  *
- * The victims of a pass are a group, which is retired as one:
+ * The victims of a pass are a group and retire together, when
  *
- *	durable stores	everything before the end of the pass (survivors and
- *			whatever superseded the entries that were not moved) is
- *			durable, then a digest without the group (invariants 9,
- *			10), both by the daemon
- *	all stores	no view, no kernel reader can see the seglets
+ *	durable stores	all of the log up to the end of the pass (survivors, and
+ *			what superseded the entries that were not moved) is
+ *			durable, and then a digest without the group (invariants
+ *			9, 10); the daemon does both
+ *	all stores	no view and no kernel reader can see the seglets
  *
- * then the seglets are free.  Groups are a ring: told, acknowledged and freed in order.
+ * Groups are a ring: they are told, acknowledged and freed in order.
  *
  * Locks: segments.lock for the ring; only the cleaner's thread adds and frees.
  */
@@ -32,7 +32,7 @@ bool lsmem_retires_full(const struct lsmem_store *store)
 }
 
 /**
- * lsmem_retire_add - the entries of some segments have been moved: they are a group
+ * lsmem_retire_add - add a group of segments whose entries have been moved
  * @store: lsmem_retires_full() does not hold
  * @victims: the segments, in state VICTIM
  * @nr: 1 .. LSMEM_VICTIMS
@@ -46,7 +46,7 @@ void lsmem_retire_add(struct lsmem_store *store, struct lsmem_segment *const *vi
 
 	for (i = 0; i < nr; i++)
 		records += atomic_read(victims[i]->tombstones);
-	lsmem_live_add(store, -(s64)records);	/* those that were not moved */
+	lsmem_live_add(store, -(s64)records);	/* bytes that were not moved */
 	lsmem_log_point(store, &after);
 	epoch = lsmem_epoch_advance(store);
 	spin_lock(&store->segments.lock);
@@ -86,13 +86,14 @@ bool lsmem_retire_due(struct lsmem_store *store)
 
 /**
  * lsmem_retire_free - free the oldest group whose digest is durable
- * @store: the cleaner's thread calls
+ * @store: the store
  *
- * The group leaves the ring first: its segments go one by one, with segments.lock let go of
- * between them, and no acknowledgement may find a group of which some are in use again.
+ * The group leaves the ring first: its segments are freed one by one, segments.lock is
+ * released between them, and an acknowledgement must not find a group of which some segments
+ * are in use again.
  *
- * Context: may sleep, for the kernel's readers, which does not take long.
- * Return: false when there is none, or a view can see it.
+ * Context: the cleaner's thread; may sleep for an RCU grace period.
+ * Return: false if there is none, or a view may see it.
  */
 bool lsmem_retire_free(struct lsmem_store *store)
 {
@@ -102,7 +103,7 @@ bool lsmem_retire_free(struct lsmem_store *store)
 
 	if (!retire || !READ_ONCE(retire->acked) || !lsmem_epoch_passed(store, retire->epoch))
 		return false;
-	cond_synchronize_rcu_expedited(retire->rcu);	/* writers may be waiting for these seglets */
+	cond_synchronize_rcu_expedited(retire->rcu);	/* writers may wait for these seglets */
 	trace_lsmem_retire(store->name, retire->nr, ktime_get_ns() - retire->begun);
 	spin_lock(&store->segments.lock);
 	nr = retire->nr;
@@ -120,19 +121,19 @@ bool lsmem_retire_free(struct lsmem_store *store)
 	spin_unlock(&store->segments.lock);
 	lsmem_space_came(store);
 	if (store->durable)
-		wake_up(&store->repl.events);	/* spares to be opened */
+		wake_up(&store->repl.events);	/* spares can be opened */
 	return true;
 }
 
 /* ---- The daemon --------------------------------------------------------- */
 
 /**
- * lsmem_retire_tell - RETIRE events for the groups whose time has come
+ * lsmem_retire_tell - make RETIRE events of the groups that can retire
  * @store: segments.lock held
  * @events: out
- * @room: of @events; a group is told whole or not at all
+ * @room: entries of @events; a group is told as a whole or not at all
  *
- * Return: how many events there are.
+ * Return: how many events.
  */
 u32 lsmem_retire_tell(struct lsmem_store *store, struct lsmem_event *events, u32 room)
 {
@@ -144,7 +145,7 @@ u32 lsmem_retire_tell(struct lsmem_store *store, struct lsmem_event *events, u32
 
 		if (retire->emitted)
 			continue;
-		/* Invariant 9: or v1 is dropped for a v2 that a crash then takes. */
+		/* Invariant 9: else v1 could be dropped for a v2 that a crash loses. */
 		if (!lsmem_log_emitted(store, &retire->after) || retire->nr > room - nr)
 			break;
 		for (j = 0; j < retire->nr; j++) {
@@ -162,7 +163,7 @@ u32 lsmem_retire_tell(struct lsmem_store *store, struct lsmem_event *events, u32
 }
 
 /**
- * lsmem_retire_pending - has lsmem_retire_tell() something to tell?
+ * lsmem_retire_pending - would lsmem_retire_tell() make events?
  * @store: segments.lock held
  */
 bool lsmem_retire_pending(struct lsmem_store *store)
@@ -180,7 +181,7 @@ bool lsmem_retire_pending(struct lsmem_store *store)
 }
 
 /**
- * lsmem_retire_ack - a digest without a group is durable
+ * lsmem_retire_ack - take note that a digest without a group is durable
  * @store: segments.lock held
  * @last: id of the last segment of the group
  *
@@ -204,7 +205,7 @@ bool lsmem_retire_ack(struct lsmem_store *store, u64 last)
 }
 
 /**
- * lsmem_retire_rewind - another daemon is to be told what was not acknowledged
+ * lsmem_retire_rewind - tell unacknowledged groups again, to another daemon
  * @store: segments.lock held
  */
 void lsmem_retire_rewind(struct lsmem_store *store)
@@ -218,7 +219,7 @@ void lsmem_retire_rewind(struct lsmem_store *store)
 }
 
 /**
- * lsmem_retire_forget - a recovery has been given up: the segments go, and the groups
+ * lsmem_retire_forget - drop all groups, because a recovery was given up
  * @store: RECOVERING; segments.lock held
  */
 void lsmem_retire_forget(struct lsmem_store *store)

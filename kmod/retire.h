@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Retiring: segments whose entries have been moved.  See retire.c. */
+/* Retiring segments.  See retire.c. */
 #ifndef LSMEM_RETIRE_H
 #define LSMEM_RETIRE_H
 
@@ -9,19 +9,19 @@
 #include "policy.h"
 
 #define LSMEM_VICTIMS		LSMEM_POLICY_VICTIMS	/* segments cleaned together */
-#define LSMEM_RETIRES		8	/* groups waiting for their digest */
+#define LSMEM_RETIRES		8	/* groups that wait for their digest */
 
 struct lsmem_event;
 struct lsmem_segment;
 struct lsmem_store;
 
 /**
- * struct lsmem_retire - segments whose survivors are written
- * @nr: victims, 0: none
+ * struct lsmem_retire - a group of segments whose survivors are written
+ * @nr: entries of @victims; 0: no group
  * @epoch: views that began before it may still use the seglets
  * @rcu: grace period after which no kernel reader does
  * @begun: when the pass ended, ktime in ns
- * @after: everything that superseded their entries lies before it (invariant 9)
+ * @after: a point in the log; what superseded their entries lies before it (invariant 9)
  * @emitted: the daemon has been told
  * @acked: a digest without them is durable
  * @victims: the segments
@@ -44,7 +44,8 @@ struct lsmem_retire {
  * @next: the group that the next pass makes
  * @segments: how many segments are in all groups
  *
- * Under segments.lock; the cleaner reads @first and @next without it, others @segments as a hint.
+ * Under segments.lock; the cleaner reads @first and @next without it, and others read
+ * @segments as a hint.
  */
 struct lsmem_retires {
 	struct lsmem_retire ring[LSMEM_RETIRES];

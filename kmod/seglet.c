@@ -2,20 +2,19 @@
 /*
  * The memory of a store, in seglets of 64 KiB.
  *
- * All seglets come when the store is made and go when it is destroyed; in
- * between the page allocator is never asked, so that append, cleaning and
- * block I/O cannot wait for reclaim that waits for them.  Blocks of order 9
- * are taken where they can be had and split, so that each page has a count of
- * its own and may be put into the daemon's window or outlive the store under a
- * pin.  Seglets are zeroed when a store gets them: nothing leaks between stores.
+ * A store allocates all its seglets when it is created and frees them when it is
+ * destroyed.  In between it never calls the page allocator, so append, cleaning and
+ * block I/O cannot wait for reclaim that waits for them.  Memory is allocated in
+ * blocks of order 9 where possible and split: each page has its own reference count
+ * and can be mapped by the daemon or outlive the store under a pin.  Seglets are
+ * zeroed when they are allocated: nothing leaks between stores.
  *
- * A seglet has a number, its place in every window; it never moves to another.
- * Free seglets are a stack under @lock, a leaf lock held for a few instructions
- * once per 64 KiB appended, and once for the seglets of each compaction.  The last
- * @base seglets are the cleaner's; for the length of a pass it may claim more, so
- * that writers cannot take away what the survivors were promised.  What a
- * compaction takes is lent to it from these: it gives more back, so writers go on
- * meanwhile as if it had taken none.
+ * A seglet keeps its number, which is its place in every window.  Free seglets are a
+ * stack under @lock, a leaf lock held for a few instructions once per 64 KiB
+ * appended and once per compaction.  The last @base free seglets are reserved for
+ * the cleaner; during a pass it can claim more, so that writers cannot take what its
+ * survivors need.  A compaction borrows from this reserve: it returns more than it
+ * takes, so writers continue as if it had taken none.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -34,14 +33,14 @@ static u64 lsmem_seglets_mib(u32 nr)
 	return ((u64)nr * LSMEM_SEGLET_BYTES) >> 20;
 }
 
-/* Take 2^order pages and make seglets of them; returns how many, or an errno. */
+/* Allocate 2^order pages and make seglets of them. Returns how many, or a negative errno. */
 static int lsmem_seglets_add(struct lsmem_seglets *seglets, u32 first, unsigned int order)
 {
 	u32 nr = 1u << (order - LSMEM_SEGLET_ORDER);
 	struct page *page;
 	u32 i;
 
-	/* __GFP_NORETRY: less than __GFP_RETRY_MAYFAIL, smaller blocks are tried. */
+	/* __GFP_NORETRY, not __GFP_RETRY_MAYFAIL: on failure a smaller block is tried. */
 	page = alloc_pages((seglets->gfp & ~__GFP_RETRY_MAYFAIL) | __GFP_ZERO | __GFP_NORETRY |
 			   __GFP_NOWARN, order);
 	if (!page)
@@ -57,10 +56,9 @@ static int lsmem_seglets_add(struct lsmem_seglets *seglets, u32 first, unsigned 
  * lsmem_seglets_fill - take the memory of a store
  * @seglets: from lsmem_seglets_init()
  *
- * After all else that a store needs is there: this is what takes long, and drives
- * other memory out.
- * Context: sleeps; killable.  Return: 0; -ENOMEM (the log says how much there was)
- * or -EINTR: lsmem_seglets_destroy() gives back what was had.
+ * The last step of creating a store, because it takes long and evicts other memory.
+ * Context: sleeps; killable.  Return: 0; -ENOMEM (the log says how much could be
+ * allocated) or -EINTR; then lsmem_seglets_destroy() frees what was allocated.
  */
 int lsmem_seglets_fill(struct lsmem_seglets *seglets)
 {
@@ -80,13 +78,13 @@ int lsmem_seglets_fill(struct lsmem_seglets *seglets)
 				       lsmem_seglets_mib(have), lsmem_seglets_mib(seglets->nr));
 				return ret;
 			}
-			order--;	/* memory is fragmented: smaller blocks do */
+			order--;	/* memory is fragmented: try smaller blocks */
 			continue;
 		}
 		have += ret;
 		cond_resched();
 	}
-	/* Lowest numbers on top: a young store uses the front of its window. */
+	/* Lowest numbers on top: a store that is nearly empty uses the front of its window. */
 	for (i = 0; i < seglets->nr; i++)
 		seglets->free[i] = seglets->nr - 1 - i;
 	seglets->nr_free = seglets->nr;
@@ -99,8 +97,8 @@ int lsmem_seglets_fill(struct lsmem_seglets *seglets)
  * @bytes: a multiple of LSMEM_SEGMENT_BYTES, up to LSMEM_BYTES_MAX
  * @gfp: of the tables, and of the seglets to come: LSMEM_GFP or LSMEM_GFP_CHARGED
  *
- * No seglet is there, so none is free, before lsmem_seglets_fill().
- * Context: sleeps.  Return: 0 or -ENOMEM; nothing is kept on error.
+ * The store has no seglets before lsmem_seglets_fill().
+ * Context: sleeps.  Return: 0 or -ENOMEM; nothing stays allocated on error.
  */
 int lsmem_seglets_init(struct lsmem_seglets *seglets, u64 bytes, gfp_t gfp)
 {
@@ -128,9 +126,9 @@ int lsmem_seglets_init(struct lsmem_seglets *seglets, u64 bytes, gfp_t gfp)
 
 /**
  * lsmem_seglets_destroy - give the memory back
- * @seglets: initialised, in part or whole; not used any more
+ * @seglets: initialised, in part or whole; no longer in use
  *
- * Pages pinned by a window's O_DIRECT stay until the pin goes.
+ * Pages that O_DIRECT through a window has pinned are freed when the pin is dropped.
  */
 void lsmem_seglets_destroy(struct lsmem_seglets *seglets)
 {
@@ -155,7 +153,7 @@ void lsmem_seglets_destroy(struct lsmem_seglets *seglets)
 	memset(seglets, 0, sizeof(*seglets));
 }
 
-/* How many free seglets are left to others. */
+/* Free seglets that a taker of this kind must leave. */
 static u32 lsmem_seglets_floor(const struct lsmem_seglets *seglets, enum lsmem_taker taker)
 {
 	if (taker == LSMEM_TAKER_CLEANER)
@@ -196,15 +194,15 @@ int lsmem_seglet_get(struct lsmem_seglets *seglets, u32 owner, enum lsmem_taker 
 }
 
 /**
- * lsmem_seglets_take - take all seglets that a compaction needs, or none
+ * lsmem_seglets_take - borrow all seglets that a compaction needs, or none
  * @seglets: the store's
  * @owner: index of the segment
  * @nr: how many, at least 1
  * @taken: out: @nr seglets, chained in this order
  *
- * Those that a pass has claimed are left to it, and a few to commit records.
- * They are lent until lsmem_seglets_give() or lsmem_seglets_keep().
- * Return: false when there are not so many.
+ * Leaves the seglets that a pass has claimed, and a few for commit records.  The loan
+ * ends with lsmem_seglets_give() or lsmem_seglets_keep().
+ * Return: false if there are too few.
  */
 bool lsmem_seglets_take(struct lsmem_seglets *seglets, u32 owner, u32 nr, u32 *taken)
 {
@@ -232,7 +230,7 @@ bool lsmem_seglets_take(struct lsmem_seglets *seglets, u32 owner, u32 nr, u32 *t
 }
 
 /**
- * lsmem_seglets_keep - seglets that a compaction took will not come back
+ * lsmem_seglets_keep - a compaction keeps the seglets that it borrowed
  * @seglets: the store's
  * @lent: how many
  */
@@ -251,11 +249,11 @@ static void lsmem_seglet_put_locked(struct lsmem_seglets *seglets, u32 seglet)
 }
 
 /**
- * lsmem_seglets_give - give a chain of seglets back
+ * lsmem_seglets_give - free a chain of seglets
  * @seglets: the store's
  * @first: of the chain
- * @nr: how many; no reader can see any of them any more
- * @lent: as many had been lent for them
+ * @nr: how many; no reader can see any of them
+ * @lent: how many of these had been borrowed
  */
 void lsmem_seglets_give(struct lsmem_seglets *seglets, u32 first, u32 nr, u32 lent)
 {
@@ -271,10 +269,10 @@ void lsmem_seglets_give(struct lsmem_seglets *seglets, u32 first, u32 nr, u32 le
 }
 
 /**
- * lsmem_seglets_claimable - what a pass could claim
+ * lsmem_seglets_claimable - how many seglets a pass could claim
  * @seglets: the store's
  * @most: that it can use
- * Return: all of the reserve, and half of what is free beyond it.
+ * Return: the reserve, and half of the free seglets beyond it.
  */
 u32 lsmem_seglets_claimable(const struct lsmem_seglets *seglets, u32 most)
 {
@@ -286,12 +284,12 @@ u32 lsmem_seglets_claimable(const struct lsmem_seglets *seglets, u32 most)
 }
 
 /**
- * lsmem_seglets_claim - the cleaner begins a pass
+ * lsmem_seglets_claim - claim seglets for a pass that begins
  * @seglets: the store's seglets
- * @most: seglets it could use
+ * @most: that the pass can use
  *
- * The base reserve, and half of what is free beyond it: writers go on meanwhile.
- * Return: seglets that it will find, whatever others take.
+ * Claims the base reserve and half of the free seglets beyond it; writers get the rest.
+ * Return: seglets that the pass can take, whatever writers take meanwhile.
  */
 u32 lsmem_seglets_claim(struct lsmem_seglets *seglets, u32 most)
 {
@@ -306,9 +304,9 @@ u32 lsmem_seglets_claim(struct lsmem_seglets *seglets, u32 most)
 }
 
 /**
- * lsmem_seglets_reclaim - a pass knows what it needs
+ * lsmem_seglets_reclaim - reduce the claim to what the pass needs
  * @seglets: the store's
- * @needed: of the seglets that it has claimed; compaction may have the rest
+ * @needed: seglets; the rest of the claim is free for compaction
  */
 void lsmem_seglets_reclaim(struct lsmem_seglets *seglets, u32 needed)
 {
@@ -319,7 +317,7 @@ void lsmem_seglets_reclaim(struct lsmem_seglets *seglets, u32 needed)
 }
 
 /**
- * lsmem_seglets_unclaim - the pass is over
+ * lsmem_seglets_unclaim - drop the claim of a pass that has ended
  * @seglets: the store's seglets
  */
 void lsmem_seglets_unclaim(struct lsmem_seglets *seglets)
@@ -331,10 +329,10 @@ void lsmem_seglets_unclaim(struct lsmem_seglets *seglets)
 }
 
 /**
- * lsmem_seglets_put - seglets are free again
+ * lsmem_seglets_put - free seglets
  * @seglets: the store's seglets
- * @put: their numbers; no epoch and no lease can see them (invariant 10)
- * @nr: how many, at most LSMEM_SEGLETS: this bounds how long the lock is held
+ * @put: their numbers; no view, kernel reader or lease covers them (invariant 10)
+ * @nr: how many, at most LSMEM_SEGLETS, which bounds how long the lock is held
  *
  * Context: any; does not sleep.
  */

@@ -15,10 +15,10 @@
 
 /**
  * enum lsmem_taker - what a free seglet is taken for
- * @LSMEM_TAKER_WRITER: entries of writers, which leave the cleaner its reserve
- * @LSMEM_TAKER_RECORD: a commit record of a writer's head: from the reserve, but not what a
- *	pass has claimed
- * @LSMEM_TAKER_CLEANER: survivors, which are what a pass has claimed seglets for
+ * @LSMEM_TAKER_WRITER: an entry of a writer; leaves the reserve
+ * @LSMEM_TAKER_RECORD: a commit record of a writer's head; may take from the reserve, but
+ *	leaves what a pass has claimed
+ * @LSMEM_TAKER_CLEANER: a survivor; takes what the pass has claimed
  */
 enum lsmem_taker {
 	LSMEM_TAKER_WRITER,
@@ -29,12 +29,13 @@ enum lsmem_taker {
 /**
  * struct lsmem_seglets - the seglets of one store
  * @nr: seglets in the store
- * @gfp: what seglets and tables are allocated with, of LSMEM_GFP and LSMEM_GFP_CHARGED
- * @on_node: seglets on each memory node, nr_node_ids of them; final once there are seglets
- * @base: seglets that only the cleaner may take: a full store can be cleaned
- * @reserve: the same now: more while a pass has claimed more
+ * @gfp: LSMEM_GFP or LSMEM_GFP_CHARGED, for seglets and tables
+ * @on_node: seglets on each memory node, nr_node_ids entries; constant after
+ *	lsmem_seglets_fill()
+ * @base: free seglets that only the cleaner may take, so that a full store can be cleaned
+ * @reserve: @base, or more while a pass claims more
  * @claimed: seglets that the pass under way may still take
- * @lent: seglets that compactions have taken, and will give back with others
+ * @lent: seglets that compactions have borrowed
  * @address: kernel address of each seglet, by its number
  * @table: what clients see of each seglet (mapped read-only)
  * @owner: index of the segment that has the seglet, LSMEM_NO_SEGLET when free
@@ -59,14 +60,14 @@ struct lsmem_seglets {
 };
 
 /*
- * The memory of a store that is not, and one that is, charged to the cgroup of its maker.  A
- * limit of the cgroup makes an allocation fail: without __GFP_RETRY_MAYFAIL it would have a
- * task of the cgroup killed.
+ * For a store that is not charged, and one that is charged to its creator's cgroup.  At the
+ * cgroup's limit an allocation fails; without __GFP_RETRY_MAYFAIL the kernel would kill a
+ * task of the cgroup instead.
  */
 #define LSMEM_GFP		GFP_KERNEL
 #define LSMEM_GFP_CHARGED	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
-/* A zeroed table that windows show page by page: vfree() frees it. */
+/* A zeroed table that windows map page by page; freed by vfree(). */
 static inline void *lsmem_table_alloc(size_t bytes, gfp_t gfp)
 {
 	return __vmalloc(bytes, gfp | __GFP_ZERO);
@@ -85,7 +86,7 @@ void lsmem_seglets_reclaim(struct lsmem_seglets *seglets, u32 needed);
 void lsmem_seglets_unclaim(struct lsmem_seglets *seglets);
 void lsmem_seglets_put(struct lsmem_seglets *seglets, const u32 *put, u32 nr);
 
-/* Seglets that are free, or lent from those that writers cannot take; a hint. */
+/* Seglets that are free, or borrowed from the reserve; a hint. */
 static inline u32 lsmem_seglets_free(const struct lsmem_seglets *seglets)
 {
 	return READ_ONCE(seglets->nr_free) + min(READ_ONCE(seglets->lent), seglets->base);

@@ -2,21 +2,20 @@
 /*
  * Segments: the pieces of a log, and the table that finds them.
  *
- * All structures are made with the store; a segment takes seglets as it grows
- * and gives them back when it is freed.  Ids grow for ever.  A segment of a
- * durable store begins as OPENING: the daemon gives it a frame on the backup
- * and lists it in a durable digest before anything is written to it
- * (invariant 2); some are opened ahead, so that a rollover does not wait.
+ * All structures are allocated with the store.  A segment takes seglets as it grows
+ * and frees them when it leaves the log.  Segment ids are never used again.  A segment
+ * of a durable store starts as OPENING: the daemon assigns it a frame on the backup
+ * and lists it in a durable digest before anything is written to it (invariant 2).
+ * Some segments are opened ahead, so that a head that rolls over does not wait.
  *
- * The number of segments is bounded by what the backup holds, if its maker does not
- * know better one of twice the store's size: it can then never be too full for an
- * OPEN.  The last ones are
- * the cleaner's: a pass that has begun needs survivors before it frees anything,
- * so it claims them, and takes on no more than what they hold.
+ * The number of segments is bounded by what the backup holds; the default assumes a
+ * backup of twice the store's size.  So the backup always has a frame for an OPEN.
+ * The last segments are reserved for the cleaner: a pass needs survivors before it
+ * frees anything, so it claims them first and takes no more victims than they hold.
  *
- * Heads take segments under their own locks, with segments.lock inside, so no call here that
- * they make looks through the table or a list: free segments and spares are in lists of
- * their own, and at most one spare for each head is in the list that is kept in order.
+ * Heads take segments under their own locks, with segments.lock inside.  So no function
+ * that they call walks the table or a list: free segments and spares have lists of their
+ * own, and the ordered list of spares has at most one entry per head.
  *
  * Locks: store->segments.lock for the table, the lists and states; see segment.h.
  */
@@ -30,10 +29,10 @@
 #define LSMEM_SEGMENTS_RESERVE	4	/* that writers leave to the cleaner */
 #define LSMEM_PASS_SEGMENTS	2	/* of these, what any one victim fits into */
 
-/* Backup frames that superblocks and digest log may take, by segments. */
+/* Frames that the superblocks and the digest log of a backup take, for so many segments. */
 #define LSMEM_BACKUP_OVERHEAD(segments)	(2 + (segments) / 8192)
 
-/* What the daemon will see of the segments: one mapping, a page and a table. */
+/* What the daemon maps: a page about cleaning, and a table of segments. */
 static int lsmem_segments_stats(struct lsmem_store *store)
 {
 	struct lsmem_segment_stat *stats;
@@ -65,7 +64,7 @@ static int lsmem_segments_stats(struct lsmem_store *store)
 
 /**
  * lsmem_segments_init - make the segment table of a store
- * @store: seglets are there; nr_segments is what its maker wants, 0: does not say
+ * @store: has seglets; segments.nr is what the creator asked for, 0: the default
  * Return: 0 or -ENOMEM.
  */
 int lsmem_segments_init(struct lsmem_store *store)
@@ -96,7 +95,7 @@ int lsmem_segments_init(struct lsmem_store *store)
 
 /**
  * lsmem_segments_destroy - free what lsmem_segments_init() has taken
- * @store: may have none of it
+ * @store: initialised, in part or whole
  */
 void lsmem_segments_destroy(struct lsmem_store *store)
 {
@@ -163,12 +162,12 @@ struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 g
 }
 
 /**
- * lsmem_segment_free - a segment leaves the log, its seglets are free
+ * lsmem_segment_free - take a segment out of the log and free its seglets
  * @store: segments.lock held
- * @seg: nothing can see it: durable digest without it, no epoch, no lease
+ * @seg: no durable digest lists it; no view, kernel reader or lease covers it
  *
- * Takes as long as LSMEM_SEGLETS seglets do.  A caller that frees several lets go of
- * segments.lock between them.
+ * Takes time for up to LSMEM_SEGLETS seglets.  A caller that frees several segments
+ * releases segments.lock between them.
  */
 void lsmem_segment_free(struct lsmem_store *store, struct lsmem_segment *seg)
 {
@@ -188,11 +187,11 @@ void lsmem_segment_free(struct lsmem_store *store, struct lsmem_segment *seg)
 /**
  * lsmem_segment_listed - a durable digest lists a segment
  * @store: segments.lock held
- * @seg: OPENING becomes a spare; a segment that has left this state stays as it is
+ * @seg: if OPENING, becomes a spare; in another state it does not change
  *
- * Acknowledgements come in any order, heads take the oldest spare first: the list is in the
- * order of ids.  Not more segments than there are heads are opened ahead, so its place is
- * found in at most LSMEM_HEADS steps.
+ * Acknowledgements arrive in any order and heads take the oldest spare, so the list is
+ * ordered by id.  At most one segment per head is opened ahead, so the insertion takes at
+ * most LSMEM_HEADS steps.
  */
 void lsmem_segment_listed(struct lsmem_store *store, struct lsmem_segment *seg)
 {
@@ -223,7 +222,7 @@ void lsmem_segments_spare(struct lsmem_store *store)
 
 		seg = lsmem_segment_new(store, store->segments.next_id, 1);
 		if (!seg)
-			return;	/* the cleaner will free some, and call again */
+			return;	/* the cleaner frees some, and calls again */
 		store->segments.next_id++;
 		store->segments.nr_spares++;
 		if (!store->durable)
@@ -231,7 +230,7 @@ void lsmem_segments_spare(struct lsmem_store *store)
 	}
 }
 
-/* Segments that heads can still get: spares, and room for more of them. */
+/* Segments that heads can still take: spares, and those that can be opened. */
 static u32 lsmem_segments_left(const struct lsmem_store *store)
 {
 	return READ_ONCE(store->segments.nr_spares) + store->segments.nr -
@@ -239,7 +238,7 @@ static u32 lsmem_segments_left(const struct lsmem_store *store)
 }
 
 /**
- * lsmem_segments_short - is the table so full that segments have to be merged?
+ * lsmem_segments_short - is the table so full that segments must be merged?
  * @store: the store
  */
 bool lsmem_segments_short(const struct lsmem_store *store)
@@ -250,10 +249,10 @@ bool lsmem_segments_short(const struct lsmem_store *store)
 }
 
 /**
- * lsmem_segments_claimable - what a pass could claim
+ * lsmem_segments_claimable - how many segments a pass could claim
  * @store: the store
- * Return: half of what is left: writers go on meanwhile, and a crash in the pass
- * leaves the recovered store some; at least what the survivors of one segment take.
+ * Return: half of what is left, so that writers continue and a store that crashes during
+ * the pass recovers with some; at least what the survivors of one segment need.
  */
 u32 lsmem_segments_claimable(const struct lsmem_store *store)
 {
@@ -263,9 +262,9 @@ u32 lsmem_segments_claimable(const struct lsmem_store *store)
 }
 
 /**
- * lsmem_segments_claim - the cleaner begins a pass
+ * lsmem_segments_claim - claim segments for a pass that begins
  * @store: the store
- * Return: segments that it will get for survivors, whatever writers take.
+ * Return: segments that the pass can take for survivors, whatever writers take meanwhile.
  */
 u32 lsmem_segments_claim(struct lsmem_store *store)
 {
@@ -279,7 +278,7 @@ u32 lsmem_segments_claim(struct lsmem_store *store)
 }
 
 /**
- * lsmem_segments_unclaim - the pass is over
+ * lsmem_segments_unclaim - drop the claim of a pass that has ended
  * @store: the store
  */
 void lsmem_segments_unclaim(struct lsmem_store *store)
@@ -292,9 +291,9 @@ void lsmem_segments_unclaim(struct lsmem_store *store)
 /**
  * lsmem_segment_take - make a spare a head
  * @store: the store
- * @survivor: for the cleaner, which may take the last ones
+ * @survivor: for the cleaner, which may take the reserved ones
  *
- * Return: a segment in state HEAD, or NULL when no listed spare is left.
+ * Return: a segment in state HEAD, or NULL if there is no spare.
  */
 struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivor)
 {
@@ -302,7 +301,7 @@ struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivo
 
 	spin_lock(&store->segments.lock);
 	found = list_first_entry_or_null(&store->segments.spares, struct lsmem_segment, spare);
-	/* The last are the cleaner's: else a full table could not shrink. */
+	/* The last are reserved for the cleaner: else a full table could not shrink. */
 	if (found && (survivor || (!list_is_singular(&store->segments.spares) &&
 				   lsmem_segments_left(store) >
 				   max_t(u32, LSMEM_SEGMENTS_RESERVE, store->segments.claimed)))) {
@@ -324,13 +323,13 @@ struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivo
 }
 
 /**
- * lsmem_segment_grow - give a segment the seglets for its first @to bytes
+ * lsmem_segment_grow - add seglets for the first @to bytes of a segment
  * @store: the store
  * @seg: a head, its head's lock held
  * @to: at most LSMEM_SEGMENT_BYTES
  * @taker: what for
  *
- * Return: 0, or -ENOSPC; seglets already had are kept, and used later.
+ * Return: 0, or -ENOSPC; seglets that were added stay, for the next attempt.
  */
 int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32 to,
 		       enum lsmem_taker taker)
@@ -344,15 +343,16 @@ int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32
 			WRITE_ONCE(store->seglets.table[seg->seglets[seg->nr_seglets - 1]].next,
 				   seglet);
 		seg->seglets[seg->nr_seglets] = seglet;
-		WRITE_ONCE(seg->nr_seglets, seg->nr_seglets + 1);	/* the cleaner looks at all */
+		WRITE_ONCE(seg->nr_seglets, seg->nr_seglets + 1);	/* the cleaner reads all */
 	}
 	return 0;
 }
 
 /**
- * lsmem_segment_show - a segment's place in its life has changed
- * @seg: segments.lock held; its numbers are shown to the daemon, and to those
- *	that look for victims
+ * lsmem_segment_show - publish what has changed of a segment
+ * @seg: segments.lock held
+ *
+ * Its state and numbers are read by the daemon and by the choice of victims.
  */
 void lsmem_segment_show(const struct lsmem_segment *seg)
 {
@@ -370,8 +370,8 @@ void lsmem_segment_show(const struct lsmem_segment *seg)
 }
 
 /**
- * lsmem_segment_leave - a segment is not worked on any more
- * @seg: was COMPACTING or a victim, and stays in the log; segments.lock held
+ * lsmem_segment_leave - a compaction or pass leaves a segment in the log
+ * @seg: COMPACTING or VICTIM, becomes CLOSED; segments.lock held
  */
 void lsmem_segment_leave(struct lsmem_segment *seg)
 {
@@ -380,8 +380,8 @@ void lsmem_segment_leave(struct lsmem_segment *seg)
 }
 
 /**
- * lsmem_segment_done - the daemon is through with a segment
- * @seg: closed, and durably so (invariant 11: it may be cleaned); segments.lock held
+ * lsmem_segment_done - a segment is durably closed
+ * @seg: may be cleaned from now on (invariant 11); segments.lock held
  */
 void lsmem_segment_done(struct lsmem_segment *seg)
 {
@@ -391,9 +391,9 @@ void lsmem_segment_done(struct lsmem_segment *seg)
 }
 
 /**
- * lsmem_segment_close - a segment has its final length and all is committed
+ * lsmem_segment_close - close a segment that has its final length
  * @store: the store; the head's lock held
- * @seg: was a head
+ * @seg: was a head; all its entries are committed
  */
 void lsmem_segment_close(struct lsmem_store *store, struct lsmem_segment *seg)
 {
@@ -408,11 +408,11 @@ void lsmem_segment_close(struct lsmem_store *store, struct lsmem_segment *seg)
 /**
  * lsmem_log_oldest - the oldest segment that has, or had, entries
  * @store: segments.lock held
- * @except: these are passed over
+ * @except: segments to skip
  * @nr: how many
  *
- * Tombstones wait for these only: an older copy of what was deleted is
- * never written to a segment that was empty at the time.
+ * Tombstones wait for these segments only: a segment that was empty when an object was
+ * deleted never gets an older copy of it.
  * Return: the segment with the lowest id, or NULL.
  */
 struct lsmem_segment *lsmem_log_oldest(struct lsmem_store *store,
@@ -428,7 +428,7 @@ struct lsmem_segment *lsmem_log_oldest(struct lsmem_store *store,
 		for (i = 0; i < nr && except[i] != seg; i++)
 			;
 		if (i == nr)
-			return seg;	/* the list is in the order of ids */
+			return seg;	/* the list is ordered by id */
 	}
 	return NULL;
 }
@@ -436,7 +436,7 @@ struct lsmem_segment *lsmem_log_oldest(struct lsmem_store *store,
 /**
  * lsmem_segment_damaged - a header is not what was written
  * @store: the store
- * @seg: closed; it stays in the log for ever, and so does what waits for it
+ * @seg: closed; it stays in the log for ever, and so do tombstones that wait for it
  * @offset: in it
  */
 void lsmem_segment_damaged(const struct lsmem_store *store, struct lsmem_segment *seg, u32 offset)
@@ -460,7 +460,7 @@ struct lsmem_segment *lsmem_segment_of(struct lsmem_store *store, u64 position)
 }
 
 /**
- * lsmem_segment_position - what a handle word says of an entry's place
+ * lsmem_segment_position - the position of an entry, as a handle word has it
  * @seg: has a seglet at @offset
  * @offset: of the entry
  */
@@ -477,7 +477,7 @@ u64 lsmem_segment_position(const struct lsmem_segment *seg, u32 offset)
  * @store: the store
  * @seg: has a seglet at @offset
  * @offset: of the byte
- * Return: kernel address, good to the end of its seglet.
+ * Return: kernel address, valid to the end of the seglet.
  */
 void *lsmem_segment_at(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset)
 {

@@ -20,10 +20,10 @@ struct lsmem_store;
  *					    |    ^
  *					    COMPACTING
  *
- * OPENING: the daemon has been, or will be, asked to list it.  SPARE: listed in
- * a durable digest (at once in a volatile store), ready to be a head.  CLOSED:
- * final length, all committed.  COMPACTING: its live entries move to other
- * seglets of its own.  VICTIM: being cleaned, or waiting to be retired.
+ * OPENING: the daemon is asked to list it.  SPARE: listed in a durable digest (in a
+ * volatile store at once), ready to be a head.  CLOSED: final length, all committed.
+ * COMPACTING: its live entries move to other seglets of the same segment.  VICTIM:
+ * being cleaned, or waiting to be retired.
  */
 enum lsmem_segment_state {
 	LSMEM_SEGMENT_FREE,
@@ -42,36 +42,36 @@ enum lsmem_segment_state {
  * @salt: seed of its header CRCs
  * @state: enum lsmem_segment_state
  * @survivor: written by the cleaner
- * @final: its head has gone on: @reserved and @rolled do not change any more
+ * @final: its head has rolled over: @reserved and @rolled are constant
  * @open_emitted: the daemon has been told that it is opened
  * @open_acked: a durable digest lists it
  * @close_emitted: the daemon has been told that it is closed
  * @close_acked: its directory and footer are durable
- * @retire_emitted: the daemon has been told that its group goes
- * @retire_acked: a durable digest is without it
+ * @retire_emitted: the daemon has been told that its group retires
+ * @retire_acked: a durable digest no longer lists it
  * @nr_seglets: how many of @seglets it has
- * @reserved: bytes given to appenders; @final when no more will be
- * @committed: prefix whose entries are whole; what readers of the log see.
- *	Compaction makes both smaller; @home, @emitted and @acked are offsets on
- *	the backup, which it does not touch
- * @emitted: prefix given to the daemon; [@acked, @emitted) is leased: the
+ * @reserved: bytes reserved by appends; constant once @final
+ * @committed: bytes of the prefix whose entries are whole; readers of the log see this.
+ *	Compaction reduces both; @home, @emitted and @acked are offsets on the backup
+ *	and stay
+ * @emitted: bytes of the prefix told to the daemon; [@acked, @emitted) is leased: the
  *	daemon may be doing I/O from it
- * @acked: prefix durable on all backups
- * @received: prefix that each has, if only in memory (LSMEM_ACK_RECEIVED); it counts when
- *	it is beyond @acked.  A daemon that dies leaves it as it is: it was so
+ * @acked: bytes of the prefix durable on all backups
+ * @received: bytes of the prefix that each backup has, in memory at least
+ *	(LSMEM_ACK_RECEIVED); counts if beyond @acked, and outlives the daemon that told it
  * @entries: directory entries (objects, tombstones) reserved
- * @home: length on the backup
+ * @home: length on the backup, bytes
  * @barrier: highest barrier among its tombstones
  * @open_time: store time when it became a head: its age for the policy
- * @packed_time: the same, or when it was last compacted
- * @rolled: the store's count of rolls when its head left it
- * @node: in the store's list of segments, oldest id first; of free ones while FREE
- * @todo: in the list of those the daemon is not through with
- * @spare: in the list of spares that a head can take, while SPARE
- * @damaged: a header in it is not what was written; it is left alone
- * @hash: in segments.hash, while it is not FREE
+ * @packed_time: store time of its last compaction, or @open_time
+ * @rolled: heads.rolls when its head rolled over
+ * @node: in segments.log, or in segments.free while FREE
+ * @todo: in segments.todo
+ * @spare: in segments.spares, while SPARE
+ * @damaged: a header in it is not what was written; neither cleaner touches it
+ * @hash: in segments.hash, unless FREE
  * @seglets: its memory, in order
- * @index: its place in the tables; this and what follows stays for ever
+ * @index: its place in the tables; this and the following members are constant
  * @stat: what the daemon sees of it
  * @live: in @stat: bytes of entries that count, headers included
  * @tombstones: in @stat: bytes of tombstones among them
@@ -119,7 +119,7 @@ struct lsmem_segment {
 	atomic_t *tombstones;
 };
 
-/* What each backup has, on its drive or in memory; segments.lock held. */
+/* Bytes of the prefix that each backup has, on its drive or in memory; segments.lock held. */
 static inline u32 lsmem_segment_received(const struct lsmem_segment *seg)
 {
 	return max(seg->acked, seg->received);
@@ -127,16 +127,16 @@ static inline u32 lsmem_segment_received(const struct lsmem_segment *seg)
 
 /**
  * struct lsmem_segments - the log of a store, as segments
- * @table: all there can be, @nr of them
+ * @table: @nr segments
  * @nr: most segments in the log
  * @lock: for states, lists and numbers here; see struct lsmem_segment
  * @hash: of segments in the log, by id; 2^@hash_bits buckets
  * @hash_bits: see @hash
- * @log: all but those that are FREE, by id
- * @todo: those that are not durably closed, by id
- * @spares: those that are SPARE, by id
- * @free: those that are FREE: the longest first
- * @nr_log: segments in @log; read without the lock as a hint, as the three that follow
+ * @log: segments that are not FREE, by id
+ * @todo: segments that are not durably closed, by id
+ * @spares: segments that are SPARE, by id
+ * @free: segments that are FREE, least recently used first
+ * @nr_log: segments in @log; @nr_log to @next_id are also read without the lock, as hints
  * @nr_spares: OPENING or SPARE
  * @claimed: segments that a pass may still take
  * @next_id: id of the next segment

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sizes: what a store takes, reckoned before anything of it is made.
+ * Sizes: the memory of a store, computed before anything is allocated.
  *
- * Zeroing the memory of a store takes seconds for each few GiB and drives out what
- * else is in memory.  So a store that there is no memory for is refused before.
- * Numbers only: no locks, no state.
+ * Zeroing takes seconds per few GiB and evicts other memory, so a store that does not fit into
+ * memory is refused before.  Pure functions: no locks, no state.
  */
 #include <linux/log2.h>
 #include <linux/minmax.h>
@@ -22,7 +21,7 @@ static void lsmem_sizes_table(struct lsmem_sizes *sizes, u64 nr, u64 bytes)
 }
 
 /**
- * lsmem_sizes_of - what a store takes
+ * lsmem_sizes_of - compute the memory of a store
  * @create: checked
  * @sizes: out
  */
@@ -40,7 +39,7 @@ void lsmem_sizes_of(const struct lsmem_create *create, struct lsmem_sizes *sizes
 	else
 		sizes->handles = create->handles_max ?:
 			min_t(u64, create->bytes / LSMEM_HANDLE_BYTES, LSMEM_HANDLES_MAX);
-	/* By vmalloc(): seglet table, handle table, what the daemon sees of segments. */
+	/* By vmalloc(): seglet table, handle table, and the table of segments that the daemon maps. */
 	sizes->table_bytes = sizes->seglets * sizeof(struct lsmem_seglet) +
 			     sizes->handles * sizeof(struct lsmem_handle) +
 			     sizes->segments * sizeof(struct lsmem_segment_stat);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a store of some shape takes.  See sizes.c. */
+/* The memory that a store takes.  See sizes.c. */
 #ifndef LSMEM_SIZES_H
 #define LSMEM_SIZES_H
 
@@ -10,16 +10,16 @@
 #define LSMEM_BYTES_MIN		(128ull << 20)
 #define LSMEM_BYTES_MAX		(1ull << 40)
 #define LSMEM_HANDLES_MAX	0x7fffffffull	/* an index is an int, too */
-#define LSMEM_HANDLE_BYTES	256	/* memory for which there is one handle */
+#define LSMEM_HANDLE_BYTES	256	/* default bytes of memory per handle */
 
 /**
- * struct lsmem_sizes - what a store takes, before it is made
- * @seglets: seglets of memory
+ * struct lsmem_sizes - the memory that a store takes
+ * @seglets: seglets of the log
  * @segments: entries of the table of segments, at most
  * @handles: entries of the handle table, at most
- * @seglet_bytes: memory for the log
- * @table_bytes: memory for all else, but for what does not grow with the store
- * @largest: bytes of the largest table that comes from kvmalloc()
+ * @seglet_bytes: memory of the log
+ * @table_bytes: memory of all tables that grow with the store
+ * @largest: bytes of the largest table that kvmalloc() allocates
  */
 struct lsmem_sizes {
 	u64 seglets;

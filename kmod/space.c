@@ -2,17 +2,16 @@
 /*
  * Space: waiting for it, and being slowed down before it is gone.
  *
- * A writer that finds no seglet and no spare waits until something is freed, at
- * most stall_ms.  So that writers seldom come to that, and then not all at once,
- * they are slowed down before: once free seglets are fewer than throttle_below,
- * each seglet that a writer takes moves a gate that all of them share into the
- * future, by what it takes the cleaners to free a seglet, times how far memory
- * has run down.  The writer that took the seglet waits at the gate before its next
- * append.  Half way down writers get what is freed, and no more: they settle
- * there, at the cleaners' speed, and none of them stops.
+ * A writer that finds no free seglet or no spare waits until one is freed, at most
+ * stall_ms.  To keep such stalls rare, writers are slowed down earlier: with fewer
+ * than throttle_below free seglets, each seglet that a writer takes moves a gate, which
+ * all writers share, into the future, by the time the cleaners take to free a seglet
+ * times the share of throttle_below that is gone, doubled.  The writer that took the
+ * seglet waits at the gate before its next append.  At half of throttle_below writers
+ * take seglets as fast as the cleaners free them: the system settles there.
  *
- * No locks.  The gate and the cleaners' speed are single words; two writers may
- * both move the gate from the same place, and one of the two steps is lost.
+ * No locks.  The gate and the cleaners' speed are single words; if two writers move the
+ * gate from the same place, one of the two steps is lost.
  */
 #include <linux/hrtimer.h>
 #include <linux/sched/signal.h>
@@ -25,7 +24,7 @@
 #define LSMEM_THROTTLE_MIN_NS	(20 * NSEC_PER_USEC)	/* shorter ones are saved up */
 #define LSMEM_SEGLET_MAX_NS	(5 * NSEC_PER_MSEC)	/* of a seglet, at most */
 
-/* A wait has ended: count it in its power of two of microseconds. */
+/* Count a wait that has ended, by its power of two of microseconds. */
 static void lsmem_space_waited(struct lsmem_store *store, u64 ns)
 {
 	u32 bucket = min_t(u32, fls64(ns >> 11), LSMEM_WAITS - 1);
@@ -34,7 +33,7 @@ static void lsmem_space_waited(struct lsmem_store *store, u64 ns)
 }
 
 /**
- * lsmem_space_came - seglets or spares have become available
+ * lsmem_space_came - wake up writers that wait for space
  * @store: the store
  */
 void lsmem_space_came(struct lsmem_store *store)
@@ -45,10 +44,10 @@ void lsmem_space_came(struct lsmem_store *store)
 }
 
 /**
- * lsmem_space_made - a cleaner or compactor tells how fast it is
+ * lsmem_space_made - account for the speed of a cleaner or compactor
  * @store: the store
- * @seglets: that it has emptied, less those it has filled
- * @ns: that it took
+ * @seglets: freed, net of those that it filled
+ * @ns: time that it took, nanoseconds
  */
 void lsmem_space_made(struct lsmem_store *store, u32 seglets, u64 ns)
 {
@@ -61,9 +60,9 @@ void lsmem_space_made(struct lsmem_store *store, u32 seglets, u64 ns)
 }
 
 /**
- * lsmem_space_taken - a writer has taken a seglet
+ * lsmem_space_taken - move the gate for a seglet that a writer has taken
  * @store: the store
- * @head: its head, locked
+ * @head: that took it, locked
  */
 void lsmem_space_taken(struct lsmem_store *store, struct lsmem_head *head)
 {
@@ -83,9 +82,9 @@ void lsmem_space_taken(struct lsmem_store *store, struct lsmem_head *head)
 }
 
 /**
- * lsmem_space_throttle - wait at the gate, if one is before this head
+ * lsmem_space_throttle - wait at the gate, if this head has to
  * @store: active
- * @head: not locked; nothing is held
+ * @head: not locked; the caller holds nothing
  */
 void lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head)
 {
@@ -94,7 +93,7 @@ void lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head)
 
 	if (likely(!gate))
 		return;
-	WRITE_ONCE(head->gate, 0);	/* one writer waits for a seglet, not all that come */
+	WRITE_ONCE(head->gate, 0);	/* one writer waits for each seglet */
 	now = ktime_get_ns();
 	if (gate <= now || gate > now + LSMEM_THROTTLE_MAX_NS)
 		return;
@@ -113,9 +112,9 @@ void lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head)
 /**
  * lsmem_space_wait - wait until an append may succeed
  * @store: active
- * @serial: store->space.serial before it was tried
- * @deadline: ktime in ns by which all waits of a call must have ended: what comes
- *	may always go to others; 0 before the first, then set to stall_ms from now
+ * @serial: store->space.serial before the attempt that failed
+ * @deadline: ktime in ns by which all waits of a call must have ended, because others may
+ *	take what is freed; 0 before the first wait, which sets it to stall_ms from now
  *
  * Return: 0, -EINTR, -EAGAIN (not active) or -ETIMEDOUT.
  */
@@ -128,9 +127,9 @@ int lsmem_space_wait(struct lsmem_store *store, int serial, u64 *deadline)
 		*deadline = begin + (u64)READ_ONCE(store->space.stall_ms) * NSEC_PER_MSEC;
 	if (*deadline <= begin)
 		return -ETIMEDOUT;
-	atomic_inc(&store->space.stalled);	/* before the cleaners are woken: they look then */
+	atomic_inc(&store->space.stalled);	/* before the cleaners wake up and read it */
 	wake_up_all(&store->plan.work);
-	wake_up(&store->repl.events);	/* what was rolled over has to be told */
+	wake_up(&store->repl.events);	/* the daemon must be told of heads that rolled over */
 	ret = lsmem_wait_event(store, space.wait, atomic_read(&store->space.serial) != serial ||
 			       !lsmem_store_active(store),
 			       nsecs_to_jiffies(*deadline - begin) + 1);

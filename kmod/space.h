@@ -12,16 +12,16 @@ struct lsmem_store;
 
 /**
  * struct lsmem_space - writers that wait for space
- * @wait: they
- * @stalled: how many
- * @serial: changes when space may have come
+ * @wait: their wait queue
+ * @stalled: how many wait
+ * @serial: incremented when space may have become available
  * @clean_below: free seglets below which memory is low
  * @throttle_below: free seglets below which writers are slowed down
- * @gate: time before which none of these goes on, ktime in ns; see space.c
- * @seglet_ns: what it takes of late to free a seglet
+ * @gate: time before which no slowed-down writer continues, ktime in ns; see space.c
+ * @seglet_ns: running mean of the time to free a seglet, ns
  * @stall_ms: bound of a wait
  *
- * No lock: each is a word of its own.
+ * No lock: each member is a single word.
  */
 struct lsmem_space {
 	wait_queue_head_t wait;

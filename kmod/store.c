@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stores: made, destroyed, drained before a suspend.
+ * Stores: creation, destruction, and draining before a suspend.
  *
- * A store that is open, mapped or attached cannot be destroyed, so nothing below a face
- * ever finds it gone.  Before a suspend every durable store is drained.
+ * A store that is open, mapped or attached cannot be destroyed, so code below the interfaces can
+ * rely on it.  Before a suspend every durable store is drained.
  *
  * No locks of its own.  The order of all others: store.h.
  */
@@ -37,9 +37,9 @@
 #include "window.h"
 
 #define LSMEM_MINORS		256
-#define LSMEM_HEADS_MIN		3	/* the cleaner's and two for writers */
-#define LSMEM_HEAD_SEGMENTS	5	/* full segments for which there is one head */
-/* Of the seglets that writers may take, what may be live.  A disk is used as if all were. */
+#define LSMEM_HEADS_MIN		3	/* one of the cleaner and two of writers */
+#define LSMEM_HEAD_SEGMENTS	5	/* full segments per head */
+/* Live share of the seglets that writers may take, in percent. */
 #define LSMEM_OBJECT_PERCENT	98
 #define LSMEM_BLOCK_PERCENT	96
 
@@ -84,7 +84,7 @@ static struct ida *lsmem_store_ids(const struct lsmem_store *store)
 	return store->kind == LSMEM_KIND_BLOCK ? &lsmem_block_ids : &lsmem_object_ids;
 }
 
-/* The last reference has gone: free whatever has been made, in reverse. */
+/* The last reference is gone: free everything, in reverse order. */
 static void lsmem_store_device_release(struct device *dev)
 {
 	struct lsmem_store *store = container_of(dev, struct lsmem_store, dev);
@@ -105,7 +105,7 @@ static void lsmem_store_device_release(struct device *dev)
 	kfree(store);
 }
 
-/* ---- Making ------------------------------------------------------------- */
+/* ---- Creation ----------------------------------------------------------- */
 
 /* Can memory be charged to a memory cgroup? */
 static bool lsmem_charge_possible(void)
@@ -113,7 +113,7 @@ static bool lsmem_charge_possible(void)
 	return IS_ENABLED(CONFIG_MEMCG) && !mem_cgroup_disabled();
 }
 
-/* The most that the memory cgroup of the caller and those above it may have, in bytes. */
+/* The lowest limit of the memory cgroup of the caller and its ancestors, in bytes. */
 static u64 lsmem_charge_limit(void)
 {
 	u64 limit = U64_MAX;
@@ -155,8 +155,8 @@ static int lsmem_create_check(const struct lsmem_create *create)
 }
 
 /*
- * Is there memory for a store?  Asked before anything is taken and zeroed.  What a cgroup
- * uses by now is not asked for: caches, which give way, are part of it.
+ * Is there memory for a store?  Asked before anything is allocated and zeroed.  The present use of
+ * a cgroup does not count: part of it is page cache, which can be reclaimed.
  */
 static int lsmem_create_fits(const struct lsmem_sizes *sizes, bool charged)
 {
@@ -191,7 +191,7 @@ static int lsmem_store_name(struct lsmem_store *store)
 	return 0;
 }
 
-/* Everything that grows with the store, but for the memory of the log. */
+/* Allocate all tables that grow with the store. */
 static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_sizes *sizes)
 {
 	gfp_t gfp = store->charged ? LSMEM_GFP_CHARGED : LSMEM_GFP;
@@ -204,7 +204,7 @@ static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_size
 	if (ret)
 		return ret;
 	store->counters = alloc_percpu(struct lsmem_counters);
-	/* Open segments and spares must leave most of a small log to closed ones. */
+	/* Open segments and spares must leave most of a small log to closed segments. */
 	store->heads.nr = min_t(u64, num_possible_cpus() + 1,
 				store->bytes / LSMEM_SEGMENT_BYTES / LSMEM_HEAD_SEGMENTS);
 	store->heads.nr = clamp_t(unsigned int, store->heads.nr, LSMEM_HEADS_MIN, LSMEM_HEADS);
@@ -223,7 +223,7 @@ static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_size
 		ret = lsmem_cleaner_init(store);
 	if (ret)
 		return ret;
-	/* As if there were all heads: what a store holds does not depend on CPUs. */
+	/* Computed for all heads, so that the capacity does not depend on the number of CPUs. */
 	usable = store->seglets.nr - store->seglets.base - LSMEM_HEADS;
 	store->capacity = (u64)usable * LSMEM_SEGLET_BYTES / 100 *
 			  (store->kind == LSMEM_KIND_BLOCK ? LSMEM_BLOCK_PERCENT :
@@ -237,8 +237,8 @@ static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_size
 }
 
 /*
- * Everything that is memory, that of the log last: it takes the longest.  On error
- * the release of the device frees what there is.
+ * Allocate all memory of a store; that of the log last, because it takes longest.  On error the
+ * release of the device frees what was allocated.
  */
 static int lsmem_store_memory(struct lsmem_store *store, const struct lsmem_sizes *sizes)
 {
@@ -291,7 +291,7 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	return store;
 }
 
-/* Show a store to the world: sysfs, and a node for an object store. */
+/* Add the device of a store: sysfs, and a node if it is an object store. */
 static int lsmem_store_show(struct lsmem_store *store)
 {
 	int ret;
@@ -317,11 +317,11 @@ static void lsmem_store_hide(struct lsmem_store *store)
 }
 
 /**
- * lsmem_store_create - make a store
+ * lsmem_store_create - create a store
  * @create: see there
  * @out: the store; a volatile one is active
  *
- * Return: 0 or an error as struct lsmem_create says; nothing is left then.
+ * Return: 0 or an error as struct lsmem_create says; then nothing is left of it.
  */
 int lsmem_store_create(const struct lsmem_create *create, struct lsmem_store **out)
 {
@@ -366,9 +366,9 @@ err_put:
 	return ret;
 }
 
-/* ---- Destroying --------------------------------------------------------- */
+/* ---- Destruction -------------------------------------------------------- */
 
-/* Are there data that only this memory has? */
+/* Does the store have data that are on no backup? */
 static bool lsmem_store_dirty(struct lsmem_store *store)
 {
 	struct lsmem_vector_point point;
@@ -379,7 +379,7 @@ static bool lsmem_store_dirty(struct lsmem_store *store)
 	return !lsmem_log_reached(store, &point, LSMEM_REACH_DURABLE);
 }
 
-/* It cannot be found or opened any more. */
+/* Destroy a store that is out of the registry, so that it cannot be found or opened. */
 static void lsmem_store_end(struct lsmem_store *store)
 {
 	bool held = store->durable && lsmem_store_active(store);
@@ -396,13 +396,13 @@ static void lsmem_store_end(struct lsmem_store *store)
 		module_put(THIS_MODULE);
 }
 
-/* Is it in use in some other way than by an open file?  It is sealed. */
+/* Is a sealed store in use in another way than by an open file? */
 static bool lsmem_store_busy(struct lsmem_store *store)
 {
 	return store->disk && lsmem_block_busy(store);
 }
 
-/* The same, or are there data that only it has? */
+/* The same, or does it have data that are on no backup? */
 static bool lsmem_store_needed(struct lsmem_store *store)
 {
 	return lsmem_store_busy(store) || lsmem_store_dirty(store);
@@ -411,7 +411,7 @@ static bool lsmem_store_needed(struct lsmem_store *store)
 /**
  * lsmem_store_destroy - LSMEM_CTL_DESTROY
  * @name: LSMEM_NAME_BYTES
- * @force: even when data are not on a backup
+ * @force: even if it has data that are on no backup
  *
  * Context: sleeps.  Return: 0, -ENODEV, -EBUSY.
  */
@@ -428,18 +428,18 @@ int lsmem_store_destroy(const char *name, bool force)
 
 /* ---- Suspend ------------------------------------------------------------ */
 
-/* Is there nothing that only memory has?  Waits for the daemon, up to flush_ms. */
+/* Do the backups have all data of a store? Waits for the daemon, at most flush_ms. */
 static bool lsmem_store_drained(struct lsmem_store *store)
 {
 	if (!store->durable || !lsmem_store_active(store))
 		return true;
-	/* Without a daemon there is nothing to wait for. */
+	/* Without a daemon a wait would be in vain. */
 	return READ_ONCE(store->repl.attached) ? !lsmem_sync(store, 0) : !lsmem_store_dirty(store);
 }
 
 /*
- * Before a suspend every durable store is drained, or the suspend refused.  Stores are made,
- * attached and destroyed meanwhile: a wait may end only by a daemon that attaches.
+ * Drain every durable store before a suspend, or refuse the suspend.  Stores can be created,
+ * attached and destroyed meanwhile, because a wait may end only when a daemon attaches.
  */
 static int lsmem_pm_notify(struct notifier_block *nb, unsigned long action, void *data)
 {
@@ -462,7 +462,7 @@ static struct notifier_block lsmem_pm_notifier = {
 };
 
 /**
- * lsmem_stores_init - make room for stores
+ * lsmem_stores_init - register the device class and the suspend notifier
  * Return: 0 or an error.
  */
 int lsmem_stores_init(void)
@@ -487,13 +487,13 @@ err_class:
 }
 
 /**
- * lsmem_stores_exit - destroy what is left: volatile or new stores, not open
+ * lsmem_stores_exit - destroy the remaining stores: volatile or new ones that are not open
  */
 void lsmem_stores_exit(void)
 {
 	struct lsmem_store *store;
 
-	/* Waits for a call that is under way: from here on none looks at the set. */
+	/* Waits for a call that is under way; after this none reads the set. */
 	unregister_pm_notifier(&lsmem_pm_notifier);
 	while ((store = lsmem_registry_pop()))
 		lsmem_store_end(store);

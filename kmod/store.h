@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A store: one log with its seglets, handles, cleaner and faces.  See store.c. */
+/* A store: one log with its seglets, handles, cleaner and interfaces.  See store.c. */
 #ifndef LSMEM_STORE_H
 #define LSMEM_STORE_H
 
@@ -45,47 +45,45 @@ struct gendisk;
  *	            store->segments.lock	segments, spares, retires (segment.c)
  *	              seglets.lock	free seglets (seglet.c)
  *
- * No user memory is touched under any spinlock, nor under store->mutex; the
- * copies of NEXT, ACK and LOAD run under attachment->mutex, which no page fault
- * takes.
- * Kernel-side readers of seglets hold rcu_read_lock(): a seglet is given out
- * again only after a grace period.
+ * No user memory is accessed under a spinlock or store->mutex.  The copies of NEXT, ACK and LOAD
+ * run under attachment->mutex, which no page fault takes.
+ * Kernel readers of seglets hold rcu_read_lock(): a seglet is reused only after a grace period.
  *
  * @name: of its device, terminated
  * @kind: LSMEM_KIND_*
- * @durable: it has a daemon and a backup
+ * @durable: has a daemon and backups
  * @charged: its memory is charged to a memory cgroup
  * @state: LSMEM_STATE_*; under @mutex, read with lsmem_store_active()
- * @uuid: of its log; the daemon's when it is attached
+ * @uuid: of its log; set when a daemon attaches
  * @mutex: see above
  * @node: in the set of stores; under lsmem_stores_lock, as @opens, @sealed and @given
- * @opens: how often it is held (registry.c)
- * @sealed: it cannot be opened any more
+ * @opens: how often it is held open (registry.c)
+ * @sealed: cannot be opened
  * @given: the name it was given, "": none
  * @minor: of its device, -1: none yet
- * @bytes: of memory for the log
- * @capacity: live bytes admitted
+ * @bytes: memory of the log, bytes
+ * @capacity: most live bytes
  * @live: bytes of live entries (entry.c)
- * @counters: what it has done
+ * @counters: statistics of writers (counters.c)
  * @clock: store time when ktime was @clock_base
  * @clock_base: ktime in ns
- * @seglets: its memory (seglet.c)
+ * @seglets: memory (seglet.c)
  * @segments: the log (segment.c)
- * @heads: where it grows (log.c)
- * @space: writers that wait (space.c)
- * @handles: names (handle.c)
- * @views: of user space (epoch.c)
- * @plan: what makes room (balance.c)
- * @compaction: the first level (compact.c)
- * @cleaner: the second (clean.c)
- * @retires: what it has emptied (retire.c)
+ * @heads: open segments that appends go to (log.c)
+ * @space: writers that wait for space (space.c)
+ * @handles: the handle table (handle.c)
+ * @views: views of user space (epoch.c)
+ * @plan: which level makes room, from which segments (balance.c)
+ * @compaction: the compactors (compact.c)
+ * @cleaner: the cleaner (clean.c)
+ * @retires: groups of segments that retire (retire.c)
  * @repl: the daemon (repl.c)
- * @dev: its device, and what counts references to the store
- * @cdev: an object store's
- * @disk: a block store's, while it is active; see lsmem_store_give()
- * @waiting: FLUSH and FUA of the disk, if the store is durable
- * @debugfs: its directory
- * @faults: what fails on purpose (fault.c)
+ * @dev: its device, which counts references to the store
+ * @cdev: of an object store
+ * @disk: of a block store, while it is active; see lsmem_store_give()
+ * @waiting: FLUSH and FUA bios of the disk of a durable store (bioqueue.c)
+ * @debugfs: its directory in debugfs
+ * @faults: fault injection (fault.c)
  * @uid: owner of its node
  * @gid: group of its node
  * @mode: permissions of its node
@@ -135,10 +133,10 @@ struct lsmem_store {
 };
 
 /*
- * Wait on a queue of the store until @condition, at most @bound jiffies: returns
- * as wait_event_killable_timeout().  Callers of object calls hold nothing: they
- * may be killed and frozen.  Block I/O comes from kernel threads too, and from
- * under a filesystem's locks: it waits idle, and cannot be frozen.
+ * Wait on a queue of the store until @condition, at most @bound jiffies.  Returns as
+ * wait_event_killable_timeout().  Callers of object calls hold no locks, so the wait is killable
+ * and freezable.  Block I/O also comes from kernel threads, and from under the locks of a
+ * filesystem: it waits in TASK_IDLE and cannot be frozen.
  */
 #define lsmem_wait_event(store, queue, condition, bound)				\
 ({											\
@@ -167,7 +165,7 @@ void lsmem_stores_exit(void);
 /**
  * lsmem_store_time - the store's clock
  * @store: the store
- * Return: units of 1024 ns; never goes back, also across a recovery.
+ * Return: units of 1024 ns; never decreases, also across recoveries.
  */
 static inline u64 lsmem_store_time(const struct lsmem_store *store)
 {
@@ -176,7 +174,7 @@ static inline u64 lsmem_store_time(const struct lsmem_store *store)
 
 static inline bool lsmem_store_active(const struct lsmem_store *store)
 {
-	/* Pairs with activation: a task that sees it active sees all of it. */
+	/* Pairs with lsmem_store_activate(): a task that sees it active sees all of it. */
 	return smp_load_acquire(&store->state) == LSMEM_STATE_ACTIVE;
 }
 

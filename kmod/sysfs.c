@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a store shows in /sys/class/lsmem/<store>/: one value a file, but for
- * three histograms, whose numbers belong together and are of one kind.  All are
+ * /sys/class/lsmem/<store>/: one value per file, except three histograms.  All files are
  * described in Documentation/ABI/testing/sysfs-class-lsmem.
  *
- *	(top)		what the store is and how full it is
- *	limits/		bounds of waits, to be changed while it runs
- *	cleaner/	limits of the policy, and what the cleaner has done
- *	stats/		what writers have done
+ *	(top)		geometry and use of the store
+ *	limits/		bounds of waits, writable
+ *	cleaner/	limits of the policy, and statistics of cleaning
+ *	stats/		statistics of writers
  *
- * The files are groups of the device, so they are there before user space is
- * told of it.  Values are read without locks: each is right by itself, two of
- * them may be of different moments.
+ * The files are attribute groups of the device, so they exist before udev sees the device.
+ * Values are read without locks: each is consistent by itself, two of them may be of
+ * different moments.
  *
- * Locks: lsmem_limits_lock, for what follows from a limit; innermost.
- * lsmem_stores_lock, for given_name: never held while the device goes.  Never
- * store->mutex: it is held while the device, and with it these files, goes.
+ * Locks: lsmem_limits_lock, for values derived from a limit; innermost.  lsmem_stores_lock, for
+ * given_name; never held while the device is removed.  Never store->mutex, which is held while
+ * the device, and with it these files, is removed.
  */
 #include <linux/device.h>
 #include <linux/kstrtox.h>
@@ -56,7 +55,7 @@ static ssize_t name##_show(struct device *dev, struct device_attribute *attr, ch
 }											\
 static DEVICE_ATTR_RO(name)
 
-/* ---- What it is --------------------------------------------------------- */
+/* ---- Geometry and use --------------------------------------------------- */
 
 static const char *lsmem_state_name(u32 state)
 {
@@ -99,7 +98,7 @@ static DEVICE_ATTR_RW(given_name);
 LSMEM_ATTR(charged, "%d", store->charged);
 LSMEM_ATTR(size_bytes, "%llu", store->bytes);
 
-/* As numa_maps has it, in bytes: nodes that have none are left out. */
+/* In the format of numa_maps, in bytes; nodes without memory of the store are left out. */
 static ssize_t node_bytes_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	const struct lsmem_seglets *seglets = &lsmem_dev_store(dev)->seglets;
@@ -156,14 +155,14 @@ static const struct attribute_group lsmem_store_group = {
 	.attrs = lsmem_store_attrs,
 };
 
-/* ---- Limits: numbers that may be written -------------------------------- */
+/* ---- Limits: writable numbers ------------------------------------------- */
 
 /**
  * struct lsmem_limit - a file for a u32 of struct lsmem_store
  * @attr: the file
- * @offset: of the number
- * @min: lowest and ...
- * @max: ... highest value taken
+ * @offset: of the number in struct lsmem_store
+ * @min: lowest value
+ * @max: highest value
  */
 struct lsmem_limit {
 	struct device_attribute attr;
@@ -199,10 +198,10 @@ static ssize_t lsmem_limit_store(struct device *dev, struct device_attribute *at
 		return -ERANGE;
 	mutex_lock(&lsmem_limits_lock);
 	WRITE_ONCE(*lsmem_limit_value(dev, limit), value);
-	WRITE_ONCE(store->views.info->view_ms, store->views.view_ms);	/* clients see it there */
+	WRITE_ONCE(store->views.info->view_ms, store->views.view_ms);	/* clients read it there */
 	lsmem_balance_tune(store);
 	mutex_unlock(&lsmem_limits_lock);
-	wake_up_all(&store->plan.work);	/* more may have to be done now, or by more */
+	wake_up_all(&store->plan.work);	/* the new limit may call for work, or for more threads */
 	return count;
 }
 
@@ -239,7 +238,7 @@ static const struct attribute_group lsmem_limits_group = {
 
 /* ---- The cleaner -------------------------------------------------------- */
 
-/* Bytes written for each 1000 that users wrote; 0 before they wrote any. */
+/* Bytes written per 1000 bytes that users wrote; 0 before they have written any. */
 static u64 lsmem_write_cost(struct lsmem_store *store)
 {
 	struct lsmem_counters sum = lsmem_sum(store);
@@ -285,7 +284,7 @@ static ssize_t balancer_store(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RW(balancer);
 
-/* So many segments, whatever the balancer says; read: what is left of them. */
+/* Write: work on so many segments, whatever the policy says. Read: how many are left. */
 static ssize_t lsmem_request(struct lsmem_store *store, atomic_t *asked, bool possible,
 			     const char *buf, size_t count)
 {
@@ -333,7 +332,7 @@ static ssize_t request_clean_store(struct device *dev, struct device_attribute *
 }
 static DEVICE_ATTR_RW(request_clean);
 
-/* Closed segments by tenths of what they hold, or take on a backup, that is live. */
+/* Histogram of closed segments by the live share of what they hold, or take on a backup. */
 static ssize_t lsmem_tenths(struct device *dev, char *buf, bool backup)
 {
 	struct lsmem_store *store = lsmem_dev_store(dev);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a store shows in sysfs.  See sysfs.c. */
+/* The files of a store in sysfs.  See sysfs.c. */
 #ifndef LSMEM_SYSFS_H
 #define LSMEM_SYSFS_H
 

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Windows: a store's memory in user space.
+ * Windows: the memory of a store mapped into user space.
  *
- * Clients map, shared and read-only, the info page, the seglets in the order of
- * their numbers, the seglet table and the handle table, and read-write their
- * own epoch slots.  These are VM_PFNMAP: no page of them can be pinned, so no
- * device and no splice gets at seglets behind the kernel's back.  An object
- * that moves changes no PTE; a window never has to be torn down while it is
- * mapped, since a mapping holds its file and the file its store.
+ * Clients map the info page, the seglets in the order of their numbers, the seglet table and
+ * the handle table shared and read-only, and their own view slots read-write.  These are
+ * VM_PFNMAP: their pages cannot be pinned, so no device and no splice can access seglets after
+ * they are freed.  An object that moves changes no PTE.  No window is torn down while it is
+ * mapped: the mapping holds its file, and the file its store.
  *
  * The daemon maps seglets with struct pages (VM_MIXEDMAP), so that O_DIRECT and RDMA
  * registration take them.  It may make that mapping writable only on kernels that
  * register nothing else (LSMEM_RDMA_WRITES).
  *
- * Pages are put in by the fault handler, a seglet at a time.
+ * The fault handler maps pages, a seglet at a time.
  *
  * Locks: called under mmap_lock; the first mmap of slots takes store->views.lock.
  */
@@ -28,8 +27,8 @@
 #include "window.h"
 
 /*
- * Where the windows lie in the file; each has room for the largest store.  All end below
- * 2^44, as far as the mmap2() of 32-bit programs reaches.
+ * Offsets of the windows in the file; each has room for the largest store.  All end below 2^44,
+ * the reach of mmap2() in 32-bit programs.
  */
 #define LSMEM_OFFSET_SEGLETS	(1ull << 41)
 #define LSMEM_OFFSET_TABLE	(2ull << 41)
@@ -52,7 +51,7 @@ static_assert(LSMEM_OFFSET_END == 1ull << 44);
 
 /**
  * lsmem_window_init - make a store's info page
- * @store: seglets and handles are there
+ * @store: has seglets and handles
  * Return: 0 or -ENOMEM.
  */
 int lsmem_window_init(struct lsmem_store *store)
@@ -91,14 +90,14 @@ int lsmem_window_init(struct lsmem_store *store)
 
 /**
  * lsmem_window_destroy - free the info page
- * @store: may have none
+ * @store: may have no info page
  */
 void lsmem_window_destroy(struct lsmem_store *store)
 {
 	free_page((unsigned long)store->views.info);
 }
 
-/* The page of a seglet window at a byte offset. */
+/* The page of the seglets window at a byte offset. */
 static struct page *lsmem_window_seglet_page(struct lsmem_store *store, u64 offset)
 {
 	u32 nr = array_index_nospec(offset / LSMEM_SEGLET_BYTES, store->seglets.nr);
@@ -107,7 +106,7 @@ static struct page *lsmem_window_seglet_page(struct lsmem_store *store, u64 offs
 	return virt_to_page(seglet + offset % LSMEM_SEGLET_BYTES);
 }
 
-/* The pfn behind an offset in the file; false where no window lies. */
+/* The pfn at an offset in the file. Returns false where no window lies. */
 static bool lsmem_window_pfn(struct lsmem_store *store, struct lsmem_client *client, u64 offset,
 			     unsigned long *pfn)
 {
@@ -133,7 +132,7 @@ static bool lsmem_window_pfn(struct lsmem_store *store, struct lsmem_client *cli
 	return true;
 }
 
-/* Does all of the mapping lie in @window?  -ENXIO: it begins outside. */
+/* Does the mapping lie in @window? -ENXIO: it begins outside; -EINVAL: it ends outside. */
 static int lsmem_window_check(struct lsmem_store *store, const struct vm_area_struct *vma,
 			      const struct lsmem_window *window)
 {
@@ -155,7 +154,7 @@ static vm_fault_t lsmem_client_fault(struct vm_fault *vmf)
 	vm_fault_t ret = VM_FAULT_SIGBUS;
 	u64 offset;
 
-	/* The page asked for, then its neighbours, as far as they go. */
+	/* Map the page of the fault, then its neighbours in the seglet. */
 	offset = (u64)vmf->pgoff << PAGE_SHIFT;
 	if (!lsmem_window_pfn(client->store, client, offset, &pfn))
 		return VM_FAULT_SIGBUS;
@@ -174,7 +173,7 @@ static vm_fault_t lsmem_client_fault(struct vm_fault *vmf)
 
 static int lsmem_window_mremap(struct vm_area_struct *vma)
 {
-	return -EINVAL;	/* addresses are the client's own business: map again */
+	return -EINVAL;	/* the client maps again instead */
 }
 
 static const struct vm_operations_struct lsmem_client_vm_ops = {
@@ -199,7 +198,7 @@ int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct 
 	bool slots = false;
 	int ret;
 
-	/* A file open for reading only has no VM_SHARED, whatever is asked for. */
+	/* In a file that is open for reading only a shared mapping has no VM_SHARED. */
 	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	ret = lsmem_window_check(store, vma, &page);
@@ -243,7 +242,7 @@ static vm_fault_t lsmem_daemon_fault(struct vm_fault *vmf)
 
 		page = lsmem_window_seglet_page(store, offset - store->views.info->seglets.offset);
 		ret = vm_insert_page(vma, address, page);
-		if (ret && ret != -EBUSY)	/* EBUSY: another thread's fault put it in */
+		if (ret && ret != -EBUSY)	/* EBUSY: the fault of another thread mapped it */
 			return vmf_error(ret);
 	}
 	return VM_FAULT_NOPAGE;

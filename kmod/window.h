@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Windows: a store's memory in user space.  See window.c. */
+/* Windows: the memory of a store mapped into user space.  See window.c. */
 #ifndef LSMEM_WINDOW_H
 #define LSMEM_WINDOW_H
 
