@@ -2,25 +2,24 @@
 /*
  * lsmem: the interface between the kernel module and user space.
  *
- * Four faces:
+ * Four interfaces:
  *	/dev/lsmem, /dev/lsmem1 ..	object stores: LSMEM_IOC_*, mmap windows
  *	/dev/lsmemb0 ..			block stores: an ordinary block device
- *	/dev/lsmem-control		LSMEM_CTL_*: make, destroy, attach (CAP_SYS_ADMIN)
+ *	/dev/lsmem-control		LSMEM_CTL_*: create, destroy, attach (CAP_SYS_ADMIN)
  *	a replication descriptor	LSMEM_REPL_*: made by LSMEM_CTL_ATTACH, for lsmemd
  *
- * Every structure begins with its size.  A larger structure than the kernel
- * knows is taken if what is beyond is zero (else E2BIG), a smaller one is
- * filled up with zeros, and gets back no more than it has room for; smaller
- * than the first one published (LSMEM_*_SIZE_VER0) is EINVAL.
- * Reserved fields and unknown flags must be zero (EINVAL).  Nothing is changed
- * by a call that returns an error, with one exception: ETIMEDOUT from a durable
- * call means that the operation is applied and its durability unknown; a later
- * sync still waits for it.  (And a structure that another thread unmaps during
- * the call: EFAULT, and the operation is applied, or not, whole.)
+ * Every structure begins with its size.  A structure that is larger than the one the
+ * kernel knows is accepted if the bytes beyond are zero (else E2BIG).  A smaller one is
+ * extended with zeros, and the kernel writes back only what it has room for; one smaller
+ * than the first published version (LSMEM_*_SIZE_VER0) is refused with EINVAL.  Reserved
+ * fields and unknown flags must be zero (EINVAL).  A call that returns an error has changed
+ * nothing, with two exceptions.  ETIMEDOUT of a durable call: the operation is applied and
+ * its durability unknown; a later sync still waits for it.  EFAULT because another thread
+ * unmaps the structure during the call: the operation is applied as a whole, or not.
  *
  * Errors common to all calls: EFAULT (a pointer), EINVAL (a field, see dmesg
  * with dynamic debug), ENOTTY (not a call of this file), EAGAIN (the store is
- * not active: no daemon has brought it up yet), EPERM, EINTR.
+ * not active: no daemon has recovered or formatted it yet), EPERM, EINTR.
  */
 #ifndef _UAPI_LSMEM_H
 #define _UAPI_LSMEM_H
@@ -36,7 +35,7 @@ enum lsmem_store_kind {
 	LSMEM_KIND_BLOCK	= 2,
 };
 
-/* A store's life.  Data calls work in ACTIVE only. */
+/* The states of a store.  Data calls work in ACTIVE only. */
 enum lsmem_store_state {
 	LSMEM_STATE_NEW		= 1,	/* durable, its daemon not yet attached */
 	LSMEM_STATE_RECOVERING	= 2,	/* the daemon is loading a backup */
@@ -48,10 +47,10 @@ enum lsmem_store_state {
 
 #define LSMEM_FEATURE_VECTOR	(1ull << 0)
 #define LSMEM_FEATURE_WINDOWS	(1ull << 1)
-#define LSMEM_FEATURE_DURABLE	(1ull << 2)	/* this store can make durable */
+#define LSMEM_FEATURE_DURABLE	(1ull << 2)	/* this store is durable */
 
 /**
- * struct lsmem_query - LSMEM_IOC_QUERY: what this kernel and store can do
+ * struct lsmem_query - LSMEM_IOC_QUERY: features and limits of kernel and store
  * @size: bytes of this structure, as the caller knows it
  * @flags: 0
  * @features: out, LSMEM_FEATURE_*
@@ -61,8 +60,8 @@ enum lsmem_store_state {
  * @object_max: largest object, bytes
  * @vector_max: most operations in one vector call
  * @reserved: 0
- * @capacity: live bytes, headers included, that the store admits
- * @handles_max: objects that there can be
+ * @capacity: most live bytes, headers included
+ * @handles_max: most objects
  * @uuid: of the store's log
  */
 struct lsmem_query {
@@ -89,19 +88,19 @@ struct lsmem_query {
 #define LSMEM_OP_FREE		4u
 
 /* lsmem_op.flags */
-#define LSMEM_OPF_DURABLE	(1u << 0)	/* return when it is on the backup, or in the
-						 * memory of the hosts that keep it (ack = memory)
+#define LSMEM_OPF_DURABLE	(1u << 0)	/* return when it is on the backups, or in the
+						 * memory of their hosts (ack = memory)
 						 */
 #define LSMEM_OPF_EXPECT	(1u << 1)	/* REPLACE, FREE: only if @version is current */
 
 /**
  * struct lsmem_op - one operation on one object
  * @size: bytes of this structure, as the caller knows it
- * @op: LSMEM_OP_*; must be the ioctl's own in a single call
+ * @op: LSMEM_OP_*; in a single call, that of the ioctl
  * @flags: LSMEM_OPF_*
  * @result: out, vector only: 0 or a negative errno
  * @handle: ALLOC: out; otherwise in
- * @version: EXPECT: in, the version wanted; out: the object's version now
+ * @version: EXPECT: in, the expected version; out: the present version of the object
  * @data: user pointer to @length bytes (ALLOC, REPLACE: source, READ: target)
  * @length: ALLOC, REPLACE: bytes of the object, 1..object_max.  READ: room at
  *	@data; out: bytes copied
@@ -109,13 +108,13 @@ struct lsmem_query {
  * @offset: READ: first byte wanted, at most the object's length
  * @object_length: READ: out, bytes of the whole object
  *
- * Errors: ENOENT (no such handle: never given out, or 0), ESTALE (freed, or
- * given out before a crash that lost it), EILSEQ (EXPECT and another version;
- * @version tells it), ENOSPC (live bytes at capacity, or no room within the
- * store's bound), EMFILE (no free handle, or what is free has been used up or set
- * aside until the store is loaded again), ETIMEDOUT (above), EAGAIN (above;
- * READ: while the store is recovered, of what is not loaded yet, if there is such a
- * handle; ALLOC: or the daemon has yet to make durable that handles have been issued).
+ * Errors:
+ * ENOENT: the handle was never given out.  ESTALE: the object was freed, or a crash lost it.
+ * EILSEQ: EXPECT, and @version, which is now the present one, was not expected.  ENOSPC: the
+ * store is full, or no space became free within its bound.  EMFILE: no index is free, or those
+ * that are free are used up or set aside until the next recovery.  ETIMEDOUT: see above.
+ * EAGAIN: see above; READ: the store is being recovered, and the object, if it exists, is not
+ * loaded yet; ALLOC: also when the daemon must first make higher generations durable.
  */
 struct lsmem_op {
 	__u32 size;
@@ -134,18 +133,17 @@ struct lsmem_op {
 #define LSMEM_OP_SIZE_VER0	56
 
 /**
- * struct lsmem_vector - LSMEM_IOC_VECTOR: many operations, each with its result
+ * struct lsmem_vector - LSMEM_IOC_VECTOR: several operations, each with its own result
  * @size: bytes of this structure, as the caller knows it
  * @flags: 0, or LSMEM_OPF_DURABLE for all: one wait at the end
  * @ops: user pointer to the operations
  * @nr: operations at @ops, 1..vector_max; out: operations carried out
- * @stride: bytes from one operation to the next, at least the smallest struct
- *	lsmem_op ever published; each bears its own size too
+ * @stride: bytes from one operation to the next, at least LSMEM_OP_SIZE_VER0; each operation has
+ *	its size, too
  *
- * Operations are carried out in order, and a failed one does not stop the
- * next.  The flags of an operation stay as they were given.  Returns 0 when all
- * were tried, an errno if not (@nr tells how many).
- * When the durable wait fails, the durable operations bear ETIMEDOUT.
+ * Operations are carried out in order; one that fails does not stop the next.  Returns 0 if all
+ * were tried, else an errno, and @nr tells how many were.  The flags of the operations are not
+ * changed.  If the durable wait fails, the result of the durable operations is -ETIMEDOUT.
  */
 struct lsmem_vector {
 	__u32 size;
@@ -158,10 +156,10 @@ struct lsmem_vector {
 #define LSMEM_VECTOR_SIZE_VER0	24
 
 /**
- * struct lsmem_sync - LSMEM_IOC_SYNC: make everything before it durable
+ * struct lsmem_sync - LSMEM_IOC_SYNC: wait until all changes so far are durable
  * @size: bytes of this structure, as the caller knows it
  * @flags: 0
- * @timeout_ms: 0 for the store's bound
+ * @timeout_ms: bound, 0: that of the store (limits/flush_ms)
  * @reserved: 0
  *
  * EOPNOTSUPP on a volatile store.
@@ -179,22 +177,22 @@ struct lsmem_sync {
  * struct lsmem_stat - LSMEM_IOC_STAT: counters of a store
  * @size: bytes of this structure, as the caller knows it
  * @flags: 0
- * @capacity: live bytes that are admitted, now
- * @live_bytes: of entries that count, headers included; now
+ * @capacity: most live bytes
+ * @live_bytes: gauge: bytes of live entries, headers included
  * @seglets: of the store, LSMEM_SEGLET_BYTES each
- * @free_seglets: now
- * @handles_max: objects that there can be
- * @handles_used: now
- * @segments: in the log, now
+ * @free_seglets: gauge
+ * @handles_max: most objects
+ * @handles_used: gauge
+ * @segments: gauge: in the log
  * @segments_cleaned: freed by cleaning
  * @appended_bytes: by users
  * @relocated_bytes: by cleaning and compaction
  * @durable_bytes: acknowledged by the daemon
  * @stalls: waits of writers for space
- * @stall_ns: that these took
+ * @stall_ns: time of these waits, nanoseconds
  * @segments_compacted: by compaction
  *
- * All since creation unless said otherwise; sysfs has the same and more.
+ * Counters since the store was created, but for limits and gauges.  sysfs has the same and more.
  */
 struct lsmem_stat {
 	__u32 size;
@@ -226,22 +224,21 @@ struct lsmem_stat {
 #define LSMEM_IOC_FREE		_IOWR(LSMEM_IOC_MAGIC, 0xc5, struct lsmem_op)
 #define LSMEM_IOC_VECTOR	_IOWR(LSMEM_IOC_MAGIC, 0xc6, struct lsmem_vector)
 #define LSMEM_IOC_SYNC		_IOWR(LSMEM_IOC_MAGIC, 0xc7, struct lsmem_sync)
-/* The size in a number is that of the structure that the program was built
- * with: the kernel compares magic and number only.
+/* The kernel ignores the size in these numbers, which is that of the structure at build time of
+ * the program.
  */
 
 /* ---- Windows: mmap of /dev/lsmem* -------------------------------------- */
 
 /*
- * Map the info page first (offset LSMEM_WINDOW_INFO, one page, read-only,
- * shared): it tells where the other windows lie and how long they are.  All
- * windows are MAP_SHARED, mapped whole from their offset or in part; never
- * executable, and writable only the slots (EPERM, EINVAL).  They are not
- * inherited by fork, not expanded, not dumped.  Seglets mapped by a client do
- * not take O_DIRECT, splice or RDMA (EFAULT).
+ * The info page (offset LSMEM_WINDOW_INFO, one page) has the offsets and lengths of the other
+ * windows.  Windows are mapped MAP_SHARED, as a whole or in part; never executable, and writable
+ * only the slots (EPERM, EINVAL).  A mapping is not inherited by fork, cannot be expanded, and is
+ * not dumped.  Seglets mapped by a client are no source or target for O_DIRECT, splice or RDMA
+ * (EFAULT).
  *
- * A store is the unit of isolation: a process that may map a window sees every byte
- * of the store, freed and uncommitted ones included.
+ * A store is the unit of isolation: a process that can map a window can read every byte of the
+ * store, including freed and uncommitted ones.
  */
 #define LSMEM_WINDOW_INFO	0ull
 #define LSMEM_INFO_MAGIC	0x4f464e494d534c00ull
@@ -256,22 +253,22 @@ struct lsmem_window {
  * struct lsmem_info - the info page
  * @magic: LSMEM_INFO_MAGIC
  * @abi: LSMEM_ABI of the kernel
- * @compat: readers that know ABI n take any page with @compat <= n
+ * @compat: the oldest ABI whose readers can use this page
  * @length: bytes of this structure
  * @kind: enum lsmem_store_kind
- * @nr_seglets: in @seglets and @seglet_table
- * @nr_handles: in @handles
- * @nr_slots: in @slots
- * @view_ms: bound after which the kernel revokes a published epoch
+ * @nr_seglets: entries of @seglets and @seglet_table
+ * @nr_handles: entries of @handles
+ * @nr_slots: entries of @slots
+ * @view_ms: bound of a view, after which the kernel revokes it
  * @seglets: LSMEM_SEGLET_BYTES each, by number
  * @seglet_table: struct lsmem_seglet for each seglet
  * @handles: struct lsmem_handle for each index
- * @slots: this file's epoch slots, read-write; made when they are first mapped, charged
- *	to the caller's memory cgroup.  ENOMEM; ENFILE: limits/clients_max files have some
+ * @slots: view slots of this file, read-write.  The first mmap allocates them, charged to the
+ *	memory cgroup of the caller: ENOMEM; ENFILE: limits/clients_max files have slots
  * @uuid: of the store's log
- * @epoch: the store's epoch; a client publishes it in a slot
+ * @epoch: the view epoch, which a client publishes in a slot
  * @reserved: 0; keeps @epoch on a cache line of its own
- * @segments: struct lsmem_cleaning and its table: the daemon's only
+ * @segments: struct lsmem_cleaning and its table, for the daemon only
  */
 struct lsmem_info {
 	__u64 magic;
@@ -293,26 +290,25 @@ struct lsmem_info {
 	struct lsmem_window segments;
 };
 
-/* What the seglet table says of a seglet: seglets of a segment are chained. */
+/* An entry of the seglet table. The seglets of a segment form a chain. */
 struct lsmem_seglet {
 	__u32 next;		/* next seglet of its segment, or LSMEM_NO_SEGLET */
-	__u32 incarnation;	/* grows each time the seglet is given out */
+	__u32 incarnation;	/* incremented each time the seglet is taken */
 };
 
 /*
- * The handle table entry.  @word is the only thing that is exchanged:
+ * An entry of the handle table.  @word is always exchanged as a whole:
  *	bits 0..36	position: seglet << 13 | offset in the seglet / 8
  *	bits 37..39	LSMEM_WORD_*
- *	bits 40..63	tag, grows at each exchange
+ *	bits 40..63	tag, incremented by each exchange
  * @info changes only while the state is LSMEM_WORD_BUSY or _FREE:
  *	bits 0..27	generation, 28..39 table (object stores);
  *	the last version (block stores).
  *
- * To read with no system call: load word (acquire), check state, info's
- * generation, the entry header at the position (its key is the handle), copy,
- * following the seglet table where the payload crosses a seglet, then load word
- * again: if it has not changed, the copy is the object.  Bound every step:
- * what is read meanwhile may be anything.
+ * To read without a system call: load the word (acquire); check its state, the generation in info,
+ * and the entry header at the position, whose key is the handle; copy the payload, following the
+ * seglet table where it crosses a seglet; load the word again.  If it has not changed, the copy is
+ * the object.  Check the bounds of every step: what is read before that may be anything.
  */
 struct lsmem_handle {
 	__u64 word;
@@ -329,13 +325,12 @@ struct lsmem_handle {
 #define LSMEM_WORD_BUSY		2u
 
 /*
- * An epoch slot, one a thread, one cache line each.  To hold what is read:
- * store info->epoch, a full barrier, then read the word and use the bytes in
- * place; the seglets are not given out again until the slot is 0, or the bound
- * has passed and the kernel has exchanged it for LSMEM_SLOT_REVOKED.  To end,
- * exchange it for 0: if the old value is LSMEM_SLOT_REVOKED, the bytes may have
- * changed under the view.  Nonsense in a slot makes its owner's views invalid,
- * and the kernel wait for the bound before it frees seglets.
+ * A view slot, one cache line, used by one thread at a time.  To begin a view, store info->epoch
+ * in the slot, execute a full barrier, then load the word and use the bytes in place.  The kernel
+ * does not reuse the seglets until the slot is 0, or the bound has passed and it has exchanged the
+ * slot for LSMEM_SLOT_REVOKED.  To end the view, exchange the slot for 0: if the old value is
+ * LSMEM_SLOT_REVOKED, the bytes may have changed during the view.  Other values in a slot make the
+ * views of their owner invalid, and delay the reuse of seglets by the bound at most.
  */
 struct lsmem_slot {
 	__u64 epoch;
@@ -350,35 +345,34 @@ struct lsmem_slot {
 #define LSMEM_STORE_DURABLE	(1u << 0)
 #define LSMEM_STORE_CHARGED	(1u << 1)	/* to the memory cgroup of the caller */
 
-/* Segments that a log may have, for each that would fill its memory. */
+/* Bounds of lsmem_create.segments, as multiples of the segments that fill the memory. */
 #define LSMEM_SEGMENTS_LEAST	2u
 #define LSMEM_SEGMENTS_MOST	16u
 
 /**
- * struct lsmem_create - LSMEM_CTL_CREATE: make a store
+ * struct lsmem_create - LSMEM_CTL_CREATE: create a store
  * @size: bytes of this structure, as the caller knows it
  * @flags: LSMEM_STORE_*
  * @kind: enum lsmem_store_kind
  * @mode: permissions of the device node (object stores); 0 means 0600
  * @bytes: memory for the log, a multiple of 8 MiB, 128 MiB .. 1 TiB
  * @handles_max: object stores: 1..2^31-1, 0 for one per 256 bytes of @bytes;
- *	block stores: 0 (the capacity tells)
- * @uid: its owner
- * @gid: its group
- * @name: out, the store's name: that of its node in /dev
- * @segments: most segments in the log, that is frames on its backup: 0, or from
- *	twice to 16 times what fills @bytes.  The more, the emptier segments are
- *	when they have to be cleaned, and the less is written for it
+ *	block stores: 0 (it follows from the capacity)
+ * @uid: owner of the node
+ * @gid: group of the node
+ * @name: out, name of the store and of its node in /dev
+ * @segments: most segments in the log, which is the number of frames used on a backup: 0 for the
+ *	default, or 2 to 16 times what fills @bytes.  With more segments each is emptier when it
+ *	is cleaned, so cleaning writes less
  * @reserved: 0
  *
- * EEXIST, ENOSPC (no minor), ENOMEM (less memory is available than the store takes, or
- * a limit of the memory cgroup is lower, or it could not be had; nothing is kept, and the
- * kernel log says what is missing), EOPNOTSUPP (LSMEM_STORE_CHARGED, and the kernel has no
- * memory cgroups).
+ * EEXIST.  ENOSPC: no minor number is free.  ENOMEM: the store takes more memory than is available
+ * or than a limit of the memory cgroup allows, or an allocation failed; nothing stays allocated,
+ * and the kernel log says what is missing.  EOPNOTSUPP: LSMEM_STORE_CHARGED on a kernel without
+ * memory cgroups.
  *
- * LSMEM_STORE_CHARGED: the log and all tables are charged for as long as the store lives.
- * When the cgroup is removed, the charge stays with its ancestors.  The root cgroup is
- * charged nothing.
+ * LSMEM_STORE_CHARGED: log and tables are charged as long as the store exists.  If the cgroup is
+ * removed, the charge stays with its ancestors.  The root cgroup is not charged.
  */
 struct lsmem_create {
 	__u32 size;
@@ -404,9 +398,8 @@ struct lsmem_create {
  * @flags: 0 or LSMEM_DESTROY_FORCE
  * @name: of the store
  *
- * EBUSY while it is open, mapped, mounted or attached, and, for a
- * durable store with data that are not on its backup, unless @flags has
- * LSMEM_DESTROY_FORCE.  ENODEV: no such store.
+ * EBUSY: it is open, mapped, mounted or attached; or, without LSMEM_DESTROY_FORCE, it is durable and
+ * has data that are on no backup.  ENODEV: no such store.
  */
 struct lsmem_destroy {
 	__u32 size;
@@ -421,20 +414,20 @@ struct lsmem_destroy {
  * @size: bytes of this structure, as the caller knows it
  * @flags: 0
  * @name: of the store
- * @uuid: NEW: in, becomes the store's; ACTIVE: must be the store's (EXDEV)
+ * @uuid: in; NEW: becomes that of the store; ACTIVE: must be that of the store (EXDEV)
  * @fd: out, the replication descriptor; closing it detaches
  * @state: out, enum lsmem_store_state: NEW: call LSMEM_REPL_ACTIVATE, or _LOAD
- *	first; ACTIVE: the stream begins with the state of every segment
+ *	before that; ACTIVE: the stream begins with the state of every segment
  * @kind: out, enum lsmem_store_kind
  * @reserved: 0
  * @bytes: out, memory of the log
- * @handles_max: out, objects or blocks that there can be
+ * @handles_max: out, most objects or blocks
  *
  * EBUSY: another daemon is attached.  EOPNOTSUPP: the store is volatile.
  *
- * By attaching to an ACTIVE store a daemon states that no I/O of a
- * predecessor can still read the store's seglets (it holds the lock on the
- * backup): the kernel drops the leases of the predecessor.
+ * A daemon that attaches to an ACTIVE store guarantees that no I/O of a predecessor can still read
+ * the seglets of the store, for which it holds the lock of the backup: the kernel drops the leases
+ * of the predecessor.
  */
 struct lsmem_attach {
 	__u32 size;
@@ -458,31 +451,31 @@ struct lsmem_attach {
 /* ---- The replication descriptor ---------------------------------------- */
 
 /*
- * The kernel tells, in one ordered stream, what is to be made durable; the
+ * The kernel tells the daemon, in one ordered stream of events, what is to be made durable, and the
  * daemon acknowledges.  Rules (numbers: invariants of Documentation/durability.rst):
  *
- * OPEN	    a segment wants a frame on the backup.  Acknowledge when its header
- *	    is durable and a durable digest lists it (2): only then does the
+ * OPEN	    assign the segment a frame on the backup.  Acknowledge when its header
+ *	    is durable and a durable digest lists it (2); only then does the
  *	    kernel write to it.  Spares are opened ahead.
  * RANGE    [from, to) of the segment is committed and leased: read it from the
  *	    seglets window, beginning at @first_seglet (the one that @from lies in)
- *	    and following the seglet table.  It ends with an entry; a commit record
- *	    is written before it is told, if there is room for one, and other entries
- *	    may follow that.
+ *	    and following the seglet table.  It ends with a whole entry.  The kernel
+ *	    writes a commit record before it tells a range, if there is room for one;
+ *	    other entries may follow the record.
  *	    Acknowledge the offset below which everything is durable.
  * CLOSE    the segment has its final length @to, and @entries directory
  *	    entries; @first_seglet is the segment's first seglet.  Acknowledge when
  *	    directory and footer are durable (8).
- * RETIRE   the segments in this group (all but the last bear
- *	    LSMEM_EVENT_MORE) are superseded by what came before in the stream.
- *	    Acknowledge the last one's id when all that is durable (9) and then
- *	    a digest without the group is durable (10).  One digest record for
- *	    the group.
+ * RETIRE   the segments of this group (all but the last have LSMEM_EVENT_MORE) are
+ *	    superseded by what precedes the group in the stream.  Acknowledge the id of
+ *	    the last one when all of that is durable (9), and then one digest record
+ *	    that removes the whole group (10).
  * RESUME   after an attach to an active store, for each segment in the log,
- *	    oldest first: @from is what was acknowledged, @to what is committed
- *	    (home offsets: of a loaded segment both are its length on the backup),
- *	    @first_seglet its first seglet, or LSMEM_NO_SEGLET, @flags what else was.  @segment ~0 ends the list; the stream
- *	    follows, beginning again from what was acknowledged.
+ *	    oldest first: @from is acknowledged, @to is committed (home offsets; of a
+ *	    loaded segment both are its length on the backup), @first_seglet is its
+ *	    first seglet or LSMEM_NO_SEGLET, @flags what else was acknowledged.
+ *	    @segment ~0 ends the list.  The stream follows, with everything that was
+ *	    not acknowledged.
  */
 #define LSMEM_EVENT_OPEN	1u
 #define LSMEM_EVENT_RANGE	2u
@@ -490,13 +483,13 @@ struct lsmem_attach {
 #define LSMEM_EVENT_RETIRE	4u
 #define LSMEM_EVENT_RESUME	5u
 
-#define LSMEM_EVENT_MORE	(1u << 0)	/* RETIRE: the group goes on */
+#define LSMEM_EVENT_MORE	(1u << 0)	/* RETIRE: more of the group follows */
 #define LSMEM_EVENT_OPENED	(1u << 1)	/* RESUME: OPEN was acknowledged */
 #define LSMEM_EVENT_CLOSED	(1u << 2)	/* RESUME: CLOSE was acknowledged */
 #define LSMEM_EVENT_SURVIVOR	(1u << 3)	/* RANGE, CLOSE, RESUME: a survivor of cleaning */
-#define LSMEM_EVENT_RETIRED	(1u << 4)	/* RESUME: RETIRE was given to a daemon and
-						 * not acknowledged; it comes again.  Only
-						 * such a segment may be missing in the digest
+#define LSMEM_EVENT_RETIRED	(1u << 4)	/* RESUME: RETIRE was told and not
+						 * acknowledged; it is told again.  Only such
+						 * a segment may be missing in the digest
 						 */
 
 struct lsmem_event {
@@ -513,15 +506,15 @@ struct lsmem_event {
 };
 
 /**
- * struct lsmem_next - LSMEM_REPL_NEXT: take events; does not wait (poll does)
+ * struct lsmem_next - LSMEM_REPL_NEXT: take events, without waiting; poll() waits
  * @size: bytes of this structure, as the caller knows it
  * @flags: 0
- * @events: user pointer to room for @nr of them
+ * @events: user pointer to room for @nr events
  * @nr: in: room at @events, at least 128; out: events filled in
- * @generation_wanted: out: make a ceiling at least this high durable and
- *	acknowledge it, before handle generations run into the old one (14)
+ * @generation_wanted: out: make a generation ceiling of at least this durable and acknowledge it,
+ *	before handles run out of generations (14)
  * @store_time: out: the store's clock, for the next digest
- * @next_segment: out: no segment id at or above it has been opened
+ * @next_segment: out: ids from here on have not been used
  */
 struct lsmem_next {
 	__u32 size;
@@ -536,10 +529,10 @@ struct lsmem_next {
 #define LSMEM_NEXT_SIZE_VER0	40
 
 /*
- * One acknowledgement: type LSMEM_EVENT_OPEN .. RETIRE; RANGE: all below @to.  Or, of
- * what was told as a RANGE and is not durable yet, LSMEM_ACK_RECEIVED: all below @to is
- * durable, or in the memory of hosts that keep a backup and write it whatever becomes of
- * this one.  That is enough for LSMEM_OPF_DURABLE, and for nothing else; RANGE follows.
+ * An acknowledgement: type LSMEM_EVENT_OPEN .. RETIRE; RANGE: all below @to is durable.  For a range
+ * that is not durable yet, LSMEM_ACK_RECEIVED: all below @to is durable, or in the memory of hosts
+ * that keep a backup and write it whatever happens to this host.  It completes waits of
+ * LSMEM_OPF_DURABLE only; an acknowledgement of the RANGE follows.
  */
 #define LSMEM_ACK_RECEIVED	6u
 
@@ -553,12 +546,11 @@ struct lsmem_ack_one {
  * struct lsmem_ack - LSMEM_REPL_ACK
  * @size: bytes of this structure, as the caller knows it
  * @flags: 0
- * @acks: user pointer to them
- * @nr: acknowledgements at @acks, 0..4096
+ * @acks: user pointer to the acknowledgements
+ * @nr: how many, 0..4096
  * @generation_ceiling: durable ceiling, 0 for no change
  *
- * EINVAL: an acknowledgement of what was not asked; those before it stand, and
- * out, @nr tells how many.
+ * EINVAL: an acknowledgement answers no event; those before it count, and @nr tells how many.
  */
 struct lsmem_ack {
 	__u32 size;
@@ -571,11 +563,10 @@ struct lsmem_ack {
 #define LSMEM_ACK_SIZE_VER0	24
 
 /**
- * struct lsmem_load - LSMEM_REPL_LOAD: bring entries of a segment back (NEW, RECOVERING)
+ * struct lsmem_load - LSMEM_REPL_LOAD: load entries of a segment (NEW, RECOVERING)
  * @size: bytes of this structure, as the caller knows it
  * @flags: 0
- * @segment: id as on the backup; entries of one segment may come in several calls, one after
- *	the other
+ * @segment: id as on the backup; consecutive calls can load parts of one segment
  * @generation: as on the backup
  * @sealed: length of the segment on the backup
  * @data: entries one after the other as in the log, no gaps (the rule of
@@ -583,8 +574,8 @@ struct lsmem_ack {
  * @length: bytes at @data, a multiple of 8, up to LSMEM_SEGMENT_BYTES
  * @reserved: 0
  *
- * Each entry's CRCs are checked and each key may come once: a later version
- * replaces an earlier one.  EBADMSG: a CRC; ENOSPC; EINVAL: what is no entry.
+ * If a key comes again, the later version replaces the earlier one.  EBADMSG: a CRC is wrong.
+ * ENOSPC.  EINVAL: no valid entry.
  */
 struct lsmem_load {
 	__u32 size;
@@ -604,14 +595,13 @@ struct lsmem_load {
  * @size: bytes of this structure, as the caller knows it
  * @flags: 0
  * @era: of versions
- * @generation_floor: new handles have generations above it
- * @generation_ceiling: and up to this one
+ * @generation_floor: new handles have higher generations
+ * @generation_ceiling: highest generation of new handles
  * @reserved: 0
- * @store_time: the clock goes on from here
- * @next_segment: ids of new segments begin here
+ * @store_time: the store's clock continues from here
+ * @next_segment: first id of new segments
  *
- * All are durable in the digest of a new term and higher than anything before
- * the crash (14).
+ * All are durable in the digest of a new term, and higher than any before the crash (14).
  */
 struct lsmem_activate {
 	__u32 size;
@@ -632,31 +622,30 @@ struct lsmem_activate {
 #define LSMEM_REPL_ACTIVATE	_IOWR(LSMEM_IOC_MAGIC, 0xdb, struct lsmem_activate)
 
 /*
- * mmap of a replication descriptor: the info page at LSMEM_WINDOW_INFO as for
- * clients, seglets (here with struct pages, so that O_DIRECT and RDMA registration
- * work; writable only on kernels that register nothing else) and seglet table at the
- * offsets it tells, and the segments, read-only.  No slots.
+ * mmap of a replication descriptor: the info page at LSMEM_WINDOW_INFO as for clients, and at the
+ * offsets in it, read-only, seglets, seglet table and segments; no slots.  Seglets have struct pages
+ * here, so O_DIRECT and RDMA registration work; they can be mapped writable only on kernels where
+ * RDMA registration needs that.
  */
 
-/* ---- Cleaning, as the daemon sees it ------------------------------------ */
+/* ---- Cleaning by the daemon --------------------------------------------- */
 
 /* lsmem_segment_stat.flags */
-#define LSMEM_SEGMENT_CLEANABLE	(1u << 0)	/* durably closed, not worked on */
+#define LSMEM_SEGMENT_CLEANABLE	(1u << 0)	/* durably closed, and neither cleaner works on it */
 
 /**
- * struct lsmem_segment_stat - what there is in a segment
- * @id: 0 when the slot is free; the rest means nothing then
- * @opened: store time when it was opened (for ages)
- * @barrier: its tombstones may go when no segment with an id below it is
- *	left
- * @live: bytes of entries that count, tombstones included
+ * struct lsmem_segment_stat - an entry of the table of segments
+ * @id: 0 if this entry is free; the other members are undefined then
+ * @opened: store time at which it was opened
+ * @barrier: its tombstones can be dropped when no segment with a lower id is left
+ * @live: bytes of live entries, tombstones included
  * @tombstones: bytes of tombstones among them
- * @held: bytes of memory it holds; compaction makes this less
- * @home: its length on the backup; only cleaning gives that back
+ * @held: bytes of memory; compaction reduces this
+ * @home: length on the backup, bytes; only cleaning frees that
  * @flags: LSMEM_SEGMENT_*
  * @entries: objects and tombstones on the backup, live or not
  *
- * Each number is right by itself; two of them may be of different moments.
+ * Each number is consistent by itself; two of them may be of different moments.
  */
 struct lsmem_segment_stat {
 	__u64 id;
@@ -670,27 +659,26 @@ struct lsmem_segment_stat {
 	__u32 entries;
 };
 
-/* What the balancer wants: lsmem_cleaning.level. */
+/* The level that is to make room: lsmem_cleaning.level. */
 #define LSMEM_LEVEL_NONE	0u
 #define LSMEM_LEVEL_COMPACT	1u	/* the kernel compacts in memory */
-#define LSMEM_LEVEL_CLEAN	2u	/* LSMEM_REPL_CLEAN is wanted */
+#define LSMEM_LEVEL_CLEAN	2u	/* the daemon is to call LSMEM_REPL_CLEAN */
 
 /**
  * struct lsmem_cleaning - the beginning of the segments window
  * @length: bytes of this structure
- * @nr_segments: slots in the table
+ * @nr_segments: entries of the table
  * @segments: offset of struct lsmem_segment_stat[@nr_segments] in the window
  * @level: LSMEM_LEVEL_*; a replication descriptor polls POLLPRI while it is
  *	LSMEM_LEVEL_CLEAN and no pass is under way
  * @urgent: writers wait for space
  * @rule: enum lsmem_policy_rule of the scores
- * @oldest_first: tombstones hold too much: clean the oldest segments,
- *	whatever their score
- * @utilization_max: per mille; fuller victims are not worth it, unless @urgent
+ * @oldest_first: tombstones take too much: clean the oldest segments, whatever their score
+ * @utilization_max: per mille; do not clean fuller segments, unless @urgent
  * @room: bytes that the survivors of a pass may take
- * @begun: passes; one is under way while it differs from @ended
- * @ended: passes that are over
- * @store_time: the store's clock when @level was last decided
+ * @begun: passes that have begun; one is under way while this differs from @ended
+ * @ended: passes that have ended
+ * @store_time: the store's clock when @level was last chosen
  */
 struct lsmem_cleaning {
 	__u32 length;
@@ -711,20 +699,18 @@ struct lsmem_cleaning {
 #define LSMEM_CLEAN_LAST	(1u << 0)
 
 /**
- * struct lsmem_clean - LSMEM_REPL_CLEAN: merge the survivors of segments
+ * struct lsmem_clean - LSMEM_REPL_CLEAN: clean segments
  * @size: bytes of this structure, as the caller knows it
- * @flags: 0, or LSMEM_CLEAN_LAST with @nr 0: no pass begins any more while this
- *	descriptor is open, also none of the kernel's own: its daemon is about to go,
- *	and survivors would not reach the backup
- * @segments: user pointer to __u64 ids, in the order wanted
- * @nr: in: ids at @segments, 1..64; out: how many of them, from the first, are
- *	being cleaned: those that cannot be (any more) are passed over, and the
- *	rest when the survivors would not find room
+ * @flags: 0, or LSMEM_CLEAN_LAST with @nr 0: begin no pass while this descriptor is open, also none
+ *	chosen by the kernel, because the daemon is about to end and survivors would not reach the
+ *	backup
+ * @segments: user pointer to __u64 ids, the first to clean first
+ * @nr: in: ids at @segments, 1..64; out: how many become victims.  Ids that cannot be cleaned are
+ *	skipped, and so is the rest when the survivors have no more room
  * @reserved: 0
  *
- * Returns at once; the stream tells what follows, RETIRE at last.  EBUSY: a
- * pass is under way, eight groups wait for a digest, or LSMEM_CLEAN_LAST was
- * said.  ENOENT: none of them can be cleaned.
+ * Returns at once; the events of the pass follow in the stream, RETIRE last.  EBUSY: a pass is under
+ * way, eight groups wait for a digest, or LSMEM_CLEAN_LAST was set.  ENOENT: none can be cleaned.
  */
 struct lsmem_clean {
 	__u32 size;
