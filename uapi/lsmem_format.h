@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR MIT */
 /*
- * lsmem: what the bytes mean.
+ * lsmem: the on-disk format.
  *
- * The one description of everything lsmem writes: log entries (the same bytes
- * in DRAM and on a backup), segment frames on a backup, superblock and digest
- * log.  Kernel, daemon, tools and tests include this file and nothing repeats
- * it.  Documentation/format.rst tells the same story with pictures.
+ * The only definition of everything that lsmem writes: log entries (the same bytes in DRAM and on
+ * a backup), frames of a backup, superblock and digest log.  Kernel, daemon, tools and tests
+ * include this file.  Documentation/format.rst describes the same with pictures.
  *
- * All integers are little-endian.  The unit of I/O is LSMEM_BLOCK bytes and
- * only the atomicity of one such block is assumed.  CRCs are CRC-32C
- * (Castagnoli), raw: no inversion but that of the seed named beside the field.
+ * All integers are little-endian.  The unit of I/O is LSMEM_BLOCK bytes; a write of one such block
+ * is assumed to be atomic, no larger one.  CRCs are CRC-32C (Castagnoli) without final inversion;
+ * the seed is named beside the field.
  *
  * Outside the kernel the program provides, by linking,
  *	u32 lsmem_crc32c(u32 seed, const void *data, size_t length);
@@ -39,20 +38,20 @@
 /**
  * struct lsmem_entry - the header of every entry in a log
  * @hcrc:    CRC of the 28 bytes that follow, seeded with the segment's salt
- *	     (lsmem_segment_salt()), so that an entry left behind in a recycled
- *	     frame never passes for one of the segment that now owns the frame
+ *	     (lsmem_segment_salt()), so that an old entry in a reused frame is not
+ *	     taken for one of the segment that owns the frame now
  * @pcrc:    CRC of the payload, seed ~0; independent of the place, so that a
  *	     move copies it
- * @key:     object, delete: the handle.  Commit: the offset that had been
+ * @key:     object, tombstone: the handle.  Commit: the offset that was
  *	     acknowledged in this segment when the record was written: if
- *	     the record is found and not all bytes below that offset, data are lost
- * @version: object, delete: the version, which is also the creation time
+ *	     the record is found, but not all bytes below that offset, data are lost
+ * @version: object, tombstone: the version, which is also the creation time
  *	     (lsmem_version_time()).  Commit: the store's clock
  * @meta:    length, type, home offset and table: LSMEM_META_*
  *
- * A header lies within one seglet: where fewer than sizeof(struct lsmem_entry)
- * bytes are left of one, the next entry begins in the next and the gap is zero
- * (lsmem_entry_start()).  Payloads may straddle seglets.
+ * A header lies within one seglet: if fewer than sizeof(struct lsmem_entry) bytes of a seglet are
+ * left, the next entry begins in the next one and the gap is zero (lsmem_entry_start()).  Payloads
+ * can cross seglets.
  */
 struct lsmem_entry {
 	__le32 hcrc;
@@ -79,16 +78,15 @@ struct lsmem_entry {
 #define LSMEM_TYPE_OBJECT	1u	/* a version of an object */
 #define LSMEM_TYPE_TOMBSTONE	2u	/* payload: struct lsmem_tombstone */
 #define LSMEM_TYPE_COMMIT	3u	/* no payload; ends a replicated group */
-#define LSMEM_TYPE_PAD		4u	/* bytes without meaning */
+#define LSMEM_TYPE_PAD		4u	/* bytes to be skipped */
 #define LSMEM_TYPE_SKIPPABLE	0x20u	/* unknown types with it are skipped,
 					 * without it they stop the reader
 					 */
 
 /**
  * struct lsmem_tombstone - the payload of a tombstone
- * @barrier: every older copy of the object was written to a segment with an id
- *	     below this.  The record may go when none of those is listed in a
- *	     durable digest any more (invariant 13)
+ * @barrier: every older copy of the object was written to a segment with a lower id.  The tombstone
+ *	     can be dropped when no durable digest lists any of these (invariant 13)
  */
 struct lsmem_tombstone {
 	__le64 barrier;
@@ -103,11 +101,10 @@ struct lsmem_tombstone {
 #define LSMEM_GENERATION_MAX	((1u << LSMEM_GENERATION_BITS) - 1)
 
 /*
- * A version: the store's clock when it was issued, in bits 0..47, units of
- * 1024 ns, raised by one over the version it replaces where the clock has not
- * moved; the era, which a recovery raises, in 48..63.  So a version is larger
- * than every one issued before for the same handle, also across a crash
- * (invariant 14), and tells the entry's age without a field of its own.
+ * A version: bits 0..47, the store's clock when it was issued, in units of 1024 ns, at least one
+ * more than in the version it replaces; bits 48..63, the era, which each recovery raises.  So a
+ * version is larger than all earlier ones of the same handle, also across a crash (invariant 14),
+ * and gives the age of the entry.
  */
 #define LSMEM_VERSION_TIME_BITS	48
 #define LSMEM_ERA_MAX		0xffffu
@@ -177,13 +174,13 @@ static inline __u32 lsmem_entry_table(const struct lsmem_entry *e)
 	return (__u32)LSMEM_META_GET(__le64_to_cpu(e->meta), TABLE);
 }
 
-/* Bytes an entry with this payload takes in the log, header included. */
+/* Bytes that an entry with this payload takes in the log, header included. */
 static inline __u32 lsmem_entry_size(__u32 length)
 {
 	return LSMEM_ENTRY_BYTES + ((length + LSMEM_ALIGN - 1) & ~(LSMEM_ALIGN - 1));
 }
 
-/* Where the entry after @offset begins: a header never straddles a seglet. */
+/* Where the entry after @offset begins: a header never crosses a seglet. */
 static inline __u32 lsmem_entry_start(__u32 offset)
 {
 	__u32 left = LSMEM_SEGLET_BYTES - offset % LSMEM_SEGLET_BYTES;
@@ -191,7 +188,7 @@ static inline __u32 lsmem_entry_start(__u32 offset)
 	return left < LSMEM_ENTRY_BYTES ? offset + left : offset;
 }
 
-/* The seed of every header CRC in a segment: binds an entry to its segment. */
+/* The seed of all header CRCs in a segment, which ties entries to their segment. */
 static inline __u32 lsmem_segment_salt(const __u8 *uuid, __u64 segment, __u32 generation)
 {
 	__le64 id = __cpu_to_le64(segment);
@@ -209,7 +206,7 @@ static inline __u32 lsmem_entry_hcrc(const struct lsmem_entry *e, __u32 salt)
 			    LSMEM_ENTRY_BYTES - sizeof(e->hcrc));
 }
 
-/* True when @e is a whole header of the segment with @salt, fit to be trusted. */
+/* Is @e a valid header of an entry in the segment with @salt? */
 static inline int lsmem_entry_valid(const struct lsmem_entry *e, __u32 salt)
 {
 	__u64 meta = __le64_to_cpu(e->meta);
@@ -243,8 +240,8 @@ static inline int lsmem_entry_valid(const struct lsmem_entry *e, __u32 salt)
 /* In @incompat of a superblock: the backup is one of several. */
 #define LSMEM_INCOMPAT_BACKUPS	1u
 
-/* Feature masks: unknown compat bits are ignored, unknown ro_compat bits allow
- * reading only, unknown incompat bits refuse the backup.
+/* Feature masks.  With unknown ro_compat bits the backup can only be read, with unknown incompat
+ * bits it is refused; unknown compat bits are ignored.
  */
 struct lsmem_features {
 	__le32 compat;
@@ -258,10 +255,10 @@ struct lsmem_features {
  * @magic: LSMEM_SEGMENT_MAGIC
  * @crc: of the block with this field zero, seed ~0; likewise in all blocks below
  * @format: LSMEM_FORMAT
- * @features: what a reader has to know
+ * @features: that a reader must know
  * @uuid: of the store
  * @incarnation: of the backup (struct lsmem_super)
- * @term: of the primary that opened the segment
+ * @term: of the owner that opened the segment
  * @segment: its id
  * @generation: of the segment, from 1
  * @replica_generation: of the segment's replica set
@@ -313,10 +310,9 @@ struct lsmem_directory_entry {
  * @generation: of the frame: grows with each use
  * @length: bytes of log data
  * @entries: directory entries
- * @headers_crc: CRC, seed ~0, over the @hcrc fields of all entries in order:
- *	certifies the sequence of entries without reading payloads twice
- * @directory_crc: CRC, seed ~0, over the directory's entries, not over the zeros
- *	that fill its last block
+ * @headers_crc: CRC, seed ~0, of the @hcrc fields of all entries in order, which verifies the
+ *	sequence of entries without a second pass over payloads
+ * @directory_crc: CRC, seed ~0, of the directory's entries, without the zeros after the last
  * @reserved0: 0
  * @reserved: 0
  */
@@ -345,8 +341,8 @@ static inline __u32 lsmem_directory_bytes(__u32 entries)
 	return lsmem_block_round(entries * (__u32)sizeof(struct lsmem_directory_entry));
 }
 
-/* True when a segment of @length log bytes and @entries directory entries
- * (objects and tombstones) can be closed in one backup frame.
+/* Do @length bytes of log, and a directory of @entries objects and tombstones, fit into one frame
+ * of a backup?
  */
 static inline int lsmem_segment_fits(__u32 length, __u32 entries)
 {
@@ -360,39 +356,39 @@ static inline int lsmem_segment_fits(__u32 length, __u32 entries)
 /*
  * A backup:
  *
- *	block 0, block 1	superblock slots; only the older is overwritten,
+ *	block 0, block 1	superblock copies; only the older is overwritten,
  *				after the newer is flushed
  *	@digest_start ..	the digest log: two halves of @digest_bytes each
  *	@frames_start ..	@frames segment frames
  *
  * Each half of the digest log begins with a full record; deltas follow, each
- * beginning on a block, with consecutive sequence numbers.  A full record that
- * does not fit goes to the other half.  The newest durable record is the last
- * of the longest valid chain with the highest (term, sequence).
+ * beginning on a block, with consecutive sequence numbers.  A record that does not fit is written as
+ * a full record to the other half.  The newest durable record is the last of the longest valid chain
+ * with the highest (term, sequence).
  */
 
 /**
- * struct lsmem_super - a superblock slot
+ * struct lsmem_super - a superblock copy
  * @magic: LSMEM_SUPER_MAGIC
  * @crc: as in struct lsmem_segment_header
  * @format: LSMEM_FORMAT
- * @features: what a reader has to know
+ * @features: that a reader must know
  * @uuid: of the store
- * @incarnation: set at random when the backup is formatted: backups whose
- *	incarnations differ never stand for each other (invariant 18)
- * @sequence: the higher of two valid slots is the newer
- * @digest_start: block where the digest log begins, bytes
+ * @incarnation: random number of this formatting; a backup with another incarnation never takes
+ *	the place of this one (invariant 18)
+ * @sequence: of two valid copies, the one with the higher sequence is the newer
+ * @digest_start: offset of the digest log, bytes
  * @digest_bytes: of each half of it
- * @frames_start: where the frames begin, bytes
- * @frames: segments that the backup holds
- * @kind: enum lsmem_store_kind of the store; a recovery makes it anew from this,
- *	@store_bytes and @max_handles
+ * @frames_start: offset of the frames, bytes
+ * @frames: how many
+ * @kind: enum lsmem_store_kind of the store; with @store_bytes and @max_handles, what a recovery
+ *	creates the store from
  * @backups: of the store, when it was formatted; 0: this is the only one
  * @store_bytes: memory of the store's log
  * @max_handles: objects or blocks of the store
- * @set_frames: of the backup that has most of them; 0: @frames
- * @promise: the newest term that a recovery wanted to begin with this backup and
- *	others, if it did or not: the next one begins a later term (invariant 1)
+ * @set_frames: most frames of any backup of the store; 0: @frames
+ * @promise: the newest term that a recovery intended to begin on this backup and others, whether or
+ *	not it succeeded; the next recovery begins a later term (invariant 1)
  * @reserved: 0
  */
 struct lsmem_super {
@@ -429,16 +425,14 @@ struct lsmem_super {
  * @sequence: grows by one with each record, across terms too
  * @items: struct lsmem_digest_item that follow
  * @era: of the versions issued in this term
- * @generation_ceiling: no handle generation above it has been issued
- * @floor: the record that comes next counts when it is durable in so many of the
- *	members' failure domains; 0: 1
- * @store_time: the store's clock; it never goes back across a recovery
- * @next_segment: no segment id at or above it has been opened
- * @members: low halves of the incarnations of the backups that the log is on, at
- *	the index by which items name them; 0: none.  All 0: one backup, alone
+ * @generation_ceiling: no higher handle generation has been issued
+ * @floor: in how many failure domains of members the next record must be durable to count; 0: 1
+ * @store_time: the store's clock, which never decreases, also across recoveries
+ * @next_segment: ids from here on have not been used
+ * @members: low halves of the incarnations of the backups, at the index by which items name them;
+ *	0: none.  All 0: there is a single backup
  * @set_generation: raised when @members or @domains change
- * @domains: by member: members with the same number, from 1 on, fail together; 0: the
- *	member is a failure domain of its own
+ * @domains: failure domain of each member, from 1 on; 0: the member is one by itself
  * @reserved: 0
  */
 struct lsmem_digest {
@@ -462,30 +456,30 @@ struct lsmem_digest {
 
 #define LSMEM_ITEM_OPEN		1u	/* listed, may still grow */
 #define LSMEM_ITEM_CLOSED	2u	/* footer and directory durable */
-#define LSMEM_ITEM_SEALED	3u	/* cut by a recovery: @length, no footer */
+#define LSMEM_ITEM_SEALED	3u	/* sealed by a recovery at @length; no footer */
 #define LSMEM_ITEM_REMOVED	4u	/* in deltas: no longer listed */
 /*
- * No segment: in full records, where a recovery went on without members that it could not read.
- * @cut is the term that it began, @segment the sequence of its first record, @generation a
- * random number, not 0, that is this recovery's; the others are 0.
+ * Not a segment: in full records, a recovery that continued without members that it could not read.
+ * @cut is the term that it began, @segment the sequence of its first record, @generation a random
+ * number of this recovery, not 0; the other members are 0.
  */
 #define LSMEM_ITEM_BRANCH	5u
 
 #define LSMEM_ITEM_FRAME_BITS	24
 
 /**
- * struct lsmem_digest_item - what a digest says of one segment
+ * struct lsmem_digest_item - one replica of a segment in a digest record
  * @segment: its id
  * @generation: of the segment
  * @replica_generation: of its replica set
- * @frame: of a replica: index of the backup, LSMEM_ITEM_FRAME_BITS up, and of
- *	the frame on it.  A segment has an item for each replica
+ * @frame: index of the backup, shifted by LSMEM_ITEM_FRAME_BITS, and of the frame on it.  A segment
+ *	has one item per replica
  * @state: LSMEM_ITEM_*
- * @length: bytes of log data known durable; exact when closed or sealed.
- *	A recovery that finds less has lost data
+ * @length: bytes of log data that are known to be durable; exact if closed or sealed.  If a recovery
+ *	finds fewer, data are lost
  * @bitmap: index of the checkpointed live bitmap; 0: none
- * @cut: every operation in segments closed before id @cut was opened is
- *	reflected in @bitmap; 0: none
+ * @cut: @bitmap covers all operations in segments that were closed before segment @cut was opened;
+ *	0: none
  */
 struct lsmem_digest_item {
 	__le64 segment;

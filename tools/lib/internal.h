@@ -12,8 +12,8 @@
 
 #define LSM_CACHE_LINE	64
 
-/* Who has an epoch slot.  Ours, not the kernel's: it tells threads of this
- * process apart and is on lines of its own, as the slots are.
+/* The thread that uses a view slot; kept by the library.  On a cache line of its own, as the
+ * slots are.
  */
 struct lsm_owner {
 	_Alignas(LSM_CACHE_LINE) atomic_uint taken;
@@ -38,23 +38,23 @@ enum lsm_map {
  * @fd: of the device, -1 in tests
  * @windows: seglets, tables and epoch can be read
  * @view_ms: after which the kernel may revoke a view
- * @nr_slots: in @slots and @owners
- * @nr_seglets: in @seglets and @seglet_table
- * @nr_handles: in @handles
- * @alive: 1 in the process that mapped the windows, 0 in the child of a fork
- *	(the page is wiped there: no system call is needed to find out)
+ * @nr_slots: entries of @slots and @owners
+ * @nr_seglets: entries of @seglets and @seglet_table
+ * @nr_handles: entries of @handles
+ * @alive: 1 in the process that mapped the windows, 0 in the child of a fork, where the kernel has
+ *	wiped the page (MADV_WIPEONFORK)
  * @seglets: @nr_seglets * LSMEM_SEGLET_BYTES
  * @seglet_table: struct lsmem_seglet for each seglet
  * @handles: the handle table
- * @epoch: the store's, in the info page
- * @slots: NULL if views cannot be had
- * @owners: one for each slot
+ * @epoch: the view epoch, in the info page
+ * @slots: NULL: no views
+ * @owners: one per slot
  * @vector_max: most operations in one call
- * @call: the ioctl; tests put a kernel of their own here
+ * @call: the ioctl; tests replace it
  * @private: for @call
- * @maps: what has been mapped
+ * @maps: all mappings
  *
- * Nothing in it changes after lsm_open() but the contents of @owners, so no lock is needed.
+ * Only the contents of @owners change after lsm_open(), so no lock is needed.
  */
 struct lsm {
 	int fd;
@@ -77,8 +77,8 @@ struct lsm {
 };
 
 /**
- * struct lsm_place - where an object lay when its header was looked at
- * @word: handle word then; unchanged afterwards, what was read is the object
+ * struct lsm_place - where an object was when its header was read
+ * @word: handle word at that time; if it is the same afterwards, what was read is valid
  * @seglet: of the first payload byte
  * @offset: in @seglet, below LSMEM_SEGLET_BYTES + 1
  * @object: from the header
@@ -90,14 +90,14 @@ struct lsm_place {
 	struct lsm_object object;
 };
 
-/* lsm_locate(): what to do next.  Only the kernel gives final refusals. */
+/* Results of lsm_locate(). Only the kernel refuses finally. */
 enum lsm_locate {
 	LSM_FOUND,
-	LSM_CHANGING,	/* look again */
-	LSM_ASK,	/* the windows do not show it: ask the kernel */
+	LSM_CHANGING,	/* try again */
+	LSM_ASK,	/* the windows do not suffice: make a system call */
 };
 
-/* Mapped windows, and the numbers to go by.  @slots may be NULL. */
+/* Mapped windows and their sizes. @slots may be NULL. */
 struct lsm_memory {
 	const struct lsmem_info *info;
 	const __u64 *epoch;
@@ -129,7 +129,7 @@ static inline const uint8_t *lsm_seglet_bytes(const struct lsm *lsm, uint32_t se
 	return lsm->seglets + (size_t)seglet * LSMEM_SEGLET_BYTES;
 }
 
-/* Between two looks at something that another CPU is changing. */
+/* Between two reads of something that another CPU changes. */
 static inline void lsm_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
