@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What all makes of backups have in common: see backup.h. */
+/* The common part of all makes of backups: see backup.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,14 +12,16 @@
 
 #define MAKES	4u
 
-/* The first that takes a path. A path without a scheme is a file or a device. */
+/* The first make that takes a path opens it. If none does, the path is a file or a device. */
 static const struct backup_make *makes[MAKES] = { &backup_nvmf_make };
 
 /**
- * backup_register - add a make that lies above this folder
- * @make: stays; MAKES at most
+ * backup_register - add a make that another folder defines
+ * @make: must stay; nothing happens if it was added before
  *
- * Context: before the first backup_open(), and before there are threads.
+ * Aborts if there are more than MAKES makes.
+ *
+ * Context: before the first backup_open(), and before other threads start.
  */
 void backup_register(const struct backup_make *make)
 {
@@ -42,14 +44,16 @@ static const struct backup_make *find_make(const char *path)
 }
 
 /**
- * backup_open - find, lock and measure a backup
+ * backup_open - find and hold a backup, and read its limits
  * @backup: out
- * @loop: through which its I/O goes
- * @options: where it is and what for; @options->path must outlive @backup
+ * @loop: carries its I/O
+ * @options: how to open it; @options->path must stay until backup_close()
  *
- * Says itself why it fails.  Returns 0 or a negative errno, of these -EBUSY:
- * another process or host holds it, -ELOOP: it lies on lsmem itself, -ESTALE: it
- * was held with a higher term, -EKEYREJECTED: the secrets differ.
+ * Logs why it fails.
+ *
+ * Return: 0; -EBUSY: another process or host holds it; -ELOOP: it lies on lsmem itself; -ESTALE:
+ * the same or a higher term was asked for; -EKEYREJECTED: the secrets differ; -ECANCELED or
+ * another error that @progress returned; -EINVAL; or another negative errno of the make.
  */
 int backup_open(struct backup *backup, struct loop *loop, const struct backup_options *options)
 {
@@ -85,8 +89,8 @@ int backup_open(struct backup *backup, struct loop *loop, const struct backup_op
 }
 
 /**
- * backup_close - let go of a backup with nothing in flight
- * @backup: the backup
+ * backup_close - release a backup
+ * @backup: with nothing in flight; in its loop or in none
  */
 void backup_close(struct backup *backup)
 {
@@ -96,10 +100,12 @@ void backup_close(struct backup *backup)
 }
 
 /**
- * backup_detach - take a backup with nothing in flight out of its loop
- * @backup: the backup
+ * backup_detach - take a backup out of its loop
+ * @backup: with nothing in flight
  *
- * By the thread whose loop that is; another may backup_move() it then.
+ * After it, another thread may call backup_move().
+ *
+ * Context: the thread that runs the loop; may run the loop, which hands out other completions.
  */
 void backup_detach(struct backup *backup)
 {
@@ -108,12 +114,13 @@ void backup_detach(struct backup *backup)
 }
 
 /**
- * backup_move - take over a backup that is in no loop
+ * backup_move - put a detached backup into another loop
  * @to: out
- * @loop: through which its I/O goes from now on
- * @from: not to be used any more
+ * @loop: carries its I/O from now on
+ * @from: detached; must not be used after the call
  *
- * Returns 0 or a negative errno; then it is closed.
+ * Context: the thread that runs @loop.
+ * Return: 0, or a negative errno of the make; then the backup is closed.
  */
 int backup_move(struct backup *to, struct loop *loop, struct backup *from)
 {
@@ -131,12 +138,12 @@ int backup_move(struct backup *to, struct loop *loop, struct backup *from)
 }
 
 /**
- * backup_memory - tell where most writes will come from
+ * backup_memory - announce the memory that most writes come from
  * @backup: open
- * @base: memory that stays mapped until backup_close()
- * @bytes: its length
+ * @base: must stay mapped until backup_close()
+ * @bytes: length of the memory
  *
- * A make that moves bytes by itself need not copy them then.
+ * The make can then write from it without a copy. An error is only logged.
  */
 void backup_memory(struct backup *backup, const void *base, size_t bytes)
 {
@@ -149,14 +156,14 @@ void backup_memory(struct backup *backup, const void *base, size_t bytes)
 
 /**
  * backup_submit - start a request
- * @io: what to do
- * @backup: where
+ * @io: the request
+ * @backup: attached to a loop
  *
- * Always calls @io->done in the end, never from within.
+ * The loop calls @io->done once, never this function. Aborts if the request is outside the limits.
  */
 void backup_submit(struct backup_io *io, struct backup *backup)
 {
-	/* A stray write would spoil what is not ours: never go on. */
+	/* A write outside the bounds could destroy other data: abort. */
 	if ((io->offset | io->length) % LSMEM_BLOCK || io->length > backup->limits.io_bytes ||
 	    io->nr_iov > backup->limits.io_vectors || io->offset > backup->limits.bytes ||
 	    io->length > backup->limits.bytes - io->offset ||
@@ -172,8 +179,8 @@ void backup_submit(struct backup_io *io, struct backup *backup)
 }
 
 /**
- * backup_io_complete - for makes: a request is over
- * @io: the request
+ * backup_io_complete - complete a request; only makes call it
+ * @io: the request; the caller does not use it any more
  * @error: 0 or a negative errno
  */
 void backup_io_complete(struct backup_io *io, int error)
@@ -198,14 +205,15 @@ static void transfer_done(struct backup_io *io, int error)
 }
 
 /**
- * backup_transfer - read, write or flush and wait for it
- * @backup: the backup
+ * backup_transfer - read, write or flush, and wait until it is done
+ * @backup: attached to a loop
  * @what: read, write or flush
- * @offset: where
- * @data: aligned to LSMEM_BLOCK, of @length bytes
- * @length: any multiple of LSMEM_BLOCK, 0 for a flush
+ * @offset: bytes from the start of the backup
+ * @data: @length bytes, aligned to LSMEM_BLOCK
+ * @length: any multiple of LSMEM_BLOCK; 0 for a flush
  *
- * For start and end, not for the steady state.  Returns 0 or a negative errno.
+ * Context: runs the loop, which hands out other completions; not on the loop that serves the store.
+ * Return: 0, or the negative errno of a request or of the loop.
  */
 int backup_transfer(struct backup *backup, enum backup_what what, uint64_t offset, void *data,
 		    uint32_t length)

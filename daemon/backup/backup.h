@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A backup: a range of bytes that can be read, written and flushed, held by one daemon at a time.
- * core/ and recover/ decide what the bytes mean; the loop decides when they move; a make moves them.
+ * core/ and recover/ define what the bytes mean. A make (struct backup_make) does the I/O for one
+ * kind of backup.
  *
  * Every make guarantees:
- *  - One holder. backup_open() for writing succeeds only when no I/O of a predecessor can reach the
- *    backup any more, however the predecessor ended: writes of a killed daemon may still be on their
- *    way, so the hold belongs to the requests in flight, not to the process.
- *  - A request completes once, whole or with an error. The make handles short transfers and transient
- *    conditions (EAGAIN, EINTR); it reports other errors and never repeats the request (invariant 3).
+ *  - One holder. backup_open() for writing succeeds only when no I/O of a former holder can reach
+ *    the backup any more, however that daemon ended. Writes of a killed daemon may still be in
+ *    flight: the hold lasts as long as they do, not as long as the process.
+ *  - A request completes once, whole or with an error. The make handles short transfers and
+ *    transient conditions (EAGAIN, EINTR). It reports other errors and never repeats the request
+ *    (invariant 3).
  *  - A flush covers the writes that had completed when the flush was submitted (invariant 16).
- *    Requests in flight together are not ordered, but a write submitted after @received of another
- *    write of the same blocks lands after that write.
+ *    Requests in flight together are not ordered, with one exception: a write submitted after
+ *    @received of another write of the same blocks takes effect after that write.
  *  - backup_submit() allocates nothing.
  */
 #ifndef LSMEMD_BACKUP_H
@@ -32,19 +34,18 @@ enum backup_what {
 struct backup;
 
 /**
- * struct backup_io - a request; the caller owns the memory, and keeps it until @done
+ * struct backup_io - a request; the caller owns the memory and keeps it until @done
  * @what: read, write or flush
- * @durable: of a write: it is complete only when it is durable, as if flushed
+ * @durable: of a write: it completes when its bytes are durable, without a flush
  * @offset: in the backup, a multiple of LSMEM_BLOCK
- * @length: bytes, a multiple of LSMEM_BLOCK, at most the limits' @io_bytes; 0
- *	for a flush
- * @iov: where the bytes are, @length in all, in multiples of LSMEM_BLOCK; the
- *	array is the caller's and is changed
- * @nr_iov: elements at @iov, at most the limits' @io_vectors
- * @done: called from the loop, @error is 0 or a negative errno
- * @received: of a write, before @done, at most once and only if the backup was opened
- *	with @receipts: the bytes are in the memory of the host that keeps the backup,
- *	which writes them even if this daemon dies; may be NULL
+ * @length: bytes, a multiple of LSMEM_BLOCK, at most the limits' @io_bytes; 0 for a flush
+ * @iov: the memory, @length bytes in all, in multiples of LSMEM_BLOCK; the make may change
+ *	this array
+ * @nr_iov: elements of @iov, at most the limits' @io_vectors
+ * @done: called once from the loop; @error is 0 or a negative errno
+ * @received: of a write: called before @done, at most once and only if the backup was opened
+ *	with @receipts: the host that keeps the backup has the bytes in memory and writes them
+ *	even if this daemon dies; may be NULL
  */
 struct backup_io {
 	enum backup_what what;
@@ -66,21 +67,21 @@ struct backup_io {
 
 /**
  * struct backup_options - how a backup is to be opened
- * @path: where it is
- * @bytes: length that a file has, 0: any
- * @create: make a file of @bytes where there is none
- * @lock_wait: seconds to wait for a predecessor's I/O
- * @read_only: to look at only: shared with other readers
- * @beside: with @read_only: also while another daemon writes, where the make supports it
- * @fence_term: take the hold from a holder with a lower term, and refuse the same and
- *	lower terms from then on (-ESTALE); 0: wait until the backup is free. Only for
- *	makes that several hosts reach: the kernel knows the holder of a local file or
- *	device
- * @key: file of the secret shared with the host that keeps the backup, or NULL
- * @timeout: seconds after which a request that is not answered has failed
- * @receipts: @received is wanted of writes; for makes that can
- * @progress: called now and then during what takes long, may be NULL; what it
- *	returns other than 0 ends the opening with this error
+ * @path: path or URL of the backup
+ * @bytes: length that a file must have; 0: any
+ * @create: create a file of @bytes if there is none
+ * @lock_wait: seconds to wait until the backup is free
+ * @read_only: open for reading, together with other readers
+ * @beside: with @read_only: also while another daemon writes, if the make supports this
+ * @fence_term: take the hold from a holder with a lower term; from then on the same and lower
+ *	terms are refused (-ESTALE). 0: wait until the backup is free. Only for makes that
+ *	several hosts reach: the kernel knows the holder of a local file or device
+ * @key: path of the file with the secret shared with the host that keeps the backup, or NULL
+ * @timeout: seconds after which an unanswered request has failed; only for makes that reach
+ *	another host
+ * @receipts: call @received of writes; ignored by makes without receipts
+ * @progress: called from time to time while the opening takes long; a result other than 0 ends
+ *	the opening with this error; may be NULL
  */
 struct backup_options {
 	const char *path;
@@ -99,12 +100,12 @@ struct backup_options {
 /**
  * struct backup_limits - what the backup can do
  * @bytes: its size
- * @logical: smallest unit of I/O
- * @physical: unit that is written as one, as far as it tells
- * @io_bytes: longest request
- * @io_vectors: most elements of a request
- * @volatile_cache: a flush is needed for anything to last
- * @term: the highest of all its holders so far; 0: none is known
+ * @logical: smallest unit of I/O, bytes
+ * @physical: unit that the drive says it writes atomically, bytes
+ * @io_bytes: longest request, bytes
+ * @io_vectors: elements of a request, at most
+ * @volatile_cache: writes are durable only after a flush
+ * @term: the highest that a daemon has asked for; 0: none is known
  */
 struct backup_limits {
 	uint64_t bytes;
@@ -117,16 +118,16 @@ struct backup_limits {
 };
 
 /**
- * struct backup_make - one way of reaching a backup
- * @name: of the make, for messages
- * @takes: whether @path is one of its
- * @open: fills in @limits; errors are logged.  Uses no loop
- * @attach: from now on I/O goes through @backup->loop
- * @detach: no more; nothing is in flight
- * @submit: starts a request that backup_submit() has checked
- * @close: after @detach
- * @memory: most writes will come from here; may be NULL.  An error means that
- *	they are copied
+ * struct backup_make - the I/O of one kind of backup
+ * @name: of the make
+ * @takes: does @path name a backup of this make? NULL: it takes what no other make takes
+ * @open: find and hold the backup, fill in @limits; logs errors; uses no loop
+ * @attach: begin to do I/O through @backup->loop
+ * @detach: end that; called with nothing in flight
+ * @submit: start a request that backup_submit() has checked
+ * @close: release the backup; called after @detach
+ * @memory: prepare to write from this memory without a copy; on an error writes are copied; may
+ *	be NULL
  */
 struct backup_make {
 	const char *name;
@@ -139,19 +140,31 @@ struct backup_make {
 	int (*memory)(struct backup *backup, const void *base, size_t bytes);
 };
 
+/**
+ * struct backup - an open backup; one thread uses it at a time
+ * @make: how it is reached
+ * @loop: carries its I/O; NULL: none
+ * @path: path or URL; the memory of the caller of backup_open()
+ * @limits: what it can do
+ * @in_flight: requests submitted and not completed
+ * @error: 0, or the negative errno with which its connection has ended
+ * @read_only: opened for reading
+ * @private: of the make; callers set it to NULL when they have closed the backup
+ * @below: of a make that does its I/O by another make
+ */
 struct backup {
 	const struct backup_make *make;
 	struct loop *loop;
 	const char *path;
 	struct backup_limits limits;
 	unsigned int in_flight;
-	int error;		/* it is over, as the make has seen without a request */
+	int error;
 	bool read_only;
 	void *private;
-	void *below;		/* a make's that does its I/O by another make */
+	void *below;
 };
 
-#define BACKUP_IO_BYTES		(1u << 20)	/* no make takes longer requests */
+#define BACKUP_IO_BYTES		(1u << 20)	/* backup_open() limits @io_bytes to this */
 
 extern const struct backup_make backup_file_make, backup_nvmf_make;
 

@@ -2,15 +2,13 @@
 /*
  * A backup in a file or on a block device: io_uring and O_DIRECT.
  *
- * The hold is a flock() on the very file description that does the I/O, and
- * for a block device O_EXCL with it: the kernel drops both when the last
- * reference goes, and requests of a killed daemon that are still in flight
- * hold one.  So a successor that has the lock knows that nothing of its
- * predecessor can land any more.
+ * The hold is a flock() on the file description that does the I/O; for a block device it also
+ * includes O_EXCL. The kernel drops both with the last reference to the file description, and
+ * each request in flight of a killed daemon has a reference. So when another daemon gets the
+ * lock, no write of the former holder can reach the backup any more.
  *
- * A file is preallocated by written zeroes under another name and renamed when
- * all of it is durable: later writes change data only, never the filesystem's
- * metadata, and a half-made file is never taken for a backup.
+ * A new file is filled with zeroes under another name, and renamed when it is durable. So later
+ * writes change no metadata of the filesystem, and an incomplete file is never used as a backup.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,9 +32,9 @@
 #include "base/log.h"
 #include "stacked.h"
 
-#define LOCK_STEP_MS	50
-#define LOCK_SAY_MS	5000
-#define TRIES_MAX	100000		/* of a request that only says EAGAIN */
+#define LOCK_STEP_MS	50		/* between attempts to lock */
+#define LOCK_SAY_MS	5000		/* between messages about the wait */
+#define TRIES_MAX	100000		/* of a request that makes no progress */
 
 /**
  * struct file_backup - an open file or device
@@ -105,7 +103,7 @@ static int refuse_stacked(const struct backup_options *options, int fd)
 	return -ELOOP;
 }
 
-/* Makes the file and returns a descriptor that holds its lock. */
+/* Create the file. Return: a descriptor that has the lock, or a negative errno. */
 static int file_create(const struct backup_options *options)
 {
 	char temporary[PATH_MAX];
@@ -138,12 +136,12 @@ static int file_create(const struct backup_options *options)
 		close(fd);
 		return -EBUSY;
 	}
-	/* What an interrupted creation left behind is begun anew. */
+	/* An interrupted creation may have left a part of the file: start again. */
 	if (ftruncate(fd, 0)) {
 		err = -errno;
 		goto fail;
 	}
-	/* btrfs: no copy on write; others do not know the flag, nor need it. */
+	/* btrfs: disable copy on write. Other filesystems may ignore the flag. */
 	if (!ioctl(fd, FS_IOC_GETFLAGS, &flags)) {
 		flags |= FS_NOCOW_FL;
 		(void)ioctl(fd, FS_IOC_SETFLAGS, &flags);
@@ -175,10 +173,7 @@ fail:
 
 /* ---- The hold ---------------------------------------------------------- */
 
-/*
- * Who holds the lock, for people: /proc/locks names the process that took it,
- * which need not live any more.
- */
+/* Log what holds the lock: /proc/locks names the process that took it, even if it has ended. */
 static void say_holder(const struct backup_options *options, const struct stat *st)
 {
 	char line[256], wanted[64], process[64];
@@ -206,7 +201,7 @@ static void say_holder(const struct backup_options *options, const struct stat *
 			   options->path, options->lock_wait, holder);
 }
 
-/* Opens and locks what exists; both can be refused for a while. */
+/* Open and lock an existing file or device; wait for up to @lock_wait while it is held. */
 static int file_hold(const struct backup_options *options)
 {
 	int flags = (options->read_only ? O_RDONLY : O_RDWR) | O_DIRECT | O_CLOEXEC;
@@ -257,7 +252,7 @@ static int file_hold(const struct backup_options *options)
 
 /* ---- Limits ------------------------------------------------------------ */
 
-/* A queue attribute of a device, or of the whole device of a partition. */
+/* Read a queue attribute of a block device; for a partition, of its whole device. */
 static bool queue_attribute(dev_t dev, const char *name, char *value, int room)
 {
 	static const char *const formats[] = { "/sys/dev/block/%u:%u/queue/%s",
@@ -401,7 +396,7 @@ static void file_close(struct backup *backup)
 {
 	struct file_backup *file = backup->private;
 
-	/* A ring may keep its reference for a moment, and needs it no more. */
+	/* Unlock now: a ring may release its reference to the file a moment later. */
 	(void)flock(file->fd, LOCK_UN);
 	close(file->fd);
 	free(file);
@@ -411,7 +406,7 @@ static void file_close(struct backup *backup)
 
 static void file_start(struct backup_io *io);
 
-/* Leaves in @io what a short transfer has not moved. */
+/* Reduce @io to the part that a short transfer has not moved. */
 static void file_advance(struct backup_io *io, uint32_t moved)
 {
 	io->offset += moved;
@@ -432,7 +427,7 @@ static void file_done(struct loop_op *op, int res)
 {
 	struct backup_io *io = (struct backup_io *)((char *)op - offsetof(struct backup_io, op));
 
-	if (!io->left) {	/* a flush, of its own or of a durable write */
+	if (!io->left) {	/* a flush: a request, or the second step of a durable write */
 		backup_io_complete(io, res < 0 ? res : 0);
 		return;
 	}
@@ -452,7 +447,7 @@ static void file_done(struct loop_op *op, int res)
 			backup_io_complete(io, 0);
 		return;
 	}
-	/* Direct I/O goes on at a block; the part of one is moved again. */
+	/* Direct I/O continues at a block boundary: transfer a partial block again. */
 	res &= ~(int)(LSMEM_BLOCK - 1);
 	if (!res && io->tries++ >= TRIES_MAX) {
 		backup_io_complete(io, -EIO);
@@ -467,8 +462,8 @@ static void file_done(struct loop_op *op, int res)
 }
 
 /*
- * A durable write is followed by a flush: RWF_DSYNC trusts FUA alone, and tests/power/cuts
- * lost data that way on the NVMe drives of QEMU 7.2.
+ * Do the next step of a request. A durable write is a write and then a flush: RWF_DSYNC relies on
+ * FUA alone, and with it tests/power/cuts lost data on the NVMe drives of QEMU 7.2.
  */
 static void file_start(struct backup_io *io)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What else a backup may hold: see foreign.h. */
+/* Other contents of a backup: see foreign.h. */
 #include <blkid/blkid.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "foreign.h"
 
-/* The value of one of libblkid's names; NULL: there is none. */
+/* Return: the value of a libblkid tag, or NULL. */
 static const char *value(blkid_probe probe, const char *name)
 {
 	const char *text;
@@ -30,7 +30,7 @@ static bool describe(blkid_probe probe, char name[FOREIGN_BYTES])
 	return type || table;
 }
 
-/* A file of the backup's length with its two ends in it: libblkid reads nothing else. */
+/* Make a sparse file as long as the backup, with its two ends: libblkid reads nothing else. */
 static int make_file(const void *head, const void *tail, size_t length, uint64_t bytes)
 {
 	int fd = memfd_create("backup", MFD_CLOEXEC);
@@ -45,15 +45,16 @@ static int make_file(const void *head, const void *tail, size_t length, uint64_t
 }
 
 /**
- * foreign_name - say what a backup holds that is not lsmem's
- * @head: its first @length bytes
- * @tail: its last @length bytes; the two may overlap
- * @length: at most @bytes
- * @bytes: its size
- * @name: out, for a message
+ * foreign_name - recognize contents of a backup that are not lsmem's
+ * @head: the first @length bytes of the backup
+ * @tail: the last @length bytes; @head and @tail may cover the same bytes
+ * @length: bytes, at most @bytes
+ * @bytes: size of the backup
+ * @name: out: a description for messages; unchanged if nothing is recognized
  *
- * Returns whether libblkid knows what it is. A backup that another host keeps is known as well as
- * a drive of this one.
+ * Works on copies of the two ends, and so for backups on other hosts, too.
+ *
+ * Return: whether libblkid recognizes the contents.
  */
 bool foreign_name(const void *head, const void *tail, size_t length, uint64_t bytes,
 		  char name[FOREIGN_BYTES])

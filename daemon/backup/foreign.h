@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What else a backup may hold: filesystems, RAIDs, partition tables, by libblkid. */
+/* Recognizes other contents of a backup with libblkid: filesystems, RAIDs, partition tables. */
 #ifndef LSMEMD_FOREIGN_H
 #define LSMEMD_FOREIGN_H
 

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A backup in a namespace of NVMe over Fabrics: libnvme connects the kernel to the
- * target, the rest is backup/file.c on the block device that comes of it.
+ * A backup in a namespace of NVMe over Fabrics: libnvme connects the kernel to the target, and
+ * backup/file.c does the I/O on the block device of the namespace.
  *
- * A connection that breaks stays broken (ctrl_loss_tmo = 0), its requests fail at
- * once, and so the backup is lost.  The kernel would like to connect anew and
- * repeat them; but a target that was started again may have lost what it had not
- * flushed, and then a flush that succeeds proves nothing (invariant 3).  A target
- * that is silent is found out by the kernel's keep-alive within 8 s; one that is
- * alive and does not answer a request, by the I/O timeout of the namespace's queue.
+ * A broken connection is never made again (ctrl_loss_tmo = 0): its requests fail at once, and the
+ * backup is lost. By default the kernel would reconnect and repeat the requests. But a target
+ * that was restarted may have lost unflushed writes, and then a successful flush proves nothing
+ * (invariant 3). The keep-alive of the kernel detects a silent target within 8 s. The I/O timeout
+ * of the namespace's queue ends a request that an alive target does not answer.
  *
- * For the same reason lsmemd neither uses a connection to the subsystem that another
- * program made, nor makes a second one beside it: the kernel sends requests over either.
- * A connection that is never made anew was made by lsmemd: by another daemon for
- * another namespace, or by a daemon that was killed. Each user of a connection holds a
- * shared lock on the controller's device; the last one takes the connection down.
+ * For the same reason lsmemd neither uses a connection to the subsystem that another program
+ * made, nor makes a second one beside it: the kernel sends requests over either. lsmemd takes a
+ * connection with ctrl_loss_tmo = 0 for one of lsmemd: another daemon made it for another
+ * namespace, or a killed daemon left it. Each user of a connection has a shared lock on the
+ * controller's device; the last user disconnects.
  *
  * The hold is that of backup/file.c, on the block device: it excludes the other
  * processes of this host. The target has to exclude other hosts, by its list of allowed
@@ -43,8 +42,8 @@
 #include "base/secret.h"
 
 #define CONTROLLERS	"/sys/class/nvme"
-#define WAIT_MS		10000u	/* for the kernel, when the target has answered */
-#define STEP_MS		100
+#define WAIT_MS		10000u	/* for the block device, or the end of an old connection */
+#define STEP_MS		100	/* between attempts */
 
 /**
  * struct nvmf_backup - the connection below the block device that backup/file.c uses
@@ -52,9 +51,9 @@
  * @secrets: shared with the target, if @has_secrets
  * @has_secrets: a file of secrets is configured
  * @root: libnvme's view of the system
- * @ctrl: the connection; NULL: none yet
- * @fd: the controller's device, with a shared lock on it; -1: none yet. While it is open, no
- *	other connection gets the controller's name
+ * @ctrl: the connection; NULL: none
+ * @fd: the controller's device, with a shared lock; -1: none. While it is open, the kernel gives
+ *	the controller's name to no other connection
  */
 struct nvmf_backup {
 	struct nvmf_address address;
@@ -81,7 +80,7 @@ static bool attribute_is(const char *directory, const char *name, const char *wa
 	return is;
 }
 
-/* Is a controller one that lsmemd has connected to this address? */
+/* Has lsmemd connected this controller, and to this address? */
 static bool is_ours(const char *directory, const struct nvmf_address *address)
 {
 	char *value = nvme_get_attr(directory, "address"), wanted[128];
@@ -97,7 +96,10 @@ static bool is_ours(const char *directory, const struct nvmf_address *address)
 	       attribute_is(directory, "ctrl_loss_tmo", "0");
 }
 
-/* A connection to the subsystem: 0 and its name, -ENOENT if there is none. */
+/*
+ * Find a connection to the subsystem.
+ * Return: 0 and its name; -ENOENT: there is none; -EBUSY: lsmemd has not made it.
+ */
 static int find(const struct nvmf_backup *n, const struct backup_options *options,
 		char name[NAME_MAX + 1])
 {
@@ -143,7 +145,7 @@ static int make(struct nvmf_backup *n, const struct backup_options *options)
 	return -EHOSTUNREACH;
 }
 
-/* -EAGAIN: the connection is just ending. */
+/* Lock the connection. Return: 0; -EAGAIN: the connection is ending, try again. */
 static int hold(struct nvmf_backup *n)
 {
 	char path[NAME_MAX + 8];
@@ -207,8 +209,8 @@ static int connect_nvmf(struct nvmf_backup *n, const struct backup_options *opti
 }
 
 /*
- * A kernel that cannot prove secrets takes them and does nothing with them.  One that
- * can shows them to everybody.
+ * Check that the kernel uses the secrets: one without CONFIG_NVME_HOST_AUTH accepts and ignores
+ * them. A kernel that uses them shows them in files of sysfs: make these private.
  */
 static int check_secrets(const struct nvmf_backup *n, const struct backup_options *options)
 {
@@ -229,7 +231,10 @@ static int check_secrets(const struct nvmf_backup *n, const struct backup_option
 
 /* ---- The namespace ----------------------------------------------------- */
 
-/* Its block device, and the queue of the connection below that; false: not there yet. */
+/*
+ * Find the block device of the namespace, and the sysfs directory of its path by this connection.
+ * Return: false: they are not there yet.
+ */
 static bool find_namespace(const struct nvmf_backup *n, char node[64], char queue[PATH_MAX])
 {
 	const char *directory = nvme_ctrl_get_sysfs_dir(n->ctrl);
@@ -244,7 +249,7 @@ static bool find_namespace(const struct nvmf_backup *n, char node[64], char queu
 		snprintf(queue, PATH_MAX, "%s/%s", directory, entry->d_name);
 		if (!attribute_is(queue, "nsid", nsid))
 			continue;
-		/* Of a subsystem with several controllers, as fabrics are: nvmeScCnH, and nvmeSnH above. */
+		/* With multipath, nvmeScCnH is the path and nvmeSnH the block device. */
 		if (sscanf(entry->d_name, "nvme%uc%*un%u", &subsystem, &head) == 2)
 			snprintf(node, 64, "/dev/nvme%un%u", subsystem, head);
 		else

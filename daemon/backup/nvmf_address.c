@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Namespaces of NVMe over Fabrics: see backup/nvmf_address.h.  What is taken here goes to the
- * kernel in one line of options between commas, so none may have a comma.
+ * Addresses and secrets of NVMe over Fabrics: see backup/nvmf_address.h. libnvme passes the parts
+ * of an address to the kernel as one line of options separated by commas, so no part may have a
+ * comma.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include "nvmf_address.h"
 
 /**
- * nvmf_scheme - is a path meant to be such a namespace?
+ * nvmf_scheme - does a path begin with "nvmf"?
  * @path: of a backup
  */
 bool nvmf_scheme(const char *path)
@@ -30,7 +31,7 @@ static const char *transport_of(const char *scheme)
 	return NULL;
 }
 
-/* Numbers only, and written as the kernel will tell it back. */
+/* Accept only a numeric address, and rewrite it in the form that the kernel writes to sysfs. */
 static bool make_number(char host[INET6_ADDRSTRLEN])
 {
 	int family = strchr(host, ':') ? AF_INET6 : AF_INET;
@@ -66,7 +67,7 @@ static bool is_nqn(const char *text)
  * @text: see struct nvmf_address
  * @address: out
  *
- * Returns whether it is one.
+ * Return: whether @text is such an address.
  */
 bool nvmf_address(const char *text, struct nvmf_address *address)
 {
@@ -87,7 +88,10 @@ bool nvmf_address(const char *text, struct nvmf_address *address)
 		(!strncmp(url.query, "ns=", 3) && take_nsid(url.query + 3, &address->nsid)));
 }
 
-/* DHHC-1:0N:BASE64:, then blanks or nothing. */
+/*
+ * Parse "DHHC-1:0N:BASE64:", then blanks or the end.
+ * Return: the text after it, or NULL.
+ */
 static const char *take_secret(const char *text, char secret[NVMF_SECRET])
 {
 	static const char letters[] =
@@ -107,12 +111,12 @@ static const char *take_secret(const char *text, char secret[NVMF_SECRET])
 }
 
 /**
- * nvmf_secrets - parse the file of "key ="
- * @text: one secret, or two with blanks or lines between: the host's, the target's
- * @length: of it
+ * nvmf_secrets - parse the contents of the file of "key ="
+ * @text: the host's secret, then, optionally, blanks or newlines and the target's secret
+ * @length: bytes of @text
  * @secrets: out
  *
- * Returns whether it is that.
+ * Return: whether @text has this form.
  */
 bool nvmf_secrets(const uint8_t *text, size_t length, struct nvmf_secrets *secrets)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How the configuration names a namespace of NVMe over Fabrics, and how the
- * secrets that are shared with its target are written.  Nothing here does I/O:
- * see backup/nvmf.c.
+ * Parses the address of a namespace of NVMe over Fabrics, and the secrets shared with its target.
+ * Nothing here does I/O: see backup/nvmf.c.
  */
 #ifndef LSMEMD_NVMF_H
 #define LSMEMD_NVMF_H
@@ -14,9 +13,9 @@
 
 #include "base/address.h"
 
-#define NVMF_SCHEME	"nvmf"	/* and +tcp or +rdma */
-#define NVMF_PORT	"4420"	/* unless the address says otherwise */
-#define NVMF_NQN	224u	/* bytes, a final zero among them */
+#define NVMF_SCHEME	"nvmf"	/* followed by +tcp or +rdma */
+#define NVMF_PORT	"4420"	/* if the address names none */
+#define NVMF_NQN	224u	/* bytes, including the final zero */
 #define NVMF_SECRET	128u	/* likewise */
 
 #define NVMF_FORM	"nvmf+tcp://ADDRESS[:PORT]/SUBNQN[?ns=N] or nvmf+rdma://.."
@@ -24,10 +23,10 @@
 /**
  * struct nvmf_address - nvmf+TRANSPORT://HOST[:PORT]/NQN[?ns=NSID]
  * @transport: "tcp" or "rdma"
- * @host: a number, in the one way in which the kernel writes it
- * @port: NVMF_PORT unless it is said
- * @nqn: of the subsystem
- * @nsid: of the namespace, 1 unless it is said
+ * @host: a numeric address, in the form that the kernel writes to sysfs
+ * @port: NVMF_PORT if the address names none
+ * @nqn: NQN of the subsystem
+ * @nsid: id of the namespace; 1 if the address names none
  */
 struct nvmf_address {
 	const char *transport;
@@ -38,9 +37,9 @@ struct nvmf_address {
 };
 
 /**
- * struct nvmf_secrets - of DH-HMAC-CHAP
- * @host: by which the host proves itself to the target
- * @target: by which the target proves itself, "": it need not
+ * struct nvmf_secrets - secrets of DH-HMAC-CHAP
+ * @host: the host proves it to the target
+ * @target: the target proves it to the host; "": the target proves nothing
  */
 struct nvmf_secrets {
 	char host[NVMF_SECRET];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Does a backup lie on lsmem itself: see stacked.h. */
+/* Finds backups on lsmem itself: see stacked.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,19 +15,19 @@
 
 #include "stacked.h"
 
-#define DEPTH_MAX 16	/* deeper stacks do not exist, circles might */
+#define DEPTH_MAX 16	/* deeper stacks do not exist; ends a circle */
 
 struct walk {
-	char *via;	/* the lsmem device found, for the message */
-	size_t room;
-	unsigned int depth;
+	char *via;	/* out: path of the lsmem device found */
+	size_t room;	/* bytes at @via */
+	unsigned int depth;	/* layers above the present one */
 };
 
 static bool device_stacked(struct walk *walk, dev_t dev);
 static bool path_stacked(struct walk *walk, const char *path);
 static bool fd_stacked(struct walk *walk, int fd);
 
-/* The first line of a small file without its newline; false if there is none. */
+/* Read the first line of a file, without its newline. Return: false if there is none. */
 static bool read_line(const char *path, char *line, size_t room)
 {
 	FILE *f = fopen(path, "re");
@@ -42,7 +42,7 @@ static bool read_line(const char *path, char *line, size_t room)
 	return ok;
 }
 
-/* The device number in a sysfs "dev" file. */
+/* Read the device number from the "dev" file of a sysfs directory. */
 static bool read_dev(const char *directory, const char *name, dev_t *dev)
 {
 	char path[PATH_MAX], line[64];
@@ -77,7 +77,7 @@ static bool major_is_lsmem(unsigned int major)
 	return found;
 }
 
-/* Each device in a sysfs directory of links to devices. */
+/* Check each device in a sysfs directory of links to devices. */
 static bool directory_stacked(struct walk *walk, const char *path)
 {
 	struct dirent *entry;
@@ -143,7 +143,7 @@ static bool path_stacked(struct walk *walk, const char *path)
 	return found;
 }
 
-/* btrfs: every device of the filesystem that @dev belongs to. */
+/* Check all devices of the btrfs filesystem that @dev belongs to. */
 static bool btrfs_stacked(struct walk *walk, dev_t dev)
 {
 	char path[PATH_MAX], sys[64], name[PATH_MAX];
@@ -169,7 +169,7 @@ static bool btrfs_stacked(struct walk *walk, dev_t dev)
 	return found;
 }
 
-/* A filesystem without a device number of its own: what its mount tells. */
+/* A filesystem whose device number is no block device: check the source of its mount. */
 static bool mount_stacked(struct walk *walk, int fd)
 {
 	char path[64], type[64], source[PATH_MAX], options[PATH_MAX], *line = NULL, *tail, *upper;
@@ -239,12 +239,12 @@ out:
 }
 
 /**
- * stacked_on_lsmem - look through all layers below an open device or file
- * @fd: the device or the file
- * @via: out, the lsmem device that was met
+ * stacked_on_lsmem - search all layers below a device or file for an lsmem device
+ * @fd: an open block device, file or directory
+ * @via: out: path of the lsmem device found
  * @room: bytes at @via
  *
- * Returns true when there is one.
+ * Return: whether there is one.
  */
 bool stacked_on_lsmem(int fd, char *via, size_t room)
 {

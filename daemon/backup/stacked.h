@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Does a backup lie on lsmem itself?  It must not: the daemon would wait for
- * a store that waits for the daemon.  Looked through are partitions, device
- * mapper, md and bcache (slaves), loop devices, zram's writeback device, and a
- * file's filesystem, btrfs with several devices and the upper layer of an
- * overlay included.  What a network brings back to this machine is not seen.
+ * Finds out whether a backup lies on lsmem itself. That is refused: the daemon would wait for a
+ * store that waits for the daemon.
+ *
+ * The search follows partitions, device mapper, md and bcache (slaves), loop devices, the
+ * writeback device of zram, and the filesystem of a file, including btrfs on several devices and
+ * the upper layer of an overlay. It does not see a device that reaches this host by a network.
  */
 #ifndef LSMEMD_STACKED_H
 #define LSMEMD_STACKED_H

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A backup on another host: RDMA verbs, and the server role of lsmemd there.
+ * A backup on another host: the client of a server (server.h), over RDMA.
  *
- * A write leaves straight from log memory, which is registered once
- * (rdma_memory()); what is not log memory (headers, tail blocks, directories,
- * digests, the buffers of a recovery) goes through a bounce buffer, one for
- * each slot.  A slot is the server's buffer of one request; a request that
- * finds none waits in a queue.
+ * The device reads log memory directly: rdma_memory() registers it once. Other memory (headers,
+ * tail blocks, directories, digests, the buffers of a recovery) goes through a bounce buffer,
+ * one per slot. A slot is the server's buffer for one request. A request that finds no free slot
+ * waits in a queue.
  *
- * One holder: the server sees to it.  It gives the hold away when the
- * connection that has it is cut at its end and has no I/O in flight.  So a
- * connection that is over stays over: nothing is sent again on another one,
- * each request fails with what ended it, and core ends with its backup
- * (invariant 3).
+ * The server guarantees one holder: it gives the hold to another client only when the connection
+ * of the holder is cut and has no I/O in flight. So a broken connection is never made again: all
+ * its requests fail with the error that ended it, and core loses the backup (invariant 3).
  *
- * How long anything takes: a peer that is gone is noticed after VERBS_DEAD_S; a
- * server that lives and does not answer, after @timeout.
+ * Bounds: a dead peer is detected within VERBS_DEAD_S, or by the ticks of verbs.h if the transport
+ * fails to; a server that is alive and does not answer, after @timeout seconds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,20 +35,20 @@
 #include "session.h"
 #include "verbs.h"
 
-#define CONNECT_MS	10000	/* for a connection; for what is agreed on it */
+#define CONNECT_MS	10000	/* to connect; then again for HELLO to ACCEPT */
 #define RESOLVE_MS	2000
-#define HELD_STEP_MS	200	/* between questions whether it is free now */
-#define HELD_SAY_MS	5000
+#define HELD_STEP_MS	200	/* between attempts while it is held; between calls of @progress */
+#define HELD_SAY_MS	5000	/* between messages about that */
 #define TICK_NS		1000000000u
 #define MS		1000000u
 
 /**
  * struct slot - a request in flight; the slot is free when it is @sent and @answered
- * @io: the request; NULL: it is completed, or there is none
+ * @io: the request; NULL: none, or it is completed
  * @data: bounce buffer
- * @begun_ns: when it was sent
- * @sent: its message has arrived
- * @answered: it is answered, and what follows the answer is done
+ * @begun_ns: when the request was sent
+ * @sent: the send of the message has completed
+ * @answered: the server has answered, and an RDMA READ after the answer has completed
  */
 struct slot {
 	struct backup_io *io;
@@ -63,27 +60,27 @@ struct slot {
 /**
  * struct rdma_backup - a backup on another host
  * @verbs: the connection
- * @backup: that it is
+ * @backup: its backup
  * @address: of the export
  * @key: the secret
- * @session: the protocol
- * @events: of the connection manager
+ * @session: state of the protocol
+ * @events: event channel of the connection manager
  * @events_op: the poll of @events
- * @fail: completes requests after the end
- * @tick: every second
- * @waiting: how many of these three are in the loop
- * @failing: @fail is
- * @slots: requests
- * @bounce: memory of all slots
+ * @fail: completes requests after the connection has ended
+ * @tick: expires every second
+ * @waiting: how many of @events_op, @fail and @tick are in the loop
+ * @failing: @fail is in the loop
+ * @slots: requests in flight, by slot
+ * @bounce: memory of all bounce buffers
  * @bounce_mr: registration of @bounce
  * @log_mr: registration of @log
- * @log: memory that rdma_memory() registered: it need not be copied
- * @log_bytes: its length
- * @first: of the requests that wait for a slot
- * @last: where the next one goes
+ * @log: memory that the device reads directly; NULL: none
+ * @log_bytes: bytes at @log
+ * @first: first of the requests that wait for a slot
+ * @last: where the next waiting request is linked
  * @timeout: seconds after which an unanswered request has failed
- * @error: negative: the connection is over
- * @closing: it is in no loop, and nothing is told any more
+ * @error: 0, or the negative errno that ended the connection
+ * @closing: it is in no loop, or leaves its loop: rdma_broken() only cuts the connection
  */
 struct rdma_backup {
 	struct verbs verbs;
@@ -138,7 +135,7 @@ static void fail_all(struct loop_op *op, int res)
 	}
 }
 
-/* Requests fail from the loop, never from within backup_submit(). */
+/* Complete all requests with @error, from the loop: backup_submit() must not complete them. */
 static void fail_soon(struct rdma_backup *r)
 {
 	if (r->failing || r->closing)
@@ -149,8 +146,8 @@ static void fail_soon(struct rdma_backup *r)
 }
 
 /*
- * Cut the connection before requests are completed: the owner of a failed request can use its memory
- * for something else.
+ * Cut the connection before requests are completed: the owner of a completed request may reuse its
+ * memory.
  */
 static void rdma_broken(struct verbs *verbs, int error, const char *why)
 {
@@ -183,7 +180,7 @@ static uint64_t slot_address(const struct rdma_backup *r, uint32_t slot)
 	       (uint64_t)slot * le32toh(r->session.accept.slot_bytes);
 }
 
-/* Where @iov leaves from, by itself or copied to @at of the slot's buffer. */
+/* Make an sge of @iov: of its own memory if that is log memory, else of a copy at @at of @data. */
 static struct ibv_sge piece(struct rdma_backup *r, const struct slot *slot,
 			    const struct iovec *iov, uint32_t at)
 {
@@ -266,7 +263,7 @@ static void release(struct rdma_backup *r, uint32_t nr)
 	start_more(r);
 }
 
-/* All of the request is done: the slot first, its owner may ask for another. */
+/* Complete a request. Free the slot first: the owner may submit another request. */
 static void finish(struct rdma_backup *r, uint32_t nr, int error)
 {
 	struct backup_io *io = r->slots[nr].io;
@@ -311,7 +308,7 @@ static void rdma_sent(struct verbs *verbs, uint32_t nr)
 	struct rdma_backup *r = from_verbs(verbs);
 
 	if (nr >= WIRE_SLOTS)
-		return;		/* before there were slots */
+		return;		/* a message of the handshake */
 	r->slots[nr].sent = true;
 	release(r, nr);
 }
@@ -340,7 +337,7 @@ static void rdma_message(struct verbs *verbs, const union wire_message *message,
 	case SESSION_CLOSE:
 		verbs_break(verbs, session->refused.reason ? -ESTALE : -EPROTO, session->why);
 		break;
-	default:	/* READY: rdma_open() looks at the state */
+	default:	/* SESSION_READY: agree() looks at the state */
 		break;
 	}
 }
@@ -382,8 +379,8 @@ static void events_done(struct loop_op *op, int res)
 }
 
 /*
- * A server that does not answer stops the other backups no longer than its timeout. If the loop was
- * delayed, the timeouts of all requests in flight begin again.
+ * End the connection to a server that has not answered a request for its timeout. If the loop was
+ * delayed, restart the timeouts of all requests in flight.
  */
 static void miss_answers(struct rdma_backup *r)
 {
@@ -438,7 +435,7 @@ static const char *event_error(const struct rdma_cm_event *event, int *error)
 	}
 }
 
-/* Wait for something of the connection until @deadline. */
+/* Wait until @deadline for an event of the connection manager or a completion. */
 static int wait_for(struct rdma_backup *r, const struct backup_options *options,
 		    uint64_t deadline)
 {
@@ -465,7 +462,7 @@ static int wait_for(struct rdma_backup *r, const struct backup_options *options,
 	return err < 0 ? -errno : 0;
 }
 
-/* One event while connecting: 0 when it is @wanted. */
+/* Take one event while connecting. Return: 0 if it is @wanted. */
 static int await(struct rdma_backup *r, const struct backup_options *options,
 		 enum rdma_cm_event_type wanted, uint64_t deadline)
 {
@@ -512,8 +509,8 @@ static int resolve(struct rdma_backup *r, const struct backup_options *options,
 }
 
 /*
- * Exchange messages until the export is there. A fence waits for the I/O of the client that is
- * fenced, as every opening waits for the I/O of a predecessor.
+ * Exchange messages until ACCEPT. The deadline includes @lock_wait: the server answers a fence only
+ * when the I/O of the fenced client has ended.
  */
 static int agree(struct rdma_backup *r, const struct backup_options *options)
 {
@@ -587,7 +584,7 @@ fail:
 	return err;
 }
 
-/* Why the server refused, said, and as an errno; 0: ask again. */
+/* Log why the server refused. Return: a negative errno; 0: the export is held, ask again. */
 static int refused(struct rdma_backup *r, const struct backup_options *options, uint64_t since,
 		   uint64_t *said)
 {
@@ -624,7 +621,7 @@ static int connect_held(struct rdma_backup *r, const struct backup_options *opti
 	uint64_t start = clock_now_ns(), said = 0;
 	int err;
 
-	r->closing = true;	/* what goes wrong is said here */
+	r->closing = true;	/* errors are logged here, not by rdma_broken() */
 	for (;;) {
 		err = connect_once(r, options);
 		if (!err)
@@ -776,15 +773,14 @@ static void rdma_close(struct backup *backup)
 {
 	struct rdma_backup *r = backup->private;
 
-	take_events(r);		/* that of the device's removal may be among them */
+	take_events(r);		/* verbs_close() must know if the device is being removed */
 	give_back(r);
 }
 
 /*
- * Up to 6.1, the kernel asks for write access to whatever is registered, also
- * for memory that the device is only to read: the mapping is writable for the
- * time this takes, and no longer.  The module refuses that (EACCES) on kernels
- * that do not ask.
+ * Kernels up to 6.1 register only writable memory, also if the device only reads it: make the
+ * mapping writable for the call of ibv_reg_mr(). On later kernels, which do not need this, the
+ * module refuses it (EACCES).
  */
 static int rdma_memory(struct backup *backup, const void *base, size_t bytes)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The right to write to an export: see hold.h. */
+/* The hold: see hold.h. */
 #include <stddef.h>
 
 #include "hold.h"
@@ -7,11 +7,12 @@
 /**
  * hold_ask - ask for the hold
  * @hold: of the export
- * @peer: that asks
- * @term: above all that were asked for before; 0: only if the export is free
- * @loser: out: the peer that had asked for a fence before and now waits in vain, or NULL
+ * @peer: asks for it
+ * @term: must be above the highest so far; 0: the peer gets the hold only if it is free
+ * @loser: out: a peer with a lower term whose pending fence this one replaces, or NULL
  *
- * Return: HOLD_FENCING means that the holder must be ended; hold_left() then gives the answer.
+ * Return: HOLD_GRANTED, a reason to refuse, or HOLD_FENCING: the caller must end the holder, and
+ * hold_left() then grants the hold.
  */
 enum hold_answer hold_ask(struct hold *hold, void *peer, uint64_t term, void **loser)
 {
@@ -34,11 +35,11 @@ enum hold_answer hold_ask(struct hold *hold, void *peer, uint64_t term, void **l
 }
 
 /**
- * hold_left - a peer is gone: its queue pair, its keys, its last request
+ * hold_left - no I/O of a peer can reach the export any more
  * @hold: of the export
- * @peer: that is gone
+ * @peer: its queue pair and keys are destroyed, its last request has ended
  *
- * Return: the peer that has the hold from now on, and is to be told; NULL: none.
+ * Return: the peer that gets the hold now, which the caller must tell; NULL: none.
  */
 void *hold_left(struct hold *hold, void *peer)
 {

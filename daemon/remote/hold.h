@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The right to write to an export: one primary at a time has it.
+ * The hold: the right to write to an export. One client at a time has it.
  *
- * A primary that takes over sends a term. It gets the hold when the former holder can do nothing
- * any more (invariant 17: otherwise requests in flight of the former holder land on what the new one
- * has read, or after what it has acknowledged). So the answer to a fence is given by hold_left(), not
- * by hold_ask(): in between the caller destroys the former holder's queue pair and memory keys and
- * waits for its I/O.
+ * A client that fences sends a term. It gets the hold only when no I/O of the former holder can
+ * reach the export any more (invariant 17: otherwise requests in flight of the former holder
+ * overwrite what the new holder has read or has acknowledged). So hold_ask() does not grant a
+ * fence; hold_left() does. In between, the caller destroys the former holder's queue pair and
+ * memory keys and waits for its I/O.
  *
- * The term rises as soon as it is asked for. A primary with the same or a lower term is refused
- * from then on, even if the primary that asked is gone.
+ * hold_ask() raises the term at once. From then on it refuses clients with the same or a lower
+ * term, even if the client that sent the term disconnects.
  *
- * The term rises by at most HOLD_TERM_STEP, and begins below HOLD_TERM_FIRST, so that a client
- * with the secret cannot reach, however often it asks, a term that no other can exceed. An honest
- * term counts takeovers and is never so far away.
+ * A term is at most HOLD_TERM_STEP above the highest so far, and at most HOLD_TERM_FIRST at
+ * first. So a client with the secret cannot ask for a term that no other client can exceed. An
+ * honest term counts takeovers and stays within these bounds.
  *
  * Nothing here does I/O or allocates: tests/unit/test_wire.c tests it.
  */
@@ -22,14 +22,14 @@
 
 #include <stdint.h>
 
-#define HOLD_TERM_STEP		(1u << 20)	/* above the highest that was asked for */
-#define HOLD_TERM_FIRST	(1ull << 32)	/* if none has been, since the server began */
+#define HOLD_TERM_STEP		(1u << 20)	/* at most, above the highest that was asked for */
+#define HOLD_TERM_FIRST	(1ull << 32)	/* at most, for the first term since the server started */
 
 /**
  * struct hold - the hold of an export
  * @holder: the peer that may write; NULL: none
- * @fencer: the peer that gets the hold when @holder has left; NULL: none waits
- * @term: the highest that was asked for
+ * @fencer: the peer that gets the hold when @holder has left; NULL: no fence is pending
+ * @term: the highest that a peer has asked for; 0: none
  */
 struct hold {
 	void *holder;
@@ -39,10 +39,10 @@ struct hold {
 
 enum hold_answer {
 	HOLD_GRANTED,
-	HOLD_HELD,		/* another peer has it, and no term was sent */
+	HOLD_HELD,		/* another peer has the hold, and the asking peer sent no term */
 	HOLD_STALE,		/* the term is not above the highest so far */
-	HOLD_FAR,		/* it is too far above that */
-	HOLD_FENCING,		/* end the holder: hold_left() gives the answer */
+	HOLD_FAR,		/* the term is too far above the highest so far */
+	HOLD_FENCING,		/* end the holder; hold_left() then grants the hold */
 };
 
 enum hold_answer hold_ask(struct hold *hold, void *peer, uint64_t term, void **loser);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A connection to the server of backups: see server.h.
+ * A connection to the server of backups: see server.h. Its life:
  *
- *	talking	  until it has proved the secret, PROOF_S at most
- *	waiting	  for a fence, until the one before is gone
- *	serving	  slots, requests
- *	cut	  no queue pair, no keys; requests with the drive go on
- *	gone	  they have ended, the hold is passed on
+ *	talking	  the client has not proved the secret yet; ends after PROOF_S
+ *	waiting	  the client fences; waits until the former holder is gone
+ *	serving	  the client has slots and sends requests
+ *	cut	  queue pair and keys are destroyed; requests to the drive go on
+ *	gone	  no request is left; the hold goes to the next client
  *
- * Invariant 17 is in the order of peer_end() and peer_gone(): queue pair, keys,
- * requests with the drive, then the hold.
+ * Invariant 17 depends on the order in peer_end() and peer_gone(): destroy the queue pair, destroy
+ * the keys, wait for the requests to the drive, then pass on the hold.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -58,7 +58,7 @@ static bool make_slots(struct peer *peer, uint32_t slot_bytes)
 	peer->memory = memory_get(bytes);
 	if (!peer->memory)
 		return false;
-	/* The client can read the slots: no other client's data may be in them. */
+	/* The client can read the slots: clear them of other clients' data. */
 	memset(peer->memory, 0, bytes);
 	peer->mr = ibv_reg_mr(peer->verbs.pd, peer->memory, bytes,
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -66,7 +66,7 @@ static bool make_slots(struct peer *peer, uint32_t slot_bytes)
 	return peer->mr;
 }
 
-/* It has what it asked for. */
+/* Accept the client: it has the hold, or only reads. */
 static void grant(struct peer *peer)
 {
 	struct export *export = peer->export;
@@ -101,8 +101,8 @@ static void grant(struct peer *peer)
 }
 
 /*
- * The old holder is told why, if it listens: a word, and not its consent.  What
- * it asks from now on is not done.
+ * End the old holder: send REFUSE, wait for at most LAST_WORD_MS until it has arrived, and cut the
+ * connection. The server takes no request of the old holder any more.
  */
 static void fence(struct peer *old, struct peer *new)
 {
@@ -189,9 +189,11 @@ static void peer_gone(struct peer *peer)
 }
 
 /**
- * peer_end - end a connection
- * @peer: whatever it is doing
- * @why: for the log
+ * peer_end - cut a connection
+ * @peer: in any state; nothing happens if it is cut
+ * @why: a text for the log
+ *
+ * peer_free() frees it when its requests have ended.
  */
 void peer_end(struct peer *peer, const char *why)
 {
@@ -222,7 +224,7 @@ static void peer_broken(struct verbs *verbs, int error, const char *why)
 
 /* ---- Requests ----------------------------------------------------------- */
 
-/* As many answers as there is room for. */
+/* Send RECEIVED and DONE messages, as many as there is room for. */
 static void answer(struct peer *peer)
 {
 	uint32_t nr;
@@ -243,13 +245,13 @@ static void answer(struct peer *peer)
 	}
 }
 
-/* Are there blocks that both write? */
 static bool overlap(const struct peer_slot *a, const struct peer_slot *b)
 {
 	return a->io.offset < b->io.offset + b->io.length &&
 	       b->io.offset < a->io.offset + a->io.length;
 }
 
+/* Must a write wait for an older write of the same blocks? */
 static bool is_behind(const struct peer_slot *slot)
 {
 	uint32_t nr;
@@ -265,9 +267,9 @@ static bool is_behind(const struct peer_slot *slot)
 }
 
 /*
- * Writes of the same blocks land in the order in which they came: a client that has got RECEIVED
- * sends the tail of its log again. A write that still waits when a younger one covers all its blocks
- * is completed by the younger one.
+ * Keep writes of the same blocks in the order in which they came: a client that has got RECEIVED
+ * writes the tail block of its log again. If a younger write covers all blocks of a write that
+ * still waits, the older one is not submitted and ends with the younger one.
  */
 static void line_up(struct peer_slot *slot)
 {
@@ -301,7 +303,10 @@ static void slot_done(struct peer_slot *slot, int error)
 			slot_done(&peer->slots[nr], error);
 }
 
-/* Its peer may have gone: what has a receipt is written all the same. */
+/*
+ * Submit the writes that waited for this request, even if the peer is cut: the client may have
+ * RECEIVED for them.
+ */
 static void io_done(struct backup_io *io, int error)
 {
 	struct peer_slot *slot = (struct peer_slot *)io;
@@ -423,7 +428,7 @@ static void copy_address(struct sockaddr_storage *to, const struct sockaddr *fro
 	       sizeof(struct sockaddr_in));
 }
 
-/* A network of 64 bits counts as one host of IPv6, which may choose the rest of its address. */
+/* An IPv6 host chooses the lower 64 bits of its address: compare the network only. */
 static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
 	const struct in6_addr *a6 = &((const struct sockaddr_in6 *)a)->sin6_addr;
@@ -438,17 +443,18 @@ static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_st
 	       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
 }
 
+/* Has the client not proved the secret yet? */
 static bool is_stranger(const struct peer *peer)
 {
 	return !peer->cut && peer->session.state < SESSION_ASKING;
 }
 
 /*
- * Make room for one more from @from.  Clients that have proved a secret are left alone.  Of those
- * that have not, the one that has been here for the longest goes: to prove it takes milliseconds.
- * So silent connections keep no client out, wherever they come from.
+ * Make room for one more connection from @from. If there are too many connections, end the oldest
+ * one whose client has not proved a secret: a proof takes milliseconds. So silent connections,
+ * from any address, do not keep other clients out. Connections with a proof are never ended here.
  *
- * Returns why there is no room, or NULL.
+ * Return: NULL, or why there is no room.
  */
 static const char *make_room(struct server *server, const struct sockaddr_storage *from)
 {
@@ -462,7 +468,7 @@ static const char *make_room(struct server *server, const struct sockaddr_storag
 		here += !peer->cut && local;
 		if (!is_stranger(peer))
 			continue;
-		/* The list begins with the youngest. */
+		/* The list begins with the youngest: the last match is the oldest. */
 		strangers++;
 		oldest = peer;
 		strangers_here += local;
@@ -498,9 +504,9 @@ static int begin_session(struct peer *peer)
 }
 
 /**
- * peer_new - a client wants to connect
+ * peer_new - accept or reject a connection
  * @server: the server
- * @id: of the connection, ours
+ * @id: of the connection; this function or peer_free() destroys it
  */
 void peer_new(struct server *server, struct rdma_cm_id *id)
 {
@@ -545,8 +551,10 @@ void peer_new(struct server *server, struct rdma_cm_id *id)
 }
 
 /**
- * peer_tick - once a second
+ * peer_tick - end a connection that is silent or whose client is gone
  * @peer: the connection
+ *
+ * Context: call it once a second.
  */
 void peer_tick(struct peer *peer)
 {
@@ -562,10 +570,10 @@ void peer_tick(struct peer *peer)
 }
 
 /**
- * peer_free - give back what a connection had
- * @peer: the connection
+ * peer_free - free a connection
+ * @peer: in any state
  *
- * Returns false when it cannot be yet.
+ * Return: false if it is not gone, or its poll is still in the loop; @peer stays.
  */
 bool peer_free(struct peer *peer)
 {

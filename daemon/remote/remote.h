@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Backups on other hosts, as their user sees them: a make of backups (backup/backup.h). */
+/* The make of backups (backup/backup.h) that another host keeps, reached by RDMA. */
 #ifndef LSMEMD_REMOTE_H
 #define LSMEMD_REMOTE_H
 

@@ -17,17 +17,17 @@
 
 #define TICK_NS		1000000000u
 #define BACKLOG		16
-#define END_S		9u	/* to wait for drives when told to stop */
+#define END_S		9u	/* at the end: to wait for requests to drives */
 
 /* ---- Secrets ------------------------------------------------------------- */
 
 /**
- * server_secret - the secret that a client is to prove
- * @server: the server
+ * server_secret - get the secret that a client must prove
+ * @server: a struct server
  * @name: of the export that the client asks for
  *
- * An export that is not there has that of the exports without one of their own: only a client
- * that knows this is told that there is no such export.
+ * Return: the export's own secret, or the server's. For a name without an export it is the
+ * server's: only a client that knows this secret learns that there is no such export.
  */
 const struct secret *server_secret(void *server, const char *name)
 {
@@ -48,7 +48,7 @@ static int read_secret(struct export *export)
 	return export->key ? secret_read(export->options->secret, export->key) : -ENOMEM;
 }
 
-/* The common one.  Without it, nothing proves to be it. */
+/* Read the server's secret. If none is configured, use random bytes: no client can prove them. */
 static int read_key(struct server *s)
 {
 	if (*s->options->key)
@@ -100,7 +100,7 @@ static void take_events(struct server *s)
 	while (!rdma_get_cm_event(s->events, &event)) {
 		copy = *event;
 		rdma_ack_cm_event(event);
-		/* The kernel waits for us to let go of it: there is no other way. */
+		/* The kernel removes the device only after the server has closed it. */
 		if (copy.event == RDMA_CM_EVENT_DEVICE_REMOVAL)
 			s->lost = true;
 		if (copy.event == RDMA_CM_EVENT_CONNECT_REQUEST)
@@ -156,10 +156,12 @@ static int bind_to(struct server *s, const struct wire_address *listen)
 }
 
 /**
- * server_listen - let clients come
+ * server_listen - begin to accept connections
  * @s: open
  *
- * Says itself why it fails.  Returns 0 or a negative errno.
+ * Logs why it fails.
+ *
+ * Return: 0; -EINVAL: the address cannot be resolved; or another negative errno.
  */
 int server_listen(struct server *s)
 {
@@ -201,12 +203,12 @@ static void free_gone(struct server *s)
 }
 
 /**
- * server_run - serve until told to stop, or until the device has gone
+ * server_run - serve until a signal comes, or the RDMA device is removed
  * @s: listening
- * @signals: that stop it
+ * @signals: signals of this process
  *
- * Returns 0, -ENODEV: the device has gone, -ETIMEDOUT: drives do not end their requests, so that
- * @s must not be closed, or the error of the loop.
+ * Return: 0; -ENODEV: the device is being removed; -ETIMEDOUT: requests to drives do not end, and
+ * @s must not be closed; or the error of the loop.
  */
 int server_run(struct server *s, struct signals *signals)
 {
@@ -242,14 +244,15 @@ int server_run(struct server *s, struct signals *signals)
 }
 
 /**
- * server_open - open what is to be kept for others
+ * server_open - read the secrets and open the exports
  * @s: out
- * @loop: through which its I/O goes
- * @options: stay until server_close()
- * @how: how exports are opened; each export has its own @path and @bytes
+ * @loop: carries its I/O
+ * @options: must stay until server_close()
+ * @how: for backup_open(); @path and @bytes are those of each export
  *
- * Says itself why it fails.  Returns 0 or a negative errno, those of backup_open() among them; then
- * it is closed.
+ * Logs why it fails.
+ *
+ * Return: 0; -ENOMEM; an errno of secret_read() or of backup_open(). On an error @s is closed.
  */
 int server_open(struct server *s, struct loop *loop, const struct server_options *options,
 		const struct backup_options *how)
@@ -268,7 +271,7 @@ int server_open(struct server *s, struct loop *loop, const struct server_options
 }
 
 /**
- * server_close - let go of all
+ * server_close - close the exports and the listener
  * @s: without peers
  */
 void server_close(struct server *s)

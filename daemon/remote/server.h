@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The server of backups: what a file or a drive of this host keeps for daemons
- * on others.
+ * The server of backups: it exports files and drives of this host to daemons on other hosts.
  *
  *	server.c	exports, connections, the loop
- *	peer.c		one connection: its conversation (session.h), its slots, its I/O
+ *	peer.c		one connection: its session (session.h), its slots, its I/O
  *	hold.c		the right to write to an export
  *
- * One thread.  A connection gets memory when it has proved the secret and has
- * the hold, all of it at once; after that nothing is allocated for it.
+ * The server has one thread. It allocates the slots of a connection when the client has proved
+ * the secret and has got the hold, or only reads. After that it allocates nothing for this
+ * connection.
  */
 #ifndef LSMEMD_SERVER_H
 #define LSMEMD_SERVER_H
@@ -22,21 +22,21 @@
 #include "verbs.h"
 
 #define SERVER_SLOT_BYTES	(256u << 10)
-#define SERVER_PEERS		64u	/* connections */
-#define SERVER_STRANGERS	24u	/* of these, how many may have proved nothing yet .. */
-#define SERVER_STRANGERS_HOST	8u	/* .. from one address */
-#define SERVER_PEERS_HOST	32u	/* connections from one address */
+#define SERVER_PEERS		64u	/* connections, at most */
+#define SERVER_STRANGERS	24u	/* of these, without a proof yet, at most .. */
+#define SERVER_STRANGERS_HOST	8u	/* .. and of these from one address */
+#define SERVER_PEERS_HOST	32u	/* connections from one address, at most */
 #define SERVER_EXPORTS		16u
-#define SERVER_ENDING		64u	/* beside SERVER_PEERS: cut, and not freed yet */
+#define SERVER_ENDING		64u	/* connections that are cut and not freed yet, at most */
 
 struct peer;
 
 /**
- * struct export_options - what is kept for others
- * @name: by which they ask for it
- * @path: of the file or device
- * @size: of the file to create; 0: not given
- * @secret: file of the secret that this one wants proof of, "": the server's
+ * struct export_options - the configuration of an export
+ * @name: name by which clients ask for it
+ * @path: path of the file or device
+ * @size: bytes of the file; 0: not configured
+ * @secret: path of the file with its own secret; "": the server's @key
  */
 struct export_options {
 	char name[WIRE_NAME];
@@ -46,13 +46,13 @@ struct export_options {
 };
 
 /**
- * struct server_options - what a server keeps, and how it is reached
- * @listen: where
- * @key: file of the secret of exports without one of their own, "": none
+ * struct server_options - the configuration of a server
+ * @listen: address that it listens on
+ * @key: path of the file with the secret of all exports without their own; "": none
  * @wire_min: lowest version of the protocol that it speaks
- * @wire_max: highest version
- * @exports: what it keeps
- * @nr_exports: how many
+ * @wire_max: highest version of the protocol that it speaks
+ * @exports: the exports
+ * @nr_exports: number of @exports
  */
 struct server_options {
 	struct wire_address listen;
@@ -63,12 +63,12 @@ struct server_options {
 };
 
 /**
- * struct export - a backup kept for others
- * @options: of the configuration
+ * struct export - a file or device that the server exports
+ * @options: its configuration
  * @backup: the file or device
  * @hold: the right to write to it
- * @key: its own secret; NULL: the server's
- * @who: name of the client that has the hold, or had it with the highest term
+ * @key: its own secret; NULL: it uses the server's
+ * @who: name of the client that last got the hold, or last began to fence its holder
  */
 struct export {
 	const struct export_options *options;
@@ -79,19 +79,19 @@ struct export {
 };
 
 /**
- * struct server - all of it
- * @loop: through which its I/O goes
- * @options: as they were given
- * @key: the secret of exports without one of their own; if there is none, random bytes
- * @exports: open
- * @nr_exports: how many
- * @events: of the connection manager
- * @listener: NULL: it does not listen, or no more
+ * struct server - a server; one thread uses it
+ * @loop: carries its I/O
+ * @options: its configuration
+ * @key: the secret of exports without their own; random bytes if none is configured
+ * @exports: the exports that are open
+ * @nr_exports: number of @exports
+ * @events: event channel of the connection manager
+ * @listener: NULL: it does not listen
  * @events_op: the poll of @events
- * @tick: every second
- * @peers: all connections; gone ones too, until they can be freed
- * @nr_peers: how many
- * @lost: the device is being removed
+ * @tick: expires every second
+ * @peers: all connections that are not freed yet, the youngest first
+ * @nr_peers: number of @peers
+ * @lost: the RDMA device is being removed
  */
 struct server {
 	struct loop *loop;
@@ -110,16 +110,17 @@ struct server {
 
 /**
  * struct peer_slot - a request of a peer
- * @io: to the export's backup
- * @iov: of @io
- * @peer: that asked
- * @turn: of a write: how many came before it
- * @busy: there is one
- * @waits: an older write of the same blocks must end first
- * @instead: a younger write that covers all of this one, which ends with it
- * @receipt: RECEIVED is to be sent
- * @answer: it is done, and DONE is to be sent
- * @error: with @answer
+ * @io: its request to the export's backup; the first member
+ * @iov: the memory of @io
+ * @peer: the peer that sent it
+ * @turn: of a write: number of writes that this peer sent before it
+ * @busy: the request is not done
+ * @waits: an older write of the same blocks must end first; @io is not submitted yet
+ * @instead: a younger write that covers all blocks of this one; @io is never submitted, and this
+ *	request ends with the younger one; NULL: none
+ * @receipt: RECEIVED must be sent
+ * @answer: the request is done, DONE must be sent
+ * @error: of @answer: 0 or a negative errno
  */
 struct peer_slot {
 	struct backup_io io;
@@ -133,23 +134,23 @@ struct peer_slot {
 };
 
 /**
- * struct peer - a connection
- * @verbs: the connection
- * @session: the protocol
+ * struct peer - a connection of a client
+ * @verbs: the RDMA connection
+ * @session: state of the protocol
  * @server: the server
- * @next: in the server's list
- * @address: of the client, as text
- * @from: of the client
- * @export: that the client asks for, and has proved the secret of
- * @memory: of its slots, from its acceptance on
- * @mr: registration of @memory
- * @slots: requests
- * @in_flight: of these, requests given to the drive
- * @turns: writes that have come
- * @since_ns: when it connected
- * @closing: it is cut when its last message has been sent
- * @cut: its queue pair and keys are destroyed
- * @gone: and its requests have ended: it can be freed
+ * @next: in @peers of the server
+ * @address: address of the client, for messages
+ * @from: address of the client
+ * @export: the export that the client asks for, once it has proved the secret; NULL: none
+ * @memory: memory of the slots, from grant() to peer_gone()
+ * @mr: registration of @memory, until the peer is @cut
+ * @slots: requests, by slot
+ * @in_flight: requests that are not done, including the ones that wait for an older write
+ * @turns: number of writes that have come
+ * @since_ns: when the client connected
+ * @closing: no message is taken any more; the peer is cut when its last message has been sent
+ * @cut: the queue pair and the keys are destroyed
+ * @gone: @cut, and no request is in flight
  */
 struct peer {
 	struct verbs verbs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The conversation with the server of a backup: see session.h. */
+/* The protocol of wire.h as two state machines: see session.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,6 @@ static enum session_do close_session(struct session *session, const char *why)
 	return SESSION_CLOSE;
 }
 
-/* No version in common: both ranges, in words. */
 static const char *say_versions(struct session *session, unsigned int lowest,
 				unsigned int highest)
 {
@@ -25,7 +24,7 @@ static const char *say_versions(struct session *session, unsigned int lowest,
 	return session->said;
 }
 
-/* The highest that both speak; 0: there is none. */
+/* The highest version that both sides speak; 0: none. */
 static unsigned int common_version(const struct session *session, unsigned int lowest,
 				   unsigned int highest)
 {
@@ -42,14 +41,14 @@ static void begin_out(struct session *session, enum wire_type type)
 	wire_seal(&session->out, type, session->version);
 }
 
-/* It is complete: what follows ACCEPT is tagged. */
+/* Complete the message in @out: messages after ACCEPT get a tag. */
 static void end_out(struct session *session)
 {
 	if (session->tag)
 		wire_tag(&session->to_peer, &session->out, le32toh(session->out.head.length));
 }
 
-/* NULL, or what is wrong with what came. */
+/* Return: NULL, or what is wrong with @message. */
 static const char *check(struct session *session, const union wire_message *message,
 			 size_t length)
 {
@@ -58,7 +57,7 @@ static const char *check(struct session *session, const union wire_message *mess
 	return wire_check(message, length, session->version, session->tag);
 }
 
-/* ACCEPT has been said: messages are tagged from now on. */
+/* After ACCEPT: each message has a tag from now on. */
 static void begin_tags(struct session *session, bool server)
 {
 	if (session->version < WIRE_VERSION_TAGS)
@@ -77,11 +76,11 @@ static bool is_write(enum wire_type type)
 /* ---- The server's side ------------------------------------------------- */
 
 /**
- * session_begin - a client has connected
+ * session_begin - begin the server's side: a client has connected
  * @session: out
- * @setup: of the server
- * @secret: tells the secret of an export
- * @arg: for @secret
+ * @setup: of the server; is copied
+ * @secret: returns the secret of an export, see struct session
+ * @arg: first argument of @secret
  */
 void session_begin(struct session *session, const struct session_setup *setup,
 		   const struct secret *(*secret)(void *arg, const char *name), void *arg)
@@ -103,7 +102,7 @@ static enum session_do take_hello(struct session *session, const struct wire_hel
 {
 	struct wire_challenge *challenge = &session->out.challenge;
 	unsigned int highest = le16toh(hello->head.version);
-	/* What follows the head of an older HELLO is not known here. */
+	/* Only the head of a HELLO below WIRE_VERSION_MIN has a known layout. */
 	unsigned int lowest = highest < WIRE_VERSION_MIN ? highest : le16toh(hello->lowest);
 	unsigned int version = common_version(session, lowest, highest);
 	enum session_do todo;
@@ -153,12 +152,13 @@ static enum session_do take_request(struct session *session, const union wire_me
 }
 
 /**
- * session_receive - a message has come to the server
- * @session: the conversation
- * @message: what came
- * @length: bytes of it
+ * session_receive - handle a message from the client
+ * @session: the server's side
+ * @message: unchecked, WIRE_BYTES of room
+ * @length: bytes received
  *
- * Returns what is to be done.
+ * Return: SESSION_SEND, SESSION_SEND_CLOSE, SESSION_ASK, SESSION_IO or SESSION_CLOSE: what the
+ * caller must do.
  */
 enum session_do session_receive(struct session *session, const union wire_message *message,
 				size_t length)
@@ -195,9 +195,11 @@ enum session_do session_receive(struct session *session, const union wire_messag
 }
 
 /**
- * session_accept - give it the export
+ * session_accept - grant the export to the client
  * @session: in state SESSION_ASKING
- * @export: what it gets
+ * @export: the export and the slots
+ *
+ * The caller sends @session->out.
  */
 void session_accept(struct session *session, const struct session_export *export)
 {
@@ -221,11 +223,11 @@ void session_accept(struct session *session, const struct session_export *export
 }
 
 /**
- * session_refuse - refuse, and tell why
+ * session_refuse - refuse the client, or end the session of a fenced client
  * @session: in any state
- * @reason: why
- * @term: of the hold; 0: does not matter
- * @who: client that has the hold; NULL: does not matter
+ * @reason: the reason that REFUSE states
+ * @term: of the hold; 0: not part of the reason
+ * @who: name of the client that has the hold; NULL: not part of the reason
  *
  * The caller sends @session->out, then closes the connection.
  */
@@ -247,7 +249,7 @@ void session_refuse(struct session *session, enum wire_reason reason, uint64_t t
 	session->state = SESSION_OVER;
 }
 
-/* What the server says of a slot. */
+/* Make a DONE or RECEIVED in @out. */
 static void say_done(struct session *session, enum wire_type type, uint32_t slot, int error)
 {
 	struct wire_done *done = &session->out.done;
@@ -259,11 +261,12 @@ static void say_done(struct session *session, enum wire_type type, uint32_t slot
 }
 
 /**
- * session_received - the bytes of a write are in the slot, and will be written
+ * session_received - tell the client that the server has the bytes of a write
  * @session: in state SESSION_SERVING
- * @slot: of a request that is not answered
+ * @slot: of a request without a DONE; the server writes its bytes even if the client disconnects
  *
- * Returns whether the client wants to know, and has not been told.
+ * Return: true: the caller sends @session->out; false: the request is no write, the client asked
+ * for no receipts, or it has had this one.
  */
 bool session_received(struct session *session, uint32_t slot)
 {
@@ -280,6 +283,8 @@ bool session_received(struct session *session, uint32_t slot)
  * @session: in state SESSION_SERVING
  * @slot: of the request
  * @error: 0 or a negative errno
+ *
+ * The caller sends @session->out.
  */
 void session_done(struct session *session, uint32_t slot, int error)
 {
@@ -291,14 +296,16 @@ void session_done(struct session *session, uint32_t slot, int error)
 /* ---- The client's side ------------------------------------------------- */
 
 /**
- * session_call - begin
+ * session_call - begin the client's side with HELLO
  * @session: out
- * @setup: of the client
- * @key: the secret
+ * @setup: of the client; is copied
+ * @key: the secret; must stay as long as @session is used
  * @name: of the export, shorter than WIRE_NAME
- * @who: is asking
- * @term: 0, or takes the hold from a lower one
+ * @who: name of this client, shorter than WIRE_NAME
+ * @term: fences a holder with a lower term; 0: fences none
  * @flags: WIRE_READ_ONLY, WIRE_RECEIPTS
+ *
+ * The caller sends @session->out.
  */
 void session_call(struct session *session, const struct session_setup *setup,
 		  const struct secret *key, const char *name, const char *who,
@@ -326,7 +333,7 @@ static enum session_do take_challenge(struct session *session,
 {
 	unsigned int lowest = le16toh(challenge->lowest), highest = le16toh(challenge->highest);
 
-	/* The proof covers these: an older version than need be is not chosen for both by others. */
+	/* The proof covers both ranges: a third party cannot force an older version. */
 	if (!common_version(session, lowest, highest) ||
 	    le16toh(challenge->head.version) != common_version(session, lowest, highest))
 		return close_session(session, say_versions(session, lowest, highest));
@@ -347,7 +354,7 @@ static enum session_do take_refuse(struct session *session, const struct wire_re
 {
 	unsigned int version = le16toh(refuse->head.version);
 
-	/* Of an older one nothing but that can be read. */
+	/* Only the head of a REFUSE below WIRE_VERSION_MIN has a known layout. */
 	if (version < WIRE_VERSION_MIN) {
 		session->refused.reason = htole32(WIRE_REASON_VERSION);
 		return close_session(session, say_versions(session, version, version));
@@ -395,7 +402,7 @@ static enum session_do take_done(struct session *session, const union wire_messa
 	return SESSION_IO;
 }
 
-/* Once for each WRITE, before its DONE, and only if it was asked for. */
+/* Valid once per WRITE, before its DONE, and only if HELLO asked for it. */
 static enum session_do take_received(struct session *session, const union wire_message *message)
 {
 	uint32_t slot = le32toh(message->done.slot);
@@ -410,13 +417,13 @@ static enum session_do take_received(struct session *session, const union wire_m
 }
 
 /**
- * session_answer - a message has come to the client
- * @session: the conversation
- * @message: what came
- * @length: bytes of it
+ * session_answer - handle a message from the server
+ * @session: the client's side
+ * @message: unchecked, WIRE_BYTES of room
+ * @length: bytes received
  *
- * Returns what is to be done; SESSION_CLOSE with @session->refused set when the
- * server said why.
+ * Return: SESSION_SEND, SESSION_READY, SESSION_IO, SESSION_RECEIVED or SESSION_CLOSE: what the
+ * caller must do. If the server sent REFUSE, @session->refused is set.
  */
 enum session_do session_answer(struct session *session, const union wire_message *message,
 			       size_t length)
@@ -451,10 +458,10 @@ enum session_do session_answer(struct session *session, const union wire_message
 }
 
 /**
- * session_slot - a slot for another request
- * @session: that has been accepted
+ * session_slot - find a free slot
+ * @session: the client's side, in state SESSION_SERVING
  *
- * Return: its number; -1: all that the server has granted are in use.
+ * Return: its number; -1: all slots are busy.
  */
 int session_slot(const struct session *session)
 {
@@ -467,12 +474,14 @@ int session_slot(const struct session *session)
 }
 
 /**
- * session_request - send a request
- * @session: that has been accepted
- * @type: WIRE_READ, WIRE_WRITE or another request
+ * session_request - make a request
+ * @session: the client's side, in state SESSION_SERVING
+ * @type: WIRE_READ, WIRE_WRITE, WIRE_WRITE_DURABLE or WIRE_FLUSH
  * @slot: from session_slot()
- * @offset: in the export, bytes
- * @length: bytes
+ * @offset: bytes from the start of the export; 0 for a flush
+ * @length: bytes; 0 for a flush
+ *
+ * The caller sends @session->out.
  */
 void session_request(struct session *session, enum wire_type type, uint32_t slot,
 		     uint64_t offset, uint32_t length)
@@ -491,9 +500,9 @@ void session_request(struct session *session, enum wire_type type, uint32_t slot
 }
 
 /**
- * session_release - a request has been answered
- * @session: that has been accepted
- * @slot: of the request: free again
+ * session_release - make a slot free again
+ * @session: the client's side, in state SESSION_SERVING
+ * @slot: of a request that the server has answered and the caller has finished
  */
 void session_release(struct session *session, uint32_t slot)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The protocol of wire.h: each side is a state machine without I/O, clocks or allocations. Messages
- * go in; what the caller has to do comes out.
+ * The protocol of wire.h: each side is a state machine without I/O, clocks or allocations. The
+ * caller passes in each message and does what the returned enum session_do says.
  *
- * Both sides guarantee, whatever comes in:
- *  - they do nothing for a peer that has not proved the secret, and believe nothing of it;
+ * Both sides guarantee, whatever they receive:
+ *  - they do nothing for a peer that has not proved that it knows the secret;
  *  - after ACCEPT they take only the message that the other side sent next on this connection
  *    (from WIRE_VERSION_TAGS on);
  *  - a slot has one request at a time; a second one ends the connection;
  *  - a request lies within the export and the slot, in whole blocks;
- *  - an invalid message ends the connection, and nothing else.
+ *  - an invalid message ends the connection and has no other effect.
  */
 #ifndef LSMEMD_SESSION_H
 #define LSMEMD_SESSION_H
@@ -29,19 +29,19 @@ enum session_state {
 enum session_do {
 	SESSION_SEND,		/* send @out */
 	SESSION_SEND_CLOSE,	/* send @out, then close */
-	SESSION_ASK,		/* server: decide whether the peer gets the export */
-	SESSION_READY,		/* client: the export is there */
+	SESSION_ASK,		/* server: call session_accept() or session_refuse() */
+	SESSION_READY,		/* client: the server has accepted; requests can be sent */
 	SESSION_IO,		/* server: do @io; client: @io is done */
-	SESSION_RECEIVED,	/* client: the server has the bytes of @io, which is not done yet */
-	SESSION_CLOSE,		/* close at once; @why tells why */
+	SESSION_RECEIVED,	/* client: the server has the bytes of @io; its DONE will follow */
+	SESSION_CLOSE,		/* close at once, for the reason @why */
 };
 
 /**
- * struct session_io - a request, or its end
+ * struct session_io - a request that the server is to do, or one that it has done for the client
  * @type: WIRE_READ, WIRE_WRITE, WIRE_WRITE_DURABLE, WIRE_FLUSH
- * @slot: whose memory has the bytes
- * @length: bytes
- * @offset: byte in the export
+ * @slot: its memory has the bytes
+ * @length: bytes; server only
+ * @offset: bytes from the start of the export; server only
  * @error: client: 0 or a negative errno
  */
 struct session_io {
@@ -53,11 +53,11 @@ struct session_io {
 };
 
 /**
- * struct session_setup - what one side contributes
- * @lowest: version that it speaks
- * @highest: version that it speaks
- * @link: the connection
- * @nonce: fresh random bytes
+ * struct session_setup - what one side brings to a session
+ * @lowest: lowest version that it speaks
+ * @highest: highest version that it speaks
+ * @link: the queue pairs of the connection
+ * @nonce: random bytes, never used before
  */
 struct session_setup {
 	uint16_t lowest, highest;
@@ -67,26 +67,27 @@ struct session_setup {
 
 /**
  * struct session - one side of a conversation
- * @state: what comes next
- * @setup: as it was given
- * @key: the secret, in memory of the caller; server: from @secret, once @hello is there
- * @secret: server: returns the secret of the export @name, never NULL: a name without an export has
- *	a secret, too
- * @secret_arg: its argument
- * @version: that is spoken; 0: not agreed on yet
- * @tag: bytes of the tag at the end of each message from now on
+ * @state: what this side expects next
+ * @setup: copy of the caller's
+ * @key: the secret, in memory of the caller; server: the result of @secret, set by HELLO
+ * @secret: server: returns the secret of the export @name; never NULL, also for a name without an
+ *	export
+ * @secret_arg: first argument of @secret
+ * @version: the version in use; 0: not agreed on yet
+ * @tag: bytes of the tag at the end of each message: 0, after ACCEPT WIRE_TAG
  * @to_peer: makes the tags of messages to the peer
  * @from_peer: checks the tags of messages from the peer
- * @said: memory for @why
- * @hello: as it was sent
- * @challenge: as it was sent
- * @accept: as it was sent
- * @refused: client: why the server refused, an enum wire_reason, or 0
- * @busy: by slot: the type of its request; 0: it is free
- * @received: by slot: RECEIVED was sent, or has come
- * @done: by slot: client: it is answered, and not released yet
- * @in_use: slots that are busy
- * @out: message to send, once, in the order in which the calls ask for it
+ * @said: text that @why may point to
+ * @hello: as the client sent it
+ * @challenge: as the server sent it
+ * @accept: as the server sent it
+ * @refused: client: the server's REFUSE; its @reason is 0 if there was none
+ * @busy: by slot: type of its request; 0: the slot is free
+ * @received: by slot: the server has sent RECEIVED; client: it has come
+ * @done: by slot: client: DONE has come, and session_release() has not been called
+ * @in_use: number of busy slots
+ * @out: the message to send. The caller sends each message once, in the order in which the calls
+ *	of this file made them: tags count messages
  * @io: for SESSION_IO and SESSION_RECEIVED
  * @why: for SESSION_CLOSE and SESSION_SEND_CLOSE
  */
@@ -114,16 +115,16 @@ struct session {
 };
 
 /**
- * struct session_export - an export, as ACCEPT tells it
- * @bytes: of the export, a multiple of LSMEM_BLOCK
- * @address: of the slots' memory, for RDMA
- * @term: that the export is held with
- * @slots: how many
- * @slot_bytes: memory of a slot
- * @key: of the slots' memory, for RDMA
+ * struct session_export - an export, as ACCEPT describes it
+ * @bytes: size of the export, a multiple of LSMEM_BLOCK
+ * @address: RDMA address of slot 0
+ * @term: the highest that a client has asked for; 0: none
+ * @slots: number of slots
+ * @slot_bytes: bytes of a slot
+ * @key: RDMA key of the slots' memory
  * @logical: as in struct backup_limits
  * @physical: as in struct backup_limits
- * @flags: WIRE_VOLATILE, WIRE_HELD and others
+ * @flags: WIRE_VOLATILE, WIRE_HELD
  */
 struct session_export {
 	uint64_t bytes, address, term;

@@ -16,9 +16,9 @@
 #include "verbs.h"
 
 /*
- * 2^17 * 4.096 us = 0.54 s for an acknowledgement, the first and 6 more times: soft
- * RoCE takes the 7 that the field has room for to mean for ever.
- * A receiver that has no buffer posted says so 6 times, some 0.65 s apart.
+ * The transport waits 2^17 * 4.096 us = 0.54 s for an acknowledgement, once and for each of 6
+ * retries. 7 retries would mean "for ever" to soft RoCE. If the receiver has no buffer posted,
+ * the transport retries 6 times, about 0.65 s apart.
  */
 #define ACK_TIMEOUT	17u
 #define RETRIES		6u
@@ -28,7 +28,7 @@
 #define POLL_AT_ONCE	32
 #define DEVICES		"/sys/class/infiniband_verbs"
 
-/* What a completion belongs to: kind and number in its wr_id. */
+/* Kinds of work requests: the upper half of a wr_id; the lower half is a number. */
 enum {
 	WR_RECEIVE,
 	WR_SEND,
@@ -43,12 +43,10 @@ static uint64_t wr_id(uint32_t kind, uint32_t nr)
 }
 
 /**
- * verbs_break - the connection is over
- * @verbs: the connection
+ * verbs_break - end a connection: call @user->broken
+ * @verbs: the connection; nothing happens if it is over
  * @error: a negative errno
- * @why: for people
- *
- * Only the first time is told.
+ * @why: a text for the log
  */
 void verbs_break(struct verbs *verbs, int error, const char *why)
 {
@@ -65,12 +63,13 @@ static struct verbs *connections;
 static pthread_mutex_t connections_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /**
- * verbs_gone - is the device of an id being taken away?
- * @id: bound to a device, or not
+ * verbs_gone - is the device of an id being removed?
+ * @id: may be bound to no device
  *
- * The kernel parts with a device's users in the reverse order of their modules.  If rdma_cm
- * comes before ib_uverbs there is an event.  Else ib_uverbs waits for programs first, without
- * a word, when the driver cannot take a device from them; it only has removed its file.
+ * The kernel detaches the users of a device in the reverse order in which their modules were
+ * loaded. If rdma_cm comes first, the connection manager reports an event. If ib_uverbs comes
+ * first, and the driver cannot revoke the device from programs, ib_uverbs waits for them and
+ * reports nothing. The only sign is that the device's directory in sysfs is gone.
  */
 bool verbs_gone(const struct rdma_cm_id *id)
 {
@@ -83,8 +82,8 @@ bool verbs_gone(const struct rdma_cm_id *id)
 }
 
 /*
- * librdmacm has the device open until the process ends, or another one comes.  What stands
- * for it from now on can be closed as well, some time.
+ * librdmacm keeps the device open until the process ends or another device appears. Replace its
+ * descriptors by /dev/null: that closes the device now, and librdmacm can still close them.
  */
 static void let_go(const struct ibv_context *device)
 {
@@ -106,7 +105,7 @@ static void link_in(struct verbs *verbs)
 	pthread_mutex_unlock(&connections_lock);
 }
 
-/* Only the last connection has nothing more of the device: not even a mapping. */
+/* Close a removed device with its last connection: the others still have mappings of it. */
 static void link_out(struct verbs *verbs)
 {
 	struct verbs **at = &connections;
@@ -171,7 +170,7 @@ static int make(struct verbs *verbs)
 		    fcntl(verbs->channel->fd, F_GETFL) | O_NONBLOCK);
 	if (err)
 		return -errno;
-	/* Room for all that can be posted: each comes back when a queue pair dies. */
+	/* Room for all that can be posted: each request completes when a queue pair dies. */
 	verbs->cq = ibv_create_cq(device, SQ_DEPTH + VERBS_RECEIVES, NULL, verbs->channel, 0);
 	verbs->messages = memory_get((VERBS_RECEIVES + VERBS_SENDS) * sizeof(*verbs->messages));
 	if (!verbs->cq || !verbs->messages)
@@ -186,7 +185,7 @@ static int make(struct verbs *verbs)
 	attr.recv_cq = verbs->cq;
 	if (rdma_create_qp(verbs->id, verbs->pd, &attr))
 		return -errno;
-	/* Old kernels have no such option; their timeout is longer. */
+	/* Kernels without this option use a longer timeout. */
 	(void)rdma_set_option(verbs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
 			      sizeof(timeout));
 	for (i = 0; i < VERBS_RECEIVES; i++) {
@@ -198,12 +197,13 @@ static int make(struct verbs *verbs)
 }
 
 /**
- * verbs_open - make queues for a connection that is being made
+ * verbs_open - create the queues of a connection
  * @verbs: out
- * @id: bound to a device; verbs_close() destroys it, also after an error here
- * @user: whose it is
+ * @id: bound to a device, not connected; verbs_close() destroys it, also after an error here
+ * @user: callbacks; must stay until verbs_close()
  *
- * Returns 0 or a negative errno.
+ * Return: 0; -EOPNOTSUPP: the device takes fewer than VERBS_SGES_MIN pieces; -ENOMEM; -EIO or
+ * another negative errno of the verbs library.
  */
 int verbs_open(struct verbs *verbs, struct rdma_cm_id *id, const struct verbs_user *user)
 {
@@ -221,7 +221,7 @@ int verbs_open(struct verbs *verbs, struct rdma_cm_id *id, const struct verbs_us
 }
 
 /**
- * verbs_params - for rdma_connect() and rdma_accept()
+ * verbs_params - fill in the parameters of rdma_connect() and rdma_accept()
  * @verbs: the connection
  * @params: out
  */
@@ -243,12 +243,12 @@ void verbs_params(const struct verbs *verbs, struct rdma_conn_param *params)
 }
 
 /**
- * verbs_qps - the numbers of both queue pairs
+ * verbs_qps - get the numbers of both queue pairs
  * @verbs: connected
- * @own: out: of this side; 0 on iWARP, whose queue pairs do not know each other's numbers
+ * @own: out: of this side; 0 on iWARP, where a side does not know the other side's number
  * @other: out: of the other side, likewise
  *
- * Returns 0 or a negative errno.
+ * Return: 0 or a negative errno of the verbs library.
  */
 int verbs_qps(const struct verbs *verbs, uint32_t *own, uint32_t *other)
 {
@@ -269,10 +269,11 @@ int verbs_qps(const struct verbs *verbs, uint32_t *own, uint32_t *other)
 }
 
 /**
- * verbs_cut - from now on no device touches memory for this connection
- * @verbs: in whatever state
+ * verbs_cut - destroy the queue pair
+ * @verbs: in any state
  *
- * Keys of its queue pair lead nowhere; verbs_close() is still to come.
+ * When it returns, no device reads or writes memory for this connection, and no callback is
+ * called any more. Call verbs_close() after it.
  */
 void verbs_cut(struct verbs *verbs)
 {
@@ -286,10 +287,10 @@ void verbs_cut(struct verbs *verbs)
 }
 
 /**
- * verbs_close - give back all that it has
- * @verbs: cut, and not @polling; or failed to open
+ * verbs_close - free a connection
+ * @verbs: not @polling, or verbs_open() has failed; all events of its id are acknowledged
  *
- * All events of its id have been acknowledged.
+ * Context: not from a callback.
  */
 void verbs_close(struct verbs *verbs)
 {
@@ -327,9 +328,9 @@ static void post(struct verbs *verbs, struct ibv_send_wr *wr)
 
 /**
  * verbs_send - send a message
- * @verbs: with verbs_room()
- * @message: copied
- * @tag: for @sent
+ * @verbs: verbs_room() is not 0
+ * @message: is copied; @head.length bytes
+ * @tag: argument of @sent
  */
 void verbs_send(struct verbs *verbs, const union wire_message *message, uint32_t tag)
 {
@@ -352,14 +353,15 @@ void verbs_send(struct verbs *verbs, const union wire_message *message, uint32_t
 }
 
 /**
- * verbs_write - write to the other side's memory, before the next message
+ * verbs_write - write to the other side's memory
  * @verbs: the connection
- * @sges: at most verbs->sges
- * @nr: of them
- * @address: of the other side's memory
- * @key: of the other side's memory
+ * @sges: pieces of local memory
+ * @nr: number of @sges, at most verbs->sges
+ * @address: RDMA address in the other side's memory
+ * @key: RDMA key of the other side's memory
  *
- * The memory must stay until a message sent after it has been answered.
+ * The bytes arrive before the next message. The local memory must stay unchanged until the other
+ * side has answered a message that was sent later.
  */
 void verbs_write(struct verbs *verbs, struct ibv_sge *sges, uint32_t nr, uint64_t address,
 		 uint32_t key)
@@ -376,10 +378,10 @@ void verbs_write(struct verbs *verbs, struct ibv_sge *sges, uint32_t nr, uint64_
 /**
  * verbs_read - read the other side's memory
  * @verbs: the connection
- * @sge: to where
- * @address: of the other side's memory
- * @key: of the other side's memory
- * @tag: for @read
+ * @sge: local memory to read into; must stay until @read or verbs_cut()
+ * @address: RDMA address in the other side's memory
+ * @key: RDMA key of the other side's memory
+ * @tag: argument of @read
  */
 void verbs_read(struct verbs *verbs, struct ibv_sge *sge, uint64_t address, uint32_t key,
 		uint32_t tag)
@@ -400,8 +402,10 @@ static void device_gone(struct verbs *verbs)
 }
 
 /**
- * verbs_tick - once a second: are the device and the other side there?
+ * verbs_tick - end a connection whose device or peer is gone
  * @verbs: connected
+ *
+ * Context: call it once a second.
  */
 void verbs_tick(struct verbs *verbs)
 {
@@ -464,7 +468,7 @@ static void complete(struct verbs *verbs, const struct ibv_wc *wc)
 	verbs->silent = 0;
 	switch (wc->wr_id >> 32) {
 	case WR_RECEIVE:
-		/* A copy: its buffer is given back before it is answered. */
+		/* Copy it: the buffer must be posted again before the user can answer. */
 		length = wc->byte_len;
 		message = verbs->messages[nr];
 		err = post_receive(verbs, nr);
@@ -487,7 +491,7 @@ static void complete(struct verbs *verbs, const struct ibv_wc *wc)
 }
 
 /**
- * verbs_poll - take all completions there are
+ * verbs_poll - handle all completions that there are
  * @verbs: the connection
  */
 void verbs_poll(struct verbs *verbs)
@@ -497,7 +501,7 @@ void verbs_poll(struct verbs *verbs)
 	void *context;
 	int n, i;
 
-	/* One: if there are more, the channel stays readable. */
+	/* Take one event: if there are more, the channel stays readable. */
 	if (!verbs->over && !ibv_get_cq_event(verbs->channel, &cq, &context))
 		ibv_ack_cq_events(cq, 1);
 	if (!verbs->over && ibv_req_notify_cq(verbs->cq, 0))
@@ -523,16 +527,16 @@ static void polled(struct loop_op *op, int res)
 		verbs_break(verbs, res, "completions cannot be waited for");
 		return;
 	}
-	/* First: what follows may end the connection and wait for the poll. */
+	/* Poll first: verbs_poll() may end the connection, and verbs_cut() cancels the poll. */
 	verbs->polling = true;
 	loop_poll(verbs->loop, &verbs->op, verbs->channel->fd, POLLIN);
 	verbs_poll(verbs);
 }
 
 /**
- * verbs_poll_in - from now on completions come through the loop
- * @verbs: the connection
- * @loop: the loop
+ * verbs_poll_in - let a loop handle the completions
+ * @verbs: in no loop
+ * @loop: the loop; must stay until @polling is false for good
  */
 void verbs_poll_in(struct verbs *verbs, struct loop *loop)
 {
@@ -543,8 +547,10 @@ void verbs_poll_in(struct verbs *verbs, struct loop *loop)
 }
 
 /**
- * verbs_poll_out - no completions through the loop any more, once @polling is over
+ * verbs_poll_out - take a connection out of its loop
  * @verbs: the connection, with nothing in flight
+ *
+ * The loop must run until @polling is false.
  */
 void verbs_poll_out(struct verbs *verbs)
 {
@@ -554,9 +560,9 @@ void verbs_poll_out(struct verbs *verbs)
 }
 
 /**
- * verbs_event - an event of the connection manager, once connected
- * @verbs: the connection
- * @event: acknowledged by the caller
+ * verbs_event - handle an event of the connection manager
+ * @verbs: connected
+ * @event: a copy; the caller has acknowledged the event
  */
 void verbs_event(struct verbs *verbs, const struct rdma_cm_event *event)
 {
@@ -565,7 +571,7 @@ void verbs_event(struct verbs *verbs, const struct rdma_cm_event *event)
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		/* Its last words may be among the completions. */
+		/* A REFUSE of the other side may be among the completions. */
 		verbs_poll(verbs);
 		verbs_break(verbs, -ECONNRESET, "the other side has ended the connection");
 		break;

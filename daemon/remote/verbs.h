@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A reliable RDMA connection as both its sides use it: messages of wire.h in
- * SENDs, bulk data by RDMA WRITE and READ of the side that asks.  It knows
- * nothing of what is said.
+ * A reliable RDMA connection, for client and server: SENDs carry the messages of wire.h, the
+ * client's RDMA WRITE and READ carry bulk data. This layer does not interpret messages.
  *
- * Whatever goes wrong ends the connection: a completion with an error, a
- * message without room to receive it, an event of the connection manager, a peer that
- * is silent.  It is told once, by @broken; after that nothing more is told.
- * verbs_cut() is to come, which destroys the queue pair: from then on no device
- * reads or writes memory for this connection; then verbs_close().
+ * Every fault ends the connection: a completion with an error, a message without a receive
+ * buffer, an event of the connection manager, a peer that does not respond. The connection calls
+ * @broken once and no callback after it. The user then calls verbs_cut(), which destroys the
+ * queue pair: from then on no device reads or writes memory for this connection. verbs_close()
+ * frees the rest.
  *
- * A peer that does not answer: what is in flight fails after VERBS_DEAD_S at
- * most, the transport counts its own retries.  When nothing is in flight, a
- * WRITE of no bytes asks the other side's adapter, not its program, each
- * VERBS_PING_S.  The transport may also lose count: soft RoCE ends a queue pair
- * that has lost its source address without a completion of what is in flight,
- * and without a timer.  So verbs_tick() ends a connection on which nothing has
- * completed for VERBS_SILENT_TICKS after that WRITE was posted.
+ * If the peer is dead, requests in flight fail within VERBS_DEAD_S, by the retry limit of the
+ * transport. If nothing has completed for VERBS_PING_S, verbs_tick() posts a WRITE of no bytes (a
+ * ping), which the adapter of the peer acknowledges without its program. The transport's limit
+ * is not enough: if the source address of a queue pair is removed, soft RoCE stops the queue pair
+ * without a completion and without a timer. So verbs_tick() ends a connection on which nothing
+ * completes for VERBS_SILENT_TICKS after the ping.
  *
- * A device that is taken away is given back when the last of its connections has been
- * closed: the kernel waits for that.
+ * The kernel removes a device only after all its users have closed it: verbs_close() of the last
+ * connection of a removed device closes the device.
  */
 #ifndef LSMEMD_VERBS_H
 #define LSMEMD_VERBS_H
@@ -30,22 +28,22 @@
 #include "wire.h"
 
 #define VERBS_PING_S	2u
-#define VERBS_DEAD_S	8u		/* from the death of a peer to its detection */
-#define VERBS_SILENT_TICKS	10u	/* more than the transport's retries take */
-#define VERBS_SENDS	(2 * WIRE_SLOTS)	/* messages in flight */
+#define VERBS_DEAD_S	8u		/* at most, from the death of a peer to its detection */
+#define VERBS_SILENT_TICKS	10u	/* the transport's retries take less */
+#define VERBS_SENDS	(2 * WIRE_SLOTS)	/* messages in flight, at most */
 #define VERBS_RECEIVES	(2 * WIRE_SLOTS + 8)
-#define VERBS_SGES	32u		/* pieces of a WRITE or READ, if the device can */
-#define VERBS_SGES_MIN	5u		/* below that the device is refused */
+#define VERBS_SGES	32u		/* pieces of a WRITE or READ, at most */
+#define VERBS_SGES_MIN	5u		/* a device with fewer is refused */
 #define VERBS_WRITES	4u		/* WRITEs of a request, at most */
 
 struct verbs;
 
 /**
- * struct verbs_user - what the user of a connection does
- * @message: a message has come; may call verbs_cut(), but not verbs_close()
- * @sent: a message has arrived at the other side; @tag as given to verbs_send()
+ * struct verbs_user - callbacks of the user of a connection; none may call verbs_close()
+ * @message: a message has come
+ * @sent: the other side has a message; @tag as given to verbs_send()
  * @read: an RDMA READ is done; @tag as given to verbs_read()
- * @broken: the connection is over; @error is a negative errno
+ * @broken: the connection is over, the last callback; @error is a negative errno, @why a text
  */
 struct verbs_user {
 	void (*message)(struct verbs *verbs, const union wire_message *message, size_t length);
@@ -56,27 +54,27 @@ struct verbs_user {
 
 /**
  * struct verbs - a connection
- * @user: its user
- * @id: of the connection manager; owned by this connection from verbs_open() on
- * @pd: a protection domain of its own: keys of one connection are not valid on another
- * @channel: of completions
- * @cq: completions
+ * @user: callbacks
+ * @id: of the connection manager; verbs_close() destroys it
+ * @pd: of this connection alone: its keys are not valid on other connections
+ * @channel: notifies of completions
+ * @cq: completions of sends and receives
  * @messages_mr: registration of @messages
- * @messages: VERBS_RECEIVES to receive into, then VERBS_SENDS to send
- * @sends: messages sent, in order
- * @sends_done: of these, completed
- * @tags: by message in flight
+ * @messages: VERBS_RECEIVES buffers to receive into, then VERBS_SENDS to send
+ * @sends: number of messages sent
+ * @sends_done: number of messages sent and completed
+ * @tags: of the messages in flight, by their number modulo VERBS_SENDS
  * @sges: pieces that a WRITE or READ can have
- * @heard_ns: when the other side last showed that it is alive
- * @pinging: a WRITE of no bytes is in flight
- * @silent: calls of verbs_tick() since @heard_ns that saw no completion. They are counted, not
- *	timed: a thread that did not run has not looked for completions either
+ * @heard_ns: when a send or receive last completed successfully; at first, when it was opened
+ * @pinging: a ping is in flight
+ * @silent: calls of verbs_tick() since the ping without a completion. verbs_tick() counts calls
+ *	instead of time: a thread that was delayed has not looked for completions either
  * @gone: the device is being removed
  * @over: @user->broken has been called, or the connection is cut
- * @loop: that polls @channel
- * @op: the poll
- * @polling: it is in flight
- * @next: in a list of connections to poll
+ * @loop: polls @channel; NULL: none does
+ * @op: the poll of @channel
+ * @polling: @op is in flight
+ * @next: in the list of all open connections
  */
 struct verbs {
 	const struct verbs_user *user;
@@ -110,13 +108,13 @@ void verbs_close(struct verbs *verbs);
 
 int verbs_qps(const struct verbs *verbs, uint32_t *own, uint32_t *other);
 
-/* How many messages can be sent now */
+/* How many more messages can be in flight now. */
 static inline uint32_t verbs_room(const struct verbs *verbs)
 {
 	return VERBS_SENDS - (uint32_t)(verbs->sends - verbs->sends_done);
 }
 
-/* If one of these fails, @user->broken is called later. */
+/* On an error, these functions call @user->broken before they return. */
 void verbs_send(struct verbs *verbs, const union wire_message *message, uint32_t tag);
 void verbs_write(struct verbs *verbs, struct ibv_sge *sges, uint32_t nr, uint64_t address,
 		 uint32_t key);
@@ -124,7 +122,6 @@ void verbs_read(struct verbs *verbs, struct ibv_sge *sge, uint64_t address, uint
 		uint32_t tag);
 void verbs_tick(struct verbs *verbs);
 
-/* An event of the connection manager that is not part of connecting. */
 void verbs_event(struct verbs *verbs, const struct rdma_cm_event *event);
 void verbs_break(struct verbs *verbs, int error, const char *why);
 bool verbs_gone(const struct rdma_cm_id *id);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Messages between a daemon and the server of its backup: see wire.h. */
+/* The messages of the protocol: see wire.h. */
 #include <endian.h>
 #include <string.h>
 
@@ -23,8 +23,8 @@ static const size_t lengths[WIRE_TYPES] = {
 };
 
 /**
- * wire_length - bytes of a message
- * @type: of the message
+ * wire_length - length of a message in bytes, without a tag
+ * @type: below WIRE_TYPES
  */
 size_t wire_length(enum wire_type type)
 {
@@ -32,10 +32,10 @@ size_t wire_length(enum wire_type type)
 }
 
 /**
- * wire_seal - fill in the head
- * @message: its other fields are set or will be
+ * wire_seal - fill in the head of a message
+ * @message: the caller fills in the rest
  * @type: of the message
- * @version: of its head
+ * @version: for the head
  */
 void wire_seal(union wire_message *message, enum wire_type type, unsigned int version)
 {
@@ -47,8 +47,8 @@ void wire_seal(union wire_message *message, enum wire_type type, unsigned int ve
 }
 
 /**
- * wire_check_name - is this a name as the protocol has them?
- * @name: from a peer
+ * wire_check_name - is a name valid?
+ * @name: from a peer, not necessarily with a final zero
  *
  * Return: NULL, or what is wrong with it.
  */
@@ -65,18 +65,17 @@ const char *wire_check_name(const char name[WIRE_NAME])
 }
 
 /**
- * wire_check - is this a message?
- * @message: what came in, WIRE_BYTES of room, whatever is in it
- * @length: how much came in
+ * wire_check - is a message valid?
+ * @message: unchecked, WIRE_BYTES of room
+ * @length: bytes received
+ * @version: the version in use; 0: not agreed on yet
+ * @tag: bytes of the tag at the end, which this function does not check
  *
- * @version: that has been agreed on; 0: none yet
- * @tag: bytes of a tag at its end, which are not looked at here
+ * Checks what the message alone shows: names are valid, reserved fields are zero, the length is
+ * that of the type. Of a HELLO or REFUSE below WIRE_VERSION_MIN it checks only the head, from
+ * which the receiver learns the version.
  *
- * Only what can be told from the message alone: names end, reserved fields are
- * zero, the length is that of the type.  Of a version below WIRE_VERSION_MIN only
- * the head of HELLO and REFUSE is looked at, which tell each other's versions.
- *
- * Returns NULL, or what is wrong.
+ * Return: NULL, or what is wrong.
  */
 const char *wire_check(const union wire_message *message, size_t length, unsigned int version,
 		       size_t tag)
@@ -124,7 +123,7 @@ const char *wire_check(const union wire_message *message, size_t length, unsigne
 
 /* ---- Proofs ------------------------------------------------------------ */
 
-/* Both sides have given a nonce: neither can be made to repeat a proof. */
+/* HELLO and CHALLENGE have a nonce of each side: an attacker cannot replay a proof. */
 static void begin(struct hmac_sha256_ctx *hmac, const struct secret *key, const char *side,
 		  const struct wire_link *link, const struct wire_hello *hello,
 		  const struct wire_challenge *challenge)
@@ -132,7 +131,7 @@ static void begin(struct hmac_sha256_ctx *hmac, const struct secret *key, const 
 	__le32 qps[2] = { htole32(link->client_qp), htole32(link->server_qp) };
 
 	hmac_sha256_set_key(hmac, key->length, key->bytes);
-	/* With its zero: what follows cannot be taken for a part of it. */
+	/* Include the final zero, to separate @side from the bytes that follow. */
 	hmac_sha256_update(hmac, strlen(side) + 1, (const uint8_t *)side);
 	hmac_sha256_update(hmac, sizeof(qps), (const uint8_t *)qps);
 	hmac_sha256_update(hmac, sizeof(*hello), (const uint8_t *)hello);
@@ -140,11 +139,11 @@ static void begin(struct hmac_sha256_ctx *hmac, const struct secret *key, const 
 }
 
 /**
- * wire_prove_client - the proof of the client
+ * wire_prove_client - compute the proof of the client
  * @key: the secret
- * @link: the connection
- * @hello: as it was sent
- * @challenge: as it was sent
+ * @link: the queue pairs of the connection
+ * @hello: as the client sent it
+ * @challenge: as the server sent it
  * @mac: out
  */
 void wire_prove_client(const struct secret *key, const struct wire_link *link,
@@ -159,13 +158,13 @@ void wire_prove_client(const struct secret *key, const struct wire_link *link,
 }
 
 /**
- * wire_prove_server - the proof of the server, which covers all that it says
+ * wire_prove_server - compute the proof of the server, which covers ACCEPT
  * @key: the secret
- * @link: the connection
- * @hello: as it was sent
- * @challenge: as it was sent
- * @accept: that is to be sent
- * @mac: out, may lie in @accept
+ * @link: the queue pairs of the connection
+ * @hello: as the client sent it
+ * @challenge: as the server sent it
+ * @accept: complete except for its @mac
+ * @mac: out; may be @accept->mac
  */
 void wire_prove_server(const struct secret *key, const struct wire_link *link,
 		       const struct wire_hello *hello, const struct wire_challenge *challenge,
@@ -196,16 +195,15 @@ static void make_direction(const struct secret *key, const char *side,
 }
 
 /**
- * wire_directions - derive the keys of a connection
+ * wire_directions - derive the tag keys of a connection
  * @key: the secret
- * @link: the connection
- * @hello: as it was sent
- * @challenge: as it was sent
- * @to_server: out
- * @to_client: out
+ * @link: the queue pairs of the connection
+ * @hello: as the client sent it
+ * @challenge: as the server sent it
+ * @to_server: out: for messages to the server
+ * @to_client: out: for messages to the client
  *
- * The keys are those of this connection and direction alone: both nonces and both queue pairs
- * are in them.
+ * Both nonces and both queue pairs go into the keys: no other connection or direction has them.
  */
 void wire_directions(const struct secret *key, const struct wire_link *link,
 		     const struct wire_hello *hello, const struct wire_challenge *challenge,
@@ -215,7 +213,7 @@ void wire_directions(const struct secret *key, const struct wire_link *link,
 	make_direction(key, "lsmem to client", link, hello, challenge, to_client);
 }
 
-/* The number is not sent: messages of a reliable connection come in their order, or it ends. */
+/* No message carries its sequence number: a reliable connection delivers in order or ends. */
 static void make_tag(struct wire_direction *direction, const union wire_message *message,
 		     size_t length, uint8_t tag[WIRE_TAG])
 {
@@ -227,10 +225,10 @@ static void make_tag(struct wire_direction *direction, const union wire_message 
 }
 
 /**
- * wire_tag - end a message with its tag
- * @direction: to the other side; its sequence number goes on
- * @message: sealed; the tag is added to the length in its head
- * @length: of the message without the tag, at most WIRE_BYTES - WIRE_TAG
+ * wire_tag - append the tag to a message
+ * @direction: to the other side; its sequence number grows by one
+ * @message: complete; the length in its head grows by WIRE_TAG
+ * @length: bytes without the tag, at most WIRE_BYTES - WIRE_TAG
  */
 void wire_tag(struct wire_direction *direction, union wire_message *message, size_t length)
 {
@@ -240,11 +238,11 @@ void wire_tag(struct wire_direction *direction, union wire_message *message, siz
 
 /**
  * wire_tagged - is a message the one that the other side sent next?
- * @direction: from the other side; its sequence number goes on
- * @message: what came
- * @length: bytes of it, with the tag
+ * @direction: from the other side; its sequence number grows by one
+ * @message: unchecked, WIRE_BYTES of room
+ * @length: bytes received, including the tag
  *
- * Return: false: it was changed, forged, replayed, or is of another connection.
+ * Return: false: a third party has changed, forged, replayed or dropped a message.
  */
 bool wire_tagged(struct wire_direction *direction, const union wire_message *message,
 		 size_t length)
@@ -262,7 +260,7 @@ bool wire_tagged(struct wire_direction *direction, const union wire_message *mes
  * @a: one
  * @b: the other
  *
- * In a time that does not tell where they differ.
+ * The time that it takes does not depend on where they differ.
  */
 bool wire_equal(const uint8_t a[WIRE_MAC], const uint8_t b[WIRE_MAC])
 {
@@ -270,8 +268,8 @@ bool wire_equal(const uint8_t a[WIRE_MAC], const uint8_t b[WIRE_MAC])
 }
 
 /**
- * wire_reason - why a server refuses, in words
- * @reason: WIRE_REASON_*, or a number not known here
+ * wire_reason - describe why a server refuses
+ * @reason: WIRE_REASON_*, or any other number
  */
 const char *wire_reason(uint32_t reason)
 {
@@ -290,7 +288,7 @@ const char *wire_reason(uint32_t reason)
 }
 
 /**
- * wire_scheme - is a path meant to be an export of another host?
+ * wire_scheme - does a path begin with "rdma://"?
  * @path: of a backup
  */
 bool wire_scheme(const char *path)
@@ -303,7 +301,7 @@ bool wire_scheme(const char *path)
  * @text: rdma://HOST[:PORT][/NAME]
  * @address: out
  *
- * Returns whether it is one.
+ * Return: whether @text is such an address.
  */
 bool wire_address(const char *text, struct wire_address *address)
 {

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a daemon and the server of its backup say to each other: the one
- * description of every byte.  Documentation/protocol.rst tells the same with
- * its reasons.
+ * The protocol between a daemon and the server of its backup: the only definition of the bytes.
+ * Documentation/protocol.rst describes the protocol and gives the reasons.
  *
- * A message is one SEND of a reliable RDMA connection: a head and what its
- * type asks for, of exactly that length.  All integers are little-endian.
+ * A message is one SEND of a reliable RDMA connection: a head, and the fields of its type. The
+ * length of a message is fixed by its type. All integers are little-endian.
  *
  *	daemon				server
  *	HELLO	------------------->
  *		<-------------------	CHALLENGE
  *	PROOF	------------------->
  *		<-------------------	ACCEPT, or REFUSE and the end
- *	then, many at a time, one for each slot:
+ *	then requests, at most one per slot at a time:
  *	RDMA WRITE into the slot; WRITE ------->
  *		<-------------------	RECEIVED, if HELLO asked for it
  *		<-------------------	DONE
@@ -21,17 +20,16 @@
  *	FLUSH	------------------->
  *		<-------------------	DONE
  *
- * HELLO says which versions the client speaks, CHALLENGE which the server does; the highest
- * that both speak is used.  The layouts of HELLO, CHALLENGE and REFUSE are the same in each
- * version from WIRE_VERSION_MIN on.  From WIRE_VERSION_TAGS on each message after ACCEPT ends
- * with a tag of WIRE_TAG bytes.
+ * HELLO states the versions that the client speaks, CHALLENGE those of the server. Both use the
+ * highest version that they have in common. HELLO, CHALLENGE and REFUSE have the same layout in
+ * all versions from WIRE_VERSION_MIN on. From WIRE_VERSION_TAGS on, each message after ACCEPT
+ * ends with a tag of WIRE_TAG bytes.
  *
- * Bulk data are moved by the daemon alone, from its memory to the server's
- * slots and back: the server never has a key to the daemon's memory, and the
- * keys to the slots are the connection's own and end with it.
+ * Only the daemon moves bulk data, between its memory and the server's slots. The server never
+ * has a key to the daemon's memory. The key to the slots belongs to one connection and becomes
+ * invalid when the connection ends.
  *
- * Nothing here does I/O.  What comes from the other side is looked at by
- * wire_check() first, whatever it is.
+ * Nothing here does I/O. wire_check() checks every message before anything else reads it.
  */
 #ifndef LSMEMD_WIRE_H
 #define LSMEMD_WIRE_H
@@ -48,16 +46,16 @@
 #include "base/secret.h"
 
 #define WIRE_MAGIC	0x574d534cu	/* "LSMW" */
-#define WIRE_VERSION_MIN	3u	/* lowest and highest version spoken here */
+#define WIRE_VERSION_MIN	3u	/* lowest and highest version of this build */
 #define WIRE_VERSION_MAX	4u
-#define WIRE_VERSION_TAGS	4u	/* messages after ACCEPT bear a tag */
-#define WIRE_PORT	"7471"		/* unless the address says otherwise */
+#define WIRE_VERSION_TAGS	4u	/* messages after ACCEPT end with a tag */
+#define WIRE_PORT	"7471"		/* if the address names none */
 #define WIRE_NONCE	32u
 #define WIRE_MAC	32u		/* HMAC-SHA256 */
-#define WIRE_TAG	16u		/* its first bytes */
-#define WIRE_NAME	64u		/* bytes, a final zero among them */
+#define WIRE_TAG	16u		/* bytes of a tag: the first ones of a HMAC-SHA256 */
+#define WIRE_NAME	64u		/* bytes, including the final zero */
 #define WIRE_BYTES	256u		/* no message is longer */
-#define WIRE_SLOTS	64u		/* most of a connection */
+#define WIRE_SLOTS	64u		/* at most, per connection */
 
 enum wire_type {
 	WIRE_HELLO	= 1,
@@ -78,91 +76,91 @@ struct wire_head {
 	__le32 magic;
 	__le16 version;
 	__le16 type;
-	__le32 length;		/* of the message, head included */
+	__le32 length;		/* bytes of the message, including the head and the tag */
 	__le32 zero;
 };
 
-#define WIRE_READ_ONLY	1u	/* HELLO: beside the holder of the export; writes are refused */
-#define WIRE_RECEIPTS	2u	/* HELLO: RECEIVED is wanted for each WRITE */
+#define WIRE_READ_ONLY	1u	/* HELLO: the client only reads; it does not ask for the hold */
+#define WIRE_RECEIPTS	2u	/* HELLO: the server sends RECEIVED for each WRITE */
 
-#define WIRE_FEATURE_RECEIPTS	1u	/* RECEIVED is known */
-#define WIRE_FEATURES		WIRE_FEATURE_RECEIPTS	/* all that are known here */
+#define WIRE_FEATURE_RECEIPTS	1u	/* the sender knows RECEIVED */
+#define WIRE_FEATURES		WIRE_FEATURE_RECEIPTS	/* all of this build */
 
 struct wire_hello {
 	struct wire_head head;	/* version: the highest that the client speaks */
 	__le32 flags;
-	__le16 lowest;		/* version that the client speaks */
+	__le16 lowest;		/* lowest version that the client speaks */
 	__le16 zero;
-	__le64 term;		/* takes the hold from a lower one; 0: takes it from none */
-	__le64 features;	/* WIRE_FEATURE_*; a bit that is not known means nothing */
+	__le64 term;		/* fences a holder with a lower term; 0: fences none */
+	__le64 features;	/* WIRE_FEATURE_*; the server ignores unknown bits */
 	__u8 nonce[WIRE_NONCE];
 	char name[WIRE_NAME];	/* of the export */
-	char who[WIRE_NAME];	/* is asking, for the log of the server */
+	char who[WIRE_NAME];	/* name of the client, for the server's log */
 };
 
 struct wire_challenge {
-	struct wire_head head;	/* version: the one that is used */
-	__le16 lowest;		/* version that the server speaks */
+	struct wire_head head;	/* version: the one that both use from now on */
+	__le16 lowest;		/* lowest and highest version that the server speaks */
 	__le16 highest;
 	__le32 zero;
-	__le64 features;	/* of HELLO's, those that the server has */
+	__le64 features;	/* the bits of HELLO that the server has, too */
 	__u8 nonce[WIRE_NONCE];
 };
 
 struct wire_proof {
 	struct wire_head head;
-	__u8 mac[WIRE_MAC];	/* of "lsmem client", the link, HELLO, CHALLENGE */
+	__u8 mac[WIRE_MAC];	/* over "lsmem client", the link, HELLO, CHALLENGE */
 };
 
-#define WIRE_VOLATILE	1u	/* ACCEPT: a flush is needed for anything to last */
-#define WIRE_HELD	2u	/* ACCEPT of a reader: another client may write meanwhile */
+#define WIRE_VOLATILE	1u	/* ACCEPT: writes are durable only after a flush */
+#define WIRE_HELD	2u	/* ACCEPT of a reader: another client has the hold and may write */
 
 struct wire_accept {
 	struct wire_head head;
 	__le32 flags;
 	__le32 slots;		/* 1..WIRE_SLOTS */
-	__le32 slot_bytes;	/* longest request */
-	__le32 key;		/* to the slots */
-	__le64 address;		/* of slot 0; the others follow */
+	__le32 slot_bytes;	/* bytes of a slot, the longest request */
+	__le32 key;		/* RDMA key of the slots */
+	__le64 address;		/* RDMA address of slot 0; the others follow */
 	__le64 bytes;		/* of the export */
-	__le32 logical;
+	__le32 logical;		/* as in struct backup_limits */
 	__le32 physical;
-	__le64 term;		/* highest that was granted */
-	__u8 mac[WIRE_MAC];	/* of "lsmem server", the link, HELLO, CHALLENGE, ACCEPT up to here */
+	__le64 term;		/* highest that a client has asked for */
+	__u8 mac[WIRE_MAC];	/* over "lsmem server", the link, HELLO, CHALLENGE, ACCEPT before @mac */
 };
 
 enum wire_reason {
-	WIRE_REASON_VERSION	= 1,	/* none in common; @lowest and @highest are the server's */
-	WIRE_REASON_PROOF	= 2,	/* the secrets differ */
-	WIRE_REASON_EXPORT	= 3,	/* there is none of this name */
-	WIRE_REASON_HELD	= 4,	/* by @who */
-	WIRE_REASON_TERM	= 5,	/* @term was granted, to @who */
+	WIRE_REASON_VERSION	= 1,	/* no version in common */
+	WIRE_REASON_PROOF	= 2,	/* the client has not proved the secret */
+	WIRE_REASON_EXPORT	= 3,	/* the server has no export of this name */
+	WIRE_REASON_HELD	= 4,	/* @who has the hold */
+	WIRE_REASON_TERM	= 5,	/* @who has asked for @term, which is not lower */
 	WIRE_REASON_BUSY	= 6,	/* the server has no room */
-	WIRE_REASON_FENCED	= 7,	/* at any time: @who took the hold with @term */
+	WIRE_REASON_FENCED	= 7,	/* sent at any time: @who takes the hold with @term */
 	WIRE_REASON_FAR		= 8,	/* the term is too far above @term, see hold.h */
 	WIRE_REASONS
 };
 
 struct wire_refuse {
 	struct wire_head head;
-	__le32 reason;
-	__le16 lowest;		/* version that the server speaks */
+	__le32 reason;		/* enum wire_reason */
+	__le16 lowest;		/* lowest and highest version that the server speaks */
 	__le16 highest;
 	__le64 term;
 	char who[WIRE_NAME];
 };
 
-struct wire_request {		/* READ, WRITE, WRITE_DURABLE, FLUSH */
+struct wire_request {		/* READ, WRITE, WRITE_DURABLE, FLUSH; offset and length in bytes */
 	struct wire_head head;
 	__le32 slot;
 	__le32 length;		/* 0 for a flush */
 	__le64 offset;
 };
 
-struct wire_done {		/* DONE; RECEIVED: the bytes are in the server's memory */
+struct wire_done {		/* DONE; RECEIVED: the server has the bytes of a WRITE in memory */
 	struct wire_head head;
 	__le32 slot;
-	__le32 error;		/* an errno of Linux, 0: none, as in RECEIVED */
+	__le32 error;		/* a positive errno of Linux; 0: none; RECEIVED: always 0 */
 };
 
 union wire_message {
@@ -189,17 +187,17 @@ _Static_assert(sizeof(struct wire_done) == 24, "DONE, RECEIVED");
 _Static_assert(sizeof(union wire_message) == WIRE_BYTES, "no message is longer");
 
 /**
- * struct wire_link - the queue pairs that a conversation is carried by
- * @client_qp: number of the client's, as its device has it; 0: the transport has none
- * @server_qp: number of the server's, likewise
+ * struct wire_link - the two queue pairs of a connection
+ * @client_qp: number of the client's queue pair; 0 on iWARP, where peers do not know it
+ * @server_qp: number of the server's queue pair, likewise
  */
 struct wire_link {
 	uint32_t client_qp, server_qp;
 };
 
 /**
- * struct wire_direction - what tags the messages of one side
- * @hmac: with the key of this connection and direction
+ * struct wire_direction - tags the messages that one side sends
+ * @hmac: keyed for this connection and direction
  * @sequence: number of the next message
  */
 struct wire_direction {
@@ -207,7 +205,6 @@ struct wire_direction {
 	uint64_t sequence;
 };
 
-/* Sealed messages: the head is filled in, the rest is the caller's. */
 void wire_seal(union wire_message *message, enum wire_type type, unsigned int version);
 size_t wire_length(enum wire_type type);
 
@@ -236,9 +233,9 @@ const char *wire_reason(uint32_t reason);
 
 /**
  * struct wire_address - rdma://HOST[:PORT][/NAME]
- * @host: a name or an address; one of IPv6 is written in brackets
- * @port: WIRE_PORT unless it is said
- * @name: of the export, "" if it is not said
+ * @host: a name or an address, without the brackets of IPv6
+ * @port: WIRE_PORT if the text names none
+ * @name: of the export; "" if the text names none
  */
 struct wire_address {
 	char host[ADDRESS_HOST];
