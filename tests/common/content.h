@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * Contents of objects and blocks that can be checked: 8-byte words, of which the first is the
- * serial number of the write, the second the id of what is written, and each other follows from
- * both and from its place, so that no part of other contents is taken for right.
+ * Contents of objects and blocks that can be checked.  They are 8-byte words: the first is the
+ * serial number of the write, the second the id of the object or block, and each other word
+ * depends on both and on its place.  So bytes of another write, of another object or from
+ * another place are found to be wrong.
  */
 #ifndef TESTS_COMMON_CONTENT_H
 #define TESTS_COMMON_CONTENT_H
@@ -11,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define CONTENT_MIN	16u	/* bytes that name serial and id */
+#define CONTENT_MIN	16u	/* bytes that hold serial and id */
 
 /* Word @i */
 static inline uint64_t content_word(uint64_t id, uint64_t serial, uint32_t i)
@@ -22,7 +23,7 @@ static inline uint64_t content_word(uint64_t id, uint64_t serial, uint32_t i)
 	       i * 0x0101010101010101ull;
 }
 
-/* Byte @i, as on a little-endian machine */
+/* Byte @i, as content_fill() stores it on a little-endian machine */
 static inline uint8_t content_byte(uint64_t id, uint64_t serial, uint32_t i)
 {
 	return (uint8_t)(content_word(id, serial, i / 8) >> i % 8 * 8);
@@ -40,7 +41,7 @@ static inline void content_fill(void *data, uint32_t length, uint64_t id, uint64
 	}
 }
 
-/* Is every byte right? */
+/* Is every byte the one that content_fill() writes? */
 static inline bool content_is(const void *data, uint32_t length, uint64_t id, uint64_t serial)
 {
 	const uint8_t *bytes = data;
@@ -55,7 +56,10 @@ static inline bool content_is(const void *data, uint32_t length, uint64_t id, ui
 	return true;
 }
 
-/* Is every byte right for some serial number? @length >= CONTENT_MIN; @serial: out */
+/*
+ * Is every byte right for @id and the serial number in the first word?
+ * @length: in bytes; false below CONTENT_MIN.  @serial: out, the first word.
+ */
 static inline bool content_right(const void *data, uint32_t length, uint64_t id, uint64_t *serial)
 {
 	if (length < CONTENT_MIN)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
  * Repeatable random numbers: splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom
- * number generators", 2014). Any state begins a sequence.
+ * number generators", 2014). Any value of the state begins a sequence.
  */
 #ifndef TESTS_COMMON_RANDOM_H
 #define TESTS_COMMON_RANDOM_H
@@ -24,7 +24,7 @@ static inline uint32_t random_below(uint64_t *state, uint64_t n)
 	return (random_next(state) >> 32) * n >> 32;
 }
 
-/* True in @percent of 100 */
+/* True in @percent of 100 calls */
 static inline bool random_chance(uint64_t *state, uint32_t percent)
 {
 	return random_below(state, 100) < percent;

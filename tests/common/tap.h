@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
-/* The Test Anything Protocol, version 13: what a test program prints. */
+/* The Test Anything Protocol, version 13: the output of a test program. */
 #ifndef TESTS_COMMON_TAP_H
 #define TESTS_COMMON_TAP_H
 
@@ -9,7 +9,7 @@
 
 static int tap_nr, tap_failed;
 
-/* One test and its name. */
+/* Print the result of one test and its name, a printf() format. Returns @ok. */
 static inline bool __attribute__((format(printf, 2, 3)))
 tap_ok(bool ok, const char *format, ...)
 {
@@ -27,7 +27,7 @@ tap_ok(bool ok, const char *format, ...)
 
 #define tap_note(...) do { printf("# " __VA_ARGS__); putchar('\n'); fflush(stdout); } while (0)
 
-/* One test of two integers: both are printed when they differ. */
+/* One test: are two integers equal?  If they differ, print both. */
 #define tap_is(got, wanted, ...)						\
 	do {									\
 		long long tap_got = (long long)(got);				\
@@ -38,7 +38,10 @@ tap_ok(bool ok, const char *format, ...)
 				 __LINE__, tap_got, tap_wanted);		\
 	} while (0)
 
-/* One of the checks behind one line of output: the first that fails is named. */
+/*
+ * One of several checks that make one test.  If it fails, print it, and return false from the
+ * function that contains it.
+ */
 #define CHECK(condition)							\
 	do {									\
 		if (!(condition)) {						\
@@ -47,7 +50,7 @@ tap_ok(bool ok, const char *format, ...)
 		}								\
 	} while (0)
 
-/* Prints the plan, last; returns the exit status of the program. */
+/* Print the plan, after the last test. Returns the exit status of the program. */
 static inline int tap_end(void)
 {
 	printf("1..%d\n", tap_nr);

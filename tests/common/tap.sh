@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-# TAP for tests in bash: sourced, not run. $scratch is a directory that goes when the test ends.
+# TAP for tests in bash: sourced, not run. $scratch is a directory; the trap on EXIT removes it.
 scratch=$(mktemp -d "${TMPDIR:-/var/tmp}/lsmem-test.XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT
 count=0
 failed=0
 status=0
 
-# result NAME: a test, by the exit status of the last command
+# result NAME: one test; it passes if the exit status of the command before it is 0
 result()
 {
 	local good=$?
@@ -18,7 +18,8 @@ result()
 	return $good
 }
 
-# ok NAME COMMAND ..: a test; what it and the last "run" said is shown when it fails
+# ok NAME COMMAND ..: one test; it passes if the command succeeds. If it fails, print the output of
+# the command, and the standard error of the last "run"
 ok()
 {
 	local name=$1
@@ -30,15 +31,15 @@ ok()
 	return 1
 }
 
-# is NAME GOT WANTED: a test
+# is NAME GOT WANTED: one test; it passes if both are equal
 is()
 {
 	[ "$2" = "$3" ]
 	result "$1" || printf '# got:    %s\n# wanted: %s\n' "$2" "$3"
 }
 
-# run COMMAND ..: its exit status in $status, its output in $scratch/out and $scratch/err; a program
-# has a minute for it
+# run COMMAND ..: run a command; its exit status is in $status, its output in $scratch/out and
+# $scratch/err. A program is killed after a minute; a function is not
 run()
 {
 	status=0
@@ -46,7 +47,7 @@ run()
 	"$@" >"$scratch/out" 2>"$scratch/err" || status=$?
 }
 
-# tap_end: the plan; last, as its exit status is the test's
+# tap_end: print the plan. The last command of a test: its exit status becomes that of the test
 tap_end()
 {
 	echo "1..$count"

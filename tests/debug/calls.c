@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Random callers: the processes, the watch over them, and what was found.
+ * Random calls: the processes, the watchdog, and the results.
  *
- * Two processes without privilege, which were given descriptors before they lost
- * it, and one of root's, each with a few threads, make $LSMEM_CALLS calls in all;
- * a fourth process works as programs should, and looks whether all stays well.
- * The parent follows the durable store and watches: a call that does not return
- * is named.  A store that no caller is told of is to be as it was.
+ * Two processes without privilege and one of root, each with a few threads, make $LSMEM_CALLS
+ * calls in all.  The unprivileged processes have opened descriptors before they dropped their
+ * privilege.  A fourth process uses the stores as a correct program does, and checks that its
+ * calls succeed (calls_load.c).  The parent is the daemon of the durable store and the watchdog: it
+ * reports a call that does not return.  One more store, the canary, is unknown to the callers; it
+ * must not change.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,9 +35,9 @@
 #include "calls.h"
 
 #define CALLS_DEFAULT	1000000u
-#define SECONDS_DEFAULT	600u	/* $TEST_SECONDS, of tests/run */
+#define SECONDS_DEFAULT	600u	/* without $TEST_SECONDS, which tests/run sets */
 #define HANG_SECONDS	60u
-#define END_SECONDS	60u	/* for all to end, and as much again to clear away */
+#define END_SECONDS	60u	/* for all processes to end, and again to destroy the stores */
 #define CANARIES	64u
 #define CANARY_BYTES	3000u
 #define FAILURES_SHOWN	8
@@ -111,7 +112,7 @@ static int open_store(uint32_t store, int flags)
 	return fd;
 }
 
-/* What a process is given, before it loses its privilege. */
+/* Open the descriptors of a process, before it drops its privilege. */
 static void process_init(struct process *process, bool root)
 {
 	uint32_t store;
@@ -159,7 +160,7 @@ static void process_main(uint32_t number, bool root)
 	_exit(0);
 }
 
-/* What is left of a process after exec: descriptors that stay open, no windows. */
+/* The program that a child of run_fork() executes: descriptors stay open, windows do not. */
 static int child_program(void)
 {
 	struct lsmem_query query = { .size = sizeof(query) };
@@ -242,7 +243,7 @@ static int stores_create(struct follower *follower)
 	return 0;
 }
 
-/* A store that may still be looked at by udev, or be held by what is being closed. */
+/* Destroy a store. udev may have its disk open, and descriptors may still be closing: wait. */
 static int destroy_named(const char *name)
 {
 	uint64_t end = now_ms() + 20000;
@@ -260,7 +261,7 @@ static int destroy_named(const char *name)
 	return ret;
 }
 
-/* All that are left, of all callers; how many would not go. */
+/* Destroy all stores that are left. Returns how many could not be destroyed. */
 static uint32_t stores_destroy(void)
 {
 	DIR *dir = opendir("/sys/class/lsmem");
@@ -331,9 +332,9 @@ static bool canary_right(struct canary *canary)
 	return true;
 }
 
-/* ---- The watch ---------------------------------------------------------- */
+/* ---- The watchdog ------------------------------------------------------- */
 
-/* Which call it is that does not return, and where it is. */
+/* Print the call of a caller that does not return, and its stack in the kernel. */
 static void show_hang(uint32_t caller)
 {
 	const struct progress *p = &shared->progress[caller];
@@ -356,7 +357,7 @@ static void show_hang(uint32_t caller)
 		fclose(file);
 }
 
-/* Wait until all calls are made; false when that takes too long, or one hangs. */
+/* Wait until all calls are made. False if that takes too long, a call hangs or a process ends. */
 static bool watch(const pid_t *children, uint64_t seconds)
 {
 	uint64_t end = now_ms() + seconds * 1000, seen[CALLERS] = { 0 }, since[CALLERS];
@@ -394,7 +395,7 @@ static bool watch(const pid_t *children, uint64_t seconds)
 	return true;
 }
 
-/* All end, each within its time; who does not is killed. */
+/* Tell all processes to end, and wait for them; kill those that take too long. */
 static void processes_end(const pid_t *children)
 {
 	uint64_t end = now_ms() + END_SECONDS * 1000;
@@ -422,9 +423,9 @@ static void processes_end(const pid_t *children)
 	}
 }
 
-/* ---- What was found ----------------------------------------------------- */
+/* ---- Results ------------------------------------------------------------ */
 
-/* For each call: how often, and with which errors.  How many never did what they do? */
+/* Print how often each call was made, and its errors. Returns how many calls never succeeded. */
 static uint32_t show_counts(void)
 {
 	uint32_t kind, i, error, useless = 0;
@@ -476,7 +477,7 @@ static bool limits_right(void)
 	return right;
 }
 
-/* A test for each thing that callers look for. */
+/* The test for one verdict. */
 static void report(enum verdict verdict, const char *name)
 {
 	if (atomic_load(&shared->failures[verdict]))
@@ -537,7 +538,7 @@ static void verdicts(struct canary *canary, struct follower *follower, bool cove
 	}
 	ksft_test_result(passes[STORE_WORK] > 0 && passes[STORE_DURABLE] > 0 &&
 			 (passes[STORE_BLOCK] > 0 || shared->budget < CALLS_DEFAULT), "the cleaner has worked\n");
-	/* A short run may miss what only root does, and seldom. */
+	/* A short run may miss calls that only root makes, and seldom. */
 	ksft_test_result(!show_counts() || shared->budget < CALLS_DEFAULT,
 			 "every call has succeeded at least once\n");
 	if (!covered)
@@ -569,7 +570,7 @@ int main(int argc, char **argv)
 	    socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, shared->passing))
 		ksft_exit_fail_msg("memory, sockets: %s\n", strerror(errno));
 	shared->budget = number_of("LSMEM_CALLS", CALLS_DEFAULT);
-	crc32c(0, "", 1);	/* its table, before there are threads */
+	crc32c(0, "", 1);	/* initialise its table before there are threads */
 	ret = canary_create(&canary) ?: stores_create(&follower);
 	if (ret)
 		ksft_exit_fail_msg("stores: %s\n", strerror(-ret));

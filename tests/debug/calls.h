@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Random callers of everything that lsmem lets in.
+ * Random calls of all interfaces of lsmem.
  *
- * A program is a few calls; a call is a line of a table (calls_describe.c) and a
- * gene for each of its fields, which says how the field is made: valid, at a
- * bound, of something that has gone, of something else, garbage, none.  What
- * calls return (handles, descriptors, windows, events) is kept, and later calls
- * use it.  Where the kernel has KCOV, programs that reached new code of the
- * module are kept and come again, changed.
+ * A program is a sequence of a few calls.  A call is an entry of a table (calls_describe.c) and a
+ * gene for each of its fields.  The gene decides the value: valid, at a bound, of an object that
+ * has been freed, of another object, garbage, or none.  Handles, descriptors, windows and events
+ * that calls return are recorded for later calls.  If the kernel has KCOV, programs that have
+ * reached new code of the module are kept, and used again with changes.
  *
- *	calls.c			processes, the watch over them, what was found
- *	calls_describe.c	the calls and their fields
- *	calls_make.c		how fields, buffers and descriptors are made
- *	calls_run.c		calls that are no plain ioctl
- *	calls_repl.c		a daemon that knows what it does, and does not
- *	calls_cover.c		programs: made, changed, kept
- *	calls_load.c		what goes on meanwhile, and must go well
+ *	calls.c			the processes, the watchdog, the results
+ *	calls_describe.c	the table of calls and their fields
+ *	calls_make.c		makes fields, buffers and descriptors; judges results
+ *	calls_run.c		calls that are not a single ioctl with a fixed structure
+ *	calls_repl.c		calls of a daemon
+ *	calls_cover.c		makes, changes and keeps programs
+ *	calls_load.c		a load beside the random calls, which must succeed
  */
 #ifndef TESTS_DEBUG_CALLS_H
 #define TESTS_DEBUG_CALLS_H
@@ -43,20 +42,20 @@
 
 /* ---- Stores ------------------------------------------------------------- */
 
-/* The first three are there from beginning to end, and have their daemon. */
+/* The first three exist during the whole test. */
 enum {
 	STORE_WORK,		/* volatile, objects */
-	STORE_DURABLE,		/* objects; followed */
+	STORE_DURABLE,		/* durable, objects; the parent is its daemon */
 	STORE_BLOCK,		/* volatile, blocks */
-	STORE_DYNAMIC,		/* those that callers make and destroy */
+	STORE_DYNAMIC,		/* from here on, stores that callers create and destroy */
 	STORES = STORE_DYNAMIC + 3,
 };
 
-#define POOL		512	/* handles remembered of a store */
+#define POOL		512	/* handles that a pool of a store holds */
 #define WORK_HANDLES	40000u
-#define LOAD_BLOCKS	4u	/* the last 1/n of the block store is the load's */
+#define LOAD_BLOCKS	4u	/* only the load writes to the last 1/n of the block store */
 
-/* Handles that calls have given or taken back; 0: none. */
+/* A ring of handles that calls have returned (live) or freed (stale); 0: none. */
 struct pool {
 	_Atomic uint32_t next;
 	struct {
@@ -72,7 +71,7 @@ struct store_slot {
 	char name[LSMEM_NAME_BYTES];
 	bool block;
 	bool durable;
-	_Atomic uint64_t segment;	/* that was loaded last */
+	_Atomic uint64_t segment;	/* id of the segment that was loaded last */
 	struct pool live;
 	struct pool stale;
 };
@@ -80,10 +79,11 @@ struct store_slot {
 /* ---- Programs ----------------------------------------------------------- */
 
 /**
- * struct gene - how one field is made
- * @how: class, see how_of()
+ * struct gene - random numbers that decide the value of one field
+ * @how: its class, see how_of()
  * @at: where a pointer points, see place()
- * @small, @bits: which of its class
+ * @small: decides between variants of the value
+ * @bits: chooses a value of the class
  */
 struct gene {
 	uint8_t how;
@@ -104,9 +104,9 @@ struct program {
 
 enum how { VALID, BOUNDARY, STALE, FOREIGN, GARBAGE, NONE };
 
-/* ---- What all processes share ------------------------------------------- */
+/* ---- Memory that all processes share ------------------------------------ */
 
-/* What can go wrong: each is a test. */
+/* What a caller can find to be wrong; each is a test. */
 enum verdict {
 	VERDICT_HANG,
 	VERDICT_DEATH,
@@ -117,7 +117,7 @@ enum verdict {
 	VERDICTS,
 };
 
-/* What a caller is doing: written by it, looked at by the parent. */
+/* The present call and the counts of a caller, which the parent reads. */
 struct progress {
 	_Atomic uint64_t calls;
 	_Atomic int tid;
@@ -130,7 +130,7 @@ struct progress {
 	uint8_t bytes[128];
 	uint32_t counts[KINDS_MAX][ERRNOS];
 	uint32_t timed[KINDS_MAX];
-	uint64_t ns[KINDS_MAX];		/* all that were timed */
+	uint64_t ns[KINDS_MAX];		/* sum over the calls that were timed */
 };
 
 #define CORPUS		1024
@@ -138,18 +138,18 @@ struct progress {
 
 struct shared {
 	_Atomic bool stop;
-	_Atomic uint64_t made;	/* stores made by callers */
+	_Atomic uint64_t made;	/* number of stores that callers have created */
 	struct store_slot store[STORES];
-	_Atomic uint64_t owned[WORK_HANDLES / 64 + 1];	/* indices of the load's own objects */
-	struct lsmem_info info;		/* of STORE_WORK */
-	uint64_t block_bytes;		/* of STORE_BLOCK */
-	uint64_t budget;		/* calls wanted in all */
-	int passing[2];			/* sockets through which descriptors pass */
+	_Atomic uint64_t owned[WORK_HANDLES / 64 + 1];	/* handle indices of the load's objects */
+	struct lsmem_info info;		/* the info page of STORE_WORK */
+	uint64_t block_bytes;		/* size of STORE_BLOCK */
+	uint64_t budget;		/* calls to make in all */
+	int passing[2];			/* a pair of sockets to pass descriptors */
 	struct progress progress[CALLERS];
 	_Atomic uint64_t failures[VERDICTS];
 	char failure[VERDICTS][240];
-	_Atomic uint64_t sweeps;	/* of stores that were full */
-	_Atomic uint64_t refusals;	/* calls of which the errno was known */
+	_Atomic uint64_t sweeps;	/* how often a full store was swept, see sweep() */
+	_Atomic uint64_t refusals;	/* number of calls whose errno was known before */
 	_Atomic uint32_t corpus_nr;
 	struct program corpus[CORPUS];
 	_Atomic uint64_t covered;
@@ -166,11 +166,11 @@ void failed(enum verdict verdict, const char *format, ...)
 
 enum fd_kind {
 	FD_NONE,
-	FD_OBJECT,	/* of an object store */
+	FD_OBJECT,	/* an object store */
 	FD_CONTROL,
 	FD_REPL,
 	FD_BLOCK,
-	FD_OTHER,	/* not lsmem's */
+	FD_OTHER,	/* any other file, or one of unknown kind */
 	FD_KINDS,
 };
 
@@ -184,10 +184,14 @@ struct fd_slot {
 #define MODES		3	/* O_RDONLY, O_WRONLY, O_RDWR */
 
 /**
- * struct process - what the threads of a process share
- * @pinned: descriptors that are never closed: object stores by access mode
- * @block: of the block store: through the page cache, and O_DIRECT
- * @fds: those that come and go
+ * struct process - a process of callers; its threads share this
+ * @root: it has the privileges of root
+ * @pinned: STORE_WORK and STORE_DURABLE, by access mode; never closed
+ * @block: STORE_BLOCK through the page cache, and with O_DIRECT; never closed
+ * @control: /dev/lsmem-control; never closed
+ * @null: /dev/null; never closed
+ * @fds: descriptors that calls open and close
+ * @callers: its threads
  */
 struct process {
 	bool root;
@@ -200,70 +204,71 @@ struct process {
 };
 
 #define MAPS		8
-#define MAP_ROOM	(256ull << 20)	/* of address space for a window */
+#define MAP_ROOM	(256ull << 20)	/* bytes of address space for a window */
 
 enum window { WINDOW_INFO, WINDOW_SEGLETS, WINDOW_TABLE, WINDOW_HANDLES, WINDOW_SLOTS, WINDOWS };
 
 struct map_slot {
-	size_t length;		/* 0: nothing mapped */
+	size_t length;		/* in bytes; 0: nothing is mapped */
 	enum window window;
 	bool writable;
-	bool daemon;		/* of a replication descriptor */
+	bool daemon;		/* mapped through a replication descriptor */
 };
 
 #define HEAP_BYTES	(6u << 20)
-#define HEAP_VECTOR	(64u << 10)	/* where operations lie */
-#define HEAP_ARRAY	(512u << 10)	/* events, acknowledgements, entries */
-#define HEAP_DATA	(2u << 20)
+#define HEAP_VECTOR	(64u << 10)	/* offset in the heap: operations of a vector */
+#define HEAP_ARRAY	(512u << 10)	/* offset: events, acknowledgements, entries */
+#define HEAP_DATA	(2u << 20)	/* offset: data */
 #define AREA_BYTES	(2u << 20)
-#define GUARD		64u		/* bytes that are watched beyond a buffer */
+#define GUARD		64u		/* bytes behind a buffer that must not change */
 
 struct caller {
 	struct process *process;
 	struct progress *progress;
 	uint64_t random;
 	uint8_t *heap;
-	uint8_t *edge;		/* what is there ends here */
-	uint8_t *constant;	/* may only be read */
-	uint8_t *flip;		/* comes and goes */
-	uint8_t *arena;		/* windows, MAP_ROOM for each */
+	uint8_t *edge;		/* the end of a mapped area */
+	uint8_t *constant;	/* a read-only area */
+	uint8_t *flip;		/* an area whose protection run_flip() changes */
+	uint8_t *arena;		/* address space for windows, MAP_ROOM for each */
 	struct map_slot map[MAPS];
 	struct lsmem_event events[256];
 	uint32_t nr_events;
 	uint32_t generation_wanted;
-	bool child;		/* forked for a moment */
+	bool child;		/* this is the child of run_fork() */
 	uint64_t *kcov;
 	uint32_t (*counts)[ERRNOS];
 };
 
-/* Reading or writing memory that may not be there; false on SIGSEGV, SIGBUS. */
+/* Where touch_copy() continues after SIGSEGV or SIGBUS. */
 struct way_back {
 	sigjmp_buf at;
 };
 
 extern __thread struct way_back *touching;
+/* Copy from or to memory that may not be mapped. Returns false on SIGSEGV or SIGBUS. */
 bool touch_copy(void *to, const void *from, size_t length);
 
 /* ---- Making ------------------------------------------------------------- */
 
 enum field_kind {
 	FIELD_SIZE,	/* of the structure */
-	FIELD_CONST,	/* @low and nothing else, or @error */
-	FIELD_ZERO,	/* reserved */
-	FIELD_FLAGS,	/* of @low */
-	FIELD_ANY,	/* whatever it is */
-	FIELD_NUMBER,	/* @low .. @high, or @error */
+	FIELD_CONST,	/* must be @low, else @error */
+	FIELD_ZERO,	/* must be 0 */
+	FIELD_FLAGS,	/* some of the bits of @low */
+	FIELD_ANY,	/* ignored by the kernel */
+	FIELD_NUMBER,	/* must be @low .. @high, else @error */
 	FIELD_HANDLE,
 	FIELD_VERSION,
-	FIELD_LENGTH,	/* of data that come: 1 .. the largest object */
-	FIELD_ROOM,	/* for data that go: 0 .. */
-	FIELD_IN,	/* pointer to the data that come */
-	FIELD_OUT,	/* ... and that go */
+	FIELD_LENGTH,	/* of data for the kernel: 1 .. LSMEM_OBJECT_MAX */
+	FIELD_ROOM,	/* of a buffer that the kernel fills: 0 .. LSMEM_OBJECT_MAX */
+	FIELD_IN,	/* pointer to data for the kernel */
+	FIELD_OUT,	/* pointer to a buffer that the kernel fills */
 	FIELD_OFFSET,	/* in an object */
 	FIELD_TIMEOUT,
-	FIELD_STORE,	/* name */
-	FIELD_BYTES,	/* of a store */
-	FIELD_HANDLES,	/* of a store */
+	FIELD_STORE,	/* name of a store */
+	FIELD_BYTES,	/* size of a store */
+	FIELD_HANDLES,	/* handles_max of a store */
 	FIELD_UUID,
 };
 
@@ -282,18 +287,29 @@ struct field {
 	  .bytes = sizeof(((struct type *)0)->member), __VA_ARGS__ }
 
 /**
- * struct making - a call being made
- * @store: slot of the store it is for, -1: unknown
- * @from: where the descriptor came from, if it may go meanwhile
- * @sure: the descriptor is what it should be, whatever other threads do
- * @slot: where a store that is being made is to be noted, -1: none is made
- * @wrong: fields that are not valid
- * @expected: errno that the last of them gives if it is the only one, 0: unknown
+ * struct making - a call that is being made
+ * @me: the caller
+ * @call: its kind and genes
+ * @random: state of its random numbers
+ * @fd: descriptor for the call
+ * @from: the slot that @fd is from, if other threads may close it; else NULL
+ * @store: index of the store of @fd in shared->store; -1: unknown
+ * @durable: that store is durable
+ * @sure: @fd is of the right kind, whatever other threads do
+ * @wrong: number of fields that are not valid
+ * @expected: errno for the last of these fields if it is the only one; 0: unknown
  * @expect: LSMEM_OPF_EXPECT is set
- * @reads: it is an operation that changes nothing
- * @block_kind: the store that is being made is one of blocks
- * @length: of the data
- * @guard: bytes that must not be written
+ * @reads: the operation changes nothing
+ * @block_kind: the store to create is a block store
+ * @slot: index in shared->store for the store to create; -1: none is created
+ * @version: of the object
+ * @length: of the data, in bytes
+ * @size: of the argument, in bytes
+ * @first: size of the first version of the structure; 0: of this one
+ * @guard: ends of buffers; the GUARD bytes behind them must not change
+ * @guards: entries of @guard
+ * @bytes: contents of the argument
+ * @argument: where the argument is
  */
 struct making {
 	struct caller *me;
@@ -323,14 +339,14 @@ struct making {
 struct description {
 	const char *name;
 	enum fd_kind on;
-	uint32_t weight[2];	/* unprivileged, root; 0: never made */
+	uint32_t weight[2];	/* how often, without privilege and as root; 0: never */
 	unsigned long request;
 	uint32_t bytes;
-	uint32_t first;		/* of the first version, 0: @bytes */
+	uint32_t first;		/* size of the first version of the structure; 0: @bytes */
 	const struct field *fields;
 	uint32_t nr_fields;
-	bool must;		/* all valid: it succeeds */
-	bool never;		/* it never succeeds */
+	bool must;		/* succeeds if all fields are valid */
+	bool never;		/* never succeeds */
 	void (*done)(struct making *m, const uint8_t *bytes, long ret);
 	long (*run)(struct making *m);
 };
@@ -338,33 +354,36 @@ struct description {
 extern const struct description descriptions[];
 extern const uint32_t nr_descriptions;
 
-/* May a caller change it?  Its store may be another than it seems: descriptors come and go. */
+/*
+ * Does an object of the load have this handle index, in either store?  Callers must not change it.
+ * The store is not considered, because a descriptor may be of another store than recorded.
+ */
 bool is_owned(uint64_t handle);
 enum how how_of(const struct gene *gene);
 void is_wrong(struct making *m, int expected);
-/* Where @length bytes are to be; @out: for the kernel to write. */
+/* Choose the address of a buffer of @length bytes. @out: the kernel writes to it. */
 uint8_t *place(struct making *m, const struct gene *gene, uint32_t offset, uint32_t length,
 	       bool out);
 uint8_t *place_argument(struct making *m, const struct gene *gene);
 uint32_t some_length(const struct gene *gene);
-/* Was the answer right, as far as that is known? */
+/* Check the result of a call, as far as it is known before. */
 void judge(const struct making *m, const struct description *d, long ret);
 void pick_fd(struct making *m, const struct gene *gene, enum fd_kind kind);
 void keep_fd(struct process *process, int fd, enum fd_kind kind, int store);
 void make_fields(struct making *m, const struct field *fields, uint32_t nr,
 		 const struct gene *genes, uint8_t *bytes);
 int store_named(const void *name);
-/* Returns the handle that had to make room, or 0. */
+/* Returns the handle that was overwritten, or 0. */
 uint64_t pool_put(struct pool *pool, uint64_t handle, uint64_t version);
 bool pool_get(struct pool *pool, uint32_t which, uint64_t *handle, uint64_t *version);
 void pool_update(struct pool *pool, uint64_t handle, uint64_t to, uint64_t version);
 void note(struct making *m, int fd, uint64_t request, const void *argument, const void *bytes,
 	  uint32_t nr_bytes);
 void random_gene(uint64_t *random, struct gene *gene);
-/* Make the call; counted. */
+/* Make one call, and count it. */
 void call_make(struct caller *me, const struct call *call);
 
-/* calls_describe.c: fields of one operation, LSMEM_OP_* - 1 */
+/* calls_describe.c: the fields of one operation; the index is LSMEM_OP_* - 1 */
 #define OP_FIELDS	11u
 extern const struct field op_fields[4][OP_FIELDS];
 void op_done(struct making *m, const struct lsmem_op *op, long ret);
@@ -401,12 +420,12 @@ void limits_lower(const char *name);
 
 /* ---- The rest ----------------------------------------------------------- */
 
-/* An attribute that may be written, and within what. */
+/* An attribute that callers may write, and its range. */
 struct limit {
 	const char *name;
-	unsigned long min, max;	/* taken by the kernel */
-	unsigned long low, high;	/* written by us: so that no call waits long */
-	bool objects;		/* only of object stores: a block device's I/O would fail */
+	unsigned long min, max;	/* what the kernel accepts */
+	unsigned long low, high;	/* what callers write, so that no call waits long */
+	bool objects;		/* only of object stores: it would make block I/O fail */
 };
 
 extern const struct limit limits[];
@@ -417,7 +436,7 @@ bool cover_open(int *fds, uint32_t nr);
 void cover_start(struct caller *me, int fd);
 void caller_main(struct caller *me);
 
-/* calls_load.c: until shared->stop; never returns */
+/* calls_load.c: the main function of the load's process; ends after shared->stop */
 _Noreturn void load_main(void);
 
 #endif

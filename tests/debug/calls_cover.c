@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Random callers: programs, and what code they reach.
+ * Random calls: programs, and the code that they reach.
  *
- * KCOV writes down the blocks of code that a thread passes in its system calls;
- * the kernel is built so that only the module's are.  A program that passed one
- * that none has passed before is kept.  Half of all programs are kept ones with
- * something changed.
+ * KCOV records the basic blocks that a thread executes in its system calls; the kernel is built so
+ * that only blocks of the module are recorded.  A program that executes a block that no program
+ * has executed before is kept.  Half of all programs are kept ones with changes.
  */
 #include <fcntl.h>
 #include <linux/kcov.h>
@@ -22,7 +21,7 @@
 
 static uint64_t text_base, text_bytes;
 
-/* Descriptors for as many threads; false where there is no KCOV. */
+/* Open KCOV for @nr threads. Returns false if the kernel has none, or the module is too large. */
 bool cover_open(int *fds, uint32_t nr)
 {
 	FILE *modules = fopen("/proc/modules", "re");
@@ -53,7 +52,7 @@ void cover_start(struct caller *me, int fd)
 		me->kcov = words;
 }
 
-/* Has the program been where none was? */
+/* Has the program executed a block that no program has executed before? */
 static bool cover_new(struct caller *me)
 {
 	uint64_t nr = __atomic_load_n(&me->kcov[0], __ATOMIC_RELAXED), i;
@@ -107,20 +106,20 @@ static void change(struct caller *me, struct program *program)
 	struct call *call = &program->call[at];
 
 	switch (random_below(&me->random, 8)) {
-	case 0:		/* one call goes */
+	case 0:		/* remove a call */
 		if (program->nr > 1)
 			*call = program->call[--program->nr];
 		break;
-	case 1:		/* one comes */
+	case 1:		/* add a call */
 		if (program->nr < PROGRAM)
 			call = &program->call[program->nr++];
 		random_call(me, call);
 		break;
-	case 2:		/* one comes again */
+	case 2:		/* repeat a call */
 		if (program->nr < PROGRAM)
 			program->call[program->nr++] = *call;
 		break;
-	default:	/* a field is made otherwise */
+	default:	/* change a field */
 		random_gene(&me->random, &call->gene[random_below(&me->random, GENES)]);
 	}
 }
@@ -129,13 +128,13 @@ static void kept_program(struct caller *me, struct program *program, uint32_t nr
 {
 	uint32_t i;
 
-	/* The new ones first: what they have found is the least explored. */
+	/* Prefer recent programs: the code that they reach is the least explored. */
 	if (random_chance(&me->random, 50) && nr > 32)
 		i = nr - 1 - random_below(&me->random, 32);
 	else
 		i = random_below(&me->random, nr);
 	*program = shared->corpus[i];
-	/* It may be being written. */
+	/* Another caller may be writing this program at the same time: check the copy. */
 	if (!program->nr || program->nr > PROGRAM) {
 		random_program(me, program);
 		return;
@@ -148,7 +147,7 @@ static void kept_program(struct caller *me, struct program *program, uint32_t nr
 		change(me, program);
 }
 
-/* Programs, one after the other, until all is over. */
+/* Run programs until shared->stop is set. */
 void caller_main(struct caller *me)
 {
 	struct program program;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Random callers: the grammar.  A line for each call, a line for each field. */
+/* Random calls: the tables of all calls and of their fields. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 /* ---- Operations on objects ---------------------------------------------- */
 
-/* A length comes before its data, flags before a version. */
+/* The order matters: a length before its data, flags before a version. */
 const struct field op_fields[4][OP_FIELDS] = {
 	[LSMEM_OP_ALLOC - 1] = {
 		FIELD(lsmem_op, size, SIZE),
@@ -68,7 +68,7 @@ const struct field op_fields[4][OP_FIELDS] = {
 	},
 };
 
-/* Remember what came into being, and what has gone. */
+/* Record the handle of an object that was allocated, replaced or freed. */
 void op_done(struct making *m, const struct lsmem_op *op, long ret)
 {
 	struct store_slot *store;
@@ -88,7 +88,7 @@ void op_done(struct making *m, const struct lsmem_op *op, long ret)
 			.handle = pool_put(&store->live, op->handle, op->version),
 		};
 
-		/* What is forgotten goes, or the store would only fill up. */
+		/* Free the object whose handle was overwritten, or the store would fill up. */
 		if (old.handle && !is_owned(old.handle) && !ioctl(m->fd, LSMEM_IOC_FREE, &old))
 			pool_put(&store->stale, old.handle, old.version);
 	}

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Random callers: what goes on meanwhile, so that the cleaner has work and the
- * daemon, too: objects are replaced, blocks written, all with contents that
- * are known, and looked at again.
+ * Random calls: the load beside them.  It replaces objects and writes blocks, so that the cleaner
+ * and the daemon have work, and reads them again to check their contents.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,20 +21,23 @@
 #define OBJECTS		2000u
 #define OBJECT_MIN	64u
 #define OBJECT_SPAN	(60u << 10)
-#define CALLS_AN_OBJECT	50u	/* of callers, for which one is written */
+#define CALLS_AN_OBJECT	50u	/* write one object for so many calls of callers */
 #define CALLS_A_BLOCK	20u
 #define PAUSE_US	2000u
-#define POOL_ONE_IN	8u	/* objects of which one is the callers' as well */
+#define POOL_ONE_IN	8u	/* callers may change one in so many objects */
 #define LOAD_NICE	10
-#define SWEEP_EVERY	64u	/* objects written between two looks */
-#define SWEEP_ABOVE	32u	/* 1/n of the capacity may be left */
+#define SWEEP_EVERY	64u	/* check after so many objects whether the store is full */
+#define SWEEP_ABOVE	32u	/* it is full if less than 1/n of the capacity is left */
 
 static bool stopped(void)
 {
 	return atomic_load_explicit(&shared->stop, memory_order_relaxed);
 }
 
-/* Go on as fast as callers do: all have a share of the machine. */
+/*
+ * Wait until the callers have made @calls more calls, so that the load does not take the machine
+ * from them.  Returns false after shared->stop.
+ */
 static bool goes_on(uint64_t *done, uint32_t calls)
 {
 	++*done;
@@ -44,7 +46,7 @@ static bool goes_on(uint64_t *done, uint32_t calls)
 	return !stopped();
 }
 
-/* What a store that is full of callers may say. */
+/* Is @ret a permitted result for a store that callers may have filled? */
 static bool tolerable(int ret)
 {
 	return !ret || ret == -ENOSPC || ret == -EMFILE || ret == -ETIMEDOUT;
@@ -54,7 +56,7 @@ struct object {
 	uint64_t handle;
 	uint64_t serial;
 	uint32_t length;
-	bool loose;	/* callers know its handle */
+	bool loose;	/* callers know its handle and may change it */
 };
 
 static void own(uint64_t handle)
@@ -73,7 +75,7 @@ static void object_check(struct lsm *lsm, const struct object *object, uint32_t 
 	length = lsm_read(lsm, object->handle, data, OBJECT_MIN + OBJECT_SPAN, 0, &what);
 	if (object->loose && length == -ESTALE)
 		return;
-	if (object->loose)	/* replaced by anything */
+	if (object->loose)	/* a caller may have replaced it */
 		return;
 	if (length != object->length || !content_right(data, object->length, i, &serial) ||
 	    serial != object->serial)
@@ -81,7 +83,7 @@ static void object_check(struct lsm *lsm, const struct object *object, uint32_t 
 		       (unsigned long long)object->handle, length, object->length);
 }
 
-/* Is there so little room that callers do little but wait for it? */
+/* Is so little space left that callers would spend most time waiting for it? */
 static bool is_full(int fd)
 {
 	struct lsmem_stat stat = { .size = sizeof(stat) };
@@ -91,9 +93,8 @@ static bool is_full(int fd)
 }
 
 /*
- * Callers lose handles: of what they made where the answer could not be read, or
- * changed.  In the end these would fill the store for good: all but what is the
- * load's own goes.
+ * Free all objects except those of the load.  Callers lose handles when they cannot read the
+ * result of an allocation, and these objects would fill the store in the end.
  */
 static void sweep(int fd)
 {
@@ -115,7 +116,7 @@ static void sweep(int fd)
 			continue;
 		op.handle = lsmem_handle_make(i, (uint32_t)handles[i].info & LSMEM_GENERATION_MAX);
 		if (!is_owned(op.handle))
-			ioctl(fd, LSMEM_IOC_FREE, &op);	/* if another was not faster */
+			ioctl(fd, LSMEM_IOC_FREE, &op);	/* a caller may have freed it */
 	}
 	munmap((void *)handles, window->length);
 	atomic_fetch_add(&shared->sweeps, 1);
@@ -139,7 +140,7 @@ static void *load_objects(void *argument)
 		failed(VERDICT_LOAD, "%s: %s", path, strerror(-ret));
 		return NULL;
 	}
-	/* The log is full at once, then what callers leave time for. */
+	/* Fill the log at full speed first; then write at the speed of the callers. */
 	while (serial < 5 * OBJECTS / 2 || goes_on(&done, CALLS_AN_OBJECT)) {
 		uint32_t i = serial < OBJECTS ? serial : random_below(&random, OBJECTS);
 		uint32_t length = OBJECT_MIN + random_below(&random, OBJECT_SPAN);
@@ -151,7 +152,7 @@ static void *load_objects(void *argument)
 		ret = -ESTALE;
 		if (object->handle)
 			ret = lsm_replace(lsm, object->handle, data, length, 0, NULL);
-		/* Free, and not ours any more, are only those that callers know. */
+		/* Callers can only free loose objects; any other object must exist. */
 		if (ret == -ESTALE && (!object->handle || object->loose)) {
 			object->handle = 0;
 			ret = lsm_alloc(lsm, data, length, 0, &object->handle, NULL);
@@ -178,7 +179,7 @@ static void *load_objects(void *argument)
 	return NULL;
 }
 
-/* Blocks of the end of the device, which no caller writes to. */
+/* Write and check blocks at the end of the device, to which no caller writes. */
 static void *load_blocks(void *argument)
 {
 	uint64_t bytes = shared->block_bytes, first = bytes - bytes / LOAD_BLOCKS;
@@ -220,7 +221,7 @@ void load_main(void)
 	pthread_t threads[3];
 	uint32_t i;
 
-	/* Callers come first. */
+	/* Callers have priority over the load. */
 	if (nice(LOAD_NICE) < 0 ||
 	    pthread_create(&threads[0], NULL, load_objects, (void *)(uintptr_t)STORE_WORK) ||
 	    pthread_create(&threads[1], NULL, load_objects, (void *)(uintptr_t)STORE_DURABLE) ||

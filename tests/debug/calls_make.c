@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Random callers: how descriptors, fields and buffers are made, and a call judged. */
+/* Random calls: makes descriptors, fields and buffers, and judges the results of calls. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -16,10 +16,10 @@
 __thread struct way_back *touching;
 
 #define GUARD_BYTE	0xa5
-#define BIG_ONE_IN	128u	/* calls of which one has much data */
-#define CALLS_A_STORE	20000u	/* calls for which one store may be made */
-#define PLACE_FOREIGN	222u	/* struct gene's @at from here on: memory that may be another's, or none */
-#define TIMED_ONE_IN	16u	/* calls of which one is timed: a clock is two calls more */
+#define BIG_ONE_IN	128u	/* one in so many calls has much data */
+#define CALLS_A_STORE	20000u	/* one store may be created for so many calls */
+#define PLACE_FOREIGN	222u	/* from this @at of a gene on: memory of others, or none */
+#define TIMED_ONE_IN	16u	/* one in so many calls is timed: that takes two more calls */
 
 uint64_t calls_made(void)
 {
@@ -59,7 +59,7 @@ bool touch_copy(void *to, const void *from, size_t length)
 
 /* ---- Genes -------------------------------------------------------------- */
 
-/* Most fields are valid: a call has ten, and should often have one wrong. */
+/* Most fields are valid: a call has about ten, and should often have exactly one wrong. */
 #define HOW_VALID	238
 
 enum how how_of(const struct gene *gene)
@@ -96,7 +96,7 @@ uint64_t pool_put(struct pool *pool, uint64_t handle, uint64_t version)
 	return atomic_exchange(&pool->at[at].handle, handle);
 }
 
-/* One of those there are, if they are not few. */
+/* Find a handle near place @which; false if there is none in 16 places. */
 bool pool_get(struct pool *pool, uint32_t which, uint64_t *handle, uint64_t *version)
 {
 	uint32_t i;
@@ -112,7 +112,7 @@ bool pool_get(struct pool *pool, uint32_t which, uint64_t *handle, uint64_t *ver
 	return *handle;
 }
 
-/* A handle has another version, or (@to is 0) has gone. */
+/* Record a new version of a handle, or, if @to is 0, remove the handle. */
 void pool_update(struct pool *pool, uint64_t handle, uint64_t to, uint64_t version)
 {
 	uint32_t i;
@@ -138,7 +138,7 @@ int store_named(const void *name)
 	return -1;
 }
 
-/* A place for a store that is about to be made; -1 when there is none. */
+/* Claim a slot for a store that is to be created. Returns -1 if there is none. */
 static int store_claim(void)
 {
 	int i;
@@ -161,7 +161,7 @@ static void make_name(struct making *m, const struct gene *gene, char *name)
 
 	switch (how_of(gene)) {
 	case VALID:
-		/* Those that come and go, and now and then one that does not. */
+		/* One in 16 is a store that exists during the whole test. */
 		i = gene->small % 16 ? STORE_DYNAMIC + gene->bits % (STORES - STORE_DYNAMIC) :
 				       gene->bits % STORE_DYNAMIC;
 		memcpy(name, shared->store[i].name, LSMEM_NAME_BYTES - 1);
@@ -221,8 +221,8 @@ static void pick_dynamic(struct making *m, uint32_t which, enum fd_kind kind)
 }
 
 /*
- * A descriptor of a kind.  Sure are those that stay open for ever: others may
- * be something else by the time of the call.
+ * Choose a descriptor of a kind.  It is sure if it is never closed; any other number may be of
+ * another file by the time of the call.
  */
 void pick_fd(struct making *m, const struct gene *gene, enum fd_kind kind)
 {
@@ -233,7 +233,7 @@ void pick_fd(struct making *m, const struct gene *gene, enum fd_kind kind)
 	switch (how_of(gene)) {
 	case VALID:
 		if (kind == FD_OBJECT && gene->small % 16) {
-			/* The work goes on where no call waits for a daemon. */
+			/* Most calls use the volatile store, where no call waits for a daemon. */
 			m->store = gene->small % 4 ? STORE_WORK : STORE_DURABLE;
 			m->fd = process->pinned[m->store][O_RDWR];
 			m->sure = true;
@@ -249,7 +249,7 @@ void pick_fd(struct making *m, const struct gene *gene, enum fd_kind kind)
 			m->sure = kind == FD_REPL;
 		}
 		break;
-	case BOUNDARY:	/* the right file, opened for less */
+	case BOUNDARY:	/* the right file, opened for reading or for writing only */
 		m->store = STORE_WORK;
 		m->fd = process->pinned[STORE_WORK][gene->bits % 2 ? O_RDONLY : O_WRONLY];
 		is_wrong(m, 0);
@@ -305,8 +305,9 @@ static uint8_t *window_of(struct caller *of, const struct gene *gene, bool slots
 }
 
 /*
- * @length bytes: in memory of one's own, where what is beyond is watched or is
- * not there at all; or where they cannot be, or are something else.
+ * Choose the address of @length bytes.  Valid is memory of this caller: on the heap, with guard
+ * bytes behind an output buffer, or at the end of the mapped area.  Any other address may be of
+ * memory that another thread changes, is partly mapped, read-only, a window, or not mapped.
  */
 uint8_t *place(struct making *m, const struct gene *gene, uint32_t offset, uint32_t length,
 	       bool out)
@@ -324,7 +325,7 @@ uint8_t *place(struct making *m, const struct gene *gene, uint32_t offset, uint3
 	}
 	if (gene->at < 215)
 		return me->edge - length;
-	if (gene->at < PLACE_FOREIGN) {	/* not there yet, but it comes */
+	if (gene->at < PLACE_FOREIGN) {	/* a page that the access allocates */
 		at = me->heap + offset;
 		madvise((void *)((uintptr_t)at & ~(uintptr_t)(PAGE - 1)), PAGE, MADV_DONTNEED);
 		return at;
@@ -349,24 +350,24 @@ uint8_t *place(struct making *m, const struct gene *gene, uint32_t offset, uint3
 		       gene->bits % (MAPS * MAP_ROOM);
 	if (gene->at < 250)
 		return NULL;
-	if (gene->at < 252)	/* nothing is mapped there; further up it may be our own memory */
+	if (gene->at < 252)	/* too low to be mapped */
 		return (uint8_t *)(uintptr_t)(gene->bits % 65536);
-	m->expected = EFAULT;	/* no address of a process */
+	m->expected = EFAULT;	/* not an address of user space */
 	if (gene->at < 254)
 		return (uint8_t *)(0xffff888000000000ull + gene->bits);
 	return (uint8_t *)(0x8000000000000000ull + gene->bits);
 }
 
 /*
- * Give the argument its place; what is there may be the contents already.  Where
- * it cannot be written, or not by us alone, the kernel may find an earlier call,
- * with a buffer of its own: then nothing is known of what lies beyond this one's.
+ * Choose the address of the argument, and copy the argument there.  If the copy fails, or others
+ * can write there too, the kernel may find the argument of another call, with other buffers.  Then
+ * the guards of this call's buffers may change.
  */
 uint8_t *place_argument(struct making *m, const struct gene *gene)
 {
 	uint8_t *at = place(m, gene, 0, m->size, true);
 
-	/* Where it can be written it is, if it is another caller's place, too. */
+	/* Write it if possible, even if this is memory of another caller. */
 	touch_copy(at, m->bytes, m->size);
 	if (gene->at >= PLACE_FOREIGN)
 		m->guards = 0;
@@ -374,8 +375,8 @@ uint8_t *place_argument(struct making *m, const struct gene *gene)
 }
 
 /*
- * May the call succeed and what it returns be lost, or changed by others?  Then
- * no caller would know what it made.
+ * May the call create or destroy a store while its result is lost, or changed by others?  Then no
+ * caller would know the store.
  */
 static bool is_unsafe(const struct making *m, const struct description *d, const struct gene *gene)
 {
@@ -389,7 +390,7 @@ static uint64_t make_size(struct making *m, const struct gene *gene, uint32_t by
 {
 	switch (how_of(gene)) {
 	case VALID:
-		if (gene->how >= 200)	/* of a later version, that asks for nothing new */
+		if (gene->how >= 200)	/* of a later version; its new fields are zero */
 			bytes += 8 * (1 + gene->bits % 16);
 		m->size = bytes;
 		return bytes;
@@ -397,7 +398,7 @@ static uint64_t make_size(struct making *m, const struct gene *gene, uint32_t by
 		is_wrong(m, EINVAL);
 		m->size = (m->first ?: bytes) - 1;
 		return m->size;
-	case STALE:	/* of a later version, that asks for something */
+	case STALE:	/* of a later version; a new field is not zero */
 		is_wrong(m, E2BIG);
 		m->size = bytes + 8 * (1 + gene->bits % 16);
 		m->bytes[bytes + gene->small % (m->size - bytes)] = 1;
@@ -481,13 +482,13 @@ static uint64_t make_bytes(struct making *m, const struct gene *gene)
 		~0ull, 8ull << 20,
 	};
 
-	/* A store is made by a call with nothing wrong so far: others need no room. */
+	/* Claim a slot only if nothing is wrong so far; other calls cannot create a store. */
 	if (how_of(gene) == VALID && !m->wrong && m->me->process->root && !m->me->child)
 		m->slot = store_claim();
 	if (m->slot >= 0)
 		return 128ull << 20;
 	if (how_of(gene) == VALID && m->wrong == 1 && m->expected)
-		return 128ull << 20;	/* refused for what is wrong so far */
+		return 128ull << 20;	/* the field that is wrong makes the call fail */
 	is_wrong(m, how_of(gene) == GARBAGE ? 0 : EINVAL);
 	return how_of(gene) == GARBAGE ? 1ull << 39 : bad[gene->bits % 7];
 }
@@ -527,7 +528,7 @@ static uint64_t make_flags(struct making *m, const struct field *f, const struct
 		m->expect = flags & LSMEM_OPF_EXPECT && gene->small % 4 == 0;
 		flags = m->expect ? LSMEM_OPF_EXPECT : 0;
 	}
-	/* Of an operation: who waits for a daemon does little else. */
+	/* Few operations are durable: a caller that waits for a daemon makes no other calls. */
 	if (m->call && descriptions[m->call->kind].on == FD_OBJECT) {
 		flags &= ~(uint64_t)LSMEM_OPF_DURABLE;
 		if (m->durable && gene->small % 32 == 0)
@@ -566,12 +567,12 @@ static uint64_t make_length(struct making *m, const struct field *f, const struc
 
 static uint64_t make_data(struct making *m, const struct field *f, const struct gene *gene)
 {
-	/* A length that is refused needs no memory. */
+	/* A length that the kernel refuses needs no memory. */
 	uint32_t length = m->length > LSMEM_OBJECT_MAX ? 0 : m->length;
 	uint32_t wrong = m->wrong;
 	uint8_t *at = place(m, gene, HEAP_DATA, length, f->kind == FIELD_OUT);
 
-	if (m->wrong != wrong && !length)	/* no byte is read or written there */
+	if (m->wrong != wrong && !length)	/* the kernel does not access the address */
 		m->expected = 0;
 	return (uintptr_t)at;
 }
@@ -617,7 +618,7 @@ static uint64_t make_field(struct making *m, const struct field *f, const struct
 	case FIELD_BYTES:
 		return make_bytes(m, gene);
 	case FIELD_HANDLES:
-		if (m->slot >= 0)	/* few, so that a store is made fast */
+		if (m->slot >= 0)	/* few, so that the store is created fast */
 			return m->block_kind ? 0 : 1 + gene->bits % 3000;
 		if (how_of(gene) != VALID)
 			is_wrong(m, EINVAL);
@@ -641,7 +642,7 @@ void make_fields(struct making *m, const struct field *fields, uint32_t nr,
 			continue;
 		}
 		if (f->kind == FIELD_UUID) {
-			/* Stores that callers bring up have one for all. */
+			/* All stores of callers have the same uuid: make_entries() uses it. */
 			memset(bytes + f->offset, how_of(&genes[i]) == VALID ? 7 : genes[i].at,
 			       f->bytes);
 			if (how_of(&genes[i]) != VALID)
@@ -697,7 +698,7 @@ void judge(const struct making *m, const struct description *d, long ret)
 	if (!process->root && d->on == FD_CONTROL && m->sure && ret != -EPERM)
 		failed(VERDICT_PRIVILEGE, "%s without privilege returned %ld", d->name, ret);
 	guards_check(m, d, ret);
-	/* Sure, unless another thread has closed it meanwhile, and opened another. */
+	/* Another thread may have closed the descriptor, and reused its number. */
 	if (m->from && (atomic_load(&m->from->fd) != m->fd || ret == -EBADF))
 		return;
 	if (!m->sure || (!process->root && d->on == FD_CONTROL))
@@ -726,14 +727,14 @@ static long run_ioctl(struct making *m, const struct description *d)
 		m->argument = memcpy(m->me->heap, m->bytes, m->size);
 	else
 		m->argument = place_argument(m, &gene[1]);
-	if (gene[1].small % 16 == 0)	/* size and direction in a number mean nothing */
+	if (gene[1].small % 16 == 0)	/* the kernel ignores size and direction in the number */
 		request = (request & 0xffff) | (gene[1].bits & 0xffff0000ul);
 	note(m, m->fd, request, m->argument, m->bytes, m->size);
 	ret = syscall(SYS_ioctl, m->fd, request, m->argument) ? -errno : 0;
 	judge(m, d, ret);
 	if (!d->done)
 		return ret;
-	/* Refused, it is as it was given: no need to look. */
+	/* After an error the argument is unchanged: do not read it back. */
 	if (ret || touch_copy(m->bytes, m->argument, d->bytes))
 		d->done(m, m->bytes, ret);
 	return ret;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Random callers: a daemon that now and then knows what it does.  It takes
- * events and acknowledges them, brings back entries that are whole, and in
- * between says what is not so.
+ * Random calls: those of a daemon.  It takes events, acknowledges them, and loads whole entries,
+ * so that stores get active and work.  Now and then it acknowledges or loads something wrong.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,7 +15,7 @@
 
 #define NR(x)	(sizeof(x) / sizeof(*(x)))
 
-/* Where arrays of the call lie: it is not known what is refused before they are looked at. */
+/* As place(), for an array of the call: the kernel may refuse another field before it reads it. */
 static uint8_t *place_array(struct making *m, const struct gene *gene, uint32_t offset,
 			    uint32_t length, bool out)
 {
@@ -57,7 +56,7 @@ long run_next(struct making *m)
 	m->size = sizeof(next);
 	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
 	if (gene[6].how > 250)
-		m->bytes[offsetof(struct lsmem_next, nr)] = 0x7f;	/* 127, or 383: both are told */
+		m->bytes[offsetof(struct lsmem_next, nr)] = 0x7f;	/* 127: refused, 383: not */
 	events = (uintptr_t)place_array(m, &gene[7], HEAP_ARRAY, sizeof(me->events), true);
 	memcpy(m->bytes + offsetof(struct lsmem_next, events), &events, sizeof(events));
 	if (gene[6].how > 250)
@@ -71,7 +70,7 @@ long run_next(struct making *m)
 	return 0;
 }
 
-/* Acknowledge what was told, or something like it. */
+/* Make acknowledgements of the last events, or, with one field changed, of others. */
 static uint32_t make_acks(struct making *m, struct lsmem_ack_one *acks)
 {
 	const struct gene *gene = m->call->gene;
@@ -139,11 +138,11 @@ long run_ack(struct making *m)
 	if (ack.generation_ceiling <= LSMEM_GENERATION_MAX && gene[4].small % 8)
 		ack.generation_ceiling = me->generation_wanted;
 	memcpy(m->bytes, &ack, sizeof(ack));
-	me->nr_events = gene[8].small % 8 ? 0 : me->nr_events;	/* or say it again */
+	me->nr_events = gene[8].small % 8 ? 0 : me->nr_events;	/* or acknowledge them again */
 	return repl_call(m, LSMEM_REPL_ACK);
 }
 
-/* Entries as a backup has them; the last may be something else. */
+/* Make entries as they are on a backup; the last one may be damaged or torn. */
 static uint32_t make_entries(struct making *m, const struct lsmem_load *load, uint8_t *data)
 {
 	const struct gene *gene = m->call->gene;
@@ -196,7 +195,7 @@ long run_load(struct making *m)
 	m->size = sizeof(load);
 	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
 	memcpy(&load, m->bytes, sizeof(load));
-	/* The last one goes on, or the next begins. */
+	/* Continue the present segment, or begin the next one. */
 	load.segment = gene[6].bits * 0x100000001ull;
 	if (how_of(&gene[6]) == VALID && m->store >= 0)
 		load.segment = atomic_fetch_add(&shared->store[m->store].segment,

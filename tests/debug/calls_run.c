@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Random callers: what is no plain ioctl. */
+/* Random calls: those that are not a single ioctl with a fixed structure. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -19,15 +19,18 @@
 
 #include "calls.h"
 
-/* Of call(2)s that return -1. */
+/* 0 or a negative errno, for a system call that returns -1 on error. */
 static long outcome(long ret)
 {
 	return ret < 0 ? -errno : 0;
 }
 
-/* ---- Many operations ---------------------------------------------------- */
+/* ---- Vectors ------------------------------------------------------------ */
 
-/* One operation of a vector: as a call of its own, with what is other there. */
+/*
+ * Make one operation of a vector at @to, with its own genes.  Returns false if its data are the
+ * operations themselves.
+ */
 static bool make_op(struct making *m, struct making *sub, uint32_t stride, uint8_t *to,
 		    const uint8_t *ops)
 {
@@ -37,9 +40,9 @@ static bool make_op(struct making *m, struct making *sub, uint32_t stride, uint8
 
 	for (i = 0; i < OP_FIELDS; i++)
 		random_gene(&m->random, &genes[i]);
-	genes[3].how = 0;	/* the result is not looked at */
+	genes[3].how = 0;	/* the kernel ignores the result field */
 	if (genes[6].small % 8)
-		genes[6].small |= 1;	/* most of many are small */
+		genes[6].small |= 1;	/* most operations have little data */
 	memset(sub, 0, offsetof(struct making, bytes) + 256);
 	sub->me = m->me;
 	sub->call = m->call;
@@ -47,7 +50,7 @@ static bool make_op(struct making *m, struct making *sub, uint32_t stride, uint8
 	sub->store = m->store;
 	sub->durable = m->durable;
 	sub->slot = -1;
-	sub->guards = 2;	/* their data overlap */
+	sub->guards = 2;	/* no guards: the data of the operations overlap */
 	sub->size = sizeof(made);
 	sub->random = m->random;
 	make_fields(sub, op_fields[op], OP_FIELDS, genes, sub->bytes);
@@ -108,7 +111,7 @@ long run_vector(struct making *m)
 	if (gene[4].small % 8 == 0)
 		vector.stride += 8 * (gene[4].bits % 9);
 	ops = place(m, &gene[5], HEAP_VECTOR, nr * vector.stride, true);
-	apart = ops + nr * vector.stride != m->me->edge;	/* data lie there, too */
+	apart = ops + nr * vector.stride != m->me->edge;	/* data may be there, too */
 	for (i = 0; i < nr; i++) {
 		apart &= make_op(m, &sub, vector.stride,
 				 m->me->heap + HEAP_ARRAY + (size_t)i * vector.stride, ops);
@@ -138,7 +141,7 @@ long run_vector(struct making *m)
 	m->argument = place_argument(m, &gene[1]);
 	note(m, m->fd, LSMEM_IOC_VECTOR, m->argument, m->bytes, m->size);
 	ret = outcome(syscall(SYS_ioctl, m->fd, LSMEM_IOC_VECTOR, m->argument));
-	if (!apart) {	/* what was read lies over what was asked, and beyond */
+	if (!apart) {	/* data that were read may have overwritten operations and guards */
 		m->sure = false;
 		m->guards = 0;
 	}
@@ -150,7 +153,7 @@ long run_vector(struct making *m)
 
 /* ---- Descriptors -------------------------------------------------------- */
 
-/* No call of any file: numbers of no call, of types that are near. */
+/* ioctls that no file of lsmem has: unknown numbers, of lsmem's type and of a type near it. */
 long run_unknown(struct making *m)
 {
 	static const enum fd_kind kinds[] = { FD_OBJECT, FD_CONTROL, FD_REPL, FD_BLOCK };
@@ -175,7 +178,7 @@ long run_file(struct making *m)
 	struct iovec iov = { data, length };
 
 	pick_fd(m, &gene[0], FD_OBJECT);
-	if (how_of(&gene[0]) != VALID)	/* it may be a block device: others have data there */
+	if (how_of(&gene[0]) != VALID)	/* it may be the block device with the load's data */
 		what = harmless[gene[3].bits % 6];
 	pollfd.fd = m->fd;
 	note(m, m->fd, what, data, NULL, 0);
@@ -226,12 +229,12 @@ long run_open(struct making *m)
 		flags = (flags & ~O_CLOEXEC) | odd[gene[1].small / 4 % 8];
 	if (store == STORES) {
 		snprintf(path, sizeof(path), "/dev/lsmem-control");
-		kind = FD_OTHER;	/* open, but not pinned: it may be any caller's */
+		kind = FD_OTHER;	/* FD_CONTROL means the pinned descriptor */
 		store = -1;
 	} else {
 		snprintf(path, sizeof(path), "/dev/%.31s", shared->store[store].name);
 		if (shared->store[store].block) {
-			/* Where I/O may fail nothing is written behind our back. */
+			/* No write-back of the page cache, which may fail later. */
 			flags |= O_DIRECT;
 			kind = FD_BLOCK;
 		}
@@ -254,7 +257,7 @@ long run_close(struct making *m)
 	struct fd_slot *slot = &m->me->process->fds[gene[0].bits % FD_SLOTS];
 	int fd;
 
-	/* A daemon stays for a while, else nothing is ever brought up. */
+	/* Close replication descriptors seldom, so that some store gets active. */
 	if (atomic_load(&slot->kind) == FD_REPL && gene[0].small % 4)
 		return -EAGAIN;
 	fd = atomic_exchange(&slot->fd, -1);
@@ -279,7 +282,7 @@ long run_dup(struct making *m)
 	return 0;
 }
 
-/* Give a descriptor of a store to any process, or take one. */
+/* Send a descriptor of a store to any process, or receive one. */
 long run_pass(struct making *m)
 {
 	const struct gene *gene = m->call->gene;
@@ -315,7 +318,7 @@ long run_pass(struct making *m)
 
 /* ---- Windows ------------------------------------------------------------ */
 
-/* Keep the addresses: nothing else may come to lie there. */
+/* Reserve addresses, so that no other mapping gets them. */
 static void reserve(void *at, size_t length)
 {
 	if (mmap(at, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
@@ -337,7 +340,7 @@ static void map_release(struct caller *me, uint32_t slot)
 		reserve(map_at(me, slot), (length + PAGE - 1) & ~(size_t)(PAGE - 1));
 }
 
-/* Beginning and length of a window, or of a part of one, or of none. */
+/* Choose offset and @length of a window, of a part of one, or of an invalid range. */
 static uint64_t window_range(const struct making *m, enum window which, uint64_t *length)
 {
 	const struct lsmem_info *info = &shared->info;
@@ -400,7 +403,7 @@ static int some_prot(const struct gene *gene, enum window window, bool daemon)
 	}
 }
 
-/* Has a client, whatever it did, more than it may have of a window? */
+/* A client must not get a window executable, nor any but its slots writable. */
 static void check_prot(const struct making *m, const struct map_slot *map, int prot,
 		       const char *call)
 {
@@ -435,7 +438,7 @@ long run_mmap(struct making *m)
 		flags = odd[gene[6].bits % 8];
 	if (flags & MAP_POPULATE && length > 64 * PAGE)
 		flags &= ~MAP_POPULATE;
-	/* What has no room can not be; if it is, it goes at once. */
+	/* A mapping that does not fit into its place should fail; else it is unmapped at once. */
 	if (length > MAP_ROOM || (flags & MAP_HUGETLB))
 		at = NULL;
 	else
@@ -447,14 +450,14 @@ long run_mmap(struct making *m)
 	if (got == MAP_FAILED) {
 		int error = errno;
 
-		if (at) {	/* what was there may have gone */
+		if (at) {	/* MAP_FIXED may have unmapped what was there */
 			me->map[slot].length = 0;
 			reserve(at, MAP_ROOM);
 		}
 		return -error;
 	}
 	map.writable = prot & PROT_WRITE;
-	/* Of a descriptor that may be anything, a store's offsets mean no store's. */
+	/* Only if the file is known, the offset tells which window this is. */
 	if (m->sure && (flags & MAP_TYPE) != MAP_PRIVATE && how_of(&gene[3]) == VALID)
 		check_prot(m, &map, prot, "mmap");
 	if (!at) {
@@ -462,7 +465,7 @@ long run_mmap(struct making *m)
 		return 0;
 	}
 	map.length = (length + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-	/* Somewhere else in the file: it is not known what this is. */
+	/* It is not known which window this is: unmap it. */
 	if (!m->sure || how_of(&gene[3]) != VALID) {
 		reserve(at, MAP_ROOM);
 		map.length = 0;
@@ -508,7 +511,7 @@ long run_munmap(struct making *m)
 	}
 	note(m, -1, length, at + first, NULL, 0);
 	ret = outcome(munmap(at + first, length));
-	/* What is left of it is looked at once. */
+	/* Read the rest of the mapping once. */
 	touch_copy(&word, at + gene[2].bits % map->length / 8 * 8, sizeof(word));
 	map_release(m->me, (uint32_t)(map - m->me->map));
 	return ret;
@@ -556,7 +559,7 @@ long run_mremap(struct making *m)
 	if (got == MAP_FAILED) {
 		int error = errno;
 
-		if (flag & MREMAP_FIXED) {	/* the target is cleared first */
+		if (flag & MREMAP_FIXED) {	/* it unmaps the target first */
 			m->me->map[to].length = 0;
 			reserve(map_at(m->me, to), MAP_ROOM);
 		}
@@ -601,7 +604,7 @@ long run_madvise(struct making *m)
 	}
 }
 
-/* Look at a window of this thread's or another's; or, a daemon, ruin seglets. */
+/* Read a window of this or another thread; or, as a daemon, overwrite seglets. */
 long run_touch(struct making *m)
 {
 	const struct gene *gene = m->call->gene;
@@ -623,7 +626,7 @@ long run_touch(struct making *m)
 	return touch_copy(at, bytes, 8 << gene[2].bits % 4) ? 0 : -EFAULT;
 }
 
-/* Epochs that are, were, will be or never are. */
+/* Write any value to a slot: idle, revoked, an old, present or future view epoch, or garbage. */
 long run_scribble(struct making *m)
 {
 	const struct gene *gene = m->call->gene;
@@ -638,7 +641,7 @@ long run_scribble(struct making *m)
 		if (!map->length || map->window != WINDOW_SLOTS || !map->writable)
 			continue;
 		switch (how_of(&gene[1])) {
-		case VALID:	/* slowly growing, as the store's */
+		case VALID:	/* idle, or a small epoch, as at the beginning of a store */
 			value = gene[2].bits % 2 ? LSMEM_SLOT_IDLE : gene[2].small % 64;
 			break;
 		case BOUNDARY:
@@ -654,7 +657,7 @@ long run_scribble(struct making *m)
 	return -ENOENT;
 }
 
-/* By the back door, where what a mapping permits is not asked for. */
+/* Access a window as a debugger does, which ignores the protection of a mapping. */
 long run_memory(struct making *m)
 {
 	const struct gene *gene = m->call->gene;
@@ -689,7 +692,7 @@ long run_flip(struct making *m)
 	static const int prots[] = { PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE,
 				     PROT_READ | PROT_WRITE };
 	const struct gene *gene = m->call->gene;
-	/* Its own process's threads use it all the time. */
+	/* Other threads of the process use this memory in their calls. */
 	uint8_t *at = m->me->process->callers[gene[0].small % THREADS].flip;
 
 	note(m, -1, 0, at, NULL, 0);
@@ -700,7 +703,7 @@ long run_flip(struct making *m)
 
 /* ---- Processes ---------------------------------------------------------- */
 
-/* What only this child sees. */
+/* The counts of a child; only the child itself sees them. */
 static struct progress lost;
 
 static void child_main(struct caller *me, const struct gene *gene)
@@ -728,7 +731,7 @@ static void child_main(struct caller *me, const struct gene *gene)
 	_exit(0);
 }
 
-/* A child that makes calls, and ends or is killed in the middle of one. */
+/* Fork a child that makes calls, and that ends or is killed during a call. */
 long run_fork(struct making *m)
 {
 	const struct gene *gene = m->call->gene;
@@ -795,7 +798,7 @@ long run_sysfs_read(struct making *m)
 	return ret;
 }
 
-/* What may be written to an attribute, and what may not. */
+/* Choose a text to write to an attribute, valid or not. Returns its length. */
 static size_t some_text(struct making *m, const struct gene *gene, const struct limit *limit,
 			bool objects, char *text, size_t size)
 {
@@ -848,7 +851,7 @@ long run_sysfs_write(struct making *m)
 	return ret;
 }
 
-/* Of a store that callers have made: so low that no call waits long for a daemon. */
+/* Set low limits for a store that a caller has created, so that no call waits long for a daemon. */
 void limits_lower(const char *name)
 {
 	char path[128], text[24];
@@ -892,7 +895,7 @@ long run_debugfs(struct making *m)
 
 /* ---- Blocks ------------------------------------------------------------- */
 
-/* A place in the callers' part of the device, or in none. */
+/* Choose an offset of I/O in the callers' part of the device, or outside of the device. */
 static uint64_t some_blocks(const struct gene *gene, uint32_t length)
 {
 	uint64_t end = shared->block_bytes - shared->block_bytes / LOAD_BLOCKS;
@@ -926,11 +929,10 @@ long run_block_io(struct making *m)
 		length = gene[2].bits % (64u << 10);
 	pick_fd(m, &gene[0], FD_BLOCK);
 	data = place(m, &gene[1], HEAP_DATA, length, false);
-	if (gene[1].small % 4)	/* as O_DIRECT wants it */
+	if (gene[1].small % 4)	/* aligned for O_DIRECT */
 		data = (uint8_t *)((uintptr_t)data & ~511ul);
 	offset = some_blocks(&gene[3], length);
 	note(m, m->fd, offset, data, &length, sizeof(length));
-	/* Past the end nothing is written, and no page may be dirtied before. */
 	if (gene[4].bits % 2)
 		return outcome(pread(m->fd, data, length, (off_t)offset));
 	return outcome(pwrite(m->fd, data, length, (off_t)offset));
@@ -986,7 +988,7 @@ long run_block_ioctl(struct making *m)
 	if (gene[2].small % 4 == 0)
 		return outcome(fsync(m->fd));
 	if (request == BLKROSET && root)
-		request = BLKROGET;	/* or it would stay so */
+		request = BLKROGET;	/* as root BLKROSET could make the disk read-only for all */
 	ret = outcome(syscall(SYS_ioctl, m->fd, request, m->argument));
 	if (!ret && !root && m->sure && (request == BLKROSET || request == BLKFLSBUF))
 		failed(VERDICT_PRIVILEGE, "ioctl %#lx of a block device without privilege",

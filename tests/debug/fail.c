@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See failnth.h. */
+/* Injection of failures by fail-nth: failnth.h describes the functions. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,13 +24,12 @@ static bool put(const char *path, const char *text)
 	return good;
 }
 
-/* Of this thread: call it in the one that makes the calls. */
 const char *fail_setup(void)
 {
 	nth_fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
 	if (nth_fd < 0)
 		return "this kernel has no fail-nth (CONFIG_FAULT_INJECTION)";
-	/* Allocations that may sleep, single pages too; no back trace for each. */
+	/* Fail allocations that may sleep and single pages too; log no back trace for each. */
 	if (!put(DEBUGFS "failslab/ignore-gfp-wait", "N") ||
 	    !put(DEBUGFS "failslab/verbose", "0") ||
 	    !put(DEBUGFS "fail_page_alloc/ignore-gfp-wait", "N") ||
@@ -57,13 +56,12 @@ void fail_begin(unsigned int nth)
 		broken("write");
 }
 
-/* True when the failure was injected since fail_begin(). */
 bool fail_end(void)
 {
 	char text[16] = "";
 	bool hit;
 
-	/* The copies of these two calls can be what fails: then the call before was through. */
+	/* If a user copy of these two calls fails, the tested call had ended before its failure. */
 	hit = pread(nth_fd, text, sizeof(text) - 1, 0) > 0 && atoi(text) == 0;
 	if (pwrite(nth_fd, "0", 1, 0) != 1) {
 		if (errno != EFAULT || pwrite(nth_fd, "0", 1, 0) != 1)

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every call, with everything in it that can fail made to fail in turn: each
- * allocation, and each copy from or to user memory.
+ * Every call, with each allocation and each copy from or to user memory made to fail in turn.
  *
- * The kernel fails the n-th of them for one thread (fail-nth); the n goes up
- * until the call ends before it is reached.  Whatever n is, a call succeeds or
- * returns an error; after an error nothing has changed, and the same call
- * without a failure succeeds.  One error is weaker: EFAULT may also be the last
- * copy of the answer, after the work: then it is done or it is not, whole.
+ * fail-nth makes the n-th of these operations fail in one thread; n grows until the call ends
+ * before it reaches the n-th.  For each n the call succeeds or returns an error.  After an error
+ * nothing may have changed, and the same call without a failure must succeed.  EFAULT guarantees
+ * less: the copy of the result may have failed after the work was done.  Then the call was carried
+ * out in full, or not at all.
  *
- * What is left behind is found by who runs this: kmemleak, the kernel log, and
- * here the memory that is available.
+ * The tests compare the available memory before and after.  tests/run checks kmemleak and the
+ * kernel log for other leaks and errors.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -31,15 +30,15 @@
 #include "follower.h"
 #include "store.h"
 
-#define NTH_MAX		3000u	/* no call has so many: it would not end */
-#define SECONDS		600	/* of a test, at most */
+#define NTH_MAX		3000u	/* no call has so many; a higher n means an endless sweep */
+#define SECONDS		600	/* time limit of a test */
 #define BLOCK		4096u
 #define IO		(16 * BLOCK)
-#define HANDLES		1000u	/* few: their table is not what is tested */
+#define HANDLES		1000u	/* few, so that stores are created fast */
 #define LEAK_KIB	(100 << 10)	/* less than a store */
 #define DESTROY_MS	60000
 
-/* ---- What a call may answer --------------------------------------------- */
+/* ---- Permitted results -------------------------------------------------- */
 
 static bool allowed(int ret)
 {
@@ -47,7 +46,7 @@ static bool allowed(int ret)
 	case 0:
 	case -ENOMEM:
 	case -EFAULT:
-	case -ENFILE:	/* open(2), when it cannot have a struct file */
+	case -ENFILE:	/* open(2) without memory for a struct file */
 	case -EIO:	/* block I/O */
 		return true;
 	default:
@@ -55,7 +54,7 @@ static bool allowed(int ret)
 	}
 }
 
-/* What holds for every call; false: no use to go on. */
+/* What must hold after every call of a sweep; @ret: its result, 0 or a negative errno. */
 #define JUDGE(f, ret) do {								\
 	ASSERT_GT(NTH_MAX, (f).nth);							\
 	EXPECT_TRUE(allowed(ret)) TH_LOG("failure %u: %s", (f).nth, strerror(-(ret)));	\
@@ -66,7 +65,7 @@ static bool allowed(int ret)
 	last = (f);									\
 } while (0)
 
-/* At the end of a sweep; @at_least: errors that there must have been. */
+/* The end of a sweep: at least @at_least calls must have returned an error. */
 #define JUDGE_ALL(at_least) do {							\
 	TH_LOG("%u failures, %u errors", last.nth - 1, last.errors);			\
 	EXPECT_LE((unsigned int)(at_least), last.errors);				\
@@ -98,9 +97,9 @@ static long long available_kib(void)
 }
 
 /*
- * Making and destroying a store takes a second or more on the kernels that this
- * is for, and has hundreds of failures: with $LSMEM_SCALE less than 100 (store.h)
- * only every so many-th is tried.
+ * The step of sweeps over slow calls.  On debug kernels it takes a second or more to create and
+ * destroy a store, and these calls have hundreds of failures.  With $LSMEM_SCALE below 100
+ * (store.h), inject only $LSMEM_SCALE percent of them.
  */
 static uint32_t slow_step(void)
 {
@@ -111,7 +110,7 @@ static uint32_t slow_step(void)
 
 /* ---- Stores ------------------------------------------------------------- */
 
-/* Stores there are; @name: the last of them. */
+/* The number of stores; @name: out, the name of one of them, or NULL. */
 static unsigned int stores(char *name)
 {
 	DIR *dir = opendir("/sys/class/lsmem");
@@ -142,7 +141,7 @@ static struct lsmem_create create_of(uint32_t kind, uint32_t flags)
 	};
 }
 
-/* udev looks at a new disk: wait until it has gone. */
+/* Destroy a store. udev may have its disk open for a moment: wait until it has closed the disk. */
 static int destroy(int control, const void *name)
 {
 	struct lsmem_destroy destroy = { .size = sizeof(destroy), .flags = LSMEM_DESTROY_FORCE };
@@ -160,7 +159,7 @@ FIXTURE(kinds) {
 	long long kib;
 };
 
-/* Volatile: a durable one is the same without an activation, which comes below. */
+/* Volatile stores: the activation of a durable store is tested below, the rest is the same. */
 FIXTURE_VARIANT(kinds) {
 	uint32_t kind;
 };
@@ -295,16 +294,16 @@ TEST_F_TIMEOUT(attaching, attach, SECONDS)
 		JUDGE(f, ret);
 		if (!ret)
 			ASSERT_EQ(next, attach.fd);
-		/* The answer that was lost told the descriptor. */
+		/* After EFAULT the descriptor may be open although its number was not returned. */
 		if (!ret || (ret == -EFAULT && attribute(&self->create, "attached")))
 			EXPECT_EQ(0, close(next));
 		ASSERT_EQ(0, attribute(&self->create, "attached"));
 	}
-	/* Most of what fails is the kernel's own, which does without. */
+	/* Most failures are in other parts of the kernel, which work without that allocation. */
 	JUDGE_ALL(1);
 }
 
-/* An activation that fails leaves the store as it was, once its daemon has gone. */
+/* After an activation that failed, the store is new again when its daemon has detached. */
 TEST_F_TIMEOUT(attaching, activate, SECONDS)
 {
 	struct failing last = { 0 };
@@ -343,7 +342,7 @@ TEST_F_TIMEOUT(attaching, activate, SECONDS)
 	JUDGE_ALL(1);
 }
 
-/* One object, as a backup would have it; returns its bytes. */
+/* Write the entry of one object of @length bytes to @buffer. Returns the size of the entry. */
 static uint32_t backup_entry(void *buffer, const struct lsmem_attach *attach, uint32_t length)
 {
 	uint32_t salt = lsmem_segment_salt(attach->uuid, 1, 1), size = lsmem_entry_size(length);
@@ -359,7 +358,7 @@ static uint32_t backup_entry(void *buffer, const struct lsmem_attach *attach, ui
 	return size;
 }
 
-/* What fails is forgotten with its attachment. */
+/* The kernel drops what was loaded when the daemon detaches before the activation. */
 TEST_F_TIMEOUT(attaching, load, SECONDS)
 {
 	static uint64_t buffer[1024];
@@ -390,7 +389,7 @@ TEST_F_TIMEOUT(attaching, load, SECONDS)
 	JUDGE_ALL(1);
 }
 
-/* The stream: NEXT that fails breaks the attachment, and the next one is told all again. */
+/* If NEXT fails, the attachment cannot be used further; the next one gets all events again. */
 TEST_F_TIMEOUT(attaching, stream, SECONDS)
 {
 	static struct lsmem_event events[256];
@@ -419,19 +418,19 @@ TEST_F_TIMEOUT(attaching, stream, SECONDS)
 		INJECT(f, ret = call(attach.fd, LSMEM_REPL_NEXT, &next));
 		JUDGE(f, ret);
 		if (!ret)
-			ASSERT_LT(1, next.nr);	/* an end of RESUME, and spares */
+			ASSERT_LT(1, next.nr);	/* the end of RESUME, and OPEN of spares */
 		close(fd);
 		attach = attach_of(&self->create);
 		INJECT(f, ret = call(self->control, LSMEM_CTL_ATTACH, &attach));
 		EXPECT_TRUE(allowed(ret));
 		if (ret) {
-			close(fd);	/* the same again, if only the answer was lost */
+			close(fd);	/* the new descriptor, if only its number was lost */
 			attach = attach_of(&self->create);
 			ASSERT_EQ(0, call(self->control, LSMEM_CTL_ATTACH, &attach));
 		}
 	}
 	JUDGE_ALL(1);
-	/* RESUME, and after it OPEN of the first spare. */
+	/* Find OPEN of the first spare, which follows RESUME. */
 	ASSERT_EQ(0, call(attach.fd, LSMEM_REPL_NEXT, &all));
 	for (first = 0; first < all.nr; first++)
 		if (events[first].type == LSMEM_EVENT_OPEN)
@@ -497,7 +496,7 @@ static struct lsmem_stat stat_of(const struct store *store)
 	return stat;
 }
 
-/* Which replacement an object holds; ~0: none, or not whole. */
+/* The serial number of an object's contents; ~0 if it does not exist or its bytes are wrong. */
 static uint64_t serial_of(const struct store *store, uint64_t handle, uint64_t id)
 {
 	static uint8_t bytes[LENGTH];
@@ -537,7 +536,7 @@ FIXTURE_SETUP(object)
 
 FIXTURE_TEARDOWN(object)
 {
-	/* The daemon outlives what it has to make durable. */
+	/* Make everything durable before the daemon stops. */
 	if (variant->flags) {
 		struct lsmem_sync sync = { .size = sizeof(sync) };
 
@@ -546,7 +545,7 @@ FIXTURE_TEARDOWN(object)
 		EXPECT_STREQ("", self->follower.wrong);
 		follower_free(&self->follower);
 	}
-	/* EBUSY: an open that failed is still counted. */
+	/* This returns EBUSY if an open() that failed has left a reference to the store. */
 	EXPECT_EQ(0, store_destroy(&self->store));
 	free(self->bytes);
 }
@@ -584,7 +583,7 @@ TEST_F_TIMEOUT(object, read, SECONDS)
 	struct failing last = { 0 };
 
 	FOR_EACH_FAILURE(f) {
-		/* A new buffer each time: its pages come during the call. */
+		/* A new buffer each time, so that its pages are allocated during the call. */
 		uint8_t *fresh = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE,
 				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		struct lsmem_op op = op_of(LSMEM_OP_READ, self->handle, fresh, LENGTH);
@@ -656,7 +655,7 @@ TEST_F_TIMEOUT(object, free, SECONDS)
 	JUDGE_ALL(1);
 }
 
-/* Of the operations of a vector, a first part has been carried out. */
+/* If a vector fails, its operations up to some point have been carried out, and no later one. */
 TEST_F_TIMEOUT(object, vector, SECONDS)
 {
 	struct failing last = { 0 };
@@ -693,7 +692,7 @@ TEST_F_TIMEOUT(object, vector, SECONDS)
 		freed = serial_of(&self->store, victim, 5) != 0;
 		made = stat_of(&self->store).handles_used + freed > used;
 		if (!ret) {
-			/* An operation may have failed by itself, and says so. */
+			/* A single operation may have failed; its result says so. */
 			EXPECT_EQ(4, vector.nr);
 			EXPECT_EQ(replaced, !ops[0].result);
 			EXPECT_EQ(freed, !ops[1].result);
@@ -741,7 +740,7 @@ TEST_F_TIMEOUT(object, sync, SECONDS)
 	struct failing last = { 0 };
 
 	if (!variant->flags)
-		return;	/* nothing to wait for: object.c has what it says */
+		return;	/* a volatile store refuses it: tests/guest/object.c */
 	FOR_EACH_FAILURE(f) {
 		struct lsmem_sync sync = { .size = sizeof(sync) };
 		int ret;
@@ -775,7 +774,7 @@ TEST_F_TIMEOUT(object, open, SECONDS)
 		int ret = open("/dev/lsmem-control", O_RDWR | O_CLOEXEC), fd;
 
 		ASSERT_LE(0, ret);
-		/* close() says nothing, and fails nothing. */
+		/* close() must not fail. */
 		INJECT(f, fd = close(ret) ? -errno : 0);
 		JUDGE(f, fd);
 	}
@@ -786,7 +785,7 @@ static void touch(const uint8_t *byte)
 	(void)__atomic_load_n(byte, __ATOMIC_RELAXED);
 }
 
-/* Each window mapped, and then its first and last page looked at. */
+/* Map a window, and read its first and its last byte, with failures. */
 static void window(struct __test_metadata *_metadata, int fd, const char *name,
 		   struct lsmem_window where)
 {
@@ -810,7 +809,7 @@ static void window(struct __test_metadata *_metadata, int fd, const char *name,
 					  (off_t)where.offset);
 
 		ASSERT_NE(MAP_FAILED, map);
-		/* A fault that fails is taken again: there is no other answer. */
+		/* A page fault without memory is repeated: the access must succeed in the end. */
 		INJECT(f, touch(map); touch(map + where.length - 1));
 		JUDGE(f, 0);
 		munmap((void *)map, where.length);
@@ -899,7 +898,7 @@ TEST_F_TIMEOUT(object, files, SECONDS)
 /* ---- Block I/O ---------------------------------------------------------- */
 
 FIXTURE(disk) {
-	struct store store;	/* @store.fd is the open disk */
+	struct store store;	/* @store.fd is the disk, opened with O_DIRECT */
 	struct follower follower;
 	int control;
 	uint8_t *bytes;
@@ -968,7 +967,7 @@ static bool is_zero(const uint8_t *bytes)
 	return !bytes[0] && !memcmp(bytes, bytes + 1, BLOCK - 1);
 }
 
-/* Each block is write number @before or @after, whole; ~0: it is zeroes. */
+/* Does each block have the whole contents of write @before or @after?  ~0 stands for zeroes. */
 static bool blocks_are(int fd, uint8_t *bytes, uint64_t before, uint64_t after)
 {
 	uint64_t serial;
@@ -1001,7 +1000,7 @@ TEST_F_TIMEOUT(disk, write, SECONDS)
 				       1 + f.nth));
 	}
 	JUDGE_ALL(1);
-	/* And each written through. */
+	/* Each write followed by fsync(). */
 	FOR_EACH_FAILURE(f) {
 		int ret;
 
@@ -1071,8 +1070,8 @@ TEST_F_TIMEOUT(disk, open, SECONDS)
 }
 
 /*
- * A file system on the disk.  What mount(2) says is the file system's; after it has
- * failed the disk is as it was, and not held: the next mount succeeds.
+ * A file system on the disk.  The file system decides which errno mount(2) returns.  After a
+ * failure the disk must be unchanged and closed, so that the next mount succeeds.
  */
 TEST_F_TIMEOUT(disk, mount, SECONDS)
 {
@@ -1102,7 +1101,7 @@ TEST_F_TIMEOUT(disk, mount, SECONDS)
 	ASSERT_EQ(0, open_error(self->store.path, O_RDWR | O_DIRECT, &self->store.fd));
 }
 
-/* Before main(): the harness would go on with a test whose setup has skipped it. */
+/* A constructor, because the harness runs a test even if its setup calls SKIP(). */
 __attribute__((constructor)) static void skip_all(void)
 {
 	const char *why = fail_setup();

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A store that has been filled until it said ENOSPC can be written to: what
- * replaces an object of its own length adds nothing that is live, so the cleaner
- * can always make room for it, wherever the garbage lies, and each call returns
- * within its bound.
+ * A store that has been filled until ENOSPC still accepts replacements.  A replacement of the same
+ * length adds no live bytes, so the cleaner can always make space for it, in whichever segments
+ * the garbage is, and each call returns within its bound.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,10 +16,10 @@
 #define WRITERS		6
 #define OBJECTS_MAX	500000u
 #define LENGTH_MIN	64u
-#define STALL_MS	10000u	/* of a call that has to wait for the cleaner */
-#define BOUND_MS	20000u	/* the same, on a machine that others use as well */
-#define GOAL		(3 * STORE_BYTES)
-#define CALLS		200000u	/* the goal, for small objects */
+#define STALL_MS	10000u	/* bound of a call that waits for the cleaner */
+#define BOUND_MS	20000u	/* what the test permits: the machine may be loaded */
+#define GOAL		(3 * STORE_BYTES)	/* bytes to write */
+#define CALLS		200000u	/* instead, number of writes of small objects */
 
 struct object {
 	uint64_t handle;
@@ -32,7 +31,7 @@ struct work {
 	struct store store;
 	struct object *objects;
 	uint32_t nr;
-	uint32_t written_nr;	/* those at the beginning are written */
+	uint32_t written_nr;	/* how many objects, from the first, are replaced */
 	uint64_t goal;		/* bytes */
 	_Atomic uint64_t written;	/* bytes */
 	_Atomic uint64_t longest;	/* ms */
@@ -42,7 +41,7 @@ struct work {
 
 struct writer {
 	struct work *work;
-	uint32_t first;		/* it has each WRITERS-th object */
+	uint32_t first;		/* it writes this object and each WRITERS-th after it */
 };
 
 static void *writer_main(void *argument)
@@ -83,7 +82,10 @@ FIXTURE(full) {
 	struct work work;
 };
 
-/* @few: that many objects are written, all others stay: the garbage is where they were last. */
+/*
+ * @span: range of the lengths, in bytes.  @few: if not 0, only that many objects are replaced, so
+ * all garbage is in the few segments that these were written to last.
+ */
 FIXTURE_VARIANT(full) {
 	uint32_t span;
 	uint32_t few;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Torture: processes of several threads do anything that a store can do, on the
- * same store, and know what every answer must be (torture.h); they are killed at
- * any time, their calls fail by injection where the kernel can do that, and each
- * is followed by one that goes on where it ended.  Then the same on a durable
- * store whose daemon is killed, and whose memory is lost.
+ * Torture: worker processes with several threads carry out all operations on one store, and check
+ * every result against a model (torture.h).  The supervisor kills workers at any time, and starts
+ * another worker that continues with the slots of the killed one.  Where the kernel can inject
+ * failures, calls fail.  A second test does the same with a durable store; there the supervisor
+ * also kills the daemon and destroys the store, so that its memory is lost.
  *
- *	torture [--seed N]	$LSMEM_TORTURE_SECONDS: how long, both together
+ *	torture [--seed N]	$LSMEM_TORTURE_SECONDS: how long, both tests together
  *
- * lsmemd is that of the tree the program lies in; it wants the drive
- * /dev/drive/log0, and everything on it is lost.
+ * The program runs the lsmemd of its own tree, with the drive /dev/drive/log0.  Everything on
+ * that drive is lost.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +31,8 @@
 
 #define DEBUGFS		"/sys/kernel/debug/"
 #define SECONDS		120u
-#define END_SECONDS	60u	/* a worker ends when it is told to */
-#define START_SECONDS	60u	/* a daemon brings its store up */
+#define END_SECONDS	60u	/* most time for a worker to end */
+#define START_SECONDS	60u	/* most time for a daemon to activate its store */
 #define DRIVE		"/dev/drive/log0"
 
 struct model *model;
@@ -76,11 +76,11 @@ static bool put(const char *path, const char *text)
 	return good;
 }
 
-/* One in some hundred allocations and copies of the tasks that ask for it. */
+/* Make one in some hundred allocations and user copies fail, in tasks that have called inject(). */
 bool inject_setup(void)
 {
 	static const char *const what[] = { "failslab", "fail_page_alloc", "fail_usercopy" };
-	static const char *const settings[][2] = {	/* first of all, who: not yet this task */
+	static const char *const settings[][2] = {	/* first exclude this task */
 		{ "task-filter", "Y" }, { "verbose", "0" }, { "interval", "20" },
 		{ "times", "-1" }, { "probability", "10" },
 	};
@@ -111,7 +111,7 @@ void inject(bool on)
 		return;
 	if (fd < 0)
 		fd = open("/proc/thread-self/make-it-fail", O_RDWR | O_CLOEXEC);
-	/* To switch it off is a call that may fail, too. */
+	/* The write that switches it off may fail by injection, too. */
 	for (tries = 0; tries < 1000 && pwrite(fd, on ? "1" : "0", 1, 0) != 1; tries++)
 		;
 	if (tries == 1000)
@@ -136,7 +136,7 @@ static void worker_start(uint32_t number)
 	workers[number] = pid;
 }
 
-/* Reaps it; it ended as it was told to, or that is wrong. */
+/* Wait for the end of a worker. @killed: it may have ended by SIGKILL. */
 static void worker_end(uint32_t number, bool killed)
 {
 	uint64_t end = now_ms() + test_limit(END_SECONDS) * 1000;
@@ -191,7 +191,7 @@ static void nap(uint32_t ms)
 	usleep((ms + random_next(&random_state) % ms) * 1000);
 }
 
-/* One of them, at any time, and another goes on. */
+/* Kill one worker, and start another in its place. */
 static void kill_one(void)
 {
 	uint32_t number = random_next(&random_state) % WORKERS;
@@ -222,7 +222,10 @@ static void say_counts(const char *phase)
 	ksft_print_msg("%s: kills %llu%s\n", phase, (unsigned long long)kills, text);
 }
 
-/* Objects that the store has and the model has not: handles that died with a worker. */
+/*
+ * The store may have more objects than the model: a killed worker may not have recorded the handle
+ * of its last allocation.  COUNT_ORPHANS bounds their number.
+ */
 static void check_orphans(uint64_t live)
 {
 	uint64_t orphans = atomic_load(&model->counts[COUNT_ORPHANS]);
@@ -270,7 +273,7 @@ static int destroy(const char *name, uint32_t flags)
 	int ret, tries;
 
 	snprintf((char *)call.name, sizeof(call.name), "%s", name);
-	/* udev may be looking at the disk. */
+	/* udev may have the disk open for a moment. */
 	for (tries = 0; tries < 100; tries++) {
 		ret = control_call(LSMEM_CTL_DESTROY, &call);
 		if (ret != -EBUSY)
@@ -356,7 +359,7 @@ static bool attribute_is(const char *name, const char *wanted)
 	return !strcmp(text, wanted);
 }
 
-/* lsmemd, until its store is active. */
+/* Start lsmemd, and wait until its store is active. */
 static bool daemon_start(bool format)
 {
 	uint64_t end = now_ms() + test_limit(START_SECONDS) * 1000;
@@ -415,10 +418,10 @@ static bool daemon_setup(void)
 	return !fclose(file);
 }
 
-/* All that was acknowledged is there after the memory was lost. */
+/* Destroy the store. After the recovery, everything that was acknowledged must be there. */
 static void lose_memory(uint32_t how)
 {
-	/* The daemon first, or the workers: each leaves something under way. */
+	/* Kill the daemon first, or the workers: different operations are under way then. */
 	if (how % 2)
 		daemon_end(SIGKILL);
 	workers_kill();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Torture: what workers do, and what they know to be right.  See torture.h. */
+/* Torture: the operations of a worker, and the checks of their results.  See torture.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -18,8 +18,14 @@
 
 /**
  * struct self - a thread of a worker
- * @number: of all threads
- * @data, @check: LENGTH_MAX each
+ * @number: of the thread, unique over all workers
+ * @state: its slots and blocks in the model
+ * @lsm: the object store, shared by the threads of the worker
+ * @disk: the block store, or -1
+ * @random: state of its random numbers
+ * @injected: calls of the present operation may fail by injection
+ * @data: buffer for writes, LENGTH_MAX bytes
+ * @check: buffer for reads, LENGTH_MAX bytes
  */
 struct self {
 	uint32_t number;
@@ -55,9 +61,9 @@ static uint32_t some_length(struct self *s)
 	return 1 + below(s, LENGTH_MAX);
 }
 
-/* ---- What an answer may be --------------------------------------------- */
+/* ---- Permitted results ------------------------------------------------- */
 
-/* An error that is no answer about the object: true if there is a reason for it. */
+/* Is an error permitted that does not depend on the object?  Count it if so. */
 static bool excused(const struct self *s, int ret)
 {
 	switch (ret) {
@@ -70,7 +76,7 @@ static bool excused(const struct self *s, int ret)
 		return true;
 	case -ENOSPC:
 	case -EAGAIN:
-		/* The daemon is away, and with it the room and the handles it brings. */
+		/* Without a daemon the store gets no more segments and generations. */
 		if (s->injected && ret == -EAGAIN) {
 			count(COUNT_INJECTED, 1);
 			return true;
@@ -98,7 +104,7 @@ static ssize_t read_sure(struct self *s, uint64_t handle, struct lsm_object *obj
 	return n;
 }
 
-/* Is a slot as it is told to be?  Asked while nothing fails by injection. */
+/* Is the object as @c says?  Reads without injection. */
 static bool holds(struct self *s, uint64_t id, const struct content *c)
 {
 	struct lsm_object object = { 0 };
@@ -134,7 +140,7 @@ static void settle(struct self *s, struct slot *slot)
 	atomic_store(&slot->stage, IDLE);
 }
 
-/* Wait for a sync: 0, an error other than a wait that was too short, or that at the end. */
+/* Sync, and repeat that after a timeout until model->stop is set. 0 or a negative errno. */
 static int sync_sure(struct self *s)
 {
 	int ret;
@@ -145,7 +151,7 @@ static int sync_sure(struct self *s)
 	return ret;
 }
 
-/* What has come of an operation whose end was not seen? */
+/* Find out whether an operation of unknown result was applied, and set the slot accordingly. */
 static void resolve(struct self *s, uint32_t number, struct slot *slot)
 {
 	uint64_t id = id_of(s->number, number);
@@ -160,12 +166,12 @@ static void resolve(struct self *s, uint32_t number, struct slot *slot)
 	count(COUNT_RESOLVED, 1);
 	slot->next.version = 0;
 	if (!slot->now.serial && !slot->next.handle) {
-		/* Its handle, if it got one, went with the worker. */
+		/* An allocation: if it was applied, its handle is lost with the killed worker. */
 		count(COUNT_ORPHANS, 1);
 	} else if (holds(s, id, &slot->next)) {
 		if (slot->next.serial && read_sure(s, slot->next.handle, &object) >= 0)
 			slot->next.version = object.version;
-		/* Until a sync has covered it, it may be lost again: then it stays open. */
+		/* Without a sync it may still be lost: then the slot stays UNDER_WAY. */
 		if (!model->durable || !sync_sure(s))
 			settle(s, slot);
 		return;
@@ -178,7 +184,7 @@ static void resolve(struct self *s, uint32_t number, struct slot *slot)
 
 /* ---- Objects ----------------------------------------------------------- */
 
-/* Chooses what comes next for a slot and says so in the model. */
+/* Choose the next operation for a slot, and record it in the model. */
 static void choose(struct self *s, struct slot *slot, uint32_t length_max)
 {
 	uint32_t length = some_length(s);
@@ -197,18 +203,18 @@ static void choose(struct self *s, struct slot *slot, uint32_t length_max)
 	atomic_store(&slot->stage, UNDER_WAY);
 }
 
-/* The result of what was chosen. */
+/* Check the result of the operation that choose() has recorded, and update the slot. */
 static void ended(struct self *s, uint32_t number, struct slot *slot, int ret)
 {
 	uint64_t id = id_of(s->number, number);
 
 	inject(false);
 	if (ret == -ETIMEDOUT && model->durable) {
-		/* Applied: durable when a sync says so. */
+		/* The operation was applied; it is durable after a sync. */
 		count(COUNT_TIMEOUT, 1);
 		ret = sync_sure(s);
 		if (ret == -ETIMEDOUT)
-			return;		/* as if killed */
+			return;		/* the slot stays UNDER_WAY, as after a kill */
 	}
 	if (!ret) {
 		if (slot->next.serial && slot->next.version <= slot->now.version)
@@ -223,7 +229,7 @@ static void ended(struct self *s, uint32_t number, struct slot *slot, int ret)
 		resolve(s, number, slot);
 		return;
 	}
-	/* Nothing is changed by a call that returns an error. */
+	/* A call that returns an error must change nothing. */
 	if (slot->now.serial && !holds(s, id, &slot->now))
 		describe(s, id, slot, strerror(-ret));
 	if (!slot->now.serial && ret == -EFAULT)
@@ -255,14 +261,14 @@ static void operate(struct self *s)
 	else
 		ret = lsm_replace(s->lsm, next->handle, s->data, next->length, flags,
 				  &next->version);
-	/* Acknowledged is what a sync covers. */
+	/* The model counts an operation as acknowledged only when it is durable. */
 	if (!ret && model->durable && !(flags & LSM_DURABLE)) {
 		inject(false);
 		ret = lsm_sync(s->lsm, 0);
 	}
 	count(COUNT_WRITES, 1);
 	if (ret == -EFAULT && excused(s, ret)) {
-		/* The answer may be what could not be copied: applied or not, whole. */
+		/* The copy of the result may have failed: the operation was applied or not. */
 		inject(false);
 		resolve(s, number, slot);
 		return;
@@ -300,7 +306,7 @@ static void vector(struct self *s)
 		struct slot *slot = &s->state->slots[first + i];
 
 		if (ret || i >= done) {
-			/* What was tried, and what came of it, is not known. */
+			/* The result of this operation is not known. */
 			if (!ret || !excused(s, ret))
 				wrong("vector: %s, %zu of %u", strerror(-ret), done, nr);
 			resolve(s, first + i, slot);
@@ -339,7 +345,7 @@ static void refused(struct self *s)
 			    lsm_replace(s->lsm, slot->now.handle, s->data, 1, LSM_EXPECT, &version);
 	inject(false);
 	count(COUNT_REFUSED, 1);
-	/* Where the true version could not be copied out, the wrong one is still there. */
+	/* With injection the copy of the true version may fail: @version has not changed then. */
 	if ((ret != -EILSEQ || version - slot->now.version > (s->injected ? 1 : 0)) &&
 	    !excused(s, ret))
 		wrong("handle %#llx with version %#llx, not %#llx: %d",
@@ -347,7 +353,7 @@ static void refused(struct self *s)
 		      (unsigned long long)slot->now.version, ret);
 }
 
-/* One of our own, by mmap or by system call: exactly so. */
+/* Read an object of this thread, through the windows or by ioctl: it must be as the slot says. */
 static void read_own(struct self *s)
 {
 	uint32_t number = below(s, SLOTS);
@@ -374,7 +380,7 @@ static void read_own(struct self *s)
 		describe(s, id, slot, "read by ioctl");
 }
 
-/* Another worker's: some version, whole, or none. */
+/* Read an object of any thread: it must be one whole version, or not exist. */
 static void read_other(struct self *s)
 {
 	uint32_t thread = below(s, NR_THREADS), number = below(s, SLOTS);
@@ -392,7 +398,7 @@ static void read_other(struct self *s)
 		wrong("handle %#llx: %s", (unsigned long long)handle, strerror(-n));
 }
 
-/* A view stays what it was while its object is replaced. */
+/* A view must show the same bytes while its object is replaced or freed. */
 static void view(struct self *s)
 {
 	uint32_t number = below(s, SLOTS), i, length = 0;
@@ -430,7 +436,7 @@ static void view(struct self *s)
 		      right ? "right" : "wrong");
 }
 
-/* Shared objects hold the number of times that they were replaced. */
+/* A shared object holds the number of its replacements; replace it, expecting its version. */
 static void replace_shared(struct self *s)
 {
 	uint32_t number = below(s, SHARED);

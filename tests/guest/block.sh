@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The block device under fio, filesystems and discards. What these cannot show (races, FUA, bounds)
-# is in disk.c.
+# The block device under fio, filesystems and discards. disk.c tests what these cannot: races, FUA,
+# bounds on waiting.
 set -u
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
@@ -30,7 +30,7 @@ contents()	# OFFSET: the block there is not zero
 	! cmp -s -n $BLOCK -i "$1:0" "$dev" /dev/zero
 }
 
-# mounted DIRECTORY COMMAND ..: false when it is not
+# mounted DIRECTORY COMMAND ..: run the command; fail without it if nothing is mounted there
 mounted()
 {
 	mountpoint -q "$1" && "${@:2}"

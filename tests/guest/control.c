@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/lsmem-control and sysfs: making, destroying and attaching, who may, and
- * every value that is out of range.
+ * /dev/lsmem-control and sysfs: to create and destroy stores and to attach to them, the
+ * permissions for that, and every value that is out of range.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +53,7 @@ static long long available_kib(void)
 	return kib;
 }
 
-/* Nothing: a test with more time than the harness gives by itself needs one. */
+/* An empty fixture: the harness has a parameter for the time limit only in TEST_F_TIMEOUT(). */
 FIXTURE(slow) {
 	int unused;
 };
@@ -110,9 +110,8 @@ TEST(create_bad_fields)
 }
 
 /*
- * A program that was built against the first version of a structure, and one that
- * was built against a later version than this kernel's.  Two structures have grown
- * since they were first published.
+ * A program that was built with the first version of a structure, and one that was built with a
+ * later version than that of this kernel.  Two structures have grown since their first version.
  */
 TEST(structures_of_other_versions)
 {
@@ -131,7 +130,7 @@ TEST(structures_of_other_versions)
 	ASSERT_NE(MAP_FAILED, page);
 	ASSERT_EQ(0, munmap(page + 4096, 4096));
 
-	/* What is beyond the program's structure is neither read nor written. */
+	/* The kernel neither reads nor writes memory behind the program's structure. */
 	ASSERT_EQ(0, store_create(&store, STORE_BYTES, 0, 0));
 	memset(&stat, 0xa5, sizeof(stat));
 	stat.size = LSMEM_STAT_SIZE_VER0;
@@ -153,7 +152,7 @@ TEST(structures_of_other_versions)
 	EXPECT_EQ(0, all.segments_compacted);
 	EXPECT_EQ(0, store_destroy(&store));
 
-	/* The fields that it does not have are zero for the kernel, whatever lies there. */
+	/* The kernel takes zero for fields that the program's structure does not have. */
 	create.size = LSMEM_CREATE_SIZE_VER0;
 	create.segments = ~0u;
 	create.reserved = ~0u;
@@ -191,9 +190,9 @@ TEST(control_unknown_calls)
 	close(fd);
 }
 
-/* ---- What there is no memory for ---------------------------------------- */
+/* ---- Too little memory -------------------------------------------------- */
 
-/* Pages that the kernel has given out since it began, by /proc/vmstat. */
+/* Pages that the kernel has allocated since the boot, from /proc/vmstat. */
 static long long pages_allocated(void)
 {
 	FILE *file = fopen("/proc/vmstat", "re");
@@ -209,7 +208,7 @@ static long long pages_allocated(void)
 	return sum;
 }
 
-/* How often @text stands in the kernel's log. */
+/* How often @text is in the kernel log; -1 if the log cannot be read. */
 static int log_says(const char *text)
 {
 	static char log[1 << 18];
@@ -226,8 +225,9 @@ static int log_says(const char *text)
 }
 
 /*
- * Refused with a sentence that says what is missing, and before memory is taken: that
- * of the log alone would be there, so it is the tables that there is no room for.
+ * A store for which there is too little memory is refused before any memory is allocated, with a
+ * message that says how much it takes.  For the last two shapes the log alone would fit, but
+ * the table of handles is too large.
  */
 TEST(create_without_memory)
 {
@@ -236,7 +236,7 @@ TEST(create_without_memory)
 	const struct {
 		uint64_t bytes, handles;
 	} shapes[] = {
-		{ 1ull << 40, 0 },		/* the largest that may be asked for */
+		{ 1ull << 40, 0 },		/* the largest size that is accepted */
 		{ 1ull << 40, 0x7fffffff },
 		{ 256ull << 30, 0 },		/* by default, a bitmap of 2^30 handles */
 		{ STORE_BYTES, 0x7fffffff },	/* 32 GiB of handles */
@@ -264,7 +264,7 @@ TEST(create_without_memory)
 	}
 }
 
-/* As large as this machine allows, or as is zeroed in seconds under emulation, too. */
+/* Half of the available memory, but at most 1 GiB, which is zeroed in seconds under emulation. */
 TEST_F_TIMEOUT(slow, create_large, 60)
 {
 	uint64_t half = ((uint64_t)available_kib() << 10) / 2 & ~(8 * MIB - 1);
@@ -287,9 +287,9 @@ TEST_F_TIMEOUT(slow, create_large, 60)
 /* ---- Memory of clients --------------------------------------------------- */
 
 #define CHARGED_FILES	400
-#define SLOTS_BYTES	(4096 + 2048)	/* a page, and what the kernel knows of its slots */
+#define SLOTS_BYTES	(4096 + 2048)	/* the page of slots, and the kernel's record of them */
 
-/* What a child has seen. */
+/* What a child reports: memory.current, number of mappings, errno. */
 struct charged {
 	long long opened, mapped;
 	int maps, error;
@@ -324,7 +324,7 @@ static long long read_number(const char *directory, const char *name)
 	return value;
 }
 
-/* The offset of the slots of a store; 0 when it cannot be had. */
+/* The offset of the window of slots of a store; 0 on error. */
 static off_t slots_offset(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -340,7 +340,7 @@ static off_t slots_offset(const char *path)
 	return offset;
 }
 
-/* At @at, in place of what is mapped there, or anywhere. */
+/* Map the slots at @at, in place of any other mapping; anywhere if @at is NULL. */
 static void *map_slots(int fd, off_t offset, void *at)
 {
 	return mmap(at, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), fd,
@@ -348,8 +348,9 @@ static void *map_slots(int fd, off_t offset, void *at)
 }
 
 /*
- * In a cgroup of its own: many files, then their slots, the second half beyond the limit.
- * All at one address: a mapping more would be memory, too, for which tasks are killed.
+ * In a cgroup of its own, open many files and map the slots of each; the limit of the cgroup
+ * does not permit the slots of the second half.  All mappings use one address: further mappings
+ * would take memory for which the kernel kills tasks.
  */
 static void charged_child(const char *group, const char *path, struct charged *charged)
 {
@@ -385,7 +386,7 @@ static void charged_child(const char *group, const char *path, struct charged *c
 	_exit(0);
 }
 
-/* A cgroup v2 at @group, on its own mount at @root; NULL, or why there is none. */
+/* Make a cgroup (v2) at @group, on a new mount at @root. Returns NULL, or why that failed. */
 static const char *group_make(char *root, char *group, size_t room)
 {
 	if (!mkdtemp(root))
@@ -403,7 +404,7 @@ static const char *group_make(char *root, char *group, size_t room)
 	return NULL;
 }
 
-/* Memory is charged to the task that causes it: a cgroup bounds what its clients take. */
+/* The memory of slots is charged to the task that maps them, so a cgroup bounds it. */
 TEST(clients_are_charged)
 {
 	struct charged *charged = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
@@ -436,7 +437,7 @@ TEST(clients_are_charged)
 	munmap(charged, 4096);
 }
 
-/* Does the kernel have memory cgroups, of whatever version? */
+/* Does the kernel have memory cgroups, of either version? */
 static bool memory_controller(void)
 {
 	FILE *file = fopen("/proc/cgroups", "re");
@@ -453,17 +454,17 @@ static bool memory_controller(void)
 	return has;
 }
 
-/* What a child has seen that makes stores in a cgroup. */
+/* What a child reports that creates stores in a cgroup. */
 struct charged_store {
 	long long before, plain, charged, destroyed;	/* memory.current */
-	long long attributes[2];			/* charged, of both */
-	int error, shown;
-	int over_limit, taken_for_it;			/* errno; pages */
+	long long attributes[2];			/* "charged", of both stores */
+	int error, shown;				/* errno: of the creation, of show_log() */
+	int over_limit, taken_for_it;			/* errno; pages allocated by that call */
 	int over_use;					/* errno */
-	long long left;					/* memory.current after both */
+	long long left;					/* memory.current after all */
 };
 
-/* Have each page of the log mapped by a daemon, as lsmemd does; 0 or an errno. */
+/* Attach as a daemon, and map and read each page of the log, as lsmemd does. 0 or an errno. */
 static int show_log(const struct store *store)
 {
 	struct lsmem_attach attach = { .size = sizeof(attach) };
@@ -494,7 +495,7 @@ static int show_log(const struct store *store)
 
 #define STORE_TABLES	(STORE_BYTES / 256 * 16)	/* handles; the others are small */
 
-/* In a cgroup of its own: stores that are charged to it, one that is not, two that do not fit. */
+/* In a cgroup of its own: a store that is not charged, one that is, and two that do not fit. */
 static void charged_store_child(const char *group, struct charged_store *seen)
 {
 	struct lsmem_create create = good_create;
@@ -529,7 +530,7 @@ static void charged_store_child(const char *group, struct charged_store *seen)
 	seen->taken_for_it = -(int)pages_allocated();
 	seen->over_limit = -control_call(LSMEM_CTL_CREATE, &create);
 	seen->taken_for_it += (int)pages_allocated();
-	/* As much is permitted as it takes, and some of that is in use. */
+	/* The limit would suffice for the store, but a part of it is in use. */
 	used = mmap(NULL, 64 * MIB, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0);
 	snprintf(limit, sizeof(limit), "%llu", STORE_BYTES + STORE_TABLES + 16 * MIB);
@@ -542,8 +543,8 @@ static void charged_store_child(const char *group, struct charged_store *seen)
 }
 
 /*
- * The memory of a store is charged to the cgroup of its maker if that is asked for; what is
- * more than the cgroup may have is refused, and no task is killed for it.
+ * With LSMEM_STORE_CHARGED the memory of a store is charged to the cgroup of the task that creates
+ * it.  A store that exceeds the limit is refused, and no task is killed.
  */
 TEST_F_TIMEOUT(slow, store_is_charged, 60)
 {
@@ -596,7 +597,7 @@ TEST_F_TIMEOUT(slow, store_is_charged, 60)
 
 #define MAPS	1000
 
-/* Files with slots, all of which are looked at: a store has a bound for them. */
+/* limits/clients_max bounds the number of files with slots, because a scan reads all of them. */
 TEST(clients_max)
 {
 	struct store store;
@@ -619,7 +620,7 @@ TEST(clients_max)
 	munmap(slots, 4096);
 	slots = map_slots(fd[0], offset, NULL);
 	EXPECT_NE(MAP_FAILED, slots) TH_LOG("the same file's, once more");
-	/* What takes no slots takes no memory either. */
+	/* Further mappings of the same slots, and refused mappings, allocate no slots. */
 	pages = -pages_allocated();
 	for (i = 0; i < MAPS && slots != MAP_FAILED; i++) {
 		slots = map_slots(fd[0], offset, slots);
@@ -714,7 +715,10 @@ TEST(destroy_while_in_use)
 	EXPECT_EQ(-1, fd);
 }
 
-/* What another user gets: 0 or an errno.  @call: on a descriptor handed on. */
+/*
+ * As the user nobody, open @path, or, if that is NULL, create a store through the descriptor
+ * @handed_on.  Returns 0, an errno, or -1.
+ */
 static int as_nobody(const char *path, int flags, int handed_on)
 {
 	struct lsmem_create create = good_create;
@@ -875,7 +879,7 @@ TEST(block_store)
 	EXPECT_EQ(ENOTTY, errno) TH_LOG("a block device knows no object calls");
 	EXPECT_EQ(-EBUSY, destroy_named(create.name, 0));
 	close(fd);
-	/* udev looks at a new disk, and has it open meanwhile. */
+	/* udev may have a new disk open for a moment. */
 	for (end = now_ms() + test_limit(20000); (ret = destroy_named(create.name, 0)) == -EBUSY;) {
 		if (now_ms() > end)
 			break;

@@ -1,4 +1,4 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# The jobs of tests/fio: see there.
+# Runs tests/daemon/guest-fio.sh; that file says what it tests.
 exec "$(dirname "$(readlink -f "$0")")/../daemon/guest-fio.sh"

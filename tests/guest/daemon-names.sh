@@ -1,4 +1,4 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Stores by name and by uuid: see there.
+# Runs tests/daemon/guest-names.sh; that file says what it tests.
 exec "$(dirname "$(readlink -f "$0")")/../daemon/guest-names.sh"

@@ -1,4 +1,4 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# lsmemd with the module: see there.
+# Runs tests/daemon/guest-split.sh; that file says what it tests.
 exec "$(dirname "$(readlink -f "$0")")/../daemon/guest-split.sh"

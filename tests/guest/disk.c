@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The block device, by hand: what fio and filesystems do not show.
+ * The block device: what fio and filesystems do not test.
  *
- * Contents of a block say which block and which write it is, so whatever is
- * read is either such contents, whole, or zeroes.  Durable stores are followed
- * by a daemon of our own, which knows what a recovery would find: after a FLUSH
- * that must be what the device shows.
+ * The contents of a block depend on its number and on the serial number of the write.  So a read
+ * must return either the whole contents of one write, or zeroes.  A durable store has a daemon in
+ * this program (follower.h) that records what a recovery would find: after a FLUSH the device
+ * must show exactly that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,14 +30,15 @@
 #define ENTRY		(BLOCK + LSMEM_ENTRY_BYTES)
 #define RECORD		(sizeof(struct lsmem_tombstone) + LSMEM_ENTRY_BYTES)
 #define CHUNK		(256u * BLOCK)
-#define SECONDS		60	/* of a test, under emulation */
+#define SECONDS		60	/* time limit of a test; sufficient under emulation */
 
 /**
  * struct disk - a disk under test
- * @store: its store; @store.fd is the open disk
- * @follower: of a durable one
- * @buffer: CHUNK and a block more, aligned
- * @serial: of the last write
+ * @store: its store; @store.fd is the disk, opened with O_DIRECT
+ * @follower: the daemon of a durable store
+ * @blocks: size of the disk, in blocks
+ * @buffer: CHUNK + BLOCK bytes, aligned to a block
+ * @serial: serial number of the last write
  */
 struct disk {
 	struct store store;
@@ -63,7 +64,7 @@ FIXTURE_VARIANT_ADD(disk, backed) {
 	.flags = LSMEM_STORE_DURABLE,
 };
 
-/* udev looks at a new disk, and may look again: wait until it has gone. */
+/* Destroy a store. udev may have its disk open for a moment: wait until it has closed the disk. */
 static int destroy(struct store *store)
 {
 	struct lsmem_destroy destroy = { .size = sizeof(destroy) };
@@ -93,7 +94,7 @@ FIXTURE_SETUP(disk)
 	memcpy(disk->store.name, create.name, sizeof(disk->store.name));
 	snprintf(disk->store.path, sizeof(disk->store.path), "/dev/%s", disk->store.name);
 	if (variant->flags) {
-		/* Invariant 18: no disk before recovery. */
+		/* Invariant 18: there is no disk before recovery has ended. */
 		ASSERT_EQ(-1, open(disk->store.path, O_RDWR));
 		ASSERT_EQ(0, follower_start(&disk->follower, disk->store.name));
 	}
@@ -125,7 +126,7 @@ static uint64_t attribute(const struct disk *disk, const char *name)
 	return (uint64_t)store_attribute(&disk->store, name);
 }
 
-/* A file of the disk's. */
+/* Read the first line of a file in sysfs of the disk; an empty @text if that fails. */
 static void disk_attribute(const struct disk *disk, const char *name, char *text, int size)
 {
 	char path[128];
@@ -148,7 +149,7 @@ static int delete_blocks(int fd, unsigned long request, uint64_t block, uint64_t
 	return ioctl(fd, request, range) ? -errno : 0;
 }
 
-/* Write @nr blocks, CHUNK at most, with contents of their own; a negative errno or 0. */
+/* Write @nr blocks, at most CHUNK bytes, with a new serial number. 0 or a negative errno. */
 static int put(struct disk *disk, uint64_t block, uint32_t nr, int flags)
 {
 	struct iovec iov = { disk->buffer, nr * BLOCK };
@@ -167,7 +168,7 @@ static bool is_zero(const uint8_t *data, uint32_t length)
 	return !*data && !memcmp(data, data + 1, length - 1);
 }
 
-/* What is in a block: 0 zeroes, 1 contents of it, -1 something else or an error. */
+/* Read a block. Returns 0 if it is zeroes, 1 if it has contents of this block, else -1. */
 static int look(int fd, uint8_t *buffer, uint64_t block, uint64_t *serial)
 {
 	if (pread(fd, buffer, BLOCK, (off_t)(block * BLOCK)) != BLOCK)
@@ -177,7 +178,7 @@ static int look(int fd, uint8_t *buffer, uint64_t block, uint64_t *serial)
 	return content_right(buffer, BLOCK, block, serial) ? 1 : -1;
 }
 
-/* What the device shows is what a recovery would find; returns how many blocks differ. */
+/* After a FLUSH, count the blocks that differ from what a recovery would find. */
 static uint64_t differences(struct disk *disk)
 {
 	uint64_t different = 0, block;
@@ -201,7 +202,7 @@ static uint64_t differences(struct disk *disk)
 	return different;
 }
 
-/* Live bytes as the segments count them: what the cleaner chooses its victims by. */
+/* The sum of the live bytes that the segments count; the cleaner chooses victims by these. */
 static uint64_t segments_live(const struct disk *disk)
 {
 	uint64_t live, sum = 0;
@@ -219,7 +220,7 @@ static uint64_t segments_live(const struct disk *disk)
 	return sum;
 }
 
-/* ---- What it is ---------------------------------------------------------- */
+/* ---- Size and accounting -------------------------------------------------- */
 
 TEST_F_TIMEOUT(disk, geometry, SECONDS)
 {
@@ -259,20 +260,20 @@ TEST_F_TIMEOUT(disk, accounting, SECONDS)
 	ASSERT_EQ(0, put(disk, disk->blocks - 1, 1, 0));
 	EXPECT_EQ((nr + 1) * ENTRY, attribute(disk, "live_bytes"));
 	EXPECT_EQ(nr + 1, attribute(disk, "handles_used"));
-	/* An overwrite changes nothing; a block written twice is one block. */
+	/* A block that is written twice counts once. */
 	ASSERT_EQ(0, put(disk, 7, nr, 0));
 	EXPECT_EQ((nr + 1) * ENTRY, attribute(disk, "live_bytes"));
 	EXPECT_EQ(nr, attribute(disk, "stats/replaced"));
 	EXPECT_EQ(1, look(disk->store.fd, disk->buffer, 7, &serial));
 	EXPECT_EQ(disk->serial, serial);
 	EXPECT_EQ(1, look(disk->store.fd, disk->buffer, disk->blocks - 1, &serial));
-	/* A discard takes the entry, and leaves a record where there is a backup. */
+	/* A discard removes the entry, and writes a tombstone if the store is durable. */
 	ASSERT_EQ(0, delete_blocks(disk->store.fd, BLKDISCARD, 7, 10));
 	EXPECT_EQ((nr - 9) * ENTRY + 10 * records, attribute(disk, "live_bytes"));
 	EXPECT_EQ(nr - 9, attribute(disk, "handles_used"));
 	EXPECT_EQ(0, look(disk->store.fd, disk->buffer, 16, &serial));
 	EXPECT_EQ(1, look(disk->store.fd, disk->buffer, 17, &serial));
-	/* What is free already costs nothing. */
+	/* A discard of a free block writes no tombstone. */
 	ASSERT_EQ(0, delete_blocks(disk->store.fd, BLKZEROOUT, 0, 18));
 	EXPECT_EQ((nr - 10) * ENTRY + 11 * records, attribute(disk, "live_bytes"));
 	EXPECT_EQ(11, attribute(disk, "stats/deleted"));
@@ -285,7 +286,7 @@ TEST_F_TIMEOUT(disk, accounting, SECONDS)
 		EXPECT_EQ(0, differences(disk));
 }
 
-/* Memory that is aligned to sectors of 512 bytes only: blocks straddle pages and pieces. */
+/* Memory that is only aligned to 512 bytes: blocks cross the ends of pages and of iovecs. */
 TEST_F_TIMEOUT(disk, pieces, SECONDS)
 {
 	struct disk *disk = &self->disk;
@@ -307,12 +308,12 @@ TEST_F_TIMEOUT(disk, pieces, SECONDS)
 	EXPECT_EQ(0xa5, data[2 * BLOCK]);
 	EXPECT_EQ(0xa5, more[-1]);
 	EXPECT_EQ(0xa5, more[3 * BLOCK]);
-	/* Zeroes come in pieces as well. */
+	/* A read of unwritten blocks fills such memory with zeroes. */
 	ASSERT_EQ(5 * BLOCK, preadv(disk->store.fd, iov, ARRAY_SIZE(iov), 200 * BLOCK));
 	EXPECT_TRUE(is_zero(data, 2 * BLOCK));
 	EXPECT_TRUE(is_zero(more, 3 * BLOCK));
 	EXPECT_EQ(0xa5, data[2 * BLOCK]);
-	/* Half a block is refused, and so is what ends beyond the device. */
+	/* I/O of a part of a block, and I/O behind the end of the device, are refused. */
 	EXPECT_EQ(-1, pwrite(disk->store.fd, disk->buffer, 512, 0));
 	EXPECT_EQ(EINVAL, errno);
 	EXPECT_EQ(0, pread(disk->store.fd, disk->buffer, BLOCK, (off_t)(disk->blocks * BLOCK)));
@@ -320,7 +321,7 @@ TEST_F_TIMEOUT(disk, pieces, SECONDS)
 	EXPECT_EQ(ENOSPC, errno);
 }
 
-/* A write may wait for the cleaner: who must not wait is told so, and nothing is written. */
+/* A write may wait for the cleaner, so RWF_NOWAIT is refused, and nothing is written. */
 TEST_F_TIMEOUT(disk, nowait, SECONDS)
 {
 	struct disk *disk = &self->disk;
@@ -331,7 +332,7 @@ TEST_F_TIMEOUT(disk, nowait, SECONDS)
 	EXPECT_EQ(0, look(disk->store.fd, disk->buffer, 3, &serial));
 }
 
-/* An open partition holds the store as the disk does. */
+/* A store cannot be destroyed while a partition of its disk is open. */
 TEST_F_TIMEOUT(disk, partition, SECONDS)
 {
 	struct disk *disk = &self->disk;
@@ -369,7 +370,7 @@ TEST_F_TIMEOUT(disk, partition, SECONDS)
 	EXPECT_EQ(1, look(disk->store.fd, disk->buffer, 2 + MIB / BLOCK, &serial));
 }
 
-/* ---- Many at once ---------------------------------------------------------- */
+/* ---- Concurrent I/O --------------------------------------------------------- */
 
 struct racer {
 	struct disk *disk;
@@ -425,7 +426,10 @@ static void *race(void *argument)
 #define RACERS	4
 #define RACE_MS	2500
 
-/* Writes, discards and reads of the same blocks; then of many, with the cleaner at work. */
+/*
+ * Write, discard, flush and read the first @blocks blocks from RACERS threads.  Returns NULL, or
+ * the name of the operation that failed.  @changes: out, number of operations other than reads.
+ */
 static const char *races(struct disk *disk, uint64_t blocks, uint64_t *changes)
 {
 	struct racer racers[RACERS];
@@ -463,7 +467,7 @@ TEST_F_TIMEOUT(disk, races, SECONDS)
 	EXPECT_LT(100, changes);
 	if (variant->flags)
 		EXPECT_EQ(0, differences(disk));
-	/* The store is full, and cleaned all the time. */
+	/* Now the store is full, so the cleaner works all the time. */
 	for (block = 0; block < disk->blocks; block += CHUNK / BLOCK)
 		ASSERT_EQ(0, put(disk, block, CHUNK / BLOCK, 0));
 	wrong = races(disk, disk->blocks, &changes);
@@ -489,7 +493,7 @@ TEST_F_TIMEOUT(disk, races, SECONDS)
 		EXPECT_EQ(used * ENTRY, live);
 }
 
-/* Records of old discards must go, or they would take the room of the blocks. */
+/* The cleaner must drop old tombstones, or they would take the space of the blocks. */
 TEST_F_TIMEOUT(disk, fill_and_discard, SECONDS)
 {
 	struct disk *disk = &self->disk;
@@ -540,7 +544,7 @@ TEST_F_TIMEOUT(disk, durable_write, SECONDS)
 	follower_sleep(&disk->follower, true);
 	ASSERT_EQ(0, pthread_create(&waiter.thread, NULL, write_fua, &waiter));
 	usleep(500000);
-	EXPECT_EQ(1, atomic_load(&waiter.result));	/* not before it is on the backup */
+	EXPECT_EQ(1, atomic_load(&waiter.result));	/* it waits for the acknowledgement */
 	follower_sleep(&disk->follower, false);
 	pthread_join(waiter.thread, NULL);
 	EXPECT_EQ(0, atomic_load(&waiter.result));
@@ -551,10 +555,10 @@ TEST_F_TIMEOUT(disk, durable_write, SECONDS)
 			  disk->follower.keys[5 + i].pcrc);
 }
 
-#define QUEUE		1100u	/* more than are carried out at once */
-#define TOGETHER	256u	/* fewer than that */
+#define QUEUE		1100u	/* more requests than the device carries out at once */
+#define TOGETHER	256u	/* fewer requests than that */
 
-/* Writes that were begun, and have not ended. */
+/* How many writes are in flight. */
 static uint32_t under_way(const struct disk *disk)
 {
 	unsigned int reads, writes = 0;
@@ -564,7 +568,7 @@ static uint32_t under_way(const struct disk *disk)
 	return sscanf(text, "%u %u", &reads, &writes) == 2 ? writes : 0;
 }
 
-/* What one thread has under way becomes durable together. */
+/* The durable writes of one thread wait at the same time, not one after the other. */
 TEST_F_TIMEOUT(disk, durable_queue, SECONDS)
 {
 	struct disk *disk = &self->disk;
@@ -602,7 +606,10 @@ TEST_F_TIMEOUT(disk, durable_queue, SECONDS)
 	EXPECT_EQ(0, differences(disk));
 }
 
-/* Writes until a write fails, which is the result: it began at @begin, @wrote others did not. */
+/*
+ * Write until a write fails, and return its errno.  @begin: out, when that write began, in ms.
+ * @wrote: grows by the number of writes that succeeded.
+ */
 static int put_until_full(struct disk *disk, uint64_t *begin, uint64_t *wrote)
 {
 	uint64_t block;
@@ -616,7 +623,7 @@ static int put_until_full(struct disk *disk, uint64_t *begin, uint64_t *wrote)
 	return ret;
 }
 
-/* No wait is longer than its bound, and what timed out is applied and can be waited for. */
+/* No wait exceeds its bound. A write that timed out has been applied; a later FLUSH covers it. */
 TEST_F_TIMEOUT(disk, bounds, SECONDS)
 {
 	struct disk *disk = &self->disk;
@@ -624,7 +631,7 @@ TEST_F_TIMEOUT(disk, bounds, SECONDS)
 
 	if (!variant->flags)
 		SKIP(return, "no daemon to wait for");
-	/* Once there are segments to write to: */
+	/* Wait until the daemon has opened segments. */
 	ASSERT_EQ(0, put(disk, 0, 1, RWF_DSYNC));
 	ASSERT_EQ(0, store_set_attribute(&disk->store, "limits/flush_ms", 400));
 	ASSERT_EQ(0, store_set_attribute(&disk->store, "limits/stall_ms", 100));
@@ -637,13 +644,13 @@ TEST_F_TIMEOUT(disk, bounds, SECONDS)
 	EXPECT_GT(test_limit(5000), now_ms() - begin);
 	EXPECT_EQ(-ETIMEDOUT, put(disk, 2, 1, RWF_DSYNC));
 	EXPECT_EQ(1, look(disk->store.fd, disk->buffer, 2, &serial));
-	/* Without its daemon the log runs out of segments: never "no space". */
+	/* While the daemon sleeps the log runs out of segments: ETIMEDOUT, never ENOSPC. */
 	EXPECT_EQ(-ETIMEDOUT, put_until_full(disk, &begin, &wrote));
 	EXPECT_LT(0, wrote);
 	EXPECT_GT(test_limit(5000), now_ms() - begin);
 	/*
-	 * Also when one wait for space may take longer than all that a write waits.  Compaction
-	 * may have found room for some more writes meanwhile.
+	 * The bound also holds if stall_ms, the bound of one wait for space, is larger than
+	 * flush_ms, the bound of the write.  Compaction may have made space for some more writes.
 	 */
 	ASSERT_EQ(0, store_set_attribute(&disk->store, "limits/stall_ms", 60000));
 	EXPECT_EQ(-ETIMEDOUT, put_until_full(disk, &begin, &wrote));

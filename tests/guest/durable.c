@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Objects of a durable store whose daemon does not do what it should: it sleeps,
- * or it changes seglets under the kernel (as bad memory does).  Objects may be lost
- * then; the kernel is not.
+ * Objects of a durable store whose daemon fails: it sleeps, or it changes seglets while the kernel
+ * uses them, as bad memory would.  Objects may be lost then, but the kernel must not crash.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +26,7 @@
 #define REPLACES	40000u
 #define SHRINKS		8u
 #define PAGE		4096u
-#define SECONDS		120	/* of a test, under emulation */
+#define SECONDS		120	/* time limit of a test; sufficient under emulation */
 
 struct ruin {
 	const struct lsmem_handle *handles;
@@ -36,7 +35,7 @@ struct ruin {
 	atomic_bool stop;
 };
 
-/* The entry of one object after the other says for a moment that it is longer. */
+/* Change the length in the header of one entry after the other, each for a moment. */
 static void *ruin_main(void *argument)
 {
 	const uint64_t offsets = (1ull << LSMEM_POSITION_OFFSET_BITS) - 1;
@@ -59,8 +58,9 @@ static void *ruin_main(void *argument)
 }
 
 /*
- * Does this kernel ask for a writable mapping where an RDMA device is only to read?  6.2 does
- * not any more; the module can tell from 6.3 on.
+ * Does the module permit writable seglets, because the kernel requires a writable mapping even
+ * if an RDMA device only reads?  Kernels up to 6.1 require it.  The module cannot distinguish
+ * 6.2, so it permits them there too.
  */
 static bool rdma_writes(void)
 {
@@ -112,7 +112,7 @@ FIXTURE_TEARDOWN(durable)
 	EXPECT_EQ(0, control_call(LSMEM_CTL_DESTROY, &destroy));
 }
 
-/* Only what was to be durable bears the timeout of a vector's wait. */
+/* If the wait of a durable vector times out, only its writes return -ETIMEDOUT, not its reads. */
 TEST_F_TIMEOUT(durable, vector_timeout, SECONDS)
 {
 	struct lsmem_op ops[2] = { lsm_op_alloc("x", 1, 0) };
@@ -133,7 +133,7 @@ TEST_F_TIMEOUT(durable, vector_timeout, SECONDS)
 	EXPECT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_VECTOR, &vector));
 	EXPECT_EQ(-ETIMEDOUT, ops[0].result);
 	EXPECT_EQ(0, ops[1].result);
-	/* The vector's flag is the vector's: the same operation in another is not durable. */
+	/* The kernel must not copy the vector's flag to its operations, which can be used again. */
 	EXPECT_EQ(0, ops[0].flags);
 	ops[0] = lsm_op_replace(handle, "y", 1, 0, 0);
 	ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_VECTOR, &vector));
@@ -163,8 +163,9 @@ static void *shrink_main(void *argument)
 }
 
 /*
- * A full store can delete all that it holds, also when allocations went on beside
- * replacements by less whose sources blocked, and then were not there.
+ * All objects of a full store can be deleted.  Here some replacements by shorter data blocked on
+ * their source pages while other objects were allocated, and then failed, because the source pages
+ * were unmapped.
  */
 TEST_F_TIMEOUT(durable, full_can_delete, SECONDS)
 {
@@ -212,7 +213,7 @@ TEST_F_TIMEOUT(durable, full_can_delete, SECONDS)
 	free(bytes);
 }
 
-/* What the cleaner has found whole it may find otherwise when it moves it. */
+/* An entry may change after the cleaner has checked it and before the cleaner moves it. */
 TEST_F_TIMEOUT(durable, cleaning_ruined_seglets, SECONDS)
 {
 	uint64_t random = test_seed + 1, end;
@@ -244,7 +245,7 @@ TEST_F_TIMEOUT(durable, cleaning_ruined_seglets, SECONDS)
 		     store_attribute(&self->store, "cleaner/segments_cleaned"));
 }
 
-/* The daemon may write to seglets where RDMA needs that, and nowhere else; clients never may. */
+/* The daemon may map seglets writable only where RDMA needs it (rdma_writes()); clients never. */
 TEST_F(durable, writable_seglets)
 {
 	const struct lsmem_window *window = &self->follower.info->seglets;
@@ -283,7 +284,7 @@ static int clean(int fd, uint32_t flags, const uint64_t *ids, uint32_t nr)
 	return ioctl(fd, LSMEM_REPL_CLEAN, &clean) ? -errno : 0;
 }
 
-/* What a daemon may ask of the cleaner, what it sees, and what is refused. */
+/* LSMEM_REPL_CLEAN: what a daemon can request, what it sees of the passes, what is refused. */
 TEST_F(durable, asking_for_passes)
 {
 	const struct lsmem_window *window = &self->follower.info->segments;
@@ -317,7 +318,7 @@ TEST_F(durable, asking_for_passes)
 
 struct suspend {
 	int state;			/* /sys/power/state */
-	int error;			/* what a write to it said */
+	int error;			/* errno of the write to it; 0 if it succeeded */
 	_Atomic pid_t thread;
 	atomic_bool over;
 };
@@ -332,7 +333,7 @@ static void *suspend_main(void *argument)
 	return NULL;
 }
 
-/* Wait until the suspend asks the module; false: it has come to its end without. */
+/* Wait until the suspend is in lsmem_pm_notify(). Returns false if the suspend ended before. */
 static bool suspend_asks(struct suspend *suspend)
 {
 	char path[64], stack[4096];
@@ -355,7 +356,7 @@ static bool suspend_asks(struct suspend *suspend)
 	return false;
 }
 
-/* A suspend that waits for one store's daemon keeps no daemon from its store. */
+/* While a suspend waits for the daemon of one store, a daemon can attach to another store. */
 TEST_F_TIMEOUT(durable, suspend_waits_for_a_daemon, SECONDS)
 {
 	struct suspend suspend = { .state = open("/sys/power/state", O_WRONLY | O_CLOEXEC) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A daemon for tests: follows the stream of a durable store.  See follower.h. */
+/* A daemon for tests that follows the stream of a durable store.  See follower.h. */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #define ERA		1u
 #define GENERATIONS	(1u << 20)
 
-/* Raw CRC-32C, eight bytes at a time: the stream is every byte that is written. */
+/* Eight bytes at a time, for speed: the follower checks every byte that is written. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t length)
 {
 	static uint32_t table[8][256];
@@ -56,12 +56,13 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t length)
 	return crc;
 }
 
-/* What the codec of the format asks for. */
+/* lsmem_format.h leaves this function to the program that includes it. */
 __u32 lsmem_crc32c(__u32 seed, const void *data, __kernel_size_t length)
 {
 	return crc32c(seed, data, length);
 }
 
+/* Record an error, unless there was one before. */
 __attribute__((format(printf, 2, 3)))
 static void wrong(struct follower *follower, const char *format, ...)
 {
@@ -74,10 +75,10 @@ static void wrong(struct follower *follower, const char *format, ...)
 	va_end(args);
 }
 
-/* A range that is being read: where we are, and in which seglet. */
+/* A position in a segment that is being read. */
 struct cursor {
-	uint32_t offset;
-	uint32_t seglet;
+	uint32_t offset;	/* in the segment */
+	uint32_t seglet;	/* that holds @offset */
 };
 
 static void advance(const struct follower *follower, struct cursor *at, uint32_t to)
@@ -85,7 +86,7 @@ static void advance(const struct follower *follower, struct cursor *at, uint32_t
 	while (at->offset / LSMEM_SEGLET_BYTES < to / LSMEM_SEGLET_BYTES) {
 		uint32_t next = follower->table[at->seglet].next;
 
-		/* Past the last seglet nothing will be read. */
+		/* The position may be at the end of the last seglet; nothing is read there. */
 		if (next != LSMEM_NO_SEGLET)
 			at->seglet = next;
 		at->offset = (at->offset / LSMEM_SEGLET_BYTES + 1) * LSMEM_SEGLET_BYTES;
@@ -115,7 +116,10 @@ static uint32_t payload_crc(const struct follower *follower, struct cursor at, u
 	return crc;
 }
 
-/* What a recovery makes of an entry: the highest generation wins, then the highest version. */
+/*
+ * Record an entry as recovery would: the highest generation wins, then the highest version.  Two
+ * entries of one version must be equal.
+ */
 static void remember(struct follower *follower, const struct lsmem_entry *e, bool deleted)
 {
 	uint64_t handle = __le64_to_cpu(e->key), index = lsmem_handle_index(handle);
@@ -173,7 +177,7 @@ static void follow_range(struct follower *follower, const struct lsmem_event *ev
 	}
 }
 
-/* One batch; false when the descriptor is broken. */
+/* Take, check and acknowledge one batch of events. Returns false if an ioctl fails. */
 static bool follow(struct follower *follower)
 {
 	struct lsmem_event events[BATCH];
@@ -287,7 +291,10 @@ void follower_sleep(struct follower *follower, bool asleep)
 	pthread_mutex_unlock(&follower->lock);
 }
 
-/* As a daemon that is told to stop: no pass begins, what is under way comes to its end. */
+/*
+ * Drain the store as lsmemd does before it stops: no new pass of cleaning begins, the passes under
+ * way end, and the thread acknowledges all events.
+ */
 static void drain(struct follower *follower)
 {
 	struct lsmem_clean last = { .size = sizeof(last), .flags = LSMEM_CLEAN_LAST };
@@ -304,7 +311,7 @@ static void drain(struct follower *follower)
 	       (__atomic_load_n(&cleaning->begun, __ATOMIC_ACQUIRE) !=
 		__atomic_load_n(&cleaning->ended, __ATOMIC_ACQUIRE) ||
 		poll(&pollfd, 1, POLL_MS) > 0))
-		usleep(1000);	/* the other thread is at it */
+		usleep(1000);	/* the follower's thread does the work */
 	munmap((void *)cleaning, follower->info->segments.length);
 }
 

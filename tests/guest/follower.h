@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A daemon for tests: brings a durable store up, follows its stream, checks
- * every entry in it, acknowledges at once and writes nothing; it remembers what
- * a recovery would find, and can be told to fall asleep.
+ * A daemon for tests.  It activates a durable store, follows its stream of events, checks every
+ * entry, and acknowledges at once; it writes to no backup.  It records which version of each key
+ * a recovery would restore.  A test can stop it for a while (follower_sleep()).
  */
 #ifndef TESTS_GUEST_FOLLOWER_H
 #define TESTS_GUEST_FOLLOWER_H
@@ -16,11 +16,11 @@
 #include <lsmem/lsmem_format.h>
 
 /**
- * struct follower_key - the newest seen of a handle's index
- * @version: of the highest generation; 0: none
- * @generation: of the handle
- * @pcrc: of its payload
- * @deleted: it is a tombstone
+ * struct follower_key - the newest entry that the follower has seen for a handle index
+ * @version: of that entry; 0 if there is none
+ * @generation: of its handle, the highest seen for the index
+ * @pcrc: CRC of its payload, as in its header
+ * @deleted: the entry is a tombstone
  */
 struct follower_key {
 	uint64_t version;
@@ -30,10 +30,19 @@ struct follower_key {
 };
 
 /**
- * struct follower - one attachment
- * @asleep: takes and acknowledges nothing; until then calls made before are done
- * @keys: by handle index; only the last generation is kept
- * @wrong: what was first found wrong in the stream; empty: nothing
+ * struct follower - one attachment to a store
+ * @attach: of LSMEM_CTL_ATTACH; its @fd is the replication descriptor
+ * @info: the info page of the store
+ * @seglets: the window of all seglets
+ * @table: the window of the seglet table
+ * @thread: follows the stream
+ * @lock: held while the thread works on a batch of events
+ * @asleep: the thread takes and acknowledges no events; under @lock
+ * @stop: the thread must end
+ * @keys: by handle index
+ * @nr_keys: entries of @keys
+ * @entries: number of entries that were checked
+ * @wrong: the first error that was found in the stream; empty if there is none
  */
 struct follower {
 	struct lsmem_attach attach;
@@ -41,8 +50,8 @@ struct follower {
 	const uint8_t *seglets;
 	const struct lsmem_seglet *table;
 	pthread_t thread;
-	pthread_mutex_t lock;		/* held while a batch is worked on */
-	bool asleep;			/* under lock */
+	pthread_mutex_t lock;
+	bool asleep;
 	atomic_bool stop;
 	struct follower_key *keys;
 	uint64_t nr_keys;
@@ -50,17 +59,23 @@ struct follower {
 	char wrong[160];
 };
 
-/* Attach to a store.  0 or a negative errno, as those below. */
+/* The next three functions return 0 or a negative errno. */
+/* Attach to the store @name. */
 int follower_attach(struct follower *follower, const char *name);
-/* Make the store active, follow it. */
+/* Activate the store and begin to follow it. */
 int follower_activate(struct follower *follower, struct lsmem_activate *activate);
-/* Both, for a store that is new. */
+/* Attach to a new store and activate it. */
 int follower_start(struct follower *follower, const char *name);
+/*
+ * Stop (@asleep) or continue the follower.  When the call returns with @asleep, the batch under
+ * way has been acknowledged, and the follower takes no more events.
+ */
 void follower_sleep(struct follower *follower, bool asleep);
-/* Detach; @follower->keys and @wrong stay until follower_free(). */
+/* Detach. @follower->keys stays valid until follower_free(). */
 void follower_stop(struct follower *follower);
 void follower_free(struct follower *follower);
 
+/* Raw CRC-32C: no inversion of @seed or of the result. */
 uint32_t crc32c(uint32_t seed, const void *data, size_t length);
 
 #endif

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# The programs as a collection of kselftest, by the kernel's own lib.mk and runner (make kselftest).
-# They lie below build/kselftest as they would below tools/testing/selftests: this directory is its
-# lsmem. Those that want drives, and the daemon's, are for guests: tests/run.
+# The programs as a kselftest collection, for the kernel's lib.mk and runner (make kselftest).
+# build/kselftest stands for tools/testing/selftests of a kernel tree; its lsmem is a link to this
+# directory. Programs that need drives or lsmemd are not included; tests/run runs them in a guest.
 TEST_CUSTOM_PROGS := $(patsubst %.c,build/%,$(filter-out store.c follower.c,$(wildcard *.c)))
 TEST_PROGS	  := block.sh lsmemctl.sh
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# What the shell tests of the guest share: sourced, not run.
+# Functions for the shell tests in a guest: sourced, not run.
 top=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../..
 . "$top/tests/common/tap.sh"
 lsmemctl=$top/tools/lsmemctl/lsmemctl
@@ -16,7 +16,8 @@ at_exit()
 }
 trap at_exit EXIT
 
-# refused NAME STATUS TEXT ARGUMENT ..: lsmemctl fails so, and says that
+# refused NAME STATUS TEXT ARGUMENT ..: three tests: lsmemctl with these arguments exits with
+# STATUS, writes TEXT, a regular expression, to standard error, and nothing to standard output
 refused()
 {
 	local name=$1 wanted=$2 text=$3
@@ -28,7 +29,7 @@ refused()
 	is "$name: nothing on standard output" "$(cat "$scratch/out")" ""
 }
 
-# store_create OPTION ..: a store; its name in $store, its directory of sysfs in $sys
+# store_create OPTION ..: create a store; its name is in $store, its directory in sysfs in $sys
 store_create()
 {
 	store=$("$lsmemctl" create "$@") || { echo "Bail out! no store"; exit 1; }
@@ -36,7 +37,7 @@ store_create()
 	udevadm settle --timeout=10
 }
 
-# udev may be looking at the disk: try for a while
+# store_destroy: destroy $store. udev may have the disk open for a moment: try for some seconds
 store_destroy()
 {
 	local tries

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a recovery brings back: LSMEM_REPL_LOAD, entry by entry, and what it refuses. */
+/* Recovery through LSMEM_REPL_LOAD: what it restores, and what it refuses. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,9 +17,9 @@
 
 #define HANDLES		32768u
 #define OBJECTS		24000u
-#define LENGTH_MAX	255u	/* small: often a header does not fit before a seglet ends */
-#define LARGE		(200u << 10)	/* across three seglets or more */
-#define FIRST		5ull		/* segments */
+#define LENGTH_MAX	255u	/* small, so that headers often do not fit at the end of a seglet */
+#define LARGE		(200u << 10)	/* in four seglets or more */
+#define FIRST		5ull		/* segment ids */
 #define SECOND		9ull
 #define GENERATION	1u
 #define SECONDS		60
@@ -30,10 +30,10 @@ FIXTURE(loading) {
 	struct follower follower;
 	uint8_t *blob;
 	uint32_t length;
-	uint64_t live;			/* bytes of what wins */
+	uint64_t live;			/* bytes of tombstones; then of objects, too */
 	uint64_t random;
 	struct {
-		uint64_t version;	/* 0: there is none */
+		uint64_t version;	/* 0: no entry */
 		uint32_t length;
 		bool deleted;
 	} expected[HANDLES];
@@ -137,14 +137,14 @@ FIXTURE_TEARDOWN(loading)
 	close(self->store.fd);
 	free(self->blob);
 	memcpy(destroy.name, self->store.name, sizeof(destroy.name));
-	/* udev may still look at a disk. */
+	/* udev may have the disk open for a moment. */
 	for (tries = 0; (ret = control_call(LSMEM_CTL_DESTROY, &destroy)) == -EBUSY && tries < 1000;
 	     tries++)
 		usleep(10000);
 	EXPECT_EQ(0, ret);
 }
 
-/* The blob in calls of random lengths, cut between entries. */
+/* Load the blob in pieces of random length, each of whole entries. */
 static int load_in_pieces(struct _test_data_loading *self, uint64_t segment)
 {
 	uint32_t from = 0, to = 0;
@@ -175,7 +175,7 @@ static struct lsmem_activate activation(uint64_t next_segment)
 	};
 }
 
-/* All that won is there and nothing else: contents, lengths, versions, bytes, handles. */
+/* Exactly the newest version of each object is restored: its bytes, length, version and handle. */
 TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
 {
 	struct lsmem_activate activate = activation(SECOND + 1);
@@ -190,7 +190,7 @@ TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
 	ASSERT_EQ(0, load_in_pieces(self, FIRST));
 	ASSERT_EQ(-EAGAIN, lsm_open(self->store.path, 0, &self->store.lsm));
 	ASSERT_EQ(0, lsm_open(self->store.path, LSM_NO_WINDOWS, &self->store.lsm));
-	/* What is loaded can be read; what is not may come yet; nothing is changed. */
+	/* During recovery, loaded objects can be read; other calls return EAGAIN. */
 	for (i = 0; i < HANDLES; i += 7) {
 		uint64_t serial = 0;
 		ssize_t ret = lsm_read(self->store.lsm, handle_of(i), data, LARGE, 0, NULL);
@@ -203,7 +203,7 @@ TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
 	EXPECT_EQ(-EAGAIN, lsm_alloc(self->store.lsm, data, 16, 0, &handle, NULL));
 	lsm_close(self->store.lsm);
 	self->store.lsm = NULL;
-	/* Newer, older, deleted, and one that is new. */
+	/* Newer versions, older versions, tombstones, and one new object. */
 	self->length = 0;
 	for (i = 0; i < OBJECTS / 4; i++)
 		add(self, SECOND, i * 2, some_length(self), LSMEM_TYPE_OBJECT,
@@ -234,7 +234,7 @@ TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
 	}
 	EXPECT_EQ(objects, store_attribute(&self->store, "handles_used"));
 	EXPECT_EQ(self->live, store_attribute(&self->store, "live_bytes"));
-	/* No handle that is in use is given out again. */
+	/* An allocation gets no handle index that is in use. */
 	for (i = objects; i < HANDLES; i++) {
 		ASSERT_EQ(0, lsm_alloc(self->store.lsm, data, 16, 0, &handle, NULL));
 		ASSERT_FALSE(wanted(self, lsmem_handle_index(handle)));
@@ -243,7 +243,7 @@ TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
 	free(data);
 }
 
-/* What was loaded and has died since is found by compaction. */
+/* Compaction finds the garbage of segments that were loaded. */
 TEST_F_TIMEOUT(loading, garbage_is_found, SECONDS)
 {
 	struct lsmem_activate activate = activation(FIRST + 1);
@@ -297,7 +297,7 @@ static void *read_all(void *context)
 	return NULL;
 }
 
-/* Recoveries that are given up, and a reader reads all the while. */
+/* A reader reads while recoveries begin and are abandoned. */
 TEST_F_TIMEOUT(loading, forgotten_while_read, SECONDS)
 {
 	struct reader reader = { 0 };
@@ -325,7 +325,7 @@ TEST_F_TIMEOUT(loading, forgotten_while_read, SECONDS)
 	EXPECT_GT(reader.early, 0);
 }
 
-/* A payload that does not have its CRC ends the recovery; the next one begins anew. */
+/* A payload with a wrong CRC ends the recovery; the next attachment can load everything again. */
 TEST_F(loading, bad_checksum)
 {
 	uint64_t i;
@@ -349,8 +349,8 @@ static void *map(const struct _test_data_loading *self, int prot, uint64_t offse
 }
 
 /*
- * A view by the windows' own rules, of an object that is forgotten: as long as it holds, its
- * bytes are what they were.
+ * A view, by the protocol of the windows, of an object of an abandoned recovery.  Before its
+ * seglets are used again, the view must be revoked.
  */
 TEST_F_TIMEOUT(loading, forgotten_while_viewed, SECONDS)
 {
@@ -382,7 +382,7 @@ TEST_F_TIMEOUT(loading, forgotten_while_viewed, SECONDS)
 		  (word & offsets) * LSMEM_ALIGN + LSMEM_ENTRY_BYTES;
 	ASSERT_TRUE(content_right(payload, 1000, 0, &serial));
 
-	/* The next recovery brings other objects to the same memory. */
+	/* The next recovery loads other objects to the same memory. */
 	close(self->follower.attach.fd);
 	ASSERT_EQ(0, attach(self));
 	for (i = 0; i < 500; i++)
@@ -398,7 +398,7 @@ TEST_F_TIMEOUT(loading, forgotten_while_viewed, SECONDS)
 }
 
 #define BLOCK		4096u
-#define BLOCK_SEGMENTS	28u	/* of 30: so many that they have to be cleaned at once */
+#define BLOCK_SEGMENTS	28u	/* of 30: so many that the cleaner must begin at once */
 
 static int load_blocks(struct _test_data_loading *self)
 {
@@ -413,7 +413,7 @@ static int load_blocks(struct _test_data_loading *self)
 	return ret;
 }
 
-/* A number from a file; -1: there is none. */
+/* Read a number from a file with a scanf() format; -1 on error. */
 static long number_in(const char *path, const char *format)
 {
 	FILE *file = fopen(path, "re");
@@ -438,8 +438,9 @@ static int threads_max(long number)
 }
 
 /*
- * An activation that fails for want of threads, at the disk if not before: nothing has been
- * moved, and the next one finds a whole store, cleans it, and takes writes.
+ * An activation fails because a thread cannot be created: a compactor, the cleaner, or one for the
+ * disk.  Nothing has been moved then; a later recovery and activation succeed, and the store is
+ * cleaned and accepts writes.
  */
 TEST_F_TIMEOUT(loading, activation_that_fails, SECONDS)
 {
@@ -466,7 +467,7 @@ TEST_F_TIMEOUT(loading, activation_that_fails, SECONDS)
 	ASSERT_EQ(0, control_call(LSMEM_CTL_DESTROY, &destroy));
 	ASSERT_EQ(0, control_call(LSMEM_CTL_CREATE, &create));
 	memcpy(self->store.name, create.name, sizeof(self->store.name));
-	for (more = 0; more <= 5; more++) {	/* compactors, cleaner; a queue of the disk's */
+	for (more = 0; more <= 5; more++) {	/* for compactors, cleaner, a queue of the disk */
 		ASSERT_EQ(0, attach(self));
 		ASSERT_EQ(0, load_blocks(self));
 		threads = number_in("/proc/loadavg", "%*s %*s %*s %*[0-9]/%ld");
@@ -499,14 +500,14 @@ TEST_F_TIMEOUT(loading, activation_that_fails, SECONDS)
 	free(data);
 }
 
-/* What is no entry of this segment, whole, with its bytes, is refused; then all is forgotten. */
+/* Anything but whole, undamaged entries of the segment is refused; closing then drops all. */
 TEST_F_TIMEOUT(loading, what_is_refused, SECONDS)
 {
 	static const struct {
 		const char *what;
 		int error;
-		uint32_t byte;		/* of the last entry, to be changed; 0: none */
-		uint32_t cut;		/* bytes off the end */
+		uint32_t byte;		/* offset in the last entry of a byte to change; 0: none */
+		uint32_t cut;		/* how many bytes to cut off at the end */
 		uint64_t index;
 		uint32_t type;
 	} cases[] = {
@@ -521,7 +522,7 @@ TEST_F_TIMEOUT(loading, what_is_refused, SECONDS)
 	};
 	uint32_t i, j, last;
 
-	/* Across the end of a seglet, too, so that it is not the first piece that is wrong. */
+	/* 100 entries before it, so that the bad entry is not in the first seglet. */
 	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		for (j = 0; j < 100; j++)
 			add(self, FIRST, 100 + j, 1000, LSMEM_TYPE_OBJECT, 1000 + j);
@@ -546,7 +547,7 @@ TEST_F_TIMEOUT(loading, what_is_refused, SECONDS)
 	}
 }
 
-/* The daemon's memory ends in the middle. */
+/* The second half of the daemon's buffer is not mapped. */
 TEST_F_TIMEOUT(loading, bytes_that_are_not_there, SECONDS)
 {
 	uint32_t pages = (1u << 20) / PAGE, half = pages / 2 * PAGE;

@@ -1,19 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# lsmemctl on stores; the example program; the shared library.  With a drive at
-# /dev/drive/log0 a durable store, too.  What needs no module: tests/tools.
+# lsmemctl on stores, the example program, and the shared library.  If there is a drive at
+# /dev/drive/log0, a durable store too.  tests/tools tests what needs no module.
 set -u
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 drive=/dev/drive/log0
 
-# field EXPRESSION: of the JSON on standard input, as Python sees it in v
+# field EXPRESSION: read JSON from standard input into v, and print the Python expression
 field()
 {
 	python3 -c "import json, sys; v = json.load(sys.stdin); print($1)"
 }
 
-# clean_objects OPTION ..: has lsmemctl clean three quarters of 800 objects, freed, out of lsmem, and
-# reads the others. Prints what of it was so: nothing left, something gained, more seglets free
+# clean_objects OPTION ..: write 800 objects to lsmem, free three quarters of them, run "lsmemctl
+# clean", and check the others. Print the level, then True or False for each of: the request was
+# done in full, segments were freed, bytes were freed, more seglets are free than before
 clean_objects()
 {
 	python3 - "$top/tools/lib/liblsmem.so.0" "$lsmemctl" "$@" <<- 'END'
@@ -108,7 +109,7 @@ is "nothing is left" "$("$lsmemctl" list)" ""
 
 # ---- A durable store --------------------------------------------------------
 
-# Durable objects by the shared library, each 5000 bytes.
+# write_objects NUMBER: write objects of 5000 bytes with the shared library, and sync
 write_objects()
 {
 	python3 - "$top/tools/lib/liblsmem.so.0" "$1" <<- 'END'
@@ -168,7 +169,7 @@ durable()
 	is "check of what it wrote" "$("$lsmemctl" check "$drive" --json |
 		field "v['verdict'], v['objects'], v['losses']")" "sound 3000 0"
 	ok "destroy of what is all on its backup" "$lsmemctl" destroy lsmem
-	# In the data of the segment that all are in: a byte that a CRC covers.
+	# Change one byte of an object's data; a CRC covers it.
 	damage=$(grep -obUaP -m1 '\x64{64}' "$drive" | head -1 | cut -d: -f1)
 	printf 'X' | dd of="$drive" bs=1 seek=$((damage + 10)) conv=notrunc,fsync status=none
 	"$lsmemctl" check "$drive" > "$scratch/out" 2> "$scratch/err"

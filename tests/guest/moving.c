@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Readers check every byte, millions of times, while writers replace half of
- * all objects and the cleaner moves the other half.
+ * Readers check every byte of objects, millions of times, while a writer replaces half of all
+ * objects and the cleaner moves the other half.
  *
- * Cold objects are written once, between hot ones, so that every segment gets
- * holes and has to be cleaned: at the end every cold object lies elsewhere than
- * at the beginning, and its bytes are what they were.  Readers use lsm_read()
- * and views by turns, in threads that may make no ioctl: what they read, they
- * read through the windows.  A reader must find one whole version, and none
- * older than the last one that was complete before it began.
+ * Cold objects are written once, between hot ones, so every segment gets holes and must be
+ * cleaned.  At the end every cold object must have been moved, and its bytes must be unchanged.
+ * Readers alternate between lsm_read() and views.  seccomp refuses their ioctls, so they can read
+ * through the windows only.  A reader must find one whole version, which is not older than the
+ * last one that was complete before the read began.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -28,7 +27,7 @@
 #include "store.h"
 
 #define READERS		2u
-#define READS_WANTED	3000000u	/* by all readers together */
+#define READS_WANTED	3000000u	/* of all readers together */
 #define LENGTH_MAX	(300u << 10)
 #define BATCH		256u
 #define LIMIT_MS	90000u
@@ -36,7 +35,7 @@
 
 struct object {
 	uint64_t handle;
-	uint64_t first_word;		/* of the handle table, when all was written */
+	uint64_t first_word;		/* handle word when the object was allocated */
 	_Atomic uint64_t serial;	/* of the last replacement that is complete */
 	uint32_t length;
 	bool hot;
@@ -51,7 +50,7 @@ FIXTURE(moving) {
 	uint8_t *batch;
 };
 
-/* Mostly small, some that straddle seglets, a few that need several. */
+/* Most lengths are small; some objects cross a seglet boundary, a few need several seglets. */
 static uint32_t choose_length(uint64_t *state)
 {
 	uint64_t dice = random_next(state) % 1000;
@@ -128,7 +127,7 @@ struct readers {
 	struct object *objects;
 	uint32_t nr;
 	atomic_bool stop;
-	atomic_ulong reads;		/* counted in batches */
+	atomic_ulong reads;		/* of all readers; grows by batches */
 	struct reader {
 		struct readers *all;
 		uint64_t state;
@@ -136,7 +135,7 @@ struct readers {
 	} reader[READERS];
 };
 
-/* From here on this thread's ioctls fail with EPERM: the windows must do. */
+/* Make all further ioctls of this thread fail with EPERM, so that it can use the windows only. */
 static int forbid_ioctl(void)
 {
 	struct sock_filter code[] = {
@@ -197,7 +196,7 @@ static void view_one(struct reader *reader, uint32_t which, uint8_t *buffer)
 		reader->failed += ret != -EPERM;
 		return;
 	}
-	/* In place if it is in one piece. */
+	/* Check the object in place if it is in one piece; else copy the pieces together. */
 	data = view.iov[0].iov_base;
 	if (view.nr > 1) {
 		for (i = 0; i < view.nr; at += (uint32_t)view.iov[i++].iov_len)
@@ -210,7 +209,7 @@ static void view_one(struct reader *reader, uint32_t which, uint8_t *buffer)
 		check(reader, data, object->length, which, least);
 	reader->pieces += view.nr > 1;
 	if (lsm_view_end(reader->all->lsm, &view)) {
-		*reader = before;	/* revoked: what was seen does not count */
+		*reader = before;	/* revoked: the bytes that were read do not count */
 		reader->canceled++;
 	}
 	reader->views++;
@@ -239,7 +238,7 @@ static void *read_all(void *argument)
 	return NULL;
 }
 
-/* Replace a batch of small hot objects, each at most once, and a large one. */
+/* Replace a batch of hot objects: small ones in one vector, large ones at once, one by one. */
 static int write_batch(struct lsm *lsm, struct object *objects, uint32_t nr, uint8_t *bytes,
 		       uint64_t *state, uint64_t serial)
 {
@@ -337,7 +336,7 @@ TEST_F_TIMEOUT(moving, every_byte_of_every_object, 115)
 	EXPECT_GE(wanted / 1000, sum.asked);
 	EXPECT_GE(wanted / 1000, sum.canceled);
 
-	/* At last, all of them once more, by the kernel's own reading. */
+	/* Read all objects once more, now with the ioctl. */
 	for (i = 0; i < self->nr; i++) {
 		struct lsmem_op op = lsm_op_read(self->objects[i].handle, back, LENGTH_MAX, 0);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The object calls, raw: each one, and each with everything that is wrong.
+ * The ioctls on objects, without the library: each with right arguments, and each with every
+ * wrong argument.
  *
- * A refused call must leave no trace: the fixture holds an object, the
- * "canary", and compares it, the number of objects and the live bytes before
- * and after.  At the end of each test the store can be destroyed, so nothing
- * holds it.
+ * A call that is refused must change nothing.  So the fixture has an object, the "canary", and
+ * compares it, the number of objects and the live bytes before and after the call.  Each test
+ * destroys its store at the end, which fails if anything still holds the store.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +66,7 @@ FIXTURE_TEARDOWN(store)
 	EXPECT_EQ(0, store_destroy(&self->store));
 }
 
-/* Is everything as it was in FIXTURE_SETUP?  0, or what is not. */
+/* What differs from the state after FIXTURE_SETUP? NULL if nothing does. */
 static const char *changed(const struct _test_data_store *self)
 {
 	uint8_t bytes[CANARY + 1];
@@ -95,14 +95,14 @@ static const char *changed(const struct _test_data_store *self)
 	EXPECT_EQ(NULL, what) TH_LOG("changed: %s", what);		\
 } while (0)
 
-/* A call, its errno, and nothing changed. */
+/* The call fails with @error and changes nothing. */
 #define EXPECT_REFUSED(error, request, argument) do {			\
 	EXPECT_EQ(-(error), call(&self->store, request, argument))	\
 		TH_LOG("%s", #request " " #argument);			\
 	EXPECT_UNCHANGED();						\
 } while (0)
 
-/* ---- The calls as they should be ---------------------------------------- */
+/* ---- Calls with right arguments ----------------------------------------- */
 
 TEST_F(store, query)
 {
@@ -153,7 +153,7 @@ TEST_F_TIMEOUT(store, every_length, 60)
 	ASSERT_TRUE(bytes && back);
 	for (i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
 		uint32_t length = lengths[i];
-		/* Misaligned sources and targets are as good as any. */
+		/* Sources and targets need no alignment. */
 		uint8_t *source = bytes + i % 8, *target = back + (i * 3) % 8;
 		uint64_t handle;
 
@@ -186,7 +186,7 @@ TEST_F_TIMEOUT(store, every_length, 60)
 		EXPECT_EQ(0, call(&self->store, LSMEM_IOC_READ, &op));
 		EXPECT_EQ(length, op.object_length);
 
-		/* Replaced by another length, twice. */
+		/* Replace it by data of another length, twice. */
 		for (j = 0; j < 2; j++) {
 			uint32_t other = lengths[random_next(&state) % 10];
 
@@ -241,7 +241,7 @@ struct counter {
 	int error;
 };
 
-/* Add one, @times, by compare and exchange. */
+/* Increment the number in an object @times, each time by a replacement that expects a version. */
 static void *count_up(void *argument)
 {
 	struct counter *counter = argument;
@@ -299,7 +299,7 @@ TEST_F(store, structure_sizes)
 	uint8_t *page;
 	uint32_t size;
 
-	/* A structure of the future: fine if what we do not know is zero. */
+	/* A structure of a later version: accepted if the bytes beyond this version are zero. */
 	memset(&large, 0, sizeof(large));
 	large.op = lsm_op_read(self->canary, NULL, 0, 0);
 	large.op.size = sizeof(large);
@@ -315,7 +315,7 @@ TEST_F(store, structure_sizes)
 	large.op.size = ~0u;
 	EXPECT_REFUSED(E2BIG, LSMEM_IOC_FREE, &large);
 
-	/* Structures that are not there, in whole or in part. */
+	/* Structures that are not mapped, in whole or in part. */
 	page = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, page);
 	ASSERT_EQ(0, munmap(page + PAGE, PAGE));
@@ -327,7 +327,7 @@ TEST_F(store, structure_sizes)
 	memcpy(page + PAGE - 24, &large.op, 24);
 	EXPECT_REFUSED(EFAULT, LSMEM_IOC_FREE, page + PAGE - 24);
 
-	/* A structure that cannot be written: no result could be given back. */
+	/* A structure that cannot be written: the kernel could not return a result. */
 	large.op = lsm_op_alloc("x", 1, 0);
 	memcpy(page, &large.op, sizeof(large.op));
 	ASSERT_EQ(0, mprotect(page, PAGE, PROT_READ));
@@ -400,7 +400,7 @@ TEST_F(store, bad_read)
 	READ_REFUSED(EINVAL, length, OBJECT_MAX + 1);
 	READ_REFUSED(EINVAL, offset, CANARY + 1);
 	READ_REFUSED(EINVAL, offset, ~0u);
-	/* What is filled in may be anything before: an operation can be used again. */
+	/* Output fields may have any value before, so that an operation can be used again. */
 	op = good;
 	op.version = op.table = op.object_length = ~0u;
 	EXPECT_EQ(0, call(&self->store, LSMEM_IOC_READ, &op));
@@ -479,9 +479,9 @@ TEST_F(store, forged_handles)
 	} forged[] = {
 		{ 0, ENOENT },
 		{ index, ENOENT },				/* generation 0 */
-		{ (generation + 1) << 36 | index, ENOENT },	/* not yet given out */
+		{ (generation + 1) << 36 | index, ENOENT },	/* not allocated yet */
 		{ self->canary | 1ull << 63, ENOENT },
-		{ 1ull << 36 | (STORE_BYTES / 256), ENOENT },	/* index outside */
+		{ 1ull << 36 | (STORE_BYTES / 256), ENOENT },	/* index too high */
 		{ 1ull << 36 | index_mask, ENOENT },
 		{ ~0ull, ENOENT },
 		{ 1ull << 36 | ((index + 1000) % (STORE_BYTES / 256)), ENOENT },
@@ -508,7 +508,7 @@ TEST_F_TIMEOUT(store, stale_handles, 60)
 	uint8_t byte = 0;
 	int i;
 
-	/* Four indices, used again and again: every old handle is stale for ever. */
+	/* Four indices, used again and again: every old handle stays stale. */
 	ASSERT_EQ(0, store_create(&small, STORE_BYTES, 4, 0));
 	for (i = 0; i < 64; i++) {
 		op = lsm_op_alloc(&byte, 1, 0);
@@ -574,13 +574,13 @@ TEST_F_TIMEOUT(store, bad_buffers, 60)
 		{ NULL, 1 },
 		{ (void *)1, 1 },
 		{ area + PAGE, 1 },			/* unmapped */
-		{ area, 2 * PAGE },			/* its end is */
+		{ area, 2 * PAGE },			/* its second page is unmapped */
 		{ area + PAGE - 1, 2 },
 		{ area + 3 * PAGE, 16 },		/* PROT_NONE */
 		{ (void *)0x7ffffffff000ul, 1 },	/* the end of user space */
 		{ (void *)0x7fffffffefffull, 2 },
 		{ (void *)0x800000000000ul, 16 },	/* not canonical */
-		{ (void *)0xffff888000000000ul, 16 },	/* the kernel's */
+		{ (void *)0xffff888000000000ul, 16 },	/* kernel address */
 		{ (void *)0xffffffffff600000ul, 16 },	/* vsyscall */
 		{ (void *)~0ul, 1 },
 		{ (void *)(~0ul - 100), OBJECT_MAX },
@@ -599,10 +599,10 @@ TEST_F_TIMEOUT(store, bad_buffers, 60)
 		EXPECT_REFUSED(EFAULT, LSMEM_IOC_REPLACE, &op);
 		op = lsm_op_read(self->canary, bad[i].address,
 				 bad[i].length > CANARY ? CANARY : bad[i].length, 0);
-		if (bad[i].address != area)	/* there as much as is read */
+		if (bad[i].address != area)	/* its first page holds all that is read */
 			EXPECT_REFUSED(EFAULT, LSMEM_IOC_READ, &op);
 	}
-	/* A target that can be read only. */
+	/* A target that is read-only. */
 	ASSERT_EQ(0, mprotect(area, PAGE, PROT_READ));
 	op = lsm_op_read(self->canary, area, CANARY, 0);
 	EXPECT_REFUSED(EFAULT, LSMEM_IOC_READ, &op);
@@ -618,7 +618,7 @@ TEST_F(store, buffers_in_our_windows)
 	uint8_t bytes[CANARY];
 	void *inside;
 
-	/* From the window of the log into the log: an ordinary copy. */
+	/* The source is in the window of seglets: an ordinary copy. */
 	ASSERT_EQ(0, lsm_view_begin(self->store.lsm, self->canary, &view));
 	inside = view.iov[0].iov_base;
 	op = lsm_op_alloc(inside, (uint32_t)view.iov[0].iov_len, 0);
@@ -629,15 +629,15 @@ TEST_F(store, buffers_in_our_windows)
 	op = lsm_op_free(op.handle, 0, 0);
 	EXPECT_EQ(0, call(&self->store, LSMEM_IOC_FREE, &op));
 
-	/* The other way round: the log is not for writing. */
+	/* The target is in the window of seglets, which is read-only. */
 	op = lsm_op_read(self->canary, inside, 8, 0);
 	EXPECT_REFUSED(EFAULT, LSMEM_IOC_READ, &op);
-	/* And a call whose structure lies in the log. */
+	/* The argument of the call is in the window of seglets. */
 	EXPECT_REFUSED(EINVAL, LSMEM_IOC_QUERY, inside);
 	EXPECT_EQ(0, lsm_view_end(self->store.lsm, &view));
 }
 
-/* ---- A source that keeps everybody waiting ------------------------------ */
+/* ---- Page faults that block --------------------------------------------- */
 
 struct slow_write {
 	const struct store *store;
@@ -670,7 +670,7 @@ TEST_F_TIMEOUT(store, userfaultfd_source, 90)
 	fd = slow_pages(&memory, 3 * PAGE);
 	ASSERT_LE(0, fd);
 	pages = memory;
-	/* An allocation, a replacement, a read: each waits for a page of its own. */
+	/* An allocation, a replacement and a read, each of which waits for its own page. */
 	slow[0].op = lsm_op_alloc(pages, PAGE, 0);
 	slow[0].request = LSMEM_IOC_ALLOC;
 	slow[1].op = lsm_op_replace(self->canary, pages + PAGE, PAGE, 0, 0);
@@ -687,7 +687,7 @@ TEST_F_TIMEOUT(store, userfaultfd_source, 90)
 		EXPECT_EQ(UFFD_EVENT_PAGEFAULT, message.event);
 	}
 
-	/* Now they hang.  Everybody else goes on: enough to fill every head. */
+	/* All three block.  Other writers continue, and write enough to fill every head. */
 	began = now_ms();
 	content_fill(page, PAGE, 9, 9);
 	for (i = 0; i < 8000; i++) {
@@ -780,13 +780,13 @@ TEST_F(store, vector)
 
 	ops[0] = lsm_op_alloc("first", 5, LSM_TABLE(7));
 	ops[1] = lsm_op_read(self->canary, bytes, sizeof(bytes), 0);
-	ops[2] = lsm_op_replace(self->canary, "x", 1, LSM_EXPECT, 1);	/* not its version */
-	ops[3] = lsm_op_free(~0ull, 0, 0);				/* no such thing */
-	ops[4] = lsm_op_alloc(NULL, 10, 0);				/* no bytes */
+	ops[2] = lsm_op_replace(self->canary, "x", 1, LSM_EXPECT, 1);	/* wrong version */
+	ops[3] = lsm_op_free(~0ull, 0, 0);				/* no such object */
+	ops[4] = lsm_op_alloc(NULL, 10, 0);				/* bad source */
 	ops[5] = lsm_op_alloc("x", 1, 0);
-	ops[5].op = 99;							/* no operation */
+	ops[5].op = 99;							/* unknown operation */
 	ops[6] = lsm_op_alloc("x", 1, 0);
-	ops[6].size = 8;						/* no structure */
+	ops[6].size = 8;						/* bad size */
 	ops[7] = lsm_op_alloc("last", 4, 0);
 	ASSERT_EQ(0, vector(&self->store, ops, 8, &done));
 	EXPECT_EQ(8, done.nr);
@@ -801,7 +801,7 @@ TEST_F(store, vector)
 	EXPECT_EQ(-EINVAL, ops[6].result);
 	EXPECT_EQ(0, ops[7].result);
 
-	/* What it made is there; then it goes, by another vector. */
+	/* Another vector reads and frees the objects that this one allocated. */
 	ops[1] = lsm_op_read(ops[0].handle, bytes, sizeof(bytes), 0);
 	ops[2] = lsm_op_free(ops[0].handle, LSM_EXPECT, ops[0].version);
 	ops[3] = lsm_op_free(ops[7].handle, 0, 0);
@@ -858,7 +858,7 @@ TEST_F(store, bad_vector)
 	VECTOR_REFUSED(EINVAL, size, sizeof(bad) - 4);
 	EXPECT_EQ(0, op.result) TH_LOG("no vector was looked into");
 
-	/* Operations of the future: what we do not know must be zero. */
+	/* Operations of a later version: the bytes beyond this version must be zero. */
 	for (i = 0; i < 2; i++) {
 		large[i].op = lsm_op_read(self->canary, NULL, 0, 0);
 		large[i].op.size = sizeof(large[i]);
@@ -872,7 +872,7 @@ TEST_F(store, bad_vector)
 	EXPECT_EQ(0, large[0].op.result);
 	EXPECT_EQ(-E2BIG, large[1].op.result);
 
-	/* The third operation is not there: two are done, and told. */
+	/* The third operation is not mapped: the kernel carries out two, and returns nr = 2. */
 	area = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, area);
 	ASSERT_EQ(0, munmap(area + PAGE, PAGE));
@@ -886,7 +886,7 @@ TEST_F(store, bad_vector)
 	EXPECT_REFUSED(EFAULT, LSMEM_IOC_VECTOR, &bad);
 	EXPECT_EQ(2, bad.nr);
 
-	/* An operation that cannot be written, so no result could be given. */
+	/* An operation that cannot be written: the kernel could not return its result. */
 	op = lsm_op_alloc("x", 1, 0);
 	memcpy(area, &op, sizeof(op));
 	ASSERT_EQ(0, mprotect(area, PAGE, PROT_READ));
@@ -923,7 +923,7 @@ TEST_F_TIMEOUT(store, full, 110)
 	EXPECT_GE(stat.capacity, stat.live_bytes);
 	TH_LOG("%u objects of 256 KiB, then ENOSPC", nr);
 
-	/* Full, it takes what needs no more room, as long as one likes. */
+	/* A full store accepts any number of replacements that need no more space. */
 	for (i = 0; i < 200; i++) {
 		uint32_t which = (uint32_t)(random_next(&state) % nr);
 
@@ -942,7 +942,7 @@ TEST_F_TIMEOUT(store, full, 110)
 	EXPECT_EQ(0, wrong);
 	ASSERT_EQ(0, get_stat(&self->store, &stat));
 	EXPECT_LT(0, made_room(&stat));
-	/* And it can be emptied. */
+	/* A full store can be emptied. */
 	for (i = 0; i < nr; i++) {
 		op = lsm_op_free(handles[i], 0, 0);
 		ASSERT_EQ(0, call(&self->store, LSMEM_IOC_FREE, &op));
@@ -954,8 +954,8 @@ TEST_F_TIMEOUT(store, full, 110)
 }
 
 /*
- * Room that a replacement by less will leave is not given to others before it is there: the
- * source blocks, and then it is not there at all.
+ * A replacement by shorter data frees space only when it succeeds; no other caller may use that
+ * space before.  Here the source blocks, and then it is unmapped.
  */
 TEST_F_TIMEOUT(store, full_and_a_slow_source, 60)
 {
@@ -992,7 +992,7 @@ TEST_F_TIMEOUT(store, full_and_a_slow_source, 60)
 	ASSERT_EQ(0, get_stat(&self->store, &stat));
 	EXPECT_GE(stat.capacity, stat.live_bytes);
 
-	/* What was replaced by less has left room. */
+	/* A replacement by shorter data that succeeds does free space. */
 	op = lsm_op_replace(large, bytes, 1, 0, 0);
 	EXPECT_EQ(0, call(&self->store, LSMEM_IOC_REPLACE, &op));
 	ASSERT_EQ(0, get_stat(&self->store, &stat));
@@ -1002,14 +1002,14 @@ TEST_F_TIMEOUT(store, full_and_a_slow_source, 60)
 	free(bytes);
 }
 
-/* ---- What is rare, provoked --------------------------------------------- */
+/* ---- Rare events, by fault injection ------------------------------------ */
 
 #define REQUIRE_FAULT(name, times) do {						\
 	if (!store_fault(&self->store, name, times))				\
 		SKIP(return, "this kernel has no fault injection");		\
 } while (0)
 
-/* An append that finds no space waits for some until stall_ms are over, and changes nothing. */
+/* An append that finds no space waits up to stall_ms, then fails and changes nothing. */
 TEST_F(store, stall)
 {
 	struct lsmem_op op;
@@ -1027,7 +1027,7 @@ TEST_F(store, stall)
 	EXPECT_EQ(1, store_attribute(&self->store, "stats/stalls"));
 }
 
-/* Segments that end early: each append opens one, and what they hold is right. */
+/* Segments that are closed before they are full: each append opens one; all contents are right. */
 TEST_F(store, segments_that_end_early)
 {
 	uint64_t handles[5], serial;
@@ -1118,7 +1118,7 @@ TEST_F_TIMEOUT(store, killed_at_any_moment, 90)
 		ASSERT_EQ(child, waitpid(child, &status, 0));
 		EXPECT_TRUE(WIFSIGNALED(status)) TH_LOG("the child failed: %#x", status);
 	}
-	/* Each may have left the one object that it had not yet freed. */
+	/* Each child may leave one object that it has not freed. */
 	ASSERT_EQ(0, get_stat(&self->store, &stat));
 	EXPECT_GE(self->before.handles_used + 10, stat.handles_used);
 	EXPECT_GE(self->before.live_bytes + 10 * (100000 + 40), stat.live_bytes);

@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The README's lines of use, pasted from top to bottom, but for those that build. Its backup lies on
-# a filesystem on the first drive; everything on the drive is lost.
+# Runs the commands of the README's section "Ten lines of use" in order, except those that build.
+# The backup is on a filesystem on the first drive; everything on that drive is lost.
 set -u
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 drive=/dev/drive/log0
 [ -b $drive ] || { echo "1..0 # SKIP no $drive"; exit 0; }
 
-# The literal blocks of the section, without make; the module is this kernel's
+# Print the literal blocks of the section without the lines that run make, and with the path of the
+# module that was built for this kernel
 pasted()
 {
 	python3 - "$top/README.rst" "${LSMEM_MODULE:-kmod/lsmem.ko}" <<- 'END'

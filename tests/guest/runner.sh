@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The runner itself (qemu/guest-programs): a program that is killed and leaves one of each behind is
-# named for it, and the next one finds a clean slate.  (That one that hangs is killed, with all that
-# it started, is tested without a guest: tests/testbed/offline.)
+# The runner itself (qemu/guest-programs).  The first program leaves one object of each kind behind
+# and is killed: the runner must name each object and remove it before it starts the second program.
+# tests/testbed/offline tests, without a guest, that the runner kills a program that hangs and all
+# processes that it started.
 . "$(dirname "$0")/lib.sh"
 fixtures=$(dirname "$(readlink -f "$0")")/fixtures
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A store that is full, and stays so: writers, readers, compactors and the cleaner
- * all at once, for $LSMEM_SOAK_SECONDS.
+ * A store that stays full while writers, readers, compactors and the cleaner run at the same
+ * time, for $LSMEM_SOAK_SECONDS.
  *
- * Objects of all sizes fill the store up to its capacity.  Then writers replace
- * them, each its own half, by their own length; two in a hundred objects, which
- * no other reads, they also free and allocate anew.  Readers copy and view what
- * they like and check every byte: one whole version, none older than the last that
- * was complete before.  Meanwhile the balancer, the number of compactors and what
- * is asked for by hand change all the time.  No caller may be refused room, or wait
- * longer than a call may; at the end every object is what its model says.
+ * Objects of all sizes fill the store up to its capacity.  Then each writer replaces the objects
+ * of its own half, without a change of length.  Two in a hundred objects are private: no reader
+ * reads them, and their writer frees and allocates them.  Readers copy and view the other objects
+ * and check every byte: they must find one whole version, which is not older than the last one
+ * that was complete before the read began.  Meanwhile the test changes the balancer and the number
+ * of compactors, and requests passes through sysfs.  No replacement may be refused for want of
+ * space, and no call may wait longer than limits/stall_ms permits.  At the end every object must
+ * have the contents that its writer recorded.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -22,7 +23,7 @@
 #include "follower.h"
 #include "store.h"
 
-#define SOAK_SECONDS	20u		/* unless $LSMEM_SOAK_SECONDS says otherwise */
+#define SOAK_SECONDS	20u		/* unless $LSMEM_SOAK_SECONDS is set */
 #define SOAK_BYTES	(192 * MIB)
 #define WRITERS		2u
 #define READERS		2u
@@ -30,13 +31,13 @@
 #define LENGTH_MAX	(200u << 10)
 #define SMALL_MAX	8000u
 #define BATCH		64u
-#define PRIVATE		50u		/* one object in so many is freed and allocated */
+#define PRIVATE		50u		/* one object in PRIVATE is private */
 #define STALL_MS	20000u
 #define TURN_MS		200u
 
 struct object {
 	uint64_t handle;
-	_Atomic uint64_t serial;	/* of the last version that is complete */
+	_Atomic uint64_t serial;	/* of the last complete version */
 	uint32_t length;
 };
 
@@ -87,7 +88,7 @@ static unsigned int soak_seconds(void)
 	return seconds ? (unsigned int)seconds : SOAK_SECONDS;
 }
 
-/* Small ones by far the most, all of them a tenth of the bytes or so. */
+/* By number nearly all objects are small; those above SMALL_MAX hold almost half of the bytes. */
 static uint32_t choose_length(uint64_t *state)
 {
 	uint64_t dice = random_next(state) % 1000, number = random_next(state);
@@ -123,7 +124,7 @@ FIXTURE_SETUP(soak)
 	soak->lsm = self->store.lsm;
 	soak->objects = calloc(OBJECTS_MAX, sizeof(*soak->objects));
 	ASSERT_TRUE(bytes && soak->objects);
-	/* To the last byte: what is refused is tried smaller. */
+	/* Fill the store as far as possible: after a refusal, try smaller objects. */
 	while (refused < 100 && soak->nr < OBJECTS_MAX) {
 		struct object *object = &soak->objects[soak->nr];
 		int ret;
@@ -159,8 +160,8 @@ FIXTURE_TEARDOWN(soak)
 /* ---- Writers ---------------------------------------------------------------- */
 
 /*
- * An object that only we change, and no other reads: it goes, and another of its size
- * comes, now or, as tombstones count as long as they are needed, at a later turn.
+ * Free a private object and allocate another of its size.  The allocation may find no space,
+ * because tombstones take space until they are dropped; a later call tries again.
  */
 static int renew(struct worker *w, uint32_t which, uint8_t *bytes)
 {
@@ -213,14 +214,14 @@ static int replace_many(struct worker *w, const uint32_t *which, uint32_t nr, ui
 	return ret;
 }
 
-/* A batch of different objects of ours; large and private ones by themselves. */
+/* Write up to BATCH different objects of this worker; large and private ones one by one. */
 static int write_some(struct worker *w, uint8_t *bytes)
 {
 	uint32_t ours = w->soak->nr / WRITERS, at = (uint32_t)(random_next(&w->state) % ours);
 	uint32_t step = 1 + (uint32_t)(random_next(&w->state) % 997), batch[BATCH], nr = 0, i;
 	int ret = 0;
 
-	/* Most of what is written goes to a tenth of the objects. */
+	/* Nine in ten batches go to a tenth of the objects. */
 	if (random_next(&w->state) % 10)
 		at %= ours / 10 + 1;
 	for (i = 0; i < BATCH && !ret && at < ours; i++, at += step) {
@@ -299,7 +300,7 @@ static void view_one(struct worker *w, uint32_t which, uint8_t *bytes)
 	}
 	check(w, bytes, at, which, least);
 	if (lsm_view_end(w->soak->lsm, &view))
-		w->wrong = wrong;	/* revoked: what was seen does not count */
+		w->wrong = wrong;	/* revoked: the bytes that were read do not count */
 }
 
 static void *reader_main(void *argument)
@@ -325,7 +326,7 @@ static void *reader_main(void *argument)
 
 /* ---- All of it --------------------------------------------------------------- */
 
-/* Another balancer, another number of compactors, something by hand. */
+/* Choose a balancer and a number of compactors, and request some cleaning or compaction. */
 static int turn(const struct store *store, uint64_t *state)
 {
 	static const char *const balancers[] = { "adaptive", "tombstone-ratio", "fixed" };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Guest tests: stores, contents that can be checked, random numbers. */
+/* Functions for the guest tests: stores, their attributes and faults, time, scaling. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -15,12 +15,12 @@
 
 #include "store.h"
 
-#undef alarm	/* not test_alarm() here */
+#undef alarm	/* the Makefile defines it as test_alarm(); this file needs the C library's */
 unsigned int alarm(unsigned int seconds);
 
 uint64_t test_seed;
 
-/* Before main(): the harness has its own, and does not hand on its arguments. */
+/* A constructor, because the main() of the harness does not pass its arguments to the tests. */
 __attribute__((constructor)) static void choose_seed(int argc, char **argv)
 {
 	const char *text = getenv("LSMEM_SEED");
@@ -47,11 +47,14 @@ int control_call(unsigned long request, void *argument)
 }
 
 /**
- * store_create() - make an object store and open it
- * @store: out; @store->lsm is NULL if it is durable: no daemon has brought it up
- * @bytes: memory
- * @handles: most objects, 0 for the default
+ * store_create() - create an object store and open it
+ * @store: out; @store->lsm is NULL if the store is durable, because lsm_open() fails until a
+ *	daemon has activated the store
+ * @bytes: size of its memory, a multiple of 8 MiB, at least STORE_BYTES
+ * @handles: most objects that it can hold; 0 for the default
  * @flags: LSMEM_STORE_*
+ *
+ * Return: 0 or a negative errno.
  */
 int store_create(struct store *store, uint64_t bytes, uint64_t handles, uint32_t flags)
 {
@@ -156,7 +159,6 @@ bool store_fault(const struct store *store, const char *fault, unsigned int time
 	return true;
 }
 
-/* Pages that are there when the caller says so, through the descriptor that is returned. */
 int slow_pages(void **pages, size_t length)
 {
 	struct uffdio_api api = { .api = UFFD_API };

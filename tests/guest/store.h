@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Guest tests: stores, contents that can be checked, random numbers. */
+/* Functions for the guest tests: stores, their attributes and faults, time, scaling. */
 #ifndef TESTS_GUEST_STORE_H
 #define TESTS_GUEST_STORE_H
 
@@ -13,12 +13,15 @@
 #include "../common/random.h"
 
 #define MIB		(1ull << 20)
-#define STORE_BYTES	(128 * MIB)	/* the smallest there is */
+#define STORE_BYTES	(128 * MIB)	/* the smallest size that the kernel accepts */
 #define OBJECT_MAX	(1u << 20)
 
 /**
- * struct store - a store of a test's own
- * @fd: its device, opened again, apart from @lsm
+ * struct store - a store that a test has created
+ * @name: of the store, such as "lsmem0"
+ * @path: of its device
+ * @fd: the device, opened by the test; @lsm has its own descriptor
+ * @lsm: from lsm_open(), or NULL
  */
 struct store {
 	char name[LSMEM_NAME_BYTES];
@@ -27,40 +30,41 @@ struct store {
 	struct lsm *lsm;
 };
 
-/* --seed N or $LSMEM_SEED, else random; printed when the program begins. */
+/* From --seed N or $LSMEM_SEED, else random; printed when the program begins. */
 extern uint64_t test_seed;
 
-/* 0 or a negative errno. */
+/* An ioctl on /dev/lsmem-control. This and the next two return 0 or a negative errno. */
 int control_call(unsigned long request, void *argument);
 int store_create(struct store *store, uint64_t bytes, uint64_t handles, uint32_t flags);
 int store_destroy(struct store *store);
 
-/* Segments that have been cleaned or compacted. */
+/* How many segments have been cleaned or compacted. */
 static inline uint64_t made_room(const struct lsmem_stat *stat)
 {
 	return stat->segments_cleaned + stat->segments_compacted;
 }
 
-/* One attribute, such as "cleaner/views_revoked"; -1 when there is none. */
+/* The value of an attribute in sysfs, such as "cleaner/views_revoked"; -1 if it cannot be read. */
 long long store_attribute(const struct store *store, const char *name);
 int store_set_attribute(const struct store *store, const char *name, unsigned long value);
 int store_set_text(const struct store *store, const char *name, const char *text);
 
-/* @fault happens @times times from now on (kmod/fault.c); false: this kernel has no such faults. */
+/* Inject @fault (kmod/fault.c) @times times. Returns false if the kernel has no fault injection. */
 bool store_fault(const struct store *store, const char *fault, unsigned int times);
 
 /*
- * Map @length bytes whose page faults wait for UFFDIO_COPY on the descriptor that is
- * returned; -1: not permitted.
+ * Map @length bytes, a multiple of the page size.  Each page fault there waits for UFFDIO_COPY on
+ * the descriptor that this returns; -1 with errno if userfaultfd is not available.
  */
 int slow_pages(void **pages, size_t length);
 
+/* CLOCK_MONOTONIC in milliseconds. */
 uint64_t now_ms(void);
 
 /*
- * For kernels that are slow on purpose: $LSMEM_SCALE percent of an amount of
- * work (not 0), and $LSMEM_PATIENCE times a time limit, those of the harness
- * among them: its alarm() is test_alarm(), by the Makefile.
+ * For debug kernels and emulation, which are slow.  test_scaled() returns $LSMEM_SCALE percent of
+ * an amount of work, at least 1.  test_limit() multiplies a time limit by $LSMEM_PATIENCE.
+ * test_alarm() does so for the time limits of the harness: the Makefile defines alarm() as it.
  */
 uint64_t test_scaled(uint64_t amount);
 uint64_t test_limit(uint64_t time);

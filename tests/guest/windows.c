@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Windows: what may be mapped and how, what must be refused, and what a client
- * can do to others by way of its windows: nothing.
+ * Windows: what a client may map and how, what the kernel must refuse, and that a client cannot
+ * harm other clients or the store through its windows.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ FIXTURE(window) {
 	uint8_t bytes[3000];
 };
 
-/* Wait for what is not told.  False: too long. */
+/* Poll until a condition holds. False if that takes longer than @limit_ms. */
 #define WAIT_FOR(condition, limit_ms) ({					\
 	uint64_t wait_end = now_ms() + test_limit(limit_ms);				\
 	bool wait_met;								\
@@ -39,7 +39,7 @@ FIXTURE(window) {
 	wait_met;								\
 })
 
-/* A read that the compiler does not leave out. */
+/* A read that the compiler does not remove. */
 static void touch(const void *address)
 {
 	(void)__atomic_load_n((const uint8_t *)address, __ATOMIC_RELAXED);
@@ -71,7 +71,7 @@ FIXTURE_TEARDOWN(window)
 	EXPECT_EQ(0, store_destroy(&self->store));
 }
 
-/* ---- What is there ------------------------------------------------------ */
+/* ---- Windows and their contents ----------------------------------------- */
 
 TEST_F(window, info_page)
 {
@@ -96,7 +96,7 @@ TEST_F(window, info_page)
 	EXPECT_LE(info->nr_slots * sizeof(struct lsmem_slot), info->slots.length);
 }
 
-/* mmap2() as 32-bit programs call it: the offset is in pages, 32 bits of them.  NULL: refused. */
+/* mmap2() as a 32-bit program calls it; its offset is a 32-bit number of pages. NULL on error. */
 static void *map_32(int fd, uint64_t offset, int protection, int flags)
 {
 	uint32_t result = -1u;
@@ -118,8 +118,8 @@ static void give_up(int signal)
 }
 
 /*
- * Does the kernel take calls of 32-bit programs?  One that does not answers with SIGSEGV, which
- * it logs unless there is a handler.
+ * Does the kernel have the system calls of 32-bit programs?  A kernel without them sends SIGSEGV,
+ * which it logs unless there is a handler.
  */
 static bool has_32(void)
 {
@@ -133,7 +133,7 @@ static bool has_32(void)
 	return child > 0 && waitpid(child, &status, 0) == child && !status;
 }
 
-/* All windows lie where a 32-bit program can ask for them: mmap2() takes pages, 32 bits of them. */
+/* A 32-bit program can map all windows: their offsets are below 2^32 pages. */
 TEST_F(window, within_reach_of_32_bits)
 {
 	const struct lsmem_window *windows[] = {
@@ -177,7 +177,7 @@ TEST_F(window, every_byte_is_readable)
 		touch(bytes + windows[i]->length - 1);
 		munmap(bytes, windows[i]->length);
 	}
-	/* A part from the middle shows the same as the whole. */
+	/* A part of a window can be mapped too. */
 	bytes = map(self->store.fd, self->info.seglets.offset + 5 * PAGE, PAGE, PROT_READ,
 		    MAP_SHARED);
 	EXPECT_NE(NULL, bytes);
@@ -211,7 +211,7 @@ TEST_F(window, read_and_view)
 	EXPECT_EQ(-ESTALE, lsm_view_begin(self->store.lsm, self->handle, &view));
 }
 
-/* ---- What is refused ---------------------------------------------------- */
+/* ---- Mappings that the kernel refuses ----------------------------------- */
 
 #define EXPECT_NO_MAP(error, offset, length, protection, flags) do {		\
 	void *refused = map(self->store.fd, offset, length, protection, flags);	\
@@ -255,7 +255,7 @@ TEST_F(window, writable_executable_private)
 	EXPECT_EQ(-1, mprotect(address, PAGE, PROT_READ | PROT_EXEC));
 	munmap(address, PAGE);
 
-	/* Who may not write may not hold memory by a slot either. */
+	/* A view holds up seglets, so a file that was opened for reading gets no writable slots. */
 	fd = open(self->store.path, O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, fd);
 	EXPECT_EQ(NULL, map(fd, slots, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED));
@@ -296,7 +296,7 @@ TEST_F(window, remapped_advised_locked)
 	EXPECT_EQ(MAP_FAILED, mremap(address, 4 * PAGE, 4 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
 				     moved));
 	EXPECT_EQ(MAP_FAILED, mremap(address, 0, 4 * PAGE, MREMAP_MAYMOVE));
-	/* A fork does not get it, and it cannot be asked for. */
+	/* A child does not inherit the mapping, and a core dump leaves it out; both stay so. */
 	EXPECT_EQ(-1, madvise(address, 4 * PAGE, MADV_DOFORK));
 	EXPECT_EQ(-1, madvise(address, 4 * PAGE, MADV_DODUMP));
 	touch(address);
@@ -305,13 +305,13 @@ TEST_F(window, remapped_advised_locked)
 	munmap(address, 4 * PAGE);
 }
 
-/* Caught, so that the kernel log has nothing to tell. */
+/* A handler, because the kernel logs a fatal signal that has none. */
 static void exit_with(int number)
 {
 	_exit(number);
 }
 
-/* The signal that a child gets by reading there; 0: none. */
+/* The number of the signal that a child gets when it reads @address; 0 if it gets none. */
 static int touch_in_child(const void *address)
 {
 	int status;
@@ -345,7 +345,7 @@ TEST_F(window, fork)
 		struct lsm_view other;
 		struct lsm *own;
 
-		/* By system call; no views; windows of its own if it opens. */
+		/* A child reads by system call, without views, unless it opens the store itself. */
 		if (lsm_read(self->store.lsm, self->handle, back, sizeof(back), 0, NULL) !=
 		    sizeof(back) || memcmp(back, self->bytes, sizeof(back)))
 			_exit(1);
@@ -365,7 +365,7 @@ TEST_F(window, fork)
 	munmap(address, PAGE);
 }
 
-/* No device, no splice, no debugger gets at seglets by way of a client's window. */
+/* Direct I/O, vmsplice() and a debugger cannot reach seglets through the window of a client. */
 TEST_F(window, direct_io_splice_debugger)
 {
 	struct lsmem_create create = {
@@ -402,7 +402,7 @@ TEST_F(window, direct_io_splice_debugger)
 	EXPECT_EQ(-1, pwrite(fd, bytes, sizeof(bytes), (off_t)(uintptr_t)address));
 	close(fd);
 
-	/* A block store is a disk that is always there. */
+	/* For direct I/O, use a block store of this module: every kernel under test has one. */
 	ASSERT_EQ(0, control_call(LSMEM_CTL_CREATE, &create));
 	snprintf(path, sizeof(path), "/dev/%s", (char *)create.name);
 	fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
@@ -416,7 +416,7 @@ TEST_F(window, direct_io_splice_debugger)
 	EXPECT_EQ(EFAULT, errno);
 	close(fd);
 	memcpy(destroy.name, create.name, sizeof(destroy.name));
-	/* udev looks at a disk that was written to, and has it open meanwhile. */
+	/* udev may have the disk open for a moment after a write. */
 	EXPECT_TRUE(WAIT_FOR(control_call(LSMEM_CTL_DESTROY, &destroy) != -EBUSY, 20000));
 	EXPECT_EQ(-ENODEV, control_call(LSMEM_CTL_DESTROY, &destroy)) TH_LOG("it has gone");
 	munmap(aligned, PAGE);
@@ -428,7 +428,7 @@ TEST_F(window, direct_io_splice_debugger)
 #define CHURN_OBJECTS	96u
 #define CHURN_BYTES	(512u << 10)
 
-/* A store kept busy, so that seglets are wanted. */
+/* Replaces objects without end, so that the store needs seglets. */
 struct churn {
 	struct lsm *lsm;
 	uint64_t handles[CHURN_OBJECTS];
@@ -448,7 +448,7 @@ static int churn_fill(struct churn *churn, struct lsm *lsm)
 	return ret;
 }
 
-/* Replace what is there until the cleaner has cleaned @segments more. */
+/* Replace objects until @segments more have been cleaned or compacted. 0 or a negative errno. */
 static int churn_until(struct churn *churn, uint64_t segments, uint64_t limit_ms)
 {
 	static uint8_t bytes[CHURN_BYTES];
@@ -492,21 +492,21 @@ TEST_F_TIMEOUT(window, view_outlives_its_object, 60)
 	pthread_t thread;
 	uint32_t i, at = 0;
 
-	/* Longer than the test takes: writers wait, and nothing is revoked. */
+	/* Longer than the test lasts: writers wait, and no view is revoked. */
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/view_ms", 50000));
 	EXPECT_EQ(1000, lsm_view_bound(self->store.lsm)) TH_LOG("as it was when it was opened");
 	ASSERT_EQ(0, churn_fill(&churn, self->store.lsm));
 	ASSERT_EQ(0, lsm_view_begin(self->store.lsm, self->handle, &view));
 	EXPECT_EQ(0, lsm_free(self->store.lsm, self->handle, 0, NULL));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, churn_thread, &churn));
-	/* All that is free is used up; what is cleaned cannot be given out. */
+	/* The writer uses up all free seglets; the view holds up those that are cleaned. */
 	EXPECT_TRUE(WAIT_FOR(store_attribute(&self->store, "free_seglets") <=
 			     store_attribute(&self->store, "reserved_seglets") + 8, 30000));
 	for (i = 0; i < view.nr; at += (uint32_t)view.iov[i++].iov_len)
 		EXPECT_EQ(0, memcmp(view.iov[i].iov_base, self->bytes + at, view.iov[i].iov_len));
 	replaced = atomic_load(&churn.replaced);
 	EXPECT_EQ(0, lsm_view_end(self->store.lsm, &view));
-	/* Now it can, and the writer that waits goes on: round all its objects. */
+	/* Now they can be used again: the waiting writer continues and replaces every object. */
 	EXPECT_TRUE(WAIT_FOR(atomic_load(&churn.replaced) > replaced + CHURN_OBJECTS, 30000));
 	atomic_store(&churn.stop, true);
 	pthread_join(thread, NULL);
@@ -532,7 +532,7 @@ TEST_F_TIMEOUT(window, view_too_long_is_revoked, 60)
 	lsm_close(second);
 }
 
-/* A client that writes whatever it likes into its slots, all the time. */
+/* A client that writes any values into its slots, without end. */
 struct vandal {
 	uint64_t *words;
 	const struct lsmem_info *info;
@@ -588,7 +588,7 @@ TEST_F_TIMEOUT(window, hostile_slots, 90)
 	vandal.info = map(fd, LSMEM_WINDOW_INFO, PAGE, PROT_READ, MAP_SHARED);
 	ASSERT_TRUE(vandal.words && vandal.info);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, scribble, &vandal));
-	/* Cleaning goes on, and the views of another file are what they were. */
+	/* Cleaning continues, and the views of another file show the right bytes. */
 	for (i = 0; i < 10; i++) {
 		ASSERT_EQ(0, churn_until(&churn, 2, 30000));
 		ASSERT_EQ(0, lsm_view_begin(self->store.lsm, self->handle, &view));
@@ -602,7 +602,7 @@ TEST_F_TIMEOUT(window, hostile_slots, 90)
 	atomic_store(&vandal.stop, true);
 	pthread_join(thread, NULL);
 
-	/* It leaves with all slots in use: that holds nothing. */
+	/* The client closes the file with all slots in use: they hold up nothing after that. */
 	memset(slots, 1, PAGE);
 	munmap(slots, PAGE);
 	munmap((void *)vandal.info, PAGE);
@@ -610,7 +610,7 @@ TEST_F_TIMEOUT(window, hostile_slots, 90)
 	EXPECT_EQ(0, churn_until(&churn, 4, 30000));
 }
 
-/* One slot never stays the same, and no view has such values. */
+/* Change one slot without end between two values that no view publishes any more. */
 static void *take_turns(void *argument)
 {
 	struct vandal *vandal = argument;
@@ -628,7 +628,7 @@ TEST_F_TIMEOUT(window, hostile_slot_that_changes, 90)
 	pthread_t thread;
 	int fd;
 
-	/* So long that it is not by chance the same whenever it is looked at. */
+	/* So long that the scans do not find the same value by chance each time. */
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/view_ms", 500));
 	ASSERT_EQ(0, churn_fill(&churn, self->store.lsm));
 	fd = open(self->store.path, O_RDWR | O_CLOEXEC);
@@ -643,7 +643,7 @@ TEST_F_TIMEOUT(window, hostile_slot_that_changes, 90)
 	close(fd);
 }
 
-/* Opens the store again and again; all slots of each file hold the oldest epoch. */
+/* Opens the store again and again; all slots of each file have the oldest view epoch. */
 struct reopener {
 	const struct store *store;
 	uint64_t offset;		/* of the slots */
@@ -685,8 +685,9 @@ static void *reopen(void *argument)
 #define FULL_REPLACED	(40 * MIB)	/* three times what is free at first */
 
 /*
- * Each file is closed before its views are too long, so none is revoked, and a new one is
- * there before.  What waits to be freed waits for the first file that it finds, no other.
+ * Each file is closed before view_ms have passed, so no view is revoked, and the next file is open
+ * before that.  Seglets may wait for the file that was open when they were emptied, but not for
+ * files that were opened later.
  */
 TEST_F_TIMEOUT(window, hostile_reopening, 90)
 {

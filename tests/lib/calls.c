@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
-/* liblsmem: what goes to the kernel and what comes back; the info page; fork. */
+/* liblsmem: its ioctls and their results, the check of the info page, fork, lsm_open(). */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/wait.h>

@@ -8,7 +8,7 @@
 
 #include "fake.h"
 
-/* Memory that ends where the next access faults. */
+/* Map memory whose end is followed by a page without access. */
 static void *window(size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -47,13 +47,13 @@ uint64_t fake_handle(const struct fake *fake, uint32_t index)
 	return lsmem_handle_make(index, fake->objects[index].generation);
 }
 
-/* Kernel stores race with readers on purpose: atomic, as the kernel's are. */
+/* The stores race with readers on purpose; they are atomic, as they are in the kernel. */
 static void store64(void *to, uint64_t value)
 {
 	__atomic_store_n((uint64_t *)to, value, __ATOMIC_RELAXED);
 }
 
-/* A seglet that no view can still see.  False: none. */
+/* Take a free seglet that no view can see any more. Returns false if there is none. */
 static bool get_seglet(struct fake *fake, uint32_t *found)
 {
 	uint64_t oldest = ~0ull, epoch;
@@ -84,7 +84,7 @@ void fake_set_word(struct fake *fake, uint32_t index, uint32_t state, uint64_t p
 			    __ATOMIC_SEQ_CST);
 }
 
-/* Seglets that nothing points to any more: seen by views that began up to now. */
+/* Retire the seglets of a replaced object: views that have begun so far may still read them. */
 static void retire(struct fake *fake, const struct fake_object *object)
 {
 	uint64_t epoch = __atomic_fetch_add(&fake->info.epoch, 1, __ATOMIC_SEQ_CST);
@@ -122,15 +122,15 @@ static void write_entry(struct fake *fake, const struct fake_object *object, uin
 }
 
 /**
- * fake_put() - put an object, a new version or the same, in a new place
+ * fake_put() - write an object, or move it, to other seglets
  * @fake: store
- * @index: of the handle
- * @generation: another one than before makes it another object
- * @version: decides the bytes
- * @length: of the object
+ * @index: of the handle, below FAKE_HANDLES
+ * @generation: of the handle; if it differs from the present one, this is another object
+ * @version: of the object; decides its bytes
+ * @length: of the object, in bytes
  * @offset: of its header in the first seglet, a multiple of 8
  *
- * Return: false when views hold too many seglets.
+ * Return: false, without a change, if there are too few free seglets that no view can see.
  */
 bool fake_put(struct fake *fake, uint32_t index, uint32_t generation, uint64_t version,
 	      uint32_t length, uint32_t offset)
@@ -179,7 +179,7 @@ void fake_free(struct fake *fake, uint32_t index)
 	retire(fake, &had);
 }
 
-/* The READ call, for tests in which objects do not move meanwhile. */
+/* LSMEM_IOC_READ, for tests in which no object moves at the same time. */
 static int call_read(struct fake *fake, struct lsmem_op *op)
 {
 	uint64_t index = lsmem_handle_index(op->handle);
@@ -236,7 +236,7 @@ static int call(struct lsm *lsm, unsigned long request, void *argument)
 	case LSMEM_IOC_ALLOC:
 	case LSMEM_IOC_REPLACE:
 	case LSMEM_IOC_FREE:
-		/* Tell what came: handle and version are outputs in any case. */
+		/* Return the inputs in the output fields, so that a test can check them. */
 		if (request == LSMEM_IOC_ALLOC)
 			op->handle = (uint64_t)op->table << 32 | op->flags;
 		op->version += 1;

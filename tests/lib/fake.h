@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * A store without a kernel: windows in anonymous memory, guard pages behind
- * each, and a "kernel" that puts objects there, moves them and reads them for
- * callers of the ioctl.  One thread at a time may play the kernel.
+ * A store without a kernel: windows in anonymous memory, each with a guard page behind it, and
+ * functions that do what the kernel does: they write objects to the windows, move them, and carry
+ * out ioctls.  One thread at a time may call the functions that change the store.
  */
 #ifndef TESTS_LIB_FAKE_H
 #define TESTS_LIB_FAKE_H
@@ -17,8 +17,15 @@
 #define FAKE_VECTOR_MAX	8u
 
 /**
- * struct fake_object - what the kernel knows of an index
- * @seglets: chain of the object's seglets, all its own
+ * struct fake_object - the object of a handle index
+ * @version: of the object; content_byte() derives the object's bytes from it
+ * @generation: of its handle
+ * @length: in bytes
+ * @table: of the object
+ * @offset: of its header in the first seglet
+ * @nr_seglets: entries of @seglets
+ * @seglets: the chain of the object's seglets; no other object uses them
+ * @live: false if the index is free
  */
 struct fake_object {
 	uint64_t version;
@@ -39,10 +46,10 @@ struct fake {
 	struct lsmem_slot *slots;
 	struct lsm *lsm;
 	struct fake_object objects[FAKE_HANDLES];
-	uint64_t retired_at[FAKE_SEGLETS];	/* 0: free, ~0: in use, else: epoch */
-	atomic_uint calls;			/* how often the kernel was asked */
-	int refuse;				/* what it says, if not 0 */
-	uint32_t vector_stop;			/* operations it does before it refuses */
+	uint64_t retired_at[FAKE_SEGLETS];	/* 0: free; ~0: in use; else the view epoch */
+	atomic_uint calls;			/* number of ioctls */
+	int refuse;				/* negative errno that ioctls return; 0: none */
+	uint32_t vector_stop;			/* a vector stops (EINTR) after so many; 0: no */
 };
 
 struct fake *fake_new(void);

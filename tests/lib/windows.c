@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * liblsmem: windows that show anything at all.
+ * liblsmem: reading through windows with any contents.
  *
- * First one thread: objects in every position, stale handles, torn chains,
- * headers that lie, windows full of random bits (the guard pages behind them
- * catch an index that was not bounded).  Then several: readers and views check
- * every byte while a "kernel" moves, replaces, frees and reuses.
+ * First with one thread: objects in every position, stale handles, broken chains, wrong headers,
+ * windows full of random bits; an index that the library does not check hits a guard page.  Then
+ * with several threads: readers and views check every byte while the main thread, in the role of
+ * the kernel, moves, replaces and frees objects and reuses their memory.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@
 #define STORM_OBJECTS	6u
 
 #ifdef __SANITIZE_THREAD__
-#define ROUNDS		1000u	/* each is slower by far */
+#define ROUNDS		1000u	/* with TSan a round takes much longer */
 #else
 #define ROUNDS		4000u
 #endif
@@ -96,7 +96,7 @@ static void test_scattered(void)
 	uint64_t handle;
 	uint32_t i;
 
-	/* Every second seglet is taken, so that no two pieces lie together. */
+	/* Every second seglet is in use, so that no two pieces are adjacent. */
 	for (i = 0; i < FAKE_SEGLETS; i += 2)
 		fake->retired_at[i] = ~0ull;
 	fake_put(fake, 0, 1, 1, 1 << 20, LSMEM_SEGLET_BYTES - 40);
@@ -132,7 +132,7 @@ static void test_stale(void)
 	tap_is(lsm_view_begin(fake->lsm, FAKE_HANDLES | 1ull << LSMEM_HANDLE_INDEX_BITS, &view),
 	       -ENOENT, "view: an index just outside");
 
-	/* A word that was loaded before the generation was: the key tells. */
+	/* The generation in the table matches; only the key in the header shows another object. */
 	fake->handles[9].info = 1;
 	fake->objects[9].generation = 1;
 	atomic_store(&fake->calls, 0);
@@ -168,7 +168,7 @@ static void test_slots(void)
 	tap_is(lsm_view_end(fake->lsm, &views[20]), 0, "one ends");
 	tap_is(lsm_view_begin(fake->lsm, handle, &views[20]), 0, "then there is one again");
 
-	/* A new version, while all of them look at the old one. */
+	/* Write new versions while all views show the old one. */
 	for (i = 2; i < 60; i++)
 		fake_put(fake, 1, 1, i, 1000, 0);
 	for (i = 0, bad = 0; i < FAKE_SLOTS; i++)
@@ -222,7 +222,7 @@ static void test_chains(void)
 		tap_is(lsm_view_begin(fake->lsm, handle, &view), -EAGAIN,
 		       "view: a chain that %s", bad[i].what);
 	}
-	/* A ring: the payload's length ends the walk. */
+	/* A chain that is a ring: the length of the payload ends the walk. */
 	for (i = 0; i < object->nr_seglets; i++)
 		fake->seglet_table[object->seglets[i]].next = object->seglets[i];
 	tap_is(lsm_read(fake->lsm, handle, bytes, 1 << 20, 0, NULL), 300000,
@@ -234,7 +234,7 @@ static void test_chains(void)
 	fake_delete(fake);
 }
 
-/* Random bits everywhere; sometimes right enough to go far. */
+/* Random bits in all windows; some words and headers are valid, so that reads get further. */
 static void test_garbage(void)
 {
 	struct fake *fake = fake_new();
@@ -255,7 +255,7 @@ static void test_garbage(void)
 		handle = lsmem_handle_make(index, random_next(&state) % 2);
 		fake->handles[index].word = random_next(&state);
 		fake->handles[index].info = random_next(&state) % 2;
-		if (random_next(&state) % 8)	/* live, and in the store or just outside */
+		if (random_next(&state) % 8)	/* live, in the store or just behind its end */
 			fake->handles[index].word =
 				(uint64_t)LSMEM_WORD_LIVE << LSMEM_WORD_STATE_SHIFT |
 				random_next(&state) % ((FAKE_SEGLETS + 1) <<
@@ -263,7 +263,7 @@ static void test_garbage(void)
 		position = fake->handles[index].word & ((1ull << LSMEM_POSITION_BITS) - 1);
 		if (position >> LSMEM_POSITION_OFFSET_BITS < FAKE_SEGLETS &&
 		    position * 8 % LSMEM_SEGLET_BYTES <= LSMEM_SEGLET_BYTES - 32) {
-			/* A header of any length, at times with the right key. */
+			/* A header with any length; in three of four cases with the right key. */
 			entry = (struct lsmem_entry *)(fake->seglets + position * 8);
 			entry->key = random_next(&state) % 4 ? handle : random_next(&state);
 			entry->meta = random_next(&state) % 4 ?
@@ -296,7 +296,7 @@ static void test_garbage(void)
 struct storm {
 	struct fake *fake;
 	atomic_bool stop;
-	bool reuse;		/* objects are freed and their indices used again */
+	bool reuse;		/* free objects and use their indices again */
 	atomic_ulong reads, asked, views, canceled, stale, wrong, moves, versions[STORM_OBJECTS];
 };
 
@@ -324,7 +324,7 @@ static void *storm_reader(void *argument)
 				continue;
 			}
 			atomic_fetch_add(&storm->reads, 1);
-			/* Whole, of one version, and not older than one seen before. */
+			/* All bytes are of one version, not older than the one noted before. */
 			if (ret != (ssize_t)object.length || object.version < before ||
 			    !fake_bytes_right(bytes, handle, object.version, 0, object.length))
 				atomic_fetch_add(&storm->wrong, 1);
@@ -347,7 +347,7 @@ static void *storm_reader(void *argument)
 	return NULL;
 }
 
-/* The kernel: moves, replaces, and frees and gives out again. */
+/* The kernel's role: move, replace and free objects, and use their indices again. */
 static void storm_kernel(struct storm *storm, unsigned long rounds)
 {
 	static const uint32_t lengths[] = { 64, 1000, 40000, 140000 };
@@ -372,7 +372,7 @@ static void storm_kernel(struct storm *storm, unsigned long rounds)
 			fake_free(fake, index);
 			generation++;
 		}
-		/* Views may hold all that is free: they end by themselves. */
+		/* Views may hold up all free seglets; they end soon. */
 		while (!fake_put(fake, index, generation, version, length, offset))
 			lsm_relax();
 		atomic_store(&storm->versions[index], version);
@@ -393,7 +393,7 @@ static void test_storm(bool reuse)
 	for (i = 0; i < READERS; i++)
 		pthread_create(&readers[i], NULL, storm_reader, &storm);
 	storm_kernel(&storm, ROUNDS);
-	/* On a loaded machine readers may have hardly begun. */
+	/* On a loaded machine the readers may have read little so far. */
 	while (atomic_load(&storm.reads) < 500 || atomic_load(&storm.views) < 500)
 		storm_kernel(&storm, 100);
 	atomic_store(&storm.stop, true);
@@ -416,7 +416,10 @@ static struct interrupted {
 	unsigned int faults;
 } interrupted;
 
-/* The copy's first store: the object gets a new version, what it was copied from, other bytes. */
+/*
+ * The first store of a copy faults.  This handler then writes a new version of the object to other
+ * seglets, and overwrites the bytes that the copy reads.
+ */
 static void interrupt(int number, siginfo_t *info, void *context)
 {
 	struct fake_object *object = &interrupted.fake->objects[5];

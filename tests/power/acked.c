@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * acked: is everything acknowledged still there?
+ * acked: are all acknowledged operations still there?
  *
- *	acked load   [--objects PATH] [--blocks PATH] ...	until the power goes
+ *	acked load   [--objects PATH] [--blocks PATH] ...	until the power is cut
  *	acked verify [--objects PATH] [--blocks PATH] ...	after recovery
  *
- * Loads an object store and a block store from several threads and keeps a
- * journal outside the guest of what was issued and what was acknowledged; then
- * checks every slot against it (oracle.h).  A verification leaves what it
- * found in --state, from which the next load goes on, and the next verification
- * with the journals since.
+ * "load" writes to an object store and a block store from several threads, and records in a journal
+ * outside the guest which operations were issued and acknowledged.  "verify" checks every slot
+ * against the journal (oracle.h), and saves the state of all slots in --state.  The next "load"
+ * starts from that file, and so does the next "verify", with the journals written since.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,7 +23,7 @@
 
 #include "acked.h"
 
-#define COMPLAINTS	20u	/* told; all are counted */
+#define COMPLAINTS	20u	/* most errors that are printed; all are counted */
 
 struct options {
 	const char *objects;
@@ -63,7 +62,7 @@ void verify_slot(struct oracle *o, uint64_t number, const struct state *found, b
 	for (i = 0; i < slot->nr_pending; i++) {
 		const struct state *s = &slot->pending[i];
 
-		/* An allocation whose handle has not been told looks like none. */
+		/* The handle of an allocation may be unknown: the object cannot be found then. */
 		if (!s->refused && (state_equal(s, found) ||
 				    (s->op == OP_ALLOC && !s->handle && found->op == OP_FREE)))
 			right = true;
@@ -98,7 +97,7 @@ void verify_slot(struct oracle *o, uint64_t number, const struct state *found, b
 	oracle_take(o, &r);
 }
 
-/* ---- What a verification leaves for the next load ------------------------ */
+/* ---- The state file ------------------------------------------------------ */
 
 static void state_save(const char *path, struct oracle **oracles, size_t nr)
 {
@@ -125,7 +124,7 @@ static void state_load(const char *path, struct oracle **oracles, size_t nr)
 	size_t k;
 
 	if (!file)
-		return;	/* nothing has been verified */
+		return;	/* there was no verification yet */
 	for (k = 0; k < nr; k++) {
 		whole &= fread(&oracles[k]->sequence, sizeof(uint64_t), 1, file) == 1;
 		for (i = 0; i < oracles[k]->nr_slots; i++)
@@ -152,7 +151,7 @@ static int device_open(const char *path, int flags)
 	return fd;
 }
 
-/* Who loads: @step threads share the slots of a store; readers touch all. */
+/* The loading threads: @step writers share the slots of a store; a reader reads all. */
 static const struct {
 	void *(*run)(void *work);
 	bool object;

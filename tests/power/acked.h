@@ -8,14 +8,17 @@
 #include "oracle.h"
 
 /**
- * struct work - what a loading thread works on
- * @thread: number of the thread, over both kinds
- * @first, @step: its slots are @first, @first + @step ..
- * @path, @fd: the store's device
- * @oracle: its model; each thread touches its own slots only
- * @sequence: shared counter of operations
- * @ready: counts threads that load in earnest
- * @live: per mille of the capacity to hold live (objects)
+ * struct work - the arguments and the state of a loading thread
+ * @thread: number of the thread; no two threads of either kind have the same
+ * @first: its first slot
+ * @step: its slots are @first, @first + @step ..
+ * @path: of the store's device
+ * @fd: the device
+ * @oracle: the model of the store; a writer changes its own slots only
+ * @sequence: number of the last operation, of all threads
+ * @ready: number of threads that have filled their store and carry out their load
+ * @live: objects: how much of the capacity to keep live, per mille
+ * @random: state of the thread's random numbers
  */
 struct work {
 	uint8_t thread;
@@ -30,7 +33,7 @@ struct work {
 	uint64_t random;
 };
 
-/* What a verification found. */
+/* The counts of a verification. */
 struct verdict {
 	uint64_t checked;
 	uint64_t lost;
@@ -46,7 +49,10 @@ void *load_blocks(void *work);
 int verify_objects(int fd, struct oracle *oracle, struct verdict *verdict);
 int verify_blocks(int fd, struct oracle *oracle, struct verdict *verdict);
 
-/* Shared by both: is @found right for the slot?  Reports and counts if not. */
+/*
+ * Does the model permit the state @found for the slot?  @corrupt: its bytes are wrong.  Count the
+ * result in @verdict, print an error, and write RESOLVED if several states were permitted.
+ */
 void verify_slot(struct oracle *o, uint64_t slot, const struct state *found, bool corrupt,
 		 struct verdict *verdict);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Blocks under power cuts: FUA writes, plain writes with fdatasync, discards. */
+/* Blocks under power cuts: FUA writes; plain writes and discards, then fdatasync. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/fs.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Objects under power cuts: vector calls, half of them durable, and fsync. */
+/* Objects under power cuts: vectors, half of which are durable, and fsync. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #define SYNC_EVERY	16u	/* batches */
 
-/* Names the length too: contents that were cut short are not right. */
+/* The id depends on the length too, so that contents that were cut short are wrong. */
 static uint64_t content_id(uint64_t slot, uint64_t length)
 {
 	return slot | length << 32;
@@ -30,7 +30,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* Is the store fuller than @live per mille of what it admits? */
+/* Are at least @live per mille of the store's capacity live? */
 static bool store_full(int fd, unsigned int live)
 {
 	struct lsmem_stat stat = { .size = sizeof(stat) };
@@ -47,7 +47,10 @@ struct batch {
 	uint32_t nr;
 };
 
-/* Choose an operation for a slot; false: none. */
+/*
+ * Add an operation on a slot to the batch.  @full: allocate no more, and free some objects.
+ * Returns false if there is no operation for the slot.
+ */
 static bool batch_add(struct work *w, struct batch *b, uint64_t slot, bool full)
 {
 	struct state now = slot_now(&w->oracle->slots[slot]);
@@ -84,7 +87,7 @@ static bool batch_add(struct work *w, struct batch *b, uint64_t slot, bool full)
 	return true;
 }
 
-/* Carry a batch out and tell the journal how it went. */
+/* Write the batch to the journal, carry it out, and write its results to the journal. */
 static void batch_run(struct work *w, struct batch *b, bool durable)
 {
 	struct lsmem_vector vector = {
@@ -130,7 +133,7 @@ static void sync_objects(struct work *w)
 	oracle_take(w->oracle, &r);
 }
 
-/* One batch of slots that differ. */
+/* Carry out one batch of operations on different slots. */
 static void load_batch(struct work *w, struct batch *b, uint64_t *next, bool filling)
 {
 	bool full = store_full(w->fd, w->live);
@@ -138,7 +141,7 @@ static void load_batch(struct work *w, struct batch *b, uint64_t *next, bool fil
 
 	b->nr = 0;
 	for (tries = 0; tries < 2 * BATCH && b->nr < BATCH && tries < mine; tries++) {
-		/* A stride through all slots from a random one: no slot comes twice. */
+		/* Consecutive slots of this thread, so that no slot is used twice. */
 		uint64_t at = (*next + tries) % mine;
 
 		batch_add(w, b, w->first + at * w->step, full);
@@ -171,9 +174,9 @@ void *load_objects(void *arg)
 	return NULL;
 }
 
-/* ---- Reading meanwhile -------------------------------------------------- */
+/* ---- Reading during the load -------------------------------------------- */
 
-/* Reads by the windows, with no system call: whatever is there is some version, whole. */
+/* Read objects through the windows: the bytes must be one whole version. */
 void *load_readers(void *arg)
 {
 	static uint8_t data[OBJECT_LENGTH_MAX];
@@ -189,7 +192,7 @@ void *load_readers(void *arg)
 	}
 	for (reads = 0;; reads++) {
 		uint64_t slot = random_next(&w->random) % w->oracle->nr_slots, sequence;
-		/* Another thread's: what it was is a handle all the same. */
+		/* Another thread may change the handle; an old one only fails with ESTALE. */
 		uint64_t handle = __atomic_load_n(&w->oracle->slots[slot].base.handle,
 						  __ATOMIC_RELAXED);
 		ssize_t n = handle ? lsm_read(lsm, handle, data, sizeof(data), 0, NULL) : -ESTALE;
@@ -210,7 +213,7 @@ void *load_readers(void *arg)
 
 /* ---- Verification ------------------------------------------------------- */
 
-/* Read an object; @found as it is.  True: what is there is not what was written. */
+/* Read an object and set @found. Returns true if its bytes are not those that were written. */
 static bool object_look(int fd, uint64_t slot, uint64_t handle, struct state *found)
 {
 	static uint8_t data[OBJECT_LENGTH_MAX];
@@ -233,7 +236,7 @@ static bool object_look(int fd, uint64_t slot, uint64_t handle, struct state *fo
 			      &found->sequence);
 }
 
-/* Look through all handles a slot may have; the one that is there counts. */
+/* Try all handles that a slot may have, and set @found to the object that exists. */
 static bool slot_look(int fd, const struct slot *slot, uint64_t number, struct state *found)
 {
 	bool corrupt = false;
@@ -266,7 +269,7 @@ int verify_objects(int fd, struct oracle *o, struct verdict *v)
 
 		verify_slot(o, i, &found, corrupt, v);
 	}
-	/* Handles freed for good name nothing, no other object either. */
+	/* A handle whose free is durable must stay stale; no other object may have it. */
 	for (i = 0; i < n; i++) {
 		object_look(fd, 0, o->freed[i], &found);
 		v->checked++;

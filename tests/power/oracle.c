@@ -48,7 +48,6 @@ int journal_open(void)
 	return journal < 0 ? -1 : 0;
 }
 
-/* Returns when the records are outside the guest; a power cut cannot take them back. */
 void journal_write(const struct record *records, size_t nr)
 {
 	const char *from = (const char *)records;
@@ -96,7 +95,7 @@ static bool state_present(const struct state *s)
 	return s->op == OP_ALLOC || s->op == OP_REPLACE;
 }
 
-/* The slot is durable as pending operation @i left it. */
+/* The state after pending operation @i becomes the durable state of the slot. */
 static void slot_settle(struct oracle *o, struct slot *slot, uint32_t i)
 {
 	struct state state = slot->pending[i];
@@ -107,7 +106,7 @@ static void slot_settle(struct oracle *o, struct slot *slot, uint32_t i)
 	o->acknowledged++;
 }
 
-/* All of a slot's pending operations up to @sequence have returned and are durable. */
+/* All pending operations of a slot up to @sequence are durable. */
 static void slot_durable(struct oracle *o, struct slot *slot, uint64_t sequence)
 {
 	uint32_t i, kept = 0;
@@ -151,7 +150,7 @@ static void slot_issue(struct slot *slot, const struct record *r)
 	slot->thread = r->thread;
 }
 
-/* Take one record into the model, as it was written or as it is read. */
+/* Apply one record to the model. The loading threads do so too, for each record that they write. */
 void oracle_take(struct oracle *o, const struct record *r)
 {
 	struct slot *slot;
@@ -222,7 +221,7 @@ static int oracle_read_file(struct oracle **oracles, size_t nr, const char *path
 	return 0;
 }
 
-/* Read the journals of all boots, oldest first. */
+/* Apply all journals in @directory, in the order of their names: oldest boot first. */
 int oracle_read(struct oracle **oracles, size_t nr, const char *directory)
 {
 	struct dirent **names;

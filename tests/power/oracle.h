@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The oracle of the power-cut tests: a journal kept outside the guest, and what
- * it says each slot may hold after the power has gone.
+ * The oracle of the power-cut tests: a journal outside the guest, and a model that computes from
+ * the journal what each slot may hold after a power cut.
  *
- * A slot is an object (kind 'o') or a block (kind 'b').  A thread owns its
- * slots, has at most one operation on each under way, and writes to the journal
+ * A slot is an object (kind 'o') or a block (kind 'b').  A thread owns its slots, has at most one
+ * operation on each under way, and writes records to the journal:
  *
- *	ISSUED	 before an operation is begun
- *	DONE	 when it has returned, not durable (tells the handle)
- *	DURABLE	 when it has returned, durable
- *	REFUSED	 when it has returned with an error: it must never be seen
- *	SYNCED	 when a sync has returned: all the thread has done until then is durable
- *	RESOLVED what a verification found where more than one answer was right
+ *	ISSUED	 before an operation begins
+ *	DONE	 when an operation has returned and may not be durable; it has the handle
+ *	DURABLE	 when a durable operation has returned
+ *	REFUSED	 when an operation has failed; its effect must never be seen
+ *	SYNCED	 when a sync has returned: all operations of the thread so far are durable
+ *	RESOLVED by a verification: the state that it found where several were permitted
  *
- * A slot is right if it is as the last durable operation left it, or as any
- * that was issued after that did.
+ * A slot is right if it has the state after its last durable operation, or after any operation
+ * that was issued later.
  */
 #ifndef TESTS_POWER_ORACLE_H
 #define TESTS_POWER_ORACLE_H
@@ -27,14 +27,14 @@
 #include "../common/random.h"
 
 #define ORACLE_MAGIC	0x4c4e524au
-#define ORACLE_FREED	4096u	/* handles kept that must stay stale */
+#define ORACLE_FREED	4096u	/* number of freed handles that a verification checks */
 
 enum record_what { ISSUED = 1, DONE, DURABLE, REFUSED, SYNCED, RESOLVED };
 enum record_op { OP_NONE, OP_ALLOC, OP_REPLACE, OP_FREE };	/* for blocks: write, write, discard */
 
 struct record {
 	uint32_t magic;
-	uint32_t check;		/* of the rest: a record may be cut */
+	uint32_t check;		/* checksum of the fields below: a record may be torn */
 	uint8_t kind;
 	uint8_t what;
 	uint8_t op;
@@ -45,17 +45,18 @@ struct record {
 	uint64_t handle;
 };
 
-/* What a slot holds, or may hold. */
+/* A state that a slot has or may have: that after an operation. */
 struct state {
-	uint64_t sequence;	/* of the operation that left it so */
+	uint64_t sequence;	/* of the operation */
 	uint64_t handle;	/* 0: not known */
 	uint32_t length;
-	uint8_t op;		/* OP_FREE, OP_NONE: nothing */
+	uint8_t op;		/* after OP_FREE or OP_NONE the slot is empty */
 	uint8_t refused;
 };
 
-#define PENDING	64u	/* operations on one slot since it was last durable */
+#define PENDING	64u	/* most operations on one slot since it was last durable */
 
+/* @base: after the last durable operation. @pending: after each operation issued later. */
 struct slot {
 	struct state base;
 	struct state *pending;
@@ -67,9 +68,9 @@ struct oracle {
 	uint8_t kind;
 	uint64_t nr_slots;
 	struct slot *slots;
-	uint64_t sequence;	/* highest seen */
-	uint64_t acknowledged;	/* operations known durable */
-	uint64_t freed[ORACLE_FREED];
+	uint64_t sequence;	/* highest in any record so far */
+	uint64_t acknowledged;	/* number of operations known to be durable */
+	uint64_t freed[ORACLE_FREED];	/* a ring: handles whose free is durable */
 	uint64_t nr_freed;
 };
 
@@ -77,13 +78,16 @@ int oracle_init(struct oracle *o, uint8_t kind, uint64_t nr_slots);
 void oracle_take(struct oracle *o, const struct record *r);
 int oracle_read(struct oracle **oracles, size_t nr, const char *directory);
 
-/* The journal port; one writer at a time. */
+/*
+ * The journal port of the guest.  journal_write() returns when the records are outside the guest,
+ * where a power cut cannot remove them.  Any number of threads may call it.
+ */
 int journal_open(void);
 void journal_write(const struct record *records, size_t nr);
 void record_fill(struct record *r, uint8_t kind, uint8_t what, uint8_t op, uint8_t thread);
 void record_seal(struct record *r);
 
-/* The state a thread's next operation on the slot starts from: all has returned. */
+/* The present state of a slot; no operation on it is under way. */
 struct state slot_now(const struct slot *slot);
 
 #endif

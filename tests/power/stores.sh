@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# In the guest of a power-cut test: an object store on the drive "objects" and a block store on the
-# drive "blocks", each with its daemon.
+# Runs in the guest of a power-cut test: an object store on the drive "objects" and a block store on
+# the drive "blocks", each with its daemon.
 #
 # usage: stores.sh up			load the module, start the daemons, wait until both serve
-#        stores.sh load			until the power goes
-#        stores.sh verify		up, then every slot against the journals outside
+#        stores.sh load			write to both stores until the power is cut
+#        stores.sh verify		"up", then check every slot against the journals outside
 #
-# With $FIO, the rest of the block device is fio's: random writes with its own checksums while loading,
-# all of it read and checked by a verification (host/fio.json). With $STATS, figures of both stores go
-# to host/stat-STORE.json once a second.
+# If $FIO is set, fio uses the rest of the block device: "load" writes at random with checksums,
+# "verify" reads and checks all of it (host/fio.json). If $STATS is set, "load" writes figures of
+# both stores to host/stat-STORE.json once a second.
 #
-# Sizes come from $OBJECTS_SIZE and $BLOCKS_SIZE (128M each), the live share from $LIVE (900 per
-# mille).
+# $OBJECTS_SIZE and $BLOCKS_SIZE are the sizes of the stores (128M each); $LIVE is the live share of
+# the object store, per mille of its capacity (900).
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 top=$here/../..
@@ -25,7 +25,7 @@ slots() {
 	awk -v mib="${OBJECTS_SIZE%M}" 'BEGIN { print int(mib * 512) }'
 }
 
-# fio over what `acked` leaves of the block device; each block bears its checksum.
+# Run fio on the part of the block device that `acked` does not use; each block has a checksum.
 fio_rest() {	# name options...
 	name=$1; shift
 	fio --name="$name" --filename=/dev/lsmemb0 --direct=1 --bs=4k --offset=$((BLOCK_SLOTS * 4096)) \
@@ -33,7 +33,8 @@ fio_rest() {	# name options...
 		--thread --randseed="$LSMEM_SEED" "$@"
 }
 
-# The store's figures, whole or not at all: the power may go at any time.
+# Write figures of both stores. Each file is renamed when it is complete, because the power may be
+# cut at any time.
 stats() {
 	while :; do
 		for store in lsmem lsmemb0; do
@@ -45,7 +46,7 @@ stats() {
 	done
 }
 
-# One daemon; its words go to the host, where they survive the cut.
+# Start one daemon. It logs to the directory on the host, which survives the cut.
 serve() {	# kind size drive
 	cat > "$run/$1.conf" <<-END
 	[store]
@@ -54,14 +55,15 @@ serve() {	# kind size drive
 	[backup]
 	path = /dev/drive/$3
 	END
-	# 5: it holds a store already, of an earlier round.
+	# Exit status 5: the drive already has a store, from an earlier round.
 	"$top/daemon/lsmemd" --init -c "$run/$1.conf" > "$LSMEM_HOST_DIR/lsmemd-$1.init" 2>&1 ||
 		[ $? = 5 ]
 	setsid "$top/daemon/lsmemd" -v -c "$run/$1.conf" > "$LSMEM_HOST_DIR/lsmemd-$1.log" 2>&1 &
 	echo $! > "$run/$1.pid"
 }
 
-# The daemon serves the store, whose device can be opened by then, or has given up.
+# Wait until the daemon serves the store; the device can be opened then. Fail if the daemon has
+# ended or takes too long.
 serves() {	# kind
 	deadline=$(($(date +%s) + seconds))
 	until grep -q ': serving, backup' "$LSMEM_HOST_DIR/lsmemd-$1.log"; do

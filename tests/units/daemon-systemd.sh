@@ -1,4 +1,4 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# The units of lsmemd under systemd: see there.
+# Runs tests/daemon/guest-systemd.sh; that file says what it tests.
 exec "$(dirname "$(readlink -f "$0")")/../daemon/guest-systemd.sh"
