@@ -261,7 +261,7 @@ static bool is_due(struct attempt *a, uint32_t slot, uint64_t now)
 	if (!wait || now - a->waits[slot].used_ns >= STEADY_NS)
 		wait = least;
 	else if (wait < WAIT_MAX_NS)
-		wait *= 2;
+		wait = wait * 2 < WAIT_MAX_NS ? wait * 2 : WAIT_MAX_NS;
 	a->waits[slot].wait_ns = wait;
 	a->waits[slot].due_ns = now + wait;
 	return false;

@@ -66,11 +66,14 @@ static size_t log_prefix(char *line, size_t room, int priority)
  * log_line - print one line if its priority is wanted
  * @priority: LOG_PRI_*
  * @format: as for printf, without the newline
+ *
+ * errno is afterwards what it was before: a caller may log an error and then return it.
  */
 void log_line(int priority, const char *format, ...)
 {
 	char line[LOG_LINE_BYTES + 32];
 	unsigned long dropped;
+	int error = errno;
 	size_t used;
 	va_list args;
 	int n;
@@ -92,9 +95,10 @@ void log_line(int priority, const char *format, ...)
 	n = vsnprintf(line + used, LOG_LINE_BYTES - used, format, args);
 	va_end(args);
 	if (n < 0)
-		return;
+		n = 0;
 	used += (size_t)n < LOG_LINE_BYTES - used ? (size_t)n : LOG_LINE_BYTES - used - 1;
 	line[used++] = '\n';
 	if (!log_put(line, used))
 		atomic_fetch_add(&log_dropped, 1);
+	errno = error;
 }

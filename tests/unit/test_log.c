@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* daemon/base/log.c: threads that log more than is taken; each line comes out or is counted. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -69,8 +70,18 @@ static bool none_uncounted(void)
 	return true;
 }
 
+/* Nothing takes this line: standard error is shut down. */
+static bool errno_stays(void)
+{
+	errno = EDOM;
+	log_notice("a line");
+	CHECK(errno == EDOM);
+	return true;
+}
+
 int main(void)
 {
 	tap_ok(none_uncounted(), "of several threads' lines each comes out or is counted");
+	tap_ok(errno_stays(), "a line that cannot be logged leaves errno as it is");
 	return tap_end();
 }
