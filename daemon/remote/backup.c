@@ -450,8 +450,8 @@ static int wait_for(struct rdma_backup *r, const struct backup_options *options,
 		if (err)
 			return err;
 		if (clock_now_ns() >= deadline) {
-			log_err("%s: the server does not answer in time; if rping does not reach its host "
-				"either, see REPLACING A BACKUP in lsmemd(8)", options->path);
+			log_err("%s: the server does not answer in time; does rping? See lsmemd(8)",
+				options->path);
 			return -ETIMEDOUT;
 		}
 		if (r->verbs.id && verbs_gone(r->verbs.id)) {
