@@ -16,7 +16,10 @@
 #include "log.h"
 #include "store.h"
 
-/* A wait that ends when @condition holds or the store is no longer active. */
+/*
+ * A wait that ends when @condition holds or the store is no longer active.  The current tick has
+ * begun already: one jiffy more, so that no wait ends before @ms.
+ */
 #define lsmem_wait_acks(store, condition, ms)						\
 ({											\
 	long __left;									\
@@ -24,7 +27,7 @@
 	wake_up(&(store)->repl.events);							\
 	__left = lsmem_wait_event(store, repl.acks,						\
 				  (condition) || !lsmem_store_active(store),		\
-				  msecs_to_jiffies(ms));				\
+				  msecs_to_jiffies(ms) + 1);				\
 	__left < 0 ? -EINTR : !__left ? -ETIMEDOUT :					\
 		lsmem_store_active(store) ? 0 : -EAGAIN;				\
 })
