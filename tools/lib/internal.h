@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
-/* liblsmem: what its files share.  Nothing here is exported. */
+/* liblsmem: declarations that its files share.  Nothing here is exported. */
 #ifndef LSMEM_LIB_INTERNAL_H
 #define LSMEM_LIB_INTERNAL_H
 
@@ -12,8 +12,11 @@
 
 #define LSM_CACHE_LINE	64
 
-/* The thread that uses a view slot; kept by the library.  On a cache line of its own, as the
- * slots are.
+/**
+ * struct lsm_owner - whether a thread uses a view slot
+ * @taken: 1 from take_slot() to give_slot()
+ *
+ * Each has a cache line of its own, as each view slot has.
  */
 struct lsm_owner {
 	_Alignas(LSM_CACHE_LINE) atomic_uint taken;
@@ -35,26 +38,27 @@ enum lsm_map {
 
 /**
  * struct lsm - an open store
- * @fd: of the device, -1 in tests
- * @windows: seglets, tables and epoch can be read
- * @view_ms: after which the kernel may revoke a view
+ * @fd: descriptor of the device, -1 in tests
+ * @windows: @seglets, @seglet_table, @handles and @epoch can be read
+ * @view_ms: milliseconds after which the kernel may revoke a view
  * @nr_slots: entries of @slots and @owners
  * @nr_seglets: entries of @seglets and @seglet_table
  * @nr_handles: entries of @handles
- * @alive: 1 in the process that mapped the windows, 0 in the child of a fork, where the kernel has
- *	wiped the page (MADV_WIPEONFORK)
+ * @alive: 1 in the process that mapped the windows; 0 in the child of a fork, because the kernel
+ *	wipes the page (MADV_WIPEONFORK)
  * @seglets: @nr_seglets * LSMEM_SEGLET_BYTES
  * @seglet_table: struct lsmem_seglet for each seglet
  * @handles: the handle table
  * @epoch: the view epoch, in the info page
- * @slots: NULL: no views
- * @owners: one per slot
- * @vector_max: most operations in one call
- * @call: the ioctl; tests replace it
- * @private: for @call
- * @maps: all mappings
+ * @slots: view slots; NULL: no views
+ * @owners: one for each view slot
+ * @vector_max: most operations in one LSMEM_IOC_VECTOR
+ * @call: makes the ioctl; tests replace it
+ * @private: data of @call
+ * @maps: all mappings, by enum lsm_map
  *
- * Only the contents of @owners change after lsm_open(), so no lock is needed.
+ * After lsm_open() the library changes only what @owners and @slots point to, with atomic
+ * operations.  So no lock is needed.
  */
 struct lsm {
 	int fd;
@@ -78,10 +82,12 @@ struct lsm {
 
 /**
  * struct lsm_place - where an object was when its header was read
- * @word: handle word at that time; if it is the same afterwards, what was read is valid
- * @seglet: of the first payload byte
- * @offset: in @seglet, below LSMEM_SEGLET_BYTES + 1
- * @object: from the header
+ * @word: handle word, loaded before the header; if the word is the same afterwards, all that was
+ *	read in between is valid
+ * @seglet: seglet that contains the header
+ * @offset: of the first payload byte from the start of @seglet, in bytes, at most
+ *	LSMEM_SEGLET_BYTES: then the payload begins in the next seglet
+ * @object: attributes from the header
  */
 struct lsm_place {
 	uint64_t word;
@@ -90,14 +96,22 @@ struct lsm_place {
 	struct lsm_object object;
 };
 
-/* Results of lsm_locate(). Only the kernel refuses finally. */
+/* Results of lsm_locate().  None of them is an error: only a system call finds an error. */
 enum lsm_locate {
 	LSM_FOUND,
-	LSM_CHANGING,	/* try again */
-	LSM_ASK,	/* the windows do not suffice: make a system call */
+	LSM_CHANGING,	/* a thread is changing the object: try again */
+	LSM_ASK,	/* the windows do not show the object: make a system call */
 };
 
-/* Mapped windows and their sizes. @slots may be NULL. */
+/**
+ * struct lsm_memory - mapped windows
+ * @info: info page, or a copy; its numbers give the sizes of the other windows
+ * @epoch: view epoch
+ * @seglets: window of seglets
+ * @seglet_table: window of the seglet table
+ * @handles: window of the handle table
+ * @slots: window of the view slots; NULL: no views
+ */
 struct lsm_memory {
 	const struct lsmem_info *info;
 	const __u64 *epoch;
@@ -118,18 +132,19 @@ enum lsm_locate lsm_locate(const struct lsm *lsm, uint64_t handle, struct lsm_pl
 bool lsm_place_unchanged(const struct lsm *lsm, uint64_t handle, const struct lsm_place *place);
 bool lsm_next_seglet(const struct lsm *lsm, uint32_t *seglet);
 
+/* True when this process can read the windows: false in the child of a fork. */
 static inline bool lsm_windows_here(const struct lsm *lsm)
 {
 	return lsm->windows && __atomic_load_n(lsm->alive, __ATOMIC_RELAXED);
 }
 
-/* Bytes of a seglet. */
+/* First byte of a seglet. */
 static inline const uint8_t *lsm_seglet_bytes(const struct lsm *lsm, uint32_t seglet)
 {
 	return lsm->seglets + (size_t)seglet * LSMEM_SEGLET_BYTES;
 }
 
-/* Between two reads of something that another CPU changes. */
+/* To be called between two loads of a word that another CPU changes. */
 static inline void lsm_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * liblsmem: the calls that go to the kernel.
+ * liblsmem: calls that make a system call.
  *
- * The kernel checks everything; nothing is checked here that it would check
- * too, so that there is one opinion on what is an error.
+ * The kernel checks all arguments.  These functions check only what does not fit into the
+ * arguments of the ioctl, so the kernel alone defines the errors.
  */
 #include <errno.h>
 
 #include "internal.h"
 
-/* Fields of a flags argument: operation flags below, table id above. */
+/* Fields of a flags argument: operation flags in the low bits, table id above them. */
 #define FLAGS_MASK	0xffffu
 #define TABLE_SHIFT	16
 
@@ -22,7 +22,7 @@ static int set_source(struct lsmem_op *op, const void *data, size_t length)
 	return 0;
 }
 
-/* A version goes in with LSM_EXPECT only, and always comes out if wanted. */
+/* Only a call with LSM_EXPECT passes *version to the kernel. */
 static int set_version(struct lsmem_op *op, const uint64_t *version)
 {
 	if (!(op->flags & LSM_EXPECT))
@@ -69,7 +69,7 @@ int lsm_alloc(struct lsm *lsm, const void *data, size_t length, unsigned int fla
 	if (ret)
 		return ret;
 	ret = lsm->call(lsm, LSMEM_IOC_ALLOC, &op);
-	/* Timed out is made: the caller needs the handle as much as after 0. */
+	/* After a timeout the object exists: the caller needs its handle, as after success. */
 	if (ret && ret != -ETIMEDOUT)
 		return ret;
 	*handle = op.handle;
@@ -124,12 +124,12 @@ int lsm_free(struct lsm *lsm, uint64_t handle, unsigned int flags, uint64_t *ver
  * lsm_kernel_read() - read by system call
  * @lsm: store
  * @handle: object
- * @data: where to
- * @length: room at @data; 0 to learn of the object only
- * @offset: first byte wanted
- * @object: out, may be NULL
+ * @data: out: payload bytes
+ * @length: room at @data in bytes; 0: read only the attributes of the object
+ * @offset: first byte to read, from the start of the object
+ * @object: out: attributes of the object; may be NULL
  *
- * Return: bytes copied or a negative errno.
+ * Return: number of bytes copied, or a negative errno.
  */
 int lsm_kernel_read(struct lsm *lsm, uint64_t handle, void *data, uint32_t length,
 		    uint32_t offset, struct lsm_object *object)
@@ -175,7 +175,7 @@ int lsm_vector(struct lsm *lsm, struct lsmem_op *ops, size_t nr, unsigned int fl
 		vector.nr = sent;
 		vector.stride = sizeof(*ops);
 		ret = lsm->call(lsm, LSMEM_IOC_VECTOR, &vector);
-		/* A call that was refused whole leaves nr as it went in. */
+		/* If the kernel refuses the whole call, it leaves nr unchanged. */
 		if (!ret)
 			tried += sent;
 		else if (vector.nr < sent)

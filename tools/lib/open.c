@@ -2,14 +2,12 @@
 /*
  * liblsmem: opening a store and mapping its windows.
  *
- * The info page says where the windows are.  It is checked once, here: after
- * that the library goes by its own copy of the numbers, so that whatever is
- * read from a window later can be held against them.
+ * The info page says where the windows are.  lsm_open() copies the page and checks the copy once.
+ * The library then uses only the copied numbers to check what it reads from the windows.
  *
- * The windows are not inherited by fork (VM_DONTCOPY), and the slots belong to
- * the open file, which parent and child share: a child must neither touch the
- * one nor use the other.  It finds out by a page of its own that the kernel
- * wipes on fork (MADV_WIPEONFORK).
+ * fork() does not copy the windows (VM_DONTCOPY), and the view slots belong to the open file that
+ * parent and child share.  So the child must not read the windows and must not use the view slots.
+ * The library detects the child by a page that the kernel wipes on fork (MADV_WIPEONFORK).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,10 +31,10 @@ static bool window_holds(const struct lsmem_window *window, uint64_t nr, uint64_
 }
 
 /**
- * lsm_check_info() - is this an info page, and can its numbers be true
+ * lsm_check_info() - check that this is an info page with possible numbers
  * @info: the page, or a copy
  *
- * Return: 0 or -EPROTO.
+ * Return: 0; -EPROTO: not an info page, another ABI, or numbers that do not fit together.
  */
 int lsm_check_info(const struct lsmem_info *info)
 {
@@ -55,7 +53,7 @@ int lsm_check_info(const struct lsmem_info *info)
 	return 0;
 }
 
-/* A word that is 1 here and 0 in every child of a fork. */
+/* Returns a word that is 1 in this process and 0 in each child; NULL: no memory. */
 static const uint32_t *make_alive(void)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -72,7 +70,7 @@ static const uint32_t *make_alive(void)
 	return alive;
 }
 
-/* Use windows that are mapped already.  Undone by lsm_close(). */
+/* Uses windows that are mapped already.  lsm_close() undoes this. */
 static int use_memory(struct lsm *lsm, const struct lsm_memory *memory)
 {
 	const struct lsmem_info *info = memory->info;
@@ -138,7 +136,7 @@ static int map_windows(struct lsm *lsm, bool writable)
 	ret = map_window(lsm, LSM_MAP_INFO, &window, PROT_READ);
 	if (ret)
 		return ret;
-	/* One copy is checked and used, whatever the page says afterwards. */
+	/* The page may change: check a copy and use only the copy. */
 	memcpy(&info, lsm->maps[LSM_MAP_INFO].address, sizeof(info));
 	ret = lsm_check_info(&info);
 	if (ret)
@@ -191,7 +189,10 @@ int lsm_open(const char *path, unsigned int flags, struct lsm **out)
 		ret = -ENOTTY;
 		goto fail;
 	}
-	/* While a store recovers, the windows show what is not yet true; READ knows. */
+	/*
+	 * While a store recovers, the windows may show old versions of objects.  LSMEM_IOC_READ
+	 * returns -EAGAIN for those, so a store can be opened without windows.
+	 */
 	if (query.state != LSMEM_STATE_ACTIVE &&
 	    !(query.state == LSMEM_STATE_RECOVERING && flags & LSM_NO_WINDOWS)) {
 		ret = -EAGAIN;
@@ -211,15 +212,15 @@ fail:
 }
 
 /**
- * lsm_from_memory() - a store whose windows are ready: for tests
- * @memory: windows, which must outlast the store; lsm_close() leaves them.
- *	Its info is needed during the call only
- * @vector_max: most operations in one vector call
- * @call: in place of the kernel
- * @private: for @call
- * @out: the store
+ * lsm_from_memory() - make a store from windows in memory, for tests
+ * @memory: windows.  The caller frees them after lsm_close(); @memory->info only has to last
+ *	until this function returns
+ * @vector_max: most operations in one LSMEM_IOC_VECTOR
+ * @call: called instead of ioctl()
+ * @private: data of @call
+ * @out: out: the store
  *
- * Return: 0, -EPROTO, -ENOMEM.
+ * Return: 0; -EPROTO: see lsm_check_info(); -ENOMEM.
  */
 int lsm_from_memory(const struct lsm_memory *memory, uint32_t vector_max,
 		    int (*call)(struct lsm *lsm, unsigned long request, void *argument),
@@ -251,7 +252,7 @@ void lsm_close(struct lsm *lsm)
 
 	if (!lsm)
 		return;
-	/* In the child of a fork something else may lie at the windows' addresses. */
+	/* In the child of a fork, another mapping may be at the addresses of the windows. */
 	here = !lsm->alive || lsm_windows_here(lsm);
 	for (map = 0; map < LSM_MAPS; map++) {
 		if (lsm->maps[map].address && here)

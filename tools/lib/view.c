@@ -2,34 +2,35 @@
 /*
  * liblsmem: views.
  *
- * A view publishes the store's epoch in a slot of its own, and only then looks
- * at the handle word.  The kernel does it the other way round: it exchanges the
- * words that point to a seglet, raises the epoch, and only then looks at the
- * slots.  With a full barrier on both sides, either the kernel sees the slot
- * and leaves the seglet alone, or the view sees the new word.
+ * A view first publishes the view epoch in a view slot and then loads the handle word.  The kernel
+ * first exchanges the handle words that point to a seglet, then increments the view epoch, and then
+ * reads the view slots.  With a full barrier on both sides, either the kernel sees the epoch in the
+ * view slot and does not free the seglet, or the view sees the new handle word.
  *
  *	view				kernel
- *	slot = epoch			word = new place (exchange)
+ *	view slot = epoch		word = new place (exchange)
  *	full barrier			epoch + 1, full barrier
- *	read word			read slots: free seglets older than all
+ *	read word			read view slots, free seglets emptied before all of them
  *
- * So an entry whose header bears the handle's key, found after the epoch was
- * published, stays what it is, and there is no need to look at the word again.
- * An epoch that was already old when it was published only holds more.
+ * So an entry that is found after the epoch was published, and whose header holds the key of the
+ * handle, does not change until the view ends.  The view does not have to load the word again.  An
+ * epoch that is old when it is published is safe: it keeps more seglets.
  *
- * The kernel revokes a slot when its bound has passed, by exchanging it for
- * LSMEM_SLOT_REVOKED.  The end of a view exchanges it for 0 and so learns of it.
- * A slot that is not the one published, whatever it is, counts as revoked.
+ * When a view has lasted longer than view_ms, the kernel revokes it: it exchanges the view slot for
+ * LSMEM_SLOT_REVOKED.  The end of the view exchanges the view slot for LSMEM_SLOT_IDLE and compares
+ * the old value: any value other than the published epoch means that the view was revoked.
  */
 #include <errno.h>
 
 #include "internal.h"
 
-/* Looks at a changing object before the caller is told to come again. */
+/* Most attempts to find an object that is changing, before lsm_view_begin() returns -EAGAIN */
 #define TRIES	64
 
-/* Where a thread begins to look for a slot: where it was last.  Threads are
- * given different beginnings, so in the usual case each has a line of its own.
+/*
+ * Takes a free view slot.  A thread first tries the view slot that it had last.  Each thread begins
+ * with another one, so that usually no two threads use the same cache line.
+ * Return: index of the view slot, lsm->nr_slots if none is free.
  */
 static unsigned int take_slot(struct lsm *lsm)
 {
@@ -39,15 +40,16 @@ static unsigned int take_slot(struct lsm *lsm)
 	unsigned int free, slot, tries;
 
 	if (!known) {
-		/* Relaxed: only that the numbers differ counts. */
+		/* Relaxed: the numbers only have to be different. */
 		hint = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed);
 		known = true;
 	}
 	slot = hint % lsm->nr_slots;
 	for (tries = 0; tries < lsm->nr_slots; tries++) {
 		free = 0;
-		/* Acquire: pairs with the release in give_slot(), so that what the
-		 * last owner did to the slot comes before what we do.
+		/*
+		 * Acquire: pairs with the release in give_slot().  What the last owner did with
+		 * the view slot happens before what this thread does.
 		 */
 		if (!atomic_load_explicit(&lsm->owners[slot].taken, memory_order_relaxed) &&
 		    atomic_compare_exchange_strong_explicit(&lsm->owners[slot].taken, &free, 1,
@@ -66,29 +68,31 @@ static void give_slot(struct lsm *lsm, unsigned int slot)
 	atomic_store_explicit(&lsm->owners[slot].taken, 0, memory_order_release);
 }
 
-/* Publish the epoch of now.  Returns it, or LSMEM_SLOT_IDLE if it cannot be one. */
+/* Publishes the view epoch.  Returns it, or LSMEM_SLOT_IDLE if it is not a valid epoch. */
 static uint64_t publish(const struct lsm *lsm, unsigned int slot)
 {
 	uint64_t epoch = __atomic_load_n(lsm->epoch, __ATOMIC_ACQUIRE);
 
 	if (epoch == LSMEM_SLOT_IDLE || epoch == LSMEM_SLOT_REVOKED)
 		return LSMEM_SLOT_IDLE;
-	/* Release: what was read under the slot's last epoch comes before. */
+	/* Release: reads of the view before, in the same view slot, come first. */
 	__atomic_store_n(&lsm->slots[slot].epoch, epoch, __ATOMIC_RELEASE);
-	/* Full: a store before, loads after; no weaker order keeps these two. */
+	/* Full: the store must come before the loads that follow; no weaker barrier orders this. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return epoch;
 }
 
-/* Withdraw it.  Release: the bytes were read before the kernel sees the slot
- * idle; acquire: so that a caller who learns of a revocation learns of it first.
+/*
+ * Withdraws the epoch.  Returns the old value of the view slot.
+ * Release: all reads of the view come before the kernel sees the view slot idle.  Acquire: what the
+ * caller does after it has learned of a revocation comes after the revocation.
  */
 static uint64_t withdraw(const struct lsm *lsm, unsigned int slot)
 {
 	return __atomic_exchange_n(&lsm->slots[slot].epoch, LSMEM_SLOT_IDLE, __ATOMIC_ACQ_REL);
 }
 
-/* The pieces of @place.  False: the chain of seglets has an end. */
+/* Fills the pieces of @view from @place.  False: the chain of seglets is too short. */
 static bool collect(const struct lsm *lsm, const struct lsm_place *place, struct lsm_view *view)
 {
 	uint32_t offset = place->offset, left = place->object.length, seglet = place->seglet, piece;
@@ -119,7 +123,7 @@ static bool collect(const struct lsm *lsm, const struct lsm_place *place, struct
 	return true;
 }
 
-/* The largest object has room in a view, wherever in a seglet it begins. */
+/* The largest object fits in a view, wherever in a seglet the object begins. */
 _Static_assert(LSMEM_OBJECT_MAX / LSMEM_SEGLET_BYTES + 2 <= LSM_VIEW_PIECES, "pieces of a view");
 
 int lsm_view_begin(struct lsm *lsm, uint64_t handle, struct lsm_view *view)
@@ -153,7 +157,7 @@ int lsm_view_begin(struct lsm *lsm, uint64_t handle, struct lsm_view *view)
 			lsm_relax();
 			continue;
 		}
-		/* Not in the windows as it is now: is it an object at all? */
+		/* The windows do not show the object: the kernel knows whether it exists. */
 		ret = lsm_kernel_read(lsm, handle, NULL, 0, 0, NULL);
 		if (ret < 0)
 			goto out;

@@ -2,36 +2,35 @@
 /*
  * liblsmem: reading through the windows.
  *
- * The protocol of <lsmem/lsmem.h>, a sequence lock with the handle word for a
- * sequence number:
+ * This is the protocol of <lsmem/lsmem.h>: a sequence lock that uses the handle word as its
+ * sequence number.
  *
  *	word (acquire) -> generation -> header -> bytes -> fence -> word again
  *
- * The kernel writes an entry before it exchanges the word for one that points
- * to it, and gives a seglet out again only after the words that pointed there
- * were exchanged.  So while the word has not changed, neither have the bytes;
- * the word's tag grows at each exchange, so a word that came back is seen.
+ * The kernel writes an entry before it exchanges the handle word for one that points to the entry.
+ * It uses a seglet again only after it has exchanged all words that pointed into the seglet.  So
+ * the bytes have not changed if the word has not changed.  Each exchange increments the tag of the
+ * word, so a word that points to the same place again is different.
  *
- * Until the word has been looked at again, everything that was read may be
- * anything: an old entry, half of a new one, another object, or what a broken
- * kernel put there.  Therefore each index is held against the bounds before it
- * is used, a chain of seglets is followed for as many steps as a payload can
- * have, and nothing is believed of a header but by its key.  What does not fit
- * is not an error here: the kernel is asked, and what it says is so.
+ * Until the word has been loaded again, the bytes that were read can have any value: an old entry,
+ * half of a new one, another object, or what a broken kernel wrote.  Therefore this file checks each
+ * index against its bounds before it uses the index, follows a chain of seglets for no more steps
+ * than the largest payload needs, and uses a header only if it holds the key of the handle.  A value
+ * that does not fit is not an error here: the library makes a system call and returns its result.
  *
- * All loads from windows are atomic and relaxed, since other CPUs may write
- * there meanwhile: all but those of payloads, see copy_from_window().  Payloads
- * and headers are aligned to LSMEM_ALIGN, seglets to more.
+ * All loads from windows are atomic and relaxed, because other CPUs may write there at the same
+ * time.  The exception are payloads, see copy_from_window().  Payloads and headers are aligned to
+ * LSMEM_ALIGN, seglets to more.
  *
- * Reads that do not wait for each other overlap in the processor, which has room
- * for some hundred instructions while a line comes from memory.  So what counts
- * in lsm_read() is how few there are, more than which.
+ * lsm_read() waits for cache misses most of its time.  A processor overlaps the misses of loads that
+ * do not depend on each other, if they lie within some hundred instructions.  So the number of
+ * instructions counts more than their kind.
  */
 #include <errno.h>
 
 #include "internal.h"
 
-/* Looks at a changing object before the kernel is asked. */
+/* Most attempts to read an object that is changing, before lsm_read() makes a system call */
 #define TRIES	64
 
 static uint64_t load64(const void *from)
@@ -47,9 +46,9 @@ static uint64_t load_le64(const void *from)
 /**
  * lsm_next_seglet() - step from a seglet to the next of its segment
  * @lsm: store
- * @seglet: in and out; always below nr_seglets
+ * @seglet: in and out: number of the seglet, always below nr_seglets
  *
- * Return: false at the end of the chain, or where it leads out of the store.
+ * Return: false, with @seglet unchanged: no next seglet, or a number that is out of bounds.
  */
 bool lsm_next_seglet(const struct lsm *lsm, uint32_t *seglet)
 {
@@ -61,7 +60,7 @@ bool lsm_next_seglet(const struct lsm *lsm, uint32_t *seglet)
 	return true;
 }
 
-/* The header at @place->seglet, @offset: is it of object @handle, and how large? */
+/* Reads the header at @offset of @place->seglet.  False: not the header of object @handle. */
 static bool read_header(const struct lsm *lsm, uint64_t handle, uint32_t offset,
 			struct lsm_place *place)
 {
@@ -82,22 +81,24 @@ static bool read_header(const struct lsm *lsm, uint64_t handle, uint32_t offset,
 }
 
 /**
- * lsm_place_unchanged() - true when what was read since lsm_locate() is of it
+ * lsm_place_unchanged() - check that the object has not moved or changed since lsm_locate()
  * @lsm: store
  * @handle: as in lsm_locate()
  * @place: from lsm_locate()
+ *
+ * Return: true: all bytes that were read since lsm_locate() belong to the object.
  */
 bool lsm_place_unchanged(const struct lsm *lsm, uint64_t handle, const struct lsm_place *place)
 {
 	/*
-	 * The loads before may not be done after the load of the word: an
-	 * acquire fence orders earlier loads before everything that follows.
+	 * The CPU must not reorder the loads before this with the load of the word: an acquire
+	 * fence orders earlier loads before all later loads and stores.
 	 */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	return load64(&lsm->handles[lsmem_handle_index(handle)].word) == place->word;
 }
 
-/* lsm_locate(), in the line of lsm_read(). */
+/* lsm_locate(), inlined into lsm_read(). */
 static inline __attribute__((always_inline)) enum lsm_locate
 locate(const struct lsm *lsm, uint64_t handle, struct lsm_place *place)
 {
@@ -109,8 +110,8 @@ locate(const struct lsm *lsm, uint64_t handle, struct lsm_place *place)
 		return LSM_ASK;
 	entry = &lsm->handles[lsmem_handle_index(handle)];
 	/*
-	 * Acquire: info, header and bytes are loaded after the word.  Pairs with
-	 * the kernel's exchange, which comes after the entry was written.
+	 * Acquire: info, header and bytes are loaded after the word.  Pairs with the exchange in
+	 * the kernel, which comes after the kernel has written the entry.
 	 */
 	place->word = __atomic_load_n(&entry->word, __ATOMIC_ACQUIRE);
 	switch (place->word >> LSMEM_WORD_STATE_SHIFT & ((1u << LSMEM_WORD_STATE_BITS) - 1)) {
@@ -137,10 +138,10 @@ locate(const struct lsm *lsm, uint64_t handle, struct lsm_place *place)
 
 #if !defined(__SANITIZE_THREAD__)
 /*
- * memcpy() of what others may write meanwhile.  In C11 that is a data race; but
- * the library's memcpy() is no code of this compiler's, which knows nothing of
- * what @from points to, nor of what @to has afterwards.  Bytes that were torn
- * are thrown away with all others when the word has changed.
+ * memcpy() from memory that other CPUs may write at the same time.  C11 calls this a data race.
+ * The asm statements hide from the compiler what @from points to and what @to holds afterwards, so
+ * the compiler cannot assume stable bytes.  If bytes were torn, the word has changed, and the caller
+ * drops all of them.
  */
 static inline void copy_from_window(uint8_t *to, const uint8_t *from, uint32_t length)
 {
@@ -149,7 +150,7 @@ static inline void copy_from_window(uint8_t *to, const uint8_t *from, uint32_t l
 	__asm__ volatile("" : : : "memory");
 }
 #else
-/* The same for who watches each access. */
+/* The same with atomic loads: ThreadSanitizer reports a memcpy(). */
 static void copy_from_window(uint8_t *to, const uint8_t *from, uint32_t length)
 {
 	uint64_t words[4];
@@ -175,7 +176,7 @@ static void copy_from_window(uint8_t *to, const uint8_t *from, uint32_t length)
 		from += sizeof(uint64_t);
 		length -= sizeof(uint64_t);
 	}
-	/* Entries are padded to LSMEM_ALIGN: the word may be read whole. */
+	/* Entries are padded to LSMEM_ALIGN, so the whole word can be read. */
 	if (length) {
 		words[0] = load64(from);
 		memcpy(to, words, length);
@@ -183,7 +184,7 @@ static void copy_from_window(uint8_t *to, const uint8_t *from, uint32_t length)
 }
 #endif
 
-/* Copy @length payload bytes from @offset on.  False: the chain has an end. */
+/* Copies @length payload bytes from @offset on.  False: the chain of seglets is too short. */
 static bool copy_payload(const struct lsm *lsm, const struct lsm_place *place, uint8_t *to,
 			 uint32_t length, uint32_t offset)
 {
@@ -211,18 +212,18 @@ static bool copy_payload(const struct lsm *lsm, const struct lsm_place *place, u
 /**
  * lsm_locate() - find an object by its handle
  * @lsm: store, its windows usable
- * @handle: anything
- * @place: out if LSM_FOUND: true if the word has not changed, or if an epoch
- *	was published before
+ * @handle: handle from the caller; any value is allowed
+ * @place: out if LSM_FOUND: valid if lsm_place_unchanged() afterwards, or if a view epoch was
+ *	published before the call
  *
- * Return: LSM_FOUND, LSM_CHANGING: try again, LSM_ASK: the kernel knows.
+ * Return: LSM_FOUND; LSM_CHANGING: try again; LSM_ASK: make a system call.
  */
 enum lsm_locate lsm_locate(const struct lsm *lsm, uint64_t handle, struct lsm_place *place)
 {
 	return locate(lsm, handle, place);
 }
 
-/* One look.  Found: *ret is what lsm_read() returns. */
+/* One attempt.  LSM_FOUND: *ret is the result of lsm_read(). */
 static enum lsm_locate read_once(const struct lsm *lsm, uint64_t handle, void *data,
 				 size_t length, uint32_t offset, struct lsm_object *object,
 				 ssize_t *ret)
@@ -251,7 +252,7 @@ static enum lsm_locate read_once(const struct lsm *lsm, uint64_t handle, void *d
 	return LSM_FOUND;
 }
 
-/* Whatever it takes. */
+/* lsm_read() for all cases: objects in several seglets, @offset, repeated attempts, system call. */
 static __attribute__((noinline)) ssize_t
 read_fully(struct lsm *lsm, uint64_t handle, void *data, size_t length, uint32_t offset,
 	   struct lsm_object *object)
@@ -273,7 +274,7 @@ read_fully(struct lsm *lsm, uint64_t handle, void *data, size_t length, uint32_t
 	return lsm_kernel_read(lsm, handle, data, (uint32_t)length, offset, object);
 }
 
-/* The common case by itself: all of an object that lies in one seglet. */
+/* This function handles the common case: all of an object that lies in one seglet. */
 ssize_t lsm_read(struct lsm *lsm, uint64_t handle, void *data, size_t length,
 		 uint32_t offset, struct lsm_object *object)
 {
