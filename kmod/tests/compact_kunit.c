@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit: compaction.  The compactors are the module's own; a test asks for work
- * as a user does by hand, waits until it is done or cannot be, and looks at every
- * object by its handle, as a reader would.
+ * KUnit: compaction, with the compactors of the module.  A test asks for compaction as a user does
+ * through sysfs, waits until the compactors have done it or have nothing to do, and reads every
+ * object by its handle.
  *
- * A model tells where each entry has to be: those that are live, in their order,
- * one after the other, no header across two seglets.
+ * A model predicts the place of each entry: the live entries follow one another in their old order,
+ * and no header crosses two seglets.
  */
 #include <linux/kthread.h>
 #include <linux/sched/signal.h>
@@ -19,11 +19,11 @@
 #include "../object.h"
 
 #define COMPACT_HEAD	1u
-#define COMPACT_ALL	1000	/* asked for: more than can be gained */
+#define COMPACT_ALL	1000	/* victims to ask for: more than there are */
 #define COMPACT_BOUND	(60 * HZ)
-#define COMPACT_READING	(HZ / 10)	/* enough for a grace period */
+#define COMPACT_READING	(HZ / 10)	/* longer than a grace period */
 #define COMPACT_OBJECTS	2048u
-#define COMPACT_KEPT	8u	/* seglets that compaction leaves */
+#define COMPACT_KEPT	8u	/* free seglets that compaction does not take */
 
 static const struct lsmem_test_shape compact_shape = {
 	.segments = 8, .heads = 3, .handles = COMPACT_OBJECTS,
@@ -33,7 +33,7 @@ static const struct lsmem_test_shape compact_durable_shape = {
 	.segments = 8, .heads = 3, .handles = COMPACT_OBJECTS, .durable = true,
 };
 
-/* The smallest store that there is; its cleaner frees segments. */
+/* The smallest store, for the test with a cleaner, which frees segments. */
 static const struct lsmem_test_shape compact_race_shape = {
 	.segments = 16, .heads = 3, .handles = COMPACT_OBJECTS,
 };
@@ -90,7 +90,7 @@ static void compact_exit(struct kunit *test)
 	lsmem_test_store_exit(test);
 }
 
-/* Wait until something is so: nothing tells, so look again with each tick. */
+/* Wait until a condition holds, for COMPACT_BOUND at most. No event shows it: poll every tick. */
 #define compact_await(test, condition)						\
 do {										\
 	unsigned long __end = jiffies + COMPACT_BOUND;				\
@@ -104,13 +104,13 @@ do {										\
 /* ---- Objects ------------------------------------------------------------ */
 
 /**
- * struct compact_object - what an object has to be
- * @handle: 0: there is none
- * @key: of its payload
- * @length: of its payload
- * @seg: where its entry was written
- * @word: its handle's, when it was last looked at
- * @e: its header as it was written; compaction changes no bit of it
+ * struct compact_object - an object as the model has it
+ * @handle: its handle; 0: there is no object
+ * @key: key of its payload
+ * @length: length of its payload in bytes
+ * @seg: segment of its entry
+ * @word: word of its handle, when the test last read it
+ * @e: header of its entry as written; compaction does not change it
  */
 struct compact_object {
 	u64 handle;
@@ -127,7 +127,7 @@ static struct lsmem_handle *compact_handle(struct lsmem_store *store,
 	return &store->handles.table[lsmem_handle_index(o->handle)];
 }
 
-/* Append an entry for @o's handle and make it the object's; 0 or an error. */
+/* Append an entry for the handle of @o, and set the handle's word to it. Returns 0 or an error. */
 static int compact_write(struct lsmem_store *store, unsigned int head, struct compact_object *o,
 			 u64 key, u32 length)
 {
@@ -144,7 +144,7 @@ static int compact_write(struct lsmem_store *store, unsigned int head, struct co
 		return ret;
 	rcu_read_lock();
 	do {	/* as lsmem_object_replace() */
-		word = smp_load_acquire(&h->word);	/* its entry is whole */
+		word = smp_load_acquire(&h->word);	/* orders reads of its entry */
 		live = lsmem_word_state(word) == LSMEM_WORD_LIVE;
 		if (live) {
 			version = le64_to_cpu(lsmem_word_entry(&store->seglets, word)->version);
@@ -189,7 +189,7 @@ static void compact_put(struct kunit *test, struct compact_object *o, u32 length
 	KUNIT_ASSERT_EQ(test, compact_write(store, COMPACT_HEAD, o, o->handle, length), 0);
 }
 
-/* An entry that is dead at once; in a volatile store without a record. */
+/* Write an entry and free it. In a volatile store this writes no tombstone. */
 static void compact_garbage(struct kunit *test, u32 length)
 {
 	struct compact_object o;
@@ -198,7 +198,7 @@ static void compact_garbage(struct kunit *test, u32 length)
 	KUNIT_ASSERT_EQ(test, compact_free(test->priv, &o), 0);
 }
 
-/* The head's segment is closed, and in a durable store durably so. */
+/* Close the segment of the head; in a durable store the daemon acknowledges it. */
 static struct lsmem_segment *compact_close(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -216,7 +216,7 @@ static struct lsmem_segment *compact_close(struct kunit *test)
 	return seg;
 }
 
-/* Are there @length bytes of @key's payload behind the header at @position? */
+/* Does the payload of @key, of @length bytes, follow the header at @position? */
 static bool compact_same(struct lsmem_store *store, u64 position, u64 key, u32 length)
 {
 	u32 seglet = position >> LSMEM_POSITION_OFFSET_BITS, done = 0;
@@ -226,7 +226,7 @@ static bool compact_same(struct lsmem_store *store, u64 position, u64 key, u32 l
 	while (done < length) {
 		u32 piece;
 
-		/* From seglet to seglet by the table, as clients go. */
+		/* Follow the chain of seglets in the table, as clients do. */
 		if (at >= LSMEM_SEGLET_BYTES) {
 			at -= LSMEM_SEGLET_BYTES;
 			seglet = READ_ONCE(store->seglets.table[seglet].next);
@@ -243,14 +243,15 @@ static bool compact_same(struct lsmem_store *store, u64 position, u64 key, u32 l
 	return true;
 }
 
-/* NULL, or what is wrong with an object that no other thread changes. */
+/* Check an object that no other thread changes. Returns NULL or an error message. */
 static const char *compact_look(struct lsmem_store *store, const struct compact_object *o)
 {
 	const char *wrong = NULL;
 	u64 word;
 
 	rcu_read_lock();
-	word = smp_load_acquire(&compact_handle(store, o)->word);	/* its entry is whole */
+	/* Acquire: orders the reads of the entry. */
+	word = smp_load_acquire(&compact_handle(store, o)->word);
 	if (lsmem_word_state(word) != LSMEM_WORD_LIVE)
 		wrong = "an object has gone";
 	else if (lsmem_word_entry(&store->seglets, word)->version != o->e.version)
@@ -272,7 +273,7 @@ static void compact_look_all(struct kunit *test, const struct compact_object *o,
 			KUNIT_EXPECT_STREQ(test, compact_look(test->priv, &o[i]) ?: "", "");
 }
 
-/* ---- Asking for it ------------------------------------------------------ */
+/* ---- Asking for compaction ---------------------------------------------- */
 
 static struct lsmem_counters compact_counters(struct lsmem_store *store)
 {
@@ -303,7 +304,7 @@ static void compact_ask(struct lsmem_store *store, int nr)
 	wake_up_all(&store->plan.work);
 }
 
-/* All that can be gained is. */
+/* Compact until nothing more can be gained. */
 static void compact_all(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -315,8 +316,8 @@ static void compact_all(struct kunit *test)
 }
 
 /*
- * It is asked for, and the one compactor has tried: each decision shows the time,
- * and it does not decide again before it is through with the victim.
+ * Ask for compaction, and wait until the only compactor has tried.  Each decision shows its time,
+ * and the compactor decides again only when it has finished its victim.
  */
 static void compact_try(struct kunit *test)
 {
@@ -331,9 +332,9 @@ static void compact_try(struct kunit *test)
 	}
 }
 
-/* ---- What it makes of a segment ----------------------------------------- */
+/* ---- A segment after compaction ----------------------------------------- */
 
-/* What compaction leaves as it is. */
+/* Fields of a segment that compaction does not change */
 struct compact_before {
 	u64 id;
 	u64 open_time;
@@ -368,7 +369,7 @@ static void compact_unchanged(struct kunit *test, const struct lsmem_segment *se
 	KUNIT_EXPECT_EQ(test, seg->stat->home, before->home);
 }
 
-/* The seglets of all segments name their segments, chained in order; none is lost. */
+/* The seglets of each segment name it as owner and are chained in order; no seglet is lost. */
 static void compact_check_seglets(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -393,8 +394,8 @@ static void compact_check_seglets(struct kunit *test)
 }
 
 /*
- * @seg holds the objects of @o that were written to it and still are, in this
- * order, as the model has them, and nothing else.
+ * @seg holds the objects of @o that were written to it and not freed, in the order of @o and at the
+ * places that the model predicts, and nothing else.
  */
 static void compact_check(struct kunit *test, struct lsmem_segment *seg,
 			  struct compact_object *o, u32 nr)
@@ -429,7 +430,7 @@ static void compact_check(struct kunit *test, struct lsmem_segment *seg,
 	KUNIT_EXPECT_EQ(test, atomic_read(seg->live), live);
 }
 
-/* How long an entry has to be so that, packed behind @end, it leaves @left of a seglet. */
+/* The payload length of an entry that, packed behind @end, leaves @left bytes of a seglet. */
 static u32 compact_seek(u32 end, u32 left)
 {
 	u32 payload = lsmem_entry_start(end) + LSMEM_ENTRY_BYTES;
@@ -447,10 +448,10 @@ static struct compact_object *compact_objects(struct kunit *test)
 }
 
 /*
- * Entries that will begin with some bytes left of a seglet, or at its very begin,
- * and end within the next, at its very end, or some later; where they come from,
- * every other begins at the begin of a seglet.  Then half of them go, and it is done
- * again: now no entry is at its home any more.
+ * Compaction moves entries to places where some bytes of a seglet remain, or to the beginning of a
+ * seglet; the entries end within the next seglet, at its end, or in a later one.  Before, every
+ * other entry is at the beginning of a seglet.  Then half of the entries are freed, and compaction
+ * runs again: now no entry is at its home any more.
  */
 static void compact_test_seams(struct kunit *test)
 {
@@ -497,7 +498,7 @@ static void compact_test_seams(struct kunit *test)
 	}
 }
 
-/* Sizes, deaths and rounds at random, in several segments: always as the model has it. */
+/* Entries of random sizes in several segments; each round frees some and compacts. */
 static void compact_test_random(struct kunit *test)
 {
 	struct compact_object *o = compact_objects(test);
@@ -531,7 +532,7 @@ static void compact_test_random(struct kunit *test)
 		compact_look_all(test, o, nr);
 		for (i = 0; i < min(round + 1, 6u); i++) {
 			compact_unchanged(test, seg[i], &before[i]);
-			/* Those that have less than a seglet to give are as they were. */
+			/* A segment with less than a seglet to gain is unchanged. */
 			if (seg[i]->packed_time != packed[i])
 				compact_check(test, seg[i], o, nr);
 		}
@@ -540,7 +541,7 @@ static void compact_test_random(struct kunit *test)
 	KUNIT_EXPECT_GT(test, compact_counters(store).compactions, 12);
 }
 
-/* Objects of @length with 2000 bytes of garbage behind each; closed. */
+/* Fill a segment with objects of @length, each followed by 2000 bytes of garbage, and close it. */
 static struct lsmem_segment *compact_fill(struct kunit *test, struct compact_object *o, u32 nr,
 					  u32 length)
 {
@@ -553,7 +554,7 @@ static struct lsmem_segment *compact_fill(struct kunit *test, struct compact_obj
 	return compact_close(test);
 }
 
-/* A segment in which nothing is live keeps its name and no seglet; there is no more to gain. */
+/* A segment without live entries keeps its id but no seglet; there is no more to gain. */
 static void compact_test_empty(struct kunit *test)
 {
 	struct compact_object *o = compact_objects(test);
@@ -573,14 +574,14 @@ static void compact_test_empty(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, store->seglets.nr_free, free + held);
 		KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, 1);
 	}
-	/* On a backup it has its entries still: tombstones wait for it. */
+	/* The segment still has its entries on backups, so tombstones are kept for it. */
 	spin_lock(&store->segments.lock);
 	oldest = lsmem_log_oldest(store, NULL, 0);
 	spin_unlock(&store->segments.lock);
 	KUNIT_EXPECT_PTR_EQ(test, oldest, seg);
 }
 
-/* ---- Readers that may still be there ------------------------------------ */
+/* ---- Readers of vacated seglets ----------------------------------------- */
 
 static const struct compact_view_case {
 	const char *name;
@@ -597,7 +598,7 @@ static void compact_view_desc(const struct compact_view_case *param, char *desc)
 
 KUNIT_ARRAY_PARAM(compact_view, compact_views, compact_view_desc);
 
-/* A view that began before keeps what was vacated, as it was; then it comes back. */
+/* Vacated seglets stay unchanged for a view that began before, and are free when it has ended. */
 static void compact_test_view(struct kunit *test)
 {
 	const struct compact_view_case *param = test->param_value;
@@ -630,11 +631,11 @@ static void compact_test_view(struct kunit *test)
 	compact_check(test, seg, o, 300);
 
 	if (param->revoked) {
-		/* The compactors go by the kernel's own first sight of the slot. */
+		/* The time of a view runs from the kernel's first look at the slot. */
 		store->views.view_ms = 1;
 		compact_await(test, READ_ONCE(client->slots[3].epoch) == LSMEM_SLOT_REVOKED);
 	} else {
-		/* A view that begins now is not in the way. */
+		/* A view that begins now does not keep the seglets. */
 		client->slots[4].epoch = store->views.info->epoch;
 		client->slots[3].epoch = LSMEM_SLOT_IDLE;
 	}
@@ -646,7 +647,7 @@ static void compact_test_view(struct kunit *test)
 	compact_look_all(test, o, 300);
 }
 
-/* One of the kernel's readers, for as long as it is let. */
+/* A reader in the kernel; it holds rcu_read_lock() until @leave. */
 struct compact_reader {
 	struct completion in;
 	bool leave;
@@ -664,7 +665,7 @@ static int compact_reader(void *data)
 	return 0;
 }
 
-/* A reader in the kernel that began before, too, keeps what was vacated. */
+/* Vacated seglets also stay for a reader in the kernel that began before. */
 static void compact_test_reader(struct kunit *test)
 {
 	struct compact_object *o = compact_objects(test);
@@ -682,7 +683,7 @@ static void compact_test_reader(struct kunit *test)
 	wait_for_completion(&reader.in);
 	KUNIT_EXPECT_EQ(test, lsmem_test_compactors(store), 0);
 	compact_ask(store, COMPACT_ALL);
-	/* Nothing here may end the test while the reader is in there. */
+	/* No assertion may end the test while the reader uses the test's stack. */
 	for (i = 0; i < COMPACT_BOUND && compact_busy(store); i++)
 		schedule_timeout_uninterruptible(1);
 	schedule_timeout_uninterruptible(COMPACT_READING);
@@ -710,7 +711,7 @@ static void compact_ring_desc(const u32 *param, char *desc)
 
 KUNIT_ARRAY_PARAM(compact_ring, compact_rings, compact_ring_desc);
 
-/* Seglets that wait for a view: when there is no room for more, nothing begins. */
+/* If the ring of vacated runs is full, no compaction begins. */
 static void compact_test_ring(struct kunit *test)
 {
 	u32 wait = *(const u32 *)test->param_value, i;
@@ -761,9 +762,9 @@ static void compact_test_ring(struct kunit *test)
 	compact_check_seglets(test);
 }
 
-/* ---- What may be missing ------------------------------------------------ */
+/* ---- Missing seglets and damaged entries -------------------------------- */
 
-/* One seglet too few: nothing changes.  With that one it is done. */
+/* With one free seglet too few nothing changes.  With one more the segment is compacted. */
 static void compact_test_seglets(struct kunit *test)
 {
 	struct compact_object *o = compact_objects(test);
@@ -810,7 +811,7 @@ static void compact_damage_desc(const struct compact_damage_case *param, char *d
 
 KUNIT_ARRAY_PARAM(compact_damage, compact_damages, compact_damage_desc);
 
-/* A header is damaged: the segment is left for good, and all that is in it is there. */
+/* A segment with a damaged header is never compacted again; its objects stay readable. */
 static void compact_test_damage(struct kunit *test)
 {
 	const struct compact_damage_case *param = test->param_value;
@@ -844,7 +845,7 @@ static void compact_test_damage(struct kunit *test)
 		moved++;
 	}
 	KUNIT_EXPECT_EQ(test, !!moved, param->object > 100);
-	/* Whether moved or not, an object's death is counted. */
+	/* The death of every object is counted, whether the object has moved or not. */
 	for (i = 0; i < 300; i++)
 		if (o[i].handle)
 			KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
@@ -853,7 +854,7 @@ static void compact_test_damage(struct kunit *test)
 
 /* ---- Tombstones ----------------------------------------------------- */
 
-/* A tombstone with some barrier, as lsmem_object_free() writes it. */
+/* Write a tombstone with @barrier, as lsmem_object_free() does. @e: out, its header. */
 static void compact_record(struct kunit *test, u64 barrier, struct lsmem_entry *e)
 {
 	struct lsmem_store *store = test->priv;
@@ -868,10 +869,10 @@ static void compact_record(struct kunit *test, u64 barrier, struct lsmem_entry *
 	lsmem_segment_read(store, ap.segment, ap.offset, e, sizeof(*e));
 	lsmem_tombstone_done(store, &ap, 0);
 	lsmem_append_commit(store, &ap);
-	lsmem_live_add(store, lsmem_entry_size(0));	/* nothing has been deleted */
+	lsmem_live_add(store, lsmem_entry_size(0));	/* undo: no object was deleted */
 }
 
-/* The barriers of the records in a segment, in order; how many. */
+/* Get the barriers of the tombstones in a segment, in order. Returns their number. */
 static u32 compact_barriers(struct lsmem_store *store, const struct lsmem_segment *seg,
 			    u64 *barriers, u32 most)
 {
@@ -895,8 +896,8 @@ static u32 compact_barriers(struct lsmem_store *store, const struct lsmem_segmen
 }
 
 /*
- * A record goes when no segment below its barrier is left; one that may be needed
- * stays, bit for bit.  The backup's view, home and entries, stays in any case.
+ * Compaction drops a tombstone when no segment below its barrier is left, and keeps any other bit
+ * for bit.  The fields that describe the segment on backups do not change.
  */
 static void compact_test_tombstones(struct kunit *test)
 {
@@ -914,7 +915,7 @@ static void compact_test_tombstones(struct kunit *test)
 		compact_put(test, &o[i], 100);
 		old[i] = compact_close(test);
 	}
-	/* Below the oldest that will be left, that one, one more, all that there are. */
+	/* Barriers: below the oldest id that remains, that id, one more, the next id. */
 	at[0] = old[1]->id;
 	at[1] = old[2]->id;
 	at[2] = old[2]->id + 1;
@@ -927,12 +928,12 @@ static void compact_test_tombstones(struct kunit *test)
 	before = compact_before(seg);
 	KUNIT_EXPECT_EQ(test, seg->barrier, at[3]);
 	KUNIT_EXPECT_EQ(test, atomic_read(seg->tombstones), 4 * size);
-	/* Its garbage: what is freed has its record in another segment. */
+	/* Make garbage in the segment; the tombstones of these objects are in another one. */
 	for (i = 4; i < 7; i++)
 		KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
 	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 
-	/* All wait for the oldest. */
+	/* While the oldest segment is there, all tombstones are kept. */
 	compact_all(test);
 	KUNIT_EXPECT_EQ(test, compact_barriers(store, seg, barriers, 8), 4);
 	for (i = 0; i < 4; i++)
@@ -942,7 +943,7 @@ static void compact_test_tombstones(struct kunit *test)
 	lsmem_segment_read(store, seg, 0, &now, sizeof(now));
 	KUNIT_EXPECT_EQ(test, memcmp(&now, &e[0], sizeof(now)), 0);
 
-	/* The two oldest leave the log; more garbage, so that it is compacted. */
+	/* The two oldest segments are freed. Make more garbage, so that @seg is compacted. */
 	for (i = 0; i < 2; i++)
 		KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
 	KUNIT_ASSERT_EQ(test, compact_free(store, &o[3]), 0);
@@ -952,7 +953,7 @@ static void compact_test_tombstones(struct kunit *test)
 	spin_unlock(&store->segments.lock);
 	KUNIT_ASSERT_EQ(test, seg->nr_seglets, 1);
 	live = percpu_counter_sum(&store->live);
-	/* Less than a seglet is to be gained: one more, as if it had been longer. */
+	/* There is less than a seglet to gain: add one, as if the segment had been longer. */
 	spin_lock(&store->segments.lock);
 	KUNIT_EXPECT_EQ(test, lsmem_segment_grow(store, seg, 2 * LSMEM_SEGLET_BYTES,
 						 LSMEM_TAKER_CLEANER), 0);
@@ -969,7 +970,7 @@ static void compact_test_tombstones(struct kunit *test)
 	compact_check_seglets(test);
 }
 
-/* Segments that the daemon is not through with are left alone (invariant 11). */
+/* A segment is not compacted before the daemon has acknowledged its close (invariant 11). */
 static void compact_test_acked(struct kunit *test)
 {
 	struct compact_object *o = compact_objects(test);
@@ -999,7 +1000,7 @@ static void compact_test_acked(struct kunit *test)
 
 /* ---- Threads ------------------------------------------------------------ */
 
-/* Threads by the name of one of this store's compactors. */
+/* The number of threads with the name of compactor @number. */
 static u32 compact_threads(unsigned int number)
 {
 	struct task_struct *task;
@@ -1015,8 +1016,8 @@ static u32 compact_threads(unsigned int number)
 }
 
 /*
- * Started, changed in number while they work, stopped and started again: there are
- * always all of them, each once, and as many work as may.
+ * Compactors are started, changed in number while they work, stopped and started again.  While
+ * started, all their threads exist, each once, and as many of them work as are allowed.
  */
 static void compact_test_threads(struct kunit *test)
 {
@@ -1036,7 +1037,7 @@ static void compact_test_threads(struct kunit *test)
 
 			WRITE_ONCE(store->compaction.nr_compactors, numbers[step]);
 			wake_up_all(&store->plan.work);
-			/* In each segment a fourteenth dies: more than a seglet. */
+			/* Free every fourteenth object: more than a seglet of each segment. */
 			for (i = life * ARRAY_SIZE(numbers) + step; i < nr; i += 14)
 				if (o[i].handle)
 					KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
@@ -1051,7 +1052,7 @@ static void compact_test_threads(struct kunit *test)
 		lsmem_compactors_stop(store);
 		lsmem_compactors_stop(store);	/* as after a start that failed */
 	}
-	/* Stopped while there is work: what was begun is ended. */
+	/* Stop the compactors while there is work: they finish what they have begun. */
 	for (i = 0; i < nr; i++)
 		if (o[i].handle && i % 5)
 			KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
@@ -1068,7 +1069,7 @@ static void compact_test_threads(struct kunit *test)
 	compact_check_seglets(test);
 }
 
-/* ---- Replacements beside it --------------------------------------------- */
+/* ---- Replacements during compaction ------------------------------------- */
 
 #define COMPACT_WRITERS	3u
 #define COMPACT_OWN	600u	/* objects of each writer */
@@ -1082,7 +1083,7 @@ struct compact_writer {
 	unsigned int head;
 };
 
-/* Changes its own objects, and looks at them: no other thread does, they only move. */
+/* Changes and checks its own objects.  No other thread changes them; compaction moves them. */
 static const char *compact_writer(void *data)
 {
 	struct compact_writer *w = data;
@@ -1114,9 +1115,9 @@ static const char *compact_writer(void *data)
 }
 
 /*
- * Writers replace, free and allocate while compactors, of changing number, and the
- * cleaner move what they replace.  No change is lost, and what is counted live, a
- * segment and in all, is at the end what is live.
+ * Writers replace, free and allocate objects while the compactors, whose number changes, and the
+ * cleaner move them.  No change is lost, and at the end the counts of live bytes, of each segment
+ * and of the store, are right.
  */
 static void compact_test_race(struct kunit *test)
 {
@@ -1149,7 +1150,7 @@ static void compact_test_race(struct kunit *test)
 			running |= !completion_done(&w[i].thread.done);
 		WRITE_ONCE(store->compaction.nr_compactors,
 			   1 + lsmem_test_below(&random, LSMEM_COMPACTORS));
-		/* By hand comes before cleaning, which frees segments. */
+		/* Requests have priority over cleaning, but only cleaning frees segments. */
 		if (!lsmem_segments_short(store))
 			compact_ask(store, COMPACT_ALL);
 		schedule_timeout_uninterruptible(1);

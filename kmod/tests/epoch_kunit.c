@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit: epochs.  Seglets are kept as long as a view may look at them and no
- * longer than the bound, whatever is written into slots.
+ * KUnit: view epochs.  The kernel keeps seglets as long as a view may read them, but not longer
+ * than the bound of a view, whatever clients write into view slots.
  *
- * Time is not waited for: what the kernel knows of a slot says since when it
- * has been in the way, and a test makes that longer ago.
+ * The tests do not wait.  They change the time at which the kernel first found that a slot holds up
+ * an epoch.
  */
 #include <linux/slab.h>
 
 #include "fixture.h"
 #include "../epoch.h"
 
-#define EPOCH_MS	3600000u	/* bound of a view: in a test it does not end by itself */
+#define EPOCH_MS	3600000u	/* bound of a view: longer than any test */
 
 static const struct lsmem_test_shape epoch_shape = {
 	.segments = 4, .heads = 3, .handles = 64,
@@ -55,24 +55,24 @@ static u64 epoch_revoked(struct kunit *test)
 	return sum.views_revoked;
 }
 
-/* Slot @i of @client has been in the way for a time. */
+/* Make slot @i of @client hold up an epoch since @time jiffies ago. */
 static void epoch_elapse(struct lsmem_client *client, u32 i, unsigned long time)
 {
 	client->seen[i].since = jiffies - time;
 }
 
-/* Some time before the end of a bound of @ms: slack for a slow machine. */
+/* Less than the bound of @ms, with slack for a slow machine; in jiffies. */
 static unsigned long epoch_almost(u32 ms)
 {
 	return msecs_to_jiffies(ms) * 3 / 4;
 }
 
-/* ---- What a slot holds up ----------------------------------------------- */
+/* ---- Slots that hold up an epoch ---------------------------------------- */
 
 static const struct epoch_slot_case {
 	const char *name;
-	u64 value;		/* the epoch that is asked for is 1001 */
-	bool holds;
+	u64 value;		/* value in the slot; the test waits for epoch 1001 */
+	bool holds;		/* does it hold up that epoch? */
 } epoch_slots[] = {
 	{ "idle", LSMEM_SLOT_IDLE, false },
 	{ "one", 1, true },
@@ -92,7 +92,7 @@ static void epoch_slot_desc(const struct epoch_slot_case *param, char *desc)
 
 KUNIT_ARRAY_PARAM(epoch_slot, epoch_slots, epoch_slot_desc);
 
-/* One value, in the first, the last and a middle slot, of the first and the last client. */
+/* One value in the first, a middle and the last slot of the first and of the last client. */
 static void epoch_test_slot(struct kunit *test)
 {
 	static const u32 where[] = { 0, LSMEM_SLOTS / 2, LSMEM_SLOTS - 1 };
@@ -126,7 +126,7 @@ static void epoch_test_slot(struct kunit *test)
 	}
 }
 
-/* A view keeps what was replaced after it began, through many epochs, and nothing older. */
+/* A view holds up all epochs after the one that it began in, and none before. */
 static void epoch_test_order(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -136,7 +136,7 @@ static void epoch_test_order(struct kunit *test)
 
 	epoch = lsmem_epoch_advance(store);
 	client->slots[3].epoch = store->views.info->epoch;
-	/* What was replaced before the view is not its business. */
+	/* The view does not hold up the epoch that it began in. */
 	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
 	for (i = 0; i < 10; i++) {
 		epoch = lsmem_epoch_advance(store);
@@ -148,12 +148,12 @@ static void epoch_test_order(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
 	epoch = lsmem_epoch_advance(store);
 	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
-	/* The slot that was idle meanwhile holds nothing up, even with an old epoch in it. */
+	/* A slot that was idle does not hold up this epoch any more, even with an old value. */
 	client->slots[3].epoch = 1;
 	client->slots[4].epoch = LSMEM_SLOT_IDLE;
 	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
 	epoch = lsmem_epoch_advance(store);
-	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));	/* but this one */
+	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));	/* but the next one */
 	/* Its file is closed. */
 	lsmem_client_free(client);
 	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
@@ -161,7 +161,7 @@ static void epoch_test_order(struct kunit *test)
 
 /* ---- The bound ---------------------------------------------------------- */
 
-/* A view is revoked when the bound is over, not before; then its slot is left alone. */
+/* The kernel revokes a view when its bound is over, not before, and then leaves the slot alone. */
 static void epoch_test_bound(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -179,19 +179,19 @@ static void epoch_test_bound(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, client->slots[5].epoch, LSMEM_SLOT_REVOKED);
 	KUNIT_EXPECT_EQ(test, epoch_revoked(test), 1);
 
-	/* Whatever it writes now, this epoch has passed. */
+	/* The epoch has passed; a later value in the slot does not change this. */
 	client->slots[5].epoch = 1000;
 	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
 	KUNIT_EXPECT_EQ(test, client->slots[5].epoch, 1000);
 	KUNIT_EXPECT_EQ(test, epoch_revoked(test), 1);
 
-	/* The next one it holds up from its own first sight on. */
+	/* The slot holds up the next epoch; its time runs from the next look at it. */
 	epoch = lsmem_epoch_advance(store);
 	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
 	KUNIT_EXPECT_EQ(test, client->slots[5].epoch, 1000);
 }
 
-/* The time of a view is counted anew for each epoch that it holds up. */
+/* The time of a slot starts again when another view begins in it. */
 static void epoch_test_since(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -201,7 +201,7 @@ static void epoch_test_since(struct kunit *test)
 	client->slots[0].epoch = 1000;
 	epoch = lsmem_epoch_advance(store);
 	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
-	/* It ends, and another one begins before the next look. */
+	/* The view ends, and another one begins before the kernel's next look. */
 	epoch_elapse(client, 0, 2 * msecs_to_jiffies(EPOCH_MS));
 	client->slots[0].epoch = epoch;
 	epoch = lsmem_epoch_advance(store);
@@ -211,8 +211,8 @@ static void epoch_test_since(struct kunit *test)
 }
 
 /*
- * The cleaner and compactors each wait for an epoch of their own, and ask in turns.
- * The view's time runs all the same.
+ * The cleaner and the compactors wait for different epochs, and look in turns.  This does not
+ * restart the time of the view.
  */
 static void epoch_test_two(struct kunit *test)
 {
@@ -235,7 +235,7 @@ static void epoch_test_two(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, epoch_revoked(test), 1);
 }
 
-/* A file that is opened anew holds up nothing that was replaced before, whatever its slots say. */
+/* A newly opened file does not hold up epochs from before, whatever values its slots have. */
 static void epoch_test_reopened(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -252,7 +252,7 @@ static void epoch_test_reopened(struct kunit *test)
 		client->slots[0].epoch = 1;
 		KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
 	}
-	/* It may have a view of what is there now. */
+	/* It holds up the next epoch. */
 	next = lsmem_epoch_advance(store);
 	KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, next));
 	KUNIT_EXPECT_TRUE(test, lsmem_epoch_passed(store, epoch));
@@ -262,8 +262,8 @@ static void epoch_test_reopened(struct kunit *test)
 #define EPOCH_FILES	8u
 
 /*
- * One epoch after the other is held up, each by a slot of a file of its own.  The time of all
- * these slots runs at once, from the first look on, whichever epoch is asked for.
+ * A slot of each file holds up a different epoch.  The time of all slots runs from the first look
+ * on, whichever epoch the caller waits for: the times do not add up.
  */
 static void epoch_test_in_turn(struct kunit *test)
 {
@@ -286,7 +286,7 @@ static void epoch_test_in_turn(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, epoch_revoked(test), EPOCH_FILES);
 }
 
-/* A slot whose values change holds up no epoch that there was at the look before. */
+/* A slot whose value has changed does not hold up epochs that began before the previous look. */
 static void epoch_test_values(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -306,7 +306,7 @@ static void epoch_test_values(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, epoch_revoked(test), 0);
 }
 
-/* Each revocation halves the bound of its client, down to a thousandth, and is forgiven. */
+/* Each revocation halves the bound of the client, down to 1/1024; after a minute this is undone. */
 static void epoch_test_strikes(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -337,8 +337,8 @@ static void epoch_test_strikes(struct kunit *test)
 }
 
 /*
- * A client writes nonsense into all its slots, again and again.  Its own bound
- * goes down; that of an honest client, and its view, stay.
+ * A client writes random values into all its slots, again and again.  Its own bound decreases.
+ * The bound and the view of another client do not change.
  */
 static void epoch_test_garbage(struct kunit *test)
 {
@@ -354,7 +354,7 @@ static void epoch_test_garbage(struct kunit *test)
 		for (i = 0; i < LSMEM_SLOTS; i++)
 			bad->slots[i].epoch = lsmem_test_u64(&random) >>
 					      lsmem_test_below(&random, 64);
-		bad->slots[round].epoch = 1;	/* one that holds, at least */
+		bad->slots[round].epoch = 1;	/* at least one that holds up the epoch */
 		epoch = lsmem_epoch_advance(store);
 		KUNIT_EXPECT_FALSE(test, lsmem_epoch_passed(store, epoch));
 		for (i = 0; i < LSMEM_SLOTS; i++)
@@ -364,7 +364,7 @@ static void epoch_test_garbage(struct kunit *test)
 		for (i = 0; i < LSMEM_SLOTS; i++) {
 			u64 value = bad->slots[i].epoch;
 
-			/* None is left that would hold this epoch up. */
+			/* No slot is left that holds up this epoch. */
 			KUNIT_EXPECT_TRUE(test, value == LSMEM_SLOT_IDLE || value >= epoch);
 			bad->slots[i].epoch = 1;
 		}
@@ -382,14 +382,14 @@ static void epoch_test_garbage(struct kunit *test)
 
 #define EPOCH_READERS	3
 #define EPOCH_SEGLETS	4u
-#define EPOCH_VIEWS	1000u	/* of each reader, at least */
-#define EPOCH_REVOKED	20u	/* of a lazy one */
+#define EPOCH_VIEWS	1000u	/* views of each reader, at least */
+#define EPOCH_REVOKED	20u	/* revoked views of a lazy reader, at least */
 #define EPOCH_DEAD	0xdeadull
 
 static const struct epoch_view_case {
 	const char *name;
 	u32 view_ms;
-	bool lazy;		/* a reader ends no view before it is revoked */
+	bool lazy;		/* one reader ends its views only when they are revoked */
 } epoch_views[] = {
 	{ "none is revoked", EPOCH_MS, false },
 	{ "some are revoked", 1, true },
@@ -413,14 +413,14 @@ struct epoch_reader {
 	u64 revoked;
 };
 
-/* The object of the test: all words of its seglet are its position. */
+/* The seglet of the only object. Each of its 8-byte words is the position of the object. */
 static u64 *epoch_seglet(struct lsmem_store *store, u64 word)
 {
 	return lsmem_seglet_address(&store->seglets,
 				   lsmem_word_position(word) >> LSMEM_POSITION_OFFSET_BITS);
 }
 
-/* A client as liblsmem is one: publish, barrier, load the word, look, end. */
+/* A client, like liblsmem: publish the epoch, barrier, load the word, read, end the view. */
 static const char *epoch_reader(void *data)
 {
 	struct epoch_reader *r = data;
@@ -432,7 +432,7 @@ static const char *epoch_reader(void *data)
 		u64 word, *seglet;
 		u32 i, rounds;
 
-		/* A reader that sees the epoch sees the words exchanged before it. */
+		/* Acquire: a reader that sees the epoch sees the words exchanged before it. */
 		WRITE_ONCE(*slot, smp_load_acquire(&store->views.info->epoch));
 		smp_mb();	/* pairs with lsmem_epoch_advance() */
 		word = READ_ONCE(store->handles.table[0].word);
@@ -454,7 +454,7 @@ static const char *epoch_reader(void *data)
 	return NULL;
 }
 
-/* Have all readers done enough, or has one found something? */
+/* Have all readers done enough, or has one ended with an error? */
 static bool epoch_enough(struct epoch_reader *r)
 {
 	u32 i;
@@ -473,8 +473,8 @@ static bool epoch_enough(struct epoch_reader *r)
 }
 
 /*
- * An object moves from seglet to seglet; what it leaves is overwritten as soon as
- * its epoch has passed.  No view that was not revoked sees that.
+ * An object moves from seglet to seglet.  The old seglet is overwritten as soon as its epoch has
+ * passed.  A view that is not revoked never sees the overwritten bytes.
  */
 static void epoch_test_views(struct kunit *test)
 {
@@ -522,7 +522,7 @@ static void epoch_test_views(struct kunit *test)
 		lsmem_test_join(test, &r[i].thread);
 		revoked += r[i].revoked;
 	}
-	/* A client that ends a view while it is revoked may get its own value back. */
+	/* The kernel counts a revocation also if the client ends the view just before it. */
 	KUNIT_EXPECT_LE(test, revoked, epoch_revoked(test));
 	if (!param->lazy)
 		KUNIT_EXPECT_EQ(test, revoked, 0);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the KUnit suites share.
+ * Common to the KUnit suites.
  *
- * The store is made of the module's own parts in the order that store.c has,
- * but nothing else knows it: no device, no cleaner, no daemon.  What these would
- * do, a test does, when it wants it done.
+ * lsmem_test_store() creates a store from the module's own parts, in the order of store.c, but
+ * without device, cleaner and daemon.  A test calls what these would call.
  */
 #include <linux/kthread.h>
 #include <linux/module.h>
@@ -15,20 +14,20 @@
 #include "../compact.h"
 #include "../window.h"
 
-/* Keys that differ by less have different payloads. */
+/* Keys that differ by less than this have different payloads. */
 #define LSMEM_TEST_KEYS		4093u
-#define LSMEM_TEST_TAKEN	(LSMEM_NO_SEGLET - 1)	/* owner of seglets taken away */
+#define LSMEM_TEST_TAKEN	(LSMEM_NO_SEGLET - 1)	/* owner in lsmem_test_take_seglets() */
 
 static unsigned long kunit_seed;
 module_param(kunit_seed, ulong, 0444);
 MODULE_PARM_DESC(kunit_seed, "Seed of the KUnit suites, as printed by an earlier run (0: any)");
 
-static u8 *lsmem_test_bytes;	/* random, the same in every run */
+static u8 *lsmem_test_bytes;	/* random bytes, the same in every run */
 
 /**
- * lsmem_test_payload - what the entry with a key holds
- * @key: any
- * Return: LSMEM_OBJECT_MAX bytes.
+ * lsmem_test_payload - the payload that belongs to a key
+ * @key: any number
+ * Return: the address of LSMEM_OBJECT_MAX bytes.  An entry holds the first of them.
  */
 const void *lsmem_test_payload(u64 key)
 {
@@ -36,9 +35,9 @@ const void *lsmem_test_payload(u64 key)
 }
 
 /**
- * lsmem_test_seed - the random numbers of a test
- * @test: its log tells the seed
- * @random: out
+ * lsmem_test_seed - begin a sequence of random numbers
+ * @test: the seed is printed to its log
+ * @random: out, the state
  */
 void lsmem_test_seed(struct kunit *test, struct rnd_state *random)
 {
@@ -62,7 +61,7 @@ static void lsmem_test_memory(struct kunit *test, struct lsmem_store *store)
 	KUNIT_ASSERT_EQ(test, lsmem_seglets_fill(&store->seglets), 0);
 	store->seglets.base = LSMEM_TEST_RESERVE;
 	store->seglets.reserve = LSMEM_TEST_RESERVE;
-	/* No test may take what a young seglet has for what was written. */
+	/* A seglet that nothing was written to must not look like written data. */
 	for (i = 0; i < store->seglets.nr; i++)
 		memset(lsmem_seglet_address(&store->seglets, i), 0xa5, LSMEM_SEGLET_BYTES);
 	KUNIT_ASSERT_EQ(test, lsmem_segments_init(store), 0);
@@ -71,12 +70,12 @@ static void lsmem_test_memory(struct kunit *test, struct lsmem_store *store)
 }
 
 /**
- * lsmem_test_store - make a test's store
- * @test: its priv will be the store
- * @shape: what is wanted
+ * lsmem_test_store - create the store of a test
+ * @test: its priv becomes the store
+ * @shape: sizes and kind of the store
  *
- * For the init of a suite; lsmem_test_store_exit() is its exit.
- * Return: 0.  Fails the test when there is no memory.
+ * For the init of a suite; the exit of the suite must be lsmem_test_store_exit().
+ * Return: 0.  If there is no memory, the test fails and is ended.
  */
 int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape)
 {
@@ -116,8 +115,8 @@ int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape)
 }
 
 /**
- * lsmem_test_store_exit - free a test's store, however much of it there is
- * @test: its priv is the store, if it came to that
+ * lsmem_test_store_exit - free the store of a test, complete or not
+ * @test: its priv is the store or NULL
  */
 void lsmem_test_store_exit(struct kunit *test)
 {
@@ -138,8 +137,8 @@ void lsmem_test_store_exit(struct kunit *test)
 }
 
 /**
- * lsmem_test_list_spares - what a daemon does on OPEN
- * @store: all that are opening are in a durable digest after it
+ * lsmem_test_list_spares - do what the daemon does for OPEN
+ * @store: afterwards a durable digest has all its segments that were opening
  */
 void lsmem_test_list_spares(struct lsmem_store *store)
 {
@@ -156,9 +155,9 @@ void lsmem_test_list_spares(struct lsmem_store *store)
 /**
  * lsmem_test_take_seglets - take free seglets away
  * @store: the store
- * @leave: so many are left
+ * @leave: number of free seglets that remain
  *
- * Return: how many were taken.
+ * Return: the number of seglets taken.
  */
 u32 lsmem_test_take_seglets(struct lsmem_store *store, u32 leave)
 {
@@ -171,9 +170,9 @@ u32 lsmem_test_take_seglets(struct lsmem_store *store, u32 leave)
 }
 
 /**
- * lsmem_test_put_seglets - give back seglets that were taken
+ * lsmem_test_put_seglets - give back seglets that lsmem_test_take_seglets() took
  * @store: the store
- * @nr: how many
+ * @nr: number of seglets
  */
 void lsmem_test_put_seglets(struct lsmem_store *store, u32 nr)
 {
@@ -192,14 +191,14 @@ static int lsmem_test_thread(void *data)
 	struct lsmem_test_thread *thread = data;
 
 	thread->wrong = thread->run(thread->data);
-	/* Not before the last instruction here: the module may go after it. */
+	/* The joiner may unload the module, so no code of the module may run after this. */
 	kthread_complete_and_exit(&thread->done, 0);
 }
 
 /**
- * lsmem_test_compactors - make a store's compactors, and have them run
- * @store: to be compacted
- * Return: 0 or an error; there is none then.
+ * lsmem_test_compactors - create the compactors of a store and start them
+ * @store: the store
+ * Return: 0 or a negative errno; then there are no compactors.
  */
 int lsmem_test_compactors(struct lsmem_store *store)
 {
@@ -212,10 +211,10 @@ int lsmem_test_compactors(struct lsmem_store *store)
 
 /**
  * lsmem_test_start - start a thread
- * @thread: filled in; to be joined
- * @run: what it does
- * @data: for @run
- * Return: 0 or an error; nothing has to be joined then.
+ * @thread: out; the caller must pass it to lsmem_test_join()
+ * @run: function of the thread, see struct lsmem_test_thread
+ * @data: argument of @run
+ * Return: 0 or a negative errno; then the thread does not exist and must not be joined.
  */
 int lsmem_test_start(struct lsmem_test_thread *thread, const char *(*run)(void *), void *data)
 {
@@ -228,9 +227,9 @@ int lsmem_test_start(struct lsmem_test_thread *thread, const char *(*run)(void *
 }
 
 /**
- * lsmem_test_join - wait for a thread's end
- * @test: fails when the thread says so
- * @thread: started
+ * lsmem_test_join - wait until a thread has ended
+ * @test: fails if the thread returned an error message
+ * @thread: a thread that lsmem_test_start() started
  */
 void lsmem_test_join(struct kunit *test, struct lsmem_test_thread *thread)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the KUnit suites share: a store without faces, threads, random numbers.  See fixture.c. */
+/* Common to the KUnit suites: a store, threads, random numbers.  See fixture.c. */
 #ifndef LSMEM_TESTS_FIXTURE_H
 #define LSMEM_TESTS_FIXTURE_H
 
@@ -11,15 +11,15 @@
 #include "../log.h"
 #include "../store.h"
 
-/* Seglets that only the cleaner's head may take, in a store of the tests. */
+/* Seglets that only the cleaner may take, in the store of a test. */
 #define LSMEM_TEST_RESERVE	8u
 
 /**
- * struct lsmem_test_shape - the store that a suite works on
+ * struct lsmem_test_shape - the store that a suite creates for each test
  * @segments: memory, in units of a full segment
- * @heads: the cleaner's included
- * @handles: indices in its handle table
- * @durable: the test plays the daemon
+ * @heads: number of heads, the cleaner's included
+ * @handles: number of indices in the handle table
+ * @durable: the store is durable; the test does the work of the daemon
  */
 struct lsmem_test_shape {
 	u32 segments;
@@ -37,11 +37,11 @@ void lsmem_test_put_seglets(struct lsmem_store *store, u32 nr);
 const void *lsmem_test_payload(u64 key);
 
 /**
- * struct lsmem_test_thread - a thread beside the test's own
- * @run: returns NULL, or what went wrong: only the test's own thread may assert
- * @data: for @run
- * @wrong: what @run returned
- * @done: it has returned
+ * struct lsmem_test_thread - a thread that a test starts
+ * @run: returns NULL or an error message; only the test's own thread may assert
+ * @data: argument of @run
+ * @wrong: return value of @run, valid after @done
+ * @done: complete when @run has returned
  */
 struct lsmem_test_thread {
 	const char *(*run)(void *data);
@@ -62,7 +62,7 @@ static inline u64 lsmem_test_u64(struct rnd_state *random)
 	return high << 32 | prandom_u32_state(random);
 }
 
-/* 0 .. @n - 1 */
+/* A random number from 0 to @n - 1 */
 static inline u32 lsmem_test_below(struct rnd_state *random, u32 n)
 {
 	return ((u64)prandom_u32_state(random) * n) >> 32;

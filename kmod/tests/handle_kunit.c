@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit: the handle table.  A handle names one object for ever: whatever is
- * allocated, freed, exchanged or lost in a crash, none is ever given out twice.
+ * KUnit: the handle table.  A handle names one object for ever: the table gives out no handle
+ * twice, after any allocations, frees, exchanges and crashes.
  */
 #include <linux/slab.h>
 
 #include "fixture.h"
 #include "../object.h"
 
-#define HANDLE_NR	100u	/* no power of 2: the last word of the map is not full */
+#define HANDLE_NR	100u	/* no multiple of 64: the last word of the map is partly used */
 
 static const struct lsmem_test_shape handle_shape = {
 	.segments = 4, .heads = 3, .handles = HANDLE_NR,
@@ -39,7 +39,7 @@ static u64 handle_tag(const struct lsmem_handle *h)
 	return h->word >> LSMEM_WORD_TAG_SHIFT;
 }
 
-/* An object's life under its handle, and what is left of it for a stale one. */
+/* Allocation, life and death of an object; then its handle is stale. */
 static void handle_test_stale(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -54,7 +54,7 @@ static void handle_test_stale(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, lsmem_handle_find(store, handle, &h), 0);
 	KUNIT_EXPECT_EQ(test, lsmem_word_state(h->word), LSMEM_WORD_BUSY);
 	KUNIT_EXPECT_EQ(test, lsmem_info_table(h->info), 7);
-	/* Busy is no object: not to be freed by a user who guesses the handle. */
+	/* A busy handle names no object yet: a user that guesses it cannot free it. */
 	op.handle = handle;
 	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -ESTALE);
 
@@ -76,7 +76,7 @@ static void handle_test_stale(struct kunit *test)
 	op.flags = 0;
 	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -ESTALE);
 
-	/* The index comes back for another object; the old handle stays stale. */
+	/* The index is used for another object; the old handle stays stale. */
 	for (i = 0; i < HANDLE_NR; i++) {
 		u64 next = handle_alloc(test);
 
@@ -92,7 +92,7 @@ static void handle_test_stale(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -ESTALE);
 }
 
-/* What was never given out is ENOENT, what a crash may have lost ESTALE. */
+/* A handle that was never given out: ENOENT.  One that a crash may have lost: ESTALE. */
 static void handle_test_unknown(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -108,15 +108,15 @@ static void handle_test_unknown(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, handle_find(store, handle + (1ull << LSMEM_HANDLE_INDEX_BITS)),
 			-ENOENT);
 
-	/* As after a recovery: all up to the floor may have been given out. */
+	/* As after recovery: all generations up to the floor may have been given out. */
 	store->handles.floor = 40;
 	KUNIT_EXPECT_EQ(test, handle_find(store, lsmem_handle_make(90, 40)), -ESTALE);
 	KUNIT_EXPECT_EQ(test, handle_find(store, lsmem_handle_make(90, 41)), -ENOENT);
-	KUNIT_EXPECT_EQ(test, handle_find(store, handle), 0);	/* it was recovered */
+	KUNIT_EXPECT_EQ(test, handle_find(store, handle), 0);	/* as if recovered */
 	KUNIT_EXPECT_EQ(test, lsmem_handle_generation(handle_alloc(test)), 41);
 }
 
-/* All indices, each once; full; each that comes back is given out anew. */
+/* The table gives out each index once, then is full; it gives out freed indices again. */
 static void handle_test_full(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -148,7 +148,7 @@ static void handle_test_full(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), 0);
 }
 
-/* An index whose generations are used up never comes back; the others do. */
+/* An index whose generations are used up is never given out again; the others are. */
 static void handle_test_retired(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -177,7 +177,7 @@ static void handle_test_retired(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, last, lsmem_handle_make(old, LSMEM_GENERATION_MAX));
 	KUNIT_EXPECT_EQ(test, lsmem_word_state(store->handles.table[old].word), LSMEM_WORD_FREE);
 
-	/* All used up: full, though nothing is in use. */
+	/* All generations are used up: the table is full, though no index is in use. */
 	for (i = 0; i < HANDLE_NR; i++)
 		store->handles.table[i].info = LSMEM_GENERATION_MAX;
 	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
@@ -185,8 +185,9 @@ static void handle_test_retired(struct kunit *test)
 }
 
 /*
- * One index of a durable store, cycled while all others are in use, is set aside long before
- * its generations are used up: those of the next recovery begin above it.
+ * All indices of a durable store but one are in use, and that one is allocated and freed again and
+ * again.  The table sets it aside long before its generations are used up, because the generations
+ * of all indices begin above it after the next recovery.
  */
 static void handle_test_aside(struct kunit *test)
 {
@@ -199,7 +200,7 @@ static void handle_test_aside(struct kunit *test)
 	store->handles.limit = 0;
 	for (i = 0; i < HANDLE_NR; i++)
 		handle = handle_alloc(test);
-	for (i = 0; i < HANDLE_NR / 2; i++) {	/* some ordinary use */
+	for (i = 0; i < HANDLE_NR / 2; i++) {	/* a few times do not matter */
 		lsmem_handle_free(store, handle);
 		handle = handle_alloc(test);
 	}
@@ -215,13 +216,13 @@ static void handle_test_aside(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles.aside), 1);
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), HANDLE_NR - 1);
 
-	/* The others go on, also those that come free now. */
+	/* Other indices are given out again when they are freed. */
 	next = lsmem_handle_make((lsmem_handle_index(handle) + 1) % HANDLE_NR, 1);
 	lsmem_handle_free(store, next);
 	KUNIT_EXPECT_EQ(test, lsmem_handle_index(handle_alloc(test)), lsmem_handle_index(next));
 }
 
-/* Indices that are all used alike are never set aside, however often that is. */
+/* Indices that are all used equally often are never set aside. */
 static void handle_test_even(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -240,7 +241,7 @@ static void handle_test_even(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles.aside), 0);
 }
 
-/* After a recovery that found all generations used up no index is looked at. */
+/* After a recovery that found all generations used up, allocation searches no index. */
 static void handle_test_worn(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -253,7 +254,7 @@ static void handle_test_worn(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bitmap_weight(store->handles.map.map, store->handles.nr), 0);
 }
 
-/* No generation above what is durable; nothing is lost by having to wait. */
+/* No generation above the durable ceiling is given out; an allocation that waits loses no index. */
 static void handle_test_ceiling(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -301,7 +302,7 @@ static void handle_word_desc(const struct handle_word_case *param, char *desc)
 
 KUNIT_ARRAY_PARAM(handle_word, handle_words, handle_word_desc);
 
-/* A word is exchanged as a whole: the fields do not touch each other, the tag grows by one. */
+/* The next word: the fields do not affect each other, and the tag grows by one. */
 static void handle_test_word(struct kunit *test)
 {
 	const struct handle_word_case *param = test->param_value;
@@ -312,7 +313,7 @@ static void handle_test_word(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, word >> 40, ((param->word >> 40) + 1) & 0xffffff);
 }
 
-/* An object that went to another place and back has another word. */
+/* The word of an object that moved to another place and back is different. */
 static void handle_test_aba(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -329,12 +330,12 @@ static void handle_test_aba(struct kunit *test)
 							    lsmem_word_next(word, LSMEM_WORD_LIVE,
 									    i % 2 ? 100 : 200)));
 		KUNIT_ASSERT_NE(test, h->word, seen);
-		/* A reader of the first word validates no second one, and exchanges none. */
+		/* An exchange that expects the first word fails. */
 		word = h->word;
 		KUNIT_ASSERT_FALSE(test, lsmem_word_exchange(h, seen, 0));
 		KUNIT_ASSERT_EQ(test, h->word, word);
 	}
-	/* Nor does the word come back with the next life of its index. */
+	/* The next object with this index has another word, too. */
 	lsmem_handle_free(store, handle);
 	KUNIT_EXPECT_EQ(test, lsmem_word_state(h->word), LSMEM_WORD_FREE);
 	KUNIT_EXPECT_EQ(test, handle_tag(h), (word >> LSMEM_WORD_TAG_SHIFT) + 1);
@@ -343,7 +344,7 @@ static void handle_test_aba(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, handle_tag(h), (word >> LSMEM_WORD_TAG_SHIFT) + 2);
 }
 
-/* The next version is larger, wherever clock, era and the last version are. */
+/* The next version is larger, whatever the clock, the era and the last version are. */
 static void handle_test_version(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -356,11 +357,11 @@ static void handle_test_version(struct kunit *test)
 		KUNIT_ASSERT_GT(test, next, version);
 		version = next;
 	}
-	/* A clock that has not moved, or is behind, counts from the last one. */
+	/* If the clock has not moved or is behind, the next version is the last one plus one. */
 	next = lsmem_version_make(0, last_time - 1);
 	KUNIT_EXPECT_EQ(test, lsmem_handle_version(store, next), next + 1);
 	KUNIT_EXPECT_EQ(test, lsmem_handle_version(store, next + 1), next + 2);
-	/* A new era is above all of the old one. */
+	/* Versions of a new era are above all of the old one. */
 	store->handles.era = 1;
 	KUNIT_EXPECT_GT(test, lsmem_handle_version(store, 0), lsmem_version_make(0, last_time));
 	store->handles.era = LSMEM_ERA_MAX;
@@ -376,7 +377,7 @@ static void handle_test_version(struct kunit *test)
 struct handle_shared {
 	struct lsmem_store *store;
 	atomic_t owner[HANDLE_NR];	/* thread that has the index, 0: none */
-	u32 generation[HANDLE_NR];	/* the last one given out; its owner's */
+	u32 generation[HANDLE_NR];	/* the last one given out; only the owner uses it */
 };
 
 struct handle_user {
@@ -387,7 +388,7 @@ struct handle_user {
 	u64 tags;		/* exchanges that this thread won */
 };
 
-/* Allocates and frees; all together leave a fifth of the table free. */
+/* Allocates and frees. All threads together leave at least a fifth of the table free. */
 static const char *handle_user(void *data)
 {
 	struct handle_user *u = data;
@@ -449,10 +450,10 @@ static void handle_test_threads(struct kunit *test)
 		lsmem_test_join(test, &u[i].thread);
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), 0);
 	for (i = 0; i < HANDLE_NR; i++)
-		handle_alloc(test);	/* all have come back */
+		handle_alloc(test);	/* no index is lost */
 }
 
-/* Swings one word between places, as writers and the cleaner do. */
+/* Exchanges one word again and again, as writers and the cleaner do. */
 static const char *handle_swinger(void *data)
 {
 	struct handle_user *u = data;
@@ -475,7 +476,7 @@ static const char *handle_swinger(void *data)
 	return NULL;
 }
 
-/* As many exchanges as were won are in the tag: none was lost, none counted twice. */
+/* The tag has grown by the number of exchanges that succeeded. */
 static void handle_test_exchange(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit: the log.  What is asked of it is in log.c; the reader that checks it
- * here goes from header to header as a recovery does, and knows what every
- * payload has to be.
+ * KUnit: the log, as the head of log.c specifies it.  The reader that checks it goes from header to
+ * header as recovery does, and compares every payload with lsmem_test_payload().
  */
 #include <linux/crc32c.h>
 #include <linux/slab.h>
@@ -11,9 +10,9 @@
 #include "fixture.h"
 #include "../space.h"
 
-#define LOG_HEAD	1u	/* a writer's */
-#define LOG_OTHER	2u	/* another one's */
-#define LOG_ROOM	(2 * LSMEM_ENTRY_BYTES)	/* for a last commit record and its gap */
+#define LOG_HEAD	1u	/* head of a writer */
+#define LOG_OTHER	2u	/* head of another writer */
+#define LOG_ROOM	(2 * LSMEM_ENTRY_BYTES)	/* bytes for a last commit record and its gap */
 
 static const struct lsmem_test_shape log_shape = {
 	.segments = 8, .heads = 3, .handles = 64,
@@ -36,8 +35,8 @@ static int log_durable_init(struct kunit *test)
 /* ---- Writing and reading ------------------------------------------------ */
 
 /*
- * Appends that a test holds while it does something else: what the module does between begin
- * and commit does not sleep, what a test does may.
+ * Appends that a test holds while it does something else.  The module disables preemption between
+ * begin and commit; a test may sleep there.
  */
 static int log_begin_held(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
 			  struct lsmem_append *ap)
@@ -61,7 +60,7 @@ static void log_abort_held(struct lsmem_store *store, struct lsmem_append *ap)
 	lsmem_append_abort(store, ap);
 }
 
-/* Fill in what has been reserved; the key tells the payload. */
+/* Fill in the entry of @ap, with the payload of @key. */
 static void log_fill(struct lsmem_store *store, const struct lsmem_append *ap, u64 key, u32 length)
 {
 	struct lsmem_source source = { .kernel = lsmem_test_payload(key) };
@@ -86,7 +85,7 @@ static int log_append(struct lsmem_store *store, unsigned int head, u64 key, u32
 	return 0;
 }
 
-/* A commit record, as the daemon's call writes it. */
+/* Write a commit record, as the daemon's call does. Returns whether there was one to write. */
 static bool log_record(struct lsmem_store *store)
 {
 	struct lsmem_head *head = &store->heads.table[LOG_HEAD];
@@ -98,7 +97,7 @@ static bool log_record(struct lsmem_store *store)
 	return written;
 }
 
-/* What a reader has found so far in one segment. */
+/* The entries that a reader has found so far in one segment */
 struct log_reader {
 	u32 offset;
 	u32 listed;
@@ -116,7 +115,7 @@ static bool log_zero(struct lsmem_store *store, const struct lsmem_segment *seg,
 	return true;
 }
 
-/* Is the payload at @offset what @key says, followed by zeroes up to alignment? */
+/* Is the payload at @offset that of @key, followed by zeroes up to the alignment? */
 static bool log_payload(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
 			u64 key, u32 length, u32 pcrc)
 {
@@ -137,7 +136,7 @@ static bool log_payload(struct lsmem_store *store, const struct lsmem_segment *s
 				       offset + ALIGN(length, LSMEM_ALIGN));
 }
 
-/* Read one entry, all of it before @end; NULL, or what is wrong with it. */
+/* Read one entry, which must end before @end. Returns NULL or an error message. */
 static const char *log_read_entry(struct lsmem_store *store, const struct lsmem_segment *seg,
 				  u32 end, struct log_reader *r)
 {
@@ -181,7 +180,7 @@ static const char *log_read_entry(struct lsmem_store *store, const struct lsmem_
 	return NULL;
 }
 
-/* Read on to @end; NULL, or what is wrong. */
+/* Read on to @end. Returns NULL or an error message. */
 static const char *log_read(struct lsmem_store *store, const struct lsmem_segment *seg, u32 end,
 			    struct log_reader *r)
 {
@@ -195,7 +194,7 @@ static const char *log_read(struct lsmem_store *store, const struct lsmem_segmen
 	return r->offset == end ? NULL : "entries end beyond the prefix";
 }
 
-/* Read a whole segment in which nothing is under way. */
+/* Read a whole segment. No append to it may be under way. */
 static struct log_reader log_read_all(struct kunit *test, struct lsmem_store *store,
 				      const struct lsmem_segment *seg)
 {
@@ -206,7 +205,7 @@ static struct log_reader log_read_all(struct kunit *test, struct lsmem_store *st
 	KUNIT_EXPECT_STREQ(test, log_read(store, seg, seg->committed, &r) ?: "", "");
 	KUNIT_EXPECT_EQ(test, r.listed, seg->entries);
 	KUNIT_EXPECT_TRUE(test, lsmem_segment_fits(seg->committed, seg->entries));
-	/* Clients go from seglet to seglet by the table that they see. */
+	/* Clients follow the chain of seglets in the table that they map. */
 	for (i = 0; i < seg->nr_seglets; i++) {
 		KUNIT_EXPECT_EQ(test, store->seglets.owner[seg->seglets[i]],
 				(u32)(seg - store->segments.table));
@@ -216,7 +215,7 @@ static struct log_reader log_read_all(struct kunit *test, struct lsmem_store *st
 	return r;
 }
 
-/* Append so much that @left bytes are left of a seglet. */
+/* Append an entry such that @left bytes of its last seglet remain. */
 static void log_seek(struct kunit *test, struct lsmem_store *store, u32 left)
 {
 	const struct lsmem_segment *seg = store->heads.table[LOG_HEAD].segment;
@@ -267,7 +266,7 @@ static int log_rank_cmp(const void *a, const void *b)
 	return (*x)->rank < (*y)->rank ? -1 : (*x)->rank > (*y)->rank;
 }
 
-/* How far the prefix of @seg may be: the end of the last before which all are whole. */
+/* The committed prefix of @seg: the end of the last append before which all are ended. */
 static u32 log_expected(const struct log_under_way *all, u32 nr, const struct lsmem_segment *seg)
 {
 	u32 i, end = 0;
@@ -279,10 +278,9 @@ static u32 log_expected(const struct log_under_way *all, u32 nr, const struct ls
 }
 
 /*
- * As many appends as a ring holds, in two segments, are ended one by one in
- * some order, every seventh by an abort; the prefix never passes one that is
- * not whole, and passes all that are.  A head beside it has an append that is
- * never ended meanwhile.
+ * As many appends as a ring holds, in two segments, are ended one by one in some order, every
+ * seventh by an abort.  The committed prefix never passes an append that is under way, and passes
+ * every one that it can.  Another head has an append under way all the time.
  */
 static void log_test_order(struct kunit *test)
 {
@@ -328,7 +326,7 @@ static void log_test_order(struct kunit *test)
 		order[i]->whole = true;
 		KUNIT_ASSERT_EQ(test, first->committed, log_expected(all, nr, first));
 		KUNIT_ASSERT_EQ(test, last->committed, log_expected(all, nr, last));
-		/* Closed with its last entry, not before. */
+		/* The segment is closed when its last append is ended, not before. */
 		KUNIT_ASSERT_EQ(test, first->state == LSMEM_SEGMENT_CLOSED,
 				first->committed == first->reserved);
 	}
@@ -350,7 +348,7 @@ static void log_left_desc(const u32 *param, char *desc)
 
 KUNIT_ARRAY_PARAM(log_left, log_lefts, log_left_desc);
 
-/* An entry that begins with some bytes left of a seglet: its place, and its payload. */
+/* Place and payload of an entry that begins when some bytes of a seglet remain. */
 static void log_test_straddle(struct kunit *test)
 {
 	static const u32 lengths[] = { 0, 1, 8, 33, 4095, LSMEM_SEGLET_BYTES - 32,
@@ -371,10 +369,10 @@ static void log_test_straddle(struct kunit *test)
 		before = seg->reserved;
 		KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, i, lengths[i], &ap), 0);
 		KUNIT_ASSERT_PTR_EQ(test, ap.segment, seg);
-		/* A header is in one piece; what is too small for it stays empty. */
+		/* A header does not cross seglets: a rest that is too small for one stays empty. */
 		KUNIT_EXPECT_EQ(test, ap.offset, left < 32 ? before + left : before);
 		KUNIT_EXPECT_EQ(test, seg->reserved, ap.offset + 32 + ALIGN(lengths[i], 8));
-		/* The word that points to it leads back to it. */
+		/* The position leads back to the entry. */
 		e = lsmem_word_entry(&store->seglets, ap.position);
 		KUNIT_EXPECT_PTR_EQ(test, e, lsmem_segment_at(store, seg, ap.offset));
 		KUNIT_EXPECT_PTR_EQ(test, lsmem_segment_of(store, ap.position), seg);
@@ -404,7 +402,7 @@ static bool log_frame_holds(u32 end, u32 listed)
 	return 4096 + ALIGN(end + LOG_ROOM, 4096) + ALIGN(24 * listed, 4096) + 4096 <= 8 << 20;
 }
 
-/* Appends of one size fill a segment to the last that a backup frame can hold. */
+/* Appends of one size fill a segment as far as a backup frame can hold them. */
 static void log_test_fill(struct kunit *test)
 {
 	u32 length = *(const u32 *)test->param_value, size = 32 + ALIGN(length, 8);
@@ -431,7 +429,7 @@ static void log_test_fill(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, log_read_all(test, store, seg).objects, nr);
 }
 
-/* Near the end of a segment the largest entry that fits goes in, the next larger does not. */
+/* The largest entry that fits is appended at the end of a segment, the next larger is not. */
 static void log_test_last_entry(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -461,8 +459,8 @@ static void log_test_last_entry(struct kunit *test)
 /* ---- Space -------------------------------------------------------------- */
 
 /*
- * Writers leave the reserve to the cleaner and say ENOSPC; seglets that a
- * refused append got are used by the next; the cleaner's head takes the rest.
+ * Writers leave the reserve to the cleaner and get ENOSPC.  The next append uses the seglets that a
+ * refused append got.  The cleaner's head takes the reserve.
  */
 static void log_test_reserve(struct kunit *test)
 {
@@ -520,7 +518,7 @@ static const char *log_wait(void *data)
 	return NULL;
 }
 
-/* Spin until @w waits for space; false when it has ended instead. */
+/* Spin until @w waits for space. False if it has ended instead. */
 static bool log_stalled(struct log_waiter *w)
 {
 	while (!atomic_read(&w->store->space.stalled)) {
@@ -531,7 +529,7 @@ static bool log_stalled(struct log_waiter *w)
 	return true;
 }
 
-/* A writer waits on when space came for others only, until some came for it, or the end did. */
+/* A writer that wakes up and finds no space waits again, until there is space or the store dies. */
 static void log_test_wait(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -562,7 +560,7 @@ static void log_test_wait(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, w.ret, round ? -EAGAIN : 0);
 		KUNIT_EXPECT_EQ(test, atomic_read(&store->space.stalled), 0);
 		if (!round)
-			log_seek(test, store, 0);	/* what came is used up */
+			log_seek(test, store, 0);	/* use up the seglet */
 	}
 	lsmem_test_put_seglets(store, taken);
 }
@@ -585,8 +583,8 @@ static const char *log_begin(void *data)
 }
 
 /*
- * A full ring holds one more append back, until the first ends or the wait has lasted its
- * time; a commit record still finds a place.
+ * If the ring is full, a further append waits until the first one is ended or its time is over.
+ * A commit record still finds a place.
  */
 static void log_test_ring(struct kunit *test)
 {
@@ -611,11 +609,11 @@ static void log_test_ring(struct kunit *test)
 
 	store->space.stall_ms = 600 * MSEC_PER_SEC;
 	KUNIT_ASSERT_EQ(test, lsmem_test_start(&b.thread, log_begin, &b), 0);
-	/* Nothing tells that it does not begin: some time has to do. */
+	/* No event shows that the append does not begin: wait for some time. */
 	early = wait_for_completion_timeout(&b.thread.done, HZ / 20);
 	KUNIT_EXPECT_EQ(test, early, 0);
 	if (early)
-		complete(&b.thread.done);	/* to be joined all the same */
+		complete(&b.thread.done);	/* for lsmem_test_join() */
 	for (i = nr; --i;)
 		log_commit_held(store, &ap[i]);
 	KUNIT_EXPECT_EQ(test, ap[0].segment->committed, 0);
@@ -628,7 +626,7 @@ static void log_test_ring(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, log_read_all(test, store, ap[0].segment).objects, nr);
 }
 
-/* An append is not preempted from its reservation to its end; before and after it may be. */
+/* An append is not preempted from its reservation to its end, but may be before and after. */
 static void log_test_pinned(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -693,9 +691,8 @@ static const char *log_appender(void *data)
 }
 
 /*
- * Threads append to three heads, one of them shared by two; meanwhile a reader
- * follows the committed prefix of every segment, and never finds anything in it
- * that is not whole.
+ * Threads append to three heads; two threads share one of these.  Meanwhile a reader follows the
+ * committed prefix of every segment, and finds only whole entries in it.
  */
 static void log_test_threads(struct kunit *test)
 {
@@ -713,7 +710,7 @@ static void log_test_threads(struct kunit *test)
 	for (i = 0; i < LOG_THREADS; i++) {
 		a[i].store = store;
 		a[i].number = i;
-		a[i].head = (i + 1) % store->heads.nr;	/* the cleaner is alone at its own */
+		a[i].head = (i + 1) % store->heads.nr;	/* the cleaner's head has one thread only */
 		prandom_seed_state(&a[i].random, lsmem_test_u64(&random));
 		KUNIT_ASSERT_EQ(test, lsmem_test_start(&a[i].thread, log_appender, &a[i]), 0);
 	}
@@ -723,11 +720,11 @@ static void log_test_threads(struct kunit *test)
 			running |= !completion_done(&a[i].thread.done);
 		for (i = 0; i < store->segments.nr; i++) {
 			const struct lsmem_segment *seg = &store->segments.table[i];
-			/* Pairs with lsmem_head_advance(): all below is whole. */
+			/* Pairs with lsmem_head_advance(): all entries below are whole. */
 			u32 end = smp_load_acquire(&seg->committed);
 			const char *wrong = log_read(store, seg, end, &r[i]);
 
-			if (wrong) {	/* what follows makes no sense */
+			if (wrong) {	/* the reader cannot find the next entry */
 				KUNIT_FAIL(test, "segment %llu, offset %u of %u: %s", seg->id,
 					   r[i].offset, end, wrong);
 				running = false;
@@ -756,7 +753,7 @@ static void log_test_threads(struct kunit *test)
 
 /* ---- Durable ------------------------------------------------------------ */
 
-/* A commit record is written only after something, and tells what was acknowledged. */
+/* A commit record is written only after other entries; it holds what was acknowledged before. */
 static void log_test_record(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -765,7 +762,7 @@ static void log_test_record(struct kunit *test)
 	u32 taken;
 
 	KUNIT_EXPECT_FALSE(test, log_record(store));
-	/* Exactly a seglet: the record needs a seglet, and finds it in the reserve. */
+	/* The entry fills its seglet: the record needs another one, and uses the reserve. */
 	KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, 1,
 					 LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES, &ap), 0);
 	taken = lsmem_test_take_seglets(store, LSMEM_TEST_RESERVE);
@@ -779,19 +776,19 @@ static void log_test_record(struct kunit *test)
 
 	ap.segment->emitted = ap.segment->committed;
 	KUNIT_EXPECT_FALSE(test, log_record(store));
-	/* A head that leaves a segment ends it with a record, if there is anything to end. */
+	/* A head that leaves a segment writes a record, if entries follow the last record. */
 	KUNIT_EXPECT_EQ(test, lsmem_head_roll(store, LOG_HEAD), 0);
 	KUNIT_EXPECT_EQ(test, log_read_all(test, store, ap.segment).commits, 1);
 	KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, 2, 8, &ap), 0);
 	KUNIT_EXPECT_EQ(test, lsmem_head_roll(store, LOG_HEAD), 0);
 	KUNIT_EXPECT_EQ(test, log_read_all(test, store, ap.segment).commits, 1);
 	KUNIT_EXPECT_EQ(test, ap.segment->state, LSMEM_SEGMENT_CLOSED);
-	KUNIT_EXPECT_FALSE(test, ap.segment->close_acked);	/* the daemon's to say */
+	KUNIT_EXPECT_FALSE(test, ap.segment->close_acked);	/* needs an ack of the daemon */
 }
 
 /*
- * A record that begins a seglet takes none that a pass has claimed, and moves the gate as a
- * writer's seglet does.
+ * A commit record that needs a seglet takes none that a pass has claimed, and moves the gate like
+ * the seglet of a writer.
  */
 static void log_test_record_claimed(struct kunit *test)
 {
@@ -819,7 +816,7 @@ static void log_test_record_claimed(struct kunit *test)
 	lsmem_test_put_seglets(store, taken);
 }
 
-/* In a durable store too, a full segment has room for the record that ends it. */
+/* A full segment of a durable store has room for its last commit record. */
 static void log_test_record_room(struct kunit *test)
 {
 	u32 length = *(const u32 *)test->param_value;
@@ -845,10 +842,10 @@ static void log_test_record_room(struct kunit *test)
 
 struct log_point {
 	struct lsmem_vector_point point;
-	u32 before[64];		/* by index: bytes that lie before it */
+	u32 before[64];		/* by segment index: bytes reserved before the point */
 };
 
-/* Has the daemon acknowledged all that was reserved when @p was taken? */
+/* Has the daemon acknowledged all bytes that were reserved when @p was taken? */
 static bool log_point_reached(const struct lsmem_store *store, const struct log_point *p)
 {
 	u32 i;
@@ -860,9 +857,8 @@ static bool log_point_reached(const struct lsmem_store *store, const struct log_
 }
 
 /*
- * Appends, some under way for long, rollovers and acknowledgements at random:
- * a point is durable when all that was reserved before it is acknowledged,
- * whatever was written since.
+ * Random appends, some of them long under way, rollovers and acknowledgements: a point is durable
+ * when all bytes reserved before it are acknowledged, independent of later writes.
  */
 static void log_test_point(struct kunit *test)
 {
@@ -894,11 +890,11 @@ static void log_test_point(struct kunit *test)
 			log_abort_held(store, &held[h]);
 			holds[h] = false;
 		} else if (dice < 61) {
-			/* Some segments stay for heads that have none yet. */
+			/* Leave some segments for heads that have none yet. */
 			if (store->segments.nr - store->segments.nr_log > 8)
 				lsmem_head_roll(store, h);
 		} else if (dice < 90) {
-			/* The daemon: any segment, a part or all of what is committed. */
+			/* Acknowledge some or all committed bytes of any segment. */
 			struct lsmem_segment *seg =
 				&store->segments.table[lsmem_test_below(&random, store->segments.nr)];
 			u32 rest = seg->committed - seg->acked;

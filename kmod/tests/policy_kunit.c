@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit: the cleaning policy, with the kernel's compiler flags, to the last bit.
+ * KUnit: the cleaning policy, with the kernel's compiler flags.
  *
- * tests/unit/test_policy.c has what has to hold of any policy; here the score
- * is computed a second time, slowly, in numbers of 128 bits, and a selection is
- * made a second time, by looking for the best again and again.
+ * tests/unit/test_policy.c checks properties that any policy must have.  This file checks exact
+ * results: it computes each score a second time, slowly, with 128 bits, and each selection a
+ * second time, by repeated search for the best candidate.
  */
 #include <kunit/test.h>
 
@@ -43,7 +43,7 @@ static u64 policy_divide(u64 a, u64 b, u64 c)
 	return quotient;
 }
 
-/* (1 - u) * age / (1 + u) with u = live / held, ages from 1 to 2^28, 12 bits of fraction */
+/* (1 - u) * age / (1 + u) with u = live / held; age from 1 to 2^28; 12 bits of fraction */
 static u64 policy_reference(u32 live, u32 held, u64 age)
 {
 	u64 time = age >= (1ull << 28) - 1 ? 1ull << 28 : age + 1;
@@ -116,7 +116,7 @@ struct policy_pick {
 	bool oldest;
 };
 
-/* Choose as the head of policy.c says; the ids, in order. */
+/* Choose as the head of policy.c specifies. @ids: out, in order. Returns their number. */
 static u32 policy_pick(struct lsmem_candidate *c, u32 nr, const struct policy_pick *p,
 		       u64 *ids)
 {
@@ -149,7 +149,7 @@ static u32 policy_pick(struct lsmem_candidate *c, u32 nr, const struct policy_pi
 		if (!best || !best->score || (chosen && live + best->live > p->room))
 			break;
 		if (best->live > p->room) {
-			c[best - c].score = 0;	/* the next may fit */
+			c[best - c].score = 0;	/* skip it: the next one may fit */
 			continue;
 		}
 		live += best->live;
@@ -170,7 +170,7 @@ static void policy_compare(struct kunit *test, struct lsmem_candidate *c, u32 nr
 		KUNIT_ASSERT_EQ(test, c[nr - 1 - i].id, ids[i]);
 }
 
-/* The same victims in the same order as by looking, ties and limits included. */
+/* The policy chooses the same victims as policy_pick(), in the same order, with ties and limits. */
 static void policy_test_select(struct kunit *test)
 {
 	struct lsmem_candidate *c;
@@ -182,7 +182,7 @@ static void policy_test_select(struct kunit *test)
 	c = kunit_kcalloc(test, POLICY_MANY, sizeof(*c), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, c);
 	for (round = 0; round < 100; round++) {
-		/* Few values in every other round: most scores are equal then. */
+		/* In every other round there are few values, so that most scores are equal. */
 		u32 values = round % 2 ? 3 : 1 << 20;
 		u32 nr = lsmem_test_below(&random, POLICY_MANY + 1);
 		struct policy_pick p = {
@@ -209,7 +209,7 @@ static void policy_test_select(struct kunit *test)
 	}
 }
 
-/* What exactly fits is taken, one byte more is not; the same of the share that is live. */
+/* Limits of room and of the live share: exactly the limit is accepted, a little more is not. */
 static void policy_test_limits(struct kunit *test)
 {
 	struct lsmem_candidate *c;
@@ -226,7 +226,7 @@ static void policy_test_limits(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, lsmem_policy_select(c, 3, 979, 980, 0), 0);
 	KUNIT_EXPECT_EQ(test, lsmem_policy_select(c, 3, 1960, 979, 0), 0);
 
-	/* The lowest ids when all are equal, and no more than a pass takes. */
+	/* If all are equal, the lowest ids are chosen, and not more than a pass takes. */
 	for (i = 0; i < POLICY_MANY; i++)
 		c[i] = (struct lsmem_candidate){ .id = POLICY_MANY - i, .held = 1 << 23 };
 	nr = lsmem_policy_select(c, POLICY_MANY, ~0ull, 1000, 0);
@@ -234,7 +234,7 @@ static void policy_test_limits(struct kunit *test)
 	for (i = 0; i < nr; i++)
 		KUNIT_EXPECT_EQ(test, c[POLICY_MANY - 1 - i].id, i + 1);
 
-	/* The oldest first, though nothing is gained; full ones alone gain nothing. */
+	/* "oldest" takes the oldest first, even if it gains nothing.  Without it none is taken. */
 	for (i = 0; i < 4; i++)
 		c[i] = (struct lsmem_candidate){ .id = 5 + i, .held = 8, .live = 8, .age = i };
 	KUNIT_EXPECT_EQ(test, lsmem_policy_select(c, 4, 24, 1000, 1), 3);
@@ -243,7 +243,7 @@ static void policy_test_limits(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, lsmem_policy_select(c, 0, ~0ull, 1000, 0), 0);
 }
 
-/* A first choice larger than the room is passed over; the best that fits is taken. */
+/* A first choice that is larger than the room is skipped; the best that fits is taken. */
 static void policy_test_too_large(struct kunit *test)
 {
 	struct lsmem_candidate c[3];
@@ -255,7 +255,7 @@ static void policy_test_too_large(struct kunit *test)
 			static const u32 first[] = { 0, 3, 3, 2, 1, 1 };
 
 			for (room = 0; room < ARRAY_SIZE(rooms); room++) {
-				/* The emptier are the older, and the lower of id. */
+				/* The emptier a segment, the older it is and the lower its id. */
 				c[0] = (struct lsmem_candidate){ 1, 1 << 20, 0, 100000, 1001 };
 				c[1] = (struct lsmem_candidate){ 2, 1 << 10, 0, 10000, 1000 };
 				c[2] = (struct lsmem_candidate){ 3, 1, 0, 1000, 500 };
@@ -268,7 +268,7 @@ static void policy_test_too_large(struct kunit *test)
 	}
 }
 
-/* Candidates of any kind, none with more live than it holds; returns what is garbage. */
+/* Make random candidates, none with more live bytes than it holds. Returns the garbage in bytes. */
 static u64 policy_candidates(struct rnd_state *random, struct lsmem_candidate *c, u32 nr)
 {
 	u32 fullness = lsmem_test_below(random, 4), i;
@@ -300,9 +300,9 @@ static u64 policy_candidates(struct rnd_state *random, struct lsmem_candidate *c
 }
 
 /*
- * Writers wait: as long as there is garbage something is chosen, and nothing that is
- * fuller than all together.  With no bound at all: all that have garbage.  (Not by
- * LSMEM_RULE_LFS, whose score of what is new and almost full is nothing.)
+ * When writers wait, victims are chosen as long as there is garbage, and none that is fuller than
+ * the average.  Without a bound, all segments with garbage are chosen.  This does not hold for
+ * LSMEM_RULE_LFS: its score of a new segment that is almost full is 0.
  */
 static void policy_test_forced(struct kunit *test)
 {
@@ -335,7 +335,7 @@ static void policy_test_forced(struct kunit *test)
 		}
 		chosen = lsmem_policy_select_by(rule, c, nr, ~0ull, LSMEM_UTILIZATION_ANY, 0);
 		KUNIT_ASSERT_EQ(test, chosen, min_t(u32, some, LSMEM_POLICY_VICTIMS));
-		/* The order of what is chosen is that of the scores. */
+		/* The victims are in the order of their scores. */
 		for (i = 1; i < chosen; i++)
 			KUNIT_ASSERT_LE(test, c[nr - 1 - i].score, c[nr - i].score);
 		cond_resched();
@@ -374,7 +374,7 @@ static void policy_test_cost(struct kunit *test)
 #define POLICY_CLEAN	LSMEM_LEVEL_CLEAN
 #define POLICY_NO_COST	LSMEM_COST_NONE
 
-/* Memory of 1000, 500 of it live, 1000 segments; cleaning costs five times what it copies. */
+/* 1000 bytes of memory, 500 of them live; 1000 segments; cleaning costs five times its copies. */
 static const struct policy_level_case {
 	const char *name;
 	bool low;
@@ -388,9 +388,9 @@ static const struct policy_level_case {
 } policy_levels[] = {
 	{ "memory is not low", false, 100, 0, 9, 9, 9, 9,
 	  { POLICY_NONE, POLICY_NONE, POLICY_NONE } },
-	{ "nor for any other reason", false, 100, 900, 9000, 0, 9, 0,
+	{ "memory is not low, many tombstones", false, 100, 900, 9000, 0, 9, 0,
 	  { POLICY_NONE, POLICY_NONE, POLICY_NONE } },
-	{ "nor with nothing to compact", false, 100, 0, POLICY_NO_COST, 9, 9, 9,
+	{ "memory is not low, nothing to compact", false, 100, 0, POLICY_NO_COST, 9, 9, 9,
 	  { POLICY_NONE, POLICY_NONE, POLICY_NONE } },
 	{ "one segment below 95 %", false, 949, 0, 9, 9, 9, 9,
 	  { POLICY_NONE, POLICY_NONE, POLICY_NONE } },
@@ -402,24 +402,26 @@ static const struct policy_level_case {
 	  { POLICY_CLEAN, POLICY_CLEAN, POLICY_CLEAN } },
 	{ "nothing to compact", true, 949, 0, POLICY_NO_COST, 9, 0, 9,
 	  { POLICY_CLEAN, POLICY_CLEAN, POLICY_CLEAN } },
-	{ "nothing at all", true, 100, 0, POLICY_NO_COST, POLICY_NO_COST, 9, 9,
+	{ "nothing to compact or clean", true, 100, 0, POLICY_NO_COST, POLICY_NO_COST, 9, 9,
 	  { POLICY_CLEAN, POLICY_CLEAN, POLICY_CLEAN } },
-	{ "as dear as cleaning and its price", true, 949, 0, 500, 100, 9, 9,
+	{ "as expensive as cleaning and its price", true, 949, 0, 500, 100, 9, 9,
 	  { POLICY_PACK, POLICY_PACK, POLICY_PACK } },
-	{ "dearer", true, 100, 0, 501, 100, 9, 9, { POLICY_CLEAN, POLICY_PACK, POLICY_PACK } },
-	{ "dearer than what is free", true, 100, 0, 1, 0, 9, 9,
+	{ "more expensive", true, 100, 0, 501, 100, 9, 9,
+	  { POLICY_CLEAN, POLICY_PACK, POLICY_PACK } },
+	{ "more expensive than free cleaning", true, 100, 0, 1, 0, 9, 9,
 	  { POLICY_CLEAN, POLICY_PACK, POLICY_PACK } },
 	{ "both are free", true, 100, 0, 0, 0, 9, 9, { POLICY_PACK, POLICY_PACK, POLICY_PACK } },
-	{ "dear, but nothing to clean", true, 100, 0, 9000000, POLICY_NO_COST, 9, 9,
+	{ "expensive, but nothing to clean", true, 100, 0, 9000000, POLICY_NO_COST, 9, 9,
 	  { POLICY_PACK, POLICY_PACK, POLICY_PACK } },
-	{ "records at their most", true, 100, 20, 9, 9, 9, 9,
+	{ "tombstones at their limit", true, 100, 20, 9, 9, 9, 9,
 	  { POLICY_PACK, POLICY_PACK, POLICY_PACK } },
-	{ "more records", true, 100, 21, 9, 9, 9, 9, { POLICY_CLEAN, POLICY_PACK, POLICY_PACK } },
-	{ "more records, nothing to clean", true, 100, 21, 9, POLICY_NO_COST, 9, 9,
+	{ "more tombstones", true, 100, 21, 9, 9, 9, 9,
 	  { POLICY_CLEAN, POLICY_PACK, POLICY_PACK } },
-	{ "records below their ratio", true, 100, 499, 9, 9, 9, 9,
+	{ "more tombstones, nothing to clean", true, 100, 21, 9, POLICY_NO_COST, 9, 9,
 	  { POLICY_CLEAN, POLICY_PACK, POLICY_PACK } },
-	{ "records at their ratio", true, 100, 500, 9, 9, 9, 9,
+	{ "tombstones below their ratio", true, 100, 499, 9, 9, 9, 9,
+	  { POLICY_CLEAN, POLICY_PACK, POLICY_PACK } },
+	{ "tombstones at their ratio", true, 100, 500, 9, 9, 9, 9,
 	  { POLICY_CLEAN, POLICY_CLEAN, POLICY_PACK } },
 	{ "half the time", true, 100, 0, 9, 9, 10, 10, { POLICY_PACK, POLICY_PACK, POLICY_PACK } },
 	{ "less than half", true, 100, 0, 9, 9, 10, 9, { POLICY_PACK, POLICY_PACK, POLICY_CLEAN } },
@@ -465,15 +467,15 @@ static void policy_test_level(struct kunit *test)
 				param->level[limits.balancer]);
 }
 
-/* A number of any size, of at most 64 - @least bits. */
+/* A random number of random size, at most 64 - @least bits. */
 static u64 policy_shifted(struct rnd_state *random, u32 least)
 {
 	return lsmem_test_u64(random) >> (least + lsmem_test_below(random, 64 - least));
 }
 
 /*
- * Whatever the balancer: nothing while memory is not low, something when it is; and
- * who was to clean does so with more records, dearer compaction, or less cleaning.
+ * Every balancer: no level while memory is not low, some level when it is.  If it cleans, it also
+ * cleans with more tombstones, more expensive compaction, and less time spent on cleaning.
  */
 static void policy_test_any_level(struct kunit *test)
 {

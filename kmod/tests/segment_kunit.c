@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * KUnit: seglets and segments, what the log is made of.
- */
+/* KUnit: seglets and segments. */
 #include <linux/slab.h>
 
 #include "fixture.h"
@@ -22,9 +20,9 @@ static int segment_init(struct kunit *test)
 
 static const struct segment_claim_case {
 	const char *name;
-	u32 free;
-	u32 most;
-	u32 claimed;	/* with LSMEM_TEST_RESERVE, 8, as the base */
+	u32 free;	/* seglets */
+	u32 most;	/* that the pass can use */
+	u32 claimed;	/* with a base of LSMEM_TEST_RESERVE, 8 */
 } segment_claims[] = {
 	{ "nothing free", 0, 100, 0 },
 	{ "less than the base", 5, 100, 5 },
@@ -43,7 +41,7 @@ static void segment_claim_desc(const struct segment_claim_case *param, char *des
 
 KUNIT_ARRAY_PARAM(segment_claim, segment_claims, segment_claim_desc);
 
-/* What a pass has claimed it gets, however much writers take; then they may have it again. */
+/* A pass gets the seglets that it has claimed, however many writers take. After it, writers may. */
 static void segment_test_claim(struct kunit *test)
 {
 	const struct segment_claim_case *param = test->param_value;
@@ -52,7 +50,7 @@ static void segment_test_claim(struct kunit *test)
 
 	taken = lsmem_test_take_seglets(store, param->free);
 	KUNIT_EXPECT_EQ(test, lsmem_seglets_claim(&store->seglets, param->most), param->claimed);
-	/* One in three is the cleaner's, as long as writers get any. */
+	/* The cleaner takes every third seglet, as long as writers get any. */
 	while (lsmem_seglet_get(&store->seglets, 0, LSMEM_TAKER_WRITER) >= 0) {
 		writers++;
 		if (writers % 2 == 0 && cleaner < param->claimed &&
@@ -73,13 +71,13 @@ static void segment_test_claim(struct kunit *test)
 
 static const struct segment_run_case {
 	const char *name;
-	u32 free;
-	u32 needed;	/* of what a pass has claimed; ~0: there is no pass */
-	u32 nr;
-	bool enough;	/* with 8 that are kept */
+	u32 free;	/* seglets */
+	u32 needed;	/* seglets that a pass still needs; ~0: there is no pass */
+	u32 nr;		/* seglets that a compaction takes */
+	bool enough;	/* does it get them?  8 seglets are not for compaction. */
 } segment_runs[] = {
 	{ "one of none", 0, ~0u, 1, false },
-	{ "one of those that are kept", 8, ~0u, 1, false },
+	{ "one of the seglets that are kept", 8, ~0u, 1, false },
 	{ "the first beyond these", 9, ~0u, 1, true },
 	{ "all beyond these", 136, ~0u, 128, true },
 	{ "one too few", 135, ~0u, 128, false },
@@ -99,7 +97,7 @@ static void segment_run_desc(const struct segment_run_case *param, char *desc)
 
 KUNIT_ARRAY_PARAM(segment_run, segment_runs, segment_run_desc);
 
-/* @taken is a chain of @nr different seglets of index 5. */
+/* @taken is a chain of @nr different seglets, all with owner 5. */
 static void segment_run_check(struct kunit *test, const u32 *taken, u32 nr)
 {
 	struct lsmem_seglets *seglets = &((struct lsmem_store *)test->priv)->seglets;
@@ -115,7 +113,7 @@ static void segment_run_check(struct kunit *test, const u32 *taken, u32 nr)
 	}
 }
 
-/* All that a compaction needs or none; what a pass has claimed it still gets. */
+/* A compaction takes all seglets that it needs or none; a pass still gets those it has claimed. */
 static void segment_test_run(struct kunit *test)
 {
 	const struct segment_run_case *param = test->param_value;
@@ -142,7 +140,7 @@ static void segment_test_run(struct kunit *test)
 			KUNIT_EXPECT_GE(test, lsmem_seglet_get(seglets, LSMEM_NO_SEGLET - 1,
 							      LSMEM_TAKER_CLEANER), 0);
 		lsmem_test_put_seglets(store, claimed);
-		/* The end of the chain, then the rest. */
+		/* Give back the end of the chain, then the rest. */
 		i = param->nr / 3;
 		lsmem_seglets_give(seglets, taken[i], param->nr - i, param->nr - i);
 		KUNIT_EXPECT_EQ(test, seglets->nr_free, param->free - i);
@@ -164,7 +162,7 @@ static void segment_put(struct lsmem_seglets *seglets, u32 seglet)
 	lsmem_seglets_put(seglets, &seglet, 1);
 }
 
-/* Writers take seglets until none is left for them; returns how many that are. */
+/* Take seglets as writers until none is left for them. Returns how many. */
 static u32 segment_write(struct lsmem_seglets *seglets)
 {
 	u32 nr = 0;
@@ -174,7 +172,7 @@ static u32 segment_write(struct lsmem_seglets *seglets)
 	return nr;
 }
 
-/* What a compaction has taken is lent from the reserve: writers do not miss it. */
+/* The seglets of a compaction are lent from the reserve: writers get as many as without it. */
 static void segment_test_lent(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -189,11 +187,11 @@ static void segment_test_lent(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, lsmem_seglets_free(seglets), reserve + 20);
 	KUNIT_EXPECT_EQ(test, segment_write(seglets), 20);
 	KUNIT_EXPECT_EQ(test, seglets->nr_free, 10);
-	/* Not what a pass has claimed: it finds that, and no more has gone. */
+	/* A pass can claim the seglets that remain; writers get none. */
 	KUNIT_EXPECT_EQ(test, lsmem_seglets_claim(seglets, 100), 10);
 	KUNIT_EXPECT_EQ(test, segment_write(seglets), 0);
 	lsmem_seglets_unclaim(seglets);
-	/* They come back with others, and there are as many for writers as others came. */
+	/* The lent seglets come back together with 5 others: the reserve is complete again. */
 	first = taken[0];
 	for (i = 0; i < 5; i++) {
 		int seglet = lsmem_seglet_get(seglets, 5, LSMEM_TAKER_CLEANER);
@@ -207,7 +205,7 @@ static void segment_test_lent(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, seglets->lent, 0);
 	KUNIT_EXPECT_EQ(test, seglets->nr_free, reserve);
 	KUNIT_EXPECT_EQ(test, segment_write(seglets), 0);
-	/* Those that do not come back are not lent any more. */
+	/* Seglets that the compaction keeps are not lent any more. */
 	KUNIT_ASSERT_TRUE(test, lsmem_seglets_take(seglets, 5, lent, taken));
 	lsmem_seglets_keep(seglets, lent);
 	KUNIT_EXPECT_EQ(test, segment_write(seglets), 0);
@@ -217,12 +215,12 @@ static void segment_test_lent(struct kunit *test)
 struct segment_user {
 	struct lsmem_test_thread thread;
 	struct lsmem_seglets *seglets;
-	atomic_t *users;	/* of each seglet */
+	atomic_t *users;	/* by seglet: number + 1 of the thread that has it, or 0 */
 	struct rnd_state random;
 	u32 number;
 };
 
-/* A seglet has come to @u; false when another has it. */
+/* Note that @u has @seglet. False if another thread has it. */
 static bool segment_use(struct segment_user *u, u32 seglet)
 {
 	return seglet < u->seglets->nr && !atomic_xchg(&u->users[seglet], u->number + 1) &&
@@ -234,7 +232,7 @@ static bool segment_unuse(struct segment_user *u, u32 seglet)
 	return atomic_xchg(&u->users[seglet], 0) == u->number + 1;
 }
 
-/* A compactor: takes runs, and gives them back in two parts. */
+/* A compactor: takes runs of seglets, and gives each back in two parts. */
 static const char *segment_compactor(void *data)
 {
 	struct segment_user *u = data;
@@ -266,7 +264,7 @@ static const char *segment_compactor(void *data)
 	return NULL;
 }
 
-/* The cleaner: what it has been promised it gets. */
+/* The cleaner: gets the seglets that it has claimed. */
 static const char *segment_cleaner(void *data)
 {
 	struct segment_user *u = data;
@@ -302,7 +300,7 @@ static const char *segment_cleaner(void *data)
 	return NULL;
 }
 
-/* A writer: one seglet after the other, as long as there are any for it. */
+/* A writer: takes one seglet after the other, as long as there are any for it. */
 static const char *segment_writer(void *data)
 {
 	struct segment_user *u = data;
@@ -430,7 +428,7 @@ static void segment_test_seglets(struct kunit *test)
 		gotten += t[i].gotten;
 	}
 	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, free);
-	/* A reader that saw a seglet given out can tell: each time counts. */
+	/* Readers recognise a seglet that was reused: each use increments its incarnation. */
 	for (i = 0; i < store->seglets.nr; i++)
 		incarnations += store->seglets.table[i].incarnation;
 	KUNIT_EXPECT_EQ(test, incarnations, gotten);
@@ -441,8 +439,8 @@ static void segment_test_seglets(struct kunit *test)
 /* ---- The table ---------------------------------------------------------- */
 
 /*
- * Writers stop while some segments are left, and the cleaner gets what it has
- * claimed, or all; no id comes twice, and a freed one is found no more.
+ * Writers get segments while enough remain for the cleaner, and the cleaner gets the rest.  No id
+ * comes twice, and the id of a freed segment is not found any more.
  */
 static void segment_test_take(struct kunit *test)
 {
@@ -485,7 +483,7 @@ static void segment_test_take(struct kunit *test)
 	spin_unlock(&store->segments.lock);
 	KUNIT_EXPECT_PTR_EQ(test, before, first);
 	KUNIT_EXPECT_NULL(test, after);
-	/* The place is the same, the name is new, and so is the seed of its headers. */
+	/* The index is used again, with a new id and a new salt for the headers. */
 	KUNIT_EXPECT_EQ(test, store->segments.nr_spares, 1);
 	KUNIT_EXPECT_EQ(test, first->state, LSMEM_SEGMENT_SPARE);
 	KUNIT_EXPECT_EQ(test, first->id, 7);
@@ -495,7 +493,7 @@ static void segment_test_take(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, lsmem_segment_take(store, true), first);
 }
 
-/* Segments whose OPEN the daemon acknowledges in the order of @ids, by index. */
+/* Acknowledge the OPEN of segments, as the daemon does, in the order of @ids. */
 static void segment_list(struct lsmem_store *store, const u64 *ids, u32 nr)
 {
 	u32 i;
@@ -507,8 +505,8 @@ static void segment_list(struct lsmem_store *store, const u64 *ids, u32 nr)
 }
 
 /*
- * Heads take the oldest spare, in whatever order they have been listed; the table is used
- * in turns; a segment that recovery loads, or forgets, is none that a head can take.
+ * Heads take the oldest spare, in whatever order the spares were listed.  The indices of the table
+ * are used in turns.  A head cannot take a segment that recovery has loaded or forgotten.
  */
 static void segment_test_order(struct kunit *test)
 {
@@ -518,16 +516,16 @@ static void segment_test_order(struct kunit *test)
 	u64 id = 7;
 	u32 i, j;
 
-	store->durable = true;	/* what is opened ahead waits for the daemon */
+	store->durable = true;	/* segments that are opening wait for the daemon */
 	for (i = 0; i < ARRAY_SIZE(orders); i++) {
-		/* As lsmem_load_forget() has it: all go, spares too. */
+		/* As lsmem_load_forget(): free all segments, spares included. */
 		spin_lock(&store->segments.lock);
 		while ((seg = list_first_entry_or_null(&store->segments.log, struct lsmem_segment,
 						       node)))
 			lsmem_segment_free(store, seg);
 		store->segments.nr_spares = 0;
 		store->segments.next_id = 7;
-		/* As lsmem_load_segment(): closed at once. */
+		/* As lsmem_load_segment(): create a closed segment. */
 		seg = lsmem_segment_new(store, 6, 1);
 		seg->state = LSMEM_SEGMENT_CLOSED;
 		lsmem_segment_done(seg);
@@ -537,7 +535,7 @@ static void segment_test_order(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, store->segments.nr_log, 4);
 		KUNIT_EXPECT_NULL(test, lsmem_segment_take(store, true));
 		segment_list(store, orders[i], 2);
-		segment_list(store, orders[i], 3);	/* once more changes nothing */
+		segment_list(store, orders[i], 3);	/* the first 2 are already listed */
 		for (j = 0, id = 7; j < 3; j++, id++) {
 			seg = lsmem_segment_take(store, true);
 			KUNIT_ASSERT_NOT_NULL(test, seg);
@@ -548,7 +546,7 @@ static void segment_test_order(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, store->segments.nr_log, store->segments.nr);
 		KUNIT_EXPECT_TRUE(test, list_empty(&store->segments.free));
 	}
-	/* Freed in this order they are used again in this order. */
+	/* Indices are used again in the order in which they were freed. */
 	spin_lock(&store->segments.lock);
 	KUNIT_EXPECT_NULL(test, lsmem_segment_new(store, 100, 1));
 	for (i = 0; i < ARRAY_SIZE(used); i++)
@@ -564,8 +562,9 @@ static void segment_test_order(struct kunit *test)
 }
 
 /*
- * Neither the table nor the segments that the daemon is not through with are looked through:
- * what is written there misleads whatever goes by it.
+ * lsmem_segment_new() and lsmem_segment_take() use their lists; they search neither the table nor
+ * the segments that wait for the daemon.  The test writes wrong states: a search would find the
+ * wrong segment.
  */
 static void segment_test_steps(struct kunit *test)
 {
@@ -586,19 +585,19 @@ static void segment_test_steps(struct kunit *test)
 		store->segments.table[i].state = states[i] == LSMEM_SEGMENT_FREE ?
 						 LSMEM_SEGMENT_HEAD : LSMEM_SEGMENT_FREE;
 	}
-	seg = lsmem_segment_new(store, 100, 1);	/* none of those that say they are free */
+	seg = lsmem_segment_new(store, 100, 1);	/* none with the state FREE */
 	spin_unlock(&store->segments.lock);
 	KUNIT_ASSERT_NOT_NULL(test, seg);
 	KUNIT_ASSERT_EQ(test, states[seg->index], LSMEM_SEGMENT_FREE);
 	states[seg->index] = LSMEM_SEGMENT_OPENING;
 	for (i = 0; i < ARRAY_SIZE(states); i++)
 		store->segments.table[i].state = states[i];
-	head->state = LSMEM_SEGMENT_SPARE;	/* the oldest of all that say so */
+	head->state = LSMEM_SEGMENT_SPARE;	/* the oldest with this state */
 	KUNIT_EXPECT_PTR_EQ(test, lsmem_segment_take(store, true), spare);
 	head->state = LSMEM_SEGMENT_HEAD;
 }
 
-/* A head's seglets come back with its segment, each once. */
+/* When a segment is freed, each of its seglets is free again. */
 static void segment_test_seglets_back(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
@@ -609,7 +608,7 @@ static void segment_test_seglets_back(struct kunit *test)
 	for (round = 0; round < 3; round++) {
 		u32 index = seg - store->segments.table;
 
-		/* To the last byte of a segment, by pieces and at once. */
+		/* Let the segment grow to its last byte, in several steps or in one. */
 		for (i = 1; round && i < LSMEM_SEGLETS; i += 5 * round)
 			KUNIT_EXPECT_EQ(test, lsmem_segment_grow(store, seg,
 								 i * LSMEM_SEGLET_BYTES + 1,
@@ -634,7 +633,7 @@ static void segment_test_seglets_back(struct kunit *test)
 
 /* ---- Bytes -------------------------------------------------------------- */
 
-/* Writes, reads, copies across the seglets of both sides, as in flat memory. */
+/* Writes, reads and copies across seglets have the same result as in flat memory. */
 static void segment_test_bytes(struct kunit *test)
 {
 	const u32 bytes = 5 * LSMEM_SEGLET_BYTES;
@@ -650,7 +649,7 @@ static void segment_test_bytes(struct kunit *test)
 		flat[i] = kunit_kzalloc(test, bytes, GFP_KERNEL);
 		seg[i] = lsmem_segment_take(store, true);
 		KUNIT_ASSERT_TRUE(test, flat[i] && got && seg[i]);
-		/* Seglets of both in turns, so that no two neighbours are neighbours. */
+		/* Take seglets for both in turns, so that no segment has adjacent seglets. */
 		for (j = 0; i && j < 5; j++)
 			for (k = 0; k < 2; k++)
 				KUNIT_ASSERT_EQ(test, lsmem_segment_grow(store, seg[k],
@@ -665,7 +664,7 @@ static void segment_test_bytes(struct kunit *test)
 		u32 length = lsmem_test_below(&random, bytes - at + 1);
 		u32 from = lsmem_test_below(&random, bytes - length + 1);
 
-		/* Most around a seam. */
+		/* Most accesses are near the border of two seglets. */
 		if (i % 4) {
 			at = LSMEM_SEGLET_BYTES * (1 + i % 4) - lsmem_test_below(&random, 16);
 			from = LSMEM_SEGLET_BYTES * (1 + i % 3) - lsmem_test_below(&random, 16);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit: the largest stores that there can be.  No machine of the tests has the
- * memory for them, so what can be reckoned is: every number, position and offset
- * fits where it is kept.  And the map of indices.
+ * KUnit: sizes of the largest stores, and the map of indices.  No test machine has the memory for
+ * the largest stores, so these tests only calculate: every number, position and offset fits into
+ * its type and field.
  */
 #include <kunit/test.h>
 #include <linux/bitmap.h>
@@ -20,7 +20,7 @@ static const struct lsmem_create sizes_largest[] = {
 	  .segments = LSMEM_SEGMENTS_MOST * (LSMEM_BYTES_MAX / LSMEM_SEGMENT_BYTES) },
 	{ .kind = LSMEM_KIND_OBJECT, .bytes = LSMEM_BYTES_MAX, .handles_max = LSMEM_HANDLES_MAX },
 	{ .kind = LSMEM_KIND_OBJECT, .bytes = LSMEM_BYTES_MIN, .handles_max = LSMEM_HANDLES_MAX },
-	{ .kind = LSMEM_KIND_OBJECT, .bytes = 256ull << 30 },	/* one that failed once */
+	{ .kind = LSMEM_KIND_OBJECT, .bytes = 256ull << 30 },	/* this size once failed */
 	{ .kind = LSMEM_KIND_BLOCK, .bytes = LSMEM_BYTES_MAX },
 };
 
@@ -33,7 +33,7 @@ static void sizes_test_largest(struct kunit *test)
 		struct lsmem_sizes sizes;
 
 		lsmem_sizes_of(create, &sizes);
-		/* Numbers: u32 here and in what user space maps, none of them LSMEM_NO_SEGLET. */
+		/* Numbers are u32, here and in windows, and none is LSMEM_NO_SEGLET. */
 		KUNIT_EXPECT_EQ(test, sizes.seglets * LSMEM_SEGLET_BYTES, create->bytes);
 		KUNIT_EXPECT_LT(test, sizes.seglets, (u64)LSMEM_NO_SEGLET);
 		KUNIT_EXPECT_LT(test, sizes.segments, (u64)U32_MAX);
@@ -42,14 +42,14 @@ static void sizes_test_largest(struct kunit *test)
 		/* The position of the last byte that an entry can begin at. */
 		KUNIT_EXPECT_LE(test, sizes.seglets << LSMEM_POSITION_OFFSET_BITS,
 				1ull << LSMEM_POSITION_BITS);
-		/* kvmalloc() gives no more than this; vmalloc() counts pages in an int. */
+		/* kvmalloc() allocates INT_MAX bytes at most; vmalloc() counts pages in an int. */
 		KUNIT_EXPECT_LE(test, sizes.largest, (u64)INT_MAX);
 		KUNIT_EXPECT_LE(test, sizes.handles * sizeof(struct lsmem_handle) >> PAGE_SHIFT,
 				(u64)INT_MAX);
 	}
 }
 
-/* What the tables take beside the log, for the page of the administrator's guide. */
+/* Memory of the tables, as the administrator's guide has it. */
 static void sizes_test_tables(struct kunit *test)
 {
 	struct lsmem_create create = { .kind = LSMEM_KIND_OBJECT, .bytes = LSMEM_BYTES_MIN };
@@ -61,7 +61,7 @@ static void sizes_test_tables(struct kunit *test)
 	KUNIT_EXPECT_LT(test, sizes.table_bytes, sizes.seglet_bytes / 12);
 	create.bytes *= 2;
 	lsmem_sizes_of(&create, &twice);
-	/* But for what is rounded up to a word. */
+	/* The size of a map is rounded up to a word. */
 	KUNIT_EXPECT_LE(test, twice.table_bytes, 2 * sizes.table_bytes);
 	KUNIT_EXPECT_GE(test, twice.table_bytes + sizeof(unsigned long), 2 * sizes.table_bytes);
 	create.handles_max = sizes.handles;
@@ -70,7 +70,7 @@ static void sizes_test_tables(struct kunit *test)
 	KUNIT_EXPECT_LT(test, twice.table_bytes, 2 * sizes.table_bytes);
 }
 
-/* Every index once, whatever the number; then none; then those that come back. */
+/* A map of any size gives out every index once, then none, then the freed ones. */
 static void indices_test_all(struct kunit *test)
 {
 	static const u32 numbers[] = {
@@ -109,14 +109,14 @@ static void indices_test_all(struct kunit *test)
 	}
 }
 
-/* An index that comes back is not given out before the others: generations grow slowly. */
+/* A freed index is given out after all others, so that generations grow slowly. */
 static void indices_test_in_turn(struct kunit *test)
 {
 	struct lsmem_indices indices = { 0 };
 	int first, i, index;
 
 	KUNIT_ASSERT_EQ(test, lsmem_indices_init(&indices, 1000, LSMEM_GFP), 0);
-	preempt_disable();	/* each CPU has a turn of its own */
+	preempt_disable();	/* each CPU has its own place in the map */
 	first = lsmem_indices_get(&indices);
 	lsmem_indices_put(&indices, first);
 	for (i = 1; i < 1000; i++) {
@@ -131,8 +131,8 @@ static void indices_test_in_turn(struct kunit *test)
 }
 
 /*
- * A large map: only the last index is free, and found.  Not the largest: in User-mode
- * Linux each page of vmalloc() is a mapping on the host, which has a bound for these.
+ * Only the last index of a large map is free; it is found.  This is not the largest map: in
+ * User-mode Linux each page of vmalloc() is a mapping on the host, and their number is limited.
  */
 static void indices_test_large(struct kunit *test)
 {
@@ -141,7 +141,7 @@ static void indices_test_large(struct kunit *test)
 	int index;
 
 	KUNIT_EXPECT_LE(test, lsmem_indices_bytes(LSMEM_HANDLES_MAX), 257ull << 20);
-	/* The end of the last group of the largest map is still a u32. */
+	/* In the largest map, the end of the last group fits into a u32. */
 	KUNIT_EXPECT_LE(test, round_up(LSMEM_HANDLES_MAX, LSMEM_INDICES_GROUP), (u64)U32_MAX);
 	KUNIT_ASSERT_EQ(test, lsmem_indices_init(&indices, nr, LSMEM_GFP), 0);
 	memset(indices.map, 0xff, BITS_TO_LONGS(nr) * sizeof(*indices.map));
