@@ -7,7 +7,7 @@
 
 #include "address.h"
 
-/* One part of @url, "" if it has none; false if it is too long. */
+/* Copy a part of @url, "" if the URL does not have it. Return: false: the part is too long. */
 static bool take(CURLU *url, CURLUPart part, char *to, size_t room)
 {
 	char *text = NULL;
@@ -23,7 +23,7 @@ static bool take(CURLU *url, CURLUPart part, char *to, size_t room)
 	return fits;
 }
 
-/* Is @text what libcurl makes of it? It mends much; who meant what it says is to write that. */
+/* Does @text say exactly what libcurl reads? libcurl repairs many errors; an address has none. */
 static bool is_exact(CURLU *url, const char *text)
 {
 	size_t length = strlen(text);
@@ -38,10 +38,10 @@ static bool is_exact(CURLU *url, const char *text)
 
 /**
  * address_parse - parse an address
- * @url: see struct address
+ * @url: as in struct address
  * @address: out
  *
- * Return: whether it is one, without user, zone and fragment.
+ * Return: true: @url is an address, without user, zone and fragment.
  */
 bool address_parse(const char *url, struct address *address)
 {
@@ -62,7 +62,7 @@ bool address_parse(const char *url, struct address *address)
 	curl_url_cleanup(parts);
 	if (!ok || !strcmp(address->port, "0"))
 		return false;
-	if (*host == '[')	/* and a bracket at the end */
+	if (*host == '[')	/* IPv6: remove both brackets */
 		host[strlen(host) - 1] = 0;
 	strcpy(address->host, host + (*host == '['));
 	strcpy(address->path, *path ? path + 1 : path);
@@ -70,12 +70,12 @@ bool address_parse(const char *url, struct address *address)
 }
 
 /**
- * address_number - an address that no name server is asked for
- * @address: parsed
+ * address_number - convert an address with a numeric host, without a name server
+ * @address: from address_parse()
  * @number: out
  * @length: out: bytes of @number
  *
- * Return: whether its host is a number, and it has a port.
+ * Return: true: the host is a number, and the address has a port.
  */
 bool address_number(const struct address *address, struct sockaddr_storage *number,
 		    socklen_t *length)

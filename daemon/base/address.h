@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#define ADDRESS_PORT	6u	/* bytes, a final zero among them */
+#define ADDRESS_PORT	6u	/* bytes, with the final zero */
 #define ADDRESS_HOST	256u
 
 /**
- * struct address - SCHEME://HOST[:PORT][/PATH][?QUERY], each part "" if there is none
+ * struct address - SCHEME://HOST[:PORT][/PATH][?QUERY]; a part that is missing is ""
  * @scheme: in lower case
  * @host: without the brackets of IPv6
  * @port: 1 to 65535

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The clock for measurements and timeouts: CLOCK_MONOTONIC, which is never set and stops while the
- * host is suspended. Leases use CLOCK_BOOTTIME (cluster/cluster.c), which goes on.
+ * host is suspended. Leases use CLOCK_BOOTTIME (cluster/cluster.c), which runs during suspension.
  */
 #ifndef LSMEMD_CLOCK_H
 #define LSMEMD_CLOCK_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Counts by powers of two: what core and status keep and metrics tell. */
+/* Counts by powers of two. core/ and report/ keep them; the metrics show them. */
 #ifndef LSMEMD_HISTOGRAM_H
 #define LSMEMD_HISTOGRAM_H
 
@@ -8,8 +8,9 @@
 #define HISTOGRAM_BUCKETS	48u
 
 /**
- * struct histogram - how often, and how much together
- * @count: of values up to 2^index and above the one before; the last also larger
+ * struct histogram - counts of values by size, and their sum
+ * @count: of values above 2^(index - 1) and up to 2^index; the first counts 0 and 1, the last also
+ *	all larger values
  * @sum: of all values
  */
 struct histogram {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Lines on stderr: see log.h.  No allocation, no blocking, any thread. */
+/* Log lines on stderr: see log.h. Any thread may log; nothing here allocates or blocks. */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -18,8 +18,10 @@ static bool log_prefixes = true;
 static atomic_ulong log_dropped;
 
 /**
- * log_setup - say which lines are wanted
+ * log_setup - set which lines are printed
  * @level: the least important priority that is printed
+ *
+ * Context: before other threads start.
  */
 void log_setup(int level)
 {
@@ -28,8 +30,8 @@ void log_setup(int level)
 }
 
 /**
- * log_hush - what this thread says from now on is for debugging
- * @hush: or not any more
+ * log_hush - lower all lines of the calling thread to LOG_PRI_DEBUG
+ * @hush: true: from now on; false: no longer
  */
 void log_hush(bool hush)
 {
@@ -44,7 +46,7 @@ static bool log_put(const char *line, size_t length)
 		return true;
 	if (errno != ENOTSOCK)
 		return false;
-	/* A pipe that polls writable takes PIPE_BUF bytes, more than a line. */
+	/* A pipe that polls writable takes PIPE_BUF bytes without blocking; a line is shorter. */
 	if (poll(&out, 1, 0) != 1 || !(out.revents & POLLOUT))
 		return false;
 	return write(STDERR_FILENO, line, length) >= 0;
@@ -67,7 +69,7 @@ static size_t log_prefix(char *line, size_t room, int priority)
  * @priority: LOG_PRI_*
  * @format: as for printf, without the newline
  *
- * errno is afterwards what it was before: a caller may log an error and then return it.
+ * Keeps errno: a caller can log an error and then return it.
  */
 void log_line(int priority, const char *format, ...)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Lines on stderr, with the priority prefixes of sd-daemon(3) where stderr is not a terminal. Logging
- * never blocks the daemon: the journal may lie on a filesystem on the store. A line that cannot be
- * written at once is dropped and counted, and the next line that can be written tells the count.
+ * Log lines on stderr, with the priority prefixes of sd-daemon(3) if stderr is not a terminal.
+ * Logging never blocks the daemon: the journal may lie on a filesystem on the store. A line that
+ * cannot be written at once is dropped and counted; the count is logged before the next line.
  */
 #ifndef LSMEMD_LOG_H
 #define LSMEMD_LOG_H

@@ -10,18 +10,20 @@
 #include "loop.h"
 
 /**
- * loop_open - make the ring
- * @loop: the loop
- * @entries: operations that may be in flight together
+ * loop_open - set up the io_uring of a loop
+ * @loop: out
+ * @entries: most operations in flight
  *
- * Returns 0 or a negative errno.
+ * Logs why it fails.
+ *
+ * Return: 0; -EOPNOTSUPP: the kernel may drop completions; or another negative errno of the kernel.
  */
 int loop_open(struct loop *loop, unsigned int entries)
 {
 	struct io_uring_params params = {
 		.flags = IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SINGLE_ISSUER,
 	};
-	unsigned int workers[2] = { entries, 0 };	/* with bounded work; with other: as it is */
+	unsigned int workers[2] = { entries, 0 };	/* bounded; unbounded: 0 keeps the limit */
 	int err;
 
 	memset(loop, 0, sizeof(*loop));
@@ -49,7 +51,7 @@ int loop_open(struct loop *loop, unsigned int entries)
 }
 
 /**
- * loop_close - give the ring back
+ * loop_close - destroy the io_uring of a loop
  * @loop: the loop
  */
 void loop_close(struct loop *loop)
@@ -58,11 +60,12 @@ void loop_close(struct loop *loop)
 }
 
 /**
- * loop_file_add - put a file in the ring's table
+ * loop_file_add - add a file to the ring's table
  * @loop: the loop
  * @fd: the file
  *
- * Returns its index there, for IOSQE_FIXED_FILE, or a negative errno.
+ * Return: its index in the table, for IOSQE_FIXED_FILE; -EMFILE: the table is full; or another
+ * negative errno.
  */
 int loop_file_add(struct loop *loop, int fd)
 {
@@ -88,12 +91,13 @@ int loop_file_add(struct loop *loop, int fd)
 }
 
 /**
- * loop_file_remove - take a file out of the table; nothing of it is in flight
+ * loop_file_remove - remove a file from the ring's table
  * @loop: the loop
- * @index: of the file
+ * @index: of the file; no operation on it is in flight
  *
  * Removing the last file removes the table. The kernel drops its reference to a single file some
- * time later, but to all files of a table before the call returns; then the device is free.
+ * time later. It drops its references to all files of a table before the call returns, so the
+ * device is free then.
  */
 void loop_file_remove(struct loop *loop, int index)
 {
@@ -111,8 +115,10 @@ void loop_file_remove(struct loop *loop, int index)
  * @loop: the loop
  * @op: its @done is called with the result
  *
- * The caller prepares it at once (io_uring_prep_*() leaves user_data alone).
- * Never fails: when the queue is full, it is submitted.
+ * The caller must prepare the entry before the next call to the loop; io_uring_prep_*() keeps
+ * user_data. If the queue is full, this function submits it. Aborts if the kernel refuses that.
+ *
+ * Return: the entry, never NULL.
  */
 struct io_uring_sqe *loop_sqe(struct loop *loop, struct loop_op *op)
 {
@@ -122,8 +128,8 @@ struct io_uring_sqe *loop_sqe(struct loop *loop, struct loop_op *op)
 	while (!(sqe = io_uring_get_sqe(&loop->ring))) {
 		n = io_uring_submit(&loop->ring);
 		/*
-		 * The only other way is to lose an operation that its owner
-		 * waits for. -EBUSY and -EAGAIN are transient.
+		 * -EBUSY and -EAGAIN are transient. After any other error the operation would be
+		 * lost, and its owner would wait for ever.
 		 */
 		if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN) {
 			log_err("io_uring: submission fails: %s", strerror(-n));
@@ -138,8 +144,8 @@ struct io_uring_sqe *loop_sqe(struct loop *loop, struct loop_op *op)
 /**
  * loop_poll - call @op once when @fd is ready
  * @loop: the loop
- * @op: called with the events that are, or a negative errno
- * @fd: what to watch
+ * @op: its @done is called with the events that occurred, or a negative errno
+ * @fd: the descriptor to watch
  * @events: POLLIN and the like
  */
 void loop_poll(struct loop *loop, struct loop_op *op, int fd, unsigned int events)
@@ -156,7 +162,7 @@ static void cancelled(struct loop_op *op, int res)
 /**
  * loop_cancel - end a poll or a timer early
  * @loop: the loop
- * @op: its completion is -ECANCELED, or the result that was already on its way
+ * @op: completes with -ECANCELED, or with its result if that came first
  */
 void loop_cancel(struct loop *loop, struct loop_op *op)
 {
@@ -168,7 +174,7 @@ void loop_cancel(struct loop *loop, struct loop_op *op)
 /**
  * loop_timer_start - start a timer that is not running
  * @loop: the loop
- * @timer: the timer
+ * @timer: its @op.done is set
  * @ns: from now
  */
 void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t ns)
@@ -183,9 +189,10 @@ void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t ns)
  * loop_stood_still - was the loop delayed when a timer expired?
  * @timer: its completion is being handed out
  *
- * If it was, completions may be waiting that arrived in time: the ring can hand out the timer before
- * what ended after it. Callers must not charge this delay to peers.
+ * If it was, operations that ended during the delay may not have been handed out yet: the ring
+ * hands out the timer first. Callers must not charge this delay to peers.
  *
+ * Context: @timer.op.done.
  * Return: true if the timer is handed out more than LOOP_LATE_NS after it was due.
  */
 bool loop_stood_still(const struct loop_timer *timer)
@@ -194,11 +201,12 @@ bool loop_stood_still(const struct loop_timer *timer)
 }
 
 /**
- * loop_run - submit what was gathered and hand out what is complete
+ * loop_run - submit the collected operations and hand out completions
  * @loop: the loop
- * @wait: wait until at least one completion is there
+ * @wait: wait for at least one completion
  *
- * Returns the number of completions handed out, or a negative errno.
+ * Return: the number of completions handed out, or a negative errno, which was logged. A signal can
+ * end the wait: then 0 is possible.
  */
 int loop_run(struct loop *loop, bool wait)
 {

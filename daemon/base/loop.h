@@ -15,14 +15,14 @@
 
 #include <liburing.h>
 
-#define LOOP_FILES	64u	/* in the ring's table */
-#define LOOP_LATE_NS	1000000000u	/* a timer that is later means that the loop was delayed */
+#define LOOP_FILES	64u	/* entries of the ring's table of files */
+#define LOOP_LATE_NS	1000000000u	/* a timer that is later: the loop was delayed */
 
 /**
  * struct loop - an io_uring and its bookkeeping
  * @ring: the io_uring
  * @files: which entries of the ring's table of files are in use
- * @nr_files: how many are
+ * @nr_files: number of entries in use
  * @in_flight: operations submitted and not yet reaped
  */
 struct loop {
@@ -44,8 +44,8 @@ struct loop_op {
  * struct loop_timer - a one-shot timer
  * @op: set @op.done before loop_timer_start(); called with -ETIME when the timer expires,
  *	-ECANCELED when it is cancelled
- * @time: what the kernel reads
- * @due_ns: when it expires, on clock_now_ns()
+ * @time: for the kernel: ns from the start of the timer
+ * @due_ns: when it expires, by clock_now_ns()
  */
 struct loop_timer {
 	struct loop_op op;

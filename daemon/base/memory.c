@@ -10,9 +10,10 @@
 #include "memory.h"
 
 /**
- * memory_get - a buffer for I/O
- * @bytes: wanted
- * Return: NULL when there is no memory.
+ * memory_get - allocate a buffer for I/O
+ * @bytes: its size
+ *
+ * Return: the buffer, or NULL: no memory.
  */
 void *memory_get(size_t bytes)
 {
@@ -29,14 +30,14 @@ void memory_put(void *memory)
 }
 
 /**
- * memory_table - a table of zeroes, for look-ups at random places
+ * memory_table - allocate a table of zeroes, for look-ups at random places
  * @bytes: its size
  * @dense: nearly all of its pages will be used
  *
  * Only pages that are used take memory. A dense table uses huge pages if the kernel has them: most
  * of the cost of a look-up is the walk through the page table. Free it with free().
  *
- * Return: NULL if there is no memory.
+ * Return: the table, or NULL: no memory.
  */
 void *memory_table(size_t bytes, bool dense)
 {

@@ -17,8 +17,8 @@ static int notify_fd = -1;
 /**
  * notify_open - connect to $NOTIFY_SOCKET
  *
- * Returns 0 when connected or when no service manager asked for it, a negative errno
- * otherwise.
+ * Return: 0: connected, or no service manager has set the variable; -EINVAL: it names no socket; or
+ * another negative errno.
  */
 int notify_open(void)
 {
@@ -52,7 +52,8 @@ int notify_open(void)
 /**
  * notify_managed - has a service manager started the daemon?
  *
- * After notify_open().
+ * Context: after notify_open().
+ * Return: true: notify_open() has connected to it.
  */
 bool notify_managed(void)
 {
@@ -60,8 +61,10 @@ bool notify_managed(void)
 }
 
 /**
- * notify_send - tell the service manager, if there is one
+ * notify_send - send variables to the service manager, if there is one
  * @format: lines of VARIABLE=value
+ *
+ * Never blocks. A text of 512 bytes or more, or one that cannot be sent at once, is dropped.
  */
 void notify_send(const char *format, ...)
 {
@@ -79,9 +82,9 @@ void notify_send(const char *format, ...)
 }
 
 /**
- * notify_watchdog_us - how often, at the most, the manager wants WATCHDOG=1
+ * notify_watchdog_us - the watchdog timeout of the service manager
  *
- * Returns microseconds, 0 when it does not.
+ * Return: microseconds within which the manager expects WATCHDOG=1; 0: it expects none.
  */
 uint64_t notify_watchdog_us(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Rules that a test can switch off, to see that it notices: RULE(name) is true
- * in the daemon, and in tests/unit unless the test removed that rule.  Each
- * stands beside what enforces it, with the invariant's number.
+ * Rules that a test can switch off, to prove that it detects the violation. RULE(name) is true in
+ * the daemon. In tests/unit it is false if the test has switched the rule off. Each RULE() stands
+ * in the code that enforces the rule; rules.h has the number of the invariant.
  */
 #ifndef LSMEMD_RULE_H
 #define LSMEMD_RULE_H

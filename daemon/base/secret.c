@@ -11,11 +11,14 @@
 #include "secret.h"
 
 /**
- * secret_read - read a secret
- * @path: its file
+ * secret_read - read a secret from its file
+ * @path: the file
  * @secret: out
  *
- * Says itself why it fails.  Returns 0 or a negative errno.
+ * Logs why it fails.
+ *
+ * Return: 0; -EPERM: not only its owner, root or the user of the daemon, can read it, or it is no
+ * regular file; -EINVAL: its length is out of range; or another negative errno.
  */
 int secret_read(const char *path, struct secret *secret)
 {
@@ -55,11 +58,13 @@ out:
 }
 
 /**
- * secret_random - random bytes, from the kernel
+ * secret_random - get random bytes from the kernel
  * @bytes: out
- * @length: at most 256
+ * @length: bytes, at most 256
  *
- * Returns 0 or a negative errno.
+ * Logs an error.
+ *
+ * Return: 0 or -EIO.
  */
 int secret_random(uint8_t *bytes, size_t length)
 {

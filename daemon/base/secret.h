@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Secrets that two hosts share, each in a file that only its owner can read; random bytes. */
+/* Secrets that two hosts share, each in a file that only its owner can read; and random bytes. */
 #ifndef LSMEMD_SECRET_H
 #define LSMEMD_SECRET_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define SECRET_MIN	16u
+#define SECRET_MIN	16u	/* bytes */
 #define SECRET_MAX	4096u
 
 /**
  * struct secret - the content of a secret's file
- * @length: bytes at @bytes, SECRET_MIN to SECRET_MAX; all of them count
- * @bytes: the secret itself
+ * @length: bytes of the secret, SECRET_MIN to SECRET_MAX; a newline at the end is a part of it
+ * @bytes: the secret
  */
 struct secret {
 	size_t length;

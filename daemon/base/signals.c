@@ -12,8 +12,8 @@
 #include "signals.h"
 
 /**
- * signals_poll - take the signals that have come, without waiting
- * @signals: out
+ * signals_poll - read the pending signals, without waiting
+ * @signals: updated
  */
 void signals_poll(struct signals *signals)
 {
@@ -42,11 +42,12 @@ static void signals_done(struct loop_op *op, int res)
 }
 
 /**
- * signals_open - from now on signals come through the loop
+ * signals_open - deliver signals through the loop from now on
  * @signals: out
  * @loop: the loop
  *
- * Returns 0 or a negative errno.
+ * Context: before other threads start: they must inherit the signal mask.
+ * Return: 0 or a negative errno.
  */
 int signals_open(struct signals *signals, struct loop *loop)
 {
@@ -70,8 +71,8 @@ int signals_open(struct signals *signals, struct loop *loop)
 }
 
 /**
- * signals_close - give the descriptor back; the loop is closed already
- * @signals: the signals
+ * signals_close - close the signalfd
+ * @signals: the signals; their loop is closed already
  */
 void signals_close(struct signals *signals)
 {

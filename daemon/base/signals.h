@@ -10,11 +10,11 @@
 /**
  * struct signals - requests that arrived as signals
  * @op: the poll of @fd
- * @loop: that polls it
+ * @loop: polls @fd
  * @fd: a signalfd
- * @stop: how often SIGTERM or SIGINT arrived
- * @dump: SIGUSR1 arrived; cleared by the code that writes the status
- * @reload: SIGHUP arrived; cleared by the code that reads the configuration
+ * @stop: number of SIGTERM and SIGINT that arrived
+ * @dump: SIGUSR1 arrived; the code that writes the status clears it
+ * @reload: SIGHUP arrived; the code that reads the configuration clears it
  */
 struct signals {
 	struct loop_op op;

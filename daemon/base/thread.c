@@ -9,7 +9,7 @@
 #define PR_SET_IO_FLUSHER 57
 #endif
 
-#define STACK_BYTES	(256u << 10)	/* it is locked in memory */
+#define STACK_BYTES	(256u << 10)	/* small: all of it is locked in memory */
 
 /**
  * thread_start - start a thread
@@ -17,9 +17,9 @@
  * @run: must call thread_begin() first
  * @context: for @run
  *
- * The thread inherits the signal mask of its maker: all blocked.
+ * The thread inherits the signal mask of the caller, which blocks the signals of signals_open().
  *
- * Returns 0 or a negative errno.
+ * Return: 0 or a negative errno.
  */
 int thread_start(pthread_t *thread, void *(*run)(void *context), void *context)
 {
@@ -39,10 +39,12 @@ int thread_start(pthread_t *thread, void *(*run)(void *context), void *context)
 }
 
 /**
- * thread_begin - the first thing that a thread does
+ * thread_begin - mark the calling thread as one that completes I/O
  *
- * The daemon's main thread does the same: a thread that waits for I/O to a filesystem on the store
- * could never end, nor could the daemon.
+ * Memory allocations of such a thread do not wait for writeback, which would wait for the daemon if
+ * a filesystem lies on the store. prepare() does the same for the main thread.
+ *
+ * Context: the first call of a thread.
  */
 void thread_begin(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Threads beside the loop's. Like the loop's thread they can be below a filesystem that lies on the
- * store: their memory is locked, and they never wait for writeback to free memory.
+ * Threads beside the main thread. Like that one they can be below a filesystem on the store: their
+ * memory is locked, and their memory allocations never wait for writeback.
  */
 #ifndef LSMEMD_THREAD_H
 #define LSMEMD_THREAD_H
