@@ -18,21 +18,21 @@
 
 #define KEYS		"/lsmem/stores/"
 #define NS_PER_S	((uint64_t)1000000000)
-#define STEP_US		250000u
-#define SLACK_S		5u		/* etcd takes its time to end a lease */
+#define STEP_US		250000u		/* between attempts */
+#define SLACK_S		5u		/* etcd may end a lease so much later */
 #define TERM_MAX	(UINT64_MAX >> 1)
 
 /**
- * struct seen - what there is in etcd
- * @owner: the key of the owner
- * @term: the key of the term
+ * struct seen - the owner and the term, as etcd has them
+ * @owner: the owner's key; its @revision is 0 if there is no owner
+ * @term: the key with the term
  * @host: of the owner
- * @boot: of the owner's host
+ * @boot: id of the boot of the owner's host
  * @pid: of the owner
  * @seconds: length of the owner's lease
  * @cut: the host that fenced the owner; "": none
  * @number: the owner's term
- * @highest: the store's term
+ * @highest: the store's term; 0: it never had an owner
  */
 struct seen {
 	struct etcd_value owner, term;
@@ -52,7 +52,7 @@ static uint64_t now_ns(void)
 
 /* ---- What is in etcd --------------------------------------------------- */
 
-/* As a name of a host may be in lsmemd.conf(5): nothing that JSON would quote. */
+/* Replace all but the characters of a host name in lsmemd.conf(5): JSON need not quote them. */
 static void clean_text(char *text)
 {
 	for (; *text; text++)
@@ -76,7 +76,7 @@ static int64_t number(struct json_object *json, const char *key)
 	return json_object_object_get_ex(json, key, &value) ? json_object_get_int64(value) : 0;
 }
 
-/* Of an owner that does not make sense, no more is known than that there is one. */
+/* Parse the owner. If its text is not valid, the store has an owner, but nothing is known of it. */
 static void read_owner(struct seen *seen)
 {
 	struct json_object *json = json_tokener_parse(seen->owner.text);
@@ -93,7 +93,7 @@ static void read_owner(struct seen *seen)
 			(unsigned int)seconds : ETCD_LEASE_MAX;
 }
 
-/* As read_owner() reads it. */
+/* The text that read_owner() parses. */
 static void write_owner(char text[ETCD_TEXT_BYTES], const struct seen *who)
 {
 	snprintf(text, ETCD_TEXT_BYTES,
@@ -102,7 +102,7 @@ static void write_owner(char text[ETCD_TEXT_BYTES], const struct seen *who)
 		 *who->cut ? ",\"cut\":\"" : "", who->cut, *who->cut ? "\"" : "");
 }
 
-/* Members of a term that the store has not reached were written by no owner. */
+/* Parse the members. No owner can have written those of a term above @highest. */
 static int read_members(struct cluster *c, const struct etcd_value *value, uint64_t highest)
 {
 	char error[MEMBERS_ERROR_BYTES];
@@ -128,7 +128,7 @@ static int look(struct cluster *c, struct seen *seen)
 	int err;
 
 	memset(seen, 0, sizeof(*seen));
-	/* Before the term, which is no lower than that of what was written before. */
+	/* Read the members before the term: then their term is not above it. */
 	err = etcd_get(&c->etcd, c->members_key, &members);
 	if (!err)
 		err = etcd_get(&c->etcd, c->owner, &seen->owner);
@@ -151,7 +151,7 @@ static int look(struct cluster *c, struct seen *seen)
 
 /* ---- Taking a store ---------------------------------------------------- */
 
-/* The store has no owner, or a dead daemon of this host is its owner. */
+/* Become the owner. The store has no owner, or its owner is a dead daemon of this host. */
 static int take(struct cluster *c, const struct seen *seen, uint64_t above)
 {
 	struct seen we = {
@@ -182,8 +182,8 @@ static int take(struct cluster *c, const struct seen *seen, uint64_t above)
 }
 
 /*
- * The owner cannot renew any more, and will know soon: its key goes with a lease that is as
- * long as its own, whatever becomes of us meanwhile.
+ * Fence the owner: attach its key to a new lease as long as its own. The owner cannot renew any
+ * more, and its key ends with the new lease even if this daemon ends before.
  */
 static int cut_off(struct cluster *c, struct seen *seen)
 {
@@ -204,17 +204,17 @@ static int cut_off(struct cluster *c, struct seen *seen)
 		return err;
 	log_notice("etcd: host %s is cut off from the store, and may believe for up to %u s that it is not",
 		   seen->host, seen->seconds);
-	(void)etcd_revoke(&c->etcd, seen->owner.lease);	/* it hears of it sooner */
+	(void)etcd_revoke(&c->etcd, seen->owner.lease);	/* its next renewal fails */
 	return 0;
 }
 
 /**
- * struct wait - waiting for the end of an owner, or for etcd
- * @end_ns: when it is given up
- * @revision: of the owner's key: which owner
- * @since_ns: since when this owner is waited for
+ * struct wait - the wait for the end of an owner's lease, or for an answer of etcd
+ * @end_ns: when the wait ends, by CLOCK_BOOTTIME
+ * @revision: of the owner's key: identifies the owner; 0: none yet
+ * @since_ns: when the wait for this owner began
  * @first: seconds that its lease had left then
- * @said: it was logged that etcd does not answer
+ * @said: the log has that etcd does not answer
  */
 struct wait {
 	uint64_t end_ns;
@@ -224,7 +224,7 @@ struct wait {
 	bool said;
 };
 
-/* Returns -EBUSY if the lease is longer than it would be without a renewal, else -EAGAIN. */
+/* Return: -EBUSY: the owner has renewed its lease; -EAGAIN: it may be dead; or an error of etcd. */
 static int wait_for_owner(struct cluster *c, const struct seen *seen, struct wait *wait)
 {
 	uint64_t now = now_ns();
@@ -241,7 +241,7 @@ static int wait_for_owner(struct cluster *c, const struct seen *seen, struct wai
 		log_notice("etcd: host %s owns the store, term %" PRIu64 "; waiting for the end of its lease, %u s",
 			   seen->host, seen->number, left);
 	}
-	/* etcd may be a little late to end what has run out. */
+	/* etcd may end the lease a little late. */
 	if (left <= 1 || left + (now - wait->since_ns) / NS_PER_S <= wait->first + 1)
 		return -EAGAIN;
 	log_err("etcd: host %s owns the store, term %" PRIu64 ", and is alive: stop lsmemd there; if it cannot be reached, take the store over: see --take-over in lsmemd(8)",
@@ -249,14 +249,14 @@ static int wait_for_owner(struct cluster *c, const struct seen *seen, struct wai
 	return -EBUSY;
 }
 
-/* A daemon of this host that was killed: it need not be waited for. */
+/* Was the owner a daemon of this boot of this host, and has its process ended? */
 static bool has_died(const struct cluster *c, const struct seen *seen)
 {
 	return !*seen->cut && !strcmp(seen->host, c->host) && !strcmp(seen->boot, c->boot) &&
 	       seen->pid > 0 && kill(seen->pid, 0) && errno == ESRCH;
 }
 
-/* Returns 0: it is ours; -EAGAIN, -EHOSTUNREACH: try again; or what cluster_claim() returns. */
+/* Return: 0: done; -EAGAIN, -EHOSTUNREACH: try again; or another error of cluster_claim(). */
 static int try_claim(struct cluster *c, const struct cluster_claim *claim, uint64_t above,
 		     struct wait *wait)
 {
@@ -266,7 +266,7 @@ static int try_claim(struct cluster *c, const struct cluster_claim *claim, uint6
 	if (err || claim->look)
 		return err;
 	if (c->lease && seen.owner.lease == c->lease) {
-		c->term = seen.number;		/* it was done, and the answer was lost */
+		c->term = seen.number;		/* take() succeeded, and its answer was lost */
 		return 0;
 	}
 	if (!seen.owner.revision || (claim->alone && has_died(c, &seen)))
@@ -306,7 +306,7 @@ static int keep_trying(struct cluster *c, const struct cluster_claim *claim, uin
 
 /* ---- Keeping it -------------------------------------------------------- */
 
-/* Ours from @from_ns on, for what etcd has granted, less what clocks may differ by. */
+/* Own the store for four fifths of the granted time: the rest is for clocks that differ. */
 static void extend(struct cluster *c, uint64_t from_ns)
 {
 	atomic_store(&c->until_ns, from_ns + c->seconds * NS_PER_S / 5 * 4);
@@ -335,8 +335,9 @@ static int renew(struct cluster *c)
 	if (!err)
 		err = etcd_get(&c->etcd, c->owner, &seen.owner);
 	/*
-	 * A member that does not know yet that another leads renews what the other lets run
-	 * out (etcd before 3.4.31 and 3.5.13).  Keys are read by a quorum.
+	 * A member of etcd that does not know the new leader yet may renew a lease that the leader
+	 * lets expire (etcd before 3.4.31 and 3.5.13). A quorum answers the read of the key, so its
+	 * Raft term is current: if the renewal has another one, it does not count.
 	 */
 	if (!err && c->etcd.raft_term != raft_term) {
 		snprintf(c->etcd.why, sizeof(c->etcd.why), "an election just now");
@@ -363,7 +364,7 @@ static bool same(const struct members *a, const struct members *b)
 	       !memcmp(a->member, b->member, sizeof(a->member));
 }
 
-/* Only the next renewal tells that the store is not ours any more. */
+/* Write the members. This fails if another host owns the store; the next renewal finds that out. */
 static void put_members(struct cluster *c)
 {
 	char term[24], text[MEMBERS_TEXT_BYTES];
@@ -402,7 +403,7 @@ static void *keep(void *context)
 
 	thread_begin();
 	while (err != -ENOENT) {
-		/* Five times while it runs; when there is no answer, five times as often. */
+		/* Renew five times during a lease; after a failure, five times as often. */
 		wait_ns = c->seconds * NS_PER_S / 5 / (err ? 5 : 1);
 		clock_gettime(CLOCK_MONOTONIC, &next);
 		if (!err && atomic_load(&c->stale))
@@ -421,9 +422,13 @@ static void *keep(void *context)
 }
 
 /**
- * cluster_members - where the backups are, for etcd to know
+ * cluster_members - set the members that etcd should have
  * @cluster: open, or zero; without a claim nothing is written
- * @members: and the term of the cluster; behind them all is zero
+ * @members: with the term of @cluster; unused bytes are zero
+ *
+ * Does not wait: the thread writes them.
+ *
+ * Context: the main thread.
  */
 void cluster_members(struct cluster *cluster, const struct members *members)
 {
@@ -438,10 +443,13 @@ void cluster_members(struct cluster *cluster, const struct members *members)
 }
 
 /**
- * cluster_holds - may anything be acknowledged, or written?
- * @cluster: open, or zero; where nothing was claimed, always
+ * cluster_holds - does this daemon own the store now?
+ * @cluster: open, or zero
  *
- * What was durable before this call may be told after it, even if much later.
+ * Bytes that were durable before this call may be acknowledged after it, even if much later.
+ *
+ * Context: any thread.
+ * Return: true: the daemon owns the store, or it has claimed none.
  */
 bool cluster_holds(const struct cluster *cluster)
 {
@@ -449,7 +457,7 @@ bool cluster_holds(const struct cluster *cluster)
 }
 
 /**
- * cluster_tell - what there is to tell
+ * cluster_tell - get the figures of the ownership
  * @cluster: open, or zero
  * @figures: out
  */
@@ -465,10 +473,12 @@ void cluster_tell(const struct cluster *cluster, struct cluster_figures *figures
 }
 
 /**
- * cluster_why - why it may not be ours any more
+ * cluster_why - tell why the daemon may not own the store any more
  * @cluster: open
  * @text: out
  * @room: bytes at @text
+ *
+ * Context: any thread; takes @cluster->lock.
  */
 void cluster_why(struct cluster *cluster, char *text, size_t room)
 {
@@ -479,8 +489,10 @@ void cluster_why(struct cluster *cluster, char *text, size_t room)
 }
 
 /**
- * cluster_tick - tell the operator what has changed
+ * cluster_tick - log that renewals fail, or succeed again
  * @cluster: open, or zero
+ *
+ * Context: the main thread, every second or so.
  */
 void cluster_tick(struct cluster *cluster)
 {
@@ -503,11 +515,13 @@ void cluster_tick(struct cluster *cluster)
 /* ---- Life -------------------------------------------------------------- */
 
 /**
- * cluster_open - get ready
- * @cluster: out; zero, if there is no cluster
- * @options: stays until cluster_close()
+ * cluster_open - prepare the client of etcd
+ * @cluster: out
+ * @options: must stay until cluster_close()
  *
- * Says itself why it fails.  Returns 0 or a negative errno.
+ * Asks etcd nothing yet. Logs why it fails.
+ *
+ * Return: 0 or a negative errno, as etcd_open().
  */
 int cluster_open(struct cluster *cluster, const struct cluster_options *options)
 {
@@ -536,7 +550,7 @@ int cluster_open(struct cluster *cluster, const struct cluster_options *options)
 	return 0;
 }
 
-/* Bounded by etcd_bound_ms(), twice. */
+/* Give the ownership back: end the call under way, a second or so, and revoke the lease. */
 static void release(struct cluster *c)
 {
 	if (!c->term)
@@ -555,14 +569,17 @@ static void release(struct cluster *c)
 }
 
 /**
- * cluster_claim - own a store
- * @cluster: open, or zero; if it owns another one, it gives that back
- * @claim: which, and how
+ * cluster_claim - become the owner of a store
+ * @cluster: open, or zero: then nothing is done. If it owns another store, it gives that back
+ * @claim: which store, and how
  *
- * What etcd knew of its backups is in @cluster->members then, also of one that is only looked at.
- * From then on a thread renews the lease.  Says itself why it fails.  Returns 0, of a daemon
- * without a cluster too; -EBUSY: another owner is alive; -EHOSTUNREACH: etcd does not answer;
- * -EBADMSG: what is there makes no sense; or what @claim->progress returned.
+ * Fills @cluster->members from etcd, also if @claim->look only reads them. After a claim a thread
+ * renews the lease. Logs why it fails.
+ *
+ * Context: the main thread; may sleep for more than twice the owner's lease.
+ * Return: 0; -EBUSY: another owner is alive, or the store does not become free; -EHOSTUNREACH: etcd
+ * does not answer; -EBADMSG: a key has an invalid value; another error that @claim->progress or
+ * thread_start() returned.
  */
 int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
 {
@@ -597,8 +614,10 @@ int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
 }
 
 /**
- * cluster_close - give back what is owned; nothing is in flight any more
+ * cluster_close - give the ownership back and close the client
  * @cluster: open, or zero
+ *
+ * Context: no write to a backup is in flight any more; waits for the thread.
  */
 void cluster_close(struct cluster *cluster)
 {

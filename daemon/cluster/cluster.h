@@ -4,16 +4,16 @@
  *
  *	/lsmem/stores/UUID/owner	JSON: the owner; deleted with the owner's lease
  *	/lsmem/stores/UUID/term	a number; stays, and only rises
- *	/lsmem/stores/UUID/members	JSON: where the store's backups are (members.h); stays
+ *	/lsmem/stores/UUID/members	JSON: the store's backups (members.h); stays
  *
  * One transaction takes the store and raises the term. So no two owners ever have the same term,
  * and if two daemons want the store at the same time, one gets it.
  *
- * The owner trusts its ownership until @until_ns: the time just before it asked for the lease or the
- * renewal, plus what etcd granted, less a fifth. So it stops before etcd lets another daemon in,
- * whatever delays an answer. The clock, CLOCK_BOOTTIME, goes on while the process or the machine is
- * suspended. The owner reads the clock after the I/O that makes something durable, and before it
- * acknowledges it.
+ * The owner trusts its ownership until @until_ns: the time just before it asked for the lease or
+ * the renewal, plus four fifths of the time that etcd granted. So it stops before etcd lets another
+ * daemon in, however late an answer is. The clock, CLOCK_BOOTTIME, runs while the process or the
+ * machine is suspended. The owner reads the clock after the I/O that makes bytes durable, and
+ * before it acknowledges them.
  *
  * A renewal counts if the lease is alive and the owner's key is still attached to it. A daemon that
  * takes the store over attaches that key to a lease of the same length, which is never renewed, and
@@ -23,7 +23,8 @@
  * attached to its lease and the term is its own. A failed write is repeated after each renewal;
  * nothing waits for it or depends on it.
  *
- * A thread renews the lease and writes the members. The daemon waits for it in cluster_close() only.
+ * A thread renews the lease and writes the members. The daemon waits for this thread only when it
+ * gives the ownership back.
  */
 #ifndef LSMEMD_CLUSTER_H
 #define LSMEMD_CLUSTER_H
@@ -51,10 +52,10 @@ struct cluster_options {
 };
 
 /**
- * struct cluster_figures - for the status and the metrics
+ * struct cluster_figures - figures for the status and the metrics
  * @host: this host's name in etcd; NULL: no cluster is configured
  * @term: of this daemon's ownership
- * @left_ns: time until the ownership ends unless the lease is renewed
+ * @left_ns: time until the ownership ends if the lease is not renewed
  * @failures: calls to etcd without an answer
  * @stale: etcd does not have the newest list of the backups yet
  */
@@ -65,32 +66,32 @@ struct cluster_figures {
 };
 
 /**
- * struct cluster - what this daemon has in etcd
+ * struct cluster - the ownership of a store, and its keys in etcd
  * @options: NULL: no cluster is configured, and the daemon owns its store
  * @etcd: the client; only the thread uses it while the thread runs
  * @host: this host's name
  * @boot: id of this boot of the host
- * @owner: key of the owner
- * @term_key: key of the term
- * @members_key: key of the members
- * @term: of this daemon's ownership; 0: it has none, and what follows does not matter
+ * @owner: name of the owner's key
+ * @term_key: name of the key with the term
+ * @members_key: name of the key with the members
+ * @term: of this daemon's ownership; 0: it owns no store
  * @known: etcd knew the store before, so former owners may be fenced. Otherwise the holder of its
  *	backups may be a daemon without a cluster
- * @lease: id of this daemon's lease
- * @seconds: its length
- * @asked_ns: when it was asked for, by CLOCK_BOOTTIME
- * @thread: renews until @etcd is stopped
+ * @lease: id of this daemon's lease; 0: none
+ * @seconds: length of the lease, the shortest that etcd has granted
+ * @asked_ns: when the daemon asked for the lease, by CLOCK_BOOTTIME
+ * @thread: renews the lease and writes the members until @etcd is stopped
  * @wake: posted when the thread has something to do
- * @until_ns: until then the daemon owns the store, by CLOCK_BOOTTIME
+ * @until_ns: the daemon owns the store until then, by CLOCK_BOOTTIME
  * @failures: calls without an answer
  * @failing: the last renewal failed
- * @told: @failing was logged
+ * @told: the last @failing that was logged
  * @lock: protects @why and @wanted
- * @why: the last renewal failed
+ * @why: why the last renewal failed
  * @members: as they were in etcd when the store was claimed
- * @wanted: as they are to be
+ * @wanted: the members that etcd should have
  * @stale: etcd does not have @wanted yet
- * @members_failed: the error that was logged last, of writing them
+ * @members_failed: error of the last attempt to write the members, a negative errno; the thread's
  */
 struct cluster {
 	const struct cluster_options *options;
@@ -119,9 +120,9 @@ struct cluster {
  * @uuid: of the store, as text
  * @above: the term must be higher than this
  * @look: do not claim the store; only read @members, whatever daemon owns it
- * @take_over: also from an owner that is alive
- * @alone: this host's kernel knows no daemon that serves the store: if the owner was on this
- *	host, and its process is gone, the claim need not wait for its lease
+ * @take_over: fence an owner that is alive
+ * @alone: this host's kernel knows no daemon that serves the store. If the owner was on this host
+ *	and its process has ended, the claim does not wait for the end of its lease
  * @progress: as in struct backup_options
  */
 struct cluster_claim {

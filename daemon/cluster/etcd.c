@@ -17,7 +17,7 @@
 
 #define REQUEST_BYTES	16384u
 #define PEM_BYTES	(1u << 20)	/* longest file of certificates */
-#define DEPTH		16		/* of an answer */
+#define DEPTH		16		/* most levels of JSON in an answer */
 #define GRPC_NOT_FOUND	5
 
 /* ---- Requests ---------------------------------------------------------- */
@@ -27,7 +27,7 @@ static size_t take(char *data, size_t size, size_t nr, void *context)
 	struct etcd *e = context;
 
 	if (size * nr > sizeof(e->answer) - e->used)
-		return 0;	/* ends it with an error */
+		return 0;	/* libcurl ends the request with CURLE_WRITE_ERROR */
 	memcpy(e->answer + e->used, data, size * nr);
 	e->used += size * nr;
 	return size * nr;
@@ -54,7 +54,7 @@ static struct json_object *parse(const struct etcd *e)
 	return answer;
 }
 
-/* Numbers of 64 bits are strings, and those that are 0 are left out. */
+/* The gateway sends numbers of 64 bits as strings, and leaves out numbers that are 0. */
 static int64_t number(struct json_object *answer, const char *path)
 {
 	struct json_object *value;
@@ -85,7 +85,7 @@ static int ask_one(struct etcd *e, const char *url, const char *what, const char
 	curl_easy_getinfo(e->curl, CURLINFO_RESPONSE_CODE, &status);
 	*answer = parse(e);
 	e->raft_term = number(*answer, "/header/raft_term") + number(*answer, "/result/header/raft_term");
-	/* Without it, it is not etcd that has answered. */
+	/* Every answer of etcd has a Raft term. */
 	if (status == 200 && e->raft_term)
 		return 0;
 	snprintf(e->why, sizeof(e->why), "%s: status %ld: %.128s", url, status,
@@ -97,7 +97,10 @@ static int ask_one(struct etcd *e, const char *url, const char *what, const char
 	return gone ? -ENOENT : -EHOSTUNREACH;
 }
 
-/* The caller gives *@answer back.  -ENOENT is an answer: there is no such lease. */
+/*
+ * Send a request. The caller puts *@answer.
+ * Return: 0; -ENOENT: etcd answers that there is no such lease; -EHOSTUNREACH: no answer.
+ */
 static int ask(struct etcd *e, const char *what, const char *request, struct json_object **answer)
 {
 	unsigned int tries;
@@ -123,7 +126,7 @@ static int no_sense(struct etcd *e, const char *what)
 
 /* ---- Leases ------------------------------------------------------------ */
 
-/* Asks about @lease: @ttl_path and @id_path are where the answer has them. */
+/* Send a request about @lease. The answer has its length at @ttl_path and its id at @id_path. */
 static int ask_lease(struct etcd *e, const char *what, int64_t lease, const char *ttl_path,
 		     const char *id_path, int64_t *seconds)
 {
@@ -149,7 +152,7 @@ static int ask_lease(struct etcd *e, const char *what, int64_t lease, const char
  * @lease: out: its id
  * @granted: out: the length that etcd grants, in seconds
  *
- * Returns 0 or -EHOSTUNREACH: no answer, @etcd->why says more.
+ * Return: 0; -EHOSTUNREACH: no answer, @etcd->why tells why.
  */
 int etcd_grant(struct etcd *etcd, unsigned int seconds, int64_t *lease, unsigned int *granted)
 {
@@ -172,12 +175,12 @@ int etcd_grant(struct etcd *etcd, unsigned int seconds, int64_t *lease, unsigned
 }
 
 /**
- * etcd_renew - let a lease run from now on
+ * etcd_renew - renew a lease
  * @etcd: the client
  * @lease: the lease
- * @granted: out: seconds, from some time during the call
+ * @granted: out: its length in seconds, from some time during the call
  *
- * Returns 0, -ENOENT: it has run out or was revoked, or -EHOSTUNREACH: no answer.
+ * Return: 0; -ENOENT: it has expired or was revoked; -EHOSTUNREACH: no answer.
  */
 int etcd_renew(struct etcd *etcd, int64_t lease, unsigned int *granted)
 {
@@ -191,12 +194,12 @@ int etcd_renew(struct etcd *etcd, int64_t lease, unsigned int *granted)
 }
 
 /**
- * etcd_left - how long a lease runs, if it is not renewed
+ * etcd_left - read the time that a lease has left
  * @etcd: the client
  * @lease: the lease
- * @seconds: out; 0: it has run out
+ * @seconds: out; 0: it has expired
  *
- * Returns 0 or -EHOSTUNREACH: no answer.
+ * Return: 0; -EHOSTUNREACH: no answer.
  */
 int etcd_left(struct etcd *etcd, int64_t lease, unsigned int *seconds)
 {
@@ -209,11 +212,11 @@ int etcd_left(struct etcd *etcd, int64_t lease, unsigned int *seconds)
 }
 
 /**
- * etcd_revoke - end a lease, and the keys that go with it
+ * etcd_revoke - end a lease, and delete the keys that are attached to it
  * @etcd: the client
  * @lease: the lease
  *
- * Returns 0, also if it has ended already, or -EHOSTUNREACH: no answer.
+ * Return: 0, also if it has ended already; -EHOSTUNREACH: no answer.
  */
 int etcd_revoke(struct etcd *etcd, int64_t lease)
 {
@@ -257,12 +260,14 @@ static bool decode(char text[ETCD_TEXT_BYTES], struct json_object *value)
 }
 
 /**
- * etcd_get - read a key, as it is now
+ * etcd_get - read a key
  * @etcd: the client
- * @key: shorter than ETCD_TEXT_BYTES
+ * @key: its name, shorter than ETCD_TEXT_BYTES
  * @value: out
  *
- * Returns 0, or -EHOSTUNREACH: no answer.
+ * A quorum of etcd's members answers, so the value is the newest.
+ *
+ * Return: 0; -EHOSTUNREACH: no answer.
  */
 int etcd_get(struct etcd *etcd, const char *key, struct etcd_value *value)
 {
@@ -286,7 +291,10 @@ int etcd_get(struct etcd *etcd, const char *key, struct etcd_value *value)
 	return err;
 }
 
-/* Returns 0, -EAGAIN: nothing was done, as the comparison says, or -EHOSTUNREACH. */
+/*
+ * Send a transaction. Return: 0; -EAGAIN: a condition is not met, or there is no such lease;
+ * nothing was changed; -EHOSTUNREACH: no answer.
+ */
 static int transact(struct etcd *e, const char *compare, const char *success)
 {
 	char request[REQUEST_BYTES + 64];
@@ -306,11 +314,11 @@ static int transact(struct etcd *e, const char *compare, const char *success)
 /**
  * etcd_put - change keys in one transaction, unless they have changed meanwhile
  * @etcd: the client
- * @puts: the changes; all fit into REQUEST_BYTES
- * @nr: how many
+ * @puts: the changes; the request must fit into REQUEST_BYTES
+ * @nr: number of changes
  *
- * Returns 0, -EAGAIN: nothing was changed, as some key is not what was seen, or a lease has
- * run out; or -EHOSTUNREACH: no answer, it may have been done or not.
+ * Return: 0; -EAGAIN: nothing was changed, because a key does not have its revision @seen or a
+ * lease has expired; -EHOSTUNREACH: no answer, and the keys may have been changed or not.
  */
 int etcd_put(struct etcd *etcd, const struct etcd_put *puts, unsigned int nr)
 {
@@ -337,9 +345,10 @@ int etcd_put(struct etcd *etcd, const struct etcd_put *puts, unsigned int nr)
  * @key: its name
  * @text: its new value, shorter than ETCD_TEXT_BYTES; the key is attached to no lease
  * @guards: the conditions
- * @nr: how many
+ * @nr: number of conditions
  *
- * Returns as etcd_put() does.
+ * Return: 0; -EAGAIN: a condition is not met, and nothing was changed; -EHOSTUNREACH: no answer,
+ * and the key may have been changed or not.
  */
 int etcd_put_guarded(struct etcd *etcd, const char *key, const char *text,
 		     const struct etcd_guard *guards, unsigned int nr)
@@ -368,7 +377,7 @@ int etcd_put_guarded(struct etcd *etcd, const char *key, const char *text,
 
 /* ---- Life -------------------------------------------------------------- */
 
-/* curl keeps a copy. */
+/* Give libcurl a file of certificates, or the private key: libcurl copies its content. */
 static int give_pem(struct etcd *e, CURLoption option, const char *path)
 {
 	struct curl_blob blob = { .flags = CURL_BLOB_COPY };
@@ -398,11 +407,14 @@ static int give_pem(struct etcd *e, CURLoption option, const char *path)
 }
 
 /**
- * etcd_open - get ready to ask; nothing is asked yet
+ * etcd_open - set up a client
  * @etcd: out
- * @options: where; stays until etcd_close()
+ * @options: how to reach etcd; must stay until etcd_close()
  *
- * Says itself why it fails.  Returns 0 or a negative errno.
+ * Reads the files of @options; sends nothing yet. Logs why it fails.
+ *
+ * Return: 0; -ENOMEM; -EFBIG: a file is too long; -EOPNOTSUPP: libcurl takes no certificates from
+ * memory; or a negative errno of reading a file.
  */
 int etcd_open(struct etcd *etcd, const struct etcd_options *options)
 {
@@ -438,7 +450,7 @@ int etcd_open(struct etcd *etcd, const struct etcd_options *options)
 }
 
 /**
- * etcd_close - give back what etcd_open() took
+ * etcd_close - free what etcd_open() has allocated
  * @etcd: the client
  */
 void etcd_close(struct etcd *etcd)
@@ -448,9 +460,11 @@ void etcd_close(struct etcd *etcd)
 }
 
 /**
- * etcd_stop - have the call under way end within a second or so
- * @etcd: the client; from any thread
- * @stop: or let there be calls again
+ * etcd_stop - end the call under way within a second or so, and fail later ones
+ * @etcd: the client
+ * @stop: false: allow calls again
+ *
+ * Context: any thread.
  */
 void etcd_stop(struct etcd *etcd, bool stop)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What lsmemd asks of etcd (v3), through the JSON gateway that every etcd has: libcurl
- * brings the requests there, one at a time, to the endpoints in turn until one answers.
+ * A client of etcd (v3). It uses the JSON gateway that every etcd has. libcurl sends the requests,
+ * one at a time, to one endpoint after the other until one answers.
  *
- * Every call ends within a fifth of the lease, or soon after etcd_stop().  Whatever answers is
- * not trusted: more than ETCD_ANSWER_BYTES, no JSON, or not what was asked for is no answer.
- * Names are not looked up and files are read by etcd_open() only: nothing here may wait for
- * a filesystem, which may lie on the store.
+ * Every call ends within a fifth of the lease, or soon after etcd_stop(). Answers are not trusted:
+ * one that is longer than ETCD_ANSWER_BYTES, is no JSON or lacks a part does not count. The client
+ * resolves no names, and only etcd_open() reads files: the other calls must not wait for a
+ * filesystem, which may lie on the store.
  */
 #ifndef LSMEMD_ETCD_H
 #define LSMEMD_ETCD_H
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define ETCD_ANSWER_BYTES	(64u << 10)
-#define ETCD_TEXT_BYTES		5120u	/* longest value that is believed */
+#define ETCD_TEXT_BYTES		5120u	/* longest value, with a final zero */
 #define ETCD_WHY_BYTES		256u
 
 #define ETCD_URLS		7u
@@ -29,11 +29,11 @@
 /**
  * struct etcd_options - how to reach etcd
  * @urls: its endpoints
- * @nr_urls: how many; 0: no cluster is configured
+ * @nr_urls: number of endpoints; 0: no cluster is configured
  * @lease: length of a lease, in seconds
  * @ca: file of the certificate authority, PEM; "": none
  * @cert: file of this client's certificate, PEM; "": none
- * @key: file of its key, PEM; "": none
+ * @key: file of this client's private key, PEM; "": none
  */
 struct etcd_options {
 	char urls[ETCD_URLS][ETCD_URL_BYTES];
@@ -47,12 +47,12 @@ struct etcd_options {
  * @curl: libcurl's handle
  * @options: how to reach etcd
  * @current: the endpoint that answered last
- * @timeout_ms: for the answer of an endpoint
+ * @timeout_ms: for the answer of one endpoint
  * @answer: the last answer
- * @used: bytes of it
- * @why: the last call had no answer: the reason
+ * @used: bytes of @answer
+ * @why: why the last call had no answer
  * @raft_term: Raft term of the last answer
- * @stop: calls end without an answer from now on
+ * @stop: calls end without an answer; any thread may set it
  */
 struct etcd {
 	void *curl;
@@ -67,9 +67,9 @@ struct etcd {
 };
 
 /**
- * struct etcd_value - what a key has
+ * struct etcd_value - a key as it is in etcd
  * @revision: of its last change; 0: there is no such key
- * @lease: that the key is attached to; 0: none
+ * @lease: the lease that the key is attached to; 0: none
  * @text: the value
  */
 struct etcd_value {
@@ -78,11 +78,11 @@ struct etcd_value {
 };
 
 /**
- * struct etcd_put - a key to be changed
+ * struct etcd_put - a change of a key
  * @key: its name
  * @text: its new value
  * @seen: the revision that it must still have; 0: it must not exist
- * @lease: to attach the key to; 0: none
+ * @lease: the lease to attach the key to; 0: none
  */
 struct etcd_put {
 	const char *key, *text;
@@ -90,8 +90,8 @@ struct etcd_put {
 };
 
 /**
- * struct etcd_guard - a condition for changing another key
- * @key: its name
+ * struct etcd_guard - a condition for the change of another key
+ * @key: the key that must meet the condition
  * @text: the value that it must have; NULL: it must be attached to @lease
  * @lease: see @text
  */

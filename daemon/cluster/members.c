@@ -10,15 +10,17 @@
 #include "backup/nvmf_address.h"
 #include "remote/wire.h"
 
-/* Nothing that JSON or a terminal would not take as it is. */
+/* May the character stand in JSON and on a terminal without being quoted? */
 static bool is_plain(char c)
 {
 	return c > ' ' && c <= '~' && c != '"' && c != '\\';
 }
 
 /**
- * members_far - can other hosts reach it?
- * @path: of a backup
+ * members_far - can other hosts reach a backup?
+ * @path: of the backup
+ *
+ * Return: true: it is on another host, or in a namespace of NVMe over Fabrics.
  */
 bool members_far(const char *path)
 {
@@ -41,8 +43,8 @@ void members_copy(char *to, size_t room, const char *from)
 }
 
 /**
- * members_print - as members_parse() reads them
- * @members: made by members_copy()
+ * members_print - print the members as members_parse() reads them
+ * @members: their texts are from members_copy()
  * @text: out
  */
 void members_print(const struct members *members, char text[MEMBERS_TEXT_BYTES])
@@ -150,12 +152,12 @@ static void take_all(struct json_object *json, struct members *members, char *er
 }
 
 /**
- * members_parse - parse a list of members
- * @text: it
+ * members_parse - parse the members
+ * @text: JSON
  * @members: out
- * @error: out, why it makes no sense
+ * @error: out: why @text is not valid
  *
- * Returns false, and no members, if it does not.
+ * Return: true; false: @text is not valid, and @members has no member.
  */
 bool members_parse(const char *text, struct members *members, char error[MEMBERS_ERROR_BYTES])
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Where the backups of a store are, as its owner has told etcd (cluster.h).  It helps to find
- * them and to name one that is missed; what they hold is told by the digests on them alone.
+ * The members: the backups of a store, as its owner has written them to etcd (cluster.h). They help
+ * to find the backups and to name a missing one. Only the digests tell what the backups hold.
  */
 #ifndef LSMEMD_MEMBERS_H
 #define LSMEMD_MEMBERS_H
@@ -11,20 +11,20 @@
 
 #include "lsmem_format.h"
 
-#define MEMBERS_TEXT_BYTES	5120u	/* all of them, in JSON */
+#define MEMBERS_TEXT_BYTES	5120u	/* all members, in JSON */
 #define MEMBERS_ERROR_BYTES	96u
 
 /**
- * struct member - one of the backups
+ * struct member - a backup
  * @name: of its section in the configuration
  * @domain: its failure domain
- * @path: as in the configuration, or "HOST:/PATH" if only that host can reach it; there is room
- *	for every path that other hosts can reach
+ * @path: as in the configuration, or "HOST:/PATH" if only that host can reach it; long enough for
+ *	every path that other hosts can reach
  * @state: as in the status file
  * @secret: the host that keeps it asks for proof of a secret
  * @incarnation: low half; 0: not known
  *
- * Compared byte by byte: there is no padding, and behind a text all is zero.
+ * Members are compared byte by byte: there is no padding, and the bytes after a text are zero.
  */
 struct member {
 	char name[16], domain[32], path[384], state[11];
@@ -33,9 +33,9 @@ struct member {
 };
 
 /**
- * struct members - all of them, in the order of the configuration
- * @term: of the owner that wrote this
- * @nr: how many; 0: nothing is known
+ * struct members - all backups of a store, in the order of the configuration
+ * @term: of the owner that wrote them
+ * @nr: number of backups; 0: nothing is known
  * @member: the backups
  */
 struct members {
