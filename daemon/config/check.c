@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What no single line of the configuration file can tell: which keys belong together. */
+/* Checks of the configuration file that need more than one key. */
 #include <string.h>
 
 #include "backup/nvmf_address.h"
@@ -38,11 +38,11 @@ static int check_server(struct config_parser *p, struct config *c, const unsigne
 }
 
 /**
- * config_domain - which backups may config_fail together with one?
+ * config_domain - the failure domain of a backup, as a number
  * @config: the configuration
- * @backup: place of the one
+ * @backup: place of the backup in the configuration
  *
- * Returns the first place of such a one: a number of the domain.
+ * Return: the place of the first backup in the same domain.
  */
 unsigned int config_domain(const struct config *config, unsigned int backup)
 {
@@ -58,6 +58,8 @@ unsigned int config_domain(const struct config *config, unsigned int backup)
 /**
  * config_domains - are the backups in several failure domains?
  * @config: the configuration
+ *
+ * Return: true: two backups or more are in different domains.
  */
 bool config_domains(const struct config *config)
 {
@@ -70,8 +72,10 @@ bool config_domains(const struct config *config)
 }
 
 /**
- * config_any_remote - is one of the backups on another host?
+ * config_any_remote - does the lsmemd of another host keep one of the backups?
  * @config: the configuration
+ *
+ * Return: true: the path of a backup is rdma://...
  */
 bool config_any_remote(const struct config *config)
 {
@@ -121,7 +125,7 @@ static int check_backup(struct config_parser *p, const struct config *c,
 	return 0;
 }
 
-/* Those that can config_fail apart from each other. */
+/* The number of failure domains. */
 static unsigned int count_domains(const struct config *c)
 {
 	unsigned int count = 0, i;
@@ -132,11 +136,11 @@ static unsigned int count_domains(const struct config *c)
 }
 
 /**
- * config_check_replicas - are there backups and failure domains for the replicas?
- * @p: where messages go
- * @c: the configuration; the number of replicas is set if the file has none
+ * config_check_replicas - are there enough failure domains for the replicas?
+ * @p: the parser
+ * @c: the configuration; if the file has no numbers of replicas, they are set here
  *
- * Returns 0 or -EINVAL.
+ * Return: 0, or -EINVAL with the message in @p->error.
  */
 int config_check_replicas(struct config_parser *p, struct config *c)
 {
@@ -160,10 +164,10 @@ int config_check_replicas(struct config_parser *p, struct config *c)
 
 /**
  * config_check_backups - does each backup have the keys that it needs, and no others?
- * @p: where messages go
- * @c: the configuration; its backups are the file's, or etcd's
+ * @p: the parser
+ * @c: the configuration, with backups of the file or of etcd
  *
- * Returns 0 or -EINVAL.
+ * Return: 0, or -EINVAL with the message in @p->error.
  */
 int config_check_backups(struct config_parser *p, struct config *c)
 {
@@ -203,12 +207,12 @@ static int check_cluster(struct config_parser *p, const struct config *config, u
 }
 
 /**
- * config_check - do the keys belong together?
- * @p: where messages go
- * @c: the configuration, all of it read
- * @seen: lines of the sections that come once, 0: not there
+ * config_check - do the keys of the file fit together?
+ * @p: the parser
+ * @c: the configuration, after the last line
+ * @seen: lines of the sections in enum config_section; 0: the section is not there
  *
- * Returns 0 or -EINVAL.
+ * Return: 0, or -EINVAL with the message in @p->error.
  */
 int config_check(struct config_parser *p, struct config *c, const unsigned int seen[NR_SECTIONS])
 {

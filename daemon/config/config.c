@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The parser of lsmemd.conf(5): lines of [section], key = value, comments
- * beginning with # or ;.  Every key is one row of config_keys; what is not
- * there is refused, as is what comes twice.
+ * The parser of lsmemd.conf(5): lines of [section], key = value, and comments that begin with # or
+ * a semicolon. Every key is one row of config_keys. The parser refuses unknown keys, and keys that
+ * come twice.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -19,7 +19,7 @@ const char *const config_sections[NR_SECTIONS] = {
 	[SECTION_SERVER] = "server",
 };
 
-/* [export NAME]: as many as there are. */
+/* Begin a section [export NAME]. */
 static int parse_export(struct config_parser *p, struct config *c, const char *name)
 {
 	struct server_options *server = &c->server.options;
@@ -41,7 +41,7 @@ static int parse_export(struct config_parser *p, struct config *c, const char *n
 	return 0;
 }
 
-/* [backup], or [backup NAME]: several. */
+/* Begin a section [backup], or [backup NAME] if there are several backups. */
 static int parse_backup(struct config_parser *p, struct config *c, const char *name)
 {
 	struct config_backup *backup = &c->backups[c->nr_backups];
@@ -66,7 +66,7 @@ static int parse_backup(struct config_parser *p, struct config *c, const char *n
 	return 0;
 }
 
-/* Is @text a section "@kind", or "@kind NAME"? */
+/* Return: the name in "@kind NAME", "" for "@kind"; NULL: another kind of section. */
 static char *section_name(char *text, const char *kind)
 {
 	size_t n = strlen(kind);
@@ -146,9 +146,10 @@ static int parse_key(struct config_parser *p, struct config *c, const char *sect
  * config_read - read a configuration file
  * @path: the file
  * @config: out
- * @error: out, why it failed: "file:line: what, what is allowed"
+ * @error: out: why it failed, as "file:line: what is wrong, what is allowed"
  *
- * Returns 0 or a negative errno.
+ * Context: may sleep on the filesystem of the file; any thread.
+ * Return: 0; -EINVAL: the file is not valid; or a negative errno of reading it.
  */
 int config_read(const char *path, struct config *config, char error[CONFIG_ERROR_BYTES])
 {
@@ -202,7 +203,10 @@ int config_read(const char *path, struct config *config, char error[CONFIG_ERROR
 	return err;
 }
 
-/* One that only another host can reach is named all the same: it is a part of the store. */
+/*
+ * Add a backup from etcd. A backup that only another host can reach, "HOST:/PATH", is added as well:
+ * it is a part of the store, and its opening will fail.
+ */
 static int take_member(struct config_parser *p, struct config *c, const struct member *m)
 {
 	struct config_backup *backup = &c->backups[c->nr_backups];
@@ -228,14 +232,14 @@ static int take_member(struct config_parser *p, struct config *c, const struct m
 }
 
 /**
- * config_take - have backups that the file does not name
- * @config: read from @path
+ * config_take - add the backups that etcd has to the configuration
+ * @config: read from @path; names no backups
  * @path: of the file, for messages
- * @source: where they are named; the line in messages is the place there
- * @members: they
- * @error: out, as of config_read()
+ * @source: the key in etcd, for messages; their line number is the place in @members
+ * @members: the backups
+ * @error: out: as of config_read()
  *
- * Returns 0 or a negative errno.
+ * Return: 0 or -EINVAL.
  */
 int config_take(struct config *config, const char *path, const char *source,
 		const struct members *members, char error[CONFIG_ERROR_BYTES])

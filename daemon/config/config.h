@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The configuration file: sections, keys, bounds.  One store and its backups
- * to a file, or what a server of backups exports; a daemon for each.  Nothing but the file is looked at here: what
- * depends on the machine (does the path exist, is the backup large enough) is
- * the caller's.
+ * The configuration file: sections, keys, bounds. A file describes one store and its backups, or a
+ * server of backups and its exports; each file has a daemon of its own. The parser reads only the
+ * file. The caller checks what depends on the machine: does a path exist, is a backup large enough.
  */
 #ifndef LSMEMD_CONFIG_H
 #define LSMEMD_CONFIG_H
@@ -23,34 +22,34 @@
 
 #define CONFIG_ERROR_BYTES	(PATH_MAX + 512)
 
-#define CONFIG_NAME_BYTES	32u	/* LSMEM_GIVEN_BYTES of the kernel */
+#define CONFIG_NAME_BYTES	32u	/* as LSMEM_GIVEN_BYTES of the kernel */
 
 /**
  * struct config_cluster - the etcd that keeps the ownership of the store
  * @options: how to reach etcd, and this host's name there
- * @store: uuid of the store, whose backups etcd knows; "": the file names them
- * @secret: file of the secret that these backups want proof of, "": none
+ * @store: uuid of the store whose backups etcd knows; "": the file names the backups
+ * @secret: file of the secret that these backups ask proof of; "": none
  */
 struct config_cluster {
 	struct cluster_options options;
 	char store[37];
 	char secret[PATH_MAX];
-	/* private: lines of the keys in the file, 0: not there */
+	/* private: line of each key in the file; 0: the key is not there */
 	unsigned int etcd_line, lease_line, host_line, store_line, secret_line, ca_line,
 		     cert_line, key_line;
 };
 
 /**
- * struct config_backup - where a store is kept
- * @name: of its section, "" for the only one
- * @path: a file, a device, or an export of another host
- * @domain: what it fails together with, "": nothing else
- * @size: of the file to create; 0: not given
- * @lock_wait: seconds to wait for a predecessor's I/O to end
- * @key: file of the secret, "": none
- * @timeout: seconds that a request may take, on another host or of several backups
- * @ack_memory: bytes in the memory of the host that keeps it are acknowledged
- * @line: of its section
+ * struct config_backup - a backup of the store
+ * @name: of its section; "": it is the only backup
+ * @path: a file, a device, an export of another host or an NVMe-oF namespace
+ * @domain: its failure domain; "": it is a domain of its own
+ * @size: bytes of the file to create; 0: not given
+ * @lock_wait: seconds to wait for the I/O of a killed daemon
+ * @key: file of the secret; "": none
+ * @timeout: seconds that a request may take, if the backup is on another host or one of several
+ * @ack_memory: the daemon acknowledges bytes that are in the memory of the backup's host
+ * @line: of its section in the file
  */
 struct config_backup {
 	char name[16];
@@ -62,33 +61,35 @@ struct config_backup {
 	unsigned int timeout;
 	bool ack_memory;
 	unsigned int line;
-	/* private: lines of the keys in the file, 0: not there */
+	/* private: line of each key in the file; 0: the key is not there */
 	unsigned int path_line, domain_line, size_line, lock_wait_line, key_line, timeout_line,
 		     ack_line;
 };
 
 /**
  * struct config - what a configuration file says
- * @store: section [store]; a member NAME_line is the line of a key, 0: not there
- * @store.name: given to the store, for links and metrics; without @store.name_line that of the
- *	file; "": none
- * @store.node: of the store that is to be served, "": the one that belongs to the backups
+ * @store: section [store]; a member KEY_line is the line of the key, 0: the key is not there
+ * @store.name: name of the store, for links and metrics; without @store.name_line it comes from the
+ *	name of the file; "": none
+ * @store.node: node of the store to be served; "": that of the store that the backups hold
  * @store.kind: enum lsmem_store_kind
  * @store.bytes: memory of the log; 0: not given
  * @store.handles: most objects; 0: not given
- * @store.charge: its memory is charged to the memory cgroup of the daemon that makes it
- * @store.replicas: of each segment, @store.min_replicas: with fewer nothing is acknowledged
- * @store.copy_rate: bytes a second that make lost replicas anew
- * @store.wait: seconds that a start waits for backups that are not there yet, CONFIG_FOREVER;
- *	without @store.wait_line the caller chooses
- * @store.rejoin: seconds until a lost backup is looked for; 0: only at the next start
+ * @store.charge: the kernel charges the store's memory to the memory cgroup of the daemon that
+ *	creates it
+ * @store.replicas: of each segment
+ * @store.min_replicas: with fewer replicas the daemon acknowledges nothing
+ * @store.copy_rate: bytes a second, to restore lost replicas
+ * @store.wait: seconds that a start waits for missing backups, or CONFIG_FOREVER; without
+ *	@store.wait_line the caller chooses
+ * @store.rejoin: seconds between attempts to let a lost backup join; 0: only at the next start
  * @backups: sections [backup]
  * @nr_backups: how many
  * @metrics: section [metrics]
  * @metrics.listen: @metrics.address as it is written, for messages
  * @cluster: section [cluster]
- * @server: section [server], of a server of backups; no @server.listen_line: this is none
- * @exports: lines of @server.options.exports
+ * @server: section [server]; with @server.listen_line the file describes a server of backups
+ * @exports: lines of the keys of @server.options.exports
  */
 struct config {
 	struct {
@@ -128,7 +129,7 @@ struct config {
 #define CONFIG_STORE_BYTES_MIN		(128ull << 20)
 #define CONFIG_STORE_BYTES_MAX		(1ull << 40)
 #define CONFIG_LOCK_WAIT_DEFAULT	60u
-/* A third of durable_ms, so that a call outlasts the loss of a backup.  See warn_slow(). */
+/* Seconds: a third of durable_ms, so that a call outlasts the loss of a backup: see warn_slow(). */
 #define CONFIG_TIMEOUT_DEFAULT		10u
 #define CONFIG_REPLICAS_DEFAULT		3u
 #define CONFIG_COPY_RATE_DEFAULT	(64ull << 20)

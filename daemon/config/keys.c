@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The keys of lsmemd.conf(5), and what each does. */
+/* The keys of lsmemd.conf(5), and what each sets. */
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
@@ -12,7 +12,7 @@
 #include "backup/nvmf_address.h"
 #include "private.h"
 
-/* Is it the name of a device node: lsmem, lsmem1 .., lsmemb0 .., lsmem-control? */
+/* Could @name be a device node: lsmem, lsmem1 .., lsmemb0 .., lsmem-control? */
 static bool is_node(const char *name)
 {
 	static const char digits[] = "0123456789";
@@ -24,7 +24,7 @@ static bool is_node(const char *name)
 	       (name[0] == 'b' && name[1] && !name[1 + strspn(name + 1, digits)]);
 }
 
-/* As the kernel takes it: see lsmem_store_give(). */
+/* The same rule as in the kernel: see lsmem_store_give(). */
 static bool is_name(const char *name)
 {
 	return config_word(name, CONFIG_NAME_BYTES) && *name != '.' && *name != '-' && !is_node(name);
@@ -47,7 +47,7 @@ static int set_name(struct config_parser *p, struct config *c, const char *value
 /**
  * config_default_name - name the store after its file
  * @c: the configuration
- * @path: of the file: ".../data.conf" is of the store data; lsmemd.conf names none
+ * @path: of the file: ".../data.conf" gives the name "data"; lsmemd.conf gives none
  */
 void config_default_name(struct config *c, const char *path)
 {
@@ -222,7 +222,7 @@ static int set_wait(struct config_parser *p, struct config *c, const char *value
 	return 0;
 }
 
-/* Of a file or a device, copied to @path. */
+/* Set the path of a file or a device. */
 static int copy_path(struct config_parser *p, const char *key, const char *value, char path[PATH_MAX])
 {
 	if (*value != '/' || strlen(value) >= PATH_MAX)
@@ -234,7 +234,7 @@ static int copy_path(struct config_parser *p, const char *key, const char *value
 
 /**
  * config_last_backup - the backup whose section is being parsed
- * @c: the configuration, with one at least
+ * @c: the configuration, with at least one backup
  */
 struct config_backup *config_last_backup(struct config *c)
 {
@@ -243,11 +243,11 @@ struct config_backup *config_last_backup(struct config *c)
 
 /**
  * config_set_path - set the path of the last backup
- * @p: where messages go
+ * @p: the parser
  * @c: the configuration
- * @value: a path, or an address by which another host's backup is reached
+ * @value: a path, or the address of a backup on another host
  *
- * Returns 0 or -EINVAL.
+ * Return: 0, or -EINVAL with the message in @p->error.
  */
 int config_set_path(struct config_parser *p, struct config *c, const char *value)
 {
@@ -275,11 +275,11 @@ int config_set_path(struct config_parser *p, struct config *c, const char *value
 
 /**
  * config_set_domain - set the failure domain of the last backup
- * @p: where messages go
+ * @p: the parser
  * @c: the configuration
- * @value: a name
+ * @value: the name of the domain
  *
- * Returns 0 or -EINVAL.
+ * Return: 0, or -EINVAL with the message in @p->error.
  */
 int config_set_domain(struct config_parser *p, struct config *c, const char *value)
 {
@@ -410,7 +410,7 @@ static int set_listen(struct config_parser *p, struct config *c, const char *val
 	return 0;
 }
 
-/* Of one endpoint: https?://ADDRESS:PORT. A name would have to be looked up. */
+/* Is @text an endpoint, https?://ADDRESS:PORT? A name is none: the client must not resolve it. */
 static bool parse_url(const char *text)
 {
 	struct sockaddr_storage number;
@@ -542,10 +542,10 @@ static const struct config_key config_keys[] = {
 
 /**
  * config_key - find a key
- * @section: without its name
- * @key: of it
+ * @section: kind of the section, without a name
+ * @key: as it is written
  *
- * Returns NULL if there is no such key.
+ * Return: the key, or NULL: the section has no such key.
  */
 const struct config_key *config_key(const char *section, const char *key)
 {
@@ -558,12 +558,12 @@ const struct config_key *config_key(const char *section, const char *key)
 }
 
 /**
- * config_key_names - name the keys of a section, for messages
- * @section: without its name
+ * config_key_names - list the keys of a section, for messages
+ * @section: kind of the section, without a name
  * @text: out: "kind, size and owner"
  * @room: bytes at @text
  *
- * Returns @text.
+ * Return: @text.
  */
 const char *config_key_names(const char *section, char *text, size_t room)
 {

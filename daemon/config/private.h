@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the parts of the configuration's parser share:
+ * Shared by the parts of the parser:
  *
- *	config.c	lines, sections, whose key it is
- *	keys.c		the keys, and what each does
- *	value.c		numbers, sizes, words, addresses
- *	check.c		keys that belong together
+ *	config.c	lines, sections
+ *	keys.c		the keys, and what each sets
+ *	value.c		numbers, sizes, words, error messages
+ *	check.c		checks that need more than one key
  */
 #ifndef LSMEMD_CONFIG_PRIVATE_H
 #define LSMEMD_CONFIG_PRIVATE_H
@@ -13,10 +13,10 @@
 #include "config.h"
 
 /**
- * struct config_parser - a text that is parsed
+ * struct config_parser - the state of the parser
  * @path: of the file, for messages
- * @line: that is being parsed, from 1 on
- * @error: out, of CONFIG_ERROR_BYTES
+ * @line: line that is being parsed, from 1
+ * @error: out: the message, of CONFIG_ERROR_BYTES
  */
 struct config_parser {
 	const char *path;
@@ -26,10 +26,11 @@ struct config_parser {
 
 /**
  * struct config_key - a key of a section
- * @section: without its name
+ * @section: kind of the section, without a name
  * @key: as it is written
- * @set: takes its value; 0, or a negative errno with the error told
- * @line: where its line is kept: in struct config, of a section with a name in its own structure
+ * @set: sets the value; returns 0, or a negative errno with the message in @error of the parser
+ * @line: offset of the member for its line: in struct config_backup for [backup], in struct
+ *	config_export for [export], else in struct config
  */
 struct config_key {
 	const char *section, *key;
@@ -37,7 +38,7 @@ struct config_key {
 	size_t line;
 };
 
-/* Sections that come once: of a store's daemon, then a server's. */
+/* Sections that come at most once: those for the daemon of a store, then that for a server. */
 enum config_section {
 	SECTION_STORE,
 	SECTION_METRICS,

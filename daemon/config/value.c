@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Values of the configuration file, and what is said of wrong ones. */
+/* Values of the configuration file, and messages about wrong ones. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -10,12 +10,12 @@
 #include "private.h"
 
 /**
- * config_fail - say what is wrong
- * @p: the parser, whose @error is written
- * @line: of what is wrong; 0: of the whole file
- * @format: what, and what is allowed
+ * config_fail - write the message about an error
+ * @p: the parser; its @error is written
+ * @line: line of the error; 0: the whole file
+ * @format: what is wrong, and what is allowed
  *
- * Returns -EINVAL.
+ * Return: -EINVAL.
  */
 int config_fail(struct config_parser *p, unsigned int line, const char *format, ...)
 {
@@ -36,9 +36,9 @@ int config_fail(struct config_parser *p, unsigned int line, const char *format, 
 
 /**
  * config_strip - remove the white space around a text
- * @text: is changed
+ * @text: changed: ends before the white space at its end
  *
- * Returns where it begins, in @text.
+ * Return: its first character that is no white space.
  */
 char *config_strip(char *text)
 {
@@ -54,9 +54,13 @@ char *config_strip(char *text)
 }
 
 /**
- * config_word - is a text a name that needs no quotes anywhere?
- * @text: letters, digits, dots, dashes and underscores
- * @room: bytes there are for it, a final zero among them
+ * config_word - is a text a name of letters, digits, dots, dashes and underscores?
+ * @text: the text
+ * @room: bytes for the name, with the final zero
+ *
+ * Such a name needs no quotes in JSON, in metrics and in paths.
+ *
+ * Return: true: it is such a name, not empty, and fits.
  */
 bool config_word(const char *text, size_t room)
 {
@@ -66,11 +70,11 @@ bool config_word(const char *text, size_t room)
 }
 
 /**
- * config_size - a number of bytes
- * @text: digits, then K, M, G or T, which are powers of 1024, or nothing
+ * config_size - parse a number of bytes
+ * @text: digits, and then K, M, G or T (powers of 1024) or nothing
  * @value: out
  *
- * Returns whether it is one.
+ * Return: true: @text is such a number, and it fits.
  */
 bool config_size(const char *text, uint64_t *value)
 {
@@ -99,11 +103,11 @@ bool config_size(const char *text, uint64_t *value)
 }
 
 /**
- * config_number - a number below UINT32_MAX
+ * config_number - parse a number
  * @text: digits
  * @number: out
  *
- * Returns whether it is one.
+ * Return: true: @text is a number below UINT32_MAX.
  */
 bool config_number(const char *text, uint32_t *number)
 {
