@@ -13,18 +13,19 @@
  * word, so a word that points to the same place again is different.
  *
  * Until the word has been loaded again, the bytes that were read can have any value: an old entry,
- * half of a new one, another object, or what a broken kernel wrote.  Therefore this file checks each
- * index against its bounds before it uses the index, follows a chain of seglets for no more steps
- * than the largest payload needs, and uses a header only if it holds the key of the handle.  A value
- * that does not fit is not an error here: the library makes a system call and returns its result.
+ * half of a new one, another object, or what a broken kernel wrote.  Therefore this file checks
+ * each index against its bounds before it uses the index, follows a chain of seglets for no more
+ * steps than the largest payload needs, and uses a header only if it holds the key of the handle.
+ * A value that does not fit is not an error here: the library makes a system call and returns its
+ * result.
  *
  * All loads from windows are atomic and relaxed, because other CPUs may write there at the same
  * time.  The exception are payloads, see copy_from_window().  Payloads and headers are aligned to
  * LSMEM_ALIGN, seglets to more.
  *
- * lsm_read() waits for cache misses most of its time.  A processor overlaps the misses of loads that
- * do not depend on each other, if they lie within some hundred instructions.  So the number of
- * instructions counts more than their kind.
+ * lsm_read() waits for cache misses most of its time.  A processor overlaps the misses of loads
+ * that do not depend on each other, if they lie within some hundred instructions.  So the number
+ * of instructions counts more than their kind.
  */
 #include <errno.h>
 
@@ -140,8 +141,8 @@ locate(const struct lsm *lsm, uint64_t handle, struct lsm_place *place)
 /*
  * memcpy() from memory that other CPUs may write at the same time.  C11 calls this a data race.
  * The asm statements hide from the compiler what @from points to and what @to holds afterwards, so
- * the compiler cannot assume stable bytes.  If bytes were torn, the word has changed, and the caller
- * drops all of them.
+ * the compiler cannot assume stable bytes.  If bytes were torn, the word has changed, and the
+ * caller drops all of them.
  */
 static inline void copy_from_window(uint8_t *to, const uint8_t *from, uint32_t length)
 {

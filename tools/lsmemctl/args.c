@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmemctl: command lines. */
+/* lsmemctl: parsing of command lines. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -13,15 +13,15 @@
 #define OPTION_FIRST	1001
 
 /**
- * ctl_next_option() - the next option of a command
+ * ctl_next_option() - get the next option of a command
  * @argc: of the command
  * @argv: of the command
- * @options: ended by one without a name
- * @value: out: its value, NULL if it has none
+ * @options: all options of the command; an entry without a name ends the array
+ * @value: out: value of the option, NULL if it has none
  *
- * --json is taken here, and may stand among the arguments.
- * Return: the index in @options, -1 at the end (optind is at the first
- * argument), -2 when an error has been printed.
+ * This function handles --json itself.  Options may follow arguments.
+ * Return: index in @options; -1 at the end: optind is the index of the first argument;
+ * -2: an error has been printed.
  */
 int ctl_next_option(int argc, char **argv, const struct ctl_option *options, const char **value)
 {
@@ -48,7 +48,7 @@ int ctl_next_option(int argc, char **argv, const struct ctl_option *options, con
 			continue;
 		}
 		if (found == ':') {
-			ctl_usage_error("%s wants a value", argv[optind - 1]);
+			ctl_usage_error("%s needs a value", argv[optind - 1]);
 			return -2;
 		}
 		if (found == '?') {
@@ -64,12 +64,12 @@ int ctl_next_option(int argc, char **argv, const struct ctl_option *options, con
 }
 
 /**
- * ctl_one_argument - the only argument that is left
+ * ctl_one_argument - get the only argument of a command, after all options
  * @argc: of the command
  * @argv: of the command
- * @what: it is called, for messages
+ * @what: name of the argument, for messages
  *
- * Return: the argument; NULL: an error has been printed.
+ * Return: the argument; NULL: there is none or more than one, and an error has been printed.
  */
 const char *ctl_one_argument(int argc, char **argv, const char *what)
 {
@@ -84,7 +84,7 @@ const char *ctl_one_argument(int argc, char **argv, const char *what)
 	return argv[optind];
 }
 
-/* Digits only; no sign, no blanks. */
+/* Parses digits: no sign and no blanks before them.  @end: out: what follows them. */
 static bool parse_digits(const char *text, uint64_t *number, const char **end)
 {
 	char *after;
@@ -98,9 +98,11 @@ static bool parse_digits(const char *text, uint64_t *number, const char **end)
 }
 
 /**
- * ctl_parse_size() - a number of bytes: 4096, 64K, 256M, 1G, 2T, 1GiB
+ * ctl_parse_size() - parse a number of bytes: 4096, 64K, 256M, 1G, 2T, 1GiB
  * @text: from the command line
  * @bytes: out
+ *
+ * Return: false if @text is not a size.
  */
 bool ctl_parse_size(const char *text, uint64_t *bytes)
 {
@@ -123,12 +125,12 @@ bool ctl_parse_size(const char *text, uint64_t *bytes)
 }
 
 /**
- * ctl_parse_number - read a decimal number
- * @text: what the user gave
- * @max: the largest allowed
+ * ctl_parse_number - parse a decimal number
+ * @text: from the command line
+ * @max: largest number allowed
  * @number: out
  *
- * Return: false if it is none.
+ * Return: false if @text is not a number, or is larger than @max.
  */
 bool ctl_parse_number(const char *text, uint64_t max, uint64_t *number)
 {
@@ -138,11 +140,11 @@ bool ctl_parse_number(const char *text, uint64_t max, uint64_t *number)
 }
 
 /**
- * ctl_parse_mode - read octal permissions, as of chmod(1)
- * @text: what the user gave
+ * ctl_parse_mode - parse octal permissions as of chmod(1), 001 to 0777
+ * @text: from the command line
  * @mode: out
  *
- * Return: false if it is none.
+ * Return: false if @text is not such a mode.
  */
 bool ctl_parse_mode(const char *text, uint32_t *mode)
 {
@@ -159,11 +161,11 @@ bool ctl_parse_mode(const char *text, uint32_t *mode)
 }
 
 /**
- * ctl_parse_seconds - read a time: 5, 0.5, 250ms, 30s
- * @text: what the user gave
- * @milliseconds: out
+ * ctl_parse_seconds - parse a time: 5, 0.5, 250ms, 30s
+ * @text: from the command line
+ * @milliseconds: out, 1 to 4000000000
  *
- * Return: false if it is none.
+ * Return: false if @text is not such a time.
  */
 bool ctl_parse_seconds(const char *text, uint64_t *milliseconds)
 {
@@ -184,11 +186,11 @@ bool ctl_parse_seconds(const char *text, uint64_t *milliseconds)
 }
 
 /**
- * ctl_parse_kind - read a kind of store: object, block
- * @text: what the user gave
+ * ctl_parse_kind - parse a kind of store: object, block
+ * @text: from the command line
  * @kind: out, LSMEM_KIND_*
  *
- * Return: false if it is none.
+ * Return: false if @text is not a kind.
  */
 bool ctl_parse_kind(const char *text, uint32_t *kind)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * lsmemctl: backups, for check and format.
+ * lsmemctl: access to backups, for the commands check and format.
  *
- * The daemon's own recovery code does the work (daemon/recover/recover.h); here are
- * the few calls it needs.  A backup is held by the lock that daemons use, on
- * the file description that does the I/O: shared to check, exclusive to format.
+ * The recovery code of the daemon does the work (daemon/recover/recover.h).  This file implements
+ * the I/O that this code needs.  It takes the lock that daemons take, on the file description that
+ * does the I/O: shared for check, exclusive for format.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #include "backup/stacked.h"
 
 #define ZERO_BYTES	(1u << 20)
-#define END_BYTES	(1u << 20)	/* looked at, at both ends of a blank backup */
+#define END_BYTES	(1u << 20)	/* at each end; a blank backup holds nothing there */
 
 static int backup_read(void *context, uint64_t offset, void *data, uint32_t length)
 {
@@ -129,10 +129,10 @@ static bool hold(int fd, const char *path, bool writable)
 }
 
 /**
- * ctl_backup_open() - open and hold a backup
+ * ctl_backup_open() - open and lock a backup
  * @backup: out
  * @path: block device or file
- * @writable: for format: excludes everybody else
+ * @writable: open for writing, with an exclusive lock
  *
  * Return: false when an error has been printed.
  */
@@ -148,11 +148,11 @@ bool ctl_backup_open(struct ctl_backup *backup, const char *path, bool writable)
 		ctl_system_error(errno, "%s", path);
 		return false;
 	}
-	/* O_EXCL on a device: not while it is mounted. */
+	/* O_EXCL on a device: open() fails while the device is mounted. */
 	if (writable && S_ISBLK(status.st_mode))
 		flags |= O_EXCL;
 	backup->fd = open(path, flags);
-	if (backup->fd < 0 && errno == EINVAL)	/* a filesystem with no direct I/O */
+	if (backup->fd < 0 && errno == EINVAL)	/* a filesystem without direct I/O */
 		backup->fd = open(path, flags & ~O_DIRECT);
 	if (backup->fd < 0) {
 		if (errno == EBUSY)
@@ -169,7 +169,7 @@ bool ctl_backup_open(struct ctl_backup *backup, const char *path, bool writable)
 		goto fail;
 	}
 	if (ret) {
-		ctl_system_error(-ret, "%s: its size", path);
+		ctl_system_error(-ret, "%s: cannot get its size", path);
 		goto fail;
 	}
 	backup->env.backup_bytes[0] &= ~(uint64_t)(LSMEM_BLOCK - 1);
@@ -190,7 +190,7 @@ fail:
 
 /**
  * ctl_backup_close - undo ctl_backup_open()
- * @backup: not used after
+ * @backup: open; not used afterwards
  */
 void ctl_backup_close(struct ctl_backup *backup)
 {
@@ -200,11 +200,11 @@ void ctl_backup_close(struct ctl_backup *backup)
 
 /**
  * ctl_backup_create() - make a file of zeroes
- * @path: must not exist
- * @bytes: its size
+ * @path: of the file, which must not exist
+ * @bytes: size of the file
  *
- * Written, not sparse: later writes change data only, never metadata.
- * Return: false when an error has been printed, and no file is left.
+ * The file is not sparse, so that later writes change only data of the filesystem, no metadata.
+ * Return: false when an error has been printed; then the file does not exist.
  */
 bool ctl_backup_create(const char *path, uint64_t bytes)
 {
@@ -244,12 +244,13 @@ static uint32_t end_length(const struct ctl_backup *backup)
 }
 
 /**
- * ctl_backup_blank() - is there nothing at both ends
+ * ctl_backup_blank() - check whether a backup is blank
  * @backup: open
  * @blank: out
  *
- * Some filesystems and RAIDs leave the first blocks alone, so that no
- * superblock of ours is not enough.  As lsmemd looks before it formats.
+ * A backup is blank if format_is_blank() is true for all blocks of END_BYTES at each end.  That a
+ * superblock is missing is not enough: some filesystems and RAIDs do not use the first blocks.
+ * lsmemd makes the same check before it formats a backup.
  *
  * Return: 0 or a negative errno.
  */
@@ -272,7 +273,7 @@ int ctl_backup_blank(struct ctl_backup *backup, bool *blank)
 }
 
 /**
- * ctl_backup_wipe() - make both ends zero, the superblocks last
+ * ctl_backup_wipe() - make a backup blank: write zeroes to both ends, over the superblocks last
  * @backup: open for writing
  *
  * Return: 0 or a negative errno.
@@ -311,9 +312,9 @@ static void add_hex(struct json_object *object, const char *key, const uint8_t *
 }
 
 /**
- * ctl_describe_super() - whose backup it is
- * @object: fields are added
- * @recover: open and full
+ * ctl_describe_super() - add the fields of a superblock to a JSON object
+ * @object: gets the fields
+ * @recover: recover_open() found RECOVER_FULL
  */
 void ctl_describe_super(struct json_object *object, const struct recover *recover)
 {
@@ -335,8 +336,8 @@ void ctl_describe_super(struct json_object *object, const struct recover *recove
 }
 
 /**
- * ctl_print_reports - print what recovery said
- * @backup: damage goes to standard error, the rest where it belongs
+ * ctl_print_reports - print the reports of the recovery code on standard error
+ * @backup: has the reports; reports of damage are printed as errors
  */
 void ctl_print_reports(const struct ctl_backup *backup)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* lsmemctl: a backup as the daemon's recovery sees it.  See backup.c. */
+/* lsmemctl: access to backups by the recovery code of the daemon.  See backup.c. */
 #ifndef LSMEMCTL_BACKUP_H
 #define LSMEMCTL_BACKUP_H
 
@@ -10,13 +10,13 @@
 #include "recover/recover.h"
 
 /**
- * struct ctl_backup - a backup file or device, held against daemons
- * @path: its name
- * @fd: of it
+ * struct ctl_backup - an open and locked backup file or device
+ * @path: path of the backup
+ * @fd: file descriptor of the backup; holds the lock
  * @env: for recover_new()
- * @reports: array of {"severity", "text"} that recovery made
- * @progress: text on standard error, if that is a terminal
- * @percent: that it says
+ * @reports: reports of the recovery code: a JSON array of {"severity", "text"}
+ * @progress: print the progress on standard error; true if that is a terminal
+ * @percent: progress printed last
  */
 struct ctl_backup {
 	const char *path;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmemctl backups: where durable stores are kept, as their daemons say. */
+/* lsmemctl backups: show the backups of durable stores, from the status files of their daemons. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static const struct ctl_column columns[] = {
 	{ "ERROR",	"error",		CTL_TEXT },
 };
 
-/* Of a store whose owner etcd knows. */
+/* Status fields of a store that has an owner in etcd. */
 static const char *const owner_fields[] = {
 	"cluster_host", "cluster_term", "cluster_left_seconds", "cluster_members_stale",
 };
@@ -43,7 +43,7 @@ static void add_owner(struct json_object *row, struct json_object *status)
 	}
 }
 
-/* Below the table, a line for each store. */
+/* Prints a line for each store that has an owner in etcd.  Rows of one store are adjacent. */
 static void print_owners(struct json_object *rows)
 {
 	const char *before = "", *store;
@@ -65,7 +65,7 @@ static void print_owners(struct json_object *rows)
 	}
 }
 
-/* Adds to @rows.  Return: an exit code. */
+/* Adds the backups of @store to @rows.  Return: an exit code. */
 static int add_store(struct json_object *rows, const char *store)
 {
 	struct json_object *status = ctl_daemon_status(store, true), *backups;
@@ -76,7 +76,7 @@ static int add_store(struct json_object *rows, const char *store)
 		if (error == ESRCH || error == ENOENT)
 			ctl_error("%s: no lsmemd serves it", store);
 		else
-			ctl_system_error(error, "%s: what its lsmemd says", store);
+			ctl_system_error(error, "%s: cannot get the status of its lsmemd", store);
 		return CTL_FAILED;
 	}
 	backups = ctl_find(status, "backups");
@@ -91,7 +91,7 @@ static int add_store(struct json_object *rows, const char *store)
 	return CTL_OK;
 }
 
-/* Every durable store.  Return: an exit code. */
+/* Adds all durable stores to @rows.  Return: an exit code. */
 static int add_all(struct json_object *rows)
 {
 	struct json_object *stores = ctl_stores_read();
@@ -143,7 +143,7 @@ static int run(int argc, char **argv)
 
 const struct ctl_command ctl_backups = {
 	.name = "backups",
-	.summary = "Show where durable stores are kept: state, space, lag, errors",
+	.summary = "Show the backups of durable stores: state, space, lag, errors",
 	.usage = "backups [STORE...] [--json]",
 	.run = run,
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmemctl check: are the backups of a store sound?  The daemon's recovery, without the writing. */
+/* lsmemctl check: verify the backups of a store by the recovery code of the daemon, read-only. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 static const struct ctl_option options[] = { { 0 } };
 
 /**
- * struct backups - those that are checked together
- * @one: by slot; what recovery says is kept with the first
- * @nr: how many there are
- * @env: for recover_new(), of all together
+ * struct backups - all backups of a store
+ * @one: the backups, in the order of the command line; @one[0] collects all reports
+ * @nr: number of backups in @one
+ * @env: for recover_new(); its calls work on the backup that the address or slot names
  */
 struct backups {
 	struct ctl_backup one[LSMEM_BACKUPS];
@@ -31,7 +31,7 @@ static int backups_read(void *context, uint64_t address, void *data, uint32_t le
 	return backup->env.read(backup, recover_address_offset(address), data, length);
 }
 
-/* Nothing of ours: what another program wrote is on the drive when it is believed. */
+/* Makes durable what another program wrote before check read it; check itself writes nothing. */
 static int backups_flush(void *context, uint32_t slot)
 {
 	struct ctl_backup *backup = &((struct backups *)context)->one[slot];
@@ -104,7 +104,7 @@ static void describe_result(struct json_object *object, const struct recover_res
 	add_number(object, "losses", result->losses);
 }
 
-/* Those that have no superblock: is there nothing else on them either? */
+/* Are all backups without a superblock blank? */
 static int all_blank(struct backups *backups, const struct recover *recover, bool *blank)
 {
 	uint32_t slot;
@@ -117,7 +117,7 @@ static int all_blank(struct backups *backups, const struct recover *recover, boo
 	return ret;
 }
 
-/* Return: an exit code; @verdict says it in a word. */
+/* Return: an exit code.  @verdict: out: the verdict of lsmemctl(8), or "incomplete". */
 static int check(struct backups *backups, struct recover *recover, struct json_object *out,
 		 const char **verdict)
 {
@@ -146,7 +146,7 @@ static int check(struct backups *backups, struct recover *recover, struct json_o
 		if (blank)
 			return CTL_OK;
 		backups_report(backups, RECOVER_DAMAGE,
-			       "no superblock, and yet something is here: not a backup, or its beginning has been overwritten");
+			       "no superblock, but not blank: not a backup, or its beginning has been overwritten");
 		return CTL_DAMAGED;
 	}
 	ctl_describe_super(out, recover);
@@ -226,7 +226,7 @@ static int run(int argc, char **argv)
 
 const struct ctl_command ctl_check = {
 	.name = "check",
-	.summary = "Read the backups of a store that no daemon uses and verify all of it; writes nothing",
+	.summary = "Verify all backups of a store that no daemon uses, without writing",
 	.usage = "check BACKUP... [--json]",
 	.run = run,
 };

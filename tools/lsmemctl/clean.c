@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * lsmemctl clean: have segments cleaned or compacted, whatever the balancer
- * thinks.
+ * lsmemctl clean: request cleaning or compaction of segments, independently of the balancer.
  *
- * cleaner/request_clean and cleaner/request_compact take a number; read, they tell
- * how many are left.
+ * A write to cleaner/request_clean or cleaner/request_compact requests a number of segments.  A
+ * read returns how many of them are left.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,10 +16,10 @@
 #include "ctl.h"
 
 #define SEGMENTS_MAX	1000000	/* of one request */
-#define STEP		0.05	/* seconds between looks */
-#define PATIENCE	60	/* seconds without progress */
-#define QUIET		0.25	/* seconds in which nothing changes: all has come free */
-#define QUIET_MAX	3	/* seconds to wait for that */
+#define STEP		0.05	/* seconds between reads of what is left */
+#define PATIENCE	60	/* seconds without progress before this program gives up */
+#define QUIET		0.25	/* seconds without a change: all seglets are free */
+#define QUIET_MAX	3	/* seconds to wait for QUIET */
 
 enum { COMPACT, SEGMENTS, WAIT };
 
@@ -31,7 +30,7 @@ static const struct ctl_option options[] = {
 	{ 0 }
 };
 
-/* The counters of a level. */
+/* Levels of cleaning: name, request file and counters. */
 static const struct level {
 	const char *name, *file, *segments, *copied, *freed;
 } levels[] = {
@@ -42,12 +41,12 @@ static const struct level {
 };
 
 /**
- * struct request - what is asked for
- * @store: its name
- * @level: compaction or cleaning
- * @segments: how many
- * @wait: seconds until it must be done; 0: for as long as there is progress
- * @left: segments not yet done
+ * struct request - a request for cleaning or compaction
+ * @store: name of the store's node
+ * @level: level of cleaning
+ * @segments: number of segments; 0: all closed segments
+ * @wait: seconds to wait for the end; 0: wait as long as there is progress
+ * @left: segments that are not done
  */
 struct request {
 	char store[LSMEM_NAME_BYTES];
@@ -64,7 +63,7 @@ static int64_t number_of(struct json_object *store, const char *key)
 	return value ? json_object_get_int64(value) : 0;
 }
 
-/* Closed segments; all segments, if the module does not say. */
+/* Number of closed segments; of all segments, if the module does not count closed ones. */
 static int64_t closed_segments(struct json_object *store)
 {
 	struct json_object *tenths = ctl_find(store, "cleaner.segments_by_memory");
@@ -78,7 +77,7 @@ static int64_t closed_segments(struct json_object *store)
 	return sum < SEGMENTS_MAX ? sum : SEGMENTS_MAX;
 }
 
-/* Says why the request was refused with @error, and what to do. */
+/* Prints why the kernel refused the request with @error, and what to do. */
 static void explain(const struct request *request, struct json_object *store, int error)
 {
 	struct json_object *state = ctl_find(store, "state");
@@ -96,10 +95,10 @@ static void explain(const struct request *request, struct json_object *store, in
 		break;
 	case EAGAIN:
 		if (!active)
-			ctl_error("%s is not active: its daemon has not brought it up (systemctl status lsmemd)",
+			ctl_error("%s is not active: its daemon has not activated it (systemctl status lsmemd)",
 				  name);
 		else
-			ctl_error("%s: no daemon is attached, which cleaning needs (systemctl status lsmemd); --compact does without",
+			ctl_error("%s: no daemon is attached: cleaning needs it (systemctl status lsmemd), --compact does not",
 				  name);
 		break;
 	case ENODEV:
@@ -110,7 +109,7 @@ static void explain(const struct request *request, struct json_object *store, in
 	}
 }
 
-/* Return: an errno. */
+/* Writes the request.  Return: 0 or a positive errno. */
 static int ask(const struct request *request)
 {
 	char text[64];
@@ -126,7 +125,7 @@ static int ask(const struct request *request)
 	return ret;
 }
 
-/* Return: what is left of a level's request, -1 if that cannot be read. */
+/* Return: number of segments that are left of the request; -1: the file cannot be read. */
 static int64_t read_left(const struct request *request)
 {
 	ssize_t length;
@@ -153,7 +152,7 @@ static void show_progress(const struct request *request)
 		request->level->name, request->left, request->segments);
 }
 
-/* Return: false when the store has gone; @left says whether all is done. */
+/* Waits for the request, updates @request->left.  Return: false: the store no longer exists. */
 static bool wait_done(struct request *request)
 {
 	bool terminal = isatty(STDERR_FILENO);
@@ -181,9 +180,9 @@ static bool wait_done(struct request *request)
 }
 
 /*
- * The store when it has been quiet: seglets come free some time after a segment
- * is done, when no reader can see them and a backup does without it.
- * Return: NULL when it has gone.
+ * Waits until the counters of the store do not change, and returns a snapshot.  Seglets become free
+ * some time after their segment is done: when no reader sees them and no backup needs the segment.
+ * Return: NULL: the store no longer exists.
  */
 static struct json_object *read_quiet(const struct level *level, const char *name)
 {
@@ -254,7 +253,7 @@ static int print_gain(const struct request *request, struct json_object *before,
 	return ret;
 }
 
-/* Return: an exit code. */
+/* Requests, waits and prints the result.  Return: an exit code. */
 static int clean(struct request *request, struct json_object *before)
 {
 	double begin = ctl_now(), seconds;
@@ -279,7 +278,7 @@ static int clean(struct request *request, struct json_object *before)
 	}
 	ret = print_gain(request, before, after, seconds);
 	if (request->left) {
-		ctl_error("%s: %" PRId64 " segments are left; the kernel goes on, and lsmemctl top shows it",
+		ctl_error("%s: %" PRId64 " segments are left; the kernel continues, see lsmemctl top",
 			  request->store, request->left);
 		ret = CTL_FAILED;
 	}
@@ -328,7 +327,7 @@ static int run(int argc, char **argv)
 
 const struct ctl_command ctl_clean = {
 	.name = "clean",
-	.summary = "Have segments cleaned now, or compacted; wait, and tell what was gained",
+	.summary = "Clean or compact segments now, wait, and print what was gained",
 	.usage = "clean STORE [--compact] [--segments N] [--wait SECONDS] [--json]",
 	.run = run,
 };

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmemctl: what commands that repeat themselves know of time. */
+/* lsmemctl: the clock of commands that wait or repeat. */
 #include <errno.h>
 #include <time.h>
 
 #include "ctl.h"
 
 /**
- * ctl_now - seconds since some moment, by a clock that does not jump
+ * ctl_now - read the monotonic clock
+ *
+ * Return: seconds since an unspecified time.
  */
 double ctl_now(void)
 {
@@ -18,7 +20,7 @@ double ctl_now(void)
 
 /**
  * ctl_pause - sleep
- * @seconds: how long; not at all if it is not positive
+ * @seconds: to sleep; returns at once if not positive
  */
 void ctl_pause(double seconds)
 {

@@ -26,7 +26,7 @@ static const struct ctl_option options[] = {
 	{ 0 }
 };
 
-/* USER, USER:GROUP, :GROUP; names or numbers. */
+/* Parses USER, USER:GROUP or :GROUP; each is a name or a number. */
 static bool parse_owner(const char *text, struct lsmem_create *create)
 {
 	const char *colon = strchr(text, ':');
@@ -58,7 +58,7 @@ static bool parse_owner(const char *text, struct lsmem_create *create)
 	return true;
 }
 
-/* 0: parsed; else the exit code. */
+/* Return: 0, or an exit code when an error has been printed. */
 static int parse(int argc, char **argv, struct lsmem_create *create)
 {
 	const char *value;
@@ -101,7 +101,7 @@ static int parse(int argc, char **argv, struct lsmem_create *create)
 		}
 	}
 	if (optind < argc)
-		return ctl_usage_error("too many arguments: '%s'; the kernel names a store",
+		return ctl_usage_error("too many arguments: '%s'; the kernel chooses the name of a store",
 				       argv[optind]);
 	if (!create->bytes)
 		return ctl_usage_error("--size is missing");
@@ -120,21 +120,21 @@ static int report(const struct lsmem_create *create, int error)
 	switch (error) {
 	case ENOMEM:
 		if (create->flags & LSMEM_STORE_CHARGED)
-			ctl_error("%s and its tables could not be had, or are more than the memory cgroup may have: the kernel log says which",
+			ctl_error("cannot allocate %s and its tables, or the limit of the memory cgroup is lower: see the kernel log",
 				  size);
 		else
-			ctl_error("%s of memory could not be had in large pieces: try a smaller --size, or before much else has run",
+			ctl_error("cannot allocate %s in large pieces: try a smaller --size, or try soon after boot",
 				  size);
 		break;
 	case EOPNOTSUPP:
 		ctl_error("--charge: this kernel has no memory cgroups");
 		break;
 	case EINVAL:
-		ctl_error("the kernel refuses a store of %s with these options: 128M to 1T, and fewer handles than would fill it",
+		ctl_error("the kernel refuses a store of %s with these options: the size must be 128M to 1T, and the handles must leave room for data",
 			  size);
 		break;
 	case ENOSPC:
-		ctl_error("there are as many stores as there can be: destroy one first");
+		ctl_error("the largest possible number of stores exists: destroy one first");
 		break;
 	default:
 		ctl_system_error(error, "/dev/lsmem-control");
@@ -166,7 +166,7 @@ static int run(int argc, char **argv)
 	if (!ctl_json) {
 		printf("%s\n", name);
 		if (durable)
-			fprintf(stderr, "%s takes data when its daemon is attached: see lsmemd(8)\n",
+			fprintf(stderr, "%s accepts data after its daemon has attached: see lsmemd(8)\n",
 				name);
 		return CTL_OK;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* lsmemctl: what its commands share. */
+/* lsmemctl: declarations that its commands share. */
 #ifndef LSMEMCTL_CTL_H
 #define LSMEMCTL_CTL_H
 
@@ -12,20 +12,20 @@
 
 #define CTL_VERSION	"0.1.0"
 
-/* Exit codes; lsmemctl(8) tells them to users. */
+/* Exit codes, documented in lsmemctl(8). */
 enum ctl_exit {
 	CTL_OK		= 0,
-	CTL_FAILED	= 1,	/* the system refused; nothing was changed */
-	CTL_USAGE	= 2,	/* the command line */
-	CTL_DAMAGED	= 3,	/* check: the backup is not what it should be */
+	CTL_FAILED	= 1,	/* the system refused */
+	CTL_USAGE	= 2,	/* the command line is wrong */
+	CTL_DAMAGED	= 3,	/* check: the backup is damaged */
 };
 
 /**
- * struct ctl_command - one command
- * @name: as given on the command line
- * @summary: one line
- * @usage: one line a line, without the name of the program
- * @run: carries it out; returns enum ctl_exit
+ * struct ctl_command - a command of lsmemctl
+ * @name: name on the command line
+ * @summary: one line without a full stop, for --help
+ * @usage: arguments and options, without the name of the program, for --help
+ * @run: runs the command; returns enum ctl_exit
  */
 struct ctl_command {
 	const char *name;
@@ -44,9 +44,16 @@ void ctl_system_error(int error, const char *format, ...) __attribute__((format(
 int ctl_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* args.c */
+
+/**
+ * struct ctl_option - an option of a command
+ * @name: name of the long option, without --
+ * @letter: short option; 0: none
+ * @has_value: a value follows the option
+ */
 struct ctl_option {
 	const char *name;
-	char letter;		/* 0: none */
+	char letter;
 	bool has_value;
 };
 
@@ -58,7 +65,7 @@ bool ctl_parse_mode(const char *text, uint32_t *mode);
 bool ctl_parse_seconds(const char *text, uint64_t *milliseconds);
 bool ctl_parse_kind(const char *text, uint32_t *kind);
 
-/* store.c: stores as sysfs and their nodes show them */
+/* store.c */
 struct json_object *ctl_store_read(const char *name);
 struct json_object *ctl_stores_read(void);
 bool ctl_store_name(const char *text, char *name);
@@ -88,16 +95,22 @@ void ctl_view(struct json_object *figures, int width, bool utf8, ctl_line_fn lin
 /* output.c */
 enum ctl_format_kind {
 	CTL_TEXT,
-	CTL_NUMBER,	/* to the right */
-	CTL_BYTES,	/* 1.5G */
+	CTL_NUMBER,	/* aligned to the right */
+	CTL_BYTES,	/* printed as 1.5G */
 	CTL_PERCENT,
-	CTL_YES,	/* true: yes */
-	CTL_NUMBERS,	/* an array of them */
+	CTL_YES,	/* a boolean, printed as yes or no */
+	CTL_NUMBERS,	/* an array of integers */
 };
 
+/**
+ * struct ctl_column - a column of a table
+ * @title: heading
+ * @key: key of the value in the JSON object of a row, as ctl_find() takes it
+ * @kind: how the value is printed
+ */
 struct ctl_column {
 	const char *title;
-	const char *key;	/* of the JSON object; "group.key" goes one deeper */
+	const char *key;
 	enum ctl_format_kind kind;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a store's daemon says of itself: its status file, which it writes anew on
- * SIGUSR1.  See lsmemd(8), STATUS FILE.
+ * lsmemctl: the status file of a store's daemon.  The daemon writes it again on SIGUSR1.
+ * See lsmemd(8), STATUS FILE.
  */
 #include <errno.h>
 #include <limits.h>
@@ -19,7 +19,11 @@
 #define RUN		"/run/lsmem"
 #define ANSWER_SECONDS	5.0
 
-/* Has the process that wrote the file ended?  Another may have its number. */
+/*
+ * Opens the process that wrote the status file.  Another program may have its process id by now, so
+ * the name of the process is compared.
+ * Return: a pidfd; -1: the daemon has ended.
+ */
 static int open_daemon(struct json_object *status)
 {
 	struct json_object *pid = ctl_find(status, "pid");
@@ -44,7 +48,7 @@ static int open_daemon(struct json_object *status)
 	return -1;
 }
 
-/* Until a file of this name has been put there. */
+/* Waits until the daemon has renamed a new status file to @name, at most ANSWER_SECONDS. */
 static bool wait_for(int watch, const char *name)
 {
 	char buffer[sizeof(struct inotify_event) + NAME_MAX + 1]
@@ -63,13 +67,14 @@ static bool wait_for(int watch, const char *name)
 }
 
 /**
- * ctl_daemon_status() - what the daemon of a store says
- * @name: of the store
- * @wait: for figures of now; else those of the last time that it was asked, and
- *	the daemon is asked for the next
+ * ctl_daemon_status() - read the status file of a store's daemon
+ * @name: of the store's node
+ * @wait: true: ask the daemon for a new file and wait for it.  False: read the present file, and
+ *	ask for a new file for the next call
  *
- * Return: NULL when there is no daemon, or it does not answer: errno is ESRCH, EPERM,
- * ETIMEDOUT or what the status file's reading gave.
+ * Return: the content; NULL with errno set.  ENOENT: no status file; ESRCH: the daemon has ended;
+ * EPERM: not allowed to send it a signal; ETIMEDOUT: no answer within ANSWER_SECONDS; or an error
+ * of reading the file.
  */
 struct json_object *ctl_daemon_status(const char *name, bool wait)
 {

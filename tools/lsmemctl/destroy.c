@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmemctl destroy: unmake a store. */
+/* lsmemctl destroy: destroy a store. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,9 +20,9 @@ static const struct ctl_option options[] = {
 #define STEP_MS		20
 
 /*
- * udev looks at a disk when it appears and whenever it was written to, and has
- * it open meanwhile: busy for less than PATIENCE_MS is not busy.
- * Return: an errno.
+ * udev opens a disk for a short time when the disk appears and after writes to it.  So try again
+ * for PATIENCE_MS while the store is busy.
+ * Return: 0 or a positive errno.
  */
 static int destroy_patiently(int fd, struct lsmem_destroy *destroy)
 {
@@ -65,7 +65,7 @@ static int run(int argc, char **argv)
 	if (ret == EBUSY)
 		ctl_error("%s is open, mapped, mounted or attached to its daemon%s", name,
 			  destroy.flags ? "" :
-			  ", or has data that are not on its backup (then --force loses them)");
+			  ", or has data that are not on its backup (--force discards them)");
 	else if (ret == ENODEV)
 		ctl_error("%s: no such store (lsmemctl list shows them)", name);
 	else if (ret)
@@ -83,7 +83,7 @@ static int run(int argc, char **argv)
 
 const struct ctl_command ctl_destroy = {
 	.name = "destroy",
-	.summary = "Unmake a store; its memory is free, its backup stays",
+	.summary = "Destroy a store and free its memory; its backup remains",
 	.usage = "destroy STORE [--force] [--json]",
 	.run = run,
 };

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * lsmemctl: what two snapshots of a store say of the time between them.
+ * lsmemctl: figures of a store, computed from two snapshots.
  *
- * No system calls, no clock: objects of ctl_store_read() in, an object out.  A
- * figure that does not follow from the snapshots is null: a file that this
- * module does not have, a ratio to nothing.
+ * The functions make no system call and read no clock.  They take objects of ctl_store_read() and
+ * return an object.  A figure is null if the snapshots do not give it: the module does not have the
+ * file, or the divisor is 0.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "ctl.h"
 
-#define BUCKETS_MAX	62	/* 2^62 microseconds still is a number */
+#define BUCKETS_MAX	62	/* 2^62 fits into an int64_t */
 
 /**
- * struct interval - what figures are made of
+ * struct interval - two snapshots of a store
  * @now: snapshot
- * @before: an earlier one; NULL: figures are since the store was made
- * @seconds: between them; 0 if no time passed: then there are no rates
+ * @before: an earlier snapshot; NULL: the interval began when the store was created
+ * @seconds: between the snapshots; 0: rates are not known
  */
 struct interval {
 	struct json_object *now, *before;
 	double seconds;
 };
 
-/* How much a counter grew.  Return: whether that is known. */
+/* @by: out: growth of a counter.  Return: false: not known. */
 static bool growth(const struct interval *interval, const char *key, double *by)
 {
 	struct json_object *to = ctl_find(interval->now, key), *from;
@@ -51,7 +51,7 @@ static void add_number(struct json_object *out, const char *key, bool known, dou
 	json_object_object_add(out, key, known ? json_object_new_double_s(number, text) : NULL);
 }
 
-/* A counter a second, divided by @unit.  Since the store was made there are no rates. */
+/* Adds the growth of a counter per second, divided by @unit; nothing without @before. */
 static void add_rate(struct json_object *out, const char *key, const struct interval *interval,
 		     const char *counter, double unit)
 {
@@ -64,9 +64,9 @@ static void add_rate(struct json_object *out, const char *key, const struct inte
 	add_number(out, key, known, known ? by / interval->seconds / unit : 0);
 }
 
-#define PERCENT_OF_NS	1e7	/* nanoseconds a second, as per cent */
+#define PERCENT_OF_NS	1e7	/* nanoseconds per second that make 1 % */
 
-/* One level of cleaning; the arguments are its counters. */
+/* Figures of one level of cleaning; the arguments are the keys of its counters. */
 static struct json_object *level(const struct interval *interval, const char *segments,
 				 const char *copied, const char *freed, const char *ns)
 {
@@ -84,7 +84,7 @@ static struct json_object *level(const struct interval *interval, const char *se
 	return out;
 }
 
-/* Bytes that got into memory for each byte that users wrote. */
+/* Bytes written to the log, by users, cleaning and compaction, for each byte that users wrote. */
 static void add_write_cost(struct json_object *out, const struct interval *interval)
 {
 	double appended = 0, relocated = 0, compacted = 0;
@@ -92,14 +92,17 @@ static void add_write_cost(struct json_object *out, const struct interval *inter
 
 	known = growth(interval, "stats.appended_bytes", &appended) && appended > 0 &&
 		growth(interval, "cleaner.relocated_bytes", &relocated);
-	/* A module that does not compact does not count it. */
+	/* A module that does not compact has no such counter. */
 	if (known && ctl_find(interval->now, "cleaner.compacted_bytes"))
 		known = growth(interval, "cleaner.compacted_bytes", &compacted);
 	add_number(out, "write_cost", known,
 		   known ? (appended + relocated + compacted) / appended : 0);
 }
 
-/* Waits of [2^i, 2^(i+1)) microseconds.  Return: how many buckets, 0 if that is not known. */
+/*
+ * @counts: out: waits in bucket i, of 2^i to 2^(i+1) microseconds.
+ * Return: number of buckets; 0: not known.
+ */
 static size_t histogram(const struct interval *interval, int64_t *counts)
 {
 	static const char key[] = "stats.stall_histogram";
@@ -127,7 +130,7 @@ static size_t histogram(const struct interval *interval, int64_t *counts)
 	return nr;
 }
 
-/* The end of the bucket in which the wait is that @permille of all do not exceed. */
+/* Upper bound of the bucket that contains the quantile @permille of all waits; NULL: no waits. */
 static struct json_object *below_us(const int64_t *counts, size_t nr, int64_t total,
 				    int64_t permille)
 {
@@ -170,8 +173,10 @@ static void add_cleaning(struct json_object *out, const struct interval *interva
 }
 
 /**
- * ctl_cleaning() - what cleaning has cost since a store was made
+ * ctl_cleaning() - compute the cost of cleaning since the store was created
  * @store: snapshot
+ *
+ * Return: an object with "write_cost", "compact", "clean" and "waits".
  */
 struct json_object *ctl_cleaning(struct json_object *store)
 {
@@ -182,7 +187,7 @@ struct json_object *ctl_cleaning(struct json_object *store)
 	return out;
 }
 
-/* What is in brackets, as an I/O scheduler is: "[adaptive] fixed". */
+/* The name in brackets, as sysfs marks the one in use: "[adaptive] fixed". */
 static struct json_object *chosen(struct json_object *names)
 {
 	const char *text = names ? json_object_get_string(names) : "";
@@ -222,10 +227,12 @@ static void add_pair(struct json_object *out, const char *key, const struct inte
 }
 
 /**
- * ctl_figures() - a store now, and its rates
+ * ctl_figures() - compute the state of a store and its rates
  * @now: snapshot
- * @before: an earlier one
- * @seconds: between them
+ * @before: an earlier snapshot
+ * @seconds: between the snapshots; 0: rates are null
+ *
+ * Return: the object that lsmemctl(8) describes for top.
  */
 struct json_object *ctl_figures(struct json_object *now, struct json_object *before,
 				double seconds)

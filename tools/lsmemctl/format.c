@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * lsmemctl format: make a backup for a new store.
+ * lsmemctl format: prepare a backup for a new store.
  *
- * With --size it is formatted here, for an object store.  Without, it is made
- * blank, and lsmemd formats it for the store it serves: only with that store at
- * hand is it known how many blocks a block store has.
+ * With --size, this command formats the backup for an object store.  Without --size, it makes the
+ * backup blank, and lsmemd formats the backup for the store that it serves: only the store knows
+ * how many blocks a block store has.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,14 +27,14 @@ static const struct ctl_option options[] = {
 	{ 0 }
 };
 
-#define BYTES_PER_HANDLE	256	/* where --handles is not given; as the kernel does */
+#define BYTES_PER_HANDLE	256	/* without --handles; the kernel has the same default */
 
 static int random_bytes(void *bytes, size_t length)
 {
 	return getrandom(bytes, length, 0) == (ssize_t)length ? 0 : -EIO;
 }
 
-/* A random UUID, version 4; an incarnation that is not 0. */
+/* Chooses a random UUID, version 4, and a random incarnation that is not 0. */
 static int make_identity(struct recover_geometry *geometry)
 {
 	int ret;
@@ -50,7 +50,7 @@ static int make_identity(struct recover_geometry *geometry)
 	return ret;
 }
 
-/* 0: parsed; else the exit code. */
+/* Return: 0, or an exit code when an error has been printed. */
 static int parse(int argc, char **argv, struct recover_geometry *geometry, uint64_t *create)
 {
 	const char *value;
@@ -82,9 +82,9 @@ static int parse(int argc, char **argv, struct recover_geometry *geometry, uint6
 		}
 	}
 	if (geometry->store_bytes % LSMEM_SEGMENT_BYTES)
-		return ctl_usage_error("--size: the store's, a multiple of 8M");
+		return ctl_usage_error("--size: the size of the store, a multiple of 8M");
 	if (!geometry->store_bytes && geometry->max_handles)
-		return ctl_usage_error("--handles goes with --size");
+		return ctl_usage_error("--handles needs --size");
 	if (geometry->store_bytes && !geometry->max_handles)
 		geometry->max_handles = geometry->store_bytes / BYTES_PER_HANDLE;
 	return 0;
@@ -96,16 +96,16 @@ static void report(const struct ctl_backup *backup, const struct recover_geometr
 	char is[16], wanted[16];
 
 	switch (error) {
-	case EBUSY:	/* in_use() has said it */
+	case EBUSY:	/* in_use() has printed it */
 		break;
 	case EEXIST:
-		ctl_error("%s is not blank (lsmemctl check tells what it holds); --force gives that up for good",
+		ctl_error("%s is not blank (lsmemctl check shows what it holds); --force gives that up for good",
 			  backup->path);
 		break;
 	case ENOSPC:
 		ctl_bytes_text(backup->env.backup_bytes[0], is, sizeof(is));
 		ctl_bytes_text(2 * geometry->store_bytes, wanted, sizeof(wanted));
-		ctl_error("%s is too small with %s: twice the store's size is wanted, %s",
+		ctl_error("%s is too small with %s: it needs twice the size of the store, %s",
 			  backup->path, is, wanted);
 		break;
 	default:
@@ -113,7 +113,7 @@ static void report(const struct ctl_backup *backup, const struct recover_geometr
 	}
 }
 
-/* Would an active store lose its backup?  Then it is named. */
+/* Is this a backup of an active store on this host?  Then prints its name. */
 static bool in_use(const struct recover *recover)
 {
 	struct json_object *described = json_object_new_object(), *stores, *store;
@@ -136,7 +136,7 @@ static bool in_use(const struct recover *recover)
 	return name;
 }
 
-/* May it be overwritten?  0 or a negative errno. */
+/* May the backup be overwritten?  Return: 0 or a negative errno. */
 static int look(struct ctl_backup *backup, struct recover *recover, bool force)
 {
 	enum recover_state state;
@@ -161,14 +161,14 @@ static int format(struct ctl_backup *backup, const struct recover_geometry *geom
 
 	if (!recover)
 		goto out;
-	/* With less the daemon would run out of frames when the store is full. */
+	/* On a smaller backup, the daemon would have too few frames when the store is full. */
 	ret = -ENOSPC;
 	if (backup->env.backup_bytes[0] < 2 * geometry->store_bytes)
 		goto out;
 	ret = look(backup, recover, geometry->force);
 	if (ret)
 		goto out;
-	/* Blank at first in any case: nothing of an earlier content stays in sight. */
+	/* Wipe in any case, so that no earlier content remains at the ends. */
 	ret = ctl_backup_wipe(backup);
 	if (!ret && geometry->store_bytes)
 		ret = recover_format(recover, geometry);
@@ -214,7 +214,7 @@ static int run(int argc, char **argv)
 	json_object_object_add(out, "backup", json_object_new_string(path));
 	ret = format(&backup, &geometry, out);
 	if (ret && create)
-		unlink(path);	/* ours, and good for nothing */
+		unlink(path);	/* this command has created it */
 	if (ret)
 		ctl_print_reports(&backup);
 	else if (ctl_json)
@@ -228,7 +228,7 @@ static int run(int argc, char **argv)
 
 const struct ctl_command ctl_format = {
 	.name = "format",
-	.summary = "Make a backup blank, or with --size ready for an object store",
+	.summary = "Make a backup blank, or format it for an object store (--size)",
 	.usage = "format BACKUP [--size SIZE [--handles N]] [--create BYTES] [--force] [--json]",
 	.run = run,
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmemctl list: all stores, one a line. */
+/* lsmemctl list: print one line for each store. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * lsmemctl: stores and backups from the command line.
+ * lsmemctl: manage stores and backups from the command line.
  *
- * A command is a struct ctl_command in a file of its own.  Each builds JSON
- * objects and prints them as such with --json, as a table without.
+ * Each command is a struct ctl_command in a file of its own.  A command builds JSON objects and
+ * prints them as JSON with --json, as a table without.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -30,8 +30,8 @@ static void vreport(const char *format, va_list args)
 }
 
 /**
- * ctl_error - say what failed, where, and what to do about it
- * @format: as printf(), one line without its end
+ * ctl_error - print an error: what failed, where, and what to do about it
+ * @format: as printf(), one line without a newline
  * @...: for @format
  */
 void ctl_error(const char *format, ...)
@@ -45,9 +45,9 @@ void ctl_error(const char *format, ...)
 }
 
 /**
- * ctl_system_error - the same with the meaning of an errno behind it
+ * ctl_system_error - print an error, followed by the text of an errno
  * @error: a positive errno
- * @format: as printf(), one line without its end
+ * @format: as printf(), one line without a newline
  * @...: for @format
  */
 void ctl_system_error(int error, const char *format, ...)
@@ -61,11 +61,11 @@ void ctl_system_error(int error, const char *format, ...)
 }
 
 /**
- * ctl_usage_error - say what is wrong with the command line
- * @format: as printf(), one line without its end
+ * ctl_usage_error - print what is wrong with the command line, and a hint at --help
+ * @format: as printf(), one line without a newline
  * @...: for @format
  *
- * Return: CTL_USAGE, for the command to return.
+ * Return: CTL_USAGE, always.
  */
 int ctl_usage_error(const char *format, ...)
 {
@@ -94,7 +94,7 @@ static void command_help(const struct ctl_command *command)
 	printf("usage: lsmemctl %s\n%s.\n", command->usage, command->summary);
 }
 
-/* --help and --json may stand anywhere before "--". */
+/* --help may be anywhere before "--". */
 static bool wants_help(int argc, char **argv)
 {
 	int i;
@@ -132,7 +132,7 @@ int main(int argc, char **argv)
 			return CTL_OK;
 		}
 		ret = running->run(argc - 1, argv + 1);
-		/* A full disk behind the output is an error too. */
+		/* A write to standard output can fail late, for example on a full disk. */
 		if (fflush(stdout) || ferror(stdout)) {
 			ctl_system_error(errno, "standard output");
 			return ret ? ret : CTL_FAILED;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmemctl: JSON objects as JSON and as tables. */
+/* lsmemctl: print JSON objects as JSON or as tables. */
 #include <errno.h>
 #include <libsmartcols.h>
 #include <stdio.h>
@@ -9,10 +9,10 @@
 #include "ctl.h"
 
 /**
- * ctl_print_json - print for machines
- * @object: what to print
+ * ctl_print_json - print an object as JSON
+ * @object: to print
  *
- * Return: CTL_OK.
+ * Return: CTL_OK, always.
  */
 int ctl_print_json(struct json_object *object)
 {
@@ -23,11 +23,11 @@ int ctl_print_json(struct json_object *object)
 }
 
 /**
- * ctl_find - a value by its key
- * @object: where to look
- * @key: "group.key" looks into an object
+ * ctl_find - find a value by its key
+ * @object: to search
+ * @key: "key", or "group.key" for a value in an object that is a value of @object
  *
- * Return: the value, still @object's; NULL: it is not there.
+ * Return: the value, with no reference for the caller; NULL: not there.
  */
 struct json_object *ctl_find(struct json_object *object, const char *key)
 {
@@ -44,10 +44,10 @@ struct json_object *ctl_find(struct json_object *object, const char *key)
 }
 
 /**
- * ctl_bytes_text - a size as people read it: 0, 512, 4K, 1.5G
+ * ctl_bytes_text - format a size for people: 0, 512, 4K, 1.5G
  * @bytes: the size
  * @text: out
- * @size: room there
+ * @size: of @text, in bytes
  *
  * Return: @text.
  */
@@ -66,7 +66,7 @@ char *ctl_bytes_text(uint64_t bytes, char *text, size_t size)
 	return text;
 }
 
-/* "1 2 3" */
+/* Formats an array of numbers as "1 2 3". */
 static void numbers_text(struct json_object *numbers, char *text, size_t size)
 {
 	size_t i, length = 0;
@@ -110,10 +110,10 @@ static int out_of_memory(void)
 }
 
 /**
- * ctl_print_table() - an array of objects, one a line
+ * ctl_print_table() - print an array of objects as a table with one line for each
  * @rows: JSON array
- * @columns: what to show of each
- * @nr: columns
+ * @columns: columns of the table
+ * @nr: number of columns
  *
  * Return: an exit code.
  */
@@ -155,7 +155,7 @@ out:
 	return ret;
 }
 
-/* What a number means, from its name: the attributes' names say so. */
+/* How to print a value: attributes have names that end with their unit. */
 static enum ctl_format_kind kind_of(const char *key, struct json_object *value)
 {
 	size_t length = strlen(key);
@@ -172,7 +172,7 @@ static enum ctl_format_kind kind_of(const char *key, struct json_object *value)
 	return CTL_TEXT;
 }
 
-/* Of things that are no numbers. */
+/* Is @value an array of anything but numbers? */
 static bool is_list(struct json_object *value)
 {
 	return json_object_is_type(value, json_type_array) && json_object_array_length(value) &&
@@ -205,8 +205,8 @@ static bool add_fields(struct libscols_table *table, struct json_object *object,
 }
 
 /**
- * ctl_print_fields() - an object, one field a line; lists of groups are left out
- * @object: groups show as group.key
+ * ctl_print_fields() - print an object with one line for each field
+ * @object: to print; a field of a group is printed as group.key, an array of objects is left out
  *
  * Return: an exit code.
  */

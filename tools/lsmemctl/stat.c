@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmemctl stat: all that the kernel tells of a store, once or again and again. */
+/* lsmemctl stat: print all sysfs attributes of a store, once or repeatedly. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static const struct ctl_option options[] = {
 	{ 0 }
 };
 
-/* A counter or gauge by its name, wherever in the groups it is. */
+/* Finds a counter or gauge by its name, in any group. */
 static int64_t find_number(struct json_object *object, const char *name)
 {
 	struct json_object *found = NULL;
@@ -33,7 +33,7 @@ static int64_t find_number(struct json_object *object, const char *name)
 	return 0;
 }
 
-/* What --watch shows: gauges as they are, counters a second. */
+/* Columns of --watch: values of gauges, rates of counters. */
 static const struct {
 	const char *title;
 	const char *name;
@@ -65,7 +65,7 @@ static void print_rates(struct json_object *now, struct json_object *before, dou
 		if (watched[i].rate)
 			value = (int64_t)((double)(value - find_number(before, watched[i].name)) /
 					  seconds + 0.5);
-		if (value < 0)		/* the store has been made anew */
+		if (value < 0)		/* another store has the name now */
 			value = 0;
 		if (watched[i].bytes)
 			ctl_bytes_text((uint64_t)value, text, sizeof(text));
@@ -77,7 +77,7 @@ static void print_rates(struct json_object *now, struct json_object *before, dou
 	fflush(stdout);
 }
 
-/* Until the store goes, output cannot be written, or the user interrupts. */
+/* Returns when the store no longer exists or output fails. */
 static int watch(const char *name, struct json_object *before, uint64_t interval_ms)
 {
 	double then = ctl_now(), seconds;
@@ -149,7 +149,7 @@ static int run(int argc, char **argv)
 
 const struct ctl_command ctl_stat = {
 	.name = "stat",
-	.summary = "Show all about one store; with --watch, its rates, line by line",
+	.summary = "Show all attributes of a store; with --watch, print its rates repeatedly",
 	.usage = "stat STORE [--watch] [--interval SECONDS] [--json]",
 	.run = run,
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * lsmemctl: stores as the system shows them.
+ * lsmemctl: stores in sysfs and their device nodes.
  *
- * /sys/class/lsmem/STORE/ has one value a file, some in directories.  They are
- * taken as they are found: an attribute that a later kernel adds shows up in
- * stat and --json with no change here.
+ * /sys/class/lsmem/STORE/ has one file for each value; some are in subdirectories.  This file reads
+ * all of them without knowing their names, so stat and --json also show attributes that a later
+ * module adds.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -21,7 +21,7 @@
 #define SYSFS		"/sys/class/lsmem"
 #define CONTROL		"/dev/lsmem-control"
 
-/* What the kernel's driver core puts beside our attributes. */
+/* Entries that the driver core of the kernel adds to the attributes of the module. */
 static const char *const not_ours[] = { "uevent", "dev", "power", "subsystem", "device", "queue" };
 
 static bool is_ours(const char *name)
@@ -37,7 +37,7 @@ static bool is_ours(const char *name)
 	return true;
 }
 
-/* Numbers with blanks between them; NULL if @text is not that. */
+/* Parses numbers with a blank between them.  NULL: @text is something else. */
 static struct json_object *make_numbers(const char *text)
 {
 	struct json_object *numbers = json_object_new_array();
@@ -57,7 +57,7 @@ static struct json_object *make_numbers(const char *text)
 	return numbers;
 }
 
-/* A number if it is one, an array if there are several, else a string. */
+/* Returns a number, an array of several numbers, or else a string. */
 static struct json_object *make_value(char *text)
 {
 	struct json_object *numbers, *number;
@@ -89,14 +89,14 @@ static struct json_object *read_attribute(int directory, const char *name)
 	if (length < 0)
 		return NULL;
 	text[length] = 0;
-	if (!strcmp(name, "given_name")) {	/* of digits it is no number */
+	if (!strcmp(name, "given_name")) {	/* always a string, even if it has only digits */
 		text[strcspn(text, "\n")] = 0;
 		return json_object_new_string(text);
 	}
 	return make_value(text);
 }
 
-/* Attributes of a directory and of those below it.  Closes @fd. */
+/* Reads the attributes in a directory and in @depth levels below it.  Closes @fd. */
 static struct json_object *read_directory(int fd, int depth)
 {
 	struct json_object *object, *value;
@@ -132,7 +132,7 @@ static struct json_object *read_directory(int fd, int depth)
 	return object;
 }
 
-/* A number of @object, 0 if there is none. */
+/* The number at @key, 0 if there is none. */
 static int64_t number_of(struct json_object *object, const char *key)
 {
 	struct json_object *value = ctl_find(object, key);
@@ -141,11 +141,11 @@ static int64_t number_of(struct json_object *object, const char *key)
 }
 
 /**
- * ctl_store_read() - everything sysfs says of a store
- * @name: as from ctl_store_name()
+ * ctl_store_read() - read all attributes of a store from sysfs
+ * @name: from ctl_store_name()
  *
- * Return: an object with "name" first, and "used_percent" of the capacity if
- * that is known; NULL when there is no such store.
+ * Return: an object with the attributes, "name" first, and "used_percent" of the capacity if
+ * the capacity is known; NULL: no such store.
  */
 struct json_object *ctl_store_read(const char *name)
 {
@@ -188,10 +188,10 @@ static int select_stores(const struct dirent *entry)
 }
 
 /**
- * ctl_stores_read() - all stores
+ * ctl_stores_read() - read the attributes of all stores
  *
- * Return: an array of what ctl_store_read() returns, in order of names; NULL
- * when an error has been printed.
+ * Return: an array of objects of ctl_store_read(), sorted by name; NULL: the module is not loaded,
+ * and an error has been printed.
  */
 struct json_object *ctl_stores_read(void)
 {
@@ -201,13 +201,13 @@ struct json_object *ctl_stores_read(void)
 
 	nr = scandir(SYSFS, &entries, select_stores, versionsort);
 	if (nr < 0) {
-		ctl_error(SYSFS " is not there: the module is not loaded (modprobe lsmem)");
+		ctl_error(SYSFS " does not exist: the module is not loaded (modprobe lsmem)");
 		return NULL;
 	}
 	stores = json_object_new_array();
 	for (i = 0; i < nr; i++) {
 		store = ctl_store_read(entries[i]->d_name);
-		if (store)	/* it may have gone meanwhile */
+		if (store)	/* NULL: destroyed in the meantime */
 			json_object_array_add(stores, store);
 		free(entries[i]);
 	}
@@ -222,7 +222,7 @@ static bool is(struct json_object *store, const char *key, const char *value)
 	return found && !strcmp(json_object_get_string(found), value);
 }
 
-/* The store with that uuid or given name; false if there is none. */
+/* Finds the store with @text as its uuid or given name.  @name: out, of its node. */
 static bool find_store(const char *text, char *name)
 {
 	struct json_object *stores = ctl_stores_read(), *store;
@@ -240,9 +240,10 @@ static bool find_store(const char *text, char *name)
 }
 
 /**
- * ctl_store_name() - a store's name from what a user writes
- * @text: from the command line: lsmem1, a given name or a uuid; or a path in /dev that ends so
- * @name: out, LSMEM_NAME_BYTES: of the node; @text if no store is called so
+ * ctl_store_name() - get the name of a store's node from the command line
+ * @text: name of the node such as lsmem1, given name, uuid, or a path of these in /dev
+ * @name: out, LSMEM_NAME_BYTES: name of the node, or the last part of @text if no store is found;
+ *	ctl_store_exists() tells
  *
  * Return: false when an error has been printed.
  */
@@ -275,7 +276,7 @@ bool ctl_store_name(const char *text, char *name)
 }
 
 /**
- * ctl_module_loaded - is the module loaded?
+ * ctl_module_loaded - check whether the module is loaded
  */
 bool ctl_module_loaded(void)
 {
@@ -283,10 +284,10 @@ bool ctl_module_loaded(void)
 }
 
 /**
- * ctl_store_exists - is a store there?
+ * ctl_store_exists - check whether a store exists
  * @name: of its node
  *
- * Return: false: why it cannot be found has been printed.
+ * Return: false when an error has been printed.
  */
 bool ctl_store_exists(const char *name)
 {
@@ -305,9 +306,9 @@ bool ctl_store_exists(const char *name)
 }
 
 /**
- * ctl_open_attribute() - a store's file in sysfs
- * @name: as from ctl_store_name()
- * @attribute: below its directory
+ * ctl_open_attribute() - open a sysfs file of a store
+ * @name: from ctl_store_name()
+ * @attribute: path of the file below the directory of the store
  * @flags: of open()
  *
  * Return: a descriptor, or -1 with errno set.
@@ -332,9 +333,9 @@ int ctl_open_control(void)
 	if (fd >= 0)
 		return fd;
 	if (errno == ENOENT || errno == ENODEV || errno == ENXIO)
-		ctl_error(CONTROL " is not there: the module is not loaded (modprobe lsmem)");
+		ctl_error(CONTROL " does not exist: the module is not loaded (modprobe lsmem)");
 	else if (errno == EACCES || errno == EPERM)
-		ctl_error(CONTROL ": not permitted: only root makes and destroys stores");
+		ctl_error(CONTROL ": not permitted: only root can create and destroy stores");
 	else
 		ctl_system_error(errno, CONTROL);
 	return -1;

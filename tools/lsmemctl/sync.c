@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmemctl sync: make durable what a store has taken. */
+/* lsmemctl sync: make durable what users wrote to a store. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static uint64_t now_us(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* A block store has FLUSH, an object store its own call.  Return: an errno. */
+/* A block store takes fsync(), an object store its own ioctl.  Return: 0 or a positive errno. */
 static int sync_store(int fd, uint32_t timeout_ms)
 {
 	struct lsmem_sync sync = { .size = sizeof(sync), .timeout_ms = timeout_ms };
@@ -43,10 +43,10 @@ static int report(const char *name, int error)
 {
 	switch (error) {
 	case EOPNOTSUPP:
-		ctl_error("%s is volatile: it has no backup to be durable on", name);
+		ctl_error("%s is volatile: it has no backup", name);
 		break;
 	case EAGAIN:
-		ctl_error("%s is not active: its daemon has not brought it up (systemctl status lsmemd)",
+		ctl_error("%s is not active: its daemon has not activated it (systemctl status lsmemd)",
 			  name);
 		break;
 	case ETIMEDOUT:
@@ -99,7 +99,7 @@ static int run(int argc, char **argv)
 
 const struct ctl_command ctl_sync = {
 	.name = "sync",
-	.summary = "Return when all that a store has taken is durable",
+	.summary = "Wait until everything written to a store is durable",
 	.usage = "sync STORE [--timeout SECONDS] [--json]",
 	.run = run,
 };

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * lsmemctl top: what stores do, again and again; on a terminal a screen full of
- * it.
+ * lsmemctl top: print figures of stores repeatedly, or show them on a full screen.
  *
- * Each interval all stores are read, and figures made of what was read and what
- * had been read before.  Nothing else is kept.
+ * After each interval the program takes a snapshot of all stores and computes the figures from this
+ * snapshot and the one before.  No other history is kept.
  */
 #include <langinfo.h>
 #include <limits.h>
@@ -23,7 +22,7 @@
 #define PLAIN_WIDTH	80
 #define MESSAGE		128
 #define TAB_MAX		16	/* columns of a store's number and name */
-#define WAKE_MS		1000	/* a change of the window's size may slip past poll() */
+#define WAKE_MS		1000	/* longest poll(): a signal of a new window size may come before it */
 
 enum { INTERVAL, COUNT };
 
@@ -34,15 +33,15 @@ static const struct ctl_option options[] = {
 };
 
 /**
- * struct top - a run
- * @names: stores to watch; NULL: all there are
- * @interval: seconds
- * @count: intervals until the end; 0: none
- * @stores: as read last
- * @then: when they were
- * @figures: of these stores, in the same order
- * @seconds: that rates in @figures are over
- * @gone: what went away and has not been said
+ * struct top - a run of lsmemctl top
+ * @names: names of the stores to watch; NULL: all stores
+ * @interval: seconds between snapshots
+ * @count: number of intervals until the end; 0: no end
+ * @stores: last snapshot
+ * @then: time of @stores, by ctl_now()
+ * @figures: figures of @stores, in the same order
+ * @seconds: interval of the rates in @figures
+ * @gone: names of stores that no longer exist and have not been reported
  */
 struct top {
 	struct json_object *names;
@@ -54,7 +53,7 @@ struct top {
 	char gone[MESSAGE];
 };
 
-/* Those of the stores that are there. */
+/* Takes a snapshot of the stores to watch; stores that do not exist are left out. */
 static struct json_object *read_stores(const struct top *top)
 {
 	struct json_object *stores, *store;
@@ -92,7 +91,7 @@ static struct json_object *find_store(struct json_object *stores, const char *na
 	return NULL;
 }
 
-/* As the daemon said when it was asked an interval ago; it is not waited for. */
+/* Adds the status that the daemon wrote for the last interval; does not wait for a new one. */
 static void add_backups(struct json_object *figures, struct json_object *store)
 {
 	struct json_object *status = NULL;
@@ -105,7 +104,7 @@ static void add_backups(struct json_object *figures, struct json_object *store)
 	json_object_put(status);
 }
 
-/* A store has no rates when it is new, or is another one of the same name. */
+/* A store has no rates if the last snapshot does not have it, or had another of the same name. */
 static struct json_object *store_figures(const struct top *top, struct json_object *store)
 {
 	struct json_object *before = find_store(top->stores, word(store, "name")), *figures;
@@ -131,7 +130,7 @@ static void note_gone(struct top *top, struct json_object *stores)
 	}
 }
 
-/* Return: whether there is a store to show. */
+/* Takes a snapshot and computes the figures.  Return: true if there is a store to show. */
 static bool sample(struct top *top)
 {
 	struct json_object *stores = read_stores(top);
@@ -223,11 +222,11 @@ static int run_lines(struct top *top, bool utf8)
 /* ---- A full screen ------------------------------------------------------ */
 
 /**
- * struct screen - what is shown
- * @store: name of the chosen one
- * @paused: nothing is read
- * @helping: the help is shown
- * @row: of the next line
+ * struct screen - state of the full screen
+ * @store: name of the chosen store
+ * @paused: take no snapshots
+ * @helping: show the help instead of a store
+ * @row: row of the next line
  */
 struct screen {
 	char store[LSMEM_NAME_BYTES];
@@ -236,29 +235,29 @@ struct screen {
 };
 
 static const char *const help[] = {
-	"q                  end",
-	"p                  pause; go on",
-	"left, right, tab   another store; 1 .. 9: that one",
-	"h, ?               this page; back",
+	"q                  quit",
+	"p                  pause or continue",
+	"left, right, tab   another store; 1 .. 9: the store with this number",
+	"h, ?               open or close this page",
 	"",
-	"append        what users write, with headers",
+	"append        bytes that users write, with headers",
 	"write cost    bytes written and copied for each byte that users wrote",
 	"wanted        the level of cleaning that the balancer asks for now",
 	"compact       level 1: a segment into fewer seglets, in memory only",
 	"clean         level 2: segments into new ones, on the backup too",
-	"copied/freed  bytes copied for each byte that came free",
-	"time %        of one thread; several together may have more than 100",
-	"stalls        waits of writers until there is space",
-	"throttles     short waits of writers while space gets scarce",
-	"p50, p99      half of the waits, 99 % of them, were shorter",
+	"copied/freed  bytes copied for each byte that became free",
+	"time %        of one thread; several threads can have more than 100",
+	"stalls        waits of writers until space is free",
+	"throttles     short waits of writers while space is scarce",
+	"p50, p99      half of the waits, 99 % of the waits, were shorter",
 	"",
-	"The picture shows closed segments by their share of live bytes: of the",
+	"The bars show closed segments by their share of live bytes: of the",
 	"memory that they hold, and of the 8 MiB that each takes on a backup.",
 	"",
-	"Rates are of the last interval.  \"-\": not known.",
+	"Rates are of the last interval.  \"-\" means: not known.",
 };
 
-/* One column a character: what does not fit is cut off. */
+/* Shows a line; each character takes one column, and the end of a long line is cut off. */
 static void put_line(void *context, bool heading, const char *text)
 {
 	struct screen *screen = context;
@@ -284,7 +283,7 @@ static size_t chosen(const struct top *top, const struct screen *screen)
 	return 0;
 }
 
-/* Chooses a store by its place, if there is one. */
+/* Chooses the store at @place in the snapshot, if there is one. */
 static void choose(const struct top *top, struct screen *screen, size_t place)
 {
 	if (place < json_object_array_length(top->figures))
@@ -292,7 +291,7 @@ static void choose(const struct top *top, struct screen *screen, size_t place)
 			 word(json_object_array_get_idx(top->figures, place), "name"));
 }
 
-/* The stores' names, the chosen one in reverse, from the first that lets it be seen. */
+/* Shows the names of the stores; starts late enough that the chosen one, in reverse, is visible. */
 static void draw_tabs(const struct top *top, const struct screen *screen)
 {
 	size_t i, first, place = chosen(top, screen), nr = json_object_array_length(top->figures);
@@ -338,7 +337,7 @@ static void draw(const struct top *top, struct screen *screen, bool utf8)
 	refresh();
 }
 
-/* Return: whether to go on. */
+/* Return: false: quit. */
 static bool take_key(const struct top *top, struct screen *screen, int key)
 {
 	size_t nr = json_object_array_length(top->figures), place = chosen(top, screen);
@@ -368,7 +367,7 @@ static bool take_key(const struct top *top, struct screen *screen, int key)
 	return true;
 }
 
-/* Waits for a key, until the next sample is due.  Return: whether there is a terminal still. */
+/* Waits @seconds for a key, at most WAKE_MS.  Return: false: the terminal has been closed. */
 static bool wait_key(double seconds)
 {
 	struct pollfd terminal = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -377,7 +376,7 @@ static bool wait_key(double seconds)
 	return poll(&terminal, 1, ms) <= 0 || !(terminal.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
-/* Return: false when the last store has gone. */
+/* Return: false: no store exists any longer. */
 static bool run_screen(struct top *top, bool utf8)
 {
 	struct screen screen = { 0 };
@@ -410,7 +409,7 @@ static bool run_screen(struct top *top, bool utf8)
 	}
 }
 
-/* Return: an exit code; -1 if this terminal can be no screen. */
+/* Return: an exit code; -1: this terminal cannot show a full screen. */
 static int run_terminal(struct top *top, bool utf8)
 {
 	SCREEN *terminal = newterm(NULL, stdout, stdin);
@@ -418,7 +417,7 @@ static int run_terminal(struct top *top, bool utf8)
 
 	if (!terminal)
 		return -1;
-	moves = tigetstr("cup") != NULL;	/* its cursor */
+	moves = tigetstr("cup") != NULL;	/* it can move its cursor */
 	if (moves)
 		left = run_screen(top, utf8);
 	endwin();
@@ -432,7 +431,7 @@ static int run_terminal(struct top *top, bool utf8)
 
 /* ---- Command line ------------------------------------------------------- */
 
-/* Return: an exit code. */
+/* Takes the names of stores from the command line.  Return: an exit code. */
 static int take_names(struct top *top, int argc, char **argv)
 {
 	char name[LSMEM_NAME_BYTES];
@@ -454,7 +453,7 @@ static int watch(struct top *top)
 	bool utf8;
 	int ret = -1;
 
-	/* Not LC_NUMERIC: JSON has its own point. */
+	/* Not LC_NUMERIC: JSON needs a decimal point. */
 	setlocale(LC_CTYPE, "");
 	utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
 	if (!ctl_module_loaded()) {
@@ -498,7 +497,7 @@ static int run(int argc, char **argv)
 
 const struct ctl_command ctl_top = {
 	.name = "top",
-	.summary = "Show what stores do, live",
+	.summary = "Show rates and state of stores, updated after each interval",
 	.usage = "top [STORE...] [--interval SECONDS] [--count N] [--json]",
 	.run = run,
 };

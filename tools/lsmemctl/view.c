@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * lsmemctl top: figures of a store as lines of text.
+ * lsmemctl top: format the figures of a store as lines of text.
  *
- * The same lines are printed and shown on a full screen: 22 of them, 80 columns
- * wide; bars are as long as there is room.
+ * The same lines are printed and shown on a full screen.  Without backups there are 22 lines.  They
+ * need 80 columns; on a wider screen the bars are longer.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -12,13 +12,13 @@
 
 #include "ctl.h"
 
-#define TEXT		32	/* characters of one figure */
+#define TEXT		32	/* room for one figure, in bytes */
 #define TENTHS		10
 #define BAR_MIN		4
 #define BAR_MAX		100
-#define BAR_BYTES	(3 * BAR_MAX + 1)	/* a block is three bytes of UTF-8 */
+#define BAR_BYTES	(3 * BAR_MAX + 1)	/* a block character has three bytes in UTF-8 */
 #define LINE_BYTES	(2 * BAR_BYTES + 64)
-#define LAST_BUCKET_US	((int64_t)1 << 24)	/* stats/stall_histogram */
+#define LAST_BUCKET_US	((int64_t)1 << 24)	/* bound of the last bucket of stats/stall_histogram */
 
 struct view {
 	struct json_object *figures;
@@ -28,7 +28,7 @@ struct view {
 
 enum unit { WORD, BYTES, NUMBER, TENTH, HUNDREDTH, BELOW };
 
-/* A bound in microseconds, a power of two. */
+/* Formats the upper bound of a bucket, in microseconds; the last bucket has none: "more than". */
 static void below_text(int64_t us, char *text)
 {
 	const char *sign = us < LAST_BUCKET_US ? "<" : ">";
@@ -42,7 +42,7 @@ static void below_text(int64_t us, char *text)
 		snprintf(text, TEXT, "%s%.1fs", sign, value / 1e6);
 }
 
-/* One figure, "-" if it is not known. */
+/* Formats a figure; "-": not known. */
 static const char *figure(const struct view *view, const char *key, enum unit unit, char *text)
 {
 	struct json_object *value = ctl_find(view->figures, key);
@@ -140,7 +140,10 @@ static void wait_lines(const struct view *view)
 	     FIGURE(view, "waits.max_us", BELOW));
 }
 
-/* @value of @max as a bar of @width columns, filled up with blanks; whatever is not 0 shows. */
+/*
+ * Draws a bar of length @value / @max * @width columns, and fills it with blanks to @width.  The
+ * bar of a value that is not 0 is never empty.
+ */
 static void draw_bar(int64_t value, int64_t max, int width, bool utf8, char *out)
 {
 	int eighths = max ? (int)((double)value / (double)max * width * 8 + 0.5) : 0;
@@ -178,7 +181,7 @@ static struct json_object *find_tenths(const struct view *view, const char *key)
 	return tenths;
 }
 
-/* Closed segments by their live share, of memory and of backup beside each other on one scale. */
+/* Bars of closed segments by their live share: of memory and of the backup, on the same scale. */
 static void picture(const struct view *view, int width, bool utf8)
 {
 	struct json_object *tenths[] = {
@@ -217,7 +220,7 @@ static void picture(const struct view *view, int width, bool utf8)
 	}
 }
 
-/* Where a durable store is kept, if its daemon has said so. */
+/* The backups of a durable store, if the daemon has written its status. */
 static void backup_lines(const struct view *view)
 {
 	struct json_object *backups = ctl_find(view->figures, "backups");
@@ -242,12 +245,12 @@ static void backup_lines(const struct view *view)
 }
 
 /**
- * ctl_view() - a store in lines
+ * ctl_view() - format the figures of a store as lines of text
  * @figures: of ctl_figures()
- * @width: columns
- * @utf8: what bars may be made of
- * @line_fn: is given each line, and whether it is a heading
- * @context: for @line_fn
+ * @width: columns of the output
+ * @utf8: draw the bars with block characters of UTF-8
+ * @line_fn: called for each line; its argument heading is true for headings
+ * @context: argument of @line_fn
  */
 void ctl_view(struct json_object *figures, int width, bool utf8, ctl_line_fn line_fn,
 	      void *context)
