@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Combined cleaning, the choice: see clean.h.
+ * The choice of segments to clean: see clean.h.
  *
- * What is gained.  On the backup only a pass gives anything back, and always a
- * whole frame; what it costs is what the survivors take of new frames: their
- * bytes and their part of the directory.  Without the directory a segment full
- * of small live objects would look like a sixth of garbage, and be copied for
- * ever.  For the same reason the end of a frame counts as far as only a large
- * object can have left it free: the survivors' frames end so, too.
+ * The gain. A pass is the only way to free a part of a backup, and it frees whole frames. It costs
+ * what the survivors take of new frames: their bytes and their part of the directory. Without the
+ * directory a segment full of small live objects would look as if a sixth of it were garbage, and
+ * would be copied again and again. For the same reason the unused end of a frame counts as used if
+ * a large object that did not fit can have left it: frames of survivors end in the same way.
  *
- * The kernel asks when the backup is short of frames, or when memory is and
- * compaction, which costs no I/O, gains too little there.  While there are frames
- * enough a segment is worth the memory it holds: to take then what would free
- * most of the backup would be I/O without a use.  When writers wait and
- * this measure finds nothing, the other is tried: as long as anything can be
- * gained, something is chosen.
+ * The kernel asks for a pass when a backup is short of frames, or when memory is short and
+ * compaction, which costs no I/O, gains too little. While there are enough frames, the measure is
+ * memory: a choice that frees more of the backup would cost I/O without a use. When writers wait
+ * and the measure finds nothing, the other measure is tried: something is chosen as long as
+ * anything can be gained.
  *
- * The table is the kernel's, and changes while it is read: each field is loaded
- * once, and what does not fit together is brought within bounds.
+ * The kernel changes the table while it is read: each field is loaded once, and values that
+ * contradict each other are limited to valid ranges.
  */
 #include <string.h>
 
@@ -27,27 +25,32 @@
 
 #define LOAD(field)	__atomic_load_n(&(field), __ATOMIC_RELAXED)
 
-/* Fewer segments left than this (a head each, and some) are few in any table. */
+/* So few segments are few in a table of any size: heads alone may need them. */
 #define CLEAN_FEW	8u
-/* Live bytes that a frame holds for sure; as in kmod/balance.c: at worst all are
- * tiny entries, and a large one did not fit at its end.
+/* Live bytes that a frame holds at least, as in kmod/balance.c: in the worst case all entries are
+ * tiny, and a large one did not fit at the end of the frame.
  */
 #define CLEAN_FRAME_LIVE \
 	((LSMEM_SEGMENT_BYTES - LSMEM_OBJECT_MAX - LSMEM_SEGLET_BYTES) / 8 * 5)
-/* Less than this is not worth a pass, even to writers that wait. */
+/* Bytes; a pass that gains less is useless, even if writers wait. */
 #define CLEAN_GAIN	LSMEM_SEGLET_BYTES
 
-/* Two lowest ids of segments that hold something; records wait for these. */
+/**
+ * struct clean_oldest - the oldest segments, on which the barriers of tombstones depend
+ * @first: lowest id of a segment that holds entries; UINT64_MAX: there is none
+ * @second: the next one
+ * @left: entries of the table that are free, or whose segment is empty
+ */
 struct clean_oldest {
 	uint64_t first, second;
-	uint32_t left;		/* slots that are free, or hold nothing yet */
+	uint32_t left;
 };
 
 /**
- * clean_measure_name - the name of what a pass is to give back
- * @measure: which
+ * clean_measure_name - the name of a measure
+ * @measure: the measure
  *
- * Return: as the status file has it.
+ * Return: the name that the status file uses.
  */
 const char *clean_measure_name(enum clean_measure measure)
 {
@@ -79,7 +82,7 @@ static void clean_oldest(const struct lsmem_segment_stat *table, uint32_t nr,
 	}
 }
 
-/* By the measure of the backup; see above. */
+/* CLEAN_BACKUP: see the comment at the top. */
 static void clean_weigh_backup(struct lsmem_candidate *c, uint32_t live, uint32_t home,
 			       uint32_t entries)
 {
@@ -87,7 +90,7 @@ static void clean_weigh_backup(struct lsmem_candidate *c, uint32_t live, uint32_
 	uint64_t used = home + directory, full = LSMEM_SEGMENT_BYTES - LSMEM_OBJECT_MAX;
 
 	c->held = least(used > full ? used : full, LSMEM_SEGMENT_BYTES);
-	/* Of the dead as many have a place in the directory as of the living. */
+	/* The share of the directory that live entries have is that of their bytes. */
 	c->live = least(live + (home ? live * directory / home : 0), c->held);
 }
 
@@ -109,7 +112,7 @@ static uint32_t clean_candidates(const struct lsmem_cleaning *want,
 
 		if (!id || !(LOAD(stat->flags) & LSMEM_SEGMENT_CLEANABLE))
 			continue;
-		/* Records that wait for nothing but this segment go with it. */
+		/* Tombstones whose barrier waits for this segment only go with it. */
 		if (LOAD(stat->barrier) <= (id == oldest->first ? oldest->second : oldest->first))
 			live -= least(live, tombstones);
 		live = least(live, LSMEM_SEGMENT_BYTES);
@@ -155,10 +158,10 @@ static void clean_choose_by(const struct lsmem_cleaning *want,
 
 /**
  * clean_choose - choose the segments of a pass
- * @want: what the kernel wants, copied
- * @table: of the kernel's segments
- * @nr: slots in it
- * @frames: of the backup that survivors can have
+ * @want: what the kernel wants; a copy that does not change
+ * @table: the kernel's segments; may change during the call
+ * @nr: entries of @table
+ * @frames: frames that survivors can have; see core_frames_left()
  * @candidates: room for @nr
  * @choice: out
  */
@@ -170,8 +173,8 @@ void clean_choose(const struct lsmem_cleaning *want, const struct lsmem_segment_
 	enum clean_measure measure = CLEAN_BACKUP;
 	struct clean_oldest oldest;
 
-	/* Survivors that find no frame would hold up all that comes behind them.
-	 * What the kernel does not tell it sees to itself, when it is asked.
+	/* Survivors without a frame would delay all later writes, so they must fit @frames. If the
+	 * kernel states no room, it checks its own limit when it is asked for the pass.
 	 */
 	if (want->room && room > want->room)
 		room = want->room;

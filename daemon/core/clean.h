@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Combined cleaning: which segments, in which order. A pure function from the kernel's table of
- * segments to ids; scores and selection are those of kmod/policy.c, the same file. The kernel does
- * the pass or refuses it: a wrong choice costs time, never data.
+ * The choice of segments to clean, and their order: a pure function from the kernel's table of
+ * segments to ids. Scores and selection come from kmod/policy.c, which is compiled here as well.
+ * The kernel does the pass or refuses it: a wrong choice costs time, never data.
  */
 #ifndef LSMEMD_CLEAN_H
 #define LSMEMD_CLEAN_H
@@ -14,9 +14,9 @@
 #include "../../kmod/policy.h"
 
 /**
- * enum clean_measure - what a segment holds, and what its survivors take
- * @CLEAN_BACKUP: of the backup: a frame against entries and their directory
- * @CLEAN_MEMORY: of memory: its seglets against entries
+ * enum clean_measure - in what a pass is measured
+ * @CLEAN_BACKUP: a segment holds its frame; its survivors take entries and their directory
+ * @CLEAN_MEMORY: a segment holds its seglets; its survivors take entries
  */
 enum clean_measure {
 	CLEAN_BACKUP,
@@ -24,9 +24,9 @@ enum clean_measure {
 };
 
 /**
- * struct clean_choice - a pass to be asked for
+ * struct clean_choice - the pass to ask the kernel for
  * @segments: ids, in the order wanted
- * @nr: how many; 0: no segment is worth a pass
+ * @nr: elements of @segments in use; 0: no segment is worth a pass
  * @measure: by which they were chosen
  * @live: live bytes of all of them, by @measure
  * @held: bytes that they hold, by @measure

@@ -2,10 +2,10 @@
 /*
  * Closing a segment: its directory and footer.
  *
- * The directory is made at once, by walking the headers in the log's memory:
- * a few milliseconds for 8 MiB of the smallest objects, and nothing to keep
- * while the segment is open.  Each header must be valid where it stands, or the
- * kernel and we do not mean the same bytes, and nothing more is acknowledged.
+ * At CLOSE, core walks through the headers in the log's memory and makes the directory. This takes
+ * a few milliseconds for 8 MiB of the smallest objects, and needs no memory while the segment is
+ * open. Each header must be valid in its place. Otherwise the kernel and the daemon disagree about
+ * the bytes of the segment, and core fails.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "private.h"
 
 /**
- * core_closed - CLOSE: a segment has its final length
+ * core_closed - handle CLOSE: a segment has its final length
  * @core: core
  * @event: the event
  */
@@ -44,7 +44,10 @@ void core_closed(struct core *core, const struct lsmem_event *event)
 	core->changes++;
 }
 
-/* Copies the header at @at; what is behind the pointers may change meanwhile. */
+/*
+ * Copy the header at home offset @at. @seglet and @piece are the place of an earlier header, and
+ * become the place of this one.
+ */
 static bool core_read_header(struct core *core, const struct core_open *open, uint32_t at,
 			     uint32_t *seglet, uint32_t *piece, struct lsmem_entry *entry)
 {
@@ -63,11 +66,11 @@ static bool core_read_header(struct core *core, const struct core_open *open, ui
 }
 
 /**
- * core_make_footer - the footer of a segment
+ * core_make_footer - make the footer of a segment
  * @core: core
  * @seg: the segment
- * @sums: of its entries; its walk ends with the log data
- * @footer: out; zeroed by the caller
+ * @sums: of its entries; @sums->walk.end is the length of the log data
+ * @footer: zeroed by the caller; out, sealed
  */
 void core_make_footer(const struct core *core, const struct core_segment *seg,
 		      const struct format_verify *sums, struct lsmem_segment_footer *footer)
@@ -139,8 +142,8 @@ static void core_close_durable(struct core *core, struct core_close *close)
 	struct core_open *open = close->open;
 	struct core_segment *seg = open->segment;
 
-	/* Invariant 8: closed means length and CRC durable.  The digest may tell
-	 * later: until then recovery scans the segment.
+	/* Invariant 8: closed means that length and CRC are durable. The digest can name the new
+	 * state later: until then a recovery scans the segment.
 	 */
 	seg->life = CORE_CLOSED;
 	core->copies = true;
@@ -154,7 +157,7 @@ static void core_close_durable(struct core *core, struct core_close *close)
 	core->changes++;
 }
 
-/* Closed, when directory and footer have come as far as @state on every replica. */
+/* The segment is closed when its directory and footer are in @state on every replica. */
 static void core_close_check(struct core *core, struct core_close *close, uint8_t state)
 {
 	uint32_t b;
@@ -185,7 +188,7 @@ static void core_close_write(struct core *core, struct core_close *close, uint32
 	}
 }
 
-/* Mutated, the footer goes out when the data have only been given to writes. */
+/* Only with rule FOOTER_AFTER_DATA switched off: have all data been given to writes? */
 static bool core_data_issued(const struct core_open *open)
 {
 	uint32_t b;
@@ -197,7 +200,7 @@ static bool core_data_issued(const struct core_open *open)
 }
 
 /**
- * core_closes_run - start what can be started
+ * core_closes_run - make and write directories and footers
  * @core: core
  */
 void core_closes_run(struct core *core)
@@ -210,12 +213,12 @@ void core_closes_run(struct core *core)
 
 		if (!open->closing || open->close || open->ack_close)
 			continue;
-		if (open->closed) {		/* its footer is there already */
+		if (open->closed) {		/* a former daemon has written its footer */
 			open->ack_close = true;
 			core->changes++;
 			continue;
 		}
-		/* Data first: so a footer proves that all before it was durable. */
+		/* Data first: a footer proves that all data before it are durable. */
 		if (open->durable < open->length && (RULE(FOOTER_AFTER_DATA) ||
 						     !core_data_issued(open)))
 			continue;
@@ -238,15 +241,15 @@ void core_closes_run(struct core *core)
 			continue;
 		core_each_backup(b, close->open->segment->on & ~core->lost)
 			core_close_write(core, close, b);
-		/* A replica may have gone, and the others be durable. */
+		/* A replica may have been removed, and the others may be durable. */
 		core_close_check(core, close, CORE_DURABLE);
 	}
 }
 
 /**
- * core_close_done - a part of a directory and footer is written
+ * core_close_done - complete a write of a directory and footer
  * @core: core
- * @op: that wrote it
+ * @op: the write
  */
 void core_close_done(struct core *core, struct core_op *op)
 {
@@ -263,9 +266,9 @@ void core_close_done(struct core *core, struct core_op *op)
 }
 
 /**
- * core_closes_flush - a flush begins: it covers the closes that are written
+ * core_closes_flush - note which directories and footers a flush covers
  * @core: core
- * @backup: its number
+ * @backup: backup to which the flush is being issued
  */
 void core_closes_flush(struct core *core, uint32_t backup)
 {
@@ -277,9 +280,9 @@ void core_closes_flush(struct core *core, uint32_t backup)
 }
 
 /**
- * core_closes_flushed - a flush has ended: the closes it covered are durable
+ * core_closes_flushed - note that the directories and footers that a flush covered are durable
  * @core: core
- * @backup: its number
+ * @backup: backup of the flush
  */
 void core_closes_flushed(struct core *core, uint32_t backup)
 {

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Replicas made anew: a segment that has fewer than it should is copied, as it is
- * on one of its backups, to another.  One at a time, when it is closed or sealed:
- * what is in memory may have been compacted, and same segment and generation mean
- * same bytes (invariant 4).  For open ones see core/extend.c.
+ * Restoring replicas of closed and sealed segments. Core reads a replica of a segment that has too
+ * few, and writes it to another backup, one segment at a time. The log's memory is the last source
+ * only, because the kernel may have compacted the segment there: same segment and generation mean
+ * same bytes (invariant 4). core/extend.c does the same for open segments.
  *
- * All of a segment is read and checked before any of it is written: header, every entry
- * with its payload, directory, footer.  A replica that does not pass is bad: it counts as
- * not there, and the next source is read.  The last source is the log's memory, which still
- * holds a closed segment as it was until the kernel compacts it; what is found there passes
- * the same checks, so a segment that is compacted meanwhile is not taken.  When no source
- * passes, the segment keeps the replicas that it has and core_bad_next() names it.  Bad
- * replicas leave the digest when a sound one has been found, and the segment has all its
- * replicas without them or nothing but their places is left for new ones.
+ * Core reads and checks all of a segment before it writes any of it: header, every entry with its
+ * payload, directory, footer. A replica that fails the check is bad: it does not count, and core
+ * reads the next source. The log's memory holds a closed segment until the kernel compacts it; its
+ * bytes pass the same checks, so a segment that is being compacted is not used. If no source
+ * passes, the segment keeps the replicas that it has, and core_bad_next() names it. The next digest
+ * removes the bad replicas when a sound one has been restored, or when a sound one has been read
+ * and a new replica has no place but theirs.
  *
- * What a backup that has come back still has of a segment is a source too, the first one, and
- * needs no writing but for its header (core/keep.c).
+ * A replica that a returning backup still has is the first source. Core writes its header only
+ * (core/keep.c).
  *
- * The copy counts, and is listed, when all of it is durable; a crash before leaves
- * a frame that no digest knows of.  core_tick() gives out what may be copied until
- * the next, so that writers keep their share of the backups.
+ * The new replica counts, and is listed, when all of it is durable. A crash before that leaves a
+ * frame that no digest names. core_tick() sets how much may be copied until the next tick, so
+ * writers keep their share of the backups.
  */
 #include <string.h>
 
@@ -42,8 +41,8 @@ static void core_copy_tell(struct core *core, const struct core_segment *seg, ui
 }
 
 /*
- * The segment as it lies in the log's memory, into the buffer.  The kernel may compact it
- * meanwhile, or have done so: what results is checked as a replica is.
+ * Copy a segment from the log's memory into the buffer, and check it as a replica: the kernel may
+ * compact it at the same time, or have done so before. Return: it is sound.
  */
 static bool core_copy_memory(struct core *core, const struct core_segment *seg)
 {
@@ -69,7 +68,7 @@ static bool core_copy_memory(struct core *core, const struct core_segment *seg)
 	       lsmem_segment_fits(length, copy->verify.entries);
 }
 
-/* Header, directory and footer of what core_copy_memory() has found. */
+/* Make header, directory and footer for what core_copy_memory() has copied and checked. */
 static void core_copy_frame(struct core *core, const struct core_segment *seg)
 {
 	struct core_copy *copy = &core->copy;
@@ -87,7 +86,7 @@ static void core_copy_frame(struct core *core, const struct core_segment *seg)
 	while (walk.at < walk.end) {
 		entry = (const void *)(data + walk.at);
 		if (format_walk_step(&walk, entry))
-			break;			/* it was valid just now */
+			break;			/* impossible: it was checked */
 		type = lsmem_entry_type(entry);
 		if (type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE)
 			*directory++ = (struct lsmem_directory_entry) {
@@ -96,7 +95,10 @@ static void core_copy_frame(struct core *core, const struct core_segment *seg)
 	}
 }
 
-/* Where to read a segment, @keeps: where it is to be; false: no source of it is sound. */
+/*
+ * Choose the source of a copy; @keeps: the backup that it is for still has the replica.
+ * Return: false: no source is sound.
+ */
 static bool core_copy_source(struct core *core, struct core_segment *seg, bool keeps)
 {
 	uint32_t sound = seg->on & ~seg->bad, first = core_number(core, seg), i;
@@ -125,13 +127,13 @@ static bool core_copy_source(struct core *core, struct core_segment *seg, bool k
 	return false;
 }
 
-/* Does the backup still have what is to be on it? */
+/* Does the backup that the copy is for still have the replica? */
 static bool core_copy_keeps(const struct core_copy *copy)
 {
 	return copy->to < CORE_BACKUPS && copy->from == copy->to;
 }
 
-/* ---- One segment after the other --------------------------------------- */
+/* ---- The copy ---------------------------------------------------------- */
 
 static bool core_copy_wants(const struct core *core, const struct core_segment *seg)
 {
@@ -148,7 +150,7 @@ static void core_copy_end(struct core *core)
 	core->changes++;
 }
 
-/* A segment to be copied, and from where to where. */
+/* Choose a segment to copy, its source, and a backup for it. Return: false: there is none now. */
 static bool core_copy_begin(struct core *core)
 {
 	struct core_copy *copy = &core->copy;
@@ -167,7 +169,7 @@ static bool core_copy_begin(struct core *core)
 		keeps = copy->to < CORE_BACKUPS;
 		if (!keeps)
 			copy->to = core_choose_copy(core, seg);
-		/* A place that a bad replica takes becomes free when another is sound. */
+		/* If another replica is sound, the place of a bad one becomes free: go on. */
 		if (copy->to == CORE_BACKUPS && !(seg->on & seg->bad))
 			continue;
 		if (keeps)
@@ -187,9 +189,11 @@ static bool core_copy_begin(struct core *core)
 }
 
 /**
- * core_copy_stop - a segment is not to be copied any more
+ * core_copy_stop - stop the copy of a segment
  * @core: core
- * @segment: its number
+ * @segment: its number; nothing happens if it is not being copied
+ *
+ * The copy ends when none of its requests is in flight.
  */
 void core_copy_stop(struct core *core, uint32_t segment)
 {
@@ -201,7 +205,7 @@ void core_copy_stop(struct core *core, uint32_t segment)
 		core_copy_end(core);
 }
 
-/* What is known bad is listed no more: another replica is sound. */
+/* Have the next digest remove the bad replicas of a segment; another replica is sound. */
 static void core_copy_drop(struct core *core, struct core_segment *seg)
 {
 	seg->on &= ~seg->bad;
@@ -212,7 +216,7 @@ static void core_copy_drop(struct core *core, struct core_segment *seg)
 	core->changes++;
 }
 
-/* A sound source, and no place for one more replica but those of bad ones. */
+/* End a copy that has a sound source, but no place except those of bad replicas. */
 static bool core_copy_nowhere(struct core *core)
 {
 	struct core_copy *copy = &core->copy;
@@ -220,7 +224,7 @@ static bool core_copy_nowhere(struct core *core)
 
 	if (copy->to < CORE_BACKUPS)
 		return false;
-	/* Memory is no replica: without the bad ones there would be none. */
+	/* Memory is no replica: without the bad replicas the segment would have none. */
 	if (copy->from < CORE_BACKUPS) {
 		core_copy_drop(core, seg);
 	} else {
@@ -232,7 +236,7 @@ static bool core_copy_nowhere(struct core *core)
 	return true;
 }
 
-/* Bytes that are to be read, or written. */
+/* Return: bytes of the replica to read, or to write. */
 static uint32_t core_copy_bytes(const struct core_copy *copy)
 {
 	return copy->state != CORE_IDLE && core_copy_keeps(copy) ? LSMEM_BLOCK :
@@ -240,7 +244,7 @@ static uint32_t core_copy_bytes(const struct core_copy *copy)
 }
 
 /**
- * core_copy_run - start what can be started
+ * core_copy_run - begin a copy, or start its next request
  * @core: core
  */
 void core_copy_run(struct core *core)
@@ -252,7 +256,7 @@ void core_copy_run(struct core *core)
 	if (core->state != CORE_RUNNING || core->nr_backups == 1 ||
 	    (copy->segment == CORE_NONE && (!core->copies || !core_copy_begin(core))))
 		return;
-	/* Not before: a copy that was stopped ends in any state. */
+	/* Read @state after core_copy_begin() only: a copy that was stopped ends in any state. */
 	write = copy->state == CORE_WRITING;
 	if (copy->in_flight || (copy->state != CORE_IDLE && !write) ||
 	    (write && core_copy_nowhere(core)) || (!write && core->copy_bytes && !core->copy_left))
@@ -274,7 +278,7 @@ void core_copy_run(struct core *core)
 		      core_where(core, &core->segments[copy->segment], copy->from)));
 }
 
-/* What has been read so far: is it sound? */
+/* Check what has been read so far. */
 static enum format_error core_copy_check(struct core *core)
 {
 	struct core_copy *copy = &core->copy;
@@ -300,7 +304,7 @@ static enum format_error core_copy_check(struct core *core)
 	return error;
 }
 
-/* A part has been read; false: the replica is bad. */
+/* Take a part that has been read. Return: false: the replica is bad. */
 static bool core_copy_read(struct core *core, int error)
 {
 	struct core_copy *copy = &core->copy;
@@ -320,7 +324,7 @@ static bool core_copy_read(struct core *core, int error)
 	}
 	if (copy->at < LSMEM_SEGMENT_BYTES)
 		return true;
-	/* The header names the backup: for the copy it is another. */
+	/* The header names the backup: the new replica is on another one. */
 	if (copy->to < CORE_BACKUPS)
 		header->incarnation = core->super[copy->to].incarnation;
 	format_header_seal(header);
@@ -330,10 +334,10 @@ static bool core_copy_read(struct core *core, int error)
 }
 
 /**
- * core_copy_done - a request of the copy has ended
+ * core_copy_done - complete a request of the copy
  * @core: core
- * @op: it
- * @error: of a read; after a failed write the backup is lost, and the copy stopped
+ * @op: the request
+ * @error: of a read: 0 or a negative errno; after a failed write core_lost() has stopped the copy
  */
 void core_copy_done(struct core *core, struct core_op *op, int error)
 {
@@ -341,7 +345,7 @@ void core_copy_done(struct core *core, struct core_op *op, int error)
 
 	copy->in_flight = false;
 	if (!copy->stop && op->io.kind == CORE_IO_READ) {
-		/* What it should have been copied to is chosen anew, with the source. */
+		/* If the replica is bad: choose a source and a place again. */
 		if (!core_copy_read(core, error))
 			core_copy_stop(core, copy->segment);
 	} else if (!copy->stop) {
@@ -358,9 +362,9 @@ void core_copy_done(struct core *core, struct core_op *op, int error)
 }
 
 /**
- * core_copy_flush - a flush begins: it covers the copy if that is written
+ * core_copy_flush - note that a flush covers the copy, if that is written
  * @core: core
- * @backup: its number
+ * @backup: backup to which the flush is being issued
  */
 void core_copy_flush(struct core *core, uint32_t backup)
 {
@@ -370,9 +374,9 @@ void core_copy_flush(struct core *core, uint32_t backup)
 }
 
 /**
- * core_copy_flushed - a flush has ended: the copy it covered is durable
+ * core_copy_flushed - if a flush covered the copy, count the new replica
  * @core: core
- * @backup: its number
+ * @backup: backup of the flush
  */
 void core_copy_flushed(struct core *core, uint32_t backup)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * core: see core.h.  Here are its inputs and outputs, the requests in flight,
- * the flush machine and the queue of events.
+ * core: see core.h. This file holds the inputs and outputs, the requests in flight, the flushes and
+ * the queue of events.
  *
- * After each input core_run() does what has become possible until nothing
- * changes any more.  Nothing here depends on anything but the inputs.
+ * After each input core_run() does what has become possible, until nothing changes any more. The
+ * result depends on the inputs alone.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -17,10 +17,10 @@
 
 /**
  * core_fail - stop for good
- * @core: core
- * @format: why, for the operator
+ * @core: core; nothing happens if it has failed before
+ * @format: why, for the operator, without a newline
  *
- * Invariant 3: whatever has gone wrong, nothing more is acknowledged.
+ * Invariant 3: core acknowledges nothing more.
  */
 void core_fail(struct core *core, const char *format, ...)
 {
@@ -40,9 +40,10 @@ void core_fail(struct core *core, const char *format, ...)
  * core_op_get - begin a request
  * @core: core
  * @kind: CORE_OP_*
- * @backup: that it is for
- * @spare: for what everything waits for: may use the last ones
- * Return: NULL when too many are in flight; try again after the next has ended.
+ * @backup: backup that it is for
+ * @spare: it may be one of the last CORE_OPS_SPARE, which are for requests that all others wait for
+ *
+ * Return: the request; NULL: too many are in flight, try again after the next has ended.
  */
 struct core_op *core_op_get(struct core *core, enum core_op_kind kind, uint32_t backup, bool spare)
 {
@@ -67,8 +68,8 @@ struct core_op *core_op_get(struct core *core, enum core_op_kind kind, uint32_t 
 /**
  * core_op_add - add bytes to a request
  * @op: the request
- * @data: they stay as they are until it has ended
- * @length: a multiple of LSMEM_BLOCK
+ * @data: the bytes; they must not change until the request has ended
+ * @length: bytes, a multiple of LSMEM_BLOCK
  */
 void core_op_add(struct core_op *op, const void *data, uint32_t length)
 {
@@ -84,10 +85,10 @@ void core_op_add(struct core_op *op, const void *data, uint32_t length)
 }
 
 /**
- * core_op_start - give a request out
+ * core_op_start - hand a request to core_io_next()
  * @core: core
  * @op: the request
- * @offset: in the backup
+ * @offset: in the backup, bytes; 0 for a flush
  */
 void core_op_start(struct core *core, struct core_op *op, uint64_t offset)
 {
@@ -96,7 +97,7 @@ void core_op_start(struct core *core, struct core_op *op, uint64_t offset)
 	core->changes++;
 }
 
-/* Issue a flush when something waits for one; one at a time on each backup. */
+/* Issue the flushes that something waits for, one at a time on each backup. */
 static void core_flush_run(struct core *core)
 {
 	uint32_t b;
@@ -109,7 +110,7 @@ static void core_flush_run(struct core *core)
 		op = core_op_get(core, CORE_OP_FLUSH, b, true);
 		if (!op)
 			continue;
-		/* Invariant 16: it covers what has completed by now. */
+		/* Invariant 16: the flush covers what has completed by now. */
 		core_segments_flush(core, b);
 		core_closes_flush(core, b);
 		core_digest_flush(core, b);
@@ -124,7 +125,7 @@ static void core_flushed(struct core *core, uint32_t backup, int error)
 {
 	core->flushing[backup] = false;
 	if (error) {
-		/* Only with rule 3 switched off: taken for a flush to be repeated. */
+		/* Only with rule FLUSH_FAILED switched off: repeat the flush. */
 		core->flush_wanted[backup] = true;
 		return;
 	}
@@ -138,7 +139,7 @@ static void core_flushed(struct core *core, uint32_t backup, int error)
 
 /* ---- The queue of events ----------------------------------------------- */
 
-/* Understand an event; false: not yet. */
+/* Handle an event. Return: false: it has to wait, and the events after it. */
 static bool core_understand(struct core *core, const struct lsmem_event *event)
 {
 	if (core->state == CORE_RESUMING && event->type != LSMEM_EVENT_RESUME) {
@@ -166,7 +167,7 @@ static bool core_understand(struct core *core, const struct lsmem_event *event)
 }
 
 /**
- * core_take - understand events in their order, as far as possible
+ * core_take - handle queued events in their order, as far as possible
  * @core: core
  */
 void core_take(struct core *core)
@@ -213,7 +214,7 @@ uint32_t core_frames_left(const struct core *core)
 {
 	uint32_t left = core_segments_left(core), i;
 
-	/* A segment that waits for a frame takes a free one and is empty then. */
+	/* A segment that waits for a frame is counted by the free frame that it will take. */
 	for (i = 0; i < core->nr_opens; i++)
 		left += core->list[i]->segment && !core->list[i]->committed &&
 			!core->list[i]->closing;
@@ -247,8 +248,9 @@ void core_event(struct core *core, const struct lsmem_event *event)
 }
 
 /*
- * A backup is nearly full when fewer than one frame in LOW is free, and is not any more when
- * twice that is: what the cleaner leaves free when nothing is amiss (LSMEM_BACKUP_HIGH).
+ * A backup becomes nearly full when fewer than one frame in LOW is free. It stops being nearly full
+ * when twice as many are free: the cleaner keeps so many free in normal operation
+ * (LSMEM_BACKUP_HIGH).
  */
 #define LOW	40u
 
@@ -306,11 +308,11 @@ void core_io_done(struct core *core, uint32_t id, int error)
 	core->nr_ops[backup]--;
 	if (core->state == CORE_FAILED)
 		return;
-	/* Completions of a lost backup prove nothing. */
+	/* A completion of a lost backup proves nothing. */
 	if (!(core_alive(core) >> backup & 1u) && kind != CORE_OP_COPY)
 		return;
-	/* Invariant 3: after a failed write or flush the content of the replica is
-	 * not known, and the next flush may well succeed without it.
+	/* Invariant 3: after a failed write or flush the content of the backup is not known, and
+	 * the next flush can succeed without the lost bytes.
 	 */
 	if (error && op->io.kind != CORE_IO_READ &&
 	    (RULE(FLUSH_FAILED) || kind != CORE_OP_FLUSH)) {
@@ -381,7 +383,7 @@ bool core_io_next(struct core *core, struct core_io *io)
 		*io = op->io;
 		if (core_alive(core) >> io->backup & 1u)
 			return true;
-		/* Lost before it was begun. */
+		/* The backup was lost before the request started. */
 		core_io_done(core, io->id, 0);
 	}
 	return false;
@@ -397,9 +399,7 @@ static uint32_t core_acks_segment(struct core *core, struct core_open *open,
 		acks[nr++] = (struct lsmem_ack_one) { .type = LSMEM_EVENT_OPEN, .segment = id };
 		open->ack_open = false;
 	}
-	/* No further than the kernel has given out: of a resumed segment more may
-	 * be durable than it remembers.
-	 */
+	/* Only up to @stream: of a resumed segment more can be durable than the kernel has sent. */
 	if (open->segment && !open->reopened && nr < max) {
 		uint32_t to = open->durable < open->stream ? open->durable : open->stream;
 
@@ -439,10 +439,10 @@ uint32_t core_acks(struct core *core, struct lsmem_ack_one *acks, uint32_t max,
 		return 0;
 	*ceiling = core->ceiling_ack;
 	core->ceiling_ack = 0;
-	/* From the last, as an acknowledgement may be the end of one. */
+	/* From the last one, because an acknowledgement can remove the segment from the list. */
 	for (i = core->nr_opens; i-- > 0 && nr < max;)
 		nr += core_acks_segment(core, core->list[i], acks + nr, max - nr);
-	/* In their order; their superseders' acknowledgements are above. */
+	/* In their order, and after the acknowledgements of what supersedes them. */
 	while (core->retire_first != core->retire_next && nr < max) {
 		struct core_retire *retire = &core->retires[core->retire_first % CORE_RETIRES];
 
@@ -588,7 +588,7 @@ static int core_alloc_all(struct core *core, const struct digest_map *map)
 	return 0;
 }
 
-/* A listed replica; false: it contradicts another of its segment. */
+/* Take over a listed replica. Return: false: it contradicts another replica of its segment. */
 static bool core_adopt_item(struct core *core, const struct digest_item *item, uint32_t backup,
 			    uint32_t frame)
 {
@@ -615,7 +615,7 @@ static bool core_adopt(struct core *core, const struct digest_map *map)
 	core->store_time = map->store_time;
 	core->next_segment = map->next_segment;
 	core_each_backup(b, map->mask) {
-		/* From the top, so that the lowest free frame is used first. */
+		/* From the highest frame, so that the lowest free frame is used first. */
 		for (frame = map->frames; frame-- > 0;) {
 			const struct digest_item *item = &map->items[b * map->frames + frame];
 
@@ -629,7 +629,7 @@ static bool core_adopt(struct core *core, const struct digest_map *map)
 	return true;
 }
 
-/* Why core cannot work on this; NULL: it can. */
+/* Return: why core cannot work on @params; NULL: it can. */
 static const char *core_check_params(const struct core_params *params)
 {
 	const struct digest_map *map = params->map;
@@ -700,7 +700,7 @@ struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BY
 		return NULL;
 	}
 	for (place = 0; !params->resume && place < digest_places(params->map); place++) {
-		/* Invariant 15: recovery has sealed them all. */
+		/* Invariant 15: a recovery seals all open segments. */
 		if (params->map->items[place].state == LSMEM_ITEM_OPEN) {
 			snprintf(error, CORE_ERROR_BYTES,
 				 "core: segment %llu is open, and no member has it: recover first",

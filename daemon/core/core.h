@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * core: what the daemon decides while it serves a store, as a deterministic state machine without
- * I/O. It makes no system call, reads no clock and has no threads; core_new() allocates all of its
- * memory. The same calls in the same order give the same decisions: the tests crash it thousands of
- * times a second.
+ * core: the decisions of the daemon while it serves a store, as a deterministic state machine
+ * without I/O. Core makes no system call, reads no clock, and has no threads and no locks: one
+ * thread calls it at a time. core_new() allocates all of its memory. The same calls in the same
+ * order give the same decisions, so the tests can crash core thousands of times a second.
  *
  * In:	core_event()	from the kernel, in order	core_clock()	what comes with events
- *	core_io_done()	a request has ended		core_tick()	every second or so
+ *	core_io_done()	a request has ended		core_tick()	about every second
  *	core_lose()	a backup is gone		core_add()	a backup is to join
  *	core_shutdown()	drain and stop
  * Out:	core_io_next()	requests to start at once	core_acks()	for the kernel
@@ -38,7 +38,7 @@
 #define CORE_BACKUPS		LSMEM_BACKUPS
 #define CORE_IO_BYTES		(1u << 20)
 #define CORE_IO_VECTORS		(CORE_IO_BYTES / LSMEM_SEGLET_BYTES + 2)
-#define CORE_IOS		64u	/* most requests in flight on a backup */
+#define CORE_IOS		64u	/* requests in flight on a backup, at most */
 #define CORE_ERROR_BYTES	256u
 
 struct core;
@@ -48,14 +48,15 @@ enum core_state {
 	CORE_RUNNING,
 	CORE_DRAINING,		/* after core_shutdown() */
 	CORE_STOPPED,		/* everything is durable, the last digest too */
-	CORE_FAILED,		/* core_error() tells why; core starts and acknowledges nothing more */
+	CORE_FAILED,		/* core_error() says why; core starts and acknowledges nothing */
 };
 
 /**
  * struct core_log - the store's log in memory, as the kernel's windows show it
- * @seglets: all, LSMEM_SEGLET_BYTES each
- * @table: the table of seglets. The kernel changes it meanwhile: each entry is read once and checked
- * @nr_seglets: entries of both
+ * @seglets: all seglets, LSMEM_SEGLET_BYTES each
+ * @table: the table of seglets. The kernel can change it at any time: core loads each entry once
+ *	and checks it
+ * @nr_seglets: number of seglets, and of entries of @table
  */
 struct core_log {
 	const uint8_t *seglets;
@@ -67,20 +68,18 @@ struct core_log {
  * struct core_params - for core_new()
  * @super: superblocks by the index of the backup; NULL: absent. A member that is absent is lost
  *	(core_lose())
- * @joining: superblocks of the backups that are to become members
- * @past: what each of @joining held before; NULL: nothing that could be kept
+ * @joining: superblocks of the backups that are to become members; NULL: none with this index
+ * @past: what each of @joining held before; NULL: nothing that core could keep
  * @domain: failure domain of each backup; the replicas of a segment are in different ones
  * @domains: domains are configured; false: each backup is a domain of its own
  * @replicas: wanted of each segment; 0: one on every backup
- * @min_replicas: core acknowledges nothing of a segment with fewer replicas, and with fewer
- *	backups nothing at all; 0: 1
- * @copy_bytes: most bytes of segments short of a replica that are copied between two ticks; 0: no
- *	limit
+ * @min_replicas: core acknowledges nothing of a segment with fewer replicas; 0: 1
+ * @copy_bytes: bytes that core reads between two ticks to restore replicas, at most; 0: no limit
  * @map: the newest durable digest; core copies it
  * @log: the store's memory
  * @resume: the store was ACTIVE when the daemon attached: RESUME events come first
- * @io_bytes: longest request wanted, a multiple of LSMEM_BLOCK,
- *	64 KiB .. CORE_IO_BYTES
+ * @io_bytes: length of the longest request, a multiple of LSMEM_BLOCK, LSMEM_SEGLET_BYTES ..
+ *	CORE_IO_BYTES
  */
 struct core_params {
 	const struct lsmem_super *super[CORE_BACKUPS];
@@ -106,15 +105,16 @@ enum core_io_kind {
 /**
  * struct core_io - a request
  * @id: for core_io_done()
- * @kind: a flush covers the writes whose core_io_done() was called before
- *	core_io_next() returned the flush; writes in flight are not ordered
- * @durable: of a write: it must be durable when it is done; without it a later flush makes it so
+ * @kind: a flush covers the writes whose core_io_done() was called before core_io_next() returned
+ *	the flush; writes in flight are not ordered
+ * @durable: of a write: its bytes must be durable when it completes; otherwise a later flush makes
+ *	them durable
  * @backup: index of the backup
  * @offset: byte in the backup, a multiple of LSMEM_BLOCK; 0 for a flush
  * @length: bytes, a multiple of LSMEM_BLOCK; 0 for a flush
  * @nr_iov: elements of @iov
- * @iov: memory to write from or to read into, in multiples of LSMEM_BLOCK and aligned to it: of the
- *	log (not copied) or core's own; it stays until core_io_done()
+ * @iov: memory to write from or to read into, in multiples of LSMEM_BLOCK and aligned to it. The
+ *	memory is the log's (not copied) or core's own, and stays until core_io_done()
  */
 struct core_io {
 	uint32_t id;
@@ -127,38 +127,38 @@ struct core_io {
 	struct iovec iov[CORE_IO_VECTORS];
 };
 
-/* What a write holds. */
+/* The content of a write, for statistics. */
 enum core_part {
 	CORE_PART_HEADER,
-	CORE_PART_LOG,		/* log data; also copies that restore a replica */
-	CORE_PART_DIRECTORY,	/* with the footer */
+	CORE_PART_LOG,		/* log data, and copies that restore a replica */
+	CORE_PART_DIRECTORY,	/* directory and footer */
 	CORE_PART_DIGEST,
 	CORE_PARTS,
 };
 
 enum core_backup_state {
 	CORE_BACKUP_NONE,
-	CORE_BACKUP_JOINING,		/* a member with the next digest */
+	CORE_BACKUP_JOINING,		/* the next digest makes it a member */
 	CORE_BACKUP_MEMBER,
 	CORE_BACKUP_LEAVING,		/* lost, but the durable digest still names it */
-	CORE_BACKUP_LOST,
+	CORE_BACKUP_LOST,		/* was a member */
 };
 
 /**
  * struct core_backup_stats - one backup's part of struct core_stats
- * @bytes: written, by what they hold
- * @writes: done, by what they hold
- * @flushes: done
- * @group_bytes: log data that a flush, or a durable write, covered for the first time; flushes that
- *	covered none do not count
- * @group_segments: of how many segments that was
- * @lag_bytes: gauge: committed, and not durable on this backup
- * @lag_segments: gauge: of how many segments
+ * @bytes: bytes written, by enum core_part
+ * @writes: writes done, by enum core_part
+ * @flushes: flushes done
+ * @group_bytes: bytes of log data that one flush or one durable write made durable; flushes without
+ *	log data do not count
+ * @group_segments: segments that these bytes belong to
+ * @lag_bytes: gauge: bytes that are committed, and not durable on this backup
+ * @lag_segments: gauge: segments with such bytes
  * @state: gauge
  * @frames: gauge: backup frames
- * @frames_free: gauge: of these, free
- * @frames_low: gauge: too few are free; see core_low()
- * @in_flight: gauge: requests
+ * @frames_free: gauge: of @frames, free
+ * @frames_low: gauge: 1: too few are free; see core_low()
+ * @in_flight: gauge: requests in flight
  */
 struct core_backup_stats {
 	uint64_t bytes[CORE_PARTS];
@@ -173,34 +173,34 @@ struct core_backup_stats {
 
 /**
  * struct core_stats - counters since core_new(), and gauges
- * @backup: by index
- * @written_bytes: of all requests that are done
- * @log_bytes: log data made durable
- * @bounced_bytes: log data that were copied before they were written: tail blocks
- * @writes: done
- * @flushes: done
- * @digests: records made durable
- * @digests_full: of these, full ones
- * @opened: segments
- * @closed: segments
- * @retired: segments
- * @copied_bytes: to restore replicas
+ * @backup: by index of the backup
+ * @written_bytes: bytes of all writes that are done
+ * @log_bytes: bytes of log data made durable
+ * @bounced_bytes: bytes of log data that core copied before it wrote them: tail blocks
+ * @writes: writes done
+ * @flushes: flushes done
+ * @digests: digest records made durable
+ * @digests_full: of @digests, full records
+ * @opened: segments opened
+ * @closed: segments closed
+ * @retired: segments retired
+ * @copied_bytes: bytes written to restore replicas
  * @copied: replicas restored by copying
- * @copied_memory: of these, from memory, because all replicas were bad
+ * @copied_memory: of @copied, those copied from memory because all replicas were bad
  * @kept: replicas that a returning backup still had
  * @copies_failed: segments without a sound replica to copy
- * @bad_replicas: found while copying
- * @frames: gauge: backup frames of all backups
- * @frames_free: gauge: of these, free
- * @segments: gauge: listed, or to be listed
- * @in_flight: gauge: requests
- * @lag_segments: gauge: segments with bytes that are not durable yet
+ * @bad_replicas: bad replicas found while copying
+ * @frames: gauge: backup frames of all members
+ * @frames_free: gauge: of @frames, free
+ * @segments: gauge: segments that have backup frames
+ * @in_flight: gauge: requests in flight on members
+ * @lag_segments: gauge: segments with committed bytes that are not durable yet
  * @lag_bytes: gauge: these bytes
- * @memory_bytes: gauge: acknowledged as received, not durable yet
+ * @memory_bytes: gauge: bytes acknowledged as received, not durable yet
  * @term: gauge: of the last durable digest
  * @sequence: gauge: of the last durable digest
- * @short_segments: gauge: with fewer sound replicas than wanted
- * @short_open: gauge: of these, not closed yet
+ * @short_segments: gauge: closed segments with fewer sound replicas than wanted
+ * @short_open: gauge: the same of segments that are not closed yet
  */
 struct core_stats {
 	struct core_backup_stats backup[CORE_BACKUPS];
@@ -235,16 +235,16 @@ struct core_stats {
 
 /**
  * core_new - make a state machine
- * @params: what it works on
- * @error: out: why it could not be made
+ * @params: what it works on; not used after the call, but for the memory of @params->log
+ * @error: out: why there is none; "" on success
  *
- * Return: NULL: no memory, or @params contradict each other.
+ * Return: the state machine; NULL: no memory, or @params contradict each other.
  */
 struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BYTES]);
 
 /**
  * core_free - free a state machine
- * @core: no request of it is in flight
+ * @core: has no request in flight; may be NULL
  */
 void core_free(struct core *core);
 
@@ -260,7 +260,7 @@ uint32_t core_room(const struct core *core);
  * core_frames_left - how many segments the survivors of cleaning can have
  * @core: core
  *
- * Return: segments that can still be opened, and those that are open and empty.
+ * Return: the segments that can still be opened, plus the open segments that are empty.
  */
 uint32_t core_frames_left(const struct core *core);
 
@@ -279,7 +279,7 @@ uint32_t core_low(const struct core *core);
  * @store_time: as in struct lsmem_next
  * @next_segment: as in struct lsmem_next
  *
- * To be called before core_event() for these events.
+ * The caller calls this before core_event() for these events.
  */
 void core_clock(struct core *core, uint32_t generation_wanted, uint64_t store_time,
 		uint64_t next_segment);
@@ -287,16 +287,17 @@ void core_clock(struct core *core, uint32_t generation_wanted, uint64_t store_ti
 /**
  * core_event - take an event
  * @core: core
- * @event: the next one, in the kernel's order. An impossible event leads to CORE_FAILED
+ * @event: the next one, in the kernel's order; at most core_room() of them. An impossible event
+ *	leads to CORE_FAILED
  */
 void core_event(struct core *core, const struct lsmem_event *event);
 
 /**
- * core_tick - write what no event waits for
+ * core_tick - do the periodic work
  * @core: core
  *
- * To be called every second or so: lengths and states that have changed are worth a digest, and
- * copies are paced by ticks.
+ * The caller calls this about every second. Core then writes changed lengths and states to the
+ * digest log, allows the next @copy_bytes of copies, and updates core_low().
  */
 void core_tick(struct core *core);
 
@@ -304,10 +305,10 @@ void core_tick(struct core *core);
  * core_io_done - a request has ended
  * @core: core
  * @id: of the request
- * @error: 0: all of it is done; or a negative errno. The caller completes short transfers
+ * @error: 0: all of it is done; or a negative errno. The caller completes short transfers itself
  *
- * After a write or a flush that failed the backup is lost (invariant 3). If it was the last one,
- * core_error() tells why.
+ * A write or a flush that failed means that the backup is lost (invariant 3). If core cannot go on
+ * without the backup, core is CORE_FAILED and core_error() says why.
  */
 void core_io_done(struct core *core, uint32_t id, int error);
 
@@ -316,20 +317,21 @@ void core_io_done(struct core *core, uint32_t id, int error);
  * @core: core
  * @id: of the write, which is still in flight
  *
- * That host writes them even if this daemon dies, so core acknowledges them as LSMEM_ACK_RECEIVED.
- * A write that core_io_next() returns later can be of the same blocks, and must land after this one.
+ * That host writes the bytes even if this daemon dies, so core acknowledges them as
+ * LSMEM_ACK_RECEIVED. A write that core_io_next() returns later can be of the same blocks, and must
+ * take effect after this one.
  */
 void core_io_received(struct core *core, uint32_t id);
 
 /**
  * core_lose - a backup is gone, or too slow
  * @core: core
- * @backup: its index
- * @why: for core_error(), if it was the last one
+ * @backup: its index; nothing happens if it is no member, or lost
+ * @why: for core_error(), if core cannot go on without the backup
  *
- * The caller still calls core_io_done() for each of its requests in flight when it ends; until then
- * the request's memory is in use. Core acknowledges nothing without the backup before a durable
- * digest has removed it from the members.
+ * When a request in flight to the backup ends, the caller still calls core_io_done(); until then
+ * the request uses its memory. Core acknowledges nothing of the segments on the backup before a
+ * durable digest has removed the backup from the members (invariant 3).
  */
 void core_lose(struct core *core, uint32_t backup, const char *why);
 
@@ -337,21 +339,22 @@ void core_lose(struct core *core, uint32_t backup, const char *why);
  * core_add - let a backup join the members
  * @core: core
  * @backup: its index; it is no member
- * @super: its superblock
+ * @super: its superblock; copied
  * @domain: its failure domain
- * @past: what it held before; NULL: nothing that could be kept
+ * @past: what it held before, used during the call only; NULL: nothing that core could keep
  *
- * Return: false: not now, as core is not CORE_RUNNING, the backup is a member, or a request to it is
- * still in flight; or never, as it has more frames than the digest has room for.
+ * Return: true; or false: core is not CORE_RUNNING, @backup is out of range, the backup is a member
+ * or joins already, a request to it is still in flight, or it has more frames than the digest has
+ * room for.
  */
 bool core_add(struct core *core, uint32_t backup, const struct lsmem_super *super,
 	      uint32_t domain, const struct digest_past *past);
 
 /**
- * core_domains_left - in how many failure domains there are members that are not lost
+ * core_domains_left - count the failure domains of the members that are not lost
  * @core: core
  *
- * A segment can have so many replicas.
+ * A segment can have at most so many replicas.
  */
 uint32_t core_domains_left(const struct core *core);
 
@@ -378,22 +381,22 @@ bool core_io_next(struct core *core, struct core_io *io);
  * @max: room in @acks
  * @ceiling: out: a generation ceiling that has become durable; 0: none
  *
- * Core counts them as delivered: if the call to the kernel fails, the daemon must end.
+ * Core takes them for delivered: if the call to the kernel fails, the daemon must end.
  *
- * Return: how many there are in @acks; less than @max: these were all.
+ * Return: how many there are in @acks; fewer than @max: there are no more.
  */
 uint32_t core_acks(struct core *core, struct lsmem_ack_one *acks, uint32_t max,
 		   uint32_t *ceiling);
 
 /**
  * core_shutdown - make everything durable, write a last full digest, and stop
- * @core: core; no more events come
+ * @core: core; the caller calls core_event() no more
  */
 void core_shutdown(struct core *core);
 
 /**
  * core_super - the superblock of a member, as a pattern for a backup that is to join
- * @core: core, with a member
+ * @core: core, with a member that is not lost
  * @log: out: of the newest durable digest
  *
  * See recover_ready().
@@ -405,7 +408,7 @@ const struct lsmem_super *core_super(const struct core *core, struct digest_log 
  * @core: core
  * @backup: its index
  *
- * Return: 0: the backup was never there.
+ * Return: the low half; 0: core has never had a superblock of the backup.
  */
 uint32_t core_incarnation(const struct core *core, uint32_t backup);
 
@@ -414,7 +417,7 @@ uint32_t core_incarnation(const struct core *core, uint32_t backup);
  * @segment: its id
  * @backup: index; CORE_BACKUPS: no replica of the segment is sound, and it is not copied
  * @frame: of the backup
- * @error: of the read, a negative errno; 0: @format tells
+ * @error: of the read, a negative errno; 0: @format says what is wrong
  * @format: what is wrong with what was read
  */
 struct core_bad {
@@ -425,11 +428,11 @@ struct core_bad {
 };
 
 /**
- * core_bad_next - get the next bad replica to tell the operator
+ * core_bad_next - get the next bad replica that the operator should know of
  * @core: core
  * @bad: out
  *
- * If many are found at once, some are only counted, in struct core_stats.
+ * If core finds many at once, some are only counted, in struct core_stats.
  *
  * Return: false: there is none.
  */

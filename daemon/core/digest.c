@@ -2,21 +2,20 @@
 /*
  * Digest records and retirement.
  *
- * One record at a time is written and flushed, then it counts, then the next is
- * made (invariant 1).  Deltas follow each other in a half of the digest log; a
- * record that does not fit becomes a full one at the beginning of the other
- * half, whose records no recovery needs any more.
+ * Core makes the next record only when the last one is durable and counts (invariant 1). Deltas
+ * follow each other in a half of the digest log. If a record does not fit, core writes a full
+ * record to the beginning of the other half, whose records no recovery needs any more.
  *
- * A record is made when something waits for it: segments to be listed, groups to
- * be retired, a generation ceiling; or at a tick, when lengths or states have
- * changed.  One record takes everything that is ready.
+ * Core makes a record when something waits for it: segments to be listed, groups to be retired, a
+ * generation ceiling, a change of the members; or at a tick, when lengths or states have changed.
+ * One record takes everything that is ready.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "private.h"
 
-/* What the next digest says of a segment: LSMEM_ITEM_*, 0 for nothing. */
+/* Return: the state that the next digest gives a segment, LSMEM_ITEM_*; 0: it does not name it. */
 static uint32_t core_item_state(const struct core_segment *seg)
 {
 	switch (seg->life) {
@@ -34,7 +33,7 @@ static uint32_t core_item_state(const struct core_segment *seg)
 	}
 }
 
-/* Items of a segment's replicas; what is removed is what is listed. */
+/* Add the items of a segment's replicas. An item is removed only if the durable digest lists it. */
 static void core_record_add(struct core *core, const struct core_segment *seg, uint32_t state)
 {
 	struct lsmem_digest *digest = (void *)core->record.buffers[core->record.buffer];
@@ -43,14 +42,17 @@ static void core_record_add(struct core *core, const struct core_segment *seg, u
 	core_each_backup(b, core->record.map.mask & (seg->on | gone)) {
 		bool stays = !(gone >> b & 1u);
 
-		/* A full record lists what there is, and nothing else. */
+		/* A full record does not name what is removed. */
 		if (stays ? state != LSMEM_ITEM_REMOVED : !core->record.full)
 			digest_add(digest, b << LSMEM_ITEM_FRAME_BITS | seg->frame[b], &seg->item,
 				   stays ? state : LSMEM_ITEM_REMOVED);
 	}
 }
 
-/* Members are those that are not lost; their failure domains are those of the configuration. */
+/*
+ * The members of a record are the backups that are not lost; their failure domains are those of the
+ * configuration.
+ */
 static void core_record_members(const struct core *core, struct digest_map *map)
 {
 	uint8_t domain[LSMEM_BACKUPS] = { 0 };
@@ -81,7 +83,7 @@ static uint32_t core_record_items(const struct core *core, uint32_t mask)
 	return items;
 }
 
-/* What is in flight on a lost backup keeps its buffer. */
+/* Choose a buffer for the record that no request in flight to a lost backup uses. */
 static void core_record_buffer(struct core *core)
 {
 	struct core_record *record = &core->record;
@@ -90,20 +92,20 @@ static void core_record_buffer(struct core *core)
 	for (b = 0; b < core->nr_backups; b++)
 		if (!(alive >> b & 1u) && core->nr_ops[b])
 			busy |= 1u << record->used[b];
-	record->buffer = __builtin_ctz(~busy);	/* one backup at least is not lost */
+	record->buffer = __builtin_ctz(~busy);	/* at least one backup is not lost */
 	core_each_backup(b, alive) {
 		record->to[b] = (struct core_transfer) { .state = CORE_WRITING };
 		record->used[b] = record->buffer;
 	}
 }
 
-/* Is a backup to become a member, and is there a place for it? */
+/* Is a backup to become a member, and is its index free? */
 static bool core_joiners(const struct core *core)
 {
 	return core->state == CORE_RUNNING && (core->joining & ~core->map.mask);
 }
 
-/* Make the record of all that has changed. */
+/* Make the record of everything that has changed. */
 static void core_make_record(struct core *core)
 {
 	uint32_t joiners = core_joiners(core) ? core_join(core) : 0;
@@ -116,7 +118,7 @@ static void core_make_record(struct core *core)
 	record->map.sequence++;
 	record->first = joiners;
 	core_record_members(core, &record->map);
-	/* Invariant 14: the ceiling is durable before generations reach it. */
+	/* Invariant 14: a ceiling is durable before the kernel issues generations up to it. */
 	if (core->generation_wanted > record->map.generation_ceiling)
 		record->map.generation_ceiling = core->generation_wanted;
 	if (core->store_time > record->map.store_time)
@@ -130,7 +132,7 @@ static void core_make_record(struct core *core)
 	record->half = core->map.half;
 	record->at = core->map.at;
 	if (record->full) {
-		/* In place, a crash in the middle would leave no chain at all. */
+		/* In the same half, a crash during the write could leave no digest at all. */
 		if (RULE(DIGEST_HALF))
 			record->half = !core->map.half;
 		record->at = 0;
@@ -178,8 +180,8 @@ static void core_make_record(struct core *core)
 }
 
 /*
- * Is all durable and acknowledged that can be?  What a resumed kernel has not
- * given out again, and groups that wait for it, are left for the next daemon.
+ * Is everything durable and acknowledged that can be? What a resumed kernel has not sent again, and
+ * the groups that wait for that, are left for the next daemon.
  */
 static bool core_drained(const struct core *core)
 {
@@ -189,7 +191,7 @@ static bool core_drained(const struct core *core)
 	       (core->retire_first == core->retire_next || !first->ready);
 }
 
-/* The record is durable: what it says is so. */
+/* The record counts: put into effect what it says. */
 static void core_record_durable(struct core *core)
 {
 	struct core_record *record = &core->record;
@@ -199,8 +201,8 @@ static void core_record_durable(struct core *core)
 		struct core_segment *seg = &core->segments[record->segments[i]];
 
 		if (record->states[i] == LSMEM_ITEM_REMOVED) {
-			/* Invariant 10: only now, or a crash would find the old
-			 * digest and in the frame another segment's data.
+			/* Invariant 10: if a frame were reused earlier, a recovery could find
+			 * the old digest, and the data of another segment in the frame.
 			 */
 			if (RULE(FRAME_REUSE))
 				core_segment_free(core, seg);
@@ -208,12 +210,12 @@ static void core_record_durable(struct core *core)
 			continue;
 		}
 		seg->item.state = record->states[i];
-		/* Bad replicas: invariant 10 holds for their frames too. */
+		/* Replicas that the record removes: invariant 10 holds for their frames, too. */
 		core_each_backup(b, seg->listed & ~record->on[i])
 			core_frame_free(core, b, seg->frame[b]);
 		seg->listed = record->on[i];
 		if (seg->life == CORE_OPENING) {
-			/* Invariant 2: now the kernel may write to it. */
+			/* Invariant 2: the kernel may write to the segment from now on. */
 			seg->life = CORE_OPEN;
 			if (seg->open && RULE(ACK_AFTER_LISTED))
 				seg->open->ack_open = true;
@@ -239,12 +241,12 @@ static void core_record_durable(struct core *core)
 }
 
 /**
- * core_record_check - does the record count by now
+ * core_record_check - if the record counts, put it into effect
  * @core: core
  *
- * It is durable on every member that is not lost, and in as many failure domains of the
- * record before it as that one's floor says: a recovery has read one of these backups
- * (digest_enough()).
+ * A record counts when it is durable on every member that is not lost, and in as many failure
+ * domains of the record before it as the floor of that record says. So every recovery reads a
+ * backup that has it (digest_enough()).
  */
 void core_record_check(struct core *core)
 {
@@ -284,8 +286,9 @@ static void core_record_write(struct core *core, uint32_t backup)
 }
 
 /*
- * A new member gets the record before the others: the record names members that a recovery must
- * read, and a recovery could not read a member that has no record yet.
+ * New members get the record before the others: a recovery that finds the record has to read the
+ * members that it names, and could not read one that has no record yet.
+ * Return: new members that do not have it yet.
  */
 static uint32_t core_record_first(const struct core *core)
 {
@@ -298,7 +301,7 @@ static uint32_t core_record_first(const struct core *core)
 }
 
 /**
- * core_digest_run - make and write a record, if one is due
+ * core_digest_run - make a record, if one is due, and write it
  * @core: core
  */
 void core_digest_run(struct core *core)
@@ -320,16 +323,16 @@ void core_digest_run(struct core *core)
 }
 
 /**
- * core_digest_done - a part of the digest record is written
+ * core_digest_done - complete a write of the digest record
  * @core: core
- * @op: that wrote it
+ * @op: the write
  */
 void core_digest_done(struct core *core, struct core_op *op)
 {
 	struct core_record *record = &core->record;
 	struct core_transfer *to = &record->to[op->io.backup];
 
-	/* Only with a rule switched off can it be of a record that has counted. */
+	/* Only with a rule switched off can the write be of an earlier record. */
 	if (!record->under_way || op->write != (uint32_t)core->map.sequence)
 		return;
 	to->done += op->io.length;
@@ -344,9 +347,9 @@ void core_digest_done(struct core *core, struct core_op *op)
 }
 
 /**
- * core_digest_flush - a flush begins: it covers the digest record if that is written
+ * core_digest_flush - note that a flush covers the digest record, if that is written
  * @core: core
- * @backup: its number
+ * @backup: backup to which the flush is being issued
  */
 void core_digest_flush(struct core *core, uint32_t backup)
 {
@@ -355,9 +358,9 @@ void core_digest_flush(struct core *core, uint32_t backup)
 }
 
 /**
- * core_digest_flushed - a flush has ended: the digest record it covered is durable
+ * core_digest_flushed - note that the digest record is durable, if a flush covered it
  * @core: core
- * @backup: its number
+ * @backup: backup of the flush
  */
 void core_digest_flushed(struct core *core, uint32_t backup)
 {
@@ -379,7 +382,7 @@ static bool core_is_gone(const struct core *core, uint64_t id)
 	return false;
 }
 
-/* Closed, or to be closed by what came before in the stream. */
+/* Is the segment closed, or has the kernel sent its CLOSE? */
 static bool core_may_retire(const struct core_segment *seg)
 {
 	if (!seg || seg->life < CORE_OPEN || seg->life == CORE_LEAVING)
@@ -388,10 +391,11 @@ static bool core_may_retire(const struct core_segment *seg)
 }
 
 /**
- * core_retire - RETIRE: a segment is superseded
+ * core_retire - handle RETIRE: a segment is superseded
  * @core: core
  * @event: the event
- * Return: false when it must wait, with all behind it.
+ *
+ * Return: false: the event has to wait, and the events after it.
  */
 bool core_retire(struct core *core, const struct lsmem_event *event)
 {
@@ -414,7 +418,7 @@ bool core_retire(struct core *core, const struct lsmem_event *event)
 	if (event->flags & LSMEM_EVENT_MORE)
 		return true;
 
-	/* One record removes a whole group: either all of it is gone or nothing. */
+	/* One record removes a whole group: the digest lists all of its segments or none. */
 	if (core->group_gone && group->nr) {
 		core_fail(core, "segment %llu: the digest has lost a part of the group that ends with it",
 			  (unsigned long long)event->segment);
@@ -429,9 +433,9 @@ bool core_retire(struct core *core, const struct lsmem_event *event)
 	core->retire_next++;
 	group->nr = 0;
 	core->group_gone = 0;
-	/* Invariant 9: everything that came before in the stream, survivors and
-	 * superseders, must be durable first.  Or v1 is dropped for a v2 that
-	 * vanishes in the crash.
+	/* Invariant 9: everything that came earlier in the stream, survivors and newer versions,
+	 * must be durable first. Otherwise a crash could lose version 2 of an object after
+	 * version 1 was removed.
 	 */
 	for (i = 0; i < core->nr_opens; i++) {
 		struct core_open *open = core->list[i];
@@ -464,7 +468,7 @@ static bool core_retire_ready(const struct core *core, uint32_t slot)
 }
 
 /**
- * core_retires_run - groups whose superseders have become durable
+ * core_retires_run - let segments leave whose survivors and newer versions are durable
  * @core: core
  */
 void core_retires_run(struct core *core)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Restoring replicas of open segments. Nothing is acknowledged of a segment with fewer than
- * min_replicas, so that it could wait for ever to be closed and copied. All of the segment is written
- * again from the log's memory, which does not change before the segment is durably closed
- * (invariant 11).
+ * Restoring replicas of open segments. Core acknowledges nothing of a segment with fewer replicas
+ * than min_replicas, so such a segment could wait for ever to be closed and copied. Core writes all
+ * of the segment again from the log's memory, which does not change before the segment is durably
+ * closed (invariant 11).
  *
  *	adding	header and data are being written; the replica does not count
  *	near	all committed data have been issued: this replica now bounds the durable prefix
@@ -27,7 +27,7 @@ static bool core_may_extend(const struct core *core, const struct core_open *ope
 }
 
 /**
- * core_extend_run - begin to extend segments, and mark backups that are near
+ * core_extend_run - begin to add replicas to open segments, and mark replicas that are near
  * @core: core
  */
 void core_extend_run(struct core *core)
@@ -59,16 +59,16 @@ void core_extend_run(struct core *core)
 }
 
 /**
- * core_extend_flushed - more of a replica is durable
+ * core_extend_flushed - if a replica that is being added has everything, count it
  * @core: core
  * @open: its segment
- * @backup: that it is on
+ * @backup: backup of the replica, on which a flush has ended
  */
 void core_extend_flushed(struct core *core, struct core_open *open, uint32_t backup)
 {
 	const struct core_replica *replica = &open->replica[backup];
 	struct core_segment *seg = open->segment;
-	/* What a predecessor had acknowledged is within what it was given. */
+	/* What a former daemon acknowledged lies below @hold. */
 	uint32_t received = open->hold > open->received ? open->hold : open->received;
 	uint32_t wanted = RULE(EXTEND_WHOLE) ? open->durable : 0;
 
@@ -86,9 +86,9 @@ void core_extend_flushed(struct core *core, struct core_open *open, uint32_t bac
 }
 
 /**
- * core_extend_stop - a replica is being added no more
- * @seg: segment
- * @backup: the replica counts now, or its backup is lost
+ * core_extend_stop - stop adding a replica
+ * @seg: its segment
+ * @backup: its backup; the replica counts now, or the backup is lost
  */
 void core_extend_stop(struct core_segment *seg, uint32_t backup)
 {

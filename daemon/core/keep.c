@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Replicas that a backup which comes back still has: what has not changed while it was away is
- * checked there, and not copied.
+ * Replicas that a returning backup still has. Core checks them there, and does not copy what has
+ * not changed while the backup was away.
  *
- * Its own newest digest is the map of what it held.  A segment that is closed, or sealed, in it
- * and in ours, with the same generation and length, has the same bytes (invariant 4), and they are in the
- * frame that it names, as a frame is not used again before a digest without it is durable on the
- * backup (invariant 10).  Such a frame does not become free when the backup joins: core/copy.c
- * reads it and checks all of it, since what was away may be what was damaged, and then writes
- * the header, which names the life that the backup has begun.  What fails the checks is copied,
- * as all else is; so is what a crash finds not listed yet.
+ * The newest digest on the backup says what it held. If that digest and the current one list a
+ * segment as closed or sealed, with the same generation and length, the replica has the same bytes
+ * (invariant 4). They are still in the frame that the old digest names, because a frame is reused
+ * only after a digest without it is durable on the backup (invariant 10). Such a frame does not
+ * become free when the backup joins. core/copy.c reads and checks all of the replica, because the
+ * backup may be damaged, and then writes the header with the new incarnation of the backup. A
+ * replica that fails the check is copied, and so is one that was not listed before a crash.
  *
- * A frame is kept only for a segment that will have a replica there anyway: nothing that is
- * opened finds fewer frames than if the replica had been copied.
+ * A frame is kept only for a segment that is to have a replica on this backup anyway. So new
+ * segments find as many free frames as if the replica had been copied.
  */
 #include "private.h"
 
@@ -24,10 +24,10 @@ static bool core_keep_same(const struct core_segment *seg, const struct digest_i
 }
 
 /**
- * core_keep_past - what one that is to become a member may still have
+ * core_keep_past - find the replicas that a backup that joins may still have
  * @core: core
  * @backup: its index
- * @past: what it held, on frames that begin where they did
+ * @past: what it held; its frames begin at the same offsets as now
  */
 void core_keep_past(struct core *core, uint32_t backup, const struct digest_past *past)
 {
@@ -52,7 +52,7 @@ void core_keep_past(struct core *core, uint32_t backup, const struct digest_past
 	}
 }
 
-/* Is there to be a replica, and may it be there? */
+/* Does the segment need one more replica, and may the backup have it? */
 static bool core_keep_useful(const struct core *core, const struct core_segment *seg,
 			     uint32_t backup)
 {
@@ -64,7 +64,7 @@ static bool core_keep_useful(const struct core *core, const struct core_segment 
 }
 
 /**
- * core_keep_join - the frames of a new member: those that are not kept are free
+ * core_keep_join - free the frames of a new member, except those that are kept
  * @core: core
  * @backup: its index
  */
@@ -73,7 +73,9 @@ void core_keep_join(struct core *core, uint32_t backup)
 	uint32_t frames = __le64_to_cpu(core->super[backup].frames), i;
 	uint32_t *free = core->free_frames[backup];
 
-	/* Highest first, as those are taken last; free[i] is what becomes of the i-th. */
+	/* Highest frame first, because frames are taken from the end of the list. At first, free[i]
+	 * says whether frame (frames - 1 - i) is free.
+	 */
 	for (i = 0; i < frames; i++)
 		free[i] = true;
 	for (i = 0; i < core->nr_segments; i++) {
@@ -92,11 +94,11 @@ void core_keep_join(struct core *core, uint32_t backup)
 }
 
 /**
- * core_keep_choose - a backup that may still have a replica of a segment
+ * core_keep_choose - choose a backup that may still have a replica of a segment
  * @core: core
- * @seg: wants one more
+ * @seg: needs one more replica
  *
- * Return: the backup, whose frame is the caller's now; CORE_BACKUPS: there is none.
+ * Return: the backup, and its frame belongs to the caller; CORE_BACKUPS: there is none.
  */
 uint32_t core_keep_choose(struct core *core, struct core_segment *seg)
 {
@@ -112,9 +114,9 @@ uint32_t core_keep_choose(struct core *core, struct core_segment *seg)
 }
 
 /**
- * core_keep_none - give up what is not needed any more
+ * core_keep_none - free the kept frames of a segment that it does not need any more
  * @core: core
- * @seg: wants no replica, or not now
+ * @seg: needs no replica now
  */
 void core_keep_none(struct core *core, struct core_segment *seg)
 {

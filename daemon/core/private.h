@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the parts of core share; see core.h for what it does.
+ * What the parts of core share; core.h describes core as a whole.
  *
- *	core.c		inputs, outputs, requests, the flush machine, the event queue
- *	set.c		the set of backups: where replicas go, what a lost one means
+ *	core.c		inputs, outputs, requests, flushes, the event queue
+ *	set.c		the set of backups: places for replicas, joining and lost backups
  *	copy.c		restoring replicas of closed segments
  *	keep.c		replicas that a returning backup still has
  *	extend.c	restoring replicas of open segments
  *	segment.c	backup frames, open segments, ranges, what is durable
  *	close.c		directory and footer
  *	digest.c	digest records, retirement
- *	resume.c	the kernel's segments compared with the digest's
+ *	resume.c	the kernel's segments compared with the segments of the digest
+ *	clean.c		the choice of segments to clean; independent of the rest: see clean.h
  *
  * The life of a segment:
  *
- *	(none)	it waits for a struct core_open or for a frame
+ *	(none)	the segment waits for a struct core_open or for a frame
  *	HEADER	its header is being written
- *	OPENING	its header is durable; it is not listed yet
+ *	OPENING	its header is durable; no durable digest lists the segment yet
  *	OPEN	a durable digest lists it: it takes data, then closes
  *	CLOSED	directory and footer are durable; or SEALED by a recovery
- *	LEAVING	superseded: the next digest no longer lists it
+ *	LEAVING	superseded: the next digest removes it
  *
- * Whatever is written goes WRITING -> WRITTEN -> FLUSHING -> DURABLE: a flush covers what was WRITTEN
- * when the flush was issued, and nothing else (invariant 16).
+ * Everything that is written goes WRITING -> WRITTEN -> FLUSHING -> DURABLE. A flush covers what
+ * was WRITTEN when the flush was issued, and nothing else (invariant 16).
+ *
+ * Backups are numbered by their index in the digest; a set of them is a mask of these indexes.
  */
 #ifndef LSMEMD_CORE_PRIVATE_H
 #define LSMEMD_CORE_PRIVATE_H
@@ -32,7 +35,7 @@
 
 #define CORE_QUEUE	1024u	/* events taken and not yet handled */
 #define CORE_OPENS	128u	/* segments from OPEN to CLOSED */
-#define CORE_WRITES	8u	/* of one segment in flight */
+#define CORE_WRITES	8u	/* writes of log data of one segment in flight to a backup */
 #define CORE_BOUNDS	32u	/* ends of ranges remembered */
 #define CORE_CLOSES	2u	/* directories being written */
 #define CORE_RETIRES	16u	/* groups being retired */
@@ -43,9 +46,10 @@
 
 #define CORE_NONE	0xffffffffu
 
-/* Directory of a segment full of the smallest entries, and the footer. */
+/* Entries of the largest directory: of a segment full of the smallest entries. */
 #define CORE_DIRECTORY_MAX \
 	(LSMEM_SEGMENT_BYTES / (LSMEM_ENTRY_BYTES + sizeof(struct lsmem_directory_entry)))
+/* The largest directory, and the footer. */
 #define CORE_CLOSE_BYTES \
 	(lsmem_directory_bytes(CORE_DIRECTORY_MAX) + LSMEM_BLOCK)
 
@@ -70,20 +74,20 @@ enum core_life {
 /**
  * struct core_segment - a segment that has backup frames
  * @item: the segment; @item.state is what the durable digest says of it
- * @life: CORE_HEADER .. CORE_LEAVING; CORE_FREE: the entry is not in use
- * @on: backups with a replica of it; these count for what is durable
+ * @life: enum core_life; CORE_FREE: the entry is not in use
+ * @on: backups with a replica of it; all of them count for what is durable
  * @listed: of @on, those that the durable digest lists
  * @adding: backups to which a replica of the open segment is being written; see extend.c
  * @near: of @adding, those to which all committed data have been issued
- * @bad: of @on, those whose replica was found bad while the segment was to be copied
+ * @bad: of @on, those whose replica failed the check when the segment was copied
  * @kept: backups, none of @on, that may still have a replica: see keep.c
- * @uncopied: neither a replica nor the memory is sound: it is not tried again
- * @dirty: the digest has to be changed
+ * @uncopied: neither a replica nor the memory is sound: core does not try to copy it again
+ * @dirty: it is in @dirty of struct core: the next digest record has to name it
  * @frame: backup frame, by backup
- * @first_seglet: of the log's memory, when it was closed; CORE_NONE: not known
+ * @first_seglet: its first seglet in the log's memory when it was closed; CORE_NONE: not known
  * @seen: a RESUME event named it
  * @open: its struct core_open, or NULL
- * @next: number of the next one in its hash chain
+ * @next: segment number of the next entry in its hash chain; CORE_NONE: the last one
  */
 struct core_segment {
 	struct digest_item item;
@@ -100,10 +104,10 @@ struct core_segment {
 
 /**
  * struct core_write - a write of log data in flight
- * @to: home offset up to which data are written when it is done
- * @durable: it is a durable write: then all data up to @to are durable
+ * @to: home offset, bytes: where its data end
+ * @durable: it is a durable write: when it is done, all data up to @to are durable
  * @received: its bytes are in the memory of the host that keeps the backup
- * @done: it is, but one before it is not
+ * @done: it is done, and an earlier one is not
  */
 struct core_write {
 	uint32_t to;
@@ -113,15 +117,15 @@ struct core_write {
 /**
  * struct core_replica - an open segment on one backup
  * @header: enum core_progress of the header block
- * @issued: bytes given to writes
- * @received: prefix that is known to be in the memory of the host that keeps the backup
- * @written: prefix whose writes are done
- * @flushing: @written when the flush in flight was issued
- * @flushed: prefix that is durable
+ * @issued: bytes of log data given to writes
+ * @received: bytes of the prefix that the host that keeps the backup has in memory
+ * @written: bytes of the prefix whose writes are done
+ * @flushing: @written when the last flush was issued
+ * @flushed: bytes of the prefix that is durable
  * @first: of @writes, the oldest in flight
  * @next: of @writes, the next to use; both count modulo CORE_WRITES
- * @writes: in order
- * @block: the header block, later the tail block
+ * @writes: in the order of their offsets
+ * @block: LSMEM_BLOCK bytes: the header block, later the tail block
  */
 struct core_replica {
 	uint8_t header;
@@ -137,36 +141,36 @@ struct core_replica {
 
 /**
  * struct core_open - a segment from OPEN to CLOSED
- * @event: the OPEN event
+ * @event: the OPEN event, or the RESUME event of a resumed segment
  * @segment: NULL while it waits for a frame
  * @used: the entry is in use
  * @headed: all headers are durable
  * @ack_open: OPEN is to be acknowledged
  * @ack_close: CLOSE is to be acknowledged
- * @reopened: OPEN comes once more (resumed)
- * @placed: @seglets is known from the first on
- * @closed: directory and footer are durable already (resumed)
+ * @reopened: resumed: the kernel will send OPEN again
+ * @placed: @seglets is known from the first piece on
+ * @closed: resumed: directory and footer are durable already
  * @closing: CLOSE has come, with @length, @entries and @first_seglet
  * @close: directory and footer being written, or NULL
- * @stream: where the next range begins
- * @committed: end of the ranges so far
- * @hold: nothing is written before @committed has reached it
+ * @stream: home offset at which the next range must begin
+ * @committed: end of the ranges so far, home offset
+ * @hold: nothing is written before @committed has reached this home offset
  * @durable: end of the last range that is durable on all replicas
  * @received: end of the last range that is, on each replica, durable or in the memory of the host
  *	that keeps it
- * @acked: @durable as told to the kernel
- * @acked_received: @received as told to the kernel
- * @length: bytes of log data at CLOSE
- * @entries: at CLOSE
- * @first_seglet: of the log's memory, at CLOSE
+ * @acked: @durable as acknowledged to the kernel
+ * @acked_received: @received as acknowledged to the kernel
+ * @length: bytes of log data, by CLOSE
+ * @entries: objects and tombstones, by CLOSE
+ * @first_seglet: first seglet of the log's memory, by CLOSE
  * @nr_bounds: elements of @bounds in use
- * @bounds: ends of ranges that are not durable yet; the last is @committed. What is acknowledged or
- *	listed always ends with a range, and so with an entry: a later check that it was durable must
- *	not look for half an entry
- * @need: by number of the retirement: this much must be durable before it
+ * @bounds: ends of ranges that are not durable yet; the last is @committed. What core acknowledges
+ *	or lists ends where a range ends, and so where an entry ends: a recovery that checks it must
+ *	not look for a part of an entry
+ * @need: by number of the retirement: bytes that must be durable before it
  * @need_close: retirements, as a mask, that wait until the segment is closed
  * @replica: by backup
- * @seglets: of the log's memory that hold its pieces of 64 KiB, as far as ranges told
+ * @seglets: seglets of the log's memory that hold its pieces of 64 KiB, as far as ranges named them
  */
 struct core_open {
 	struct lsmem_event event;
@@ -195,9 +199,9 @@ struct core_open {
 
 /**
  * struct core_close - a directory and footer being written
- * @open: of the segment; NULL: not in use
- * @bytes: at @buffer
- * @buffer: the directory and the footer
+ * @open: its segment; NULL: not in use
+ * @bytes: bytes at @buffer in use
+ * @buffer: CORE_CLOSE_BYTES: the directory and the footer
  * @to: by backup: enum core_progress, and the bytes whose writes were issued and are done
  */
 struct core_close {
@@ -212,11 +216,11 @@ struct core_close {
 
 /**
  * struct core_retire - a group of segments being retired
- * @nr: segments in the group
- * @ready: everything that supersedes them is durable
- * @recorded: a digest without them is being written
- * @ack: the kernel is to be told
- * @last: id of the segment that the last RETIRE event named
+ * @nr: elements of @segments in use
+ * @ready: everything that supersedes the segments is durable
+ * @recorded: a digest without the segments is being written
+ * @ack: RETIRE is to be acknowledged
+ * @last: id of the segment that the last RETIRE event of the group named
  * @segments: their numbers
  */
 struct core_retire {
@@ -231,20 +235,20 @@ struct core_retire {
 /**
  * struct core_record - the digest record being written
  * @under_way: there is one
- * @full: it is a full one
- * @map: its head
+ * @full: it is a full record
+ * @map: what its head says; no items
  * @first: backups that become members by it: they get it before the others
- * @half: of the digest log, to which it goes
+ * @half: half of the digest log to which it goes
  * @at: byte in the half
  * @bytes: its length
- * @buffers: one more than backups can be lost: requests in flight to a lost backup keep their buffer
- * @buffer: number of the one in use
+ * @buffers: one more than backups can be lost: a request to a lost backup keeps its buffer
+ * @buffer: number of the buffer in use
  * @used: by backup: number of the buffer of its last request
- * @to: by backup
- * @nr: segments that it changes
- * @segments: their numbers
- * @states: what it says of each
- * @on: replicas that it lists of each
+ * @to: by backup: its progress
+ * @nr: number of segments that it changes
+ * @segments: numbers of these segments
+ * @states: LSMEM_ITEM_* that it gives each of them; 0: it does not name the segment
+ * @on: backups of the replicas that it lists of each
  */
 struct core_record {
 	bool under_way;
@@ -264,18 +268,18 @@ struct core_record {
 
 /**
  * struct core_copy - the replica being restored
- * @segment: number, or CORE_NONE
+ * @segment: number of its segment; CORE_NONE: no replica is being restored
  * @from: backup that is read; CORE_BACKUPS: the log's memory
- * @to: backup that is written; CORE_BACKUPS: none yet, as bad replicas take the places;
- *	@from: the backup still has the replica, and only its header is written
- * @frame: on @to
+ * @to: backup that is written; CORE_BACKUPS: none yet, because bad replicas take the places; the
+ *	same as @from: the backup still has the replica, and core writes its header only
+ * @frame: backup frame on @to
  * @at: bytes that have been read, then bytes that have been written
  * @part: bytes in flight
  * @state: enum core_progress; CORE_IDLE: reading
- * @stop: given up: it ends with the request in flight
+ * @stop: the copy ends with the request in flight
  * @in_flight: a request is in flight
- * @verify: of what has been read
- * @buffer: LSMEM_SEGMENT_BYTES: all is read and checked before anything is written
+ * @verify: the check of what has been read
+ * @buffer: LSMEM_SEGMENT_BYTES: core reads and checks all of a segment before it writes any of it
  */
 struct core_copy {
 	uint32_t segment;
@@ -287,7 +291,7 @@ struct core_copy {
 	uint8_t *buffer;
 };
 
-#define CORE_BADS	32u	/* struct core_bad that wait to be told */
+#define CORE_BADS	32u	/* struct core_bad that wait for core_bad_next() */
 
 enum core_op_kind {
 	CORE_OP_FREE,
@@ -302,9 +306,10 @@ enum core_op_kind {
 /**
  * struct core_op - a request in flight, or about to be started
  * @kind: enum core_op_kind
- * @open: that it is for, or NULL
- * @close: that it is for, or NULL
- * @write: of log data: number of the write
+ * @open: the segment of a header or of log data, or NULL
+ * @close: the directory and footer that it writes, or NULL
+ * @write: of log data: number in @writes of struct core_replica; of a digest record: the low half
+ *	of the sequence of the record before it
  * @io: the request
  */
 struct core_op {
@@ -324,16 +329,16 @@ struct core {
 	uint64_t copy_bytes, copy_left;
 	struct core_log log;
 	uint32_t io_bytes;
-	uint32_t nr_backups;			/* bound of their indexes */
-	uint32_t members;			/* by the durable digest */
-	uint32_t lost;				/* of them: no requests any more */
-	uint32_t joining;			/* to become members, not yet begun */
-	bool domains;				/* or each backup is one */
-	uint32_t was_member;
+	uint32_t nr_backups;			/* bound of the indexes of backups */
+	uint32_t members;			/* by the durable digest, and joining by @record */
+	uint32_t lost;				/* of @members, those that get no requests */
+	uint32_t joining;			/* members by a digest record not made yet */
+	bool domains;				/* false: each backup is a domain of its own */
+	uint32_t was_member;			/* members at any time */
 	uint32_t nr_segments;			/* room in @segments */
 	enum core_state state;
 	char error[CORE_ERROR_BYTES];
-	uint64_t changes;
+	uint64_t changes;			/* counts progress; see core_run() */
 
 	struct lsmem_event *queue;
 	uint32_t queue_first, queue_next;
@@ -349,38 +354,38 @@ struct core {
 	uint32_t nr_free_segments;
 	uint32_t *free_frames[CORE_BACKUPS];
 	uint32_t nr_free[CORE_BACKUPS];
-	uint32_t low;				/* backups with few of these */
-	uint32_t *dirty;			/* segments */
+	uint32_t low;				/* backups with few free frames */
+	uint32_t *dirty;			/* segments that the next digest has to name */
 	uint32_t nr_dirty;
-	bool urgent;				/* something waits for a digest */
+	bool urgent;				/* something waits for the next digest */
 	bool full;				/* the next digest is to be a full one */
-	bool tick;
+	bool tick;				/* core_tick() has come since the last digest */
 
 	struct core_open opens[CORE_OPENS];
-	struct core_open *list[CORE_OPENS];	/* those in use, in the order of OPEN */
-	uint32_t nr_opens;
-	uint8_t *blocks;
+	struct core_open *list[CORE_OPENS];	/* of @opens, those in use, in the order of OPEN */
+	uint32_t nr_opens;			/* elements of @list in use */
+	uint8_t *blocks;			/* the blocks of all replicas of @opens */
 	struct core_close closes[CORE_CLOSES];
 	struct core_retire retires[CORE_RETIRES];
 	uint32_t retire_first, retire_next;
-	struct core_retire group;		/* being gathered */
-	uint32_t group_gone;
-	uint64_t *gone;
+	struct core_retire group;		/* being gathered from RETIRE events */
+	uint32_t group_gone;			/* segments of the group that are in @gone */
+	uint64_t *gone;				/* resumed segments that the digest has removed */
 	uint32_t nr_gone;
 
 	struct digest_map map;			/* of the last durable digest; no items */
 	struct core_record record;
-	uint32_t ceiling_ack;
+	uint32_t ceiling_ack;			/* generation ceiling for core_acks(); 0: none */
 
 	struct core_copy copy;
-	uint32_t copy_next;			/* segment to be looked at */
-	bool copies;				/* there may be one to be copied */
+	uint32_t copy_next;			/* number of the segment to look at next */
+	bool copies;				/* a segment may need a copy */
 	struct core_bad bads[CORE_BADS];
 	uint32_t bads_first, bads_next;
 
 	struct core_op ops[CORE_OPS];		/* CORE_IOS of each backup */
-	uint32_t nr_ops[CORE_BACKUPS];
-	uint32_t out[CORE_OPS];
+	uint32_t nr_ops[CORE_BACKUPS];		/* of @ops, in use */
+	uint32_t out[CORE_OPS];			/* of @ops, those for core_io_next() */
 	uint32_t out_first, out_next;
 	bool flush_wanted[CORE_BACKUPS];
 	bool flushing[CORE_BACKUPS];
@@ -464,7 +469,7 @@ static inline uint32_t core_number(const struct core *core, const struct core_se
 	return seg - core->segments;
 }
 
-/* Where a replica begins on its backup. */
+/* Return: the byte at which a replica begins on its backup. */
 static inline uint64_t core_where(const struct core *core, const struct core_segment *seg,
 				  uint32_t backup)
 {

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A daemon has ended without a word, the kernel's store lives on, and a new
- * daemon finds two accounts: the digest's, which may know of more than was
- * acknowledged, and the kernel's.  What can be explained is:
+ * Resuming an active store: a former daemon has ended, the kernel still has the store, and core
+ * compares the newest digest with the segments that the kernel reports in RESUME events. The digest
+ * can be ahead of what was acknowledged. These differences are valid:
  *
- *	listed, no OPEN was acknowledged	the digest went out, the word did not
- *	neither listed nor acknowledged		OPEN comes again
- *	not listed, RETIRE was given out	likewise; RETIRE comes again
- *	durable beyond what was acknowledged	likewise; is acknowledged now
- *	closed in one account only		CLOSE comes again, or the next digest
+ *	listed, and OPEN not acknowledged	the daemon ended in between; the kernel sends
+ *						OPEN again
+ *	not listed, OPEN not acknowledged	the kernel sends OPEN again
+ *	not listed, RETIRE sent			the record was durable; the kernel sends RETIRE
+ *						again
+ *	durable beyond what was acknowledged	core acknowledges it now
+ *	closed in one of the two only		the kernel sends CLOSE again, or the next digest
+ *						names it
  *
- * Anything else means that the two do not belong together, or that something
- * durable was lost: it is named, and we stop.
+ * Any other difference means that the two are not of the same store, or that durable data were
+ * lost: core fails and names it.
  */
 #include <errno.h>
 
 #include "private.h"
 
-/* Where it lies in memory: in the whole, or it is as if nothing were known. */
+/* Find the seglets of a segment in memory. Return: false: some are not known, so none is used. */
 static bool core_resume_seglets(struct core *core, struct core_open *open,
 			       const struct lsmem_event *event)
 {
@@ -53,9 +56,8 @@ static void core_resume_open(struct core *core, struct core_segment *seg,
 	open->headed = true;
 	open->durable = seg->item.length > event->from ? seg->item.length : event->from;
 	open->committed = open->durable;
-	/* Our predecessor may have written all that was committed.  A tail block
-	 * that ends earlier would take back bytes that a digest or a footer has
-	 * called durable.
+	/* The former daemon can have written everything up to @event->to. A tail block that ends
+	 * earlier would replace bytes that a digest or a footer calls durable with zeroes.
 	 */
 	open->hold = RULE(RESUME_HOLD) ? event->to : 0;
 	core_each_backup(b, seg->on) {
@@ -68,7 +70,7 @@ static void core_resume_open(struct core *core, struct core_segment *seg,
 		replica->flushing = open->durable;
 		replica->flushed = open->durable;
 	}
-	/* The kernel's word counts as durable: it was, or it would not have it. */
+	/* What the kernel calls acknowledged was durable. */
 	if (seg->item.length < open->durable) {
 		seg->item.length = open->durable;
 		core_segment_dirty(core, seg);
@@ -128,9 +130,9 @@ static void core_resume_segment(struct core *core, const struct lsmem_event *eve
 }
 
 /**
- * core_resume - RESUME: what the kernel has
- * @core: in state CORE_RESUMING
- * @event: the event
+ * core_resume - handle RESUME: a segment that the kernel has, or the end of them
+ * @core: core; fails if it is not CORE_RESUMING
+ * @event: the event; segment UINT64_MAX: there are no more
  */
 void core_resume(struct core *core, const struct lsmem_event *event)
 {
@@ -157,7 +159,9 @@ void core_resume(struct core *core, const struct lsmem_event *event)
 		}
 	}
 	core->state = CORE_RUNNING;
-	/* In the other half: what lies behind the end of this chain is not known. */
+	/* A full record goes to the other half: a record that the former daemon was writing can be
+	 * after the end of this chain.
+	 */
 	core->full = true;
 	core->ceiling_ack = core->map.generation_ceiling;
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Segments on the backup: frames, headers, log data, what of them is durable.
+ * Segments on the backups: frames, headers, log data, and how much of them is durable.
  *
- * Log data go out as they come: whole blocks straight from the log's memory,
- * the block in which the committed bytes end from a copy whose rest is zero.
- * While such a block is on its way nothing else of the segment that begins in
- * it is written; meanwhile commits gather, and go out together.  A write that goes out
- * alone takes no flush to be durable.
+ * Core writes log data as they are committed: whole blocks from the log's memory itself; the tail
+ * block, in which the committed bytes end, from a copy whose rest is zero. While a tail block is in
+ * flight, the next write of the segment, which begins with the same block, waits; the commits that
+ * gather meanwhile go out in one write. A write with which little else is in flight is a durable
+ * write, and needs no flush.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "private.h"
 
-#define CORE_ALONE	4u	/* writes on their way with a flush each */
+#define CORE_ALONE	4u	/* with fewer requests to a backup in flight, writes are durable */
 
 static uint32_t *core_bucket(struct core *core, uint64_t id)
 {
@@ -21,10 +21,11 @@ static uint32_t *core_bucket(struct core *core, uint64_t id)
 }
 
 /**
- * core_segment_find - the segment with an id
+ * core_segment_find - find a segment
  * @core: core
  * @id: its id
- * Return: NULL when it has no frame.
+ *
+ * Return: the segment; NULL: it has no frame.
  */
 struct core_segment *core_segment_find(struct core *core, uint64_t id)
 {
@@ -36,10 +37,12 @@ struct core_segment *core_segment_find(struct core *core, uint64_t id)
 }
 
 /**
- * core_segment_put - there is a new segment
- * @core: core
+ * core_segment_put - add a segment
+ * @core: core, with a free entry
  * @item: the segment
  * @life: its state
+ *
+ * Return: the segment, without replicas.
  */
 struct core_segment *core_segment_put(struct core *core, const struct digest_item *item,
 				      enum core_life life)
@@ -56,7 +59,7 @@ struct core_segment *core_segment_put(struct core *core, const struct digest_ite
 }
 
 /**
- * core_segment_free - a segment's frames become free
+ * core_segment_free - remove a segment and free its frames
  * @core: core
  * @seg: no durable digest lists it
  */
@@ -76,9 +79,9 @@ void core_segment_free(struct core *core, struct core_segment *seg)
 }
 
 /**
- * core_segment_dirty - the next digest is to tell of a segment
+ * core_segment_dirty - have the next digest record name a segment
  * @core: core
- * @seg: its state or length has changed
+ * @seg: its state, length or replicas have changed
  */
 void core_segment_dirty(struct core *core, struct core_segment *seg)
 {
@@ -89,9 +92,10 @@ void core_segment_dirty(struct core *core, struct core_segment *seg)
 }
 
 /**
- * core_open_get - room for a segment that is not closed
+ * core_open_get - get an entry for a segment that is not closed
  * @core: core
- * Return: NULL when too many are open.
+ *
+ * Return: the entry, zeroed; NULL: too many segments are open.
  */
 struct core_open *core_open_get(struct core *core)
 {
@@ -113,9 +117,9 @@ struct core_open *core_open_get(struct core *core)
 }
 
 /**
- * core_open_put - an open segment is over
+ * core_open_put - release the entry of a segment that is closed
  * @core: core
- * @open: from core_open_get(); not used after
+ * @open: from core_open_get(); the caller does not use it any more
  */
 void core_open_put(struct core *core, struct core_open *open)
 {
@@ -131,17 +135,18 @@ void core_open_put(struct core *core, struct core_open *open)
 }
 
 /**
- * core_opened - OPEN: a segment wants a frame
+ * core_opened - handle OPEN: a segment needs frames
  * @core: core
  * @event: the event
- * Return: false when it must wait, with all behind it.
+ *
+ * Return: false: the event has to wait, and the events after it.
  */
 bool core_opened(struct core *core, const struct lsmem_event *event)
 {
 	struct core_segment *seg = core_segment_find(core, event->segment);
 
 	if (seg && seg->open && seg->open->reopened && seg->item.generation == event->generation) {
-		/* Listed before our predecessor ended, which could not say so. */
+		/* A former daemon has listed it, and ended before it acknowledged OPEN. */
 		seg->open->reopened = false;
 		seg->open->ack_open = true;
 		core->changes++;
@@ -152,7 +157,7 @@ bool core_opened(struct core *core, const struct lsmem_event *event)
 			  (unsigned long long)event->segment);
 		return true;
 	}
-	/* It must not hold up what comes behind it, which may make room. */
+	/* An OPEN that waits for a frame must not delay later events: they can free frames. */
 	if (core->waiting_next - core->waiting_first == CORE_QUEUE)
 		return false;
 	core->waiting[core->waiting_next++ % CORE_QUEUE] = *event;
@@ -162,7 +167,7 @@ bool core_opened(struct core *core, const struct lsmem_event *event)
 	return true;
 }
 
-/* Segments that wait to be opened, in their order. */
+/* Give waiting OPEN events a struct core_open, in their order. */
 static void core_admit(struct core *core)
 {
 	while (core->waiting_first != core->waiting_next) {
@@ -177,12 +182,12 @@ static void core_admit(struct core *core)
 }
 
 /**
- * core_make_header - the header of a replica
+ * core_make_header - make the header of a replica
  * @core: core
  * @seg: its segment
- * @backup: that it is on
- * @time: of the store, when the segment was opened
- * @header: out
+ * @backup: backup that the replica is on
+ * @time: store time at which the segment was opened
+ * @header: out, sealed
  */
 void core_make_header(const struct core *core, const struct core_segment *seg, uint32_t backup,
 		      uint64_t time, struct lsmem_segment_header *header)
@@ -206,8 +211,8 @@ void core_make_header(const struct core *core, const struct core_segment *seg, u
 /**
  * core_write_header - write the header of a replica
  * @core: core
- * @open: has a frame there
- * @backup: of the replica; it takes a request
+ * @open: has a frame on @backup
+ * @backup: backup of the replica; fewer than CORE_IOS requests are in flight to it
  */
 void core_write_header(struct core *core, struct core_open *open, uint32_t backup)
 {
@@ -222,7 +227,7 @@ void core_write_header(struct core *core, struct core_open *open, uint32_t backu
 	replica->header = CORE_WRITING;
 }
 
-/* Frames and headers for a segment. */
+/* Give a segment frames, and write its headers; later, if there are no frames or requests now. */
 static void core_place(struct core *core, struct core_open *open)
 {
 	struct digest_item item = {
@@ -252,9 +257,9 @@ static void core_place(struct core *core, struct core_open *open)
 }
 
 /**
- * core_header_done - the header of a replica is written
+ * core_header_done - complete the write of a replica's header
  * @core: core
- * @op: that wrote it
+ * @op: the write
  */
 void core_header_done(struct core *core, struct core_op *op)
 {
@@ -263,7 +268,7 @@ void core_header_done(struct core *core, struct core_op *op)
 }
 
 /**
- * core_header_check - are all headers of a segment durable
+ * core_header_check - if all headers of a segment are durable, have it listed
  * @core: core
  * @open: has frames
  */
@@ -278,8 +283,8 @@ void core_header_check(struct core *core, struct core_open *open)
 		if (open->replica[b].header != CORE_DURABLE)
 			return;
 	open->headed = true;
-	/* Invariant 2: listed only when its header is durable, or recovery would
-	 * take what the frame held before for a lost segment.
+	/* Invariant 2: a digest lists the segment only after its headers are durable. Otherwise
+	 * recovery could find old contents of the frame and report a lost segment.
 	 */
 	if (seg->life == CORE_HEADER) {
 		seg->life = CORE_OPENING;
@@ -292,10 +297,11 @@ void core_header_check(struct core *core, struct core_open *open)
 }
 
 /**
- * core_follow - the seglet behind a seglet
+ * core_follow - find the next seglet of a segment
  * @core: core
- * @seglet: one of a segment
- * Return: CORE_NONE when the table holds no seglet's number.
+ * @seglet: a seglet of the segment
+ *
+ * Return: its number; CORE_NONE: the table names no seglet.
  */
 uint32_t core_follow(struct core *core, uint32_t seglet)
 {
@@ -305,7 +311,7 @@ uint32_t core_follow(struct core *core, uint32_t seglet)
 }
 
 /**
- * core_range - RANGE: more of a segment is committed
+ * core_range - handle RANGE: more of a segment is committed
  * @core: core
  * @event: the event
  */
@@ -315,7 +321,7 @@ void core_range(struct core *core, const struct lsmem_event *event)
 	struct core_open *open = seg ? seg->open : NULL;
 	uint32_t seglet = event->first_seglet, piece;
 
-	/* Invariant 2: nothing is written to a segment that is not listed. */
+	/* Invariant 2: the kernel writes to listed segments only. */
 	if (!open || open->closing ||
 	    (seg->life != CORE_OPEN && !open->closed && RULE(ACK_AFTER_LISTED))) {
 		core_fail(core, "segment %llu: the kernel writes to it, and it is not open",
@@ -349,7 +355,7 @@ void core_range(struct core *core, const struct lsmem_event *event)
 	open->bounds[open->nr_bounds++] = event->to;
 }
 
-/* Log memory of home offset @at. */
+/* Return: the log's memory of home offset @at. */
 static const uint8_t *core_memory(const struct core *core, const struct core_open *open,
 				  uint32_t at)
 {
@@ -359,11 +365,11 @@ static const uint8_t *core_memory(const struct core *core, const struct core_ope
 }
 
 /*
- * Is a write to be durable when it is done?  That of a segment does not wait for another's,
- * but of many a flush is the shorter way.
+ * Is the next write of a segment to be a durable write? Such a write does not wait for the writes
+ * of other segments, but if there are many, one flush for all of them is faster.
  *
- * Invariant 16: it is for its own bytes only, and counts as a prefix of the segment: all
- * before it must be durable already.
+ * Invariant 16: a durable write makes its own bytes durable only. Core counts the durable prefix of
+ * a replica, so all bytes before the write must be durable already.
  */
 static bool core_write_alone(const struct core *core, const struct core_open *open,
 			     uint32_t backup)
@@ -374,7 +380,7 @@ static bool core_write_alone(const struct core *core, const struct core_open *op
 	       (replica->flushed == replica->issued || !RULE(DURABLE_PREFIX));
 }
 
-/* Give the next write of a segment to a backup; false when none can be now. */
+/* Start the next write of log data of a segment to a backup. Return: false: not now. */
 static bool core_write_log(struct core *core, struct core_open *open, uint32_t backup)
 {
 	struct core_replica *replica = &open->replica[backup];
@@ -384,13 +390,13 @@ static bool core_write_log(struct core *core, struct core_open *open, uint32_t b
 	bool alone = core_write_alone(core, open, backup);
 	struct core_op *op;
 
-	/* The block bears the header at first. */
+	/* @block holds the header until that is written. */
 	if (replica->issued >= open->committed || open->committed < open->hold ||
 	    replica->header < CORE_WRITTEN || replica->next - replica->first == CORE_WRITES)
 		return false;
-	/* Invariant 16: one write in flight for each block.  The tail block in
-	 * flight and the one that replaces it could land in either order, unless a
-	 * host has received the first and keeps their order.
+	/* Invariant 16: one write in flight for each block. A tail block and the next write of
+	 * the same block could take effect in either order, unless the host that keeps the backup
+	 * has received the first one: it keeps their order.
 	 */
 	if (RULE(ONE_IN_FLIGHT) && start != replica->issued && replica->next != replica->first &&
 	    !replica->writes[(replica->next - 1) % CORE_WRITES].received)
@@ -408,8 +414,8 @@ static bool core_write_log(struct core *core, struct core_open *open, uint32_t b
 		length += piece;
 	}
 	if (at == whole && tail && length < core->io_bytes) {
-		/* Zero behind the committed bytes: what a writer is about to copy
-		 * there may yet be refused (invariant 7).
+		/* Zeroes after the committed bytes: a writer may be copying to the memory there,
+		 * and its operation can still be refused (invariant 7).
 		 */
 		memset(replica->block, 0, LSMEM_BLOCK);
 		memcpy(replica->block, core_memory(core, open, whole),
@@ -430,8 +436,8 @@ static bool core_write_log(struct core *core, struct core_open *open, uint32_t b
 }
 
 /**
- * core_log_received - a backup has a piece of the log in memory
- * @op: that sends it
+ * core_log_received - take note that a host has the bytes of a write in memory
+ * @op: the write
  */
 void core_log_received(struct core_op *op)
 {
@@ -456,11 +462,11 @@ static void core_count_group(struct core *core, uint32_t backup, uint64_t bytes,
 }
 
 /**
- * core_log_done - a piece of the log is written
+ * core_log_done - complete a write of log data
  * @core: core
- * @op: that wrote it
+ * @op: the write
  *
- * What counts as written is the prefix: pieces end in any order.
+ * Writes complete in any order; what counts as written is the prefix without a gap.
  */
 void core_log_done(struct core *core, struct core_op *op)
 {
@@ -483,16 +489,18 @@ void core_log_done(struct core *core, struct core_op *op)
 }
 
 /*
- * Invariant 2: durable means on every replica; counted in whole ranges.
+ * Compute how much of a segment is durable, and how much is received.
  *
- * Invariant 3: a replica that is lost counts as well until a durable digest says
- * that its backup is no member: after a crash it could come back alone and be
- * taken for all there is.  One that is nearly there counts too, but is not one of those
- * that must be listed.
+ * Invariant 2: durable means durable on every replica; it ends where a range ends.
  *
- * Received is what each replica has, on its drive or in the memory of the host that keeps it: a lost
- * backup has no memory.  It is for the kernel, whose callers may choose not to wait for a drive.
- * Everything else asks for what is durable, because a host and its drive may fail together.
+ * Invariant 3: a replica on a lost backup counts until a durable digest has removed the backup from
+ * the members. Otherwise, after a crash, this backup could come back alone, and a recovery would
+ * take its shorter replica for all that was acknowledged. A replica that is being added counts from
+ * @near on, but not for min_replicas: it is not listed.
+ *
+ * Received means that each replica has the bytes on its drive or in the memory of the host that
+ * keeps it; a lost backup has no memory. Only the kernel uses this, for callers that do not wait
+ * for a drive. Everything else uses what is durable: a host and its drive can fail together.
  */
 static void core_update_durable(struct core *core, struct core_open *open)
 {
@@ -528,14 +536,14 @@ static void core_update_durable(struct core *core, struct core_open *open)
 	open->nr_bounds -= gone;
 	memmove(open->bounds, open->bounds + gone, open->nr_bounds * sizeof(*open->bounds));
 	core->stats.log_bytes += open->durable - before;
-	/* Not worth a digest of its own: the next one tells. */
+	/* The next digest names the new length; no digest is made for that alone. */
 	open->segment->item.length = open->durable;
 	core_segment_dirty(core, open->segment);
 	core->changes++;
 }
 
 /**
- * core_segments_run - start what can be started: headers, writes of log data
+ * core_segments_run - start headers and writes of log data
  * @core: core
  */
 void core_segments_run(struct core *core)
@@ -553,15 +561,15 @@ void core_segments_run(struct core *core)
 		core_each_backup(b, (open->segment->on | open->segment->adding) & ~core->lost)
 			while (core_write_log(core, open, b))
 				;
-		/* A replica may have gone, and the others be durable. */
+		/* A replica may have been removed, and the others may be durable. */
 		core_update_durable(core, open);
 	}
 }
 
 /**
- * core_segments_flush - a flush is being issued: what does it cover?
+ * core_segments_flush - note what a flush covers
  * @core: core
- * @backup: of this backup
+ * @backup: backup to which the flush is being issued
  */
 void core_segments_flush(struct core *core, uint32_t backup)
 {
@@ -587,9 +595,9 @@ void core_segments_flush(struct core *core, uint32_t backup)
 }
 
 /**
- * core_segments_flushed - what a flush covered is durable
+ * core_segments_flushed - note that what a flush covered is durable
  * @core: core
- * @backup: of this backup
+ * @backup: backup of the flush
  */
 void core_segments_flushed(struct core *core, uint32_t backup)
 {
@@ -615,8 +623,10 @@ void core_segments_flushed(struct core *core, uint32_t backup)
 }
 
 /**
- * core_segments_drained - is all that came durable
+ * core_segments_drained - is everything durable that the kernel has sent?
  * @core: core
+ *
+ * Bytes that a resumed segment holds back (@hold in struct core_open) do not count.
  */
 bool core_segments_drained(const struct core *core)
 {

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The set of backups: where replicas go, and what happens when one is lost, or
- * comes to them.
+ * The set of backups: places for replicas, backups that are lost, backups that join.
  *
- * A lost backup gets no more requests, but counts for what is durable until a
- * durable digest says that it is no member (invariant 3): meanwhile nothing of
- * the segments on it is acknowledged.  After a crash in between, a recovery that
- * finds it and believes it finds all that was acknowledged; after the digest, one
- * that has it alone is refused.
+ * A lost backup gets no more requests, but counts for what is durable until a durable digest has
+ * removed it from the members (invariant 3). Until then core acknowledges nothing of the segments
+ * on it. If there is a crash before this digest, a recovery that uses the backup finds everything
+ * that was acknowledged. After the digest, a recovery refuses to use the backup alone.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "private.h"
 
-/* Is @b the first of @mask in its failure domain? */
+/* Is backup @b the first one of @mask in its failure domain? */
 static bool core_first(const struct core *core, uint32_t mask, uint32_t b)
 {
 	uint32_t before = b;
@@ -40,7 +38,7 @@ uint32_t core_domains_left(const struct core *core)
 }
 
 /**
- * core_wanted - replicas that a segment should have, with the backups there are
+ * core_wanted - count the replicas that a segment should have with the present backups
  * @core: core
  */
 uint32_t core_wanted(const struct core *core)
@@ -50,7 +48,7 @@ uint32_t core_wanted(const struct core *core)
 	return core->replicas && core->replicas < domains ? core->replicas : domains;
 }
 
-/* Free frames of all backups in the failure domain of one. */
+/* Count the free frames in the failure domain of a backup. */
 static uint64_t core_domain_free(const struct core *core, uint32_t backup)
 {
 	uint64_t nr = 0;
@@ -63,8 +61,10 @@ static uint64_t core_domain_free(const struct core *core, uint32_t backup)
 }
 
 /**
- * core_segments_left - how many more segments there are frames for
+ * core_segments_left - count the segments that there are frames for
  * @core: core
+ *
+ * Return: new segments that can have core_wanted() replicas.
  */
 uint32_t core_segments_left(const struct core *core)
 {
@@ -77,9 +77,10 @@ uint32_t core_segments_left(const struct core *core)
 }
 
 /*
- * Is @a the better place of two?  First comes a domain with as many free frames as there are
- * segments @left: passed over, it would keep frames that no segment can use.  Then the backup of
- * which a larger share is free: those of all sizes fill alike, and a recovery reads from all.
+ * Is @a a better place than @b? There are frames for @left more segments. A domain with at least so
+ * many free frames comes first: a segment that did not use it would leave frames that no segment
+ * can use. Then comes the backup with the larger share of free frames: so backups of all sizes fill
+ * evenly, and a recovery reads from all of them.
  */
 static bool core_better(const struct core *core, uint32_t a, uint32_t b, uint32_t left)
 {
@@ -92,10 +93,10 @@ static bool core_better(const struct core *core, uint32_t a, uint32_t b, uint32_
 }
 
 /**
- * core_domain_taken - is there one of several backups in the failure domain of one
+ * core_domain_taken - is any of several backups in the failure domain of a backup?
  * @core: core
- * @taken: mask of the several
- * @b: the one
+ * @taken: mask of the several backups
+ * @b: index of the backup
  */
 bool core_domain_taken(const struct core *core, uint32_t taken, uint32_t b)
 {
@@ -108,8 +109,8 @@ bool core_domain_taken(const struct core *core, uint32_t taken, uint32_t b)
 }
 
 /*
- * The best place in no domain of @taken, of equal ones from @first on, with frames for @left
- * more segments; CORE_BACKUPS: none.
+ * Choose the best place outside the domains of @taken; of equal ones the next from index @first on.
+ * There are frames for @left more segments. Return: CORE_BACKUPS: there is no place.
  */
 static uint32_t core_choose_one(const struct core *core, uint32_t taken, uint32_t first,
 				uint32_t left)
@@ -128,11 +129,11 @@ static uint32_t core_choose_one(const struct core *core, uint32_t taken, uint32_
 }
 
 /**
- * core_choose - where the replicas of a new segment go
+ * core_choose - choose the backups for a new segment
  * @core: core
  * @id: of the segment
  *
- * Return: a mask of backups, 0 when there are no frames.
+ * Return: a mask of backups; 0: there are not enough frames.
  */
 uint32_t core_choose(const struct core *core, uint64_t id)
 {
@@ -148,10 +149,11 @@ uint32_t core_choose(const struct core *core, uint64_t id)
 }
 
 /**
- * core_choose_copy - where one more replica of a segment goes
+ * core_choose_copy - choose the backup for one more replica of a segment
  * @core: core
- * @seg: has at least one
- * Return: CORE_BACKUPS when there is no place.
+ * @seg: has at least one replica
+ *
+ * Return: the backup; CORE_BACKUPS: there is no place.
  */
 uint32_t core_choose_copy(const struct core *core, const struct core_segment *seg)
 {
@@ -160,11 +162,12 @@ uint32_t core_choose_copy(const struct core *core, const struct core_segment *se
 }
 
 /**
- * core_join - take in those that are to become members
- * @core: core, about to make the record that says so
+ * core_join - make the joining backups members
+ * @core: core, about to make the record that names them as members
  *
- * Segments may be put on them from now on: what lists those comes in later records.
- * Return: a mask of them.
+ * New segments can have replicas on them from now on; later records list these.
+ *
+ * Return: a mask of the new members.
  */
 uint32_t core_join(struct core *core)
 {
@@ -180,9 +183,9 @@ uint32_t core_join(struct core *core)
 }
 
 /**
- * core_frame_free - a frame of a backup may be used again
+ * core_frame_free - make a frame of a backup free
  * @core: core
- * @backup: its number; nothing happens if it is lost or left
+ * @backup: index of the backup; nothing happens if the backup is lost or no member
  * @frame: no durable digest lists it
  */
 void core_frame_free(struct core *core, uint32_t backup, uint32_t frame)
@@ -192,9 +195,9 @@ void core_frame_free(struct core *core, uint32_t backup, uint32_t frame)
 }
 
 /**
- * core_shrunk - a digest with fewer members is durable
+ * core_shrunk - take note that a durable digest has fewer members
  * @core: core
- * @members: those that are left
+ * @members: mask of the members that are left
  */
 void core_shrunk(struct core *core, uint32_t members)
 {
@@ -220,7 +223,7 @@ void core_shrunk(struct core *core, uint32_t members)
 	core->copies = true;
 }
 
-/* Not listed yet, so nothing has been acknowledged that would need it. */
+/* A segment that is not listed yet goes on without a lost backup: nothing is acknowledged of it. */
 static void core_lost_header(struct core *core, struct core_open *open, uint32_t backup)
 {
 	struct core_segment *seg = open->segment;
@@ -237,10 +240,10 @@ static void core_lost_header(struct core *core, struct core_open *open, uint32_t
 }
 
 /**
- * core_lost - no more requests to a backup
- * @core: core
- * @backup: its index
- * @why: for the operator
+ * core_lost - start no more requests to a backup
+ * @core: core; fails if it cannot go on without the backup
+ * @backup: its index; nothing happens if it is no member, or lost
+ * @why: for core_error()
  */
 void core_lost(struct core *core, uint32_t backup, const char *why)
 {
@@ -252,7 +255,7 @@ void core_lost(struct core *core, uint32_t backup, const char *why)
 		core_fail(core, "%s: the replica is lost", why);
 		return;
 	}
-	/* A recovery could read others, and go on without what comes now. */
+	/* Otherwise a recovery could read the other backups only, and miss what comes now. */
 	if (!digest_counts(&core->map, left)) {
 		core_fail(core, "%s: the replica is lost, and of %u backups %u are left, in too few failure domains for a digest to count",
 			  why, __builtin_popcount(core->map.mask), __builtin_popcount(left));
