@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A log-structured store that is only cleaned: what does a policy cost?
+ * Simulator of the cost of a cleaning policy in a log-structured store.
  *
- * The model is Rosenblum's LFS simulator as RAMCloud rebuilt it, so that figures
- * compare: objects of one size; a segment holds OBJECTS of them; 100 segments
- * of live objects are written once in random order and then overwritten by a
- * pattern.  When the head is full and nothing is free, a pass takes the segments
- * that kmod/policy.c selects, until the survivors are PASS objects; these are
- * sorted, written to new segments, and the last one of them becomes the head.
+ * The model is that of Rosenblum's LFS simulator, as RAMCloud rebuilt it, so that the figures can be
+ * compared.  All objects have one size, and a segment holds OBJECTS of them.  100 segments of live
+ * objects are written once in random order.  A pattern then overwrites them.  When the head is full
+ * and no segment is free, a pass cleans the segments that kmod/policy.c selects, until there are
+ * PASS survivors.  The pass sorts the survivors and writes them to new segments; the last one of
+ * these becomes the head.
  *
- * With --seglets N a segment takes memory in N pieces as it fills, survivors have
- * a head of their own, and there are --backup times as many segment slots as
- * memory: that is lsmem.  With --tail the hottest survivors of a pass, those that
- * fill no whole segment, have a second one: the next pass begins with the
- * coldest, which would share a segment with them.  With --two-level segments are
- * compacted in memory or cleaned, as the module's balancer says; the time that a
- * level takes is what it copies.
+ * Options change the model towards lsmem.  With --seglets N, a segment takes memory in N seglets as
+ * it fills, survivors have a head of their own, and there are --backup times as many segments as fit
+ * into memory.  With --tail, the hottest survivors of a pass, those that do not fill a whole segment,
+ * go to a second survivor head: otherwise they would share a segment with the coldest survivors of
+ * the next pass.  With --two-level, segments are compacted in memory or cleaned, as the balancer of
+ * the module decides; the time of a level is the number of objects that it copies.
  *
- * Scores, selection, order of survivors are all the module's own file; here are
- * only the store and the counting.  The clock counts written objects.
+ * The module's own kmod/policy.c computes scores, selection and the order of survivors.  This file
+ * has only the store and the counters.  The clock counts written objects.
  *
- * One line of JSON on standard output.
+ * The output is one line of JSON on standard output.
  */
 #include <errno.h>
 #include <error.h>
@@ -33,19 +32,19 @@
 #include "../../kmod/policy.h"
 
 #define OBJECTS		512u		/* in a segment */
-#define OBJECT_BYTES	4096u		/* for the policy, which counts in bytes */
+#define OBJECT_BYTES	4096u		/* size of an object, for the policy */
 #define PASS		2560u		/* most survivors of a pass */
-#define SPARE_SLOTS	16u		/* survivors are written before victims are freed */
+#define SPARE_SEGMENTS	16u		/* for survivors: victims are freed after they are written */
 #define NONE		(~0u)
-#define PLANNED		16u		/* victims whose cost the balancer is told */
+#define PLANNED		16u		/* victims whose cost the balancer gets */
 
 enum sort { SORT_NONE, SORT_AGE, SORT_COLDNESS };
 
 /**
- * struct policy - what is compared
- * @name: as on the command line
- * @rule: of the scores
- * @youngest: the age of a segment is that of its youngest live object
+ * struct policy - a cleaning policy
+ * @name: name on the command line
+ * @rule: rule of the scores
+ * @youngest: the age of a segment is that of its youngest live object, not that of the segment
  * @sort: order of survivors
  */
 struct policy {
@@ -66,15 +65,15 @@ static const struct policy policies[] = {
 };
 
 /**
- * struct object - an object, live all the time
- * @written: when
- * @slot: of its segment, NONE before the first write
- * @index: in the segment
+ * struct object - an object; it is never deleted
+ * @written: time of the last write, by the clock
+ * @segment: index of its segment, NONE before the first write
+ * @index: of the object in the segment
  * @interval: lsmem_policy_interval()
  */
 struct object {
 	uint64_t written;
-	uint32_t slot;
+	uint32_t segment;
 	uint16_t index;
 	uint8_t interval;
 };
@@ -82,13 +81,13 @@ struct object {
 /**
  * struct segment - a part of the log
  * @id: breaks ties; it says nothing of age, as in the model
- * @opened: when
- * @compacted: when, else @opened
- * @used: objects appended
- * @live: of these
- * @frames: of memory
- * @closed: it may be cleaned
- * @objects: dead ones have another place
+ * @opened: time at which the segment became a head
+ * @compacted: time of the last compaction; @opened if there was none
+ * @used: number of objects appended
+ * @live: number of these objects that are live
+ * @seglets: number of seglets that the segment holds
+ * @closed: the segment may be cleaned
+ * @objects: numbers of the objects appended; a dead one has its live version at another place
  */
 struct segment {
 	uint64_t id;
@@ -96,17 +95,17 @@ struct segment {
 	uint64_t compacted;
 	uint32_t used;
 	uint32_t live;
-	uint32_t frames;
+	uint32_t seglets;
 	bool closed;
 	uint32_t objects[OBJECTS];
 };
 
-/* Everything that is counted, in objects and segments. */
+/* All counters. */
 struct counts {
-	uint64_t written;
-	uint64_t cleaned;	/* survivors of cleaning */
-	uint64_t read;		/* segments cleaned that were not empty */
-	uint64_t compacted;	/* copied by compaction */
+	uint64_t written;	/* objects written by the pattern */
+	uint64_t cleaned;	/* objects copied by cleaning */
+	uint64_t read;		/* segments read by cleaning: victims that were not empty */
+	uint64_t compacted;	/* objects copied by compaction */
 };
 
 struct store {
@@ -115,22 +114,22 @@ struct store {
 	struct segment *segments;
 	struct lsmem_candidate *candidates;
 	uint32_t *survivors;
-	uint32_t *free;		/* slots */
-	uint64_t ties;
-	uint64_t clock;
-	int64_t free_frames;
+	uint32_t *free;		/* indexes of free segments */
+	uint64_t ties;		/* state of the random numbers that break ties */
+	uint64_t clock;		/* objects written */
+	int64_t free_seglets;
 	uint32_t nr_objects;
-	uint32_t nr_slots;	/* that may be used between passes */
-	uint32_t nr_segments;	/* slots there are */
-	uint32_t nr_free;
-	uint32_t per_frame;	/* objects */
-	uint32_t pass;		/* survivors */
+	uint32_t nr_usable;	/* segments that may be in use between passes */
+	uint32_t nr_segments;	/* all segments, SPARE_SEGMENTS included */
+	uint32_t nr_free;	/* entries of @free */
+	uint32_t per_seglet;	/* objects in a seglet */
+	uint32_t pass;		/* most survivors of a pass */
 	uint32_t tick;		/* writes in a unit of ages */
-	uint32_t heads[3];	/* of writes; with seglets, of survivors; of their tail */
+	uint32_t heads[3];	/* for writes; with @split, for survivors; for their tail */
 	struct lsmem_policy_limits limits;
 	bool two_level;
 	bool tail;
-	bool seglets;
+	bool split;
 	struct counts counts;
 };
 
@@ -157,7 +156,7 @@ static bool sim_is_live(const struct store *s, const struct segment *seg, uint32
 {
 	const struct object *object = &s->objects[seg->objects[i]];
 
-	return object->slot == seg - s->segments && object->index == i;
+	return object->segment == seg - s->segments && object->index == i;
 }
 
 static uint64_t sim_age(const struct store *s, uint64_t since)
@@ -165,16 +164,16 @@ static uint64_t sim_age(const struct store *s, uint64_t since)
 	return (s->clock - since) / s->tick;
 }
 
-/* Append to a head; a full one is closed. */
+/* Appends to a head; closes the head if it is full. */
 static void sim_append(struct store *s, uint32_t head, uint32_t id)
 {
 	struct segment *seg = &s->segments[s->heads[head]];
 
-	if (seg->used % s->per_frame == 0) {
-		seg->frames++;
-		s->free_frames--;
+	if (seg->used % s->per_seglet == 0) {
+		seg->seglets++;
+		s->free_seglets--;
 	}
-	s->objects[id].slot = s->heads[head];
+	s->objects[id].segment = s->heads[head];
 	s->objects[id].index = seg->used;
 	seg->objects[seg->used++] = id;
 	seg->live++;
@@ -184,13 +183,13 @@ static void sim_append(struct store *s, uint32_t head, uint32_t id)
 	}
 }
 
-/* A new head, which takes a slot. */
+/* Takes a free segment as the new head. */
 static void sim_roll(struct store *s, uint32_t head)
 {
 	struct segment *seg;
 
 	if (!s->nr_free)
-		error(1, 0, "no slot is left: this should not happen");
+		error(1, 0, "no segment is free: this should not happen");
 	s->heads[head] = s->free[--s->nr_free];
 	seg = &s->segments[s->heads[head]];
 	seg->id = random_next(&s->ties);
@@ -198,7 +197,7 @@ static void sim_roll(struct store *s, uint32_t head)
 	seg->compacted = s->clock;
 	seg->used = 0;
 	seg->live = 0;
-	seg->frames = 0;
+	seg->seglets = 0;
 	seg->closed = false;
 }
 
@@ -213,13 +212,13 @@ static uint64_t sim_youngest(const struct store *s, const struct segment *seg)
 	return youngest;
 }
 
-/* What a pass may choose from, or, @in_memory, compaction. */
+/* Fills the candidates of a pass of cleaning, or with @in_memory of compaction.  Returns their number. */
 static uint32_t sim_candidates(struct store *s, bool in_memory)
 {
-	uint32_t frame = s->per_frame, nr = 0, slot;
+	uint32_t seglet = s->per_seglet, nr = 0, index;
 
-	for (slot = 0; slot < s->nr_segments; slot++) {
-		struct segment *seg = &s->segments[slot];
+	for (index = 0; index < s->nr_segments; index++) {
+		struct segment *seg = &s->segments[index];
 		uint64_t since = in_memory ? seg->compacted : seg->opened;
 		uint32_t held = OBJECTS, live = seg->live;
 
@@ -228,15 +227,15 @@ static uint32_t sim_candidates(struct store *s, bool in_memory)
 		if (s->policy->youngest)
 			since = sim_youngest(s, seg);
 		if (in_memory) {
-			held = seg->frames * frame;
-			live = (live + frame - 1) / frame * frame;
+			held = seg->seglets * seglet;
+			live = (live + seglet - 1) / seglet * seglet;
 		}
 		s->candidates[nr++] = (struct lsmem_candidate){
 			.id = seg->id,
 			.held = held * OBJECT_BYTES,
 			.live = live * OBJECT_BYTES,
 			.age = sim_age(s, since),
-			.cookie = slot,
+			.cookie = index,
 		};
 	}
 	return nr;
@@ -274,10 +273,10 @@ static void sim_sort(struct store *s, uint32_t nr)
 		s->survivors[i] = order[i].id;
 }
 
-/* One pass of cleaning. */
+/* Does one pass of cleaning. */
 static void sim_clean(struct store *s)
 {
-	uint32_t nr = sim_candidates(s, false), survivors = 0, head = s->seglets, chosen, i, k;
+	uint32_t nr = sim_candidates(s, false), survivors = 0, head = s->split, chosen, i, k;
 
 	chosen = lsmem_policy_select_by(s->policy->rule, s->candidates, nr,
 					(uint64_t)s->pass * OBJECT_BYTES,
@@ -285,15 +284,15 @@ static void sim_clean(struct store *s)
 	if (!chosen)
 		error(1, 0, "the policy finds nothing to clean");
 	for (i = 0; i < chosen; i++) {
-		uint32_t slot = s->candidates[nr - 1 - i].cookie;
-		struct segment *seg = &s->segments[slot];
+		uint32_t index = s->candidates[nr - 1 - i].cookie;
+		struct segment *seg = &s->segments[index];
 
 		for (k = 0; k < seg->used; k++)
 			if (sim_is_live(s, seg, k))
 				s->survivors[survivors++] = seg->objects[k];
 		s->counts.read += seg->live != 0;
-		s->free_frames += seg->frames;
-		s->free[s->nr_free++] = slot;
+		s->free_seglets += seg->seglets;
+		s->free[s->nr_free++] = index;
 		seg->closed = false;
 	}
 	if (s->policy->sort != SORT_NONE)
@@ -308,13 +307,13 @@ static void sim_clean(struct store *s)
 	s->counts.cleaned += survivors;
 }
 
-/* What the balancer says; *best: what to compact. */
+/* Asks the balancer for the level.  @best: out: index of the segment to compact. */
 static uint32_t sim_level(struct store *s, uint32_t *best)
 {
 	struct lsmem_balance balance = {
 		.memory_low = 1,
-		.segments_used = s->nr_slots + SPARE_SLOTS - s->nr_free,
-		.segments_max = s->nr_slots,
+		.segments_used = s->nr_usable + SPARE_SEGMENTS - s->nr_free,
+		.segments_max = s->nr_usable,
 		.clean_ns = s->counts.cleaned << 16,
 		.compact_ns = s->counts.compacted << 16,
 	};
@@ -336,7 +335,7 @@ static uint32_t sim_level(struct store *s, uint32_t *best)
 	return lsmem_policy_level(&s->limits, &balance);
 }
 
-/* Compact one segment in its place; false when cleaning is due instead. */
+/* Compacts one segment in place.  False: the balancer wants cleaning instead. */
 static bool sim_compact(struct store *s)
 {
 	struct segment *seg;
@@ -345,7 +344,7 @@ static bool sim_compact(struct store *s)
 	if (sim_level(s, &best) != LSMEM_LEVEL_COMPACT)
 		return false;
 	seg = &s->segments[best];
-	s->free_frames += seg->frames;
+	s->free_seglets += seg->seglets;
 	for (nr = 0, i = 0; i < seg->used; i++) {
 		if (!sim_is_live(s, seg, i))
 			continue;
@@ -353,26 +352,26 @@ static bool sim_compact(struct store *s)
 		seg->objects[nr++] = seg->objects[i];
 	}
 	seg->used = nr;
-	seg->frames = (nr + s->per_frame - 1) / s->per_frame;
+	seg->seglets = (nr + s->per_seglet - 1) / s->per_seglet;
 	seg->compacted = s->clock;
-	s->free_frames -= seg->frames;
+	s->free_seglets -= seg->seglets;
 	s->counts.compacted += nr;
 	return true;
 }
 
-/* Clean until the head has room and memory for one more object. */
+/* Cleans or compacts until the head has space and memory for one more object. */
 static void sim_make_room(struct store *s)
 {
 	for (;;) {
 		if (s->heads[0] == NONE) {
-			if (s->nr_free <= SPARE_SLOTS || s->free_frames <= 0) {
-				if (s->nr_free <= SPARE_SLOTS || !s->two_level || !sim_compact(s))
+			if (s->nr_free <= SPARE_SEGMENTS || s->free_seglets <= 0) {
+				if (s->nr_free <= SPARE_SEGMENTS || !s->two_level || !sim_compact(s))
 					sim_clean(s);
 				continue;
 			}
 			sim_roll(s, 0);
 		}
-		if (s->segments[s->heads[0]].used % s->per_frame || s->free_frames > 0)
+		if (s->segments[s->heads[0]].used % s->per_seglet || s->free_seglets > 0)
 			return;
 		if (!s->two_level || !sim_compact(s))
 			sim_clean(s);
@@ -384,8 +383,8 @@ static void sim_write(struct store *s, uint32_t id)
 	struct object *object = &s->objects[id];
 
 	sim_make_room(s);
-	if (object->slot != NONE) {
-		s->segments[object->slot].live--;
+	if (object->segment != NONE) {
+		s->segments[object->segment].live--;
 		object->interval = lsmem_policy_interval(object->interval,
 							 sim_age(s, object->written));
 	}
@@ -394,7 +393,7 @@ static void sim_write(struct store *s, uint32_t id)
 	s->counts.written++;
 }
 
-/* Every object once, in random order, or objects of one kind would lie together. */
+/* Writes each object once.  The order is random, so that hot objects do not lie together. */
 static void sim_fill(struct store *s, struct pattern *pattern)
 {
 	uint32_t *ids = calloc(s->nr_objects, sizeof(*ids)), i;
@@ -419,9 +418,9 @@ static void sim_init(struct store *s, const struct settings *set)
 	*s = (struct store){
 		.policy = set->policy,
 		.nr_objects = set->segments * OBJECTS,
-		.nr_slots = total * set->backup,
-		.free_frames = (int64_t)total * set->seglets,
-		.per_frame = OBJECTS / set->seglets,
+		.nr_usable = total * set->backup,
+		.free_seglets = (int64_t)total * set->seglets,
+		.per_seglet = OBJECTS / set->seglets,
 		.pass = set->pass,
 		.tick = set->tick,
 		.heads = { NONE, NONE, NONE },
@@ -434,9 +433,9 @@ static void sim_init(struct store *s, const struct settings *set)
 		},
 		.two_level = set->two_level,
 		.tail = set->tail,
-		.seglets = set->seglets > 1,
+		.split = set->seglets > 1,
 	};
-	s->nr_segments = s->nr_slots + SPARE_SLOTS;
+	s->nr_segments = s->nr_usable + SPARE_SEGMENTS;
 	s->ties = set->seed + 1;
 	s->objects = calloc(s->nr_objects, sizeof(*s->objects));
 	s->segments = calloc(s->nr_segments, sizeof(*s->segments));
@@ -446,7 +445,7 @@ static void sim_init(struct store *s, const struct settings *set)
 	if (!s->objects || !s->segments || !s->candidates || !s->survivors || !s->free)
 		error(1, ENOMEM, "a store of %u segments", s->nr_segments);
 	for (i = 0; i < s->nr_objects; i++)
-		s->objects[i].slot = NONE;
+		s->objects[i].segment = NONE;
 	while (s->nr_free < s->nr_segments) {
 		s->free[s->nr_free] = s->nr_segments - 1 - s->nr_free;
 		s->nr_free++;
@@ -462,7 +461,7 @@ static void sim_destroy(struct store *s)
 	free(s->free);
 }
 
-/* Run; the counts of the part that is measured. */
+/* Runs the simulation.  Returns the counts without those of filling and warming up. */
 static struct counts sim_run(const struct settings *set)
 {
 	struct counts counts, before;
@@ -519,22 +518,22 @@ static void usage(FILE *to)
 	for (i = 0; i < sizeof(policies) / sizeof(*policies); i++)
 		fprintf(to, " %s", policies[i].name);
 	fprintf(to, "\n"
-		"  --utilization PCT   (75) live objects of what memory holds\n"
-		"  --segments N        (100) of live objects\n"
+		"  --utilization PCT   (75) share of memory that live objects fill\n"
+		"  --segments N        (100) size of all live objects, in segments\n"
 		"  --pass N            (%u) most survivors of a pass\n"
-		"  --seglets N         (1) pieces of a segment's memory\n"
-		"  --backup X          (1) segment slots for each segment of memory\n"
+		"  --seglets N         (1) seglets of a segment\n"
+		"  --backup X          (1) segments of the log for each segment that fits into memory\n"
 		"  --two-level         compact in memory, clean when the balancer says so\n"
 		"  --balancer NAME     (adaptive) or tombstone-ratio, fixed\n"
-		"  --price N           (%u) adaptive: per mille, as cleaner/clean_price\n"
-		"  --share N           (%u) fixed: per mille of what is copied is cleaning's\n"
-		"  --tail              a second survivor head, with --seglets\n"
+		"  --price N           (%u) of the balancer adaptive: per mille, as cleaner/clean_price\n"
+		"  --share N           (%u) of the balancer fixed: per mille of copies by cleaning\n"
+		"  --tail              a second survivor head; needs --seglets\n"
 		"  --tick N            (1) writes in the unit of ages\n"
-		"  --warm X            (20) times all objects are written before measuring\n"
-		"  --measure X         (40) ... and while measuring\n"
-		"  --seed N            (1)\n"
-		"One line of JSON: per object written, write_cost as in LFS (new, survivors, and\n"
-		"segments read), survivors copied by cleaning, objects copied by compaction.\n",
+		"  --warm X            (20) writes of each object before the measurement, on average\n"
+		"  --measure X         (40) writes of each object in the measurement, on average\n"
+		"  --seed N            (1) of the random numbers\n"
+		"Prints one line of JSON.  For each object written: write_cost as in LFS (new objects,\n"
+		"survivors and segments read), objects copied by cleaning, objects copied by compaction.\n",
 		PASS, LSMEM_CLEAN_PRICE_DURABLE, LSMEM_FIXED_CLEAN_DEFAULT);
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Access patterns of the simulator.  uniform, hot-cold, zipf and exponential are
- * those of RAMCloud's LFS simulator; the others are there to break policies that
- * were tuned to these.
+ * Access patterns of the simulator.  The patterns uniform, hot-cold, zipf and exponential are those
+ * of RAMCloud's LFS simulator.  The others find weaknesses of policies that were tuned to these.
  */
 #include <errno.h>
 #include <math.h>
@@ -12,18 +11,18 @@
 
 #include "pattern.h"
 
-/* Zipf: 90 % of the writes go to 15 % of the objects, to half a percent. */
+/* Zipf: 90 % of the writes go to 14.5 % to 15.5 % of the objects. */
 #define ZIPF_WRITES	0.90
 #define ZIPF_OBJECTS	15.0
 #define ZIPF_CLOSE	0.5
 /* Exponential: Rosenblum's mean; about 90 % of the writes go to 2 %. */
 #define EXP_MEAN	0.02172
 #define EXP_RANGE	2.5
-/* Changing patterns change each time so many times all objects were written. */
-#define SHIFT_WRITES	10u
-#define PHASE_WRITES	5u
-#define DRIFT_WRITES	200u	/* by one object each so many writes */
+#define SHIFT_WRITES	10u	/* between two shifts: writes of each object, on average */
+#define PHASE_WRITES	5u	/* in a phase: writes of each object, on average */
+#define DRIFT_WRITES	200u	/* the hot objects move by one object after so many writes */
 
+/* A random number between 0 and 1, never 0. */
 static double pattern_unit(struct pattern *p)
 {
 	double unit;
@@ -39,7 +38,7 @@ static uint32_t pick_uniform(struct pattern *p)
 	return random_below(&p->random, p->objects);
 }
 
-/* @writes percent go to @hot percent of the objects. */
+/* @writes percent of the writes go to @percent of the objects. */
 static uint32_t pick_hot(struct pattern *p, uint32_t writes, uint32_t percent)
 {
 	uint32_t hot = p->objects / 100 * percent;
@@ -64,7 +63,7 @@ static uint32_t pick_hot_70(struct pattern *p)
 	return pick_hot(p, 70, 30);
 }
 
-/* Another tenth becomes the hot one, at once. */
+/* From time to time another tenth of the objects becomes the hot one, at once. */
 static uint32_t pick_shift(struct pattern *p)
 {
 	uint64_t turn = p->written / ((uint64_t)SHIFT_WRITES * p->objects);
@@ -72,7 +71,7 @@ static uint32_t pick_shift(struct pattern *p)
 	return (pick_hot(p, 90, 10) + turn * (p->objects / 10)) % p->objects;
 }
 
-/* The hot tenth wanders. */
+/* The hot tenth of the objects moves gradually. */
 static uint32_t pick_drift(struct pattern *p)
 {
 	return (pick_hot(p, 90, 10) + p->written / DRIFT_WRITES) % p->objects;
@@ -83,7 +82,7 @@ static uint32_t pick_sequential(struct pattern *p)
 	return p->written % p->objects;
 }
 
-/* Half of the writes go round one half; the other half is hot-cold. */
+/* Half of the writes write one half of the objects sequentially; the others are hot-cold. */
 static uint32_t pick_mixed(struct pattern *p)
 {
 	uint32_t half = p->objects / 2;
@@ -111,7 +110,7 @@ static uint32_t pick_zipf(struct pattern *p)
 	return low;
 }
 
-/* Zipf and uniform take turns. */
+/* Phases of zipf and of uniform alternate. */
 static uint32_t pick_phases(struct pattern *p)
 {
 	if (p->written / ((uint64_t)PHASE_WRITES * p->objects) & 1)
@@ -129,7 +128,7 @@ static uint32_t pick_exponential(struct pattern *p)
 	return value / EXP_RANGE * p->objects;
 }
 
-/* Fill the CDF; the percentage of objects that ZIPF_WRITES go to. */
+/* Fills the CDF.  Returns the percentage of the objects that ZIPF_WRITES of the writes go to. */
 static double zipf_fill(struct pattern *p, double skew)
 {
 	double sum = 0, part = 0;
@@ -147,7 +146,7 @@ static double zipf_fill(struct pattern *p, double skew)
 	return 100.0 * hot / p->objects;
 }
 
-/* The skew by bisection from the same bounds as RAMCloud's, so that it is the same. */
+/* Finds the skew by bisection from the same bounds as RAMCloud, so that the result is the same. */
 static int zipf_init(struct pattern *p)
 {
 	double low = 0.01, high = 10;
@@ -187,10 +186,10 @@ static const struct {
 
 /**
  * pattern_init - begin a stream of writes
- * @p: to be used with @p->pick
+ * @p: out: the stream; the caller gets the objects from @p->pick
  * @name: one of pattern_names()
- * @objects: how many, at least 1000
- * @seed: the same gives the same stream
+ * @objects: number of objects, at least 1000
+ * @seed: the same seed gives the same stream
  * Return: 0, -EINVAL for an unknown name or -ENOMEM.
  */
 int pattern_init(struct pattern *p, const char *name, uint32_t objects, uint64_t seed)
@@ -209,8 +208,8 @@ int pattern_init(struct pattern *p, const char *name, uint32_t objects, uint64_t
 }
 
 /**
- * pattern_destroy - free what pattern_init() has taken
- * @p: not used after
+ * pattern_destroy - free the memory that pattern_init() has allocated
+ * @p: not used afterwards
  */
 void pattern_destroy(struct pattern *p)
 {
@@ -218,7 +217,7 @@ void pattern_destroy(struct pattern *p)
 }
 
 /**
- * pattern_names - the names of all patterns, for a usage text
+ * pattern_names - get the names of all patterns, for a usage text
  */
 const char *pattern_names(void)
 {

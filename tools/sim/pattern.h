@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Which object is written next. */
+/* Access patterns of the simulator: they choose the object that is written next. */
 #ifndef SIM_PATTERN_H
 #define SIM_PATTERN_H
 
@@ -9,11 +9,11 @@
 
 /**
  * struct pattern - a stream of writes
- * @pick: the next object, 0 .. @objects - 1
- * @random: where chance comes from
- * @objects: how many there are
- * @written: picks until now
- * @cdf: Zipf: share of the writes that go to objects up to this one
+ * @pick: chooses the next object, 0 to @objects - 1
+ * @random: state of the random numbers
+ * @objects: number of objects
+ * @written: number of writes so far; the caller counts
+ * @cdf: Zipf: for each object, share of the writes that go to objects up to this one; else NULL
  */
 struct pattern {
 	uint32_t (*pick)(struct pattern *p);
