@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The kernel module as the daemon sees it: see kernel.h. */
+/* The kernel module as the daemon uses it: see kernel.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,9 @@ static int call(int fd, unsigned long request, void *argument)
 /**
  * kernel_control_open - open the module's control device
  *
- * Says itself why it fails.  Returns a descriptor or a negative errno.
+ * Logs why it fails.
+ *
+ * Return: a descriptor or a negative errno.
  */
 int kernel_control_open(void)
 {
@@ -49,11 +51,13 @@ int kernel_control_open(void)
 }
 
 /**
- * kernel_create - make a store
+ * kernel_create - create a store
  * @control: from kernel_control_open()
- * @create: what is wanted; out: the store's name
+ * @create: properties of the store; size is filled in here; out: the store's name
  *
- * Says itself why it fails.  Returns 0 or a negative errno.
+ * Logs why it fails.
+ *
+ * Return: 0, or a negative errno of LSMEM_CTL_CREATE.
  */
 int kernel_create(int control, struct lsmem_create *create)
 {
@@ -74,11 +78,11 @@ int kernel_create(int control, struct lsmem_create *create)
 }
 
 /**
- * kernel_destroy - undo kernel_create() when nothing has been stored yet
+ * kernel_destroy - destroy a store that holds nothing yet
  * @control: from kernel_control_open()
  * @name: the store's name
  *
- * Returns 0 or a negative errno.
+ * Return: 0, or a negative errno of LSMEM_CTL_DESTROY.
  */
 int kernel_destroy(int control, const char *name)
 {
@@ -89,10 +93,10 @@ int kernel_destroy(int control, const char *name)
 }
 
 /**
- * kernel_attribute - what sysfs says of a store
- * @store: its name
- * @name: of the file, below the store's directory
- * @value: out: its first line, "" if there is none
+ * kernel_attribute - read an attribute of a store in sysfs
+ * @store: the store's name
+ * @name: path of the file, below the store's directory
+ * @value: out: the first line of the file, "" if it cannot be read
  * @room: bytes at @value
  */
 void kernel_attribute(const char *store, const char *name, char *value, int room)
@@ -125,7 +129,7 @@ static bool uuid_equals(const char *text, const uint8_t uuid[16])
 	return i == 32 && !*text;
 }
 
-/* The next active store in sysfs. */
+/* Find the next active store in sysfs. Return: false: there are no more. */
 static bool next_active(DIR *d, char name[LSMEM_NAME_BYTES])
 {
 	struct dirent *entry;
@@ -146,9 +150,9 @@ static bool next_active(DIR *d, char name[LSMEM_NAME_BYTES])
 /**
  * kernel_find - find the active store with a uuid
  * @uuid: of the store
- * @name: out, "" if there is none
+ * @name: out: the store's name; "": there is none
  *
- * Returns 0 or -ENODEV.
+ * Return: 0 or -ENODEV.
  */
 int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES])
 {
@@ -174,9 +178,9 @@ int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES])
 /**
  * kernel_find_orphan - find an active durable store that no daemon serves
  * @kind: enum lsmem_store_kind
- * @name: out, "" if there is none
+ * @name: out: the store's name; "": there is none
  *
- * Returns 0 or -ENODEV.
+ * Return: 0 or -ENODEV.
  */
 int kernel_find_orphan(uint32_t kind, char name[LSMEM_NAME_BYTES])
 {
@@ -209,10 +213,12 @@ int kernel_find_orphan(uint32_t kind, char name[LSMEM_NAME_BYTES])
 /**
  * kernel_give_name - give a store a name
  * @kernel: attached
- * @name: "": none
+ * @name: the name; "": take the name away
  *
- * Nothing is done if it has that name.  Return: 0; -ENOENT: the module knows no names;
- * -EEXIST: another store has it; or another negative errno.
+ * Does nothing if the store has that name.
+ *
+ * Return: 0; -ENOENT: the module has no names; -EEXIST: another store has the name; or another
+ * negative errno.
  */
 int kernel_give_name(const struct kernel *kernel, const char *name)
 {
@@ -226,7 +232,7 @@ int kernel_give_name(const struct kernel *kernel, const char *name)
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	/* A write of no bytes does not reach the kernel's function. */
+	/* The kernel does not call the attribute's function for a write of no bytes. */
 	if (write(fd, *name ? name : "\n", *name ? strlen(name) : 1) < 0)
 		err = -errno;
 	close(fd);
@@ -234,10 +240,10 @@ int kernel_give_name(const struct kernel *kernel, const char *name)
 }
 
 /**
- * kernel_segments - how many segments a store's log may consist of
+ * kernel_segments - read the most segments that a store's log can have
  * @name: of the store
  *
- * Returns the number, 0 if it cannot be told.
+ * Return: the number; 0: sysfs does not have it.
  */
 uint32_t kernel_segments(const char *name)
 {
@@ -252,11 +258,12 @@ uint32_t kernel_segments(const char *name)
  * @kernel: out
  * @control: from kernel_control_open()
  * @name: the store's name
- * @uuid: becomes a new store's; must be an active store's
+ * @uuid: a new store gets this uuid; an active store must have it
  *
- * The caller holds the lock on the backup (see struct lsmem_attach).  Leaves
- * it to the caller to explain -ENODEV (no such store), -EBUSY (another daemon)
- * and -EXDEV (another uuid).  Returns 0 or a negative errno.
+ * The caller holds the backups (see struct lsmem_attach), and logs errors.
+ *
+ * Return: 0; -ENODEV: no such store; -EBUSY: another daemon is attached; -EXDEV: the store has
+ * another uuid; -EOPNOTSUPP: the store is volatile; or another negative errno of LSMEM_CTL_ATTACH.
  */
 int kernel_attach(struct kernel *kernel, int control, const char *name, const uint8_t uuid[16])
 {
@@ -300,7 +307,7 @@ static bool window_sane(const struct lsmem_window *window, uint64_t length)
 	       window->length >= length && window->length - length < page;
 }
 
-/* The table of segments, for cleaning; a module that has none cleans by itself. */
+/* Map the table of segments, for cleaning. A module without this window cleans by itself. */
 static int map_segments(struct kernel *kernel, const struct lsmem_info *info)
 {
 	const struct lsmem_window *window = &info->segments;
@@ -336,11 +343,12 @@ static int map_segments(struct kernel *kernel, const struct lsmem_info *info)
 
 /**
  * kernel_map - map the windows of an attached store
- * @kernel: the store
+ * @kernel: the store; kernel_detach() unmaps the windows, also after an error
  *
- * All of it is populated here, so that no page of a page table is wanted
- * later.  Says itself why it fails.  Returns 0 or a negative errno; windows
- * are unmapped by kernel_detach().
+ * Populates the page tables, so that no later access allocates memory. Logs why it fails.
+ *
+ * Return: 0; -EIO: a window cannot be mapped; -EPROTO: the module has another ABI, or an impossible
+ * value.
  */
 int kernel_map(struct kernel *kernel)
 {
@@ -379,7 +387,7 @@ int kernel_map(struct kernel *kernel)
 }
 
 /**
- * kernel_detach - unmap the windows and leave the store
+ * kernel_detach - unmap the windows and detach from the store
  * @kernel: a store, attached or not
  */
 void kernel_detach(struct kernel *kernel)
@@ -405,7 +413,7 @@ void kernel_detach(struct kernel *kernel)
  * @room: elements at @events, at least 128
  * @clock: out
  *
- * Returns the number of events or a negative errno.
+ * Return: the number of events; -EPROTO: more than @room; or a negative errno of LSMEM_REPL_NEXT.
  */
 int kernel_next(struct kernel *kernel, struct lsmem_event *events, uint32_t room,
 		struct kernel_clock *clock)
@@ -429,13 +437,13 @@ int kernel_next(struct kernel *kernel, struct lsmem_event *events, uint32_t room
 }
 
 /**
- * kernel_ack - tell the kernel what is durable
+ * kernel_ack - acknowledge to the kernel
  * @kernel: the store
- * @acks: of what
+ * @acks: the acknowledgements
  * @nr: elements at @acks
- * @generation_ceiling: durable ceiling of handle generations, 0: no change
+ * @generation_ceiling: durable ceiling of handle generations; 0: no change
  *
- * Returns 0 or a negative errno.
+ * Return: 0, or a negative errno of LSMEM_REPL_ACK.
  */
 int kernel_ack(struct kernel *kernel, const struct lsmem_ack_one *acks, uint32_t nr,
 	       uint32_t generation_ceiling)
@@ -465,11 +473,12 @@ int kernel_ack(struct kernel *kernel, const struct lsmem_ack_one *acks, uint32_t
  * @kernel: the store, new or recovering
  * @segment: its id, as on the backup
  * @generation: of the segment, as on the backup
- * @sealed: whether it is sealed there
- * @data: entries one after the other
+ * @sealed: the segment is sealed on the backup
+ * @data: entries, one after the other
  * @length: bytes at @data
  *
- * Returns 0 or a negative errno.
+ * Context: takes as long as the kernel copies and checks the entries; any thread.
+ * Return: 0, or a negative errno of LSMEM_REPL_LOAD.
  */
 int kernel_load(struct kernel *kernel, uint64_t segment, uint32_t generation, uint32_t sealed,
 		const void *data, uint32_t length)
@@ -487,11 +496,11 @@ int kernel_load(struct kernel *kernel, uint64_t segment, uint32_t generation, ui
 }
 
 /**
- * kernel_activate - let the store take writes
+ * kernel_activate - activate the store: it takes writes from now on
  * @kernel: the store, new or recovering
  * @activate: from the durable digest of a new term; size is filled in here
  *
- * Returns 0 or a negative errno.
+ * Return: 0, or a negative errno of LSMEM_REPL_ACTIVATE.
  */
 int kernel_activate(struct kernel *kernel, const struct lsmem_activate *activate)
 {
@@ -502,9 +511,11 @@ int kernel_activate(struct kernel *kernel, const struct lsmem_activate *activate
 }
 
 /**
- * kernel_cleaning - what the kernel's balancer wants, and whether a pass is under way
+ * kernel_cleaning - read what the kernel's balancer wants, and whether a pass is under way
  * @kernel: the store
- * @now: out; all zero when the module cleans by itself
+ * @now: out: all zero if the module cleans by itself
+ *
+ * If @now->begun and @now->ended are equal, no pass was under way when @now->begun was read.
  */
 void kernel_cleaning(const struct kernel *kernel, struct lsmem_cleaning *now)
 {
@@ -513,7 +524,7 @@ void kernel_cleaning(const struct kernel *kernel, struct lsmem_cleaning *now)
 	memset(now, 0, sizeof(*now));
 	if (!window)
 		return;
-	/* In this order: when the two are equal, no pass was under way just now. */
+	/* In this order: a pass that begins after @ended was read makes the two differ. */
 	now->ended = __atomic_load_n(&window->ended, __ATOMIC_ACQUIRE);
 	now->begun = __atomic_load_n(&window->begun, __ATOMIC_ACQUIRE);
 	now->level = __atomic_load_n(&window->level, __ATOMIC_RELAXED);
@@ -526,10 +537,10 @@ void kernel_cleaning(const struct kernel *kernel, struct lsmem_cleaning *now)
 }
 
 /**
- * kernel_clean_last - no pass is to begin any more: we are going
+ * kernel_clean_last - tell the kernel to begin no more passes, before the daemon drains
  * @kernel: attached
  *
- * A kernel that does not know it, or is not active, has none to begin.
+ * Errors do not matter: a module without the flag, or a store that is not active, begins none.
  */
 void kernel_clean_last(struct kernel *kernel)
 {
@@ -542,10 +553,10 @@ void kernel_clean_last(struct kernel *kernel)
  * kernel_clean - ask for a pass over segments
  * @kernel: the store
  * @segments: their ids, in the order wanted
- * @nr: how many; out: how many of them are being cleaned
+ * @nr: number of @segments; out: how many of them are being cleaned
  *
- * Returns 0 or a negative errno; -EBUSY and -ENOENT are no errors (see struct
- * lsmem_clean).
+ * Return: 0; -EBUSY or -ENOENT: no pass begins, which is no failure (see struct lsmem_clean); or
+ * another negative errno of LSMEM_REPL_CLEAN.
  */
 int kernel_clean(struct kernel *kernel, const uint64_t *segments, uint32_t *nr)
 {

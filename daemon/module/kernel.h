@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The kernel module as the daemon sees it: the control device, one attached
- * store, its windows, its stream.
+ * The kernel module as the daemon uses it: the control device, and one attached store with its
+ * windows and its stream of events.
  *
- * What is read from shared pages may change at any time and is believed within
- * bounds only: each value is loaded once, checked, and used as loaded.
+ * Values in shared pages can change at any time. Each one is loaded once, checked against its
+ * bounds, and used as loaded.
  */
 #ifndef LSMEMD_KERNEL_H
 #define LSMEMD_KERNEL_H
@@ -15,28 +15,28 @@
 
 #include "lsmem.h"
 
-#define KERNEL_EVENTS	256u	/* taken at a time; lsmem_next wants 128 at least */
+#define KERNEL_EVENTS	256u	/* most taken at a time; LSMEM_REPL_NEXT wants room for 128 */
 
 /**
- * struct kernel - a store that this daemon is attached to
- * @fd: the replication descriptor; -1 before kernel_attach()
- * @name: of the store's node
+ * struct kernel - the store that this daemon is attached to
+ * @fd: the replication descriptor; -1: not attached
+ * @name: the store's node
  * @kind: enum lsmem_store_kind
  * @state: enum lsmem_store_state when the store was attached
  * @bytes: memory of the log
  * @handles_max: most objects
- * @nr_seglets: in the windows
+ * @nr_seglets: entries of @seglets and of @table
  * @info_bytes: length of the window @info
  * @seglets_bytes: length of the window @seglets
  * @table_bytes: length of the window @table
  * @segments_bytes: length of the window @segments
- * @info: limits and the store's clock
- * @seglets: the memory of the log
- * @table: which segment each seglet belongs to
- * @cleaning: whether a pass is wanted; NULL: the module cleans by itself, and there are no
- *	@segments either
- * @segments: live bytes and age of each segment
- * @nr_segments: how many segments the kernel shows
+ * @info: window: sizes and places of the others, and the store's clock
+ * @seglets: window: the memory of the log
+ * @table: window: the segment of each seglet
+ * @cleaning: window: does the kernel want a pass? NULL: the module cleans by itself, and @segments
+ *	is NULL as well
+ * @segments: live bytes and age of each segment, in the window of @cleaning
+ * @nr_segments: entries of @segments
  */
 struct kernel {
 	int fd;
@@ -56,10 +56,10 @@ struct kernel {
 };
 
 /**
- * struct kernel_clock - what comes with events
+ * struct kernel_clock - what LSMEM_REPL_NEXT returns beside events
  * @store_time: the store's clock, for the next digest
- * @next_segment: no segment id at or above it has been opened
- * @generation_wanted: a ceiling at least this high is to be made durable
+ * @next_segment: the kernel has opened no segment with this id or a higher one
+ * @generation_wanted: the kernel wants a durable generation ceiling at least this high
  */
 struct kernel_clock {
 	uint64_t store_time;

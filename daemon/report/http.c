@@ -114,7 +114,10 @@ static void note(void *context, struct MHD_Connection *connection, void **socket
 	}
 }
 
-/* Those whose time is over are shut down, which libmicrohttpd sees as an end. */
+/*
+ * Shut down the connections whose time is over: libmicrohttpd then closes them.
+ * Return: ms until the next one must end; -1: there is none.
+ */
 static int next_end_ms(struct http *http)
 {
 	uint64_t now = clock_now_ns(), end, next = UINT64_MAX;
@@ -146,7 +149,7 @@ static void *run(void *context)
 	thread_begin();
 	while (!(fds[0].revents & POLLIN)) {
 		do {
-			/* A place that is free again is seen by the next run only. */
+			/* Only another run accepts a connection in place of one that was closed. */
 			http->closed = false;
 			MHD_run(http->mhd);
 		} while (http->closed);
@@ -169,8 +172,8 @@ static int listen_at(const struct sockaddr *address, socklen_t length)
 	if (fd < 0)
 		return -errno;
 	/*
-	 * Connections of a predecessor may linger; the network may come up later
-	 * than stores do, so the address need not be there yet.
+	 * REUSEADDR: connections of a former daemon may linger. FREEBIND: the network may come up
+	 * after the store, so the host need not have the address yet.
 	 */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (address->sa_family == AF_INET6) {
@@ -187,12 +190,12 @@ static int listen_at(const struct sockaddr *address, socklen_t length)
 }
 
 /**
- * http_open - take an address and answer what comes there
+ * http_open - listen at an address and serve the metrics
  * @http: out
- * @address: IPv4 or IPv6
- * @length: of @address
+ * @address: IPv4 or IPv6, with a port
+ * @length: bytes of @address
  *
- * Returns 0 or a negative errno.
+ * Return: 0, or a negative errno, which is not logged; -EADDRINUSE: another program has the port.
  */
 int http_open(struct http *http, const struct sockaddr *address, socklen_t length)
 {
@@ -220,7 +223,7 @@ int http_open(struct http *http, const struct sockaddr *address, socklen_t lengt
 	err = thread_start(&http->thread, run, http);
 	if (!err)
 		return 0;
-	MHD_stop_daemon(http->mhd);	/* the socket too */
+	MHD_stop_daemon(http->mhd);	/* closes the socket */
 	http->mhd = NULL;
 	fd = -1;
 err_wake:
@@ -232,11 +235,11 @@ err_listen:
 }
 
 /**
- * http_tell - leave a copy of the status for clients
+ * http_tell - publish a copy of the status
  * @http: the server, open or not
  * @status: the store is known
  *
- * Does not wait.
+ * Does not wait: if the thread is reading the last copy, that one stays.
  */
 void http_tell(struct http *http, const struct status *status)
 {
@@ -248,7 +251,7 @@ void http_tell(struct http *http, const struct status *status)
 }
 
 /**
- * http_close - close the connections and give the address back
+ * http_close - end the thread, close the connections and the socket
  * @http: the server, open or not
  */
 void http_close(struct http *http)

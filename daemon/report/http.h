@@ -27,10 +27,11 @@ struct MHD_Daemon;
  * @mhd: NULL: no server is configured
  * @wake: an eventfd that ends the thread
  * @thread: serves the connections
- * @connections: when each is over, 0: not in use; the thread's
- * @closed: a connection was closed just now; the thread's
+ * @connections: socket of each connection, and when the connection must end; 0: the entry is free.
+ *	The thread's
+ * @closed: a connection was closed during MHD_run(); the thread's
  * @lock: protects @told_ns and @status
- * @told_ns: when @status was copied; 0: never
+ * @told_ns: when @status was copied, by clock_now_ns(); 0: never
  * @status: the copy. Of its pointers only those to names and paths stay valid
  */
 struct http {

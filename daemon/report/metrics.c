@@ -2,8 +2,8 @@
 /*
  * Metrics: see metrics.h.
  *
- * A metric's name says what else has to be known: lsmem_backup_.. has the backup
- * for a label, .._total is a counter, .._seconds.. is counted in ns here.
+ * The name of a metric implies more: lsmem_backup_.. has a label "backup", .._total is a counter,
+ * figures of .._seconds.. are in ns here.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -15,15 +15,15 @@
 #include "metrics.h"
 
 #define NS_PER_S	1000000000u
-#define WAITS		24u		/* numbers in stats/stall_histogram */
+#define WAITS		24u		/* buckets in stats/stall_histogram */
 #define NO_BACKUP	(-1)
 #define SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 
 /**
- * struct page - what is being written
- * @out: where to
- * @status: of this store
- * @backup: the one whose metrics are written, or NO_BACKUP
+ * struct page - the page that is being written
+ * @out: the stream
+ * @status: the status of the store
+ * @backup: place of the backup whose metrics are being written, or NO_BACKUP
  */
 struct page {
 	FILE *out;
@@ -50,7 +50,7 @@ static const char *type_of(const char *name)
 	return strcmp(last, "_total") ? "gauge" : "counter";
 }
 
-/* Of what is not ASCII the bytes are told: the format takes nothing but UTF-8. */
+/* Bytes that are not ASCII are written in hex: the format allows UTF-8 only. */
 static void put_label(const struct page *page, char before, const char *label,
 		      const char *value)
 {
@@ -66,7 +66,7 @@ static void put_label(const struct page *page, char before, const char *label,
 	putc('"', page->out);
 }
 
-/* What tells a backup from the others. */
+/* The name of a backup; the path, if there is only one and it has no name. */
 static const char *backup_label(const struct page *page)
 {
 	const struct status_backup *backup = &page->status->backups[page->backup];
@@ -74,10 +74,7 @@ static const char *backup_label(const struct page *page)
 	return *backup->name ? backup->name : backup->path;
 }
 
-/*
- * Whose figure it is.  Not the node: it may be another after the next boot, and the series
- * would end.
- */
+/* Labels of the store. The node is not one: it can change at a boot, which would end the series. */
 static void put_store(const struct page *page)
 {
 	const struct status *status = page->status;
@@ -87,7 +84,7 @@ static void put_store(const struct page *page)
 	put_label(page, ',', "uuid", status_uuid(status, uuid));
 }
 
-/* What comes before a figure; @label, if there is one, beside the store and the backup. */
+/* Write a metric's name and labels: those of the store and the backup, and @label if not NULL. */
 static void put_name(const struct page *page, const char *name, const char *suffix,
 		     const char *label, const char *value)
 {
@@ -125,8 +122,8 @@ static void put_rows(const struct page *page, const struct row *rows, size_t nr)
 }
 
 /*
- * Buckets up to 2^@first .. 2^@last, of which @per make one of the metric's
- * unit, and +Inf: always the same ones, or rates of them would make no sense.
+ * Write the buckets up to 2^@first .. 2^@last, and +Inf. @per of the histogram's units are one unit
+ * of the metric. The buckets are always the same: rates over different ones would be wrong.
  */
 static void put_histogram(const struct page *page, const char *name,
 			  const struct histogram *histogram, double per, unsigned int first,
@@ -292,7 +289,7 @@ static void put_stream(const struct page *page)
 
 /* ---- The backups ------------------------------------------------------- */
 
-/* The figures of one; all zero when it is not there. */
+/* The figures of the page's backup; all zero if the backup is missing. */
 static const struct core_backup_stats *backup_stats(const struct page *page)
 {
 	static const struct core_backup_stats none;
@@ -301,13 +298,13 @@ static const struct core_backup_stats *backup_stats(const struct page *page)
 	return index == LSMEM_BACKUPS ? &none : &page->status->core.backup[index];
 }
 
-/* What lies at @offset in them: uint64_t. */
+/* The uint64_t at @offset in these figures. */
 static const uint64_t *backup_figures(const struct page *page, size_t offset)
 {
 	return (const uint64_t *)((const char *)backup_stats(page) + offset);
 }
 
-/* The page's backup is the next one; after the last it is none, and that is the end. */
+/* Go to the next backup. Return: false: there are no more, and the page has none again. */
 static bool next_backup(struct page *page)
 {
 	if (++page->backup < (int)page->status->nr_backups)
@@ -348,7 +345,7 @@ static void put_backup_state(struct page *page)
 			    !strcmp(status_backup_state(page->status, (uint32_t)page->backup), states[i]));
 }
 
-/* By what the writes were for. */
+/* Write a metric of each backup and each kind of write. */
 static void put_parts(struct page *page, const char *name, const char *help, size_t offset)
 {
 	static const char *const parts[CORE_PARTS] = {
@@ -375,7 +372,6 @@ static void put_groups(struct page *page)
 		put_histogram(page, segments, &backup_stats(page)->group_segments, 1, 0, 7);
 }
 
-/* Figures of each backup, by their names and places in struct core_backup_stats. */
 static void put_backups(struct page *page)
 {
 	static const struct {
@@ -413,7 +409,7 @@ static void put_backups(struct page *page)
 
 /* ---- The store, as sysfs tells ----------------------------------------- */
 
-/* A metric that is in a file, or in one for each level of cleaning. */
+/* A metric from the file @path; or from @path for compaction and @clean for cleaning. */
 static const struct source {
 	const char *name, *help, *path, *clean;
 } sources[] = {
@@ -474,7 +470,7 @@ static void put_sources(const struct page *page)
 	for (s = sources; s < sources + SIZE(sources); s++) {
 		if (!read_number(page, s->path, &number) ||
 		    (s->clean && !read_number(page, s->clean, &clean)))
-			continue;	/* this module does not have it */
+			continue;	/* another version of the module may lack the file */
 		put_header(page, s->name, type_of(s->name), s->help);
 		put(page, s->name, s->clean ? "level" : NULL, "compact", number);
 		if (s->clean)
@@ -482,7 +478,7 @@ static void put_sources(const struct page *page)
 	}
 }
 
-/* Number i is of waits of 2^i .. 2^(i+1) microseconds, the last also of longer ones. */
+/* Number i counts waits of 2^i .. 2^(i+1) microseconds; the last number also longer waits. */
 static void put_waits(const struct page *page)
 {
 	struct histogram histogram = { .sum = 0 };
@@ -506,10 +502,12 @@ static void put_waits(const struct page *page)
 }
 
 /**
- * metrics_write - write all there is to tell
- * @out: where to
+ * metrics_write - write all metrics
+ * @out: the stream
  * @status: the store is known
- * @age_ns: of @status
+ * @age_ns: age of @status
+ *
+ * Context: reads sysfs; a thread that nothing waits for.
  */
 void metrics_write(FILE *out, const struct status *status, uint64_t age_ns)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What there is to tell as metrics of Prometheus, in its text format: the
- * status (status.h), and what sysfs says of the store, which is read as it is
- * asked for.  Documentation/admin-guide.rst lists them.
+ * Metrics for Prometheus, in its text format: the status (status.h), and the store's attributes in
+ * sysfs, which are read for each request. Documentation/admin-guide.rst lists the metrics.
  */
 #ifndef LSMEMD_METRICS_H
 #define LSMEMD_METRICS_H

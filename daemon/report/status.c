@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the daemon tells about itself: see status.h. */
+/* The status of the daemon: see status.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -51,10 +51,10 @@ const char *status_uuid(const struct status *status, char text[STATUS_UUID_BYTES
 }
 
 /**
- * status_open - allocate what will be needed
- * @status: zeroed by the caller, which fills in what it knows
+ * status_open - allocate the buffers of a status
+ * @status: zeroed by the caller
  *
- * Returns 0 or -ENOMEM.
+ * Return: 0 or -ENOMEM.
  */
 int status_open(struct status *status)
 {
@@ -71,7 +71,7 @@ int status_open(struct status *status)
 }
 
 /**
- * status_close - give back what status_open() took
+ * status_close - free what status_open() has allocated
  * @status: the status
  */
 void status_close(struct status *status)
@@ -83,9 +83,9 @@ void status_close(struct status *status)
 }
 
 /**
- * status_lost - name something that was lost
+ * status_lost - add a loss
  * @status: the status
- * @what: in words
+ * @what: what was lost, as text
  */
 void status_lost(struct status *status, const char *what)
 {
@@ -200,9 +200,11 @@ static void put_counters(struct status *status)
 }
 
 /**
- * status_backup_state - a word for what a backup is
+ * status_backup_state - the name of a backup's state
  * @status: the status
  * @nr: its place in the configuration
+ *
+ * Return: a constant text.
  */
 const char *status_backup_state(const struct status *status, uint32_t nr)
 {
@@ -219,9 +221,11 @@ const char *status_backup_state(const struct status *status, uint32_t nr)
 }
 
 /**
- * status_backup_ack - what of a backup is acknowledged, as in the configuration
+ * status_backup_ack - the value of "ack =" of a backup
  * @status: the status
- * @nr: its place there
+ * @nr: its place in the configuration
+ *
+ * Return: a constant text.
  */
 const char *status_backup_ack(const struct status *status, uint32_t nr)
 {
@@ -307,10 +311,10 @@ static int replace(const struct status *status)
 }
 
 /**
- * status_write - replace the file
- * @status: the status; nothing is done without a path
+ * status_write - replace the status file
+ * @status: the status; without a path nothing is done
  *
- * Returns 0 or a negative errno, of which it has warned.
+ * Return: 0 or a negative errno, which was logged.
  */
 int status_write(struct status *status)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the daemon tells about itself: a JSON file, replaced at once (written
- * under another name and renamed) on SIGUSR1, at the end of a recovery and at
- * exit.  Counters grow from the daemon's start.  The buffer is allocated with
- * status_open(); nothing is allocated after that.
+ * The status of the daemon: a JSON file, written when the store becomes active, on SIGUSR1, when a
+ * recovery fails and at exit. It is written under another name and renamed, so a reader sees a
+ * whole file. Counters start with the daemon. Nothing is allocated after status_open().
  */
 #ifndef LSMEMD_STATUS_H
 #define LSMEMD_STATUS_H
@@ -19,18 +18,18 @@
 
 #define LSMEMD_VERSION		"0.1.0"
 
-#define STATUS_LOST_MAX		4096u	/* losses named in the file; all are in the log */
+#define STATUS_LOST_MAX		4096u	/* losses named in the file; the log has all of them */
 #define STATUS_LOST_BYTES	160u
 #define STATUS_ERROR_BYTES	96u
 #define STATUS_UUID_BYTES	37u
 
 /**
- * struct status_backup - one of the backups
+ * struct status_backup - a backup
  * @name: of its section in the configuration
- * @path: of the configuration
- * @domain: its failure domain, of the configuration
- * @ack_memory: bytes in the memory of its host are acknowledged, by the configuration
- * @index: in struct core_stats; LSMEM_BACKUPS: it is not there, or not used
+ * @path: as in the configuration
+ * @domain: its failure domain, as in the configuration
+ * @ack_memory: as in the configuration: bytes in the memory of its host are acknowledged
+ * @index: its index in struct core_stats; LSMEM_BACKUPS: it is missing, or not used
  * @error: the last error; "": none
  */
 struct status_backup {
@@ -41,39 +40,39 @@ struct status_backup {
 };
 
 /**
- * struct status - what the status file and the metrics tell
- * @path: of the status file
+ * struct status - the status, for the status file and the metrics
+ * @path: of the status file; "": none is written
  * @state: starting, recovering, waiting, active, draining, stopped, undrained, failed
- * @store: its node
- * @name: that the store was given; "": none
+ * @store: node of the store
+ * @name: name of the store; "": none
  * @kind: enum lsmem_store_kind
  * @uuid: of the store
- * @where: the backups, in words
+ * @where: the backups, as text for messages
  * @backups: in the order of the configuration
- * @nr_backups: how many
- * @cluster: of the ownership
- * @recovery: a recovery is under way or has ended; what follows up to @lost is of it
- * @read_bytes: from the backups
- * @recovered_bytes: of live entries
- * @recovered_objects: how many
- * @recovered_segments: how many
- * @recovery_ms: how long it took
- * @recovery_done: steps that are done; reading a segment is one
- * @recovery_all: steps in all
- * @losses: how many
- * @lost: the first STATUS_LOST_MAX losses, by name
+ * @nr_backups: number of backups
+ * @cluster: figures of the ownership
+ * @recovery: a recovery is under way or has ended; the members up to @lost describe it
+ * @read_bytes: bytes read from the backups
+ * @recovered_bytes: bytes of live entries
+ * @recovered_objects: number of objects
+ * @recovered_segments: number of segments
+ * @recovery_ms: duration of the recovery
+ * @recovery_done: steps that are done; reading a segment is a step
+ * @recovery_all: all steps
+ * @losses: number of losses
+ * @lost: the first STATUS_LOST_MAX losses, as text
  * @start_ns: when the daemon was started, by clock_now_ns()
  * @start_time: when the daemon was started, in seconds since 1970
- * @serving: what follows is known
- * @core: what the state machine counts
- * @events: taken from the kernel
- * @ranges: of @events, those that are ranges to make durable
- * @groups: times that ranges were acknowledged together
- * @passes: of combined cleaning that were begun
- * @passes_segments: segments in @passes
- * @passes_fruitless: passes that were wanted when no segment was worth one
+ * @serving: the store is served; the members up to @ack are valid
+ * @core: counters of the state machine
+ * @events: events taken from the kernel
+ * @ranges: of @events, ranges to make durable
+ * @groups: acknowledgements of one or more ranges together
+ * @passes: passes of combined cleaning that began
+ * @passes_segments: segments chosen for @passes
+ * @passes_fruitless: times that a pass was wanted and no segment was worth it
  * @ack: ns from taking a range to its acknowledgement
- * @text: buffer in which the file is composed
+ * @text: buffer for the text of the file
  * @used: bytes of @text
  */
 struct status {
