@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CRC-32C as lsmem_format.h wants it: raw, like the kernel's crc32c(), no
- * inversion of seed or result.  ISA-L's crc32_iscsi() is the same but for the
- * order and types of its arguments.
+ * CRC-32C as lsmem_format.h needs it: like the kernel's crc32c(), without inversion of seed or
+ * result. ISA-L's crc32_iscsi() computes the same, with other types and another order of arguments.
  */
 #include <isa-l.h>
 #include <limits.h>
@@ -11,10 +10,11 @@
 
 /**
  * lsmem_crc32c - continue a CRC
- * @seed: CRC so far
+ * @seed: CRC of the bytes before; ~0: there are none
  * @data: the bytes
  * @length: how many
- * Return: the CRC over what @seed covered and @data.
+ *
+ * Return: the CRC of the bytes before and @data.
  */
 __u32 lsmem_crc32c(__u32 seed, const void *data, __kernel_size_t length)
 {

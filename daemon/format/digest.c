@@ -2,10 +2,10 @@
 /*
  * The digest log: see digest.h.
  *
- * Each half begins with a full record; deltas with the next sequence numbers
- * follow.  A record is written only when the one before is durable, so the end
- * of the newest chain is the newest durable digest, but for one record that was
- * on its way: if that is whole, it counts, if not, it never was.
+ * Each half begins with a full record; deltas with the next sequence numbers follow. A record is
+ * written only when the one before is durable, so the end of the newest chain is the newest durable
+ * digest. The one exception is a record that was being written: if it is whole, it counts; if not,
+ * it is ignored.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,10 +14,11 @@
 #include "digest.h"
 
 /**
- * digest_map_init - a map that lists nothing
- * @map: to be initialised
- * @backups: how many there are, at least
- * @frames: of each, at most
+ * digest_map_init - make a map that lists nothing
+ * @map: out
+ * @backups: bound of the indexes of backups
+ * @frames: bound of the numbers of frames
+ *
  * Return: 0 or -ENOMEM.
  */
 int digest_map_init(struct digest_map *map, uint32_t backups, uint32_t frames)
@@ -35,8 +36,8 @@ int digest_map_init(struct digest_map *map, uint32_t backups, uint32_t frames)
 }
 
 /**
- * digest_map_destroy - free what digest_map_init() has taken
- * @map: may have none of it
+ * digest_map_destroy - free the memory of a map
+ * @map: initialised, zeroed or destroyed
  */
 void digest_map_destroy(struct digest_map *map)
 {
@@ -45,7 +46,7 @@ void digest_map_destroy(struct digest_map *map)
 }
 
 /**
- * digest_map_clear - list nothing any more
+ * digest_map_clear - remove all items from a map
  * @map: initialised
  */
 void digest_map_clear(struct digest_map *map)
@@ -55,7 +56,7 @@ void digest_map_clear(struct digest_map *map)
 }
 
 /**
- * digest_drop - backups are members no more: what they hold is not listed
+ * digest_drop - remove members, and the items of their replicas
  * @map: the log
  * @mask: members that stay
  */
@@ -75,9 +76,9 @@ void digest_drop(struct digest_map *map, uint32_t mask)
 }
 
 /*
- * Failure domains of the members: @domains has the members of each.  When all members are in
- * one domain, each of them counts as one: what takes the domain takes everything anyway.
- * Returns their number.
+ * Find the failure domains of the members: @domains gets a mask of the members of each. If all
+ * members are in one domain, each of them counts as a domain: a failure of that domain takes
+ * everything anyway. Return: the number of domains.
  */
 static uint32_t digest_domains(const struct digest_map *map, uint32_t domains[LSMEM_BACKUPS])
 {
@@ -108,12 +109,14 @@ static uint32_t digest_domains(const struct digest_map *map, uint32_t domains[LS
 }
 
 /**
- * digest_floor - in how many failure domains of its members the record after it must be durable
+ * digest_floor - compute the floor of a digest
  * @map: its members and their domains
  *
- * Most of three or more, so that one of them can be lost in a crash, and a recovery that
- * reads most of them meets the newest digest.  Two cannot be told apart: one may have gone on
- * alone, and a recovery needs both.
+ * Of three or more domains the floor is a majority: one domain can be lost in a crash, and a
+ * recovery that reads a majority finds the newest digest. Of two domains the floor is one, and a
+ * recovery needs both: either domain can have gone on alone.
+ *
+ * Return: in how many failure domains of @map the next record must be durable.
  */
 uint32_t digest_floor(const struct digest_map *map)
 {
@@ -123,12 +126,12 @@ uint32_t digest_floor(const struct digest_map *map)
 }
 
 /**
- * digest_counts - does the record after a digest count when some backups have it
+ * digest_counts - does the record after a digest count?
  * @map: the digest
- * @have: backups on which the record is durable
+ * @have: mask of the backups on which the record is durable
  *
- * With a floor of one, all members of a domain must have it; else one member each in as many
- * domains as the floor says.  More backups never count less than fewer.
+ * With a floor of one, all members of one domain must have the record; otherwise one member each in
+ * as many domains as the floor says. If a set of backups counts, every larger set counts, too.
  */
 bool digest_counts(const struct digest_map *map, uint32_t have)
 {
@@ -140,13 +143,13 @@ bool digest_counts(const struct digest_map *map, uint32_t have)
 }
 
 /**
- * digest_enough - is a digest the newest, when it is the newest that some backups have
+ * digest_enough - can a recovery rely on the newest digest that it has found?
  * @map: the digest
- * @have: members that have been read
+ * @have: mask of the members that the recovery has read
  *
- * Backups that were not read must not be enough for a record to count: else one may be
- * there.  And what the recovery writes must count, or two recoveries could go on from the
- * same digest apart from each other.
+ * A record must not count on the members that were not read: otherwise a newer digest could be
+ * there. And a record must count on the members that were read: otherwise two recoveries could go
+ * on from the same digest, apart from each other.
  */
 bool digest_enough(const struct digest_map *map, uint32_t have)
 {
@@ -154,8 +157,10 @@ bool digest_enough(const struct digest_map *map, uint32_t have)
 }
 
 /**
- * digest_need - the least number of members that may be enough to be read
+ * digest_need - count the members that a recovery must read at least
  * @map: the newest digest that was found
+ *
+ * Return: size of the smallest set for which digest_enough() is true.
  */
 uint32_t digest_need(const struct digest_map *map)
 {
@@ -169,15 +174,15 @@ uint32_t digest_need(const struct digest_map *map)
 }
 
 /**
- * digest_split - may a backup hold what was acknowledged and is not in this log?
+ * digest_split - can a backup hold acknowledged data that are not in this log?
  * @map: the newest digest on a backup that is no member
  * @branch: of the log
  *
- * A recovery that has met enough members has seen all that counted.  One that was told to go
- * on without them has not: a backup that it did not see may have gone further, and its records
- * are not below the branch then; or it has been recovered without the others, too.  Two such
- * recoveries one after the other: a backup that was left behind between them cannot be told
- * from one that went apart, and counts as that.
+ * A recovery that has read enough members has seen every record that counted. A recovery that was
+ * told to go on without them has not: a backup that it did not read can have newer records, which
+ * are not below the branch, or can have been recovered on its own. If there were two such
+ * recoveries, a backup that was left behind between them looks like one that went on alone, and is
+ * treated as such.
  */
 bool digest_split(const struct digest_map *map, const struct digest_branch *branch)
 {
@@ -220,8 +225,8 @@ static enum format_error digest_apply_item(struct digest_map *map,
 	    state > LSMEM_ITEM_REMOVED || !lsmem_segment_fits(length, 0) || length % LSMEM_ALIGN)
 		return FORMAT_RANGE;
 	to = &map->items[backup * map->frames + frame];
-	/* Invariant 10: a frame changes hands only through a digest without it, or
-	 * a crash between would find a listed segment overwritten by the next.
+	/* Invariant 10: a frame gets another segment only after a digest without the old one.
+	 * Otherwise a crash could leave a listed segment that another has overwritten.
 	 */
 	if (to->state ? to->segment != segment || to->generation != generation
 		      : state == LSMEM_ITEM_REMOVED)
@@ -231,7 +236,7 @@ static enum format_error digest_apply_item(struct digest_map *map,
 		map->nr--;
 		return FORMAT_OK;
 	}
-	/* Invariant 3: what is known durable never becomes less. */
+	/* Invariant 3: the durable length never becomes less. */
 	if (to->state && length < to->length)
 		return FORMAT_RANGE;
 	if (!to->state)
@@ -246,7 +251,7 @@ static enum format_error digest_apply_item(struct digest_map *map,
 	return FORMAT_OK;
 }
 
-/* Who the members are; those that are no more hold nothing that counts. */
+/* Take over the members of a record; items of backups that are no longer members are removed. */
 static enum format_error digest_apply_members(struct digest_map *map,
 					      const struct lsmem_digest *digest)
 {
@@ -273,9 +278,11 @@ static enum format_error digest_apply_members(struct digest_map *map,
 }
 
 /**
- * digest_apply - what a record changes
- * @map: the log before it; on an error it is no use any more
+ * digest_apply - apply a record
+ * @map: the log before the record; undefined after an error
  * @digest: checked by format_digest_check()
+ *
+ * Return: FORMAT_OK; FORMAT_RANGE: the record contradicts itself or @map.
  */
 enum format_error digest_apply(struct digest_map *map, const struct lsmem_digest *digest)
 {
@@ -305,11 +312,11 @@ enum format_error digest_apply(struct digest_map *map, const struct lsmem_digest
 }
 
 /**
- * struct digest_chain - the records of a half that follow each other
- * @half: which
- * @end: byte after the last
- * @term: of the last; 0: there is none
- * @sequence: of the last
+ * struct digest_chain - the consecutive records at the beginning of a half
+ * @half: number of the half
+ * @end: byte in the half after the last record; 0: there is no record
+ * @term: of the last record; 0: there is none
+ * @sequence: of the last record
  */
 struct digest_chain {
 	uint32_t half;
@@ -352,13 +359,14 @@ static void digest_follow(struct digest_chain *chain, const struct lsmem_super *
 
 /**
  * digest_read - find the newest durable digest
- * @map: initialised for the backup's frames
+ * @map: initialised for the backups of the store; out
  * @super: of the backup
  * @halves: both halves of the digest log, one after the other
  *
- * When @map->sequence_seen is above @map->sequence afterwards, records that
- * were durable are lost: each is written only after the one before is durable.
- * Return: FORMAT_ZERO when there is no chain, an error when one contradicts
+ * If @map->sequence_seen is above @map->sequence afterwards, records that were durable are lost: a
+ * record is written only after the one before is durable.
+ *
+ * Return: FORMAT_OK; FORMAT_ZERO: there is no chain; FORMAT_RANGE: the newest chain contradicts
  * itself.
  */
 enum format_error digest_read(struct digest_map *map, const struct lsmem_super *super,
@@ -391,11 +399,11 @@ enum format_error digest_read(struct digest_map *map, const struct lsmem_super *
 }
 
 /**
- * digest_head - begin a record: all but its items and its CRC
- * @digest: to be filled in
- * @map: what the head is to say
- * @super: of the backup
- * @kind: LSMEM_DIGEST_FULL or _DELTA
+ * digest_head - begin a record: make its head, without items and CRC
+ * @digest: out
+ * @map: the values of the head
+ * @super: of a backup of the store
+ * @kind: LSMEM_DIGEST_FULL or LSMEM_DIGEST_DELTA
  */
 void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
 		 const struct lsmem_super *super, uint32_t kind)
@@ -424,9 +432,9 @@ void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
 /**
  * digest_add - add an item to a record
  * @digest: begun, with room
- * @frame: digest_frame() of the replica
+ * @frame: frame of the replica, in the form of digest_frame()
  * @item: the segment
- * @state: what to say of it, LSMEM_ITEM_*
+ * @state: LSMEM_ITEM_*; @item->state is not used
  */
 void digest_add(struct lsmem_digest *digest, uint32_t frame, const struct digest_item *item,
 		uint32_t state)
@@ -445,7 +453,7 @@ void digest_add(struct lsmem_digest *digest, uint32_t frame, const struct digest
 }
 
 /**
- * digest_add_branch - say in a full record where the log branched off
+ * digest_add_branch - add an item that says where the log branched off to a full record
  * @digest: begun, with room
  * @branch: of the log; nothing is added if there is none
  */
@@ -465,8 +473,10 @@ void digest_add_branch(struct lsmem_digest *digest, const struct digest_branch *
 }
 
 /**
- * digest_full_bytes - room that a full record of a map takes
+ * digest_full_bytes - compute the length of a full record of a map
  * @map: the log
+ *
+ * Return: bytes, whole blocks.
  */
 uint64_t digest_full_bytes(const struct digest_map *map)
 {
@@ -474,10 +484,10 @@ uint64_t digest_full_bytes(const struct digest_map *map)
 }
 
 /**
- * digest_full - make a whole full record of a map
- * @digest: digest_full_bytes() of it, zero
+ * digest_full - make a full record of a map
+ * @digest: digest_full_bytes(), zeroed; out, sealed
  * @map: the log
- * @super: of the backup
+ * @super: of a backup of the store
  */
 void digest_full(struct lsmem_digest *digest, const struct digest_map *map,
 		 const struct lsmem_super *super)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The digest log's meaning: which segments the log consists of.  A map is what
- * the newest durable digest says; records are applied to it.  Reading the log
- * is here; writing it is core/digest.c's in normal operation and recover.c's
- * when a backup is formatted or recovered.  One writer at a time.
+ * The meaning of the digest log: which segments the log of the store consists of. A map holds what
+ * the newest durable digest says; records are applied to it. digest.c reads the digest log.
+ * core/digest.c writes it in normal operation, and recover/digest.c when backups are formatted or
+ * recovered. There is one writer at a time.
  */
 #ifndef LSMEMD_DIGEST_H
 #define LSMEMD_DIGEST_H
@@ -14,12 +14,12 @@
 #include "format.h"
 
 /**
- * struct digest_item - a listed segment, as struct lsmem_digest_item
- * @segment: its id
+ * struct digest_item - a listed replica, as struct lsmem_digest_item
+ * @segment: id of its segment
  * @generation: of the segment
- * @replica_generation: of the frame's header
+ * @replica_generation: of the header in the frame
  * @state: LSMEM_ITEM_OPEN, _CLOSED, _SEALED; 0: the frame is free
- * @length: bytes of log data known durable; exact when closed or sealed
+ * @length: bytes of log data that are durable; exact if closed or sealed
  */
 struct digest_item {
 	uint64_t segment;
@@ -31,7 +31,7 @@ struct digest_item {
 
 /**
  * struct digest_branch - the last recovery that went on without members that it could not read
- * @term: that it began; 0: there was none
+ * @term: the term that it began; 0: there was no such recovery
  * @sequence: of its first record
  * @id: random, not 0
  */
@@ -42,9 +42,9 @@ struct digest_branch {
 };
 
 /**
- * struct digest_log - what decides whether a backup holds nothing that the log has not
+ * struct digest_log - tells whether a backup can hold acknowledged data that the log does not have
  * @term: of the newest digest
- * @branch: in it
+ * @branch: of the newest digest
  */
 struct digest_log {
 	uint64_t term;
@@ -56,23 +56,23 @@ struct digest_log {
  * @term: of the newest record, as in struct lsmem_digest
  * @sequence: of the newest record
  * @era: of versions, as in struct lsmem_digest
- * @generation_ceiling: no generation of a handle above it has been issued
+ * @generation_ceiling: the kernel has issued no generation of a handle above it
  * @store_time: the store's clock, as in struct lsmem_digest
  * @next_segment: no segment id at or above it has been opened
- * @members: incarnations, low halves, by index of the backup; 0: none.  With one
- *	backup alone all are 0
+ * @members: low halves of incarnations, by index of the backup; 0: none. With one backup alone all
+ *	are 0
  * @domain: failure domains of the members, as in struct lsmem_digest
- * @mask: indexes that are members; bit 0 with one backup
+ * @mask: indexes of the members; bit 0 with one backup alone
  * @floor: as in struct lsmem_digest
  * @set_generation: as in struct lsmem_digest
- * @half: of the digest log, to which the next delta goes
- * @odd: backups on which it is the other half
- * @at: byte in the half
- * @sequence_seen: highest sequence of any record found, durable chain or not
+ * @half: half of the digest log to which the next delta goes
+ * @odd: mask of the backups on which the next delta goes to the other half
+ * @at: byte in the half at which the next delta begins
+ * @sequence_seen: highest sequence of all records found, in the chain or not
  * @branch: as the last full record says
  * @backups: bound of the indexes of backups
- * @frames: bound of the indexes of frames
- * @nr: items in use
+ * @frames: bound of the numbers of frames
+ * @nr: elements of @items in use
  * @items: replicas, by *place*: frame + index of the backup * @frames
  */
 struct digest_map {
@@ -99,10 +99,10 @@ struct digest_map {
 };
 
 /**
- * struct digest_past - what a backup held in the life before the one that begins
- * @incarnation: of that life, as in struct lsmem_super
- * @index: what @map calls the backup
- * @map: the newest digest on it
+ * struct digest_past - what a backup held before it is formatted to join
+ * @incarnation: of the backup at that time, as in struct lsmem_super
+ * @index: index of the backup in @map
+ * @map: the newest digest on the backup
  */
 struct digest_past {
 	__le64 incarnation;
@@ -132,7 +132,7 @@ void digest_add_branch(struct lsmem_digest *digest, const struct digest_branch *
 void digest_full(struct lsmem_digest *digest, const struct digest_map *map,
 		 const struct lsmem_super *super);
 
-/* The frame of a place as items have it. */
+/* Return: the frame of a place, in the form that items on a backup have. */
 static inline uint32_t digest_frame(const struct digest_map *map, uint32_t place)
 {
 	return place / map->frames << LSMEM_ITEM_FRAME_BITS | place % map->frames;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Codecs: see format.h.  A block is believed only as a whole: magic, CRC,
- * version, features, then each field within its bounds, then that it is the
- * one we look for.
+ * Makes and checks blocks: see format.h. A check goes through magic, CRC, version and features,
+ * then the bounds of each field, then whether the block is the one that the caller looks for.
  */
 #include <string.h>
 
@@ -13,8 +12,10 @@
 #define FORMAT_FRAMES_MAX	(1u << LSMEM_ITEM_FRAME_BITS)
 
 /**
- * format_strerror - what is wrong with a block, in words
- * @error: of a check
+ * format_strerror - describe an error for messages
+ * @error: result of a check
+ *
+ * Return: a constant string.
  */
 const char *format_strerror(enum format_error error)
 {
@@ -42,9 +43,11 @@ const char *format_strerror(enum format_error error)
 }
 
 /**
- * format_is_zero - has nothing been written here
- * @data: bytes
+ * format_is_zero - are all bytes zero?
+ * @data: the bytes
  * @length: how many
+ *
+ * Return: true if they are, or if @length is 0.
  */
 bool format_is_zero(const void *data, size_t length)
 {
@@ -54,12 +57,12 @@ bool format_is_zero(const void *data, size_t length)
 }
 
 /**
- * format_is_blank - may a block be there before a backup is formatted
+ * format_is_blank - can a block be at the place of the digest log on a blank backup?
  * @block: LSMEM_BLOCK bytes
  *
- * It is zero, or the digest of a formatting that was cut off before it wrote the
- * superblock: the first of all, that lists nothing.  Any other digest is of a
- * store whose superblocks are lost.
+ * Return: true if the block is zero, or the first digest of a store, which lists nothing: a
+ * formatting that did not reach the superblocks left it. Any other digest belongs to a store whose
+ * superblocks are lost.
  */
 bool format_is_blank(const void *block)
 {
@@ -71,7 +74,7 @@ bool format_is_blank(const void *block)
 		!digest->items);
 }
 
-/* CRC of a block as if its @crc field, 4 bytes at @at, were zero. */
+/* Compute the CRC of a block as if its CRC field, 4 bytes at @at, were zero. */
 static uint32_t format_crc(const void *block, size_t length, size_t at)
 {
 	static const uint8_t zero[4];
@@ -96,8 +99,8 @@ static enum format_error format_features_check(const struct lsmem_features *feat
 }
 
 /**
- * format_super_seal - the CRC of a superblock
- * @super: complete but for its CRC
+ * format_super_seal - set the CRC of a superblock
+ * @super: complete except its CRC
  */
 void format_super_seal(struct lsmem_super *super)
 {
@@ -105,9 +108,11 @@ void format_super_seal(struct lsmem_super *super)
 }
 
 /**
- * format_super_check - may this superblock slot be believed
- * @super: the slot
- * @backup_bytes: size of the backup it was read from
+ * format_super_check - check a superblock copy
+ * @super: the copy, one block
+ * @backup_bytes: size of the backup that it was read from, bytes
+ *
+ * Return: FORMAT_OK, or what is wrong; not FORMAT_FOREIGN.
  */
 enum format_error format_super_check(const struct lsmem_super *super, uint64_t backup_bytes)
 {
@@ -149,8 +154,8 @@ enum format_error format_super_check(const struct lsmem_super *super, uint64_t b
 }
 
 /**
- * format_header_seal - the CRC of a segment's header
- * @header: complete but for its CRC
+ * format_header_seal - set the CRC of the header of a replica
+ * @header: complete except its CRC
  */
 void format_header_seal(struct lsmem_segment_header *header)
 {
@@ -158,11 +163,14 @@ void format_header_seal(struct lsmem_segment_header *header)
 }
 
 /**
- * format_header_check - is this block 0 of a given segment's frame
- * @header: the block
+ * format_header_check - check the header of a replica
+ * @header: first block of the frame
  * @super: of the backup
- * @segment: id wanted
- * @generation: and its generation
+ * @segment: id of the segment that should be there
+ * @generation: of that segment
+ *
+ * Return: FORMAT_OK; FORMAT_FOREIGN: a sound header of another store, incarnation or segment; or
+ * what else is wrong.
  */
 enum format_error format_header_check(const struct lsmem_segment_header *header,
 				      const struct lsmem_super *super, uint64_t segment,
@@ -183,7 +191,7 @@ enum format_error format_header_check(const struct lsmem_segment_header *header,
 		return error;
 	if (header->key_id)
 		return FORMAT_INCOMPATIBLE;
-	/* Invariant 18: what another incarnation wrote never stands for ours. */
+	/* Invariant 18: a replica that was written to another incarnation is never used. */
 	if (memcmp(header->uuid, super->uuid, sizeof(header->uuid)) ||
 	    header->incarnation != super->incarnation ||
 	    __le64_to_cpu(header->segment) != segment ||
@@ -193,8 +201,8 @@ enum format_error format_header_check(const struct lsmem_segment_header *header,
 }
 
 /**
- * format_footer_seal - the CRC of a segment's footer
- * @footer: complete but for its CRC
+ * format_footer_seal - set the CRC of the footer of a segment
+ * @footer: complete except its CRC
  */
 void format_footer_seal(struct lsmem_segment_footer *footer)
 {
@@ -202,11 +210,14 @@ void format_footer_seal(struct lsmem_segment_footer *footer)
 }
 
 /**
- * format_footer_check - is this the footer of a given segment
- * @footer: the block
+ * format_footer_check - check the footer of a segment
+ * @footer: last block of the frame
  * @super: of the backup
- * @segment: id wanted
- * @generation: and its generation
+ * @segment: id of the segment that should be there
+ * @generation: of that segment
+ *
+ * Return: FORMAT_OK; FORMAT_FOREIGN: a sound footer of another store or segment; or what else is
+ * wrong.
  */
 enum format_error format_footer_check(const struct lsmem_segment_footer *footer,
 				      const struct lsmem_super *super, uint64_t segment,
@@ -231,12 +242,15 @@ enum format_error format_footer_check(const struct lsmem_segment_footer *footer,
 }
 
 /**
- * format_directory_check - may a directory be believed
- * @directory: lsmem_directory_bytes() of them
+ * format_directory_check - check the directory of a segment
+ * @directory: as many entries as @footer says
  * @footer: checked
  * @max_handles: of the store
  *
- * Entries lie in order of their home offsets and apart, inside the log data.
+ * The entries must be in the order of their home offsets, must not overlap, and must be within the
+ * log data.
+ *
+ * Return: FORMAT_OK, FORMAT_CRC or FORMAT_RANGE.
  */
 enum format_error format_directory_check(const struct lsmem_directory_entry *directory,
 					 const struct lsmem_segment_footer *footer,
@@ -269,8 +283,10 @@ enum format_error format_directory_check(const struct lsmem_directory_entry *dir
 }
 
 /**
- * format_digest_bytes - room that a digest record takes
+ * format_digest_bytes - compute the room that a digest record takes
  * @items: how many it has
+ *
+ * Return: bytes, whole blocks.
  */
 uint64_t format_digest_bytes(uint32_t items)
 {
@@ -281,18 +297,20 @@ uint64_t format_digest_bytes(uint32_t items)
 }
 
 /**
- * format_half_bytes - a good size for a half of the digest log
- * @frames: on the backup
+ * format_half_bytes - choose the size of a half of the digest log
+ * @frames: of all backups
  *
- * Several full records, so that most records can be deltas, and less than what
- * the kernel leaves for it on a backup of twice the store's size.
+ * The size is that of several full records, so that most records can be deltas. It is less than
+ * what the kernel leaves for the digest log on a backup of twice the store's size.
+ *
+ * Return: bytes, whole blocks.
  */
 uint64_t format_half_bytes(uint64_t frames)
 {
 	return 4 * format_digest_bytes(frames) + (256u << 10);
 }
 
-/* Are there frames for so many?  A domain holds each of them once at most. */
+/* Are there frames for @segments segments? A domain holds at most one replica of each. */
 static bool format_segments_fit(const uint64_t *frames, const uint32_t *domain, uint32_t nr,
 				uint32_t replicas, uint64_t segments)
 {
@@ -305,7 +323,7 @@ static bool format_segments_fit(const uint64_t *frames, const uint32_t *domain, 
 			if (domain[b] != domain[first])
 				continue;
 			if (b < first)
-				break;		/* counted with that one */
+				break;		/* the domain was counted with backup b */
 			in_domain += frames[b];
 		}
 		sum += in_domain < segments ? in_domain : segments;
@@ -314,15 +332,18 @@ static bool format_segments_fit(const uint64_t *frames, const uint32_t *domain, 
 }
 
 /**
- * format_segments_of - how many segments there are frames for
+ * format_segments_of - count the segments that there are frames for
  * @frames: of each backup
- * @domain: of each; no two replicas of a segment are in the same one
- * @nr: backups
+ * @domain: failure domain of each backup; no two replicas of a segment are in the same one
+ * @nr: number of backups
  * @replicas: of each segment, at least 1
  *
- * That a sum of min(frames of a domain, segments) is enough for all replicas is necessary, and it
- * suffices: filling domain after domain, and going on with the first segment where the last one
- * was reached, puts no segment into a domain twice (McNaughton's wrap-around rule).
+ * A number of segments fits if the sum of min(frames of a domain, segments) over all domains is
+ * enough for all replicas. This is sufficient, too: filling one domain after the other, and going
+ * on with the first segment after the last one, puts no segment into a domain twice (McNaughton's
+ * wrap-around rule).
+ *
+ * Return: the largest number that fits.
  */
 uint64_t format_segments_of(const uint64_t *frames, const uint32_t *domain, uint32_t nr,
 			    uint32_t replicas)
@@ -350,8 +371,8 @@ static size_t format_digest_length(const struct lsmem_digest *digest)
 }
 
 /**
- * format_digest_seal - the CRC of a digest record
- * @digest: complete but for its CRC
+ * format_digest_seal - set the CRC of a digest record
+ * @digest: complete except its CRC
  */
 void format_digest_seal(struct lsmem_digest *digest)
 {
@@ -359,10 +380,12 @@ void format_digest_seal(struct lsmem_digest *digest)
 }
 
 /**
- * format_digest_head_check - may the length of a digest record be believed
- * @digest: at least its head is there
+ * format_digest_head_check - check the head of a digest record, before its items are read
+ * @digest: at least the head
  * @super: of the backup
  * @room: bytes left in its half
+ *
+ * Return: FORMAT_OK: @digest->items can be used to read the record; or what is wrong.
  */
 enum format_error format_digest_head_check(const struct lsmem_digest *digest,
 					   const struct lsmem_super *super, uint64_t room)
@@ -382,10 +405,12 @@ enum format_error format_digest_head_check(const struct lsmem_digest *digest,
 }
 
 /**
- * format_digest_check - may a digest record be believed
- * @digest: all of it
+ * format_digest_check - check a digest record
+ * @digest: all of it, or as much as @room has
  * @super: of the backup
  * @room: bytes left in its half
+ *
+ * Return: FORMAT_OK, or what is wrong.
  */
 enum format_error format_digest_check(const struct lsmem_digest *digest,
 				      const struct lsmem_super *super, uint64_t room)
@@ -403,9 +428,15 @@ enum format_error format_digest_check(const struct lsmem_digest *digest,
 }
 
 /**
- * format_walk_step - believe a header, and step over its entry
- * @walk: where we are
- * @entry: read at @walk->at
+ * format_walk_step - check the header of an entry, and step over the entry
+ * @walk: begun; unchanged on an error
+ * @entry: header that was read at @walk->at
+ *
+ * The payload is not checked.
+ *
+ * Return: FORMAT_OK; FORMAT_CRC: the header is not valid in this segment; FORMAT_FOREIGN: it is
+ * of another place; FORMAT_RANGE: the entry reaches beyond @walk->end, or is a tombstone of a wrong
+ * length; FORMAT_INCOMPATIBLE: its type is not known.
  */
 enum format_error format_walk_step(struct format_walk *walk, const struct lsmem_entry *entry)
 {
@@ -414,7 +445,7 @@ enum format_error format_walk_step(struct format_walk *walk, const struct lsmem_
 
 	if (!lsmem_entry_valid(entry, walk->salt))
 		return FORMAT_CRC;
-	/* The salt tells the segment apart, the home offset the place in it. */
+	/* The salt is of the segment, the home offset of the place in it. */
 	if (lsmem_entry_home(entry) != walk->at)
 		return FORMAT_FOREIGN;
 	if (walk->at > walk->end || bytes > walk->end - walk->at)
@@ -429,9 +460,9 @@ enum format_error format_walk_step(struct format_walk *walk, const struct lsmem_
 
 /**
  * format_verify_begin - begin to check a segment
- * @verify: to be initialised
+ * @verify: out
  * @uuid: of the store
- * @segment: id
+ * @segment: id of the segment
  * @generation: of the segment
  * @length: bytes of log data that the digest lists
  */
@@ -452,9 +483,11 @@ void format_verify_begin(struct format_verify *verify, const uint8_t *uuid, uint
  * format_verify_data - check the entries that have arrived
  * @verify: begun
  * @data: the segment's log data
- * @have: bytes of it that have arrived, no fewer than in the call before
+ * @have: bytes of it that have arrived, at least as many as in the call before
  *
- * An entry of which a part is missing is left for the next call.
+ * An entry that has not arrived completely is left for the next call.
+ *
+ * Return: FORMAT_OK, or what is wrong with the first bad entry.
  */
 enum format_error format_verify_data(struct format_verify *verify, const uint8_t *data,
 				     uint32_t have)
@@ -496,8 +529,10 @@ enum format_error format_verify_data(struct format_verify *verify, const uint8_t
 }
 
 /**
- * format_verify_length - do the entries go as far as the digest says
- * @verify: format_verify_data() was given all that there is
+ * format_verify_length - check that the entries reach the length that the digest lists
+ * @verify: format_verify_data() has had all data
+ *
+ * Return: FORMAT_OK, or FORMAT_RANGE: they end earlier.
  */
 enum format_error format_verify_length(const struct format_verify *verify)
 {
@@ -505,15 +540,17 @@ enum format_error format_verify_length(const struct format_verify *verify)
 }
 
 /**
- * format_verify_closed - does the end of a closed segment's frame say what its entries say
- * @verify: format_verify_length() said FORMAT_OK
- * @frame: all of it
+ * format_verify_closed - check directory and footer of a closed segment against its entries
+ * @verify: format_verify_length() returned FORMAT_OK
+ * @frame: all of the replica
  * @super: of the backup
- * @segment: id
+ * @segment: id of the segment
  * @generation: of the segment
  *
- * The directory is sound and lists the entries that were checked, each and in their order:
- * both have the CRC that the footer names.
+ * The directory must be sound and list exactly the entries that were checked, in their order. It
+ * does if the CRC of these entries and the CRC of the directory are that of the footer.
+ *
+ * Return: FORMAT_OK, or what is wrong.
  */
 enum format_error format_verify_closed(const struct format_verify *verify, const uint8_t *frame,
 				       const struct lsmem_super *super, uint64_t segment,
