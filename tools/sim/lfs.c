@@ -2,19 +2,19 @@
 /*
  * Simulator of the cost of a cleaning policy in a log-structured store.
  *
- * The model is that of Rosenblum's LFS simulator, as RAMCloud rebuilt it, so that the figures can be
- * compared.  All objects have one size, and a segment holds OBJECTS of them.  100 segments of live
- * objects are written once in random order.  A pattern then overwrites them.  When the head is full
- * and no segment is free, a pass cleans the segments that kmod/policy.c selects, until there are
- * PASS survivors.  The pass sorts the survivors and writes them to new segments; the last one of
- * these becomes the head.
+ * The model is that of Rosenblum's LFS simulator, as RAMCloud rebuilt it, so that the figures can
+ * be compared.  All objects have one size, and a segment holds OBJECTS of them.  100 segments of
+ * live objects are written once in random order.  A pattern then overwrites them.  When the head is
+ * full and no segment is free, a pass cleans the segments that kmod/policy.c selects, until there
+ * are PASS survivors.  The pass sorts the survivors and writes them to new segments; the last one
+ * of these becomes the head.
  *
  * Options change the model towards lsmem.  With --seglets N, a segment takes memory in N seglets as
- * it fills, survivors have a head of their own, and there are --backup times as many segments as fit
- * into memory.  With --tail, the hottest survivors of a pass, those that do not fill a whole segment,
- * go to a second survivor head: otherwise they would share a segment with the coldest survivors of
- * the next pass.  With --two-level, segments are compacted in memory or cleaned, as the balancer of
- * the module decides; the time of a level is the number of objects that it copies.
+ * it fills, survivors have a head of their own, and there are --backup times as many segments as
+ * fit into memory.  With --tail, the hottest survivors of a pass, those that do not fill a whole
+ * segment, go to a second survivor head: otherwise they would share a segment with the coldest
+ * survivors of the next pass.  With --two-level, segments are compacted in memory or cleaned, as
+ * the balancer of the module decides; the time of a level is the number of objects that it copies.
  *
  * The module's own kmod/policy.c computes scores, selection and the order of survivors.  This file
  * has only the store and the counters.  The clock counts written objects.
@@ -212,7 +212,7 @@ static uint64_t sim_youngest(const struct store *s, const struct segment *seg)
 	return youngest;
 }
 
-/* Fills the candidates of a pass of cleaning, or with @in_memory of compaction.  Returns their number. */
+/* Fills the candidates for cleaning, or with @in_memory for compaction.  Returns their number. */
 static uint32_t sim_candidates(struct store *s, bool in_memory)
 {
 	uint32_t seglet = s->per_seglet, nr = 0, index;
