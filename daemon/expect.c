@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which store a start expects to find (record.h), and what it does when that is not there.
- * An empty store never stands in for a missing one: a backup is formatted, and a missing
- * file created, by --init and --format only.
+ * The store that a start expects (record.h), compared with the store on the backups. An empty store
+ * never replaces a missing one: only --init and --format format a backup, or create a missing file.
  *
  *	on the backups	    recorded		    start		--init
  *	nothing		    nothing		    refuse		format
@@ -13,8 +12,8 @@
  *	a store		    the same		    serve		refuse
  *	a store		    another		    refuse		refuse
  *
- * --init ends after that; --format formats in any case, but for a store other than the
- * recorded one, which takes --force, and serves.
+ * --init then exits. --format formats and serves in all of these cases, except if the backups hold
+ * another store than the recorded one: that takes --force as well.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,10 +22,12 @@
 #include "lsmemd.h"
 
 /**
- * expect_open - read what is recorded of the configuration's store
+ * expect_open - read the record of the configuration's store
  * @d: the daemon; its options and configuration are known
  *
- * Return: a STATUS_*; one that is not STATUS_OK was said.
+ * Logs errors.
+ *
+ * Return: a STATUS_*.
  */
 int expect_open(struct lsmemd *d)
 {
@@ -37,13 +38,13 @@ int expect_open(struct lsmemd *d)
 		return err == -EBADMSG ? STATUS_REFUSED : STATUS_ERROR;
 	if (!d->options.init || !record->there || !record->ready)
 		return STATUS_OK;
-	/* Before a file is created. */
+	/* Refuse --init here, before it creates a file. */
 	log_err("--init is for a new store, and %s records store %s, last seen on %s: start lsmemd without it; if that store is given up for good, --format makes a new one",
 		record->path, record->uuid, record->where);
 	return STATUS_REFUSED;
 }
 
-/* What is to be done about a store that is recorded and not there. */
+/* Log what the operator can do about a store that is recorded and missing. */
 static void say_recorded(const struct lsmemd *d)
 {
 	const struct record *record = &d->record;
@@ -60,7 +61,7 @@ static void say_recorded(const struct lsmemd *d)
 }
 
 /**
- * expect_missing - too few backups could be opened: say what was expected of them
+ * expect_missing - log the expected store, because too few backups could be opened
  * @d: the daemon
  */
 void expect_missing(const struct lsmemd *d)
@@ -72,10 +73,12 @@ void expect_missing(const struct lsmemd *d)
 }
 
 /**
- * expect_blank - may the backups, which hold nothing, be formatted?
- * @d: the daemon
+ * expect_blank - may the blank backups be formatted?
+ * @d: the daemon; all its backups are blank
  *
- * Return: a STATUS_*; one that is not STATUS_OK was said.
+ * Logs why not.
+ *
+ * Return: STATUS_OK or STATUS_REFUSED.
  */
 int expect_blank(const struct lsmemd *d)
 {
@@ -91,11 +94,13 @@ int expect_blank(const struct lsmemd *d)
 }
 
 /**
- * expect_store - is the store on the backups the one that is to be served?
+ * expect_store - may the store on the backups be served, or formatted?
  * @d: the daemon
  * @uuid: of the store on the backups
  *
- * Return: a STATUS_*; one that is not STATUS_OK was said.
+ * Logs why not.
+ *
+ * Return: STATUS_OK or STATUS_REFUSED.
  */
 int expect_store(const struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 {
@@ -125,7 +130,9 @@ int expect_store(const struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
  * @d: the daemon
  * @uuid: of the store
  *
- * Return: a STATUS_*; one that is not STATUS_OK was said.
+ * Logs errors.
+ *
+ * Return: a STATUS_*.
  */
 int expect_formatting(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 {
@@ -144,9 +151,9 @@ int expect_formatting(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
  * @d: the daemon; its store is attached
  * @uuid: of the store
  *
- * A store is served without its record too: the next start takes what it finds.
+ * Logs errors. The daemon serves the store even if it cannot be recorded.
  *
- * Return: a STATUS_*; one that is not STATUS_OK was said.
+ * Return: STATUS_OK; STATUS_ERROR: it cannot be recorded after --init or --format.
  */
 int expect_ready(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 {

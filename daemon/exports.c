@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmemd as a server of backups: remote/server.h, with the program's options and its exit statuses. */
+/* lsmemd as a server of backups (remote/server.h): options, readiness, exit statuses. */
 #include <errno.h>
 #include <inttypes.h>
 #include <unistd.h>
@@ -57,10 +57,12 @@ static int listen_and_serve(struct lsmemd *d, struct server *s)
 }
 
 /**
- * serve_exports - keep backups for others until told to stop
+ * serve_exports - serve backups to other hosts until a signal arrives
  * @d: options, configuration, loop, signals
  *
- * Returns a STATUS_*.
+ * Logs errors.
+ *
+ * Return: a STATUS_*.
  */
 int serve_exports(struct lsmemd *d)
 {

@@ -1,31 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The program: its parts in the order of its life.  As a server of backups it
- * does none of this but its options: see exports.c.
+ * The program. Its parts, in the order in which a run uses them:
  *
  *	main.c		options, preparations, the end
- *	own.c		does this daemon own the store, where several hosts could; its
- *			backups as etcd has them
- *	open.c		the backups, held by this daemon alone
- *	start.c		which store, do the backups and it belong together
- *	store.c		the store in memory, made or found
- *	expect.c	is it the store that was served before (record.c), or is a new one asked for
- *	restore.c	a backup brought up (recover/) by the loop's I/O
+ *	own.c		the ownership of the store in a cluster, and its backups as etcd has them
+ *	open.c		opens the backups and holds them
+ *	start.c		finds the store, and recovers, resumes or formats it
+ *	store.c		creates the store in the kernel, or attaches to it
+ *	expect.c	compares the store with the one that was served before (record.c)
+ *	restore.c	I/O for recover/
  *	serve.c		the steady state (core/), until a signal or a failure; see serve.h
- *	rejoin.c	backups that come back meanwhile
- *	reload.c	settings that change meanwhile, and the port of the metrics
+ *	rejoin.c	backups that come back while the store is served
+ *	reload.c	settings that change while the store is served, and the port of the metrics
  *	exports.c	instead of all this: a server of backups
  *
- * Below them, knowing nothing of them, lowest first:
+ * The folders below, lowest first; no file in them includes this header:
  *
  *	base/		the loop, threads, messages, memory
  *	format/		the bytes on a backup
- *	core/		what is written where, and acknowledged when: no I/O of its own
- *	recover/	what there is on backups: no I/O of its own
+ *	core/		decides what is written where, and acknowledged when: no I/O of its own
+ *	recover/	reads what backups hold, recovers, formats: no I/O of its own
  *	module/		the kernel module: ioctls, windows, attributes
- *	backup/		a range of bytes that is read, written, flushed: files, drives, NVMe-oF
+ *	backup/		a range of bytes to read, write and flush: files, drives, NVMe-oF
  *	remote/		backups on other hosts, and the server that keeps them
- *	cluster/	the ownership of a store, by etcd
+ *	cluster/	the ownership of a store, in etcd
  *	report/		status file, metrics
  *	config/		the configuration file
  */
@@ -47,7 +45,7 @@
 #include "base/signals.h"
 #include "report/status.h"
 
-/* Exit statuses, as lsmemd(8) tells them. */
+/* Exit statuses: see lsmemd(8). */
 enum {
 	STATUS_OK	= 0,
 	STATUS_ERROR	= 1,
@@ -64,9 +62,9 @@ enum {
  * struct options - the command line; see lsmemd(8)
  * @config_path: -c
  * @status_file: --status-file, or NULL
- * @state_directory: where the served store is recorded
+ * @state_directory: --state-directory: the directory of the records (record.h)
  * @drain: --drain, in seconds
- * @verbose: how often -v was given
+ * @verbose: number of -v
  * @check_config: --check-config
  * @check: --check
  * @accept_loss: --accept-loss
@@ -92,35 +90,34 @@ struct options {
 enum open_mode {
 	OPEN_WRITE,
 	OPEN_READ,
-	OPEN_LOOK,		/* to read, also while another daemon writes */
+	OPEN_LOOK,		/* to read, also while another daemon holds the backup */
 };
 
 /**
- * struct lsmemd - one daemon, one store, its backups
+ * struct lsmemd - the daemon, its store, the store's backups
  * @options: the command line
  * @config: the configuration file
- * @loop: the main thread's
- * @signals: that have come
- * @backups: by slot, which is their place in the configuration; those with
- *	@private are open
- * @nr_open: how many are open
- * @late: a backup that could not be opened may still come
- * @slots: by the index in the digest; LSMEM_BACKUPS: it is absent
- * @where: all the backups, for messages
+ * @loop: the main thread's loop
+ * @signals: signals that arrived
+ * @backups: by slot, the place of the backup in the configuration; @private of a closed one is NULL
+ * @nr_open: number of open backups
+ * @late: a backup that could not be opened may be there later
+ * @slots: slot of each index in the digest; LSMEM_BACKUPS: the backup is absent
+ * @where: the backups, as text for messages
  * @io_bytes: longest request of core, a multiple of LSMEM_SEGLET_BYTES
- * @term: the highest that is known of the backups
- * @record: of the store that this configuration served before
+ * @term: the highest term that the backups tell of
+ * @record: the store that this configuration served before
  * @cluster: the ownership
  * @status: for the status file and the metrics
  * @http: the server of the metrics
  * @kernel: the store in memory
  * @control: the module's control device; -1: not open
- * @created: the store was made by this start and holds nothing yet: a start
- *	that fails destroys it
- * @unconnected: the only backup, on another host, was lost with its connection and not by a
- *	request that its drive failed: a successor may wait for it
+ * @created: this start has created the store, and the store holds nothing yet: if the start fails,
+ *	it destroys the store
+ * @unconnected: the only backup, on another host, was lost with its connection, and not because
+ *	its drive failed a request: a successor can wait for it
  * @core: the state machine; NULL before start() has succeeded
- * @candidates: for clean_choose(), one for each segment that the kernel shows
+ * @candidates: memory for clean_choose(), an element for each segment that the kernel shows
  */
 struct lsmemd {
 	struct options options;

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * lsmemd: makes a store of log-structured memory durable.  See lsmemd(8) for
- * what it does and lsmemd.h for how the program is made.
- */
+/* lsmemd makes a store of log-structured memory durable: see lsmemd(8), and lsmemd.h for its parts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -26,7 +23,7 @@
 #define PR_SET_IO_FLUSHER 57
 #endif
 
-/* Requests in flight: core's on all backups or a recovery's, and a handful of polls and timers. */
+/* Operations in flight: requests of core or of a recovery to all backups, a few polls and timers. */
 #define RING_ENTRIES	(2 * CORE_IOS * CORE_BACKUPS)
 
 static const char usage_text[] =
@@ -102,7 +99,7 @@ static int parse_drain(const char *text, unsigned int *seconds)
 	return 0;
 }
 
-/* Returns a STATUS_*, or -1 to go on. */
+/* Return: a STATUS_*, or -1: continue. */
 static int parse_options(int argc, char **argv, struct options *o)
 {
 	int c;
@@ -196,13 +193,13 @@ static void protect_from_oom(void)
 }
 
 /**
- * prepare - get ready to sit below a filesystem
+ * prepare - prepare the process to serve a filesystem
  * @d: the daemon; all that it needs is allocated
  *
- * From now on no allocation in the kernel on our behalf waits for I/O, and no
- * page of ours has to be read.
+ * From now on no allocation in the kernel for this process waits for I/O, and no page of it has to
+ * be read. Logs errors.
  *
- * Returns a STATUS_*.
+ * Return: a STATUS_*.
  */
 int prepare(struct lsmemd *d)
 {
@@ -219,7 +216,7 @@ int prepare(struct lsmemd *d)
 	return STATUS_OK;
 }
 
-/* The store of a start that did not come to its end holds nothing: undo it. */
+/* Detach from the store. If this start has created it and it holds nothing yet, destroy it. */
 static void undo(struct lsmemd *d)
 {
 	char name[LSMEM_NAME_BYTES];
@@ -235,12 +232,11 @@ static void undo(struct lsmemd *d)
 }
 
 /*
- * The only backup was lost with its connection.  A daemon that starts while its store is
- * active resumes it: it sends again what was not acknowledged, and what it may do is checked
- * by the backup's server, by etcd and by the digests (invariants 17 and 18).  So this one
- * becomes its own successor: nothing of this process is left, also no request in flight,
- * and its id stays the one that a service manager knows.  What was asked for once
- * (--format, --take-over ..) is done.
+ * The only backup was lost with its connection. A daemon that starts while its store is active
+ * resumes the store: it writes again all that was not acknowledged, and the backup's server, etcd
+ * and the digests check whether it may (invariants 17 and 18). So this daemon executes itself with
+ * --again. No state of this process stays, and no request in flight; its process id stays, which a
+ * service manager knows. Options for a single start (--format, --take-over ..) are not repeated.
  */
 static void become_successor(const struct options *o)
 {
@@ -292,7 +288,7 @@ static int run(struct lsmemd *d)
 	if (!status && d->core)
 		status = serve(d);
 	else if (status && !d->signals.stop && d->options.again && !d->unconnected)
-		d->unconnected = connection_lost(d);	/* again */
+		d->unconnected = connection_lost(d);	/* lost again during the start */
 	else if (!status && d->signals.stop && d->options.again) {
 		log_notice("stopped by a signal; what is not on the backup is in memory, and the next lsmemd sends it");
 		status = STATUS_DRAIN;
@@ -300,14 +296,14 @@ static int run(struct lsmemd *d)
 		log_notice("stopped by a signal before the store was active");
 	http_close(&d->http);
 	if (d->unconnected && !d->signals.stop) {
-		/* Its keys are void already: nothing of this host is written to there any more. */
+		/* Without the connection no write of this daemon can reach the backup any more. */
 		cluster_close(&d->cluster);
 		become_successor(&d->options);
 	}
 	/*
-	 * Requests that are still in flight read from what would be freed, and
-	 * must not write to the backup what is there later.  The same holds for a thread that
-	 * makes a backup ready; it may write while the store is ours, and no longer.
+	 * Requests in flight read memory that would be freed here, and must not write its later
+	 * contents to the backup. The same holds for a thread that makes a backup ready; it stops
+	 * writing when this daemon does not own the store any more. So exit at once.
 	 */
 	if (!rejoin_end())
 		_exit(status);
@@ -335,7 +331,7 @@ err_status:
 	return STATUS_ERROR;
 }
 
-/* Options that the configuration gives no meaning to. */
+/* Refuse options that do not fit the configuration. Return: a STATUS_*. */
 static int check_options(const struct lsmemd *d)
 {
 	const struct options *o = &d->options;
@@ -368,7 +364,7 @@ int main(int argc, char **argv)
 	int status;
 
 	backup_register(&remote_backup_make);
-	prctl(PR_SET_NAME, "lsmemd");	/* lsmemctl looks at it; a successor would be "exe" */
+	prctl(PR_SET_NAME, "lsmemd");	/* for lsmemctl; after become_successor() it is "exe" */
 	log_setup(LOG_PRI_NOTICE);
 	status = parse_options(argc, argv, &d->options);
 	if (status >= 0)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The ownership of the store, and where its backups are: see cluster/cluster.h.
+ * The ownership of the store, and its backups as etcd has them: see cluster/cluster.h.
  *
  * The daemon claims a store as soon as it knows the store's uuid, and before it writes anything to
- * the backups: if a backup is on another host, after reading it there beside its holder; otherwise
- * when it holds the backups.
+ * the backups. If a backup is on another host, the daemon reads the uuid while another daemon may
+ * still hold the backups; otherwise it holds them first.
  *
- * A configuration without backups has those that the last owner has left in etcd.  Else what is
- * there is compared with the configuration, for people: whether those that are there are enough
- * is for their digests to say.
+ * If the configuration names no backups, the daemon uses those that the last owner has written to
+ * etcd. Otherwise it compares them with the configuration, and logs differences for the operator.
+ * Only the digests tell whether the backups that are there are enough.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "lsmemd.h"
 
-/* progress of cluster_claim() has no context: there is one daemon. */
+/* The progress call of cluster_claim() has no context; a process has one daemon. */
 static struct lsmemd *claiming;
 
 static int claim_progress(const char *what, uint64_t done, uint64_t all)
@@ -28,7 +28,7 @@ static int claim_progress(const char *what, uint64_t done, uint64_t all)
 	return claiming->signals.stop ? -ECANCELED : 0;
 }
 
-/* Does the kernel of this host know a daemon that serves it? */
+/* Does a daemon on this host serve the store? */
 static bool is_served(const uint8_t uuid[LSMEM_UUID_BYTES])
 {
 	char name[LSMEM_NAME_BYTES], attached[8];
@@ -39,7 +39,7 @@ static bool is_served(const uint8_t uuid[LSMEM_UUID_BYTES])
 	return strcmp(attached, "0");
 }
 
-/* A status for what cluster_claim() returned. */
+/* The exit status for a result of cluster_claim(). */
 static int claimed(int err)
 {
 	switch (err) {
@@ -56,14 +56,14 @@ static int claimed(int err)
 	}
 }
 
-/* What other hosts call a backup. */
+/* The path of a backup, as other hosts see it: "HOST:/PATH" if only this host can reach it. */
 static void name_path(const struct lsmemd *d, const char *path, char name[PATH_MAX + WIRE_NAME])
 {
 	snprintf(name, PATH_MAX + WIRE_NAME, "%s%s%s", *path == '/' ? d->cluster.host : "",
 		 *path == '/' ? ":" : "", path);
 }
 
-/* The configuration names no backups: these are they. */
+/* Take the backups from etcd. Return: a STATUS_*. */
 static int find(struct lsmemd *d)
 {
 	struct cluster_claim claim = {
@@ -98,10 +98,12 @@ static int find(struct lsmemd *d)
 }
 
 /**
- * own_open - know the cluster, and from it the backups that the configuration does not name
+ * own_open - open the cluster; if the configuration names no backups, take them from etcd
  * @d: the daemon; without a cluster nothing is done
  *
- * Returns a STATUS_*.  It is STATUS_OK too when a signal has ended it.
+ * Logs errors.
+ *
+ * Return: a STATUS_*; STATUS_OK also if a signal has ended the wait for etcd.
  */
 int own_open(struct lsmemd *d)
 {
@@ -126,7 +128,7 @@ static bool is_configured(const struct lsmemd *d, const struct member *m)
 	return false;
 }
 
-/* Name what had a part of the store, and is not to have one any more. */
+/* Log the backups in etcd that had a part of the store, and that the configuration does not name. */
 static void compare(const struct lsmemd *d)
 {
 	const struct members *members = &d->cluster.members;
@@ -142,8 +144,10 @@ static void compare(const struct lsmemd *d)
 }
 
 /**
- * own_tell - have etcd know where the backups are, and how
+ * own_tell - write the backups and their states to etcd
  * @d: the daemon, serving; without a cluster nothing is done
+ *
+ * Does not wait for etcd.
  */
 void own_tell(struct lsmemd *d)
 {
@@ -174,11 +178,13 @@ void own_tell(struct lsmemd *d)
 }
 
 /**
- * own - be the owner of the store
- * @d: the daemon, its backups open; without a cluster nothing is done
+ * own - claim the store
+ * @d: the daemon; without a cluster, only @uuid is kept and compared with "store ="
  * @uuid: of the store
  *
- * Returns a STATUS_*.  It is STATUS_OK too when a signal has ended it.
+ * Logs errors.
+ *
+ * Return: a STATUS_*; STATUS_OK also if a signal has ended the wait for the ownership.
  */
 int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 {
@@ -205,11 +211,11 @@ int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 }
 
 /**
- * owned - is the store still ours?
+ * owned - does this daemon still own the store?
  * @d: the daemon
- * @doing: what ends if it is not
+ * @doing: for the message if not: what the daemon does not do any more
  *
- * Says itself that it is not.
+ * Return: true: it does, or there is no cluster; false: it may not, which was logged.
  */
 bool owned(struct lsmemd *d, const char *doing)
 {

@@ -15,7 +15,7 @@
 #define SUFFIX		".store"
 #define LINE_BYTES	(PATH_MAX + 32)
 
-/* "DIRECTORY/NAME.store" for a configuration ".../NAME.conf". */
+/* Set the path of the record: DIRECTORY/NAME.store for the configuration .../NAME.conf. */
 static int record_name(struct record *record, const char *directory, const char *config)
 {
 	char copy[PATH_MAX];
@@ -30,13 +30,13 @@ static int record_name(struct record *record, const char *directory, const char 
 	length = strlen(base);
 	if (length > 5 && !strcmp(base + length - 5, ".conf"))
 		length -= 5;
-	/* systemd gives a list, with colons, where a unit has several directories. */
+	/* systemd gives a list with colons if a unit has several directories: use the first. */
 	n = snprintf(record->path, sizeof(record->path), "%.*s/%.*s" SUFFIX,
 		     (int)strcspn(directory, ":"), directory, (int)length, base);
 	return n < 0 || n + 8 > (int)sizeof(record->path) ? -ENAMETOOLONG : 0;
 }
 
-/* "key = value" of a line; NULL: it is of another key. */
+/* Return: the value of a line "key = value"; NULL: the line has another key. */
 static const char *value_of(char *line, const char *key)
 {
 	size_t n = strlen(key);
@@ -74,14 +74,16 @@ static bool take_line(struct record *record, char *line, bool *state)
 }
 
 /**
- * record_read - what is remembered of a configuration's store
+ * record_read - read the record of a configuration's store
  * @record: out
  * @directory: of the records; of a list with colons the first
  * @config: path of the configuration
  *
+ * Logs errors.
+ *
  * Context: may sleep; before the store is active.
- * Return: 0, also when there is no file; -EBADMSG: the file makes no sense; or a negative
- * errno.  Errors are logged.
+ * Return: 0, also if there is no record; -EBADMSG: the file is not valid; or another negative
+ * errno.
  */
 int record_read(struct record *record, const char *directory, const char *config)
 {
@@ -142,7 +144,7 @@ static int write_text(int fd, const struct record *record)
 	return err;
 }
 
-/* The directory of the records, made if it is not there, for fsync(). */
+/* Open the directory of a record for fsync(), and create it if needed. */
 static int open_directory(const char *path)
 {
 	char copy[PATH_MAX];
@@ -158,14 +160,14 @@ static int open_directory(const char *path)
 }
 
 /**
- * record_write - remember a store
- * @record: record_read() has succeeded; says afterwards what the file says
+ * record_write - record a store
+ * @record: from record_read(); out: the new record
  * @uuid: of the store, as text
- * @name: of the store in the kernel, "" if it has none yet
- * @where: its backups, in words
+ * @name: the store's node in the kernel; "": none yet
+ * @where: its backups, as text
  * @ready: the backups are formatted
  *
- * The old file stays as it was until all of the new one is durable.
+ * The old file stays until the new one is durable. After the call the change is durable.
  *
  * Context: may sleep; before the store is active.
  * Return: 0 or a negative errno, not logged.

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What this host remembers of a configuration's store: its uuid, in a file of the state
- * directory that is named after the configuration.  A start compares it with what is on the
- * backups, so that an empty store, or another one, never stands in for one that is missing.
+ * The record of a configuration's store on this host: its uuid, in a file of the state directory
+ * with the name of the configuration. A start compares the record with the backups, so that an
+ * empty or another store never replaces a missing one.
  *
- * The file is written before a backup is formatted (state = formatting) and after that
- * (state = ready): a formatting that was cut off can be repeated, one that ended cannot.
- * Each write replaces the whole file and is durable when the call returns.
+ * The file is written before a backup is formatted (state = formatting) and afterwards (state =
+ * ready): an interrupted formatting can be repeated, a complete one cannot. Each write replaces the
+ * whole file and is durable when the call returns.
  */
 #ifndef LSMEMD_RECORD_H
 #define LSMEMD_RECORD_H
@@ -18,13 +18,13 @@
 #define RECORD_UUID_BYTES	37u
 
 /**
- * struct record - what a file says
+ * struct record - the record of a store
  * @path: of the file
- * @there: it exists; else what follows is empty
- * @ready: the store was formatted; false: a formatting has begun and its end is not recorded
+ * @there: the file exists; if not, the other members are empty
+ * @ready: the store was formatted; false: a formatting has begun and was not completed
  * @uuid: of the store, as text
- * @name: that the store had in the kernel, "" if it is not known
- * @where: its backups when they were last used, in words
+ * @name: last node of the store in the kernel; "": not known
+ * @where: its backups when they were last used, as text
  */
 struct record {
 	char path[PATH_MAX];
