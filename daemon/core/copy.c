@@ -11,7 +11,7 @@
  * bytes pass the same checks, so a segment that is being compacted is not used. If no source
  * passes, the segment keeps the replicas that it has, and core_bad_next() names it. The next digest
  * removes the bad replicas when a sound one has been restored, or when a sound one has been read
- * and a new replica has no place but theirs.
+ * and a new replica has no place but that of a bad one.
  *
  * A replica that a returning backup still has is the first source. Core writes its header only
  * (core/keep.c).
