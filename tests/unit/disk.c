@@ -12,8 +12,8 @@
 #define VECTORS		20u
 
 /**
- * struct version - what a write put into a block
- * @serial: of the write, from its completion (@complete) of that
+ * struct version - the contents that a write gave to a block
+ * @serial: of the write, once @complete of its completion
  */
 struct version {
 	struct version *next;
@@ -23,8 +23,8 @@ struct version {
 };
 
 /**
- * struct block - a block that was ever written
- * @durable: NULL: zero
+ * struct block - a block that was written at least once
+ * @durable: its durable version; NULL: zero
  * @first, @last: versions that are not durable, oldest first
  */
 struct block {
@@ -32,13 +32,13 @@ struct block {
 	struct version *durable;
 	struct version *first, *last;
 	struct block *next;		/* in its hash chain */
-	struct block *dirty;		/* next with versions */
+	struct block *dirty;		/* next block with versions */
 	bool is_dirty;
 };
 
 struct request {
 	bool used, flush, applied, durable;
-	uint64_t serial;		/* of a write; of a flush: completed before it */
+	uint64_t serial;		/* of the request: a flush covers lower serials */
 	uint32_t drive;			/* of a flush */
 	uint64_t offset;
 	struct iovec iov[VECTORS];
@@ -47,11 +47,11 @@ struct request {
 
 struct disk {
 	uint64_t *random;
-	uint64_t blocks;		/* of a drive */
+	uint64_t blocks;		/* number of blocks of a drive */
 	uint32_t drives;
 	struct block **hash;
 	uint32_t mask;
-	uint8_t *chunks;		/* any block of it exists */
+	uint8_t *chunks;		/* by chunk: does it have any block? */
 	struct block *dirty;
 	struct version *spare;
 	struct request requests[REQUESTS];
@@ -160,7 +160,7 @@ static void block_push(struct disk *disk, struct block *block, struct version *v
 	}
 }
 
-/* Make a version durable and forget those before it. */
+/* Make a version durable and free the versions before it. */
 static void block_settle(struct disk *disk, struct block *block, struct version *to)
 {
 	for (;;) {
@@ -238,7 +238,7 @@ uint32_t disk_flush(struct disk *disk, uint32_t drive)
 {
 	uint32_t i = request_get(disk);
 
-	/* It covers the versions whose writes have a lower serial: completed. */
+	/* The flush covers versions with a lower serial: those of completed writes. */
 	disk->requests[i].flush = true;
 	disk->requests[i].drive = drive;
 	disk->requests[i].serial = ++disk->serial;
@@ -285,7 +285,7 @@ void disk_apply(struct disk *disk, uint32_t request)
 	apply_blocks(disk, r, 100);
 }
 
-/* Blocks of a write, or of a flush: all that is dirty. */
+/* Complete the versions of all blocks of a write. */
 static void complete_write(struct disk *disk, struct request *r)
 {
 	uint64_t number = r->offset / BLOCK;
@@ -293,8 +293,9 @@ static void complete_write(struct disk *disk, struct request *r)
 	uint32_t i;
 	size_t at;
 
-	/* Versions of it may be durable already; those that are not count for the
-	 * next flush from now on.  The serial tells when.
+	/*
+	 * Versions of the write that are not durable yet become so with the next flush: they get
+	 * the serial of now.
 	 */
 	disk->serial++;
 	for (i = 0; i < r->nr_iov; i++) {

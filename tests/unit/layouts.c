@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What may fail, by layout: the table in Documentation/admin-guide.rst, from the functions by
- * which digests count.  tests/docs holds the two against each other.
+ * Prints what may fail, by layout, for the table in Documentation/admin-guide.rst, with the
+ * functions that decide whether a digest counts.  tests/docs compares the output with the page.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "format/digest.h"
 
 static const struct layout {
-	const char *domains;		/* backups in each */
+	const char *domains;		/* number of backups in each */
 	uint32_t replicas, least;
 } layouts[] = {
 	{ "1+1", 2, 1 },
@@ -62,7 +62,10 @@ static uint32_t touched(uint32_t backups)
 	return __builtin_popcount(seen);
 }
 
-/* No segment has all its replicas, in as many domains, on what is lost. */
+/*
+ * No segment can have all its replicas on the backups in @lost: the replicas are in
+ * @layout->replicas domains.
+ */
 static bool keeps(const struct layout *layout, uint32_t lost)
 {
 	return touched(lost) < layout->replicas;
@@ -80,7 +83,7 @@ static bool starts(const struct layout *layout, uint32_t lost)
 	return goes_on(layout, lost) && digest_enough(&map, map.mask & ~lost);
 }
 
-/* How many may be lost, whichever: backups, or whole domains. */
+/* The number of backups, or of whole domains, that may be lost, whichever they are. */
 static uint32_t most(const struct layout *layout, bool whole,
 		     bool (*judge)(const struct layout *layout, uint32_t lost))
 {
@@ -92,7 +95,7 @@ static uint32_t most(const struct layout *layout, bool whole,
 		for (b = 0; b < LSMEM_BACKUPS; b++)
 			if (map.mask >> b & 1u && !(lost >> b & 1u))
 				left |= 1u << map.domain[b];
-		/* Of each domain all or nothing. */
+		/* Whole domains only. */
 		if (whole && __builtin_popcount(left) + touched(lost) > domains)
 			continue;
 		if (!judge(layout, lost)) {

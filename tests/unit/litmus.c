@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Named scenarios.  A script drives writers, kernel and disk by hand; sweep()
- * runs it again and again, ending it after each completion of a request, by a
- * power cut of each kind and by a SIGKILL with a later power cut, and looks at
- * what a recovery finds then, and what one more finds after that.
+ * Named scenarios.  A script drives writers, kernel and disk.  sweep() runs the script again and
+ * again, and ends it after each completion of a request, by a power cut of each kind and by a
+ * SIGKILL with a later power cut.  Then it checks a recovery, some more work, and another recovery.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +12,7 @@
 #include "litmus_private.h"
 
 /**
- * struct run - a script being run
+ * struct run - the script that runs
  * @left: completions before the end
  * @young: the youngest request completes first: older ones are slow
  */
@@ -63,7 +62,7 @@ void lit_clean(uint32_t victims)
 		model_clean(run.sim->model, victims);
 }
 
-/* All that may be is compacted. */
+/* Compact all segments that may be compacted. */
 void lit_compact(void)
 {
 	uint32_t i;
@@ -73,8 +72,8 @@ void lit_compact(void)
 }
 
 /*
- * A pass that the daemon chooses: between any two survivors the stream goes on
- * and a request ends.
+ * Make a pass over segments that the daemon chooses.  Between any two survivors the stream goes on
+ * and a request completes.
  */
 void lit_pass(void)
 {
@@ -99,7 +98,7 @@ void lit_tick(void)
 	sim_issue(run.sim);
 }
 
-/* Events to core, @n completions, acknowledgements to the kernel. */
+/* Pass events to core, complete @n requests, pass acknowledgements to the kernel. */
 void lit_step(uint32_t n)
 {
 	if (run.over || run.sim->error[0])
@@ -111,7 +110,7 @@ void lit_step(uint32_t n)
 		sim_acks(run.sim);
 }
 
-/* Until nothing is on its way any more. */
+/* Continue until nothing is in flight any more. */
 void lit_settle(void)
 {
 	uint32_t idle = 0;
@@ -128,7 +127,7 @@ void lit_kill(void)
 		sim_kill(run.sim);
 }
 
-/* What lies behind a crash: a little life, and one more crash. */
+/* After the crash and its recovery: work a little, crash again, recover. */
 static bool run_after(struct sim *sim)
 {
 	uint32_t i;
@@ -151,7 +150,7 @@ static bool run_end(struct sim *sim, uint32_t end)
 	uint32_t i;
 
 	if (end == DISK_CUT_KINDS) {
-		/* Killed; its successor gets a little way. */
+		/* SIGKILL; the next daemon does a little work. */
 		sim_kill(sim);
 		for (i = random_below(&sim->random, 30); i && !sim->error[0]; i--) {
 			sim_events(sim);
@@ -192,7 +191,7 @@ static bool run_once(void (*script)(void), const struct sim_options *options, ui
 
 /**
  * sweep - end a script after every completion, in every way
- * @script: what happens
+ * @script: the script
  * @options: of the simulation
  */
 bool sweep(void (*script)(void), const struct sim_options *options)
@@ -212,7 +211,7 @@ bool sweep(void (*script)(void), const struct sim_options *options)
 
 static const struct sim_options small = { .frames = 24, .size = 0, .steps = 100 };
 
-/* ---- The named cuts and litmus tests of durability.rst ------------------ */
+/* ---- The scenarios ------------------------------------------------------ */
 
 static void first_data(void)
 {
@@ -245,8 +244,8 @@ static bool litmus_tail_rewrite(void)
 }
 
 /*
- * Head 2 has a write that needs a flush; the next one goes out alone, beside that flush, and
- * does not write all blocks of it again.
+ * Head 2 has a write that needs a flush.  Core issues the next write alone, during that flush, and
+ * does not write all blocks of the first again.
  */
 static void durable_prefix(void)
 {
@@ -294,7 +293,7 @@ static bool litmus_roll_over(void)
 	return sweep(roll_over, &small);
 }
 
-/* v1 durable, v2 on a slow head, clean, cut. */
+/* v1 is durable, v2 on a slow head; clean v1's segment, cut the power. */
 static void slow_head(void)
 {
 	lit_settle();
@@ -303,7 +302,7 @@ static void slow_head(void)
 	lit_settle();
 	lit_roll(1);
 	lit_settle();
-	lit_put(0, 2, 90);	/* v2, its write is the oldest */
+	lit_put(0, 2, 90);	/* v2: its write is the oldest, and completes last */
 	lit_clean(1);
 	lit_step(2);
 	lit_step(2);
@@ -352,7 +351,7 @@ static bool litmus_discard_rewrite(void)
 	return sweep(discard_rewrite, &small);
 }
 
-/* Free, clean, cut, allocate: what was freed stays freed, in each order of cleaning. */
+/* Free, clean, cut, allocate: freed objects stay freed, in each order of cleaning. */
 static void free_clean(void)
 {
 	uint32_t i;
@@ -385,9 +384,9 @@ static bool litmus_free_clean(void)
 }
 
 /*
- * The same, and between the two v1's segment is compacted: its memory holds
- * nothing of v1 any more, and is worth cleaning; its frame on the backup may not
- * be given back before v2 is durable.
+ * As slow_head(), but v1's segment is compacted before it is cleaned.  Then its memory does not
+ * hold v1 any more and it is worth cleaning.  Its frame on the backup must not be freed before v2
+ * is durable.
  */
 static void slow_head_compacted(void)
 {
@@ -412,9 +411,9 @@ static bool litmus_slow_head_compacted(void)
 }
 
 /*
- * Combined cleaning from end to end: segments with dead and living objects and
- * deletes, some compacted, chosen by the daemon, survivors in several segments,
- * writers meanwhile; the digest without them; their frames written again.
+ * A complete pass of combined cleaning: the daemon chooses segments with dead and live objects and
+ * tombstones, some of them compacted; survivors are in several segments, and writers go on.  Then a
+ * digest without the victims, and their frames are used again.
  */
 static void combined(void)
 {
@@ -459,7 +458,7 @@ static bool litmus_combined(void)
 	return sweep(combined, &some);
 }
 
-/* The daemon is killed during a pass, again and again; the kernel's goes on. */
+/* The daemon is killed during a pass, again and again; the pass in the kernel goes on. */
 static void combined_killed(void)
 {
 	uint32_t i;
@@ -490,7 +489,7 @@ static bool litmus_combined_killed(void)
 	return sweep(combined_killed, &small);
 }
 
-/* Frames are given out again with old valid entries in them. */
+/* Frames are used again while they hold old valid entries. */
 static void recycled(void)
 {
 	uint32_t i;
@@ -517,7 +516,7 @@ static bool litmus_recycled(void)
 	return sweep(recycled, &few);
 }
 
-/* SIGKILL with I/O on its way, restarted at once, again and again. */
+/* SIGKILL with I/O in flight, and an immediate restart, again and again. */
 static void killed(void)
 {
 	uint32_t i;
@@ -547,7 +546,7 @@ static bool litmus_killed(void)
 	return sweep(killed, &small);
 }
 
-/* Generations run up to their ceiling, and it is raised. */
+/* Generations reach their ceiling, and the daemon raises it. */
 static void ceiling(void)
 {
 	uint32_t i;
@@ -570,7 +569,7 @@ static bool litmus_ceiling(void)
 	return sweep(ceiling, &small);
 }
 
-/* An object larger than a request: half of it durable is none of it durable. */
+/* An object larger than a request: when only a part is durable, the object is not. */
 static void large(void)
 {
 	uint32_t i;
@@ -594,7 +593,7 @@ static bool litmus_large(void)
 	return sweep(large, &large_segments);
 }
 
-/* Clean shutdown: nothing is torn afterwards, and all is there. */
+/* Clean shutdown: afterwards no segment is torn and all objects are there. */
 static void shut_down(void)
 {
 	lit_settle();
@@ -614,9 +613,9 @@ static bool litmus_shut_down(void)
 }
 
 /*
- * One cold object in each segment, durable; the rest is overwritten for ever,
- * a hundred times what the backup holds.  @chosen: it is the daemon that cleans,
- * and compaction that makes room in memory; else any segments are.
+ * Each segment has one cold object, durable; the others are overwritten again and again, a hundred
+ * times the size of the backup.  @chosen: the daemon chooses the segments to clean, and compaction
+ * makes room in memory; otherwise random segments are cleaned.
  */
 static bool cold(bool chosen)
 {
@@ -671,7 +670,7 @@ static bool litmus_cold_chosen(void)
 	return cold(true);
 }
 
-/* A segment filled to its brim with the smallest objects: the largest directory. */
+/* A segment that is full of objects of the smallest size has the largest directory. */
 static bool litmus_brim(void)
 {
 	struct sim *sim = sim_new(9, &(struct sim_options){ .frames = 10, .size = 0 });
@@ -723,17 +722,17 @@ const struct litmus litmus[] = {
 	{ "an object larger than a request", litmus_large },
 	{ "clean shutdown", litmus_shut_down },
 	{ "a cold object in each segment, a hundred times the capacity written", litmus_cold },
-	{ "the same, cleaned by the daemon's choice", litmus_cold_chosen },
-	{ "a segment filled to its brim with the smallest objects", litmus_brim },
+	{ "a cold object in each segment, the daemon chooses what to clean", litmus_cold_chosen },
+	{ "a segment full of the smallest objects", litmus_brim },
 	{ "crash after each step of a recovery", litmus_recovery_steps },
 	{ "crash after each step of a format", litmus_format_steps },
 	{ "empty store meets full backup", litmus_full_backup },
 	{ "a full digest of several blocks is torn", litmus_torn_full },
-	{ "and once more, after a SIGKILL", litmus_torn_again },
+	{ "a full digest of several blocks is torn after a SIGKILL", litmus_torn_again },
 	{ "a resumed tail is not written shorter", litmus_resumed_tail },
-	{ "acknowledged bytes destroyed, a commit record behind", litmus_lost_record },
-	{ "acknowledged bytes destroyed, the digest knew", litmus_lost_length },
-	{ "acknowledged bytes destroyed, a footer is there", litmus_lost_footer },
+	{ "acknowledged bytes destroyed, a commit record follows", litmus_lost_record },
+	{ "acknowledged bytes destroyed, the digest lists them", litmus_lost_length },
+	{ "acknowledged bytes destroyed, the segment has a footer", litmus_lost_footer },
 	{ "a segment's header destroyed", litmus_lost_header },
 	{ "digests destroyed", litmus_lost_digest },
 	{ "the digest with the ceiling destroyed", litmus_lost_ceiling },

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Named scenarios: each sets up one situation and looks at every way out.
- */
+/* Named scenarios: each sets up one situation and checks every way in which it can end. */
 #ifndef UNIT_LITMUS_H
 #define UNIT_LITMUS_H
 
@@ -14,7 +12,7 @@ extern const struct litmus {
 } litmus[];
 extern const uint32_t nr_litmus;
 
-/* The first that fails, with the rules as they are now; NULL: none does. */
+/* The name of the first scenario that fails with the present rules; NULL: none fails. */
 const char *litmus_fails(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Scenarios: what litmus.c and litmus_recover.c share. */
+/* Scenarios: declarations common to litmus.c, litmus_recover.c and litmus_replicas.c. */
 #ifndef UNIT_LITMUS_PRIVATE_H
 #define UNIT_LITMUS_PRIVATE_H
 

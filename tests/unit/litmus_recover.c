@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Named scenarios about bringing a backup up: crashes inside recovery and
- * formatting, what must not be overwritten, and damage: whatever was
- * acknowledged and is gone must be reported, never taken for a torn tail.
+ * Named scenarios of recovery: crashes during recovery and formatting, backups that must not be
+ * overwritten, and damage.  Recovery must report lost acknowledged bytes, and must never take them
+ * for a torn tail.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void complain(const struct sim *sim, const char *what)
 		printf("# %s: %s %s\n", what, sim->error, sim->last_damage);
 }
 
-/* Recover without a kernel behind it; what @frame of which segment, if asked. */
+/* Recover without a kernel, or only check. @result: out, if not NULL. */
 static int look(struct sim *sim, bool accept_loss, bool check, struct recover_result *result)
 {
 	struct recover_options how = { .accept_loss = accept_loss };
@@ -44,7 +44,7 @@ static int look(struct sim *sim, bool accept_loss, bool check, struct recover_re
 	return ret;
 }
 
-/* Where the frame of a segment lies, and what the digest says of it. */
+/* The offset of the frame of a segment; 0: none. @item: out, if not NULL, from the digest. */
 static uint64_t frame_of(struct sim *sim, uint64_t segment, struct digest_item *item)
 {
 	struct recover *r = recover_new(&sim->env);
@@ -75,7 +75,7 @@ static uint64_t head_segment(const struct sim *sim, uint32_t head)
 
 /* ---- Crashes ------------------------------------------------------------ */
 
-/* Invariant 20: recovery crashes after each of its steps, and is repeated. */
+/* Invariant 20: recovery crashes after each of its steps and is repeated. */
 bool litmus_recovery_steps(void)
 {
 	uint64_t seed, i;
@@ -98,7 +98,7 @@ bool litmus_recovery_steps(void)
 					disk_cut(sim->disk,
 						 random_below(&sim->random, DISK_CUT_KINDS));
 			}
-			/* At once again: what it committed must be durable. */
+			/* Recover again at once: all that recovery wrote must be durable. */
 			if (!ret) {
 				sim_cut(sim, DISK_CUT_DROP);
 				sim->io_left = UINT32_MAX;
@@ -116,11 +116,11 @@ bool litmus_recovery_steps(void)
 
 static struct {
 	struct sim *sim;
-	uint32_t writes;		/* of superblocks until the spoiled one */
+	uint32_t writes;		/* writes of superblock copies up to the spoiled one */
 	int (*write)(void *context, uint64_t offset, const void *data, uint32_t length);
 } spoil;
 
-/* A write that is cut short and spoils its block: superblocks have two slots. */
+/* A crash during the write of a superblock copy spoils the block. */
 static int spoiling_write(void *context, uint64_t offset, const void *data, uint32_t length)
 {
 	int ret = spoil.write(context, offset, data, length);
@@ -137,7 +137,7 @@ bool litmus_format_steps(void)
 	uint32_t step;
 	bool ok = true;
 
-	/* A crash after each step of the first format: blank, or whole. */
+	/* A crash after each step of the first format: the backup is blank or complete. */
 	for (step = 1; step < 12 && ok; step++) {
 		struct sim *sim = sim_new(step, &options);
 
@@ -149,7 +149,7 @@ bool litmus_format_steps(void)
 		ok = sim_start(sim, false);
 		sim_free(sim);
 	}
-	/* Formatted over another store: from its first superblock on it is there. */
+	/* Format over another store: the new store exists from its first superblock copy on. */
 	for (step = 1; step <= 2 && ok; step++) {
 		struct sim *sim = sim_new(step, &options);
 		struct recover_env env = sim->env;
@@ -170,7 +170,7 @@ bool litmus_format_steps(void)
 		recover_free(r);
 		r = recover_new(&sim->env);
 		ret = recover_open(r, &state);
-		/* Before the first: the old store's superblock still stands. */
+		/* If the first copy is spoiled, the old store still has its second one. */
 		if (ret || state != RECOVER_FULL ||
 		    (step > 1 && (recover_super(r)->uuid[0] != sim->geometry.uuid[0] ||
 				  recover_map(r, false))))
@@ -181,7 +181,7 @@ bool litmus_format_steps(void)
 	return ok;
 }
 
-/* Invariant 18. */
+/* Invariant 18: only a blank backup is formatted without force. */
 bool litmus_full_backup(void)
 {
 	struct sim *sim = sim_new(3, &options);
@@ -205,7 +205,7 @@ bool litmus_full_backup(void)
 	core_free(sim->core);
 	sim->core = NULL;
 
-	/* Something else altogether is not blank either. */
+	/* A backup with unknown contents is not blank. */
 	disk_zero(sim->disk, 0);
 	disk_zero(sim->disk, LSMEM_BLOCK);
 	disk_flip(sim->disk, 0, 12345);
@@ -220,7 +220,7 @@ bool litmus_full_backup(void)
 	return ok;
 }
 
-/* A full record of several blocks is torn: the chain it continues still counts. */
+/* A full digest record of several blocks is torn: the chain before it still counts. */
 static bool torn_full_once(uint64_t seed, bool again, bool *torn)
 {
 	static const struct sim_options many = { .frames = 250 };
@@ -262,7 +262,7 @@ static bool torn_full_once(uint64_t seed, bool again, bool *torn)
 	sim->core = core_new(&params, error);
 	core_event(sim->core, &event);
 	sim_issue(sim);
-	/* Header, flush, record; when killed, not the flush of the record. */
+	/* Complete header, flush, record; before a SIGKILL not the flush of the record. */
 	for (i = again ? 3 : random_below(&sim->random, 5); i; i--)
 		if (disk_in_flight(sim->disk))
 			sim_complete(sim, 0);
@@ -280,7 +280,7 @@ static bool torn_full_once(uint64_t seed, bool again, bool *torn)
 		map.at = params.map->at;
 		params.map = &map;
 		sim->core = core_new(&params, error);
-		/* A record at once, before any flush of this core's. */
+		/* A record at once, before the new core has issued a flush. */
 		core_clock(sim->core, RECOVER_GENERATIONS + 1, 0, 0);
 		sim_issue(sim);
 	}
@@ -317,8 +317,8 @@ bool litmus_torn_again(void)
 }
 
 /*
- * Killed after data and footer were durable, before it could say so.  The next
- * daemon is given the bytes again, in pieces; the power goes in between.
+ * The daemon is killed after data and footer were durable, but before it acknowledged them.  The
+ * next daemon gets the bytes again, in pieces; then the power fails.
  */
 bool litmus_resumed_tail(void)
 {
@@ -362,7 +362,7 @@ bool litmus_resumed_tail(void)
 
 /* ---- Damage ------------------------------------------------------------- */
 
-/* A store with one segment of several acknowledged groups; its id. */
+/* Make a store with a segment of several acknowledged groups. @segment: out, its id. */
 static struct sim *damage_begin(uint32_t groups, uint64_t *segment)
 {
 	struct sim *sim = sim_new(11, &middling);
@@ -381,7 +381,7 @@ static struct sim *damage_begin(uint32_t groups, uint64_t *segment)
 	return sim;
 }
 
-/* The power goes, a block is destroyed: that must be told, by the segment's name. */
+/* The power fails, and a block is destroyed: recovery must report the segment by its id. */
 static bool damage_end(struct sim *sim, uint64_t segment, uint64_t block, bool has_item)
 {
 	struct digest_item item = { 0 };
@@ -460,7 +460,7 @@ bool litmus_lost_digest(void)
 		sim_settle(sim);
 	}
 	sim_cut(sim, DISK_CUT_DROP);
-	/* The first of the chain, one in its middle; the last cannot be missed. */
+	/* Destroy the first record, or a middle one.  The loss of the last cannot be found. */
 	for (n = 0; n < 3 && ok; n += 2) {
 		uint8_t *copy = memory_get(LSMEM_BLOCK);
 		struct iovec iov = { .iov_base = copy, .iov_len = LSMEM_BLOCK };
@@ -487,7 +487,7 @@ bool litmus_lost_digest(void)
 	return ok;
 }
 
-/* Generations above the ceiling of what is left of the digests, and that is accepted. */
+/* Entries have generations above the ceiling of the remaining digests; the loss is accepted. */
 bool litmus_lost_ceiling(void)
 {
 	struct recover_result first = { 0 }, second = { 0 };
@@ -520,7 +520,7 @@ bool litmus_lost_ceiling(void)
 	     strstr(sim->last_damage, "newer digests are lost");
 	r = recover_new(&env);
 	ok = ok && !recover_open(r, &state) && !recover_run(r, &accept, &first);
-	/* Nothing that was issued is issued again. */
+	/* No generation that was given out is given out again. */
 	recover_activation(r, &activation);
 	ok = ok && activation.generation_floor > ceiling;
 	recover_free(r);
@@ -531,7 +531,7 @@ bool litmus_lost_ceiling(void)
 	return ok;
 }
 
-/* Every byte of a closed segment that means something is looked at. */
+/* Recovery checks every byte of a closed segment that has a meaning. */
 bool litmus_lost_closed(void)
 {
 	uint32_t bit, entry, n;
@@ -551,7 +551,7 @@ bool litmus_lost_closed(void)
 
 		bit = random_below(&sim->random, 40 * 8);
 		entry = n == 3 || n == 5 ? 0 : 3;
-		/* The first entry is a loser, the fourth wins. */
+		/* The first entry is an old version, the fourth is the newest one. */
 		model_put(sim->model, 0, 1, 50);
 		sim_settle(sim);
 		if (n == 3 || n == 5)
@@ -570,7 +570,7 @@ bool litmus_lost_closed(void)
 		disk_flip(sim->disk, n < 3 ? where + blocks[n].back :
 			  where + bit / 8 / LSMEM_BLOCK * LSMEM_BLOCK,
 			  n < 3 ? bit : bit % (8 * LSMEM_BLOCK));
-		/* A loser's header is what the walk stands on: that is told. */
+		/* Recovery needs the headers of old versions, too, and reports their damage. */
 		if (n >= 5)
 			run_wants = -ENODATA;
 		ok = ok && look(sim, false, true, NULL) == -ENODATA &&
@@ -584,7 +584,7 @@ bool litmus_lost_closed(void)
 	return ok;
 }
 
-/* A copy of the segment as it once was must not pass for a torn tail. */
+/* Recovery must not take an old copy of the segment for a torn tail. */
 bool litmus_stale_frame(void)
 {
 	uint8_t *copy = memory_get(8 * LSMEM_BLOCK);

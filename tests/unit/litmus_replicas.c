@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Named scenarios with several backups: one is lost at each step, digests that only
- * some have, stale ones that come back alone, copies that are cut off or damaged.
- * What a recovery may not know it must refuse; what it accepts must be right.
+ * Named scenarios with several backups: a backup is lost at each step, only some backups have a
+ * digest, stale backups come back alone, copying is interrupted, replicas are damaged.  A recovery
+ * that may miss something must refuse; a result that it accepts must be right.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "litmus_private.h"
 
-#define STEPS		150u	/* more than the story has */
+#define STEPS		150u	/* more completions than story() has */
 #define ALL(sim)	((1u << (sim)->options.backups) - 1)
 
 static const struct sim_options two = { .frames = 12, .backups = 2 };
@@ -24,7 +24,7 @@ static bool complain(const struct sim *sim, const char *what)
 	return false;
 }
 
-/* Bring the store up from some drives; -ENODATA: they are too few, and it says so. */
+/* Bring the store up from some drives. Returns -ENODATA if recovery finds them too few. */
 static int start_from(struct sim *sim, uint32_t drives, bool accept_missing)
 {
 	int ret;
@@ -45,7 +45,7 @@ static int start_from(struct sim *sim, uint32_t drives, bool accept_missing)
 	return sim->error[0] ? -EIO : ret;
 }
 
-/* Core loses one: a request of it fails, if it has any. */
+/* Core loses a backup: one of its requests fails, if it has any. */
 static void lose(struct sim *sim, uint32_t backup)
 {
 	uint32_t n;
@@ -79,7 +79,7 @@ static void story(void)
 	lit_settle();
 }
 
-/* The story up to some completion; what is on its way stays so. */
+/* Run story() for @left completions; then the requests in flight stay in flight. */
 static bool tell(const struct sim_options *options, uint32_t left)
 {
 	run.sim = sim_new(left + 1, options);
@@ -93,7 +93,7 @@ static bool tell(const struct sim_options *options, uint32_t left)
 	return !run.sim->error[0] || complain(run.sim, "story");
 }
 
-/* Go on until nothing is on its way. */
+/* Write a little more, and continue until nothing is in flight. */
 static void go_on(struct sim *sim)
 {
 	run.over = false;
@@ -107,8 +107,8 @@ static void go_on(struct sim *sim)
 }
 
 /*
- * A backup is lost after each completion.  All goes on without it; after a power
- * cut the others have all, and it alone is refused.
+ * A backup is lost after @left completions.  The daemon goes on without it.  After a power cut the
+ * other backups have all, and the lost backup alone is refused.
  */
 static bool lost_once(const struct sim_options *options, uint32_t left, uint32_t backup)
 {
@@ -135,7 +135,7 @@ static bool lost_once(const struct sim_options *options, uint32_t left, uint32_t
 		else if (start_from(sim, ALL(sim) & ~drive, false))
 			sim_fail(sim, "the others are not enough");
 	}
-	/* Beside the others it does no harm. */
+	/* Together with the others it does no harm. */
 	if (ok && !sim->error[0]) {
 		go_on(sim);
 		sim_cut(sim, DISK_CUT_RANDOM);
@@ -160,7 +160,7 @@ bool litmus_lost_backup(void)
 	return true;
 }
 
-/* @backup is lost, @more requests end, all power goes, and @other for good. */
+/* @backup is lost, @more requests complete, the power fails, and @other is gone for good. */
 static bool shrink_once(uint32_t left, uint32_t backup, uint32_t other, uint32_t more)
 {
 	bool ok = tell(&two_of_three, left);
@@ -185,8 +185,8 @@ static bool shrink_once(uint32_t left, uint32_t backup, uint32_t other, uint32_t
 }
 
 /*
- * A backup is lost, and soon after it all power and another: before a digest says
- * so nothing may be acknowledged without the first.
+ * A backup is lost, and soon after it the power and another backup.  Core must not acknowledge
+ * anything without the first backup before a digest says that it is lost.
  */
 bool litmus_shrink(void)
 {
@@ -200,7 +200,7 @@ bool litmus_shrink(void)
 	return true;
 }
 
-/* After each completion the power goes; @judge is told each of three drives in turn. */
+/* The power fails after each completion. Calls @judge for each of three drives. */
 static bool each_drive(const char *name, void (*judge)(uint32_t drive))
 {
 	uint32_t left, drive;
@@ -219,7 +219,7 @@ static bool each_drive(const char *name, void (*judge)(uint32_t drive))
 	return ok;
 }
 
-/* It is gone: the other two are enough. */
+/* @drive is gone: the other two are enough. */
 static void judge_others(uint32_t drive)
 {
 	if (start_from(run.sim, 7 & ~(1u << drive), false))
@@ -231,12 +231,12 @@ bool litmus_quorum(void)
 	return each_drive("quorum", judge_others);
 }
 
-/* It is left alone: it has all, for those who say that it must. */
+/* Only @drive is left: it has all, but only accept_missing allows to use it. */
 static void judge_last(uint32_t drive)
 {
 	if (start_from(run.sim, 1u << drive, false) != -ENODATA)
 		sim_fail(run.sim, "one of three is taken for all");
-	/* One that missed the last digest has what was acked all the same. */
+	/* Even a drive without the last digest has all that was acknowledged. */
 	else if (start_from(run.sim, 1u << drive, true))
 		sim_fail(run.sim, "the last drive is not taken");
 }
@@ -246,7 +246,7 @@ bool litmus_last_drive(void)
 	return each_drive("last drive", judge_last);
 }
 
-/* The newest durable digest, from all drives; NULL: there is none. */
+/* A recovery that has read the newest digest from all drives; NULL: there is none. */
 static struct recover *newest(struct sim *sim)
 {
 	enum recover_state state;
@@ -262,7 +262,7 @@ static struct recover *newest(struct sim *sim)
 	return NULL;
 }
 
-/* Its term. */
+/* The term of the newest digest. */
 static uint64_t newest_term(struct sim *sim)
 {
 	struct recover *r = newest(sim);
@@ -273,8 +273,8 @@ static uint64_t newest_term(struct sim *sim)
 }
 
 /*
- * Starts from some drives, each cut off by the power one request later than the one before,
- * until one drive has a digest of a new term.
+ * Start from some drives, again and again: each start is interrupted by a power cut, one request
+ * later than the one before, until one drive has a digest of a new term.
  */
 static void cut_off_start(struct sim *sim, uint32_t drives)
 {
@@ -292,8 +292,8 @@ static void cut_off_start(struct sim *sim, uint32_t drives)
 }
 
 /*
- * Two recoveries without drive @a of three are cut off when one alone has their digests; one
- * without @b goes on.  If that is the one, what it has never counted.
+ * Two recoveries without drive @a of three are interrupted when only one drive has their digests.
+ * Then a recovery without @b goes on.  If @b is that drive, its digests never counted.
  */
 static bool promise_once(uint32_t a, uint32_t b)
 {
@@ -327,7 +327,7 @@ bool litmus_promise(void)
 	return ok;
 }
 
-/* Replicas of a segment that it lists. */
+/* The number of replicas of a segment that the newest digest lists. */
 static uint32_t listed(struct sim *sim, uint64_t segment)
 {
 	struct recover *r = newest(sim);
@@ -350,7 +350,7 @@ static void read_block(struct sim *sim, struct recover *r, uint32_t place, uint3
 		  LSMEM_BLOCK + at, block, LSMEM_BLOCK);
 }
 
-/* What the digest knows durable of a segment is alike on all replicas that it lists. */
+/* Are the bytes of each segment that the digest lists as durable equal on all its replicas? */
 static bool replicas_agree(struct sim *sim)
 {
 	struct recover *r = newest(sim);
@@ -376,8 +376,8 @@ static bool replicas_agree(struct sim *sim)
 }
 
 /*
- * The power goes during re-replication.  When core says that nothing is short any
- * more, any drive of those that are left has what the other has.
+ * The power fails during re-replication.  If core reports no short segments any more, each of the
+ * two remaining drives has all that the other has.
  */
 static bool copy_all(bool closed)
 {
@@ -389,7 +389,7 @@ static bool copy_all(bool closed)
 	     more += drive ? 0 : more < 60 ? 1 : 11) {
 		ok = tell(&two_of_three, STEPS);
 		if (ok) {
-			/* Closed ones and open ones, or open ones only. */
+			/* Make closed and open segments, or open segments only. */
 			go_on(run.sim);
 			for (left = 0; left < 3 && closed; left++)
 				lit_roll(left);
@@ -400,7 +400,7 @@ static bool copy_all(bool closed)
 			run.young = more & 2;
 			run.over = false;
 			run.left = more;
-			/* Heads and spares that have one replica go by. */
+			/* Use up the heads and spares that have one replica. */
 			for (left = 0; left < 12; left++) {
 				if (closed)
 					lit_roll(left % 3);
@@ -418,7 +418,7 @@ static bool copy_all(bool closed)
 			sim_cut(run.sim, DISK_CUT_DROP);
 			if (!replicas_agree(run.sim))
 				sim_fail(run.sim, "replicas differ");
-			/* The drives are in the order of their indexes at first. */
+			/* Backup 1 is lost: the others are backups 0 and 2. */
 			if (start_from(run.sim, (left & 1 ? 1u << run.sim->drive[0] : 0) |
 				       (left & 4 ? 1u << run.sim->drive[2] : 0), true))
 				sim_fail(run.sim, "segments are missing");
@@ -434,7 +434,7 @@ bool litmus_copy(void)
 	return copy_all(false) && copy_all(true);
 }
 
-/* A bit of each closed or sealed segment turns on one drive; Returns how many were turned. */
+/* Turn a bit of each closed or sealed segment on one drive. Returns their number. */
 static uint32_t rot(struct sim *sim, uint32_t drive, uint32_t where)
 {
 	struct recover *r = newest(sim);
@@ -449,7 +449,7 @@ static uint32_t rot(struct sim *sim, uint32_t drive, uint32_t where)
 		if ((item->state != LSMEM_ITEM_CLOSED && item->state != LSMEM_ITEM_SEALED) ||
 		    !item->length || (slot + sim->rotate) % sim->options.backups != drive)
 			continue;
-		/* Header, first and last entry, directory, footer. */
+		/* @where: header, first entry, last entry, directory, footer */
 		at = where == 0 ? 0 : where == 1 ? LSMEM_BLOCK :
 		     where == 2 ? LSMEM_BLOCK + item->length - 1 :
 		     LSMEM_SEGMENT_BYTES - (5 - where) * LSMEM_BLOCK;
@@ -464,7 +464,7 @@ static uint32_t rot(struct sim *sim, uint32_t drive, uint32_t where)
 	return nr;
 }
 
-/* Nothing is in flight, and copies and digests have come as far as they can. */
+/* Continue until nothing is in flight and all possible copies and digests are done. */
 static void copies_settle(struct sim *sim)
 {
 	uint32_t rounds;
@@ -477,7 +477,7 @@ static void copies_settle(struct sim *sim)
 	lit_settle();
 }
 
-/* A story with several closed segments, all of it durable. */
+/* Run story(), then make several closed segments, all durable. */
 static bool tell_closed(const struct sim_options *options)
 {
 	bool ok = tell(options, STEPS);
@@ -495,8 +495,8 @@ static bool tell_closed(const struct sim_options *options)
 }
 
 /*
- * Three replicas on four backups, or on three: one is lost, another is rotten at @where.  All
- * that is made anew comes from the third, and what was rotten is made anew too.
+ * Three replicas on four backups, or on three: one is lost, another is rotten at @where.  Core
+ * copies from the third replica, and also replaces the rotten replicas.
  */
 static bool copy_rot_once(uint32_t backups, uint32_t lost, uint32_t rotten, uint32_t where)
 {
@@ -528,7 +528,7 @@ static bool copy_rot_once(uint32_t backups, uint32_t lost, uint32_t rotten, uint
 			 (unsigned long long)stats.bad_replicas, named);
 	first = backups == 3 ? sim->drive[lost] : where;
 	sim_cut(sim, DISK_CUT_DROP);
-	/* What was not read for a copy may be rotten still, as nothing was made from it. */
+	/* A rotten replica that was not read for a copy may still be rotten. */
 	for (n = 0; n < backups; n++) {
 		drive = (first + n) % backups;
 		if (drive != sim->drive[rotten] && (backups == 3 || drive != sim->drive[lost]))
@@ -559,8 +559,8 @@ bool litmus_copy_rot(void)
 }
 
 /*
- * Of two replicas one is lost, and the other rotten.  Segments that are whole in memory are
- * made anew from there; what is @compacted there stays as it is, and is named.
+ * Of two replicas one is lost, and the other is rotten.  Core copies segments that are whole in
+ * memory from there.  It cannot copy segments that were @compacted there, and reports them.
  */
 static bool copy_memory_once(uint32_t lost, uint32_t where, bool compacted)
 {
@@ -626,10 +626,10 @@ bool litmus_copy_memory(void)
 }
 
 /*
- * One of two is away while some segments change and others do not, comes back, and is @rotten at
- * @where or not.  What has not changed is kept, but for what is rotten; when the power goes
- * @more requests later, all that was acknowledged is there, and on the one that came back alone
- * once nothing is short.
+ * One of two backups is lost while some segments change and others do not, and comes back, @rotten
+ * at @where or not.  Core keeps the replicas that have not changed, except the rotten ones.  The
+ * power fails @more requests later: then all that was acknowledged is there.  If nothing was short
+ * any more, all is on the backup that came back.
  */
 static bool keep_once(uint32_t lost, uint32_t more, bool rotten, uint32_t where, bool *done)
 {
@@ -687,9 +687,9 @@ bool litmus_keep(void)
 }
 
 /*
- * Two replicas, and no acknowledgement with fewer: a backup of a head's segment is lost,
- * and the daemon killed or not.  Something more of it is acknowledged, since it gets
- * another replica; not before a durable digest lists that.
+ * Two replicas, and no acknowledgement with fewer.  A backup of a head's segment is lost, and the
+ * daemon is killed or not.  The segment gets another replica, and more of its bytes are
+ * acknowledged, but not before a durable digest lists the new replica.
  */
 static bool min_replicas_once(uint32_t left, bool kill)
 {
@@ -701,7 +701,7 @@ static bool min_replicas_once(uint32_t left, bool kill)
 	struct core_stats stats;
 
 	if (ok) {
-		/* Its backups: those on which it lags. */
+		/* The backups that lag have replicas of the segment. */
 		model_put(m, 0, 1, 100 + left);
 		sim_events(run.sim);
 		head = m->heads[1] - 1;
@@ -741,8 +741,8 @@ bool litmus_min_replicas(void)
 }
 
 /*
- * Two replicas, two backups: one is lost after @left requests, and nothing more is
- * acknowledged; it comes back while the daemon runs, and all that waited is.
+ * Two replicas, two backups: one is lost after @left requests, and then nothing is acknowledged.
+ * When it comes back while the daemon runs, all that waited is acknowledged.
  */
 static bool wait_once(uint32_t left)
 {
@@ -791,7 +791,7 @@ bool litmus_wait(void)
 	return true;
 }
 
-/* The next request of one backup ends; false: it has none. */
+/* Complete the next request of one backup. False if it has none. */
 static bool end_one(struct sim *sim, uint32_t backup)
 {
 	uint32_t n;
@@ -806,8 +806,8 @@ static bool end_one(struct sim *sim, uint32_t backup)
 }
 
 /*
- * One of two is lost with requests in flight, and while these are, it is not taken back:
- * what they answer would count for its next life.
+ * One of two backups is lost with requests in flight.  It is not added again before they have
+ * completed: their results would count for its next life.
  */
 bool litmus_add_quiet(void)
 {
@@ -837,7 +837,7 @@ bool litmus_add_quiet(void)
 	return ok;
 }
 
-/* Blocks of one replica are damaged, wherever: the other is read, and it is told. */
+/* Blocks of one replica are damaged: recovery reads the other, and reports the damage. */
 bool litmus_bad_copy(void)
 {
 	uint32_t drive, at, bad = 0;
@@ -849,7 +849,7 @@ bool litmus_bad_copy(void)
 
 			ok = tell(&two, STEPS);
 			sim_cut(run.sim, DISK_CUT_DROP);
-			/* Headers, data and directories in turn. */
+			/* Damage headers, data and directories in turns. */
 			where = run.sim->frames_start + at / 3 % 12 * (uint64_t)LSMEM_SEGMENT_BYTES;
 			where += at % 3 == 2 ? LSMEM_SEGMENT_BYTES - LSMEM_BLOCK :
 				 at % 3 * LSMEM_BLOCK;
@@ -863,7 +863,7 @@ bool litmus_bad_copy(void)
 	return ok && bad;
 }
 
-/* The power goes after each step of a formatting of three. */
+/* The power fails after each step of formatting three backups. */
 bool litmus_format_all(void)
 {
 	uint32_t step, ret = 1;
@@ -884,7 +884,7 @@ bool litmus_format_all(void)
 	return ok;
 }
 
-/* Two replicas, two domains of two backups: one in each, and none is idle. */
+/* Two replicas, two domains of two backups: each domain has one replica; no backup is unused. */
 bool litmus_domains(void)
 {
 	static const struct sim_options pairs = { .frames = 12, .backups = 4, .replicas = 2,
@@ -915,8 +915,8 @@ bool litmus_domains(void)
 }
 
 /*
- * The example of lsmemd.conf(5): two drives in one shelf, a third by itself, each segment on
- * two.  The shelf is lost after @left completions: the third goes on alone, and has all.
+ * The example of lsmemd.conf(5): two drives in one shelf, a third by itself, two replicas.  The
+ * shelf is lost after @left completions.  The third drive goes on alone, and has all.
  */
 static bool domain_lost_once(uint32_t left, bool power)
 {
@@ -940,7 +940,7 @@ static bool domain_lost_once(uint32_t left, bool power)
 		sim_cut(sim, left % DISK_CUT_KINDS);
 		if (start_from(sim, 3, false) != -ENODATA)
 			sim_fail(sim, "the shelf alone is taken for the store");
-		/* With the power, the shelf could have gone on alone. */
+		/* If the power failed too, the shelf could have gone on alone. */
 		else if (power && start_from(sim, 4, false) != -ENODATA)
 			sim_fail(sim, "the third alone is taken for the store");
 		else if (start_from(sim, !power ? 4 : left / 4 % 2 ? 5 : 6, false))
@@ -969,7 +969,7 @@ static const struct sim_options joins[] = {
 
 #define JOINS (sizeof(joins) / sizeof(joins[0]))
 
-/* A story, one is lost, and a power cut.  Returns its drive. */
+/* Run story(), lose a backup, and cut the power. Returns the mask of its drive. */
 static uint32_t leave_behind(const struct sim_options *options, uint32_t backup)
 {
 	uint32_t drive;
@@ -984,8 +984,8 @@ static uint32_t leave_behind(const struct sim_options *options, uint32_t backup)
 }
 
 /*
- * It comes back, @more requests end, and the power goes.  Whatever had become of it, all
- * that are there are enough; and when nothing was short, it alone has all.
+ * The lost backup comes back, @more requests complete, and the power fails.  In any case all drives
+ * together are enough.  If no segment was short, the drive that came back has all.
  */
 static bool join_once(const struct sim_options *options, uint32_t backup, uint32_t more,
 		      bool *done)
@@ -1015,7 +1015,7 @@ static bool join_once(const struct sim_options *options, uint32_t backup, uint32
 		go_on(sim);
 		go_on(sim);
 		sim_cut(sim, DISK_CUT_DROP);
-		/* One of two or three is the operator's word; of two of three it has a part. */
+		/* The drive has all, or, with two replicas on three drives, a part. */
 		if (start_from(sim, options->replicas ? ALL(sim) & ~(drive == 1 ? 2 : 1) : drive,
 			       true))
 			sim_fail(sim, "the one that came back has not all");
@@ -1040,7 +1040,7 @@ bool litmus_join(void)
 	return ok;
 }
 
-/* A recovery that makes one ready again is cut off after each of its requests. */
+/* A recovery that makes a lost backup ready again is interrupted after each of its requests. */
 bool litmus_join_steps(void)
 {
 	uint32_t kind, step;
@@ -1066,7 +1066,7 @@ bool litmus_join_steps(void)
 	return ok;
 }
 
-/* All that is in flight arrives at the hosts that have a memory of their own. */
+/* The hosts that report what they receive have received all that is in flight. */
 static void receive_all(struct sim *sim)
 {
 	uint32_t n;
@@ -1077,8 +1077,8 @@ static void receive_all(struct sim *sim)
 }
 
 /*
- * Each completion is after all that is in flight has been received, and the primary fails
- * after each; those that are left have what was acknowledged, whichever of them are read.
+ * The primary fails after each completion, when all in flight has been received.  The remaining
+ * backups have all that was acknowledged, whichever of them recovery reads.
  */
 bool litmus_received(void)
 {
@@ -1111,8 +1111,8 @@ bool litmus_received(void)
 }
 
 /*
- * All of a write is received, nothing of it is on a drive, and all that can follow has
- * followed: then all power goes.  It is gone, and with it the fact that it was durable.
+ * A write has been received by all backups, but is on no drive; everything that can happen then
+ * has happened.  The power of all hosts fails: the write is lost, and recovery reports no loss.
  */
 bool litmus_memory_only(void)
 {
@@ -1148,7 +1148,7 @@ bool litmus_memory_only(void)
 	return ok;
 }
 
-/* The oldest of those that no memory has, and that are not slow, ends. */
+/* Complete the oldest request that is neither received nor slow (slow_writes()). */
 static void complete_one(struct sim *sim)
 {
 	uint32_t n;
@@ -1163,8 +1163,8 @@ static void complete_one(struct sim *sim)
 }
 
 /*
- * Two long writes of one backup are in flight, neither of @on: all but the first are slow
- * from now on.
+ * Find a backup other than @on with two or more long writes in flight, and make all but the first
+ * of them slow: complete_one() skips requests that are marked as received.
  */
 static bool slow_writes(struct sim *sim, const uint32_t on[2])
 {
@@ -1184,8 +1184,8 @@ static bool slow_writes(struct sim *sim, const uint32_t on[2])
 }
 
 /*
- * One of two replicas of a head's segment is in memory only, and the other is lost.  A
- * third is made: its first data end, and @more requests, then the primary fails.
+ * One of two replicas of a head's segment is in the memory of a host only, and the other is lost.
+ * Core makes a third replica: its first write and @more requests complete, then the primary fails.
  */
 static bool extend_received_once(uint32_t more, bool kill, bool *slow)
 {
@@ -1246,7 +1246,7 @@ bool litmus_extend_received(void)
 	return true;
 }
 
-/* Is a drive one of those that the store is on, or will be on with the next digest? */
+/* Is a drive a member, or joining? */
 static bool is_used(const struct sim *sim, uint32_t drive)
 {
 	uint32_t b;
@@ -1258,7 +1258,7 @@ static bool is_used(const struct sim *sim, uint32_t drive)
 	return false;
 }
 
-/* A power cut, and a start from some drives; -ENODATA: refused. */
+/* Cut the power, and start from some drives. Returns -ENODATA if refused. */
 static int again(struct sim *sim, uint32_t drives, bool accept_missing)
 {
 	if (sim->core)	/* none after a refusal */
@@ -1284,7 +1284,7 @@ static struct sim *split_begin(void)
 	return run.sim;
 }
 
-/* The first is lost, the second goes on; then the first is started alone, as told. */
+/* The first drive is lost, the second goes on; then the store is started from the first alone. */
 static bool split_further(void)
 {
 	struct sim *sim = split_begin();
@@ -1304,7 +1304,7 @@ static bool split_further(void)
 	return ok;
 }
 
-/* Each was recovered without the other. */
+/* Each drive was recovered without the other: a split brain. */
 static bool split_apart(void)
 {
 	struct sim *sim = split_begin();
@@ -1313,7 +1313,7 @@ static bool split_apart(void)
 	uint64_t segment = oracle->segment;
 	bool ok = !again(sim, 1, true);
 
-	/* The second knows of nothing that the first has been given. */
+	/* The second drive has nothing of the first recovery, nor may the oracle. */
 	oracle->era = era;
 	oracle->generation = generation;
 	oracle->segment = segment;
@@ -1326,7 +1326,7 @@ static bool split_apart(void)
 	return ok;
 }
 
-/* The missing one holds nothing that is not known. */
+/* The missing drive holds nothing that the other does not have: it joins again. */
 static bool split_behind(void)
 {
 	struct sim *sim = split_begin();

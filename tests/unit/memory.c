@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Large buffers for the tests: kept and given out again as they were left, so
- * that thousands of lives a second are possible, and so that code that relies on
- * a fresh buffer being zero is found out.
+ * Large buffers for the tests.  A freed buffer is kept, and given out again with its old contents.
+ * This allows thousands of lives a second, and finds code that takes a new buffer to be zero.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A model of the kernel's side, its log and its stream: see model.h. */
+/* A model of the kernel module, the log and the stream: see model.h. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ void model_free(struct model *m)
 	free(m);
 }
 
-/* All memory is gone.  The oracle stays. */
+/* The memory of the host is lost.  The oracle stays. */
 void model_reset(struct model *m)
 {
 	uint32_t i;
@@ -167,7 +167,7 @@ static struct model_segment *model_segment_new(struct model *m, uint64_t id)
 	return seg;
 }
 
-/* Give back the frames behind the first @bytes. */
+/* Give back the seglets behind the first @bytes. */
 void model_shrink(struct model *m, struct model_segment *seg, uint32_t bytes)
 {
 	while (seg->nr_seglets && (uint64_t)(seg->nr_seglets - 1) * LSMEM_SEGLET_BYTES >= bytes)
@@ -266,7 +266,7 @@ static void model_record(struct model *m, struct model_segment *seg)
 	model_put_entry(m, seg, LSMEM_TYPE_COMMIT, seg->acked, m->clock, 0, NULL, 0, true, &entry);
 }
 
-/* Close a head's segment and take a listed spare; false when there is none. */
+/* Close the segment of a head and take a listed spare. False if there is none. */
 bool model_roll(struct model *m, uint32_t head)
 {
 	struct model_segment *old = m->heads[head] ? &m->segments[m->heads[head] - 1] : NULL;
@@ -284,7 +284,7 @@ bool model_roll(struct model *m, uint32_t head)
 		if (!seg || s->id < seg->id)
 			seg = s;
 	}
-	/* The last is the cleaner's, which makes room. */
+	/* The last spare is for the cleaner, which makes room. */
 	if (!seg || (head && spares < 2))
 		return false;
 	if (old) {
@@ -329,7 +329,7 @@ void model_whole(struct model *m, uint32_t segment, uint32_t entry)
 	model_advance(&m->segments[segment]);
 }
 
-/* A refused append becomes padding before the prefix passes it (invariant 7). */
+/* A refused append becomes padding before the committed prefix passes it (invariant 7). */
 void model_pad(struct model *m, uint32_t segment, uint32_t entry)
 {
 	struct model_segment *seg = &m->segments[segment];
@@ -371,7 +371,7 @@ static uint32_t model_emit_segment(struct model *m, struct model_segment *seg,
 	if (seg->emitted < seg->committed) {
 		uint32_t to = seg->committed;
 
-		/* After a restart in pieces, as whole entries. */
+		/* After a restart the module gives ranges in pieces of whole entries. */
 		if (m->pieces || random_chance(m->random, 20)) {
 			uint32_t n = random_below(m->random, seg->nr_whole);
 
@@ -431,7 +431,7 @@ static uint32_t model_emit_resume(struct model *m, struct lsmem_event *e)
 	struct model_segment *seg = NULL;
 	uint32_t i, n, v;
 
-	/* Oldest first: the one with the next id. */
+	/* Oldest first: find the segment with the next id. */
 	for (i = 0; i < MODEL_SEGMENTS; i++) {
 		struct model_segment *s = &m->segments[i];
 
@@ -476,7 +476,7 @@ static void model_resumed(struct model *m)
 		m->retires[i].emitted = false;
 }
 
-/* A new daemon has attached to a store that lives on. */
+/* A new daemon attaches to a store that has stayed up. */
 void model_attach(struct model *m)
 {
 	m->resuming = 1;

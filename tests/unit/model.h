@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A model of the kernel's side: heads, handle words, versions, spares, tombstones,
- * the cleaner, the replication stream; real entry bytes in a memory of
- * frames.  Small, single-threaded, and as faithful as the daemon can tell.
- * With it, the oracle: what may be found after a crash.
+ * A model of the kernel module: heads, handle words, versions, spares, tombstones, the cleaner and
+ * the replication stream, with real entry bytes in seglets.  It is small and single-threaded; the
+ * daemon cannot tell it from the module.  The oracle decides which states may be found after a
+ * crash.
  *
  *	model.c		memory, segments, appends, the stream and its acknowledgements
  *	model_object.c	objects
  *	model_clean.c	compaction, passes of combined cleaning
- *	oracle.c	which states are right
+ *	oracle.c	the states that are right
  */
 #ifndef UNIT_MODEL_H
 #define UNIT_MODEL_H
@@ -23,15 +23,15 @@
 #include "../common/random.h"
 #include "base/rule.h"
 
-#define MODEL_HEADS		3u	/* 0 is the cleaner's */
+#define MODEL_HEADS		3u	/* head 0 is the cleaner's */
 #define MODEL_HANDLES		10u
 #define MODEL_SEGMENTS		64u
 #define MODEL_SEGLETS		160u
 #define MODEL_SPARES		3u
 #define MODEL_RETIRES		4u
 #define MODEL_VICTIMS		6u
-#define MODEL_SURVIVORS		600u	/* entries looked at in a pass */
-#define MODEL_PENDING		24u	/* appends not committed, all heads */
+#define MODEL_SURVIVORS		600u	/* entries of the victims of a pass */
+#define MODEL_PENDING		24u	/* appends under way, of all heads */
 
 enum model_life {
 	MODEL_FREE,
@@ -43,10 +43,10 @@ enum model_life {
 };
 
 /**
- * struct model_entry - an entry in a segment's memory
- * @at: memory offset, @home: home offset (they differ where loaded or compacted)
- * @of: a tombstone's: segment that held its object, 0: not known
- * @whole: may be passed by the committed prefix
+ * struct model_entry - an entry in the memory of a segment
+ * @at: memory offset, @home: home offset; they differ if the entry was loaded or compacted
+ * @of: for a tombstone: the segment that held the object, 0: not known
+ * @whole: the committed prefix may pass the entry
  */
 struct model_entry {
 	uint64_t key, version, of;
@@ -60,7 +60,7 @@ struct model_segment {
 	enum model_life life;
 	bool survivor, final, loaded;
 	bool open_emitted, open_acked, close_emitted, close_acked;
-	uint32_t limit;			/* rolls early: keeps the model small */
+	uint32_t limit;			/* bytes, then the head rolls: keeps the model small */
 	uint32_t reserved, committed, emitted, acked, home, listed;
 	uint32_t nr_seglets, seglets[LSMEM_SEGLETS];
 	struct model_entry *entries;
@@ -76,7 +76,7 @@ struct model_handle {
 
 /**
  * struct model_retire - segments whose survivors are written
- * @emitted: to the daemon of now; @given: to any
+ * @emitted: events given to the present daemon; @given: events given to any daemon
  */
 struct model_retire {
 	uint32_t nr;
@@ -87,16 +87,16 @@ struct model_retire {
 	uint32_t offset[MODEL_SEGMENTS];
 };
 
-/* An entry of a victim. */
+/* An entry of a victim */
 struct model_survivor {
 	uint64_t version;
 	uint32_t segment, entry;
 };
 
 /**
- * struct model_pass - a pass of combined cleaning, while it goes on
+ * struct model_pass - a pass of combined cleaning that is under way
  * @retire: its victims
- * @order: their entries, oldest first; those from @next on are to be looked at
+ * @order: their entries, oldest first; the pass has still to handle those from @next on
  */
 struct model_pass {
 	bool under_way;
@@ -105,7 +105,7 @@ struct model_pass {
 	uint32_t nr, next;
 };
 
-/* An append between its stamp and its commit. */
+/* An append between its stamp and its commit */
 struct model_pending {
 	uint32_t segment, entry, index;
 	uint64_t expected;		/* version that the exchange wants */
@@ -117,8 +117,8 @@ struct model_pending {
 
 /**
  * struct oracle_op - an operation that was applied
- * @segment, @end: durable when this much of that segment is
- * @received: it was acknowledged as durable or in memory of the backups
+ * @segment, @end: the operation is durable when @end bytes of @segment are
+ * @received: acknowledged as durable or as received in the memory of the backups
  */
 struct oracle_op {
 	uint64_t key, version, segment;
@@ -127,10 +127,10 @@ struct oracle_op {
 };
 
 /**
- * struct oracle - what may be found
- * @base: by index: what the last recovery found: 0 or handle, version, length
- * @ops: since, in the order of their exchanges
- * @alone: the primary has failed, and no backup with it: what was received is there too
+ * struct oracle - the states that recovery may find
+ * @base: by index, what the last recovery found: key 0 (no object), or handle, version, length
+ * @ops: operations since then, in the order of their exchanges
+ * @alone: the primary has failed, but no backup: received operations must be found too
  */
 struct oracle {
 	struct {
@@ -152,7 +152,7 @@ struct model {
 	struct lsmem_seglet table[MODEL_SEGLETS];
 	uint32_t free[MODEL_SEGLETS], nr_free;
 	struct model_segment segments[MODEL_SEGMENTS];
-	uint32_t most_segments;		/* what the backup holds */
+	uint32_t most_segments;		/* that the backup can hold */
 	uint32_t heads[MODEL_HEADS];	/* segment + 1 */
 	struct model_handle handles[MODEL_HANDLES];
 	struct model_pending pending[MODEL_PENDING];
@@ -162,9 +162,9 @@ struct model {
 	struct model_pass pass;
 	uint32_t era, generation_floor, generation_ceiling, generation_wanted;
 	uint64_t clock, next_segment;
-	uint32_t resuming;		/* RESUME events to be given, + 1 */
+	uint32_t resuming;		/* 0 or the least id of the next RESUME event */
 	bool pieces;			/* ranges are always given in pieces */
-	uint32_t size;			/* of segments: 0 small .. 2 large */
+	uint32_t size;			/* of objects and segments: 0 small .. 2 large */
 	struct oracle oracle;
 	char error[256];
 	/* counters */
@@ -203,7 +203,7 @@ void model_operate(struct model *m);
 void model_finish(struct model *m, uint32_t n);
 bool model_put(struct model *m, uint32_t index, uint32_t head, uint32_t length);
 bool model_delete(struct model *m, uint32_t index, uint32_t head);
-/* Two writers replace one object at once; @first has its exchange first. */
+/* Two writers replace one object at the same time; writer @first exchanges first. */
 void model_race(struct model *m, uint32_t index, uint32_t first);
 
 /* model_clean.c */
@@ -222,7 +222,7 @@ void oracle_received(struct model *m, uint64_t segment, uint32_t to);
 void oracle_begin(struct model *m);
 void oracle_found(struct model *m, uint64_t key, uint64_t version, uint32_t length);
 void oracle_check(struct model *m);
-/* What a key was last acknowledged to be; for tests that look at one. */
+/* Are all operations acknowledged as durable? */
 bool oracle_all_acked(const struct model *m);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A model of the kernel's side, compaction and combined cleaning: see model.h.
+ * A model of the kernel module, compaction and combined cleaning: see model.h.
  *
- * A compaction is done at once: it is not told.  A pass goes on for as long as
- * it likes, between operations of writers and events of the stream.
+ * A compaction is one step, because the daemon does not see it.  A pass goes on between operations
+ * of writers and events of the stream.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@ static bool model_in(const struct model_retire *retire, uint64_t id)
 }
 
 /*
- * Invariant 13: a tombstone may go when nothing that is or may be listed,
- * but for the segments that go with it, can hold an older copy.
+ * Invariant 13: a pass may drop a tombstone if no segment that is or may be listed, except the
+ * victims of this pass, can hold an older copy.
  */
 static bool model_droppable(const struct model *m, const struct model_retire *retire,
 			    const struct model_segment *seg, const struct model_entry *e)
@@ -51,7 +51,7 @@ static bool model_droppable(const struct model *m, const struct model_retire *re
 	return true;
 }
 
-/* Does entry @n of @seg count, when the segments of @retire go? */
+/* Is entry @n of @seg live, when the segments of @retire are freed? */
 static bool model_counts(const struct model *m, const struct model_retire *retire,
 			 const struct model_segment *seg, uint32_t n)
 {
@@ -68,10 +68,10 @@ static bool model_counts(const struct model *m, const struct model_retire *retir
 /**
  * model_compact - compact a segment in memory
  * @m: model
- * @slot: of the segment; nothing is done when it may not be
+ * @slot: segment index; if the segment may not be compacted, nothing happens
  *
- * The entries that count move together; header bytes, home offsets and what is on
- * the backup stay.
+ * Moves the live entries together.  Their headers, their home offsets and the bytes on the backup
+ * do not change.
  */
 void model_compact(struct model *m, uint32_t slot)
 {
@@ -81,7 +81,7 @@ void model_compact(struct model *m, uint32_t slot)
 	uint32_t at = 0, kept = 0, n;
 	uint8_t *copy;
 
-	/* Invariant 11: the writer of the backup reads this memory until then. */
+	/* Invariant 11: the daemon reads this memory until it has acknowledged the close. */
 	if (seg->life != MODEL_CLOSED || (early && RULE(K_COMPACT_CLOSED)))
 		return;
 	copy = malloc(LSMEM_ENTRY_BYTES + LSMEM_OBJECT_MAX);
@@ -93,7 +93,7 @@ void model_compact(struct model *m, uint32_t slot)
 			m->tombstones_dropped += e.type == LSMEM_TYPE_TOMBSTONE;
 			continue;
 		}
-		/* Downwards, entry by entry: never over what is yet to be moved. */
+		/* Entries move downwards, lowest first, so none is overwritten before it moves. */
 		model_copy(m, seg, e.at, copy, size);
 		e.at = at;
 		at += size;
@@ -125,10 +125,10 @@ static int model_older(const void *a, const void *b)
 }
 
 /**
- * model_pass_begin - LSMEM_REPL_CLEAN
+ * model_pass_begin - begin a pass, as for LSMEM_REPL_CLEAN
  * @m: model
- * @ids, @nr: of segments, in the order wanted
- * Return: false when no pass begins.
+ * @ids, @nr: the segments to clean, in this order
+ * Return: false if no pass begins.
  */
 bool model_pass_begin(struct model *m, const uint64_t *ids, uint32_t nr)
 {
@@ -162,7 +162,7 @@ bool model_pass_begin(struct model *m, const uint64_t *ids, uint32_t nr)
 	return pass->under_way;
 }
 
-/* One entry of a victim: to a survivor if it counts; false: no room for it. */
+/* Move one entry of a victim to a survivor, if it is live. False if there is no room. */
 static bool model_relocate(struct model *m, struct model_segment *seg, uint32_t n)
 {
 	static uint8_t payload[LSMEM_OBJECT_MAX];
@@ -188,14 +188,14 @@ static bool model_relocate(struct model *m, struct model_segment *seg, uint32_t 
 	return true;
 }
 
-/* The pass is complete: its victims are to be retired. */
+/* The pass is complete: retire its victims. */
 static void model_pass_end(struct model *m)
 {
 	struct model_retire *retire = &m->retires[m->nr_retires++];
 	uint32_t i;
 
 	*retire = m->pass.retire;
-	/* Invariant 9: the vector of all heads at the time of cleaning. */
+	/* Invariant 9: the victims wait for all bytes that are reserved now, in all segments. */
 	for (i = 0; i < MODEL_SEGMENTS; i++) {
 		if (!m->segments[i].life || model_in(retire, m->segments[i].id))
 			continue;
@@ -208,9 +208,9 @@ static void model_pass_end(struct model *m)
 }
 
 /**
- * model_pass_step - the pass goes on
+ * model_pass_step - continue a pass
  * @m: model
- * @nr: entries to look at; where there is no room, it waits
+ * @nr: number of entries to handle at most; the pass waits if there is no room
  */
 void model_pass_step(struct model *m, uint32_t nr)
 {
@@ -225,11 +225,11 @@ void model_pass_step(struct model *m, uint32_t nr)
 }
 
 /**
- * model_clean - a pass at once, over any segments
+ * model_clean - make a complete pass over random segments
  * @m: model
- * @victims: segments wanted
+ * @victims: number of segments
  *
- * Without room for all survivors it is given up: what has moved has moved.
+ * If there is no room for all survivors, the pass ends early; moved entries stay moved.
  */
 void model_clean(struct model *m, uint32_t victims)
 {
@@ -256,15 +256,15 @@ void model_clean(struct model *m, uint32_t victims)
 			m->segments[i].life = MODEL_CLOSED;
 }
 
-/* ---- What the daemon sees ---------------------------------------------- */
+/* ---- The window for the daemon ----------------------------------------- */
 
 /**
- * model_window - the window of segments
+ * model_window - fill the window of segments
  * @m: model
  * @want, @table: out
  *
- * Segments of the model end early: in the table they are drawn up to their full
- * size, or all would look empty.
+ * Segments of the model are small.  In the table their numbers are scaled up to the full size;
+ * otherwise all would look empty.
  */
 void model_window(const struct model *m, struct lsmem_cleaning *want,
 		  struct lsmem_segment_stat table[MODEL_SEGMENTS])

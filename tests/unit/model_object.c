@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A model of the kernel's side, objects: see model.h. */
+/* A model of the kernel module, objects: see model.h. */
 #include <string.h>
 
 #include "model.h"
@@ -11,7 +11,7 @@ static uint64_t model_version(const struct model *m, uint64_t old)
 	return version > old ? version : old + 1;
 }
 
-/* Begin: reserve, copy, stamp.  The entry is not committed. */
+/* Begin an append: reserve, copy, stamp.  The entry is not committed. */
 static bool model_begin(struct model *m, uint32_t index, uint32_t head, uint32_t length,
 			bool free)
 {
@@ -40,7 +40,7 @@ static bool model_begin(struct model *m, uint32_t index, uint32_t head, uint32_t
 			m->generation_wanted = p->generation + 100;
 			return false;
 		}
-		/* Whatever comes of it, this generation is not issued again. */
+		/* Even if the append fails, this generation is not given out again. */
 		h->generation = p->generation;
 		if (p->generation > m->oracle.generation)
 			m->oracle.generation = p->generation;
@@ -60,7 +60,7 @@ static bool model_begin(struct model *m, uint32_t index, uint32_t head, uint32_t
 }
 
 /**
- * model_finish - the exchange: an append takes effect, or has lost
+ * model_finish - exchange the word: the append takes effect or loses
  * @m: model
  * @n: number of the pending append
  */
@@ -81,7 +81,7 @@ void model_finish(struct model *m, uint32_t n)
 		/* Invariant 6: the order of exchanges is the order of versions. */
 		wins = h->live && h->generation == p.generation &&
 		       (h->version == p.expected || !RULE(K_VERSION_ORDER));
-	/* An object that has moved since: its delete would bear too low a barrier. */
+	/* If the object has moved since, the barrier of the tombstone is too low. */
 	if (wins && p.free) {
 		struct lsmem_tombstone record;
 
@@ -113,7 +113,7 @@ static uint32_t model_length(struct model *m)
 
 	if (kind < 60)
 		return 1 + random_below(m->random, 200);
-	if (kind < 75)		/* ends and begins where others do */
+	if (kind < 75)		/* many entries have the same size and boundaries */
 		return 64;
 	if (kind < 95 || !m->size)
 		return 1 + random_below(m->random, 1500);
@@ -151,7 +151,7 @@ void model_race(struct model *m, uint32_t index, uint32_t first)
 	model_finish(m, n);
 }
 
-/* Some operation by some writer; or one that was begun is finished. */
+/* Begin a random operation of a random writer, or finish one. */
 void model_operate(struct model *m)
 {
 	uint32_t index = random_below(m->random, MODEL_HANDLES);

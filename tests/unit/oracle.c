@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The oracle: after a crash each index must be in the state of its last
- * acknowledged operation or of a later one that was applied.  Nothing older,
- * nothing that was refused, nothing freed and acknowledged so.  What was acknowledged
- * because backups have received it counts when none of them has failed.
+ * The oracle.  After a crash each index must be in the state of its last acknowledged operation or
+ * of a later one that was applied.  An older state is wrong, and so is that of an operation that
+ * was refused, or an object whose free was acknowledged.  Operations that were acknowledged because
+ * backups had received them must be found if none of these backups has failed.
  *
- * Operations of all generations of an index stand in one list, in the order of
- * their exchanges: a newer generation begins after the older one was freed.
+ * Operations of all generations of an index are in one list, in the order of their exchanges: a
+ * newer generation begins after the older one was freed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,7 @@ bool oracle_all_acked(const struct model *m)
 	return true;
 }
 
-/* A recovery begins; what an earlier attempt found is forgotten. */
+/* A recovery begins: forget the results of an earlier attempt. */
 void oracle_begin(struct model *m)
 {
 	memset(m->oracle.found, 0, sizeof(m->oracle.found));
@@ -98,7 +98,7 @@ static bool oracle_is(const struct model *m, uint32_t index, const struct oracle
 	       m->oracle.found[index].length == op->length;
 }
 
-/* A recovery is complete: was it right?  What it found is the truth from now. */
+/* A recovery is complete: check its result, which becomes the base for the next one. */
 void oracle_check(struct model *m)
 {
 	struct oracle *o = &m->oracle;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The daemon, the kernel's model and the disk together: see sim.h. */
+/* The daemon, the model of the kernel and the disk together: see sim.h. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "sim.h"
 
-#define SIM_HALF	(3 * LSMEM_BLOCK)	/* small: halves of the digest log alternate */
+#define SIM_HALF	(3 * LSMEM_BLOCK)	/* small: the halves of the digest log alternate */
 
 void sim_fail(struct sim *sim, const char *format, ...)
 {
@@ -28,9 +28,9 @@ static bool sim_failed(struct sim *sim)
 	return sim->error[0];
 }
 
-/* ---- What recovery needs ----------------------------------------------- */
+/* ---- The environment of recovery --------------------------------------- */
 
-/* Where an address lies on the disk. */
+/* The offset of an address on the disk. */
 static uint64_t sim_where(const struct sim *sim, uint64_t address)
 {
 	uint32_t drive = (recover_address_slot(address) + sim->rotate) % sim->options.backups;
@@ -66,7 +66,7 @@ static int sim_read(void *context, uint64_t offset, void *data, uint32_t length)
 	return 0;
 }
 
-/* Until it is read, what is there must not be looked at. */
+/* Recovery must not use the buffer before it reads it: overwrite it. */
 static void sim_ahead(void *context, uint64_t offset, void *data, uint32_t length)
 {
 	struct sim *sim = context;
@@ -88,7 +88,7 @@ static int sim_write(void *context, uint64_t offset, const void *data, uint32_t 
 	if (!sim->io_left)
 		return -ECANCELED;
 	request = disk_write(sim->disk, sim_where(sim, offset), &iov, 1);
-	/* The crash may come while it is on its way. */
+	/* The crash may come while the write is in flight. */
 	if (!sim_io(sim) || !sim->io_left) {
 		disk_cut(sim->disk, random_below(&sim->random, DISK_CUT_KINDS));
 		return -ECANCELED;
@@ -107,7 +107,7 @@ static int sim_flush(void *context, uint32_t slot)
 	return 0;
 }
 
-/* As late as may be: at the next load, or when all is to be loaded. */
+/* Load as late as possible: at the next load, or when recovery waits for all loads. */
 static int sim_loaded(void *context)
 {
 	struct sim *sim = context;
@@ -257,7 +257,7 @@ static uint64_t sim_drive_bytes(const struct sim *sim, uint32_t drive)
 	return sim->span - (uint64_t)drive * sim->options.smaller * LSMEM_SEGMENT_BYTES;
 }
 
-/* The drives that are there, in slots that begin anywhere. */
+/* Give recovery the drives in @there, in an order that begins with any of them. */
 static void sim_plug(struct sim *sim)
 {
 	uint32_t slot, drive;
@@ -273,7 +273,7 @@ static void sim_plug(struct sim *sim)
 	}
 }
 
-/* One attempt to bring the store up from the backup; -ECANCELED: it crashed. */
+/* Try once to bring the store up from the backups. Returns -ECANCELED if that crashed. */
 int sim_attempt(struct sim *sim)
 {
 	struct recover *r;
@@ -315,7 +315,7 @@ int sim_attempt(struct sim *sim)
 	return ret;
 }
 
-/* Any of them may not be there. */
+/* Choose the drives that recovery gets. */
 static void sim_pick_drives(struct sim *sim)
 {
 	sim->there = random_chance(&sim->random, 50) ? (1u << sim->options.backups) - 1 :
@@ -335,7 +335,7 @@ bool sim_start(struct sim *sim, bool crash)
 		sim->nr_damage = 0;
 		sim->last_damage[0] = '\0';
 		ret = sim_attempt(sim);
-		/* Too few drives, and it says so: it is given all. */
+		/* Recovery refuses too few drives: give it all. */
 		if (sim->there != all &&
 		    ((ret == -ENODATA && (strstr(sim->last_damage, "can tell") ||
 					  strstr(sim->last_damage, "not there"))) ||
@@ -357,7 +357,7 @@ bool sim_start(struct sim *sim, bool crash)
 	return !sim_failed(sim);
 }
 
-/* A daemon was killed: the next one finds the store alive. */
+/* After a daemon was killed, start another one: the store is still up. */
 static bool sim_resume(struct sim *sim)
 {
 	struct recover *r;
@@ -458,7 +458,7 @@ static bool sim_memory(const struct sim *sim, uint32_t backup)
 	return sim->options.memory >> sim->drive[backup] & 1u;
 }
 
-/* Writes of the same blocks land in the order in which they are received. */
+/* A host applies writes of the same blocks in the order in which it receives them. */
 void sim_receive(struct sim *sim, uint32_t n)
 {
 	uint32_t request = disk_nth(sim->disk, n);
@@ -509,7 +509,7 @@ static uint32_t sim_backups(const struct sim *sim, enum core_backup_state state)
 	return nr;
 }
 
-/* Do digests still count without a member?  Those that leave are members until one does. */
+/* Do digests still count without @backup?  A leaving backup is a member until one does. */
 static bool sim_may_lose(const struct sim *sim, const struct core_stats *stats, uint32_t backup)
 {
 	struct digest_map map = { .mask = 0 };
@@ -528,7 +528,7 @@ static bool sim_may_lose(const struct sim *sim, const struct core_stats *stats, 
 	return digest_counts(&map, left);
 }
 
-/* Failure domains without a backup. */
+/* The number of failure domains of members without backup @without. */
 static uint32_t sim_domains(const struct sim *sim, uint32_t without)
 {
 	uint32_t domains = 0, b;
@@ -549,7 +549,7 @@ bool sim_lose(struct sim *sim)
 		return false;
 	n = random_below(&sim->random, disk_in_flight(sim->disk));
 	b = sim->requests[disk_nth(sim->disk, n)].backup;
-	/* With one failure domain left, a segment has one replica, and that may be on @b. */
+	/* With one failure domain each segment has one replica, possibly on @b. */
 	if (sim_domains(sim, sim->options.backups) < 2)
 		return false;
 	if (all.backup[b].state != CORE_BACKUP_MEMBER || !sim_may_lose(sim, &all, b) ||
@@ -566,7 +566,7 @@ bool sim_lose(struct sim *sim)
 	return true;
 }
 
-/* Which drive is not used, and what it is to be called. */
+/* Find a drive that is not used, and a free index for it. False if there is none. */
 static bool sim_spare(struct sim *sim, uint32_t *drive, uint32_t *index)
 {
 	uint32_t used = 0, b;
@@ -648,7 +648,7 @@ void sim_step(struct sim *sim)
 	if (sim->options.join && random_chance(r, 2)) {
 		if (random_chance(r, 20))
 			sim->io_left = 1 + random_below(r, 10);
-		/* A new drive, now and then. */
+		/* One in four is a new drive. */
 		if (sim_add(sim, !random_below(&sim->random, 4)))
 			return;
 		sim->io_left = UINT32_MAX;
@@ -728,7 +728,7 @@ static void sim_count(struct sim *sim)
 	sim->kept += stats.kept;
 }
 
-/* The power goes. */
+/* The power fails. */
 void sim_cut(struct sim *sim, enum disk_cut kind)
 {
 	disk_cut(sim->disk, kind);
@@ -760,7 +760,7 @@ void sim_cut_alone(struct sim *sim, enum disk_cut kind)
 	sim_cut(sim, kind);
 }
 
-/* The daemon goes; what it had in flight lands, and a new one comes. */
+/* The daemon is killed: its requests in flight complete, and a new daemon starts. */
 void sim_kill(struct sim *sim)
 {
 	disk_land(sim->disk);
@@ -770,7 +770,7 @@ void sim_kill(struct sim *sim)
 	sim_resume(sim);
 }
 
-/* A flush fails: the device has lost what it should have kept. */
+/* A flush fails: the device loses writes. */
 static void sim_fault(struct sim *sim)
 {
 	uint32_t i, n;
@@ -787,7 +787,7 @@ static void sim_fault(struct sim *sim)
 			sim->memory_lost = true;
 			if (core_state(sim->core) == CORE_FAILED)
 				return;
-			/* Rule 3 switched off: it goes on, and we see where to. */
+			/* With this rule switched off core goes on: run it for a while. */
 			for (i = 0; i < 60 && !sim_failed(sim); i++) {
 				sim_issue(sim);
 				sim_step(sim);
@@ -818,7 +818,7 @@ bool sim_life(struct sim *sim, uint32_t crashes)
 		if (!sim->cut && random_chance(r, 10))
 			sim_settle(sim);
 		if (!sim->cut && random_chance(r, sim->options.kills)) {
-			/* With too few it waits. */
+			/* With too few backups a shutdown waits. */
 			if (random_chance(r, 30) &&
 			    sim_backups(sim, CORE_BACKUP_MEMBER) >= sim->options.min_replicas)
 				sim_shutdown(sim);

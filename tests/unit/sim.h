@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The daemon's core and recovery, the model of the kernel and the simulated
- * disk, run together by a scheduler that picks at random what happens next:
- * nothing else is random, so a seed repeats a run.
+ * A simulation: the daemon's core and recovery, the model of the kernel and the simulated disk.
+ * A scheduler chooses at random what happens next.  All random numbers come from one seed, so a
+ * seed repeats a run.
  */
 #ifndef UNIT_SIM_H
 #define UNIT_SIM_H
@@ -16,14 +16,15 @@
 #define SIM_EVENTS	128u
 
 /**
- * struct sim_options - what a run is like
- * @frames: of the backup; @extra: segments that the kernel has beyond that
- * @size: of segments, see struct model
+ * struct sim_options - options of a run
+ * @frames: of a backup; @extra: segments that the kernel has more than the backup
+ * @size: of objects and segments, see struct model
+ * @steps: between two crashes, at most (sometimes five times as many more)
  * @kills: percent of ends that are SIGKILLs of the daemon, not power cuts
  * @faults: percent of ends that begin with a failed flush
- * @damage: percent of power cuts that also destroy something acknowledged
+ * @damage: percent of power cuts that also destroy acknowledged bytes
  * @backups: 0: one; @replicas, @min_replicas: as in struct core_params
- * @memory: drives of hosts that tell what they have received
+ * @memory: mask of drives whose hosts report what they have received
  * @smaller: frames by which each backup is smaller than the one before
  */
 struct sim_options {
@@ -37,15 +38,15 @@ struct sim_options {
 	uint32_t backups, replicas, min_replicas;
 	uint32_t memory;
 	uint32_t smaller;
-	bool pairs;			/* two backups each are in one domain */
-	bool join;			/* those that were left behind join again, any time */
+	bool pairs;			/* each failure domain has two backups */
+	bool join;			/* lost backups come back, at any time */
 };
 
 struct sim_request {
 	bool used;
-	uint32_t id;			/* core's */
+	uint32_t id;			/* of core */
 	bool flush, received;
-	uint32_t backup;		/* core's */
+	uint32_t backup;		/* index of core */
 	uint64_t offset;		/* of a read, on the disk */
 	uint32_t length;
 	struct iovec into;
@@ -53,8 +54,8 @@ struct sim_request {
 
 /**
  * struct sim - a run
- * @error: what went wrong, "" if nothing
- * @crashes: power cuts, in recovery too; @kills: of the daemon
+ * @error: the first error, or ""
+ * @crashes: power cuts, also during recovery; @kills: SIGKILLs of the daemon
  */
 struct sim {
 	uint64_t random;
@@ -66,19 +67,19 @@ struct sim {
 	struct lsmem_candidate candidates[MODEL_SEGMENTS];
 	struct recover_geometry geometry;
 	struct recover_env env;
-	uint64_t span;			/* of a drive on the disk */
-	uint32_t rotate;		/* drive of slot 0 */
-	uint32_t there;			/* drives that a recovery is given */
+	uint64_t span;			/* bytes of a drive on the disk */
+	uint32_t rotate;		/* drive that recovery knows as its backup 0 */
+	uint32_t there;			/* mask of the drives that a recovery gets */
 	uint32_t drive[LSMEM_BACKUPS];	/* by core's index */
 	struct sim_request requests[512];
-	void *ahead[RECOVER_AHEAD];	/* begun to be read there, in this order */
+	void *ahead[RECOVER_AHEAD];	/* buffers of reads ahead, in their order */
 	uint32_t nr_ahead;
-	uint32_t io_left;		/* recovery's requests before the next crash */
+	uint32_t io_left;		/* requests of recovery before the next crash */
 	bool draining;
-	bool cut;			/* the power has gone, and sim_cut() is to follow */
-	bool accept_missing;		/* by recovery */
+	bool cut;			/* the power has failed; sim_cut() must follow */
+	bool accept_missing;		/* option of recovery */
 	uint64_t frames_start;		/* of the first drive */
-	struct {			/* what env.load was given last */
+	struct {			/* last arguments of env.load */
 		uint64_t segment;
 		uint32_t generation, sealed, length;
 		const void *data;
@@ -89,46 +90,46 @@ struct sim {
 	char error[512];
 	uint64_t seed, steps;
 	uint64_t crashes, kills, recoveries, shutdowns, faults, losses_found;
-	uint64_t lost, joined, refused;	/* backups, starts with too few */
+	uint64_t lost, joined, refused;	/* backups; starts with too few backups */
 	uint64_t copied, kept;		/* replicas */
-	uint64_t added;				/* of those that joined: while all went on */
-	uint64_t alone;				/* crashes of the primary alone */
-	bool memory_lost;			/* with a backup, since the last recovery */
+	uint64_t added;				/* of those that joined: while the daemon ran */
+	uint64_t alone;				/* crashes of the primary without any backup */
+	bool memory_lost;			/* of a backup, since the last recovery */
 };
 
 struct sim *sim_new(uint64_t seed, const struct sim_options *options);
 void sim_free(struct sim *sim);
 void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* One attempt to do so: 0, -ECANCELED when it crashed, or an error. */
+/* Try once to start the daemon. Returns 0, -ECANCELED if it crashed, or another error. */
 int sim_attempt(struct sim *sim);
-/* Bring the daemon up; @crash: with crashes on the way. */
+/* Start the daemon; @crash: it may crash and try again. */
 bool sim_start(struct sim *sim, bool crash);
-/* One thing happens. */
+/* Do one random action. */
 void sim_step(struct sim *sim);
-/* The kernel's events go to core and core's requests to the disk. */
+/* Pass the kernel's events to core, and core's requests to the disk. */
 void sim_events(struct sim *sim);
 void sim_issue(struct sim *sim);
 void sim_acks(struct sim *sim);
 void sim_complete(struct sim *sim, uint32_t n);
-/* The host of its drive has the nth request in flight, a write, and says so. */
+/* If the nth request in flight is a write, the host of its drive reports that it has it. */
 void sim_receive(struct sim *sim, uint32_t n);
-/* The daemon chooses the segments of a pass; false: none, or one is under way. */
+/* Begin a pass over segments that the daemon chooses. False: none, or a pass is under way. */
 bool sim_clean(struct sim *sim);
-/* Until nothing is on its way. */
+/* Continue until no event, request or acknowledgement is left. */
 void sim_settle(struct sim *sim);
 void sim_shutdown(struct sim *sim);
 void sim_cut(struct sim *sim, enum disk_cut kind);
-/* The power goes, but not that of hosts with a memory of their own. */
+/* The power fails, but not that of hosts that report what they have received. */
 void sim_cut_alone(struct sim *sim, enum disk_cut kind);
 void sim_kill(struct sim *sim);
-/* The nth request in flight fails, as the backup is concerned. */
+/* The nth request in flight fails with EIO. */
 void sim_fail_request(struct sim *sim, uint32_t n);
-/* Core does without one of its backups, if it can. */
+/* Core loses one of its backups, if it can continue without it. */
 bool sim_lose(struct sim *sim);
-/* A drive that is no member is made one while all goes on; false: there is none. */
+/* Add a drive that is not a member to the running store. False: there is none. */
 bool sim_add(struct sim *sim, bool blank);
-/* A whole life of a store: many crashes.  False: sim->error. */
+/* A whole life of a store, with many crashes.  False: see sim->error. */
 bool sim_life(struct sim *sim, uint32_t crashes);
 
 #endif

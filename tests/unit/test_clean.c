@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which segments the daemon has cleaned: the choice of daemon/core/clean.c on tables
- * as the kernel shows them, with the module's own policy file.
+ * The daemon's choice of segments to clean: daemon/core/clean.c with tables like those of the
+ * kernel, and with the module's own policy file.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@ static struct lsmem_candidate candidates[SLOTS];
 static struct lsmem_cleaning want;
 static struct clean_choice choice;
 
-/* A closed segment of so many entries, all of its frame used. */
+/* Put a closed segment of @entries entries into the table; its frame is full. */
 static struct lsmem_segment_stat *put(uint32_t slot, uint64_t id, uint32_t entries, uint32_t live)
 {
 	table[slot] = (struct lsmem_segment_stat) {
@@ -34,7 +34,7 @@ static struct lsmem_segment_stat *put(uint32_t slot, uint64_t id, uint32_t entri
 	return &table[slot];
 }
 
-/* The backup is short of frames: no slot is free but those that are set below. */
+/* A full table, without segments to clean: the backup is short of frames. */
 static void begin(void)
 {
 	uint32_t slot;
@@ -71,7 +71,7 @@ static bool test_nothing(void)
 {
 	begin();
 	CHECK(!choose(100));
-	put(0, 1, 8000, 4 * MIB)->flags = 0;		/* a head, or at work on */
+	put(0, 1, 8000, 4 * MIB)->flags = 0;		/* a head, or being cleaned */
 	CHECK(!choose(100));
 	put(0, 1, 8000, 4 * MIB);
 	CHECK(choose(100) == 1 && choice.segments[0] == 1);
@@ -83,7 +83,7 @@ static bool test_nothing(void)
 	return true;
 }
 
-/* What compaction has done to a segment's memory changes nothing on the backup. */
+/* Compaction of a segment in memory does not change its frame on the backup. */
 static bool test_frames(void)
 {
 	begin();
@@ -95,7 +95,7 @@ static bool test_frames(void)
 	return true;
 }
 
-/* All live: no gain, however small the entries, even if writers wait. */
+/* If all is live there is no gain, however small the entries are, even if writers wait. */
 static bool test_full(void)
 {
 	uint32_t entries[] = { 8, 64, 8000, 55000, 130000 };
@@ -106,7 +106,7 @@ static bool test_full(void)
 		for (slot = 0; slot < SLOTS; slot++) {
 			struct lsmem_segment_stat *stat = put(slot, slot + 1, entries[i], 0);
 
-			/* The end of a frame that a large object did not fit. */
+			/* A large object did not fit into the rest of the frame. */
 			if (entries[i] == 8)
 				stat->home -= MIB - 100;
 			stat->held = (stat->home + LSMEM_SEGLET_BYTES - 1) &
@@ -117,14 +117,14 @@ static bool test_full(void)
 		want.urgent = 1;
 		want.room = 8 * MIB + MIB / 2;
 		CHECK(!choose(100));
-		/* A little of one is dead: found, since writers wait. */
+		/* A little of one segment is dead: it is chosen, because writers wait. */
 		table[17].live -= 200 << 10;
 		CHECK(choose(100) && choice.segments[0] == 18);
 	}
 	return true;
 }
 
-/* Small segments, closed early, are merged though all is live. */
+/* Small segments that were closed early are merged, though all is live. */
 static bool test_small(void)
 {
 	uint32_t slot;
@@ -140,7 +140,7 @@ static bool test_small(void)
 	return true;
 }
 
-/* Memory is short, the backup is not: what is worth cleaning is what holds memory. */
+/* Memory is short, the backup is not: the score of a segment counts its memory. */
 static bool test_memory(void)
 {
 	begin();
@@ -149,7 +149,7 @@ static bool test_memory(void)
 	CHECK(choose(100) && choice.segments[0] == 1);
 	memset(table + 2, 0, (SLOTS - 2) * sizeof(*table));
 	CHECK(choose(100) == 1 && choice.measure == CLEAN_MEMORY && choice.segments[0] == 900);
-	/* No memory to be had: only if writers wait frames are, which it may be after all. */
+	/* No memory can be gained: frames are gained only if writers wait, perhaps for them. */
 	table[1].id = 0;
 	CHECK(!choose(100));
 	want.urgent = 1;
@@ -157,7 +157,7 @@ static bool test_memory(void)
 	return true;
 }
 
-/* How few slots are left: free ones, and those that hold nothing yet. */
+/* The free entries of the table, and segments without data, decide whether frames are short. */
 static bool test_short(void)
 {
 	uint32_t left;
@@ -173,7 +173,7 @@ static bool test_short(void)
 	return true;
 }
 
-/* Records that wait for nothing but their own segment, or nothing at all. */
+/* Tombstones that wait for no segment, or only for their own. */
 static bool test_deletes(void)
 {
 	begin();
@@ -183,7 +183,7 @@ static bool test_deletes(void)
 	CHECK(choose(100) == 2 && choice.live > 8 * MIB);
 	table[1].barrier = 5;
 	CHECK(choose(100) == 2 && choice.live < 7 * MIB);
-	/* Of the oldest the second oldest counts; a spare holds nothing. */
+	/* For the oldest segment the second oldest counts; a spare holds nothing. */
 	table[1].barrier = 6;
 	table[0].id = 0;
 	put(2, 3, 0, 0)->home = 0;
@@ -215,14 +215,14 @@ static bool test_room(void)
 	CHECK(choose(1000) == LSMEM_POLICY_VICTIMS);
 	for (frames = 0; frames < 20; frames++) {
 		choose(frames);
-		/* Frames whose ends a large object has left free, and with directories. */
+		/* The survivors fit into @frames frames with directories and unused ends. */
 		CHECK(choice.live <= (uint64_t)frames * (LSMEM_SEGMENT_BYTES - 2 * MIB));
 		CHECK(choice.nr || !frames);
 	}
 	return true;
 }
 
-/* Whatever is in the table: bounds, ids that are there, each once, gain. */
+/* Any table: the choice is within bounds, has a gain, and has existing ids, each once. */
 static bool test_nonsense(void)
 {
 	uint64_t random = 11;
@@ -262,14 +262,14 @@ static bool test_nonsense(void)
 int main(void)
 {
 	tap_ok(test_nothing(), "nothing to clean, no room for survivors");
-	tap_ok(test_frames(), "what is given back is frames of the backup");
-	tap_ok(test_full(), "what is all live is left alone");
+	tap_ok(test_frames(), "the gain is frames of the backup");
+	tap_ok(test_full(), "segments that are all live are left alone");
 	tap_ok(test_small(), "segments that were closed early are merged");
 	tap_ok(test_memory(), "memory is short, the backup is not");
 	tap_ok(test_short(), "the backup is short of frames");
-	tap_ok(test_deletes(), "tombstones that can go are no live bytes");
+	tap_ok(test_deletes(), "tombstones that can be dropped are not live");
 	tap_ok(test_oldest_first(), "oldest first");
-	tap_ok(test_room(), "no more than what finds frames");
-	tap_ok(test_nonsense(), "nonsense in the table");
+	tap_ok(test_room(), "not more survivors than frames for them");
+	tap_ok(test_nonsense(), "random contents of the table");
 	return tap_end();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * core against a kernel, a predecessor or a device that it must not believe:
- * it stops, says why by name, and acknowledges nothing more.
+ * Core with a kernel, a digest or a device that are wrong: core fails, names the error, and
+ * acknowledges nothing more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,10 @@ uint64_t lsmem_mutation;
 
 static const struct sim_options options = { .frames = 12, .size = 0, .steps = 100 };
 
-/* A store with an open segment of two objects, all acknowledged, none given out. */
+/*
+ * Start a store with an open segment of two objects, all acknowledged.  @event: out, an event for
+ * this segment with the next offsets, without type.
+ */
 static struct sim *begin(struct lsmem_event *event)
 {
 	struct sim *sim = sim_new(8, &options);
@@ -39,7 +42,7 @@ static struct sim *begin(struct lsmem_event *event)
 	return sim;
 }
 
-/* It has failed, names what it should, and is silent from now on. */
+/* Has core failed with @name in its error, and does it issue nothing any more? */
 static bool failed(struct sim *sim, const char *name)
 {
 	struct lsmem_ack_one acks[8];
@@ -87,7 +90,7 @@ static bool test_events(void)
 	EVENT(event.type = LSMEM_EVENT_RANGE; event.to = 0xfffffff8);
 	EVENT(event.type = LSMEM_EVENT_RANGE; event.to += 8; event.first_seglet = MODEL_SEGLETS);
 	EVENT(event.type = LSMEM_EVENT_RANGE; event.to += 8; event.first_seglet = LSMEM_NO_SEGLET);
-	/* the chain ends, or leads astray */
+	/* the chain ends, or has an invalid seglet */
 	EVENT(event.type = LSMEM_EVENT_RANGE; event.to += 100000);
 	EVENT(event.type = LSMEM_EVENT_RANGE; event.to += 100000;
 	      sim->model->table[event.first_seglet].next = MODEL_SEGLETS + 7);
@@ -106,7 +109,7 @@ static bool test_events(void)
 	      sim->model->memory[event.first_seglet * LSMEM_SEGLET_BYTES + 40] ^= 1;
 	      sim->model->memory[event.first_seglet * LSMEM_SEGLET_BYTES + 20] ^= 1);
 	/* RETIRE */
-	EVENT(event.type = LSMEM_EVENT_RETIRE);				/* it is open */
+	EVENT(event.type = LSMEM_EVENT_RETIRE);				/* an open segment */
 	EVENT(event.type = LSMEM_EVENT_RETIRE; event.segment = 9999);
 	EVENT(event.type = LSMEM_EVENT_RETIRE; event.segment = 9999;
 	      event.flags = LSMEM_EVENT_MORE);
@@ -128,7 +131,7 @@ static bool test_unknown(void)
 	return ok;
 }
 
-/* A core that resumes, before any event. */
+/* Start a core that resumes; it has had no event. */
 static struct sim *resume(struct lsmem_event *event, bool close)
 {
 	struct sim *sim = begin(event);
@@ -183,14 +186,14 @@ static bool test_resume_retired(void)
 	struct sim *sim = resume(&event, false);
 	struct lsmem_event more = event;
 
-	/* Only a segment that was being retired may be missing. */
+	/* The digest may lack a segment only if its RETIRE was given before. */
 	more.segment = 9999;
 	more.flags |= LSMEM_EVENT_RETIRED | LSMEM_EVENT_CLOSED;
 	core_event(sim->core, &more);
 	CHECK(core_state(sim->core) == CORE_RESUMING);
 	sim_settle(sim);
 	CHECK(!sim->error[0] && core_state(sim->core) == CORE_RUNNING);
-	/* Together with one that is still there it is a contradiction. */
+	/* A group of missing segments and one that is still there is a contradiction. */
 	more.type = LSMEM_EVENT_RETIRE;
 	more.flags = LSMEM_EVENT_MORE;
 	core_event(sim->core, &more);
@@ -205,7 +208,7 @@ static bool test_resume_retired(void)
 	return true;
 }
 
-/* Invariant 3: any failure of the device is the end, at once. */
+/* Invariant 3: core fails at once with any failure of its only device. */
 static bool test_device(void)
 {
 	uint32_t n, kinds = 0;
@@ -232,7 +235,7 @@ static bool test_device(void)
 			core_io_done(sim->core, sim->requests[request].id, -EIO);
 			CHECK(failed(sim, flush ? "flush" : "write"));
 			CHECK(strstr(core_error(sim->core), "Input/output error"));
-			/* What else was on its way ends without harm. */
+			/* Other requests in flight may still complete. */
 			for (i = 0; i + 1 < disk_in_flight(sim->disk); i++)
 				core_io_done(sim->core,
 					     sim->requests[disk_nth(sim->disk, i)].id, 0);
@@ -245,8 +248,8 @@ static bool test_device(void)
 }
 
 /*
- * More OPENs than core has room for: they wait, in order, none is lost, and
- * what comes behind them in the stream goes on.
+ * More OPENs than core has room for: they wait, in order, and none is lost.  Later events in the
+ * stream go on.
  */
 static bool test_many_opens(void)
 {
@@ -286,7 +289,7 @@ static bool test_many_opens(void)
 	return ok;
 }
 
-/* One event, until all that follows from it is done. */
+/* Pass one event to core, and continue until nothing more happens. */
 static void give(struct sim *sim, uint32_t type, uint64_t segment)
 {
 	struct lsmem_event event = { .type = type, .segment = segment, .generation = 1 };
@@ -301,7 +304,7 @@ static void give(struct sim *sim, uint32_t type, uint64_t segment)
 	} while (disk_in_flight(sim->disk) || core_acks(sim->core, acks, 8, &ceiling));
 }
 
-/* A backup of a hundred frames becomes full and empties again, with ups and downs. */
+/* A backup of a hundred frames becomes full and empty again, with ups and downs. */
 static bool test_room(void)
 {
 	static const struct {
@@ -337,8 +340,8 @@ static bool test_room(void)
 }
 
 /*
- * Backups of 60, 45 and 30 frames fill alike; of one with more frames than the two others have,
- * or than the other domain, no frame is left over that a segment could have had.
+ * Backups of 60, 45 and 30 frames fill evenly.  If one backup has more frames than the two others,
+ * or than the other domain, all frames are used that a segment could use.
  */
 static bool test_scatter(void)
 {
@@ -385,8 +388,8 @@ static bool test_scatter(void)
 }
 
 /*
- * Two of three backups are in one domain, and the third is not there: they are one domain all the
- * same, and no more is promised than fits when it is back.
+ * Two of three backups are in one domain, and the third is missing.  The two are still one domain,
+ * and core promises only as many frames as fit when the third is back.
  */
 static bool test_domain_away(void)
 {
@@ -399,7 +402,7 @@ static bool test_domain_away(void)
 	CHECK(sim_start(sim, false));
 	sim_cut(sim, DISK_CUT_DROP);
 	sim->there = 3;
-	/* The third could have gone on alone: it takes the operator's word. */
+	/* The third could have gone on alone: this start needs accept_missing. */
 	CHECK(sim_attempt(sim) == -ENODATA);
 	sim->accept_missing = true;
 	CHECK(!sim_attempt(sim));
@@ -420,7 +423,7 @@ static uint64_t sum(const uint64_t *counts, uint32_t nr)
 	return nr ? *counts + sum(counts + 1, nr - 1) : 0;
 }
 
-/* What is told of the backup is what has happened to it. */
+/* The statistics of a backup are right. */
 static bool test_stats(void)
 {
 	struct core_stats stats;
@@ -448,7 +451,7 @@ static bool test_stats(void)
 	CHECK(sum(backup->writes, CORE_PARTS) == stats.writes);
 	CHECK(sum(backup->bytes, CORE_PARTS) == stats.written_bytes);
 	CHECK(backup->flushes == stats.flushes);
-	/* All that became durable was in a group, once. */
+	/* Groups have counted all durable bytes, each once. */
 	CHECK(backup->group_bytes.sum == stats.log_bytes);
 	CHECK(sum(backup->group_bytes.count, HISTOGRAM_BUCKETS) ==
 	      sum(backup->group_segments.count, HISTOGRAM_BUCKETS));
@@ -482,7 +485,7 @@ static bool test_params(void)
 	params = good;
 	params.log.nr_seglets = 0;
 	CHECK(!core_new(&params, error) && error[0]);
-	/* Segments are open, and the kernel does not have them (invariant 15). */
+	/* The digest has open segments, and core does not resume (invariant 15). */
 	params = good;
 	params.resume = false;
 	CHECK(!core_new(&params, error) && strstr(error, "recover first"));
@@ -493,16 +496,16 @@ static bool test_params(void)
 
 int main(void)
 {
-	tap_ok(test_events(), "events that make no sense end it, by name");
+	tap_ok(test_events(), "core fails with invalid events, and names them");
 	tap_ok(test_unknown(), "an event of an unknown type");
 	tap_ok(test_resume(), "a kernel that contradicts the digest");
-	tap_ok(test_resume_retired(), "what was being retired may be missing, whole groups of it");
-	tap_ok(test_device(), "any failed write or flush is the end");
+	tap_ok(test_resume_retired(), "groups of segments that were being retired may be missing");
+	tap_ok(test_device(), "core fails with any failed write or flush");
 	tap_ok(test_many_opens(), "more opens than there is room for");
-	tap_ok(test_domain_away(), "a domain of two backups stays one when the other is not there");
-	tap_ok(test_scatter(), "backups of several sizes fill alike and entirely, and no more is promised");
-	tap_ok(test_room(), "a backup that becomes full is told before it is");
-	tap_ok(test_stats(), "what is told of the backup");
+	tap_ok(test_domain_away(), "a domain of two backups stays one without the other domain");
+	tap_ok(test_scatter(), "backups of several sizes fill evenly and completely, as promised");
+	tap_ok(test_room(), "core reports a backup before it is full");
+	tap_ok(test_stats(), "statistics of a backup");
 	tap_ok(test_params(), "parameters out of range");
 	return tap_end();
 }

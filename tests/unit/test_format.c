@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Codecs: what was sealed is believed, and no single bit may differ; what is
- * sound but means nonsense is refused by its name.
+ * Codecs: sealed bytes are accepted, and are refused if any single bit differs.  Sealed bytes with
+ * invalid values are refused with the right error.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -241,7 +241,7 @@ static bool test_entries(void)
 	      lsmem_entry_length(&entry) == 1000);
 	CHECK(format_walk_step(&walk, &entry) == FORMAT_OK && walk.at == 64 + 32 + 1000);
 	for (bit = 0; bit < 8 * sizeof(entry); bit++) {
-		/* A payload's CRC stands in the header too. */
+		/* The header also holds the CRC of the payload. */
 		((uint8_t *)&entry)[bit / 8] ^= 1u << bit % 8;
 		walk = before;
 		CHECK(format_walk_step(&walk, &entry) != FORMAT_OK && walk.at == before.at);
@@ -253,7 +253,7 @@ static bool test_entries(void)
 	walk.salt = lsmem_segment_salt(uuid, 10, 1);
 	CHECK(format_walk_step(&walk, &entry) == FORMAT_CRC);
 	walk = before;
-	walk.at = 72;		/* moved, as a copy of old bytes would be */
+	walk.at = 72;		/* not the entry's own offset, as for a copy of old bytes */
 	CHECK(format_walk_step(&walk, &entry) == FORMAT_FOREIGN);
 	walk = before;
 	walk.end = 64 + 32 + 999;
@@ -270,7 +270,7 @@ static bool test_entries(void)
 	return true;
 }
 
-/* A digest log of two halves of 16 blocks, records put in by hand. */
+/* A digest log of two halves of 16 blocks; the tests write its records. */
 struct log {
 	struct lsmem_super super;
 	struct digest_map map;
@@ -319,20 +319,20 @@ static bool check_digests(struct log *log)
 	CHECK(log_read(log) == FORMAT_OK && log->map.sequence == 7 && log->map.nr == 2 &&
 	      log->map.half == 0 && log->map.at == 3 * LSMEM_BLOCK &&
 	      log->map.items[0].length == 800 && log->map.sequence_seen == 7);
-	/* Each bit of the last record: it is not there, or the same. */
+	/* Each bit of the last record: if it differs, the record does not count. */
 	for (bit = 0; bit < 8 * (128 + 40); bit++) {
 		log->halves[2 * LSMEM_BLOCK + bit / 8] ^= 1u << bit % 8;
 		CHECK(log_read(log) == FORMAT_OK && log->map.sequence == 6);
 		log->halves[2 * LSMEM_BLOCK + bit / 8] ^= 1u << bit % 8;
 	}
-	/* What an earlier round left behind the chain does not belong to it. */
+	/* Old records behind the chain do not belong to it. */
 	log_put(log, 3, LSMEM_DIGEST_DELTA, 1, 3, 2, LSMEM_ITEM_OPEN, 0);
 	CHECK(log_read(log) == FORMAT_OK && log->map.sequence == 7 && log->map.nr == 2);
-	/* Another term's neither. */
+	/* Nor do records of another term. */
 	log_put(log, 3, LSMEM_DIGEST_DELTA, 2, 8, 2, LSMEM_ITEM_OPEN, 0);
 	CHECK(log_read(log) == FORMAT_OK && log->map.sequence == 7);
 	CHECK(log->map.sequence_seen == 8);
-	/* The other half, newer and older. */
+	/* A newer and an older record in the other half. */
 	log_put(log, 16, LSMEM_DIGEST_FULL, 1, 8, 4, LSMEM_ITEM_CLOSED, 80);
 	CHECK(log_read(log) == FORMAT_OK && log->map.half == 1 && log->map.nr == 1 &&
 	      log->map.items[4].segment == 104);
@@ -348,18 +348,18 @@ static bool check_digests(struct log *log)
 
 static bool check_contradictions(struct log *log)
 {
-	/* A frame taken over without having been given up (invariant 10). */
+	/* A frame is used for another segment without having been freed (invariant 10). */
 	log_put(log, 0, LSMEM_DIGEST_FULL, 1, 5, 0, LSMEM_ITEM_OPEN, 0);
 	log_put(log, 1, LSMEM_DIGEST_DELTA, 1, 6, 0, LSMEM_ITEM_OPEN, 80);
 	CHECK(log_read(log) == FORMAT_OK);
 	format_digest_items((void *)(log->halves + LSMEM_BLOCK))->segment++;
 	format_digest_seal((void *)(log->halves + LSMEM_BLOCK));
 	CHECK(log_read(log) == FORMAT_RANGE);
-	/* Durable bytes that become fewer. */
+	/* The durable length decreases. */
 	log_put(log, 1, LSMEM_DIGEST_DELTA, 1, 6, 0, LSMEM_ITEM_OPEN, 80);
 	log_put(log, 2, LSMEM_DIGEST_DELTA, 1, 7, 0, LSMEM_ITEM_OPEN, 72);
 	CHECK(log_read(log) == FORMAT_RANGE);
-	/* Removed what was not there; frames and states that do not exist. */
+	/* An unknown segment is removed; frames and states that do not exist. */
 	log_put(log, 2, LSMEM_DIGEST_DELTA, 1, 7, 3, LSMEM_ITEM_REMOVED, 0);
 	CHECK(log_read(log) == FORMAT_RANGE);
 	log_put(log, 2, LSMEM_DIGEST_DELTA, 1, 7, 40, LSMEM_ITEM_OPEN, 0);
@@ -370,7 +370,7 @@ static bool check_contradictions(struct log *log)
 	CHECK(log_read(log) == FORMAT_RANGE);
 	log_put(log, 2, LSMEM_DIGEST_DELTA, 1, 7, 0, LSMEM_ITEM_REMOVED, 80);
 	CHECK(log_read(log) == FORMAT_OK && log->map.nr == 0);
-	/* Of another store: not there. */
+	/* Records of another store do not count. */
 	log->super.uuid[0]++;
 	CHECK(log_read(log) == FORMAT_ZERO);
 	return true;
@@ -407,7 +407,7 @@ static int ignore_flush(void *context __attribute__((unused)),
 	return 0;
 }
 
-/* A backup of the smallest size holds what it is to hold, and not a byte less. */
+/* A backup of the smallest size for a number of frames has these; one byte less is too small. */
 static bool test_sizes(void)
 {
 	uint64_t frames;
@@ -439,7 +439,7 @@ static bool test_sizes(void)
 	return true;
 }
 
-/* What formatting leaves behind before its superblock, and nothing else. */
+/* Only the blocks that formatting writes before the superblock are taken for blank. */
 static bool test_blank(void)
 {
 	uint8_t block[LSMEM_BLOCK] = { 0 };
@@ -461,7 +461,7 @@ static bool test_blank(void)
 
 int main(void)
 {
-	tap_ok(test_crc(), "CRC-32C is what its definition says");
+	tap_ok(test_crc(), "CRC-32C equals its definition");
 	tap_ok(test_super(), "superblock: every bit, every bound");
 	tap_ok(test_header(), "segment header: every bit, other segments, other stores");
 	tap_ok(test_footer(), "footer: every bit, every bound");

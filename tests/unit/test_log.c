@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* daemon/base/log.c: threads that log more than is taken; each line comes out or is counted. */
+/* daemon/base/log.c: when threads log faster than lines are read, each line is read or counted. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -58,7 +58,7 @@ static bool none_uncounted(void)
 		CHECK(!pthread_create(&threads[i], NULL, say, NULL));
 	for (i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	/* Room again: what is still counted goes out before this line. */
+	/* There is room again: the count of dropped lines is written before this line. */
 	while (recv(fds[0], &(char){ 0 }, 1, MSG_DONTWAIT | MSG_PEEK) >= 0)
 		usleep(1000);
 	log_notice("a line");
@@ -70,7 +70,7 @@ static bool none_uncounted(void)
 	return true;
 }
 
-/* Nothing takes this line: standard error is shut down. */
+/* This line cannot be written: standard error is shut down. */
 static bool errno_stays(void)
 {
 	errno = EDOM;
@@ -81,7 +81,7 @@ static bool errno_stays(void)
 
 int main(void)
 {
-	tap_ok(none_uncounted(), "of several threads' lines each comes out or is counted");
-	tap_ok(errno_stays(), "a line that cannot be logged leaves errno as it is");
+	tap_ok(none_uncounted(), "each line of several threads is written or counted");
+	tap_ok(errno_stays(), "a line that cannot be logged does not change errno");
 	return tap_end();
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Each rule is switched off in turn, and the simulation must notice: a rule
- * whose absence goes unnoticed is either not needed or not tested.  Some rules
- * only matter where a test of their own looks (test_litmus.c); those are tried
- * there, and listed here so that none is forgotten.
+ * Switches off each rule in turn; a named scenario (litmus.c) or the simulation must fail.  If
+ * neither fails, the rule is not needed or not tested.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +12,9 @@
 
 uint64_t lsmem_mutation;
 
-#define CRASHES_MOST	4000u		/* within this many, in lives of 20 */
-#define CRASHES_LIFE	20u
-#define CRASHES_SHORT	6u		/* a few leave one backup, alone */
+#define CRASHES_MOST	4000u		/* give up after so many */
+#define CRASHES_LIFE	20u		/* of a life */
+#define CRASHES_SHORT	6u		/* with several backups: each may lose one */
 
 static const struct {
 	const char *name, *text;
@@ -35,7 +33,7 @@ static const struct sim_options kinds[] = {
 	  .replicas = 2 },
 };
 
-/* Crashes until the simulation notices; 0: it does not. */
+/* The number of crashes until the simulation fails; 0: it does not. */
 static uint64_t hunt(char *why, size_t room, uint64_t *seed)
 {
 	uint64_t crashes = 0, n;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the file of an NVMe-oF target's secrets may hold; addresses are in tests/daemon/config.sh. */
+/* The file with the secrets of an NVMe-oF target. tests/daemon/config.sh tests its addresses. */
 #include <string.h>
 
 #include "../common/tap.h"
@@ -60,7 +60,7 @@ static bool test_bad(void)
 
 int main(void)
 {
-	tap_ok(test_good(), "secrets: one, or two");
-	tap_ok(test_bad(), "secrets: nothing else");
+	tap_ok(test_good(), "files with one or two secrets are accepted");
+	tap_ok(test_bad(), "other files are refused");
 	return tap_end();
 }

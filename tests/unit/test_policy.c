@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The cleaning policy, as the module has it. */
+/* The cleaning policy of the module. */
 #include <string.h>
 
 #include "../common/random.h"
@@ -70,7 +70,7 @@ static bool test_rules(void)
 		uint64_t score = lsmem_policy_score_by(rule, live, held, age);
 
 		CHECK(!lsmem_policy_score_by(rule, held, held, age));
-		/* Whatever can be gained is seen; of LFS's, what is not next to nothing. */
+		/* Any gain has a score, with LFS any gain that is not tiny. */
 		CHECK(score || !live || (rule == LSMEM_RULE_LFS && held - live <= held / 2048));
 		CHECK(lsmem_policy_score_by(rule, live, held, age < ~0ull ? age + 1 : age) >=
 		      score);
@@ -83,7 +83,7 @@ static bool test_rules(void)
 	return true;
 }
 
-/* Two segments of 8 MiB that differ by a page, or by a ten-thousandth of their ages. */
+/* Scores of segments of 8 MiB that differ by a page, or by a ten-thousandth of the age. */
 static bool test_fine(void)
 {
 	const uint32_t held = 8u << 20, page = 4096;
@@ -93,7 +93,7 @@ static bool test_fine(void)
 	for (live = page; live < held; live += page) {
 		CHECK(lsmem_policy_score_by(LSMEM_RULE_DECAY, live - page, held, hours) >
 		      lsmem_policy_score_by(LSMEM_RULE_DECAY, live, held, hours));
-		/* A nanosecond clock makes no difference to the order. */
+		/* A clock in nanoseconds gives the same order. */
 		CHECK(lsmem_policy_score_by(LSMEM_RULE_DECAY, live, held, hours * 1000001) >
 		      lsmem_policy_score_by(LSMEM_RULE_DECAY, live, held, hours * 1000000 -
 					    hours * 100));
@@ -101,19 +101,19 @@ static bool test_fine(void)
 	return true;
 }
 
-/* Where the rules differ, they differ the right way. */
+/* The rules weigh age against emptiness differently. */
 static bool test_order(void)
 {
 	const uint32_t held = 8u << 20, half = held / 2, most = held / 10 * 9;
 
-	/* Half empty and young against nearly full and a hundred times as old. */
+	/* A young half empty segment, and a nearly full one that is a hundred times as old. */
 	CHECK(lsmem_policy_score_by(LSMEM_RULE_GREEDY, half, held, 10) >
 	      lsmem_policy_score_by(LSMEM_RULE_GREEDY, most, held, 1000));
 	CHECK(lsmem_policy_score_by(LSMEM_RULE_LFS, half, held, 10) <
 	      lsmem_policy_score_by(LSMEM_RULE_LFS, most, held, 1000));
 	CHECK(lsmem_policy_score_by(LSMEM_RULE_RAMCLOUD, half, held, 10) <
 	      lsmem_policy_score_by(LSMEM_RULE_RAMCLOUD, most, held, 1000));
-	/* Ten times as old and as much less gain a byte copied: ages count less in decay. */
+	/* Ten times as old, with a tenth of the gain for each byte copied: decay weighs age less. */
 	CHECK(lsmem_policy_score_by(LSMEM_RULE_RAMCLOUD, half, held, 99) <
 	      lsmem_policy_score_by(LSMEM_RULE_RAMCLOUD, most, held, 999));
 	CHECK(lsmem_policy_score_by(LSMEM_RULE_DECAY, half, held, 99) >
@@ -138,16 +138,16 @@ static bool test_interval(void)
 
 		CHECK(new >= 1 && new <= LSMEM_INTERVAL_MAX);
 		CHECK(lsmem_policy_interval(old, life < ~0ull ? life + 1 : life) >= new);
-		/* The same again and again is where it ends, an octave or less away. */
+		/* The same life again and again: the interval ends an octave or less away. */
 		for (k = 0; k < LSMEM_INTERVAL_MAX; k++)
 			new = lsmem_policy_interval(new, life);
 		if (life && life < 1ull << (LSMEM_INTERVAL_MAX - 1))
 			CHECK(1ull << (new - 1) <= life * 2 + 2 && 1ull << (new - 1) > life / 2);
 	}
-	/* What was cold and is written in quick succession loses an octave each time. */
+	/* A cold object that is written in quick succession loses an octave each time. */
 	for (k = LSMEM_INTERVAL_MAX; k > 2; k--)
 		CHECK(lsmem_policy_interval(k, 0) == k - 1);
-	/* What was hot and then left alone is cold with the next write. */
+	/* A hot object that was not written for a long time is cold with the next write. */
 	CHECK(lsmem_policy_interval(2, 1ull << 20) >= 20);
 	return true;
 }
@@ -164,7 +164,7 @@ static bool test_coldness(void)
 	return true;
 }
 
-/* Each reason in its turn, and the balancers where none decides. */
+/* Each reason for a level in turn, and the balancers when no reason decides. */
 static bool test_level(void)
 {
 	struct lsmem_policy_limits limits = {
@@ -238,7 +238,7 @@ static bool test_select(void)
 		for (i = 0; i < nr; i++) {
 			const struct lsmem_candidate *was = &copy[c[i].cookie];
 
-			/* All are still there, each once, unchanged. */
+			/* All candidates are still there, each once, unchanged. */
 			seen += c[i].cookie;
 			CHECK(c[i].id == was->id && c[i].live == was->live &&
 			      c[i].held == was->held);
@@ -256,7 +256,7 @@ static bool test_select(void)
 		CHECK(seen == expected);
 		CHECK(live <= room);
 		CHECK(!n || oldest || held > live);
-		CHECK(!n || worst >= best);		/* nothing better was left */
+		CHECK(!n || worst >= best);		/* no better candidate was left */
 	}
 	return true;
 }
@@ -265,8 +265,8 @@ int main(void)
 {
 	tap_ok(test_score(), "score: bounds, never worse for older or emptier");
 	tap_ok(test_lg(), "logarithm: exact at powers, never falls, adds up");
-	tap_ok(test_rules(), "all rules: nothing for nothing, never worse for older or emptier");
-	tap_ok(test_fine(), "decay: a page and a ten-thousandth of an age are seen");
+	tap_ok(test_rules(), "all rules: no gain, no score; never worse for older or emptier");
+	tap_ok(test_fine(), "decay: a page and a ten-thousandth of an age change the score");
 	tap_ok(test_order(), "rules: age against emptiness");
 	tap_ok(test_interval(), "interval: monotone, settles, forgets an octave a write");
 	tap_ok(test_coldness(), "coldness: interval and age");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which backups must have a digest, and which must be read: for all divisions of up to
- * MOST backups into failure domains, all sets of backups.
+ * The backups that must have a digest and those that recovery must read, for all divisions of up
+ * to MOST backups into failure domains and all sets of backups.
  */
 #include "format/digest.h"
 #include "../common/tap.h"
@@ -12,7 +12,7 @@ static struct digest_map map;
 static uint32_t nr;			/* members */
 static uint64_t layouts;
 
-/* All divisions: a member is in the domain of an earlier one, or in a new one. */
+/* All divisions: each backup is in the domain of an earlier one, or in a new one. */
 static bool each_layout(uint32_t backup, uint8_t domains, bool (*judge)(void))
 {
 	uint8_t domain;
@@ -41,7 +41,7 @@ static bool all_layouts(bool (*judge)(void))
 	return layouts > 200;
 }
 
-/* A recovery has read one of the backups of each digest that counts. */
+/* Any set that recovery may read has a backup of each digest that counts. */
 static bool meets_digests(void)
 {
 	uint32_t read, wrote;
@@ -54,7 +54,7 @@ static bool meets_digests(void)
 	return true;
 }
 
-/* Two recoveries have read a backup in common: one finds the promise of the other. */
+/* Any two sets that recoveries may read have a backup in common: one finds the other's promise. */
 static bool meets_recoveries(void)
 {
 	uint32_t one, other;
@@ -67,7 +67,7 @@ static bool meets_recoveries(void)
 	return true;
 }
 
-/* More backups are as good as fewer; all are enough, none is not. */
+/* More backups are never worse than fewer.  All are enough, none is not. */
 static bool grows(void)
 {
 	uint32_t have, more;
@@ -81,7 +81,7 @@ static bool grows(void)
 	       !digest_enough(&map, 0);
 }
 
-/* Members of the domain of @backup. */
+/* The mask of the backups in the domain of @backup. */
 static uint32_t domain_of(uint32_t backup)
 {
 	uint32_t mask = 0, b;
@@ -101,8 +101,8 @@ static uint32_t count_domains(void)
 }
 
 /*
- * Of two domains and more one may fail, all of it, and digests count still; with the power
- * also, of three and more.  Of two, what fails with the power may be a part of one.
+ * With two domains or more a whole domain may fail, and digests still count.  Together with the
+ * power, a whole domain may fail with three domains or more, and a part of one with two.
  */
 static bool survives_domain(void)
 {
@@ -120,7 +120,7 @@ static bool survives_domain(void)
 	return true;
 }
 
-/* Backups in domains of their own, or all in one: the numbers of durability.rst. */
+/* Each backup in its own domain, or all in one: the numbers of durability.rst. */
 static bool singles(void)
 {
 	static const uint32_t floors[] = { 0, 1, 1, 2, 3, 3, 4, 4, 5 };
@@ -141,10 +141,10 @@ static bool singles(void)
 
 int main(void)
 {
-	tap_ok(all_layouts(meets_digests), "a recovery meets each digest that counts");
-	tap_ok(all_layouts(meets_recoveries), "two recoveries meet");
+	tap_ok(all_layouts(meets_digests), "a recovery finds each digest that counts");
+	tap_ok(all_layouts(meets_recoveries), "of two recoveries one finds the other");
 	tap_ok(all_layouts(grows), "more backups are never worse");
 	tap_ok(all_layouts(survives_domain), "a domain may fail");
-	tap_ok(singles(), "backups in domains of their own, or all in one");
+	tap_ok(singles(), "each backup in its own domain, or all in one");
 	return tap_end();
 }

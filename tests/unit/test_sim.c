@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Crashes by the thousand: core, recovery and the model of the kernel on the
- * simulated disk.  A failure prints its seed; --seed N repeats that life.
+ * Thousands of crashes of core, recovery and the model of the kernel on the simulated disk.  A
+ * failure prints its seed; --seed N repeats that life.
  */
 #include <getopt.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 		double begin = now();
 		bool ok = true;
 
-		/* After a few crashes only one backup is left, or they come back. */
+		/* If lost backups do not come back, one is left after a few crashes. */
 		bool few_crashes = kinds[kind].options.backups && !kinds[kind].options.join;
 
 		for (n = 0; n < lives * (few_crashes ? 3 : 1) && ok; n++) {
@@ -135,7 +135,7 @@ int main(int argc, char **argv)
 		tap_ok(ok, "%s: %llu crashes, %llu kills (%.0f a second)", kinds[kind].name,
 		       (unsigned long long)crashes, (unsigned long long)kills,
 		       (crashes + kills) / (now() - begin));
-		tap_note("recoveries %llu, operations %llu, acknowledged %llu, refused %llu, passes %llu, cleaned %llu, compacted %llu, moved %llu, deletes dropped %llu",
+		tap_note("recoveries %llu, operations %llu, acknowledged %llu, refused %llu, passes %llu, cleaned %llu, compacted %llu, moved %llu, tombstones dropped %llu",
 			 (unsigned long long)recoveries, (unsigned long long)ops,
 			 (unsigned long long)acked, (unsigned long long)refused,
 			 (unsigned long long)passes, (unsigned long long)cleaned,
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 			tap_note("the primary alone crashed %llu, acknowledged from memory %llu",
 				 (unsigned long long)alone, (unsigned long long)received);
 		if (kinds[kind].options.join && !lsmem_mutation && !only)
-			tap_ok(added && joined > added, "%s: some did, at a start and later",
+			tap_ok(added && joined > added, "%s: backups joined at a start and later",
 			       kinds[kind].name);
 		all_kept += kept;
 	}

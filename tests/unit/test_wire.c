@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The conversation with the server of a backup, both sides, and who may write. */
+/* The protocol between client and server of a backup, and the hold that decides which may write. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -23,7 +23,7 @@ static const struct session_setup server_setup = {
 	.nonce = "server",
 };
 
-/* "data" has the secret, "other" another one, as have exports that are not there. */
+/* Export "data" has the secret; "other" and exports that do not exist have another one. */
 static const struct secret *secret(void *arg, const char *name)
 {
 	(void)arg;
@@ -45,7 +45,7 @@ static enum session_do to_client(struct session *client, const struct session *s
 	return session_answer(client, &server->out, le32toh(server->out.head.length));
 }
 
-/* @message becomes what @to takes for the next that is said to it, whatever it says. */
+/* Give @message the tag of the next message to @to, so that @to accepts it. */
 static void tag_again(const struct session *to, union wire_message *message)
 {
 	struct wire_direction direction = to->from_peer;
@@ -68,7 +68,7 @@ static void begin(struct session *client, struct session *server, uint32_t flags
 	session_begin(server, &server_setup, secret, NULL);
 }
 
-/* Up to both sides serving. */
+/* Do the handshake. */
 static bool converse(struct session *client, struct session *server, uint32_t flags)
 {
 	begin(client, server, flags);
@@ -104,7 +104,7 @@ static bool test_requests(void)
 		session_done(&server, server.io.slot, i == 1 ? -EIO : 0);
 		CHECK(to_client(&client, &server) == SESSION_IO);
 		CHECK(client.io.type == types[i] && client.io.error == (i == 1 ? -EIO : 0));
-		/* A second answer to the same. */
+		/* A second answer to the same request. */
 		if (i == 3) {
 			CHECK(to_client(&client, &server) == SESSION_CLOSE);
 			return true;
@@ -114,7 +114,7 @@ static bool test_requests(void)
 	return false;
 }
 
-/* A write's receipt: once, before its answer, to who asked for it. */
+/* The receipt of a write: once, before its answer, and only to a client that asked for receipts. */
 static bool test_receipts(void)
 {
 	static const enum wire_type types[] = { WIRE_READ, WIRE_FLUSH };
@@ -133,19 +133,19 @@ static bool test_receipts(void)
 	session_done(&server, 2, 0);
 	CHECK(to_client(&client, &server) == SESSION_IO && !client.io.error);
 	session_release(&client, 2);
-	/* The same slot again; its answer alone is enough. */
+	/* The same slot again; the answer without a receipt is enough. */
 	session_request(&client, WIRE_WRITE, 2, 0, LSMEM_BLOCK);
 	CHECK(to_server(&server, &client) == SESSION_IO);
 	session_done(&server, 2, -EIO);
 	CHECK(to_client(&client, &server) == SESSION_IO && client.io.error == -EIO);
-	/* Too late. */
+	/* A receipt after the answer. */
 	CHECK(say(&client, &receipt) == SESSION_CLOSE);
-	/* Twice. */
+	/* A receipt twice. */
 	CHECK(converse(&client, &server, WIRE_RECEIPTS));
 	session_request(&client, WIRE_WRITE, 2, 0, LSMEM_BLOCK);
 	CHECK(say(&client, &receipt) == SESSION_RECEIVED);
 	CHECK(say(&client, &receipt) == SESSION_CLOSE);
-	/* Of no write; without having asked; of no slot. */
+	/* The receipt of a read or a flush; without having asked; of no slot. */
 	for (i = 0; i < 2; i++) {
 		CHECK(converse(&client, &server, WIRE_RECEIPTS));
 		session_request(&client, types[i], 2, 0, i ? 0 : LSMEM_BLOCK);
@@ -159,10 +159,10 @@ static bool test_receipts(void)
 	CHECK(converse(&client, &server, WIRE_RECEIPTS));
 	receipt.done.slot = htole32(SLOTS);
 	CHECK(say(&client, &receipt) == SESSION_CLOSE);
-	/* It bears no error. */
+	/* A receipt must not have an error. */
 	receipt.done.error = htole32(5);
 	CHECK(wire_check(&receipt, sizeof(receipt.done) + WIRE_TAG, WIRE_VERSION_MAX, WIRE_TAG));
-	/* No client sends it to a server, nor asks for what is not known. */
+	/* A client must not send a receipt, nor ask for unknown features. */
 	CHECK(converse(&client, &server, WIRE_RECEIPTS));
 	session_done(&client, 0, 0);
 	client.out.head.type = htole16(WIRE_RECEIVED);
@@ -195,7 +195,7 @@ static bool test_all_slots(void)
 	return true;
 }
 
-/* What a server cuts off: each row is a request that may not be. */
+/* Requests that end the connection: each row is one. */
 static bool test_bad_requests(void)
 {
 	static const struct {
@@ -249,7 +249,7 @@ static bool test_secrets(void)
 	struct session client, server;
 	union wire_message proof;
 
-	/* The client does not know it. */
+	/* The client does not know the secret. */
 	begin(&client, &server, 0);
 	client.key = &other_key;
 	to_server(&server, &client);
@@ -257,7 +257,7 @@ static bool test_secrets(void)
 	CHECK(to_server(&server, &client) == SESSION_SEND_CLOSE);
 	CHECK(to_client(&client, &server) == SESSION_CLOSE);
 	CHECK(le32toh(client.refused.reason) == WIRE_REASON_PROOF);
-	/* The server does not. */
+	/* The server does not know the secret. */
 	begin(&client, &server, 0);
 	to_server(&server, &client);
 	to_client(&client, &server);
@@ -265,7 +265,7 @@ static bool test_secrets(void)
 	server.key = &other_key;
 	session_accept(&server, &export);
 	CHECK(to_client(&client, &server) == SESSION_CLOSE && !client.refused.reason);
-	/* A proof does not serve twice: another challenge, another proof. */
+	/* A proof is not valid twice: it depends on the challenge. */
 	begin(&client, &server, 0);
 	to_server(&server, &client);
 	to_client(&client, &server);
@@ -274,7 +274,7 @@ static bool test_secrets(void)
 	session_call(&client, &client_setup, &key, "data", "db1", 5, 0);
 	CHECK(to_server(&server, &client) == SESSION_SEND);
 	CHECK(session_receive(&server, &proof, sizeof(proof.proof)) == SESSION_SEND_CLOSE);
-	/* Nor does the client's serve as the server's. */
+	/* The proof of the client is not valid as that of the server. */
 	begin(&client, &server, 0);
 	to_server(&server, &client);
 	to_client(&client, &server);
@@ -285,7 +285,7 @@ static bool test_secrets(void)
 	return true;
 }
 
-/* Every byte of what is said before the export is given counts. */
+/* A change of any byte of the handshake is found. */
 static bool test_changed(void)
 {
 	struct session client, server;
@@ -311,7 +311,7 @@ static bool test_changed(void)
 	return true;
 }
 
-/* Nothing is done for who has proved nothing; nothing is done out of turn. */
+/* Messages out of turn, and requests before the proof, end the connection. */
 static bool test_turns(void)
 {
 	struct session client, server;
@@ -336,7 +336,7 @@ static bool test_turns(void)
 				continue;
 			CHECK(session_receive(&server, &request, wire_length(type)) == SESSION_CLOSE);
 			CHECK(session_receive(&server, &request, wire_length(type)) == SESSION_CLOSE);
-			/* The client: answers and offers before their time. */
+			/* The client gets messages out of turn. */
 			begin(&client, &server, 0);
 			if (type == WIRE_CHALLENGE || type == WIRE_REFUSE)
 				continue;
@@ -392,7 +392,7 @@ static bool test_lengths(void)
 
 /* ---- Versions ----------------------------------------------------------- */
 
-/* Both serve, and have spoken the highest version of both; or both know each other's range. */
+/* Both sides use the highest version that both know; or each knows the other's range. */
 static bool versions(uint16_t client_low, uint16_t client_high, uint16_t server_low,
 		     uint16_t server_high)
 {
@@ -438,7 +438,7 @@ static bool versions(uint16_t client_low, uint16_t client_high, uint16_t server_
 
 static bool test_ranges(void)
 {
-	/* Beyond what is spoken today: what this side would say to a later one. */
+	/* Two more than today's versions, for later peers. */
 	uint16_t low = WIRE_VERSION_MIN, high = WIRE_VERSION_MAX + 2, a, b, c, d;
 
 	for (a = low; a <= high; a++)
@@ -452,7 +452,7 @@ static bool test_ranges(void)
 	return true;
 }
 
-/* The range of either side, changed on the way; a choice that is not the highest. */
+/* The range of either side is changed on the way; a choice is not the highest common version. */
 static bool test_downgrade(void)
 {
 	struct session client, server;
@@ -478,7 +478,7 @@ static bool test_downgrade(void)
 	return true;
 }
 
-/* Of versions before there were ranges the head is read, and nothing else. */
+/* Of messages with versions before there were ranges only the head is read. */
 static bool test_older(void)
 {
 	struct session client, server;
@@ -499,7 +499,7 @@ static bool test_older(void)
 	return true;
 }
 
-/* A feature that is not known here means nothing; one that is missing there is told. */
+/* The server ignores unknown features; the client sees which features the server lacks. */
 static bool test_features(void)
 {
 	struct session client, server;
@@ -520,7 +520,7 @@ static bool test_features(void)
 
 /* ---- After the handshake ------------------------------------------------- */
 
-/* Every bit of a message counts, and its place. */
+/* A change of any bit of a message, or of its place in the stream, is found. */
 static bool test_tags(void)
 {
 	struct session client, server, copy;
@@ -543,7 +543,7 @@ static bool test_tags(void)
 	client.out = first;
 	client.out.head.length = htole32(sizeof(struct wire_request));
 	CHECK(session_receive(&copy, &client.out, sizeof(struct wire_request)) == SESSION_CLOSE);
-	/* Said twice; left out; to the side that said it. */
+	/* A message that comes twice; one that is left out; one that comes back to its sender. */
 	copy = server;
 	CHECK(session_receive(&copy, &first, length) == SESSION_IO);
 	session_done(&copy, 0, 0);
@@ -553,7 +553,7 @@ static bool test_tags(void)
 	CHECK(to_server(&copy, &client) == SESSION_CLOSE);
 	copy = client;
 	CHECK(session_answer(&copy, &first, length) == SESSION_CLOSE);
-	/* What the server says. */
+	/* Messages of the server. */
 	CHECK(session_receive(&server, &first, length) == SESSION_IO);
 	session_done(&server, 0, 0);
 	length = le32toh(server.out.head.length);
@@ -569,7 +569,7 @@ static bool test_tags(void)
 	return true;
 }
 
-/* What is said on one connection is nothing on another, with the same secret. */
+/* Messages of one connection are not valid on another one with the same secret. */
 static bool test_other_connection(void)
 {
 	struct session_setup setup = server_setup;
@@ -586,7 +586,7 @@ static bool test_other_connection(void)
 	CHECK(to_client(&other_client, &other_server) == SESSION_READY);
 	session_request(&other_client, WIRE_WRITE, 0, 0, LSMEM_BLOCK);
 	CHECK(to_server(&server, &other_client) == SESSION_CLOSE);
-	/* Passed on over other queue pairs: the proof is none. */
+	/* A proof that is passed on over other queue pairs is not valid. */
 	setup = server_setup;
 	setup.link.client_qp++;
 	session_call(&client, &client_setup, &key, "data", "db1", 5, 0);
@@ -597,7 +597,7 @@ static bool test_other_connection(void)
 	return true;
 }
 
-/* The secret of one export opens no other, and does not tell which there are. */
+/* The secret of one export is not valid for another, and does not show which exports exist. */
 static bool test_export_secrets(void)
 {
 	struct session client, server;
@@ -616,7 +616,7 @@ static bool test_export_secrets(void)
 	return true;
 }
 
-/* What tags cost: a request and its answer, made and looked at. */
+/* The cost of tags: the time of a request and its answer. */
 static bool test_cost(void)
 {
 	struct session client, server;
@@ -639,7 +639,7 @@ static bool test_cost(void)
 	return true;
 }
 
-/* ---- Who may write ------------------------------------------------------ */
+/* ---- The hold ----------------------------------------------------------- */
 
 static bool test_hold(void)
 {
@@ -658,7 +658,7 @@ static bool test_hold(void)
 	return true;
 }
 
-/* Invariant 17: the fence is answered when the old one is gone, not before. */
+/* Invariant 17: a fence is answered when the old holder is gone, not before. */
 static bool test_fence(void)
 {
 	struct hold hold = { 0 };
@@ -672,12 +672,12 @@ static bool test_fence(void)
 	CHECK(hold_ask(&hold, &c, 0, &loser) == HOLD_HELD);
 	CHECK(hold_left(&hold, &a) == &b && hold.holder == &b && !hold.fencer);
 	CHECK(hold_ask(&hold, &a, 1, &loser) == HOLD_STALE);
-	/* A fence overtaken by a higher one. */
+	/* A higher fence overtakes a fence. */
 	CHECK(hold_ask(&hold, &c, 3, &loser) == HOLD_FENCING && !loser);
 	CHECK(hold_ask(&hold, &a, 4, &loser) == HOLD_FENCING && loser == &c);
 	CHECK(!hold_left(&hold, &c) && hold.fencer == &a);
 	CHECK(hold_left(&hold, &b) == &a);
-	/* Who asked for it goes before it is answered: the term stays. */
+	/* The fencing client leaves before its answer: the term stays. */
 	CHECK(hold_ask(&hold, &b, 5, &loser) == HOLD_FENCING);
 	CHECK(!hold_left(&hold, &b));
 	CHECK(!hold_left(&hold, &a) && !hold.holder);
@@ -686,7 +686,7 @@ static bool test_fence(void)
 	return true;
 }
 
-/* However often it is asked for, no term is reached that none can exceed. */
+/* Requests cannot raise the term so far that no higher one is left. */
 static bool test_far(void)
 {
 	struct hold hold = { 0 };
@@ -700,7 +700,7 @@ static bool test_far(void)
 	CHECK(hold_ask(&hold, &b, UINT64_MAX, &loser) == HOLD_FAR);
 	CHECK(hold.term == HOLD_TERM_FIRST && hold.holder == &a && !hold.fencer);
 	CHECK(hold_ask(&hold, &b, HOLD_TERM_FIRST + HOLD_TERM_STEP, &loser) == HOLD_FENCING);
-	/* The next takeover finds one that is higher. */
+	/* The next takeover still has a higher term. */
 	CHECK(hold_left(&hold, &a) == &b);
 	CHECK(hold_ask(&hold, &a, hold.term + 1, &loser) == HOLD_FENCING);
 	return true;
@@ -708,22 +708,22 @@ static bool test_far(void)
 
 int main(void)
 {
-	tap_ok(test_lengths(), "each type has its length, and no other is taken");
+	tap_ok(test_lengths(), "a message with a wrong length for its type is refused");
 	tap_ok(test_requests(), "requests and answers; an answer comes once");
-	tap_ok(test_receipts(), "receipts of writes, to who asked for them");
+	tap_ok(test_receipts(), "receipts of writes, for clients that asked for them");
 	tap_ok(test_all_slots(), "all slots in flight, answered in any order");
-	tap_ok(test_bad_requests(), "requests that may not be end the connection");
-	tap_ok(test_secrets(), "who does not know the secret gets nothing, on both sides");
-	tap_ok(test_changed(), "what was said is what was proved");
-	tap_ok(test_turns(), "nothing is taken out of turn");
-	tap_ok(test_refusals(), "refusals say why");
-	tap_ok(test_ranges(), "the highest version of both is spoken; if there is none, both ranges are told");
-	tap_ok(test_downgrade(), "a version that is not the highest of both is not taken");
-	tap_ok(test_older(), "versions before there were ranges are told apart");
-	tap_ok(test_features(), "features are those of both");
-	tap_ok(test_tags(), "after the handshake every bit of a message and its place count");
-	tap_ok(test_other_connection(), "what is said on a connection is said on no other");
-	tap_ok(test_export_secrets(), "an export has a secret of its own");
+	tap_ok(test_bad_requests(), "invalid requests end the connection");
+	tap_ok(test_secrets(), "either side without the secret is refused");
+	tap_ok(test_changed(), "a changed byte of the handshake is found");
+	tap_ok(test_turns(), "messages out of turn end the connection");
+	tap_ok(test_refusals(), "refusals have a reason");
+	tap_ok(test_ranges(), "the highest common version is used; else both ranges are known");
+	tap_ok(test_downgrade(), "a version that is not the highest common one is refused");
+	tap_ok(test_older(), "versions before there were ranges are recognised");
+	tap_ok(test_features(), "only features of both sides are used");
+	tap_ok(test_tags(), "after the handshake a changed bit or place of a message is found");
+	tap_ok(test_other_connection(), "messages of another connection are refused");
+	tap_ok(test_export_secrets(), "each export has its own secret");
 	tap_ok(test_cost(), "many requests and answers with tags");
 	tap_ok(test_hold(), "one holder; the same term or a lower one is refused");
 	tap_ok(test_fence(), "a fence is answered when the old holder is gone");
