@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmemd makes a store of log-structured memory durable: see lsmemd(8), and lsmemd.h for its parts. */
+/* lsmemd makes a store of log-structured memory durable: see lsmemd(8); lsmemd.h lists the parts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -23,7 +23,7 @@
 #define PR_SET_IO_FLUSHER 57
 #endif
 
-/* Operations in flight: requests of core or of a recovery to all backups, a few polls and timers. */
+/* Operations in flight: requests of core or a recovery to all backups, a few polls and timers. */
 #define RING_ENTRIES	(2 * CORE_IOS * CORE_BACKUPS)
 
 static const char usage_text[] =

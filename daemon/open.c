@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The backups of a store: opened, held against everybody else, taken over.
+ * The backups of a store: opens them, holds them against other daemons, takes them over.
  *
- * One of several that cannot be opened is not there, and the start goes on without
- * it; whether those that are there are enough is seen when they are read (recover.h).
- * One that another daemon holds is another matter: that daemon may have the store.
+ * If one of several backups cannot be opened, the start goes on without it; recover/ decides if the
+ * others are enough. If another daemon holds a backup, the start ends: that daemon may serve the
+ * store.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,13 +20,13 @@
 #include "lsmemd.h"
 #include "base/notify.h"
 
-#define AGAIN_US	100000u	/* --again: between looks at the signals .. */
-#define AGAIN_LOOKS	10	/* .. so many before each attempt */
-#define LOOKS		5	/* at digests that may just be written */
-#define WAIT_STEP_MS	1000
-#define WAIT_SAY_NS	60000000000ull
+#define AGAIN_US	100000u	/* --again: between checks for signals */
+#define AGAIN_LOOKS	10	/* --again: checks for signals before each attempt */
+#define LOOKS		5	/* attempts to read digests while another daemon may write them */
+#define WAIT_STEP_MS	1000	/* between attempts of wait_backups() */
+#define WAIT_SAY_NS	60000000000ull	/* between its messages */
 
-/* progress of backup_open() has no context: there is one daemon. */
+/* The progress call of backup_open() has no context; a process has one daemon. */
 static struct {
 	struct lsmemd *d;
 	const char *path;
@@ -55,11 +55,11 @@ static int open_progress(const char *what, uint64_t done, uint64_t all)
 }
 
 /**
- * open_options - how the configuration says that a backup is to be opened
+ * open_options - options to open a backup, from the configuration
  * @d: the daemon
  * @slot: of the backup
- * @how: for what
- * @options: out, but for the term and the progress
+ * @how: to write, to read, or to read beside another daemon
+ * @options: out: all but the term and the progress call
  */
 void open_options(const struct lsmemd *d, uint32_t slot, enum open_mode how,
 		  struct backup_options *options)
@@ -112,14 +112,14 @@ static void note_term(struct lsmemd *d, uint64_t term)
 		d->term = term;
 }
 
-/* Is that how a backup is missed that is gone?  All else is to be put right first. */
+/* Does the error mean that the backup is gone? Other errors need a correction by the operator. */
 static bool is_gone(int err)
 {
 	return err != -EBUSY && err != -ESTALE && err != -ELOOP && err != -EKEYREJECTED &&
 	       err != -ECANCELED && err != -EINVAL && err != -ENOMEM;
 }
 
-/* What a backup, or the way to it, may be like that is about to come: see "wait =". */
+/* Can the backup, or the path to it, be there later? See "wait =". */
 static bool is_late(int err)
 {
 	switch (err) {
@@ -145,10 +145,11 @@ static bool is_late(int err)
 }
 
 /**
- * connection_lost - is the store's only backup on another host, and its connection over?
+ * connection_lost - is the store's only backup on another host, and its connection lost?
  * @d: the daemon
  *
- * A backup that refuses this daemon for good is not lost.
+ * Return: true: a successor can wait for the backup. false also if the backup's server refuses this
+ * daemon: another daemon has fenced it, or the secrets differ.
  */
 bool connection_lost(const struct lsmemd *d)
 {
@@ -159,9 +160,9 @@ bool connection_lost(const struct lsmemd *d)
 }
 
 /*
- * With --again the store is in memory and its writers wait: attempts follow each other until
- * one succeeds, is refused for good, or a signal comes.  A backup that is held counts as
- * absent: its server may not have noticed yet that the last connection is over.
+ * With --again the store is in memory and its writers wait: try until an attempt succeeds or fails
+ * for good, or a signal arrives. A held backup counts as absent: its server may not know yet that
+ * the former connection is lost.
  */
 static int open_again(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_t fence_term)
 {
@@ -176,7 +177,7 @@ static int open_again(struct lsmemd *d, uint32_t slot, enum open_mode how, uint6
 		}
 		notify_send("WATCHDOG=1\nSTATUS=Waiting for %s", path);
 		err = d->signals.stop ? -ECANCELED : open_one(d, slot, how, fence_term);
-		log_hush(true);		/* the reason has been logged; it may change unseen */
+		log_hush(true);		/* log the reason of the first failure only */
 	} while (err && (is_gone(err) || err == -EBUSY));
 	log_hush(false);
 	if (!err)
@@ -185,12 +186,14 @@ static int open_again(struct lsmemd *d, uint32_t slot, enum open_mode how, uint6
 }
 
 /**
- * open_backups - open what the configuration names
- * @d: the daemon
- * @how: for what
+ * open_backups - open the backups of the configuration
+ * @d: the daemon; @d->nr_open is set
+ * @how: to write, to read, or to read beside another daemon
  * @fence_term: as in struct backup_options
  *
- * Returns a STATUS_*.  When it is STATUS_OK and none is open, a signal has ended it.
+ * Logs errors.
+ *
+ * Return: a STATUS_*; STATUS_OK with no open backup: a signal has ended the opening.
  */
 int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_term)
 {
@@ -228,9 +231,9 @@ int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_term)
 }
 
 /**
- * close_backup - let go of a backup, if it is open; nothing is in flight on it
+ * close_backup - close a backup, if it is open
  * @d: the daemon
- * @slot: of the backup
+ * @slot: of the backup; no request to it is in flight
  */
 void close_backup(struct lsmemd *d, uint32_t slot)
 {
@@ -244,8 +247,8 @@ void close_backup(struct lsmemd *d, uint32_t slot)
 }
 
 /**
- * close_backups - let go of all
- * @d: the daemon
+ * close_backups - close all backups
+ * @d: the daemon; no request to a backup is in flight
  */
 void close_backups(struct lsmemd *d)
 {
@@ -263,9 +266,9 @@ static void look_report(void *context, enum recover_severity severity, const cha
 }
 
 /*
- * Finds out what there is to take over: the store's uuid, and the highest term of all holders of a
- * backup and of all digests. If another daemon writes meanwhile, what is read can contradict itself;
- * then it is read again.
+ * Read, while another daemon may hold the backups: the store's uuid, and the highest term of the
+ * holders and the digests. Another daemon that writes meanwhile can make the digests inconsistent:
+ * then read them again. Return: a STATUS_*; @full: the backups hold a store.
  */
 static int look_beside(struct lsmemd *d, bool *full, uint8_t uuid[LSMEM_UUID_BYTES])
 {
@@ -295,7 +298,7 @@ static int look_beside(struct lsmemd *d, bool *full, uint8_t uuid[LSMEM_UUID_BYT
 		recover_free(r);
 	}
 	close_backups(d);
-	/* Otherwise the opening waits for the holder, and then tells what is wrong. */
+	/* Without --take-over, opening the backups waits for the holder and logs what is wrong. */
 	if (!err || err == -ECANCELED || !d->options.take_over)
 		return STATUS_OK;
 	log_err("%s: the term cannot be read: %s; nothing was taken over", d->where,
@@ -303,10 +306,7 @@ static int look_beside(struct lsmemd *d, bool *full, uint8_t uuid[LSMEM_UUID_BYT
 	return STATUS_REFUSED;
 }
 
-/*
- * Opens the backups for this daemon alone, if need be against their holder. Returns as open_backups()
- * does.
- */
+/* Open and hold the backups, and fence their holder if needed. Return: as open_backups(). */
 static int hold_backups(struct lsmemd *d)
 {
 	uint8_t uuid[LSMEM_UUID_BYTES];
@@ -333,8 +333,8 @@ static int hold_backups(struct lsmemd *d)
 /* ---- Backups that come later ----------------------------------------------- */
 
 /*
- * Can the store be served from those that are open?  The rest is waited for only if it
- * cannot: fewer than a recovery must read, or no store on those that are there.
+ * Can the store be served from the open backups? If not, because a recovery must read more backups
+ * or there is no store on these, the start waits for the others.
  */
 static bool is_enough(struct lsmemd *d)
 {
@@ -354,7 +354,7 @@ static bool is_enough(struct lsmemd *d)
 	return enough;
 }
 
-/* "a, No such file or directory; b, Connection refused": those that are not open. */
+/* List the backups that are not open: "a: No such file or directory; b: Connection refused". */
 static void name_missing(const struct lsmemd *d, char *text, size_t room)
 {
 	uint32_t slot;
@@ -368,7 +368,7 @@ static void name_missing(const struct lsmemd *d, char *text, size_t room)
 					      d->status.backups[slot].error);
 }
 
-/* How long to wait: a start that an operator looks at gives up at once, if not told otherwise. */
+/* Time to wait for backups. Without "wait =": for ever under a service manager, else not at all. */
 static uint64_t wait_ns(const struct lsmemd *d)
 {
 	const struct options *o = &d->options;
@@ -381,7 +381,7 @@ static uint64_t wait_ns(const struct lsmemd *d)
 	return wait == CONFIG_FOREVER ? UINT64_MAX : wait * 1000000000ull;
 }
 
-/* One step: until a signal comes, or WAIT_STEP_MS have passed. */
+/* Wait until a signal arrives, at most WAIT_STEP_MS. */
 static void wait_step(struct lsmemd *d)
 {
 	struct pollfd fd = { .fd = d->signals.fd, .events = POLLIN };
@@ -391,13 +391,13 @@ static void wait_step(struct lsmemd *d)
 }
 
 /**
- * wait_backups - hold_backups(), and wait for those that are not there yet
+ * wait_backups - open and hold the backups, and wait for missing ones
  * @d: the daemon
  *
- * For files, devices and hosts that are missing, as long as "wait =" says; what is wrong with
- * a backup otherwise ends the wait.  None is held between two looks.
+ * Waits for missing files, devices and hosts, for the time of "wait ="; any other error ends the
+ * wait. Holds no backup between two attempts. Logs errors.
  *
- * Returns as open_backups() does; when the time is over, with what the last look has found.
+ * Return: as open_backups(); when the time is over, the result of the last attempt.
  */
 int wait_backups(struct lsmemd *d)
 {

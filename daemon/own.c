@@ -128,7 +128,7 @@ static bool is_configured(const struct lsmemd *d, const struct member *m)
 	return false;
 }
 
-/* Log the backups in etcd that had a part of the store, and that the configuration does not name. */
+/* Log the backups in etcd that had a part of the store and are not in the configuration. */
 static void compare(const struct lsmemd *d)
 {
 	const struct members *members = &d->cluster.members;

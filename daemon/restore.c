@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Backups brought up: recover.h wants a few synchronous calls, and here they
- * are.  A long read becomes many requests in flight together.  A signal ends
- * the recovery at its next call; it is begun again by the next start.
+ * The synchronous calls that recover/ needs (struct recover_env). A long transfer becomes many
+ * requests in flight together. A signal ends the recovery at its next call; the next start repeats
+ * it.
  *
- * The kernel copies and checks what it is given, which takes longer than all
- * else: a thread waits for that, and for nothing else.  It is begun by the first
- * load and ends with the last.
+ * The kernel copies and checks the entries, which takes longer than all other steps. So a thread
+ * loads them: the first load starts it, and restore_loaded() ends it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,17 +22,17 @@
 #include "base/notify.h"
 
 #define PARTS		(LSMEM_SEGMENT_BYTES / LSMEM_SEGLET_BYTES)
-#define PROBE_BYTES	(1u << 20)	/* looked at, at both ends of a blank backup */
+#define PROBE_BYTES	(1u << 20)	/* read at both ends of a backup, to find other contents */
 
 /**
- * struct transfer - a range, read or written in as many requests as it takes
+ * struct transfer - the transfer of a range, in as many requests as needed
  * @what: read or write
- * @offset: an address of recover/recover.h
- * @data: of @length bytes
+ * @offset: an address, as in recover/recover.h
+ * @data: @length bytes
  * @length: bytes
  * @parts: the requests
  * @left: requests in flight
- * @error: of the first that failed
+ * @error: of the first request that failed; 0: none has failed
  */
 struct transfer {
 	enum backup_what what;
@@ -49,7 +48,7 @@ struct transfer {
 	int error;
 };
 
-/* Begun, to be ended in this order: [ahead_first, ahead_next) modulo RECOVER_AHEAD. */
+/* Transfers under way, which end in this order: [ahead_first, ahead_next) modulo RECOVER_AHEAD. */
 static struct transfer aheads[RECOVER_AHEAD];
 static unsigned int ahead_first, ahead_next;
 static uint64_t read_bytes;	/* for the progress */
@@ -90,7 +89,7 @@ static void transfer_begin(struct lsmemd *d, struct transfer *transfer)
 	}
 }
 
-/* Nothing of it is under way afterwards, or the loop itself has failed. */
+/* Wait for all requests of a transfer. Only an error of the loop leaves requests in flight. */
 static int transfer_end(struct lsmemd *d, struct transfer *transfer)
 {
 	int err;
@@ -106,7 +105,7 @@ static int transfer_end(struct lsmemd *d, struct transfer *transfer)
 static int transfer(struct lsmemd *d, enum backup_what what, uint64_t offset, void *data,
 		    uint32_t length)
 {
-	static struct transfer one;	/* one call at a time */
+	static struct transfer one;	/* large; there is one call at a time */
 	struct transfer *ahead = &aheads[ahead_first % RECOVER_AHEAD];
 	int err;
 
@@ -137,7 +136,7 @@ static void restore_ahead(void *context, uint64_t offset, void *data, uint32_t l
 	ahead->data = data;
 	ahead->length = length;
 	transfer_begin(d, ahead);
-	loop_run(&d->loop, false);	/* an error comes again when its end is waited for */
+	loop_run(&d->loop, false);	/* transfer_end() sees an error again */
 }
 
 static int say(const struct lsmemd *d, const char *what, uint64_t address, uint32_t length, int err)
@@ -177,17 +176,17 @@ static int restore_flush(void *context, uint32_t slot)
 /**
  * struct loader - the thread that gives segments to the kernel
  * @thread: the thread
- * @running: it has been started
- * @lock: protects what follows
+ * @running: the thread was started and not joined yet
+ * @lock: protects the members that follow
  * @changed: signalled when @busy or @stop changes
  * @busy: there is a segment to load
- * @stop: the thread is to end
+ * @stop: the thread must end
  * @told: @error was logged
  * @error: of the last load
  * @d: the daemon
- * @segment: to be loaded
+ * @segment: id of the segment to load
  * @generation: of @segment
- * @sealed: whether it is sealed
+ * @sealed: @segment is sealed
  * @length: bytes at @data
  * @data: its entries
  */
@@ -231,7 +230,7 @@ static void *loader_run(void *context)
 	return NULL;
 }
 
-/* Until what was given is loaded; @lock is held. */
+/* Wait until the last segment is loaded. The caller holds @lock. Return: the error of that load. */
 static int loader_wait(struct loader *l)
 {
 	while (l->busy)
@@ -332,7 +331,7 @@ static void restore_progress(void *context, uint64_t done, uint64_t all)
 }
 
 /**
- * restore_env - what recovery needs
+ * restore_env - set up the calls and parameters that recovery needs
  * @d: the daemon, its backups open
  * @env: out
  */
@@ -359,7 +358,7 @@ void restore_env(struct lsmemd *d, struct recover_env *env)
 	env->progress = restore_progress;
 }
 
-/* The two ends of a backup, @length bytes each */
+/* The two ends of a backup, @length bytes each. */
 struct ends {
 	uint8_t *data[2];
 	uint32_t length;
@@ -410,15 +409,15 @@ static void tell_foreign(const struct recover_env *env, uint32_t slot, const str
 }
 
 /**
- * restore_blank - look for other content behind the first two blocks
- * @env: how the backups are read
+ * restore_blank - look for other contents at both ends of a backup without a superblock
+ * @env: reads the backup
  * @slot: of the backup
- * @blank: out: beginning and end are zero; if not, the content is logged as far as it is known
+ * @blank: out: both ends are zero; if not, contents that libblkid knows are logged
  *
- * Some filesystems and RAIDs leave the first blocks alone: a backup without
- * superblock is formatted only if there is nothing else in sight.
+ * Some filesystems and RAIDs do not use the first blocks. So a backup without a superblock is
+ * formatted only if both its ends are zero.
  *
- * Returns 0 or a negative errno.
+ * Return: 0, -ENOMEM, or a negative errno of @env->read.
  */
 int restore_blank(const struct recover_env *env, uint32_t slot, bool *blank)
 {
@@ -435,7 +434,7 @@ int restore_blank(const struct recover_env *env, uint32_t slot, bool *blank)
 }
 
 /**
- * restore_foreign - tell what backups hold that is not lsmem's, where libblkid knows it
+ * restore_foreign - log other contents of the backups that libblkid knows
  * @d: the daemon, its backups open
  */
 void restore_foreign(struct lsmemd *d)
@@ -454,13 +453,14 @@ void restore_foreign(struct lsmemd *d)
 }
 
 /**
- * restore_wipe - make a backup blank, whatever is on it
- * @d: the daemon, told to by --format
+ * restore_wipe - make a backup blank
+ * @d: the daemon, with --format
  * @slot: of the backup
  *
- * The two ends only: what lies between belongs to no store any more.
+ * Overwrites both ends only: without them the bytes between belong to no store. Logs errors.
  *
- * Returns 0 or a negative errno.
+ * Return: 0; -ENOMEM; -EPERM: this daemon does not own the store; or another negative errno of
+ * the backup.
  */
 int restore_wipe(struct lsmemd *d, uint32_t slot)
 {

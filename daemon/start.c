@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The start: which store, do the backups and it belong together, and what is to be
- * done so that it can be served.  Several backups count as one here.
+ * The start: finds the store, checks that backups and store belong together, and recovers, resumes
+ * or formats. Several backups count as one here.
  *
  *	backup	    store in the kernel	    what is done
  *	blank	    none, new		    --init, --format: format; else refuse (expect.c)
@@ -11,8 +11,8 @@
  *	blank	    active		    refuse
  *	other	    any			    refuse
  *
- * Invariant 18: a store that is new never replaces a backup that is full, and
- * a backup that is blank never stands for a store that is active.
+ * Invariant 18: a new store never replaces a full backup, and a blank backup never stands for an
+ * active store.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -70,7 +70,7 @@ static int wipe_all(struct lsmemd *d)
 	return err;
 }
 
-/* What is on the backups; with --format, nothing after this. */
+/* Find out what the backups hold; with --format, wipe them. Return: a STATUS_*. */
 static int look(struct lsmemd *d, struct recover *r, enum recover_state *state)
 {
 	char name[LSMEM_NAME_BYTES];
@@ -130,12 +130,12 @@ static int look(struct lsmemd *d, struct recover *r, enum recover_state *state)
 /* ---- What is done ------------------------------------------------------ */
 
 /**
- * warn_slow - name backups that may keep writers waiting until their calls fail
+ * warn_slow - warn of backups whose timeout is too long for the store's time limits
  * @d: the daemon, its store attached
  *
- * A backup is lost when a request has taken its timeout.  A durable call that waited for it
- * returns in time only if its bound leaves room for that, for noticing it at a tick, and for
- * the digest without that backup.
+ * A backup is lost when a request to it has taken longer than its timeout. A durable call that
+ * waits for the backup succeeds only if its limit is long enough for the timeout, for the tick that
+ * finds out, and for a digest without the backup.
  */
 void warn_slow(const struct lsmemd *d)
 {
@@ -158,10 +158,10 @@ void warn_slow(const struct lsmemd *d)
 }
 
 /**
- * new_incarnation - a random name for what a backup is from now on
- * @incarnation: out, not 0
+ * new_incarnation - draw a random incarnation for a backup
+ * @incarnation: out: not 0
  *
- * False, and said: there are no random numbers.
+ * Return: true; false: there are no random numbers, which was logged.
  */
 bool new_incarnation(uint64_t *incarnation)
 {
@@ -184,7 +184,7 @@ static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 	geometry.kind = d->kernel.kind;
 	geometry.store_bytes = d->kernel.bytes;
 	geometry.max_handles = d->kernel.handles_max;
-	/* As many as the log may have segments, or it would wait for a frame for ever. */
+	/* With fewer frames than the log can have segments, a writer could wait for ever. */
 	geometry.frames = kernel_segments(d->kernel.name);
 	if (!geometry.frames) {
 		log_err("%s: sysfs does not tell how many segments it may have",
@@ -235,7 +235,7 @@ static int recover(struct lsmemd *d, struct recover *r)
 
 	if (!new_incarnation(&branch))
 		return STATUS_ERROR;
-	options.branch = branch | 1;	/* half of it, and not 0 */
+	options.branch = branch | 1;	/* the low half, not 0 */
 	status->state = "recovering";
 	status->recovery = true;
 	http_tell(&d->http, status);
@@ -271,7 +271,7 @@ static int recover(struct lsmemd *d, struct recover *r)
 	return err == -EBADMSG ? STATUS_REFUSED : STATUS_ERROR;
 }
 
-/* Those that were left behind, or are new, are to be used like the others. */
+/* Let stale and new backups join the others. Return: a STATUS_*. */
 static int join(struct lsmemd *d, struct recover *r)
 {
 	uint64_t incarnation;
@@ -284,7 +284,7 @@ static int join(struct lsmemd *d, struct recover *r)
 			d->where, d->options.config_path);
 		return STATUS_REFUSED;
 	}
-	(void)recover_join(r, incarnation);	/* cancelled: the signal is seen */
+	(void)recover_join(r, incarnation);	/* fails at a signal, which the caller checks */
 	return STATUS_OK;
 }
 
@@ -339,7 +339,7 @@ static void name_status(struct lsmemd *d)
 		name_backup(&status->backups[slot], &d->config.backups[slot]);
 }
 
-/* The backups of the digest, for core and for messages. */
+/* Set the slot of each index in the digest, and the parameters of core that depend on backups. */
 static void name_backups(struct lsmemd *d, const struct recover *r, struct core_params *params)
 {
 	uint32_t index, slot;
@@ -397,7 +397,7 @@ static int make_core(struct lsmemd *d, struct recover *r)
 	return STATUS_OK;
 }
 
-/* A random one (RFC 4122, version 4). */
+/* Draw a random uuid (RFC 4122, version 4). Return: false: there are no random numbers, logged. */
 static bool new_uuid(uint8_t uuid[LSMEM_UUID_BYTES])
 {
 	if (getrandom(uuid, LSMEM_UUID_BYTES, 0) != LSMEM_UUID_BYTES) {
@@ -434,8 +434,8 @@ static int activate(struct lsmemd *d, const struct recover_activation *activatio
 }
 
 /**
- * name_where - "/dev/nvme0n1", or "a, b and c"
- * @d: its backups are known
+ * name_where - set @d->where, for messages: "/dev/nvme0n1", or "a, b and c"
+ * @d: the daemon; its backups are known
  */
 void name_where(struct lsmemd *d)
 {
@@ -453,10 +453,12 @@ void name_where(struct lsmemd *d)
 }
 
 /**
- * check_take_over - can the store be taken from another host, if that is wanted?
- * @d: its backups are known
+ * check_take_over - with --take-over: can the holder of the backups be fenced?
+ * @d: the daemon; its backups are known
  *
- * Returns a STATUS_*.
+ * Logs why not.
+ *
+ * Return: STATUS_OK, STATUS_REFUSED or STATUS_USAGE.
  */
 int check_take_over(const struct lsmemd *d)
 {
@@ -478,7 +480,7 @@ int check_take_over(const struct lsmemd *d)
 	return STATUS_USAGE;
 }
 
-/* Where the cluster says so, the backups are those that etcd has. */
+/* Open the cluster, and take the backups from etcd if the configuration says so. */
 static int know_backups(struct lsmemd *d)
 {
 	int status = own_open(d);
@@ -492,11 +494,12 @@ static int know_backups(struct lsmemd *d)
 }
 
 /**
- * start - from the configuration to an active store and its state machine
+ * start - make the store of the configuration active, and create its state machine
  * @d: options, configuration, loop, signals, status
  *
- * Returns a STATUS_*.  When it is STATUS_OK and d->core is not set, a signal
- * has ended it, or --init has done what it is for.
+ * Logs errors.
+ *
+ * Return: a STATUS_*. STATUS_OK without @d->core: a signal has ended the start, or --init is done.
  */
 int start(struct lsmemd *d)
 {
@@ -539,7 +542,7 @@ int start(struct lsmemd *d)
 		if (status)
 			goto out;
 		memcpy(uuid, super->uuid, sizeof(uuid));
-		/* An earlier --init was cut off after it had formatted. */
+		/* An earlier --init was interrupted after it had formatted: only record the store. */
 		if (d->options.init) {
 			status = expect_ready(d, uuid);
 			goto out;
@@ -602,10 +605,10 @@ out:
 }
 
 /**
- * check - what a recovery would find, without the kernel, writing nothing
+ * check - print what a recovery would find; does not use the kernel, and writes nothing
  * @d: options, configuration, loop, signals, status
  *
- * Returns a STATUS_*.
+ * Return: a STATUS_*; STATUS_LOST: a recovery would lose data.
  */
 int check(struct lsmemd *d)
 {

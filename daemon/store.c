@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The store in memory: made or found, and held against the backups and the configuration. */
+/* The store in the kernel: creates or finds it, and checks it against backups and configuration. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -17,11 +17,13 @@ const char *store_kind_name(uint32_t kind)
 }
 
 /**
- * store_check_geometry - does the configuration file say what the backup says?
+ * store_check_geometry - do the configuration file and the backup describe the same store?
  * @d: the daemon
- * @super: of the backup
+ * @super: superblock of the backup
  *
- * Says itself what differs.  Returns a STATUS_*.
+ * Logs the difference.
+ *
+ * Return: STATUS_OK or STATUS_USAGE.
  */
 int store_check_geometry(const struct lsmemd *d, const struct lsmem_super *super)
 {
@@ -62,8 +64,8 @@ int store_check_geometry(const struct lsmemd *d, const struct lsmem_super *super
 }
 
 /*
- * Segments that the log may have: as many as the backups have room for, within what
- * the kernel takes; 0, its default, when they are of the least size.
+ * Segments that the log can have: as many as the backups have room for, up to the kernel's limit;
+ * 0, the kernel's default, if the backups have less than the kernel's minimum.
  */
 static uint32_t backup_segments(const struct lsmemd *d, const struct recover *r,
 				uint64_t store_bytes)
@@ -81,8 +83,10 @@ static uint32_t backup_segments(const struct lsmemd *d, const struct recover *r,
  * @d: the daemon
  * @uuid: of the store
  *
- * --again resumes what is in memory, and recovers nothing: another host may have done that.
- * Returns a STATUS_*.
+ * --again resumes a store in memory. It never recovers one: another host may have recovered it.
+ * Logs an error.
+ *
+ * Return: STATUS_OK or STATUS_REFUSED.
  */
 int store_check_active(const struct lsmemd *d, const uint8_t *uuid)
 {
@@ -152,13 +156,15 @@ static int attach_failed(struct lsmemd *d, const char *name, bool full, int err)
 }
 
 /**
- * store_attach - attach the store that belongs to the backups, or make it
+ * store_attach - attach to the store of the backups; create it if the kernel does not have it
  * @d: the daemon
- * @r: what there is on the backups
- * @super: of the backups; NULL: they are blank
+ * @r: the recovery, with open backups
+ * @super: superblock of the backups; NULL: they are blank
  * @uuid: of the store
  *
- * Says itself why it fails.  Returns a STATUS_*.
+ * Logs why it fails.
+ *
+ * Return: a STATUS_*.
  */
 int store_attach(struct lsmemd *d, const struct recover *r, const struct lsmem_super *super,
 		 const uint8_t *uuid)
@@ -209,8 +215,11 @@ int store_attach(struct lsmemd *d, const struct recover *r, const struct lsmem_s
  * store_give_name - give the store its name
  * @d: the daemon, its store attached
  *
- * Before it is activated: udev makes links of it.  A name that another store has is refused where
- * it was asked for and nothing waits for the store yet.  Returns a STATUS_*.
+ * If another store has the name, the start fails only if the configuration asks for the name and
+ * this start has created the store, so that nothing waits for it. Otherwise it logs a warning.
+ *
+ * Context: before the activation, at which udev makes links with the name.
+ * Return: STATUS_OK or STATUS_REFUSED.
  */
 int store_give_name(const struct lsmemd *d)
 {
