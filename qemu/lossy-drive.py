@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """nbdkit plugin: a drive that loses any part of its unflushed writes (see testbed/unflushed.py).
 
-When the server ends (SIGTERM) or the client goes away, the power has gone. A client's orderly end
-flushes first, so there is nothing to lose then. What became of the writes is appended to `story`.
+The end of the server (SIGTERM) or of the connection is a power cut. A client that ends in order
+flushes first; then nothing can be lost. The plugin appends what happened to the writes to the file
+`story`.
 
 parameters: image=FILE seed=NUMBER story=FILE
 """
@@ -24,7 +25,7 @@ def config(key, value):
 
 
 def config_complete():
-    """All parameters must be there."""
+    """Checks that no parameter is missing."""
     missing = {"image", "seed", "story"} - PARAMETERS.keys()
     if missing:
         raise RuntimeError(f"missing parameters: {', '.join(sorted(missing))}")
@@ -36,7 +37,7 @@ def thread_model():
 
 
 class Drive:
-    """What one connection works on."""
+    """The drive of one connection."""
 
     def __init__(self):
         self.image = os.open(PARAMETERS["image"], os.O_RDWR)
@@ -44,7 +45,7 @@ class Drive:
         self.unflushed = Unflushed(self.image)
 
     def cut(self):
-        """Loses what may be lost; the second call finds nothing."""
+        """Loses unflushed writes; a second call does nothing."""
         if len(self.unflushed):
             told = self.unflushed.cut(random.Random(int(PARAMETERS["seed"])))
             story = os.open(PARAMETERS["story"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
@@ -53,39 +54,39 @@ class Drive:
 
 
 def open(_readonly):
-    """A client came."""
+    """Begins a connection."""
     DRIVES.append(Drive())
     return DRIVES[-1]
 
 
 def close(drive):
-    """The client went."""
+    """The connection has ended."""
     drive.cut()
 
 
 def cleanup():
-    """The server ends: nbdkit does not close what is open when it is told to end."""
+    """The server ends: nbdkit does not call close() for open connections."""
     for drive in DRIVES:
         drive.cut()
 
 
 def get_size(drive):
-    """Bytes."""
+    """The size in bytes."""
     return drive.size
 
 
 def block_size(_drive):
-    """Minimum, preferred and maximum request: whole sectors, as tearing goes by sectors."""
+    """Minimum, preferred and maximum request: whole sectors, because writes tear between sectors."""
     return (SECTOR, 4096, 32 << 20)
 
 
 def can_fua(_drive):
-    """Forced writes are ours to tell from others."""
+    """pwrite() gets the FUA flag."""
     return nbdkit.FUA_NATIVE
 
 
 def pread(drive, buf, offset, _flags):
-    """Reads what was written, flushed or not."""
+    """Reads the newest data, flushed or not."""
     data = os.pread(drive.image, len(buf), offset)
     buf[:] = data
 
