@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The digest logs of all backups: which digest is the newest, which backups are members by it, and
- * whether enough of them can be read to rely on it.
+ * The digest logs of all backups: which digest is the newest, which backups are its members, and
+ * whether recovery can read enough of them to rely on it.
  *
- * The digest log of a backup that was left behind is consistent, but ends too early. Whether it is
- * the newest is decided by which members can be read: see digest_enough(). Records of a recovery that
- * was cut off, and that a later recovery did not see, are recognised by their term: see
- * recover_promise().
+ * The digest log of a backup that was left behind is consistent, but ends too early.
+ * digest_enough() decides, by the members that can be read, whether the newest digest found is the
+ * newest of all. If a recovery was cut off, and a later one did not see its records, these have
+ * a lower term than the records of the later recovery: see recover_promise().
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "base/memory.h"
 #include "private.h"
 
-/* Write the map as a full record to the beginning of half @half of all backups. */
+/* Write a record to the beginning of half @half of one backup, and flush it. */
 static int recover_write_record(struct recover *r, uint32_t slot, uint32_t half,
 				const uint8_t *record, uint64_t bytes)
 {
@@ -33,9 +33,11 @@ static int recover_write_record(struct recover *r, uint32_t slot, uint32_t half,
 }
 
 /**
- * recover_write_digest - write the map as a full record
+ * recover_write_digest - write the map as a full record to all members
  * @r: recovery
- * @half: to the beginning of this half; the other one where @map.odd says so
+ * @half: to the beginning of this half; on backups of @map.odd, of the other one
+ *
+ * Return: 0: the record is durable; -ENOMEM; or what a call returned.
  */
 int recover_write_digest(struct recover *r, uint32_t half)
 {
@@ -62,8 +64,8 @@ int recover_write_digest(struct recover *r, uint32_t half)
 }
 
 /**
- * recover_members - those that are there are the members of a new term
- * @r: recovery; its map is to be written
+ * recover_members - make the members that are there the members of the new digest
+ * @r: recovery; @map is the digest to be written
  */
 void recover_members(struct recover *r)
 {
@@ -92,11 +94,12 @@ void recover_members(struct recover *r)
 }
 
 /**
- * recover_read_log - the newest digest on one backup
+ * recover_read_log - read the newest digest of one backup
  * @r: recovery
  * @slot: of the backup
- * Return: 0, also when there is none or it contradicts itself; or what a call
- * returned.
+ *
+ * Return: 0, also if there is no digest or it contradicts itself, which is reported; -ENOMEM; or
+ * what a call returned.
  */
 int recover_read_log(struct recover *r, uint32_t slot)
 {
@@ -109,9 +112,8 @@ int recover_read_log(struct recover *r, uint32_t slot)
 	int ret = 0;
 
 	backup->chain = false;
-	/* What is read may still be on its way from a predecessor that was killed.
-	 * Nothing may be built on it, and the other half of the digest log not be
-	 * overwritten, before it is durable.
+	/* A killed daemon may have left writes that are not durable. Before recovery relies on
+	 * what it reads, and overwrites the other half of the digest log, this must be durable.
 	 */
 	if (!r->check && RULE(RESUME_FLUSH))
 		ret = r->env.flush(r->env.context, slot);
@@ -146,11 +148,12 @@ int recover_read_log(struct recover *r, uint32_t slot)
 }
 
 /**
- * recover_index - what a digest calls a backup
+ * recover_index - find the index of a backup in a digest
  * @r: recovery
  * @map: the digest
- * @slot: of the backup
- * Return: RECOVER_NONE when it is no member.
+ * @slot: of the backup, whose superblock was read
+ *
+ * Return: the index; RECOVER_NONE: the backup is no member.
  */
 uint32_t recover_index(const struct recover *r, const struct digest_map *map, uint32_t slot)
 {
@@ -183,7 +186,10 @@ static uint32_t recover_newest(const struct recover *r)
 	return best;
 }
 
-/* Enough of the members must be there: a backup left behind ends too early. */
+/*
+ * Are enough of the members there? Otherwise the newest digest found can be that of a backup that
+ * was left behind.
+ */
 static bool recover_enough(struct recover *r, uint32_t members, bool accept_missing)
 {
 	uint32_t have = __builtin_popcount(members), need = digest_need(&r->map), b;
@@ -207,7 +213,7 @@ static bool recover_enough(struct recover *r, uint32_t members, bool accept_miss
 	return false;
 }
 
-/* What the newest digest calls each backup.  Returns a mask of the members that are there. */
+/* Set the index of each backup in the newest digest. Return: a mask of the members there are. */
 static uint32_t recover_assign(struct recover *r, uint32_t best)
 {
 	struct digest_map *map = &r->map;
@@ -222,7 +228,9 @@ static uint32_t recover_assign(struct recover *r, uint32_t best)
 		if (!backup->there)
 			continue;
 		backup->may_join = recover_index(r, map, slot) == RECOVER_NONE;
-		/* One whose digests cannot be read could not tell of a newer one. */
+		/* A member whose digest log cannot be read does not count: it could have a newer
+		 * digest.
+		 */
 		if (backup->chain)
 			backup->index = recover_index(r, map, slot);
 		if (backup->index == RECOVER_NONE) {
@@ -239,8 +247,8 @@ static uint32_t recover_assign(struct recover *r, uint32_t best)
 }
 
 /*
- * Two that have each been recovered without the other, as often: which of them has what is wanted
- * cannot be told here.
+ * Have two backups been recovered without each other, and are they in the same term? Then recovery
+ * cannot tell which of them has the data that are wanted.
  */
 static bool recover_two_branches(struct recover *r)
 {
@@ -265,10 +273,12 @@ static bool recover_two_branches(struct recover *r)
 /**
  * recover_read_digests - find the newest digest and its members
  * @r: recovery
- * @accept_missing: however few of them are there
- * Return: 0; -EBADMSG: there is no digest; -ENODATA: too few backups are there, or some
- * have been recovered apart from each other; or
- * what a call returned.  Newer digests than the newest found are reported.
+ * @accept_missing: go on even if too few members are there
+ *
+ * If there were newer digests than the newest one found, they are reported as lost.
+ *
+ * Return: 0; -EBADMSG: there is no digest; -ENODATA: too few members are there, or some backups
+ * have been recovered apart from each other; -ENOMEM; or what a call returned.
  */
 int recover_read_digests(struct recover *r, bool accept_missing)
 {
@@ -306,14 +316,15 @@ int recover_read_digests(struct recover *r, bool accept_missing)
 }
 
 /**
- * recover_map - read the digest logs
+ * recover_map - read the digest logs, and nothing else
  * @r: recover_open() returned RECOVER_FULL
  * @accept_missing: as in struct recover_options
  *
- * For a daemon that resumes: nothing else is read.
+ * A daemon that resumes an active store uses this.
  *
- * Return: 0; -EBADMSG: there is no digest; -ENODATA: newer digests are lost; or what a call returned.
- * All are reported.
+ * Return: 0; -EBADMSG: there is no digest; -ENODATA: too few members are there, some backups have
+ * been recovered apart from each other, or newer digests are lost; -ENOMEM; or what a call
+ * returned. The first two are reported.
  */
 int recover_map(struct recover *r, bool accept_missing)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bringing backups up: superblocks, what is on a backup, formatting.
+ * Superblocks, the contents of backups, formatting, and preparing backups to join.
  *
- * The superblocks come last in a formatting: a crash before finds the backups as
- * blank as they were; a crash between them, those that have one with a digest that
- * lists nothing, and is blank all the same.
+ * A formatting writes the superblocks last. After a crash before that, the backups are blank. After
+ * a crash between two superblocks, some backups have a digest that lists nothing, and
+ * recover_open() calls all of them blank, too.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,12 +17,12 @@
 /**
  * recover_open_slot - read the superblock of one backup
  * @r: recovery
- * @slot: of the backup, whose size is known
+ * @slot: of the backup, whose size is in struct recover_env
  *
- * For recover_ready().
+ * The caller of recover_ready() calls this first.
  *
- * Return: 0: it has one, or recover_slot_blank(); -EBADMSG: neither; or what the call
- * returned. What is wrong with it is reported.
+ * Return: 0: there is a superblock, or recover_slot_blank() is true; -EBADMSG: neither, which is
+ * reported; or what the call returned.
  */
 int recover_open_slot(struct recover *r, uint32_t slot)
 {
@@ -47,7 +47,7 @@ int recover_open_slot(struct recover *r, uint32_t slot)
 		uint64_t sequence = __le64_to_cpu(slots[i].sequence);
 
 		error[i] = format_super_check(&slots[i], bytes);
-		/* Sound, but not for us: an older slot must not stand in for it. */
+		/* The copy is sound, but not for this version: do not use an older one. */
 		if (error[i] == FORMAT_VERSION || error[i] == FORMAT_INCOMPATIBLE ||
 		    error[i] == FORMAT_READ_ONLY || error[i] == FORMAT_RANGE) {
 			recover_info(r, "superblock slot %d: %s", i, format_strerror(error[i]));
@@ -86,8 +86,8 @@ static bool recover_same(const struct lsmem_super *a, const struct lsmem_super *
 }
 
 /*
- * Cut off in a formatting: what is there lists nothing, and never has, and one is
- * blank, or has a superblock of an earlier try.
+ * Was a formatting cut off? It was if all digests that are there are the first of their store and
+ * list nothing, and a backup is blank or has a superblock of another formatting.
  */
 static int recover_half_formatted(struct recover *r, bool blank, bool *half)
 {
@@ -111,7 +111,7 @@ static int recover_half_formatted(struct recover *r, bool blank, bool *half)
 	return 0;
 }
 
-/* What the slots say together. */
+/* Decide what the superblocks of all backups mean together. */
 static int recover_open_all(struct recover *r, uint32_t blank, uint32_t bad)
 {
 	uint32_t slot, first = RECOVER_NONE;
@@ -145,13 +145,14 @@ static int recover_open_all(struct recover *r, uint32_t blank, uint32_t bad)
 }
 
 /**
- * recover_open - find out what is on the backups
+ * recover_open - look at what is on the backups
  * @r: new
  * @state: out
  *
- * Writes nothing. Of several backups one that cannot be read counts as absent.
+ * Writes nothing. If there are several backups, one that cannot be read counts as absent.
  *
- * Return: 0; -EBADMSG: damaged, or not for this version, reported; or what a read returned.
+ * Return: 0; -EBADMSG: no superblock can be used, or two are of different stores; or what a call
+ * returned.
  */
 int recover_open(struct recover *r, enum recover_state *state)
 {
@@ -180,7 +181,7 @@ int recover_open(struct recover *r, enum recover_state *state)
 	return ret;
 }
 
-/* Bytes before the frames, on a backup with a digest log for @frames of them. */
+/* Return: bytes before the frames; a half of the digest log has @half, 0: enough for @frames. */
 static uint64_t recover_before_frames(uint64_t frames, uint64_t half)
 {
 	uint64_t bytes = 2 * LSMEM_BLOCK + 2 * (half ? half : format_half_bytes(frames));
@@ -189,7 +190,7 @@ static uint64_t recover_before_frames(uint64_t frames, uint64_t half)
 }
 
 /**
- * recover_backup_bytes - size of the smallest backup for a number of frames
+ * recover_backup_bytes - compute the size of the smallest backup for a number of frames
  * @frames: segments that it is to hold
  *
  * Return: bytes.
@@ -199,7 +200,10 @@ uint64_t recover_backup_bytes(uint64_t frames)
 	return recover_before_frames(frames, 0) + frames * LSMEM_SEGMENT_BYTES;
 }
 
-/* How many frames fit on one backup alone, behind what the digest log for so many takes. */
+/*
+ * Return: the frames that fit on one backup alone, after a digest log for so many. @half and @start
+ * get the size of a half of the digest log and the byte at which the frames start.
+ */
 static uint64_t recover_frames(const struct recover *r, uint64_t half_bytes, uint64_t *half,
 			       uint64_t *start)
 {
@@ -217,7 +221,7 @@ static uint64_t recover_frames(const struct recover *r, uint64_t half_bytes, uin
 	}
 }
 
-/* Half the digest log of each of several backups: room for the frames of all. */
+/* Return: bytes of a half of the digest log on each of several backups, for the frames of all. */
 static uint64_t recover_half_bytes(const struct recover *r)
 {
 	uint64_t most = 0;
@@ -229,7 +233,7 @@ static uint64_t recover_half_bytes(const struct recover *r)
 	return format_half_bytes(r->several * most);
 }
 
-/* Frames of a slot: as it is formatted, or would be for them to begin at @start. */
+/* Return: frames of a backup if these begin at @start; 0: as the backup is formatted. */
 static uint64_t recover_slot_frames(const struct recover *r, uint32_t slot, uint64_t start)
 {
 	uint64_t bytes = r->env.backup_bytes[slot];
@@ -239,7 +243,7 @@ static uint64_t recover_slot_frames(const struct recover *r, uint32_t slot, uint
 	return bytes < start ? 0 : (bytes - start) / LSMEM_SEGMENT_BYTES;
 }
 
-/* Domains of the backups of which @frames has any. */
+/* Count the failure domains of the backups that have frames. */
 static uint32_t recover_domains(const uint64_t *frames, const uint32_t *domain, uint32_t nr)
 {
 	uint32_t domains = 0, slot, before;
@@ -254,9 +258,10 @@ static uint32_t recover_domains(const uint64_t *frames, const uint32_t *domain, 
 }
 
 /*
- * Segments that fit, with @replicas of each, no two in one domain.  If a domain that is needed is
- * not there, it may be back tomorrow: what would fit without it, with fewer replicas, is not
- * promised, but what does with as many on those that are there.
+ * Count the segments that fit with @replicas of each, no two in one domain. If a domain that is
+ * needed is absent, it may come back: the result must not be what fits without it and with fewer
+ * replicas. It is what fits with as many replicas on the backups that are there, whatever their
+ * domains.
  */
 static uint64_t recover_segments(const struct recover *r, uint32_t replicas, uint64_t start)
 {
@@ -285,11 +290,11 @@ static uint64_t recover_segments(const struct recover *r, uint32_t replicas, uin
 }
 
 /**
- * recover_room - how many segments the backups can hold
- * @r: recover_open() was called
+ * recover_room - count the segments that the backups can hold
+ * @r: recover_open() has succeeded
  * @replicas: of each segment; 0: one on every backup
  *
- * Blank backups count as if they were formatted.
+ * If recover_open() returned RECOVER_BLANK, the backups count as if they were formatted.
  */
 uint64_t recover_room(const struct recover *r, uint32_t replicas)
 {
@@ -301,13 +306,13 @@ uint64_t recover_room(const struct recover *r, uint32_t replicas)
 	return r->blank ? recover_frames(r, 0, &half, &start) : __le64_to_cpu(r->super.frames);
 }
 
-/* Write a superblock, with the next sequence number, into the older slot. */
+/* Write a superblock, with the next sequence number, to the place of the older copy; flush it. */
 static int recover_write_super(struct recover *r, uint32_t slot)
 {
 	struct recover_backup *backup = &r->backups[slot];
 	struct lsmem_super *block = (void *)r->buffer;
-	/* Only the older slot is overwritten, and the newer is durable by then:
-	 * a write that is cut short can spoil the block it was for.
+	/* A write that is cut off can destroy its block. So only the older copy is overwritten, and
+	 * the newer one is durable by then.
 	 */
 	uint32_t super_slot = RULE(SUPER_OLDER) ? !backup->super_slot : backup->super_slot;
 	int ret;
@@ -328,12 +333,12 @@ static int recover_write_super(struct recover *r, uint32_t slot)
 }
 
 /**
- * recover_promise - write the term that is about to begin to all members
+ * recover_promise - choose the next term, and write it to the superblocks of all members
  * @r: recovery; its map has the members
  *
- * If this recovery is cut off, a later one from some of the members sees this term on each of them
- * and begins a higher one, and what this recovery wrote never counts again. Source: the promises of
- * Paxos (Lamport, "Paxos Made Simple", 2001).
+ * If this recovery is cut off, a later one reads this term on a member and begins a higher term, so
+ * a digest of this recovery never counts afterwards. Source: the promises of Paxos (Lamport, "Paxos
+ * Made Simple", 2001).
  *
  * Return: 0 or what a call returned.
  */
@@ -365,7 +370,7 @@ int recover_promise(struct recover *r)
 	return ret;
 }
 
-/* Geometry of each of several backups: the same digest log on all of them. */
+/* Compute the geometry of several backups: all have the same size of the digest log. */
 static int recover_layout(struct recover *r, const struct recover_geometry *g)
 {
 	uint64_t half = g->half_bytes ? g->half_bytes : recover_half_bytes(r);
@@ -406,7 +411,7 @@ static int recover_layout(struct recover *r, const struct recover_geometry *g)
 	return 0;
 }
 
-/* Geometry of one backup alone. */
+/* Compute the geometry of one backup alone. */
 static int recover_layout_one(struct recover *r, const struct recover_geometry *g)
 {
 	uint64_t start, half, frames = recover_frames(r, g->half_bytes, &half, &start);
@@ -431,7 +436,7 @@ static int recover_write_all(struct recover *r)
 	uint32_t slots = r->several ? r->several : 1, slot, times;
 	int ret = recover_write_digest(r, 0);
 
-	/* The other slot too: a store that was there before must not come back. */
+	/* Write both copies: a superblock of an earlier store must not be left. */
 	for (times = 0; times < 2; times++)
 		for (slot = 0; slot < slots && !ret; slot++)
 			ret = recover_write_super(r, slot);
@@ -439,15 +444,16 @@ static int recover_write_all(struct recover *r)
 }
 
 /**
- * recover_format - make backups hold a new, empty store
+ * recover_format - format backups for a new, empty store
  * @r: recover_open() was called
  * @g: the store
  *
- * Afterwards the digest lists nothing, and recover_activation() can be called. Digests of an earlier
- * store have another uuid.
+ * Afterwards the digest lists nothing, and recover_activation() can be called. Digests of an
+ * earlier store have another uuid, so they do not count.
  *
  * Return: 0; -EEXIST: a backup holds a store, and @g->force is not set; -ENOSPC: a backup is too
- * small; -EINVAL: @g contradicts itself; or what a call returned.
+ * small; -EINVAL: @g is out of range; -ENOMEM; or what a call returned. The first three are
+ * reported.
  */
 int recover_format(struct recover *r, const struct recover_geometry *g)
 {
@@ -455,7 +461,7 @@ int recover_format(struct recover *r, const struct recover_geometry *g)
 	struct digest_map map;
 	int ret;
 
-	/* Invariant 18: an empty store never replaces a full backup unasked. */
+	/* Invariant 18: an empty store never replaces a full backup without @force. */
 	if (RULE(FORMAT_FORCE) && !r->blank && !g->force) {
 		recover_info(r, "the backup is not blank: it is formatted with force only");
 		return -EEXIST;
@@ -523,7 +529,7 @@ static bool recover_place_taken(const struct recover *r, uint32_t index, bool me
 	return recover_slot(r, index) != RECOVER_NONE || (members && r->map.mask >> index & 1u);
 }
 
-/* A free index; else that of a member that is absent, and will be dropped. */
+/* Return: a free index; or that of an absent member, which the next digest removes. */
 static uint32_t recover_place(const struct recover *r)
 {
 	uint32_t members, index;
@@ -536,8 +542,8 @@ static uint32_t recover_place(const struct recover *r)
 }
 
 /*
- * May a backup that is no member hold what was acknowledged, and is not in the log?  Then it is
- * neither used nor wiped.
+ * Can a backup that is no member hold acknowledged data that are not in the log? Then it is neither
+ * used nor wiped.
  */
 static bool recover_split(struct recover *r, uint32_t slot, const struct digest_branch *branch)
 {
@@ -553,7 +559,7 @@ static bool recover_split(struct recover *r, uint32_t slot, const struct digest_
 	return true;
 }
 
-/* Nothing of an earlier life is left to be taken for digests of this one. */
+/* Overwrite the digest log with zeroes, so that old records are not taken for new ones. */
 static int recover_wipe_digests(struct recover *r, uint32_t slot)
 {
 	uint64_t at = __le64_to_cpu(r->super.digest_start), part;
@@ -568,7 +574,7 @@ static int recover_wipe_digests(struct recover *r, uint32_t slot)
 	return ret ? ret : r->env.flush(r->env.context, slot);
 }
 
-/* What is on it now; of what lies elsewhere than frames will, nothing can be kept. */
+/* Note what a backup holds now. Replicas can be kept only if its frames stay where they are. */
 static void recover_keep_past(struct recover *r, uint32_t slot)
 {
 	struct recover_backup *backup = &r->backups[slot];
@@ -611,13 +617,12 @@ static int recover_make_ready(struct recover *r, uint32_t slot, uint64_t incarna
 }
 
 /**
- * recover_join - prepare backups to become members
+ * recover_join - prepare the backups that are blank or were left behind to become members
  * @r: recover_map() or recover_run() has succeeded
- * @incarnation: random, not 0; those of the backups are made from it
+ * @incarnation: random, not 0; the incarnations of the backups are made from it
  *
- * For those of several backups that are blank or were left behind; they become members by
- * struct core_params.joining. After a loss nothing is done: the operator may want to look at what was
- * left behind.
+ * The backups become members by @joining of struct core_params. If recovery has reported a loss,
+ * nothing happens: the operator may want to look at the backups that were left behind.
  *
  * Return: 0, or -ECANCELED from a call; other errors are reported.
  */
@@ -642,7 +647,7 @@ int recover_join(struct recover *r, uint64_t incarnation)
 
 /**
  * recover_ready - prepare one backup to become a member of a store that is served
- * @r: of several backups; only @slot is there, and recover_open_slot() has read it
+ * @r: for several backups; only @slot is there, and recover_open_slot() has succeeded
  * @slot: of the backup
  * @like: superblock of a member
  * @log: of the newest digest
@@ -650,9 +655,9 @@ int recover_join(struct recover *r, uint64_t incarnation)
  *
  * The backup becomes a member by core_add().
  *
- * Return: 0; -EEXIST: it belongs to another store; -ESTALE: a daemon went on with the store there, in
- * a later term or apart from the others; -ENOSPC: it is too small; or what a call returned. All are
- * reported.
+ * Return: 0; -EEXIST: the backup belongs to another store; -ESTALE: a daemon went on with the store
+ * there, in a later term or apart from the others; -ENOSPC: it is too small; or what a call
+ * returned. All errors except -ECANCELED are reported.
  */
 int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *like,
 		  const struct digest_log *log, uint64_t incarnation)
@@ -687,7 +692,7 @@ int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *li
  * @r: recovery
  * @slot: of the backup
  *
- * Return: for core, valid as long as @r; NULL: nothing that could be kept.
+ * Return: for core, valid as long as @r; NULL: nothing that core could keep.
  */
 const struct digest_past *recover_past(const struct recover *r, uint32_t slot)
 {

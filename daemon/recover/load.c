@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Recovery: which entry of each handle index is the newest (fed by pass 1),
- * and pass 2: segments that hold winners are read, every byte that is handed on
- * has its CRC checked, and the winners go to the kernel.
+ * Recovery: the winner of each handle index, which is its newest entry (pass 1 calls
+ * recover_consider()), and pass 2, which reads the segments that hold winners, checks the CRC of
+ * every byte that it hands on, and gives the winners to the kernel.
  *
- * Per index, not per handle: an index given out anew has a higher generation,
- * and an entry of that one ends whatever older generations left behind.  Among
- * the entries of one handle the highest version wins.
+ * There is one winner for an index, not for a handle: an index that is given out again has a higher
+ * generation, and an entry of that generation supersedes all entries of older ones. Of the entries
+ * of one handle the highest version wins.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "private.h"
 
-/* All of an entry's meta but its place: what a copy has in common (invariant 5). */
+/* The place in an entry's meta: all other bits are the same in every copy (invariant 5). */
 #define META_PLACE_MASK	(((1ull << LSMEM_META_HOME_BITS) - 1) << LSMEM_META_HOME_SHIFT)
 
 /**
- * recover_consider - take note of an entry
+ * recover_consider - let an entry compete for its index
  * @r: recovery
  * @nr: number of its segment
- * @key: of the entry, of any type
+ * @key: of the entry, which is of any type
  * @version: of the entry
  * @meta: of the entry
+ *
+ * An entry that contradicts the digest or another entry is reported.
  */
 void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t version,
 		      uint64_t meta)
@@ -32,7 +34,7 @@ void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t ver
 	struct recover_winner *winner;
 
 	r->result.entries++;
-	/* Padding has no version; a commit record's is the store's clock. */
+	/* Padding has no version; that of a commit record is the store's clock. */
 	if (type != LSMEM_TYPE_PAD && lsmem_version_time(version) > r->time)
 		r->time = lsmem_version_time(version);
 	if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_TOMBSTONE)
@@ -43,9 +45,9 @@ void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t ver
 			       (unsigned long long)key);
 		return;
 	}
-	/* Invariant 14: the digest's era and ceiling cover all that was issued. If
-	 * the operator accepts that newer digests are lost, the entry is loaded all the
-	 * same: the next recovery, in a higher era, would find it anyway.
+	/* Invariant 14: the digest's era and ceiling cover everything that was issued. If the
+	 * operator accepts that newer digests are lost, the entry is loaded all the same: the next
+	 * recovery, in a higher era, would find it anyway.
 	 */
 	if (version >> LSMEM_VERSION_TIME_BITS > r->map.era ||
 	    generation > r->map.generation_ceiling)
@@ -71,7 +73,7 @@ void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t ver
 				       (unsigned long long)seg->item.segment);
 			return;
 		}
-		/* Of equal ones the later: then the segment it came from may go. */
+		/* Of equal copies the later one wins, so the segment of the earlier can go. */
 		r->segments[winner->segment - 1].winners--;
 	}
 	*winner = (struct recover_winner) {
@@ -97,9 +99,9 @@ static bool recover_wins(const struct recover *r, uint32_t nr, const struct lsme
 }
 
 /*
- * Must a tombstone that won be kept?  Invariant 13: while any segment is
- * listed that may hold an older copy, or the next recovery would find the copy
- * and not the delete.  All such segments have ids below the record's barrier.
+ * Must a tombstone that won be kept? Invariant 13: a tombstone is kept while a listed segment can
+ * hold an older version; otherwise the next recovery would find that version and no tombstone. All
+ * such segments have ids below the barrier of the tombstone.
  */
 static bool recover_keeps(struct recover *r, const struct lsmem_entry *entry, uint64_t oldest)
 {
@@ -115,7 +117,7 @@ static bool recover_keeps(struct recover *r, const struct lsmem_entry *entry, ui
  * recover_load_ahead - begin to read a segment for pass 2
  * @r: recovery
  * @nr: number of the segment
- * @turn: of its buffer
+ * @turn: turn of its buffer; see recover_use()
  */
 void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn)
 {
@@ -130,11 +132,11 @@ void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn)
 /**
  * struct load - pass 2 of a segment
  * @walk: through its headers
- * @headers: CRC as in its footer
- * @directory: CRC as in its footer
+ * @headers: CRC of its headers, as in its footer
+ * @directory: CRC of its directory, as in its footer
  * @damaged: bytes that are no entry
  * @nr: elements of @at in use
- * @at: where the next objects and tombstones begin
+ * @at: home offsets of the next objects and tombstones
  */
 struct load {
 	struct format_walk walk;
@@ -145,8 +147,8 @@ struct load {
 };
 
 /*
- * Walk on to the next entries that may count, and have their winners brought
- * near: one by one each lookup would be a wait for memory.
+ * Find the next objects and tombstones, and prefetch their winners: otherwise each lookup would
+ * wait for memory. Return: true if there are any.
  */
 static bool load_walk(struct recover *r, struct load *load)
 {
@@ -159,7 +161,7 @@ static bool load_walk(struct recover *r, struct load *load)
 		uint32_t home = walk->at, type;
 
 		if (format_walk_step(walk, entry)) {
-			/* Damaged: the next entry is somewhere behind. */
+			/* The header is damaged: look for the next entry after it. */
 			load->damaged += LSMEM_ALIGN;
 			walk->at = lsmem_entry_start(walk->at + LSMEM_ALIGN);
 			continue;
@@ -176,7 +178,7 @@ static bool load_walk(struct recover *r, struct load *load)
 	return load->nr;
 }
 
-/* Is this entry to be handed on?  @found counts winners. */
+/* Is an entry to be given to the kernel? @found counts the winners that are sound. */
 static bool load_entry(struct recover *r, uint32_t nr, const struct lsmem_entry *entry,
 		       uint64_t oldest, uint32_t *found)
 {
@@ -209,8 +211,9 @@ static bool load_entry(struct recover *r, uint32_t nr, const struct lsmem_entry 
 }
 
 /**
- * recover_loaded - wait until what was given is loaded
+ * recover_loaded - wait until the kernel has loaded everything that it was given
  * @r: recovery
+ *
  * Return: 0 or what a load returned.
  */
 int recover_loaded(struct recover *r)
@@ -218,7 +221,7 @@ int recover_loaded(struct recover *r)
 	return r->env.load && r->env.loaded ? r->env.loaded(r->env.context) : 0;
 }
 
-/* Is all of a copy sound?  Every checksum in it is right. */
+/* Are all checksums of the replica in the buffer right? */
 static bool load_sound(const struct recover *r, const struct recover_segment *seg)
 {
 	struct format_walk walk = { .salt = seg->salt, .end = seg->cut };
@@ -238,7 +241,10 @@ static bool load_sound(const struct recover *r, const struct recover_segment *se
 	return !seg->closed || headers == seg->headers_crc;
 }
 
-/* The data of a copy that is sound; if none is, of the one that was to be read. */
+/*
+ * Read the log data of the first sound replica. If there is only one, or none is sound, the data
+ * are not checked here: recover_load() reports what is wrong.
+ */
 static int load_read(struct recover *r, struct recover_segment *seg)
 {
 	uint32_t first = seg->copy, good = seg->good, i;
@@ -265,14 +271,14 @@ static int load_read(struct recover *r, struct recover_segment *seg)
 }
 
 /**
- * recover_load - pass 2 of one segment
- * @r: all segments have been through pass 1
+ * recover_load - do pass 2 of one segment
+ * @r: pass 1 of all segments is done
  * @nr: number of the segment
- * @oldest: lowest segment id that stays listed
+ * @oldest: lowest id of a listed segment that holds entries
  *
- * Afterwards the segment's @winners counts what was handed on.
- * Return: 0, also when something is lost, which is reported; or what a call
- * returned.
+ * Afterwards @winners of the segment counts the entries that were given to the kernel.
+ *
+ * Return: 0, also if something is lost, which is reported; or what a call returned.
  */
 int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 {
@@ -293,7 +299,7 @@ int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 
 			if (!load_entry(r, nr, entry, oldest, &found))
 				continue;
-			/* Downwards: over nothing that is yet to be looked at. */
+			/* Entries move down only, so they overwrite none that is still needed. */
 			if (blob != load.at[i])
 				memmove(r->buffer + blob, entry, bytes);
 			blob += bytes;
@@ -314,7 +320,7 @@ int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 	seg->winners = kept;
 	if (!r->env.load)
 		return 0;
-	/* The buffers go on: the one before must not be wanted any more. */
+	/* The next turn can use the buffer of the load before: that must have ended. */
 	if (!kept)
 		return recover_loaded(r);
 	return r->env.load(r->env.context, seg->item.segment, seg->item.generation, seg->cut,

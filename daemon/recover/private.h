@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Recovery's inner structures: see recover.h for what it does. */
+/* What the parts of recovery share; recover.h describes recovery as a whole. */
 #ifndef LSMEMD_RECOVER_PRIVATE_H
 #define LSMEMD_RECOVER_PRIVATE_H
 
 #include "recover.h"
 #include "base/rule.h"
 
-/* Log data end before this, so that there is room for header and footer. */
+/* The longest log data, bytes: a frame without header and footer. */
 #define RECOVER_DATA_MAX	(LSMEM_SEGMENT_BYTES - 2 * LSMEM_BLOCK)
 
 /**
  * struct recover_segment - a listed segment
  * @item: what the digest says
- * @nr_copies: elements of @copies
- * @copy: number of the replica that is read
- * @good: replicas that are to stay listed, by bit
- * @copies: where the replicas are
+ * @nr_copies: elements of @copies in use
+ * @copy: number in @copies of the replica that is read
+ * @good: mask of the replicas in @copies that are to stay listed
+ * @copies: slot and frame of each replica that can be read
  * @slot: backup of the replica that is read
  * @frame: of the replica that is read
  * @salt: of its entries
- * @cut: bytes of log data that are there
+ * @cut: bytes of log data that are there: where the last valid entry ends
  * @headers_crc: of the footer
  * @directory_crc: of the footer
- * @winners: entries that no other segment has superseded so far
+ * @winners: its entries that are the newest of their index; after pass 2, those handed on
  * @closed: footer and directory are sound
  * @lost: no replica can be read
  */
@@ -47,7 +47,7 @@ struct recover_segment {
  * @version: of the entry
  * @meta: of the entry
  * @generation: of its handle
- * @segment: number of the segment, from 1; 0: none found
+ * @segment: number of its segment, from 1; 0: no entry was found
  */
 struct recover_winner {
 	uint64_t version;
@@ -56,12 +56,13 @@ struct recover_winner {
 	uint32_t segment;
 };
 
-/* Segments in memory at a time: one is being loaded by the kernel, one is being
- * read, the others are read ahead.
+/* Segments in memory at a time: the kernel is loading one, recovery is reading one, and the others
+ * are read ahead.
  */
 #define RECOVER_FRAMES		(RECOVER_AHEAD / 2 + 1)
 #define RECOVER_WINDOW		(RECOVER_FRAMES - 1)
 
+/* A read that was begun ahead; see @ahead in struct recover_env. */
 struct recover_range {
 	uint64_t offset;
 	void *data;
@@ -72,17 +73,17 @@ struct recover_range {
 
 /**
  * struct recover_backup - one of the backups, by slot
- * @there: it holds a store, and can be read
- * @blank: it holds nothing
- * @chain: there is a digest on it
- * @may_join: it is no member by the newest digest
- * @index: its index in the newest digest; RECOVER_NONE: none
- * @joiner: its index when it joins; RECOVER_NONE: none
+ * @there: it can be read, and holds a store
+ * @blank: it can be read, and both superblock copies are zero
+ * @chain: @map is a digest that was read from it
+ * @may_join: it is blank, or no member by the newest digest
+ * @index: its index in the newest digest; RECOVER_NONE: it is no member
+ * @joiner: its index when it joins; RECOVER_NONE: it does not join
  * @super: its superblock
- * @super_slot: number of the superblock copy that @super was read from
+ * @super_slot: number of the newest superblock copy
  * @super_sequence: of that copy
  * @map: the newest digest on it
- * @past: see recover_past(); its items are those of @map
+ * @past: see recover_past(); it has the items of @map
  */
 struct recover_backup {
 	bool there, blank, chain, may_join;
@@ -98,29 +99,30 @@ struct recover_backup {
  * struct recover - a recovery
  * @env: the caller's part
  * @backups: by slot
- * @super: of the first backup that holds a store: what all superblocks have in common
+ * @super: superblock of the first backup that holds a store; used for what all superblocks have in
+ *	common
  * @several: number of slots if there is more than one; otherwise 0
- * @blank: all backups are blank, by recover_open()
+ * @blank: recover_open() returned RECOVER_BLANK
  * @check: nothing is written
  * @accepted: members are absent that could have newer digests, and the operator accepts that
  * @map: the newest digest
- * @activation: for the kernel
- * @segments: listed, by id
- * @nr_segments: how many
- * @winners: by handle index: the memory grows with handles, never with data
+ * @activation: for recover_activation()
+ * @segments: the listed segments, by id
+ * @nr_segments: elements of @segments
+ * @winners: by handle index: the memory grows with the handles, never with the data
  * @max_handles: elements of @winners
  * @frames: buffers of LSMEM_SEGMENT_BYTES, used in turn
- * @frame: the one in use, laid out like a backup frame
- * @buffer: the log data in @frame, behind its first block
+ * @frame: the buffer in use, laid out like a backup frame
+ * @buffer: the log data in @frame, after its first block
  * @begun: ranges that are being read ahead
  * @begun_first: of @begun, the oldest
  * @begun_next: of @begun, the next to use; both count modulo RECOVER_AHEAD
- * @time: highest time in any version seen
- * @barrier: highest time in any tombstone seen
- * @era: the highest of all backups
- * @generation: the highest of all backups
- * @sequence: the highest of all backups
- * @max_segment: the highest id seen
+ * @time: highest time of all versions seen, and of the digest
+ * @barrier: highest barrier of all tombstones that won: a segment id
+ * @era: highest era of all versions seen, and of the digest
+ * @generation: highest generation of all handles seen, and the ceiling of the digest
+ * @sequence: highest sequence of all digest records seen, or named by segment headers
+ * @max_segment: highest id of a listed segment
  * @result: what was found
  */
 struct recover {
@@ -159,6 +161,7 @@ void recover_damage(struct recover *r, const char *format, ...)
 int recover_read(struct recover *r, uint64_t offset, void *data, uint32_t length);
 void recover_ahead(struct recover *r, uint64_t offset, void *data, uint32_t length);
 
+/* Return: the address of the log data of the replica that is read. */
 static inline uint64_t recover_data_offset(const struct recover *r,
 					   const struct recover_segment *seg)
 {
@@ -166,7 +169,7 @@ static inline uint64_t recover_data_offset(const struct recover *r,
 							      seg->frame) + LSMEM_BLOCK);
 }
 
-/* Read another copy of a segment from now on. */
+/* Choose the replica of a segment that is read from now on. */
 static inline void recover_use_copy(struct recover_segment *seg, uint32_t copy)
 {
 	seg->copy = copy;
@@ -176,9 +179,9 @@ static inline void recover_use_copy(struct recover_segment *seg, uint32_t copy)
 
 void recover_bad_copy(struct recover *r, struct recover_segment *seg, const char *why);
 
-#define RECOVER_PREFETCH	24u	/* keys ahead: as many misses as a CPU has in flight */
+#define RECOVER_PREFETCH	24u	/* keys ahead: so many cache misses a CPU has in flight */
 
-/* The winner of @key will be looked at soon. */
+/* Prefetch the winner of @key, which can lie in two cache lines. */
 static inline void recover_prefetch(const struct recover *r, uint64_t key)
 {
 	const struct recover_winner *winner = &r->winners[lsmem_handle_index(key)];
@@ -189,7 +192,7 @@ static inline void recover_prefetch(const struct recover *r, uint64_t key)
 	__builtin_prefetch((const char *)(winner + 1) - 1, 1);
 }
 
-/* Use the buffer whose turn it is. */
+/* Use the buffer of a turn. */
 static inline void recover_use(struct recover *r, uint32_t turn)
 {
 	r->frame = r->frames[turn % RECOVER_FRAMES];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bringing a backup up: see recover.h.
+ * Recovery: see recover.h. This file holds the order of the passes, and the commit point.
  *
- * The order of recovery's passes and its commit point.  Until the one write of recover_commit() is flushed nothing
- * of what was there has been changed: a crash before it finds the old digest, a
- * crash after it the new one (invariant 20).
+ * The commit point is the digest that recover_commit() writes and flushes. Before that, recovery
+ * changes nothing on the backups but the promises in superblocks. After a crash before the commit
+ * point the old digest is the newest; after it, the new one (invariant 20).
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include "private.h"
 
 #define RECOVER_TEXT_BYTES	256
-#define RECOVER_SAMPLES		16u	/* segments whose footers tell how many entries there are */
+#define RECOVER_SAMPLES		16u	/* footers that recover_dense() reads, about */
 
 static void recover_report(struct recover *r, enum recover_severity severity,
 			   const char *format, va_list args)
@@ -29,7 +29,7 @@ static void recover_report(struct recover *r, enum recover_severity severity,
 }
 
 /**
- * recover_info - tell something worth knowing
+ * recover_info - report something that the operator should know
  * @r: recovery
  * @format: as printf(), without a line end
  * @...: for @format
@@ -44,7 +44,7 @@ void recover_info(struct recover *r, const char *format, ...)
 }
 
 /**
- * recover_damage - tell of something lost or damaged, and count it
+ * recover_damage - report something lost or damaged, and count it
  * @r: recovery
  * @format: as printf(), without a line end
  * @...: for @format
@@ -60,13 +60,13 @@ void recover_damage(struct recover *r, const char *format, ...)
 }
 
 /**
- * recover_read - read from the backups
+ * recover_read - read from a backup
  * @r: recovery
- * @offset: of the read, an address
- * @data: room for @length bytes
- * @length: of the read, bytes
+ * @offset: address of the first byte
+ * @data: room for @length bytes, aligned to LSMEM_BLOCK
+ * @length: bytes, a multiple of LSMEM_BLOCK, at most LSMEM_SEGMENT_BYTES
  *
- * Return: 0 or what the environment's read says, a negative errno.
+ * Return: 0 or a negative errno, from @read of struct recover_env.
  */
 int recover_read(struct recover *r, uint64_t offset, void *data, uint32_t length)
 {
@@ -82,11 +82,11 @@ int recover_read(struct recover *r, uint64_t offset, void *data, uint32_t length
 /**
  * recover_ahead - begin a read that a later recover_read() of the same range completes
  * @r: recovery
- * @offset: of the read, an address
- * @data: of the read
- * @length: of the read
+ * @offset: as for recover_read()
+ * @data: as for recover_read()
+ * @length: as for recover_read(); 0: nothing is read
  *
- * Other reads can come in between, but those that were begun are completed in their order.
+ * The reads that were begun complete in their order; other reads can come in between.
  */
 void recover_ahead(struct recover *r, uint64_t offset, void *data, uint32_t length)
 {
@@ -98,7 +98,7 @@ void recover_ahead(struct recover *r, uint64_t offset, void *data, uint32_t leng
 	r->env.ahead(r->env.context, offset, data, length);
 }
 
-/* Ends reads that were begun ahead and that no pass needs: the passes are over, or were ended. */
+/* Complete the reads that were begun ahead and that no pass needs, after a pass or an error. */
 static void recover_ahead_end(struct recover *r)
 {
 	while (r->begun_first != r->begun_next) {
@@ -109,9 +109,9 @@ static void recover_ahead_end(struct recover *r)
 }
 
 /**
- * recover_bad_copy - a replica is passed over: another is there
+ * recover_bad_copy - report a bad replica, and have the new digest not list it
  * @r: recovery
- * @seg: its segment, reading from it
+ * @seg: its segment; the replica is the one that is read
  * @why: what is wrong with it
  */
 void recover_bad_copy(struct recover *r, struct recover_segment *seg, const char *why)
@@ -125,9 +125,9 @@ void recover_bad_copy(struct recover *r, struct recover_segment *seg, const char
 
 /**
  * recover_new - begin a recovery
- * @env: what it needs of the caller; copied
+ * @env: the caller's part; copied
  *
- * Return: NULL if there is no memory.
+ * Return: the recovery; NULL: there is no memory.
  */
 struct recover *recover_new(const struct recover_env *env)
 {
@@ -193,7 +193,7 @@ const struct lsmem_super *recover_super(const struct recover *r)
  * @r: recovery
  * @slot: of the backup
  *
- * Return: NULL if it has none.
+ * Return: the superblock; NULL: there is none, or it could not be read.
  */
 const struct lsmem_super *recover_slot_super(const struct recover *r, uint32_t slot)
 {
@@ -213,7 +213,7 @@ bool recover_slot_blank(const struct recover *r, uint32_t slot)
 }
 
 /**
- * recover_name - what messages call one of several backups
+ * recover_name - the name of a backup in messages
  * @r: recovery
  * @slot: of the backup
  */
@@ -256,9 +256,9 @@ const struct digest_map *recover_digest(const struct recover *r)
 }
 
 /**
- * recover_activation - what the kernel needs to activate the store
+ * recover_activation - the arguments of LSMEM_REPL_ACTIVATE
  * @r: recover_format() or recover_run() has succeeded
- * @activation: out; durable already
+ * @activation: out; these values are durable already
  */
 void recover_activation(const struct recover *r, struct recover_activation *activation)
 {
@@ -281,7 +281,7 @@ static int recover_by_id(const void *a, const void *b)
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* One more replica of a segment; false: the digest contradicts itself. */
+/* Add a replica to a segment. Return: false: the digest contradicts itself. */
 static bool recover_add_copy(struct recover *r, struct recover_segment *seg, uint32_t place)
 {
 	const struct digest_item *item = &r->map.items[place];
@@ -308,7 +308,7 @@ static bool recover_add_copy(struct recover *r, struct recover_segment *seg, uin
 	return true;
 }
 
-/* Read each segment where the fewest are read so far: from all backups at once. */
+/* Choose a replica of each segment so that recovery reads about as many from each backup. */
 static void recover_spread(struct recover *r)
 {
 	uint32_t reads[LSMEM_BACKUPS] = { 0 }, i, copy, best;
@@ -326,7 +326,7 @@ static void recover_spread(struct recover *r)
 	}
 }
 
-/* Replicas by segment; @nr of them. */
+/* Make the table of segments from @nr replicas that are sorted by segment. */
 static int recover_group(struct recover *r, const struct recover_item *items, uint32_t nr)
 {
 	struct recover_segment *seg = NULL;
@@ -353,9 +353,10 @@ static int recover_group(struct recover *r, const struct recover_item *items, ui
 }
 
 /*
- * Do the segments hold so many entries that these touch the table of winners all over, even in
- * small pages?  Some segments stand for all.  Only memory and time depend on the answer: with
- * large pages the whole table is taken, without them a page for each entry at most.
+ * Do the segments hold so many entries that these touch most pages of the table of winners?
+ * Recovery reads the footers of some segments and estimates the rest. Only memory and time depend
+ * on the answer: with large pages the whole table takes memory, without them at most a page for
+ * each entry.
  */
 static bool recover_dense(struct recover *r)
 {
@@ -370,7 +371,7 @@ static bool recover_dense(struct recover *r)
 			continue;
 		offset = recover_data_offset(r, seg) + LSMEM_SEGMENT_BYTES - 2 * LSMEM_BLOCK;
 		if (recover_read(r, offset, r->frame, LSMEM_BLOCK))
-			return false;	/* pass 1 meets it again, and says so */
+			return false;	/* pass 1 reads it again, and reports the error */
 		if (format_footer_check(footer, &r->super, seg->item.segment,
 					seg->item.generation))
 			continue;
@@ -381,7 +382,7 @@ static bool recover_dense(struct recover *r)
 			 r->max_handles * sizeof(*r->winners) / LSMEM_BLOCK;
 }
 
-/* Listed segments in the order of their ids, and a table of winners. */
+/* Make the table of segments, in the order of their ids, and an empty table of winners. */
 static int recover_prepare(struct recover *r)
 {
 	uint32_t place, nr = 0;
@@ -420,7 +421,7 @@ static void recover_progress(const struct recover *r, uint64_t done)
 		r->env.progress(r->env.context, done, 2 * r->nr_segments);
 }
 
-/* Pass 2 reads the first of these, from @nr on; their number when there is none. */
+/* Return: the first segment from @nr on that pass 2 reads; @nr_segments: there is none. */
 static uint32_t recover_next(const struct recover *r, uint32_t nr)
 {
 	while (nr < r->nr_segments && !r->segments[nr].winners &&
@@ -429,7 +430,7 @@ static uint32_t recover_next(const struct recover *r, uint32_t nr)
 	return nr;
 }
 
-/* Pass 1: all directories.  @oldest: lowest id of a segment that holds anything. */
+/* Pass 1 of all segments. @oldest gets the lowest id of a segment that holds entries. */
 static int recover_scans(struct recover *r, uint64_t *oldest)
 {
 	uint32_t nr, ahead = 0;
@@ -449,7 +450,7 @@ static int recover_scans(struct recover *r, uint64_t *oldest)
 	return ret;
 }
 
-/* Pass 2: all data. */
+/* Pass 2 of all segments that need it. */
 static int recover_loads(struct recover *r, uint64_t oldest)
 {
 	uint32_t nr = recover_next(r, 0), ahead = nr, turn = 0, turn_ahead = 0;
@@ -469,7 +470,7 @@ static int recover_loads(struct recover *r, uint64_t oldest)
 	return ret ? ret : err;
 }
 
-/* Both passes; nothing is written. */
+/* Do both passes. They write nothing to the backups. */
 static int recover_passes(struct recover *r, bool accept_loss, bool accept_missing)
 {
 	uint64_t oldest;
@@ -490,9 +491,8 @@ static int recover_passes(struct recover *r, bool accept_loss, bool accept_missi
 }
 
 /*
- * The commit point: the digest of a new term.  Segments are adopted where they
- * are; those without a winner are left out, as everything in them has been
- * superseded by what was read from the same backup.
+ * The commit point: write the digest of a new term. Segments stay in their frames. The digest does
+ * not list a segment without a winner: entries of listed segments supersede all entries in it.
  */
 static int recover_commit(struct recover *r, uint32_t branch)
 {
@@ -515,8 +515,8 @@ static int recover_commit(struct recover *r, uint32_t branch)
 			continue;
 		}
 		seg->item.length = seg->cut;
-		/* Invariant 15: sealed, never extended: what was cut off may be whole
-		 * behind the cut, and would seem to follow new entries.
+		/* Invariant 15: sealed segments are never extended. Entries after the cut can be
+		 * whole, and would seem to follow new entries.
 		 */
 		if (!seg->closed && RULE(SEAL))
 			seg->item.state = LSMEM_ITEM_SEALED;
@@ -541,9 +541,8 @@ static int recover_commit(struct recover *r, uint32_t branch)
 		map->branch = (struct digest_branch) {
 			.term = map->term, .sequence = map->sequence, .id = branch,
 		};
-	/* Invariant 14: above everything ever issued, what the crash has lost and
-	 * what was deleted included: the era tops all versions, the old ceiling
-	 * all generations.
+	/* Invariant 14: the era is above all versions, and the old ceiling above all generations,
+	 * that were ever issued: also those of deleted objects, and those that the crash has lost.
 	 */
 	if (RULE(ERA))
 		map->era = r->era + 1;
@@ -562,8 +561,8 @@ static int recover_commit(struct recover *r, uint32_t branch)
 		.store_time = map->store_time,
 		.next_segment = map->next_segment,
 	};
-	/* In the half that the chain read does not use: until this record is
-	 * whole, the chain is what counts.
+	/* Write to the half that the chain does not use: until this record is whole, the chain
+	 * counts.
 	 */
 	half = RULE(DIGEST_HALF) ? !map->half : map->half;
 	return recover_write_digest(r, half);
@@ -576,7 +575,8 @@ static int recover_commit(struct recover *r, uint32_t branch)
  * @result: out: what was found; may be NULL
  *
  * Return: 0; -ENODATA: acknowledged data are lost, @options does not accept that, and nothing was
- * written; -EBADMSG: there is no digest; or what a call returned. All are reported.
+ * written; -EBADMSG: there is no digest, or it contradicts itself; -EOVERFLOW: the eras are used
+ * up; -ENOMEM; or what a call returned. The first three are reported.
  */
 int recover_run(struct recover *r, const struct recover_options *options,
 		struct recover_result *result)
@@ -596,12 +596,12 @@ int recover_run(struct recover *r, const struct recover_options *options,
 }
 
 /**
- * recover_check - read and check everything that is listed, and write nothing
+ * recover_check - read and check everything that the digest lists, and write nothing
  * @r: recover_open() returned RECOVER_FULL
  * @result: out: what was found; may be NULL
  *
- * Return: 0: a recovery would find everything; -ENODATA: something is lost or damaged, see the
- * reports; or what a call returned.
+ * Return: 0: a recovery would find everything; -ENODATA: something is lost or damaged, as reported;
+ * or another error, as of recover_run().
  */
 int recover_check(struct recover *r, struct recover_result *result)
 {

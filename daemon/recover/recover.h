@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Recovery: what is on the backups, formatting blank ones, reading the digest log, recovering a
- * store, and the check, which is a recovery that writes nothing.
+ * Recovery: looking at backups, formatting them, reading the digest log, recovering a store, and
+ * the check, which is a recovery that writes nothing.
  *
- * It is written as sequential code over a few synchronous calls that the caller provides (struct
- * recover_env), without system calls, clocks or threads of its own. A call that fails ends the
- * recovery, which can be repeated from the beginning, as after a crash at that point (invariant 20).
+ * Recovery is sequential code over a few synchronous calls that the caller provides (struct
+ * recover_env). It makes no system calls, reads no clock, and has no threads and no locks: one
+ * thread uses a struct recover at a time. A call that fails ends the recovery. The recovery can
+ * then be repeated from the beginning, as after a crash at that point (invariant 20).
  *
  * The caller's part, as lsmemd does it:
  *
@@ -16,8 +17,10 @@
  *	core_new() with recover_super(r) and recover_digest(r), recover_free(r)
  *	kernel store is NEW: LSMEM_REPL_ACTIVATE with what recover_activation() says
  *
- * A crash after recover_run() and before the activation leaves a backup that is recovered again, in
- * the next term.
+ * After a crash between recover_run() and the activation, the next daemon recovers the store again,
+ * in the next term.
+ *
+ * If a call of struct recover_env returns -ECANCELED, the function returns it at once.
  */
 #ifndef LSMEMD_RECOVER_H
 #define LSMEMD_RECOVER_H
@@ -32,8 +35,8 @@
 #define RECOVER_AHEAD	16u
 
 /*
- * An address: the slot of the backup, that is its place among those that the
- * caller gives, and the byte in it.
+ * An address is the slot of a backup and a byte in the backup. The slot is the number of the backup
+ * in struct recover_env; a digest can know it by another index.
  */
 #define RECOVER_SLOT_SHIFT	56
 
@@ -64,29 +67,27 @@ enum recover_severity {
  * @context: first argument of all calls
  * @backups: number of slots; 0: one
  * @backup_bytes: size of each backup, by slot; 0: absent
- * @domain: failure domain of each backup, of absent ones as well; all equal: each backup is a domain
+ * @domain: failure domain of each backup, also of absent ones; all equal: each backup is a domain
  *	of its own
- * @names: of the backups, for messages
+ * @names: names of the backups for messages; NULL: "backup" and the slot
  * @read: read @length bytes at the address @offset; multiples of LSMEM_BLOCK, @length up to
  *	LSMEM_SEGMENT_BYTES, @data aligned to LSMEM_BLOCK. The caller may split a request and do the
  *	parts in parallel
  * @write: write; as @read
  * @ahead: begin to read; may be NULL. At most RECOVER_AHEAD ranges are begun at a time. A @read of
- *	the same range to the same @data completes each, in the order in which they were begun;
- *	other calls can come in between
- * @flush: returns when all writes to the slot that were done before it are durable
- * @load: give entries to the kernel, as struct lsmem_load; may be NULL with
- *	recover_check(). Segments come in the order of their ids, each once,
- *	and none without entries
+ *	the same range to the same @data completes each of them, in the order in which they were
+ *	begun; other calls can come in between
+ * @flush: return when all writes to the slot that were done before it are durable
+ * @load: give entries to the kernel, as struct lsmem_load; may be NULL with recover_check().
+ *	Segments come in the order of their ids, each once, and only if they have entries
  * @loaded: wait until everything given to @load is loaded; may be NULL if @load itself waits.
  *	Otherwise @data must not change before the next @load or @loaded has returned, which can
  *	return the error of the previous @load. The last call is @loaded
- * @hole: true if a range is known to read as zeroes, so that it need not be
- *	read; may be NULL
- * @report: print a line for the operator; it has no newline
- * @progress: called from time to time, may be NULL: @done of @all segments
+ * @hole: true if a range is known to read as zeroes, so that recovery does not read it; may be NULL
+ * @report: print a line for the operator; @text has no newline; may be NULL
+ * @progress: called from time to time: @done of @all steps, two for each segment; may be NULL
  *
- * All but @ahead and the last three return 0 or a negative errno.
+ * All calls except @ahead and the last three return 0 or a negative errno.
  */
 struct recover_env {
 	void *context;
@@ -107,20 +108,20 @@ struct recover_env {
 };
 
 enum recover_state {
-	RECOVER_BLANK,		/* all superblock copies of all backups are zero */
+	RECOVER_BLANK,		/* no backup holds a store; a formatting may have been cut off */
 	RECOVER_FULL,		/* at least one backup holds a store */
 };
 
 /**
  * struct recover_geometry - what a blank backup is formatted for
  * @uuid: of the store, random
- * @incarnation: of the first backup, random, not 0; those of the others are made from it
+ * @incarnation: of the first backup, random, not 0; the others are made from it
  * @kind: enum lsmem_store_kind
- * @store_bytes: memory of the store's log
+ * @store_bytes: memory of the store's log, bytes
  * @max_handles: of the store
- * @frames: the backups must hold at least so many segments
+ * @frames: segments that the backups must have room for
  * @replicas: of each segment; 0: one on every backup
- * @half_bytes: size of half the digest log; 0: chosen by the size of the backup
+ * @half_bytes: size of a half of the digest log; 0: chosen by the size of the backups
  * @force: overwrite a backup that holds a store (invariant 18)
  */
 struct recover_geometry {
@@ -137,9 +138,9 @@ struct recover_geometry {
 
 /**
  * struct recover_options - how to recover
- * @accept_loss: go on without data that are lost; they are reported all the same
- * @accept_missing: the operator says that the absent backups are gone for good, and that no daemon
- *	has written to them without those that are there
+ * @accept_loss: go on without data that are lost; each loss is reported
+ * @accept_missing: the operator states that the absent backups are gone for good, and that no
+ *	daemon has written to them without the backups that are there
  * @branch: with @accept_missing: a random number, not 0, that identifies this recovery
  */
 struct recover_options {
@@ -149,21 +150,21 @@ struct recover_options {
 };
 
 /**
- * struct recover_result - what was found
- * @segments: that hold live entries
+ * struct recover_result - what a recovery or a check has found
+ * @segments: segments that hold live entries
  * @dropped: listed segments that hold none any more
- * @closed: of the listed segments
- * @sealed: of the listed segments
- * @open: of the listed segments
- * @objects: entries of live objects
+ * @closed: of the listed segments, closed ones
+ * @sealed: of the listed segments, sealed ones
+ * @open: of the listed segments, open ones
+ * @objects: live objects
  * @tombstones: tombstones that must be kept
- * @entries: all that were read
- * @live_bytes: of @objects, with their headers
- * @read_bytes: from the backups
+ * @entries: all entries that pass 1 found
+ * @live_bytes: bytes of @objects, with their headers
+ * @read_bytes: bytes read from the backups
  * @torn: segments that were cut although entries follow the cut: writes that were in flight
- * @torn_bytes: from the cuts to the last such entries
+ * @torn_bytes: bytes from the cuts to the last such entries
  * @losses: reports of RECOVER_DAMAGE
- * @bad_copies: bad replicas of segments that have a good one
+ * @bad_copies: replicas that were bad while another one of the segment was used
  */
 struct recover_result {
 	uint64_t segments, dropped;
@@ -191,7 +192,7 @@ struct recover_activation {
 	uint64_t next_segment;
 };
 
-#define RECOVER_GENERATIONS	4096u	/* room between floor and first ceiling */
+#define RECOVER_GENERATIONS	4096u	/* generations between the floor and the first ceiling */
 
 struct recover *recover_new(const struct recover_env *env);
 void recover_free(struct recover *r);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Recovery, pass 1: which entries does a listed segment hold?
+ * Recovery, pass 1: find the entries of each listed segment.
  *
- * A closed segment has a directory; any other is scanned from its beginning as
- * long as entries are valid: there is its cut.  Torn or lost?  What was never
- * acknowledged may be missing behind the cut; whatever proves that more was
- * acknowledged makes it a loss, reported by name:
+ * A closed segment has a directory. Any other is scanned from its beginning; its cut is where the
+ * last valid entry ends. Bytes after the cut that were never acknowledged may be missing. If one of
+ * these proves that more was acknowledged, recovery reports a loss:
  *
- *	- a durable digest that knew of a larger length,
- *	- a commit record behind the cut: it tells what had been acknowledged,
+ *	- the length in a durable digest,
+ *	- a commit record after the cut: it bears what had been acknowledged,
  *	- a footer: it is written when all data before it are durable.
  */
 #include <errno.h>
@@ -16,20 +15,20 @@
 
 #include "private.h"
 
-#define SCAN_READ_FIRST		LSMEM_SEGLET_BYTES
-#define SCAN_READ_MOST		(1u << 20)
+#define SCAN_READ_FIRST		LSMEM_SEGLET_BYTES	/* first read of a scan, bytes */
+#define SCAN_READ_MOST		(1u << 20)		/* longest read of a scan, about */
 
-/* Where the copy of a segment that is read begins. */
+/* Return: the address of the replica that is read. */
 static uint64_t scan_offset(const struct recover *r, const struct recover_segment *seg)
 {
 	return recover_data_offset(r, seg) - LSMEM_BLOCK;
 }
 
 /**
- * struct scan - a segment's data in @r->buffer
+ * struct scan - a scan of a segment in @r->buffer
  * @r: recovery
  * @seg: the segment
- * @have: bytes that have been read, from the beginning
+ * @have: bytes of log data that have been read, from the beginning
  */
 struct scan {
 	struct recover *r;
@@ -37,7 +36,7 @@ struct scan {
 	uint32_t have;
 };
 
-/* Have [0, @to) in the buffer; read ahead more and more. */
+/* Read the log data up to @to into the buffer, and some more: each read doubles what is there. */
 static int scan_need(struct scan *scan, uint32_t to)
 {
 	uint32_t more, end;
@@ -60,8 +59,8 @@ static int scan_need(struct scan *scan, uint32_t to)
 }
 
 /*
- * Take entries from 0 on while they are whole, up to @limit; sets the cut.  With
- * @dry only that.
+ * Scan a segment from its beginning while entries are whole, up to @limit, and set its cut. @dry:
+ * the entries do not compete.
  */
 static int scan_entries(struct recover *r, uint32_t nr, uint32_t limit, bool dry)
 {
@@ -97,9 +96,9 @@ static int scan_entries(struct recover *r, uint32_t nr, uint32_t limit, bool dry
 }
 
 /**
- * struct behind - what lies behind the cut
- * @proven: highest offset that is known to have been acknowledged
- * @last: end of the last entry of this segment
+ * struct behind - what follows the cut
+ * @proven: home offset up to which data are known to have been acknowledged
+ * @last: home offset at which the last entry of this segment ends; 0: there is none
  */
 struct behind {
 	uint32_t proven;
@@ -126,9 +125,9 @@ static void scan_records(const struct recover *r, const struct recover_segment *
 }
 
 /*
- * What is behind the cut, and what do commit records there prove?  Every 8-byte position is looked
- * at: what is missing may be what tells where the next entry begins.  Bytes of
- * an earlier owner of the frame do not count: their salt is another.
+ * Find entries after the cut, and what commit records there prove. Recovery looks at every 8-byte
+ * position, because the missing bytes may be those that say where the next entry begins. Entries of
+ * a segment that had the frame before do not count: they have another salt.
  */
 static int scan_behind(struct recover *r, const struct recover_segment *seg,
 		       struct behind *behind)
@@ -140,7 +139,7 @@ static int scan_behind(struct recover *r, const struct recover_segment *seg,
 		uint32_t end = (at | (LSMEM_SEGLET_BYTES - 1)) + 1, next;
 		uint64_t where = recover_data_offset(r, seg);
 
-		/* Headers do not straddle seglets: each can be looked at alone. */
+		/* No header crosses the end of a seglet, so each seglet can be scanned alone. */
 		if (end > RECOVER_DATA_MAX)
 			end = RECOVER_DATA_MAX;
 		if (r->env.hole && r->env.hole(r->env.context, where + at, end - at)) {
@@ -169,7 +168,7 @@ static int scan_footer(struct recover *r, const struct recover_segment *seg,
 	uint64_t where = scan_offset(r, seg) + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK;
 	int ret;
 
-	/* The buffer is aligned, the caller's footer need not be. */
+	/* Read into the buffer: the caller's footer need not be aligned. */
 	ret = recover_read(r, where, r->buffer + RECOVER_DATA_MAX, LSMEM_BLOCK);
 	if (ret)
 		return ret;
@@ -178,7 +177,7 @@ static int scan_footer(struct recover *r, const struct recover_segment *seg,
 	return 0;
 }
 
-/* A segment without a directory that may be believed: scan it. */
+/* Pass 1 of an open segment. */
 static int scan_open(struct recover *r, uint32_t nr)
 {
 	struct recover_segment *seg = &r->segments[nr];
@@ -208,14 +207,14 @@ static int scan_open(struct recover *r, uint32_t nr)
 	return 0;
 }
 
-/* A tail that an earlier recovery has cut: what is behind never existed. */
+/* Pass 1 of a segment that an earlier recovery has cut and sealed. */
 static int scan_sealed(struct recover *r, uint32_t nr)
 {
 	struct recover_segment *seg = &r->segments[nr];
 	int ret;
 
-	/* Invariant 15: no further than the seal, or what was cut, and perhaps
-	 * superseded since, would come back.
+	/* Invariant 15: a scan beyond the seal could bring back entries that were cut off, and
+	 * perhaps superseded since.
 	 */
 	ret = scan_entries(r, nr, seg->item.length, false);
 	if (!ret && seg->cut != seg->item.length)
@@ -226,9 +225,9 @@ static int scan_sealed(struct recover *r, uint32_t nr)
 }
 
 /*
- * Bytes at the end of a closed segment's frame that hold footer and directory,
- * whatever the footer says: behind the data, and no more than so many of the
- * smallest entries have.
+ * Return: bytes at the end of the frame of a closed segment that hold its footer and directory. The
+ * number is computed before the footer is read: the directory cannot reach into the data, and
+ * cannot have more entries than fit into the data at the smallest size.
  */
 static uint32_t scan_end_bytes(const struct recover_segment *seg)
 {
@@ -241,7 +240,7 @@ static uint32_t scan_end_bytes(const struct recover_segment *seg)
 	return most > LSMEM_BLOCK ? most : LSMEM_BLOCK;
 }
 
-/* Is what scan_end_bytes() says in @r->frame a sound directory? */
+/* Check footer and directory; the last scan_end_bytes() of the frame are in @r->frame. */
 static enum format_error scan_directory(struct recover *r, const struct recover_segment *seg,
 					const struct lsmem_directory_entry **entries)
 {
@@ -256,14 +255,14 @@ static enum format_error scan_directory(struct recover *r, const struct recover_
 	if (__le32_to_cpu(footer->length) != seg->item.length)
 		return FORMAT_FOREIGN;
 	bytes = lsmem_directory_bytes(__le32_to_cpu(footer->entries));
-	/* More entries than there is data for. */
+	/* There are more entries than the data can have. */
 	if (bytes > scan_end_bytes(seg) - LSMEM_BLOCK)
 		return FORMAT_RANGE;
 	*entries = (const void *)((const uint8_t *)footer - bytes);
 	return format_directory_check(*entries, footer, r->max_handles);
 }
 
-/* A closed segment: @r->frame holds its scan_end_bytes(). */
+/* Pass 1 of a closed segment; the last scan_end_bytes() of its frame are in @r->frame. */
 static int scan_closed(struct recover *r, uint32_t nr)
 {
 	struct recover_segment *seg = &r->segments[nr];
@@ -275,12 +274,12 @@ static int scan_closed(struct recover *r, uint32_t nr)
 	int ret;
 
 	if (error) {
-		/* This one is what is left. */
+		/* No other replica is better. */
 		seg->good = 1u << seg->copy;
 		recover_damage(r, "segment %llu (frame %u): directory of a closed segment: %s",
 			       (unsigned long long)seg->item.segment, seg->frame,
 			       format_strerror(error));
-		/* Its entries tell the same, if they are there. */
+		/* The entries themselves say the same as the directory. */
 		ret = scan_entries(r, nr, seg->item.length, false);
 		if (!ret && seg->cut != seg->item.length)
 			recover_damage(r, "segment %llu (frame %u): bytes %u to %u are lost",
@@ -303,7 +302,7 @@ static int scan_closed(struct recover *r, uint32_t nr)
 	return 0;
 }
 
-/* Header, and of a closed segment its end, into @r->frame. */
+/* Read the header of a replica, and if it is closed its end, into @r->frame. */
 static int scan_read(struct recover *r, const struct recover_segment *seg)
 {
 	uint32_t end = scan_end_bytes(seg);
@@ -317,8 +316,8 @@ static int scan_read(struct recover *r, const struct recover_segment *seg)
 }
 
 /*
- * How much of a copy is there: sets the cut, to all if it is closed and sound.
- * @why: what is wrong, NULL: nothing that can be seen in one copy alone.
+ * Look at one of several replicas, and set the cut to how much of it is there. @why gets what is
+ * wrong; NULL: this replica alone shows nothing wrong.
  */
 static int scan_copy(struct recover *r, uint32_t nr, const char **why)
 {
@@ -359,11 +358,10 @@ static int scan_copy(struct recover *r, uint32_t nr, const char **why)
 }
 
 /*
- * Which of several copies is to be believed?  Of a closed or sealed segment the
- * first that is whole.  Of an open one the longest: each has all that was
- * acknowledged, unless it is damaged, and all have the same bytes (invariant 4).
- * Those that have less are not listed any more.  Afterwards scan_read() has been
- * done on the copy in use.
+ * Choose the replica of a segment to use. Of a closed or sealed segment it is the first sound one.
+ * Of an open one it is the longest: each replica has everything that was acknowledged, unless it is
+ * damaged, and all have the same bytes (invariant 4). The new digest does not list shorter ones.
+ * Afterwards @r->frame is as after scan_read() of the replica in use.
  */
 static int scan_choose(struct recover *r, uint32_t nr)
 {
@@ -399,10 +397,10 @@ static int scan_choose(struct recover *r, uint32_t nr)
 }
 
 /**
- * recover_scan_ahead - begin to read what pass 1 will look at
+ * recover_scan_ahead - begin to read a segment for pass 1
  * @r: recovery
  * @nr: number of the segment
- * @turn: of its buffer
+ * @turn: turn of its buffer; see recover_use()
  */
 void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn)
 {
@@ -419,11 +417,11 @@ void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn)
 }
 
 /**
- * recover_scan - pass 1 of one segment
- * @r: its digest is read
+ * recover_scan - do pass 1 of one segment
+ * @r: recovery, with the newest digest
  * @nr: number of the segment
- * Return: 0, also when something is lost: that is reported; or what a read
- * returned.
+ *
+ * Return: 0, also if something is lost, which is reported; or what a read returned.
  */
 int recover_scan(struct recover *r, uint32_t nr)
 {
@@ -438,7 +436,7 @@ int recover_scan(struct recover *r, uint32_t nr)
 	ret = seg->nr_copies > 1 ? scan_choose(r, nr) : scan_read(r, seg);
 	if (ret)
 		return ret;
-	/* Invariant 2: the header was durable before the segment was listed. */
+	/* Invariant 2: the header was durable before the segment was listed: if bad, it is lost. */
 	error = format_header_check(header, &r->backups[seg->slot].super, seg->item.segment,
 				    seg->item.generation);
 	if (error) {
