@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmemd makes a store of log-structured memory durable: see lsmemd(8); lsmemd.h lists the parts. */
+/* lsmemd makes a store of log-structured memory durable: see lsmemd(8); lsmemd.h lists its parts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>

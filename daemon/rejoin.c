@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Backups that come back while the store is served: those that were lost, or were not there
- * at the start.  Opening one may wait for a network, and making it ready takes many writes: a
- * thread does both, on a loop of its own, and hands over a backup that core_add() can take.
- * Each attempt starts the thread, and only the end of the daemon waits for it.
+ * Backups that come back while the store is served: lost ones, and those that were missing at the
+ * start. To open a backup may wait for a network, and to make it ready takes many writes. So a
+ * thread does both, on a loop of its own, and hands over a backup that core_add() can take. Each
+ * attempt starts the thread; only the end of the daemon waits for it.
  *
- * One is tried "rejoin =" seconds after it was lost, and so again and again.  One that is lost
- * soon after it had joined waits twice as long each time: it may be slow, and each loss of it
- * stops the writers for its "timeout =".
+ * The first attempt comes "rejoin =" seconds after a backup is lost, and the next ones at the same
+ * intervals. The first wait doubles if the backup is lost again soon after it has joined: it may be
+ * slow, and each loss stops the writers for its "timeout =".
  *
- * Nothing is written while a lost backup may still count (CORE_BACKUP_LEAVING): what is wiped
- * is known to no digest that does.
+ * No attempt begins while a lost backup may still count (CORE_BACKUP_LEAVING). So no durable digest
+ * that counts refers to the contents that an attempt overwrites.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,26 +27,26 @@
 
 #define LOOP_ENTRIES	64u
 #define END_S		2u
-#define STEADY_NS	600000000000ull	/* it was good for so long: its loss is a new matter */
-#define WAIT_MAX_NS	600000000000ull
+#define STEADY_NS	600000000000ull	/* a backup that was used so long waits "rejoin =" again */
+#define WAIT_MAX_NS	600000000000ull	/* most that a doubled wait can be */
 
 /**
  * struct attempt - an attempt to open a backup and make it ready, by a thread
  * @thread: the thread
- * @running: it was started and not joined yet
- * @over: it has ended, or is about to
- * @stop: it is to end
+ * @running: the thread was started and not joined yet
+ * @over: the thread has ended, or is about to end
+ * @stop: the thread must end
  * @d: the daemon
  * @slot: of the backup
- * @index: that the backup is to have in the digest
+ * @index: index that the backup gets in the digest
  * @like: see recover_ready()
  * @log: see recover_ready()
- * @loop: of the thread
- * @backup: that the thread hands over, unless @error
- * @recover: that the thread hands over, unless @error
- * @error: why the backup cannot join, a negative errno
- * @waits: by slot: when the next attempt is due (0: from when the backup is seen to be gone), how
- *	long the wait is, since when the backup was used, the last error, and whether it was logged
+ * @loop: the thread's loop
+ * @backup: handed over by the thread, unless @error
+ * @recover: handed over by the thread, unless @error
+ * @error: why the backup cannot join, a negative errno; the thread's while @running
+ * @waits: by slot: when the next attempt is due (0: not set, because the backup was used), the
+ *	length of the wait, since when the backup was used, the last error, and if it was logged
  */
 static struct attempt {
 	pthread_t thread;
@@ -199,12 +199,12 @@ static void try_again(struct attempt *a, uint64_t now)
 	struct wait *wait = &a->waits[a->slot];
 
 	wait->due_ns = now + a->d->config.store.rejoin * 1000000000ull;
-	/* Something else is wrong than what was said: the next attempt says it. */
+	/* If the error is another one than the last, the next attempt logs it. */
 	wait->said = !wait->said || wait->error == a->error;
 	wait->error = a->error;
 }
 
-/* It is there, and ready: from now on it is core's. */
+/* Take over the result of an attempt: if the backup is ready, add it to core. */
 static void adopt(struct attempt *a, uint64_t now)
 {
 	struct lsmemd *d = a->d;
@@ -232,7 +232,10 @@ static void adopt(struct attempt *a, uint64_t now)
 	a->waits[a->slot].said = false;
 }
 
-/* A free index in the digest, the one that the backup had before if possible; LSMEM_BACKUPS: none now. */
+/*
+ * Return: a free index in the digest, the backup's former one if possible; LSMEM_BACKUPS: none is
+ * free now, or another backup is leaving or joining.
+ */
 static uint32_t free_index(const struct lsmemd *d, uint32_t slot)
 {
 	uint32_t index, found = LSMEM_BACKUPS;
@@ -268,9 +271,9 @@ static bool is_due(struct attempt *a, uint32_t slot, uint64_t now)
 }
 
 /**
- * rejoin_tick - take over a backup that is ready, and look for others
+ * rejoin_tick - take over the result of an attempt, or begin one if one is due
  * @d: the daemon, serving a store on several backups
- * @now: the time
+ * @now: the time, by clock_now_ns()
  */
 void rejoin_tick(struct lsmemd *d, uint64_t now)
 {
@@ -290,7 +293,7 @@ void rejoin_tick(struct lsmemd *d, uint64_t now)
 		a->recover = NULL;
 		return;
 	}
-	/* After an accepted loss the operator may want to look at what was left behind. */
+	/* After an accepted loss, a stale backup is kept: the operator may want to read it. */
 	if (!d->config.store.rejoin || d->status.losses || core_state(d->core) != CORE_RUNNING)
 		return;
 	for (slot = 0; slot < d->config.nr_backups; slot++) {
@@ -301,7 +304,7 @@ void rejoin_tick(struct lsmemd *d, uint64_t now)
 		a->slot = slot;
 		a->like = *core_super(d->core, &a->log);
 		a->over = false;
-		/* Not into @error: the thread may have ended, and left there why it failed. */
+		/* Not into a->error: the thread may have ended already, with its error there. */
 		err = thread_start(&a->thread, attempt_run, a);
 		a->running = !err;
 		if (err) {
@@ -313,10 +316,12 @@ void rejoin_tick(struct lsmemd *d, uint64_t now)
 }
 
 /**
- * rejoin_running - does a thread make a backup ready?
+ * rejoin_running - is an attempt under way?
  *
- * It reads the configuration.  Returns false between two attempts at least once, as
- * rejoin_tick() begins none when it ends one.
+ * Its thread reads the configuration.
+ *
+ * Return: true: yes. false at least once between two attempts: the call of rejoin_tick() that ends
+ * one begins no other.
  */
 bool rejoin_running(void)
 {
@@ -324,9 +329,9 @@ bool rejoin_running(void)
 }
 
 /**
- * rejoin_stop - let no backup join any more
+ * rejoin_stop - end the attempt under way, and begin no other
  *
- * The thread that makes one ready writes nothing more, once what it is waiting for has ended.
+ * The thread writes nothing more after the request that it waits for.
  */
 void rejoin_stop(void)
 {
@@ -334,10 +339,10 @@ void rejoin_stop(void)
 }
 
 /**
- * rejoin_end - wait until no backup is about to join, at most END_S seconds
+ * rejoin_end - wait for the thread, at most END_S seconds
  *
- * After rejoin_stop().  Returns false if there is still a thread, which may use all that the
- * daemon has.
+ * Context: after rejoin_stop().
+ * Return: true: there is no thread; false: the thread still runs, and uses the daemon's memory.
  */
 bool rejoin_end(void)
 {

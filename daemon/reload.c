@@ -2,12 +2,12 @@
 /*
  * Settings that change while the store is served: SIGHUP reads the configuration file again.
  *
- * A thread reads it: the file may lie on a filesystem that waits for this daemon.  The loop
- * takes over what the thread has read.  What can change is copied into lsmemd.config; what
- * cannot is named in the log and keeps its value.  A file with an error changes nothing.
+ * A thread reads the file, because it may lie on a filesystem that waits for this daemon. The main
+ * thread takes over the new configuration: it copies settings that can change into @config of
+ * struct lsmemd, and logs those that cannot. A file with an error changes nothing.
  *
- * The port of the metrics is here too, since it may be had late: another program that has it
- * does not keep a store from being served.
+ * The port of the metrics is here as well, because it may open late: if another program has the
+ * port, the daemon serves the store without metrics and tries again.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,19 +22,19 @@
 #include "base/notify.h"
 #include "base/thread.h"
 
-#define PORT_AGAIN_NS	2000000000u
+#define PORT_AGAIN_NS	2000000000u	/* between attempts to open the port of the metrics */
 
 /**
- * struct reload - a reading of the configuration, by a thread
+ * struct reload - a reading of the configuration, by a thread, and the port of the metrics
  * @thread: the thread
- * @running: it was started and not joined yet
- * @over: it has ended, or is about to
+ * @running: the thread was started and not joined yet
+ * @over: the thread has ended, or is about to end
  * @path: of the file
- * @config: what it has read
- * @error: what is wrong with the file
- * @err: 0 or a negative errno
- * @port_due_ns: when the port of the metrics is tried again; 0: it is had, or not wanted
- * @port_err: why it could not be had, as it was logged last
+ * @config: the configuration that the thread has read
+ * @error: the message if the file has an error
+ * @err: result of the thread: 0 or a negative errno
+ * @port_due_ns: when to try the port of the metrics again; 0: it is open, or not configured
+ * @port_err: error of opening the port that was logged last; 0: none
  */
 static struct reload {
 	pthread_t thread;
@@ -51,9 +51,9 @@ static struct reload {
 /* ---- The port of the metrics -------------------------------------------- */
 
 /**
- * port_open - answer requests for metrics, or try again later
- * @d: the daemon; its metrics are not open
- * @now: the time
+ * port_open - open the port of the metrics, or let reload_tick() try again later
+ * @d: the daemon; the port is not open
+ * @now: the time, by clock_now_ns()
  */
 void port_open(struct lsmemd *d, uint64_t now)
 {
@@ -87,16 +87,16 @@ static void port_move(struct lsmemd *d, uint64_t now)
 	port_open(d, now);
 }
 
-/* ---- What is compared --------------------------------------------------- */
+/* ---- The settings ------------------------------------------------------- */
 
 /**
  * struct setting - a value in struct config, or in struct config_backup
  * @section: as in the file
  * @key: as in the file
  * @offset: of the value
- * @bytes: of the value; strings are zero behind their end
- * @line: offset of its line number, which goes with it
- * @live: can change while the store is served
+ * @bytes: length of the value; the bytes after a string are zero
+ * @line: offset of the number of its line, which is copied with the value
+ * @live: the value can change while the store is served
  */
 struct setting {
 	const char *section, *key;
@@ -140,7 +140,7 @@ static const struct setting settings[] = {
 	CLUSTER(key, options.etcd.key),
 };
 
-/* @live: at the next request (timeout of one of several) or the next opening. */
+/* Live changes count from the next request (timeout) or the next opening of the backup. */
 static const struct setting backup_settings[] = {
 	BACKUP(path, false),
 	BACKUP(size, false),
@@ -152,7 +152,7 @@ static const struct setting backup_settings[] = {
 	  offsetof(struct config_backup, ack_line), false },
 };
 
-/* Returns how many were refused. */
+/* Copy the settings that can change, and log the others. Return: number of the others. */
 static unsigned int take_settings(const struct setting *list, size_t nr, void *to,
 				  const void *from, const char *path, const char *name)
 {
@@ -215,7 +215,7 @@ static void take(struct lsmemd *d, uint64_t now)
 	memcpy(listen, old->metrics.listen, sizeof(listen));
 	refused = take_settings(settings, sizeof(settings) / sizeof(settings[0]), old, new, path,
 				"");
-	/* Those of a store that etcd knows are not in the file. */
+	/* With "store =" the backups come from etcd: the file has none. */
 	if (!*old->cluster.store && !same_backups(old, new)) {
 		log_warn("%s: the sections [backup] are others, or in another order: their settings cannot change while the store is served; start lsmemd again for it",
 			 path);
@@ -248,9 +248,9 @@ static void *reload_run(void *context)
 }
 
 /**
- * reload_tick - begin and end reloads; have the port of the metrics
+ * reload_tick - begin and end reloads, and open the port of the metrics
  * @d: the daemon, serving a store
- * @now: the time
+ * @now: the time, by clock_now_ns()
  */
 void reload_tick(struct lsmemd *d, uint64_t now)
 {
@@ -258,7 +258,7 @@ void reload_tick(struct lsmemd *d, uint64_t now)
 
 	if (reload.port_due_ns && now >= reload.port_due_ns)
 		port_open(d, now);
-	/* A thread that opens a backup reads what is changed here. */
+	/* The thread of rejoin.c reads the configuration: change it between two attempts. */
 	if (reload.running && reload.over && !rejoin_running()) {
 		pthread_join(reload.thread, NULL);
 		reload.running = false;
@@ -274,7 +274,7 @@ void reload_tick(struct lsmemd *d, uint64_t now)
 	notify_send("RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now / 1000);
 	reload.path = d->options.config_path;
 	reload.over = false;
-	err = thread_start(&reload.thread, reload_run, &reload);	/* .err is the thread's */
+	err = thread_start(&reload.thread, reload_run, &reload);	/* it sets reload.err */
 	reload.running = !err;
 	if (!err)
 		return;

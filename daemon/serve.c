@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The steady state: the kernel's stream goes into core, core's requests to the
- * backups, core's acknowledgements to the kernel.
+ * The steady state: events of the kernel go into core, requests of core to the backups, and
+ * acknowledgements of core to the kernel.
  *
- * No timer gathers a group.  While requests are in flight the kernel is asked
- * at each completion only, so that what is committed meanwhile becomes one
- * group; when nothing is, its descriptor is polled.  What a backup with ack = memory has
- * received is in flight no more, nor are its flushes.  Two timers do the rest:
- * the tick (digests that nothing waits for, the watchdog) and the bound on the
- * shutdown.
+ * No timer collects a group. While a request is awaited, the daemon takes events from the kernel
+ * only at completions, so that ranges committed meanwhile become one group. If none is awaited, the
+ * daemon polls the kernel's descriptor. A write that a backup with ack = memory has received is not
+ * awaited any more, and flushes of such a backup never are. The tick makes core write digests that
+ * nothing waits for, and serves the watchdog. Another timer bounds the shutdown.
  *
- * The same descriptor tells, by POLLPRI, that a pass of combined cleaning is
- * wanted: clean.h chooses, the kernel does.  When nothing can be chosen, the next
- * look waits for something to have happened in the stream, or for the tick.
+ * POLLPRI on the same descriptor means that the kernel wants a pass of combined cleaning.
+ * core/clean.h chooses the segments, the kernel does the pass. If no segment is worth a pass, the
+ * next choice waits for progress in the stream, or for the tick.
  *
- * Nothing here allocates, and nothing blocks but the loop itself.  A backup that comes back
- * is made ready by a thread, and taken over at a tick (rejoin.c).
+ * Nothing here allocates memory, and only the loop blocks. A thread makes a backup ready that comes
+ * back, and a tick takes it over (rejoin.c).
  *
- * With a cluster, nothing is acknowledged unless this daemon owns the store (cluster/cluster.h): that
- * is checked after completions were reaped, and before the kernel is told.
+ * With a cluster, the daemon acknowledges only while it owns the store (cluster/cluster.h). It
+ * checks that after it has reaped completions, and before it acknowledges to the kernel.
  *
- * A request that fails, or takes too long on one of several backups, loses its
- * backup (invariant 3).  With too few left that is the end: core acknowledges nothing
- * more, the daemon says what failed and ends, the store stays as it is.
+ * A backup is lost if a request to it fails, or takes too long on one of several backups (invariant
+ * 3). If no backup is left, core fails and acknowledges nothing more: the daemon logs what failed
+ * and ends, and the store stays as it is.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -36,11 +35,11 @@
 #include "serve.h"
 
 #define EVENTS_MIN	128u		/* least room that the kernel accepts */
-#define EVENTS_TOGETHER	64u		/* most that the kernel keeps together */
+#define EVENTS_TOGETHER	64u		/* most events that the kernel never returns in two parts */
 #define TICK_NS		1000000000u
-#define QUIET_NS	5000000u	/* pause when the kernel calls for nothing */
+#define QUIET_NS	5000000u	/* pause after a poll that brought no events */
 
-static struct serve the_serve;	/* large, and locked in memory with all the rest */
+static struct serve the_serve;	/* large; locked in memory like all of the process */
 
 /* ---- Requests ---------------------------------------------------------- */
 
@@ -59,10 +58,10 @@ static const struct config_backup *slot_config(const struct slot *slot)
 }
 
 /**
- * serve_failed - tell why a request fails, and keep it
+ * serve_failed - log why a request failed, and keep it for the status
  * @slot: of the request
  * @error: a negative errno
- * @why: in words
+ * @why: the reason, as text
  */
 void serve_failed(const struct slot *slot, int error, const char *why)
 {
@@ -166,7 +165,7 @@ static void measure(struct serve *s, const struct lsmem_ack_one *ack, uint64_t n
 	s->nr_ranges = kept;
 }
 
-/* Take what there is, as far as core has room. */
+/* Take events from the kernel, as far as core has room. Return: true: something has changed. */
 static bool take_events(struct serve *s)
 {
 	struct lsmem_cleaning cleaning;
@@ -180,7 +179,7 @@ static bool take_events(struct serve *s)
 		return false;
 	if (room > KERNEL_EVENTS)
 		room = KERNEL_EVENTS;
-	/* Before the events: a pass that is over by now has given all of its own. */
+	/* Read this first: the events of a pass that has ended by now are then in the stream. */
 	kernel_cleaning(&s->d->kernel, &cleaning);
 	n = kernel_next(&s->d->kernel, s->events, room, &clock);
 	if (n < 0) {
@@ -197,8 +196,8 @@ static bool take_events(struct serve *s)
 	}
 	s->d->status.events += (uint64_t)n;
 	/*
-	 * The kernel keeps places free for events that belong together.  An
-	 * answer with more room left than these has all that was committed.
+	 * The kernel returns fewer events than there is room for rather than splitting events that
+	 * belong together. If more room than that is left, the stream is empty.
 	 */
 	s->ready = (uint32_t)n + EVENTS_TOGETHER > room;
 	if (n)
@@ -268,9 +267,9 @@ static void pause_done(struct loop_op *op, int res)
 }
 
 /*
- * Wait for the next event, if not for a completion.  A descriptor that polls readable while there is
- * nothing to take (it wants something that core is just making durable) must
- * not turn the loop: it is asked again a little later.
+ * Poll for the next event, if no completion is awaited. The descriptor can be readable without an
+ * event to take: the kernel wants something that core is still making durable. Then poll again only
+ * after a pause, so that the loop does not spin.
  */
 static void arm(struct serve *s)
 {
@@ -288,7 +287,9 @@ static void arm(struct serve *s)
 /* ---- Time -------------------------------------------------------------- */
 
 /**
- * serve_tick_ns - time from one core_tick() to the next
+ * serve_tick_ns - the time from one core_tick() to the next
+ *
+ * Return: ns: a second, or less if the watchdog needs it.
  */
 uint64_t serve_tick_ns(void)
 {
@@ -312,10 +313,10 @@ static void tick_done(struct loop_op *op, int res)
 	uint64_t now = clock_now_ns();
 
 	(void)res;
-	/* The store's clock comes with the events, or without any. */
+	/* kernel_next() brings the store's clock to core, even without events. */
 	s->ready = true;
 	if (s->clean == CLEAN_FRUITLESS)
-		s->clean = CLEAN_IDLE;	/* compaction makes room without a word */
+		s->clean = CLEAN_IDLE;	/* compaction makes room, and sends no event */
 	if (s->d->config.nr_backups > 1)
 		serve_lose_slow(s, now);
 	serve_lose_gone(s);
@@ -352,7 +353,7 @@ static void dump(struct serve *s)
 	status_write(&s->d->status);
 }
 
-/* Store and backups belong together: the store is served. */
+/* Store and backups belong together: publish that the store is served. */
 static void begin(struct serve *s)
 {
 	struct lsmemd *d = s->d;
@@ -386,8 +387,9 @@ static void begin_stop(struct serve *s)
 /* ---- The loop ---------------------------------------------------------- */
 
 /*
- * Invariant 17: what was durable while the store was ours is in whatever its next owner
- * reads; what becomes so later may not be.  What follows this call tells of the former only.
+ * Invariant 17: the next owner finds all bytes that were durable while this daemon owned the store,
+ * but may not find bytes that became durable later. The acknowledgements after this call are only
+ * of completions before it, and so of the former.
  */
 static bool is_ours(struct serve *s)
 {
@@ -444,10 +446,12 @@ static int finish(struct serve *s)
 }
 
 /**
- * serve - make the store durable until told to stop
- * @d: the daemon, started
+ * serve - make the store durable until a signal or a failure
+ * @d: the daemon; start() has succeeded
  *
- * Returns a STATUS_*.
+ * Logs how it ends.
+ *
+ * Return: a STATUS_*. With @d->unconnected a successor can wait for the backup.
  */
 int serve(struct lsmemd *d)
 {

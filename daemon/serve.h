@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The steady state, as its parts share it:
+ * The steady state. Its parts share this header:
  *
  *	serve.c		the loop, the kernel's stream, acknowledgements, the end
- *	serve_backups.c	backups that are slow, gone, bad, nearly full; whether enough are left
+ *	serve_backups.c	slow, lost and nearly full backups, bad replicas; are enough backups left?
  *	serve_clean.c	passes of combined cleaning
  */
 #ifndef LSMEMD_SERVE_H
@@ -17,11 +17,11 @@
 struct serve;
 
 /**
- * struct slot - a request in flight
- * @io: to the backup
- * @request: of core
- * @begun_ns: when it was started; 0: there is none
- * @awaited: its end may lead to an acknowledgement
+ * struct slot - memory for a request in flight
+ * @io: the request to the backup
+ * @request: the request of core
+ * @begun_ns: when the request was started, by clock_now_ns(); 0: none is in flight
+ * @awaited: the end of the request may lead to an acknowledgement
  * @serve: the steady state
  * @next: in the list of free slots
  */
@@ -36,11 +36,11 @@ struct slot {
 
 /**
  * enum clean_state - what combined cleaning waits for
- * @CLEAN_IDLE: the poll for POLLPRI is to be started
- * @CLEAN_POLLED: the kernel wants no pass, or one is under way
- * @CLEAN_WANTED: a choice is to be made
- * @CLEAN_FRUITLESS: no segment was worth a pass: the next choice waits for an event or for the tick
- * @CLEAN_PAUSED: an event came: the next choice waits until FRUITLESS_NS have passed
+ * @CLEAN_IDLE: nothing: serve_clean() starts the poll for POLLPRI
+ * @CLEAN_POLLED: the poll: the kernel wants no pass, or one is under way
+ * @CLEAN_WANTED: nothing: the kernel wants a pass, and serve_clean() chooses segments
+ * @CLEAN_FRUITLESS: an event or the tick: no segment was worth a pass
+ * @CLEAN_PAUSED: FRUITLESS_NS after that event
  */
 enum clean_state {
 	CLEAN_IDLE,
@@ -52,9 +52,9 @@ enum clean_state {
 
 /**
  * struct range - a range whose acknowledgement is timed
- * @segment: its id
- * @ns: when the range was taken from the kernel
- * @to: its end
+ * @segment: id of the segment
+ * @ns: when the range was taken from the kernel, by clock_now_ns()
+ * @to: end of the range, a byte in the segment
  */
 struct range {
 	uint64_t segment;
@@ -66,38 +66,37 @@ struct range {
  * struct serve - the steady state
  * @d: the daemon
  * @core: its state machine
- * @poll: of the replication descriptor; started when the stream was empty
- * @tick: every serve_tick_ns()
- * @pause: before @poll is started again, with @quiet
- * @bound: of the shutdown
+ * @poll: poll of the replication descriptor for POLLIN
+ * @tick: timer, every serve_tick_ns()
+ * @pause: timer, before the next @poll if @quiet
+ * @bound: timer that bounds the shutdown
  * @armed: @poll is in flight
  * @ready: the kernel may have events
- * @quiet: the poll completed although there were no events: pause before the next one
+ * @quiet: @poll completed, and no event has come since: pause before the next one
  * @pausing: @pause is running
- * @stopping: a signal asked for the end
- * @drained: with @stopping: the stream was empty once and no pass was under way: core was told to
- *	stop
+ * @stopping: a signal has begun the shutdown
+ * @drained: the stream was empty after @stopping and no pass was under way: core was told to stop
  * @late: @bound has expired
- * @resumed: store and backups belong together, as far as core can tell
- * @io_error: of the first request that failed, or of a backup that failed without one
- * @error: of the kernel or the loop: the daemon ends
+ * @resumed: core has found that store and backups belong together
+ * @io_error: error of the last request or backup that failed; 0: none
+ * @error: error of the kernel or the loop, which ends the daemon; 0: none
  * @unowned: another host may own the store
  * @few: too few backups are left to acknowledge anything
- * @low: backups that were logged as nearly full, a mask
- * @watchdog_ns: period of the service manager's watchdog; 0: none
- * @watchdog_last: when it was told last
+ * @low: backups that were logged as nearly full: a mask of their indexes
+ * @watchdog_ns: timeout of the service manager's watchdog; 0: none
+ * @watchdog_last: when WATCHDOG=1 was sent last, by clock_now_ns()
  * @clean: what cleaning waits for
- * @clean_poll: for POLLPRI
- * @clean_pause: of CLEAN_PAUSED
- * @choice: of segments
+ * @clean_poll: poll of the replication descriptor for POLLPRI
+ * @clean_pause: timer of CLEAN_PAUSED
+ * @choice: the segments chosen for a pass
  * @free: slots without a request
- * @slots: requests
- * @awaited: by backup: slots with @awaited
- * @states: by backup: as it was logged last
- * @events: taken from the kernel
- * @acks: for the kernel
- * @ranges: being timed; more than RANGES are not
- * @nr_ranges: how many
+ * @slots: all slots
+ * @awaited: by index of the backup: slots with @awaited
+ * @states: by index of the backup: the state that was logged last
+ * @events: events from the kernel
+ * @acks: acknowledgements for the kernel
+ * @ranges: ranges that are being timed; further ones are not timed
+ * @nr_ranges: number of @ranges
  */
 struct serve {
 	struct lsmemd *d;

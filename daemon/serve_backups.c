@@ -10,8 +10,10 @@
 #include "serve.h"
 
 /**
- * serve_waits_for_answers - does anything come back that may lead to an acknowledgement?
+ * serve_waits_for_answers - can a completion lead to an acknowledgement?
  * @s: the steady state
+ *
+ * Return: true: a request to a member is awaited.
  */
 bool serve_waits_for_answers(const struct serve *s)
 {
@@ -24,8 +26,10 @@ bool serve_waits_for_answers(const struct serve *s)
 }
 
 /**
- * serve_waits_for_backups - is anything in flight?
+ * serve_waits_for_backups - is a request in flight?
  * @s: the steady state
+ *
+ * Return: true: a request to a member is in flight.
  */
 bool serve_waits_for_backups(const struct serve *s)
 {
@@ -42,10 +46,12 @@ bool serve_waits_for_backups(const struct serve *s)
 /**
  * serve_lose_slow - lose the backups that have not answered for their timeout
  * @s: the steady state
- * @now: the time
+ * @now: the time, by clock_now_ns()
  *
- * A slow backup stops the others for its timeout and no longer.  If the loop was delayed, the
- * timeouts of all requests in flight begin again.
+ * A slow backup delays acknowledgements for its timeout, and no longer. If the loop was delayed,
+ * this function restarts the timeouts of all requests in flight.
+ *
+ * Context: in the tick.
  */
 void serve_lose_slow(struct serve *s, uint64_t now)
 {
@@ -72,10 +78,10 @@ void serve_lose_slow(struct serve *s, uint64_t now)
 }
 
 /**
- * serve_lose_gone - lose the backups whose connection is over
+ * serve_lose_gone - lose the backups whose connection is lost
  * @s: the steady state
  *
- * At once, not when something is written next.
+ * Does not wait for the next request to fail.
  */
 void serve_lose_gone(struct serve *s)
 {
@@ -96,7 +102,7 @@ void serve_lose_gone(struct serve *s)
 	}
 }
 
-/* With too few of them the writers wait. */
+/* Log when too few backups are left, so that writers wait, and when there are enough again. */
 static void count_backups(struct serve *s)
 {
 	unsigned int least = s->d->config.store.min_replicas, nr = core_domains_left(s->core);
@@ -115,7 +121,7 @@ static void count_backups(struct serve *s)
 	notify_send("STATUS=%s", few ? "Waiting for a backup" : "Serving");
 }
 
-/* Replicas that were found bad when they were to be copied. */
+/* Log the replicas that core found bad when it read them. */
 static void tell_bad(struct serve *s)
 {
 	struct core_bad bad;
@@ -134,10 +140,10 @@ static void tell_bad(struct serve *s)
 }
 
 /**
- * serve_watch_backups - say what has become of the backups, and let go of those that are gone
+ * serve_watch_backups - log changes of the backups' states, and close lost backups
  * @s: the steady state
  *
- * Returns whether completions of others may have been reaped meanwhile.
+ * Return: true: a backup was closed, which may have handed out completions of other backups.
  */
 bool serve_watch_backups(struct serve *s)
 {
@@ -175,7 +181,7 @@ bool serve_watch_backups(struct serve *s)
 }
 
 /**
- * serve_watch_room - say once that a backup is nearly full, or is not any more
+ * serve_watch_room - log when a backup becomes nearly full, and when it has room again
  * @s: the steady state
  */
 void serve_watch_room(struct serve *s)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Passes of combined cleaning while the store is served: core/clean.h chooses, the kernel does. */
+/* Combined cleaning while the store is served: core/clean.h chooses segments, the kernel cleans. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "serve.h"
 
-#define FRUITLESS_NS	10000000u	/* least time from a choice of nothing to the next */
+#define FRUITLESS_NS	10000000u	/* pause after an event, if the last choice was empty */
 
 static void clean_polled(struct loop_op *op, int res)
 {
@@ -30,7 +30,7 @@ static void clean_paused(struct loop_op *op, int res)
 	s->clean = CLEAN_IDLE;
 }
 
-/* Choose the segments of a pass and ask for it. */
+/* Choose segments and ask for a pass. Return: false: a pass is wanted, and none has begun. */
 static bool clean_ask(struct serve *s)
 {
 	struct kernel *kernel = &s->d->kernel;
@@ -68,15 +68,15 @@ static bool clean_ask(struct serve *s)
 }
 
 /**
- * serve_clean - ask the kernel for a pass, if it wants one and one is worth it
+ * serve_clean - ask the kernel for a pass, if it wants one and segments are worth it
  * @s: the steady state
- * @progress: something has come or gone in the stream
+ * @progress: events, requests or acknowledgements have gone through core
  */
 void serve_clean(struct serve *s, bool progress)
 {
 	if (!s->d->kernel.cleaning || s->stopping)
 		return;
-	/* Before RUNNING the kernel's segments and the digest's may differ. */
+	/* Before CORE_RUNNING the kernel and the digest may list different segments. */
 	if (s->clean == CLEAN_WANTED && core_state(s->core) == CORE_RUNNING)
 		s->clean = clean_ask(s) ? CLEAN_IDLE : CLEAN_FRUITLESS;
 	else if (s->clean == CLEAN_FRUITLESS && progress) {
@@ -90,7 +90,7 @@ void serve_clean(struct serve *s, bool progress)
 }
 
 /**
- * serve_clean_init - before the first serve_clean()
+ * serve_clean_init - prepare cleaning, before the first serve_clean()
  * @s: the steady state
  */
 void serve_clean_init(struct serve *s)

@@ -542,7 +542,7 @@ int start(struct lsmemd *d)
 		if (status)
 			goto out;
 		memcpy(uuid, super->uuid, sizeof(uuid));
-		/* An earlier --init was interrupted after it had formatted: only record the store. */
+		/* An earlier --init was interrupted after the formatting: only record the store. */
 		if (d->options.init) {
 			status = expect_ready(d, uuid);
 			goto out;
