@@ -181,7 +181,7 @@ uint32_t digest_need(const struct digest_map *map)
  * A recovery that has read enough members has seen every record that counted. A recovery that was
  * told to go on without them has not: a backup that it did not read can have newer records, which
  * are not below the branch, or can have been recovered on its own. If there were two such
- * recoveries, a backup that was left behind between them looks like one that went on alone, and is
+ * recoveries, a backup that was dropped between them looks like one that went on alone, and is
  * treated as such.
  */
 bool digest_split(const struct digest_map *map, const struct digest_branch *branch)

@@ -3,7 +3,7 @@
  * The digest logs of all backups: which digest is the newest, which backups are its members, and
  * whether recovery can read enough of them to rely on it.
  *
- * The digest log of a backup that was left behind is consistent, but ends too early.
+ * The digest log of a backup that newer digests have dropped is consistent, but ends too early.
  * digest_enough() decides, by the members that can be read, whether the newest digest found is the
  * newest of all. If a recovery was cut off, and a later one did not see its records, these have
  * a lower term than the records of the later recovery: see recover_promise().
@@ -188,7 +188,7 @@ static uint32_t recover_newest(const struct recover *r)
 
 /*
  * Are enough of the members there? Otherwise the newest digest found can be that of a backup that
- * was left behind.
+ * newer digests have dropped.
  */
 static bool recover_enough(struct recover *r, uint32_t members, bool accept_missing)
 {

@@ -26,7 +26,7 @@
  */
 int recover_open_slot(struct recover *r, uint32_t slot)
 {
-	const struct lsmem_super *slots = (const void *)r->buffer;
+	const struct lsmem_super *copies = (const void *)r->buffer;
 	struct recover_backup *backup = &r->backups[slot];
 	uint64_t bytes = r->env.backup_bytes[slot];
 	enum format_error error[2];
@@ -44,13 +44,13 @@ int recover_open_slot(struct recover *r, uint32_t slot)
 	if (ret)
 		return ret;
 	for (i = 0; i < 2; i++) {
-		uint64_t sequence = __le64_to_cpu(slots[i].sequence);
+		uint64_t sequence = __le64_to_cpu(copies[i].sequence);
 
-		error[i] = format_super_check(&slots[i], bytes);
+		error[i] = format_super_check(&copies[i], bytes);
 		/* The copy is sound, but not for this version: do not use an older one. */
 		if (error[i] == FORMAT_VERSION || error[i] == FORMAT_INCOMPATIBLE ||
 		    error[i] == FORMAT_READ_ONLY || error[i] == FORMAT_RANGE) {
-			recover_info(r, "superblock slot %d: %s", i, format_strerror(error[i]));
+			recover_info(r, "superblock copy %d: %s", i, format_strerror(error[i]));
 			return -EBADMSG;
 		}
 		if (!error[i] && (best < 0 || sequence > backup->super_sequence)) {
@@ -63,16 +63,16 @@ int recover_open_slot(struct recover *r, uint32_t slot)
 			backup->blank = true;
 			return 0;
 		}
-		recover_info(r, "no superblock: slot 0: %s, slot 1: %s: not a backup of lsmem, or damaged",
+		recover_info(r, "no superblock: copy 0: %s, copy 1: %s: not a backup of lsmem, or damaged",
 			     format_strerror(error[0]), format_strerror(error[1]));
 		return -EBADMSG;
 	}
 	if (error[!best] && error[!best] != FORMAT_ZERO)
-		recover_info(r, "superblock slot %d: %s; slot %d is used", !best,
+		recover_info(r, "superblock copy %d: %s; copy %d is used", !best,
 			     format_strerror(error[!best]), best);
 	backup->there = true;
-	backup->super = slots[best];
-	backup->super_slot = best;
+	backup->super = copies[best];
+	backup->super_copy = best;
 	return 0;
 }
 
@@ -314,21 +314,21 @@ static int recover_write_super(struct recover *r, uint32_t slot)
 	/* A write that is cut off can destroy its block. So only the older copy is overwritten, and
 	 * the newer one is durable by then.
 	 */
-	uint32_t super_slot = RULE(SUPER_OLDER) ? !backup->super_slot : backup->super_slot;
+	uint32_t super_copy = RULE(SUPER_OLDER) ? !backup->super_copy : backup->super_copy;
 	int ret;
 
 	backup->super.sequence = __cpu_to_le64(backup->super_sequence + 1);
 	format_super_seal(&backup->super);
 	*block = backup->super;
 	ret = r->env.write(r->env.context,
-			   recover_address(slot, (uint64_t)super_slot * LSMEM_BLOCK), block,
+			   recover_address(slot, (uint64_t)super_copy * LSMEM_BLOCK), block,
 			   LSMEM_BLOCK);
 	if (!ret)
 		ret = r->env.flush(r->env.context, slot);
 	if (ret)
 		return ret;
 	backup->super_sequence++;
-	backup->super_slot = super_slot;
+	backup->super_copy = super_copy;
 	return 0;
 }
 
@@ -617,12 +617,12 @@ static int recover_make_ready(struct recover *r, uint32_t slot, uint64_t incarna
 }
 
 /**
- * recover_join - prepare the backups that are blank or were left behind to become members
+ * recover_join - prepare the backups that are blank or were dropped to become members
  * @r: recover_map() or recover_run() has succeeded
  * @incarnation: random, not 0; the incarnations of the backups are made from it
  *
  * The backups become members by @joining of struct core_params. If recovery has reported a loss,
- * nothing happens: the operator may want to look at the backups that were left behind.
+ * nothing happens: the operator may want to look at the dropped backups.
  *
  * Return: 0, or -ECANCELED from a call; other errors are reported.
  */

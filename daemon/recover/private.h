@@ -80,7 +80,7 @@ struct recover_range {
  * @index: its index in the newest digest; RECOVER_NONE: it is no member
  * @joiner: its index when it joins; RECOVER_NONE: it does not join
  * @super: its superblock
- * @super_slot: number of the newest superblock copy
+ * @super_copy: number of the newest superblock copy
  * @super_sequence: of that copy
  * @map: the newest digest on it
  * @past: see recover_past(); it has the items of @map
@@ -89,7 +89,7 @@ struct recover_backup {
 	bool there, blank, chain, may_join;
 	uint32_t index, joiner;
 	struct lsmem_super super;
-	uint32_t super_slot;
+	uint32_t super_copy;
 	uint64_t super_sequence;
 	struct digest_map map;
 	struct digest_past past;
