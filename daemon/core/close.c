@@ -23,7 +23,7 @@ void core_closed(struct core *core, const struct lsmem_event *event)
 	struct core_open *open = seg ? seg->open : NULL;
 
 	if (!open || open->closing || open->stream != event->to) {
-		core_fail(core, "segment %llu: the kernel closes it at %u, and it is not open or ends at %u",
+		core_fail(core, "segment %llu: the kernel closes it at %u, but it is not open, or ends at %u",
 			  (unsigned long long)event->segment, event->to, open ? open->stream : 0);
 		return;
 	}
@@ -108,7 +108,7 @@ static bool core_make_directory(struct core *core, const struct core_open *open,
 			return false;
 		error = format_walk_step(&sums.walk, &entry);
 		if (error) {
-			core_fail(core, "segment %llu offset %u: the kernel's log holds no entry there: %s",
+			core_fail(core, "segment %llu offset %u: no valid entry in the kernel's log: %s",
 				  (unsigned long long)open->segment->item.segment, at,
 				  format_strerror(error));
 			return false;

@@ -143,7 +143,7 @@ static void core_flushed(struct core *core, uint32_t backup, int error)
 static bool core_understand(struct core *core, const struct lsmem_event *event)
 {
 	if (core->state == CORE_RESUMING && event->type != LSMEM_EVENT_RESUME) {
-		core_fail(core, "event %u of segment %llu comes before the kernel has said what it has",
+		core_fail(core, "event %u of segment %llu came before the end of the RESUME events",
 			  event->type, (unsigned long long)event->segment);
 		return true;
 	}
@@ -240,7 +240,7 @@ void core_event(struct core *core, const struct lsmem_event *event)
 	if (core->state == CORE_FAILED)
 		return;
 	if (core->state == CORE_DRAINING || core->state == CORE_STOPPED || !core_room(core)) {
-		core_fail(core, "an event came when none was to come");
+		core_fail(core, "an event came after the shutdown had begun, or without room for it");
 		return;
 	}
 	core->queue[core->queue_next++ % CORE_QUEUE] = *event;
@@ -703,7 +703,7 @@ struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BY
 		/* Invariant 15: a recovery seals all open segments. */
 		if (params->map->items[place].state == LSMEM_ITEM_OPEN) {
 			snprintf(error, CORE_ERROR_BYTES,
-				 "core: segment %llu is open, and no member has it: recover first",
+				 "core: segment %llu is listed as open: recover first",
 				 (unsigned long long)params->map->items[place].segment);
 			return NULL;
 		}
@@ -719,7 +719,7 @@ struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BY
 	}
 	if (!core_adopt(core, params->map)) {
 		snprintf(error, CORE_ERROR_BYTES,
-			 "core: the digest says different things of replicas of one segment");
+			 "core: the digest contradicts itself: replicas of a segment differ");
 		core_free(core);
 		return NULL;
 	}

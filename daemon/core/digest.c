@@ -411,7 +411,7 @@ bool core_retire(struct core *core, const struct lsmem_event *event)
 	} else if (core_may_retire(seg) && group->nr < CORE_VICTIMS) {
 		group->segments[group->nr++] = core_number(core, seg);
 	} else {
-		core_fail(core, "segment %llu: the kernel retires it, and it is not a closed one",
+		core_fail(core, "segment %llu: the kernel retires it, but it is not closed",
 			  (unsigned long long)event->segment);
 		return true;
 	}
@@ -420,7 +420,7 @@ bool core_retire(struct core *core, const struct lsmem_event *event)
 
 	/* One record removes a whole group: the digest lists all of its segments or none. */
 	if (core->group_gone && group->nr) {
-		core_fail(core, "segment %llu: the digest has lost a part of the group that ends with it",
+		core_fail(core, "segment %llu: the digest lists only a part of the group that ends with it",
 			  (unsigned long long)event->segment);
 		return true;
 	}

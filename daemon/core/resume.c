@@ -86,7 +86,7 @@ static void core_resume_segment(struct core *core, const struct lsmem_event *eve
 		if (!opened)
 			return;
 		if (!(event->flags & LSMEM_EVENT_RETIRED)) {
-			core_fail(core, "segment %llu was acknowledged, and the newest digest %llu does not list it",
+			core_fail(core, "segment %llu was acknowledged, but the newest digest %llu does not list it",
 				  (unsigned long long)event->segment,
 				  (unsigned long long)core->map.sequence);
 			return;
@@ -101,20 +101,20 @@ static void core_resume_segment(struct core *core, const struct lsmem_event *eve
 	if (seg->item.generation != event->generation || seg->seen) {
 		core_fail(core, "segment %llu: generation %u in the digest, %u in the kernel%s",
 			  (unsigned long long)event->segment, seg->item.generation,
-			  event->generation, seg->seen ? ", twice" : "");
+			  event->generation, seg->seen ? ", reported twice" : "");
 		return;
 	}
 	seg->seen = true;
 	if (event->to < event->from || event->to % LSMEM_ALIGN || event->from % LSMEM_ALIGN ||
 	    seg->item.length > event->to || (!opened && event->to)) {
-		core_fail(core, "segment %llu: the digest knows of %u durable bytes, the kernel acknowledged %u of %u",
+		core_fail(core, "segment %llu: the digest lists %u durable bytes, in the kernel %u of %u are acknowledged",
 			  (unsigned long long)event->segment, seg->item.length, event->from,
 			  event->to);
 		return;
 	}
 	if (!(event->flags & LSMEM_EVENT_CLOSED)) {
 		if (seg->life == CORE_SEALED) {
-			core_fail(core, "segment %llu was sealed by a recovery, and the kernel has it open",
+			core_fail(core, "segment %llu was sealed by a recovery, but the kernel has it open",
 				  (unsigned long long)event->segment);
 			return;
 		}
@@ -139,7 +139,7 @@ void core_resume(struct core *core, const struct lsmem_event *event)
 	uint32_t i;
 
 	if (core->state != CORE_RESUMING) {
-		core_fail(core, "segment %llu: the kernel resumes in the middle of its stream",
+		core_fail(core, "segment %llu: a RESUME event came after the end of them",
 			  (unsigned long long)event->segment);
 		return;
 	}
@@ -152,7 +152,7 @@ void core_resume(struct core *core, const struct lsmem_event *event)
 		const struct core_segment *seg = &core->segments[i];
 
 		if (seg->life && !seg->seen) {
-			core_fail(core, "segment %llu is listed in digest %llu, and the kernel does not know it",
+			core_fail(core, "segment %llu is listed in digest %llu, but the kernel does not know it",
 				  (unsigned long long)seg->item.segment,
 				  (unsigned long long)core->map.sequence);
 			return;

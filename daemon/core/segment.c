@@ -324,13 +324,13 @@ void core_range(struct core *core, const struct lsmem_event *event)
 	/* Invariant 2: the kernel writes to listed segments only. */
 	if (!open || open->closing ||
 	    (seg->life != CORE_OPEN && !open->closed && RULE(ACK_AFTER_LISTED))) {
-		core_fail(core, "segment %llu: the kernel writes to it, and it is not open",
+		core_fail(core, "segment %llu: the kernel writes to it, but it is not open",
 			  (unsigned long long)event->segment);
 		return;
 	}
 	if (event->from != open->stream || event->to <= event->from ||
 	    !lsmem_segment_fits(event->to, 0) || event->to % LSMEM_ALIGN) {
-		core_fail(core, "segment %llu: the kernel gives bytes %u to %u where %u should follow",
+		core_fail(core, "segment %llu: the kernel sent bytes %u to %u; expected was a range from %u on",
 			  (unsigned long long)event->segment, event->from, event->to, open->stream);
 		return;
 	}

@@ -252,12 +252,12 @@ void core_lost(struct core *core, uint32_t backup, const char *why)
 	if (!(core_alive(core) >> backup & 1u) || core->state == CORE_FAILED)
 		return;
 	if (!left) {
-		core_fail(core, "%s: the replica is lost", why);
+		core_fail(core, "%s: no other backup is left", why);
 		return;
 	}
 	/* Otherwise a recovery could read the other backups only, and miss what comes now. */
 	if (!digest_counts(&core->map, left)) {
-		core_fail(core, "%s: the replica is lost, and of %u backups %u are left, in too few failure domains for a digest to count",
+		core_fail(core, "%s: of %u backups %u are left, in too few failure domains for a digest to count",
 			  why, __builtin_popcount(core->map.mask), __builtin_popcount(left));
 		return;
 	}

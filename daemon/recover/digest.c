@@ -136,11 +136,11 @@ int recover_read_log(struct recover *r, uint32_t slot)
 		backup->chain = !error;
 		if (error && !r->several)
 			recover_damage(r, "digest log: %s", error == FORMAT_ZERO ?
-				       "no digest is there" :
+				       "there is no digest" :
 				       "a digest contradicts the one before it");
 		else if (error)
 			recover_info(r, "%s: digest log: %s", recover_name(r, slot),
-				     error == FORMAT_ZERO ? "no digest is there" :
+				     error == FORMAT_ZERO ? "there is no digest" :
 				     "a digest contradicts the one before it");
 	}
 	memory_put(halves);
@@ -202,12 +202,12 @@ static bool recover_enough(struct recover *r, uint32_t members, bool accept_miss
 			recover_info(r, "the backup with incarnation ..%08x is not there",
 				     map->members[b]);
 	if (accept_missing) {
-		recover_info(r, "%u of %u backups are there; taken for all that is left",
+		recover_info(r, "%u of %u backups are there: going on without the others",
 			     have, __builtin_popcount(map->mask));
 		r->accepted = true;
 		return true;
 	}
-	recover_damage(r, "%u of %u backups of digest %llu are there, and only %u%s can tell that there is no newer one",
+	recover_damage(r, "%u of %u backups of digest %llu are there; only %u%s can tell that there is no newer digest",
 		       have, __builtin_popcount(map->mask), (unsigned long long)map->sequence,
 		       need, have < need ? "" : " of other failure domains");
 	return false;
@@ -261,7 +261,7 @@ static bool recover_two_branches(struct recover *r)
 		    backup->map.term != r->map.term || !RULE(BRANCH) ||
 		    !digest_split(&backup->map, &r->map.branch))
 			continue;
-		recover_damage(r, "split brain: %s has gone on to digest %llu without the others, and they to digest %llu without it, all in term %llu; make those blank (\"lsmemctl format --force\") whose data are not needed",
+		recover_damage(r, "split brain: %s has gone on to digest %llu without the others, and they to digest %llu without it, all in term %llu; use \"lsmemctl format --force\" on those whose data are not needed",
 			       recover_name(r, slot), (unsigned long long)backup->map.sequence,
 			       (unsigned long long)r->map.sequence,
 			       (unsigned long long)r->map.term);

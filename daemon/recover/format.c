@@ -36,7 +36,7 @@ int recover_open_slot(struct recover *r, uint32_t slot)
 	backup->blank = false;
 	backup->index = RECOVER_NONE;
 	if (bytes < 2 * LSMEM_BLOCK) {
-		recover_info(r, "the backup has %llu bytes: too small to hold anything",
+		recover_info(r, "the backup has %llu bytes: too small",
 			     (unsigned long long)bytes);
 		return -EBADMSG;
 	}
@@ -403,7 +403,7 @@ static int recover_layout(struct recover *r, const struct recover_geometry *g)
 		r->backups[slot].super.set_frames = __cpu_to_le64(frames);
 	r->super = r->backups[0].super;
 	if (recover_segments(r, g->replicas, start) < g->frames) {
-		recover_info(r, "the backups hold %llu segments with so many replicas; %u are needed",
+		recover_info(r, "the backups have room for %llu segments with that many replicas; %u are needed",
 			     (unsigned long long)recover_segments(r, g->replicas, start),
 			     g->frames);
 		return -ENOSPC;
@@ -463,7 +463,7 @@ int recover_format(struct recover *r, const struct recover_geometry *g)
 
 	/* Invariant 18: an empty store never replaces a full backup without @force. */
 	if (RULE(FORMAT_FORCE) && !r->blank && !g->force) {
-		recover_info(r, "the backup is not blank: it is formatted with force only");
+		recover_info(r, "the backup is not blank: formatting it needs force");
 		return -EEXIST;
 	}
 	memset(&r->super, 0, sizeof(r->super));
@@ -552,7 +552,7 @@ static bool recover_split(struct recover *r, uint32_t slot, const struct digest_
 	if (!backup->there || !backup->chain || !RULE(BRANCH) ||
 	    !digest_split(&backup->map, branch))
 		return false;
-	recover_info(r, "%s: cannot join the others: split brain: it has gone on to digest %llu of term %llu without them, and they without it from digest %llu of term %llu on; if what is on it alone is not needed, \"lsmemctl format --force\" makes it blank, and it joins",
+	recover_info(r, "%s: cannot join the others: split brain: it has gone on to digest %llu of term %llu without them, and they without it from digest %llu of term %llu on; if its data are not needed, \"lsmemctl format --force\" makes it blank, and it joins",
 		     recover_name(r, slot), (unsigned long long)backup->map.sequence,
 		     (unsigned long long)backup->map.term, (unsigned long long)branch->sequence,
 		     (unsigned long long)branch->term);

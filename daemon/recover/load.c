@@ -66,7 +66,7 @@ void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t ver
 			return;
 		if (winner->generation == generation && winner->version == version &&
 		    (winner->meta ^ meta) & ~META_PLACE_MASK) {
-			recover_damage(r, "handle %#llx version %#llx is not the same in segments %llu and %llu",
+			recover_damage(r, "handle %#llx version %#llx differs between segments %llu and %llu",
 				       (unsigned long long)key, (unsigned long long)version,
 				       (unsigned long long)r->segments[winner->segment - 1]
 				       .item.segment,
@@ -308,7 +308,7 @@ int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 	}
 	if (seg->closed && !load.damaged &&
 	    (load.headers != seg->headers_crc || load.directory != seg->directory_crc))
-		recover_damage(r, "segment %llu (frame %u): its entries are not those of its directory",
+		recover_damage(r, "segment %llu (frame %u): its entries differ from its directory",
 			       (unsigned long long)seg->item.segment, seg->frame);
 	if (load.damaged)
 		recover_damage(r, "segment %llu (frame %u): at least %u bytes of entries are damaged",

@@ -118,7 +118,7 @@ void recover_bad_copy(struct recover *r, struct recover_segment *seg, const char
 {
 	seg->good &= ~(1u << seg->copy);
 	r->result.bad_copies++;
-	recover_info(r, "segment %llu: the copy in frame %u of %s is passed over: %s",
+	recover_info(r, "segment %llu: the replica in frame %u of %s is passed over: %s",
 		     (unsigned long long)seg->item.segment, seg->frame,
 		     recover_name(r, seg->slot), why);
 }

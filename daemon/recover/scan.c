@@ -442,7 +442,7 @@ int recover_scan(struct recover *r, uint32_t nr)
 	if (error) {
 		seg->lost = true;
 		if (RULE(PROOF_HEADER))
-			recover_damage(r, "segment %llu (frame %u) is lost: its header: %s",
+			recover_damage(r, "segment %llu (frame %u) is lost: header: %s",
 				       (unsigned long long)seg->item.segment, seg->frame,
 				       format_strerror(error));
 		return 0;
