@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Backups to be damaged: see bases.h. */
+/* Backups for the fuzzers to damage: see bases.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,14 +26,14 @@ static void add_digests(struct base *base, const struct digest_map *map)
 		};
 
 		at += part.length;
-		/* Nothing tells of the newest but itself. */
+		/* Nothing else proves that the newest record existed. */
 		if (at == map->at)
 			part.class = CLASS_PROOF;
 		part_add(base, &part);
 	}
 }
 
-/* What proves how much of an open segment was acknowledged; entries up to there. */
+/* The length of an open segment that digest, commit records or footer prove to be acknowledged. */
 static uint32_t proven_length(const struct base *base, const struct digest_item *item,
 			      const uint8_t *frame, uint32_t salt)
 {
@@ -133,7 +133,7 @@ static int by_kind(const void *a, const void *b)
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* Where everything lies, as recovery itself finds it. */
+/* Add all parts of a backup, as recovery finds them. */
 static void add_parts(struct base *base)
 {
 	struct recover *r = recover_new(&base->sim->env);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Backups to be damaged: what the daemon's own code left on the simulated disk
- * of tests/unit when the power went, and what has to be found there.
+ * Backups for the fuzzers to damage.  The daemon's own code has written them to the simulated disk
+ * of tests/unit until a power cut; the model knows what recovery must find.
  */
 #ifndef FUZZ_BASES_H
 #define FUZZ_BASES_H
@@ -12,28 +12,28 @@
 #define BASES	10u
 
 enum part_kind {
-	PART_SUPER,		/* a slot */
+	PART_SUPER,		/* a superblock copy */
 	PART_DIGEST,		/* a record of the chain */
 	PART_HEADER,		/* of a listed segment, as all below */
 	PART_FOOTER,
 	PART_DIRECTORY,		/* one of its entries */
-	PART_ENTRY,		/* the header of one */
-	PART_PAYLOAD,		/* and what follows it */
-	PART_LISTED,		/* whole */
-	PART_STRUCTURES,	/* those above say what a byte means */
+	PART_ENTRY,		/* the header of an entry */
+	PART_PAYLOAD,		/* the payload of an entry */
+	PART_LISTED,		/* the whole segment */
+	PART_STRUCTURES,	/* number of kinds above, which have a known meaning */
 	PART_FRAME = PART_STRUCTURES, /* any frame */
 	PART_LOG,		/* the digest log */
 	PART_KINDS
 };
 
 /*
- * What a damaged byte does.  A tail that nothing proves to have been
- * acknowledged is torn, not lost: see "Torn or lost" in durability.rst.
+ * The effect of a damaged byte.  If nothing proves that a tail was acknowledged, it is torn, not
+ * lost: see "Torn or lost" in durability.rst.
  */
 enum part_class {
-	CLASS_FREE,		/* nothing: it is not looked at */
-	CLASS_TOLD,		/* it is told, or all that was acknowledged is found */
-	CLASS_PROOF,		/* perhaps nothing else proves what is lost then */
+	CLASS_FREE,		/* none: recovery does not read it */
+	CLASS_TOLD,		/* recovery reports it, or finds all that was acknowledged */
+	CLASS_PROOF,		/* acknowledged bytes may be lost without a proof */
 };
 
 struct part {
@@ -47,7 +47,7 @@ struct part {
 
 /**
  * struct base - a backup
- * @parts: by kind: @first[kind] .. @first[kind + 1]
+ * @parts: sorted by kind: from @first[kind] to before @first[kind + 1]
  */
 struct base {
 	struct image *image;
@@ -57,9 +57,9 @@ struct base {
 	uint32_t nr_parts, first[PART_KINDS + 1];
 };
 
-/* The nth, made when it is wanted for the first time. */
+/* Backup @n; the first call makes it. */
 const struct base *base_get(uint32_t n);
-/* The worst that damage to a range can do. */
+/* The worst effect of damage to a range. */
 enum part_class base_class(const struct base *base, uint64_t offset, uint64_t length);
 
 #endif

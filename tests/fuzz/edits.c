@@ -4,7 +4,7 @@
 
 #include "edits.h"
 
-/* Whole frames go through it: getting so much anew each time would take longest. */
+/* For copies of whole frames: an allocation each time would be too slow. */
 static uint8_t scratch[LSMEM_SEGMENT_BYTES];
 
 static uint32_t min_u32(uint64_t a, uint64_t b)
@@ -25,7 +25,7 @@ static void change_copy(struct edited *e, uint64_t to, uint64_t from, uint32_t l
 {
 	image_read(e->image, from, scratch, length);
 	change(e, to, scratch, length);
-	/* What was sound elsewhere may be sound here: it is not promised not to be. */
+	/* Bytes that were sound elsewhere may be sound here, too. */
 	if (e->class == CLASS_FREE)
 		e->class = CLASS_TOLD;
 }
@@ -38,7 +38,7 @@ static void change_zero(struct edited *e, uint64_t offset, uint32_t length)
 
 /* ---- Sealing ----------------------------------------------------------- */
 
-/* Of a whole frame: footer and directory tell what is there. */
+/* Seal the segment in the frame of @part: footer and directory match the entries. */
 static void seal_segment(struct edited *e, const struct part *part)
 {
 	uint64_t frame = format_frame_offset(&e->base->super, part->frame);
@@ -74,7 +74,7 @@ static void seal_segment(struct edited *e, const struct part *part)
 	image_write(e->image, frame + ((uint8_t *)footer - data), footer, sizeof(*footer));
 }
 
-/* The header of the entry whose payload this is. */
+/* Seal the header of the entry at @offset, with the CRC of its payload. */
 static void seal_entry(struct edited *e, uint64_t offset, uint32_t salt)
 {
 	struct lsmem_entry entry;
@@ -220,7 +220,7 @@ bool edits_apply(struct edited *e, const uint8_t *data, size_t size)
 		places += edit.op % EDIT_OPS == EDIT_SET32 || edit.op % EDIT_OPS == EDIT_SET64;
 		edit_apply(e, &edit);
 	}
-	/* Two such edits could be a change and the checksum that goes with it. */
+	/* Two such edits may be a change and its checksum. */
 	if (places > 1)
 		e->forged = true;
 	return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Damage to a backup, as a fuzzer's input tells it: the base's number, then edits. */
+/* Damage to a backup. The input of the fuzzer is the number of the backup, then edits. */
 #ifndef FUZZ_EDITS_H
 #define FUZZ_EDITS_H
 
@@ -12,23 +12,24 @@ enum edit_op {
 	EDIT_SET8,
 	EDIT_SET32,
 	EDIT_SET64,
-	EDIT_ADD,		/* to 64 bits */
+	EDIT_ADD,		/* to a number of 64 bits */
 	EDIT_ZERO,		/* the whole part */
-	EDIT_ZERO_BLOCK,	/* that the byte lies in */
-	EDIT_COPY,		/* another part of its kind over this one */
-	EDIT_COPY_BLOCK,
+	EDIT_ZERO_BLOCK,	/* the block of the byte */
+	EDIT_COPY,		/* another part of this kind over this one */
+	EDIT_COPY_BLOCK,	/* any block over the block of the byte */
 	EDIT_TRUNCATE,		/* the backup */
 	EDIT_FAULT,		/* reading the block fails */
 	EDIT_OPS
 };
 
-#define SEAL_PART	1u	/* its own CRC is put right */
-#define SEAL_SEGMENT	2u	/* footer and directory of its segment too */
+#define SEAL_PART	1u	/* correct the CRC of the part */
+#define SEAL_SEGMENT	2u	/* also footer and directory of its segment */
 
 /**
  * struct edit - 16 bytes of input
- * @kind: enum part_kind, @which: of those; @at: in it; all of them modulo
- * @seal: SEAL_*: not what a drive does, but it gets behind the checksums
+ * @kind: enum part_kind; @which: number of the part of this kind; @at: offset in the part;
+ *	all modulo their number
+ * @seal: SEAL_*; no drive does this, but it tests the checks behind the checksums
  */
 struct edit {
 	uint8_t op;
@@ -40,9 +41,9 @@ struct edit {
 };
 
 /**
- * struct edited - what the edits of an input did
- * @forged: checksums do not tell what was changed
- * @class: the worst that they can do
+ * struct edited - the effect of the edits of an input
+ * @forged: checksums may not reveal the change
+ * @class: the worst effect of the edits
  */
 struct edited {
 	const struct base *base;
@@ -51,7 +52,7 @@ struct edited {
 	enum part_class class;
 };
 
-/* False: no input.  The image is to be reset, not freed. */
+/* Returns false without input.  The caller must reset the image after use, and not free it. */
 bool edits_apply(struct edited *edited, const uint8_t *data, size_t size);
 
 #endif

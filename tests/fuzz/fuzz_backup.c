@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Whole backups with damage (edits.h), recovered.  What is found is what was
- * written, all of it is found or it is told that it is not, and a second
- * recovery finds the same.
+ * Recovery of whole backups with damage (edits.h).  Recovery finds only what was written; it finds
+ * all of that or reports a loss; and a second recovery finds the same.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 
 #include "edits.h"
 
-/* An object came out of the backup: were these its bytes? */
+/* Recovery has found an object: check its bytes. */
 static void found_object(void *context, uint64_t key, uint64_t version, const uint8_t *data,
 			 uint32_t length)
 {
@@ -41,7 +40,7 @@ static int look(struct edited *e, struct attempt *a, enum attempt_how how)
 	return ret;
 }
 
-/* What a recovery has committed is what the next one finds. */
+/* The next recovery must find the result of the first one. */
 static void judge_again(struct edited *e, const struct attempt *first, enum attempt_how how)
 {
 	struct attempt again;
@@ -50,9 +49,9 @@ static void judge_again(struct edited *e, const struct attempt *first, enum atte
 	if (ret == -EIO || ret == -EOVERFLOW)
 		return;
 	/*
-	 * A tombstone that lies about its barrier may have been let go too early.
-	 * When a segment is given up whose newest versions are damaged, what they
-	 * superseded is found by the next recovery: it has been told that they are lost.
+	 * A tombstone with a forged barrier may have been dropped too early.  If damaged newest
+	 * versions were accepted as lost and their segment was freed, the next recovery finds the
+	 * versions before them.
 	 */
 	if (ret || (!e->forged && how == ATTEMPT_RUN && again.found.sum != first->found.sum))
 		fuzz_fail("the second recovery returns %d: %llu objects, not %llu: %s", ret,
@@ -60,7 +59,7 @@ static void judge_again(struct edited *e, const struct attempt *first, enum atte
 			  (unsigned long long)first->found.objects, again.last);
 }
 
-/* All that was acknowledged must have been found. */
+/* Recovery must have found all that was acknowledged. */
 static void judge_all(struct edited *e, const struct attempt *a)
 {
 	struct model *model = e->base->sim->model;

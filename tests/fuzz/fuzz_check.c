@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * lsmemctl check of a damaged backup in a file: its exit code is what recovery
- * itself makes of the same bytes.
+ * lsmemctl check of a damaged backup in a file: its exit code must agree with the result of
+ * recovery for the same bytes.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -17,7 +17,7 @@
 
 bool ctl_json = true;
 
-/* Instead of lsmemctl's own, which print. */
+/* Replace lsmemctl's own functions, which print. */
 static uint32_t errors;
 
 void ctl_error(const char *format, ...)
@@ -53,7 +53,7 @@ static int file_of(const struct image *image)
 	return fd;
 }
 
-/* What lsmemctl prints is of no interest here. */
+/* Discard the output of lsmemctl. */
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -85,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bytes = e.image->bytes;
 	image_reset(e.image);
 	if (!ret && direct.state == RECOVER_BLANK) {
-		/* Both superblocks are gone, and the rest is there to see. */
+		/* Both superblock copies are gone, but lsmemctl must see the rest. */
 		if (bytes == e.image->full_bytes && code != CTL_DAMAGED)
 			fuzz_fail("exit code %d for a backup without superblocks", code);
 		return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Digest logs.  Input: a byte of flags (1: seal all records), a byte: blocks in
- * a half, then records: each two bytes (its block, its length) and its bytes.
+ * Digest logs.  Input: a byte of flags (1: seal all records), a byte with the number of blocks of a
+ * half, then records: a byte with the block, a byte with the length in units of 4 bytes, the bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #define MOST_BLOCKS	24u
 #define UUID		0x5a
 
-/* Writes what was read as one full record, and reads that. */
+/* Writes the digest as one full record, reads it again, and compares. */
 static void round_trip(const struct digest_map *map, const struct lsmem_super *super)
 {
 	struct lsmem_digest *digest = calloc(1, digest_full_bytes(map));
@@ -40,7 +40,7 @@ static void round_trip(const struct digest_map *map, const struct lsmem_super *s
 	free(digest);
 }
 
-/* The daemon begins, or goes on, with such a digest. */
+/* Starts core with the digest, after recovery or resuming. */
 static void begin(const struct digest_map *map, const struct lsmem_super *super)
 {
 	static uint8_t frames[LSMEM_SEGLET_BYTES];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Entries and directories.  Input: a byte of flags (1: seal headers, 2: payloads
- * too, 4: a directory), then log data, or a directory.
+ * Entries and directories.  Input: a byte of flags (1: seal headers, 2: also payloads, 4: the input
+ * is a directory), then log data or a directory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void walk(const uint8_t *data, uint32_t length)
 		    walk.at < home + lsmem_entry_size(lsmem_entry_length(entry)) ||
 		    lsmem_entry_size(lsmem_entry_length(entry)) > length - home)
 			fuzz_fail("a step over the entry at %u goes to %u", home, walk.at);
-		/* What was stepped over may be read. */
+		/* The payload of an entry that the walk accepts may be read. */
 		lsmem_crc32c(~0u, entry + 1, lsmem_entry_length(entry));
 	}
 }
@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!size)
 		return 0;
-	/* Exactly as long as it is, so that a byte more is noticed. */
+	/* A copy of exactly this length, so that ASan finds an access behind it. */
 	copy = malloc(size);
 	memcpy(copy, data + 1, size - 1);
 	if (data[0] & 4) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A segment, by itself in a backup of two frames whose superblock and digest are
- * sound.  Input: struct input, then log data, then a directory.
+ * One segment in a backup of two frames with sound superblock and digest.  Input: struct input, log
+ * data, a directory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,9 +24,9 @@
 #define FIT_DIRECTORY	16u	/* its CRC, too */
 
 /**
- * struct input - what is in front of log data and directory
- * @state, @length: as the digest says
- * @data: bytes of log data in the input
+ * struct input - the beginning of the input
+ * @state, @length: values in the digest
+ * @data: number of bytes of log data in the input
  */
 struct input {
 	uint8_t seal;

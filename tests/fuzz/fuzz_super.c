@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Superblocks.  Input: a byte of flags (1: seal slot 0, 2: slot 1), two bytes:
- * the backup's size in segments, then the two slots, zero behind their end.
+ * Superblocks.  Input: a byte of flags (1: seal copy 0, 2: copy 1), two bytes with the size of the
+ * backup in segments, then the first bytes of the two copies.
  */
 #include <string.h>
 
 #include "image.h"
 
 #define HEAD	3u
-#define SLOT	176u		/* what is not reserved, and a bit of that */
+#define SLOT	176u		/* bytes of a copy: all fields and some reserved bytes */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	image_write(image, 0, slots, sizeof(slots));
 	ret = attempt(&check, image, ATTEMPT_CHECK);
 	attempt_judge(&check, ret);
-	/* There is no digest behind them. */
+	/* The backup has no digest. */
 	if (!ret && check.state == RECOVER_FULL)
 		fuzz_fail("a backup without a digest is sound");
 	if (!ret && !format_is_zero(slots, sizeof(slots)))

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Both sides of the conversation between a daemon and the server of its backup
- * take whatever messages come.  Input: steps, each
+ * Any messages to both sides of the protocol between a daemon and the server of its backup.
+ * Input: steps, each
  *
- *	byte 0	bit 0: to the client, not the server; bit 1: the head is sealed;
- *		bit 2: the proof is made right, with what was said; bit 3: what
- *		was asked is answered first; bit 4: the client asks for something;
- *		bit 5: for a write; bit 6: receipts are given first; bit 7: the tag is
- *		not made right
- *	byte 1	type, when the head is sealed
- *	byte 2	length of what follows; when the head is sealed, it follows the head
+ *	byte 0	bit 0: the message is for the client, else for the server; bit 1: make the
+ *		head valid; bit 2: make the proof valid; bit 3: first answer all requests;
+ *		bit 4: first send a request; bit 5: a write; bit 6: first give receipts;
+ *		bit 7: do not make the tag valid
+ *	byte 1	type, with bit 1
+ *	byte 2	length of the bytes that follow; with bit 1 they go behind the head
  *
- * Once with a server of each version that is spoken.
+ * Runs the steps with a server of each version.
  */
 #include <string.h>
 
@@ -149,7 +148,7 @@ static void ask(struct both *both, bool write)
 	both->wanted[slot] = 1 + write;
 }
 
-/* The proof that would be right; is it the one that is there? */
+/* Is the proof of a message valid?  @make: make it valid first. */
 static bool proof(struct both *both, union wire_message *message, bool client, bool make)
 {
 	struct session *s = client ? &both->client : &both->server;
@@ -171,7 +170,7 @@ static const struct secret *secret(void *arg, const char *name)
 	return &key;
 }
 
-/* Is the tag right?  Made so if @make. */
+/* Is the tag of a message valid?  @make: make it valid. */
 static bool tag(const struct session *to, union wire_message *message, size_t length, bool make)
 {
 	struct wire_direction direction = to->from_peer;

@@ -12,16 +12,16 @@
 #include "image.h"
 #include "base/memory.h"
 
-/* Holes are known in pieces of this size only, so that they are worth asking for. */
+/* Report holes in pieces of this size only, as file systems do with large extents. */
 #define HOLE_BYTES	(64u << 10)
 
-/* Forged sizes get no memory, and that is an error like others. */
+/* An allocation of a forged size returns NULL; recovery must handle that error. */
 const char *__asan_default_options(void)
 {
 	return "allocator_may_return_null=1:max_allocation_size_mb=1024:quarantine_size_mb=16";
 }
 
-/* ISA-L's CRC is assembly, which ASan does not see into. */
+/* ISA-L's CRC is in assembly, which ASan does not check: check the range here. */
 uint32_t __wrap_lsmem_crc32c(uint32_t seed, const void *data, size_t length)
 {
 	if (length && __asan_region_is_poisoned((void *)data, length))
@@ -30,8 +30,8 @@ uint32_t __wrap_lsmem_crc32c(uint32_t seed, const void *data, size_t length)
 }
 
 /*
- * Instead of daemon/base/memory.c: recovery's large buffers are kept, as getting 8 MiB
- * from ASan takes longer than all else.  What is smaller is ASan's, to the byte.
+ * Replaces daemon/base/memory.c.  Large buffers are kept, because ASan's allocation of 8 MiB takes
+ * longer than everything else.  ASan checks smaller buffers to the byte.
  */
 #define KEPT 5u
 
@@ -48,7 +48,7 @@ void *memory_get(size_t bytes)
 		if (memory)
 			return memory;
 	}
-	/* malloc_usable_size() tells them apart again. */
+	/* memory_put() distinguishes the buffers by malloc_usable_size(). */
 	return aligned_alloc(LSMEM_BLOCK, (bytes + LSMEM_BLOCK - 1) & ~(size_t)(LSMEM_BLOCK - 1));
 }
 
@@ -127,7 +127,7 @@ void image_free(struct image *image)
 	free(image);
 }
 
-/* The block, to be written. */
+/* A block of @image that may be written: a copy of the base's block or a new one. */
 static uint8_t *image_block(struct image *image, uint64_t number)
 {
 	uint8_t *block = image->blocks[number];
@@ -169,7 +169,7 @@ void image_write(struct image *image, uint64_t offset, const void *data, uint64_
 		uint64_t in = offset % LSMEM_BLOCK;
 		uint64_t part = LSMEM_BLOCK - in < length ? LSMEM_BLOCK - in : length;
 
-		/* A hole that zeroes are written to stays one. */
+		/* A hole stays a hole when zeroes are written. */
 		if (image->blocks[offset / LSMEM_BLOCK] || !format_is_zero(from, part))
 			memcpy(image_block(image, offset / LSMEM_BLOCK) + in, from, part);
 		from += part;
@@ -178,7 +178,7 @@ void image_write(struct image *image, uint64_t offset, const void *data, uint64_
 	}
 }
 
-/* ---- What recovery calls ----------------------------------------------- */
+/* ---- The environment of recovery --------------------------------------- */
 
 static void io_check(const struct image *image, uint64_t offset, const void *data, uint32_t length)
 {
@@ -191,7 +191,7 @@ static void io_check(const struct image *image, uint64_t offset, const void *dat
 			  (unsigned long long)offset, (unsigned long long)image->bytes);
 }
 
-/* Until it is read, what is there must not be looked at. */
+/* Recovery must not use the buffer before it reads it. */
 static void env_ahead(void *context, uint64_t offset, void *data, uint32_t length)
 {
 	struct attempt *a = context;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A backup in memory, sparse, that recovery reads: what the fuzzers share.
+ * A sparse backup in memory that recovery reads; common to the fuzzers.
  *
- * Recovery's side of the contract in daemon/recover/recover.h is checked at each call:
- * whatever the bytes are, it never asks for a place that is not there, and
- * never hands on what the kernel would have to refuse.
+ * Each call checks recovery's side of the contract in daemon/recover/recover.h: for any bytes,
+ * recovery must not access an offset outside the backup, and must not load entries that the kernel
+ * refuses.
  */
 #ifndef FUZZ_IMAGE_H
 #define FUZZ_IMAGE_H
@@ -15,24 +15,25 @@
 
 #include "recover/recover.h"
 
-/* Says what is wrong and ends the process, so that the fuzzer keeps the input. */
+/* Print an error and abort, so that libFuzzer keeps the input. */
 #define fuzz_fail(...) fuzz_fail_at(__FILE__, __LINE__, __VA_ARGS__)
 void fuzz_fail_at(const char *file, int line, const char *format, ...)
 	__attribute__((format(printf, 3, 4), noreturn));
 
-/* Known to the sanitizer, and to the linker: see image.c. */
+/* Called by the sanitizer and, with --wrap, by the linker: see image.c. */
 const char *__asan_default_options(void);
 uint32_t __real_lsmem_crc32c(uint32_t seed, const void *data, size_t length);
 uint32_t __wrap_lsmem_crc32c(uint32_t seed, const void *data, size_t length);
 
 /**
  * struct image - a backup
- * @bytes: its size; may be made smaller
- * @full_bytes: its size when it was made
- * @blocks: NULL: a hole
- * @base: of another image: what blocks were before they were written, or NULL
- * @dirty: numbers of blocks that are ours
- * @fault: reading this block fails, UINT64_MAX: none; @faulted: it was read
+ * @bytes: its size; an edit can make it smaller
+ * @full_bytes: its original size
+ * @blocks: by number; NULL: a hole
+ * @base: blocks of the image that this is a copy of, or NULL
+ * @ours: by number: the block belongs to this image, not to @base
+ * @dirty: numbers of the blocks with @ours
+ * @fault: reads of this block fail, UINT64_MAX: none; @faulted: it was read
  */
 struct image {
 	uint64_t bytes, full_bytes;
@@ -50,16 +51,16 @@ struct image *image_new(uint64_t bytes);
 void image_free(struct image *image);
 /* A copy that shares blocks with @base until it writes them. */
 struct image *image_copy(const struct image *base);
-/* As it was copied. */
+/* Undo all changes since image_copy(). */
 void image_reset(struct image *image);
-/* Any range; holes are zero.  Writing makes blocks. */
+/* Read or write any range; a hole reads as zero. */
 void image_read(const struct image *image, uint64_t offset, void *data, uint64_t length);
 void image_write(struct image *image, uint64_t offset, const void *data, uint64_t length);
 
 /**
- * struct found - what a recovery handed on
- * @objects, @tombstones: how many
- * @sum: of all objects, whatever their order
+ * struct found - the objects that a recovery loaded
+ * @objects, @tombstones: their numbers
+ * @sum: checksum of all objects, independent of their order
  * @object: called for each object, may be NULL
  */
 struct found {
@@ -70,11 +71,11 @@ struct found {
 };
 
 /**
- * struct attempt - a recovery and what it did
- * @r: open while attempt_*() runs only
- * @reports, @damages: lines for the operator; @last: the last of them
- * @writes: calls of write and flush
- * @ahead: buffers that are being read to, in the order of the beginnings
+ * struct attempt - a recovery and its results
+ * @r: valid only during attempt()
+ * @reports, @damages: numbers of messages for the operator; @last: the last message
+ * @writes: number of calls of write and flush
+ * @ahead: buffers of reads ahead, in their order
  */
 struct attempt {
 	struct image *image;
@@ -98,14 +99,14 @@ enum attempt_how {
 	ATTEMPT_ACCEPT,		/* recover_run(), losses accepted */
 };
 
-/* recover_open() and, when it is full, the recovery.  What it returned. */
+/* recover_open() and, if the backup is full, the recovery. Returns its result. */
 int attempt(struct attempt *a, struct image *image, enum attempt_how how);
-/* A recovery's error is one that it may return for bad bytes, and it is explained. */
+/* Check that recovery may return @ret for bad bytes, and that it has reported a reason. */
 void attempt_judge(const struct attempt *a, int ret);
 
-/* Puts right the CRCs of entries from @at on, as far as they follow each other. */
+/* Make the CRCs of entries valid, as far as the entries are contiguous. */
 void fuzz_seal_entries(uint8_t *data, uint32_t length, uint32_t salt, bool payloads);
-/* And of digest records, wherever a magic number is. */
+/* Make the CRCs of digest records valid, wherever there is a magic number. */
 void fuzz_seal_digests(uint8_t *log, uint64_t length);
 
 #endif

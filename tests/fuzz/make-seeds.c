@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Writes the fuzzers' seeds: parts of the backups in bases.c, as they are, and
- * one damage of each kind.  make-seeds DIRECTORY
+ * make-seeds DIRECTORY: writes the seeds of the fuzzers: unchanged parts of the backups of bases.c,
+ * and one edit of each kind.
  */
 #include <endian.h>
 #include <errno.h>
@@ -57,7 +57,7 @@ static void super_seed(const struct base *base, uint32_t n)
 	fclose(file);
 }
 
-/* See fuzz_digest.c: the uuid is what it has there, so all are sealed. */
+/* See fuzz_digest.c, which has another uuid: the seed sets the flag that seals all records. */
 static void digest_seed(const struct base *base, uint32_t n)
 {
 	uint64_t half = __le64_to_cpu(base->super.digest_bytes), at;
@@ -82,7 +82,7 @@ static void digest_seed(const struct base *base, uint32_t n)
 	fclose(file);
 }
 
-/* See fuzz_segment.c: a segment of its own there, so that all is sealed. */
+/* See fuzz_segment.c, which has another segment id: the seed sets the flags that seal all. */
 static void segment_seeds(const struct base *base, uint32_t n)
 {
 	uint8_t uuid[LSMEM_UUID_BYTES];
@@ -153,7 +153,7 @@ static void edit_seeds(const char *target, uint32_t n)
 	}
 }
 
-/* See fuzz_wire.c: what both sides say when all is well, up to a few requests. */
+/* See fuzz_wire.c: the messages of a correct handshake and a few requests. */
 static void wire_seeds(void)
 {
 	union wire_message message;
