@@ -112,8 +112,7 @@ static int parse_section(struct config_parser *p, struct config *c, char *text, 
 
 static int parse_key(struct config_parser *p, struct config *c, const char *section, char *text)
 {
-	const struct config_key *k;
-	char *key, *value, keys[256];
+	char *key, *value, keys[256], *lines = (char *)c, *values = lines;
 	unsigned int *line;
 
 	value = strchr(text, '=');
@@ -126,20 +125,24 @@ static int parse_key(struct config_parser *p, struct config *c, const char *sect
 	if (!section)
 		return config_fail(p, p->line, "%s: before any section, begin with [store] or [backup]",
 				   key);
-	k = config_key(section, key);
-	if (!k)
+	p->key = config_key(section, key);
+	if (!p->key)
 		return config_fail(p, p->line, "unknown key \"%s\" in [%s], allowed are %s", key,
 				   section, config_key_names(section, keys, sizeof(keys)));
-	line = (unsigned int *)((char *)(
-		!strcmp(section, "backup") ? (void *)config_last_backup(c) :
-		!strcmp(section, "export") ? (void *)&c->exports[c->server.options.nr_exports - 1] :
-		c) + k->line);
+	if (!strcmp(section, "backup")) {
+		lines = values = (char *)config_last_backup(c);
+	} else if (!strcmp(section, "export")) {
+		lines = (char *)&c->exports[c->server.options.nr_exports - 1];
+		values = (char *)&c->server.options.exports[c->server.options.nr_exports - 1];
+	}
+	line = (unsigned int *)(lines + p->key->line);
+	p->to = values + p->key->value;
 	if (*line)
 		return config_fail(p, p->line, "%s a second time, first on line %u", key, *line);
 	*line = p->line;
 	if (!*value)
 		return config_fail(p, p->line, "%s: no value", key);
-	return k->set(p, c, value);
+	return p->key->set(p, c, value);
 }
 
 /**

@@ -160,26 +160,16 @@ static int set_owner(struct config_parser *p, struct config *c, const char *valu
 	return 0;
 }
 
-static int parse_replicas(struct config_parser *p, const char *key, const char *value,
-			  unsigned int *replicas)
+static int set_replicas(struct config_parser *p, struct config *c, const char *value)
 {
 	uint32_t n;
 
+	(void)c;
 	if (!config_number(value, &n) || !n || n > LSMEM_BACKUPS)
-		return config_fail(p, p->line, "%s = %s: allowed is a number from 1 to %u", key, value,
-				   LSMEM_BACKUPS);
-	*replicas = n;
+		return config_fail(p, p->line, "%s = %s: allowed is a number from 1 to %u",
+				   p->key->key, value, LSMEM_BACKUPS);
+	*(unsigned int *)p->to = n;
 	return 0;
-}
-
-static int set_replicas(struct config_parser *p, struct config *c, const char *value)
-{
-	return parse_replicas(p, "replicas", value, &c->store.replicas);
-}
-
-static int set_min_replicas(struct config_parser *p, struct config *c, const char *value)
-{
-	return parse_replicas(p, "min_replicas", value, &c->store.min_replicas);
 }
 
 static int set_copy_rate(struct config_parser *p, struct config *c, const char *value)
@@ -199,14 +189,16 @@ static int set_charge(struct config_parser *p, struct config *c, const char *val
 	return 0;
 }
 
-static int set_rejoin(struct config_parser *p, struct config *c, const char *value)
+static int set_seconds(struct config_parser *p, struct config *c, const char *value)
 {
-	unsigned int n;
+	const struct config_key *k = p->key;
+	uint32_t n;
 
-	if (!config_number(value, &n) || n > CONFIG_REJOIN_MAX)
-		return config_fail(p, p->line, "rejoin = %s: allowed are seconds from 0 to %u", value,
-				   CONFIG_REJOIN_MAX);
-	c->store.rejoin = n;
+	(void)c;
+	if (!config_number(value, &n) || n < k->min || n > k->max)
+		return config_fail(p, p->line, "%s = %s: allowed are seconds from %u to %u", k->key,
+				   value, k->min, k->max);
+	*(unsigned int *)p->to = n;
 	return 0;
 }
 
@@ -230,6 +222,12 @@ static int copy_path(struct config_parser *p, const char *key, const char *value
 				   value, !strcmp(key, "path") ? "block device or a " : "");
 	strcpy(path, value);
 	return 0;
+}
+
+static int set_path(struct config_parser *p, struct config *c, const char *value)
+{
+	(void)c;
+	return copy_path(p, p->key->key, value, p->to);
 }
 
 /**
@@ -291,32 +289,15 @@ int config_set_domain(struct config_parser *p, struct config *c, const char *val
 	return 0;
 }
 
-static bool parse_backup_size(const char *value, uint64_t *size)
-{
-	return config_size(value, size) && *size >= 2 * CONFIG_STORE_BYTES_MIN &&
-	       *size <= CONFIG_STORE_BYTES_MAX * 16 && *size % LSMEM_BLOCK == 0;
-}
-
 static int set_backup_size(struct config_parser *p, struct config *c, const char *value)
 {
-	if (!parse_backup_size(value, &config_last_backup(c)->size))
+	uint64_t *size = p->to;
+
+	(void)c;
+	if (!config_size(value, size) || *size < 2 * CONFIG_STORE_BYTES_MIN ||
+	    *size > CONFIG_STORE_BYTES_MAX * 16 || *size % LSMEM_BLOCK)
 		return config_fail(p, p->line,
 				   "size = %s: allowed is a multiple of 4K from 256M to 16T", value);
-	return 0;
-}
-
-static int set_backup_key(struct config_parser *p, struct config *c, const char *value)
-{
-	return copy_path(p, "key", value, config_last_backup(c)->key);
-}
-
-static int set_timeout(struct config_parser *p, struct config *c, const char *value)
-{
-	uint32_t seconds;
-
-	if (!config_number(value, &seconds) || seconds < 5 || seconds > 3600)
-		return config_fail(p, p->line, "timeout = %s: allowed are seconds from 5 to 3600", value);
-	config_last_backup(c)->timeout = seconds;
 	return 0;
 }
 
@@ -335,63 +316,15 @@ static int set_server_listen(struct config_parser *p, struct config *c, const ch
 	return 0;
 }
 
-static int set_server_key(struct config_parser *p, struct config *c, const char *value)
-{
-	return copy_path(p, "key", value, c->server.options.key);
-}
-
-static int parse_wire(struct config_parser *p, const char *key, const char *value, uint16_t *version)
+static int set_wire(struct config_parser *p, struct config *c, const char *value)
 {
 	uint32_t n;
 
+	(void)c;
 	if (!config_number(value, &n) || n < WIRE_VERSION_MIN || n > WIRE_VERSION_MAX)
 		return config_fail(p, p->line, "%s = %s: allowed is a version of the protocol from %u to %u",
-				   key, value, WIRE_VERSION_MIN, WIRE_VERSION_MAX);
-	*version = (uint16_t)n;
-	return 0;
-}
-
-static int set_wire_min(struct config_parser *p, struct config *c, const char *value)
-{
-	return parse_wire(p, "wire_min", value, &c->server.options.wire_min);
-}
-
-static int set_wire_max(struct config_parser *p, struct config *c, const char *value)
-{
-	return parse_wire(p, "wire_max", value, &c->server.options.wire_max);
-}
-
-static struct export_options *last_export(struct config *c)
-{
-	return &c->server.options.exports[c->server.options.nr_exports - 1];
-}
-
-static int set_export_secret(struct config_parser *p, struct config *c, const char *value)
-{
-	return copy_path(p, "secret", value, last_export(c)->secret);
-}
-
-static int set_export_path(struct config_parser *p, struct config *c, const char *value)
-{
-	return copy_path(p, "path", value, last_export(c)->path);
-}
-
-static int set_export_size(struct config_parser *p, struct config *c, const char *value)
-{
-	if (!parse_backup_size(value, &last_export(c)->size))
-		return config_fail(p, p->line,
-				   "size = %s: allowed is a multiple of 4K from 256M to 16T", value);
-	return 0;
-}
-
-static int set_lock_wait(struct config_parser *p, struct config *c, const char *value)
-{
-	uint32_t seconds;
-
-	if (!config_number(value, &seconds) || seconds > 3600)
-		return config_fail(p, p->line, "lock_wait = %s: allowed are seconds from 0 to 3600",
-				   value);
-	config_last_backup(c)->lock_wait = seconds;
+				   p->key->key, value, WIRE_VERSION_MIN, WIRE_VERSION_MAX);
+	*(uint16_t *)p->to = (uint16_t)n;
 	return 0;
 }
 
@@ -440,17 +373,6 @@ static int set_etcd(struct config_parser *p, struct config *c, const char *value
 	return 0;
 }
 
-static int set_lease(struct config_parser *p, struct config *c, const char *value)
-{
-	uint32_t seconds;
-
-	if (!config_number(value, &seconds) || seconds < ETCD_LEASE_MIN || seconds > ETCD_LEASE_MAX)
-		return config_fail(p, p->line, "lease = %s: allowed are seconds from %u to %u", value,
-				   ETCD_LEASE_MIN, ETCD_LEASE_MAX);
-	c->cluster.options.etcd.lease = seconds;
-	return 0;
-}
-
 static int set_host(struct config_parser *p, struct config *c, const char *value)
 {
 	if (!config_word(value, sizeof(c->cluster.options.host)))
@@ -478,64 +400,54 @@ static int set_uuid(struct config_parser *p, struct config *c, const char *value
 	return 0;
 }
 
-static int set_secret(struct config_parser *p, struct config *c, const char *value)
-{
-	return copy_path(p, "secret", value, c->cluster.secret);
-}
-
-static int set_ca(struct config_parser *p, struct config *c, const char *value)
-{
-	return copy_path(p, "ca", value, c->cluster.options.etcd.ca);
-}
-
-static int set_cert(struct config_parser *p, struct config *c, const char *value)
-{
-	return copy_path(p, "cert", value, c->cluster.options.etcd.cert);
-}
-
-static int set_cluster_key(struct config_parser *p, struct config *c, const char *value)
-{
-	return copy_path(p, "key", value, c->cluster.options.etcd.key);
-}
+#define KEY(section, key, set, ...)								\
+	{ #section, #key, set, .line = offsetof(struct config, section.key##_line), __VA_ARGS__ }
+#define TO(member)	.value = offsetof(struct config, member)
+#define BACKUP(key, set, ...)									\
+	{ "backup", #key, set, .line = offsetof(struct config_backup, key##_line), __VA_ARGS__ }
+#define BACKUP_TO(member)	.value = offsetof(struct config_backup, member)
+#define EXPORT(key, set)									\
+	{ "export", #key, set, .line = offsetof(struct config_export, key##_line),		\
+	  .value = offsetof(struct export_options, key) }
 
 static const struct config_key config_keys[] = {
-	{ "store", "name", set_name, offsetof(struct config, store.name_line) },
-	{ "store", "node", set_node, offsetof(struct config, store.node_line) },
-	{ "store", "kind", set_kind, offsetof(struct config, store.kind_line) },
-	{ "store", "size", set_store_size, offsetof(struct config, store.size_line) },
-	{ "store", "handles", set_handles, offsetof(struct config, store.handles_line) },
-	{ "store", "mode", set_mode, offsetof(struct config, store.mode_line) },
-	{ "store", "owner", set_owner, offsetof(struct config, store.owner_line) },
-	{ "store", "charge", set_charge, offsetof(struct config, store.charge_line) },
-	{ "store", "replicas", set_replicas, offsetof(struct config, store.replicas_line) },
-	{ "store", "min_replicas", set_min_replicas,
-	  offsetof(struct config, store.min_replicas_line) },
-	{ "store", "copy_rate", set_copy_rate, offsetof(struct config, store.copy_rate_line) },
-	{ "store", "rejoin", set_rejoin, offsetof(struct config, store.rejoin_line) },
-	{ "store", "wait", set_wait, offsetof(struct config, store.wait_line) },
-	{ "metrics", "listen", set_listen, offsetof(struct config, metrics.listen_line) },
-	{ "cluster", "etcd", set_etcd, offsetof(struct config, cluster.etcd_line) },
-	{ "cluster", "lease", set_lease, offsetof(struct config, cluster.lease_line) },
-	{ "cluster", "host", set_host, offsetof(struct config, cluster.host_line) },
-	{ "cluster", "store", set_uuid, offsetof(struct config, cluster.store_line) },
-	{ "cluster", "secret", set_secret, offsetof(struct config, cluster.secret_line) },
-	{ "cluster", "ca", set_ca, offsetof(struct config, cluster.ca_line) },
-	{ "cluster", "cert", set_cert, offsetof(struct config, cluster.cert_line) },
-	{ "cluster", "key", set_cluster_key, offsetof(struct config, cluster.key_line) },
-	{ "server", "listen", set_server_listen, offsetof(struct config, server.listen_line) },
-	{ "server", "key", set_server_key, offsetof(struct config, server.key_line) },
-	{ "server", "wire_min", set_wire_min, offsetof(struct config, server.wire_min_line) },
-	{ "server", "wire_max", set_wire_max, offsetof(struct config, server.wire_max_line) },
-	{ "backup", "path", config_set_path, offsetof(struct config_backup, path_line) },
-	{ "backup", "size", set_backup_size, offsetof(struct config_backup, size_line) },
-	{ "backup", "lock_wait", set_lock_wait, offsetof(struct config_backup, lock_wait_line) },
-	{ "backup", "key", set_backup_key, offsetof(struct config_backup, key_line) },
-	{ "backup", "timeout", set_timeout, offsetof(struct config_backup, timeout_line) },
-	{ "backup", "domain", config_set_domain, offsetof(struct config_backup, domain_line) },
-	{ "backup", "ack", set_ack, offsetof(struct config_backup, ack_line) },
-	{ "export", "path", set_export_path, offsetof(struct config_export, path_line) },
-	{ "export", "size", set_export_size, offsetof(struct config_export, size_line) },
-	{ "export", "secret", set_export_secret, offsetof(struct config_export, secret_line) },
+	KEY(store, name, set_name),
+	KEY(store, node, set_node),
+	KEY(store, kind, set_kind),
+	KEY(store, size, set_store_size),
+	KEY(store, handles, set_handles),
+	KEY(store, mode, set_mode),
+	KEY(store, owner, set_owner),
+	KEY(store, charge, set_charge),
+	KEY(store, replicas, set_replicas, TO(store.replicas)),
+	KEY(store, min_replicas, set_replicas, TO(store.min_replicas)),
+	KEY(store, copy_rate, set_copy_rate),
+	KEY(store, rejoin, set_seconds, TO(store.rejoin), .max = CONFIG_REJOIN_MAX),
+	KEY(store, wait, set_wait),
+	KEY(metrics, listen, set_listen),
+	KEY(cluster, etcd, set_etcd),
+	KEY(cluster, lease, set_seconds, TO(cluster.options.etcd.lease), .min = ETCD_LEASE_MIN,
+	    .max = ETCD_LEASE_MAX),
+	KEY(cluster, host, set_host),
+	KEY(cluster, store, set_uuid),
+	KEY(cluster, secret, set_path, TO(cluster.secret)),
+	KEY(cluster, ca, set_path, TO(cluster.options.etcd.ca)),
+	KEY(cluster, cert, set_path, TO(cluster.options.etcd.cert)),
+	KEY(cluster, key, set_path, TO(cluster.options.etcd.key)),
+	KEY(server, listen, set_server_listen),
+	KEY(server, key, set_path, TO(server.options.key)),
+	KEY(server, wire_min, set_wire, TO(server.options.wire_min)),
+	KEY(server, wire_max, set_wire, TO(server.options.wire_max)),
+	BACKUP(path, config_set_path),
+	BACKUP(size, set_backup_size, BACKUP_TO(size)),
+	BACKUP(lock_wait, set_seconds, BACKUP_TO(lock_wait), .max = 3600),
+	BACKUP(key, set_path, BACKUP_TO(key)),
+	BACKUP(timeout, set_seconds, BACKUP_TO(timeout), .min = 5, .max = 3600),
+	BACKUP(domain, config_set_domain),
+	BACKUP(ack, set_ack),
+	EXPORT(path, set_path),
+	EXPORT(size, set_backup_size),
+	EXPORT(secret, set_path),
 };
 
 #define NR_KEYS (sizeof(config_keys) / sizeof(config_keys[0]))

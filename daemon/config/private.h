@@ -16,11 +16,15 @@
  * struct config_parser - the state of the parser
  * @path: of the file, for messages
  * @line: line that is being parsed, from 1
+ * @key: key that is being set
+ * @to: the member at @key->value, in the structure of the section
  * @error: out: the message, of CONFIG_ERROR_BYTES
  */
 struct config_parser {
 	const char *path;
 	unsigned int line;
+	const struct config_key *key;
+	void *to;
 	char *error;
 };
 
@@ -31,11 +35,16 @@ struct config_parser {
  * @set: sets the value; returns 0, or a negative errno with the message in @error of the parser
  * @line: offset of the member for its line: in struct config_backup for [backup], in struct
  *	config_export for [export], else in struct config
+ * @value: offset of the member that a setter of several keys writes: in struct config_backup, in
+ *	struct export_options, or in struct config
+ * @min: for set_seconds()
+ * @max: for set_seconds()
  */
 struct config_key {
 	const char *section, *key;
 	int (*set)(struct config_parser *p, struct config *c, const char *value);
-	size_t line;
+	size_t line, value;
+	unsigned int min, max;
 };
 
 /* Sections that come at most once: those for the daemon of a store, then that for a server. */

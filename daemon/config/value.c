@@ -123,4 +123,3 @@ bool config_number(const char *text, uint32_t *number)
 	*number = (uint32_t)n;
 	return true;
 }
-
