@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Bench of a recovery from several backups: a group of tests/bench/inside."""
+"""Bench of recovery from several backups: a group of tests/bench/inside."""
 
 import os
 import subprocess
@@ -10,14 +10,14 @@ from contest import (BATCH, Contestant, Durable, Rounds, destroy, drives, result
 
 STORE_MIB = 512
 DRIVES = ("objects", "large", "blocks")
-# Drives as fast as the guest's memory would measure the guest's processor.
+# With drives as fast as the guest's memory the bench would measure the processor.
 DRIVE_MBS = 50
 TARGET = 0.7
 CGROUPS = Path("/sys/fs/cgroup")
 
 
 def slow_group(paths: "list[str]") -> Path:
-    """A cgroup whose processes read @paths no faster than DRIVE_MBS each."""
+    """Makes a cgroup whose processes read each of @paths with DRIVE_MBS at most."""
     if not (CGROUPS / "cgroup.controllers").exists():
         subprocess.run(["mount", "-t", "cgroup2", "none", str(CGROUPS)], check=True)
     (CGROUPS / "cgroup.subtree_control").write_text("+io")
@@ -31,7 +31,7 @@ def slow_group(paths: "list[str]") -> Path:
 
 
 def backups(rounds: Rounds) -> None:
-    """Live bytes that come back in a second, from one, two and three backups."""
+    """Live bytes recovered in a second, from one, two and three backups."""
     paths = drives(DRIVES)
     group = slow_group(paths)
     for nr in (1, 2, 3):

@@ -30,7 +30,7 @@ void *get_memory(uint64_t bytes, uint64_t align)
 
 	if (!memory)
 		fail("memory", ENOMEM);
-	memset(memory, 0x5a, bytes);	/* no page fault is measured */
+	memset(memory, 0x5a, bytes);	/* no page faults during the measurement */
 	return memory;
 }
 
@@ -42,7 +42,7 @@ uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Workers have each a processor: so that two writers have two heads. */
+/* Each worker has its own processor, so that two writers have two heads. */
 void use_cpu(unsigned int nr)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);

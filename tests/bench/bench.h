@@ -19,17 +19,17 @@
 #define BENCH_THREADS	64u
 
 /**
- * struct bench - what is to be measured
- * @bytes: of the ring or store
- * @live: per mille of the store's capacity that objects take
- * @size: of an object or write
- * @batch: operations in one call, or under way
- * @random: which object is next: any; otherwise one after the other
- * @zipf: any, but some more often
- * @chain: which object is read next is not known before the last one was read
- * @handles: room for so many objects; 0: as many as would fit
- * @path: of a device; NULL: make a store
- * @threads: of this round
+ * struct bench - options of a measurement
+ * @bytes: size of the ring or store
+ * @live: objects fill this share of the store's capacity, per mille
+ * @size: of an object or write, in bytes
+ * @batch: operations in one call, or in flight
+ * @random: the next object is random; else objects follow one after the other
+ * @zipf: the next object is random, by Zipf's law
+ * @chain: the next object to read depends on the bytes of the last one
+ * @handles: number of handles of the store; 0: as many as objects fit
+ * @path: of a device; NULL: create a store
+ * @threads: number of threads of this round
  * @stop: the round is over
  */
 struct bench {
@@ -63,9 +63,9 @@ struct worker {
 
 /**
  * struct mode - a contestant
- * @setup: once
- * @work: until bench->stop; returns operations; NULL: it has orders only
- * @order: do what @verb says with @nr arguments and answer; false: unknown
+ * @setup: called once
+ * @work: works until bench->stop, returns the number of operations; NULL: the mode has only orders
+ * @order: executes @verb with @nr arguments and prints the answer; returns false for unknown verbs
  */
 struct mode {
 	const char *name;
@@ -77,7 +77,7 @@ struct mode {
 
 extern const struct mode memory_modes[], object_modes[], block_modes[], churn_modes[];
 
-/* The one after the other, or any, of the objects of this worker. */
+/* The number of the next object of a worker; each worker has its own objects. */
 static inline uint64_t worker_next(struct worker *worker, uint64_t objects)
 {
 	uint64_t each = objects / worker->bench->threads, next;
@@ -89,7 +89,7 @@ static inline uint64_t worker_next(struct worker *worker, uint64_t objects)
 	return worker->nr * each + next;
 }
 
-/* The same, of those who read; @copy has what was read last. */
+/* The number of the next object to read; @copy has the bytes of the last one. */
 static inline uint64_t worker_read_next(struct worker *worker, uint64_t objects,
 					const uint8_t *copy)
 {
@@ -98,14 +98,14 @@ static inline uint64_t worker_read_next(struct worker *worker, uint64_t objects,
 	return worker->bench->chain ? (next + copy[0]) % objects : next;
 }
 
-/* At least once, however late the thread came to run. */
+/* Does the round go on?  Each worker works at least once, however late it starts. */
 static inline bool worker_goes_on(const struct worker *worker, uint64_t operations)
 {
 	return !operations ||
 	       !atomic_load_explicit(&worker->bench->stop, memory_order_relaxed);
 }
 
-/* Prints what and why, and ends the program. */
+/* Print an error and end the program. */
 void fail(const char *what, int error) __attribute__((noreturn));
 void *get_memory(uint64_t bytes, uint64_t align);
 uint64_t now_ns(void);

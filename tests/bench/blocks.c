@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Durable writes to a block device: each followed by fdatasync, or many under way at once. */
+/* Durable writes to a block device: each followed by fdatasync, or many in flight. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void device_setup(struct bench *bench)
 	blocks = (bytes < bench->bytes ? bytes : bench->bytes) / BLOCK;
 }
 
-/* An object of up to a block costs a device one block. */
+/* On a block device an object of up to a block needs a write of one block. */
 static uint64_t sync_work(struct worker *worker)
 {
 	uint8_t *data = get_memory(BLOCK, BLOCK);
@@ -51,7 +51,7 @@ static void submit(aio_context_t queue, struct iocb **writes, long nr)
 		fail("io_submit", errno);
 }
 
-/* @batch writes under way, each durable when it ends; one thread. */
+/* One thread with @batch writes in flight, each durable when it completes. */
 static uint64_t queue_work(struct worker *worker)
 {
 	uint32_t depth = worker->bench->batch, i;

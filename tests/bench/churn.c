@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Objects of many sizes that come and go: in a store, by malloc (the allocator
- * is whichever is preloaded), in memcached.  All three are asked for the same
- * sequence.  Orders:
+ * Objects of many sizes are allocated and freed: in a store, with malloc (the preloaded allocator),
+ * in memcached.  All three get the same sequence.  Orders:
  *
  *	churn LOW HIGH BYTES LIVE HEADER SECONDS
  *		allocate BYTES in objects of LOW to HIGH bytes, until time is up;
- *		before each, objects chosen at random go, until it and those left
- *		are no more than LIVE bytes, with HEADER for each object
- *	drop PER_MILLE		so many of the objects go, chosen at random
+ *		before each allocation free random objects, until all objects with
+ *		the new one are at most LIVE bytes, with HEADER bytes for each
+ *	drop PER_MILLE		free so many of the objects, chosen at random
  *	grow LOW HIGH		allocate until the store is full
- *	memory			bytes taken from the system at most, since setup
- *	store			say its name
+ *	memory			print the most memory taken from the system since setup
+ *	store			print the name of the store
  *
- * What names an object, 8 bytes, and its length lie in memory that is there
- * before the first object is.
+ * The arrays with the name (8 bytes) and the length of each object exist before the first object.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -31,10 +29,10 @@
 #define SERVER_BUFFER	(128u << 10)
 
 /**
- * struct keeper - who keeps the objects
- * @put: take in @nr objects; names: out.  Returns how many there was room for
- * @drop: forget @nr objects
- * @finish: all that was asked for has been done when it returns; may be NULL
+ * struct keeper - a memory for objects
+ * @put: allocates @nr objects; names: out.  Returns for how many there was room
+ * @drop: frees @nr objects
+ * @finish: waits until all earlier requests are done; may be NULL
  */
 struct keeper {
 	uint32_t (*put)(const struct bench *bench, const uint32_t *lengths, uint32_t nr,
@@ -102,7 +100,7 @@ static uint32_t store_put(const struct bench *bench, const uint32_t *sizes, uint
 		else if (!ops[i].result)
 			behind[nr_behind++] = ops[i].handle;
 	}
-	/* A small one found room where a large one before it did not: not counted. */
+	/* Objects behind the first that failed do not count: free them. */
 	if (nr_behind)
 		store_drop(behind, nr_behind);
 	return done;
@@ -139,7 +137,7 @@ static void malloc_drop(const uint64_t *which, uint32_t nr)
 
 static const struct keeper malloc_keeper = { malloc_put, malloc_drop, NULL };
 
-/* ---- memcached: by name, without answers -------------------------------- */
+/* ---- memcached: objects have keys; no answers ("noreply") --------------- */
 
 static int server = -1;
 static char *buffer;
@@ -195,7 +193,7 @@ static void server_drop(const uint64_t *which, uint32_t nr)
 	}
 }
 
-/* Answered when everything before it is done. */
+/* Send a request that is answered; its answer comes after all earlier requests are done. */
 static void server_finish(void)
 {
 	char answer[16];
@@ -290,7 +288,7 @@ static void server_setup(struct bench *bench)
 
 /* ---- Orders ------------------------------------------------------------- */
 
-/* Takes one out of the list, any. */
+/* Remove a random object from the list. Returns its name. */
 static uint64_t choose_one(void)
 {
 	uint64_t nr = random_below(&state, nr_objects), name = names[nr];
@@ -315,7 +313,7 @@ static void drop_to(const struct bench *bench, uint64_t objects, uint64_t bytes,
 	}
 }
 
-/* A call's worth of objects; false: there was no room for all. */
+/* Allocate the objects of one call. False if there was no room for all. */
 static bool put_some(const struct bench *bench, uint32_t low, uint32_t high, uint64_t live,
 		     uint32_t header, uint64_t *bytes)
 {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Benches of cleaning: groups of tests/bench/inside.
 
-What they need of the module is in sysfs; a counter that it does not have counts as 0.
+They read counters of the module from sysfs; a counter that does not exist counts as 0.
 """
 
 import math
@@ -22,12 +22,12 @@ DISTRIBUTIONS = {"zipf": "-z", "uniform": "-r"}
 
 
 def entry(size: int) -> int:
-    """Bytes in the log."""
+    """Bytes of an object of @size in the log."""
     return HEADER + (size + 7) // 8 * 8
 
 
 def median(values: "list[float]") -> float:
-    """Of some."""
+    """The median, with a type."""
     return statistics.median(values)
 
 
@@ -36,7 +36,7 @@ def median(values: "list[float]") -> float:
 SWEEP_MIB = 512
 SWEEP_BASE = 30
 SWEEP = (50, 70, 80, 90, 95, 98)
-# Relative throughput at 90 %, 100 B.
+# Targets for the relative throughput at 90 %, 100 B.
 SWEEP_TARGETS = {"zipf": 0.9, "uniform": 0.8}
 SWEEP_ROUNDS = 3
 SWEEP_SECONDS = 0.7
@@ -54,24 +54,24 @@ class Writer:
         self.store = self._player.store()
 
     def fill(self, percent: float) -> float:
-        """Live bytes of the store's memory, or as much as it admits; returns the share."""
-        # Counters of live bytes are exact to 64 KiB for each processor.
+        """Fills @percent of the store's memory, or as much as it admits. Returns the percentage."""
+        # The error of the counter of live bytes is 64 KiB for each processor.
         most = self.store.number("capacity_bytes") - (1 << 20)
         wanted = min(int(self.bytes * percent / 100), most)
         self._player.order("objects", wanted // entry(self.size))
         return self.store.number("live_bytes") / self.bytes * 100
 
     def overwrite(self, times: float, seconds: float) -> float:
-        """So many times the store; returns how many it was when time was up."""
+        """Overwrites @times times the size of the store. Returns how often until time was up."""
         written: int = self._player.order("overwrite", times * self.bytes, seconds)["bytes"]
         return written / self.bytes
 
     def latency(self, operations: int, rate: float) -> dict[str, Any]:
-        """Of single replacements, so many a second; 0: as many as can be."""
+        """Times of single replacements, @rate a second; 0: as many as possible."""
         return self._player.order("latency", operations, rate)
 
     def turn(self, seconds: float) -> tuple[float, dict[str, int]]:
-        """Operations a second, and counters; what the cleaners had in hand is used up first."""
+        """Returns operations a second, and counters. Uses up the space that is free first."""
         self.overwrite(1 / 16, seconds)
         before = self.store.counters()
         rate = self._player.round(seconds, 1)
@@ -80,7 +80,7 @@ class Writer:
         return rate, counters
 
     def close(self) -> None:
-        """The store goes."""
+        """Ends the program, and with it the store."""
         self._player.close()
 
 
@@ -143,7 +143,7 @@ def _sweep_result(size: int, label: str, distribution: str, percent: int, live: 
 
 # ---- Memory ------------------------------------------------------------------------------------
 
-# Sizes before, per mille that is deleted, sizes after.
+# Sizes before, per mille of objects freed, sizes after.
 Sizes = tuple[int, int]
 WORKLOADS: dict[str, tuple[Sizes, int, Optional[Sizes]]] = {
     "W1": ((100, 100), 0, None),
@@ -164,7 +164,7 @@ HANDLE = 16
 
 
 def _mean_entry(sizes: Sizes) -> tuple[float, float]:
-    """Payload, and with header and padding."""
+    """The mean payload, and the mean size of entries with header and padding."""
     every = range(sizes[0], sizes[1] + 1)
     return sum(every) / len(every), sum(map(entry, every)) / len(every)
 
@@ -184,7 +184,7 @@ class Churn:
         self.cost = 0.0
 
     def charge(self, taken: int) -> None:
-        """Memory that it has cost."""
+        """Notes the memory that the contestant has taken."""
         self.cost = (taken + NAME * self.most_objects) / self.most_payload
 
     def _phase(self, sizes: Sizes, limit: float) -> None:
@@ -198,7 +198,7 @@ class Churn:
         self.most_objects = answer["most_objects"]
 
     def run(self, limit: float) -> None:
-        """All phases, each so long at most."""
+        """Runs all phases, each for @limit seconds at most."""
         self._phase(self._sizes, limit)
         if self._after:
             self.player.order("drop", self._drop)
@@ -206,16 +206,16 @@ class Churn:
 
     @property
     def last(self) -> Sizes:
-        """Of the last phase."""
+        """The sizes of the last phase."""
         return self._after or self._sizes
 
 
 def _store_size(workload: str, live: int) -> tuple[int, int]:
-    """MiB of the smallest store that admits all phases, and objects that it may come to hold."""
+    """MiB of the smallest store that admits all phases, and the most objects it can hold."""
     phases = [_mean_entry(sizes) for sizes in (WORKLOADS[workload][0], WORKLOADS[workload][2])
               if sizes]
-    # The mean of what happens to be live differs a little; and all of a call are admitted
-    # before it is known that they fit.
+    # The mean size of the live objects varies a little; and the store admits all objects of a
+    # call before it knows that they fit.
     need = max(live * 1.003 * with_header / payload for payload, with_header in phases)
     mib = max(int(need / (1 << 20)) // SEGMENT_MIB * SEGMENT_MIB, 128)
     while True:
@@ -230,7 +230,7 @@ def _store_size(workload: str, live: int) -> tuple[int, int]:
 
 
 def memory(rounds: Rounds) -> None:
-    """Bytes of memory for each byte that is live."""
+    """Bytes of memory for each live byte."""
     live = (MEMORY_LIVE >> 1) if rounds.quick else MEMORY_LIVE
     limit = 2.0 if rounds.quick else MEMORY_SECONDS
     workloads = ("W3",) if rounds.quick else tuple(WORKLOADS)
@@ -302,7 +302,7 @@ def _memory_malloc(workload: str, live: int, limit: float, objects: int,
 
 
 def _peak(pid: int) -> int:
-    """Most memory that a process ever had."""
+    """The most memory that a process ever had."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) << 10
@@ -312,7 +312,7 @@ def _peak(pid: int) -> int:
 def _memory_server(workload: str, live: int, limit: float, objects: int) -> Churn:
     with tempfile.TemporaryDirectory(prefix="lsmem-bench.") as name:
         path = Path(name) / "socket"
-        # -M: says so when it is full, instead of forgetting; that never comes.
+        # -M: memcached reports an error when it is full, and evicts nothing; it never gets full.
         with subprocess.Popen(["memcached", "-u", "root", "-s", str(path), "-t", "1", "-M", "-m",
                                "16384"]) as server:
             try:
@@ -334,7 +334,8 @@ LATENCY_MIB = 512
 LATENCY_LIVE = 90.0
 LATENCY_OPERATIONS = 300_000	# p99.9 is made of 300
 LATENCY_TARGETS = {"median": 1.02, "p99.9": 2.0}
-# Of what the writer can do.  At full speed it takes processors from the cleaner, and waits for it.
+# Relative to the most that the writer can do. At full speed the writer takes processor time from
+# the cleaner, and waits for it.
 LATENCY_SPEEDS = {"full speed": 0.0, "half speed": 0.5}
 QUANTILES = {"median": 0.5, "p99": 0.99, "p99.9": 0.999}
 Counts = list[tuple[float, float, int]]
@@ -342,7 +343,7 @@ LatencyRuns = dict[str, list[dict[str, Any]]]
 
 
 def quantile(counts: Counts, share: float) -> float:
-    """By straight lines within a class."""
+    """A quantile, by linear interpolation in its class."""
     left = share * sum(number for _, _, number in counts)
     for low, high, number in counts:
         if left <= number:
@@ -352,7 +353,7 @@ def quantile(counts: Counts, share: float) -> float:
 
 
 def ccdf(runs: "list[Counts]") -> "list[tuple[float, float]]":
-    """Time, and the share of all that took longer: some points for each octave."""
+    """Pairs of a time and the share of operations that took longer, some for each octave."""
     merged: dict[int, int] = {}
     for counts in runs:
         for _, high, number in counts:
@@ -377,7 +378,7 @@ def _latency_one(rounds: Rounds, size: int, label: str) -> None:
     number = 1 if rounds.quick else rounds.rounds
     base = Writer(size, "uniform", 3 * LATENCY_MIB)
     base.fill(LATENCY_LIVE / 3)
-    # All turns fit into what is free there before it must be cleaned.
+    # The free space of this store is enough for all turns without cleaning.
     free = (base.store.number("free_seglets") - base.store.number("reserved_seglets")) * SEGLET
     turns = (number + 1) * len(LATENCY_SPEEDS)
     operations = min(int(0.9 * (free - 0.05 * base.bytes) / turns / entry(size)),
@@ -404,7 +405,7 @@ def _latency_one(rounds: Rounds, size: int, label: str) -> None:
 
 def _latency_turns(number: int, base: Writer, writer: Writer,
                    operations: int) -> "dict[str, LatencyRuns]":
-    """By speed; the first turn of each counts for nothing."""
+    """The turns by speed; the first turn of each does not count."""
     runs: "dict[str, LatencyRuns]" = {speed: {"with": [], "without": []}
                                       for speed in LATENCY_SPEEDS}
     most = 0.0
@@ -441,7 +442,7 @@ OVERHEAD_TARGETS = {100: 10.0, 10240: 87.0}
 OVERHEAD_SECONDS = 90.0
 ONE_LEVEL = {"cleaner/balancer": "fixed", "cleaner/fixed_clean": 1000, "cleaner/nr_compactors": 0}
 TWO_LEVELS = {"cleaner/balancer": "adaptive"}
-# Name, settings, the backup: its drive and times the store.
+# Name, settings, drive of the backup, its size in units of the store's.
 LEVELS: "tuple[tuple[str, dict[str, Any], str, int], ...]" = (
     ("one level", ONE_LEVEL, "objects", 2),
     ("two levels", TWO_LEVELS, "objects", 2),
@@ -450,7 +451,7 @@ LEVELS: "tuple[tuple[str, dict[str, Any], str, int], ...]" = (
 
 
 def overhead(rounds: Rounds) -> None:
-    """What cleaning writes to the backup for each byte that is new: one level against two."""
+    """Bytes that cleaning writes to the backup for each new byte: one level against two."""
     for size in (10240, 100):
         for distribution in DISTRIBUTIONS:
             shares = {}
@@ -503,7 +504,7 @@ def _overhead_result(size: int, distribution: str,
     moved, new = shares["one level"]
     for level, (less, bytes_new) in shares.items():
         if level != "one level":
-            # Nothing at all would be a ratio without bound: as if it had been a byte.
+            # A ratio needs at least one byte.
             result("overhead", f"{what}, one level", [moved / new], [max(less, 1) / bytes_new],
                    level, "B/B", how, OVERHEAD_TARGETS[size])
 
@@ -515,7 +516,7 @@ CHANGE_LIVE = 850
 CHANGE_SLICE = 0.25
 CHANGE_SECONDS = 15.0
 CHANGE_PHASES = ((100, 150), (200, 250), (1000, 2000))
-CHANGE_HEADER = 36	# and what padding adds on the average
+CHANGE_HEADER = 36	# with the mean padding
 
 
 def change(rounds: Rounds) -> None:
@@ -528,7 +529,7 @@ def change(rounds: Rounds) -> None:
     rates: list[list[float]] = []
     for number, sizes in enumerate(CHANGE_PHASES):
         rates.append([])
-        # The first fills the store before it can be in a steady state.
+        # The first phase first has to fill the store.
         for slice_rate in _slices(player, store, sizes, live, seconds * (1 if number else 2)):
             rates[-1].append(slice_rate)
     player.close()

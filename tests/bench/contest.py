@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What groups of benches have in common: contestants that take turns, stores, figures."""
+"""Common to the groups of benches: contestants that take turns, stores, figures."""
 
 import json
 import os
@@ -28,18 +28,21 @@ SETUP_SECONDS = 60.0
 
 
 def tell(**record: Any) -> None:
-    """To the caller, outside the guest."""
+    """Prints a record for the caller, which is outside the guest."""
     print("BENCH " + json.dumps(record), flush=True)
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """A figure of several rounds."""
+    """Median, minimum and maximum of several rounds."""
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
 def result(group: str, what: str, ours: Sequence[float], base: Sequence[float], versus: str,
            unit: str, method: str, target: Optional[float] = None, most: bool = False) -> None:
-    """One figure: of each round the ratio of ours to the base's. @most: lower is better."""
+    """Prints one figure, with the ratio of ours to the base's in each round.
+
+    @most: lower is better.
+    """
     ratios = [a / b for a, b in zip(ours, base)]
     median = statistics.median(ratios)
     met = None if target is None else median <= target if most else median >= target
@@ -49,7 +52,7 @@ def result(group: str, what: str, ours: Sequence[float], base: Sequence[float], 
 
 
 class Contestant:
-    """A process that has set itself up and runs rounds when told to."""
+    """A bench process that is ready and runs rounds on request."""
 
     def __init__(self, mode: str, *options: str, preload: Optional[str] = None) -> None:
         env = dict(os.environ)
@@ -85,23 +88,23 @@ class Contestant:
         return float(self._say(f"{seconds} {threads}"))
 
     def order(self, verb: str, *arguments: float) -> dict[str, Any]:
-        """What the mode understands beside rounds."""
+        """Sends another order that the mode understands. Returns its answer."""
         answer: dict[str, Any] = json.loads(self._say(" ".join([verb, *map(str, arguments)])))
         return answer
 
     def store(self) -> "Store":
-        """The one that it has made."""
+        """The store that the process has created."""
         return Store(self.order("store")["store"])
 
     def close(self) -> None:
-        """Ends it, and waits until its store is gone."""
+        """Ends the process, and waits until its store is destroyed."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
 
 
 class Rounds:
-    """How long and how often. Quick: to see that it works, not to measure."""
+    """Number and length of rounds. @quick: only check that the bench works."""
 
     def __init__(self, rounds: int, seconds: float, quick: bool) -> None:
         self.rounds = rounds
@@ -109,7 +112,7 @@ class Rounds:
         self.quick = quick
 
     def run(self, turns: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
-        """All in turn, round after round; the first, that warms up, does not count."""
+        """Runs all in turn, round after round. The first round warms up and does not count."""
         rates: dict[str, list[float]] = {name: [] for name in turns}
         for number in range(self.rounds + 1):
             for name, turn in turns.items():
@@ -127,9 +130,9 @@ def preload(library: Optional[str]) -> Optional[str]:
 # ---- Stores ------------------------------------------------------------------------------------
 
 class Store:
-    """What a store shows of itself; what it does not show counts as 0."""
+    """The sysfs files of a store; a file that does not exist counts as 0."""
 
-    # What the cleaner does, by which it is seen to rest.
+    # While these do not change, the cleaners are idle.
     BUSY = ("cleaner/relocated_bytes", "cleaner/compacted_bytes", "cleaner/passes",
             "cleaner/compactions", "free_seglets")
 
@@ -138,24 +141,24 @@ class Store:
         self.path = SYSTEM / name
 
     def number(self, attribute: str) -> int:
-        """One file."""
+        """The value of one file."""
         try:
             return int((self.path / attribute).read_text())
         except FileNotFoundError:
             return 0
 
     def set(self, attribute: str, value: object) -> None:
-        """A limit."""
+        """Sets a limit."""
         (self.path / attribute).write_text(f"{value}\n")
 
     def counters(self) -> dict[str, int]:
-        """Of writers and cleaners."""
+        """All counters of writers and cleaners."""
         return {f"{directory}/{path.name}": int(path.read_text())
                 for directory in ("cleaner", "stats") for path in (self.path / directory).iterdir()
                 if re.fullmatch(r"-?\d+\n", path.read_text())}
 
     def settle(self, seconds: float = 3.0) -> None:
-        """Until the cleaners rest: they would take time from whose turn is next."""
+        """Waits until the cleaners are idle: they would disturb the next turn."""
         end = time.monotonic() + seconds
         before: list[int] = []
         while time.monotonic() < end:
@@ -167,7 +170,7 @@ class Store:
 
 
 def grown(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    """Of counters."""
+    """The differences of counters."""
     return {name: after[name] - before[name] for name in after}
 
 
@@ -177,7 +180,7 @@ def copied(counters: dict[str, int]) -> int:
 
 
 def destroy(store: str, *options: str) -> None:
-    """udev may be looking at the disk."""
+    """Destroys a store; retries, because udev may have the disk open."""
     end = time.monotonic() + SETUP_SECONDS
     while True:
         done = subprocess.run([str(CTL), "destroy", *options, store], text=True,
@@ -190,7 +193,7 @@ def destroy(store: str, *options: str) -> None:
 
 
 def wait(what: str, condition: Callable[[], bool], seconds: float = SETUP_SECONDS) -> None:
-    """Polls."""
+    """Polls until a condition holds."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -218,11 +221,11 @@ class Durable:
 
     @property
     def device(self) -> str:
-        """Of the store."""
+        """The path of the store's device."""
         return f"/dev/{self.store}"
 
     def start(self, *options: str) -> None:
-        """The daemon; returns when the store is active."""
+        """Starts the daemon. Returns when the store is active."""
         with open(self._scratch / "log", "ab") as log:
             self._daemon = subprocess.Popen([*within(self._group), str(DAEMON), "-c",
                                              str(self._conf), "--state-directory",
@@ -242,13 +245,13 @@ class Durable:
         wait(self.device, lambda: os.path.exists(self.device))
 
     def stop(self) -> None:
-        """Everything is durable afterwards."""
+        """Stops the daemon; afterwards everything is durable."""
         assert self._daemon is not None
         self._daemon.terminate()
         self._daemon.wait()
 
     def status(self) -> dict[str, Any]:
-        """What the daemon that is active now has counted."""
+        """The status of the daemon, once it is active."""
         state: dict[str, Any] = {}
 
         def told() -> bool:
@@ -259,21 +262,21 @@ class Durable:
         return state
 
     def close(self) -> None:
-        """Store and daemon go."""
+        """Stops the daemon and destroys the store."""
         self.stop()
         destroy(self.store)
         shutil.rmtree(self._scratch)
 
 
 def within(group: Optional[Path]) -> list[str]:
-    """What runs a command in a cgroup."""
+    """The words to put before a command to run it in a cgroup."""
     if group is None:
         return []
     return ["sh", "-c", f'echo 0 > {group}/cgroup.procs && exec "$@"', "within"]
 
 
 def sequential_read(path: str, length: int, group: Optional[Path] = None) -> float:
-    """MB/s."""
+    """Reads the first @length bytes of a drive. Returns MB/s."""
     done = subprocess.run([*within(group), "fio", "--name=read", f"--filename={path}", "--rw=read", "--bs=1M",
                            "--direct=1", "--ioengine=libaio", "--iodepth=8", "--readonly",
                            f"--size={length >> 20 << 20}", "--output-format=json"], check=True,
@@ -283,7 +286,7 @@ def sequential_read(path: str, length: int, group: Optional[Path] = None) -> flo
 
 
 def drives(names: Sequence[str]) -> list[str]:
-    """Their paths; what is on them will be lost."""
+    """The paths of drives, which the benches overwrite."""
     paths = [f"/dev/drive/{name}" for name in names]
     missing = [path for path in paths if not os.path.exists(path)]
     if missing:

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What memory can do: the limit of an append (a ring that the same objects are
- * copied into), malloc doing the same replacements (the allocator is whichever
- * is preloaded), and a read by plain pointer.
+ * The limits of memory: a ring into which the same objects are copied, as the limit of an append;
+ * the same replacements with malloc (the preloaded allocator); and reads with a plain pointer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,7 +46,7 @@ static uint64_t ring_work(struct worker *worker)
 	return operations;
 }
 
-/* As many objects as the store would hold, without its headers. */
+/* As many objects as the store holds, without headers. */
 static void malloc_setup(struct bench *bench)
 {
 	uint64_t i;
@@ -96,7 +95,7 @@ static uint64_t plain_work(struct worker *worker)
 		for (i = 0; i < bench->batch; i++) {
 			memcpy(copy, objects[worker_read_next(worker, nr_objects, copy)],
 			       bench->size);
-			__asm__ volatile("" : : "r"(copy) : "memory");	/* it is wanted */
+			__asm__ volatile("" : : "r"(copy) : "memory");	/* keep the memcpy() */
 		}
 		operations += bench->batch;
 	}
@@ -109,7 +108,7 @@ static void nothing_setup(struct bench *bench)
 	(void)bench;
 }
 
-/* What a system call costs that does nothing. */
+/* The cost of a system call that does nothing. */
 static uint64_t syscall_work(struct worker *worker)
 {
 	uint64_t operations = 0;

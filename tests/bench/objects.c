@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What lsmem does: replacements by vector call, volatile and durable, and reads
- * by mapping, in place, and by ioctl.
+ * lsmem: replacements with vector calls, volatile and durable, and reads from the mapping, in place
+ * and by ioctl.
  *
- * Orders of those that replace:
+ * Orders of the modes that replace:
  *
- *	objects N		there are so many from now on, N or more were before
+ *	objects N		allocate up to N objects
  *	overwrite BYTES SECONDS	replace until so much is written or time is up
- *	latency N RATE		replace one by one, so many a second (0: as many as can
- *				be), and time each
- *	store			say its name
+ *	latency N RATE		replace N times, RATE times a second (0: as often as
+ *				possible), and measure the time of each
+ *	store			print the name of the store
  */
 #include <errno.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ static void prepare(struct lsmem_op *ops, const struct bench *bench, uint32_t wh
 	}
 }
 
-/* So many objects, whatever there were; those that are frequent lie anywhere. */
+/* Allocate objects up to the number @objects, in random order: frequent ones are anywhere. */
 static void grow(const struct bench *bench, uint64_t objects)
 {
 	struct lsmem_op *ops = get_memory(sizeof(*ops) * bench->batch, 64);
@@ -89,7 +89,7 @@ static uint32_t entry_bytes(const struct bench *bench)
 	return 32 + ((bench->size + 7) & ~7u);
 }
 
-/* Objects up to the live share of the store, whatever there is of them. */
+/* Allocate objects up to the wanted live share of the store. */
 static void fill(const struct bench *bench)
 {
 	struct lsmem_query query;
@@ -131,7 +131,7 @@ static void objects_setup(struct bench *bench)
 	fill(bench);
 }
 
-/* Every page of the windows is mapped before reads are measured. */
+/* Read all objects once, so that all pages of the windows are mapped before the measurement. */
 static void reads_setup(struct bench *bench)
 {
 	uint8_t *copy = get_memory(bench->size, 64);
@@ -188,7 +188,7 @@ static void overwrite(struct bench *bench, double bytes, double seconds)
 			ops[i].handle = next_handle(&orderly);
 		vector(ops, bench->batch, 0);
 		written += (uint64_t)bench->batch * entry_bytes(bench);
-		now = ++calls % 16 ? begin : now_ns();	/* a system call here or there */
+		now = ++calls % 16 ? begin : now_ns();	/* a system call in User-mode Linux */
 	} while ((double)written < bytes && (double)(now - begin) < seconds * 1e9);
 	free(ops);
 	now = now_ns();
@@ -197,9 +197,8 @@ static void overwrite(struct bench *bench, double bytes, double seconds)
 }
 
 /*
- * Times go into classes, 256 in each octave: 0.4 % wide at most.  They are
- * counted in ticks of the processor, since to ask for the time is a system call
- * in User-mode Linux.
+ * Times are counted in classes, 256 in each octave: 0.4 % wide at most.  They are measured in ticks
+ * of the processor, because clock_gettime() is a system call in User-mode Linux.
  */
 #define LATENCY_BITS	8
 #define LATENCY_CLASSES	((64 - LATENCY_BITS + 1) << LATENCY_BITS)
@@ -234,9 +233,9 @@ static uint64_t latency_least(unsigned int class)
 	return (uint64_t)(class - ((octave - 1) << LATENCY_BITS)) << (octave - 1);
 }
 
-#define BURST	64u	/* without a look at the time, which is a system call here or there */
+#define BURST	64u	/* operations between two now_ns(), a system call in User-mode Linux */
 
-/* Sleep until operation @i of those that are @rate a second from @begin_ns on. */
+/* Sleep until the time of operation @i, with @rate operations a second from @begin_ns on. */
 static void pace(uint64_t begin_ns, uint64_t i, double rate)
 {
 	uint64_t due = begin_ns + (uint64_t)((double)i / rate * 1e9);
@@ -327,7 +326,7 @@ static uint64_t read_work(struct worker *worker)
 	return operations;
 }
 
-/* The bytes are used where they lie, that is copied: as all others here do. */
+/* A view reads the bytes in place; this copies them, as the other modes do. */
 static uint64_t view_work(struct worker *worker)
 {
 	const struct bench *bench = worker->bench;

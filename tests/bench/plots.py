@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Plots of benches, by gnuplot, from the data that tests/bench/inside tells."""
+"""Plots of benches, with gnuplot, from the data that tests/bench/inside prints."""
 
 import statistics
 import subprocess
@@ -13,7 +13,7 @@ DASHES = {"uniform": 2, "zipf": 1}
 
 
 def _block(name: str, points: Iterable[Sequence[object]]) -> list[str]:
-    """A table that plots can name."""
+    """A named table for the plots."""
     return [f"${name} << EOD", *(" ".join(map(str, point)) for point in points), "EOD"]
 
 
@@ -124,7 +124,7 @@ TALL = ("sweep", "drbd")
 
 
 def draw(group: str, data: Data, path: Path) -> None:
-    """One PNG; without gnuplot, none, and a word about it."""
+    """Makes one PNG; without gnuplot only prints a note."""
     script = [f"set terminal pngcairo size 900,{900 if group in TALL else 600}",
               f"set output '{path}'", *PLOTS[group](data)]
     try:

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bench programs: ranks by Zipf's law with the exponent 0.99, so cheaply that
- * what is measured is not this.
+ * Bench programs: random ranks by Zipf's law with the exponent 0.99, cheap enough not to disturb
+ * the measurement.
  *
- * Ranks are put into classes: the first 64 are each a class, then each octave
- * has 32.  A class is drawn by its weight with Vose's alias method, a rank
- * within it uniformly: there the weights differ by 3 % at most.  The table
- * stays in a cache; one with an entry for each rank would not.
+ * Ranks are grouped into classes: each of the first 64 ranks is a class, then each octave has 32.
+ * Vose's alias method draws a class by its weight; the rank in the class is uniform, where weights
+ * differ by 3 % at most.  The table of classes stays in the cache; a table of all ranks would not.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,10 +19,10 @@
 #define CLASSES		(SINGLE + 40 * PER_OCTAVE)
 
 /*
- * struct class - some ranks
- * @first: of them
- * @width: how many
- * @keep: chance of this class, of 2^32, when it was drawn; else @alias
+ * struct class - a range of ranks
+ * @first: first rank
+ * @width: number of ranks
+ * @keep: probability to use this class when it was drawn, in units of 2^-32; else use @alias
  */
 struct class {
 	uint64_t first;
@@ -35,7 +34,7 @@ struct class {
 static struct class classes[CLASSES];
 static uint32_t nr_classes;
 
-/* The sum of weights from rank @from to before @to, counted from 0. */
+/* The sum of the weights of ranks @from to @to - 1, counted from 0. */
 static double weight(uint64_t from, uint64_t to)
 {
 	const double power = 1 - EXPONENT;
@@ -64,7 +63,7 @@ static double make_classes(uint64_t nr, double *weights)
 	return sum;
 }
 
-/* Ranks from 0 to @nr - 1 from now on; 0 is the most frequent. */
+/* Draw ranks from 0 to @nr - 1 from now on; 0 is the most frequent. */
 void zipf_setup(uint64_t nr)
 {
 	uint32_t small[CLASSES], large[CLASSES], nr_small = 0, nr_large = 0, i;
