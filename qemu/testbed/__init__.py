@@ -1,32 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The test bed: kernels built and booted in QEMU, drives that lose power, and what they leave behind.
+"""The test bed: boots kernels in guests, with drives that lose power, and runs tests there.
 
-One concern a file; each uses only those named before it:
+Each file has one concern, and imports only files that this list names before it:
 
-  errors      the one exception that is shown to a user as a message
-  paths       where things are: the repository, the cache, scratch directories
-  process     children in process groups of their own, bounded waits, sure death
+  errors      the exception that a command prints as a message
+  paths       the repository, the cache, scratch directories
+  process     child processes in process groups of their own, waits with a limit
   source      the kernel sources that Debian offers
-  newest      the newest kernel that Debian has, with what builds for it
-  build       kernels of our own, and the module for any kernel
-  kernel      which kernel to boot
-  drive       emulated NVMe drives, with or without a write cache that is lost
-  unflushed   what a drive may lose when the power goes
-  virtme      the QEMU command line, as virtme-ng makes it
-  dmesg       what a kernel log may not say
-  guest       one guest from start to exit code, or to power cut
-  uml         the same in User-mode Linux
-  cli         what the commands that start a guest share
-  accel       which accelerator really boots a guest here
-  powercut    workload, cut, verify, again
-  tap         TAP as test programs write it
-  network     the switch between guests
-  agent       commands given to a guest that runs
+  newest      the newest kernel that Debian has, with the tools to build for it
+  herd        herd7 and the memory model of the kernel
+  build       builds of kernels that Debian does not have, and of the module for any kernel
+  kernel      choice of the kernel to boot
+  drive       emulated NVMe drives, with or without a volatile write cache
+  unflushed   loss of unflushed writes in a power cut
+  virtme      the QEMU command line, made by virtme-ng
+  dmesg       bad lines in a kernel log
+  accel       choice of an accelerator with which a guest boots on this host
+  guest       a guest from its start to its exit code, or to a power cut
+  uml         a guest in User-mode Linux
+  cli         common parts of the commands that start a guest
+  powercut    repeated load, power cut, verification
+  tap         parser and writer of TAP
+  network     the Ethernet switch between guests
+  agent       commands given to a running guest
   cluster     several guests on one network, with soft RoCE
-  program     one test program under a limit, with all that it started
-  leftovers   in a guest: what programs leave, cleared
-  programs    test programs in a guest, and in another one after one that broke it
-  jobs        commands beside one another, counted
-  times       how long test programs took
-  replicated  a store in a cluster, its load, and what must be in it
+  backup      a backup in a cluster: a drive and its server
+  replicated  a store in a cluster, its load and its verification
+  program     a test program with a time limit, and all processes that it started
+  leftovers   clearing what test programs leave in a guest
+  programs    test programs in a guest; a new guest after a program that broke it
+  jobs        commands in parallel, with their results counted
+  times       run times of test programs
 """

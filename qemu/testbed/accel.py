@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which accelerator really boots a stock guest here.
+"""Chooses an accelerator with which a stock guest boots on this host.
 
-/dev/kvm may exist, open, and yet run a guest that makes no progress. So KVM is believed only after
-a boot to a shell within a time limit; the answer is kept for this boot of the host and this kernel.
+/dev/kvm may exist and open, and still a guest may make no progress. So KVM is used only after a
+guest has booted to a shell within a time limit. The result is kept in the cache for this boot of
+the host and this kernel.
 """
 
 import os
@@ -14,12 +15,12 @@ from pathlib import Path
 from . import paths, process, virtme
 from .kernel import Kernel
 
-# KVM boots in a few seconds; emulation without it takes about fifteen.
+# A boot with KVM takes a few seconds, with emulation about fifteen.
 PROBE_SECONDS = 20.0
 
 
 def choose(kernel: Kernel) -> str:
-    """'kvm' or 'tcg'; $LSMEM_ACCEL overrides."""
+    """Returns 'kvm' or 'tcg', or the value of $LSMEM_ACCEL if it is set."""
     forced = os.environ.get("LSMEM_ACCEL")
     if forced:
         return forced

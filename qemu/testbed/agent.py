@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Shell commands given to a guest that runs.
+"""Shell commands given to a running guest.
 
-The guest runs qemu/guest-agent, which takes lines from a virtio port and answers each with an exit
-code; the output is a file in the directory shared with the host. A command is waited for (run), or
-runs beside the others (start): then what it says, its number and its exit code are files too, and the
-host waits by looking at them, with no work for the guest.
+The guest runs qemu/guest-agent, which reads command lines from a virtio port and answers each with
+an exit code; the output is a file in the directory shared with the host. run() waits for a command.
+start() runs a command in the background: its output, process id and exit code are files too, and
+the host polls these files, which costs the guest nothing.
 """
 
 import shlex
@@ -37,12 +37,12 @@ class Agent:
         self._commands = 0
 
     def qemu_args(self) -> list[str]:
-        """The arguments that give a guest the port; it has journal ports too."""
+        """QEMU arguments that add the port to a guest, which must have a journal port too."""
         return ["-chardev", f"socket,id=agent,path={self._path}",
                 "-device", f"virtserialport,bus=lsmem-ports.0,chardev=agent,name={PORT}"]
 
     def connect(self, shared: Path) -> None:
-        """Takes the connection of a guest that has been started; @shared: its directory."""
+        """Accepts the connection of a started guest; @shared: its host_dir."""
         self._shared = shared
         self._listener.settimeout(RUN_SECONDS)
         try:
@@ -51,14 +51,14 @@ class Agent:
             raise TestbedError(f"{self.name}: QEMU does not open {self._path}") from error
 
     def run(self, text: str, timeout: float = RUN_SECONDS) -> str:
-        """Runs one line of shell; returns what it printed, raises if it failed."""
+        """Runs one line of shell; returns its output, raises if it failed."""
         status, output = self.ask(text, timeout)
         if status:
             raise TestbedError(f"{self.name}: '{text}' returned {status}: {output.strip()}")
         return output
 
     def ask(self, text: str, timeout: float = RUN_SECONDS) -> tuple[int, str]:
-        """Runs one line of shell; returns its exit code and what it printed."""
+        """Runs one line of shell; returns its exit code and its output."""
         assert self._port is not None and "\n" not in text
         self._commands += 1
         self._port.settimeout(timeout)
@@ -78,8 +78,8 @@ class Agent:
         return int(status), (self._shared / f"command-{self._commands}").read_text(errors="replace")
 
     def start(self, name: str, text: str) -> "Running":
-        """Runs a command beside the others, in a session of its own."""
-        self._commands += 1		# a name for each
+        """Starts a command in the background, in a session of its own."""
+        self._commands += 1		# a unique name
         running = Running(self, f"{name}-{self._commands}", self._shared)
         files = f"{HOST_DIR}/{running.name}"
         self.run(f"(setsid {text} > {files}.log 2>&1 & echo $! > {files}.pid; wait $!; "
@@ -88,20 +88,20 @@ class Agent:
         return running
 
     def hang_up(self) -> None:
-        """The guest's agent ends, and the guest in order with it."""
+        """Closes the port: the agent in the guest ends, and the guest ends in order."""
         if self._port is not None:
             self._port.close()
             self._port = None
 
     def close(self) -> None:
-        """Leaves nothing open."""
+        """Closes all sockets."""
         self.hang_up()
         self._listener.close()
 
 
 @dataclass
 class Running:
-    """A command that runs beside the others, or has run."""
+    """A command in the background, running or ended."""
 
     agent: Agent
     name: str
@@ -109,38 +109,38 @@ class Running:
 
     @property
     def pid_path(self) -> Path:
-        """Where its number is."""
+        """The file with its process id."""
         return self.shared / f"{self.name}.pid"
 
     def log(self) -> str:
-        """What it has said."""
+        """Its output until now."""
         path = self.shared / f"{self.name}.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
     def exit_code(self) -> Optional[int]:
-        """None: it has not ended."""
+        """Its exit code; None: it is running."""
         path = self.shared / f"{self.name}.exit"
         return int(path.read_text()) if path.exists() else None
 
     def kill(self, sig: signal.Signals) -> None:
-        """Signals all of it; a command that has ended is none."""
+        """Signals all processes of the command; does nothing if it has ended."""
         if self.exit_code() is None:
             self.agent.ask(f"kill -{sig.value} -$(cat {HOST_DIR}/{self.pid_path.name})")
 
     def wait(self, timeout: float) -> int:
-        """Waits for its end."""
+        """Waits for its end; returns its exit code."""
         self._poll("to end", lambda: self.exit_code() is not None, timeout)
         status = self.exit_code()
         assert status is not None
         return status
 
     def wait_said(self, words: str, timeout: float) -> None:
-        """Waits until it has said @words; raises if it ends without."""
+        """Waits until its output contains @words; raises if it ends before."""
         self.wait_until(f"to say '{words}'", lambda: words in self.log(), timeout)
 
     def wait_until(self, what: str, condition: Callable[[], bool], timeout: float,
                    interval: float = 0.02) -> None:
-        """Waits for what it does; raises if it ends without."""
+        """Waits for @condition, which @what describes; raises if the command ends before."""
         self._poll(what, lambda: condition() or self.exit_code() is not None, timeout, interval)
         if self.exit_code() is not None and not condition():
             raise TestbedError(f"{self.name} on {self.agent.name} ended with {self.exit_code()}, "

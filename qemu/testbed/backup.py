@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A backup in a cluster: a drive of a host, and the server by which other hosts reach it.
+"""A backup in a cluster: a drive of a host, and the server with which other hosts access it.
 
-The drive lies behind the device mapper: it can fail, stand still, or become a smaller one, while
+The device mapper is above the drive: so the drive can fail, stop answering, or become smaller while
 its guest runs.
 """
 
@@ -23,11 +23,11 @@ START_SECONDS = 90.0
 STOP_SECONDS = 40.0
 MIB = 1 << 20
 SECTOR = 512
-# What a drive does, in the words of dmsetup(8).
+# Behaviour of a drive: targets of dmsetup(8)
 SOUND = "linear {drive} 0"
 FAILING = "flakey {drive} 0 0 3600 1 error_writes"
-# uapi/lsmem_format.h: a superblock's frames_start; a frame, with a block for its header and one for
-# its footer.
+# Format of a backup, see uapi/lsmem_format.h: frames_start of a superblock; a backup frame, with a
+# block for its header
 FRAMES_START = struct.Struct("<80xQ")
 FRAME_BYTES = 8 * MIB
 BLOCK_BYTES = 4096
@@ -35,26 +35,26 @@ SEGMENT_MAGIC = b"LMSSEG01"
 
 
 def give_key(host: Host) -> None:
-    """The secret that servers and daemons share."""
+    """Writes the secret that servers and daemons share to a file of the host."""
     host.agent.run(f"(umask 077; printf 'a secret of the tests' > {KEY})")
 
 
 @dataclass
 class Backup:
-    """One backup of a store, on the first drive of a host."""
+    """A backup of a store, on the first drive of a host."""
 
     host: Host
-    local: bool = False		# of the host that has the store: no server
+    local: bool = False		# the host also has the store: no server
     server: Optional[Running] = None
-    wire_max: Optional[int] = None	# its server speaks no later version of the protocol
+    wire_max: Optional[int] = None	# latest version of the protocol that its server speaks
 
     @property
     def name(self) -> str:
-        """As in the store's configuration."""
+        """Its name in the configuration of the store."""
         return self.host.name
 
     def serve(self) -> None:
-        """It is there: the drive, and its server."""
+        """Makes the device of the drive and starts the server."""
         self.host.agent.run(f"[ -e {DEVICE} ] || {{ modprobe -a dm-mod dm-flakey && "
                             f"dmsetup create backup --table '{self._table(SOUND)}'; }}")
         if self.local:
@@ -69,7 +69,7 @@ class Backup:
         self.server.wait_said("serving 1 backups", START_SECONDS)
 
     def stop(self, sig: Signals = SIGTERM) -> None:
-        """It is not there any more; what is local must not be in use."""
+        """Stops the server; of a local backup, which must not be in use, removes the device."""
         if self.local:
             self.host.agent.run("dmsetup remove --retry backup")
             return
@@ -80,7 +80,7 @@ class Backup:
             raise TestbedError(f"the server on {self.name} ends with {status}")
 
     def configuration(self) -> str:
-        """Its lines in a store's configuration, but for the name of the section."""
+        """Its lines in the configuration of the store, without the name of the section."""
         if self.local:
             return f"path = {DEVICE}\n"
         return f"path = rdma://{self.host.address}/data\nkey = {KEY}\n"
@@ -88,28 +88,29 @@ class Backup:
     # ---- Its drive -----------------------------------------------------------
 
     def turn(self, target: str = SOUND, mib: Optional[int] = None) -> None:
-        """The drive does something else from now on; has another size."""
+        """Changes the behaviour of the drive to @target, and its size to @mib MiB."""
         self.host.agent.run("dmsetup suspend --noflush backup && dmsetup load backup --table "
                             f"'{self._table(target, mib)}' && dmsetup resume backup")
 
     def freeze(self) -> None:
-        """The drive answers nothing."""
+        """Makes the drive stop answering."""
         self.host.agent.run("dmsetup suspend --noflush backup")
 
     def thaw(self) -> None:
-        """It answers what it was asked meanwhile."""
+        """Undoes freeze(): the drive answers all pending requests."""
         self.host.agent.run("dmsetup resume backup")
 
     def wipe(self) -> None:
-        """The drive is as good as new: lsmemd(8) calls it blank. It is not in use."""
+        """Makes the drive blank as lsmemd(8) defines it. The drive must not be in use."""
         self.host.agent.run(
             f"end=$(($(blockdev --getsize64 {DEVICE}) / {MIB} - 1)); for at in 0 $end; do dd "
             f"if=/dev/zero of={DEVICE} bs={MIB} count=1 seek=$at oflag=direct conv=fsync; done")
 
     def damage(self, rng: random.Random) -> int:
-        """Flips two bits in each segment on the drive; returns how many. It is not in use.
+        """Flips two bits in each segment on the drive; returns the number of segments.
 
-        One is in the header, which a recovery that reads this copy always looks at.
+        One bit is in the header, which a recovery that reads this replica always checks. The drive
+        must not be in use.
         """
         drive = self.host.drives[0]
         damaged = 0

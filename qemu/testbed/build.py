@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Kernels of our own, and the module for any kernel.
+"""Builds kernels that Debian does not have, and the module for any kernel.
 
-A kernel is built from the fragments of qemu/kernels, over allnoconfig, to a directory of the cache
-whose name has a hash of all that it is made from. A build is whole when its file `built` is there;
-what another caller left half-built is built anew.
+A kernel is configured from the fragments of qemu/kernels on top of allnoconfig, and built in a
+directory of the cache. The name of the directory contains a hash of all inputs. A build is complete
+if its file `built` exists; an incomplete build is removed and built again.
 """
 
 import hashlib
@@ -23,31 +23,31 @@ from .source import Source, locked, say
 
 FRAGMENTS = paths.REPO / "qemu" / "kernels"
 MODULES = paths.OUT / "modules"
-# Changes when the steps below do.
+# To be changed together with the build steps below: part of the hash
 STEPS = 1
 STALE_SECONDS = 14 * 24 * 3600.0
 PROGRESS_SECONDS = 30.0
 TAIL_LINES = 30
-# What make and depmod need besides the caller's PATH
+# The caller's PATH, and the directories of depmod
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a kernel of ours is made."""
+    """How a kernel is built."""
 
     arch: str
     series: str
     fragments: tuple[str, ...]
     patches: tuple[str, ...] = ()
-    # For make
+    # Variables of make
     variables: tuple[str, ...] = ()
-    # How many times longer than on the stock kernel a test may take
+    # Time limits of tests are so many times longer than on the stock kernel
     patience: float = 1.0
 
 
-# KCSAN watches modules only. A simulated delay of an access must end at the barriers that these
-# files of the kernel have.
+# KCSAN instruments modules only. But it delays accesses to simulate reordering, and such a delay
+# must end at barriers of the kernel: so the barriers in these files are instrumented.
 BARRIERS = ("spinlock", "mutex", "rwsem", "percpu-rwsem", "semaphore", "qspinlock", "qrwlock",
             "osq_lock", "tree", "srcutree", "update", "workqueue", "kthread", "refcount",
             "percpu-refcount", "percpu_counter", "sbitmap", "blk-mq")
@@ -72,12 +72,12 @@ class Built:
 
     @property
     def release(self) -> str:
-        """What uname -r says."""
+        """Output of uname -r."""
         return (self.kdir / "include/config/kernel.release").read_text().strip()
 
     @property
     def image(self) -> Path:
-        """What boots."""
+        """The file to boot."""
         if self.recipe.arch == "um":
             return self.kdir / "linux"
         return self.kdir / "root" / "boot" / f"vmlinuz-{self.release}"
@@ -89,7 +89,7 @@ class Built:
 
 
 def kernel(name: str) -> Built:
-    """The kernel @name: found in the cache, or built."""
+    """Finds the kernel @name in the cache, or builds it."""
     if name not in RECIPES:
         raise TestbedError(f"no kernel '{name}'; there are {', '.join(RECIPES)}")
     recipe = RECIPES[name]
@@ -108,7 +108,8 @@ def kernel(name: str) -> Built:
 def module(target: str, variables: Sequence[str] = ()) -> Path:
     """Builds lsmem.ko for @target.
 
-    That is a kernel of ours, a version of installed headers, a KDIR, or the newest of Debian.
+    @target is the name of a recipe, a version whose headers are installed, the path of a build
+    directory, or newest.NAME.
     """
     if target == newest.NAME:
         chosen = newest.find()
@@ -126,7 +127,7 @@ def module(target: str, variables: Sequence[str] = ()) -> Path:
 
 def _module(name: str, kdir: Path, variables: Sequence[str],
             wrap: Callable[[Sequence[str]], list[str]]) -> Path:
-    """Builds in the tree @name; @wrap makes the command that make is run by."""
+    """Builds in the tree @name; @wrap turns the make command into the command that runs it."""
     tree = MODULES / name
     with locked(MODULES / f"{name}.lock"):
         _mirror(tree)
@@ -182,7 +183,7 @@ def _build(name: str, recipe: Recipe, chosen: Source, kdir: Path) -> None:
 
 
 def lost(wanted: Path, config: Path) -> list[str]:
-    """The lines of @wanted that are not so in @config."""
+    """The lines of @wanted that @config does not have."""
     have = set(config.read_text().splitlines())
     missing = []
     for line in wanted.read_text().splitlines():
@@ -194,7 +195,7 @@ def lost(wanted: Path, config: Path) -> list[str]:
 
 
 def _run(argv: Sequence[str], log: Path, env: Optional[Mapping[str, str]] = None) -> None:
-    """Runs a step of a build, and says now and then how far it is."""
+    """Runs a step of a build, and prints the last line of its log from time to time."""
     began = time.monotonic()
     with open(log, "ab") as out:
         step = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
@@ -219,13 +220,13 @@ def _tail(log: Path, count: int) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """The caller's, without what a make above this one left in it."""
+    """The environment of the caller, without the variables that an outer make has set."""
     return {name: value for name, value in os.environ.items()
             if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")} | {"PATH": PATH}
 
 
 def _drop_objects(kdir: Path) -> None:
-    """Removes what neither booting nor building modules needs."""
+    """Removes files that are needed neither to boot nor to build modules."""
     for top in kdir.iterdir():
         if top.is_dir() and top.name not in ("include", "root", "scripts", "source", "tools"):
             for path in top.rglob("*"):
@@ -237,7 +238,7 @@ def _drop_objects(kdir: Path) -> None:
 
 
 def _drop_stale(base: Path, name: str) -> None:
-    """Removes builds of other sources or options of @name that have not been asked for lately."""
+    """Removes builds of @name, with any hash, that were not used for STALE_SECONDS."""
     for other in base.glob(f"{name}-*/built"):
         hashed = re.fullmatch(rf"{name}-[0-9a-f]{{12}}", other.parent.name)
         if hashed and time.time() - other.stat().st_mtime > STALE_SECONDS:
@@ -245,7 +246,7 @@ def _drop_stale(base: Path, name: str) -> None:
 
 
 def _mirror(tree: Path) -> None:
-    """A tree of links to the module's sources: objects of several kernels do not meet."""
+    """Makes a tree of links to the module's sources: each kernel has objects of its own."""
     wanted = {}
     for part in ("kmod", "uapi"):
         for path in (paths.REPO / part).rglob("*"):
@@ -266,7 +267,7 @@ def _mirror(tree: Path) -> None:
 
 
 def _made(tree: Path) -> set[Path]:
-    """What builds leave among the sources."""
+    """Generated files among the sources."""
     return {tree / "kmod" / "compat" / "probed.h", *(tree / "kmod").rglob("*.mod.c")}
 
 
@@ -275,7 +276,7 @@ def _arch(kdir: Path) -> list[str]:
 
 
 def _instrument(kdir: Path) -> list[str]:
-    """What the kernel offers to modules that ask for it."""
+    """Variables of make for instrumentation that the kernel supports."""
     return [variable for option, variable in (("KCOV", "KCOV_INSTRUMENT=y"),
                                               ("UBSAN", "UBSAN_SANITIZE=y")) if _has(kdir, option)]
 

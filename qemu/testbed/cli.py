@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the commands that run something in guests have in common."""
+"""Common parts of the commands that run something in a guest."""
 
 import argparse
 import os
@@ -12,12 +12,12 @@ from .errors import TestbedError
 from .guest import UNUSABLE, Command, Result
 
 TIMEOUT_SECONDS = 300.0
-# The command succeeded and the kernel log has warnings
+# Exit code: the command succeeded, but the kernel log has warnings
 WARNED = 126
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of any kind of guest."""
+    """Adds the options that all kinds of guests have."""
     parser.add_argument("command", nargs="*", help="command and its arguments, after --")
     parser.add_argument("--sh", metavar="TEXT", help="shell text instead of a command")
     parser.add_argument("--dir", type=Path, metavar="DIR",
@@ -33,14 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(args: argparse.Namespace) -> Command:
-    """What the guest shall run."""
+    """The command for the guest, from the command line."""
     if bool(args.command) == bool(args.sh):
-        raise TestbedError("what should the guest run? give a command after --, or --sh TEXT")
+        raise TestbedError("nothing to run: give a command after --, or --sh TEXT")
     return args.sh or args.command
 
 
 def report(result: Result, workdir: Path, allow_warnings: bool) -> int:
-    """Says on standard error what the exit code cannot, and returns that."""
+    """Prints the result on standard error; returns the exit code of the program."""
     name = os.path.basename(sys.argv[0])
     for line in result.problems:
         print(f"{name}: kernel: {line}", file=sys.stderr)
@@ -57,7 +57,7 @@ def report(result: Result, workdir: Path, allow_warnings: bool) -> int:
 
 
 class Progress:
-    """Says what is being done, with the time since the beginning."""
+    """Prints lines of progress with the time since it was made."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
@@ -67,6 +67,6 @@ class Progress:
 
 
 def table(rows: Sequence[tuple[str, str]]) -> str:
-    """Names and figures, in two columns."""
+    """Formats names and figures in two columns."""
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"  {name:<{width}}  {value:>24}" for name, value in rows)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Several guests on one network with soft RoCE: hosts that lose their power and come back.
+"""Several guests on one network with soft RoCE: hosts that lose power and boot again.
 
-    with Cluster(directory, ["one", "two"]) as cluster:
+    with Cluster(directory, {"one": [], "two": []}) as cluster:
         cluster.boot(cluster.hosts.values())
         cluster.hosts["one"].agent.run("rping ...")
         cluster.network.cut("one")
@@ -9,7 +9,8 @@
         cluster.boot([cluster.hosts["two"]])
 
 Each boot of a host has a directory of its own, <directory>/<name>-<boot>. Guests boot in parallel.
-They are small and have one processor: as many as a machine of two bears without KVM.
+They are small and have one processor, so that a machine with two processors can run several without
+KVM.
 """
 
 import shlex
@@ -32,7 +33,7 @@ NETWORK = shlex.quote(str(paths.REPO / "qemu" / "guest-network"))
 
 
 class Host:
-    """A host of the cluster, through all its boots."""
+    """A host of the cluster; it can be booted several times."""
 
     def __init__(self, cluster: "Cluster", name: str, number: int, drives: Sequence[Drive]) -> None:
         self.name = name
@@ -45,18 +46,18 @@ class Host:
 
     @property
     def agent(self) -> Agent:
-        """Who carries out commands there; a new one with each boot."""
+        """The agent that runs commands there; each boot has a new one."""
         assert self._agent is not None, "boot() comes first"
         return self._agent
 
     @property
     def guest(self) -> Guest:
-        """Its present boot."""
+        """The guest of the present boot."""
         assert self._guest is not None, "boot() comes first"
         return self._guest
 
     def start(self) -> None:
-        """Begins to boot."""
+        """Starts to boot."""
         workdir = self._cluster.directory / f"{self.name}-{self.boots:04}"
         self.boots += 1
         name = f"{self.name}-{self.boots}"
@@ -69,19 +70,19 @@ class Host:
         self._agent.connect(self._guest.host_dir)
 
     def wait_ready(self) -> None:
-        """Waits until it takes commands."""
+        """Waits until it accepts commands."""
         self.guest.wait_booted()
         self.agent.run("true", READY_SECONDS)
 
     def power_cut(self) -> Result:
-        """Its power goes."""
+        """Cuts its power."""
         assert self._agent is not None
         result = self.guest.power_cut()
         self._agent.close()
         return result
 
     def shut_down(self) -> Result:
-        """Ends it in order."""
+        """Shuts it down."""
         self.agent.hang_up()
         result = self.guest.wait(END_SECONDS)
         self.agent.close()
@@ -92,7 +93,7 @@ class Host:
         return self._guest is not None and self._guest.alive()
 
     def close(self) -> None:
-        """Leaves nothing running."""
+        """Ends the guest, if it runs, and its agent."""
         if self._guest is not None:
             self._guest.close()
         if self._agent is not None:
@@ -100,11 +101,11 @@ class Host:
 
 
 class Cluster:
-    """Hosts by name, and what joins them."""
+    """Hosts by name, and their network."""
 
     def __init__(self, directory: Path, drives: Mapping[str, Sequence[Drive]],
                  mem: str = MEM) -> None:
-        """@drives, @mem: of each host."""
+        """@drives: drives of each host, by its name; @mem: memory of each host."""
         self.directory = directory
         self.mem = mem
         self.network: Switch
@@ -115,7 +116,7 @@ class Cluster:
     def __enter__(self) -> "Cluster":
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
-        find()	# which kernel, before anything is open
+        find()	# fails early if there is no kernel
         self.scratch = paths.scratch()
         self.network = Switch(self.scratch)
         for name, host in self.hosts.items():
@@ -141,6 +142,6 @@ class Cluster:
             host.wait_ready()
 
     def shut_down(self) -> list[str]:
-        """Ends all in order; returns what their kernels complained of."""
+        """Shuts all hosts down; returns the bad lines of their kernel logs."""
         return [f"{host.name}: {line}" for host in self.hosts.values() if host.alive()
                 for line in host.shut_down().problems]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a kernel log may not say at the end of a test."""
+"""Finds bad lines in the kernel log of a test."""
 
 import re
 
@@ -11,28 +11,28 @@ BAD = re.compile(
     r"page allocation failure|Out of memory|bad page|stack segment|double fault|"
     r"I/O error|critical (medium|target) error|nvme .*(timeout|resetting)|"
     r"memory leak|kmem_cache_destroy|objects remaining|"
-    # Debug kernels: a checker that finds something, or that gives up.
+    # Debug kernels: a checker that found something, or that has stopped checking.
     r"\bBUG [\w-]+ ?(\(|:)|memory corruption|overwritten|\bODEBUG\b|kmemleak: .*disabled|"
     r"trying to register non-static key|turning off the locking correctness validator",
     re.IGNORECASE)
 
-# What kernels say under emulation in a healthy state. Each line says why it is harmless.
+# Lines that a healthy kernel prints, each with the reason.
 ALLOWED = (
-    # Stock configuration lines that merely contain the words.
+    # Lines about the configuration that contain the words.
     re.compile(r"rcu: .*(RCU CPU stall warnings|debug is enabled|Offload|Adjusting|srcu)",
                re.IGNORECASE),
-    # Checkers that say they are there.
+    # Checkers that print that they are active.
     re.compile(r"kmemleak: Kernel memory leak detector initialized|"
                r"kasan: KernelAddressSanitizer initialized|"
                r"kcsan: (enabled early|(non-)?strict mode configured|selftest: .* passed)",
                re.IGNORECASE),
-    # The option that asks for the check, echoed back.
+    # The kernel prints the options that enable a checker.
     re.compile(r"Command line:|Unknown kernel command line parameters", re.IGNORECASE),
-    # The guest's init on programs that a small system lacks.
+    # The guest's init reports programs that a small system does not have.
     re.compile(r"virtme-ng-init: WARNING: failed to run"),
-    # How many, not whose: tests/debug/leaks reads the reports.
+    # The line has a number only: tests/debug/leaks reads the reports.
     re.compile(r"kmemleak: \d+ new suspected memory leaks"),
-    # Out-of-tree and unsigned: this is what lsmem is.
+    # lsmem is built out of tree and is not signed.
     re.compile(r"(loading out-of-tree module|module verification failed)", re.IGNORECASE),
 )
 

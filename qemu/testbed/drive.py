@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 """Emulated NVMe drives.
 
-A `plain` drive is a file. SIGKILL of QEMU loses nothing that the guest wrote, as the host's page
-cache lives on: it shows a crash of the machine's software, not a power cut.
+A `plain` drive is a file. SIGKILL of QEMU loses nothing that the guest wrote, because the data are
+in the host's page cache. This simulates a crash of the guest's software, not a power cut.
 
-A `volatile` drive has a write cache that dies with the power: nbdkit's cache filter keeps what the
-guest wrote until the guest sends FLUSH (or FUA), and only then writes the file. SIGKILL of QEMU and
-nbdkit at once leaves exactly what was flushed. An orderly end of QEMU flushes.
+A `volatile` drive has a write cache that a power cut loses. The cache filter of nbdkit keeps
+written data until the guest sends FLUSH (or FUA), and only then writes to the file. SIGKILL of QEMU
+and nbdkit at the same time keeps exactly the flushed data. QEMU flushes when it ends in order.
 
-A `lossy` drive may lose any part of what was not flushed, and tear writes between sectors, as its
-seed has it. Only such a drive shows that of two writes without a flush between them the second may
-survive and the first not. What became of the writes is told in the file <image>.cuts.
+A `lossy` drive may lose any part of the unflushed data and tear writes between sectors; its seed
+decides. Only such a drive may keep the second of two writes without a flush between them and lose
+the first. The file <image>.cuts tells what happened to the writes.
 
-The guest sees either as an NVMe drive with a volatile write cache, whose serial number is the
-drive's name; the guest's side links it at /dev/drive/<name>. As a virtio drive it is the same,
-but for FUA: power cuts of QEMU's NVMe lose what was written so, virtio has none, so that the
-guest's kernel flushes instead.
+The guest sees each of them as an NVMe drive with a volatile write cache, with the name of the drive
+as its serial number. qemu/guest-run links the drive to /dev/drive/<name>. A virtio drive differs in
+FUA only: a power cut of QEMU's NVMe loses data that were written with FUA. virtio has no FUA, so
+the guest's kernel flushes instead.
 """
 
 import signal
@@ -36,7 +36,7 @@ UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 
 
 def parse_size(text: str) -> int:
-    """Bytes in '4096', '512M', '2G'."""
+    """Parses a number of bytes: '4096', '512M', '2G'."""
     number, shift = (text[:-1], UNITS[text[-1].upper()]) if text[-1:].upper() in UNITS else (text, 0)
     if not number.isdigit() or int(number) == 0:
         raise TestbedError(f"'{text}' is not a size; write bytes, or a number with K, M, G or T")
@@ -45,14 +45,14 @@ def parse_size(text: str) -> int:
 
 @dataclass
 class Drive:
-    """One drive: an image file that outlives guests, and how it is emulated."""
+    """A drive: an image file, which remains when a guest ends, and its kind of emulation."""
 
     name: str
     image: Path
     size: int
     cache: str = "volatile"
     block_size: int = 512
-    # What a lossy drive's losses follow from.
+    # Seed of the losses of a lossy drive
     seed: int = 0
     bus: str = "nvme"
     _server: "Optional[subprocess.Popen[bytes]]" = field(default=None, init=False, repr=False)
@@ -67,25 +67,25 @@ class Drive:
                                "1 to 20 letters, digits or '-'")
 
     def create(self) -> None:
-        """Makes the image if it is missing, sparse and zero; grows it to its size."""
+        """Makes the image if it is missing, sparse and zero; extends a smaller image."""
         self.image.parent.mkdir(parents=True, exist_ok=True)
         with open(self.image, "ab") as file:
             if file.tell() > self.size:
                 raise TestbedError(f"drive {self.name}: {self.image} is larger than {self.size} "
-                                   "bytes; remove it, or ask for its own size")
+                                   "bytes; remove it, or give its size")
             file.truncate(self.size)
 
     def remove(self) -> None:
-        """Forgets the image, and what was told of it."""
+        """Removes the image and the file of story()."""
         self.image.unlink(missing_ok=True)
         self.story().unlink(missing_ok=True)
 
     def story(self) -> Path:
-        """Where a lossy drive tells what its cuts did."""
+        """The file in which a lossy drive reports its losses."""
         return self.image.with_name(self.image.name + ".cuts")
 
     def start(self, scratch: Path, log: Path) -> None:
-        """Makes the drive ready to be attached; sockets and caches go to @scratch."""
+        """Prepares the drive for QEMU; sockets and caches are in @scratch."""
         self.create()
         if self.cache == "plain":
             return
@@ -100,7 +100,7 @@ class Drive:
                            lambda: self._is_serving(log), NBDKIT_START_SECONDS)
 
     def _plugin(self) -> list[str]:
-        """What nbdkit shall serve."""
+        """The plugin of nbdkit and its arguments."""
         if self.cache == "volatile":
             return ["--filter=cache", "file", str(self.image), "cache=writeback"]
         return ["python", str(paths.REPO / "qemu" / "lossy-drive.py"), f"image={self.image}",
@@ -119,7 +119,7 @@ class Drive:
         return True
 
     def qemu_args(self) -> list[str]:
-        """The arguments that attach the started drive."""
+        """QEMU arguments that attach the started drive."""
         if self.cache == "plain":
             backend = f"file={_escape(self.image)},cache=writeback"
         else:
@@ -130,13 +130,13 @@ class Drive:
                            f"physical_block_size={self.block_size}"]
 
     def cut(self) -> None:
-        """The power goes, QEMU's first: the server loses what its kind of drive loses."""
+        """Cuts the power; QEMU must be dead. The server loses data as its kind of drive does."""
         if self._server is not None:
             sig = signal.SIGTERM if self.cache == "lossy" else signal.SIGKILL
             process.kill_group(self._server, sig)
 
     def close(self) -> None:
-        """Ends the server, after QEMU: an orderly end of QEMU has flushed, any other is a cut."""
+        """Ends the server; QEMU must have ended. If QEMU has not flushed, this is a power cut."""
         if self._server is None:
             return
         self.cut()
@@ -149,7 +149,7 @@ class Drive:
 
 
 def parse_drive(text: str, directory: Path) -> Drive:
-    """A drive as the command line has it, NAME:SIZE[:CACHE], with its image in @directory."""
+    """Parses a drive of the command line, NAME:SIZE[:CACHE]; its image is in @directory."""
     parts = text.split(":")
     if len(parts) not in (2, 3):
         raise TestbedError(f"drive '{text}': write NAME:SIZE or NAME:SIZE:CACHE")
@@ -158,5 +158,5 @@ def parse_drive(text: str, directory: Path) -> Drive:
 
 
 def _escape(path: Path) -> str:
-    """A file name as QEMU's option syntax wants it."""
+    """A file name in the syntax of QEMU's options."""
     return str(path).replace(",", ",,")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The error that a command of the test bed shows as a message instead of a traceback."""
+"""The error that a command of the test bed prints as a message, without a traceback."""
 
 
 class TestbedError(Exception):
-    """Something outside the program is wrong; the text says what, where and what to do."""
+    """An error outside of the program; the text says what failed, where, and what to do."""

@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One guest: started with a command, ended by the command's exit code, or by a power cut.
+"""A guest: it runs one command, and ends with the command or by a power cut.
 
     with Guest(workdir, drives=[Drive("log0", image, 4 << 30)]) as guest:
         guest.start("nvme list; my-test")
         result = guest.wait(timeout=120)
         result.require_clean()
 
-In the work directory a guest leaves `output` (what the command printed), `console` (kernel messages
-of level warning and above, kept by the host as they come), `qemu.log`, the ports' files, and in
-`host/` what the guest wrote to /run/lsmem-host, `dmesg` among it.
+Files in the work directory: `output` (output of the command), `console` (kernel messages of level
+warning and above, written by the host as they arrive), `qemu.log`, the files of the ports, and in
+`host/` the files that the guest wrote to /run/lsmem-host, `dmesg` among them.
 
-Journal ports. Each name in @ports is a virtio-serial port whose other end is the file
-<workdir>/<name>; a guest program writes records to /dev/virtio-ports/<name>. What is guaranteed:
-once write(2) has returned in the guest, the record is in the file in the host's page cache, and no
-death of QEMU takes it away. It holds because the port's device has ioeventfd=off and event_idx=off:
-the guest's write ends in an MMIO exit during which QEMU itself calls write(2), before the guest's
-next instruction. A record written when the power goes may be torn or missing: a reader must ignore
-an incomplete last record. tests/power/smoke proves both halves. One write(2) carries at most 32 KiB.
+Journal ports. Each name in @ports is a virtio-serial port; the host's end is the file
+<workdir>/<name>. A program in the guest writes records to /dev/virtio-ports/<name>. Guarantee:
+after write(2) has returned in the guest, the record is in the host's page cache, and the end of
+QEMU does not lose it. The reason is that the device of the ports has ioeventfd=off and
+event_idx=off: the guest's write causes an MMIO exit in which QEMU itself calls write(2), before the
+next instruction of the guest. If the power is cut during a write, its record may be torn or
+missing: a reader must ignore an incomplete last record. tests/power/smoke tests both. The limit of
+one write(2) is 32 KiB.
 """
 
 import os
@@ -40,13 +41,13 @@ from .kernel import Kernel, find
 JOURNAL = "lsmem.journal"
 HOST_DIR = "/run/lsmem-host"
 BOOT_SECONDS = 180.0
-# QEMU before 8.1 may run a breakpoint of the kernel's code patching that is no longer there: its
-# emulation takes the bytes of an instruction and the page that holds them at two moments.  The guest
-# then dies of an unknown int3 while its kernel boots.  Such a guest is started again, so many times
-# in all; nothing of its command has run.  (QEMU commits cb62bd15e14e and deba78709ae8.)
+# The emulation of QEMU before 8.1 may execute a breakpoint that the kernel's code patching has
+# removed already: it reads the bytes of an instruction and looks up their page at different times.
+# Then the guest dies of an unknown int3 while its kernel boots.  Such a guest is started again, up
+# to BOOTS times in all; its command has not begun.  (QEMU commits cb62bd15e14e and deba78709ae8.)
 BOOTS = 3
 EMULATOR_FAULT = "Oops: int3"
-# What a guest that ran nothing of its command returns (see qemu/guest-run).
+# Exit code of a guest that did not start its command (see qemu/guest-run)
 UNUSABLE = 125
 
 Command = Union[str, Sequence[str]]
@@ -75,11 +76,11 @@ class Result:
 
 
 class Guest:
-    """A guest that boots the host's system read-only under a kernel of its own."""
+    """A guest: a kernel of its own, and the file system of the host, read-only."""
 
-    # Where the standard error of what runs the guest goes
+    # File with the standard error of QEMU or of the kernel
     log = "qemu.log"
-    # What of the host it does not see
+    # Directories of the host that the guest does not see
     hidden: Sequence[str] = paths.HIDDEN
 
     def __init__(self, workdir: Path, *, drives: Sequence[Drive] = (), mem: str = "2G",
@@ -126,7 +127,7 @@ class Guest:
         return self.workdir / self.ports[0]
 
     def start(self, command: Command) -> None:
-        """Boots the guest; it runs @command (shell text, or an argument vector) as root."""
+        """Boots the guest, which then runs @command (shell text or an argument list) as root."""
         if self._qemu is not None:
             raise TestbedError("this guest has been started; make another one")
         for needed in (paths.REPO, paths.cache_dir()):
@@ -158,7 +159,7 @@ class Guest:
         return time.monotonic() - self._started
 
     def wait(self, timeout: float) -> Result:
-        """Waits for the guest's own end; past @timeout it is killed and the error says so."""
+        """Waits until the guest ends; after @timeout kills it and raises."""
         assert self._qemu is not None, "start() comes first"
         try:
             self._qemu.wait(timeout)
@@ -169,9 +170,9 @@ class Guest:
         return self._finish()
 
     def power_cut(self) -> Result:
-        """The power goes: QEMU and the drives' volatile caches die at once, here and now."""
+        """Cuts the power: kills QEMU, and the drives lose their volatile caches."""
         assert self._qemu is not None, "start() comes first"
-        # QEMU first: the guest must not live to see its drives fail.
+        # QEMU first: the guest must not see its drives fail.
         process.kill_group(self._qemu)
         process.reap(self._qemu)
         for drive in self.drives:
@@ -183,13 +184,13 @@ class Guest:
         return self._qemu is not None and self._qemu.poll() is None
 
     def cpu_seconds(self) -> float:
-        """Processor time that the running guest has used: says more than a clock on a busy host."""
+        """Processor time that the running guest has used; it does not depend on the host's load."""
         assert self._qemu is not None, "start() comes first"
         fields = Path(f"/proc/{self._qemu.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
-        """Leaves nothing running. Safe at any time, any number of times."""
+        """Ends the guest and its drives. May be called at any time, and repeatedly."""
         if self._qemu is not None:
             process.kill_group(self._qemu)
             process.reap(self._qemu)
@@ -213,7 +214,7 @@ class Guest:
         self._reader.start()
 
     def _boot_again(self) -> bool:
-        """Starts the guest again if the emulator's fault ended it; whether it did."""
+        """If EMULATOR_FAULT ended the guest, starts it again; returns whether it did."""
         console = self.workdir / "console"
         if self._boots == BOOTS or EMULATOR_FAULT not in self.kernel_log():
             return False
@@ -221,13 +222,13 @@ class Guest:
         process.reap(self._qemu)
         self._reader.join(process.KILL_WAIT_SECONDS)
         kept = console.replace(self.workdir / f"console.{self._boots}")
-        print(f"the emulator's fault ended the guest while it booted: boots again; see {kept}",
+        print(f"a fault of QEMU ended the guest while it booted; booting again; see {kept}",
               file=sys.stderr, flush=True)
         self._spawn(shlex.split((self.workdir / "qemu.cmd").read_text()))
         return True
 
     def _clean_workdir(self) -> None:
-        """Removes what an earlier guest left, so that nothing old is taken for news."""
+        """Removes the files of an earlier guest."""
         self.workdir.mkdir(parents=True, exist_ok=True)
         for name in ["output", "console", "exit-code", "qemu.log", *self.ports]:
             (self.workdir / name).unlink(missing_ok=True)
@@ -236,7 +237,7 @@ class Guest:
         self.host_dir.chmod(0o777)
 
     def _give_files(self) -> None:
-        """Copies @files to the names the guest shall see them by in /run/lsmem-host."""
+        """Copies files to host_dir; the keys of @files are their names in /run/lsmem-host."""
         for name, source in self.files.items():
             target = self.host_dir / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -284,7 +285,7 @@ class Guest:
         return args
 
     def _read_output(self) -> None:
-        """Drains QEMU's standard output to memory, to the file `output` and to on_line()."""
+        """Reads QEMU's standard output; keeps it in memory and in `output`, and calls on_line()."""
         assert self._qemu is not None and self._qemu.stdout is not None
         with open(self.workdir / "output", "w", encoding="utf-8") as copy:
             for raw in self._qemu.stdout:
@@ -302,7 +303,7 @@ class Guest:
                       dmesg.problems(self.kernel_log()))
 
     def kernel_log(self) -> str:
-        """The guest's kernel log: all of it after an orderly end, else what the console got."""
+        """The guest's kernel log: all of it after an orderly end, else the lines on the console."""
         for path in (self.host_dir / "dmesg", self.workdir / "console"):
             if path.exists() and path.stat().st_size:
                 return path.read_text(errors="replace")
@@ -330,10 +331,10 @@ class Guest:
 
 
 def echo(line: str) -> None:
-    """An on_line() that shows the guest's output as it comes."""
+    """An on_line() that prints the guest's output."""
     print(line, flush=True)
 
 
 def default_workdir(name: str) -> Path:
-    """A guest's work directory under out/, where a person finds it afterwards."""
+    """The default work directory of a guest, under out/."""
     return paths.OUT / "guests" / f"{name}-{os.getpid()}"

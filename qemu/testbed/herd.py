@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """herd7 and the Linux kernel's memory model, in the cache.
 
-herd7 is of the package herdtools7, which Debian has from 13 on: its package of sid, with the
-libraries that it wants, is unpacked, not installed. The model is that of linux-source-6.1.
+herd7 is in the package herdtools7, which Debian has from 13 on. The package of sid is unpacked to
+the cache with the libraries that it needs; it is not installed. The model is that of
+linux-source-6.1.
 """
 
 import re
@@ -19,7 +20,7 @@ PACKAGE = "herdtools7"
 LIBRARIES = ("libc6", "libgmp10")
 SERIES = "6.1"
 MODEL = "tools/memory-model"
-# What is kept of the packages
+# Paths in the packages that are kept
 KEPT = ("usr/bin/herd7", "usr/share/herdtools7/herd", "usr/lib", "usr/lib64")
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
 RUN_SECONDS = 60.0
@@ -33,7 +34,7 @@ class Herd:
     model: Path
 
     def run(self, test: Path) -> str:
-        """What herd7 says of a litmus test."""
+        """Runs herd7 on a litmus test; returns its output."""
         command = [self.root / LOADER, "--library-path", self.root / "usr/lib/x86_64-linux-gnu",
                    self.root / "usr/bin/herd7", "-set-libdir",
                    self.root / "usr/share/herdtools7/herd", "-conf", "linux-kernel.cfg", test]
@@ -47,7 +48,7 @@ class Herd:
 
 
 def find() -> Herd:
-    """From the cache, or fetched; TestbedError if they cannot be had."""
+    """Finds herd7 and the model in the cache, or fetches them."""
     base = paths.cache_dir() / "herd"
     with locked(base / "lock"):
         return Herd(_program(base), _model(base))
@@ -59,7 +60,7 @@ def _program(base: Path) -> Path:
         return have[-1]
     apt = source.sid()
     if not apt:
-        raise TestbedError("the packages of sid cannot be had; see the messages of apt-get above")
+        raise TestbedError("cannot get the package lists of sid; see the messages of apt-get above")
     shown = source.output("apt-cache", *apt, "show", "--no-all-versions", PACKAGE)
     match = re.search(r"^Version: (\S+)", shown, re.MULTILINE)
     if not match:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that run beside one another, as many at a time as the machine bears, and are counted."""
+"""Runs commands in parallel, with a limit, and counts their results."""
 
 import os
 import re
@@ -19,19 +19,19 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Job:
-    """Commands, one after the other, that run beside other jobs.
+    """Commands that run one after the other; several jobs run in parallel.
 
-    The last line of each is `N passed, N failed`, but for those that only make something.
+    The last line of a command in @stages is `N passed, N failed`.
     """
 
     name: str
     stages: Sequence[Sequence[str]]
-    makes: Sequence[Sequence[str]] = ()		# before the stages
+    makes: Sequence[Sequence[str]] = ()		# run before the stages; must return 0
     env: Mapping[str, str] = field(default_factory=dict)
 
 
 class Running:
-    """A job in a thread of its own: shows what its commands say as it comes."""
+    """A job that runs in a thread of its own; prints the output of its commands."""
 
     def __init__(self, job: Job, say: Callable[[str], None]) -> None:
         self.job = job
@@ -50,7 +50,7 @@ class Running:
         return self._thread.is_alive()
 
     def stop(self, why: str) -> None:
-        """Ends it, whatever it is doing."""
+        """Ends the job at once; it has failed for the reason @why."""
         with self._lock:
             self._stopped = self._stopped or why
             if self._child is not None:
@@ -70,7 +70,7 @@ class Running:
                     raise TestbedError(f"{shlex.join(argv)} returned {status}")
             for argv in self.job.stages:
                 self._count(argv)
-        except Exception as error:	# whatever it was: the job has failed
+        except Exception as error:	# any error makes the job fail
             self.failed.append(f"{self.job.name}: {self._stopped or error}")
         self.seconds = time.monotonic() - begun
         self._say(f"== {self.job.name}: {self.seconds:.0f} s")
@@ -88,12 +88,12 @@ class Running:
         self.failed += (named + [f"{self.job.name}: {shlex.join(argv)}"] * failed)[:failed]
 
     def _command(self, argv: Sequence[str]) -> tuple[int, list[str]]:
-        """Runs a command; its exit code, and its lines."""
+        """Runs a command; returns its exit code and its lines."""
         lines = []
         with self._lock:
             if self._stopped:
                 raise TestbedError(self._stopped)
-            # This thread outlives the child, as process.py wants.
+            # This thread outlives the child: process.py requires it.
             self._child = process.spawn(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, cwd=paths.REPO,
                                         env=os.environ | self.job.env)
@@ -106,15 +106,16 @@ class Running:
 
 
 def _say(line: str) -> None:
-    """A line of its own, from any thread."""
+    """Prints a whole line; may be called from any thread."""
     print(f"{line}\n", end="", flush=True)
 
 
 def run(jobs: Sequence[Job], lanes: int, deadline: float,
         say: Callable[[str], None] = _say) -> list[Running]:
-    """Runs all @jobs, @lanes at a time, in this order; what is not through by @deadline has failed.
+    """Runs @jobs in this order, at most @lanes at a time.
 
-    Returns them at their end. A job that had no turn is not among them: the caller counts.
+    At @deadline ends the running jobs, which have failed then, and starts no other job. Returns all
+    jobs that were started; the caller has to count the others.
     """
     waiting, running, ended = list(jobs), list[Running](), list[Running]()
     try:

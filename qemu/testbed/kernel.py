@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which kernel: the newest stock Debian 6.1 for amd64 that can be both booted and built for.
+"""Chooses the kernel to boot: by default the newest stock Debian 6.1 for amd64.
 
-Or one that was asked for: another installed one, the newest of Debian, or one of our own
-(qemu/build-kernel). The kernel that runs the host is never asked: a container or a cloud host has
-neither its image nor its modules at hand. Cloud and real-time flavours lack drivers that the tests
-need.
+Its image, modules and headers must be installed. A user can choose another installed kernel, the
+newest kernel of Debian, or a kernel of qemu/build-kernel. The running kernel of the host plays no
+part: a container or a cloud host may not have its image and modules. Cloud and real-time flavours
+are not used, because they lack drivers that the tests need.
 """
 
 import os
@@ -23,13 +23,13 @@ STOCK = re.compile(r"vmlinuz-((\d+\.\d+)\.\d+(?:-\d+)?(?:\+\w+)?-amd64)")
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that boots."""
+    """A kernel to boot."""
 
     version: str
     image: Path
-    # The lsmem.ko for it
+    # lsmem.ko for this kernel
     module: Path = paths.REPO / "kmod" / "lsmem.ko"
-    # How many times longer than on the stock kernel things may take
+    # Time limits are so many times longer than on the stock kernel
     patience: float = 1.0
 
     def modules(self) -> Path:
@@ -38,7 +38,7 @@ class Kernel:
 
 
 def stock_kernels(series: str) -> Iterator[Kernel]:
-    """All stock kernels of @series whose image, modules and headers are installed."""
+    """The stock kernels of @series with image, modules and headers installed."""
     for image in Path("/boot").glob("vmlinuz-*"):
         match = STOCK.fullmatch(image.name)
         if not match or match.group(2) != series:
@@ -50,10 +50,10 @@ def stock_kernels(series: str) -> Iterator[Kernel]:
 
 
 def find(version: Optional[str] = None) -> Kernel:
-    """The newest stock kernel, or the one asked for by @version or by $KVER.
+    """Finds the kernel @version; without it $KVER, or else the newest stock kernel of DEFAULT.
 
-    @version may be a series: the newest of it that is installed. A kernel other than that which
-    the tree is built for gets a module of its own, built here.
+    @version may also be a series, which stands for the newest installed kernel of it, a name of
+    build.RECIPES, or newest.NAME. For any kernel other than the default, builds a module.
     """
     if version in build.RECIPES:
         return _own(version)
@@ -72,21 +72,21 @@ def find(version: Optional[str] = None) -> Kernel:
 
 
 def _own(name: str) -> Kernel:
-    """One that qemu/build-kernel makes."""
+    """A kernel of qemu/build-kernel, which is built if needed."""
     built = build.kernel(name)
     return Kernel(built.release, built.image, build.module(name), built.recipe.patience)
 
 
 def installed(series: str) -> str:
-    """The newest stock kernel of @series."""
+    """The version of the newest installed stock kernel of @series."""
     found = [kernel.version for kernel in stock_kernels(series)]
     if not found:
         raise TestbedError(f"no stock {series} amd64 kernel with image and headers in /boot and "
-                           "/lib/modules; run `make setup`, or `qemu/setup matrix` for others "
-                           "than 6.1")
+                           "/lib/modules; run `make setup`, or `qemu/setup matrix` for series "
+                           "other than 6.1")
     return max(found, key=order)
 
 
 def order(version: str) -> list[int]:
-    """A key by which versions are sorted."""
+    """A sort key of versions."""
     return [int(part) for part in re.findall(r"\d+", version)]

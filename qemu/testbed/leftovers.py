@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""In a guest: what test programs may leave behind, found by comparison, and cleared.
+"""Finds and clears what test programs leave in a guest.
 
-Each kind of thing is a pair of functions: one names what there is, the other clears one thing of it.
-Some go only after others (a device after what is mounted from it), and which of them is not known
-here: all are tried again as long as something goes.
+A Cleaner compares the present state with an earlier one. For each kind of thing there is a function
+that names all things of this kind, and one that clears one of them. Some things can be cleared only
+after others (a device after its mounts). The order is not known here, so the Cleaner tries all of
+them again until nothing is left or the time is over.
 """
 
 import os
@@ -26,24 +27,24 @@ SYS_RDMA = Path("/sys/class/infiniband")
 NVMET = Path("/sys/kernel/config/nvmet")
 NETNS = Path("/run/netns")
 CGROUPS = Path("/sys/fs/cgroup")
-# Modules whose devices go with them.
+# Modules that remove their devices when they are unloaded
 DEVICE_MODULES = ("brd", "null_blk", "scsi_debug", "zram")
-# Where programs leave files: cleared without a word.
+# New files in these directories are removed, and not reported.
 DIRECTORIES = ("/tmp", "/var/tmp", "/run/lsmem", "/var/lib/lsmem", "/run/udev/rules.d",
                "/etc/udev/rules.d", "/etc/lsmem")
-# Put back without a word.
+# Changes of these settings are undone, and not reported.
 SETTINGS = ("/proc/sys/vm/*", "/proc/sys/kernel/*", "/proc/sys/net/core/*",
             "/sys/kernel/debug/fail*/*")
-# These are no settings: the kernel changes them.
+# Files among them that are not settings: the kernel changes them.
 NO_SETTINGS = ("ns_last_pid", "tainted", "stat_refresh")
 
 
 class Stays(Exception):
-    """What cannot be cleared now, and why."""
+    """Something cannot be cleared now; the text says why."""
 
 
 def _names(directory: Path) -> list[str]:
-    """The entries of a directory, none if it is not there."""
+    """The entries of a directory; none if it does not exist."""
     try:
         return os.listdir(directory)
     except OSError:
@@ -75,11 +76,11 @@ def _run(*argv: str) -> None:
         raise Stays(f"{' '.join(argv)}: {done.stdout.strip()}")
 
 
-# ---- What is in the way of the rest ----------------------------------------------------------
+# ---- Mounts, devices, modules ----------------------------------------------------------------
 
 
 def mounts() -> Iterator[str]:
-    """Number and place of each mount; those under /sys come and go by themselves."""
+    """Number and place of each mount; not those under /sys, which the system itself changes."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         number, _, _, _, place = line.split()[:5]
         place = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), place)
@@ -88,7 +89,7 @@ def mounts() -> Iterator[str]:
 
 
 def unmount(name: str) -> None:
-    """At once; what is still in use goes when it is not any more."""
+    """Detaches a mount at once, even if it is in use."""
     _run("umount", "--lazy", name.partition(" ")[2])
 
 
@@ -104,13 +105,13 @@ def mapped() -> Iterator[str]:
 
 
 def unmap(name: str) -> None:
-    """What waits for it, also while it is suspended, gets an error."""
+    """Removes a device, even if it is suspended; waiting requests get an error."""
     _run("dmsetup", "wipe_table", "--force", "--noflush", "--nolockfs", name)
     _run("dmsetup", "remove", name)
 
 
 def modules() -> Iterator[str]:
-    """Modules that make devices."""
+    """Loaded modules of DEVICE_MODULES."""
     return (name for name in DEVICE_MODULES if Path("/sys/module", name).exists())
 
 
@@ -118,19 +119,19 @@ def modules() -> Iterator[str]:
 
 
 def connections() -> Iterator[str]:
-    """Controllers on other hosts."""
+    """Controllers that are connected over a fabric."""
     return (name for name in _names(SYS_NVME)
             if _read(SYS_NVME / name / "transport") not in ("", "pcie"))
 
 
 def nvmet() -> Iterator[str]:
-    """The target's ports, subsystems and hosts."""
+    """Ports, subsystems and hosts of the NVMe target."""
     return (f"{kind}/{name}" for kind in ("ports", "subsystems", "hosts")
             for name in _names(NVMET / kind))
 
 
 def remove_nvmet(name: str) -> None:
-    """Links and what is inside first."""
+    """Removes a part of the NVMe target, its links and namespaces first."""
     top = NVMET / name
     try:
         for pattern in ("subsystems/*", "allowed_hosts/*"):
@@ -148,7 +149,7 @@ def remove_nvmet(name: str) -> None:
 
 
 def remove_cgroup(name: str) -> None:
-    """With the processes in it."""
+    """Removes a control group and kills the processes in it."""
     if (CGROUPS / name / "cgroup.kill").exists():
         _write(CGROUPS / name / "cgroup.kill", "1")
     try:
@@ -158,20 +159,20 @@ def remove_cgroup(name: str) -> None:
 
 
 def cgroups() -> Iterator[str]:
-    """Control groups, below all the others too."""
+    """All control groups, at any depth."""
     for directory, below, _ in os.walk(CGROUPS):
         yield from (str((Path(directory) / name).relative_to(CGROUPS)) for name in below)
 
 
 def interfaces() -> Iterator[str]:
-    """Network interfaces that can be taken away."""
+    """Network interfaces that can be removed."""
     return (name for name in _names(SYS_NET)
             if (SYS_NET / name).resolve().is_relative_to("/sys/devices/virtual"))
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of thing that may be left."""
+    """A kind of thing that a program may leave."""
 
     what: str
     find: Callable[[], Iterable[str]]
@@ -179,7 +180,7 @@ class Kind:
 
 
 def kinds(lsmemctl: str) -> list[Kind]:
-    """All kinds, those that hold others first; @lsmemctl is the tool that destroys stores."""
+    """All kinds; kinds that keep others in use come first. @lsmemctl: path of the program."""
     return [
         Kind("mount", mounts, unmount),
         Kind("connection of NVMe over Fabrics", connections,
@@ -201,7 +202,7 @@ def kinds(lsmemctl: str) -> list[Kind]:
 
 @dataclass
 class State:
-    """What there is of each kind, and how things are set."""
+    """The names of all things by kind, of files by directory, and the settings."""
 
     things: dict[str, set[str]]
     files: dict[str, set[str]]
@@ -209,7 +210,7 @@ class State:
 
 
 def _settings() -> dict[str, str]:
-    """The numbers that programs may change, of files that may be written."""
+    """The values of all writable settings."""
     found = {}
     for pattern in SETTINGS:
         for path in Path("/").glob(pattern.lstrip("/")):
@@ -220,7 +221,7 @@ def _settings() -> dict[str, str]:
 
 
 class Cleaner:
-    """Knows how the guest was when this was made, and makes it so again."""
+    """Records the state of the guest when it is made, and restores this state."""
 
     def __init__(self, things: Sequence[Kind], directories: Iterable[str] = DIRECTORIES) -> None:
         self._kinds = things
@@ -228,13 +229,13 @@ class Cleaner:
                              {name: set(_names(Path(name))) for name in directories}, _settings())
 
     def left(self) -> list[tuple[Kind, str]]:
-        """What there is now, and was not."""
+        """Things that exist now and did not exist before."""
         return [(kind, name) for kind in self._kinds
                 for name in sorted(set(kind.find()) - self._before.things[kind.what], reverse=True)]
 
     def clear(self) -> tuple[list[str], list[str]]:
-        """Clears all that is left; returns what was left, and what is left still, and why."""
-        self._put_back()	# before all else: failing allocations would fail what follows
+        """Clears everything; returns what was left, and what could not be cleared, and why."""
+        self._put_back()	# first: with injected failures the next steps could fail
         found = left = self.left()
         stays: list[str] = []
         deadline = time.monotonic() + CLEAR_SECONDS
@@ -264,11 +265,12 @@ class Cleaner:
 
     def _put_back(self) -> None:
         now = _settings()
-        # Probabilities of failures first: with the others put back, it is this task that they meet.
+        # Probabilities of injected failures first: the other settings may limit failures to some
+        # tasks, and without the limit they would hit this one.
         for path, text in sorted(self._before.settings.items(),
                                  key=lambda setting: not setting[0].endswith("/probability")):
             if text and now.get(path) != text:
                 try:
                     Path(path).write_text(text + "\n")
                 except OSError:
-                    pass	# not every file takes what it shows
+                    pass	# not every file accepts the value that it shows

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The network that joins guests: an Ethernet switch in a thread of this process.
+"""The network of the guests: an Ethernet switch in a thread of this process.
 
-Each guest has one cable to it, a unix socket (QEMU's -netdev stream: four bytes of length before
-each frame). Two QEMUs joined without it would have to be started anew together: this one outlives
-them, and a guest that boots again is plugged in again.
+Each guest is connected by a unix socket (-netdev stream of QEMU: four bytes with the length before
+each frame). If two QEMUs were connected directly, they would have to be restarted together. The
+switch remains when a guest ends, and the guest connects again when it boots again.
 
-A port can be cut off: nothing passes, in either direction, and neither end is told, as when a cable
-between two switches is pulled. A guest that does not take its frames loses them.
+A port can be cut: the switch then drops frames in both directions, and neither end notices, as if a
+cable between two switches were pulled. If a guest does not read its frames, the switch drops them.
 """
 
 import selectors
@@ -19,7 +19,7 @@ from typing import Optional
 
 from . import process
 
-# What waits for a guest before frames are dropped: more than soft RoCE has under way.
+# Most bytes that wait for a guest before the switch drops frames; soft RoCE has less in flight.
 WAITING_BYTES = 16 << 20
 READ_BYTES = 1 << 18
 LENGTH = struct.Struct(">I")
@@ -28,7 +28,7 @@ MAC_BYTES = 6
 
 @dataclass
 class Port:
-    """One guest's place; the thread's, but for @up."""
+    """The port of a guest. Only the thread of the switch uses it, except for @up."""
 
     mac: bytes
     listener: socket.socket
@@ -39,7 +39,7 @@ class Port:
 
 
 class Switch:
-    """Ports by the names of the guests."""
+    """An Ethernet switch with a port for each guest."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -50,7 +50,7 @@ class Switch:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def add(self, name: str) -> None:
-        """Makes a port; all of them before start()."""
+        """Adds a port for a guest; only before start()."""
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(self._path(name)))
         listener.listen()
@@ -59,28 +59,28 @@ class Switch:
         self._selector.register(listener, selectors.EVENT_READ, port)
 
     def start(self) -> None:
-        """From now on guests can be plugged in."""
+        """Starts the switch: guests can connect."""
         self._thread.start()
 
     def mac(self, name: str) -> str:
-        """A port's address."""
+        """The MAC address of a guest."""
         return self._ports[name].mac.hex(":")
 
     def qemu_args(self, name: str) -> list[str]:
-        """The arguments that plug a guest in."""
+        """QEMU arguments that connect a guest."""
         return ["-netdev", f"stream,id=net,server=off,addr.type=unix,addr.path={self._path(name)}",
                 "-device", f"virtio-net-pci,netdev=net,mac={self.mac(name)},romfile="]
 
     def cut(self, name: str) -> None:
-        """Nothing passes to or from a guest any more."""
+        """Drops all frames to and from a guest."""
         self._ports[name].up = False
 
     def mend(self, name: str) -> None:
-        """It does again."""
+        """Undoes cut()."""
         self._ports[name].up = True
 
     def close(self) -> None:
-        """Leaves nothing open; guests see their link go."""
+        """Stops the switch and closes all sockets; guests lose their link."""
         self._wake.close()
         if self._thread.is_alive():
             self._thread.join(process.KILL_WAIT_SECONDS)
@@ -144,7 +144,7 @@ class Switch:
         del port.received[:at]
 
     def _forward(self, source: Port, frame: bytearray) -> None:
-        """To the port that it is for; to all but its sender, if those are several."""
+        """Sends a frame to its destination; a multicast frame to all ports except its source."""
         to = frame[LENGTH.size:LENGTH.size + MAC_BYTES]
         several = to[0] & 1
         for port in self._ports.values():
@@ -161,6 +161,6 @@ class Switch:
         except BlockingIOError:
             pass
         except OSError:
-            port.waiting.clear()	# it has gone: its own turn will say so
+            port.waiting.clear()	# disconnected: _serve() unplugs it
         more = selectors.EVENT_WRITE if port.waiting else 0
         self._selector.modify(port.cable, selectors.EVENT_READ | more, port)

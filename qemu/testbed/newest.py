@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The newest stock kernel that Debian has, beside the installed system, in the cache.
+"""The newest stock kernel that Debian has, in the cache; the installed system does not change.
 
-Its headers want the compiler, the libraries and the sparse of their own time. So all of them are
-unpacked, not installed, to one directory; a command that builds for this kernel sees that
-directory's /usr in place of the host's, and all else as it is.
+Its headers need the compiler, the libraries and the sparse of the same release. So all these
+packages are unpacked to one directory; they are not installed. A command that builds for this
+kernel sees /usr of this directory instead of the host's /usr.
 """
 
 import os
@@ -21,44 +21,44 @@ from .source import locked, say
 NAME = "newest"
 META = "linux-image-amd64"
 FRESH_SECONDS = 3600.0
-# What Kbuild runs, from a shell's commands to the compiler
+# Packages of the programs that Kbuild runs
 TOOLS = ("base-files", "dash", "coreutils", "sed", "grep", "findutils", "diffutils", "mawk", "make",
          "gcc", "sparse")
 
 
 @dataclass(frozen=True)
 class Newest:
-    """An unpacked kernel: image, modules, headers and what builds for them."""
+    """An unpacked kernel: image, modules, headers and the programs that build for it."""
 
     version: str
     root: Path
 
     @property
     def kdir(self) -> Path:
-        """Its headers, as a command of command() sees them."""
+        """The directory of its headers, as a command of command() sees it."""
         return Path("/usr/lib/modules") / self.version / "build"
 
     @property
     def image(self) -> Path:
-        """What boots; its modules are beside it."""
+        """The file to boot; its modules are beside it."""
         places = (self.root / "usr/lib/modules" / self.version / "vmlinuz",
                   self.root / "boot" / f"vmlinuz-{self.version}")
         return next((place for place in places if place.exists()), places[0])
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """@argv with the /usr of this kernel."""
+        """The command that runs @argv with /usr of this kernel."""
         user = [] if os.geteuid() == 0 else ["--map-root-user"]
         inner = 'mount --bind "$1" /usr && shift && exec "$@"'
         return ["unshare", "--mount", *user, "sh", "-c", inner, "sh", f"{self.root}/usr", *argv]
 
 
 def find() -> Newest:
-    """The newest kernel: from the cache, or fetched."""
+    """Finds the newest kernel in the cache, or fetches it."""
     base = paths.cache_dir() / "newest"
     with locked(base / "lock"):
         found = _offered(base, source.sid())
         if not found.root.exists():
-            # What older lists name may be gone from the mirror.
+            # The mirror may have removed the packages that older lists name.
             apt = source.sid(FRESH_SECONDS)
             found = _offered(base, apt)
             half = base / "half"
@@ -71,9 +71,9 @@ def find() -> Newest:
 
 
 def _offered(base: Path, apt: Sequence[str]) -> Newest:
-    """What META depends on, and where under @base it belongs."""
+    """The kernel that META depends on, with its directory below @base."""
     if not apt:
-        raise TestbedError("the packages of sid cannot be had; see the messages of apt-get above")
+        raise TestbedError("cannot get the package lists of sid; see the messages of apt-get above")
     match = re.search(r"^ *Depends: linux-image-(\d\S*-amd64)", _depends(apt, META), re.MULTILINE)
     version = match.group(1) if match else ""
     shown = source.output("apt-cache", *apt, "show", "--no-all-versions", f"linux-headers-{version}")
@@ -105,7 +105,7 @@ def _fetch(apt: Sequence[str], version: str, root: Path) -> None:
     for deb in debs.glob("*.deb"):
         subprocess.run(["dpkg", "-x", deb, root], check=True)
     shutil.rmtree(debs)
-    # Made by maintainer scripts where packages are installed
+    # Done by maintainer scripts when packages are installed
     (root / "usr/bin/awk").symlink_to("mawk")
     subprocess.run(["depmod", "-b", root, version], check=True, env=os.environ | {
         "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"})

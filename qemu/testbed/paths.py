@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where things are on the host."""
+"""Directories of the host."""
 
 import os
 import tempfile
@@ -11,12 +11,12 @@ from .errors import TestbedError
 REPO = Path(__file__).resolve().parents[2]
 OUT = REPO / "out"
 
-# QEMU's guests have file systems of their own here: what the host keeps in these, they do not see.
+# QEMU's guests mount file systems of their own here, and do not see the host's files below.
 HIDDEN = ("/dev", "/proc", "/run", "/sys", "/var/cache", "/var/lib/apt", "/var/log", "/var/tmp")
 
 
 def cache_dir() -> Path:
-    """The directory that survives `make clean`: the virtual environment, probe results."""
+    """The cache, which `make clean` keeps: virtual environment, kernels, sources, probe results."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "lsmem"
 
@@ -27,13 +27,13 @@ def virtme_run() -> Path:
 
 
 def require_visible(path: Path, hidden: Iterable[str] = HIDDEN) -> None:
-    """Refuses what the guest could not see."""
+    """Raises if the guest cannot see @path."""
     for directory in hidden:
         if path.resolve().is_relative_to(directory):
-            raise TestbedError(f"{path} is under {directory}, which guests hide by their own: "
-                               "move it elsewhere (for the cache, set XDG_CACHE_HOME)")
+            raise TestbedError(f"{path} is under {directory}, where guests have a file system of "
+                               "their own: move it elsewhere (for the cache, set XDG_CACHE_HOME)")
 
 
 def scratch() -> Path:
-    """A new short-named directory: a unix socket's path may not pass 107 bytes."""
+    """Makes a directory with a short path: that of a unix socket has at most 107 bytes."""
     return Path(tempfile.mkdtemp(prefix="lsmem-"))

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Workload, power cut, recovery, check; and again.
+"""Repeats load, power cut, recovery and verification.
 
-One boot serves two turns: it first recovers and verifies what the last cut left (`after`), then
-loads (`during`) until the power goes. N cuts are N+1 boots. One round of a guest:
+Each boot first recovers and verifies the state after the last cut (`after`), then loads (`during`)
+until its power is cut. N cuts need N+1 boots. A round is one boot and has these steps:
 
-    after       recovers and verifies; 0 means that all is well. Skipped in the first round, unless
-                the workload says that it also prepares (`after_first`).
-    check()     on the host, while the guest waits
-    during      creates $LSMEM_HOST_DIR/ready when it loads in earnest: the random time until the
-                cut runs from there. It must not end by itself.
+    after       Recovers and verifies; returns 0 if all is right. It is skipped in the first round,
+                unless the workload has `after_first`: then it also prepares.
+    check()     Runs on the host, while the guest waits.
+    during      Creates $LSMEM_HOST_DIR/ready when it is prepared and its load has begun. Then the
+                random time until the cut begins. It must not end by itself.
 
-Some rounds lose the power a second time in the middle of `after` (`recovery_cuts`), since recovery
-itself writes.
+In some rounds the power is cut during `after` (`recovery_cuts`), because recovery also writes.
 
-The guest's programs find: LSMEM_SEED (of this round), LSMEM_ROUND (from 0), LSMEM_JOURNAL (the port
-to report what is acknowledged; survives the cut), and in $LSMEM_HOST_DIR/journals/ the journals of
-all boots so far, named by boot number, oldest first: 0000, 0001 …
+Environment of the programs in the guest: LSMEM_SEED is the seed of the round, LSMEM_ROUND its
+number from 0, LSMEM_JOURNAL a port for records of what is acknowledged, which survive the cut.
+$LSMEM_HOST_DIR/journals/ has the journals of all boots so far; their names are the numbers of the
+boots: 0000, 0001 …
 """
 
 import os
@@ -38,18 +38,18 @@ GO_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Workload:
-    """What runs in the guest around a cut, and what the host then looks at."""
+    """Programs in the guest before and after a cut, a check on the host, and their limits."""
 
     name: str
     during: str
     after: str
-    # Gets the round's directory and every journal so far; returns what is wrong.
+    # Gets the directory of the round and all journals so far; returns what is wrong.
     check: Optional[Callable[[Path, Sequence[Path]], list[str]]] = None
     after_first: bool = False
     load_seconds: tuple[float, float] = (1.0, 10.0)
     ready_seconds: float = 60.0
     after_seconds: float = 120.0
-    # The chance that a recovery is cut too, and how long after boot that may be.
+    # The probability that a recovery is cut too, and the latest time of this cut after the boot
     recovery_cuts: float = 0.0
     recovery_seconds: float = 5.0
     mem: str = "2G"
@@ -58,16 +58,16 @@ class Workload:
 
 @dataclass
 class Round:
-    """What became of one boot."""
+    """The result of a boot."""
 
     number: int
     seed: int
-    cut_after: Optional[float] = None		# seconds of load; None: it was not cut while loading
+    cut_after: Optional[float] = None		# seconds of load or recovery; None: no cut
     cut_in_recovery: bool = False
     problems: list[str] = field(default_factory=list)
 
     def describe(self) -> str:
-        """One line for a person."""
+        """Formats one line for a reader."""
         if self.cut_in_recovery:
             what = f"power cut {self.cut_after:.2f} s into recovery"
         elif self.cut_after is not None:
@@ -78,7 +78,7 @@ class Round:
 
 
 class PowerCuts:
-    """Runs one workload over the same drives through several power cuts."""
+    """Runs a workload on the same drives with several power cuts."""
 
     def __init__(self, workload: Workload, drives: Sequence[Drive], directory: Path,
                  seed: int, say: Callable[[str], None] = print,
@@ -94,9 +94,9 @@ class PowerCuts:
         self.cuts = 0
 
     def run(self, cuts: int) -> Iterator[Round]:
-        """Cuts the power @cuts times and recovers after the last; yields each boot's outcome.
+        """Cuts the power @cuts times, recovers after the last cut; yields the result of each boot.
 
-        Stops after a round with problems: the drives then hold the evidence.
+        Stops after a round with problems, so that the drives keep the faulty state.
         """
         shutil.rmtree(self.directory, ignore_errors=True)
         for drive in self.drives:
@@ -171,7 +171,7 @@ class PowerCuts:
                      files={f"journals/{i:04}": path for i, path in enumerate(self._journals)})
 
     def _script(self, done: Round, load: bool) -> str:
-        """The guest's shell text: recover and tell the host, wait for its go, load."""
+        """The guest's shell text: recover, tell the host, wait for the file `go`, load."""
         after = self.workload.after if done.number or self.workload.after_first else ":"
         lines = [
             "mkdir -p $LSMEM_HOST_DIR/journals",
@@ -186,7 +186,7 @@ class PowerCuts:
         return "\n".join(lines)
 
     def _verified(self, guest: Guest, done: Round) -> bool:
-        """Waits for the guest's verdict on the last cut, then asks the host's own check."""
+        """Waits until the guest has verified the state after the last cut, then runs check()."""
         booted = guest.wait_booted()
         self._say(f"boot {done.number}: up after {booted:.1f} s")
         self._await(guest, "verified", self.workload.after_seconds, done)
@@ -200,7 +200,7 @@ class PowerCuts:
         return not done.problems
 
     def _await(self, guest: Guest, name: str, seconds: float, done: Round) -> None:
-        """Waits until the guest has written the file @name, or died, or the time is over."""
+        """Waits until the guest has written the file @name; notes a problem if it does not."""
         path = guest.host_dir / name
 
         def written() -> bool:
@@ -217,18 +217,18 @@ class PowerCuts:
             done.problems.append(f"the guest ended before '{name}': {_tail(result)}")
 
     def _take(self, guest: Guest, result: Result, done: Round) -> None:
-        """Keeps a boot's journal and complains about its kernel log."""
+        """Keeps the journal of a boot, and notes bad lines in its kernel log."""
         self._journals.append(guest.journal)
         done.problems += [f"kernel: {line}" for line in result.problems]
 
 
 def _tail(result: Result, lines: int = 15) -> str:
-    """The end of a guest's output."""
+    """The last lines of a guest's output."""
     return "\n".join(["", *result.output.splitlines()[-lines:]])
 
 
 def new_seed() -> int:
-    """$LSMEM_SEED, to repeat a run, or a new random number."""
+    """Returns $LSMEM_SEED, which repeats a run, or a new random number."""
     given = os.environ.get("LSMEM_SEED", "")
     if given and not given.isdigit():
         raise TestbedError(f"LSMEM_SEED={given}: a seed is a whole number")

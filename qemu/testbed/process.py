@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Children that cannot outlive us.
+"""Child processes that end with this process.
 
-Each child leads a process group of its own and is killed by that group's number, never by name.
-The kernel kills it as well if we die without a chance to clean up (setpriv --pdeathsig); that is
-tied to the thread which started the child, so start children from a thread that outlives them.
+Each child leads a process group of its own; it is killed by the number of this group, never by
+name. If this process dies without cleaning up, the kernel kills the child (setpriv --pdeathsig).
+The kernel does this when the thread that started the child ends, so the thread must outlive it.
 """
 
 import os
@@ -19,7 +19,7 @@ KILL_WAIT_SECONDS = 10.0
 
 
 def spawn(argv: Sequence[str], **popen: Any) -> "subprocess.Popen[bytes]":
-    """Starts @argv in its own session, bound to our life."""
+    """Starts @argv in a session of its own; the kernel kills it when this thread ends."""
     guarded = ["setpriv", "--pdeathsig", "KILL", "--", *argv]
     try:
         return subprocess.Popen(guarded, start_new_session=True, **popen)
@@ -28,7 +28,7 @@ def spawn(argv: Sequence[str], **popen: Any) -> "subprocess.Popen[bytes]":
 
 
 def kill_group(child: "subprocess.Popen[bytes]", sig: int = signal.SIGKILL) -> None:
-    """Signals everything @child started. Before the wait, so that its number is still its own."""
+    """Signals the group of @child. Does nothing after @child was waited for: the number is free."""
     if child.returncode is None:
         try:
             os.killpg(child.pid, sig)
@@ -37,7 +37,7 @@ def kill_group(child: "subprocess.Popen[bytes]", sig: int = signal.SIGKILL) -> N
 
 
 def reap(child: "subprocess.Popen[bytes]", timeout: float = KILL_WAIT_SECONDS) -> int:
-    """Waits for a child that has been told to die."""
+    """Waits for a child that has got SIGKILL or another fatal signal; returns its exit code."""
     try:
         return child.wait(timeout)
     except subprocess.TimeoutExpired as error:
@@ -48,7 +48,7 @@ def reap(child: "subprocess.Popen[bytes]", timeout: float = KILL_WAIT_SECONDS) -
 
 def wait_until(what: str, condition: Callable[[], bool], timeout: float,
                interval: float = 0.02) -> None:
-    """Polls @condition until it is true; the error names @what we waited for."""
+    """Polls @condition until it is true; raises after @timeout. @what: for the error message."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
@@ -57,7 +57,7 @@ def wait_until(what: str, condition: Callable[[], bool], timeout: float,
 
 
 def run_main(main: Callable[[], int]) -> NoReturn:
-    """Runs a command's main(): clear errors, and SIGTERM cleans up just as ^C does."""
+    """Runs main() and exits: prints TestbedErrors, and cleans up after SIGTERM as after ^C."""
     def on_sigterm(_sig: int, _frame: Any) -> None:
         sys.exit(128 + signal.SIGTERM)
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One test program under a time limit, framed for the parser of tap.py; used on the host and in guests.
+"""Runs a test program with a time limit, in a frame for the parser of tap.py. For host and guest.
 
-This process is the reaper of all that the program starts (PR_SET_CHILD_SUBREAPER): a daemon with a
-session of its own is still a descendant of this process, on kernels without control groups too. So
-all that is left when the program has ended can be listed and killed, and nothing else.
+This process becomes the parent of all orphans among the processes that the program starts
+(PR_SET_CHILD_SUBREAPER). So even a daemon in a session of its own remains a descendant of this
+process, also on kernels without control groups. When the program has ended, exactly the processes
+that it left can be listed and killed.
 """
 
 import ctypes
@@ -15,22 +16,22 @@ import time
 from typing import Optional, Sequence
 
 PR_SET_CHILD_SUBREAPER = 36
-# A program that is over its time gets SIGTERM, and SIGKILL so much later.
+# From SIGTERM, which a program gets after its time limit, to SIGKILL
 TERM_SECONDS = 10.0
-# What got SIGKILL is given so long to go.
+# Longest wait for the end of a process after SIGKILL
 KILL_SECONDS = 20.0
-# Of timeout(1)
+# Exit code of timeout(1)
 TIMED_OUT = 124
 
 
 def adopt() -> None:
-    """Makes this process the parent of descendants whose own parent has ended."""
+    """Makes this process the new parent of descendants whose parent ends."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def _stat(pid: int) -> Optional[tuple[str, str, int]]:
-    """Name, state and parent of a process; None: it is gone."""
+    """Name, state and parent of a process; None: it has ended."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             text = file.read()
@@ -42,7 +43,7 @@ def _stat(pid: int) -> Optional[tuple[str, str, int]]:
 
 
 def descendants() -> dict[int, str]:
-    """The living processes below this one: number, name."""
+    """The descendants of this process that have not ended: process id, name."""
     found = {}
     for text in filter(str.isdigit, os.listdir("/proc")):
         stat = _stat(int(text))
@@ -59,7 +60,7 @@ def descendants() -> dict[int, str]:
 
 
 def _reap() -> bool:
-    """Takes what has ended; returns whether children are left."""
+    """Waits for all children that have ended; returns whether children are left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -69,7 +70,7 @@ def _reap() -> bool:
 
 
 def kill_descendants() -> list[str]:
-    """Kills all that is below this process, until nothing is; returns what does not go."""
+    """Kills all descendants of this process; returns those that do not end."""
     deadline = time.monotonic() + KILL_SECONDS
     while True:
         for pid in descendants():
@@ -86,7 +87,7 @@ def kill_descendants() -> list[str]:
 
 
 def _wait(child: "subprocess.Popen[bytes]", seconds: float) -> int:
-    """Waits for the program itself, as timeout(1) does; its status as the shell has it."""
+    """Waits for the program itself, as timeout(1) does; returns the exit code that a shell gives."""
     try:
         status = child.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -98,15 +99,15 @@ def _wait(child: "subprocess.Popen[bytes]", seconds: float) -> int:
             try:
                 child.wait(KILL_SECONDS)
             except subprocess.TimeoutExpired:
-                pass	# stuck in the kernel: kill_descendants() says so
+                pass	# stuck in the kernel: kill_descendants() reports it
         return TIMED_OUT
     return status if status >= 0 else 128 - status
 
 
 def run(name: str, argv: Sequence[str], seconds: float) -> list[str]:
-    """Runs @argv for @seconds at most, its output between a frame's lines.
+    """Runs @argv for at most @seconds; prints its output in a frame.
 
-    Returns the processes that it left running; they have been killed by then.
+    Returns the processes that the program left; run() has killed them.
     """
     print(f"# begin {name}", flush=True)
     left: dict[int, str] = {}
@@ -122,13 +123,13 @@ def run(name: str, argv: Sequence[str], seconds: float) -> list[str]:
             left = descendants()
     finally:
         kill_descendants()
-    # What was cut off may have left a line without an end.
+    # A program that was killed may have printed a line without its end.
     print(f"{os.linesep if status else ''}# end {name} exit={status}", flush=True)
     return [f"{text} ({pid})" for pid, text in left.items()]
 
 
 def exit_on_signals() -> None:
-    """SIGINT and SIGTERM end this process as an exception does, so that it clears up."""
+    """Makes SIGINT and SIGTERM raise SystemExit, so that this process cleans up."""
     def end(number: int, _frame: object) -> None:
         sys.exit(128 + number)
 

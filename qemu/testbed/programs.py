@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Test programs in guests: each gets its turn, whatever those before it did.
+"""Runs test programs in guests, each of them also after a program that broke its guest.
 
-One guest runs all of them. It is given up when a program cannot be cleared up after, when the guest
-dies, or when it hangs with a program beyond all limits; a new one runs the programs that are left. The
-program in whose turn it happened has failed: its frame has no end, or says what was left.
+A guest runs the programs one after the other. It is replaced when something that a program left
+cannot be cleared, when the guest dies, or when a program hangs beyond all limits. A new guest runs
+the remaining programs. The program that broke the guest has failed: its frame has no end, or names
+what it left.
 """
 
 import time
@@ -15,20 +16,20 @@ from .errors import TestbedError
 from .guest import Result
 
 RUNNER = paths.REPO / "qemu" / "guest-programs"
-# Of qemu/guest-programs: the programs that are left want another boot.
+# Exit code of qemu/guest-programs: the remaining programs need another boot
 BOOT_AGAIN = 75
-# Beyond a program's own limit: it is killed, cleared up after, and the next one begins.
+# Time after a program's limit in which it is killed, and what it left is cleared
 CLEARING_SECONDS = 240.0
-# How often a guest may end before it runs a program.
+# Guests in a row that may end before they run a program
 IDLE_BOOTS = 2
 POLL_SECONDS = 0.2
 
 
 class Bed(Protocol):
-    """What is used of a guest."""
+    """The part of class Guest that this file uses."""
 
     def start(self, command: Sequence[str]) -> None:
-        """See class Guest, as of the others."""
+        """This and the other methods: see class Guest."""
 
     def wait_booted(self) -> float: ...
 
@@ -41,14 +42,14 @@ class Bed(Protocol):
     def close(self) -> None: ...
 
 
-# Makes a guest, the n-th, which gives its lines to a function.
+# Makes a guest; arguments: its number from 0, and a function that is called for each line of output
 Make = Callable[[int, Callable[[str], None]], Bed]
-# Told of each guest at its end: its number, itself, what was wrong.
+# Called for each guest at its end: its number, the guest, what was wrong or ""
 Judge = Callable[[int, Bed, str], None]
 
 
 class Programs:
-    """Runs programs in as many guests as they need."""
+    """Runs programs, in as many guests as needed."""
 
     def __init__(self, make: Make, judge: Judge, on_line: Callable[[str], None],
                  seconds: float) -> None:
@@ -60,7 +61,7 @@ class Programs:
         self._due = 0.0
 
     def run(self, programs: Sequence[Path], limit: float) -> list[Path]:
-        """Runs @programs for @limit seconds at most; returns those that had no turn."""
+        """Runs @programs for at most @limit seconds; returns those that did not begin."""
         left = list(programs)
         end = time.monotonic() + limit
         number = idle = 0
@@ -73,7 +74,7 @@ class Programs:
         return left
 
     def _boot(self, number: int, left: Sequence[Path], end: float) -> None:
-        """One guest."""
+        """Runs programs in a guest until the guest ends."""
         guest = self._make(number, self._feed)
         wrong = ""
         try:
@@ -95,7 +96,7 @@ class Programs:
         self._on_line(line)
 
     def _wait(self, guest: Bed, end: float) -> None:
-        """Waits for the guest's end; kills one that hangs."""
+        """Waits until the guest ends; kills it if it hangs or at @end."""
         while guest.alive():
             now = time.monotonic()
             if now > end:
@@ -111,7 +112,7 @@ class Programs:
 
 
 def find(directories: Sequence[Path], wanted: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """The programs in @directories, those of the names @wanted only if there are any; what is missing."""
+    """The programs in @directories, or only those named in @wanted; the names that are missing."""
     found = [path for directory in directories if directory.is_dir()
              for path in sorted(directory.iterdir())
              if path.is_file() and path.stat().st_mode & 0o111]

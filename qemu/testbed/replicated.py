@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A durable store in a cluster: its backups on several hosts, its load, and what must be in it.
+"""A durable store in a cluster: its backups on several hosts, its load and its verification.
 
-The load is tests/power/acked, which keeps a journal outside its guest. The store moves from host to
-host; what a host did while it had the store is one part of the journal, and a verification, on
-whichever host, is given all parts since the last one and the state that that one left.
+The load is tests/power/acked, which writes a journal outside of its guest. The store can move from
+host to host. The journal of each host that had the store is one part of the whole journal. A
+verification, on any host, gets all parts since the last verification, and the state at its end.
 """
 
 import json
@@ -23,8 +23,8 @@ from .guest import HOST_DIR
 CTL = "tools/lsmemctl/lsmemctl"
 ACKED = "tests/power/build/acked"
 MODULE = "modprobe libcrc32c; [ -d /sys/module/lsmem ] || insmod $LSMEM_MODULE"
-# How long writers wait: while a backup boots, longer than they do by default. Those of a block
-# store cannot be killed meanwhile.
+# Sets the time limits of writers. While a backup boots, they must be longer than the defaults.
+# Writers of a block store cannot be killed while they wait.
 LIMITS = "for limit in durable_ms flush_ms stall_ms; do echo {ms:.0f} > " \
          "/sys/class/lsmem/{store}/limits/$limit; done"
 PATIENCE_SECONDS = 600.0
@@ -32,25 +32,26 @@ OBJECTS = 61440		# in a store that is full
 BLOCKS = 8192
 STORE_SECONDS = 90.0
 VERIFY_SECONDS = 180.0
-GONE_SECONDS = 40.0	# a peer, noticed: 8 s by the documents; and a busy machine
-WHOLE_SECONDS = 180.0	# backups that come back, and all that is copied to them
+GONE_SECONDS = 40.0	# to notice the loss of a peer: 8 s by the documents, more on a busy machine
+WHOLE_SECONDS = 180.0	# until backups have rejoined and all copies to them are complete
 TIMEOUT_SECONDS = 20	# of a backup that does not answer
 REJOIN_SECONDS = 2
-# A record of tests/power/oracle.h, and in it what acknowledges: DURABLE, SYNCED.
+# A record of tests/power/oracle.h: its size, the place of its kind, the kinds that acknowledge:
+# DURABLE and SYNCED
 RECORD_BYTES = 40
 RECORD_WHAT = 9
 ACKNOWLEDGES = (3, 5)
 
 
 def acknowledgements(journal: bytes) -> int:
-    """How many records of a journal say that something is durable."""
+    """The number of records in a journal that acknowledge something as durable."""
     whole = len(journal) // RECORD_BYTES * RECORD_BYTES
     return sum(what in ACKNOWLEDGES for what in journal[RECORD_WHAT:whole:RECORD_BYTES])
 
 
 @dataclass
 class Figures:
-    """Sums over all that was verified."""
+    """Sums over all verifications."""
 
     acked_writes: int = 0
     checked: int = 0
@@ -61,16 +62,16 @@ class Figures:
 
 @dataclass
 class Tenure:
-    """A host has the store: its daemon, its load, its part of the journal."""
+    """The time in which a host has the store: its daemon, its load, its part of the journal."""
 
     host: Host
     daemon: Running
     journal: Path
-    taken: int	# of the journal: what comes before is another tenure's, or verified
+    taken: int	# bytes of the journal that belong to an earlier tenure or are verified
     load: Optional[Running] = None
 
     def unverified(self) -> bytes:
-        """What the journal has got since then."""
+        """The bytes of the journal after @taken."""
         with open(self.journal, "rb") as file:
             file.seek(self.taken)
             return file.read()
@@ -78,15 +79,15 @@ class Tenure:
 
 @dataclass
 class Store:
-    """One store, on whichever host has it."""
+    """A store in a cluster."""
 
     cluster: Cluster
     backups: Sequence[Backup]
     seed: int
-    number: int = 0		# one after the other in a cluster
+    number: int = 0		# of the store, among those that the cluster has one after the other
     kind: str = "object"
-    live: int = 500		# per mille, of objects
-    replicas: int = 2		# of several backups, as is the next
+    live: int = 500		# per mille of OBJECTS that are live
+    replicas: int = 2		# this and the next are used with several backups only
     min_replicas: int = 1
     figures: Figures = field(default_factory=Figures)
     tenure: Optional[Tenure] = None
@@ -100,35 +101,35 @@ class Store:
 
     @property
     def name(self) -> str:
-        """Of the device."""
+        """The name of its device."""
         return "lsmem" if self.kind == "object" else "lsmemb0"
 
     @property
     def now(self) -> Tenure:
-        """Who has it."""
+        """The present tenure."""
         assert self.tenure is not None, "open() comes first"
         return self.tenure
 
     # ---- Backups -------------------------------------------------------------
 
     def enough_without(self, host: Host) -> bool:
-        """Can the store be recovered without @host? By durability.rst, most backups are needed."""
+        """Whether the store can be recovered without @host: durability.rst needs most backups."""
         left = sum(backup.host is not host for backup in self.backups)
         return left > len(self.backups) // 2
 
     def status(self) -> Optional[dict[str, Any]]:
-        """What its daemon says of itself; None: it does not, just now."""
+        """The status file of its daemon; None: the daemon does not answer."""
         code, said = self.now.host.agent.ask(f"{CTL} backups {self.name} > /dev/null && "
                                              f"cat /run/lsmem/{self.name}.json")
         return None if code else dict(json.loads(said))
 
     def wait_state(self, backup: Backup, *states: str) -> None:
-        """Waits until a backup is in one of these states."""
+        """Waits until @backup is in one of @states."""
         self._wait_status(f"to have {backup.name} {states[0]}", GONE_SECONDS, lambda status: all(
             of["state"] in states for of in status["backups"] if of["name"] == backup.name))
 
     def wait_whole(self) -> None:
-        """Waits until all backups are used, and each segment is on as many as it should be."""
+        """Waits until all backups are used, and no segment has too few replicas."""
         self._wait_status("to have all backups whole", WHOLE_SECONDS, lambda status: all(
             of["state"] == "used" for of in status["backups"]) and not status["segments_short"])
 
@@ -143,7 +144,7 @@ class Store:
     # ---- The store -----------------------------------------------------------
 
     def daemon(self, host: Host, *options: str, lock_wait: int = 60) -> Running:
-        """Starts a daemon for the store on any host; the first formats the backups."""
+        """Starts a daemon for the store on @host; before the first one, formats the backups."""
         host.agent.run(MODULE)
         give_key(host)
         (host.guest.host_dir / "store.conf").write_text(self._configuration(lock_wait))
@@ -154,10 +155,10 @@ class Store:
         return host.agent.start("lsmemd", " ".join([*command, *options]))
 
     def open(self, host: Host, *options: str) -> dict[str, Any]:
-        """The store is served by @host from now on; returns the daemon's status.
+        """Starts a daemon on @host, which serves the store; returns the status of the daemon.
 
-        If another host had it, all that that one has acknowledged until now must be there. What it
-        still says, is in its tenure's unverified().
+        If another host had the store, the store must have everything that this host has
+        acknowledged until now. Its later records are in unverified() of its tenure.
         """
         daemon = self.daemon(host, *options)
         daemon.wait_said(": serving, backup", STORE_SECONDS)
@@ -174,27 +175,27 @@ class Store:
         return status
 
     def sync(self, host: Host, seconds: float) -> tuple[int, str]:
-        """Asks a host to make all that it has durable: exit code and words; its writers wait less."""
+        """Runs lsmemctl sync on @host with time limits of @seconds; returns exit code and output."""
         return host.agent.ask(f"{self._limits(seconds)}; {CTL} sync {self.name}")
 
     def hurry(self) -> None:
-        """What its writers begin from now on gives up before _end_load() does."""
+        """Shortens the time limits of new operations: they end before _end_load() gives up."""
         self.now.host.agent.run(self._limits(GONE_SECONDS / 4))
 
     def forget(self) -> None:
-        """The memory of the host that has the store is lost: load, daemon and store go."""
+        """Kills load and daemon, and destroys the store in memory: a host that loses its memory."""
         self._end_load(self.now)
         self.now.daemon.kill(SIGKILL)
         self.drop(self.now)
 
     def drop(self, tenure: Tenure) -> None:
-        """A host whose daemon has gone throws away what it holds of the store."""
+        """Destroys the store in the memory of a host whose daemon ends."""
         self._end_load(tenure)
         tenure.daemon.wait(GONE_SECONDS)
         tenure.host.agent.run(f"udevadm settle --timeout=30; {CTL} destroy --force {self.name}")
 
     def end(self) -> None:
-        """Ends it in order, and its backups; they are blank then."""
+        """Ends daemon, store and backups in order; the backups are blank then."""
         self._end_load(self.now)
         self.now.daemon.kill(SIGTERM)
         status = self.now.daemon.wait(STORE_SECONDS)
@@ -223,9 +224,9 @@ class Store:
     # ---- Load and verification ---------------------------------------------
 
     def load(self, seconds: float = STORE_SECONDS, patience: float = PATIENCE_SECONDS) -> None:
-        """Loads the store, from what the last verification found; returns when it is in earnest.
+        """Starts the load, with the state of the last verification; returns when it has begun.
 
-        @patience: how long writers wait to hear that something is durable.
+        @seconds: limit for the start. @patience: time limits of the writers, in seconds.
         """
         host = self.now.host
         self._loads += 1
@@ -242,7 +243,7 @@ class Store:
 
     def wait_acknowledged(self, more: int, seconds: float = STORE_SECONDS,
                           meanwhile: Callable[[], bool] = lambda: False) -> None:
-        """Waits for so many acknowledgements from now on, or for @meanwhile."""
+        """Waits for @more acknowledgements from now on, or until meanwhile() is true."""
         tenure = self.now
         wanted = acknowledgements(tenure.unverified()) + more
         process.wait_until(f"{more} acknowledgements on {tenure.host.name}",
@@ -250,7 +251,7 @@ class Store:
                            seconds, interval=0.1)
 
     def verify(self) -> list[str]:
-        """Compares the store with all that was acknowledged; returns what is wrong."""
+        """Ends the load, compares the store with the journal; returns what is wrong."""
         host = self.now.host
         self._end_load(self.now)
         self.take(self.now)
@@ -271,14 +272,14 @@ class Store:
         self.figures.corrupt += found["corrupt"]
         if found["lost"] or found["corrupt"]:
             return said.splitlines()
-        # From here on the state says what the journals up to now have said.
+        # The new state includes all these journals.
         shutil.copyfile(shared / self._state.name, self._state)
         for directory in (self._journals, shared / "journals"):
             shutil.rmtree(directory)
         return []
 
     def take(self, tenure: Tenure) -> None:
-        """A part of the journal is for the next verification."""
+        """Saves the new part of a tenure's journal for the next verification."""
         part = tenure.unverified()
         tenure.taken += len(part)
         self._journals.mkdir(exist_ok=True)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel sources that Debian offers, found when asked for, unpacked once, in the cache.
+"""The kernel sources that Debian offers, unpacked in the cache.
 
-`6.1` is what the package linux-source-6.1 installs. `newest` is the newest linux-source-* of the
-suites that apt is configured with and of sid. For sid apt is asked with a configuration of its own:
-the configured mirror and keys, lists in the cache; the system's configuration stays as it is.
+`6.1` is the content of the package linux-source-6.1. `newest` is the newest linux-source-* in sid
+and in the suites that apt is configured for. For sid, apt runs with a configuration of its own: the
+mirror and keys of the system, lists in the cache. The configuration of the system does not change.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ from . import paths
 from .errors import TestbedError
 
 NEWEST = "newest"
-# How old the lists of sid may be before they are fetched anew.
+# Age at which the lists of sid are fetched again
 LIST_SECONDS = 7 * 24 * 3600.0
 APT_SECONDS = 600.0
 PACKAGE = re.compile(r"linux-source-(\d+)\.(\d+)\b")
@@ -33,7 +33,7 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 @dataclass(frozen=True)
 class Source:
-    """One version of the kernel's sources."""
+    """A version of the kernel sources."""
 
     series: str
     version: str
@@ -42,7 +42,7 @@ class Source:
 
     @property
     def package(self) -> str:
-        """The package that has it."""
+        """The name of its package."""
         return f"linux-source-{self.series}"
 
     def __str__(self) -> str:
@@ -51,27 +51,27 @@ class Source:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds the lock file at @path: two callers do not make the same thing twice."""
+    """Holds the lock file @path, so that two callers do not do the same work."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"waiting for another that holds {path}")
+            say(f"waiting for another process that holds {path}")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def say(text: str) -> None:
-    """Progress."""
+    """Prints a line of progress on standard error."""
     print(f"{os.path.basename(sys.argv[0])}: {text}", file=sys.stderr, flush=True)
 
 
 @functools.lru_cache(maxsize=None)
 def find(which: str) -> Source:
-    """The sources of a series such as 6.1, or the newest.
+    """Finds the sources of a series such as 6.1, or the newest.
 
-    Remembered: apt-cache takes seconds to search the lists of sid, and is asked several times.
+    The result is cached: apt-cache takes seconds to search the lists of sid.
     """
     if which != NEWEST:
         return _installed(which) or _offered(which)
@@ -87,7 +87,7 @@ def find(which: str) -> Source:
 
 
 def unpack(source: Source, patches: Sequence[Path]) -> Path:
-    """The directory of @source with @patches applied, those that do apply."""
+    """Unpacks @source and applies those of @patches that apply; returns the directory."""
     name = f"{source.package}_{source.version}"
     if patches:
         text = b"".join(patch.read_bytes() for patch in patches)
@@ -116,7 +116,7 @@ def _installed(series: str) -> Optional[Source]:
 
 
 def _offered(series: str, apt: tuple[str, ...] = ()) -> Source:
-    """What apt would install."""
+    """The version that apt would install."""
     policy = output("apt-cache", *apt, "policy", f"linux-source-{series}")
     match = re.search(r"^ *Candidate: (\d\S*)", policy, re.MULTILINE)
     if not match:
@@ -130,9 +130,9 @@ def _series(apt: Sequence[str]) -> set[tuple[int, int]]:
 
 
 def sid(max_age: float = LIST_SECONDS) -> tuple[str, ...]:
-    """Options that make apt see sid; none if it cannot be had. Signatures are always checked.
+    """Options of apt for sid; none if there are no lists of sid. apt always checks signatures.
 
-    Lists of packages that are older than @max_age seconds are fetched anew.
+    Lists of packages that are older than @max_age seconds are fetched again.
     """
     base = paths.cache_dir() / "apt"
     options = _private(base)
@@ -150,9 +150,9 @@ def sid(max_age: float = LIST_SECONDS) -> tuple[str, ...]:
                 done.touch()
                 return options
     if done.exists():
-        say("the lists of sid are old, and cannot be fetched anew")
+        say("cannot fetch new lists of sid; using the old ones")
         return options
-    say("sid cannot be had: the newest source of the configured suites must do")
+    say("cannot fetch lists of sid; using only the configured suites")
     return ()
 
 
@@ -164,7 +164,7 @@ def _private(base: Path) -> tuple[str, ...]:
 
 
 def _mirrors() -> list[str]:
-    """Where apt gets this release of Debian from."""
+    """The mirrors of this release of Debian in the configuration of apt."""
     release = Path("/etc/os-release").read_text(encoding="utf-8")
     codename = re.search(r"^VERSION_CODENAME=\"?(\w+)", release, re.MULTILINE)
     targets = output("apt-get", "indextargets", "--format",
@@ -183,7 +183,7 @@ def _tarball(root: Path, series: str) -> Optional[Path]:
 
 
 def _extract(source: Source, half: Path) -> None:
-    """Unpacks to half/tree, from the installed package or from one that is fetched for it."""
+    """Unpacks to half/tree, from the installed package, or from a package that it fetches."""
     tarball = None if source.apt else _tarball(Path("/"), source.series)
     if not tarball:
         if not run("apt-get", *source.apt, "-q", "download",
@@ -202,20 +202,20 @@ def _patch(tree: Path, patch: Path) -> None:
     command = ["patch", "-d", str(tree), "-p1", "--batch", "--forward", "--silent",
                "-i", str(patch)]
     if subprocess.run([*command, "--dry-run"], check=False, stdout=subprocess.DEVNULL).returncode:
-        say(f"warning: {patch.name} does not apply to this version, left out")
+        say(f"warning: {patch.name} does not apply to this version and is left out")
         return
     subprocess.run(command, check=True)
 
 
 def output(*argv: str) -> str:
-    """What a command prints; nothing if it fails."""
+    """Output of a command; empty if it fails."""
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=APT_SECONDS, check=False)
     return done.stdout if done.returncode == 0 else ""
 
 
 def run(*argv: str, cwd: Optional[Path] = None) -> bool:
-    """Runs what talks to a network; its messages go to standard error."""
+    """Runs a command that uses the network; its output goes to standard error. True: success."""
     try:
         return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=sys.stderr, cwd=cwd,
                               timeout=APT_SECONDS, check=False).returncode == 0

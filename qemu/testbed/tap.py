@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""TAP, the Test Anything Protocol: written by our Python tests, read by tests/run.
+"""TAP, the Test Anything Protocol: a writer for tests in Python, a parser for tests/run.
 
-A stream is one program's TAP, or that of several, each framed by program.py with two comments:
+A stream is the TAP of one program, or of several, each in a frame of two comments (program.py):
 
     # begin NAME
     # end NAME exit=CODE
 
-A program is counted as failed, over and above its own failed lines, if it has no plan, runs another
-number of tests than planned, bails out, returns an error without a failed line, or has no end. So
-is a stream without any test, and one whose maker returns an error without a failed line.
+Besides its own failed lines, one more failure counts for a program that has no plan, runs another
+number of tests than planned, bails out, returns an error without a failed line, or has no end. The
+same holds for a stream without any test, and for one whose producer returns an error without a
+failed line.
 """
 
 import re
@@ -19,9 +20,9 @@ BEGIN = re.compile(r"# begin (\S+)\s*$")
 END = re.compile(r"# end (\S+) exit=(\d+)\s*$")
 PLAN = re.compile(r"1\.\.(\d+)\b")
 TEST = re.compile(r"(not )?ok\b\s*(\d+)?\s*-?\s*([^#]*?)\s*(?:#\s*(.*))?$")
-# Of timeout(1), and of SIGKILL and SIGTERM.
+# Exit codes of timeout(1), and of programs that SIGKILL or SIGTERM ended
 TIMEOUT_EXIT = (124, 137, 143)
-# What qemu/guest-programs appends to a program's name: how it left the guest.
+# qemu/guest-programs appends this to the name of a program: tests of what the program left
 UNLOAD = ".unload"
 
 
@@ -36,7 +37,7 @@ class Check:
 
 
 class Parser:
-    """Reads lines, reports each test as it comes, and what is wrong with a program at its end."""
+    """Parses lines; reports each test at once, and defects of a program at its end."""
 
     def __init__(self, stream: str, report: Callable[[Check], None]) -> None:
         self._stream = stream
@@ -53,7 +54,7 @@ class Parser:
         self._bail = ""
 
     def feed(self, line: str) -> bool:
-        """Takes one line of the stream; returns whether it meant something."""
+        """Parses one line of the stream; returns whether it is TAP or a line of a frame."""
         if match := BEGIN.match(line):
             self._end_program(None)
             self._start(match.group(1))
@@ -71,7 +72,7 @@ class Parser:
         return True
 
     def close(self, exit_code: int = 0) -> None:
-        """The stream is at its end, and what made it returned @exit_code."""
+        """Ends the stream; @exit_code: exit code of its producer."""
         self._end_program(None)
         self._start("")
         if exit_code in TIMEOUT_EXIT:
@@ -98,7 +99,7 @@ class Parser:
         self._report(Check(self._program or self._stream, name, outcome, note))
 
     def _end_program(self, exit_code: Optional[int]) -> None:
-        """Judges a program as a whole; what is between frames only if it has TAP."""
+        """Reports the defects of a program; of lines between frames only if they have TAP."""
         if self._program or self._planned is not None or self._run or self._bail:
             for name, wrong in self._defects(exit_code):
                 self._emit(name, "not ok", wrong)
@@ -121,7 +122,7 @@ class Parser:
 
 
 class Tap:
-    """Writes TAP for a Python test."""
+    """Writes the TAP of a Python test."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -129,7 +130,7 @@ class Tap:
         print("TAP version 13", flush=True)
 
     def check(self, name: str, good: bool, *details: str) -> bool:
-        """One test line; @details are shown only if it failed."""
+        """Prints one test; @details are printed only if it failed."""
         self._count += 1
         print(f"{'ok' if good else 'not ok'} {self._count} {name}", flush=True)
         if not good:
@@ -139,20 +140,20 @@ class Tap:
         return good
 
     def wrong(self, name: str, wrong: Iterable[object]) -> bool:
-        """One test line: good if nothing is @wrong."""
+        """Prints one test, which passes if @wrong is empty."""
         details = [str(one) for one in wrong]
         return self.check(name, not details, *details)
 
     def same(self, name: str, got: object, wanted: object) -> bool:
-        """One test line: good if they are equal."""
+        """Prints one test, which passes if @got and @wanted are equal."""
         return self.check(name, got == wanted, f"got {got!r}, wanted {wanted!r}")
 
     def say(self, text: str) -> None:
-        """A comment."""
+        """Prints comments."""
         for line in text.splitlines():
             print(f"# {line}", flush=True)
 
     def finish(self) -> int:
-        """The plan line; returns the exit code."""
+        """Prints the plan; returns the exit code of the test."""
         print(f"1..{self._count}", flush=True)
         return 1 if self._failed or not self._count else 0

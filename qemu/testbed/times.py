@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How long each test program took: a file that several runs add to, and a table of it.
+"""Run times of test programs: a file that several runs add to, and a table.
 
-The file maps SUITE/PROGRAM to `seconds` (of a clock), `processor` (seconds of the host's processors,
-null if not known) and `ended` (seconds since 1970).
+The file maps SUITE/PROGRAM to `seconds` (elapsed time), `processor` (processor time of the host in
+seconds, null if not known) and `ended` (seconds since 1970).
 """
 
 import fcntl
@@ -13,19 +13,19 @@ from typing import Callable, Optional
 
 from . import tap
 
-# What takes less is in the file only.
+# The table has no line for programs that take less.
 SHOWN_SECONDS = 5.0
 
 
 class Times:
-    """Adds to a file what is told of programs; shows what has come since it was made."""
+    """Adds run times to a file; its table shows those added since it was made, by any process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._begun = time.time()
 
     def add(self, name: str, seconds: float, processor: Optional[float]) -> None:
-        """Keeps one program's time; whatever the file had of it is replaced."""
+        """Adds the run time of a program, or replaces an earlier one."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with open(self._path, "a+", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -38,7 +38,7 @@ class Times:
             file.write(json.dumps(known, indent=1) + "\n")
 
     def table(self) -> list[str]:
-        """Lines for a reader, the longest first."""
+        """Lines for a reader, sorted by time, longest first."""
         if not self._path.exists():
             return []
         rows = [(row["seconds"], row["processor"], name)
@@ -56,7 +56,7 @@ class Times:
 
 
 class Watch:
-    """Times the programs of one stream by the lines of their frames, UNLOAD's with the program's."""
+    """Measures the programs of a stream by the lines of their frames; includes frames of UNLOAD."""
 
     def __init__(self, times: Times, suite: str,
                  processor: Callable[[], Optional[float]] = lambda: None) -> None:
@@ -68,7 +68,7 @@ class Watch:
         self._end: Optional[tuple[float, Optional[float]]] = None
 
     def feed(self, line: str) -> None:
-        """Takes a line of the stream."""
+        """Handles a line of the stream."""
         if match := tap.BEGIN.match(line):
             if match.group(1).removesuffix(tap.UNLOAD) != self._name:
                 self.close()
@@ -78,7 +78,7 @@ class Watch:
             self._end = (time.monotonic(), self._processor())
 
     def close(self) -> None:
-        """The stream is at its end, or another program begins."""
+        """Ends the stream or the present program: adds its run time."""
         if self._name:
             end, used = self._end or (time.monotonic(), None)
             self._times.add(f"{self._suite}/{self._name}", end - self._begin[0],

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A guest of User-mode Linux: the kernel as a process of the host, at the host's speed.
+"""A guest of User-mode Linux: the kernel is a process of the host and runs at the host's speed.
 
-Its root is the host's, read-only under an overlay; its drives are files that it reads and writes
-through the host's page cache. What the guest flushes is synced to the file's disk (fdatasync).
+Its root is that of the host, read-only, with overlays. Its drives are files that it reads and
+writes through the host's page cache. A flush of the guest is fdatasync() of the file.
 """
 
 import os
@@ -14,19 +14,19 @@ from .drive import Drive, parse_size
 from .errors import TestbedError
 from .guest import Guest
 
-# The guest may write to these; what it writes is gone with it.
+# The guest may write to these directories; its writes are lost when it ends.
 OVERLAYS = ("/etc", "/home", "/opt", "/root", "/srv", "/usr/local", "/var/lib")
-# These are its own, as is /run; what of the host is needed in them, it keeps.
+# The guest has a tmpfs on these and on /run; directories of kept() stay visible in them.
 OWN = ("/dev/shm", "/tmp", "/var/tmp", "/var/log", "/var/cache")
 MEMORY = Path("/dev/shm")
-# Each page of a process of the guest may be a mapping of its own on the host. When there can be no
-# more of them the process stands still for ever.
+# Each page of a process of the guest may be a separate mapping on the host. At the limit of
+# mappings the process hangs.
 MAPPINGS = Path("/proc/sys/vm/max_map_count")
 MAPPINGS_WANTED = 1 << 20
 
 
 def kept(needed: Iterable[Path]) -> list[Path]:
-    """The directories of @needed that the guest's own would hide, without those inside others."""
+    """The directories of @needed that are in OWN, without those that are inside others of them."""
     below = {path.resolve() for path in needed
              if any(path.resolve().is_relative_to(own) for own in OWN)}
     return sorted(path for path in below if not any(other in path.parents for other in below))
@@ -66,7 +66,7 @@ class Uml(Guest):
         argv = [*self._memory(), str(self.kernel.image), f"mem={self.mem}", f"ncpus={self.cpus}",
                 "seccomp=on", "quiet", "root=none", "rootfstype=hostfs", "rootflags=/", "ro",
                 f"init={paths.REPO / 'qemu' / 'uml-init'}", f"uml_dir={self._scratch}/",
-                # Kernel messages to standard error, the command's output to standard output
+                # Kernel messages go to standard error, the command's output to standard output.
                 "con=null", "con0=null,fd:2", "con1=null,fd:1", "ssl=null", "console=tty0",
                 "panic=-1"]
         argv += [f"{name}={value}" for name, value in environment.items()]
@@ -84,7 +84,7 @@ class Uml(Guest):
                                f"vm.max_map_count={MAPPINGS_WANTED}") from error
 
     def _memory(self) -> list[str]:
-        """What makes room for the guest's memory, a file without a name in a tmpfs."""
+        """The command before the kernel's: the guest's memory is an unnamed file in a tmpfs."""
         free = os.statvfs(MEMORY)
         argv = ["env", f"TMPDIR={MEMORY}"]
         if free.f_bavail * free.f_frsize >= parse_size(self.mem):

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a drive may lose when the power goes: any part of what was written and not flushed.
+"""Losses of a drive in a power cut: any part of the writes since the last flush.
 
-Writes go to the image at once, and what they overwrite is kept until the next flush. At a power cut
-each write since then is, by chance, kept whole, torn between sectors, or lost; so a later write may
-be on the drive and an earlier one not, as it is with real drives. A flush makes all earlier writes
-durable; a forced (FUA) write makes only itself durable.
+Writes go to the image at once; the overwritten data are kept until the next flush. In a power cut
+each write since the last flush is at random kept, torn between sectors, or lost. So a later write
+may survive and an earlier one not, as with real drives. A flush makes all earlier writes durable. A
+forced (FUA) write makes only itself durable.
 
-The image's state after the cut is found by walking back from the newest write: a sector takes the
-newest kept write, else what it had at the last flush.
+cut() goes back from the newest write: each sector gets the newest write that survives, or else its
+content at the last flush.
 """
 
 import os
@@ -15,8 +15,8 @@ import random
 from dataclasses import dataclass
 
 SECTOR = 512
-# How likely one write is to be kept; one of these is drawn for each cut. Mostly either nearly all
-# or nearly none survives: a single lost or a single kept write is what finds a missing flush.
+# Probabilities that a write is kept; each cut uses one of them, chosen at random. Most of them keep
+# nearly all writes or nearly none, because one lost or one kept write reveals a missing flush.
 KEPT = (0.0, 0.02, 0.2, 0.5, 0.8, 0.98, 1.0)
 TORN = 0.3
 
@@ -31,7 +31,7 @@ class Write:
 
 
 class Unflushed:
-    """The image of a drive, and the writes that it may still lose."""
+    """The image of a drive, and the writes that a power cut may lose."""
 
     def __init__(self, image: int) -> None:
         self._image = image
@@ -41,7 +41,7 @@ class Unflushed:
         return len(self._writes)
 
     def write(self, data: bytes, offset: int, forced: bool) -> None:
-        """Writes to the image and remembers what was there."""
+        """Writes to the image, and keeps the overwritten data."""
         before = os.pread(self._image, len(data), offset)
         assert len(before) == len(data), "the server checks bounds"
         done = 0
@@ -50,11 +50,11 @@ class Unflushed:
         self._writes.append(Write(offset, before, forced))
 
     def flush(self) -> None:
-        """All that was written is safe."""
+        """Makes all writes durable."""
         self._writes.clear()
 
     def cut(self, rng: random.Random) -> str:
-        """The power goes: decides each write's fate; returns a line that tells of it."""
+        """Cuts the power: loses writes; returns a line that describes the losses."""
         chance = rng.choice(KEPT)
         settled: set[int] = set()
         kept = torn = 0
@@ -70,7 +70,7 @@ class Unflushed:
                 f"{count - kept - torn} lost")
 
     def _revert(self, write: Write, sectors: range, survives: range, settled: set[int]) -> None:
-        """Takes back one write where it does not survive and no newer one has settled a sector."""
+        """Undoes a write in the sectors that it loses, unless a newer write has settled them."""
         for sector in sectors:
             if sector in settled:
                 continue
@@ -82,7 +82,7 @@ class Unflushed:
 
 
 def _survivors(sectors: range, forced: bool, chance: float, rng: random.Random) -> range:
-    """Which sectors of one write are on the drive after the cut."""
+    """The sectors of a write that survive the cut."""
     if forced or rng.random() < chance:
         return sectors
     if chance == 0.0 or rng.random() >= TORN:

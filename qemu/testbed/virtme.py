@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The QEMU command line that boots the host's own system, as virtme-ng makes it.
+"""The QEMU command line that boots the file system of the host, made by virtme-ng.
 
-virtme-run prints the command instead of running it, and we change what must differ: the console
-goes to a file, the exit code comes to a file of ours, and QEMU is our own child, so that a power
-cut is one signal to one known process.
+virtme-run only prints the command. This file changes it: the console and the exit code go to files.
+The caller starts QEMU as its own child, so a power cut is one signal to one known process.
 """
 
 import os
@@ -16,26 +15,26 @@ from . import paths
 from .errors import TestbedError
 from .kernel import Kernel
 
-# The guest may write to these; what it writes is gone with it.
+# The guest may write to these directories; its writes are lost when it ends.
 OVERLAYS = ("/etc", "/home", "/opt", "/srv", "/tmp", "/usr", "/var")
 MAKE_SECONDS = 60.0
 
-# Drivers of hardware which no test uses, yet that udev would load for several seconds.
+# Drivers of hardware that no test uses; udev would load them, which takes several seconds.
 UNUSED = ("ahci", "ata_piix", "sr_mod", "cdrom", "sg", "kvm", "kvm_amd", "kvm_intel", "powernow_k8",
           "acpi_cpufreq", "lpc_ich", "i2c_i801", "iTCO_wdt", "psmouse", "pcspkr", "joydev", "evdev",
           "aesni_intel", "ghash_clmulni_intel", "sha512_ssse3", "rapl", "edac_mce_amd",
           "snd_pcsp", "serio_raw", "button")
-# The kernel's check of its timer panics when a busy host is late with the first ticks.
+# no_timer_check: without it the kernel panics if a busy host delays the first ticks.
 KERNEL_ARGS = (f"module_blacklist={','.join(UNUSED)} mitigations=off tsc=reliable "
                "no_timer_check")
 
 
 def command_line(kernel: Kernel, accel: str, mem: str, cpus: int, script: str,
                  directory: Path) -> list[str]:
-    """QEMU's argv to boot @kernel and run @script in it; files of the guest go to @directory.
+    """The command that boots @kernel in QEMU and runs @script; its files are in @directory.
 
-    Standard output of @script comes out on QEMU's own, `console` has the kernel's console and
-    `exit-code` what @script returned.
+    The standard output of @script is that of QEMU. The file `console` has the kernel's console,
+    `exit-code` the exit code of @script.
     """
     virtme = paths.virtme_run()
     if not virtme.exists():
@@ -45,7 +44,7 @@ def command_line(kernel: Kernel, accel: str, mem: str, cpus: int, script: str,
     argv = [str(virtme), "--kimg", str(kernel.image), "--mods=auto", "--force-9p",
             "--disable-monitor", "--cpus", str(cpus), "--memory", mem, "--name", "lsmem",
             "--script-sh", script, "--show-command", "--dry-run"]
-    # A kernel that has all that it needs built in boots without one. Debian's later ones lie
+    # A kernel with built-in drivers needs no initramfs. The image of Debian's later kernels is
     # beside their modules.
     if kernel.modules().exists() or (kernel.image.parent / "modules.dep").exists():
         argv += ["--save-initramfs", str(initramfs)]
@@ -71,7 +70,7 @@ def _adapt(argv: list[str], initramfs: Path, directory: Path) -> list[str]:
 
 
 def add_kernel_args(argv: list[str], args: str) -> None:
-    """Appends to the kernel's command line; the last of two equal options wins."""
+    """Appends to the kernel's command line; a later option overrides an earlier one."""
     _change(argv, "-append", "", lambda old: f"{old} {args}".rstrip())
 
 
