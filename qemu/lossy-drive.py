@@ -76,7 +76,7 @@ def get_size(drive):
 
 
 def block_size(_drive):
-    """Minimum, preferred and maximum request: whole sectors, because writes tear between sectors."""
+    """Minimum, preferred and maximum request: whole sectors, as writes tear between sectors."""
     return (SECTOR, 4096, 32 << 20)
 
 

@@ -87,7 +87,7 @@ def kill_descendants() -> list[str]:
 
 
 def _wait(child: "subprocess.Popen[bytes]", seconds: float) -> int:
-    """Waits for the program itself, as timeout(1) does; returns the exit code that a shell gives."""
+    """Waits for the program itself, as timeout(1) does; returns its exit code, as of a shell."""
     try:
         status = child.wait(seconds)
     except subprocess.TimeoutExpired:

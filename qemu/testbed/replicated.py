@@ -175,7 +175,7 @@ class Store:
         return status
 
     def sync(self, host: Host, seconds: float) -> tuple[int, str]:
-        """Runs lsmemctl sync on @host with time limits of @seconds; returns exit code and output."""
+        """Runs lsmemctl sync on @host with time limits of @seconds; its exit code and output."""
         return host.agent.ask(f"{self._limits(seconds)}; {CTL} sync {self.name}")
 
     def hurry(self) -> None:
