@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The file backup: creation, limits, requests, the hold.  TAP.  Runs without
- * root and without the module; the argument is a scratch directory on a
- * filesystem with direct I/O.
+ * The file backup: creation, limits, requests, the hold.  TAP.  Needs neither root nor the module.
+ * The argument is a scratch directory on a filesystem with direct I/O.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -74,9 +73,9 @@ static void test_create(void)
 	tap_ok(access(path, F_OK) && access(temporary, F_OK), "a stopped creation leaves nothing");
 	progress_result = 0;
 	close(open(temporary, O_WRONLY | O_CREAT, 0600));
-	tap_is(truncate(temporary, 12345), 0, "what a killed creation leaves");
+	tap_is(truncate(temporary, 12345), 0, "the remains of a killed creation");
 	tap_is(open_backup(&backup, BYTES, 0, false), 0, "creation");
-	tap_ok(progressed > 10, "progress is told");
+	tap_ok(progressed > 10, "progress is reported");
 	tap_is(backup.limits.bytes, BYTES, "its size");
 	tap_is(backup.limits.io_bytes, BACKUP_IO_BYTES, "its longest request");
 	backup_close(&backup);
@@ -86,7 +85,7 @@ static void test_create(void)
 	tap_ok(all_zero(), "all of it is zero");
 	tap_ok(access(temporary, F_OK), "no other file is left");
 	tap_is(open_backup(&backup, 2 * BYTES, 0, false), -EINVAL, "another size: refused");
-	tap_is(open_backup(&backup, BYTES, 0, false), 0, "the same size: taken");
+	tap_is(open_backup(&backup, BYTES, 0, false), 0, "the same size: accepted");
 	backup_close(&backup);
 }
 
@@ -119,7 +118,7 @@ static void test_io(void)
 	memset(ios, 0, sizeof(ios));
 	for (i = 0; i < MANY; i++) {
 		for (j = 0; j < 16; j++) {
-			/* Pieces in reverse order: vectors are followed. */
+			/* Pieces in reverse order, so that the order of the vector matters. */
 			iovs[i][j].iov_base = data + i * 65536 + (15 - j) * 4096;
 			iovs[i][j].iov_len = 4096;
 		}
@@ -143,9 +142,9 @@ static void test_io(void)
 		if (memcmp(back + (i / 16) * 65536 + (i % 16) * 4096,
 			   data + (i / 16) * 65536 + (15 - i % 16) * 4096, 4096))
 			break;
-	tap_is(i, MANY * 16, "what was written is read");
+	tap_is(i, MANY * 16, "the bytes read are those written");
 	tap_is(backup_transfer(&backup, BACKUP_READ, BYTES - 4096, back, 4096), 0, "the last block");
-	/* Shortened behind our back: an error, not a loop. */
+	/* If another program shortens the file, a read fails and is not repeated for ever. */
 	tap_is(truncate(path, BYTES / 2), 0, "the file is cut short");
 	tap_ok(backup_transfer(&backup, BACKUP_READ, BYTES / 2, back, 4096) < 0,
 	    "a read beyond the end fails");
@@ -158,7 +157,7 @@ static void test_io(void)
 	free(back);
 }
 
-/* A stray request must end the daemon, not spoil what is not its own. */
+/* A request out of bounds must abort the daemon before it damages anything. */
 static void test_bounds(void)
 {
 	static const struct {
@@ -204,7 +203,7 @@ static void test_bounds(void)
 	}
 }
 
-/* A process that holds the backup until it is killed, writing all the time. */
+/* Start a process that holds the backup until it is killed; a writer writes all the time. */
 static pid_t holder(bool read_only)
 {
 	int ready[2];
@@ -265,10 +264,10 @@ static void test_hold(void)
 	pid = holder(false);
 	log_setup(-1);
 	tap_is(open_backup(&backup, 0, 0, false), -EBUSY, "held by another: refused");
-	tap_is(open_backup(&backup, 0, 1, true), -EBUSY, "reading it too");
+	tap_is(open_backup(&backup, 0, 1, true), -EBUSY, "held by another: a reader is refused, too");
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	tap_is(open_backup(&backup, 0, 30, false), 0, "killed: its successor gets it");
+	tap_is(open_backup(&backup, 0, 30, false), 0, "the holder is killed: the next one gets it");
 	backup_close(&backup);
 
 	for (i = 0; i < 20; i++) {
@@ -279,7 +278,7 @@ static void test_hold(void)
 			waitpid(pid, NULL, 0);
 			break;
 		}
-		/* From now on, nothing of the killed one may land. */
+		/* From now on no write of the killed process may reach the file. */
 		fd = open(path, O_RDWR);
 		memset(seen, (int)i + 1, sizeof(seen));
 		if (pwrite(fd, seen, sizeof(seen), 0) < 0)

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An owner of stores that do not exist, for etcd.py.
+ * An owner of imaginary stores, for etcd.py.
  *
  *	cluster CONFIG
  *
- * Each line of standard input is answered by one:
+ * Answers each line of standard input with one line:
  *
  *	claim UUID ABOVE [take-over] [alone]	"claimed TERM KNOWN", or "refused ERROR"
- *	look UUID				what etcd has: "NR TERM NAME:PATH:STATE ..", or "refused ERROR"
- *	take SECRET				"taken NR DOMAINS": by a configuration without backups, as
- *						they were seen last; or why not
- *	members STATE ..			"stale", or "known": as soon as etcd has them; see below
- *	write					"written", or "refused": as who has lost the store would
- *	holds					"yes MS FAILURES", or "no WHY"
+ *	look UUID				the record in etcd: "NR TERM NAME:PATH:STATE ..", or
+ *						"refused ERROR"
+ *	take SECRET				"taken NR DOMAINS": put the backups of the last look
+ *						into a configuration without backups; or the error
+ *	members STATE ..			write backups b0, b1 .. with these states; "known" as
+ *						soon as etcd has them, or "stale"
+ *	write					write them like an owner that does not know that it
+ *						has lost the store: "written", or "refused"
+ *	holds					"yes MS FAILURES", or "no REASON"
  *
- * A store's backups are called b0, b1 .. and are in these states.
- *
- * At the end of the input what is owned is given back.
+ * At the end of the input it gives back all stores that it owns.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -81,7 +82,7 @@ static void take_them(const char *line)
 		printf("taken %u %u\n", fresh.nr_backups, fresh.store.replicas);
 }
 
-/* Of the longest that there may be. */
+/* Write backups with the longest names and paths. */
 static void tell(char *line)
 {
 	struct members members;
@@ -108,7 +109,7 @@ static void tell(char *line)
 	printf("%s\n", status.stale ? "stale" : "known");
 }
 
-/* Its thread has ended, and does not know any more that it should not. */
+/* Write the backups without the check of the lease, as after a pause at the worst time. */
 static void force(void)
 {
 	put_members(&cluster);

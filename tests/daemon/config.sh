@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# lsmemd --check-config: good files are taken, bad ones are refused with the
-# line, what is wrong and what is allowed.  TAP.  LSMEMD is the program.
+# lsmemd --check-config: accepts good files, and refuses bad ones with the line, the error and the
+# allowed values.  TAP.  LSMEMD is the program.
 set -u
 . "$(dirname "$0")/lib.sh"
 
@@ -12,10 +12,10 @@ good()
 {
 	printf '%b' "$2" >"$conf"
 	run "$lsmemd" -c "$conf" --check-config
-	is "$1: taken" "$status" 0
+	is "$1: accepted" "$status" 0
 }
 
-# bad NAME TEXT MESSAGE: the message that follows the file's name
+# bad NAME TEXT MESSAGE: MESSAGE follows the name of the file
 bad()
 {
 	printf '%b' "$2" >"$conf"

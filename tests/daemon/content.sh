@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What lsmemd says to backups with all sorts of content: lsmemd --check, which
-# writes nothing and needs no module.  TAP.  LSMEMD and MKBACKUP are programs.
+# lsmemd --check of backups with all sorts of content; it writes nothing and needs no module.  TAP.
+# LSMEMD and MKBACKUP are programs.
 set -u
 . "$(dirname "$0")/lib.sh"
 mkbackup=$(realpath "${MKBACKUP:-$(dirname "$0")/build/mkbackup}")
@@ -11,12 +11,13 @@ conf=$scratch/lsmemd.conf
 printf '[backup]\npath = %s\nlock_wait = 0\n' "$image" >"$conf"
 
 blank() { rm -f "$image"; head -c 160M /dev/zero >"$image"; }
-# shellcheck disable=SC2059 # what is written is the format
+# shellcheck disable=SC2059 # the format is the data
 bytes() { printf "$2" | dd of="$image" bs=1 seek="$1" conv=notrunc status=none; }
 patch() { printf '%s' "$2" | dd of="$image" bs=1 seek="$1" conv=notrunc status=none; }
 check() { run "$lsmemd" -c "$conf" --check; }
 
-# refused NAME [WHAT]: other content, exit status 5, how to overwrite it is named; it is called WHAT
+# refused NAME [WHAT]: other content: exit status 5; the message tells how to overwrite it, and
+# calls it WHAT
 refused()
 {
 	local before after
@@ -70,7 +71,7 @@ is 'an empty backup: exit status' "$status" 0
 ok 'an empty backup: what it is' grep -q 'kind = object, size = 64M, handles = 262144' "$scratch/out"
 ok 'an empty backup: nothing lost' grep -q '^lost: *0$' "$scratch/out"
 
-# One superblock slot of two is enough; without both it is not a backup.
+# One superblock copy of two is enough; without both it is not a backup.
 for slot in 0 1; do
 	cp "$scratch/good" "$image"
 	patch $((slot * 4096 + 20)) 'damaged'
@@ -91,7 +92,7 @@ truncate -s 80M "$image"
 check
 ok 'cut short: refused' [ "$status" -ne 0 ]
 
-# Segments with objects: all is found; one bit of an object is missed by name.
+# Segments with objects: all are found; a damaged object is reported by name.
 blank
 run "$mkbackup" "$image" 64 1000 60
 is 'a full backup: made' "$status" 0
@@ -111,7 +112,7 @@ is 'a full backup, recovered: exit status' "$status" 0
 ok 'a full backup, recovered: all objects' grep -q "\"segments\": 15, \"objects\": $objects, " \
 	"$scratch/out"
 
-# Few objects among many handles: the table of a recovery has 384 MiB, of which little is touched.
+# Few objects among many handles: recovery's table has 384 MiB, but uses little memory.
 blank
 run "$mkbackup" "$image" 64 100000 100 16777216
 is 'few objects, many handles: made' "$status" 0
@@ -123,7 +124,7 @@ echo "# peak: $((peak >> 20)) MiB"
 ok 'few objects, many handles: little memory' [ "$peak" -lt $((160 << 20)) ]
 cp "$scratch/good" "$image"
 
-# What is not there, not a file, not to be had.
+# Backups that do not exist, are not files, or are not accessible.
 rm -f "$image"
 check
 is 'no file: exit status' "$status" 1

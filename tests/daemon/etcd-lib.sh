@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# What the guest tests with an etcd share: etcd, configurations with it, blocks of the store, and
-# a backup on another host, which is the drive $other over soft RoCE.  Source after guest-lib.sh.
+# Common to the guest tests with etcd: etcd, configurations with it, blocks of the store, and a
+# backup on another host, which is the drive $other over soft RoCE.  Source after guest-lib.sh.
 store=lsmemb0
 conf=$scratch/a.conf
 lease=10
@@ -19,7 +19,7 @@ etcd_start()
 	until_true 60 answers
 }
 etcd_kill() { kill -KILL "$etcd_pid"; wait "$etcd_pid" 2>/dev/null; }
-# ask KEY: what etcd says of it (etcdctl takes seconds to begin here)
+# ask KEY: etcd's answer about a key (etcdctl takes seconds to start here)
 ask()
 {
 	local text
@@ -30,26 +30,26 @@ ask()
 	exec 3>&-
 }
 answers() { ask x 2>/dev/null | grep -q raft_term; }
-# has KEY: its value
+# has KEY: the value of a key
 has()
 {
 	ask "/lsmem/stores/$uuid/$1" | sed -n 's/.*"value":"\([^"]*\)".*/\1/p' | base64 -d
 }
 free() { answers && [ -z "$(has owner)" ]; }
 
-# cluster HOST: that part of its configuration
+# cluster HOST: the cluster section of a host's configuration
 cluster()
 {
 	printf '[cluster]\netcd = http://127.0.0.1:%d\nlease = %d\nhost = %s' "$port" "$lease" "$1"
 }
-# config HOST BACKUP MORE: its configuration
+# config HOST BACKUP MORE: write the configuration of a host
 config()
 {
 	conf=$scratch/$1.conf
 	configure "$2" 'kind = block\nsize = 128M\n' "$3$(cluster "$1")\n"
 }
 config_remote() { config "$1" "rdma://$remote/data" "key = $scratch/key\\n"; }
-# put BYTE BLOCK: a block of it, durable.  holds BYTE BLOCK: is it there?
+# put BYTE BLOCK: write a durable block of BYTE.  holds BYTE BLOCK: is it there?
 put()
 {
 	head -c 4096 /dev/zero | tr '\0' "$1" |
@@ -60,7 +60,7 @@ holds()
 	[ "$(dd if="/dev/$store" bs=4096 skip="$2" count=1 iflag=direct status=none |
 	     tr -d "$1" | wc -c)" = 0 ]
 }
-# server: its configuration.  serve: start it
+# server: write the configuration of the server.  serve: start the server
 server()
 {
 	(umask 077; head -c 32 /dev/urandom >"$scratch/key")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Who owns a store: daemon/cluster/cluster.c and etcd.c, by cluster.c, against an etcd of its own.
+"""The ownership of stores: daemon/cluster/cluster.c and etcd.c, in cluster.c, with a private etcd.
 
 TAP. $CLUSTER is the program.
 """
@@ -36,7 +36,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip
 
 
 class Etcd:
-    """A member of etcd at free ports, which can be killed and started again."""
+    """A member of etcd at free ports; a test can kill it and start it again."""
 
     def __init__(self, scratch: Path, name: str = "one", tls: Optional[Path] = None) -> None:
         self._name = name
@@ -48,7 +48,7 @@ class Etcd:
 
     @classmethod
     def of(cls, scratch: Path, *names: str) -> "list[Etcd]":
-        """One etcd of several members, which knows who leads it."""
+        """One etcd of several members."""
         etcds = [cls(scratch, name) for name in names]
         members = ",".join(etcd._members for etcd in etcds)
         for etcd in etcds:
@@ -81,7 +81,7 @@ class Etcd:
         self._process.wait()
 
     def ask(self, what: str, **fields: Any) -> Optional[dict[str, Any]]:
-        """An answer; None: there is none."""
+        """The answer to a request, or None."""
         for name in ("key", "value"):
             if name in fields:
                 fields[name] = base64.b64encode(fields[name].encode()).decode()
@@ -98,7 +98,7 @@ class Etcd:
 
 
 class Owner:
-    """A cluster.c."""
+    """A process of cluster.c."""
 
     def __init__(self, scratch: Path, host: str, urls: str, more: str = "",
                  lease: int = LEASE) -> None:
@@ -128,7 +128,7 @@ class Owner:
         return self.say("holds")
 
     def left(self) -> int:
-        """Milliseconds that the store is ours; 0: it is not."""
+        """Milliseconds for which the process still owns the store; 0: it does not."""
         answer = self.holds().split()
         return int(answer[1]) if answer[0] == "yes" else 0
 
@@ -144,7 +144,7 @@ class Owner:
 
 
 def until(true: Any) -> None:
-    """Wait for it; looks often."""
+    """Polls until a condition is true."""
     end = time.monotonic() + PATIENCE
     while not true():
         if time.monotonic() > end:
@@ -204,7 +204,7 @@ def claims(tap: Tap, scratch: Path, etcd: Etcd) -> None:
 
 
 def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
-    """Where the backups are: told by the owner alone."""
+    """The record of the backups: only the owner writes it."""
     store = str(uuid.uuid4())
     a, b = (Owner(scratch, host, etcd.url) for host in "ab")
 
@@ -233,7 +233,7 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     tap.same("another host reads them", b.say(f"look {store}").split()[:2], ["3", "1"])
     tap.same("and changes nothing by that", [etcd.value(store, "term"), a.lost()], ["1", False])
 
-    # As after a take-over that we have not heard of: the owner's key goes with another lease.
+    # As after a take-over that the owner does not know: the owner key has another lease.
     owner, before = etcd.value(store, "owner"), etcd.value(store, "members")
     os.kill(a.process.pid, signal.SIGSTOP)
     put("owner", owner)
@@ -325,7 +325,7 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
 
 
 def mutated(tap: Tap, owner: Owner, store: str, put: Any, text: str) -> None:
-    """What is nearly sound is refused, or means something; the program lives."""
+    """Values with random changes are refused or valid; the program does not crash."""
     answers = set()
     chance = random.Random(5)
     for _ in range(MUTATIONS):
@@ -342,7 +342,7 @@ def mutated(tap: Tap, owner: Owner, store: str, put: Any, text: str) -> None:
 
 
 def ends(tap: Tap, scratch: Path, etcd: Etcd) -> None:
-    """Owners that die, are cut off, stand still."""
+    """Owners that die, are cut off from etcd, or are suspended."""
     stores = [str(uuid.uuid4()) for _ in range(4)]
     dead, cut, still, half = (Owner(scratch, "a", etcd.url) for _ in stores)
     heirs = [Owner(scratch, "b", etcd.url) for _ in stores[:3]]
@@ -354,12 +354,12 @@ def ends(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     heirs[0].ask(f"claim {stores[0]} 0")
     heirs[1].ask(f"claim {stores[1]} 0 take-over")
     heirs[2].ask(f"claim {stores[2]} 0")
-    # An owner that an operator made up, without a lease.
+    # An owner that an operator wrote by hand, without a lease.
     odd = Owner(scratch, "c", etcd.url)
     store = str(uuid.uuid4())
     etcd.ask("kv/put", key=f"/lsmem/stores/{store}/owner", value='{"host":"x\\"y","lease":5}')
     odd.ask(f"claim {store} 0 take-over")
-    # As who takes over would, and would then die.
+    # As a host that takes over, and dies before it has finished.
     owner = json.loads(etcd.value(stores[3], "owner")) | {"cut": "b"}
     etcd.ask("kv/put", key=f"/lsmem/stores/{stores[3]}/owner", value=json.dumps(owner))
     until(cut.lost)
@@ -370,7 +370,7 @@ def ends(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     tap.same("cut off, its lease alive", half.holds(), "no host b has taken it")
     tap.same("a dead owner: the store is free when its lease is over", heirs[0].answer(),
              "claimed 2 1")
-    # The last renewal may be a fifth of the lease old; etcd may be late.
+    # The last renewal may be older by a fifth of the lease; etcd may be late.
     after = time.monotonic() - begun
     tap.wrong("not before", [] if LEASE * 0.8 - 0.1 < after < 2 * LEASE else [after])
     tap.same("an owner that stands still: likewise", heirs[2].answer(), "claimed 2 1")
@@ -388,7 +388,7 @@ def ends(tap: Tap, scratch: Path, etcd: Etcd) -> None:
 
 
 def outages(tap: Tap, scratch: Path, etcd: Etcd) -> Iterator[None]:
-    """No etcd for a while, and for good."""
+    """etcd is unreachable for a while, and for good."""
     b = Owner(scratch, "b", f"http://127.0.0.1:{free_port('127.0.0.1')}")
     b.ask(f"claim {uuid.uuid4()} 0")
     yield
@@ -419,14 +419,14 @@ def outages(tap: Tap, scratch: Path, etcd: Etcd) -> Iterator[None]:
 
 
 def several(tap: Tap, scratch: Path) -> None:
-    """An etcd of three members, of which one dies, the leader, two."""
+    """An etcd of three members: one dies, the leader dies, two die."""
     etcds = Etcd.of(scratch, "first", "second", "third")
     urls = ", ".join([f"http://127.0.0.1:{free_port('127.0.0.1')}", *(e.url for e in etcds)])
     a, short, b = (Owner(scratch, host, urls, lease=lease)
                    for host, lease in (("a", 15), ("a", LEASE), ("b", LEASE)))
 
     def goes_on() -> list[str]:
-        """Renewed, from now on."""
+        """Checks that the lease is renewed again."""
         left = a.left()
         until(lambda: a.left() > left or not a.left())
         return [] if a.left() else [a.holds()]
@@ -478,11 +478,11 @@ LIES = {
 
 
 def liar(how: str) -> http.server.ThreadingHTTPServer:
-    """A server that answers so, whatever it is asked."""
+    """A server that gives the same answer to every request."""
     status, text = LIES[how]
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        """Of one connection."""
+        """One connection."""
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
@@ -498,7 +498,7 @@ def liar(how: str) -> http.server.ThreadingHTTPServer:
             try:
                 super().handle()
             except OSError:
-                pass        # the client has heard enough
+                pass        # the client has closed the connection
 
         def log_message(self, *args: Any) -> None:
             pass
@@ -510,7 +510,7 @@ def liar(how: str) -> http.server.ThreadingHTTPServer:
 
 
 def lies(tap: Tap, scratch: Path, etcd: Etcd) -> Iterator[None]:
-    """Answers that are none: nothing is believed, the next endpoint is asked."""
+    """Invalid answers: none is believed, the next endpoint is asked."""
     servers = {how: liar(how) for how in LIES}
     urls = {how: f"http://127.0.0.1:{server.server_port}" for how, server in servers.items()}
     alone = {how: Owner(scratch, "a", url) for how, url in urls.items()}
@@ -527,7 +527,7 @@ def lies(tap: Tap, scratch: Path, etcd: Etcd) -> Iterator[None]:
 
 
 def certificates(path: Path) -> None:
-    """An authority, what it has signed for etcd and for a client, and another authority."""
+    """Makes an authority with certificates for etcd and for a client, and another authority."""
     def openssl(*args: object) -> None:
         subprocess.run(["openssl", *map(str, args)], cwd=path, check=True, capture_output=True)
 
@@ -545,7 +545,7 @@ def certificates(path: Path) -> None:
 
 
 def secure(tap: Tap, scratch: Path) -> Iterator[None]:
-    """https, where both sides prove who they are."""
+    """https, where both sides have certificates."""
     files = scratch / "certificates"
     certificates(files)
     etcd = Etcd(scratch, "tls", files)
@@ -561,7 +561,7 @@ def secure(tap: Tap, scratch: Path) -> Iterator[None]:
         yield
         tap.same("an etcd that is another's", stranger.answer(), "refused EHOSTUNREACH")
         tap.same("a client without a certificate", nobody.answer(), "refused EHOSTUNREACH")
-        # The files are read at the start only.
+        # The owner reads the files at its start only.
         for file in files.iterdir():
             file.unlink()
         left = good.left()
@@ -581,7 +581,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="lsmemd-test.", dir="/var/tmp") as name:
         scratch = Path(name)
         etcd, = Etcd.of(scratch, "one")
-        # What waits for long begins first and is judged last.
+        # Parts that wait for long begin first and end last.
         slow = [lies(tap, scratch, etcd), secure(tap, scratch), outages(tap, scratch, etcd)]
         try:
             for part in slow:

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * forever: a store held at 90 % live takes overwrites without end, although
- * one object in each segment is never touched.
+ * forever: a store that is 90 % live accepts any number of overwrites, although one object in each
+ * segment is never overwritten.
  *
- *	forever DEVICE TIMES	overwrite TIMES the live bytes, then check all
+ *	forever DEVICE TIMES	overwrite TIMES the live bytes, then check all objects
  *
- * The cold objects lie as far apart as segments are long, in the order of
- * allocation; the others are overwritten uniformly.  $LSMEM_SEED repeats a run.
+ * In the order of allocation, the distance of cold objects is the length of a segment; the others
+ * are overwritten uniformly.  $LSMEM_SEED repeats a run.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,8 +23,8 @@
 
 #define LENGTH	1000u
 #define BATCH	64u
-#define COLD	(LSMEM_SEGMENT_BYTES / (LENGTH + LSMEM_ENTRY_BYTES))	/* objects a segment */
-#define LIVE	90u	/* percent of what the store admits */
+#define COLD	(LSMEM_SEGMENT_BYTES / (LENGTH + LSMEM_ENTRY_BYTES))	/* objects in a segment */
+#define LIVE	90u	/* percent of the store's capacity */
 
 struct object {
 	uint64_t handle;
@@ -39,7 +39,7 @@ static void die(const char *what, int error)
 	exit(1);
 }
 
-/* Carry out a batch that may not fail. */
+/* Execute a batch; no operation may fail. */
 static void run(struct lsm *lsm, struct lsmem_op *ops, uint32_t nr)
 {
 	struct lsmem_vector vector = {

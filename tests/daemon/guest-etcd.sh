@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Who owns a store: lsmemd, etcd and the module, with a drive of this host's and over soft
-# RoCE.  Another host is played by another name.  In a guest with two drives: TAP.
+# The ownership of a store: lsmemd, etcd and the module, with a drive of this host and over soft
+# RoCE.  Another host is this host with another name.  In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-etcd.sh
 . "$(dirname "$0")/guest-lib.sh"
 . "$(dirname "$0")/etcd-lib.sh"
 
-# ends NAME: the daemon does, by itself, since the store may be another's
+# ends NAME: the daemon ends by itself, because it may have lost the store
 ends()
 {
 	local begun
@@ -15,13 +15,13 @@ ends()
 	until_true 60 ended "$daemon_pid" || kill -KILL "$daemon_pid"
 	status=0
 	wait "$daemon_pid" || status=$?
-	is "$1: the daemon ends, its exit status" "$status" 8
+	is "$1: the daemon's exit status" "$status" 8
 	took=$(($(now_ms) - begun))
 	echo "# after $took ms"
 	ok "$1: says why" since 'etcd no longer says that the store is ours'
 }
 
-# ---- A drive of this host's ---------------------------------------------------
+# ---- A drive of this host -------------------------------------------------------
 lease=5 config a "$drive" ''
 refuses 'no etcd' 8 'without etcd the owner of the store is not known' --init
 is 'no etcd: no store is made' "$(ls /sys/class/lsmem)" ''
@@ -42,7 +42,7 @@ ok 'lsmemctl backups tells it' grep -q "^$store: host a owns it, term 2; its lea
 is 'and its JSON' "$("$ctl" backups "$store" --json | jq '.[0].cluster_term')" 2
 ok 'told in the status file' grep -q '"cluster_term": 2' "/run/lsmem/$store.json"
 
-# Suspended for longer than the lease, while another host waits for it.
+# The daemon is suspended for longer than the lease, while another host waits for the store.
 mark
 kill -STOP "$daemon_pid"
 put b 2 &
@@ -63,7 +63,7 @@ ok 'no etcd: writes go on' put c 3
 ends 'no etcd'
 ok 'etcd is back' etcd_start
 
-# Another host, which has the drive now.
+# Another host has the drive now.
 ok 'started again' start again
 slay
 mark

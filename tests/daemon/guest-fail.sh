@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# lsmemd with the module: what fails is said and not tried again, what was lost
-# is named.  In a guest with two drives: TAP.
+# lsmemd with the module: it reports failures and does not try again, and it names what is lost.
+# In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-fail.sh
 . "$(dirname "$0")/guest-lib.sh"
@@ -20,8 +20,8 @@ ok 'a shaky backup' start shaky --format --force
 load 60
 sleep 2
 dmsetup suspend --noflush shaky
-# Writes and flushes fail.  Reads do not: udev looks at the device meanwhile,
-# and its errors would be in the kernel's log.
+# Writes and flushes fail. Reads do not, because udev reads the device meanwhile, and its errors
+# would be in the kernel's log.
 dmsetup load shaky --table "0 $sectors flakey $(realpath "$other") 0 0 3600 1 error_writes"
 dmsetup resume shaky
 status=0
@@ -48,8 +48,8 @@ verify 'repaired: all there from the backup'
 stop
 run "$ctl" destroy lsmem
 
-# ---- What is lost is named -------------------------------------------------
-# A block in the middle of each frame's log data goes.
+# ---- Losses are named -------------------------------------------------------
+# Destroy a block in the middle of the log data of each frame.
 frames=$(od -A n -t u8 -j 80 -N 8 $other | tr -d ' ')
 for i in 0 1 2 3; do
 	dd if=/dev/zero of=/dev/mapper/shaky bs=4096 count=1 conv=notrunc,fsync status=none \

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The jobs of tests/fio, each for a second, in a guest: TAP. On a volatile block store, and on a
-# durable one, whose daemon says how much it has written: the NVMe drive counts, too.
+# durable one; the daemon's count of written bytes is compared with that of the NVMe drive.
 #
 #	qemu/run --drive backup:1G -- tests/daemon/guest-fio.sh
 . "$(dirname "$0")/guest-lib.sh"
 store=lsmemb0
-UNIT=512000	# bytes that the drive counts by
+UNIT=512000	# bytes in a unit of the drive's counter
 
-# jobs NAME FILE ..: all of each file
+# jobs NAME FILE ..: run all jobs of each file
 jobs()
 {
 	local name=$1 file
@@ -19,7 +19,7 @@ jobs()
 	done
 }
 
-# written: bytes written to the drive, as it counts them
+# written: bytes written to the drive, by its own counter
 written()
 {
 	echo $(($(nvme smart-log "$drive" -o json | jq -r .data_units_written) * UNIT))

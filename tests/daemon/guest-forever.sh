@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A durable store at 90 % live, one cold object in every segment: overwrites
-# without end.  In a guest: TAP.  The module lists no more segments than a backup
-# of twice the store's size holds, however large the drive is.
+# A durable store that is 90 % live, with one cold object in every segment, accepts any number of
+# overwrites.  In a guest: TAP.  The module has no more segments than a backup of twice the store's
+# size can hold, however large the drive is.
 #
 #	TIMES=100 qemu/run --timeout 3600 --drive backup:288M -- tests/daemon/guest-forever.sh
 #
-# TIMES: the live bytes that are overwritten.
+# TIMES: how often the live bytes are overwritten.
 #
-# Then the writer goes in the middle of it, and the daemon is told to stop: what
-# the cleaner is moving must be on the backup when it has.
+# Then the writer is stopped in the middle, and the daemon, too: all that the cleaner was moving
+# must be on the backup when the daemon has ended.
 . "$(dirname "$0")/guest-lib.sh"
 
 figure() { cat "/sys/class/lsmem/$store/$1"; }

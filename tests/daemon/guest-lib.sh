@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Daemons in a guest, for the guest tests: sourced.  The drives are the first two
-# there are, and everything on them is lost.  What is set here may be changed.
+# Daemons in a guest, for the guest tests: sourced, not run.  The tests overwrite the first two
+# drives.  A test may change the variables set here.
 set -u
 here=$(realpath "$(dirname "$0")")
 top=$here/../..
@@ -13,7 +13,7 @@ other=${drives[1]-}
 store=lsmem
 conf=$scratch/lsmemd.conf
 log=$scratch/daemon.log
-model=$scratch/model		# of what is loaded
+model=$scratch/model		# the model of load.c
 slots=${SLOTS:-4000}
 ctl=$top/tools/lsmemctl/lsmemctl
 load=$here/build/load
@@ -21,24 +21,24 @@ load=$here/build/load
 modprobe -a libcrc32c
 grep -q '^lsmem ' /proc/modules || insmod "${LSMEM_MODULE:-$top/kmod/lsmem.ko}" || exit 1
 
-# The runner ends a test whose time is over: what its daemons said last tells why.
+# The runner ends a test after its time limit: print the last messages of the daemons.
 tell()
 {
 	tail -qn 40 "$scratch/said" "$log" "$scratch/server.log" 2>/dev/null | sed 's/^/# /' >&3
 	exit 1
 }
-exec 3>&1	# where ok() redirects nothing
+exec 3>&1	# standard output, which ok() redirects
 trap tell TERM
 
 daemon_pid=
-# launch OPTION ..: the daemon of $conf
+# launch OPTION ..: start the daemon of $conf
 launch()
 {
 	"$lsmemd" -c "$conf" -v "$@" 2>>"$log" &
 	daemon_pid=$!
 }
 
-# serves NAME: waits until the store is active
+# serves NAME: wait until the store is active
 serves()
 {
 	local i name=$1
@@ -53,8 +53,8 @@ serves()
 	return 1
 }
 
-# start NAME OPTION ..: the daemon of $conf; waits until the store is active.  With --init the
-# backups are formatted first.
+# start NAME OPTION ..: start the daemon of $conf, and wait until the store is active. With --init
+# format the backups first.
 start()
 {
 	local name=$1
@@ -68,7 +68,7 @@ start()
 	serves "$name"
 }
 
-# forget: the configurations are for other stores from now on
+# forget: remove the records of stores, so that configurations may be for other stores
 forget() { rm -rf "$STATE_DIRECTORY"; }
 
 stop()
@@ -105,7 +105,7 @@ verify()
 	is "$1" "$status" 0
 }
 
-# until_true SECONDS COMMAND ..: as soon as it succeeds
+# until_true SECONDS COMMAND ..: repeat the command until it succeeds, for SECONDS at most
 until_true()
 {
 	local i tenths=$(($1 * 10))
@@ -117,11 +117,11 @@ until_true()
 	return 1
 }
 
-# Of a backup, or of the daemon, now.
+# backup NAME FIELD, daemon FIELD: a field of the status of a backup or of the daemon
 backup() { "$ctl" backups "$store" --json | jq -r ".[] | select(.name == \"$1\") | .$2"; }
 daemon() { "$ctl" backups "$store" >/dev/null && jq -r ".$1" "/run/lsmem/$store.json"; }
 
-# until_is WANTED COMMAND ..: until it says so, for two minutes
+# until_is WANTED COMMAND ..: repeat the command until it prints WANTED, for two minutes at most
 until_is()
 {
 	local end=$((SECONDS + 120)) wanted=$1
@@ -135,11 +135,11 @@ until_is()
 	return 1
 }
 
-# rises: more has become durable than $before
+# rises: more bytes are durable than $before
 rises() { [ "$(daemon log_bytes)" -gt "$before" ]; }
 
 said() { grep -q -- "$1" "$2"; }
-# Lines of the daemon's log from now on.
+# mark: since() looks only at lines of the daemon's log from now on
 mark() { mark=$(wc -l <"$log"); }
 since() { tail -n +$((mark + 1)) "$log" | grep -q -- "$1"; }
 now_ms() { date +%s%3N; }
@@ -147,10 +147,10 @@ now_ms() { date +%s%3N; }
 ended() { ! kill -0 "$1" 2>/dev/null; }
 nap() { sleep "$1.$((RANDOM % 90 + 10))"; }
 
-# configure BACKUP TEXT: the configuration
+# configure BACKUP [STORE-TEXT [BACKUP-TEXT]]: write the configuration
 configure() { printf '[store]\n%b[backup]\npath = %s\n%b' "${2-}" "$1" "${3-}" >"$conf"; }
 
-# refuses NAME STATUS TEXT OPTION ..: exits so, says so
+# refuses NAME STATUS TEXT OPTION ..: lsmemd exits with STATUS, and its message has TEXT
 refuses()
 {
 	local name=$1 wanted=$2 text=$3
@@ -160,7 +160,8 @@ refuses()
 	ok "$name: says why" grep -q -- "$text" "$scratch/err"
 }
 
-# fails NAME SECONDS TEXT COMMAND ..: in the middle of writing; the daemon ends in time, and says so
+# fails NAME SECONDS TEXT COMMAND ..: run the command in the middle of writes; the daemon ends within
+# SECONDS, and its message has TEXT
 fails()
 {
 	local name=$1 most=$2 text=$3 took
@@ -180,10 +181,10 @@ fails()
 	slay_load
 }
 
-# soft_roce ADDRESS [MODULE]: a device that reaches itself; MODULE is loaded before others
+# soft_roce ADDRESS [MODULE]: make a soft RoCE device that reaches itself; load MODULE first
 soft_roce()
 {
-	soft_roce_end 2>/dev/null	# of who was here before
+	soft_roce_end 2>/dev/null	# the device of an earlier test
 	modprobe -a veth "${2-ib_uverbs}" rdma_rxe rdma_ucm
 	ip link set lo up
 	ip link add rdma0 type veth peer name rdma1 && ip link set rdma1 up &&

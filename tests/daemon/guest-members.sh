@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Where a store's backups are: what lsmemd has etcd know of them, and what another host makes of
-# that.  Another host is played by another name.  In a guest with two drives: TAP.
+# The record of a store's backups: lsmemd writes it to etcd, and another host uses it. Another host
+# is this host with another name.  In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-members.sh
 . "$(dirname "$0")/guest-lib.sh"
 . "$(dirname "$0")/etcd-lib.sh"
 
-# config_two HOST: a drive of its own, and one on the other side
+# config_two HOST: a configuration with a drive of this host and one of the other host
 config_two()
 {
 	conf=$scratch/$1.conf
@@ -15,15 +15,15 @@ config_two()
 	printf '[backup near]\npath = %s\n[backup far]\npath = rdma://%s/data\nkey = %s/key\n%s\n' \
 		"$drive" "$remote" "$scratch" "$(cluster "$1")" >>"$conf"
 }
-# config_none HOST: etcd knows the backups
+# config_none HOST: a configuration without backups: they come from etcd
 config_none()
 {
 	conf=$scratch/$1.conf
 	printf '%s\nstore = %s\nsecret = %s/key\n' "$(cluster "$1")" "$uuid" "$scratch" >"$conf"
 }
-# are STATE ..: the backups by what etcd has of them
+# are STATE ..: does etcd have backups with these states?
 are() { [ "$(has members | grep -o '"state":"[a-z]*"' | cut -d '"' -f 4 | xargs)" = "$*" ]; }
-# whole: nothing is on fewer backups than it should be
+# whole: no segment has too few replicas
 whole()
 {
 	"$ctl" backups "$store" >"$scratch/out" && grep -q '"segments_short": 0,' "/run/lsmem/$store.json"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Two daemons, started in one order and in the other: each store is found by its name and by its
-# uuid, whatever its node is called.  In a guest with two drives: TAP.
+# Two daemons, started in either order: each store is found by its name and by its uuid, whatever
+# the name of its device node is.  In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-names.sh
 . "$(dirname "$0")/guest-lib.sh"
@@ -18,7 +18,7 @@ done
 # conf_of NAME DRIVE KIND TEXT
 conf_of() { printf '[store]\nkind = %s\nsize = 128M\n%b[backup]\npath = %s\n' "$3" "${4-}" "$2" >"$scratch/$1.conf"; }
 
-# begin NAME: its daemon, until it says that it serves
+# begin NAME: start the daemon of a store, and wait until it serves
 begin()
 {
 	local lines
@@ -35,7 +35,7 @@ serves_or_gone()
 	tail -n +$(($2 + 1)) "$log" | grep -q 'serving' || ! kill -0 "${pid[$1]}" 2>/dev/null
 }
 
-# end NAME: its daemon and its store
+# end NAME: stop the daemon of a store, and destroy the store
 end()
 {
 	daemon_pid=${pid[$1]}
@@ -43,9 +43,9 @@ end()
 	"$ctl" destroy "$1" && udevadm settle --timeout=20
 }
 
-# node PLACE: what the link there leads to, without /dev/
+# node PLACE: the target of the link, without /dev/
 node() { udevadm settle --timeout=20; basename "$(readlink -f "/dev/lsmem-$1")"; }
-# put NAME, get PLACE: something that tells the stores apart
+# put NAME, get PLACE: write and read bytes that distinguish the stores
 put() { printf '%-4096s' "$1" | dd of="/dev/lsmem-by-name/$1" oflag=direct bs=4096 status=none; }
 get() { dd if="/dev/lsmem-$1" iflag=direct bs=4096 count=1 status=none | tr -d ' '; }
 
@@ -70,7 +70,7 @@ is 'lsmemctl backups by name' "$("$ctl" backups beta --json | jq -r '.[0].store'
 run "$ctl" stat gamma
 ok 'lsmemctl by a name that no store has' grep -q 'gamma: no such store' "$scratch/err"
 
-# What is no name, and what another store has
+# Invalid names, and the name of another store
 given=/sys/class/lsmem/lsmemb0/given_name
 for name in lsmem lsmemb1 lsmem-control .a -a a/b 'a b' "$(printf '%032d' 0)"; do
 	ok "no name: $name" eval '! printf %s "$name" 2>/dev/null >$given'
@@ -98,7 +98,7 @@ for name in alpha beta; do
 done
 ok 'beta ends again' end beta
 
-# Objects; the name is taken, asked for or not
+# An object store; its name is in use, in the configuration or by default
 conf_of gamma "$other" object 'name = alpha\n'
 conf=$scratch/gamma.conf
 refuses 'a name that another store has' 5 'name = alpha: another store has this name' --format --force

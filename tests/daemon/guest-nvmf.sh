@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A backup in a namespace of NVMe over Fabrics, as far as one guest goes: the
-# kernel's own target, over TCP (IPv6) and over RDMA (soft RoCE).  In a guest
-# with two drives: TAP.
+# A backup in a namespace of NVMe over Fabrics, within one guest: the kernel's own target, over TCP
+# (IPv6) and over RDMA (soft RoCE).  In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-nvmf.sh
 . "$(dirname "$0")/guest-lib.sh"
@@ -43,7 +42,7 @@ allow() { ln -s "$target/hosts/$host" "$subsystem/allowed_hosts/$host"; }
 disallow() { rm "$subsystem/allowed_hosts/$host"; }
 
 # ---- The host -----------------------------------------------------------------
-# namespace TRANSPORT [QUERY [KEYS]]: the configuration
+# namespace TRANSPORT [QUERY [KEYS]]: write the configuration
 namespace()
 {
 	local where="[::1]:4420"
@@ -53,16 +52,16 @@ namespace()
 connections() { grep -lx "$nqn" /sys/class/nvme/*/subsysnqn 2>/dev/null | wc -l; }
 connected() { [ "$(connections)" -eq "$1" ]; }
 
-# goes NAME SECONDS COMMAND ..: fails, and nothing stays connected
+# goes NAME SECONDS COMMAND ..: after the command the daemon fails, and no connection stays
 goes()
 {
 	fails "$1" "$2" 'bytes at [0-9]* failed' "${@:3}"
-	# Requests that the target of 6.1 forgets when its namespace goes hold up the kernel's own
-	# end of the connection until their timeout.
+	# When its namespace is removed, the target of Linux 6.1 forgets requests. The kernel waits for
+	# their timeout before it ends the connection.
 	ok "$1: the connection is over" until_true 150 connected 0
 }
 
-# ---- Who gets nothing -----------------------------------------------------------
+# ---- Access control -------------------------------------------------------------
 namespace tcp
 refuses 'no target' 1 'not connected'
 serve 1
@@ -91,7 +90,7 @@ ok 'that connection stays' connected 1
 nvme disconnect -n "$nqn" >/dev/null
 dd if=/dev/zero of=/dev/mapper/shaky bs=1M count=4 oflag=direct status=none
 
-# ---- A store, over the one and the other ----------------------------------------
+# ---- A store, over each transport -----------------------------------------------
 ok 'tcp: formatted and active' start format --init
 for transport in tcp rdma; do
 	if [ "$transport" = rdma ]; then
@@ -126,7 +125,7 @@ for transport in tcp rdma; do
 	ok "$transport: nothing stays connected" connected 0
 done
 
-# ---- The target goes ---------------------------------------------------------
+# ---- The target is removed -----------------------------------------------------
 goes 'rdma: the port goes' 10 unserve 2
 namespace tcp
 ok 'resumes over tcp' start resume

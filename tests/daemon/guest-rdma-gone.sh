@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A backup on another host, as far as one guest goes: its server fails, its device is taken
-# away.  In a guest with two drives: TAP.
+# A backup on another host, within one guest: its server fails, its device is removed.  In a guest
+# with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-rdma-gone.sh
 . "$(dirname "$0")/guest-lib.sh"
@@ -11,8 +11,9 @@ remote
 ok 'the server starts' server_start
 ok 'formatted and active' start format --init
 
-# The only backup's connection is lost: the daemon waits for it, and so do the writers.
-# waits NAME SECONDS TEXT COMMAND ..: it is lost in the middle of writing, and said so in time
+# The connection to the only backup is lost: the daemon waits for it, and so do the writers.
+# waits NAME SECONDS TEXT COMMAND ..: run the command in the middle of writes; the connection is
+# lost, and a message with TEXT comes within SECONDS
 waits()
 {
 	local name=$1 most=$2 text=$3
@@ -26,7 +27,7 @@ waits()
 	echo "# noticed after $(($(now_ms) - begun)) ms"
 	ok "$name: waits" until_true 10 since 'waiting for it'
 }
-# goes_on NAME: it is back, and the daemon serves as before; nothing is missing
+# goes_on NAME: the connection is back, the daemon serves as before, and nothing is missing
 goes_on()
 {
 	ok "$1: is there again" until_true 60 since 'is there again'
@@ -38,7 +39,7 @@ goes_on()
 	verify "$1: all there"
 }
 
-# ---- The server goes -----------------------------------------------------------
+# ---- The server fails ----------------------------------------------------------
 waits 'the server killed' 15 'the connection is over' server_end KILL
 ok 'the server is back' server_start
 goes_on 'the server killed'
@@ -53,8 +54,8 @@ ok 'told to end: the server is back' server_start
 ok 'told to end: resumes' start resume
 verify 'told to end: all there'
 
-# ---- Both stand still ------------------------------------------------------------
-# Answers come when the daemon's timers have long run out.
+# ---- Both are suspended ----------------------------------------------------------
+# Answers come long after the daemon's timeouts.
 load 600
 nap 1
 kill -STOP "$server_pid"
@@ -67,13 +68,13 @@ ok 'both stood still: go on' until_is 0 eval 'rises; echo $?'
 slay_load
 verify 'both stood still: all there'
 
-# ---- The device goes ------------------------------------------------------------
+# ---- The device is removed ------------------------------------------------------
 take_away()
 {
 	rdma link delete rxe0 &
 	delete_pid=$!
 }
-# taken_away NAME: it is not kept
+# taken_away NAME: daemon and server let go of the device
 taken_away()
 {
 	status=0
@@ -83,7 +84,7 @@ taken_away()
 	echo "# gone after $(($(now_ms) - begun)) ms"
 	ok "$1: the modules can go too" soft_roce_end
 }
-# The kernel takes it from its users in the reverse order of their modules.
+# The kernel removes the device from its users in the reverse order of their modules.
 first=ib_uverbs
 for next in rdma_cm ib_uverbs; do
 	name="the device goes, $first is the older"
@@ -106,7 +107,7 @@ server_end TERM
 is 'the server ends' "$status" 0
 ok 'within its bound' [ $(($(now_ms) - begun)) -lt 10000 ]
 
-# ---- The device goes, and the daemon has another backup ---------------------------
+# ---- The device is removed, and the daemon has another backup ---------------------
 # A soft RoCE device that could not send a message of the connection manager, because its link or
 # its address was away, may take none any more (Linux 6.1: the responder of queue pair 1 stays in
 # its error state).  rping, which has nothing to do with lsmem, tells whether it does.
@@ -148,8 +149,8 @@ before=$(daemon log_bytes)
 ok 'two: the address goes: writers go on' until_is 0 eval 'rises; echo $?'
 ip addr add "$address/24" dev rdma0
 is_back 'two: the address is back'
-# While there is no way to the server each attempt fails at once, maybe before the daemon's loop
-# goes on; in what state a loss finds the queue pairs is chance too.
+# While the server cannot be reached, each attempt to connect fails at once, perhaps before the
+# daemon's loop goes on. The state of the queue pairs at a loss is also a matter of chance.
 for ((flap = 1; flap <= ${FLAPS:-2}; flap++)); do
 	ip addr del "$address/24" dev rdma0
 	ok "two: the address goes again, $flap: lost" until_is lost backup far state

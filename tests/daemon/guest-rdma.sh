@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A backup on another host, as far as one guest goes: who gets nothing, a store, a second
-# daemon, what is acknowledged from memory.  In a guest with two drives: TAP.
+# A backup on another host, within one guest: access control, a store, a second daemon,
+# acknowledgements from memory.  In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-rdma.sh
 . "$(dirname "$0")/guest-lib.sh"
 . "$here/rdma-lib.sh"
 
-# ---- Who gets nothing --------------------------------------------------------
+# ---- Access control ----------------------------------------------------------
 remote
 refuses 'no server' 1 'nothing listens there'
 (umask 077; head -c 32 /dev/urandom >"$key.other")
-# Of the export "other", the last one in the file.
+# The secret of the export "other", the last one in the file.
 echo "secret = $key.other" >>"$server_conf"
 ok 'the server starts' server_start
 remote "$key.other"
@@ -57,14 +57,14 @@ ok 'recovers' start recovery
 verify 'all that was acknowledged is on the server'"'"'s drive'
 grep -h 'recovered' "$log" | tail -1 | sed 's/^/# /'
 
-# ---- A second one waits, looks, takes over ----------------------------------
+# ---- A second daemon waits, checks, takes over -------------------------------
 cp "$conf" "$scratch/own.conf"
 conf=$scratch/second.conf
 remote "$key" 1
 refuses 'a second daemon' 4 'still held by'
 refuses 'a check beside it' 4 'held by another client' --check
 conf=$scratch/own.conf
-# When the first has ended, the second finds the store in the kernel and serves it.
+# When the first daemon has ended, the second finds the store in the kernel and serves it.
 take_over()
 {
 	"$lsmemd" -c "$scratch/second.conf" --take-over -v 2>"$scratch/second.log" &
@@ -90,9 +90,9 @@ ok 'ack = memory: resumes after a SIGKILL' start resume
 wait "$load_pid"
 is 'ack = memory: load, the daemon killed meanwhile' "$?" 0
 verify 'ack = memory: all there after a SIGKILL'
-# The primary fails while what it has sent is in the server's memory alone.
+# The primary fails while its last writes are only in the memory of the server.
 dmsetup suspend --noflush slow
-# struct model of load.c: operations that have returned
+# returned: the number of operations that have returned, from struct model of load.c
 returned() { od -An -t u8 -j 16 -N 8 "$model" | tr -d ' '; }
 before=$(returned)
 load 60

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# lsmemd with the module: what does not belong together is refused.  In a guest
-# with two drives: TAP.
+# lsmemd with the module: it refuses stores, backups and configurations that do not belong together.
+# In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-refuse.sh
 . "$(dirname "$0")/guest-lib.sh"
@@ -28,7 +28,7 @@ configure $drive 'size = 128M\nnode = lsmem7\n'
 refuses 'a node that cannot be had' 5 'node = lsmem7' --format --force
 is 'nothing is left of it' "$(stores)" ''
 
-# What a service manager is told, and the state of the store when it is.
+# Record the messages to the service manager, and the state of the store at each.
 notify=$scratch/notify
 python3 -u -c '
 import socket, os, sys
@@ -88,7 +88,7 @@ refuses 'its drive has another name, this one is the backup of another store' 5 
 refuses 'and is not formatted either' 5 'not the one that was served' --format
 is 'nothing is made of that' "$(stores)$(recorded uuid)" "$uuid"
 dd if=/dev/zero of=$drive bs=1M count=2 status=none
-# Told to wait, or by a service manager, it waits for what is missing, and for nothing else.
+# With "wait", or under a service manager, lsmemd waits for a missing backup, and for nothing else.
 configure "$scratch/mnt/backup" 'wait = 1\n' 'size = 320M\n'
 refuses 'wait = 1' 1 "waiting for $scratch/mnt/backup: No such file"
 configure $drive 'wait = forever\n'
@@ -109,7 +109,7 @@ ok 'wait = forever: serves what has come' serves wait
 verify 'its filesystem is mounted: all there'
 stop
 run "$ctl" destroy lsmem
-# Cut off after the formatting, and before.
+# Interrupted after the formatting, and before.
 sed -i 's/^state = .*/state = formatting/' "$record"
 run "$lsmemd" -c "$conf" --init
 is 'a formatting that was cut off at its end is ended' "$status $(recorded state) $(recorded uuid)" "0 ready $uuid"
@@ -129,10 +129,10 @@ forget
 dd if=/dev/zero of=$other bs=1M count=2 status=none
 rm -f "$model"
 
-# ---- A store, and what does not belong to it -------------------------------
+# ---- A store, and things that do not belong to it --------------------------
 configure $drive 'size = 128M\nmode = 0640\nowner = nobody\n'
 printf '[metrics]\nlisten = 127.0.0.1:9469\n' >>"$conf"
-# The port of the metrics is another program's for a while.
+# Another program has the port of the metrics for a while.
 python3 -u -c '
 import socket, time
 s = socket.create_server(("127.0.0.1", 9469))
@@ -140,7 +140,7 @@ time.sleep(1000)
 ' &
 holder=$!
 until_true 20 eval '(exec 3<>/dev/tcp/127.0.0.1/9469) 2>"$scratch/err"'
-# READY=1 comes when the store is active, not before.
+# lsmemd sends READY=1 when the store is active, not before.
 export NOTIFY_SOCKET=$notify
 export WATCHDOG_USEC=2000000
 ok 'active' start first --format --force
@@ -148,7 +148,7 @@ load 3
 wait "$load_pid"
 is 'load' "$?" 0
 ok 'metrics: the port is busy: said' said 'serving without metrics' "$log"
-# answers PORT: metrics are there
+# answers PORT: does the port serve metrics?
 answers()
 {
 	python3 -c 'import sys, urllib.request
@@ -206,7 +206,7 @@ ok 'resumes' start resume
 verify 'all there after the refusals'
 slay
 
-# Another store's backup for an active store.
+# The backup of another store for an active store.
 run "$ctl" destroy --force lsmem
 configure $other 'size = 128M\n'
 forget
@@ -218,7 +218,7 @@ refuses 'an active store, the backup of another' 5 'is the backup of another sto
 run "$ctl" destroy lsmem
 is 'the other store is destroyed' "$status" 0
 
-# An empty store never replaces a full backup: it becomes what was there.
+# An empty store never replaces a full backup: it gets the contents of the backup.
 cp "$scratch/first.conf" "$conf"
 run "$ctl" create --durable --size 128M
 is 'an empty store' "$(cat /sys/class/lsmem/lsmem/state)" new
@@ -244,7 +244,7 @@ configure "$loop" 'size = 128M\n'
 refuses 'a loop device on a filesystem on lsmem' 5 'lies on /dev/lsmemb0' --format --force
 losetup -d "$loop"
 
-# A filesystem on a store whose daemon is killed and comes back.
+# A filesystem on a store whose daemon is killed and started again.
 dd if=/dev/urandom of="$scratch/random" bs=1M count=20 status=none
 (cp "$scratch/random" "$scratch/mnt/random" && sync "$scratch/mnt/random") &
 copy=$!
@@ -285,7 +285,7 @@ forget
 configure $drive ''
 "$lsmemd" -c "$conf" 2>>"$log" &
 pid=$!
-# Not before it is lsmemd: the shell, about to become it, would lose the signal.
+# Wait until the process is lsmemd: the shell before its exec would lose the signal.
 for ((i = 0; i < 1000; i++)); do
 	[ "$(readlink /proc/$pid/exe)" = "$lsmemd" ] && break
 done

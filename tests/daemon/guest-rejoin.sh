@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Backups come back while lsmemd serves: a slow one, a bad one, one that was not there, those
-# without which nothing may be acknowledged.  In a guest with two drives: TAP.
+# Backups come back while lsmemd serves: a slow one, a bad one, a missing one, and backups without
+# which nothing may be acknowledged.  In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-rejoin.sh
 . "$(dirname "$0")/guest-lib.sh"
@@ -23,11 +23,11 @@ ok 'it is fast again: is used' until_is used backup b state
 ok 'it is fast again: says so' since '/dev/mapper/b: has joined the others'
 is 'it is fast again: no error is shown' "$(backup b error)" ''
 ok 'it is fast again: nothing is short' until_is 0 daemon segments_short
-# All have their two replicas on the others: it is given those that are opened from now on.
+# All segments have two replicas on the other backups: this one gets new segments only.
 ok 'it is fast again: has segments' until_is true eval '[ "$(backup b "frames - .frames_free")" -gt 0 ] && echo true'
 
 # ---- No backup is slow: the daemon itself was ---------------------------------------------
-# What was under way ends when the daemon's timers have long run out.
+# Requests in flight complete long after the daemon's timeouts.
 mark
 dmsetup suspend --noflush b
 nap 1
@@ -51,7 +51,7 @@ mend c
 ok 'it is replaced: is used' until_is used backup c state
 ok 'it is replaced: nothing is short' until_is 0 daemon segments_short
 
-# ---- One that was not there --------------------------------------------------------------
+# ---- A missing one -----------------------------------------------------------------------
 lose_memory
 uncut a
 ok 'one is missing: recovers' start missing

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# lsmemd with several backups: one fails, one is not there, they join again at a start, and
-# nothing that was acknowledged is missing.  In a guest with two drives: TAP.
+# lsmemd with several backups: one fails, one is missing, they come back at a start, and nothing
+# that was acknowledged is lost.  In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-several.sh
 . "$(dirname "$0")/guest-lib.sh"
 . "$here/several-lib.sh"
 
-# ---- Three, two replicas of each segment ---------------------------------------
+# ---- Three backups, two replicas of each segment -------------------------------
 several 2 1 0 a b c
 ok 'three: formatted and active' start three --init
 load 3
@@ -52,7 +52,7 @@ verify 'all three again: all there'
 stop
 is 'all three again: drains' "$status" 0
 
-# ---- One is not there, and a new one takes its place -------------------------------
+# ---- One is missing, and a new one takes its place ---------------------------------
 uncut b
 several 2 1 0 a d c
 mark

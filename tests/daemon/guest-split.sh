@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Two backups are each gone on with alone, after a recovery that accepted the other's loss: lsmemd
-# tells, uses neither together, and leaves it to a command which of them goes.  Then a replica is
-# rotten, and a new backup is filled from the sound one.  In a guest with two drives: TAP.
+# A store goes on with each of two backups alone, after recoveries that accepted the loss of the
+# other. lsmemd reports the split brain and refuses both together; a command decides which backup is
+# kept.  Then replicas are damaged, and a new backup is filled from the sound one.  In a guest with
+# two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-split.sh
 . "$(dirname "$0")/guest-lib.sh"
 . "$here/several-lib.sh"
 
 # ---- Split brain -------------------------------------------------------------------------
-# alone NAME OTHER: the store is gone on with on one of them, without the other, and drained
+# alone NAME OTHER: serve the store from one backup, without the other, and drain it
 alone()
 {
 	uncut "$2"
@@ -22,7 +23,7 @@ alone()
 	is "$1 alone: drains" "$status" 0
 	run "$ctl" destroy "$store"
 }
-# prints DEVICE ..: of their superblocks and digests
+# prints DEVICE ..: checksums of superblocks and digests
 prints() { for device in "$@"; do dd if="$device" bs=1M count=8 iflag=direct status=none | sha256sum; done; }
 
 several 2 1 0 a b
@@ -52,9 +53,9 @@ ok 'one is discarded: nothing is short' until_is 0 daemon segments_short
 stop
 run "$ctl" destroy "$store"
 
-# ---- A replica that is rotten ------------------------------------------------------------
-# Each segment is on all three, so that either of two can be what the third is filled from.
-# rot DEVICE: a mark in the middle of the log of each closed segment; prints how many
+# ---- Damaged replicas --------------------------------------------------------------------
+# Each segment is on all three backups, so that the third can be filled from either of two.
+# rot DEVICE: write a mark into the middle of the log of each closed segment; print how many
 rot()
 {
 	python3 - "$1" <<- 'END'
@@ -82,7 +83,7 @@ rot()
 		print(rotten)
 	END
 }
-# rotten DEVICE: how many marks are on it
+# rotten DEVICE: the number of marks on the device
 rotten() { dd if="$1" bs=1M iflag=direct status=none | grep -ao ROTTEN__ROTTEN__ | wc -l; }
 
 for name in a b c; do
@@ -94,7 +95,7 @@ sed -i 's/^size = .*/&\nkind = block/' "$conf"
 store=lsmemb0
 data=$scratch/data
 dd if=/dev/urandom of="$data" bs=1M count=64 status=none
-# write COUNT: so many MiB of the data, durably
+# write COUNT: write so many MiB of the data, durably
 write() { dd if="$data" of="/dev/$store" bs=1M count="$1" oflag=direct conv=fsync,notrunc status=none; }
 ok 'rotten: three replicas of each' start rotten --init
 ok 'rotten: data are written' write 64

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The units of lsmemd under a systemd that is the init of namespaces of its own: a store is served,
-# restarted, reloaded and killed; when the system is turned off, the filesystem on the store goes
-# first, then the daemon, drained, then the network and what its backup lies on.  In a guest with
-# two drives: TAP.
+# The units of lsmemd under a systemd that is the init of its own namespaces: the daemon of a store
+# is started, restarted, reloaded and killed. When the system is turned off, the filesystem on the
+# store is unmounted first; then the daemon drains and ends; then the network and the mount of its
+# backup go.  In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-systemd.sh
 . "$(dirname "$0")/guest-lib.sh"
@@ -35,9 +35,9 @@ unit network.service "[Unit]\nBefore=network.target\nWants=network.target\n[Serv
 mkfs.ext4 -q -F "$other"
 escaped() { systemd-escape --path "$1"; }
 unit "$(escaped "$scratch/backups").mount" "[Unit]\n[Mount]\nWhat=$(realpath "$other")\nWhere=$scratch/backups\nType=ext4\n"
-# As the generator makes it of the line in fstab that the admin guide shows.
+# As the generator makes it from the line in fstab that the admin guide shows.
 unit "$(escaped "$scratch/data").mount" "[Unit]\nAfter=lsmemd@data.service remote-fs-pre.target network.target network-online.target\nBefore=remote-fs.target\n[Mount]\nWhat=/dev/lsmem-by-name/data\nWhere=$scratch/data\nType=ext4\nOptions=_netdev\n"
-# What an administrator adds; the log, and what is there when the daemon has ended.
+# Settings of an administrator; the log; and a record of the state when the daemon has ended.
 mkdir "$units/lsmemd@data.service.d" "$units/lsmemd-server.service.d"
 unit lsmemd@data.service.d/test.conf "[Unit]\nRequiresMountsFor=$scratch/backups\nWants=network.service\n[Service]\nStandardError=append:$log\nExecStopPost=/bin/sh -c 'echo lsmemd \$SERVICE_RESULT \$(grep -c \" $scratch/data \" /proc/1/mounts) \$(grep -c \" $scratch/backups \" /proc/1/mounts) >>$order'\n"
 unit lsmemd-server.service.d/test.conf "[Service]\nStandardError=append:$scratch/server.log\n"
@@ -61,7 +61,7 @@ mkdir "$group"
 	exec unshare --pid --fork --mount --cgroup --kill-child sh "$scratch/init"
 ) >"$scratch/systemd.log" 2>&1 &
 systemd_pid=$!
-# in_it COMMAND ..: there
+# in_it COMMAND ..: run a command in the namespaces of systemd
 in_it()
 {
 	nsenter -t "$(pgrep -P "$systemd_pid")" -p -m -C env SYSTEMD_PAGER= "$@"
@@ -110,7 +110,7 @@ run ctl_in reload lsmemd@data
 is 'reloaded' "$status" 0
 ok 'reloaded: the daemon says what has changed' until_true 20 said 'metrics' "$log"
 is 'reloaded: is the same process' "$(property lsmemd@data MainPID)" "$main"
-# Killed, it is started again, and resumes.
+# systemd starts a killed daemon again, and it resumes.
 mark
 in_it kill -KILL "$main"
 ok 'killed: is started again' until_true 60 since 'serving'
@@ -133,7 +133,7 @@ run in_it lsmemd -c /etc/lsmem/far.conf --init
 is 'server: --init of a store' "$status" 0
 run ctl_in start lsmemd@far
 is 'server: its store is served' "$status" 0
-# The connection is lost: the daemon becomes its own successor, in the same unit.
+# The connection is lost: the daemon executes itself again, in the same unit.
 far=$(property lsmemd@far MainPID)
 run ctl_in restart lsmemd-server
 is 'server: restarted' "$status" 0

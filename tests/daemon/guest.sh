@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# lsmemd with the module, in a guest: TAP.  A store is loaded with durable
-# operations while its daemon is stopped, killed and started again; then its
-# memory is lost (the store is destroyed by force) and comes back from the
-# backup.
+# lsmemd with the module, in a guest: TAP.  Durable operations go on while the daemon is stopped,
+# killed and started again. Then the memory of the store is lost (the store is destroyed by force),
+# and recovered from the backup.
 #
 #	qemu/run --drive backup:1G -- tests/daemon/guest.sh [object|block]
 #
@@ -14,7 +13,7 @@ kills=${KILLS:-2}
 losses=${LOSSES:-2}
 
 port=9469
-# http METHOD PATH: what is answered
+# http METHOD PATH: the answer to a request
 http()
 {
 	exec 9<>"/dev/tcp/127.0.0.1/$port" || return
@@ -23,10 +22,10 @@ http()
 	exec 9<&-
 }
 
-# figure NAME: of a metric; NAME is a regular expression, up to the figure
+# figure NAME: the value of a metric; NAME is a regular expression for all before the value
 figure() { http GET /metrics | sed -n "s/^$1 //p"; }
 
-# figure_rises NAME: before long
+# figure_rises NAME: the value of a metric rises soon
 figure_rises()
 {
 	local first i
@@ -39,7 +38,7 @@ figure_rises()
 	return 1
 }
 
-# While the store is written, beside clients that say nothing, or half of it.
+# Metrics while the store is written, with other clients that send nothing or half a request.
 metrics_test()
 {
 	local name said
@@ -52,7 +51,7 @@ metrics_test()
 		ok "$1: metrics: $name rises" figure_rises "$name"
 	done
 	slay_load
-	verify "$1: metrics: all there"		# which also tells what was under way
+	verify "$1: metrics: all there"		# also settles operations that were under way
 	exec 7<&- 8<&-
 	for said in 'GET / 200' 'GET /else 404' 'POST /metrics 405'; do
 		is "$1: metrics: $said" "$(http ${said% *} | sed -n '1s/.* \([0-9]*\) .*/\1/p')" \
@@ -119,8 +118,8 @@ kind_test()
 	for ((i = 0; i < losses; i++)); do
 		load 60
 		nap $((RANDOM % 2 + 1))
-		# A block write that waits for its daemon outlives its process, up
-		# to the bound of the wait: so the writers go first there.
+		# A block write that waits for its daemon outlives its process, up to the bound of
+		# the wait: stop the writers of a block store first.
 		if [ "$kind" = object ] && ((i % 2)); then
 			slay
 			slay_load

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# What the tests of the daemon share: sourced, not run.
+# Common to the tests of the daemon: sourced, not run.
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../common/tap.sh"
 lsmemd=$(realpath "${LSMEMD:-$(dirname "$0")/../../daemon/lsmemd}")
 [ -x "$lsmemd" ] || { echo "Bail out! $lsmemd is not built"; exit 1; }
-# Which store a configuration serves is recorded here: see lsmemd(8), FILES.
+# lsmemd records here which store a configuration serves: see lsmemd(8), FILES.
 export STATE_DIRECTORY=$scratch/state

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Durable operations on a store, and what of them must be found again.
+ * Durable operations on a store, and a check of the store against them.
  *
- *	load run MODEL STORE SECONDS SLOTS	until the time is over or a signal comes
- *	load verify MODEL STORE			everything acknowledged, nothing else
+ *	load run MODEL STORE SECONDS SLOTS	operate until the time is over or a signal comes
+ *	load verify MODEL STORE			the store has all that was acknowledged, and
+ *						nothing else
  *
- * MODEL is a file that is mapped shared and so survives a SIGKILL of this
- * program, but not the machine: it belongs on tmpfs.  A thread owns its slots.
- * A slot is an object of an object store or a block of a block store; it has
- * at most one operation under way: @next while it is, @last when it has been
- * acknowledged.  A verification takes either and makes what it finds @last.
+ * MODEL is a file that is mapped shared, so it survives a SIGKILL of this program, but not a crash
+ * of the machine: it should be on tmpfs.  Each slot belongs to one thread.  A slot is an object of an
+ * object store or a block of a block store.  It has at most one operation under way: @next is the
+ * state after it, @last the last acknowledged state.  A verification accepts either state and makes
+ * it @last.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +74,7 @@ static uint32_t random_length(uint64_t r)
 	return 8 + (uint32_t)(r >> 8) % 1000;
 }
 
-/* Carry out slot->next; 0, -ETIMEDOUT (applied) or another error (not). */
+/* Execute slot->next. Returns 0, -ETIMEDOUT (applied) or another error (not applied). */
 static int operate(struct slot *slot, uint64_t index, uint8_t *data)
 {
 	struct state *next = &slot->next;
@@ -143,7 +144,7 @@ static void *worker(void *argument)
 	return NULL;
 }
 
-/* What the store has in a slot: 1 as in @state, 0 not. */
+/* Does the store have @state in a slot? Returns 1 or 0. */
 static int holds(const struct state *state, uint64_t index, uint8_t *data)
 {
 	struct lsm_object object;

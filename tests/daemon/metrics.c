@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The metrics of a daemon that does not exist, for metrics.py.
+ * The metrics of an imaginary daemon, for metrics.py.
  *
  *	metrics CONFIG
  *
- * Each line of standard input is done and answered with "ok":
+ * Executes each line of standard input and answers with "ok":
  *
- *	recovering	half done
- *	active		with figures
- *	more N		acknowledgements, each of them of a group
- *	hold		http_tell() while a client reads: it comes back, nothing is told
+ *	recovering	a recovery that is half done
+ *	active		an active store with figures
+ *	more N		add N acknowledgements, each of a group
+ *	hold		http_tell() while a client reads: it returns at once
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static void active(void)
 	backup->lag_segments = 2;
 }
 
-/* Latencies of all sizes, from none at all to more than there are buckets. */
+/* Add latencies of all sizes, from 0 to more than the largest bucket. */
 static void more(unsigned int nr)
 {
 	struct core_backup_stats *backup = &status.core.backup[0];

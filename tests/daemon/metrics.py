@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""lsmemd's metrics without the module: of a daemon and a /sys that do not exist (metrics.c).
+"""lsmemd's metrics without the module, with an imaginary daemon (metrics.c) and /sys.
 
-TAP. $METRICS and $LSMEMD are the programs. The admin guide and the dashboard are held against what
-is served.
+TAP. $METRICS and $LSMEMD are the programs. The metrics are compared with the admin guide and the
+dashboard.
 """
 
 import json
@@ -50,7 +50,7 @@ FILES = {
 
 
 class Server:
-    """metrics.c at a free port, in a mount namespace whose /sys is a directory of ours."""
+    """metrics.c at a free port, in a mount namespace whose /sys is a scratch directory."""
 
     def __init__(self, scratch: Path, host: str) -> None:
         self.sys = scratch / "sys"
@@ -91,7 +91,7 @@ def write_config(scratch: Path, backup: str, listen: str) -> Path:
 
 
 def gone(client: socket.socket) -> bool:
-    """Whether the other end closes before long, whatever it says before."""
+    """Does the other end close the connection in time, after any data?"""
     client.settimeout(2 * LIMIT_SECONDS)
     try:
         while client.recv(1 << 16):
@@ -104,7 +104,7 @@ def gone(client: socket.socket) -> bool:
 
 
 def facts(tap: Tap, server: Server) -> dict[str, Family]:
-    """What is served in each state; what there is in the last."""
+    """Tests the metrics in each state. Returns those of an active store."""
     tap.same("503 before the store is known", scrape.request(server.address, "/metrics")[0], 503)
     server.do("recovering")
     page = server.scrape()
@@ -135,7 +135,7 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
         "lsmem_backup_group_bytes_sum": 4096 * sum(range(65)),
         'lsmem_backup_group_bytes_bucket{le="4096"}': 1,
         'lsmem_backup_group_bytes_bucket{le="16384"}': 4,
-        # 0 to 8 in turn, from 1 on: seven times each, and 1 once more
+        # 0 to 8 in turns, from 1 on: seven times each, and 1 once more
         'lsmem_backup_group_segments_bucket{le="1"}': 15,
         'lsmem_backup_group_segments_bucket{le="8"}': 64,
         "lsmem_cluster_term": 7, "lsmem_cluster_left_seconds": 11.5,
@@ -168,7 +168,7 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
 
 
 def hostile(tap: Tap, server: Server) -> None:
-    """Clients that do not behave."""
+    """Clients that misbehave."""
     tap.wrong("what is not served", [] if scrape.refuses(server.address) else ["see above"])
     with scrape.connect(server.address) as client:
         client.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * 100000)
@@ -178,13 +178,13 @@ def hostile(tap: Tap, server: Server) -> None:
         client.settimeout(30)
         tap.wrong("a body that does not come", [] if b" 405 " in client.recv(4096) else ["no 405"])
 
-    # All places taken, one by what is not HTTP, one by a client that sends something now and then.
+    # All connections are in use: one is not HTTP, on another a client sends bytes now and then.
     begun = time.monotonic()
     clients = [scrape.connect(server.address) for _ in range(CLIENTS)]
     clients[0].sendall(b"GET /metrics HTTP/1.1\r\n")
     clients[1].sendall(b"\0\xff\r\n" * 2000 + b"\r\n\r\n")
     with subprocess.Popen([HERE / "scrape.py", server.address], stdout=subprocess.DEVNULL) as late:
-        # What keeps the connection from being idle; its end is what is waited for.
+        # Bytes keep the connection from being idle; the server must close it all the same.
         while late.poll() is None:
             try:
                 clients[0].sendall(b"X: x\r\n")
@@ -201,7 +201,7 @@ def hostile(tap: Tap, server: Server) -> None:
 
 
 def dashboard(tap: Tap, page: dict[str, Family]) -> None:
-    """The dashboard asks for what is served only."""
+    """The dashboard uses only metrics that are served."""
     board = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     panels = board["panels"]
     names = {name + suffix for name, family in page.items() for suffix, _ in family.samples}
@@ -245,7 +245,7 @@ def dashboard(tap: Tap, page: dict[str, Family]) -> None:
 
 
 def guide(tap: Tap, page: dict[str, Family]) -> None:
-    """The admin guide names all that is served, and nothing else."""
+    """The admin guide names all metrics that are served, and no others."""
     section = re.search(r"^Metrics for Prometheus\n-+\n(.*?)\n\S[^\n]*\n[-=]{4,}\n",
                         GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     told = set(re.findall(r"``(lsmem_\w+)``", section[1] if section else ""))
@@ -253,7 +253,7 @@ def guide(tap: Tap, page: dict[str, Family]) -> None:
 
 
 def taken(tap: Tap, scratch: Path) -> None:
-    """lsmemd itself, whose port is another's."""
+    """lsmemd itself, when another program has its port."""
     backup = scratch / "backup"
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -262,7 +262,7 @@ def taken(tap: Tap, scratch: Path) -> None:
         conf = write_config(scratch, str(backup), listen)
         run = subprocess.run([LSMEMD, "-c", conf], capture_output=True, text=True, check=False,
                              timeout=60)
-    # What ends the start comes after the port: no module on this host, or no backup.
+    # The start then fails for another reason: no module on this host, or no backup.
     tap.same("a port that is taken: the start goes on, to its exit status", run.returncode, 1)
     tap.wrong("a port that is taken: another reason ends it", [] if
               "\n<3>" in run.stderr.partition("another program")[2] else [run.stderr])

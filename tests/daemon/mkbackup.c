@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Makes a backup in a file, without the kernel: for tests of what lsmemd says to
- * backups, and to measure recoveries.
+ * Makes a backup in a file, without the kernel, for tests of lsmemd and measurements of recovery.
  *
  *	mkbackup FILE STORE-MIB				empty
  *	mkbackup FILE STORE-MIB OBJECT-BYTES LIVE [HANDLES]	filled
  *
- * A filled one has closed segments only, as many as there are frames but for
- * four; LIVE percent of its entries are of new objects, the others replace some,
- * both in an order that looks random.  HANDLES: of the store, over which the objects are
- * scattered; else as many as there are objects.
+ * A filled backup has only closed segments, in all frames but four.  LIVE percent of its entries
+ * are new objects, the others replace some; the order looks random.  The objects are scattered over
+ * HANDLES handles; without HANDLES there are as many handles as objects.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +47,7 @@ static void file_report(void *context, enum recover_severity severity, const cha
 #define SEGMENTS_LEFT	4u
 #define STRIDE		7368787u	/* a prime: visits all keys in a scattered order */
 
-/* Entries of so many bytes that a segment holds. */
+/* The number of entries with @length bytes that a segment can hold. */
 static uint32_t per_segment(uint32_t length)
 {
 	uint32_t at = 0, n = 0;
@@ -87,7 +85,7 @@ static void fill_segment(uint8_t *frame, const struct lsmem_super *super, uint64
 		uint64_t n = first + i, key, index;
 		struct lsmem_entry *e;
 
-		/* A replaced version for one in so many, all over the log. */
+		/* Replacements are spread evenly over the log. */
 		index = n * percent / 100;
 		if (n && index == (n - 1) * percent / 100)
 			index = n * STRIDE % (index ? index : 1);
@@ -120,7 +118,7 @@ static void fill_segment(uint8_t *frame, const struct lsmem_super *super, uint64
 	*bytes = at;
 }
 
-/* Closed segments of objects of @length bytes, and a digest that lists them. */
+/* Write closed segments with objects of @length bytes, and a digest that lists them. */
 static int fill(int fd, struct recover *r, uint32_t length, uint64_t keys, uint32_t percent)
 {
 	const struct lsmem_super *super = recover_super(r);

@@ -5,7 +5,7 @@ import socket
 
 
 def free_port(host: str) -> int:
-    """One that no socket of @host has, for now."""
+    """A port that no socket of @host uses at present."""
     family = socket.AF_INET6 if host[0] == "[" else socket.AF_INET
     with socket.socket(family) as sock:
         sock.bind((host.strip("[]"), 0))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# What the guest tests of a backup on another host share: daemon and server, which meet over soft
-# RoCE on one device.  Source after guest-lib.sh.
+# Common to the guest tests of a backup on another host: daemon and server, connected by soft RoCE
+# on one device.  Source after guest-lib.sh.
 slots=${SLOTS:-8000}
 server_conf=$scratch/server.conf
 key=$scratch/key
@@ -10,7 +10,7 @@ soft_roce "$address"
 modprobe dm-mod
 dmsetup create slow --table "0 $(blockdev --getsz "$drive") linear $drive 0"
 
-# With the capabilities that its unit leaves it, and no others.
+# Run the server with the capabilities of its unit only.
 capabilities=$(sed -n 's/^CapabilityBoundingSet=//p' "$here/../../daemon/lsmemd-server.service" |
 	       tr A-Z a-z | sed 's/ *cap_/,+/g')
 server_pid=
@@ -31,7 +31,7 @@ server_end()
 	status=0
 	wait "$server_pid" 2>/dev/null || status=$?
 }
-# serve NAME PATH ..: its configuration
+# serve NAME PATH ..: write the configuration of the server
 serve()
 {
 	printf '[server]\nlisten = rdma://%s\nkey = %s\n' "$address" "$key" >"$server_conf"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A backup on another host, against a server that runs: requests, the fence,
- * receipts, what a hostile peer can do, a peer that is lost.  TAP.
+ * A backup on another host, with a running server: requests, the fence, receipts, hostile peers, a
+ * lost peer.  TAP.
  *
  *	rdma rdma://HOST:PORT/NAME KEYFILE
  *
- * Everything on the export is lost.
+ * The test overwrites the export.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,7 +28,7 @@
 #include "../common/tap.h"
 
 #define MANY	200u
-/* More than the server has room for; and less than it waits for a proof. */
+/* More connections than the server has room for; less time than it waits for a proof. */
 #define SILENT	70u
 #define SILENT_MS	4000u
 #define PIECES	6u
@@ -54,8 +54,8 @@ static int open_backup(struct backup *backup, uint64_t term, bool read_only)
 
 /**
  * struct batch - MANY requests
- * @completed, @failed: of them
- * @error: of the last that failed
+ * @completed, @failed: numbers of requests
+ * @error: error of the last request that failed
  */
 struct batch {
 	struct request {
@@ -77,7 +77,7 @@ static void done(struct backup_io *io, int error)
 		batch->error = error;
 }
 
-/* Request @i is of 32 KiB, in pieces of several lengths, in reverse order. */
+/* Bytes of a request; it has pieces of several lengths, in reverse order. */
 #define REQUEST	(8 * LSMEM_BLOCK)
 
 static void submit(struct batch *batch, struct backup *backup, enum backup_what what,
@@ -151,17 +151,17 @@ static void test_io(uint8_t *data, uint8_t *back)
 		submit(&batch, &backup, BACKUP_READ, back);
 		drain(&batch);
 		tap_ok(!batch.failed && !memcmp(data, back, MANY * REQUEST),
-		    "%s: what was written is read", how);
+		    "%s: the bytes read are those written", how);
 	}
 	tap_is(backup_transfer(&backup, BACKUP_READ, backup.limits.bytes - LSMEM_BLOCK, back,
 			       LSMEM_BLOCK), 0, "the last block");
 	backup_close(&backup);
 	tap_is(backup.in_flight, 0, "nothing is left");
-	/* What is registered is for reading only, here as elsewhere. */
+	/* backup_memory() makes registered memory read-only, like the memory of a store. */
 	mprotect(data, (size_t)MANY * REQUEST, PROT_READ | PROT_WRITE);
 }
 
-/* ---- Who may write ------------------------------------------------------ */
+/* ---- The fence ---------------------------------------------------------- */
 
 static void test_fence(uint8_t *data, uint8_t *back)
 {
@@ -175,36 +175,34 @@ static void test_fence(uint8_t *data, uint8_t *back)
 	fill(data, 2);
 	submit(&old, &first, BACKUP_WRITE, data);
 	tap_is(open_backup(&second, 6, false), 0, "with a higher one, writes in flight: has it");
-	/* From now on nothing of the first may land. */
+	/* From now on no write of the first may reach the drive. */
 	fill(back, 3);
 	submit(&new, &second, BACKUP_WRITE, back);
 	drain(&new);
-	tap_is(new.failed, 0, "and writes");
+	tap_is(new.failed, 0, "the second writes");
 	drain(&old);
 	tap_ok(old.failed, "some of the first's writes have failed");
 	submit(&old, &first, BACKUP_WRITE, data);
 	drain(&old);
-	tap_is(old.failed, MANY, "the first can write nothing any more");
-	tap_is(old.error, -ESTALE, "and knows why");
+	tap_is(old.failed, MANY, "the first cannot write any more");
+	tap_is(old.error, -ESTALE, "its error is ESTALE");
 	memset(data, 0, MANY * REQUEST);
 	submit(&new, &second, BACKUP_READ, data);
 	drain(&new);
 	tap_ok(!new.failed && !memcmp(data, back, MANY * REQUEST),
-	    "nothing of the first has landed");
-	tap_is(open_backup(&reader, 0, true), -EBUSY, "a reader beside it is told");
+	    "no write of the first has reached the drive since");
+	tap_is(open_backup(&reader, 0, true), -EBUSY, "a reader while the export is held: refused");
 	backup_close(&first);
 	backup_close(&second);
 	tap_is(open_backup(&second, 6, false), -ESTALE, "the term is used up");
-	tap_is(open_backup(&reader, 0, true), 0, "a reader when it is not held");
-	tap_is(backup_transfer(&reader, BACKUP_READ, 0, data, LSMEM_BLOCK), 0, "reads");
+	tap_is(open_backup(&reader, 0, true), 0, "a reader while the export is not held");
+	tap_is(backup_transfer(&reader, BACKUP_READ, 0, data, LSMEM_BLOCK), 0, "the reader reads");
 	backup_close(&reader);
 }
 
 /* ---- Receipts ----------------------------------------------------------- */
 
-/**
- * struct tail - a write of one and the same blocks, again and again; its bytes are its number
- */
+/* One of many writes of the same blocks; its bytes are its number. */
 static struct tail {
 	struct backup_io io;
 	struct iovec iov;
@@ -218,7 +216,7 @@ static uint32_t nr_tails, tail_answers;
 
 static void tail_next(struct backup *backup, uint8_t *data);
 
-/* The next is sent as soon as this one has arrived. */
+/* A receipt: issue the next write. */
 static void tail_received(struct backup_io *io)
 {
 	struct tail *tail = (struct tail *)io;
@@ -237,7 +235,7 @@ static void tail_done(struct backup_io *io, int error)
 	tail_answers++;
 }
 
-/* Of one to three blocks of four. */
+/* Write one to three blocks of the four. */
 static void tail_next(struct backup *backup, uint8_t *data)
 {
 	uint32_t number = nr_tails;
@@ -266,7 +264,7 @@ static bool writes(const struct tail *tail, uint32_t block)
 	       tail->io.offset + tail->io.length > block * LSMEM_BLOCK;
 }
 
-/* Is each block what the last write of it with a receipt made it, or a later one? */
+/* Does each block have the bytes of its last write with a receipt, or of a later write? */
 static bool tails_are(const uint8_t *back)
 {
 	uint32_t block, last, i;
@@ -297,15 +295,15 @@ static void test_receipts(uint8_t *data, uint8_t *back)
 			 tails[i].error;
 	tap_is(wrong, 0, "each write has a receipt, then an answer");
 	tap_is(backup_transfer(&backup, BACKUP_READ, 0, back, 4 * LSMEM_BLOCK), 0, "read");
-	tap_ok(tails_are(back), "writes of the same blocks landed in their order");
-	/* What has a receipt lands although who sent it is cut off. */
+	tap_ok(tails_are(back), "writes of the same blocks are done in order");
+	/* A write with a receipt is done although the connection of its sender is cut. */
 	nr_tails = 0;
 	tail_next(&backup, data);
 	while (nr_tails < MANY / 2 && loop_run(&loop, true) >= 0)
 		;
 	tap_is(open_backup(&next, 8, false), 0, "fenced in the middle");
 	tap_is(backup_transfer(&next, BACKUP_READ, 0, back, 4 * LSMEM_BLOCK), 0, "read");
-	tap_ok(tails_are(back), "what had a receipt has landed");
+	tap_ok(tails_are(back), "writes with a receipt are done");
 	backup_close(&backup);
 	backup_close(&next);
 	receipts = false;
@@ -314,8 +312,8 @@ static void test_receipts(uint8_t *data, uint8_t *back)
 /* ---- Hostile peers ------------------------------------------------------ */
 
 /**
- * struct stranger - a connection that says what it likes
- * @serving: the export was given to it
+ * struct stranger - a connection that sends any messages
+ * @serving: the server has accepted it
  */
 struct stranger {
 	struct verbs verbs;
@@ -373,7 +371,7 @@ static const struct verbs_user stranger_user = {
 	.read = stranger_read, .broken = stranger_broken,
 };
 
-/* Until @flag, the end of the connection, or @ms have passed. */
+/* Wait until @flag is set, the connection ends, or @ms have passed. */
 static void stranger_wait(struct stranger *s, const bool *flag, unsigned int ms)
 {
 	uint64_t end = clock_now_ns() + ms * 1000000ull;
@@ -457,14 +455,14 @@ static void raw_send(struct stranger *s, const void *data, size_t length)
 
 	memset(&message, 0, sizeof(message));
 	memcpy(&message, data, length < sizeof(message) ? length : sizeof(message));
-	/* verbs_send() sends as much as the head says. */
+	/* The head has the length for verbs_send(). */
 	verbs_send(&s->verbs, &message, 0);
 }
 
-/* Of what a stranger says: with the tag of what it has become; without; a second time. */
+/* A changed request: with the right tag; with the tag from before the change; sent twice. */
 enum change { TAGGED, CHANGED, TWICE };
 
-/* Requests that only a client with the secret can make, and still may not; or one on its way. */
+/* Invalid requests of a client with the secret, and requests that are changed on the way. */
 static void test_serving(struct stranger *s, const char *name, enum wire_type type, uint32_t slot,
 			 uint64_t offset, uint32_t length, enum change change)
 {
@@ -501,7 +499,7 @@ static void test_hostile(void)
 	uint32_t i;
 	void *data;
 
-	tap_is(open_backup(&holder, 0, false), 0, "it is held all the time");
+	tap_is(open_backup(&holder, 0, false), 0, "a holder, all the time");
 	for (i = 0; i < 4; i++) {
 		static const char *const what[] = {
 			"garbage", "a request before anything", "silence", "a wrong proof",
@@ -527,7 +525,7 @@ static void test_hostile(void)
 		tap_ok(s.over && !s.serving, "%s: cut off", what[i]);
 		stranger_leave(&s);
 	}
-	test_serving(&s, "a slot that is not there", WIRE_READ, WIRE_SLOTS, 0, LSMEM_BLOCK,
+	test_serving(&s, "a slot that does not exist", WIRE_READ, WIRE_SLOTS, 0, LSMEM_BLOCK,
 		     TAGGED);
 	test_serving(&s, "beyond the end", WIRE_READ, 0, holder.limits.bytes, LSMEM_BLOCK,
 		     TAGGED);
@@ -539,7 +537,7 @@ static void test_hostile(void)
 		     CHANGED);
 	test_serving(&s, "a request that comes a second time", WIRE_FLUSH, 0, 0, 0, TWICE);
 
-	/* Memory that is not its own: its slots end, and the keys of others are no keys. */
+	/* Memory of others: a client can access only its own slots. */
 	if (posix_memalign(&data, LSMEM_BLOCK, LSMEM_BLOCK) || !stranger_connect(&s))
 		exit(1);
 	stranger_call(&s, WIRE_READ_ONLY);
@@ -556,19 +554,19 @@ static void test_hostile(void)
 		   (uint64_t)le32toh(s.session.accept.slots) * le32toh(s.session.accept.slot_bytes),
 		   le32toh(s.session.accept.key), 0);
 	stranger_wait(&s, &s.read_done, 5000);
-	tap_ok(s.over && !s.read_done, "what is behind its slots cannot");
+	tap_ok(s.over && !s.read_done, "memory behind its slots cannot be read");
 	verbs_cut(&s.verbs);
 	ibv_dereg_mr(mr);
 	stranger_leave(&s);
 
 	tap_is(backup_transfer(&holder, BACKUP_WRITE, 0, data, LSMEM_BLOCK), 0,
-	       "who holds it has noticed nothing");
-	tap_is(backup_transfer(&holder, BACKUP_FLUSH, 0, NULL, 0), 0, "and goes on");
+	       "the holder is not disturbed");
+	tap_is(backup_transfer(&holder, BACKUP_FLUSH, 0, NULL, 0), 0, "the holder goes on");
 	backup_close(&holder);
 	free(data);
 }
 
-/* Connections that say nothing keep no client out that has the secret. */
+/* Silent connections do not keep out a client that has the secret. */
 static void test_silent(void)
 {
 	static struct stranger silent[SILENT];
@@ -585,8 +583,8 @@ static void test_silent(void)
 	lock_wait = 0;
 	err = open_backup(&backup, 0, false);
 	lock_wait = wait;
-	tap_is(err, 0, "a client with the secret gets in");
-	tap_ok(clock_now_ns() - begun < SILENT_MS * 1000000ull, "before silent ones are timed out");
+	tap_is(err, 0, "a client with the secret is accepted");
+	tap_ok(clock_now_ns() - begun < SILENT_MS * 1000000ull, "before silent connections time out");
 	printf("# after %u ms\n", (unsigned int)((clock_now_ns() - begun) / 1000000));
 	for (i = 0; i < SILENT; i++) {
 		if (!silent[i].verbs.id)
@@ -594,16 +592,16 @@ static void test_silent(void)
 		stranger_wait(&silent[i], &never, 1);
 		left += !silent[i].over;
 	}
-	tap_ok(left <= SERVER_STRANGERS_HOST, "of the silent ones, few are left: %u", left);
+	tap_ok(left <= SERVER_STRANGERS_HOST, "few silent connections are left: %u", left);
 	if (!err) {
-		tap_is(backup_transfer(&backup, BACKUP_FLUSH, 0, NULL, 0), 0, "and is served");
+		tap_is(backup_transfer(&backup, BACKUP_FLUSH, 0, NULL, 0), 0, "the client is served");
 		backup_close(&backup);
 	}
 	for (i = 0; i < SILENT; i++)
 		stranger_leave(&silent[i]);
 }
 
-/* A term that no other can exceed is refused, and nothing of it stays. */
+/* A term that no other could exceed is refused without effect. */
 static void test_far(void)
 {
 	struct backup backup;
@@ -611,13 +609,13 @@ static void test_far(void)
 	tap_is(open_backup(&backup, UINT64_MAX, false), -ESTALE, "the highest term there is: refused");
 	tap_is(open_backup(&backup, 8 + HOLD_TERM_STEP + 1, false), -ESTALE,
 	       "a term too far above the last: refused");
-	tap_is(open_backup(&backup, 9, false), 0, "the next one: taken");
+	tap_is(open_backup(&backup, 9, false), 0, "the next one: accepted");
 	backup_close(&backup);
 }
 
 /*
- * A host that is lost says nothing: its queue pair is no more, and nothing tells.
- * The server must notice although nothing is in flight.
+ * A lost host sends nothing: here its queue pair is destroyed without a message.  The server must
+ * notice although no request is in flight.
  */
 static void test_lost(void)
 {
@@ -636,7 +634,7 @@ static void test_lost(void)
 	lock_wait = 3 * VERBS_DEAD_S;
 	begun = clock_now_ns();
 	err = open_backup(&backup, 0, false);
-	tap_is(err, 0, "its host is lost: another has it");
+	tap_is(err, 0, "its host is lost: another one gets the export");
 	tap_ok(clock_now_ns() - begun < 2 * VERBS_DEAD_S * 1000000000ull, "in time");
 	printf("# after %u ms\n", (unsigned int)((clock_now_ns() - begun) / 1000000));
 	if (!err)

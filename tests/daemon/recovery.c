@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How long lsmemd takes to recover a backup, the kernel's part left out: its own
- * reads and its own recovery, and a kernel that takes everything.
+ * Measures lsmemd's part of the recovery of a backup: its reads and its recovery, with a function
+ * that accepts everything in place of the kernel.
  *
- *	recovery FILE		bytes, seconds, as JSON; the file is written to.  peak_bytes: of
- *				memory, of the whole process
+ *	recovery FILE		print bytes and seconds as JSON; writes to the file.
+ *				peak_bytes: memory of the whole process
  */
 #include <inttypes.h>
 #include <stdio.h>

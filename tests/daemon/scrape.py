@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Metrics as Prometheus takes them, and more strictly: what is odd in the text is an error.
+"""Reads metrics like Prometheus, but more strictly: anything unusual in the text is an error.
 
-    scrape.py ADDRESS:PORT      print them
+    scrape.py ADDRESS:PORT      print the metrics
 """
 
 import http.client
@@ -24,19 +24,19 @@ TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Odd(Exception):
-    """The text is not what it should be."""
+    """The text is wrong or unusual."""
 
 
 @dataclass
 class Family:
-    """One metric: its samples by the name's suffix and labels."""
+    """One metric: its samples, by suffix of the name and labels."""
 
     kind: str
     help: str
     samples: dict[tuple[str, Labels], float] = field(default_factory=dict)
 
     def histogram(self, name: str) -> None:
-        """Buckets that rise, the last of which counts all."""
+        """Checks a histogram: its buckets rise, and the last one counts all."""
         series: dict[Labels, list[tuple[float, float]]] = {}
         for (suffix, labels), figure in self.samples.items():
             rest = frozenset(pair for pair in labels if pair[0] != "le")
@@ -58,7 +58,7 @@ class Family:
                 raise Odd(f"{name}: no sum")
 
     def check(self, name: str) -> None:
-        """What Prometheus asks of names and types."""
+        """Checks the rules of Prometheus for names and types."""
         if not self.help or not self.help.endswith("."):
             raise Odd(f"{name}: help '{self.help}'")
         if not self.samples:
@@ -74,7 +74,7 @@ class Family:
 
 
 def parse_labels(text: str) -> Labels:
-    """Labels between the braces."""
+    """Parses the labels between the braces."""
     labels = []
     at = 0
     while at < len(text):
@@ -90,7 +90,7 @@ def parse_labels(text: str) -> Labels:
 
 
 def parse(text: str) -> dict[str, Family]:
-    """The metrics of a page; Odd if it is not in the text format, or breaks a rule."""
+    """The metrics of a page. Raises Odd if it is not in the text format, or breaks a rule."""
     families: dict[str, Family] = {}
     helps: dict[str, str] = {}
     name = ""
@@ -121,7 +121,7 @@ def parse(text: str) -> dict[str, Family]:
 
 
 def request(address: str, path: str, method: str = "GET") -> tuple[int, dict[str, str], str]:
-    """Status, headers and body of an answer."""
+    """Makes a request. Returns status, headers and body of the answer."""
     connection = http.client.HTTPConnection(address, timeout=30)
     try:
         connection.request(method, path)
@@ -140,7 +140,7 @@ def scrape(address: str) -> dict[str, Family]:
 
 
 def figure(families: dict[str, Family], wanted: str) -> float:
-    """The only figure of that name which has these labels; no family, no figure."""
+    """The only value with this name and these labels."""
     name, _, text = wanted.partition("{")
     labels = parse_labels(text.removesuffix("}"))
     found = [value for family, members in families.items()
@@ -157,7 +157,7 @@ def connect(address: str) -> socket.socket:
 
 
 def refuses(address: str) -> bool:
-    """What is not there, and what cannot be done."""
+    """Are the status codes right, also for unknown paths and methods?"""
     wanted = {("GET", "/"): 200, ("HEAD", "/metrics"): 200, ("GET", "/metrics?x=1"): 200,
               ("GET", "/metrics/"): 404, ("GET", "/../etc/passwd"): 404, ("POST", "/x"): 404,
               ("POST", "/metrics"): 405, ("PUT", "/metrics"): 405, ("DELETE", "/"): 405}

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-# Several backups on two drives cut into parts, each of which can be made to fail, and what
-# lsmemd says of them: sourced after guest-lib.sh.
+# Several backups on parts of two drives; a test can make each part fail.  Sourced after
+# guest-lib.sh.
 sectors=$((448 << 11))
 
 modprobe -a dm-mod dm-flakey
 
-# cut NAME DEVICE NUMBER: a part of a device
+# cut NAME DEVICE NUMBER: make a device of a part of a drive
 declare -A table
 cut_device()
 {
@@ -13,7 +13,7 @@ cut_device()
 	dmsetup create "$1" --table "${table[$1]}"
 }
 
-# turn NAME TABLE: the device does something else from now on
+# turn NAME TABLE: replace the table of a device
 turn()
 {
 	dmsetup suspend --noflush "$1"
@@ -21,18 +21,18 @@ turn()
 	dmsetup resume "$1"
 }
 
-# spoil NAME DRIVE NUMBER: all writes to it fail from now on; mend NAME: not any more
+# spoil NAME DRIVE NUMBER: all writes to the device fail from now on; mend NAME: undo this
 spoil() { turn "$1" "0 $sectors flakey $(realpath "$2") $(($3 * sectors)) 0 3600 1 error_writes"; }
 mend() { turn "$1" "${table[$1]}"; }
 
-# uncut NAME: it goes, when the I/O of a killed daemon has ended
+# uncut NAME: remove the device, when the I/O of a killed daemon has ended
 uncut()
 {
 	flock --timeout 60 "/dev/mapper/$1" true
 	dmsetup remove --retry "$1"
 }
 
-# several REPLICAS MINIMUM REJOIN NAME ..: the configuration
+# several REPLICAS MINIMUM REJOIN NAME ..: write the configuration
 several()
 {
 	local name
@@ -44,7 +44,7 @@ several()
 	done
 }
 
-# lose_memory: daemon and store are gone
+# lose_memory: kill the daemon and destroy the store
 lose_memory()
 {
 	slay_load

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The units of lsmemd: systemd takes them as they are, and rates each below 3.  TAP.  LSMEMD is the
-# program.  Skipped where there is no systemd-analyze that rates unit files.
+# The units of lsmemd: systemd verifies them without complaints, and rates each below 3.  TAP.
+# LSMEMD is the program.  Skipped without a systemd-analyze that rates unit files.
 set -u
 . "$(dirname "$0")/lib.sh"
 units=$(readlink -f "$(dirname "$0")/../../daemon")
@@ -13,11 +13,11 @@ fi
 lsmemd=$(readlink -f "$lsmemd")
 for unit in "$units"/*.service; do
 	name=$(basename "$unit")
-	# verify wants the program to be there.
+	# systemd-analyze verify needs the program.
 	sed "s|^ExecStart=/usr/sbin/lsmemd|ExecStart=$lsmemd|" "$unit" >"$scratch/$name"
 	run systemd-analyze verify --man=no "$scratch/${name/@./@example.}"
 	is "$name: verified" "$status" 0
-	is "$name: nothing to complain of" "$(cat "$scratch/out" "$scratch/err")" ''
+	is "$name: no complaints" "$(cat "$scratch/out" "$scratch/err")" ''
 	run systemd-analyze security --offline=true --threshold=29 "$unit"
 	is "$name: exposure below 3.0" "$status" 0
 	[ "$status" -eq 0 ] || grep -h -e '✗' -e Overall "$scratch/out" | sed 's/^/# /'
