@@ -21,11 +21,12 @@
 #include "load.h"
 #include "object.h"
 #include "registry.h"
+#include "span.h"
 #include "store.h"
 #include "window.h"
 
 #define LSMEM_VECTOR_MAX	1024
-#define LSMEM_VECTOR_CHUNK	16	/* operations on the stack */
+#define LSMEM_VECTOR_CHUNK	LSMEM_SPAN_MAX	/* operations on the stack */
 #define LSMEM_OPF_ALL		(LSMEM_OPF_DURABLE | LSMEM_OPF_EXPECT)
 
 /* The context of a call: the store, and the mode of the file. */
@@ -201,6 +202,24 @@ static int lsmem_vector_unknown(const struct lsmem_vector *vector, u32 nr)
 	return 0;
 }
 
+/* Carry out the first operations as one span. Returns how many; 0: there is no span. */
+static u32 lsmem_vector_span(const struct lsmem_call *call, const struct lsmem_vector *vector,
+			     struct lsmem_op *ops, u32 nr)
+{
+	u32 i;
+
+	if (!lsmem_store_active(call->store))
+		return 0;
+	for (i = 0; i < nr; i++) {
+		u32 flags = lsmem_vector_flags(vector, ops[i].op, ops[i].flags);
+
+		if ((ops[i].op != LSMEM_OP_ALLOC && ops[i].op != LSMEM_OP_REPLACE) ||
+		    lsmem_op_check(call, &ops[i], flags))
+			break;
+	}
+	return i < 2 ? 0 : lsmem_span_change(call->store, ops, i);
+}
+
 /*
  * Carry out operations of the size that this kernel knows as a batch: their descriptors are copied
  * together, and their cache misses overlap.  Returns how many were carried out; less than @nr only
@@ -210,20 +229,25 @@ static u32 lsmem_vector_chunk(const struct lsmem_call *call, const struct lsmem_
 			      struct lsmem_op __user *user, struct lsmem_op *ops, u32 nr,
 			      struct lsmem_place *place, bool *durable, long *ret)
 {
-	u32 i;
+	u32 i = 0, done;
 
 	lsmem_objects_prefetch(call->store, ops, nr);
-	for (i = 0; i < nr; i++) {
-		struct lsmem_op *op = &ops[i];
-		u32 flags = lsmem_vector_flags(vector, op->op, op->flags);
+	while (i < nr) {
+		done = lsmem_vector_span(call, vector, &ops[i], nr - i);
+		if (!done) {
+			u32 flags = lsmem_vector_flags(vector, ops[i].op, ops[i].flags);
 
-		op->result = lsmem_op_run(call, op, flags, place);
-		if (op->result == -EINTR && fatal_signal_pending(current)) {
-			*ret = -EINTR;
-			break;
+			ops[i].result = lsmem_op_run(call, &ops[i], flags, place);
+			if (ops[i].result == -EINTR && fatal_signal_pending(current)) {
+				*ret = -EINTR;
+				break;
+			}
+			done = 1;
 		}
-		if (!op->result && flags & LSMEM_OPF_DURABLE)
-			*durable = true;
+		for (; done; done--, i++)
+			if (!ops[i].result && lsmem_vector_flags(vector, ops[i].op, ops[i].flags) &
+					      LSMEM_OPF_DURABLE)
+				*durable = true;
 	}
 	if (i && copy_to_user(user, ops, i * sizeof(*ops))) {
 		*ret = -EFAULT;

@@ -13,14 +13,15 @@ struct lsmem_head;
 struct lsmem_store;
 
 /**
- * struct lsmem_append - an append under way, on its caller's stack
+ * struct lsmem_append - an append under way, on its caller's stack: one entry, or several
  * @head: in which it is reserved
  * @segment: the segment of @head at that time
- * @offset: of the entry in its segment
- * @size: bytes of the entry, header and alignment included
+ * @offset: of the first entry in its segment
+ * @size: bytes of all entries, headers and alignment included
  * @index: in the ring of @head
- * @position: of the entry, for the handle word
- * @listed: the segment's directory will list it
+ * @position: of the first entry, for the handle word
+ * @listed: how many of its entries the segment's directory will list
+ * @unlisted: how many of these have become padding since
  * @bounce: memory to free after the commit, or NULL
  */
 struct lsmem_append {
@@ -30,7 +31,8 @@ struct lsmem_append {
 	u32 size;
 	u32 index;
 	u64 position;
-	bool listed;
+	u32 listed;
+	u32 unlisted;
 	void *bounce;
 };
 

@@ -85,11 +85,15 @@ static void lsmem_head_advance(struct lsmem_store *store, struct lsmem_head *hea
 	}
 }
 
-/* Returns where an entry of @size bytes would end; its start in @start. */
-static u32 lsmem_head_end(const struct lsmem_segment *seg, u32 size, u32 *start)
+/* Returns where @nr entries of these sizes would end; the start of the first in @start. */
+static u32 lsmem_head_end(const struct lsmem_segment *seg, const u32 *sizes, u32 nr, u32 *start)
 {
-	*start = lsmem_entry_start(seg->reserved);
-	return *start + size;
+	u32 end = seg->reserved, i;
+
+	*start = lsmem_entry_start(end);
+	for (i = 0; i < nr; i++)
+		end = lsmem_entry_start(end) + sizes[i];
+	return end;
 }
 
 /* Is this the head of survivors? */
@@ -99,11 +103,13 @@ static bool lsmem_head_cleaners(const struct lsmem_store *store, const struct ls
 }
 
 /*
- * Reserve @size bytes.  -EXFULL: the segment is, -EBUSY: too many appends under
- * way, -ENOSPC: no seglet.
+ * Reserve @nr entries of these sizes, with one place in the ring; the directory will list
+ * @listed of them.  -EXFULL: the segment is full, -EBUSY: too many appends under way, -ENOSPC:
+ * no seglet.
  */
-static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head, u32 size,
-			      bool listed, u32 room, struct lsmem_append *ap)
+static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head,
+			      const u32 *sizes, u32 nr, u32 listed, u32 room,
+			      struct lsmem_append *ap)
 {
 	struct lsmem_segment *seg = head->segment;
 	/* A commit record may use the last place in the ring. */
@@ -117,7 +123,7 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 	if (!seg || (taker == LSMEM_TAKER_WRITER && seg->reserved &&
 		     lsmem_fault(&store->faults, LSMEM_FAULT_ROLL)))
 		return -EXFULL;
-	end = lsmem_head_end(seg, size, &start);
+	end = lsmem_head_end(seg, sizes, nr, &start);
 	if (!lsmem_segment_fits(end + room, seg->entries + listed))
 		return -EXFULL;
 	if (head->next - head->first >= places)
@@ -140,7 +146,7 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 		.head = head,
 		.segment = seg,
 		.offset = start,
-		.size = size,
+		.size = end - start,
 		.index = i,
 		.position = lsmem_segment_position(seg, start),
 		.listed = listed,
@@ -161,11 +167,12 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head)
 {
 	struct lsmem_segment *seg = head->segment;
+	u32 size = LSMEM_ENTRY_BYTES;
 	struct lsmem_append ap;
 
 	if (!seg || seg->reserved == READ_ONCE(seg->emitted))
 		return false;
-	if (lsmem_head_reserve(store, head, LSMEM_ENTRY_BYTES, false, 0, &ap))
+	if (lsmem_head_reserve(store, head, &size, 1, 0, 0, &ap))
 		return false;
 	lsmem_entry_stamp(store, &ap, READ_ONCE(seg->acked), lsmem_store_time(store), 0,
 			  LSMEM_TYPE_COMMIT, 0, ~0u);	/* CRC of nothing */
@@ -217,6 +224,36 @@ int lsmem_head_roll(struct lsmem_store *store, unsigned int head)
 	return ret;
 }
 
+/*
+ * Reserve entries, without waiting.  With 0 preemption is off.  Otherwise -EXFULL: no spare is
+ * ready; -EBUSY, -ENOSPC: as lsmem_head_reserve() says.
+ */
+static int lsmem_append_try(struct lsmem_store *store, struct lsmem_head *head, const u32 *sizes,
+			    u32 nr, u32 listed, struct lsmem_append *ap)
+{
+	bool cleaners = lsmem_head_cleaners(store, head);
+	bool fails = !cleaners && lsmem_fault(&store->faults, LSMEM_FAULT_SPACE);
+	int ret;
+
+	lsmem_append_pin();
+	spin_lock(&head->lock);
+	do {
+		ret = fails ? -ENOSPC : lsmem_head_reserve(store, head, sizes, nr, listed,
+							   LSMEM_RECORD_ROOM, ap);
+	} while (ret == -EXFULL && !lsmem_head_next(store, head));
+	if (ret == -EBUSY)
+		head->crowded = true;	/* the next commit wakes us up */
+	spin_unlock(&head->lock);
+	if (ret) {
+		lsmem_append_unpin();
+		return ret;
+	}
+	if (READ_ONCE(store->seglets.nr_free) < store->space.clean_below &&
+	    READ_ONCE(store->plan.idle) && wq_has_sleeper(&store->plan.work))
+		wake_up_all(&store->plan.work);
+	return 0;
+}
+
 /**
  * lsmem_append_begin_by - reserve an entry
  * @store: active
@@ -235,40 +272,47 @@ int lsmem_head_roll(struct lsmem_store *store, unsigned int head)
 int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
 			  u64 *deadline, struct lsmem_append *ap)
 {
-	struct lsmem_head *h = &store->heads.table[head];
 	bool listed = type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE;
+	struct lsmem_head *h = &store->heads.table[head];
+	u32 size = lsmem_entry_size(length);
 	int ret;
 
 	if (head != LSMEM_CLEANER_HEAD)
 		lsmem_space_throttle(store, h);
 	for (;;) {
 		int serial = atomic_read(&store->space.serial);
-		bool fails = head != LSMEM_CLEANER_HEAD &&
-			     lsmem_fault(&store->faults, LSMEM_FAULT_SPACE);
 
-		lsmem_append_pin();
-		spin_lock(&h->lock);
-		do {
-			ret = fails ? -ENOSPC :
-				      lsmem_head_reserve(store, h, lsmem_entry_size(length), listed,
-							 LSMEM_RECORD_ROOM, ap);
-		} while (ret == -EXFULL && !lsmem_head_next(store, h));
-		if (ret == -EBUSY)
-			h->crowded = true;	/* the next commit wakes us up */
-		spin_unlock(&h->lock);
-		if (!ret)
-			break;
-		lsmem_append_unpin();
+		if (!lsmem_append_try(store, h, &size, 1, listed, ap))
+			return 0;
 		if (head == LSMEM_CLEANER_HEAD)
 			return -EAGAIN;
 		ret = lsmem_space_wait(store, serial, deadline);
 		if (ret)
 			return ret == -ETIMEDOUT ? -ENOSPC : ret;
 	}
-	if (READ_ONCE(store->seglets.nr_free) < store->space.clean_below &&
-	    READ_ONCE(store->plan.idle) && wq_has_sleeper(&store->plan.work))
-		wake_up_all(&store->plan.work);
-	return 0;
+}
+
+/**
+ * lsmem_append_begin_span - reserve several entries of objects side by side
+ * @store: active
+ * @head: number of a writer's head
+ * @sizes: of each entry, header and alignment included; in all at most LSMEM_SPAN_BYTES
+ * @nr: entries
+ * @ap: filled in; the first entry begins at its offset, each other one at
+ *	lsmem_entry_start() of the end of the one before
+ *
+ * All of them become readable by one commit.  Does not wait for space.
+ *
+ * Context: may sleep.  On success preemption is off until the commit or abort that follows.
+ * Return: 0, or -EAGAIN: append them one by one, with waits.
+ */
+int lsmem_append_begin_span(struct lsmem_store *store, unsigned int head, const u32 *sizes,
+			    u32 nr, struct lsmem_append *ap)
+{
+	struct lsmem_head *h = &store->heads.table[head];
+
+	lsmem_space_throttle(store, h);
+	return lsmem_append_try(store, h, sizes, nr, nr, ap) ? -EAGAIN : 0;
 }
 
 /**
@@ -344,6 +388,7 @@ void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap)
 
 	spin_lock(&head->lock);
 	head->ring[ap->index].whole = true;
+	ap->segment->entries -= ap->unlisted;	/* before it may be closed */
 	lsmem_head_advance(store, head);
 	room = head->crowded && head->next - head->first < LSMEM_RING - 1;
 	if (room)
@@ -359,23 +404,37 @@ void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap)
 }
 
 /**
- * lsmem_append_abort - end an append by turning its entry into padding
+ * lsmem_append_pad - turn the rest of an append into padding
+ * @store: the store
+ * @ap: reserved
+ * @offset: in the segment, where an entry of @ap begins or ends
+ * @size: bytes, up to where an entry ends
+ * @entries: how many
+ *
+ * The payload of a refused operation must not reach a backup.
+ */
+void lsmem_append_pad(struct lsmem_store *store, struct lsmem_append *ap, u32 offset, u32 size,
+		      u32 entries)
+{
+	u32 start = lsmem_entry_start(offset), length = offset + size - start - LSMEM_ENTRY_BYTES;
+	struct lsmem_append pad = *ap;
+
+	pad.offset = start;
+	lsmem_segment_write(store, ap->segment, offset, NULL, size);
+	lsmem_entry_stamp(store, &pad, 0, 0, length, LSMEM_TYPE_PAD, 0, 0);
+	lsmem_count(store, padding_bytes, length + LSMEM_ENTRY_BYTES);
+	if (ap->listed)
+		ap->unlisted += entries;	/* no directory lists padding */
+}
+
+/**
+ * lsmem_append_abort - end an append by turning all of it into padding
  * @store: the store
  * @ap: reserved; invalid afterwards
  */
 void lsmem_append_abort(struct lsmem_store *store, struct lsmem_append *ap)
 {
-	u32 length = ap->size - LSMEM_ENTRY_BYTES;
-
-	/* The payload of a refused operation must not reach a backup. */
-	lsmem_segment_write(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, NULL, length);
-	lsmem_entry_stamp(store, ap, 0, 0, length, LSMEM_TYPE_PAD, 0, 0);
-	lsmem_count(store, padding_bytes, ap->size);
-	if (ap->listed) {	/* no directory lists padding */
-		spin_lock(&ap->head->lock);
-		ap->segment->entries--;
-		spin_unlock(&ap->head->lock);
-	}
+	lsmem_append_pad(store, ap, ap->offset, ap->size, ap->listed);
 	lsmem_append_commit(store, ap);
 }
 

@@ -13,6 +13,7 @@
 #define LSMEM_HEADS		8	/* most heads of a store, the cleaner's included */
 #define LSMEM_CLEANER_HEAD	0	/* survivors; only the cleaner appends to it */
 #define LSMEM_RING		256	/* appends under way in one head, a power of 2 */
+#define LSMEM_SPAN_BYTES	(32u << 10)	/* most of an append of several entries */
 
 /**
  * struct lsmem_head - where the log grows
@@ -94,9 +95,13 @@ int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length,
 		       struct lsmem_append *ap);
 int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
 			  u64 *deadline, struct lsmem_append *ap);
+int lsmem_append_begin_span(struct lsmem_store *store, unsigned int head, const u32 *sizes,
+			    u32 nr, struct lsmem_append *ap);
 int lsmem_append_copy(struct lsmem_store *store, const struct lsmem_append *ap,
 		      const struct lsmem_source *source, u32 length, u32 *pcrc);
 void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap);
+void lsmem_append_pad(struct lsmem_store *store, struct lsmem_append *ap, u32 offset, u32 size,
+		      u32 entries);
 void lsmem_append_abort(struct lsmem_store *store, struct lsmem_append *ap);
 bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head);
 int lsmem_head_roll(struct lsmem_store *store, unsigned int head);

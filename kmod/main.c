@@ -12,7 +12,8 @@
  *	seglet.c, segment.c, entry.c		memory, segments of the log, entries
  *	space.c, log.c				waiting for space, appending
  *	handle.c, epoch.c			the handle table, views of user space
- *	object.c, durable.c, block.c		changes, waiting until they are durable
+ *	object.c, span.c, block.c		changes
+ *	durable.c				waiting until they are durable
  *	balance.c, compact.c, retire.c, clean.c	making room
  *	registry.c, sizes.c			the set of stores, the memory that one takes
  *	window.c				memory of a store mapped into user space

@@ -35,8 +35,13 @@
 
 #define LSMEM_FAULT_TRIES	3	/* before a bounce buffer is used */
 
-/* Admit @bytes more live bytes; -ENOSPC when the store is full. */
-static int lsmem_admit(struct lsmem_store *store, u32 bytes)
+/**
+ * lsmem_admit - admit more live bytes
+ * @store: object kind
+ * @bytes: how many
+ * Return: 0, or -ENOSPC: the store is full.
+ */
+int lsmem_admit(struct lsmem_store *store, u32 bytes)
 {
 	if (!bytes)
 		return 0;
@@ -48,13 +53,15 @@ static int lsmem_admit(struct lsmem_store *store, u32 bytes)
 	return 0;
 }
 
-/*
- * Admit what an entry of @size takes beyond the one of @old bytes that it replaces;
- * @admitted: what has been admitted for it so far.
+/**
+ * lsmem_admit_to - admit as many live bytes as a call needs by now
+ * @store: object kind
+ * @wanted: in all
+ * @admitted: in and out: what has been admitted so far
+ * Return: 0, or -ENOSPC: the store is full.
  */
-static int lsmem_admit_growth(struct lsmem_store *store, u32 size, u32 old, u32 *admitted)
+int lsmem_admit_to(struct lsmem_store *store, u32 wanted, u32 *admitted)
 {
-	u32 wanted = size > old ? size - old : 0;
 	int ret;
 
 	if (wanted <= *admitted)
@@ -132,23 +139,17 @@ static void lsmem_place_set(struct lsmem_place *place, const struct lsmem_append
 	place->offset = ap->offset + ap->size;
 }
 
-/* A look at a handle: its word, and the entry it points to. */
-struct lsmem_look {
-	struct lsmem_handle *h;
-	u64 word;
-	const struct lsmem_entry *entry;
-	u64 version;
-	u32 length;
-	u32 table;
-};
-
-/*
- * Look at @op's object.  -ESTALE when it has gone, -EILSEQ when another version
- * was expected (the current one is told), -EBADMSG when its length is not one:
- * a process with a replication descriptor can write to seglets.  rcu_read_lock()
- * held.
+/**
+ * lsmem_look - look at an object
+ * @store: object kind
+ * @handle: of the object
+ * @look: its h is set; the rest is filled in
+ *
+ * Context: rcu_read_lock() held.
+ * Return: 0; -ESTALE: it has gone; -EBADMSG: its length is not one, because a process with a
+ * replication descriptor can write to seglets.
  */
-static int lsmem_look(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_look *look)
+int lsmem_look(struct lsmem_store *store, u64 handle, struct lsmem_look *look)
 {
 	u64 info;
 
@@ -156,19 +157,33 @@ static int lsmem_look(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 	look->word = smp_load_acquire(&look->h->word);
 	info = READ_ONCE(look->h->info);
 	if (lsmem_word_state(look->word) != LSMEM_WORD_LIVE ||
-	    lsmem_info_generation(info) != lsmem_handle_generation(op->handle))
+	    lsmem_info_generation(info) != lsmem_handle_generation(handle))
 		return -ESTALE;
 	look->entry = lsmem_word_entry(&store->seglets, look->word);
 	look->version = le64_to_cpu(look->entry->version);
 	look->length = lsmem_entry_length(look->entry);
 	look->table = lsmem_entry_table(look->entry);
-	if (look->length > LSMEM_OBJECT_MAX)
-		return -EBADMSG;
-	if (op->flags & LSMEM_OPF_EXPECT && op->version != look->version) {
+	return look->length > LSMEM_OBJECT_MAX ? -EBADMSG : 0;
+}
+
+/**
+ * lsmem_look_for - look at the object of an operation
+ * @store: object kind
+ * @op: checked; its version is filled in with -EILSEQ
+ * @look: as for lsmem_look()
+ *
+ * Context: rcu_read_lock() held.
+ * Return: as lsmem_look(); -EILSEQ: another version was expected.
+ */
+int lsmem_look_for(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_look *look)
+{
+	int ret = lsmem_look(store, op->handle, look);
+
+	if (!ret && op->flags & LSMEM_OPF_EXPECT && op->version != look->version) {
 		op->version = look->version;
-		return -EILSEQ;
+		ret = -EILSEQ;
 	}
-	return 0;
+	return ret;
 }
 
 /**
@@ -270,11 +285,11 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 	if (ret)
 		return ret;
 	rcu_read_lock();
-	ret = lsmem_look(store, op, &look);
+	ret = lsmem_look_for(store, op, &look);
 	rcu_read_unlock();
 	if (ret)
 		return ret;
-	ret = lsmem_admit_growth(store, size, lsmem_entry_size(look.length), &admitted);
+	ret = lsmem_admit_to(store, lsmem_growth(size, lsmem_entry_size(look.length)), &admitted);
 	if (ret)
 		return ret;
 	ret = lsmem_entry_put(store, lsmem_log_head(store), op->handle, look.table, &source,
@@ -283,11 +298,11 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 		goto err_admit;
 	rcu_read_lock();
 	do {
-		ret = lsmem_look(store, op, &look);
+		ret = lsmem_look_for(store, op, &look);
 		if (!ret) {
 			/* Another call may have replaced it by another size in between. */
 			old = lsmem_entry_size(look.length);
-			ret = lsmem_admit_growth(store, size, old, &admitted);
+			ret = lsmem_admit_to(store, lsmem_growth(size, old), &admitted);
 		}
 		if (ret) {
 			rcu_read_unlock();
@@ -331,7 +346,7 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 	if (ret)
 		return ret;
 	rcu_read_lock();
-	ret = lsmem_look(store, op, &look);
+	ret = lsmem_look_for(store, op, &look);
 	rcu_read_unlock();
 	if (ret)
 		return ret;
@@ -344,7 +359,7 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 	}
 	rcu_read_lock();
 	do {
-		ret = lsmem_look(store, op, &look);
+		ret = lsmem_look_for(store, op, &look);
 		if (ret) {
 			rcu_read_unlock();
 			if (store->durable)
@@ -424,7 +439,7 @@ int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op)
 		return ret;
 	for (tries = 1;; tries++) {
 		rcu_read_lock();
-		ret = lsmem_look(store, op, &look);
+		ret = lsmem_look_for(store, op, &look);
 		if (!ret && op->offset > look.length)
 			ret = -EINVAL;
 		if (!ret) {

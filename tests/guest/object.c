@@ -817,6 +817,156 @@ TEST_F(store, vector)
 	EXPECT_UNCHANGED();
 }
 
+/*
+ * Operations beside each other share an append.  What a vector does, and what it says, is what
+ * single calls in the same order would do and say.
+ */
+#define MODEL_OBJECTS	24u
+#define MODEL_LENGTH	3000u
+#define MODEL_OPS	70u
+
+struct model_object {
+	uint64_t handle;	/* 0: none yet, or freed */
+	uint64_t version;
+	uint64_t serial;	/* of its content */
+	uint32_t length;
+};
+
+/* Make a random operation on @object. @bytes: room for its payload. */
+static struct lsmem_op model_op(uint64_t *state, const struct model_object *object, uint8_t *bytes,
+				uint64_t serial)
+{
+	uint32_t length = 1 + (uint32_t)random_below(state, random_below(state, 4) ? 200 :
+							    MODEL_LENGTH);
+	unsigned int flags = random_below(state, 4) ? 0 : LSM_EXPECT;
+	uint64_t version = object->version + !random_below(state, 3);
+	struct lsmem_op op;
+
+	content_fill(bytes, length, 77, serial);
+	if (!object->handle) {
+		op = lsm_op_alloc(bytes, length, LSM_TABLE(3));
+	} else if (random_below(state, 12)) {
+		op = lsm_op_replace(object->handle, bytes, length, flags, version);
+		if (!random_below(state, 16))
+			op.data = 8;	/* not mapped */
+	} else {
+		op = lsm_op_free(object->handle, flags, version);
+	}
+	return op;
+}
+
+/* Carry out @op in the model. Returns NULL, or what is wrong with what the kernel has said. */
+static const char *model_apply(struct model_object *object, const struct lsmem_op *op,
+			       uint64_t asked, uint64_t serial)
+{
+	int want = 0;
+
+	if (op->op != LSMEM_OP_ALLOC && !object->handle)
+		want = -ESTALE;		/* freed by an earlier operation of the vector */
+	else if (op->data == 8)
+		want = -EFAULT;
+	if ((!want || want == -EFAULT) && op->flags & LSMEM_OPF_EXPECT &&
+	    asked != object->version)
+		want = -EILSEQ;
+	if (op->result != want)
+		return "result";
+	if (want == -EILSEQ && op->version != object->version)
+		return "the version that is told";
+	if (want)
+		return NULL;
+	if (op->op != LSMEM_OP_ALLOC && op->version <= object->version)
+		return "the new version";
+	*object = (struct model_object){ op->handle, op->version, serial, op->length };
+	if (op->op == LSMEM_OP_FREE)
+		object->handle = 0;
+	return NULL;
+}
+
+TEST_F_TIMEOUT(store, vector_model, 60)
+{
+	uint8_t *bytes = malloc((size_t)MODEL_OPS * MODEL_LENGTH), back[MODEL_LENGTH];
+	uint64_t state = test_seed, rounds = test_scaled(300), round, serial = 0, i;
+	uint64_t asked[MODEL_OPS], first;
+	struct model_object objects[MODEL_OBJECTS] = { 0 };
+	struct lsmem_op ops[MODEL_OPS], op;
+	uint32_t which[MODEL_OPS], nr;
+	struct lsmem_vector done;
+	const char *wrong;
+
+	ASSERT_NE(NULL, bytes);
+	for (round = 0; round < rounds; round++) {
+		bool taken[MODEL_OBJECTS] = { 0 };
+
+		nr = 2 + (uint32_t)random_below(&state, MODEL_OPS - 1);
+		first = serial;
+		for (i = 0; i < nr; i++, serial++) {
+			which[i] = (uint32_t)random_below(&state, MODEL_OBJECTS);
+			/* The handle of an allocation is known after the vector. */
+			if (!objects[which[i]].handle && taken[which[i]])
+				break;
+			taken[which[i]] = true;
+			ops[i] = model_op(&state, &objects[which[i]], bytes + i * MODEL_LENGTH,
+					  serial);
+			asked[i] = ops[i].version;
+		}
+		nr = (uint32_t)i;
+		ASSERT_EQ(0, vector(&self->store, ops, nr, &done));
+		ASSERT_EQ(nr, done.nr);
+		for (i = 0; i < nr; i++) {
+			wrong = model_apply(&objects[which[i]], &ops[i], asked[i], first + i);
+			ASSERT_EQ(NULL, wrong)
+				TH_LOG("round %llu, operation %llu of %u: %s", (unsigned long long)round,
+				       (unsigned long long)i, nr, wrong);
+		}
+		for (i = 0; i < MODEL_OBJECTS; i++) {
+			if (!objects[i].handle)
+				continue;
+			op = lsm_op_read(objects[i].handle, back, sizeof(back), 0);
+			ASSERT_EQ(0, call(&self->store, LSMEM_IOC_READ, &op));
+			ASSERT_EQ(objects[i].length, op.object_length);
+			ASSERT_EQ(objects[i].version, op.version);
+			ASSERT_TRUE(content_is(back, op.length, 77, objects[i].serial));
+		}
+	}
+	for (i = 0; i < MODEL_OBJECTS; i++) {
+		op = lsm_op_free(objects[i].handle, 0, 0);
+		if (objects[i].handle)
+			EXPECT_EQ(0, call(&self->store, LSMEM_IOC_FREE, &op));
+	}
+	EXPECT_UNCHANGED();
+	free(bytes);
+}
+
+/* Sources that are not in memory yet, between others that are. */
+TEST_F(store, vector_of_new_pages)
+{
+	struct lsmem_op ops[16], op;
+	struct lsmem_vector done;
+	uint8_t *fresh, bytes[PAGE], zero[PAGE] = { 0 };
+	uint32_t i;
+
+	fresh = mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, fresh);
+	for (i = 0; i < 16; i++) {
+		if (i % 5 == 0)
+			fresh[i * PAGE] = 0;
+		ops[i] = lsm_op_alloc(fresh + i * PAGE, 1000, 0);
+	}
+	ASSERT_EQ(0, vector(&self->store, ops, 16, &done));
+	EXPECT_EQ(16, done.nr);
+	for (i = 0; i < 16; i++) {
+		EXPECT_EQ(0, ops[i].result);
+		op = lsm_op_read(ops[i].handle, bytes, sizeof(bytes), 0);
+		EXPECT_EQ(0, call(&self->store, LSMEM_IOC_READ, &op));
+		EXPECT_EQ(1000, op.object_length);
+		EXPECT_EQ(0, memcmp(bytes, zero, 1000));
+		op = lsm_op_free(ops[i].handle, 0, 0);
+		EXPECT_EQ(0, call(&self->store, LSMEM_IOC_FREE, &op));
+	}
+	EXPECT_UNCHANGED();
+	munmap(fresh, 16 * PAGE);
+}
+
 TEST_F(store, bad_vector)
 {
 	struct lsmem_query query = { .size = sizeof(query) };
