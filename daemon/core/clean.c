@@ -17,8 +17,6 @@
  * The kernel changes the table while it is read: each field is loaded once, and values that
  * contradict each other are limited to valid ranges.
  */
-#include <string.h>
-
 #include <lsmem_format.h>
 
 #include "clean.h"

@@ -7,7 +7,6 @@
  * open. Each header must be valid in its place. Otherwise the kernel and the daemon disagree about
  * the bytes of the segment, and core fails.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "private.h"
@@ -118,11 +117,7 @@ static bool core_make_directory(struct core *core, const struct core_open *open,
 		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_TOMBSTONE)
 			continue;
 		if (entries < open->entries)
-			directory[entries] = (struct lsmem_directory_entry) {
-				.key = entry.key,
-				.version = entry.version,
-				.meta = entry.meta,
-			};
+			directory[entries] = *format_listing(&entry);
 		entries++;
 	}
 	if (entries != open->entries) {

@@ -89,9 +89,7 @@ static void core_copy_frame(struct core *core, const struct core_segment *seg)
 			break;			/* impossible: it was checked */
 		type = lsmem_entry_type(entry);
 		if (type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE)
-			*directory++ = (struct lsmem_directory_entry) {
-				.key = entry->key, .version = entry->version, .meta = entry->meta,
-			};
+			*directory++ = *format_listing(entry);
 	}
 }
 

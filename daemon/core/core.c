@@ -143,7 +143,7 @@ static void core_flushed(struct core *core, uint32_t backup, int error)
 static bool core_understand(struct core *core, const struct lsmem_event *event)
 {
 	if (core->state == CORE_RESUMING && event->type != LSMEM_EVENT_RESUME) {
-		core_fail(core, "event %u of segment %llu came before the end of the RESUME events",
+		core_fail(core, "event %u of segment %llu came before the kernel sent all RESUME events",
 			  event->type, (unsigned long long)event->segment);
 		return true;
 	}
@@ -166,11 +166,8 @@ static bool core_understand(struct core *core, const struct lsmem_event *event)
 	return true;
 }
 
-/**
- * core_take - handle queued events in their order, as far as possible
- * @core: core
- */
-void core_take(struct core *core)
+/* Handle queued events in their order, as far as possible. */
+static void core_take(struct core *core)
 {
 	while (core->queue_first != core->queue_next && core->state != CORE_FAILED) {
 		if (!core_understand(core, &core->queue[core->queue_first % CORE_QUEUE]))

@@ -25,7 +25,6 @@
 #define LSMEMD_CORE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 

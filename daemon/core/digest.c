@@ -10,7 +10,6 @@
  * generation ceiling, a change of the members; or at a tick, when lengths or states have changed.
  * One record takes everything that is ready.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "private.h"
@@ -420,7 +419,7 @@ bool core_retire(struct core *core, const struct lsmem_event *event)
 
 	/* One record removes a whole group: the digest lists all of its segments or none. */
 	if (core->group_gone && group->nr) {
-		core_fail(core, "segment %llu: the digest lists only a part of the group that ends with it",
+		core_fail(core, "segment %llu: the digest has lost a part of the group that ends with it",
 			  (unsigned long long)event->segment);
 		return true;
 	}

@@ -409,7 +409,6 @@ void core_fail(struct core *core, const char *format, ...)
 struct core_op *core_op_get(struct core *core, enum core_op_kind kind, uint32_t backup, bool spare);
 void core_op_add(struct core_op *op, const void *data, uint32_t length);
 void core_op_start(struct core *core, struct core_op *op, uint64_t offset);
-void core_take(struct core *core);
 void core_run(struct core *core);
 
 /* core/set.c */
@@ -462,7 +461,9 @@ void core_log_received(struct core_op *op);
 void core_segments_flush(struct core *core, uint32_t backup);
 void core_segments_flushed(struct core *core, uint32_t backup);
 bool core_segments_drained(const struct core *core);
-uint32_t core_follow(struct core *core, uint32_t seglet);
+uint32_t core_follow(const struct core *core, uint32_t seglet);
+uint32_t core_seglets(const struct core *core, struct core_open *open,
+		      const struct lsmem_event *event, uint32_t from);
 
 static inline uint32_t core_number(const struct core *core, const struct core_segment *seg)
 {

@@ -16,24 +16,7 @@
  * Any other difference means that the two are not of the same store, or that durable data were
  * lost: core fails and names it.
  */
-#include <errno.h>
-
 #include "private.h"
-
-/* Find the seglets of a segment in memory. Return: false: some are not known, so none is used. */
-static bool core_resume_seglets(struct core *core, struct core_open *open,
-			       const struct lsmem_event *event)
-{
-	uint32_t seglet = event->first_seglet, piece;
-
-	for (piece = 0; piece * LSMEM_SEGLET_BYTES < event->to; piece++) {
-		if (seglet >= core->log.nr_seglets)
-			return false;
-		open->seglets[piece] = seglet;
-		seglet = core_follow(core, seglet);
-	}
-	return true;
-}
 
 static void core_resume_open(struct core *core, struct core_segment *seg,
 			     const struct lsmem_event *event)
@@ -49,7 +32,7 @@ static void core_resume_open(struct core *core, struct core_segment *seg,
 	open->segment = seg;
 	seg->open = open;
 	open->reopened = !(event->flags & LSMEM_EVENT_OPENED);
-	open->placed = core_resume_seglets(core, open, event);
+	open->placed = core_seglets(core, open, event, 0) == CORE_NONE;
 	open->stream = event->from;
 	open->acked = open->acked_received = event->from;
 	open->closed = seg->life == CORE_CLOSED;

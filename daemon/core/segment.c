@@ -8,7 +8,6 @@
  * gather meanwhile go out in one write. A write with which little else is in flight is a durable
  * write, and needs no flush.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "private.h"
@@ -303,11 +302,34 @@ void core_header_check(struct core *core, struct core_open *open)
  *
  * Return: its number; CORE_NONE: the table names no seglet.
  */
-uint32_t core_follow(struct core *core, uint32_t seglet)
+uint32_t core_follow(const struct core *core, uint32_t seglet)
 {
 	uint32_t next = __atomic_load_n(&core->log.table[seglet].next, __ATOMIC_ACQUIRE);
 
 	return next < core->log.nr_seglets ? next : CORE_NONE;
+}
+
+/**
+ * core_seglets - note which seglets hold the log data of a segment
+ * @core: core
+ * @open: the segment
+ * @event: where its data end, and the seglet of @from
+ * @from: home offset, bytes
+ *
+ * Return: CORE_NONE; or the number of the first piece of 64 KiB that is not in memory.
+ */
+uint32_t core_seglets(const struct core *core, struct core_open *open,
+		      const struct lsmem_event *event, uint32_t from)
+{
+	uint32_t seglet = event->first_seglet, piece;
+
+	for (piece = from / LSMEM_SEGLET_BYTES; piece * LSMEM_SEGLET_BYTES < event->to; piece++) {
+		if (seglet >= core->log.nr_seglets)
+			return piece;
+		open->seglets[piece] = seglet;
+		seglet = core_follow(core, seglet);
+	}
+	return CORE_NONE;
 }
 
 /**
@@ -319,7 +341,7 @@ void core_range(struct core *core, const struct lsmem_event *event)
 {
 	struct core_segment *seg = core_segment_find(core, event->segment);
 	struct core_open *open = seg ? seg->open : NULL;
-	uint32_t seglet = event->first_seglet, piece;
+	uint32_t piece;
 
 	/* Invariant 2: the kernel writes to listed segments only. */
 	if (!open || open->closing ||
@@ -334,16 +356,11 @@ void core_range(struct core *core, const struct lsmem_event *event)
 			  (unsigned long long)event->segment, event->from, event->to, open->stream);
 		return;
 	}
-	for (piece = event->from / LSMEM_SEGLET_BYTES;; piece++) {
-		if (seglet >= core->log.nr_seglets) {
-			core_fail(core, "segment %llu: piece %u is not in memory",
-				  (unsigned long long)event->segment, piece);
-			return;
-		}
-		open->seglets[piece] = seglet;
-		if (piece == (event->to - 1) / LSMEM_SEGLET_BYTES)
-			break;
-		seglet = core_follow(core, seglet);
+	piece = core_seglets(core, open, event, event->from);
+	if (piece != CORE_NONE) {
+		core_fail(core, "segment %llu: piece %u is not in memory",
+			  (unsigned long long)event->segment, piece);
+		return;
 	}
 	open->stream = event->to;
 	core->changes++;

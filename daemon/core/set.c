@@ -7,34 +7,11 @@
  * on it. If there is a crash before this digest, a recovery that uses the backup finds everything
  * that was acknowledged. After the digest, a recovery refuses to use the backup alone.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "private.h"
-
-/* Is backup @b the first one of @mask in its failure domain? */
-static bool core_first(const struct core *core, uint32_t mask, uint32_t b)
-{
-	uint32_t before = b;
-
-	core_each_backup(before, mask)
-		if (core->domain[before] == core->domain[b])
-			break;
-	return before == b;
-}
-
-static uint32_t core_domains(const struct core *core, uint32_t mask)
-{
-	uint32_t nr = 0, b;
-
-	core_each_backup(b, mask)
-		nr += core_first(core, mask, b);
-	return nr;
-}
 
 uint32_t core_domains_left(const struct core *core)
 {
-	return core_domains(core, core_alive(core));
+	return format_domains(core->domain, core_alive(core));
 }
 
 /**
@@ -43,7 +20,7 @@ uint32_t core_domains_left(const struct core *core)
  */
 uint32_t core_wanted(const struct core *core)
 {
-	uint32_t domains = core_domains(core, core_alive(core));
+	uint32_t domains = core_domains_left(core);
 
 	return core->replicas && core->replicas < domains ? core->replicas : domains;
 }

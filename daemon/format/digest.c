@@ -55,12 +55,8 @@ void digest_map_clear(struct digest_map *map)
 	map->nr = 0;
 }
 
-/**
- * digest_drop - remove members, and the items of their replicas
- * @map: the log
- * @mask: members that stay
- */
-void digest_drop(struct digest_map *map, uint32_t mask)
+/* Remove all members but those of @mask, and the items of their replicas. */
+static void digest_drop(struct digest_map *map, uint32_t mask)
 {
 	uint32_t b, place;
 
@@ -82,23 +78,18 @@ void digest_drop(struct digest_map *map, uint32_t mask)
  */
 static uint32_t digest_domains(const struct digest_map *map, uint32_t domains[LSMEM_BACKUPS])
 {
-	uint32_t nr = 0, b, other;
+	uint32_t nr = 0, b, i;
 
 	for (b = 0; b < LSMEM_BACKUPS; b++) {
 		if (!(map->mask >> b & 1u))
 			continue;
-		for (other = 0; other < b; other++)
-			if (map->mask >> other & 1u && map->domain[b] &&
-			    map->domain[other] == map->domain[b])
+		for (i = 0; i < nr; i++)
+			if (map->domain[b] &&
+			    map->domain[b] == map->domain[__builtin_ctz(domains[i])])
 				break;
-		if (other < b)
-			continue;
-		domains[nr] = 1u << b;
-		for (other = b + 1; other < LSMEM_BACKUPS; other++)
-			if (map->mask >> other & 1u && map->domain[b] &&
-			    map->domain[other] == map->domain[b])
-				domains[nr] |= 1u << other;
-		nr++;
+		if (i == nr)
+			domains[nr++] = 0;
+		domains[i] |= 1u << b;
 	}
 	if (nr != 1)
 		return nr;
@@ -432,7 +423,7 @@ void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
 /**
  * digest_add - add an item to a record
  * @digest: begun, with room
- * @frame: frame of the replica, in the form of digest_frame()
+ * @frame: index of the backup << LSMEM_ITEM_FRAME_BITS | frame of the replica
  * @item: the segment
  * @state: LSMEM_ITEM_*; @item->state is not used
  */
@@ -497,8 +488,8 @@ void digest_full(struct lsmem_digest *digest, const struct digest_map *map,
 	digest_head(digest, map, super, LSMEM_DIGEST_FULL);
 	for (place = 0; place < digest_places(map); place++)
 		if (map->items[place].state)
-			digest_add(digest, digest_frame(map, place), &map->items[place],
-				   map->items[place].state);
+			digest_add(digest, place / map->frames << LSMEM_ITEM_FRAME_BITS |
+				   place % map->frames, &map->items[place], map->items[place].state);
 	digest_add_branch(digest, &map->branch);
 	format_digest_seal(digest);
 }

@@ -119,7 +119,6 @@ enum format_error digest_read(struct digest_map *map, const struct lsmem_super *
 			      const uint8_t *halves);
 void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
 		 const struct lsmem_super *super, uint32_t kind);
-void digest_drop(struct digest_map *map, uint32_t mask);
 uint32_t digest_floor(const struct digest_map *map);
 bool digest_counts(const struct digest_map *map, uint32_t have);
 bool digest_enough(const struct digest_map *map, uint32_t have);
@@ -131,12 +130,6 @@ void digest_add(struct lsmem_digest *digest, uint32_t frame, const struct digest
 void digest_add_branch(struct lsmem_digest *digest, const struct digest_branch *branch);
 void digest_full(struct lsmem_digest *digest, const struct digest_map *map,
 		 const struct lsmem_super *super);
-
-/* Return: the frame of a place, in the form that items on a backup have. */
-static inline uint32_t digest_frame(const struct digest_map *map, uint32_t place)
-{
-	return place / map->frames << LSMEM_ITEM_FRAME_BITS | place % map->frames;
-}
 
 static inline uint32_t digest_places(const struct digest_map *map)
 {

@@ -89,6 +89,20 @@ static uint32_t format_crc(const void *block, size_t length, size_t at)
 #define FORMAT_CRC_OF(block, bytes) \
 	format_crc(block, bytes, offsetof(__typeof__(*(block)), crc))
 
+/* Check what superblocks, headers and footers have in common. */
+static enum format_error format_block_check(const void *block, uint64_t magic)
+{
+	const struct lsmem_segment_footer *head = block;
+
+	if (format_is_zero(block, LSMEM_BLOCK))
+		return FORMAT_ZERO;
+	if (__le64_to_cpu(head->magic) != magic)
+		return FORMAT_MAGIC;
+	if (__le32_to_cpu(head->crc) != FORMAT_CRC_OF(head, LSMEM_BLOCK))
+		return FORMAT_CRC;
+	return __le32_to_cpu(head->format) == LSMEM_FORMAT ? FORMAT_OK : FORMAT_VERSION;
+}
+
 static enum format_error format_features_check(const struct lsmem_features *features)
 {
 	if (__le32_to_cpu(features->incompat) & ~FORMAT_INCOMPAT)
@@ -122,17 +136,10 @@ enum format_error format_super_check(const struct lsmem_super *super, uint64_t b
 	uint64_t frames = __le64_to_cpu(super->frames);
 	uint32_t kind = __le32_to_cpu(super->kind), backups = format_backups(super);
 	uint64_t set = format_set_frames(super);
-	enum format_error error;
+	enum format_error error = format_block_check(super, LSMEM_SUPER_MAGIC);
 
-	if (format_is_zero(super, sizeof(*super)))
-		return FORMAT_ZERO;
-	if (__le64_to_cpu(super->magic) != LSMEM_SUPER_MAGIC)
-		return FORMAT_MAGIC;
-	if (__le32_to_cpu(super->crc) != FORMAT_CRC_OF(super, sizeof(*super)))
-		return FORMAT_CRC;
-	if (__le32_to_cpu(super->format) != LSMEM_FORMAT)
-		return FORMAT_VERSION;
-	error = format_features_check(&super->features);
+	if (!error)
+		error = format_features_check(&super->features);
 	if (error)
 		return error;
 	if (!super->incarnation || (kind != LSMEM_KIND_OBJECT && kind != LSMEM_KIND_BLOCK))
@@ -176,17 +183,10 @@ enum format_error format_header_check(const struct lsmem_segment_header *header,
 				      const struct lsmem_super *super, uint64_t segment,
 				      uint32_t generation)
 {
-	enum format_error error;
+	enum format_error error = format_block_check(header, LSMEM_SEGMENT_MAGIC);
 
-	if (format_is_zero(header, sizeof(*header)))
-		return FORMAT_ZERO;
-	if (__le64_to_cpu(header->magic) != LSMEM_SEGMENT_MAGIC)
-		return FORMAT_MAGIC;
-	if (__le32_to_cpu(header->crc) != FORMAT_CRC_OF(header, sizeof(*header)))
-		return FORMAT_CRC;
-	if (__le32_to_cpu(header->format) != LSMEM_FORMAT)
-		return FORMAT_VERSION;
-	error = format_features_check(&header->features);
+	if (!error)
+		error = format_features_check(&header->features);
 	if (error)
 		return error;
 	if (header->key_id)
@@ -223,14 +223,10 @@ enum format_error format_footer_check(const struct lsmem_segment_footer *footer,
 				      const struct lsmem_super *super, uint64_t segment,
 				      uint32_t generation)
 {
-	if (format_is_zero(footer, sizeof(*footer)))
-		return FORMAT_ZERO;
-	if (__le64_to_cpu(footer->magic) != LSMEM_FOOTER_MAGIC)
-		return FORMAT_MAGIC;
-	if (__le32_to_cpu(footer->crc) != FORMAT_CRC_OF(footer, sizeof(*footer)))
-		return FORMAT_CRC;
-	if (__le32_to_cpu(footer->format) != LSMEM_FORMAT)
-		return FORMAT_VERSION;
+	enum format_error error = format_block_check(footer, LSMEM_FOOTER_MAGIC);
+
+	if (error)
+		return error;
 	if (memcmp(footer->uuid, super->uuid, sizeof(footer->uuid)) ||
 	    __le64_to_cpu(footer->segment) != segment ||
 	    __le32_to_cpu(footer->generation) != generation)
@@ -310,6 +306,26 @@ uint64_t format_half_bytes(uint64_t frames)
 	return 4 * format_digest_bytes(frames) + (256u << 10);
 }
 
+/**
+ * format_domains - count the failure domains of some backups
+ * @domain: failure domain of each backup, for all bits of @mask
+ * @mask: the backups
+ *
+ * Return: the number of different domains.
+ */
+uint32_t format_domains(const uint32_t *domain, uint32_t mask)
+{
+	uint32_t nr = 0, b, other;
+
+	for (b = 0; mask >> b; b++) {
+		for (other = b + 1; mask >> other; other++)
+			if (mask >> other & 1u && domain[other] == domain[b])
+				break;
+		nr += (mask >> b & 1u) && !(mask >> other);
+	}
+	return nr;
+}
+
 /* Are there frames for @segments segments? A domain holds at most one replica of each. */
 static bool format_segments_fit(const uint64_t *frames, const uint32_t *domain, uint32_t nr,
 				uint32_t replicas, uint64_t segments)
@@ -380,15 +396,15 @@ void format_digest_seal(struct lsmem_digest *digest)
 }
 
 /**
- * format_digest_head_check - check the head of a digest record, before its items are read
- * @digest: at least the head
+ * format_digest_check - check a digest record
+ * @digest: all of it, or as much as @room has
  * @super: of the backup
  * @room: bytes left in its half
  *
- * Return: FORMAT_OK: @digest->items can be used to read the record; or what is wrong.
+ * Return: FORMAT_OK, or what is wrong.
  */
-enum format_error format_digest_head_check(const struct lsmem_digest *digest,
-					   const struct lsmem_super *super, uint64_t room)
+enum format_error format_digest_check(const struct lsmem_digest *digest,
+				      const struct lsmem_super *super, uint64_t room)
 {
 	uint32_t kind = __le32_to_cpu(digest->kind);
 
@@ -401,24 +417,6 @@ enum format_error format_digest_head_check(const struct lsmem_digest *digest,
 	if ((kind != LSMEM_DIGEST_FULL && kind != LSMEM_DIGEST_DELTA) ||
 	    format_digest_bytes(__le32_to_cpu(digest->items)) > room)
 		return FORMAT_RANGE;
-	return FORMAT_OK;
-}
-
-/**
- * format_digest_check - check a digest record
- * @digest: all of it, or as much as @room has
- * @super: of the backup
- * @room: bytes left in its half
- *
- * Return: FORMAT_OK, or what is wrong.
- */
-enum format_error format_digest_check(const struct lsmem_digest *digest,
-				      const struct lsmem_super *super, uint64_t room)
-{
-	enum format_error error = format_digest_head_check(digest, super, room);
-
-	if (error)
-		return error;
 	if (__le32_to_cpu(digest->crc) != FORMAT_CRC_OF(digest, format_digest_length(digest)))
 		return FORMAT_CRC;
 	if (!digest->sequence || !digest->term || __le32_to_cpu(digest->era) > LSMEM_ERA_MAX ||
@@ -494,7 +492,6 @@ enum format_error format_verify_data(struct format_verify *verify, const uint8_t
 {
 	while (verify->walk.at < verify->walk.end) {
 		uint32_t at = verify->walk.at, length, type;
-		struct lsmem_directory_entry listed;
 		struct format_walk next = verify->walk;
 		struct lsmem_entry entry;
 		enum format_error error;
@@ -518,11 +515,8 @@ enum format_error format_verify_data(struct format_verify *verify, const uint8_t
 		verify->walk = next;
 		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_TOMBSTONE)
 			continue;
-		listed = (struct lsmem_directory_entry) {
-			.key = entry.key, .version = entry.version, .meta = entry.meta,
-		};
-		verify->directory_crc = lsmem_crc32c(verify->directory_crc, &listed,
-						     sizeof(listed));
+		verify->directory_crc = lsmem_crc32c(verify->directory_crc, format_listing(&entry),
+						     sizeof(struct lsmem_directory_entry));
 		verify->entries++;
 	}
 	return FORMAT_OK;

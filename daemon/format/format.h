@@ -53,8 +53,6 @@ enum format_error format_directory_check(const struct lsmem_directory_entry *dir
 /* A digest record takes whole blocks; the bytes after its items are zero. */
 uint64_t format_digest_bytes(uint32_t items);
 void format_digest_seal(struct lsmem_digest *digest);
-enum format_error format_digest_head_check(const struct lsmem_digest *digest,
-					   const struct lsmem_super *super, uint64_t room);
 enum format_error format_digest_check(const struct lsmem_digest *digest,
 				      const struct lsmem_super *super, uint64_t room);
 
@@ -76,6 +74,7 @@ static inline uint64_t format_half_offset(const struct lsmem_super *super, uint3
 }
 
 uint64_t format_half_bytes(uint64_t frames);
+uint32_t format_domains(const uint32_t *domain, uint32_t mask);
 uint64_t format_segments_of(const uint64_t *frames, const uint32_t *domain, uint32_t nr,
 			    uint32_t replicas);
 
@@ -108,6 +107,12 @@ struct format_walk {
 };
 
 enum format_error format_walk_step(struct format_walk *walk, const struct lsmem_entry *entry);
+
+/* Return: the directory entry of an object or a tombstone. */
+static inline const struct lsmem_directory_entry *format_listing(const struct lsmem_entry *entry)
+{
+	return (const void *)&entry->key;
+}
 
 /**
  * struct format_verify - checks all of a closed or sealed segment, as its bytes arrive

@@ -72,16 +72,13 @@ void recover_members(struct recover *r)
 	struct digest_map *map = &r->map;
 	uint8_t domain[LSMEM_BACKUPS] = { 0 };
 	uint32_t mask = 0, slot, b;
-	bool several = false;
 
-	for (slot = 0; slot < r->several; slot++)
-		several |= r->env.domain[slot] != r->env.domain[0];
 	for (slot = 0; slot < LSMEM_BACKUPS; slot++) {
 		b = r->backups[slot].index;
 		if (!r->backups[slot].there || b == RECOVER_NONE)
 			continue;
 		mask |= 1u << b;
-		domain[b] = several ? r->env.domain[slot] + 1 : 0;
+		domain[b] = r->domains ? r->env.domain[slot] + 1 : 0;
 	}
 	if (mask != map->mask || memcmp(domain, map->domain, sizeof(domain)))
 		map->set_generation++;
@@ -107,6 +104,7 @@ int recover_read_log(struct recover *r, uint32_t slot)
 	const struct lsmem_super *super = &backup->super;
 	uint64_t length = 2 * __le64_to_cpu(super->digest_bytes), done;
 	enum format_error error;
+	const char *why;
 	uint8_t *halves;
 	uint32_t part;
 	int ret = 0;
@@ -133,15 +131,13 @@ int recover_read_log(struct recover *r, uint32_t slot)
 				      format_set_frames(super));
 	if (!ret) {
 		error = digest_read(&backup->map, super, halves);
+		why = error == FORMAT_ZERO ? "there is no digest" :
+					     "a digest contradicts the one before it";
 		backup->chain = !error;
 		if (error && !r->several)
-			recover_damage(r, "digest log: %s", error == FORMAT_ZERO ?
-				       "there is no digest" :
-				       "a digest contradicts the one before it");
+			recover_damage(r, "digest log: %s", why);
 		else if (error)
-			recover_info(r, "%s: digest log: %s", recover_name(r, slot),
-				     error == FORMAT_ZERO ? "there is no digest" :
-				     "a digest contradicts the one before it");
+			recover_info(r, "%s: digest log: %s", recover_name(r, slot), why);
 	}
 	memory_put(halves);
 	return ret;

@@ -243,20 +243,6 @@ static uint64_t recover_slot_frames(const struct recover *r, uint32_t slot, uint
 	return bytes < start ? 0 : (bytes - start) / LSMEM_SEGMENT_BYTES;
 }
 
-/* Count the failure domains of the backups that have frames. */
-static uint32_t recover_domains(const uint64_t *frames, const uint32_t *domain, uint32_t nr)
-{
-	uint32_t domains = 0, slot, before;
-
-	for (slot = 0; slot < nr; slot++) {
-		for (before = 0; before < slot; before++)
-			if (frames[before] && domain[before] == domain[slot])
-				break;
-		domains += frames[slot] && before == slot;
-	}
-	return domains;
-}
-
 /*
  * Count the segments that fit with @replicas of each, no two in one domain. If a domain that is
  * needed is absent, it may come back: the result must not be what fits without it and with fewer
@@ -265,25 +251,21 @@ static uint32_t recover_domains(const uint64_t *frames, const uint32_t *domain, 
  */
 static uint64_t recover_segments(const struct recover *r, uint32_t replicas, uint64_t start)
 {
-	uint32_t domain[LSMEM_BACKUPS] = { 0 }, there, slot;
+	uint32_t domain[LSMEM_BACKUPS] = { 0 }, mask = 0, there, slot;
 	uint64_t frames[LSMEM_BACKUPS] = { 0 };
-	bool several = false;
 
-	for (slot = 0; slot < r->several; slot++)
-		several |= r->env.domain[slot] != r->env.domain[0];
 	for (slot = 0; slot < r->several; slot++) {
-		frames[slot] = 1;
-		domain[slot] = several ? r->env.domain[slot] : slot;
+		domain[slot] = r->domains ? r->env.domain[slot] : slot;
+		frames[slot] = recover_slot_frames(r, slot, start);
+		mask |= (uint32_t)(frames[slot] != 0) << slot;
 	}
-	there = recover_domains(frames, domain, r->several);
+	there = format_domains(domain, (1u << r->several) - 1);
 	if (!replicas || replicas > there)
 		replicas = there;
-	for (slot = 0; slot < r->several; slot++)
-		frames[slot] = recover_slot_frames(r, slot, start);
-	if (recover_domains(frames, domain, r->several) < replicas)
+	if (format_domains(domain, mask) < replicas)
 		for (slot = 0; slot < r->several; slot++)
 			domain[slot] = slot;
-	there = recover_domains(frames, domain, r->several);
+	there = format_domains(domain, mask);
 	if (replicas > there)
 		replicas = there;
 	return replicas ? format_segments_of(frames, domain, r->several, replicas) : 0;
@@ -521,12 +503,8 @@ int recover_format(struct recover *r, const struct recover_geometry *g)
 
 static bool recover_place_taken(const struct recover *r, uint32_t index, bool members)
 {
-	uint32_t slot;
-
-	for (slot = 0; slot < r->several; slot++)
-		if (r->backups[slot].joiner == index)
-			return true;
-	return recover_slot(r, index) != RECOVER_NONE || (members && r->map.mask >> index & 1u);
+	return recover_joiner(r, index) != RECOVER_NONE || recover_slot(r, index) != RECOVER_NONE ||
+	       (members && r->map.mask >> index & 1u);
 }
 
 /* Return: a free index; or that of an absent member, which the next digest removes. */

@@ -170,7 +170,7 @@ static bool load_walk(struct recover *r, struct load *load)
 		load->headers = lsmem_crc32c(load->headers, &entry->hcrc, sizeof(entry->hcrc));
 		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_TOMBSTONE)
 			continue;
-		load->directory = lsmem_crc32c(load->directory, &entry->key,
+		load->directory = lsmem_crc32c(load->directory, format_listing(entry),
 					       sizeof(struct lsmem_directory_entry));
 		recover_prefetch(r, __le64_to_cpu(entry->key));
 		load->at[load->nr++] = home;
@@ -224,21 +224,12 @@ int recover_loaded(struct recover *r)
 /* Are all checksums of the replica in the buffer right? */
 static bool load_sound(const struct recover *r, const struct recover_segment *seg)
 {
-	struct format_walk walk = { .salt = seg->salt, .end = seg->cut };
-	uint32_t headers = ~0u;
+	struct format_verify verify;
 
-	while (walk.at < walk.end && walk.end - walk.at >= LSMEM_ENTRY_BYTES) {
-		const struct lsmem_entry *entry = (const void *)(r->buffer + walk.at);
-
-		if (format_walk_step(&walk, entry))
-			return false;
-		headers = lsmem_crc32c(headers, &entry->hcrc, sizeof(entry->hcrc));
-		if (lsmem_entry_type(entry) != LSMEM_TYPE_PAD &&
-		    lsmem_crc32c(~0u, entry + 1, lsmem_entry_length(entry)) !=
-		    __le32_to_cpu(entry->pcrc))
-			return false;
-	}
-	return !seg->closed || headers == seg->headers_crc;
+	format_verify_begin(&verify, r->super.uuid, seg->item.segment, seg->item.generation,
+			    seg->cut);
+	return !format_verify_data(&verify, r->buffer, seg->cut) &&
+	       (!seg->closed || verify.headers_crc == seg->headers_crc);
 }
 
 /*

@@ -102,6 +102,7 @@ struct recover_backup {
  * @super: superblock of the first backup that holds a store; used for what all superblocks have in
  *	common
  * @several: number of slots if there is more than one; otherwise 0
+ * @domains: failure domains are configured; false: each backup is a domain of its own
  * @blank: recover_open() returned RECOVER_BLANK
  * @check: nothing is written
  * @accepted: members are absent that could have newer digests, and the operator accepts that
@@ -130,6 +131,7 @@ struct recover {
 	struct recover_backup backups[LSMEM_BACKUPS];
 	struct lsmem_super super;
 	uint32_t several;
+	bool domains;
 	bool blank;
 	bool check;
 	bool accepted;

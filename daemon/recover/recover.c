@@ -140,6 +140,8 @@ struct recover *recover_new(const struct recover_env *env)
 	r->several = env->backups > 1 ? env->backups : 0;
 	for (i = 0; i < LSMEM_BACKUPS; i++)
 		r->backups[i].joiner = r->backups[i].past.index = RECOVER_NONE;
+	for (i = 1; i < r->several; i++)
+		r->domains |= env->domain[i] != env->domain[0];
 	for (i = 0; i < RECOVER_FRAMES; i++) {
 		r->frames[i] = memory_get(LSMEM_SEGMENT_BYTES);
 		if (!r->frames[i]) {
