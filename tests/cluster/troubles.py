@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What may befall a store of several hosts, and what must be so then, for tests/cluster/rounds."""
+"""Troubles of a store on several hosts, and checks after them, for tests/cluster/rounds."""
 
 import random
 import time
@@ -12,29 +12,29 @@ from testbed.errors import TestbedError
 from testbed.replicated import (GONE_SECONDS, PATIENCE_SECONDS, STORE_SECONDS, Store, Tenure,
                                 acknowledgements)
 
-# Acknowledgements before the trouble, and while a backup is away.
+# Numbers of acknowledgements before the trouble, and while a backup is away.
 LOAD = (20, 200)
 AWAY = (1, 50)
-# The writers of a host that is fenced give up, and can be ended.
+# After this time the writers of a fenced host fail, and can be ended.
 FENCED_SECONDS = 20.0
-# A recovery takes about so long.
+# The time of a recovery, roughly.
 RECOVERY_SECONDS = 8.0
-# MiB of a drive on which nothing fits, or some segments.
+# MiB of drives that are too small, or hold only some segments.
 SMALL = (4, 64)
-# Versions of the protocol that the daemon speaks: the one before, and today's.
+# Versions of the protocol: the previous one, and today's.
 WIRE_OLDER, WIRE = 3, 4
 # Exit codes of lsmemd(8).
 LOST, BUSY, REFUSED, BACKUP = 3, 4, 5, 6
 
 
 def require(right: bool, what: str) -> None:
-    """Ends the round if something is not as it must be."""
+    """Ends the round with an error if a condition is false."""
     if not right:
         raise TestbedError(what)
 
 
 class Rounds:
-    """What may befall a store, and that it survives it."""
+    """The rounds of one store: troubles, and checks that the store survives them."""
 
     def __init__(self, store: Store, spare: Optional[Host], rng: random.Random) -> None:
         """@spare: a host that can take the store over."""
@@ -44,7 +44,7 @@ class Rounds:
         self.rng = rng
 
     def run(self, name: str) -> str:
-        """One round; returns what happened, raises if it ended badly."""
+        """Runs one round. Returns what happened; raises TestbedError if the round fails."""
         store = self.store
         fenced = name in ("hang", "partition") and store.enough_without(store.now.host)
         store.load(patience=FENCED_SECONDS if fenced else PATIENCE_SECONDS)
@@ -58,7 +58,7 @@ class Rounds:
         return f"{told}; served by {store.now.host.name}"
 
     def recover(self) -> None:
-        """The store comes back from its backups, on its host or another, with all that was said."""
+        """Recovers the store from its backups, on its host or the spare one, and checks it."""
         if self.spare is not None and self.rng.random() < 0.5:
             self.move()
         else:
@@ -66,12 +66,12 @@ class Rounds:
         self.verify()
 
     def verify(self) -> None:
-        """All that was acknowledged is there."""
+        """Checks that all that was acknowledged is there."""
         wrong = self.store.verify()
         require(not wrong, "\n".join(wrong))
 
     def move(self, *options: str) -> Tenure:
-        """The spare host has the store from now on; returns the tenure that this ends."""
+        """Moves the store to the spare host. Returns the tenure of the old one."""
         assert self.spare is not None
         old = self.store.now
         self.store.open(self.spare, *options)
@@ -79,12 +79,12 @@ class Rounds:
         return old
 
     def cut_power(self, host: Host) -> None:
-        """A host loses its power, and its drive any part of what was not flushed."""
+        """Cuts the power of a host; its drive loses any of the writes that were not flushed."""
         problems = host.power_cut().problems
         require(not problems, "\n".join(problems))
 
     def bring_back(self, *hosts: Host) -> None:
-        """They have power again, and their backups are there."""
+        """Boots hosts again, and serves their backups."""
         for host in hosts:
             host.drives[0].seed = self.rng.getrandbits(32)
         self.cluster.boot(hosts)
@@ -95,7 +95,7 @@ class Rounds:
     # ---- Troubles of the store -----------------------------------------------
 
     def primary_power(self) -> str:
-        """The host that has the store loses its power: another takes over, or waits for its end."""
+        """The host that has the store loses its power: another one takes over, or waits first."""
         lost = self.store.now.host
         self.cut_power(lost)
         at_once = self.spare is not None and self.rng.random() < 0.5
@@ -112,7 +112,7 @@ class Rounds:
         return f"{lost.name} lost its power, taken over{' at once' if at_once else ''}"
 
     def recovery_power(self) -> str:
-        """The host that has the store loses its power, and the one that recovers it too."""
+        """The host that has the store loses its power, and then the host that recovers it."""
         lost = self.store.now.host
         heir = self.spare or lost
         self.cut_power(lost)
@@ -129,14 +129,14 @@ class Rounds:
                 f"{seconds:.1f} s")
 
     def daemon_killed(self) -> str:
-        """The store's daemon is killed; the store lives on in the kernel."""
+        """The store's daemon is killed; the store stays up in the kernel."""
         self.store.now.daemon.kill(SIGKILL)
         self.store.now.daemon.wait(GONE_SECONDS)
         self.store.open(self.store.now.host)
         return "the daemon was killed"
 
     def rolling(self) -> str:
-        """An upgrade: daemons are ended in order and started again, one after the other."""
+        """An upgrade: each daemon is stopped and started again, one after the other."""
         for wire_max in (WIRE_OLDER, None):
             for backup in self.store.backups:
                 if backup.local:
@@ -148,10 +148,10 @@ class Rounds:
                 self.store.wait_whole()
                 assert backup.server is not None
                 require(f"version {wire_max or WIRE} of the protocol" in backup.server.log(),
-                        f"{backup.name} does not speak version {wire_max or WIRE}")
+                        f"{backup.name} does not use version {wire_max or WIRE}")
         self.store.now.daemon.kill(SIGTERM)
         status = self.store.now.daemon.wait(STORE_SECONDS)
-        require(status == 0, f"the daemon, told to end, ends with {status}")
+        require(status == 0, f"after SIGTERM the daemon ends with {status}")
         self.store.open(self.store.now.host)
         return "every daemon was restarted, servers first with an older version of the protocol"
 
@@ -175,7 +175,7 @@ class Rounds:
         return f"the server of {victim.name} was killed"
 
     def drive(self) -> str:
-        """A backup's drive fails each write, and is repaired."""
+        """Each write to a backup's drive fails; then the drive is repaired."""
         victim = self.victim(lambda _: True)
         victim.turn(FAILING)
         if self.single():
@@ -187,16 +187,16 @@ class Rounds:
         return f"the drive of {victim.name} failed"
 
     def slow(self) -> str:
-        """A backup's drive answers nothing: it is given up, and no writer waits longer than that."""
+        """A backup's drive does not answer: the backup is lost, and writers wait no longer."""
         victim = self.victim(lambda _: True)
         victim.freeze()
         self.do_without(victim)
         victim.thaw()
         self.resume()
-        return f"the drive of {victim.name} stood still"
+        return f"the drive of {victim.name} did not answer"
 
     def corrupt(self) -> str:
-        """Each segment on a backup is damaged: other copies are used, it is told, and replaced."""
+        """Each segment on a backup is damaged: other replicas are used, the damage is reported."""
         victim = self.victim()
         self.store.wait_whole()
         self.store.forget()
@@ -205,8 +205,8 @@ class Rounds:
         victim.serve()
         self.recover()
         require(f"{victim.host.address}/data is passed over" in self.store.now.daemon.log(),
-                f"no copy of {segments} on {victim.name} is reported as bad")
-        # Copies that no recovery has read are damaged still, unnoticed.
+                f"no replica of {segments} on {victim.name} is reported as bad")
+        # Replicas that recovery has not read are still damaged: replace the backup.
         victim.stop()
         self.store.wait_state(victim, "lost", "missing")
         victim.wipe()
@@ -214,10 +214,10 @@ class Rounds:
         return f"{segments} segments on {victim.name} were damaged"
 
     def left_behind(self) -> str:
-        """A backup that was left behind comes back alone: it is not believed."""
+        """A stale backup comes back alone: lsmemd refuses it."""
         victim = self.victim()
         if len(self.store.backups) == self.store.min_replicas:
-            self.store.hurry()	# nothing is acknowledged without it
+            self.store.hurry()	# nothing is acknowledged without this backup
         victim.stop(SIGKILL)
         self.do_without(victim)
         self.store.forget()
@@ -226,16 +226,16 @@ class Rounds:
             other.stop()
         victim.serve()
         status = self.store.daemon(self.store.now.host).wait(STORE_SECONDS)
-        require(status == LOST, f"with {victim.name} alone, left behind, lsmemd ends with {status}")
+        require(status == LOST, f"with the stale {victim.name} alone, lsmemd ends with {status}")
         for other in others:
             other.serve()
         self.recover()
         require("was left behind" in self.store.now.daemon.log(),
-                f"it is not told that {victim.name} was left behind")
-        return f"{victim.name} was left behind, came back alone"
+                f"lsmemd does not report that {victim.name} was left behind")
+        return f"{victim.name} was lost, came back alone"
 
     def small(self) -> str:
-        """A backup's place is taken by one that is too small, or soon full; the others go on."""
+        """A backup is replaced by one that is too small, or soon full; the others go on."""
         victim = self.victim()
         mib = self.rng.choice(SMALL)
         victim.stop()
@@ -258,7 +258,7 @@ class Rounds:
     # ---- Troubles between hosts ----------------------------------------------
 
     def link(self) -> str:
-        """A link is down for a moment, or for longer than any wait."""
+        """A link is down for a moment, or for longer than all timeouts."""
         cut = self.rng.choice((self.victim().host, self.store.now.host))
         seconds = self.rng.choice((0.3, 1.0, 3.0, 20.0)) * self.rng.uniform(0.5, 1.5)
         daemon = self.store.now.daemon
@@ -272,15 +272,16 @@ class Rounds:
                 f"{'gave up' if ended else 'went on'}")
 
     def hang(self) -> str:
-        """The store's daemon stands still, another host takes over, the old one wakes up."""
-        self.store.hurry()	# the old host's writers wait for a daemon that will have ended
+        """The store's daemon is suspended, another host takes over, the daemon continues."""
+        self.store.hurry()	# the old host's writers must not wait for a daemon that has ended
         self.store.now.daemon.kill(SIGSTOP)
         old = self.move("--take-over")
         old.daemon.kill(SIGCONT)
         require(old.daemon.wait(GONE_SECONDS) == BACKUP, "the old daemon does not end with 6")
         require(f"another primary took it over ({self.store.now.host.name}," in old.daemon.log(),
-                "it does not say by which host")
-        # It may tell only now what all backups had before the fence: that has been recovered.
+                "the old daemon does not report which host fenced it")
+        # The old daemon may now acknowledge writes that all backups had before the fence: these
+        # were recovered.
         late = acknowledgements(old.unverified())
         self.store.take(old)
         self.verify()
@@ -289,7 +290,7 @@ class Rounds:
         return f"{old.host.name} hung, was fenced, acknowledged {late} late"
 
     def partition(self) -> str:
-        """A host is cut off; another takes over, the first comes back and can do no harm."""
+        """A host is cut off; another takes over; the first comes back and does no harm."""
         if not self.store.enough_without(self.store.now.host):
             return self.half()
         name = self.store.now.host.name
@@ -301,14 +302,14 @@ class Rounds:
         self.cluster.network.mend(name)
         again = old.daemon
         if self.single():
-            # It waits, and is told that another host holds the backup ..
+            # The old daemon waits, and learns that another host holds the backup ..
             again.wait_said("waiting for it", GONE_SECONDS)
         else:
             require(again.wait(GONE_SECONDS) == BACKUP, "the old daemon does not end with 6")
-            # Started again, its store is still active: while another has the backups ..
+            # Start it again; its store is still active. While another host has the backups ..
             again = self.store.daemon(old.host, lock_wait=1)
             require(again.wait(GONE_SECONDS) == BUSY, "the old daemon gets a backup that is held")
-            require(f"still held by {new.name}" in again.log(), "it does not say who has it")
+            require(f"still held by {new.name}" in again.log(), "it does not report the holder")
         # .. and when no host has them.
         self.store.now.daemon.kill(SIGKILL)
         self.store.now.daemon.wait(GONE_SECONDS)
@@ -320,7 +321,7 @@ class Rounds:
         return f"{name} was cut off, came back, was fenced"
 
     def half(self) -> str:
-        """The host that is cut off has half of the backups: no host can take over."""
+        """The host that is cut off has half of the backups: the other cannot take over."""
         assert self.spare is not None
         name = self.store.now.host.name
         self.cluster.network.cut(name)
@@ -330,14 +331,14 @@ class Rounds:
         self.cluster.network.mend(name)
         return f"{name} was cut off with half of the backups, no host took over"
 
-    # ---- What they share -----------------------------------------------------
+    # ---- Common to troubles --------------------------------------------------
 
     def victim(self, right: Callable[[Backup], bool] = lambda backup: not backup.local) -> Backup:
-        """One of the backups; of those with a server."""
+        """Chooses one of the backups; by default of those with a server."""
         return self.rng.choice([backup for backup in self.store.backups if right(backup)])
 
     def do_without(self, victim: Backup) -> None:
-        """A backup has gone: the daemon goes on, or waits for it."""
+        """Checks that without a backup the daemon goes on, or waits for it."""
         if self.single():
             self.store.now.daemon.wait_said("waiting for it", GONE_SECONDS)
             return
@@ -345,34 +346,34 @@ class Rounds:
         self.goes_on()
 
     def goes_on(self) -> None:
-        """With one backup less than there should be, writers go on if these are enough."""
+        """Checks that with one backup less writers go on, if the others are enough."""
         if len(self.store.backups) > self.store.min_replicas:
             self.store.wait_acknowledged(self.rng.randrange(*AWAY))
 
     def have_again(self, victim: Backup) -> None:
-        """A backup that was away is served again."""
+        """Serves a backup again."""
         victim.serve()
         self.resume()
 
     def resume(self) -> None:
-        """Backups are back; if the daemon has had none, it is started again."""
+        """All backups are back: starts the daemon again if it has ended without them."""
         if self.store.now.daemon.exit_code() is not None:
             self.daemon_ends()
             self.store.open(self.store.now.host)
 
     def single(self) -> bool:
-        """Has the store one backup, on another host? The daemon waits for a lost connection."""
+        """Does the store have only one backup? Then the daemon waits for a lost connection."""
         return len(self.store.backups) == 1
 
     def daemon_ends(self) -> None:
-        """The daemon has no backup any more."""
+        """Checks that the daemon ends, because it has no backup any more."""
         status = self.store.now.daemon.wait(GONE_SECONDS)
         require(status == BACKUP, f"the daemon ends with {status}")
 
     def acknowledges_nothing(self, old: Tenure) -> None:
-        """The old host has acknowledged nothing since another has the store, and does not now."""
+        """Checks that the old host has acknowledged nothing since another host has the store."""
         status, said = self.store.sync(old.host, 2.0)
-        require(status != 0, f"the old host calls everything durable: {said}")
+        require(status != 0, f"on the old host a sync succeeds: {said}")
         late = acknowledgements(old.unverified())
         require(late == 0, f"{old.host.name}, fenced, acknowledged {late} times")
         self.store.drop(old)

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""lsmemctl top, clean and stat on stores that are files: cleaning.py LSMEMCTL TEST, or --list.
+"""lsmemctl top, clean and stat with imaginary stores: cleaning.py LSMEMCTL TEST, or --list.
 
-To be run with an empty /sys/class of its own (see lsmemctl.sh). A store there is what it is in
-sysfs, a link to a directory; exchanging the link changes all its files at once. What the files
-cleaner/request_* do is done by a thread. Says nothing if all is well.
+Runs with a private, empty /sys/class (see lsmemctl.sh). A store is a link to a directory, as in
+sysfs; a new link changes all files of the store at once. A thread does the work of the files
+cleaner/request_*. Prints nothing if the test passes.
 """
 
 import codecs
@@ -24,7 +24,7 @@ from typing import Callable, Optional
 
 CLASS = Path("/sys/class/lsmem")
 SNAPSHOTS = Path("/sys/snapshots")
-PATIENCE = 60	# seconds until what should happen has not
+PATIENCE = 60	# seconds to wait for an event
 LSMEMCTL = ""
 
 BLANK: dict[str, object] = {
@@ -49,7 +49,7 @@ NEW: dict[str, object] = {
 
 
 class Store:
-    """A store's directory; what it holds can be changed."""
+    """The directory of a store; a test can change its files."""
 
     def __init__(self, name: str, *parts: dict[str, object]) -> None:
         self.link = CLASS / name
@@ -59,11 +59,11 @@ class Store:
 
     @property
     def directory(self) -> Path:
-        """What the link leads to now."""
+        """The present target of the link."""
         return self.link.resolve()
 
     def change(self, **files: object) -> None:
-        """All at once; "__" in a name is "/"."""
+        """Changes files, all at once; "__" in a name is "/"."""
         self._files.update({name.replace("__", "/"): value for name, value in files.items()})
         self._count += 1
         directory = SNAPSHOTS / f"{self.link.name}.{self._count}"
@@ -76,28 +76,28 @@ class Store:
         new.replace(self.link)
 
     def remove(self) -> None:
-        """It goes."""
+        """Removes the store."""
         self.link.unlink()
 
 
 def histogram(**waits: int) -> str:
-    """b3=5: five waits of 8 to 16 microseconds."""
+    """A histogram of waits; b3=5: five waits of 8 to 16 microseconds."""
     return " ".join(str(waits.get(f"b{i}", 0)) for i in range(24))
 
 
 def lsmemctl(*arguments: str, env: Optional[dict[str, str]] = None) -> "subprocess.CompletedProcess[str]":
-    """What it says to the end."""
+    """Runs lsmemctl to its end."""
     return subprocess.run([LSMEMCTL, *arguments], capture_output=True, text=True, timeout=PATIENCE,
                           env={**os.environ, **(env or {})}, check=False)
 
 
 def is_(got: object, wanted: object, what: str = "") -> None:
-    """They are the same."""
+    """Asserts that two values are equal."""
     assert got == wanted, f"{what}\ngot:    {got!r}\nwanted: {wanted!r}"
 
 
 def near(got: float, wanted: float, what: str) -> None:
-    """The same but for three digits that are printed of rate and time."""
+    """Asserts that two values are equal, as far as three printed digits of rate and time tell."""
     assert abs(got - wanted) <= 0.005 * abs(wanted) + 0.01, f"{what}: {got}, wanted {wanted}"
 
 
@@ -118,7 +118,7 @@ class Watch:
         return json.loads(line)
 
     def until(self, name: str, live: int) -> tuple[dict, float]:
-        """The store in the first line in which it has so many live bytes; and the line's time."""
+        """The store in the first line where it has @live bytes, and the time of the line."""
         while True:
             line = self.next()
             for store in line["stores"]:
@@ -126,7 +126,7 @@ class Watch:
                     return store, line["seconds"]
 
     def end(self) -> tuple[int, str]:
-        """Exit status and standard error."""
+        """Waits for the end. Returns exit status and standard error."""
         assert self._child.stderr
         said = self._child.stderr.read()
         status = self._child.wait()
@@ -134,7 +134,7 @@ class Watch:
         return status, said
 
     def stop(self) -> None:
-        """Enough was seen."""
+        """Ends top."""
         self._child.terminate()
         self.end()
 
@@ -283,9 +283,9 @@ def test_top_refuses() -> None:
 # ---- top on a terminal ------------------------------------------------------
 
 class Terminal:
-    """A VT52, which has the fewest sequences that ncurses can draw a screen with.
+    """A VT52: the terminal with the fewest sequences that ncurses can use.
 
-    It has no more than 95 rows and columns.
+    It has 95 rows and columns at most.
     """
 
     def __init__(self, rows: int, columns: int, *arguments: str, term: str = "vt52") -> None:
@@ -294,7 +294,7 @@ class Terminal:
             for name in ("LINES", "COLUMNS"):
                 os.environ.pop(name, None)
             os.environ |= {"TERM": term, "LC_ALL": "C.UTF-8"}
-            # The size is there before the program is.
+            # Wait until the terminal has its size.
             os.read(0, 1)
             os.execv(LSMEMCTL, [LSMEMCTL, "top", *arguments])
         self._decoder = codecs.getincrementaldecoder("utf-8")()
@@ -303,14 +303,14 @@ class Terminal:
         self.press("\n")
 
     def resize(self, rows: int, columns: int) -> None:
-        """Another window; what is in it is drawn anew."""
+        """Changes the size of the window; the program must draw it again."""
         self.rows, self.columns = rows, columns
         self._row = self._column = 0
         self._clear()
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def press(self, keys: str) -> None:
-        """On its keyboard."""
+        """Presses keys."""
         os.write(self._fd, keys.encode())
 
     def _clear(self) -> None:
@@ -318,7 +318,7 @@ class Terminal:
 
     @property
     def lines(self) -> list[str]:
-        """What is on it."""
+        """The lines on the screen."""
         return ["".join(row).rstrip() for row in self._screen]
 
     def _take(self, text: str) -> None:
@@ -359,7 +359,7 @@ class Terminal:
                 below[:] = [" "] * self.columns
 
     def _read(self, deadline: float) -> bool:
-        """Return: whether the program is there still."""
+        """Reads some output. Returns whether the program still runs."""
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([self._fd], [], [], left)[0]:
             raise AssertionError("\n".join(["not on the screen in time:", *self.lines]))
@@ -371,14 +371,14 @@ class Terminal:
         return bool(data)
 
     def until(self, shown: Callable[[list[str]], bool]) -> list[str]:
-        """Reads until the screen is like that."""
+        """Reads until the screen fulfils a condition. Returns its lines."""
         deadline = time.monotonic() + PATIENCE
         while not shown(self.lines):
             assert self._read(deadline), "\n".join(["it has ended:", *self.lines])
         return self.lines
 
     def end(self) -> int:
-        """Reads to the end. Return: the exit status."""
+        """Reads to the end. Returns the exit status."""
         deadline = time.monotonic() + PATIENCE
         while self._read(deadline):
             pass
@@ -440,7 +440,7 @@ def test_screen_of_paper() -> None:
 # ---- clean ------------------------------------------------------------------
 
 class Cleaner(threading.Thread):
-    """Does what is written to cleaner/request_@level, a segment at a time, @possible at most."""
+    """Serves requests in cleaner/request_@level, a segment at a time, @possible at most."""
 
     def __init__(self, store: Store, level: str, possible: int,
                  then: Callable[[int], None]) -> None:
@@ -467,7 +467,7 @@ class Cleaner(threading.Thread):
 
 
 def clean_json(done: "subprocess.CompletedProcess[str]") -> dict:
-    """What it gained."""
+    """The result of lsmemctl clean --json."""
     is_((done.returncode, done.stderr), (0, ""))
     return json.loads(done.stdout)
 

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# lsmemctl where no module is needed: command lines, backups in files, stores in files.
+# lsmemctl without the module: command lines, backups in files, imaginary stores.
 set -u
 . "$(dirname "$(readlink -f "$0")")/../guest/lib.sh"
 
-# field EXPRESSION: of the JSON on standard input, as Python sees it in v
+# field EXPRESSION: evaluate a Python expression; v is the JSON on standard input
 field()
 {
 	python3 -c "import json, sys; v = json.load(sys.stdin); print($1)"
@@ -44,7 +44,7 @@ fi
 
 cleaning=$(dirname "$(readlink -f "$0")")/cleaning.py
 
-# apart COMMAND ..: with a /sys of its own, in which there is an empty class/ only
+# apart COMMAND ..: run a command with a private /sys, which has only an empty class/
 apart()
 {
 	local options=-m
@@ -71,7 +71,7 @@ is "check" "$("$lsmemctl" check "$backup" --json | field "v['verdict'], v['losse
 refused "format, unforced" 1 "gives that up for good" format "$backup" --size 128M
 exec 9< "$backup"
 flock 9
-refused "check of what is in use" 1 "held by a running lsmemd" check "$backup"
+refused "check of a backup in use" 1 "held by a running lsmemd" check "$backup"
 refused "format of what is in use" 1 "held by a running lsmemd" format "$backup" --force
 exec 9<&-
 dd if=/dev/urandom of="$backup" bs=4096 count=1 conv=notrunc status=none
@@ -83,9 +83,9 @@ is "check, both damaged: exit status" $? 3
 refused "format of the damaged, unforced" 1 "gives that up" format "$backup"
 ok "format of the damaged, forced" "$lsmemctl" format "$backup" --force
 dd if=/dev/urandom of="$backup" bs=4096 seek=16 count=1 conv=notrunc status=none
-is "check, a thing that is not ours" "$("$lsmemctl" check "$backup" --json 2> /dev/null |
+is "check, contents of another program" "$("$lsmemctl" check "$backup" --json 2> /dev/null |
 	field "v['verdict']")" damaged
-refused "format of a thing that is not ours" 1 "is not blank" format "$backup"
+refused "format over contents of another program" 1 "is not blank" format "$backup"
 ok "format of it, forced" "$lsmemctl" format "$backup" --force --size 128M
 is "check of that" "$("$lsmemctl" check "$backup" --json | field "v['verdict']")" sound
 rm -f "$backup"
