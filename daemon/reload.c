@@ -80,13 +80,6 @@ void port_open(struct lsmemd *d, uint64_t now)
 	reload.port_err = err;
 }
 
-static void port_move(struct lsmemd *d, uint64_t now)
-{
-	http_close(&d->http);
-	reload.port_err = 0;
-	port_open(d, now);
-}
-
 /* ---- The settings ------------------------------------------------------- */
 
 /**
@@ -116,8 +109,7 @@ static const struct setting settings[] = {
 	STORE(name, false),
 	STORE(node, false),
 	STORE(kind, false),
-	{ "store", "size", offsetof(struct config, store.bytes), sizeof(uint64_t),
-	  offsetof(struct config, store.size_line), false },
+	AT("store", "size", config, store.bytes, store.size_line, false),
 	STORE(handles, false),
 	STORE(mode, false),
 	{ "store", "owner", offsetof(struct config, store.uid),
@@ -148,8 +140,7 @@ static const struct setting backup_settings[] = {
 	BACKUP(key, true),
 	BACKUP(timeout, true),
 	BACKUP(domain, false),
-	{ "backup", "ack", offsetof(struct config_backup, ack_memory), sizeof(bool),
-	  offsetof(struct config_backup, ack_line), false },
+	AT("backup", "ack", config_backup, ack_memory, ack_line, false),
 };
 
 /* Copy the settings that can change, and log the others. Return: number of the others. */
@@ -229,7 +220,9 @@ static void take(struct lsmemd *d, uint64_t now)
 	if (strcmp(listen, old->metrics.listen)) {
 		old->metrics.address = new->metrics.address;
 		old->metrics.length = new->metrics.length;
-		port_move(d, now);
+		http_close(&d->http);
+		reload.port_err = 0;
+		port_open(d, now);
 	}
 	warn_slow(d);
 	log_notice("%s: read again; settings that keep their old value: %u", path, refused);

@@ -26,7 +26,6 @@
 
 /**
  * struct transfer - the transfer of a range, in as many requests as needed
- * @what: read or write
  * @offset: an address, as in recover/recover.h
  * @data: @length bytes
  * @length: bytes
@@ -35,7 +34,6 @@
  * @error: of the first request that failed; 0: none has failed
  */
 struct transfer {
-	enum backup_what what;
 	uint64_t offset;
 	void *data;
 	uint32_t length;
@@ -62,24 +60,28 @@ static void part_done(struct backup_io *io, int error)
 		transfer->error = error;
 }
 
-static void transfer_begin(struct lsmemd *d, struct transfer *transfer)
+static void transfer_begin(struct lsmemd *d, struct transfer *transfer, enum backup_what what,
+			   uint64_t offset, void *data, uint32_t length)
 {
-	struct backup *backup = &d->backups[recover_address_slot(transfer->offset)];
+	struct backup *backup = &d->backups[recover_address_slot(offset)];
 	uint32_t step = backup->limits.io_bytes, done, part;
 	unsigned int i = 0;
 
-	transfer->error = transfer->length > (uint64_t)step * PARTS ? -EINVAL : 0;
+	transfer->offset = offset;
+	transfer->data = data;
+	transfer->length = length;
+	transfer->error = length > (uint64_t)step * PARTS ? -EINVAL : 0;
 	transfer->left = 0;
-	for (done = 0; done < transfer->length && !transfer->error; done += part, i++) {
+	for (done = 0; done < length && !transfer->error; done += part, i++) {
 		struct part *p = &transfer->parts[i];
 
-		part = transfer->length - done < step ? transfer->length - done : step;
+		part = length - done < step ? length - done : step;
 		memset(p, 0, sizeof(*p));
 		p->transfer = transfer;
-		p->iov.iov_base = (char *)transfer->data + done;
+		p->iov.iov_base = (char *)data + done;
 		p->iov.iov_len = part;
-		p->io.what = transfer->what;
-		p->io.offset = recover_address_offset(transfer->offset) + done;
+		p->io.what = what;
+		p->io.offset = recover_address_offset(offset) + done;
 		p->io.length = part;
 		p->io.iov = &p->iov;
 		p->io.nr_iov = 1;
@@ -118,11 +120,7 @@ static int transfer(struct lsmemd *d, enum backup_what what, uint64_t offset, vo
 	}
 	if (d->signals.stop)
 		return -ECANCELED;
-	one.what = what;
-	one.offset = offset;
-	one.data = data;
-	one.length = length;
-	transfer_begin(d, &one);
+	transfer_begin(d, &one, what, offset, data, length);
 	return transfer_end(d, &one);
 }
 
@@ -131,11 +129,7 @@ static void restore_ahead(void *context, uint64_t offset, void *data, uint32_t l
 	struct transfer *ahead = &aheads[ahead_next++ % RECOVER_AHEAD];
 	struct lsmemd *d = context;
 
-	ahead->what = BACKUP_READ;
-	ahead->offset = offset;
-	ahead->data = data;
-	ahead->length = length;
-	transfer_begin(d, ahead);
+	transfer_begin(d, ahead, BACKUP_READ, offset, data, length);
 	loop_run(&d->loop, false);	/* transfer_end() sees an error again */
 }
 

@@ -47,16 +47,6 @@ static const char *const whats[] = {
 	[CORE_IO_WRITE] = "write", [CORE_IO_FLUSH] = "flush", [CORE_IO_READ] = "read",
 };
 
-static struct backup *slot_backup(const struct slot *slot)
-{
-	return &slot->serve->d->backups[slot->serve->d->slots[slot->request.backup]];
-}
-
-static const struct config_backup *slot_config(const struct slot *slot)
-{
-	return &slot->serve->d->config.backups[slot->serve->d->slots[slot->request.backup]];
-}
-
 /**
  * serve_failed - log why a request failed, and keep it for the status
  * @slot: of the request
@@ -116,11 +106,13 @@ static bool start_requests(struct serve *s)
 	};
 	struct slot *slot;
 	bool any = false;
+	uint32_t nr;
 
 	while (s->free && core_io_next(s->core, &s->free->request)) {
 		slot = s->free;
 		s->free = slot->next;
 		slot->begun_ns = clock_now_ns();
+		nr = s->d->slots[slot->request.backup];
 		slot->io.what = kinds[slot->request.kind];
 		slot->io.durable = slot->request.durable;
 		slot->io.offset = slot->request.offset;
@@ -130,8 +122,8 @@ static bool start_requests(struct serve *s)
 		slot->io.done = slot_done;
 		slot->io.received = slot_received;
 		slot_await(slot, slot->request.kind != CORE_IO_FLUSH ||
-				 !slot_config(slot)->ack_memory);
-		backup_submit(&slot->io, slot_backup(slot));
+				 !s->d->config.backups[nr].ack_memory);
+		backup_submit(&slot->io, &s->d->backups[nr]);
 		any = true;
 	}
 	return any;
