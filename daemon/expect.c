@@ -105,7 +105,7 @@ int expect_blank(const struct lsmemd *d)
 int expect_store(const struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 {
 	const struct record *record = &d->record;
-	char text[STATUS_UUID_BYTES];
+	char text[UUID_TEXT_BYTES];
 	bool same;
 
 	uuid_text(uuid, text);
@@ -136,7 +136,7 @@ int expect_store(const struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
  */
 int expect_formatting(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 {
-	char text[STATUS_UUID_BYTES];
+	char text[UUID_TEXT_BYTES];
 	int err = record_write(&d->record, uuid_text(uuid, text), d->kernel.name, d->where, false);
 
 	if (!err)
@@ -158,7 +158,7 @@ int expect_formatting(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 int expect_ready(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 {
 	struct record *record = &d->record;
-	char text[STATUS_UUID_BYTES];
+	char text[UUID_TEXT_BYTES];
 	int err;
 
 	uuid_text(uuid, text);

@@ -179,7 +179,6 @@ bool rejoin_end(void);
 void port_open(struct lsmemd *d, uint64_t now);
 void reload_tick(struct lsmemd *d, uint64_t now);
 
-const char *store_kind_name(uint32_t kind);
 int store_check_geometry(const struct lsmemd *d, const struct lsmem_super *super);
 int store_check_active(const struct lsmemd *d, const uint8_t *uuid);
 int store_attach(struct lsmemd *d, const struct recover *r, const struct lsmem_super *super,
@@ -190,7 +189,7 @@ void warn_slow(const struct lsmemd *d);
 bool new_incarnation(uint64_t *incarnation);
 int start(struct lsmemd *d);
 int check(struct lsmemd *d);
-int prepare(struct lsmemd *d);
+int prepare(void);
 int serve(struct lsmemd *d);
 int serve_exports(struct lsmemd *d);
 uint64_t serve_tick_ns(void);

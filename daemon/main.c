@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmemd makes a store of log-structured memory durable: see lsmemd(8); lsmemd.h lists its parts. */
+/* lsmemd makes log-structured memory durable: see lsmemd(8). lsmemd.h lists its parts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +14,12 @@
 #include "base/log.h"
 #include "lsmemd.h"
 #include "base/notify.h"
+#include "base/thread.h"
 #include "record.h"
 #include "remote/remote.h"
 
 #define CONFIG_DEFAULT	"/etc/lsmem/lsmemd.conf"
 #define DRAIN_DEFAULT	60u
-
-#ifndef PR_SET_IO_FLUSHER
-#define PR_SET_IO_FLUSHER 57
-#endif
 
 /* Operations in flight: requests of core or a recovery to all backups, a few polls and timers. */
 #define RING_ENTRIES	(2 * CORE_IOS * CORE_BACKUPS)
@@ -50,31 +48,26 @@ static const char usage_text[] =
 "See lsmemd(8) and lsmemd.conf(5).\n";
 
 enum {
-	OPT_CHECK_CONFIG = 256,
-	OPT_CHECK,
-	OPT_ACCEPT_LOSS,
-	OPT_ACCEPT_MISSING,
-	OPT_TAKE_OVER,
-	OPT_INIT,
-	OPT_FORMAT,
-	OPT_FORCE,
-	OPT_AGAIN,
-	OPT_STATUS_FILE,
+	OPT_STATUS_FILE = 256,
 	OPT_STATE_DIRECTORY,
 	OPT_DRAIN,
+	OPT_FLAGS,		/* and the offset of a bool in struct options */
 };
+
+#define FLAG(name, member)	\
+	{ name, no_argument, NULL, OPT_FLAGS + (int)offsetof(struct options, member) }
 
 static const struct option long_options[] = {
 	{ "config", required_argument, NULL, 'c' },
-	{ "check-config", no_argument, NULL, OPT_CHECK_CONFIG },
-	{ "check", no_argument, NULL, OPT_CHECK },
-	{ "accept-loss", no_argument, NULL, OPT_ACCEPT_LOSS },
-	{ "accept-missing", no_argument, NULL, OPT_ACCEPT_MISSING },
-	{ "take-over", no_argument, NULL, OPT_TAKE_OVER },
-	{ "init", no_argument, NULL, OPT_INIT },
-	{ "format", no_argument, NULL, OPT_FORMAT },
-	{ "force", no_argument, NULL, OPT_FORCE },
-	{ "again", no_argument, NULL, OPT_AGAIN },
+	FLAG("check-config", check_config),
+	FLAG("check", check),
+	FLAG("accept-loss", accept_loss),
+	FLAG("accept-missing", accept_missing),
+	FLAG("take-over", take_over),
+	FLAG("init", init),
+	FLAG("format", format),
+	FLAG("force", force),
+	FLAG("again", again),
 	{ "status-file", required_argument, NULL, OPT_STATUS_FILE },
 	{ "state-directory", required_argument, NULL, OPT_STATE_DIRECTORY },
 	{ "drain", required_argument, NULL, OPT_DRAIN },
@@ -114,33 +107,6 @@ static int parse_options(int argc, char **argv, struct options *o)
 		case 'c':
 			o->config_path = optarg;
 			break;
-		case OPT_CHECK_CONFIG:
-			o->check_config = true;
-			break;
-		case OPT_CHECK:
-			o->check = true;
-			break;
-		case OPT_ACCEPT_LOSS:
-			o->accept_loss = true;
-			break;
-		case OPT_ACCEPT_MISSING:
-			o->accept_missing = true;
-			break;
-		case OPT_TAKE_OVER:
-			o->take_over = true;
-			break;
-		case OPT_INIT:
-			o->init = true;
-			break;
-		case OPT_FORMAT:
-			o->format = true;
-			break;
-		case OPT_FORCE:
-			o->force = true;
-			break;
-		case OPT_AGAIN:
-			o->again = true;
-			break;
 		case OPT_STATUS_FILE:
 			o->status_file = optarg;
 			break;
@@ -161,6 +127,10 @@ static int parse_options(int argc, char **argv, struct options *o)
 			fputs(usage_text, stdout);
 			return STATUS_OK;
 		default:
+			if (c >= OPT_FLAGS) {
+				*(bool *)((char *)o + c - OPT_FLAGS) = true;
+				break;
+			}
 			fputs("lsmemd --help tells the options\n", stderr);
 			return STATUS_USAGE;
 		}
@@ -194,20 +164,22 @@ static void protect_from_oom(void)
 
 /**
  * prepare - prepare the process to serve a filesystem
- * @d: the daemon; all that it needs is allocated
  *
- * From now on no allocation in the kernel for this process waits for I/O, and no page of it has to
- * be read. Logs errors.
+ * From now on no allocation in the kernel for the main thread waits for I/O, and no page of the
+ * process has to be read. Logs errors.
  *
+ * Context: all memory of the daemon is allocated.
  * Return: a STATUS_*.
  */
-int prepare(struct lsmemd *d)
+int prepare(void)
 {
-	(void)d;
+	int err;
+
 	protect_from_oom();
-	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))
+	err = thread_begin();
+	if (err)
 		log_warn("PR_SET_IO_FLUSHER: %s; a filesystem on this store may wait for itself when memory is short",
-			 strerror(errno));
+			 strerror(-err));
 	if (mlockall(MCL_CURRENT | MCL_FUTURE)) {
 		log_err("memory cannot be locked: %s; lsmemd needs CAP_IPC_LOCK or LimitMEMLOCK=infinity",
 			strerror(errno));

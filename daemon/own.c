@@ -188,7 +188,7 @@ void own_tell(struct lsmemd *d)
  */
 int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 {
-	char text[STATUS_UUID_BYTES];
+	char text[UUID_TEXT_BYTES];
 	struct cluster_claim claim = {
 		.uuid = text, .above = d->term, .take_over = d->options.take_over,
 		.alone = !is_served(uuid), .progress = claim_progress,
@@ -198,7 +198,7 @@ int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 
 	claiming = d;
 	memcpy(d->status.uuid, uuid, sizeof(d->status.uuid));
-	status_uuid(&d->status, text);
+	uuid_text(uuid, text);
 	if (*d->config.cluster.store && strcmp(d->config.cluster.store, text)) {
 		log_err("%s:%u: store = %s: not what %s holds", d->options.config_path,
 			d->config.cluster.store_line, d->config.cluster.store, d->where);

@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,6 +29,7 @@
 #include "base/log.h"
 #include "lsmemd.h"
 #include "base/notify.h"
+#include "base/secret.h"
 #include "backup/nvmf_address.h"
 
 #define RUN	"/run/lsmem"
@@ -140,19 +140,18 @@ static int look(struct lsmemd *d, struct recover *r, enum recover_state *state)
 void warn_slow(const struct lsmemd *d)
 {
 	const char *limit = d->kernel.kind == LSMEM_KIND_BLOCK ? "flush_ms" : "durable_ms";
-	char path[32], text[24];
-	unsigned long ms;
+	char path[32];
 	uint32_t slot;
+	uint64_t ms;
 
 	snprintf(path, sizeof(path), "limits/%s", limit);
-	kernel_attribute(d->kernel.name, path, text, sizeof(text));
-	ms = strtoul(text, NULL, 10);
+	kernel_number(d->kernel.name, path, &ms);
 	for (slot = 0; ms && slot < d->config.nr_backups; slot++) {
 		const struct config_backup *c = &d->config.backups[slot];
 
 		if ((d->config.nr_backups > 1 || config_any_remote(&d->config) ||
 		     nvmf_scheme(c->path)) && c->timeout * 1000ul > ms / 2)
-			log_warn("%s: timeout = %u: more than half of %s of %s, %lu ms: calls that wait for a backup may fail before it is given up",
+			log_warn("%s: timeout = %u: more than half of %s of %s, %" PRIu64 " ms: calls that wait for a backup may fail before it is given up",
 				 c->path, c->timeout, limit, d->kernel.name, ms);
 	}
 }
@@ -166,10 +165,8 @@ void warn_slow(const struct lsmemd *d)
 bool new_incarnation(uint64_t *incarnation)
 {
 	do {
-		if (getrandom(incarnation, sizeof(*incarnation), 0) != sizeof(*incarnation)) {
-			log_err("no random numbers: %s", strerror(errno));
+		if (secret_random((uint8_t *)incarnation, sizeof(*incarnation)))
 			return false;
-		}
 	} while (!*incarnation);
 	return true;
 }
@@ -177,6 +174,7 @@ bool new_incarnation(uint64_t *incarnation)
 static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 {
 	struct recover_geometry geometry;
+	uint64_t segments;
 	int status, err;
 
 	memset(&geometry, 0, sizeof(geometry));
@@ -185,7 +183,8 @@ static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 	geometry.store_bytes = d->kernel.bytes;
 	geometry.max_handles = d->kernel.handles_max;
 	/* With fewer frames than the log can have segments, a writer could wait for ever. */
-	geometry.frames = kernel_segments(d->kernel.name);
+	kernel_number(d->kernel.name, "segments_max", &segments);
+	geometry.frames = (uint32_t)segments;
 	if (!geometry.frames) {
 		log_err("%s: sysfs does not tell how many segments it may have",
 			d->kernel.name);
@@ -297,9 +296,7 @@ static int bring_up(struct lsmemd *d, struct recover *r, enum recover_state stat
 		return state == RECOVER_BLANK ? format(d, r, uuid) : recover(d, r);
 	log_notice("%s: resuming, backup %s", d->kernel.name, d->where);
 	err = recover_map(r, d->options.accept_missing);
-	if (!err)
-		return STATUS_OK;
-	if (err == -ECANCELED)
+	if (!err || err == -ECANCELED)
 		return STATUS_OK;
 	log_err("%s: its digests cannot be read: %s; the store stays readable, repair the path to the backup and start lsmemd again",
 		d->where, err == -ENODATA ? "the newest are missing" : strerror(-err));
@@ -400,10 +397,8 @@ static int make_core(struct lsmemd *d, struct recover *r)
 /* Draw a random uuid (RFC 4122, version 4). Return: false: there are no random numbers, logged. */
 static bool new_uuid(uint8_t uuid[LSMEM_UUID_BYTES])
 {
-	if (getrandom(uuid, LSMEM_UUID_BYTES, 0) != LSMEM_UUID_BYTES) {
-		log_err("no random numbers: %s", strerror(errno));
+	if (secret_random(uuid, LSMEM_UUID_BYTES))
 		return false;
-	}
 	uuid[6] = (uuid[6] & 0x0f) | 0x40;
 	uuid[8] = (uuid[8] & 0x3f) | 0x80;
 	return true;
@@ -592,7 +587,7 @@ int start(struct lsmemd *d)
 	recover_activation(r, &activation);
 	recover_free(r);
 	malloc_trim(0);
-	status = prepare(d);
+	status = prepare();
 	if (!status)
 		status = activate(d, &activation);
 	return status;
@@ -645,7 +640,7 @@ int check(struct lsmemd *d)
 	if (err && err != -ENODATA)
 		goto out;
 	printf("%s: backup of a store of kind = %s, size = %" PRIu64 "M, handles = %" PRIu64 "\n",
-	       d->where, store_kind_name(le32toh(recover_super(r)->kind)),
+	       d->where, kernel_kind(le32toh(recover_super(r)->kind)),
 	       (uint64_t)le64toh(recover_super(r)->store_bytes) >> 20,
 	       (uint64_t)le64toh(recover_super(r)->max_handles));
 	printf("segments: %" PRIu64 " (%" PRIu64 " closed, %" PRIu64 " sealed, %" PRIu64 " open)\n",

@@ -8,15 +8,6 @@
 #include "lsmemd.h"
 
 /**
- * store_kind_name - the name of a kind of store, as in the configuration
- * @kind: enum lsmem_store_kind
- */
-const char *store_kind_name(uint32_t kind)
-{
-	return kind == LSMEM_KIND_BLOCK ? "block" : "object";
-}
-
-/**
  * store_check_geometry - do the configuration file and the backup describe the same store?
  * @d: the daemon
  * @super: superblock of the backup
@@ -39,8 +30,8 @@ int store_check_geometry(const struct lsmemd *d, const struct lsmem_super *super
 	}
 	if (c->store.kind_line && c->store.kind != kind) {
 		log_err("%s:%u: kind = %s, but %s is the backup of a store of kind = %s", file,
-			c->store.kind_line, store_kind_name(c->store.kind), d->where,
-			store_kind_name(kind));
+			c->store.kind_line, kernel_kind(c->store.kind), d->where,
+			kernel_kind(kind));
 		return STATUS_USAGE;
 	}
 	if (c->store.size_line && c->store.bytes != bytes) {
@@ -57,7 +48,7 @@ int store_check_geometry(const struct lsmemd *d, const struct lsmem_super *super
 	if (c->store.node_line && !strncmp(c->store.node, "lsmemb", 6) !=
 				  (kind == LSMEM_KIND_BLOCK)) {
 		log_err("%s:%u: node = %s, but %s is the backup of a store of kind = %s", file,
-			c->store.node_line, c->store.node, d->where, store_kind_name(kind));
+			c->store.node_line, c->store.node, d->where, kernel_kind(kind));
 		return STATUS_USAGE;
 	}
 	return STATUS_OK;
@@ -123,7 +114,7 @@ static int create_store(struct lsmemd *d, const struct recover *r,
 	memcpy(name, create.name, LSMEM_NAME_BYTES);
 	memcpy(d->kernel.name, create.name, LSMEM_NAME_BYTES);
 	log_notice("%s: made, %" PRIu64 " MiB of kind = %s", name, (uint64_t)create.bytes >> 20,
-		   store_kind_name(create.kind));
+		   kernel_kind(create.kind));
 	if (c->store.node_line && strcmp(name, c->store.node)) {
 		log_err("%s:%u: node = %s: there is no such store, and a new one gets %s; leave it out, and use /dev/lsmem-by-name or /dev/lsmem-by-uuid",
 			d->options.config_path, c->store.node_line, c->store.node, name);
@@ -204,7 +195,7 @@ int store_attach(struct lsmemd *d, const struct recover *r, const struct lsmem_s
 		       (c->store.size_line && d->kernel.bytes != c->store.bytes) ||
 		       (c->store.handles_line && d->kernel.handles_max != c->store.handles))) {
 		log_err("%s: is of kind = %s, size = %" PRIu64 "M, handles = %" PRIu64 ", and %s says otherwise; a store keeps what it was made with",
-			name, store_kind_name(d->kernel.kind), d->kernel.bytes >> 20,
+			name, kernel_kind(d->kernel.kind), d->kernel.bytes >> 20,
 			d->kernel.handles_max, d->options.config_path);
 		return STATUS_USAGE;
 	}

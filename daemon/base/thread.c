@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Threads: see thread.h. */
+#include <errno.h>
 #include <malloc.h>
 #include <sys/prctl.h>
 
@@ -42,11 +43,12 @@ int thread_start(pthread_t *thread, void *(*run)(void *context), void *context)
  * thread_begin - mark the calling thread as one that completes I/O
  *
  * Memory allocations of such a thread do not wait for writeback, which would wait for the daemon if
- * a filesystem lies on the store. prepare() does the same for the main thread.
+ * a filesystem lies on the store.
  *
- * Context: the first call of a thread.
+ * Context: the first call of a thread; the main thread calls it in prepare().
+ * Return: 0 or a negative errno.
  */
-void thread_begin(void)
+int thread_begin(void)
 {
-	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+	return prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) ? -errno : 0;
 }

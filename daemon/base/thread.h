@@ -9,6 +9,6 @@
 #include <pthread.h>
 
 int thread_start(pthread_t *thread, void *(*run)(void *context), void *context);
-void thread_begin(void);
+int thread_begin(void);
 
 #endif

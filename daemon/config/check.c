@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backup/nvmf_address.h"
+#include "module/kernel.h"
 #include "private.h"
 
 static int check_server(struct config_parser *p, struct config *c, const unsigned int seen[NR_SECTIONS])
@@ -55,6 +56,16 @@ unsigned int config_domain(const struct config *config, unsigned int backup)
 	return first;
 }
 
+/* The number of failure domains. */
+static unsigned int count_domains(const struct config *c)
+{
+	unsigned int count = 0, i;
+
+	for (i = 0; i < c->nr_backups; i++)
+		count += config_domain(c, i) == i;
+	return count;
+}
+
 /**
  * config_domains - are the backups in several failure domains?
  * @config: the configuration
@@ -63,12 +74,7 @@ unsigned int config_domain(const struct config *config, unsigned int backup)
  */
 bool config_domains(const struct config *config)
 {
-	unsigned int i;
-
-	for (i = 0; i < config->nr_backups; i++)
-		if (config_domain(config, i))
-			return true;
-	return false;
+	return count_domains(config) > 1;
 }
 
 /**
@@ -123,16 +129,6 @@ static int check_backup(struct config_parser *p, const struct config *c,
 			return config_fail(p, backup->path_line, "path = %s: is that of [backup %s] too",
 					   backup->path, other->name);
 	return 0;
-}
-
-/* The number of failure domains. */
-static unsigned int count_domains(const struct config *c)
-{
-	unsigned int count = 0, i;
-
-	for (i = 0; i < c->nr_backups; i++)
-		count += config_domain(c, i) == i;
-	return count;
 }
 
 /**
@@ -239,7 +235,7 @@ int config_check(struct config_parser *p, struct config *c, const unsigned int s
 	if (c->store.node_line && block != block_node)
 		return config_fail(p, c->store.node_line,
 				   "node = %s: the node of a store of kind = %s is %s",
-				   c->store.node, block ? "block" : "object",
+				   c->store.node, kernel_kind(c->store.kind),
 				   block ? "lsmemb0, lsmemb1 .." : "lsmem, lsmem1 ..");
 	return seen[SECTION_CLUSTER] ? check_cluster(p, c, seen[SECTION_CLUSTER]) : 0;
 }

@@ -93,6 +93,35 @@ int kernel_destroy(int control, const char *name)
 }
 
 /**
+ * kernel_kind - the name of a kind of store, as in sysfs and in the configuration
+ * @kind: enum lsmem_store_kind
+ *
+ * Return: a constant text.
+ */
+const char *kernel_kind(uint32_t kind)
+{
+	return kind == LSMEM_KIND_BLOCK ? "block" : "object";
+}
+
+/**
+ * uuid_text - print a uuid as sysfs does
+ * @uuid: the uuid
+ * @text: out
+ *
+ * Return: @text.
+ */
+const char *uuid_text(const uint8_t uuid[16], char text[UUID_TEXT_BYTES])
+{
+	char *at = text;
+	unsigned int i;
+
+	for (i = 0; i < 16; i++)
+		at += sprintf(at, "%02x%s", uuid[i],
+			      i == 3 || i == 5 || i == 7 || i == 9 ? "-" : "");
+	return text;
+}
+
+/**
  * kernel_attribute - read an attribute of a store in sysfs
  * @store: the store's name
  * @name: path of the file, below the store's directory
@@ -116,35 +145,58 @@ void kernel_attribute(const char *store, const char *name, char *value, int room
 	value[strcspn(value, "\n")] = 0;
 }
 
-static bool uuid_equals(const char *text, const uint8_t uuid[16])
+/**
+ * kernel_number - read a number from sysfs
+ * @store: the store's name
+ * @name: as for kernel_attribute()
+ * @number: out: 0 if there is none
+ *
+ * Return: true: the line is a number.
+ */
+bool kernel_number(const char *store, const char *name, uint64_t *number)
 {
-	char digits[33];
-	unsigned int i;
+	char text[32], *end;
 
-	for (i = 0; i < 16; i++)
-		snprintf(digits + 2 * i, 3, "%02x", uuid[i]);
-	for (i = 0; i < 32 && *text; text++)
-		if (*text != '-' && *text != digits[i++])
-			return false;
-	return i == 32 && !*text;
+	kernel_attribute(store, name, text, sizeof(text));
+	*number = strtoull(text, &end, 10);
+	return end != text && !*end;
 }
 
-/* Find the next active store in sysfs. Return: false: there are no more. */
-static bool next_active(DIR *d, char name[LSMEM_NAME_BYTES])
+static bool is(const char *store, const char *name, const char *value)
 {
-	struct dirent *entry;
-	char state[32];
+	char text[64];
 
-	while ((entry = readdir(d))) {
-		if (entry->d_name[0] == '.' || strlen(entry->d_name) >= LSMEM_NAME_BYTES)
+	kernel_attribute(store, name, text, sizeof(text));
+	return !strcmp(text, value);
+}
+
+/*
+ * Find an active store by its @uuid, or, if that is NULL, a durable one of a @kind that no daemon
+ * serves. Return: 0 or -ENODEV.
+ */
+static int find(const char *uuid, const char *kind, char name[LSMEM_NAME_BYTES])
+{
+	DIR *d = opendir(STORES);
+	struct dirent *entry;
+	int err = -ENODEV;
+
+	name[0] = 0;
+	while (d && err && (entry = readdir(d))) {
+		const char *store = entry->d_name;
+
+		if (store[0] == '.' || strlen(store) >= LSMEM_NAME_BYTES ||
+		    !is(store, "state", "active"))
 			continue;
-		kernel_attribute(entry->d_name, "state", state, sizeof(state));
-		if (strcmp(state, "active"))
+		if (uuid ? !is(store, "uuid", uuid) :
+		    !is(store, "kind", kind) || !is(store, "durability", "durable") ||
+		    !is(store, "attached", "0"))
 			continue;
-		strcpy(name, entry->d_name);
-		return true;
+		strcpy(name, store);
+		err = 0;
 	}
-	return false;
+	if (d)
+		closedir(d);
+	return err;
 }
 
 /**
@@ -156,23 +208,9 @@ static bool next_active(DIR *d, char name[LSMEM_NAME_BYTES])
  */
 int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES])
 {
-	int err = -ENODEV;
-	char text[64];
-	DIR *d;
+	char text[UUID_TEXT_BYTES];
 
-	name[0] = 0;
-	d = opendir(STORES);
-	if (!d)
-		return -ENODEV;
-	while (err && next_active(d, name)) {
-		kernel_attribute(name, "uuid", text, sizeof(text));
-		if (uuid_equals(text, uuid))
-			err = 0;
-	}
-	closedir(d);
-	if (err)
-		name[0] = 0;
-	return err;
+	return find(uuid_text(uuid, text), NULL, name);
 }
 
 /**
@@ -184,30 +222,7 @@ int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES])
  */
 int kernel_find_orphan(uint32_t kind, char name[LSMEM_NAME_BYTES])
 {
-	const char *wanted = kind == LSMEM_KIND_BLOCK ? "block" : "object";
-	char text[32];
-	int err = -ENODEV;
-	DIR *d;
-
-	name[0] = 0;
-	d = opendir(STORES);
-	if (!d)
-		return -ENODEV;
-	while (err && next_active(d, name)) {
-		kernel_attribute(name, "kind", text, sizeof(text));
-		if (strcmp(text, wanted))
-			continue;
-		kernel_attribute(name, "durability", text, sizeof(text));
-		if (strcmp(text, "durable"))
-			continue;
-		kernel_attribute(name, "attached", text, sizeof(text));
-		if (!strcmp(text, "0"))
-			err = 0;
-	}
-	closedir(d);
-	if (err)
-		name[0] = 0;
-	return err;
+	return find(NULL, kernel_kind(kind), name);
 }
 
 /**
@@ -237,20 +252,6 @@ int kernel_give_name(const struct kernel *kernel, const char *name)
 		err = -errno;
 	close(fd);
 	return err;
-}
-
-/**
- * kernel_segments - read the most segments that a store's log can have
- * @name: of the store
- *
- * Return: the number; 0: sysfs does not have it.
- */
-uint32_t kernel_segments(const char *name)
-{
-	char text[32];
-
-	kernel_attribute(name, "segments_max", text, sizeof(text));
-	return (uint32_t)strtoul(text, NULL, 10);
 }
 
 /**

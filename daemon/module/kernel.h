@@ -17,6 +17,8 @@
 
 #define KERNEL_EVENTS	256u	/* most taken at a time; LSMEM_REPL_NEXT wants room for 128 */
 
+#define UUID_TEXT_BYTES	37u	/* with the final zero */
+
 /**
  * struct kernel - the store that this daemon is attached to
  * @fd: the replication descriptor; -1: not attached
@@ -72,9 +74,11 @@ int kernel_create(int control, struct lsmem_create *create);
 int kernel_destroy(int control, const char *name);
 int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES]);
 int kernel_find_orphan(uint32_t kind, char name[LSMEM_NAME_BYTES]);
+const char *kernel_kind(uint32_t kind);
+const char *uuid_text(const uint8_t uuid[16], char text[UUID_TEXT_BYTES]);
 void kernel_attribute(const char *store, const char *name, char *value, int room);
+bool kernel_number(const char *store, const char *name, uint64_t *number);
 int kernel_give_name(const struct kernel *kernel, const char *name);
-uint32_t kernel_segments(const char *name);
 int kernel_attach(struct kernel *kernel, int control, const char *name,
 		  const uint8_t uuid[16]);
 int kernel_map(struct kernel *kernel);

@@ -78,10 +78,10 @@ static const char *backup_label(const struct page *page)
 static void put_store(const struct page *page)
 {
 	const struct status *status = page->status;
-	char uuid[STATUS_UUID_BYTES];
+	char uuid[UUID_TEXT_BYTES];
 
 	put_label(page, '{', "name", *status->name ? status->name : status->store);
-	put_label(page, ',', "uuid", status_uuid(status, uuid));
+	put_label(page, ',', "uuid", uuid_text(status->uuid, uuid));
 }
 
 /* Write a metric's name and labels: those of the store and the backup, and @label if not NULL. */
@@ -160,7 +160,7 @@ static void put_info(const struct page *page)
 	put_store(page);
 	put_label(page, ',', "store", page->status->store);
 	put_label(page, ',', "backup", page->status->where);
-	put_label(page, ',', "kind", status_kind(page->status));
+	put_label(page, ',', "kind", kernel_kind(page->status->kind));
 	put_label(page, ',', "version", LSMEMD_VERSION);
 	fputs("} 1\n", page->out);
 }
@@ -453,23 +453,14 @@ static const struct source {
 	  "cleaner/views_revoked", NULL },
 };
 
-static bool read_number(const struct page *page, const char *path, uint64_t *number)
-{
-	char text[32], *end;
-
-	kernel_attribute(page->status->store, path, text, sizeof(text));
-	*number = strtoull(text, &end, 10);
-	return end != text && !*end;
-}
-
 static void put_sources(const struct page *page)
 {
 	const struct source *s;
 	uint64_t number, clean = 0;
 
 	for (s = sources; s < sources + SIZE(sources); s++) {
-		if (!read_number(page, s->path, &number) ||
-		    (s->clean && !read_number(page, s->clean, &clean)))
+		if (!kernel_number(page->status->store, s->path, &number) ||
+		    (s->clean && !kernel_number(page->status->store, s->clean, &clean)))
 			continue;	/* another version of the module may lack the file */
 		put_header(page, s->name, type_of(s->name), s->help);
 		put(page, s->name, s->clean ? "level" : NULL, "compact", number);
@@ -493,8 +484,8 @@ static void put_waits(const struct page *page)
 		if (end == at)
 			return;
 	}
-	if (*end || !read_number(page, "stats/stall_ns", &stalls) ||
-	    !read_number(page, "stats/throttle_ns", &throttles))
+	if (*end || !kernel_number(page->status->store, "stats/stall_ns", &stalls) ||
+	    !kernel_number(page->status->store, "stats/throttle_ns", &throttles))
 		return;
 	histogram.sum = stalls + throttles;
 	put_header(page, name, "histogram", "Stalls and throttles of writers.");

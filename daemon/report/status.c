@@ -11,44 +11,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "module/kernel.h"
 #include "status.h"
 
 #define TEXT_BYTES	(16384u + STATUS_LOST_MAX * 256u)
-
-/**
- * status_kind - the store's kind, in words
- * @status: the store is known
- */
-const char *status_kind(const struct status *status)
-{
-	return status->kind == LSMEM_KIND_BLOCK ? "block" : "object";
-}
-
-/**
- * uuid_text - a uuid, as it is written
- * @uuid: its bytes
- * @text: out, and returned
- */
-const char *uuid_text(const uint8_t uuid[16], char text[STATUS_UUID_BYTES])
-{
-	char *at = text;
-	unsigned int i;
-
-	for (i = 0; i < 16; i++)
-		at += sprintf(at, "%02x%s", uuid[i],
-			      i == 3 || i == 5 || i == 7 || i == 9 ? "-" : "");
-	return text;
-}
-
-/**
- * status_uuid - the store's uuid, as it is written
- * @status: the store is known
- * @text: out, and returned
- */
-const char *status_uuid(const struct status *status, char text[STATUS_UUID_BYTES])
-{
-	return uuid_text(status->uuid, text);
-}
 
 /**
  * status_open - allocate the buffers of a status
@@ -319,7 +285,7 @@ static int replace(const struct status *status)
 int status_write(struct status *status)
 {
 	uint64_t ms = (clock_now_ns() - status->start_ns) / 1000000;
-	char uuid[STATUS_UUID_BYTES];
+	char uuid[UUID_TEXT_BYTES];
 	int err;
 
 	if (!status->path[0])
@@ -330,7 +296,7 @@ int status_write(struct status *status)
 	put(status, ",\n  \"given_name\": ");
 	put_string(status, status->name);
 	put(status, ",\n  \"kind\": \"%s\",\n  \"uuid\": \"%s\",\n  \"backup\": ",
-	    status_kind(status), status_uuid(status, uuid));
+	    kernel_kind(status->kind), uuid_text(status->uuid, uuid));
 	put_string(status, status->where);
 	put(status, ",\n  \"pid\": %ld,\n  \"uptime_seconds\": %" PRIu64 ".%03" PRIu64 ",\n",
 	    (long)getpid(), ms / 1000, ms % 1000);

@@ -21,7 +21,6 @@
 #define STATUS_LOST_MAX		4096u	/* losses named in the file; the log has all of them */
 #define STATUS_LOST_BYTES	160u
 #define STATUS_ERROR_BYTES	96u
-#define STATUS_UUID_BYTES	37u
 
 /**
  * struct status_backup - a backup
@@ -110,9 +109,6 @@ struct status {
 
 const char *status_backup_state(const struct status *status, uint32_t nr);
 const char *status_backup_ack(const struct status *status, uint32_t nr);
-const char *status_kind(const struct status *status);
-const char *uuid_text(const uint8_t uuid[16], char text[STATUS_UUID_BYTES]);
-const char *status_uuid(const struct status *status, char text[STATUS_UUID_BYTES]);
 int status_open(struct status *status);
 void status_close(struct status *status);
 void status_lost(struct status *status, const char *what);
