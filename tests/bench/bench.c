@@ -42,6 +42,14 @@ uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static uint64_t thread_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /* Each worker has its own processor, so that two writers have two heads. */
 void use_cpu(unsigned int nr)
 {
@@ -61,13 +69,15 @@ static void *worker_main(void *argument)
 
 	use_cpu(worker->nr);
 	worker->begin = now_ns();
+	worker->cpu_ns = thread_ns();
 	worker->operations = working->work(worker);
+	worker->cpu_ns = thread_ns() - worker->cpu_ns;
 	worker->end = now_ns();
 	return NULL;
 }
 
-/* Operations a second of all threads. */
-static double run_round(struct bench *bench, double seconds)
+/* Run a round. Returns operations a second of all threads. @cpu_ns: out, their processor time. */
+static double run_round(struct bench *bench, double seconds, uint64_t *cpu_ns)
 {
 	struct timespec length = {
 		.tv_sec = (time_t)seconds,
@@ -87,10 +97,12 @@ static double run_round(struct bench *bench, double seconds)
 	}
 	nanosleep(&length, NULL);
 	atomic_store(&bench->stop, true);
+	*cpu_ns = 0;
 	for (i = 0; i < bench->threads; i++) {
 		pthread_join(threads[i], NULL);
 		rate += (double)workers[i].operations * 1e9 /
 			(double)(workers[i].end - workers[i].begin);
+		*cpu_ns += workers[i].cpu_ns;
 	}
 	return rate;
 }
@@ -117,21 +129,28 @@ static void usage(void)
 
 static void obey(struct bench *bench, char *line)
 {
-	double arguments[ARGUMENTS], seconds;
+	double arguments[ARGUMENTS], seconds, rate;
 	static const char blank[] = { ' ', '\n', 0 };
 	char *word, *rest = NULL;
 	unsigned int nr = 0;
+	uint64_t cpu_ns;
 
 	if (sscanf(line, "%lf %u", &seconds, &nr) == 2) {
 		if (!working->work || !nr || nr > BENCH_THREADS)
 			usage();
 		bench->threads = nr;
-		printf("%.1f\n", run_round(bench, seconds));
+		rate = run_round(bench, seconds, &cpu_ns);
+		printf("%.1f %.6f\n", rate, (double)cpu_ns / 1e9);
 		return;
 	}
 	line = strtok_r(line, blank, &rest);
 	while ((word = strtok_r(NULL, blank, &rest)) && nr < ARGUMENTS)
 		arguments[nr++] = strtod(word, NULL);
+	if (line && !strcmp(line, "batch") && nr == 1 && arguments[0] >= 1) {
+		bench->batch = (uint32_t)arguments[0];
+		printf("{\"batch\": %u}\n", bench->batch);
+		return;
+	}
 	if (!line || !working->order || !working->order(bench, line, arguments, nr))
 		usage();
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Bench programs: one process is one contestant.  It sets itself up, says
- * "ready", and then for each line "SECONDS THREADS" on its standard input runs
- * a round and answers "OPERATIONS_PER_SECOND".  So several of them can be held
- * ready side by side, and take turns.  A line that begins with a word is an
- * order for the mode, answered by one line of JSON: see there.
+ * Bench programs: one process is one contestant.  After its setup it prints "ready".  For each line
+ * "SECONDS THREADS" on its standard input it runs a round and answers with
+ * "OPERATIONS_PER_SECOND CPU_SECONDS", the processor time of its threads.  So several contestants
+ * can be ready at the same time and take turns.  A line that begins with a word is an order; the
+ * answer is one line of JSON.  All modes know "batch N"; other orders are described in their files.
  */
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
@@ -17,6 +17,7 @@
 #include "../common/random.h"
 
 #define BENCH_THREADS	64u
+#define BENCH_SOURCES	64u	/* number of different payloads */
 
 /**
  * struct bench - options of a measurement
@@ -49,7 +50,8 @@ struct bench {
 /**
  * struct worker - a thread of a round
  * @state: of its random numbers
- * @next: which object it has come to; kept from round to round
+ * @next: number of its last object; kept from round to round
+ * @cpu_ns: processor time of the round
  */
 struct worker {
 	struct bench *bench;
@@ -59,6 +61,7 @@ struct worker {
 	uint64_t operations;
 	uint64_t begin;
 	uint64_t end;
+	uint64_t cpu_ns;
 };
 
 /**

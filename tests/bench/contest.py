@@ -84,8 +84,13 @@ class Contestant:
         return self._line()
 
     def round(self, seconds: float, threads: int) -> float:
-        """Operations a second."""
-        return float(self._say(f"{seconds} {threads}"))
+        """Runs a round. Returns operations a second."""
+        return self.measured(seconds, threads)[0]
+
+    def measured(self, seconds: float, threads: int) -> tuple[float, float]:
+        """Runs a round. Returns operations a second, and processor seconds of the threads."""
+        rate, cpu = self._say(f"{seconds} {threads}").split()
+        return float(rate), float(cpu)
 
     def order(self, verb: str, *arguments: float) -> dict[str, Any]:
         """Sends another order that the mode understands. Returns its answer."""

@@ -10,14 +10,19 @@
 
 #include "bench.h"
 
-static uint8_t *source;		/* bench->batch objects: what a vector call would be given */
+static uint8_t *source;		/* the data, as for a vector call */
 static uint8_t *ring;
 static uint8_t **objects;
 static uint64_t nr_objects;
 
 static void source_setup(const struct bench *bench)
 {
-	source = get_memory((uint64_t)bench->size * bench->batch, 64);
+	source = get_memory((uint64_t)bench->size * BENCH_SOURCES, 64);
+}
+
+static const uint8_t *source_of(const struct bench *bench, uint32_t i)
+{
+	return source + (size_t)(i % BENCH_SOURCES) * bench->size;
 }
 
 static void ring_setup(struct bench *bench)
@@ -37,12 +42,54 @@ static uint64_t ring_work(struct worker *worker)
 		for (i = 0; i < bench->batch; i++) {
 			if (at + size > length)
 				at = 0;
-			memcpy(own + at, source + (size_t)i * size, size);
+			memcpy(own + at, source_of(bench, i), size);
 			at += (size + 7) & ~7u;
 		}
 		operations += bench->batch;
 	}
 	worker->next = at;
+	return operations;
+}
+
+/*
+ * The limit of a store: replacements go to the end of a ring, and a table has the places of the
+ * objects.  Nothing is cleaned: the ring overwrites only versions that were replaced long before.
+ */
+static void limit_setup(struct bench *bench)
+{
+	uint64_t i;
+
+	ring_setup(bench);
+	nr_objects = bench->bytes / 1000 * bench->live / (bench->size + 32);
+	objects = get_memory(nr_objects * sizeof(*objects), 64);
+	for (i = 0; i < nr_objects; i++)
+		objects[i] = ring + i * ((bench->size + 7) & ~7u);
+}
+
+static uint64_t limit_work(struct worker *worker)
+{
+	const struct bench *bench = worker->bench;
+	uint64_t length = bench->bytes / bench->threads, at = worker->next, operations = 0;
+	uint64_t *which = get_memory(sizeof(*which) * bench->batch, 64);
+	uint8_t *own = ring + worker->nr * length;
+	uint32_t i, size = bench->size;
+
+	while (worker_goes_on(worker, operations)) {
+		for (i = 0; i < bench->batch; i++) {
+			which[i] = worker_next(worker, nr_objects);
+			__builtin_prefetch(&objects[which[i]], 1);
+		}
+		for (i = 0; i < bench->batch; i++) {
+			if (at + size > length)
+				at = 0;
+			memcpy(own + at, source_of(bench, i), size);
+			objects[which[i]] = own + at;
+			at += (size + 7) & ~7u;
+		}
+		operations += bench->batch;
+	}
+	worker->next = at;
+	free(which);
 	return operations;
 }
 
@@ -75,7 +122,7 @@ static uint64_t malloc_work(struct worker *worker)
 
 			if (!object)
 				fail("malloc", ENOMEM);
-			memcpy(object, source + (size_t)i * bench->size, bench->size);
+			memcpy(object, source_of(bench, i), bench->size);
 			free(objects[nr]);
 			objects[nr] = object;
 		}
@@ -122,6 +169,7 @@ static uint64_t syscall_work(struct worker *worker)
 
 const struct mode memory_modes[] = {
 	{ "ring", ring_setup, ring_work, NULL },
+	{ "limit", limit_setup, limit_work, NULL },
 	{ "malloc", malloc_setup, malloc_work, NULL },
 	{ "plain-read", malloc_setup, plain_work, NULL },
 	{ "syscall", nothing_setup, syscall_work, NULL },

@@ -47,7 +47,7 @@ static void prepare(struct lsmem_op *ops, const struct bench *bench, uint32_t wh
 	for (i = 0; i < bench->batch; i++) {
 		ops[i].size = sizeof(*ops);
 		ops[i].op = what;
-		ops[i].data = (uintptr_t)(source + (size_t)i * bench->size);
+		ops[i].data = (uintptr_t)(source + (size_t)(i % BENCH_SOURCES) * bench->size);
 		ops[i].length = bench->size;
 	}
 }
@@ -97,7 +97,7 @@ static void fill(const struct bench *bench)
 
 	if (ret)
 		fail("query", -ret);
-	source = get_memory((uint64_t)bench->size * bench->batch, 64);
+	source = get_memory((uint64_t)bench->size * BENCH_SOURCES, 64);
 	grow(bench, query.capacity / 1000 * bench->live / entry_bytes(bench));
 }
 

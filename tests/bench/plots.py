@@ -116,9 +116,23 @@ def _drbd(data: Data) -> list[str]:
     return [*script, "unset multiplot"]
 
 
+def _cost(data: Data) -> list[str]:
+    blocks, curves = [], []
+    for number, record in enumerate(data):
+        times = [statistics.median(values) for values in record["times"]]
+        name = f"cost{number}"
+        blocks += _block(name, zip(record["batches"], times))
+        curves.append(f"${name} with linespoints lw 2 title "
+                      f"'{SIZES[record['size']]}, {record['order']}'")
+    return [*blocks, "set title 'Replacement of an object: time by objects in a call'",
+            "set logscale xy; set grid; set xlabel 'objects in a vector call'; "
+            "set ylabel 'ns of one processor for each, cleaning included'; set key outside",
+            f"plot {', '.join(curves)}"]
+
+
 PLOTS: dict[str, Callable[[Data], list[str]]] = {
     "sweep": _sweep, "memory": _memory, "latency": _latency, "overhead": _overhead,
-    "change": _change, "drbd": _drbd,
+    "change": _change, "drbd": _drbd, "cost": _cost,
 }
 TALL = ("sweep", "drbd")
 
