@@ -154,12 +154,39 @@ static void indices_test_large(struct kunit *test)
 	lsmem_indices_destroy(&indices);
 }
 
+/*
+ * A scan that finds no free index marks the groups as full, and no later scan reads the map of a
+ * full group.  To show this, the test clears a bit of the map without lsmem_indices_put(), which
+ * would clear the mark, too.
+ */
+static void indices_test_skips(struct kunit *test)
+{
+	const u32 groups = 3, nr = groups * LSMEM_INDICES_GROUP - 7, group = 1;
+	const u32 index = group * LSMEM_INDICES_GROUP + 5;
+	struct lsmem_indices indices = { 0 };
+	u32 i;
+
+	KUNIT_ASSERT_EQ(test, lsmem_indices_init(&indices, nr, LSMEM_GFP), 0);
+	for (i = 0; i < nr; i++)
+		lsmem_indices_set(&indices, i);
+	KUNIT_EXPECT_LT(test, lsmem_indices_get(&indices), 0);
+	KUNIT_EXPECT_EQ(test, bitmap_weight(indices.full, groups), groups);
+	clear_bit(index, indices.map);
+	KUNIT_EXPECT_LT(test, lsmem_indices_get(&indices), 0);
+	lsmem_indices_put(&indices, index);
+	KUNIT_EXPECT_FALSE(test, test_bit(group, indices.full));
+	KUNIT_EXPECT_EQ(test, bitmap_weight(indices.full, groups), groups - 1);
+	KUNIT_EXPECT_EQ(test, lsmem_indices_get(&indices), (int)index);
+	lsmem_indices_destroy(&indices);
+}
+
 static struct kunit_case sizes_cases[] = {
 	KUNIT_CASE(sizes_test_largest),
 	KUNIT_CASE(sizes_test_tables),
 	KUNIT_CASE(indices_test_all),
 	KUNIT_CASE(indices_test_in_turn),
 	KUNIT_CASE(indices_test_large),
+	KUNIT_CASE(indices_test_skips),
 	{}
 };
 
