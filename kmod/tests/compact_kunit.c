@@ -16,7 +16,9 @@
 #include "../clean.h"
 #include "../compact.h"
 #include "../epoch.h"
+#include "../load.h"
 #include "../object.h"
+#include "../retire.h"
 
 #define COMPACT_HEAD	1u
 #define COMPACT_ALL	1000	/* victims to ask for: more than there are */
@@ -998,6 +1000,85 @@ static void compact_test_acked(struct kunit *test)
 	compact_look_all(test, o, 10);
 }
 
+/* ---- A recovery that is given up ---------------------------------------- */
+
+/*
+ * The daemon goes away before activation, while a pass has victims and a claim, a group retires,
+ * and a compaction is planned.  lsmem_load_forget() drops all of them, because the next recovery
+ * uses the segments that they name for other data.  Then a pass on such a segment runs as usual.
+ */
+static void compact_test_forgotten(struct kunit *test)
+{
+	const u32 nr = 100;
+	struct compact_object *o = compact_objects(test);
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg[3];
+	u32 victims, i;
+	u64 ids[2];
+
+	KUNIT_ASSERT_EQ(test, lsmem_cleaner_init(store), 0);
+	store->repl.attached = (void *)test;	/* only compared with NULL */
+	for (i = 0; i < ARRAY_SIZE(seg); i++)
+		seg[i] = compact_fill(test, o + i * nr, nr, 1000);
+	seg[0]->state = LSMEM_SEGMENT_VICTIM;
+	lsmem_retire_add(store, &seg[0], 1);
+	store->retires.ring[0].acked = true;	/* the next thing that the cleaner does is to free it */
+	ids[0] = seg[1]->id;
+	victims = 1;
+	KUNIT_ASSERT_EQ(test, lsmem_clean_ask(store, ids, &victims), 0);
+	KUNIT_ASSERT_TRUE(test, lsmem_clean_underway(store));
+	KUNIT_ASSERT_GT(test, store->seglets.claimed, 0);
+	KUNIT_ASSERT_GT(test, store->segments.claimed, 0);
+	atomic_set(&store->plan.compact_asked, 1);
+	lsmem_balance(store);
+	atomic_set(&store->plan.compact_asked, 0);
+	KUNIT_ASSERT_GT(test, store->plan.nr, 0);
+
+	mutex_lock(&store->mutex);
+	store->state = LSMEM_STATE_RECOVERING;
+	lsmem_load_forget(store);
+	KUNIT_EXPECT_EQ(test, store->state, LSMEM_STATE_NEW);
+	mutex_unlock(&store->mutex);
+	KUNIT_EXPECT_EQ(test, store->seglets.claimed, 0);
+	KUNIT_EXPECT_EQ(test, store->seglets.reserve, store->seglets.base);
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, store->seglets.nr);
+	KUNIT_EXPECT_EQ(test, store->segments.claimed, 0);
+	KUNIT_EXPECT_EQ(test, store->segments.nr_log, 0);
+	KUNIT_EXPECT_EQ(test, store->plan.nr, 0);
+	KUNIT_EXPECT_EQ(test, store->retires.segments, 0);
+	for (i = 0; i < LSMEM_RETIRES; i++)
+		KUNIT_EXPECT_EQ(test, store->retires.ring[i].nr, 0);
+	/* The cleaner would crash: do not start it. */
+	KUNIT_EXPECT_FALSE(test, lsmem_retire_due(store));
+	KUNIT_ASSERT_FALSE(test, lsmem_clean_underway(store));
+	KUNIT_ASSERT_EQ(test, store->retires.first, store->retires.next);
+
+	/* Only the fixture has used the heads before the activation. */
+	for (i = 0; i < store->heads.nr; i++)
+		store->heads.table[i].segment = NULL;
+	spin_lock(&store->segments.lock);
+	lsmem_segments_spare(store);
+	spin_unlock(&store->segments.lock);
+	smp_store_release(&store->state, LSMEM_STATE_ACTIVE);	/* see lsmem_store_active() */
+	lsmem_test_list_spares(store);
+	for (i = 0; i < ARRAY_SIZE(seg); i++)
+		seg[i] = compact_fill(test, o + i * nr, nr, 1000);
+	KUNIT_ASSERT_EQ(test, lsmem_cleaner_make(store), 0);
+	lsmem_cleaner_run(store);
+	ids[0] = seg[1]->id;
+	ids[1] = seg[2]->id;
+	victims = 2;
+	KUNIT_ASSERT_EQ(test, lsmem_clean_ask(store, ids, &victims), 0);
+	KUNIT_EXPECT_EQ(test, victims, 2);
+	compact_await(test, !lsmem_clean_underway(store));
+	lsmem_cleaner_stop(store);
+	KUNIT_EXPECT_EQ(test, store->cleaner.stats.passes, 1);
+	KUNIT_EXPECT_EQ(test, store->retires.segments, 2);
+	KUNIT_EXPECT_EQ(test, seg[0]->state, LSMEM_SEGMENT_CLOSED);
+	compact_look_all(test, o, ARRAY_SIZE(seg) * nr);
+	compact_check_seglets(test);
+}
+
 /* ---- Threads ------------------------------------------------------------ */
 
 /* The number of threads with the name of compactor @number. */
@@ -1202,6 +1283,7 @@ static struct kunit_suite compact_suite = {
 static struct kunit_case compact_durable_cases[] = {
 	KUNIT_CASE(compact_test_tombstones),
 	KUNIT_CASE(compact_test_acked),
+	KUNIT_CASE(compact_test_forgotten),
 	{}
 };
 

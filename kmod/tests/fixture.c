@@ -83,6 +83,7 @@ int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape)
 	struct rnd_state random;
 
 	KUNIT_ASSERT_NOT_NULL(test, store);
+	mutex_init(&store->mutex);
 	mutex_init(&store->views.lock);
 	INIT_LIST_HEAD(&store->views.clients);
 	init_waitqueue_head(&store->space.wait);
