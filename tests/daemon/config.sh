@@ -68,16 +68,16 @@ for lease in 0 4 301 -1 1m; do
 done
 bad 'host' "${cluster}http://10.0.0.1:1\nhost = a\"b\n" '5: host = a"b: allowed are 1 to 63 letters, digits, dots, dashes and underscores'
 bad 'a cluster without etcd' "$path[cluster]\nlease = 5\n" '3: no etcd in [cluster]: "etcd = http://ADDRESS:PORT" is needed'
-bad 'no ca' "${cluster}https://10.0.0.1:1\n" '4: etcd: https:// needs "ca =", the file of the certificate that etcd'"'"'s is signed with'
+bad 'no ca' "${cluster}https://10.0.0.1:1\n" '4: etcd: https:// needs "ca =", the file of the certificate authority of etcd'
 bad 'http with a ca' "${cluster}http://10.0.0.1:1\nca = /ca\n" '4: etcd: ca, cert and key are for https://'
-bad 'http and https' "${cluster}http://10.0.0.1:1, https://10.0.0.1:1\nca = /ca\n" '4: etcd: http:// and https:// together'
-bad 'cert without key' "${cluster}https://10.0.0.1:1\nca = /ca\ncert = /cert\n" '6: cert and key: one without the other'
+bad 'http and https' "${cluster}http://10.0.0.1:1, https://10.0.0.1:1\nca = /ca\n" '4: etcd: http:// and https:// cannot be mixed'
+bad 'cert without key' "${cluster}https://10.0.0.1:1\nca = /ca\ncert = /cert\n" '6: cert and key: each needs the other'
 for bad in x "${uuid%4}" "${uuid}4" "${uuid^^}" "${uuid//-/a}" "${uuid/6/\x2f}"; do
 	bad "store $bad" "$taken$bad\n" "3: store = $bad: allowed is a uuid, as in /sys/class/lsmem/STORE/uuid"
 done
-bad 'store and backups' "$path$taken$uuid\n" '5: store: the backups are those that etcd has of it, or those of [backup]; leave one of them out'
+bad 'store and backups' "$path$taken$uuid\n" '5: store: the backups come from etcd, or from [backup]; leave one of them out'
 bad 'store without etcd' "[cluster]\nstore = $uuid\n" '1: no etcd in [cluster]: "etcd = http://ADDRESS:PORT" is needed'
-bad 'secret of nothing' "${cluster}http://10.0.0.1:1\nsecret = /key\n" '5: secret: of the backups that etcd has of "store ="; others have "key =" in [backup]'
+bad 'secret of nothing' "${cluster}http://10.0.0.1:1\nsecret = /key\n" '5: secret: only for backups from etcd, with "store ="; others have "key =" in [backup]'
 bad 'secret' "$taken$uuid\nsecret = key\n" '4: secret = key: allowed is the absolute path of a file'
 bad 'zero byte' '[store]\nkind = bl\0ck\n' '2: a zero byte: not a text file'
 for size in 0 1M 64M 120M 129M 2T 12X 12MB -1 1e9 '' 18446744073709551616 99999999999999999999T; do
@@ -93,7 +93,7 @@ done
 bad 'user' '[store]\nowner = no-such-user\n' '2: owner = no-such-user: no user "no-such-user"; allowed is USER or USER:GROUP, names or numbers'
 bad 'group' '[store]\nowner = root:no-such-group\n' '2: owner = root:no-such-group: no group "no-such-group"; allowed is USER or USER:GROUP, names or numbers'
 for name in lsmem lsmem1 lsmemb0 lsmemb12 lsmem-control; do
-	bad "name $name" "[store]\nname = $name\n" "2: name = $name: is that of a device node, which the kernel gives; \"node = $name\" is for a store that is there under it"
+	bad "name $name" "[store]\nname = $name\n" "2: name = $name: is the name of a device node, which the kernel gives; \"node = $name\" is for a store that has this node"
 done
 for name in .a -a a/b 'a b' a\\\\x2fb "$(printf %032d 0)"; do
 	bad "name $name" "[store]\nname = $name\n" "2: name = $(printf %b "$name"): allowed are 1 to 31 letters, digits, dots, dashes and underscores, no dot or dash first"
@@ -104,9 +104,9 @@ for node in store lsmem/1 lsmem1234567890123456789012345678901234567890; do
 	bad "node $node" "[store]\nnode = $node\n" "2: node = $node: not the node of a store; allowed are lsmem, lsmem1 .. or lsmemb0, lsmemb1 .."
 done
 bad 'node of the other kind' "[store]\nnode = lsmem\nkind = block\n$path" '2: node = lsmem: the node of a store of kind = block is lsmemb0, lsmemb1 ..'
-bad 'handles of a block store' "[store]\nkind = block\nhandles = 5\n$path" '3: handles: not for kind = block, whose size tells'
-bad 'mode of a block store' "[store]\nmode = 0600\nkind = block\n$path" '2: mode: not for kind = block, whose node udev rules give away'
-bad 'owner of a block store' "[store]\nowner = root\nkind = block\n$path" '2: owner: not for kind = block, whose node udev rules give away'
+bad 'handles of a block store' "[store]\nkind = block\nhandles = 5\n$path" '3: handles: not for kind = block, whose size gives their number'
+bad 'mode of a block store' "[store]\nmode = 0600\nkind = block\n$path" '2: mode: not for kind = block; use udev rules for its node'
+bad 'owner of a block store' "[store]\nowner = root\nkind = block\n$path" '2: owner: not for kind = block; use udev rules for its node'
 bad 'relative path' '[backup]\npath = backup.img\n' '2: path = backup.img: allowed is the absolute path of a block device or a file'
 for size in 0 64M 268435457 17T x; do
 	bad "backup size $size" "[backup]\nsize = $size\n" "2: size = $size: allowed is a multiple of 4K from 256M to 16T"
@@ -168,24 +168,24 @@ done
 for far in /dev/null "nvmf+tcp://10.0.0.1/$nqn"; do
 	bad "ack = memory of $far" "[backup]\npath = $far\nack = memory\n" '3: ack = memory: only for a backup that the lsmemd of another host keeps (path = rdma://..); use ack = durable, or leave it out'
 done
-bad 'ack = memory of a block store' '[store]\nkind = block\n[backup]\npath = rdma://a/b\nkey = /k\nack = memory\n' '6: ack = memory: not for kind = block, which waits for nothing but FLUSH and FUA, and these promise a drive; use ack = durable, or leave it out'
+bad 'ack = memory of a block store' '[store]\nkind = block\n[backup]\npath = rdma://a/b\nkey = /k\nack = memory\n' '6: ack = memory: not for kind = block, which waits only for FLUSH and FUA, and these promise durable data; use ack = durable, or leave it out'
 bad 'no key' '[backup]\npath = rdma://a/b\n' '2: path = rdma://a/b: a backup on another host needs "key =", the file of the secret shared with it'
-bad 'a size of another host' '[backup]\npath = rdma://a/b\nkey = /k\nsize = 256M\n' '4: size: not for a backup on another host, whose server makes it'
+bad 'a size of another host' '[backup]\npath = rdma://a/b\nkey = /k\nsize = 256M\n' '4: size: not for a backup on another host, whose server creates it'
 bad 'a key for a file' '[backup]\npath = /dev/null\nkey = /k\n' '3: key: only for a backup on another host (path = rdma://.. or nvmf+..)'
 bad 'a timeout for a file' '[backup]\npath = /dev/null\ntimeout = 9\n' '3: timeout: only for a backup on another host (path = rdma://.. or nvmf+..), or one of several'
 bad 'a relative key' '[backup]\nkey = key\n' '2: key = key: allowed is the absolute path of a file'
 bad 'a server with a store' "[store]\nsize = 128M\n$server$export" '1: a server of backups ([server], [export]) has no [store]; use another file and another daemon'
 bad 'a server with a backup' "$server$export[backup]\npath = /dev/null\n" '6: a server of backups ([server], [export]) has no [backup]; use another file and another daemon'
 bad 'a server without an address' "[server]\nkey = /k\n$export" ' no listen in [server]: "listen = rdma://ADDRESS[:PORT]" is needed'
-bad 'a server without a key' "[server]\nlisten = rdma://a\n$export" '3: no secret in [export data], and no key in [server] for those without one: "secret = FILE" or "key = FILE" is needed'
-bad 'one export without a secret' "[server]\nlisten = rdma://a\n${export}secret = /s\n[export other]\npath = /dev/zero\n" '6: no secret in [export other], and no key in [server] for those without one: "secret = FILE" or "key = FILE" is needed'
+bad 'a server without a key' "[server]\nlisten = rdma://a\n$export" '3: no secret in [export data], and no key in [server] for exports without a secret: "secret = FILE" or "key = FILE" is needed'
+bad 'one export without a secret' "[server]\nlisten = rdma://a\n${export}secret = /s\n[export other]\npath = /dev/zero\n" '6: no secret in [export other], and no key in [server] for exports without a secret: "secret = FILE" or "key = FILE" is needed'
 bad 'a relative secret' "$server${export}secret = s\n" '6: secret = s: allowed is the absolute path of a file'
 for wire in 0 2 5 four -1 4.0; do
 	bad "wire_max $wire" "${server}wire_max = $wire\n$export" "4: wire_max = $wire: allowed is a version of the protocol from 3 to 4"
 	bad "wire_min $wire" "${server}wire_min = $wire\n$export" "4: wire_min = $wire: allowed is a version of the protocol from 3 to 4"
 done
 bad 'versions the wrong way round' "${server}wire_min = 4\nwire_max = 3\n$export" '4: wire_min = 4 is above wire_max = 3'
-bad 'a server without exports' "$server" ' no [export NAME]: a server keeps what it is told of'
+bad 'a server without exports' "$server" ' no [export NAME]: a server needs at least one'
 bad 'an export without a path' "$server[export data]\n" '4: no path in [export data]'
 bad 'an export without a name' '[export]\n' '1: [export ]: a name has 1 to 63 characters, printable, no blanks'
 bad 'an export twice' "$export[export data]\n" '3: [export data] a second time, first on line 1'
@@ -210,8 +210,8 @@ for replicas in 0 9 -1 all; do
 	bad "min_replicas $replicas" "[store]\nmin_replicas = $replicas\n" "2: min_replicas = $replicas: allowed is a number from 1 to 8"
 done
 bad 'charged or not' "[store]\ncharge = maybe\n" '2: charge = maybe: allowed are yes and no'
-bad 'more replicas than backups' "[store]\nreplicas = 3\n$a$b" '2: replicas = 3: each is in a domain of its own, and the backups are in 2'
-bad 'more replicas than domains' "[store]\nreplicas = 2\n${a}domain = x\n${b}domain = x\n" '2: replicas = 2: each is in a domain of its own, and the backups are in 1'
+bad 'more replicas than backups' "[store]\nreplicas = 3\n$a$b" '2: replicas = 3: each needs a failure domain of its own, and the backups are in 2'
+bad 'more replicas than domains' "[store]\nreplicas = 2\n${a}domain = x\n${b}domain = x\n" '2: replicas = 2: each needs a failure domain of its own, and the backups are in 1'
 bad 'more needed than wanted' "[store]\nmin_replicas = 3\nreplicas = 2\n$a$b$c" '2: min_replicas = 3: allowed is at most replicas, 2'
 for rate in 0 1K 2T fast; do
 	bad "copy_rate $rate" "[store]\ncopy_rate = $rate\n" "2: copy_rate = $rate: allowed are bytes a second from 1M to 1T"

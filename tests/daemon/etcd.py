@@ -163,34 +163,40 @@ def claims(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     a, b, again, heir = (Owner(scratch, host, etcd.url) for host in "abaa")
     tap.same("a store that etcd does not know", a.claim(store), "claimed 1 0")
     owner = json.loads(etcd.value(store, "owner"))
-    tap.same("what is in etcd", [owner, etcd.value(store, "term")],
+    tap.same("the records in etcd", [owner, etcd.value(store, "term")],
              [{"host": "a", "boot": BOOT, "pid": a.process.pid, "lease": LEASE, "term": 1}, "1"])
     answer, seconds = timed(b.claim, store)
-    tap.same("an owner that is alive", answer, "refused EBUSY")
-    tap.wrong("is found out before its lease could end", [] if seconds < LEASE else [seconds])
-    tap.wrong("is named, and what to do", [] if "host a owns the store, term 1, and is alive: "
-                                                "stop lsmemd there" in b.said() else [b.said()])
-    tap.same("of this host, too", again.claim(store, 0, "alone"), "refused EBUSY")
-    tap.wrong("renewed all the while", [] if not a.lost() else [a.holds()])
+    tap.same("an owner is alive: refused", answer, "refused EBUSY")
+    tap.wrong("an owner is alive: refused before its lease could end",
+              [] if seconds < LEASE else [seconds])
+    tap.wrong("an owner is alive: the message names it, and tells what to do",
+              [] if "host a owns the store, term 1, and is alive: stop lsmemd there"
+              in b.said() else [b.said()])
+    tap.same("an owner on this host is alive: refused",
+             again.claim(store, 0, "alone"), "refused EBUSY")
+    tap.wrong("the owner has renewed its lease all the time", [] if not a.lost() else [a.holds()])
     a.process.kill()
     a.process.wait()
     answer, seconds = timed(again.claim, store, 0, "alone")
-    tap.same("of this host, dead", answer, "claimed 2 1")
-    tap.wrong("is not waited for", [] if seconds < 3 else [seconds])
+    tap.same("an owner on this host is dead: claimed", answer, "claimed 2 1")
+    tap.wrong("an owner on this host is dead: claimed without a wait",
+              [] if seconds < 3 else [seconds])
     again.process.kill()
     again.process.wait()
-    tap.same("unless the kernel says that it is served", heir.claim(store), "claimed 3 1")
+    tap.same("an owner on this host is dead, its store is served: claimed after its lease",
+             heir.claim(store), "claimed 3 1")
     tap.same("ends", heir.close(), 0)
-    tap.same("gives the store back, not the term",
+    tap.same("at its end it gives back the store, not the term",
              [etcd.value(store, "owner"), etcd.value(store, "term")], [None, "3"])
     answer, seconds = timed(b.claim, store, 100)
-    tap.same("a term above another", answer, "claimed 101 1")
-    tap.wrong("at once", [] if seconds < 3 else [seconds])
+    tap.same("a term above a given one", answer, "claimed 101 1")
+    tap.wrong("a term above a given one: without a wait", [] if seconds < 3 else [seconds])
     other = str(uuid.uuid4())
-    tap.same("another store instead, its term no lower", b.claim(other), "claimed 102 0")
-    tap.same("gives the first back", etcd.value(store, "owner"), None)
+    tap.same("an owner claims another store, with a higher term", b.claim(other), "claimed 102 0")
+    tap.same("an owner claims another store: it gives back the first",
+             etcd.value(store, "owner"), None)
     etcd.ask("kv/put", key=f"/lsmem/stores/{store}/term", value="many")
-    tap.same("a term that is none", b.claim(store), "refused EBADMSG")
+    tap.same("an invalid term", b.claim(store), "refused EBADMSG")
     b.close()
 
     store = str(uuid.uuid4())
@@ -198,7 +204,7 @@ def claims(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     for owner in all_at_once:
         owner.ask(f"claim {store} 0")
     answers = sorted(owner.answer() for owner in all_at_once)
-    tap.same("four at once", answers, ["claimed 1 0"] + 3 * ["refused EBUSY"])
+    tap.same("four claims at once: one succeeds", answers, ["claimed 1 0"] + 3 * ["refused EBUSY"])
     for owner in all_at_once:
         owner.close()
 
@@ -217,21 +223,22 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     def states() -> list[str]:
         return [backup["state"] for backup in told()["backups"]]
 
-    tap.same("nothing is known of a new store", b.say(f"look {store}"), "0 0")
-    tap.same("who only looks has no store", etcd.value(store, "term"), None)
-    tap.same("not told by a host that has not claimed it", a.say("members used"), "known")
+    tap.same("etcd has no backups of a new store", b.say(f"look {store}"), "0 0")
+    tap.same("a look does not claim the store", etcd.value(store, "term"), None)
+    tap.same("a host without a claim does not write backups", a.say("members used"), "known")
     a.claim(store)
     a.say("members" + 8 * " used")
     until(lambda: a.say("members") == "known")
-    tap.same("all of them, and the term", [states(), told()["term"]], [8 * ["used"], 1])
-    tap.same("as they are", told()["backups"][0], {
+    tap.same("all backups, and the term", [states(), told()["term"]], [8 * ["used"], 1])
+    tap.same("a backup with all its fields", told()["backups"][0], {
         "name": "b0", "path": "rdma://10.0.0.1/x".ljust(383, "p"), "domain": 31 * "d",
         "state": "used", "incarnation": 2 ** 32 - 1, "secret": True})
     a.say("members used lost joining")
     until(lambda: a.say("members") == "known")
-    tap.same("lost, and joining", states(), ["used", "lost", "joining"])
-    tap.same("another host reads them", b.say(f"look {store}").split()[:2], ["3", "1"])
-    tap.same("and changes nothing by that", [etcd.value(store, "term"), a.lost()], ["1", False])
+    tap.same("lost and joining backups", states(), ["used", "lost", "joining"])
+    tap.same("another host reads the backups", b.say(f"look {store}").split()[:2], ["3", "1"])
+    tap.same("another host changes nothing when it reads",
+             [etcd.value(store, "term"), a.lost()], ["1", False])
 
     # As after a take-over that the owner does not know: the owner key has another lease.
     owner, before = etcd.value(store, "owner"), etcd.value(store, "members")
@@ -252,12 +259,12 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     until(lambda: "cannot be written: owner and term there are not ours" in b.said())
     left = b.left()
     until(lambda: b.left() > left)
-    tap.same("another term: nothing is changed", etcd.value(store, "members"), before)
-    tap.same("and the store is served all the same", b.say("members"), "stale")
-    tap.same("told once", b.said().count("cannot be written"), 1)
+    tap.same("backups with another term: not changed", etcd.value(store, "members"), before)
+    tap.same("backups with another term: the store is served", b.say("members"), "stale")
+    tap.same("backups with another term: one message", b.said().count("cannot be written"), 1)
     put("term", "2")
     until(lambda: b.say("members") == "known")
-    tap.same("written as soon as it can be", states(), ["used"])
+    tap.same("backups are written as soon as possible", states(), ["used"])
     b.close()
 
     good = told()
@@ -286,10 +293,10 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
         put("members", text)
         heir = Owner(scratch, "c", etcd.url)
         tap.same(f"members: {what}", heir.claim(store), "refused EBADMSG")
-        tap.wrong(f"members: {what}: told", [] if f"/lsmem/stores/{store}/members: {why}: "
+        tap.wrong(f"members: {what}: named", [] if f"/lsmem/stores/{store}/members: {why}: "
                   in heir.said() else [heir.said()])
         heir.close()
-        tap.same(f"members: {what}: nothing was changed",
+        tap.same(f"members: {what}: not changed",
                  [etcd.value(store, key) for key in ("members", "term", "owner")],
                  [text, "2", None])
     heir = Owner(scratch, "c", etcd.url)
@@ -337,7 +344,7 @@ def mutated(tap: Tap, owner: Owner, store: str, put: Any, text: str) -> None:
                 bad[:at] + bad[min(to, at + 40):], bad[:to] + bad[at:to][:40] + bad[to:]))
         put("members", bad)
         answers.add(owner.say(f"look {store}").split(" ")[0])
-    tap.same("members, mutated: refused, or sense", answers - {"1"}, {"refused", "2"})
+    tap.same("members, mutated: refused or valid", answers - {"1"}, {"refused", "2"})
     tap.same("members, mutated: the program lives", owner.close(), 0)
 
 
@@ -363,26 +370,32 @@ def ends(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     owner = json.loads(etcd.value(stores[3], "owner")) | {"cut": "b"}
     etcd.ask("kv/put", key=f"/lsmem/stores/{stores[3]}/owner", value=json.dumps(owner))
     until(cut.lost)
-    tap.wrong("cut off: knows soon", [] if time.monotonic() - begun < LEASE else ["late"])
-    tap.wrong("and why", [] if cut.holds() in ("no the lease has run out, or was ended",
-                                               "no host b has taken it") else [cut.holds()])
+    tap.wrong("cut off: the owner notices in time",
+              [] if time.monotonic() - begun < LEASE else ["late"])
+    tap.wrong("cut off: the owner knows the reason",
+              [] if cut.holds() in ("no the lease has run out, or was ended",
+                                    "no host b has taken it") else [cut.holds()])
     until(half.lost)
     tap.same("cut off, its lease alive", half.holds(), "no host b has taken it")
-    tap.same("a dead owner: the store is free when its lease is over", heirs[0].answer(),
+    tap.same("a dead owner: the store is free after its lease", heirs[0].answer(),
              "claimed 2 1")
     # The last renewal may be older by a fifth of the lease; etcd may be late.
     after = time.monotonic() - begun
-    tap.wrong("not before", [] if LEASE * 0.8 - 0.1 < after < 2 * LEASE else [after])
-    tap.same("an owner that stands still: likewise", heirs[2].answer(), "claimed 2 1")
+    tap.wrong("a dead owner: the store is not free before",
+              [] if LEASE * 0.8 - 0.1 < after < 2 * LEASE else [after])
+    tap.same("a suspended owner: the store is free after its lease",
+             heirs[2].answer(), "claimed 2 1")
     still.ask("holds")
     os.kill(still.process.pid, signal.SIGCONT)
-    tap.wrong("knows as it goes on", [] if still.answer().startswith("no ") else ["it does not"])
+    tap.wrong("a suspended owner: it notices when it continues",
+              [] if still.answer().startswith("no ") else ["it does not"])
     tap.same("taken over from an owner that was alive", heirs[1].answer(), "claimed 2 1")
     after = time.monotonic() - begun
-    tap.wrong("not before the old one's lease is over", [] if after > LEASE else [after])
-    tap.same("taken over from an owner that is odd", odd.answer(), "claimed 1 0")
-    tap.wrong("which is named as far as it goes", [] if "host x?y is cut off" in odd.said()
-              else [odd.said()])
+    tap.wrong("taken over from an owner that was alive: not before its lease is over",
+              [] if after > LEASE else [after])
+    tap.same("taken over from an owner with an odd record", odd.answer(), "claimed 1 0")
+    tap.wrong("an owner with an odd record: named as far as possible",
+              [] if "host x?y is cut off" in odd.said() else [odd.said()])
     for program in (cut, still, half, odd, *heirs):
         program.close()
 
@@ -402,16 +415,20 @@ def outages(tap: Tap, scratch: Path, etcd: Etcd) -> Iterator[None]:
     patient.say("members used lost")
     until(a.lost)
     after = time.monotonic() - begun
-    tap.wrong("without etcd, ours until four fifths of the lease are over",
+    tap.wrong("without etcd: owned for four fifths of the lease",
               [] if LEASE * 0.5 < after < LEASE * 0.95 else [after])
-    tap.wrong("and known why", [] if "Couldn't connect" in a.holds() else [a.holds()])
-    tap.wrong("an outage shorter than the lease", [] if not patient.lost() else [patient.holds()])
+    tap.wrong("without etcd: the reason is known",
+              [] if "Couldn't connect" in a.holds() else [a.holds()])
+    tap.wrong("an outage shorter than the lease: still owned",
+              [] if not patient.lost() else [patient.holds()])
     etcd.start()
     until(lambda: "answers again" in patient.holds() + patient.said())
-    tap.wrong("is told, and its end", [] if "s more" in patient.said() else [patient.said()])
-    tap.wrong("and harms nothing", [] if not patient.lost() else [patient.holds()])
+    tap.wrong("an outage shorter than the lease: reported, with its end",
+              [] if "s more" in patient.said() else [patient.said()])
+    tap.wrong("an outage shorter than the lease: harmless",
+              [] if not patient.lost() else [patient.holds()])
     until(lambda: patient.say("members") == "known")
-    tap.same("a backup lost meanwhile: etcd hears of it",
+    tap.same("a backup lost during the outage: etcd gets it afterwards",
              json.loads(etcd.value(store, "members"))["backups"][1]["state"], "lost")
     tap.same("no etcd at all", b.answer(), "refused EHOSTUNREACH")
     for program in (a, b, patient):
@@ -441,13 +458,13 @@ def several(tap: Tap, scratch: Path) -> None:
         leader = next(etcd for etcd in etcds if etcd.leads())
         leader.kill()
         tap.wrong("the leader dies", goes_on())
-        tap.same("and no other host gets the store", b.claim(store), "refused EBUSY")
+        tap.same("the leader dies: no other host gets the store", b.claim(store), "refused EBUSY")
         tap.same("two members", short.claim(str(uuid.uuid4())), "claimed 1 0")
         begun = time.monotonic()
         next(etcd for etcd in etcds if etcd is not leader).kill()
         until(short.lost)
         after = time.monotonic() - begun
-        tap.wrong("one member: ours until four fifths of the lease are over",
+        tap.wrong("one member: owned for four fifths of the lease",
                   [] if LEASE * 0.5 < after < LEASE * 0.95 else [after])
         for program in (a, short, b):
             program.close()
@@ -559,7 +576,8 @@ def secure(tap: Tap, scratch: Path) -> Iterator[None]:
         for program in (stranger, nobody):
             program.ask(f"claim {uuid.uuid4()} 0")
         yield
-        tap.same("an etcd that is another's", stranger.answer(), "refused EHOSTUNREACH")
+        tap.same("an etcd with a certificate of another authority",
+                 stranger.answer(), "refused EHOSTUNREACH")
         tap.same("a client without a certificate", nobody.answer(), "refused EHOSTUNREACH")
         # The owner reads the files at its start only.
         for file in files.iterdir():
@@ -569,9 +587,9 @@ def secure(tap: Tap, scratch: Path) -> Iterator[None]:
         for program in (good, stranger, nobody):
             tap.same("ends", program.close(), 0)
         missing = Owner(scratch, "a", etcd.url, f"ca = {files}/ca.pem\n")
-        tap.same("a certificate that is not there", missing.process.wait(PATIENCE), 2)
-        tap.wrong("is named", [] if f"{files}/ca.pem: cannot be read" in missing.said()
-                  else [missing.said()])
+        tap.same("a certificate that does not exist", missing.process.wait(PATIENCE), 2)
+        tap.wrong("a certificate that does not exist: named",
+                  [] if f"{files}/ca.pem: cannot be read" in missing.said() else [missing.said()])
     finally:
         etcd.kill()
 

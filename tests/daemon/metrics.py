@@ -109,9 +109,9 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
     server.do("recovering")
     page = server.scrape()
     tap.same("recovering: the state", figure(page, 'lsmem_daemon_state{state="recovering"}'), 1)
-    tap.same("recovering: half of it", figure(page, "lsmem_recovery_progress_ratio"), 0.5)
-    tap.same("recovering: how long", figure(page, "lsmem_recovery_duration_seconds"), 1.25)
-    tap.wrong("recovering: nothing of the backup or the store that is not known yet",
+    tap.same("recovering: the progress", figure(page, "lsmem_recovery_progress_ratio"), 0.5)
+    tap.same("recovering: the duration", figure(page, "lsmem_recovery_duration_seconds"), 1.25)
+    tap.wrong("recovering: no metrics of backup and store that are not known yet",
               [name for name in page if re.match("lsmem_(backup|store|cleaner|ack)", name)])
 
     for path, content in FILES.items():
@@ -155,13 +155,15 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
     server.do("more 1")
     tap.same("counters rise", figure(server.scrape(), "lsmem_ranges_total"), 65)
     server.do("hold")
-    tap.same("a reader does not hold up who tells", figure(server.scrape(), "lsmem_events_total"), 0)
+    tap.same("a slow reader does not hold up http_tell()",
+             figure(server.scrape(), "lsmem_events_total"), 0)
     time_told = figure(server.scrape(), "lsmem_daemon_snapshot_age_seconds")
-    tap.wrong("the age of what is told", [] if 0 < time_told < 60 else [time_told])
+    tap.wrong("the age of the figures", [] if 0 < time_told < 60 else [time_told])
     (server.store / "cleaner/relocated_bytes").unlink()
     (server.store / "stats/stall_histogram").write_text("1 2 three\n")
     (server.store / "live_bytes").write_text("many\n")
-    tap.same("what this module does not have is left out", set(page) - set(server.scrape()),
+    tap.same("metrics that this module does not have are left out",
+             set(page) - set(server.scrape()),
              {"lsmem_cleaner_moved_bytes_total", "lsmem_store_wait_seconds",
               "lsmem_store_live_bytes"})
     return page
@@ -169,14 +171,15 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
 
 def hostile(tap: Tap, server: Server) -> None:
     """Clients that misbehave."""
-    tap.wrong("what is not served", [] if scrape.refuses(server.address) else ["see above"])
+    tap.wrong("unknown paths and methods", [] if scrape.refuses(server.address) else ["see above"])
     with scrape.connect(server.address) as client:
         client.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * 100000)
         tap.wrong("a request without end", [] if gone(client) else ["it goes on"])
     with scrape.connect(server.address) as client:
         client.sendall(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n")
         client.settimeout(30)
-        tap.wrong("a body that does not come", [] if b" 405 " in client.recv(4096) else ["no 405"])
+        tap.wrong("a body that does not arrive",
+                  [] if b" 405 " in client.recv(4096) else ["no 405"])
 
     # All connections are in use: one is not HTTP, on another a client sends bytes now and then.
     begun = time.monotonic()
@@ -192,10 +195,11 @@ def hostile(tap: Tap, server: Server) -> None:
                 pass
             time.sleep(0.2)
         after = time.monotonic() - begun
-        tap.same("more clients than there are places: served all the same", late.returncode, 0)
-    tap.wrong("when the time of the others is over",
+        tap.same("more clients than connections: served", late.returncode, 0)
+    tap.wrong("more clients than connections: served after the timeout of the others",
               [] if LIMIT_SECONDS - 1 < after < 2 * LIMIT_SECONDS else [f"{after} s"])
-    tap.wrong("they are gone then", [index for index, client in enumerate(clients) if not gone(client)])
+    tap.wrong("more clients than connections: the others are disconnected",
+              [index for index, client in enumerate(clients) if not gone(client)])
     for client in clients:
         client.close()
 
@@ -215,30 +219,30 @@ def dashboard(tap: Tap, page: dict[str, Family]) -> None:
                        if item["type"] == "query"]
     asked = {name for query in queries for name in re.findall(r"\blsmem_\w+", query)}
 
-    tap.wrong("dashboard: panels have numbers of their own",
+    tap.wrong("dashboard: panels have different numbers",
               [] if len({panel["id"] for panel in panels}) == len(panels) else ["they do not"])
     cells = [(x, y) for panel in panels for at in [panel["gridPos"]]
              for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])]
-    tap.wrong("dashboard: panels have places of their own",
+    tap.wrong("dashboard: panels have different places",
               [] if len(set(cells)) == len(cells) and max(x for x, _ in cells) < 24 else ["no"])
-    tap.wrong("dashboard: every panel says what it shows",
+    tap.wrong("dashboard: every panel has a description",
               [panel["title"] for panel in panels
                if panel["type"] != "row" and not (panel.get("targets") and panel["description"])])
-    tap.wrong(f"dashboard: the {len(asked)} metrics that it asks for are served", asked - names)
+    tap.wrong(f"dashboard: the {len(asked)} metrics that it uses are served", asked - names)
     tap.wrong("dashboard: rates are of counters", [
         name for expr in exprs
         for name in re.findall(r"\b(?:rate|increase)\((\w+)", expr) if name not in rates])
     tap.wrong("dashboard: and counters are in rates", [
         expr for expr in exprs for name in re.findall(r"\blsmem_\w+", expr)
         if name in rates and not re.search(rf"\b(?:rate|increase)\({name}\b", expr)])
-    tap.wrong("dashboard: the labels are", [
+    tap.wrong("dashboard: labels exist", [
         label for query in queries
         for found in re.findall(r"\bby \(([^)]*)\)|[{,](\w+)=", query)
         for label in re.split(r", ", found[0] or found[1]) if label not in labels])
-    tap.wrong("dashboard: those of legends too", [
+    tap.wrong("dashboard: labels of legends exist", [
         label for target in targets for label in re.findall(r"{{(\w+)}}", target["legendFormat"])
         if label not in labels])
-    tap.wrong("dashboard: every query is of the chosen stores",
+    tap.wrong("dashboard: every query is for the chosen stores",
               [expr for expr in exprs
                for _ in re.findall(r"lsmem_\w+(?!\w|{instance=~\"\$instance\",name=~\"\$name\")",
                                    expr)])
@@ -249,7 +253,7 @@ def guide(tap: Tap, page: dict[str, Family]) -> None:
     section = re.search(r"^Metrics for Prometheus\n-+\n(.*?)\n\S[^\n]*\n[-=]{4,}\n",
                         GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     told = set(re.findall(r"``(lsmem_\w+)``", section[1] if section else ""))
-    tap.same("the admin guide names what is served", told ^ set(page), set())
+    tap.same("the admin guide names the metrics that are served", told ^ set(page), set())
 
 
 def taken(tap: Tap, scratch: Path) -> None:
@@ -263,13 +267,13 @@ def taken(tap: Tap, scratch: Path) -> None:
         run = subprocess.run([LSMEMD, "-c", conf], capture_output=True, text=True, check=False,
                              timeout=60)
     # The start then fails for another reason: no module on this host, or no backup.
-    tap.same("a port that is taken: the start goes on, to its exit status", run.returncode, 1)
-    tap.wrong("a port that is taken: another reason ends it", [] if
+    tap.same("a port in use: the start goes on, to its exit status", run.returncode, 1)
+    tap.wrong("a port in use: the start fails for another reason", [] if
               "\n<3>" in run.stderr.partition("another program")[2] else [run.stderr])
-    tap.wrong("a port that is taken: said where, what, what to do",
+    tap.wrong("a port in use: the message has port, reason and advice",
               [] if f"{conf}:6: listen = {listen}: Address already in use; another program" in
               run.stderr else [run.stderr])
-    tap.same("a port that is taken: nothing is made", backup.exists(), False)
+    tap.same("a port in use: no file is created", backup.exists(), False)
     tap.same("--check has no metrics", subprocess.run(
         [LSMEMD, "-c", conf, "--check"], capture_output=True, check=False,
         timeout=60).returncode, 1)
@@ -282,7 +286,7 @@ def main() -> int:
         server = Server(scratch, "127.0.0.1")
         page = facts(tap, server)
         hostile(tap, server)
-        tap.same("ends in order, with a client there", (scrape.connect(server.address),
+        tap.same("ends cleanly with a connected client", (scrape.connect(server.address),
                                                         server.close())[1], 0)
         server = Server(scratch, "[::1]")
         tap.same("IPv6", scrape.request(server.address, "/")[0], 200)
