@@ -29,18 +29,18 @@ ok 'etcd starts' etcd_start
 config a "$drive" ''
 ok 'formatted and active' start format --format
 uuid=$(cat "/sys/class/lsmem/$store/uuid")
-is 'its term' "$(has term)" 1
-ok 'its owner' grep -q '"host":"a"' <(has owner)
+is 'the term' "$(has term)" 1
+ok 'the owner' grep -q '"host":"a"' <(has owner)
 put a 1
 slay
 mark
 ok 'resumes after a SIGKILL' start resume
-ok 'without waiting for its own lease' eval '! since "waiting for the end"'
-is 'with a new term' "$(has term)" 2
+ok 'resumes without a wait for its own lease' eval '! since "waiting for the end"'
+is 'resumes with a new term' "$(has term)" 2
 run "$ctl" backups "$store"
-ok 'lsmemctl backups tells it' grep -q "^$store: host a owns it, term 2; its lease ends in" "$scratch/out"
-is 'and its JSON' "$("$ctl" backups "$store" --json | jq '.[0].cluster_term')" 2
-ok 'told in the status file' grep -q '"cluster_term": 2' "/run/lsmem/$store.json"
+ok 'lsmemctl backups shows the owner' grep -q "^$store: host a owns it, term 2; its lease ends in" "$scratch/out"
+is 'lsmemctl backups --json shows the term' "$("$ctl" backups "$store" --json | jq '.[0].cluster_term')" 2
+ok 'the status file has the term' grep -q '"cluster_term": 2' "/run/lsmem/$store.json"
 
 # The daemon is suspended for longer than the lease, while another host waits for the store.
 mark
@@ -54,7 +54,7 @@ ok 'suspended: nothing was acknowledged' eval '! ended "$put_pid"'
 ok 'suspended: the store is readable' holds a 1
 ok 'started again' start again
 wait "$put_pid"
-is 'started again: now it is' "$?" 0
+is 'started again: the write is durable now' "$?" 0
 
 mark
 etcd_kill
@@ -70,7 +70,7 @@ mark
 config b "$drive" ''
 ok 'another host' start b
 ok 'waits until the lease is over' since 'host a owns the store, term 4; waiting'
-ok 'the owner is that' grep -q '"host":"b"' <(has owner)
+ok 'the owner is the other host' grep -q '"host":"b"' <(has owner)
 ok 'what was acknowledged is there' eval 'holds a 1 && holds b 2 && holds c 3'
 stop
 is 'drains' "$status" 0
@@ -90,7 +90,7 @@ ok 'remote: cuts off what was left, by the term of etcd' said 'term 2' "$scratch
 forget
 config_remote b
 refuses 'remote: its owner is alive' 4 'host a owns the store, term 2, and is alive'
-ok 'remote: and is left alone' put e 2
+ok 'remote: the owner is not disturbed' put e 2
 mark
 begun=$(now_ms)
 "$lsmemd" -c "$conf" --take-over -v 2>"$scratch/second.log" &

@@ -27,13 +27,13 @@ dmsetup resume shaky
 status=0
 wait "$daemon_pid" || status=$?
 is 'it fails: exit status' "$status" 6
-ok 'it fails: said what' grep -q 'at [0-9]* failed: Input/output error' "$log"
-ok 'it fails: said what to do' grep -q 'Do not destroy it' "$log"
+ok 'it fails: the message names the failure' grep -q 'at [0-9]* failed: Input/output error' "$log"
+ok 'it fails: the message tells what to do' grep -q 'Do not destroy it' "$log"
 ok 'it fails: in the status file' grep -q '"state": "failed"' /run/lsmem/lsmem.json
 slay_load
 ok 'it fails: the store is readable' "$load" verify "$model" /dev/lsmem
 run "$ctl" destroy lsmem
-ok 'it fails: what is not on the backup is not thrown away' [ "$status" -ne 0 ]
+ok 'it fails: destroy refuses, the backup is incomplete' [ "$status" -ne 0 ]
 dmsetup suspend --noflush shaky
 dmsetup load shaky --table "$linear"
 dmsetup resume shaky
@@ -60,11 +60,11 @@ is 'damaged: --check: exit status' "$status" 3
 refuses 'damaged' 3 'LOST: '
 ok 'damaged: in the status file' grep -q '"lost_count": [1-9]' /run/lsmem/lsmem.json
 is 'damaged: no store is left' "$(stores)" ''
-ok 'damaged: goes on when told to' start accept --accept-loss
-ok 'damaged: names the losses all the same' grep -q '"lost_count": [1-9]' /run/lsmem/lsmem.json
+ok 'damaged: goes on with the option for it' start accept --accept-loss
+ok 'damaged: still names the losses' grep -q '"lost_count": [1-9]' /run/lsmem/lsmem.json
 stop
 run "$ctl" destroy lsmem
-ok 'damaged: a loss that was accepted is the end of it' start sound
+ok 'damaged: after an accepted loss the backup is sound' start sound
 stop
 run "$ctl" destroy lsmem
 

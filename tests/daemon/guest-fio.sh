@@ -38,7 +38,7 @@ ok 'durable: all of it is on the backup' "$ctl" sync $store
 by_daemon=$(($(daemon written_bytes) - daemon_before))
 by_drive=$(($(written) - drive_before))
 echo "# written: $by_daemon bytes by the daemon, $by_drive by the drive's count"
-ok 'durable: the drive counts what the daemon says' \
+ok 'durable: drive and daemon count the same bytes' \
 	[ "$by_daemon" -gt 0 -a $((by_drive + UNIT)) -ge "$by_daemon" -a \
 	$((by_drive - UNIT)) -le $((by_daemon + by_daemon / 50)) ]
 stop

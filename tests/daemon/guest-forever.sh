@@ -21,7 +21,7 @@ ok 'formatted and active' start format --format --force -v
 "$here/build/forever" "/dev/$store" "${TIMES:-1}" >"$scratch/out" 2>"$scratch/err"
 status=$?
 sed 's/^/# /' "$scratch/out" "$scratch/err"
-is 'all overwrites were taken, all objects are right' "$status" 0
+is 'all overwrites succeed, all objects are right' "$status" 0
 echo "# $(figure cleaner/segments_cleaned) segments cleaned, $(figure cleaner/compactions) compacted," \
 	"$(figure cleaner/write_cost_permille) write cost per mille," \
 	"$(figure stats/stalls) stalls, $(figure cleaner/forced_rolls) forced rolls"
@@ -31,7 +31,7 @@ stop
 is 'drained' "$status" 0
 tell
 run "$ctl" destroy $store
-ok 'recovers what is live' start recovery
+ok 'recovers' start recovery
 ok 'all of it' [ "$(figure handles_used)" -gt 90000 ]
 stop
 run "$ctl" destroy $store

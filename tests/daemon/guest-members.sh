@@ -55,13 +55,13 @@ wait "$server_pid" 2>/dev/null
 ok 'two: one is lost, and etcd knows' until_true 30 are used lost
 put g 2
 ok 'two: its server is back' serve
-ok 'two: it has joined, and etcd knows' until_true 60 are used used
-ok 'two: it has what it should' until_true 60 whole
+ok 'two: it has joined again, and etcd knows' until_true 60 are used used
+ok 'two: it has its replicas' until_true 60 whole
 stop
 mark
 config_two b
 ok 'two: another host, with a drive of its own' start b
-ok 'two: told which it does not have' since "backup near, a:$drive .* was used in term"
+ok 'two: the message names the backup that it does not have' since "backup near, a:$drive .* was used in term"
 ok 'two: etcd knows where they are now' until_true 30 eval 'has members | grep -q "b:$drive"'
 stop
 is 'two: drains' "$status" 0
@@ -70,7 +70,7 @@ forget
 config_none c
 refuses 'one of two' 3 "b:$drive: a file or drive of another host"
 is 'one of two: no store is made' "$(ls /sys/class/lsmem)" ''
-ok 'one of two: taken for all that is left' start c --accept-missing
+ok 'one of two: accepted as all that is left' start c --accept-missing
 ok 'one of two: all is there' eval 'holds f 1 && holds g 2'
 ok 'one of two: etcd knows' until_true 30 are missing used
 stop

@@ -75,8 +75,8 @@ given=/sys/class/lsmem/lsmemb0/given_name
 for name in lsmem lsmemb1 lsmem-control .a -a a/b 'a b' "$(printf '%032d' 0)"; do
 	ok "no name: $name" eval '! printf %s "$name" 2>/dev/null >$given'
 done
-ok 'a name that is taken' eval '! echo beta 2>/dev/null >$given'
-is 'the name is as it was' "$(cat $given)" alpha
+ok 'a name in use' eval '! echo beta 2>/dev/null >$given'
+is 'the name is unchanged' "$(cat $given)" alpha
 echo omega >$given
 is 'another name' "$(node by-name/omega) $(ls /dev/lsmem-by-name | xargs)" 'lsmemb0 beta omega'
 addpart /dev/lsmemb1 1 2048 4096
@@ -102,7 +102,7 @@ ok 'beta ends again' end beta
 conf_of gamma "$other" object 'name = alpha\n'
 conf=$scratch/gamma.conf
 refuses 'a name that another store has' 5 'name = alpha: another store has this name' --format --force
-is 'no store is left of it' "$(ls /sys/class/lsmem)" lsmemb1
+is 'no store is left behind' "$(ls /sys/class/lsmem)" lsmemb1
 conf_of gamma "$other" object 'name = delta\ncharge = yes\n'
 "$lsmemd" -c "$conf" --format --force -v 2>>"$log" &
 pid[delta]=$!

@@ -65,7 +65,7 @@ goes()
 namespace tcp
 refuses 'no target' 1 'not connected'
 serve 1
-refuses 'a host that is not let in' 1 "let in this host ($host)"
+refuses 'a host that the target does not allow' 1 "let in this host ($host)"
 allow
 namespace tcp '?ns=7'
 refuses 'no such namespace' 1 'no namespace 7'
@@ -83,7 +83,7 @@ else
 	refuses 'a kernel that proves no secrets' 5 'no CONFIG_NVME_HOST_AUTH'
 	namespace tcp
 fi
-ok 'nor does that' connected 0
+ok 'secrets: no connection is left' connected 0
 nvme connect -t tcp -a ::1 -s 4420 -n "$nqn" >/dev/null
 refuses 'connected already' 4 'and not by lsmemd'
 ok 'that connection stays' connected 1
@@ -134,7 +134,7 @@ cut_off() { disallow; unserve 1; serve 1; }
 goes 'cut off at the target' 10 cut_off
 refuses 'it does not come back' 1 'let in this host'
 allow
-ok 'let in again: resumes' start resume
+ok 'allowed again: resumes' start resume
 verify 'let in again: all there'
 disable() { echo 0 >"$subsystem/namespaces/1/enable"; }
 goes 'the namespace goes' 10 disable

@@ -43,9 +43,9 @@ goes_on()
 waits 'the server killed' 15 'the connection is over' server_end KILL
 ok 'the server is back' server_start
 goes_on 'the server killed'
-waits 'the server stands still' 25 'has not answered' kill -STOP "$server_pid"
+waits 'the server is suspended' 25 'has not answered' kill -STOP "$server_pid"
 kill -CONT "$server_pid"
-goes_on 'the server stands still'
+goes_on 'the server is suspended'
 waits 'told to end' 15 'the connection is over' server_end KILL
 stop
 is 'told to end while it waits: it has not drained' "$status" 7
@@ -64,9 +64,9 @@ kill -STOP "$daemon_pid"
 sleep 12
 kill -CONT "$daemon_pid" "$server_pid"
 before=$(daemon log_bytes)
-ok 'both stood still: go on' until_is 0 eval 'rises; echo $?'
+ok 'both were suspended: go on' until_is 0 eval 'rises; echo $?'
 slay_load
-verify 'both stood still: all there'
+verify 'both were suspended: all there'
 
 # ---- The device is removed ------------------------------------------------------
 take_away()
@@ -100,12 +100,12 @@ is 'drains' "$status" 0
 run "$ctl" destroy "$store"
 is 'all of it is on the backup' "$status" 0
 run "$lsmemd" -c "$conf" --check
-is 'which is sound' "$status" 0
+is 'the backup is sound' "$status" 0
 sed 's/^/# /' "$scratch/out"
 begun=$(now_ms)
 server_end TERM
 is 'the server ends' "$status" 0
-ok 'within its bound' [ $(($(now_ms) - begun)) -lt 10000 ]
+ok 'the server ends within its bound' [ $(($(now_ms) - begun)) -lt 10000 ]
 
 # ---- The device is removed, and the daemon has another backup ---------------------
 # A soft RoCE device that could not send a message of the connection manager, because its link or
@@ -167,7 +167,7 @@ mark
 echo 'timeout = 20' >>"$conf"
 kill -HUP "$daemon_pid"
 ok 'two: SIGHUP: a timeout changes' until_true 15 since '\[backup near\] timeout: changed'
-ok 'two: SIGHUP: more than half of durable_ms is named' until_true 5 since 'more than half of durable_ms'
+ok 'two: SIGHUP: a timeout above half of durable_ms is reported' until_true 5 since 'more than half of durable_ms'
 ok 'two: the address is back: nothing is short' until_is 0 daemon segments_short
 begun=$(now_ms)
 take_away

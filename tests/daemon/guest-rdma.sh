@@ -71,18 +71,18 @@ take_over()
 	second_pid=$!
 }
 fails 'fenced' 25 'another primary took it over' take_over
-ok 'fenced: the second took it' said 'taking over with term' "$scratch/second.log"
+ok 'fenced: the second daemon has the store' said 'taking over with term' "$scratch/second.log"
 kill -TERM "$second_pid"
 wait "$second_pid"
 verify 'fenced: its memory is readable'
-ok 'fenced: the server says so' said 'taken from' "$scratch/server.log"
+ok 'fenced: the server reports it' said 'taken from' "$scratch/server.log"
 
 # ---- Acknowledged from the server's memory -------------------------------------
 conf=$scratch/own.conf
 echo 'ack = memory' >>"$conf"
 ok 'held again, resumes, ack = memory' start resume
 told() { "$ctl" backups "$store" --json >"$scratch/backups" && jq -e "$1" "/run/lsmem/$store.json" >/dev/null; }
-ok 'lsmemctl backups says so' eval 'told . && [ "$(jq -r ".[0].ack" "$scratch/backups")" = memory ]'
+ok 'lsmemctl backups shows ack = memory' eval 'told . && [ "$(jq -r ".[0].ack" "$scratch/backups")" = memory ]'
 load 4
 nap 1
 slay
@@ -96,11 +96,11 @@ dmsetup suspend --noflush slow
 returned() { od -An -t u8 -j 16 -N 8 "$model" | tr -d ' '; }
 before=$(returned)
 load 60
-ok 'the drive stands still: acknowledged all the same' until_true 5 told '.memory_bytes > 0'
-ok 'the drive stands still: durable operations return' until_true 5 eval '[ "$(returned)" -gt "$before" ]'
+ok 'the drive is suspended: acknowledged' until_true 5 told '.memory_bytes > 0'
+ok 'the drive is suspended: durable operations return' until_true 5 eval '[ "$(returned)" -gt "$before" ]'
 jq .memory_bytes "/run/lsmem/$store.json" | sed 's/^/# bytes: /'
 run "$ctl" sync "$store" --timeout 1
-ok 'the drive stands still: a sync waits for it' [ "$status" -ne 0 ]
+ok 'the drive is suspended: a sync waits for it' [ "$status" -ne 0 ]
 slay_load
 slay
 run "$ctl" destroy --force "$store"
@@ -113,7 +113,7 @@ wait "$load_pid"
 is 'load' "$?" 0
 run "$ctl" sync "$store"
 is 'a sync' "$status" 0
-ok 'nothing is in memory alone after it' told '.memory_bytes == 0'
+ok 'after the sync all is on the drive' told '.memory_bytes == 0'
 stop
 is 'drains' "$status" 0
 run "$ctl" destroy "$store"

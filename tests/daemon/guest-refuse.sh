@@ -25,8 +25,8 @@ configure $drive 'size = 128M\n' 'lock_wait = 1\n'
 refuses 'a mounted backup' 4 'held by another process' --format --force
 umount "$scratch/mnt"
 configure $drive 'size = 128M\nnode = lsmem7\n'
-refuses 'a node that cannot be had' 5 'node = lsmem7' --format --force
-is 'nothing is left of it' "$(stores)" ''
+refuses 'an unsuitable node name' 5 'node = lsmem7' --format --force
+is 'an unsuitable node name: no store is left' "$(stores)" ''
 
 # Record the messages to the service manager, and the state of the store at each.
 notify=$scratch/notify
@@ -53,17 +53,17 @@ recorded() { sed -n "s/^$1 = //p" "$record"; }
 is_blank() { cmp -s -n 8192 "$1" /dev/zero; }
 configure $drive 'size = 128M\n'
 refuses 'a blank backup at the first start' 5 'with --init'
-ok 'which stays blank' is_blank $drive
-ok 'and is not recorded' [ ! -e "$record" ]
+ok 'a blank backup at the first start: stays blank' is_blank $drive
+ok 'a blank backup at the first start: not recorded' [ ! -e "$record" ]
 configure "$scratch/mnt/backup" 'size = 128M\n' 'size = 320M\n'
 refuses 'a file that is missing at the first start' 1 'lsmemd --init creates a file'
-is 'which stays missing' "$(ls "$scratch/mnt")" ''
+is 'a file that is missing at the first start: stays missing' "$(ls "$scratch/mnt")" ''
 mkfs.ext4 -q -F $other
 mount $other "$scratch/mnt"
 status=0
 "$lsmemd" -c "$conf" --init 2>"$scratch/err" || status=$?
 is 'first use' "$status" 0
-ok 'first use: says what is next' grep -q 'start lsmemd without --init' "$scratch/err"
+ok 'first use: the message tells the next step' grep -q 'start lsmemd without --init' "$scratch/err"
 is 'first use: recorded' "$(recorded state), $(recorded backups)" "ready, $scratch/mnt/backup"
 is 'first use: no store is left' "$(stores)" ''
 uuid=$(recorded uuid)
@@ -80,13 +80,13 @@ refuses 'its filesystem is not mounted, --init' 5 "records store $uuid" --init
 is 'its filesystem is not mounted: nothing is created' "$(ls "$scratch/mnt") $(stores)" ' '
 configure $drive 'size = 128M\n'
 refuses 'its drive has another name, this one is blank' 5 "records store $uuid"
-ok 'this one stays blank' is_blank $drive
+ok 'its drive has another name: the blank one stays blank' is_blank $drive
 mkdir "$scratch/elsewhere"
 run "$lsmemd" -c "$conf" --init --state-directory "$scratch/elsewhere"
 is 'a store of another configuration' "$status" 0
 refuses 'its drive has another name, this one is the backup of another store' 5 'not the one that was served'
-refuses 'and is not formatted either' 5 'not the one that was served' --format
-is 'nothing is made of that' "$(stores)$(recorded uuid)" "$uuid"
+refuses 'its drive has another name: --format is refused' 5 'not the one that was served' --format
+is 'its drive has another name: no store, the same record' "$(stores)$(recorded uuid)" "$uuid"
 dd if=/dev/zero of=$drive bs=1M count=2 status=none
 # With "wait", or under a service manager, lsmemd waits for a missing backup, and for nothing else.
 configure "$scratch/mnt/backup" 'wait = 1\n' 'size = 320M\n'
@@ -96,8 +96,8 @@ refuses 'a blank drive is not waited for' 5 "records store $uuid"
 configure "$scratch/mnt/backup" '' 'size = 320M\n'
 NOTIFY_SOCKET=$notify launch
 ok 'under a service manager: waits' until_true 30 since "waiting for $scratch/mnt/backup: No such file"
-ok 'under a service manager: tells it' grep -q "STATUS=Waiting for $scratch/mnt/backup: No such" "$scratch/notified"
-ok 'under a service manager: says which store' since "records store $uuid"
+ok 'under a service manager: notifies it' grep -q "STATUS=Waiting for $scratch/mnt/backup: No such" "$scratch/notified"
+ok 'under a service manager: the status names the store' since "records store $uuid"
 stop
 is 'under a service manager: can be stopped' "$status" 0
 configure "$scratch/mnt/backup" 'wait = forever\n' 'size = 320M\n'
@@ -105,7 +105,7 @@ mark
 launch
 ok 'wait = forever: waits' until_true 30 since "waiting for $scratch/mnt/backup: No such file"
 mount $other "$scratch/mnt"
-ok 'wait = forever: serves what has come' serves wait
+ok 'wait = forever: serves the store when the backup is there' serves wait
 verify 'its filesystem is mounted: all there'
 stop
 run "$ctl" destroy lsmem
@@ -113,7 +113,7 @@ run "$ctl" destroy lsmem
 sed -i 's/^state = .*/state = formatting/' "$record"
 run "$lsmemd" -c "$conf" --init
 is 'a formatting that was cut off at its end is ended' "$status $(recorded state) $(recorded uuid)" "0 ready $uuid"
-ok 'which loses nothing' start ended
+ok 'a formatting that was cut off at its end: nothing is lost' start ended
 verify 'which loses nothing: all there'
 stop
 run "$ctl" destroy lsmem
@@ -124,7 +124,7 @@ refuses 'a formatting that was cut off' 5 'was cut off: start lsmemd --init agai
 run "$lsmemd" -c "$conf" --init
 is 'a formatting that was cut off is repeated' "$status $(recorded state)" '0 ready'
 echo nonsense >"$record"
-refuses 'a record that makes no sense' 5 'is not a record'
+refuses 'an invalid record' 5 'is not a record'
 forget
 dd if=/dev/zero of=$other bs=1M count=2 status=none
 rm -f "$model"
@@ -147,7 +147,7 @@ ok 'active' start first --format --force
 load 3
 wait "$load_pid"
 is 'load' "$?" 0
-ok 'metrics: the port is busy: said' said 'serving without metrics' "$log"
+ok 'metrics: the port is in use: reported' said 'serving without metrics' "$log"
 # answers PORT: does the port serve metrics?
 answers()
 {
@@ -157,7 +157,7 @@ sys.exit(b"lsmem" not in urllib.request.urlopen(sys.argv[1], timeout=5).read())'
 }
 kill $holder
 wait $holder 2>/dev/null
-ok 'metrics: the port is free: they are there' until_true 15 answers 9469
+ok 'metrics: the port is free: served' until_true 15 answers 9469
 
 # ---- SIGHUP --------------------------------------------------------------------
 cp "$conf" "$scratch/before.conf"

@@ -36,9 +36,9 @@ sleep 7
 dmsetup resume b
 kill -CONT "$daemon_pid"
 before=$(daemon log_bytes)
-ok 'the daemon stood still: writers go on' until_is 0 eval 'rises; echo $?'
-is 'the daemon stood still: no backup is lost' "$(backup b state)" used
-ok 'the daemon stood still: none was' eval '! since lost'
+ok 'the daemon was suspended: writers go on' until_is 0 eval 'rises; echo $?'
+is 'the daemon was suspended: no backup is lost' "$(backup b state)" used
+ok 'the daemon was suspended: none was lost' eval '! since lost'
 
 # ---- A bad one -------------------------------------------------------------------------
 mark
