@@ -501,12 +501,6 @@ int recover_format(struct recover *r, const struct recover_geometry *g)
 
 /* ---- New members ------------------------------------------------------- */
 
-static bool recover_place_taken(const struct recover *r, uint32_t index, bool members)
-{
-	return recover_joiner(r, index) != RECOVER_NONE || recover_slot(r, index) != RECOVER_NONE ||
-	       (members && r->map.mask >> index & 1u);
-}
-
 /* Return: a free index; or that of an absent member, which the next digest removes. */
 static uint32_t recover_place(const struct recover *r)
 {
@@ -514,7 +508,9 @@ static uint32_t recover_place(const struct recover *r)
 
 	for (members = 2; members-- > 0;)
 		for (index = 0; index < r->map.backups; index++)
-			if (!recover_place_taken(r, index, members))
+			if (recover_joiner(r, index) == RECOVER_NONE &&
+			    recover_slot(r, index) == RECOVER_NONE &&
+			    !(members && r->map.mask >> index & 1u))
 				return index;
 	return RECOVER_NONE;
 }

@@ -207,7 +207,7 @@ static int scan_open(struct recover *r, uint32_t nr)
 	return 0;
 }
 
-/* Pass 1 of a segment that an earlier recovery has cut and sealed. */
+/* Pass 1 of a segment that is sealed, or closed and without a sound directory. */
 static int scan_sealed(struct recover *r, uint32_t nr)
 {
 	struct recover_segment *seg = &r->segments[nr];
@@ -218,7 +218,7 @@ static int scan_sealed(struct recover *r, uint32_t nr)
 	 */
 	ret = scan_entries(r, nr, seg->item.length, false);
 	if (!ret && seg->cut != seg->item.length)
-		recover_damage(r, "segment %llu (frame %u): bytes %u to %u of a sealed segment are lost",
+		recover_damage(r, "segment %llu (frame %u): bytes %u to %u are lost",
 			       (unsigned long long)seg->item.segment, seg->frame, seg->cut,
 			       seg->item.length);
 	return ret;
@@ -271,7 +271,6 @@ static int scan_closed(struct recover *r, uint32_t nr)
 	const struct lsmem_directory_entry *entries = NULL;
 	enum format_error error = scan_directory(r, seg, &entries);
 	uint32_t nr_entries, i;
-	int ret;
 
 	if (error) {
 		/* No other replica is better. */
@@ -280,12 +279,7 @@ static int scan_closed(struct recover *r, uint32_t nr)
 			       (unsigned long long)seg->item.segment, seg->frame,
 			       format_strerror(error));
 		/* The entries themselves say the same as the directory. */
-		ret = scan_entries(r, nr, seg->item.length, false);
-		if (!ret && seg->cut != seg->item.length)
-			recover_damage(r, "segment %llu (frame %u): bytes %u to %u are lost",
-				       (unsigned long long)seg->item.segment, seg->frame,
-				       seg->cut, seg->item.length);
-		return ret;
+		return scan_sealed(r, nr);
 	}
 	seg->closed = true;
 	seg->cut = seg->item.length;
