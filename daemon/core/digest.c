@@ -400,7 +400,7 @@ bool core_retire(struct core *core, const struct lsmem_event *event)
 {
 	struct core_segment *seg = core_segment_find(core, event->segment);
 	struct core_retire *group = &core->group, *retire;
-	uint32_t slot = core->retire_next % CORE_RETIRES, i;
+	uint32_t number = core->retire_next % CORE_RETIRES, i;
 
 	if (core->retire_next - core->retire_first == CORE_RETIRES)
 		return false;
@@ -423,7 +423,7 @@ bool core_retire(struct core *core, const struct lsmem_event *event)
 			  (unsigned long long)event->segment);
 		return true;
 	}
-	retire = &core->retires[slot];
+	retire = &core->retires[number];
 	*retire = *group;
 	retire->last = event->segment;
 	retire->ready = core->group_gone;
@@ -439,16 +439,16 @@ bool core_retire(struct core *core, const struct lsmem_event *event)
 	for (i = 0; i < core->nr_opens; i++) {
 		struct core_open *open = core->list[i];
 
-		open->need[slot] = open->committed;
+		open->need[number] = open->committed;
 		if (open->closing)
-			open->need_close |= 1u << slot;
+			open->need_close |= 1u << number;
 		else
-			open->need_close &= ~(1u << slot);
+			open->need_close &= ~(1u << number);
 	}
 	return true;
 }
 
-static bool core_retire_ready(const struct core *core, uint32_t slot)
+static bool core_retire_ready(const struct core *core, uint32_t number)
 {
 	uint32_t i;
 
@@ -457,9 +457,9 @@ static bool core_retire_ready(const struct core *core, uint32_t slot)
 
 		if (!open->segment)
 			continue;
-		if (open->durable < open->need[slot])
+		if (open->durable < open->need[number])
 			return false;
-		if ((open->need_close & 1u << slot) && open->segment->life == CORE_OPEN &&
+		if ((open->need_close & 1u << number) && open->segment->life == CORE_OPEN &&
 		    !open->closed)
 			return false;
 	}
