@@ -55,7 +55,7 @@ static void say_recorded(const struct lsmemd *d)
 		log_err("%s: the formatting of store %s was cut off: start lsmemd --init again",
 			record->path, record->uuid);
 	else
-		log_err("%s records store %s%s%s%s, last seen on %s: mount the filesystem or connect the drive that holds it, or name it in %s as it is called now; if that store is given up for good, --format makes a new one",
+		log_err("%s records store %s%s%s%s, last seen on %s: mount the filesystem or connect the drive that holds it, or correct its path in %s; if that store is given up for good, --format makes a new one",
 			record->path, record->uuid, *record->name ? " (" : "", record->name,
 			*record->name ? ")" : "", record->where, d->options.config_path);
 }

@@ -50,7 +50,7 @@ static int listen_and_serve(struct lsmemd *d, struct server *s)
 	log_notice("serving %u backups at %s port %s", s->nr_exports, listen->host, listen->port);
 	err = server_run(s, &d->signals);
 	if (err == -ETIMEDOUT) {
-		log_err("a drive does not end its requests: not waiting for it");
+		log_err("requests to a drive do not end: exiting without them");
 		_exit(STATUS_DRAIN);
 	}
 	return d->signals.stop ? STATUS_OK : STATUS_ERROR;
@@ -79,7 +79,7 @@ int serve_exports(struct lsmemd *d)
 	if (err)
 		return status_of(err);
 	if (d->options.init)
-		log_notice("the files of the exports are there; start lsmemd without --init");
+		log_notice("all files of the exports exist; start lsmemd without --init");
 	else
 		status = listen_and_serve(d, &server);
 	server_close(&server);

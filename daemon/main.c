@@ -29,21 +29,21 @@ static const char usage_text[] =
 "Makes a store of log-structured memory durable.\n"
 "\n"
 "  -c, --config FILE     configuration (default: " CONFIG_DEFAULT ")\n"
-"      --check-config    say what is wrong with the configuration, and end\n"
-"      --check           read the backup, say what is on it, write nothing, and end\n"
-"      --accept-loss     recover without what is missing from the backup\n"
-"      --accept-missing  go on without backups that are gone for good\n"
+"      --check-config    check the configuration file, and exit\n"
+"      --check           read the backup, print what it holds, write nothing, and exit\n"
+"      --accept-loss     recover without the data that the backup lost\n"
+"      --accept-missing  continue without backups that are gone for good\n"
 "      --take-over       take the backup from a daemon on another host\n"
-"      --init            first use: format backups that are blank, create files, and end\n"
+"      --init            first use: format blank backups, create files, and exit\n"
 "      --format          format a backup that holds a store\n"
-"      --force           with --format: whatever it holds\n"
+"      --force           with --format: whatever the backup holds\n"
 "      --again           wait for the only backup of a store that is active\n"
 "      --status-file FILE  (default: /run/lsmem/STORE.json)\n"
 "      --state-directory DIR  (default: $STATE_DIRECTORY, else " RECORD_DIRECTORY ")\n"
 "      --drain SECONDS   bound on the shutdown (default: 60)\n"
-"  -v, --verbose         say more; twice: much more\n"
-"  -V, --version         print the version, and end\n"
-"  -h, --help            print this, and end\n"
+"  -v, --verbose         log more; twice: much more\n"
+"  -V, --version         print the version, and exit\n"
+"  -h, --help            print this text, and exit\n"
 "\n"
 "See lsmemd(8) and lsmemd.conf(5).\n";
 
@@ -131,7 +131,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 				*(bool *)((char *)o + c - OPT_FLAGS) = true;
 				break;
 			}
-			fputs("lsmemd --help tells the options\n", stderr);
+			fputs("lsmemd --help lists the options\n", stderr);
 			return STATUS_USAGE;
 		}
 	}
@@ -145,7 +145,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 	}
 	if (o->check + o->check_config + o->init + o->again +
 	    (o->format || o->accept_loss || o->accept_missing || o->take_over) > 1) {
-		log_err("--check, --check-config, --init and --again stand alone");
+		log_err("--check, --check-config, --init, --again: only one of them, and none with --format, --accept-loss, --accept-missing or --take-over");
 		return STATUS_USAGE;
 	}
 	return -1;
@@ -200,7 +200,7 @@ static void undo(struct lsmemd *d)
 		return;
 	err = kernel_destroy(d->control, name);
 	if (err)
-		log_warn("%s: made by this start, cannot be destroyed: %s", name, strerror(-err));
+		log_warn("%s: created by this start, cannot be destroyed: %s", name, strerror(-err));
 }
 
 /*
@@ -262,7 +262,7 @@ static int run(struct lsmemd *d)
 	else if (status && !d->signals.stop && d->options.again && !d->unconnected)
 		d->unconnected = connection_lost(d);	/* lost again during the start */
 	else if (!status && d->signals.stop && d->options.again) {
-		log_notice("stopped by a signal; what is not on the backup is in memory, and the next lsmemd sends it");
+		log_notice("stopped by a signal; bytes that are not on the backup yet stay in memory, and the next lsmemd writes them");
 		status = STATUS_DRAIN;
 	} else if (!status && d->signals.stop)
 		log_notice("stopped by a signal before the store was active");
@@ -310,7 +310,7 @@ static int check_options(const struct lsmemd *d)
 
 	if (d->config.server.listen_line &&
 	    (o->check || o->format || o->accept_loss || o->take_over || o->again)) {
-		log_err("%s is a server's: --check, --format, --accept-loss, --take-over and --again are for the daemon of a store",
+		log_err("%s configures a server of backups: --check, --format, --accept-loss, --take-over and --again are for the daemon of a store",
 			o->config_path);
 		return STATUS_USAGE;
 	}
@@ -321,7 +321,7 @@ static int check_options(const struct lsmemd *d)
 	if (*d->config.cluster.store) {
 		if (!o->format && !o->init)
 			return STATUS_OK;
-		log_err("%s: not what etcd knows of store %s; name its backups in %s",
+		log_err("%s: not with backups from etcd (store = %s): name them in %s",
 			o->init ? "--init" : "--format", d->config.cluster.store, o->config_path);
 		return STATUS_USAGE;
 	}

@@ -101,7 +101,7 @@ static int open_one(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_
 		 limits->physical);
 	if (limits->io_bytes >= LSMEM_SEGLET_BYTES)
 		return 0;
-	log_err("%s: takes requests of %" PRIu32 " bytes at the most, %u are needed", c->path,
+	log_err("%s: takes requests of at most %" PRIu32 " bytes, %u are needed", c->path,
 		limits->io_bytes, LSMEM_SEGLET_BYTES);
 	return -EINVAL;
 }
@@ -215,12 +215,12 @@ int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_term)
 		snprintf(d->status.backups[slot].error, STATUS_ERROR_BYTES, "%s", strerror(-err));
 		if (d->config.nr_backups == 1 || !is_gone(err))
 			break;
-		log_warn("%s: is not there: going on without it, if the others are enough",
+		log_warn("%s: is not there: continuing without it, if the others are enough",
 			 d->config.backups[slot].path);
 		err = 0;
 	}
 	if (!err && !d->nr_open)
-		log_err("%s: none of its backups is there", d->options.config_path);
+		log_err("%s: all its backups are missing", d->options.config_path);
 	if (err == -ECANCELED) {
 		close_backups(d);
 		return STATUS_OK;
@@ -302,7 +302,7 @@ static int look_beside(struct lsmemd *d, bool *full, uint8_t uuid[LSMEM_UUID_BYT
 	if (!err || err == -ECANCELED || !d->options.take_over)
 		return STATUS_OK;
 	log_err("%s: the term cannot be read: %s; nothing was taken over", d->where,
-		err == -ENODATA ? "too few of the backups are there" : strerror(-err));
+		err == -ENODATA ? "too many backups are missing" : strerror(-err));
 	return STATUS_REFUSED;
 }
 

@@ -80,7 +80,7 @@ static int find(struct lsmemd *d)
 	if (err)
 		return claimed(err);
 	if (!members->nr) {
-		log_err("etcd: %s: there is no such key: no owner has told where the backups of that store are; name them in %s",
+		log_err("etcd: %s: there is no such key: no owner has written the backups of that store to etcd; name them in %s",
 			d->cluster.members_key, d->options.config_path);
 		return STATUS_OWNER;
 	}
@@ -200,7 +200,7 @@ int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 	memcpy(d->status.uuid, uuid, sizeof(d->status.uuid));
 	uuid_text(uuid, text);
 	if (*d->config.cluster.store && strcmp(d->config.cluster.store, text)) {
-		log_err("%s:%u: store = %s: not what %s holds", d->options.config_path,
+		log_err("%s:%u: store = %s: %s holds another store", d->options.config_path,
 			d->config.cluster.store_line, d->config.cluster.store, d->where);
 		return STATUS_REFUSED;
 	}

@@ -117,7 +117,7 @@ static int check_blank(const struct recover_env *env, uint32_t slot)
 
 	if (err || blank)
 		return err;
-	log_err("%s: cannot join the others: it has no superblock and holds something all the same; make it blank, if that is not needed",
+	log_err("%s: cannot join the others: it has no superblock, but is not blank; make it blank if its contents are not needed",
 		env->names[slot]);
 	return -EEXIST;
 }
@@ -162,7 +162,7 @@ static int attempt_once(struct attempt *a)
 	if (err)
 		return err;
 	if (a->backup.limits.io_bytes < a->d->io_bytes) {
-		log_err("%s: takes requests of %" PRIu32 " bytes at the most, and this daemon makes them of %" PRIu32 ": it can join when the daemon is started again",
+		log_err("%s: takes requests of at most %" PRIu32 " bytes, and this daemon sends up to %" PRIu32 ": it can join after a restart of the daemon",
 			a->backup.path, a->backup.limits.io_bytes, a->d->io_bytes);
 		err = -EINVAL;
 	}

@@ -163,7 +163,7 @@ static unsigned int take_settings(const struct setting *list, size_t nr, void *t
 			continue;
 		}
 		if (!s->live) {
-			log_warn("%s:%u: [%s%s%s] %s: cannot change while the store is served, and is as before; start lsmemd again for it",
+			log_warn("%s:%u: [%s%s%s] %s: cannot change while the store is served, and keeps its value; restart lsmemd to change it",
 				 path, line, s->section, *name ? " " : "", name, s->key);
 			refused++;
 			continue;
@@ -208,7 +208,7 @@ static void take(struct lsmemd *d, uint64_t now)
 				"");
 	/* With "store =" the backups come from etcd: the file has none. */
 	if (!*old->cluster.store && !same_backups(old, new)) {
-		log_warn("%s: the sections [backup] are others, or in another order: their settings cannot change while the store is served; start lsmemd again for it",
+		log_warn("%s: the sections [backup] have other names or another order: their settings cannot change while the store is served; restart lsmemd to change them",
 			 path);
 		refused++;
 	} else if (!*old->cluster.store) {

@@ -113,10 +113,10 @@ static void count_backups(struct serve *s)
 	s->few = few;
 	s->d->status.state = few ? "waiting" : "active";
 	if (few)
-		log_err("%s: backups in failure domains of their own that are left: %u, and min_replicas = %u: nothing more is acknowledged until another is back. See REPLACING A BACKUP in lsmemd(8)",
+		log_err("%s: failure domains with backups that are left: %u, and min_replicas = %u: nothing more is acknowledged until another backup is back. See REPLACING A BACKUP in lsmemd(8)",
 			s->d->kernel.name, nr, least);
 	else
-		log_notice("%s: enough backups are there: what waited is acknowledged",
+		log_notice("%s: enough backups are there again: writes that waited are acknowledged",
 			   s->d->kernel.name);
 	notify_send("STATUS=%s", few ? "Waiting for a backup" : "Serving");
 }
@@ -130,7 +130,7 @@ static void tell_bad(struct serve *s)
 	while (core_bad_next(s->core, &bad)) {
 		slot = bad.backup < CORE_BACKUPS ? s->d->slots[bad.backup] : LSMEM_BACKUPS;
 		if (slot < LSMEM_BACKUPS)
-			log_warn("%s: frame %" PRIu32 ": the replica of segment %" PRIu64 " is bad: %s; another source is taken, and this replica is made anew",
+			log_warn("%s: frame %" PRIu32 ": the replica of segment %" PRIu64 " is bad: %s; another source is taken, and this replica is restored",
 				 s->d->config.backups[slot].path, bad.frame, bad.segment,
 				 bad.error ? strerror(-bad.error) : format_strerror(bad.format));
 		else
@@ -169,12 +169,12 @@ bool serve_watch_backups(struct serve *s)
 			continue;
 		s->states[index] = state;
 		if (state == CORE_BACKUP_MEMBER)
-			log_notice("%s: has joined the others; what it should have is copied to it",
+			log_notice("%s: has joined the others; missing replicas are copied to it",
 				   s->d->config.backups[slot].path);
 		else if (state == CORE_BACKUP_LEAVING)
 			log_warn("%s: lost: nothing more is written to it", s->d->config.backups[slot].path);
 		else if (state == CORE_BACKUP_LOST)
-			log_warn("%s: is no backup any more; what it had is copied to the others as far as there is room, and it may come back. See REPLACING A BACKUP in lsmemd(8)",
+			log_warn("%s: is not used any more; its replicas are copied to the others as far as there is room, and it may come back. See REPLACING A BACKUP in lsmemd(8)",
 				 s->d->config.backups[slot].path);
 	}
 	return closed;

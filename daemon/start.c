@@ -64,7 +64,7 @@ static int wipe_all(struct lsmemd *d)
 	uint32_t slot;
 	int err = 0;
 
-	log_notice("%s: overwriting what is on it, as --format says", d->where);
+	log_notice("%s: overwriting its contents, because of --format", d->where);
 	for (slot = 0; slot < d->config.nr_backups && !err; slot++)
 		err = restore_wipe(d, slot);
 	return err;
@@ -86,7 +86,7 @@ static int look(struct lsmemd *d, struct recover *r, enum recover_state *state)
 	}
 	if ((err || *state == RECOVER_BLANK || d->options.format || d->options.init) &&
 	    d->nr_open < d->config.nr_backups) {
-		log_err("%s: there is no store on those that are there, and a new one is made when all are",
+		log_err("%s: there is no store on the backups that are there, and a new one needs all of them",
 			d->where);
 		return STATUS_REFUSED;
 	}
@@ -151,7 +151,7 @@ void warn_slow(const struct lsmemd *d)
 
 		if ((d->config.nr_backups > 1 || config_any_remote(&d->config) ||
 		     nvmf_scheme(c->path)) && c->timeout * 1000ul > ms / 2)
-			log_warn("%s: timeout = %u: more than half of %s of %s, %" PRIu64 " ms: calls that wait for a backup may fail before it is given up",
+			log_warn("%s: timeout = %u: more than half of %s of %s, %" PRIu64 " ms: calls that wait for a backup may fail before the backup is lost",
 				 c->path, c->timeout, limit, d->kernel.name, ms);
 	}
 }
@@ -198,7 +198,7 @@ static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 		return status;
 	err = recover_format(r, &geometry);
 	if (err == -ENOSPC) {
-		log_err("%s: too little for a store of %" PRIu64 " MiB, whose log may have %" PRIu32 " segments of 8 MiB: %" PRIu64 " MiB are needed%s",
+		log_err("%s: too small for a store of %" PRIu64 " MiB, whose log may have %" PRIu32 " segments of 8 MiB: %" PRIu64 " MiB are needed%s",
 			d->where, d->kernel.bytes >> 20, geometry.frames,
 			(recover_backup_bytes(geometry.frames) >> 20) + 1,
 			d->config.nr_backups > 1 ? " for each replica" : "");
@@ -260,9 +260,9 @@ static int recover(struct lsmemd *d, struct recover *r)
 	status->state = "failed";
 	status_write(status);
 	if (err == -ENODATA) {
-		log_err("%s: %" PRIu64 " losses, named above; nothing was changed. If there is a better copy of the backup, use it; to go on without what is lost, start lsmemd with --accept-loss%s",
+		log_err("%s: %" PRIu64 " losses, named above; nothing was changed. If there is a better copy of the backup, use it; to continue without the lost data, start lsmemd with --accept-loss%s",
 			d->where, status->losses, d->config.nr_backups == 1 ? "" :
-			"; if a backup is not there, bring it back, or if it is gone for good and nothing was written without those that are there, --accept-missing");
+			"; if a backup is missing, bring it back; if it is gone for good, and no daemon has written to it without the others, start lsmemd with --accept-missing");
 		return STATUS_LOST;
 	}
 	log_err("%s: the recovery failed: %s; it can be tried again", d->where,
@@ -279,7 +279,7 @@ static int join(struct lsmemd *d, struct recover *r)
 	if (all_blank(d, r, &blank) || !new_incarnation(&incarnation))
 		return STATUS_ERROR;
 	if (!blank) {
-		log_err("%s: one that has no superblock holds something all the same: it may be another's; make it blank, or put it right in %s",
+		log_err("%s: a backup without a superblock is not blank, and may belong to something else; make it blank, or correct its path in %s",
 			d->where, d->options.config_path);
 		return STATUS_REFUSED;
 	}

@@ -116,7 +116,7 @@ static int read_members(struct cluster *c, const struct etcd_value *value, uint6
 		snprintf(error, sizeof(error), "term %" PRIu64 ", and that of the store is %" PRIu64,
 			 c->members.term, highest);
 	}
-	log_err("etcd: %s: %s: no lsmemd wrote it; find out what did, then delete it with etcdctl del: the next owner writes it",
+	log_err("etcd: %s: %s: not written by lsmemd; find out what has written it, then delete it with etcdctl del: the next owner writes it again",
 		c->members_key, error);
 	return -EBADMSG;
 }
@@ -144,7 +144,7 @@ static int look(struct cluster *c, struct seen *seen)
 	seen->highest = strtoull(seen->term.text, &end, 10);
 	if (!errno && !*end && seen->highest && seen->highest < TERM_MAX)
 		return read_members(c, &members, seen->highest);
-	log_err("etcd: %s: \"%.32s\" is no term: no lsmemd wrote it; correct it with etcdctl put",
+	log_err("etcd: %s: \"%.32s\" is no term, and was not written by lsmemd; correct it with etcdctl put",
 		c->term_key, seen->term.text);
 	return -EBADMSG;
 }
@@ -202,7 +202,7 @@ static int cut_off(struct cluster *c, struct seen *seen)
 	}, 1);
 	if (err)
 		return err;
-	log_notice("etcd: host %s is cut off from the store, and may believe for up to %u s that it is not",
+	log_notice("etcd: host %s is fenced, and may believe for up to %u s that it owns the store",
 		   seen->host, seen->seconds);
 	(void)etcd_revoke(&c->etcd, seen->owner.lease);	/* its next renewal fails */
 	return 0;
@@ -330,7 +330,7 @@ static int renew(struct cluster *c)
 	err = etcd_renew(&c->etcd, c->lease, &granted);
 	raft_term = c->etcd.raft_term;
 	if (err == -ENOENT)
-		explain(c, "%s", "the lease has run out, or was ended");
+		explain(c, "%s", "the lease has expired, or was revoked");
 	/* A daemon that fenced this one may have failed to revoke the lease as well. */
 	if (!err)
 		err = etcd_get(&c->etcd, c->owner, &seen.owner);
@@ -383,7 +383,7 @@ static void put_members(struct cluster *c)
 	atomic_fetch_add(&c->failures, err == -EHOSTUNREACH);
 	if (err && !c->members_failed)
 		log_warn("etcd: %s: cannot be written: %s; trying again", c->members_key,
-			 err == -EAGAIN ? "owner and term there are not ours" : c->etcd.why);
+			 err == -EAGAIN ? "another host owns the store" : c->etcd.why);
 	else if (!err && c->members_failed)
 		log_notice("etcd: %s: written", c->members_key);
 	c->members_failed = err;
@@ -484,7 +484,7 @@ void cluster_why(struct cluster *cluster, char *text, size_t room)
 {
 	pthread_mutex_lock(&cluster->lock);
 	snprintf(text, room, "%s", *cluster->why ? cluster->why :
-		 "this process stood still for longer than the lease");
+		 "the daemon was delayed for longer than its lease");
 	pthread_mutex_unlock(&cluster->lock);
 }
 

@@ -78,7 +78,7 @@ static int ask_one(struct etcd *e, const char *url, const char *what, const char
 	code = curl_easy_perform(e->curl);
 	if (code) {
 		snprintf(e->why, sizeof(e->why), "%s: %s", url,
-			 code == CURLE_WRITE_ERROR ? "an answer without end" :
+			 code == CURLE_WRITE_ERROR ? "the answer is too long" :
 			 curl_easy_strerror(code));
 		return -EHOSTUNREACH;
 	}
@@ -89,7 +89,7 @@ static int ask_one(struct etcd *e, const char *url, const char *what, const char
 	if (status == 200 && e->raft_term)
 		return 0;
 	snprintf(e->why, sizeof(e->why), "%s: status %ld: %.128s", url, status,
-		 json_pointer_get(*answer, "/message", &message) ? "no answer of etcd's" :
+		 json_pointer_get(*answer, "/message", &message) ? "not an answer of etcd" :
 		 json_object_get_string(message));
 	gone = number(*answer, "/code") == GRPC_NOT_FOUND;
 	json_object_put(*answer);
@@ -118,7 +118,7 @@ static int ask(struct etcd *e, const char *what, const char *request, struct jso
 
 static int no_sense(struct etcd *e, const char *what)
 {
-	snprintf(e->why, sizeof(e->why), "%s: %s: an answer that makes no sense",
+	snprintf(e->why, sizeof(e->why), "%s: %s: an invalid answer",
 		 e->options->urls[e->current], what);
 	e->current = (e->current + 1) % e->options->nr_urls;
 	return -EHOSTUNREACH;
@@ -394,7 +394,7 @@ static int give_pem(struct etcd *e, CURLoption option, const char *path)
 		err = f && blob.data && !ferror(f) ? -EFBIG : -errno;
 		log_err("%s: cannot be read: %s", path, strerror(-err));
 	} else if (curl_easy_setopt(e->curl, option, &blob)) {
-		log_err("%s: libcurl takes no certificates from memory: it must be that with OpenSSL",
+		log_err("%s: libcurl takes no certificates from memory: install libcurl with OpenSSL",
 			path);
 		err = -EOPNOTSUPP;
 	}

@@ -25,7 +25,7 @@ static int check_server(struct config_parser *p, struct config *c, const unsigne
 				   c->server.wire_max_line, "wire_min = %u is above wire_max = %u",
 				   c->server.options.wire_min, c->server.options.wire_max);
 	if (!c->server.options.nr_exports)
-		return config_fail(p, 0, "no [export NAME]: a server keeps what it is told of");
+		return config_fail(p, 0, "no [export NAME]: a server needs at least one");
 	for (i = 0; i < c->server.options.nr_exports; i++)
 		if (!c->exports[i].path_line)
 			return config_fail(p, c->exports[i].line, "no path in [export %s]",
@@ -33,7 +33,7 @@ static int check_server(struct config_parser *p, struct config *c, const unsigne
 	for (i = 0; i < c->server.options.nr_exports; i++)
 		if (!c->exports[i].secret_line && !c->server.key_line)
 			return config_fail(p, c->exports[i].line,
-					   "no secret in [export %s], and no key in [server] for those without one: \"secret = FILE\" or \"key = FILE\" is needed",
+					   "no secret in [export %s], and no key in [server] for exports without a secret: \"secret = FILE\" or \"key = FILE\" is needed",
 					   c->server.options.exports[i].name);
 	return 0;
 }
@@ -109,7 +109,7 @@ static int check_backup(struct config_parser *p, const struct config *c,
 				   backup->path);
 	if (remote && backup->size_line)
 		return config_fail(p, backup->size_line,
-				   "size: not for a backup on another host, whose server makes it");
+				   "size: not for a backup on another host, whose server creates it");
 	if (!remote && backup->key_line)
 		return config_fail(p, backup->key_line,
 				   "key: only for a backup on another host (path = rdma://.. or nvmf+..)");
@@ -121,12 +121,12 @@ static int check_backup(struct config_parser *p, const struct config *c,
 				   "ack = memory: only for a backup that the lsmemd of another host keeps (path = rdma://..); use ack = durable, or leave it out");
 	if (backup->ack_memory && c->store.kind == LSMEM_KIND_BLOCK)
 		return config_fail(p, backup->ack_line,
-				   "ack = memory: not for kind = block, which waits for nothing but FLUSH and FUA, and these promise a drive; use ack = durable, or leave it out");
+				   "ack = memory: not for kind = block, which waits only for FLUSH and FUA, and these promise durable data; use ack = durable, or leave it out");
 	if (backup->domain_line && c->nr_backups == 1)
 		return config_fail(p, backup->domain_line, "domain: only for one of several backups");
 	for (other = c->backups; other < backup; other++)
 		if (!strcmp(other->path, backup->path))
-			return config_fail(p, backup->path_line, "path = %s: is that of [backup %s] too",
+			return config_fail(p, backup->path_line, "path = %s: [backup %s] has the same path",
 					   backup->path, other->name);
 	return 0;
 }
@@ -147,7 +147,7 @@ int config_check_replicas(struct config_parser *p, struct config *c)
 				    CONFIG_REPLICAS_DEFAULT;
 	if (c->store.replicas > domains)
 		return config_fail(p, c->store.replicas_line,
-				   "replicas = %u: each is in a domain of its own, and the backups are in %u",
+				   "replicas = %u: each needs a failure domain of its own, and the backups are in %u",
 				   c->store.replicas, domains);
 	if (!c->store.min_replicas_line)
 		c->store.min_replicas = c->store.replicas > 1 ? c->store.replicas - 1 : 1;
@@ -185,20 +185,20 @@ static int check_cluster(struct config_parser *p, const struct config *config, u
 	for (i = 0; i < c->options.etcd.nr_urls; i++)
 		secure += !strncmp(c->options.etcd.urls[i], "https:", 6);
 	if (secure && secure != c->options.etcd.nr_urls)
-		return config_fail(p, c->etcd_line, "etcd: http:// and https:// together");
+		return config_fail(p, c->etcd_line, "etcd: http:// and https:// cannot be mixed");
 	if (secure && !c->ca_line)
 		return config_fail(p, c->etcd_line,
-				   "etcd: https:// needs \"ca =\", the file of the certificate that etcd's is signed with");
+				   "etcd: https:// needs \"ca =\", the file of the certificate authority of etcd");
 	if (!secure && files)
 		return config_fail(p, c->etcd_line, "etcd: ca, cert and key are for https://");
 	if (!c->cert_line != !c->key_line)
-		return config_fail(p, c->cert_line + c->key_line, "cert and key: one without the other");
+		return config_fail(p, c->cert_line + c->key_line, "cert and key: each needs the other");
 	if (c->store_line && config->nr_backups)
 		return config_fail(p, c->store_line,
-				   "store: the backups are those that etcd has of it, or those of [backup]; leave one of them out");
+				   "store: the backups come from etcd, or from [backup]; leave one of them out");
 	if (c->secret_line && !c->store_line)
 		return config_fail(p, c->secret_line,
-				   "secret: of the backups that etcd has of \"store =\"; others have \"key =\" in [backup]");
+				   "secret: only for backups from etcd, with \"store =\"; others have \"key =\" in [backup]");
 	return 0;
 }
 
@@ -227,10 +227,10 @@ int config_check(struct config_parser *p, struct config *c, const unsigned int s
 		return err;
 	if (block && c->store.handles_line)
 		return config_fail(p, c->store.handles_line,
-				   "handles: not for kind = block, whose size tells");
+				   "handles: not for kind = block, whose size gives their number");
 	if (block && (c->store.mode_line || c->store.owner_line))
 		return config_fail(p, c->store.mode_line ? c->store.mode_line : c->store.owner_line,
-				   "%s: not for kind = block, whose node udev rules give away",
+				   "%s: not for kind = block; use udev rules for its node",
 				   c->store.mode_line ? "mode" : "owner");
 	if (c->store.node_line && block != block_node)
 		return config_fail(p, c->store.node_line,

@@ -54,7 +54,7 @@ static int parse_backup(struct config_parser *p, struct config *c, const char *n
 	for (i = 0; i < c->nr_backups; i++)
 		if (!strcmp(c->backups[i].name, name) || !*name || !*c->backups[i].name)
 			return config_fail(p, p->line,
-					   "[backup%s%s] beside that on line %u: each of several backups has a name of its own, [backup NAME]; another store has another file and another daemon (lsmemd@NAME.service)",
+					   "[backup%s%s]: another one is on line %u: each of several backups has a name of its own, [backup NAME]; another store has another file and another daemon (lsmemd@NAME.service)",
 					   *name ? " " : "", name, c->backups[i].line);
 	if (c->nr_backups == LSMEM_BACKUPS)
 		return config_fail(p, p->line, "more than %u backups", LSMEM_BACKUPS);

@@ -34,7 +34,7 @@ static int set_name(struct config_parser *p, struct config *c, const char *value
 {
 	if (is_node(value))
 		return config_fail(p, p->line,
-				   "name = %s: is that of a device node, which the kernel gives; \"node = %s\" is for a store that is there under it",
+				   "name = %s: is the name of a device node, which the kernel gives; \"node = %s\" is for a store that has this node",
 				   value, value);
 	if (!is_name(value))
 		return config_fail(p, p->line,

@@ -68,7 +68,7 @@ int kernel_create(int control, struct lsmem_create *create)
 	if (!err)
 		create->name[sizeof(create->name) - 1] = 0;
 	else
-		log_err("a store of %" PRIu64 " MiB cannot be made: %s%s",
+		log_err("a store of %" PRIu64 " MiB cannot be created: %s%s",
 			(uint64_t)create->bytes >> 20, strerror(-err),
 			err == -ENOMEM ? "; make the store smaller or free memory" :
 			err == -ENOSPC ? "; there are too many stores" :
@@ -318,7 +318,7 @@ static int map_segments(struct kernel *kernel, const struct lsmem_info *info)
 	if (info->length < sizeof(*info) || !window->length)
 		return 0;
 	if (!window_sane(window, window->length) || window->length < sizeof(*cleaning)) {
-		log_err("%s: its info page makes no sense (%" PRIu64 " bytes of segments)",
+		log_err("%s: its info page is not valid (%" PRIu64 " bytes of segments)",
 			kernel->name, (uint64_t)window->length);
 		return -EPROTO;
 	}
@@ -333,7 +333,7 @@ static int map_segments(struct kernel *kernel, const struct lsmem_info *info)
 	if (__atomic_load_n(&cleaning->length, __ATOMIC_RELAXED) < sizeof(*cleaning) ||
 	    at % sizeof(uint64_t) || at < sizeof(*cleaning) || at > window->length ||
 	    nr > (window->length - at) / sizeof(*kernel->segments)) {
-		log_err("%s: its window of segments makes no sense (%" PRIu64 " at %" PRIu64 ")",
+		log_err("%s: its window of segments is not valid (%" PRIu64 " at %" PRIu64 ")",
 			kernel->name, nr, at);
 		return -EPROTO;
 	}
@@ -369,7 +369,7 @@ int kernel_map(struct kernel *kernel)
 	if (!info.nr_seglets || info.nr_seglets > 1u << 24 ||
 	    !window_sane(&info.seglets, info.nr_seglets * LSMEM_SEGLET_BYTES) ||
 	    !window_sane(&info.seglet_table, info.nr_seglets * sizeof(struct lsmem_seglet))) {
-		log_err("%s: its info page makes no sense (%" PRIu64 " seglets)", kernel->name,
+		log_err("%s: its info page is not valid (%" PRIu64 " seglets)", kernel->name,
 			(uint64_t)info.nr_seglets);
 		return -EPROTO;
 	}

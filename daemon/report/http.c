@@ -61,7 +61,7 @@ static enum MHD_Result tell_metrics(struct http *http, struct MHD_Connection *co
 	pthread_mutex_unlock(&http->lock);
 	if (!told_ns)
 		return say(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-			   "lsmemd does not know yet which store it is for\n");
+			   "lsmemd has not found its store yet\n");
 	out = open_memstream(&text, &length);
 	if (!out)
 		return MHD_NO;

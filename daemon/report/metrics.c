@@ -155,7 +155,7 @@ static void put_info(const struct page *page)
 {
 	const char *name = "lsmem_daemon_info";
 
-	put_header(page, name, "gauge", "Always 1: what the daemon is of.");
+	put_header(page, name, "gauge", "Always 1: the store, its kind and the version of lsmemd.");
 	fputs(name, page->out);
 	put_store(page);
 	put_label(page, ',', "store", page->status->store);
@@ -180,10 +180,10 @@ static void put_state(const struct page *page)
 static void put_daemon(const struct page *page, uint64_t age_ns)
 {
 	const struct row rows[] = {
-		{ "lsmem_daemon_start_time_seconds", "When the daemon began, since 1970.",
+		{ "lsmem_daemon_start_time_seconds", "Start of the daemon, since 1970.",
 		  page->status->start_time * NS_PER_S },
 		{ "lsmem_daemon_snapshot_age_seconds",
-		  "Since the daemon left its figures; more than some seconds: it hangs.", age_ns },
+		  "Age of the figures; more than a few seconds: the daemon hangs.", age_ns },
 	};
 
 	put_info(page);
@@ -195,12 +195,12 @@ static void put_cluster(const struct page *page)
 {
 	const struct cluster_figures *c = &page->status->cluster;
 	const struct row rows[] = {
-		{ "lsmem_cluster_term", "Of this ownership of the store.", c->term },
+		{ "lsmem_cluster_term", "Term of the ownership of the store.", c->term },
 		{ "lsmem_cluster_left_seconds",
-		  "For which the store is ours, if the lease is not renewed.", c->left_ns },
+		  "Time until the ownership ends, if the lease is not renewed.", c->left_ns },
 		{ "lsmem_cluster_failures_total", "Calls to etcd without an answer.",
 		  c->failures },
-		{ "lsmem_cluster_members_stale", "1: what etcd has of the backups is old.",
+		{ "lsmem_cluster_members_stale", "1: etcd does not have the newest list of the backups.",
 		  c->stale },
 	};
 
@@ -212,19 +212,19 @@ static void put_recovery(const struct page *page)
 	const struct status *s = page->status;
 	const char *progress = "lsmem_recovery_progress_ratio";
 	const struct row rows[] = {
-		{ "lsmem_recovery_duration_seconds", "Time that it has taken.",
+		{ "lsmem_recovery_duration_seconds", "Duration of the recovery.",
 		  s->recovery_ms * (NS_PER_S / 1000) },
 		{ "lsmem_recovery_read_bytes", "Read from the backup.", s->read_bytes },
-		{ "lsmem_recovery_live_bytes", "Of objects found, when it is over.",
+		{ "lsmem_recovery_live_bytes", "Bytes of live objects, after the recovery.",
 		  s->recovered_bytes },
-		{ "lsmem_recovery_objects", "Objects found, when it is over.",
+		{ "lsmem_recovery_objects", "Objects found, after the recovery.",
 		  s->recovered_objects },
-		{ "lsmem_recovery_segments", "Segments found, when it is over.",
+		{ "lsmem_recovery_segments", "Segments found, after the recovery.",
 		  s->recovered_segments },
-		{ "lsmem_recovery_losses", "Acknowledged data that were not there.", s->losses },
+		{ "lsmem_recovery_losses", "Losses of acknowledged data.", s->losses },
 	};
 
-	put_header(page, progress, "gauge", "What is done of it, 0 to 1.");
+	put_header(page, progress, "gauge", "Part of the recovery that is done, 0 to 1.");
 	put_name(page, progress, "", NULL, NULL);
 	fprintf(page->out, "%.4f\n",
 		s->recovery_all ? (double)s->recovery_done / (double)s->recovery_all : 0);
@@ -245,9 +245,9 @@ static void put_stream(const struct page *page)
 		{ "lsmem_memory_bytes",
 		  "Bytes acknowledged from the memory of backups, and not durable yet.",
 		  core->memory_bytes },
-		{ "lsmem_copied_bytes_total", "Bytes of it that were copied: ends of writes.",
+		{ "lsmem_copied_bytes_total", "Bytes of the log that were copied before writing: tail blocks.",
 		  core->bounced_bytes },
-		{ "lsmem_segments_opened_total", "Segments that a digest came to list.",
+		{ "lsmem_segments_opened_total", "Segments opened on the backups.",
 		  core->opened },
 		{ "lsmem_segments_closed_total", "Segments closed on the backup.", core->closed },
 		{ "lsmem_segments_retired_total", "Segments that no digest lists any more.",
@@ -260,21 +260,21 @@ static void put_stream(const struct page *page)
 		{ "lsmem_segments_short",
 		  "Segments with fewer replicas than wanted, or whose backups are leaving.",
 		  core->short_segments + core->short_open },
-		{ "lsmem_replicas_copied_total", "Replicas made anew.", core->copied },
-		{ "lsmem_replicas_copied_bytes_total", "Bytes of these.", core->copied_bytes },
+		{ "lsmem_replicas_copied_total", "Replicas restored by copying.", core->copied },
+		{ "lsmem_replicas_copied_bytes_total", "Bytes copied to restore replicas.", core->copied_bytes },
 		{ "lsmem_replicas_memory_total",
-		  "Replicas made anew from the store's memory, as no backup had a sound one.",
+		  "Replicas restored from the store's memory, because no backup had a sound one.",
 		  core->copied_memory },
 		{ "lsmem_replicas_kept_total",
-		  "Replicas that a backup which came back still had.", core->kept },
+		  "Sound replicas that a returning backup still had.", core->kept },
 		{ "lsmem_replicas_bad_total",
-		  "Replicas found bad when they were to be copied.", core->bad_replicas },
+		  "Bad replicas found while copying.", core->bad_replicas },
 		{ "lsmem_replicas_failed_total",
 		  "Segments that could not be copied: none of their replicas is sound.",
 		  core->copies_failed },
-		{ "lsmem_cleaning_passes_total", "Passes that the daemon asked for, and began.",
+		{ "lsmem_cleaning_passes_total", "Passes that the daemon asked for, and that began.",
 		  s->passes },
-		{ "lsmem_cleaning_segments_total", "Segments that it chose for them.",
+		{ "lsmem_cleaning_segments_total", "Segments that the daemon chose for passes.",
 		  s->passes_segments },
 		{ "lsmem_cleaning_fruitless_total",
 		  "Times that a pass was wanted and no segment was worth it.",
@@ -282,7 +282,7 @@ static void put_stream(const struct page *page)
 	};
 
 	put_header(page, latency, "histogram",
-		   "From taking a range from the kernel to having acknowledged it there.");
+		   "Time from taking a range from the kernel to its acknowledgement.");
 	put_histogram(page, latency, &s->ack, NS_PER_S, 13, 35);	/* 8 us .. 34 s */
 	put_rows(page, rows, SIZE(rows));
 }
@@ -317,7 +317,7 @@ static void put_backup_info(struct page *page)
 {
 	const char *name = "lsmem_backup_info";
 
-	put_header(page, name, "gauge", "Always 1: where a backup is.");
+	put_header(page, name, "gauge", "Always 1: path, failure domain and \"ack =\" of a backup.");
 	while (next_backup(page)) {
 		const struct status_backup *backup = &page->status->backups[page->backup];
 		const char *ack = status_backup_ack(page->status, (uint32_t)page->backup);
@@ -367,7 +367,7 @@ static void put_groups(struct page *page)
 	put_header(page, bytes, "histogram", "Bytes of the log that one flush made durable.");
 	while (next_backup(page))
 		put_histogram(page, bytes, &backup_stats(page)->group_bytes, 1, 8, 27);
-	put_header(page, segments, "histogram", "Segments that these belong to.");
+	put_header(page, segments, "histogram", "Segments whose bytes one flush made durable.");
 	while (next_backup(page))
 		put_histogram(page, segments, &backup_stats(page)->group_segments, 1, 0, 7);
 }
@@ -380,14 +380,14 @@ static void put_backups(struct page *page)
 	} figures[] = {
 #define FIGURE(member) offsetof(struct core_backup_stats, member)
 		{ "lsmem_backup_flushes_total", "Flushes done.", FIGURE(flushes) },
-		{ "lsmem_backup_lag_bytes", "Committed bytes that are not durable there.",
+		{ "lsmem_backup_lag_bytes", "Committed bytes that are not durable on the backup.",
 		  FIGURE(lag_bytes) },
-		{ "lsmem_backup_lag_segments", "Segments that these belong to.",
+		{ "lsmem_backup_lag_segments", "Segments with such bytes.",
 		  FIGURE(lag_segments) },
-		{ "lsmem_backup_frames", "Segments that there is room for.", FIGURE(frames) },
-		{ "lsmem_backup_frames_free", "Of these, free ones.", FIGURE(frames_free) },
-		{ "lsmem_backup_frames_low", "1: it is nearly full.", FIGURE(frames_low) },
-		{ "lsmem_backup_requests", "Requests under way.", FIGURE(in_flight) },
+		{ "lsmem_backup_frames", "Frames of the backup, one segment each.", FIGURE(frames) },
+		{ "lsmem_backup_frames_free", "Free frames of the backup.", FIGURE(frames_free) },
+		{ "lsmem_backup_frames_low", "1: the backup is nearly full.", FIGURE(frames_low) },
+		{ "lsmem_backup_requests", "Requests in flight.", FIGURE(in_flight) },
 #undef FIGURE
 	};
 	unsigned int i;
@@ -422,7 +422,7 @@ static const struct source {
 	{ "lsmem_store_seglets_free", "Seglets that are not in use.", "free_seglets", NULL },
 	{ "lsmem_store_seglets_reserved", "Seglets that only the cleaner may take.",
 	  "reserved_seglets", NULL },
-	{ "lsmem_store_handles_max", "Most objects, or blocks of the device.", "handles_max", NULL },
+	{ "lsmem_store_handles_max", "Most objects; blocks of the device.", "handles_max", NULL },
 	{ "lsmem_store_handles_used", "Objects, or blocks that hold something.", "handles_used",
 	  NULL },
 	{ "lsmem_store_segments", "Segments in the log.", "segments", NULL },
@@ -437,16 +437,16 @@ static const struct source {
 	{ "lsmem_store_durable_waits_total", "Waits of calls and FUA requests to be durable.",
 	  "stats/durable_waits", NULL },
 	{ "lsmem_store_stalls_total", "Waits of writers for space.", "stats/stalls", NULL },
-	{ "lsmem_store_throttles_total", "Times that a writer was slowed down, before that.",
+	{ "lsmem_store_throttles_total", "Times that a writer was slowed down before the space ran out.",
 	  "stats/throttles", NULL },
 	{ "lsmem_cleaner_segments_total", "Segments compacted, or emptied by cleaning.",
 	  "cleaner/compactions", "cleaner/segments_cleaned" },
 	{ "lsmem_cleaner_moved_bytes_total",
-	  "Bytes of entries moved; what cleaning moves is written to the backup too.",
+	  "Bytes of entries moved; those that cleaning moves are also written to the backups.",
 	  "cleaner/compacted_bytes", "cleaner/relocated_bytes" },
 	{ "lsmem_cleaner_freed_bytes_total", "Memory gained.", "cleaner/compact_freed_bytes",
 	  "cleaner/freed_bytes" },
-	{ "lsmem_cleaner_seconds_total", "Time that it took.", "cleaner/compact_ns",
+	{ "lsmem_cleaner_seconds_total", "Time spent.", "cleaner/compact_ns",
 	  "cleaner/clean_ns" },
 	{ "lsmem_cleaner_passes_total", "Passes that emptied segments.", "cleaner/passes", NULL },
 	{ "lsmem_cleaner_views_revoked_total", "Views that outlived their bound.",

@@ -197,10 +197,10 @@ good 'all of several' "[store]\ncharge = yes\nwait = forever\nreplicas = 2\nmin_
 good 'eight, files and other hosts' "$a$b$c"'[backup d]\npath = rdma://h/d\nkey = /k\n[backup e]\npath = /e\n[backup f]\npath = /f\n[backup g]\npath = /g\n[backup  h.1_2-3 ]\npath = /h\n'
 bad 'nine' "$a$b$c"'[backup d]\npath=/d\n[backup e]\npath=/e\n[backup f]\npath=/f\n[backup g]\npath=/g\n[backup h]\npath=/h\n[backup i]\n' '17: more than 8 backups'
 several='each of several backups has a name of its own, [backup NAME]; another store has another file and another daemon (lsmemd@NAME.service)'
-bad 'two without names' "$path$path" "3: [backup] beside that on line 1: $several"
-bad 'one without a name' "$a$path" "3: [backup] beside that on line 1: $several"
-bad 'a name twice' "$a$a" "3: [backup a] beside that on line 1: $several"
-bad 'a path twice' "$a[backup b]\npath = /srv/a\n" '4: path = /srv/a: is that of [backup a] too'
+bad 'two without names' "$path$path" "3: [backup]: another one is on line 1: $several"
+bad 'one without a name' "$a$path" "3: [backup]: another one is on line 1: $several"
+bad 'a name twice' "$a$a" "3: [backup a]: another one is on line 1: $several"
+bad 'a path twice' "$a[backup b]\npath = /srv/a\n" '4: path = /srv/a: [backup a] has the same path'
 bad 'one of several without a path' "$a[backup b]\n$c" '3: no path in [backup b]: a block device or a file is needed'
 for name in 'two words' a/b 1234567890123456; do
 	bad "name $name" "[backup $name]\n" "1: [backup $name]: a name has 1 to 15 letters, digits, dots, dashes and underscores"

@@ -256,7 +256,7 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     tap.same("the next owner", b.claim(store), "claimed 2 1")
     put("term", "7")
     b.say("members used")
-    until(lambda: "cannot be written: owner and term there are not ours" in b.said())
+    until(lambda: "cannot be written: another host owns the store" in b.said())
     left = b.left()
     until(lambda: b.left() > left)
     tap.same("backups with another term: not changed", etcd.value(store, "members"), before)
@@ -303,8 +303,8 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     for what, changes, answer in (
             ("an export and a drive", ({}, {"name": "x", "path": "a:/x", "secret": False}),
              "taken 2 1"),
-            ("a name twice", ({}, {}), "etcd:2: [backup b0] beside that on line 1: each of"),
-            ("a path twice", ({}, {"name": "x"}), "etcd:2: path = rdma://10.0.0.1/x: is that of"),
+            ("a name twice", ({}, {}), "etcd:2: [backup b0]: another one is on line 1: each of"),
+            ("a path twice", ({}, {"name": "x"}), "etcd:2: path = rdma://10.0.0.1/x: [backup "),
             ("no export", ({"path": "rdma://10.0.0.1"},),
              "etcd:1: path = rdma://10.0.0.1: allowed"),
             ("no proof of a secret", ({"secret": False},),
@@ -325,7 +325,7 @@ def members(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     put("members", json.dumps(good) + 5120 * " ")
     heir = Owner(scratch, "c", etcd.url)
     heir.ask(f"claim {store} 0")
-    until(lambda: f"/lsmem/stores/{store}/members: an answer that makes no sense" in heir.said())
+    until(lambda: f"/lsmem/stores/{store}/members: an invalid answer" in heir.said())
     etcd.ask("kv/deleterange", key=f"/lsmem/stores/{store}/members")
     tap.same("members: too long, and deleted", heir.answer(), "claimed 3 1")
     heir.close()
@@ -373,7 +373,7 @@ def ends(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     tap.wrong("cut off: the owner notices in time",
               [] if time.monotonic() - begun < LEASE else ["late"])
     tap.wrong("cut off: the owner knows the reason",
-              [] if cut.holds() in ("no the lease has run out, or was ended",
+              [] if cut.holds() in ("no the lease has expired, or was revoked",
                                     "no host b has taken it") else [cut.holds()])
     until(half.lost)
     tap.same("cut off, its lease alive", half.holds(), "no host b has taken it")
@@ -395,7 +395,7 @@ def ends(tap: Tap, scratch: Path, etcd: Etcd) -> None:
               [] if after > LEASE else [after])
     tap.same("taken over from an owner with an odd record", odd.answer(), "claimed 1 0")
     tap.wrong("an owner with an odd record: named as far as possible",
-              [] if "host x?y is cut off" in odd.said() else [odd.said()])
+              [] if "host x?y is fenced" in odd.said() else [odd.said()])
     for program in (cut, still, half, odd, *heirs):
         program.close()
 
