@@ -175,7 +175,7 @@ static int take(struct cluster *c, const struct seen *seen, uint64_t above)
 	err = etcd_put(&c->etcd, (struct etcd_put[]) {
 		{ .key = c->owner, .text = owner, .seen = seen->owner.revision, .lease = c->lease },
 		{ .key = c->term_key, .text = term, .seen = seen->term.revision },
-	}, 2);
+	}, 2, NULL, 0);
 	if (!err)
 		c->term = we.number;
 	return err;
@@ -199,7 +199,7 @@ static int cut_off(struct cluster *c, struct seen *seen)
 	write_owner(owner, seen);
 	err = etcd_put(&c->etcd, &(struct etcd_put) {
 		.key = c->owner, .text = owner, .seen = seen->owner.revision, .lease = lease,
-	}, 1);
+	}, 1, NULL, 0);
 	if (err)
 		return err;
 	log_notice("etcd: host %s is fenced, and may believe for up to %u s that it owns the store",
@@ -376,7 +376,9 @@ static void put_members(struct cluster *c)
 	pthread_mutex_unlock(&c->lock);
 	snprintf(term, sizeof(term), "%" PRIu64, c->term);
 	members_print(&members, text);
-	err = etcd_put_guarded(&c->etcd, c->members_key, text, (struct etcd_guard[]) {
+	err = etcd_put(&c->etcd, &(struct etcd_put) {
+		.key = c->members_key, .text = text, .seen = ETCD_ANY,
+	}, 1, (struct etcd_guard[]) {
 		{ .key = c->owner, .lease = c->lease },
 		{ .key = c->term_key, .text = term },
 	}, 2);

@@ -291,88 +291,57 @@ int etcd_get(struct etcd *etcd, const char *key, struct etcd_value *value)
 	return err;
 }
 
-/*
- * Send a transaction. Return: 0; -EAGAIN: a condition is not met, or there is no such lease;
- * nothing was changed; -EHOSTUNREACH: no answer.
+/**
+ * etcd_put - change keys in one transaction, if keys meet conditions
+ * @etcd: the client
+ * @puts: the changes; all of them, encoded, must fit into REQUEST_BYTES / 2
+ * @nr: number of changes
+ * @guards: conditions that other keys must meet as well
+ * @nr_guards: number of @guards
+ *
+ * Return: 0; -EAGAIN: nothing was changed, because a condition is not met or a lease has expired;
+ * -EHOSTUNREACH: no answer, and the keys may have been changed or not.
  */
-static int transact(struct etcd *e, const char *compare, const char *success)
+int etcd_put(struct etcd *etcd, const struct etcd_put *puts, unsigned int nr,
+	     const struct etcd_guard *guards, unsigned int nr_guards)
 {
-	char request[REQUEST_BYTES + 64];
+	char compare[REQUEST_BYTES / 2] = "", success[REQUEST_BYTES / 2] = "";
+	char request[REQUEST_BYTES + 64], key64[BASE64_BYTES], text64[BASE64_BYTES];
 	struct json_object *answer, *done;
+	size_t compared = 0, put = 0;
+	unsigned int i;
 	int err;
 
+	for (i = 0; i < nr; i++) {
+		encode(key64, puts[i].key);
+		if (puts[i].seen != ETCD_ANY)
+			compared += (size_t)snprintf(compare + compared, sizeof(compare) - compared,
+				"%s{\"key\":\"%s\",\"target\":\"MOD\",\"result\":\"EQUAL\",\"mod_revision\":\"%" PRId64 "\"}",
+				compared ? "," : "", key64, puts[i].seen);
+		put += (size_t)snprintf(success + put, sizeof(success) - put,
+			"%s{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64 "\"}}",
+			put ? "," : "", key64, encode(text64, puts[i].text), puts[i].lease);
+	}
+	for (i = 0; i < nr_guards; i++) {
+		encode(key64, guards[i].key);
+		compared += (size_t)snprintf(compare + compared, sizeof(compare) - compared,
+			"%s{\"key\":\"%s\",\"result\":\"EQUAL\",", compared ? "," : "", key64);
+		if (guards[i].text)
+			compared += (size_t)snprintf(compare + compared, sizeof(compare) - compared,
+				"\"target\":\"VALUE\",\"value\":\"%s\"}",
+				encode(text64, guards[i].text));
+		else
+			compared += (size_t)snprintf(compare + compared, sizeof(compare) - compared,
+				"\"target\":\"LEASE\",\"lease\":\"%" PRId64 "\"}", guards[i].lease);
+	}
 	snprintf(request, sizeof(request), "{\"compare\":[%s],\"success\":[%s]}", compare, success);
-	err = ask(e, "kv/txn", request, &answer);
+	err = ask(etcd, "kv/txn", request, &answer);
 	if (err)
 		return err == -ENOENT ? -EAGAIN : err;
 	if (json_pointer_get(answer, "/succeeded", &done) || !json_object_get_boolean(done))
 		err = -EAGAIN;
 	json_object_put(answer);
 	return err;
-}
-
-/**
- * etcd_put - change keys in one transaction, unless they have changed meanwhile
- * @etcd: the client
- * @puts: the changes; the request must fit into REQUEST_BYTES
- * @nr: number of changes
- *
- * Return: 0; -EAGAIN: nothing was changed, because a key does not have its revision @seen or a
- * lease has expired; -EHOSTUNREACH: no answer, and the keys may have been changed or not.
- */
-int etcd_put(struct etcd *etcd, const struct etcd_put *puts, unsigned int nr)
-{
-	char compare[REQUEST_BYTES / 2] = "", success[REQUEST_BYTES / 2] = "";
-	char key64[BASE64_BYTES], text64[BASE64_BYTES];
-	size_t compared = 0, put = 0;
-	unsigned int i;
-
-	for (i = 0; i < nr; i++) {
-		encode(key64, puts[i].key);
-		compared += (size_t)snprintf(compare + compared, sizeof(compare) - compared,
-			"%s{\"key\":\"%s\",\"target\":\"MOD\",\"result\":\"EQUAL\",\"mod_revision\":\"%" PRId64 "\"}",
-			i ? "," : "", key64, puts[i].seen);
-		put += (size_t)snprintf(success + put, sizeof(success) - put,
-			"%s{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64 "\"}}",
-			i ? "," : "", key64, encode(text64, puts[i].text), puts[i].lease);
-	}
-	return transact(etcd, compare, success);
-}
-
-/**
- * etcd_put_guarded - change a key in one transaction, if other keys meet conditions
- * @etcd: the client
- * @key: its name
- * @text: its new value, shorter than ETCD_TEXT_BYTES; the key is attached to no lease
- * @guards: the conditions
- * @nr: number of conditions
- *
- * Return: 0; -EAGAIN: a condition is not met, and nothing was changed; -EHOSTUNREACH: no answer,
- * and the key may have been changed or not.
- */
-int etcd_put_guarded(struct etcd *etcd, const char *key, const char *text,
-		     const struct etcd_guard *guards, unsigned int nr)
-{
-	char compare[REQUEST_BYTES / 2] = "", success[REQUEST_BYTES];
-	char key64[BASE64_BYTES], text64[BASE64_BYTES];
-	size_t used = 0;
-	unsigned int i;
-
-	for (i = 0; i < nr; i++) {
-		encode(key64, guards[i].key);
-		used += (size_t)snprintf(compare + used, sizeof(compare) - used,
-			"%s{\"key\":\"%s\",\"result\":\"EQUAL\",", used ? "," : "", key64);
-		if (guards[i].text)
-			used += (size_t)snprintf(compare + used, sizeof(compare) - used,
-				"\"target\":\"VALUE\",\"value\":\"%s\"}",
-				encode(text64, guards[i].text));
-		else
-			used += (size_t)snprintf(compare + used, sizeof(compare) - used,
-				"\"target\":\"LEASE\",\"lease\":\"%" PRId64 "\"}", guards[i].lease);
-	}
-	snprintf(success, sizeof(success), "{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\"}}",
-		 encode(key64, key), encode(text64, text));
-	return transact(etcd, compare, success);
 }
 
 /* ---- Life -------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 #define ETCD_ANSWER_BYTES	(64u << 10)
 #define ETCD_TEXT_BYTES		5120u	/* longest value, with a final zero */
 #define ETCD_WHY_BYTES		256u
+#define ETCD_ANY		(-1)
 
 #define ETCD_URLS		7u
 #define ETCD_URL_BYTES		80u
@@ -81,7 +82,7 @@ struct etcd_value {
  * struct etcd_put - a change of a key
  * @key: its name
  * @text: its new value
- * @seen: the revision that it must still have; 0: it must not exist
+ * @seen: the revision that it must still have; 0: it must not exist; ETCD_ANY: no condition
  * @lease: the lease to attach the key to; 0: none
  */
 struct etcd_put {
@@ -109,8 +110,7 @@ int etcd_renew(struct etcd *etcd, int64_t lease, unsigned int *granted);
 int etcd_left(struct etcd *etcd, int64_t lease, unsigned int *seconds);
 int etcd_revoke(struct etcd *etcd, int64_t lease);
 int etcd_get(struct etcd *etcd, const char *key, struct etcd_value *value);
-int etcd_put(struct etcd *etcd, const struct etcd_put *puts, unsigned int nr);
-int etcd_put_guarded(struct etcd *etcd, const char *key, const char *text,
-		     const struct etcd_guard *guards, unsigned int nr);
+int etcd_put(struct etcd *etcd, const struct etcd_put *puts, unsigned int nr,
+	     const struct etcd_guard *guards, unsigned int nr_guards);
 
 #endif
