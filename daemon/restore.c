@@ -352,35 +352,27 @@ void restore_env(struct lsmemd *d, struct recover_env *env)
 	env->progress = restore_progress;
 }
 
-/* The two ends of a backup, @length bytes each. */
+/* The two ends of a backup, @length bytes each, in one allocation at @head. */
 struct ends {
-	uint8_t *data[2];
+	uint8_t *head, *tail;
 	uint32_t length;
 };
-
-static void free_ends(struct ends *ends)
-{
-	free(ends->data[0]);
-	free(ends->data[1]);
-}
 
 static int read_ends(const struct recover_env *env, uint32_t slot, struct ends *ends)
 {
 	uint64_t bytes = env->backup_bytes[slot];
-	int err = 0, i;
+	int err;
 
-	memset(ends, 0, sizeof(*ends));
 	ends->length = bytes < PROBE_BYTES ? (uint32_t)bytes : PROBE_BYTES;
-	for (i = 0; i < 2 && !err; i++) {
-		if (posix_memalign((void **)&ends->data[i], LSMEM_BLOCK, PROBE_BYTES))
-			err = -ENOMEM;
-		else
-			err = env->read(env->context,
-					recover_address(slot, i ? bytes - ends->length : 0),
-					ends->data[i], ends->length);
-	}
+	if (posix_memalign((void **)&ends->head, LSMEM_BLOCK, 2 * PROBE_BYTES))
+		return -ENOMEM;
+	ends->tail = ends->head + PROBE_BYTES;
+	err = env->read(env->context, recover_address(slot, 0), ends->head, ends->length);
+	if (!err)
+		err = env->read(env->context, recover_address(slot, bytes - ends->length),
+				ends->tail, ends->length);
 	if (err)
-		free_ends(ends);
+		free(ends->head);
 	return err;
 }
 
@@ -389,7 +381,7 @@ static bool blank_ends(const struct ends *ends)
 	uint32_t i;
 
 	for (i = 0; i < ends->length; i += LSMEM_BLOCK)
-		if (!format_is_blank(ends->data[0] + i) || !format_is_blank(ends->data[1] + i))
+		if (!format_is_blank(ends->head + i) || !format_is_blank(ends->tail + i))
 			return false;
 	return true;
 }
@@ -398,7 +390,7 @@ static void tell_foreign(const struct recover_env *env, uint32_t slot, const str
 {
 	char name[FOREIGN_BYTES];
 
-	if (foreign_name(ends->data[0], ends->data[1], ends->length, env->backup_bytes[slot], name))
+	if (foreign_name(ends->head, ends->tail, ends->length, env->backup_bytes[slot], name))
 		log_err("%s: holds %s", env->names[slot], name);
 }
 
@@ -423,7 +415,7 @@ int restore_blank(const struct recover_env *env, uint32_t slot, bool *blank)
 	*blank = blank_ends(&ends);
 	if (!*blank)
 		tell_foreign(env, slot, &ends);
-	free_ends(&ends);
+	free(ends.head);
 	return 0;
 }
 
@@ -442,7 +434,7 @@ void restore_foreign(struct lsmemd *d)
 		if (!env.backup_bytes[slot] || read_ends(&env, slot, &ends))
 			continue;
 		tell_foreign(&env, slot, &ends);
-		free_ends(&ends);
+		free(ends.head);
 	}
 }
 
