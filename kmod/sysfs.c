@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /sys/class/lsmem/<store>/: one value per file, except three histograms.  All files are
- * described in Documentation/ABI/testing/sysfs-class-lsmem.
+ * /sys/class/lsmem/<store>/: one value per file, except three histograms and node_bytes, which
+ * are arrays of numbers.  All files are described in Documentation/ABI/testing/sysfs-class-lsmem.
  *
  *	(top)		geometry and use of the store
  *	limits/		bounds of waits, writable
