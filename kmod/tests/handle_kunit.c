@@ -3,6 +3,7 @@
  * KUnit: the handle table.  A handle names one object for ever: the table gives out no handle
  * twice, after any allocations, frees, exchanges and crashes.
  */
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "fixture.h"
@@ -252,6 +253,27 @@ static void handle_test_worn(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles.aside), 0);
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), 0);
 	KUNIT_EXPECT_EQ(test, bitmap_weight(store->handles.map.map, store->handles.nr), 0);
+}
+
+/* A fatal signal ends the search for an index whose generations are not used up. */
+static void handle_test_killed(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	u64 handle;
+	u32 i;
+	int ret;
+
+	for (i = 0; i < HANDLE_NR; i++)
+		store->handles.table[i].info = LSMEM_GENERATION_MAX;
+	allow_signal(SIGKILL);
+	send_sig(SIGKILL, current, 1);
+	ret = lsmem_handle_alloc(store, 0, &handle);
+	flush_signals(current);
+	disallow_signal(SIGKILL);
+	KUNIT_EXPECT_EQ(test, ret, -EINTR);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles.aside), 1);
+	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles.aside), HANDLE_NR);
 }
 
 /* No generation above the durable ceiling is given out; an allocation that waits loses no index. */
@@ -512,6 +534,7 @@ static struct kunit_case handle_cases[] = {
 	KUNIT_CASE(handle_test_aside),
 	KUNIT_CASE(handle_test_even),
 	KUNIT_CASE(handle_test_worn),
+	KUNIT_CASE(handle_test_killed),
 	KUNIT_CASE(handle_test_ceiling),
 	KUNIT_CASE_PARAM(handle_test_word, handle_word_gen_params),
 	KUNIT_CASE(handle_test_aba),
