@@ -519,6 +519,7 @@ TEST_F_TIMEOUT(disk, fill_and_discard, SECONDS)
 
 struct waiter {
 	struct disk *disk;
+	uint32_t nr;		/* blocks */
 	pthread_t thread;
 	atomic_int result;	/* 1: still waiting */
 };
@@ -527,14 +528,14 @@ static void *write_fua(void *argument)
 {
 	struct waiter *waiter = argument;
 
-	atomic_store(&waiter->result, put(waiter->disk, 5, CHUNK / BLOCK, RWF_DSYNC));
+	atomic_store(&waiter->result, put(waiter->disk, 5, waiter->nr, RWF_DSYNC));
 	return NULL;
 }
 
 TEST_F_TIMEOUT(disk, durable_write, SECONDS)
 {
 	struct disk *disk = &self->disk;
-	struct waiter waiter = { .disk = disk, .result = 1 };
+	struct waiter waiter = { .disk = disk, .nr = CHUNK / BLOCK, .result = 1 };
 	uint64_t i, waits;
 
 	if (!variant->flags)
@@ -662,6 +663,63 @@ TEST_F_TIMEOUT(disk, bounds, SECONDS)
 	follower_sleep(&disk->follower, false);
 	EXPECT_EQ(0, put(disk, 1, 1, 0));
 	EXPECT_EQ(0, fsync(disk->store.fd));
+	EXPECT_EQ(0, differences(disk));
+}
+
+/* Let the head of the second block of a write roll over. False: there is no fault injection. */
+static bool roll_at_second(const struct disk *disk)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/lsmem/%s/segment_full/interval",
+		 disk->store.name);
+	file = fopen(path, "we");
+	if (!file)
+		return false;
+	fprintf(file, "2");
+	return !fclose(file) && store_fault(&disk->store, "segment_full", 1);
+}
+
+/*
+ * A durable write that waits for space for a part of flush_ms waits for the daemon for the rest of
+ * it only.  In the second round its second block is in another segment, and the write waits until
+ * the first block is durable.
+ */
+TEST_F_TIMEOUT(disk, bounds_together, SECONDS)
+{
+	struct lsmem_ack nothing = { .size = sizeof(nothing) };
+	struct disk *disk = &self->disk;
+	uint64_t bound = test_limit(500), begin, stalls, segments;
+	struct waiter waiter = { .disk = disk };
+
+	if (!variant->flags)
+		SKIP(return, "no daemon to wait for");
+	/* Wait until the daemon has opened segments. */
+	ASSERT_EQ(0, put(disk, 0, 1, RWF_DSYNC));
+	ASSERT_EQ(0, store_set_attribute(&disk->store, "limits/flush_ms", bound));
+	follower_sleep(&disk->follower, true);
+	for (waiter.nr = 1; waiter.nr <= 2; waiter.nr++) {
+		if (!store_fault(&disk->store, "no_space", 1) ||
+		    (waiter.nr == 2 && !roll_at_second(disk)))
+			SKIP(return, "this kernel has no fault injection");
+		stalls = attribute(disk, "stats/stalls");
+		segments = attribute(disk, "segments");
+		waiter.result = 1;
+		begin = now_ms();
+		ASSERT_EQ(0, pthread_create(&waiter.thread, NULL, write_fua, &waiter));
+		usleep((useconds_t)(bound / 2 * 1000));
+		/* After an acknowledgement, even of nothing, writers look for space again. */
+		EXPECT_EQ(0, ioctl(disk->follower.attach.fd, LSMEM_REPL_ACK, &nothing));
+		pthread_join(waiter.thread, NULL);
+		EXPECT_EQ(-ETIMEDOUT, waiter.result);
+		EXPECT_LE(bound, now_ms() - begin);
+		EXPECT_GT(bound * 14 / 10, now_ms() - begin) TH_LOG("%u blocks", waiter.nr);
+		EXPECT_EQ(stalls + 1, attribute(disk, "stats/stalls"));
+		EXPECT_EQ(segments + waiter.nr - 1, attribute(disk, "segments"));
+	}
+	ASSERT_EQ(0, store_set_attribute(&disk->store, "limits/flush_ms", 30000));
+	follower_sleep(&disk->follower, false);
 	EXPECT_EQ(0, differences(disk));
 }
 
