@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/klog.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -206,22 +205,6 @@ static long long pages_allocated(void)
 	if (file)
 		fclose(file);
 	return sum;
-}
-
-/* How often @text is in the kernel log; -1 if the log cannot be read. */
-static int log_says(const char *text)
-{
-	static char log[1 << 18];
-	const char *at;
-	int length, count = 0;
-
-	length = klogctl(3 /* SYSLOG_ACTION_READ_ALL */, log, sizeof(log) - 1);
-	if (length < 0)
-		return -1;
-	log[length] = '\0';
-	for (at = log; (at = strstr(at, text)); at += strlen(text))
-		count++;
-	return count;
 }
 
 /*

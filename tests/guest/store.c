@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/klog.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -157,6 +158,21 @@ bool store_fault(const struct store *store, const char *fault, unsigned int time
 			return false;
 	}
 	return true;
+}
+
+int log_says(const char *text)
+{
+	static char log[1 << 18];
+	const char *at;
+	int length, count = 0;
+
+	length = klogctl(3 /* SYSLOG_ACTION_READ_ALL */, log, sizeof(log) - 1);
+	if (length < 0)
+		return -1;
+	log[length] = '\0';
+	for (at = log; (at = strstr(at, text)); at += strlen(text))
+		count++;
+	return count;
 }
 
 int slow_pages(void **pages, size_t length)

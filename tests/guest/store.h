@@ -52,6 +52,9 @@ int store_set_text(const struct store *store, const char *name, const char *text
 /* Inject @fault (kmod/fault.c) @times times. Returns false if the kernel has no fault injection. */
 bool store_fault(const struct store *store, const char *fault, unsigned int times);
 
+/* How often @text is in the kernel log; -1 if the log cannot be read. */
+int log_says(const char *text);
+
 /*
  * Map @length bytes, a multiple of the page size.  Each page fault there waits for UFFDIO_COPY on
  * the descriptor that this returns; -1 with errno if userfaultfd is not available.
