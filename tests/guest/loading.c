@@ -437,10 +437,25 @@ static int threads_max(long number)
 	return fclose(file) ? -errno : ret;
 }
 
+/* Is no level chosen to make room? The first thread that runs chooses one, if segments are few. */
+static bool level_is_none(const struct store *store)
+{
+	char path[128], level[16] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/class/lsmem/%s/cleaner/level", store->name);
+	file = fopen(path, "re");
+	if (file && fscanf(file, "%15s", level) != 1)
+		*level = '\0';
+	if (file)
+		fclose(file);
+	return !strcmp(level, "none");
+}
+
 /*
  * An activation fails because a thread cannot be created: a compactor, the cleaner, or one for the
- * disk.  Nothing has been moved then; a later recovery and activation succeed, and the store is
- * cleaned and accepts writes.
+ * disk.  None of the threads that were created has run then, and nothing has been moved; a later
+ * recovery and activation succeed, and the store is cleaned and accepts writes.
  */
 TEST_F_TIMEOUT(loading, activation_that_fails, SECONDS)
 {
@@ -476,6 +491,7 @@ TEST_F_TIMEOUT(loading, activation_that_fails, SECONDS)
 		ret = ioctl(self->follower.attach.fd, LSMEM_REPL_ACTIVATE, &activate) ? -errno : 0;
 		ASSERT_EQ(0, threads_max(before));
 		ASSERT_TRUE(ret == -ENOMEM || ret == -EAGAIN) TH_LOG("%d with %u threads", ret, more);
+		EXPECT_TRUE(level_is_none(&self->store)) TH_LOG("a thread ran, with %u threads", more);
 		close(self->follower.attach.fd);
 		ASSERT_EQ(0, store_attribute(&self->store, "segments"));
 	}
