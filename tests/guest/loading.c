@@ -516,6 +516,33 @@ TEST_F_TIMEOUT(loading, activation_that_fails, SECONDS)
 	free(data);
 }
 
+/*
+ * The generations of handles are used up.  An allocation returns EMFILE at once: it does not
+ * search the table, which would set every index aside.  Objects stay in use.
+ */
+TEST_F_TIMEOUT(loading, generations_used_up, SECONDS)
+{
+	struct lsmem_activate activate = activation(FIRST + 1);
+	int said = log_says("it is set aside"), i;
+	uint64_t handle, serial = 0;
+	uint8_t data[1000];
+
+	add(self, FIRST, 0, sizeof(data), LSMEM_TYPE_OBJECT, 1000);
+	ASSERT_EQ(0, load_in_pieces(self, FIRST));
+	activate.generation_floor = LSMEM_GENERATION_MAX;
+	activate.generation_ceiling = LSMEM_GENERATION_MAX;
+	ASSERT_EQ(0, follower_activate(&self->follower, &activate));
+	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
+	for (i = 0; i < 3; i++)
+		EXPECT_EQ(-EMFILE, lsm_alloc(self->store.lsm, data, 16, 0, &handle, NULL));
+	EXPECT_EQ(sizeof(data), lsm_read(self->store.lsm, handle_of(0), data, sizeof(data), 0, NULL));
+	EXPECT_TRUE(content_right(data, sizeof(data), 0, &serial));
+	EXPECT_EQ(0, lsm_free(self->store.lsm, handle_of(0), 0, NULL));
+	EXPECT_EQ(-EMFILE, lsm_alloc(self->store.lsm, data, 16, 0, &handle, NULL));
+	EXPECT_EQ(said, log_says("it is set aside"));
+	EXPECT_STREQ("", self->follower.wrong);
+}
+
 /* Anything but whole, undamaged entries of the segment is refused; closing then drops all. */
 TEST_F_TIMEOUT(loading, what_is_refused, SECONDS)
 {
