@@ -6,6 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -270,6 +274,7 @@ TEST_F_TIMEOUT(slow, create_large, 60)
 /* ---- Memory of clients --------------------------------------------------- */
 
 #define CHARGED_FILES	400
+#define DAEMON_BYTES	(256 * (long long)sizeof(struct lsmem_event))	/* events of an attachment */
 #define SLOTS_BYTES	(4096 + 2048)	/* the page of slots, and the kernel's record of them */
 
 /* What a child reports: memory.current, number of mappings, errno. */
@@ -418,6 +423,174 @@ TEST(clients_are_charged)
 	EXPECT_EQ(0, umount2(root, MNT_DETACH));
 	rmdir(root);
 	munmap(charged, 4096);
+}
+
+#define NO_USERFAULTFD	77	/* exit code of a child */
+
+/* What a child reports that makes calls in a cgroup. */
+struct charged_calls {
+	long long bounce[2];		/* growth of memory.current during ALLOC and READ */
+	long long plain, attached, detached;	/* bytes of slab, from memory.stat */
+	int errors[2], attach_error;
+};
+
+/*
+ * The bytes of slab that memory.stat of the caller's cgroup shows; -1 on error.  The kernel adds up
+ * the numbers of its CPUs every two seconds, or when a reader comes after large changes: make some.
+ */
+static long long slab_charged(const char *group)
+{
+	long long value = -1;
+	char line[128];
+	FILE *file;
+
+	munmap(mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0), 8 * MIB);
+	snprintf(line, sizeof(line), "%s/memory.stat", group);
+	file = fopen(line, "re");
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "slab_unreclaimable %lld", &value) == 1)
+			break;
+	}
+	if (file)
+		fclose(file);
+	return value;
+}
+
+/* A call in a thread of its own. */
+struct slow_call {
+	pthread_t thread;
+	int fd, error;
+	unsigned long request;
+	struct lsmem_op op;
+	atomic_bool done;
+};
+
+static void *call_slowly(void *argument)
+{
+	struct slow_call *slow = argument;
+
+	slow->error = ioctl(slow->fd, slow->request, &slow->op) ? errno : 0;
+	atomic_store(&slow->done, true);
+	return NULL;
+}
+
+/*
+ * Make a call on @length bytes of @pages, of which the first or the last page is always absent:
+ * when one of them is brought in, the other one is dropped.  So the kernel never finds all pages
+ * and copies by a bounce buffer.  Returns by how much memory.current grows meanwhile; -1 on error.
+ */
+static long long call_with_bounce(const char *group, struct slow_call *slow, int uffd,
+				  uint8_t *pages, size_t length)
+{
+	uint8_t *ends[] = { pages, pages + length - 4096 };
+	struct uffdio_zeropage zero = { .range = { (uintptr_t)pages, length } };
+	struct pollfd wait = { .fd = uffd, .events = POLLIN };
+	long long most = 0, before, current;
+	struct uffd_msg message;
+
+	/* Only the ends are absent. */
+	if (madvise(pages, length, MADV_DONTNEED) || ioctl(uffd, UFFDIO_ZEROPAGE, &zero) ||
+	    madvise(ends[0], 4096, MADV_DONTNEED) || madvise(ends[1], 4096, MADV_DONTNEED))
+		return -1;
+	memset(pages + 4096, 1, length - 2 * 4096);	/* READ allocates no pages */
+	before = read_number(group, "memory.current");
+	atomic_store(&slow->done, false);
+	if (pthread_create(&slow->thread, NULL, call_slowly, slow))
+		return -1;
+	while (!atomic_load(&slow->done)) {
+		if (poll(&wait, 1, 20) != 1 || read(uffd, &message, sizeof(message)) < 0)
+			continue;
+		current = read_number(group, "memory.current");
+		most = current - before > most ? current - before : most;
+		zero.range.start = message.arg.pagefault.address & ~4095ull;
+		zero.range.len = 4096;
+		madvise(ends[zero.range.start == (uintptr_t)pages], 4096, MADV_DONTNEED);
+		if (ioctl(uffd, UFFDIO_ZEROPAGE, &zero))
+			_exit(5);
+	}
+	pthread_join(slow->thread, NULL);
+	return most;
+}
+
+/* In a cgroup of its own: attach to @durable, and make calls that need bounce buffers on @store. */
+static void charged_calls_child(const char *group, const struct store *store,
+				const struct store *durable, struct charged_calls *seen)
+{
+	struct lsmem_attach attach = { .size = sizeof(attach) };
+	struct slow_call slow = { .fd = store->fd };
+	void *pages;
+	int i, uffd;
+
+	uffd = slow_pages(&pages, OBJECT_MAX);
+	if (uffd < 0)
+		_exit(NO_USERFAULTFD);
+	if (write_text(group, "cgroup.procs", "0"))
+		_exit(1);
+	memcpy(attach.name, durable->name, sizeof(attach.name));
+	seen->plain = slab_charged(group);
+	seen->attach_error = -control_call(LSMEM_CTL_ATTACH, &attach);
+	seen->attached = slab_charged(group);
+	close(attach.fd);
+	seen->detached = slab_charged(group);
+	/* In the first round, with two pages, the CPUs charge some pages in advance. */
+	for (i = 0; i < 2; i++) {
+		const size_t length = i ? OBJECT_MAX : 2 * 4096;
+
+		slow.request = LSMEM_IOC_ALLOC;
+		slow.op = lsm_op_alloc(pages, (uint32_t)length, 0);
+		seen->bounce[0] = call_with_bounce(group, &slow, uffd, pages, length);
+		seen->errors[0] = slow.error;
+		slow.request = LSMEM_IOC_READ;
+		slow.op = lsm_op_read(slow.op.handle, pages, (uint32_t)length, 0);
+		seen->bounce[1] = call_with_bounce(group, &slow, uffd, pages, length);
+		seen->errors[1] = slow.error;
+	}
+	_exit(0);
+}
+
+/*
+ * The bounce buffer of a call whose pages are absent and the buffer for the events of a daemon are
+ * charged to the cgroup of the caller.
+ */
+TEST_F_TIMEOUT(slow, calls_are_charged, 60)
+{
+	struct charged_calls *seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+					  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char root[] = "/tmp/lsmem-cgroup-XXXXXX", group[64];
+	struct store store, durable;
+	const char *missing;
+	int status = 0, i;
+	pid_t pid;
+
+	ASSERT_NE(MAP_FAILED, seen);
+	missing = group_make(root, group, sizeof(group));
+	if (missing)
+		SKIP(return, "%s", missing);
+	ASSERT_EQ(0, store_create(&store, STORE_BYTES, 0, 0));
+	ASSERT_EQ(0, store_create(&durable, STORE_BYTES, 0, LSMEM_STORE_DURABLE));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		charged_calls_child(group, &store, &durable, seen);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, store_destroy(&durable));
+	EXPECT_EQ(0, store_destroy(&store));
+	EXPECT_EQ(0, rmdir(group));
+	EXPECT_EQ(0, umount2(root, MNT_DETACH));
+	rmdir(root);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == NO_USERFAULTFD)
+		SKIP(return, "this kernel has no userfaultfd");
+	ASSERT_EQ(0, status);
+	for (i = 0; i < 2; i++) {
+		EXPECT_EQ(0, seen->errors[i]);
+		EXPECT_LE((long long)OBJECT_MAX / 2, seen->bounce[i])
+			TH_LOG("%s: %lld bytes charged", i ? "READ" : "ALLOC", seen->bounce[i]);
+	}
+	EXPECT_EQ(0, seen->attach_error);
+	EXPECT_LE(DAEMON_BYTES, seen->attached - seen->plain);
+	EXPECT_LE(DAEMON_BYTES, seen->attached - seen->detached);
+	munmap(seen, 4096);
 }
 
 /* Does the kernel have memory cgroups, of either version? */
