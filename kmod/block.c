@@ -194,7 +194,7 @@ static int lsmem_block_write(struct lsmem_block_io *io, u64 block)
 	lsmem_entry_alive(&ap);
 	replaced = lsmem_word_state(word) == LSMEM_WORD_LIVE;
 	if (replaced)
-		lsmem_entry_dead(store, lsmem_word_position(word), LSMEM_BLOCK);
+		lsmem_entry_dead(store, lsmem_word_position(word), lsmem_entry_size(LSMEM_BLOCK));
 	rcu_read_unlock();
 	if (replaced) {
 		lsmem_count(store, replaced, 1);
@@ -245,7 +245,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 	/* A task that sees the word FREE sees the info. */
 	smp_store_release(&h->word, lsmem_word_next(busy, LSMEM_WORD_FREE, 0));
 	preempt_enable();
-	lsmem_entry_dead(store, lsmem_word_position(word), LSMEM_BLOCK);
+	lsmem_entry_dead(store, lsmem_word_position(word), lsmem_entry_size(LSMEM_BLOCK));
 	rcu_read_unlock();
 	lsmem_tombstone_done(store, &ap, LSMEM_BLOCK);
 	if (store->durable)

@@ -12,6 +12,7 @@
 #include <linux/module.h>
 #include <linux/nospec.h>
 #include <linux/sched/signal.h>
+#include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "chardev.h"
@@ -26,7 +27,7 @@
 #include "window.h"
 
 #define LSMEM_VECTOR_MAX	1024
-#define LSMEM_VECTOR_CHUNK	LSMEM_SPAN_MAX	/* operations on the stack */
+#define LSMEM_VECTOR_CHUNK	LSMEM_SPAN_MAX	/* operations fetched together */
 #define LSMEM_OPF_ALL		(LSMEM_OPF_DURABLE | LSMEM_OPF_EXPECT)
 
 /* The context of a call: the store, and the mode of the file. */
@@ -229,11 +230,11 @@ static u32 lsmem_vector_chunk(const struct lsmem_call *call, const struct lsmem_
 			      struct lsmem_op __user *user, struct lsmem_op *ops, u32 nr,
 			      struct lsmem_place *place, bool *durable, long *ret)
 {
-	u32 i = 0, done;
+	u32 i = 0, done, span_at = 0, alone = 1;
 
 	lsmem_objects_prefetch(call->store, ops, nr);
 	while (i < nr) {
-		done = lsmem_vector_span(call, vector, &ops[i], nr - i);
+		done = i < span_at ? 0 : lsmem_vector_span(call, vector, &ops[i], nr - i);
 		if (!done) {
 			u32 flags = lsmem_vector_flags(vector, ops[i].op, ops[i].flags);
 
@@ -243,6 +244,11 @@ static u32 lsmem_vector_chunk(const struct lsmem_call *call, const struct lsmem_
 				break;
 			}
 			done = 1;
+			/* What prevents a span may prevent the next: try again less and less often. */
+			if (i >= span_at) {
+				span_at = i + alone;
+				alone *= 2;
+			}
 		}
 		for (; done; done--, i++)
 			if (!ops[i].result && lsmem_vector_flags(vector, ops[i].op, ops[i].flags) &
@@ -267,19 +273,44 @@ static bool lsmem_vector_fetch(const struct lsmem_vector *vector, struct lsmem_o
 	for (i = 0; i < nr; i++)
 		if (ops[i].size != sizeof(*ops))
 			return false;
-	/* Do nothing whose result cannot be copied back. */
-	return !copy_to_user(user, ops, nr * sizeof(*ops));
+	/* Do nothing whose result cannot be copied back: touch both pages that they may be on. */
+	BUILD_BUG_ON(LSMEM_VECTOR_CHUNK * sizeof(*ops) > PAGE_SIZE);
+	return !put_user(ops->size, &user->size) &&
+	       !put_user(ops[nr - 1].object_length, &user[nr - 1].object_length);
+}
+
+/* Carry out all operations. Returns how many; less than all only with an error in @ret. */
+static u32 lsmem_vector_run(const struct lsmem_call *call, const struct lsmem_vector *vector,
+			    bool *durable, long *ret)
+{
+	u32 most = min_t(u32, vector->nr, LSMEM_VECTOR_CHUNK), i = 0;
+	struct lsmem_place place = { 0 };	/* one deadline for all */
+	/* Without memory the operations are fetched one by one. */
+	struct lsmem_op *ops = kmalloc_array(most, sizeof(*ops), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+
+	while (i < vector->nr && !*ret) {
+		struct lsmem_op __user *user = u64_to_user_ptr(vector->ops +
+							       (u64)i * vector->stride);
+		u32 nr = min(vector->nr - i, most);
+
+		if (ops && lsmem_vector_fetch(vector, user, ops, nr)) {
+			i += lsmem_vector_chunk(call, vector, user, ops, nr, &place, durable, ret);
+		} else {
+			*ret = lsmem_vector_one(call, vector, user, &place, durable);
+			i += !*ret;
+		}
+		cond_resched();
+	}
+	kfree(ops);
+	return i;
 }
 
 static long lsmem_ioctl_vector(void *context, void *arg)
 {
 	const struct lsmem_call *call = context;
-	struct lsmem_op ops[LSMEM_VECTOR_CHUNK];
 	struct lsmem_vector *vector = arg;
-	struct lsmem_place place = { 0 };	/* one deadline for all */
 	bool durable = false;
 	long ret = 0;
-	u32 i = 0, nr;
 
 	if (vector->flags & ~LSMEM_OPF_DURABLE || !vector->nr ||
 	    vector->nr > LSMEM_VECTOR_MAX || vector->stride < LSMEM_OP_SIZE_VER0 ||
@@ -287,21 +318,7 @@ static long lsmem_ioctl_vector(void *context, void *arg)
 		return -EINVAL;
 	if (vector->flags & LSMEM_OPF_DURABLE && !call->store->durable)
 		return -EOPNOTSUPP;
-	while (i < vector->nr && !ret) {
-		struct lsmem_op __user *user = u64_to_user_ptr(vector->ops +
-							       (u64)i * vector->stride);
-
-		nr = min_t(u32, vector->nr - i, LSMEM_VECTOR_CHUNK);
-		if (lsmem_vector_fetch(vector, user, ops, nr)) {
-			i += lsmem_vector_chunk(call, vector, user, ops, nr, &place, &durable,
-						&ret);
-		} else {
-			ret = lsmem_vector_one(call, vector, user, &place, &durable);
-			i += !ret;
-		}
-		cond_resched();
-	}
-	vector->nr = i;
+	vector->nr = lsmem_vector_run(call, vector, &durable, &ret);
 	if (durable) {
 		int waited = lsmem_sync_received(call->store);
 

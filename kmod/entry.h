@@ -48,6 +48,7 @@ struct lsmem_place {
 	u64 deadline;
 };
 
+u32 lsmem_entry_crc(const struct lsmem_entry *e, u32 salt);
 void lsmem_entry_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
 		       u64 version, u32 length, u32 type, u32 table, u32 pcrc);
 u32 lsmem_entry_pcrc(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
@@ -58,7 +59,7 @@ void lsmem_live_add(struct lsmem_store *store, s64 bytes);
 void lsmem_entry_count(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
 		       u32 table, u32 length);
 void lsmem_entry_alive(const struct lsmem_append *ap);
-void lsmem_entry_dead(struct lsmem_store *store, u64 position, u32 length);
+void lsmem_entry_dead(struct lsmem_store *store, u64 position, u32 size);
 void lsmem_tombstone_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
 			u64 version, u32 table);
 void lsmem_tombstone_done(struct lsmem_store *store, const struct lsmem_append *ap, u32 length);

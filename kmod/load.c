@@ -207,7 +207,7 @@ static void lsmem_load_drop(struct lsmem_store *store, struct lsmem_handle *h)
 	const struct lsmem_entry *old = lsmem_word_entry(&store->seglets, h->word);
 	u32 length = lsmem_entry_length(old);
 
-	lsmem_entry_dead(store, lsmem_word_position(h->word), length);
+	lsmem_entry_dead(store, lsmem_word_position(h->word), lsmem_entry_size(length));
 	lsmem_live_add(store, -(s64)lsmem_entry_size(length));
 	WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
 }

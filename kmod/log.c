@@ -23,7 +23,6 @@
  *
  * Locks: head->lock, for reservation and commit; see store.h for the order.
  */
-#include <linux/crc32c.h>
 #include <linux/sched.h>
 #include <linux/uaccess.h>
 
@@ -365,7 +364,7 @@ int lsmem_append_copy(struct lsmem_store *store, const struct lsmem_append *ap,
 				return -EFAULT;
 		}
 		/* Of the copy: the user can change the source meanwhile. */
-		crc = crc32c(crc, to, piece);
+		crc = lsmem_crc32c(crc, to, piece);
 		done += piece;
 	}
 	/* Zero the alignment: no earlier content of the seglet is replicated. */

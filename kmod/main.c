@@ -6,7 +6,7 @@
  * the order of Kbuild; a file calls only files before it:
  *
  *	policy.c, indices.c			cleaning policy, sets of indices
- *	ioctl.c, bioqueue.c, trace.c		helpers that know no store
+ *	crc32c.c, ioctl.c, bioqueue.c, trace.c	helpers that know no store
  *	fault.c					fault injection
  *	counters.c				statistics
  *	seglet.c, segment.c, entry.c		memory, segments of the log, entries
@@ -29,6 +29,7 @@
 
 #include "block.h"
 #include "control.h"
+#include "crc32c.h"
 #include "debugfs.h"
 #include "store.h"
 
@@ -62,6 +63,7 @@ static int __init lsmem_init(void)
 {
 	int ret;
 
+	lsmem_crc32c_init();
 	lsmem_debugfs_init();
 	ret = lsmem_stores_init();
 	if (ret)

@@ -9,6 +9,7 @@
 
 #include "../uapi/lsmem.h"
 #include "../uapi/lsmem_format.h"
+#include "crc32c.h"
 #include "seglet.h"
 
 struct lsmem_store;

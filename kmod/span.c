@@ -6,10 +6,12 @@
  * small objects share one reservation, one place in the ring, one commit, one look at the
  * clock, and one update of each counter:
  *
- *	gather	look at each object; admit the growth of all
+ *	gather	take operations that are likely to succeed; admit what they need
  *	begin	reserve the entries side by side
  *	copy	all payloads
- *	publish	for each in order: look, stamp, exchange, as object.c does for one
+ *	look	at each object, and stamp its new entry; the cache misses overlap
+ *	publish	exchange the words in order; if one has changed, look, stamp and exchange
+ *		again, as object.c does
  *	commit	all entries at once
  *
  * A span never waits and never fails: what it cannot do, it leaves to the caller, which
@@ -34,88 +36,90 @@
 #include "trace.h"
 
 /**
- * struct lsmem_change - one operation of a span
- * @op: the operation
- * @h: entry of its object in the handle table
- * @handle: of its object; an allocation's is owned by the span until it is published
- * @table: of its object
- * @offset: of its entry in the segment
- * @pcrc: CRC of its payload
- */
-struct lsmem_change {
-	struct lsmem_op *op;
-	struct lsmem_handle *h;
-	u64 handle;
-	u32 table;
-	u32 offset;
-	u32 pcrc;
-};
-
-/**
  * struct lsmem_span - a span, on its caller's stack
  * @ap: the append of all entries
- * @sizes: bytes of each entry
- * @changes: see struct lsmem_change
+ * @ops: the operations; the handle of an allocation is owned by the span until it is published
  * @nr: operations
  * @admitted: live bytes that were admitted
  * @growth: of these, what published entries have taken
  * @live: bytes by which published entries have changed the live bytes
  * @lost: bytes of entries that became padding after they were counted
+ * @sizes: bytes of each entry
+ * @offsets: of each entry in the segment
+ * @crcs: of each payload
+ * @words: of each object to be replaced, for which its entry is stamped; 0: none is
+ * @olds: bytes of the entry that each of these words points to
  */
 struct lsmem_span {
 	struct lsmem_append ap;
-	u32 sizes[LSMEM_SPAN_MAX];
-	struct lsmem_change changes[LSMEM_SPAN_MAX];
+	struct lsmem_op *ops;
 	u32 nr;
 	u32 admitted;
 	u32 growth;
 	s32 live;
 	u32 lost;
+	u32 sizes[LSMEM_SPAN_MAX];
+	u32 offsets[LSMEM_SPAN_MAX];
+	u32 crcs[LSMEM_SPAN_MAX];
+	u64 words[LSMEM_SPAN_MAX];
+	u32 olds[LSMEM_SPAN_MAX];
 };
 
 /* ---- Gather ------------------------------------------------------------- */
 
-/* Take the operations that are likely to succeed, up to the first that is not. */
-static u32 lsmem_span_gather(struct lsmem_store *store, struct lsmem_span *span,
-			     struct lsmem_op *ops, u32 nr)
+/*
+ * Is it possible that the store admits no more than @bytes?  Then nothing may be written before it
+ * is admitted.  The sum of the CPUs' counts is not exact, and need not be.
+ */
+static bool lsmem_span_near(struct lsmem_store *store, u32 bytes)
 {
+	return percpu_counter_read(&store->live) + bytes +
+	       (s64)LSMEM_LIVE_BATCH * num_online_cpus() > (s64)store->capacity;
+}
+
+/*
+ * Will this operation probably succeed?  @growth: grows by the live bytes that are to be admitted
+ * before the span begins: those of allocations, and of all operations if the store is @near its
+ * capacity.
+ */
+static bool lsmem_span_likely(struct lsmem_store *store, const struct lsmem_op *op, u32 size,
+			      bool near, u32 *growth)
+{
+	struct lsmem_look look;
+
+	if (op->op == LSMEM_OP_ALLOC) {
+		*growth += size;
+		return true;
+	}
+	if (lsmem_handle_find(store, op->handle, &look.h))
+		return false;
+	if (!near)
+		return lsmem_word_state(READ_ONCE(look.h->word)) == LSMEM_WORD_LIVE;
+	if (lsmem_look(store, op->handle, &look))
+		return false;
+	*growth += lsmem_growth(size, lsmem_entry_size(look.length));
+	return true;
+}
+
+/* Take operations up to the first that may fail. Returns what is to be admitted. */
+static u32 lsmem_span_gather(struct lsmem_store *store, struct lsmem_span *span, u32 nr)
+{
+	bool near = lsmem_span_near(store, LSMEM_SPAN_BYTES);
 	u32 bytes = 0, growth = 0;
 
 	rcu_read_lock();
 	for (span->nr = 0; span->nr < nr; span->nr++) {
-		struct lsmem_change *change = &span->changes[span->nr];
-		struct lsmem_op *op = &ops[span->nr];
-		u32 size = lsmem_entry_size(op->length), old = 0;
-		struct lsmem_look look;
+		const struct lsmem_op *op = &span->ops[span->nr];
+		u32 size = lsmem_entry_size(op->length);
 
 		bytes += size;
-		if (bytes > LSMEM_SPAN_BYTES - LSMEM_ENTRY_BYTES)	/* a gap before a seglet */
+		if (bytes > LSMEM_SPAN_BYTES - LSMEM_ENTRY_BYTES ||	/* a gap before a seglet */
+		    !lsmem_span_likely(store, op, size, near, &growth))
 			break;
-		change->op = op;
-		change->table = op->table;
-		if (op->op == LSMEM_OP_REPLACE) {
-			if (lsmem_handle_find(store, op->handle, &look.h) ||
-			    lsmem_look(store, op->handle, &look))
-				break;
-			change->h = look.h;
-			change->handle = op->handle;
-			change->table = look.table;
-			old = lsmem_entry_size(look.length);
-		}
 		span->sizes[span->nr] = size;
-		growth += lsmem_growth(size, old);
 	}
 	rcu_read_unlock();
 	return growth;
-}
-
-/* Free the handles of allocations from @from on. */
-static void lsmem_span_free(struct lsmem_store *store, const struct lsmem_span *span, u32 from,
-			    u32 to)
-{
-	for (; from < to; from++)
-		if (span->changes[from].op->op == LSMEM_OP_ALLOC)
-			lsmem_handle_free(store, span->changes[from].handle);
 }
 
 /* Give out the handles of allocations; the first that gets none ends the span. */
@@ -123,29 +127,35 @@ static void lsmem_span_allocate(struct lsmem_store *store, struct lsmem_span *sp
 {
 	u32 i;
 
-	for (i = 0; i < span->nr; i++) {
-		struct lsmem_change *change = &span->changes[i];
-
-		if (change->op->op != LSMEM_OP_ALLOC)
-			continue;
-		if (lsmem_handle_alloc(store, change->table, &change->handle))
+	for (i = 0; i < span->nr; i++)
+		if (span->ops[i].op == LSMEM_OP_ALLOC &&
+		    lsmem_handle_alloc(store, span->ops[i].table, &span->ops[i].handle))
 			break;
-		change->h = &store->handles.table[lsmem_handle_index(change->handle)];
-	}
 	span->nr = i;
+}
+
+/* Take the handles of allocations back, of the operations [@from, @to) that had no turn. */
+static void lsmem_span_free(struct lsmem_store *store, struct lsmem_op *ops, u32 from, u32 to)
+{
+	for (; from < to; from++) {
+		if (ops[from].op != LSMEM_OP_ALLOC)
+			continue;
+		lsmem_handle_free(store, ops[from].handle);
+		ops[from].handle = 0;
+	}
 }
 
 /* ---- Copy --------------------------------------------------------------- */
 
-/* The entry of a change as an append of its own, to copy, stamp and count it. */
+/* The entry of an operation as an append of its own, to copy and stamp it. */
 static struct lsmem_append lsmem_span_entry(const struct lsmem_span *span, u32 i)
 {
-	struct lsmem_append ap = span->ap;
-
-	ap.offset = span->changes[i].offset;
-	ap.size = span->sizes[i];
-	ap.position = lsmem_segment_position(ap.segment, ap.offset);
-	return ap;
+	return (struct lsmem_append){
+		.segment = span->ap.segment,
+		.offset = span->offsets[i],
+		.size = span->sizes[i],
+		.position = lsmem_segment_position(span->ap.segment, span->offsets[i]),
+	};
 }
 
 /* Copy the payloads. The first that faults ends the span: the rest becomes padding. */
@@ -155,18 +165,18 @@ static void lsmem_span_copy(struct lsmem_store *store, struct lsmem_span *span)
 
 	pagefault_disable();
 	for (i = 0; i < span->nr; i++) {
-		struct lsmem_change *change = &span->changes[i];
-		struct lsmem_source source = { .user = u64_to_user_ptr(change->op->data) };
+		const struct lsmem_op *op = &span->ops[i];
+		struct lsmem_source source = { .user = u64_to_user_ptr(op->data) };
 		struct lsmem_append ap;
 
-		change->offset = lsmem_entry_start(end);
-		if (change->offset > end)
+		span->offsets[i] = lsmem_entry_start(end);
+		if (span->offsets[i] > end)
 			lsmem_segment_write(store, span->ap.segment, end, NULL,
-					    change->offset - end);
+					    span->offsets[i] - end);
 		ap = lsmem_span_entry(span, i);
-		if (lsmem_append_copy(store, &ap, &source, change->op->length, &change->pcrc))
+		if (lsmem_append_copy(store, &ap, &source, op->length, &span->crcs[i]))
 			break;
-		end = change->offset + span->sizes[i];
+		end = span->offsets[i] + span->sizes[i];
 	}
 	pagefault_enable();
 	if (i < span->nr)
@@ -175,34 +185,69 @@ static void lsmem_span_copy(struct lsmem_store *store, struct lsmem_span *span)
 	span->nr = i;
 }
 
+/* ---- Look --------------------------------------------------------------- */
+
+/*
+ * Look at the objects that are to be replaced, and stamp their new entries.  No operation that
+ * orders memory is in between, so that the cache misses overlap.  Operations that expect a version
+ * are left to lsmem_span_replace(): earlier ones of the span may change it.
+ */
+static void lsmem_span_look(struct lsmem_store *store, struct lsmem_span *span, u64 now)
+{
+	u32 growth = 0, i;
+
+	for (i = 0; i < span->nr; i++) {
+		struct lsmem_op *op = &span->ops[i];
+		struct lsmem_append ap;
+		struct lsmem_look look;
+
+		span->words[i] = 0;
+		if (op->op == LSMEM_OP_ALLOC) {
+			growth += span->sizes[i];
+			continue;
+		}
+		look.h = lsmem_handle_at(&store->handles, lsmem_handle_index(op->handle));
+		if (op->flags & LSMEM_OPF_EXPECT || lsmem_look(store, op->handle, &look))
+			continue;
+		span->words[i] = look.word;
+		span->olds[i] = lsmem_entry_size(look.length);
+		growth += lsmem_growth(span->sizes[i], span->olds[i]);
+		op->version = max(now, look.version + 1);
+		ap = lsmem_span_entry(span, i);
+		lsmem_entry_stamp(store, &ap, op->handle, op->version, op->length,
+				  LSMEM_TYPE_OBJECT, look.table, span->crcs[i]);
+	}
+	/* If that is too much, lsmem_span_replace() finds out for which. */
+	if (lsmem_admit_to(store, growth, &span->admitted))
+		memset(span->words, 0, sizeof(span->words));
+}
+
 /* ---- Publish ------------------------------------------------------------ */
 
 static void lsmem_span_alloc(struct lsmem_store *store, struct lsmem_span *span, u32 i,
 			     u64 version)
 {
 	struct lsmem_append ap = lsmem_span_entry(span, i);
-	struct lsmem_change *change = &span->changes[i];
-	struct lsmem_op *op = change->op;
+	struct lsmem_op *op = &span->ops[i];
+	struct lsmem_handle *h = &store->handles.table[lsmem_handle_index(op->handle)];
 
-	lsmem_entry_stamp(store, &ap, change->handle, version, op->length, LSMEM_TYPE_OBJECT,
-			  change->table, change->pcrc);
+	lsmem_entry_stamp(store, &ap, op->handle, version, op->length, LSMEM_TYPE_OBJECT,
+			  op->table, span->crcs[i]);
 	/* Pairs with lsmem_look() and with clients: the entry is whole. */
-	smp_store_release(&change->h->word,
-			  lsmem_word_next(change->h->word, LSMEM_WORD_LIVE, ap.position));
+	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position));
 	span->growth += ap.size;
 	span->live += ap.size;
-	op->handle = change->handle;
 	op->version = version;
 }
 
-/* Return: 0, or an error as lsmem_object_replace(). */
-static int lsmem_span_replace(struct lsmem_store *store, struct lsmem_span *span, u32 i, u64 now)
+/* Replace an object whose entry is not stamped, or no more right. As lsmem_object_replace(). */
+static int lsmem_span_retry(struct lsmem_store *store, struct lsmem_span *span, u32 i, u64 now)
 {
 	struct lsmem_append ap = lsmem_span_entry(span, i);
-	struct lsmem_change *change = &span->changes[i];
-	struct lsmem_look look = { .h = change->h };
-	struct lsmem_op *op = change->op;
-	u32 old, growth;
+	struct lsmem_op *op = &span->ops[i];
+	struct lsmem_look look = {
+		.h = lsmem_handle_at(&store->handles, lsmem_handle_index(op->handle)),
+	};
 	u64 version;
 	int ret;
 
@@ -210,39 +255,67 @@ static int lsmem_span_replace(struct lsmem_store *store, struct lsmem_span *span
 		ret = lsmem_look_for(store, op, &look);
 		if (ret)
 			return ret;
-		/* Another call may have replaced it by another size since it was gathered. */
-		old = lsmem_entry_size(look.length);
-		growth = lsmem_growth(ap.size, old);
-		ret = lsmem_admit_to(store, span->growth + growth, &span->admitted);
+		span->olds[i] = lsmem_entry_size(look.length);
+		ret = lsmem_admit_to(store, span->growth + lsmem_growth(ap.size, span->olds[i]),
+				     &span->admitted);
 		if (ret)
 			return ret;
 		version = max(now, look.version + 1);
 		lsmem_entry_stamp(store, &ap, op->handle, version, op->length,
-				  LSMEM_TYPE_OBJECT, look.table, change->pcrc);
+				  LSMEM_TYPE_OBJECT, look.table, span->crcs[i]);
 	} while (!lsmem_word_exchange(look.h, look.word,
 				      lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
-	lsmem_entry_dead(store, lsmem_word_position(look.word), look.length);
-	span->growth += growth;
-	span->live += (s32)ap.size - (s32)old;
+	span->words[i] = look.word;
 	op->version = version;
 	return 0;
+}
+
+/* Return: 0, or an error as lsmem_object_replace(). */
+static int lsmem_span_replace(struct lsmem_store *store, struct lsmem_span *span, u32 i, u64 now)
+{
+	struct lsmem_append ap = lsmem_span_entry(span, i);
+	struct lsmem_handle *h = lsmem_handle_at(&store->handles,
+						 lsmem_handle_index(span->ops[i].handle));
+	u64 word = span->words[i];
+	int ret;
+
+	if (!word || !lsmem_word_exchange(h, word, lsmem_word_next(word, LSMEM_WORD_LIVE,
+								   ap.position))) {
+		ret = lsmem_span_retry(store, span, i, now);
+		if (ret)
+			return ret;
+	}
+	lsmem_entry_dead(store, lsmem_word_position(span->words[i]), span->olds[i]);
+	span->growth += lsmem_growth(ap.size, span->olds[i]);
+	span->live += (s32)ap.size - (s32)span->olds[i];
+	return 0;
+}
+
+static void lsmem_span_trace(struct lsmem_store *store, const struct lsmem_span *span, u32 i)
+{
+	const struct lsmem_segment *seg = span->ap.segment;
+	const struct lsmem_op *op = &span->ops[i];
+
+	if (trace_lsmem_append_enabled())
+		trace_lsmem_append(store->name, op->handle,
+				   lsmem_entry_table(lsmem_segment_at(store, seg, span->offsets[i])),
+				   seg->id, span->offsets[i], op->length);
 }
 
 /* Make the changes, in order. Returns how many replaced an object. */
 static u32 lsmem_span_publish(struct lsmem_store *store, struct lsmem_span *span)
 {
-	struct lsmem_segment *seg = span->ap.segment;
 	u64 now = lsmem_handle_version(store, 0);
 	u32 replaced = 0, bytes = 0, i;
 
 	for (i = 0; i < span->nr; i++)
 		bytes += span->sizes[i];
 	/* Before the exchanges: a racing change may count an entry of the span as dead. */
-	atomic_add(bytes, seg->live);
+	atomic_add(bytes, span->ap.segment->live);
 	rcu_read_lock();
+	lsmem_span_look(store, span, now);
 	for (i = 0; i < span->nr; i++) {
-		struct lsmem_change *change = &span->changes[i];
-		struct lsmem_op *op = change->op;
+		struct lsmem_op *op = &span->ops[i];
 
 		op->result = 0;
 		if (op->op == LSMEM_OP_ALLOC)
@@ -250,17 +323,16 @@ static u32 lsmem_span_publish(struct lsmem_store *store, struct lsmem_span *span
 		else
 			op->result = lsmem_span_replace(store, span, i, now);
 		if (op->result) {
-			lsmem_append_pad(store, &span->ap, change->offset, span->sizes[i], 1);
+			lsmem_append_pad(store, &span->ap, span->offsets[i], span->sizes[i], 1);
 			span->lost += span->sizes[i];
 			continue;
 		}
 		replaced += op->op == LSMEM_OP_REPLACE;
-		trace_lsmem_append(store->name, op->handle, change->table, seg->id,
-				   change->offset, op->length);
+		lsmem_span_trace(store, span, i);
 	}
 	rcu_read_unlock();
 	if (span->lost)
-		atomic_sub(span->lost, seg->live);
+		atomic_sub(span->lost, span->ap.segment->live);
 	lsmem_count(store, appends, span->nr);
 	lsmem_count(store, appended_bytes, bytes);
 	return replaced;
@@ -280,12 +352,13 @@ u32 lsmem_span_change(struct lsmem_store *store, struct lsmem_op *ops, u32 nr)
 	struct lsmem_span span;
 	u32 gathered, replaced;
 
-	span.admitted = lsmem_span_gather(store, &span, ops, nr);
-	if (span.nr < 2 || lsmem_admit(store, span.admitted))
-		return 0;
+	span.ops = ops;
 	span.growth = 0;
 	span.live = 0;
 	span.lost = 0;
+	span.admitted = lsmem_span_gather(store, &span, nr);
+	if (span.nr < 2 || lsmem_admit(store, span.admitted))
+		return 0;
 	lsmem_span_allocate(store, &span);
 	gathered = span.nr;
 	if (gathered < 2 || lsmem_append_begin_span(store, lsmem_log_head(store), span.sizes,
@@ -298,6 +371,6 @@ u32 lsmem_span_change(struct lsmem_store *store, struct lsmem_op *ops, u32 nr)
 		lsmem_count(store, replaced, replaced);
 	}
 	lsmem_live_add(store, (s64)span.live - span.admitted);	/* never more than was admitted */
-	lsmem_span_free(store, &span, span.nr, gathered);
+	lsmem_span_free(store, ops, span.nr, gathered);
 	return span.nr;
 }

@@ -7,7 +7,7 @@
 
 struct lsmem_store;
 
-#define LSMEM_SPAN_MAX		16u	/* operations in a span, and in a chunk of a vector call */
+#define LSMEM_SPAN_MAX		64u	/* operations in a span, and in a chunk of a vector call */
 
 u32 lsmem_span_change(struct lsmem_store *store, struct lsmem_op *ops, u32 nr);
 

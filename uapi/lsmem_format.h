@@ -10,15 +10,12 @@
  * is assumed to be atomic, no larger one.  CRCs are CRC-32C (Castagnoli) without final inversion;
  * the seed is named beside the field.
  *
- * Outside the kernel the program provides, by linking,
+ * What includes this file provides, by linking,
  *	u32 lsmem_crc32c(u32 seed, const void *data, size_t length);
  */
 #ifndef _UAPI_LSMEM_FORMAT_H
 #define _UAPI_LSMEM_FORMAT_H
 
-#ifdef __KERNEL__
-#include <linux/crc32c.h>
-#endif
 #include <linux/types.h>
 #include <asm/byteorder.h>
 
@@ -136,11 +133,7 @@ static inline __u32 lsmem_handle_generation(__u64 handle)
 
 /* ---- Entry codec ------------------------------------------------------- */
 
-#ifdef __KERNEL__
-#define lsmem_crc32c	crc32c
-#else
 __u32 lsmem_crc32c(__u32 seed, const void *data, __kernel_size_t length);
-#endif
 
 #define LSMEM_META_GET(meta, field)					\
 	(((meta) >> LSMEM_META_##field##_SHIFT) &			\

@@ -159,7 +159,7 @@ static int compact_write(struct lsmem_store *store, unsigned int head, struct co
 				      lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
 	lsmem_entry_alive(&ap);
 	if (live)
-		lsmem_entry_dead(store, lsmem_word_position(word), old);
+		lsmem_entry_dead(store, lsmem_word_position(word), lsmem_entry_size(old));
 	rcu_read_unlock();
 	lsmem_live_add(store, (s64)ap.size - (live ? lsmem_entry_size(old) : 0));
 	o->key = key;

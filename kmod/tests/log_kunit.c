@@ -928,7 +928,32 @@ static void log_test_point(struct kunit *test)
 			log_abort_held(store, &held[i]);
 }
 
+/* lsmem_crc32c() and the CRC of headers are what the kernel's crc32c() computes. */
+static void log_test_crc(struct kunit *test)
+{
+	const u32 bytes = 3000;
+	u8 *data = kunit_kmalloc(test, bytes, GFP_KERNEL);
+	struct lsmem_entry e;
+	u32 length, i, seed;
+
+	KUNIT_ASSERT_NOT_NULL(test, data);
+	get_random_bytes(data, bytes);
+	for (length = 0; length <= bytes - 8; length += length < 100 ? 1 : 61) {
+		for (i = 0; i < 8; i++) {
+			memcpy(&seed, data + i, sizeof(seed));
+			KUNIT_ASSERT_EQ(test, lsmem_crc32c(seed, data + i, length),
+					crc32c(seed, data + i, length));
+		}
+	}
+	for (i = 0; i < 100; i++) {
+		memcpy(&e, data + i * sizeof(e) % 2048, sizeof(e));
+		KUNIT_ASSERT_EQ(test, lsmem_entry_crc(&e, i),
+				crc32c(i, (u8 *)&e + sizeof(e.hcrc), sizeof(e) - sizeof(e.hcrc)));
+	}
+}
+
 static struct kunit_case log_cases[] = {
+	KUNIT_CASE(log_test_crc),
 	KUNIT_CASE_PARAM(log_test_order, log_order_gen_params),
 	KUNIT_CASE_PARAM(log_test_straddle, log_left_gen_params),
 	KUNIT_CASE_PARAM(log_test_fill, log_length_gen_params),
