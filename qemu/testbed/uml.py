@@ -19,6 +19,9 @@ OVERLAYS = ("/etc", "/home", "/opt", "/root", "/srv", "/usr/local", "/var/lib")
 # The guest has a tmpfs on these and on /run; directories of kept() stay visible in them.
 OWN = ("/dev/shm", "/tmp", "/var/tmp", "/var/log", "/var/cache")
 MEMORY = Path("/dev/shm")
+# A kernel that runs on the machine itself has its memory in huge pages; benches want the same.
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+HUGE_PAGES_FOR = ("uml",)
 # Each page of a process of the guest may be a separate mapping on the host. At the limit of
 # mappings the process hangs.
 MAPPINGS = Path("/proc/sys/vm/max_map_count")
@@ -47,6 +50,7 @@ class Uml(Guest):
         super().__init__(workdir, drives=drives, kernel=kernel.find(name), accel="none",
                          kernel_args=kernel_args, ports=(), **options)
         self._modules = build.kernel(name).modules
+        self._huge = name in HUGE_PAGES_FOR and HUGE_PAGES.exists() and os.geteuid() == 0
 
     def _exit_code_path(self) -> Path:
         return self.host_dir / "exit-code"
@@ -87,9 +91,10 @@ class Uml(Guest):
         """The command before the kernel's: the guest's memory is an unnamed file in a tmpfs."""
         free = os.statvfs(MEMORY)
         argv = ["env", f"TMPDIR={MEMORY}"]
-        if free.f_bavail * free.f_frsize >= parse_size(self.mem):
+        if not self._huge and free.f_bavail * free.f_frsize >= parse_size(self.mem):
             return argv
         if os.geteuid() != 0:
             raise TestbedError(f"{MEMORY} has no room for {self.mem}; run as root, or give less")
-        mount = f'mount -t tmpfs -o size={self.mem} tmpfs {MEMORY} && exec "$@"'
+        size = f"size={self.mem}{',huge=always' if self._huge else ''}"
+        mount = f'mount -t tmpfs -o {size} tmpfs {MEMORY} && exec "$@"'
         return [*argv, "unshare", "--mount", "sh", "-c", mount, "uml"]
