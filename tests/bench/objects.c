@@ -326,6 +326,29 @@ static uint64_t read_work(struct worker *worker)
 	return operations;
 }
 
+static uint64_t read_many_work(struct worker *worker)
+{
+	const struct bench *bench = worker->bench;
+	uint8_t *copies = get_memory((size_t)bench->size * bench->batch, 64);
+	struct lsmem_op *ops = get_memory(sizeof(*ops) * bench->batch, 64);
+	uint64_t operations = 0;
+	uint32_t i;
+
+	while (worker_goes_on(worker, operations)) {
+		for (i = 0; i < bench->batch; i++)
+			ops[i] = lsm_op_read(next_handle(worker), copies + (size_t)i * bench->size,
+					     bench->size, 0);
+		lsm_read_many(lsm, ops, bench->batch);
+		for (i = 0; i < bench->batch; i++)
+			if (ops[i].result || ops[i].length != bench->size)
+				fail("lsm_read_many", EIO);
+		operations += bench->batch;
+	}
+	free(ops);
+	free(copies);
+	return operations;
+}
+
 /* A view reads the bytes in place; this copies them, as the other modes do. */
 static uint64_t view_work(struct worker *worker)
 {
@@ -384,6 +407,7 @@ const struct mode object_modes[] = {
 	{ "replace", objects_setup, replace_work, replace_order },
 	{ "durable", objects_setup, durable_work, NULL },
 	{ "read", reads_setup, read_work, NULL },
+	{ "read-many", reads_setup, read_many_work, NULL },
 	{ "view", reads_setup, view_work, NULL },
 	{ "ioctl-read", objects_setup, ioctl_work, NULL },
 	{ 0 }

@@ -89,6 +89,63 @@ static void test_positions(void)
 	fake_delete(fake);
 }
 
+/* The operations of lsm_read_many() say and do what lsm_read() does. */
+static void test_many(void)
+{
+	static const uint32_t lengths[] = { 1, 100, 700, 5000, 65600 };
+	enum { OPS = 2 * FAKE_HANDLES + 5, ROOM = 70000 };
+	struct fake *fake = fake_new();
+	uint8_t *bytes = calloc(OPS, ROOM), *one = malloc(ROOM);
+	struct lsmem_op ops[OPS];
+	struct lsm_object object;
+	uint32_t i, nr, wrong = 0;
+	uint64_t state = seed;
+	ssize_t ret;
+
+	for (i = 0; i < FAKE_HANDLES; i++)
+		if (!fake_put(fake, i, 1, i + 1, lengths[i % 5],
+			      8 * (uint32_t)random_below(&state, LSMEM_SEGLET_BYTES / 8 - 3)))
+			break;
+	nr = i;
+	fake_free(fake, 3);
+	fake->refuse = -ESTALE;
+	for (i = 0; i < OPS; i++) {
+		uint64_t handle = fake_handle(fake, (uint32_t)random_below(&state, nr));
+		uint32_t room = (uint32_t)random_below(&state, ROOM);
+
+		if (i % 20 == 19)
+			handle = random_next(&state);	/* any index */
+		ops[i] = lsm_op_read(handle, bytes + (size_t)i * ROOM, room,
+				     i % 7 ? 0 : (uint32_t)random_below(&state, 800));
+	}
+	ops[9] = lsm_op_free(fake_handle(fake, 1), 0, 0);
+	for (i = 0; i <= OPS; i += i < 40 ? 1 : 23)
+		lsm_read_many(fake->lsm, ops + (OPS - i), i);
+	for (i = 0; i < OPS; i++) {
+		struct lsmem_op *op = &ops[i];
+
+		if (i == 9) {
+			wrong += op->result != -EINVAL;
+			continue;
+		}
+		op->length = ROOM;
+		lsm_read_many(fake->lsm, op, 1);
+		ret = lsm_read(fake->lsm, op->handle, one, ROOM, op->offset, &object);
+		if (ret < 0)
+			wrong += op->result != ret;
+		else
+			wrong += op->result || op->length != ret || op->version != object.version ||
+				 op->object_length != object.length || op->table != object.table ||
+				 memcmp(bytes + (size_t)i * ROOM, one, (size_t)ret);
+	}
+	tap_is(wrong, 0, "many: %u operations on %u objects are as single ones", OPS, nr);
+	lsm_read_many(fake->lsm, NULL, 0);
+	tap_ok(true, "many: none");
+	free(one);
+	free(bytes);
+	fake_delete(fake);
+}
+
 static void test_scattered(void)
 {
 	struct fake *fake = fake_new();
@@ -274,7 +331,14 @@ static void test_garbage(void)
 			random_next(&state) % 4 ? (uint32_t)(random_next(&state) % FAKE_SEGLETS) :
 			(uint32_t)random_next(&state);
 		fake->info.epoch = i + 1;
-		ret = lsm_read(fake->lsm, handle, bytes, 1 << 20, 0, NULL);
+		if (i % 2) {
+			struct lsmem_op op = lsm_op_read(handle, bytes, 1 << 20, 0);
+
+			lsm_read_many(fake->lsm, &op, 1);
+			ret = op.result ?: (ssize_t)op.length;
+		} else {
+			ret = lsm_read(fake->lsm, handle, bytes, 1 << 20, 0, NULL);
+		}
 		read += ret > 0;
 		strange += ret > 1 << 20 || (ret <= 0 && ret != -EBADMSG);
 		ret = lsm_view_begin(fake->lsm, handle, &view);
@@ -475,6 +539,7 @@ int main(int argc, char **argv)
 		seed = strtoull(argv[2], NULL, 0);
 	printf("# seed %llu\n", (unsigned long long)seed);
 	test_positions();
+	test_many();
 	test_scattered();
 	test_stale();
 	test_slots();

@@ -169,6 +169,19 @@ ssize_t lsm_read(struct lsm *lsm, uint64_t handle, void *data, size_t length,
 		 uint32_t offset, struct lsm_object *object);
 
 /**
+ * lsm_read_many() - copy bytes of several objects, without a system call
+ * @lsm: store
+ * @ops: operations, made by lsm_op_read(); out: their results, as of lsm_vector()
+ * @nr: any number
+ *
+ * As lsm_read() for one after the other, but the processor fetches several objects from memory at
+ * the same time.  Each object's bytes are of one version; two objects may be of different times.
+ * The result of an operation is 0, or an error as lsm_read() returns it; -EINVAL also if it is not
+ * a read.
+ */
+void lsm_read_many(struct lsm *lsm, struct lsmem_op *ops, size_t nr);
+
+/**
  * lsm_view_begin() - begin a view: access to the bytes of an object in place
  * @lsm: store
  * @handle: object

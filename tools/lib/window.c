@@ -34,6 +34,10 @@
 /* Most attempts to read an object that is changing, before lsm_read() makes a system call */
 #define TRIES	64
 
+/* lsm_read_many(): objects whose cache misses overlap, and bytes of each that are fetched ahead */
+#define MANY		32
+#define MANY_BYTES	512u
+
 static uint64_t load64(const void *from)
 {
 	return __atomic_load_n((const uint64_t *)from, __ATOMIC_RELAXED);
@@ -276,8 +280,9 @@ read_fully(struct lsm *lsm, uint64_t handle, void *data, size_t length, uint32_t
 }
 
 /* This function handles the common case: all of an object that lies in one seglet. */
-ssize_t lsm_read(struct lsm *lsm, uint64_t handle, void *data, size_t length,
-		 uint32_t offset, struct lsm_object *object)
+static inline __attribute__((always_inline)) ssize_t
+read_one(struct lsm *lsm, uint64_t handle, void *data, size_t length, uint32_t offset,
+	 struct lsm_object *object)
 {
 	struct lsm_place place;
 
@@ -293,4 +298,90 @@ ssize_t lsm_read(struct lsm *lsm, uint64_t handle, void *data, size_t length,
 		}
 	}
 	return read_fully(lsm, handle, data, length, offset, object);
+}
+
+ssize_t lsm_read(struct lsm *lsm, uint64_t handle, void *data, size_t length,
+		 uint32_t offset, struct lsm_object *object)
+{
+	return read_one(lsm, handle, data, length, offset, object);
+}
+
+/* ---- Many objects ------------------------------------------------------- */
+
+/* Fetches the handle words of @ops into the cache. */
+static void fetch_words(const struct lsm *lsm, const struct lsmem_op *ops, size_t nr)
+{
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		if (lsmem_handle_index(ops[i].handle) < lsm->nr_handles)
+			__builtin_prefetch(&lsm->handles[lsmem_handle_index(ops[i].handle)]);
+}
+
+/*
+ * Fetches the entries that the words point to, as far as they will be copied.  The words can be any:
+ * a prefetch of an address that is not mapped does nothing.
+ */
+static void fetch_entries(const struct lsm *lsm, const struct lsmem_op *ops, size_t nr)
+{
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		uint64_t word, seglet, index = lsmem_handle_index(ops[i].handle);
+		uint32_t length = ops[i].length, from, to;
+		const uint8_t *bytes;
+
+		if (index >= lsm->nr_handles)
+			continue;
+		word = load64(&lsm->handles[index].word) & ((1ull << LSMEM_POSITION_BITS) - 1);
+		seglet = word >> LSMEM_POSITION_OFFSET_BITS;
+		if (seglet >= lsm->nr_seglets)
+			continue;
+		bytes = lsm_seglet_bytes(lsm, (uint32_t)seglet);
+		from = (uint32_t)(word & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN;
+		to = from + LSMEM_ENTRY_BYTES + (length < MANY_BYTES ? length : MANY_BYTES);
+		for (from -= from % LSM_CACHE_LINE; from < to; from += LSM_CACHE_LINE)
+			__builtin_prefetch(bytes + from);
+	}
+}
+
+static void read_op(struct lsm *lsm, struct lsmem_op *op)
+{
+	struct lsm_object object;
+	ssize_t ret;
+
+	if (op->size < LSMEM_OP_SIZE_VER0 || op->op != LSMEM_OP_READ || op->flags) {
+		op->result = -EINVAL;
+		return;
+	}
+	ret = read_one(lsm, op->handle, (void *)(uintptr_t)op->data, op->length, op->offset,
+		       &object);
+	if (ret < 0) {
+		op->result = (int)ret;
+		return;
+	}
+	op->result = 0;
+	op->length = (uint32_t)ret;
+	op->version = object.version;
+	op->table = object.table;
+	op->object_length = object.length;
+}
+
+void lsm_read_many(struct lsm *lsm, struct lsmem_op *ops, size_t nr)
+{
+	bool here = lsm_windows_here(lsm);
+	size_t i, j, now, next;
+
+	if (here)
+		fetch_words(lsm, ops, nr < MANY ? nr : MANY);
+	for (i = 0; i < nr; i += now) {
+		now = nr - i < MANY ? nr - i : MANY;
+		next = nr - i - now < MANY ? nr - i - now : MANY;
+		if (here) {
+			fetch_entries(lsm, ops + i, now);
+			fetch_words(lsm, ops + i + now, next);
+		}
+		for (j = 0; j < now; j++)
+			read_op(lsm, &ops[i + j]);
+	}
 }
