@@ -57,7 +57,7 @@ enum lsmem_segment_state {
  *	and stay
  * @emitted: bytes of the prefix told to the daemon; [@acked, @emitted) is leased: the
  *	daemon may be doing I/O from it
- * @acked: bytes of the prefix durable on all backups
+ * @acked: bytes of the prefix that the daemon has acknowledged as durable
  * @received: bytes of the prefix that each backup has, in memory at least
  *	(LSMEM_ACK_RECEIVED); counts if beyond @acked, and outlives the daemon that told it
  * @entries: directory entries (objects, tombstones) reserved
@@ -77,11 +77,19 @@ enum lsmem_segment_state {
  * @live: in @stat: bytes of entries that count, headers included
  * @tombstones: in @stat: bytes of tombstones among them
  *
- * Protected by: @state, ids, list and the six flags: store->segments.lock.
- * @reserved, @entries, @seglets, @committed while it is a head: head->lock.
- * @emitted: the attachment's mutex.  @acked, @received: segments.lock for writing.
- * @live and @tombstones are atomic.  @seglets, @nr_seglets, @reserved, @committed while
- * it is COMPACTING: the compactor's; the rest does not change after CLOSED.
+ * Protected by (for the lock order see store.h):
+ *
+ *	store->segments.lock	all members but the following ones.  @emitted, @acked and
+ *				@packed_time are also read without it
+ *	head->lock		@reserved, @committed, @entries, @seglets, @nr_seglets, from HEAD
+ *				to CLOSED; @rolled and @final, which are set once.  @committed and
+ *				@final are also read with acquire order
+ *	the owner		while COMPACTING or VICTIM: its thread alone sets @damaged.  The
+ *				compactor changes @reserved, @committed, @seglets and @nr_seglets
+ *				with segments.lock held, and reads them without
+ *	no lock			@barrier (cmpxchg), @live and @tombstones (atomic)
+ *
+ * Before the store is active only a recovery changes segments: see load.c.
  */
 struct lsmem_segment {
 	u64 id;
