@@ -2,7 +2,7 @@
 /*
  * The steady state. Its parts share this header:
  *
- *	serve.c		the loop, the kernel's stream, acknowledgements, the end
+ *	serve.c		the loop, the kernel's stream, failed requests, acknowledgements, the end
  *	serve_backups.c	slow, lost and nearly full backups, bad replicas; are enough backups left?
  *	serve_clean.c	passes of combined cleaning
  */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Balance: which level makes room, and from which segments.  See balance.c. */
+/*
+ * Balance: which level makes room, and from which segments.  See balance.c.  lsmem_balance()
+ * decides the level, by lsmem_policy_level().  Segments to clean: clean.c, or the daemon's
+ * core/clean.c in a durable store.
+ */
 #ifndef LSMEM_BALANCE_H
 #define LSMEM_BALANCE_H
 

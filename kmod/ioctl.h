@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Extensible ioctls: size first, a table of calls.  See ioctl.c. */
+/*
+ * Extensible ioctls: size first, a table of calls.  See ioctl.c.  The tables are in chardev.c,
+ * control.c and repl.c; structures, numbers and rules of compatibility are in ../uapi/lsmem.h.
+ */
 #ifndef LSMEM_IOCTL_H
 #define LSMEM_IOCTL_H
 

@@ -12,8 +12,9 @@
  *	seglet.c, segment.c, entry.c		memory, segments of the log, entries
  *	space.c, log.c				waiting for space, appending
  *	handle.c, epoch.c			the handle table, views of user space
- *	object.c, span.c, block.c		changes
+ *	object.c, span.c			changes
  *	durable.c				waiting until they are durable
+ *	block.c					the disk of a block store
  *	balance.c, compact.c, retire.c, clean.c	making room
  *	registry.c, sizes.c			the set of stores, the memory that one takes
  *	window.c				memory of a store mapped into user space

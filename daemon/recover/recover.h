@@ -20,6 +20,9 @@
  * After a crash between recover_run() and the activation, the next daemon recovers the store again,
  * in the next term.
  *
+ * Missing bytes are a loss if a proof says that they were acknowledged: see "Torn or lost" in
+ * Documentation/durability.rst. recover_damage() reports each loss (RECOVER_DAMAGE) and counts it.
+ *
  * If a call of struct recover_env returns -ECANCELED, the function returns it at once.
  */
 #ifndef LSMEMD_RECOVER_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Windows: what a client may map and how, what the kernel must refuse, and that a client cannot
- * harm other clients or the store through its windows.
+ * harm other clients or the store through its windows.  Views: their bytes stay, and a view that is
+ * held longer than view_ms is revoked.
  */
 #include <errno.h>
 #include <fcntl.h>
