@@ -88,7 +88,8 @@ static void core_resume_segment(struct core *core, const struct lsmem_event *eve
 		return;
 	}
 	seg->seen = true;
-	if (event->to < event->from || event->to % LSMEM_ALIGN || event->from % LSMEM_ALIGN ||
+	if (event->to < event->from || !lsmem_segment_fits(event->to, 0) ||
+	    event->to % LSMEM_ALIGN || event->from % LSMEM_ALIGN ||
 	    seg->item.length > event->to || (!opened && event->to)) {
 		core_fail(core, "segment %llu: the digest lists %u durable bytes, in the kernel %u of %u are acknowledged",
 			  (unsigned long long)event->segment, seg->item.length, event->from,

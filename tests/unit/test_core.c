@@ -166,6 +166,13 @@ static struct sim *resume(struct lsmem_event *event, bool close)
 		CHECK(ok);							\
 	} while (0)
 
+/* Have the table chain @nr seglets on from @seglet, as a longer segment would have. */
+static void chain(struct sim *sim, uint32_t seglet, uint32_t nr)
+{
+	for (; nr--; seglet = sim->model->table[seglet].next)
+		sim->model->table[seglet].next = (seglet + 1) % MODEL_SEGLETS;
+}
+
 static bool test_resume(void)
 {
 	RESUME("was acknowledged", event.segment = 9999);
@@ -174,6 +181,13 @@ static bool test_resume(void)
 	RESUME("durable bytes", event.from = event.to + 8);
 	RESUME("durable bytes", event.to += 4);
 	RESUME("durable bytes", event.flags = 0);
+	/* beyond the frame: more seglets than a segment can have */
+	RESUME("durable bytes", event.to = 0xfffffff8;
+	       chain(sim, event.first_seglet, MODEL_SEGLETS));
+	RESUME("durable bytes", event.to = 2 * LSMEM_SEGMENT_BYTES;
+	       chain(sim, event.first_seglet, MODEL_SEGLETS));
+	RESUME("durable bytes", event.flags |= LSMEM_EVENT_CLOSED;
+	       event.to = LSMEM_SEGMENT_BYTES - LSMEM_BLOCK);
 	RESUME("does not know", event.segment = ~0ull);
 	RESUME("before the kernel", event.type = LSMEM_EVENT_OPEN);
 	RESUME("twice", core_event(sim->core, &event));
