@@ -335,7 +335,8 @@ static bool core_copy_read(struct core *core, int error)
  * core_copy_done - complete a request of the copy
  * @core: core
  * @op: the request
- * @error: of a read: 0 or a negative errno; after a failed write core_lost() has stopped the copy
+ * @error: of a read: 0 or a negative errno; after a failed write core_backup_stop() has stopped the
+ *	copy
  */
 void core_copy_done(struct core *core, struct core_op *op, int error)
 {

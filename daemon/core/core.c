@@ -318,7 +318,7 @@ void core_io_done(struct core *core, uint32_t id, int error)
 		snprintf(why, sizeof(why), "backup %u: %s at %llu, %u bytes, failed: %s", backup,
 			 kind == CORE_OP_FLUSH ? "flush" : "write",
 			 (unsigned long long)op->io.offset, op->io.length, strerror(-error));
-		core_lost(core, backup, why);
+		core_backup_stop(core, backup, why);
 		if (kind == CORE_OP_COPY)
 			core_copy_done(core, op, error);
 		core_run(core);

@@ -306,8 +306,8 @@ void core_tick(struct core *core);
  * @id: of the request
  * @error: 0: all of it is done; or a negative errno. The caller completes short transfers itself
  *
- * A write or a flush that failed means that the backup is lost (invariant 3): core_lost() in set.c.
- * If core cannot go on without the backup, core is CORE_FAILED and core_error() says why.
+ * A write or a flush that failed means that the backup is lost (invariant 3): core_backup_stop() in
+ * set.c. If core cannot go on without the backup, core is CORE_FAILED and core_error() says why.
  */
 void core_io_done(struct core *core, uint32_t id, int error);
 

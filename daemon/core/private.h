@@ -420,7 +420,7 @@ uint32_t core_choose_copy(const struct core *core, const struct core_segment *se
 uint32_t core_segments_left(const struct core *core);
 void core_frame_free(struct core *core, uint32_t backup, uint32_t frame);
 void core_shrunk(struct core *core, uint32_t members);
-void core_lost(struct core *core, uint32_t backup, const char *why);
+void core_backup_stop(struct core *core, uint32_t backup, const char *why);
 
 /* core/copy.c */
 void core_copy_run(struct core *core);

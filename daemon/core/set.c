@@ -217,12 +217,12 @@ static void core_lost_header(struct core *core, struct core_open *open, uint32_t
 }
 
 /**
- * core_lost - start no more requests to a backup
+ * core_backup_stop - start no more requests to a backup
  * @core: core; fails if it cannot go on without the backup
  * @backup: its index; nothing happens if it is no member, or lost
  * @why: for core_error()
  */
-void core_lost(struct core *core, uint32_t backup, const char *why)
+void core_backup_stop(struct core *core, uint32_t backup, const char *why)
 {
 	uint32_t left = core_alive(core) & ~(1u << backup) & core->map.mask, i;
 
@@ -257,7 +257,7 @@ void core_lose(struct core *core, uint32_t backup, const char *why)
 {
 	if (backup >= core->nr_backups)
 		return;
-	core_lost(core, backup, why);
+	core_backup_stop(core, backup, why);
 	core_run(core);
 }
 
