@@ -206,7 +206,7 @@ static void lsmem_scan_begin(struct lsmem_store *store, struct lsmem_scan *scan)
 			break;
 		}
 		scan->oldest = seg->id;
-		scan->stuck = seg->damaged;
+		scan->stuck = READ_ONCE(seg->damaged);
 	}
 	spin_unlock(&store->segments.lock);
 }

@@ -357,7 +357,8 @@ int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32
 void lsmem_segment_show(const struct lsmem_segment *seg)
 {
 	struct lsmem_segment_stat *stat = seg->stat;
-	bool cleanable = seg->state == LSMEM_SEGMENT_CLOSED && seg->close_acked && !seg->damaged;
+	bool cleanable = seg->state == LSMEM_SEGMENT_CLOSED && seg->close_acked &&
+			 !READ_ONCE(seg->damaged);
 
 	WRITE_ONCE(stat->flags, 0);
 	WRITE_ONCE(stat->id, seg->id);
@@ -436,15 +437,17 @@ struct lsmem_segment *lsmem_log_oldest(struct lsmem_store *store,
 /**
  * lsmem_segment_damaged - a header is not what was written
  * @store: the store
- * @seg: closed; it stays in the log for ever, and so do tombstones that wait for it
+ * @seg: COMPACTING or VICTIM; it stays in the log for ever, and so do tombstones that wait for it
  * @offset: in it
+ *
+ * Context: the thread that compacts or cleans @seg; takes no lock.
  */
 void lsmem_segment_damaged(const struct lsmem_store *store, struct lsmem_segment *seg, u32 offset)
 {
 	if (!seg->damaged)
 		pr_err("%s: segment %llu is damaged at offset %u: it is left alone; free its objects, and check this machine's memory\n",
 		       store->name, seg->id, offset);
-	seg->damaged = true;
+	WRITE_ONCE(seg->damaged, true);	/* read under segments.lock, which is not held here */
 }
 
 /**

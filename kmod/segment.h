@@ -69,7 +69,8 @@ enum lsmem_segment_state {
  * @node: in segments.log, or in segments.free while FREE
  * @todo: in segments.todo
  * @spare: in segments.spares, while SPARE
- * @damaged: a header in it is not what was written; neither cleaner touches it
+ * @damaged: a header in it is not what was written; neither cleaner touches it.  Set once, without
+ *	a lock, by the segment's owner; other threads read it with READ_ONCE()
  * @hash: in segments.hash, unless FREE
  * @seglets: its memory, in order
  * @index: its place in the tables; this and the following members are constant
