@@ -17,8 +17,13 @@
  * Tombstones are dropped when no older segment is left that could hold the deleted
  * object (invariant 13); their copies on backups stay with the segment.
  *
- * Progress: a compactor that has begun never waits, and always frees more seglets than it
+ * Progress: a compactor that has begun waits for nothing, and always frees more seglets than it
  * takes.
+ *
+ * Writers come first while there is memory: a compactor has a low priority, and rests after each
+ * LSMEM_COMPACT_RUN_NS if other tasks want its processor.  So a writer that shares the processor
+ * is delayed by that time, not by a time slice of the scheduler.  With fewer than throttle_below
+ * free seglets compaction has the priority of the writers, and does not rest.
  *
  * Source: Rumble et al., "Log-structured Memory for DRAM-based Storage", FAST
  * 2014, section 5.1 (segment compaction).
@@ -26,10 +31,13 @@
  * Locks: none held while entries move; segments.lock for the segment's state, its
  * seglets when they are swapped, and the ring of vacated seglets.
  */
+#include <linux/delay.h>
 #include <linux/freezer.h>
 #include <linux/kthread.h>
 #include <linux/log2.h>
 #include <linux/prefetch.h>
+#include <linux/sched.h>
+#include <linux/sched/stat.h>
 #include <linux/slab.h>
 
 #include "balance.h"
@@ -42,6 +50,8 @@
 #include "trace.h"
 
 #define LSMEM_COMPACT_BATCH	32	/* entries moved together, so that their cache misses overlap */
+#define LSMEM_COMPACT_RUN_NS	(50 * NSEC_PER_USEC)	/* without a rest */
+#define LSMEM_COMPACT_REST_US	50	/* at least, for other tasks */
 #define LSMEM_COMPACT_IDLE_MS	10	/* wait after a fruitless look ... */
 #define LSMEM_COMPACT_IDLE_MAX	7	/* ... doubled so many times */
 
@@ -54,6 +64,9 @@
  * @end: bytes of @to that are filled
  * @oldest: tombstones with a higher barrier are kept
  * @moved: bytes moved in this segment
+ * @nice: priority of its thread
+ * @rested: when it last rested or began a segment, ktime in ns
+ * @rests: time of its rests in this segment, ns
  * @batch: live entries to be moved next: offset and header
  */
 struct lsmem_compactor {
@@ -64,6 +77,9 @@ struct lsmem_compactor {
 	u32 end;
 	u64 oldest;
 	u64 moved;
+	int nice;
+	u64 rested;
+	u64 rests;
 	struct {
 		u32 offset;
 		struct lsmem_entry e;
@@ -100,6 +116,40 @@ static bool lsmem_vacated_free(struct lsmem_store *store, bool wait)
 	clear_bit_unlock(0, &store->compaction.freeing);
 	lsmem_space_came(store);
 	return true;
+}
+
+/* ---- Priority ----------------------------------------------------------- */
+
+/* Are there so few free seglets that writers are slowed down? */
+static bool lsmem_compact_urgent(const struct lsmem_store *store)
+{
+	return lsmem_seglets_free(&store->seglets) < READ_ONCE(store->space.throttle_below);
+}
+
+static void lsmem_compact_prioritize(struct lsmem_compactor *c)
+{
+	int nice = lsmem_compact_urgent(c->store) ? 0 : MAX_NICE;
+
+	if (nice != c->nice) {
+		set_user_nice(current, nice);
+		c->nice = nice;
+	}
+}
+
+/* Let other tasks run that want this processor, unless memory is short. */
+static void lsmem_compact_rest(struct lsmem_compactor *c)
+{
+	u64 now = ktime_get_ns();
+
+	lsmem_compact_prioritize(c);
+	if (now - c->rested < LSMEM_COMPACT_RUN_NS)
+		return;
+	c->rested = now;
+	if (single_task_running() || lsmem_compact_urgent(c->store))
+		return;
+	usleep_range(LSMEM_COMPACT_REST_US, 2 * LSMEM_COMPACT_REST_US);
+	c->rested = ktime_get_ns();
+	c->rests += c->rested - now;
 }
 
 /* ---- Moving ------------------------------------------------------------- */
@@ -229,6 +279,7 @@ static bool lsmem_compact_move(struct lsmem_compactor *c, struct lsmem_segment *
 		if (!nr)
 			return true;
 		cond_resched();
+		lsmem_compact_rest(c);
 	}
 damaged:
 	lsmem_segment_damaged(c->store, seg, offset);
@@ -313,6 +364,8 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 	u64 begin = ktime_get_ns(), ns;
 	u32 held = seg->nr_seglets;
 
+	c->rested = begin;
+	c->rests = 0;
 	if (!lsmem_compact_begin(c, seg)) {
 		lsmem_compact_leave(store, seg);
 		return false;
@@ -325,7 +378,7 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 	}
 	lsmem_compact_trim(c);
 	lsmem_compact_swap(c, seg);
-	ns = ktime_get_ns() - begin;
+	ns = ktime_get_ns() - begin - c->rests;
 	lsmem_count(store, compactions, 1);
 	lsmem_count(store, compacted_bytes, c->moved);
 	lsmem_count(store, compact_freed_bytes, (u64)(held - c->to.nr_seglets) * LSMEM_SEGLET_BYTES);
