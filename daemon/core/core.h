@@ -396,7 +396,7 @@ void core_shutdown(struct core *core);
 /**
  * core_super - the superblock of a member, as a pattern for a backup that is to join
  * @core: core, with a member that is not lost
- * @log: out: of the newest durable digest
+ * @log: out: what recover_ready() must know
  *
  * See recover_ready().
  */

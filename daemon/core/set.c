@@ -263,8 +263,12 @@ void core_lose(struct core *core, uint32_t backup, const char *why)
 
 const struct lsmem_super *core_super(const struct core *core, struct digest_log *log)
 {
+	uint32_t b;
+
 	log->term = core->map.term;
 	log->branch = core->map.branch;
+	for (b = 0; b < LSMEM_BACKUPS; b++)
+		log->members[b] = core_incarnation(core, b);
 	return &core->super[__builtin_ctz(core_alive(core))];
 }
 

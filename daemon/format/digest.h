@@ -42,13 +42,15 @@ struct digest_branch {
 };
 
 /**
- * struct digest_log - tells whether a backup can hold acknowledged data that the log does not have
+ * struct digest_log - what recover_ready() must know of the log that a backup is to join
  * @term: of the newest digest
  * @branch: of the newest digest
+ * @members: low halves of incarnations that the backup must not get, by index; 0: none
  */
 struct digest_log {
 	uint64_t term;
 	struct digest_branch branch;
+	uint32_t members[LSMEM_BACKUPS];
 };
 
 /**

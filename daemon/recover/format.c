@@ -352,6 +352,28 @@ int recover_promise(struct recover *r)
 	return ret;
 }
 
+#define RECOVER_STEP	0x9e3779b97f4a7c15ull	/* odd: 2^32 steps visit all low halves */
+
+/*
+ * Return: @incarnation, or the next one by RECOVER_STEP whose low half is free. Digests name a
+ * backup by the low half; 0 means none.
+ */
+static uint64_t recover_incarnation(const struct recover *r, uint64_t incarnation)
+{
+	bool taken;
+	uint32_t b;
+
+	do {
+		taken = !(uint32_t)incarnation;
+		for (b = 0; b < LSMEM_BACKUPS; b++)
+			taken |= r->map.members[b] == (uint32_t)incarnation ||
+				 (uint32_t)__le64_to_cpu(r->backups[b].super.incarnation) ==
+				 (uint32_t)incarnation;
+		incarnation += taken ? RECOVER_STEP : 0;
+	} while (taken);
+	return incarnation;
+}
+
 /* Compute the geometry of several backups: all have the same size of the digest log. */
 static int recover_layout(struct recover *r, const struct recover_geometry *g)
 {
@@ -361,7 +383,7 @@ static int recover_layout(struct recover *r, const struct recover_geometry *g)
 
 	for (slot = 0; slot < r->several; slot++) {
 		struct lsmem_super *super = &r->backups[slot].super;
-		uint64_t incarnation = g->incarnation + slot * 0x9e3779b97f4a7c15ull;
+		uint64_t incarnation = recover_incarnation(r, g->incarnation + slot * RECOVER_STEP);
 
 		if (r->env.backup_bytes[slot] < start + LSMEM_SEGMENT_BYTES) {
 			recover_info(r, "%s has %llu bytes: too small", recover_name(r, slot),
@@ -375,9 +397,7 @@ static int recover_layout(struct recover *r, const struct recover_geometry *g)
 		super->digest_bytes = __cpu_to_le64(half);
 		super->frames_start = __cpu_to_le64(start);
 		super->frames = __cpu_to_le64(recover_slot_frames(r, slot, start));
-		r->map.members[slot] = incarnation;
-		if (!r->map.members[slot])
-			return -EINVAL;
+		r->map.members[slot] = (uint32_t)incarnation;
 		if (__le64_to_cpu(super->frames) > frames)
 			frames = __le64_to_cpu(super->frames);
 	}
@@ -575,6 +595,7 @@ static int recover_make_ready(struct recover *r, uint32_t slot, uint64_t incarna
 		frames = format_set_frames(&r->super);
 	recover_keep_past(r, slot);
 	ret = frames ? recover_wipe_digests(r, slot) : -ENOSPC;
+	incarnation = recover_incarnation(r, incarnation);
 	backup->super = r->super;
 	backup->super.incarnation = __cpu_to_le64(incarnation);
 	backup->super.frames = __cpu_to_le64(frames);
@@ -593,7 +614,7 @@ static int recover_make_ready(struct recover *r, uint32_t slot, uint64_t incarna
 /**
  * recover_join - prepare the backups that are blank or were dropped to become members
  * @r: recover_map() or recover_run() has succeeded
- * @incarnation: random, not 0; the incarnations of the backups are made from it
+ * @incarnation: random; the incarnations of the backups are made from it
  *
  * The backups become members by @joining of struct core_params. If recovery has reported a loss,
  * nothing happens: the operator may want to look at the dropped backups.
@@ -612,7 +633,7 @@ int recover_join(struct recover *r, uint64_t incarnation)
 		if (!backup->may_join || r->result.losses || place == RECOVER_NONE ||
 		    recover_split(r, slot, &r->map.branch))
 			continue;
-		ret = recover_make_ready(r, slot, incarnation + slot * 0x9e3779b97f4a7c15ull);
+		ret = recover_make_ready(r, slot, incarnation + slot * RECOVER_STEP);
 		if (!ret)
 			backup->joiner = place;
 	}
@@ -624,8 +645,8 @@ int recover_join(struct recover *r, uint64_t incarnation)
  * @r: for several backups; only @slot is there, and recover_open_slot() has succeeded
  * @slot: of the backup
  * @like: superblock of a member
- * @log: of the newest digest
- * @incarnation: random, not 0
+ * @log: of the store, by core_super()
+ * @incarnation: random; the incarnation of the backup is made from it
  *
  * The backup becomes a member by core_add().
  *
@@ -658,6 +679,7 @@ int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *li
 	if (recover_split(r, slot, &log->branch))
 		return -ESTALE;
 	r->super = *like;
+	memcpy(r->map.members, log->members, sizeof(r->map.members));
 	return recover_make_ready(r, slot, incarnation);
 }
 

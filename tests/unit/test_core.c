@@ -432,6 +432,107 @@ static bool test_domain_away(void)
 	return true;
 }
 
+/*
+ * Digests name a backup by the low half of its incarnation; 0 means none.  For these tests, the
+ * random numbers are such that a backup would get the low half @low: 0, or that of another backup.
+ */
+#define STEP	0x9e3779b97f4a7c15ull	/* between the incarnations that recovery derives */
+
+static uint32_t low_half(const struct recover *r, uint32_t slot)
+{
+	return (uint32_t)__le64_to_cpu(recover_slot_super(r, slot)->incarnation);
+}
+
+static bool incarnations_differ(const struct recover *r)
+{
+	return low_half(r, 0) && low_half(r, 1) && low_half(r, 2) &&
+	       low_half(r, 0) != low_half(r, 1) && low_half(r, 0) != low_half(r, 2) &&
+	       low_half(r, 1) != low_half(r, 2);
+}
+
+/* All backups are formatted. */
+static bool format_with(struct sim *sim, uint32_t low)
+{
+	struct recover *r = recover_new(&sim->env);
+	enum recover_state state;
+
+	sim->geometry.incarnation = (7ull << 32 | low) - STEP;
+	sim->geometry.force = true;
+	CHECK(!recover_open(r, &state));
+	CHECK(!recover_format(r, &sim->geometry));
+	CHECK(incarnations_differ(r));
+	recover_free(r);
+	return true;
+}
+
+/* Backup @slot is blank, and joins at the start. */
+static bool join_with(struct sim *sim, uint32_t slot, uint32_t low)
+{
+	uint64_t drive = (slot + sim->rotate) % 3 * sim->span;
+	struct recover *r = recover_new(&sim->env);
+	enum recover_state state;
+
+	disk_zero(sim->disk, drive);
+	disk_zero(sim->disk, drive + LSMEM_BLOCK);
+	CHECK(!recover_open(r, &state) && !recover_map(r, true));
+	CHECK(!recover_join(r, (7ull << 32 | low) - slot * STEP));
+	CHECK(recover_joiner(r, slot) == slot);
+	CHECK(incarnations_differ(r));
+	recover_free(r);
+	return true;
+}
+
+/* Core has lost backup @index, which joins again. */
+static bool ready_with(struct sim *sim, uint32_t index, uint32_t low)
+{
+	uint32_t slot = (sim->drive[index] + 3 - sim->rotate) % 3, b;
+	struct recover_env env = sim->env;
+	const struct lsmem_super *like;
+	struct digest_log log;
+	struct recover *r;
+
+	memset(env.backup_bytes, 0, sizeof(env.backup_bytes));
+	env.backup_bytes[slot] = sim->env.backup_bytes[slot];
+	r = recover_new(&env);
+	like = core_super(sim->core, &log);
+	CHECK(!recover_open_slot(r, slot));
+	CHECK(!recover_ready(r, slot, like, &log, 7ull << 32 | low));
+	CHECK(low_half(r, slot));
+	for (b = 0; b < 3; b++)
+		CHECK(low_half(r, slot) != core_incarnation(sim->core, b));
+	recover_free(r);
+	return true;
+}
+
+static bool test_incarnations(void)
+{
+	uint32_t n;
+
+	for (n = 0; n < 3; n++) {
+		struct sim *sim = sim_new(4, &(struct sim_options){
+			.frames = 12, .backups = 3, .replicas = 2 });
+		uint32_t member;
+
+		CHECK(sim_start(sim, false));
+		member = core_incarnation(sim->core, (n + 1) % 3);
+		core_lose(sim->core, n, "for a test");
+		sim_issue(sim);
+		sim_settle(sim);
+		CHECK(ready_with(sim, n, 0) && ready_with(sim, n, member));
+		sim_free(sim);
+
+		sim = sim_new(4, &(struct sim_options){
+			.frames = 12, .backups = 3, .replicas = 2 });
+		CHECK(sim_start(sim, false));
+		member = core_incarnation(sim->core, (n + 1) % 3);
+		sim_cut(sim, DISK_CUT_DROP);
+		CHECK(join_with(sim, n, 0) && join_with(sim, n, member));
+		CHECK(format_with(sim, 0));
+		sim_free(sim);
+	}
+	return true;
+}
+
 static uint64_t sum(const uint64_t *counts, uint32_t nr)
 {
 	return nr ? *counts + sum(counts + 1, nr - 1) : 0;
@@ -517,6 +618,7 @@ int main(void)
 	tap_ok(test_device(), "core fails with any failed write or flush");
 	tap_ok(test_many_opens(), "more opens than there is room for");
 	tap_ok(test_domain_away(), "a domain of two backups stays one without the other domain");
+	tap_ok(test_incarnations(), "no two backups have the same name in digests, and none has 0");
 	tap_ok(test_scatter(), "backups of several sizes fill evenly and completely, as promised");
 	tap_ok(test_room(), "core reports a backup before it is full");
 	tap_ok(test_stats(), "statistics of a backup");
