@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Balance: which level makes room, and from which segments.  See balance.c.  lsmem_balance()
- * decides the level, by lsmem_policy_level().  Segments to clean: clean.c, or the daemon's
+ * decides the level, by lsmem_policy_level(), and lsmem_balance_next() the segment to compact; the
+ * threads of compact.c and clean.c call them.  Segments to clean: clean.c, or the daemon's
  * core/clean.c in a durable store.
  */
 #ifndef LSMEM_BALANCE_H

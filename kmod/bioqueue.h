@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Bios that other threads than their submitter carry out.  See bioqueue.c. */
+/*
+ * Bios that other threads than their submitter carry out.  See bioqueue.c.  lsmem_bioqueue_next()
+ * decides how many bios a thread takes together; block.c makes the queue and adds the bios that
+ * wait for the daemon.
+ */
 #ifndef LSMEM_BIOQUEUE_H
 #define LSMEM_BIOQUEUE_H
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The cleaner.  See clean.c. */
+/*
+ * The cleaner: merges the live entries of several segments and frees these.  See clean.c.
+ * lsmem_clean_choose() chooses the victims, or the daemon does through lsmem_clean_ask(), which
+ * repl.c calls; lsmem_clean_take() checks both, lsmem_clean_move() decides whether an entry moves.
+ * activate.c starts and stops the thread.
+ */
 #ifndef LSMEM_CLEAN_H
 #define LSMEM_CLEAN_H
 

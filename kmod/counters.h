@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Counters: what a store has done.  See counters.c. */
+/*
+ * Counters: what a store has done.  See counters.c.  Writers and cleaners count with
+ * lsmem_count().  lsmem_store_counters() sums the CPUs for sysfs.c, balance.c and handle.c,
+ * lsmem_store_stat() answers LSMEM_IOC_STAT for chardev.c.
+ */
 #ifndef LSMEM_COUNTERS_H
 #define LSMEM_COUNTERS_H
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* CRC-32C of entries.  See crc32c.c. */
+/*
+ * CRC-32C of entries.  See crc32c.c.  lsmem_crc32c() chooses between the processor's instruction
+ * and the kernel's crc32c(); log.c and entry.c call it for payloads.  entry.c computes the CRC of a
+ * header from lsmem_crc_word().
+ */
 #ifndef LSMEM_CRC32C_H
 #define LSMEM_CRC32C_H
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The inside of a store, for those who work on it.  See debugfs.c. */
+/*
+ * The inside of a store as files in debugfs, for developers.  See debugfs.c.  Each *_show() prints
+ * one file; nothing depends on the contents.  store.c adds and removes a store's files, main.c the
+ * directory.
+ */
 #ifndef LSMEM_DEBUGFS_H
 #define LSMEM_DEBUGFS_H
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Entries: headers, checks, and accounting.  See entry.c. */
+/*
+ * Entries of the log: headers, checks, and accounting of live and dead bytes.  See entry.c.
+ * lsmem_entry_stamp() writes a header, lsmem_entry_fetch() decides whether one is valid, and
+ * lsmem_tombstone_stamp() until when a tombstone is kept.  Callers: changes (object.c, span.c,
+ * block.c), cleaners (clean.c, compact.c) and load.c.
+ */
 #ifndef LSMEM_ENTRY_H
 #define LSMEM_ENTRY_H
 

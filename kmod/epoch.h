@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* View epochs: views of user space that hold up seglets.  See epoch.c. */
+/*
+ * View epochs: views of user space that hold up seglets.  See epoch.c.  lsmem_epoch_passed()
+ * decides whether a view can still see seglets that were emptied, and lsmem_slot_holds() when a
+ * view is revoked; compact.c and retire.c call before they free seglets.
+ */
 #ifndef LSMEM_EPOCH_H
 #define LSMEM_EPOCH_H
 

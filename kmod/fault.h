@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Fault injection.  See fault.c. */
+/*
+ * Fault injection.  See fault.c.  lsmem_fault() decides whether a call fails; log.c and load.c ask
+ * it.  debugfs.c adds the files that set the faults.
+ */
 #ifndef LSMEM_FAULT_H
 #define LSMEM_FAULT_H
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The handle table.  See handle.c. */
+/*
+ * The handle table: stable names for entries that move.  See handle.c.  lsmem_word_exchange() is
+ * where each change becomes visible; lsmem_handle_alloc() decides which handle is given out,
+ * lsmem_handle_version() which version a change gets.  Callers: changes (object.c, span.c,
+ * block.c), cleaners (clean.c, compact.c) and load.c.
+ */
 #ifndef LSMEM_HANDLE_H
 #define LSMEM_HANDLE_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Which indices of a handle table are taken.  See indices.c. */
+/*
+ * Which indices of a handle table are taken.  See indices.c.  lsmem_indices_get() decides which
+ * free index is next; handle.c calls it, and load.c marks the indices of a recovered store.
+ */
 #ifndef LSMEM_INDICES_H
 #define LSMEM_INDICES_H
 

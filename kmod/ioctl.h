@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Extensible ioctls: size first, a table of calls.  See ioctl.c.  The tables are in chardev.c,
- * control.c and repl.c; structures, numbers and rules of compatibility are in ../uapi/lsmem.h.
+ * Extensible ioctls: size first, a table of calls.  See ioctl.c.  lsmem_ioctl_call() finds the call
+ * and decides which sizes it takes, for the ioctl methods of chardev.c, control.c and repl.c, where
+ * the tables are; structures, numbers and rules of compatibility are in ../uapi/lsmem.h.
  */
 #ifndef LSMEM_IOCTL_H
 #define LSMEM_IOCTL_H

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Loading a durable store, for a recovery.  See load.c. */
+/*
+ * Loading a durable store, for a recovery.  See load.c.  lsmem_load_entries() checks what the
+ * daemon passes, lsmem_load_older() decides which of two entries counts, lsmem_load_activate()
+ * whether the store can be activated.  Callers: repl.c; and chardev.c for reads before the store is
+ * active.
+ */
 #ifndef LSMEM_LOAD_H
 #define LSMEM_LOAD_H
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Objects: allocate, read, replace, free.  See object.c. */
+/*
+ * Objects: allocate, read, replace, free.  See object.c.  lsmem_admit() decides whether the store
+ * has room, lsmem_look_for() whether an operation finds the object that it expects, and the word
+ * exchange in each lsmem_object_*() which of two racing changes wins.  Caller: chardev.c; span.c
+ * carries out several changes with the same parts.
+ */
 #ifndef LSMEM_OBJECT_H
 #define LSMEM_OBJECT_H
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Cleaning policy: pure integers, no kernel and no libc call, so that module,
- * daemon, simulator and tests share it.  See policy.c.
+ * Cleaning policy: pure integers, no kernel and no libc call, so that module, daemon, simulator and
+ * tests share it.  See policy.c.  lsmem_policy_level() decides which level makes room,
+ * lsmem_policy_select() which segments are cleaned or compacted.  Callers: balance.c, clean.c, and
+ * the daemon's core/clean.c.
  */
 #ifndef LSMEM_POLICY_H
 #define LSMEM_POLICY_H

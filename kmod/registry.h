@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The registry: all stores, by name; their opens.  See registry.c. */
+/*
+ * The registry: all stores, by name; their opens.  See registry.c.  lsmem_registry_take() decides
+ * whether a store can be destroyed, lsmem_store_open() whether it can be opened, and
+ * lsmem_store_give() whether a store can have a given name.  Callers: store.c, chardev.c, repl.c,
+ * sysfs.c.
+ */
 #ifndef LSMEM_REGISTRY_H
 #define LSMEM_REGISTRY_H
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Replication: the stream to the daemon, and its acknowledgements.  See repl.c. */
+/*
+ * Replication: the stream to the daemon, and its acknowledgements.  See repl.c.  lsmem_tell()
+ * decides which events the daemon gets next, lsmem_ack_one() whether an acknowledgement is
+ * accepted.  control.c calls lsmem_repl_attach(), which gives the daemon a file; the daemon calls
+ * through this file.
+ */
 #ifndef LSMEM_REPL_H
 #define LSMEM_REPL_H
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Retiring segments.  See retire.c. */
+/*
+ * Retiring: victims from the end of their pass until their seglets are free.  See retire.c.
+ * lsmem_retire_free() decides when they are freed: the digest is durable, and no view and no kernel
+ * reader sees them.  clean.c adds groups and frees them; repl.c tells the daemon of them and takes
+ * its acknowledgements.
+ */
 #ifndef LSMEM_RETIRE_H
 #define LSMEM_RETIRE_H
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The memory of a store, in seglets of 64 KiB.  See seglet.c. */
+/*
+ * The memory of a store, in seglets of 64 KiB.  See seglet.c.  lsmem_seglets_floor() decides how
+ * many free seglets each enum lsmem_taker must leave.  segment.c takes seglets for appends,
+ * compact.c for compactions; clean.c claims them for a pass.
+ */
 #ifndef LSMEM_SEGLET_H
 #define LSMEM_SEGLET_H
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Segments: the pieces of a log.  See segment.c. */
+/*
+ * Segments: the pieces of a log, and the table that finds them.  See segment.c.
+ * lsmem_segment_take() decides whether a head gets a spare, lsmem_segment_grow() whether a segment
+ * gets a seglet, lsmem_segment_show() whether a segment may be cleaned.  Callers: log.c for
+ * appends, repl.c and load.c for the daemon, and what makes room (compact.c, retire.c, clean.c).
+ */
 #ifndef LSMEM_SEGMENT_H
 #define LSMEM_SEGMENT_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The memory that a store takes.  See sizes.c. */
+/*
+ * The memory that a store takes.  See sizes.c.  lsmem_sizes_of() computes it before anything is
+ * allocated; store.c compares it with the memory that there is (lsmem_create_fits()).
+ */
 #ifndef LSMEM_SIZES_H
 #define LSMEM_SIZES_H
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Space: waiting for it, and being slowed down before it is gone.  See space.c. */
+/*
+ * Space: waiting for it, and being slowed down before it is gone.  See space.c.
+ * lsmem_space_taken() decides by how much writers are slowed down, lsmem_space_wait() how long an
+ * append waits; log.c calls both.  What frees seglets or segments (compact.c, retire.c, clean.c,
+ * repl.c) wakes the writers with lsmem_space_came().
+ */
 #ifndef LSMEM_SPACE_H
 #define LSMEM_SPACE_H
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Spans: changes of several objects in one append.  See span.c. */
+/*
+ * Spans: changes of several objects in one append.  See span.c.  lsmem_span_gather() decides which
+ * operations a span takes, lsmem_span_publish() makes them visible in order; chardev.c calls
+ * lsmem_span_change() for the vector call.
+ */
 #ifndef LSMEM_SPAN_H
 #define LSMEM_SPAN_H
 

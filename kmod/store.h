@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A store: one log with its seglets, handles, cleaner and interfaces.  See store.c. */
+/*
+ * A store: one log with its seglets, handles, cleaner and interfaces.  See store.c.
+ * lsmem_store_create() decides whether a store can be made, lsmem_store_destroy() whether it can
+ * go.  Callers: control.c, main.c.  The lock order of the module is here, at struct lsmem_store.
+ */
 #ifndef LSMEM_STORE_H
 #define LSMEM_STORE_H
 

@@ -3,6 +3,8 @@
  * Tracepoints: append, stall, throttle, balance, compaction, cleaning, retirement,
  * revocation.
  *
+ * The file where an event happens calls trace_lsmem_*(); trace.c makes the functions.
+ *
  * Seen under events/lsmem/ of tracefs.  The store's name is copied as an array
  * of its fixed size: no dynamic part, so a filter on it costs one comparison.
  * Times are nanoseconds, sizes bytes.

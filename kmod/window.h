@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Windows: the memory of a store mapped into user space.  See window.c. */
+/*
+ * Windows: the memory of a store mapped into user space.  See window.c.  lsmem_window_mmap_client()
+ * and lsmem_window_mmap_daemon() decide what may be mapped, and how; chardev.c and repl.c call them
+ * for mmap().  store.c calls lsmem_window_init() and lsmem_window_destroy().
+ */
 #ifndef LSMEM_WINDOW_H
 #define LSMEM_WINDOW_H
 
