@@ -5,9 +5,9 @@
  * Module entry, exit and parameters (main.c).  The files, from the lowest layer up, which is also
  * the order of Kbuild; a file calls only files before it:
  *
+ *	crc32c.c, fault.c			CRC of entries, fault injection
  *	policy.c, indices.c			cleaning policy, sets of indices
- *	crc32c.c, ioctl.c, bioqueue.c, trace.c	helpers that know no store
- *	fault.c					fault injection
+ *	ioctl.c, bioqueue.c, trace.c		helpers that know no store
  *	counters.c				statistics
  *	seglet.c, segment.c, entry.c		memory, segments of the log, entries
  *	space.c, log.c				waiting for space, appending
