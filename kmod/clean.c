@@ -302,6 +302,9 @@ static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 {
 	u32 offset = 0, first = pass->nr_survivors;
 
+	/* An entry is counted as live before its segment is closed: without live bytes all are dead. */
+	if (!atomic_read(seg->live))
+		return true;
 	for (;;) {
 		struct lsmem_entry e;
 

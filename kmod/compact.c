@@ -256,6 +256,9 @@ static bool lsmem_compact_move(struct lsmem_compactor *c, struct lsmem_segment *
 {
 	u32 offset = 0, seglets = 0;
 
+	/* An entry is counted as live before its segment is closed: without live bytes all are dead. */
+	if (!c->to.nr_seglets)
+		return true;
 	for (;;) {
 		int nr = lsmem_compact_collect(c, seg, &offset), i;
 
