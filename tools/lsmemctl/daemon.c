@@ -53,15 +53,21 @@ static bool wait_for(int watch, const char *name)
 {
 	char buffer[sizeof(struct inotify_event) + NAME_MAX + 1]
 		__attribute__((aligned(__alignof__(struct inotify_event))));
-	const struct inotify_event *event = (const void *)buffer;
+	const struct inotify_event *event;
 	struct pollfd wait = { .fd = watch, .events = POLLIN };
 	double end = ctl_now() + ANSWER_SECONDS, left;
+	ssize_t length, at;
 
 	while ((left = end - ctl_now()) > 0) {
-		if (poll(&wait, 1, (int)(left * 1000) + 1) > 0 &&
-		    read(watch, buffer, sizeof(buffer)) > 0 && event->len &&
-		    !strcmp(event->name, name))
-			return true;
+		if (poll(&wait, 1, (int)(left * 1000) + 1) <= 0)
+			continue;
+		/* One read can return several events: other daemons write to this directory. */
+		length = read(watch, buffer, sizeof(buffer));
+		for (at = 0; at < length; at += (ssize_t)(sizeof(*event) + event->len)) {
+			event = (const void *)(buffer + at);
+			if (event->len && !strcmp(event->name, name))
+				return true;
+		}
 	}
 	return false;
 }
