@@ -36,6 +36,7 @@
 #include <linux/bio.h>
 #include <linux/blkdev.h>
 #include <linux/highmem.h>
+#include <linux/prefetch.h>
 #include <linux/sched.h>
 
 #include "bioqueue.h"
@@ -178,6 +179,7 @@ static int lsmem_block_write(struct lsmem_block_io *io, u64 block)
 	u32 pcrc;
 	int ret;
 
+	prefetchw(h);	/* used after the copy */
 	ret = lsmem_block_begin(io, LSMEM_BLOCK, LSMEM_TYPE_OBJECT, &ap);
 	if (ret)
 		return ret;
