@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,7 +18,12 @@
 static const struct mode *const all_modes[] = {
 	memory_modes, object_modes, block_modes, churn_modes
 };
-static struct worker workers[BENCH_THREADS];
+
+/* What the processes of a round share. */
+static struct shared {
+	struct bench bench;
+	struct worker workers[BENCH_THREADS];
+} *shared;
 
 void fail(const char *what, int error)
 {
@@ -76,14 +83,49 @@ static void *worker_main(void *argument)
 	return NULL;
 }
 
-/* Run a round. Returns operations a second of all threads. @cpu_ns: out, their processor time. */
+/* A worker, and how to wait for it: by its process, or if that is 0 by its thread. */
+struct begun {
+	pid_t process;
+	pthread_t thread;
+};
+
+static struct begun worker_begin(struct worker *worker)
+{
+	struct begun begun = { 0 };
+
+	if (working->processes && worker->bench->threads > 1) {
+		begun.process = fork();
+		if (begun.process < 0)
+			fail("fork", errno);
+		if (begun.process)
+			return begun;
+		worker_main(worker);
+		_exit(0);
+	}
+	if (pthread_create(&begun.thread, NULL, worker_main, worker))
+		fail("thread", EAGAIN);
+	return begun;
+}
+
+static void worker_wait(struct begun begun)
+{
+	int status;
+
+	if (!begun.process)
+		pthread_join(begun.thread, NULL);
+	else if (waitpid(begun.process, &status, 0) != begun.process || status)
+		fail("worker", ECHILD);
+}
+
+/* Run a round. Returns operations a second of all workers. @cpu_ns: out, their processor time. */
 static double run_round(struct bench *bench, double seconds, uint64_t *cpu_ns)
 {
+	struct worker *workers = shared->workers;
 	struct timespec length = {
 		.tv_sec = (time_t)seconds,
 		.tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9),
 	};
-	pthread_t threads[BENCH_THREADS];
+	struct begun begun[BENCH_THREADS];
 	double rate = 0;
 	unsigned int i;
 
@@ -92,14 +134,13 @@ static double run_round(struct bench *bench, double seconds, uint64_t *cpu_ns)
 		workers[i].bench = bench;
 		workers[i].nr = i;
 		workers[i].state += 0x9e3779b97f4a7c15ull * (i + 1);
-		if (pthread_create(&threads[i], NULL, worker_main, &workers[i]))
-			fail("thread", EAGAIN);
+		begun[i] = worker_begin(&workers[i]);
 	}
 	nanosleep(&length, NULL);
 	atomic_store(&bench->stop, true);
 	*cpu_ns = 0;
 	for (i = 0; i < bench->threads; i++) {
-		pthread_join(threads[i], NULL);
+		worker_wait(begun[i]);
 		rate += (double)workers[i].operations * 1e9 /
 			(double)(workers[i].end - workers[i].begin);
 		*cpu_ns += workers[i].cpu_ns;
@@ -157,52 +198,57 @@ static void obey(struct bench *bench, char *line)
 
 int main(int argc, char **argv)
 {
-	struct bench bench = { .bytes = 256u << 20, .live = 500, .size = 100, .batch = 64 };
+	struct bench *bench;
 	char line[256];
 	int option;
 
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		fail("memory", errno);
+	bench = &shared->bench;
+	*bench = (struct bench){ .bytes = 256u << 20, .live = 500, .size = 100, .batch = 64 };
 	while ((option = getopt(argc, argv, "s:b:m:n:l:rzcp:")) != -1) {
 		switch (option) {
 		case 's':
-			bench.size = (uint32_t)strtoul(optarg, NULL, 0);
+			bench->size = (uint32_t)strtoul(optarg, NULL, 0);
 			break;
 		case 'b':
-			bench.batch = (uint32_t)strtoul(optarg, NULL, 0);
+			bench->batch = (uint32_t)strtoul(optarg, NULL, 0);
 			break;
 		case 'm':
-			bench.bytes = strtoull(optarg, NULL, 0) << 20;
+			bench->bytes = strtoull(optarg, NULL, 0) << 20;
 			break;
 		case 'n':
-			bench.handles = strtoull(optarg, NULL, 0);
+			bench->handles = strtoull(optarg, NULL, 0);
 			break;
 		case 'l':
-			bench.live = (uint32_t)strtoul(optarg, NULL, 0);
+			bench->live = (uint32_t)strtoul(optarg, NULL, 0);
 			break;
 		case 'r':
-			bench.random = true;
+			bench->random = true;
 			break;
 		case 'z':
-			bench.zipf = true;
+			bench->zipf = true;
 			break;
 		case 'c':
-			bench.chain = true;
+			bench->chain = true;
 			break;
 		case 'p':
-			bench.path = optarg;
+			bench->path = optarg;
 			break;
 		default:
 			usage();
 		}
 	}
-	if (optind + 1 != argc || !bench.size || !bench.batch)
+	if (optind + 1 != argc || !bench->size || !bench->batch)
 		usage();
 	working = find_mode(argv[optind]);
-	bench.threads = 1;
-	working->setup(&bench);
+	bench->threads = 1;
+	working->setup(bench);
 	printf("ready\n");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin)) {
-		obey(&bench, line);
+		obey(bench, line);
 		fflush(stdout);
 	}
 	return 0;

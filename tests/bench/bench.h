@@ -69,6 +69,8 @@ struct worker {
  * @setup: called once
  * @work: works until bench->stop, returns the number of operations; NULL: the mode has only orders
  * @order: executes @verb with @nr arguments and prints the answer; returns false for unknown verbs
+ * @processes: several workers are processes, not threads: in User-mode Linux the system calls of
+ *	threads of one process wait for each other
  */
 struct mode {
 	const char *name;
@@ -76,6 +78,7 @@ struct mode {
 	uint64_t (*work)(struct worker *worker);
 	bool (*order)(struct bench *bench, const char *verb, const double *arguments,
 		      unsigned int nr);
+	bool processes;
 };
 
 extern const struct mode memory_modes[], object_modes[], block_modes[], churn_modes[];

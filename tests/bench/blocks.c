@@ -101,7 +101,7 @@ static uint64_t queue_work(struct worker *worker)
 }
 
 const struct mode block_modes[] = {
-	{ "sync-write", device_setup, sync_work, NULL },
-	{ "queue-write", device_setup, queue_work, NULL },
+	{ "sync-write", device_setup, sync_work, NULL, true },
+	{ "queue-write", device_setup, queue_work, NULL, true },
 	{ 0 }
 };

@@ -409,8 +409,8 @@ static bool churn_order(struct bench *bench, const char *verb, const double *arg
 }
 
 const struct mode churn_modes[] = {
-	{ "churn-store", store_setup, NULL, churn_order },
-	{ "churn-malloc", malloc_setup, NULL, churn_order },
-	{ "churn-memcached", server_setup, NULL, churn_order },
+	{ "churn-store", store_setup, NULL, churn_order, false },
+	{ "churn-malloc", malloc_setup, NULL, churn_order, false },
+	{ "churn-memcached", server_setup, NULL, churn_order, false },
 	{ 0 }
 };

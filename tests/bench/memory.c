@@ -168,10 +168,10 @@ static uint64_t syscall_work(struct worker *worker)
 }
 
 const struct mode memory_modes[] = {
-	{ "ring", ring_setup, ring_work, NULL },
-	{ "limit", limit_setup, limit_work, NULL },
-	{ "malloc", malloc_setup, malloc_work, NULL },
-	{ "plain-read", malloc_setup, plain_work, NULL },
-	{ "syscall", nothing_setup, syscall_work, NULL },
+	{ "ring", ring_setup, ring_work, NULL, false },
+	{ "limit", limit_setup, limit_work, NULL, false },
+	{ "malloc", malloc_setup, malloc_work, NULL, false },
+	{ "plain-read", malloc_setup, plain_work, NULL, false },
+	{ "syscall", nothing_setup, syscall_work, NULL, false },
 	{ 0 }
 };

@@ -404,11 +404,11 @@ static uint64_t ioctl_work(struct worker *worker)
 }
 
 const struct mode object_modes[] = {
-	{ "replace", objects_setup, replace_work, replace_order },
-	{ "durable", objects_setup, durable_work, NULL },
-	{ "read", reads_setup, read_work, NULL },
-	{ "read-many", reads_setup, read_many_work, NULL },
-	{ "view", reads_setup, view_work, NULL },
-	{ "ioctl-read", objects_setup, ioctl_work, NULL },
+	{ "replace", objects_setup, replace_work, replace_order, true },
+	{ "durable", objects_setup, durable_work, NULL, true },
+	{ "read", reads_setup, read_work, NULL, false },
+	{ "read-many", reads_setup, read_many_work, NULL, false },
+	{ "view", reads_setup, view_work, NULL, false },
+	{ "ioctl-read", objects_setup, ioctl_work, NULL, true },
 	{ 0 }
 };
