@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""lsmemctl top, clean and stat with imaginary stores: cleaning.py LSMEMCTL TEST, or --list.
+"""lsmemctl top, clean, backups and stat with imaginary stores: cleaning.py LSMEMCTL TEST, or --list.
 
-Runs with a private, empty /sys/class (see lsmemctl.sh). A store is a link to a directory, as in
+Runs with a private, empty /sys/class and /run (see lsmemctl.sh). A store is a link to a directory, as in
 sysfs; a new link changes all files of the store at once. A thread does the work of the files
 cleaner/request_*. Prints nothing if the test passes.
 """
@@ -13,6 +13,7 @@ import json
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from typing import Callable, Optional
 
 CLASS = Path("/sys/class/lsmem")
 SNAPSHOTS = Path("/sys/snapshots")
+STATUS = Path("/run/lsmem")
 PATIENCE = 60	# seconds to wait for an event
 LSMEMCTL = ""
 
@@ -435,6 +437,74 @@ def test_screen_of_paper() -> None:
         terminal = Terminal(24, 80, "--interval", "50ms", "--count", "1", term=term)
         is_(terminal.end(), 0)
         assert "lsmem: object, volatile, active" in terminal.lines, terminal.lines
+
+
+# ---- The daemon's status file ------------------------------------------------
+
+class Daemon:
+    """A process with the name of the daemon, which writes a status file again on SIGUSR1."""
+
+    def __init__(self, name: str, **status: object) -> None:
+        STATUS.mkdir()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+        self._pid = os.fork()
+        if not self._pid:
+            Path("/proc/self/comm").write_text("lsmemd")
+            while True:
+                self._answer(name, status)
+        self._put(name, {"pid": self._pid, "answers": 0, **status})
+        while Path(f"/proc/{self._pid}/comm").read_text() != "lsmemd\n":
+            time.sleep(0.001)
+
+    @staticmethod
+    def _put(name: str, status: dict[str, object]) -> None:
+        new = STATUS / "new"
+        new.write_text(json.dumps(status))
+        new.replace(STATUS / f"{name}.json")
+
+    def _answer(self, name: str, status: dict[str, object]) -> None:
+        # The client reads nothing before all files are there.
+        asked = signal.sigtimedwait([signal.SIGUSR1], PATIENCE)
+        if not asked:
+            os._exit(1)
+        client = asked.si_pid
+        os.kill(client, signal.SIGSTOP)
+        while Path(f"/proc/{client}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            time.sleep(0.001)
+        for other in ("other", "another"):
+            self._put(other, {})
+        self._put(name, {"pid": os.getpid(), **status})
+        os.kill(client, signal.SIGCONT)
+
+    def end(self) -> None:
+        """Ends the process."""
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+
+
+def test_backups_of_several_daemons() -> None:
+    Store("lsmem", BLANK, {"durability": "durable"})
+    daemon = Daemon("lsmem", backups=[{"name": "a", "state": "member"}])
+    done = lsmemctl("backups", "lsmem", "--json")
+    daemon.end()
+    is_((done.returncode, done.stderr), (0, ""))
+    is_([(row["store"], row["name"]) for row in json.loads(done.stdout)], [("lsmem", "a")])
+
+
+def test_top_of_a_daemon_that_says_little() -> None:
+    Store("lsmem", BLANK, {"durability": "durable"})
+    STATUS.mkdir()
+    (STATUS / "lsmem.json").write_text(json.dumps({"pid": os.getpid(), "backups": [
+        {"name": "one", "state": "member", "frames": 7, "lag_bytes": 2048}, {"name": ""}, {}]}))
+    Path("/proc/self/comm").write_text("lsmemd")
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    done = lsmemctl("top", "--count", "1", "--interval", "50ms")
+    is_((done.returncode, done.stderr), (0, ""))
+    lines = done.stdout.split("\n")
+    first = [line.split()[0:1] for line in lines].index(["backup"]) + 1
+    is_([line.split() for line in lines[first:first + 3]],
+        [["one", "member", "7", "-", "2K", "-"], ["(only", "one)", "-", "-", "-", "-", "-"],
+         ["-", "-", "-", "-", "-", "-"]])
 
 
 # ---- clean ------------------------------------------------------------------

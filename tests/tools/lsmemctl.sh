@@ -44,13 +44,14 @@ fi
 
 cleaning=$(dirname "$(readlink -f "$0")")/cleaning.py
 
-# apart COMMAND ..: run a command with a private /sys, which has only an empty class/
+# apart COMMAND ..: run a command with a private /run, and a private /sys with only an empty class/
 apart()
 {
 	local options=-m
 
 	[ "$(id -u)" = 0 ] || options=-rm
-	unshare $options sh -c 'mount -t tmpfs none /sys && mkdir /sys/class && exec "$@"' sh "$@"
+	unshare $options sh -c 'mount -t tmpfs none /run && mount -t tmpfs none /sys &&
+		mkdir /sys/class && exec "$@"' sh "$@"
 }
 
 for name in $("$cleaning" --list); do

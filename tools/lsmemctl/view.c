@@ -43,9 +43,9 @@ static void below_text(int64_t us, char *text)
 }
 
 /* Formats a figure; "-": not known. */
-static const char *figure(const struct view *view, const char *key, enum unit unit, char *text)
+static const char *figure(struct json_object *figures, const char *key, enum unit unit, char *text)
 {
-	struct json_object *value = ctl_find(view->figures, key);
+	struct json_object *value = ctl_find(figures, key);
 
 	if (!value) {
 		strcpy(text, "-");
@@ -70,7 +70,8 @@ static const char *figure(const struct view *view, const char *key, enum unit un
 	return text;
 }
 
-#define FIGURE(view, key, unit) figure(view, key, unit, (char[TEXT]) { 0 })
+#define FIGURE_OF(figures, key, unit) figure(figures, key, unit, (char[TEXT]) { 0 })
+#define FIGURE(view, key, unit) FIGURE_OF((view)->figures, key, unit)
 
 static void line(const struct view *view, bool heading, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -228,19 +229,15 @@ static void backup_lines(const struct view *view)
 
 	for (i = 0; backups && i < json_object_array_length(backups); i++) {
 		struct json_object *backup = json_object_array_get_idx(backups, i);
-		const char *name = json_object_get_string(ctl_find(backup, "name"));
-		char lag[TEXT];
+		const char *name = FIGURE_OF(backup, "name", WORD);
 
 		if (!i)
 			line(view, true, "%-16s%-9s%13s%13s%13s%13s", "backup", "", "segments",
 			     "free", "lag", "requests");
 		line(view, false, "%-16s%-9s%13s%13s%13s%13s", *name ? name : "(only one)",
-		     json_object_get_string(ctl_find(backup, "state")),
-		     json_object_get_string(ctl_find(backup, "frames")),
-		     json_object_get_string(ctl_find(backup, "frames_free")),
-		     ctl_bytes_text((uint64_t)json_object_get_int64(ctl_find(backup, "lag_bytes")),
-				    lag, sizeof(lag)),
-		     json_object_get_string(ctl_find(backup, "in_flight")));
+		     FIGURE_OF(backup, "state", WORD), FIGURE_OF(backup, "frames", NUMBER),
+		     FIGURE_OF(backup, "frames_free", NUMBER), FIGURE_OF(backup, "lag_bytes", BYTES),
+		     FIGURE_OF(backup, "in_flight", NUMBER));
 	}
 }
 
