@@ -43,7 +43,8 @@ enum lsm_map {
  * @view_ms: milliseconds after which the kernel may revoke a view
  * @nr_slots: entries of @slots and @owners
  * @nr_seglets: entries of @seglets and @seglet_table
- * @nr_handles: entries of @handles
+ * @nr_handles: entries of @handles; 0 without windows
+ * @last_header: offset in @seglets of the last place that can have a header, bytes
  * @alive: 1 in the process that mapped the windows; 0 in the child of a fork, because the kernel
  *	wipes the page (MADV_WIPEONFORK)
  * @seglets: @nr_seglets * LSMEM_SEGLET_BYTES
@@ -67,6 +68,7 @@ struct lsm {
 	uint32_t nr_slots;
 	uint64_t nr_seglets;
 	uint64_t nr_handles;
+	uint64_t last_header;
 	const uint32_t *alive;
 	const uint8_t *seglets;
 	const struct lsmem_seglet *seglet_table;

@@ -101,6 +101,7 @@ static int use_memory(struct lsm *lsm, const struct lsm_memory *memory)
 	lsm->view_ms = info->view_ms;
 	lsm->nr_seglets = info->nr_seglets;
 	lsm->nr_handles = info->nr_handles;
+	lsm->last_header = info->nr_seglets * LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES;
 	lsm->seglets = memory->seglets;
 	lsm->seglet_table = memory->seglet_table;
 	lsm->handles = memory->handles;
