@@ -18,6 +18,7 @@ from typing import Callable, Iterable, Iterator, Sequence
 
 COMMAND_SECONDS = 20.0
 CLEAR_SECONDS = 60.0
+RETRY_SECONDS = 0.2
 
 SYS_BLOCK = Path("/sys/block")
 SYS_LSMEM = Path("/sys/class/lsmem")
@@ -247,8 +248,8 @@ class Cleaner:
                 except Stays as why:
                     stays.append(f"{kind.what} {name}: {why}")
             left = self.left()
-            if left and stays:
-                time.sleep(0.2)
+            if left:
+                time.sleep(RETRY_SECONDS)
         self._remove_files()
         if left and not stays:
             stays = [f"{kind.what} {name}" for kind, name in left]
