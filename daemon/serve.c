@@ -9,7 +9,7 @@
  * awaited any more, and flushes of such a backup never are. The tick makes core write digests that
  * nothing waits for, and serves the watchdog. Another timer bounds the shutdown.
  *
- * POLLPRI on the same descriptor means that the kernel wants a pass of combined cleaning.
+ * POLLPRI on the same descriptor means that the kernel wants a pass of cleaning.
  * core/clean.h chooses the segments, the kernel does the pass. If no segment is worth a pass, the
  * next choice waits for progress in the stream, or for the tick.
  *

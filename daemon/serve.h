@@ -4,7 +4,7 @@
  *
  *	serve.c		the loop, the kernel's stream, failed requests, acknowledgements, the end
  *	serve_backups.c	slow, lost and nearly full backups, bad replicas; are enough backups left?
- *	serve_clean.c	passes of combined cleaning
+ *	serve_clean.c	passes of cleaning
  */
 #ifndef LSMEMD_SERVE_H
 #define LSMEMD_SERVE_H
@@ -35,7 +35,7 @@ struct slot {
 };
 
 /**
- * enum clean_state - what combined cleaning waits for
+ * enum clean_state - what cleaning waits for
  * @CLEAN_IDLE: nothing: serve_clean() starts the poll for POLLPRI
  * @CLEAN_POLLED: the poll: the kernel wants no pass, or one is under way
  * @CLEAN_WANTED: nothing: the kernel wants a pass, and serve_clean() chooses segments

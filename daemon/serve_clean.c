@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Combined cleaning while the store is served: core/clean.h chooses segments, the kernel cleans. */
+/* Cleaning while the store is served: core/clean.h chooses segments, the kernel cleans. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>

@@ -67,7 +67,7 @@ struct status_backup {
  * @events: events taken from the kernel
  * @ranges: of @events, ranges to make durable
  * @groups: acknowledgements of one or more ranges together
- * @passes: passes of combined cleaning that began
+ * @passes: passes of cleaning that began
  * @passes_segments: segments chosen for @passes
  * @passes_fruitless: times that a pass was wanted and no segment was worth it
  * @ack: ns from taking a range to its acknowledgement

@@ -495,10 +495,10 @@ def _overhead_result(size: int, distribution: str,
                      shares: dict[str, tuple[float, float]]) -> None:
     what = f"{SIZES[size]}, {distribution}, {OVERHEAD_LIVE:.0f} %"
     how = (f"durable store of {OVERHEAD_MIB} MiB, lsmemd with a drive of twice that or as said; "
-           "bytes that combined cleaning moved, which are written to the backup, for each byte "
+           "bytes that cleaning moved, which are written to the backup, for each byte "
            "appended; after the store has been overwritten as often as it fits the drive and once "
            f"more, while it is overwritten as often again (at most {OVERHEAD_SECONDS:.0f} s each); "
-           "one level: no compactors, all of the cleaner's time is for combined cleaning")
+           "one level: no compactors, all of the cleaner's time is for cleaning")
     for level, (moved, new) in shares.items():
         result("overhead", f"{what}, {level}", [moved], [new], "new bytes", "B", how)
     moved, new = shares["one level"]

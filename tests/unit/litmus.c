@@ -411,11 +411,11 @@ static bool litmus_slow_head_compacted(void)
 }
 
 /*
- * A complete pass of combined cleaning: the daemon chooses segments with dead and live objects and
+ * A complete pass of cleaning: the daemon chooses segments with dead and live objects and
  * tombstones, some of them compacted; survivors are in several segments, and writers go on.  Then a
  * digest without the victims, and their frames are used again.
  */
-static void combined(void)
+static void cleaning(void)
 {
 	uint32_t i;
 
@@ -451,15 +451,15 @@ static void combined(void)
 	lit_settle();
 }
 
-static bool litmus_combined(void)
+static bool litmus_cleaning(void)
 {
 	static const struct sim_options some = { .frames = 16, .size = 0, .steps = 100 };
 
-	return sweep(combined, &some);
+	return sweep(cleaning, &some);
 }
 
 /* The daemon is killed during a pass, again and again; the pass in the kernel goes on. */
-static void combined_killed(void)
+static void cleaning_killed(void)
 {
 	uint32_t i;
 
@@ -484,9 +484,9 @@ static void combined_killed(void)
 	lit_settle();
 }
 
-static bool litmus_combined_killed(void)
+static bool litmus_cleaning_killed(void)
 {
-	return sweep(combined_killed, &small);
+	return sweep(cleaning_killed, &small);
 }
 
 /* Frames are used again while they hold old valid entries. */
@@ -711,8 +711,8 @@ const struct litmus litmus[] = {
 	{ "successor, close", litmus_roll_over },
 	{ "v1 durable, v2 on a slow head, clean", litmus_slow_head },
 	{ "v1 durable, v2 on a slow head, compact, clean", litmus_slow_head_compacted },
-	{ "a pass of combined cleaning", litmus_combined },
-	{ "SIGKILL during passes of combined cleaning", litmus_combined_killed },
+	{ "a pass of cleaning", litmus_cleaning },
+	{ "SIGKILL during passes of cleaning", litmus_cleaning_killed },
 	{ "two replaces race", litmus_race },
 	{ "discard, rewrite", litmus_discard_rewrite },
 	{ "free, clean, allocate", litmus_free_clean },

@@ -7,7 +7,7 @@
  *
  *	model.c		memory, segments, appends, the stream and its acknowledgements
  *	model_object.c	objects
- *	model_clean.c	compaction, passes of combined cleaning
+ *	model_clean.c	compaction, passes of cleaning
  *	oracle.c	the states that are right
  */
 #ifndef UNIT_MODEL_H
@@ -94,7 +94,7 @@ struct model_survivor {
 };
 
 /**
- * struct model_pass - a pass of combined cleaning that is under way
+ * struct model_pass - a pass of cleaning that is under way
  * @retire: its victims
  * @order: their entries, oldest first; the pass has still to handle those from @next on
  */

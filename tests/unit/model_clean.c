@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A model of the kernel module, compaction and combined cleaning: see model.h.
+ * A model of the kernel module, compaction and cleaning: see model.h.
  *
  * A compaction is one step, because the daemon does not see it.  A pass goes on between operations
  * of writers and events of the stream.
@@ -112,7 +112,7 @@ void model_compact(struct model *m, uint32_t slot)
 	m->compacted++;
 }
 
-/* ---- Combined cleaning ------------------------------------------------- */
+/* ---- Cleaning ---------------------------------------------------------- */
 
 static int model_older(const void *a, const void *b)
 {
