@@ -56,6 +56,16 @@ is 'the memory is lost' "$status" 0
 ok 'recovers' start recovery
 verify 'all that was acknowledged is on the server'"'"'s drive'
 grep -h 'recovered' "$log" | tail -1 | sed 's/^/# /'
+# A daemon that starts before its server.
+stop
+server_end TERM
+sed -i 's/^\[store\]$/&\nwait = forever/' "$conf"
+mark
+launch
+ok 'started before its server: waits' until_true 60 since "waiting for rdma://$address/data: Connection refused"
+ok 'started before its server: the server starts' server_start
+ok 'started before its server: serves' serves wait
+verify 'started before its server: all there'
 
 # ---- A second daemon waits, checks, takes over -------------------------------
 cp "$conf" "$scratch/own.conf"
