@@ -618,6 +618,28 @@ def test_stat() -> None:
     is_(fields["cleaner.segments_by_memory"], "0 0 0 0 1 2 5 20 64 32".split())
 
 
+def test_stat_watch() -> None:
+    store = Store("lsmem", BLANK, NEW, {"stats/durable_bytes": 7 << 30})
+    watch = subprocess.Popen([LSMEMCTL, "stat", "lsmem", "--watch", "--interval", "200ms"],
+                             text=True, stdout=subprocess.PIPE)
+    assert watch.stdout
+    is_(watch.stdout.readline().split(), ["LIVE", "FREE", "SEGMENTS", "WRITE/s", "MOVE/s",
+                                          "COMPACT/s", "CLEAN/s", "DURABLE/s", "STALLS/s"])
+    is_(watch.stdout.readline().split(), ["858M", "700", "130", *["0"] * 6])
+    store.change(live_bytes=5 << 20, free_seglets=9, segments=131, stats__appended_bytes=10 << 30,
+                 cleaner__relocated_bytes=20 << 30, cleaner__compacted_bytes=30 << 30,
+                 cleaner__segments_cleaned=50000, stats__durable_bytes=47 << 30,
+                 stats__stalls=70000)
+    line: list[str] = []
+    while line[:3] != ["5M", "9", "131"]:
+        line = watch.stdout.readline().split()
+    rates = [float(rate.rstrip("G")) for rate in line[3:]]
+    for rate, wanted in zip(rates, (10, 20, 30, 50000, 40, 70000)):
+        assert abs(rate / rates[3] * 50000 / wanted - 1) < 0.03, line
+    store.remove()
+    is_(watch.wait(), 0)
+
+
 def main() -> int:
     global LSMEMCTL
     tests = {name: test for name, test in globals().items() if name.startswith("test_")}
