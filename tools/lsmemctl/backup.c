@@ -327,12 +327,9 @@ void ctl_describe_super(struct json_object *object, const struct recover *recove
 	json_object_object_add(object, "incarnation", json_object_new_string(text));
 	json_object_object_add(object, "kind", json_object_new_string(
 		__le32_to_cpu(super->kind) == LSMEM_KIND_BLOCK ? "block" : "object"));
-	json_object_object_add(object, "store_bytes",
-			       json_object_new_int64((int64_t)__le64_to_cpu(super->store_bytes)));
-	json_object_object_add(object, "max_handles",
-			       json_object_new_int64((int64_t)__le64_to_cpu(super->max_handles)));
-	json_object_object_add(object, "frames",
-			       json_object_new_int64((int64_t)__le64_to_cpu(super->frames)));
+	ctl_add_number(object, "store_bytes", (int64_t)__le64_to_cpu(super->store_bytes));
+	ctl_add_number(object, "max_handles", (int64_t)__le64_to_cpu(super->max_handles));
+	ctl_add_number(object, "frames", (int64_t)__le64_to_cpu(super->frames));
 }
 
 /**

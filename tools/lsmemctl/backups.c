@@ -102,10 +102,9 @@ static int add_all(struct json_object *rows)
 		return CTL_FAILED;
 	for (i = 0; i < json_object_array_length(stores); i++) {
 		struct json_object *store = json_object_array_get_idx(stores, i);
-		struct json_object *durability = ctl_find(store, "durability");
 
-		if (durability && !strcmp(json_object_get_string(durability), "durable") &&
-		    add_store(rows, json_object_get_string(ctl_find(store, "name"))))
+		if (!strcmp(ctl_word(store, "durability"), "durable") &&
+		    add_store(rows, ctl_word(store, "name")))
 			ret = CTL_FAILED;
 	}
 	json_object_put(stores);

@@ -82,26 +82,21 @@ static bool backups_open(struct backups *backups, char **paths, int nr)
 	return true;
 }
 
-static void add_number(struct json_object *object, const char *key, uint64_t number)
-{
-	json_object_object_add(object, key, json_object_new_int64((int64_t)number));
-}
-
 static void describe_result(struct json_object *object, const struct recover_result *result)
 {
-	add_number(object, "segments", result->segments);
-	add_number(object, "segments_closed", result->closed);
-	add_number(object, "segments_sealed", result->sealed);
-	add_number(object, "segments_open", result->open);
-	add_number(object, "segments_empty", result->dropped);
-	add_number(object, "entries", result->entries);
-	add_number(object, "objects", result->objects);
-	add_number(object, "tombstones", result->tombstones);
-	add_number(object, "live_bytes", result->live_bytes);
-	add_number(object, "read_bytes", result->read_bytes);
-	add_number(object, "torn_tails", result->torn);
-	add_number(object, "torn_bytes", result->torn_bytes);
-	add_number(object, "losses", result->losses);
+	ctl_add_number(object, "segments", result->segments);
+	ctl_add_number(object, "segments_closed", result->closed);
+	ctl_add_number(object, "segments_sealed", result->sealed);
+	ctl_add_number(object, "segments_open", result->open);
+	ctl_add_number(object, "segments_empty", result->dropped);
+	ctl_add_number(object, "entries", result->entries);
+	ctl_add_number(object, "objects", result->objects);
+	ctl_add_number(object, "tombstones", result->tombstones);
+	ctl_add_number(object, "live_bytes", result->live_bytes);
+	ctl_add_number(object, "read_bytes", result->read_bytes);
+	ctl_add_number(object, "torn_tails", result->torn);
+	ctl_add_number(object, "torn_bytes", result->torn_bytes);
+	ctl_add_number(object, "losses", result->losses);
 }
 
 /* Are all backups without a superblock blank? */

@@ -56,13 +56,6 @@ struct request {
 	int64_t left;
 };
 
-static int64_t number_of(struct json_object *store, const char *key)
-{
-	struct json_object *value = ctl_find(store, key);
-
-	return value ? json_object_get_int64(value) : 0;
-}
-
 /* Number of closed segments; of all segments, if the module does not count closed ones. */
 static int64_t closed_segments(struct json_object *store)
 {
@@ -71,7 +64,7 @@ static int64_t closed_segments(struct json_object *store)
 	size_t i;
 
 	if (!json_object_is_type(tenths, json_type_array))
-		return number_of(store, "segments");
+		return ctl_number(store, "segments");
 	for (i = 0; i < json_object_array_length(tenths); i++)
 		sum += json_object_get_int64(json_object_array_get_idx(tenths, i));
 	return sum < SEGMENTS_MAX ? sum : SEGMENTS_MAX;
@@ -194,8 +187,9 @@ static struct json_object *read_quiet(const struct level *level, const char *nam
 		before = store;
 		ctl_pause(QUIET);
 		store = ctl_store_read(name);
-		quiet = store && number_of(store, level->copied) == number_of(before, level->copied) &&
-			number_of(store, "free_seglets") == number_of(before, "free_seglets");
+		quiet = store &&
+			ctl_number(store, level->copied) == ctl_number(before, level->copied) &&
+			ctl_number(store, "free_seglets") == ctl_number(before, "free_seglets");
 		json_object_put(before);
 	}
 	return store;
@@ -214,33 +208,26 @@ static const struct ctl_column columns[] = {
 	{ "SECONDS",		"seconds",		CTL_NUMBER },
 };
 
-static void add_number(struct json_object *out, const char *key, int64_t number)
-{
-	json_object_object_add(out, key, json_object_new_int64(number));
-}
-
 static int print_gain(const struct request *request, struct json_object *before,
 		      struct json_object *after, double seconds)
 {
 	const struct level *level = request->level;
 	struct json_object *out = json_object_new_object(), *rows;
-	char text[32];
 	int ret;
 
 	json_object_object_add(out, "name", json_object_new_string(request->store));
 	json_object_object_add(out, "level", json_object_new_string(level->name));
-	add_number(out, "asked", request->segments);
-	add_number(out, "left", request->left);
-	add_number(out, "segments",
-		   number_of(after, level->segments) - number_of(before, level->segments));
-	add_number(out, "copied_bytes",
-		   number_of(after, level->copied) - number_of(before, level->copied));
-	add_number(out, "freed_bytes",
-		   number_of(after, level->freed) - number_of(before, level->freed));
-	add_number(out, "free_seglets_before", number_of(before, "free_seglets"));
-	add_number(out, "free_seglets_after", number_of(after, "free_seglets"));
-	snprintf(text, sizeof(text), "%.3f", seconds);
-	json_object_object_add(out, "seconds", json_object_new_double_s(seconds, text));
+	ctl_add_number(out, "asked", request->segments);
+	ctl_add_number(out, "left", request->left);
+	ctl_add_number(out, "segments",
+		       ctl_number(after, level->segments) - ctl_number(before, level->segments));
+	ctl_add_number(out, "copied_bytes",
+		       ctl_number(after, level->copied) - ctl_number(before, level->copied));
+	ctl_add_number(out, "freed_bytes",
+		       ctl_number(after, level->freed) - ctl_number(before, level->freed));
+	ctl_add_number(out, "free_seglets_before", ctl_number(before, "free_seglets"));
+	ctl_add_number(out, "free_seglets_after", ctl_number(after, "free_seglets"));
+	ctl_add_decimal(out, "seconds", seconds);
 	if (ctl_json) {
 		ret = ctl_print_json(out);
 		json_object_put(out);

@@ -9,9 +9,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "ctl.h"
+#include <lsmem_format.h>
 
-#define SEGMENT_BYTES	(8ull << 20)
+#include "ctl.h"
 
 enum { KIND, SIZE, HANDLES, DURABLE, CHARGE, MODE, OWNER };
 
@@ -105,7 +105,7 @@ static int parse(int argc, char **argv, struct lsmem_create *create)
 				       argv[optind]);
 	if (!create->bytes)
 		return ctl_usage_error("--size is missing");
-	if (create->bytes % SEGMENT_BYTES)
+	if (create->bytes % LSMEM_SEGMENT_BYTES)
 		return ctl_usage_error("--size: a multiple of 8M, at least 128M");
 	if (create->kind == LSMEM_KIND_BLOCK && create->handles_max)
 		return ctl_usage_error("--handles is for object stores");
@@ -178,7 +178,7 @@ static int run(int argc, char **argv)
 		durable ? "durable" : "volatile"));
 	json_object_object_add(out, "charged", json_object_new_boolean(
 		create.flags & LSMEM_STORE_CHARGED));
-	json_object_object_add(out, "size_bytes", json_object_new_int64((int64_t)create.bytes));
+	ctl_add_number(out, "size_bytes", (int64_t)create.bytes);
 	ctl_print_json(out);
 	json_object_put(out);
 	return CTL_OK;

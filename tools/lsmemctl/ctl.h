@@ -118,6 +118,11 @@ int ctl_print_json(struct json_object *object);
 int ctl_print_table(struct json_object *rows, const struct ctl_column *columns, size_t nr);
 int ctl_print_fields(struct json_object *object);
 struct json_object *ctl_find(struct json_object *object, const char *key);
+int64_t ctl_number(struct json_object *object, const char *key);
+const char *ctl_word(struct json_object *object, const char *key);
+struct json_object *ctl_find_row(struct json_object *rows, const char *key, const char *word);
+void ctl_add_number(struct json_object *object, const char *key, int64_t number);
+void ctl_add_decimal(struct json_object *object, const char *key, double number);
 char *ctl_bytes_text(uint64_t bytes, char *text, size_t size);
 
 #endif

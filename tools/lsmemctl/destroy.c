@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ctl.h"
@@ -16,24 +15,22 @@ static const struct ctl_option options[] = {
 	{ 0 }
 };
 
-#define PATIENCE_MS	2000
-#define STEP_MS		20
+#define PATIENCE	2	/* seconds */
+#define STEP		0.02	/* seconds between attempts */
 
 /*
  * udev opens a disk for a short time when the disk appears and after writes to it.  So try again
- * for PATIENCE_MS while the store is busy.
+ * for PATIENCE while the store is busy.
  * Return: 0 or a positive errno.
  */
 static int destroy_patiently(int fd, struct lsmem_destroy *destroy)
 {
-	const struct timespec step = { .tv_nsec = STEP_MS * 1000000l };
-	int waited_ms = 0;
+	double end = ctl_now() + PATIENCE;
 
 	while (ioctl(fd, LSMEM_CTL_DESTROY, destroy)) {
-		if (errno != EBUSY || waited_ms >= PATIENCE_MS)
+		if (errno != EBUSY || ctl_now() >= end)
 			return errno;
-		nanosleep(&step, NULL);
-		waited_ms += STEP_MS;
+		ctl_pause(STEP);
 	}
 	return 0;
 }

@@ -43,12 +43,14 @@ static bool growth(const struct interval *interval, const char *key, double *by)
 	return difference >= 0;
 }
 
-static void add_number(struct json_object *out, const char *key, bool known, double number)
+/* Adds @number / @by; null if it is not known. */
+static void add_ratio(struct json_object *out, const char *key, bool known, double number,
+		      double by)
 {
-	char text[32];
-
-	snprintf(text, sizeof(text), "%.3f", number);
-	json_object_object_add(out, key, known ? json_object_new_double_s(number, text) : NULL);
+	if (known)
+		ctl_add_decimal(out, key, number / by);
+	else
+		json_object_object_add(out, key, NULL);
 }
 
 /* Adds the growth of a counter per second, divided by @unit; nothing without @before. */
@@ -61,7 +63,7 @@ static void add_rate(struct json_object *out, const char *key, const struct inte
 	if (!interval->before)
 		return;
 	known = growth(interval, counter, &by) && interval->seconds > 0;
-	add_number(out, key, known, known ? by / interval->seconds / unit : 0);
+	add_ratio(out, key, known, by, interval->seconds * unit);
 }
 
 #define PERCENT_OF_NS	1e7	/* nanoseconds per second that make 1 % */
@@ -71,7 +73,7 @@ static struct json_object *level(const struct interval *interval, const char *se
 				 const char *copied, const char *freed, const char *ns)
 {
 	struct json_object *out = json_object_new_object();
-	double bytes_copied, bytes_freed = 0;
+	double bytes_copied = 0, bytes_freed = 0;
 	bool known;
 
 	add_rate(out, "segments_per_second", interval, segments, 1);
@@ -80,7 +82,7 @@ static struct json_object *level(const struct interval *interval, const char *se
 	add_rate(out, "time_percent", interval, ns, PERCENT_OF_NS);
 	known = growth(interval, copied, &bytes_copied) && growth(interval, freed, &bytes_freed) &&
 		bytes_freed > 0;
-	add_number(out, "copied_per_freed", known, known ? bytes_copied / bytes_freed : 0);
+	add_ratio(out, "copied_per_freed", known, bytes_copied, bytes_freed);
 	return out;
 }
 
@@ -95,8 +97,7 @@ static void add_write_cost(struct json_object *out, const struct interval *inter
 	/* A module that does not compact has no such counter. */
 	if (known && ctl_find(interval->now, "cleaner.compacted_bytes"))
 		known = growth(interval, "cleaner.compacted_bytes", &compacted);
-	add_number(out, "write_cost", known,
-		   known ? (appended + relocated + compacted) / appended : 0);
+	add_ratio(out, "write_cost", known, appended + relocated + compacted, appended);
 }
 
 /*

@@ -125,8 +125,8 @@ static bool in_use(const struct recover *recover)
 	for (i = 0; stores && !name && i < json_object_array_length(stores); i++) {
 		store = json_object_array_get_idx(stores, i);
 		if (json_object_equal(ctl_find(store, "uuid"), ctl_find(described, "uuid")) &&
-		    !strcmp(json_object_get_string(ctl_find(store, "state")), "active"))
-			name = json_object_get_string(ctl_find(store, "name"));
+		    !strcmp(ctl_word(store, "state"), "active"))
+			name = ctl_word(store, "name");
 	}
 	if (name)
 		ctl_error("it is the backup of %s, which is active: destroy the store first (lsmemctl destroy %s)",

@@ -44,6 +44,78 @@ struct json_object *ctl_find(struct json_object *object, const char *key)
 }
 
 /**
+ * ctl_number - find a number by its key
+ * @object: to search
+ * @key: as for ctl_find()
+ *
+ * Return: the number; 0: not there.
+ */
+int64_t ctl_number(struct json_object *object, const char *key)
+{
+	return json_object_get_int64(ctl_find(object, key));
+}
+
+/**
+ * ctl_word - find a string by its key
+ * @object: to search
+ * @key: as for ctl_find()
+ *
+ * Return: the string, valid as long as the value; "": not there.
+ */
+const char *ctl_word(struct json_object *object, const char *key)
+{
+	struct json_object *value = ctl_find(object, key);
+
+	return value ? json_object_get_string(value) : "";
+}
+
+/**
+ * ctl_find_row - find an object in an array by a string in it
+ * @rows: the array; NULL: none
+ * @key: as for ctl_find()
+ * @word: wanted value of @key
+ *
+ * Return: the first such object, with no reference for the caller; NULL: none.
+ */
+struct json_object *ctl_find_row(struct json_object *rows, const char *key, const char *word)
+{
+	size_t i;
+
+	for (i = 0; rows && i < json_object_array_length(rows); i++) {
+		struct json_object *row = json_object_array_get_idx(rows, i);
+
+		if (!strcmp(ctl_word(row, key), word))
+			return row;
+	}
+	return NULL;
+}
+
+/**
+ * ctl_add_number - add an integer to an object
+ * @object: gets the number
+ * @key: its key
+ * @number: the number
+ */
+void ctl_add_number(struct json_object *object, const char *key, int64_t number)
+{
+	json_object_object_add(object, key, json_object_new_int64(number));
+}
+
+/**
+ * ctl_add_decimal - add a number with three decimals to an object
+ * @object: gets the number
+ * @key: its key
+ * @number: the number
+ */
+void ctl_add_decimal(struct json_object *object, const char *key, double number)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.3f", number);
+	json_object_object_add(object, key, json_object_new_double_s(number, text));
+}
+
+/**
  * ctl_bytes_text - format a size for people: 0, 512, 4K, 1.5G
  * @bytes: the size
  * @text: out

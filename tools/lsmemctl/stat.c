@@ -17,39 +17,23 @@ static const struct ctl_option options[] = {
 	{ 0 }
 };
 
-/* Finds a counter or gauge by its name, in any group. */
-static int64_t find_number(struct json_object *object, const char *name)
-{
-	struct json_object *found = NULL;
-
-	if (json_object_object_get_ex(object, name, &found))
-		return json_object_get_int64(found);
-	json_object_object_foreach(object, key, value) {
-		(void)key;
-		if (json_object_is_type(value, json_type_object) &&
-		    json_object_object_get_ex(value, name, &found))
-			return json_object_get_int64(found);
-	}
-	return 0;
-}
-
 /* Columns of --watch: values of gauges, rates of counters. */
 static const struct {
 	const char *title;
-	const char *name;
+	const char *key;
 	int width;
 	bool rate;
 	bool bytes;
 } watched[] = {
-	{ "LIVE",	"live_bytes",		8,	false,	true },
-	{ "FREE",	"free_seglets",		8,	false,	false },
-	{ "SEGMENTS",	"segments",		9,	false,	false },
-	{ "WRITE/s",	"appended_bytes",	8,	true,	true },
-	{ "MOVE/s",	"relocated_bytes",	8,	true,	true },
-	{ "COMPACT/s",	"compacted_bytes",	10,	true,	true },
-	{ "CLEAN/s",	"segments_cleaned",	8,	true,	false },
-	{ "DURABLE/s",	"durable_bytes",	10,	true,	true },
-	{ "STALLS/s",	"stalls",		9,	true,	false },
+	{ "LIVE",	"live_bytes",			8,	false,	true },
+	{ "FREE",	"free_seglets",			8,	false,	false },
+	{ "SEGMENTS",	"segments",			9,	false,	false },
+	{ "WRITE/s",	"stats.appended_bytes",		8,	true,	true },
+	{ "MOVE/s",	"cleaner.relocated_bytes",	8,	true,	true },
+	{ "COMPACT/s",	"cleaner.compacted_bytes",	10,	true,	true },
+	{ "CLEAN/s",	"cleaner.segments_cleaned",	8,	true,	false },
+	{ "DURABLE/s",	"stats.durable_bytes",		10,	true,	true },
+	{ "STALLS/s",	"stats.stalls",			9,	true,	false },
 };
 
 #define WATCHED (sizeof(watched) / sizeof(*watched))
@@ -60,10 +44,10 @@ static void print_rates(struct json_object *now, struct json_object *before, dou
 	size_t i;
 
 	for (i = 0; i < WATCHED; i++) {
-		int64_t value = find_number(now, watched[i].name);
+		int64_t value = ctl_number(now, watched[i].key);
 
 		if (watched[i].rate)
-			value = (int64_t)((double)(value - find_number(before, watched[i].name)) /
+			value = (int64_t)((double)(value - ctl_number(before, watched[i].key)) /
 					  seconds + 0.5);
 		if (value < 0)		/* another store has the name now */
 			value = 0;

@@ -132,14 +132,6 @@ static struct json_object *read_directory(int fd, int depth)
 	return object;
 }
 
-/* The number at @key, 0 if there is none. */
-static int64_t number_of(struct json_object *object, const char *key)
-{
-	struct json_object *value = ctl_find(object, key);
-
-	return value ? json_object_get_int64(value) : 0;
-}
-
 /**
  * ctl_store_read() - read all attributes of a store from sysfs
  * @name: from ctl_store_name()
@@ -167,9 +159,9 @@ struct json_object *ctl_store_read(const char *name)
 	json_object_object_foreach(all, key, value)
 		json_object_object_add(store, key, json_object_get(value));
 	json_object_put(all);
-	capacity = number_of(store, "capacity_bytes");
+	capacity = ctl_number(store, "capacity_bytes");
 	if (capacity > 0) {
-		used = 100.0 * (double)number_of(store, "live_bytes") / (double)capacity;
+		used = 100.0 * (double)ctl_number(store, "live_bytes") / (double)capacity;
 		snprintf(text, sizeof(text), "%.1f", used);
 		json_object_object_add(store, "used_percent", json_object_new_double_s(used, text));
 	}
@@ -215,28 +207,18 @@ struct json_object *ctl_stores_read(void)
 	return stores;
 }
 
-static bool is(struct json_object *store, const char *key, const char *value)
-{
-	struct json_object *found = ctl_find(store, key);
-
-	return found && !strcmp(json_object_get_string(found), value);
-}
-
 /* Finds the store with @text as its uuid or given name.  @name: out, of its node. */
 static bool find_store(const char *text, char *name)
 {
-	struct json_object *stores = ctl_stores_read(), *store;
-	bool found = false;
-	size_t i;
+	struct json_object *stores = ctl_stores_read();
+	struct json_object *store = ctl_find_row(stores, "uuid", text);
 
-	for (i = 0; stores && !found && i < json_object_array_length(stores); i++) {
-		store = json_object_array_get_idx(stores, i);
-		found = is(store, "uuid", text) || is(store, "given_name", text);
-		if (found)
-			strcpy(name, json_object_get_string(ctl_find(store, "name")));
-	}
+	if (!store)
+		store = ctl_find_row(stores, "given_name", text);
+	if (store)
+		strcpy(name, ctl_word(store, "name"));
 	json_object_put(stores);
-	return found;
+	return store;
 }
 
 /**

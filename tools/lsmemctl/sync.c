@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ctl.h"
@@ -17,14 +16,6 @@ static const struct ctl_option options[] = {
 	[TIMEOUT]	= { "timeout", 't', true },
 	{ 0 }
 };
-
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 /* A block store takes fsync(), an object store its own ioctl.  Return: 0 or a positive errno. */
 static int sync_store(int fd, uint32_t timeout_ms)
@@ -64,7 +55,8 @@ static int run(int argc, char **argv)
 	char name[LSMEM_NAME_BYTES];
 	struct json_object *out;
 	const char *text, *value;
-	uint64_t timeout_ms = 0, begin;
+	uint64_t timeout_ms = 0;
+	double begin;
 	int fd, option, error;
 
 	while ((option = ctl_next_option(argc, argv, options, &value)) != -1) {
@@ -81,7 +73,7 @@ static int run(int argc, char **argv)
 	fd = ctl_open_store(name, O_RDWR);
 	if (fd < 0)
 		return CTL_FAILED;
-	begin = now_us();
+	begin = ctl_now();
 	error = sync_store(fd, (uint32_t)timeout_ms);
 	close(fd);
 	if (error)
@@ -89,8 +81,7 @@ static int run(int argc, char **argv)
 	if (ctl_json) {
 		out = json_object_new_object();
 		json_object_object_add(out, "name", json_object_new_string(name));
-		json_object_object_add(out, "microseconds",
-				       json_object_new_int64((int64_t)(now_us() - begin)));
+		ctl_add_number(out, "microseconds", (int64_t)((ctl_now() - begin) * 1e6));
 		ctl_print_json(out);
 		json_object_put(out);
 	}

@@ -71,33 +71,13 @@ static struct json_object *read_stores(const struct top *top)
 	return stores;
 }
 
-static const char *word(struct json_object *object, const char *key)
-{
-	struct json_object *value = ctl_find(object, key);
-
-	return value ? json_object_get_string(value) : "";
-}
-
-static struct json_object *find_store(struct json_object *stores, const char *name)
-{
-	size_t i;
-
-	for (i = 0; stores && i < json_object_array_length(stores); i++) {
-		struct json_object *store = json_object_array_get_idx(stores, i);
-
-		if (!strcmp(word(store, "name"), name))
-			return store;
-	}
-	return NULL;
-}
-
 /* Adds the status that the daemon wrote for the last interval; does not wait for a new one. */
 static void add_backups(struct json_object *figures, struct json_object *store)
 {
 	struct json_object *status = NULL;
 
-	if (!strcmp(word(store, "durability"), "durable"))
-		status = ctl_daemon_status(word(store, "name"), false);
+	if (!strcmp(ctl_word(store, "durability"), "durable"))
+		status = ctl_daemon_status(ctl_word(store, "name"), false);
 	if (status)
 		json_object_object_add(figures, "backups",
 				       json_object_get(ctl_find(status, "backups")));
@@ -107,9 +87,10 @@ static void add_backups(struct json_object *figures, struct json_object *store)
 /* A store has no rates if the last snapshot does not have it, or had another of the same name. */
 static struct json_object *store_figures(const struct top *top, struct json_object *store)
 {
-	struct json_object *before = find_store(top->stores, word(store, "name")), *figures;
+	struct json_object *before, *figures;
 
-	if (!before || strcmp(word(before, "uuid"), word(store, "uuid")))
+	before = ctl_find_row(top->stores, "name", ctl_word(store, "name"));
+	if (!before || strcmp(ctl_word(before, "uuid"), ctl_word(store, "uuid")))
 		figures = ctl_figures(store, store, 0);
 	else
 		figures = ctl_figures(store, before, top->seconds);
@@ -122,9 +103,9 @@ static void note_gone(struct top *top, struct json_object *stores)
 	size_t i, length = strlen(top->gone);
 
 	for (i = 0; top->stores && i < json_object_array_length(top->stores); i++) {
-		const char *name = word(json_object_array_get_idx(top->stores, i), "name");
+		const char *name = ctl_word(json_object_array_get_idx(top->stores, i), "name");
 
-		if (!find_store(stores, name) && length < MESSAGE - 1)
+		if (!ctl_find_row(stores, "name", name) && length < MESSAGE - 1)
 			length += (size_t)snprintf(top->gone + length, MESSAGE - length, "%s%s",
 						   length ? ", " : "", name);
 	}
@@ -157,11 +138,9 @@ static bool sample(struct top *top)
 static void print_json(const struct top *top)
 {
 	struct json_object *out = json_object_new_object();
-	char text[32];
 
-	snprintf(text, sizeof(text), "%.3f", top->seconds);
-	json_object_object_add(out, "time", json_object_new_int64(time(NULL)));
-	json_object_object_add(out, "seconds", json_object_new_double_s(top->seconds, text));
+	ctl_add_number(out, "time", time(NULL));
+	ctl_add_decimal(out, "seconds", top->seconds);
 	json_object_object_add(out, "stores", json_object_get(top->figures));
 	printf("%s\n", json_object_to_json_string_ext(out, JSON_C_TO_STRING_PLAIN |
 						      JSON_C_TO_STRING_NOSLASHESCAPE));
@@ -276,7 +255,7 @@ static size_t chosen(const struct top *top, const struct screen *screen)
 	size_t i;
 
 	for (i = 0; i < json_object_array_length(top->figures); i++) {
-		if (!strcmp(word(json_object_array_get_idx(top->figures, i), "name"),
+		if (!strcmp(ctl_word(json_object_array_get_idx(top->figures, i), "name"),
 			    screen->store))
 			return i;
 	}
@@ -288,7 +267,7 @@ static void choose(const struct top *top, struct screen *screen, size_t place)
 {
 	if (place < json_object_array_length(top->figures))
 		snprintf(screen->store, sizeof(screen->store), "%s",
-			 word(json_object_array_get_idx(top->figures, place), "name"));
+			 ctl_word(json_object_array_get_idx(top->figures, place), "name"));
 }
 
 /* Shows the names of the stores; starts late enough that the chosen one, in reverse, is visible. */
@@ -298,7 +277,7 @@ static void draw_tabs(const struct top *top, const struct screen *screen)
 	int used = 0, room = COLS - getcurx(stdscr) - TAB_MAX;
 
 	for (first = place + 1; first; first--) {
-		used += (int)strlen(word(json_object_array_get_idx(top->figures, first - 1),
+		used += (int)strlen(ctl_word(json_object_array_get_idx(top->figures, first - 1),
 					 "name")) + 5;
 		if (used > room)
 			break;
@@ -308,7 +287,7 @@ static void draw_tabs(const struct top *top, const struct screen *screen)
 	for (i = first; i < nr && getcurx(stdscr) < COLS - TAB_MAX; i++) {
 		addstr("  ");
 		attrset(i == place ? A_REVERSE : A_NORMAL);
-		printw("%zu:%s", i + 1, word(json_object_array_get_idx(top->figures, i), "name"));
+		printw("%zu:%s", i + 1, ctl_word(json_object_array_get_idx(top->figures, i), "name"));
 		attrset(A_NORMAL);
 	}
 }
