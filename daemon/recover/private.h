@@ -209,6 +209,13 @@ int recover_write_digest(struct recover *r, uint32_t half);
 void recover_members(struct recover *r);
 int recover_promise(struct recover *r);
 
+#define RECOVER_STEP	0x9e3779b97f4a7c15ull	/* odd: 2^32 steps visit all low halves */
+
+/* recover/format.c: for new members */
+uint64_t recover_slot_frames(const struct recover *r, uint32_t slot, uint64_t start);
+int recover_write_super(struct recover *r, uint32_t slot);
+uint64_t recover_incarnation(const struct recover *r, uint64_t incarnation);
+
 /* recover/scan.c: pass 1 */
 void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn);
 int recover_scan(struct recover *r, uint32_t nr);
