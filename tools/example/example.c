@@ -15,12 +15,12 @@ int main(int argc, char **argv)
 	ret = lsm_open(node, 0, &lsm) ?: lsm_alloc(lsm, "hello", 5, 0, &handle, NULL);
 	if (ret)
 		error(1, -ret, "%s", node);
-	lsm_read(lsm, handle, copy, 5, 0, NULL);	/* a copy, no system call */
-	if (lsm_view_begin(lsm, handle, &view))		/* in place, none either */
+	lsm_read(lsm, handle, copy, 5, 0, NULL);	/* copies, no system call */
+	if (lsm_view_begin(lsm, handle, &view))		/* in place, no system call */
 		return 1;
-	lsm_replace(lsm, handle, "world!", 6, 0, NULL);	/* the view stays what it was */
+	lsm_replace(lsm, handle, "world!", 6, 0, NULL);	/* the view does not change */
 	printf("%.5s %.5s\n", copy, (char *)view.iov[0].iov_base);
-	ret = lsm_view_end(lsm, &view);			/* 0: it was true to its end */
+	ret = lsm_view_end(lsm, &view);			/* 0: the view was valid until now */
 	lsm_free(lsm, handle, 0, NULL);
 	lsm_close(lsm);
 	return ret;
