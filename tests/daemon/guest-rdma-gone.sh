@@ -143,32 +143,37 @@ rm "$model"
 ok 'two: formatted and active' start two --format --force
 load 600
 nap 1
-ip addr del "$address/24" dev rdma0
-ok 'two: the address goes: lost' until_is lost backup far state
-before=$(daemon log_bytes)
-ok 'two: the address goes: writers go on' until_is 0 eval 'rises; echo $?'
-ip addr add "$address/24" dev rdma0
-is_back 'two: the address is back'
-# While the server cannot be reached, each attempt to connect fails at once, perhaps before the
-# daemon's loop goes on. The state of the queue pairs at a loss is also a matter of chance.
-for ((flap = 1; flap <= ${FLAPS:-2}; flap++)); do
+# Address and link go and come back, $FLAPS times; not by default. A soft RoCE device that became
+# deaf may never let go of its address: "rdma link delete" then waits in the kernel for ever, and
+# with it every later test of this guest.
+if [ "${FLAPS:-0}" -gt 0 ]; then
 	ip addr del "$address/24" dev rdma0
-	ok "two: the address goes again, $flap: lost" until_is lost backup far state
-	sleep 8
+	ok 'two: the address goes: lost' until_is lost backup far state
+	before=$(daemon log_bytes)
+	ok 'two: the address goes: writers go on' until_is 0 eval 'rises; echo $?'
 	ip addr add "$address/24" dev rdma0
-	is_back "two: the address is back again, $flap"
-done
-ip link set rdma0 down
-ok 'two: the link goes: lost' until_is lost backup far state
-sleep 8
-ip link set rdma0 up
-is_back 'two: the link is back'
+	is_back 'two: the address is back'
+	# While the server cannot be reached, each attempt to connect fails at once, perhaps before the
+	# daemon's loop goes on. The state of the queue pairs at a loss is also a matter of chance.
+	for ((flap = 1; flap <= FLAPS; flap++)); do
+		ip addr del "$address/24" dev rdma0
+		ok "two: the address goes again, $flap: lost" until_is lost backup far state
+		sleep 8
+		ip addr add "$address/24" dev rdma0
+		is_back "two: the address is back again, $flap"
+	done
+	ip link set rdma0 down
+	ok 'two: the link goes: lost' until_is lost backup far state
+	sleep 8
+	ip link set rdma0 up
+	is_back 'two: the link is back'
+fi
 mark
 echo 'timeout = 20' >>"$conf"
 kill -HUP "$daemon_pid"
 ok 'two: SIGHUP: a timeout changes' until_true 15 since '\[backup near\] timeout: changed'
 ok 'two: SIGHUP: a timeout above half of durable_ms is reported' until_true 5 since 'more than half of durable_ms'
-ok 'two: the address is back: nothing is short' until_is 0 daemon segments_short
+ok 'two: nothing is short' until_is 0 daemon segments_short
 begun=$(now_ms)
 take_away
 taken_away 'two: the device goes'
