@@ -143,9 +143,8 @@ rm "$model"
 ok 'two: formatted and active' start two --format --force
 load 600
 nap 1
-# Address and link go and come back, $FLAPS times; not by default. A soft RoCE device that became
-# deaf may never let go of its address: "rdma link delete" then waits in the kernel for ever, and
-# with it every later test of this guest.
+# Address and link go and come back, $FLAPS times; not by default: a soft RoCE device that became
+# deaf cannot be deleted then while the daemon runs (Documentation/status.rst).
 if [ "${FLAPS:-0}" -gt 0 ]; then
 	ip addr del "$address/24" dev rdma0
 	ok 'two: the address goes: lost' until_is lost backup far state
