@@ -104,6 +104,28 @@ static bool core_joiners(const struct core *core)
 	return core->state == CORE_RUNNING && (core->joining & ~core->map.mask);
 }
 
+/*
+ * Does each segment have a replica on a backup that is not lost? A record without the lost backups
+ * would forget a segment that only they have, and a recovery would not miss it. So core fails
+ * before it: the last digest names them still.
+ */
+static bool core_record_whole(struct core *core)
+{
+	uint32_t i;
+
+	for (i = 0; i < core->nr_segments; i++) {
+		const struct core_segment *seg = &core->segments[i];
+
+		if (!seg->life || seg->life == CORE_HEADER || seg->life == CORE_LEAVING ||
+		    seg->on & core_alive(core))
+			continue;
+		core_fail(core, "segment %llu: its last replica is lost",
+			  (unsigned long long)seg->item.segment);
+		return false;
+	}
+	return true;
+}
+
 /* Make the record of everything that has changed. */
 static void core_make_record(struct core *core)
 {
@@ -312,7 +334,7 @@ void core_digest_run(struct core *core)
 		core->full = true;
 	if (!record->under_way &&
 	    (core->urgent || core->full || core_joiners(core) || (core->tick && core->nr_dirty) ||
-	     core->generation_wanted > core->map.generation_ceiling))
+	     core->generation_wanted > core->map.generation_ceiling) && core_record_whole(core))
 		core_make_record(core);
 	if (!record->under_way)
 		return;
