@@ -72,6 +72,7 @@ load 600
 nap 1
 spoil c "$other" 0
 ok 'two are needed: two are left' until_is lost backup c state
+ok 'two are needed: replicas are made anew' until_is 0 daemon segments_short
 mark
 spoil b "$drive" 1
 ok 'one is left: waits' until_is waiting daemon state
