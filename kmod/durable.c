@@ -17,17 +17,21 @@
 #include "store.h"
 
 /*
- * A wait that ends when @condition holds or the store is no longer active.  The current tick has
- * begun already: one jiffy more, so that no wait ends before @ms.
+ * A wait that ends when @condition holds or the store is no longer active, and not before @ms have
+ * passed by the clock: ticks can be late, and the current one has begun already.
  */
 #define lsmem_wait_acks(store, condition, ms)						\
 ({											\
+	u64 __end = ktime_get_ns() + (u64)(ms) * NSEC_PER_MSEC, __now;				\
 	long __left;									\
 											\
 	wake_up(&(store)->repl.events);							\
-	__left = lsmem_wait_event(store, repl.acks,						\
-				  (condition) || !lsmem_store_active(store),		\
-				  msecs_to_jiffies(ms) + 1);				\
+	do {										\
+		__now = ktime_get_ns();							\
+		__left = __now >= __end ? 0 : lsmem_wait_event(store, repl.acks,	\
+				(condition) || !lsmem_store_active(store),		\
+				nsecs_to_jiffies(__end - __now) + 1);			\
+	} while (!__left && __now < __end);						\
 	__left < 0 ? -EINTR : !__left ? -ETIMEDOUT :					\
 		lsmem_store_active(store) ? 0 : -EAGAIN;				\
 })
