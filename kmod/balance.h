@@ -78,7 +78,7 @@ static inline void lsmem_asked_done(atomic_t *asked, u32 nr)
 /* Seglets that the live entries of a segment take; a header never crosses a seglet. */
 static inline u32 lsmem_packed_seglets(u32 live)
 {
-	return DIV_ROUND_UP(live, LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES);
+	return DIV_ROUND_UP(live, LSMEM_SEGLET_BYTES - LSMEM_LONG_BYTES);
 }
 
 #endif

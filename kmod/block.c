@@ -5,16 +5,16 @@
  * Block n is index n of the handle table, its handle's generation always 1.
  * Its word is in one of three states:
  *
- *	FREE	never written, or discarded: reads as zeroes.  @info is the
+ *	FREE	never written, or discarded: reads as zeroes.  A second table has the
  *		version under which it was discarded, 0 for none
  *	LIVE	an entry of LSMEM_BLOCK bytes
  *	BUSY	being discarded
  *
  * A write changes FREE or LIVE to LIVE with one exchange.  A discard changes LIVE to BUSY,
- * writes @info, and changes BUSY to FREE.  Between the two exchanges no other task changes
- * word or info, preemption is off, and a task that needs the version spins.  So the version
- * of a block always grows: a write that has read @info before another write and discard of
- * the block fails its exchange, because the tag has changed.  Discard and write-zeroes are
+ * writes that version, and changes BUSY to FREE.  Between the two exchanges no other task
+ * changes word or version, preemption is off, and a task that needs the version spins.  So the
+ * version of a block always grows: a write that has read it before another write and discard
+ * of the block fails its exchange, because the tag has changed.  Discard and write-zeroes are
  * the same; on a durable store both write a tombstone, because a recovery would bring the
  * old contents back.
  *
@@ -89,7 +89,7 @@ u64 lsmem_block_capacity(const struct lsmem_store *store)
 {
 	u64 bytes = store->capacity - store->capacity * LSMEM_TOMBSTONES_MAX_DEFAULT / 1000;
 	u64 blocks = bytes / (lsmem_entry_size(LSMEM_BLOCK) +
-			      lsmem_entry_size(sizeof(struct lsmem_tombstone)));
+			      lsmem_entry_size(0));
 
 	return round_down(blocks, LSMEM_BLOCK_CAPACITY_UNIT);
 }
@@ -108,17 +108,18 @@ static unsigned int lsmem_block_left(u64 deadline)
 }
 
 /* Load a block's word and the version that its next one must exceed. */
-static u64 lsmem_block_look(struct lsmem_store *store, struct lsmem_handle *h, u64 *last)
+static u64 lsmem_block_look(struct lsmem_store *store, u64 block, u64 *last)
 {
 	for (;;) {
-		u64 word = smp_load_acquire(&h->word);	/* before info, or the entry */
+		/* Before the version, or the entry. */
+		u64 word = smp_load_acquire(&lsmem_handle_at(&store->handles, block)->word);
 
 		switch (lsmem_word_state(word)) {
 		case LSMEM_WORD_LIVE:
-			*last = le64_to_cpu(lsmem_word_entry(&store->seglets, word)->version);
+			*last = lsmem_entry_version(lsmem_word_entry(&store->seglets, word));
 			return word;
 		case LSMEM_WORD_FREE:
-			*last = READ_ONCE(h->info);
+			*last = READ_ONCE(*lsmem_discarded_at(&store->handles, block));
 			return word;
 		}
 		cpu_relax();	/* the task that discards it is not preempted */
@@ -153,7 +154,8 @@ static int lsmem_block_changed(struct lsmem_block_io *io, const struct lsmem_pla
 static void lsmem_block_copy_in(struct lsmem_block_io *io, const struct lsmem_append *ap,
 				u32 *pcrc)
 {
-	u32 begin = ap->offset + LSMEM_ENTRY_BYTES, end = begin + LSMEM_BLOCK, at, piece;
+	u32 begin = ap->offset + lsmem_header_bytes(LSMEM_BLOCK), end = begin + LSMEM_BLOCK;
+	u32 at, piece;
 
 	for (at = begin; at < end; at += piece) {
 		struct bio_vec bv = bio_iter_iovec(io->bio, io->iter);
@@ -187,10 +189,9 @@ static int lsmem_block_write(struct lsmem_block_io *io, u64 block)
 	lsmem_entry_count(store, &ap, key, 0, LSMEM_BLOCK);
 	rcu_read_lock();
 	do {
-		word = lsmem_block_look(store, h, &last);
+		word = lsmem_block_look(store, block, &last);
 		version = lsmem_handle_version(store, last);
-		lsmem_entry_stamp(store, &ap, key, version, LSMEM_BLOCK, LSMEM_TYPE_OBJECT, 0,
-				  pcrc);
+		lsmem_object_stamp(store, &ap, key, version, LSMEM_BLOCK, 0, 0, pcrc);
 	} while (!lsmem_word_exchange(h, word,
 				      lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
 	lsmem_entry_alive(&ap);
@@ -223,14 +224,14 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 	if (lsmem_word_state(READ_ONCE(h->word)) != LSMEM_WORD_LIVE)
 		return 0;
 	if (store->durable) {
-		ret = lsmem_block_begin(io, sizeof(struct lsmem_tombstone), LSMEM_TYPE_TOMBSTONE, &ap);
+		ret = lsmem_block_begin(io, 0, LSMEM_TYPE_TOMBSTONE, &ap);
 		if (ret)
 			return ret;
 	}
 	rcu_read_lock();
 	preempt_disable();
 	do {
-		word = lsmem_block_look(store, h, &last);
+		word = lsmem_block_look(store, block, &last);
 		if (lsmem_word_state(word) != LSMEM_WORD_LIVE) {
 			preempt_enable();
 			rcu_read_unlock();
@@ -243,8 +244,8 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 			lsmem_tombstone_stamp(store, &ap, key, version, 0);
 		busy = lsmem_word_next(word, LSMEM_WORD_BUSY, 0);
 	} while (!lsmem_word_exchange(h, word, busy));
-	WRITE_ONCE(h->info, version);
-	/* A task that sees the word FREE sees the info. */
+	WRITE_ONCE(*lsmem_discarded_at(&store->handles, block), version);
+	/* A task that sees the word FREE sees the version. */
 	smp_store_release(&h->word, lsmem_word_next(busy, LSMEM_WORD_FREE, 0));
 	preempt_enable();
 	lsmem_entry_dead(store, lsmem_word_position(word), lsmem_entry_size(LSMEM_BLOCK));
@@ -264,7 +265,7 @@ static void lsmem_block_copy_out(struct lsmem_block_io *io, u64 position)
 	const struct lsmem_seglets *seglets = &io->store->seglets;
 	u32 seglet = position >> LSMEM_POSITION_OFFSET_BITS;
 	u32 offset = (position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN +
-		     LSMEM_ENTRY_BYTES;
+		     lsmem_header_bytes(LSMEM_BLOCK);
 	u32 left, piece;
 
 	for (left = LSMEM_BLOCK; left; left -= piece) {

@@ -5,7 +5,7 @@
  * One thread per store.  The victims of a pass are chosen by lsmemd in a durable store
  * (LSMEM_REPL_CLEAN), and here in a volatile one, or if the daemon does not choose in
  * time, when balance.c says that cleaning is due.  A pass lists the live entries of its
- * victims, copies them oldest first to the survivor head, and exchanges their handle
+ * victims, copies them coldest first to the survivor head, and exchanges their handle
  * words.  If an exchange fails because the object was replaced or deleted, the copy
  * becomes padding.  The emptied segments retire as a group (retire.c).  A durable store
  * is cleaned only while its daemon is attached, and only segments that are durably
@@ -46,12 +46,12 @@
 
 /**
  * struct lsmem_survivor - an entry to be moved
- * @time: of its creation, store time
+ * @coldness: those with more of it come first
  * @index: of its segment
  * @offset: in the segment
  */
 struct lsmem_survivor {
-	u64 time;
+	u64 coldness;
 	u32 index;
 	u32 offset;
 };
@@ -66,10 +66,12 @@ struct lsmem_pass {
 	u64 held;
 	u64 moved;
 	u64 begun;		/* ktime in ns */
+	u64 now;		/* store time */
+	u32 order;		/* enum lsmem_survivors */
 	bool damaged;
 };
 
-static_assert(LSMEM_SEGMENT_BYTES / (LSMEM_ENTRY_BYTES + LSMEM_ALIGN) <= LSMEM_PASS_ENTRIES);
+static_assert(LSMEM_SEGMENT_BYTES / LSMEM_LONG_BYTES <= LSMEM_PASS_ENTRIES);
 
 /**
  * lsmem_cleaner_init - allocate all memory that the cleaner needs
@@ -277,8 +279,7 @@ static bool lsmem_clean_live(struct lsmem_store *store, const struct lsmem_pass 
 			     const struct lsmem_segment *seg, u32 offset,
 			     const struct lsmem_entry *e)
 {
-	u64 index = lsmem_handle_index(le64_to_cpu(e->key)), word;
-	struct lsmem_tombstone record;
+	u64 index = lsmem_handle_index(lsmem_entry_handle(e)), word;
 
 	switch (lsmem_entry_type(e)) {
 	case LSMEM_TYPE_OBJECT:
@@ -288,12 +289,22 @@ static bool lsmem_clean_live(struct lsmem_store *store, const struct lsmem_pass 
 		return lsmem_word_state(word) == LSMEM_WORD_LIVE &&
 		       lsmem_word_position(word) == lsmem_segment_position(seg, offset);
 	case LSMEM_TYPE_TOMBSTONE:
-		lsmem_segment_read(store, seg, offset + LSMEM_ENTRY_BYTES, &record,
-				   sizeof(record));
-		return le64_to_cpu(record.barrier) > pass->oldest;
+		return lsmem_entry_value(e) > pass->oldest;
 	default:
 		return false;
 	}
+}
+
+/* Where an entry belongs among the survivors: a tombstone lives as long as what is cold. */
+static u64 lsmem_clean_coldness(const struct lsmem_pass *pass, const struct lsmem_entry *e)
+{
+	u64 age = pass->now - lsmem_version_time(lsmem_entry_version(e));
+
+	if ((s64)age < 0)	/* a version can be ahead of the clock */
+		age = 0;
+	if (pass->order == LSMEM_SURVIVORS_AGE)
+		return age;
+	return lsmem_policy_coldness(lsmem_entry_interval(e), age >> LSMEM_INTERVAL_SHIFT);
 }
 
 /* List the live entries of one victim. Returns false if a header is damaged. */
@@ -317,12 +328,12 @@ static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 			if (pass->nr_survivors == LSMEM_PASS_ENTRIES)
 				break;
 			store->cleaner.survivors[pass->nr_survivors++] = (struct lsmem_survivor){
-				.time = le64_to_cpu(e.version),
+				.coldness = lsmem_clean_coldness(pass, &e),
 				.index = seg->index,
 				.offset = offset,
 			};
 		}
-		offset += lsmem_entry_size(lsmem_entry_length(&e));
+		offset += lsmem_entry_bytes(&e);
 		if (pass->nr_survivors % 256 == 0)
 			cond_resched();
 	}
@@ -335,10 +346,10 @@ static int lsmem_survivor_cmp(const void *a, const void *b)
 {
 	const struct lsmem_survivor *x = a, *y = b;
 
-	return x->time < y->time ? -1 : x->time > y->time;
+	return x->coldness > y->coldness ? -1 : x->coldness < y->coldness;
 }
 
-/* List all live entries of a pass, oldest first. Damaged victims leave the pass. */
+/* List all live entries of a pass, coldest first. Damaged victims leave the pass. */
 static void lsmem_clean_gather(struct lsmem_store *store, struct lsmem_pass *pass)
 {
 	const struct lsmem_segment *oldest;
@@ -348,6 +359,8 @@ static void lsmem_clean_gather(struct lsmem_store *store, struct lsmem_pass *pas
 	oldest = lsmem_log_oldest(store, pass->victims, pass->nr_victims);
 	pass->oldest = oldest ? oldest->id : ~0ull;
 	spin_unlock(&store->segments.lock);
+	pass->now = lsmem_store_time(store);
+	pass->order = READ_ONCE(store->plan.limits.survivors);
 	for (i = 0; i < pass->nr_victims; i++) {
 		struct lsmem_segment *seg = pass->victims[i];
 
@@ -393,37 +406,50 @@ static int lsmem_clean_begin(struct lsmem_store *store, u32 length, u32 type,
 	}
 }
 
+/* What lsmem_entry_make() needs to make an entry again. */
+static u64 lsmem_clean_value(const struct lsmem_entry *e)
+{
+	return lsmem_entry_is_long(e) ? lsmem_entry_value(e) : lsmem_entry_length(e);
+}
+
 static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 			    const struct lsmem_survivor *survivor)
 {
 	struct lsmem_segment *seg = &store->segments.table[survivor->index];
-	u64 key, version, from, word;
+	u32 length, type, header, pcrc;
 	struct lsmem_append ap;
 	struct lsmem_handle *h;
 	struct lsmem_entry e;
-	u32 length, type;
+	u64 key, from, word;
 	int ret;
 
 	/* Check again: the daemon can have written to it since it was listed. */
 	if (!lsmem_entry_fetch(store, seg, survivor->offset, &e) ||
-	    lsmem_handle_index(le64_to_cpu(e.key)) >= store->handles.nr) {
+	    lsmem_handle_index(lsmem_entry_handle(&e)) >= store->handles.nr) {
 		lsmem_segment_damaged(store, seg, survivor->offset);
 		return 0;
 	}
-	key = le64_to_cpu(e.key);
-	version = le64_to_cpu(e.version);
+	key = lsmem_entry_handle(&e);
 	length = lsmem_entry_length(&e);
+	header = lsmem_entry_header(&e);
 	type = lsmem_entry_type(&e);
 	ret = lsmem_clean_begin(store, length, type, &ap);
 	if (ret)
 		return ret;
-	lsmem_segment_copy(store, ap.segment, ap.offset + LSMEM_ENTRY_BYTES, seg,
-			   survivor->offset + LSMEM_ENTRY_BYTES,
-			   ap.size - LSMEM_ENTRY_BYTES);
-	lsmem_entry_stamp(store, &ap, key, version, length, type, lsmem_entry_table(&e),
-			  le32_to_cpu(e.pcrc));
+	lsmem_segment_copy(store, ap.segment, ap.offset + header, seg, survivor->offset + header,
+			   ap.size - header);
+	pcrc = lsmem_entry_pcrc(store, ap.segment, ap.offset + header, length);
+	if (!lsmem_entry_copied(&e, pcrc, seg->salt)) {
+		lsmem_append_abort(store, &ap);
+		lsmem_segment_damaged(store, seg, survivor->offset);
+		return 0;
+	}
+	lsmem_entry_stamp(store, &ap,
+			  lsmem_entry_make(type, lsmem_clean_value(&e), key, lsmem_entry_version(&e),
+					   lsmem_entry_interval(&e), lsmem_entry_table(&e), ap.offset),
+			  pcrc);
 	if (type == LSMEM_TYPE_TOMBSTONE) {
-		lsmem_tombstone_moved(store, seg, &ap);
+		lsmem_tombstone_moved(store, seg, &ap, lsmem_entry_value(&e));
 		lsmem_append_commit(store, &ap);
 		return 0;
 	}
@@ -449,6 +475,14 @@ static void lsmem_clean_spare_damaged(struct lsmem_store *store, struct lsmem_pa
 {
 	u32 i, kept = 0;
 
+	for (i = 0; i < pass->nr_victims; i++) {
+		struct lsmem_segment *seg = pass->victims[i];
+
+		/* What has moved is subtracted; the tombstones that are left are dropped. */
+		if (!seg->damaged &&
+		    !lsmem_segment_emptied(store, seg, atomic_read(seg->tombstones)))
+			lsmem_segment_damaged(store, seg, seg->committed);
+	}
 	spin_lock(&store->segments.lock);
 	for (i = 0; i < pass->nr_victims; i++)
 		if (pass->victims[i]->damaged)

@@ -154,11 +154,6 @@ static void lsmem_compact_rest(struct lsmem_compactor *c)
 
 /* ---- Moving ------------------------------------------------------------- */
 
-static u32 lsmem_entry_room(const struct lsmem_entry *e)
-{
-	return lsmem_entry_size(lsmem_entry_length(e));
-}
-
 /*
  * Collect the next live entries from *@offset on, until the batch is full or the segment ends,
  * and advance *@offset.  Returns how many, or -EBADMSG: there is no entry.
@@ -181,9 +176,9 @@ static int lsmem_compact_collect(struct lsmem_compactor *c, const struct lsmem_s
 			return -EBADMSG;
 		}
 		c->batch[nr].offset = at;
-		*offset = at + lsmem_entry_room(e);
+		*offset = at + lsmem_entry_bytes(e);
 		type = lsmem_entry_type(e);
-		index = lsmem_handle_index(le64_to_cpu(e->key));
+		index = lsmem_handle_index(lsmem_entry_handle(e));
 		if (type == LSMEM_TYPE_TOMBSTONE) {
 			nr++;
 		} else if (type == LSMEM_TYPE_OBJECT && index < store->handles.nr) {
@@ -194,20 +189,24 @@ static int lsmem_compact_collect(struct lsmem_compactor *c, const struct lsmem_s
 	return nr;
 }
 
-/* Append a copy of an entry to the target. Returns false if it does not fit: it is damaged. */
+/*
+ * Append a copy of an entry to the target. Returns false if it does not fit, or is not what was once
+ * written: it is damaged.
+ */
 static bool lsmem_compact_copy(struct lsmem_compactor *c, const struct lsmem_segment *seg,
 			       u32 offset, const struct lsmem_entry *e)
 {
-	u32 at = lsmem_entry_start(c->end), size = lsmem_entry_room(e);
+	u32 at = lsmem_entry_start(c->end), size = lsmem_entry_bytes(e);
+	u32 header = lsmem_entry_header(e);
 
 	if (at + size > c->to.nr_seglets * LSMEM_SEGLET_BYTES)
 		return false;
 	if (at > c->end)
 		lsmem_segment_write(c->store, &c->to, c->end, NULL, at - c->end);
-	lsmem_segment_write(c->store, &c->to, at, e, sizeof(*e));
-	lsmem_segment_copy(c->store, &c->to, at + sizeof(*e), seg, offset + sizeof(*e),
-			   size - sizeof(*e));
-	return true;
+	lsmem_segment_write(c->store, &c->to, at, e, header);
+	lsmem_segment_copy(c->store, &c->to, at + header, seg, offset + header, size - header);
+	return lsmem_entry_copied(e, lsmem_entry_pcrc(c->store, &c->to, at + header,
+						      lsmem_entry_length(e)), seg->salt);
 }
 
 static bool lsmem_compact_object(struct lsmem_compactor *c, const struct lsmem_segment *seg,
@@ -215,7 +214,7 @@ static bool lsmem_compact_object(struct lsmem_compactor *c, const struct lsmem_s
 {
 	u64 from = lsmem_segment_position(seg, offset), word;
 	struct lsmem_handle *h = lsmem_handle_at(&c->store->handles,
-						 lsmem_handle_index(le64_to_cpu(e->key)));
+						 lsmem_handle_index(lsmem_entry_handle(e)));
 	u32 at = lsmem_entry_start(c->end);
 
 	word = READ_ONCE(h->word);
@@ -225,8 +224,8 @@ static bool lsmem_compact_object(struct lsmem_compactor *c, const struct lsmem_s
 		return false;
 	if (lsmem_word_exchange(h, word, lsmem_word_next(word, LSMEM_WORD_LIVE,
 							 lsmem_segment_position(&c->to, at)))) {
-		c->end = at + lsmem_entry_room(e);
-		c->moved += lsmem_entry_room(e);
+		c->end = at + lsmem_entry_bytes(e);
+		c->moved += lsmem_entry_bytes(e);
 	}
 	return true;
 }
@@ -234,11 +233,9 @@ static bool lsmem_compact_object(struct lsmem_compactor *c, const struct lsmem_s
 static bool lsmem_compact_tombstone(struct lsmem_compactor *c, struct lsmem_segment *seg, u32 offset,
 				 const struct lsmem_entry *e)
 {
-	u32 at = lsmem_entry_start(c->end), size = lsmem_entry_room(e);
-	struct lsmem_tombstone record;
+	u32 at = lsmem_entry_start(c->end), size = lsmem_entry_bytes(e);
 
-	lsmem_segment_read(c->store, seg, offset + LSMEM_ENTRY_BYTES, &record, sizeof(record));
-	if (le64_to_cpu(record.barrier) <= c->oldest) {
+	if (lsmem_entry_value(e) <= c->oldest) {
 		atomic_sub(size, seg->tombstones);
 		atomic_sub(size, seg->live);
 		lsmem_live_add(c->store, -(s64)size);
@@ -263,7 +260,7 @@ static bool lsmem_compact_move(struct lsmem_compactor *c, struct lsmem_segment *
 		int nr = lsmem_compact_collect(c, seg, &offset), i;
 
 		if (nr < 0)
-			break;
+			goto damaged;
 		/* The vacated seglets of an earlier segment may have become free meanwhile. */
 		if (seglets != c->end / LSMEM_SEGLET_BYTES)
 			lsmem_vacated_free(c->store, false);
@@ -280,10 +277,12 @@ static bool lsmem_compact_move(struct lsmem_compactor *c, struct lsmem_segment *
 			}
 		}
 		if (!nr)
-			return true;
+			break;
 		cond_resched();
 		lsmem_compact_rest(c);
 	}
+	if (lsmem_segment_emptied(c->store, seg, c->moved))
+		return true;
 damaged:
 	lsmem_segment_damaged(c->store, seg, offset);
 	return false;

@@ -13,57 +13,49 @@
 #include "store.h"
 #include "trace.h"
 
-static_assert(sizeof(struct lsmem_tombstone) <= LSMEM_ALIGN);
-
 /* ---- Bytes -------------------------------------------------------------- */
 
-/**
- * lsmem_entry_crc - compute the header CRC of an entry
- * @e: the header
- * @salt: of its segment
- *
- * As lsmem_entry_hcrc(), but from registers where the processor can: to load bytes that have
- * just been stored, in pieces of other sizes, takes longer than the CRC.
+/*
+ * The CRC of an entry, as lsmem_entry_crc(), but from registers where the processor can: to load
+ * bytes that have just been stored, in pieces of other sizes, takes longer than the CRC.
  */
-u32 lsmem_entry_crc(const struct lsmem_entry *e, u32 salt)
+static u32 lsmem_entry_sum(const struct lsmem_entry *e, u32 pcrc, u32 salt)
 {
 #ifdef CONFIG_X86_64
 	u64 key = le64_to_cpu(e->key), version = le64_to_cpu(e->version);
-	u64 meta = le64_to_cpu(e->meta), crc = salt;
+	u64 more = le64_to_cpu(e->more), crc = pcrc;
 
 	if (lsmem_crc_fast) {
-		crc = lsmem_crc_word(crc, le32_to_cpu(e->pcrc) | key << 32);
+		crc = lsmem_crc_word(crc, le32_to_cpu(e->meta) | key << 32);
 		crc = lsmem_crc_word(crc, key >> 32 | version << 32);
-		crc = lsmem_crc_word(crc, version >> 32 | meta << 32);
-		return lsmem_crc_half(crc, meta >> 32);
+		if (!lsmem_entry_is_long(e))
+			return lsmem_crc_half(crc, version >> 32) ^ salt;
+		crc = lsmem_crc_word(crc, version >> 32 | more << 32);
+		return lsmem_crc_half(crc, more >> 32) ^ salt;
 	}
 #endif
-	return lsmem_entry_hcrc(e, salt);
+	return lsmem_entry_crc(e, pcrc, salt);
 }
 
 /**
  * lsmem_entry_stamp - write the header of an entry
  * @store: the store
  * @ap: reserved, its payload copied; can be stamped again until it is committed
- * @key: handle, or what the type says (struct lsmem_entry)
- * @version: its version
- * @length: payload bytes
- * @type: LSMEM_TYPE_*
- * @table: table id
- * @pcrc: CRC of the payload
+ * @e: from lsmem_entry_make()
+ * @pcrc: CRC of the payload; ~0 if it has none, or is padding
  */
-void lsmem_entry_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
-		       u64 version, u32 length, u32 type, u32 table, u32 pcrc)
+void lsmem_entry_stamp(struct lsmem_store *store, const struct lsmem_append *ap,
+		       struct lsmem_entry e, u32 pcrc)
 {
-	struct lsmem_entry e = {
-		.pcrc = cpu_to_le32(pcrc),
-		.key = cpu_to_le64(key),
-		.version = cpu_to_le64(version),
-		.meta = cpu_to_le64(lsmem_meta_make(length, type, ap->offset, table)),
-	};
+	struct lsmem_entry *to = lsmem_segment_at(store, ap->segment, ap->offset);
 
-	e.hcrc = cpu_to_le32(lsmem_entry_crc(&e, ap->segment->salt));
-	*(struct lsmem_entry *)lsmem_segment_at(store, ap->segment, ap->offset) = e;
+	e.crc = cpu_to_le32(lsmem_entry_sum(&e, pcrc, ap->segment->salt));
+	to->crc = e.crc;
+	to->meta = e.meta;
+	to->key = e.key;
+	to->version = e.version;
+	if (lsmem_entry_is_long(&e))	/* otherwise the payload is there */
+		to->more = e.more;
 }
 
 /**
@@ -89,21 +81,59 @@ u32 lsmem_entry_pcrc(struct lsmem_store *store, const struct lsmem_segment *seg,
 }
 
 /**
- * lsmem_entry_fetch - copy the header of an entry, and check it
+ * lsmem_entry_fetch - copy the header of an entry
  * @store: the store
  * @seg: closed
- * @offset: of the entry, below @seg->committed
+ * @offset: of the entry, from lsmem_entry_start(), below @seg->committed
  * @e: out: a copy, because a process with a replication descriptor can write to the
  *	original between check and use
  *
- * Return: false if it is no header of this segment, or the entry would end beyond it.
+ * The CRC of an entry covers its payload, and most entries that a cleaner passes are dead: it checks
+ * those that it moves (lsmem_entry_copied()), and in the end that it has found all that are live
+ * (lsmem_segment_emptied()).
+ *
+ * Return: false if it cannot be a header, or the entry would end beyond the segment.
  */
 bool lsmem_entry_fetch(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
 		       struct lsmem_entry *e)
 {
+	u32 room = seg->committed - offset;
+
+	if (room < LSMEM_LONG_BYTES)
+		return false;
 	*e = *(const struct lsmem_entry *)lsmem_segment_at(store, seg, offset);
-	return lsmem_entry_valid(e, seg->salt) &&
-	       lsmem_entry_size(lsmem_entry_length(e)) <= seg->committed - offset;
+	return lsmem_entry_sane(e) && lsmem_entry_bytes(e) <= room;
+}
+
+/**
+ * lsmem_entry_copied - is the copy of an entry what was once written?
+ * @e: its header, where it was copied from
+ * @pcrc: CRC of the copied payload
+ * @salt: of the segment that it was copied from
+ */
+bool lsmem_entry_copied(const struct lsmem_entry *e, u32 pcrc, u32 salt)
+{
+	return le32_to_cpu(e->crc) == lsmem_entry_sum(e, pcrc, salt);
+}
+
+/**
+ * lsmem_segment_emptied - has a cleaner found all that is live in a segment?
+ * @store: the store
+ * @seg: COMPACTING or VICTIM; the cleaner has gone through all of it
+ * @moved: bytes of live entries that it has moved, unless they have been subtracted from @seg->live,
+ *	and of tombstones
+ *
+ * If not, a damaged length has led it past live entries.  A task that replaces an object counts the
+ * old entry as dead a moment after the word has been exchanged, hence the second look.
+ *
+ * Context: may sleep for an RCU grace period.
+ */
+bool lsmem_segment_emptied(struct lsmem_store *store, struct lsmem_segment *seg, u32 moved)
+{
+	if (atomic_read(seg->live) <= moved)
+		return true;
+	synchronize_rcu_expedited();
+	return atomic_read(seg->live) <= moved;
 }
 
 /* ---- Accounting --------------------------------------------------------- */
@@ -173,7 +203,7 @@ static void lsmem_barrier_raise(struct lsmem_segment *seg, u64 barrier)
 /**
  * lsmem_tombstone_stamp - make a reserved entry a tombstone
  * @store: durable
- * @ap: reserved for sizeof(struct lsmem_tombstone)
+ * @ap: reserved, without a payload
  * @key: the handle
  * @version: higher than the object's
  * @table: table id
@@ -185,13 +215,10 @@ void lsmem_tombstone_stamp(struct lsmem_store *store, const struct lsmem_append 
 			u64 version, u32 table)
 {
 	u64 barrier = READ_ONCE(store->segments.barrier);
-	struct lsmem_tombstone record = { .barrier = cpu_to_le64(barrier) };
 
 	lsmem_barrier_raise(ap->segment, barrier);
-	lsmem_segment_write(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, &record,
-			    sizeof(record));
-	lsmem_entry_stamp(store, ap, key, version, sizeof(record), LSMEM_TYPE_TOMBSTONE, table,
-			  lsmem_crc32c(~0u, &record, sizeof(record)));
+	lsmem_entry_stamp(store, ap, lsmem_entry_make(LSMEM_TYPE_TOMBSTONE, barrier, key, version, 0,
+						      table, ap->offset), ~0u);
 }
 
 /**
@@ -220,15 +247,12 @@ void lsmem_tombstone_done(struct lsmem_store *store, const struct lsmem_append *
  * @store: durable
  * @from: the segment of the original
  * @ap: the copy, stamped
+ * @barrier: of the tombstone
  */
 void lsmem_tombstone_moved(struct lsmem_store *store, struct lsmem_segment *from,
-			const struct lsmem_append *ap)
+			   const struct lsmem_append *ap, u64 barrier)
 {
-	struct lsmem_tombstone record;
-
-	lsmem_segment_read(store, ap->segment, ap->offset + LSMEM_ENTRY_BYTES, &record,
-			   sizeof(record));
-	lsmem_barrier_raise(ap->segment, le64_to_cpu(record.barrier));
+	lsmem_barrier_raise(ap->segment, barrier);
 	lsmem_entry_alive(ap);
 	atomic_add(ap->size, ap->segment->tombstones);
 	atomic_sub(ap->size, from->tombstones);

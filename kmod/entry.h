@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Entries of the log: headers, checks, and accounting of live and dead bytes.  See entry.c.
- * lsmem_entry_stamp() writes a header, lsmem_entry_fetch() decides whether one is valid, and
+ * lsmem_entry_stamp() writes a header, lsmem_entry_copied() decides whether an entry is what was
+ * written, lsmem_segment_emptied() whether a cleaner has found all live entries of a segment, and
  * lsmem_tombstone_stamp() until when a tombstone is kept.  Callers: changes (object.c, span.c,
  * block.c), cleaners (clean.c, compact.c) and load.c.
  */
@@ -13,6 +14,7 @@
 #include "segment.h"
 
 #define LSMEM_LIVE_BATCH	(64 << 10)	/* bytes by which the count of a CPU may be off */
+#define LSMEM_INTERVAL_SHIFT	10		/* intervals are in 2^10 units of store time, 1.05 ms */
 
 struct lsmem_head;
 struct lsmem_store;
@@ -53,13 +55,14 @@ struct lsmem_place {
 	u64 deadline;
 };
 
-u32 lsmem_entry_crc(const struct lsmem_entry *e, u32 salt);
-void lsmem_entry_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
-		       u64 version, u32 length, u32 type, u32 table, u32 pcrc);
+void lsmem_entry_stamp(struct lsmem_store *store, const struct lsmem_append *ap,
+		       struct lsmem_entry e, u32 pcrc);
 u32 lsmem_entry_pcrc(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
 		     u32 length);
 bool lsmem_entry_fetch(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
 		       struct lsmem_entry *e);
+bool lsmem_entry_copied(const struct lsmem_entry *e, u32 pcrc, u32 salt);
+bool lsmem_segment_emptied(struct lsmem_store *store, struct lsmem_segment *seg, u32 moved);
 void lsmem_live_add(struct lsmem_store *store, s64 bytes);
 void lsmem_entry_count(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
 		       u32 table, u32 length);
@@ -69,6 +72,15 @@ void lsmem_tombstone_stamp(struct lsmem_store *store, const struct lsmem_append 
 			u64 version, u32 table);
 void lsmem_tombstone_done(struct lsmem_store *store, const struct lsmem_append *ap, u32 length);
 void lsmem_tombstone_moved(struct lsmem_store *store, struct lsmem_segment *from,
-			const struct lsmem_append *ap);
+			   const struct lsmem_append *ap, u64 barrier);
+
+/* Write the header of an object, whose payload has been copied; as lsmem_entry_stamp(). */
+static inline void lsmem_object_stamp(struct lsmem_store *store, const struct lsmem_append *ap,
+				      u64 handle, u64 version, u32 length, u32 interval, u32 table,
+				      u32 pcrc)
+{
+	lsmem_entry_stamp(store, ap, lsmem_entry_make(LSMEM_TYPE_OBJECT, length, handle, version,
+						      interval, table, ap->offset), pcrc);
+}
 
 #endif

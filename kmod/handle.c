@@ -2,10 +2,10 @@
 /*
  * The handle table: stable names for entries that move.
  *
- * 16 bytes per index, mapped read-only into clients: a word {position, state, tag}
- * that is always exchanged as a whole, and an info {generation, table} that only the
- * task which owns the index changes.  The order of the exchanges of a word is the order
- * of the changes to its object (invariant 6).
+ * A word per index, mapped read-only into clients: {tag, state, position}, always exchanged
+ * as a whole.  The order of the exchanges of a word is the order of the changes to its object
+ * (invariant 6).  The generation of a live index is in the key of its entry, which is read
+ * anyway; that of any other is in the word, where a live one has its position.
  *
  * Indices are given out in turn (indices.c), so that generations grow slowly and
  * evenly.  A generation of an index is never used twice: after a crash, new ones begin
@@ -19,8 +19,8 @@
  * the mean is set aside until the next recovery: its bit stays set.  This withholds
  * generations and never issues one that would not be issued otherwise.
  *
- * Block stores use the table by block number, and every generation is 1; there the info
- * is the last version of a discarded block, so that its next version is higher.
+ * Block stores use the table by block number, and every generation is 1; a second table has
+ * the last version of a discarded block, so that its next version is higher.
  *
  * No locks of its own.
  */
@@ -45,7 +45,6 @@
  */
 int lsmem_handles_init(struct lsmem_store *store)
 {
-	u64 i;
 	int ret;
 
 	store->handles.table = lsmem_table_alloc(store->handles.nr * sizeof(*store->handles.table),
@@ -54,15 +53,14 @@ int lsmem_handles_init(struct lsmem_store *store)
 		return -ENOMEM;
 	store->handles.ceiling = store->durable ? 0 : LSMEM_GENERATION_MAX;
 	store->handles.limit = store->durable ? 0 : LSMEM_GENERATION_MAX;
-	if (store->kind == LSMEM_KIND_BLOCK)
-		return 0;
+	if (store->kind == LSMEM_KIND_BLOCK) {
+		store->handles.discarded = lsmem_table_alloc(store->handles.nr * sizeof(u64),
+							     store->seglets.gfp);
+		return store->handles.discarded ? 0 : -ENOMEM;
+	}
 	ret = lsmem_indices_init(&store->handles.map, store->handles.nr, store->seglets.gfp);
-	if (ret)
-		return ret;
-	/* Generations begin at 1: index 0 with generation 0 is no handle. */
-	for (i = 0; i < store->handles.nr; i++)
-		store->handles.table[i].info = 0;
-	return 0;
+	/* All words are 0: FREE.  Generations begin at 1: index 0 with generation 0 is no handle. */
+	return ret;
 }
 
 /**
@@ -72,6 +70,7 @@ int lsmem_handles_init(struct lsmem_store *store)
 void lsmem_handles_destroy(struct lsmem_store *store)
 {
 	lsmem_indices_destroy(&store->handles.map);
+	vfree(store->handles.discarded);
 	vfree(store->handles.table);
 }
 
@@ -102,7 +101,6 @@ static void lsmem_handle_retire(struct lsmem_store *store, u64 index)
 /**
  * lsmem_handle_alloc - give out a handle that has never been given out
  * @store: active, object kind
- * @table: table id
  * @handle: out
  *
  * The caller owns the index, which is BUSY until the caller makes the word live or frees it.
@@ -112,7 +110,7 @@ static void lsmem_handle_retire(struct lsmem_store *store, u64 index)
  * not yet made higher generations durable; -EINTR: a fatal signal while used-up indices
  * were skipped.
  */
-int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
+int lsmem_handle_alloc(struct lsmem_store *store, u64 *handle)
 {
 	if (store->handles.floor >= LSMEM_GENERATION_MAX)
 		return -EMFILE;		/* the recovery found all used up */
@@ -125,7 +123,7 @@ int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 		if (index < 0)
 			return -EMFILE;
 		h = &store->handles.table[index];
-		generation = max(lsmem_info_generation(h->info), store->handles.floor) + 1;
+		generation = max(lsmem_word_generation(h->word), store->handles.floor) + 1;
 		if (generation > LSMEM_GENERATION_MAX || lsmem_handle_ahead(store, generation)) {
 			/* Each index once: a call is bounded by the table, and killable. */
 			lsmem_handle_retire(store, index);
@@ -145,9 +143,7 @@ int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle)
 				break;
 			max = seen;
 		}
-		WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_BUSY, 0));
-		smp_wmb();	/* a reader that sees the new info sees no older word */
-		WRITE_ONCE(h->info, (u64)table << LSMEM_INFO_TABLE_SHIFT | generation);
+		WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_BUSY, generation));
 		percpu_counter_inc(&store->handles.used);
 		lsmem_count(store, handles_given, 1);
 		*handle = lsmem_handle_make(index, generation);
@@ -166,37 +162,44 @@ void lsmem_handle_free(struct lsmem_store *store, u64 handle)
 	struct lsmem_handle *h = &store->handles.table[index];
 
 	/* Pairs with the load of a word. */
-	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
+	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE,
+						    lsmem_handle_generation(handle)));
 	percpu_counter_dec(&store->handles.used);
 	/* A release: the next owner's words come after this one (tests/litmus/handle-free.litmus). */
 	lsmem_indices_put(&store->handles.map, index);
 }
 
 /**
- * lsmem_handle_find - look a handle up
+ * lsmem_handle_find - find the word of a handle
  * @store: object kind
  * @handle: from a user
  * @found: out
  *
- * Return: 0, -ENOENT (never given out), -ESTALE (given out, freed).  The object can be freed
- * at any time after; the exchange of its word decides.
+ * Return: 0, or -ENOENT: no handle of this store.  Whether the object exists, lsmem_look() says.
  */
 int lsmem_handle_find(struct lsmem_store *store, u64 handle, struct lsmem_handle **found)
 {
 	u64 index = lsmem_handle_index(handle);
-	u32 generation = lsmem_handle_generation(handle), current_generation;
-	struct lsmem_handle *h;
 
-	if (!generation || index >= store->handles.nr)
+	if (!lsmem_handle_generation(handle) || index >= store->handles.nr)
 		return -ENOENT;
-	h = lsmem_handle_at(&store->handles, index);
-	current_generation = lsmem_info_generation(READ_ONCE(h->info));
-	if (generation > current_generation)
-		return generation > store->handles.floor ? -ENOENT : -ESTALE;
-	if (generation < current_generation)
-		return -ESTALE;
-	*found = h;
+	*found = lsmem_handle_at(&store->handles, index);
 	return 0;
+}
+
+/**
+ * lsmem_handle_missing - why a handle names no object
+ * @store: object kind
+ * @handle: the handle
+ * @generation: the last one of its index
+ *
+ * Return: -ENOENT (never given out), -ESTALE (given out, freed).
+ */
+int lsmem_handle_missing(const struct lsmem_store *store, u64 handle, u32 generation)
+{
+	u32 wanted = lsmem_handle_generation(handle);
+
+	return wanted > generation && wanted > store->handles.floor ? -ENOENT : -ESTALE;
 }
 
 /**

@@ -16,11 +16,10 @@
 
 struct lsmem_store;
 
-#define LSMEM_INFO_TABLE_SHIFT	LSMEM_GENERATION_BITS
-
 /**
  * struct lsmem_handles - the handle table of a store
- * @table: @nr entries, mapped read-only into clients
+ * @table: @nr words, mapped read-only into clients
+ * @discarded: block stores: the version at which each block was discarded, 0: none
  * @nr: indices of objects, or blocks of a block store
  * @map: indices that are taken (object stores)
  * @era: of versions
@@ -36,6 +35,7 @@ struct lsmem_store;
  */
 struct lsmem_handles {
 	struct lsmem_handle *table;
+	u64 *discarded;
 	u64 nr;
 	struct lsmem_indices map;
 	u32 era;
@@ -54,6 +54,12 @@ struct lsmem_handles {
 static inline struct lsmem_handle *lsmem_handle_at(const struct lsmem_handles *handles, u64 index)
 {
 	return &handles->table[array_index_nospec(index, handles->nr)];
+}
+
+/* As lsmem_handle_at(), of a block store's second table. */
+static inline u64 *lsmem_discarded_at(const struct lsmem_handles *handles, u64 index)
+{
+	return &handles->discarded[array_index_nospec(index, handles->nr)];
 }
 
 static inline u64 lsmem_word_position(u64 word)
@@ -79,21 +85,18 @@ static inline bool lsmem_word_exchange(struct lsmem_handle *h, u64 old, u64 new)
 	return cmpxchg(&h->word, old, new) == old;
 }
 
-static inline u32 lsmem_info_generation(u64 info)
+/* The last generation of an index whose word is FREE or BUSY (object stores). */
+static inline u32 lsmem_word_generation(u64 word)
 {
-	return info & LSMEM_GENERATION_MAX;
-}
-
-static inline u32 lsmem_info_table(u64 info)
-{
-	return info >> LSMEM_INFO_TABLE_SHIFT;
+	return word & LSMEM_GENERATION_MAX;
 }
 
 int lsmem_handles_init(struct lsmem_store *store);
 void lsmem_handles_destroy(struct lsmem_store *store);
-int lsmem_handle_alloc(struct lsmem_store *store, u32 table, u64 *handle);
+int lsmem_handle_alloc(struct lsmem_store *store, u64 *handle);
 void lsmem_handle_free(struct lsmem_store *store, u64 handle);
 int lsmem_handle_find(struct lsmem_store *store, u64 handle, struct lsmem_handle **found);
+int lsmem_handle_missing(const struct lsmem_store *store, u64 handle, u32 generation);
 u64 lsmem_handle_version(struct lsmem_store *store, u64 last);
 
 /* The entry that a live word points to; valid under the rcu_read_lock() of the load. */

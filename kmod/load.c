@@ -30,7 +30,6 @@
 #include "object.h"
 #include "store.h"
 
-#define LSMEM_SEGMENT_ID_END	(1ull << 62)	/* ids never wrap */
 #define LSMEM_LOAD_BATCH	16u		/* entries applied together, so that their cache misses overlap */
 
 /**
@@ -96,26 +95,21 @@ static struct lsmem_segment *lsmem_load_segment(struct lsmem_store *store,
 	return seg;
 }
 
-/* Is this a valid header for the store? */
-static int lsmem_load_check(const struct lsmem_store *store, const struct lsmem_segment *seg,
-			    const struct lsmem_entry *e)
+/* Is this a header for the store?  The CRC is checked when the payload is there. */
+static int lsmem_load_check(const struct lsmem_store *store, const struct lsmem_entry *e)
 {
-	u64 key = le64_to_cpu(e->key);
+	u64 key = lsmem_entry_handle(e);
 	u32 length = lsmem_entry_length(e), generation = lsmem_handle_generation(key);
 
-	if (!lsmem_entry_valid(e, seg->salt))
-		return -EBADMSG;
-	if (lsmem_handle_index(key) >= store->handles.nr || !generation)
+	if (!lsmem_entry_sane(e) || lsmem_handle_index(key) >= store->handles.nr || !generation)
 		return -EINVAL;
 	if (store->kind == LSMEM_KIND_BLOCK && generation != 1)
 		return -EINVAL;
 	switch (lsmem_entry_type(e)) {
 	case LSMEM_TYPE_OBJECT:
-		if (store->kind == LSMEM_KIND_BLOCK)
-			return length == LSMEM_BLOCK ? 0 : -EINVAL;
-		return length ? 0 : -EINVAL;
+		return store->kind == LSMEM_KIND_OBJECT || length == LSMEM_BLOCK ? 0 : -EINVAL;
 	case LSMEM_TYPE_TOMBSTONE:
-		return length == sizeof(struct lsmem_tombstone) ? 0 : -EINVAL;
+		return 0;
 	default:
 		return -EINVAL;
 	}
@@ -173,21 +167,24 @@ static int lsmem_load_collect(struct lsmem_loading *l)
 		u32 size;
 
 		lsmem_load_align(l);
-		ret = lsmem_load_fill(l, l->at + sizeof(*e));
+		/* No entry is smaller; a short one has some of its payload there. */
+		ret = lsmem_load_fill(l, l->at + LSMEM_LONG_BYTES);
 		if (ret)
 			return ret;
 		*e = *(const struct lsmem_entry *)lsmem_segment_at(l->store, l->seg, l->at);
-		ret = lsmem_load_check(l->store, l->seg, e);
+		ret = lsmem_load_check(l->store, e);
 		if (ret)
 			return ret;
-		size = lsmem_entry_size(lsmem_entry_length(e));
+		size = lsmem_entry_bytes(e);
 		prefetchw(lsmem_handle_at(&l->store->handles,
-					  lsmem_handle_index(le64_to_cpu(e->key))));
+					  lsmem_handle_index(lsmem_entry_handle(e))));
 		ret = lsmem_load_fill(l, l->at + size);
 		if (ret)
 			return ret;
-		if (lsmem_entry_pcrc(l->store, l->seg, l->at + sizeof(*e), lsmem_entry_length(e)) !=
-			    le32_to_cpu(e->pcrc) ||
+		if (!lsmem_entry_copied(e, lsmem_entry_pcrc(l->store, l->seg,
+							    l->at + lsmem_entry_header(e),
+							    lsmem_entry_length(e)),
+					l->seg->salt) ||
 		    lsmem_fault(&l->store->faults, LSMEM_FAULT_CRC))
 			return -EBADMSG;
 		l->batch[nr++].offset = l->at;
@@ -202,53 +199,49 @@ static int lsmem_load_collect(struct lsmem_loading *l)
 }
 
 /* Account for the entry that a newer version supersedes. */
-static void lsmem_load_drop(struct lsmem_store *store, struct lsmem_handle *h)
+static void lsmem_load_drop(struct lsmem_store *store, const struct lsmem_handle *h)
 {
-	const struct lsmem_entry *old = lsmem_word_entry(&store->seglets, h->word);
-	u32 length = lsmem_entry_length(old);
+	u32 size = lsmem_entry_bytes(lsmem_word_entry(&store->seglets, h->word));
 
-	lsmem_entry_dead(store, lsmem_word_position(h->word), lsmem_entry_size(length));
-	lsmem_live_add(store, -(s64)lsmem_entry_size(length));
-	WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
+	lsmem_entry_dead(store, lsmem_word_position(h->word), size);
+	lsmem_live_add(store, -(s64)size);
 }
 
 /* Is what the table has newer than generation and version of @e? */
-static bool lsmem_load_older(struct lsmem_store *store, const struct lsmem_handle *h,
-			     const struct lsmem_entry *e)
+static bool lsmem_load_older(struct lsmem_store *store, u64 index, const struct lsmem_entry *e)
 {
-	u32 generation = lsmem_handle_generation(le64_to_cpu(e->key));
-	u64 version = le64_to_cpu(e->version);
+	u64 word = lsmem_handle_at(&store->handles, index)->word;
+	u32 generation = lsmem_handle_generation(lsmem_entry_handle(e));
+	u64 version = lsmem_entry_version(e);
 
-	if (lsmem_word_state(h->word) == LSMEM_WORD_LIVE) {
-		const struct lsmem_entry *old = lsmem_word_entry(&store->seglets, h->word);
-		u32 old_generation = lsmem_handle_generation(le64_to_cpu(old->key));
+	if (lsmem_word_state(word) == LSMEM_WORD_LIVE) {
+		const struct lsmem_entry *old = lsmem_word_entry(&store->seglets, word);
+		u32 old_generation = lsmem_handle_generation(lsmem_entry_handle(old));
 
 		if (generation != old_generation)
 			return generation < old_generation;
-		return version <= le64_to_cpu(old->version);
+		return version <= lsmem_entry_version(old);
 	}
 	if (store->kind == LSMEM_KIND_BLOCK)
-		return version <= h->info;
-	return generation <= lsmem_info_generation(h->info);	/* deleted */
+		return version <= *lsmem_discarded_at(&store->handles, index);
+	return generation <= lsmem_word_generation(word);	/* deleted */
 }
 
 /* Enter an entry of the segment into the handle table. */
 static void lsmem_load_apply(struct lsmem_loading *l, u32 offset, const struct lsmem_entry *e)
 {
 	struct lsmem_store *store = l->store;
-	u64 key = le64_to_cpu(e->key), version = le64_to_cpu(e->version);
-	struct lsmem_handle *h = lsmem_handle_at(&store->handles, lsmem_handle_index(key));
+	u64 key = lsmem_entry_handle(e), index = lsmem_handle_index(key);
+	u64 version = lsmem_entry_version(e);
+	struct lsmem_handle *h = lsmem_handle_at(&store->handles, index);
 	bool object = lsmem_entry_type(e) == LSMEM_TYPE_OBJECT;
-	bool older = lsmem_load_older(store, h, e);
+	bool older = lsmem_load_older(store, index, e);
 	bool live = lsmem_word_state(h->word) == LSMEM_WORD_LIVE;
-	u32 size = lsmem_entry_size(lsmem_entry_length(e));
-	u32 generation = lsmem_handle_generation(key);
-	struct lsmem_tombstone record;
+	u32 generation = lsmem_handle_generation(key), size = lsmem_entry_bytes(e);
+	u64 word;
 
 	if (!object) {
-		lsmem_segment_read(store, l->seg, offset + LSMEM_ENTRY_BYTES, &record,
-				   sizeof(record));
-		l->seg->barrier = max(l->seg->barrier, le64_to_cpu(record.barrier));
+		l->seg->barrier = max(l->seg->barrier, lsmem_entry_value(e));
 		l->tombstones += size;
 	}
 	if (!object || !older)
@@ -260,15 +253,12 @@ static void lsmem_load_apply(struct lsmem_loading *l, u32 offset, const struct l
 	if (live)
 		lsmem_load_drop(store, h);
 	if (store->kind == LSMEM_KIND_BLOCK)
-		WRITE_ONCE(h->info, object ? 0 : version);
-	else
-		WRITE_ONCE(h->info,
-			   (u64)lsmem_entry_table(e) << LSMEM_INFO_TABLE_SHIFT | generation);
-	if (object)
-		/* A reader of lsmem_load_read() sees the entry whole. */
-		smp_store_release(&h->word,
-				  lsmem_word_next(h->word, LSMEM_WORD_LIVE,
-						  lsmem_segment_position(l->seg, offset)));
+		WRITE_ONCE(*lsmem_discarded_at(&store->handles, index), object ? 0 : version);
+	word = object ? lsmem_word_next(h->word, LSMEM_WORD_LIVE,
+					lsmem_segment_position(l->seg, offset)) :
+			lsmem_word_next(h->word, LSMEM_WORD_FREE,
+					store->kind == LSMEM_KIND_BLOCK ? 0 : generation);
+	smp_store_release(&h->word, word);	/* a reader of lsmem_load_read() sees the entry whole */
 	l->handles += object - live;
 }
 
@@ -384,9 +374,9 @@ void lsmem_load_forget(struct lsmem_store *store)
 	for (i = 0; i < store->handles.nr; i++) {
 		struct lsmem_handle *h = &store->handles.table[i];
 
-		if (lsmem_word_state(h->word) == LSMEM_WORD_LIVE)
-			WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
-		WRITE_ONCE(h->info, 0);
+		WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
+		if (store->kind == LSMEM_KIND_BLOCK)
+			store->handles.discarded[i] = 0;
 		if (i % 4096 == 0)
 			cond_resched();
 	}
@@ -450,7 +440,7 @@ int lsmem_load_activate(struct lsmem_store *store, const struct lsmem_activate *
 	if ((store->state == LSMEM_STATE_NEW || store->state == LSMEM_STATE_RECOVERING) &&
 	    activate->era > store->handles.era &&
 	    activate->next_segment >= store->segments.next_id &&
-	    activate->next_segment <= LSMEM_SEGMENT_ID_END &&
+	    activate->next_segment < LSMEM_SEGMENT_ID_END &&
 	    (store->kind == LSMEM_KIND_BLOCK ||
 	     activate->generation_floor >= store->handles.max)) {
 		store->handles.era = activate->era;

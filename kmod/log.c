@@ -32,7 +32,7 @@
 #include "store.h"
 
 /* Kept at the end of each segment: a commit record and the gap before it. */
-#define LSMEM_RECORD_ROOM	(2 * LSMEM_ENTRY_BYTES)
+#define LSMEM_RECORD_ROOM	(2 * LSMEM_LONG_BYTES)
 
 /**
  * lsmem_log_init - make the heads of a store
@@ -166,15 +166,16 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head)
 {
 	struct lsmem_segment *seg = head->segment;
-	u32 size = LSMEM_ENTRY_BYTES;
+	u32 size = lsmem_entry_size(0);
 	struct lsmem_append ap;
 
 	if (!seg || seg->reserved == READ_ONCE(seg->emitted))
 		return false;
 	if (lsmem_head_reserve(store, head, &size, 1, 0, 0, &ap))
 		return false;
-	lsmem_entry_stamp(store, &ap, READ_ONCE(seg->acked), lsmem_store_time(store), 0,
-			  LSMEM_TYPE_COMMIT, 0, ~0u);	/* CRC of nothing */
+	lsmem_entry_stamp(store, &ap, lsmem_entry_make(LSMEM_TYPE_COMMIT, READ_ONCE(seg->acked), 0,
+						       lsmem_store_time(store), 0, 0, ap.offset),
+			  ~0u);
 	head->ring[ap.index].whole = true;
 	lsmem_head_advance(store, head);
 	return true;
@@ -345,7 +346,7 @@ int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length,
 int lsmem_append_copy(struct lsmem_store *store, const struct lsmem_append *ap,
 		      const struct lsmem_source *source, u32 length, u32 *pcrc)
 {
-	u32 offset = ap->offset + LSMEM_ENTRY_BYTES, done = 0, crc = ~0u;
+	u32 offset = ap->offset + lsmem_header_bytes(length), done = 0, crc = ~0u;
 
 	while (done < length) {
 		void *to = lsmem_segment_at(store, ap->segment, offset + done);
@@ -415,13 +416,14 @@ void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap)
 void lsmem_append_pad(struct lsmem_store *store, struct lsmem_append *ap, u32 offset, u32 size,
 		      u32 entries)
 {
-	u32 start = lsmem_entry_start(offset), length = offset + size - start - LSMEM_ENTRY_BYTES;
+	u32 start = lsmem_entry_start(offset), length = offset + size - start - LSMEM_LONG_BYTES;
 	struct lsmem_append pad = *ap;
 
 	pad.offset = start;
 	lsmem_segment_write(store, ap->segment, offset, NULL, size);
-	lsmem_entry_stamp(store, &pad, 0, 0, length, LSMEM_TYPE_PAD, 0, 0);
-	lsmem_count(store, padding_bytes, length + LSMEM_ENTRY_BYTES);
+	lsmem_entry_stamp(store, &pad, lsmem_entry_make(LSMEM_TYPE_PAD, length, 0, 0, 0, 0, start),
+			  ~0u);
+	lsmem_count(store, padding_bytes, length + LSMEM_LONG_BYTES);
 	if (ap->listed)
 		ap->unlisted += entries;	/* no directory lists padding */
 }

@@ -30,6 +30,7 @@
 #include "handle.h"
 #include "log.h"
 #include "object.h"
+#include "policy.h"
 #include "store.h"
 #include "trace.h"
 
@@ -146,24 +147,41 @@ static void lsmem_place_set(struct lsmem_place *place, const struct lsmem_append
  * @look: its h is set; the rest is filled in
  *
  * Context: rcu_read_lock() held.
- * Return: 0; -ESTALE: it has gone; -EBADMSG: its length is not one, because a process with a
- * replication descriptor can write to seglets.
+ * Return: 0; -ENOENT, -ESTALE: lsmem_handle_missing(); -EBADMSG: its length is not one, because a
+ * process with a replication descriptor can write to seglets.
  */
 int lsmem_look(struct lsmem_store *store, u64 handle, struct lsmem_look *look)
 {
-	u64 info;
+	const struct lsmem_entry *e;
+	u64 found;
 
 	/* Pairs with the exchange, or the store, that made it live: its entry is whole. */
 	look->word = smp_load_acquire(&look->h->word);
-	info = READ_ONCE(look->h->info);
-	if (lsmem_word_state(look->word) != LSMEM_WORD_LIVE ||
-	    lsmem_info_generation(info) != lsmem_handle_generation(handle))
-		return -ESTALE;
-	look->entry = lsmem_word_entry(&store->seglets, look->word);
-	look->version = le64_to_cpu(look->entry->version);
-	look->length = lsmem_entry_length(look->entry);
-	look->table = lsmem_entry_table(look->entry);
-	return look->length > LSMEM_OBJECT_MAX ? -EBADMSG : 0;
+	if (lsmem_word_state(look->word) != LSMEM_WORD_LIVE)
+		return lsmem_handle_missing(store, handle, lsmem_word_generation(look->word));
+	e = lsmem_word_entry(&store->seglets, look->word);
+	found = lsmem_entry_handle(e);
+	if (found != handle)
+		return lsmem_handle_missing(store, handle, lsmem_handle_generation(found));
+	look->version = lsmem_entry_version(e);
+	look->length = lsmem_entry_length(e);
+	look->table = lsmem_entry_table(e);
+	look->interval = lsmem_entry_interval(e);
+	return look->length - 1 < LSMEM_OBJECT_MAX ? 0 : -EBADMSG;
+}
+
+/**
+ * lsmem_look_interval - the interval of a new version
+ * @look: at the version that it replaces
+ * @version: the new one
+ */
+u32 lsmem_look_interval(const struct lsmem_look *look, u64 version)
+{
+	u64 lifetime = lsmem_version_time(version) - lsmem_version_time(look->version);
+
+	/* Clocks of two eras can overlap. */
+	return lsmem_policy_interval(look->interval, (s64)lifetime < 0 ? 0 :
+				     lifetime >> LSMEM_INTERVAL_SHIFT);
 }
 
 /**
@@ -217,8 +235,8 @@ void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *op
 		if (lsmem_word_state(word) == LSMEM_WORD_LIVE) {
 			const struct lsmem_entry *e = lsmem_word_entry(&store->seglets, word);
 
-			prefetch(&e->version);
-			prefetch(&e->meta);	/* in one of eight places on the next line */
+			prefetch(e);
+			prefetch(&e->version);	/* in two of eight places on the next line */
 		}
 	}
 	rcu_read_unlock();
@@ -243,7 +261,7 @@ int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct ls
 	ret = lsmem_admit(store, size);
 	if (ret)
 		return ret;
-	ret = lsmem_handle_alloc(store, op->table, &handle);
+	ret = lsmem_handle_alloc(store, &handle);
 	if (ret)
 		goto err_admit;
 	ret = lsmem_entry_put(store, lsmem_log_head(store), handle, op->table, &source,
@@ -252,8 +270,7 @@ int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct ls
 		goto err_handle;
 	h = &store->handles.table[lsmem_handle_index(handle)];
 	version = lsmem_handle_version(store, 0);
-	lsmem_entry_stamp(store, &ap, handle, version, op->length, LSMEM_TYPE_OBJECT, op->table,
-			  pcrc);
+	lsmem_object_stamp(store, &ap, handle, version, op->length, 0, op->table, pcrc);
 	lsmem_entry_alive(&ap);
 	/* Pairs with lsmem_look() and with clients: the entry is whole. */
 	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position));
@@ -314,8 +331,8 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 			goto err_admit;
 		}
 		version = lsmem_handle_version(store, look.version);
-		lsmem_entry_stamp(store, &ap, op->handle, version, op->length, LSMEM_TYPE_OBJECT,
-				  look.table, pcrc);
+		lsmem_object_stamp(store, &ap, op->handle, version, op->length,
+				   lsmem_look_interval(&look, version), look.table, pcrc);
 	} while (!lsmem_word_exchange(look.h, look.word,
 				      lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
 	lsmem_entry_alive(&ap);
@@ -355,8 +372,7 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 	if (ret)
 		return ret;
 	if (store->durable) {
-		ret = lsmem_append_begin_by(store, lsmem_log_head(store),
-					    sizeof(struct lsmem_tombstone), LSMEM_TYPE_TOMBSTONE,
+		ret = lsmem_append_begin_by(store, lsmem_log_head(store), 0, LSMEM_TYPE_TOMBSTONE,
 					    &place->deadline, &ap);
 		if (ret)
 			return ret;
@@ -374,7 +390,8 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 		if (store->durable)
 			lsmem_tombstone_stamp(store, &ap, op->handle, version, look.table);
 	} while (!lsmem_word_exchange(look.h, look.word,
-				      lsmem_word_next(look.word, LSMEM_WORD_BUSY, 0)));
+				      lsmem_word_next(look.word, LSMEM_WORD_BUSY,
+						      lsmem_handle_generation(op->handle))));
 	lsmem_entry_dead(store, lsmem_word_position(look.word), lsmem_entry_size(look.length));
 	rcu_read_unlock();
 	lsmem_tombstone_done(store, &ap, look.length);
@@ -450,7 +467,8 @@ int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op)
 			offset = array_index_nospec(op->offset, look.length + 1);
 			length = min(op->length, look.length - offset);
 			ret = lsmem_copy_out(store, lsmem_word_position(look.word),
-					     LSMEM_ENTRY_BYTES + offset, user, bounce, length);
+					     lsmem_header_bytes(look.length) + offset, user,
+					     bounce, length);
 		}
 		rcu_read_unlock();
 		if (ret != -EFAULT)

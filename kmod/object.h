@@ -16,18 +16,18 @@
  * struct lsmem_look - what a look at an object has found
  * @h: its entry in the handle table
  * @word: its word
- * @entry: its entry in the log, until rcu_read_unlock()
- * @version: of the entry
+ * @version: of its entry
  * @length: of its payload, bytes
- * @table: of the entry
+ * @table: of its entry
+ * @interval: of its entry, see lsmem_policy_interval()
  */
 struct lsmem_look {
 	struct lsmem_handle *h;
 	u64 word;
-	const struct lsmem_entry *entry;
 	u64 version;
 	u32 length;
 	u32 table;
+	u32 interval;
 };
 
 /* What an entry of @size bytes takes beyond the one of @old bytes that it replaces. */
@@ -39,6 +39,7 @@ static inline u32 lsmem_growth(u32 size, u32 old)
 int lsmem_admit(struct lsmem_store *store, u32 bytes);
 int lsmem_admit_to(struct lsmem_store *store, u32 wanted, u32 *admitted);
 int lsmem_look(struct lsmem_store *store, u64 handle, struct lsmem_look *look);
+u32 lsmem_look_interval(const struct lsmem_look *look, u64 version);
 int lsmem_look_for(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_look *look);
 
 void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *ops, u32 nr);

@@ -141,8 +141,10 @@ __u32 lsmem_policy_interval(__u32 interval, __u64 lifetime)
 
 	if (interval)
 		mean = (mean + (1ull << (interval - 1)) + 1) >> 1;
-	while (lg < LSMEM_INTERVAL_MAX - 1 && mean >> (lg + 1))
-		lg++;
+	if (mean)
+		lg = 63u - (__u32)__builtin_clzll(mean);
+	if (lg > LSMEM_INTERVAL_MAX - 1)
+		lg = LSMEM_INTERVAL_MAX - 1;
 	/* To the nearer octave: 1.5 is about the middle between 1 and 2. */
 	if (lg && lg < LSMEM_INTERVAL_MAX - 1 && mean >> (lg - 1) & 1)
 		lg++;

@@ -62,6 +62,7 @@ struct lsmem_candidate {
  * @fixed_clean: LSMEM_BALANCER_FIXED: share of the time spent cleaning, per mille
  * @tombstone_ratio: LSMEM_BALANCER_TOMBSTONES: share of the memory that is not
  *	live that tombstones may have, per mille
+ * @survivors: enum lsmem_survivors
  * @clean_price: LSMEM_BALANCER_ADAPTIVE: what a byte copied by cleaning costs more
  *	than one copied by compaction, per mille of the latter
  */
@@ -72,6 +73,7 @@ struct lsmem_policy_limits {
 	__u32 balancer;
 	__u32 fixed_clean;
 	__u32 tombstone_ratio;
+	__u32 survivors;
 	__u32 clean_price;
 };
 
@@ -95,6 +97,16 @@ enum lsmem_balancer {
 	LSMEM_BALANCER_ADAPTIVE,
 	LSMEM_BALANCER_TOMBSTONES,
 	LSMEM_BALANCER_FIXED,
+};
+
+/**
+ * enum lsmem_survivors - in which order cleaning writes what survives
+ * @LSMEM_SURVIVORS_COLDNESS: coldest first, lsmem_policy_coldness()
+ * @LSMEM_SURVIVORS_AGE: oldest first
+ */
+enum lsmem_survivors {
+	LSMEM_SURVIVORS_COLDNESS,
+	LSMEM_SURVIVORS_AGE,
 };
 
 /**

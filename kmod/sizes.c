@@ -52,4 +52,6 @@ void lsmem_sizes_of(const struct lsmem_create *create, struct lsmem_sizes *sizes
 	lsmem_sizes_table(sizes, sizes->segments, sizeof(struct lsmem_candidate));
 	if (create->kind == LSMEM_KIND_OBJECT)
 		lsmem_sizes_table(sizes, 1, lsmem_indices_bytes(sizes->handles));
+	else	/* by vmalloc(): the versions of discarded blocks */
+		sizes->table_bytes += sizes->handles * sizeof(u64);
 }

@@ -113,7 +113,7 @@ static u32 lsmem_span_gather(struct lsmem_store *store, struct lsmem_span *span,
 		u32 size = lsmem_entry_size(op->length);
 
 		bytes += size;
-		if (bytes > LSMEM_SPAN_BYTES - LSMEM_ENTRY_BYTES ||	/* a gap before a seglet */
+		if (bytes > LSMEM_SPAN_BYTES - LSMEM_LONG_BYTES ||	/* a gap before a seglet */
 		    !lsmem_span_likely(store, op, size, near, &growth))
 			break;
 		span->sizes[span->nr] = size;
@@ -129,7 +129,7 @@ static void lsmem_span_allocate(struct lsmem_store *store, struct lsmem_span *sp
 
 	for (i = 0; i < span->nr; i++)
 		if (span->ops[i].op == LSMEM_OP_ALLOC &&
-		    lsmem_handle_alloc(store, span->ops[i].table, &span->ops[i].handle))
+		    lsmem_handle_alloc(store, &span->ops[i].handle))
 			break;
 	span->nr = i;
 }
@@ -214,8 +214,9 @@ static void lsmem_span_look(struct lsmem_store *store, struct lsmem_span *span, 
 		growth += lsmem_growth(span->sizes[i], span->olds[i]);
 		op->version = max(now, look.version + 1);
 		ap = lsmem_span_entry(span, i);
-		lsmem_entry_stamp(store, &ap, op->handle, op->version, op->length,
-				  LSMEM_TYPE_OBJECT, look.table, span->crcs[i]);
+		lsmem_object_stamp(store, &ap, op->handle, op->version, op->length,
+				   lsmem_look_interval(&look, op->version), look.table,
+				   span->crcs[i]);
 	}
 	/* If that is too much, lsmem_span_replace() finds out for which. */
 	if (lsmem_admit_to(store, growth, &span->admitted))
@@ -231,8 +232,8 @@ static void lsmem_span_alloc(struct lsmem_store *store, struct lsmem_span *span,
 	struct lsmem_op *op = &span->ops[i];
 	struct lsmem_handle *h = &store->handles.table[lsmem_handle_index(op->handle)];
 
-	lsmem_entry_stamp(store, &ap, op->handle, version, op->length, LSMEM_TYPE_OBJECT,
-			  op->table, span->crcs[i]);
+	lsmem_object_stamp(store, &ap, op->handle, version, op->length, 0, op->table,
+			   span->crcs[i]);
 	/* Pairs with lsmem_look() and with clients: the entry is whole. */
 	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position));
 	span->growth += ap.size;
@@ -261,8 +262,8 @@ static int lsmem_span_retry(struct lsmem_store *store, struct lsmem_span *span, 
 		if (ret)
 			return ret;
 		version = max(now, look.version + 1);
-		lsmem_entry_stamp(store, &ap, op->handle, version, op->length,
-				  LSMEM_TYPE_OBJECT, look.table, span->crcs[i]);
+		lsmem_object_stamp(store, &ap, op->handle, version, op->length,
+				   lsmem_look_interval(&look, version), look.table, span->crcs[i]);
 	} while (!lsmem_word_exchange(look.h, look.word,
 				      lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
 	span->words[i] = look.word;

@@ -261,28 +261,38 @@ static const char * const lsmem_levels[] = {
 	[LSMEM_LEVEL_CLEAN] = "clean",
 };
 
-static ssize_t balancer_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	u32 chosen = READ_ONCE(lsmem_dev_store(dev)->plan.limits.balancer), i;
-	ssize_t length = 0;
+static const char * const lsmem_orders[] = {
+	[LSMEM_SURVIVORS_COLDNESS] = "coldness",
+	[LSMEM_SURVIVORS_AGE] = "age",
+};
 
-	for (i = 0; i < ARRAY_SIZE(lsmem_balancers); i++)
-		length += sysfs_emit_at(buf, length, i == chosen ? "%s[%s]" : "%s%s",
-					i ? " " : "", lsmem_balancers[i]);
-	return length + sysfs_emit_at(buf, length, "\n");
-}
+/* A file that shows all @names, with the chosen one in brackets, and takes one of them. */
+#define LSMEM_CHOICE(name, field, names)						\
+static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
+{											\
+	u32 chosen = READ_ONCE(lsmem_dev_store(dev)->plan.limits.field), i;		\
+	ssize_t length = 0;								\
+											\
+	for (i = 0; i < ARRAY_SIZE(names); i++)						\
+		length += sysfs_emit_at(buf, length, i == chosen ? "%s[%s]" : "%s%s",	\
+					i ? " " : "", names[i]);			\
+	return length + sysfs_emit_at(buf, length, "\n");				\
+}											\
+											\
+static ssize_t name##_store(struct device *dev, struct device_attribute *attr,		\
+			    const char *buf, size_t count)				\
+{											\
+	int which = sysfs_match_string(names, buf);					\
+											\
+	if (which < 0)									\
+		return which;								\
+	WRITE_ONCE(lsmem_dev_store(dev)->plan.limits.field, which);			\
+	return count;									\
+}											\
+static DEVICE_ATTR_RW(name)
 
-static ssize_t balancer_store(struct device *dev, struct device_attribute *attr, const char *buf,
-			      size_t count)
-{
-	int which = sysfs_match_string(lsmem_balancers, buf);
-
-	if (which < 0)
-		return which;
-	WRITE_ONCE(lsmem_dev_store(dev)->plan.limits.balancer, which);
-	return count;
-}
-static DEVICE_ATTR_RW(balancer);
+LSMEM_CHOICE(balancer, balancer, lsmem_balancers);
+LSMEM_CHOICE(survivors, survivors, lsmem_orders);
 
 /* Write: work on so many segments, whatever the policy says. Read: how many are left. */
 static ssize_t lsmem_request(struct lsmem_store *store, atomic_t *asked, bool possible,
@@ -387,6 +397,7 @@ LSMEM_ATTR(write_cost_permille, "%llu", lsmem_write_cost(store));
 
 static struct attribute *lsmem_cleaner_attrs[] = {
 	&dev_attr_balancer.attr,
+	&dev_attr_survivors.attr,
 	&dev_attr_level.attr,
 	&dev_attr_request_compact.attr,
 	&dev_attr_request_clean.attr,

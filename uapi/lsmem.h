@@ -27,7 +27,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define LSMEM_ABI		1u
+#define LSMEM_ABI		2u
 #define LSMEM_NAME_BYTES	32u
 
 enum lsmem_store_kind {
@@ -298,21 +298,18 @@ struct lsmem_seglet {
 
 /*
  * An entry of the handle table.  @word is always exchanged as a whole:
- *	bits 0..36	position: seglet << 13 | offset in the seglet / 8
+ *	bits 0..36	LIVE: position: seglet << 13 | offset in the seglet / 8.  FREE, BUSY, object
+ *			stores: the last generation of the index
  *	bits 37..39	LSMEM_WORD_*
  *	bits 40..63	tag, incremented by each exchange
- * @info changes only while the state is LSMEM_WORD_BUSY or _FREE:
- *	bits 0..27	generation, 28..39 table (object stores);
- *	the last version (block stores).
  *
- * To read without a system call: load the word (acquire); check its state, the generation in info,
- * and the entry header at the position, whose key is the handle; copy the payload, following the
+ * To read without a system call: load the word (acquire); check its state, and the entry header at
+ * the position, whose key has the handle (lsmem_entry_handle()); copy the payload, following the
  * seglet table where it crosses a seglet; load the word again.  If it has not changed, the copy is
  * the object.  Check the bounds of every step: what is read before that may be anything.
  */
 struct lsmem_handle {
 	__u64 word;
-	__u64 info;
 };
 
 #define LSMEM_POSITION_BITS	37
@@ -323,6 +320,7 @@ struct lsmem_handle {
 #define LSMEM_WORD_FREE		0u
 #define LSMEM_WORD_LIVE		1u
 #define LSMEM_WORD_BUSY		2u
+/* 3 and 4 are kept for objects that are on backups only, or in a page. */
 
 /*
  * A view slot, one cache line, used by one thread at a time.  To begin a view, store info->epoch

@@ -34,77 +34,92 @@
 
 /**
  * struct lsmem_entry - the header of every entry in a log
- * @hcrc:    CRC of the 28 bytes that follow, seeded with the segment's salt
- *	     (lsmem_segment_salt()), so that an old entry in a reused frame is not
- *	     taken for one of the segment that owns the frame now
- * @pcrc:    CRC of the payload, seed ~0; independent of the place, so that a
- *	     move copies it
- * @key:     object, tombstone: the handle.  Commit: the offset that was
- *	     acknowledged in this segment when the record was written: if
- *	     the record is found, but not all bytes below that offset, data are lost
+ * @crc:     CRC of the payload, seed ~0, continued over the rest of the header, XOR the segment's
+ *	     salt (lsmem_segment_salt()), so that an old entry in a reused frame is not taken for
+ *	     one of the segment that owns the frame now.  The payload comes first, so a move that
+ *	     verifies it has what the new header needs
+ * @meta:    length, table, home block (low bits): LSMEM_META_*.  Length 0: @more follows
+ * @key:     object, tombstone: the handle, with the interval in bits that no handle of a store uses:
+ *	     LSMEM_KEY_*
  * @version: object, tombstone: the version, which is also the creation time
- *	     (lsmem_version_time()).  Commit: the store's clock
- * @meta:    length, type, home offset and table: LSMEM_META_*
+ *	     (lsmem_version_time()).  Commit: the store's clock.  Above: the home block's high bits
+ * @more:    type and value: LSMEM_MORE_*; the header of a short entry ends before
  *
- * A header lies within one seglet: if fewer than sizeof(struct lsmem_entry) bytes of a seglet are
- * left, the next entry begins in the next one and the gap is zero (lsmem_entry_start()).  Payloads
- * can cross seglets.
+ * An entry is short if it is an object of 1 to LSMEM_SHORT_MAX bytes; all others are long.  The home
+ * block is that of the place of the header on backups: home offset / LSMEM_BLOCK.
+ *
+ * A header lies within one seglet: if fewer than LSMEM_LONG_BYTES bytes of a seglet are left, the
+ * next entry begins in the next one and the gap is zero (lsmem_entry_start()).  Payloads can cross
+ * seglets.
  */
 struct lsmem_entry {
-	__le32 hcrc;
-	__le32 pcrc;
+	__le32 crc;
+	__le32 meta;
 	__le64 key;
 	__le64 version;
-	__le64 meta;
+	__le64 more;
 };
 
-#define LSMEM_ENTRY_BYTES	32u
+#define LSMEM_SHORT_BYTES	24u		/* header of a short entry */
+#define LSMEM_LONG_BYTES	32u		/* header of a long entry; no entry is smaller */
+#define LSMEM_SHORT_MAX		2047u		/* largest payload of a short entry, bytes */
 
-#define LSMEM_META_LENGTH_SHIFT	0		/* payload bytes, 0..1 MiB */
-#define LSMEM_META_LENGTH_BITS	21
-#define LSMEM_META_TYPE_SHIFT	21		/* enum below */
-#define LSMEM_META_TYPE_BITS	6
-#define LSMEM_META_HOME_SHIFT	27		/* offset in the segment as it is
-						 * on backups, in 8-byte units
-						 */
-#define LSMEM_META_HOME_BITS	20
-#define LSMEM_META_TABLE_SHIFT	47		/* table id */
+#define LSMEM_META_LENGTH_SHIFT	0		/* payload bytes; 0: in @more */
+#define LSMEM_META_LENGTH_BITS	11
+#define LSMEM_META_TABLE_SHIFT	11		/* table id */
 #define LSMEM_META_TABLE_BITS	12
-/* bits 59..63 are zero; a reader refuses an entry that has one set */
+#define LSMEM_META_HOME_SHIFT	23		/* home block, low bits */
+#define LSMEM_META_HOME_BITS	9
+
+#define LSMEM_KEY_INTERVAL_SHIFT 31		/* as lsmem_policy_interval(); 0: unknown */
+#define LSMEM_KEY_INTERVAL_BITS	5
+
+#define LSMEM_ENTRY_VERSION_BITS 62		/* of @version; the home block's high bits follow */
+
+#define LSMEM_MORE_TYPE_BITS	6		/* enum below */
+#define LSMEM_MORE_VALUE_SHIFT	6		/* tombstone: barrier; commit: see below;
+						 * others: payload bytes, 0..8 MiB
+						 */
 
 #define LSMEM_TYPE_OBJECT	1u	/* a version of an object */
-#define LSMEM_TYPE_TOMBSTONE	2u	/* payload: struct lsmem_tombstone */
-#define LSMEM_TYPE_COMMIT	3u	/* no payload; ends a replicated group */
-#define LSMEM_TYPE_PAD		4u	/* bytes to be skipped */
+#define LSMEM_TYPE_TOMBSTONE	2u	/* the object is deleted.  Its barrier: every older copy of
+					 * the object was written to a segment with a lower id.  The
+					 * tombstone can be dropped when no durable digest lists any
+					 * of these (invariant 13)
+					 */
+#define LSMEM_TYPE_COMMIT	3u	/* ends a replicated group.  Its value: the offset that was
+					 * acknowledged in this segment when the record was written:
+					 * if the record is found, but not all bytes below that
+					 * offset, data are lost
+					 */
+#define LSMEM_TYPE_PAD		4u	/* bytes to be skipped; no CRC covers them */
 #define LSMEM_TYPE_SKIPPABLE	0x20u	/* unknown types with it are skipped,
 					 * without it they stop the reader
 					 */
 
-/**
- * struct lsmem_tombstone - the payload of a tombstone
- * @barrier: every older copy of the object was written to a segment with a lower id.  The tombstone
- *	     can be dropped when no durable digest lists any of these (invariant 13)
- */
-struct lsmem_tombstone {
-	__le64 barrier;
-};
+/* Segment ids are below this: a barrier fits into an entry. */
+#define LSMEM_SEGMENT_ID_END	(1ull << 58)
 
 /* ---- Handles and versions ---------------------------------------------- */
 
-/* A handle: index in bits 0..35, generation in 36..63.  0 is no handle. */
+/*
+ * A handle: index in bits 0..35, generation in 36..63.  0 is no handle.  No store has indices from
+ * LSMEM_INDEX_END on.
+ */
 #define LSMEM_HANDLE_INDEX_BITS	36
 #define LSMEM_HANDLE_INDEX_MASK	((1ull << LSMEM_HANDLE_INDEX_BITS) - 1)
+#define LSMEM_INDEX_END		(1ull << LSMEM_KEY_INTERVAL_SHIFT)
 #define LSMEM_GENERATION_BITS	28
 #define LSMEM_GENERATION_MAX	((1u << LSMEM_GENERATION_BITS) - 1)
 
 /*
  * A version: bits 0..47, the store's clock when it was issued, in units of 1024 ns, at least one
- * more than in the version it replaces; bits 48..63, the era, which each recovery raises.  So a
+ * more than in the version it replaces; bits 48..61, the era, which each recovery raises.  So a
  * version is larger than all earlier ones of the same handle, also across a crash (invariant 14),
  * and gives the age of the entry.
  */
 #define LSMEM_VERSION_TIME_BITS	48
-#define LSMEM_ERA_MAX		0xffffu
+#define LSMEM_ERA_MAX		0x3fffu
 
 static inline __u64 lsmem_version_time(__u64 version)
 {
@@ -137,40 +152,99 @@ __u32 lsmem_crc32c(__u32 seed, const void *data, __kernel_size_t length);
 
 #define LSMEM_META_GET(meta, field)					\
 	(((meta) >> LSMEM_META_##field##_SHIFT) &			\
-	 ((1ull << LSMEM_META_##field##_BITS) - 1))
+	 ((1u << LSMEM_META_##field##_BITS) - 1))
 
-static inline __u64 lsmem_meta_make(__u32 length, __u32 type, __u32 home, __u32 table)
+static inline __u32 lsmem_entry_table(const struct lsmem_entry *e)
 {
-	return ((__u64)length << LSMEM_META_LENGTH_SHIFT) |
-	       ((__u64)type << LSMEM_META_TYPE_SHIFT) |
-	       ((__u64)(home / LSMEM_ALIGN) << LSMEM_META_HOME_SHIFT) |
-	       ((__u64)table << LSMEM_META_TABLE_SHIFT);
+	return LSMEM_META_GET(__le32_to_cpu(e->meta), TABLE);
 }
 
-static inline __u32 lsmem_entry_length(const struct lsmem_entry *e)
+/* The block of the segment, as it is on backups, in which the header begins. */
+static inline __u32 lsmem_entry_home(const struct lsmem_entry *e)
 {
-	return (__u32)LSMEM_META_GET(__le64_to_cpu(e->meta), LENGTH);
+	return LSMEM_META_GET(__le32_to_cpu(e->meta), HOME) |
+	       (__u32)(__le64_to_cpu(e->version) >> LSMEM_ENTRY_VERSION_BITS) <<
+	       LSMEM_META_HOME_BITS;
+}
+
+static inline __u64 lsmem_entry_version(const struct lsmem_entry *e)
+{
+	return __le64_to_cpu(e->version) & ((1ull << LSMEM_ENTRY_VERSION_BITS) - 1);
+}
+
+#define LSMEM_KEY_INTERVAL_MASK	\
+	(((1ull << LSMEM_KEY_INTERVAL_BITS) - 1) << LSMEM_KEY_INTERVAL_SHIFT)
+
+static inline __u64 lsmem_entry_handle(const struct lsmem_entry *e)
+{
+	return __le64_to_cpu(e->key) & ~LSMEM_KEY_INTERVAL_MASK;
+}
+
+static inline __u32 lsmem_entry_interval(const struct lsmem_entry *e)
+{
+	return (__u32)((__le64_to_cpu(e->key) & LSMEM_KEY_INTERVAL_MASK) >>
+		       LSMEM_KEY_INTERVAL_SHIFT);
+}
+
+static inline int lsmem_entry_is_long(const struct lsmem_entry *e)
+{
+	return !LSMEM_META_GET(__le32_to_cpu(e->meta), LENGTH);
 }
 
 static inline __u32 lsmem_entry_type(const struct lsmem_entry *e)
 {
-	return (__u32)LSMEM_META_GET(__le64_to_cpu(e->meta), TYPE);
+	return lsmem_entry_is_long(e) ?
+	       (__u32)__le64_to_cpu(e->more) & ((1u << LSMEM_MORE_TYPE_BITS) - 1) :
+	       LSMEM_TYPE_OBJECT;
 }
 
-static inline __u32 lsmem_entry_home(const struct lsmem_entry *e)
+/* The value of a long entry. */
+static inline __u64 lsmem_entry_value(const struct lsmem_entry *e)
 {
-	return (__u32)LSMEM_META_GET(__le64_to_cpu(e->meta), HOME) * LSMEM_ALIGN;
+	return __le64_to_cpu(e->more) >> LSMEM_MORE_VALUE_SHIFT;
 }
 
-static inline __u32 lsmem_entry_table(const struct lsmem_entry *e)
+/* Has a long entry of this type a payload, whose length is its value? */
+static inline int lsmem_type_has_payload(__u32 type)
 {
-	return (__u32)LSMEM_META_GET(__le64_to_cpu(e->meta), TABLE);
+	return type != LSMEM_TYPE_TOMBSTONE && type != LSMEM_TYPE_COMMIT;
 }
 
-/* Bytes that an entry with this payload takes in the log, header included. */
+/* Payload bytes, for a header that lsmem_entry_sane() has accepted. */
+static inline __u32 lsmem_entry_length(const struct lsmem_entry *e)
+{
+	if (!lsmem_entry_is_long(e))
+		return LSMEM_META_GET(__le32_to_cpu(e->meta), LENGTH);
+	return lsmem_type_has_payload(lsmem_entry_type(e)) ? (__u32)lsmem_entry_value(e) : 0;
+}
+
+/* Bytes of the header. */
+static inline __u32 lsmem_entry_header(const struct lsmem_entry *e)
+{
+	return lsmem_entry_is_long(e) ? LSMEM_LONG_BYTES : LSMEM_SHORT_BYTES;
+}
+
+static inline __u32 lsmem_align(__u32 bytes)
+{
+	return (bytes + LSMEM_ALIGN - 1) & ~(LSMEM_ALIGN - 1);
+}
+
+/* Bytes that the entry takes in the log, for a header that lsmem_entry_sane() has accepted. */
+static inline __u32 lsmem_entry_bytes(const struct lsmem_entry *e)
+{
+	return lsmem_entry_header(e) + lsmem_align(lsmem_entry_length(e));
+}
+
+/* Bytes of the header of an object with a payload of @length bytes; @length 0: of other entries. */
+static inline __u32 lsmem_header_bytes(__u32 length)
+{
+	return length - 1 < LSMEM_SHORT_MAX ? LSMEM_SHORT_BYTES : LSMEM_LONG_BYTES;
+}
+
+/* Bytes that an object with this payload takes in the log.  @length 0: a tombstone or commit record. */
 static inline __u32 lsmem_entry_size(__u32 length)
 {
-	return LSMEM_ENTRY_BYTES + ((length + LSMEM_ALIGN - 1) & ~(LSMEM_ALIGN - 1));
+	return lsmem_header_bytes(length) + lsmem_align(length);
 }
 
 /* Where the entry after @offset begins: a header never crosses a seglet. */
@@ -178,10 +252,87 @@ static inline __u32 lsmem_entry_start(__u32 offset)
 {
 	__u32 left = LSMEM_SEGLET_BYTES - offset % LSMEM_SEGLET_BYTES;
 
-	return left < LSMEM_ENTRY_BYTES ? offset + left : offset;
+	return left < LSMEM_LONG_BYTES ? offset + left : offset;
 }
 
-/* The seed of all header CRCs in a segment, which ties entries to their segment. */
+/**
+ * lsmem_entry_make - make a header, without its CRC
+ * @type: LSMEM_TYPE_*
+ * @value: object, padding: payload bytes; others: as the type says
+ * @handle: object, tombstone: the handle, whose index is below LSMEM_INDEX_END
+ * @version: see struct lsmem_entry
+ * @interval: 0..31
+ * @table: below LSMEM_TABLES
+ * @home: offset of the header in the segment as it is on backups
+ */
+static inline struct lsmem_entry lsmem_entry_make(__u32 type, __u64 value, __u64 handle,
+						  __u64 version, __u32 interval, __u32 table,
+						  __u32 home)
+{
+	__u32 length = type == LSMEM_TYPE_OBJECT && value <= LSMEM_SHORT_MAX ? (__u32)value : 0;
+	__u32 block = home / LSMEM_BLOCK;
+	struct lsmem_entry e;
+
+	e.crc = 0;
+	e.meta = __cpu_to_le32(length << LSMEM_META_LENGTH_SHIFT |
+			       table << LSMEM_META_TABLE_SHIFT | block << LSMEM_META_HOME_SHIFT);
+	e.key = __cpu_to_le64(handle | (__u64)interval << LSMEM_KEY_INTERVAL_SHIFT);
+	e.version = __cpu_to_le64(version | (__u64)(block >> LSMEM_META_HOME_BITS) <<
+				  LSMEM_ENTRY_VERSION_BITS);
+	e.more = length ? 0 : __cpu_to_le64(type | value << LSMEM_MORE_VALUE_SHIFT);
+	return e;
+}
+
+/*
+ * Can this be a header?  Only its CRC, which covers the payload too, tells whether it is one: until
+ * then its length is a guess within the bounds of a segment.
+ */
+static inline int lsmem_entry_sane(const struct lsmem_entry *e)
+{
+	__u32 type = lsmem_entry_type(e);
+	__u64 value = lsmem_entry_value(e);
+
+	if (!lsmem_entry_is_long(e))
+		return 1;
+	switch (type) {
+	case 0:
+		return 0;
+	case LSMEM_TYPE_TOMBSTONE:
+	case LSMEM_TYPE_COMMIT:
+		return 1;
+	case LSMEM_TYPE_OBJECT:
+		return value > LSMEM_SHORT_MAX && value <= LSMEM_OBJECT_MAX;
+	default:
+		return value < LSMEM_SEGMENT_BYTES;
+	}
+}
+
+/* The CRC of an entry, from @pcrc, that of its payload. */
+static inline __u32 lsmem_entry_crc(const struct lsmem_entry *e, __u32 pcrc, __u32 salt)
+{
+	return lsmem_crc32c(pcrc, (const __u8 *)e + sizeof(e->crc),
+			    lsmem_entry_header(e) - (__u32)sizeof(e->crc)) ^ salt;
+}
+
+/* Does the CRC of @e cover its payload? */
+static inline int lsmem_entry_covers(const struct lsmem_entry *e)
+{
+	return lsmem_entry_type(e) != LSMEM_TYPE_PAD;
+}
+
+/*
+ * Is this the whole entry of the segment with @salt?  @payload: the bytes after the header, which
+ * lsmem_entry_sane() has accepted.
+ */
+static inline int lsmem_entry_valid(const struct lsmem_entry *e, const void *payload, __u32 salt)
+{
+	__u32 pcrc = lsmem_entry_covers(e) ?
+		     lsmem_crc32c(~0u, payload, lsmem_entry_length(e)) : ~0u;
+
+	return __le32_to_cpu(e->crc) == lsmem_entry_crc(e, pcrc, salt);
+}
+
+/* Part of the CRCs of all entries of a segment, which ties them to their segment. */
 static inline __u32 lsmem_segment_salt(const __u8 *uuid, __u64 segment, __u32 generation)
 {
 	__le64 id = __cpu_to_le64(segment);
@@ -191,23 +342,6 @@ static inline __u32 lsmem_segment_salt(const __u8 *uuid, __u64 segment, __u32 ge
 	crc = lsmem_crc32c(~0u, uuid, LSMEM_UUID_BYTES);
 	crc = lsmem_crc32c(crc, &id, sizeof(id));
 	return lsmem_crc32c(crc, &gen, sizeof(gen));
-}
-
-static inline __u32 lsmem_entry_hcrc(const struct lsmem_entry *e, __u32 salt)
-{
-	return lsmem_crc32c(salt, (const __u8 *)e + sizeof(e->hcrc),
-			    LSMEM_ENTRY_BYTES - sizeof(e->hcrc));
-}
-
-/* Is @e a valid header of an entry in the segment with @salt? */
-static inline int lsmem_entry_valid(const struct lsmem_entry *e, __u32 salt)
-{
-	__u64 meta = __le64_to_cpu(e->meta);
-	__u32 type = (__u32)LSMEM_META_GET(meta, TYPE);
-
-	return __le32_to_cpu(e->hcrc) == lsmem_entry_hcrc(e, salt) && type &&
-	       !(meta >> (LSMEM_META_TABLE_SHIFT + LSMEM_META_TABLE_BITS)) &&
-	       (type == LSMEM_TYPE_PAD || LSMEM_META_GET(meta, LENGTH) <= LSMEM_OBJECT_MAX);
 }
 
 /* ---- A segment on a backup --------------------------------------------- */
@@ -226,9 +360,10 @@ static inline int lsmem_entry_valid(const struct lsmem_entry *e, __u32 salt)
 #define LSMEM_FOOTER_MAGIC	0x3130544f46534d4cull	/* "LMSFOT01" */
 #define LSMEM_DIGEST_MAGIC	0x3130474944534d4cull	/* "LMSDIG01" */
 #define LSMEM_SUPER_MAGIC	0x3130505553534d4cull	/* "LMSSUP01" */
-#define LSMEM_FORMAT		1u
+#define LSMEM_FORMAT		2u	/* 1: entries with a header of 32 bytes and two CRCs */
 
 #define LSMEM_BACKUPS		8u	/* most backups of a store */
+#define LSMEM_MEMBERS		16u	/* room for them in a digest */
 
 /* In @incompat of a superblock: the backup is one of several. */
 #define LSMEM_INCOMPAT_BACKUPS	1u
@@ -285,13 +420,52 @@ struct lsmem_segment_header {
  * struct lsmem_directory_entry - one object or tombstone of a closed segment
  * @key: the handle
  * @version: of the object or record
- * @meta: as in the entry: length, type, home offset, table
+ * @meta: payload length, type, home offset, table, interval: LSMEM_LISTING_*
  */
 struct lsmem_directory_entry {
 	__le64 key;
 	__le64 version;
 	__le64 meta;
 };
+
+#define LSMEM_LISTING_LENGTH_SHIFT	0	/* payload bytes, 0..1 MiB */
+#define LSMEM_LISTING_LENGTH_BITS	21
+#define LSMEM_LISTING_TYPE_SHIFT	21	/* LSMEM_TYPE_OBJECT or _TOMBSTONE */
+#define LSMEM_LISTING_TYPE_BITS		6
+#define LSMEM_LISTING_HOME_SHIFT	27	/* home offset, in 8-byte units */
+#define LSMEM_LISTING_HOME_BITS		20
+#define LSMEM_LISTING_TABLE_SHIFT	47	/* table id */
+#define LSMEM_LISTING_TABLE_BITS	12
+#define LSMEM_LISTING_INTERVAL_SHIFT	59	/* as in the entry */
+#define LSMEM_LISTING_INTERVAL_BITS	5
+
+#define LSMEM_LISTING_GET(meta, field)					\
+	(((meta) >> LSMEM_LISTING_##field##_SHIFT) &			\
+	 ((1ull << LSMEM_LISTING_##field##_BITS) - 1))
+
+static inline __u64 lsmem_listing_make(__u32 length, __u32 type, __u32 home, __u32 table,
+				       __u32 interval)
+{
+	return ((__u64)length << LSMEM_LISTING_LENGTH_SHIFT) |
+	       ((__u64)type << LSMEM_LISTING_TYPE_SHIFT) |
+	       ((__u64)(home / LSMEM_ALIGN) << LSMEM_LISTING_HOME_SHIFT) |
+	       ((__u64)table << LSMEM_LISTING_TABLE_SHIFT) |
+	       ((__u64)interval << LSMEM_LISTING_INTERVAL_SHIFT);
+}
+
+/* What the directory says of an object or tombstone at home offset @home. */
+static inline struct lsmem_directory_entry lsmem_entry_listing(const struct lsmem_entry *e,
+							       __u32 home)
+{
+	struct lsmem_directory_entry listing = {
+		__cpu_to_le64(lsmem_entry_handle(e)),
+		__cpu_to_le64(lsmem_entry_version(e)),
+		__cpu_to_le64(lsmem_listing_make(lsmem_entry_length(e), lsmem_entry_type(e), home,
+						 lsmem_entry_table(e), lsmem_entry_interval(e))),
+	};
+
+	return listing;
+}
 
 /**
  * struct lsmem_segment_footer - last block of a backup frame
@@ -303,7 +477,7 @@ struct lsmem_directory_entry {
  * @generation: of the frame: grows with each use
  * @length: bytes of log data
  * @entries: directory entries
- * @headers_crc: CRC, seed ~0, of the @hcrc fields of all entries in order, which verifies the
+ * @entries_crc: CRC, seed ~0, of the @crc fields of all entries in order, which verifies the
  *	sequence of entries without a second pass over payloads
  * @directory_crc: CRC, seed ~0, of the directory's entries, without the zeros after the last
  * @reserved0: 0
@@ -318,7 +492,7 @@ struct lsmem_segment_footer {
 	__le32 generation;
 	__le32 length;
 	__le32 entries;
-	__le32 headers_crc;
+	__le32 entries_crc;
 	__le32 directory_crc;
 	__le32 reserved0;
 	__u8 reserved[4032];
@@ -339,7 +513,7 @@ static inline __u32 lsmem_directory_bytes(__u32 entries)
  */
 static inline int lsmem_segment_fits(__u32 length, __u32 entries)
 {
-	return length <= LSMEM_SEGMENT_BYTES && entries <= LSMEM_SEGMENT_BYTES / LSMEM_ENTRY_BYTES &&
+	return length <= LSMEM_SEGMENT_BYTES && entries <= LSMEM_SEGMENT_BYTES / LSMEM_LONG_BYTES &&
 	       2 * LSMEM_BLOCK + lsmem_block_round(length) + lsmem_directory_bytes(entries) <=
 	       LSMEM_SEGMENT_BYTES;
 }
@@ -424,8 +598,8 @@ struct lsmem_super {
  * @next_segment: ids from here on have not been used
  * @members: low halves of the incarnations of the backups, at the index by which items name them;
  *	0: none.  All 0: there is a single backup
- * @set_generation: raised when @members or @domains change
  * @domains: failure domain of each member, from 1 on; 0: the member is one by itself
+ * @set_generation: raised when @members or @domains change
  * @reserved: 0
  */
 struct lsmem_digest {
@@ -441,10 +615,10 @@ struct lsmem_digest {
 	__le32 floor;
 	__le64 store_time;
 	__le64 next_segment;
-	__le32 members[LSMEM_BACKUPS];
+	__le32 members[LSMEM_MEMBERS];
+	__u8 domains[LSMEM_MEMBERS];
 	__le32 set_generation;
-	__u8 domains[LSMEM_BACKUPS];
-	__u8 reserved[4];
+	__u8 reserved[28];
 };
 
 #define LSMEM_ITEM_OPEN		1u	/* listed, may still grow */
@@ -473,6 +647,8 @@ struct lsmem_digest {
  * @bitmap: index of the checkpointed live bitmap; 0: none
  * @cut: @bitmap covers all operations in segments that were closed before segment @cut was opened;
  *	0: none
+ * @stripe: 0; room for the number of a stripe and the place in it of a segment that is striped
+ * @live: 0; room for the live bytes of the segment on its backups
  */
 struct lsmem_digest_item {
 	__le64 segment;
@@ -483,17 +659,19 @@ struct lsmem_digest_item {
 	__le32 length;
 	__le32 bitmap;
 	__le64 cut;
+	__le32 stripe;
+	__le32 live;
 };
 
 #define LSMEM_FORMAT_ASSERT(type, bytes) \
 	_Static_assert(sizeof(struct type) == (bytes), #type " has no padding")
 
-LSMEM_FORMAT_ASSERT(lsmem_entry, LSMEM_ENTRY_BYTES);
+LSMEM_FORMAT_ASSERT(lsmem_entry, LSMEM_LONG_BYTES);
 LSMEM_FORMAT_ASSERT(lsmem_segment_header, LSMEM_BLOCK);
 LSMEM_FORMAT_ASSERT(lsmem_segment_footer, LSMEM_BLOCK);
 LSMEM_FORMAT_ASSERT(lsmem_super, LSMEM_BLOCK);
 LSMEM_FORMAT_ASSERT(lsmem_directory_entry, 24);
-LSMEM_FORMAT_ASSERT(lsmem_digest, 128);
-LSMEM_FORMAT_ASSERT(lsmem_digest_item, 40);
+LSMEM_FORMAT_ASSERT(lsmem_digest, 192);
+LSMEM_FORMAT_ASSERT(lsmem_digest_item, 48);
 
 #endif /* _UAPI_LSMEM_FORMAT_H */

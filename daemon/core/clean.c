@@ -26,10 +26,10 @@
 /* So few segments are few in a table of any size: heads alone may need them. */
 #define CLEAN_FEW	8u
 /* Live bytes that a frame holds at least, as in kmod/balance.c: in the worst case all entries are
- * tiny, and a large one did not fit at the end of the frame.
+ * of the smallest size, 32 bytes and 24 of directory, and a large one did not fit at the end.
  */
 #define CLEAN_FRAME_LIVE \
-	((LSMEM_SEGMENT_BYTES - LSMEM_OBJECT_MAX - LSMEM_SEGLET_BYTES) / 8 * 5)
+	((LSMEM_SEGMENT_BYTES - LSMEM_OBJECT_MAX - LSMEM_SEGLET_BYTES) / 7 * 4)
 /* Bytes; a pass that gains less is useless, even if writers wait. */
 #define CLEAN_GAIN	LSMEM_SEGLET_BYTES
 
@@ -106,7 +106,7 @@ static uint32_t clean_candidates(const struct lsmem_cleaning *want,
 		uint32_t live = LOAD(stat->live), tombstones = LOAD(stat->tombstones);
 		uint32_t home = least(LOAD(stat->home), LSMEM_SEGMENT_BYTES);
 		uint32_t entries = least(LOAD(stat->entries),
-					 LSMEM_SEGMENT_BYTES / LSMEM_ENTRY_BYTES);
+					 LSMEM_SEGMENT_BYTES / LSMEM_LONG_BYTES);
 
 		if (!id || !(LOAD(stat->flags) & LSMEM_SEGMENT_CLEANABLE))
 			continue;

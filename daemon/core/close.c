@@ -2,9 +2,9 @@
 /*
  * Closing a segment: its directory and footer.
  *
- * At CLOSE, core walks through the headers in the log's memory and makes the directory. This takes
+ * At CLOSE, core walks through the entries in the log's memory and makes the directory. This takes
  * a few milliseconds for 8 MiB of the smallest objects, and needs no memory while the segment is
- * open. Each header must be valid in its place. Otherwise the kernel and the daemon disagree about
+ * open. Each entry must be valid in its place. Otherwise the kernel and the daemon disagree about
  * the bytes of the segment, and core fails.
  */
 #include <string.h>
@@ -43,25 +43,59 @@ void core_closed(struct core *core, const struct lsmem_event *event)
 	core->changes++;
 }
 
-/*
- * Copy the header at home offset @at. @seglet and @piece are the place of an earlier header, and
- * become the place of this one.
- */
-static bool core_read_header(struct core *core, const struct core_open *open, uint32_t at,
-			     uint32_t *seglet, uint32_t *piece, struct lsmem_entry *entry)
+/* A place in the log's memory of a segment: the seglet with its @piece of 64 KiB. */
+struct core_place {
+	uint32_t seglet, piece;
+};
+
+/* Move a place forward to home offset @at. Return: the byte there; NULL: core has failed. */
+static const uint8_t *core_place_at(struct core *core, const struct core_open *open,
+				    struct core_place *place, uint32_t at)
 {
-	while (*seglet < core->log.nr_seglets && *piece < at / LSMEM_SEGLET_BYTES) {
-		*seglet = core_follow(core, *seglet);
-		(*piece)++;
+	while (place->seglet < core->log.nr_seglets && place->piece < at / LSMEM_SEGLET_BYTES) {
+		place->seglet = core_follow(core, place->seglet);
+		place->piece++;
 	}
-	if (*seglet >= core->log.nr_seglets) {
+	if (place->seglet >= core->log.nr_seglets) {
 		core_fail(core, "segment %llu: piece %u is not in memory",
-			  (unsigned long long)open->event.segment, *piece);
-		return false;
+			  (unsigned long long)open->event.segment, place->piece);
+		return NULL;
 	}
-	memcpy(entry, core->log.seglets + (uint64_t)*seglet * LSMEM_SEGLET_BYTES +
-	       at % LSMEM_SEGLET_BYTES, sizeof(*entry));
-	return true;
+	return core->log.seglets + (uint64_t)place->seglet * LSMEM_SEGLET_BYTES +
+	       at % LSMEM_SEGLET_BYTES;
+}
+
+/* Check the entry at @walk->at, and step over it; its payload can cross seglets. */
+static bool core_walk_step(struct core *core, const struct core_open *open,
+			   struct format_walk *walk, struct core_place *place,
+			   struct lsmem_entry *entry)
+{
+	const uint8_t *byte = core_place_at(core, open, place, walk->at);
+	uint32_t at = walk->at, pcrc = ~0u, left, part;
+	enum format_error error;
+
+	if (!byte)
+		return false;
+	memcpy(entry, byte, sizeof(*entry));
+	error = format_walk_look(walk, entry);
+	left = error || !lsmem_entry_covers(entry) ? 0 : lsmem_entry_length(entry);
+	for (at += lsmem_entry_header(entry); left; at += part, left -= part) {
+		part = LSMEM_SEGLET_BYTES - at % LSMEM_SEGLET_BYTES;
+		if (part > left)
+			part = left;
+		byte = core_place_at(core, open, place, at);
+		if (!byte)
+			return false;
+		pcrc = lsmem_crc32c(pcrc, byte, part);
+	}
+	if (!error)
+		error = format_walk_pass(walk, entry, pcrc);
+	if (!error)
+		return true;
+	core_fail(core, "segment %llu offset %u: no valid entry in the kernel's log: %s",
+		  (unsigned long long)open->segment->item.segment, walk->at,
+		  format_strerror(error));
+	return false;
 }
 
 /**
@@ -81,7 +115,7 @@ void core_make_footer(const struct core *core, const struct core_segment *seg,
 	footer->generation = __cpu_to_le32(seg->item.generation);
 	footer->length = __cpu_to_le32(sums->walk.end);
 	footer->entries = __cpu_to_le32(sums->entries);
-	footer->headers_crc = __cpu_to_le32(sums->headers_crc);
+	footer->entries_crc = __cpu_to_le32(sums->entries_crc);
 	footer->directory_crc = __cpu_to_le32(sums->directory_crc);
 	format_footer_seal(footer);
 }
@@ -92,32 +126,23 @@ static bool core_make_directory(struct core *core, const struct core_open *open,
 	uint32_t bytes = lsmem_directory_bytes(open->entries), entries = 0;
 	struct lsmem_directory_entry *directory = (void *)close->buffer;
 	struct lsmem_segment_footer *footer = (void *)(close->buffer + bytes);
-	uint32_t seglet = open->first_seglet, piece = 0;
+	struct core_place place = { .seglet = open->first_seglet };
 	struct format_verify sums;
 
 	format_verify_begin(&sums, core->uuid, open->segment->item.segment,
 			    open->segment->item.generation, open->length);
 	memset(close->buffer, 0, bytes + LSMEM_BLOCK);
 	while (sums.walk.at < open->length) {
-		uint32_t at = sums.walk.at, type;
+		uint32_t at = sums.walk.at;
 		struct lsmem_entry entry;
-		enum format_error error;
 
-		if (!core_read_header(core, open, at, &seglet, &piece, &entry))
+		if (!core_walk_step(core, open, &sums.walk, &place, &entry))
 			return false;
-		error = format_walk_step(&sums.walk, &entry);
-		if (error) {
-			core_fail(core, "segment %llu offset %u: no valid entry in the kernel's log: %s",
-				  (unsigned long long)open->segment->item.segment, at,
-				  format_strerror(error));
-			return false;
-		}
-		sums.headers_crc = lsmem_crc32c(sums.headers_crc, &entry.hcrc, sizeof(entry.hcrc));
-		type = lsmem_entry_type(&entry);
-		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_TOMBSTONE)
+		sums.entries_crc = lsmem_crc32c(sums.entries_crc, &entry.crc, sizeof(entry.crc));
+		if (!format_is_listed(&entry))
 			continue;
 		if (entries < open->entries)
-			directory[entries] = *format_listing(&entry);
+			directory[entries] = lsmem_entry_listing(&entry, at);
 		entries++;
 	}
 	if (entries != open->entries) {

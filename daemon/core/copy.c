@@ -79,17 +79,17 @@ static void core_copy_frame(struct core *core, const struct core_segment *seg)
 	const uint8_t *data = copy->buffer + LSMEM_BLOCK;
 	struct format_walk walk = { .salt = copy->verify.walk.salt, .end = seg->item.length };
 	const struct lsmem_entry *entry;
-	uint32_t type;
+	uint32_t at;
 
 	core_make_header(core, seg, copy->to, core->store_time, (void *)copy->buffer);
 	core_make_footer(core, seg, &copy->verify, footer);
 	while (walk.at < walk.end) {
-		entry = (const void *)(data + walk.at);
+		at = walk.at;
+		entry = (const void *)(data + at);
 		if (format_walk_step(&walk, entry))
 			break;			/* impossible: it was checked */
-		type = lsmem_entry_type(entry);
-		if (type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE)
-			*directory++ = *format_listing(entry);
+		if (format_is_listed(entry))
+			*directory++ = lsmem_entry_listing(entry, at);
 	}
 }
 

@@ -48,7 +48,7 @@
 
 /* Entries of the largest directory: of a segment full of the smallest entries. */
 #define CORE_DIRECTORY_MAX \
-	(LSMEM_SEGMENT_BYTES / (LSMEM_ENTRY_BYTES + sizeof(struct lsmem_directory_entry)))
+	(LSMEM_SEGMENT_BYTES / (LSMEM_LONG_BYTES + sizeof(struct lsmem_directory_entry)))
 /* The largest directory, and the footer. */
 #define CORE_CLOSE_BYTES \
 	(lsmem_directory_bytes(CORE_DIRECTORY_MAX) + LSMEM_BLOCK)

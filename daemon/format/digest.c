@@ -209,10 +209,12 @@ static enum format_error digest_apply_item(struct digest_map *map,
 	uint32_t generation = __le32_to_cpu(item->generation);
 	struct digest_item *to;
 
+	if (item->stripe || item->live)
+		return FORMAT_RANGE;
 	if (state == LSMEM_ITEM_BRANCH)
 		return digest_apply_branch(map, item);
 	if (frame >= map->frames || backup >= map->backups || !(map->mask & 1u << backup) ||
-	    !segment || state < LSMEM_ITEM_OPEN ||
+	    !segment || segment >= LSMEM_SEGMENT_ID_END || state < LSMEM_ITEM_OPEN ||
 	    state > LSMEM_ITEM_REMOVED || !lsmem_segment_fits(length, 0) || length % LSMEM_ALIGN)
 		return FORMAT_RANGE;
 	to = &map->items[backup * map->frames + frame];
@@ -248,6 +250,10 @@ static enum format_error digest_apply_members(struct digest_map *map,
 {
 	uint32_t mask = 0, b;
 
+	/* There is room for more members than this version supports. */
+	for (b = LSMEM_BACKUPS; b < LSMEM_MEMBERS; b++)
+		if (digest->members[b] || digest->domains[b])
+			return FORMAT_RANGE;
 	for (b = 0; b < LSMEM_BACKUPS; b++) {
 		map->members[b] = __le32_to_cpu(digest->members[b]);
 		if (map->members[b])
@@ -285,6 +291,8 @@ enum format_error digest_apply(struct digest_map *map, const struct lsmem_digest
 		digest_map_clear(map);
 		memset(&map->branch, 0, sizeof(map->branch));
 	}
+	if (__le64_to_cpu(digest->next_segment) > LSMEM_SEGMENT_ID_END)
+		return FORMAT_RANGE;
 	error = digest_apply_members(map, digest);
 	if (error)
 		return error;
@@ -416,7 +424,7 @@ void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
 			digest->members[b] = __cpu_to_le32(map->members[b]);
 		digest->floor = __cpu_to_le32(map->floor);
 		digest->set_generation = __cpu_to_le32(map->set_generation);
-		memcpy(digest->domains, map->domain, sizeof(digest->domains));
+		memcpy(digest->domains, map->domain, sizeof(map->domain));
 	}
 }
 

@@ -28,6 +28,8 @@ const char *format_strerror(enum format_error error)
 		return "wrong magic number";
 	case FORMAT_CRC:
 		return "wrong checksum";
+	case FORMAT_OLD:
+		return "of a format that this version no longer reads";
 	case FORMAT_VERSION:
 		return "unknown format version";
 	case FORMAT_INCOMPATIBLE:
@@ -93,6 +95,7 @@ static uint32_t format_crc(const void *block, size_t length, size_t at)
 static enum format_error format_block_check(const void *block, uint64_t magic)
 {
 	const struct lsmem_segment_footer *head = block;
+	uint32_t format = __le32_to_cpu(head->format);
 
 	if (format_is_zero(block, LSMEM_BLOCK))
 		return FORMAT_ZERO;
@@ -100,7 +103,9 @@ static enum format_error format_block_check(const void *block, uint64_t magic)
 		return FORMAT_MAGIC;
 	if (__le32_to_cpu(head->crc) != FORMAT_CRC_OF(head, LSMEM_BLOCK))
 		return FORMAT_CRC;
-	return __le32_to_cpu(head->format) == LSMEM_FORMAT ? FORMAT_OK : FORMAT_VERSION;
+	if (format && format < LSMEM_FORMAT)
+		return FORMAT_OLD;
+	return format == LSMEM_FORMAT ? FORMAT_OK : FORMAT_VERSION;
 }
 
 static enum format_error format_features_check(const struct lsmem_features *features)
@@ -145,7 +150,7 @@ enum format_error format_super_check(const struct lsmem_super *super, uint64_t b
 	if (!super->incarnation || (kind != LSMEM_KIND_OBJECT && kind != LSMEM_KIND_BLOCK))
 		return FORMAT_RANGE;
 	if (!super->store_bytes || !super->max_handles ||
-	    __le64_to_cpu(super->max_handles) > 1ull << LSMEM_HANDLE_INDEX_BITS)
+	    __le64_to_cpu(super->max_handles) > LSMEM_INDEX_END)
 		return FORMAT_RANGE;
 	if ((start | half | data) % LSMEM_BLOCK || start < 2 * LSMEM_BLOCK ||
 	    start > backup_bytes || half > backup_bytes || data > backup_bytes)
@@ -243,8 +248,8 @@ enum format_error format_footer_check(const struct lsmem_segment_footer *footer,
  * @footer: checked
  * @max_handles: of the store
  *
- * The entries must be in the order of their home offsets, must not overlap, and must be within the
- * log data.
+ * The entries must be such as lsmem_entry_listing() makes. They must be in the order of their home
+ * offsets, must not overlap, and must be within the log data.
  *
  * Return: FORMAT_OK, FORMAT_CRC or FORMAT_RANGE.
  */
@@ -261,17 +266,17 @@ enum format_error format_directory_check(const struct lsmem_directory_entry *dir
 		return FORMAT_CRC;
 	for (i = 0; i < entries; i++) {
 		uint64_t meta = __le64_to_cpu(directory[i].meta);
-		uint32_t type = LSMEM_META_GET(meta, TYPE);
-		uint32_t bytes = LSMEM_META_GET(meta, LENGTH);
-		uint32_t home = LSMEM_META_GET(meta, HOME) * LSMEM_ALIGN;
+		uint32_t type = LSMEM_LISTING_GET(meta, TYPE);
+		uint32_t bytes = LSMEM_LISTING_GET(meta, LENGTH);
+		uint32_t home = LSMEM_LISTING_GET(meta, HOME) * LSMEM_ALIGN;
 
-		if (type != LSMEM_TYPE_OBJECT &&
-		    (type != LSMEM_TYPE_TOMBSTONE || bytes != sizeof(struct lsmem_tombstone)))
+		if (bytes ? type != LSMEM_TYPE_OBJECT : type != LSMEM_TYPE_TOMBSTONE)
 			return FORMAT_RANGE;
 		if (bytes > LSMEM_OBJECT_MAX || home < end || lsmem_entry_start(home) != home ||
 		    home > length || lsmem_entry_size(bytes) > length - home)
 			return FORMAT_RANGE;
-		if (lsmem_handle_index(__le64_to_cpu(directory[i].key)) >= max_handles)
+		if (lsmem_handle_index(__le64_to_cpu(directory[i].key)) >= max_handles ||
+		    __le64_to_cpu(directory[i].version) >> LSMEM_ENTRY_VERSION_BITS)
 			return FORMAT_RANGE;
 		end = home + lsmem_entry_size(bytes);
 	}
@@ -426,34 +431,68 @@ enum format_error format_digest_check(const struct lsmem_digest *digest,
 }
 
 /**
- * format_walk_step - check the header of an entry, and step over the entry
- * @walk: begun; unchanged on an error
+ * format_walk_look - can this be the next entry?
+ * @walk: begun
  * @entry: header that was read at @walk->at
  *
- * The payload is not checked.
+ * Nothing of the header may be trusted yet. If it can be an entry, all of it lies within the log
+ * data, and so the caller may read its payload to compute the CRC.
  *
- * Return: FORMAT_OK; FORMAT_CRC: the header is not valid in this segment; FORMAT_FOREIGN: it is
- * of another place; FORMAT_RANGE: the entry reaches beyond @walk->end, or is a tombstone of a wrong
- * length; FORMAT_INCOMPATIBLE: its type is not known.
+ * Return: FORMAT_OK: format_walk_pass() is to decide; FORMAT_CRC: it is no header; FORMAT_FOREIGN:
+ * it is of another place; FORMAT_RANGE: the entry would reach beyond @walk->end.
+ */
+enum format_error format_walk_look(const struct format_walk *walk, const struct lsmem_entry *entry)
+{
+	if (!lsmem_entry_sane(entry))
+		return FORMAT_CRC;
+	/* The salt is of the segment, the home block of the place in it. */
+	if (lsmem_entry_home(entry) != walk->at / LSMEM_BLOCK)
+		return FORMAT_FOREIGN;
+	if (walk->at > walk->end || lsmem_entry_bytes(entry) > walk->end - walk->at)
+		return FORMAT_RANGE;
+	return FORMAT_OK;
+}
+
+/**
+ * format_walk_pass - check the CRC of an entry, and step over the entry
+ * @walk: begun; unchanged on an error
+ * @entry: header that format_walk_look() has accepted
+ * @pcrc: CRC, seed ~0, of the payload that lsmem_entry_covers(); ~0 if there is none
+ *
+ * Return: FORMAT_OK; FORMAT_CRC: this is no entry of the segment; FORMAT_INCOMPATIBLE: its type is
+ * not known.
+ */
+enum format_error format_walk_pass(struct format_walk *walk, const struct lsmem_entry *entry,
+				   uint32_t pcrc)
+{
+	uint32_t type = lsmem_entry_type(entry);
+
+	if (__le32_to_cpu(entry->crc) != lsmem_entry_crc(entry, pcrc, walk->salt))
+		return FORMAT_CRC;
+	if (type > LSMEM_TYPE_PAD && !(type & LSMEM_TYPE_SKIPPABLE))
+		return FORMAT_INCOMPATIBLE;
+	walk->at = lsmem_entry_start(walk->at + lsmem_entry_bytes(entry));
+	return FORMAT_OK;
+}
+
+/**
+ * format_walk_step - check an entry, and step over it
+ * @walk: begun; unchanged on an error
+ * @entry: at @walk->at of the log data, which are in memory up to @walk->end, or at least as far as
+ *	the header says, if format_walk_look() has accepted it
+ *
+ * Return: FORMAT_OK; or what format_walk_look() or format_walk_pass() says.
  */
 enum format_error format_walk_step(struct format_walk *walk, const struct lsmem_entry *entry)
 {
-	uint32_t bytes = lsmem_entry_size(lsmem_entry_length(entry));
-	uint32_t type = lsmem_entry_type(entry);
+	enum format_error error = format_walk_look(walk, entry);
+	uint32_t pcrc = ~0u;
 
-	if (!lsmem_entry_valid(entry, walk->salt))
-		return FORMAT_CRC;
-	/* The salt is of the segment, the home offset of the place in it. */
-	if (lsmem_entry_home(entry) != walk->at)
-		return FORMAT_FOREIGN;
-	if (walk->at > walk->end || bytes > walk->end - walk->at)
-		return FORMAT_RANGE;
-	if (type > LSMEM_TYPE_PAD && !(type & LSMEM_TYPE_SKIPPABLE))
-		return FORMAT_INCOMPATIBLE;
-	if (type == LSMEM_TYPE_TOMBSTONE && lsmem_entry_length(entry) != sizeof(struct lsmem_tombstone))
-		return FORMAT_RANGE;
-	walk->at = lsmem_entry_start(walk->at + bytes);
-	return FORMAT_OK;
+	if (error)
+		return error;
+	if (lsmem_entry_covers(entry))
+		pcrc = lsmem_crc32c(pcrc, format_payload(entry), lsmem_entry_length(entry));
+	return format_walk_pass(walk, entry, pcrc);
 }
 
 /**
@@ -472,7 +511,7 @@ void format_verify_begin(struct format_verify *verify, const uint8_t *uuid, uint
 			.salt = lsmem_segment_salt(uuid, segment, generation),
 			.end = length,
 		},
-		.headers_crc = ~0u,
+		.entries_crc = ~0u,
 		.directory_crc = ~0u,
 	};
 }
@@ -491,32 +530,28 @@ enum format_error format_verify_data(struct format_verify *verify, const uint8_t
 				     uint32_t have)
 {
 	while (verify->walk.at < verify->walk.end) {
-		uint32_t at = verify->walk.at, length, type;
-		struct format_walk next = verify->walk;
-		struct lsmem_entry entry;
+		uint32_t at = verify->walk.at;
+		const struct lsmem_entry *entry = (const void *)(data + at);
+		struct lsmem_directory_entry listing;
 		enum format_error error;
 
-		if (have < at || have - at < sizeof(entry))
+		if (have < at || have - at < LSMEM_LONG_BYTES)
 			return FORMAT_OK;
-		memcpy(&entry, data + at, sizeof(entry));
-		error = format_walk_step(&next, &entry);
+		error = format_walk_look(&verify->walk, entry);
 		if (error)
 			return error;
-		length = lsmem_entry_length(&entry);
-		type = lsmem_entry_type(&entry);
-		if (have - at < lsmem_entry_size(length))
+		if (have - at < lsmem_entry_bytes(entry))
 			return FORMAT_OK;
-		if (type != LSMEM_TYPE_PAD &&
-		    lsmem_crc32c(~0u, data + at + sizeof(entry), length) !=
-		    __le32_to_cpu(entry.pcrc))
-			return FORMAT_CRC;
-		verify->headers_crc = lsmem_crc32c(verify->headers_crc, &entry.hcrc,
-						   sizeof(entry.hcrc));
-		verify->walk = next;
-		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_TOMBSTONE)
+		error = format_walk_step(&verify->walk, entry);
+		if (error)
+			return error;
+		verify->entries_crc = lsmem_crc32c(verify->entries_crc, &entry->crc,
+						   sizeof(entry->crc));
+		if (!format_is_listed(entry))
 			continue;
-		verify->directory_crc = lsmem_crc32c(verify->directory_crc, format_listing(&entry),
-						     sizeof(struct lsmem_directory_entry));
+		listing = lsmem_entry_listing(entry, at);
+		verify->directory_crc = lsmem_crc32c(verify->directory_crc, &listing,
+						     sizeof(listing));
 		verify->entries++;
 	}
 	return FORMAT_OK;
@@ -560,7 +595,7 @@ enum format_error format_verify_closed(const struct format_verify *verify, const
 	if (__le32_to_cpu(footer->length) != verify->walk.end ||
 	    __le32_to_cpu(footer->entries) != verify->entries)
 		return FORMAT_FOREIGN;
-	if (__le32_to_cpu(footer->headers_crc) != verify->headers_crc ||
+	if (__le32_to_cpu(footer->entries_crc) != verify->entries_crc ||
 	    __le32_to_cpu(footer->directory_crc) != verify->directory_crc)
 		return FORMAT_CRC;
 	directory -= lsmem_directory_bytes(verify->entries);

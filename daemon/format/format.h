@@ -23,6 +23,7 @@ enum format_error {
 	FORMAT_ZERO,		/* the block is zero: never written */
 	FORMAT_MAGIC,
 	FORMAT_CRC,
+	FORMAT_OLD,		/* of a format before LSMEM_FORMAT */
 	FORMAT_VERSION,
 	FORMAT_INCOMPATIBLE,	/* an unknown incompat feature */
 	FORMAT_READ_ONLY,	/* an unknown ro_compat feature */
@@ -95,7 +96,7 @@ static inline uint64_t format_set_frames(const struct lsmem_super *super)
 }
 
 /**
- * struct format_walk - steps through the entries of a segment by their headers
+ * struct format_walk - steps through the entries of a segment
  * @salt: lsmem_segment_salt() of the segment
  * @at: home offset at which the next header is expected; begins with 0
  * @end: home offset at which the log data end
@@ -106,25 +107,41 @@ struct format_walk {
 	uint32_t end;
 };
 
+/*
+ * A length is followed only after a CRC that covers it, which takes the whole entry.
+ * format_walk_step() does all of it; if the entry is not in one piece, format_walk_look() says how
+ * much of it there would be, and format_walk_pass() takes the CRC of the payload.
+ */
+enum format_error format_walk_look(const struct format_walk *walk, const struct lsmem_entry *entry);
+enum format_error format_walk_pass(struct format_walk *walk, const struct lsmem_entry *entry,
+				   uint32_t pcrc);
 enum format_error format_walk_step(struct format_walk *walk, const struct lsmem_entry *entry);
 
-/* Return: the directory entry of an object or a tombstone. */
-static inline const struct lsmem_directory_entry *format_listing(const struct lsmem_entry *entry)
+/* Return: the payload of an entry that is in one piece. */
+static inline const void *format_payload(const struct lsmem_entry *entry)
 {
-	return (const void *)&entry->key;
+	return (const uint8_t *)entry + lsmem_entry_header(entry);
+}
+
+/* Does the directory list an entry? It lists objects and tombstones. */
+static inline bool format_is_listed(const struct lsmem_entry *entry)
+{
+	uint32_t type = lsmem_entry_type(entry);
+
+	return type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE;
 }
 
 /**
  * struct format_verify - checks all of a closed or sealed segment, as its bytes arrive
  * @walk: at the end of the entries that have been checked
  * @entries: objects and tombstones among these entries
- * @headers_crc: CRC over their headers, as in a footer
+ * @entries_crc: CRC over the CRCs of all entries, as in a footer
  * @directory_crc: CRC over their directory, as in a footer
  */
 struct format_verify {
 	struct format_walk walk;
 	uint32_t entries;
-	uint32_t headers_crc;
+	uint32_t entries_crc;
 	uint32_t directory_crc;
 };
 

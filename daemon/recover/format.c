@@ -47,6 +47,12 @@ int recover_open_slot(struct recover *r, uint32_t slot)
 		uint64_t sequence = __le64_to_cpu(copies[i].sequence);
 
 		error[i] = format_super_check(&copies[i], bytes);
+		if (error[i] == FORMAT_OLD) {
+			recover_info(r, "a backup of format %u, and this version of lsmem reads format %u: use it with the version that wrote it",
+				     __le32_to_cpu(copies[i].format), LSMEM_FORMAT);
+			r->old = true;
+			return -EBADMSG;
+		}
 		/* The copy is sound, but not for this version: do not use an older one. */
 		if (error[i] == FORMAT_VERSION || error[i] == FORMAT_INCOMPATIBLE ||
 		    error[i] == FORMAT_READ_ONLY || error[i] == FORMAT_RANGE) {

@@ -13,32 +13,33 @@
 
 #include "private.h"
 
-/* The place in an entry's meta: all other bits are the same in every copy (invariant 5). */
-#define META_PLACE_MASK	(((1ull << LSMEM_META_HOME_BITS) - 1) << LSMEM_META_HOME_SHIFT)
+/* The place in the meta of a listing: all other bits are the same in every copy (invariant 5). */
+#define META_PLACE_MASK	(((1ull << LSMEM_LISTING_HOME_BITS) - 1) << LSMEM_LISTING_HOME_SHIFT)
+
+static void recover_count(struct recover *r, uint64_t version)
+{
+	r->result.entries++;
+	if (lsmem_version_time(version) > r->time)
+		r->time = lsmem_version_time(version);
+}
 
 /**
- * recover_consider - let an entry compete for its index
+ * recover_consider - let an object or tombstone compete for its index
  * @r: recovery
  * @nr: number of its segment
- * @key: of the entry, which is of any type
- * @version: of the entry
- * @meta: of the entry
+ * @listing: its listing
  *
  * An entry that contradicts the digest or another entry is reported.
  */
-void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t version,
-		      uint64_t meta)
+void recover_consider(struct recover *r, uint32_t nr, const struct lsmem_directory_entry *listing)
 {
-	uint32_t type = LSMEM_META_GET(meta, TYPE), generation = lsmem_handle_generation(key);
+	uint64_t key = __le64_to_cpu(listing->key), version = __le64_to_cpu(listing->version);
+	uint64_t meta = __le64_to_cpu(listing->meta);
+	uint32_t generation = lsmem_handle_generation(key);
 	struct recover_segment *seg = &r->segments[nr];
 	struct recover_winner *winner;
 
-	r->result.entries++;
-	/* Padding has no version; that of a commit record is the store's clock. */
-	if (type != LSMEM_TYPE_PAD && lsmem_version_time(version) > r->time)
-		r->time = lsmem_version_time(version);
-	if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_TOMBSTONE)
-		return;
+	recover_count(r, version);
 	if (lsmem_handle_index(key) >= r->max_handles || !generation) {
 		recover_damage(r, "segment %llu (frame %u): handle %#llx is out of range",
 			       (unsigned long long)seg->item.segment, seg->frame,
@@ -85,17 +86,40 @@ void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t ver
 	seg->winners++;
 }
 
-static bool recover_wins(const struct recover *r, uint32_t nr, const struct lsmem_entry *entry)
+/**
+ * recover_entry - take an entry of a segment that has no directory
+ * @r: recovery
+ * @nr: number of the segment
+ * @entry: the entry, of any type
+ * @home: its home offset
+ */
+void recover_entry(struct recover *r, uint32_t nr, const struct lsmem_entry *entry, uint32_t home)
 {
-	uint64_t key = __le64_to_cpu(entry->key);
+	struct lsmem_directory_entry listing;
+
+	if (format_is_listed(entry)) {
+		listing = lsmem_entry_listing(entry, home);
+		recover_consider(r, nr, &listing);
+	} else {
+		/* Padding has no version; that of a commit record is the store's clock. */
+		recover_count(r, lsmem_entry_type(entry) == LSMEM_TYPE_PAD ? 0 :
+			      lsmem_entry_version(entry));
+	}
+}
+
+static bool recover_wins(const struct recover *r, uint32_t nr, const struct lsmem_entry *entry,
+			 uint32_t home)
+{
+	const struct lsmem_directory_entry listing = lsmem_entry_listing(entry, home);
+	uint64_t key = __le64_to_cpu(listing.key);
 	const struct recover_winner *winner;
 
 	if (lsmem_handle_index(key) >= r->max_handles)
 		return false;
 	winner = &r->winners[lsmem_handle_index(key)];
-	return winner->segment == nr + 1 && winner->meta == __le64_to_cpu(entry->meta) &&
+	return winner->segment == nr + 1 && winner->meta == __le64_to_cpu(listing.meta) &&
 	       winner->generation == lsmem_handle_generation(key) &&
-	       winner->version == __le64_to_cpu(entry->version);
+	       winner->version == __le64_to_cpu(listing.version);
 }
 
 /*
@@ -105,8 +129,7 @@ static bool recover_wins(const struct recover *r, uint32_t nr, const struct lsme
  */
 static bool recover_keeps(struct recover *r, const struct lsmem_entry *entry, uint64_t oldest)
 {
-	const struct lsmem_tombstone *delete = (const void *)(entry + 1);
-	uint64_t barrier = __le64_to_cpu(delete->barrier);
+	uint64_t barrier = lsmem_entry_value(entry);
 
 	if (barrier > r->barrier)
 		r->barrier = barrier;
@@ -131,8 +154,8 @@ void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn)
 
 /**
  * struct load - pass 2 of a segment
- * @walk: through its headers
- * @headers: CRC of its headers, as in its footer
+ * @walk: through its entries
+ * @entries: CRC of its entries, as in its footer
  * @directory: CRC of its directory, as in its footer
  * @damaged: bytes that are no entry
  * @nr: elements of @at in use
@@ -140,7 +163,7 @@ void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn)
  */
 struct load {
 	struct format_walk walk;
-	uint32_t headers, directory;
+	uint32_t entries, directory;
 	uint32_t damaged;
 	uint32_t nr;
 	uint32_t at[RECOVER_PREFETCH];
@@ -156,56 +179,42 @@ static bool load_walk(struct recover *r, struct load *load)
 
 	load->nr = 0;
 	while (load->nr < RECOVER_PREFETCH && walk->at < walk->end &&
-	       walk->end - walk->at >= LSMEM_ENTRY_BYTES) {
+	       walk->end - walk->at >= LSMEM_LONG_BYTES) {
 		const struct lsmem_entry *entry = (const void *)(r->buffer + walk->at);
-		uint32_t home = walk->at, type;
+		struct lsmem_directory_entry listing;
+		uint32_t home = walk->at;
 
 		if (format_walk_step(walk, entry)) {
-			/* The header is damaged: look for the next entry after it. */
+			/* The entry is damaged, its length too perhaps: look for the next one. */
 			load->damaged += LSMEM_ALIGN;
 			walk->at = lsmem_entry_start(walk->at + LSMEM_ALIGN);
 			continue;
 		}
-		type = lsmem_entry_type(entry);
-		load->headers = lsmem_crc32c(load->headers, &entry->hcrc, sizeof(entry->hcrc));
-		if (type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_TOMBSTONE)
+		load->entries = lsmem_crc32c(load->entries, &entry->crc, sizeof(entry->crc));
+		if (!format_is_listed(entry))
 			continue;
-		load->directory = lsmem_crc32c(load->directory, format_listing(entry),
-					       sizeof(struct lsmem_directory_entry));
-		recover_prefetch(r, __le64_to_cpu(entry->key));
+		listing = lsmem_entry_listing(entry, home);
+		load->directory = lsmem_crc32c(load->directory, &listing, sizeof(listing));
+		recover_prefetch(r, lsmem_entry_handle(entry));
 		load->at[load->nr++] = home;
 	}
 	return load->nr;
 }
 
-/* Is an entry to be given to the kernel? @found counts the winners that are sound. */
+/* Is a sound entry to be given to the kernel? @found counts the winners. */
 static bool load_entry(struct recover *r, uint32_t nr, const struct lsmem_entry *entry,
-		       uint64_t oldest, uint32_t *found)
+		       uint32_t home, uint64_t oldest, uint32_t *found)
 {
-	const struct recover_segment *seg = &r->segments[nr];
-	uint32_t length = lsmem_entry_length(entry);
-	bool wins = recover_wins(r, nr, entry);
-
-	if (!wins && !r->check)
+	if (!recover_wins(r, nr, entry, home))
 		return false;
-	if (lsmem_crc32c(~0u, entry + 1, length) != __le32_to_cpu(entry->pcrc)) {
-		recover_damage(r, "segment %llu (frame %u) offset %u: handle %#llx version %#llx: wrong checksum",
-			       (unsigned long long)seg->item.segment, seg->frame,
-			       lsmem_entry_home(entry),
-			       (unsigned long long)__le64_to_cpu(entry->key),
-			       (unsigned long long)__le64_to_cpu(entry->version));
-		return false;
-	}
-	*found += wins;
-	if (!wins)
-		return false;
+	(*found)++;
 	if (lsmem_entry_type(entry) == LSMEM_TYPE_TOMBSTONE) {
 		if (!recover_keeps(r, entry, oldest))
 			return false;
 		r->result.tombstones++;
 	} else {
 		r->result.objects++;
-		r->result.live_bytes += lsmem_entry_size(length);
+		r->result.live_bytes += lsmem_entry_bytes(entry);
 	}
 	return true;
 }
@@ -229,7 +238,7 @@ static bool load_sound(const struct recover *r, const struct recover_segment *se
 	format_verify_begin(&verify, r->super.uuid, seg->item.segment, seg->item.generation,
 			    seg->cut);
 	return !format_verify_data(&verify, r->buffer, seg->cut) &&
-	       (!seg->closed || verify.headers_crc == seg->headers_crc);
+	       (!seg->closed || verify.entries_crc == seg->entries_crc);
 }
 
 /*
@@ -275,7 +284,7 @@ int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 {
 	struct recover_segment *seg = &r->segments[nr];
 	struct load load = {
-		.walk = { .salt = seg->salt, .end = seg->cut }, .headers = ~0u, .directory = ~0u,
+		.walk = { .salt = seg->salt, .end = seg->cut }, .entries = ~0u, .directory = ~0u,
 	};
 	uint32_t blob = 0, found = 0, kept = 0, i;
 	int ret;
@@ -286,9 +295,9 @@ int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 	while (load_walk(r, &load)) {
 		for (i = 0; i < load.nr; i++) {
 			const struct lsmem_entry *entry = (const void *)(r->buffer + load.at[i]);
-			uint32_t bytes = lsmem_entry_size(lsmem_entry_length(entry));
+			uint32_t bytes = lsmem_entry_bytes(entry);
 
-			if (!load_entry(r, nr, entry, oldest, &found))
+			if (!load_entry(r, nr, entry, load.at[i], oldest, &found))
 				continue;
 			/* Entries move down only, so they overwrite none that is still needed. */
 			if (blob != load.at[i])
@@ -298,7 +307,7 @@ int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 		}
 	}
 	if (seg->closed && !load.damaged &&
-	    (load.headers != seg->headers_crc || load.directory != seg->directory_crc))
+	    (load.entries != seg->entries_crc || load.directory != seg->directory_crc))
 		recover_damage(r, "segment %llu (frame %u): its entries differ from its directory",
 			       (unsigned long long)seg->item.segment, seg->frame);
 	if (load.damaged)

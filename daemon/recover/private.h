@@ -20,7 +20,7 @@
  * @frame: of the replica that is read
  * @salt: of its entries
  * @cut: bytes of log data that are there: where the last valid entry ends
- * @headers_crc: of the footer
+ * @entries_crc: of the footer
  * @directory_crc: of the footer
  * @winners: its entries that are the newest of their index; after pass 2, those handed on
  * @closed: footer and directory are sound
@@ -35,7 +35,7 @@ struct recover_segment {
 	uint32_t slot, frame;
 	uint32_t salt;
 	uint32_t cut;
-	uint32_t headers_crc;
+	uint32_t entries_crc;
 	uint32_t directory_crc;
 	uint32_t winners;
 	bool closed;
@@ -45,7 +45,7 @@ struct recover_segment {
 /**
  * struct recover_winner - the newest entry found for an index
  * @version: of the entry
- * @meta: of the entry
+ * @meta: of its listing
  * @generation: of its handle
  * @segment: number of its segment, from 1; 0: no entry was found
  */
@@ -104,6 +104,7 @@ struct recover_backup {
  * @several: number of slots if there is more than one; otherwise 0
  * @domains: failure domains are configured; false: each backup is a domain of its own
  * @blank: recover_open() returned RECOVER_BLANK
+ * @old: a backup is of an older format
  * @check: nothing is written
  * @accepted: members are absent that could have newer digests, and the operator accepts that
  * @map: the newest digest
@@ -133,6 +134,7 @@ struct recover {
 	uint32_t several;
 	bool domains;
 	bool blank;
+	bool old;
 	bool check;
 	bool accepted;
 	struct digest_map map;
@@ -221,8 +223,8 @@ void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn);
 int recover_scan(struct recover *r, uint32_t nr);
 
 /* recover/load.c: winners, pass 2 */
-void recover_consider(struct recover *r, uint32_t nr, uint64_t key, uint64_t version,
-		      uint64_t meta);
+void recover_consider(struct recover *r, uint32_t nr, const struct lsmem_directory_entry *listing);
+void recover_entry(struct recover *r, uint32_t nr, const struct lsmem_entry *entry, uint32_t home);
 void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn);
 int recover_load(struct recover *r, uint32_t nr, uint64_t oldest);
 int recover_loaded(struct recover *r);

@@ -203,6 +203,17 @@ const struct lsmem_super *recover_slot_super(const struct recover *r, uint32_t s
 }
 
 /**
+ * recover_old - is a backup of an older format, which this version does not read?
+ * @r: recovery; recover_open() returned -EBADMSG
+ *
+ * Return: true if it is: nothing is known to be damaged.
+ */
+bool recover_old(const struct recover *r)
+{
+	return r->old;
+}
+
+/**
  * recover_slot_blank - is a backup blank?
  * @r: recover_open() or recover_open_slot() was called
  * @slot: of the backup

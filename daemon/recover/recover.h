@@ -164,8 +164,8 @@ struct recover_options {
  * @entries: all entries that pass 1 found
  * @live_bytes: bytes of @objects, with their headers
  * @read_bytes: bytes read from the backups
- * @torn: segments that were cut although entries follow the cut: writes that were in flight
- * @torn_bytes: bytes from the cuts to the last such entries
+ * @torn: segments that were cut although a commit record follows: writes that were in flight
+ * @torn_bytes: bytes from the cuts to the last such records
  * @losses: reports of RECOVER_DAMAGE
  * @bad_copies: replicas that were bad while another one of the segment was used
  */
@@ -205,6 +205,7 @@ const struct lsmem_super *recover_super(const struct recover *r);
 uint32_t recover_slot(const struct recover *r, uint32_t index);
 const struct lsmem_super *recover_slot_super(const struct recover *r, uint32_t slot);
 bool recover_slot_blank(const struct recover *r, uint32_t slot);
+bool recover_old(const struct recover *r);
 uint64_t recover_room(const struct recover *r, uint32_t replicas);
 int recover_join(struct recover *r, uint64_t incarnation);
 int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *like,

@@ -70,27 +70,24 @@ static int scan_entries(struct recover *r, uint32_t nr, uint32_t limit, bool dry
 	int ret;
 
 	seg->cut = 0;
-	while (walk.at < limit && limit - walk.at >= LSMEM_ENTRY_BYTES) {
+	while (walk.at < limit && limit - walk.at >= LSMEM_LONG_BYTES) {
 		const struct lsmem_entry *entry = (const void *)(r->buffer + walk.at);
-		uint32_t home = walk.at, length;
+		uint32_t home = walk.at;
 
-		ret = scan_need(&scan, home + LSMEM_ENTRY_BYTES);
+		ret = scan_need(&scan, home + LSMEM_LONG_BYTES);
+		if (ret)
+			return ret;
+		if (format_walk_look(&walk, entry))
+			break;
+		/* Only the whole entry has a CRC: read as far as the header claims. */
+		ret = scan_need(&scan, home + lsmem_entry_bytes(entry));
 		if (ret)
 			return ret;
 		if (format_walk_step(&walk, entry))
 			break;
-		length = lsmem_entry_length(entry);
-		ret = scan_need(&scan, home + lsmem_entry_size(length));
-		if (ret)
-			return ret;
-		if (lsmem_entry_type(entry) != LSMEM_TYPE_PAD &&
-		    lsmem_crc32c(~0u, entry + 1, length) != __le32_to_cpu(entry->pcrc))
-			break;
 		if (!dry)
-			recover_consider(r, nr, __le64_to_cpu(entry->key),
-					 __le64_to_cpu(entry->version),
-					 __le64_to_cpu(entry->meta));
-		seg->cut = home + lsmem_entry_size(length);
+			recover_entry(r, nr, entry, home);
+		seg->cut = home + lsmem_entry_bytes(entry);
 	}
 	return 0;
 }
@@ -98,7 +95,7 @@ static int scan_entries(struct recover *r, uint32_t nr, uint32_t limit, bool dry
 /**
  * struct behind - what follows the cut
  * @proven: home offset up to which data are known to have been acknowledged
- * @last: home offset at which the last entry of this segment ends; 0: there is none
+ * @last: home offset at which the last commit record ends; 0: there is none
  */
 struct behind {
 	uint32_t proven;
@@ -110,24 +107,27 @@ static void scan_records(const struct recover *r, const struct recover_segment *
 {
 	uint32_t at;
 
-	for (at = from; at < to && to - at >= LSMEM_ENTRY_BYTES; at += LSMEM_ALIGN) {
+	for (at = from; at < to && to - at >= LSMEM_LONG_BYTES; at += LSMEM_ALIGN) {
 		const struct lsmem_entry *entry = (const void *)(r->buffer + at);
-		uint64_t key = __le64_to_cpu(entry->key);
+		uint64_t acked = lsmem_entry_value(entry);
 
-		if (lsmem_entry_home(entry) != at || lsmem_entry_start(at) != at ||
-		    !lsmem_entry_valid(entry, seg->salt))
+		if (lsmem_entry_type(entry) != LSMEM_TYPE_COMMIT ||
+		    lsmem_entry_home(entry) != at / LSMEM_BLOCK || lsmem_entry_start(at) != at ||
+		    !lsmem_entry_valid(entry, format_payload(entry), seg->salt))
 			continue;
-		behind->last = at + lsmem_entry_size(lsmem_entry_length(entry));
-		if (lsmem_entry_type(entry) == LSMEM_TYPE_COMMIT && key <= RECOVER_DATA_MAX &&
-		    key > behind->proven && RULE(PROOF_RECORD))
-			behind->proven = key;
+		behind->last = at + lsmem_entry_bytes(entry);
+		if (acked <= RECOVER_DATA_MAX && acked > behind->proven && RULE(PROOF_RECORD))
+			behind->proven = acked;
 	}
 }
 
 /*
- * Find entries after the cut, and what commit records there prove. Recovery looks at every 8-byte
+ * Find the commit records after the cut, and what they prove. Recovery looks at every 8-byte
  * position, because the missing bytes may be those that say where the next entry begins. Entries of
  * a segment that had the frame before do not count: they have another salt.
+ *
+ * Other entries prove nothing, and each group ends with a commit record, so recovery does not look
+ * for them: it would have to compute a CRC over as many bytes as any bytes there claim.
  */
 static int scan_behind(struct recover *r, const struct recover_segment *seg,
 		       struct behind *behind)
@@ -231,7 +231,7 @@ static int scan_sealed(struct recover *r, uint32_t nr)
  */
 static uint32_t scan_end_bytes(const struct recover_segment *seg)
 {
-	uint32_t most = LSMEM_BLOCK + lsmem_directory_bytes(seg->item.length / LSMEM_ENTRY_BYTES);
+	uint32_t most = LSMEM_BLOCK + lsmem_directory_bytes(seg->item.length / LSMEM_LONG_BYTES);
 	uint32_t room = seg->item.length < RECOVER_DATA_MAX ?
 			LSMEM_SEGMENT_BYTES - LSMEM_BLOCK - lsmem_block_round(seg->item.length) : 0;
 
@@ -283,15 +283,13 @@ static int scan_closed(struct recover *r, uint32_t nr)
 	}
 	seg->closed = true;
 	seg->cut = seg->item.length;
-	seg->headers_crc = __le32_to_cpu(footer->headers_crc);
+	seg->entries_crc = __le32_to_cpu(footer->entries_crc);
 	seg->directory_crc = __le32_to_cpu(footer->directory_crc);
 	nr_entries = __le32_to_cpu(footer->entries);
 	for (i = 0; i < nr_entries; i++) {
 		if (i + RECOVER_PREFETCH < nr_entries)
 			recover_prefetch(r, __le64_to_cpu(entries[i + RECOVER_PREFETCH].key));
-		recover_consider(r, nr, __le64_to_cpu(entries[i].key),
-				 __le64_to_cpu(entries[i].version),
-				 __le64_to_cpu(entries[i].meta));
+		recover_consider(r, nr, &entries[i]);
 	}
 	return 0;
 }

@@ -112,7 +112,7 @@ do {										\
  * @length: length of its payload in bytes
  * @seg: segment of its entry
  * @word: word of its handle, when the test last read it
- * @e: header of its entry as written; compaction does not change it
+ * @e: header of its entry as written; compaction does not change it, cleaning only the home block
  */
 struct compact_object {
 	u64 handle;
@@ -129,19 +129,22 @@ static struct lsmem_handle *compact_handle(struct lsmem_store *store,
 	return &store->handles.table[lsmem_handle_index(o->handle)];
 }
 
-/* Append an entry for the handle of @o, and set the handle's word to it. Returns 0 or an error. */
+/*
+ * Append an entry for the handle of @o, and set the handle's word to it.  Table and interval depend on
+ * handle and key, so that each is used.  Returns 0 or an error.
+ */
 static int compact_write(struct lsmem_store *store, unsigned int head, struct compact_object *o,
 			 u64 key, u32 length)
 {
 	struct lsmem_source source = { .kernel = lsmem_test_payload(key) };
 	struct lsmem_handle *h = compact_handle(store, o);
+	u32 table = lsmem_handle_index(o->handle) % LSMEM_TABLES, pcrc, old = 0;
 	u64 deadline = 0, word, version = 0;
 	struct lsmem_append ap;
-	u32 pcrc, old = 0;
 	bool live;
 	int ret;
 
-	ret = lsmem_entry_put(store, head, o->handle, 7, &source, length, &deadline, &ap, &pcrc);
+	ret = lsmem_entry_put(store, head, o->handle, table, &source, length, &deadline, &ap, &pcrc);
 	if (ret)
 		return ret;
 	rcu_read_lock();
@@ -149,12 +152,12 @@ static int compact_write(struct lsmem_store *store, unsigned int head, struct co
 		word = smp_load_acquire(&h->word);	/* orders reads of its entry */
 		live = lsmem_word_state(word) == LSMEM_WORD_LIVE;
 		if (live) {
-			version = le64_to_cpu(lsmem_word_entry(&store->seglets, word)->version);
+			version = lsmem_entry_version(lsmem_word_entry(&store->seglets, word));
 			old = lsmem_entry_length(lsmem_word_entry(&store->seglets, word));
 		}
 		version = lsmem_handle_version(store, version);
-		lsmem_entry_stamp(store, &ap, o->handle, version, length, LSMEM_TYPE_OBJECT, 7,
-				  pcrc);
+		lsmem_object_stamp(store, &ap, o->handle, version, length,
+				   key % (LSMEM_INTERVAL_MAX + 1), table, pcrc);
 	} while (!lsmem_word_exchange(h, word,
 				      lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
 	lsmem_entry_alive(&ap);
@@ -187,7 +190,7 @@ static void compact_put(struct kunit *test, struct compact_object *o, u32 length
 	struct lsmem_store *store = test->priv;
 
 	lsmem_test_list_spares(store);
-	KUNIT_ASSERT_EQ(test, lsmem_handle_alloc(store, 7, &o->handle), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_handle_alloc(store, &o->handle), 0);
 	KUNIT_ASSERT_EQ(test, compact_write(store, COMPACT_HEAD, o, o->handle, length), 0);
 }
 
@@ -218,12 +221,21 @@ static struct lsmem_segment *compact_close(struct kunit *test)
 	return seg;
 }
 
+/* Is this header, if it is read where the entry is now, that of @o? */
+static bool compact_header(const struct lsmem_entry *e, const struct compact_object *o)
+{
+	return lsmem_entry_type(e) == LSMEM_TYPE_OBJECT && lsmem_entry_handle(e) == o->handle &&
+	       lsmem_entry_header(e) == (o->length < 2048 ? 24 : 32) &&
+	       lsmem_entry_interval(e) == o->key % 32 &&
+	       lsmem_entry_table(e) == lsmem_handle_index(o->handle) % LSMEM_TABLES;
+}
+
 /* Does the payload of @key, of @length bytes, follow the header at @position? */
 static bool compact_same(struct lsmem_store *store, u64 position, u64 key, u32 length)
 {
 	u32 seglet = position >> LSMEM_POSITION_OFFSET_BITS, done = 0;
 	u32 at = (position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN +
-		 LSMEM_ENTRY_BYTES;
+		 lsmem_header_bytes(length);
 
 	while (done < length) {
 		u32 piece;
@@ -248,18 +260,23 @@ static bool compact_same(struct lsmem_store *store, u64 position, u64 key, u32 l
 /* Check an object that no other thread changes. Returns NULL or an error message. */
 static const char *compact_look(struct lsmem_store *store, const struct compact_object *o)
 {
+	const struct lsmem_entry *e = NULL;
 	const char *wrong = NULL;
 	u64 word;
 
 	rcu_read_lock();
 	/* Acquire: orders the reads of the entry. */
 	word = smp_load_acquire(&compact_handle(store, o)->word);
-	if (lsmem_word_state(word) != LSMEM_WORD_LIVE)
+	if (lsmem_word_state(word) == LSMEM_WORD_LIVE)
+		e = lsmem_word_entry(&store->seglets, word);
+	if (!e)
 		wrong = "an object has gone";
-	else if (lsmem_word_entry(&store->seglets, word)->version != o->e.version)
+	else if (lsmem_entry_version(e) != lsmem_entry_version(&o->e))
 		wrong = "an object has another version";
-	else if (lsmem_entry_length(lsmem_word_entry(&store->seglets, word)) != o->length)
+	else if (lsmem_entry_length(e) != o->length)
 		wrong = "an object has another length";
+	else if (!compact_header(e, o))
+		wrong = "an object has another header";
 	else if (!compact_same(store, lsmem_word_position(word), o->key, o->length))
 		wrong = "an object has other bytes";
 	rcu_read_unlock();
@@ -418,8 +435,9 @@ static void compact_check(struct kunit *test, struct lsmem_segment *seg,
 		KUNIT_EXPECT_EQ(test, lsmem_word_position(word), lsmem_segment_position(seg, at));
 		KUNIT_EXPECT_PTR_EQ(test, lsmem_segment_of(store, lsmem_word_position(word)), seg);
 		lsmem_segment_read(store, seg, at, &e, sizeof(e));
-		KUNIT_EXPECT_EQ(test, memcmp(&e, &o[i].e, sizeof(e)), 0);
-		KUNIT_EXPECT_TRUE(test, lsmem_entry_valid(&e, seg->salt));
+		KUNIT_EXPECT_EQ(test, memcmp(&e, &o[i].e, lsmem_entry_header(&o[i].e)), 0);
+		KUNIT_EXPECT_TRUE(test, lsmem_entry_valid(&e, lsmem_test_payload(o[i].key),
+							  seg->salt));
 		KUNIT_EXPECT_STREQ(test, compact_look(store, &o[i]) ?: "", "");
 		o[i].word = word;
 		end = at + lsmem_entry_size(o[i].length);
@@ -430,15 +448,6 @@ static void compact_check(struct kunit *test, struct lsmem_segment *seg,
 	KUNIT_EXPECT_EQ(test, seg->nr_seglets, DIV_ROUND_UP(end, LSMEM_SEGLET_BYTES));
 	KUNIT_EXPECT_EQ(test, seg->stat->held, seg->nr_seglets * LSMEM_SEGLET_BYTES);
 	KUNIT_EXPECT_EQ(test, atomic_read(seg->live), live);
-}
-
-/* The payload length of an entry that, packed behind @end, leaves @left bytes of a seglet. */
-static u32 compact_seek(u32 end, u32 left)
-{
-	u32 payload = lsmem_entry_start(end) + LSMEM_ENTRY_BYTES;
-
-	return (2 * LSMEM_SEGLET_BYTES - left - payload % LSMEM_SEGLET_BYTES) %
-	       LSMEM_SEGLET_BYTES;
 }
 
 static struct compact_object *compact_objects(struct kunit *test)
@@ -458,7 +467,7 @@ static struct compact_object *compact_objects(struct kunit *test)
 static void compact_test_seams(struct kunit *test)
 {
 	static const u32 lefts[] = { 0, 8, 24, 32, 40, LSMEM_SEGLET_BYTES - 32 };
-	static const u32 lengths[] = { 1, 33, LSMEM_SEGLET_BYTES - 32, LSMEM_SEGLET_BYTES,
+	static const u32 lengths[] = { 1, 2047, 2048, LSMEM_SEGLET_BYTES - 32, LSMEM_SEGLET_BYTES,
 				       2 * LSMEM_SEGLET_BYTES - 32 };
 	struct compact_object *o = compact_objects(test);
 	struct lsmem_store *store = test->priv;
@@ -468,14 +477,14 @@ static void compact_test_seams(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(lefts); i++) {
 		for (j = 0; j < ARRAY_SIZE(lengths); j++) {
-			u32 length = compact_seek(end, lefts[i]);
+			u32 length = lsmem_test_seek(end, lefts[i]);
 
 			seg = store->heads.table[COMPACT_HEAD].segment;
-			compact_garbage(test, compact_seek(seg ? seg->reserved : 0, 0));
+			compact_garbage(test, lsmem_test_seek(seg ? seg->reserved : 0, 0));
 			compact_put(test, &o[nr++], length);
 			end = lsmem_entry_start(end) + lsmem_entry_size(length);
 			KUNIT_ASSERT_EQ(test, -end % LSMEM_SEGLET_BYTES, lefts[i]);
-			compact_garbage(test, 100 * (i + j));
+			compact_garbage(test, 1 + 100 * (i + j));
 			compact_put(test, &o[nr++], lengths[j]);
 			end = lsmem_entry_start(end) + lsmem_entry_size(lengths[j]);
 		}
@@ -518,8 +527,8 @@ static void compact_test_random(struct kunit *test)
 			u32 dice = lsmem_test_below(&random, 20);
 
 			compact_put(test, &o[nr++],
-				    lsmem_test_below(&random, dice == 0 ? 300000 :
-							      dice < 5 ? 70000 : 3000));
+				    1 + lsmem_test_below(&random, dice == 0 ? 300000 :
+								  dice < 5 ? 70000 : 3000));
 		}
 		if (round < ARRAY_SIZE(seg)) {
 			seg[round] = compact_close(test);
@@ -627,7 +636,7 @@ static void compact_test_view(struct kunit *test)
 		u64 position = lsmem_word_position(o[i].word);
 
 		KUNIT_EXPECT_EQ(test, memcmp(lsmem_word_entry(&store->seglets, o[i].word), &o[i].e,
-					     sizeof(o[i].e)), 0);
+					     lsmem_entry_header(&o[i].e)), 0);
 		KUNIT_EXPECT_TRUE(test, compact_same(store, position, o[i].key, o[i].length));
 	}
 	compact_check(test, seg, o, 300);
@@ -694,7 +703,7 @@ static void compact_test_reader(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, free - seg->nr_seglets);
 	for (i = 0; i < 300; i++)
 		KUNIT_EXPECT_EQ(test, memcmp(lsmem_word_entry(&store->seglets, o[i].word), &o[i].e,
-					     sizeof(o[i].e)), 0);
+					     lsmem_entry_header(&o[i].e)), 0);
 	WRITE_ONCE(reader.leave, true);
 	compact_await(test, !compact_ring(store));
 	compact_await(test, !READ_ONCE(store->compaction.vacating));
@@ -798,12 +807,10 @@ static void compact_test_seglets(struct kunit *test)
 static const struct compact_damage_case {
 	const char *name;
 	u32 object;
-	bool live;
 } compact_damages[] = {
-	{ "the first", 0, true },
-	{ "one in the middle", 170, true },
-	{ "a dead one in the middle", 171, false },
-	{ "the last", 299, true },
+	{ "the first", 0 },
+	{ "one in the middle", 170 },
+	{ "the last", 299 },
 };
 
 static void compact_damage_desc(const struct compact_damage_case *param, char *desc)
@@ -813,7 +820,7 @@ static void compact_damage_desc(const struct compact_damage_case *param, char *d
 
 KUNIT_ARRAY_PARAM(compact_damage, compact_damages, compact_damage_desc);
 
-/* A segment with a damaged header is never compacted again; its objects stay readable. */
+/* A segment with a damaged entry is never compacted again; its objects stay readable. */
 static void compact_test_damage(struct kunit *test)
 {
 	const struct compact_damage_case *param = test->param_value;
@@ -824,15 +831,13 @@ static void compact_test_damage(struct kunit *test)
 	u32 held = seg->nr_seglets, first = seg->seglets[0], live, moved = 0, i;
 	struct lsmem_entry *e = lsmem_word_entry(&store->seglets, o[param->object].word);
 
-	if (!param->live)
-		KUNIT_ASSERT_EQ(test, compact_free(store, &o[param->object]), 0);
 	live = atomic_read(seg->live);
-	e->hcrc ^= cpu_to_le32(1);
+	e->crc ^= cpu_to_le32(1);
 	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	compact_ask(store, COMPACT_ALL);
 	compact_await(test, READ_ONCE(seg->damaged));
 	compact_await(test, !compact_busy(store));	/* there is no other segment */
-	e->hcrc ^= cpu_to_le32(1);
+	e->crc ^= cpu_to_le32(1);
 	KUNIT_EXPECT_EQ(test, compact_counters(store).compactions, 0);
 	compact_unchanged(test, seg, &before);
 	KUNIT_EXPECT_FALSE(test, seg->stat->flags & LSMEM_SEGMENT_CLEANABLE);
@@ -854,17 +859,242 @@ static void compact_test_damage(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(seg->live), 0);
 }
 
-/* ---- Tombstones ----------------------------------------------------- */
+/* ---- The cleaner --------------------------------------------------------- */
+
+static void compact_cleaner(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+
+	KUNIT_ASSERT_EQ(test, lsmem_cleaner_init(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_cleaner_make(store), 0);
+	lsmem_cleaner_run(store);
+}
+
+/* Is the segment of this id in the log, closed, and not damaged? */
+static bool compact_cleanable(struct lsmem_store *store, u64 id)
+{
+	const struct lsmem_segment *seg;
+	bool cleanable;
+
+	spin_lock(&store->segments.lock);
+	seg = lsmem_segment_find(store, id);
+	cleanable = seg && seg->state == LSMEM_SEGMENT_CLOSED && !seg->damaged;
+	spin_unlock(&store->segments.lock);
+	return cleanable;
+}
+
+/* Clean these segments in one pass, and wait for its end.  In a volatile store they are free then. */
+static void compact_clean(struct kunit *test, const u64 *ids, u32 nr)
+{
+	struct lsmem_store *store = test->priv;
+	u32 victims = nr;
+
+	KUNIT_ASSERT_EQ(test, lsmem_clean_ask(store, ids, &victims), 0);
+	KUNIT_ASSERT_EQ(test, victims, nr);
+	compact_await(test, !lsmem_clean_underway(store));
+	if (!store->durable)
+		compact_await(test, !READ_ONCE(store->retires.segments));
+}
+
+/*
+ * Short and long entries on both sides of the boundary between them, with all intervals.  They are
+ * compacted, cleaned, and what the cleaner has written is compacted and cleaned again.
+ */
+static void compact_test_boundary(struct kunit *test)
+{
+	static const u32 lengths[] = { 1, 7, 8, 9, 2040, 2046, 2047, 2048, 2049, 4096 };
+	struct compact_object *o = compact_objects(test);
+	struct lsmem_store *store = test->priv;
+	const u32 nr = 2 * 5 * ARRAY_SIZE(lengths);
+	u32 live = 0, round, i;
+	struct lsmem_segment *seg[2];
+	u64 ids[2];
+
+	compact_cleaner(test);
+	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
+	for (i = 0; i < nr; i++) {
+		compact_put(test, &o[i], lengths[i % ARRAY_SIZE(lengths)]);
+		compact_garbage(test, i % 2 ? 2000 : 3000);
+		live += (o[i].length < 2048 ? 24 : 32) + ALIGN(o[i].length, 8);
+		if (i + 1 == nr / 2)
+			seg[0] = compact_close(test);
+	}
+	seg[1] = compact_close(test);
+	KUNIT_EXPECT_EQ(test, atomic_read(seg[0]->live) + atomic_read(seg[1]->live), live);
+	compact_all(test);
+	for (i = 0; i < 2; i++) {
+		KUNIT_EXPECT_EQ(test, seg[i]->nr_seglets,
+				DIV_ROUND_UP(seg[i]->committed, LSMEM_SEGLET_BYTES));
+		compact_check(test, seg[i], o, nr);
+		ids[i] = seg[i]->id;
+	}
+	for (round = 0; round < 2; round++) {
+		struct lsmem_head *head = &store->heads.table[LSMEM_CLEANER_HEAD];
+
+		/* Less than a seglet is to be gained otherwise. */
+		for (i = round; i < nr; i += 5)
+			if (o[i].handle) {
+				live -= lsmem_entry_size(o[i].length);
+				KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
+			}
+		compact_clean(test, ids, round ? 1 : 2);
+		for (i = 0; i < 2; i++)
+			KUNIT_EXPECT_FALSE(test, compact_cleanable(store, ids[i]));
+		KUNIT_EXPECT_EQ(test, store->cleaner.stats.passes, 1 + round);
+		compact_look_all(test, o, nr);
+		seg[0] = head->segment;
+		KUNIT_EXPECT_EQ(test, atomic_read(seg[0]->live), live);
+		KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), live);
+		KUNIT_EXPECT_EQ(test, seg[0]->committed, seg[0]->reserved);
+		/* Garbage, so that something is to be gained; a survivor like any other segment. */
+		lsmem_test_list_spares(store);
+		for (i = 0; i < 40; i++) {
+			struct compact_object garbage;
+
+			KUNIT_ASSERT_EQ(test, lsmem_handle_alloc(store, &garbage.handle), 0);
+			KUNIT_ASSERT_EQ(test, compact_write(store, LSMEM_CLEANER_HEAD, &garbage,
+							    garbage.handle, 5000), 0);
+			KUNIT_ASSERT_EQ(test, compact_free(store, &garbage), 0);
+		}
+		KUNIT_ASSERT_EQ(test, lsmem_head_roll(store, LSMEM_CLEANER_HEAD), 0);
+		if (round) {
+			compact_all(test);
+			compact_look_all(test, o, nr);
+			KUNIT_EXPECT_EQ(test, seg[0]->nr_seglets,
+					DIV_ROUND_UP(seg[0]->committed, LSMEM_SEGLET_BYTES));
+		}
+		ids[0] = seg[0]->id;
+	}
+	for (i = 0; i < nr; i += 2)
+		if (o[i].handle)
+			KUNIT_ASSERT_EQ(test, compact_free(store, &o[i]), 0);
+	compact_clean(test, ids, 1);
+	compact_look_all(test, o, nr);
+	compact_check_seglets(test);
+}
+
+static const struct compact_order_case {
+	const char *name;
+	u32 order;
+} compact_orders[] = {
+	{ "coldest first", LSMEM_SURVIVORS_COLDNESS },
+	{ "oldest first", LSMEM_SURVIVORS_AGE },
+};
+
+static void compact_order_desc(const struct compact_order_case *param, char *desc)
+{
+	strscpy(desc, param->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(compact_order, compact_orders, compact_order_desc);
+
+/* How cold the entry of a survivor is, but for a constant, in units of store time. */
+static s64 compact_coldness(const struct lsmem_entry *e, u32 order)
+{
+	u32 interval = order == LSMEM_SURVIVORS_COLDNESS ? lsmem_entry_interval(e) : 0;
+
+	return (interval ? 1ll << (interval - 1 + LSMEM_INTERVAL_SHIFT) : 0) -
+	       (s64)lsmem_version_time(lsmem_entry_version(e));
+}
+
+/* The cleaner writes the survivors of several segments coldest first, or oldest first. */
+static void compact_test_order(struct kunit *test)
+{
+	const struct compact_order_case *param = test->param_value;
+	struct compact_object *o = compact_objects(test);
+	struct lsmem_store *store = test->priv;
+	u32 nr = 0, found = 0, younger = 0, offset = 0, i;
+	const struct lsmem_segment *survivor;
+	struct rnd_state random;
+	s64 last = S64_MAX;
+	u64 time = 0;
+	u64 ids[3];
+
+	lsmem_test_seed(test, &random);
+	compact_cleaner(test);
+	store->plan.limits.survivors = param->order;
+	store->clock = 1ull << 44;
+	for (i = 0; i < ARRAY_SIZE(ids); i++) {
+		u32 end = nr + 200;
+
+		for (; nr < end; nr++) {
+			/* The key has the interval: 0, unknown, to 24. */
+			u64 key = 32 * nr + lsmem_test_below(&random, 25);
+
+			lsmem_test_list_spares(store);
+			store->clock += lsmem_test_below(&random, 1 << 20);
+			KUNIT_ASSERT_EQ(test, lsmem_handle_alloc(store, &o[nr].handle), 0);
+			KUNIT_ASSERT_EQ(test, compact_write(store, COMPACT_HEAD, &o[nr], key,
+							    1 + lsmem_test_below(&random, 4000)),
+					0);
+			compact_garbage(test, 2000);
+		}
+		ids[i] = compact_close(test)->id;
+	}
+	compact_clean(test, ids, ARRAY_SIZE(ids));
+	survivor = store->heads.table[LSMEM_CLEANER_HEAD].segment;
+	KUNIT_ASSERT_NOT_NULL(test, survivor);
+	while ((offset = lsmem_entry_start(offset)) < survivor->committed) {
+		struct lsmem_entry e;
+		s64 coldness;
+
+		lsmem_segment_read(store, survivor, offset, &e, sizeof(e));
+		KUNIT_ASSERT_EQ(test, lsmem_entry_type(&e), LSMEM_TYPE_OBJECT);
+		coldness = compact_coldness(&e, param->order);
+		/* The cleaner counts ages in units of an interval, or exactly. */
+		KUNIT_EXPECT_LE(test, coldness - (param->order == LSMEM_SURVIVORS_COLDNESS ?
+						  1 << LSMEM_INTERVAL_SHIFT : 0), last);
+		last = coldness;
+		younger += lsmem_version_time(lsmem_entry_version(&e)) < time;
+		time = lsmem_version_time(lsmem_entry_version(&e));
+		offset += lsmem_entry_bytes(&e);
+		found++;
+	}
+	KUNIT_EXPECT_EQ(test, found, nr);
+	/* The two orders are not the same. */
+	if (param->order == LSMEM_SURVIVORS_COLDNESS)
+		KUNIT_EXPECT_GT(test, younger, nr / 10);
+	else
+		KUNIT_EXPECT_EQ(test, younger, 0);
+	compact_look_all(test, o, nr);
+}
+
+/* ---- Any bit of an entry ------------------------------------------------- */
+
+#define COMPACT_TARGETS	6u	/* segments that are damaged together */
+#define COMPACT_BESIDE	1000u	/* length of the other entries: they take 1024 bytes */
+
+/**
+ * struct compact_target - a segment of which a bit is flipped
+ * @seg: closed; a dead entry, the objects, and garbage
+ * @id: of @seg
+ * @dead: address of the dead entry, or in a durable store of its tombstone
+ * @o: objects; the second is the one that is damaged
+ * @live: bytes that were live in @seg
+ * @held: seglets that @seg had
+ * @flip: the byte that was changed
+ * @mask: the bit
+ */
+struct compact_target {
+	struct lsmem_segment *seg;
+	u64 id;
+	u8 *dead;
+	struct compact_object o[3];
+	u32 live;
+	u32 held;
+	u8 *flip;
+	u8 mask;
+};
 
 /* Write a tombstone with @barrier, as lsmem_object_free() does. @e: out, its header. */
-static void compact_record(struct kunit *test, u64 barrier, struct lsmem_entry *e)
+static void compact_tombstone(struct kunit *test, u64 barrier, struct lsmem_entry *e)
 {
 	struct lsmem_store *store = test->priv;
 	u64 now = store->segments.barrier;
 	struct lsmem_append ap;
 
-	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, COMPACT_HEAD, sizeof(struct lsmem_tombstone),
-						 LSMEM_TYPE_TOMBSTONE, &ap), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, COMPACT_HEAD, 0, LSMEM_TYPE_TOMBSTONE,
+						 &ap), 0);
 	store->segments.barrier = barrier;
 	lsmem_tombstone_stamp(store, &ap, lsmem_handle_make(9, 1), barrier, 7);
 	store->segments.barrier = now;
@@ -874,6 +1104,263 @@ static void compact_record(struct kunit *test, u64 barrier, struct lsmem_entry *
 	lsmem_live_add(store, lsmem_entry_size(0));	/* undo: no object was deleted */
 }
 
+static void compact_target(struct kunit *test, struct compact_target *t, u32 length)
+{
+	struct lsmem_store *store = test->priv;
+	struct compact_object dead;
+	struct lsmem_entry e;
+	u32 i;
+
+	*t = (struct compact_target){ };
+	compact_put(test, &dead, COMPACT_BESIDE);
+	t->dead = (u8 *)lsmem_word_entry(&store->seglets, dead.word);
+	KUNIT_ASSERT_EQ(test, compact_free(store, &dead), 0);
+	if (store->durable) {	/* that of the free can be in another head */
+		t->dead += lsmem_entry_size(COMPACT_BESIDE);
+		compact_tombstone(test, store->segments.barrier, &e);
+	}
+	for (i = 0; i < ARRAY_SIZE(t->o); i++)
+		compact_put(test, &t->o[i], i == 1 ? length : COMPACT_BESIDE);
+	compact_garbage(test, LSMEM_SEGLET_BYTES);
+	t->seg = compact_close(test);
+	t->id = t->seg->id;
+	t->live = atomic_read(t->seg->live);
+	t->held = t->seg->nr_seglets;
+	KUNIT_ASSERT_PTR_EQ(test, t->o[0].seg, t->seg);
+}
+
+static void compact_flip(struct compact_target *t, u8 *entry, u32 bit)
+{
+	t->flip = entry + bit / 8;
+	t->mask = 1 << bit % 8;
+	*t->flip ^= t->mask;
+}
+
+/* Compact or clean all that is damaged, until there is nothing to be gained. */
+static void compact_flipped(struct kunit *test, const struct compact_target *t, u32 nr, bool clean)
+{
+	struct lsmem_store *store = test->priv;
+	u32 pass, i;
+
+	if (!clean) {
+		/* As if a writer waited: else a compactor that gains nothing looks less and less often. */
+		atomic_inc(&store->space.stalled);
+		compact_all(test);
+		atomic_dec(&store->space.stalled);
+		return;
+	}
+	/* A pass that lists something damaged moves nothing; the next is without that. */
+	for (pass = 0; pass < 3; pass++) {
+		u64 ids[COMPACT_TARGETS];
+		u32 victims = 0;
+
+		for (i = 0; i < nr; i++)
+			if (compact_cleanable(store, t[i].id))
+				ids[victims++] = t[i].id;
+		if (victims)
+			compact_clean(test, ids, victims);
+	}
+	/* A damaged segment is not a victim any more, even if it is asked for. */
+	for (i = 0; i < nr; i++) {
+		u32 one = 1;
+
+		if (t[i].seg->id == t[i].id && t[i].seg->damaged)
+			KUNIT_EXPECT_EQ(test, lsmem_clean_ask(store, &t[i].id, &one), -ENOENT);
+	}
+}
+
+static bool compact_damaged(const struct compact_target *t)
+{
+	return t->seg->id == t->id && t->seg->damaged;
+}
+
+/* Repair the entry; all objects are there, whether the segment was found damaged or not. */
+static void compact_mend(struct kunit *test, struct compact_target *t)
+{
+	struct lsmem_store *store = test->priv;
+	bool damaged = compact_damaged(t), gone = t->seg->id != t->id;
+	u32 i, seglet;
+
+	if (damaged) {
+		*t->flip ^= t->mask;
+		KUNIT_EXPECT_EQ(test, t->seg->state, LSMEM_SEGMENT_CLOSED);
+		KUNIT_EXPECT_FALSE(test, t->seg->stat->flags & LSMEM_SEGMENT_CLEANABLE);
+		KUNIT_EXPECT_EQ(test, t->seg->nr_seglets, t->held);
+	}
+	compact_look_all(test, t->o, ARRAY_SIZE(t->o));
+	for (i = 0; i < ARRAY_SIZE(t->o); i++)
+		KUNIT_ASSERT_EQ(test, compact_free(store, &t->o[i]), 0);
+	if (gone)
+		return;
+	KUNIT_EXPECT_EQ(test, atomic_read(t->seg->live), atomic_read(t->seg->tombstones));
+	spin_lock(&store->segments.lock);
+	lsmem_segment_free(store, t->seg);
+	lsmem_segments_spare(store);
+	spin_unlock(&store->segments.lock);
+	/* A compaction that found damage has left its seglets with the segment. */
+	for (seglet = 0; damaged && seglet < store->seglets.nr; seglet++)
+		if (store->seglets.owner[seglet] == t->seg->index)
+			lsmem_seglets_put(&store->seglets, &seglet, 1);
+	lsmem_test_list_spares(store);
+}
+
+static const struct compact_flip_case {
+	const char *name;
+	bool clean;
+	u32 length;	/* of the object that is damaged */
+} compact_flips[] = {
+	{ "compaction, 1 byte", false, 1 },
+	{ "compaction, the longest short entry", false, 2047 },
+	{ "compaction, the shortest long entry", false, 2048 },
+	{ "cleaning, 1 byte", true, 1 },
+	{ "cleaning, the longest short entry", true, 2047 },
+	{ "cleaning, the shortest long entry", true, 2048 },
+};
+
+static void compact_flip_desc(const struct compact_flip_case *param, char *desc)
+{
+	strscpy(desc, param->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(compact_flip, compact_flips, compact_flip_desc);
+
+/* Does this byte of a header say where the next entry begins, or what the entry is? */
+static bool compact_decides(u32 byte, u32 header)
+{
+	return byte == offsetof(struct lsmem_entry, meta) ||
+	       byte == offsetof(struct lsmem_entry, meta) + 1 ||
+	       (byte == offsetof(struct lsmem_entry, more) && header == 8 * LSMEM_LONG_BYTES);
+}
+
+/*
+ * The bit after @bit that a test flips: all of those that decide about the entry, one of each other
+ * byte of the header, by chance, one of the first byte of the payload, and the last.  The module tells
+ * of each damage: with all bits the kernel's log would overflow.  @header, @all: bits of the header, and
+ * with the payload.
+ */
+static u32 compact_next(struct rnd_state *random, u32 bit, u32 header, u32 all)
+{
+	u32 byte = bit / 8 + 1;
+
+	if (bit >= header)
+		return max(bit + 1, all - 1);
+	if (compact_decides(bit / 8, header) && bit % 8 < 7)
+		return bit + 1;
+	return 8 * byte + (compact_decides(byte, header) ? 0 : lsmem_test_below(random, 8));
+}
+
+/*
+ * Whichever bit of a live entry is flipped, compaction and cleaning find the segment damaged, leave it
+ * in the log and the entry in its place.
+ */
+static void compact_test_flip(struct kunit *test)
+{
+	const struct compact_flip_case *param = test->param_value;
+	u32 header = 8 * lsmem_header_bytes(param->length), all = header + 8 * param->length;
+	struct lsmem_store *store = test->priv;
+	struct compact_target *t;
+	struct rnd_state random;
+	u32 bit = 0, nr, i;
+
+	lsmem_test_seed(test, &random);
+	t = kunit_kcalloc(test, COMPACT_TARGETS, sizeof(*t), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	if (param->clean)
+		compact_cleaner(test);
+	else
+		KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
+	while (bit < all) {
+		for (nr = 0; nr < COMPACT_TARGETS && bit < all; nr++) {
+			compact_target(test, &t[nr], param->length);
+			compact_flip(&t[nr], (u8 *)lsmem_word_entry(&store->seglets,
+								    t[nr].o[1].word), bit);
+			bit = compact_next(&random, bit, header, all);
+		}
+		compact_flipped(test, t, nr, param->clean);
+		for (i = 0; i < nr; i++) {
+			KUNIT_EXPECT_TRUE_MSG(test, compact_damaged(&t[i]),
+					      "not found: mask %x in the %ld. byte",
+					      t[i].mask, (long)(t[i].flip - (u8 *)
+					      lsmem_word_entry(&store->seglets, t[i].o[1].word)));
+			KUNIT_EXPECT_EQ(test, compact_handle(store, &t[i].o[1])->word,
+					t[i].o[1].word);
+			if (!param->clean)
+				KUNIT_EXPECT_EQ(test, atomic_read(t[i].seg->live), t[i].live);
+			compact_mend(test, &t[i]);
+		}
+	}
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), 0);
+	compact_check_seglets(test);
+}
+
+static const struct compact_dead_case {
+	const char *name;
+	bool clean;
+} compact_deads[] = {
+	{ "compaction", false },
+	{ "cleaning", true },
+};
+
+static void compact_dead_desc(const struct compact_dead_case *param, char *desc)
+{
+	strscpy(desc, param->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(compact_dead, compact_deads, compact_dead_desc);
+
+/*
+ * The CRC of a dead entry is not checked, so a wrong length can lead past live entries.  One case is
+ * made so that only the count of live bytes tells: what follows the live entry is in order.  Whatever
+ * else is flipped in a dead header, no object is lost.
+ */
+static void compact_test_flip_dead(struct kunit *test)
+{
+	const struct compact_dead_case *param = test->param_value;
+	const u32 bits = 8 * LSMEM_SHORT_BYTES, length = 32 + 10;	/* 1000 becomes 2024 */
+	struct lsmem_store *store = test->priv;
+	struct compact_target *t;
+	u32 bit = 0, nr, i;
+
+	t = kunit_kcalloc(test, COMPACT_TARGETS, sizeof(*t), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	if (param->clean)
+		compact_cleaner(test);
+	else
+		KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
+	while (bit < bits) {
+		u32 first = bit;
+
+		for (nr = 0; nr < COMPACT_TARGETS && bit < bits; nr++, bit++) {
+			const struct lsmem_entry *dead;
+
+			compact_target(test, &t[nr], 500);
+			dead = (const struct lsmem_entry *)t[nr].dead;
+			KUNIT_ASSERT_EQ(test, lsmem_entry_bytes(dead), 1024);
+			compact_flip(&t[nr], t[nr].dead, bit);
+			if (bit == length)
+				KUNIT_ASSERT_EQ(test, lsmem_entry_bytes(dead), 2048);
+		}
+		compact_flipped(test, t, nr, param->clean);
+		for (i = 0; i < nr; i++) {
+			bool damaged = compact_damaged(&t[i]);
+
+			if (first + i == length) {
+				KUNIT_EXPECT_TRUE(test, damaged);
+				KUNIT_EXPECT_EQ(test, compact_handle(store, &t[i].o[0])->word,
+						t[i].o[0].word);
+			}
+			/* Neither CRC nor key, version and table of what is dead matter. */
+			if (first + i < 32 || first + i >= 32 + LSMEM_META_TABLE_SHIFT)
+				KUNIT_EXPECT_FALSE(test, damaged);
+			compact_mend(test, &t[i]);
+		}
+	}
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), 0);
+	compact_check_seglets(test);
+}
+
+/* ---- Tombstones ----------------------------------------------------- */
+
 /* Get the barriers of the tombstones in a segment, in order. Returns their number. */
 static u32 compact_barriers(struct lsmem_store *store, const struct lsmem_segment *seg,
 			    u64 *barriers, u32 most)
@@ -881,18 +1368,17 @@ static u32 compact_barriers(struct lsmem_store *store, const struct lsmem_segmen
 	u32 offset = 0, nr = 0;
 
 	while ((offset = lsmem_entry_start(offset)) < seg->committed) {
-		struct lsmem_tombstone record;
 		struct lsmem_entry e;
 
 		lsmem_segment_read(store, seg, offset, &e, sizeof(e));
-		if (!lsmem_entry_valid(&e, seg->salt))
+		if (!lsmem_entry_sane(&e) || lsmem_entry_bytes(&e) > seg->committed - offset)
 			return ~0u;
 		if (lsmem_entry_type(&e) == LSMEM_TYPE_TOMBSTONE && nr < most) {
-			lsmem_segment_read(store, seg, offset + LSMEM_ENTRY_BYTES, &record,
-					   sizeof(record));
-			barriers[nr++] = le64_to_cpu(record.barrier);
+			if (!lsmem_entry_valid(&e, NULL, seg->salt))
+				return ~0u;
+			barriers[nr++] = lsmem_entry_value(&e);
 		}
-		offset += lsmem_entry_size(lsmem_entry_length(&e));
+		offset += lsmem_entry_bytes(&e);
 	}
 	return nr;
 }
@@ -903,7 +1389,7 @@ static u32 compact_barriers(struct lsmem_store *store, const struct lsmem_segmen
  */
 static void compact_test_tombstones(struct kunit *test)
 {
-	const u32 size = LSMEM_ENTRY_BYTES + sizeof(struct lsmem_tombstone);
+	const u32 size = 32;	/* a tombstone has no payload */
 	struct lsmem_store *store = test->priv;
 	struct compact_object *o = compact_objects(test);
 	struct lsmem_segment *old[3], *seg;
@@ -923,7 +1409,7 @@ static void compact_test_tombstones(struct kunit *test)
 	at[2] = old[2]->id + 1;
 	at[3] = store->segments.next_id;
 	for (i = 0; i < 4; i++) {
-		compact_record(test, at[i], &e[i]);
+		compact_tombstone(test, at[i], &e[i]);
 		compact_put(test, &o[3 + i], 40000);
 	}
 	seg = compact_close(test);
@@ -1185,9 +1671,9 @@ static const char *compact_writer(void *data)
 				return "an object could not be freed";
 			continue;
 		}
-		if (!o->handle && lsmem_handle_alloc(w->store, 7, &o->handle))
+		if (!o->handle && lsmem_handle_alloc(w->store, &o->handle))
 			return "there was no handle";
-		length = lsmem_test_below(&w->random, dice < 4 ? 120000 : 20000);
+		length = 1 + lsmem_test_below(&w->random, dice < 4 ? 120000 : 20000);
 		if (compact_write(w->store, w->head, o, prandom_u32_state(&w->random), length))
 			return "an object could not be written";
 		cond_resched();
@@ -1269,6 +1755,10 @@ static struct kunit_case compact_cases[] = {
 	KUNIT_CASE_PARAM(compact_test_ring, compact_ring_gen_params),
 	KUNIT_CASE(compact_test_seglets),
 	KUNIT_CASE_PARAM(compact_test_damage, compact_damage_gen_params),
+	KUNIT_CASE(compact_test_boundary),
+	KUNIT_CASE_PARAM(compact_test_order, compact_order_gen_params),
+	KUNIT_CASE_PARAM(compact_test_flip, compact_flip_gen_params),
+	KUNIT_CASE_PARAM(compact_test_flip_dead, compact_dead_gen_params),
 	KUNIT_CASE(compact_test_threads),
 	{}
 };

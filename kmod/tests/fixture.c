@@ -6,6 +6,7 @@
  * without device, cleaner and daemon.  A test calls what these would call.
  */
 #include <linux/kthread.h>
+#include <linux/mman.h>
 #include <linux/module.h>
 #include <linux/random.h>
 #include <linux/slab.h>
@@ -32,6 +33,43 @@ static u8 *lsmem_test_bytes;	/* random bytes, the same in every run */
 const void *lsmem_test_payload(u64 key)
 {
 	return lsmem_test_bytes + key % LSMEM_TEST_KEYS;
+}
+
+/**
+ * lsmem_test_seek - the length of an entry that ends at a given place of a seglet
+ * @end: where the entry before it ends
+ * @left: bytes of the seglet that remain after it, a multiple of LSMEM_ALIGN
+ *
+ * Return: payload bytes of an object, not 0.
+ */
+u32 lsmem_test_seek(u32 end, u32 left)
+{
+	u32 payload = lsmem_entry_start(end) + LSMEM_LONG_BYTES;
+	u32 length = (2 * LSMEM_SEGLET_BYTES - left - payload % LSMEM_SEGLET_BYTES) %
+		     LSMEM_SEGLET_BYTES;
+
+	if (length > LSMEM_SHORT_MAX)
+		return length;
+	if (length + LSMEM_LONG_BYTES - LSMEM_SHORT_BYTES <= LSMEM_SHORT_MAX)
+		return length + LSMEM_LONG_BYTES - LSMEM_SHORT_BYTES;
+	return length + LSMEM_SEGLET_BYTES;	/* too long for a short entry, too short for a long one */
+}
+
+/**
+ * lsmem_test_user - get memory of a user
+ * @test: only its own thread can use the memory; it is freed with the test
+ * @bytes: how many
+ *
+ * Return: the address, for copy_to_user() and the like.  Without memory the test is ended.
+ */
+void __user *lsmem_test_user(struct kunit *test, size_t bytes)
+{
+	unsigned long address = kunit_vm_mmap(test, NULL, 0, bytes, PROT_READ | PROT_WRITE,
+					      MAP_ANONYMOUS | MAP_PRIVATE, 0);
+
+	KUNIT_ASSERT_NE_MSG(test, address, 0, "no user memory");
+	KUNIT_ASSERT_LT_MSG(test, address, (unsigned long)TASK_SIZE, "no user memory");
+	return (void __user *)address;
 }
 
 /**
@@ -93,6 +131,7 @@ int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape)
 	store->kind = LSMEM_KIND_OBJECT;
 	store->durable = shape->durable;
 	store->bytes = (u64)shape->segments * LSMEM_SEGMENT_BYTES;
+	store->capacity = store->bytes;
 	store->heads.nr = shape->heads;
 	store->handles.nr = shape->handles;
 	store->views.view_ms = 1000;

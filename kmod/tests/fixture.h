@@ -35,6 +35,8 @@ int lsmem_test_compactors(struct lsmem_store *store);
 u32 lsmem_test_take_seglets(struct lsmem_store *store, u32 leave);
 void lsmem_test_put_seglets(struct lsmem_store *store, u32 nr);
 const void *lsmem_test_payload(u64 key);
+u32 lsmem_test_seek(u32 end, u32 left);
+void __user *lsmem_test_user(struct kunit *test, size_t bytes);
 
 /**
  * struct lsmem_test_thread - a thread that a test starts

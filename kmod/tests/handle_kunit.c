@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * KUnit: the handle table.  A handle names one object for ever: the table gives out no handle
- * twice, after any allocations, frees, exchanges and crashes.
+ * twice, after any allocations, frees, exchanges and crashes.  And the objects behind it, as a user
+ * reads and replaces them.
  */
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/uaccess.h>
 
 #include "fixture.h"
 #include "../object.h"
+#include "../policy.h"
 
 #define HANDLE_NR	100u	/* no multiple of 64: the last word of the map is partly used */
 
@@ -24,15 +27,22 @@ static u64 handle_alloc(struct kunit *test)
 {
 	u64 handle = 0;
 
-	KUNIT_ASSERT_EQ(test, lsmem_handle_alloc(test->priv, 7, &handle), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_handle_alloc(test->priv, &handle), 0);
 	return handle;
 }
 
-static int handle_find(struct lsmem_store *store, u64 handle)
+/* The error of an operation on the object of @handle, as lsmem_look() finds it; 0 if there is one. */
+static int handle_look(struct lsmem_store *store, u64 handle)
 {
-	struct lsmem_handle *h;
+	struct lsmem_look look;
+	int ret = lsmem_handle_find(store, handle, &look.h);
 
-	return lsmem_handle_find(store, handle, &h);
+	if (ret)
+		return ret;
+	rcu_read_lock();
+	ret = lsmem_look(store, handle, &look);
+	rcu_read_unlock();
+	return ret;
 }
 
 static u64 handle_tag(const struct lsmem_handle *h)
@@ -40,32 +50,50 @@ static u64 handle_tag(const struct lsmem_handle *h)
 	return h->word >> LSMEM_WORD_TAG_SHIFT;
 }
 
+/* As if @generation had been the last one of an index that is free. */
+static void handle_age(struct lsmem_store *store, u32 index, u32 generation)
+{
+	struct lsmem_handle *h = &store->handles.table[index];
+
+	h->word = lsmem_word_next(h->word, LSMEM_WORD_FREE, generation);
+}
+
+/* Write an object of 100 bytes for an allocated handle. @ap: out, its entry. */
+static void handle_write(struct kunit *test, u64 handle, u64 version, struct lsmem_append *ap)
+{
+	struct lsmem_source source = { .kernel = lsmem_test_payload(1) };
+	struct lsmem_store *store = test->priv;
+	struct lsmem_handle *h;
+	u32 pcrc;
+
+	KUNIT_ASSERT_EQ(test, lsmem_handle_find(store, handle, &h), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, 1, 100, LSMEM_TYPE_OBJECT, ap), 0);
+	lsmem_append_copy(store, ap, &source, 100, &pcrc);
+	lsmem_object_stamp(store, ap, handle, version, 100, 0, 7, pcrc);
+	lsmem_entry_alive(ap);
+	h->word = lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap->position);
+	lsmem_append_commit(store, ap);
+}
+
 /* Allocation, life and death of an object; then its handle is stale. */
 static void handle_test_stale(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
-	struct lsmem_source source = { .kernel = lsmem_test_payload(1) };
 	struct lsmem_op op = { 0 };
 	struct lsmem_place place;
 	struct lsmem_append ap;
 	struct lsmem_handle *h;
 	u64 handle = handle_alloc(test), other = 0;
-	u32 pcrc, i;
+	u32 i;
 
 	KUNIT_ASSERT_EQ(test, lsmem_handle_find(store, handle, &h), 0);
 	KUNIT_EXPECT_EQ(test, lsmem_word_state(h->word), LSMEM_WORD_BUSY);
-	KUNIT_EXPECT_EQ(test, lsmem_info_table(h->info), 7);
+	KUNIT_EXPECT_EQ(test, lsmem_word_generation(h->word), lsmem_handle_generation(handle));
 	/* A busy handle names no object yet: a user that guesses it cannot free it. */
 	op.handle = handle;
 	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -ESTALE);
 
-	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, 1, 100, LSMEM_TYPE_OBJECT, &ap), 0);
-	lsmem_append_copy(store, &ap, &source, 100, &pcrc);
-	lsmem_entry_stamp(store, &ap, handle, 5, 100, LSMEM_TYPE_OBJECT, 7, pcrc);
-	lsmem_entry_alive(&ap);
-	h->word = lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position);
-	lsmem_append_commit(store, &ap);
-
+	handle_write(test, handle, 5, &ap);
 	op.flags = LSMEM_OPF_EXPECT;
 	op.version = 4;
 	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -EILSEQ);
@@ -76,6 +104,9 @@ static void handle_test_stale(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(ap.segment->live), 0);
 	op.flags = 0;
 	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -ESTALE);
+	/* The index keeps its last generation. */
+	KUNIT_EXPECT_EQ(test, lsmem_word_state(h->word), LSMEM_WORD_FREE);
+	KUNIT_EXPECT_EQ(test, lsmem_word_generation(h->word), lsmem_handle_generation(handle));
 
 	/* The index is used for another object; the old handle stays stale. */
 	for (i = 0; i < HANDLE_NR; i++) {
@@ -88,32 +119,48 @@ static void handle_test_stale(struct kunit *test)
 	KUNIT_ASSERT_NE(test, other, 0);
 	KUNIT_EXPECT_EQ(test, lsmem_handle_generation(other),
 			lsmem_handle_generation(handle) + 1);
-	KUNIT_EXPECT_EQ(test, handle_find(store, handle), -ESTALE);
-	KUNIT_EXPECT_EQ(test, handle_find(store, other), 0);
+	KUNIT_EXPECT_EQ(test, handle_look(store, handle), -ESTALE);
+	KUNIT_EXPECT_EQ(test, handle_look(store, other), -ESTALE);
+	handle_write(test, other, 6, &ap);
+	KUNIT_EXPECT_EQ(test, handle_look(store, other), 0);
+	KUNIT_EXPECT_EQ(test, handle_look(store, handle), -ESTALE);
 	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -ESTALE);
+	/* One that will be given out later. */
+	op.handle = other + (1ull << LSMEM_HANDLE_INDEX_BITS);
+	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -ENOENT);
+	KUNIT_EXPECT_EQ(test, atomic_read(ap.segment->live), ap.size);
+	op.handle = other;
+	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), 0);
+	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), -ESTALE);
+	KUNIT_EXPECT_EQ(test, handle_look(store, other + (1ull << LSMEM_HANDLE_INDEX_BITS)),
+			-ENOENT);
 }
 
 /* A handle that was never given out: ENOENT.  One that a crash may have lost: ESTALE. */
 static void handle_test_unknown(struct kunit *test)
 {
 	struct lsmem_store *store = test->priv;
+	struct lsmem_append ap;
 	u64 handle;
 
-	KUNIT_EXPECT_EQ(test, handle_find(store, 0), -ENOENT);
-	KUNIT_EXPECT_EQ(test, handle_find(store, lsmem_handle_make(3, 0)), -ENOENT);
-	KUNIT_EXPECT_EQ(test, handle_find(store, lsmem_handle_make(3, 1)), -ENOENT);
-	KUNIT_EXPECT_EQ(test, handle_find(store, lsmem_handle_make(HANDLE_NR, 1)), -ENOENT);
-	KUNIT_EXPECT_EQ(test, handle_find(store, ~0ull), -ENOENT);
+	KUNIT_EXPECT_EQ(test, handle_look(store, 0), -ENOENT);
+	KUNIT_EXPECT_EQ(test, handle_look(store, lsmem_handle_make(3, 0)), -ENOENT);
+	KUNIT_EXPECT_EQ(test, handle_look(store, lsmem_handle_make(3, 1)), -ENOENT);
+	KUNIT_EXPECT_EQ(test, handle_look(store, lsmem_handle_make(HANDLE_NR, 1)), -ENOENT);
+	KUNIT_EXPECT_EQ(test, handle_look(store, ~0ull), -ENOENT);
 	handle = handle_alloc(test);
-	KUNIT_EXPECT_EQ(test, handle_find(store, handle), 0);
-	KUNIT_EXPECT_EQ(test, handle_find(store, handle + (1ull << LSMEM_HANDLE_INDEX_BITS)),
+	KUNIT_EXPECT_EQ(test, handle_look(store, handle), -ESTALE);
+	handle_write(test, handle, 1, &ap);
+	KUNIT_EXPECT_EQ(test, handle_look(store, handle), 0);
+	KUNIT_EXPECT_EQ(test, handle_look(store, handle + (1ull << LSMEM_HANDLE_INDEX_BITS)),
 			-ENOENT);
 
 	/* As after recovery: all generations up to the floor may have been given out. */
 	store->handles.floor = 40;
-	KUNIT_EXPECT_EQ(test, handle_find(store, lsmem_handle_make(90, 40)), -ESTALE);
-	KUNIT_EXPECT_EQ(test, handle_find(store, lsmem_handle_make(90, 41)), -ENOENT);
-	KUNIT_EXPECT_EQ(test, handle_find(store, handle), 0);	/* as if recovered */
+	KUNIT_EXPECT_EQ(test, handle_look(store, lsmem_handle_make(90, 40)), -ESTALE);
+	KUNIT_EXPECT_EQ(test, handle_look(store, lsmem_handle_make(90, 41)), -ENOENT);
+	KUNIT_EXPECT_EQ(test, handle_look(store, lsmem_handle_make(90, 0)), -ENOENT);
+	KUNIT_EXPECT_EQ(test, handle_look(store, handle), 0);	/* as if recovered */
 	KUNIT_EXPECT_EQ(test, lsmem_handle_generation(handle_alloc(test)), 41);
 }
 
@@ -135,12 +182,12 @@ static void handle_test_full(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), HANDLE_NR);
 	for (round = 0; round < 3; round++) {
 		for (i = 0; i < HANDLE_NR; i++) {
-			KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
+			KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, &handle), -EMFILE);
 			lsmem_handle_free(store, all[i]);
 			handle = handle_alloc(test);
 			KUNIT_EXPECT_EQ(test, lsmem_handle_index(handle), i);
 			KUNIT_EXPECT_EQ(test, lsmem_handle_generation(handle), round + 2);
-			KUNIT_EXPECT_EQ(test, handle_find(store, all[i]), -ESTALE);
+			KUNIT_EXPECT_EQ(test, handle_look(store, all[i]), -ESTALE);
 			all[i] = handle;
 		}
 	}
@@ -158,12 +205,12 @@ static void handle_test_retired(struct kunit *test)
 	u32 i, j;
 
 	for (i = 0; i < HANDLE_NR; i++)
-		store->handles.table[i].info = i == old ? LSMEM_GENERATION_MAX - 1 : 10;
+		handle_age(store, i, i == old ? LSMEM_GENERATION_MAX - 1 : 10);
 	for (i = 0; i < 3; i++) {
 		u64 all[HANDLE_NR];
 		u32 nr = 0;
 
-		while (!lsmem_handle_alloc(store, 0, &handle)) {
+		while (!lsmem_handle_alloc(store, &handle)) {
 			KUNIT_ASSERT_LT(test, nr, HANDLE_NR);
 			KUNIT_EXPECT_NE(test, lsmem_handle_generation(handle), 0);
 			if (lsmem_handle_index(handle) == old)
@@ -180,8 +227,8 @@ static void handle_test_retired(struct kunit *test)
 
 	/* All generations are used up: the table is full, though no index is in use. */
 	for (i = 0; i < HANDLE_NR; i++)
-		store->handles.table[i].info = LSMEM_GENERATION_MAX;
-	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
+		handle_age(store, i, LSMEM_GENERATION_MAX);
+	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, &handle), -EMFILE);
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), 0);
 }
 
@@ -206,13 +253,13 @@ static void handle_test_aside(struct kunit *test)
 		handle = handle_alloc(test);
 	}
 	lsmem_handle_free(store, handle);
-	store->handles.table[lsmem_handle_index(handle)].info = far;
-	for (i = 0; i < most && !lsmem_handle_alloc(store, 0, &next); i++) {
+	handle_age(store, lsmem_handle_index(handle), far);
+	for (i = 0; i < most && !lsmem_handle_alloc(store, &next); i++) {
 		KUNIT_ASSERT_EQ(test, lsmem_handle_index(next), lsmem_handle_index(handle));
 		lsmem_handle_free(store, next);
 	}
 	KUNIT_EXPECT_GT(test, i, 0);
-	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &next), -EMFILE);
+	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, &next), -EMFILE);
 	KUNIT_EXPECT_LE(test, store->handles.max, most);
 	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles.aside), 1);
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), HANDLE_NR - 1);
@@ -235,10 +282,10 @@ static void handle_test_even(struct kunit *test)
 	store->handles.limit = 0;
 	lsmem_count(store, handles_given, (u64)far * HANDLE_NR);
 	for (i = 0; i < HANDLE_NR; i++)
-		store->handles.table[i].info = far;
+		handle_age(store, i, far);
 	for (i = 0; i < HANDLE_NR; i++)
 		KUNIT_EXPECT_EQ(test, lsmem_handle_generation(handle_alloc(test)), far + 1);
-	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
+	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, &handle), -EMFILE);
 	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles.aside), 0);
 }
 
@@ -249,7 +296,7 @@ static void handle_test_worn(struct kunit *test)
 	u64 handle;
 
 	store->handles.floor = LSMEM_GENERATION_MAX;
-	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
+	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, &handle), -EMFILE);
 	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles.aside), 0);
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), 0);
 	KUNIT_EXPECT_EQ(test, bitmap_weight(store->handles.map.map, store->handles.nr), 0);
@@ -264,15 +311,15 @@ static void handle_test_killed(struct kunit *test)
 	int ret;
 
 	for (i = 0; i < HANDLE_NR; i++)
-		store->handles.table[i].info = LSMEM_GENERATION_MAX;
+		handle_age(store, i, LSMEM_GENERATION_MAX);
 	allow_signal(SIGKILL);
 	send_sig(SIGKILL, current, 1);
-	ret = lsmem_handle_alloc(store, 0, &handle);
+	ret = lsmem_handle_alloc(store, &handle);
 	flush_signals(current);
 	disallow_signal(SIGKILL);
 	KUNIT_EXPECT_EQ(test, ret, -EINTR);
 	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles.aside), 1);
-	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
+	KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, &handle), -EMFILE);
 	KUNIT_EXPECT_EQ(test, atomic64_read(&store->handles.aside), HANDLE_NR);
 }
 
@@ -285,7 +332,7 @@ static void handle_test_ceiling(struct kunit *test)
 
 	store->handles.ceiling = 0;
 	for (i = 0; i < 3 * HANDLE_NR; i++)
-		KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EAGAIN);
+		KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, &handle), -EAGAIN);
 	KUNIT_EXPECT_EQ(test, store->handles.max, 0);
 	for (ceiling = 1; ceiling <= 3; ceiling++) {
 		store->handles.ceiling = ceiling;
@@ -294,10 +341,10 @@ static void handle_test_ceiling(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, lsmem_handle_generation(all[i]), ceiling);
 			KUNIT_EXPECT_EQ(test, store->handles.max, ceiling);
 		}
-		KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EMFILE);
+		KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, &handle), -EMFILE);
 		for (i = 0; i < HANDLE_NR; i++)
 			lsmem_handle_free(store, all[i]);
-		KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, 0, &handle), -EAGAIN);
+		KUNIT_EXPECT_EQ(test, lsmem_handle_alloc(store, &handle), -EAGAIN);
 	}
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), 0);
 }
@@ -419,12 +466,12 @@ static const char *handle_user(void *data)
 	u32 nr = 0, i;
 
 	for (i = 0; i < HANDLE_ROUNDS || nr; i++) {
-		u64 handle, index;
+		u64 handle, index, word;
 		u32 which;
 
 		if (i < HANDLE_ROUNDS && nr < ARRAY_SIZE(mine) &&
 		    lsmem_test_below(&u->random, 2)) {
-			if (lsmem_handle_alloc(shared->store, u->number, &handle))
+			if (lsmem_handle_alloc(shared->store, &handle))
 				return "the table is full, and should not be";
 			index = lsmem_handle_index(handle);
 			if (atomic_cmpxchg(&shared->owner[index], 0, u->number))
@@ -438,7 +485,9 @@ static const char *handle_user(void *data)
 			handle = mine[which];
 			index = lsmem_handle_index(handle);
 			mine[which] = mine[--nr];
-			if (lsmem_info_table(shared->store->handles.table[index].info) != u->number)
+			word = READ_ONCE(shared->store->handles.table[index].word);
+			if (lsmem_word_state(word) != LSMEM_WORD_BUSY ||
+			    lsmem_word_generation(word) != lsmem_handle_generation(handle))
 				return "a thread wrote to another's index";
 			atomic_set(&shared->owner[index], 0);
 			lsmem_handle_free(shared->store, handle);
@@ -526,6 +575,147 @@ static void handle_test_exchange(struct kunit *test)
 	KUNIT_EXPECT_GE(test, tags, HANDLE_ROUNDS);
 }
 
+/* ---- Objects of a user -------------------------------------------------- */
+
+static const u32 handle_lengths[] = { 1, 8, 2046, 2047, 2048, 2049, 70000, LSMEM_OBJECT_MAX };
+
+static void handle_length_desc(const u32 *param, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%u bytes", *param);
+}
+
+KUNIT_ARRAY_PARAM(handle_length, handle_lengths, handle_length_desc);
+
+/* Put the payload of @key into the user's memory. */
+static void handle_source(struct kunit *test, struct lsmem_op *op, u64 key, u32 length)
+{
+	op->length = length;
+	KUNIT_ASSERT_EQ(test, copy_to_user(u64_to_user_ptr(op->data), lsmem_test_payload(key),
+					   length), 0);
+}
+
+/* Read @length bytes of the object from @offset on: they are what is there of the payload of @key. */
+static void handle_read(struct kunit *test, struct lsmem_op op, u64 key, u32 offset, u32 length)
+{
+	u32 object = op.length, all = min(length, object - offset);
+	u8 *got = kunit_kmalloc(test, length ?: 1, GFP_KERNEL);
+	u64 version = op.version;
+
+	KUNIT_ASSERT_NOT_NULL(test, got);
+	op.offset = offset;
+	op.length = length;
+	KUNIT_ASSERT_EQ(test, clear_user(u64_to_user_ptr(op.data), length), 0);
+	KUNIT_EXPECT_EQ(test, lsmem_object_read(test->priv, &op), 0);
+	KUNIT_EXPECT_EQ(test, op.length, all);
+	KUNIT_EXPECT_EQ(test, op.object_length, object);
+	KUNIT_EXPECT_EQ(test, op.version, version);
+	KUNIT_EXPECT_EQ(test, op.table, 7);
+	KUNIT_ASSERT_EQ(test, copy_from_user(got, u64_to_user_ptr(op.data), all), 0);
+	KUNIT_EXPECT_EQ(test, memcmp(got, lsmem_test_payload(key) + offset, all), 0);
+	kunit_kfree(test, got);
+}
+
+/* An object of any length is read as it was written, as a whole and in parts, also when replaced. */
+static void handle_test_object(struct kunit *test)
+{
+	u32 length = *(const u32 *)test->param_value, i;
+	struct lsmem_store *store = test->priv;
+	void __user *data = lsmem_test_user(test, LSMEM_OBJECT_MAX);
+	struct lsmem_op op = { .data = (uintptr_t)data, .table = 7 };
+	struct lsmem_place place = { 0 };
+	struct lsmem_append ap;
+	u64 handle;
+
+	handle_source(test, &op, 1, length);
+	KUNIT_ASSERT_EQ(test, lsmem_object_alloc(store, &op, &place), 0);
+	handle = op.handle;
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), lsmem_entry_size(length));
+	for (i = 0; i < 2; i++) {
+		handle_read(test, op, 1 + i, 0, length);
+		handle_read(test, op, 1 + i, length / 2, length);
+		handle_read(test, op, 1 + i, length - 1, 1);
+		handle_read(test, op, 1 + i, length, 8);
+		/* Replace it by one of another size, and back. */
+		handle_source(test, &op, 9, length == 2047 ? 2048 : 2047);
+		KUNIT_ASSERT_EQ(test, lsmem_object_replace(store, &op, &place), 0);
+		handle_read(test, op, 9, 0, 3000);
+		handle_source(test, &op, 2 + i, length);
+		KUNIT_ASSERT_EQ(test, lsmem_object_replace(store, &op, &place), 0);
+	}
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), lsmem_entry_size(length));
+	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), 0);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), 0);
+	KUNIT_EXPECT_EQ(test, lsmem_object_read(store, &op), -ESTALE);
+	KUNIT_EXPECT_EQ(test, lsmem_object_replace(store, &op, &place), -ESTALE);
+	op.handle = handle + (1ull << LSMEM_HANDLE_INDEX_BITS);
+	KUNIT_EXPECT_EQ(test, lsmem_object_read(store, &op), -ENOENT);
+	KUNIT_EXPECT_EQ(test, lsmem_object_replace(store, &op, &place), -ENOENT);
+	/* Nothing was written by what was refused. */
+	KUNIT_ASSERT_EQ(test, lsmem_append_begin(store, lsmem_log_head(store), 1,
+						 LSMEM_TYPE_OBJECT, &ap), 0);
+	lsmem_append_abort(store, &ap);
+	KUNIT_EXPECT_EQ(test, atomic_read(ap.segment->live), 0);
+}
+
+/*
+ * The interval of an object begins as unknown, and each replacement makes it what
+ * lsmem_policy_interval() says of the lifetime that has ended.  A free object leaves none.
+ */
+static void handle_test_interval(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	void __user *data = lsmem_test_user(test, PAGE_SIZE);
+	struct lsmem_op op = { .data = (uintptr_t)data, .table = 7 };
+	struct lsmem_place place = { 0 };
+	u32 interval = 0, seen = 0, i;
+	struct lsmem_look look;
+	struct rnd_state random;
+
+	lsmem_test_seed(test, &random);
+	handle_source(test, &op, 1, 100);
+	KUNIT_ASSERT_EQ(test, lsmem_object_alloc(store, &op, &place), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_handle_find(store, op.handle, &look.h), 0);
+	for (i = 0; i < 200; i++) {
+		u64 old = op.version, lifetime;
+
+		KUNIT_ASSERT_EQ(test, lsmem_look(store, op.handle, &look), 0);
+		KUNIT_ASSERT_EQ(test, look.interval, interval);
+		KUNIT_ASSERT_EQ(test, look.table, 7);
+		KUNIT_ASSERT_EQ(test, look.version, op.version);
+		/* The store's clock goes on by some time: up to two weeks. */
+		if (i)
+			store->clock += lsmem_test_u64(&random) >>
+					(24 + lsmem_test_below(&random, 40));
+		handle_source(test, &op, i, i % 3 ? 100 : 3000);
+		KUNIT_ASSERT_EQ(test, lsmem_object_replace(store, &op, &place), 0);
+		lifetime = (lsmem_version_time(op.version) - lsmem_version_time(old)) >> 10;
+		interval = lsmem_policy_interval(interval, lifetime);
+		seen |= 1u << interval;
+		KUNIT_ASSERT_GT(test, interval, 0);
+		if (!i)
+			KUNIT_EXPECT_LT(test, interval, 20);	/* the test is not so slow */
+	}
+	KUNIT_EXPECT_GT(test, hweight32(seen), 8);
+	/* A version that is ahead of the clock, as of another era: no lifetime. */
+	KUNIT_ASSERT_EQ(test, lsmem_look(store, op.handle, &look), 0);
+	look.interval = 0;
+	KUNIT_EXPECT_EQ(test, lsmem_look_interval(&look, look.version), 1);
+	KUNIT_EXPECT_EQ(test, lsmem_look_interval(&look, look.version + (1 << 20)), 11);
+	look.version = lsmem_version_make(1, 1ull << 40);
+	KUNIT_EXPECT_EQ(test, lsmem_look_interval(&look, lsmem_version_make(2, 5)), 1);
+	look.interval = 11;
+	KUNIT_EXPECT_EQ(test, lsmem_look_interval(&look, lsmem_version_make(2, 5)), 10);
+	KUNIT_EXPECT_EQ(test, lsmem_object_free(store, &op, &place), 0);
+	/* An object that gets the same index begins as unknown. */
+	for (i = 0; i < HANDLE_NR; i++) {
+		handle_source(test, &op, i, 100);
+		KUNIT_ASSERT_EQ(test, lsmem_object_alloc(store, &op, &place), 0);
+		KUNIT_ASSERT_EQ(test, lsmem_handle_find(store, op.handle, &look.h), 0);
+		KUNIT_ASSERT_EQ(test, lsmem_look(store, op.handle, &look), 0);
+		KUNIT_EXPECT_EQ(test, look.interval, 0);
+	}
+}
+
 static struct kunit_case handle_cases[] = {
 	KUNIT_CASE(handle_test_stale),
 	KUNIT_CASE(handle_test_unknown),
@@ -541,6 +731,8 @@ static struct kunit_case handle_cases[] = {
 	KUNIT_CASE(handle_test_version),
 	KUNIT_CASE(handle_test_threads),
 	KUNIT_CASE(handle_test_exchange),
+	KUNIT_CASE_PARAM(handle_test_object, handle_length_gen_params),
+	KUNIT_CASE(handle_test_interval),
 	{}
 };
 

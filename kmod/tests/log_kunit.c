@@ -6,13 +6,17 @@
 #include <linux/crc32c.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
+#include <linux/uaccess.h>
 
 #include "fixture.h"
+#include "../load.h"
+#include "../object.h"
+#include "../policy.h"
 #include "../space.h"
 
 #define LOG_HEAD	1u	/* head of a writer */
 #define LOG_OTHER	2u	/* head of another writer */
-#define LOG_ROOM	(2 * LSMEM_ENTRY_BYTES)	/* bytes for a last commit record and its gap */
+#define LOG_ROOM	(2 * 32u)	/* bytes for a last commit record and its gap */
 
 static const struct lsmem_test_shape log_shape = {
 	.segments = 8, .heads = 3, .handles = 64,
@@ -60,15 +64,15 @@ static void log_abort_held(struct lsmem_store *store, struct lsmem_append *ap)
 	lsmem_append_abort(store, ap);
 }
 
-/* Fill in the entry of @ap, with the payload of @key. */
+/* Fill in the entry of @ap, with the payload of @key, which is a handle. */
 static void log_fill(struct lsmem_store *store, const struct lsmem_append *ap, u64 key, u32 length)
 {
 	struct lsmem_source source = { .kernel = lsmem_test_payload(key) };
 	u32 pcrc;
 
 	lsmem_append_copy(store, ap, &source, length, &pcrc);
-	lsmem_entry_stamp(store, ap, key, key + 1, length, LSMEM_TYPE_OBJECT,
-			  key % LSMEM_TABLES, pcrc);
+	lsmem_object_stamp(store, ap, key, key + 1, length, key % (LSMEM_INTERVAL_MAX + 1),
+			   key % LSMEM_TABLES, pcrc);
 }
 
 static int log_append(struct lsmem_store *store, unsigned int head, u64 key, u32 length,
@@ -104,7 +108,7 @@ struct log_reader {
 	u32 objects;
 	u32 pads;
 	u32 commits;
-	u64 commit_key;
+	u64 commit_value;
 };
 
 static bool log_zero(struct lsmem_store *store, const struct lsmem_segment *seg, u32 from, u32 to)
@@ -115,9 +119,18 @@ static bool log_zero(struct lsmem_store *store, const struct lsmem_segment *seg,
 	return true;
 }
 
-/* Is the payload at @offset that of @key, followed by zeroes up to the alignment? */
+/* The CRC that an entry must have, computed by the kernel's own crc32c(). */
+static u32 log_crc(const struct lsmem_entry *e, u32 header, u32 pcrc, u32 salt)
+{
+	return crc32c(pcrc, (const u8 *)e + sizeof(e->crc), header - sizeof(e->crc)) ^ salt;
+}
+
+/*
+ * Is the payload at @offset that of @key, followed by zeroes up to the alignment?  @pcrc: out, its
+ * CRC.
+ */
 static bool log_payload(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
-			u64 key, u32 length, u32 pcrc)
+			u64 key, u32 length, u32 *pcrc)
 {
 	const void *want = lsmem_test_payload(key);
 	u32 done = 0, crc = ~0u;
@@ -132,37 +145,50 @@ static bool log_payload(struct lsmem_store *store, const struct lsmem_segment *s
 		crc = crc32c(crc, at, piece);
 		done += piece;
 	}
-	return crc == pcrc && log_zero(store, seg, offset + length,
-				       offset + ALIGN(length, LSMEM_ALIGN));
+	*pcrc = crc;
+	return log_zero(store, seg, offset + length, offset + ALIGN(length, LSMEM_ALIGN));
+}
+
+/* Are version, interval and table those that log_fill() gives to the key of @e? */
+static bool log_named(const struct lsmem_entry *e)
+{
+	u64 key = lsmem_entry_handle(e);
+
+	return lsmem_entry_version(e) == key + 1 && lsmem_entry_interval(e) == key % 32 &&
+	       lsmem_entry_table(e) == key % LSMEM_TABLES;
 }
 
 /* Read one entry, which must end before @end. Returns NULL or an error message. */
 static const char *log_read_entry(struct lsmem_store *store, const struct lsmem_segment *seg,
 				  u32 end, struct log_reader *r)
 {
-	u32 offset = lsmem_entry_start(r->offset), length, payload;
+	u32 offset = lsmem_entry_start(r->offset), length, header, payload, pcrc = ~0u;
 	const struct lsmem_entry *e;
 
 	if (!log_zero(store, seg, r->offset, min(offset, end)))
 		return "the gap before an entry is not zero";
-	if (end - offset < LSMEM_ENTRY_BYTES || offset > end)
+	if (end - offset < LSMEM_LONG_BYTES || offset > end)
 		return "the prefix ends within a header";
 	e = lsmem_segment_at(store, seg, offset);
-	payload = offset + LSMEM_ENTRY_BYTES;
-	if (!lsmem_entry_valid(e, seg->salt))
-		return "a header is not valid";
+	if (!lsmem_entry_sane(e))
+		return "a header is not one";
 	length = lsmem_entry_length(e);
-	if (lsmem_entry_size(length) > end - offset)
+	header = lsmem_entry_type(e) == LSMEM_TYPE_OBJECT && length < 2048 ? 24 : 32;
+	if (lsmem_entry_header(e) != header || lsmem_entry_bytes(e) != header + ALIGN(length, 8))
+		return "an entry has another size";
+	payload = offset + header;
+	if (lsmem_entry_bytes(e) > end - offset)
 		return "the prefix ends within an entry";
-	if (lsmem_entry_home(e) != offset)
+	if (lsmem_entry_home(e) != offset / LSMEM_BLOCK)
 		return "a header tells another offset";
 	switch (lsmem_entry_type(e)) {
 	case LSMEM_TYPE_OBJECT:
 		r->objects++;
 		r->listed++;
-		if (!log_payload(store, seg, payload, le64_to_cpu(e->key), length,
-				 le32_to_cpu(e->pcrc)))
+		if (!log_payload(store, seg, payload, lsmem_entry_handle(e), length, &pcrc))
 			return "a payload is not what was written";
+		if (!log_named(e))
+			return "a header is not what was written";
 		break;
 	case LSMEM_TYPE_PAD:
 		r->pads++;
@@ -171,12 +197,14 @@ static const char *log_read_entry(struct lsmem_store *store, const struct lsmem_
 		break;
 	case LSMEM_TYPE_COMMIT:
 		r->commits++;
-		r->commit_key = le64_to_cpu(e->key);
+		r->commit_value = lsmem_entry_value(e);
 		break;
 	default:
 		return "a type that was not written";
 	}
-	r->offset = offset + lsmem_entry_size(length);
+	if (le32_to_cpu(e->crc) != log_crc(e, header, pcrc, seg->salt))
+		return "a CRC is wrong";
+	r->offset = payload + ALIGN(length, 8);
 	return NULL;
 }
 
@@ -219,13 +247,10 @@ static struct log_reader log_read_all(struct kunit *test, struct lsmem_store *st
 static void log_seek(struct kunit *test, struct lsmem_store *store, u32 left)
 {
 	const struct lsmem_segment *seg = store->heads.table[LOG_HEAD].segment;
-	u32 payload = (seg ? lsmem_entry_start(seg->reserved) : 0) + LSMEM_ENTRY_BYTES;
 	struct lsmem_append ap;
 
 	KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, 1,
-					 (2 * LSMEM_SEGLET_BYTES - left -
-					  payload % LSMEM_SEGLET_BYTES) % LSMEM_SEGLET_BYTES,
-					 &ap), 0);
+					 lsmem_test_seek(seg ? seg->reserved : 0, left), &ap), 0);
 	KUNIT_ASSERT_EQ(test, -ap.segment->reserved % LSMEM_SEGLET_BYTES, left);
 }
 
@@ -339,6 +364,12 @@ static void log_test_order(struct kunit *test)
 
 /* ---- Seglets ------------------------------------------------------------ */
 
+/* Bytes that an object takes, as the format has it: objects below 2 KiB have a short header. */
+static u32 log_size(u32 length)
+{
+	return (length < 2048 ? 24 : 32) + ALIGN(length, 8);
+}
+
 static const u32 log_lefts[] = { 0, 8, 16, 24, 32, 40, 64, 4096, LSMEM_SEGLET_BYTES - 32 };
 
 static void log_left_desc(const u32 *param, char *desc)
@@ -351,7 +382,7 @@ KUNIT_ARRAY_PARAM(log_left, log_lefts, log_left_desc);
 /* Place and payload of an entry that begins when some bytes of a seglet remain. */
 static void log_test_straddle(struct kunit *test)
 {
-	static const u32 lengths[] = { 0, 1, 8, 33, 4095, LSMEM_SEGLET_BYTES - 32,
+	static const u32 lengths[] = { 1, 8, 33, 2047, 2048, 4095, LSMEM_SEGLET_BYTES - 32,
 				       LSMEM_SEGLET_BYTES, LSMEM_SEGLET_BYTES + 1,
 				       3 * LSMEM_SEGLET_BYTES - 7, LSMEM_OBJECT_MAX };
 	u32 left = *(const u32 *)test->param_value;
@@ -371,7 +402,7 @@ static void log_test_straddle(struct kunit *test)
 		KUNIT_ASSERT_PTR_EQ(test, ap.segment, seg);
 		/* A header does not cross seglets: a rest that is too small for one stays empty. */
 		KUNIT_EXPECT_EQ(test, ap.offset, left < 32 ? before + left : before);
-		KUNIT_EXPECT_EQ(test, seg->reserved, ap.offset + 32 + ALIGN(lengths[i], 8));
+		KUNIT_EXPECT_EQ(test, seg->reserved, ap.offset + log_size(lengths[i]));
 		/* The position leads back to the entry. */
 		e = lsmem_word_entry(&store->seglets, ap.position);
 		KUNIT_EXPECT_PTR_EQ(test, e, lsmem_segment_at(store, seg, ap.offset));
@@ -384,7 +415,7 @@ static void log_test_straddle(struct kunit *test)
 
 /* ---- The end of a segment ----------------------------------------------- */
 
-static const u32 log_lengths[] = { 0, 8, 100, 1000, 4096, 40000, LSMEM_OBJECT_MAX };
+static const u32 log_lengths[] = { 1, 8, 100, 1000, 2047, 2048, 4096, 40000, LSMEM_OBJECT_MAX };
 
 static void log_length_desc(const u32 *param, char *desc)
 {
@@ -405,7 +436,7 @@ static bool log_frame_holds(u32 end, u32 listed)
 /* Appends of one size fill a segment as far as a backup frame can hold them. */
 static void log_test_fill(struct kunit *test)
 {
-	u32 length = *(const u32 *)test->param_value, size = 32 + ALIGN(length, 8);
+	u32 length = *(const u32 *)test->param_value, size = log_size(length);
 	u32 offset = 0, end = 0, nr = 0;
 	struct lsmem_store *store = test->priv;
 	const struct lsmem_segment *seg;
@@ -446,7 +477,7 @@ static void log_test_last_entry(struct kunit *test)
 			KUNIT_ASSERT_EQ(test, log_append(store, head, nr, LSMEM_OBJECT_MAX, &ap),
 					0);
 		seg = ap.segment;
-		offset = lsmem_entry_start(seg->reserved) + LSMEM_ENTRY_BYTES;
+		offset = lsmem_entry_start(seg->reserved) + LSMEM_LONG_BYTES;
 		for (length = LSMEM_OBJECT_MAX; !log_frame_holds(offset + length, nr + 1);)
 			length -= LSMEM_ALIGN;
 		KUNIT_ASSERT_LT(test, length, LSMEM_OBJECT_MAX);
@@ -480,10 +511,10 @@ static void log_test_reserve(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, seg->nr_seglets, 3);
 	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, LSMEM_TEST_RESERVE);
 
-	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 2, three - LSMEM_ENTRY_BYTES, &ap), 0);
+	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 2, three - LSMEM_LONG_BYTES, &ap), 0);
 	KUNIT_EXPECT_EQ(test, seg->committed, three);
-	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 3, 0, &ap), -ENOSPC);
-	KUNIT_EXPECT_EQ(test, log_append(store, LOG_OTHER, 4, 0, &ap), -ENOSPC);
+	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 3, 1, &ap), -ENOSPC);
+	KUNIT_EXPECT_EQ(test, log_append(store, LOG_OTHER, 4, 1, &ap), -ENOSPC);
 	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, LSMEM_TEST_RESERVE);
 	lsmem_store_counters(store, &sum);
 	KUNIT_EXPECT_EQ(test, sum.stalls, 3);
@@ -491,14 +522,14 @@ static void log_test_reserve(struct kunit *test)
 
 	for (i = 0; i < LSMEM_TEST_RESERVE; i++)
 		KUNIT_EXPECT_EQ(test, log_append(store, LSMEM_CLEANER_HEAD, 5,
-						 LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES, &ap), 0);
+						 LSMEM_SEGLET_BYTES - LSMEM_LONG_BYTES, &ap), 0);
 	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, 0);
-	KUNIT_EXPECT_EQ(test, log_append(store, LSMEM_CLEANER_HEAD, 6, 0, &ap), -EAGAIN);
+	KUNIT_EXPECT_EQ(test, log_append(store, LSMEM_CLEANER_HEAD, 6, 1, &ap), -EAGAIN);
 
 	lsmem_test_put_seglets(store, LSMEM_TEST_RESERVE);
-	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 7, 0, &ap), -ENOSPC);
+	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 7, 1, &ap), -ENOSPC);
 	lsmem_test_put_seglets(store, 1);
-	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 8, 0, &ap), 0);
+	KUNIT_EXPECT_EQ(test, log_append(store, LOG_HEAD, 8, 1, &ap), 0);
 	KUNIT_EXPECT_EQ(test, log_read_all(test, store, seg).objects, 2);
 	lsmem_test_put_seglets(store, taken - LSMEM_TEST_RESERVE - 1);
 }
@@ -669,8 +700,9 @@ static const char *log_appender(void *data)
 
 	for (i = 0; i < LOG_APPENDS; i++) {
 		u32 dice = lsmem_test_below(&a->random, 100);
-		u32 length = lsmem_test_below(&a->random, dice < 2 ? 200000 : dice < 20 ? 5000 : 300);
-		u64 key = (u64)a->number << 32 | i;
+		u32 most = dice < 2 ? 200000 : dice < 20 ? 5000 : 300;
+		u32 length = 1 + lsmem_test_below(&a->random, most);
+		u64 key = lsmem_handle_make(i, 1 + a->number);
 		struct lsmem_append ap;
 
 		if (log_begin_held(a->store, a->head, length, LSMEM_TYPE_OBJECT, &ap))
@@ -764,15 +796,15 @@ static void log_test_record(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, log_record(store));
 	/* The entry fills its seglet: the record needs another one, and uses the reserve. */
 	KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, 1,
-					 LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES, &ap), 0);
+					 LSMEM_SEGLET_BYTES - LSMEM_LONG_BYTES, &ap), 0);
 	taken = lsmem_test_take_seglets(store, LSMEM_TEST_RESERVE);
 	ap.segment->acked = 4096;
 	KUNIT_EXPECT_TRUE(test, log_record(store));
 	lsmem_test_put_seglets(store, taken);
-	KUNIT_EXPECT_EQ(test, ap.segment->committed, LSMEM_SEGLET_BYTES + LSMEM_ENTRY_BYTES);
+	KUNIT_EXPECT_EQ(test, ap.segment->committed, LSMEM_SEGLET_BYTES + LSMEM_LONG_BYTES);
 	r = log_read_all(test, store, ap.segment);
 	KUNIT_EXPECT_EQ(test, r.commits, 1);
-	KUNIT_EXPECT_EQ(test, r.commit_key, 4096);
+	KUNIT_EXPECT_EQ(test, r.commit_value, 4096);
 
 	ap.segment->emitted = ap.segment->committed;
 	KUNIT_EXPECT_FALSE(test, log_record(store));
@@ -797,7 +829,7 @@ static void log_test_record_claimed(struct kunit *test)
 	u32 taken;
 
 	KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, 1,
-					 LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES, &ap), 0);
+					 LSMEM_SEGLET_BYTES - LSMEM_LONG_BYTES, &ap), 0);
 	taken = lsmem_test_take_seglets(store, LSMEM_TEST_RESERVE);
 	KUNIT_EXPECT_EQ(test, lsmem_seglets_claim(&store->seglets, LSMEM_TEST_RESERVE),
 			LSMEM_TEST_RESERVE);
@@ -881,7 +913,7 @@ static void log_test_point(struct kunit *test)
 		lsmem_test_list_spares(store);
 		if (dice < 30) {
 			KUNIT_ASSERT_EQ(test, log_append(store, h, step,
-							 lsmem_test_below(&random, 2000), &ap), 0);
+							 1 + lsmem_test_below(&random, 4000), &ap), 0);
 		} else if (dice < 45 && !holds[h]) {
 			KUNIT_ASSERT_EQ(test, log_begin_held(store, h, 64, LSMEM_TYPE_OBJECT,
 							     &held[h]), 0);
@@ -928,7 +960,7 @@ static void log_test_point(struct kunit *test)
 			log_abort_held(store, &held[i]);
 }
 
-/* lsmem_crc32c() and the CRC of headers are what the kernel's crc32c() computes. */
+/* lsmem_crc32c() and the CRC of entries are what the kernel's crc32c() computes. */
 static void log_test_crc(struct kunit *test)
 {
 	const u32 bytes = 3000;
@@ -945,15 +977,340 @@ static void log_test_crc(struct kunit *test)
 					crc32c(seed, data + i, length));
 		}
 	}
-	for (i = 0; i < 100; i++) {
+	for (i = 0; i < 200; i++) {
+		u32 pcrc = i * 0x9e3779b9, salt = ~pcrc * 3, header, crc;
+
 		memcpy(&e, data + i * sizeof(e) % 2048, sizeof(e));
-		KUNIT_ASSERT_EQ(test, lsmem_entry_crc(&e, i),
-				crc32c(i, (u8 *)&e + sizeof(e.hcrc), sizeof(e) - sizeof(e.hcrc)));
+		if (i % 2)
+			e.meta &= ~cpu_to_le32(LSMEM_SHORT_MAX);	/* a long entry */
+		header = lsmem_entry_header(&e);
+		crc = log_crc(&e, header, pcrc, salt);
+		KUNIT_ASSERT_EQ(test, lsmem_entry_crc(&e, pcrc, salt), crc);
+		e.crc = cpu_to_le32(crc);
+		KUNIT_ASSERT_TRUE(test, lsmem_entry_copied(&e, pcrc, salt));
+		KUNIT_ASSERT_FALSE(test, lsmem_entry_copied(&e, pcrc ^ 1, salt));
+		KUNIT_ASSERT_FALSE(test, lsmem_entry_copied(&e, pcrc, salt ^ 1));
+	}
+}
+
+/* Every field of a header has its whole range, and none affects another. */
+static void log_test_fields(struct kunit *test)
+{
+	const u64 last = LSMEM_INDEX_END - 1, versions = 1ull << LSMEM_ENTRY_VERSION_BITS;
+	struct lsmem_store *store = test->priv;
+	struct rnd_state random;
+	u32 i;
+
+	lsmem_test_seed(test, &random);
+	for (i = 0; i < 20000; i++) {
+		bool ends = i % 2;	/* the ends of the ranges, or anything */
+		u64 u = lsmem_test_u64(&random);
+		u64 handle = ends ? lsmem_handle_make(u & 1 ? last : 0,
+						      u & 2 ? LSMEM_GENERATION_MAX : 1) :
+				    lsmem_handle_make(u & last, u >> LSMEM_HANDLE_INDEX_BITS);
+		u64 version = ends ? (u & 4 ? versions - 1 : 0) :
+				     lsmem_test_u64(&random) % versions;
+		u32 interval = ends ? (u & 8 ? 31 : 0) : lsmem_test_below(&random, 32);
+		u32 table = ends ? (u & 16 ? LSMEM_TABLES - 1 : 0) :
+				   lsmem_test_below(&random, LSMEM_TABLES);
+		u32 home = ends ? (u & 32 ? LSMEM_SEGMENT_BYTES - LSMEM_BLOCK : 0) :
+				  lsmem_test_below(&random, LSMEM_SEGMENT_BYTES);
+		static const u32 lengths[] = { 1, 2046, 2047, 2048, 2049, LSMEM_OBJECT_MAX };
+		u64 length = ends ? lengths[i / 2 % ARRAY_SIZE(lengths)] :
+				    1 + lsmem_test_below(&random, LSMEM_OBJECT_MAX);
+		u32 type = i % 5 == 4 ? LSMEM_TYPE_TOMBSTONE : LSMEM_TYPE_OBJECT;
+		u64 value = type == LSMEM_TYPE_OBJECT ? length :
+			    ends ? LSMEM_SEGMENT_ID_END - 1 : u % LSMEM_SEGMENT_ID_END;
+		struct lsmem_entry e = lsmem_entry_make(type, value, handle, version, interval,
+							table, home);
+
+		KUNIT_ASSERT_TRUE(test, lsmem_entry_sane(&e));
+		KUNIT_ASSERT_EQ(test, lsmem_entry_type(&e), type);
+		KUNIT_ASSERT_EQ(test, lsmem_entry_handle(&e), handle);
+		KUNIT_ASSERT_EQ(test, lsmem_entry_version(&e), version);
+		KUNIT_ASSERT_EQ(test, lsmem_entry_interval(&e), interval);
+		KUNIT_ASSERT_EQ(test, lsmem_entry_table(&e), table);
+		KUNIT_ASSERT_EQ(test, lsmem_entry_home(&e), home / LSMEM_BLOCK);
+		if (type == LSMEM_TYPE_TOMBSTONE) {
+			KUNIT_ASSERT_EQ(test, lsmem_entry_value(&e), value);
+			KUNIT_ASSERT_EQ(test, lsmem_entry_bytes(&e), 32);
+			KUNIT_ASSERT_EQ(test, lsmem_entry_size(0), 32);
+		} else {
+			KUNIT_ASSERT_EQ(test, lsmem_entry_length(&e), length);
+			KUNIT_ASSERT_EQ(test, lsmem_entry_header(&e), length < 2048 ? 24 : 32);
+			KUNIT_ASSERT_EQ(test, lsmem_entry_bytes(&e), log_size(length));
+			KUNIT_ASSERT_EQ(test, lsmem_entry_size(length), log_size(length));
+		}
+	}
+	KUNIT_EXPECT_LE(test, store->handles.nr, LSMEM_INDEX_END);
+}
+
+/* ---- Loading ------------------------------------------------------------- */
+
+#define LOAD_BYTES	(1u << 20)
+#define LOAD_GENERATION	3u
+
+/**
+ * struct load_stream - the entries of a call of LSMEM_REPL_LOAD
+ * @store: that is loaded
+ * @load: the call
+ * @salt: of the segment
+ * @at: the entries
+ */
+struct load_stream {
+	struct lsmem_store *store;
+	struct lsmem_load load;
+	u32 salt;
+	u8 *at;
+};
+
+/* A durable store as it is before a recovery: without segments. */
+static int load_init(struct kunit *test)
+{
+	struct lsmem_segment *seg;
+	struct lsmem_store *store;
+
+	lsmem_test_store(test, &log_durable_shape);
+	store = test->priv;
+	store->state = LSMEM_STATE_NEW;
+	spin_lock(&store->segments.lock);
+	while ((seg = list_first_entry_or_null(&store->segments.log, struct lsmem_segment, node)))
+		lsmem_segment_free(store, seg);
+	store->segments.nr_spares = 0;
+	store->segments.next_id = 1;
+	store->segments.barrier = 0;
+	spin_unlock(&store->segments.lock);
+	return 0;
+}
+
+static void load_begin(struct kunit *test, struct load_stream *s, u64 segment)
+{
+	s->store = test->priv;
+	s->salt = lsmem_segment_salt(s->store->uuid, segment, LOAD_GENERATION);
+	if (!s->at) {
+		s->at = kunit_kzalloc(test, LOAD_BYTES, GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, s->at);
+		s->load.data = (uintptr_t)lsmem_test_user(test, LOAD_BYTES);
+	}
+	s->load.segment = segment;
+	s->load.generation = LOAD_GENERATION;
+	s->load.sealed = LSMEM_SEGMENT_BYTES / 2;
+	s->load.length = 0;
+}
+
+/* Add an entry; an object has the payload of its handle. */
+static void load_add(struct kunit *test, struct load_stream *s, u32 type, u64 value, u64 handle,
+		     u64 version)
+{
+	const void *payload = lsmem_test_payload(handle);
+	struct lsmem_entry e = lsmem_entry_make(type, value, handle, version, handle % 32, 9,
+						8 * LSMEM_BLOCK);
+	u32 length = lsmem_entry_length(&e);
+	u8 *to = s->at + s->load.length;
+
+	KUNIT_ASSERT_LE(test, s->load.length + lsmem_entry_bytes(&e), LOAD_BYTES);
+	e.crc = cpu_to_le32(log_crc(&e, lsmem_entry_header(&e), crc32c(~0u, payload, length),
+				    s->salt));
+	memset(to, 0, lsmem_entry_bytes(&e));
+	memcpy(to, &e, lsmem_entry_header(&e));
+	memcpy(to + lsmem_entry_header(&e), payload, length);
+	s->load.length += lsmem_entry_bytes(&e);
+}
+
+static int load_call(struct kunit *test, struct load_stream *s)
+{
+	KUNIT_ASSERT_EQ(test, copy_to_user(u64_to_user_ptr(s->load.data), s->at, s->load.length), 0);
+	return lsmem_load(s->store, &s->load);
+}
+
+/* What is found of an object after loading: 0 and its payload, or the error of lsmem_look(). */
+static int load_look(struct kunit *test, u64 handle, u64 version, u32 length)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_segment *seg;
+	struct lsmem_look look;
+	u32 at, pcrc, i;
+	int ret;
+
+	KUNIT_ASSERT_EQ(test, lsmem_handle_find(store, handle, &look.h), 0);
+	ret = lsmem_look(store, handle, &look);
+	if (ret)
+		return ret;
+	KUNIT_EXPECT_EQ(test, look.version, version);
+	KUNIT_EXPECT_EQ(test, look.length, length);
+	KUNIT_EXPECT_EQ(test, look.table, 9);
+	KUNIT_EXPECT_EQ(test, look.interval, handle % 32);
+	seg = lsmem_segment_of(store, lsmem_word_position(look.word));
+	for (i = 0; i < seg->nr_seglets; i++)
+		if (seg->seglets[i] == lsmem_word_position(look.word) >> LSMEM_POSITION_OFFSET_BITS)
+			break;
+	KUNIT_ASSERT_LT(test, i, seg->nr_seglets);
+	at = i * LSMEM_SEGLET_BYTES + lsmem_word_position(look.word) %
+	     (1u << LSMEM_POSITION_OFFSET_BITS) * LSMEM_ALIGN;
+	KUNIT_EXPECT_TRUE(test, log_payload(store, seg, at + lsmem_header_bytes(length), handle,
+					    length, &pcrc));
+	return 0;
+}
+
+/*
+ * Short and long objects, and tombstones, which have no payload.  Of two versions the newer counts, in
+ * whatever order they come.  A deleted index keeps the generation of its tombstone.
+ */
+static void load_test_entries(struct kunit *test)
+{
+	static const u32 lengths[] = { 1, 2046, 2047, 2048, 70000, 2047, 1, 300000, 9 };
+	struct lsmem_store *store = test->priv;
+	struct load_stream s = { };
+	u32 live = 0, nr = ARRAY_SIZE(lengths), i;
+	const struct lsmem_segment *seg;
+
+	load_begin(test, &s, 5);
+	for (i = 0; i < nr; i++) {
+		load_add(test, &s, LSMEM_TYPE_OBJECT, lengths[i], lsmem_handle_make(i, 1 + i),
+			 100 + i);
+		live += lsmem_entry_size(lengths[i]);
+	}
+	load_add(test, &s, LSMEM_TYPE_TOMBSTONE, 4, lsmem_handle_make(40, 7), 200);
+	KUNIT_ASSERT_EQ(test, load_call(test, &s), 0);
+	seg = lsmem_segment_of(store, lsmem_word_position(store->handles.table[0].word));
+	KUNIT_EXPECT_EQ(test, seg->id, 5);
+	KUNIT_EXPECT_EQ(test, seg->entries, nr + 1);
+	KUNIT_EXPECT_EQ(test, seg->barrier, 4);
+	KUNIT_EXPECT_EQ(test, seg->home, s.load.sealed);
+	KUNIT_EXPECT_EQ(test, atomic_read(seg->tombstones), 32);
+	KUNIT_EXPECT_EQ(test, atomic_read(seg->live), live + 32);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), live + 32);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), nr);
+	KUNIT_EXPECT_EQ(test, store->handles.max, nr);
+	for (i = 0; i < nr; i++) {
+		KUNIT_EXPECT_EQ(test, load_look(test, lsmem_handle_make(i, 1 + i), 100 + i,
+						lengths[i]), 0);
+		KUNIT_EXPECT_EQ(test, load_look(test, lsmem_handle_make(i, 2 + i), 0, 0), -ENOENT);
+	}
+	KUNIT_EXPECT_EQ(test, lsmem_word_state(store->handles.table[40].word), LSMEM_WORD_FREE);
+	KUNIT_EXPECT_EQ(test, lsmem_word_generation(store->handles.table[40].word), 7);
+	KUNIT_EXPECT_EQ(test, load_look(test, lsmem_handle_make(40, 7), 0, 0), -ESTALE);
+	KUNIT_EXPECT_EQ(test, load_look(test, lsmem_handle_make(40, 8), 0, 0), -ENOENT);
+
+	/* 0 is deleted, 1 replaced; 2 comes again, and an object that is known as deleted. */
+	load_begin(test, &s, 6);
+	load_add(test, &s, LSMEM_TYPE_TOMBSTONE, 6, lsmem_handle_make(0, 1), 300);
+	load_add(test, &s, LSMEM_TYPE_OBJECT, 3000, lsmem_handle_make(1, 2), 301);
+	load_add(test, &s, LSMEM_TYPE_OBJECT, 77, lsmem_handle_make(2, 3), 90);
+	load_add(test, &s, LSMEM_TYPE_OBJECT, 77, lsmem_handle_make(40, 7), 199);
+	KUNIT_ASSERT_EQ(test, load_call(test, &s), 0);
+	KUNIT_EXPECT_EQ(test, load_look(test, lsmem_handle_make(0, 1), 0, 0), -ESTALE);
+	KUNIT_EXPECT_EQ(test, load_look(test, lsmem_handle_make(1, 2), 301, 3000), 0);
+	KUNIT_EXPECT_EQ(test, load_look(test, lsmem_handle_make(2, 3), 102, lengths[2]), 0);
+	KUNIT_EXPECT_EQ(test, load_look(test, lsmem_handle_make(40, 7), 0, 0), -ESTALE);
+	live += lsmem_entry_size(3000) - lsmem_entry_size(lengths[0]) - lsmem_entry_size(lengths[1]);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), live + 2 * 32);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), nr - 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(seg->live), live - lsmem_entry_size(3000) + 32);
+}
+
+static const struct load_flip_case {
+	const char *name;
+	u32 type;
+	u32 value;
+} load_flips[] = {
+	{ "a short object", LSMEM_TYPE_OBJECT, 13 },
+	{ "the longest short object", LSMEM_TYPE_OBJECT, 2047 },
+	{ "the shortest long object", LSMEM_TYPE_OBJECT, 2048 },
+	{ "a tombstone", LSMEM_TYPE_TOMBSTONE, 3 },
+};
+
+static void load_flip_desc(const struct load_flip_case *param, char *desc)
+{
+	strscpy(desc, param->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(load_flip, load_flips, load_flip_desc);
+
+/* Each bit of an entry: flipped, it is refused, and nothing comes into the handle table. */
+static void load_test_flip(struct kunit *test)
+{
+	const struct load_flip_case *param = test->param_value;
+	const u64 handle = lsmem_handle_make(20, 5);
+	struct lsmem_store *store = test->priv;
+	bool object = param->type == LSMEM_TYPE_OBJECT;
+	struct load_stream s = { };
+	u32 bits, header, bit = 0, bad = 0;
+	struct lsmem_load call;
+
+	load_begin(test, &s, 5);
+	load_add(test, &s, param->type, param->value, handle, 100);
+	header = object ? 8 * lsmem_header_bytes(param->value) : 8 * 32;
+	bits = header + (object ? 8 * param->value : 0);
+	while (bit < bits) {
+		int ret;
+
+		s.at[bit / 8] ^= 1 << bit % 8;
+		ret = load_call(test, &s);
+		s.at[bit / 8] ^= 1 << bit % 8;
+		bad += ret == -EBADMSG;
+		/* A length, type or index can be wrong for the store; anything else is damage. */
+		if (bit < 32 || bit >= header)
+			KUNIT_ASSERT_EQ(test, ret, -EBADMSG);
+		else
+			KUNIT_ASSERT_TRUE(test, ret == -EBADMSG || ret == -EINVAL);
+		KUNIT_ASSERT_EQ(test, store->handles.table[20].word, 0);
+		bit += bit < header + 128 || bit + 64 >= bits ? 1 : bits - 64 - bit;
+	}
+	KUNIT_EXPECT_GE(test, bad, 100);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), 0);
+	KUNIT_EXPECT_EQ(test, store->handles.max, 0);
+	/* It is the entry of another segment; the whole one of this segment is loaded. */
+	call = s.load;
+	s.load.segment = 6;
+	KUNIT_EXPECT_EQ(test, load_call(test, &s), -EBADMSG);
+	s.load = call;
+	s.load.segment = 7;
+	s.salt = lsmem_segment_salt(store->uuid, 7, LOAD_GENERATION);
+	s.load.length = 0;
+	load_add(test, &s, param->type, param->value, handle, 100);
+	KUNIT_EXPECT_EQ(test, load_call(test, &s), 0);
+	KUNIT_EXPECT_EQ(test, load_look(test, handle, 100, param->value), object ? 0 : -ESTALE);
+}
+
+/* An object of a length that it cannot have, or a type that no recovery passes, is refused. */
+static void load_test_refused(struct kunit *test)
+{
+	static const struct {
+		u32 type;
+		u64 value;
+		u32 index;
+		u32 generation;
+	} entries[] = {
+		{ LSMEM_TYPE_COMMIT, 100, 1, 1 },
+		{ LSMEM_TYPE_PAD, 8, 1, 1 },
+		{ LSMEM_TYPE_SKIPPABLE, 8, 1, 1 },
+		{ LSMEM_TYPE_OBJECT, 0, 1, 1 },
+		{ LSMEM_TYPE_OBJECT, 100, 64, 1 },
+		{ LSMEM_TYPE_OBJECT, 100, 1, 0 },
+		{ LSMEM_TYPE_TOMBSTONE, 1, 64, 1 },
+	};
+	struct load_stream s = { };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(entries); i++) {
+		load_begin(test, &s, 1 + i);
+		load_add(test, &s, entries[i].type, entries[i].value,
+			 lsmem_handle_make(entries[i].index, entries[i].generation), 100);
+		KUNIT_EXPECT_EQ(test, load_call(test, &s), -EINVAL);
+	}
+	/* A short entry without its end. */
+	load_begin(test, &s, 100);
+	load_add(test, &s, LSMEM_TYPE_OBJECT, 100, lsmem_handle_make(1, 1), 100);
+	for (i = s.load.length - LSMEM_ALIGN; i; i -= LSMEM_ALIGN) {
+		s.load.length = i;
+		KUNIT_EXPECT_EQ(test, load_call(test, &s), -EINVAL);
 	}
 }
 
 static struct kunit_case log_cases[] = {
 	KUNIT_CASE(log_test_crc),
+	KUNIT_CASE(log_test_fields),
 	KUNIT_CASE_PARAM(log_test_order, log_order_gen_params),
 	KUNIT_CASE_PARAM(log_test_straddle, log_left_gen_params),
 	KUNIT_CASE_PARAM(log_test_fill, log_length_gen_params),
@@ -988,4 +1345,18 @@ static struct kunit_suite log_durable_suite = {
 	.test_cases = log_durable_cases,
 };
 
-kunit_test_suites(&log_suite, &log_durable_suite);
+static struct kunit_case load_cases[] = {
+	KUNIT_CASE(load_test_entries),
+	KUNIT_CASE_PARAM(load_test_flip, load_flip_gen_params),
+	KUNIT_CASE(load_test_refused),
+	{}
+};
+
+static struct kunit_suite load_suite = {
+	.name = "lsmem-load",
+	.init = load_init,
+	.exit = lsmem_test_store_exit,
+	.test_cases = load_cases,
+};
+
+kunit_test_suites(&log_suite, &log_durable_suite, &load_suite);

@@ -38,7 +38,7 @@ static void sizes_test_largest(struct kunit *test)
 		KUNIT_EXPECT_LT(test, sizes.seglets, (u64)LSMEM_NO_SEGLET);
 		KUNIT_EXPECT_LT(test, sizes.segments, (u64)U32_MAX);
 		KUNIT_EXPECT_LE(test, sizes.handles, (u64)INT_MAX);
-		KUNIT_EXPECT_LE(test, sizes.handles, 1ull << LSMEM_HANDLE_INDEX_BITS);
+		KUNIT_EXPECT_LE(test, sizes.handles, LSMEM_INDEX_END);
 		/* The position of the last byte that an entry can begin at. */
 		KUNIT_EXPECT_LE(test, sizes.seglets << LSMEM_POSITION_OFFSET_BITS,
 				1ull << LSMEM_POSITION_BITS);
@@ -68,6 +68,55 @@ static void sizes_test_tables(struct kunit *test)
 	lsmem_sizes_of(&create, &twice);
 	KUNIT_EXPECT_EQ(test, twice.handles, sizes.handles);
 	KUNIT_EXPECT_LT(test, twice.table_bytes, 2 * sizes.table_bytes);
+}
+
+/* A handle takes 8 bytes, and a bit of the map of indices; a block 8 bytes in each of two tables. */
+static void sizes_test_handles(struct kunit *test)
+{
+	const u64 blocks = LSMEM_BYTES_MIN / LSMEM_BLOCK;
+	struct lsmem_create create = { .kind = LSMEM_KIND_OBJECT, .bytes = LSMEM_BYTES_MIN };
+	struct lsmem_sizes object, more, block;
+
+	create.handles_max = blocks;
+	lsmem_sizes_of(&create, &object);
+	create.handles_max = 3 * blocks;
+	lsmem_sizes_of(&create, &more);
+	KUNIT_EXPECT_EQ(test, object.handles, blocks);
+	KUNIT_EXPECT_EQ(test, more.table_bytes - lsmem_indices_bytes(3 * blocks),
+			object.table_bytes - lsmem_indices_bytes(blocks) + 2 * blocks * 8);
+	create = (struct lsmem_create){ .kind = LSMEM_KIND_BLOCK, .bytes = LSMEM_BYTES_MIN };
+	lsmem_sizes_of(&create, &block);
+	KUNIT_EXPECT_EQ(test, block.handles, blocks);
+	KUNIT_EXPECT_EQ(test, block.table_bytes,
+			object.table_bytes - lsmem_indices_bytes(blocks) + blocks * 8);
+}
+
+/* What a store allocates: block stores have a second table, and no map; object stores a map. */
+static void sizes_test_allocated(struct kunit *test)
+{
+	static const u32 kinds[] = { LSMEM_KIND_OBJECT, LSMEM_KIND_BLOCK };
+	u32 i, j;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct lsmem_store *store = kunit_kzalloc(test, sizeof(*store), GFP_KERNEL);
+		bool block = kinds[i] == LSMEM_KIND_BLOCK;
+
+		KUNIT_ASSERT_NOT_NULL(test, store);
+		store->kind = kinds[i];
+		store->handles.nr = 1000;
+		store->seglets.gfp = LSMEM_GFP;
+		KUNIT_EXPECT_EQ(test, lsmem_handles_init(store), 0);
+		KUNIT_EXPECT_NOT_NULL(test, store->handles.table);
+		KUNIT_EXPECT_EQ(test, !!store->handles.discarded, block);
+		KUNIT_EXPECT_EQ(test, !store->handles.map.map, block);
+		for (j = 0; j < store->handles.nr; j++) {
+			KUNIT_EXPECT_EQ(test, lsmem_handle_at(&store->handles, j)->word, 0);
+			if (block)
+				KUNIT_EXPECT_EQ(test, *lsmem_discarded_at(&store->handles, j), 0);
+		}
+		lsmem_handles_destroy(store);
+	}
+	KUNIT_EXPECT_EQ(test, sizeof(struct lsmem_handle), 8);
 }
 
 /* A map of any size gives out every index once, then none, then the freed ones. */
@@ -183,6 +232,8 @@ static void indices_test_skips(struct kunit *test)
 static struct kunit_case sizes_cases[] = {
 	KUNIT_CASE(sizes_test_largest),
 	KUNIT_CASE(sizes_test_tables),
+	KUNIT_CASE(sizes_test_handles),
+	KUNIT_CASE(sizes_test_allocated),
 	KUNIT_CASE(indices_test_all),
 	KUNIT_CASE(indices_test_in_turn),
 	KUNIT_CASE(indices_test_large),

@@ -15,7 +15,9 @@ from typing import Any, Callable, Iterator, Optional
 from contest import (ALLOCATORS, BATCH, CTL, SIZES, Contestant, Durable, Rounds, Store, copied,
                      destroy, drives, grown, preload, result, tell, wait)
 
-HEADER = 32
+HEADER = 24
+HEADER_LONG = 32	# of a payload of more than SHORT_MAX bytes
+SHORT_MAX = 2047
 SEGLET = 64 << 10
 SEGMENT_MIB = 8
 DISTRIBUTIONS = {"zipf": "-z", "uniform": "-r"}
@@ -23,7 +25,7 @@ DISTRIBUTIONS = {"zipf": "-z", "uniform": "-r"}
 
 def entry(size: int) -> int:
     """Bytes of an object of @size in the log."""
-    return HEADER + (size + 7) // 8 * 8
+    return (HEADER if size <= SHORT_MAX else HEADER_LONG) + (size + 7) // 8 * 8
 
 
 def median(values: "list[float]") -> float:
@@ -160,7 +162,7 @@ MEMORY_TOTAL = 5
 MEMORY_SECONDS = 15.0
 FILL_TARGET = 0.95
 NAME = 8
-HANDLE = 16
+HANDLE = 8
 
 
 def _mean_entry(sizes: Sizes) -> tuple[float, float]:
@@ -280,8 +282,8 @@ def _memory_store(workload: str, live: int, limit: float) -> tuple[float, int]:
     result("memory", f"{workload}, live entries, full", [entries], [mib << 20], "the store", "B",
            "the same, of all memory given to the store, free seglets and reserves included")
     result("memory", f"{workload}, headers, padding, handles", [per_object * grow["objects"]],
-           [grow["payload"]], "payload", "B", "of a full store; a header is 32 bytes, a payload "
-           f"is padded to 8, a handle's entry is {HANDLE}")
+           [grow["payload"]], "payload", "B", f"of a full store; a header is {HEADER} bytes, of 2 "
+           f"KiB and more {HEADER_LONG}, a payload is padded to 8, a handle's entry is {HANDLE}")
     tell(kind="data", group="memory", what="store", workload=workload, mib=mib, handles=objects,
          taken=taken, at_end=at_end, seconds=churn.seconds, phases=churn.done,
          most_payload=churn.most_payload, most_objects=churn.most_objects,
@@ -516,7 +518,7 @@ CHANGE_LIVE = 850
 CHANGE_SLICE = 0.25
 CHANGE_SECONDS = 15.0
 CHANGE_PHASES = ((100, 150), (200, 250), (1000, 2000))
-CHANGE_HEADER = 36	# with the mean padding
+CHANGE_HEADER = 28	# with the mean padding
 
 
 def change(rounds: Rounds) -> None:

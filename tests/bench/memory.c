@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <lsmem/lsmem_format.h>
+
 #include "bench.h"
 
 static uint8_t *source;		/* the data, as for a vector call */
@@ -60,7 +62,7 @@ static void limit_setup(struct bench *bench)
 	uint64_t i;
 
 	ring_setup(bench);
-	nr_objects = bench->bytes / 1000 * bench->live / (bench->size + 32);
+	nr_objects = bench->bytes / 1000 * bench->live / lsmem_entry_size(bench->size);
 	objects = get_memory(nr_objects * sizeof(*objects), 64);
 	for (i = 0; i < nr_objects; i++)
 		objects[i] = ring + i * ((bench->size + 7) & ~7u);
@@ -99,7 +101,7 @@ static void malloc_setup(struct bench *bench)
 	uint64_t i;
 
 	source_setup(bench);
-	nr_objects = bench->bytes / 1000 * bench->live / (bench->size + 32);
+	nr_objects = bench->bytes / 1000 * bench->live / lsmem_entry_size(bench->size);
 	objects = get_memory(nr_objects * sizeof(*objects), 64);
 	for (i = 0; i < nr_objects; i++) {
 		objects[i] = malloc(bench->size);

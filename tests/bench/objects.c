@@ -18,6 +18,8 @@
 #include <sys/ioctl.h>
 #include <time.h>
 
+#include <lsmem/lsmem_format.h>
+
 #include "../guest/store.h"
 #include "bench.h"
 #include "zipf.h"
@@ -86,7 +88,7 @@ static void grow(const struct bench *bench, uint64_t objects)
 
 static uint32_t entry_bytes(const struct bench *bench)
 {
-	return 32 + ((bench->size + 7) & ~7u);
+	return lsmem_entry_size(bench->size);
 }
 
 /* Allocate objects up to the wanted live share of the store. */

@@ -4,6 +4,7 @@
 # LSMEMD and MKBACKUP are programs.
 set -u
 . "$(dirname "$0")/lib.sh"
+lsmemctl=$(realpath "$(dirname "$0")/../../tools/lsmemctl/lsmemctl")
 mkbackup=$(realpath "${MKBACKUP:-$(dirname "$0")/build/mkbackup}")
 
 image=$scratch/image
@@ -106,6 +107,22 @@ patch $((100 * 1048576)) 'damaged'
 check
 is 'a full backup, damaged: exit status' "$status" 3
 ok 'a full backup, damaged: what is lost' grep -q 'LOST: segment [0-9]* ' "$scratch/err"
+cp "$scratch/good" "$image"
+# A backup of the format before this one: whole, but for another version.
+run "$mkbackup" "$image" format 1
+is 'format 1: made' "$status" 0
+refused 'format 1'
+older='a backup of format 1, and this version of lsmem reads format 2'
+ok 'format 1: lsmemd says so' grep -q "$older" "$scratch/err"
+run "$lsmemctl" check "$image"
+is 'format 1: lsmemctl check: exit status' "$status" 1
+ok 'format 1: lsmemctl check says so' grep -q "$older" "$scratch/err"
+ok 'format 1: lsmemctl check does not call it damaged' grep -q "^verdict *unreadable" "$scratch/out"
+run "$lsmemctl" format "$image"
+is 'format 1: lsmemctl format: exit status' "$status" 1
+run "$mkbackup" "$image" format 3
+refused 'format 3'
+ok 'format 3: lsmemd says so' grep -q 'unknown format version' "$scratch/err"
 cp "$scratch/good" "$image"
 run "${RECOVERY:-$(dirname "$0")/build/recovery}" "$image"
 is 'a full backup, recovered: exit status' "$status" 0

@@ -23,7 +23,7 @@
 
 #define LENGTH	1000u
 #define BATCH	64u
-#define COLD	(LSMEM_SEGMENT_BYTES / (LENGTH + LSMEM_ENTRY_BYTES))	/* objects in a segment */
+#define COLD	(LSMEM_SEGMENT_BYTES / lsmem_entry_size(LENGTH))	/* objects in a segment */
 #define LIVE	90u	/* percent of the store's capacity */
 
 struct object {
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
 	ret = lsm_query(lsm, &query);
 	if (ret)
 		die("query", -ret);
-	nr = query.capacity / 100 * LIVE / (LENGTH + LSMEM_ENTRY_BYTES);
+	nr = query.capacity / 100 * LIVE / lsmem_entry_size(LENGTH);
 	objects = calloc(nr, sizeof(*objects));
 	if (!objects)
 		die("memory", ENOMEM);

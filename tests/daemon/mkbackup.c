@@ -4,6 +4,7 @@
  *
  *	mkbackup FILE STORE-MIB				empty
  *	mkbackup FILE STORE-MIB OBJECT-BYTES LIVE [HANDLES]	filled
+ *	mkbackup FILE format NUMBER				call what is there another format
  *
  * A filled backup has only closed segments, in all frames but four.  LIVE percent of its entries
  * are new objects, the others replace some; the order looks random.  The objects are scattered over
@@ -68,7 +69,7 @@ static void fill_segment(uint8_t *frame, const struct lsmem_super *super, uint64
 	struct lsmem_segment_footer *footer = (void *)(frame + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK);
 	struct lsmem_directory_entry *directory = (void *)((uint8_t *)footer -
 							   lsmem_directory_bytes(nr));
-	uint32_t salt = lsmem_segment_salt(super->uuid, id, 1), at = 0, headers = ~0u, i;
+	uint32_t salt = lsmem_segment_salt(super->uuid, id, 1), at = 0, sums = ~0u, i;
 
 	memset(frame, 0, LSMEM_SEGMENT_BYTES);
 	header->magic = __cpu_to_le64(LSMEM_SEGMENT_MAGIC);
@@ -83,7 +84,8 @@ static void fill_segment(uint8_t *frame, const struct lsmem_super *super, uint64
 	format_header_seal(header);
 	for (i = 0; i < nr; i++) {
 		uint64_t n = first + i, key, index;
-		struct lsmem_entry *e;
+		struct lsmem_entry e;
+		uint8_t *to;
 
 		/* Replacements are spread evenly over the log. */
 		index = n * percent / 100;
@@ -91,18 +93,16 @@ static void fill_segment(uint8_t *frame, const struct lsmem_super *super, uint64
 			index = n * STRIDE % (index ? index : 1);
 		key = lsmem_handle_make(index * STRIDE % keys, 1);
 		at = lsmem_entry_start(at);
-		e = (void *)(frame + LSMEM_BLOCK + at);
-		memset(e + 1, (int)n, length);
-		e->pcrc = __cpu_to_le32(lsmem_crc32c(~0u, e + 1, length));
-		e->key = __cpu_to_le64(key);
-		e->version = __cpu_to_le64(lsmem_version_make(1, n + 1));
-		e->meta = __cpu_to_le64(lsmem_meta_make(length, LSMEM_TYPE_OBJECT, at, 0));
-		e->hcrc = __cpu_to_le32(lsmem_entry_hcrc(e, salt));
-		headers = lsmem_crc32c(headers, &e->hcrc, sizeof(e->hcrc));
-		directory[i] = (struct lsmem_directory_entry) {
-			.key = e->key, .version = e->version, .meta = e->meta,
-		};
-		at += lsmem_entry_size(length);
+		to = frame + LSMEM_BLOCK + at;
+		e = lsmem_entry_make(LSMEM_TYPE_OBJECT, length, key, lsmem_version_make(1, n + 1),
+				     0, 0, at);
+		memset(to + lsmem_entry_header(&e), (int)n, length);
+		e.crc = __cpu_to_le32(lsmem_entry_crc(&e, lsmem_crc32c(~0u, to + lsmem_entry_header(&e),
+								       length), salt));
+		memcpy(to, &e, lsmem_entry_header(&e));
+		sums = lsmem_crc32c(sums, &e.crc, sizeof(e.crc));
+		directory[i] = lsmem_entry_listing(&e, at);
+		at += lsmem_entry_bytes(&e);
 	}
 	footer->magic = __cpu_to_le64(LSMEM_FOOTER_MAGIC);
 	footer->format = __cpu_to_le32(LSMEM_FORMAT);
@@ -111,7 +111,7 @@ static void fill_segment(uint8_t *frame, const struct lsmem_super *super, uint64
 	footer->generation = __cpu_to_le32(1);
 	footer->length = __cpu_to_le32(at);
 	footer->entries = __cpu_to_le32(nr);
-	footer->headers_crc = __cpu_to_le32(headers);
+	footer->entries_crc = __cpu_to_le32(sums);
 	footer->directory_crc = __cpu_to_le32(lsmem_crc32c(~0u, directory,
 							   nr * sizeof(*directory)));
 	format_footer_seal(footer);
@@ -153,6 +153,23 @@ static int fill(int fd, struct recover *r, uint32_t length, uint64_t keys, uint3
 	return err ? err : file_flush(&fd, 0);
 }
 
+/* Change the format that both superblock copies name. */
+static int set_format(int fd, uint32_t format)
+{
+	struct lsmem_super super;
+	uint64_t at;
+	int err = 0;
+
+	for (at = 0; at < 2 * LSMEM_BLOCK && !err; at += LSMEM_BLOCK) {
+		err = file_read(&fd, at, &super, sizeof(super));
+		super.format = __cpu_to_le32(format);
+		format_super_seal(&super);
+		if (!err)
+			err = file_write(&fd, at, &super, sizeof(super));
+	}
+	return err;
+}
+
 int main(int argc, char **argv)
 {
 	struct recover_geometry geometry;
@@ -164,12 +181,17 @@ int main(int argc, char **argv)
 	struct stat st;
 	int fd, err;
 
-	if (argc != 3 && argc != 5 && argc != 6)
+	if (argc < 3 || argc > 6)
 		return 2;
 	fd = open(argv[1], O_RDWR);
 	if (fd < 0 || fstat(fd, &st)) {
 		perror(argv[1]);
 		return 1;
+	}
+	if (argc == 4) {
+		if (strcmp(argv[2], "format"))
+			return 2;
+		return set_format(fd, (uint32_t)strtoul(argv[3], NULL, 10)) ? 1 : 0;
 	}
 	memset(&env, 0, sizeof(env));
 	env.context = &fd;

@@ -94,31 +94,39 @@ static bool is_full(int fd)
 
 /*
  * Free all objects except those of the load.  Callers lose handles when they cannot read the
- * result of an allocation, and these objects would fill the store in the end.
+ * result of an allocation, and these objects would fill the store in the end.  The generation of
+ * an object is in its entry; if that is overwritten meanwhile, the store refuses the handle.
  */
 static void sweep(int fd)
 {
-	const struct lsmem_window *window = &shared->info.handles;
+	const struct lsmem_window *window = &shared->info.handles, *log = &shared->info.seglets;
 	const struct lsmem_handle *handles;
-	uint64_t i;
+	const uint8_t *seglets;
+	uint64_t i, key;
 
 	handles = mmap(NULL, window->length, PROT_READ, MAP_SHARED, fd, (off_t)window->offset);
-	if (handles == MAP_FAILED) {
-		failed(VERDICT_LOAD, "the handles cannot be mapped: %s", strerror(errno));
+	seglets = mmap(NULL, log->length, PROT_READ, MAP_SHARED, fd, (off_t)log->offset);
+	if (handles == MAP_FAILED || seglets == MAP_FAILED) {
+		failed(VERDICT_LOAD, "the windows cannot be mapped: %s", strerror(errno));
 		return;
 	}
 	for (i = 0; i < WORK_HANDLES; i++) {
 		uint64_t word = __atomic_load_n(&handles[i].word, __ATOMIC_ACQUIRE);
 		struct lsmem_op op = { .size = sizeof(op), .op = LSMEM_OP_FREE };
+		const struct lsmem_entry *e;
 
 		if ((word >> LSMEM_WORD_STATE_SHIFT & ((1u << LSMEM_WORD_STATE_BITS) - 1)) !=
 		    LSMEM_WORD_LIVE)
 			continue;
-		op.handle = lsmem_handle_make(i, (uint32_t)handles[i].info & LSMEM_GENERATION_MAX);
+		e = (const void *)(seglets + (word & ((1ull << LSMEM_POSITION_BITS) - 1)) *
+				   LSMEM_ALIGN);
+		key = __atomic_load_n(&e->key, __ATOMIC_RELAXED);
+		op.handle = lsmem_handle_make(i, lsmem_handle_generation(key));
 		if (!is_owned(op.handle))
 			ioctl(fd, LSMEM_IOC_FREE, &op);	/* a caller may have freed it */
 	}
 	munmap((void *)handles, window->length);
+	munmap((void *)seglets, log->length);
 	atomic_fetch_add(&shared->sweeps, 1);
 }
 

@@ -155,25 +155,30 @@ static uint32_t make_entries(struct making *m, const struct lsmem_load *load, ui
 	for (i = 0; i < nr; i++) {
 		uint64_t bits = random_next(&m->random);
 		bool deleted = bits % 8 == 0;
-		uint32_t bytes = deleted ? 8 : block ? LSMEM_BLOCK : 1 + (bits >> 8) % 300;
-		struct lsmem_entry *e = (void *)(data + length);
-		uint32_t generation = block ? 1 : 1 + (bits >> 20) % 3;
+		uint32_t bytes = deleted ? 0 : block ? LSMEM_BLOCK : 1 + (bits >> 8) % 300;
+		uint32_t generation = block ? 1 : 1 + (bits >> 20) % 3, header, size;
+		bool last = i + 1 == nr;
+		struct lsmem_entry e;
 
-		memset(data + length + LSMEM_ENTRY_BYTES, (int)i,
-		       lsmem_entry_size(bytes) - LSMEM_ENTRY_BYTES);
-		e->key = lsmem_handle_make((bits >> 24) % 64, generation);
-		e->version = (bits >> 32) % 1000;
-		e->meta = lsmem_meta_make(bytes, deleted ? LSMEM_TYPE_TOMBSTONE : LSMEM_TYPE_OBJECT,
-					  (bits >> 40) % 4096 * 8, block ? 0 : 5);
-		e->pcrc = lsmem_crc32c(~0u, e + 1, bytes);
-		if (how_of(&gene[5]) == BOUNDARY && i + 1 == nr)
-			e->key = bits;
-		if (how_of(&gene[5]) == FOREIGN && i + 1 == nr)
-			e->meta ^= 1ull << bits % 64;
-		e->hcrc = lsmem_entry_hcrc(e, salt);
-		if (how_of(&gene[5]) == GARBAGE && i + 1 == nr)
-			data[length + bits % lsmem_entry_size(bytes)] ^= 1 << bits % 8;
-		length += lsmem_entry_size(bytes);
+		e = lsmem_entry_make(deleted ? LSMEM_TYPE_TOMBSTONE : LSMEM_TYPE_OBJECT,
+				     deleted ? load->segment : bytes,
+				     lsmem_handle_make((bits >> 24) % 64, generation),
+				     (bits >> 32) % 1000, bits >> 59, block ? 0 : 5,
+				     (bits >> 40) % 2048 * LSMEM_BLOCK);
+		header = lsmem_entry_header(&e);
+		size = lsmem_entry_size(bytes);
+		memset(data + length, (int)i, size);
+		if (how_of(&gene[5]) == BOUNDARY && last)
+			e.key = bits;
+		if (how_of(&gene[5]) == FOREIGN && last && lsmem_entry_is_long(&e))
+			e.more ^= 1ull << bits % 64;
+		else if (how_of(&gene[5]) == FOREIGN && last)
+			e.meta ^= 1u << bits % 32;
+		e.crc = lsmem_entry_crc(&e, lsmem_crc32c(~0u, data + length + header, bytes), salt);
+		memcpy(data + length, &e, header);
+		if (how_of(&gene[5]) == GARBAGE && last)
+			data[length + bits % size] ^= 1 << bits % 8;
+		length += size;
 	}
 	if (how_of(&gene[5]) == STALE)
 		length -= 8 * (1 + gene[5].bits % (length / 8));	/* torn */

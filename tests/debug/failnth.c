@@ -346,15 +346,14 @@ TEST_F_TIMEOUT(attaching, activate, SECONDS)
 static uint32_t backup_entry(void *buffer, const struct lsmem_attach *attach, uint32_t length)
 {
 	uint32_t salt = lsmem_segment_salt(attach->uuid, 1, 1), size = lsmem_entry_size(length);
-	struct lsmem_entry *e = buffer;
+	struct lsmem_entry e = lsmem_entry_make(LSMEM_TYPE_OBJECT, length, lsmem_handle_make(1, 1), 1,
+						0, 0, 0);
+	uint8_t *payload = (uint8_t *)buffer + lsmem_entry_header(&e);
 
 	memset(buffer, 0, size);
-	content_fill(e + 1, length, 1, 1);
-	e->pcrc = crc32c(~0u, e + 1, length);
-	e->key = lsmem_handle_make(1, 1);
-	e->version = 1;
-	e->meta = lsmem_meta_make(length, LSMEM_TYPE_OBJECT, 0, 0);
-	e->hcrc = lsmem_entry_hcrc(e, salt);
+	content_fill(payload, length, 1, 1);
+	e.crc = lsmem_entry_crc(&e, crc32c(~0u, payload, length), salt);
+	memcpy(buffer, &e, lsmem_entry_header(&e));
 	return size;
 }
 

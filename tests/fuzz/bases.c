@@ -46,11 +46,11 @@ static uint32_t proven_length(const struct base *base, const struct digest_item 
 		const struct lsmem_entry *entry =
 			(const void *)(frame + LSMEM_BLOCK + walk.at);
 
-		if (walk.end - walk.at < LSMEM_ENTRY_BYTES || format_walk_step(&walk, entry))
+		if (walk.end - walk.at < LSMEM_LONG_BYTES || format_walk_step(&walk, entry))
 			break;
 		if (lsmem_entry_type(entry) == LSMEM_TYPE_COMMIT &&
-		    __le64_to_cpu(entry->key) > proven)
-			proven = __le64_to_cpu(entry->key);
+		    lsmem_entry_value(entry) > proven)
+			proven = lsmem_entry_value(entry);
 	}
 	if (!format_footer_check(footer, &base->super, item->segment, item->generation) &&
 	    __le32_to_cpu(footer->length) > proven)
@@ -73,17 +73,17 @@ static void add_entries(struct base *base, const struct part *frame,
 		const struct lsmem_entry *entry = (const void *)(data + LSMEM_BLOCK + walk.at);
 		uint32_t home = walk.at;
 
-		if (walk.end - walk.at < LSMEM_ENTRY_BYTES || format_walk_step(&walk, entry))
+		if (walk.end - walk.at < LSMEM_LONG_BYTES || format_walk_step(&walk, entry))
 			break;
 		part.class = open && (lsmem_entry_type(entry) == LSMEM_TYPE_COMMIT ||
 				      walk.at > proven) ? CLASS_PROOF : CLASS_TOLD;
 		part.kind = PART_ENTRY;
 		part.offset = frame->offset + LSMEM_BLOCK + home;
-		part.length = LSMEM_ENTRY_BYTES;
+		part.length = part.header = lsmem_entry_header(entry);
 		part_add(base, &part);
 		part.kind = PART_PAYLOAD;
-		part.offset += LSMEM_ENTRY_BYTES;
-		part.length = lsmem_entry_size(lsmem_entry_length(entry)) - LSMEM_ENTRY_BYTES;
+		part.offset += part.header;
+		part.length = lsmem_entry_bytes(entry) - part.header;
 		if (part.length)
 			part_add(base, &part);
 	}

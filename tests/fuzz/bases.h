@@ -43,6 +43,7 @@ struct part {
 	uint32_t length;
 	uint32_t frame;
 	uint32_t salt;
+	uint32_t header;	/* of an entry or a payload: bytes of the entry's header */
 };
 
 /**

@@ -46,25 +46,25 @@ static void seal_segment(struct edited *e, const struct part *part)
 	struct lsmem_segment_footer *footer = (void *)(data + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK);
 	struct lsmem_directory_entry *directory;
 	struct format_walk walk = { .salt = part->salt };
-	uint32_t headers = ~0u, nr = 0, entries;
+	uint32_t sums = ~0u, nr = 0, entries;
 
 	image_read(e->image, frame, data, LSMEM_SEGMENT_BYTES);
 	entries = __le32_to_cpu(footer->entries);
 	walk.end = __le32_to_cpu(footer->length);
 	if (lsmem_segment_fits(walk.end, entries)) {
 		directory = (void *)((uint8_t *)footer - lsmem_directory_bytes(entries));
-		while (walk.end - walk.at >= LSMEM_ENTRY_BYTES) {
+		while (walk.end - walk.at >= LSMEM_LONG_BYTES) {
 			const struct lsmem_entry *entry =
 				(const void *)(data + LSMEM_BLOCK + walk.at);
-			uint32_t type = lsmem_entry_type(entry);
+			uint32_t home = walk.at;
 
 			if (format_walk_step(&walk, entry) || walk.at > walk.end)
 				break;
-			headers = lsmem_crc32c(headers, &entry->hcrc, sizeof(entry->hcrc));
-			if ((type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE) && nr < entries)
-				memcpy(&directory[nr++], &entry->key, sizeof(*directory));
+			sums = lsmem_crc32c(sums, &entry->crc, sizeof(entry->crc));
+			if (format_is_listed(entry) && nr < entries)
+				directory[nr++] = lsmem_entry_listing(entry, home);
 		}
-		footer->headers_crc = __cpu_to_le32(headers);
+		footer->entries_crc = __cpu_to_le32(sums);
 		footer->directory_crc =
 			__cpu_to_le32(lsmem_crc32c(~0u, directory, entries * sizeof(*directory)));
 		image_write(e->image, frame + ((uint8_t *)directory - data), directory,
@@ -74,21 +74,21 @@ static void seal_segment(struct edited *e, const struct part *part)
 	image_write(e->image, frame + ((uint8_t *)footer - data), footer, sizeof(*footer));
 }
 
-/* Seal the header of the entry at @offset, with the CRC of its payload. */
+/* Seal the entry at @offset. */
 static void seal_entry(struct edited *e, uint64_t offset, uint32_t salt)
 {
 	struct lsmem_entry entry;
-	uint32_t length;
+	uint32_t bytes;
 
 	image_read(e->image, offset, &entry, sizeof(entry));
-	length = lsmem_entry_length(&entry);
-	if (length <= LSMEM_OBJECT_MAX &&
-	    offset + sizeof(entry) + length <= e->image->full_bytes) {
-		image_read(e->image, offset + sizeof(entry), scratch, length);
-		entry.pcrc = __cpu_to_le32(lsmem_crc32c(~0u, scratch, length));
-	}
-	entry.hcrc = __cpu_to_le32(lsmem_entry_hcrc(&entry, salt));
-	image_write(e->image, offset, &entry, sizeof(entry));
+	if (!lsmem_entry_sane(&entry))
+		return;
+	bytes = lsmem_entry_bytes(&entry);
+	if (bytes > sizeof(scratch) || offset + bytes > e->image->full_bytes)
+		return;
+	image_read(e->image, offset, scratch, bytes);
+	fuzz_seal_entries(scratch, bytes, salt);
+	image_write(e->image, offset, scratch, sizeof(entry.crc));
 }
 
 static void seal(struct edited *e, const struct part *part, uint8_t how)
@@ -126,7 +126,7 @@ static void seal(struct edited *e, const struct part *part, uint8_t how)
 		seal_entry(e, part->offset, part->salt);
 		break;
 	case PART_PAYLOAD:
-		seal_entry(e, part->offset - LSMEM_ENTRY_BYTES, part->salt);
+		seal_entry(e, part->offset - part->header, part->salt);
 		break;
 	default:
 		break;

@@ -20,7 +20,6 @@
 #define SEAL_HEADER	1u
 #define SEAL_FOOTER	2u
 #define SEAL_ENTRIES	4u
-#define SEAL_PAYLOADS	8u
 #define FIT_DIRECTORY	16u	/* its CRC, too */
 
 /**
@@ -93,8 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	memcpy(data, bytes + sizeof(in), size);
 	memset(uuid, UUID, sizeof(uuid));
 	if (in.seal & SEAL_ENTRIES)
-		fuzz_seal_entries(data, length, lsmem_segment_salt(uuid, SEGMENT, GENERATION),
-				  in.seal & SEAL_PAYLOADS);
+		fuzz_seal_entries(data, length, lsmem_segment_salt(uuid, SEGMENT, GENERATION));
 	memcpy(&header, in.header, sizeof(in.header));
 	memcpy(&footer, in.footer, sizeof(in.footer));
 	if (in.seal & FIT_DIRECTORY)

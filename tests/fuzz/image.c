@@ -262,8 +262,9 @@ static void env_report(void *context, enum recover_severity severity, const char
 
 static void env_entry(struct attempt *a, const struct lsmem_entry *entry)
 {
-	uint64_t key = __le64_to_cpu(entry->key), version = __le64_to_cpu(entry->version);
+	uint64_t key = lsmem_entry_handle(entry), version = lsmem_entry_version(entry);
 	uint32_t length = lsmem_entry_length(entry);
+	const void *payload = format_payload(entry);
 
 	if (a->nr_indices == a->room_indices) {
 		a->room_indices = a->room_indices ? 2 * a->room_indices : 64;
@@ -276,9 +277,9 @@ static void env_entry(struct attempt *a, const struct lsmem_entry *entry)
 	}
 	a->found.objects++;
 	a->found.sum += (key * 31 + version) * 0x9e3779b97f4a7c15ull +
-			(length * 31ull + __le32_to_cpu(entry->pcrc)) * 0xff51afd7ed558ccdull;
+			(length * 31ull + lsmem_crc32c(~0u, payload, length)) * 0xff51afd7ed558ccdull;
 	if (a->found.object)
-		a->found.object(a->found.context, key, version, (const uint8_t *)(entry + 1), length);
+		a->found.object(a->found.context, key, version, payload, length);
 }
 
 static int env_load(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
@@ -296,25 +297,25 @@ static int env_load(void *context, uint64_t segment, uint32_t generation, uint32
 	a->last_segment = segment;
 	for (at = 0; at < length;) {
 		const struct lsmem_entry *entry = (const void *)((const uint8_t *)data + at);
-		uint32_t type, home, bytes;
+		uint32_t home, bytes;
 
-		if (length - at < LSMEM_ENTRY_BYTES || !lsmem_entry_valid(entry, salt))
+		if (length - at < LSMEM_LONG_BYTES || !lsmem_entry_sane(entry) ||
+		    lsmem_entry_bytes(entry) > length - at ||
+		    !lsmem_entry_valid(entry, format_payload(entry), salt))
 			fuzz_fail("segment %llu: what is loaded is no entry",
 				  (unsigned long long)segment);
-		type = lsmem_entry_type(entry);
-		home = lsmem_entry_home(entry);
-		bytes = lsmem_entry_size(lsmem_entry_length(entry));
-		if ((type != LSMEM_TYPE_OBJECT && type != LSMEM_TYPE_TOMBSTONE) || home < end ||
-		    lsmem_entry_start(home) != home || home > sealed || bytes > sealed - home ||
-		    bytes > length - at ||
-		    lsmem_handle_index(__le64_to_cpu(entry->key)) >=
+		/* An entry names only the block of its place: this is the first that it can be. */
+		home = lsmem_entry_home(entry) * LSMEM_BLOCK;
+		if (home < end && home + LSMEM_BLOCK > end)
+			home = end;
+		home = lsmem_entry_start(home);
+		bytes = lsmem_entry_bytes(entry);
+		if (!format_is_listed(entry) || home < end || home > sealed ||
+		    bytes > sealed - home ||
+		    lsmem_handle_index(lsmem_entry_handle(entry)) >=
 		    __le64_to_cpu(super->max_handles) ||
-		    !lsmem_handle_generation(__le64_to_cpu(entry->key)))
+		    !lsmem_handle_generation(lsmem_entry_handle(entry)))
 			fuzz_fail("segment %llu: an entry that is out of range is loaded",
-				  (unsigned long long)segment);
-		if (lsmem_crc32c(~0u, entry + 1, lsmem_entry_length(entry)) !=
-		    __le32_to_cpu(entry->pcrc))
-			fuzz_fail("segment %llu: a payload with a wrong checksum is loaded",
 				  (unsigned long long)segment);
 		env_entry(a, entry);
 		end = home + bytes;
@@ -379,18 +380,20 @@ void attempt_judge(const struct attempt *a, int ret)
 
 /* ---- Sealing ----------------------------------------------------------- */
 
-void fuzz_seal_entries(uint8_t *data, uint32_t length, uint32_t salt, bool payloads)
+void fuzz_seal_entries(uint8_t *data, uint32_t length, uint32_t salt)
 {
 	uint32_t at = 0;
 
-	while (at < length && length - at >= LSMEM_ENTRY_BYTES) {
+	while (at < length && length - at >= LSMEM_LONG_BYTES) {
 		struct lsmem_entry *entry = (void *)(data + at);
-		uint32_t bytes = lsmem_entry_length(entry);
+		uint32_t pcrc = ~0u;
 
-		if (payloads && bytes <= length - at - LSMEM_ENTRY_BYTES)
-			entry->pcrc = __cpu_to_le32(lsmem_crc32c(~0u, entry + 1, bytes));
-		entry->hcrc = __cpu_to_le32(lsmem_entry_hcrc(entry, salt));
-		at = lsmem_entry_start(at + lsmem_entry_size(bytes));
+		if (!lsmem_entry_sane(entry) || lsmem_entry_bytes(entry) > length - at)
+			break;
+		if (lsmem_entry_covers(entry))
+			pcrc = lsmem_crc32c(pcrc, format_payload(entry), lsmem_entry_length(entry));
+		entry->crc = __cpu_to_le32(lsmem_entry_crc(entry, pcrc, salt));
+		at = lsmem_entry_start(at + lsmem_entry_bytes(entry));
 	}
 }
 

@@ -105,7 +105,7 @@ int attempt(struct attempt *a, struct image *image, enum attempt_how how);
 void attempt_judge(const struct attempt *a, int ret);
 
 /* Make the CRCs of entries valid, as far as the entries are contiguous. */
-void fuzz_seal_entries(uint8_t *data, uint32_t length, uint32_t salt, bool payloads);
+void fuzz_seal_entries(uint8_t *data, uint32_t length, uint32_t salt);
 /* Make the CRCs of digest records valid, wherever there is a magic number. */
 void fuzz_seal_digests(uint8_t *log, uint64_t length);
 

@@ -121,7 +121,7 @@ static void segment_seeds(const struct base *base, uint32_t n)
 			  lsmem_directory_bytes(__le32_to_cpu(footer.entries)), entries);
 		fclose(file);
 		file = seed("entries", "log", 2 * n + nr);
-		put(file, (uint8_t []){ 3 }, 1);
+		put(file, (uint8_t []){ 1 }, 1);
 		put_range(file, base, frame + LSMEM_BLOCK, length);
 		fclose(file);
 		file = seed("entries", "directory", 2 * n + nr);

@@ -226,12 +226,13 @@ TEST(create_without_memory)
 		{ 1ull << 40, 0 },		/* the largest size that is accepted */
 		{ 1ull << 40, 0x7fffffff },
 		{ 256ull << 30, 0 },		/* by default, a bitmap of 2^30 handles */
-		{ STORE_BYTES, 0x7fffffff },	/* 32 GiB of handles */
-		{ available / 2 & ~(8 * MIB - 1), available / 8 * 5 / 16 },
+		{ STORE_BYTES, 0x7fffffff },	/* 16 GiB of handles */
+		{ available / 2 & ~(8 * MIB - 1),
+		  available / 8 * 5 / sizeof(struct lsmem_handle) },
 	};
 	size_t i;
 
-	if (available > 30ull << 30)
+	if (available > 15ull << 30)
 		SKIP(return, "there is memory for what is to be refused");
 	for (i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
 		int said = log_says("lsmem: no store was made: it takes ");
@@ -649,7 +650,8 @@ static int show_log(const struct store *store)
 	return ret;
 }
 
-#define STORE_TABLES	(STORE_BYTES / 256 * 16)	/* handles; the others are small */
+/* Handles; the other tables are small. */
+#define STORE_TABLES	(STORE_BYTES / 256 * sizeof(struct lsmem_handle))
 
 /* In a cgroup of its own: a store that is not charged, one that is, and two that do not fit. */
 static void charged_store_child(const char *group, struct charged_store *seen)

@@ -27,8 +27,8 @@
 #include "store.h"
 
 #define BLOCK		4096u
-#define ENTRY		(BLOCK + LSMEM_ENTRY_BYTES)
-#define RECORD		(sizeof(struct lsmem_tombstone) + LSMEM_ENTRY_BYTES)
+#define ENTRY		(BLOCK + LSMEM_LONG_BYTES)
+#define RECORD		LSMEM_LONG_BYTES
 #define CHUNK		(256u * BLOCK)
 #define SECONDS		60	/* time limit of a test; sufficient under emulation */
 

@@ -39,6 +39,7 @@ struct ruin {
 static void *ruin_main(void *argument)
 {
 	const uint64_t offsets = (1ull << LSMEM_POSITION_OFFSET_BITS) - 1;
+	const uint64_t change = 1ull << (LSMEM_MORE_VALUE_SHIFT + 20);	/* LENGTH + 1 MiB */
 	struct ruin *ruin = argument;
 	uint64_t random = test_seed;
 
@@ -51,8 +52,11 @@ static void *ruin_main(void *argument)
 			(position >> LSMEM_POSITION_OFFSET_BITS) * LSMEM_SEGLET_BYTES +
 			(position & offsets) * LSMEM_ALIGN);
 
-		__atomic_fetch_xor(&e->meta, 1ull << 20, __ATOMIC_SEQ_CST);
-		__atomic_fetch_xor(&e->meta, 1ull << 20, __ATOMIC_SEQ_CST);
+		if ((word >> LSMEM_WORD_STATE_SHIFT & ((1u << LSMEM_WORD_STATE_BITS) - 1)) !=
+		    LSMEM_WORD_LIVE)
+			continue;
+		__atomic_fetch_xor(&e->more, change, __ATOMIC_SEQ_CST);
+		__atomic_fetch_xor(&e->more, change, __ATOMIC_SEQ_CST);
 	}
 	return NULL;
 }

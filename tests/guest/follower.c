@@ -120,12 +120,12 @@ static uint32_t payload_crc(const struct follower *follower, struct cursor at, u
  * Record an entry as recovery would: the highest generation wins, then the highest version.  Two
  * entries of one version must be equal.
  */
-static void remember(struct follower *follower, const struct lsmem_entry *e, bool deleted)
+static void remember(struct follower *follower, const struct lsmem_entry *e, uint32_t pcrc)
 {
-	uint64_t handle = __le64_to_cpu(e->key), index = lsmem_handle_index(handle);
+	uint64_t handle = lsmem_entry_handle(e), index = lsmem_handle_index(handle);
+	bool deleted = lsmem_entry_type(e) == LSMEM_TYPE_TOMBSTONE;
 	uint32_t generation = lsmem_handle_generation(handle);
-	uint64_t version = __le64_to_cpu(e->version);
-	uint32_t pcrc = __le32_to_cpu(e->pcrc);
+	uint64_t version = lsmem_entry_version(e);
 	struct follower_key *key;
 
 	if (index >= follower->nr_keys) {
@@ -150,30 +150,32 @@ static void follow_range(struct follower *follower, const struct lsmem_event *ev
 
 	while (lsmem_entry_start(at.offset) < event->to) {
 		const struct lsmem_entry *e;
+		uint32_t pcrc = ~0u, type;
 		struct cursor payload;
-		uint32_t length, type;
 
 		advance(follower, &at, lsmem_entry_start(at.offset));
 		e = here(follower, &at);
-		length = lsmem_entry_length(e);
 		type = lsmem_entry_type(e);
-		if (!lsmem_entry_valid(e, salt) || lsmem_entry_home(e) != at.offset ||
-		    at.offset + lsmem_entry_size(length) > event->to) {
+		if (!lsmem_entry_sane(e) || lsmem_entry_home(e) != at.offset / LSMEM_BLOCK ||
+		    at.offset + lsmem_entry_bytes(e) > event->to) {
 			wrong(follower, "segment %llu [%u, %u): no entry at %u",
 			      (unsigned long long)event->segment, event->from, event->to,
 			      at.offset);
 			return;
 		}
 		payload = at;
-		advance(follower, &payload, at.offset + LSMEM_ENTRY_BYTES);
-		if (type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE) {
-			if (payload_crc(follower, payload, length) != __le32_to_cpu(e->pcrc))
-				wrong(follower, "segment %llu: payload of the entry at %u",
-				      (unsigned long long)event->segment, at.offset);
-			remember(follower, e, type == LSMEM_TYPE_TOMBSTONE);
+		advance(follower, &payload, at.offset + lsmem_entry_header(e));
+		if (lsmem_entry_covers(e))
+			pcrc = payload_crc(follower, payload, lsmem_entry_length(e));
+		if (__le32_to_cpu(e->crc) != lsmem_entry_crc(e, pcrc, salt)) {
+			wrong(follower, "segment %llu: CRC of the entry at %u",
+			      (unsigned long long)event->segment, at.offset);
+			return;
 		}
+		if (type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE)
+			remember(follower, e, pcrc);
 		atomic_fetch_add(&follower->entries, 1);
-		advance(follower, &at, at.offset + lsmem_entry_size(length));
+		advance(follower, &at, at.offset + lsmem_entry_bytes(e));
 	}
 }
 

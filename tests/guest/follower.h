@@ -19,7 +19,7 @@
  * struct follower_key - the newest entry that the follower has seen for a handle index
  * @version: of that entry; 0 if there is none
  * @generation: of its handle, the highest seen for the index
- * @pcrc: CRC of its payload, as in its header
+ * @pcrc: CRC of its payload
  * @deleted: the entry is a tombstone
  */
 struct follower_key {

@@ -49,23 +49,30 @@ static uint32_t salt_of(const struct _test_data_loading *self, uint64_t segment)
 	return lsmem_segment_salt(self->follower.attach.uuid, segment, GENERATION);
 }
 
+/* Write a header, and its CRC, before the payload that is there. */
+static void put_header(const struct _test_data_loading *self, uint64_t segment, uint8_t *to,
+		       struct lsmem_entry e)
+{
+	uint32_t header = lsmem_entry_header(&e);
+	uint32_t pcrc = crc32c(~0u, to + header, lsmem_entry_length(&e));
+
+	e.crc = __cpu_to_le32(lsmem_entry_crc(&e, pcrc, salt_of(self, segment)));
+	memcpy(to, &e, header);
+}
+
+/* Append an entry to the blob; @length: 0 for a tombstone. */
 static void add(struct _test_data_loading *self, uint64_t segment, uint64_t index, uint32_t length,
 		uint32_t type, uint64_t version)
 {
-	struct lsmem_entry *e = (void *)(self->blob + self->length);
 	uint32_t size = lsmem_entry_size(length);
-	struct lsmem_tombstone record = { .barrier = __cpu_to_le64(segment) };
+	uint8_t *to = self->blob + self->length;
 
-	memset(e, 0, size);
-	if (type == LSMEM_TYPE_TOMBSTONE)
-		memcpy(e + 1, &record, sizeof(record));
-	else
-		content_fill(e + 1, length, index, version);
-	e->pcrc = __cpu_to_le32(crc32c(~0u, e + 1, length));
-	e->key = __cpu_to_le64(handle_of(index));
-	e->version = __cpu_to_le64(version);
-	e->meta = __cpu_to_le64(lsmem_meta_make(length, type, 0, 0));
-	e->hcrc = __cpu_to_le32(lsmem_entry_hcrc(e, salt_of(self, segment)));
+	memset(to, 0, size);
+	content_fill(to + lsmem_header_bytes(length), length, index, version);
+	put_header(self, segment, to,
+		   lsmem_entry_make(type, type == LSMEM_TYPE_TOMBSTONE ? segment : length,
+				    handle_of(index), version, (uint32_t)index % 32, 0,
+				    self->length));
 	self->length += size;
 	if (type == LSMEM_TYPE_TOMBSTONE) {
 		self->live += size;
@@ -153,7 +160,7 @@ static int load_in_pieces(struct _test_data_loading *self, uint64_t segment)
 		const struct lsmem_entry *e = (const void *)(self->blob + to);
 		int ret;
 
-		to += lsmem_entry_size(lsmem_entry_length(e));
+		to += lsmem_entry_bytes(e);
 		if (to < self->length && random_next(&self->random) % 100)
 			continue;
 		ret = load(self, segment, self->blob + from, to - from);
@@ -209,7 +216,7 @@ TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
 		add(self, SECOND, i * 2, some_length(self), LSMEM_TYPE_OBJECT,
 		    i % 5 ? 10000 + i : 1);
 	for (i = 1; i < OBJECTS / 4; i += 4)
-		add(self, SECOND, i, sizeof(struct lsmem_tombstone), LSMEM_TYPE_TOMBSTONE, 20000 + i);
+		add(self, SECOND, i, 0, LSMEM_TYPE_TOMBSTONE, 20000 + i);
 	add(self, SECOND, HANDLES - 1, 16, LSMEM_TYPE_OBJECT, 30000);
 	ASSERT_EQ(0, load_in_pieces(self, SECOND));
 	EXPECT_EQ(-EINVAL, load(self, FIRST, self->blob, self->length)) TH_LOG("an older segment");
@@ -379,7 +386,7 @@ TEST_F_TIMEOUT(loading, forgotten_while_viewed, SECONDS)
 	ASSERT_EQ(LSMEM_WORD_LIVE, word >> LSMEM_WORD_STATE_SHIFT & ((1u << LSMEM_WORD_STATE_BITS) - 1));
 	word &= (1ull << LSMEM_POSITION_BITS) - 1;
 	payload = seglets + (word >> LSMEM_POSITION_OFFSET_BITS) * LSMEM_SEGLET_BYTES +
-		  (word & offsets) * LSMEM_ALIGN + LSMEM_ENTRY_BYTES;
+		  (word & offsets) * LSMEM_ALIGN + lsmem_header_bytes(1000);
 	ASSERT_TRUE(content_right(payload, 1000, 0, &serial));
 
 	/* The next recovery loads other objects to the same memory. */
@@ -552,18 +559,22 @@ TEST_F_TIMEOUT(loading, what_is_refused, SECONDS)
 		uint32_t byte;		/* offset in the last entry of a byte to change; 0: none */
 		uint32_t cut;		/* how many bytes to cut off at the end */
 		uint64_t index;
-		uint32_t type;
+		uint32_t type;		/* of a long header that replaces the right one; 0: none */
 	} cases[] = {
-		{ "payload", -EBADMSG, LSMEM_ENTRY_BYTES + 5, 0, 7, LSMEM_TYPE_OBJECT },
-		{ "header", -EBADMSG, 9, 0, 7, LSMEM_TYPE_OBJECT },
-		{ "cut in the payload", -EINVAL, 0, 8, 7, LSMEM_TYPE_OBJECT },
-		{ "cut in the header", -EINVAL, 0, 1024 + 8, 7, LSMEM_TYPE_OBJECT },
-		{ "length", -EINVAL, 0, 3, 7, LSMEM_TYPE_OBJECT },
-		{ "handle", -EINVAL, 0, 0, HANDLES, LSMEM_TYPE_OBJECT },
+		{ "payload", -EBADMSG, LSMEM_SHORT_BYTES + 5, 0, 7, 0 },
+		{ "header", -EBADMSG, 9, 0, 7, 0 },
+		{ "cut in the payload", -EINVAL, 0, 8, 7, 0 },
+		{ "cut in the header", -EINVAL, 0, 1024 + 8, 7, 0 },
+		{ "length", -EINVAL, 0, 3, 7, 0 },
+		{ "handle", -EINVAL, 0, 0, HANDLES, 0 },
 		{ "commit record", -EINVAL, 0, 0, 7, LSMEM_TYPE_COMMIT },
-		{ "delete of another length", -EINVAL, 0, 0, 7, LSMEM_TYPE_TOMBSTONE },
+		{ "padding", -EINVAL, 0, 0, 7, LSMEM_TYPE_PAD },
+		{ "short object with a long header", -EINVAL, 0, 0, 7, LSMEM_TYPE_OBJECT },
 	};
-	uint32_t i, j, last;
+	/* With it, as many bytes as an object of 1024 bytes takes with a short header. */
+	const uint64_t value = 1024 + LSMEM_SHORT_BYTES - LSMEM_LONG_BYTES;
+	struct lsmem_entry e;
+	uint32_t i, j, last, length;
 
 	/* 100 entries before it, so that the bad entry is not in the first seglet. */
 	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -571,13 +582,14 @@ TEST_F_TIMEOUT(loading, what_is_refused, SECONDS)
 			add(self, FIRST, 100 + j, 1000, LSMEM_TYPE_OBJECT, 1000 + j);
 		last = self->length;
 		add(self, FIRST, cases[i].index % HANDLES, 1024, LSMEM_TYPE_OBJECT, 2000);
-		if (cases[i].index == HANDLES || cases[i].type != LSMEM_TYPE_OBJECT) {
-			struct lsmem_entry *e = (void *)(self->blob + last);
-
-			e->key = __cpu_to_le64(handle_of(cases[i].index));
-			e->meta = __cpu_to_le64(lsmem_meta_make(1024, cases[i].type, 0, 0));
-			e->hcrc = __cpu_to_le32(lsmem_entry_hcrc(e, salt_of(self, FIRST)));
-		}
+		length = 1024;
+		if (cases[i].type)
+			length = 0;	/* as of a long header */
+		e = lsmem_entry_make(LSMEM_TYPE_OBJECT, length, handle_of(cases[i].index), 2000, 0,
+				     0, last);
+		if (!length)
+			e.more = __cpu_to_le64(cases[i].type | value << LSMEM_MORE_VALUE_SHIFT);
+		put_header(self, FIRST, self->blob + last, e);
 		if (cases[i].byte)
 			self->blob[last + cases[i].byte] ^= 1;
 		EXPECT_EQ(cases[i].error, load(self, FIRST, self->blob,
@@ -599,13 +611,14 @@ TEST_F_TIMEOUT(loading, bytes_that_are_not_there, SECONDS)
 	uint64_t i;
 
 	ASSERT_NE(MAP_FAILED, memory);
-	for (i = 0; self->length < half; i++)
+	for (i = 0; self->length <= half; i++)
 		add(self, FIRST, i, 1000, LSMEM_TYPE_OBJECT, 1000 + i);
 	memcpy(memory, self->blob, half);
 	ASSERT_EQ(0, munmap(memory + half, half));
 	EXPECT_EQ(-EFAULT, load(self, FIRST, memory, self->length));
 	EXPECT_EQ(-EINVAL, load(self, FIRST, self->blob, LSMEM_SEGMENT_BYTES + 8));
 	EXPECT_EQ(-EINVAL, load(self, 0, self->blob, self->length));
+	EXPECT_EQ(-EINVAL, load(self, LSMEM_SEGMENT_ID_END, self->blob, self->length));
 	munmap(memory, half);
 }
 

@@ -23,6 +23,8 @@
 #include <unistd.h>
 
 #include "kselftest_harness.h"
+#include <lsmem/lsmem_format.h>
+
 #include "store.h"
 
 #define PAGE		4096u
@@ -143,8 +145,9 @@ TEST_F(store, stat)
 
 TEST_F_TIMEOUT(store, every_length, 60)
 {
-	static const uint32_t lengths[] = { 1, 7, 8, 9, 31, 32, 33, 100, 4095, 4096, 4097, 65504,
-					    65536, 100001, OBJECT_MAX - 1, OBJECT_MAX };
+	static const uint32_t lengths[] = { 1, 7, 8, 9, 31, 32, 33, 100, LSMEM_SHORT_MAX,
+					    LSMEM_SHORT_MAX + 1, 4095, 4096, 4097, 65504, 65536,
+					    100001, OBJECT_MAX - 1, OBJECT_MAX };
 	uint8_t *bytes = malloc(OBJECT_MAX + 8), *back = malloc(OBJECT_MAX + 8);
 	uint64_t state = test_seed, version = 0;
 	struct lsmem_op op;
@@ -553,7 +556,7 @@ TEST_F(store, no_handle_left)
 	}
 	ASSERT_EQ(0, get_stat(&small, &stat));
 	EXPECT_EQ(16, stat.handles_used);
-	EXPECT_EQ(16 * 40, stat.live_bytes);
+	EXPECT_EQ(16 * lsmem_entry_size(1), stat.live_bytes);
 	op = lsm_op_free(last, 0, 0);
 	EXPECT_EQ(0, call(&small, LSMEM_IOC_FREE, &op));
 	op = lsm_op_alloc("x", 1, 0);
@@ -1146,7 +1149,8 @@ TEST_F_TIMEOUT(store, full_and_a_slow_source, 60)
 	op = lsm_op_replace(large, bytes, 1, 0, 0);
 	EXPECT_EQ(0, call(&self->store, LSMEM_IOC_REPLACE, &op));
 	ASSERT_EQ(0, get_stat(&self->store, &stat));
-	EXPECT_EQ(self->before.live_bytes - OBJECT_MAX + 8, stat.live_bytes);
+	EXPECT_EQ(self->before.live_bytes - lsmem_entry_size(OBJECT_MAX) + lsmem_entry_size(1),
+		  stat.live_bytes);
 	op = lsm_op_alloc(bytes, OBJECT_MAX / 2, 0);
 	EXPECT_EQ(0, call(&self->store, LSMEM_IOC_ALLOC, &op));
 	free(bytes);
@@ -1271,7 +1275,7 @@ TEST_F_TIMEOUT(store, killed_at_any_moment, 90)
 	/* Each child may leave one object that it has not freed. */
 	ASSERT_EQ(0, get_stat(&self->store, &stat));
 	EXPECT_GE(self->before.handles_used + 10, stat.handles_used);
-	EXPECT_GE(self->before.live_bytes + 10 * (100000 + 40), stat.live_bytes);
+	EXPECT_GE(self->before.live_bytes + 10 * lsmem_entry_size(100000), stat.live_bytes);
 }
 
 TEST_HARNESS_MAIN

@@ -17,12 +17,19 @@ static void test_info(void)
 	bad = good;
 	bad.abi = 99;
 	tap_is(lsm_check_info(&bad), 0, "a newer page that is compatible");
+	bad = good;
+	bad.handles.length = 1ull << 40;
+	bad.nr_handles = LSMEM_INDEX_END;
+	tap_is(lsm_check_info(&bad), 0, "as many handles as there can be");
+	bad.nr_handles++;
+	tap_is(lsm_check_info(&bad), -EPROTO, "and one more");
 #define REFUSED(field, value) do {						\
 	bad = good;								\
 	bad.field = (value);							\
 	tap_is(lsm_check_info(&bad), -EPROTO, "info page refused: " #field " = " #value); \
 } while (0)
 	REFUSED(magic, good.magic ^ 1);
+	REFUSED(abi, LSMEM_ABI - 1);
 	REFUSED(compat, LSMEM_ABI + 1);
 	REFUSED(length, sizeof(good) - 1);
 	REFUSED(kind, LSMEM_KIND_BLOCK);

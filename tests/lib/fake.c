@@ -97,18 +97,20 @@ static void retire(struct fake *fake, const struct fake_object *object)
 static void write_entry(struct fake *fake, const struct fake_object *object, uint64_t handle)
 {
 	uint32_t at = object->offset, i, j, piece;
-	uint64_t header[4], word;
+	uint64_t words[LSMEM_LONG_BYTES / 8], word;
+	struct lsmem_entry header;
 	uint8_t *seglet;
 
-	memset(header, 0, sizeof(header));
-	header[1] = __cpu_to_le64(handle);
-	header[2] = __cpu_to_le64(object->version);
-	header[3] = __cpu_to_le64(lsmem_meta_make(object->length, LSMEM_TYPE_OBJECT, 0,
-						  object->table));
+	/* Intervals and home blocks of all kinds: they share words with handle and version. */
+	header = lsmem_entry_make(LSMEM_TYPE_OBJECT, object->length, handle, object->version,
+				  (uint32_t)object->version % 32, object->table,
+				  (uint32_t)object->version * 37 % 2048 * LSMEM_BLOCK);
+	header.crc = __cpu_to_le32(~0u);
+	memcpy(words, &header, sizeof(words));
 	seglet = fake->seglets + (size_t)object->seglets[0] * LSMEM_SEGLET_BYTES;
-	for (i = 0; i < 4; i++)
-		store64(seglet + at + 8 * i, header[i]);
-	at += LSMEM_ENTRY_BYTES;
+	for (i = 0; i < lsmem_entry_header(&header) / 8; i++)
+		store64(seglet + at + 8 * i, words[i]);
+	at += lsmem_entry_header(&header);
 	for (i = 0; i < object->length; i += 8) {
 		piece = object->length - i < 8 ? object->length - i : 8;
 		word = 0;
@@ -154,11 +156,8 @@ bool fake_put(struct fake *fake, uint32_t index, uint32_t generation, uint64_t v
 		__atomic_store_n(&fake->seglet_table[object.seglets[i]].next,
 				 i + 1 < object.nr_seglets ? object.seglets[i + 1] : LSMEM_NO_SEGLET,
 				 __ATOMIC_RELAXED);
-	if (!had.live || had.generation != generation) {
-		fake_set_word(fake, index, LSMEM_WORD_BUSY, 0);
-		store64(&fake->handles[index].info,
-			(uint64_t)object.table << LSMEM_GENERATION_BITS | generation);
-	}
+	if (!had.live || had.generation != generation)
+		fake_set_word(fake, index, LSMEM_WORD_BUSY, generation);
 	write_entry(fake, &object, lsmem_handle_make(index, generation));
 	*old = object;
 	fake_set_word(fake, index, LSMEM_WORD_LIVE,
@@ -173,8 +172,8 @@ void fake_free(struct fake *fake, uint32_t index)
 {
 	struct fake_object had = fake->objects[index];
 
-	fake_set_word(fake, index, LSMEM_WORD_BUSY, 0);
-	fake_set_word(fake, index, LSMEM_WORD_FREE, 0);
+	fake_set_word(fake, index, LSMEM_WORD_BUSY, had.generation);
+	fake_set_word(fake, index, LSMEM_WORD_FREE, had.generation);
 	fake->objects[index].live = false;
 	retire(fake, &had);
 }

@@ -42,7 +42,8 @@ static bool view_right(const struct lsm_view *view, uint64_t handle)
 
 static void test_positions(void)
 {
-	static const uint32_t lengths[] = { 1, 7, 8, 9, 100, 4096, 65504, 65536, 200001, 1 << 20 };
+	static const uint32_t lengths[] = { 1, 7, 8, 9, 100, LSMEM_SHORT_MAX, LSMEM_SHORT_MAX + 1,
+					    4096, 65504, 65536, 200001, 1 << 20 };
 	static const uint32_t offsets[] = { 0, 8, 4096, LSMEM_SEGLET_BYTES - 40,
 					    LSMEM_SEGLET_BYTES - 32 };
 	struct fake *fake = fake_new();
@@ -92,7 +93,7 @@ static void test_positions(void)
 /* The operations of lsm_read_many() say and do what lsm_read() does. */
 static void test_many(void)
 {
-	static const uint32_t lengths[] = { 1, 100, 700, 5000, 65600 };
+	static const uint32_t lengths[] = { 1, 100, 2047, 5000, 65600 };
 	enum { OPS = 2 * FAKE_HANDLES + 5, ROOM = 70000 };
 	struct fake *fake = fake_new();
 	uint8_t *bytes = calloc(OPS, ROOM), *one = malloc(ROOM);
@@ -170,7 +171,7 @@ static void test_scattered(void)
 static void test_stale(void)
 {
 	struct fake *fake = fake_new();
-	uint64_t first, second;
+	uint64_t first, second, position;
 	struct lsm_view view;
 	uint8_t bytes[32];
 
@@ -189,21 +190,28 @@ static void test_stale(void)
 	tap_is(lsm_view_begin(fake->lsm, FAKE_HANDLES | 1ull << LSMEM_HANDLE_INDEX_BITS, &view),
 	       -ENOENT, "view: an index just outside");
 
-	/* The generation in the table matches; only the key in the header shows another object. */
-	fake->handles[9].info = 1;
+	/* Bits that the interval has in a key are a part of the index in a handle. */
+	tap_is(lsm_read(fake->lsm, second | LSMEM_KEY_INTERVAL_MASK, bytes, 32, 0, NULL), -ENOENT,
+	       "read: an index with the bits of an interval");
+	tap_is(lsm_read(fake->lsm, second | 2ull << LSMEM_KEY_INTERVAL_SHIFT, bytes, 32, 0, NULL),
+	       -ENOENT, "read: with those of the object's own");
+
+	/* Only the key in the header shows another object. */
 	fake->objects[9].generation = 1;
 	atomic_store(&fake->calls, 0);
 	tap_is(lsm_read(fake->lsm, first, bytes, 32, 0, NULL), 32, "read: another object's bytes");
 	tap_is(atomic_load(&fake->calls), 1, "read: are not taken for one's own");
 
+	/* Other states say no position, even if the bits that they have there could be one. */
 	fake->objects[9].generation = 2;
-	fake->handles[9].info = 2;
-	fake_set_word(fake, 9, LSMEM_WORD_BUSY, 0);
+	position = (uint64_t)fake->objects[9].seglets[0] << LSMEM_POSITION_OFFSET_BITS |
+		   fake->objects[9].offset / LSMEM_ALIGN;
+	fake_set_word(fake, 9, LSMEM_WORD_BUSY, position);
 	atomic_store(&fake->calls, 0);
 	tap_is(lsm_read(fake->lsm, second, bytes, 32, 0, NULL), 32, "read: busy for ever");
 	tap_is(atomic_load(&fake->calls), 1, "read: busy, so the kernel was asked");
 	tap_is(lsm_view_begin(fake->lsm, second, &view), -EAGAIN, "view: busy for ever");
-	fake_set_word(fake, 9, 7, 0);
+	fake_set_word(fake, 9, 7, position);
 	tap_is(lsm_read(fake->lsm, second, bytes, 32, 0, NULL), 32, "read: a state of the future");
 	tap_is(lsm_view_begin(fake->lsm, second, &view), -EAGAIN, "view: a state of the future");
 	fake_delete(fake);
@@ -311,7 +319,6 @@ static void test_garbage(void)
 
 		handle = lsmem_handle_make(index, random_next(&state) % 2);
 		fake->handles[index].word = random_next(&state);
-		fake->handles[index].info = random_next(&state) % 2;
 		if (random_next(&state) % 8)	/* live, in the store or just behind its end */
 			fake->handles[index].word =
 				(uint64_t)LSMEM_WORD_LIVE << LSMEM_WORD_STATE_SHIFT |
@@ -320,12 +327,17 @@ static void test_garbage(void)
 		position = fake->handles[index].word & ((1ull << LSMEM_POSITION_BITS) - 1);
 		if (position >> LSMEM_POSITION_OFFSET_BITS < FAKE_SEGLETS &&
 		    position * 8 % LSMEM_SEGLET_BYTES <= LSMEM_SEGLET_BYTES - 32) {
-			/* A header with any length; in three of four cases with the right key. */
+			/* A header, short or long, of any length; often something is wrong. */
 			entry = (struct lsmem_entry *)(fake->seglets + position * 8);
-			entry->key = random_next(&state) % 4 ? handle : random_next(&state);
-			entry->meta = random_next(&state) % 4 ?
-				lsmem_meta_make(random_next(&state) % (2 << 20), 1, 0, 0) :
-				random_next(&state);
+			*entry = lsmem_entry_make(LSMEM_TYPE_OBJECT, random_next(&state) %
+						  (random_next(&state) % 2 ? 2048 : 2 << 20),
+						  handle, i, i % 32, 0, 0);
+			if (!(random_next(&state) % 4))
+				entry->key = random_next(&state);
+			if (!(random_next(&state) % 4))
+				entry->meta = (uint32_t)random_next(&state);
+			if (!(random_next(&state) % 4))
+				entry->more = random_next(&state);
 		}
 		fake->seglet_table[random_next(&state) % FAKE_SEGLETS].next =
 			random_next(&state) % 4 ? (uint32_t)(random_next(&state) % FAKE_SEGLETS) :
@@ -362,6 +374,7 @@ struct storm {
 	atomic_bool stop;
 	bool reuse;		/* free objects and use their indices again */
 	atomic_ulong reads, asked, views, canceled, stale, wrong, moves, versions[STORM_OBJECTS];
+	atomic_uint generations[STORM_OBJECTS];
 };
 
 static void *storm_reader(void *argument)
@@ -377,10 +390,9 @@ static void *storm_reader(void *argument)
 
 	while (!atomic_load(&storm->stop)) {
 		uint32_t index = (uint32_t)(random_next(&state) % STORM_OBJECTS);
-		uint64_t info = __atomic_load_n(&fake->handles[index].info, __ATOMIC_RELAXED);
 		unsigned long before = atomic_load(&storm->versions[index]);
 
-		handle = lsmem_handle_make(index, info & LSMEM_GENERATION_MAX);
+		handle = lsmem_handle_make(index, atomic_load(&storm->generations[index]));
 		if (random_next(&state) % 2) {
 			ret = lsm_read(fake->lsm, handle, bytes, 1 << 20, 0, &object);
 			if (ret == -EBUSY) {
@@ -414,7 +426,7 @@ static void *storm_reader(void *argument)
 /* The kernel's role: move, replace and free objects, and use their indices again. */
 static void storm_kernel(struct storm *storm, unsigned long rounds)
 {
-	static const uint32_t lengths[] = { 64, 1000, 40000, 140000 };
+	static const uint32_t lengths[] = { 64, LSMEM_SHORT_MAX - 4, 40000, 140000 };
 	struct fake *fake = storm->fake;
 	uint64_t state = seed * 77 + 1;
 	unsigned long i;
@@ -440,6 +452,7 @@ static void storm_kernel(struct storm *storm, unsigned long rounds)
 		while (!fake_put(fake, index, generation, version, length, offset))
 			lsm_relax();
 		atomic_store(&storm->versions[index], version);
+		atomic_store(&storm->generations[index], generation);
 		atomic_fetch_add(&storm->moves, 1);
 	}
 }
@@ -451,8 +464,10 @@ static void test_storm(bool reuse)
 	pthread_t readers[READERS];
 	uint32_t i;
 
-	for (i = 0; i < STORM_OBJECTS; i++)
+	for (i = 0; i < STORM_OBJECTS; i++) {
 		fake_put(storm.fake, i, 1, 1, 1000, 0);
+		atomic_store(&storm.generations[i], 1);
+	}
 	storm.fake->refuse = -EBUSY;
 	for (i = 0; i < READERS; i++)
 		pthread_create(&readers[i], NULL, storm_reader, &storm);
@@ -497,14 +512,14 @@ static void interrupt(int number, siginfo_t *info, void *context)
 	interrupted.faults++;
 	fake_put(interrupted.fake, 5, 1, object->version + 1, object->length, 64);
 	memset(interrupted.fake->seglets + (uint64_t)seglet * LSMEM_SEGLET_BYTES + offset +
-	       LSMEM_ENTRY_BYTES, 0xee, object->length);
+	       lsmem_header_bytes(object->length), 0xee, object->length);
 	mprotect(interrupted.target, interrupted.length, PROT_READ | PROT_WRITE);
 }
 
 static void test_moved_while_copied(void)
 {
 	struct sigaction action = { .sa_sigaction = interrupt, .sa_flags = SA_SIGINFO }, before;
-	static const uint32_t lengths[] = { 8, 100, 4000, 60000 };
+	static const uint32_t lengths[] = { 8, 100, 2000, 4000, 60000 };
 	struct fake *fake = fake_new();
 	uint32_t i, wrong = 0;
 
@@ -513,7 +528,7 @@ static void test_moved_while_copied(void)
 	interrupted.target = mmap(NULL, interrupted.length, PROT_NONE,
 				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	sigaction(SIGSEGV, &action, &before);
-	/* All of an object, which is the quick way, and a part of it. */
+	/* All of an object, of a short entry the quick way, and a part of it. */
 	for (i = 0; i < 2 * sizeof(lengths) / sizeof(*lengths); i++) {
 		uint32_t length = lengths[i / 2], from = i % 2;
 		struct lsm_object object;

@@ -635,7 +635,7 @@ static bool cold(bool chosen)
 	}
 	for (i = 0; ok && written < 100 * room; i++) {
 		if (model_put(sim->model, 5 + i % 5, 1 + i % 2, 200))
-			written += 232;
+			written += lsmem_entry_size(200);
 		if (chosen) {
 			model_compact(sim->model, i % MODEL_SEGMENTS);
 			if (!sim->model->pass.under_way)
@@ -695,7 +695,8 @@ static bool litmus_brim(void)
 	sim_issue(sim);
 	sim_settle(sim);
 	ok = ok && !sim->error[0] && seg->close_acked &&
-	     !lsmem_segment_fits(seg->reserved + 2 * LSMEM_ENTRY_BYTES + 40, seg->listed + 1);
+	     !lsmem_segment_fits(seg->reserved + 2 * LSMEM_LONG_BYTES + lsmem_entry_size(1),
+				 seg->listed + 1);
 	sim_cut(sim, DISK_CUT_DROP);
 	ok = ok && sim_start(sim, false);
 	if (!ok && !lsmem_mutation)

@@ -8,8 +8,9 @@
 
 #include "model.h"
 #include "base/memory.h"
+#include "format/format.h"
 
-#define RECORD_ROOM	(2 * LSMEM_ENTRY_BYTES)
+#define RECORD_ROOM	(2 * LSMEM_LONG_BYTES)
 
 void model_fail(struct model *m, const char *format, ...)
 {
@@ -199,7 +200,7 @@ static void model_advance(struct model_segment *seg)
 	while (seg->nr_whole < seg->nr_entries && seg->entries[seg->nr_whole].whole) {
 		const struct model_entry *e = &seg->entries[seg->nr_whole++];
 
-		seg->committed = e->at + lsmem_entry_size(e->length);
+		seg->committed = e->at + e->size;
 	}
 	if (seg->final && seg->committed == seg->reserved)
 		seg->life = MODEL_CLOSED;
@@ -215,42 +216,37 @@ static uint32_t model_entry_add(struct model_segment *seg, const struct model_en
 	return seg->nr_entries++;
 }
 
-static void model_stamp(struct model *m, struct model_segment *seg, uint32_t at, uint32_t type,
-			uint64_t key, uint64_t version, uint32_t table, uint32_t length,
-			uint32_t pcrc)
+static void model_stamp(struct model *m, struct model_segment *seg, uint32_t at,
+			struct lsmem_entry *e, uint32_t pcrc)
 {
-	struct lsmem_entry e = {
-		.pcrc = __cpu_to_le32(pcrc),
-		.key = __cpu_to_le64(key),
-		.version = __cpu_to_le64(version),
-		.meta = __cpu_to_le64(lsmem_meta_make(length, type, at, table)),
-	};
-
-	e.hcrc = __cpu_to_le32(lsmem_entry_hcrc(&e, seg->salt));
-	model_write(m, seg, at, &e, sizeof(e));
+	e->crc = __cpu_to_le32(lsmem_entry_crc(e, pcrc, seg->salt));
+	model_write(m, seg, at, e, lsmem_entry_header(e));
 }
 
 /* Reserve, copy and stamp an entry at the end of a segment. */
 static bool model_put_entry(struct model *m, struct model_segment *seg, uint32_t type,
 			    uint64_t key, uint64_t version, uint32_t table, const void *payload,
-			    uint32_t length, bool whole, uint32_t *entry)
+			    uint64_t value, bool whole, uint32_t *entry)
 {
-	uint32_t at = lsmem_entry_start(seg->reserved), size = lsmem_entry_size(length);
-	static const uint8_t zero[8];
+	uint32_t at = lsmem_entry_start(seg->reserved), to;
+	/* An object has the same interval in all its copies. */
+	struct lsmem_entry header = lsmem_entry_make(type, value, key, version,
+						     lsmem_handle_index(key) * 7 % 32, table, at);
+	uint32_t length = lsmem_entry_length(&header);
 	struct model_entry e = {
-		.key = key, .version = version, .at = at, .home = at, .length = length,
+		.key = key, .version = version, .at = at, .size = lsmem_entry_bytes(&header),
+		.barrier = type == LSMEM_TYPE_TOMBSTONE ? value : 0, .length = length,
 		.type = type, .whole = whole,
 	};
-	uint32_t pcrc = lsmem_crc32c(~0u, payload, length);
 
-	if (!model_grow(m, seg, at + size))
+	if (!model_grow(m, seg, at + e.size))
 		return false;
+	to = at + lsmem_entry_header(&header);
 	model_write(m, seg, seg->reserved, NULL, at - seg->reserved);
-	model_write(m, seg, at + LSMEM_ENTRY_BYTES, payload, length);
-	model_write(m, seg, at + LSMEM_ENTRY_BYTES + length, zero,
-		    size - LSMEM_ENTRY_BYTES - length);
-	model_stamp(m, seg, at, type, key, version, table, length, pcrc);
-	seg->reserved = at + size;
+	model_write(m, seg, to, payload, length);
+	model_write(m, seg, to + length, NULL, at + e.size - to - length);
+	model_stamp(m, seg, at, &header, lsmem_crc32c(~0u, payload, length));
+	seg->reserved = at + e.size;
 	seg->listed += type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE;
 	*entry = model_entry_add(seg, &e);
 	model_advance(seg);
@@ -263,7 +259,7 @@ static void model_record(struct model *m, struct model_segment *seg)
 
 	if (seg->reserved == seg->emitted)
 		return;
-	model_put_entry(m, seg, LSMEM_TYPE_COMMIT, seg->acked, m->clock, 0, NULL, 0, true, &entry);
+	model_put_entry(m, seg, LSMEM_TYPE_COMMIT, 0, m->clock, 0, NULL, seg->acked, true, &entry);
 }
 
 /* Close the segment of a head and take a listed spare. False if there is none. */
@@ -300,14 +296,15 @@ bool model_roll(struct model *m, uint32_t head)
 }
 
 bool model_append(struct model *m, uint32_t head, uint32_t type, uint64_t key, uint64_t version,
-		  uint32_t table, const void *payload, uint32_t length, bool whole,
+		  uint32_t table, const void *payload, uint64_t value, bool whole,
 		  uint32_t *segment, uint32_t *entry)
 {
 	struct model_segment *seg = m->heads[head] ? &m->segments[m->heads[head] - 1] : NULL;
 	uint32_t end;
 
 	if (seg) {
-		end = lsmem_entry_start(seg->reserved) + lsmem_entry_size(length);
+		end = lsmem_entry_start(seg->reserved) +
+		      lsmem_entry_size(type == LSMEM_TYPE_OBJECT ? value : 0);
 		if ((seg->reserved && end > seg->limit) ||
 		    !lsmem_segment_fits(end + RECORD_ROOM, seg->listed + 1))
 			seg = NULL;
@@ -317,7 +314,7 @@ bool model_append(struct model *m, uint32_t head, uint32_t type, uint64_t key, u
 			return false;
 		seg = &m->segments[m->heads[head] - 1];
 	}
-	if (!model_put_entry(m, seg, type, key, version, table, payload, length, whole, entry))
+	if (!model_put_entry(m, seg, type, key, version, table, payload, value, whole, entry))
 		return false;
 	*segment = seg - m->segments;
 	return true;
@@ -337,13 +334,13 @@ void model_pad(struct model *m, uint32_t segment, uint32_t entry)
 
 	m->refused++;
 	if (RULE(K_LOSER_PADDED)) {
-		uint32_t length = lsmem_entry_size(e->length) - LSMEM_ENTRY_BYTES;
+		uint32_t length = e->size - LSMEM_LONG_BYTES;
+		struct lsmem_entry pad = lsmem_entry_make(LSMEM_TYPE_PAD, length, 0, 0, 0, 0, e->at);
 
 		seg->listed -= e->type == LSMEM_TYPE_OBJECT || e->type == LSMEM_TYPE_TOMBSTONE;
 		e->type = LSMEM_TYPE_PAD;
 		e->length = length;
-		model_write(m, seg, e->at + LSMEM_ENTRY_BYTES, NULL, length);
-		model_stamp(m, seg, e->at, LSMEM_TYPE_PAD, 0, 0, 0, length, 0);
+		model_stamp(m, seg, e->at, &pad, ~0u);
 	}
 	model_whole(m, segment, entry);
 }
@@ -375,9 +372,8 @@ static uint32_t model_emit_segment(struct model *m, struct model_segment *seg,
 		if (m->pieces || random_chance(m->random, 20)) {
 			uint32_t n = random_below(m->random, seg->nr_whole);
 
-			if (seg->entries[n].at + lsmem_entry_size(seg->entries[n].length) >
-			    seg->emitted)
-				to = seg->entries[n].at + lsmem_entry_size(seg->entries[n].length);
+			if (seg->entries[n].at + seg->entries[n].size > seg->emitted)
+				to = seg->entries[n].at + seg->entries[n].size;
 		}
 		e->type = LSMEM_EVENT_RANGE;
 		e->first_seglet = seg->seglets[seg->emitted / LSMEM_SEGLET_BYTES];
@@ -588,23 +584,25 @@ void model_load(struct model *m, uint64_t segment, uint32_t generation, uint32_t
 	model_write(m, seg, 0, data, length);
 	while (at < length) {
 		const struct lsmem_entry *e = (const void *)(data + at);
-		uint64_t key = __le64_to_cpu(e->key);
+		uint64_t key = lsmem_entry_handle(e);
 		struct model_entry entry = {
-			.key = key, .version = __le64_to_cpu(e->version), .at = at,
-			.home = lsmem_entry_home(e), .length = lsmem_entry_length(e),
+			.key = key, .version = lsmem_entry_version(e), .at = at,
 			.type = lsmem_entry_type(e), .whole = true,
 		};
 		struct model_handle *h = &m->handles[lsmem_handle_index(key) % MODEL_HANDLES];
 
-		if (length - at < LSMEM_ENTRY_BYTES || !lsmem_entry_valid(e, seg->salt) ||
-		    lsmem_entry_size(entry.length) > length - at ||
-		    lsmem_crc32c(~0u, e + 1, entry.length) != __le32_to_cpu(e->pcrc) ||
+		if (length - at < LSMEM_LONG_BYTES || !lsmem_entry_sane(e) ||
+		    lsmem_entry_bytes(e) > length - at ||
+		    !lsmem_entry_valid(e, format_payload(e), seg->salt) ||
 		    lsmem_handle_index(key) >= MODEL_HANDLES) {
 			model_fail(m, "recovery loads what is no entry, segment %llu",
 				   (unsigned long long)segment);
 			return;
 		}
-		at += lsmem_entry_size(entry.length);
+		entry.size = lsmem_entry_bytes(e);
+		entry.length = lsmem_entry_length(e);
+		entry.barrier = entry.type == LSMEM_TYPE_TOMBSTONE ? lsmem_entry_value(e) : 0;
+		at += entry.size;
 		model_entry_add(seg, &entry);
 		seg->nr_whole++;
 		if (entry.type != LSMEM_TYPE_OBJECT)
@@ -614,7 +612,7 @@ void model_load(struct model *m, uint64_t segment, uint32_t generation, uint32_t
 				   (uint32_t)lsmem_handle_index(key));
 			return;
 		}
-		if (!content_is(e + 1, entry.length, key, entry.version))
+		if (!content_is(format_payload(e), entry.length, key, entry.version))
 			model_fail(m, "handle %#llx version %#llx has wrong bytes",
 				   (unsigned long long)key, (unsigned long long)entry.version);
 		*h = (struct model_handle) {

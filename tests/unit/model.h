@@ -44,13 +44,16 @@ enum model_life {
 
 /**
  * struct model_entry - an entry in the memory of a segment
- * @at: memory offset, @home: home offset; they differ if the entry was loaded or compacted
+ * @at: memory offset
+ * @size: bytes in the log
+ * @length: bytes of payload
+ * @barrier: of a tombstone
  * @of: for a tombstone: the segment that held the object, 0: not known
  * @whole: the committed prefix may pass the entry
  */
 struct model_entry {
-	uint64_t key, version, of;
-	uint32_t at, home, length, type;
+	uint64_t key, version, barrier, of;
+	uint32_t at, size, length, type;
 	bool whole;
 };
 
@@ -177,8 +180,9 @@ void model_free(struct model *m);
 void model_fail(struct model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* model.c */
+/* @value: as for lsmem_entry_make(); of an object: bytes of @payload */
 bool model_append(struct model *m, uint32_t head, uint32_t type, uint64_t key, uint64_t version,
-		  uint32_t table, const void *payload, uint32_t length, bool whole,
+		  uint32_t table, const void *payload, uint64_t value, bool whole,
 		  uint32_t *segment, uint32_t *entry);
 void model_whole(struct model *m, uint32_t segment, uint32_t entry);
 void model_pad(struct model *m, uint32_t segment, uint32_t entry);

@@ -26,9 +26,8 @@ static bool model_in(const struct model_retire *retire, uint64_t id)
  * victims of this pass, can hold an older copy.
  */
 static bool model_droppable(const struct model *m, const struct model_retire *retire,
-			    const struct model_segment *seg, const struct model_entry *e)
+			    const struct model_entry *e)
 {
-	struct lsmem_tombstone record;
 	uint32_t i;
 
 	if (!RULE(K_RELOCATE_DELETE))
@@ -40,11 +39,10 @@ static bool model_droppable(const struct model *m, const struct model_retire *re
 				return false;
 		return true;
 	}
-	model_copy(m, seg, e->at + LSMEM_ENTRY_BYTES, &record, sizeof(record));
 	for (i = 0; i < MODEL_SEGMENTS; i++) {
 		const struct model_segment *s = &m->segments[i];
 
-		if (!s->life || model_in(retire, s->id) || s->id >= __le64_to_cpu(record.barrier))
+		if (!s->life || model_in(retire, s->id) || s->id >= e->barrier)
 			continue;
 		return false;
 	}
@@ -60,7 +58,7 @@ static bool model_counts(const struct model *m, const struct model_retire *retir
 
 	if (e->type == LSMEM_TYPE_OBJECT)
 		return h->live && h->segment == seg - m->segments && h->entry == n;
-	return e->type == LSMEM_TYPE_TOMBSTONE && !model_droppable(m, retire, seg, e);
+	return e->type == LSMEM_TYPE_TOMBSTONE && !model_droppable(m, retire, e);
 }
 
 /* ---- Compaction -------------------------------------------------------- */
@@ -84,20 +82,19 @@ void model_compact(struct model *m, uint32_t slot)
 	/* Invariant 11: the daemon reads this memory until it has acknowledged the close. */
 	if (seg->life != MODEL_CLOSED || (early && RULE(K_COMPACT_CLOSED)))
 		return;
-	copy = malloc(LSMEM_ENTRY_BYTES + LSMEM_OBJECT_MAX);
+	copy = malloc(LSMEM_LONG_BYTES + LSMEM_OBJECT_MAX);
 	for (n = 0; n < seg->nr_entries; n++) {
 		struct model_entry e = seg->entries[n];
-		uint32_t size = lsmem_entry_size(e.length);
 
 		if (!model_counts(m, &none, seg, n)) {
 			m->tombstones_dropped += e.type == LSMEM_TYPE_TOMBSTONE;
 			continue;
 		}
 		/* Entries move downwards, lowest first, so none is overwritten before it moves. */
-		model_copy(m, seg, e.at, copy, size);
+		model_copy(m, seg, e.at, copy, e.size);
 		e.at = at;
-		at += size;
-		model_write(m, seg, e.at, copy, size);
+		at += e.size;
+		model_write(m, seg, e.at, copy, e.size);
 		if (early)
 			continue;
 		if (e.type == LSMEM_TYPE_OBJECT)
@@ -175,9 +172,10 @@ static bool model_relocate(struct model *m, struct model_segment *seg, uint32_t 
 		return true;
 	}
 	model_copy(m, seg, e.at, &header, sizeof(header));
-	model_copy(m, seg, e.at + LSMEM_ENTRY_BYTES, payload, e.length);
+	model_copy(m, seg, e.at + lsmem_entry_header(&header), payload, e.length);
 	if (!model_append(m, 0, e.type, e.key, e.version, lsmem_entry_table(&header), payload,
-			  e.length, true, &segment, &entry))
+			  e.type == LSMEM_TYPE_TOMBSTONE ? e.barrier : e.length, true, &segment,
+			  &entry))
 		return false;
 	m->moved++;
 	m->segments[segment].entries[entry].of = e.of;
@@ -281,7 +279,7 @@ void model_window(const struct model *m, struct lsmem_cleaning *want,
 			continue;
 		left -= seg->life >= MODEL_HEAD;
 		for (n = 0; n < seg->nr_entries; n++) {
-			uint32_t size = lsmem_entry_size(seg->entries[n].length);
+			uint32_t size = seg->entries[n].size;
 
 			held += size;
 			live += model_counts(m, &none, seg, n) ? size : 0;

@@ -17,7 +17,6 @@ static bool model_begin(struct model *m, uint32_t index, uint32_t head, uint32_t
 {
 	static uint8_t payload[LSMEM_OBJECT_MAX];
 	struct model_handle *h = &m->handles[index];
-	struct lsmem_tombstone record = { .barrier = __cpu_to_le64(m->next_segment) };
 	struct model_pending *p = &m->pending[m->nr_pending];
 	uint64_t key, version;
 	uint32_t i;
@@ -47,12 +46,10 @@ static bool model_begin(struct model *m, uint32_t index, uint32_t head, uint32_t
 	}
 	key = lsmem_handle_make(index, p->generation);
 	version = model_version(m, p->alloc ? 0 : h->version);
-	if (free)
-		length = sizeof(record);
-	else
+	if (!free)
 		content_fill(payload, length, key, version);
 	if (!model_append(m, head, free ? LSMEM_TYPE_TOMBSTONE : LSMEM_TYPE_OBJECT, key, version,
-			  index % 5, free ? (void *)&record : payload, length, false, &p->segment,
+			  index % 5, payload, free ? m->next_segment : length, false, &p->segment,
 			  &p->entry))
 		return false;
 	m->nr_pending++;
@@ -82,18 +79,14 @@ void model_finish(struct model *m, uint32_t n)
 		wins = h->live && h->generation == p.generation &&
 		       (h->version == p.expected || !RULE(K_VERSION_ORDER));
 	/* If the object has moved since, the barrier of the tombstone is too low. */
-	if (wins && p.free) {
-		struct lsmem_tombstone record;
-
-		model_copy(m, seg, e->at + LSMEM_ENTRY_BYTES, &record, sizeof(record));
-		wins = m->segments[h->segment].id < __le64_to_cpu(record.barrier);
-	}
+	if (wins && p.free)
+		wins = m->segments[h->segment].id < e->barrier;
 	if (!wins) {
 		model_pad(m, p.segment, p.entry);
 		return;
 	}
 	oracle_applied(m, key, e->version, e->length, p.free, seg->id,
-		       e->at + lsmem_entry_size(e->length));
+		       e->at + e->size);
 	m->applied++;
 	if (p.free) {
 		e->of = m->segments[h->segment].id;

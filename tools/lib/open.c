@@ -38,12 +38,14 @@ static bool window_holds(const struct lsmem_window *window, uint64_t nr, uint64_
  */
 int lsm_check_info(const struct lsmem_info *info)
 {
-	if (info->magic != LSMEM_INFO_MAGIC || info->compat > LSMEM_ABI ||
-	    info->length < sizeof(*info) || info->kind != LSMEM_KIND_OBJECT)
+	/* The windows of an older kernel have another layout. */
+	if (info->magic != LSMEM_INFO_MAGIC || info->abi < LSMEM_ABI ||
+	    info->compat > LSMEM_ABI || info->length < sizeof(*info) ||
+	    info->kind != LSMEM_KIND_OBJECT)
 		return -EPROTO;
 	if (!info->nr_seglets || info->nr_seglets > 1ull << (LSMEM_POSITION_BITS -
 							    LSMEM_POSITION_OFFSET_BITS) ||
-	    !info->nr_handles || info->nr_handles > 1ull << LSMEM_HANDLE_INDEX_BITS)
+	    !info->nr_handles || info->nr_handles > LSMEM_INDEX_END)
 		return -EPROTO;
 	if (!window_holds(&info->seglets, info->nr_seglets, LSMEM_SEGLET_BYTES) ||
 	    !window_holds(&info->seglet_table, info->nr_seglets, sizeof(struct lsmem_seglet)) ||
@@ -101,7 +103,7 @@ static int use_memory(struct lsm *lsm, const struct lsm_memory *memory)
 	lsm->view_ms = info->view_ms;
 	lsm->nr_seglets = info->nr_seglets;
 	lsm->nr_handles = info->nr_handles;
-	lsm->last_header = info->nr_seglets * LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES;
+	lsm->last_header = info->nr_seglets * LSMEM_SEGLET_BYTES - LSMEM_LONG_BYTES;
 	lsm->seglets = memory->seglets;
 	lsm->seglet_table = memory->seglet_table;
 	lsm->handles = memory->handles;

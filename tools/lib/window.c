@@ -5,7 +5,7 @@
  * This is the protocol of <lsmem/lsmem.h>: a sequence lock that uses the handle word as its
  * sequence number.
  *
- *	word (acquire) -> generation -> header -> bytes -> fence -> word again
+ *	word (acquire) -> header -> bytes -> fence -> word again
  *
  * The kernel writes an entry before it exchanges the handle word for one that points to the entry.
  * It uses a seglet again only after it has exchanged all words that pointed into the seglet.  So
@@ -15,7 +15,7 @@
  * Until the word has been loaded again, the bytes that were read can have any value: an old entry,
  * half of a new one, another object, or what a broken kernel wrote.  Therefore this file checks
  * each index against its bounds before it uses the index, follows a chain of seglets for no more
- * steps than the largest payload needs, and uses a header only if it holds the key of the handle.
+ * steps than the largest payload needs, and uses a header only if its key holds the handle.
  * A value that does not fit is not an error here: the library makes a system call and returns its
  * result.
  *
@@ -65,23 +65,29 @@ bool lsm_next_seglet(const struct lsm *lsm, uint32_t *seglet)
 	return true;
 }
 
-/* Reads the header at @offset of @place->seglet.  False: not the header of object @handle. */
+/*
+ * Reads the header at @offset of @place->seglet, which is followed there by at least
+ * LSMEM_LONG_BYTES bytes.  False: not the header of object @handle.
+ */
 static bool read_header(const struct lsm *lsm, uint64_t handle, uint32_t offset,
 			struct lsm_place *place)
 {
 	const uint8_t *header = lsm_seglet_bytes(lsm, place->seglet) + offset;
-	uint64_t meta = load_le64(header + offsetof(struct lsmem_entry, meta));
-	uint32_t length = (uint32_t)LSMEM_META_GET(meta, LENGTH);
+	union {
+		uint64_t words[LSMEM_LONG_BYTES / sizeof(uint64_t)];
+		struct lsmem_entry entry;
+	} copy;
+	uint32_t i;
 
-	if (load_le64(header + offsetof(struct lsmem_entry, key)) != handle ||
-	    LSMEM_META_GET(meta, TYPE) != LSMEM_TYPE_OBJECT ||
-	    meta >> (LSMEM_META_TABLE_SHIFT + LSMEM_META_TABLE_BITS) ||
-	    !length || length > LSMEM_OBJECT_MAX)
+	for (i = 0; i < LSMEM_LONG_BYTES / sizeof(uint64_t); i++)
+		copy.words[i] = load64(header + i * sizeof(uint64_t));
+	if (lsmem_entry_handle(&copy.entry) != handle || !lsmem_entry_sane(&copy.entry) ||
+	    lsmem_entry_type(&copy.entry) != LSMEM_TYPE_OBJECT)
 		return false;
-	place->offset = offset + LSMEM_ENTRY_BYTES;
-	place->object.version = load_le64(header + offsetof(struct lsmem_entry, version));
-	place->object.length = length;
-	place->object.table = (uint32_t)LSMEM_META_GET(meta, TABLE);
+	place->offset = offset + lsmem_entry_header(&copy.entry);
+	place->object.version = lsmem_entry_version(&copy.entry);
+	place->object.length = lsmem_entry_length(&copy.entry);
+	place->object.table = lsmem_entry_table(&copy.entry);
 	return true;
 }
 
@@ -108,11 +114,12 @@ bool lsm_place_unchanged(const struct lsm *lsm, uint64_t handle, const struct ls
  * memcpy() from memory that other CPUs may write at the same time.  C11 calls this a data race.
  * The asm statements hide from the compiler what @from points to and what @to holds afterwards, so
  * the compiler cannot assume stable bytes.  If bytes were torn, the word has changed, and the
- * caller drops all of them.
+ * caller drops all of them.  They hide @length too: GCC copies few bytes by "rep movs" if it knows
+ * that they are few, and that is slow.
  */
 static inline void copy_from_window(uint8_t *to, const uint8_t *from, uint32_t length)
 {
-	__asm__ volatile("" : "+r"(from) : : "memory");
+	__asm__ volatile("" : "+r"(from), "+r"(length) : : "memory");
 	memcpy(to, from, length);
 	__asm__ volatile("" : : : "memory");
 }
@@ -188,14 +195,14 @@ static bool copy_payload(const struct lsm *lsm, const struct lsm_place *place, u
 enum lsm_locate lsm_locate(const struct lsm *lsm, uint64_t handle, struct lsm_place *place)
 {
 	const struct lsmem_handle *entry;
-	uint64_t position, info, seglet;
+	uint64_t position, seglet;
 	uint32_t offset;
 
 	if (lsmem_handle_index(handle) >= lsm->nr_handles)
 		return LSM_ASK;
 	entry = &lsm->handles[lsmem_handle_index(handle)];
 	/*
-	 * Acquire: info, header and bytes are loaded after the word.  Pairs with the exchange in
+	 * Acquire: header and bytes are loaded after the word.  Pairs with the exchange in
 	 * the kernel, which comes after the kernel has written the entry.
 	 */
 	place->word = __atomic_load_n(&entry->word, __ATOMIC_ACQUIRE);
@@ -207,13 +214,10 @@ enum lsm_locate lsm_locate(const struct lsm *lsm, uint64_t handle, struct lsm_pl
 	default:
 		return LSM_ASK;
 	}
-	info = load64(&entry->info);
-	if ((info & LSMEM_GENERATION_MAX) != lsmem_handle_generation(handle))
-		return LSM_ASK;
 	position = place->word & ((1ull << LSMEM_POSITION_BITS) - 1);
 	seglet = position >> LSMEM_POSITION_OFFSET_BITS;
 	offset = (uint32_t)(position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN;
-	if (seglet >= lsm->nr_seglets || offset > LSMEM_SEGLET_BYTES - LSMEM_ENTRY_BYTES)
+	if (seglet >= lsm->nr_seglets || offset > LSMEM_SEGLET_BYTES - LSMEM_LONG_BYTES)
 		return LSM_ASK;
 	place->seglet = (uint32_t)seglet;
 	if (read_header(lsm, handle, offset, place))
@@ -272,23 +276,20 @@ read_fully(struct lsm *lsm, uint64_t handle, void *data, size_t length, uint32_t
 	return lsm_kernel_read(lsm, handle, data, (uint32_t)length, offset, object);
 }
 
-/* Bits of a header that all objects have in common, and their value. */
-#define SAME_BITS	(~0ull << (LSMEM_META_TABLE_SHIFT + LSMEM_META_TABLE_BITS) | \
-			 ((1ull << LSMEM_META_TYPE_BITS) - 1) << LSMEM_META_TYPE_SHIFT)
-#define SAME_VALUE	((uint64_t)LSMEM_TYPE_OBJECT << LSMEM_META_TYPE_SHIFT)
-
 /*
- * The common case: all of an object that lies in one seglet.  Everything is checked that
+ * The common case: all of a short entry that lies in one seglet.  Everything is checked that
  * lsm_locate() checks, with as few instructions as possible: the processor then overlaps the cache
- * misses of more reads.  The key has the generation, so that of the handle table is not read.
+ * misses of more reads.  Of a long entry the copy takes most of the time, so these are left to
+ * read_fully().
  */
 static inline __attribute__((always_inline)) bool
 read_quickly(const struct lsm *lsm, uint64_t handle, void *data, size_t length,
 	     struct lsm_object *object, ssize_t *ret)
 {
-	uint64_t index = lsmem_handle_index(handle), word, at, meta, version;
+	uint64_t index = lsmem_handle_index(handle), word, at, key, version;
 	const uint8_t *header;
-	uint32_t bytes;
+	uint32_t meta;
+	size_t bytes;
 
 	/* Without windows nr_handles is 0. */
 	if (index >= lsm->nr_handles || !__atomic_load_n(lsm->alive, __ATOMIC_RELAXED))
@@ -299,21 +300,24 @@ read_quickly(const struct lsm *lsm, uint64_t handle, void *data, size_t length,
 	    LSMEM_WORD_LIVE || at > lsm->last_header)
 		return false;
 	header = lsm->seglets + at;
-	meta = load_le64(header + offsetof(struct lsmem_entry, meta));
-	bytes = (uint32_t)LSMEM_META_GET(meta, LENGTH);
-	if (load_le64(header + offsetof(struct lsmem_entry, key)) != handle ||
-	    (meta & SAME_BITS) != SAME_VALUE || !bytes || bytes > length ||
-	    at % LSMEM_SEGLET_BYTES + LSMEM_ENTRY_BYTES + bytes > LSMEM_SEGLET_BYTES)
+	/* The word that holds crc and meta, meta in the upper half. */
+	meta = (uint32_t)(load_le64(header) >> 32);
+	bytes = LSMEM_META_GET(meta, LENGTH);
+	key = load_le64(header + offsetof(struct lsmem_entry, key)) & ~LSMEM_KEY_INTERVAL_MASK;
+	/* @bytes of a long entry is 0, and then @bytes - 1 is no less than any @length. */
+	if (key != handle || bytes - 1 >= length ||
+	    at % LSMEM_SEGLET_BYTES + LSMEM_SHORT_BYTES + bytes > LSMEM_SEGLET_BYTES)
 		return false;
-	version = load_le64(header + offsetof(struct lsmem_entry, version));
-	copy_from_window(data, header + LSMEM_ENTRY_BYTES, bytes);
+	version = load_le64(header + offsetof(struct lsmem_entry, version)) &
+		  ((1ull << LSMEM_ENTRY_VERSION_BITS) - 1);
+	copy_from_window(data, header + LSMEM_SHORT_BYTES, (uint32_t)bytes);
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);	/* as lsm_place_unchanged() */
 	if (load64(&lsm->handles[index].word) != word)
 		return false;
 	if (object)
-		*object = (struct lsm_object){ version, bytes,
-					       (uint32_t)LSMEM_META_GET(meta, TABLE) };
-	*ret = bytes;
+		*object = (struct lsm_object){ version, (uint32_t)bytes,
+					       LSMEM_META_GET(meta, TABLE) };
+	*ret = (ssize_t)bytes;
 	return true;
 }
 
@@ -360,7 +364,7 @@ static void fetch_entries(const struct lsm *lsm, const struct lsmem_op *ops, siz
 			continue;
 		bytes = lsm_seglet_bytes(lsm, (uint32_t)seglet);
 		from = (uint32_t)(word & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN;
-		to = from + LSMEM_ENTRY_BYTES + (length < MANY_BYTES ? length : MANY_BYTES);
+		to = from + LSMEM_SHORT_BYTES + (length < MANY_BYTES ? length : MANY_BYTES);
 		for (from -= from % LSM_CACHE_LINE; from < to; from += LSM_CACHE_LINE)
 			__builtin_prefetch(bytes + from);
 	}
