@@ -113,7 +113,7 @@ static bool core_record_whole(struct core *core)
 {
 	uint32_t i;
 
-	for (i = 0; i < core->nr_segments; i++) {
+	for (i = 0; RULE(RECORD_WHOLE) && i < core->nr_segments; i++) {
 		const struct core_segment *seg = &core->segments[i];
 
 		if (!seg->life || seg->life == CORE_HEADER || seg->life == CORE_LEAVING ||

@@ -742,6 +742,7 @@ const struct litmus litmus[] = {
 	{ "a sound backup is found sound", litmus_check },
 	{ "a backup is lost at each step, and comes back alone", litmus_lost_backup },
 	{ "a backup is lost, and at once the power and another", litmus_shrink },
+	{ "a backup is lost, and another before all copies are made", litmus_forget },
 	{ "the power and one of three backups, at each step", litmus_quorum },
 	{ "the power and all backups but one", litmus_last_drive },
 	{ "recoveries that are cut off, each from some backups", litmus_promise },

@@ -50,6 +50,7 @@ bool litmus_check(void);
 /* litmus_replicas.c */
 bool litmus_lost_backup(void);
 bool litmus_shrink(void);
+bool litmus_forget(void);
 bool litmus_quorum(void);
 bool litmus_last_drive(void);
 bool litmus_promise(void);

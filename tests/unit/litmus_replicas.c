@@ -45,13 +45,24 @@ static int start_from(struct sim *sim, uint32_t drives, bool accept_missing)
 	return sim->error[0] ? -EIO : ret;
 }
 
-/* Core loses a backup: one of its requests fails, if it has any. */
+/* Cut the power, and start from some drives. Returns -ENODATA if refused. */
+static int again(struct sim *sim, uint32_t drives, bool accept_missing)
+{
+	if (sim->core)	/* none after a refusal */
+		sim_cut(sim, DISK_CUT_DROP);
+	return start_from(sim, drives, accept_missing);
+}
+
+/* Core loses a backup: one of its writes or flushes fails, if it has any. */
 static void lose(struct sim *sim, uint32_t backup)
 {
 	uint32_t n;
 
 	for (n = 0; n < disk_in_flight(sim->disk); n++) {
-		if (sim->requests[disk_nth(sim->disk, n)].backup != backup)
+		const struct sim_request *r = &sim->requests[disk_nth(sim->disk, n)];
+
+		/* After a read that fails a replica is bad, but its backup is not lost. */
+		if (r->backup != backup || r->into.iov_len)
 			continue;
 		sim_fail_request(sim, n);
 		return;
@@ -327,15 +338,23 @@ bool litmus_promise(void)
 	return ok;
 }
 
+/* The number of replicas of a segment that a digest lists on its members. */
+static uint32_t replicas(const struct digest_map *map, uint64_t segment)
+{
+	uint32_t place, nr = 0;
+
+	for (place = 0; place < digest_places(map); place++)
+		nr += map->mask >> place / map->frames & 1u && map->items[place].state &&
+		      map->items[place].segment == segment;
+	return nr;
+}
+
 /* The number of replicas of a segment that the newest digest lists. */
 static uint32_t listed(struct sim *sim, uint64_t segment)
 {
 	struct recover *r = newest(sim);
-	uint32_t place, nr = 0;
+	uint32_t nr = r ? replicas(recover_digest(r), segment) : 0;
 
-	for (place = 0; r && place < digest_places(recover_digest(r)); place++)
-		nr += recover_digest(r)->items[place].state &&
-		      recover_digest(r)->items[place].segment == segment;
 	recover_free(r);
 	return nr;
 }
@@ -492,6 +511,112 @@ static bool tell_closed(const struct sim_options *options)
 	copies_settle(run.sim);
 	disk_settle(run.sim->disk);
 	return ok && !run.sim->error[0];
+}
+
+/* The number of closed segments, with data, that the newest digest lists on one drive only. */
+static uint32_t only_on(struct sim *sim, uint32_t drive)
+{
+	struct recover *r = newest(sim);
+	const struct digest_map *map = r ? recover_digest(r) : NULL;
+	uint32_t place, slot, nr = 0;
+
+	for (place = 0; r && place < digest_places(map); place++) {
+		const struct digest_item *item = &map->items[place];
+
+		slot = recover_slot(r, place / map->frames);
+		nr += item->state == LSMEM_ITEM_CLOSED && item->length &&
+		      (slot + sim->rotate) % sim->options.backups == drive &&
+		      replicas(map, item->segment) == 1;
+	}
+	recover_free(r);
+	return nr;
+}
+
+/* Run story(), then make a closed segment for each of nine objects, all durable. */
+static bool tell_each(const struct sim_options *options)
+{
+	bool ok = tell(options, STEPS);
+	uint32_t index;
+
+	run.over = false;
+	run.left = UINT32_MAX;
+	for (index = 0; index < 9; index++) {
+		lit_put(index, 1 + index % 2, 100 + index);
+		lit_roll(1 + index % 2);
+		lit_settle();
+	}
+	copies_settle(run.sim);
+	if (ok && !run.sim->error[0] && !oracle_all_acked(run.sim->model))
+		sim_fail(run.sim, "not all is acknowledged");
+	return ok && (!run.sim->error[0] || complain(run.sim, "before the loss"));
+}
+
+/*
+ * Two replicas on three backups: @first is lost, @more requests complete, and @second is lost.  If
+ * a segment has no other replica yet, core stops, and no digest forgets the segment.  After a power
+ * cut a recovery without @second misses it, and a recovery with it finds everything.
+ * @goes_on: core does not stop.  @hit: it stops, and closed segments are on @second only.
+ */
+static bool forget_once(uint32_t first, uint32_t second, uint32_t more, bool *goes_on, bool *hit)
+{
+	static const struct sim_options options = { .frames = 20, .backups = 3, .replicas = 2 };
+	bool ok = tell_each(&options), forgets = false;
+	struct sim *sim = run.sim;
+	uint32_t drive = sim->drive[second], last;
+	int ret;
+
+	*goes_on = false;
+	if (ok) {
+		lose(sim, first);
+		run.over = false;
+		run.left = more;
+		copies_settle(sim);
+	}
+	if (ok && !sim->error[0]) {
+		lose(sim, second);
+		run.over = false;
+		run.left = UINT32_MAX;
+		copies_settle(sim);
+		*goes_on = core_state(sim->core) == CORE_RUNNING;
+		forgets = strstr(core_error(sim->core), "its last replica is lost");
+		/* Or it stops because no digest has counted yet without @first. */
+		if (forgets || strstr(core_error(sim->core), "too few failure domains"))
+			sim->error[0] = '\0';
+	}
+	if (ok && !sim->error[0]) {
+		sim_cut(sim, more % DISK_CUT_KINDS);
+		last = only_on(sim, drive);
+		*hit |= forgets && last;
+		ret = start_from(sim, ALL(sim) & ~(1u << drive), false);
+		if (!ret && last)
+			sim_fail(sim, "%u last replicas are not missed", last);
+		else if (ret && *goes_on)
+			sim_fail(sim, "core goes on, and the others are not enough");
+		else if (again(sim, ALL(sim), false))
+			sim_fail(sim, "with all it does not come up");
+	}
+	ok = ok && (!sim->error[0] || complain(sim, "the last replica"));
+	sim_free(sim);
+	return ok;
+}
+
+/* A backup is lost, and another at each step of making the copies, until there are all of them. */
+bool litmus_forget(void)
+{
+	uint32_t first, second, more;
+	bool ok = true, goes_on, hit;
+
+	for (first = 0; first < 3 && ok; first++)
+		for (second = 0; second < 3 && ok; second++) {
+			if (second == first)
+				continue;
+			goes_on = false;
+			hit = false;
+			for (more = 0; more < 3000 && !goes_on && ok; more += 1 + more / 4)
+				ok = forget_once(first, second, more, &goes_on, &hit);
+			ok = ok && goes_on && hit;
+		}
+	return ok;
 }
 
 /*
@@ -1256,14 +1381,6 @@ static bool is_used(const struct sim *sim, uint32_t drive)
 					       core_backup(sim->core, b) == CORE_BACKUP_JOINING))
 			return true;
 	return false;
-}
-
-/* Cut the power, and start from some drives. Returns -ENODATA if refused. */
-static int again(struct sim *sim, uint32_t drives, bool accept_missing)
-{
-	if (sim->core)	/* none after a refusal */
-		sim_cut(sim, DISK_CUT_DROP);
-	return start_from(sim, drives, accept_missing);
 }
 
 static void blank(struct sim *sim, uint32_t drive)
