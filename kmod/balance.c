@@ -23,10 +23,10 @@
 #include "trace.h"
 
 /* Live bytes that a survivor holds in the worst case: tiny entries, with 24 bytes of
- * directory for each 40, and a large one that did not fit at its end.
+ * directory for each 32, and a large one that did not fit at its end.
  */
 #define LSMEM_SURVIVOR_LIVE	\
-	((LSMEM_SEGMENT_BYTES - LSMEM_OBJECT_MAX - LSMEM_SEGLET_BYTES) / 8 * 5)
+	((LSMEM_SEGMENT_BYTES - LSMEM_OBJECT_MAX - LSMEM_SEGLET_BYTES) / 7 * 4)
 
 /**
  * lsmem_balance_init - allocate the plan, and set the defaults of the policy

@@ -310,7 +310,11 @@ int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 	    (load.entries != seg->entries_crc || load.directory != seg->directory_crc))
 		recover_damage(r, "segment %llu (frame %u): its entries differ from its directory",
 			       (unsigned long long)seg->item.segment, seg->frame);
-	if (load.damaged)
+	/* A directory names all entries: if each one that counts was found, the rest is superseded. */
+	if (load.damaged && seg->closed && found == seg->winners && !r->check)
+		recover_info(r, "segment %llu (frame %u): at least %u bytes of superseded entries are damaged; nothing is lost",
+			     (unsigned long long)seg->item.segment, seg->frame, load.damaged);
+	else if (load.damaged)
 		recover_damage(r, "segment %llu (frame %u): at least %u bytes of entries are damaged",
 			       (unsigned long long)seg->item.segment, seg->frame, load.damaged);
 	if (found != seg->winners)
