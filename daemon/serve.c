@@ -32,6 +32,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/notify.h"
+#include "remote/verbs.h"
 #include "serve.h"
 
 #define EVENTS_MIN	128u		/* least room that the kernel accepts */
@@ -312,6 +313,7 @@ static void tick_done(struct loop_op *op, int res)
 	if (s->d->config.nr_backups > 1)
 		serve_lose_slow(s, now);
 	serve_lose_gone(s);
+	verbs_release();	/* no connection looks for a removed device between two attempts */
 	if (s->d->config.nr_backups > 1 && !s->stopping)
 		rejoin_tick(s->d, now);
 	if (!s->stopping)

@@ -290,7 +290,7 @@ void client_take_events(struct rdma_backup *r)
 {
 	struct rdma_cm_event *event, copy;
 
-	while (!rdma_get_cm_event(r->events, &event)) {
+	while (!verbs_get_event(r->events, &event)) {
 		copy = *event;
 		rdma_ack_cm_event(event);
 		verbs_event(&r->verbs, &copy);
@@ -473,7 +473,6 @@ static void rdma_close(struct backup *backup)
 {
 	struct rdma_backup *r = backup->private;
 
-	client_take_events(r);		/* verbs_close() must know if the device is being removed */
 	give_back(r);
 }
 

@@ -79,7 +79,7 @@ static int await(struct rdma_backup *r, const struct backup_options *options,
 	const char *why;
 	int err;
 
-	while (rdma_get_cm_event(r->events, &event)) {
+	while (verbs_get_event(r->events, &event)) {
 		if (errno != EAGAIN && errno != EINTR)
 			return -errno;
 		err = wait_for(r, options, deadline);
@@ -172,6 +172,7 @@ static int connect_once(struct rdma_backup *r, const struct backup_options *opti
 	err = resolve(r, options, id, deadline);
 	if (err) {
 		rdma_destroy_id(id);
+		verbs_release();	/* nothing ticks while the store is opened */
 		return err;
 	}
 	err = verbs_open(&r->verbs, id, &client_user);

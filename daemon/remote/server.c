@@ -97,7 +97,7 @@ static void take_events(struct server *s)
 {
 	struct rdma_cm_event *event, copy;
 
-	while (!rdma_get_cm_event(s->events, &event)) {
+	while (!verbs_get_event(s->events, &event)) {
 		copy = *event;
 		rdma_ack_cm_event(event);
 		/* The kernel removes the device only after the server has closed it. */

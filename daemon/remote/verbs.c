@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -27,6 +28,7 @@
 #define SQ_DEPTH	(VERBS_SENDS + WIRE_SLOTS * VERBS_WRITES + 2)
 #define POLL_AT_ONCE	32
 #define DEVICES		"/sys/class/infiniband_verbs"
+#define DEVICES_MOST	16	/* open at a time; others stay open until the process ends */
 
 /* Kinds of work requests: the upper half of a wr_id; the lower half is a number. */
 enum {
@@ -58,43 +60,168 @@ void verbs_break(struct verbs *verbs, int error, const char *why)
 
 /* ---- Its device -------------------------------------------------------- */
 
+/**
+ * struct device - a device that librdmacm has opened
+ * @name: name of its directory in sysfs; empty: this is none
+ * @number: of its character device
+ * @cmd_fd: librdmacm's descriptor of the character device
+ * @async_fd: librdmacm's descriptor of its events
+ *
+ * There is no pointer to librdmacm's context of it: librdmacm may free that without a word.
+ */
+static struct device {
+	char name[IBV_SYSFS_NAME_MAX];
+	dev_t number;
+	int cmd_fd, async_fd;
+} devices[DEVICES_MOST];
+
 /* All connections that are open. */
 static struct verbs *connections;
+
+/*
+ * Protects @devices, @connections and the @next of connections. librdmacm closes removed devices
+ * when it looks up the device of an id, which it does in rdma_get_cm_event(): verbs_get_event()
+ * holds this lock meanwhile, so that descriptors in @devices are not closed between a look at them
+ * and their replacement. librdmacm's own lock is taken within this one. The holder does not wait
+ * for the network, but librdmacm may open a device: verbs_release(), which runs in the daemon's
+ * loop, only tries to take the lock.
+ */
 static pthread_mutex_t connections_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/**
- * verbs_gone - is the device of an id being removed?
- * @id: may be bound to no device
- *
+/*
  * The kernel detaches the users of a device in the reverse order in which their modules were
  * loaded. If rdma_cm comes first, the connection manager reports an event. If ib_uverbs comes
  * first, and the driver cannot revoke the device from programs, ib_uverbs waits for them and
  * reports nothing. The only sign is that the device's directory in sysfs is gone.
  */
-bool verbs_gone(const struct rdma_cm_id *id)
+static bool is_removed(const char *name)
 {
 	char path[sizeof(DEVICES) + IBV_SYSFS_NAME_MAX];
 
-	if (!id->verbs)
-		return false;
-	snprintf(path, sizeof(path), DEVICES "/%s", id->verbs->device->dev_name);
+	snprintf(path, sizeof(path), DEVICES "/%.*s", IBV_SYSFS_NAME_MAX - 1, name);
 	return !access(DEVICES, F_OK) && access(path, F_OK);
+}
+
+/**
+ * verbs_gone - is the device of an id being removed?
+ * @id: may be bound to no device
+ *
+ * Return: true: yes; false: not yet, or there is none.
+ */
+bool verbs_gone(const struct rdma_cm_id *id)
+{
+	return id->verbs && is_removed(id->verbs->device->dev_name);
+}
+
+/* Is @fd a descriptor of the character device @number? */
+static bool is_open(int fd, dev_t number)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISCHR(st.st_mode) && st.st_rdev == number;
+}
+
+/* Remember the device of an id. connections_lock held. */
+static void note(const struct ibv_context *context)
+{
+	struct device *device, *room = NULL;
+	struct stat st;
+
+	for (device = devices; device < devices + DEVICES_MOST; device++) {
+		if (*device->name && device->cmd_fd == context->cmd_fd)
+			break;
+		if (!room && !(*device->name && is_open(device->cmd_fd, device->number)))
+			room = device;
+	}
+	if (device == devices + DEVICES_MOST)
+		device = room;
+	if (!device || fstat(context->cmd_fd, &st))
+		return;
+	snprintf(device->name, sizeof(device->name), "%s", context->device->dev_name);
+	device->number = st.st_rdev;
+	device->cmd_fd = context->cmd_fd;
+	device->async_fd = context->async_fd;
 }
 
 /*
  * librdmacm keeps the device open until the process ends or another device appears. Replace its
  * descriptors by /dev/null: that closes the device now, and librdmacm can still close them.
  */
-static void let_go(const struct ibv_context *device)
+static void let_go(const struct device *device)
 {
 	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	if (fd < 0 || dup3(fd, device->async_fd, O_CLOEXEC) < 0 ||
 	    dup3(fd, device->cmd_fd, O_CLOEXEC) < 0)
-		log_warn("%s: cannot be let go of: %s", ibv_get_device_name(device->device),
-			 strerror(errno));
+		log_warn("%s: cannot be let go of: %s", device->name, strerror(errno));
 	if (fd >= 0)
 		close(fd);
+}
+
+/* Connections have mappings of their device. connections_lock held. */
+static bool is_used(const struct device *device)
+{
+	const struct verbs *verbs;
+
+	for (verbs = connections; verbs; verbs = verbs->next)
+		if (verbs->id->verbs->cmd_fd == device->cmd_fd)
+			return true;
+	return false;
+}
+
+/*
+ * Let go of removed devices without connections. Calls for an id that is bound to one then fail.
+ * connections_lock held.
+ */
+static void release(void)
+{
+	struct device *device;
+
+	for (device = devices; device < devices + DEVICES_MOST; device++) {
+		if (!*device->name || !is_removed(device->name) || is_used(device))
+			continue;
+		if (is_open(device->cmd_fd, device->number))
+			let_go(device);
+		*device->name = 0;
+	}
+}
+
+/**
+ * verbs_release - let go of removed devices without connections
+ *
+ * The kernel may wait for that without a word, see is_removed(), and no connection looks.
+ *
+ * Context: any thread; call it once a second. Does not wait: if another thread holds the lock, the
+ * next call lets go.
+ */
+void verbs_release(void)
+{
+	if (pthread_mutex_trylock(&connections_lock))
+		return;
+	release();
+	pthread_mutex_unlock(&connections_lock);
+}
+
+/**
+ * verbs_get_event - rdma_get_cm_event(), which may open and close devices
+ * @channel: its descriptor is O_NONBLOCK
+ * @event: out
+ *
+ * Context: any thread. All clients and servers take their events with it.
+ * Return: 0; -1, and errno, EAGAIN if there is no event.
+ */
+int verbs_get_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	int ret, error;
+
+	pthread_mutex_lock(&connections_lock);
+	ret = rdma_get_cm_event(channel, event);
+	error = errno;
+	if (!ret && (*event)->id->verbs)
+		note((*event)->id->verbs);
+	pthread_mutex_unlock(&connections_lock);
+	errno = error;
+	return ret;
 }
 
 static void link_in(struct verbs *verbs)
@@ -105,22 +232,15 @@ static void link_in(struct verbs *verbs)
 	pthread_mutex_unlock(&connections_lock);
 }
 
-/* Close a removed device with its last connection: the others still have mappings of it. */
 static void link_out(struct verbs *verbs)
 {
 	struct verbs **at = &connections;
-	bool last = true;
 
 	pthread_mutex_lock(&connections_lock);
-	while (*at)
-		if (*at == verbs) {
-			*at = verbs->next;
-		} else {
-			last &= (*at)->id->verbs != verbs->id->verbs;
-			at = &(*at)->next;
-		}
-	if (last && (verbs->gone || verbs_gone(verbs->id)))
-		let_go(verbs->id->verbs);
+	while (*at != verbs)
+		at = &(*at)->next;
+	*at = verbs->next;
+	release();
 	pthread_mutex_unlock(&connections_lock);
 }
 
@@ -395,12 +515,6 @@ void verbs_read(struct verbs *verbs, struct ibv_sge *sge, uint64_t address, uint
 	post(verbs, &wr);
 }
 
-static void device_gone(struct verbs *verbs)
-{
-	verbs->gone = true;
-	verbs_break(verbs, -ENODEV, "the RDMA device is gone");
-}
-
 /**
  * verbs_tick - end a connection whose device or peer is gone
  * @verbs: connected
@@ -415,7 +529,7 @@ void verbs_tick(struct verbs *verbs)
 	};
 
 	if (!verbs->over && verbs_gone(verbs->id))
-		device_gone(verbs);
+		verbs_break(verbs, -ENODEV, "the RDMA device is gone");
 	if (verbs->over || clock_now_ns() - verbs->heard_ns < VERBS_PING_S * 1000000000ull)
 		return;
 	if (verbs->pinging) {
@@ -576,7 +690,7 @@ void verbs_event(struct verbs *verbs, const struct rdma_cm_event *event)
 		verbs_break(verbs, -ECONNRESET, "the other side has ended the connection");
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		device_gone(verbs);
+		verbs_break(verbs, -ENODEV, "the RDMA device is gone");
 		break;
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 		verbs_break(verbs, -ENETDOWN, "the address of the RDMA device has changed");

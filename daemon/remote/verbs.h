@@ -16,8 +16,9 @@
  * without a completion and without a timer. So verbs_tick() ends a connection on which nothing
  * completes for VERBS_SILENT_TICKS after the ping.
  *
- * The kernel removes a device only after all its users have closed it: verbs_close() of the last
- * connection of a removed device closes the device.
+ * The kernel removes a device only after all its users have closed it. librdmacm does not close it
+ * with the last connection: verbs_close() and, without a connection, verbs_release() close removed
+ * devices. They know the devices from verbs_get_event().
  */
 #ifndef LSMEMD_VERBS_H
 #define LSMEMD_VERBS_H
@@ -69,7 +70,6 @@ struct verbs_user {
  * @pinging: a ping is in flight
  * @silent: calls of verbs_tick() since the ping without a completion. verbs_tick() counts calls
  *	instead of time: a thread that was delayed has not looked for completions either
- * @gone: the device is being removed
  * @over: @user->broken has been called, or the connection is cut
  * @loop: polls @channel; NULL: none does
  * @op: the poll of @channel
@@ -90,7 +90,6 @@ struct verbs {
 	uint64_t heard_ns;
 	bool pinging;
 	unsigned int silent;
-	bool gone;
 	bool over;
 	struct loop *loop;
 	struct loop_op op;
@@ -125,5 +124,7 @@ void verbs_tick(struct verbs *verbs);
 void verbs_event(struct verbs *verbs, const struct rdma_cm_event *event);
 void verbs_break(struct verbs *verbs, int error, const char *why);
 bool verbs_gone(const struct rdma_cm_id *id);
+void verbs_release(void);
+int verbs_get_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 
 #endif

@@ -143,15 +143,21 @@ rm "$model"
 ok 'two: formatted and active' start two --format --force
 load 600
 nap 1
-# Address and link go and come back, $FLAPS times; not by default: a soft RoCE device that became
-# deaf cannot be deleted then while the daemon runs (Documentation/status.rst).
+mark
+echo 'timeout = 20' >>"$conf"
+kill -HUP "$daemon_pid"
+ok 'two: SIGHUP: a timeout changes' until_true 15 since '\[backup near\] timeout: changed'
+ok 'two: SIGHUP: a timeout above half of durable_ms is reported' until_true 5 since 'more than half of durable_ms'
+ok 'two: nothing is short' until_is 0 daemon segments_short
+# The address goes and comes back, $FLAPS more times, and then the link. By default once: after each
+# loss the daemon waits twice as long before it connects.
+ip addr del "$address/24" dev rdma0
+ok 'two: the address goes: lost' until_is lost backup far state
+before=$(daemon log_bytes)
+ok 'two: the address goes: writers go on' until_is 0 eval 'rises; echo $?'
+ip addr add "$address/24" dev rdma0
+is_back 'two: the address is back'
 if [ "${FLAPS:-0}" -gt 0 ]; then
-	ip addr del "$address/24" dev rdma0
-	ok 'two: the address goes: lost' until_is lost backup far state
-	before=$(daemon log_bytes)
-	ok 'two: the address goes: writers go on' until_is 0 eval 'rises; echo $?'
-	ip addr add "$address/24" dev rdma0
-	is_back 'two: the address is back'
 	# While the server cannot be reached, each attempt to connect fails at once, perhaps before the
 	# daemon's loop goes on. The state of the queue pairs at a loss is also a matter of chance.
 	for ((flap = 1; flap <= FLAPS; flap++)); do
@@ -167,12 +173,6 @@ if [ "${FLAPS:-0}" -gt 0 ]; then
 	ip link set rdma0 up
 	is_back 'two: the link is back'
 fi
-mark
-echo 'timeout = 20' >>"$conf"
-kill -HUP "$daemon_pid"
-ok 'two: SIGHUP: a timeout changes' until_true 15 since '\[backup near\] timeout: changed'
-ok 'two: SIGHUP: a timeout above half of durable_ms is reported' until_true 5 since 'more than half of durable_ms'
-ok 'two: nothing is short' until_is 0 daemon segments_short
 begun=$(now_ms)
 take_away
 taken_away 'two: the device goes'
@@ -180,6 +180,33 @@ slay_load
 verify 'two: all there'
 stop
 is 'two: drains' "$status" 0
+
+# ---- The device is removed between two attempts to connect ------------------------
+# The daemon has no connection that could notice. It is a new one: the former waits long now before
+# it connects, because it has lost its backup so often.
+# unconnected NAME TEXT [COMMAND ..]: run the command and end the server; attempts fail with TEXT
+unconnected()
+{
+	local name=$1 text=$2
+	shift 2
+	soft_roce "$address"
+	ok "$name: the server is back" server_start
+	ended "$daemon_pid" && ok "$name: a new daemon" start resume
+	ok "$name: the backup is used" until_is used backup far state
+	mark
+	"$@"
+	server_end KILL
+	ok "$name: attempts fail" until_true 40 since "$text"
+	begun=$(now_ms)
+	take_away
+	ok "$name: the device is gone in time" until_true 10 eval 'ended "$delete_pid" && wait "$delete_pid"'
+	echo "# gone after $(($(now_ms) - begun)) ms"
+}
+unconnected 'two: nothing listens' 'nothing listens there'
+unconnected 'two: no way there' 'Network is unreachable' ip addr del "$address/24" dev rdma0
+stop
+is 'two: drains without it' "$status" 0
+ok 'two: the modules can go without a device' soft_roce_end
 run "$ctl" destroy "$store"
 is 'two: all of it is on the other' "$status" 0
 ok 'the drive is not kept' until_true 5 dmsetup remove slow
