@@ -59,6 +59,7 @@ struct lsmem_survivor {
 /* What one pass works on. */
 struct lsmem_pass {
 	struct lsmem_segment *victims[LSMEM_VICTIMS];
+	u32 dropped[LSMEM_VICTIMS];	/* bytes of tombstones that are not moved */
 	u32 nr_victims;
 	u32 nr_survivors;
 	u64 oldest;		/* lowest id outside the group */
@@ -309,10 +310,11 @@ static u64 lsmem_clean_coldness(const struct lsmem_pass *pass, const struct lsme
 
 /* List the live entries of one victim. Returns false if a header is damaged. */
 static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
-			     struct lsmem_segment *seg)
+			     struct lsmem_segment *seg, u32 *dropped)
 {
-	u32 offset = 0, first = pass->nr_survivors;
+	u32 offset = 0, first = pass->nr_survivors, seen = 0, type;
 
+	*dropped = 0;
 	/* An entry is counted as live before its segment is closed: without live bytes all are dead. */
 	if (!atomic_read(seg->live))
 		return true;
@@ -320,10 +322,12 @@ static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 		struct lsmem_entry e;
 
 		offset = lsmem_entry_start(offset);
-		if (offset >= seg->committed)
+		if (offset >= seg->committed && seen == lsmem_segment_entries(seg))
 			return true;
-		if (!lsmem_entry_fetch(store, seg, offset, &e))
+		if (offset >= seg->committed || !lsmem_entry_fetch(store, seg, offset, &e))
 			break;
+		type = lsmem_entry_type(&e);
+		seen += type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE;
 		if (lsmem_clean_live(store, pass, seg, offset, &e)) {
 			if (pass->nr_survivors == LSMEM_PASS_ENTRIES)
 				break;
@@ -332,6 +336,10 @@ static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 				.index = seg->index,
 				.offset = offset,
 			};
+		} else if (type == LSMEM_TYPE_TOMBSTONE) {
+			if (!lsmem_entry_copied(&e, ~0u, seg->salt))
+				break;
+			*dropped += lsmem_entry_bytes(&e);
 		}
 		offset += lsmem_entry_bytes(&e);
 		if (pass->nr_survivors % 256 == 0)
@@ -364,7 +372,7 @@ static void lsmem_clean_gather(struct lsmem_store *store, struct lsmem_pass *pas
 	for (i = 0; i < pass->nr_victims; i++) {
 		struct lsmem_segment *seg = pass->victims[i];
 
-		if (lsmem_clean_list(store, pass, seg)) {
+		if (lsmem_clean_list(store, pass, seg, &pass->dropped[kept])) {
 			pass->victims[kept++] = seg;
 			continue;
 		}
@@ -425,6 +433,8 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 
 	/* Check again: the daemon can have written to it since it was listed. */
 	if (!lsmem_entry_fetch(store, seg, survivor->offset, &e) ||
+	    (lsmem_entry_type(&e) != LSMEM_TYPE_OBJECT &&
+	     lsmem_entry_type(&e) != LSMEM_TYPE_TOMBSTONE) ||
 	    lsmem_handle_index(lsmem_entry_handle(&e)) >= store->handles.nr) {
 		lsmem_segment_damaged(store, seg, survivor->offset);
 		return 0;
@@ -473,19 +483,23 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 /* Victims found damaged while entries moved stay in the log: they still have live entries. */
 static void lsmem_clean_spare_damaged(struct lsmem_store *store, struct lsmem_pass *pass)
 {
+	u64 oldest = ~0ull;
 	u32 i, kept = 0;
 
 	for (i = 0; i < pass->nr_victims; i++) {
 		struct lsmem_segment *seg = pass->victims[i];
 
-		/* What has moved is subtracted; the tombstones that are left are dropped. */
-		if (!seg->damaged &&
-		    !lsmem_segment_emptied(store, seg, atomic_read(seg->tombstones)))
+		/* What has moved is subtracted. */
+		if (!seg->damaged && !lsmem_segment_emptied(store, seg, pass->dropped[i]))
 			lsmem_segment_damaged(store, seg, seg->committed);
+		if (seg->damaged)
+			oldest = min(oldest, seg->id);
 	}
 	spin_lock(&store->segments.lock);
 	for (i = 0; i < pass->nr_victims; i++)
-		if (pass->victims[i]->damaged)
+		/* Tombstones that were to be dropped wait for a damaged victim. */
+		if (pass->victims[i]->damaged ||
+		    (pass->dropped[i] && pass->victims[i]->barrier > oldest))
 			lsmem_segment_leave(pass->victims[i]);
 		else
 			pass->victims[kept++] = pass->victims[i];

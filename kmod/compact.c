@@ -64,6 +64,8 @@
  * @end: bytes of @to that are filled
  * @oldest: tombstones with a higher barrier are kept
  * @moved: bytes moved in this segment
+ * @seen: objects and tombstones passed in this segment
+ * @kept: of them, those moved
  * @nice: priority of its thread
  * @rested: when it last rested or began a segment, ktime in ns
  * @rests: time of its rests in this segment, ns
@@ -77,6 +79,8 @@ struct lsmem_compactor {
 	u32 end;
 	u64 oldest;
 	u64 moved;
+	u32 seen;
+	u32 kept;
 	int nice;
 	u64 rested;
 	u64 rests;
@@ -179,12 +183,12 @@ static int lsmem_compact_collect(struct lsmem_compactor *c, const struct lsmem_s
 		*offset = at + lsmem_entry_bytes(e);
 		type = lsmem_entry_type(e);
 		index = lsmem_handle_index(lsmem_entry_handle(e));
-		if (type == LSMEM_TYPE_TOMBSTONE) {
-			nr++;
-		} else if (type == LSMEM_TYPE_OBJECT && index < store->handles.nr) {
+		c->seen += type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE;
+		if (type == LSMEM_TYPE_OBJECT && index < store->handles.nr)
 			prefetchw(lsmem_handle_at(&store->handles, index));
-			nr++;
-		}
+		else if (type != LSMEM_TYPE_TOMBSTONE)
+			continue;
+		nr++;
 	}
 	return nr;
 }
@@ -226,6 +230,7 @@ static bool lsmem_compact_object(struct lsmem_compactor *c, const struct lsmem_s
 							 lsmem_segment_position(&c->to, at)))) {
 		c->end = at + lsmem_entry_bytes(e);
 		c->moved += lsmem_entry_bytes(e);
+		c->kept++;
 	}
 	return true;
 }
@@ -236,6 +241,8 @@ static bool lsmem_compact_tombstone(struct lsmem_compactor *c, struct lsmem_segm
 	u32 at = lsmem_entry_start(c->end), size = lsmem_entry_bytes(e);
 
 	if (lsmem_entry_value(e) <= c->oldest) {
+		if (!lsmem_entry_copied(e, ~0u, seg->salt))
+			return false;
 		atomic_sub(size, seg->tombstones);
 		atomic_sub(size, seg->live);
 		lsmem_live_add(c->store, -(s64)size);
@@ -245,6 +252,7 @@ static bool lsmem_compact_tombstone(struct lsmem_compactor *c, struct lsmem_segm
 		return false;
 	c->end = at + size;
 	c->moved += size;
+	c->kept++;
 	return true;
 }
 
@@ -281,7 +289,7 @@ static bool lsmem_compact_move(struct lsmem_compactor *c, struct lsmem_segment *
 		cond_resched();
 		lsmem_compact_rest(c);
 	}
-	if (lsmem_segment_emptied(c->store, seg, c->moved))
+	if (c->seen == lsmem_segment_entries(seg) && lsmem_segment_emptied(c->store, seg, c->moved))
 		return true;
 damaged:
 	lsmem_segment_damaged(c->store, seg, offset);
@@ -324,6 +332,7 @@ static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *
 	WRITE_ONCE(seg->nr_seglets, c->to.nr_seglets);
 	seg->reserved = c->end;
 	seg->committed = c->end;
+	seg->packed = c->kept;
 	WRITE_ONCE(seg->packed_time, lsmem_store_time(store));
 	lsmem_segment_leave(seg);
 	spin_unlock(&store->segments.lock);
@@ -354,6 +363,8 @@ static bool lsmem_compact_begin(struct lsmem_compactor *c, const struct lsmem_se
 	c->to.nr_seglets = lsmem_packed_seglets(atomic_read(seg->live));
 	c->end = 0;
 	c->moved = 0;
+	c->seen = 0;
+	c->kept = 0;
 	return room && c->to.nr_seglets < seg->nr_seglets &&
 	       (!c->to.nr_seglets || lsmem_seglets_take(&store->seglets, seg->index, c->to.nr_seglets,
 						      c->to.seglets));

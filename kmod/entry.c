@@ -89,8 +89,8 @@ u32 lsmem_entry_pcrc(struct lsmem_store *store, const struct lsmem_segment *seg,
  *	original between check and use
  *
  * The CRC of an entry covers its payload, and most entries that a cleaner passes are dead: it checks
- * those that it moves (lsmem_entry_copied()), and in the end that it has found all that are live
- * (lsmem_segment_emptied()).
+ * those that it moves (lsmem_entry_copied()), and in the end that it has passed as many as there are
+ * (lsmem_segment_entries()) and found all that are live (lsmem_segment_emptied()).
  *
  * Return: false if it cannot be a header, or the entry would end beyond the segment.
  */

@@ -6,7 +6,7 @@
  * segment ids.  Each entry becomes part of a segment with its old id, closed and fully
  * acknowledged: the log on the backup is adopted in place and nothing is written.  In
  * memory such a segment holds only the entries that were passed, so offsets in memory and
- * on the backup differ; each entry keeps its home offset, and with it its header CRC.
+ * on the backup differ; each entry keeps its home block, and with it its CRC.
  *
  * Nothing is trusted: headers and payloads are checked by their CRCs, keys and lengths
  * against the store.  One daemon loads the whole store: if it goes away before activation,

@@ -152,6 +152,7 @@ struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 g
 	seg->state = LSMEM_SEGMENT_OPENING;
 	seg->open_time = lsmem_store_time(store);
 	seg->packed_time = seg->open_time;
+	seg->packed = LSMEM_NOT_PACKED;
 	list_add_tail(&seg->node, &store->segments.log);
 	list_add_tail(&seg->todo, &store->segments.todo);
 	INIT_LIST_HEAD(&seg->spare);

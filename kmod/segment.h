@@ -45,7 +45,7 @@ enum lsmem_segment_state {
  * struct lsmem_segment - a segment of the log
  * @id: never used again; 0 when free
  * @generation: of its frame on the backup: how often that has been used
- * @salt: seed of its header CRCs
+ * @salt: part of the CRCs of its entries
  * @state: enum lsmem_segment_state
  * @survivor: written by the cleaner
  * @final: its head has rolled over: @reserved and @rolled are constant
@@ -66,6 +66,7 @@ enum lsmem_segment_state {
  * @received: bytes of the prefix that each backup has, in memory at least
  *	(LSMEM_ACK_RECEIVED); counts if beyond @acked, and outlives the daemon that told it
  * @entries: directory entries (objects, tombstones) reserved
+ * @packed: of them, those that the last compaction has kept; LSMEM_NOT_PACKED: none yet
  * @home: length on the backup, bytes
  * @barrier: highest barrier among its tombstones
  * @open_time: store time when it became a head: its age for the policy
@@ -91,7 +92,7 @@ enum lsmem_segment_state {
  *				to CLOSED; @rolled and @final, which are set once.  @committed and
  *				@final are also read with acquire order
  *	the owner		while COMPACTING or VICTIM: its thread alone sets @damaged.  The
- *				compactor changes @reserved, @committed, @seglets and @nr_seglets
+ *				compactor changes @reserved, @committed, @packed, @seglets and @nr_seglets
  *				with segments.lock held, and reads them without
  *	no lock			@barrier (cmpxchg), @live and @tombstones (atomic)
  *
@@ -118,6 +119,7 @@ struct lsmem_segment {
 	u32 acked;
 	u32 received;
 	u32 entries;
+	u32 packed;
 	u32 home;
 	u64 barrier;
 	u64 open_time;
@@ -133,6 +135,14 @@ struct lsmem_segment {
 	atomic_t *live;
 	atomic_t *tombstones;
 };
+
+#define LSMEM_NOT_PACKED	(~0u)
+
+/* Objects and tombstones that a cleaner finds in a closed segment, live or not. */
+static inline u32 lsmem_segment_entries(const struct lsmem_segment *seg)
+{
+	return seg->packed == LSMEM_NOT_PACKED ? seg->entries : seg->packed;
+}
 
 /* Bytes of the prefix that each backup has, on its drive or in memory; segments.lock held. */
 static inline u32 lsmem_segment_received(const struct lsmem_segment *seg)

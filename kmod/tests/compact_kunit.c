@@ -1310,7 +1310,7 @@ KUNIT_ARRAY_PARAM(compact_dead, compact_deads, compact_dead_desc);
 
 /*
  * The CRC of a dead entry is not checked, so a wrong length can lead past live entries.  One case is
- * made so that only the count of live bytes tells: what follows the live entry is in order.  Whatever
+ * made so that only the counts of entries and live bytes tell: what follows is in order.  Whatever
  * else is flipped in a dead header, no object is lost.
  */
 static void compact_test_flip_dead(struct kunit *test)
@@ -1456,6 +1456,49 @@ static void compact_test_tombstones(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), live - 2 * size);
 	compact_unchanged(test, seg, &before);
 	compact_check_seglets(test);
+}
+
+/* Each bit of a tombstone that is kept: whichever is flipped, its segment is found damaged. */
+static void compact_test_flip_tombstone(struct kunit *test)
+{
+	const struct compact_dead_case *param = test->param_value;
+	struct lsmem_store *store = test->priv;
+	struct compact_object keeper;
+	struct compact_target *t;
+	struct rnd_state random;
+	u32 bit = 0, nr, i;
+
+	lsmem_test_seed(test, &random);
+	t = kunit_kcalloc(test, COMPACT_TARGETS, sizeof(*t), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	store->repl.attached = (void *)test;	/* only compared with NULL */
+	if (param->clean)
+		compact_cleaner(test);
+	else
+		KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
+	/* Tombstones wait for this one. */
+	compact_put(test, &keeper, 100);
+	compact_close(test);
+	while (bit < 8 * LSMEM_LONG_BYTES) {
+		for (nr = 0; nr < COMPACT_TARGETS && bit < 8 * LSMEM_LONG_BYTES; nr++) {
+			compact_target(test, &t[nr], 500);
+			KUNIT_ASSERT_EQ(test, lsmem_entry_type((void *)t[nr].dead),
+					LSMEM_TYPE_TOMBSTONE);
+			compact_flip(&t[nr], t[nr].dead, bit);
+			bit = compact_next(&random, bit, 8 * LSMEM_LONG_BYTES,
+					   8 * LSMEM_LONG_BYTES);
+		}
+		compact_flipped(test, t, nr, param->clean);
+		for (i = 0; i < nr; i++) {
+			KUNIT_EXPECT_TRUE_MSG(test, compact_damaged(&t[i]),
+					      "not found: mask %x in the %ld. byte",
+					      t[i].mask, (long)(t[i].flip - t[i].dead));
+			compact_mend(test, &t[i]);
+		}
+		/* The objects' tombstones are in the head's segment. */
+		lsmem_test_list_spares(store);
+	}
+	compact_look_all(test, &keeper, 1);
 }
 
 /* A segment is not compacted before the daemon has acknowledged its close (invariant 11). */
@@ -1772,6 +1815,7 @@ static struct kunit_suite compact_suite = {
 
 static struct kunit_case compact_durable_cases[] = {
 	KUNIT_CASE(compact_test_tombstones),
+	KUNIT_CASE_PARAM(compact_test_flip_tombstone, compact_dead_gen_params),
 	KUNIT_CASE(compact_test_acked),
 	KUNIT_CASE(compact_test_forgotten),
 	{}
