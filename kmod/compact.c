@@ -23,7 +23,8 @@
  * Writers come first while there is memory: a compactor has a low priority, and rests after each
  * LSMEM_COMPACT_RUN_NS if other tasks want its processor.  So a writer that shares the processor
  * is delayed by that time, not by a time slice of the scheduler.  With fewer than throttle_below
- * free seglets compaction has the priority of the writers, and does not rest.
+ * free seglets compaction has the priority of the writers, and does not rest; while a writer waits
+ * for space it comes before tasks that do not write, as the writer would.
  *
  * Source: Rumble et al., "Log-structured Memory for DRAM-based Storage", FAST
  * 2014, section 5.1 (segment compaction).
@@ -52,6 +53,7 @@
 #define LSMEM_COMPACT_BATCH	32	/* entries moved together, so that their cache misses overlap */
 #define LSMEM_COMPACT_RUN_NS	(50 * NSEC_PER_USEC)	/* without a rest */
 #define LSMEM_COMPACT_REST_US	50	/* at least, for other tasks */
+#define LSMEM_COMPACT_STALLED_NICE (-10)	/* a waiting writer uses no processor; others may use all */
 #define LSMEM_COMPACT_IDLE_MS	10	/* wait after a fruitless look ... */
 #define LSMEM_COMPACT_IDLE_MAX	7	/* ... doubled so many times */
 
@@ -127,12 +129,14 @@ static bool lsmem_vacated_free(struct lsmem_store *store, bool wait)
 /* Are there so few free seglets that writers are slowed down? */
 static bool lsmem_compact_urgent(const struct lsmem_store *store)
 {
-	return lsmem_seglets_free(&store->seglets) < READ_ONCE(store->space.throttle_below);
+	return atomic_read(&store->space.stalled) ||
+	       lsmem_seglets_free(&store->seglets) < READ_ONCE(store->space.throttle_below);
 }
 
 static void lsmem_compact_prioritize(struct lsmem_compactor *c)
 {
-	int nice = lsmem_compact_urgent(c->store) ? 0 : MAX_NICE;
+	int nice = atomic_read(&c->store->space.stalled) ? LSMEM_COMPACT_STALLED_NICE :
+		   lsmem_compact_urgent(c->store) ? 0 : MAX_NICE;
 
 	if (nice != c->nice) {
 		set_user_nice(current, nice);
