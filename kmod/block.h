@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The block device of a block store: blocks as entries of the log.  See block.c.
- * lsmem_block_write() and lsmem_block_delete() make a change, lsmem_block_submit() decides which
- * thread carries out a bio.  The block layer calls them; activate.c adds the disk, store.c removes
- * it.
+ * lsmem_block_submit() decides which thread carries out a bio; what happens to its blocks is in
+ * blockio.c.  The block layer calls it; activate.c adds the disk, store.c removes it.
  */
 #ifndef LSMEM_BLOCK_H
 #define LSMEM_BLOCK_H

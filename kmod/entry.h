@@ -4,7 +4,7 @@
  * lsmem_entry_stamp() writes a header, lsmem_entry_copied() decides whether an entry is what was
  * written, lsmem_segment_emptied() whether a cleaner has found all live entries of a segment, and
  * lsmem_tombstone_stamp() until when a tombstone is kept.  Callers: changes (object.c, span.c,
- * block.c), cleaners (clean.c, compact.c) and load.c.
+ * blockio.c), cleaners (clean.c, compact.c) and load.c.
  */
 #ifndef LSMEM_ENTRY_H
 #define LSMEM_ENTRY_H

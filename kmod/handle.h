@@ -3,7 +3,7 @@
  * The handle table: stable names for entries that move.  See handle.c.  lsmem_word_exchange() is
  * where each change becomes visible; lsmem_handle_alloc() decides which handle is given out,
  * lsmem_handle_version() which version a change gets.  Callers: changes (object.c, span.c,
- * block.c), cleaners (clean.c, compact.c) and load.c.
+ * blockio.c), cleaners (clean.c, compact.c) and load.c.
  */
 #ifndef LSMEM_HANDLE_H
 #define LSMEM_HANDLE_H

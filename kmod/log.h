@@ -2,7 +2,7 @@
 /*
  * The log: heads, and reserve -> copy -> stamp -> commit.  See log.c.  lsmem_append_try() decides
  * whether an append fits or its head rolls over, lsmem_append_begin_by() whether it waits;
- * lsmem_append_commit() advances the committed prefix.  object.c, span.c, block.c and clean.c
+ * lsmem_append_commit() advances the committed prefix.  object.c, span.c, blockio.c and clean.c
  * append; durable.c and retire.c ask how far the log has come.
  */
 #ifndef LSMEM_LOG_H

@@ -14,7 +14,7 @@
  *	handle.c, epoch.c			the handle table, views of user space
  *	object.c, span.c			changes
  *	durable.c				waiting until they are durable
- *	block.c					the disk of a block store
+ *	blockio.c, block.c			blocks, the disk of a block store
  *	balance.c, compact.c, retire.c, clean.c	making room
  *	registry.c, sizes.c			the set of stores, the memory that one takes
  *	window.c				memory of a store mapped into user space

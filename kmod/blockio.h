@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a bio does to its blocks.  See blockio.c.  lsmem_block_write() and lsmem_block_delete()
+ * decide when a change becomes visible; block.c calls lsmem_block_blocks() for each bio.
+ */
+#ifndef LSMEM_BLOCKIO_H
+#define LSMEM_BLOCKIO_H
+
+#include <linux/bvec.h>
+#include <linux/types.h>
+
+#include "entry.h"
+
+#define LSMEM_BLOCK_SECTORS	(LSMEM_BLOCK >> SECTOR_SHIFT)
+
+struct bio;
+struct lsmem_store;
+
+/**
+ * struct lsmem_block_io - a bio under way
+ * @store: the store
+ * @bio: the bio; its own iterator does not change
+ * @iter: position in its pages
+ * @head: head for all its entries, whatever CPU the task moves to
+ * @deadline: ktime in ns by which all its waits end
+ * @fua: it must be durable when it ends
+ * @last: place of its last change; changes in earlier segments are already durable
+ */
+struct lsmem_block_io {
+	struct lsmem_store *store;
+	struct bio *bio;
+	struct bvec_iter iter;
+	unsigned int head;
+	u64 deadline;
+	bool fua;
+	struct lsmem_place last;
+};
+
+unsigned int lsmem_block_left(u64 deadline);
+int lsmem_block_blocks(struct lsmem_block_io *io);
+
+#endif
