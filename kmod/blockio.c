@@ -18,6 +18,12 @@
  * the same; on a durable store both write a tombstone, because a recovery would bring the
  * old contents back.
  *
+ * A write of many blocks is made in spans, each with one reservation, one place in the ring, one
+ * commit and one look at the clock (compare span.c): all blocks are copied, then all words looked at
+ * and all entries stamped, then the words exchanged, in the order of the blocks.  A block whose word
+ * has changed in between is looked at, stamped and exchanged again; a write cannot fail any more
+ * then.  If there is no space for a span, its first block waits alone, by the bio's deadline.
+ *
  * No locks.
  */
 #include <linux/bio.h>
@@ -27,12 +33,34 @@
 #include <linux/sched.h>
 
 #include "blockio.h"
+#include "crc32c.h"
 #include "durable.h"
 #include "handle.h"
 #include "log.h"
 #include "store.h"
+#include "trace.h"
 
 #define LSMEM_BLOCK_GENERATION	1
+/* Most in a span: preemption is off as long as for an object of 64 KiB, a 16th of the largest. */
+#define LSMEM_BLOCK_SPAN	16
+
+/**
+ * struct lsmem_block_span - consecutive blocks written by one append, on the writer's stack
+ * @ap: the append
+ * @block: the first
+ * @nr: blocks
+ * @offsets: of each entry in the segment
+ * @crcs: of each payload
+ * @words: of each block, for which its entry is stamped; at last those that it replaced
+ */
+struct lsmem_block_span {
+	struct lsmem_append ap;
+	u64 block;
+	u32 nr;
+	u32 offsets[LSMEM_BLOCK_SPAN];
+	u32 crcs[LSMEM_BLOCK_SPAN];
+	u64 words[LSMEM_BLOCK_SPAN];
+};
 
 /**
  * lsmem_block_left - milliseconds until a deadline
@@ -89,68 +117,180 @@ static int lsmem_block_changed(struct lsmem_block_io *io, const struct lsmem_pla
 
 /* ---- Write -------------------------------------------------------------- */
 
-/* Copy the next block of the bio into its entry. Does not sleep. */
-static void lsmem_block_copy_in(struct lsmem_block_io *io, const struct lsmem_append *ap,
-				u32 *pcrc)
+/* Fetch what lsmem_block_look() will need: a header, or the version of a discard. */
+static void lsmem_block_prefetch(const struct lsmem_store *store, u64 block)
 {
-	u32 begin = ap->offset + lsmem_header_bytes(LSMEM_BLOCK), end = begin + LSMEM_BLOCK;
-	u32 at, piece;
+	u64 word = READ_ONCE(lsmem_handle_at(&store->handles, block)->word);
 
-	for (at = begin; at < end; at += piece) {
+	if (lsmem_word_state(word) == LSMEM_WORD_LIVE)
+		prefetch(lsmem_word_entry(&store->seglets, word));
+	else
+		prefetch(lsmem_discarded_at(&store->handles, block));
+}
+
+/* Reserve entries for up to @nr blocks: for one only if there is no space for all at once. */
+static int lsmem_block_reserve(struct lsmem_block_io *io, struct lsmem_block_span *span, u32 nr)
+{
+	u32 sizes[LSMEM_BLOCK_SPAN], i;
+
+	for (i = 0; i < nr; i++)
+		sizes[i] = lsmem_entry_size(LSMEM_BLOCK);
+	span->nr = nr;
+	if (!lsmem_append_begin_span(io->store, io->head, sizes, nr, &span->ap))
+		return 0;
+	span->nr = 1;
+	return lsmem_block_begin(io, LSMEM_BLOCK, LSMEM_TYPE_OBJECT, &span->ap);
+}
+
+/* Copy the next block of the bio behind a header at @offset. Does not sleep. Returns its CRC. */
+static u32 lsmem_block_copy_in(struct lsmem_block_io *io, const struct lsmem_segment *seg,
+			       u32 offset)
+{
+	u32 at = offset + lsmem_header_bytes(LSMEM_BLOCK), end = at + LSMEM_BLOCK;
+	u32 crc = ~0u, piece;
+
+	for (; at < end; at += piece) {
 		struct bio_vec bv = bio_iter_iovec(io->bio, io->iter);
 		void *from = kmap_local_page(bv.bv_page);
 
-		piece = min(end - at, bv.bv_len);
-		lsmem_segment_write(io->store, ap->segment, at, from + bv.bv_offset, piece);
+		piece = min3(end - at, bv.bv_len, LSMEM_SEGLET_BYTES - at % LSMEM_SEGLET_BYTES);
+		crc = lsmem_crc32c_copy(crc, lsmem_segment_at(io->store, seg, at),
+					from + bv.bv_offset, piece);
 		kunmap_local(from);
 		bio_advance_iter_single(io->bio, &io->iter, piece);
 	}
-	/* Of the copy: the pages can change meanwhile. */
-	*pcrc = lsmem_entry_pcrc(io->store, ap->segment, begin, LSMEM_BLOCK);
+	return crc;
 }
 
-static int lsmem_block_write(struct lsmem_block_io *io, u64 block)
+static void lsmem_block_copy_span(struct lsmem_block_io *io, struct lsmem_block_span *span)
 {
-	u64 key = lsmem_handle_make(block, LSMEM_BLOCK_GENERATION), word, last, version;
-	struct lsmem_store *store = io->store;
-	struct lsmem_handle *h = lsmem_handle_at(&store->handles, block);
+	const struct lsmem_segment *seg = span->ap.segment;
+	u32 end = span->ap.offset, i;
+
+	for (i = 0; i < span->nr; i++) {
+		span->offsets[i] = lsmem_entry_start(end);
+		if (span->offsets[i] > end)	/* a header does not cross seglets */
+			lsmem_segment_write(io->store, seg, end, NULL, span->offsets[i] - end);
+		span->crcs[i] = lsmem_block_copy_in(io, seg, span->offsets[i]);
+		end = span->offsets[i] + lsmem_entry_size(LSMEM_BLOCK);
+	}
+}
+
+/* Look at a block and stamp its entry. Returns the word that the exchange must find. */
+static u64 lsmem_block_stamp(struct lsmem_store *store, const struct lsmem_block_span *span, u32 i,
+			     u64 now)
+{
+	struct lsmem_append ap = { .segment = span->ap.segment, .offset = span->offsets[i] };
+	u64 block = span->block + i, last;
+	u64 word = lsmem_block_look(store, block, &last);
+
+	lsmem_object_stamp(store, &ap, lsmem_handle_make(block, LSMEM_BLOCK_GENERATION),
+			   max(now, last + 1), LSMEM_BLOCK, 0, 0, span->crcs[i]);
+	return word;
+}
+
+static bool lsmem_block_exchange(struct lsmem_store *store, const struct lsmem_block_span *span,
+				 u32 i)
+{
+	u64 position = lsmem_segment_position(span->ap.segment, span->offsets[i]);
+	u64 word = span->words[i];
+
+	return lsmem_word_exchange(lsmem_handle_at(&store->handles, span->block + i), word,
+				   lsmem_word_next(word, LSMEM_WORD_LIVE, position));
+}
+
+/* Count the replaced entries as dead, each segment once for neighbours. Returns how many. */
+static u32 lsmem_block_dead(struct lsmem_store *store, const struct lsmem_block_span *span)
+{
+	struct lsmem_segment *seg = NULL;
+	u32 replaced = 0, bytes = 0, i;
+
+	for (i = 0; i < span->nr; i++) {
+		u64 word = span->words[i];
+		struct lsmem_segment *of;
+
+		if (lsmem_word_state(word) != LSMEM_WORD_LIVE)
+			continue;
+		of = lsmem_segment_of(store, lsmem_word_position(word));
+		if (seg && of != seg) {
+			atomic_sub(bytes, seg->live);
+			bytes = 0;
+		}
+		seg = of;
+		bytes += lsmem_entry_size(LSMEM_BLOCK);
+		replaced++;
+	}
+	if (seg)
+		atomic_sub(bytes, seg->live);
+	return replaced;
+}
+
+/* Make the entries visible, in the order of the blocks. Returns how many replaced one. */
+static u32 lsmem_block_publish(struct lsmem_store *store, struct lsmem_block_span *span)
+{
+	u64 now = lsmem_handle_version(store, 0);
+	u32 replaced, i;
+
+	/* Before the exchanges: another write may count an entry of the span as dead. */
+	atomic_add(span->nr * lsmem_entry_size(LSMEM_BLOCK), span->ap.segment->live);
+	rcu_read_lock();
+	/* No operation in between orders memory, so that the cache misses overlap. */
+	for (i = 0; i < span->nr; i++)
+		span->words[i] = lsmem_block_stamp(store, span, i, now);
+	wmb();	/* Who finds an entry sees it whole; lsmem_crc32c_copy() says why not smp_wmb(). */
+	for (i = 0; i < span->nr; i++)
+		while (!lsmem_block_exchange(store, span, i))
+			span->words[i] = lsmem_block_stamp(store, span, i, now);
+	replaced = lsmem_block_dead(store, span);
+	rcu_read_unlock();
+	return replaced;
+}
+
+static void lsmem_block_count(struct lsmem_store *store, const struct lsmem_block_span *span,
+			      u32 replaced)
+{
+	u32 made = span->nr - replaced, i;
+
+	lsmem_count(store, appends, span->nr);
+	lsmem_count(store, appended_bytes, span->nr * lsmem_entry_size(LSMEM_BLOCK));
+	lsmem_count(store, replaced, replaced);
+	if (made) {
+		lsmem_live_add(store, made * lsmem_entry_size(LSMEM_BLOCK));
+		percpu_counter_add(&store->handles.used, made);
+	}
+	if (!trace_lsmem_append_enabled())
+		return;
+	for (i = 0; i < span->nr; i++)
+		trace_lsmem_append(store->name,
+				   lsmem_handle_make(span->block + i, LSMEM_BLOCK_GENERATION), 0,
+				   span->ap.segment->id, span->offsets[i], LSMEM_BLOCK);
+}
+
+/* Write up to @nr blocks as one span. Returns how many, or an error: then none. */
+static int lsmem_block_write(struct lsmem_block_io *io, u64 block, u32 nr)
+{
+	struct lsmem_block_span span;
 	struct lsmem_place place;
-	struct lsmem_append ap;
-	bool replaced;
-	u32 pcrc;
+	u32 i;
 	int ret;
 
-	prefetchw(h);	/* used after the copy */
-	ret = lsmem_block_begin(io, LSMEM_BLOCK, LSMEM_TYPE_OBJECT, &ap);
+	span.block = block;
+	prefetchw(lsmem_handle_at(&io->store->handles, block));
+	ret = lsmem_block_reserve(io, &span, nr);
 	if (ret)
 		return ret;
-	lsmem_block_copy_in(io, &ap, &pcrc);
-	lsmem_entry_count(store, &ap, key, 0, LSMEM_BLOCK);
-	rcu_read_lock();
-	do {
-		word = lsmem_block_look(store, block, &last);
-		version = lsmem_handle_version(store, last);
-		lsmem_object_stamp(store, &ap, key, version, LSMEM_BLOCK, 0, 0, pcrc);
-	} while (!lsmem_word_exchange(h, word,
-				      lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
-	lsmem_entry_alive(&ap);
-	replaced = lsmem_word_state(word) == LSMEM_WORD_LIVE;
-	if (replaced)
-		lsmem_entry_dead(store, lsmem_word_position(word), lsmem_entry_size(LSMEM_BLOCK));
-	rcu_read_unlock();
-	if (replaced) {
-		lsmem_count(store, replaced, 1);
-	} else {
-		lsmem_live_add(store, ap.size);
-		percpu_counter_inc(&store->handles.used);
-	}
-	place = (struct lsmem_place){ ap.segment->id, ap.offset + ap.size };
-	lsmem_append_commit(store, &ap);
-	return lsmem_block_changed(io, &place);
+	for (i = 0; i < span.nr; i++)	/* used after the copy */
+		lsmem_block_prefetch(io->store, block + i);
+	lsmem_block_copy_span(io, &span);
+	lsmem_block_count(io->store, &span, lsmem_block_publish(io->store, &span));
+	place = (struct lsmem_place){ span.ap.segment->id, span.ap.offset + span.ap.size };
+	lsmem_append_commit(io->store, &span.ap);
+	return lsmem_block_changed(io, &place) ?: span.nr;
 }
 
 /* ---- Discard and write-zeroes ------------------------------------------- */
 
+/* Returns how many blocks were discarded: 1, also if it was free; or an error. */
 static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 {
 	u64 key = lsmem_handle_make(block, LSMEM_BLOCK_GENERATION), word, busy, last, version;
@@ -161,7 +301,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 
 	/* A block that becomes FREE meanwhile was discarded by another task. */
 	if (lsmem_word_state(READ_ONCE(h->word)) != LSMEM_WORD_LIVE)
-		return 0;
+		return 1;
 	if (store->durable) {
 		ret = lsmem_block_begin(io, 0, LSMEM_TYPE_TOMBSTONE, &ap);
 		if (ret)
@@ -176,7 +316,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 			rcu_read_unlock();
 			if (store->durable)
 				lsmem_append_abort(store, &ap);
-			return 0;
+			return 1;
 		}
 		version = lsmem_handle_version(store, last);
 		if (store->durable)
@@ -193,7 +333,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 	if (store->durable)
 		lsmem_append_commit(store, &ap);
 	percpu_counter_dec(&store->handles.used);
-	return 0;
+	return 1;
 }
 
 /* ---- Read --------------------------------------------------------------- */
@@ -235,7 +375,7 @@ static void lsmem_block_zero_out(struct lsmem_block_io *io)
 	}
 }
 
-static void lsmem_block_read(struct lsmem_block_io *io, u64 block)
+static int lsmem_block_read(struct lsmem_block_io *io, u64 block)
 {
 	u64 word;
 
@@ -247,6 +387,7 @@ static void lsmem_block_read(struct lsmem_block_io *io, u64 block)
 	else
 		lsmem_block_zero_out(io);
 	rcu_read_unlock();
+	return 1;
 }
 
 /* ---- Bios --------------------------------------------------------------- */
@@ -263,15 +404,15 @@ int lsmem_block_blocks(struct lsmem_block_io *io)
 {
 	u64 block = io->iter.bi_sector / LSMEM_BLOCK_SECTORS;
 	u64 end = block + bio_sectors(io->bio) / LSMEM_BLOCK_SECTORS;
-	int ret = 0;
+	int ret;
 
-	for (; block < end && !ret; block++) {
+	while (block < end) {
 		switch (bio_op(io->bio)) {
 		case REQ_OP_READ:
-			lsmem_block_read(io, block);
+			ret = lsmem_block_read(io, block);
 			break;
 		case REQ_OP_WRITE:
-			ret = lsmem_block_write(io, block);
+			ret = lsmem_block_write(io, block, min_t(u64, end - block, LSMEM_BLOCK_SPAN));
 			break;
 		case REQ_OP_DISCARD:
 		case REQ_OP_WRITE_ZEROES:
@@ -281,7 +422,10 @@ int lsmem_block_blocks(struct lsmem_block_io *io)
 		default:
 			return -EOPNOTSUPP;
 		}
+		if (ret < 0)
+			return ret;
+		block += ret;
 		cond_resched();
 	}
-	return ret;
+	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * CRC-32C of entries.  See crc32c.c.  lsmem_crc32c() chooses between the processor's instruction
- * and the kernel's crc32c(); log.c and entry.c call it for payloads.  entry.c computes the CRC of a
- * header from lsmem_crc_word().
+ * and the kernel's crc32c(); log.c and entry.c call it for payloads, blockio.c
+ * lsmem_crc32c_copy().  entry.c computes the CRC of a header from lsmem_crc_word().
  */
 #ifndef LSMEM_CRC32C_H
 #define LSMEM_CRC32C_H
@@ -31,6 +31,7 @@ static __always_inline u32 lsmem_crc_half(u32 crc, u32 word)
 #endif
 
 u32 lsmem_crc32c(u32 crc, const void *data, size_t length);
+u32 lsmem_crc32c_copy(u32 crc, void *to, const void *from, size_t length);
 void lsmem_crc32c_init(void);
 
 #endif

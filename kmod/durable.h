@@ -2,7 +2,8 @@
 /*
  * Waiting for durability.  See durable.c.  lsmem_place_durable() decides when a wait ends.
  * Callers: chardev.c, blockio.c, block.c, store.c.  lsmem_ack_one() in repl.c takes the
- * acknowledgements that these calls wait for; core_update_durable() in daemon/core/segment.c decides them.
+ * acknowledgements that these calls wait for; core_update_durable() in daemon/core/segment.c
+ * decides them.
  */
 #ifndef LSMEM_DURABLE_H
 #define LSMEM_DURABLE_H

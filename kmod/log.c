@@ -296,7 +296,8 @@ int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 leng
  * lsmem_append_begin_span - reserve several entries of objects side by side
  * @store: active
  * @head: number of a writer's head
- * @sizes: of each entry, header and alignment included; in all at most LSMEM_SPAN_BYTES
+ * @sizes: of each entry, header and alignment included; in all at most LSMEM_OBJECT_MAX, since
+ *	preemption is off until they are copied
  * @nr: entries
  * @ap: filled in; the first entry begins at its offset, each other one at
  *	lsmem_entry_start() of the end of the one before
