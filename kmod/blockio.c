@@ -43,6 +43,7 @@
 #define LSMEM_BLOCK_GENERATION	1
 /* Most in a span: preemption is off as long as for an object of 64 KiB, a 16th of the largest. */
 #define LSMEM_BLOCK_SPAN	16
+#define LSMEM_BLOCK_AHEAD	8	/* headers that a discard fetches ahead */
 
 /**
  * struct lsmem_block_span - consecutive blocks written by one append, on the writer's stack
@@ -78,14 +79,15 @@ unsigned int lsmem_block_left(u64 deadline)
 static u64 lsmem_block_look(struct lsmem_store *store, u64 block, u64 *last)
 {
 	for (;;) {
-		/* Before the version, or the entry. */
-		u64 word = smp_load_acquire(&lsmem_handle_at(&store->handles, block)->word);
+		/* Before the entry, whose address depends on it. */
+		u64 word = READ_ONCE(lsmem_handle_at(&store->handles, block)->word);
 
 		switch (lsmem_word_state(word)) {
 		case LSMEM_WORD_LIVE:
 			*last = lsmem_entry_version(lsmem_word_entry(&store->seglets, word));
 			return word;
 		case LSMEM_WORD_FREE:
+			smp_rmb();	/* pairs with the release in lsmem_block_delete() */
 			*last = READ_ONCE(*lsmem_discarded_at(&store->handles, block));
 			return word;
 		}
@@ -362,6 +364,27 @@ static void lsmem_block_copy_out(struct lsmem_block_io *io, u64 position)
 	}
 }
 
+/*
+ * Fetch a block that is read next.  The processor sees by itself that one line is loaded after the
+ * other, but only within a page, and an entry lies across two.
+ */
+static void lsmem_block_fetch(const struct lsmem_store *store, u64 block)
+{
+	const struct lsmem_seglets *seglets = &store->seglets;
+	u64 word = READ_ONCE(lsmem_handle_at(&store->handles, block)->word);
+	u64 position = lsmem_word_position(word);
+	const void *seglet;
+	u32 offset, end;
+
+	if (lsmem_word_state(word) != LSMEM_WORD_LIVE)
+		return;
+	seglet = lsmem_seglet_address(seglets, position >> LSMEM_POSITION_OFFSET_BITS);
+	offset = (position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN;
+	end = min(offset + lsmem_entry_size(LSMEM_BLOCK), LSMEM_SEGLET_BYTES);
+	for (; offset < end; offset += SMP_CACHE_BYTES)
+		prefetch(seglet + offset);
+}
+
 static void lsmem_block_zero_out(struct lsmem_block_io *io)
 {
 	u32 left, piece;
@@ -375,13 +398,17 @@ static void lsmem_block_zero_out(struct lsmem_block_io *io)
 	}
 }
 
-static int lsmem_block_read(struct lsmem_block_io *io, u64 block)
+static int lsmem_block_read(struct lsmem_block_io *io, u64 block, u64 end)
 {
 	u64 word;
 
+	if (block == io->bio->bi_iter.bi_sector / LSMEM_BLOCK_SECTORS)
+		lsmem_block_fetch(io->store, block);
+	if (block + 1 < end)
+		lsmem_block_fetch(io->store, block + 1);
 	rcu_read_lock();
-	/* Before the entry. */
-	word = smp_load_acquire(&lsmem_handle_at(&io->store->handles, block)->word);
+	/* Before the entry, whose address depends on it. */
+	word = READ_ONCE(lsmem_handle_at(&io->store->handles, block)->word);
 	if (lsmem_word_state(word) == LSMEM_WORD_LIVE)
 		lsmem_block_copy_out(io, lsmem_word_position(word));
 	else
@@ -409,7 +436,7 @@ int lsmem_block_blocks(struct lsmem_block_io *io)
 	while (block < end) {
 		switch (bio_op(io->bio)) {
 		case REQ_OP_READ:
-			ret = lsmem_block_read(io, block);
+			ret = lsmem_block_read(io, block, end);
 			break;
 		case REQ_OP_WRITE:
 			ret = lsmem_block_write(io, block, min_t(u64, end - block, LSMEM_BLOCK_SPAN));
@@ -417,6 +444,8 @@ int lsmem_block_blocks(struct lsmem_block_io *io)
 		case REQ_OP_DISCARD:
 		case REQ_OP_WRITE_ZEROES:
 			/* REQ_NOUNMAP needs no handling: space is reserved for every block. */
+			if (block + LSMEM_BLOCK_AHEAD < end)
+				lsmem_block_prefetch(io->store, block + LSMEM_BLOCK_AHEAD);
 			ret = lsmem_block_delete(io, block);
 			break;
 		default:
