@@ -30,6 +30,7 @@
 #define ENTRY		(BLOCK + LSMEM_LONG_BYTES)
 #define RECORD		LSMEM_LONG_BYTES
 #define CHUNK		(256u * BLOCK)
+#define SPAN		16u	/* blocks that a write appends together */
 #define SECONDS		60	/* time limit of a test; sufficient under emulation */
 
 /**
@@ -321,6 +322,56 @@ TEST_F_TIMEOUT(disk, pieces, SECONDS)
 	EXPECT_EQ(ENOSPC, errno);
 }
 
+/*
+ * Writes of a length below, at and above a span, some from memory in which each block lies in two
+ * pages; each replaces a part of the one before.  Entries lie at all distances from the end of a
+ * seglet.
+ */
+TEST_F_TIMEOUT(disk, spans, SECONDS)
+{
+	const uint32_t lengths[] = { 1, 2, SPAN - 1, SPAN, SPAN + 1, 3 * SPAN - 1, 40 };
+	const uint32_t blocks = 2 * 3 * SPAN;
+	uint8_t *memory = self->disk.buffer;
+	struct disk *disk = &self->disk;
+	uint64_t serials[2 * 3 * SPAN] = { 0 }, serial, used = 0;
+	uint32_t round, i;
+
+	for (round = 0; round < 40 * ARRAY_SIZE(lengths); round++) {
+		uint32_t nr = lengths[round % ARRAY_SIZE(lengths)];
+		uint32_t block = round * 7 % (blocks - nr);
+
+		disk->buffer = memory + (round % 3 == 2 ? 512 : 0);
+		ASSERT_EQ(0, put(disk, block, nr, 0));
+		disk->buffer = memory;
+		for (i = block; i < block + nr; i++) {
+			used += !serials[i];
+			serials[i] = disk->serial;
+		}
+		if (round % 5 == 4) {
+			ASSERT_EQ(0, delete_blocks(disk->store.fd, BLKDISCARD, block + nr / 2, 1));
+			used -= !!serials[block + nr / 2];
+			serials[block + nr / 2] = 0;
+		}
+		ASSERT_EQ(used, attribute(disk, "handles_used"));
+	}
+	/* Blocks that nobody has written are between those that are read together. */
+	ASSERT_EQ(blocks * BLOCK, pread(disk->store.fd, disk->buffer, blocks * BLOCK, 0));
+	for (i = 0; i < blocks; i++) {
+		const uint8_t *data = disk->buffer + i * BLOCK;
+
+		if (serials[i]) {
+			EXPECT_TRUE(content_right(data, BLOCK, i, &serial));
+			EXPECT_EQ(serials[i], serial);
+		} else {
+			EXPECT_TRUE(is_zero(data, BLOCK));
+		}
+	}
+	if (!variant->flags)
+		EXPECT_EQ(used * ENTRY, attribute(disk, "live_bytes"));
+	if (variant->flags)
+		EXPECT_EQ(0, differences(disk));
+}
+
 /* A write may wait for the cleaner, so RWF_NOWAIT is refused, and nothing is written. */
 TEST_F_TIMEOUT(disk, nowait, SECONDS)
 {
@@ -388,21 +439,25 @@ static void *race(void *argument)
 	int fd = racer->disk->store.fd;
 	uint8_t *buffer;
 
-	if (posix_memalign((void **)&buffer, BLOCK, BLOCK)) {
+	if (posix_memalign((void **)&buffer, BLOCK, 2 * SPAN * BLOCK)) {
 		racer->wrong = "memory";
 		return NULL;
 	}
 	while (!racer->wrong && now_ms() < racer->end) {
 		uint64_t random = random_next(&racer->seed), serial;
-		uint64_t block = random % racer->blocks, nr = random >> 40 & 7;
+		uint64_t block = random % racer->blocks, nr = random >> 40 & (2 * SPAN - 1), i;
 		unsigned int what = random >> 32 & 15;
 
 		if (nr > racer->blocks - block)
 			nr = racer->blocks - block;
 		racer->changes++;
 		if (what < 8) {
-			content_fill(buffer, BLOCK, block, random);
-			if (pwrite(fd, buffer, BLOCK, (off_t)(block * BLOCK)) != BLOCK)
+			if (what < 4 || !nr)
+				nr = 1;
+			for (i = 0; i < nr; i++)
+				content_fill(buffer + i * BLOCK, BLOCK, block + i, random);
+			if (pwrite(fd, buffer, nr * BLOCK, (off_t)(block * BLOCK)) !=
+			    (ssize_t)(nr * BLOCK))
 				racer->wrong = "write";
 		} else if (what < 10) {
 			if (nr && delete_blocks(fd, BLKDISCARD, block, nr))
@@ -464,6 +519,12 @@ TEST_F_TIMEOUT(disk, races, SECONDS)
 
 	wrong = races(disk, 2, &changes);
 	EXPECT_EQ(NULL, wrong) TH_LOG("two blocks: %s", wrong);
+	EXPECT_LT(100, changes);
+	if (variant->flags)
+		EXPECT_EQ(0, differences(disk));
+	/* Spans that overlap, in part. */
+	wrong = races(disk, 3 * SPAN, &changes);
+	EXPECT_EQ(NULL, wrong) TH_LOG("a few blocks: %s", wrong);
 	EXPECT_LT(100, changes);
 	if (variant->flags)
 		EXPECT_EQ(0, differences(disk));
@@ -700,7 +761,8 @@ TEST_F_TIMEOUT(disk, bounds_together, SECONDS)
 	ASSERT_EQ(0, store_set_attribute(&disk->store, "limits/flush_ms", bound));
 	follower_sleep(&disk->follower, true);
 	for (waiter.nr = 1; waiter.nr <= 2; waiter.nr++) {
-		if (!store_fault(&disk->store, "no_space", 1) ||
+		/* Once for the span, once for its first block. */
+		if (!store_fault(&disk->store, "no_space", 2) ||
 		    (waiter.nr == 2 && !roll_at_second(disk)))
 			SKIP(return, "this kernel has no fault injection");
 		stalls = attribute(disk, "stats/stalls");
