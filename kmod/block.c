@@ -109,11 +109,11 @@ static blk_status_t lsmem_block_status(int error)
 }
 
 /*
- * Carry out a bio, without the waits of lsmem_block_fua().  All waits end by @deadline.  @last:
- * out, place of its last change.
+ * Carry out a bio, without the waits of lsmem_block_fua().  All waits end by @deadline; 0: flush_ms
+ * after @start.  @last: out, place of its last change.
  */
-static int lsmem_block_begin_bio(struct bio *bio, unsigned int writer, u64 deadline,
-				 struct lsmem_place *last)
+static int lsmem_block_begin_bio(struct bio *bio, unsigned int writer, unsigned long start,
+				 u64 deadline, struct lsmem_place *last)
 {
 	struct lsmem_store *store = bio->bi_bdev->bd_disk->private_data;
 	struct lsmem_block_io io = {
@@ -121,6 +121,7 @@ static int lsmem_block_begin_bio(struct bio *bio, unsigned int writer, u64 deadl
 		.bio = bio,
 		.iter = bio->bi_iter,
 		.head = lsmem_log_head_of(store, writer),
+		.start = start,
 		.deadline = deadline,
 		.fua = bio->bi_opf & REQ_FUA && store->durable,
 	};
@@ -156,7 +157,8 @@ static void lsmem_block_carry_out(struct bio_list *bios, unsigned int carrier)
 
 	bio_list_for_each(bio, bios) {
 		begun[i].start = bio_start_io_acct(bio);
-		begun[i].error = lsmem_block_begin_bio(bio, carrier, deadline, &begun[i].last);
+		begun[i].error = lsmem_block_begin_bio(bio, carrier, begun[i].start, deadline,
+						       &begun[i].last);
 		i++;
 	}
 	for (i = 0; (bio = bio_list_pop(bios)); i++)
@@ -178,9 +180,8 @@ static void lsmem_block_submit(struct bio *bio)
 		lsmem_bioqueue_add(store->waiting, bio);
 	} else {
 		start = bio_start_io_acct(bio);
-		lsmem_block_complete(bio, lsmem_block_begin_bio(bio, raw_smp_processor_id(),
-								lsmem_block_deadline(store), &last),
-				     start);
+		lsmem_block_complete(bio, lsmem_block_begin_bio(bio, raw_smp_processor_id(), start,
+								0, &last), start);
 	}
 }
 

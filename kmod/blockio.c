@@ -19,10 +19,11 @@
  * old contents back.
  *
  * A write of many blocks is made in spans, each with one reservation, one place in the ring, one
- * commit and one look at the clock (compare span.c): all blocks are copied, then all words looked at
- * and all entries stamped, then the words exchanged, in the order of the blocks.  A block whose word
- * has changed in between is looked at, stamped and exchanged again; a write cannot fail any more
- * then.  If there is no space for a span, its first block waits alone, by the bio's deadline.
+ * commit and one look at the clock (compare span.c): all blocks are copied, then all words looked
+ * at and all entries stamped, then the words exchanged, in the order of the blocks.  A block whose
+ * word has changed in between is looked at, stamped and exchanged again: from the reservation on a
+ * write cannot fail.  If there is no space for a span, its first block waits alone, by the bio's
+ * deadline.
  *
  * No locks.
  */
@@ -75,6 +76,18 @@ unsigned int lsmem_block_left(u64 deadline)
 	return deadline > now ? 1 + div_u64(deadline - now, NSEC_PER_MSEC) : 1;
 }
 
+/*
+ * The deadline of a bio. Most never wait, and need no look at the clock: the tick at which they
+ * began is near enough.
+ */
+static u64 lsmem_block_due(struct lsmem_block_io *io)
+{
+	if (!io->deadline)
+		io->deadline = ktime_get_ns() - jiffies_to_nsecs(jiffies - io->start) +
+			       (u64)READ_ONCE(io->store->repl.flush_ms) * NSEC_PER_MSEC;
+	return io->deadline;
+}
+
 /* Load a block's word and the version that its next one must exceed. */
 static u64 lsmem_block_look(struct lsmem_store *store, u64 block, u64 *last)
 {
@@ -99,8 +112,10 @@ static u64 lsmem_block_look(struct lsmem_store *store, u64 block, u64 *last)
 static int lsmem_block_begin(struct lsmem_block_io *io, u32 length, u32 type,
 			     struct lsmem_append *ap)
 {
-	int ret = lsmem_append_begin_by(io->store, io->head, length, type, &io->deadline, ap);
+	int ret;
 
+	lsmem_block_due(io);
+	ret = lsmem_append_begin_by(io->store, io->head, length, type, &io->deadline, ap);
 	if (ret && !lsmem_store_active(io->store))
 		return -ENODEV;
 	return ret ? -ETIMEDOUT : 0;
@@ -114,7 +129,7 @@ static int lsmem_block_changed(struct lsmem_block_io *io, const struct lsmem_pla
 	io->last = *place;
 	if (!io->fua || before.segment == place->segment)
 		return 0;
-	return lsmem_wait_durable(io->store, &before, lsmem_block_left(io->deadline));
+	return lsmem_wait_durable(io->store, &before, lsmem_block_left(lsmem_block_due(io)));
 }
 
 /* ---- Write -------------------------------------------------------------- */

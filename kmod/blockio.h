@@ -22,7 +22,8 @@ struct lsmem_store;
  * @bio: the bio; its own iterator does not change
  * @iter: position in its pages
  * @head: head for all its entries, whatever CPU the task moves to
- * @deadline: ktime in ns by which all its waits end
+ * @start: when it began, in jiffies
+ * @deadline: ktime in ns by which all its waits end; 0: not yet computed from @start
  * @fua: it must be durable when it ends
  * @last: place of its last change; changes in earlier segments are already durable
  */
@@ -31,6 +32,7 @@ struct lsmem_block_io {
 	struct bio *bio;
 	struct bvec_iter iter;
 	unsigned int head;
+	unsigned long start;
 	u64 deadline;
 	bool fua;
 	struct lsmem_place last;

@@ -10,9 +10,10 @@
  * the CRCs of b and c begin at 0.  No vector registers are used, so that it may be called
  * anywhere.  Elsewhere it is the kernel's crc32c().
  *
- * lsmem_crc32c_copy() copies in the same pass: a word is loaded once, goes into the CRC and is stored
- * past the caches.  The log is written from end to end and rarely read soon; an ordinary store would
- * first fetch the line that it overwrites.  So copy and CRC of a block take less time than a memcpy().
+ * lsmem_crc32c_copy() copies in the same pass: a word is loaded once, goes into the CRC and is
+ * stored past the caches.  The log is written from end to end and rarely read soon; an ordinary
+ * store would first fetch the line that it overwrites.  So copy and CRC of a block take less time
+ * than a memcpy().
  *
  * Source: Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32 Instruction",
  * Intel, 2011; the join by tables instead of a carry-less multiplication.
@@ -115,8 +116,8 @@ static u32 lsmem_crc_move_block(u32 crc, void *to, const void *from)
  * @from: the bytes; they may change meanwhile
  * @length: how many
  *
- * The caller orders its stores with wmb() before it lets other processors find them: those made here
- * are not ordered by smp_wmb() or a release.
+ * The caller orders its stores with wmb() before it lets other processors find them: those made
+ * here are not ordered by smp_wmb() or a release.
  *
  * Context: any.
  * Return: the CRC of the bytes at @to, without final inversion.
