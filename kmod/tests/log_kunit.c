@@ -960,21 +960,32 @@ static void log_test_point(struct kunit *test)
 			log_abort_held(store, &held[i]);
 }
 
-/* lsmem_crc32c() and the CRC of entries are what the kernel's crc32c() computes. */
+/*
+ * lsmem_crc32c(), lsmem_crc32c_copy() and the CRC of entries are what the kernel's crc32c() computes;
+ * a copy has these bytes and no others.
+ */
 static void log_test_crc(struct kunit *test)
 {
 	const u32 bytes = 3000;
 	u8 *data = kunit_kmalloc(test, bytes, GFP_KERNEL);
+	u8 *copy = kunit_kzalloc(test, bytes + 16, GFP_KERNEL);
 	struct lsmem_entry e;
 	u32 length, i, seed;
 
 	KUNIT_ASSERT_NOT_NULL(test, data);
+	KUNIT_ASSERT_NOT_NULL(test, copy);
 	get_random_bytes(data, bytes);
 	for (length = 0; length <= bytes - 8; length += length < 100 ? 1 : 61) {
 		for (i = 0; i < 8; i++) {
 			memcpy(&seed, data + i, sizeof(seed));
 			KUNIT_ASSERT_EQ(test, lsmem_crc32c(seed, data + i, length),
 					crc32c(seed, data + i, length));
+			memset(copy, 0x5a, bytes + 16);
+			KUNIT_ASSERT_EQ(test, lsmem_crc32c_copy(seed, copy + 8, data + i, length),
+					crc32c(seed, data + i, length));
+			KUNIT_ASSERT_EQ(test, memcmp(copy + 8, data + i, length), 0);
+			KUNIT_ASSERT_EQ(test, copy[7], 0x5a);
+			KUNIT_ASSERT_EQ(test, copy[8 + length], 0x5a);
 		}
 	}
 	for (i = 0; i < 200; i++) {
