@@ -218,7 +218,7 @@ static u32 lsmem_vector_span(const struct lsmem_call *call, const struct lsmem_v
 		    lsmem_op_check(call, &ops[i], flags))
 			break;
 	}
-	return i < 2 ? 0 : lsmem_span_change(call->store, ops, i);
+	return i < 2 ? 0 : lsmem_span_change(call->store, ops, i, 0);
 }
 
 /*

@@ -267,7 +267,7 @@ static int lsmem_append_try(struct lsmem_store *store, struct lsmem_head *head, 
  *
  * Context: may sleep.  On success preemption is off until the commit or abort that follows.
  * Return: 0; -ENOSPC: no space within the bound; -EINTR; -EAGAIN (not active; for the
- * cleaner, no space).
+ * cleaner, no space); -LSMEM_EWAIT: it would wait, and @deadline is LSMEM_NO_WAIT.
  */
 int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
 			  u64 *deadline, struct lsmem_append *ap)
@@ -277,8 +277,11 @@ int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 leng
 	u32 size = lsmem_entry_size(length);
 	int ret;
 
-	if (head != LSMEM_CLEANER_HEAD)
-		lsmem_space_throttle(store, h);
+	if (head != LSMEM_CLEANER_HEAD) {
+		ret = lsmem_space_throttle(store, h, *deadline);
+		if (ret)
+			return ret;
+	}
 	for (;;) {
 		int serial = atomic_read(&store->space.serial);
 
@@ -299,6 +302,7 @@ int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 leng
  * @sizes: of each entry, header and alignment included; in all at most LSMEM_OBJECT_MAX, since
  *	preemption is off until they are copied
  * @nr: entries
+ * @deadline: LSMEM_NO_WAIT: do not wait at the gate either
  * @ap: filled in; the first entry begins at its offset, each other one at
  *	lsmem_entry_start() of the end of the one before
  *
@@ -308,11 +312,12 @@ int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 leng
  * Return: 0, or -EAGAIN: append them one by one, with waits.
  */
 int lsmem_append_begin_span(struct lsmem_store *store, unsigned int head, const u32 *sizes,
-			    u32 nr, struct lsmem_append *ap)
+			    u32 nr, u64 deadline, struct lsmem_append *ap)
 {
 	struct lsmem_head *h = &store->heads.table[head];
 
-	lsmem_space_throttle(store, h);
+	if (lsmem_space_throttle(store, h, deadline))
+		return -EAGAIN;
 	return lsmem_append_try(store, h, sizes, nr, nr, ap) ? -EAGAIN : 0;
 }
 
@@ -480,8 +485,10 @@ static u32 lsmem_log_before(const struct lsmem_store *store, const struct lsmem_
 	return smp_load_acquire(&seg->final) && seg->rolled <= point->rolls ? seg->reserved : 0;
 }
 
+/* Has every segment come as far as @point?  @missing: out unless NULL: with false, the first place before @point that is not. */
 static bool __lsmem_log_reached(struct lsmem_store *store,
-				const struct lsmem_vector_point *point, enum lsmem_reach reach)
+				const struct lsmem_vector_point *point, enum lsmem_reach reach,
+				struct lsmem_place *missing)
 {
 	struct lsmem_segment *seg;
 
@@ -489,9 +496,13 @@ static bool __lsmem_log_reached(struct lsmem_store *store,
 	list_for_each_entry(seg, &store->segments.todo, todo) {
 		u32 to = reach == LSMEM_REACH_EMITTED ? seg->emitted :
 			 reach == LSMEM_REACH_RECEIVED ? lsmem_segment_received(seg) : seg->acked;
+		u32 before = lsmem_log_before(store, seg, point);
 
-		if (to < lsmem_log_before(store, seg, point))
-			return false;
+		if (to >= before)
+			continue;
+		if (missing)
+			*missing = (struct lsmem_place){ .segment = seg->id, .offset = before };
+		return false;
 	}
 	return true;
 }
@@ -510,9 +521,28 @@ bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vector_poin
 	bool reached;
 
 	spin_lock(&store->segments.lock);
-	reached = __lsmem_log_reached(store, point, reach);
+	reached = __lsmem_log_reached(store, point, reach, NULL);
 	spin_unlock(&store->segments.lock);
 	return reached;
+}
+
+/**
+ * lsmem_log_missing - is there something before a point that a backup has not received?
+ * @store: the store
+ * @point: from lsmem_log_point()
+ * @place: out: if there is, the end of what is missing in one segment
+ *
+ * Context: takes segments.lock.
+ */
+bool lsmem_log_missing(struct lsmem_store *store, const struct lsmem_vector_point *point,
+		       struct lsmem_place *place)
+{
+	bool reached;
+
+	spin_lock(&store->segments.lock);
+	reached = __lsmem_log_reached(store, point, LSMEM_REACH_RECEIVED, place);
+	spin_unlock(&store->segments.lock);
+	return !reached;
 }
 
 /**
@@ -522,5 +552,5 @@ bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vector_poin
  */
 bool lsmem_log_emitted(struct lsmem_store *store, const struct lsmem_vector_point *point)
 {
-	return __lsmem_log_reached(store, point, LSMEM_REACH_EMITTED);
+	return __lsmem_log_reached(store, point, LSMEM_REACH_EMITTED, NULL);
 }

@@ -101,7 +101,7 @@ int lsmem_append_begin(struct lsmem_store *store, unsigned int head, u32 length,
 int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
 			  u64 *deadline, struct lsmem_append *ap);
 int lsmem_append_begin_span(struct lsmem_store *store, unsigned int head, const u32 *sizes,
-			    u32 nr, struct lsmem_append *ap);
+			    u32 nr, u64 deadline, struct lsmem_append *ap);
 int lsmem_append_copy(struct lsmem_store *store, const struct lsmem_append *ap,
 		      const struct lsmem_source *source, u32 length, u32 *pcrc);
 void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap);
@@ -115,6 +115,8 @@ unsigned int lsmem_log_head(const struct lsmem_store *store);
 void lsmem_log_point(struct lsmem_store *store, struct lsmem_vector_point *point);
 bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vector_point *point,
 		       enum lsmem_reach reach);
+bool lsmem_log_missing(struct lsmem_store *store, const struct lsmem_vector_point *point,
+		       struct lsmem_place *place);
 bool lsmem_log_emitted(struct lsmem_store *store, const struct lsmem_vector_point *point);
 
 #endif

@@ -85,18 +85,23 @@ void lsmem_space_taken(struct lsmem_store *store, struct lsmem_head *head)
  * lsmem_space_throttle - wait at the gate, if this head has to
  * @store: active
  * @head: not locked; the caller holds nothing
+ * @deadline: LSMEM_NO_WAIT: leave the gate to the next writer
+ *
+ * Return: 0; -LSMEM_EWAIT: it has to, and @deadline is LSMEM_NO_WAIT.
  */
-void lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head)
+int lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head, u64 deadline)
 {
 	u64 gate = READ_ONCE(head->gate), now;
 	ktime_t until;
 
 	if (likely(!gate))
-		return;
-	WRITE_ONCE(head->gate, 0);	/* one writer waits for each seglet */
+		return 0;
 	now = ktime_get_ns();
+	if (gate > now && gate <= now + LSMEM_THROTTLE_MAX_NS && deadline == LSMEM_NO_WAIT)
+		return -LSMEM_EWAIT;
+	WRITE_ONCE(head->gate, 0);	/* one writer waits for each seglet */
 	if (gate <= now || gate > now + LSMEM_THROTTLE_MAX_NS)
-		return;
+		return 0;
 	until = ns_to_ktime(gate - now);
 	/* As lsmem_wait_event(): block I/O comes from threads that must not be frozen. */
 	set_current_state(store->kind == LSMEM_KIND_BLOCK ? TASK_IDLE :
@@ -107,6 +112,7 @@ void lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head)
 	lsmem_count(store, throttle_ns, now);
 	lsmem_space_waited(store, now);
 	trace_lsmem_throttle(store->name, now);
+	return 0;
 }
 
 /**
@@ -114,15 +120,18 @@ void lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head)
  * @store: active
  * @serial: store->space.serial before the attempt that failed
  * @deadline: ktime in ns by which all waits of a call must have ended, because others may
- *	take what is freed; 0 before the first wait, which sets it to stall_ms from now
+ *	take what is freed; 0 before the first wait, which sets it to stall_ms from now;
+ *	LSMEM_NO_WAIT: do not wait
  *
- * Return: 0, -EINTR, -EAGAIN (not active) or -ETIMEDOUT.
+ * Return: 0, -EINTR, -EAGAIN (not active), -ETIMEDOUT; -LSMEM_EWAIT: LSMEM_NO_WAIT.
  */
 int lsmem_space_wait(struct lsmem_store *store, int serial, u64 *deadline)
 {
 	u64 begin = ktime_get_ns(), ns;
 	long ret;
 
+	if (*deadline == LSMEM_NO_WAIT)
+		return -LSMEM_EWAIT;
 	if (!*deadline)
 		*deadline = begin + (u64)READ_ONCE(store->space.stall_ms) * NSEC_PER_MSEC;
 	if (*deadline <= begin)

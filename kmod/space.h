@@ -9,11 +9,16 @@
 #define LSMEM_SPACE_H
 
 #include <linux/atomic.h>
+#include <linux/errno.h>
 #include <linux/types.h>
 #include <linux/wait.h>
 
 struct lsmem_head;
 struct lsmem_store;
+
+/* A deadline of waits for space: do not wait, but return -LSMEM_EWAIT, which no user sees. */
+#define LSMEM_NO_WAIT	1ull
+#define LSMEM_EWAIT	EJUKEBOX
 
 /**
  * struct lsmem_space - writers that wait for space
@@ -42,7 +47,7 @@ struct lsmem_space {
 void lsmem_space_came(struct lsmem_store *store);
 void lsmem_space_made(struct lsmem_store *store, u32 seglets, u64 ns);
 void lsmem_space_taken(struct lsmem_store *store, struct lsmem_head *head);
-void lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head);
+int lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head, u64 deadline);
 int lsmem_space_wait(struct lsmem_store *store, int serial, u64 *deadline);
 
 #endif

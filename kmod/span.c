@@ -344,11 +344,12 @@ static u32 lsmem_span_publish(struct lsmem_store *store, struct lsmem_span *span
  * @store: active, object kind
  * @ops: checked: LSMEM_OP_ALLOC and LSMEM_OP_REPLACE; their results are filled in
  * @nr: how many, at most LSMEM_SPAN_MAX
+ * @deadline: LSMEM_NO_WAIT: do not wait at the gate either (space.c)
  *
  * Context: may sleep; holds nothing.
  * Return: how many were carried out; 0: carry out the first one by itself.
  */
-u32 lsmem_span_change(struct lsmem_store *store, struct lsmem_op *ops, u32 nr)
+u32 lsmem_span_change(struct lsmem_store *store, struct lsmem_op *ops, u32 nr, u64 deadline)
 {
 	struct lsmem_span span;
 	u32 gathered, replaced;
@@ -363,7 +364,7 @@ u32 lsmem_span_change(struct lsmem_store *store, struct lsmem_op *ops, u32 nr)
 	lsmem_span_allocate(store, &span);
 	gathered = span.nr;
 	if (gathered < 2 || lsmem_append_begin_span(store, lsmem_log_head(store), span.sizes,
-						    gathered, &span.ap)) {
+						    gathered, deadline, &span.ap)) {
 		span.nr = 0;
 	} else {
 		lsmem_span_copy(store, &span);

@@ -13,6 +13,6 @@ struct lsmem_store;
 
 #define LSMEM_SPAN_MAX		64u	/* operations in a span, and in a chunk of a vector call */
 
-u32 lsmem_span_change(struct lsmem_store *store, struct lsmem_op *ops, u32 nr);
+u32 lsmem_span_change(struct lsmem_store *store, struct lsmem_op *ops, u32 nr, u64 deadline);
 
 #endif
