@@ -36,9 +36,16 @@
 		lsmem_store_active(store) ? 0 : -EAGAIN;				\
 })
 
-/* Is this place durable, or received if @received? A segment that left the log was durable. */
-static bool lsmem_place_durable(struct lsmem_store *store, const struct lsmem_place *place,
-				bool received)
+/**
+ * lsmem_place_durable - is a change durable?
+ * @store: durable
+ * @place: of the change
+ * @received: or has each backup received it
+ *
+ * A segment that left the log was durable.
+ * Context: takes segments.lock.
+ */
+bool lsmem_place_durable(struct lsmem_store *store, const struct lsmem_place *place, bool received)
 {
 	const struct lsmem_segment *seg;
 	bool durable;

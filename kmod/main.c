@@ -13,7 +13,7 @@
  *	space.c, log.c				waiting for space, appending
  *	handle.c, epoch.c			the handle table, views of user space
  *	object.c, span.c			changes
- *	durable.c				waiting until they are durable
+ *	durable.c, parked.c			waiting until they are durable
  *	blockio.c, block.c			blocks, the disk of a block store
  *	balance.c, compact.c, retire.c, clean.c	making room
  *	registry.c, sizes.c			the set of stores, the memory that one takes

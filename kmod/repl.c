@@ -37,6 +37,7 @@
 #include "ioctl.h"
 #include "load.h"
 #include "log.h"
+#include "parked.h"
 #include "registry.h"
 #include "repl.h"
 #include "retire.h"
@@ -281,7 +282,7 @@ static long lsmem_repl_ack(void *context, void *arg)
 	struct lsmem_store *store = at->store;
 	struct lsmem_ack *ack = arg;
 	struct lsmem_ack_one chunk[32];
-	u32 done = 0, i;
+	u32 done = 0, taken, i;
 	long ret = 0;
 
 	if (ack->flags || ack->nr > LSMEM_ACKS_MAX ||
@@ -301,13 +302,18 @@ static long lsmem_repl_ack(void *context, void *arg)
 			ret = -EFAULT;
 			break;
 		}
+		taken = 0;
 		spin_lock(&store->segments.lock);
-		for (i = 0; i < nr && !ret; i++)
-			if (lsmem_ack_one(store, &chunk[i]))
-				done++;
-			else
-				ret = -EINVAL;
+		while (taken < nr && lsmem_ack_one(store, &chunk[taken]))
+			taken++;
 		spin_unlock(&store->segments.lock);
+		for (i = 0; i < taken; i++)
+			if (chunk[i].type == LSMEM_EVENT_RANGE ||
+			    chunk[i].type == LSMEM_ACK_RECEIVED)
+				lsmem_parked_acked(store, chunk[i].segment, chunk[i].to);
+		done += taken;
+		if (taken < nr)
+			ret = -EINVAL;
 	}
 	ack->nr = done;
 	wake_up_all(&store->repl.acks);

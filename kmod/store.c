@@ -284,6 +284,7 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	init_waitqueue_head(&store->repl.acks);
 	init_waitqueue_head(&store->plan.work);
 	init_waitqueue_head(&store->repl.events);
+	lsmem_parks_init(store);
 	device_initialize(&store->dev);
 	store->dev.class = &lsmem_class;
 	store->dev.type = &lsmem_device_type;
@@ -390,6 +391,7 @@ static void lsmem_store_end(struct lsmem_store *store)
 	wake_up_all(&store->space.wait);
 	wake_up_all(&store->repl.acks);
 	lsmem_store_rest(store);
+	lsmem_parks_stop(store);
 	lsmem_store_hide(store);
 	put_device(&store->dev);
 	if (held)

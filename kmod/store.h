@@ -23,6 +23,7 @@
 #include "seglet.h"
 #include "handle.h"
 #include "log.h"
+#include "parked.h"
 #include "repl.h"
 #include "retire.h"
 #include "segment.h"
@@ -45,6 +46,7 @@ struct gendisk;
  *	        store->plan.mutex		levels and victims (balance.c)
  *	        store->views.lock	set of clients (epoch.c)
  *	          queue->lock		bios that wait for the daemon (bioqueue.c)
+ *	          parks.lock		waits that no thread makes (parked.c)
  *	          head->lock		one head (log.c); never two
  *	            store->segments.lock	segments, spares, retires (segment.c)
  *	              seglets.lock	free seglets (seglet.c)
@@ -82,6 +84,7 @@ struct gendisk;
  * @cleaner: the cleaner (clean.c)
  * @retires: groups of segments that retire (retire.c)
  * @repl: the daemon (repl.c)
+ * @parks: waits for durability that no thread makes (parked.c)
  * @dev: its device, which counts references to the store
  * @cdev: of an object store
  * @disk: of a block store, while it is active; see lsmem_store_give()
@@ -124,6 +127,7 @@ struct lsmem_store {
 	struct lsmem_cleaner cleaner;
 	struct lsmem_retires retires;
 	struct lsmem_repl repl;
+	struct lsmem_parks parks;
 
 	struct device dev;
 	struct cdev cdev;
