@@ -5,7 +5,8 @@
  * Each field of an operation is checked here, once; lower layers trust it.  A call that changes
  * the store needs a file open for writing, one that reads needs it open for reading.  A vector
  * call carries out its operations one after the other, copies each back with its result, and
- * waits once for all durable operations.
+ * waits once for all durable operations.  A call that comes from io_uring does not wait: it says
+ * what there is to wait for (uring.c).
  *
  * No locks.
  */
@@ -24,17 +25,73 @@
 #include "registry.h"
 #include "span.h"
 #include "store.h"
+#include "uring.h"
 #include "window.h"
+
+#ifdef CONFIG_IO_URING
+#include "compat/uring.h"
+#endif
 
 #define LSMEM_VECTOR_MAX	1024
 #define LSMEM_VECTOR_CHUNK	LSMEM_SPAN_MAX	/* operations fetched together */
 #define LSMEM_OPF_ALL		(LSMEM_OPF_DURABLE | LSMEM_OPF_EXPECT)
 
-/* The context of a call: the store, and the mode of the file. */
+/**
+ * struct lsmem_call - the context of a call
+ * @store: of the file
+ * @mode: of the file
+ * @user: the structure of the call
+ * @uring: it is a command of io_uring: it does not wait for durability, but returns -EIOCBQUEUED
+ * @nowait: it does not wait for space either, but returns -LSMEM_EWAIT and has changed nothing
+ * @pending: of a command that may end later; NULL: a call that waits
+ */
 struct lsmem_call {
 	struct lsmem_store *store;
 	fmode_t mode;
+	void __user *user;
+	bool uring;
+	bool nowait;
+	struct lsmem_pending *pending;
 };
+
+/* ---- Calls that do not wait ---------------------------------------------- */
+
+/*
+ * Prepare for a call that may end later, in a structure of @bytes.  When too many may, a thread
+ * waits for this one.
+ */
+static int lsmem_call_begin(struct lsmem_call *call, size_t bytes)
+{
+	int ret;
+
+	if (!call->uring)
+		return 0;
+	ret = lsmem_pending_new(call->store, bytes, &call->pending);
+	if (ret != -EBUSY)
+		return ret;
+	return call->nowait ? -LSMEM_EWAIT : 0;
+}
+
+/* Have a durable call end when all before @point is received, or else @place. */
+static long lsmem_call_park(struct lsmem_call *call, const struct lsmem_place *place,
+			    const struct lsmem_vector_point *point)
+{
+	struct lsmem_parked *parked = &call->pending->parked;
+
+	if (place) {
+		lsmem_count(call->store, durable_waits, 1);
+		parked->place = *place;
+	}
+	parked->point = point;
+	parked->deadline = ktime_get_ns() +
+			   (u64)READ_ONCE(call->store->repl.durable_ms) * NSEC_PER_MSEC;
+	return -EIOCBQUEUED;
+}
+
+static u64 lsmem_call_deadline(const struct lsmem_call *call)
+{
+	return call->nowait ? LSMEM_NO_WAIT : 0;
+}
 
 /* ---- One operation ------------------------------------------------------ */
 
@@ -109,16 +166,21 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 
 static long lsmem_op_single(void *context, struct lsmem_op *op, u32 which)
 {
-	const struct lsmem_call *call = context;
-	struct lsmem_place place = { 0 };
-	long ret;
+	struct lsmem_call *call = context;
+	struct lsmem_place place = { .deadline = lsmem_call_deadline(call) };
+	bool durable = op->flags & LSMEM_OPF_DURABLE && call->store->durable;
+	long ret = 0;
 
 	if (op->op != which || op->result)
 		return -EINVAL;
-	ret = lsmem_op_run(call, op, op->flags, &place);
-	if (!ret && op->flags & LSMEM_OPF_DURABLE)
-		ret = lsmem_wait_received(call->store, &place);
-	return ret;
+	if (durable)
+		ret = lsmem_call_begin(call, sizeof(*call->pending));
+	if (!ret)
+		ret = lsmem_op_run(call, op, op->flags, &place);
+	if (ret || !durable || !place.segment)
+		return ret;
+	return call->pending ? lsmem_call_park(call, &place, NULL) :
+			       lsmem_wait_received(call->store, &place);
 }
 
 static long lsmem_ioctl_alloc(void *context, void *arg)
@@ -142,6 +204,34 @@ static long lsmem_ioctl_free(void *context, void *arg)
 }
 
 /* ---- Many operations ---------------------------------------------------- */
+
+/**
+ * struct lsmem_vector_run - how far a vector has come
+ * @vector: from the user; its nr is that which was given
+ * @done: operations carried out
+ * @place: of the last change, and the deadline for space of all
+ * @durable: an operation that is durable was carried out
+ */
+struct lsmem_vector_run {
+	struct lsmem_vector vector;
+	u32 done;
+	struct lsmem_place place;
+	bool durable;
+};
+
+/**
+ * struct lsmem_vector_pending - a vector that ends later
+ * @pending: first
+ * @call: without a wait for durability
+ * @run: for the rest
+ * @point: that its durable operations lie before
+ */
+struct lsmem_vector_pending {
+	struct lsmem_pending pending;
+	struct lsmem_call call;
+	struct lsmem_vector_run run;
+	struct lsmem_vector_point point;
+};
 
 /* The flags of an operation in a vector: its own, and those of the vector. */
 static u32 lsmem_vector_flags(const struct lsmem_vector *vector, u32 op, u32 flags)
@@ -175,8 +265,8 @@ static int lsmem_vector_one(const struct lsmem_call *call, const struct lsmem_ve
 		return -EFAULT;
 	flags = lsmem_vector_flags(vector, op.op, op.flags);
 	op.result = lsmem_op_run(call, &op, flags, place);
-	if (op.result == -EINTR && fatal_signal_pending(current))
-		return -EINTR;
+	if ((op.result == -EINTR && fatal_signal_pending(current)) || op.result == -LSMEM_EWAIT)
+		return op.result;
 	if (!op.result && flags & LSMEM_OPF_DURABLE)
 		*durable = true;
 	return copy_to_user(user, &op, shared) ? -EFAULT : 0;
@@ -205,7 +295,7 @@ static int lsmem_vector_unknown(const struct lsmem_vector *vector, u32 nr)
 
 /* Carry out the first operations as one span. Returns how many; 0: there is no span. */
 static u32 lsmem_vector_span(const struct lsmem_call *call, const struct lsmem_vector *vector,
-			     struct lsmem_op *ops, u32 nr)
+			     struct lsmem_op *ops, u32 nr, u64 deadline)
 {
 	u32 i;
 
@@ -218,7 +308,7 @@ static u32 lsmem_vector_span(const struct lsmem_call *call, const struct lsmem_v
 		    lsmem_op_check(call, &ops[i], flags))
 			break;
 	}
-	return i < 2 ? 0 : lsmem_span_change(call->store, ops, i, 0);
+	return i < 2 ? 0 : lsmem_span_change(call->store, ops, i, deadline);
 }
 
 /*
@@ -234,13 +324,15 @@ static u32 lsmem_vector_chunk(const struct lsmem_call *call, const struct lsmem_
 
 	lsmem_objects_prefetch(call->store, ops, nr);
 	while (i < nr) {
-		done = i < span_at ? 0 : lsmem_vector_span(call, vector, &ops[i], nr - i);
+		done = i < span_at ? 0 : lsmem_vector_span(call, vector, &ops[i], nr - i,
+							   place->deadline);
 		if (!done) {
 			u32 flags = lsmem_vector_flags(vector, ops[i].op, ops[i].flags);
 
 			ops[i].result = lsmem_op_run(call, &ops[i], flags, place);
-			if (ops[i].result == -EINTR && fatal_signal_pending(current)) {
-				*ret = -EINTR;
+			if ((ops[i].result == -EINTR && fatal_signal_pending(current)) ||
+			    ops[i].result == -LSMEM_EWAIT) {
+				*ret = ops[i].result;
 				break;
 			}
 			done = 1;
@@ -279,38 +371,108 @@ static bool lsmem_vector_fetch(const struct lsmem_vector *vector, struct lsmem_o
 	       !put_user(ops[nr - 1].object_length, &user[nr - 1].object_length);
 }
 
-/* Carry out all operations. Returns how many; less than all only with an error in @ret. */
-static u32 lsmem_vector_run(const struct lsmem_call *call, const struct lsmem_vector *vector,
-			    bool *durable, long *ret)
+/*
+ * Carry out the operations that are left, which ends early only with an error.  -LSMEM_EWAIT: the
+ * next one would wait.
+ */
+static long lsmem_vector_go(const struct lsmem_call *call, struct lsmem_vector_run *run)
 {
-	u32 most = min_t(u32, vector->nr, LSMEM_VECTOR_CHUNK), i = 0;
-	struct lsmem_place place = { 0 };	/* one deadline for all */
+	const struct lsmem_vector *vector = &run->vector;
+	u32 most = min_t(u32, vector->nr - run->done, LSMEM_VECTOR_CHUNK);
 	/* Without memory the operations are fetched one by one. */
 	struct lsmem_op *ops = kmalloc_array(most, sizeof(*ops), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	long ret = 0;
 
-	while (i < vector->nr && !*ret) {
+	while (run->done < vector->nr && !ret) {
 		struct lsmem_op __user *user = u64_to_user_ptr(vector->ops +
-							       (u64)i * vector->stride);
-		u32 nr = min(vector->nr - i, most);
+							       (u64)run->done * vector->stride);
+		u32 nr = min(vector->nr - run->done, most);
 
 		if (ops && lsmem_vector_fetch(vector, user, ops, nr)) {
-			i += lsmem_vector_chunk(call, vector, user, ops, nr, &place, durable, ret);
+			run->done += lsmem_vector_chunk(call, vector, user, ops, nr, &run->place,
+							&run->durable, &ret);
 		} else {
-			*ret = lsmem_vector_one(call, vector, user, &place, durable);
-			i += !*ret;
+			ret = lsmem_vector_one(call, vector, user, &run->place, &run->durable);
+			run->done += !ret;
 		}
 		cond_resched();
 	}
 	kfree(ops);
-	return i;
+	return ret;
+}
+
+/* The operations are carried out, as far as @ret says: wait for the durable ones. */
+static long lsmem_vector_wait(struct lsmem_call *call, const struct lsmem_vector_run *run, long ret)
+{
+	struct lsmem_vector_pending *pending;
+	int waited;
+
+	if (!run->durable)
+		return ret;
+	if (call->pending) {
+		pending = container_of(call->pending, struct lsmem_vector_pending, pending);
+		pending->pending.more = NULL;
+		pending->pending.ret = ret;
+		if (run != &pending->run)
+			pending->run = *run;
+		lsmem_log_point(call->store, &pending->point);
+		return lsmem_call_park(call, NULL, &pending->point);
+	}
+	waited = lsmem_sync_received(call->store);
+	if (waited == -ETIMEDOUT)
+		waited = lsmem_vector_unknown(&run->vector, run->done);
+	return ret ?: waited;
+}
+
+static int lsmem_vector_lapsed(struct lsmem_pending *p)
+{
+	struct lsmem_vector_pending *pending =
+		container_of(p, struct lsmem_vector_pending, pending);
+
+	return lsmem_vector_unknown(&pending->run.vector, pending->run.done);
+}
+
+/* A thread carries out the rest of a vector. As lsmem_ioctl_call() and lsmem_ioctl_vector(). */
+static int lsmem_vector_more(struct lsmem_pending *p)
+{
+	struct lsmem_vector_pending *pending =
+		container_of(p, struct lsmem_vector_pending, pending);
+	struct lsmem_vector_run *run = &pending->run;
+	struct lsmem_vector vector;
+	long ret;
+
+	run->place.deadline = 0;
+	ret = lsmem_vector_go(&pending->call, run);
+	vector = run->vector;
+	vector.nr = run->done;
+	ret = lsmem_vector_wait(&pending->call, run, ret);
+	if (copy_to_user(pending->call.user, &vector, min_t(size_t, vector.size, sizeof(vector))))
+		return !ret || ret == -EIOCBQUEUED ? -EFAULT : ret;
+	return ret;
+}
+
+static int lsmem_vector_begin(struct lsmem_call *call)
+{
+	struct lsmem_vector_pending *pending;
+	int ret;
+
+	if (!call->nowait && !call->store->durable)
+		return 0;
+	ret = lsmem_call_begin(call, sizeof(*pending));
+	if (call->pending)
+		call->pending->lapsed = lsmem_vector_lapsed;
+	return ret;
 }
 
 static long lsmem_ioctl_vector(void *context, void *arg)
 {
-	const struct lsmem_call *call = context;
+	struct lsmem_call *call = context;
 	struct lsmem_vector *vector = arg;
-	bool durable = false;
-	long ret = 0;
+	struct lsmem_vector_run run = {
+		.vector = *vector,
+		.place.deadline = lsmem_call_deadline(call),	/* one for all */
+	};
+	long ret;
 
 	if (vector->flags & ~LSMEM_OPF_DURABLE || !vector->nr ||
 	    vector->nr > LSMEM_VECTOR_MAX || vector->stride < LSMEM_OP_SIZE_VER0 ||
@@ -318,15 +480,25 @@ static long lsmem_ioctl_vector(void *context, void *arg)
 		return -EINVAL;
 	if (vector->flags & LSMEM_OPF_DURABLE && !call->store->durable)
 		return -EOPNOTSUPP;
-	vector->nr = lsmem_vector_run(call, vector, &durable, &ret);
-	if (durable) {
-		int waited = lsmem_sync_received(call->store);
+	ret = lsmem_vector_begin(call);
+	if (ret)
+		return ret;
+	ret = lsmem_vector_go(call, &run);
+	if (ret == -LSMEM_EWAIT) {
+		struct lsmem_vector_pending *pending;
 
-		if (waited == -ETIMEDOUT)
-			waited = lsmem_vector_unknown(vector, vector->nr);
-		ret = ret ?: waited;
+		/* The nr in the structure stays what was given until the vector has ended. */
+		if (!run.done)
+			return ret;
+		pending = container_of(call->pending, struct lsmem_vector_pending, pending);
+		pending->pending.more = lsmem_vector_more;
+		pending->run = run;
+		pending->call = *call;
+		pending->call.nowait = false;
+		return -EIOCBQUEUED;
 	}
-	return ret;
+	vector->nr = run.done;
+	return lsmem_vector_wait(call, &run, ret);
 }
 
 /* ---- The rest ----------------------------------------------------------- */
@@ -375,6 +547,8 @@ static long lsmem_ioctl_sync(void *context, void *arg)
 		return -EINVAL;
 	if (!lsmem_store_active(call->store))
 		return -EAGAIN;
+	if (call->nowait && call->store->durable)
+		return -LSMEM_EWAIT;
 	return lsmem_sync(call->store, sync->timeout_ms);
 }
 
@@ -400,10 +574,38 @@ static const struct lsmem_ioctl lsmem_ioctls[] = {
 static long lsmem_chardev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	struct lsmem_client *client = file->private_data;
-	struct lsmem_call call = { .store = client->store, .mode = file->f_mode };
+	struct lsmem_call call = {
+		.store = client->store,
+		.mode = file->f_mode,
+		.user = (void __user *)arg,
+	};
 
 	return lsmem_ioctl_call(lsmem_ioctls, ARRAY_SIZE(lsmem_ioctls), &call, cmd, arg);
 }
+
+#ifdef CONFIG_IO_URING
+static int lsmem_chardev_uring_cmd(struct io_uring_cmd *cmd, unsigned int flags)
+{
+	struct lsmem_client *client = cmd->file->private_data;
+	struct lsmem_call call = {
+		.store = client->store,
+		.mode = cmd->file->f_mode,
+		.uring = true,
+		.nowait = flags & IO_URING_F_NONBLOCK,
+	};
+	unsigned long user;
+	int ret;
+
+	if (flags & LSMEM_URING_CANCEL)
+		return lsmem_uring_cancel(cmd, flags);
+	ret = lsmem_uring_user(cmd, &user);
+	if (ret)
+		return ret;
+	call.user = (void __user *)user;
+	ret = lsmem_ioctl_call(lsmem_ioctls, ARRAY_SIZE(lsmem_ioctls), &call, cmd->cmd_op, user);
+	return lsmem_uring_end(cmd, flags, call.pending, ret);
+}
+#endif
 
 static int lsmem_chardev_fsync(struct file *file, loff_t start, loff_t end, int datasync)
 {
@@ -456,6 +658,9 @@ const struct file_operations lsmem_chardev_fops = {
 	.release = lsmem_chardev_release,
 	.unlocked_ioctl = lsmem_chardev_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
+#ifdef CONFIG_IO_URING
+	.uring_cmd = lsmem_chardev_uring_cmd,
+#endif
 	.mmap = lsmem_chardev_mmap,
 	.fsync = lsmem_chardev_fsync,
 	.llseek = noop_llseek,

@@ -48,6 +48,8 @@ int lsmem_ioctl_fetch(void *to, size_t known, size_t least, const void __user *u
  * @cmd: from the user
  * @arg: from the user
  *
+ * A call that returns -EIOCBQUEUED ends later, but leaves the structure as it is to be copied back.
+ *
  * Return: what the call returns; -ENOTTY, -EFAULT, -EINVAL, -E2BIG.
  */
 long lsmem_ioctl_call(const struct lsmem_ioctl *table, size_t entries, void *context,
@@ -76,6 +78,6 @@ long lsmem_ioctl_call(const struct lsmem_ioctl *table, size_t entries, void *con
 		return -EFAULT;
 	ret = table[i].call(context, buffer);
 	if (copy_to_user(user, buffer, shared))
-		return ret ?: -EFAULT;
+		return !ret || ret == -EIOCBQUEUED ? -EFAULT : ret;
 	return ret;
 }

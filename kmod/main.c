@@ -19,7 +19,7 @@
  *	registry.c, sizes.c			the set of stores, the memory that one takes
  *	window.c				memory of a store mapped into user space
  *	activate.c, load.c, repl.c		the daemon: recovery, and the stream
- *	chardev.c, sysfs.c, debugfs.c		interfaces of one store
+ *	uring.c, chardev.c, sysfs.c, debugfs.c	interfaces of one store
  *	store.c, control.c			stores created and destroyed
  *
  * Lock order: store.h.
@@ -33,6 +33,7 @@
 #include "crc32c.h"
 #include "debugfs.h"
 #include "store.h"
+#include "uring.h"
 
 static unsigned int object_mb;
 module_param(object_mb, uint, 0444);
@@ -66,9 +67,12 @@ static int __init lsmem_init(void)
 
 	lsmem_crc32c_init();
 	lsmem_debugfs_init();
-	ret = lsmem_stores_init();
+	ret = lsmem_uring_init();
 	if (ret)
 		goto err_debugfs;
+	ret = lsmem_stores_init();
+	if (ret)
+		goto err_uring;
 	ret = lsmem_block_init();
 	if (ret)
 		goto err_stores;
@@ -82,6 +86,8 @@ err_block:
 	lsmem_block_exit();
 err_stores:
 	lsmem_stores_exit();
+err_uring:
+	lsmem_uring_exit();
 err_debugfs:
 	lsmem_debugfs_exit();
 	return ret;
@@ -92,6 +98,7 @@ static void __exit lsmem_exit(void)
 	lsmem_control_exit();
 	lsmem_stores_exit();
 	lsmem_block_exit();
+	lsmem_uring_exit();
 	lsmem_debugfs_exit();
 }
 

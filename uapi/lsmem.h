@@ -228,6 +228,24 @@ struct lsmem_stat {
  * the program.
  */
 
+/**
+ * struct lsmem_command - the 16 bytes of an SQE at cmd, for an object call through io_uring
+ * @structure: user pointer to the structure of the call
+ * @reserved: 0
+ *
+ * The SQE: opcode IORING_OP_URING_CMD, cmd_op LSMEM_IOC_*, uring_cmd_flags 0.  The res of the CQE is
+ * 0 or a negative errno as that of the call; the structure, and what it points to, belongs to the
+ * kernel until the CQE is posted, and has the same results then.  No thread waits for durability.
+ * A further error, ECANCELED, is that of ETIMEDOUT: the ring was closed, or the thread that
+ * submitted the command has ended, before the operation was durable.  Only kernels since 6.7 end
+ * commands then; older ones leave them to end by themselves.  EOPNOTSUPP: the kernel has no
+ * commands, or the ring polls (IORING_SETUP_IOPOLL).
+ */
+struct lsmem_command {
+	__u64 structure;
+	__u64 reserved;
+};
+
 /* ---- Windows: mmap of /dev/lsmem* -------------------------------------- */
 
 /*

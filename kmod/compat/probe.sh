@@ -72,4 +72,47 @@ struct gendisk *probe(struct queue_limits *limits)
 }
 END
 
+# With CONFIG_IO_URING.  6.7: a header for drivers
+uring='#include <linux/io_uring.h>'
+if echo '#include <linux/io_uring/cmd.h>' | check "$@"; then
+	echo "#define LSMEM_HAVE_URING_CMD_H"
+	uring='#include <linux/io_uring/cmd.h>'
+fi
+
+# 6.6: a command has its SQE
+check "$@" << END && echo "#define LSMEM_HAVE_URING_SQE"
+$uring
+const void *probe(struct io_uring_cmd *cmd)
+{
+	return cmd->sqe->cmd;
+}
+END
+
+# After 6.12: a command has one result
+check "$@" << END && echo "#define LSMEM_HAVE_URING_ONE_RESULT"
+$uring
+void probe(struct io_uring_cmd *cmd)
+{
+	io_uring_cmd_done(cmd, 0, 0);
+}
+END
+
+# 6.4: completions wake a waiting task when there are enough
+check "$@" << END && echo "#define LSMEM_HAVE_URING_LAZY"
+$uring
+void *probe(void)
+{
+	return io_uring_cmd_do_in_task_lazy;
+}
+END
+
+# After 6.12: task work gets the request, not the command
+check "$@" << END && echo "#define LSMEM_HAVE_URING_TASK_REQ"
+$uring
+struct io_uring_cmd *probe(struct io_tw_req req)
+{
+	return io_uring_cmd_from_tw(req);
+}
+END
+
 exit 0

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Commands of io_uring.  See uring.c.  lsmem_uring_end() decides whether a command has ended, is
+ * carried out by a thread that may wait, or is parked.  Caller: chardev.c, which carries out the
+ * calls.
+ */
+#ifndef LSMEM_URING_H
+#define LSMEM_URING_H
+
+#include <linux/types.h>
+#include <linux/workqueue.h>
+
+#include "parked.h"
+
+struct io_uring_cmd;
+struct lsmem_store;
+struct mm_struct;
+
+/**
+ * struct lsmem_pending - a command that may end later; part of a larger structure, or not
+ * @parked: its wait for durability
+ * @cmd: the command
+ * @more: NULL, or: there is more to do that may wait.  Returns as a call does; -EIOCBQUEUED: park
+ * @lapsed: NULL, or: called by the submitter after -ETIMEDOUT.  Returns the result of the wait
+ * @mm: in which @more is called
+ * @work: calls @more
+ * @ret: result of the command before its wait
+ * @waited: result of its wait
+ */
+struct lsmem_pending {
+	struct lsmem_parked parked;
+	struct io_uring_cmd *cmd;
+	int (*more)(struct lsmem_pending *pending);
+	int (*lapsed)(struct lsmem_pending *pending);
+	struct mm_struct *mm;
+	struct work_struct work;
+	int ret;
+	int waited;
+};
+
+#ifdef CONFIG_IO_URING
+
+int lsmem_uring_init(void);
+void lsmem_uring_exit(void);
+int lsmem_pending_new(struct lsmem_store *store, size_t bytes, struct lsmem_pending **out);
+void lsmem_pending_free(struct lsmem_pending *pending);
+int lsmem_uring_user(struct io_uring_cmd *cmd, unsigned long *user);
+int lsmem_uring_end(struct io_uring_cmd *cmd, unsigned int flags, struct lsmem_pending *pending,
+		    int ret);
+int lsmem_uring_cancel(struct io_uring_cmd *cmd, unsigned int flags);
+
+#else
+
+static inline int lsmem_uring_init(void)
+{
+	return 0;
+}
+
+static inline void lsmem_uring_exit(void)
+{
+}
+
+/* No call comes from io_uring. */
+static inline int lsmem_pending_new(struct lsmem_store *store, size_t bytes,
+				    struct lsmem_pending **out)
+{
+	return -EOPNOTSUPP;
+}
+
+static inline void lsmem_pending_free(struct lsmem_pending *pending)
+{
+}
+
+#endif
+#endif
