@@ -303,13 +303,16 @@ static void drain(struct follower *follower)
 	struct pollfd pollfd = { .fd = follower->attach.fd, .events = POLLIN };
 	uint64_t end = now_ms() + test_limit(DRAIN_MS);
 	const struct lsmem_cleaning *cleaning;
+	bool asked;
 
+	if (follower->asleep)
+		return;
 	cleaning = window(follower, follower->info->segments.offset,
 			  follower->info->segments.length);
-	if (follower->asleep || cleaning == MAP_FAILED ||
-	    ioctl(follower->attach.fd, LSMEM_REPL_CLEAN, &last))
+	if (cleaning == MAP_FAILED)
 		return;
-	while (now_ms() < end &&
+	asked = !ioctl(follower->attach.fd, LSMEM_REPL_CLEAN, &last);
+	while (asked && now_ms() < end &&
 	       (__atomic_load_n(&cleaning->begun, __ATOMIC_ACQUIRE) !=
 		__atomic_load_n(&cleaning->ended, __ATOMIC_ACQUIRE) ||
 		poll(&pollfd, 1, POLL_MS) > 0))
