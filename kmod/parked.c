@@ -159,8 +159,8 @@ static struct rb_node *lsmem_parked_first(const struct lsmem_parks *parks, u64 s
  * lsmem_parked_acked - end the waits that an acknowledgement reaches
  * @store: the store
  * @segment: id
- * @to: all before this offset is durable, or received by each backup, and found to be so by
- *	whoever looks
+ * @to: all before this offset is durable, or received by each backup, and seen to be so by a
+ *	wait that looks now
  *
  * Context: holds nothing.
  */
@@ -242,7 +242,7 @@ void lsmem_parks_init(struct lsmem_store *store)
 
 /**
  * lsmem_parks_stop - no wait is parked any more
- * @store: not open: whoever waits holds a file of it
+ * @store: not open: each wait holds a file of it
  *
  * Context: sleeps.
  */

@@ -52,7 +52,7 @@ static void lsmem_uring_finish(struct io_uring_cmd *cmd, unsigned int flags)
 {
 	struct lsmem_pending *pending = *lsmem_uring_pending(cmd);
 
-	/* Without the submitter's memory nobody can see the results of operations either. */
+	/* Without the submitter's memory the results of operations cannot be seen either. */
 	if (pending->waited == -ETIMEDOUT && pending->lapsed && current->mm &&
 	    !(current->flags & PF_KTHREAD))
 		pending->waited = pending->lapsed(pending);
@@ -72,7 +72,7 @@ static void lsmem_uring_ended(struct lsmem_parked *parked, int ret)
 }
 
 /**
- * lsmem_uring_cancel - end a command, because its ring or its submitter ends
+ * lsmem_uring_cancel - end a command, because its ring is closed
  * @cmd: that was made cancelable, and whose result has not been posted
  * @flags: from io_uring
  *

@@ -234,12 +234,13 @@ struct lsmem_stat {
  * @reserved: 0
  *
  * The SQE: opcode IORING_OP_URING_CMD, cmd_op LSMEM_IOC_*, uring_cmd_flags 0.  The res of the CQE is
- * 0 or a negative errno as that of the call; the structure, and what it points to, belongs to the
- * kernel until the CQE is posted, and has the same results then.  No thread waits for durability.
- * A further error, ECANCELED, is that of ETIMEDOUT: the ring was closed, or the thread that
- * submitted the command has ended, before the operation was durable.  Only kernels since 6.7 end
- * commands then; older ones leave them to end by themselves.  EOPNOTSUPP: the kernel has no
- * commands, or the ring polls (IORING_SETUP_IOPOLL).
+ * 0 or a negative errno, that of the call.  Until the CQE is posted, the structure and what it points
+ * to must stay and not be changed; then they have the results of the call.  No thread waits for the
+ * durability of an operation.  Commands have no order among each other.
+ *
+ * EINVAL: also @reserved or uring_cmd_flags is not 0.  EOPNOTSUPP: also the kernel has no commands
+ * of io_uring, or not on a ring with IORING_SETUP_IOPOLL.  ECANCELED, as ETIMEDOUT: the operation is
+ * applied, its durability unknown; the ring was closed, or the submitter began another program.
  */
 struct lsmem_command {
 	__u64 structure;
