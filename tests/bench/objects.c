@@ -12,6 +12,7 @@
  *	store			print the name of the store
  */
 #include <errno.h>
+#include <liburing.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +173,96 @@ static uint64_t replace_work(struct worker *worker)
 static uint64_t durable_work(struct worker *worker)
 {
 	return replace(worker, LSMEM_OPF_DURABLE);
+}
+
+/* Replacements of one object each, by ioctl. */
+static uint64_t replace_ioctl(struct worker *worker, unsigned int flags)
+{
+	const struct bench *bench = worker->bench;
+	uint64_t operations = 0;
+
+	while (worker_goes_on(worker, operations)) {
+		struct lsmem_op op = lsm_op_replace(next_handle(worker), source, bench->size,
+						    flags, 0);
+
+		if (ioctl(lsm_fd(lsm), LSMEM_IOC_REPLACE, &op))
+			fail("LSMEM_IOC_REPLACE", errno);
+		operations++;
+	}
+	return operations;
+}
+
+static uint64_t replace_ioctl_work(struct worker *worker)
+{
+	return replace_ioctl(worker, 0);
+}
+
+static uint64_t durable_ioctl_work(struct worker *worker)
+{
+	return replace_ioctl(worker, LSMEM_OPF_DURABLE);
+}
+
+static void submit_replace(struct io_uring *ring, struct worker *worker, struct lsmem_op *op,
+			   unsigned int flags)
+{
+	struct lsmem_command command = { .structure = (uintptr_t)op };
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+
+	*op = lsm_op_replace(next_handle(worker), source, worker->bench->size, flags, 0);
+	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, lsm_fd(lsm), NULL, 0, 0);
+	sqe->cmd_op = LSMEM_IOC_REPLACE;
+	memcpy(sqe->cmd, &command, sizeof(command));
+	io_uring_sqe_set_data(sqe, op);
+}
+
+/* The same by commands of io_uring, with bench->batch in flight; those that end begin again. */
+static uint64_t replace_uring(struct worker *worker, unsigned int flags)
+{
+	const unsigned int setup = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+	const struct bench *bench = worker->bench;
+	struct lsmem_op *ops = get_memory(sizeof(*ops) * bench->batch, 64);
+	uint64_t operations = 0;
+	struct io_uring_cqe *cqe;
+	struct io_uring ring;
+	unsigned int head, nr, flying = bench->batch;
+	int ret = io_uring_queue_init(bench->batch, &ring, setup);
+
+	if (ret)
+		fail("io_uring_queue_init", -ret);
+	for (nr = 0; nr < bench->batch; nr++)
+		submit_replace(&ring, worker, &ops[nr], flags);
+	while (flying) {
+		bool on = worker_goes_on(worker, operations);
+
+		ret = io_uring_submit_and_wait(&ring, 1);
+		if (ret < 0)
+			fail("io_uring_submit_and_wait", -ret);
+		nr = 0;
+		io_uring_for_each_cqe(&ring, head, cqe) {
+			if (cqe->res)
+				fail("LSMEM_IOC_REPLACE by io_uring", -cqe->res);
+			nr++;
+			if (on)
+				submit_replace(&ring, worker, io_uring_cqe_get_data(cqe), flags);
+			else
+				flying--;
+		}
+		io_uring_cq_advance(&ring, nr);
+		operations += nr;
+	}
+	io_uring_queue_exit(&ring);
+	free(ops);
+	return operations;
+}
+
+static uint64_t replace_uring_work(struct worker *worker)
+{
+	return replace_uring(worker, 0);
+}
+
+static uint64_t durable_uring_work(struct worker *worker)
+{
+	return replace_uring(worker, LSMEM_OPF_DURABLE);
 }
 
 /* ---- Orders ------------------------------------------------------------- */
@@ -408,6 +499,10 @@ static uint64_t ioctl_work(struct worker *worker)
 const struct mode object_modes[] = {
 	{ "replace", objects_setup, replace_work, replace_order, true },
 	{ "durable", objects_setup, durable_work, NULL, true },
+	{ "replace-ioctl", objects_setup, replace_ioctl_work, replace_order, true },
+	{ "replace-uring", objects_setup, replace_uring_work, replace_order, true },
+	{ "durable-ioctl", objects_setup, durable_ioctl_work, NULL, true },
+	{ "durable-uring", objects_setup, durable_uring_work, NULL, true },
 	{ "read", reads_setup, read_work, NULL, false },
 	{ "read-many", reads_setup, read_many_work, NULL, false },
 	{ "view", reads_setup, view_work, NULL, false },
