@@ -117,6 +117,27 @@ static int call(int fd, unsigned long request, void *structure)
 	return ioctl(fd, request, structure) ? -errno : 0;
 }
 
+/*
+ * Destroy the store as soon as no command holds its file: a thread of io_uring may let go of it
+ * only after it has posted the result.
+ */
+static int destroy(struct store *store)
+{
+	struct lsmem_destroy destroy = { .size = sizeof(destroy), .flags = LSMEM_DESTROY_FORCE };
+	uint64_t end = now_ms() + patience();
+	int ret;
+
+	lsm_close(store->lsm);
+	close(store->fd);
+	memcpy(destroy.name, store->name, sizeof(destroy.name));
+	do {
+		ret = control_call(LSMEM_CTL_DESTROY, &destroy);
+		if (ret == -EBUSY)
+			usleep(1000);
+	} while (ret == -EBUSY && now_ms() < end);
+	return ret;
+}
+
 /* ---- A volatile store --------------------------------------------------- */
 
 FIXTURE(uring) {
@@ -139,7 +160,7 @@ FIXTURE_SETUP(uring)
 FIXTURE_TEARDOWN(uring)
 {
 	io_uring_queue_exit(&self->ring);
-	EXPECT_EQ(0, store_destroy(&self->store));
+	EXPECT_EQ(0, destroy(&self->store));
 }
 
 /* The life of an object, with each way of issuing a command. */
@@ -509,23 +530,6 @@ FIXTURE_SETUP(durable)
 	ASSERT_EQ(0, warm(self->store.fd));
 	/* User-mode Linux 7.2 corrupts the pages of a ring that a child process has, too. */
 	ASSERT_EQ(0, io_uring_ring_dontfork(&self->ring));
-}
-
-/* Destroy the store as soon as no command holds its file. */
-static int destroy(struct store *store)
-{
-	struct lsmem_destroy destroy = { .size = sizeof(destroy), .flags = LSMEM_DESTROY_FORCE };
-	uint64_t end = now_ms() + patience();
-	int ret;
-
-	close(store->fd);
-	memcpy(destroy.name, store->name, sizeof(destroy.name));
-	do {
-		ret = control_call(LSMEM_CTL_DESTROY, &destroy);
-		if (ret == -EBUSY)
-			usleep(1000);
-	} while (ret == -EBUSY && now_ms() < end);
-	return ret;
 }
 
 /* Stop the daemon and destroy the store; @follower as it is, awake or asleep. */
