@@ -153,7 +153,7 @@ static int lsmem_block_reserve(struct lsmem_block_io *io, struct lsmem_block_spa
 	for (i = 0; i < nr; i++)
 		sizes[i] = lsmem_entry_size(LSMEM_BLOCK);
 	span->nr = nr;
-	if (!lsmem_append_begin_span(io->store, io->head, sizes, nr, &span->ap))
+	if (!lsmem_append_begin_span(io->store, io->head, sizes, nr, 0, &span->ap))
 		return 0;
 	span->nr = 1;
 	return lsmem_block_begin(io, LSMEM_BLOCK, LSMEM_TYPE_OBJECT, &span->ap);
