@@ -485,7 +485,10 @@ static u32 lsmem_log_before(const struct lsmem_store *store, const struct lsmem_
 	return smp_load_acquire(&seg->final) && seg->rolled <= point->rolls ? seg->reserved : 0;
 }
 
-/* Has every segment come as far as @point?  @missing: out unless NULL: with false, the first place before @point that is not. */
+/*
+ * Has every segment come as far as @point?  @missing: out unless NULL: with false, the first place
+ * before @point that has not.
+ */
 static bool __lsmem_log_reached(struct lsmem_store *store,
 				const struct lsmem_vector_point *point, enum lsmem_reach reach,
 				struct lsmem_place *missing)
