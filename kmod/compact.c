@@ -3,7 +3,7 @@
  * Compaction: the live entries of a segment move to fewer seglets.
  *
  * The segment keeps its id, its place in the log, and its replicas on backups.  Headers
- * are copied unchanged, home offsets included.  So nothing is written to a backup,
+ * are copied unchanged, home blocks included.  So nothing is written to a backup,
  * nothing must be durable first, and a recovery does not see a compaction that a crash
  * interrupts.  Only segments that are durably closed are compacted (invariant 11).
  *

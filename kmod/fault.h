@@ -14,7 +14,7 @@ struct dentry;
 enum lsmem_fault {
 	LSMEM_FAULT_SPACE,	/* an append finds no space, and waits */
 	LSMEM_FAULT_ROLL,	/* an append finds its segment full */
-	LSMEM_FAULT_CRC,	/* a recovery finds a wrong payload CRC */
+	LSMEM_FAULT_CRC,	/* a recovery finds a wrong CRC */
 	LSMEM_FAULTS,
 };
 

@@ -354,7 +354,7 @@ TEST_F_TIMEOUT(disk, spans, SECONDS)
 		}
 		ASSERT_EQ(used, attribute(disk, "handles_used"));
 	}
-	/* Blocks that nobody has written are between those that are read together. */
+	/* Never written blocks lie between those that are read together. */
 	ASSERT_EQ(blocks * BLOCK, pread(disk->store.fd, disk->buffer, blocks * BLOCK, 0));
 	for (i = 0; i < blocks; i++) {
 		const uint8_t *data = disk->buffer + i * BLOCK;
