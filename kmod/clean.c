@@ -26,6 +26,7 @@
 #include <linux/freezer.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
+#include <linux/prefetch.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
 
@@ -43,6 +44,7 @@
 #define LSMEM_PASS_ENTRIES	(256u << 10)	/* most entries listed in a pass */
 #define LSMEM_IDLE_MS		10		/* wait after a choice that found nothing */
 #define LSMEM_ASK_MS		100		/* time for the daemon to choose */
+#define LSMEM_CLEAN_AHEAD	16		/* entries whose cache misses overlap */
 
 /**
  * struct lsmem_survivor - an entry to be moved
@@ -308,19 +310,38 @@ static u64 lsmem_clean_coldness(const struct lsmem_pass *pass, const struct lsme
 	return lsmem_policy_coldness(lsmem_entry_interval(e), age >> LSMEM_INTERVAL_SHIFT);
 }
 
+/* Fetch the handle of the entry at *@offset, and advance *@offset. */
+static void lsmem_clean_look_ahead(struct lsmem_store *store, const struct lsmem_segment *seg,
+				   u32 *offset)
+{
+	struct lsmem_entry e;
+	u64 index;
+
+	*offset = lsmem_entry_start(*offset);
+	if (*offset >= seg->committed || !lsmem_entry_fetch(store, seg, *offset, &e))
+		return;
+	index = lsmem_handle_index(lsmem_entry_handle(&e));
+	if (index < store->handles.nr)
+		prefetch(lsmem_handle_at(&store->handles, index));
+	*offset += lsmem_entry_bytes(&e);
+}
+
 /* List the live entries of one victim. Returns false if a header is damaged. */
 static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 			     struct lsmem_segment *seg, u32 *dropped)
 {
-	u32 offset = 0, first = pass->nr_survivors, seen = 0, type;
+	u32 offset = 0, ahead = 0, first = pass->nr_survivors, seen = 0, type, i;
 
 	*dropped = 0;
 	/* An entry is counted as live before its segment is closed: without live bytes all are dead. */
 	if (!atomic_read(seg->live))
 		return true;
+	for (i = 0; i < LSMEM_CLEAN_AHEAD; i++)
+		lsmem_clean_look_ahead(store, seg, &ahead);
 	for (;;) {
 		struct lsmem_entry e;
 
+		lsmem_clean_look_ahead(store, seg, &ahead);
 		offset = lsmem_entry_start(offset);
 		if (offset >= seg->committed && seen == lsmem_segment_entries(seg))
 			return true;
@@ -414,6 +435,12 @@ static int lsmem_clean_begin(struct lsmem_store *store, u32 length, u32 type,
 	}
 }
 
+static const struct lsmem_entry *lsmem_clean_entry(struct lsmem_store *store,
+						   const struct lsmem_survivor *survivor)
+{
+	return lsmem_segment_at(store, &store->segments.table[survivor->index], survivor->offset);
+}
+
 /* What lsmem_entry_make() needs to make an entry again. */
 static u64 lsmem_clean_value(const struct lsmem_entry *e)
 {
@@ -424,7 +451,7 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 			    const struct lsmem_survivor *survivor)
 {
 	struct lsmem_segment *seg = &store->segments.table[survivor->index];
-	u32 length, type, header, pcrc;
+	u32 length, type, pcrc;
 	struct lsmem_append ap;
 	struct lsmem_handle *h;
 	struct lsmem_entry e;
@@ -441,14 +468,11 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 	}
 	key = lsmem_entry_handle(&e);
 	length = lsmem_entry_length(&e);
-	header = lsmem_entry_header(&e);
 	type = lsmem_entry_type(&e);
 	ret = lsmem_clean_begin(store, length, type, &ap);
 	if (ret)
 		return ret;
-	lsmem_segment_copy(store, ap.segment, ap.offset + header, seg, survivor->offset + header,
-			   ap.size - header);
-	pcrc = lsmem_entry_pcrc(store, ap.segment, ap.offset + header, length);
+	pcrc = lsmem_entry_move(store, ap.segment, ap.offset, seg, survivor->offset, &e);
 	if (!lsmem_entry_copied(&e, pcrc, seg->salt)) {
 		lsmem_append_abort(store, &ap);
 		lsmem_segment_damaged(store, seg, survivor->offset);
@@ -507,12 +531,34 @@ static void lsmem_clean_spare_damaged(struct lsmem_store *store, struct lsmem_pa
 	pass->nr_victims = kept;
 }
 
+/* Fetch what the moves after the next ones will read: a header first, then its handle and payload. */
+static void lsmem_clean_prefetch(struct lsmem_store *store, const struct lsmem_pass *pass, u32 next)
+{
+	const struct lsmem_survivor *survivors = store->cleaner.survivors;
+	const struct lsmem_entry *e;
+	u64 index;
+
+	next += LSMEM_CLEAN_AHEAD;
+	if (next < pass->nr_survivors)
+		prefetch(lsmem_clean_entry(store, &survivors[next]));
+	next -= LSMEM_CLEAN_AHEAD / 2;
+	if (next >= pass->nr_survivors)
+		return;
+	e = lsmem_clean_entry(store, &survivors[next]);
+	index = lsmem_handle_index(lsmem_entry_handle(e));
+	if (index < store->handles.nr)
+		prefetchw(lsmem_handle_at(&store->handles, index));
+	prefetch((const void *)e + L1_CACHE_BYTES);
+	prefetch((const void *)e + 2 * L1_CACHE_BYTES);
+}
+
 /* Move the live entries of the victims. Returns false if the store is being destroyed. */
 static bool lsmem_clean_merge(struct lsmem_store *store, struct lsmem_pass *pass)
 {
 	u32 i;
 
 	for (i = 0; i < pass->nr_survivors; i++) {
+		lsmem_clean_prefetch(store, pass, i);
 		if (lsmem_clean_move(store, pass, &store->cleaner.survivors[i]))
 			return false;
 		if (i % 64 == 0)

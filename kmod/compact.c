@@ -8,9 +8,8 @@
  * interrupts.  Only segments that are durably closed are compacted (invariant 11).
  *
  * A compactor takes all seglets that it needs before it begins, copies the live entries
- * one after the other, and exchanges their handle words.  If an exchange fails because
- * the object was replaced, the next entry overwrites the copy, which no reader has seen.
- * Then the segment gets the new seglets.  The old ones are vacated: they are freed when no
+ * in batches, and exchanges their handle words.  If an exchange fails because
+ * the object was replaced, the copy is one more dead entry.  Then the segment gets the new seglets.  The old ones are vacated: they are freed when no
  * view and no kernel reader can see them, and their chain in the seglet table stays until
  * then.  One step compacts one segment, at most 8 MiB.
  *
@@ -51,11 +50,26 @@
 #include "trace.h"
 
 #define LSMEM_COMPACT_BATCH	32	/* entries moved together, so that their cache misses overlap */
+#define LSMEM_COMPACT_AHEAD	512u	/* bytes of each that are fetched ahead, before any is copied */
 #define LSMEM_COMPACT_RUN_NS	(50 * NSEC_PER_USEC)	/* without a rest */
 #define LSMEM_COMPACT_REST_US	50	/* at least, for other tasks */
 #define LSMEM_COMPACT_STALLED_NICE (-10)	/* a waiting writer uses no processor; others may use all */
 #define LSMEM_COMPACT_IDLE_MS	10	/* wait after a fruitless look ... */
 #define LSMEM_COMPACT_IDLE_MAX	7	/* ... doubled so many times */
+
+/**
+ * struct lsmem_moving - an entry of a batch
+ * @offset: in the segment
+ * @at: of its copy in the target
+ * @word: of its handle when it was asked whether the object is live; 0: it is not
+ * @e: its header
+ */
+struct lsmem_moving {
+	u32 offset;
+	u32 at;
+	u64 word;
+	struct lsmem_entry e;
+};
 
 /**
  * struct lsmem_compactor - one thread
@@ -67,11 +81,11 @@
  * @oldest: tombstones with a higher barrier are kept
  * @moved: bytes moved in this segment
  * @seen: objects and tombstones passed in this segment
- * @kept: of them, those moved
+ * @kept: of them, those that have a copy
  * @nice: priority of its thread
  * @rested: when it last rested or began a segment, ktime in ns
  * @rests: time of its rests in this segment, ns
- * @batch: live entries to be moved next: offset and header
+ * @batch: entries that may be live, to be moved next
  */
 struct lsmem_compactor {
 	struct lsmem_store *store;
@@ -86,10 +100,7 @@ struct lsmem_compactor {
 	int nice;
 	u64 rested;
 	u64 rests;
-	struct {
-		u32 offset;
-		struct lsmem_entry e;
-	} batch[LSMEM_COMPACT_BATCH];
+	struct lsmem_moving batch[LSMEM_COMPACT_BATCH];
 };
 
 /* ---- Freeing ------------------------------------------------------------ */
@@ -197,67 +208,104 @@ static int lsmem_compact_collect(struct lsmem_compactor *c, const struct lsmem_s
 	return nr;
 }
 
+/* The handle word of an object that is live, or 0. */
+static u64 lsmem_compact_word(const struct lsmem_compactor *c, const struct lsmem_segment *seg,
+			      const struct lsmem_moving *m)
+{
+	u64 word;
+
+	if (lsmem_entry_type(&m->e) != LSMEM_TYPE_OBJECT)
+		return 0;
+	word = READ_ONCE(lsmem_handle_at(&c->store->handles,
+					 lsmem_handle_index(lsmem_entry_handle(&m->e)))->word);
+	if (lsmem_word_state(word) != LSMEM_WORD_LIVE ||
+	    lsmem_word_position(word) != lsmem_segment_position(seg, m->offset))
+		return 0;
+	return word;
+}
+
 /*
  * Append a copy of an entry to the target. Returns false if it does not fit, or is not what was once
  * written: it is damaged.
  */
 static bool lsmem_compact_copy(struct lsmem_compactor *c, const struct lsmem_segment *seg,
-			       u32 offset, const struct lsmem_entry *e)
+			       struct lsmem_moving *m)
 {
-	u32 at = lsmem_entry_start(c->end), size = lsmem_entry_bytes(e);
-	u32 header = lsmem_entry_header(e);
+	u32 size = lsmem_entry_bytes(&m->e);
 
-	if (at + size > c->to.nr_seglets * LSMEM_SEGLET_BYTES)
+	m->at = lsmem_entry_start(c->end);
+	if (m->at + size > c->to.nr_seglets * LSMEM_SEGLET_BYTES)
 		return false;
-	if (at > c->end)
-		lsmem_segment_write(c->store, &c->to, c->end, NULL, at - c->end);
-	lsmem_segment_write(c->store, &c->to, at, e, header);
-	lsmem_segment_copy(c->store, &c->to, at + header, seg, offset + header, size - header);
-	return lsmem_entry_copied(e, lsmem_entry_pcrc(c->store, &c->to, at + header,
-						      lsmem_entry_length(e)), seg->salt);
-}
-
-static bool lsmem_compact_object(struct lsmem_compactor *c, const struct lsmem_segment *seg,
-				 u32 offset, const struct lsmem_entry *e)
-{
-	u64 from = lsmem_segment_position(seg, offset), word;
-	struct lsmem_handle *h = lsmem_handle_at(&c->store->handles,
-						 lsmem_handle_index(lsmem_entry_handle(e)));
-	u32 at = lsmem_entry_start(c->end);
-
-	word = READ_ONCE(h->word);
-	if (lsmem_word_state(word) != LSMEM_WORD_LIVE || lsmem_word_position(word) != from)
-		return true;
-	if (!lsmem_compact_copy(c, seg, offset, e))
+	if (m->at > c->end)
+		lsmem_segment_write(c->store, &c->to, c->end, NULL, m->at - c->end);
+	lsmem_segment_write(c->store, &c->to, m->at, &m->e, lsmem_entry_header(&m->e));
+	if (!lsmem_entry_copied(&m->e, lsmem_entry_move(c->store, &c->to, m->at, seg, m->offset,
+							&m->e), seg->salt))
 		return false;
-	if (lsmem_word_exchange(h, word, lsmem_word_next(word, LSMEM_WORD_LIVE,
-							 lsmem_segment_position(&c->to, at)))) {
-		c->end = at + lsmem_entry_bytes(e);
-		c->moved += lsmem_entry_bytes(e);
-		c->kept++;
-	}
+	c->end = m->at + size;
+	c->kept++;
 	return true;
 }
 
-static bool lsmem_compact_tombstone(struct lsmem_compactor *c, struct lsmem_segment *seg, u32 offset,
-				 const struct lsmem_entry *e)
+static bool lsmem_compact_tombstone(struct lsmem_compactor *c, struct lsmem_segment *seg,
+				    struct lsmem_moving *m)
 {
-	u32 at = lsmem_entry_start(c->end), size = lsmem_entry_bytes(e);
+	u32 size = lsmem_entry_bytes(&m->e);
 
-	if (lsmem_entry_value(e) <= c->oldest) {
-		if (!lsmem_entry_copied(e, ~0u, seg->salt))
+	if (lsmem_entry_value(&m->e) <= c->oldest) {
+		if (!lsmem_entry_copied(&m->e, ~0u, seg->salt))
 			return false;
 		atomic_sub(size, seg->tombstones);
 		atomic_sub(size, seg->live);
 		lsmem_live_add(c->store, -(s64)size);
 		return true;
 	}
-	if (!lsmem_compact_copy(c, seg, offset, e))
+	if (!lsmem_compact_copy(c, seg, m))
 		return false;
-	c->end = at + size;
 	c->moved += size;
-	c->kept++;
 	return true;
+}
+
+/*
+ * Move what is live of a batch.  All copies are made before the first word is exchanged, so that
+ * the cache misses overlap.  The copy of an object that is replaced meanwhile stays, dead.
+ *
+ * Returns how many entries were dealt with; the next one is damaged.
+ */
+static int lsmem_compact_batch(struct lsmem_compactor *c, struct lsmem_segment *seg, int nr)
+{
+	int done, i;
+
+	for (i = 0; i < nr; i++) {
+		struct lsmem_moving *m = &c->batch[i];
+		const void *e = lsmem_segment_at(c->store, seg, m->offset);
+		u32 ahead = min(lsmem_entry_bytes(&m->e), LSMEM_COMPACT_AHEAD), at;
+
+		m->word = lsmem_compact_word(c, seg, m);
+		for (at = L1_CACHE_BYTES; m->word && at < ahead; at += L1_CACHE_BYTES)
+			prefetch(e + at);
+	}
+	for (done = 0; done < nr; done++) {
+		struct lsmem_moving *m = &c->batch[done];
+
+		if (lsmem_entry_type(&m->e) == LSMEM_TYPE_TOMBSTONE) {
+			if (!lsmem_compact_tombstone(c, seg, m))
+				break;
+		} else if (m->word && !lsmem_compact_copy(c, seg, m)) {
+			break;
+		}
+	}
+	for (i = 0; i < done; i++) {
+		const struct lsmem_moving *m = &c->batch[i];
+		u64 index = lsmem_handle_index(lsmem_entry_handle(&m->e));
+
+		if (m->word &&
+		    lsmem_word_exchange(lsmem_handle_at(&c->store->handles, index), m->word,
+					lsmem_word_next(m->word, LSMEM_WORD_LIVE,
+							lsmem_segment_position(&c->to, m->at))))
+			c->moved += lsmem_entry_bytes(&m->e);
+	}
+	return done;
 }
 
 /* Move all live entries. Returns false if the segment is damaged. */
@@ -269,7 +317,7 @@ static bool lsmem_compact_move(struct lsmem_compactor *c, struct lsmem_segment *
 	if (!c->to.nr_seglets)
 		return true;
 	for (;;) {
-		int nr = lsmem_compact_collect(c, seg, &offset), i;
+		int nr = lsmem_compact_collect(c, seg, &offset), done;
 
 		if (nr < 0)
 			goto damaged;
@@ -277,16 +325,10 @@ static bool lsmem_compact_move(struct lsmem_compactor *c, struct lsmem_segment *
 		if (seglets != c->end / LSMEM_SEGLET_BYTES)
 			lsmem_vacated_free(c->store, false);
 		seglets = c->end / LSMEM_SEGLET_BYTES;
-		for (i = 0; i < nr; i++) {
-			const struct lsmem_entry *e = &c->batch[i].e;
-			bool moved = lsmem_entry_type(e) == LSMEM_TYPE_OBJECT ?
-				     lsmem_compact_object(c, seg, c->batch[i].offset, e) :
-				     lsmem_compact_tombstone(c, seg, c->batch[i].offset, e);
-
-			if (!moved) {
-				offset = c->batch[i].offset;
-				goto damaged;
-			}
+		done = lsmem_compact_batch(c, seg, nr);
+		if (done < nr) {
+			offset = c->batch[done].offset;
+			goto damaged;
 		}
 		if (!nr)
 			break;

@@ -81,6 +81,36 @@ u32 lsmem_entry_pcrc(struct lsmem_store *store, const struct lsmem_segment *seg,
 }
 
 /**
+ * lsmem_entry_move - copy the payload of an entry to another place in the log
+ * @store: the store
+ * @to: segment
+ * @at: of the copy's header in it
+ * @from: segment
+ * @offset: of the header in it
+ * @e: the header
+ * Return: CRC of the copy.
+ */
+u32 lsmem_entry_move(struct lsmem_store *store, const struct lsmem_segment *to, u32 at,
+		     const struct lsmem_segment *from, u32 offset, const struct lsmem_entry *e)
+{
+	u32 header = lsmem_entry_header(e), left = lsmem_entry_length(e), piece, crc = ~0u;
+
+	at += header;
+	offset += header;
+	for (; left; left -= piece, at += piece, offset += piece) {
+		void *copy = lsmem_segment_at(store, to, at);
+
+		piece = min3(left, LSMEM_SEGLET_BYTES - at % LSMEM_SEGLET_BYTES,
+			     LSMEM_SEGLET_BYTES - offset % LSMEM_SEGLET_BYTES);
+		memcpy(copy, lsmem_segment_at(store, from, offset), piece);
+		crc = lsmem_crc32c(crc, copy, piece);
+	}
+	if (at % LSMEM_ALIGN)
+		lsmem_segment_write(store, to, at, NULL, LSMEM_ALIGN - at % LSMEM_ALIGN);
+	return crc;
+}
+
+/**
  * lsmem_entry_fetch - copy the header of an entry
  * @store: the store
  * @seg: closed

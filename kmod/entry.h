@@ -59,6 +59,8 @@ void lsmem_entry_stamp(struct lsmem_store *store, const struct lsmem_append *ap,
 		       struct lsmem_entry e, u32 pcrc);
 u32 lsmem_entry_pcrc(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
 		     u32 length);
+u32 lsmem_entry_move(struct lsmem_store *store, const struct lsmem_segment *to, u32 at,
+		     const struct lsmem_segment *from, u32 offset, const struct lsmem_entry *e);
 bool lsmem_entry_fetch(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
 		       struct lsmem_entry *e);
 bool lsmem_entry_copied(const struct lsmem_entry *e, u32 pcrc, u32 salt);

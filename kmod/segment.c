@@ -535,26 +535,3 @@ void lsmem_segment_read(struct lsmem_store *store, const struct lsmem_segment *s
 		length -= piece;
 	}
 }
-
-/**
- * lsmem_segment_copy - copy bytes from one segment to another, across the seglets of both
- * @store: the store
- * @to: has seglets up to @to_offset + @length
- * @to_offset: where
- * @from: has seglets up to @offset + @length
- * @offset: where
- * @length: how many
- */
-void lsmem_segment_copy(struct lsmem_store *store, const struct lsmem_segment *to, u32 to_offset,
-			const struct lsmem_segment *from, u32 offset, u32 length)
-{
-	while (length) {
-		u32 piece = min(length, LSMEM_SEGLET_BYTES - offset % LSMEM_SEGLET_BYTES);
-
-		lsmem_segment_write(store, to, to_offset, lsmem_segment_at(store, from, offset),
-				    piece);
-		to_offset += piece;
-		offset += piece;
-		length -= piece;
-	}
-}

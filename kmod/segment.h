@@ -218,7 +218,5 @@ void lsmem_segment_write(struct lsmem_store *store, const struct lsmem_segment *
 
 void lsmem_segment_read(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
 			void *to, u32 length);
-void lsmem_segment_copy(struct lsmem_store *store, const struct lsmem_segment *to, u32 to_offset,
-			const struct lsmem_segment *from, u32 offset, u32 length);
 
 #endif
