@@ -17,6 +17,7 @@
 #include <linux/uaccess.h>
 
 #include "chardev.h"
+#include "compat/compat.h"
 #include "durable.h"
 #include "epoch.h"
 #include "ioctl.h"
@@ -662,6 +663,7 @@ const struct file_operations lsmem_chardev_fops = {
 	.uring_cmd = lsmem_chardev_uring_cmd,
 #endif
 	.mmap = lsmem_chardev_mmap,
+	.get_unmapped_area = LSMEM_GET_UNMAPPED_AREA,
 	.fsync = lsmem_chardev_fsync,
 	.llseek = noop_llseek,
 };

@@ -71,10 +71,13 @@ struct lsmem_seglets {
 #define LSMEM_GFP		GFP_KERNEL
 #define LSMEM_GFP_CHARGED	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
-/* A zeroed table that windows map page by page; freed by vfree(). */
+/*
+ * A zeroed table that windows map; freed by vfree().  From 2 MiB on it is made of whole 2 MiB, if
+ * such blocks are free.  If not, vmalloc_huge() tries pages, which is nothing to warn of.
+ */
 static inline void *lsmem_table_alloc(size_t bytes, gfp_t gfp)
 {
-	return __vmalloc(bytes, gfp | __GFP_ZERO);
+	return vmalloc_huge(bytes, gfp | __GFP_ZERO | __GFP_NOWARN);
 }
 
 int lsmem_seglets_init(struct lsmem_seglets *seglets, u64 bytes, gfp_t gfp);

@@ -12,7 +12,9 @@
  * registration take them.  It may make that mapping writable only on kernels that
  * register nothing else (LSMEM_RDMA_WRITES).
  *
- * The fault handler maps pages, a seglet at a time.
+ * Where the kernel can (LSMEM_HAVE_PMD_PFNMAP), a client maps 2 MiB at a time by one PMD, if they
+ * are contiguous in memory and the addresses fit.  Else it maps pages, a seglet at a time.  The
+ * daemon maps pages, 2 MiB at a time.
  *
  * Locks: called under mmap_lock; the first mmap of slots takes store->views.lock.
  */
@@ -36,6 +38,9 @@
 #define LSMEM_OFFSET_SLOTS	(6ull << 41)
 #define LSMEM_OFFSET_SEGMENTS	(7ull << 41)
 #define LSMEM_OFFSET_END	(8ull << 41)
+
+/* What one fault of the daemon maps; by one page table, where that has 2 MiB or more. */
+#define LSMEM_DAEMON_AROUND	(2ul << 20)
 
 #define LSMEM_SEGLETS_MAX	(LSMEM_BYTES_MAX / LSMEM_SEGLET_BYTES)
 #define LSMEM_TABLE_MAX		(LSMEM_BYTES_MAX / LSMEM_SEGMENT_BYTES * LSMEM_SEGMENTS_MOST)
@@ -171,6 +176,33 @@ static vm_fault_t lsmem_client_fault(struct vm_fault *vmf)
 	return VM_FAULT_NOPAGE;
 }
 
+#ifdef LSMEM_HAVE_PMD_PFNMAP
+/*
+ * Map the 2 MiB of the fault by one PMD.  The core asks once, while there is no page table: after
+ * VM_FAULT_FALLBACK these 2 MiB are mapped by pages.  It does not ask for the vma's range.
+ */
+static vm_fault_t lsmem_client_huge_fault(struct vm_fault *vmf, unsigned int order)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct lsmem_client *client = vma->vm_private_data;
+	unsigned long address = ALIGN_DOWN(vmf->address, PMD_SIZE), first, pfn, i;
+	u64 offset;
+
+	if (order != PMD_ORDER || address < vma->vm_start || vma->vm_end - address < PMD_SIZE)
+		return VM_FAULT_FALLBACK;
+	offset = ((u64)vma->vm_pgoff << PAGE_SHIFT) + (address - vma->vm_start);
+	/* Not aligned: the block was of a lower order, or address and offset do not fit. */
+	if (!lsmem_window_pfn(client->store, client, offset, &first) ||
+	    !IS_ALIGNED(first, PTRS_PER_PTE))
+		return VM_FAULT_FALLBACK;
+	for (i = 1; i < PTRS_PER_PTE; i++)
+		if (!lsmem_window_pfn(client->store, client, offset + i * PAGE_SIZE, &pfn) ||
+		    pfn != first + i)
+			return VM_FAULT_FALLBACK;
+	return lsmem_insert_pfn_pmd(vmf, first);
+}
+#endif
+
 static int lsmem_window_mremap(struct vm_area_struct *vma)
 {
 	return -EINVAL;	/* the client maps again instead */
@@ -178,6 +210,9 @@ static int lsmem_window_mremap(struct vm_area_struct *vma)
 
 static const struct vm_operations_struct lsmem_client_vm_ops = {
 	.fault = lsmem_client_fault,
+#ifdef LSMEM_HAVE_PMD_PFNMAP
+	.huge_fault = lsmem_client_huge_fault,
+#endif
 	.mremap = lsmem_window_mremap,
 };
 
@@ -219,8 +254,8 @@ int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct 
 	ret = slots ? lsmem_client_map(client) : 0;
 	if (ret)
 		return ret;
-	lsmem_vm_flags(vma, VM_PFNMAP | VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
-		       VM_MAYEXEC | (slots ? 0 : VM_MAYWRITE));
+	lsmem_vm_flags(vma, VM_PFNMAP | VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP |
+		       LSMEM_VM_HUGE, VM_MAYEXEC | (slots ? 0 : VM_MAYWRITE));
 	vma->vm_private_data = client;
 	vma->vm_ops = &lsmem_client_vm_ops;
 	return 0;
@@ -232,18 +267,26 @@ static vm_fault_t lsmem_daemon_fault(struct vm_fault *vmf)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	struct lsmem_store *store = vma->vm_private_data;
-	unsigned long address = ALIGN_DOWN(vmf->address, LSMEM_SEGLET_BYTES);
-	unsigned long end = min(address + LSMEM_SEGLET_BYTES, vma->vm_end);
+	unsigned long address = ALIGN_DOWN(vmf->address, LSMEM_DAEMON_AROUND);
+	unsigned long end = min(address + LSMEM_DAEMON_AROUND, vma->vm_end);
+	struct page *pages[LSMEM_SEGLET_PAGES];
 
-	for (address = max(address, vma->vm_start); address < end; address += PAGE_SIZE) {
-		u64 offset = ((u64)vma->vm_pgoff << PAGE_SHIFT) + (address - vma->vm_start);
-		struct page *page;
+	address = max(address, vma->vm_start);
+	while (address < end) {
+		u64 offset = ((u64)vma->vm_pgoff << PAGE_SHIFT) + (address - vma->vm_start) -
+			     store->views.info->seglets.offset;
+		unsigned long nr = min((end - address) >> PAGE_SHIFT, LSMEM_SEGLET_PAGES);
+		unsigned long left = nr, i;
 		int ret;
 
-		page = lsmem_window_seglet_page(store, offset - store->views.info->seglets.offset);
-		ret = vm_insert_page(vma, address, page);
-		if (ret && ret != -EBUSY)	/* EBUSY: the fault of another thread mapped it */
+		for (i = 0; i < nr; i++)
+			pages[i] = lsmem_window_seglet_page(store, offset + i * PAGE_SIZE);
+		ret = vm_insert_pages(vma, address, pages, &left);
+		if (ret == -EBUSY)
+			left--;		/* mapped before, or by the fault of another thread */
+		else if (ret)
 			return vmf_error(ret);
+		address += (nr - left) << PAGE_SHIFT;
 	}
 	return VM_FAULT_NOPAGE;
 }

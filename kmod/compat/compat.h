@@ -14,6 +14,10 @@
 
 #include "probed.h"
 
+#if defined(LSMEM_HAVE_PMD_PFNMAP) && !defined(LSMEM_HAVE_PFN_NUMBER)
+#include <linux/pfn_t.h>
+#endif
+
 /* Is the device that devnode() gets const? */
 #ifdef LSMEM_HAVE_DEVNODE_CONST
 #define LSMEM_DEVNODE_CONST	const
@@ -41,6 +45,26 @@ static inline void lsmem_vm_flags(struct vm_area_struct *vma, unsigned long set,
 #define LSMEM_RDMA_WRITES	false
 #else
 #define LSMEM_RDMA_WRITES	true
+#endif
+
+/*
+ * Does the kernel mark the PMD of a VM_PFNMAP mapping, so that nothing takes its pages?  Before 6.12
+ * it does not: get_user_pages_fast() takes them, and such mappings must have PTEs.
+ */
+#ifdef LSMEM_HAVE_PMD_PFNMAP
+#define LSMEM_VM_HUGE			VM_HUGEPAGE	/* THP's setting "madvise" is enough */
+#define LSMEM_GET_UNMAPPED_AREA		thp_get_unmapped_area
+static inline vm_fault_t lsmem_insert_pfn_pmd(struct vm_fault *vmf, unsigned long pfn)
+{
+#ifdef LSMEM_HAVE_PFN_NUMBER
+	return vmf_insert_pfn_pmd(vmf, pfn, false);
+#else
+	return vmf_insert_pfn_pmd(vmf, pfn_to_pfn_t(pfn), false);
+#endif
+}
+#else
+#define LSMEM_VM_HUGE			VM_NONE
+#define LSMEM_GET_UNMAPPED_AREA		NULL
 #endif
 
 /* What the open() of a block device gets, and the disk it means. */

@@ -52,6 +52,29 @@ check "$@" << 'END' && echo "#define LSMEM_HAVE_RDMA_READ_ONLY"
 extern int gup_must_unshare;
 END
 
+# With CONFIG_TRANSPARENT_HUGEPAGE, on some machines.  6.12: the PMD of a pfn is marked (pmd_special())
+check "$@" << 'END' && echo "#define LSMEM_HAVE_PMD_PFNMAP"
+#include <linux/mm.h>
+#ifndef CONFIG_ARCH_SUPPORTS_PMD_PFNMAP
+#error
+#endif
+static vm_fault_t probe(struct vm_fault *vmf, unsigned int order)
+{
+	return VM_FAULT_FALLBACK;
+}
+struct vm_operations_struct probe_ops = { .huge_fault = probe };
+void *probe_insert = vmf_insert_pfn_pmd;
+END
+
+# After 6.12: a pfn is a number, not a pfn_t
+check "$@" << 'END' && echo "#define LSMEM_HAVE_PFN_NUMBER"
+#include <linux/mm.h>
+vm_fault_t probe(struct vm_fault *vmf, unsigned long pfn)
+{
+	return vmf_insert_pfn_pmd(vmf, pfn, false);
+}
+END
+
 # 6.5: open gets the disk
 check "$@" << 'END' && echo "#define LSMEM_HAVE_DISK_OPEN"
 #include <linux/blkdev.h>
