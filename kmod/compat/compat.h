@@ -48,8 +48,8 @@ static inline void lsmem_vm_flags(struct vm_area_struct *vma, unsigned long set,
 #endif
 
 /*
- * Does the kernel mark the PMD of a VM_PFNMAP mapping, so that nothing takes its pages?  Before 6.12
- * it does not: get_user_pages_fast() takes them, and such mappings must have PTEs.
+ * Does the kernel mark the PMD of a VM_PFNMAP mapping (pmd_special()), so that nothing takes its
+ * pages?  Before 6.12 it does not: get_user_pages_fast() takes them, and such mappings must have PTEs.
  */
 #ifdef LSMEM_HAVE_PMD_PFNMAP
 #define LSMEM_VM_HUGE			VM_HUGEPAGE	/* THP's setting "madvise" is enough */

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -274,6 +275,62 @@ TEST_F(durable, writable_seglets)
 		if (may)
 			munmap(seglets, window->length);
 	}
+}
+
+/* A read that the compiler does not remove. */
+static void touch(const void *address)
+{
+	(void)__atomic_load_n((const uint8_t *)address, __ATOMIC_RELAXED);
+}
+
+/* Touch each page of @length bytes. How many faults that took. */
+static long touch_all(const uint8_t *bytes, size_t length)
+{
+	struct rusage before, after;
+	size_t at;
+
+	getrusage(RUSAGE_SELF, &before);
+	for (at = 0; at < length; at += PAGE)
+		touch(bytes + at);
+	getrusage(RUSAGE_SELF, &after);
+	return after.ru_minflt - before.ru_minflt;
+}
+
+/*
+ * A fault of the daemon maps 2 MiB, and those that are mapped in part as well.  It sees what a
+ * client sees.
+ */
+TEST_F(durable, daemon_faults)
+{
+	const struct lsmem_window *window = &self->follower.info->seglets;
+	const size_t length = window->length, around = 2u << 20;
+	uint8_t *daemon = map(self->follower.attach.fd, PROT_READ, window), *client, *part;
+	long faults;
+
+	ASSERT_NE(MAP_FAILED, daemon);
+	client = map(self->store.fd, PROT_READ, window);
+	ASSERT_NE(MAP_FAILED, client);
+	touch_all(client, length);
+	faults = touch_all(daemon, length);
+	EXPECT_LE(length / around, faults);
+	EXPECT_GE(length / around + 1, faults) TH_LOG("one more if the address is not aligned");
+	EXPECT_EQ(0, memcmp(daemon, client, length));
+
+	/* Holes in what is mapped */
+	part = (uint8_t *)((uintptr_t)daemon / around * around) + around;
+	ASSERT_EQ(0, madvise(part + PAGE, PAGE, MADV_DONTNEED));
+	ASSERT_EQ(0, madvise(part + 5 * PAGE, 18 * PAGE, MADV_DONTNEED));
+	EXPECT_EQ(0, touch_all(part, PAGE));
+	EXPECT_EQ(1, touch_all(part, around));
+	ASSERT_EQ(0, munmap(part + 7 * PAGE, PAGE));
+	ASSERT_EQ(0, madvise(part, 7 * PAGE, MADV_DONTNEED));
+	ASSERT_EQ(0, madvise(part + 8 * PAGE, around - 8 * PAGE, MADV_DONTNEED));
+	EXPECT_EQ(1, touch_all(part, 7 * PAGE));
+	EXPECT_EQ(1, touch_all(part + 8 * PAGE, around - 8 * PAGE));
+	EXPECT_EQ(0, memcmp(part, client + (part - daemon), 7 * PAGE));
+	EXPECT_EQ(0, memcmp(part + 8 * PAGE, client + (part - daemon) + 8 * PAGE, around - 8 * PAGE));
+	munmap(daemon, length);
+	munmap(client, length);
 }
 
 static int clean(int fd, uint32_t flags, const uint64_t *ids, uint32_t nr)
