@@ -39,7 +39,10 @@ void lsmem_sizes_of(const struct lsmem_create *create, struct lsmem_sizes *sizes
 	else
 		sizes->handles = create->handles_max ?:
 			min_t(u64, create->bytes / LSMEM_HANDLE_BYTES, LSMEM_HANDLES_MAX);
-	/* By vmalloc(): seglet table, handle table, and the table of segments that the daemon maps. */
+	/*
+	 * By vmalloc_huge(), which rounds up to 2 MiB: seglet table, handle table, and the table of
+	 * segments that the daemon maps.
+	 */
 	sizes->table_bytes = sizes->seglets * sizeof(struct lsmem_seglet) +
 			     sizes->handles * sizeof(struct lsmem_handle) +
 			     sizes->segments * sizeof(struct lsmem_segment_stat);
@@ -52,6 +55,6 @@ void lsmem_sizes_of(const struct lsmem_create *create, struct lsmem_sizes *sizes
 	lsmem_sizes_table(sizes, sizes->segments, sizeof(struct lsmem_candidate));
 	if (create->kind == LSMEM_KIND_OBJECT)
 		lsmem_sizes_table(sizes, 1, lsmem_indices_bytes(sizes->handles));
-	else	/* by vmalloc(): the versions of discarded blocks */
+	else	/* by vmalloc_huge(): the versions of discarded blocks */
 		sizes->table_bytes += sizes->handles * sizeof(u64);
 }
