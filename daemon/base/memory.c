@@ -9,6 +9,8 @@
 
 #include "memory.h"
 
+#define HUGE_BYTES	((size_t)2 << 20)	/* a huge page of most kernels */
+
 /**
  * memory_get - allocate a buffer for I/O
  * @bytes: its size
@@ -17,7 +19,8 @@
  */
 void *memory_get(size_t bytes)
 {
-	return aligned_alloc(LSMEM_BLOCK, (bytes + LSMEM_BLOCK - 1) & ~(size_t)(LSMEM_BLOCK - 1));
+	return aligned_alloc(bytes < HUGE_BYTES ? LSMEM_BLOCK : HUGE_BYTES,
+			     (bytes + LSMEM_BLOCK - 1) & ~(size_t)(LSMEM_BLOCK - 1));
 }
 
 /**
@@ -49,4 +52,24 @@ void *memory_table(size_t bytes, bool dense)
 	if (dense && memory && to > from)
 		(void)madvise((void *)from, to - from, MADV_HUGEPAGE);
 	return memory;
+}
+
+/**
+ * memory_touch - take the pages of a range now
+ * @memory: first byte
+ * @bytes: from there; pages that are only partly in the range are left out
+ *
+ * Otherwise each page is taken by a page fault when it is first used, or by two if it is first
+ * read. Does nothing if the kernel cannot do it.
+ */
+void memory_touch(void *memory, size_t bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t from = ((uintptr_t)memory + page - 1) & ~(page - 1);
+	uintptr_t to = ((uintptr_t)memory + bytes) & ~(page - 1);
+
+	if (to <= from)
+		return;
+	(void)madvise((void *)from, to - from, MADV_HUGEPAGE);
+	(void)madvise((void *)from, to - from, MADV_POPULATE_WRITE);
 }

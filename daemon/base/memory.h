@@ -12,5 +12,6 @@
 void *memory_get(size_t bytes);
 void memory_put(void *memory);
 void *memory_table(size_t bytes, bool dense);
+void memory_touch(void *memory, size_t bytes);
 
 #endif

@@ -149,7 +149,7 @@ void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn)
 	if (!seg->nr_copies)
 		return;
 	recover_ahead(r, recover_data_offset(r, seg),
-		      r->frames[turn % RECOVER_FRAMES] + LSMEM_BLOCK, lsmem_block_round(seg->cut));
+		      r->frames[turn % r->nr_frames] + LSMEM_BLOCK, lsmem_block_round(seg->cut));
 }
 
 /**

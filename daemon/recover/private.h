@@ -57,10 +57,12 @@ struct recover_winner {
 };
 
 /* Segments in memory at a time: the kernel is loading one, recovery is reading one, and the others
- * are read ahead.
+ * are read ahead. Each backup adds some. More do not make it faster, and each is 8 MiB to be taken
+ * and to pass through the processor's cache.
  */
 #define RECOVER_FRAMES		(RECOVER_AHEAD / 2 + 1)
-#define RECOVER_WINDOW		(RECOVER_FRAMES - 1)
+#define RECOVER_FRAMES_FIRST	3u
+#define RECOVER_FRAMES_EACH	2u	/* and for each backup */
 
 /* A read that was begun ahead; see @ahead in struct recover_env. */
 struct recover_range {
@@ -113,7 +115,10 @@ struct recover_backup {
  * @nr_segments: elements of @segments
  * @winners: by handle index: the memory grows with the handles, never with the data
  * @max_handles: elements of @winners
+ * @dense: nearly all pages of @winners will be used
+ * @touched: if @dense: of each RECOVER_TOUCH of @winners, whether its pages have been taken
  * @frames: buffers of LSMEM_SEGMENT_BYTES, used in turn
+ * @nr_frames: elements of @frames
  * @frame: the buffer in use, laid out like a backup frame
  * @buffer: the log data in @frame, after its first block
  * @begun: ranges that are being read ahead
@@ -143,7 +148,10 @@ struct recover {
 	uint32_t nr_segments;
 	struct recover_winner *winners;
 	uint64_t max_handles;
+	bool dense;
+	bool *touched;
 	uint8_t *frames[RECOVER_FRAMES];
+	uint32_t nr_frames;
 	uint8_t *frame;
 	uint8_t *buffer;
 	struct recover_range begun[RECOVER_AHEAD];
@@ -185,13 +193,20 @@ void recover_bad_copy(struct recover *r, struct recover_segment *seg, const char
 
 #define RECOVER_PREFETCH	24u	/* keys ahead: so many cache misses a CPU has in flight */
 
-/* Prefetch the winner of @key, which can lie in two cache lines. */
-static inline void recover_prefetch(const struct recover *r, uint64_t key)
-{
-	const struct recover_winner *winner = &r->winners[lsmem_handle_index(key)];
+#define RECOVER_TOUCH		(1u << 16)	/* winners whose pages are taken together: 1.5 MiB */
 
-	if (lsmem_handle_index(key) >= r->max_handles)
+void recover_touch(struct recover *r, uint64_t index);
+
+/* Prefetch the winner of @key, which can lie in two cache lines. */
+static inline void recover_prefetch(struct recover *r, uint64_t key)
+{
+	uint64_t index = lsmem_handle_index(key);
+	const struct recover_winner *winner = &r->winners[index];
+
+	if (index >= r->max_handles)
 		return;
+	if (r->dense && !r->touched[index / RECOVER_TOUCH])
+		recover_touch(r, index);
 	__builtin_prefetch(winner, 1);
 	__builtin_prefetch((const char *)(winner + 1) - 1, 1);
 }
@@ -199,7 +214,7 @@ static inline void recover_prefetch(const struct recover *r, uint64_t key)
 /* Use the buffer of a turn. */
 static inline void recover_use(struct recover *r, uint32_t turn)
 {
-	r->frame = r->frames[turn % RECOVER_FRAMES];
+	r->frame = r->frames[turn % r->nr_frames];
 	r->buffer = r->frame + LSMEM_BLOCK;
 }
 

@@ -142,7 +142,10 @@ struct recover *recover_new(const struct recover_env *env)
 		r->backups[i].joiner = r->backups[i].past.index = RECOVER_NONE;
 	for (i = 1; i < r->several; i++)
 		r->domains |= env->domain[i] != env->domain[0];
-	for (i = 0; i < RECOVER_FRAMES; i++) {
+	r->nr_frames = RECOVER_FRAMES_FIRST + RECOVER_FRAMES_EACH * (r->several ? r->several : 1);
+	if (r->nr_frames > RECOVER_FRAMES)
+		r->nr_frames = RECOVER_FRAMES;
+	for (i = 0; i < r->nr_frames; i++) {
 		r->frames[i] = memory_get(LSMEM_SEGMENT_BYTES);
 		if (!r->frames[i]) {
 			recover_free(r);
@@ -157,6 +160,8 @@ static void recover_forget(struct recover *r)
 {
 	free(r->winners);
 	r->winners = NULL;
+	free(r->touched);
+	r->touched = NULL;
 	free(r->segments);
 	r->segments = NULL;
 	r->nr_segments = 0;
@@ -176,7 +181,7 @@ void recover_free(struct recover *r)
 	digest_map_destroy(&r->map);
 	for (i = 0; i < LSMEM_BACKUPS; i++)
 		digest_map_destroy(&r->backups[i].map);
-	for (i = 0; i < RECOVER_FRAMES; i++)
+	for (i = 0; i < r->nr_frames; i++)
 		memory_put(r->frames[i]);
 	free(r);
 }
@@ -417,8 +422,10 @@ static int recover_prepare(struct recover *r)
 	qsort(items, nr, sizeof(*items), recover_by_id);
 	ret = recover_group(r, items, nr);
 	free(items);
-	r->winners = memory_table(r->max_handles * sizeof(*r->winners), !ret && recover_dense(r));
-	if (!ret && !r->winners)
+	r->dense = !ret && recover_dense(r);
+	r->winners = memory_table(r->max_handles * sizeof(*r->winners), r->dense);
+	r->touched = calloc(r->max_handles / RECOVER_TOUCH + 1, sizeof(*r->touched));
+	if (!ret && (!r->winners || !r->touched))
 		ret = -ENOMEM;
 	r->time = r->map.store_time;
 	r->era = r->map.era;
@@ -426,6 +433,20 @@ static int recover_prepare(struct recover *r)
 	r->sequence = r->map.sequence_seen;
 	r->max_segment = r->nr_segments ? r->segments[r->nr_segments - 1].item.segment : 0;
 	return ret;
+}
+
+/**
+ * recover_touch - take the pages of winners that are about to be used
+ * @r: recovery, whose table of winners is dense
+ * @index: of one of them
+ */
+void recover_touch(struct recover *r, uint64_t index)
+{
+	uint64_t first = index - index % RECOVER_TOUCH, nr = r->max_handles - first;
+
+	r->touched[index / RECOVER_TOUCH] = true;
+	memory_touch(&r->winners[first],
+		     (nr < RECOVER_TOUCH ? nr : RECOVER_TOUCH) * sizeof(*r->winners));
 }
 
 static void recover_progress(const struct recover *r, uint64_t done)
@@ -451,7 +472,7 @@ static int recover_scans(struct recover *r, uint64_t *oldest)
 
 	*oldest = UINT64_MAX;
 	for (nr = 0; nr < r->nr_segments && !ret; nr++) {
-		for (; ahead < r->nr_segments && ahead < nr + RECOVER_WINDOW; ahead++)
+		for (; ahead < r->nr_segments && ahead < nr + r->nr_frames - 1; ahead++)
 			recover_scan_ahead(r, ahead, ahead);
 		recover_use(r, nr);
 		ret = recover_scan(r, nr);
@@ -470,7 +491,8 @@ static int recover_loads(struct recover *r, uint64_t oldest)
 	int ret = 0, err;
 
 	for (; nr < r->nr_segments && !ret; nr = recover_next(r, nr + 1), turn++) {
-		for (; ahead < r->nr_segments && turn_ahead < turn + RECOVER_WINDOW; turn_ahead++) {
+		for (; ahead < r->nr_segments && turn_ahead < turn + r->nr_frames - 1;
+		     turn_ahead++) {
 			recover_load_ahead(r, ahead, turn_ahead);
 			ahead = recover_next(r, ahead + 1);
 		}

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "private.h"
 
 #define SCAN_READ_FIRST		LSMEM_SEGLET_BYTES	/* first read of a scan, bytes */
@@ -397,9 +398,11 @@ static int scan_choose(struct recover *r, uint32_t nr)
 void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn)
 {
 	const struct recover_segment *seg = &r->segments[nr];
-	uint8_t *frame = r->frames[turn % RECOVER_FRAMES];
+	uint8_t *frame = r->frames[turn % r->nr_frames];
 	uint32_t end = scan_end_bytes(seg);
 
+	if (turn < r->nr_frames)
+		memory_touch(frame, LSMEM_SEGMENT_BYTES);
 	if (!seg->nr_copies)
 		return;
 	recover_ahead(r, scan_offset(r, seg), frame, LSMEM_BLOCK);

@@ -40,6 +40,12 @@ void *memory_table(size_t bytes, bool dense)
 	return calloc(1, bytes);
 }
 
+void memory_touch(void *memory, size_t bytes)
+{
+	(void)memory;
+	(void)bytes;
+}
+
 void memory_put(void *memory)
 {
 	unsigned int i;
