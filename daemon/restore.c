@@ -4,12 +4,13 @@
  * requests in flight together. A signal ends the recovery at its next call; the next start repeats
  * it.
  *
- * The kernel copies and checks the entries, which takes longer than all other steps. So a thread
- * loads them: the first load starts it, and restore_loaded() ends it.
+ * The kernel copies and checks the entries, which takes longer than all other steps. So a thread of
+ * io_uring does it, and restore_load() returns while it does. A thread of the daemon instead would
+ * return to user space after each load, and in User-mode Linux the threads of a process take turns
+ * there.
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,70 +169,44 @@ static int restore_flush(void *context, uint32_t slot)
 }
 
 /**
- * struct loader - the thread that gives segments to the kernel
- * @thread: the thread
- * @running: the thread was started and not joined yet
- * @lock: protects the members that follow
- * @changed: signalled when @busy or @stop changes
- * @busy: there is a segment to load
- * @stop: the thread must end
+ * struct loader - the segment that the kernel loads
+ * @op: completes the load
+ * @load: the segment and its entries
+ * @busy: the load is in flight
  * @told: @error was logged
  * @error: of the last load
- * @d: the daemon
- * @segment: id of the segment to load
- * @generation: of @segment
- * @sealed: @segment is sealed
- * @length: bytes at @data
- * @data: its entries
  */
 struct loader {
-	pthread_t thread;
-	bool running;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	bool busy, stop, told;
+	struct loop_op op;
+	struct lsmem_load load;
+	bool busy, told;
 	int error;
-	struct lsmemd *d;
-	uint64_t segment;
-	uint32_t generation, sealed, length;
-	const void *data;
 };
 
-static struct loader loader = {
-	.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,
-};
+static struct loader loader;
 
-static void *loader_run(void *context)
+static void loader_done(struct loop_op *op, int res)
 {
-	struct loader *l = context;
-	int err;
+	struct loader *l = (struct loader *)op;
 
-	pthread_mutex_lock(&l->lock);
-	while (l->busy || !l->stop) {
-		if (!l->busy) {
-			pthread_cond_wait(&l->changed, &l->lock);
-			continue;
-		}
-		pthread_mutex_unlock(&l->lock);
-		err = kernel_load(&l->d->kernel, l->segment, l->generation, l->sealed, l->data,
-				  l->length);
-		pthread_mutex_lock(&l->lock);
-		l->error = err;
-		l->busy = false;
-		pthread_cond_broadcast(&l->changed);
-	}
-	pthread_mutex_unlock(&l->lock);
-	return NULL;
+	l->error = res;
+	l->busy = false;
 }
 
-/* Wait until the last segment is loaded. The caller holds @lock. Return: the error of that load. */
-static int loader_wait(struct loader *l)
+/* Wait until the last segment is loaded. Return: the error of that load. */
+static int loader_wait(struct lsmemd *d, struct loader *l)
 {
-	while (l->busy)
-		pthread_cond_wait(&l->changed, &l->lock);
+	int err;
+
+	while (l->busy) {
+		err = loop_run(&d->loop, true);
+		if (err < 0)
+			return err;
+	}
 	if (l->error && !l->told)
 		log_err("%s: the kernel does not take %" PRIu32 " bytes of segment %" PRIu64 ": %s",
-			l->d->kernel.name, l->length, l->segment, strerror(-l->error));
+			d->kernel.name, (uint32_t)l->load.length, (uint64_t)l->load.segment,
+			strerror(-l->error));
 	l->told = l->error;
 	return l->error;
 }
@@ -246,48 +221,27 @@ static int restore_load(void *context, uint64_t segment, uint32_t generation, ui
 	signals_poll(&d->signals);
 	if (d->signals.stop)
 		return -ECANCELED;
-	if (!l->running) {
-		l->d = d;
-		l->stop = false;
-		l->told = false;
-		l->error = 0;
-		err = -pthread_create(&l->thread, NULL, loader_run, l);
-		if (err) {
-			log_err("no thread for the recovery: %s", strerror(-err));
-			return err;
-		}
-		l->running = true;
-	}
-	pthread_mutex_lock(&l->lock);
-	err = loader_wait(l);
-	if (!err) {
-		l->segment = segment;
-		l->generation = generation;
-		l->sealed = sealed;
-		l->data = data;
-		l->length = length;
-		l->busy = true;
-		pthread_cond_broadcast(&l->changed);
-	}
-	pthread_mutex_unlock(&l->lock);
-	return err;
+	err = loader_wait(d, l);
+	if (err)
+		return err;
+	l->load = (struct lsmem_load) {
+		.segment = segment, .generation = generation, .sealed = sealed,
+		.data = (uintptr_t)data, .length = length,
+	};
+	l->op.done = loader_done;
+	l->busy = true;
+	kernel_load(&d->kernel, &d->loop, &l->op, &l->load);
+	err = loop_run(&d->loop, false);
+	return err < 0 ? err : 0;
 }
 
 static int restore_loaded(void *context)
 {
 	struct loader *l = &loader;
-	int err;
+	int err = loader_wait(context, l);
 
-	(void)context;
-	if (!l->running)
-		return 0;
-	pthread_mutex_lock(&l->lock);
-	l->stop = true;
-	pthread_cond_broadcast(&l->changed);
-	err = loader_wait(l);
-	pthread_mutex_unlock(&l->lock);
-	pthread_join(l->thread, NULL);
-	l->running = false;
+	l->error = 0;	/* another recovery can follow */
+	l->told = false;
 	return err;
 }
 

@@ -22,6 +22,9 @@
  *
  * Every field of an acknowledgement is checked against what was told.
  *
+ * LOAD is also a command of io_uring: a daemon reads and checks the next segment meanwhile, and
+ * needs no thread for that.
+ *
  * Locks: attachment->mutex for NEXT, ACK and LOAD, user copies included (none
  * of its pages are lsmem's: a fault takes mmap_lock, never this mutex);
  * segments.lock for the state.
@@ -43,7 +46,12 @@
 #include "retire.h"
 #include "space.h"
 #include "store.h"
+#include "uring.h"
 #include "window.h"
+
+#ifdef CONFIG_IO_URING
+#include "compat/uring.h"
+#endif
 
 #define LSMEM_BATCH		256	/* events copied to user space at a time */
 #define LSMEM_NEXT_MIN		128	/* room that a caller must have */
@@ -384,6 +392,22 @@ static long lsmem_repl_ioctl(struct file *file, unsigned int cmd, unsigned long 
 	return ret;
 }
 
+#ifdef CONFIG_IO_URING
+static int lsmem_repl_uring_cmd(struct io_uring_cmd *cmd, unsigned int flags)
+{
+	unsigned long user;
+	int ret;
+
+	if (_IOC_NR(cmd->cmd_op) != _IOC_NR(LSMEM_REPL_LOAD))
+		return -ENOTTY;
+	/* It takes milliseconds: io_uring calls again in one of its threads. */
+	if (flags & IO_URING_F_NONBLOCK)
+		return -EAGAIN;
+	ret = lsmem_uring_user(cmd, &user);
+	return ret ?: lsmem_repl_ioctl(cmd->file, cmd->cmd_op, user);
+}
+#endif
+
 static __poll_t lsmem_repl_poll(struct file *file, poll_table *wait)
 {
 	struct lsmem_attachment *at = file->private_data;
@@ -423,6 +447,9 @@ static const struct file_operations lsmem_repl_fops = {
 	.owner = THIS_MODULE,
 	.unlocked_ioctl = lsmem_repl_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
+#ifdef CONFIG_IO_URING
+	.uring_cmd = lsmem_repl_uring_cmd,
+#endif
 	.poll = lsmem_repl_poll,
 	.mmap = lsmem_repl_mmap,
 	.release = lsmem_repl_release,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Commands of io_uring.  See uring.c.  lsmem_uring_end() decides whether a command has ended, is
- * carried out by a thread that may wait, or is parked.  Caller: chardev.c, which carries out the
- * calls.
+ * carried out by a thread that may wait, or is parked.  Callers: chardev.c, which carries out
+ * the calls, and repl.c.
  */
 #ifndef LSMEM_URING_H
 #define LSMEM_URING_H

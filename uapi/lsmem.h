@@ -593,6 +593,9 @@ struct lsmem_ack {
  *
  * If a key comes again, the later version replaces the earlier one.  EBADMSG: a CRC is wrong.
  * ENOSPC.  EINVAL: no valid entry.
+ *
+ * Also a command of io_uring on the replication descriptor, as struct lsmem_command; it is carried
+ * out in a thread of io_uring.  Other commands there: ENOTTY.
  */
 struct lsmem_load {
 	__u32 size;

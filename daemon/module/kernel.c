@@ -470,30 +470,25 @@ int kernel_ack(struct kernel *kernel, const struct lsmem_ack_one *acks, uint32_t
 }
 
 /**
- * kernel_load - load entries of a segment
+ * kernel_load - begin to load entries of a segment
  * @kernel: the store, new or recovering
- * @segment: its id, as on the backup
- * @generation: of the segment, as on the backup
- * @sealed: the segment is sealed on the backup
- * @data: entries, one after the other
- * @length: bytes at @data
+ * @loop: carries the command
+ * @op: called at the end, with 0 or a negative errno of LSMEM_REPL_LOAD
+ * @load: stays, with its data, until the end; @load->size is filled in here
  *
- * Context: takes as long as the kernel copies and checks the entries; any thread.
- * Return: 0, or a negative errno of LSMEM_REPL_LOAD.
+ * A thread of the kernel copies and checks the entries.
  */
-int kernel_load(struct kernel *kernel, uint64_t segment, uint32_t generation, uint32_t sealed,
-		const void *data, uint32_t length)
+void kernel_load(struct kernel *kernel, struct loop *loop, struct loop_op *op,
+		 struct lsmem_load *load)
 {
-	struct lsmem_load load = {
-		.size = sizeof(load),
-		.segment = segment,
-		.generation = generation,
-		.sealed = sealed,
-		.data = (uintptr_t)data,
-		.length = length,
-	};
+	const struct lsmem_command command = { .structure = (uintptr_t)load };
+	struct io_uring_sqe *sqe = loop_sqe(loop, op);
 
-	return call(kernel->fd, LSMEM_REPL_LOAD, &load);
+	load->size = sizeof(*load);
+	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, kernel->fd, NULL, 0, 0);
+	sqe->cmd_op = LSMEM_REPL_LOAD;
+	sqe->flags |= IOSQE_ASYNC;
+	memcpy(sqe->cmd, &command, sizeof(command));
 }
 
 /**

@@ -15,6 +15,8 @@
 
 #include "lsmem.h"
 
+#include "base/loop.h"
+
 #define KERNEL_EVENTS	256u	/* most taken at a time; LSMEM_REPL_NEXT wants room for 128 */
 
 #define UUID_TEXT_BYTES	37u	/* with the final zero */
@@ -87,8 +89,8 @@ int kernel_next(struct kernel *kernel, struct lsmem_event *events, uint32_t room
 		struct kernel_clock *clock);
 int kernel_ack(struct kernel *kernel, const struct lsmem_ack_one *acks, uint32_t nr,
 	       uint32_t generation_ceiling);
-int kernel_load(struct kernel *kernel, uint64_t segment, uint32_t generation, uint32_t sealed,
-		const void *data, uint32_t length);
+void kernel_load(struct kernel *kernel, struct loop *loop, struct loop_op *op,
+		 struct lsmem_load *load);
 int kernel_activate(struct kernel *kernel, const struct lsmem_activate *activate);
 void kernel_cleaning(const struct kernel *kernel, struct lsmem_cleaning *now);
 void kernel_clean_last(struct kernel *kernel);

@@ -16,18 +16,18 @@
 #include "base/log.h"
 #include "lsmemd.h"
 
-int __wrap_kernel_load(struct kernel *kernel, uint64_t segment, uint32_t generation,
-		       uint32_t sealed, const void *data, uint32_t length);
+void __wrap_kernel_load(struct kernel *kernel, struct loop *loop, struct loop_op *op,
+			struct lsmem_load *load);
 
 static uint64_t loaded, loads;
 
-int __wrap_kernel_load(struct kernel *kernel, uint64_t segment, uint32_t generation,
-		       uint32_t sealed, const void *data, uint32_t length)
+void __wrap_kernel_load(struct kernel *kernel, struct loop *loop, struct loop_op *op,
+			struct lsmem_load *load)
 {
-	(void)kernel, (void)segment, (void)generation, (void)sealed, (void)data;
-	loaded += length;
+	(void)kernel;
+	loaded += load->length;
 	loads++;
-	return 0;
+	io_uring_prep_nop(loop_sqe(loop, op));
 }
 
 static double seconds(const struct timeval *t)
