@@ -227,7 +227,7 @@ static bool lsmem_load_older(struct lsmem_store *store, u64 index, const struct 
 	return generation <= lsmem_word_generation(word);	/* deleted */
 }
 
-/* Enter an entry of the segment into the handle table. */
+/* Enter an entry of the segment, which is ordered before, into the handle table. */
 static void lsmem_load_apply(struct lsmem_loading *l, u32 offset, const struct lsmem_entry *e)
 {
 	struct lsmem_store *store = l->store;
@@ -258,7 +258,7 @@ static void lsmem_load_apply(struct lsmem_loading *l, u32 offset, const struct l
 					lsmem_segment_position(l->seg, offset)) :
 			lsmem_word_next(h->word, LSMEM_WORD_FREE,
 					store->kind == LSMEM_KIND_BLOCK ? 0 : generation);
-	smp_store_release(&h->word, word);	/* a reader of lsmem_load_read() sees the entry whole */
+	WRITE_ONCE(h->word, word);
 	l->handles += object - live;
 }
 
@@ -272,6 +272,10 @@ static int lsmem_load_entries(struct lsmem_loading *l)
 		l->live = 0;
 		l->tombstones = 0;
 		l->handles = 0;
+		/* A reader of lsmem_load_read() sees the entries whole; once, as a release of each
+		 * word would wait for the copies before it.
+		 */
+		smp_wmb();
 		for (i = 0; i < nr; i++)
 			lsmem_load_apply(l, l->batch[i].offset, &l->batch[i].e);
 		atomic_add(l->live, l->seg->live);
