@@ -2,6 +2,7 @@
 /* Recovery through LSMEM_REPL_LOAD: what it restores, and what it refuses. */
 #include <errno.h>
 #include <fcntl.h>
+#include <liburing.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -248,6 +249,78 @@ TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
 	}
 	EXPECT_EQ(-EMFILE, lsm_alloc(self->store.lsm, data, 16, 0, &handle, NULL));
 	free(data);
+}
+
+/* Give a call to a ring. Return: its result. */
+static int command(struct io_uring *ring, int fd, unsigned long request, void *structure)
+{
+	const struct lsmem_command area = { .structure = (uintptr_t)structure };
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+	struct io_uring_cqe *cqe;
+	int ret;
+
+	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, fd, NULL, 0, 0);
+	sqe->cmd_op = (uint32_t)request;
+	memcpy(sqe->cmd, &area, sizeof(area));
+	ret = io_uring_submit(ring);
+	if (ret == 1)
+		ret = io_uring_wait_cqe(ring, &cqe);
+	if (ret < 0)
+		return ret;
+	ret = cqe->res;
+	io_uring_cqe_seen(ring, cqe);
+	return ret;
+}
+
+/* As a command of io_uring the call loads the same, and has the same errors. */
+TEST_F_TIMEOUT(loading, by_io_uring, SECONDS)
+{
+	struct lsmem_activate activate = activation(SECOND + 1);
+	struct lsmem_load load = {
+		.size = sizeof(load), .segment = FIRST, .generation = GENERATION,
+		.sealed = LSMEM_SEGMENT_BYTES, .data = (uintptr_t)self->blob,
+	};
+	int fd = self->follower.attach.fd;
+	uint8_t data[200];
+	struct io_uring ring;
+	uint64_t i, serial;
+
+	ASSERT_EQ(0, io_uring_queue_init(4, &ring, 0));
+	EXPECT_EQ(-ENOTTY, command(&ring, fd, LSMEM_REPL_ACTIVATE, &activate));
+	for (i = 0; i < OBJECTS / 2; i++)
+		add(self, FIRST, i, 200, LSMEM_TYPE_OBJECT, 1000 + i);
+	load.length = self->length;
+	ASSERT_EQ(0, command(&ring, fd, LSMEM_REPL_LOAD, &load));
+	load.reserved = 1;
+	EXPECT_EQ(-EINVAL, command(&ring, fd, LSMEM_REPL_LOAD, &load));
+	load.reserved = 0;
+	ASSERT_EQ(0, follower_activate(&self->follower, &activate));
+	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
+	EXPECT_EQ(OBJECTS / 2, store_attribute(&self->store, "handles_used"));
+	for (i = 0; i < OBJECTS / 2; i++) {
+		ASSERT_EQ(200, lsm_read(self->store.lsm, handle_of(i), data, sizeof(data), 0, NULL));
+		ASSERT_TRUE(content_right(data, 200, i, &serial));
+	}
+	/* Active: nothing is loaded any more. */
+	EXPECT_EQ(-EINVAL, command(&ring, fd, LSMEM_REPL_LOAD, &load));
+	io_uring_queue_exit(&ring);
+}
+
+/* A damaged payload is found, also by a command. */
+TEST_F_TIMEOUT(loading, damage_by_io_uring, SECONDS)
+{
+	struct lsmem_load load = {
+		.size = sizeof(load), .segment = FIRST, .generation = GENERATION,
+		.sealed = LSMEM_SEGMENT_BYTES, .data = (uintptr_t)self->blob,
+	};
+	struct io_uring ring;
+
+	ASSERT_EQ(0, io_uring_queue_init(4, &ring, 0));
+	add(self, FIRST, 1, 200, LSMEM_TYPE_OBJECT, 1000);
+	load.length = self->length;
+	self->blob[self->length - 100] ^= 1;
+	EXPECT_EQ(-EBADMSG, command(&ring, self->follower.attach.fd, LSMEM_REPL_LOAD, &load));
+	io_uring_queue_exit(&ring);
 }
 
 /* Compaction finds the garbage of segments that were loaded. */
