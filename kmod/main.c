@@ -18,8 +18,9 @@
  *	balance.c, compact.c, retire.c, clean.c	making room
  *	registry.c, sizes.c			the set of stores, the memory that one takes
  *	window.c				memory of a store mapped into user space
+ *	uring.c				commands of io_uring
  *	activate.c, load.c, repl.c		the daemon: recovery, and the stream
- *	uring.c, chardev.c, sysfs.c, debugfs.c	interfaces of one store
+ *	chardev.c, sysfs.c, debugfs.c	interfaces of one store
  *	store.c, control.c			stores created and destroyed
  *
  * Lock order: store.h.
