@@ -433,20 +433,28 @@ static int lsmem_vector_lapsed(struct lsmem_pending *p)
 	return lsmem_vector_unknown(&pending->run.vector, pending->run.done);
 }
 
-/* A thread carries out the rest of a vector. As lsmem_ioctl_call() and lsmem_ioctl_vector(). */
-static int lsmem_vector_more(struct lsmem_pending *p)
+/*
+ * A thread carries out the rest of a vector.  As lsmem_ioctl_call() and lsmem_ioctl_vector(); when it
+ * is cancelled, as these when the caller is killed.
+ */
+static int lsmem_vector_more(struct lsmem_pending *p, int waited)
 {
 	struct lsmem_vector_pending *pending =
 		container_of(p, struct lsmem_vector_pending, pending);
 	struct lsmem_vector_run *run = &pending->run;
 	struct lsmem_vector vector;
-	long ret;
+	long ret = waited;
 
-	run->place.deadline = 0;
-	ret = lsmem_vector_go(&pending->call, run);
+	if (ret != -ECANCELED) {
+		run->place.deadline = ret == -ETIMEDOUT ? READ_ONCE(p->until) : LSMEM_NO_STALL;
+		ret = lsmem_vector_go(&pending->call, run);
+	}
+	if (ret == -LSMEM_EWAIT)
+		return ret;
 	vector = run->vector;
 	vector.nr = run->done;
-	ret = lsmem_vector_wait(&pending->call, run, ret);
+	if (ret != -ECANCELED)
+		ret = lsmem_vector_wait(&pending->call, run, ret);
 	if (copy_to_user(pending->call.user, &vector, min_t(size_t, vector.size, sizeof(vector))))
 		return !ret || ret == -EIOCBQUEUED ? -EFAULT : ret;
 	return ret;

@@ -121,27 +121,31 @@ int lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head, u64
  * @serial: store->space.serial before the attempt that failed
  * @deadline: ktime in ns by which all waits of a call must have ended, because others may
  *	take what is freed; 0 before the first wait, which sets it to stall_ms from now;
- *	LSMEM_NO_WAIT: do not wait
+ *	LSMEM_NO_WAIT, LSMEM_NO_STALL: do not wait; see also lsmem_space_stop()
  *
- * Return: 0, -EINTR, -EAGAIN (not active), -ETIMEDOUT; -LSMEM_EWAIT: LSMEM_NO_WAIT.
+ * Return: 0, -EINTR, -EAGAIN (not active), -ETIMEDOUT; -LSMEM_EWAIT: do not wait.
  */
 int lsmem_space_wait(struct lsmem_store *store, int serial, u64 *deadline)
 {
-	u64 begin = ktime_get_ns(), ns;
+	u64 begin = ktime_get_ns(), until = READ_ONCE(*deadline), ns;
 	long ret;
 
-	if (*deadline == LSMEM_NO_WAIT)
+	if (!until) {
+		until = begin + (u64)READ_ONCE(store->space.stall_ms) * NSEC_PER_MSEC;
+		if (cmpxchg(deadline, 0, until))
+			until = LSMEM_NO_WAIT;
+	}
+	if (until == LSMEM_NO_WAIT || until == LSMEM_NO_STALL)
 		return -LSMEM_EWAIT;
-	if (!*deadline)
-		*deadline = begin + (u64)READ_ONCE(store->space.stall_ms) * NSEC_PER_MSEC;
-	if (*deadline <= begin)
+	if (until <= begin)
 		return -ETIMEDOUT;
 	atomic_inc(&store->space.stalled);	/* before the cleaners wake up and read it */
 	wake_up_all(&store->plan.work);
 	wake_up(&store->repl.events);	/* the daemon must be told of heads that rolled over */
 	ret = lsmem_wait_event(store, space.wait, atomic_read(&store->space.serial) != serial ||
-			       !lsmem_store_active(store),
-			       nsecs_to_jiffies(*deadline - begin) + 1);
+			       !lsmem_store_active(store) ||
+			       READ_ONCE(*deadline) == LSMEM_NO_WAIT,
+			       nsecs_to_jiffies(until - begin) + 1);
 	atomic_dec(&store->space.stalled);
 	ns = ktime_get_ns() - begin;
 	lsmem_count(store, stalls, 1);
@@ -153,5 +157,21 @@ int lsmem_space_wait(struct lsmem_store *store, int serial, u64 *deadline)
 	if (!lsmem_store_active(store))
 		return -EAGAIN;
 	/* Ticks can be late: the clock decides. */
-	return ret || begin + ns < *deadline ? 0 : -ETIMEDOUT;
+	return ret || begin + ns < until ? 0 : -ETIMEDOUT;
+}
+
+/**
+ * lsmem_space_stop - end another task's waits for space
+ * @store: the store
+ * @deadline: of these waits; becomes LSMEM_NO_WAIT
+ *
+ * Context: does not sleep.
+ * Return: false: it was called before.
+ */
+bool lsmem_space_stop(struct lsmem_store *store, u64 *deadline)
+{
+	if (xchg(deadline, LSMEM_NO_WAIT) == LSMEM_NO_WAIT)
+		return false;
+	wake_up_all(&store->space.wait);
+	return true;
 }

@@ -16,8 +16,12 @@
 struct lsmem_head;
 struct lsmem_store;
 
-/* A deadline of waits for space: do not wait, but return -LSMEM_EWAIT, which no user sees. */
+/*
+ * Deadlines of waits for space: do not wait, but return -LSMEM_EWAIT, which no user sees.
+ * LSMEM_NO_STALL: but do wait at the gate, which is short.
+ */
 #define LSMEM_NO_WAIT	1ull
+#define LSMEM_NO_STALL	2ull
 #define LSMEM_EWAIT	EJUKEBOX
 
 /**
@@ -49,5 +53,6 @@ void lsmem_space_made(struct lsmem_store *store, u32 seglets, u64 ns);
 void lsmem_space_taken(struct lsmem_store *store, struct lsmem_head *head);
 int lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head, u64 deadline);
 int lsmem_space_wait(struct lsmem_store *store, int serial, u64 *deadline);
+bool lsmem_space_stop(struct lsmem_store *store, u64 *deadline);
 
 #endif

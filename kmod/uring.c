@@ -9,7 +9,7 @@
  *   has changed anything; so does SYNC.  io_uring calls again in one of its threads, where the
  *   call may wait.
  * - A vector that has carried out some of its operations cannot be called again.  A thread of the
- *   module, with the submitter's memory, carries out the rest (@more).
+ *   module waits for space, and carries out the rest with the submitter's memory (@more).
  * - A wait for durability is parked (parked.c): no thread waits.
  *
  * The structure is copied back before a command is parked, because the submitter can find it ended
@@ -17,8 +17,9 @@
  * them (@lapsed).
  *
  * A parked command ends once, by who takes it out of the store's trees: an acknowledgement, the
- * deadline or the cancellation.  The first two have the submitter post the result.  The file, and
- * with it the store and the module, lives as long as the command.
+ * deadline or the cancellation.  The first two have the submitter post the result.  The
+ * cancellation of a vector that a thread carries out only has that not wait any more.  The file,
+ * and with it the store and the module, lives as long as the command.
  *
  * No locks.  Cancellation is called under a lock of io_uring's, and takes parks.lock.
  */
@@ -77,17 +78,27 @@ static void lsmem_uring_ended(struct lsmem_parked *parked, int ret)
  * @flags: from io_uring
  *
  * Its change is made; whether that is durable is unknown.  A command that is on its way to or from
- * the trees is left alone: io_uring tries again until it has ended.
+ * the trees is left alone, and so is one in a thread: io_uring tries again until it has ended.
+ *
+ * Context: under a lock of io_uring's, without which no result is posted.  May sleep for a tick.
  * Return: 0.
  */
 int lsmem_uring_cancel(struct io_uring_cmd *cmd, unsigned int flags)
 {
 	struct lsmem_pending *pending = *lsmem_uring_pending(cmd);
 
-	if (!lsmem_unpark(&pending->parked))
-		return 0;
-	lsmem_uring_post(cmd, -ECANCELED, flags);
-	lsmem_pending_free(pending);
+	if (lsmem_unpark(&pending->parked)) {
+		lsmem_uring_post(cmd, -ECANCELED, flags);
+		lsmem_pending_free(pending);
+	} else if (pending->mm) {
+		bool first = lsmem_space_stop(pending->parked.store, &pending->until);
+
+		/* All threads may wait; this command has little left to do. */
+		if (cancel_work(&pending->work))
+			schedule_work(&pending->work);
+		else if (!first)
+			schedule_timeout_uninterruptible(1);	/* do not try again without a rest */
+	}
 	return 0;
 }
 
@@ -96,19 +107,32 @@ int lsmem_uring_cancel(struct io_uring_cmd *cmd, unsigned int flags)
 static void lsmem_uring_work(struct work_struct *work)
 {
 	struct lsmem_pending *pending = container_of(work, struct lsmem_pending, work);
+	struct lsmem_store *store = pending->parked.store;
 	struct mm_struct *mm = pending->mm;
-	int ret;
+	int ret, waited = 0;
 
-	kthread_use_mm(mm);
-	ret = pending->more(pending);
-	kthread_unuse_mm(mm);
+	do {
+		int serial = atomic_read(&store->space.serial);
+
+		ret = -ECANCELED;
+		if (READ_ONCE(pending->until) == LSMEM_NO_WAIT)
+			waited = ret;
+		if (!mmget_not_zero(mm))
+			break;		/* nobody can see results */
+		kthread_use_mm(mm);
+		ret = pending->more(pending, waited);
+		kthread_unuse_mm(mm);
+		mmput(mm);
+		if (ret == -LSMEM_EWAIT)
+			waited = lsmem_space_wait(store, serial, &pending->until);
+	} while (ret == -LSMEM_EWAIT);
 	if (ret != -EIOCBQUEUED) {
 		pending->ret = ret;
 		lsmem_uring_ended(&pending->parked, 0);
 	} else if (lsmem_park(&pending->parked)) {
 		lsmem_uring_ended(&pending->parked, 0);
 	}
-	mmput(mm);	/* pending may be gone */
+	mmdrop(mm);	/* pending may be gone */
 }
 
 /* ---- For chardev.c ------------------------------------------------------- */
@@ -185,10 +209,10 @@ int lsmem_uring_end(struct io_uring_cmd *cmd, unsigned int flags, struct lsmem_p
 		pending->cmd = cmd;
 		*lsmem_uring_pending(cmd) = pending;
 		if (pending->more) {
-			/* Not cancelable: io_uring would spin until the wait for space ends. */
 			pending->mm = current->mm;
-			mmget(pending->mm);
+			mmgrab(pending->mm);
 			INIT_WORK(&pending->work, lsmem_uring_work);
+			lsmem_uring_cancelable(cmd, flags);
 			queue_work(lsmem_uring_threads, &pending->work);
 			return -EIOCBQUEUED;
 		}

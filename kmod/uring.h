@@ -20,9 +20,13 @@ struct mm_struct;
  * struct lsmem_pending - a command that may end later; part of a larger structure, or not
  * @parked: its wait for durability
  * @cmd: the command
- * @more: NULL, or: there is more to do that may wait.  Returns as a call does; -EIOCBQUEUED: park
+ * @more: NULL, or: there is more to do, which may need space.  @waited: 0; -ETIMEDOUT: no space came;
+ *	-ECANCELED: do no more.  Returns as a call does; -EIOCBQUEUED: park; -LSMEM_EWAIT: wait for
+ *	space, and call again
  * @lapsed: NULL, or: called by the submitter after -ETIMEDOUT.  Returns the result of the wait
- * @mm: in which @more is called
+ * @until: of the waits for space; LSMEM_NO_WAIT: cancelled
+ * @mm: in which @more is called; counted by mmgrab(), since a user would keep the ring mapped and so
+ *	open
  * @work: calls @more
  * @ret: result of the command before its wait
  * @waited: result of its wait
@@ -30,8 +34,9 @@ struct mm_struct;
 struct lsmem_pending {
 	struct lsmem_parked parked;
 	struct io_uring_cmd *cmd;
-	int (*more)(struct lsmem_pending *pending);
+	int (*more)(struct lsmem_pending *pending, int waited);
 	int (*lapsed)(struct lsmem_pending *pending);
+	u64 until;
 	struct mm_struct *mm;
 	struct work_struct work;
 	int ret;

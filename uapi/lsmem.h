@@ -240,7 +240,8 @@ struct lsmem_stat {
  *
  * EINVAL: also @reserved or uring_cmd_flags is not 0.  EOPNOTSUPP: also the kernel has no commands
  * of io_uring, or not on a ring with IORING_SETUP_IOPOLL.  ECANCELED, as ETIMEDOUT: the operation is
- * applied, its durability unknown; the ring was closed, or the submitter began another program.
+ * applied (of a vector, nr operations), its durability unknown; the ring was closed, or the submitter
+ * began another program.  LSMEM_FEATURE_URING: the kernel has commands of io_uring.
  */
 struct lsmem_command {
 	__u64 structure;

@@ -117,6 +117,49 @@ static int call(int fd, unsigned long request, void *structure)
 	return ioctl(fd, request, structure) ? -errno : 0;
 }
 
+/* How long a store is held after the end of a ring or a process with commands. */
+static uint64_t held_ms(void)
+{
+	return cancels() ? patience() / 2 : patience();
+}
+
+/* Set a bound of commands: kernels that do not cancel commands wait for them. */
+static int bound(const struct store *store, const char *limit)
+{
+	return store_set_attribute(store, limit, cancels() ? 2 * patience() : 500);
+}
+
+/* Vectors that have carried out one of their operations when they have to wait for space. */
+#define STALLED		20u	/* more than threads of the module */
+
+struct stalled {
+	struct lsmem_vector vectors[STALLED];
+	struct lsmem_op ops[STALLED][3];
+	char byte;
+};
+
+static int submit_stalled(struct io_uring *ring, int fd, struct stalled *stalled, uint64_t handle,
+			  unsigned int nr, uint32_t flags)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		struct lsmem_op *ops = stalled->ops[i];
+
+		ops[0] = ops[2] = lsm_op_read(handle, &stalled->byte, 1, 0);
+		ops[1] = lsm_op_replace(handle, "y", 1, 0, 0);
+		stalled->vectors[i] = (struct lsmem_vector){
+			.size = sizeof(stalled->vectors[i]),
+			.flags = flags,
+			.ops = (uintptr_t)ops,
+			.nr = 3,
+			.stride = sizeof(*ops),
+		};
+		prepare(ring, fd, LSMEM_IOC_VECTOR, &stalled->vectors[i], 0);
+	}
+	return io_uring_submit(ring);
+}
+
 /*
  * Destroy the store as soon as no command holds its file: a thread of io_uring may let go of it
  * only after it has posted the result.
@@ -462,6 +505,81 @@ TEST_F_TIMEOUT(uring, would_wait, SECONDS)
 	EXPECT_EQ(1, store_attribute(&self->store, "handles_used"));
 }
 
+/*
+ * A ring is closed, or its process killed, while threads wait for space with the rest of vectors, and
+ * others wait for a thread: soon nothing holds the store, and nr tells what was carried out, unless the
+ * memory of the process was gone before.
+ */
+TEST(stalled_ends)
+{
+	struct stalled *stalled = mmap(NULL, sizeof(*stalled), PROT_READ | PROT_WRITE,
+				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned int i, killed;
+
+	ASSERT_NE(MAP_FAILED, stalled);
+	test_alarm(SECONDS);
+	for (killed = 0; killed < 2; killed++) {
+		struct lsmem_op op = lsm_op_alloc("x", 1, 0);
+		struct io_uring ring;
+		struct store store;
+		int ready[2], status;
+		uint64_t begin;
+		pid_t child;
+		char byte;
+
+		ASSERT_EQ(0, store_create(&store, STORE_BYTES, 0, 0));
+		ASSERT_EQ(0, call(store.fd, LSMEM_IOC_ALLOC, &op));
+		ASSERT_EQ(0, bound(&store, "limits/stall_ms"));
+		if (!store_fault(&store, "no_space", 1000000)) {
+			EXPECT_EQ(0, destroy(&store));
+			SKIP(return, "this kernel has no fault injection");
+		}
+		ASSERT_EQ(0, pipe(ready));
+		child = fork();
+		ASSERT_LE(0, child);
+		if (!child) {
+			if (io_uring_queue_init(DEPTH, &ring, 0))
+				_exit(1);
+			if (submit_stalled(&ring, store.fd, stalled, op.handle, STALLED, 0) != STALLED)
+				_exit(2);
+			/* None has ended. */
+			if (reap(&ring, QUIET_MS, NULL) != -ETIME)
+				_exit(3);
+			if (!killed)
+				io_uring_queue_exit(&ring);
+			close(store.fd);
+			close(lsm_fd(store.lsm));
+			if (write(ready[1], "", 1) != 1)
+				_exit(4);
+			pause();
+		}
+		close(ready[1]);
+		if (read(ready[0], &byte, 1) != 1) {
+			ASSERT_EQ(child, waitpid(child, &status, 0));
+			if (WEXITSTATUS(status) == 1)
+				SKIP(return, "this kernel has no io_uring");
+			ASSERT_EQ(0, status);
+		}
+		begin = now_ms();
+		if (killed)
+			ASSERT_EQ(0, kill(child, SIGKILL));
+		EXPECT_EQ(0, destroy(&store));
+		EXPECT_GT(held_ms(), now_ms() - begin);
+		for (i = 0; i < STALLED; i++) {
+			if (!killed || stalled->vectors[i].nr != 3)
+				EXPECT_EQ(cancels() ? 1 : 3, stalled->vectors[i].nr);
+			EXPECT_EQ(0, stalled->ops[i][0].result);
+			if (!killed)
+				EXPECT_EQ(cancels() ? 0 : -ENOSPC, stalled->ops[i][1].result);
+			EXPECT_EQ(0, stalled->ops[i][1].version);
+		}
+		kill(child, SIGKILL);
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		close(ready[0]);
+	}
+	munmap(stalled, sizeof(*stalled));
+}
+
 /* Pages that are missing are brought in. */
 TEST_F_TIMEOUT(uring, new_pages, SECONDS)
 {
@@ -754,29 +872,26 @@ TEST_F_TIMEOUT(durable, vector_would_wait, SECONDS)
 	follower_sleep(&self->follower, false);
 }
 
-/* How long the store is held after the end of a ring or a process with commands. */
-static uint64_t held_ms(void)
-{
-	return cancels() ? patience() / 2 : patience();
-}
-
-/* Kernels that do not cancel commands wait for them. */
-static int bound(const struct store *store)
-{
-	return store_set_attribute(store, "limits/durable_ms", cancels() ? 2 * patience() : 500);
-}
-
-/* A ring is closed while commands are parked: soon nothing holds the store. */
+/*
+ * A ring is closed while commands are parked, vectors among them whose rest a thread has carried out:
+ * soon nothing holds the store.
+ */
 TEST_F_TIMEOUT(durable, ring_closed, SECONDS)
 {
-	struct lsmem_op ops[DEPTH];
+	struct lsmem_op ops[DEPTH], op = lsm_op_alloc("x", 1, 0);
+	struct stalled stalled;
 	struct io_uring ring;
 	uint64_t begin;
 
-	ASSERT_EQ(0, bound(&self->store));
+	ASSERT_EQ(0, bound(&self->store, "limits/durable_ms"));
 	ASSERT_EQ(0, io_uring_queue_init(DEPTH, &ring, 0));
+	ASSERT_EQ(0, call(self->store.fd, LSMEM_IOC_ALLOC, &op));
 	follower_sleep(&self->follower, true);
 	submit_durable(&ring, self->store.fd, ops, DEPTH, 0);
+	store_fault(&self->store, "no_space", 4);
+	ASSERT_EQ(4, submit_stalled(&ring, self->store.fd, &stalled, op.handle, 4,
+				    LSMEM_OPF_DURABLE));
+	EXPECT_EQ(-ETIME, reap(&ring, QUIET_MS, NULL));
 	begin = now_ms();
 	io_uring_queue_exit(&ring);
 	self->started = false;
@@ -795,7 +910,7 @@ TEST_F_TIMEOUT(durable, process_killed, SECONDS)
 	pid_t child;
 	char byte;
 
-	ASSERT_EQ(0, bound(&self->store));
+	ASSERT_EQ(0, bound(&self->store, "limits/durable_ms"));
 	ASSERT_EQ(0, pipe(ready));
 	follower_sleep(&self->follower, true);
 	child = fork();
@@ -853,28 +968,37 @@ TEST_F_TIMEOUT(durable, submitter_ends, SECONDS)
 }
 
 /*
- * Rings are closed, and processes killed, while commands are issued, acknowledged, cancelled and
- * timed out: each command ends once.
+ * Rings are closed, and processes killed, while commands are issued, wait for space, are acknowledged,
+ * cancelled and timed out: each command ends once.
  */
 TEST_F_TIMEOUT(durable, ends_race, SECONDS)
 {
+	struct lsmem_op op = lsm_op_alloc("x", 1, 0);
 	const unsigned int rounds = (unsigned int)test_scaled(400);
 	uint64_t random = test_seed;
 	unsigned int round;
 
+	ASSERT_EQ(0, call(self->store.fd, LSMEM_IOC_ALLOC, &op));
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/durable_ms", 100));
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/stall_ms", 100));
 	for (round = 0; round < rounds; round++) {
 		const struct way *way = &ways[random_next(&random) % WAYS];
 		useconds_t delay = (useconds_t)(random_next(&random) % 3000);
-		pid_t child = fork();
+		pid_t child;
 
+		/* Where faults can be injected. */
+		store_fault(&self->store, "no_space", random_next(&random) % 100);
+		child = fork();
 		ASSERT_LE(0, child);
 		if (!child) {
 			struct lsmem_op ops[DEPTH];
+			struct stalled stalled;
 			struct io_uring ring;
 
 			if (io_uring_queue_init(DEPTH, &ring, way->setup))
 				_exit(0);
+			submit_stalled(&ring, self->store.fd, &stalled, op.handle, STALLED,
+				       round % 2 ? LSMEM_OPF_DURABLE : 0);
 			submit_durable(&ring, self->store.fd, ops, DEPTH, way->sqe);
 			if (round % 3)
 				_exit(0);
@@ -886,6 +1010,7 @@ TEST_F_TIMEOUT(durable, ends_race, SECONDS)
 		kill(child, SIGKILL);
 		ASSERT_EQ(child, waitpid(child, NULL, 0));
 	}
+	store_fault(&self->store, "no_space", 0);
 	follower_sleep(&self->follower, false);
 }
 
