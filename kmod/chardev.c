@@ -523,7 +523,8 @@ static long lsmem_ioctl_query(void *context, void *arg)
 	*query = (struct lsmem_query){
 		.size = query->size,
 		.features = LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS |
-			    (store->durable ? LSMEM_FEATURE_DURABLE : 0),
+			    (store->durable ? LSMEM_FEATURE_DURABLE : 0) |
+			    (IS_ENABLED(CONFIG_IO_URING) ? LSMEM_FEATURE_URING : 0),
 		.abi = LSMEM_ABI,
 		.kind = store->kind,
 		.state = READ_ONCE(store->state),
