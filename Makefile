@@ -138,9 +138,10 @@ fuzz: setup ## fuzz the code that reads backups, $FUZZ_SECONDS (60) for each fuz
 	@$(MAKE) --no-print-directory -C tests/fuzz programs
 	@tests/fuzz/run
 
-check: ## sparse, checkpatch, kernel-doc, and herd7 on the litmus tests
+check: ## sparse, checkpatch, kernel-doc, no io_uring, and herd7 on the litmus tests
 	@qemu/setup base check
 	@$(MAKE) --no-print-directory sparse
+	@KDIR=$(KDIR) tests/no-uring
 	@tests/checkpatch
 	@tests/kernel-doc
 	@tests/litmus/run

@@ -72,9 +72,5 @@ static inline int lsmem_pending_new(struct lsmem_store *store, size_t bytes,
 	return -EOPNOTSUPP;
 }
 
-static inline void lsmem_pending_free(struct lsmem_pending *pending)
-{
-}
-
 #endif
 #endif
