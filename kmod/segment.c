@@ -514,24 +514,3 @@ void lsmem_segment_write(struct lsmem_store *store, const struct lsmem_segment *
 		length -= piece;
 	}
 }
-
-/**
- * lsmem_segment_read - copy bytes of a segment out, across seglets
- * @store: the store
- * @seg: has seglets up to @offset + @length
- * @offset: where
- * @to: @length bytes
- * @length: how many
- */
-void lsmem_segment_read(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
-			void *to, u32 length)
-{
-	while (length) {
-		u32 piece = min(length, LSMEM_SEGLET_BYTES - offset % LSMEM_SEGLET_BYTES);
-
-		memcpy(to, lsmem_segment_at(store, seg, offset), piece);
-		to += piece;
-		offset += piece;
-		length -= piece;
-	}
-}

@@ -216,7 +216,4 @@ void *lsmem_segment_at(struct lsmem_store *store, const struct lsmem_segment *se
 void lsmem_segment_write(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
 			 const void *from, u32 length);
 
-void lsmem_segment_read(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
-			void *to, u32 length);
-
 #endif

@@ -169,7 +169,7 @@ static int compact_write(struct lsmem_store *store, unsigned int head, struct co
 	o->length = length;
 	o->seg = ap.segment;
 	o->word = lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position);
-	lsmem_segment_read(store, ap.segment, ap.offset, &o->e, sizeof(o->e));
+	lsmem_test_read(store, ap.segment, ap.offset, &o->e, sizeof(o->e));
 	lsmem_append_commit(store, &ap);
 	return 0;
 }
@@ -434,7 +434,7 @@ static void compact_check(struct kunit *test, struct lsmem_segment *seg,
 		KUNIT_EXPECT_EQ(test, lsmem_word_state(word), LSMEM_WORD_LIVE);
 		KUNIT_EXPECT_EQ(test, lsmem_word_position(word), lsmem_segment_position(seg, at));
 		KUNIT_EXPECT_PTR_EQ(test, lsmem_segment_of(store, lsmem_word_position(word)), seg);
-		lsmem_segment_read(store, seg, at, &e, sizeof(e));
+		lsmem_test_read(store, seg, at, &e, sizeof(e));
 		KUNIT_EXPECT_EQ(test, memcmp(&e, &o[i].e, lsmem_entry_header(&o[i].e)), 0);
 		KUNIT_EXPECT_TRUE(test, lsmem_entry_valid(&e, lsmem_test_payload(o[i].key),
 							  seg->salt));
@@ -1038,7 +1038,7 @@ static void compact_test_order(struct kunit *test)
 		struct lsmem_entry e;
 		s64 coldness;
 
-		lsmem_segment_read(store, survivor, offset, &e, sizeof(e));
+		lsmem_test_read(store, survivor, offset, &e, sizeof(e));
 		KUNIT_ASSERT_EQ(test, lsmem_entry_type(&e), LSMEM_TYPE_OBJECT);
 		coldness = compact_coldness(&e, param->order);
 		/* The cleaner counts ages in units of an interval, or exactly. */
@@ -1098,7 +1098,7 @@ static void compact_tombstone(struct kunit *test, u64 barrier, struct lsmem_entr
 	store->segments.barrier = barrier;
 	lsmem_tombstone_stamp(store, &ap, lsmem_handle_make(9, 1), barrier, 7);
 	store->segments.barrier = now;
-	lsmem_segment_read(store, ap.segment, ap.offset, e, sizeof(*e));
+	lsmem_test_read(store, ap.segment, ap.offset, e, sizeof(*e));
 	lsmem_tombstone_done(store, &ap, 0);
 	lsmem_append_commit(store, &ap);
 	lsmem_live_add(store, lsmem_entry_size(0));	/* undo: no object was deleted */
@@ -1370,7 +1370,7 @@ static u32 compact_barriers(struct lsmem_store *store, const struct lsmem_segmen
 	while ((offset = lsmem_entry_start(offset)) < seg->committed) {
 		struct lsmem_entry e;
 
-		lsmem_segment_read(store, seg, offset, &e, sizeof(e));
+		lsmem_test_read(store, seg, offset, &e, sizeof(e));
 		if (!lsmem_entry_sane(&e) || lsmem_entry_bytes(&e) > seg->committed - offset)
 			return ~0u;
 		if (lsmem_entry_type(&e) == LSMEM_TYPE_TOMBSTONE && nr < most) {
@@ -1428,7 +1428,7 @@ static void compact_test_tombstones(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, barriers[i], at[i]);
 	KUNIT_EXPECT_EQ(test, atomic_read(seg->tombstones), 4 * size);
 	compact_unchanged(test, seg, &before);
-	lsmem_segment_read(store, seg, 0, &now, sizeof(now));
+	lsmem_test_read(store, seg, 0, &now, sizeof(now));
 	KUNIT_EXPECT_EQ(test, memcmp(&now, &e[0], sizeof(now)), 0);
 
 	/* The two oldest segments are freed. Make more garbage, so that @seg is compacted. */

@@ -193,6 +193,27 @@ void lsmem_test_list_spares(struct lsmem_store *store)
 }
 
 /**
+ * lsmem_test_read - copy bytes of a segment out, across seglets
+ * @store: the store
+ * @seg: has seglets up to @offset + @length
+ * @offset: where
+ * @to: @length bytes
+ * @length: how many
+ */
+void lsmem_test_read(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
+		     void *to, u32 length)
+{
+	while (length) {
+		u32 piece = min(length, LSMEM_SEGLET_BYTES - offset % LSMEM_SEGLET_BYTES);
+
+		memcpy(to, lsmem_segment_at(store, seg, offset), piece);
+		to += piece;
+		offset += piece;
+		length -= piece;
+	}
+}
+
+/**
  * lsmem_test_take_seglets - take free seglets away
  * @store: the store
  * @leave: number of free seglets that remain

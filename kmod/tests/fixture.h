@@ -32,6 +32,8 @@ int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape);
 void lsmem_test_store_exit(struct kunit *test);
 void lsmem_test_list_spares(struct lsmem_store *store);
 int lsmem_test_compactors(struct lsmem_store *store);
+void lsmem_test_read(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
+		     void *to, u32 length);
 u32 lsmem_test_take_seglets(struct lsmem_store *store, u32 leave);
 void lsmem_test_put_seglets(struct lsmem_store *store, u32 nr);
 const void *lsmem_test_payload(u64 key);

@@ -701,12 +701,12 @@ static void segment_test_bytes(struct kunit *test)
 					   from, bytes);
 		}
 		memset(got, 0x5a, bytes);
-		lsmem_segment_read(store, seg[to], 0, got, bytes);
+		lsmem_test_read(store, seg[to], 0, got, bytes);
 		KUNIT_ASSERT_EQ(test, memcmp(got, flat[to], bytes), 0);
 		cond_resched();
 	}
 	for (i = 0; i < 2; i++) {
-		lsmem_segment_read(store, seg[i], 0, got, bytes);
+		lsmem_test_read(store, seg[i], 0, got, bytes);
 		KUNIT_EXPECT_EQ(test, memcmp(got, flat[i], bytes), 0);
 	}
 }
