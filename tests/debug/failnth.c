@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <liburing.h>
 #include <linux/fs.h>
 #include <poll.h>
 #include <stdio.h>
@@ -448,6 +449,14 @@ TEST_F_TIMEOUT(attaching, stream, SECONDS)
 		EXPECT_LE(0, poll(&pollfd, 1, 0));
 	}
 	JUDGE_ALL(1);
+	FOR_EACH_FAILURE(f) {
+		struct lsmem_clean clean = { .size = sizeof(clean), .flags = LSMEM_CLEAN_LAST };
+		int ret;
+
+		INJECT(f, ret = call(attach.fd, LSMEM_REPL_CLEAN, &clean));
+		JUDGE(f, ret);
+	}
+	JUDGE_ALL(1);
 	close(attach.fd);
 }
 
@@ -456,13 +465,17 @@ TEST_F_TIMEOUT(attaching, stream, SECONDS)
 FIXTURE(object) {
 	struct store store;
 	struct follower follower;
+	struct io_uring ring;
+	struct io_uring *through;	/* &ring, or NULL: ioctls */
 	uint32_t durable;	/* LSMEM_OPF_DURABLE or 0 */
 	__u64 handle;	/* of an object of LENGTH bytes, serial number 0 */
 	uint8_t *bytes;
 };
 
+/* @ring: the object calls are commands of io_uring. */
 FIXTURE_VARIANT(object) {
 	uint32_t flags;
+	bool ring;
 };
 
 FIXTURE_VARIANT_ADD(object, unbacked) {
@@ -471,6 +484,15 @@ FIXTURE_VARIANT_ADD(object, unbacked) {
 
 FIXTURE_VARIANT_ADD(object, backed) {
 	.flags = LSMEM_STORE_DURABLE,
+};
+
+FIXTURE_VARIANT_ADD(object, unbacked_ring) {
+	.ring = true,
+};
+
+FIXTURE_VARIANT_ADD(object, backed_ring) {
+	.flags = LSMEM_STORE_DURABLE,
+	.ring = true,
 };
 
 #define LENGTH	70000u	/* more than a seglet */
@@ -520,9 +542,50 @@ static int alloc(const struct store *store, uint64_t id, uint32_t length, uint8_
 	return ret;
 }
 
+/*
+ * An object call, through @ring or by ioctl, with failure number @f->nth injected.  Of a command the
+ * failure is in its submission.  If that took no SQE, it is repeated without a failure.
+ */
+static int call_failing(struct io_uring *ring, int fd, struct failing *f, unsigned long request,
+			void *structure)
+{
+	struct lsmem_command command = { .structure = (uintptr_t)structure };
+	struct __kernel_timespec limit = { .tv_sec = SECONDS };
+	struct io_uring_cqe *cqe;
+	struct io_uring_sqe *sqe;
+	int ret;
+
+	if (!ring) {
+		INJECT(*f, ret = call(fd, request, structure));
+		return ret;
+	}
+	sqe = io_uring_get_sqe(ring);
+	if (!sqe)
+		return -EBADE;
+	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, fd, NULL, 0, 0);
+	sqe->cmd_op = (uint32_t)request;
+	memcpy(sqe->cmd, &command, sizeof(command));
+	INJECT(*f, ret = io_uring_submit(ring));
+	if (ret < 1 && io_uring_submit(ring) != 1)
+		return -EBADE;
+	if (io_uring_wait_cqe_timeout(ring, &cqe, &limit))
+		return -EBADE;
+	ret = cqe->res;
+	io_uring_cqe_seen(ring, cqe);
+	return ret;
+}
+
 FIXTURE_SETUP(object)
 {
 	ASSERT_EQ(NULL, fail_setup());
+	if (variant->ring) {
+		int ret = io_uring_queue_init(8, &self->ring, 0);
+
+		if (ret == -ENOSYS)
+			SKIP(return, "this kernel has no io_uring");
+		ASSERT_EQ(0, ret);
+		self->through = &self->ring;
+	}
 	ASSERT_EQ(0, store_create(&self->store, STORE_BYTES, HANDLES, variant->flags));
 	if (variant->flags) {
 		self->durable = LSMEM_OPF_DURABLE;
@@ -535,6 +598,10 @@ FIXTURE_SETUP(object)
 
 FIXTURE_TEARDOWN(object)
 {
+	if (!self->bytes)
+		return;
+	if (self->through)
+		io_uring_queue_exit(&self->ring);
 	/* Make everything durable before the daemon stops. */
 	if (variant->flags) {
 		struct lsmem_sync sync = { .size = sizeof(sync) };
@@ -560,7 +627,7 @@ TEST_F_TIMEOUT(object, alloc, SECONDS)
 
 		op.flags = self->durable;
 		content_fill(self->bytes, LENGTH, 2, f.nth);
-		INJECT(f, ret = call(self->store.fd, LSMEM_IOC_ALLOC, &op));
+		ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_ALLOC, &op);
 		JUDGE(f, ret);
 		after = stat_of(&self->store);
 		if (!ret) {
@@ -590,7 +657,7 @@ TEST_F_TIMEOUT(object, read, SECONDS)
 		int ret;
 
 		ASSERT_NE(MAP_FAILED, fresh);
-		INJECT(f, ret = call(self->store.fd, LSMEM_IOC_READ, &op));
+		ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_READ, &op);
 		JUDGE(f, ret);
 		if (!ret) {
 			EXPECT_EQ(LENGTH, op.length);
@@ -615,7 +682,7 @@ TEST_F_TIMEOUT(object, replace, SECONDS)
 
 		op.flags = self->durable;
 		content_fill(self->bytes, LENGTH, 1, f.nth);
-		INJECT(f, ret = call(self->store.fd, LSMEM_IOC_REPLACE, &op));
+		ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_REPLACE, &op);
 		JUDGE(f, ret);
 		after = stat_of(&self->store);
 		EXPECT_EQ(before.live_bytes, after.live_bytes);
@@ -642,7 +709,7 @@ TEST_F_TIMEOUT(object, free, SECONDS)
 		ASSERT_EQ(0, alloc(&self->store, 4, 100, self->bytes, &op.handle));
 		before = stat_of(&self->store);
 		op.flags = self->durable;
-		INJECT(f, ret = call(self->store.fd, LSMEM_IOC_FREE, &op));
+		ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_FREE, &op);
 		JUDGE(f, ret);
 		there = serial_of(&self->store, op.handle, 4) == 0;
 		EXPECT_TRUE(!ret || ret == -EFAULT || there);
@@ -682,7 +749,7 @@ TEST_F_TIMEOUT(object, vector, SECONDS)
 		ops[1] = op_of(LSMEM_OP_FREE, victim, NULL, 0);
 		ops[2] = op_of(LSMEM_OP_ALLOC, 0, self->bytes, 100);
 		ops[3] = op_of(LSMEM_OP_READ, self->handle, target, sizeof(target));
-		INJECT(f, ret = call(self->store.fd, LSMEM_IOC_VECTOR, &vector));
+		ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_VECTOR, &vector);
 		JUDGE(f, ret);
 		serial = serial_of(&self->store, self->handle, 1);
 		replaced = serial == f.nth;
@@ -716,7 +783,7 @@ TEST_F_TIMEOUT(object, asking, SECONDS)
 		struct lsmem_query query = { .size = sizeof(query) };
 		int ret;
 
-		INJECT(f, ret = call(self->store.fd, LSMEM_IOC_QUERY, &query));
+		ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_QUERY, &query);
 		JUDGE(f, ret);
 		if (!ret)
 			EXPECT_EQ(LSMEM_ABI, query.abi);
@@ -726,7 +793,7 @@ TEST_F_TIMEOUT(object, asking, SECONDS)
 		struct lsmem_stat stat = { .size = sizeof(stat) };
 		int ret;
 
-		INJECT(f, ret = call(self->store.fd, LSMEM_IOC_STAT, &stat));
+		ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_STAT, &stat);
 		JUDGE(f, ret);
 		if (!ret)
 			EXPECT_EQ(HANDLES, stat.handles_max);
@@ -744,7 +811,7 @@ TEST_F_TIMEOUT(object, sync, SECONDS)
 		struct lsmem_sync sync = { .size = sizeof(sync) };
 		int ret;
 
-		INJECT(f, ret = call(self->store.fd, LSMEM_IOC_SYNC, &sync));
+		ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_SYNC, &sync);
 		JUDGE(f, ret);
 	}
 	JUDGE_ALL(1);
@@ -760,6 +827,8 @@ TEST_F_TIMEOUT(object, open, SECONDS)
 {
 	struct failing last = { 0 };
 
+	if (variant->ring)
+		return;		/* no command */
 	FOR_EACH_FAILURE(f) {
 		int ret, fd;
 
@@ -820,6 +889,8 @@ TEST_F_TIMEOUT(object, windows, SECONDS)
 	const struct lsmem_info *info;
 	const struct lsmem_window page = { LSMEM_WINDOW_INFO, BLOCK };
 
+	if (variant->ring)
+		return;		/* no command */
 	info = mmap(NULL, BLOCK, PROT_READ, MAP_SHARED, self->store.fd, LSMEM_WINDOW_INFO);
 	ASSERT_NE(MAP_FAILED, info);
 	window(_metadata, self->store.fd, "info page", page);
@@ -858,6 +929,8 @@ TEST_F_TIMEOUT(object, sysfs, SECONDS)
 	struct failing last = { 0 };
 	long long now = store_attribute(&self->store, "limits/view_ms");
 
+	if (variant->ring)
+		return;		/* no command */
 	FOR_EACH_FAILURE(f) {
 		int ret;
 
@@ -881,6 +954,8 @@ TEST_F_TIMEOUT(object, files, SECONDS)
 	char path[128], text[8192];
 	size_t i;
 
+	if (variant->ring)
+		return;		/* no command */
 	for (i = 0; i < sizeof(format) / sizeof(*format); i++) {
 		snprintf(path, sizeof(path), format[i], self->store.name);
 		FOR_EACH_FAILURE(f) {

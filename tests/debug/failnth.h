@@ -29,9 +29,9 @@ struct failing {
 
 /* Carry out @statement with failure number @f.nth injected, and set @f.hit. */
 #define INJECT(f, statement) do {	\
-	fail_begin(f.nth);		\
+	fail_begin((f).nth);		\
 	statement;			\
-	f.hit = fail_end();		\
+	(f).hit = fail_end();		\
 } while (0)
 
 /* Prepare for calls of this thread. Returns NULL, or why this kernel cannot inject failures. */
