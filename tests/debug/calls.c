@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <liburing.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -65,6 +66,8 @@ static void *anonymous(size_t length, int prot)
 	return got;
 }
 
+static struct io_uring rings[THREADS];
+
 static void caller_init(struct caller *me, struct process *process, uint32_t number)
 {
 	memset(me, 0, sizeof(*me));
@@ -80,6 +83,10 @@ static void caller_init(struct caller *me, struct process *process, uint32_t num
 	me->constant = anonymous(AREA_BYTES, PROT_READ);
 	me->flip = anonymous(AREA_BYTES, PROT_READ | PROT_WRITE);
 	me->arena = anonymous(MAPS * MAP_ROOM, PROT_NONE);
+	me->ring = &rings[number % THREADS];
+	/* User-mode Linux 7.2 corrupts the pages of a ring that a child process has, too. */
+	if (io_uring_queue_init(4, me->ring, 0) || io_uring_ring_dontfork(me->ring))
+		me->ring = NULL;
 }
 
 struct start {

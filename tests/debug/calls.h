@@ -30,6 +30,8 @@
 
 #include "../common/random.h"
 
+struct io_uring;
+
 #define NOBODY		65534u
 #define PAGE		4096u
 #define ERRNOS		134
@@ -232,6 +234,7 @@ struct caller {
 	uint8_t *flip;		/* an area whose protection run_flip() changes */
 	uint8_t *arena;		/* address space for windows, MAP_ROOM for each */
 	struct map_slot map[MAPS];
+	struct io_uring *ring;	/* NULL: this kernel has none */
 	struct lsmem_event events[256];
 	uint32_t nr_events;
 	uint32_t generation_wanted;
@@ -366,6 +369,9 @@ uint8_t *place(struct making *m, const struct gene *gene, uint32_t offset, uint3
 	       bool out);
 uint8_t *place_argument(struct making *m, const struct gene *gene);
 uint32_t some_length(const struct gene *gene);
+/* Make an ioctl with a fixed structure, or, with @uring, the same call as a command of io_uring. */
+long run_fixed(struct making *m, const struct description *d,
+	       long (*uring)(struct making *m, unsigned long request));
 /* Check the result of a call, as far as it is known before. */
 void judge(const struct making *m, const struct description *d, long ret);
 void pick_fd(struct making *m, const struct gene *gene, enum fd_kind kind);
@@ -390,6 +396,7 @@ void op_done(struct making *m, const struct lsmem_op *op, long ret);
 
 /* calls_run.c, calls_repl.c */
 long run_vector(struct making *m);
+long run_uring(struct making *m);
 long run_unknown(struct making *m);
 long run_file(struct making *m);
 long run_open(struct making *m);
@@ -415,6 +422,7 @@ long run_block_ioctl(struct making *m);
 long run_next(struct making *m);
 long run_ack(struct making *m);
 long run_load(struct making *m);
+long run_clean(struct making *m);
 long run_poll(struct making *m);
 void limits_lower(const char *name);
 

@@ -247,6 +247,7 @@ const struct description descriptions[] = {
 	IOCTL("FREE", OBJECT, 150, 80, LSMEM_IOC_FREE, lsmem_op, op_fields[3],
 	      .done = single_done),
 	CALL("VECTOR", OBJECT, 60, 30, run_vector, .request = LSMEM_IOC_VECTOR),
+	CALL("uring", OBJECT, 90, 60, run_uring),
 	IOCTL("SYNC", OBJECT, 6, 6, LSMEM_IOC_SYNC, lsmem_sync, sync_fields),
 	CALL("ioctl", NONE, 10, 10, run_unknown, .never = true),
 	CALL("file", OBJECT, 20, 20, run_file),
@@ -279,6 +280,7 @@ const struct description descriptions[] = {
 	CALL("NEXT", REPL, 0, 30, run_next),
 	CALL("ACK", REPL, 0, 30, run_ack),
 	CALL("LOAD", REPL, 0, 30, run_load),
+	CALL("CLEAN", REPL, 0, 15, run_clean),
 	CALL("poll", REPL, 0, 10, run_poll),
 	IOCTL("ACTIVATE", REPL, 0, 1, LSMEM_REPL_ACTIVATE, lsmem_activate, activate_fields),
 };
@@ -286,7 +288,7 @@ const struct description descriptions[] = {
 const uint32_t nr_descriptions = sizeof(descriptions) / sizeof(*descriptions);
 
 _Static_assert(sizeof(descriptions) / sizeof(*descriptions) <= KINDS_MAX, "room to count");
-_Static_assert(OP_FIELDS + 2 <= GENES, "genes for all fields, descriptor and pointer");
+_Static_assert(OP_FIELDS + 4 <= GENES, "genes for all fields, descriptor, pointer and ring");
 
 const struct limit limits[] = {
 	{ "limits/view_ms", 10, 60000, 10, 20, false },

@@ -713,7 +713,8 @@ void judge(const struct making *m, const struct description *d, long ret)
 		failed(VERDICT_REFUSED, "%s with nothing wrong returned %ld", d->name, ret);
 }
 
-static long run_ioctl(struct making *m, const struct description *d)
+long run_fixed(struct making *m, const struct description *d,
+	       long (*uring)(struct making *m, unsigned long request))
 {
 	const struct gene *gene = m->call->gene;
 	unsigned long request = d->request;
@@ -730,7 +731,10 @@ static long run_ioctl(struct making *m, const struct description *d)
 	if (gene[1].small % 16 == 0)	/* the kernel ignores size and direction in the number */
 		request = (request & 0xffff) | (gene[1].bits & 0xffff0000ul);
 	note(m, m->fd, request, m->argument, m->bytes, m->size);
-	ret = syscall(SYS_ioctl, m->fd, request, m->argument) ? -errno : 0;
+	if (uring)
+		ret = uring(m, request);
+	else
+		ret = syscall(SYS_ioctl, m->fd, request, m->argument) ? -errno : 0;
 	judge(m, d, ret);
 	if (!d->done)
 		return ret;
@@ -763,7 +767,7 @@ void call_make(struct caller *me, const struct call *call)
 	m.slot = -1;
 	m.random = call->gene[0].bits | 1ull << 40;
 	memset(m.bytes, 0, 512);
-	ret = d->run ? d->run(&m) : run_ioctl(&m, d);
+	ret = d->run ? d->run(&m) : run_fixed(&m, d, NULL);
 	me->counts[call->kind][ret < 0 && ret > -ERRNOS ? -ret : 0]++;
 	if (begin) {
 		me->progress->timed[call->kind]++;

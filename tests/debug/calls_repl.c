@@ -217,6 +217,44 @@ long run_load(struct making *m)
 	return repl_call(m, LSMEM_REPL_LOAD);
 }
 
+/* Clean segments of the last events, and others. */
+long run_clean(struct making *m)
+{
+	static const struct field fields[] = {
+		FIELD(lsmem_clean, size, SIZE),
+		FIELD(lsmem_clean, reserved, ZERO),
+		FIELD(lsmem_clean, nr, NUMBER, .low = 1, .high = 64, .error = EINVAL),
+	};
+	const struct gene *gene = m->call->gene;
+	struct caller *me = m->me;
+	struct lsmem_clean clean;
+	uint64_t ids[64];
+	uint8_t *at;
+	uint32_t i;
+
+	pick_fd(m, &gene[0], FD_REPL);
+	m->size = sizeof(clean);
+	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
+	memcpy(&clean, m->bytes, sizeof(clean));
+	for (i = 0; i < NR(ids); i++)
+		ids[i] = me->nr_events && gene[6].small % 8 ?
+			 me->events[(gene[6].bits + i) % me->nr_events].segment :
+			 1 + random_next(&m->random) % 64;
+	at = place_array(m, &gene[7], HEAP_ARRAY, sizeof(ids), false);
+	touch_copy(at, ids, sizeof(ids));
+	clean.segments = (uintptr_t)at;
+	if (gene[8].how > 250) {	/* seldom: after that the descriptor begins no pass */
+		clean.flags = LSMEM_CLEAN_LAST;
+		clean.nr = 0;
+		is_wrong(m, 0);
+	} else if (how_of(&gene[8]) != VALID) {
+		clean.flags = 1u << gene[8].bits % 32;
+		is_wrong(m, EINVAL);
+	}
+	memcpy(m->bytes, &clean, sizeof(clean));
+	return repl_call(m, LSMEM_REPL_CLEAN);
+}
+
 long run_poll(struct making *m)
 {
 	const struct gene *gene = m->call->gene;

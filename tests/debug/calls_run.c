@@ -2,6 +2,7 @@
 /* Random calls: those that are not a single ioctl with a fixed structure. */
 #include <errno.h>
 #include <fcntl.h>
+#include <liburing.h>
 #include <linux/fs.h>
 #include <linux/hdreg.h>
 #include <poll.h>
@@ -149,6 +150,60 @@ long run_vector(struct making *m)
 	if (!ret && apart && !m->wrong)
 		vector_judge(m, told, nr, vector.stride, ops);
 	return ret;
+}
+
+/* ---- Commands of io_uring ----------------------------------------------- */
+
+#define URING_SECONDS	100	/* then a command has been lost */
+
+/* A command, and its end. */
+static long uring_command(struct making *m, unsigned long request)
+{
+	const struct gene *gene = &m->call->gene[GENES - 1];
+	struct lsmem_command command = { .structure = (uintptr_t)m->argument };
+	struct __kernel_timespec limit = { .tv_sec = URING_SECONDS };
+	struct io_uring_sqe *sqe = io_uring_get_sqe(m->me->ring);
+	struct io_uring_cqe *cqe;
+	long ret;
+
+	if (how_of(gene) == GARBAGE) {
+		command.reserved = gene->bits | 1;
+		is_wrong(m, EINVAL);
+		m->expected = m->wrong == 1 ? EINVAL : 0;
+	}
+	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, m->fd, NULL, 0, 0);
+	sqe->cmd_op = (uint32_t)request;
+	sqe->flags = gene->small % 4 ? 0 : IOSQE_ASYNC;
+	memcpy(sqe->cmd, &command, sizeof(command));
+	do {
+		ret = io_uring_submit(m->me->ring);
+	} while (ret == -EAGAIN || ret == -EINTR);
+	do {
+		ret = io_uring_wait_cqe_timeout(m->me->ring, &cqe, &limit);
+	} while (ret == -EINTR);
+	if (ret) {
+		failed(VERDICT_HANG, "a command of io_uring has not ended: %ld", ret);
+		return ret;
+	}
+	ret = cqe->res;
+	io_uring_cqe_seen(m->me->ring, cqe);
+	return ret;
+}
+
+/* An object call as a command of io_uring: it must end as the ioctl does. */
+long run_uring(struct making *m)
+{
+	uint32_t which = m->call->gene[GENES - 2].bits % nr_descriptions, i;
+
+	if (!m->me->ring || m->me->child)
+		return -ENOSYS;
+	for (i = 0; i < nr_descriptions; i++) {
+		const struct description *d = &descriptions[(which + i) % nr_descriptions];
+
+		if (d->on == FD_OBJECT && !d->run)
+			return run_fixed(m, d, uring_command);
+	}
+	return -ENOSYS;
 }
 
 /* ---- Descriptors -------------------------------------------------------- */
