@@ -6,6 +6,7 @@
  *
  * Every test destroys its store, which fails if a command still holds the file.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
@@ -871,6 +872,85 @@ TEST_F_TIMEOUT(durable, vector_would_wait, SECONDS)
 		EXPECT_EQ(0, ops[2].result);
 	}
 	follower_sleep(&self->follower, false);
+}
+
+/* How many threads of io_uring this process has. */
+static unsigned int workers(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	const struct dirent *entry;
+	unsigned int nr = 0;
+
+	while (dir && (entry = readdir(dir))) {
+		char path[64], name[32] = "";
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%.16s/comm", entry->d_name);
+		file = fopen(path, "re");
+		if (!file)
+			continue;
+		if (fgets(name, sizeof(name), file) && !strncmp(name, "iou-wrk", 7))
+			nr++;
+		fclose(file);
+	}
+	if (dir)
+		closedir(dir);
+	return nr;
+}
+
+/* As many commands as a store may have parked; further ones wait in threads.  All are carried out once. */
+TEST_F_TIMEOUT(durable, parked_most, SECONDS)
+{
+	enum { MOST = 65536, MORE = 8, AT_A_TIME = 64 };
+	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE, .cq_entries = 65536 };
+	struct lsmem_op *ops = calloc(MOST + MORE, sizeof(*ops));
+	struct lsmem_vector vectors[MORE / 2];
+	uint64_t end = now_ms() + patience();
+	unsigned int i, j;
+	long long before;
+	struct io_uring rings[2];
+
+	ASSERT_NE(NULL, ops);
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/durable_ms", 4 * patience()));
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, io_uring_queue_init_params(AT_A_TIME, &rings[i], &params));
+		ASSERT_EQ(0, io_uring_ring_dontfork(&rings[i]));
+	}
+	before = store_attribute(&self->store, "handles_used");
+	follower_sleep(&self->follower, true);
+	for (i = 0; i < MOST; i += AT_A_TIME)
+		submit_durable(&rings[i / (MOST / 2)], self->store.fd, &ops[i], AT_A_TIME, 0);
+	EXPECT_EQ(before + MOST, store_attribute(&self->store, "handles_used"));
+	EXPECT_EQ(0, workers());
+	submit_durable(&self->ring, self->store.fd, &ops[MOST], MORE / 2, 0);
+	for (i = 0; i < MORE / 2; i++) {
+		ops[MOST + MORE / 2 + i] = lsm_op_alloc("x", 1, 0);
+		vectors[i] = (struct lsmem_vector){
+			.size = sizeof(vectors[i]),
+			.flags = LSMEM_OPF_DURABLE,
+			.ops = (uintptr_t)&ops[MOST + MORE / 2 + i],
+			.nr = 1,
+			.stride = sizeof(*ops),
+		};
+		prepare(&self->ring, self->store.fd, LSMEM_IOC_VECTOR, &vectors[i], 0);
+	}
+	ASSERT_EQ(MORE / 2, io_uring_submit(&self->ring));
+	/* The threads carry them out, and wait. */
+	while (store_attribute(&self->store, "handles_used") < before + MOST + MORE &&
+	       now_ms() < end)
+		usleep(1000);
+	EXPECT_LE(MORE, workers());
+	EXPECT_EQ(-ETIME, reap(&self->ring, QUIET_MS, NULL));
+	follower_sleep(&self->follower, false);
+	for (i = 0; i < MORE; i++)
+		ASSERT_EQ(0, reap(&self->ring, patience(), NULL));
+	for (j = 0; j < 2; j++) {
+		for (i = 0; i < MOST / 2; i++)
+			ASSERT_EQ(0, reap(&rings[j], patience(), NULL));
+		io_uring_queue_exit(&rings[j]);
+	}
+	EXPECT_EQ(before + MOST + MORE, store_attribute(&self->store, "handles_used"));
+	free(ops);
 }
 
 /*
