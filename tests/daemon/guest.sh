@@ -61,6 +61,38 @@ metrics_test()
 	is "$1: metrics: sound" "$status" 0
 }
 
+# parked NAME RESULT DURABLE_MS COMMAND ..: the daemon is killed while durable commands of io_uring are
+# parked; then COMMAND, and all of them end with RESULT.
+parked()
+{
+	local name=$1 pid status
+
+	echo "$3" >"/sys/class/lsmem/$store/limits/durable_ms"
+	"$here/build/parked" "/dev/$store" "$daemon_pid" 64 "$2" >"$scratch/parked" 2>"$scratch/err" &
+	pid=$!
+	until_true 60 grep -q parked "$scratch/parked" || ended "$pid"
+	slay
+	shift 3
+	"$@"
+	wait "$pid"
+	status=$?
+	sed 's/^/# /' "$scratch/err"
+	[ $status = 77 ] && { echo "# this kernel has no io_uring"; status=0; }
+	is "$name" "$status" 0
+}
+
+# Commands that are parked when the daemon is killed are acknowledged to its successor, or end in time.
+parked_test()
+{
+	local ms
+
+	ms=$(cat "/sys/class/lsmem/$store/limits/durable_ms")
+	parked "$1: parked commands: the successor acknowledges" 0 100000 start successor
+	parked "$1: parked commands: without a daemon they time out" -110 2000 true
+	ok "$1: parked commands: resumes" start "after timeouts"
+	echo "$ms" >"/sys/class/lsmem/$store/limits/durable_ms"
+}
+
 kind_test()
 {
 	local kind=$1 i
@@ -88,6 +120,7 @@ kind_test()
 	sed 's/^/# /' "/run/lsmem/$store.json"
 	ok "$kind: resumes" start resume
 	verify "$kind: all there after a restart"
+	[ "$kind" = block ] || parked_test "$kind"
 
 	load $((kills * 3 + 3))
 	for ((i = 0; i < kills; i++)); do
