@@ -118,7 +118,7 @@ static void lsmem_uring_work(struct work_struct *work)
 		if (READ_ONCE(pending->until) == LSMEM_NO_WAIT)
 			waited = ret;
 		if (!mmget_not_zero(mm))
-			break;		/* nobody can see results */
+			break;		/* the process has ended: no results */
 		kthread_use_mm(mm);
 		ret = pending->more(pending, waited);
 		kthread_unuse_mm(mm);
