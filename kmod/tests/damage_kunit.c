@@ -233,48 +233,70 @@ static u32 compact_next(struct rnd_state *random, u32 bit, u32 header, u32 all)
 	return 8 * byte + (compact_decides(byte, header) ? 0 : lsmem_test_below(random, 8));
 }
 
-/*
- * Whichever bit of a live entry is flipped, compaction and cleaning find the segment damaged, leave it
- * in the log and the entry in its place.
- */
-static void compact_test_flip(struct kunit *test)
+/* Room for the segments that are damaged together; what is to find the damage runs from now on. */
+static struct compact_target *compact_targets(struct kunit *test, bool clean)
 {
-	const struct compact_flip_case *param = test->param_value;
-	u32 header = 8 * lsmem_header_bytes(param->length), all = header + 8 * param->length;
+	struct compact_target *t = kunit_kcalloc(test, COMPACT_TARGETS, sizeof(*t), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	if (clean)
+		compact_cleaner(test);
+	else
+		KUNIT_ASSERT_EQ(test, lsmem_test_compactors(test->priv), 0);
+	return t;
+}
+
+/*
+ * Whichever bit of an entry that must stay is flipped, compaction and cleaning find the segment damaged,
+ * leave it in the log and the entry in its place: of the tombstone in a durable store, else of an object
+ * of @length.  @header, @all: as compact_next().
+ */
+static void compact_flip_each(struct kunit *test, bool clean, u32 length, u32 header, u32 all)
+{
+	struct compact_target *t = compact_targets(test, clean);
 	struct lsmem_store *store = test->priv;
-	struct compact_target *t;
 	struct rnd_state random;
 	u32 bit = 0, nr, i;
 
 	lsmem_test_seed(test, &random);
-	t = kunit_kcalloc(test, COMPACT_TARGETS, sizeof(*t), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, t);
-	if (param->clean)
-		compact_cleaner(test);
-	else
-		KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	while (bit < all) {
+		u8 *entry[COMPACT_TARGETS];
+
 		for (nr = 0; nr < COMPACT_TARGETS && bit < all; nr++) {
-			compact_target(test, &t[nr], param->length);
-			compact_flip(&t[nr], (u8 *)lsmem_word_entry(&store->seglets,
-								    t[nr].o[1].word), bit);
+			compact_target(test, &t[nr], length);
+			entry[nr] = store->durable ? t[nr].dead :
+				    (u8 *)lsmem_word_entry(&store->seglets, t[nr].o[1].word);
+			KUNIT_ASSERT_EQ(test, lsmem_entry_type((void *)entry[nr]), store->durable ?
+					LSMEM_TYPE_TOMBSTONE : LSMEM_TYPE_OBJECT);
+			compact_flip(&t[nr], entry[nr], bit);
 			bit = compact_next(&random, bit, header, all);
 		}
-		compact_flipped(test, t, nr, param->clean);
+		compact_flipped(test, t, nr, clean);
 		for (i = 0; i < nr; i++) {
 			KUNIT_EXPECT_TRUE_MSG(test, compact_damaged(&t[i]),
 					      "not found: mask %x in the %ld. byte",
-					      t[i].mask, (long)(t[i].flip - (u8 *)
-					      lsmem_word_entry(&store->seglets, t[i].o[1].word)));
-			KUNIT_EXPECT_EQ(test, compact_handle(store, &t[i].o[1])->word,
-					t[i].o[1].word);
-			if (!param->clean)
-				KUNIT_EXPECT_EQ(test, atomic_read(t[i].seg->live), t[i].live);
+					      t[i].mask, (long)(t[i].flip - entry[i]));
+			if (!store->durable) {
+				KUNIT_EXPECT_EQ(test, compact_handle(store, &t[i].o[1])->word,
+						t[i].o[1].word);
+				if (!clean)
+					KUNIT_EXPECT_EQ(test, atomic_read(t[i].seg->live),
+							t[i].live);
+			}
 			compact_mend(test, &t[i]);
 		}
 	}
-	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), 0);
 	compact_check_seglets(test);
+}
+
+static void compact_test_flip(struct kunit *test)
+{
+	const struct compact_flip_case *param = test->param_value;
+	u32 header = 8 * lsmem_header_bytes(param->length);
+	struct lsmem_store *store = test->priv;
+
+	compact_flip_each(test, param->clean, param->length, header, header + 8 * param->length);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), 0);
 }
 
 static const struct compact_dead_case {
@@ -301,16 +323,10 @@ static void compact_test_flip_dead(struct kunit *test)
 {
 	const struct compact_dead_case *param = test->param_value;
 	const u32 bits = 8 * LSMEM_SHORT_BYTES, length = 32 + 10;	/* 1000 becomes 2024 */
+	struct compact_target *t = compact_targets(test, param->clean);
 	struct lsmem_store *store = test->priv;
-	struct compact_target *t;
 	u32 bit = 0, nr, i;
 
-	t = kunit_kcalloc(test, COMPACT_TARGETS, sizeof(*t), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, t);
-	if (param->clean)
-		compact_cleaner(test);
-	else
-		KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	while (bit < bits) {
 		u32 first = bit;
 
@@ -343,46 +359,18 @@ static void compact_test_flip_dead(struct kunit *test)
 	compact_check_seglets(test);
 }
 
-/* Each bit of a tombstone that is kept: whichever is flipped, its segment is found damaged. */
+/* A tombstone that is kept. */
 static void compact_test_flip_tombstone(struct kunit *test)
 {
 	const struct compact_dead_case *param = test->param_value;
 	struct lsmem_store *store = test->priv;
 	struct compact_object keeper;
-	struct compact_target *t;
-	struct rnd_state random;
-	u32 bit = 0, nr, i;
 
-	lsmem_test_seed(test, &random);
-	t = kunit_kcalloc(test, COMPACT_TARGETS, sizeof(*t), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, t);
 	store->repl.attached = (void *)test;	/* only compared with NULL */
-	if (param->clean)
-		compact_cleaner(test);
-	else
-		KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
 	/* Tombstones wait for this one. */
 	compact_put(test, &keeper, 100);
 	compact_close(test);
-	while (bit < 8 * LSMEM_LONG_BYTES) {
-		for (nr = 0; nr < COMPACT_TARGETS && bit < 8 * LSMEM_LONG_BYTES; nr++) {
-			compact_target(test, &t[nr], 500);
-			KUNIT_ASSERT_EQ(test, lsmem_entry_type((void *)t[nr].dead),
-					LSMEM_TYPE_TOMBSTONE);
-			compact_flip(&t[nr], t[nr].dead, bit);
-			bit = compact_next(&random, bit, 8 * LSMEM_LONG_BYTES,
-					   8 * LSMEM_LONG_BYTES);
-		}
-		compact_flipped(test, t, nr, param->clean);
-		for (i = 0; i < nr; i++) {
-			KUNIT_EXPECT_TRUE_MSG(test, compact_damaged(&t[i]),
-					      "not found: mask %x in the %ld. byte",
-					      t[i].mask, (long)(t[i].flip - t[i].dead));
-			compact_mend(test, &t[i]);
-		}
-		/* The objects' tombstones are in the head's segment. */
-		lsmem_test_list_spares(store);
-	}
+	compact_flip_each(test, param->clean, 500, 8 * LSMEM_LONG_BYTES, 8 * LSMEM_LONG_BYTES);
 	compact_look_all(test, &keeper, 1);
 }
 
