@@ -2,7 +2,7 @@
 /*
  * Compaction: moves the live entries of one segment to fewer seglets.  See compact.c.
  * lsmem_balance_next() in balance.c chooses the segment; lsmem_compact_begin() decides whether it
- * can begin, lsmem_compact_object() and lsmem_compact_tombstone() whether an entry moves.
+ * can begin, lsmem_compact_word() and lsmem_compact_tombstone() whether an entry moves.
  * activate.c starts and stops the threads.
  */
 #ifndef LSMEM_COMPACT_H
