@@ -36,6 +36,7 @@
 #include "epoch.h"
 #include "handle.h"
 #include "log.h"
+#include "rest.h"
 #include "retire.h"
 #include "space.h"
 #include "store.h"
@@ -44,6 +45,7 @@
 #define LSMEM_PASS_ENTRIES	(256u << 10)	/* most entries listed in a pass */
 #define LSMEM_IDLE_MS		10		/* wait after a choice that found nothing */
 #define LSMEM_ASK_MS		100		/* time for the daemon to choose */
+#define LSMEM_CLEAN_BATCH	32		/* entries between two looks at the clock */
 #define LSMEM_CLEAN_AHEAD	16		/* entries whose cache misses overlap */
 
 /**
@@ -69,6 +71,7 @@ struct lsmem_pass {
 	u64 held;
 	u64 moved;
 	u64 begun;		/* ktime in ns */
+	struct lsmem_rest rest;
 	u64 now;		/* store time */
 	u32 order;		/* enum lsmem_survivors */
 	bool damaged;
@@ -330,7 +333,7 @@ static void lsmem_clean_look_ahead(struct lsmem_store *store, const struct lsmem
 static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 			     struct lsmem_segment *seg, u32 *dropped)
 {
-	u32 offset = 0, ahead = 0, first = pass->nr_survivors, seen = 0, type, i;
+	u32 offset = 0, ahead = 0, first = pass->nr_survivors, seen = 0, listed = 0, type, i;
 
 	*dropped = 0;
 	/* An entry is counted as live before its segment is closed: without live bytes all are dead. */
@@ -363,8 +366,10 @@ static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 			*dropped += lsmem_entry_bytes(&e);
 		}
 		offset += lsmem_entry_bytes(&e);
-		if (pass->nr_survivors % 256 == 0)
+		if (++listed % LSMEM_CLEAN_BATCH == 0) {
 			cond_resched();
+			lsmem_rest(store, &pass->rest);
+		}
 	}
 	lsmem_segment_damaged(store, seg, offset);
 	pass->nr_survivors = first;
@@ -561,8 +566,10 @@ static bool lsmem_clean_merge(struct lsmem_store *store, struct lsmem_pass *pass
 		lsmem_clean_prefetch(store, pass, i);
 		if (lsmem_clean_move(store, pass, &store->cleaner.survivors[i]))
 			return false;
-		if (i % 64 == 0)
+		if (i % LSMEM_CLEAN_BATCH == 0) {
 			cond_resched();
+			lsmem_rest(store, &pass->rest);
+		}
 	}
 	lsmem_clean_spare_damaged(store, pass);
 	if (!pass->nr_victims)
@@ -581,6 +588,7 @@ static void lsmem_clean_pass(struct lsmem_store *store)
 	u64 ns;
 
 	trace_lsmem_clean_begin(store->name, pass->nr_victims, pass->live, pass->held);
+	lsmem_rest_begin(&pass->rest);
 	lsmem_clean_gather(store, pass);
 	/* A damaged victim may need tombstones that this list dropped: choose again. */
 	if (pass->damaged)
@@ -589,7 +597,7 @@ static void lsmem_clean_pass(struct lsmem_store *store)
 		return;		/* the store is going */
 	lsmem_clean_unclaim(store);
 	lsmem_asked_done(&store->plan.clean_asked, pass->nr_victims);
-	ns = ktime_get_ns() - pass->begun;
+	ns = ktime_get_ns() - pass->begun - pass->rest.ns;
 	store->cleaner.stats.clean_ns += ns;
 	if (pass->held > pass->moved)
 		lsmem_space_made(store, (pass->held - pass->moved) / LSMEM_SEGLET_BYTES, ns);

@@ -19,25 +19,17 @@
  * Progress: a compactor that has begun waits for nothing, and always frees more seglets than it
  * takes.
  *
- * Writers come first while there is memory: a compactor has a low priority, and rests after each
- * LSMEM_COMPACT_RUN_NS if other tasks want its processor.  So a writer that shares the processor
- * is delayed by that time, not by a time slice of the scheduler.  With fewer than throttle_below
- * free seglets compaction has the priority of the writers, and does not rest; while a writer waits
- * for space it comes before tasks that do not write, as the writer would.
- *
  * Source: Rumble et al., "Log-structured Memory for DRAM-based Storage", FAST
  * 2014, section 5.1 (segment compaction).
  *
  * Locks: none held while entries move; segments.lock for the segment's state, its
  * seglets when they are swapped, and the ring of vacated seglets.
  */
-#include <linux/delay.h>
 #include <linux/freezer.h>
 #include <linux/kthread.h>
 #include <linux/log2.h>
 #include <linux/prefetch.h>
 #include <linux/sched.h>
-#include <linux/sched/stat.h>
 #include <linux/slab.h>
 
 #include "balance.h"
@@ -45,15 +37,13 @@
 #include "entry.h"
 #include "epoch.h"
 #include "handle.h"
+#include "rest.h"
 #include "space.h"
 #include "store.h"
 #include "trace.h"
 
 #define LSMEM_COMPACT_BATCH	32	/* entries moved together, so that their cache misses overlap */
 #define LSMEM_COMPACT_AHEAD	512u	/* bytes of each that are fetched ahead, before any is copied */
-#define LSMEM_COMPACT_RUN_NS	(50 * NSEC_PER_USEC)	/* without a rest */
-#define LSMEM_COMPACT_REST_US	50	/* at least, for other tasks */
-#define LSMEM_COMPACT_STALLED_NICE (-10)	/* a waiting writer uses no processor; others may use all */
 #define LSMEM_COMPACT_IDLE_MS	10	/* wait after a fruitless look ... */
 #define LSMEM_COMPACT_IDLE_MAX	7	/* ... doubled so many times */
 
@@ -82,9 +72,7 @@ struct lsmem_moving {
  * @moved: bytes moved in this segment
  * @seen: objects and tombstones passed in this segment
  * @kept: of them, those that have a copy
- * @nice: priority of its thread
- * @rested: when it last rested or began a segment, ktime in ns
- * @rests: time of its rests in this segment, ns
+ * @rest: its rests, in this segment
  * @batch: entries that may be live, to be moved next
  */
 struct lsmem_compactor {
@@ -97,9 +85,7 @@ struct lsmem_compactor {
 	u64 moved;
 	u32 seen;
 	u32 kept;
-	int nice;
-	u64 rested;
-	u64 rests;
+	struct lsmem_rest rest;
 	struct lsmem_moving batch[LSMEM_COMPACT_BATCH];
 };
 
@@ -133,42 +119,6 @@ static bool lsmem_vacated_free(struct lsmem_store *store, bool wait)
 	clear_bit_unlock(0, &store->compaction.freeing);
 	lsmem_space_came(store);
 	return true;
-}
-
-/* ---- Priority ----------------------------------------------------------- */
-
-/* Are there so few free seglets that writers are slowed down? */
-static bool lsmem_compact_urgent(const struct lsmem_store *store)
-{
-	return atomic_read(&store->space.stalled) ||
-	       lsmem_seglets_free(&store->seglets) < READ_ONCE(store->space.throttle_below);
-}
-
-static void lsmem_compact_prioritize(struct lsmem_compactor *c)
-{
-	int nice = atomic_read(&c->store->space.stalled) ? LSMEM_COMPACT_STALLED_NICE :
-		   lsmem_compact_urgent(c->store) ? 0 : MAX_NICE;
-
-	if (nice != c->nice) {
-		set_user_nice(current, nice);
-		c->nice = nice;
-	}
-}
-
-/* Let other tasks run that want this processor, unless memory is short. */
-static void lsmem_compact_rest(struct lsmem_compactor *c)
-{
-	u64 now = ktime_get_ns();
-
-	lsmem_compact_prioritize(c);
-	if (now - c->rested < LSMEM_COMPACT_RUN_NS)
-		return;
-	c->rested = now;
-	if (single_task_running() || lsmem_compact_urgent(c->store))
-		return;
-	usleep_range(LSMEM_COMPACT_REST_US, 2 * LSMEM_COMPACT_REST_US);
-	c->rested = ktime_get_ns();
-	c->rests += c->rested - now;
 }
 
 /* ---- Moving ------------------------------------------------------------- */
@@ -333,7 +283,7 @@ static bool lsmem_compact_move(struct lsmem_compactor *c, struct lsmem_segment *
 		if (!nr)
 			break;
 		cond_resched();
-		lsmem_compact_rest(c);
+		lsmem_rest(c->store, &c->rest);
 	}
 	if (c->seen == lsmem_segment_entries(seg) && lsmem_segment_emptied(c->store, seg, c->moved))
 		return true;
@@ -420,11 +370,9 @@ static bool lsmem_compact_begin(struct lsmem_compactor *c, const struct lsmem_se
 static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 {
 	struct lsmem_store *store = c->store;
-	u64 begin = ktime_get_ns(), ns;
+	u64 begin = lsmem_rest_begin(&c->rest), ns;
 	u32 held = seg->nr_seglets;
 
-	c->rested = begin;
-	c->rests = 0;
 	if (!lsmem_compact_begin(c, seg)) {
 		lsmem_compact_leave(store, seg);
 		return false;
@@ -437,7 +385,7 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 	}
 	lsmem_compact_trim(c);
 	lsmem_compact_swap(c, seg);
-	ns = ktime_get_ns() - begin - c->rests;
+	ns = ktime_get_ns() - begin - c->rest.ns;
 	lsmem_count(store, compactions, 1);
 	lsmem_count(store, compacted_bytes, c->moved);
 	lsmem_count(store, compact_freed_bytes, (u64)(held - c->to.nr_seglets) * LSMEM_SEGLET_BYTES);

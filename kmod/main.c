@@ -15,7 +15,7 @@
  *	object.c, span.c			changes
  *	durable.c, parked.c			waiting until they are durable
  *	blockio.c, block.c			blocks, the disk of a block store
- *	balance.c, compact.c, retire.c, clean.c	making room
+ *	balance.c, rest.c, compact.c, retire.c, clean.c	making room
  *	registry.c, sizes.c			the set of stores, the memory that one takes
  *	window.c				memory of a store mapped into user space
  *	uring.c				commands of io_uring
