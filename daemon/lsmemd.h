@@ -37,6 +37,7 @@
 #include "cluster/cluster.h"
 #include "config/config.h"
 #include "core/core.h"
+#include "core/fetch.h"
 #include "report/http.h"
 #include "module/kernel.h"
 #include "base/loop.h"
@@ -117,6 +118,7 @@ enum open_mode {
  * @unconnected: the only backup, on another host, was lost with its connection, and not because
  *	its drive failed a request: a successor can wait for it
  * @core: the state machine; NULL before start() has succeeded
+ * @fetch: of a tiered store: what is read for the kernel; otherwise NULL
  * @candidates: memory for clean_choose(), an element for each segment that the kernel shows
  */
 struct lsmemd {
@@ -140,6 +142,7 @@ struct lsmemd {
 	bool created;
 	bool unconnected;
 	struct core *core;
+	struct fetch *fetch;
 	struct lsmem_candidate *candidates;
 };
 

@@ -32,7 +32,8 @@
 #include "base/secret.h"
 #include "backup/nvmf_address.h"
 
-#define RUN	"/run/lsmem"
+#define RUN			"/run/lsmem"
+#define FETCH_MS_DEFAULT	10000u	/* as limits/fetch_ms of the kernel */
 
 /* ---- The backups ------------------------------------------------------- */
 
@@ -361,6 +362,25 @@ static void name_backups(struct lsmemd *d, const struct recover *r, struct core_
 	d->io_bytes = params->io_bytes;
 }
 
+/* Prepare fetching, if the store is tiered. Return: a STATUS_*. */
+static int make_fetch(struct lsmemd *d)
+{
+	struct fetch_params params = { .core = d->core };
+	uint64_t ms;
+
+	if (!d->kernel.capacity)
+		return STATUS_OK;
+	if (!kernel_number(d->kernel.name, "limits/fetch_ms", &ms) || !ms)
+		ms = FETCH_MS_DEFAULT;
+	params.wait_ns = ms * 1000000u;
+	d->fetch = fetch_new(&params);
+	d->status.tiered = true;
+	if (d->fetch)
+		return STATUS_OK;
+	log_err("%s: no memory to fetch objects", d->kernel.name);
+	return STATUS_ERROR;
+}
+
 static int make_core(struct lsmemd *d, struct recover *r)
 {
 	struct core_params params = {
@@ -391,7 +411,7 @@ static int make_core(struct lsmemd *d, struct recover *r)
 			d->kernel.nr_segments);
 		return STATUS_ERROR;
 	}
-	return STATUS_OK;
+	return make_fetch(d);
 }
 
 /* Draw a random uuid (RFC 4122, version 4). Return: false: there are no random numbers, logged. */
