@@ -115,6 +115,7 @@ enum open_mode {
  * @control: the module's control device; -1: not open
  * @created: this start has created the store, and the store holds nothing yet: if the start fails,
  *	it destroys the store
+ * @recovery_ns: when the recovery began, by clock_now_ns()
  * @unconnected: the only backup, on another host, was lost with its connection, and not because
  *	its drive failed a request: a successor can wait for it
  * @core: the state machine; NULL before start() has succeeded
@@ -140,6 +141,7 @@ struct lsmemd {
 	struct kernel kernel;
 	int control;
 	bool created;
+	uint64_t recovery_ns;
 	bool unconnected;
 	struct core *core;
 	struct fetch *fetch;
