@@ -354,7 +354,7 @@ struct lsmem_handle {
 
 /*
  * Where a COLD object is: the segment's place in the table of segments; the block of its log, as it is
- * on backups, in which the entry begins; and how many blocks to read (lsmem_cold_blocks()).
+ * on backups, in which the entry begins; and a class of how many blocks to read.
  */
 #define LSMEM_COLD_SEGMENT_SHIFT 16
 #define LSMEM_COLD_BLOCK_SHIFT	5
@@ -863,7 +863,7 @@ struct lsmem_fill {
 #define LSMEM_FILL_SIZE_VER0	24
 
 /**
- * struct lsmem_place - LSMEM_REPL_PLACE: objects of a segment that stay on backups (NEW, RECOVERING)
+ * struct lsmem_placement - LSMEM_REPL_PLACE: objects of a segment that stay on backups (NEW, RECOVERING)
  * @size: bytes of this structure, as the caller knows it
  * @flags: 0
  * @segment: id, as for LSMEM_REPL_LOAD, whose calls can be mixed with these
@@ -877,7 +877,7 @@ struct lsmem_fill {
  * Their bytes are checked when they are fetched.  EINVAL: an entry is not valid, or its index has
  * another object.  EOPNOTSUPP: the store is not tiered.
  */
-struct lsmem_place {
+struct lsmem_placement {
 	__u32 size;
 	__u32 flags;
 	__u64 segment;
@@ -888,10 +888,10 @@ struct lsmem_place {
 	__u32 reserved;
 };
 
-#define LSMEM_PLACE_SIZE_VER0	40
+#define LSMEM_PLACEMENT_SIZE_VER0	40
 
 #define LSMEM_REPL_FETCH	_IOWR(LSMEM_IOC_MAGIC, 0xdd, struct lsmem_fetch)
 #define LSMEM_REPL_FILL		_IOWR(LSMEM_IOC_MAGIC, 0xde, struct lsmem_fill)
-#define LSMEM_REPL_PLACE	_IOWR(LSMEM_IOC_MAGIC, 0xdf, struct lsmem_place)
+#define LSMEM_REPL_PLACE	_IOWR(LSMEM_IOC_MAGIC, 0xdf, struct lsmem_placement)
 
 #endif /* _UAPI_LSMEM_H */
