@@ -238,7 +238,7 @@ static int restore_load(void *context, uint64_t segment, uint32_t generation, ui
 static int restore_place(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
 			 const struct lsmem_directory_entry *entries, uint32_t nr)
 {
-	struct lsmem_place place = {
+	struct lsmem_placement place = {
 		.segment = segment, .generation = generation, .sealed = sealed,
 		.entries = (uintptr_t)entries, .nr = nr,
 	};

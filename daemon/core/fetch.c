@@ -255,6 +255,15 @@ void fetch_source(struct fetch *f, struct fetch_request *r)
 		fetch_answer(f, r, -EIO);
 }
 
+/* Return: blocks to read at first. */
+static uint32_t fetch_blocks(const struct lsmem_fetch_one *one)
+{
+	uint32_t most = (one->flags & LSMEM_FETCH_SEGMENT ? LSMEM_SEGMENT_BYTES :
+			 FETCH_MEDIUM_BYTES) / LSMEM_BLOCK;
+
+	return !one->blocks ? 1 : one->blocks < most ? one->blocks : most;
+}
+
 /**
  * fetch_take - take a request of the kernel
  * @f: fetching; fetch_room() is not 0
@@ -264,14 +273,12 @@ void fetch_source(struct fetch *f, struct fetch_request *r)
 void fetch_take(struct fetch *f, const struct lsmem_fetch_one *one, uint64_t now)
 {
 	struct fetch_request *r = TAILQ_FIRST(&f->free);
-	uint32_t most = (one->flags & LSMEM_FETCH_SEGMENT ? LSMEM_SEGMENT_BYTES :
-			 FETCH_MEDIUM_BYTES) / LSMEM_BLOCK;
 
 	TAILQ_REMOVE(&f->free, r, link);
 	f->nr++;
 	memset(r, 0, offsetof(struct fetch_request, link));
 	r->one = *one;
-	r->blocks = !one->blocks ? 1 : one->blocks < most ? one->blocks : most;
+	r->blocks = fetch_blocks(one);
 	r->begun_ns = now;
 	fetch_source(f, r);
 }
@@ -300,6 +307,8 @@ void fetch_attempted(struct fetch *f, struct fetch_attempt *a)
 			fetch_source(f, r);
 		return;
 	}
+	/* Beyond the cut of a sealed segment there can be whole entries: the kernel must not see them. */
+	memset(a->buffer + a->used, 0, a->length - a->used);
 	a->done = true;
 	r->reading--;
 	f->reading--;
@@ -329,7 +338,7 @@ uint32_t fetch_fills(struct fetch *f, struct lsmem_fill_one *fills, uint32_t max
 		fills[nr++] = (struct lsmem_fill_one) {
 			.cookie = r->one.cookie,
 			.data = r->answer ? (uintptr_t)r->answer->buffer : 0,
-			.length = r->answer ? r->answer->answer_bytes : 0,
+			.length = r->answer ? r->answer->length : 0,
 			.result = r->result,
 		};
 	}
@@ -342,7 +351,7 @@ static void fetch_succeeded(struct fetch *f, struct fetch_request *r, uint64_t n
 	uint32_t b;
 
 	f->stats.fetches++;
-	f->stats.bytes += r->answer->answer_bytes;
+	f->stats.bytes += r->answer->length;
 	f->stats.segments += r->one.flags & LSMEM_FETCH_SEGMENT ? 1 : 0;
 	histogram_add(&f->stats.latency, now - r->begun_ns);
 	core_each_backup(b, r->failed)
@@ -400,6 +409,7 @@ static void fetch_answered(struct fetch *f, struct fetch_request *r, int result,
 		fetch_wrong(f, r, backup, result);
 		fetch_release(f, r->answer);
 		r->answer = NULL;
+		r->blocks = fetch_blocks(&r->one);
 		fetch_source(f, r);
 		return;
 	default:			/* -ENOENT: the object was replaced or freed meanwhile */

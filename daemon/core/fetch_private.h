@@ -87,8 +87,8 @@ TAILQ_HEAD(fetch_requests, fetch_request);
  * @late: its deadline has passed
  * @done: all has been read
  * @offset: on the backup, bytes
- * @length: bytes to read
- * @answer_bytes: of these, log data
+ * @length: bytes to read, and to give to the kernel
+ * @used: of these, log data; the rest is zero for the kernel
  * @issued: bytes given to reads
  * @in_flight: reads
  * @error: of the first read that failed; 0: none has
@@ -102,7 +102,7 @@ struct fetch_attempt {
 	uint8_t class, backup;
 	bool late, done;
 	uint64_t offset;
-	uint32_t length, answer_bytes, issued;
+	uint32_t length, used, issued;
 	uint32_t in_flight;
 	int error;
 	uint64_t begun_ns, due_ns;

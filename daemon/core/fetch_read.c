@@ -133,7 +133,7 @@ static struct fetch_attempt *fetch_begin(struct fetch *f, uint32_t b, uint32_t c
 		a->offset = core_where(f->core, seg, b) +
 			    (1 + (uint64_t)r->one.block) * LSMEM_BLOCK;
 		a->length = lsmem_block_round(bytes);
-		a->answer_bytes = bytes;
+		a->used = bytes;
 		a->issued = 0;
 		a->in_flight = 0;
 		a->error = 0;

@@ -499,7 +499,7 @@ void kernel_load(struct kernel *kernel, struct loop *loop, struct loop_op *op,
  *
  * Return: 0, or a negative errno of LSMEM_REPL_PLACE.
  */
-int kernel_place(struct kernel *kernel, struct lsmem_place *place)
+int kernel_place(struct kernel *kernel, struct lsmem_placement *place)
 {
 	place->size = sizeof(*place);
 	return call(kernel->fd, LSMEM_REPL_PLACE, place);

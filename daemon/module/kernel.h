@@ -95,7 +95,7 @@ int kernel_ack(struct kernel *kernel, const struct lsmem_ack_one *acks, uint32_t
 	       uint32_t generation_ceiling);
 void kernel_load(struct kernel *kernel, struct loop *loop, struct loop_op *op,
 		 struct lsmem_load *load);
-int kernel_place(struct kernel *kernel, struct lsmem_place *place);
+int kernel_place(struct kernel *kernel, struct lsmem_placement *place);
 int kernel_activate(struct kernel *kernel, const struct lsmem_activate *activate);
 void kernel_cleaning(const struct kernel *kernel, struct lsmem_cleaning *now);
 void kernel_clean_last(struct kernel *kernel);

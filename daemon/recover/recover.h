@@ -87,7 +87,7 @@ enum recover_severity {
  * @load: give entries to the kernel, as struct lsmem_load; may be NULL with recover_check().
  *	Segments come in the order of their ids, each once, and only if they have entries. Of a
  *	tiered store it gets tombstones only
- * @place: tell the kernel where objects of a tiered store are, as struct lsmem_place: at most 65536
+ * @place: tell the kernel where objects of a tiered store are, as struct lsmem_placement: at most 65536
  *	of a segment, all in the log data below @sealed. Its call comes before those of @load for the
  *	same segment; may be NULL with recover_check()
  * @loaded: wait until everything given to @load is loaded; may be NULL if @load itself waits.

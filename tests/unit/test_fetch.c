@@ -119,15 +119,18 @@ static int look(const struct ask *ask, const uint8_t *data, uint32_t length)
 	const struct model_entry *e = entry_of(ask->object);
 	const struct lsmem_entry *entry = (const void *)(data + e->at % LSMEM_BLOCK);
 	struct format_verify verify;
-	uint32_t at = e->at % LSMEM_BLOCK;
+	uint32_t at = e->at % LSMEM_BLOCK, end;
 
 	if (ask->one.flags & LSMEM_FETCH_SEGMENT) {
 		format_verify_begin(&verify, t.sim->geometry.uuid, seg->id, seg->generation,
 				    seg->committed);
-		return length == seg->committed && !format_verify_data(&verify, data, length) &&
+		return length >= seg->committed &&
+		       !format_verify_data(&verify, data, seg->committed) &&
 		       !format_verify_length(&verify) ? 0 : -EBADMSG;
 	}
-	if (length > seg->committed - ask->one.block * LSMEM_BLOCK)
+	end = seg->committed - ask->one.block * LSMEM_BLOCK;
+	if (length > lsmem_block_round(end) ||
+	    (length > end && !format_is_zero(data + end, length - end)))
 		t.error = "more than the segment";
 	if (at + LSMEM_LONG_BYTES > length)
 		return -ENODATA;
@@ -157,7 +160,7 @@ static int judge(struct ask *ask, const struct lsmem_fill_one *fill)
 		ask->result = fill->result;
 		return 0;
 	}
-	if (fill->length % 8 || !fill->length)
+	if (fill->length % LSMEM_BLOCK || !fill->length)
 		t.error = "an impossible length";
 	return look(ask, (const void *)(uintptr_t)fill->data, fill->length);
 }
@@ -832,9 +835,15 @@ static bool test_sealed(void)
 	complete(0, 0);
 	{
 		struct lsmem_fill_one one_fill;
+		const uint8_t *data;
+		uint32_t home;
 
 		CHECK(fetch_fills(t.f, &one_fill, 1) == 1 && !one_fill.result);
-		CHECK(one_fill.length == segment_of(9)->home && one_fill.length % LSMEM_BLOCK);
+		home = segment_of(9)->home;
+		CHECK(one_fill.length == lsmem_block_round(home) && home % LSMEM_BLOCK);
+		data = (const void *)(uintptr_t)one_fill.data;
+		CHECK(!format_is_zero(data, home));
+		CHECK(format_is_zero(data + home, one_fill.length - home));
 		one_fill.result = 0;
 		fetch_filled(t.f, &one_fill, 1, t.now);
 		t.pending--;
