@@ -85,22 +85,19 @@ static void start_reads(struct serve *s, uint64_t now)
 /* Give the kernel what has been read. Return: false: there was nothing. */
 static bool give_fills(struct serve *s)
 {
-	bool any = false;
-	uint32_t n;
+	uint32_t n = fetch_fills(s->d->fetch, s->fills, KERNEL_FETCHES);
 	int err;
 
-	while ((n = fetch_fills(s->d->fetch, s->fills, KERNEL_FETCHES))) {
-		err = kernel_fill(&s->d->kernel, s->fills, n);
-		if (err) {
-			log_err("%s: does not take what it asked for: %s", s->d->kernel.name,
-				strerror(-err));
-			s->error = err;
-			return false;
-		}
-		fetch_filled(s->d->fetch, s->fills, n, clock_now_ns());
-		any = true;
+	if (!n)
+		return false;
+	err = kernel_fill(&s->d->kernel, s->fills, n);
+	if (err) {
+		log_err("%s: does not take what it asked for: %s", s->d->kernel.name, strerror(-err));
+		s->error = err;
+		return false;
 	}
-	return any;
+	fetch_filled(s->d->fetch, s->fills, n, clock_now_ns());
+	return true;
 }
 
 static void take_fetches(struct serve *s, uint64_t now)
@@ -181,18 +178,19 @@ static void arm(struct serve *s, uint64_t now)
 bool serve_fetch(struct serve *s)
 {
 	enum core_state state = core_state(s->core);
+	bool any = false, gave;
 	uint64_t now;
-	bool any;
 
 	if (!s->d->fetch || (state != CORE_RUNNING && state != CORE_DRAINING))
 		return false;
-	any = give_fills(s);
 	now = clock_now_ns();
-	if (!s->error)
+	do {
 		take_fetches(s, now);
-	if (s->error)
-		return false;
-	start_reads(s, now);
+		start_reads(s, now);
+		/* Answers make room for more, and some need another replica. */
+		gave = !s->error && give_fills(s);
+		any |= gave;
+	} while (gave && !s->error);
 	tell_failed(s, now);
 	arm(s, now);
 	return any;
