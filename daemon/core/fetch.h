@@ -40,7 +40,7 @@ struct fetch;
 /**
  * struct fetch_params - for fetch_new()
  * @core: knows the segments and their replicas; must stay
- * @wait_ns: how long those who need an object wait for it
+ * @wait_ns: how long readers wait for an object
  */
 struct fetch_params {
 	struct core *core;

@@ -159,7 +159,7 @@ static bool fetch_fits(const struct fetch *f, uint32_t b, uint32_t class, uint32
 
 	if (backup->reads >= reads || backup->bytes + bytes > most)
 		return false;
-	/* The other half is for those who wait for an object. */
+	/* The other half is for readers. */
 	return class != FETCH_LARGE ||
 	       (backup->large_reads < reads / 2 && backup->large_bytes + bytes <= most / 2);
 }
