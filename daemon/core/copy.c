@@ -20,6 +20,7 @@
  * frame that no digest names. core_tick() sets how much may be copied until the next tick, so
  * writers keep their share of the backups.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "private.h"
@@ -38,6 +39,31 @@ static void core_copy_tell(struct core *core, const struct core_segment *seg, ui
 		.error = error,
 		.format = format,
 	};
+}
+
+/**
+ * core_replica_bad - a replica was read in vain, and another one of the segment was sound there
+ * @core: core
+ * @segment: id of the segment
+ * @generation: of the segment
+ * @backup: of the replica
+ * @error: of the read; -EBADMSG: it was read, and its bytes are wrong
+ *
+ * The replica is restored, if it still belongs to the segment.
+ */
+void core_replica_bad(struct core *core, uint64_t segment, uint32_t generation, uint32_t backup,
+		      int error)
+{
+	struct core_segment *seg = core_segment_find(core, segment);
+
+	if (!seg || seg->item.generation != generation || core->state == CORE_FAILED ||
+	    !(core_alive(core) & seg->on & ~seg->bad & 1u << backup))
+		return;
+	seg->bad |= 1u << backup;
+	core->stats.bad_replicas++;
+	core_copy_tell(core, seg, backup, error == -EBADMSG ? 0 : error, FORMAT_CRC);
+	core->copies = true;
+	core_run(core);
 }
 
 /*

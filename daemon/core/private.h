@@ -11,6 +11,7 @@
  *	close.c		directory and footer
  *	digest.c	digest records, retirement
  *	resume.c	the kernel's segments compared with the segments of the digest
+ *	fetch.c		objects that are on backups only; a state of its own: see fetch.h
  *	clean.c		the choice of segments to clean; independent of the rest: see clean.h
  *
  * The life of a segment:
@@ -423,6 +424,8 @@ void core_shrunk(struct core *core, uint32_t members);
 void core_backup_stop(struct core *core, uint32_t backup, const char *why);
 
 /* core/copy.c */
+void core_replica_bad(struct core *core, uint64_t segment, uint32_t generation, uint32_t backup,
+		      int error);
 void core_copy_run(struct core *core);
 void core_copy_done(struct core *core, struct core_op *op, int error);
 void core_copy_stop(struct core *core, uint32_t segment);
