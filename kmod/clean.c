@@ -531,6 +531,7 @@ static u64 lsmem_clean_cold_word(struct lsmem_store *store, const struct lsmem_s
 
 	if (lsmem_entry_type(e) != LSMEM_TYPE_OBJECT || index >= store->handles.nr)
 		return 0;
+	/* Pairs with the exchange that made it live: a cached entry is whole. */
 	word = smp_load_acquire(&lsmem_handle_at(&store->handles, index)->word);
 	state = lsmem_word_state(word);
 	if (state == LSMEM_WORD_COLD)

@@ -203,6 +203,11 @@ static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 inde
 	return ERR_PTR(ret);
 }
 
+static bool lsmem_wanted_answered(const struct lsmem_wanted *wanted)
+{
+	return smp_load_acquire(&wanted->answered);	/* pairs with lsmem_wanted_answer() */
+}
+
 /* Answer a request, unless it has been. */
 static void lsmem_wanted_answer(struct lsmem_store *store, struct lsmem_wanted *wanted, int result)
 {
@@ -215,6 +220,7 @@ static void lsmem_wanted_answer(struct lsmem_store *store, struct lsmem_wanted *
 		list_del_init(&wanted->queued);
 		WRITE_ONCE(store->fetches.nr, store->fetches.nr - 1);
 		wanted->result = result;
+		/* Pairs with lsmem_wanted_answered(): the result is there. */
 		smp_store_release(&wanted->answered, true);
 	}
 	spin_unlock(&store->fetches.lock);
@@ -259,13 +265,13 @@ void lsmem_fetch_stop(struct lsmem_store *store)
 /* Wait for the answer, @left jiffies at most; the callers' waits can be frozen. */
 static int lsmem_wanted_wait(struct lsmem_wanted *wanted, long left)
 {
-	long ret = ___wait_event(wanted->wait, smp_load_acquire(&wanted->answered) || !__ret,
+	long ret = ___wait_event(wanted->wait, lsmem_wanted_answered(wanted) || !__ret,
 				 (TASK_KILLABLE | TASK_FREEZABLE), 0, left,
 				 __ret = schedule_timeout(__ret));
 
 	if (ret < 0)
 		return -EINTR;
-	return smp_load_acquire(&wanted->answered) ? wanted->result : -ETIMEDOUT;
+	return lsmem_wanted_answered(wanted) ? wanted->result : -ETIMEDOUT;
 }
 
 /**
@@ -344,7 +350,7 @@ int lsmem_fetch_segment(struct lsmem_store *store, const struct lsmem_segment *s
 	wanted = lsmem_wanted_get(store, LSMEM_FETCH_WHOLE | seg->index, seg->id, GFP_KERNEL);
 	if (IS_ERR(wanted))
 		return PTR_ERR(wanted);
-	wait_event_freezable_timeout(wanted->wait, smp_load_acquire(&wanted->answered) ||
+	wait_event_freezable_timeout(wanted->wait, lsmem_wanted_answered(wanted) ||
 				     kthread_should_stop(),
 				     msecs_to_jiffies(READ_ONCE(store->fetches.fetch_ms)));
 	/* An answer that comes later must not be put into the buffer. */

@@ -262,7 +262,7 @@ static const void *window(const struct follower *follower, uint64_t offset, uint
 	return mmap(NULL, length, PROT_READ, MAP_SHARED, follower->attach.fd, (off_t)offset);
 }
 
-static int attach(struct follower *follower, const char *name, const uint8_t *uuid)
+int follower_attach_as(struct follower *follower, const char *name, const uint8_t *uuid)
 {
 	memset(follower, 0, sizeof(*follower));
 	pthread_mutex_init(&follower->lock, NULL);
@@ -277,7 +277,7 @@ int follower_attach(struct follower *follower, const char *name)
 {
 	uint8_t uuid[sizeof(follower->attach.uuid)];
 
-	return getrandom(uuid, sizeof(uuid), 0) < 0 ? -errno : attach(follower, name, uuid);
+	return getrandom(uuid, sizeof(uuid), 0) < 0 ? -errno : follower_attach_as(follower, name, uuid);
 }
 
 /* Map what the follower reads. */
@@ -307,7 +307,7 @@ int follower_activate(struct follower *follower, struct lsmem_activate *activate
 int follower_succeed(struct follower *follower, const struct store *store, const uint8_t *uuid)
 {
 	struct keeper *keeper = follower->keeper;
-	int ret = attach(follower, store->name, uuid);
+	int ret = follower_attach_as(follower, store->name, uuid);
 
 	if (!ret)
 		ret = map(follower);

@@ -64,7 +64,9 @@ struct follower {
 	char wrong[160];
 };
 
-/* The next four functions return 0 or a negative errno. */
+/* The next five functions return 0 or a negative errno. */
+/* Attach to the store @name with @uuid, 16 bytes. */
+int follower_attach_as(struct follower *follower, const char *name, const uint8_t *uuid);
 /* Attach to the store @name. */
 int follower_attach(struct follower *follower, const char *name);
 /* Activate the store and begin to follow it. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -334,6 +335,113 @@ TEST_F_TIMEOUT(tier, silent_daemon, SECONDS)
 	ASSERT_EQ(0, follower_succeed(&self->follower, &self->store, uuid));
 	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
 	EXPECT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes));
+}
+
+/* Where the newest version of an object is on the backup; id 0: nowhere. */
+struct place {
+	uint64_t id;
+	struct lsmem_directory_entry listing;
+};
+
+/* Note the objects of a frame that are newer than what is known. */
+static void list_frame(const struct keeper_frame *frame, struct place *places, uint64_t nr)
+{
+	uint32_t at = 0;
+
+	while (frame->id && at < frame->length) {
+		const struct lsmem_entry *e = (const void *)(frame->bytes + at);
+		struct place *place = &places[lsmem_handle_index(lsmem_entry_handle(e))];
+
+		if (lsmem_entry_type(e) == LSMEM_TYPE_OBJECT &&
+		    lsmem_handle_index(lsmem_entry_handle(e)) < nr &&
+		    (!place->id || lsmem_entry_version(e) > __le64_to_cpu(place->listing.version)))
+			*place = (struct place){ frame->id, lsmem_entry_listing(e, at) };
+		at = lsmem_entry_start(at + lsmem_entry_bytes(e));
+	}
+}
+
+/* Place all that one frame has the newest version of. */
+static int place_frame(const struct follower *follower, const struct keeper_frame *frame,
+		       const struct place *places, uint64_t nr)
+{
+	struct lsmem_directory_entry *listings = calloc(nr, sizeof(*listings));
+	struct lsmem_placement place = {
+		.size = sizeof(place),
+		.segment = frame->id,
+		.generation = 1,
+		.sealed = frame->length,
+		.entries = (uintptr_t)listings,
+	};
+	uint64_t i;
+	int ret;
+
+	for (i = 0; i < nr; i++)
+		if (places[i].id == frame->id)
+			listings[place.nr++] = places[i].listing;
+	ret = place.nr && ioctl(follower->attach.fd, LSMEM_REPL_PLACE, &place) ? -errno : 0;
+	free(listings);
+	return ret;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct keeper_frame *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* All memory is lost: what the backup lists is there at once, and is read when it is wanted. */
+TEST_F_TIMEOUT(tier, everything_is_placed, SECONDS)
+{
+	uint64_t nr = self->follower.attach.handles_max, last = 0;
+	struct place *places = calloc(nr, sizeof(*places));
+	uint8_t uuid[LSMEM_UUID_BYTES];
+	uint32_t i;
+
+	memcpy(uuid, self->follower.attach.uuid, sizeof(uuid));
+	ASSERT_EQ(0, fill(self, 60));
+	for (i = 0; i < self->nr; i += 5)
+		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
+	ASSERT_EQ(0, lsm_sync(self->store.lsm, 0));
+	keeper_stop(&self->keeper);
+	follower_stop(&self->follower);
+	follower_free(&self->follower);
+	ASSERT_EQ(0, store_destroy(&self->store));
+
+	qsort(self->keeper.frames, KEEPER_FRAMES, sizeof(*self->keeper.frames), by_id);
+	for (i = 0; i < KEEPER_FRAMES; i++)
+		list_frame(&self->keeper.frames[i], places, nr);
+	ASSERT_EQ(0, store_create_tiered(&self->store, STORE_BYTES, CAPACITY, 0, LSMEM_STORE_DURABLE));
+	ASSERT_EQ(0, follower_attach_as(&self->follower, self->store.name, uuid));
+	self->follower.keeper = &self->keeper;
+	for (i = 0; i < KEEPER_FRAMES; i++) {
+		struct keeper_frame *frame = &self->keeper.frames[i];
+
+		if (!frame->id)
+			continue;
+		last = frame->id;
+		ASSERT_EQ(0, place_frame(&self->follower, frame, places, nr));
+	}
+	ASSERT_EQ(0, follower_activate(&self->follower, &(struct lsmem_activate){
+		.size = sizeof(struct lsmem_activate),
+		.era = 2,
+		.generation_floor = 100,
+		.generation_ceiling = 1u << 20,
+		.store_time = 1ull << 40,
+		.next_segment = last + 1,
+	}));
+	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
+	EXPECT_EQ(store_attribute(&self->store, "live_bytes"),
+		  tier_attribute(&self->store, "cold_bytes"));
+	EXPECT_EQ(self->nr, store_attribute(&self->store, "handles_used"));
+	for (i = 0; i < self->nr; i++)
+		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+	for (i = 0; i < self->nr; i += 3)
+		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
+	for (i = 0; i < self->nr; i++)
+		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+	free(places);
 }
 
 TEST_HARNESS_MAIN
