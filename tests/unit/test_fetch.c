@@ -772,7 +772,8 @@ static bool test_bounds(void)
 		busy = round % 2;
 		if (busy) {
 			CHECK(model_put(t.sim->model, 9, 2, 100));
-			sim_events(t.sim);
+			for (i = 0; i < 100 && !disk_in_flight(t.sim->disk); i++)
+				sim_events(t.sim);
 			CHECK(disk_in_flight(t.sim->disk));
 		}
 		while (fetch_room(t.f))
@@ -899,9 +900,9 @@ static bool random_run(uint64_t seed, const struct sim_options *options)
 			for (i = 0; i < READS && !t.in_flight[(id + i) % READS]; i++)
 				;
 			id = (id + i) % READS;
-			t.wrong = random_chance(r, 5) ? ~0u : 0;
+			t.wrong = random_chance(r, 2) ? ~0u : 0;
 			if (t.in_flight[id])
-				complete(id, random_chance(r, 5) ? -EIO : 0);
+				complete(id, random_chance(r, 2) ? -EIO : 0);
 			t.wrong = 0;
 		} else if (what < 75) {
 			start();
@@ -911,11 +912,11 @@ static bool random_run(uint64_t seed, const struct sim_options *options)
 			fetch_late(t.f, t.now);
 		} else if (what < 98) {
 			fetch_second(t.f);
+			core_tick(t.sim->core);
+			sim_settle(t.sim);	/* replicas that were bad are restored */
 		} else if (what < 99) {
 			model_put(t.sim->model, 9, 2, 1 + random_below(r, 5000));
 			sim_events(t.sim);
-			if (random_chance(r, 50))
-				sim_settle(t.sim);
 		} else if (!lost && nr > 2 && random_chance(r, 10)) {
 			lost = true;
 			core_lose(t.sim->core, random_below(r, nr), "a test");
@@ -932,6 +933,8 @@ static bool random_run(uint64_t seed, const struct sim_options *options)
 		errors += t.asks[i].result != 0;
 	}
 	CHECK(stats().failures == errors && stats().fetches == t.nr_asks - errors);
+	if (nr > 1 ? errors >= t.nr_asks / 20 : !errors)
+		tap_note("%u of %u are errors", errors, t.nr_asks);
 	CHECK(nr > 1 ? errors < t.nr_asks / 20 : errors > 0);
 	return end();
 }
