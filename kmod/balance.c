@@ -75,6 +75,21 @@ void lsmem_balance_tune(struct lsmem_store *store)
 	WRITE_ONCE(store->space.clean_below, store->seglets.base + low);
 }
 
+/* Segments in the log, without those that wait to be retired. */
+static u32 lsmem_segments_used(const struct lsmem_store *store)
+{
+	u32 leaving = READ_ONCE(store->retires.segments), used = READ_ONCE(store->segments.nr_log);
+
+	return used > leaving ? used - leaving : 0;
+}
+
+/* Are few segments left, whether or not memory is low? */
+static bool lsmem_segments_few(const struct lsmem_store *store)
+{
+	return lsmem_segments_short(store) ||
+	       (u64)lsmem_segments_used(store) * 1000 >= (u64)store->segments.nr * LSMEM_BACKUP_HIGH;
+}
+
 /**
  * lsmem_memory_low - are few seglets free?
  * @store: the store
@@ -83,8 +98,17 @@ void lsmem_balance_tune(struct lsmem_store *store)
  */
 bool lsmem_memory_low(const struct lsmem_store *store)
 {
-	return READ_ONCE(store->seglets.nr_free) + READ_ONCE(store->compaction.vacating) <
-	       READ_ONCE(store->space.clean_below);
+	u32 below = READ_ONCE(store->space.clean_below);
+
+	/*
+	 * Survivors of what is cold need memory: evict for them before a pass begins, and while it waits
+	 * for a backup what it has claimed is not there for readers.
+	 */
+	if (store->tier.on && lsmem_segments_few(store))
+		below += min(LSMEM_PASS_SEGLETS, store->seglets.nr / 4);
+	else if (store->tier.on)
+		below += READ_ONCE(store->seglets.reserve) - store->seglets.base;
+	return READ_ONCE(store->seglets.nr_free) + READ_ONCE(store->compaction.vacating) < below;
 }
 
 /**
@@ -118,14 +142,6 @@ bool lsmem_clean_possible(const struct lsmem_store *store)
 	       (READ_ONCE(store->repl.attached) && !READ_ONCE(store->cleaner.last));
 }
 
-/* Segments in the log, without those that wait to be retired. */
-static u32 lsmem_segments_used(const struct lsmem_store *store)
-{
-	u32 leaving = READ_ONCE(store->retires.segments), used = READ_ONCE(store->segments.nr_log);
-
-	return used > leaving ? used - leaving : 0;
-}
-
 /**
  * lsmem_clean_fits - live bytes that survivors hold in the worst case
  * @seglets: that they get
@@ -149,13 +165,6 @@ u64 lsmem_clean_room(const struct lsmem_store *store)
 {
 	return lsmem_clean_fits(lsmem_seglets_claimable(&store->seglets, LSMEM_PASS_SEGLETS),
 				lsmem_segments_claimable(store));
-}
-
-/* Are few segments left, whether or not memory is low? */
-static bool lsmem_segments_few(const struct lsmem_store *store)
-{
-	return lsmem_segments_short(store) ||
-	       (u64)lsmem_segments_used(store) * 1000 >= (u64)store->segments.nr * LSMEM_BACKUP_HIGH;
 }
 
 /**

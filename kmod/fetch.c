@@ -24,6 +24,7 @@
 #include <linux/hash.h>
 #include <linux/kthread.h>
 #include <linux/nospec.h>
+#include <linux/poll.h>
 #include <linux/refcount.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -192,7 +193,7 @@ static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 inde
 	}
 	spin_unlock(&fetches->lock);
 	if (!ret && !found) {
-		wake_up(&store->repl.events);
+		wake_up_poll(&store->repl.events, EPOLLRDBAND);
 		return made;
 	}
 	kfree(made);
@@ -531,8 +532,8 @@ static int lsmem_fetch_find(const struct lsmem_wanted *wanted, const void *data,
 			*where = at;
 		}
 	}
-	if (more && (cut || !found || (length <= LSMEM_BLOCK &&
-				       lsmem_fetch_hidden(wanted, data, length, *where))))
+	if (more && (cut || (length < LSMEM_BLOCK + LSMEM_FETCH_KEY &&
+			     (!found || lsmem_fetch_hidden(wanted, data, length, *where)))))
 		return -ENODATA;
 	return found ? 0 : -EBADMSG;
 }
