@@ -283,10 +283,9 @@ void fetch_take(struct fetch *f, const struct lsmem_fetch_one *one, uint64_t now
 	fetch_source(f, r);
 }
 
-static void fetch_wrong(struct fetch *f, struct fetch_request *r, uint32_t backup, int error)
+static void fetch_wrong(struct fetch *f, struct fetch_request *r, uint32_t backup)
 {
 	r->failed |= 1u << backup;
-	r->error[backup] = error;
 	f->stats.replaced += fetch_segment(f, r) &&
 			     fetch_choose(f, fetch_segment(f, r), r) < CORE_BACKUPS;
 }
@@ -301,7 +300,7 @@ void fetch_attempted(struct fetch *f, struct fetch_attempt *a)
 	struct fetch_request *r = a->request;
 
 	if (a->error) {
-		fetch_wrong(f, r, a->backup, a->error);
+		fetch_wrong(f, r, a->backup);
 		fetch_release(f, a);
 		if (r->state == FETCH_READING)
 			fetch_source(f, r);
@@ -345,7 +344,7 @@ uint32_t fetch_fills(struct fetch *f, struct lsmem_fill_one *fills, uint32_t max
 	return nr;
 }
 
-/* The kernel has the object: restore the replicas that should have had it. */
+/* The kernel has the object: have the replicas checked that should have had it. */
 static void fetch_succeeded(struct fetch *f, struct fetch_request *r, uint64_t now)
 {
 	uint32_t b;
@@ -355,7 +354,7 @@ static void fetch_succeeded(struct fetch *f, struct fetch_request *r, uint64_t n
 	f->stats.segments += r->one.flags & LSMEM_FETCH_SEGMENT ? 1 : 0;
 	histogram_add(&f->stats.latency, now - r->begun_ns);
 	core_each_backup(b, r->failed)
-		core_replica_bad(f->core, r->one.segment, r->one.generation, b, r->error[b]);
+		core_replica_doubt(f->core, r->one.segment, r->one.generation, b);
 }
 
 static void fetch_pause(struct fetch *f, struct fetch_request *r, uint64_t now)
@@ -390,8 +389,6 @@ static bool fetch_longer(struct fetch *f, struct fetch_request *r)
 /* Go on with a request that was answered with data. */
 static void fetch_answered(struct fetch *f, struct fetch_request *r, int result, uint64_t now)
 {
-	uint32_t backup = r->answer->backup;
-
 	switch (result) {
 	case 0:
 		fetch_succeeded(f, r, now);
@@ -403,10 +400,10 @@ static void fetch_answered(struct fetch *f, struct fetch_request *r, int result,
 	case -ENODATA:
 		if (fetch_longer(f, r))
 			return;
-		result = -EBADMSG;	/* an object that does not end is none */
+		/* An object that does not end is none. */
 		/* fall through */
 	case -EBADMSG:
-		fetch_wrong(f, r, backup, result);
+		fetch_wrong(f, r, r->answer->backup);
 		fetch_release(f, r->answer);
 		r->answer = NULL;
 		r->blocks = fetch_blocks(&r->one);

@@ -51,7 +51,6 @@ struct fetch_attempt;
  * @backup: that the next attempt is to read
  * @asked: backups that have an attempt, as a mask
  * @failed: backups whose replica could not be read, or was wrong
- * @error: what was wrong, by backup: a negative errno
  * @one: as the kernel told it
  * @blocks: blocks to read
  * @attempts: its attempts
@@ -66,7 +65,6 @@ struct fetch_attempt;
 struct fetch_request {
 	uint8_t state, class, backup;
 	uint8_t asked, failed;
-	int error[CORE_BACKUPS];
 	struct lsmem_fetch_one one;
 	uint32_t blocks;
 	uint32_t attempts, reading;

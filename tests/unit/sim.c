@@ -114,21 +114,21 @@ static int sim_flush(void *context, uint32_t slot)
 static int sim_loaded(void *context)
 {
 	struct sim *sim = context;
+	uint32_t length = sim->load.length, placed = sim->nr_placed;
 	const void *data = sim->load.data;
-	uint32_t length = sim->load.length;
 
-	if (!data && !sim->nr_placed)
+	sim->load.data = NULL;
+	sim->nr_placed = 0;
+	if (!data && !placed)
 		return 0;
 	if (!sim_io(sim))
 		return -ECANCELED;
-	if (sim->nr_placed) {
+	if (placed) {
 		if (data)
-			memcpy(sim->placed + sim->nr_placed, data, length);
-		length = sim->nr_placed + (data ? length : 0);
+			memcpy(sim->placed + placed, data, length);
+		length = placed + (data ? length : 0);
 		data = sim->placed;
 	}
-	sim->load.data = NULL;
-	sim->nr_placed = 0;
 	model_load(sim->model, sim->load.segment, sim->load.generation, sim->load.sealed, data,
 		   length);
 	return 0;

@@ -557,7 +557,10 @@ static bool test_all_late(void)
 	return end();
 }
 
-/* A replica is damaged, or cannot be read: another one answers, and the bad one is restored. */
+/*
+ * A replica is damaged, or a read fails once: another one answers.  The bad replica is restored, one
+ * that is sound is left alone.
+ */
 static bool test_damaged(bool unreadable)
 {
 	struct core_stats core;
@@ -579,17 +582,22 @@ static bool test_damaged(bool unreadable)
 	complete_all(~0u, 0);
 	CHECK(!first->result && first->fills == (unreadable ? 1u : 2u));
 	CHECK(stats().replaced == 1 && !stats().failures);
-	CHECK(core_bad_next(t.sim->core, &bad) && bad.backup == read.backup &&
-	      bad.segment == first->one.segment && bad.error == (unreadable ? -EIO : 0));
-	/* There is no fourth backup: the bad replica is dropped, and then restored in its place. */
+	/*
+	 * Core checks the replica.  If it is bad: there is no fourth backup, so it is dropped, and then
+	 * restored in its place.
+	 */
 	for (i = 0; i < 20; i++) {
 		core_tick(t.sim->core);
 		sim_issue(t.sim);
 		sim_settle(t.sim);
 	}
 	core_stats(t.sim->core, &core);
-	CHECK(core.bad_replicas == 1 && core.copied == 1 && !core.short_segments);
-	/* The restored one is sound. */
+	CHECK(core.bad_replicas == !unreadable && core.copied == !unreadable && !core.short_segments);
+	if (!unreadable)
+		CHECK(core_bad_next(t.sim->core, &bad) && bad.backup == read.backup &&
+		      bad.segment == first->one.segment && !bad.error);
+	CHECK(!core_bad_next(t.sim->core, &bad));
+	/* All are sound now. */
 	for (i = 0; i < 300; i++) {
 		fetch_second(t.f);
 		first = ask_whole(2);
@@ -772,7 +780,8 @@ static bool test_bounds(void)
 		busy = round % 2;
 		if (busy) {
 			CHECK(model_put(t.sim->model, 9, 2, 100));
-			sim_events(t.sim);
+			for (i = 0; i < 100 && !disk_in_flight(t.sim->disk); i++)
+				sim_events(t.sim);
 			CHECK(disk_in_flight(t.sim->disk));
 		}
 		while (fetch_room(t.f))
@@ -899,9 +908,9 @@ static bool random_run(uint64_t seed, const struct sim_options *options)
 			for (i = 0; i < READS && !t.in_flight[(id + i) % READS]; i++)
 				;
 			id = (id + i) % READS;
-			t.wrong = random_chance(r, 5) ? ~0u : 0;
+			t.wrong = random_chance(r, 2) ? ~0u : 0;
 			if (t.in_flight[id])
-				complete(id, random_chance(r, 5) ? -EIO : 0);
+				complete(id, random_chance(r, 2) ? -EIO : 0);
 			t.wrong = 0;
 		} else if (what < 75) {
 			start();
@@ -911,11 +920,11 @@ static bool random_run(uint64_t seed, const struct sim_options *options)
 			fetch_late(t.f, t.now);
 		} else if (what < 98) {
 			fetch_second(t.f);
+			core_tick(t.sim->core);
+			sim_settle(t.sim);	/* replicas that were bad are restored */
 		} else if (what < 99) {
 			model_put(t.sim->model, 9, 2, 1 + random_below(r, 5000));
 			sim_events(t.sim);
-			if (random_chance(r, 50))
-				sim_settle(t.sim);
 		} else if (!lost && nr > 2 && random_chance(r, 10)) {
 			lost = true;
 			core_lose(t.sim->core, random_below(r, nr), "a test");
@@ -932,6 +941,8 @@ static bool random_run(uint64_t seed, const struct sim_options *options)
 		errors += t.asks[i].result != 0;
 	}
 	CHECK(stats().failures == errors && stats().fetches == t.nr_asks - errors);
+	if (nr > 1 ? errors >= t.nr_asks / 20 : !errors)
+		tap_note("%u of %u are errors", errors, t.nr_asks);
 	CHECK(nr > 1 ? errors < t.nr_asks / 20 : errors > 0);
 	return end();
 }
@@ -959,7 +970,7 @@ int main(void)
 	tap_ok(test_late(), "a late replica: the next is asked as well");
 	tap_ok(test_all_late(), "all replicas are late");
 	tap_ok(test_damaged(false), "a damaged replica: another answers, and it is restored");
-	tap_ok(test_damaged(true), "a replica that cannot be read: the same");
+	tap_ok(test_damaged(true), "a read that fails once: another answers, and nothing is restored");
 	tap_ok(test_nowhere(&one), "no backup has it whole");
 	tap_ok(test_nowhere(&three), "none of three backups has it whole");
 	tap_ok(test_again(), "no memory: again after a pause");

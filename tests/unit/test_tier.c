@@ -51,6 +51,9 @@ static struct sim *begin(const struct sim_options *options)
 	model_delete(sim->model, 5, 2);
 	model_roll(sim->model, 2);
 	sim_settle(sim);
+	core_tick(sim->core);		/* the digest lists them as closed */
+	sim_issue(sim);
+	sim_settle(sim);
 	return sim;
 }
 
@@ -114,7 +117,8 @@ static bool test_read(void)
 	}
 	tap_note("%llu KiB read, tiered %llu KiB", (unsigned long long)bytes[0] >> 10,
 		 (unsigned long long)bytes[1] >> 10);
-	CHECK(bytes[0] > 8 * LARGE && bytes[1] < bytes[0] - 6 * LARGE);
+	/* What is left are headers, directories, and segments that were open. */
+	CHECK(bytes[0] > bytes[1] + 7 * LARGE && bytes[2] < 2 * bytes[1]);
 	return true;
 }
 
