@@ -9,7 +9,7 @@
  * is copied into a cache segment and the word exchanged: COLD becomes LIVE.  A fill loses every race: if
  * the word is not the one that was asked for, the copy is dead, and who waits looks again.
  *
- * A request stays until it is answered, or nobody can wait any more; the waits for it are bounded by
+ * A request stays until it is answered, or the store goes; the waits for it are bounded by
  * fetch_ms and killable.  What the daemon has taken and not answered is told to its successor.  Where
  * the bytes come from is the daemon's affair: a drive, another host, later another owner's memory.
  *

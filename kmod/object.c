@@ -147,9 +147,9 @@ static void lsmem_place_set(struct lsmem_place *place, const struct lsmem_append
  * @look: its h is set; the rest is filled in
  *
  * Context: rcu_read_lock() held.
- * Return: 0; -ENOENT, -ESTALE: lsmem_handle_missing(); -LSMEM_ECOLD: it must be fetched, which
- * callers leave to theirs, with nothing changed; -EBADMSG: its length is not one, because a
- * process with a replication descriptor can write to seglets.
+ * Return: 0; -ENOENT, -ESTALE: lsmem_handle_missing(); -LSMEM_ECOLD: it has to be fetched first;
+ * -EBADMSG: its length is not one, because a process with a replication descriptor can write to
+ * seglets.
  */
 int lsmem_look(struct lsmem_store *store, u64 handle, struct lsmem_look *look)
 {
