@@ -308,7 +308,7 @@ __u64 lsmem_policy_cost(__u64 live, __u64 held)
 
 /**
  * lsmem_policy_turn - which segment the hand of eviction sweeps next
- * @id: of the segment; the same at each call until the hand sweeps it, below 2^64
+ * @id: of the segment; it does not change while the segment is in memory
  * @age: since the hand last swept the segment, or, if it never did, since the segment was opened;
  *	in steps of the store, which makes one when it opens a segment and one when the hand sweeps
  *	one.  Steps, not time: the order then depends on what came into memory, not on how fast

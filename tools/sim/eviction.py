@@ -272,14 +272,15 @@ def tables(results: Results) -> str:
 
 def plots(results: Results) -> None:
     """Makes all plots."""
+    style = "set yrange [0:]; set key right top"
     shown = ("fifo", "lru", "clock", "sieve", "s3-fifo", OURS, "min")
     for workload in ("zipf-95", "scan", "jump"):
         plot(f"eviction-{workload}", f"Misses, {workload}",
              ("memory, % of the data", "misses, % of reads"), [100 * m for m in MEMORIES],
              [(policy, [100 * miss(results, Case(workload, policy, memory))
-                        for memory in MEMORIES]) for policy in shown])
-    shares = [100 * room / 8192 for room in ROOMS]
+                        for memory in MEMORIES]) for policy in shown], style)
+    shares = [100 * room / 8192 for room in ROOMS]	# of 8192 seglets
     plot("eviction-room", f"How far the hand goes at a time, {OURS}",
          ("memory that is freed at a time, %", "misses, % of reads"), shares,
          [(workload, [100 * miss(results, Case(workload, room=room)) for room in ROOMS])
-          for workload in FEW])
+          for workload in FEW], "set yrange [0:]; set key right center")

@@ -66,11 +66,12 @@ def table(title: str, head: Sequence[str], rows: Iterable[tuple[str, Sequence[fl
 
 
 def plot(name: str, title: str, labels: tuple[str, str], xs: Sequence[float],
-         curves: Sequence[tuple[str, Sequence[float]]]) -> None:
+         curves: Sequence[tuple[str, Sequence[float]]],
+         style: str = "set logscale y; set key left top") -> None:
     """Makes a PNG file with gnuplot; @labels: of the axes."""
     script = [f"set terminal png size 900,600; set output '{OUT / name}.png'",
               f"set title '{title}'; set xlabel '{labels[0]}'; set ylabel '{labels[1]}'",
-              "set logscale y; set grid; set key left top; set style data linespoints",
+              f"{style}; set grid; set style data linespoints",
               "plot " + ", ".join(f"'-' title '{curve}' lw 2" for curve, _ in curves)]
     for _, values in curves:
         script += [*(f"{x} {value}" for x, value in zip(xs, values) if value > 0), "e"]
