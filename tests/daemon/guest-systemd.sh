@@ -11,12 +11,12 @@
 store=lsmemb0
 inside=$scratch/inside
 order=$scratch/order
-mkdir -p "$inside" "$scratch/root" "$scratch/units" "$scratch/run" "$scratch/backups" "$scratch/data" /etc/lsmem
-make -s -C "$top/daemon" install DESTDIR="$scratch/root" >"$scratch/out" 2>"$scratch/err" ||
+mkdir -p "$inside" "$scratch/installed" "$scratch/units" "$scratch/run" "$scratch/backups" "$scratch/data" /etc/lsmem
+make -s -C "$top/daemon" install DESTDIR="$scratch/installed" >"$scratch/out" 2>"$scratch/err" ||
 	{ echo 'Bail out! lsmemd cannot be installed'; exit 1; }
 rules=/run/udev/rules.d/60-lsmem.rules
 mkdir -p "${rules%/*}"
-cp "$scratch/root/usr/lib/udev/rules.d/60-lsmem.rules" "$rules"
+cp "$scratch/installed/usr/lib/udev/rules.d/60-lsmem.rules" "$rules"
 udevadm control --reload
 
 # ---- Units, ours and those of the system that they are ordered by ----------------------------
@@ -26,7 +26,7 @@ for unit in sysinit basic shutdown umount final poweroff network-pre network net
 	local-fs-pre local-fs remote-fs-pre remote-fs sockets timers paths slices swap multi-user; do
 	cp "/lib/systemd/system/$unit.target" "$units"
 done
-cp /lib/systemd/system/systemd-poweroff.service "$scratch/root/lib/systemd/system"/* "$units"
+cp /lib/systemd/system/systemd-poweroff.service "$scratch/installed/lib/systemd/system"/* "$units"
 # unit NAME TEXT
 unit() { printf '%b' "$2" >"$units/$1"; }
 unit test.target '[Unit]\nDefaultDependencies=no\n'
@@ -50,7 +50,7 @@ mount --make-rprivate / && mount --make-rshared / &&
 mount -t tmpfs none $scratch/run && mkdir $scratch/run/udev $scratch/run/lsmem-host &&
 mount --bind /run/udev $scratch/run/udev && mount --rbind $scratch/run /run &&
 mount -t proc proc /proc && umount /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup &&
-mount -t overlay -o lowerdir=$scratch/root/usr/sbin:/usr/sbin none /usr/sbin || exit
+mount -t overlay -o lowerdir=$scratch/installed/usr/sbin:/usr/sbin none /usr/sbin || exit
 export container=other SYSTEMD_UNIT_PATH=$units SYSTEMD_LOG_TARGET=console SYSTEMD_LOG_LEVEL=info
 exec /lib/systemd/systemd --system --unit=test.target
 END

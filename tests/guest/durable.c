@@ -282,7 +282,7 @@ static void touch(const void *address)
 	(void)__atomic_load_n((const uint8_t *)address, __ATOMIC_RELAXED);
 }
 
-/* Which of @length bytes are mapped, in pages, without touching them? */
+/* How many pages of @length bytes are mapped. Touches none of them; SIZE_MAX: it cannot be read. */
 static size_t mapped(const void *address, size_t length)
 {
 	uint64_t *entries = calloc(length / PAGE, sizeof(*entries));
