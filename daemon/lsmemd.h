@@ -37,6 +37,7 @@
 #include "cluster/cluster.h"
 #include "config/config.h"
 #include "core/core.h"
+#include "core/fetch.h"
 #include "report/http.h"
 #include "module/kernel.h"
 #include "base/loop.h"
@@ -114,9 +115,11 @@ enum open_mode {
  * @control: the module's control device; -1: not open
  * @created: this start has created the store, and the store holds nothing yet: if the start fails,
  *	it destroys the store
+ * @recovery_ns: when the recovery began, by clock_now_ns()
  * @unconnected: the only backup, on another host, was lost with its connection, and not because
  *	its drive failed a request: a successor can wait for it
  * @core: the state machine; NULL before start() has succeeded
+ * @fetch: of a tiered store: what is read for the kernel; otherwise NULL
  * @candidates: memory for clean_choose(), an element for each segment that the kernel shows
  */
 struct lsmemd {
@@ -138,8 +141,10 @@ struct lsmemd {
 	struct kernel kernel;
 	int control;
 	bool created;
+	uint64_t recovery_ns;
 	bool unconnected;
 	struct core *core;
+	struct fetch *fetch;
 	struct lsmem_candidate *candidates;
 };
 

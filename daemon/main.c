@@ -21,7 +21,10 @@
 #define CONFIG_DEFAULT	"/etc/lsmem/lsmemd.conf"
 #define DRAIN_DEFAULT	60u
 
-/* Operations in flight: requests of core or a recovery to all backups, a few polls and timers. */
+/*
+ * Operations in flight: requests of core or a recovery to all backups, reads of fetching, a few polls
+ * and timers.
+ */
 #define RING_ENTRIES	(2 * CORE_IOS * CORE_BACKUPS)
 
 static const char usage_text[] =
@@ -282,6 +285,7 @@ static int run(struct lsmemd *d)
 	for (slot = 0; slot < d->config.nr_backups; slot++)
 		if (d->backups[slot].in_flight)
 			_exit(status);
+	fetch_free(d->fetch);
 	if (d->core)
 		core_free(d->core);
 	free(d->candidates);

@@ -110,6 +110,7 @@ static const struct setting settings[] = {
 	STORE(node, false),
 	STORE(kind, false),
 	AT("store", "size", config, store.bytes, store.size_line, false),
+	STORE(capacity, false),
 	STORE(handles, false),
 	STORE(mode, false),
 	{ "store", "owner", offsetof(struct config, store.uid),

@@ -235,6 +235,29 @@ static int restore_load(void *context, uint64_t segment, uint32_t generation, ui
 	return err < 0 ? err : 0;
 }
 
+static int restore_place(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
+			 const struct lsmem_directory_entry *entries, uint32_t nr)
+{
+	struct lsmem_placement place = {
+		.segment = segment, .generation = generation, .sealed = sealed,
+		.entries = (uintptr_t)entries, .nr = nr,
+	};
+	struct lsmemd *d = context;
+	int err;
+
+	signals_poll(&d->signals);
+	if (d->signals.stop)
+		return -ECANCELED;
+	err = loader_wait(d, &loader);
+	if (err)
+		return err;
+	err = kernel_place(&d->kernel, &place);
+	if (err)
+		log_err("%s: the kernel does not take the places of %" PRIu32 " objects of segment %" PRIu64 ": %s",
+			d->kernel.name, nr, segment, strerror(-err));
+	return err;
+}
+
 static int restore_loaded(void *context)
 {
 	struct loader *l = &loader;
@@ -301,6 +324,7 @@ void restore_env(struct lsmemd *d, struct recover_env *env)
 	env->ahead = restore_ahead;
 	env->flush = restore_flush;
 	env->load = restore_load;
+	env->place = restore_place;
 	env->loaded = restore_loaded;
 	env->report = restore_report;
 	env->progress = restore_progress;

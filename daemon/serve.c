@@ -11,7 +11,8 @@
  *
  * POLLPRI on the same descriptor means that the kernel wants a pass of cleaning.
  * core/clean.h chooses the segments, the kernel does the pass. If no segment is worth a pass, the
- * next choice waits for progress in the stream, or for the tick.
+ * next choice waits for progress in the stream, or for the tick. POLLRDBAND means that the kernel
+ * wants objects that are on backups only (serve_fetch.c).
  *
  * Nothing here allocates memory, and only the loop blocks. A thread makes a backup ready that comes
  * back, and a tick takes it over (rejoin.c).
@@ -291,12 +292,19 @@ uint64_t serve_tick_ns(void)
 	return watchdog_ns && watchdog_ns < 4ull * TICK_NS ? watchdog_ns / 4 : TICK_NS;
 }
 
+static void gather(struct serve *s)
+{
+	core_stats(s->core, &s->d->status.core);
+	if (s->d->fetch)
+		fetch_stats(s->d->fetch, &s->d->status.fetch);
+	cluster_tell(&s->d->cluster, &s->d->status.cluster);
+}
+
 static void tell(struct serve *s)
 {
 	if (!s->d->http.mhd)
 		return;
-	core_stats(s->core, &s->d->status.core);
-	cluster_tell(&s->d->cluster, &s->d->status.cluster);
+	gather(s);
 	http_tell(&s->d->http, &s->d->status);
 }
 
@@ -313,6 +321,7 @@ static void tick_done(struct loop_op *op, int res)
 	if (s->d->config.nr_backups > 1)
 		serve_lose_slow(s, now);
 	serve_lose_gone(s);
+	serve_fetch_tick(s, now);
 	verbs_release();	/* no connection looks for a removed device between two attempts */
 	if (s->d->config.nr_backups > 1 && !s->stopping)
 		rejoin_tick(s->d, now);
@@ -342,8 +351,7 @@ static void bound_done(struct loop_op *op, int res)
 
 static void dump(struct serve *s)
 {
-	core_stats(s->core, &s->d->status.core);
-	cluster_tell(&s->d->cluster, &s->d->status.cluster);
+	gather(s);
 	status_write(&s->d->status);
 }
 
@@ -399,8 +407,7 @@ static int finish(struct serve *s)
 	int status;
 
 	rejoin_stop();
-	core_stats(s->core, core);
-	cluster_tell(&d->cluster, &d->status.cluster);
+	gather(s);
 	if (s->unowned) {
 		(void)owned(d, "nothing more is acknowledged; the store stays in memory and readable. See WHEN THE STORE IS ANOTHER HOST'S in lsmemd(8)");
 		d->unconnected = false;
@@ -464,6 +471,7 @@ int serve(struct lsmemd *d)
 	s->pause.op.done = pause_done;
 	s->tick.op.done = tick_done;
 	serve_clean_init(s);
+	serve_fetch_init(s);
 	s->watchdog_ns = notify_watchdog_us() * 1000;
 	s->ready = true;
 	for (i = 0; i < (int)CORE_BACKUPS; i++)
@@ -480,6 +488,7 @@ int serve(struct lsmemd *d)
 			more = take_events(s);
 			more |= start_requests(s);
 			more |= give_acks(s);
+			more |= serve_fetch(s);
 			progress |= more;
 		} while (more && !s->error && core_state(s->core) != CORE_FAILED);
 		if (serve_watch_backups(s))

@@ -5,6 +5,7 @@
  *	serve.c		the loop, the kernel's stream, failed requests, acknowledgements, the end
  *	serve_backups.c	slow, lost and nearly full backups, bad replicas; are enough backups left?
  *	serve_clean.c	passes of cleaning
+ *	serve_fetch.c	objects of a tiered store that are on backups only
  */
 #ifndef LSMEMD_SERVE_H
 #define LSMEMD_SERVE_H
@@ -32,6 +33,22 @@ struct slot {
 	bool awaited;
 	struct serve *serve;
 	struct slot *next;
+};
+
+/**
+ * struct fetch_slot - memory for a read of fetching; its place is the id of the read
+ * @io: the request to the backup
+ * @iov: its memory
+ * @read: the read
+ * @begun_ns: when it was started, by clock_now_ns(); 0: none is in flight
+ * @serve: the steady state
+ */
+struct fetch_slot {
+	struct backup_io io;
+	struct iovec iov;
+	struct fetch_read read;
+	uint64_t begun_ns;
+	struct serve *serve;
 };
 
 /**
@@ -89,6 +106,16 @@ struct range {
  * @clean_poll: poll of the replication descriptor for POLLPRI
  * @clean_pause: timer of CLEAN_PAUSED
  * @choice: the segments chosen for a pass
+ * @fetch_poll: poll of the replication descriptor for POLLRDBAND
+ * @fetch_timer: timer, before the next look at deadlines
+ * @fetch_armed: @fetch_poll is in flight
+ * @fetch_wanted: the kernel may have fetch requests
+ * @fetch_timing: @fetch_timer is running
+ * @fetch_said_ns: when the next message about failures is allowed, by clock_now_ns()
+ * @fetch_unsaid: failures that were not logged
+ * @fetches: requests of the kernel
+ * @fills: answers for the kernel
+ * @fetch_slots: reads of fetching
  * @free: slots without a request
  * @slots: all slots
  * @awaited: by index of the backup: slots with @awaited
@@ -113,6 +140,13 @@ struct serve {
 	struct loop_op clean_poll;
 	struct loop_timer clean_pause;
 	struct clean_choice choice;
+	struct loop_op fetch_poll;
+	struct loop_timer fetch_timer;
+	bool fetch_armed, fetch_wanted, fetch_timing;
+	uint64_t fetch_said_ns, fetch_unsaid;
+	struct lsmem_fetch_one fetches[KERNEL_FETCHES];
+	struct lsmem_fill_one fills[KERNEL_FETCHES];
+	struct fetch_slot fetch_slots[FETCH_READS * CORE_BACKUPS];
 	struct slot *free;
 	struct slot slots[CORE_IOS * CORE_BACKUPS];
 	uint32_t awaited[CORE_BACKUPS];
@@ -134,5 +168,9 @@ void serve_watch_room(struct serve *s);
 
 void serve_clean_init(struct serve *s);
 void serve_clean(struct serve *s, bool progress);
+
+void serve_fetch_init(struct serve *s);
+bool serve_fetch(struct serve *s);
+void serve_fetch_tick(struct serve *s, uint64_t now);
 
 #endif

@@ -32,7 +32,8 @@
 #include "base/secret.h"
 #include "backup/nvmf_address.h"
 
-#define RUN	"/run/lsmem"
+#define RUN			"/run/lsmem"
+#define FETCH_MS_DEFAULT	10000u	/* as limits/fetch_ms of the kernel */
 
 /* ---- The backups ------------------------------------------------------- */
 
@@ -182,6 +183,7 @@ static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 	geometry.kind = d->kernel.kind;
 	geometry.store_bytes = d->kernel.bytes;
 	geometry.max_handles = d->kernel.handles_max;
+	geometry.capacity = d->kernel.capacity;
 	/* With fewer frames than the log can have segments, a writer could wait for ever. */
 	kernel_number(d->kernel.name, "segments_max", &segments);
 	geometry.frames = (uint32_t)segments;
@@ -199,7 +201,9 @@ static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 	err = recover_format(r, &geometry);
 	if (err == -ENOSPC) {
 		log_err("%s: too small for a store of %" PRIu64 " MiB, whose log may have %" PRIu32 " segments of 8 MiB: %" PRIu64 " MiB are needed%s",
-			d->where, d->kernel.bytes >> 20, geometry.frames,
+			d->where,
+			(d->kernel.capacity ? d->kernel.capacity : d->kernel.bytes) >> 20,
+			geometry.frames,
 			(recover_backup_bytes(geometry.frames) >> 20) + 1,
 			d->config.nr_backups > 1 ? " for each replica" : "");
 		return STATUS_REFUSED;
@@ -235,6 +239,7 @@ static int recover(struct lsmemd *d, struct recover *r)
 	if (!new_incarnation(&branch))
 		return STATUS_ERROR;
 	options.branch = branch | 1;	/* the low half, not 0 */
+	d->recovery_ns = start;
 	status->state = "recovering";
 	status->recovery = true;
 	http_tell(&d->http, status);
@@ -361,6 +366,25 @@ static void name_backups(struct lsmemd *d, const struct recover *r, struct core_
 	d->io_bytes = params->io_bytes;
 }
 
+/* Prepare fetching, if the store is tiered. Return: a STATUS_*. */
+static int make_fetch(struct lsmemd *d)
+{
+	struct fetch_params params = { .core = d->core };
+	uint64_t ms;
+
+	if (!d->kernel.capacity)
+		return STATUS_OK;
+	if (!kernel_number(d->kernel.name, "limits/fetch_ms", &ms) || !ms)
+		ms = FETCH_MS_DEFAULT;
+	params.wait_ns = ms * 1000000u;
+	d->fetch = fetch_new(&params);
+	d->status.tiered = true;
+	if (d->fetch)
+		return STATUS_OK;
+	log_err("%s: no memory to fetch objects", d->kernel.name);
+	return STATUS_ERROR;
+}
+
 static int make_core(struct lsmemd *d, struct recover *r)
 {
 	struct core_params params = {
@@ -391,7 +415,7 @@ static int make_core(struct lsmemd *d, struct recover *r)
 			d->kernel.nr_segments);
 		return STATUS_ERROR;
 	}
-	return STATUS_OK;
+	return make_fetch(d);
 }
 
 /* Draw a random uuid (RFC 4122, version 4). Return: false: there are no random numbers, logged. */
@@ -425,6 +449,11 @@ static int activate(struct lsmemd *d, const struct recover_activation *activatio
 		return STATUS_ERROR;
 	}
 	d->created = false;
+	if (d->kernel.capacity && d->status.recovery)
+		log_notice("%s: tiered: active %" PRIu64 ".%03" PRIu64 " s after the start of its recovery, which has read %" PRIu64 " MiB; its objects stay on the backups until they are used",
+			   d->kernel.name, (clock_now_ns() - d->recovery_ns) / 1000000000u,
+			   (clock_now_ns() - d->recovery_ns) / 1000000u % 1000u,
+			   d->status.read_bytes >> 20);
 	return STATUS_OK;
 }
 
@@ -639,10 +668,14 @@ int check(struct lsmemd *d)
 	err = recover_check(r, &result);
 	if (err && err != -ENODATA)
 		goto out;
-	printf("%s: backup of a store of kind = %s, size = %" PRIu64 "M, handles = %" PRIu64 "\n",
+	printf("%s: backup of a store of kind = %s, size = %" PRIu64 "M, handles = %" PRIu64,
 	       d->where, kernel_kind(le32toh(recover_super(r)->kind)),
 	       (uint64_t)le64toh(recover_super(r)->store_bytes) >> 20,
 	       (uint64_t)le64toh(recover_super(r)->max_handles));
+	if (recover_super(r)->capacity)
+		printf(", capacity = %" PRIu64 "M",
+		       (uint64_t)le64toh(recover_super(r)->capacity) >> 20);
+	putchar('\n');
 	printf("segments: %" PRIu64 " (%" PRIu64 " closed, %" PRIu64 " sealed, %" PRIu64 " open)\n",
 	       result.segments, result.closed, result.sealed, result.open);
 	printf("objects:  %" PRIu64 ", %" PRIu64 " bytes live\n", result.objects,

@@ -20,6 +20,7 @@ int store_check_geometry(const struct lsmemd *d, const struct lsmem_super *super
 {
 	const struct config *c = &d->config;
 	uint64_t bytes = le64toh(super->store_bytes), handles = le64toh(super->max_handles);
+	uint64_t capacity = le64toh(super->capacity);
 	uint32_t kind = le32toh(super->kind);
 	const char *file = d->options.config_path;
 
@@ -38,6 +39,13 @@ int store_check_geometry(const struct lsmemd *d, const struct lsmem_super *super
 		log_err("%s:%u: size = %" PRIu64 "M, but the store on %s has %" PRIu64 "M, and a store keeps its size",
 			file, c->store.size_line, c->store.bytes >> 20, d->where,
 			bytes >> 20);
+		return STATUS_USAGE;
+	}
+	if (c->store.capacity_line && c->store.capacity != capacity) {
+		log_err("%s:%u: capacity = %" PRIu64 "M, but the store on %s %s %" PRIu64 "M, and a store keeps its capacity",
+			file, c->store.capacity_line, c->store.capacity >> 20, d->where,
+			capacity ? "has" : "is not tiered: all of it is in its memory of",
+			(capacity ? capacity : bytes) >> 20);
 		return STATUS_USAGE;
 	}
 	if (c->store.handles_line && c->store.handles != handles) {
@@ -59,9 +67,9 @@ int store_check_geometry(const struct lsmemd *d, const struct lsmem_super *super
  * 0, the kernel's default, if the backups have less than the kernel's minimum.
  */
 static uint32_t backup_segments(const struct lsmemd *d, const struct recover *r,
-				uint64_t store_bytes)
+				const struct lsmem_create *create)
 {
-	uint64_t full = store_bytes / LSMEM_SEGMENT_BYTES;
+	uint64_t full = (create->capacity ? create->capacity : create->bytes) / LSMEM_SEGMENT_BYTES;
 	uint64_t room = recover_room(r, d->config.store.replicas);
 
 	if (room > LSMEM_SEGMENTS_MOST * full)
@@ -101,7 +109,8 @@ static int create_store(struct lsmemd *d, const struct recover *r,
 	create.kind = super ? le32toh(super->kind) : c->store.kind;
 	create.bytes = super ? le64toh(super->store_bytes) :
 		       c->store.bytes ? c->store.bytes : CONFIG_STORE_BYTES_DEFAULT;
-	create.segments = backup_segments(d, r, create.bytes);
+	create.capacity = super ? le64toh(super->capacity) : c->store.capacity;
+	create.segments = backup_segments(d, r, &create);
 	if (create.kind == LSMEM_KIND_OBJECT) {
 		create.handles_max = super ? le64toh(super->max_handles) : c->store.handles;
 		create.mode = c->store.mode;
@@ -115,6 +124,9 @@ static int create_store(struct lsmemd *d, const struct recover *r,
 	memcpy(d->kernel.name, create.name, LSMEM_NAME_BYTES);
 	log_notice("%s: made, %" PRIu64 " MiB of kind = %s", name, (uint64_t)create.bytes >> 20,
 		   kernel_kind(create.kind));
+	if (create.capacity)
+		log_notice("%s: tiered: its capacity is %" PRIu64 " MiB", name,
+			   (uint64_t)create.capacity >> 20);
 	if (c->store.node_line && strcmp(name, c->store.node)) {
 		log_err("%s:%u: node = %s: there is no such store, and a new one gets %s; leave it out, and use /dev/lsmem-by-name or /dev/lsmem-by-uuid",
 			d->options.config_path, c->store.node_line, c->store.node, name);
@@ -184,19 +196,23 @@ int store_attach(struct lsmemd *d, const struct recover *r, const struct lsmem_s
 		return attach_failed(d, name, super, err);
 	if (super && (d->kernel.kind != le32toh(super->kind) ||
 		      d->kernel.bytes != le64toh(super->store_bytes) ||
+		      d->kernel.capacity != le64toh(super->capacity) ||
 		      d->kernel.handles_max != le64toh(super->max_handles))) {
-		log_err("%s: has %" PRIu64 " MiB and %" PRIu64 " handles, the store on %s has %" PRIu64 " MiB and %" PRIu64 " handles; leave out \"node =\" and lsmemd makes a store that fits",
-			name, d->kernel.bytes >> 20, d->kernel.handles_max, d->where,
+		log_err("%s: has %" PRIu64 " MiB, capacity %" PRIu64 " MiB and %" PRIu64 " handles, the store on %s has %" PRIu64 " MiB, capacity %" PRIu64 " MiB and %" PRIu64 " handles (capacity 0: not tiered); leave out \"node =\" and lsmemd makes a store that fits",
+			name, d->kernel.bytes >> 20, d->kernel.capacity >> 20,
+			d->kernel.handles_max, d->where,
 			(uint64_t)le64toh(super->store_bytes) >> 20,
+			(uint64_t)le64toh(super->capacity) >> 20,
 			(uint64_t)le64toh(super->max_handles));
 		return STATUS_REFUSED;
 	}
 	if (!super && (d->kernel.kind != c->store.kind ||
 		       (c->store.size_line && d->kernel.bytes != c->store.bytes) ||
+		       (c->store.capacity_line && d->kernel.capacity != c->store.capacity) ||
 		       (c->store.handles_line && d->kernel.handles_max != c->store.handles))) {
-		log_err("%s: is of kind = %s, size = %" PRIu64 "M, handles = %" PRIu64 ", and %s says otherwise; a store keeps what it was made with",
+		log_err("%s: is of kind = %s, size = %" PRIu64 "M, capacity = %" PRIu64 "M (0: not tiered), handles = %" PRIu64 ", and %s says otherwise; a store keeps what it was made with",
 			name, kernel_kind(d->kernel.kind), d->kernel.bytes >> 20,
-			d->kernel.handles_max, d->options.config_path);
+			d->kernel.capacity >> 20, d->kernel.handles_max, d->options.config_path);
 		return STATUS_USAGE;
 	}
 	return STATUS_OK;

@@ -49,7 +49,7 @@ int lsmem_balance_init(struct lsmem_store *store)
 	store->seglets.reserve = LSMEM_CLEANER_RESERVE;
 	mutex_init(&store->plan.mutex);
 	lsmem_balance_tune(store);
-	store->plan.candidates = kvcalloc(store->segments.nr, sizeof(*store->plan.candidates),
+	store->plan.candidates = kvcalloc(store->segments.nr_all, sizeof(*store->plan.candidates),
 					  store->seglets.gfp);
 	return store->plan.candidates ? 0 : -ENOMEM;
 }
@@ -75,6 +75,21 @@ void lsmem_balance_tune(struct lsmem_store *store)
 	WRITE_ONCE(store->space.clean_below, store->seglets.base + low);
 }
 
+/* Segments in the log, without those that wait to be retired. */
+static u32 lsmem_segments_used(const struct lsmem_store *store)
+{
+	u32 leaving = READ_ONCE(store->retires.segments), used = READ_ONCE(store->segments.nr_log);
+
+	return used > leaving ? used - leaving : 0;
+}
+
+/* Are few segments left, whether or not memory is low? */
+static bool lsmem_segments_few(const struct lsmem_store *store)
+{
+	return lsmem_segments_short(store) ||
+	       (u64)lsmem_segments_used(store) * 1000 >= (u64)store->segments.nr * LSMEM_BACKUP_HIGH;
+}
+
 /**
  * lsmem_memory_low - are few seglets free?
  * @store: the store
@@ -83,8 +98,17 @@ void lsmem_balance_tune(struct lsmem_store *store)
  */
 bool lsmem_memory_low(const struct lsmem_store *store)
 {
-	return READ_ONCE(store->seglets.nr_free) + READ_ONCE(store->compaction.vacating) <
-	       READ_ONCE(store->space.clean_below);
+	u32 below = READ_ONCE(store->space.clean_below);
+
+	/*
+	 * Survivors of what is cold need memory: evict for them before a pass begins, and while it waits
+	 * for a backup what it has claimed is not there for readers.
+	 */
+	if (store->tier.on && lsmem_segments_few(store))
+		below += min(LSMEM_PASS_SEGLETS, store->seglets.nr / 4);
+	else if (store->tier.on)
+		below += READ_ONCE(store->seglets.reserve) - store->seglets.base;
+	return READ_ONCE(store->seglets.nr_free) + READ_ONCE(store->compaction.vacating) < below;
 }
 
 /**
@@ -118,14 +142,6 @@ bool lsmem_clean_possible(const struct lsmem_store *store)
 	       (READ_ONCE(store->repl.attached) && !READ_ONCE(store->cleaner.last));
 }
 
-/* Segments in the log, without those that wait to be retired. */
-static u32 lsmem_segments_used(const struct lsmem_store *store)
-{
-	u32 leaving = READ_ONCE(store->retires.segments), used = READ_ONCE(store->segments.nr_log);
-
-	return used > leaving ? used - leaving : 0;
-}
-
 /**
  * lsmem_clean_fits - live bytes that survivors hold in the worst case
  * @seglets: that they get
@@ -149,13 +165,6 @@ u64 lsmem_clean_room(const struct lsmem_store *store)
 {
 	return lsmem_clean_fits(lsmem_seglets_claimable(&store->seglets, LSMEM_PASS_SEGLETS),
 				lsmem_segments_claimable(store));
-}
-
-/* Are few segments left, whether or not memory is low? */
-static bool lsmem_segments_few(const struct lsmem_store *store)
-{
-	return lsmem_segments_short(store) ||
-	       (u64)lsmem_segments_used(store) * 1000 >= (u64)store->segments.nr * LSMEM_BACKUP_HIGH;
 }
 
 /**
@@ -214,16 +223,16 @@ static void lsmem_scan_begin(struct lsmem_store *store, struct lsmem_scan *scan)
 /*
  * Fill store->plan.candidates with the segments that @level can work on.  The gain of
  * compaction is counted in whole seglets, that of cleaning in seglets or, if few segments
- * are left, in segments.
+ * are left or the store is tiered, in segments: there memory is made by eviction.
  */
 static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool compact)
 {
+	u32 nr = 0, index, all = compact ? store->segments.nr_all : store->segments.nr;
 	u64 now = lsmem_store_time(store);
-	u32 nr = 0, index;
 
 	lockdep_assert_held(&store->plan.mutex);
 	lsmem_scan_begin(store, scan);
-	for (index = 0; index < store->segments.nr; index++) {
+	for (index = 0; index < all; index++) {
 		const struct lsmem_segment_stat *stat = store->segments.table[index].stat;
 		u64 id = READ_ONCE(stat->id), since = READ_ONCE(stat->opened), wait = scan->oldest;
 		u32 live, tombstones, held = READ_ONCE(stat->held);
@@ -242,8 +251,9 @@ static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool c
 		if (compact) {
 			since = READ_ONCE(store->segments.table[index].packed_time);
 			live = lsmem_packed_seglets(live) * LSMEM_SEGLET_BYTES;
-		} else if (store->plan.by_segments) {
+		} else if (store->plan.by_segments || store->tier.on) {
 			held = LSMEM_SEGMENT_BYTES;
+			live += READ_ONCE(stat->cold);
 		}
 		store->plan.candidates[nr++] = (struct lsmem_candidate){
 			.id = id,
@@ -318,7 +328,7 @@ static void lsmem_balance_roll(struct lsmem_store *store, u32 gain)
 }
 
 /* Apply the constraints that the policy cannot see. */
-static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level, int asked)
+static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level, bool oldest_first, int asked)
 {
 	bool compact = store->plan.nr;
 
@@ -330,6 +340,10 @@ static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level, int aske
 		atomic_cmpxchg(&store->plan.compact_asked, asked, 0);
 	if (level != LSMEM_LEVEL_CLEAN)
 		return level;
+	/* Of a tiered store eviction makes memory; cleaning only makes room on the backups. */
+	if (store->tier.on && !store->plan.by_segments && !oldest_first &&
+	    !atomic_read(&store->plan.clean_asked))
+		return LSMEM_LEVEL_COMPACT;
 	/* A pass has just gained nothing, or no daemon would acknowledge it: try compaction. */
 	if ((store->cleaner.barren || !lsmem_clean_possible(store)) && compact &&
 	    lsmem_memory_low(store))
@@ -368,7 +382,8 @@ void lsmem_balance(struct lsmem_store *store)
 		.memory_low = lsmem_memory_low(store),
 		.segments_max = store->segments.nr,
 		.bytes = (u64)store->seglets.nr * LSMEM_SEGLET_BYTES,
-		.live = percpu_counter_read_positive(&store->live),
+		.live = store->tier.on ? lsmem_resident_bytes(store) :
+					 percpu_counter_read_positive(&store->live),
 		.clean_ns = READ_ONCE(store->cleaner.stats.clean_ns),
 	};
 	int asked = atomic_read(&store->plan.compact_asked);
@@ -394,9 +409,9 @@ void lsmem_balance(struct lsmem_store *store)
 	if (lsmem_segments_short(store))
 		balance.segments_used = balance.segments_max;
 	level = lsmem_policy_level(&store->plan.limits, &balance);
-	level = lsmem_balance_possible(store, level, asked);
 	oldest_first = scan.tombstones * 1000 >
 		       balance.bytes * READ_ONCE(store->plan.limits.tombstones_max);
+	level = lsmem_balance_possible(store, level, oldest_first, asked);
 	if (level == LSMEM_LEVEL_NONE)
 		store->plan.nr = 0;
 	lsmem_balance_show(store, level, oldest_first);

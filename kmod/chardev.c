@@ -154,15 +154,28 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 			struct lsmem_place *place)
 {
 	int ret = lsmem_op_check(call, op, flags);
+	u64 until = 0;
 
 	place->segment = 0;
 	if (ret)
 		return ret;
 	if (!lsmem_store_active(call->store))
 		return op->op == LSMEM_OP_READ ? lsmem_load_read(call->store, op) : -EAGAIN;
-	if (op->op == LSMEM_OP_READ)
-		return lsmem_object_read(call->store, op);
-	return lsmem_ops[lsmem_op_row(op->op)].change(call->store, op, place);
+	do {
+		if (op->op == LSMEM_OP_READ)
+			ret = lsmem_object_read(call->store, op);
+		else
+			ret = lsmem_ops[lsmem_op_row(op->op)].change(call->store, op, place);
+		if (likely(ret != -LSMEM_ECOLD)) {
+			/* What was just fetched has to be used once more to stay. */
+			if (!until && !ret)
+				lsmem_touch(&call->store->tier, lsmem_handle_index(op->handle));
+			return ret;
+		}
+		ret = lsmem_fetch(call->store, lsmem_handle_index(op->handle), &until,
+				  place->deadline);
+	} while (!ret);
+	return ret;
 }
 
 static long lsmem_op_single(void *context, struct lsmem_op *op, u32 which)
@@ -524,6 +537,7 @@ static long lsmem_ioctl_query(void *context, void *arg)
 		.size = query->size,
 		.features = LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS |
 			    (store->durable ? LSMEM_FEATURE_DURABLE : 0) |
+			    (store->tier.on ? LSMEM_FEATURE_TIER : 0) |
 			    (IS_ENABLED(CONFIG_IO_URING) ? LSMEM_FEATURE_URING : 0),
 		.abi = LSMEM_ABI,
 		.kind = store->kind,

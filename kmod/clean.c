@@ -32,8 +32,10 @@
 
 #include "balance.h"
 #include "clean.h"
+#include "cold.h"
 #include "entry.h"
 #include "epoch.h"
+#include "fetch.h"
 #include "handle.h"
 #include "log.h"
 #include "rest.h"
@@ -46,7 +48,6 @@
 #define LSMEM_IDLE_MS		10		/* wait after a choice that found nothing */
 #define LSMEM_ASK_MS		100		/* time for the daemon to choose */
 #define LSMEM_CLEAN_BATCH	32		/* entries between two looks at the clock */
-#define LSMEM_CLEAN_AHEAD	16		/* entries whose cache misses overlap */
 
 /**
  * struct lsmem_survivor - an entry to be moved
@@ -155,6 +156,8 @@ static bool lsmem_clean_gains(struct lsmem_store *store, const struct lsmem_pass
 {
 	if (store->segments.shown->oldest_first)
 		return true;	/* tombstones can be dropped */
+	if (store->tier.on)
+		return pass->nr_victims > DIV_ROUND_UP_ULL(pass->live, LSMEM_SEGMENT_BYTES);
 	return pass->held / LSMEM_SEGLET_BYTES > lsmem_packed_seglets(pass->live) ||
 	       pass->nr_victims > DIV_ROUND_UP_ULL(pass->live, LSMEM_SEGMENT_BYTES);
 }
@@ -173,7 +176,7 @@ static void lsmem_clean_take(struct lsmem_store *store, const u32 *indices, u32 
 	spin_lock(&store->segments.lock);
 	for (i = 0; i < nr; i++) {
 		struct lsmem_segment *seg = &store->segments.table[indices[i]];
-		u32 live = atomic_read(seg->live);
+		u32 live = atomic_read(seg->live) + atomic_read(seg->cold);
 
 		if (!(seg->stat->flags & LSMEM_SEGMENT_CLEANABLE))
 			continue;
@@ -313,22 +316,6 @@ static u64 lsmem_clean_coldness(const struct lsmem_pass *pass, const struct lsme
 	return lsmem_policy_coldness(lsmem_entry_interval(e), age >> LSMEM_INTERVAL_SHIFT);
 }
 
-/* Fetch the handle of the entry at *@offset, and advance *@offset. */
-static void lsmem_clean_look_ahead(struct lsmem_store *store, const struct lsmem_segment *seg,
-				   u32 *offset)
-{
-	struct lsmem_entry e;
-	u64 index;
-
-	*offset = lsmem_entry_start(*offset);
-	if (*offset >= seg->committed || !lsmem_entry_fetch(store, seg, *offset, &e))
-		return;
-	index = lsmem_handle_index(lsmem_entry_handle(&e));
-	if (index < store->handles.nr)
-		prefetch(lsmem_handle_at(&store->handles, index));
-	*offset += lsmem_entry_bytes(&e);
-}
-
 /* List the live entries of one victim. Returns false if a header is damaged. */
 static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 			     struct lsmem_segment *seg, u32 *dropped)
@@ -339,12 +326,12 @@ static bool lsmem_clean_list(struct lsmem_store *store, struct lsmem_pass *pass,
 	/* An entry is counted as live before its segment is closed: without live bytes all are dead. */
 	if (!atomic_read(seg->live))
 		return true;
-	for (i = 0; i < LSMEM_CLEAN_AHEAD; i++)
-		lsmem_clean_look_ahead(store, seg, &ahead);
+	for (i = 0; i < LSMEM_LOOK_AHEAD; i++)
+		lsmem_entry_look_ahead(store, seg, &ahead);
 	for (;;) {
 		struct lsmem_entry e;
 
-		lsmem_clean_look_ahead(store, seg, &ahead);
+		lsmem_entry_look_ahead(store, seg, &ahead);
 		offset = lsmem_entry_start(offset);
 		if (offset >= seg->committed && seen == lsmem_segment_entries(seg))
 			return true;
@@ -509,9 +496,153 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 	return 0;
 }
 
-/* Victims found damaged while entries moved stay in the log: they still have live entries. */
-static void lsmem_clean_spare_damaged(struct lsmem_store *store, struct lsmem_pass *pass)
+/* ---- What is not in memory ------------------------------------------------ */
+
+/*
+ * Is the entry at @at in a segment that was fetched the newest version of its object that begins in its
+ * block?  @first: the first entry that begins there.
+ */
+static bool lsmem_clean_newest(const void *data, u32 length, u32 first, u32 at,
+			       const struct lsmem_entry *e)
 {
+	u32 end = min(length, round_down(at, LSMEM_BLOCK) + LSMEM_BLOCK), i = first;
+
+	while (i < end) {
+		const struct lsmem_entry *other = data + i;
+
+		if (i != at && lsmem_entry_type(other) == LSMEM_TYPE_OBJECT &&
+		    lsmem_entry_newer(other, e))
+			return false;
+		i = lsmem_entry_start(i + lsmem_entry_bytes(other));
+	}
+	return true;
+}
+
+/*
+ * The word of an entry of a segment that was fetched, if the entry is live and not in the memory of the
+ * segment; else 0.  It is COLD, or the object lies in a cache segment.
+ */
+static u64 lsmem_clean_cold_word(struct lsmem_store *store, const struct lsmem_segment *seg,
+				 u32 at, u32 first, const struct lsmem_entry *e)
+{
+	u64 index = lsmem_handle_index(lsmem_entry_handle(e)), word;
+	const struct lsmem_entry *cached;
+	u32 state;
+
+	if (lsmem_entry_type(e) != LSMEM_TYPE_OBJECT || index >= store->handles.nr)
+		return 0;
+	/* Pairs with the exchange that made it live: a cached entry is whole. */
+	word = smp_load_acquire(&lsmem_handle_at(&store->handles, index)->word);
+	state = lsmem_word_state(word);
+	if (state == LSMEM_WORD_COLD)
+		return lsmem_cold_segment(word) == seg->index &&
+		       lsmem_cold_block(word) == at / LSMEM_BLOCK &&
+		       lsmem_clean_newest(store->fetches.segment, seg->home, first, at, e) ? word : 0;
+	if (state != LSMEM_WORD_LIVE ||
+	    !lsmem_segment_is_cache(&store->segments, lsmem_segment_of(store, lsmem_word_position(word))->index))
+		return 0;
+	cached = lsmem_word_entry(&store->seglets, word);
+	return lsmem_entry_handle(cached) == lsmem_entry_handle(e) &&
+	       lsmem_entry_version(cached) == lsmem_entry_version(e) &&
+	       lsmem_cached_origin(store, lsmem_word_position(word), lsmem_entry_bytes(e)) == seg ?
+	       word : 0;
+}
+
+/* Move an entry of a segment that was fetched to the survivors. Returns 0, or a negative errno. */
+static int lsmem_clean_cold_move(struct lsmem_store *store, struct lsmem_pass *pass,
+				 struct lsmem_segment *seg, const struct lsmem_entry *e, u32 first)
+{
+	u32 at = (const void *)e - store->fetches.segment, length = lsmem_entry_length(e);
+	const struct lsmem_source source = { .kernel = (const void *)e + lsmem_entry_header(e) };
+	struct lsmem_append ap;
+	u64 word;
+	u32 pcrc;
+	int ret;
+
+	rcu_read_lock();
+	word = lsmem_clean_cold_word(store, seg, at, first, e);
+	rcu_read_unlock();
+	if (!word)
+		return 0;
+	ret = lsmem_clean_begin(store, length, LSMEM_TYPE_OBJECT, &ap);
+	if (ret)
+		return ret;
+	lsmem_append_copy(store, &ap, &source, length, &pcrc);
+	lsmem_entry_stamp(store, &ap,
+			  lsmem_entry_make(LSMEM_TYPE_OBJECT, length, lsmem_entry_handle(e),
+					   lsmem_entry_version(e), lsmem_entry_interval(e),
+					   lsmem_entry_table(e), ap.offset), pcrc);
+	rcu_read_lock();
+	/* It may have been fetched or evicted meanwhile, which moves it, too. */
+	do {
+		word = lsmem_clean_cold_word(store, seg, at, first, e);
+	} while (word && !lsmem_word_exchange(lsmem_handle_at(&store->handles,
+							      lsmem_handle_index(lsmem_entry_handle(e))),
+					      word, lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
+	if (lsmem_word_state(word) == LSMEM_WORD_COLD)
+		lsmem_cold_add(store, seg, -(s32)ap.size);
+	else if (word)
+		lsmem_cached_dead(store, lsmem_word_position(word), ap.size);
+	rcu_read_unlock();
+	if (!word) {
+		lsmem_append_abort(store, &ap);
+		return 0;
+	}
+	lsmem_entry_alive(&ap);
+	lsmem_append_commit(store, &ap);
+	pass->moved += ap.size;
+	store->cleaner.stats.relocated_bytes += ap.size;
+	store->cleaner.stats.relocated_entries++;
+	return 0;
+}
+
+/*
+ * Move what is live of a victim and not in its memory.  If the segment cannot be fetched, it stays.
+ * Returns false if the store is being destroyed.
+ */
+static bool lsmem_clean_cold(struct lsmem_store *store, struct lsmem_pass *pass,
+			     struct lsmem_segment *seg)
+{
+	const void *data = store->fetches.segment;
+	u32 at = 0, first = 0, nr = 0;
+
+	if (!atomic_read(seg->cold))
+		return true;
+	if (lsmem_fetch_segment(store, seg))
+		return !kthread_should_stop();
+	while (at < seg->home) {
+		const struct lsmem_entry *e = data + at;
+
+		if (at / LSMEM_BLOCK != first / LSMEM_BLOCK)
+			first = at;
+		if (lsmem_clean_cold_move(store, pass, seg, e, first))
+			return false;
+		at = lsmem_entry_start(at + lsmem_entry_bytes(e));
+		if (++nr % LSMEM_CLEAN_BATCH == 0) {
+			cond_resched();
+			lsmem_rest(store, &pass->rest);
+		}
+	}
+	return true;
+}
+
+/* ---- The end of a pass ---------------------------------------------------- */
+
+/*
+ * Victims found damaged while entries moved, and those that could not be fetched, stay in the log: they
+ * still have live entries.
+ */
+static bool lsmem_clean_cold_left(const struct lsmem_segment *seg)
+{
+	if (!atomic_read(seg->cold))
+		return false;
+	synchronize_rcu_expedited();	/* see lsmem_segment_emptied() */
+	return atomic_read(seg->cold);
+}
+
+static void lsmem_clean_spare(struct lsmem_store *store, struct lsmem_pass *pass)
+{
+	bool stays[LSMEM_VICTIMS];
 	u64 oldest = ~0ull;
 	u32 i, kept = 0;
 
@@ -521,13 +652,14 @@ static void lsmem_clean_spare_damaged(struct lsmem_store *store, struct lsmem_pa
 		/* What has moved is subtracted. */
 		if (!seg->damaged && !lsmem_segment_emptied(store, seg, pass->dropped[i]))
 			lsmem_segment_damaged(store, seg, seg->committed);
-		if (seg->damaged)
+		stays[i] = lsmem_clean_cold_left(seg) || seg->damaged;
+		if (stays[i])
 			oldest = min(oldest, seg->id);
 	}
 	spin_lock(&store->segments.lock);
 	for (i = 0; i < pass->nr_victims; i++)
 		/* Tombstones that were to be dropped wait for a damaged victim. */
-		if (pass->victims[i]->damaged ||
+		if (stays[i] ||
 		    (pass->dropped[i] && pass->victims[i]->barrier > oldest))
 			lsmem_segment_leave(pass->victims[i]);
 		else
@@ -543,10 +675,10 @@ static void lsmem_clean_prefetch(struct lsmem_store *store, const struct lsmem_p
 	const struct lsmem_entry *e;
 	u64 index;
 
-	next += LSMEM_CLEAN_AHEAD;
+	next += LSMEM_LOOK_AHEAD;
 	if (next < pass->nr_survivors)
 		prefetch(lsmem_clean_entry(store, &survivors[next]));
-	next -= LSMEM_CLEAN_AHEAD / 2;
+	next -= LSMEM_LOOK_AHEAD / 2;
 	if (next >= pass->nr_survivors)
 		return;
 	e = lsmem_clean_entry(store, &survivors[next]);
@@ -571,7 +703,10 @@ static bool lsmem_clean_merge(struct lsmem_store *store, struct lsmem_pass *pass
 			lsmem_rest(store, &pass->rest);
 		}
 	}
-	lsmem_clean_spare_damaged(store, pass);
+	for (i = 0; i < pass->nr_victims; i++)
+		if (!lsmem_clean_cold(store, pass, pass->victims[i]))
+			return false;
+	lsmem_clean_spare(store, pass);
 	if (!pass->nr_victims)
 		return true;
 	lsmem_retire_add(store, pass->victims, pass->nr_victims);

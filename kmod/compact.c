@@ -33,9 +33,11 @@
 #include <linux/slab.h>
 
 #include "balance.h"
+#include "cache.h"
 #include "compact.h"
 #include "entry.h"
 #include "epoch.h"
+#include "evict.h"
 #include "handle.h"
 #include "rest.h"
 #include "space.h"
@@ -68,6 +70,7 @@ struct lsmem_moving {
  * @task: its thread, or NULL
  * @to: target of the segment at hand; only index and seglets are used
  * @end: bytes of @to that are filled
+ * @trailer: bytes behind each entry
  * @oldest: tombstones with a higher barrier are kept
  * @moved: bytes moved in this segment
  * @seen: objects and tombstones passed in this segment
@@ -81,6 +84,7 @@ struct lsmem_compactor {
 	struct task_struct *task;
 	struct lsmem_segment to;
 	u32 end;
+	u32 trailer;
 	u64 oldest;
 	u64 moved;
 	u32 seen;
@@ -145,7 +149,7 @@ static int lsmem_compact_collect(struct lsmem_compactor *c, const struct lsmem_s
 			return -EBADMSG;
 		}
 		c->batch[nr].offset = at;
-		*offset = at + lsmem_entry_bytes(e);
+		*offset = at + lsmem_entry_step(store, seg, e);
 		type = lsmem_entry_type(e);
 		index = lsmem_handle_index(lsmem_entry_handle(e));
 		c->seen += type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE;
@@ -184,7 +188,7 @@ static bool lsmem_compact_copy(struct lsmem_compactor *c, const struct lsmem_seg
 	u32 size = lsmem_entry_bytes(&m->e);
 
 	m->at = lsmem_entry_start(c->end);
-	if (m->at + size > c->to.nr_seglets * LSMEM_SEGLET_BYTES)
+	if (m->at + size + c->trailer > c->to.nr_seglets * LSMEM_SEGLET_BYTES)
 		return false;
 	if (m->at > c->end)
 		lsmem_segment_write(c->store, &c->to, c->end, NULL, m->at - c->end);
@@ -192,7 +196,10 @@ static bool lsmem_compact_copy(struct lsmem_compactor *c, const struct lsmem_seg
 	if (!lsmem_entry_copied(&m->e, lsmem_entry_move(c->store, &c->to, m->at, seg, m->offset,
 							&m->e), seg->salt))
 		return false;
-	c->end = m->at + size;
+	if (c->trailer)
+		lsmem_segment_write(c->store, &c->to, m->at + size,
+				    lsmem_segment_at(c->store, seg, m->offset + size), c->trailer);
+	c->end = m->at + size + c->trailer;
 	c->kept++;
 	return true;
 }
@@ -253,7 +260,7 @@ static int lsmem_compact_batch(struct lsmem_compactor *c, struct lsmem_segment *
 		    lsmem_word_exchange(lsmem_handle_at(&c->store->handles, index), m->word,
 					lsmem_word_next(m->word, LSMEM_WORD_LIVE,
 							lsmem_segment_position(&c->to, m->at))))
-			c->moved += lsmem_entry_bytes(&m->e);
+			c->moved += lsmem_entry_bytes(&m->e) + c->trailer;
 	}
 	return done;
 }
@@ -330,7 +337,10 @@ static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *
 	seg->committed = c->end;
 	seg->packed = c->kept;
 	WRITE_ONCE(seg->packed_time, lsmem_store_time(store));
-	lsmem_segment_leave(seg);
+	if (c->trailer && !seg->nr_seglets)
+		lsmem_cache_free(store, seg);
+	else
+		lsmem_segment_leave(seg);
 	spin_unlock(&store->segments.lock);
 }
 
@@ -356,6 +366,7 @@ static bool lsmem_compact_begin(struct lsmem_compactor *c, const struct lsmem_se
 	c->oldest = oldest ? oldest->id : 0;
 	spin_unlock(&store->segments.lock);
 	c->to.index = seg->index;
+	c->trailer = lsmem_segment_is_cache(&store->segments, seg->index) ? LSMEM_TRAILER_BYTES : 0;
 	c->to.nr_seglets = lsmem_packed_seglets(atomic_read(seg->live));
 	c->end = 0;
 	c->moved = 0;
@@ -401,7 +412,7 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 static bool lsmem_compact_wanted(const struct lsmem_compactor *c)
 {
 	return (!c->number || c->number < READ_ONCE(c->store->compaction.nr_compactors)) &&
-	       lsmem_balance_due(c->store);
+	       (lsmem_balance_due(c->store) || lsmem_evict_due(c->store));
 }
 
 /* Are there vacated seglets? With no other work a view holds them; one compactor polls. */
@@ -437,6 +448,29 @@ static void lsmem_compactor_wait(struct lsmem_compactor *c, unsigned int fruitle
 	}
 }
 
+/*
+ * The segment to compact next, NULL: none.  In a tiered store objects leave it before, if they have to,
+ * or if compaction alone can free nothing.
+ */
+static struct lsmem_segment *lsmem_compactor_next(struct lsmem_compactor *c)
+{
+	struct lsmem_segment *seg = NULL;
+
+	if (!lsmem_evict_due(c->store))
+		seg = lsmem_balance_next(c->store);
+	while (!seg && lsmem_evict_possible(c->store) && !kthread_should_stop()) {
+		seg = lsmem_evict_next(c->store);
+		if (!seg)
+			break;
+		if (!lsmem_evict(c->store, seg, &c->rest) ||
+		    lsmem_packed_seglets(atomic_read(seg->live)) >= seg->nr_seglets) {
+			lsmem_compact_leave(c->store, seg);	/* the next pass of the hand */
+			seg = NULL;
+		}
+	}
+	return seg;
+}
+
 static int lsmem_compactor(void *data)
 {
 	struct lsmem_compactor *c = data;
@@ -450,7 +484,7 @@ static int lsmem_compactor(void *data)
 		/* More vacated seglets would wait for the same view: poll less and less often. */
 		if (lsmem_compact_wanted(c) &&
 		    (!fruitless || !lsmem_compactor_held(c) || is_power_of_2(fruitless)))
-			seg = lsmem_balance_next(c->store);
+			seg = lsmem_compactor_next(c);
 		if ((seg && lsmem_compact(c, seg)) || freed || lsmem_vacated_free(c->store, true))
 			fruitless = 0;
 		else

@@ -35,6 +35,13 @@ struct lsmem_counters {
 	u64 views_revoked;
 	u64 handles_given;		/* generations given out */
 	u64 waits[LSMEM_WAITS];		/* for space, by powers of two of microseconds */
+	u64 evicted;			/* objects that left memory */
+	u64 evicted_bytes;
+	u64 fetches;			/* requests that were answered */
+	u64 fetched_bytes;
+	u64 fetch_ns;
+	u64 fetch_failures;		/* no backup had it */
+	u64 fetch_waits[LSMEM_WAITS];	/* as @waits */
 };
 
 #define lsmem_count(store, field, n) this_cpu_add((store)->counters->field, (n))

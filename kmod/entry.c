@@ -9,7 +9,9 @@
  *
  * No locks: the counters are atomic or per CPU.
  */
+#include "cold.h"
 #include "entry.h"
+#include "handle.h"
 #include "store.h"
 #include "trace.h"
 
@@ -136,6 +138,41 @@ bool lsmem_entry_fetch(struct lsmem_store *store, const struct lsmem_segment *se
 }
 
 /**
+ * lsmem_entry_step - from an entry to the next
+ * @store: the store
+ * @seg: of the log, or a cache segment, where each entry has a trailer
+ * @e: from lsmem_entry_fetch()
+ * Return: bytes.
+ */
+u32 lsmem_entry_step(const struct lsmem_store *store, const struct lsmem_segment *seg,
+		     const struct lsmem_entry *e)
+{
+	u32 trailer = lsmem_segment_is_cache(&store->segments, seg->index) ? LSMEM_TRAILER_BYTES : 0;
+
+	return lsmem_entry_bytes(e) + trailer;
+}
+
+/**
+ * lsmem_entry_look_ahead - prefetch the handle of an entry
+ * @store: the store
+ * @seg: closed
+ * @offset: in and out: of the entry; of the next one.  Stays where there is none
+ */
+void lsmem_entry_look_ahead(struct lsmem_store *store, const struct lsmem_segment *seg, u32 *offset)
+{
+	struct lsmem_entry e;
+	u64 index;
+
+	*offset = lsmem_entry_start(*offset);
+	if (*offset >= seg->committed || !lsmem_entry_fetch(store, seg, *offset, &e))
+		return;
+	index = lsmem_handle_index(lsmem_entry_handle(&e));
+	if (index < store->handles.nr)
+		prefetch(lsmem_handle_at(&store->handles, index));
+	*offset += lsmem_entry_step(store, seg, &e);
+}
+
+/**
  * lsmem_entry_copied - is the copy of an entry what was once written?
  * @e: its header, where it was copied from
  * @pcrc: CRC of the copied payload
@@ -204,14 +241,19 @@ void lsmem_entry_alive(const struct lsmem_append *ap)
 }
 
 /**
- * lsmem_entry_dead - count an entry as dead in its segment
+ * lsmem_entry_dead - count an entry as dead where it lies
  * @store: the store
  * @position: of the entry, loaded from its word under the same rcu_read_lock()
  * @size: bytes, header and alignment included
  */
 void lsmem_entry_dead(struct lsmem_store *store, u64 position, u32 size)
 {
-	atomic_sub(size, lsmem_segment_of(store, position)->live);
+	struct lsmem_segment *seg = lsmem_segment_of(store, position);
+
+	if (unlikely(lsmem_segment_is_cache(&store->segments, seg->index)))
+		lsmem_cached_dead(store, position, size);
+	else
+		atomic_sub(size, seg->live);
 }
 
 /* ---- Tombstones ----------------------------------------------------- */

@@ -15,6 +15,7 @@
 
 #define LSMEM_LIVE_BATCH	(64 << 10)	/* bytes by which the count of a CPU may be off */
 #define LSMEM_INTERVAL_SHIFT	10		/* intervals are in 2^10 units of store time, 1.05 ms */
+#define LSMEM_LOOK_AHEAD	16		/* entries whose cache misses overlap */
 
 struct lsmem_head;
 struct lsmem_store;
@@ -65,6 +66,9 @@ bool lsmem_entry_fetch(struct lsmem_store *store, const struct lsmem_segment *se
 		       struct lsmem_entry *e);
 bool lsmem_entry_copied(const struct lsmem_entry *e, u32 pcrc, u32 salt);
 bool lsmem_segment_emptied(struct lsmem_store *store, struct lsmem_segment *seg, u32 moved);
+u32 lsmem_entry_step(const struct lsmem_store *store, const struct lsmem_segment *seg,
+		     const struct lsmem_entry *e);
+void lsmem_entry_look_ahead(struct lsmem_store *store, const struct lsmem_segment *seg, u32 *offset);
 void lsmem_live_add(struct lsmem_store *store, s64 bytes);
 void lsmem_entry_count(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
 		       u32 table, u32 length);
@@ -75,6 +79,18 @@ void lsmem_tombstone_stamp(struct lsmem_store *store, const struct lsmem_append 
 void lsmem_tombstone_done(struct lsmem_store *store, const struct lsmem_append *ap, u32 length);
 void lsmem_tombstone_moved(struct lsmem_store *store, struct lsmem_segment *from,
 			   const struct lsmem_append *ap, u64 barrier);
+
+/* Is @e a newer version of the object of @than? */
+static inline bool lsmem_entry_newer(const struct lsmem_entry *e, const struct lsmem_entry *than)
+{
+	u64 handle = lsmem_entry_handle(e), other = lsmem_entry_handle(than);
+
+	if (lsmem_handle_index(handle) != lsmem_handle_index(other))
+		return false;
+	if (handle != other)
+		return lsmem_handle_generation(handle) > lsmem_handle_generation(other);
+	return lsmem_entry_version(e) > lsmem_entry_version(than);
+}
 
 /* Write the header of an object, whose payload has been copied; as lsmem_entry_stamp(). */
 static inline void lsmem_object_stamp(struct lsmem_store *store, const struct lsmem_append *ap,

@@ -30,6 +30,7 @@
 #include "object.h"
 #include "store.h"
 
+#define LSMEM_PLACES_MAX	65536u		/* entries of a call */
 #define LSMEM_LOAD_BATCH	16u		/* entries applied together, so that their cache misses overlap */
 
 /**
@@ -64,35 +65,50 @@ struct lsmem_loading {
 };
 
 /* The segment for the entries: the newest, or a new one behind it. */
-static struct lsmem_segment *lsmem_load_segment(struct lsmem_store *store,
-						const struct lsmem_load *load)
+static struct lsmem_segment *lsmem_load_segment(struct lsmem_store *store, u64 id, u32 generation,
+						u32 sealed)
 {
 	struct lsmem_segment *seg = NULL;
 
 	spin_lock(&store->segments.lock);
 	if (!list_empty(&store->segments.log))
 		seg = list_last_entry(&store->segments.log, struct lsmem_segment, node);
-	if (!seg || seg->id < load->segment) {
-		seg = lsmem_segment_new(store, load->segment, load->generation);
+	if (!seg || seg->id < id) {
+		seg = lsmem_segment_new(store, id, generation);
 		if (seg) {
 			seg->open_emitted = true;
 			seg->open_acked = true;
 			seg->close_emitted = true;
 			seg->final = true;
 			seg->state = LSMEM_SEGMENT_CLOSED;
-			seg->home = load->sealed;
+			seg->home = sealed;
 			lsmem_segment_done(seg);
 			store->segments.next_id = seg->id + 1;
 			store->segments.barrier = seg->id + 1;
 		} else {
 			seg = ERR_PTR(-ENOSPC);
 		}
-	} else if (seg->id != load->segment || seg->generation != load->generation ||
-		   seg->home != load->sealed) {
+	} else if (seg->id != id || seg->generation != generation || seg->home != sealed) {
 		seg = ERR_PTR(-EINVAL);
 	}
 	spin_unlock(&store->segments.lock);
 	return seg;
+}
+
+/* Begin a call that loads a part of a segment. Returns the segment, or an ERR_PTR(). */
+static struct lsmem_segment *lsmem_load_begin(struct lsmem_store *store, u64 id, u32 generation,
+					      u32 sealed)
+{
+	bool may;
+
+	if (!id || id >= LSMEM_SEGMENT_ID_END || !generation || sealed > LSMEM_SEGMENT_BYTES)
+		return ERR_PTR(-EINVAL);
+	mutex_lock(&store->mutex);
+	may = store->state == LSMEM_STATE_NEW || store->state == LSMEM_STATE_RECOVERING;
+	if (may)
+		store->state = LSMEM_STATE_RECOVERING;
+	mutex_unlock(&store->mutex);
+	return may ? lsmem_load_segment(store, id, generation, sealed) : ERR_PTR(-EINVAL);
 }
 
 /* Is this a header for the store?  The CRC is checked when the payload is there. */
@@ -222,6 +238,8 @@ static bool lsmem_load_older(struct lsmem_store *store, u64 index, const struct 
 			return generation < old_generation;
 		return version <= lsmem_entry_version(old);
 	}
+	if (lsmem_word_state(word) == LSMEM_WORD_COLD)
+		return true;	/* placed: it is the newest */
 	if (store->kind == LSMEM_KIND_BLOCK)
 		return version <= *lsmem_discarded_at(&store->handles, index);
 	return generation <= lsmem_word_generation(word);	/* deleted */
@@ -303,22 +321,12 @@ int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load)
 		.from = u64_to_user_ptr(load->data),
 		.length = load->length,
 	};
-	int ret = 0;
+	int ret;
 
-	if (load->flags || load->reserved || !load->segment ||
-	    load->segment >= LSMEM_SEGMENT_ID_END || !load->generation ||
-	    load->length % LSMEM_ALIGN || load->length > LSMEM_SEGMENT_BYTES ||
-	    load->sealed > LSMEM_SEGMENT_BYTES)
+	if (load->flags || load->reserved || load->length % LSMEM_ALIGN ||
+	    load->length > LSMEM_SEGMENT_BYTES)
 		return -EINVAL;
-	mutex_lock(&store->mutex);
-	if (store->state == LSMEM_STATE_ACTIVE || store->state == LSMEM_STATE_DYING)
-		ret = -EINVAL;
-	else
-		store->state = LSMEM_STATE_RECOVERING;
-	mutex_unlock(&store->mutex);
-	if (ret)
-		return ret;
-	l.seg = lsmem_load_segment(store, load);
+	l.seg = lsmem_load_begin(store, load->segment, load->generation, load->sealed);
 	if (IS_ERR(l.seg))
 		return PTR_ERR(l.seg);
 	l.at = l.seg->reserved;
@@ -329,6 +337,75 @@ int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load)
 	lsmem_segment_show(l.seg);
 	spin_unlock(&store->segments.lock);
 	return ret;
+}
+
+/* Enter an object that stays on the backups. Returns the bytes that it takes there, or -EINVAL. */
+static int lsmem_place_one(struct lsmem_store *store, const struct lsmem_segment *seg,
+			   const struct lsmem_directory_entry *listing)
+{
+	u64 key = le64_to_cpu(listing->key), version = le64_to_cpu(listing->version);
+	u64 meta = le64_to_cpu(listing->meta), index = lsmem_handle_index(key);
+	u32 length = LSMEM_LISTING_GET(meta, LENGTH), size = lsmem_entry_size(length);
+	u32 home = LSMEM_LISTING_GET(meta, HOME) * LSMEM_ALIGN;
+	u32 generation = lsmem_handle_generation(key);
+	struct lsmem_handle *h;
+
+	if (index >= store->handles.nr || !generation || version >> LSMEM_ENTRY_VERSION_BITS ||
+	    LSMEM_LISTING_GET(meta, TYPE) != LSMEM_TYPE_OBJECT || !length ||
+	    length > LSMEM_OBJECT_MAX || home >= seg->home || size > seg->home - home)
+		return -EINVAL;
+	h = lsmem_handle_at(&store->handles, index);
+	if (lsmem_word_state(h->word) != LSMEM_WORD_FREE ||
+	    generation <= lsmem_word_generation(h->word))
+		return -EINVAL;
+	WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_COLD,
+					    lsmem_cold_place(seg->index, home / LSMEM_BLOCK, size)));
+	store->handles.max = max(store->handles.max, generation);
+	store->handles.era = max_t(u32, store->handles.era, version >> LSMEM_VERSION_TIME_BITS);
+	return size;
+}
+
+/**
+ * lsmem_load_place - LSMEM_REPL_PLACE
+ * @store: attached, not active
+ * @place: see there
+ * Return: 0 or an error as there; as lsmem_load().
+ */
+int lsmem_load_place(struct lsmem_store *store, const struct lsmem_placement *place)
+{
+	const struct lsmem_directory_entry __user *user = u64_to_user_ptr(place->entries);
+	struct lsmem_directory_entry listings[LSMEM_LOAD_BATCH];
+	struct lsmem_segment *seg;
+	u32 done = 0, nr, i;
+
+	if (!store->tier.on)
+		return -EOPNOTSUPP;
+	if (place->flags || place->reserved || !place->nr || place->nr > LSMEM_PLACES_MAX)
+		return -EINVAL;
+	seg = lsmem_load_begin(store, place->segment, place->generation, place->sealed);
+	if (IS_ERR(seg))
+		return PTR_ERR(seg);
+	for (; done < place->nr; done += nr) {
+		s32 bytes = 0;
+
+		nr = min(place->nr - done, LSMEM_LOAD_BATCH);
+		if (copy_from_user(listings, user + done, nr * sizeof(*listings)))
+			return -EFAULT;
+		for (i = 0; i < nr; i++) {
+			int size = lsmem_place_one(store, seg, &listings[i]);
+
+			if (size < 0)
+				return size;
+			bytes += size;
+		}
+		lsmem_cold_add(store, seg, bytes);
+		lsmem_live_add(store, bytes);
+		percpu_counter_add(&store->handles.used, nr);
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+	}
+	return 0;
 }
 
 /**
@@ -347,7 +424,7 @@ int lsmem_load_read(struct lsmem_store *store, struct lsmem_op *op)
 
 	if (READ_ONCE(store->state) == LSMEM_STATE_RECOVERING)
 		ret = lsmem_object_read(store, op);
-	return ret == -ENOENT || ret == -ESTALE ? -EAGAIN : ret;
+	return ret == -ENOENT || ret == -ESTALE || ret == -LSMEM_ECOLD ? -EAGAIN : ret;
 }
 
 /*
@@ -401,6 +478,7 @@ void lsmem_load_forget(struct lsmem_store *store)
 	spin_unlock(&store->segments.lock);
 	percpu_counter_set(&store->live, 0);
 	percpu_counter_set(&store->handles.used, 0);
+	lsmem_tier_forget(store);
 	store->handles.max = 0;
 	store->handles.era = 0;
 	store->state = LSMEM_STATE_NEW;
@@ -412,7 +490,9 @@ static void lsmem_load_map(struct lsmem_store *store)
 	u64 i;
 
 	for (i = 0; i < store->handles.nr; i++) {
-		if (lsmem_word_state(store->handles.table[i].word) == LSMEM_WORD_LIVE)
+		u32 state = lsmem_word_state(store->handles.table[i].word);
+
+		if (state == LSMEM_WORD_LIVE || state == LSMEM_WORD_COLD)
 			lsmem_indices_set(&store->handles.map, i);
 		if (i % 4096 == 0)
 			cond_resched();

@@ -23,6 +23,7 @@
  *
  * Locks: head->lock, for reservation and commit; see store.h for the order.
  */
+#include <linux/poll.h>
 #include <linux/sched.h>
 #include <linux/uaccess.h>
 
@@ -404,7 +405,7 @@ void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap)
 	if (room)
 		lsmem_space_came(store);
 	if (store->durable && wq_has_sleeper(&store->repl.events))
-		wake_up(&store->repl.events);
+		wake_up_poll(&store->repl.events, EPOLLIN | EPOLLRDNORM);
 	if (ap->bounce)
 		kvfree(ap->bounce);
 }

@@ -147,8 +147,9 @@ static void lsmem_place_set(struct lsmem_place *place, const struct lsmem_append
  * @look: its h is set; the rest is filled in
  *
  * Context: rcu_read_lock() held.
- * Return: 0; -ENOENT, -ESTALE: lsmem_handle_missing(); -EBADMSG: its length is not one, because a
- * process with a replication descriptor can write to seglets.
+ * Return: 0; -ENOENT, -ESTALE: lsmem_handle_missing(); -LSMEM_ECOLD: it has to be fetched first;
+ * -EBADMSG: its length is not one, because a process with a replication descriptor can write to
+ * seglets.
  */
 int lsmem_look(struct lsmem_store *store, u64 handle, struct lsmem_look *look)
 {
@@ -157,6 +158,8 @@ int lsmem_look(struct lsmem_store *store, u64 handle, struct lsmem_look *look)
 
 	/* Pairs with the exchange, or the store, that made it live: its entry is whole. */
 	look->word = smp_load_acquire(&look->h->word);
+	if (lsmem_word_state(look->word) == LSMEM_WORD_COLD)
+		return -LSMEM_ECOLD;
 	if (lsmem_word_state(look->word) != LSMEM_WORD_LIVE)
 		return lsmem_handle_missing(store, handle, lsmem_word_generation(look->word));
 	e = lsmem_word_entry(&store->seglets, look->word);
@@ -211,7 +214,7 @@ int lsmem_look_for(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_
  * @nr: how many
  *
  * Handle words first, then what they point to: the misses of one operation after
- * the other would cost more than all that it does.
+ * the other would cost more than all that it does.  What is COLD is asked for.
  */
 void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *ops, u32 nr)
 {
@@ -232,7 +235,9 @@ void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *op
 		if (index >= store->handles.nr)
 			continue;
 		word = READ_ONCE(lsmem_handle_at(&store->handles, index)->word);
-		if (lsmem_word_state(word) == LSMEM_WORD_LIVE) {
+		if (lsmem_word_state(word) == LSMEM_WORD_COLD) {
+			lsmem_fetch_ask(store, index, word);
+		} else if (lsmem_word_state(word) == LSMEM_WORD_LIVE) {
 			const struct lsmem_entry *e = lsmem_word_entry(&store->seglets, word);
 
 			prefetch(e);

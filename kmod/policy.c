@@ -42,6 +42,15 @@
  * also bound how long a wrong one is believed: one that is too long loses an
  * octave with each replacement, one that is too short grows at once.
  *
+ * Eviction.  A hand sweeps the segments in memory one by one, and drops what was not read since the
+ * last sweep: CLOCK (Corbato, 1968), with segments that stay where they are.  Two changes make it
+ * better.  A segment that was never swept comes after half a round, because most of what is new is
+ * not read again soon, and what the hand has kept once deserves more time than what it has not seen
+ * (as in S3-FIFO, Yang et al., SOSP 2023, and SIEVE, Zhang et al., NSDI 2024, whose hands return to
+ * what they have kept only when nothing new is left, and so learn a new working set slowly).  And
+ * the segments' rounds differ in length, up to a factor of two: else a loop that is larger than
+ * memory drops each object just before it is read again.
+ *
  * tools/sim measures all this; Documentation/policies.rst has the results.
  *
  * No locks, no calls, no state.
@@ -295,6 +304,42 @@ __u32 lsmem_policy_select(struct lsmem_candidate *candidates, __u32 nr, __u64 ro
 __u64 lsmem_policy_cost(__u64 live, __u64 held)
 {
 	return live < held ? live * 1000 / (held - live) : LSMEM_COST_NONE;
+}
+
+/**
+ * lsmem_policy_turn - which segment the hand of eviction sweeps next
+ * @id: of the segment; it does not change while the segment is in memory
+ * @age: since the hand last swept the segment, or, if it never did, since the segment was opened;
+ *	in steps of the store, which makes one when it opens a segment and one when the hand sweeps
+ *	one.  Steps, not time: the order then depends on what came into memory, not on how fast
+ * @swept: nonzero: the hand has swept the segment before
+ *
+ * At the same age one that was never swept always comes before one that was.
+ *
+ * Return: the segment with the largest comes next, of several the one with the lowest id; never
+ * less for a larger @age, and more if that is at most LSMEM_TURN_AGE_MAX.
+ */
+__u64 lsmem_policy_turn(__u64 id, __u64 age, __u32 swept)
+{
+	/* Fibonacci hashing: evenly spread over 256 .. 511, also for ids in sequence. */
+	__u64 spread = 256 + (id * 0x9e3779b97f4a7c15ull >> 56);
+
+	if (age > LSMEM_TURN_AGE_MAX)
+		age = LSMEM_TURN_AGE_MAX;
+	return (swept ? age : 2 * age) * spread;
+}
+
+/**
+ * lsmem_policy_keep - whether an object stays in memory when the hand sweeps it
+ * @touched: its touched bit, 0 or not.  Reads set the bit and the hand clears it, also when it
+ *	drops the object.  A write leaves the bit of its object as it is.  A fetch leaves it clear,
+ *	and so does the read that has waited for the fetch
+ *
+ * Return: 1: it stays; 0: it is dropped, its handle becomes COLD.
+ */
+__u32 lsmem_policy_keep(__u32 touched)
+{
+	return touched != 0;
 }
 
 /* Is a share of time below @permille?  Shifted so that it cannot overflow. */

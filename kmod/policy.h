@@ -3,7 +3,8 @@
  * Cleaning policy: pure integers, no kernel and no libc call, so that module, daemon, simulator and
  * tests share it.  See policy.c.  lsmem_policy_level() decides which level makes room,
  * lsmem_policy_select() which segments are cleaned or compacted.  Callers: balance.c, clean.c, and
- * the daemon's core/clean.c.
+ * the daemon's core/clean.c.  lsmem_policy_turn() and lsmem_policy_keep() decide what leaves memory
+ * in a store whose capacity exceeds its memory.
  */
 #ifndef LSMEM_POLICY_H
 #define LSMEM_POLICY_H
@@ -148,6 +149,15 @@ struct lsmem_balance {
 #define LSMEM_INTERVAL_BITS	5u
 #define LSMEM_INTERVAL_MAX	((1u << LSMEM_INTERVAL_BITS) - 1)
 
+/*
+ * Eviction waits while compaction alone copies at most so many bytes for each byte that it frees,
+ * per mille, as lsmem_policy_cost() says of the best victim.
+ */
+#define LSMEM_EVICT_COST	4000u
+
+/* Ages above this count as this in lsmem_policy_turn(); no sum of the hand's steps gets there. */
+#define LSMEM_TURN_AGE_MAX	((1ull << 54) - 1)
+
 /* A backup is short of room when so much of it, per mille, is in use. */
 #define LSMEM_BACKUP_HIGH	950u
 
@@ -157,6 +167,8 @@ __u64 lsmem_policy_score_by(enum lsmem_policy_rule rule, __u32 live, __u32 held,
 __u32 lsmem_policy_interval(__u32 interval, __u64 lifetime);
 __u64 lsmem_policy_coldness(__u32 interval, __u64 age);
 __u64 lsmem_policy_cost(__u64 live, __u64 held);
+__u64 lsmem_policy_turn(__u64 id, __u64 age, __u32 swept);
+__u32 lsmem_policy_keep(__u32 touched);
 __u32 lsmem_policy_level(const struct lsmem_policy_limits *limits,
 			 const struct lsmem_balance *balance);
 __u32 lsmem_policy_select(struct lsmem_candidate *candidates, __u32 nr, __u64 room,

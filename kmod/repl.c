@@ -22,6 +22,8 @@
  *
  * Every field of an acknowledgement is checked against what was told.
  *
+ * FETCH and FILL (fetch.c) are calls of their own: readers wait for them.
+ *
  * LOAD is also a command of io_uring: a daemon reads and checks the next segment meanwhile, and
  * needs no thread for that.
  *
@@ -336,6 +338,13 @@ static long lsmem_repl_load(void *context, void *arg)
 	return lsmem_load(at->store, arg);
 }
 
+static long lsmem_repl_place(void *context, void *arg)
+{
+	struct lsmem_attachment *at = context;
+
+	return lsmem_load_place(at->store, arg);
+}
+
 static long lsmem_repl_activate(void *context, void *arg)
 {
 	struct lsmem_attachment *at = context;
@@ -365,6 +374,20 @@ static long lsmem_repl_clean(void *context, void *arg)
 	return lsmem_clean_ask(store, ids, &clean->nr);
 }
 
+static long lsmem_repl_fetch(void *context, void *arg)
+{
+	struct lsmem_attachment *at = context;
+
+	return lsmem_store_active(at->store) ? lsmem_fetch_take(at->store, arg) : -EAGAIN;
+}
+
+static long lsmem_repl_fill(void *context, void *arg)
+{
+	struct lsmem_attachment *at = context;
+
+	return lsmem_store_active(at->store) ? lsmem_fetch_fill(at->store, arg) : -EAGAIN;
+}
+
 /* ---- The descriptor ----------------------------------------------------- */
 
 static const struct lsmem_ioctl lsmem_repl_ioctls[] = {
@@ -374,10 +397,20 @@ static const struct lsmem_ioctl lsmem_repl_ioctls[] = {
 		    lsmem_repl_ack),
 	LSMEM_IOCTL(LSMEM_REPL_LOAD, struct lsmem_load, LSMEM_LOAD_SIZE_VER0,
 		    lsmem_repl_load),
+	LSMEM_IOCTL(LSMEM_REPL_PLACE, struct lsmem_placement, LSMEM_PLACEMENT_SIZE_VER0,
+		    lsmem_repl_place),
 	LSMEM_IOCTL(LSMEM_REPL_ACTIVATE, struct lsmem_activate, LSMEM_ACTIVATE_SIZE_VER0,
 		    lsmem_repl_activate),
 	LSMEM_IOCTL(LSMEM_REPL_CLEAN, struct lsmem_clean, LSMEM_CLEAN_SIZE_VER0,
 		    lsmem_repl_clean),
+};
+
+/* Calls that do not wait for the others, as readers wait for them. */
+static const struct lsmem_ioctl lsmem_repl_fetches[] = {
+	LSMEM_IOCTL(LSMEM_REPL_FETCH, struct lsmem_fetch, LSMEM_FETCH_SIZE_VER0,
+		    lsmem_repl_fetch),
+	LSMEM_IOCTL(LSMEM_REPL_FILL, struct lsmem_fill, LSMEM_FILL_SIZE_VER0,
+		    lsmem_repl_fill),
 };
 
 static long lsmem_repl_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
@@ -385,6 +418,9 @@ static long lsmem_repl_ioctl(struct file *file, unsigned int cmd, unsigned long 
 	struct lsmem_attachment *at = file->private_data;
 	long ret;
 
+	ret = lsmem_ioctl_call(lsmem_repl_fetches, ARRAY_SIZE(lsmem_repl_fetches), at, cmd, arg);
+	if (ret != -ENOTTY)
+		return ret;
 	if (mutex_lock_killable(&at->mutex))
 		return -EINTR;
 	ret = lsmem_ioctl_call(lsmem_repl_ioctls, ARRAY_SIZE(lsmem_repl_ioctls), at, cmd, arg);
@@ -418,6 +454,8 @@ static __poll_t lsmem_repl_poll(struct file *file, poll_table *wait)
 		mask |= EPOLLPRI;
 	if (lsmem_tell_pending(at))
 		mask |= EPOLLIN | EPOLLRDNORM;
+	if (lsmem_fetch_pending(at->store))
+		mask |= EPOLLRDBAND;
 	return mask;
 }
 
@@ -483,6 +521,7 @@ static int lsmem_repl_begin(struct lsmem_store *store, struct lsmem_attach *atta
 		if (memcmp(store->uuid, attach->uuid, sizeof(store->uuid)))
 			return -EXDEV;	/* invariant 18: the backup of another log */
 		lsmem_repl_rewind(store);
+		lsmem_fetch_rewind(store);
 	} else {
 		memcpy(store->uuid, attach->uuid, sizeof(store->uuid));
 		memcpy(store->views.info->uuid, attach->uuid, sizeof(store->uuid));
@@ -493,6 +532,7 @@ static int lsmem_repl_begin(struct lsmem_store *store, struct lsmem_attach *atta
 	attach->kind = store->kind;
 	attach->bytes = store->bytes;
 	attach->handles_max = store->handles.nr;
+	attach->capacity = store->tier.on ? store->capacity : 0;
 	return 0;
 }
 

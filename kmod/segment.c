@@ -40,7 +40,7 @@ static int lsmem_segments_stats(struct lsmem_store *store)
 
 	BUILD_BUG_ON(sizeof(*store->segments.shown) > PAGE_SIZE);
 	BUILD_BUG_ON(sizeof(atomic_t) != sizeof(stats->live));
-	store->segments.shown_bytes = PAGE_ALIGN(PAGE_SIZE + array_size(store->segments.nr,
+	store->segments.shown_bytes = PAGE_ALIGN(PAGE_SIZE + array_size(store->segments.nr_all,
 									sizeof(*stats)));
 	store->segments.shown = lsmem_table_alloc(store->segments.shown_bytes, store->seglets.gfp);
 	if (!store->segments.shown)
@@ -49,7 +49,7 @@ static int lsmem_segments_stats(struct lsmem_store *store)
 	store->segments.shown->nr_segments = store->segments.nr;
 	store->segments.shown->segments = PAGE_SIZE;
 	stats = (void *)store->segments.shown + PAGE_SIZE;
-	for (i = 0; i < store->segments.nr; i++) {
+	for (i = 0; i < store->segments.nr_all; i++) {
 		struct lsmem_segment *seg = &store->segments.table[i];
 
 		seg->index = i;
@@ -58,6 +58,7 @@ static int lsmem_segments_stats(struct lsmem_store *store)
 			      __alignof__(atomic_t) <= __alignof__(stats[i].live));
 		seg->live = (atomic_t *)&stats[i].live;
 		seg->tombstones = (atomic_t *)&stats[i].tombstones;
+		seg->cold = (atomic_t *)&stats[i].cold;
 	}
 	return 0;
 }
@@ -65,18 +66,21 @@ static int lsmem_segments_stats(struct lsmem_store *store)
 /**
  * lsmem_segments_init - make the segment table of a store
  * @store: has seglets; segments.nr is what the creator asked for, 0: the default
+ * @bytes: that the log holds
+ * @caches: how many cache segments it is to have
  * Return: 0 or -ENOMEM.
  */
-int lsmem_segments_init(struct lsmem_store *store)
+int lsmem_segments_init(struct lsmem_store *store, u64 bytes, u32 caches)
 {
 	u32 i;
 
 	if (!store->segments.nr) {
-		store->segments.nr = 2 * (store->bytes / LSMEM_SEGMENT_BYTES);
+		store->segments.nr = 2 * (bytes / LSMEM_SEGMENT_BYTES);
 		store->segments.nr -= LSMEM_BACKUP_OVERHEAD(store->segments.nr);
 	}
+	store->segments.nr_all = store->segments.nr + caches;
 	store->segments.hash_bits = ilog2(store->segments.nr) + 1;
-	store->segments.table = kvcalloc(store->segments.nr, sizeof(*store->segments.table),
+	store->segments.table = kvcalloc(store->segments.nr_all, sizeof(*store->segments.table),
 					 store->seglets.gfp);
 	store->segments.hash = kvcalloc(1ul << store->segments.hash_bits,
 					sizeof(*store->segments.hash), store->seglets.gfp);
@@ -87,8 +91,11 @@ int lsmem_segments_init(struct lsmem_store *store)
 	INIT_LIST_HEAD(&store->segments.todo);
 	INIT_LIST_HEAD(&store->segments.spares);
 	INIT_LIST_HEAD(&store->segments.free);
-	for (i = 0; i < store->segments.nr; i++)
-		list_add_tail(&store->segments.table[i].node, &store->segments.free);
+	INIT_LIST_HEAD(&store->tier.free);
+	for (i = 0; i < store->segments.nr_all; i++)
+		list_add_tail(&store->segments.table[i].node,
+			      i < store->segments.nr ? &store->segments.free : &store->tier.free);
+	store->tier.nr_free = caches;
 	store->segments.next_id = 1;
 	return lsmem_segments_stats(store);
 }
@@ -127,6 +134,28 @@ struct lsmem_segment *lsmem_segment_find(struct lsmem_store *store, u64 id)
 }
 
 /**
+ * lsmem_segment_begin - make a segment that is FREE a new one
+ * @store: the store
+ * @seg: in no list; the caller sets its state
+ * @id: its id
+ * @generation: as on the backup
+ */
+void lsmem_segment_begin(struct lsmem_store *store, struct lsmem_segment *seg, u64 id,
+			 u32 generation)
+{
+	memset(seg, 0, offsetof(struct lsmem_segment, seglets));
+	atomic_set(seg->live, 0);
+	atomic_set(seg->tombstones, 0);
+	atomic_set(seg->cold, 0);
+	seg->id = id;
+	seg->generation = generation;
+	seg->salt = lsmem_segment_salt(store->uuid, id, generation);
+	seg->open_time = lsmem_store_time(store);
+	seg->packed_time = seg->open_time;
+	seg->packed = LSMEM_NOT_PACKED;
+}
+
+/**
  * lsmem_segment_new - put a new segment into the log
  * @store: segments.lock held
  * @id: larger than those of all segments in the log
@@ -143,16 +172,8 @@ struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 g
 	if (!seg)
 		return NULL;
 	list_del(&seg->node);
-	memset(seg, 0, offsetof(struct lsmem_segment, seglets));
-	atomic_set(seg->live, 0);
-	atomic_set(seg->tombstones, 0);
-	seg->id = id;
-	seg->generation = generation;
-	seg->salt = lsmem_segment_salt(store->uuid, id, generation);
+	lsmem_segment_begin(store, seg, id, generation);
 	seg->state = LSMEM_SEGMENT_OPENING;
-	seg->open_time = lsmem_store_time(store);
-	seg->packed_time = seg->open_time;
-	seg->packed = LSMEM_NOT_PACKED;
 	list_add_tail(&seg->node, &store->segments.log);
 	list_add_tail(&seg->todo, &store->segments.todo);
 	INIT_LIST_HEAD(&seg->spare);

@@ -72,6 +72,7 @@ enum lsmem_segment_state {
  * @open_time: store time when it became a head: its age for the policy
  * @packed_time: store time of its last compaction, or @open_time
  * @rolled: heads.rolls when its head rolled over
+ * @passed: when eviction last passed it, store time; 0: never
  * @node: in segments.log, or in segments.free while FREE
  * @todo: in segments.todo
  * @spare: in segments.spares, while SPARE
@@ -83,6 +84,7 @@ enum lsmem_segment_state {
  * @stat: what the daemon sees of it
  * @live: in @stat: bytes of entries that count, headers included
  * @tombstones: in @stat: bytes of tombstones among them
+ * @cold: in @stat: bytes of live entries that are not in its memory (cold.c)
  *
  * Protected by (for the lock order see store.h):
  *
@@ -94,7 +96,7 @@ enum lsmem_segment_state {
  *	the owner		while COMPACTING or VICTIM: its thread alone sets @damaged.  The
  *				compactor changes @reserved, @committed, @packed, @seglets and @nr_seglets
  *				with segments.lock held, and reads them without
- *	no lock			@barrier (cmpxchg), @live and @tombstones (atomic)
+ *	no lock			@barrier (cmpxchg), @passed, @live, @tombstones and @cold (atomic)
  *
  * Before the store is active only a recovery changes segments: see load.c.
  */
@@ -125,6 +127,7 @@ struct lsmem_segment {
 	u64 open_time;
 	u64 packed_time;
 	u64 rolled;
+	u64 passed;
 	struct list_head node;
 	struct list_head todo;
 	struct list_head spare;
@@ -134,6 +137,7 @@ struct lsmem_segment {
 	struct lsmem_segment_stat *stat;
 	atomic_t *live;
 	atomic_t *tombstones;
+	atomic_t *cold;
 };
 
 #define LSMEM_NOT_PACKED	(~0u)
@@ -152,8 +156,9 @@ static inline u32 lsmem_segment_received(const struct lsmem_segment *seg)
 
 /**
  * struct lsmem_segments - the log of a store, as segments
- * @table: @nr segments
+ * @table: @nr_all segments: @nr of the log, then cache segments (cache.c)
  * @nr: most segments in the log
+ * @nr_all: see @table
  * @lock: for states, lists and numbers here; see struct lsmem_segment
  * @hash: of segments in the log, by id; 2^@hash_bits buckets
  * @hash_bits: see @hash
@@ -173,6 +178,7 @@ static inline u32 lsmem_segment_received(const struct lsmem_segment *seg)
 struct lsmem_segments {
 	struct lsmem_segment *table;
 	u32 nr;
+	u32 nr_all;
 	spinlock_t lock;
 	struct hlist_head *hash;
 	u32 hash_bits;
@@ -189,9 +195,11 @@ struct lsmem_segments {
 	size_t shown_bytes;
 };
 
-int lsmem_segments_init(struct lsmem_store *store);
+int lsmem_segments_init(struct lsmem_store *store, u64 bytes, u32 caches);
 void lsmem_segments_destroy(struct lsmem_store *store);
 struct lsmem_segment *lsmem_segment_find(struct lsmem_store *store, u64 id);
+void lsmem_segment_begin(struct lsmem_store *store, struct lsmem_segment *seg, u64 id,
+			 u32 generation);
 struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 generation);
 void lsmem_segment_free(struct lsmem_store *store, struct lsmem_segment *seg);
 void lsmem_segments_spare(struct lsmem_store *store);

@@ -13,12 +13,14 @@
 #define LSMEM_BYTES_MIN		(128ull << 20)
 #define LSMEM_BYTES_MAX		(1ull << 40)
 #define LSMEM_HANDLES_MAX	0x7fffffffull	/* an index is an int, too */
-#define LSMEM_HANDLE_BYTES	256	/* default bytes of memory per handle */
+#define LSMEM_HANDLE_BYTES	256	/* default bytes of the log per handle */
+#define LSMEM_CACHES		4	/* cache segments, as a multiple of those that fill the memory */
 
 /**
  * struct lsmem_sizes - the memory that a store takes
  * @seglets: seglets of the log
- * @segments: entries of the table of segments, at most
+ * @segments: segments of the log, at most
+ * @segments_all: these, and cache segments
  * @handles: entries of the handle table, at most
  * @seglet_bytes: memory of the log
  * @table_bytes: memory of all tables that grow with the store
@@ -27,6 +29,7 @@
 struct lsmem_sizes {
 	u64 seglets;
 	u64 segments;
+	u64 segments_all;
 	u64 handles;
 	u64 seglet_bytes;
 	u64 table_bytes;

@@ -303,6 +303,18 @@ static void lsmem_span_trace(struct lsmem_store *store, const struct lsmem_span 
 				   seg->id, span->offsets[i], op->length);
 }
 
+/* End the span before operation @from: the rest becomes padding. */
+static void lsmem_span_cut(struct lsmem_store *store, struct lsmem_span *span, u32 from)
+{
+	u32 i;
+
+	lsmem_append_pad(store, &span->ap, span->offsets[from],
+			 span->ap.offset + span->ap.size - span->offsets[from], span->nr - from);
+	for (i = from; i < span->nr; i++)
+		span->lost += span->sizes[i];
+	span->nr = from;
+}
+
 /* Make the changes, in order. Returns how many replaced an object. */
 static u32 lsmem_span_publish(struct lsmem_store *store, struct lsmem_span *span)
 {
@@ -323,6 +335,11 @@ static u32 lsmem_span_publish(struct lsmem_store *store, struct lsmem_span *span
 			lsmem_span_alloc(store, span, i, now);
 		else
 			op->result = lsmem_span_replace(store, span, i, now);
+		if (op->result == -LSMEM_ECOLD) {
+			/* It must be fetched: it and what follows is left to the caller. */
+			lsmem_span_cut(store, span, i);
+			break;
+		}
 		if (op->result) {
 			lsmem_append_pad(store, &span->ap, span->offsets[i], span->sizes[i], 1);
 			span->lost += span->sizes[i];
@@ -335,7 +352,7 @@ static u32 lsmem_span_publish(struct lsmem_store *store, struct lsmem_span *span
 	if (span->lost)
 		atomic_sub(span->lost, span->ap.segment->live);
 	lsmem_count(store, appends, span->nr);
-	lsmem_count(store, appended_bytes, bytes);
+	lsmem_count(store, appended_bytes, bytes - span->lost);
 	return replaced;
 }
 

@@ -90,6 +90,8 @@ static void lsmem_store_device_release(struct device *dev)
 	struct lsmem_store *store = container_of(dev, struct lsmem_store, dev);
 
 	lsmem_window_destroy(store);
+	lsmem_fetches_destroy(store);
+	lsmem_tier_destroy(store);
 	lsmem_handles_destroy(store);
 	lsmem_cleaner_destroy(store);
 	lsmem_compactors_destroy(store);
@@ -128,9 +130,17 @@ static u64 lsmem_charge_limit(void)
 	return limit;
 }
 
+static bool lsmem_capacity_valid(const struct lsmem_create *create)
+{
+	return !create->capacity ||
+	       (create->kind == LSMEM_KIND_OBJECT && create->flags & LSMEM_STORE_DURABLE &&
+		create->capacity % LSMEM_SEGMENT_BYTES == 0 && create->capacity > create->bytes &&
+		create->capacity <= min(create->bytes * LSMEM_CAPACITY_MOST, LSMEM_BYTES_MAX));
+}
+
 static int lsmem_create_check(const struct lsmem_create *create)
 {
-	u64 full = create->bytes / LSMEM_SEGMENT_BYTES;
+	u64 full = max(create->bytes, create->capacity) / LSMEM_SEGMENT_BYTES;
 
 	if (create->flags & ~(LSMEM_STORE_DURABLE | LSMEM_STORE_CHARGED))
 		return -EINVAL;
@@ -138,6 +148,8 @@ static int lsmem_create_check(const struct lsmem_create *create)
 		return -EINVAL;
 	if (create->bytes % LSMEM_SEGMENT_BYTES || create->bytes < LSMEM_BYTES_MIN ||
 	    create->bytes > LSMEM_BYTES_MAX)
+		return -EINVAL;
+	if (!lsmem_capacity_valid(create))
 		return -EINVAL;
 	if (create->handles_max > LSMEM_HANDLES_MAX ||
 	    (create->kind == LSMEM_KIND_BLOCK && create->handles_max))
@@ -214,7 +226,8 @@ static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_size
 	lsmem_log_init(store);
 	ret = lsmem_seglets_init(&store->seglets, store->bytes, gfp);
 	if (!ret)
-		ret = lsmem_segments_init(store);
+		ret = lsmem_segments_init(store, max(store->bytes, store->capacity),
+					  sizes->segments_all - sizes->segments);
 	if (!ret)
 		ret = lsmem_balance_init(store);
 	if (!ret)
@@ -225,7 +238,8 @@ static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_size
 		return ret;
 	/* Computed for all heads, so that the capacity does not depend on the number of CPUs. */
 	usable = store->seglets.nr - store->seglets.base - LSMEM_HEADS;
-	store->capacity = (u64)usable * LSMEM_SEGLET_BYTES / 100 *
+	if (!store->tier.on)
+		store->capacity = (u64)usable * LSMEM_SEGLET_BYTES / 100 *
 			  (store->kind == LSMEM_KIND_BLOCK ? LSMEM_BLOCK_PERCENT :
 							     LSMEM_OBJECT_PERCENT);
 	if (store->kind == LSMEM_KIND_BLOCK)
@@ -233,6 +247,10 @@ static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_size
 	else
 		store->handles.nr = sizes->handles;
 	ret = lsmem_handles_init(store);
+	if (!ret)
+		ret = lsmem_tier_init(store);
+	if (!ret)
+		ret = lsmem_fetches_init(store);
 	return ret ?: lsmem_window_init(store);
 }
 
@@ -263,6 +281,8 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	store->charged = create->flags & LSMEM_STORE_CHARGED;
 	store->state = LSMEM_STATE_NEW;
 	store->bytes = create->bytes;
+	store->capacity = create->capacity;
+	store->tier.on = create->capacity;
 	store->segments.nr = create->segments;
 	store->uid = create->uid;
 	store->gid = create->gid;
@@ -390,6 +410,7 @@ static void lsmem_store_end(struct lsmem_store *store)
 	WRITE_ONCE(store->state, LSMEM_STATE_DYING);
 	wake_up_all(&store->space.wait);
 	wake_up_all(&store->repl.acks);
+	lsmem_fetch_stop(store);
 	lsmem_store_rest(store);
 	lsmem_parks_stop(store);
 	lsmem_store_hide(store);

@@ -16,10 +16,12 @@
 
 #include "balance.h"
 #include "clean.h"
+#include "cold.h"
 #include "compact.h"
 #include "counters.h"
 #include "epoch.h"
 #include "fault.h"
+#include "fetch.h"
 #include "seglet.h"
 #include "handle.h"
 #include "log.h"
@@ -39,6 +41,7 @@ struct gendisk;
  * Lock order, outermost first; written here and nowhere else:
  *
  *	attachment->mutex		one call of a daemon at a time (repl.c)
+ *	tier.fill			one answer of a daemon at a time (fetch.c)
  *	  mmap_lock (the kernel's)
  *	    lsmem_stores_lock		the set of stores (store.c)
  *	      store->mutex		life: state, attach, load, activation
@@ -47,12 +50,13 @@ struct gendisk;
  *	        store->views.lock	set of clients (epoch.c)
  *	          queue->lock		bios that wait for the daemon (bioqueue.c)
  *	          parks.lock		waits that no thread makes (parked.c)
+ *	          fetches.lock		fetch requests (fetch.c)
  *	          head->lock		one head (log.c); never two
  *	            store->segments.lock	segments, spares, retires (segment.c)
  *	              seglets.lock	free seglets (seglet.c)
  *
- * No user memory is accessed under a spinlock or store->mutex.  The copies of NEXT, ACK and LOAD
- * run under attachment->mutex, which no page fault takes.
+ * No user memory is accessed under a spinlock or store->mutex.  The copies of NEXT, ACK, LOAD and
+ * PLACE run under attachment->mutex, those of FILL under tier.fill, which no page fault takes.
  * Kernel readers of seglets hold rcu_read_lock(): a seglet is reused only after a grace period.
  *
  * @name: of its device, terminated
@@ -85,6 +89,8 @@ struct gendisk;
  * @retires: groups of segments that retire (retire.c)
  * @repl: the daemon (repl.c)
  * @parks: waits for durability that no thread makes (parked.c)
+ * @tier: what a tiered store has beyond others (cold.c)
+ * @fetches: its fetch requests (fetch.c)
  * @dev: its device, which counts references to the store
  * @cdev: of an object store
  * @disk: of a block store, while it is active; see lsmem_store_give()
@@ -128,6 +134,8 @@ struct lsmem_store {
 	struct lsmem_retires retires;
 	struct lsmem_repl repl;
 	struct lsmem_parks parks;
+	struct lsmem_tier tier;
+	struct lsmem_fetches fetches;
 
 	struct device dev;
 	struct cdev cdev;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /sys/class/lsmem/<store>/: one value per file, except three histograms and node_bytes, which
+ * /sys/class/lsmem/<store>/: one value per file, except four histograms and node_bytes, which
  * are arrays of numbers.  All files are described in Documentation/ABI/testing/sysfs-class-lsmem.
  *
  *	(top)		geometry and use of the store
  *	limits/		bounds of waits, writable
  *	cleaner/	limits of the policy, and statistics of cleaning
  *	stats/		statistics of writers
+ *	tier/		of a tiered store: what is in memory, and statistics of fetching
  *
  * The files are attribute groups of the device, so they exist before udev sees the device.
  * Values are read without locks: each is consistent by itself, two of them may be of
@@ -221,6 +222,7 @@ LSMEM_LIMIT(durable_ms, repl.durable_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
 LSMEM_LIMIT(flush_ms, repl.flush_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
 LSMEM_LIMIT(stall_ms, space.stall_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
 LSMEM_LIMIT(clients_max, views.clients_max, 1, 65536);
+LSMEM_LIMIT(fetch_ms, fetches.fetch_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
 
 static struct attribute *lsmem_limits_attrs[] = {
 	&lsmem_limit_view_ms.attr.attr,
@@ -228,6 +230,7 @@ static struct attribute *lsmem_limits_attrs[] = {
 	&lsmem_limit_flush_ms.attr.attr,
 	&lsmem_limit_stall_ms.attr.attr,
 	&lsmem_limit_clients_max.attr.attr,
+	&lsmem_limit_fetch_ms.attr.attr,
 	NULL,
 };
 
@@ -353,8 +356,10 @@ static ssize_t lsmem_tenths(struct device *dev, char *buf, bool backup)
 		const struct lsmem_segment_stat *stat = store->segments.table[index].stat;
 		u32 held = backup ? LSMEM_SEGMENT_BYTES : READ_ONCE(stat->held);
 
+		u32 live = READ_ONCE(stat->live) + (backup ? READ_ONCE(stat->cold) : 0);
+
 		if (READ_ONCE(stat->flags) & LSMEM_SEGMENT_CLEANABLE)
-			tenths[held ? min(9u, READ_ONCE(stat->live) / DIV_ROUND_UP(held, 10)) : 0]++;
+			tenths[held ? min(9u, live / DIV_ROUND_UP(held, 10)) : 0]++;
 	}
 	for (i = 0; i < ARRAY_SIZE(tenths); i++)
 		length += sysfs_emit_at(buf, length, i ? " %u" : "%u", tenths[i]);
@@ -445,15 +450,21 @@ LSMEM_ATTR(durable_waits, "%llu", lsmem_sum(store).durable_waits);
 LSMEM_ATTR(padding_bytes, "%llu", lsmem_sum(store).padding_bytes);
 LSMEM_ATTR(durable_bytes, "%llu", READ_ONCE(store->repl.durable_bytes));
 
-static ssize_t stall_histogram_show(struct device *dev, struct device_attribute *attr, char *buf)
+static ssize_t lsmem_histogram(char *buf, const u64 *waits)
 {
-	struct lsmem_counters sum = lsmem_sum(lsmem_dev_store(dev));
 	ssize_t length = 0;
 	u32 i;
 
 	for (i = 0; i < LSMEM_WAITS; i++)
-		length += sysfs_emit_at(buf, length, i ? " %llu" : "%llu", sum.waits[i]);
+		length += sysfs_emit_at(buf, length, i ? " %llu" : "%llu", waits[i]);
 	return length + sysfs_emit_at(buf, length, "\n");
+}
+
+static ssize_t stall_histogram_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lsmem_counters sum = lsmem_sum(lsmem_dev_store(dev));
+
+	return lsmem_histogram(buf, sum.waits);
 }
 static DEVICE_ATTR_RO(stall_histogram);
 
@@ -478,10 +489,60 @@ static const struct attribute_group lsmem_stats_group = {
 	.attrs = lsmem_stats_attrs,
 };
 
+/* ---- The tier ------------------------------------------------------------ */
+
+LSMEM_LIMIT(resident_max, tier.resident_max, 100, 990);
+LSMEM_ATTR(resident_bytes, "%llu", lsmem_resident_bytes(store));
+LSMEM_ATTR(cold_bytes, "%lld", percpu_counter_sum_positive(&store->tier.cold));
+LSMEM_ATTR(cached_bytes, "%lld", percpu_counter_sum_positive(&store->tier.cached));
+LSMEM_ATTR(requests, "%u", READ_ONCE(store->fetches.nr));
+LSMEM_ATTR(evicted, "%llu", lsmem_sum(store).evicted);
+LSMEM_ATTR(evicted_bytes, "%llu", lsmem_sum(store).evicted_bytes);
+LSMEM_ATTR(fetches, "%llu", lsmem_sum(store).fetches);
+LSMEM_ATTR(fetched_bytes, "%llu", lsmem_sum(store).fetched_bytes);
+LSMEM_ATTR(fetch_ns, "%llu", lsmem_sum(store).fetch_ns);
+LSMEM_ATTR(fetch_failures, "%llu", lsmem_sum(store).fetch_failures);
+
+static ssize_t fetch_histogram_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lsmem_counters sum = lsmem_sum(lsmem_dev_store(dev));
+
+	return lsmem_histogram(buf, sum.fetch_waits);
+}
+static DEVICE_ATTR_RO(fetch_histogram);
+
+static struct attribute *lsmem_tier_attrs[] = {
+	&lsmem_limit_resident_max.attr.attr,
+	&dev_attr_resident_bytes.attr,
+	&dev_attr_cold_bytes.attr,
+	&dev_attr_cached_bytes.attr,
+	&dev_attr_requests.attr,
+	&dev_attr_evicted.attr,
+	&dev_attr_evicted_bytes.attr,
+	&dev_attr_fetches.attr,
+	&dev_attr_fetched_bytes.attr,
+	&dev_attr_fetch_ns.attr,
+	&dev_attr_fetch_failures.attr,
+	&dev_attr_fetch_histogram.attr,
+	NULL,
+};
+
+static umode_t lsmem_tier_visible(struct kobject *kobj, struct attribute *attr, int index)
+{
+	return lsmem_dev_store(kobj_to_dev(kobj))->tier.on ? attr->mode : 0;
+}
+
+static const struct attribute_group lsmem_tier_group = {
+	.name = "tier",
+	.attrs = lsmem_tier_attrs,
+	.is_visible = lsmem_tier_visible,
+};
+
 const struct attribute_group *lsmem_store_groups[] = {
 	&lsmem_store_group,
 	&lsmem_limits_group,
 	&lsmem_cleaner_group,
 	&lsmem_stats_group,
+	&lsmem_tier_group,
 	NULL,
 };

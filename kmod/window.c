@@ -3,7 +3,8 @@
  * Windows: the memory of a store mapped into user space.
  *
  * Clients map the info page, the seglets in the order of their numbers, the seglet table and
- * the handle table shared and read-only, and their own view slots read-write.  These are
+ * the handle table shared and read-only, their own view slots, and what was touched of a tiered
+ * store, read-write.  These are
  * VM_PFNMAP: their pages cannot be pinned, so no device and no splice can access seglets after
  * they are freed.  An object that moves changes no PTE.  No window is torn down while it is
  * mapped: the mapping holds its file, and the file its store.
@@ -37,13 +38,15 @@
 #define LSMEM_OFFSET_HANDLES	(4ull << 41)
 #define LSMEM_OFFSET_SLOTS	(6ull << 41)
 #define LSMEM_OFFSET_SEGMENTS	(7ull << 41)
+#define LSMEM_OFFSET_TOUCHED	(15ull << 40)
 #define LSMEM_OFFSET_END	(8ull << 41)
 
 /* What one fault of the daemon maps; by one page table, where that has 2 MiB or more. */
 #define LSMEM_DAEMON_AROUND	(2ul << 20)
 
 #define LSMEM_SEGLETS_MAX	(LSMEM_BYTES_MAX / LSMEM_SEGLET_BYTES)
-#define LSMEM_TABLE_MAX		(LSMEM_BYTES_MAX / LSMEM_SEGMENT_BYTES * LSMEM_SEGMENTS_MOST)
+#define LSMEM_TABLE_MAX		(LSMEM_BYTES_MAX / LSMEM_SEGMENT_BYTES * \
+				 (LSMEM_SEGMENTS_MOST + LSMEM_CACHES))
 
 static_assert(LSMEM_OFFSET_TABLE - LSMEM_OFFSET_SEGLETS >= LSMEM_BYTES_MAX);
 static_assert(LSMEM_SEGLETS_MAX * sizeof(struct lsmem_seglet) <=
@@ -51,7 +54,9 @@ static_assert(LSMEM_SEGLETS_MAX * sizeof(struct lsmem_seglet) <=
 static_assert((LSMEM_HANDLES_MAX + 1) * sizeof(struct lsmem_handle) <=
 	      LSMEM_OFFSET_SLOTS - LSMEM_OFFSET_HANDLES);
 static_assert(2 * PAGE_SIZE + LSMEM_TABLE_MAX * sizeof(struct lsmem_segment_stat) <=
-	      LSMEM_OFFSET_END - LSMEM_OFFSET_SEGMENTS);
+	      LSMEM_OFFSET_TOUCHED - LSMEM_OFFSET_SEGMENTS);
+static_assert((LSMEM_HANDLES_MAX + 1) / BITS_PER_BYTE + PAGE_SIZE <=
+	      LSMEM_OFFSET_END - LSMEM_OFFSET_TOUCHED);
 static_assert(LSMEM_OFFSET_END == 1ull << 44);
 
 /**
@@ -88,6 +93,11 @@ int lsmem_window_init(struct lsmem_store *store)
 		LSMEM_OFFSET_SEGMENTS,
 		store->segments.shown_bytes,
 	};
+	if (store->tier.on)
+		info->touched = (struct lsmem_window){
+			LSMEM_OFFSET_TOUCHED,
+			store->tier.touched_bytes,
+		};
 	info->epoch = 1;
 	store->views.info = info;
 	return 0;
@@ -129,6 +139,8 @@ static bool lsmem_window_pfn(struct lsmem_store *store, struct lsmem_client *cli
 				      (offset - info->handles.offset));
 	else if (client && offset - info->slots.offset < info->slots.length)
 		*pfn = page_to_pfn(virt_to_page(client->slots));
+	else if (client && offset - info->touched.offset < info->touched.length)
+		*pfn = vmalloc_to_pfn((void *)store->tier.touched + (offset - info->touched.offset));
 	else if (!client && offset - info->segments.offset < info->segments.length)
 		*pfn = vmalloc_to_pfn((void *)store->segments.shown +
 				      (offset - info->segments.offset));
@@ -230,7 +242,7 @@ int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct 
 	const struct lsmem_window page = { LSMEM_WINDOW_INFO, PAGE_SIZE };
 	struct lsmem_store *store = client->store;
 	const struct lsmem_info *info = store->views.info;
-	bool slots = false;
+	bool slots = false, writable;
 	int ret;
 
 	/* In a file that is open for reading only a shared mapping has no VM_SHARED. */
@@ -247,15 +259,20 @@ int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct 
 		ret = lsmem_window_check(store, vma, &info->slots);
 		slots = !ret;
 	}
+	writable = slots;
+	if (ret == -ENXIO) {
+		ret = lsmem_window_check(store, vma, &info->touched);
+		writable = !ret;
+	}
 	if (ret)
 		return ret;
-	if (vma->vm_flags & VM_EXEC || (vma->vm_flags & VM_WRITE && !slots))
+	if (vma->vm_flags & VM_EXEC || (vma->vm_flags & VM_WRITE && !writable))
 		return -EPERM;
 	ret = slots ? lsmem_client_map(client) : 0;
 	if (ret)
 		return ret;
 	lsmem_vm_flags(vma, VM_PFNMAP | VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP |
-		       LSMEM_VM_HUGE, VM_MAYEXEC | (slots ? 0 : VM_MAYWRITE));
+		       LSMEM_VM_HUGE, VM_MAYEXEC | (writable ? 0 : VM_MAYWRITE));
 	vma->vm_private_data = client;
 	vma->vm_ops = &lsmem_client_vm_ops;
 	return 0;

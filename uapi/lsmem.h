@@ -49,6 +49,7 @@ enum lsmem_store_state {
 #define LSMEM_FEATURE_WINDOWS	(1ull << 1)
 #define LSMEM_FEATURE_DURABLE	(1ull << 2)	/* this store is durable */
 #define LSMEM_FEATURE_URING	(1ull << 3)	/* calls are commands of io_uring, too */
+#define LSMEM_FEATURE_TIER	(1ull << 4)	/* this store's capacity is larger than its memory */
 
 /**
  * struct lsmem_query - LSMEM_IOC_QUERY: features and limits of kernel and store
@@ -115,7 +116,9 @@ struct lsmem_query {
  * store is full, or no space became free within its bound.  EMFILE: no index is free, or those
  * that are free are used up or set aside until the next recovery.  ETIMEDOUT: see above.
  * EAGAIN: see above; READ: the store is being recovered, and the object, if it exists, is not
- * loaded yet; ALLOC: also when the daemon must first make higher generations durable.
+ * loaded yet; ALLOC: also when the daemon must first make higher generations durable.  Of a tiered
+ * store (LSMEM_FEATURE_TIER): EIO: no backup has the object whole; ETIMEDOUT: it is on backups only
+ * and was not fetched within its bound (limits/fetch_ms).
  */
 struct lsmem_op {
 	__u32 size;
@@ -290,6 +293,9 @@ struct lsmem_window {
  * @epoch: the view epoch, which a client publishes in a slot
  * @reserved: 0; keeps @epoch on a cache line of its own
  * @segments: struct lsmem_cleaning and its table, for the daemon only
+ * @touched: of a tiered store, else of length 0: a bit for each index, in words of 64 bits, read-write;
+ *	who reads an object without a system call sets its bit, if it is not set: it says what is to stay
+ *	in memory, and nothing else depends on it
  */
 struct lsmem_info {
 	__u64 magic;
@@ -309,6 +315,7 @@ struct lsmem_info {
 	__u64 epoch;		/* on a cache line of its own */
 	__u64 reserved[7];
 	struct lsmem_window segments;
+	struct lsmem_window touched;
 };
 
 /* An entry of the seglet table. The seglets of a segment form a chain. */
@@ -319,8 +326,9 @@ struct lsmem_seglet {
 
 /*
  * An entry of the handle table.  @word is always exchanged as a whole:
- *	bits 0..36	LIVE: position: seglet << 13 | offset in the seglet / 8.  FREE, BUSY, object
- *			stores: the last generation of the index
+ *	bits 0..36	LIVE: position: seglet << 13 | offset in the seglet / 8.  COLD: where it is
+ *			on backups: LSMEM_COLD_*.  FREE, BUSY, object stores: the last generation of
+ *			the index
  *	bits 37..39	LSMEM_WORD_*
  *	bits 40..63	tag, incremented by each exchange
  *
@@ -341,7 +349,17 @@ struct lsmem_handle {
 #define LSMEM_WORD_FREE		0u
 #define LSMEM_WORD_LIVE		1u
 #define LSMEM_WORD_BUSY		2u
-/* 3 and 4 are kept for objects that are on backups only, or in a page. */
+#define LSMEM_WORD_COLD		3u	/* on backups only: a call fetches it */
+/* 4 is kept for objects that are in a page. */
+
+/*
+ * Where a COLD object is: the segment's place in the table of segments; the block of its log, as it is
+ * on backups, in which the entry begins; and a class of how many blocks to read.
+ */
+#define LSMEM_COLD_SEGMENT_SHIFT 16
+#define LSMEM_COLD_BLOCK_SHIFT	5
+#define LSMEM_COLD_BLOCK_BITS	11
+#define LSMEM_COLD_CLASS_BITS	5
 
 /*
  * A view slot, one cache line, used by one thread at a time.  To begin a view, store info->epoch
@@ -367,6 +385,7 @@ struct lsmem_slot {
 /* Bounds of lsmem_create.segments, as multiples of the segments that fill the memory. */
 #define LSMEM_SEGMENTS_LEAST	2u
 #define LSMEM_SEGMENTS_MOST	16u
+#define LSMEM_CAPACITY_MOST	64u	/* bound of lsmem_create.capacity, as a multiple of the memory */
 
 /**
  * struct lsmem_create - LSMEM_CTL_CREATE: create a store
@@ -381,9 +400,12 @@ struct lsmem_slot {
  * @gid: group of the node
  * @name: out, name of the store and of its node in /dev
  * @segments: most segments in the log, which is the number of frames used on a backup: 0 for the
- *	default, or 2 to 16 times what fills @bytes.  With more segments each is emptier when it
- *	is cleaned, so cleaning writes less
+ *	default, or 2 to 16 times what fills @bytes, of a tiered store @capacity.  With more segments
+ *	each is emptier when it is cleaned, so cleaning writes less
  * @reserved: 0
+ * @capacity: durable object stores: most live bytes, of which memory holds those in use: a tiered
+ *	store; a multiple of 8 MiB, more than @bytes, at most LSMEM_CAPACITY_MOST times @bytes and 1 TiB;
+ *	0: what fits into memory.  One handle per 256 bytes of it is the default then
  *
  * EEXIST.  ENOSPC: no minor number is free.  ENOMEM: the store takes more memory than is available
  * or than a limit of the memory cgroup allows, or an allocation failed; nothing stays allocated,
@@ -405,6 +427,7 @@ struct lsmem_create {
 	__u8 name[LSMEM_NAME_BYTES];
 	__u32 segments;
 	__u32 reserved;
+	__u64 capacity;
 };
 
 #define LSMEM_CREATE_SIZE_VER0	72
@@ -441,6 +464,7 @@ struct lsmem_destroy {
  * @reserved: 0
  * @bytes: out, memory of the log
  * @handles_max: out, most objects or blocks
+ * @capacity: out, of a tiered store, else 0
  *
  * EBUSY: another daemon is attached.  EOPNOTSUPP: the store is volatile.
  *
@@ -459,6 +483,7 @@ struct lsmem_attach {
 	__u32 reserved;
 	__u64 bytes;
 	__u64 handles_max;
+	__u64 capacity;
 };
 
 #define LSMEM_ATTACH_SIZE_VER0	88
@@ -666,6 +691,9 @@ struct lsmem_activate {
  * @home: length on the backup, bytes; only cleaning frees that
  * @flags: LSMEM_SEGMENT_*
  * @entries: objects and tombstones on the backup, live or not
+ * @cold: bytes of live entries that are not in the segment's memory: on backups only, or fetched
+ *	from there since.  @live does not count them; who cleans the segment keeps both
+ * @reserved: 0
  *
  * Each number is consistent by itself; two of them may be of different moments.
  */
@@ -679,6 +707,8 @@ struct lsmem_segment_stat {
 	__u32 home;
 	__u32 flags;
 	__u32 entries;
+	__u32 cold;
+	__u32 reserved;
 };
 
 /* The level that is to make room: lsmem_cleaning.level. */
@@ -745,5 +775,123 @@ struct lsmem_clean {
 #define LSMEM_CLEAN_SIZE_VER0	24
 
 #define LSMEM_REPL_CLEAN	_IOWR(LSMEM_IOC_MAGIC, 0xdc, struct lsmem_clean)
+
+/* ---- The tier ------------------------------------------------------------ */
+
+/*
+ * A tiered store keeps in memory what is in use.  Objects that are COLD are on the backups only; a call
+ * that needs one becomes a fetch request, which the daemon takes (FETCH; poll() says POLLRDBAND while
+ * there are any) and answers with what a backup has there (FILL).  The kernel finds the entry in that
+ * by its key and its checksum: the daemon needs not know entries.  A request stays until it is
+ * answered; those of a daemon that died are told to the next one again.
+ */
+
+/* lsmem_fetch_one.flags */
+#define LSMEM_FETCH_SEGMENT	(1u << 0)	/* all of a segment, for the cleaner */
+
+/**
+ * struct lsmem_fetch_one - a fetch request
+ * @cookie: names it in the answer
+ * @segment: id
+ * @generation: of its frame
+ * @block: first block wanted, counted from the beginning of the log data in the frame
+ * @blocks: how many are likely to suffice; they may end beyond the segment, then what is there suffices
+ * @flags: LSMEM_FETCH_*
+ */
+struct lsmem_fetch_one {
+	__u64 cookie;
+	__u64 segment;
+	__u32 generation;
+	__u32 block;
+	__u32 blocks;
+	__u32 flags;
+};
+
+/**
+ * struct lsmem_fetch - LSMEM_REPL_FETCH: take fetch requests, without waiting
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @requests: user pointer to room for @nr requests, struct lsmem_fetch_one
+ * @nr: in: 1..256; out: how many were filled in
+ * @reserved: 0
+ *
+ * EOPNOTSUPP: the store is not tiered.
+ */
+struct lsmem_fetch {
+	__u32 size;
+	__u32 flags;
+	__u64 requests;
+	__u32 nr;
+	__u32 reserved;
+};
+
+#define LSMEM_FETCH_SIZE_VER0	24
+
+/**
+ * struct lsmem_fill_one - the answer to a fetch request
+ * @cookie: of the request
+ * @data: user pointer to what the backup has, from the first block wanted on
+ * @length: bytes at @data, a multiple of 8
+ * @result: in: 0, or a negative errno: no backup can be read, the request fails.  Out: 0: it is
+ *	answered; -ENODATA: the entry is longer: read at least a block more and answer again; -EBADMSG: it
+ *	is not there: answer with what another backup has, or with an error; -EAGAIN: there is no memory
+ *	for it now: answer again later; -ENOENT: there is no such request, or it has been answered
+ */
+struct lsmem_fill_one {
+	__u64 cookie;
+	__u64 data;
+	__u32 length;
+	__s32 result;
+};
+
+/**
+ * struct lsmem_fill - LSMEM_REPL_FILL: answer fetch requests
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @fills: user pointer to @nr answers, struct lsmem_fill_one
+ * @nr: 1..256
+ * @reserved: 0
+ */
+struct lsmem_fill {
+	__u32 size;
+	__u32 flags;
+	__u64 fills;
+	__u32 nr;
+	__u32 reserved;
+};
+
+#define LSMEM_FILL_SIZE_VER0	24
+
+/**
+ * struct lsmem_placement - LSMEM_REPL_PLACE: objects of a segment that stay on backups (NEW, RECOVERING)
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @segment: id, as for LSMEM_REPL_LOAD, whose calls can be mixed with these
+ * @generation: as there
+ * @sealed: as there
+ * @entries: user pointer to struct lsmem_directory_entry, of objects only, each the newest version of
+ *	its object
+ * @nr: of @entries, 1..65536
+ * @reserved: 0
+ *
+ * Their bytes are checked when they are fetched.  EINVAL: an entry is not valid, or its index has
+ * another object.  EOPNOTSUPP: the store is not tiered.
+ */
+struct lsmem_placement {
+	__u32 size;
+	__u32 flags;
+	__u64 segment;
+	__u32 generation;
+	__u32 sealed;
+	__u64 entries;
+	__u32 nr;
+	__u32 reserved;
+};
+
+#define LSMEM_PLACEMENT_SIZE_VER0	40
+
+#define LSMEM_REPL_FETCH	_IOWR(LSMEM_IOC_MAGIC, 0xdd, struct lsmem_fetch)
+#define LSMEM_REPL_FILL		_IOWR(LSMEM_IOC_MAGIC, 0xde, struct lsmem_fill)
+#define LSMEM_REPL_PLACE	_IOWR(LSMEM_IOC_MAGIC, 0xdf, struct lsmem_placement)
 
 #endif /* _UAPI_LSMEM_H */

@@ -365,8 +365,9 @@ static inline __u32 lsmem_segment_salt(const __u8 *uuid, __u64 segment, __u32 ge
 #define LSMEM_BACKUPS		8u	/* most backups of a store */
 #define LSMEM_MEMBERS		16u	/* room for them in a digest */
 
-/* In @incompat of a superblock: the backup is one of several. */
-#define LSMEM_INCOMPAT_BACKUPS	1u
+/* In @incompat of a superblock: */
+#define LSMEM_INCOMPAT_BACKUPS	1u	/* the backup is one of several */
+#define LSMEM_INCOMPAT_TIER	2u	/* the store is tiered: its memory does not hold all of it */
 
 /* Feature masks.  With unknown ro_compat bits the backup can only be read, with unknown incompat
  * bits it is refused; unknown compat bits are ignored.
@@ -556,6 +557,7 @@ static inline int lsmem_segment_fits(__u32 length, __u32 entries)
  * @set_frames: most frames of any backup of the store; 0: @frames
  * @promise: the newest term that a recovery intended to begin on this backup and others, whether or
  *	not it succeeded; the next recovery begins a later term (invariant 1)
+ * @capacity: most live bytes of a tiered store (LSMEM_INCOMPAT_TIER), more than @store_bytes; else 0
  * @reserved: 0
  */
 struct lsmem_super {
@@ -576,7 +578,8 @@ struct lsmem_super {
 	__le64 max_handles;
 	__le64 set_frames;
 	__le64 promise;
-	__u8 reserved[3960];
+	__le64 capacity;
+	__u8 reserved[3952];
 };
 
 #define LSMEM_DIGEST_FULL	1u

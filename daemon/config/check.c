@@ -175,6 +175,22 @@ int config_check_backups(struct config_parser *p, struct config *c)
 	return err;
 }
 
+static int check_capacity(struct config_parser *p, const struct config *c)
+{
+	uint64_t bytes = c->store.bytes ? c->store.bytes : CONFIG_STORE_BYTES_DEFAULT;
+
+	if (!c->store.capacity_line)
+		return 0;
+	if (c->store.kind == LSMEM_KIND_BLOCK)
+		return config_fail(p, c->store.capacity_line, "capacity: not for kind = block");
+	if (c->store.capacity <= bytes || c->store.capacity / LSMEM_CAPACITY_MOST > bytes)
+		return config_fail(p, c->store.capacity_line,
+				   "capacity = %lluM: allowed is more than size, %lluM, and at most %u times that",
+				   (unsigned long long)c->store.capacity >> 20,
+				   (unsigned long long)bytes >> 20, LSMEM_CAPACITY_MOST);
+	return 0;
+}
+
 static int check_cluster(struct config_parser *p, const struct config *config, unsigned int line)
 {
 	const struct config_cluster *c = &config->cluster;
@@ -223,6 +239,9 @@ int config_check(struct config_parser *p, struct config *c, const unsigned int s
 	err = config_check_backups(p, c);
 	if (!err && c->nr_backups)
 		err = config_check_replicas(p, c);
+	if (err)
+		return err;
+	err = check_capacity(p, c);
 	if (err)
 		return err;
 	if (block && c->store.handles_line)

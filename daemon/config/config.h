@@ -74,6 +74,7 @@ struct config_backup {
  * @store.node: node of the store to be served; "": that of the store that the backups hold
  * @store.kind: enum lsmem_store_kind
  * @store.bytes: memory of the log; 0: not given
+ * @store.capacity: live bytes of a tiered store; 0: the store is not tiered
  * @store.handles: most objects; 0: not given
  * @store.charge: the kernel charges the store's memory to the memory cgroup of the daemon that
  *	creates it
@@ -97,6 +98,7 @@ struct config {
 		char node[LSMEM_NAME_BYTES];
 		uint32_t kind;
 		uint64_t bytes;
+		uint64_t capacity;
 		uint64_t handles;
 		uid_t uid;
 		gid_t gid;
@@ -104,7 +106,8 @@ struct config {
 		bool charge;
 		unsigned int replicas, min_replicas, rejoin, wait;
 		uint64_t copy_rate;
-		unsigned int name_line, node_line, kind_line, size_line, handles_line, mode_line, owner_line,
+		unsigned int name_line, node_line, kind_line, size_line, capacity_line,
+			     handles_line, mode_line, owner_line,
 			     charge_line, replicas_line, min_replicas_line, copy_rate_line, rejoin_line, wait_line;
 	} store;
 	struct config_backup backups[LSMEM_BACKUPS];

@@ -99,6 +99,18 @@ static int set_store_size(struct config_parser *p, struct config *c, const char 
 	return 0;
 }
 
+static int set_capacity(struct config_parser *p, struct config *c, const char *value)
+{
+	if (!config_size(value, &c->store.capacity) ||
+	    c->store.capacity <= CONFIG_STORE_BYTES_MIN ||
+	    c->store.capacity > CONFIG_STORE_BYTES_MAX ||
+	    c->store.capacity % LSMEM_SEGMENT_BYTES)
+		return config_fail(p, p->line,
+				   "capacity = %s: allowed is a multiple of 8M from 136M to 1T, more than size",
+				   value);
+	return 0;
+}
+
 static int set_handles(struct config_parser *p, struct config *c, const char *value)
 {
 	if (!config_size(value, &c->store.handles) || !c->store.handles ||
@@ -415,6 +427,7 @@ static const struct config_key config_keys[] = {
 	KEY(store, node, set_node),
 	KEY(store, kind, set_kind),
 	KEY(store, size, set_store_size),
+	KEY(store, capacity, set_capacity),
 	KEY(store, handles, set_handles),
 	KEY(store, mode, set_mode),
 	KEY(store, owner, set_owner),

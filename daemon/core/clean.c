@@ -14,6 +14,9 @@
  * and the measure finds nothing, the other measure is tried: something is chosen as long as
  * anything can be gained.
  *
+ * Memory of a tiered store is gained by eviction, without I/O: there a pass is measured by the backup
+ * only. Live are also the entries that are on backups only, which the pass reads from there.
+ *
  * The kernel changes the table while it is read: each field is loaded once, and values that
  * contradict each other are limited to valid ranges.
  */
@@ -103,7 +106,7 @@ static uint32_t clean_candidates(const struct lsmem_cleaning *want,
 		const struct lsmem_segment_stat *stat = &table[i];
 		struct lsmem_candidate *c = &candidates[found];
 		uint64_t id = LOAD(stat->id), opened = LOAD(stat->opened);
-		uint32_t live = LOAD(stat->live), tombstones = LOAD(stat->tombstones);
+		uint64_t live = LOAD(stat->live), tombstones = LOAD(stat->tombstones);
 		uint32_t home = least(LOAD(stat->home), LSMEM_SEGMENT_BYTES);
 		uint32_t entries = least(LOAD(stat->entries),
 					 LSMEM_SEGMENT_BYTES / LSMEM_LONG_BYTES);
@@ -113,7 +116,7 @@ static uint32_t clean_candidates(const struct lsmem_cleaning *want,
 		/* Tombstones whose barrier waits for this segment only go with it. */
 		if (LOAD(stat->barrier) <= (id == oldest->first ? oldest->second : oldest->first))
 			live -= least(live, tombstones);
-		live = least(live, LSMEM_SEGMENT_BYTES);
+		live = least(live + LOAD(stat->cold), LSMEM_SEGMENT_BYTES);
 		*c = (struct lsmem_candidate) {
 			.id = id,
 			.age = want->store_time > opened ? (want->store_time - opened) >> 10 : 0,
@@ -160,11 +163,12 @@ static void clean_choose_by(const struct lsmem_cleaning *want,
  * @table: the kernel's segments; may change during the call
  * @nr: entries of @table
  * @frames: frames that survivors can have; see core_frames_left()
+ * @tiered: the store is tiered
  * @candidates: room for @nr
  * @choice: out
  */
 void clean_choose(const struct lsmem_cleaning *want, const struct lsmem_segment_stat *table,
-		  uint32_t nr, uint32_t frames, struct lsmem_candidate *candidates,
+		  uint32_t nr, uint32_t frames, bool tiered, struct lsmem_candidate *candidates,
 		  struct clean_choice *choice)
 {
 	uint64_t room = (uint64_t)frames * CLEAN_FRAME_LIVE;
@@ -177,11 +181,11 @@ void clean_choose(const struct lsmem_cleaning *want, const struct lsmem_segment_
 	if (want->room && room > want->room)
 		room = want->room;
 	clean_oldest(table, nr, &oldest);
-	if (oldest.left > CLEAN_FEW &&
+	if (!tiered && oldest.left > CLEAN_FEW &&
 	    (uint64_t)oldest.left * 1000 > (uint64_t)nr * (1000 - LSMEM_BACKUP_HIGH))
 		measure = CLEAN_MEMORY;
 	clean_choose_by(want, table, nr, room, &oldest, measure, candidates, choice);
-	if (!choice->nr && want->urgent)
+	if (!choice->nr && want->urgent && !tiered)
 		clean_choose_by(want, table, nr, room, &oldest,
 				measure == CLEAN_BACKUP ? CLEAN_MEMORY : CLEAN_BACKUP, candidates,
 				choice);

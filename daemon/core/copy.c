@@ -13,6 +13,8 @@
  * removes the bad replicas when a sound one has been restored, or when a sound one has been read
  * and a new replica has no place but that of a bad one.
  *
+ * A replica that a reader of the tier could not use is read and checked as well (core_replica_doubt()).
+ *
  * A replica that a returning backup still has is the first source. Core writes its header only
  * (core/keep.c).
  *
@@ -38,6 +40,27 @@ static void core_copy_tell(struct core *core, const struct core_segment *seg, ui
 		.error = error,
 		.format = format,
 	};
+}
+
+/**
+ * core_replica_doubt - have a replica checked that was read in vain
+ * @core: core
+ * @segment: id of the segment
+ * @generation: of the segment
+ * @backup: of the replica
+ *
+ * The reader may have met a passing error. So core reads and checks all of the replica, and restores
+ * it if it is bad.
+ */
+void core_replica_doubt(struct core *core, uint64_t segment, uint32_t generation, uint32_t backup)
+{
+	struct core_segment *seg = core_segment_find(core, segment);
+
+	if (!seg || seg->item.generation != generation || core->state == CORE_FAILED)
+		return;
+	seg->doubted |= 1u << backup;
+	core->copies = true;
+	core_run(core);
 }
 
 /*
@@ -140,6 +163,13 @@ static bool core_copy_wants(const struct core *core, const struct core_segment *
 	       (uint32_t)__builtin_popcount(seg->on & ~seg->bad) < core_wanted(core);
 }
 
+/* Return: replicas of a segment that are to be checked, as a mask of backups. */
+static uint32_t core_copy_doubted(const struct core *core, const struct core_segment *seg)
+{
+	return (seg->life == CORE_CLOSED || seg->life == CORE_SEALED) && !seg->open ?
+	       seg->doubted & seg->on & ~seg->bad & core_alive(core) : 0;
+}
+
 static void core_copy_end(struct core *core)
 {
 	if (core->copy.to < CORE_BACKUPS)
@@ -148,7 +178,27 @@ static void core_copy_end(struct core *core)
 	core->changes++;
 }
 
-/* Choose a segment to copy, its source, and a backup for it. Return: false: there is none now. */
+/* Begin to check a replica of a segment. */
+static void core_copy_check_only(struct core *core, struct core_segment *seg)
+{
+	struct core_copy *copy = &core->copy;
+
+	copy->segment = core_number(core, seg);
+	copy->from = __builtin_ctz(core_copy_doubted(core, seg));
+	copy->to = CORE_BACKUPS;
+	copy->only = true;
+	copy->at = 0;
+	copy->stop = false;
+	copy->state = CORE_IDLE;
+	format_verify_begin(&copy->verify, core->uuid, seg->item.segment, seg->item.generation,
+			    seg->item.length);
+	core->changes++;
+}
+
+/*
+ * Choose a segment to copy, its source, and a backup for it; or one to check. Return: false: there is
+ * none now.
+ */
 static bool core_copy_begin(struct core *core)
 {
 	struct core_copy *copy = &core->copy;
@@ -161,8 +211,12 @@ static bool core_copy_begin(struct core *core)
 
 		if (!core_copy_wants(core, seg)) {
 			core_keep_none(core, seg);
-			continue;
+			if (!core_copy_doubted(core, seg))
+				continue;
+			core_copy_check_only(core, seg);
+			return true;
 		}
+		copy->only = false;
 		copy->to = core_keep_choose(core, seg);
 		keeps = copy->to < CORE_BACKUPS;
 		if (!keeps)
@@ -313,6 +367,8 @@ static bool core_copy_read(struct core *core, int error)
 	copy->at += copy->part;
 	if (!error)
 		format = core_copy_check(core);
+	if (error || format || copy->at == LSMEM_SEGMENT_BYTES)
+		seg->doubted &= ~(1u << copy->from);
 	if (error || format) {
 		if (!core_copy_keeps(copy))
 			seg->bad |= 1u << copy->from;
@@ -322,6 +378,10 @@ static bool core_copy_read(struct core *core, int error)
 	}
 	if (copy->at < LSMEM_SEGMENT_BYTES)
 		return true;
+	if (copy->only) {
+		core_copy_end(core);
+		return true;
+	}
 	/* The header names the backup: the new replica is on another one. */
 	if (copy->to < CORE_BACKUPS)
 		header->incarnation = core->super[copy->to].incarnation;

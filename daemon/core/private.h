@@ -11,6 +11,7 @@
  *	close.c		directory and footer
  *	digest.c	digest records, retirement
  *	resume.c	the kernel's segments compared with the segments of the digest
+ *	fetch.c		objects that are on backups only; a state of its own: see fetch.h
  *	clean.c		the choice of segments to clean; independent of the rest: see clean.h
  *
  * The life of a segment:
@@ -80,6 +81,7 @@ enum core_life {
  * @adding: backups to which a replica of the open segment is being written; see extend.c
  * @near: of @adding, those to which all committed data have been issued
  * @bad: of @on, those whose replica failed the check when the segment was copied
+ * @doubted: backups whose replica is to be checked
  * @kept: backups, none of @on, that may still have a replica: see keep.c
  * @uncopied: neither a replica nor the memory is sound: core does not try to copy it again
  * @dirty: it is in @dirty of struct core: the next digest record has to name it
@@ -92,7 +94,7 @@ enum core_life {
 struct core_segment {
 	struct digest_item item;
 	uint8_t life;
-	uint8_t on, listed, adding, near, bad, kept;
+	uint8_t on, listed, adding, near, bad, doubted, kept;
 	bool uncopied;
 	bool dirty;
 	uint32_t frame[CORE_BACKUPS];
@@ -276,6 +278,7 @@ struct core_record {
  * @at: bytes that have been read, then bytes that have been written
  * @part: bytes in flight
  * @state: enum core_progress; CORE_IDLE: reading
+ * @only: the replica on @from is only checked
  * @stop: the copy ends with the request in flight
  * @in_flight: a request is in flight
  * @verify: the check of what has been read
@@ -286,7 +289,7 @@ struct core_copy {
 	uint32_t from, to, frame;
 	uint32_t at, part;
 	uint8_t state;
-	bool stop, in_flight;
+	bool only, stop, in_flight;
 	struct format_verify verify;
 	uint8_t *buffer;
 };
@@ -423,6 +426,7 @@ void core_shrunk(struct core *core, uint32_t members);
 void core_backup_stop(struct core *core, uint32_t backup, const char *why);
 
 /* core/copy.c */
+void core_replica_doubt(struct core *core, uint64_t segment, uint32_t generation, uint32_t backup);
 void core_copy_run(struct core *core);
 void core_copy_done(struct core *core, struct core_op *op, int error);
 void core_copy_stop(struct core *core, uint32_t segment);

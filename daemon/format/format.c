@@ -140,7 +140,7 @@ enum format_error format_super_check(const struct lsmem_super *super, uint64_t b
 	uint64_t data = __le64_to_cpu(super->frames_start);
 	uint64_t frames = __le64_to_cpu(super->frames);
 	uint32_t kind = __le32_to_cpu(super->kind), backups = format_backups(super);
-	uint64_t set = format_set_frames(super);
+	uint64_t set = format_set_frames(super), capacity = __le64_to_cpu(super->capacity);
 	enum format_error error = format_block_check(super, LSMEM_SUPER_MAGIC);
 
 	if (!error)
@@ -151,6 +151,9 @@ enum format_error format_super_check(const struct lsmem_super *super, uint64_t b
 		return FORMAT_RANGE;
 	if (!super->store_bytes || !super->max_handles ||
 	    __le64_to_cpu(super->max_handles) > LSMEM_INDEX_END)
+		return FORMAT_RANGE;
+	if ((capacity != 0) != !!(super->features.incompat & __cpu_to_le32(LSMEM_INCOMPAT_TIER)) ||
+	    (capacity && capacity <= __le64_to_cpu(super->store_bytes)))
 		return FORMAT_RANGE;
 	if ((start | half | data) % LSMEM_BLOCK || start < 2 * LSMEM_BLOCK ||
 	    start > backup_bytes || half > backup_bytes || data > backup_bytes)

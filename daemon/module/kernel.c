@@ -284,6 +284,7 @@ int kernel_attach(struct kernel *kernel, int control, const char *name, const ui
 	kernel->kind = attach.kind;
 	kernel->bytes = attach.bytes;
 	kernel->handles_max = attach.handles_max;
+	kernel->capacity = attach.capacity;
 	return 0;
 }
 
@@ -492,6 +493,19 @@ void kernel_load(struct kernel *kernel, struct loop *loop, struct loop_op *op,
 }
 
 /**
+ * kernel_place - tell where objects are that stay on backups
+ * @kernel: the store, tiered, new or recovering
+ * @place: a segment and listings of objects in it; @place->size is filled in here
+ *
+ * Return: 0, or a negative errno of LSMEM_REPL_PLACE.
+ */
+int kernel_place(struct kernel *kernel, struct lsmem_placement *place)
+{
+	place->size = sizeof(*place);
+	return call(kernel->fd, LSMEM_REPL_PLACE, place);
+}
+
+/**
  * kernel_activate - activate the store: it takes writes from now on
  * @kernel: the store, new or recovering
  * @activate: from the durable digest of a new term; size is filled in here
@@ -565,4 +579,45 @@ int kernel_clean(struct kernel *kernel, const uint64_t *segments, uint32_t *nr)
 
 	*nr = err ? 0 : clean.nr;
 	return err;
+}
+
+/**
+ * kernel_fetch - take fetch requests, without waiting
+ * @kernel: the store, tiered
+ * @requests: out
+ * @room: elements at @requests, 1..KERNEL_FETCHES
+ *
+ * Return: the number of requests; -EPROTO: more than @room; or a negative errno of LSMEM_REPL_FETCH.
+ */
+int kernel_fetch(struct kernel *kernel, struct lsmem_fetch_one *requests, uint32_t room)
+{
+	struct lsmem_fetch fetch = {
+		.size = sizeof(fetch),
+		.requests = (uintptr_t)requests,
+		.nr = room,
+	};
+	int err = call(kernel->fd, LSMEM_REPL_FETCH, &fetch);
+
+	if (err)
+		return err;
+	return fetch.nr > room ? -EPROTO : (int)fetch.nr;
+}
+
+/**
+ * kernel_fill - answer fetch requests
+ * @kernel: the store, tiered
+ * @fills: the answers; out: the result of each
+ * @nr: elements at @fills, 1..KERNEL_FETCHES
+ *
+ * Return: 0, or a negative errno of LSMEM_REPL_FILL.
+ */
+int kernel_fill(struct kernel *kernel, struct lsmem_fill_one *fills, uint32_t nr)
+{
+	struct lsmem_fill fill = {
+		.size = sizeof(fill),
+		.fills = (uintptr_t)fills,
+		.nr = nr,
+	};
+
+	return call(kernel->fd, LSMEM_REPL_FILL, &fill);
 }

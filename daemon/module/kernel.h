@@ -19,6 +19,8 @@
 
 #define KERNEL_EVENTS	256u	/* most taken at a time; LSMEM_REPL_NEXT wants room for 128 */
 
+#define KERNEL_FETCHES	256u	/* most requests, or answers, of a call */
+
 #define UUID_TEXT_BYTES	37u	/* with the final zero */
 
 /**
@@ -29,6 +31,7 @@
  * @state: enum lsmem_store_state when the store was attached
  * @bytes: memory of the log
  * @handles_max: most objects
+ * @capacity: of a tiered store, bytes; 0: the store is not tiered
  * @nr_seglets: entries of @seglets and of @table
  * @info_bytes: length of the window @info
  * @seglets_bytes: length of the window @seglets
@@ -49,6 +52,7 @@ struct kernel {
 	uint32_t state;
 	uint64_t bytes;
 	uint64_t handles_max;
+	uint64_t capacity;
 	uint32_t nr_seglets;
 	uint64_t info_bytes, seglets_bytes, table_bytes, segments_bytes;
 	const struct lsmem_info *info;
@@ -91,9 +95,12 @@ int kernel_ack(struct kernel *kernel, const struct lsmem_ack_one *acks, uint32_t
 	       uint32_t generation_ceiling);
 void kernel_load(struct kernel *kernel, struct loop *loop, struct loop_op *op,
 		 struct lsmem_load *load);
+int kernel_place(struct kernel *kernel, struct lsmem_placement *place);
 int kernel_activate(struct kernel *kernel, const struct lsmem_activate *activate);
 void kernel_cleaning(const struct kernel *kernel, struct lsmem_cleaning *now);
 void kernel_clean_last(struct kernel *kernel);
 int kernel_clean(struct kernel *kernel, const uint64_t *segments, uint32_t *nr);
+int kernel_fetch(struct kernel *kernel, struct lsmem_fetch_one *requests, uint32_t room);
+int kernel_fill(struct kernel *kernel, struct lsmem_fill_one *fills, uint32_t nr);
 
 #endif

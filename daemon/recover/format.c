@@ -413,7 +413,7 @@ static int recover_layout(struct recover *r, const struct recover_geometry *g)
 			return -ENOSPC;
 		}
 		*super = r->super;
-		super->features.incompat = __cpu_to_le32(LSMEM_INCOMPAT_BACKUPS);
+		super->features.incompat |= __cpu_to_le32(LSMEM_INCOMPAT_BACKUPS);
 		super->backups = __cpu_to_le32(r->several);
 		super->incarnation = __cpu_to_le64(incarnation);
 		super->digest_bytes = __cpu_to_le64(half);
@@ -500,6 +500,9 @@ int recover_format(struct recover *r, const struct recover_geometry *g)
 	r->super.kind = __cpu_to_le32(g->kind);
 	r->super.store_bytes = __cpu_to_le64(g->store_bytes);
 	r->super.max_handles = __cpu_to_le64(g->max_handles);
+	r->super.capacity = __cpu_to_le64(g->capacity);
+	if (g->capacity)
+		r->super.features.incompat = __cpu_to_le32(LSMEM_INCOMPAT_TIER);
 	ret = r->several ? recover_layout(r, g) : recover_layout_one(r, g);
 	if (ret)
 		return ret;

@@ -122,12 +122,17 @@ static bool recover_wins(const struct recover *r, uint32_t nr, const struct lsme
 	       winner->version == __le64_to_cpu(listing.version);
 }
 
-/*
- * Must a tombstone that won be kept? Invariant 13: a tombstone is kept while a listed segment can
- * hold an older version; otherwise the next recovery would find that version and no tombstone. All
- * such segments have ids below the barrier of the tombstone.
+/**
+ * recover_keeps - must a tombstone that won be kept?
+ * @r: recovery
+ * @entry: the tombstone
+ * @oldest: lowest id of a listed segment that holds entries
+ *
+ * Invariant 13: a tombstone is kept while a listed segment can hold an older version; otherwise the
+ * next recovery would find that version and no tombstone. All such segments have ids below the
+ * barrier of the tombstone.
  */
-static bool recover_keeps(struct recover *r, const struct lsmem_entry *entry, uint64_t oldest)
+bool recover_keeps(struct recover *r, const struct lsmem_entry *entry, uint64_t oldest)
 {
 	uint64_t barrier = lsmem_entry_value(entry);
 

@@ -189,6 +189,8 @@ static inline void recover_use_copy(struct recover_segment *seg, uint32_t copy)
 	seg->frame = seg->copies[copy].frame;
 }
 
+void recover_ahead_end(struct recover *r);
+void recover_progress(const struct recover *r, uint64_t done);
 void recover_bad_copy(struct recover *r, struct recover_segment *seg, const char *why);
 
 #define RECOVER_PREFETCH	24u	/* keys ahead: so many cache misses a CPU has in flight */
@@ -243,5 +245,9 @@ void recover_entry(struct recover *r, uint32_t nr, const struct lsmem_entry *ent
 void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn);
 int recover_load(struct recover *r, uint32_t nr, uint64_t oldest);
 int recover_loaded(struct recover *r);
+bool recover_keeps(struct recover *r, const struct lsmem_entry *entry, uint64_t oldest);
+
+/* recover/place.c: pass 2 of a tiered store */
+int recover_places(struct recover *r, uint64_t oldest);
 
 #endif

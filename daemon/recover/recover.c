@@ -98,8 +98,11 @@ void recover_ahead(struct recover *r, uint64_t offset, void *data, uint32_t leng
 	r->env.ahead(r->env.context, offset, data, length);
 }
 
-/* Complete the reads that were begun ahead and that no pass needs, after a pass or an error. */
-static void recover_ahead_end(struct recover *r)
+/**
+ * recover_ahead_end - complete the reads that were begun ahead and that no pass needs
+ * @r: recovery, after a pass or an error
+ */
+void recover_ahead_end(struct recover *r)
 {
 	while (r->begun_first != r->begun_next) {
 		const struct recover_range *begun = &r->begun[r->begun_first++ % RECOVER_AHEAD];
@@ -449,7 +452,12 @@ void recover_touch(struct recover *r, uint64_t index)
 		     (nr < RECOVER_TOUCH ? nr : RECOVER_TOUCH) * sizeof(*r->winners));
 }
 
-static void recover_progress(const struct recover *r, uint64_t done)
+/**
+ * recover_progress - tell how much is done
+ * @r: recovery
+ * @done: steps; there are two for each segment
+ */
+void recover_progress(const struct recover *r, uint64_t done)
 {
 	if (r->env.progress)
 		r->env.progress(r->env.context, done, 2 * r->nr_segments);
@@ -518,8 +526,10 @@ static int recover_passes(struct recover *r, bool accept_loss, bool accept_missi
 		ret = recover_scans(r, &oldest);
 	if (!ret && r->result.losses && !accept_loss && !r->check)
 		return -ENODATA;
+	/* A check reads everything, whatever the store. */
 	if (!ret)
-		ret = recover_loads(r, oldest);
+		ret = r->super.capacity && !r->check ? recover_places(r, oldest) :
+						       recover_loads(r, oldest);
 	if (ret)
 		return ret;
 	return r->result.losses && !accept_loss ? -ENODATA : 0;

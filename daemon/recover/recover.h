@@ -20,6 +20,9 @@
  * After a crash between recover_run() and the activation, the next daemon recovers the store again,
  * in the next term.
  *
+ * Of a tiered store the objects are not read: the kernel gets to know where they are, and fetches
+ * them from there. An object that is damaged on all replicas is found then.
+ *
  * Missing bytes are a loss if a proof says that they were acknowledged: see "Torn or lost" in
  * Documentation/durability.rst. recover_damage() reports each loss (RECOVER_DAMAGE) and counts it.
  *
@@ -82,7 +85,11 @@ enum recover_severity {
  *	begun; other calls can come in between
  * @flush: return when all writes to the slot that were done before it are durable
  * @load: give entries to the kernel, as struct lsmem_load; may be NULL with recover_check().
- *	Segments come in the order of their ids, each once, and only if they have entries
+ *	Segments come in the order of their ids, each once, and only if they have entries. Of a
+ *	tiered store it gets tombstones only
+ * @place: tell the kernel where objects of a tiered store are, as struct lsmem_placement: at most 65536
+ *	of a segment, all in the log data below @sealed. Its call comes before those of @load for the
+ *	same segment; may be NULL with recover_check()
  * @loaded: wait until everything given to @load is loaded; may be NULL if @load itself waits.
  *	Otherwise @data must not change before the next @load or @loaded has returned, which can
  *	return the error of the previous @load. The last call is @loaded
@@ -104,6 +111,8 @@ struct recover_env {
 	int (*flush)(void *context, uint32_t slot);
 	int (*load)(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
 		    const void *data, uint32_t length);
+	int (*place)(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
+		     const struct lsmem_directory_entry *entries, uint32_t nr);
 	int (*loaded)(void *context);
 	bool (*hole)(void *context, uint64_t offset, uint32_t length);
 	void (*report)(void *context, enum recover_severity severity, const char *text);
@@ -122,6 +131,7 @@ enum recover_state {
  * @kind: enum lsmem_store_kind
  * @store_bytes: memory of the store's log, bytes
  * @max_handles: of the store
+ * @capacity: of a tiered store, bytes; 0: the store is not tiered
  * @frames: segments that the backups must have room for
  * @replicas: of each segment; 0: one on every backup
  * @half_bytes: size of a half of the digest log; 0: chosen by the size of the backups
@@ -133,6 +143,7 @@ struct recover_geometry {
 	uint32_t kind;
 	uint64_t store_bytes;
 	uint64_t max_handles;
+	uint64_t capacity;
 	uint32_t frames;
 	uint32_t replicas;
 	uint64_t half_bytes;

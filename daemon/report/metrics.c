@@ -287,6 +287,39 @@ static void put_stream(const struct page *page)
 	put_rows(page, rows, SIZE(rows));
 }
 
+static void put_fetching(const struct page *page)
+{
+	const struct fetch_stats *fetch = &page->status->fetch;
+	const char *latency = "lsmem_fetch_latency_seconds";
+	const struct row rows[] = {
+		{ "lsmem_fetches_total", "Fetch requests of the kernel that were answered with data.",
+		  fetch->fetches },
+		{ "lsmem_fetched_bytes_total", "Bytes of these data.", fetch->bytes },
+		{ "lsmem_fetch_segments_total", "Of these requests, whole segments, for cleaning.",
+		  fetch->segments },
+		{ "lsmem_fetch_second_total",
+		  "Times that a replica was late, and another was read as well.", fetch->second },
+		{ "lsmem_fetch_replaced_total",
+		  "Times that a replica failed or was damaged, and another was read.",
+		  fetch->replaced },
+		{ "lsmem_fetch_longer_total",
+		  "Times that more was read because an object was longer than expected.",
+		  fetch->longer },
+		{ "lsmem_fetch_again_total",
+		  "Times that the kernel had no memory for an answer, and got it again later.",
+		  fetch->again },
+		{ "lsmem_fetch_failures_total",
+		  "Fetch requests that no replica could answer: their readers got an error.",
+		  fetch->failures },
+		{ "lsmem_fetch_requests", "Fetch requests under way.", fetch->under_way },
+	};
+
+	put_header(page, latency, "histogram",
+		   "Time from taking a fetch request from the kernel to its answer.");
+	put_histogram(page, latency, &fetch->latency, NS_PER_S, 13, 35);	/* 8 us .. 34 s */
+	put_rows(page, rows, SIZE(rows));
+}
+
 /* ---- The backups ------------------------------------------------------- */
 
 /* The figures of the page's backup; all zero if the backup is missing. */
@@ -407,6 +440,39 @@ static void put_backups(struct page *page)
 	}
 }
 
+/* Figures of fetching from each backup. */
+static void put_backups_fetching(struct page *page)
+{
+	static const struct {
+		const char *name, *help;
+		size_t offset;
+	} figures[] = {
+#define FIGURE(member) (offsetof(struct fetch_stats, backup[0].member) - \
+			offsetof(struct fetch_stats, backup))
+		{ "lsmem_backup_fetch_reads_total", "Reads of fetching done.", FIGURE(reads) },
+		{ "lsmem_backup_fetch_bytes_total", "Bytes of these reads.", FIGURE(bytes) },
+		{ "lsmem_backup_fetch_mean_seconds",
+		  "Moving mean of the latency of these reads, by which a replica is chosen.",
+		  FIGURE(mean_ns) },
+#undef FIGURE
+	};
+	const char *start;
+	uint32_t index;
+	unsigned int i;
+
+	for (i = 0; i < SIZE(figures); i++) {
+		put_header(page, figures[i].name, type_of(figures[i].name), figures[i].help);
+		while (next_backup(page)) {
+			index = page->status->backups[page->backup].index;
+			if (index == LSMEM_BACKUPS)
+				continue;
+			start = (const char *)&page->status->fetch.backup[index];
+			put(page, figures[i].name, NULL, NULL,
+			    *(const uint64_t *)(start + figures[i].offset));
+		}
+	}
+}
+
 /* ---- The store, as sysfs tells ----------------------------------------- */
 
 /* A metric from the file @path; or from @path for compaction and @clean for cleaning. */
@@ -428,6 +494,15 @@ static const struct source {
 	{ "lsmem_store_segments", "Segments in the log.", "segments", NULL },
 	{ "lsmem_store_segments_max", "Most segments that the log can have.", "segments_max",
 	  NULL },
+	{ "lsmem_store_resident_bytes", "Of a tiered store: live bytes in memory.",
+	  "tier/resident_bytes", NULL },
+	{ "lsmem_store_cold_bytes", "Of a tiered store: live bytes that are not in their segment's memory.",
+	  "tier/cold_bytes", NULL },
+	{ "lsmem_store_cached_bytes", "Of a tiered store: bytes in memory that were fetched.",
+	  "tier/cached_bytes", NULL },
+	{ "lsmem_store_evicted_total", "Objects that left memory, and are on backups only.",
+	  "tier/evicted", NULL },
+	{ "lsmem_store_evicted_bytes_total", "Bytes of these.", "tier/evicted_bytes", NULL },
 	{ "lsmem_store_appends_total", "Entries that users have written.", "stats/appends", NULL },
 	{ "lsmem_store_appended_bytes_total", "Bytes of these entries, with their headers.",
 	  "stats/appended_bytes", NULL },
@@ -512,6 +587,10 @@ void metrics_write(FILE *out, const struct status *status, uint64_t age_ns)
 	if (status->serving) {
 		put_stream(&page);
 		put_backups(&page);
+	}
+	if (status->serving && status->tiered) {
+		put_fetching(&page);
+		put_backups_fetching(&page);
 	}
 	put_sources(&page);
 	put_waits(&page);

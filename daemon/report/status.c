@@ -108,6 +108,52 @@ static void put_recovery(struct status *status)
 	put(status, "%s],\n", named ? "\n  " : "");
 }
 
+static void put_latency(struct status *status, const char *name,
+			const struct histogram *histogram)
+{
+	bool first = true;
+	unsigned int i;
+
+	put(status, "  \"%s\": [", name);
+	for (i = 0; i < HISTOGRAM_BUCKETS; i++) {
+		if (!histogram->count[i])
+			continue;
+		put(status, "%s\n    {\"at_most_ns\": %" PRIu64 ", \"count\": %" PRIu64 "}",
+		    first ? "" : ",", (uint64_t)1 << i, histogram->count[i]);
+		first = false;
+	}
+	put(status, "%s]", first ? "" : "\n  ");
+}
+
+/* Figures of fetching, of a tiered store. */
+static void put_fetching(struct status *status)
+{
+	const struct fetch_stats *fetch = &status->fetch;
+	const struct {
+		const char *name;
+		uint64_t value;
+	} counters[] = {
+		{ "fetches", fetch->fetches },
+		{ "fetched_bytes", fetch->bytes },
+		{ "fetch_segments", fetch->segments },
+		{ "fetch_second", fetch->second },
+		{ "fetch_replaced", fetch->replaced },
+		{ "fetch_longer", fetch->longer },
+		{ "fetch_again", fetch->again },
+		{ "fetch_failures", fetch->failures },
+		{ "fetch_requests", fetch->under_way },
+		{ "fetch_ns", fetch->latency.sum },
+	};
+	unsigned int i;
+
+	if (!status->tiered)
+		return;
+	for (i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+		put(status, "  \"%s\": %" PRIu64 ",\n", counters[i].name, counters[i].value);
+	put_latency(status, "fetch_latency", &fetch->latency);
+	put(status, ",\n");
+}
+
 static void put_counters(struct status *status)
 {
 	const struct core_stats *core = &status->core;
@@ -149,20 +195,12 @@ static void put_counters(struct status *status)
 		{ "sequence", core->sequence },
 		{ "ack_ns", status->ack.sum },
 	};
-	bool first = true;
 	unsigned int i;
 
 	for (i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
 		put(status, "  \"%s\": %" PRIu64 ",\n", counters[i].name, counters[i].value);
-	put(status, "  \"ack_latency\": [");
-	for (i = 0; i < HISTOGRAM_BUCKETS; i++) {
-		if (!status->ack.count[i])
-			continue;
-		put(status, "%s\n    {\"at_most_ns\": %" PRIu64 ", \"count\": %" PRIu64 "}",
-		    first ? "" : ",", (uint64_t)1 << i, status->ack.count[i]);
-		first = false;
-	}
-	put(status, "%s]\n", first ? "" : "\n  ");
+	put_latency(status, "ack_latency", &status->ack);
+	put(status, "\n");
 }
 
 /**
@@ -303,6 +341,7 @@ int status_write(struct status *status)
 	put_backups(status);
 	put_cluster(status);
 	put_recovery(status);
+	put_fetching(status);
 	put_counters(status);
 	put(status, "}\n");
 	err = replace(status);

@@ -15,6 +15,7 @@
 #include "base/histogram.h"
 #include "cluster/cluster.h"
 #include "core/core.h"
+#include "core/fetch.h"
 
 #define LSMEMD_VERSION		"0.1.0"
 
@@ -70,6 +71,8 @@ struct status_backup {
  * @passes: passes of cleaning that began
  * @passes_segments: segments chosen for @passes
  * @passes_fruitless: times that a pass was wanted and no segment was worth it
+ * @tiered: the store is tiered, and @fetch is valid
+ * @fetch: counters of fetching
  * @ack: ns from taking a range to its acknowledgement
  * @text: buffer for the text of the file
  * @used: bytes of @text
@@ -101,6 +104,8 @@ struct status {
 	struct core_stats core;
 	uint64_t events, ranges, groups;
 	uint64_t passes, passes_segments, passes_fruitless;
+	bool tiered;
+	struct fetch_stats fetch;
 	struct histogram ack;
 
 	char *text;

@@ -102,8 +102,10 @@ static void lsmem_test_memory(struct kunit *test, struct lsmem_store *store)
 	/* A seglet that nothing was written to must not look like written data. */
 	for (i = 0; i < store->seglets.nr; i++)
 		memset(lsmem_seglet_address(&store->seglets, i), 0xa5, LSMEM_SEGLET_BYTES);
-	KUNIT_ASSERT_EQ(test, lsmem_segments_init(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_segments_init(store, store->bytes, 0), 0);
 	KUNIT_ASSERT_EQ(test, lsmem_handles_init(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_tier_init(store), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_fetches_init(store), 0);
 	KUNIT_ASSERT_EQ(test, lsmem_window_init(store), 0);
 }
 

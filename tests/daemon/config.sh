@@ -28,6 +28,9 @@ path='[backup]\npath = /dev/null\n'
 
 good 'the least' "$path"
 good 'all of an object store' "[store]\nname = db-1.example_x\nnode = lsmem1\nkind = object\nsize = 1G\nhandles = 1M\nmode = 0640\nowner = root:root\n$path"'size = 512M\nlock_wait = 5\n'
+good 'a tiered store' "[store]\nsize = 128M\ncapacity = 512M\n$path"
+good 'a tiered store of the default size' "[store]\ncapacity = 264M\n$path"
+good 'the largest capacity' "[store]\ncapacity = 1T\nsize = 16G\n$path"
 good 'a block store' "[store]\nkind = block\nname = 7\nnode = lsmemb0\nsize = 128M\n$path"
 good 'numbers for an owner' "[store]\nowner = 12345:54321\n$path"
 good 'comments and blanks' "# one\n\n ; two\n\t[ store ]\n  kind=object  \n$path"
@@ -53,7 +56,7 @@ bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [stor
 bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
 bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
-bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, handles, mode, owner, charge, replicas, min_replicas, copy_rate, rejoin and wait'
+bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, capacity, handles, mode, owner, charge, replicas, min_replicas, copy_rate, rejoin and wait'
 bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size, lock_wait, key, timeout, domain and ack'
 bad 'key twice' "${path}path = /dev/zero\n" '3: path a second time, first on line 2'
 bad 'no value' '[store]\nkind =\n' '2: kind: no value'
@@ -84,6 +87,13 @@ for size in 0 1M 64M 120M 129M 2T 12X 12MB -1 1e9 '' 18446744073709551616 999999
 	[ -n "$size" ] || continue
 	bad "store size $size" "[store]\nsize = $size\n" "2: size = $size: allowed is a multiple of 8M from 128M to 1T"
 done
+for capacity in 0 128M 516M 1025G 12X; do
+	bad "capacity $capacity" "[store]\ncapacity = $capacity\n" "2: capacity = $capacity: allowed is a multiple of 8M from 136M to 1T, more than size"
+done
+bad 'capacity of size' "[store]\nsize = 512M\ncapacity = 512M\n$path" '3: capacity = 512M: allowed is more than size, 512M, and at most 64 times that'
+bad 'capacity of the default size' "[store]\ncapacity = 256M\n$path" '2: capacity = 256M: allowed is more than size, 256M, and at most 64 times that'
+bad 'too much capacity' "[store]\nsize = 128M\ncapacity = 8200M\n$path" '3: capacity = 8200M: allowed is more than size, 128M, and at most 64 times that'
+bad 'capacity of a block store' "[store]\nkind = block\ncapacity = 512M\n$path" '3: capacity: not for kind = block'
 for handles in 0 2G 4G -1 many; do
 	bad "handles $handles" "[store]\nhandles = $handles\n" "2: handles = $handles: allowed is a number from 1 to 2147483647"
 done

@@ -129,6 +129,26 @@ is 'a full backup, recovered: exit status' "$status" 0
 ok 'a full backup, recovered: all objects' grep -q "\"segments\": 15, \"objects\": $objects, " \
 	"$scratch/out"
 
+# The same as the backup of a tiered store: the kernel gets places, and objects are not read.
+read_bytes() { sed -n 's/.*"read_bytes": \([0-9]*\).*/\1/p' "$scratch/out"; }
+whole=$(read_bytes)
+cp "$scratch/good" "$image"
+run "$mkbackup" "$image" capacity 96
+is 'tiered: made' "$status" 0
+check
+is 'tiered: exit status' "$status" 0
+ok 'tiered: what it is' grep -q 'size = 64M, handles = [0-9]*, capacity = 96M$' "$scratch/out"
+ok 'tiered: all objects' grep -q "^objects: *$objects, " "$scratch/out"
+run "${RECOVERY:-$(dirname "$0")/build/recovery}" "$image"
+is 'tiered, recovered: exit status' "$status" 0
+ok 'tiered, recovered: all objects, by their places' grep -q \
+	"\"objects\": $objects, .*\"loaded_bytes\": 0, \"loads\": 0, \"placed\": $objects, " "$scratch/out"
+echo "# $(read_bytes) bytes read, $whole otherwise"
+ok 'tiered, recovered: a twentieth is read' [ $(($(read_bytes) * 20)) -lt "$whole" ]
+run "$mkbackup" "$image" capacity 32
+is 'tiered, capacity below the size: made' "$status" 0
+refused 'tiered, capacity below the size'
+
 # Few objects among many handles: recovery's table has 384 MiB, but uses little memory.
 blank
 run "$mkbackup" "$image" 64 100000 100 16777216

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Durable operations on a store, and a check of the store against them.
+ * Operations on a store, and a check of the store against them.
  *
  *	load run MODEL STORE SECONDS SLOTS	operate until the time is over or a signal comes
  *	load verify MODEL STORE			the store has all that was acknowledged, and
  *						nothing else
+ *	load fill MODEL STORE PERCENT SLOTS	objects until the store has so much of its capacity
+ *	load overwrite MODEL STORE PERCENT	so many of the objects, chosen at random
+ *	load read MODEL STORE SECONDS		objects at random; no other program writes
+ *
+ * fill and overwrite are not durable operations, and end with a sync.
  *
  * MODEL is a file that is mapped shared, so it survives a SIGKILL of this program, but not a crash
  * of the machine: it should be on tmpfs.  Each slot belongs to one thread.  A slot is an object of an
@@ -64,6 +69,11 @@ static _Atomic bool stop;
 static _Atomic uint64_t errors;
 static _Atomic uint64_t timeouts;
 static _Atomic uint64_t full;
+static _Atomic uint64_t reads;
+static _Atomic uint64_t wrong, live, newer;	/* found by a verification */
+static unsigned int percent;
+static uint64_t stride;			/* see jump() */
+static uint64_t target;			/* live bytes, for fill */
 
 static uint32_t random_length(uint64_t r)
 {
@@ -74,8 +84,8 @@ static uint32_t random_length(uint64_t r)
 	return 8 + (uint32_t)(r >> 8) % 1000;
 }
 
-/* Execute slot->next. Returns 0, -ETIMEDOUT (applied) or another error (not applied). */
-static int operate(struct slot *slot, uint64_t index, uint8_t *data)
+/* Execute slot->next, with LSM_DURABLE or no flags. Returns 0, -ETIMEDOUT (applied) or another error (not applied). */
+static int operate(struct slot *slot, uint64_t index, uint8_t *data, unsigned int flags)
 {
 	struct state *next = &slot->next;
 	uint64_t version;
@@ -91,10 +101,10 @@ static int operate(struct slot *slot, uint64_t index, uint8_t *data)
 		return 0;
 	}
 	if (next->what == NOTHING)
-		return lsm_free(lsm, next->handle, LSM_DURABLE, &version);
+		return lsm_free(lsm, next->handle, flags, &version);
 	if (slot->last.what == NOTHING)
-		return lsm_alloc(lsm, data, next->length, LSM_DURABLE, &next->handle, &version);
-	return lsm_replace(lsm, next->handle, data, next->length, LSM_DURABLE, &version);
+		return lsm_alloc(lsm, data, next->length, flags, &next->handle, &version);
+	return lsm_replace(lsm, next->handle, data, next->length, flags, &version);
 }
 
 static void *worker(void *argument)
@@ -120,7 +130,7 @@ static void *worker(void *argument)
 			slot->next.length = block_fd >= 0 ? BLOCK : random_length(dice >> 8);
 		}
 		slot->under_way = 1;
-		err = operate(slot, index, data);
+		err = operate(slot, index, data, LSM_DURABLE);
 		while (err == -ETIMEDOUT) {
 			timeouts++;
 			err = block_fd >= 0 ? -EIO : lsm_sync(lsm, 0);
@@ -170,16 +180,131 @@ static int holds(const struct state *state, uint64_t index, uint8_t *data)
 	       content_is(data, state->length, index, state->sequence);
 }
 
-static int verify(void)
+/* The greatest common divisor. */
+static uint64_t divisor(uint64_t a, uint64_t b)
 {
-	uint64_t i, wrong = 0, live = 0, newer = 0;
+	return b ? divisor(b, a % b) : a;
+}
+
+/* Slot number @i of a thread, in an order that jumps about and takes each one once. */
+static struct slot *jump(uint64_t thread, uint64_t i, uint64_t *index)
+{
+	*index = i * stride % (model->slots / THREADS) * THREADS + thread;
+	return &model->slot[*index];
+}
+
+/* Write a slot without waiting until that is durable: settle() does. Returns 0 or an error. */
+static int write_slot(struct slot *slot, uint64_t index, uint8_t *data, uint64_t *state)
+{
+	int err;
+
+	slot->next = slot->last;
+	slot->next.sequence = model->sequence++;
+	slot->next.what = WRITTEN;
+	slot->next.length = random_length(random_next(state));
+	slot->under_way = 1;
+	err = operate(slot, index, data, 0);
+	if (err)
+		fprintf(stderr, "slot %" PRIu64 ": %s\n", index, strerror(-err));
+	errors += err != 0;
+	return err;
+}
+
+static void *filler(void *argument)
+{
+	uint64_t thread = (uintptr_t)argument, state = time(NULL) << 8 ^ thread, index;
+	struct lsmem_stat stat;
+	uint8_t *data = malloc(1 << 20);
+
+	for (index = thread; index < model->slots && !stop; index += THREADS) {
+		if (index / THREADS % 16 == 0 &&
+		    (lsm_stat(lsm, &stat) || stat.live_bytes >= target))
+			break;
+		if (write_slot(&model->slot[index], index, data, &state))
+			break;
+	}
+	free(data);
+	return NULL;
+}
+
+static void *overwriter(void *argument)
+{
+	uint64_t thread = (uintptr_t)argument, state = time(NULL) << 8 ^ thread, index, i;
+	uint8_t *data = malloc(1 << 20);
+	struct slot *slot;
+
+	for (i = 0; i < model->slots / THREADS && !stop; i++) {
+		slot = jump(thread, i, &index);
+		if (slot->last.what == WRITTEN && random_below(&state, 100) < percent &&
+		    write_slot(slot, index, data, &state))
+			break;
+	}
+	free(data);
+	return NULL;
+}
+
+/* Make what filler() or overwriter() has written durable. */
+static void settle(void)
+{
+	uint64_t index;
+	int err;
+
+	do {
+		err = lsm_sync(lsm, 0);
+	} while (err == -ETIMEDOUT);
+	if (err) {
+		fprintf(stderr, "sync: %s\n", strerror(-err));
+		errors++;
+	}
+	for (index = 0; index < model->slots && !errors; index++) {
+		struct slot *slot = &model->slot[index];
+
+		if (!slot->under_way)
+			continue;
+		slot->last = slot->next;
+		slot->under_way = 0;
+		model->acknowledged++;
+	}
+}
+
+static void *reader(void *argument)
+{
+	uint64_t thread = (uintptr_t)argument, state = time(NULL) << 8 ^ thread, index;
+	uint8_t *data = malloc(1 << 20);
+	struct lsm_object object;
+	const struct state *last;
+	ssize_t n;
+
+	while (!stop) {
+		index = random_below(&state, model->slots);
+		last = &model->slot[index].last;
+		if (last->what != WRITTEN)
+			continue;
+		n = lsm_read(lsm, last->handle, data, 1 << 20, 0, &object);
+		reads++;
+		if (n == -ETIMEDOUT) {
+			timeouts++;
+		} else if (n != (ssize_t)last->length ||
+			   !content_is(data, last->length, index, last->sequence)) {
+			if (!errors++)
+				fprintf(stderr, "slot %" PRIu64 ": read %zd of %u: %s\n", index, n,
+					last->length, n < 0 ? strerror((int)-n) : "wrong");
+		}
+	}
+	free(data);
+	return NULL;
+}
+
+static void *verifier(void *argument)
+{
+	uint64_t thread = (uintptr_t)argument, i, turn;
 	struct slot *slot;
 	uint8_t *data;
 
 	if (posix_memalign((void **)&data, BLOCK, 1 << 20))
-		return 1;
-	for (i = 0; i < model->slots; i++) {
-		slot = &model->slot[i];
+		exit(1);
+	for (turn = 0; turn < model->slots / THREADS; turn++) {
+		slot = jump(thread, turn, &i);
 		if (slot->under_way && holds(&slot->next, i, data)) {
 			newer++;
 			slot->last = slot->next;
@@ -199,9 +324,59 @@ static int verify(void)
 		slot->under_way = 0;
 		live += slot->last.what == WRITTEN;
 	}
+	free(data);
+	return NULL;
+}
+
+static int run_threads(void *(*work)(void *), pthread_t threads[THREADS])
+{
+	uint64_t i;
+
+	for (i = 0; i < THREADS; i++)
+		if (pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)i))
+			return 1;
+	return 0;
+}
+
+static int all_threads(void *(*work)(void *))
+{
+	pthread_t threads[THREADS];
+	uint64_t i;
+
+	if (run_threads(work, threads))
+		return 1;
+	for (i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}
+
+static int verify(void)
+{
+	if (all_threads(verifier))
+		return 1;
 	printf("verified %" PRIu64 " slots, %" PRIu64 " live, %" PRIu64 " as under way, %" PRIu64 " acknowledged, %" PRIu64 " wrong\n",
-	       model->slots, live, newer, (uint64_t)model->acknowledged, wrong);
+	       model->slots, (uint64_t)live, (uint64_t)newer, (uint64_t)model->acknowledged,
+	       (uint64_t)wrong);
 	return wrong ? 1 : 0;
+}
+
+/* fill and overwrite. */
+static int write_all(void *(*work)(void *))
+{
+	uint64_t before = model->acknowledged;
+	struct lsmem_stat stat;
+
+	if (lsm_stat(lsm, &stat))
+		return 1;
+	target = stat.capacity / 100 * percent;
+	if (all_threads(work))
+		return 1;
+	settle();
+	lsm_stat(lsm, &stat);
+	printf("%" PRIu64 " written, %llu MiB live of %llu MiB, %" PRIu64 " errors\n",
+	       model->acknowledged - before, (unsigned long long)stat.live_bytes >> 20,
+	       (unsigned long long)stat.capacity >> 20, (uint64_t)errors);
+	return errors ? 1 : 0;
 }
 
 static void on_signal(int signal)
@@ -236,7 +411,9 @@ static int open_store(const char *path)
 
 int main(int argc, char **argv)
 {
-	bool run = argc == 6 && !strcmp(argv[1], "run");
+	bool run = argc == 6 && !strcmp(argv[1], "run"), fill = argc == 6 && !strcmp(argv[1], "fill");
+	bool over = argc == 5 && !strcmp(argv[1], "overwrite");
+	bool look = argc == 5 && !strcmp(argv[1], "read");
 	pthread_t threads[THREADS];
 	struct timespec end;
 	sigset_t set;
@@ -245,8 +422,8 @@ int main(int argc, char **argv)
 	struct stat st;
 	int fd, signal_number;
 
-	if (!run && !(argc == 4 && !strcmp(argv[1], "verify"))) {
-		fprintf(stderr, "usage: load run MODEL STORE SECONDS SLOTS | verify MODEL STORE\n");
+	if (!run && !fill && !over && !look && !(argc == 4 && !strcmp(argv[1], "verify"))) {
+		fprintf(stderr, "usage: load run MODEL STORE SECONDS SLOTS | verify MODEL STORE | fill MODEL STORE PERCENT SLOTS | overwrite MODEL STORE PERCENT | read MODEL STORE SECONDS\n");
 		return 2;
 	}
 	if (open_store(argv[3]))
@@ -254,7 +431,7 @@ int main(int argc, char **argv)
 	fd = open(argv[2], O_RDWR | O_CREAT, 0600);
 	if (fd < 0 || fstat(fd, &st))
 		return 1;
-	slots = run ? strtoull(argv[5], NULL, 10) / THREADS * THREADS : 0;
+	slots = run || fill ? strtoull(argv[5], NULL, 10) / THREADS * THREADS : 0;
 	if (block_fd >= 0 && slots > blocks)
 		slots = blocks / THREADS * THREADS;
 	bytes = st.st_size ? (size_t)st.st_size : sizeof(*model) + slots * sizeof(struct slot);
@@ -267,16 +444,20 @@ int main(int argc, char **argv)
 		model->slots = slots;
 		model->sequence = 1;
 	}
-	if (!run)
+	for (stride = model->slots / THREADS / 3 + 1; divisor(model->slots / THREADS, stride) != 1;)
+		stride++;
+	percent = fill || over ? (unsigned int)atoi(argv[4]) : 0;
+	if (fill || over)
+		return write_all(fill ? filler : overwriter);
+	if (!run && !look)
 		return verify();
 	signal(SIGTERM, on_signal);
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	begun = model->acknowledged;
-	for (i = 0; i < THREADS; i++)
-		if (pthread_create(&threads[i], NULL, worker, (void *)(uintptr_t)i))
-			return 1;
+	if (run_threads(run ? worker : reader, threads))
+		return 1;
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	end.tv_sec = strtol(argv[4], NULL, 10);
 	end.tv_nsec = 0;
@@ -285,6 +466,8 @@ int main(int argc, char **argv)
 	stop = true;
 	for (i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
+	if (look)
+		printf("%" PRIu64 " reads, ", (uint64_t)reads);
 	printf("%" PRIu64 " acknowledged, %" PRIu64 " full, %" PRIu64 " timed out, %" PRIu64 " errors\n",
 	       model->acknowledged - begun, (uint64_t)full, (uint64_t)timeouts, (uint64_t)errors);
 	return errors ? 1 : 0;

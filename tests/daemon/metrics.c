@@ -54,6 +54,11 @@ static void active(void)
 	backup->lag_bytes = 123456;
 	status.core.memory_bytes = 4242;
 	backup->lag_segments = 2;
+	status.tiered = true;
+	status.fetch.fetches = 77;
+	status.fetch.backup[0].reads = 80;
+	status.fetch.backup[0].mean_ns = 1500000;
+	histogram_add(&status.fetch.latency, 100000);
 }
 
 /* Add latencies of all sizes, from 0 to more than the largest bucket. */

@@ -45,7 +45,8 @@ FILES = {
     "cleaner/segments_cleaned": 12, "cleaner/compacted_bytes": 13, "cleaner/relocated_bytes": 14,
     "cleaner/compact_freed_bytes": 15, "cleaner/freed_bytes": 16,
     "cleaner/compact_ns": 17_000_000_000, "cleaner/clean_ns": 18_000_000_001, "cleaner/passes": 19,
-    "cleaner/views_revoked": 21,
+    "cleaner/views_revoked": 21, "tier/resident_bytes": 90 << 20, "tier/cold_bytes": 10 << 20,
+    "tier/cached_bytes": 5 << 20, "tier/evicted": 30, "tier/evicted_bytes": 31,
 }
 
 
@@ -140,6 +141,8 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
         'lsmem_backup_group_segments_bucket{le="8"}': 64,
         "lsmem_cluster_term": 7, "lsmem_cluster_left_seconds": 11.5,
         "lsmem_cluster_failures_total": 3, "lsmem_cluster_members_stale": 1,
+        "lsmem_fetches_total": 77, 'lsmem_fetch_latency_seconds_bucket{le="0.000131072"}': 1,
+        "lsmem_backup_fetch_reads_total": 80, "lsmem_backup_fetch_mean_seconds": 0.0015,
         "lsmem_store_live_bytes": 100 << 20, "lsmem_store_wait_seconds_sum": 1.75,
         'lsmem_store_wait_seconds_bucket{le="2e-06"}': 1,
         'lsmem_store_wait_seconds_bucket{le="8.388608"}': 23, "lsmem_store_wait_seconds_count": 25,

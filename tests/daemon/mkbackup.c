@@ -5,6 +5,7 @@
  *	mkbackup FILE STORE-MIB				empty
  *	mkbackup FILE STORE-MIB OBJECT-BYTES LIVE [HANDLES]	filled
  *	mkbackup FILE format NUMBER				call what is there another format
+ *	mkbackup FILE capacity MIB				make it that of a tiered store
  *
  * A filled backup has only closed segments, in all frames but four.  LIVE percent of its entries
  * are new objects, the others replace some; the order looks random.  The objects are scattered over
@@ -153,8 +154,8 @@ static int fill(int fd, struct recover *r, uint32_t length, uint64_t keys, uint3
 	return err ? err : file_flush(&fd, 0);
 }
 
-/* Change the format that both superblock copies name. */
-static int set_format(int fd, uint32_t format)
+/* Change the format, or the capacity, that both superblock copies name; 0: leave it. */
+static int change(int fd, uint32_t format, uint64_t capacity)
 {
 	struct lsmem_super super;
 	uint64_t at;
@@ -162,7 +163,11 @@ static int set_format(int fd, uint32_t format)
 
 	for (at = 0; at < 2 * LSMEM_BLOCK && !err; at += LSMEM_BLOCK) {
 		err = file_read(&fd, at, &super, sizeof(super));
-		super.format = __cpu_to_le32(format);
+		if (format)
+			super.format = __cpu_to_le32(format);
+		super.capacity = __cpu_to_le64(capacity);
+		if (capacity)
+			super.features.incompat |= __cpu_to_le32(LSMEM_INCOMPAT_TIER);
 		format_super_seal(&super);
 		if (!err)
 			err = file_write(&fd, at, &super, sizeof(super));
@@ -189,9 +194,11 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	if (argc == 4) {
-		if (strcmp(argv[2], "format"))
-			return 2;
-		return set_format(fd, (uint32_t)strtoul(argv[3], NULL, 10)) ? 1 : 0;
+		if (!strcmp(argv[2], "format"))
+			return change(fd, (uint32_t)strtoul(argv[3], NULL, 10), 0) ? 1 : 0;
+		if (!strcmp(argv[2], "capacity"))
+			return change(fd, 0, strtoull(argv[3], NULL, 10) << 20) ? 1 : 0;
+		return 2;
 	}
 	memset(&env, 0, sizeof(env));
 	env.context = &fd;

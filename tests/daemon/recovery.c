@@ -19,7 +19,9 @@
 void __wrap_kernel_load(struct kernel *kernel, struct loop *loop, struct loop_op *op,
 			struct lsmem_load *load);
 
-static uint64_t loaded, loads;
+__typeof__(kernel_place) __wrap_kernel_place;
+
+static uint64_t loaded, loads, placed;
 
 void __wrap_kernel_load(struct kernel *kernel, struct loop *loop, struct loop_op *op,
 			struct lsmem_load *load)
@@ -28,6 +30,13 @@ void __wrap_kernel_load(struct kernel *kernel, struct loop *loop, struct loop_op
 	loaded += load->length;
 	loads++;
 	io_uring_prep_nop(loop_sqe(loop, op));
+}
+
+int __wrap_kernel_place(struct kernel *kernel, struct lsmem_placement *place)
+{
+	(void)kernel;
+	placed += place->nr;
+	return 0;
 }
 
 static double seconds(const struct timeval *t)
@@ -66,8 +75,9 @@ int main(int argc, char **argv)
 	err = recover_run(r, NULL, &result);
 	took = (double)(clock_now_ns() - start) / 1e9;
 	getrusage(RUSAGE_SELF, &usage);
-	printf("{\"error\": %d, \"segments\": %" PRIu64 ", \"objects\": %" PRIu64 ", \"live_bytes\": %" PRIu64 ", \"loaded_bytes\": %" PRIu64 ", \"loads\": %" PRIu64 ", \"read_bytes\": %" PRIu64 ", \"seconds\": %.3f, \"user\": %.3f, \"system\": %.3f, \"peak_bytes\": %" PRIu64 "}\n",
+	printf("{\"error\": %d, \"segments\": %" PRIu64 ", \"objects\": %" PRIu64 ", \"live_bytes\": %" PRIu64 ", \"loaded_bytes\": %" PRIu64 ", \"loads\": %" PRIu64 ", \"placed\": %" PRIu64 ", \"read_bytes\": %" PRIu64 ", \"seconds\": %.3f, \"user\": %.3f, \"system\": %.3f, \"peak_bytes\": %" PRIu64 "}\n",
 	       err, result.segments, result.objects, result.live_bytes, loaded, loads,
+	       placed,
 	       result.read_bytes, took, seconds(&usage.ru_utime), seconds(&usage.ru_stime),
 	       (uint64_t)usage.ru_maxrss << 10);
 	recover_free(r);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "follower.h"
+#include "keeper.h"
 #include "store.h"
 
 #define BATCH		256u
@@ -116,6 +117,21 @@ static uint32_t payload_crc(const struct follower *follower, struct cursor at, u
 	return crc;
 }
 
+void follower_copy(const struct follower *follower, const struct lsmem_event *event, uint8_t *to)
+{
+	struct cursor at = { event->from, event->first_seglet };
+
+	while (at.offset < event->to) {
+		uint32_t piece = LSMEM_SEGLET_BYTES - at.offset % LSMEM_SEGLET_BYTES;
+
+		if (piece > event->to - at.offset)
+			piece = event->to - at.offset;
+		memcpy(to, here(follower, &at), piece);
+		to += piece;
+		advance(follower, &at, at.offset + piece);
+	}
+}
+
 /*
  * Record an entry as recovery would: the highest generation wins, then the highest version.  Two
  * entries of one version must be equal.
@@ -201,7 +217,10 @@ static bool follow(struct follower *follower)
 
 		if (event->type == LSMEM_EVENT_RANGE)
 			follow_range(follower, event);
-		if (event->type == LSMEM_EVENT_RETIRE && event->flags & LSMEM_EVENT_MORE)
+		if (follower->keeper)
+			keeper_event(follower->keeper, follower, event);
+		if (event->type == LSMEM_EVENT_RESUME ||
+		    (event->type == LSMEM_EVENT_RETIRE && event->flags & LSMEM_EVENT_MORE))
 			continue;
 		acks[ack.nr++] = (struct lsmem_ack_one){
 			.type = event->type,
@@ -243,19 +262,26 @@ static const void *window(const struct follower *follower, uint64_t offset, uint
 	return mmap(NULL, length, PROT_READ, MAP_SHARED, follower->attach.fd, (off_t)offset);
 }
 
-int follower_attach(struct follower *follower, const char *name)
+int follower_attach_as(struct follower *follower, const char *name, const uint8_t *uuid)
 {
 	memset(follower, 0, sizeof(*follower));
 	pthread_mutex_init(&follower->lock, NULL);
 	follower->attach.size = sizeof(follower->attach);
 	follower->attach.fd = -1;
 	snprintf((char *)follower->attach.name, sizeof(follower->attach.name), "%s", name);
-	if (getrandom(follower->attach.uuid, sizeof(follower->attach.uuid), 0) < 0)
-		return -errno;
+	memcpy(follower->attach.uuid, uuid, sizeof(follower->attach.uuid));
 	return control_call(LSMEM_CTL_ATTACH, &follower->attach);
 }
 
-int follower_activate(struct follower *follower, struct lsmem_activate *activate)
+int follower_attach(struct follower *follower, const char *name)
+{
+	uint8_t uuid[sizeof(follower->attach.uuid)];
+
+	return getrandom(uuid, sizeof(uuid), 0) < 0 ? -errno : follower_attach_as(follower, name, uuid);
+}
+
+/* Map what the follower reads. */
+static int map(struct follower *follower)
 {
 	follower->nr_keys = follower->attach.handles_max;
 	follower->keys = calloc(follower->nr_keys, sizeof(*follower->keys));
@@ -266,11 +292,27 @@ int follower_activate(struct follower *follower, struct lsmem_activate *activate
 				  follower->info->seglets.length);
 	follower->table = window(follower, follower->info->seglet_table.offset,
 				 follower->info->seglet_table.length);
-	if (follower->seglets == MAP_FAILED || follower->table == MAP_FAILED)
-		return -ENOMEM;
-	if (ioctl(follower->attach.fd, LSMEM_REPL_ACTIVATE, activate))
-		return -errno;
-	return -pthread_create(&follower->thread, NULL, follower_main, follower);
+	return follower->seglets == MAP_FAILED || follower->table == MAP_FAILED ? -ENOMEM : 0;
+}
+
+int follower_activate(struct follower *follower, struct lsmem_activate *activate)
+{
+	int ret = map(follower);
+
+	if (!ret && ioctl(follower->attach.fd, LSMEM_REPL_ACTIVATE, activate))
+		ret = -errno;
+	return ret ?: -pthread_create(&follower->thread, NULL, follower_main, follower);
+}
+
+int follower_succeed(struct follower *follower, const struct store *store, const uint8_t *uuid)
+{
+	struct keeper *keeper = follower->keeper;
+	int ret = follower_attach_as(follower, store->name, uuid);
+
+	if (!ret)
+		ret = map(follower);
+	follower->keeper = keeper;
+	return ret ?: -pthread_create(&follower->thread, NULL, follower_main, follower);
 }
 
 int follower_start(struct follower *follower, const char *name)

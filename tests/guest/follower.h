@@ -29,6 +29,9 @@ struct follower_key {
 	bool deleted;
 };
 
+struct keeper;
+struct store;
+
 /**
  * struct follower - one attachment to a store
  * @attach: of LSMEM_CTL_ATTACH; its @fd is the replication descriptor
@@ -39,6 +42,7 @@ struct follower_key {
  * @lock: held while the thread works on a batch of events
  * @asleep: the thread takes and acknowledges no events; under @lock
  * @stop: the thread must end
+ * @keeper: keeps what the stream has (keeper.h), or NULL; set before the store is activated
  * @keys: by handle index
  * @nr_keys: entries of @keys
  * @entries: number of entries that were checked
@@ -53,19 +57,24 @@ struct follower {
 	pthread_mutex_t lock;
 	bool asleep;
 	atomic_bool stop;
+	struct keeper *keeper;
 	struct follower_key *keys;
 	uint64_t nr_keys;
 	atomic_ullong entries;
 	char wrong[160];
 };
 
-/* The next three functions return 0 or a negative errno. */
+/* The next five functions return 0 or a negative errno. */
+/* Attach to the store @name with @uuid, 16 bytes. */
+int follower_attach_as(struct follower *follower, const char *name, const uint8_t *uuid);
 /* Attach to the store @name. */
 int follower_attach(struct follower *follower, const char *name);
 /* Activate the store and begin to follow it. */
 int follower_activate(struct follower *follower, struct lsmem_activate *activate);
 /* Attach to a new store and activate it. */
 int follower_start(struct follower *follower, const char *name);
+/* Attach to an active store with @uuid, after follower_stop() and follower_free(); the keeper stays. */
+int follower_succeed(struct follower *follower, const struct store *store, const uint8_t *uuid);
 /*
  * Stop (@asleep) or continue the follower.  When the call returns with @asleep, the batch under
  * way has been acknowledged, and the follower takes no more events.
@@ -74,6 +83,9 @@ void follower_sleep(struct follower *follower, bool asleep);
 /* Detach. @follower->keys stays valid until follower_free(). */
 void follower_stop(struct follower *follower);
 void follower_free(struct follower *follower);
+
+/* Copy the bytes of a RANGE to @to. */
+void follower_copy(const struct follower *follower, const struct lsmem_event *event, uint8_t *to);
 
 /* Raw CRC-32C: no inversion of @seed or of the result. */
 uint32_t crc32c(uint32_t seed, const void *data, size_t length);

@@ -59,12 +59,19 @@ int control_call(unsigned long request, void *argument)
  */
 int store_create(struct store *store, uint64_t bytes, uint64_t handles, uint32_t flags)
 {
+	return store_create_tiered(store, bytes, 0, handles, flags);
+}
+
+int store_create_tiered(struct store *store, uint64_t bytes, uint64_t capacity, uint64_t handles,
+			uint32_t flags)
+{
 	struct lsmem_create create = {
 		.size = sizeof(create),
 		.flags = flags,
 		.kind = LSMEM_KIND_OBJECT,
 		.bytes = bytes,
 		.handles_max = handles,
+		.capacity = capacity,
 	};
 	int ret;
 

@@ -33,9 +33,11 @@ struct store {
 /* From --seed N or $LSMEM_SEED, else random; printed when the program begins. */
 extern uint64_t test_seed;
 
-/* An ioctl on /dev/lsmem-control. This and the next two return 0 or a negative errno. */
+/* An ioctl on /dev/lsmem-control. This and the next three return 0 or a negative errno. */
 int control_call(unsigned long request, void *argument);
 int store_create(struct store *store, uint64_t bytes, uint64_t handles, uint32_t flags);
+int store_create_tiered(struct store *store, uint64_t bytes, uint64_t capacity, uint64_t handles,
+			uint32_t flags);
 int store_destroy(struct store *store);
 
 /* How many segments have been cleaned or compacted. */

@@ -26,6 +26,12 @@ refused "create, wrong kind" 2 "object or block" create --size 128M --kind file
 refused "create, wrong mode" 2 "write 0600" create --size 128M --mode rw
 refused "create, no such user" 2 "no such user" create --size 128M --owner nobody-of-that-name
 refused "create, handles for blocks" 2 "object stores" create --size 128M --kind block --handles 5
+refused "create, capacity of a volatile store" 2 "with --durable" create --size 128M --capacity 256M
+refused "create, capacity of a block store" 2 "object stores" \
+	create --durable --size 128M --capacity 256M --kind block
+refused "create, capacity below the size" 2 "more than --size" \
+	create --durable --size 256M --capacity 128M
+refused "create, odd capacity" 2 "multiple of 8M" create --durable --size 128M --capacity 260M
 refused "stat without a store" 2 "STORE is missing" stat
 refused "destroy of what is no store" 2 "is not a store" destroy /dev/null
 refused "sync, no time" 2 "write 5, 0.5" sync lsmem --timeout soon
@@ -89,6 +95,14 @@ is "check, contents of another program" "$("$lsmemctl" check "$backup" --json 2>
 refused "format over contents of another program" 1 "is not blank" format "$backup"
 ok "format of it, forced" "$lsmemctl" format "$backup" --force --size 128M
 is "check of that" "$("$lsmemctl" check "$backup" --json | field "v['verdict']")" sound
+refused "format, too small for the capacity" 1 "twice its capacity" \
+	format "$backup" --force --size 128M --capacity 256M
+refused "format, too much capacity" 2 "64 times" format "$backup" --force --size 128M --capacity 10G
+rm -f "$backup"
+is "format, tiered" "$("$lsmemctl" format "$backup" --create 512M --size 128M --capacity 256M --json |
+	field "v['store_bytes'], v['capacity'], v['max_handles']")" "134217728 268435456 1048576"
+is "check of that" "$("$lsmemctl" check "$backup" --json | field "v['verdict'], v['capacity']")" \
+	"sound 268435456"
 rm -f "$backup"
 
 tap_end

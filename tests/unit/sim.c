@@ -107,19 +107,30 @@ static int sim_flush(void *context, uint32_t slot)
 	return 0;
 }
 
-/* Load as late as possible: at the next load, or when recovery waits for all loads. */
+/*
+ * Load as late as possible: at the next load, or when recovery waits for all loads. What was placed
+ * of the segment comes first.
+ */
 static int sim_loaded(void *context)
 {
 	struct sim *sim = context;
+	uint32_t length = sim->load.length, placed = sim->nr_placed;
 	const void *data = sim->load.data;
 
 	sim->load.data = NULL;
-	if (!data)
+	sim->nr_placed = 0;
+	if (!data && !placed)
 		return 0;
 	if (!sim_io(sim))
 		return -ECANCELED;
+	if (placed) {
+		if (data)
+			memcpy(sim->placed + placed, data, length);
+		length = placed + (data ? length : 0);
+		data = sim->placed;
+	}
 	model_load(sim->model, sim->load.segment, sim->load.generation, sim->load.sealed, data,
-		   sim->load.length);
+		   length);
 	return 0;
 }
 
@@ -127,8 +138,10 @@ static int sim_load(void *context, uint64_t segment, uint32_t generation, uint32
 		    const void *data, uint32_t length)
 {
 	struct sim *sim = context;
-	int ret = sim_loaded(sim);
+	int ret = 0;
 
+	if (!sim->nr_placed || sim->load.segment != segment)
+		ret = sim_loaded(sim);
 	if (ret)
 		return ret;
 	sim->load.segment = segment;
@@ -136,6 +149,73 @@ static int sim_load(void *context, uint64_t segment, uint32_t generation, uint32
 	sim->load.sealed = sealed;
 	sim->load.data = data;
 	sim->load.length = length;
+	return 0;
+}
+
+/* Add the entry of a listing to what is placed, if the replica in @frame of a drive has it. */
+static bool sim_fetch(struct sim *sim, uint64_t frame, const struct lsmem_directory_entry *listing)
+{
+	uint64_t meta = __le64_to_cpu(listing->meta);
+	uint32_t home = LSMEM_LISTING_GET(meta, HOME) * LSMEM_ALIGN, first = home & ~(LSMEM_BLOCK - 1);
+	uint32_t bytes = lsmem_entry_size(LSMEM_LISTING_GET(meta, LENGTH));
+	uint32_t blocks = lsmem_block_round(home + bytes) - first;
+	struct lsmem_directory_entry is;
+	const struct lsmem_entry *entry;
+	uint8_t *data = malloc(blocks);
+	bool found;
+
+	disk_read(sim->disk, frame + LSMEM_BLOCK + first, data, blocks);
+	entry = (const void *)(data + home - first);
+	found = lsmem_entry_type(entry) == LSMEM_TYPE_OBJECT && lsmem_entry_sane(entry) &&
+		lsmem_entry_bytes(entry) == bytes &&
+		lsmem_entry_valid(entry, format_payload(entry),
+				  lsmem_segment_salt(sim->geometry.uuid, sim->load.segment,
+						     sim->load.generation));
+	is = lsmem_entry_listing(entry, home);
+	found = found && !memcmp(&is, listing, sizeof(is));
+	if (found) {
+		memcpy(sim->placed + sim->nr_placed, entry, bytes);
+		sim->nr_placed += bytes;
+	}
+	free(data);
+	return found;
+}
+
+/* The kernel would read the objects later: read them now, from any replica that the digest lists. */
+static int sim_place(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
+		     const struct lsmem_directory_entry *entries, uint32_t nr)
+{
+	struct sim *sim = context;
+	const struct digest_map *map = recover_digest(sim->recover);
+	uint32_t place, slot, i;
+	int ret = sim_loaded(sim);
+	uint64_t frame;
+
+	if (ret)
+		return ret;
+	if (!sim_io(sim))
+		return -ECANCELED;
+	sim->load.segment = segment;
+	sim->load.generation = generation;
+	sim->load.sealed = sealed;
+	for (i = 0; i < nr; i++) {
+		bool found = false;
+
+		for (place = 0; place < digest_places(map) && !found; place++) {
+			const struct digest_item *item = &map->items[place];
+
+			slot = recover_slot(sim->recover, place / map->frames);
+			if (!item->state || item->segment != segment || slot == LSMEM_BACKUPS)
+				continue;
+			frame = format_frame_offset(recover_slot_super(sim->recover, slot),
+						    place % map->frames);
+			found = sim_fetch(sim, sim_where(sim, recover_address(slot, frame)),
+					  &entries[i]);
+		}
+		if (!found)
+			sim_fail(sim, "segment %llu: an object is not where it was placed",
+				 (unsigned long long)segment);
+	}
 	return 0;
 }
 
@@ -182,19 +262,21 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 	sim->geometry.kind = LSMEM_KIND_OBJECT;
 	sim->geometry.store_bytes = 64u << 20;
 	sim->geometry.max_handles = MODEL_HANDLES;
+	sim->geometry.capacity = options->tiered ? 128u << 20 : 0;
 	sim->geometry.frames = options->frames;
 	sim->geometry.replicas = options->replicas;
 	sim->geometry.half_bytes = SIM_HALF;
 	sim->env = (struct recover_env) {
 		.context = sim, .backup_bytes = { bytes }, .read = sim_read, .write = sim_write,
-		.ahead = sim_ahead, .flush = sim_flush, .load = sim_load, .loaded = sim_loaded, .hole = sim_hole,
-		.report = sim_report,
+		.ahead = sim_ahead, .flush = sim_flush, .load = sim_load, .place = sim_place,
+		.loaded = sim_loaded, .hole = sim_hole, .report = sim_report,
 	};
 	sim->env.backups = sim->options.backups;
 	sim->model = model_new(&sim->random, sim->geometry.uuid,
 			       options->frames + options->extra);
 	sim->model->size = options->size;
 	sim->io_left = UINT32_MAX;
+	sim->placed = malloc(LSMEM_SEGMENT_BYTES);
 	return sim;
 }
 
@@ -205,6 +287,7 @@ void sim_free(struct sim *sim)
 	core_free(sim->core);
 	model_free(sim->model);
 	disk_free(sim->disk);
+	free(sim->placed);
 	free(sim);
 }
 
@@ -283,6 +366,8 @@ int sim_attempt(struct sim *sim)
 
 	sim_plug(sim);
 	r = recover_new(&sim->env);
+	sim->recover = r;
+	sim->nr_placed = 0;
 	model_reset(sim->model);
 	oracle_begin(sim->model);
 	ret = recover_open(r, &state);
@@ -635,7 +720,7 @@ bool sim_clean(struct sim *sim)
 		return false;
 	model_window(sim->model, &want, sim->table);
 	clean_choose(&want, sim->table, MODEL_SEGMENTS, core_frames_left(sim->core),
-		     sim->candidates, &choice);
+		     sim->options.tiered, sim->candidates, &choice);
 	return choice.nr && model_pass_begin(sim->model, choice.segments, choice.nr);
 }
 

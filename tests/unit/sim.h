@@ -25,6 +25,7 @@
  * @damage: percent of power cuts that also destroy acknowledged bytes
  * @backups: 0: one; @replicas, @min_replicas: as in struct core_params
  * @memory: mask of drives whose hosts report what they have received
+ * @tiered: the store is tiered: recovery tells the kernel where objects are
  * @smaller: frames by which each backup is smaller than the one before
  */
 struct sim_options {
@@ -39,6 +40,7 @@ struct sim_options {
 	uint32_t memory;
 	uint32_t smaller;
 	bool pairs;			/* each failure domain has two backups */
+	bool tiered;
 	bool join;			/* lost backups come back, at any time */
 };
 
@@ -84,6 +86,9 @@ struct sim {
 		uint32_t generation, sealed, length;
 		const void *data;
 	} load;
+	struct recover *recover;	/* in sim_attempt() */
+	uint8_t *placed;		/* entries of the segment that recovery tells of */
+	uint32_t nr_placed;		/* bytes of them */
 	struct recover_result result;
 	char last_damage[256];
 	uint32_t nr_damage;

@@ -18,6 +18,7 @@ static struct lsmem_segment_stat table[SLOTS];
 static struct lsmem_candidate candidates[SLOTS];
 static struct lsmem_cleaning want;
 static struct clean_choice choice;
+static bool tiered;
 
 /* Put a closed segment of @entries entries into the table; its frame is full. */
 static struct lsmem_segment_stat *put(uint32_t slot, uint64_t id, uint32_t entries, uint32_t live)
@@ -53,7 +54,7 @@ static void begin(void)
 
 static uint32_t choose(uint32_t frames)
 {
-	clean_choose(&want, table, SLOTS, frames, candidates, &choice);
+	clean_choose(&want, table, SLOTS, frames, tiered, candidates, &choice);
 	return choice.nr;
 }
 
@@ -222,6 +223,35 @@ static bool test_room(void)
 	return true;
 }
 
+/* What is on the backup only is live there, and memory does not count. */
+static bool test_tiered(void)
+{
+	begin();
+	tiered = true;
+	put(0, 1, 8000, 0)->held = 0;			/* evicted: all is live */
+	table[0].cold = table[0].home - 64;
+	CHECK(!choose(100));
+	put(1, 2, 8000, 1 * MIB)->held = 1 * MIB;	/* half of it is live */
+	table[1].cold = 3 * MIB;
+	put(2, 3, 8000, 0)->cold = 1 * MIB;
+	CHECK(choose(100) == 2 && choice.segments[0] == 3 && choice.segments[1] == 2);
+	CHECK(choice.live > 5 * MIB && choice.held > 2 * 7 * MIB);
+	/* Many entries are free, and writers wait: the measure is the same. */
+	memset(table + 20, 0, (SLOTS - 20) * sizeof(*table));
+	want.urgent = 1;
+	CHECK(choose(100) == 2 && choice.measure == CLEAN_BACKUP);
+	table[1].cold = table[1].home;
+	table[2].id = 0;
+	CHECK(!choose(100));
+	/* Tombstones that can be dropped are in memory. */
+	table[1].cold = 5 * MIB;
+	table[1].live = table[1].tombstones = 2 * MIB;
+	table[1].barrier = 0;
+	CHECK(choose(100) == 1 && choice.live < 7 * MIB);
+	tiered = false;
+	return true;
+}
+
 /* Any table: the choice is within bounds, has a gain, and has existing ids, each once. */
 static bool test_nonsense(void)
 {
@@ -270,6 +300,9 @@ int main(void)
 	tap_ok(test_deletes(), "tombstones that can be dropped are not live");
 	tap_ok(test_oldest_first(), "oldest first");
 	tap_ok(test_room(), "not more survivors than frames for them");
+	tap_ok(test_tiered(), "a tiered store");
 	tap_ok(test_nonsense(), "random contents of the table");
+	tiered = true;
+	tap_ok(test_nonsense(), "the same, of a tiered store");
 	return tap_end();
 }

@@ -111,6 +111,17 @@ static bool test_super(void)
 	REFUSED(digest_bytes = 0, FORMAT_RANGE);
 	REFUSED(digest_bytes = __cpu_to_le64(2 << 20), FORMAT_RANGE);
 	REFUSED(frames_start = __cpu_to_le64(~0ull << 12), FORMAT_RANGE);
+	/* A capacity, and the bit that says that there is one. */
+	REFUSED(capacity = __cpu_to_le64(1ull << 40), FORMAT_RANGE);
+	REFUSED(features.incompat = __cpu_to_le32(LSMEM_INCOMPAT_TIER), FORMAT_RANGE);
+	make_super(&super);
+	super.features.incompat = __cpu_to_le32(LSMEM_INCOMPAT_TIER);
+	super.capacity = __cpu_to_le64(__le64_to_cpu(super.store_bytes) + LSMEM_SEGMENT_BYTES);
+	format_super_seal(&super);
+	CHECK(format_super_check(&super, BACKUP_BYTES) == FORMAT_OK);
+	super.capacity = super.store_bytes;
+	format_super_seal(&super);
+	CHECK(format_super_check(&super, BACKUP_BYTES) == FORMAT_RANGE);
 	memset(&super, 0, sizeof(super));
 	CHECK(format_super_check(&super, BACKUP_BYTES) == FORMAT_ZERO);
 	return true;

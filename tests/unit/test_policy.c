@@ -207,6 +207,100 @@ static bool test_level(void)
 	return true;
 }
 
+/* Longer ages, and segments that were not swept, come first; the spread is below two. */
+static bool test_turn(void)
+{
+	uint64_t random = 8, least = ~0ull, most = 0, sum = 0, age;
+	uint32_t i;
+
+	for (i = 0; i < 100000; i++) {
+		uint64_t a = random_next(&random), b = random_next(&random);
+		uint32_t shift = random_below(&random, 64);	/* in this order everywhere */
+		uint32_t swept = random_below(&random, 2);
+
+		age = random_next(&random) >> shift;
+		if (age < LSMEM_TURN_AGE_MAX)
+			CHECK(lsmem_policy_turn(a, age + 1, swept) >
+			      lsmem_policy_turn(a, age, swept));
+		else
+			CHECK(lsmem_policy_turn(a, age, swept) ==
+			      lsmem_policy_turn(a, LSMEM_TURN_AGE_MAX, swept));
+		if (!age)
+			continue;
+		CHECK(lsmem_policy_turn(a, age, 0) > lsmem_policy_turn(b, age, 1));
+		if (age <= LSMEM_TURN_AGE_MAX / 2)
+			CHECK(lsmem_policy_turn(a, 2 * age, swept) >
+			      lsmem_policy_turn(b, age, swept));
+	}
+	/* Any 256 ids in sequence have the whole range. */
+	age = random_next(&random);
+	for (i = 0; i < 256; i++) {
+		uint64_t turn = lsmem_policy_turn(age + i, 1000, 1);
+
+		least = turn < least ? turn : least;
+		most = turn > most ? turn : most;
+		sum += turn;
+	}
+	CHECK(least < 260000 && most > 507000);
+	CHECK(sum / 256 > 381000 && sum / 256 < 386000);
+	return true;
+}
+
+#define HAND_SEGMENTS	100u
+
+/* The hand goes round, and one segment is opened for each that it sweeps and empties. */
+static bool test_hand(void)
+{
+	struct { uint64_t id, stamp; uint32_t swept; } s[HAND_SEGMENTS] = { };
+	uint64_t step = 0, ids = 0, waited[2] = { }, seen[2] = { }, longest[2] = { };
+	uint64_t random = 9;
+	uint32_t i, k;
+
+	for (i = 0; i < HAND_SEGMENTS; i++)
+		s[i].id = ++ids;
+	for (i = 0; i < 100000; i++) {
+		uint64_t best = 0, turn, wait;
+		uint32_t next = 0;
+
+		for (k = 0; k < HAND_SEGMENTS; k++) {
+			turn = lsmem_policy_turn(s[k].id, step - s[k].stamp, s[k].swept);
+			if (turn > best) {
+				best = turn;
+				next = k;
+			}
+		}
+		wait = step - s[next].stamp;
+		step++;
+		if (i > 10 * HAND_SEGMENTS) {
+			waited[s[next].swept] += wait;
+			seen[s[next].swept]++;
+			if (wait > longest[s[next].swept])
+				longest[s[next].swept] = wait;
+		}
+		s[next].swept = 1;
+		if (random_chance(&random, 50)) {	/* nothing was kept */
+			s[next].swept = 0;
+			s[next].id = ++ids;
+			step++;
+		}
+		s[next].stamp = step;
+	}
+	CHECK(seen[0] && seen[1]);
+	/* Half a round for what is new, and no wait is longer than twice the shortest. */
+	CHECK(waited[0] / seen[0] * 19 < waited[1] / seen[1] * 10);
+	CHECK(waited[0] / seen[0] * 21 > waited[1] / seen[1] * 10);
+	CHECK(longest[0] < 2 * waited[0] / seen[0] && longest[1] < 2 * waited[1] / seen[1]);
+	return true;
+}
+
+static bool test_keep(void)
+{
+	CHECK(!lsmem_policy_keep(0));
+	CHECK(lsmem_policy_keep(1) == 1 && lsmem_policy_keep(~0u) == 1);
+	CHECK(lsmem_policy_keep(1u << 31) == 1);
+	return true;
+}
+
 static bool test_select(void)
 {
 	struct lsmem_candidate c[MANY], copy[MANY];
@@ -271,6 +365,9 @@ int main(void)
 	tap_ok(test_interval(), "interval: monotone, settles, forgets an octave a write");
 	tap_ok(test_coldness(), "coldness: interval and age");
 	tap_ok(test_level(), "levels: each reason in its turn, each balancer");
+	tap_ok(test_turn(), "turn: monotone, what is new first, spread over a factor of two");
+	tap_ok(test_hand(), "hand: all segments in turn, new ones after half a round");
+	tap_ok(test_keep(), "keep: what was touched");
 	tap_ok(test_select(), "selection: room, limits, the best first, nothing lost");
 	return tap_end();
 }

@@ -33,6 +33,7 @@ enum lsm_map {
 	LSM_MAP_SEGLET_TABLE,
 	LSM_MAP_HANDLES,
 	LSM_MAP_SLOTS,
+	LSM_MAP_TOUCHED,
 	LSM_MAPS,
 };
 
@@ -53,12 +54,13 @@ enum lsm_map {
  * @epoch: the view epoch, in the info page
  * @slots: view slots; NULL: no views
  * @owners: one for each view slot
+ * @touched: of a tiered store: a bit for each handle that was read; NULL: none is to be set
  * @vector_max: most operations in one LSMEM_IOC_VECTOR
  * @call: makes the ioctl; tests replace it
  * @private: data of @call
  * @maps: all mappings, by enum lsm_map
  *
- * After lsm_open() the library changes only what @owners and @slots point to, with atomic
+ * After lsm_open() the library changes only what @owners, @slots and @touched point to, with atomic
  * operations.  So no lock is needed.
  */
 struct lsm {
@@ -76,6 +78,7 @@ struct lsm {
 	const __u64 *epoch;
 	struct lsmem_slot *slots;
 	struct lsm_owner *owners;
+	uint64_t *touched;
 	uint32_t vector_max;
 	int (*call)(struct lsm *lsm, unsigned long request, void *argument);
 	void *private;
@@ -113,6 +116,7 @@ enum lsm_locate {
  * @seglet_table: window of the seglet table
  * @handles: window of the handle table
  * @slots: window of the view slots; NULL: no views
+ * @touched: window of the bits of touched objects; NULL: the store is not tiered
  */
 struct lsm_memory {
 	const struct lsmem_info *info;
@@ -121,6 +125,7 @@ struct lsm_memory {
 	const void *seglet_table;
 	const void *handles;
 	void *slots;
+	void *touched;
 };
 
 int lsm_from_memory(const struct lsm_memory *memory, uint32_t vector_max,
@@ -141,6 +146,16 @@ static inline bool lsm_windows_here(const struct lsm *lsm)
 }
 
 /* First byte of a seglet. */
+/* Tells the kernel that object @index, below nr_handles, is in use: it stays in memory longer. */
+static inline void lsm_touch(const struct lsm *lsm, uint64_t index)
+{
+	uint64_t bit = 1ull << index % 64;
+
+	/* Relaxed, and only if it is not set: a hint is not worth a cache miss of another thread. */
+	if (lsm->touched && !(__atomic_load_n(&lsm->touched[index / 64], __ATOMIC_RELAXED) & bit))
+		__atomic_fetch_or(&lsm->touched[index / 64], bit, __ATOMIC_RELAXED);
+}
+
 static inline const uint8_t *lsm_seglet_bytes(const struct lsm *lsm, uint32_t seglet)
 {
 	return lsm->seglets + (size_t)seglet * LSMEM_SEGLET_BYTES;

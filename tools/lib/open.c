@@ -40,7 +40,7 @@ int lsm_check_info(const struct lsmem_info *info)
 {
 	/* The windows of an older kernel have another layout. */
 	if (info->magic != LSMEM_INFO_MAGIC || info->abi < LSMEM_ABI ||
-	    info->compat > LSMEM_ABI || info->length < sizeof(*info) ||
+	    info->compat > LSMEM_ABI || info->length < offsetof(struct lsmem_info, touched) ||
 	    info->kind != LSMEM_KIND_OBJECT)
 		return -EPROTO;
 	if (!info->nr_seglets || info->nr_seglets > 1ull << (LSMEM_POSITION_BITS -
@@ -51,6 +51,9 @@ int lsm_check_info(const struct lsmem_info *info)
 	    !window_holds(&info->seglet_table, info->nr_seglets, sizeof(struct lsmem_seglet)) ||
 	    !window_holds(&info->handles, info->nr_handles, sizeof(struct lsmem_handle)) ||
 	    !window_holds(&info->slots, info->nr_slots, sizeof(struct lsmem_slot)))
+		return -EPROTO;
+	if (info->touched.length &&
+	    !window_holds(&info->touched, (info->nr_handles + 63) / 64, sizeof(uint64_t)))
 		return -EPROTO;
 	return 0;
 }
@@ -108,6 +111,7 @@ static int use_memory(struct lsm *lsm, const struct lsm_memory *memory)
 	lsm->seglet_table = memory->seglet_table;
 	lsm->handles = memory->handles;
 	lsm->epoch = memory->epoch;
+	lsm->touched = memory->touched;
 	lsm->windows = true;
 	return 0;
 }
@@ -158,12 +162,18 @@ static int map_windows(struct lsm *lsm, bool writable)
 		if (ret)
 			return ret;
 	}
+	if (writable && info.touched.length) {
+		ret = map_window(lsm, LSM_MAP_TOUCHED, &info.touched, PROT_READ | PROT_WRITE);
+		if (ret)
+			return ret;
+	}
 	memory.info = &info;
 	memory.epoch = &((const struct lsmem_info *)lsm->maps[LSM_MAP_INFO].address)->epoch;
 	memory.seglets = lsm->maps[LSM_MAP_SEGLETS].address;
 	memory.seglet_table = lsm->maps[LSM_MAP_SEGLET_TABLE].address;
 	memory.handles = lsm->maps[LSM_MAP_HANDLES].address;
 	memory.slots = lsm->maps[LSM_MAP_SLOTS].address;
+	memory.touched = lsm->maps[LSM_MAP_TOUCHED].address;
 	return use_memory(lsm, &memory);
 }
 

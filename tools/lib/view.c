@@ -150,6 +150,7 @@ int lsm_view_begin(struct lsm *lsm, uint64_t handle, struct lsm_view *view)
 		if (found == LSM_FOUND && collect(lsm, &place, view)) {
 			view->object = place.object;
 			view->slot = slot;
+			lsm_touch(lsm, lsmem_handle_index(handle));
 			return 0;
 		}
 		withdraw(lsm, slot);

@@ -248,6 +248,7 @@ static enum lsm_locate read_once(const struct lsm *lsm, uint64_t handle, void *d
 		return LSM_CHANGING;
 	if (!whole)
 		return LSM_ASK;
+	lsm_touch(lsm, lsmem_handle_index(handle));
 	if (object)
 		*object = place.object;
 	*ret = bytes;
@@ -314,6 +315,7 @@ read_quickly(const struct lsm *lsm, uint64_t handle, void *data, size_t length,
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);	/* as lsm_place_unchanged() */
 	if (load64(&lsm->handles[index].word) != word)
 		return false;
+	lsm_touch(lsm, index);
 	if (object)
 		*object = (struct lsm_object){ version, (uint32_t)bytes,
 					       LSMEM_META_GET(meta, TABLE) };

@@ -328,6 +328,8 @@ void ctl_describe_super(struct json_object *object, const struct recover *recove
 	json_object_object_add(object, "kind", json_object_new_string(
 		__le32_to_cpu(super->kind) == LSMEM_KIND_BLOCK ? "block" : "object"));
 	ctl_add_number(object, "store_bytes", (int64_t)__le64_to_cpu(super->store_bytes));
+	if (super->capacity)
+		ctl_add_number(object, "capacity", (int64_t)__le64_to_cpu(super->capacity));
 	ctl_add_number(object, "max_handles", (int64_t)__le64_to_cpu(super->max_handles));
 	ctl_add_number(object, "frames", (int64_t)__le64_to_cpu(super->frames));
 }

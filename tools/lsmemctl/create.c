@@ -13,11 +13,12 @@
 
 #include "ctl.h"
 
-enum { KIND, SIZE, HANDLES, DURABLE, CHARGE, MODE, OWNER };
+enum { KIND, SIZE, CAPACITY, HANDLES, DURABLE, CHARGE, MODE, OWNER };
 
 static const struct ctl_option options[] = {
 	[KIND]		= { "kind", 'k', true },
 	[SIZE]		= { "size", 's', true },
+	[CAPACITY]	= { "capacity", 'c', true },
 	[HANDLES]	= { "handles", 'n', true },
 	[DURABLE]	= { "durable", 'd', false },
 	[CHARGE]	= { "charge", 'C', false },
@@ -77,6 +78,11 @@ static int parse(int argc, char **argv, struct lsmem_create *create)
 				return ctl_usage_error("--size %s: write 256M or 1G", value);
 			create->bytes = number;
 			break;
+		case CAPACITY:
+			if (!ctl_parse_size(value, &number) || !number)
+				return ctl_usage_error("--capacity %s: write 1G or 4G", value);
+			create->capacity = number;
+			break;
 		case HANDLES:
 			if (!ctl_parse_size(value, &number) || !number || number > INT32_MAX)
 				return ctl_usage_error("--handles %s: 1 to 2147483647", value);
@@ -107,6 +113,12 @@ static int parse(int argc, char **argv, struct lsmem_create *create)
 		return ctl_usage_error("--size is missing");
 	if (create->bytes % LSMEM_SEGMENT_BYTES)
 		return ctl_usage_error("--size: a multiple of 8M, at least 128M");
+	if (create->capacity && (create->kind == LSMEM_KIND_BLOCK ||
+				 !(create->flags & LSMEM_STORE_DURABLE)))
+		return ctl_usage_error("--capacity is for object stores with --durable");
+	if (create->capacity % LSMEM_SEGMENT_BYTES ||
+	    (create->capacity && create->capacity <= create->bytes))
+		return ctl_usage_error("--capacity: a multiple of 8M, more than --size");
 	if (create->kind == LSMEM_KIND_BLOCK && create->handles_max)
 		return ctl_usage_error("--handles is for object stores");
 	return 0;
@@ -130,8 +142,8 @@ static int report(const struct lsmem_create *create, int error)
 		ctl_error("--charge: this kernel has no memory cgroups");
 		break;
 	case EINVAL:
-		ctl_error("the kernel refuses a store of %s with these options: the size must be 128M to 1T, and the handles must leave room for data",
-			  size);
+		ctl_error("the kernel refuses a store of %s with these options: the size must be 128M to 1T, the capacity at most %u times that and 1T, and the handles must leave room for data",
+			  size, LSMEM_CAPACITY_MOST);
 		break;
 	case ENOSPC:
 		ctl_error("the largest possible number of stores exists: destroy one first");
@@ -179,6 +191,8 @@ static int run(int argc, char **argv)
 	json_object_object_add(out, "charged", json_object_new_boolean(
 		create.flags & LSMEM_STORE_CHARGED));
 	ctl_add_number(out, "size_bytes", (int64_t)create.bytes);
+	if (create.capacity)
+		ctl_add_number(out, "capacity_bytes", (int64_t)create.capacity);
 	ctl_print_json(out);
 	json_object_put(out);
 	return CTL_OK;
@@ -188,6 +202,6 @@ const struct ctl_command ctl_create = {
 	.name = "create",
 	.summary = "Make a store and print its name",
 	.usage = "create --size SIZE [--kind object|block] [--handles N] [--durable]\n"
-		 "                       [--charge] [--owner USER[:GROUP]] [--mode MODE] [--json]",
+		 "                       [--capacity SIZE] [--charge] [--owner USER[:GROUP]] [--mode MODE] [--json]",
 	.run = run,
 };

@@ -17,10 +17,11 @@
 #include "backup.h"
 #include "ctl.h"
 
-enum { SIZE, HANDLES, CREATE, FORCE };
+enum { SIZE, CAPACITY, HANDLES, CREATE, FORCE };
 
 static const struct ctl_option options[] = {
 	[SIZE]		= { "size", 's', true },
+	[CAPACITY]	= { "capacity", 'C', true },
 	[HANDLES]	= { "handles", 'n', true },
 	[CREATE]	= { "create", 'c', true },
 	[FORCE]		= { "force", 'f', false },
@@ -50,6 +51,12 @@ static int make_identity(struct recover_geometry *geometry)
 	return ret;
 }
 
+/* Return: the bytes that the store may hold. */
+static uint64_t live_bytes(const struct recover_geometry *geometry)
+{
+	return geometry->capacity ? geometry->capacity : geometry->store_bytes;
+}
+
 /* Return: 0, or an exit code when an error has been printed. */
 static int parse(int argc, char **argv, struct recover_geometry *geometry, uint64_t *create)
 {
@@ -64,6 +71,11 @@ static int parse(int argc, char **argv, struct recover_geometry *geometry, uint6
 			if (!ctl_parse_size(value, &number))
 				return ctl_usage_error("--size %s: write 256M or 1G", value);
 			geometry->store_bytes = number;
+			break;
+		case CAPACITY:
+			if (!ctl_parse_size(value, &number) || !number)
+				return ctl_usage_error("--capacity %s: write 1G or 4G", value);
+			geometry->capacity = number;
 			break;
 		case HANDLES:
 			if (!ctl_parse_size(value, &number) || !number || number > INT32_MAX)
@@ -83,10 +95,15 @@ static int parse(int argc, char **argv, struct recover_geometry *geometry, uint6
 	}
 	if (geometry->store_bytes % LSMEM_SEGMENT_BYTES)
 		return ctl_usage_error("--size: the size of the store, a multiple of 8M");
-	if (!geometry->store_bytes && geometry->max_handles)
-		return ctl_usage_error("--handles needs --size");
+	if (!geometry->store_bytes && (geometry->max_handles || geometry->capacity))
+		return ctl_usage_error("--handles and --capacity need --size");
+	if (geometry->capacity % LSMEM_SEGMENT_BYTES ||
+	    (geometry->capacity && geometry->capacity <= geometry->store_bytes) ||
+	    geometry->capacity / LSMEM_CAPACITY_MOST > geometry->store_bytes)
+		return ctl_usage_error("--capacity: a multiple of 8M, more than --size and at most %u times that",
+				       LSMEM_CAPACITY_MOST);
 	if (geometry->store_bytes && !geometry->max_handles)
-		geometry->max_handles = geometry->store_bytes / BYTES_PER_HANDLE;
+		geometry->max_handles = live_bytes(geometry) / BYTES_PER_HANDLE;
 	return 0;
 }
 
@@ -104,8 +121,8 @@ static void report(const struct ctl_backup *backup, const struct recover_geometr
 		break;
 	case ENOSPC:
 		ctl_bytes_text(backup->env.backup_bytes[0], is, sizeof(is));
-		ctl_bytes_text(2 * geometry->store_bytes, wanted, sizeof(wanted));
-		ctl_error("%s is too small with %s: it needs twice the size of the store, %s",
+		ctl_bytes_text(2 * live_bytes(geometry), wanted, sizeof(wanted));
+		ctl_error("%s is too small with %s: it needs twice the size of the store, or twice its capacity, %s",
 			  backup->path, is, wanted);
 		break;
 	default:
@@ -163,7 +180,7 @@ static int format(struct ctl_backup *backup, const struct recover_geometry *geom
 		goto out;
 	/* On a smaller backup, the daemon would have too few frames when the store is full. */
 	ret = -ENOSPC;
-	if (backup->env.backup_bytes[0] < 2 * geometry->store_bytes)
+	if (backup->env.backup_bytes[0] < 2 * live_bytes(geometry))
 		goto out;
 	ret = look(backup, recover, geometry->force);
 	if (ret)
@@ -229,6 +246,6 @@ static int run(int argc, char **argv)
 const struct ctl_command ctl_format = {
 	.name = "format",
 	.summary = "Make a backup blank, or format it for an object store (--size)",
-	.usage = "format BACKUP [--size SIZE [--handles N]] [--create BYTES] [--force] [--json]",
+	.usage = "format BACKUP [--size SIZE [--capacity SIZE] [--handles N]] [--create BYTES] [--force] [--json]",
 	.run = run,
 };

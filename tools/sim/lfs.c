@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "number.h"
 #include "pattern.h"
 #include "../../kmod/policy.h"
 
@@ -537,18 +538,6 @@ static void usage(FILE *to)
 		PASS, LSMEM_CLEAN_PRICE_DURABLE, LSMEM_FIXED_CLEAN_DEFAULT);
 }
 
-static double number(const char *text, double least, double most)
-{
-	char *end;
-	double value;
-
-	errno = 0;
-	value = strtod(text, &end);
-	if (errno || end == text || *end || !(value >= least && value <= most))
-		error(2, 0, "%s: not a number from %g to %g", text, least, most);
-	return value;
-}
-
 static const struct policy *find_policy(const char *name)
 {
 	size_t i;
@@ -625,19 +614,19 @@ int main(int argc, char **argv)
 			set.policy = find_policy(optarg);
 			break;
 		case 'u':
-			set.utilization = number(optarg, 1, 99);
+			set.utilization = number_parse(optarg, 1, 99);
 			break;
 		case 'n':
-			set.segments = number(optarg, 20, 100000);
+			set.segments = number_parse(optarg, 20, 100000);
 			break;
 		case 'P':
-			set.pass = number(optarg, OBJECTS, PASS * 4);
+			set.pass = number_parse(optarg, OBJECTS, PASS * 4);
 			break;
 		case 'l':
-			set.seglets = number(optarg, 1, OBJECTS);
+			set.seglets = number_parse(optarg, 1, OBJECTS);
 			break;
 		case 'b':
-			set.backup = number(optarg, 1, 16);
+			set.backup = number_parse(optarg, 1, 16);
 			break;
 		case '2':
 			set.two_level = true;
@@ -646,25 +635,25 @@ int main(int argc, char **argv)
 			set.balancer = find_balancer(optarg);
 			break;
 		case 'c':
-			set.price = number(optarg, 0, 1000000);
+			set.price = number_parse(optarg, 0, 1000000);
 			break;
 		case 'f':
-			set.share = number(optarg, 0, 1000);
+			set.share = number_parse(optarg, 0, 1000);
 			break;
 		case 'T':
 			set.tail = true;
 			break;
 		case 't':
-			set.tick = number(optarg, 1, 1 << 20);
+			set.tick = number_parse(optarg, 1, 1 << 20);
 			break;
 		case 'w':
-			set.warm = number(optarg, 0, 10000);
+			set.warm = number_parse(optarg, 0, 10000);
 			break;
 		case 'm':
-			set.measure = number(optarg, 1, 10000);
+			set.measure = number_parse(optarg, 1, 10000);
 			break;
 		case 's':
-			set.seed = number(optarg, 0, 1e15);
+			set.seed = number_parse(optarg, 0, 1e15);
 			break;
 		case 'h':
 			usage(stdout);

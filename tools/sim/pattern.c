@@ -15,6 +15,7 @@
 #define ZIPF_WRITES	0.90
 #define ZIPF_OBJECTS	15.0
 #define ZIPF_CLOSE	0.5
+#define ZIPF_YCSB	0.99	/* skew of YCSB's Zipf: 90 % of the requests go to about a third */
 /* Exponential: Rosenblum's mean; about 90 % of the writes go to 2 %. */
 #define EXP_MEAN	0.02172
 #define EXP_RANGE	2.5
@@ -147,18 +148,15 @@ static double zipf_fill(struct pattern *p, double skew)
 }
 
 /* Finds the skew by bisection from the same bounds as RAMCloud, so that the result is the same. */
-static int zipf_init(struct pattern *p)
+static void zipf_fit(struct pattern *p)
 {
 	double low = 0.01, high = 10;
 
-	p->cdf = calloc(p->objects, sizeof(*p->cdf));
-	if (!p->cdf)
-		return -ENOMEM;
 	for (;;) {
 		double skew = (low + high) / 2, hot = zipf_fill(p, skew);
 
 		if (fabs(hot - ZIPF_OBJECTS) < ZIPF_CLOSE)
-			return 0;
+			return;
 		if (hot > ZIPF_OBJECTS)
 			low = skew;
 		else
@@ -166,22 +164,28 @@ static int zipf_init(struct pattern *p)
 	}
 }
 
+static void zipf_ycsb(struct pattern *p)
+{
+	zipf_fill(p, ZIPF_YCSB);
+}
+
 static const struct {
 	const char *name;
 	uint32_t (*pick)(struct pattern *p);
-	bool zipf;
+	void (*fill)(struct pattern *p);	/* fills the CDF, where there is one */
 } patterns[] = {
-	{ "uniform", pick_uniform, false },
-	{ "hot-cold", pick_hot_cold, false },
-	{ "zipf", pick_zipf, true },
-	{ "exponential", pick_exponential, false },
-	{ "hot-99-1", pick_hot_99, false },
-	{ "hot-70-30", pick_hot_70, false },
-	{ "shift", pick_shift, false },
-	{ "drift", pick_drift, false },
-	{ "sequential", pick_sequential, false },
-	{ "mixed", pick_mixed, false },
-	{ "phases", pick_phases, true },
+	{ "uniform", pick_uniform, NULL },
+	{ "hot-cold", pick_hot_cold, NULL },
+	{ "zipf", pick_zipf, zipf_fit },
+	{ "zipf-99", pick_zipf, zipf_ycsb },
+	{ "exponential", pick_exponential, NULL },
+	{ "hot-99-1", pick_hot_99, NULL },
+	{ "hot-70-30", pick_hot_70, NULL },
+	{ "shift", pick_shift, NULL },
+	{ "drift", pick_drift, NULL },
+	{ "sequential", pick_sequential, NULL },
+	{ "mixed", pick_mixed, NULL },
+	{ "phases", pick_phases, zipf_fit },
 };
 
 /**
@@ -202,7 +206,13 @@ int pattern_init(struct pattern *p, const char *name, uint32_t objects, uint64_t
 		if (strcmp(patterns[i].name, name))
 			continue;
 		p->pick = patterns[i].pick;
-		return patterns[i].zipf ? zipf_init(p) : 0;
+		if (!patterns[i].fill)
+			return 0;
+		p->cdf = calloc(objects, sizeof(*p->cdf));
+		if (!p->cdf)
+			return -ENOMEM;
+		patterns[i].fill(p);
+		return 0;
 	}
 	return -EINVAL;
 }
@@ -221,5 +231,5 @@ void pattern_destroy(struct pattern *p)
  */
 const char *pattern_names(void)
 {
-	return "uniform hot-cold zipf exponential hot-99-1 hot-70-30 shift drift sequential mixed phases";
+	return "uniform hot-cold zipf zipf-99 exponential hot-99-1 hot-70-30 shift drift sequential mixed phases";
 }

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the parts of fetching share; fetch.h describes it as a whole.
+ *
+ *	fetch.c		requests: the choice of a replica, answers, deadlines
+ *	fetch_read.c	attempts: buffers, reads, their bounds
+ *
+ * A request has one attempt, or several if a replica was late: the first that the kernel accepts
+ * answers it. An attempt that its request does not need any more ends when its reads have ended.
+ */
+#ifndef LSMEMD_FETCH_PRIVATE_H
+#define LSMEMD_FETCH_PRIVATE_H
+
+#include <sys/queue.h>
+
+#include "fetch.h"
+#include "private.h"
+
+/* Attempts by their length: each class has buffers of its own, so none waits for longer ones. */
+enum fetch_class {
+	FETCH_SMALL,
+	FETCH_MEDIUM,		/* the longest object, and what is before it in its first block */
+	FETCH_LARGE,		/* a segment */
+	FETCH_CLASSES,
+};
+
+#define FETCH_SMALL_BYTES	(32u << 10)
+#define FETCH_MEDIUM_BYTES	(LSMEM_OBJECT_MAX + LSMEM_SEGLET_BYTES)
+#define FETCH_SMALL_NR		128u
+#define FETCH_MEDIUM_NR		8u
+#define FETCH_LARGE_NR		2u
+#define FETCH_ATTEMPTS		(FETCH_SMALL_NR + FETCH_MEDIUM_NR + FETCH_LARGE_NR)
+
+#define FETCH_BADS		16u	/* struct fetch_bad that wait for fetch_bad_next() */
+
+enum fetch_state {
+	FETCH_FREE,
+	FETCH_WAITING,		/* for an attempt to begin */
+	FETCH_READING,
+	FETCH_READY,		/* for fetch_fills() */
+	FETCH_FILLING,		/* until fetch_filled() */
+	FETCH_PAUSED,		/* the kernel had no memory */
+};
+
+struct fetch_attempt;
+
+/**
+ * struct fetch_request - a request of the kernel
+ * @state: enum fetch_state
+ * @class: enum fetch_class of its next attempt
+ * @backup: that the next attempt is to read
+ * @asked: backups that have an attempt, as a mask
+ * @failed: backups whose replica could not be read, or was wrong
+ * @one: as the kernel told it
+ * @blocks: blocks to read
+ * @attempts: its attempts
+ * @reading: of these, those whose reads have not ended
+ * @answer: attempt with the data of the answer; NULL: the answer is @result
+ * @result: 0 or a negative errno
+ * @begun_ns: when it was taken
+ * @again_ns: FETCH_PAUSED: when it is to be answered again
+ * @pause_ns: the last pause
+ * @link: in the list of its state
+ */
+struct fetch_request {
+	uint8_t state, class, backup;
+	uint8_t asked, failed;
+	struct lsmem_fetch_one one;
+	uint32_t blocks;
+	uint32_t attempts, reading;
+	struct fetch_attempt *answer;
+	int result;
+	uint64_t begun_ns, again_ns, pause_ns;
+
+	TAILQ_ENTRY(fetch_request) link;
+};
+
+TAILQ_HEAD(fetch_requests, fetch_request);
+
+/**
+ * struct fetch_attempt - the reading of one replica
+ * @request: NULL: no request needs it any more, or it is free
+ * @class: enum fetch_class of its buffer
+ * @backup: of the replica
+ * @late: its deadline has passed
+ * @done: all has been read
+ * @offset: on the backup, bytes
+ * @length: bytes to read, and to give to the kernel
+ * @used: of these, log data; the rest is zero for the kernel
+ * @issued: bytes given to reads
+ * @in_flight: reads
+ * @error: of the first read that failed; 0: none has
+ * @begun_ns: when it began
+ * @due_ns: its deadline
+ * @buffer: as long as its class says
+ * @next: in the list of free attempts
+ */
+struct fetch_attempt {
+	struct fetch_request *request;
+	uint8_t class, backup;
+	bool late, done;
+	uint64_t offset;
+	uint32_t length, used, issued;
+	uint32_t in_flight;
+	int error;
+	uint64_t begun_ns, due_ns;
+	uint8_t *buffer;
+	struct fetch_attempt *next;
+};
+
+/**
+ * struct fetch_part - a read
+ * @attempt: that it is for; NULL: the entry is free
+ * @length: bytes
+ * @begun_ns: when it was started
+ */
+struct fetch_part {
+	struct fetch_attempt *attempt;
+	uint32_t length;
+	uint64_t begun_ns;
+};
+
+/**
+ * struct fetch_backup - fetching from one backup
+ * @waiting: requests whose next attempt is to read it, by class
+ * @nr_waiting: how many
+ * @issuing: attempts that have bytes to issue, by class
+ * @buffers: buffers in use, by class
+ * @reads: reads in flight
+ * @bytes: of these reads
+ * @large_reads: of these reads, those of FETCH_LARGE
+ * @large_bytes: of these reads
+ * @mean_ns: moving mean of the latency of a read
+ * @sampled: @mean_ns has changed since the last fetch_second()
+ * @turn: class of the next read
+ * @parts: the reads
+ */
+struct fetch_backup {
+	struct fetch_requests waiting[FETCH_CLASSES];
+	uint32_t nr_waiting;
+	struct fetch_attempt *issuing[FETCH_CLASSES];
+	uint32_t buffers[FETCH_CLASSES];
+	uint32_t reads, bytes, large_reads, large_bytes;
+	uint64_t mean_ns;
+	bool sampled;
+	uint32_t turn;
+	struct fetch_part parts[FETCH_READS];
+};
+
+struct fetch {
+	struct core *core;
+	uint64_t wait_ns;
+	uint32_t remote;			/* backups on other hosts, as a mask */
+	uint32_t alive;				/* core_alive() at the last fetch_next() */
+	uint32_t turn;				/* backup of the next read */
+	struct fetch_backup backups[CORE_BACKUPS];
+
+	struct fetch_request requests[FETCH_REQUESTS];
+	struct fetch_requests free, ready, filling, paused;
+	uint32_t nr;				/* requests under way */
+
+	struct fetch_attempt attempts[FETCH_ATTEMPTS];
+	struct fetch_attempt *spare[FETCH_CLASSES];
+	uint32_t reading;			/* attempts with a request, whose reads have not ended */
+	uint8_t *memory;			/* of all buffers */
+
+	struct fetch_bad bads[FETCH_BADS];
+	uint32_t bads_first, bads_next;
+	struct fetch_stats stats;
+};
+
+/* core/fetch.c */
+const struct core_segment *fetch_segment(struct fetch *f, const struct fetch_request *r);
+bool fetch_extent(const struct core_segment *seg, const struct fetch_request *r, uint32_t *bytes);
+void fetch_source(struct fetch *f, struct fetch_request *r);
+void fetch_attempted(struct fetch *f, struct fetch_attempt *a);
+
+/* core/fetch_read.c */
+int fetch_buffers(struct fetch *f);
+void fetch_release(struct fetch *f, struct fetch_attempt *a);
+void fetch_sample(struct fetch *f, uint32_t backup, uint64_t ns);
+
+#endif

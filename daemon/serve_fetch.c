@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Objects of a tiered store that are on backups only: core/fetch.h chooses what is read, the kernel
+ * checks it.
+ *
+ * The kernel's descriptor polls POLLRDBAND while there are requests that were not taken. They are
+ * taken at once, as far as there is room; reads begin after core's requests were started, and go
+ * out in the same system call. All reads that have ended in one round of the loop are answered in
+ * one call.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backup/nvmf_address.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "remote/wire.h"
+#include "serve.h"
+
+#define FETCH_STEP_NS	1000000u	/* shortest time from one look at deadlines to the next */
+#define FETCH_LOOK_NS	5000000u	/* and the longest, while something has a deadline */
+#define FETCH_SAY_NS	1000000000u	/* from one message about failures to the next */
+
+static void fetch_polled(struct loop_op *op, int res)
+{
+	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, fetch_poll));
+
+	s->fetch_armed = false;
+	if (res < 0 && res != -EINTR && res != -EAGAIN) {
+		log_err("%s: cannot be waited for: %s", s->d->kernel.name, strerror(-res));
+		s->error = res;
+		return;
+	}
+	s->fetch_wanted = res > 0;
+}
+
+static void fetch_timed(struct loop_op *op, int res)
+{
+	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, fetch_timer.op));
+
+	(void)res;
+	s->fetch_timing = false;
+	fetch_late(s->d->fetch, clock_now_ns());
+}
+
+static void fetch_ended(struct backup_io *io, int error)
+{
+	struct fetch_slot *slot = (struct fetch_slot *)((char *)io -
+							offsetof(struct fetch_slot, io));
+	struct serve *s = slot->serve;
+
+	/* A lost connection says nothing of the replica. The only backup can come back. */
+	if (error && io->backup->error)
+		serve_lose_gone(s);
+	slot->begun_ns = 0;
+	fetch_done(s->d->fetch, slot->read.id, error, clock_now_ns());
+}
+
+static void start_reads(struct serve *s, uint64_t now)
+{
+	struct fetch_slot *slot;
+	struct fetch_read read;
+
+	while (fetch_next(s->d->fetch, &read, now)) {
+		slot = &s->fetch_slots[read.id];
+		slot->read = read;
+		slot->begun_ns = now;
+		slot->iov.iov_base = read.data;
+		slot->iov.iov_len = read.length;
+		slot->io = (struct backup_io) {
+			.what = BACKUP_READ,
+			.offset = read.offset,
+			.length = read.length,
+			.iov = &slot->iov,
+			.nr_iov = 1,
+			.done = fetch_ended,
+		};
+		backup_submit(&slot->io, &s->d->backups[s->d->slots[read.backup]]);
+	}
+}
+
+/* Give the kernel what has been read. Return: false: there was nothing. */
+static bool give_fills(struct serve *s)
+{
+	uint32_t n = fetch_fills(s->d->fetch, s->fills, KERNEL_FETCHES);
+	int err;
+
+	if (!n)
+		return false;
+	err = kernel_fill(&s->d->kernel, s->fills, n);
+	if (err) {
+		log_err("%s: does not take what it asked for: %s", s->d->kernel.name, strerror(-err));
+		s->error = err;
+		return false;
+	}
+	fetch_filled(s->d->fetch, s->fills, n, clock_now_ns());
+	return true;
+}
+
+static void take_fetches(struct serve *s, uint64_t now)
+{
+	uint32_t room;
+	int n, i;
+
+	while (s->fetch_wanted && (room = fetch_room(s->d->fetch))) {
+		if (room > KERNEL_FETCHES)
+			room = KERNEL_FETCHES;
+		n = kernel_fetch(&s->d->kernel, s->fetches, room);
+		if (n < 0) {
+			log_err("%s: its fetch requests cannot be taken: %s", s->d->kernel.name,
+				strerror(-n));
+			s->error = n;
+			return;
+		}
+		for (i = 0; i < n; i++)
+			fetch_take(s->d->fetch, &s->fetches[i], now);
+		s->fetch_wanted = (uint32_t)n == room;
+	}
+}
+
+/* Log requests that no backup could answer, once a second at most. */
+static void tell_failed(struct serve *s, uint64_t now)
+{
+	struct fetch_bad bad;
+	char names[512] = "";
+	uint32_t index, slot;
+	size_t n = 0;
+
+	if (now < s->fetch_said_ns || !fetch_bad_next(s->d->fetch, &bad))
+		return;
+	s->fetch_said_ns = now + FETCH_SAY_NS;
+	for (index = 0; index < CORE_BACKUPS && n < sizeof(names); index++) {
+		slot = s->d->slots[index];
+		if (bad.backups >> index & 1u && slot < LSMEM_BACKUPS)
+			n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", n ? ", " : "",
+					      s->d->config.backups[slot].path);
+	}
+	log_err("%s: segment %" PRIu64 ", block %" PRIu32 ": an object cannot be fetched: %s%s; its reader gets an error. See \"The tier\" in the admin guide",
+		s->d->kernel.name, bad.segment, bad.block,
+		*names ? "no sound replica on " : "no backup that is there has the segment", names);
+	while (fetch_bad_next(s->d->fetch, &bad))
+		s->fetch_unsaid++;
+	if (s->fetch_unsaid)
+		log_err("%s: %" PRIu64 " more objects cannot be fetched", s->d->kernel.name, s->fetch_unsaid);
+	s->fetch_unsaid = 0;
+}
+
+static void arm(struct serve *s, uint64_t now)
+{
+	uint64_t due;
+
+	if (!s->fetch_armed && !s->fetch_wanted) {
+		s->fetch_armed = true;
+		loop_poll(&s->d->loop, &s->fetch_poll, s->d->kernel.fd, POLLRDBAND);
+	}
+	if (s->fetch_timing)
+		return;
+	due = fetch_due(s->d->fetch);
+	if (due == FETCH_NEVER)
+		return;
+	due = due > now + FETCH_STEP_NS ? due - now : FETCH_STEP_NS;
+	s->fetch_timing = true;
+	loop_timer_start(&s->d->loop, &s->fetch_timer, due < FETCH_LOOK_NS ? due : FETCH_LOOK_NS);
+}
+
+/**
+ * serve_fetch - take the kernel's fetch requests, read, and answer
+ * @s: the steady state
+ *
+ * Before CORE_RUNNING core may not know the state of segments. A pass of cleaning may need answers
+ * until core has stopped.
+ *
+ * Return: true: requests were answered, and core may have something to do.
+ */
+bool serve_fetch(struct serve *s)
+{
+	enum core_state state = core_state(s->core);
+	bool any = false, gave;
+	uint64_t now;
+
+	if (!s->d->fetch || (state != CORE_RUNNING && state != CORE_DRAINING))
+		return false;
+	now = clock_now_ns();
+	do {
+		take_fetches(s, now);
+		start_reads(s, now);
+		/* Answers make room for more, and some need another replica. */
+		gave = !s->error && give_fills(s);
+		any |= gave;
+	} while (gave && !s->error);
+	tell_failed(s, now);
+	arm(s, now);
+	return any;
+}
+
+/* Lose the backups that have not answered a read for their timeout. */
+static void lose_slow(struct serve *s, uint64_t now)
+{
+	bool stood_still = loop_stood_still(&s->tick);
+	char why[64];
+	uint32_t i;
+
+	for (i = 0; i < FETCH_READS * CORE_BACKUPS; i++) {
+		struct fetch_slot *slot = &s->fetch_slots[i];
+		uint32_t index = slot->read.backup, nr;
+
+		if (!slot->begun_ns || core_backup(s->core, index) != CORE_BACKUP_MEMBER)
+			continue;
+		if (stood_still)
+			slot->begun_ns = now;
+		nr = s->d->slots[index];
+		if (now - slot->begun_ns < s->d->config.backups[nr].timeout * 1000000000ull)
+			continue;
+		snprintf(why, sizeof(why), "no answer for %u s", s->d->config.backups[nr].timeout);
+		log_err("%s: read of %" PRIu32 " bytes at %" PRIu64 " failed: %s",
+			s->d->config.backups[nr].path, slot->read.length, slot->read.offset, why);
+		snprintf(s->d->status.backups[nr].error, STATUS_ERROR_BYTES, "read: %s", why);
+		s->io_error = -ETIMEDOUT;
+		core_lose(s->core, index, why);
+	}
+}
+
+static void find_remote(struct serve *s)
+{
+	uint32_t index, remote = 0;
+
+	for (index = 0; index < CORE_BACKUPS; index++) {
+		const char *path = s->d->slots[index] < LSMEM_BACKUPS ?
+				   s->d->config.backups[s->d->slots[index]].path : "";
+
+		if (wire_scheme(path) || nvmf_scheme(path))
+			remote |= 1u << index;
+	}
+	fetch_remote(s->d->fetch, remote);
+}
+
+/**
+ * serve_fetch_tick - do the periodic work of fetching
+ * @s: the steady state
+ * @now: the time, by clock_now_ns()
+ *
+ * Context: in the tick.
+ */
+void serve_fetch_tick(struct serve *s, uint64_t now)
+{
+	if (!s->d->fetch)
+		return;
+	find_remote(s);		/* a backup that has joined may be elsewhere */
+	fetch_second(s->d->fetch);
+	if (s->d->config.nr_backups > 1)
+		lose_slow(s, now);
+}
+
+/**
+ * serve_fetch_init - prepare fetching, before the first serve_fetch()
+ * @s: the steady state
+ */
+void serve_fetch_init(struct serve *s)
+{
+	uint32_t i;
+
+	if (!s->d->fetch)
+		return;
+	s->fetch_poll.done = fetch_polled;
+	s->fetch_timer.op.done = fetch_timed;
+	for (i = 0; i < FETCH_READS * CORE_BACKUPS; i++)
+		s->fetch_slots[i].serve = s;
+	find_remote(s);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The tier: a store whose capacity is larger than its memory.  See cold.c, which counts what is not in
+ * memory.  entry.c tells it what dies; evict.c, cache.c, fetch.c, clean.c and load.c what comes and goes.
+ */
+#ifndef LSMEM_COLD_H
+#define LSMEM_COLD_H
+
+#include <linux/bitops.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/percpu_counter.h>
+#include <linux/types.h>
+
+#include "../uapi/lsmem.h"
+#include "../uapi/lsmem_format.h"
+#include "segment.h"
+
+struct lsmem_store;
+
+/* No user sees it: the object is COLD; lsmem_fetch() brings it. */
+#define LSMEM_ECOLD		ERECALLCONFLICT
+
+#define LSMEM_EVICT_PLANNED	16u	/* segments that one scan finds */
+#define LSMEM_RESIDENT_DEFAULT	900u	/* default of tier/resident_max */
+#define LSMEM_TRAILER_BYTES	8u	/* behind an entry of a cache segment: where it came from */
+
+/**
+ * struct lsmem_tier - what a tiered store has beyond others
+ * @on: the store is tiered; constant
+ * @touched: a bit for each index: it was read since eviction last passed it.  Clients write to it: a
+ *	hint
+ * @touched_bytes: of @touched
+ * @resident_max: share of memory that objects may take while memory is low, per mille
+ * @cold: bytes of live entries that are not in the memory of their segment
+ * @cached: bytes of live entries in cache segments, with trailers
+ * @plan: indices of the segments to evict from next, the last one first; plan.mutex, as @planned
+ * @planned: entries of @plan
+ * @free: cache segments that are FREE; segments.lock, as @nr_free
+ * @nr_free: entries of @free
+ * @fill: held while bytes from backups are put into cache segments
+ * @open: the cache segment that is filled, or NULL; under @fill, as @serial
+ * @serial: cache segments that have been opened
+ */
+struct lsmem_tier {
+	bool on;
+	unsigned long *touched;
+	size_t touched_bytes;
+	u32 resident_max;
+	struct percpu_counter cold;
+	struct percpu_counter cached;
+	u32 plan[LSMEM_EVICT_PLANNED];
+	u32 planned;
+	struct list_head free;
+	u32 nr_free;
+	struct mutex fill;
+	struct lsmem_segment *open;
+	u64 serial;
+};
+
+/*
+ * The class of a COLD word says how many blocks to read: 1 to 8, then in steps of a quarter of an
+ * octave.
+ */
+static inline u32 lsmem_cold_blocks(u64 word)
+{
+	u32 class = word & ((1u << LSMEM_COLD_CLASS_BITS) - 1);
+
+	return class < 8 ? class + 1 : (4 + class % 4) << (class / 4 - 1);
+}
+
+static inline u32 lsmem_cold_segment(u64 word)
+{
+	return (word & ((1ull << LSMEM_POSITION_BITS) - 1)) >> LSMEM_COLD_SEGMENT_SHIFT;
+}
+
+static inline u32 lsmem_cold_block(u64 word)
+{
+	return word >> LSMEM_COLD_BLOCK_SHIFT & ((1u << LSMEM_COLD_BLOCK_BITS) - 1);
+}
+
+/* Has the store a segment with this index that is none of the log? */
+static inline bool lsmem_segment_is_cache(const struct lsmem_segments *segments, u32 index)
+{
+	return index >= segments->nr;
+}
+
+/* An object is read, or changed. */
+static inline void lsmem_touch(const struct lsmem_tier *tier, u64 index)
+{
+	if (tier->on && !test_bit(index, tier->touched))
+		set_bit(index, tier->touched);
+}
+
+u64 lsmem_cold_place(u32 segment, u32 block, u32 size);
+int lsmem_tier_init(struct lsmem_store *store);
+void lsmem_tier_destroy(struct lsmem_store *store);
+u64 lsmem_resident_bytes(struct lsmem_store *store);
+void lsmem_cold_add(struct lsmem_store *store, struct lsmem_segment *seg, s32 bytes);
+struct lsmem_segment *lsmem_cached_origin(struct lsmem_store *store, u64 position, u32 size);
+void lsmem_cached_add(struct lsmem_store *store, struct lsmem_segment *cache, s32 bytes);
+void lsmem_cached_dead(struct lsmem_store *store, u64 position, u32 size);
+void lsmem_tier_forget(struct lsmem_store *store);
+
+#endif

@@ -1,0 +1,680 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Fetching: what is on backups only is brought into memory.
+ *
+ * A call that finds a COLD word asks for the object and waits.  The request names the word; those who
+ * want the same share it.  The daemon takes requests, reads from a backup and answers with what is
+ * there (repl.c).  The object is found in that by its index and its home, and checked by its CRC; of
+ * several versions in the block the newest is the one, since the word is that of the newest.  Then it
+ * is copied into a cache segment and the word exchanged: COLD becomes LIVE.  A fill loses every race: if
+ * the word is not the one that was asked for, the copy is dead, and who waits looks again.
+ *
+ * A request stays until it is answered, or the store goes; the waits for it are bounded by
+ * fetch_ms and killable.  What the daemon has taken and not answered is told to its successor.  Where
+ * the bytes come from is the daemon's affair: a drive, another host, later another owner's memory.
+ *
+ * The cleaner asks for whole segments in the same way.
+ *
+ * Locks: tier.fill for answers; fetches.lock, and segments.lock for a look at a segment, one after the
+ * other.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/freezer.h>
+#include <linux/hash.h>
+#include <linux/kthread.h>
+#include <linux/nospec.h>
+#include <linux/poll.h>
+#include <linux/refcount.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+
+#include "cache.h"
+#include "entry.h"
+#include "fetch.h"
+#include "handle.h"
+#include "log.h"
+#include "space.h"
+#include "store.h"
+
+#define LSMEM_FETCH_NR		256	/* requests or answers in a call */
+/* The largest object, the blocks around it, and the step from one class of lengths to the next. */
+#define LSMEM_FETCH_BYTES	(2 * LSMEM_OBJECT_MAX)
+#define LSMEM_FETCH_WHOLE	(1u << 31)	/* in an index: it is that of a segment */
+#define LSMEM_FETCH_KEY		16u	/* bytes of a header that tell whose it is */
+
+/**
+ * struct lsmem_wanted - a fetch request
+ * @node: in fetches.hash
+ * @queued: in fetches.queue, until it is taken
+ * @wait: of those who want it
+ * @refs: the table, until it is answered, and those who wait
+ * @word: that is wanted; of a segment, its id
+ * @since: ktime in ns
+ * @index: of the handle, or LSMEM_FETCH_WHOLE and that of the segment
+ * @serial: makes it one of many with the same @index
+ * @salt: of the segment
+ * @segment: its id
+ * @block: of its log
+ * @limit: bytes of its log from there on
+ * @result: when it is @answered: 0, or a negative errno
+ * @answered: see @result
+ */
+struct lsmem_wanted {
+	struct hlist_node node;
+	struct list_head queued;
+	wait_queue_head_t wait;
+	refcount_t refs;
+	u64 word;
+	u64 since;
+	u32 index;
+	u32 serial;
+	u32 salt;
+	u64 segment;
+	u32 block;
+	u32 limit;
+	int result;
+	bool answered;
+};
+
+static u64 lsmem_wanted_cookie(const struct lsmem_wanted *wanted)
+{
+	return (u64)wanted->serial << 32 | wanted->index;
+}
+
+/**
+ * lsmem_fetches_init - make what fetching needs
+ * @store: tier.on is set
+ * Return: 0 or -ENOMEM.
+ */
+int lsmem_fetches_init(struct lsmem_store *store)
+{
+	struct lsmem_fetches *fetches = &store->fetches;
+
+	spin_lock_init(&fetches->lock);
+	INIT_LIST_HEAD(&fetches->queue);
+	fetches->fetch_ms = LSMEM_FETCH_MS;
+	if (!store->tier.on)
+		return 0;
+	fetches->hash = kvcalloc(1u << LSMEM_FETCH_BITS, sizeof(*fetches->hash), store->seglets.gfp);
+	fetches->buffer = __vmalloc(LSMEM_FETCH_BYTES, store->seglets.gfp);
+	fetches->segment = __vmalloc(LSMEM_SEGMENT_BYTES, store->seglets.gfp);
+	return fetches->hash && fetches->buffer && fetches->segment ? 0 : -ENOMEM;
+}
+
+/**
+ * lsmem_fetches_destroy - free what lsmem_fetches_init() has taken
+ * @store: initialised, in part or whole; lsmem_fetch_stop() has been called if it was active
+ */
+void lsmem_fetches_destroy(struct lsmem_store *store)
+{
+	vfree(store->fetches.segment);
+	vfree(store->fetches.buffer);
+	kvfree(store->fetches.hash);
+}
+
+/* ---- Requests ----------------------------------------------------------- */
+
+static struct hlist_head *lsmem_wanted_bucket(struct lsmem_store *store, u32 index)
+{
+	return &store->fetches.hash[hash_32(index, LSMEM_FETCH_BITS)];
+}
+
+static void lsmem_wanted_put(struct lsmem_wanted *wanted)
+{
+	if (wanted && refcount_dec_and_test(&wanted->refs))
+		kfree(wanted);
+}
+
+/* The request for a word, with a reference, or NULL. */
+static struct lsmem_wanted *lsmem_wanted_find(struct lsmem_store *store, u32 index, u64 word)
+{
+	struct lsmem_wanted *wanted;
+
+	lockdep_assert_held(&store->fetches.lock);
+	hlist_for_each_entry(wanted, lsmem_wanted_bucket(store, index), node)
+		if (wanted->index == index && wanted->word == word) {
+			refcount_inc(&wanted->refs);
+			return wanted;
+		}
+	return NULL;
+}
+
+static struct lsmem_wanted *lsmem_wanted_by_cookie(struct lsmem_store *store, u64 cookie)
+{
+	struct lsmem_wanted *wanted, *found = NULL;
+
+	spin_lock(&store->fetches.lock);
+	hlist_for_each_entry(wanted, lsmem_wanted_bucket(store, (u32)cookie), node)
+		if (lsmem_wanted_cookie(wanted) == cookie && list_empty(&wanted->queued))
+			found = wanted;
+	if (found)
+		refcount_inc(&found->refs);
+	spin_unlock(&store->fetches.lock);
+	return found;
+}
+
+/*
+ * The request for a word, with a reference; a new one is queued.  Returns an ERR_PTR(): -ENOMEM;
+ * -EBUSY: there are too many; -EAGAIN: the store is being destroyed.
+ */
+static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 index, u64 word, gfp_t gfp)
+{
+	struct lsmem_fetches *fetches = &store->fetches;
+	struct lsmem_wanted *found, *made;
+	int ret = 0;
+
+	spin_lock(&fetches->lock);
+	found = lsmem_wanted_find(store, index, word);
+	spin_unlock(&fetches->lock);
+	if (found)
+		return found;
+	made = kzalloc(sizeof(*made), gfp);
+	if (!made)
+		return ERR_PTR(-ENOMEM);
+	init_waitqueue_head(&made->wait);
+	refcount_set(&made->refs, 2);
+	made->index = index;
+	made->word = word;
+	made->since = ktime_get_ns();
+	spin_lock(&fetches->lock);
+	found = lsmem_wanted_find(store, index, word);
+	if (fetches->stopped) {
+		ret = -EAGAIN;
+	} else if (!found && fetches->nr >= LSMEM_FETCHES_MAX) {
+		ret = -EBUSY;
+	} else if (!found) {
+		made->serial = ++fetches->serial;
+		hlist_add_head(&made->node, lsmem_wanted_bucket(store, index));
+		list_add_tail(&made->queued, &fetches->queue);
+		WRITE_ONCE(fetches->nr, fetches->nr + 1);
+	}
+	spin_unlock(&fetches->lock);
+	if (!ret && !found) {
+		wake_up_poll(&store->repl.events, EPOLLRDBAND);
+		return made;
+	}
+	kfree(made);
+	if (!ret)
+		return found;
+	lsmem_wanted_put(found);
+	return ERR_PTR(ret);
+}
+
+static bool lsmem_wanted_answered(const struct lsmem_wanted *wanted)
+{
+	return smp_load_acquire(&wanted->answered);	/* pairs with lsmem_wanted_answer() */
+}
+
+/* Answer a request, unless it has been. */
+static void lsmem_wanted_answer(struct lsmem_store *store, struct lsmem_wanted *wanted, int result)
+{
+	bool first;
+
+	spin_lock(&store->fetches.lock);
+	first = !wanted->answered;
+	if (first) {
+		hlist_del(&wanted->node);
+		list_del_init(&wanted->queued);
+		WRITE_ONCE(store->fetches.nr, store->fetches.nr - 1);
+		wanted->result = result;
+		/* Pairs with lsmem_wanted_answered(): the result is there. */
+		smp_store_release(&wanted->answered, true);
+	}
+	spin_unlock(&store->fetches.lock);
+	if (!first)
+		return;
+	wake_up_all(&wanted->wait);
+	lsmem_wanted_put(wanted);
+}
+
+/**
+ * lsmem_fetch_stop - end all waits, because the store is being destroyed
+ * @store: no longer active
+ */
+void lsmem_fetch_stop(struct lsmem_store *store)
+{
+	struct lsmem_fetches *fetches = &store->fetches;
+	u32 i;
+
+	if (!fetches->hash)
+		return;
+	spin_lock(&fetches->lock);
+	fetches->stopped = true;
+	spin_unlock(&fetches->lock);
+	for (i = 0; i < 1u << LSMEM_FETCH_BITS; i++) {
+		struct lsmem_wanted *wanted;
+
+		do {
+			spin_lock(&fetches->lock);
+			wanted = hlist_entry_safe(fetches->hash[i].first, struct lsmem_wanted, node);
+			if (wanted)
+				refcount_inc(&wanted->refs);
+			spin_unlock(&fetches->lock);
+			if (wanted)
+				lsmem_wanted_answer(store, wanted, -EAGAIN);
+			lsmem_wanted_put(wanted);
+		} while (wanted);
+	}
+}
+
+/* ---- Those who want ------------------------------------------------------ */
+
+/* Wait for the answer, @left jiffies at most; the callers' waits can be frozen. */
+static int lsmem_wanted_wait(struct lsmem_wanted *wanted, long left)
+{
+	long ret = ___wait_event(wanted->wait, lsmem_wanted_answered(wanted) || !__ret,
+				 (TASK_KILLABLE | TASK_FREEZABLE), 0, left,
+				 __ret = schedule_timeout(__ret));
+
+	if (ret < 0)
+		return -EINTR;
+	return lsmem_wanted_answered(wanted) ? wanted->result : -ETIMEDOUT;
+}
+
+/**
+ * lsmem_fetch_ask - have an object fetched, without waiting
+ * @store: tiered, active
+ * @index: of its handle
+ * @word: COLD
+ *
+ * Context: does not sleep.  Does nothing if there is no memory, or are too many requests.
+ */
+void lsmem_fetch_ask(struct lsmem_store *store, u64 index, u64 word)
+{
+	struct lsmem_wanted *wanted = lsmem_wanted_get(store, index, word,
+						       GFP_NOWAIT | __GFP_NOWARN | __GFP_ACCOUNT);
+
+	if (!IS_ERR(wanted))
+		lsmem_wanted_put(wanted);
+}
+
+/**
+ * lsmem_fetch - have an object in memory
+ * @store: tiered, active
+ * @index: of its handle, below handles.nr
+ * @until: in and out: end of the waits of the operation, ktime in ns; 0: not begun
+ * @deadline: LSMEM_NO_WAIT: do not wait
+ *
+ * Returns as well when the word is not COLD any more: the caller looks again.
+ *
+ * Context: sleeps, killable; holds nothing.
+ * Return: 0; -EIO: no backup has the object whole; -ETIMEDOUT; -EINTR; -ENOMEM; -EAGAIN: the store is
+ * being destroyed; -LSMEM_EWAIT: it is asked for, and @deadline is LSMEM_NO_WAIT.
+ */
+int lsmem_fetch(struct lsmem_store *store, u64 index, u64 *until, u64 deadline)
+{
+	u64 word = READ_ONCE(lsmem_handle_at(&store->handles, index)->word), now = ktime_get_ns();
+	struct lsmem_wanted *wanted;
+	int ret;
+
+	if (lsmem_word_state(word) != LSMEM_WORD_COLD)
+		return 0;
+	if (!*until)
+		*until = now + (u64)READ_ONCE(store->fetches.fetch_ms) * NSEC_PER_MSEC;
+	if (*until <= now)
+		return -ETIMEDOUT;
+	wanted = lsmem_wanted_get(store, index, word, GFP_KERNEL_ACCOUNT);
+	if (wanted == ERR_PTR(-EBUSY)) {
+		if (deadline == LSMEM_NO_WAIT)
+			return -LSMEM_EWAIT;
+		schedule_timeout_killable(1);	/* others are being answered */
+		return fatal_signal_pending(current) ? -EINTR : 0;
+	}
+	if (IS_ERR(wanted))
+		return PTR_ERR(wanted);
+	ret = deadline == LSMEM_NO_WAIT ? -LSMEM_EWAIT :
+	      lsmem_wanted_wait(wanted, nsecs_to_jiffies(*until - now) + 1);
+	lsmem_wanted_put(wanted);
+	return ret;
+}
+
+/**
+ * lsmem_fetch_segment - have all of a segment, as it is on a backup, in fetches.segment
+ * @store: tiered, active
+ * @seg: VICTIM, the caller's
+ *
+ * Its entries are whole.  Nothing else may be fetched into that buffer before the caller has read it: the
+ * cleaner alone calls.
+ *
+ * Context: a kernel thread; waits, freezable, until the thread is to stop.
+ * Return: 0; -EIO; -ETIMEDOUT; -EAGAIN; -ENOMEM; -EBUSY.
+ */
+int lsmem_fetch_segment(struct lsmem_store *store, const struct lsmem_segment *seg)
+{
+	struct lsmem_wanted *wanted;
+	int ret;
+
+	wanted = lsmem_wanted_get(store, LSMEM_FETCH_WHOLE | seg->index, seg->id, GFP_KERNEL);
+	if (IS_ERR(wanted))
+		return PTR_ERR(wanted);
+	wait_event_freezable_timeout(wanted->wait, lsmem_wanted_answered(wanted) ||
+				     kthread_should_stop(),
+				     msecs_to_jiffies(READ_ONCE(store->fetches.fetch_ms)));
+	/* An answer that comes later must not be put into the buffer. */
+	mutex_lock(&store->tier.fill);
+	lsmem_wanted_answer(store, wanted, -ETIMEDOUT);
+	mutex_unlock(&store->tier.fill);
+	ret = wanted->result;
+	lsmem_wanted_put(wanted);
+	return ret;
+}
+
+/* ---- The daemon takes requests ------------------------------------------- */
+
+/**
+ * lsmem_fetch_pending - are there requests that the daemon has not taken?
+ * @store: the store
+ */
+bool lsmem_fetch_pending(const struct lsmem_store *store)
+{
+	return store->tier.on && !list_empty_careful(&store->fetches.queue);
+}
+
+/**
+ * lsmem_fetch_rewind - tell requests that were not answered again, to another daemon
+ * @store: durable
+ */
+void lsmem_fetch_rewind(struct lsmem_store *store)
+{
+	struct lsmem_wanted *wanted;
+	u32 i;
+
+	if (!store->tier.on)
+		return;
+	spin_lock(&store->fetches.lock);
+	for (i = 0; i < 1u << LSMEM_FETCH_BITS; i++)
+		hlist_for_each_entry(wanted, &store->fetches.hash[i], node)
+			if (list_empty(&wanted->queued))
+				list_add_tail(&wanted->queued, &store->fetches.queue);
+	spin_unlock(&store->fetches.lock);
+}
+
+/* Take the oldest request, with a reference, or NULL. */
+static struct lsmem_wanted *lsmem_wanted_take(struct lsmem_store *store)
+{
+	struct lsmem_wanted *wanted;
+
+	spin_lock(&store->fetches.lock);
+	wanted = list_first_entry_or_null(&store->fetches.queue, struct lsmem_wanted, queued);
+	if (wanted) {
+		list_del_init(&wanted->queued);
+		refcount_inc(&wanted->refs);
+	}
+	spin_unlock(&store->fetches.lock);
+	return wanted;
+}
+
+/* Fill in a request for the daemon. Returns false if what is wanted is there no more. */
+static bool lsmem_wanted_tell(struct lsmem_store *store, struct lsmem_wanted *wanted,
+			      struct lsmem_fetch_one *one)
+{
+	bool whole = wanted->index & LSMEM_FETCH_WHOLE, there;
+	u32 index = whole ? wanted->index & ~LSMEM_FETCH_WHOLE : lsmem_cold_segment(wanted->word);
+	const struct lsmem_segment *seg = &store->segments.table[index];
+
+	spin_lock(&store->segments.lock);
+	wanted->segment = seg->id;
+	wanted->salt = seg->salt;
+	wanted->block = whole ? 0 : lsmem_cold_block(wanted->word);
+	there = seg->id && seg->close_acked && wanted->block * LSMEM_BLOCK < seg->home;
+	wanted->limit = there ? lsmem_block_round(seg->home) - wanted->block * LSMEM_BLOCK : 0;
+	*one = (struct lsmem_fetch_one){
+		.cookie = lsmem_wanted_cookie(wanted),
+		.segment = seg->id,
+		.generation = seg->generation,
+		.block = wanted->block,
+		.blocks = whole ? wanted->limit / LSMEM_BLOCK : lsmem_cold_blocks(wanted->word),
+		.flags = whole ? LSMEM_FETCH_SEGMENT : 0,
+	};
+	if (whole)
+		wanted->limit = seg->home;
+	spin_unlock(&store->segments.lock);
+	return there;
+}
+
+/**
+ * lsmem_fetch_take - LSMEM_REPL_FETCH
+ * @store: attached
+ * @fetch: see there
+ * Return: 0 or an error as there; on -EFAULT no request is lost, those told last are told again.
+ */
+long lsmem_fetch_take(struct lsmem_store *store, struct lsmem_fetch *fetch)
+{
+	struct lsmem_fetch_one __user *user = u64_to_user_ptr(fetch->requests);
+	struct lsmem_wanted *wanted;
+	u32 nr = 0;
+
+	if (!store->tier.on)
+		return -EOPNOTSUPP;
+	if (fetch->flags || fetch->reserved || !fetch->nr || fetch->nr > LSMEM_FETCH_NR)
+		return -EINVAL;
+	while (nr < fetch->nr && (wanted = lsmem_wanted_take(store))) {
+		struct lsmem_fetch_one one;
+		bool there = lsmem_wanted_tell(store, wanted, &one);
+
+		if (!there) {
+			lsmem_wanted_answer(store, wanted, 0);
+		} else if (copy_to_user(user + nr, &one, sizeof(one))) {
+			lsmem_wanted_put(wanted);
+			lsmem_fetch_rewind(store);
+			return -EFAULT;
+		}
+		nr += there;
+		lsmem_wanted_put(wanted);
+	}
+	fetch->nr = nr;
+	return 0;
+}
+
+/* ---- The daemon answers --------------------------------------------------- */
+
+static void lsmem_fetch_count(struct lsmem_store *store, u64 ns)
+{
+	u32 bucket = min_t(u32, ilog2(div_u64(ns, NSEC_PER_USEC) + 1), LSMEM_WAITS - 1);
+
+	lsmem_count(store, fetches, 1);
+	lsmem_count(store, fetch_ns, ns);
+	lsmem_count(store, fetch_waits[bucket], 1);
+}
+
+/* What lies at @at in @data, of which @length bytes are there; the rest of the header is zero. */
+static struct lsmem_entry lsmem_fetch_header(const void *data, u32 length, u32 at)
+{
+	struct lsmem_entry e = { 0 };
+
+	memcpy(&e, data + at, min_t(u32, sizeof(e), length - at));
+	return e;
+}
+
+/*
+ * May another entry begin in the last bytes of the first block, where its key cannot be seen?  @at: of
+ * an entry that is whole: those behind it follow.
+ */
+static bool lsmem_fetch_hidden(const struct lsmem_wanted *wanted, const void *data, u32 length, u32 at)
+{
+	u32 base = wanted->block * LSMEM_BLOCK;
+
+	while (at + LSMEM_FETCH_KEY <= length) {
+		struct lsmem_entry e = lsmem_fetch_header(data, length, at);
+
+		if (!lsmem_entry_sane(&e))
+			return true;	/* its header is cut */
+		at = lsmem_entry_start(base + at + lsmem_entry_bytes(&e)) - base;
+	}
+	return at < length && at < LSMEM_BLOCK;
+}
+
+/*
+ * Find the newest version of what is wanted among the entries that begin in the first block of @data,
+ * whose bytes may be anything.  Returns 0; -ENODATA: more bytes are needed; -EBADMSG: it is not there.
+ */
+static int lsmem_fetch_find(const struct lsmem_wanted *wanted, const void *data, u32 length,
+			    struct lsmem_entry *best, u32 *where)
+{
+	bool found = false, cut = false, more = length < wanted->limit;
+	u32 at;
+
+	for (at = 0; at < LSMEM_BLOCK && at + LSMEM_FETCH_KEY <= length; at += LSMEM_ALIGN) {
+		struct lsmem_entry e = lsmem_fetch_header(data, length, at);
+
+		if (lsmem_handle_index(lsmem_entry_handle(&e)) != wanted->index)
+			continue;
+		if (at + LSMEM_LONG_BYTES > length) {
+			cut = true;
+			continue;
+		}
+		if (!lsmem_entry_sane(&e) || lsmem_entry_type(&e) != LSMEM_TYPE_OBJECT ||
+		    lsmem_entry_home(&e) != wanted->block)
+			continue;
+		if (at + lsmem_entry_bytes(&e) > length)
+			cut = true;
+		else if ((!found || lsmem_entry_newer(&e, best)) &&
+			 lsmem_entry_valid(&e, data + at + lsmem_entry_header(&e), wanted->salt)) {
+			found = true;
+			*best = e;
+			*where = at;
+		}
+	}
+	if (more && (cut || (length < LSMEM_BLOCK + LSMEM_FETCH_KEY &&
+			     (!found || lsmem_fetch_hidden(wanted, data, length, *where)))))
+		return -ENODATA;
+	return found ? 0 : -EBADMSG;
+}
+
+/* Are these @length bytes the whole log of a segment? */
+static bool lsmem_fetch_whole(const struct lsmem_wanted *wanted, const void *data, u32 length)
+{
+	u32 at = 0;
+
+	if (length != wanted->limit)
+		return false;
+	while (at < length) {
+		const struct lsmem_entry *e = data + at;
+		u32 left = length - at;
+
+		if (left < LSMEM_LONG_BYTES || !lsmem_entry_sane(e) || lsmem_entry_bytes(e) > left ||
+		    !lsmem_entry_valid(e, (const void *)e + lsmem_entry_header(e), wanted->salt))
+			return false;
+		at = lsmem_entry_start(at + lsmem_entry_bytes(e));
+		cond_resched();
+	}
+	return true;
+}
+
+static bool lsmem_wanted_still(const struct lsmem_store *store, const struct lsmem_wanted *wanted)
+{
+	return wanted->index & LSMEM_FETCH_WHOLE ||
+	       READ_ONCE(store->handles.table[wanted->index].word) == wanted->word;
+}
+
+/* Put an object into memory, unless its word has changed. */
+static int lsmem_fetch_install(struct lsmem_store *store, const struct lsmem_wanted *wanted,
+			       const struct lsmem_entry *e, u32 at)
+{
+	struct lsmem_handle *h = lsmem_handle_at(&store->handles, wanted->index);
+	u32 size = lsmem_entry_bytes(e);
+	struct lsmem_entry copy;
+	u64 position;
+	int ret;
+
+	copy = lsmem_entry_make(LSMEM_TYPE_OBJECT, lsmem_entry_length(e), lsmem_entry_handle(e),
+				lsmem_entry_version(e), lsmem_entry_interval(e), lsmem_entry_table(e),
+				lsmem_entry_home(e) * LSMEM_BLOCK);
+	ret = lsmem_cache_put(store, &copy, store->fetches.buffer + at + lsmem_entry_header(e),
+			      lsmem_cold_segment(wanted->word), &position);
+	if (ret)
+		return ret;
+	if (lsmem_word_exchange(h, wanted->word, lsmem_word_next(wanted->word, LSMEM_WORD_LIVE, position)))
+		lsmem_count(store, fetched_bytes, size);
+	else
+		lsmem_cached_add(store, lsmem_segment_of(store, position),
+				 -(s32)(size + LSMEM_TRAILER_BYTES));
+	return 0;
+}
+
+/* Try the bytes of a backup. Returns as lsmem_fill_one.result, or -EFAULT. */
+static int lsmem_fetch_try(struct lsmem_store *store, struct lsmem_wanted *wanted,
+			   const struct lsmem_fill_one *one)
+{
+	bool whole = wanted->index & LSMEM_FETCH_WHOLE;
+	void *to = whole ? store->fetches.segment : store->fetches.buffer;
+	u32 length = min_t(u32, one->length, whole ? LSMEM_SEGMENT_BYTES : LSMEM_FETCH_BYTES), at;
+	struct lsmem_entry e;
+	int ret;
+
+	if (whole)
+		length = min(length, wanted->limit);
+	if (copy_from_user(to, u64_to_user_ptr(one->data), length))
+		return -EFAULT;
+	if (whole)
+		return lsmem_fetch_whole(wanted, to, length) ? 0 : -EBADMSG;
+	ret = lsmem_fetch_find(wanted, to, length, &e, &at);
+	return ret ?: lsmem_fetch_install(store, wanted, &e, at);
+}
+
+/* One answer. Returns as lsmem_fill_one.result, or -EFAULT. */
+static int lsmem_fetch_answer(struct lsmem_store *store, const struct lsmem_fill_one *one)
+{
+	struct lsmem_wanted *wanted = lsmem_wanted_by_cookie(store, one->cookie);
+	int ret = 0, result = 0;
+
+	if (!wanted)
+		return -ENOENT;
+	if (one->result < 0) {
+		result = lsmem_wanted_still(store, wanted) ? -EIO : 0;
+		if (result) {
+			lsmem_count(store, fetch_failures, 1);
+			pr_err_ratelimited("%s: no backup has %s %u whole: segment %llu, block %u\n",
+					   store->name, wanted->index & LSMEM_FETCH_WHOLE ? "segment" :
+					   "object", wanted->index & ~LSMEM_FETCH_WHOLE,
+					   wanted->segment, wanted->block);
+		}
+	} else {
+		ret = lsmem_fetch_try(store, wanted, one);
+		/* It is not where it was: nothing is wrong with the backup. */
+		if ((ret == -EBADMSG || ret == -ENODATA) && !lsmem_wanted_still(store, wanted))
+			ret = 0;
+	}
+	if (!ret) {
+		lsmem_wanted_answer(store, wanted, result);
+		lsmem_fetch_count(store, ktime_get_ns() - wanted->since);
+	}
+	lsmem_wanted_put(wanted);
+	return ret;
+}
+
+/**
+ * lsmem_fetch_fill - LSMEM_REPL_FILL
+ * @store: attached
+ * @fill: see there
+ * Return: 0 or an error as there; -EFAULT: answers before the one at fault count.
+ */
+long lsmem_fetch_fill(struct lsmem_store *store, struct lsmem_fill *fill)
+{
+	struct lsmem_fill_one __user *user = u64_to_user_ptr(fill->fills);
+	u32 nr, i;
+
+	if (!store->tier.on)
+		return -EOPNOTSUPP;
+	if (fill->flags || fill->reserved || !fill->nr || fill->nr > LSMEM_FETCH_NR)
+		return -EINVAL;
+	nr = array_index_nospec(fill->nr, LSMEM_FETCH_NR + 1);
+	for (i = 0; i < nr; i++) {
+		struct lsmem_fill_one one;
+		int ret;
+
+		if (copy_from_user(&one, user + i, sizeof(one)))
+			return -EFAULT;
+		mutex_lock(&store->tier.fill);
+		ret = lsmem_fetch_answer(store, &one);
+		mutex_unlock(&store->tier.fill);
+		if (ret == -EFAULT || put_user(ret, &user[i].result))
+			return -EFAULT;
+		if (ret == -EAGAIN)	/* make room */
+			wake_up_all(&store->plan.work);
+	}
+	return 0;
+}

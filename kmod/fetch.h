@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Fetching: what is on backups only is brought into memory.  See fetch.c.  chardev.c asks and waits for
+ * objects, clean.c for segments; repl.c passes the daemon's calls on.  lsmem_fetch_find() decides which
+ * bytes are the object's, lsmem_fetch_fill() what becomes of a request.
+ */
+#ifndef LSMEM_FETCH_H
+#define LSMEM_FETCH_H
+
+#include <linux/list.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+#include "../uapi/lsmem.h"
+
+struct lsmem_segment;
+struct lsmem_store;
+
+#define LSMEM_FETCH_BITS	10
+#define LSMEM_FETCHES_MAX	4096u	/* requests of a store */
+#define LSMEM_FETCH_MS		10000	/* default of limits/fetch_ms */
+
+/**
+ * struct lsmem_fetches - the fetch requests of a store
+ * @lock: for all members but @fetch_ms and the buffers
+ * @hash: by index
+ * @queue: those that the daemon has not taken, the oldest first
+ * @nr: requests
+ * @serial: of requests
+ * @stopped: the store is being destroyed: no more
+ * @fetch_ms: bound of the waits of an operation, milliseconds
+ * @buffer: what a backup has of an object; under tier.fill
+ * @segment: what a backup has of a segment: from the answer on the cleaner's
+ */
+struct lsmem_fetches {
+	spinlock_t lock;
+	struct hlist_head *hash;
+	struct list_head queue;
+	u32 nr;
+	u32 serial;
+	bool stopped;
+	u32 fetch_ms;
+	void *buffer;
+	void *segment;
+};
+
+int lsmem_fetches_init(struct lsmem_store *store);
+void lsmem_fetches_destroy(struct lsmem_store *store);
+void lsmem_fetch_stop(struct lsmem_store *store);
+void lsmem_fetch_ask(struct lsmem_store *store, u64 index, u64 word);
+int lsmem_fetch(struct lsmem_store *store, u64 index, u64 *until, u64 deadline);
+int lsmem_fetch_segment(struct lsmem_store *store, const struct lsmem_segment *seg);
+
+bool lsmem_fetch_pending(const struct lsmem_store *store);
+void lsmem_fetch_rewind(struct lsmem_store *store);
+long lsmem_fetch_take(struct lsmem_store *store, struct lsmem_fetch *fetch);
+long lsmem_fetch_fill(struct lsmem_store *store, struct lsmem_fill *fill);
+
+#endif

@@ -1,0 +1,125 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# A tiered store with lsmemd, in a guest: TAP.  Memory for a quarter of its data.  All objects are read
+# back, from memory or the backup, also while the daemon is killed; half of them are overwritten, so
+# that segments with cold objects are cleaned.  Then the memory of the store is lost, and recovered
+# without reading its objects.
+#
+#	qemu/run --drive backup:2G -- tests/daemon/guest-tier.sh
+#
+# LOSSES, KILLS: how often.
+. "$(dirname "$0")/guest-lib.sh"
+losses=${LOSSES:-1}
+kills=${KILLS:-3}
+slots=${SLOTS:-200000}
+
+figure() { cat "/sys/class/lsmem/$store/$1"; }
+# tell: figures of the tier
+tell()
+{
+	echo "# $(($(figure live_bytes) >> 20)) MiB live, $(($(figure tier/cold_bytes) >> 20)) MiB cold," \
+		"$(($(figure tier/cached_bytes) >> 20)) MiB cached, $(figure tier/fetches) fetches" \
+		"($(figure tier/fetch_failures) failures), $(figure tier/evicted) evicted," \
+		"$(figure cleaner/segments_cleaned) segments cleaned"
+}
+
+# objects NAME COMMAND PERCENT [SLOTS]: load fills or overwrites
+objects()
+{
+	local name=$1 command=$2
+
+	shift 2
+	"$load" "$command" "$model" "/dev/$store" "$@" >"$scratch/out" 2>"$scratch/err"
+	status=$?
+	sed 's/^/# /' "$scratch/err" "$scratch/out"
+	is "$name" "$status" 0
+}
+
+# reads NAME SECONDS COMMAND ..: objects are read at random while the command is carried out
+reads()
+{
+	local name=$1 pid
+
+	"$load" read "$model" "/dev/$store" "$2" >"$scratch/reads" 2>&1 &
+	pid=$!
+	shift 2
+	"$@"
+	wait "$pid"
+	status=$?
+	sed 's/^/# /' "$scratch/reads"
+	is "$name" "$status" 0
+	ok "$name: no reader has waited in vain" grep -q ' 0 timed out' "$scratch/reads"
+}
+
+kill_often()
+{
+	local i
+
+	for ((i = 0; i < kills; i++)); do
+		nap $((RANDOM % 2 + 1))
+		slay
+		nap 0
+		start "kill $i" || return
+	done
+}
+
+configure "$drive" 'kind = object\nsize = 128M\ncapacity = 512M\n'
+ok 'formatted and active' start format --format --force
+is 'its capacity' "$(figure capacity_bytes)" $((512 << 20))
+is 'its memory' "$(figure size_bytes)" $((128 << 20))
+is 'lsmemctl list shows both' \
+	"$("$ctl" list --json | jq -r '.[0] | "\(.size_bytes) \(.capacity_bytes)"')" \
+	"$((128 << 20)) $((512 << 20))"
+objects 'filled to 90 %' fill 90 "$slots"
+ok 'most of it is not in memory' [ "$(figure tier/cold_bytes)" -gt $((300 << 20)) ]
+tell
+verify 'all there'
+ok 'objects were fetched' [ "$(figure tier/fetches)" -gt 1000 ]
+tell
+objects 'half of the objects overwritten' overwrite 50
+objects 'again, so that cleaning has to go on' overwrite 50
+objects 'and again' overwrite 50
+ok 'segments were cleaned' [ "$(figure cleaner/segments_cleaned)" -gt 0 ]
+tell
+verify 'all there after cleaning'
+reads 'reads, the daemon killed meanwhile' $((kills * 3 + 2)) kill_often
+tell
+kill -USR1 "$daemon_pid"
+sleep 1
+ok 'the status has fetches' grep -q '"fetches": [1-9]' "/run/lsmem/$store.json"
+grep -o '"fetch[a-z_]*": [0-9]*' "/run/lsmem/$store.json" | tr '\n' ' ' | sed 's/^/# /; s/$/\n/'
+is 'nothing has failed' "$(jq .fetch_failures "/run/lsmem/$store.json")" 0
+
+for ((i = 0; i < losses; i++)); do
+	load 60
+	nap 3
+	slay
+	slay_load
+	run "$ctl" destroy --force "$store"
+	is "loss $i: the memory is lost" "$status" 0
+	mark
+	ok "loss $i: recovers" start "loss $i" || break
+	ok "loss $i: the log says how long it took" since 'tiered: active [0-9.]* s after'
+	grep 'tiered: active' "$log" | tail -1 | sed 's/^.*tiered/# tiered/'
+	ok "loss $i: objects were not read" \
+		[ "$(jq .recovery_read_bytes "/run/lsmem/$store.json")" -lt $((200 << 20)) ]
+	reads "loss $i: reads of a store that was just recovered" 3 true
+	verify "loss $i: all that was acknowledged"
+	tell
+done
+objects 'overwritten after recoveries' overwrite 30
+stop
+is 'shutdown drains' "$status" 0
+run "$ctl" destroy "$store"
+is 'drained, so it can be destroyed' "$status" 0
+run "$ctl" check "$drive" --json
+is 'check: sound' "$(jq -r .verdict "$scratch/out")" sound
+is 'check: the capacity' "$(jq -r .capacity "$scratch/out")" $((512 << 20))
+ok 'recovers after the shutdown' start recovery
+verify 'all there from the backup'
+stop
+is 'the end' "$status" 0
+run "$ctl" destroy "$store"
+is 'destroyed' "$status" 0
+[ "$failed" -eq 0 ] || tail -60 "$log" | sed 's/^/# /'
+tap_end

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A store whose capacity is larger than its memory: objects leave memory and come back, whole, whatever
+ * is done to them meanwhile.  The backup is in this program (keeper.h).
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "follower.h"
+#include "keeper.h"
+#include "store.h"
+
+#define CAPACITY	(320 * MIB)
+#define OBJECTS		30000u
+#define LENGTH_MAX	(200u << 10)
+#define THREADS		3u
+#define STEPS		15000u	/* of each thread: together they write more than the log has room for */
+#define SECONDS		300
+
+struct object {
+	pthread_mutex_t lock;
+	uint64_t handle;		/* 0: freed */
+	uint64_t serial;
+	uint32_t length;
+};
+
+FIXTURE(tier) {
+	struct store store;
+	struct follower follower;
+	struct keeper keeper;
+	struct object *objects;
+	uint32_t nr;
+	uint8_t *bytes;
+	uint64_t random;
+};
+
+/* Half are small; others are longer than a block, some longer than a seglet. */
+static uint32_t choose_length(uint64_t *state)
+{
+	uint32_t dice = random_below(state, 1000);
+
+	if (dice < 500)
+		return CONTENT_MIN + random_below(state, 2000);
+	if (dice < 900)
+		return 2000 + random_below(state, 40000);
+	return LENGTH_MAX - random_below(state, LENGTH_MAX - 40000);
+}
+
+static int put(struct lsm *lsm, struct object *object, uint32_t id, uint8_t *bytes, uint64_t *state)
+{
+	uint32_t length = choose_length(state);
+	int ret;
+
+	content_fill(bytes, length, id, object->serial + 1);
+	if (object->handle)
+		ret = lsm_replace(lsm, object->handle, bytes, length, 0, NULL);
+	else
+		ret = lsm_alloc(lsm, bytes, length, 0, &object->handle, NULL);
+	if (ret)
+		return ret;
+	object->serial++;
+	object->length = length;
+	return 0;
+}
+
+/* 0: it is as it was written; 1: it is not; else a negative errno. */
+static int check(struct lsm *lsm, const struct object *object, uint32_t id, uint8_t *bytes)
+{
+	ssize_t ret = lsm_read(lsm, object->handle, bytes, LENGTH_MAX, 0, NULL);
+
+	if (ret < 0)
+		return (int)ret;
+	return ret != object->length || !content_is(bytes, object->length, id, object->serial);
+}
+
+static long long tier_attribute(const struct store *store, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "tier/%s", name);
+	return store_attribute(store, path);
+}
+
+/* Objects until @percent of the capacity is live. */
+static int fill(struct _test_data_tier *self, uint32_t percent)
+{
+	struct lsmem_stat stat;
+	int ret;
+
+	do {
+		ret = put(self->store.lsm, &self->objects[self->nr], self->nr, self->bytes, &self->random);
+		self->nr += !ret;
+		if (!ret && self->nr % 100 == 0)
+			ret = lsm_stat(self->store.lsm, &stat);
+	} while (!ret && self->nr < OBJECTS &&
+		 (self->nr % 100 || stat.live_bytes < stat.capacity / 100 * percent));
+	return ret;
+}
+
+FIXTURE_SETUP(tier)
+{
+	uint32_t i;
+
+	self->random = test_seed;
+	self->objects = calloc(OBJECTS, sizeof(*self->objects));
+	self->bytes = malloc(LENGTH_MAX);
+	ASSERT_TRUE(self->objects && self->bytes);
+	for (i = 0; i < OBJECTS; i++)
+		pthread_mutex_init(&self->objects[i].lock, NULL);
+	keeper_init(&self->keeper);
+	ASSERT_EQ(0, store_create_tiered(&self->store, STORE_BYTES, CAPACITY, 0, LSMEM_STORE_DURABLE));
+	ASSERT_EQ(0, follower_attach(&self->follower, self->store.name));
+	EXPECT_EQ(CAPACITY, self->follower.attach.capacity);
+	self->follower.keeper = &self->keeper;
+	ASSERT_EQ(0, follower_activate(&self->follower, &(struct lsmem_activate){
+		.size = sizeof(struct lsmem_activate),
+		.era = 1,
+		.generation_ceiling = 1u << 20,
+		.next_segment = 1,
+	}));
+	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
+}
+
+FIXTURE_TEARDOWN(tier)
+{
+	keeper_stop(&self->keeper);
+	EXPECT_EQ(0, atomic_load(&self->keeper.error));
+	EXPECT_STREQ("", self->follower.wrong);
+	follower_stop(&self->follower);
+	EXPECT_EQ(0, store_destroy(&self->store));
+	follower_free(&self->follower);
+	keeper_free(&self->keeper);
+	free(self->objects);
+	free(self->bytes);
+}
+
+/* What is live, and where, according to sysfs. */
+static void log_tier(struct __test_metadata *_metadata, struct _test_data_tier *self)
+{
+	TH_LOG("%u objects; MiB: %lld live, %lld resident, %lld cold, %lld cached; %lld evicted, %lld fetches, %lld segments, %lld cleaned in %lld passes, %lld stalls",
+	       self->nr, store_attribute(&self->store, "live_bytes") >> 20,
+	       tier_attribute(&self->store, "resident_bytes") >> 20,
+	       tier_attribute(&self->store, "cold_bytes") >> 20,
+	       tier_attribute(&self->store, "cached_bytes") >> 20,
+	       tier_attribute(&self->store, "evicted"), tier_attribute(&self->store, "fetches"),
+	       store_attribute(&self->store, "segments"),
+	       store_attribute(&self->store, "cleaner/segments_cleaned"),
+	       store_attribute(&self->store, "cleaner/passes"),
+	       store_attribute(&self->store, "stats/stalls"));
+}
+
+/* More than memory holds, all read back, twice; replaced; deleted. */
+TEST_F_TIMEOUT(tier, more_than_memory, SECONDS)
+{
+	uint64_t first;
+	uint32_t i, round;
+
+	ASSERT_EQ(0, fill(self, 80));
+	log_tier(_metadata, self);
+	EXPECT_LT(0, tier_attribute(&self->store, "cold_bytes"));
+	EXPECT_GT((long long)STORE_BYTES, tier_attribute(&self->store, "resident_bytes"));
+	for (round = 0; round < 2; round++)
+		for (i = 0; i < self->nr; i++)
+			ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+	log_tier(_metadata, self);
+	EXPECT_LT((long long)self->nr / 2, tier_attribute(&self->store, "fetches"));
+	for (i = 0; i < self->nr; i += 3)
+		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
+	for (i = 0; i < self->nr; i++)
+		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+	log_tier(_metadata, self);
+	for (i = 0; i < self->nr; i++)
+		ASSERT_EQ(0, lsm_free(self->store.lsm, self->objects[i].handle, 0, NULL));
+	EXPECT_EQ(-ESTALE, check(self->store.lsm, &self->objects[0], 0, self->bytes));
+	first = self->objects[1].handle;
+	self->objects[1].handle = 0;
+	ASSERT_EQ(0, put(self->store.lsm, &self->objects[1], 1, self->bytes, &self->random));
+	EXPECT_NE(first, self->objects[1].handle);
+	log_tier(_metadata, self);
+	EXPECT_EQ(0, tier_attribute(&self->store, "cold_bytes"));
+	EXPECT_EQ(0, tier_attribute(&self->store, "cached_bytes"));
+	EXPECT_EQ(0, tier_attribute(&self->store, "fetch_failures"));
+}
+
+struct worker {
+	struct _test_data_tier *tier;
+	pthread_t thread;
+	struct lsm *lsm;
+	uint64_t random;
+	uint8_t *bytes;
+	uint32_t steps;
+	int error;
+	uint32_t at;
+};
+
+static int step(struct worker *worker, struct object *object, uint32_t id)
+{
+	uint32_t dice = random_below(&worker->random, 100);
+	int ret;
+
+	if (!object->handle)
+		return put(worker->lsm, object, id, worker->bytes, &worker->random);
+	if (dice < 45)
+		return check(worker->lsm, object, id, worker->bytes);
+	if (dice < 97)
+		return put(worker->lsm, object, id, worker->bytes, &worker->random);
+	ret = lsm_free(worker->lsm, object->handle, 0, NULL);
+	object->handle = 0;
+	return ret;
+}
+
+static void *worker_main(void *argument)
+{
+	struct worker *worker = argument;
+
+	while (!worker->error && worker->steps--) {
+		struct object *object;
+
+		/* Half of all goes to a tenth of the objects. */
+		worker->at = random_below(&worker->random, worker->tier->nr);
+		if (random_chance(&worker->random, 50))
+			worker->at /= 10;
+		object = &worker->tier->objects[worker->at];
+		pthread_mutex_lock(&object->lock);
+		worker->error = step(worker, object, worker->at);
+		pthread_mutex_unlock(&object->lock);
+	}
+	return NULL;
+}
+
+/* Several threads do what they like; eviction, fetching, compaction and cleaning go on beside. */
+TEST_F_TIMEOUT(tier, all_at_once, SECONDS)
+{
+	struct worker workers[THREADS] = { 0 };
+	uint32_t i;
+
+	ASSERT_EQ(0, fill(self, 90));
+	log_tier(_metadata, self);
+	for (i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){
+			.tier = self,
+			.random = test_seed + i + 1,
+			.bytes = malloc(LENGTH_MAX),
+			.steps = STEPS,
+			.lsm = self->store.lsm,
+		};
+		ASSERT_EQ(0, pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]));
+	}
+	for (i = 0; i < THREADS; i++) {
+		pthread_join(workers[i].thread, NULL);
+		EXPECT_EQ(0, workers[i].error) TH_LOG("object %u", workers[i].at);
+		free(workers[i].bytes);
+	}
+	log_tier(_metadata, self);
+	for (i = 0; i < self->nr; i++)
+		if (self->objects[i].handle)
+			ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+	EXPECT_LT(0, store_attribute(&self->store, "cleaner/segments_cleaned"));
+	EXPECT_LT(0ul, atomic_load(&self->keeper.segments));
+	EXPECT_EQ(0, tier_attribute(&self->store, "fetch_failures"));
+}
+
+/* Find an object that is COLD. */
+static uint32_t find_cold(struct _test_data_tier *self)
+{
+	const struct lsmem_info *info = self->follower.info;
+	const struct lsmem_handle *handles;
+	uint32_t i;
+
+	handles = mmap(NULL, info->handles.length, PROT_READ, MAP_SHARED, self->store.fd,
+		       (off_t)info->handles.offset);
+	if (handles == MAP_FAILED)
+		return self->nr;
+	for (i = 0; i < self->nr; i++)
+		if ((handles[lsmem_handle_index(self->objects[i].handle)].word >> LSMEM_WORD_STATE_SHIFT &
+		     ((1u << LSMEM_WORD_STATE_BITS) - 1)) == LSMEM_WORD_COLD)
+			break;
+	munmap((void *)handles, info->handles.length);
+	return i;
+}
+
+/* A backup that is damaged: an error, and never other bytes; it is good again: the object is there. */
+TEST_F_TIMEOUT(tier, damaged_backup, SECONDS)
+{
+	uint32_t i;
+
+	ASSERT_EQ(0, fill(self, 70));
+	i = find_cold(self);
+	ASSERT_GT(self->nr, i);
+	atomic_store(&self->keeper.mood, KEEPER_DAMAGED);
+	EXPECT_EQ(-EIO, check(self->store.lsm, &self->objects[i], i, self->bytes));
+	EXPECT_EQ(-EIO, lsm_free(self->store.lsm, self->objects[i].handle, 0, NULL));
+	EXPECT_EQ(-EIO, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
+	EXPECT_LE(3, tier_attribute(&self->store, "fetch_failures"));
+	atomic_store(&self->keeper.mood, KEEPER_SHORT);
+	for (; i < self->nr; i++)
+		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+	EXPECT_LT(0ul, atomic_load(&self->keeper.again));
+}
+
+/* A daemon that does not answer: the wait is bounded; its successor is told again. */
+TEST_F_TIMEOUT(tier, silent_daemon, SECONDS)
+{
+	uint8_t uuid[LSMEM_UUID_BYTES];
+	uint64_t begin;
+	uint32_t i;
+
+	memcpy(uuid, self->follower.attach.uuid, sizeof(uuid));
+	ASSERT_EQ(0, fill(self, 70));
+	i = find_cold(self);
+	ASSERT_GT(self->nr, i);
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/fetch_ms", 300));
+	atomic_store(&self->keeper.mood, KEEPER_SILENT);
+	begin = now_ms();
+	EXPECT_EQ(-ETIMEDOUT, check(self->store.lsm, &self->objects[i], i, self->bytes));
+	EXPECT_LE(300, now_ms() - begin);
+	EXPECT_GT(test_limit(2000), now_ms() - begin);
+	EXPECT_EQ(1, tier_attribute(&self->store, "requests"));
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/fetch_ms", 10000));
+
+	/* The same store, another attachment. */
+	keeper_stop(&self->keeper);
+	follower_stop(&self->follower);
+	follower_free(&self->follower);
+	atomic_store(&self->keeper.mood, KEEPER_GOOD);
+	ASSERT_EQ(0, follower_succeed(&self->follower, &self->store, uuid));
+	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	EXPECT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes));
+}
+
+/* Where the newest version of an object is on the backup; id 0: nowhere. */
+struct place {
+	uint64_t id;
+	struct lsmem_directory_entry listing;
+};
+
+/* Note the objects of a frame that are newer than what is known. */
+static void list_frame(const struct keeper_frame *frame, struct place *places, uint64_t nr)
+{
+	uint32_t at = 0;
+
+	while (frame->id && at < frame->length) {
+		const struct lsmem_entry *e = (const void *)(frame->bytes + at);
+		struct place *place = &places[lsmem_handle_index(lsmem_entry_handle(e))];
+
+		if (lsmem_entry_type(e) == LSMEM_TYPE_OBJECT &&
+		    lsmem_handle_index(lsmem_entry_handle(e)) < nr &&
+		    (!place->id || lsmem_entry_version(e) > __le64_to_cpu(place->listing.version)))
+			*place = (struct place){ frame->id, lsmem_entry_listing(e, at) };
+		at = lsmem_entry_start(at + lsmem_entry_bytes(e));
+	}
+}
+
+/* Place all that one frame has the newest version of. */
+static int place_frame(const struct follower *follower, const struct keeper_frame *frame,
+		       const struct place *places, uint64_t nr)
+{
+	struct lsmem_directory_entry *listings = calloc(nr, sizeof(*listings));
+	struct lsmem_placement place = {
+		.size = sizeof(place),
+		.segment = frame->id,
+		.generation = 1,
+		.sealed = frame->length,
+		.entries = (uintptr_t)listings,
+	};
+	uint64_t i;
+	int ret;
+
+	for (i = 0; i < nr; i++)
+		if (places[i].id == frame->id)
+			listings[place.nr++] = places[i].listing;
+	ret = place.nr && ioctl(follower->attach.fd, LSMEM_REPL_PLACE, &place) ? -errno : 0;
+	free(listings);
+	return ret;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct keeper_frame *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* All memory is lost: what the backup lists is there at once, and is read when it is wanted. */
+TEST_F_TIMEOUT(tier, everything_is_placed, SECONDS)
+{
+	uint64_t nr = self->follower.attach.handles_max, last = 0;
+	struct place *places = calloc(nr, sizeof(*places));
+	uint8_t uuid[LSMEM_UUID_BYTES];
+	uint32_t i;
+
+	memcpy(uuid, self->follower.attach.uuid, sizeof(uuid));
+	ASSERT_EQ(0, fill(self, 60));
+	for (i = 0; i < self->nr; i += 5)
+		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
+	ASSERT_EQ(0, lsm_sync(self->store.lsm, 0));
+	keeper_stop(&self->keeper);
+	follower_stop(&self->follower);
+	follower_free(&self->follower);
+	ASSERT_EQ(0, store_destroy(&self->store));
+
+	qsort(self->keeper.frames, KEEPER_FRAMES, sizeof(*self->keeper.frames), by_id);
+	for (i = 0; i < KEEPER_FRAMES; i++)
+		list_frame(&self->keeper.frames[i], places, nr);
+	ASSERT_EQ(0, store_create_tiered(&self->store, STORE_BYTES, CAPACITY, 0, LSMEM_STORE_DURABLE));
+	ASSERT_EQ(0, follower_attach_as(&self->follower, self->store.name, uuid));
+	self->follower.keeper = &self->keeper;
+	for (i = 0; i < KEEPER_FRAMES; i++) {
+		struct keeper_frame *frame = &self->keeper.frames[i];
+
+		if (!frame->id)
+			continue;
+		last = frame->id;
+		ASSERT_EQ(0, place_frame(&self->follower, frame, places, nr));
+	}
+	ASSERT_EQ(0, follower_activate(&self->follower, &(struct lsmem_activate){
+		.size = sizeof(struct lsmem_activate),
+		.era = 2,
+		.generation_floor = 100,
+		.generation_ceiling = 1u << 20,
+		.store_time = 1ull << 40,
+		.next_segment = last + 1,
+	}));
+	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
+	EXPECT_EQ(store_attribute(&self->store, "live_bytes"),
+		  tier_attribute(&self->store, "cold_bytes"));
+	EXPECT_EQ(self->nr, store_attribute(&self->store, "handles_used"));
+	for (i = 0; i < self->nr; i++)
+		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+	for (i = 0; i < self->nr; i += 3)
+		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
+	for (i = 0; i < self->nr; i++)
+		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+	free(places);
+}
+
+TEST_HARNESS_MAIN

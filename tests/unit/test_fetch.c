@@ -1,0 +1,986 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Fetching: daemon/core/fetch.h with the simulated disk, core, and a kernel that looks for the
+ * object in what it is given, as the module does.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+#include "../common/tap.h"
+#include "core/fetch.h"
+
+uint64_t lsmem_mutation;
+
+#define ASKS	4096u
+#define READS	(FETCH_READS * CORE_BACKUPS)
+#define MS	1000000ull
+#define WAIT	(10000 * MS)
+
+#define PENDING	1	/* an ask without an answer */
+
+static const struct sim_options one = { .frames = 12, .size = 2, .steps = 100 };
+static const struct sim_options three = {
+	.frames = 12, .size = 2, .steps = 100, .backups = 3, .replicas = 3, .min_replicas = 2,
+};
+
+/* Lengths of the objects: in one block, across two, across seglets, of many blocks, the longest. */
+static const uint32_t lengths[] = { 1, 100, 4000, 4096, 9000, 20000, 66000, 300000, LSMEM_OBJECT_MAX };
+
+#define OBJECTS	(sizeof(lengths) / sizeof(lengths[0]))
+
+/**
+ * struct ask - a fetch request
+ * @one: the request
+ * @object: index of the object
+ * @result: PENDING, or the answer
+ * @fills: answers given so far
+ * @again: so many answers meet no memory
+ */
+struct ask {
+	struct lsmem_fetch_one one;
+	uint32_t object;
+	int result;
+	uint32_t fills, again;
+};
+
+static struct {
+	struct sim *sim;
+	struct fetch *f;
+	uint64_t now;
+	struct fetch_read reads[READS];
+	bool in_flight[READS];
+	uint32_t nr_in_flight;
+	uint32_t reads_of[CORE_BACKUPS];	/* in flight */
+	uint32_t asked[CORE_BACKUPS];		/* reads begun */
+	uint32_t wrong;				/* mask of backups whose data are damaged on their way */
+	struct ask asks[ASKS];
+	uint32_t nr_asks, pending;
+	const char *error;
+} t;
+
+/* ---- The kernel -------------------------------------------------------- */
+
+static struct model_segment *segment_of(uint32_t object)
+{
+	return &t.sim->model->segments[t.sim->model->handles[object].segment];
+}
+
+static const struct model_entry *entry_of(uint32_t object)
+{
+	return &segment_of(object)->entries[t.sim->model->handles[object].entry];
+}
+
+static struct ask *ask_new(uint32_t object)
+{
+	struct ask *ask = &t.asks[t.nr_asks];
+
+	*ask = (struct ask) { .object = object, .result = PENDING };
+	ask->one = (struct lsmem_fetch_one) {
+		.cookie = 0x1000 + t.nr_asks++,
+		.segment = segment_of(object)->id,
+		.generation = segment_of(object)->generation,
+		.block = entry_of(object)->at / LSMEM_BLOCK,
+		.blocks = 1,
+	};
+	return ask;
+}
+
+static void give(struct ask *ask)
+{
+	fetch_take(t.f, &ask->one, t.now);
+	t.pending++;
+}
+
+static struct ask *ask(uint32_t object)
+{
+	struct ask *new = ask_new(object);
+
+	give(new);
+	return new;
+}
+
+/* The kernel knows how long the object is. */
+static struct ask *ask_whole(uint32_t object)
+{
+	struct ask *new = ask_new(object);
+	const struct model_entry *e = entry_of(object);
+
+	new->one.blocks = (e->at % LSMEM_BLOCK + e->size + LSMEM_BLOCK - 1) / LSMEM_BLOCK;
+	give(new);
+	return new;
+}
+
+static struct ask *ask_segment(uint32_t object)
+{
+	struct ask *new = ask_new(object);
+
+	new->one.block = 0;
+	new->one.blocks = segment_of(object)->committed / LSMEM_BLOCK + 1;
+	new->one.flags = LSMEM_FETCH_SEGMENT;
+	give(new);
+	return new;
+}
+
+/* Look for the object of a request in an answer to it. */
+static int look(const struct ask *ask, const uint8_t *data, uint32_t length)
+{
+	const struct model_segment *seg = segment_of(ask->object);
+	const struct model_entry *e = entry_of(ask->object);
+	const struct lsmem_entry *entry = (const void *)(data + e->at % LSMEM_BLOCK);
+	struct format_verify verify;
+	uint32_t at = e->at % LSMEM_BLOCK, end;
+
+	if (ask->one.flags & LSMEM_FETCH_SEGMENT) {
+		format_verify_begin(&verify, t.sim->geometry.uuid, seg->id, seg->generation,
+				    seg->committed);
+		return length >= seg->committed &&
+		       !format_verify_data(&verify, data, seg->committed) &&
+		       !format_verify_length(&verify) ? 0 : -EBADMSG;
+	}
+	end = seg->committed - ask->one.block * LSMEM_BLOCK;
+	if (length > lsmem_block_round(end) ||
+	    (length > end && !format_is_zero(data + end, length - end)))
+		t.error = "more than the segment";
+	if (at + LSMEM_LONG_BYTES > length)
+		return -ENODATA;
+	if (!lsmem_entry_sane(entry))
+		return -EBADMSG;
+	if (at + lsmem_entry_bytes(entry) > length)
+		return -ENODATA;
+	if (!lsmem_entry_valid(entry, format_payload(entry), seg->salt) ||
+	    lsmem_entry_handle(entry) != e->key)
+		return -EBADMSG;
+	if (lsmem_entry_version(entry) != e->version ||
+	    !content_is(format_payload(entry), e->length, e->key, e->version))
+		t.error = "another object";
+	return 0;
+}
+
+static int judge(struct ask *ask, const struct lsmem_fill_one *fill)
+{
+	if (ask->result != PENDING)
+		return -ENOENT;
+	ask->fills++;
+	if (!fill->result && ask->again) {
+		ask->again--;
+		return -EAGAIN;
+	}
+	if (fill->result) {
+		ask->result = fill->result;
+		return 0;
+	}
+	if (fill->length % LSMEM_BLOCK || !fill->length)
+		t.error = "an impossible length";
+	return look(ask, (const void *)(uintptr_t)fill->data, fill->length);
+}
+
+/* Give answers to the kernel. Returns how many. */
+static uint32_t fill(void)
+{
+	struct lsmem_fill_one fills[64];
+	uint32_t all = 0, n, i;
+
+	while ((n = fetch_fills(t.f, fills, 64))) {
+		for (i = 0; i < n; i++) {
+			struct ask *ask = &t.asks[fills[i].cookie - 0x1000];
+			bool pending = ask->result == PENDING;
+			int result = judge(ask, &fills[i]);
+
+			if (!result && !fills[i].result)
+				ask->result = 0;
+			t.pending -= pending && ask->result != PENDING;
+			fills[i].result = result;
+		}
+		fetch_filled(t.f, fills, n, t.now);
+		all += n;
+	}
+	return all;
+}
+
+/* ---- The disk ---------------------------------------------------------- */
+
+static uint64_t where(const struct fetch_read *read)
+{
+	return t.sim->drive[read->backup] * t.sim->span + read->offset;
+}
+
+static void start(void)
+{
+	struct fetch_read read;
+
+	while (fetch_next(t.f, &read, t.now)) {
+		if (read.id >= READS || t.in_flight[read.id] || !read.length ||
+		    (read.length | read.offset | (uintptr_t)read.data) % LSMEM_BLOCK ||
+		    read.length > FETCH_PART_BYTES)
+			t.error = "an impossible read";
+		t.reads[read.id] = read;
+		t.in_flight[read.id] = true;
+		t.nr_in_flight++;
+		t.reads_of[read.backup]++;
+		t.asked[read.backup]++;
+	}
+}
+
+static void complete(uint32_t id, int error)
+{
+	const struct fetch_read *read = &t.reads[id];
+
+	disk_read(t.sim->disk, where(read), read->data, read->length);
+	if (t.wrong >> read->backup & 1u)
+		memset(read->data, 0x5a, read->length);
+	t.in_flight[id] = false;
+	t.nr_in_flight--;
+	t.reads_of[read->backup]--;
+	fetch_done(t.f, id, error, t.now);
+}
+
+/* Complete all reads of the backups in a mask, those that begin meanwhile too. */
+static void complete_all(uint32_t backups, int error)
+{
+	bool any;
+	uint32_t i;
+
+	do {
+		any = false;
+		start();
+		for (i = 0; i < READS; i++) {
+			if (!t.in_flight[i] || !(backups >> t.reads[i].backup & 1u))
+				continue;
+			complete(i, error);
+			any = true;
+		}
+		any |= fill();
+	} while (any);
+}
+
+/* ---- Runs -------------------------------------------------------------- */
+
+static void new_fetch(void)
+{
+	struct fetch_params params = { .core = t.sim->core, .wait_ns = WAIT };
+
+	t.f = fetch_new(&params);
+	memset(t.in_flight, 0, sizeof(t.in_flight));
+	memset(t.reads_of, 0, sizeof(t.reads_of));
+	t.nr_in_flight = 0;
+}
+
+static void limits(uint32_t bytes)
+{
+	uint32_t i;
+
+	for (i = 0; i < MODEL_SEGMENTS; i++)
+		t.sim->model->segments[i].limit = bytes;
+}
+
+/* Start a store with all objects in a closed segment. */
+static bool begin(const struct sim_options *options)
+{
+	uint32_t i;
+
+	memset(&t, 0, sizeof(t));
+	t.now = 1000 * MS;
+	t.sim = sim_new(8, options);
+	if (!sim_start(t.sim, false))
+		return false;
+	limits(4u << 20);
+	sim_settle(t.sim);
+	limits(4u << 20);
+	for (i = 0; i < OBJECTS; i++)
+		CHECK(model_put(t.sim->model, i, 1, lengths[i]));
+	model_roll(t.sim->model, 1);
+	sim_settle(t.sim);
+	CHECK(!t.sim->error[0] && segment_of(0)->close_acked);
+	CHECK(segment_of(0) == segment_of(OBJECTS - 1));
+	new_fetch();
+	return true;
+}
+
+/* End a run. Returns true if nothing was wrong, and all is free again. */
+static bool end(void)
+{
+	bool ok = !t.error && !t.sim->error[0] && !t.pending && !t.nr_in_flight &&
+		  fetch_room(t.f) == FETCH_REQUESTS && fetch_due(t.f) == FETCH_NEVER;
+
+	if (!ok)
+		tap_note("%s%s, %u pending, %u in flight, room %u", t.error ? t.error : "",
+			 t.sim->error, t.pending, t.nr_in_flight, fetch_room(t.f));
+	fetch_free(t.f);
+	sim_free(t.sim);
+	return ok;
+}
+
+static struct fetch_stats stats(void)
+{
+	struct fetch_stats stats;
+
+	fetch_stats(t.f, &stats);
+	return stats;
+}
+
+/* ---- Tests ------------------------------------------------------------- */
+
+/* Objects of all lengths, though the kernel expects one block for each, and whole segments. */
+static bool test_all(const struct sim_options *options)
+{
+	uint32_t i, round;
+
+	CHECK(begin(options));
+	for (round = 0; round < 20; round++) {
+		for (i = 0; i < OBJECTS; i++)
+			ask(i);
+		ask_segment(0);
+		complete_all(~0u, 0);
+	}
+	for (i = 0; i < t.nr_asks; i++)
+		CHECK(!t.asks[i].result);
+	CHECK(stats().fetches == t.nr_asks && stats().segments == 20 && stats().longer);
+	CHECK(!stats().failures && !stats().second && !stats().replaced);
+	return end();
+}
+
+/* An object that ends where the segment ends. */
+static bool test_last(void)
+{
+	struct ask *last;
+
+	CHECK(begin(&one));
+	last = ask_new(OBJECTS - 1);
+	last->one.blocks = 2000;
+	give(last);
+	complete_all(~0u, 0);
+	CHECK(!last->result && last->fills == 1);
+	return end();
+}
+
+/* What is gone is answered with ESTALE, what cannot be there with an error. */
+static bool test_unknown(void)
+{
+	struct ask *segment, *generation, *beyond, *open;
+	struct fetch_bad bad;
+
+	CHECK(begin(&one));
+	segment = ask_new(0);
+	segment->one.segment = 9999;
+	give(segment);
+	generation = ask_new(0);
+	generation->one.generation++;
+	give(generation);
+	complete_all(~0u, 0);
+	CHECK(segment->result == -ESTALE && generation->result == -ESTALE);
+	CHECK(!fetch_bad_next(t.f, &bad) && !stats().failures);
+	beyond = ask_new(0);
+	beyond->one.block = 2000;
+	give(beyond);
+	CHECK(model_put(t.sim->model, 9, 1, 5000));
+	sim_settle(t.sim);
+	open = ask(9);
+	complete_all(~0u, 0);
+	CHECK(beyond->result == -EIO && open->result == -EIO);
+	CHECK(stats().failures == 2 && !t.asked[0]);
+	CHECK(fetch_bad_next(t.f, &bad) && bad.block == 2000 && !bad.backups);
+	CHECK(fetch_bad_next(t.f, &bad) && bad.segment == open->one.segment);
+	CHECK(!fetch_bad_next(t.f, &bad));
+	return end();
+}
+
+static bool exists(uint64_t segment)
+{
+	uint32_t i;
+
+	for (i = 0; i < MODEL_SEGMENTS; i++)
+		if (t.sim->model->segments[i].life && t.sim->model->segments[i].id == segment)
+			return true;
+	return false;
+}
+
+/*
+ * A segment is retired under a request: the kernel does not find the object in what was read from a
+ * frame that has another segment now, and that is no damage.
+ */
+static bool test_retired(void)
+{
+	struct lsmem_fill_one fills[2];
+	struct lsmem_fetch_one one_fetch;
+	uint32_t i;
+
+	CHECK(begin(&one));
+	one_fetch = ask_new(0)->one;
+	fetch_take(t.f, &one_fetch, t.now);
+	start();
+	CHECK(t.nr_in_flight == 1);
+	for (i = 0; i < OBJECTS; i++)
+		model_delete(t.sim->model, i, 2);
+	for (i = 0; i < 50 && exists(one_fetch.segment); i++) {
+		sim_settle(t.sim);
+		model_clean(t.sim->model, 6);
+		core_tick(t.sim->core);
+		sim_issue(t.sim);
+		sim_settle(t.sim);
+	}
+	CHECK(!exists(one_fetch.segment));
+	complete(0, 0);
+	CHECK(fetch_fills(t.f, fills, 2) == 1 && !fills[0].result && fills[0].length);
+	fills[0].result = -EBADMSG;
+	fetch_filled(t.f, fills, 1, t.now);
+	CHECK(fetch_fills(t.f, fills, 2) == 1 && fills[0].result == -ESTALE && !fills[0].length);
+	fills[0].result = 0;
+	fetch_filled(t.f, fills, 1, t.now);
+	/* A request that comes now is not read. */
+	fetch_take(t.f, &one_fetch, t.now);
+	CHECK(fetch_fills(t.f, fills, 2) == 1 && fills[0].result == -ESTALE);
+	fills[0].result = 0;
+	fetch_filled(t.f, fills, 1, t.now);
+	CHECK(t.asked[0] == 1 && !stats().failures);
+	return end();
+}
+
+/* This host first, then the shortest mean latency. */
+static bool test_choice(void)
+{
+	uint32_t i, b;
+
+	CHECK(begin(&three));
+	/* Backup 0 takes 3 ms, 1 takes 1 ms, 2 takes 2 ms, and is here, as is 0. */
+	fetch_remote(t.f, 1u << 1);
+	for (i = 0; i < 300; i++) {
+		ask(i % 6);
+		start();
+		for (b = 0; b < 3; b++) {
+			if (!t.reads_of[b])
+				continue;
+			t.now += (b == 0 ? 3 : b) * MS;
+			complete_all(1u << b, 0);
+		}
+	}
+	CHECK(!t.asked[1] && t.asked[2] > 10 * t.asked[0] && t.asked[0]);
+	/* If all are alike, the fastest. */
+	fetch_remote(t.f, 0);
+	memset(t.asked, 0, sizeof(t.asked));
+	for (i = 0; i < 300; i++) {
+		ask(i % 6);
+		start();
+		for (b = 0; b < 3; b++) {
+			if (!t.reads_of[b])
+				continue;
+			t.now += (b == 0 ? 3 : b) * MS;
+			complete_all(1u << b, 0);
+		}
+	}
+	CHECK(t.asked[1] > 10 * (t.asked[0] + t.asked[2]));
+	/* A backup that was slow is tried again some time. */
+	memset(t.asked, 0, sizeof(t.asked));
+	for (i = 0; i < 30; i++) {
+		fetch_second(t.f);
+		ask(0);
+		start();
+		t.now += MS;
+		complete_all(~0u, 0);
+	}
+	CHECK(t.asked[0] && t.asked[2]);
+	return end();
+}
+
+/* A replica is late: the next is read as well, the first answer counts, and no buffer is lost. */
+static bool test_late(void)
+{
+	uint32_t round, i, first, second;
+	struct ask *late;
+
+	CHECK(begin(&three));
+	for (round = 0; round < 500; round++) {
+		late = ask_whole(round % OBJECTS);
+		start();
+		CHECK(t.nr_in_flight);
+		for (first = 0; !t.reads_of[first]; first++)
+			;
+		CHECK(fetch_due(t.f) >= t.now + 4 * MS && fetch_due(t.f) <= t.now + WAIT / 2);
+		fetch_late(t.f, t.now + MS);
+		start();
+		CHECK(!(t.reads_of[0] && t.reads_of[1]));
+		t.now = fetch_due(t.f);
+		fetch_late(t.f, t.now);
+		start();
+		for (second = 0; second == first || !t.reads_of[second]; second++)
+			CHECK(second < 3);
+		CHECK(stats().second == round + 1);
+		i = round % 3;
+		if (i == 0) {		/* the second is first */
+			complete_all(1u << second, 0);
+			CHECK(!late->result && fetch_room(t.f) == FETCH_REQUESTS);
+		} else if (i == 1) {	/* the first is first after all */
+			complete_all(1u << first, 0);
+			CHECK(!late->result && fetch_room(t.f) == FETCH_REQUESTS);
+		} else {		/* the second fails */
+			complete_all(1u << second, -EIO);
+		}
+		complete_all(~0u, 0);
+		CHECK(!late->result);
+		/* Let all be alike again. */
+		for (i = 0; i < 40; i++)
+			fetch_second(t.f);
+		sim_settle(t.sim);
+	}
+	CHECK(stats().fetches == 500 && !stats().failures);
+	return end();
+}
+
+/* All replicas are late: each is asked once, and any can answer. */
+static bool test_all_late(void)
+{
+	struct ask *late;
+	uint32_t b;
+
+	CHECK(begin(&three));
+	for (b = 0; b < 3; b++) {
+		late = ask(1);
+		start();
+		t.now = fetch_due(t.f);
+		fetch_late(t.f, t.now);
+		start();
+		t.now = fetch_due(t.f);
+		fetch_late(t.f, t.now);
+		start();
+		CHECK(t.nr_in_flight == 3 && t.reads_of[0] && t.reads_of[1] && t.reads_of[2]);
+		/* The last deadline passes: nothing more can be done. */
+		t.now = fetch_due(t.f);
+		fetch_late(t.f, t.now);
+		start();
+		CHECK(t.nr_in_flight == 3 && fetch_due(t.f) == FETCH_NEVER);
+		complete_all(1u << b, 0);
+		CHECK(!late->result);
+		complete_all(~0u, -EIO);
+		CHECK(!late->result && late->fills == 1);
+	}
+	return end();
+}
+
+/*
+ * A replica is damaged, or a read fails once: another one answers.  The bad replica is restored, one
+ * that is sound is left alone.
+ */
+static bool test_damaged(bool unreadable)
+{
+	struct core_stats core;
+	struct fetch_read read;
+	struct core_bad bad;
+	struct ask *first;
+	uint32_t i;
+
+	CHECK(begin(&three));
+	first = ask_whole(2);
+	CHECK(fetch_next(t.f, &read, t.now));
+	t.reads[read.id] = read;
+	t.in_flight[read.id] = true;
+	t.nr_in_flight++;
+	t.reads_of[read.backup]++;
+	if (!unreadable)
+		disk_flip(t.sim->disk, where(&read), (entry_of(2)->at % LSMEM_BLOCK + 30) * 8);
+	complete(read.id, unreadable ? -EIO : 0);
+	complete_all(~0u, 0);
+	CHECK(!first->result && first->fills == (unreadable ? 1u : 2u));
+	CHECK(stats().replaced == 1 && !stats().failures);
+	/*
+	 * Core checks the replica.  If it is bad: there is no fourth backup, so it is dropped, and then
+	 * restored in its place.
+	 */
+	for (i = 0; i < 20; i++) {
+		core_tick(t.sim->core);
+		sim_issue(t.sim);
+		sim_settle(t.sim);
+	}
+	core_stats(t.sim->core, &core);
+	CHECK(core.bad_replicas == !unreadable && core.copied == !unreadable && !core.short_segments);
+	if (!unreadable)
+		CHECK(core_bad_next(t.sim->core, &bad) && bad.backup == read.backup &&
+		      bad.segment == first->one.segment && !bad.error);
+	CHECK(!core_bad_next(t.sim->core, &bad));
+	/* All are sound now. */
+	for (i = 0; i < 300; i++) {
+		fetch_second(t.f);
+		first = ask_whole(2);
+		complete_all(~0u, 0);
+		CHECK(!first->result && first->fills == 1);
+	}
+	return end();
+}
+
+/* No replica has the object: an error, once all were asked, and a report. */
+static bool test_nowhere(const struct sim_options *options)
+{
+	uint32_t all = options->backups ? (1u << options->backups) - 1 : 1, b, round;
+	struct core_stats core;
+	struct fetch_bad bad;
+	struct ask *none;
+
+	CHECK(begin(options));
+	for (round = 0; round < 300; round++) {
+		none = ask(round % 5);
+		t.wrong = round % 3 ? all : 0;
+		memset(t.asked, 0, sizeof(t.asked));
+		complete_all(~0u, round % 3 ? 0 : -EIO);
+		CHECK(none->result == -EIO);
+		for (b = 0; all >> b & 1u; b++)
+			CHECK(t.asked[b]);
+		CHECK(fetch_bad_next(t.f, &bad) && bad.backups == all &&
+		      bad.segment == none->one.segment && bad.block == none->one.block);
+	}
+	CHECK(stats().failures == 300 && !stats().fetches);
+	/* More than can be kept are counted. */
+	for (round = 0; round < 100; round++)
+		ask(0);
+	complete_all(~0u, 0);
+	CHECK(stats().failures == 400);
+	for (round = 0; fetch_bad_next(t.f, &bad); round++)
+		;
+	CHECK(round && round < 100);
+	/* What is known to be sound nowhere is not copied. */
+	core_stats(t.sim->core, &core);
+	CHECK(!core.bad_replicas);
+	t.wrong = 0;
+	none = ask(0);
+	complete_all(~0u, 0);
+	CHECK(!none->result);
+	return end();
+}
+
+/* The kernel has no memory: the same data again, after pauses that grow, and no read. */
+static bool test_again(void)
+{
+	uint64_t due, before = 0;
+	struct ask *again;
+	uint32_t i;
+
+	CHECK(begin(&one));
+	again = ask_new(3);
+	again->one.blocks = 10;
+	again->again = 12;
+	give(again);
+	complete_all(~0u, 0);
+	CHECK(again->result == PENDING && again->fills == 1);
+	for (i = 1; i <= 12; i++) {
+		due = fetch_due(t.f);
+		CHECK(due != FETCH_NEVER && due - t.now >= MS && due - t.now <= 50 * MS);
+		CHECK(due - t.now >= before);
+		before = due - t.now;
+		fetch_late(t.f, due - 1);
+		CHECK(!fill() && again->fills == i);
+		t.now = due;
+		fetch_late(t.f, t.now);
+		complete_all(~0u, 0);
+	}
+	CHECK(!again->result && again->fills == 13 && before == 50 * MS);
+	CHECK(stats().again == 12 && stats().backup[0].reads == 1);
+	return end();
+}
+
+/* The object was replaced meanwhile: the request is forgotten, at any moment. */
+static bool test_forgotten(void)
+{
+	struct ask *gone;
+	uint32_t i;
+
+	CHECK(begin(&three));
+	for (i = 0; i < 100; i++) {
+		gone = ask(i % OBJECTS);
+		start();
+		gone->result = 0;
+		t.pending--;
+		complete_all(~0u, 0);
+		CHECK(!gone->fills);
+	}
+	CHECK(!stats().fetches && !stats().failures);
+	return end();
+}
+
+/* The daemon is killed with requests under way: the next one gets and answers them. */
+static bool test_killed(const struct sim_options *options)
+{
+	uint32_t left, i;
+
+	for (left = 0; left < 40; left++) {
+		CHECK(begin(options));
+		for (i = 0; i < 60; i++)
+			ask(i % OBJECTS);
+		ask_segment(0);
+		start();
+		for (i = 0; i < left; i++) {
+			if (t.in_flight[i % READS])
+				complete(i % READS, 0);
+			if (i % 3 == 0)
+				fill();
+			start();
+		}
+		fetch_free(t.f);
+		sim_kill(t.sim);
+		sim_settle(t.sim);
+		new_fetch();
+		for (i = 0; i < t.nr_asks; i++)
+			if (t.asks[i].result == PENDING)
+				fetch_take(t.f, &t.asks[i].one, t.now);
+		complete_all(~0u, 0);
+		for (i = 0; i < t.nr_asks; i++)
+			CHECK(!t.asks[i].result);
+		CHECK(end());
+	}
+	return true;
+}
+
+/* A backup is lost with requests under way and waiting: the others answer them. */
+static bool test_lost(void)
+{
+	uint32_t lost, i;
+
+	for (lost = 0; lost < 3; lost++) {
+		CHECK(begin(&three));
+		for (i = 0; i < 200; i++)
+			ask(i % OBJECTS);
+		ask_segment(0);
+		start();
+		core_lose(t.sim->core, lost, "a test");
+		memset(t.asked, 0, sizeof(t.asked));
+		for (i = 0; i < 50; i++)
+			ask(i % OBJECTS);
+		complete_all(7 & ~(1u << lost), 0);
+		CHECK(!t.asked[lost] && !t.pending);
+		for (i = 0; i < t.nr_asks; i++)
+			CHECK(!t.asks[i].result);
+		/* Its reads end at last. */
+		complete_all(~0u, -EIO);
+		CHECK(!stats().failures);
+		sim_settle(t.sim);
+		CHECK(end());
+	}
+	return true;
+}
+
+static uint32_t bytes_in_flight(uint32_t backup)
+{
+	uint32_t bytes = 0, i;
+
+	for (i = 0; i < READS; i++)
+		if (t.in_flight[i] && t.reads[i].backup == backup)
+			bytes += t.reads[i].length;
+	return bytes;
+}
+
+/*
+ * What a group commit finds before it on its drive: with a write under way, at most 16 reads and
+ * 1 MiB are begun; without, 32 and 4 MiB. Cleaning never gets all of it.
+ */
+static bool test_bounds(void)
+{
+	uint32_t round, i = 0, reads, bytes;
+	bool busy, full = false, full_busy = false;
+
+	CHECK(begin(&one));
+	for (round = 0; round < 40; round++) {
+		busy = round % 2;
+		if (busy) {
+			CHECK(model_put(t.sim->model, 9, 2, 100));
+			for (i = 0; i < 100 && !disk_in_flight(t.sim->disk); i++)
+				sim_events(t.sim);
+			CHECK(disk_in_flight(t.sim->disk));
+		}
+		while (fetch_room(t.f))
+			ask(round % 4 < 2 ? i++ % 4 : i++ % OBJECTS);
+		start();
+		reads = t.reads_of[0];
+		bytes = bytes_in_flight(0);
+		CHECK(reads <= (busy ? FETCH_READS_BUSY : FETCH_READS));
+		CHECK(bytes <= (busy ? FETCH_BYTES_BUSY : FETCH_BYTES));
+		full |= reads == FETCH_READS;
+		full_busy |= busy && reads == FETCH_READS_BUSY;
+		complete_all(~0u, 0);
+		sim_settle(t.sim);
+		CHECK(!t.pending);
+		t.nr_asks = 0;
+	}
+	CHECK(full && full_busy);
+	/* The cleaner alone, and with readers. */
+	for (i = 0; i < 10; i++)
+		ask_segment(0);
+	start();
+	CHECK(t.reads_of[0] == FETCH_READS / 2 && bytes_in_flight(0) <= FETCH_BYTES / 2);
+	for (i = 0; i < FETCH_READS / 2; i++)
+		ask(0);
+	start();
+	CHECK(t.reads_of[0] == FETCH_READS);
+	complete_all(~0u, 0);
+	CHECK(stats().segments == 10);
+	return end();
+}
+
+/* Readers that never pause do not keep the cleaner from its segment, nor from each other. */
+static bool test_fair(void)
+{
+	struct ask *segment, *large;
+	uint32_t i;
+
+	CHECK(begin(&one));
+	for (i = 0; i < 100; i++)
+		ask(0);
+	segment = ask_segment(0);
+	large = ask_new(OBJECTS - 1);
+	large->one.blocks = 300;
+	give(large);
+	for (i = 0; i < 2000 && (segment->result == PENDING || large->result == PENDING); i++) {
+		start();
+		while (!t.in_flight[i % READS])
+			i++;
+		complete(i % READS, 0);
+		fill();
+		while (fetch_room(t.f) > 100 && t.nr_asks < ASKS)
+			ask(0);
+	}
+	CHECK(!segment->result && !large->result && t.nr_asks < ASKS);
+	complete_all(~0u, 0);
+	return end();
+}
+
+/* A sealed segment ends at its cut: what lies behind it is not given. */
+static bool test_sealed(void)
+{
+	struct lsmem_fill_one given;
+	const uint8_t *data;
+	uint32_t home, at;
+	struct ask *kept;
+
+	CHECK(begin(&one));
+	fetch_free(t.f);
+	CHECK(model_put(t.sim->model, 9, 1, 5000));
+	sim_settle(t.sim);
+	CHECK(model_put(t.sim->model, 8, 1, 3000));
+	sim_events(t.sim);
+	sim_cut(t.sim, DISK_CUT_KEEP);
+	CHECK(sim_start(t.sim, false));
+	sim_settle(t.sim);
+	new_fetch();
+	/* Loaded objects are in the memory of the model; their places on the backup are the same. */
+	kept = &t.asks[t.nr_asks++];
+	*kept = (struct ask) { .object = 9, .result = PENDING };
+	kept->one = (struct lsmem_fetch_one) {
+		.cookie = 0x1000, .segment = segment_of(9)->id,
+		.generation = segment_of(9)->generation, .blocks = 100,
+	};
+	t.pending++;
+	fetch_take(t.f, &kept->one, t.now);
+	start();
+	CHECK(t.nr_in_flight == 1);
+	home = segment_of(9)->home;
+	at = home & ~(LSMEM_BLOCK - 1);
+	CHECK(home % LSMEM_BLOCK && home % LSMEM_BLOCK < LSMEM_BLOCK - 8);
+	disk_flip(t.sim->disk, where(&t.reads[0]) + at, (home - at + 8) * 8);
+	complete(0, 0);
+	CHECK(fetch_fills(t.f, &given, 1) == 1 && !given.result);
+	CHECK(given.length == lsmem_block_round(home));
+	data = (const void *)(uintptr_t)given.data;
+	CHECK(!format_is_zero(data, home));
+	CHECK(format_is_zero(data + home, given.length - home));
+	given.result = 0;
+	fetch_filled(t.f, &given, 1, t.now);
+	t.pending--;
+	return end();
+}
+
+/* Anything: in the end each request has an answer, and only what all failed for is an error. */
+static bool random_run(uint64_t seed, const struct sim_options *options)
+{
+	uint32_t nr = options->backups ? options->backups : 1, step, i, errors = 0;
+	uint64_t *r;
+	bool lost = false;
+
+	CHECK(begin(options));
+	t.sim->random = seed;
+	r = &t.sim->random;
+	for (step = 0; step < 4000; step++) {
+		uint32_t what = random_below(r, 100), id = random_below(r, READS);
+
+		t.now += random_below(r, 400) * 1000;
+		if (what < 20 && fetch_room(t.f) && t.nr_asks < ASKS - 1) {
+			struct ask *new = random_chance(r, 3) ? ask_segment(0) :
+					  ask(random_below(r, OBJECTS));
+
+			new->again = random_chance(r, 10) ? random_below(r, 4) : 0;
+		} else if (what < 60) {
+			for (i = 0; i < READS && !t.in_flight[(id + i) % READS]; i++)
+				;
+			id = (id + i) % READS;
+			t.wrong = random_chance(r, 2) ? ~0u : 0;
+			if (t.in_flight[id])
+				complete(id, random_chance(r, 2) ? -EIO : 0);
+			t.wrong = 0;
+		} else if (what < 75) {
+			start();
+		} else if (what < 90) {
+			fill();
+		} else if (what < 97) {
+			fetch_late(t.f, t.now);
+		} else if (what < 98) {
+			fetch_second(t.f);
+			core_tick(t.sim->core);
+			sim_settle(t.sim);	/* replicas that were bad are restored */
+		} else if (what < 99) {
+			model_put(t.sim->model, 9, 2, 1 + random_below(r, 5000));
+			sim_events(t.sim);
+		} else if (!lost && nr > 2 && random_chance(r, 10)) {
+			lost = true;
+			core_lose(t.sim->core, random_below(r, nr), "a test");
+		}
+		CHECK(!t.error);
+	}
+	for (i = 0; i < 100; i++) {
+		complete_all(~0u, 0);
+		t.now += 100 * MS;
+		fetch_late(t.f, t.now);
+	}
+	for (i = 0; i < t.nr_asks; i++) {
+		CHECK(t.asks[i].result <= 0);
+		errors += t.asks[i].result != 0;
+	}
+	CHECK(stats().failures == errors && stats().fetches == t.nr_asks - errors);
+	if (nr > 1 ? errors >= t.nr_asks / 20 : !errors)
+		tap_note("%u of %u are errors", errors, t.nr_asks);
+	CHECK(nr > 1 ? errors < t.nr_asks / 20 : errors > 0);
+	return end();
+}
+
+static bool test_random(void)
+{
+	uint64_t seed;
+
+	for (seed = 1; seed <= 40; seed++)
+		if (!random_run(seed, seed % 2 ? &three : &one)) {
+			tap_note("seed %llu", (unsigned long long)seed);
+			return false;
+		}
+	return true;
+}
+
+int main(void)
+{
+	tap_ok(test_all(&one), "objects of all lengths, and segments");
+	tap_ok(test_all(&three), "the same, from three backups");
+	tap_ok(test_last(), "more is asked for than the segment has");
+	tap_ok(test_unknown(), "segments that are gone, open or too short");
+	tap_ok(test_retired(), "a segment is retired under a request");
+	tap_ok(test_choice(), "this host first, then the fastest");
+	tap_ok(test_late(), "a late replica: the next is asked as well");
+	tap_ok(test_all_late(), "all replicas are late");
+	tap_ok(test_damaged(false), "a damaged replica: another answers, and it is restored");
+	tap_ok(test_damaged(true), "a read that fails once: another answers, and nothing is restored");
+	tap_ok(test_nowhere(&one), "no backup has it whole");
+	tap_ok(test_nowhere(&three), "none of three backups has it whole");
+	tap_ok(test_again(), "no memory: again after a pause");
+	tap_ok(test_forgotten(), "requests that the kernel does not need any more");
+	tap_ok(test_killed(&one), "the daemon is killed with requests under way");
+	tap_ok(test_killed(&three), "the same, with three backups");
+	tap_ok(test_lost(), "a backup is lost with requests under way");
+	tap_ok(test_bounds(), "reads in flight are bounded, more so while there are writes");
+	tap_ok(test_fair(), "no reader and no cleaner is kept waiting by others");
+	tap_ok(test_sealed(), "nothing from behind the cut of a sealed segment");
+	tap_ok(test_random(), "random runs");
+	return tap_end();
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Recovery of a tiered store (daemon/recover/place.c): what it reads, and tombstones that are damaged.
+ * test_sim.c has it in random runs.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "sim.h"
+#include "../common/tap.h"
+
+uint64_t lsmem_mutation;
+
+#define LARGE	400000u
+
+static const struct sim_options loaded = { .frames = 12, .size = 2, .steps = 100 };
+static const struct sim_options tiered = { .frames = 12, .size = 2, .steps = 100, .tiered = true };
+static const struct sim_options three = {
+	.frames = 12, .size = 2, .steps = 100, .tiered = true, .backups = 3, .min_replicas = 2,
+};
+
+static void limits(struct sim *sim)
+{
+	uint32_t i;
+
+	for (i = 0; i < MODEL_SEGMENTS; i++)
+		sim->model->segments[i].limit = 5u << 20;
+}
+
+/*
+ * A store with large objects, two of them deleted: objects and tombstones are in closed segments of
+ * their own.  The power fails.
+ */
+static struct sim *begin(const struct sim_options *options)
+{
+	struct sim *sim = sim_new(5, options);
+	uint32_t i;
+
+	sim_start(sim, false);
+	limits(sim);
+	sim_settle(sim);
+	limits(sim);
+	for (i = 0; i < 8; i++)
+		model_put(sim->model, i, 1, LARGE);
+	model_roll(sim->model, 1);
+	sim_settle(sim);
+	limits(sim);
+	model_put(sim->model, 8, 2, 100);
+	model_delete(sim->model, 3, 2);
+	model_put(sim->model, 9, 2, 70000);	/* between the blocks of two tombstones */
+	model_delete(sim->model, 5, 2);
+	model_roll(sim->model, 2);
+	sim_settle(sim);
+	core_tick(sim->core);		/* the digest lists them as closed */
+	sim_issue(sim);
+	sim_settle(sim);
+	return sim;
+}
+
+/* The tombstone of an object, on one of the drives. Returns its byte on the disk. */
+static uint64_t tombstone(struct sim *sim, uint32_t drive, uint32_t object)
+{
+	struct lsmem_segment_header header;
+	uint32_t i, n, frame;
+
+	for (i = 0; i < MODEL_SEGMENTS; i++) {
+		const struct model_segment *seg = &sim->model->segments[i];
+
+		for (n = 0; seg->id && n < seg->nr_entries; n++) {
+			const struct model_entry *e = &seg->entries[n];
+
+			if (e->type != LSMEM_TYPE_TOMBSTONE || lsmem_handle_index(e->key) != object)
+				continue;
+			for (frame = 0; frame < sim->options.frames; frame++) {
+				uint64_t at = drive * sim->span + sim->frames_start +
+					      (uint64_t)frame * LSMEM_SEGMENT_BYTES;
+
+				disk_read(sim->disk, at, &header, sizeof(header));
+				if (__le64_to_cpu(header.segment) == seg->id)
+					return at + LSMEM_BLOCK + e->at;
+			}
+		}
+	}
+	return 0;
+}
+
+static bool live(const struct sim *sim)
+{
+	uint32_t i;
+
+	for (i = 0; i < MODEL_HANDLES; i++)
+		if (sim->model->handles[i].live != (i != 3 && i != 5))
+			return false;
+	return true;
+}
+
+/* Everything is there, and objects were not read. */
+static bool test_read(void)
+{
+	const struct sim_options *kinds[] = { &loaded, &tiered, &three };
+	uint64_t bytes[3];
+	uint32_t i;
+
+	for (i = 0; i < 3; i++) {
+		struct sim *sim = begin(kinds[i]);
+
+		sim_cut(sim, DISK_CUT_DROP);
+		CHECK(sim_start(sim, false));
+		CHECK(live(sim) && sim->result.objects == 8 && sim->result.tombstones == 2);
+		bytes[i] = sim->result.read_bytes;
+		/* It works, and recovers once more. */
+		sim_settle(sim);
+		CHECK(!sim->error[0]);
+		sim_cut(sim, DISK_CUT_DROP);
+		CHECK(sim_start(sim, false) && live(sim));
+		sim_free(sim);
+	}
+	tap_note("%llu KiB read, tiered %llu KiB", (unsigned long long)bytes[0] >> 10,
+		 (unsigned long long)bytes[1] >> 10);
+	/* What is left are headers, directories, and segments that were open. */
+	CHECK(bytes[0] > bytes[1] + 7 * LARGE && bytes[2] < 2 * bytes[1]);
+	return true;
+}
+
+/* A tombstone is damaged on the only backup: an object would come back. */
+static bool test_lost(void)
+{
+	struct sim *sim = begin(&tiered);
+	uint64_t at = tombstone(sim, 0, 5);
+
+	CHECK(at);
+	sim_cut(sim, DISK_CUT_DROP);
+	disk_flip(sim->disk, at & ~(uint64_t)(LSMEM_BLOCK - 1), at % LSMEM_BLOCK * 8 + 200);
+	CHECK(sim_attempt(sim) == -ENODATA && sim->nr_damage == 1);
+	CHECK(strstr(sim->last_damage, "1 of 2 tombstones are lost"));
+	/* Nothing was changed: with the bytes back, all is there. */
+	disk_flip(sim->disk, at & ~(uint64_t)(LSMEM_BLOCK - 1), at % LSMEM_BLOCK * 8 + 200);
+	CHECK(sim_start(sim, false) && live(sim));
+	sim_free(sim);
+	return true;
+}
+
+/* Another replica has it. */
+static bool test_other(void)
+{
+	uint32_t bad, drive, used = 0;
+
+	for (bad = 1; bad < 7; bad++) {
+		struct sim *sim = begin(&three);
+		uint64_t at[3];
+
+		for (drive = 0; drive < 3; drive++)
+			at[drive] = tombstone(sim, drive, 3);
+		sim_cut(sim, DISK_CUT_DROP);
+		for (drive = 0; drive < 3; drive++)
+			if (bad >> drive & 1u)
+				disk_flip(sim->disk, at[drive] & ~(uint64_t)(LSMEM_BLOCK - 1),
+					  at[drive] % LSMEM_BLOCK * 8 + 77);
+		CHECK(sim_start(sim, false) && live(sim));
+		CHECK(sim->result.tombstones == 2 && !sim->nr_damage);
+		used += sim->result.bad_copies;
+		sim_free(sim);
+	}
+	CHECK(used);
+	return true;
+}
+
+int main(void)
+{
+	tap_ok(test_read(), "objects are found, and not read");
+	tap_ok(test_lost(), "a damaged tombstone is a loss");
+	tap_ok(test_other(), "a damaged tombstone, and another replica");
+	return tap_end();
+}
