@@ -85,7 +85,7 @@ kunit: setup ## KUnit suites in User-mode Linux with KASAN; SEED=N
 	@qemu/setup base lab
 	@qemu/kunit $(if $(SEED),--seed $(SEED))
 
-sim: setup ## simulate cleaning, eviction and fleets of hosts: tables, plots in out/sim/ (9 minutes)
+sim: setup ## simulate cleaning, eviction and fleets of hosts: tables, plots in out/sim/ (12 minutes)
 	@qemu/setup base sim
 	@tools/sim/run
 	@tools/sim/fleet
