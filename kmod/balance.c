@@ -191,6 +191,14 @@ u32 lsmem_balance_limit(const struct lsmem_store *store)
 	return READ_ONCE(store->plan.limits.utilization_max);
 }
 
+/* As lsmem_balance_limit(), of compaction: beyond it a tiered store drops objects instead (evict.c). */
+static u32 lsmem_compact_limit(const struct lsmem_store *store)
+{
+	if (store->tier.on && !atomic_read(&store->plan.compact_asked))
+		return LSMEM_EVICT_COST * 1000 / (LSMEM_EVICT_COST + 1000);
+	return lsmem_balance_limit(store);
+}
+
 /* ---- Scanning the table ------------------------------------------------- */
 
 /* What the scan finds. */
@@ -398,7 +406,7 @@ void lsmem_balance(struct lsmem_store *store)
 	nr = lsmem_scan(store, &scan, true);
 	if (READ_ONCE(store->compaction.nr_compactors))
 		chosen = lsmem_policy_select(store->plan.candidates, nr, ~0ull,
-					     lsmem_balance_limit(store), 0);
+					     lsmem_compact_limit(store), 0);
 	lsmem_balance_plan(store, nr, chosen, &balance);
 	if (atomic_read(&store->space.stalled))
 		lsmem_balance_roll(store, chosen ? store->plan.candidates[nr - 1].held -

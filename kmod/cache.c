@@ -117,11 +117,11 @@ void lsmem_cache_free(struct lsmem_store *store, struct lsmem_segment *cache)
 
 /**
  * lsmem_cache_short - are few cache segments free?
- * @store: tiered
+ * @store: the store
  *
  * Then those that have little left must be emptied, so that what is fetched finds one.
  */
 bool lsmem_cache_short(const struct lsmem_store *store)
 {
-	return READ_ONCE(store->tier.nr_free) < LSMEM_CACHE_FREE_LOW;
+	return store->tier.on && READ_ONCE(store->tier.nr_free) < LSMEM_CACHE_FREE_LOW;
 }

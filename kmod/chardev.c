@@ -167,8 +167,8 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 		else
 			ret = lsmem_ops[lsmem_op_row(op->op)].change(call->store, op, place);
 		if (likely(ret != -LSMEM_ECOLD)) {
-			/* What was just fetched has to be used once more to stay. */
-			if (!until && !ret)
+			/* Writes tell little of reads; what was fetched must be read again to stay. */
+			if (!until && !ret && op->op == LSMEM_OP_READ)
 				lsmem_touch(&call->store->tier, lsmem_handle_index(op->handle));
 			return ret;
 		}

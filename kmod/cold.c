@@ -65,7 +65,6 @@ int lsmem_tier_init(struct lsmem_store *store)
 	int ret;
 
 	mutex_init(&store->tier.fill);
-	store->tier.resident_max = LSMEM_RESIDENT_DEFAULT;
 	if (!store->tier.on)
 		return 0;
 	ret = percpu_counter_init(&store->tier.cold, 0, GFP_KERNEL);

@@ -22,16 +22,14 @@ struct lsmem_store;
 #define LSMEM_ECOLD		ERECALLCONFLICT
 
 #define LSMEM_EVICT_PLANNED	16u	/* segments that one scan finds */
-#define LSMEM_RESIDENT_DEFAULT	900u	/* default of tier/resident_max */
 #define LSMEM_TRAILER_BYTES	8u	/* behind an entry of a cache segment: where it came from */
 
 /**
  * struct lsmem_tier - what a tiered store has beyond others
  * @on: the store is tiered; constant
- * @touched: a bit for each index: it was read since eviction last passed it.  Clients write to it: a
+ * @touched: a bit for each index: it was read since eviction last swept it.  Clients write to it: a
  *	hint
  * @touched_bytes: of @touched
- * @resident_max: share of memory that objects may take while memory is low, per mille
  * @cold: bytes of live entries that are not in the memory of their segment
  * @cached: bytes of live entries in cache segments, with trailers
  * @plan: indices of the segments to evict from next, the last one first; plan.mutex, as @planned
@@ -46,7 +44,6 @@ struct lsmem_tier {
 	bool on;
 	unsigned long *touched;
 	size_t touched_bytes;
-	u32 resident_max;
 	struct percpu_counter cold;
 	struct percpu_counter cached;
 	u32 plan[LSMEM_EVICT_PLANNED];
@@ -85,7 +82,7 @@ static inline bool lsmem_segment_is_cache(const struct lsmem_segments *segments,
 	return index >= segments->nr;
 }
 
-/* An object is read, or changed. */
+/* An object is read. */
 static inline void lsmem_touch(const struct lsmem_tier *tier, u64 index)
 {
 	if (tier->on && !test_bit(index, tier->touched))

@@ -449,22 +449,22 @@ static void lsmem_compactor_wait(struct lsmem_compactor *c, unsigned int fruitle
 }
 
 /*
- * The segment to compact next, NULL: none.  In a tiered store objects leave it before, if they have to,
- * or if compaction alone can free nothing.
+ * The segment to compact next, NULL: none.  In a tiered store objects leave one, if compaction alone
+ * would copy too much for what it frees.
  */
 static struct lsmem_segment *lsmem_compactor_next(struct lsmem_compactor *c)
 {
 	struct lsmem_segment *seg = NULL;
 
-	if (!lsmem_evict_due(c->store))
+	if (!lsmem_cache_short(c->store))
 		seg = lsmem_balance_next(c->store);
-	while (!seg && lsmem_evict_possible(c->store) && !kthread_should_stop()) {
+	while (!seg && lsmem_evict_due(c->store) && !kthread_should_stop()) {
 		seg = lsmem_evict_next(c->store);
 		if (!seg)
 			break;
 		if (!lsmem_evict(c->store, seg, &c->rest) ||
 		    lsmem_packed_seglets(atomic_read(seg->live)) >= seg->nr_seglets) {
-			lsmem_compact_leave(c->store, seg);	/* the next pass of the hand */
+			lsmem_compact_leave(c->store, seg);	/* until its next turn */
 			seg = NULL;
 		}
 	}

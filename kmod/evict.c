@@ -6,12 +6,13 @@
  * LIVE becomes COLD.  Nothing is copied or written: the segment is durably closed, so the backups have
  * them.  Then it compacts the segment as any other, and frees what they have held.
  *
- * A hand goes through the segments from the oldest to the youngest, and begins again.  An object that
- * was touched since the hand last passed it stays, in its place, and its bit is cleared: a second chance
- * (Corbató, "A paging experiment with the Multics system", 1968).
+ * A hand sweeps one segment after the other.  An object that was read since the hand last swept its
+ * segment stays, in its place, and its bit is cleared: a second chance (Corbató, "A paging experiment
+ * with the Multics system", 1968).  policy.c has the order of the segments, with its reasons in
+ * Documentation/policies.rst.
  *
- * Objects leave while memory is low and more of it is live than resident_max, which leaves compaction
- * enough to work with, or compaction alone can free nothing.
+ * Objects leave while memory is low and compaction alone would copy more than LSMEM_EVICT_COST for what
+ * it frees (balance.c); or while few cache segments are free, which then are emptied.
  *
  * Locks: plan.mutex for the plan; segments.lock for a segment's state; none while words are exchanged.
  */
@@ -20,6 +21,7 @@
 #include "entry.h"
 #include "evict.h"
 #include "handle.h"
+#include "policy.h"
 #include "rest.h"
 #include "store.h"
 
@@ -28,40 +30,29 @@
 #define LSMEM_EVICT_LEAST	(LSMEM_SEGLET_BYTES / 4)
 
 /**
- * lsmem_evict_due - must objects leave memory?
+ * lsmem_evict_due - must objects leave memory, unless compaction is cheaper?
  * @store: the store
  */
-bool lsmem_evict_due(struct lsmem_store *store)
+bool lsmem_evict_due(const struct lsmem_store *store)
 {
-	if (!store->tier.on)
-		return false;
-	return lsmem_cache_short(store) ||
-	       (lsmem_memory_low(store) && lsmem_resident_bytes(store) * 1000 >
-			store->bytes * READ_ONCE(store->tier.resident_max));
+	return lsmem_cache_short(store) || (store->tier.on && lsmem_memory_low(store));
 }
 
-/**
- * lsmem_evict_possible - may objects leave memory?
- * @store: the store
- */
-bool lsmem_evict_possible(const struct lsmem_store *store)
-{
-	return store->tier.on && (lsmem_cache_short(store) || lsmem_memory_low(store));
-}
-
-/* When it is a segment's turn, the least first; ~0: there is nothing in it to evict. */
+/* A segment's turn: the largest is swept first.  0: there is nothing in it to evict. */
 static u64 lsmem_evict_turn(const struct lsmem_store *store, u32 index, bool caches)
 {
 	const struct lsmem_segment *seg = &store->segments.table[index];
 	const struct lsmem_segment_stat *stat = seg->stat;
+	u64 id = READ_ONCE(stat->id);
 
-	if (!READ_ONCE(stat->id) || !(READ_ONCE(stat->flags) & LSMEM_SEGMENT_CLEANABLE) ||
+	if (!id || !(READ_ONCE(stat->flags) & LSMEM_SEGMENT_CLEANABLE) ||
 	    READ_ONCE(stat->live) <= READ_ONCE(stat->tombstones))
-		return ~0ull;
+		return 0;
 	/* Few are free: empty those that have least. */
 	if (caches)
-		return lsmem_segment_is_cache(&store->segments, index) ? READ_ONCE(stat->live) : ~0ull;
-	return max(READ_ONCE(seg->passed), READ_ONCE(stat->opened));
+		return lsmem_segment_is_cache(&store->segments, index) ? ~READ_ONCE(stat->live) : 0;
+	return 1 + lsmem_policy_turn(id, READ_ONCE(store->segments.steps) - READ_ONCE(seg->step),
+				     READ_ONCE(seg->swept));
 }
 
 /* Plan the next turns. */
@@ -74,13 +65,13 @@ static void lsmem_evict_plan(struct lsmem_store *store)
 	lockdep_assert_held(&store->plan.mutex);
 	for (index = 0; index < store->segments.nr_all; index++) {
 		turn = lsmem_evict_turn(store, index, caches);
-		if (turn == ~0ull || (nr == LSMEM_EVICT_PLANNED && turn >= turns[0]))
+		if (!turn || (nr == LSMEM_EVICT_PLANNED && turn <= turns[0]))
 			continue;
-		if (nr == LSMEM_EVICT_PLANNED) {	/* the first goes, which is the last in turn */
+		if (nr == LSMEM_EVICT_PLANNED) {	/* the first goes: it has the smallest */
 			memmove(turns, turns + 1, --nr * sizeof(*turns));
 			memmove(store->tier.plan, store->tier.plan + 1, nr * sizeof(*store->tier.plan));
 		}
-		for (i = nr++; i && turns[i - 1] < turn; i--) {
+		for (i = nr++; i && turns[i - 1] > turn; i--) {
 			turns[i] = turns[i - 1];
 			store->tier.plan[i] = store->tier.plan[i - 1];
 		}
@@ -131,7 +122,7 @@ static u64 lsmem_evict_word(struct lsmem_store *store, const struct lsmem_segmen
 			       lsmem_cold_place(origin, lsmem_entry_home(e), size));
 }
 
-/* An object leaves, if it is live and, unless @all do, was not touched. Returns the bytes that leave. */
+/* An object leaves, if it is live and, unless @all do, does not stay. Returns the bytes that leave. */
 static u32 lsmem_evict_one(struct lsmem_store *store, struct lsmem_segment *seg, u32 offset,
 			   const struct lsmem_entry *e, bool all)
 {
@@ -146,7 +137,7 @@ static u32 lsmem_evict_one(struct lsmem_store *store, struct lsmem_segment *seg,
 	if (lsmem_word_state(word) != LSMEM_WORD_LIVE ||
 	    lsmem_word_position(word) != lsmem_segment_position(seg, offset))
 		return 0;
-	if (test_bit(index, store->tier.touched)) {
+	if (lsmem_policy_keep(test_bit(index, store->tier.touched))) {
 		clear_bit(index, store->tier.touched);
 		if (!all)
 			return 0;
@@ -205,6 +196,10 @@ bool lsmem_evict(struct lsmem_store *store, struct lsmem_segment *seg, struct ls
 		}
 	}
 	lsmem_count(store, evicted_bytes, bytes);
-	WRITE_ONCE(seg->passed, lsmem_store_time(store));
+	spin_lock(&store->segments.lock);
+	WRITE_ONCE(store->segments.steps, store->segments.steps + 1);
+	WRITE_ONCE(seg->step, store->segments.steps);
+	WRITE_ONCE(seg->swept, true);
+	spin_unlock(&store->segments.lock);
 	return true;
 }

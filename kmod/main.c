@@ -9,13 +9,15 @@
  *	policy.c, indices.c			cleaning policy, sets of indices
  *	ioctl.c, bioqueue.c, trace.c		helpers that know no store
  *	counters.c				statistics
- *	seglet.c, segment.c, entry.c		memory, segments of the log, entries
+ *	seglet.c, segment.c			memory, segments of the log
+ *	handle.c, cold.c, entry.c		the handle table, what is not in memory, entries
  *	space.c, log.c				waiting for space, appending
- *	handle.c, epoch.c			the handle table, views of user space
+ *	epoch.c				views of user space
+ *	cache.c, fetch.c			from backups into memory
  *	object.c, span.c			changes
  *	durable.c, parked.c			waiting until they are durable
  *	blockio.c, block.c			blocks, the disk of a block store
- *	balance.c, rest.c, compact.c, retire.c, clean.c	making room
+ *	balance.c, rest.c, evict.c, compact.c, retire.c, clean.c	making room
  *	registry.c, sizes.c			the set of stores, the memory that one takes
  *	window.c				memory of a store mapped into user space
  *	uring.c				commands of io_uring

@@ -139,6 +139,8 @@ struct lsmem_segment *lsmem_segment_find(struct lsmem_store *store, u64 id)
  * @seg: in no list; the caller sets its state
  * @id: its id
  * @generation: as on the backup
+ *
+ * Context: segments.lock held.
  */
 void lsmem_segment_begin(struct lsmem_store *store, struct lsmem_segment *seg, u64 id,
 			 u32 generation)
@@ -153,6 +155,8 @@ void lsmem_segment_begin(struct lsmem_store *store, struct lsmem_segment *seg, u
 	seg->open_time = lsmem_store_time(store);
 	seg->packed_time = seg->open_time;
 	seg->packed = LSMEM_NOT_PACKED;
+	WRITE_ONCE(store->segments.steps, store->segments.steps + 1);
+	seg->step = store->segments.steps;
 }
 
 /**
@@ -334,6 +338,7 @@ struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivo
 		found->survivor = survivor;
 		found->open_time = lsmem_store_time(store);
 		found->packed_time = found->open_time;
+		found->step = store->segments.steps;
 		WRITE_ONCE(store->segments.barrier, max(store->segments.barrier, found->id + 1));
 		store->segments.nr_spares--;
 		lsmem_segments_spare(store);

@@ -72,7 +72,8 @@ enum lsmem_segment_state {
  * @open_time: store time when it became a head: its age for the policy
  * @packed_time: store time of its last compaction, or @open_time
  * @rolled: heads.rolls when its head rolled over
- * @passed: when eviction last passed it, store time; 0: never
+ * @step: segments.steps when it became a head, or when eviction last swept it
+ * @swept: eviction has swept it
  * @node: in segments.log, or in segments.free while FREE
  * @todo: in segments.todo
  * @spare: in segments.spares, while SPARE
@@ -88,15 +89,15 @@ enum lsmem_segment_state {
  *
  * Protected by (for the lock order see store.h):
  *
- *	store->segments.lock	all members but the following ones.  @emitted, @acked and
- *				@packed_time are also read without it
+ *	store->segments.lock	all members but the following ones.  @emitted, @acked,
+ *				@packed_time, @step and @swept are also read without it
  *	head->lock		@reserved, @committed, @entries, @seglets, @nr_seglets, from HEAD
  *				to CLOSED; @rolled and @final, which are set once.  @committed and
  *				@final are also read with acquire order
  *	the owner		while COMPACTING or VICTIM: its thread alone sets @damaged.  The
  *				compactor changes @reserved, @committed, @packed, @seglets and @nr_seglets
  *				with segments.lock held, and reads them without
- *	no lock			@barrier (cmpxchg), @passed, @live, @tombstones and @cold (atomic)
+ *	no lock			@barrier (cmpxchg), @live, @tombstones and @cold (atomic)
  *
  * Before the store is active only a recovery changes segments: see load.c.
  */
@@ -127,7 +128,8 @@ struct lsmem_segment {
 	u64 open_time;
 	u64 packed_time;
 	u64 rolled;
-	u64 passed;
+	u64 step;
+	bool swept;
 	struct list_head node;
 	struct list_head todo;
 	struct list_head spare;
@@ -169,6 +171,7 @@ static inline u32 lsmem_segment_received(const struct lsmem_segment *seg)
  * @nr_log: segments in @log; @nr_log to @next_id are also read without the lock, as hints
  * @nr_spares: OPENING or SPARE
  * @claimed: segments that a pass may still take
+ * @steps: how many segments have been begun, and swept: the age of a segment for eviction
  * @next_id: id of the next segment
  * @barrier: above the ids of all segments ever written to
  * @shown: what the daemon sees: a page about cleaning, which balance.c and clean.c write,
@@ -189,6 +192,7 @@ struct lsmem_segments {
 	u32 nr_log;
 	u32 nr_spares;
 	u32 claimed;
+	u64 steps;
 	u64 next_id;
 	u64 barrier;
 	struct lsmem_cleaning *shown;

@@ -491,7 +491,6 @@ static const struct attribute_group lsmem_stats_group = {
 
 /* ---- The tier ------------------------------------------------------------ */
 
-LSMEM_LIMIT(resident_max, tier.resident_max, 100, 990);
 LSMEM_ATTR(resident_bytes, "%llu", lsmem_resident_bytes(store));
 LSMEM_ATTR(cold_bytes, "%lld", percpu_counter_sum_positive(&store->tier.cold));
 LSMEM_ATTR(cached_bytes, "%lld", percpu_counter_sum_positive(&store->tier.cached));
@@ -512,7 +511,6 @@ static ssize_t fetch_histogram_show(struct device *dev, struct device_attribute 
 static DEVICE_ATTR_RO(fetch_histogram);
 
 static struct attribute *lsmem_tier_attrs[] = {
-	&lsmem_limit_resident_max.attr.attr,
 	&dev_attr_resident_bytes.attr,
 	&dev_attr_cold_bytes.attr,
 	&dev_attr_cached_bytes.attr,
