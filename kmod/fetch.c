@@ -518,10 +518,12 @@ static int lsmem_fetch_find(const struct lsmem_wanted *wanted, const void *data,
 	u32 at;
 
 	for (at = 0; at < LSMEM_BLOCK && at + LSMEM_FETCH_KEY <= length; at += LSMEM_ALIGN) {
-		struct lsmem_entry e = lsmem_fetch_header(data, length, at);
+		const struct lsmem_entry *there = data + at;	/* its key is there, the rest may not be */
+		struct lsmem_entry e;
 
-		if (lsmem_handle_index(lsmem_entry_handle(&e)) != wanted->index)
+		if (lsmem_handle_index(lsmem_entry_handle(there)) != wanted->index)
 			continue;
+		e = lsmem_fetch_header(data, length, at);
 		if (at + LSMEM_LONG_BYTES > length) {
 			cut = true;
 			continue;

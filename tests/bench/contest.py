@@ -207,11 +207,15 @@ def wait(what: str, condition: Callable[[], bool], seconds: float = SETUP_SECOND
 
 
 class Durable:
-    """A durable store with its daemon, in @group, a cgroup, and its backups."""
+    """A durable store with its daemon, in @group, a cgroup, and its backups.
+
+    @mib: its memory. @capacity: in MiB, of a tiered store, else 0.
+    """
 
     def __init__(self, kind: str, store: str, backups: Sequence[str], mib: int,
-                 group: Optional[Path] = None) -> None:
-        handles = f"handles = {mib << 13}\n" if kind == "object" else ""
+                 group: Optional[Path] = None, capacity: int = 0) -> None:
+        handles = f"handles = {max(mib, capacity) << 13}\n" if kind == "object" else ""
+        tier = f"capacity = {capacity}M\n" if capacity else ""
         self.kind = kind
         self.store = store
         self._group = group
@@ -220,7 +224,7 @@ class Durable:
         sections = "".join(f"[backup {Path(path).name if len(backups) > 1 else ''}]\n"
                            f"path = {path}\n" for path in backups)
         replicas = min(len(backups), 2)
-        self._conf.write_text(f"[store]\nkind = {kind}\nsize = {mib}M\n{handles}"
+        self._conf.write_text(f"[store]\nkind = {kind}\nsize = {mib}M\n{tier}{handles}"
                               f"replicas = {replicas}\n{sections}")
         self._daemon: Optional["subprocess.Popen[bytes]"] = None
 

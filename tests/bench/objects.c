@@ -442,6 +442,37 @@ static uint64_t read_many_work(struct worker *worker)
 	return operations;
 }
 
+/* Of each batch one operation in so many is a replacement, the others are reads. */
+#define MIXED_WRITES	20u
+
+static uint64_t mixed_work(struct worker *worker)
+{
+	const struct bench *bench = worker->bench;
+	uint32_t writes = bench->batch / MIXED_WRITES, reads = bench->batch - writes, i;
+	uint8_t *copies = get_memory((size_t)bench->size * reads, 64);
+	struct lsmem_op *ops = get_memory(sizeof(*ops) * bench->batch, 64);
+	uint64_t operations = 0;
+
+	prepare(ops, bench, LSMEM_OP_REPLACE);
+	while (worker_goes_on(worker, operations)) {
+		for (i = 0; i < reads; i++)
+			ops[writes + i] = lsm_op_read(next_handle(worker), copies + (size_t)i * bench->size,
+						      bench->size, 0);
+		lsm_read_many(lsm, ops + writes, reads);
+		for (i = writes; i < bench->batch; i++)
+			if (ops[i].result || ops[i].length != bench->size)
+				fail("lsm_read_many", ops[i].result ? -ops[i].result : EIO);
+		for (i = 0; i < writes; i++)
+			ops[i].handle = next_handle(worker);
+		if (writes)
+			vector(ops, writes, 0);
+		operations += bench->batch;
+	}
+	free(ops);
+	free(copies);
+	return operations;
+}
+
 /* A view reads the bytes in place; this copies them, as the other modes do. */
 static uint64_t view_work(struct worker *worker)
 {
@@ -504,7 +535,8 @@ const struct mode object_modes[] = {
 	{ "durable-ioctl", objects_setup, durable_ioctl_work, NULL, true },
 	{ "durable-uring", objects_setup, durable_uring_work, NULL, true },
 	{ "read", reads_setup, read_work, NULL, false },
-	{ "read-many", reads_setup, read_many_work, NULL, false },
+	{ "read-many", objects_setup, read_many_work, NULL, false },
+	{ "mixed", objects_setup, mixed_work, NULL, false },
 	{ "view", reads_setup, view_work, NULL, false },
 	{ "ioctl-read", objects_setup, ioctl_work, NULL, true },
 	{ 0 }

@@ -37,6 +37,7 @@
 /* lsm_read_many(): objects whose cache misses overlap, and bytes of each that are fetched ahead */
 #define MANY		32
 #define MANY_BYTES	512u
+#define ASKED		64	/* reads in one system call: the kernel has so many fetched together */
 
 static uint64_t load64(const void *from)
 {
@@ -255,26 +256,26 @@ static enum lsm_locate read_once(const struct lsm *lsm, uint64_t handle, void *d
 	return LSM_FOUND;
 }
 
-/* lsm_read() for all cases: objects in several seglets, @offset, repeated attempts, system call. */
-static __attribute__((noinline)) ssize_t
+/*
+ * Reads for all cases that the windows can serve: objects in several seglets, @offset, repeated
+ * attempts.  Returns false if the kernel has to be asked.
+ */
+static __attribute__((noinline)) bool
 read_fully(struct lsm *lsm, uint64_t handle, void *data, size_t length, uint32_t offset,
-	   struct lsm_object *object)
+	   struct lsm_object *object, ssize_t *ret)
 {
 	enum lsm_locate found;
-	ssize_t ret;
 	int tries;
 
-	if (length > LSMEM_OBJECT_MAX)
-		length = LSMEM_OBJECT_MAX;
 	for (tries = 0; lsm_windows_here(lsm) && tries < TRIES; tries++) {
-		found = read_once(lsm, handle, data, length, offset, object, &ret);
+		found = read_once(lsm, handle, data, length, offset, object, ret);
 		if (found == LSM_FOUND)
-			return ret;
+			return true;
 		if (found == LSM_ASK)
 			break;
 		lsm_relax();
 	}
-	return lsm_kernel_read(lsm, handle, data, (uint32_t)length, offset, object);
+	return false;
 }
 
 /*
@@ -330,7 +331,11 @@ ssize_t lsm_read(struct lsm *lsm, uint64_t handle, void *data, size_t length,
 
 	if (!offset && read_quickly(lsm, handle, data, length, object, &ret))
 		return ret;
-	return read_fully(lsm, handle, data, length, offset, object);
+	if (length > LSMEM_OBJECT_MAX)
+		length = LSMEM_OBJECT_MAX;
+	if (read_fully(lsm, handle, data, length, offset, object, &ret))
+		return ret;
+	return lsm_kernel_read(lsm, handle, data, (uint32_t)length, offset, object);
 }
 
 /* ---- Many objects ------------------------------------------------------- */
@@ -372,32 +377,56 @@ static void fetch_entries(const struct lsm *lsm, const struct lsmem_op *ops, siz
 	}
 }
 
-static void read_op(struct lsm *lsm, struct lsmem_op *op)
+/* Reads from the windows. Returns false if the kernel has to be asked. */
+static bool read_op(struct lsm *lsm, struct lsmem_op *op)
 {
+	void *data = (void *)(uintptr_t)op->data;
 	struct lsm_object object;
 	ssize_t ret;
 
 	if (op->size < LSMEM_OP_SIZE_VER0 || op->op != LSMEM_OP_READ || op->flags) {
 		op->result = -EINVAL;
-		return;
+		return true;
 	}
-	ret = lsm_read(lsm, op->handle, (void *)(uintptr_t)op->data, op->length, op->offset,
-		       &object);
-	if (ret < 0) {
-		op->result = (int)ret;
-		return;
-	}
+	if (op->length > LSMEM_OBJECT_MAX)
+		op->length = LSMEM_OBJECT_MAX;
+	if ((op->offset || !read_quickly(lsm, op->handle, data, op->length, &object, &ret)) &&
+	    !read_fully(lsm, op->handle, data, op->length, op->offset, &object, &ret))
+		return false;
 	op->result = 0;
 	op->length = (uint32_t)ret;
 	op->version = object.version;
 	op->table = object.table;
 	op->object_length = object.length;
+	return true;
+}
+
+/* Asks the kernel for reads: together, so that objects on backups are fetched at the same time. */
+static void ask_many(struct lsm *lsm, struct lsmem_op *const *asked, size_t nr)
+{
+	struct lsmem_op ops[ASKED];
+	size_t done, i;
+	int ret;
+
+	for (i = 0; i < nr; i++) {
+		ops[i] = *asked[i];
+		ops[i].size = sizeof(ops[i]);
+		ops[i].result = 0;
+	}
+	ret = lsm_vector(lsm, ops, nr, 0, &done);
+	for (i = 0; i < nr; i++) {
+		if (i >= done)
+			ops[i].result = ret;
+		ops[i].size = asked[i]->size;
+		*asked[i] = ops[i];
+	}
 }
 
 void lsm_read_many(struct lsm *lsm, struct lsmem_op *ops, size_t nr)
 {
 	bool here = lsm_windows_here(lsm);
-	size_t i, j, now, next;
+	struct lsmem_op *asked[ASKED];
+	size_t i, j, now, next, waiting = 0;
 
 	if (here)
 		fetch_words(lsm, ops, nr < MANY ? nr : MANY);
@@ -408,7 +437,16 @@ void lsm_read_many(struct lsm *lsm, struct lsmem_op *ops, size_t nr)
 			fetch_entries(lsm, ops + i, now);
 			fetch_words(lsm, ops + i + now, next);
 		}
-		for (j = 0; j < now; j++)
-			read_op(lsm, &ops[i + j]);
+		for (j = 0; j < now; j++) {
+			if (read_op(lsm, &ops[i + j]))
+				continue;
+			asked[waiting++] = &ops[i + j];
+			if (waiting == ASKED) {
+				ask_many(lsm, asked, waiting);
+				waiting = 0;
+			}
+		}
 	}
+	if (waiting)
+		ask_many(lsm, asked, waiting);
 }
