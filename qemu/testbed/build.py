@@ -58,6 +58,8 @@ RECIPES = {
     "kcsan": Recipe("x86_64", "6.1", ("guest", "kcsan"), variables=KCSAN, patience=2.0),
     "uml": Recipe("um", source.NEWEST, ("uml", "uml-bench"),
                   ("uml-crc", "uml-ipi", "uml-x86")),
+    "uml-rivals": Recipe("um", source.NEWEST, ("uml", "uml-bench", "uml-rivals"),
+                         ("uml-crc", "uml-ipi", "uml-x86")),
     "uml-kasan": Recipe("um", source.NEWEST, ("uml", "uml-kasan"), ("uml-crc", "uml-ipi"),
                         patience=4.0),
 }

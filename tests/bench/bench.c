@@ -16,7 +16,7 @@
 #define ARGUMENTS	8u
 
 static const struct mode *const all_modes[] = {
-	memory_modes, object_modes, block_modes, churn_modes
+	memory_modes, object_modes, block_modes, churn_modes, page_modes
 };
 
 /* What the processes of a round share. */
@@ -164,7 +164,7 @@ static const struct mode *find_mode(const char *name)
 static void usage(void)
 {
 	fprintf(stderr,
-		"usage: bench [-s BYTES] [-b BATCH] [-m STORE_MIB] [-n OBJECTS] [-l LIVE_PER_MILLE] [-r | -z] [-c] [-p PATH] MODE\n");
+		"usage: bench [-s BYTES] [-b BATCH] [-m STORE_MIB] [-n OBJECTS] [-l LIVE_PER_MILLE] [-w WRITES_PER_MILLE] [-r | -z] [-c] [-p PATH] MODE\n");
 	exit(2);
 }
 
@@ -192,6 +192,11 @@ static void obey(struct bench *bench, char *line)
 		printf("{\"batch\": %u}\n", bench->batch);
 		return;
 	}
+	if (line && !strcmp(line, "writes") && nr == 1) {
+		bench->writes = (uint32_t)arguments[0];
+		printf("{\"writes\": %u}\n", bench->writes);
+		return;
+	}
 	if (!line || !working->order || !working->order(bench, line, arguments, nr))
 		usage();
 }
@@ -206,8 +211,9 @@ int main(int argc, char **argv)
 	if (shared == MAP_FAILED)
 		fail("memory", errno);
 	bench = &shared->bench;
-	*bench = (struct bench){ .bytes = 256u << 20, .live = 500, .size = 100, .batch = 64 };
-	while ((option = getopt(argc, argv, "s:b:m:n:l:rzcp:")) != -1) {
+	*bench = (struct bench){ .bytes = 256u << 20, .live = 500, .size = 100, .batch = 64,
+				 .writes = 50 };
+	while ((option = getopt(argc, argv, "s:b:m:n:l:w:rzcp:")) != -1) {
 		switch (option) {
 		case 's':
 			bench->size = (uint32_t)strtoul(optarg, NULL, 0);
@@ -223,6 +229,9 @@ int main(int argc, char **argv)
 			break;
 		case 'l':
 			bench->live = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case 'w':
+			bench->writes = (uint32_t)strtoul(optarg, NULL, 0);
 			break;
 		case 'r':
 			bench->random = true;

@@ -4,7 +4,8 @@
  * "SECONDS THREADS" on its standard input it runs a round and answers with
  * "OPERATIONS_PER_SECOND CPU_SECONDS", the processor time of its threads.  So several contestants
  * can be ready at the same time and take turns.  A line that begins with a word is an order; the
- * answer is one line of JSON.  All modes know "batch N"; other orders are described in their files.
+ * answer is one line of JSON.  All modes know "batch N" and "writes PER_MILLE"; other orders are
+ * described in their files.
  */
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
@@ -28,7 +29,9 @@
  * @random: the next object is random; else objects follow one after the other
  * @zipf: the next object is random, by Zipf's law
  * @chain: the next object to read depends on the bytes of the last one
- * @handles: number of handles of the store; 0: as many as objects fit
+ * @handles: number of handles of the store; 0: as many as objects fit.  Of modes that mix reads and
+ *	writes, the number of objects
+ * @writes: share of writes of modes that mix, per mille
  * @path: of a device; NULL: create a store
  * @threads: number of threads of this round
  * @stop: the round is over
@@ -42,6 +45,7 @@ struct bench {
 	bool zipf;
 	bool chain;
 	uint64_t handles;
+	uint32_t writes;
 	const char *path;
 	unsigned int threads;
 	atomic_bool stop;
@@ -81,7 +85,7 @@ struct mode {
 	bool processes;
 };
 
-extern const struct mode memory_modes[], object_modes[], block_modes[], churn_modes[];
+extern const struct mode memory_modes[], object_modes[], block_modes[], churn_modes[], page_modes[];
 
 /* The number of the next object of a worker; each worker has its own objects. */
 static inline uint64_t worker_next(struct worker *worker, uint64_t objects)

@@ -54,12 +54,13 @@ def result(group: str, what: str, ours: Sequence[float], base: Sequence[float], 
 class Contestant:
     """A bench process that is ready and runs rounds on request."""
 
-    def __init__(self, mode: str, *options: str, preload: Optional[str] = None) -> None:
+    def __init__(self, mode: str, *options: str, preload: Optional[str] = None,
+                 group: Optional[Path] = None) -> None:
         env = dict(os.environ)
         if preload:
             env["LD_PRELOAD"] = preload
         self.name = mode
-        self._process = subprocess.Popen([str(BENCH), *options, mode], env=env, text=True,
+        self._process = subprocess.Popen([*within(group), str(BENCH), *options, mode], env=env, text=True,
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._expect("ready")
 

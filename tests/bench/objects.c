@@ -101,7 +101,8 @@ static void fill(const struct bench *bench)
 	if (ret)
 		fail("query", -ret);
 	source = get_memory((uint64_t)bench->size * BENCH_SOURCES, 64);
-	grow(bench, query.capacity / 1000 * bench->live / entry_bytes(bench));
+	grow(bench, bench->path && bench->handles ? bench->handles :
+		    query.capacity / 1000 * bench->live / entry_bytes(bench));
 }
 
 static uint64_t next_handle(struct worker *worker)
@@ -442,32 +443,36 @@ static uint64_t read_many_work(struct worker *worker)
 	return operations;
 }
 
-/* Of each batch one operation in so many is a replacement, the others are reads. */
-#define MIXED_WRITES	20u
-
+/* Reads and replacements: of each batch the reads in one call of the library, then the replacements. */
 static uint64_t mixed_work(struct worker *worker)
 {
 	const struct bench *bench = worker->bench;
-	uint32_t writes = bench->batch / MIXED_WRITES, reads = bench->batch - writes, i;
-	uint8_t *copies = get_memory((size_t)bench->size * reads, 64);
+	uint8_t *copies = get_memory((size_t)bench->size * bench->batch, 64);
 	struct lsmem_op *ops = get_memory(sizeof(*ops) * bench->batch, 64);
+	struct lsmem_op *reads = get_memory(sizeof(*reads) * bench->batch, 64);
 	uint64_t operations = 0;
+	uint32_t i, writes, nr;
 
 	prepare(ops, bench, LSMEM_OP_REPLACE);
 	while (worker_goes_on(worker, operations)) {
-		for (i = 0; i < reads; i++)
-			ops[writes + i] = lsm_op_read(next_handle(worker), copies + (size_t)i * bench->size,
-						      bench->size, 0);
-		lsm_read_many(lsm, ops + writes, reads);
-		for (i = writes; i < bench->batch; i++)
-			if (ops[i].result || ops[i].length != bench->size)
-				fail("lsm_read_many", ops[i].result ? -ops[i].result : EIO);
-		for (i = 0; i < writes; i++)
-			ops[i].handle = next_handle(worker);
+		for (i = 0, writes = 0, nr = 0; i < bench->batch; i++) {
+			uint64_t handle = next_handle(worker);
+
+			if (random_below(&worker->state, 1000) < bench->writes)
+				ops[writes++].handle = handle;
+			else
+				reads[nr++] = lsm_op_read(handle, copies + (size_t)i * bench->size,
+							  bench->size, 0);
+		}
+		lsm_read_many(lsm, reads, nr);
+		for (i = 0; i < nr; i++)
+			if (reads[i].result || reads[i].length != bench->size)
+				fail("lsm_read_many", reads[i].result ? -reads[i].result : EIO);
 		if (writes)
 			vector(ops, writes, 0);
 		operations += bench->batch;
 	}
+	free(reads);
 	free(ops);
 	free(copies);
 	return operations;

@@ -2,10 +2,12 @@
 """Bench of stores whose capacity is larger than their memory: a group of tests/bench/inside."""
 
 import json
+import os
 import subprocess
-from typing import Callable
+from pathlib import Path
+from typing import Callable, Optional
 
-from contest import BATCH, Contestant, Durable, Rounds, drives, result
+from contest import BATCH, Contestant, Durable, Rounds, drives, result, tell
 
 MEMORY_MIB = 128
 CAPACITY_MIB = 8 * MEMORY_MIB
@@ -115,3 +117,142 @@ def tier(rounds: Rounds) -> None:
     _more_than_memory(rounds)
     _cold(rounds)
     _not_needed(rounds)
+
+
+# ---- Against pages -------------------------------------------------------------------------------
+
+PAGED_BYTES = 800 << 20		# of all objects together
+PROGRAM_MIB = 8			# of a contestant beside its objects
+PAGED_SIZES = (128, 512, 1024, 4096)
+MIXES = (0, 250, 500, 750, 1000)	# writes, per mille
+SLOW_IOS = 8000			# of a held drive, a second, reads and writes each
+WARM = 30			# a turn of writes only is so many times as long, until the log is full
+SWAP_TARGET = 4.3
+PAGES_TARGET = 1.3
+WRITTEN_TARGET = 1 / 16
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+def _group(name: str) -> Path:
+    if not (CGROUPS / "cgroup.controllers").exists():
+        subprocess.run(["mount", "-t", "cgroup2", "none", str(CGROUPS)], check=True)
+    if "memory" not in (CGROUPS / "cgroup.controllers").read_text().split():
+        raise RuntimeError("the kernel has no memory cgroups: --kernel uml-rivals")
+    (CGROUPS / "cgroup.subtree_control").write_text("+io +memory")
+    group = CGROUPS / f"lsmem-bench-{name}"
+    group.mkdir(exist_ok=True)
+    return group
+
+
+def _hold(group: Path, drive: str, ios: Optional[int]) -> None:
+    """Bounds the requests of a cgroup to a drive. None: no bound."""
+    device = os.stat(drive).st_rdev
+    most = ios or "max"
+    (group / "io.max").write_text(f"{os.major(device)}:{os.minor(device)} riops={most} wiops={most}")
+
+
+def _written(drive: str) -> int:
+    """Bytes that were written to a drive."""
+    stat = Path("/sys/block") / Path(drive).resolve().name / "stat"
+    return int(stat.read_text().split()[6]) * 512
+
+
+class Paged:
+    """One of the contestants, with its drive: objects of one size, in 128 MiB of memory."""
+
+    def __init__(self, name: str, drive: str) -> None:
+        self.name = name
+        self.drive = drive
+        self.group = _group(name)
+        self._store: Optional[Durable] = None
+        self._player: Optional[Contestant] = None
+        if name == "lsmem":
+            return
+        (self.group / "memory.max").write_text(f"{MEMORY_MIB + PROGRAM_MIB}M")
+        if name == "swap":
+            subprocess.run(["mkswap", drive], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(["swapon", drive], check=True)
+
+    def begin(self, size: int, *options: str) -> None:
+        """Makes the objects."""
+        common = ("-s", str(size), "-n", str(PAGED_BYTES // size), "-b", str(BATCH), *options)
+        _hold(self.group, self.drive, None)
+        if self.name == "lsmem":
+            self._store = Durable("object", "lsmem", [self.drive], MEMORY_MIB, self.group,
+                                  capacity=CAPACITY_MIB)
+            self._store.start("--format", "--force")
+            self._player = Contestant("mixed", *common, "-p", self._store.device)
+        else:
+            where = ("-p", self.drive) if self.name == "mmap" else ()
+            self._player = Contestant("array", *common, *where, group=self.group)
+
+    def turn(self, seconds: float, writes: int, ios: Optional[int]) -> float:
+        """Operations a second."""
+        assert self._player is not None
+        self._player.order("writes", writes)
+        _hold(self.group, self.drive, ios)
+        return self._player.round(seconds, 1)
+
+    def end(self) -> None:
+        """Frees the objects."""
+        assert self._player is not None
+        self._player.close()
+        if self._store is not None:
+            self._store.close()
+
+    def close(self) -> None:
+        """Gives the drive back."""
+        if self.name == "swap":
+            subprocess.run(["swapoff", self.drive], check=True)
+
+
+def paging(rounds: Rounds) -> None:
+    """Objects against pages that are swapped, and against a mapped drive."""
+    players = [Paged(name, drive)
+               for name, drive in zip(("lsmem", "swap", "mmap"), drives(("large", "objects", "whole")))]
+    seconds = rounds.seconds * TURN
+    for order, option in (("Zipf 0.99", "-z"), ("any object", "-r")):
+        for size in PAGED_SIZES:
+            tell(kind="progress", text=f"paging: {order}, {size} B")
+            for player in players:
+                player.begin(size, option)
+                player.turn(seconds * WARM if player.name == "lsmem" else seconds, 1000, None)
+            for ios in (None, SLOW_IOS):
+                rates = rounds.run({(player.name, writes): _paged_turn(player, seconds, writes, ios)
+                                    for writes in MIXES for player in players})
+                _paged_results(order, size, ios, rates)
+            if order == "any object":
+                _bytes_written(players, size, seconds)
+            for player in players:
+                player.end()
+    for player in players:
+        player.close()
+
+
+def _paged_turn(player: Paged, seconds: float, writes: int, ios: Optional[int]) -> Callable[[], float]:
+    return lambda: player.turn(seconds, writes, ios)
+
+
+def _paged_results(order: str, size: int, ios: Optional[int],
+                   rates: dict[tuple[str, int], list[float]]) -> None:
+    drive = f"drive held to {ios} reads and writes a second" if ios else "drive not held"
+    for writes in MIXES:
+        for name, target in (("swap", SWAP_TARGET), ("mmap", PAGES_TARGET)):
+            result("paging", f"{size} B, {order}, {writes / 10:g} % writes, {drive}", rates["lsmem", writes],
+                   rates[name, writes], name, "op/s",
+                   f"{PAGED_BYTES >> 20} MiB of objects in {MEMORY_MIB} MiB of memory, one thread, "
+                   f"batches of {BATCH}; swap: an array in a cgroup of {MEMORY_MIB + PROGRAM_MIB} MiB; "
+                   "mmap: an array in a mapped drive, in such a cgroup", target)
+
+
+def _bytes_written(players: list[Paged], size: int, seconds: float) -> None:
+    """Bytes that reach the drive for each write, cleaning included."""
+    each: dict[str, float] = {}
+    for player in players:
+        before = _written(player.drive)
+        rate = player.turn(seconds * TURN, 1000, None)
+        each[player.name] = (_written(player.drive) - before) / (rate * seconds * TURN)
+    for name in ("swap", "mmap"):
+        result("paging", f"{size} B, any object, written to the drive for each write", [each["lsmem"]],
+               [each[name]], name, "B", "one turn of writes; the log is full, and is cleaned",
+               WRITTEN_TARGET if size == 128 else None, most=True)
