@@ -596,6 +596,15 @@ static int lsmem_clean_cold_move(struct lsmem_store *store, struct lsmem_pass *p
 	return 0;
 }
 
+static void lsmem_clean_unreadable(struct lsmem_store *store, struct lsmem_segment *seg)
+{
+	pr_err("%s: segment %llu is not whole on any backup: it is left alone until a daemon attaches; %u bytes of objects are not in memory\n",
+	       store->name, seg->id, atomic_read(seg->cold));
+	spin_lock(&store->segments.lock);
+	WRITE_ONCE(seg->unreadable, true);
+	spin_unlock(&store->segments.lock);
+}
+
 /*
  * Move what is live of a victim and not in its memory.  If the segment cannot be fetched, it stays.
  * Returns false if the store is being destroyed.
@@ -605,10 +614,14 @@ static bool lsmem_clean_cold(struct lsmem_store *store, struct lsmem_pass *pass,
 {
 	const void *data = store->fetches.segment;
 	u32 at = 0, first = 0, nr = 0;
+	int ret;
 
 	if (!atomic_read(seg->cold))
 		return true;
-	if (lsmem_fetch_segment(store, seg))
+	ret = lsmem_fetch_segment(store, seg);
+	if (ret == -EIO)
+		lsmem_clean_unreadable(store, seg);
+	if (ret)
 		return !kthread_should_stop();
 	while (at < seg->home) {
 		const struct lsmem_entry *e = data + at;

@@ -522,6 +522,7 @@ static int lsmem_repl_begin(struct lsmem_store *store, struct lsmem_attach *atta
 			return -EXDEV;	/* invariant 18: the backup of another log */
 		lsmem_repl_rewind(store);
 		lsmem_fetch_rewind(store);
+		lsmem_segments_readable(store);
 	} else {
 		memcpy(store->uuid, attach->uuid, sizeof(store->uuid));
 		memcpy(store->views.info->uuid, attach->uuid, sizeof(store->uuid));

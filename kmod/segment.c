@@ -385,7 +385,7 @@ void lsmem_segment_show(const struct lsmem_segment *seg)
 {
 	struct lsmem_segment_stat *stat = seg->stat;
 	bool cleanable = seg->state == LSMEM_SEGMENT_CLOSED && seg->close_acked &&
-			 !READ_ONCE(seg->damaged);
+			 !READ_ONCE(seg->damaged) && !seg->unreadable;
 
 	WRITE_ONCE(stat->flags, 0);
 	WRITE_ONCE(stat->id, seg->id);
@@ -395,6 +395,26 @@ void lsmem_segment_show(const struct lsmem_segment *seg)
 	WRITE_ONCE(stat->home, seg->home);
 	WRITE_ONCE(stat->entries, seg->entries);
 	WRITE_ONCE(stat->flags, cleanable ? LSMEM_SEGMENT_CLEANABLE : 0);
+}
+
+/**
+ * lsmem_segments_readable - segments that were unreadable may be whole on the backups of another daemon
+ * @store: the store
+ */
+void lsmem_segments_readable(struct lsmem_store *store)
+{
+	u32 index;
+
+	for (index = 0; index < store->segments.nr; index++) {
+		struct lsmem_segment *seg = &store->segments.table[index];
+
+		if (!READ_ONCE(seg->unreadable))
+			continue;
+		spin_lock(&store->segments.lock);
+		WRITE_ONCE(seg->unreadable, false);
+		lsmem_segment_show(seg);
+		spin_unlock(&store->segments.lock);
+	}
 }
 
 /**

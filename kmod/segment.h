@@ -74,6 +74,8 @@ enum lsmem_segment_state {
  * @rolled: heads.rolls when its head rolled over
  * @step: segments.steps when it became a head, or when eviction last swept it
  * @swept: eviction has swept it
+ * @unreadable: no backup has all of it whole: what of it is in memory may be the last copy, and
+ *	neither cleaner touches it until another daemon attaches
  * @node: in segments.log, or in segments.free while FREE
  * @todo: in segments.todo
  * @spare: in segments.spares, while SPARE
@@ -130,6 +132,7 @@ struct lsmem_segment {
 	u64 rolled;
 	u64 step;
 	bool swept;
+	bool unreadable;
 	struct list_head node;
 	struct list_head todo;
 	struct list_head spare;
@@ -218,6 +221,7 @@ int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32
 void lsmem_segment_done(struct lsmem_segment *seg);
 void lsmem_segment_show(const struct lsmem_segment *seg);
 void lsmem_segment_leave(struct lsmem_segment *seg);
+void lsmem_segments_readable(struct lsmem_store *store);
 void lsmem_segment_close(struct lsmem_store *store, struct lsmem_segment *seg);
 struct lsmem_segment *lsmem_log_oldest(struct lsmem_store *store,
 				       struct lsmem_segment *const *except, u32 nr);

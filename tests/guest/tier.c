@@ -307,6 +307,79 @@ TEST_F_TIMEOUT(tier, damaged_backup, SECONDS)
 	EXPECT_LT(0ul, atomic_load(&self->keeper.again));
 }
 
+/* A segment that has cold objects and can be cleaned, from the table; NULL: there is none. */
+static const struct lsmem_segment_stat *find_cold_segment(const struct lsmem_cleaning *cleaning)
+{
+	const struct lsmem_segment_stat *stats = (const void *)((const uint8_t *)cleaning + cleaning->segments);
+	uint32_t i;
+
+	for (i = 0; i < cleaning->nr_segments; i++)
+		if (stats[i].id && stats[i].cold && stats[i].flags & LSMEM_SEGMENT_CLEANABLE)
+			return &stats[i];
+	return NULL;
+}
+
+/* Have a segment cleaned, and wait for the end of the pass. Returns 0 or a negative errno. */
+static int clean(const struct _test_data_tier *self, const struct lsmem_cleaning *cleaning, uint64_t id)
+{
+	struct lsmem_clean call = { .size = sizeof(call), .segments = (uintptr_t)&id, .nr = 1 };
+	uint64_t end = now_ms() + test_limit(20000);
+
+	if (ioctl(self->follower.attach.fd, LSMEM_REPL_CLEAN, &call))
+		return -errno;
+	while (__atomic_load_n(&cleaning->begun, __ATOMIC_ACQUIRE) !=
+	       __atomic_load_n(&cleaning->ended, __ATOMIC_ACQUIRE)) {
+		if (now_ms() > end)
+			return -ETIMEDOUT;
+		usleep(1000);
+	}
+	return 0;
+}
+
+/* A segment that no backup has whole stays, and is no victim again until another daemon attaches. */
+TEST_F_TIMEOUT(tier, unreadable_segment, SECONDS)
+{
+	const struct lsmem_cleaning *cleaning;
+	const struct lsmem_segment_stat *stat;
+	uint8_t uuid[LSMEM_UUID_BYTES];
+	size_t length;
+	uint64_t id;
+	uint32_t i;
+	int ret;
+
+	memcpy(uuid, self->follower.attach.uuid, sizeof(uuid));
+	ASSERT_EQ(0, fill(self, 70));
+	length = self->follower.info->segments.length;
+	cleaning = mmap(NULL, length, PROT_READ, MAP_SHARED, self->follower.attach.fd,
+			(off_t)self->follower.info->segments.offset);
+	ASSERT_NE(MAP_FAILED, (void *)cleaning);
+	atomic_store(&self->keeper.mood, KEEPER_DAMAGED);
+	do {	/* a compactor may take one first */
+		stat = find_cold_segment(cleaning);
+		ASSERT_NE(NULL, stat);
+		id = stat->id;
+		ret = clean(self, cleaning, id);
+	} while (ret == -ENOENT);
+	ASSERT_EQ(0, ret);
+	EXPECT_EQ(id, stat->id);
+	EXPECT_EQ(0u, stat->flags & LSMEM_SEGMENT_CLEANABLE);
+	EXPECT_EQ(-ENOENT, clean(self, cleaning, id));
+
+	keeper_stop(&self->keeper);
+	follower_stop(&self->follower);
+	follower_free(&self->follower);
+	atomic_store(&self->keeper.mood, KEEPER_GOOD);
+	ASSERT_EQ(0, follower_succeed(&self->follower, &self->store, uuid));
+	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	EXPECT_EQ(id, stat->id);
+	EXPECT_NE(0u, stat->flags & LSMEM_SEGMENT_CLEANABLE);
+	ret = clean(self, cleaning, id);
+	EXPECT_TRUE(!ret || ret == -ENOENT);
+	for (i = 0; i < self->nr; i += 7)
+		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+	munmap((void *)cleaning, length);
+}
+
 /* A daemon that does not answer: the wait is bounded; its successor is told again. */
 TEST_F_TIMEOUT(tier, silent_daemon, SECONDS)
 {
