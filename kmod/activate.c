@@ -17,6 +17,7 @@
 #include "compact.h"
 #include "segment.h"
 #include "store.h"
+#include "warm.h"
 
 /**
  * lsmem_store_rest - end the threads that make room
@@ -59,6 +60,7 @@ int lsmem_store_activate(struct lsmem_store *store)
 	spin_lock(&store->segments.lock);
 	lsmem_segments_spare(store);
 	spin_unlock(&store->segments.lock);
+	lsmem_warm_begin(store);
 	ret = lsmem_store_threads(store);
 	if (ret) {
 		WRITE_ONCE(store->state, before);

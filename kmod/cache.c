@@ -12,6 +12,7 @@
  */
 #include "cache.h"
 #include "entry.h"
+#include "handle.h"
 #include "store.h"
 
 #define LSMEM_CACHE_FREE_LOW	2	/* fewer are free: whole ones must be emptied */
@@ -59,26 +60,18 @@ static bool lsmem_cache_reserve(struct lsmem_store *store, u32 bytes)
 					    LSMEM_TAKER_WRITER);
 }
 
-/**
- * lsmem_cache_put - copy an entry into memory
- * @store: tiered, active
- * @e: its header, an object
- * @payload: of the entry
- * @origin: index of the segment of the log that has it
- * @position: out: for the word; it is counted as live there
- *
- * Context: tier.fill held; does not wait for memory.
- * Return: 0; -EAGAIN: there is no memory now.
+/*
+ * Copy an entry into memory, for the cache segment that is filled.  @origin: index of the segment of the
+ * log that has it; @position: out: for the word; it is counted as live there.  Returns 0 or -EAGAIN.
  */
-int lsmem_cache_put(struct lsmem_store *store, const struct lsmem_entry *e, const void *payload,
-		    u32 origin, u64 *position)
+static int lsmem_cache_put(struct lsmem_store *store, const struct lsmem_entry *e, const void *payload,
+			   u32 origin, u64 *position)
 {
 	u32 size = lsmem_entry_bytes(e), header = lsmem_entry_header(e), at;
 	u32 length = lsmem_entry_length(e);
 	const u64 trailer = origin;
 	struct lsmem_append ap;
 
-	lockdep_assert_held(&store->tier.fill);
 	if (!lsmem_cache_reserve(store, size + LSMEM_TRAILER_BYTES))
 		return -EAGAIN;
 	ap = (struct lsmem_append){ .segment = store->tier.open };
@@ -97,6 +90,43 @@ int lsmem_cache_put(struct lsmem_store *store, const struct lsmem_entry *e, cons
 	WRITE_ONCE(ap.segment->committed, ap.segment->reserved);
 	lsmem_cached_add(store, ap.segment, size + LSMEM_TRAILER_BYTES);
 	*position = lsmem_segment_position(ap.segment, at);
+	return 0;
+}
+
+/**
+ * lsmem_cache_install - put an object into memory, unless its word has changed
+ * @store: tiered, active
+ * @word: COLD, as it was when the bytes were found to be the object's
+ * @e: header, as it is on a backup
+ * @payload: of the entry
+ *
+ * A change that comes before wins: then the copy is dead at once.
+ *
+ * Context: tier.fill held; does not wait for memory.
+ * Return: 0; -EAGAIN: there is no memory now.
+ */
+int lsmem_cache_install(struct lsmem_store *store, u64 word, const struct lsmem_entry *e,
+			const void *payload)
+{
+	struct lsmem_handle *h = lsmem_handle_at(&store->handles,
+						 lsmem_handle_index(lsmem_entry_handle(e)));
+	u32 size = lsmem_entry_bytes(e);
+	struct lsmem_entry copy;
+	u64 position;
+	int ret;
+
+	lockdep_assert_held(&store->tier.fill);
+	copy = lsmem_entry_make(LSMEM_TYPE_OBJECT, lsmem_entry_length(e), lsmem_entry_handle(e),
+				lsmem_entry_version(e), lsmem_entry_interval(e), lsmem_entry_table(e),
+				lsmem_entry_home(e) * LSMEM_BLOCK);
+	ret = lsmem_cache_put(store, &copy, payload, lsmem_cold_segment(word), &position);
+	if (ret)
+		return ret;
+	if (lsmem_word_exchange(h, word, lsmem_word_next(word, LSMEM_WORD_LIVE, position)))
+		lsmem_count(store, fetched_bytes, size);
+	else
+		lsmem_cached_add(store, lsmem_segment_of(store, position),
+				 -(s32)(size + LSMEM_TRAILER_BYTES));
 	return 0;
 }
 

@@ -35,7 +35,7 @@
 #include "cold.h"
 #include "entry.h"
 #include "epoch.h"
-#include "fetch.h"
+#include "fetched.h"
 #include "handle.h"
 #include "log.h"
 #include "rest.h"
@@ -43,6 +43,7 @@
 #include "space.h"
 #include "store.h"
 #include "trace.h"
+#include "warm.h"
 
 #define LSMEM_PASS_ENTRIES	(256u << 10)	/* most entries listed in a pass */
 #define LSMEM_IDLE_MS		10		/* wait after a choice that found nothing */
@@ -498,56 +499,6 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 
 /* ---- What is not in memory ------------------------------------------------ */
 
-/*
- * Is the entry at @at in a segment that was fetched the newest version of its object that begins in its
- * block?  @first: the first entry that begins there.
- */
-static bool lsmem_clean_newest(const void *data, u32 length, u32 first, u32 at,
-			       const struct lsmem_entry *e)
-{
-	u32 end = min(length, round_down(at, LSMEM_BLOCK) + LSMEM_BLOCK), i = first;
-
-	while (i < end) {
-		const struct lsmem_entry *other = data + i;
-
-		if (i != at && lsmem_entry_type(other) == LSMEM_TYPE_OBJECT &&
-		    lsmem_entry_newer(other, e))
-			return false;
-		i = lsmem_entry_start(i + lsmem_entry_bytes(other));
-	}
-	return true;
-}
-
-/*
- * The word of an entry of a segment that was fetched, if the entry is live and not in the memory of the
- * segment; else 0.  It is COLD, or the object lies in a cache segment.
- */
-static u64 lsmem_clean_cold_word(struct lsmem_store *store, const struct lsmem_segment *seg,
-				 u32 at, u32 first, const struct lsmem_entry *e)
-{
-	u64 index = lsmem_handle_index(lsmem_entry_handle(e)), word;
-	const struct lsmem_entry *cached;
-	u32 state;
-
-	if (lsmem_entry_type(e) != LSMEM_TYPE_OBJECT || index >= store->handles.nr)
-		return 0;
-	/* Pairs with the exchange that made it live: a cached entry is whole. */
-	word = smp_load_acquire(&lsmem_handle_at(&store->handles, index)->word);
-	state = lsmem_word_state(word);
-	if (state == LSMEM_WORD_COLD)
-		return lsmem_cold_segment(word) == seg->index &&
-		       lsmem_cold_block(word) == at / LSMEM_BLOCK &&
-		       lsmem_clean_newest(store->fetches.segment, seg->home, first, at, e) ? word : 0;
-	if (state != LSMEM_WORD_LIVE ||
-	    !lsmem_segment_is_cache(&store->segments, lsmem_segment_of(store, lsmem_word_position(word))->index))
-		return 0;
-	cached = lsmem_word_entry(&store->seglets, word);
-	return lsmem_entry_handle(cached) == lsmem_entry_handle(e) &&
-	       lsmem_entry_version(cached) == lsmem_entry_version(e) &&
-	       lsmem_cached_origin(store, lsmem_word_position(word), lsmem_entry_bytes(e)) == seg ?
-	       word : 0;
-}
-
 /* Move an entry of a segment that was fetched to the survivors. Returns 0, or a negative errno. */
 static int lsmem_clean_cold_move(struct lsmem_store *store, struct lsmem_pass *pass,
 				 struct lsmem_segment *seg, const struct lsmem_entry *e, u32 first)
@@ -560,7 +511,7 @@ static int lsmem_clean_cold_move(struct lsmem_store *store, struct lsmem_pass *p
 	int ret;
 
 	rcu_read_lock();
-	word = lsmem_clean_cold_word(store, seg, at, first, e);
+	word = lsmem_fetched_word(store, seg, at, first, e);
 	rcu_read_unlock();
 	if (!word)
 		return 0;
@@ -575,7 +526,7 @@ static int lsmem_clean_cold_move(struct lsmem_store *store, struct lsmem_pass *p
 	rcu_read_lock();
 	/* It may have been fetched or evicted meanwhile, which moves it, too. */
 	do {
-		word = lsmem_clean_cold_word(store, seg, at, first, e);
+		word = lsmem_fetched_word(store, seg, at, first, e);
 	} while (word && !lsmem_word_exchange(lsmem_handle_at(&store->handles,
 							      lsmem_handle_index(lsmem_entry_handle(e))),
 					      word, lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
@@ -596,15 +547,6 @@ static int lsmem_clean_cold_move(struct lsmem_store *store, struct lsmem_pass *p
 	return 0;
 }
 
-static void lsmem_clean_unreadable(struct lsmem_store *store, struct lsmem_segment *seg)
-{
-	pr_err("%s: segment %llu is not whole on any backup: it is left alone until a daemon attaches; %u bytes of objects are not in memory\n",
-	       store->name, seg->id, atomic_read(seg->cold));
-	spin_lock(&store->segments.lock);
-	WRITE_ONCE(seg->unreadable, true);
-	spin_unlock(&store->segments.lock);
-}
-
 /*
  * Move what is live of a victim and not in its memory.  If the segment cannot be fetched, it stays.
  * Returns false if the store is being destroyed.
@@ -614,14 +556,10 @@ static bool lsmem_clean_cold(struct lsmem_store *store, struct lsmem_pass *pass,
 {
 	const void *data = store->fetches.segment;
 	u32 at = 0, first = 0, nr = 0;
-	int ret;
 
 	if (!atomic_read(seg->cold))
 		return true;
-	ret = lsmem_fetch_segment(store, seg);
-	if (ret == -EIO)
-		lsmem_clean_unreadable(store, seg);
-	if (ret)
+	if (lsmem_fetched(store, seg))
 		return !kthread_should_stop();
 	while (at < seg->home) {
 		const struct lsmem_entry *e = data + at;
@@ -768,7 +706,7 @@ static void lsmem_cleaner_wait(struct lsmem_store *store, bool held, unsigned lo
 
 	if (held)
 		left = 1;
-	else if (store->cleaner.barren)
+	else if (store->cleaner.barren || store->tier.warm.left)
 		left = msecs_to_jiffies(LSMEM_IDLE_MS);
 	else if (due)
 		left = max_t(long, due - jiffies, 1);
@@ -819,6 +757,8 @@ static int lsmem_cleaner(void *data)
 			if (lsmem_clean_begin_own(store))
 				continue;
 		}
+		if (!due && lsmem_warm(store))
+			continue;
 		lsmem_cleaner_wait(store, lsmem_retire_due(store), due);
 	}
 	return 0;

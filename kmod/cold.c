@@ -83,6 +83,7 @@ int lsmem_tier_init(struct lsmem_store *store)
  */
 void lsmem_tier_destroy(struct lsmem_store *store)
 {
+	kvfree(store->tier.warm.indices);
 	vfree(store->tier.touched);
 	percpu_counter_destroy(&store->tier.cached);
 	percpu_counter_destroy(&store->tier.cold);

@@ -25,6 +25,16 @@ struct lsmem_store;
 #define LSMEM_TRAILER_BYTES	8u	/* behind an entry of a cache segment: where it came from */
 
 /**
+ * struct lsmem_warm - what is still to be read after a restart; only the cleaner's thread changes it
+ * @indices: of segments, the one to be read first last; NULL: none
+ * @left: entries of @indices
+ */
+struct lsmem_warm {
+	u32 *indices;
+	u32 left;
+};
+
+/**
  * struct lsmem_tier - what a tiered store has beyond others
  * @on: the store is tiered; constant
  * @touched: a bit for each index: it was read since eviction last swept it.  Clients write to it: a
@@ -39,6 +49,7 @@ struct lsmem_store;
  * @fill: held while bytes from backups are put into cache segments
  * @open: the cache segment that is filled, or NULL; under @fill, as @serial
  * @serial: cache segments that have been opened
+ * @warm: what is still to be read after a restart
  */
 struct lsmem_tier {
 	bool on;
@@ -53,6 +64,7 @@ struct lsmem_tier {
 	struct mutex fill;
 	struct lsmem_segment *open;
 	u64 serial;
+	struct lsmem_warm warm;
 };
 
 /*

@@ -572,31 +572,6 @@ static bool lsmem_wanted_still(const struct lsmem_store *store, const struct lsm
 	       READ_ONCE(store->handles.table[wanted->index].word) == wanted->word;
 }
 
-/* Put an object into memory, unless its word has changed. */
-static int lsmem_fetch_install(struct lsmem_store *store, const struct lsmem_wanted *wanted,
-			       const struct lsmem_entry *e, u32 at)
-{
-	struct lsmem_handle *h = lsmem_handle_at(&store->handles, wanted->index);
-	u32 size = lsmem_entry_bytes(e);
-	struct lsmem_entry copy;
-	u64 position;
-	int ret;
-
-	copy = lsmem_entry_make(LSMEM_TYPE_OBJECT, lsmem_entry_length(e), lsmem_entry_handle(e),
-				lsmem_entry_version(e), lsmem_entry_interval(e), lsmem_entry_table(e),
-				lsmem_entry_home(e) * LSMEM_BLOCK);
-	ret = lsmem_cache_put(store, &copy, store->fetches.buffer + at + lsmem_entry_header(e),
-			      lsmem_cold_segment(wanted->word), &position);
-	if (ret)
-		return ret;
-	if (lsmem_word_exchange(h, wanted->word, lsmem_word_next(wanted->word, LSMEM_WORD_LIVE, position)))
-		lsmem_count(store, fetched_bytes, size);
-	else
-		lsmem_cached_add(store, lsmem_segment_of(store, position),
-				 -(s32)(size + LSMEM_TRAILER_BYTES));
-	return 0;
-}
-
 /* Try the bytes of a backup. Returns as lsmem_fill_one.result, or -EFAULT. */
 static int lsmem_fetch_try(struct lsmem_store *store, struct lsmem_wanted *wanted,
 			   const struct lsmem_fill_one *one)
@@ -614,7 +589,7 @@ static int lsmem_fetch_try(struct lsmem_store *store, struct lsmem_wanted *wante
 	if (whole)
 		return lsmem_fetch_whole(wanted, to, length) ? 0 : -EBADMSG;
 	ret = lsmem_fetch_find(wanted, to, length, &e, &at);
-	return ret ?: lsmem_fetch_install(store, wanted, &e, at);
+	return ret ?: lsmem_cache_install(store, wanted->word, &e, to + at + lsmem_entry_header(&e));
 }
 
 /* One answer. Returns as lsmem_fill_one.result, or -EFAULT. */

@@ -17,7 +17,8 @@
  *	object.c, span.c			changes
  *	durable.c, parked.c			waiting until they are durable
  *	blockio.c, block.c			blocks, the disk of a block store
- *	balance.c, rest.c, evict.c, compact.c, retire.c, clean.c	making room
+ *	balance.c, rest.c, evict.c, compact.c	making room in memory
+ *	retire.c, fetched.c, warm.c, clean.c	and on backups; what is read from there as a whole
  *	registry.c, sizes.c			the set of stores, the memory that one takes
  *	window.c				memory of a store mapped into user space
  *	uring.c				commands of io_uring

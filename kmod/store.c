@@ -134,7 +134,7 @@ static bool lsmem_capacity_valid(const struct lsmem_create *create)
 {
 	return !create->capacity ||
 	       (create->kind == LSMEM_KIND_OBJECT && create->flags & LSMEM_STORE_DURABLE &&
-		create->capacity % LSMEM_SEGMENT_BYTES == 0 && create->capacity > create->bytes &&
+		create->capacity % LSMEM_SEGMENT_BYTES == 0 && create->capacity >= create->bytes &&
 		create->capacity <= min(create->bytes * LSMEM_CAPACITY_MOST, LSMEM_BYTES_MAX));
 }
 

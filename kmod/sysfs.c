@@ -494,6 +494,7 @@ static const struct attribute_group lsmem_stats_group = {
 LSMEM_ATTR(resident_bytes, "%llu", lsmem_resident_bytes(store));
 LSMEM_ATTR(cold_bytes, "%lld", percpu_counter_sum_positive(&store->tier.cold));
 LSMEM_ATTR(cached_bytes, "%lld", percpu_counter_sum_positive(&store->tier.cached));
+LSMEM_ATTR(warm_segments, "%u", READ_ONCE(store->tier.warm.left));
 LSMEM_ATTR(requests, "%u", READ_ONCE(store->fetches.nr));
 LSMEM_ATTR(evicted, "%llu", lsmem_sum(store).evicted);
 LSMEM_ATTR(evicted_bytes, "%llu", lsmem_sum(store).evicted_bytes);
@@ -514,6 +515,7 @@ static struct attribute *lsmem_tier_attrs[] = {
 	&dev_attr_resident_bytes.attr,
 	&dev_attr_cold_bytes.attr,
 	&dev_attr_cached_bytes.attr,
+	&dev_attr_warm_segments.attr,
 	&dev_attr_requests.attr,
 	&dev_attr_evicted.attr,
 	&dev_attr_evicted_bytes.attr,
