@@ -104,7 +104,7 @@ static const struct {
 	int (*change)(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place);
 } lsmem_ops[] = {
 	[LSMEM_OP_ALLOC] = { LSMEM_OPF_DURABLE, FMODE_WRITE, true, lsmem_object_alloc },
-	[LSMEM_OP_READ] = { 0, FMODE_READ, false, NULL },
+	[LSMEM_OP_READ] = { LSMEM_OPF_NOWAIT, FMODE_READ, false, NULL },
 	[LSMEM_OP_REPLACE] = { LSMEM_OPF_ALL, FMODE_WRITE, true, lsmem_object_replace },
 	[LSMEM_OP_FREE] = { LSMEM_OPF_ALL, FMODE_WRITE, false, lsmem_object_free },
 };
@@ -173,7 +173,9 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 			return ret;
 		}
 		ret = lsmem_fetch(call->store, lsmem_handle_index(op->handle), &until,
-				  place->deadline);
+				  flags & LSMEM_OPF_NOWAIT ? LSMEM_NO_WAIT : place->deadline);
+		if (ret == -LSMEM_EWAIT && flags & LSMEM_OPF_NOWAIT)
+			return -EAGAIN;
 	} while (!ret);
 	return ret;
 }

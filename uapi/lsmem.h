@@ -94,6 +94,9 @@ struct lsmem_query {
 						 * memory of their hosts (ack = memory)
 						 */
 #define LSMEM_OPF_EXPECT	(1u << 1)	/* REPLACE, FREE: only if @version is current */
+#define LSMEM_OPF_NOWAIT	(1u << 2)	/* READ: an object that is not in memory is asked for, and
+						 * the result is -EAGAIN; needs LSMEM_FEATURE_TIER
+						 */
 
 /**
  * struct lsmem_op - one operation on one object

@@ -269,23 +269,56 @@ TEST_F_TIMEOUT(tier, all_at_once, SECONDS)
 	EXPECT_EQ(0, tier_attribute(&self->store, "fetch_failures"));
 }
 
-/* Find an object that is COLD. */
-static uint32_t find_cold(struct _test_data_tier *self)
+/* Find an object that is COLD, from the one with number @i on. */
+static uint32_t find_cold(struct _test_data_tier *self, uint32_t i)
 {
 	const struct lsmem_info *info = self->follower.info;
 	const struct lsmem_handle *handles;
-	uint32_t i;
 
 	handles = mmap(NULL, info->handles.length, PROT_READ, MAP_SHARED, self->store.fd,
 		       (off_t)info->handles.offset);
 	if (handles == MAP_FAILED)
 		return self->nr;
-	for (i = 0; i < self->nr; i++)
+	for (; i < self->nr; i++)
 		if ((handles[lsmem_handle_index(self->objects[i].handle)].word >> LSMEM_WORD_STATE_SHIFT &
 		     ((1u << LSMEM_WORD_STATE_BITS) - 1)) == LSMEM_WORD_COLD)
 			break;
 	munmap((void *)handles, info->handles.length);
 	return i;
+}
+
+/* Objects that were asked for come without a wait, and their reads need no request. */
+TEST_F_TIMEOUT(tier, prefetch, SECONDS)
+{
+	uint64_t handles[100], end;
+	long long fetches;
+	uint32_t first, i;
+
+	ASSERT_EQ(0, fill(self, 70));
+	first = find_cold(self, 0);
+	ASSERT_GT(self->nr, first + ARRAY_SIZE(handles));
+	for (i = 0; i < ARRAY_SIZE(handles); i++)
+		handles[i] = self->objects[first + i].handle;
+	fetches = tier_attribute(&self->store, "fetches");
+	ASSERT_EQ(0, lsm_prefetch(self->store.lsm, handles, ARRAY_SIZE(handles)));
+	end = now_ms() + test_limit(20000);
+	while (tier_attribute(&self->store, "requests") && now_ms() < end)
+		usleep(1000);
+	EXPECT_EQ(0, tier_attribute(&self->store, "requests"));
+	EXPECT_LT(fetches, tier_attribute(&self->store, "fetches"));
+	fetches = tier_attribute(&self->store, "fetches");
+	for (i = 0; i < ARRAY_SIZE(handles); i++)
+		ASSERT_EQ(0, check(self->store.lsm, &self->objects[first + i], first + i, self->bytes));
+	EXPECT_EQ(fetches, tier_attribute(&self->store, "fetches"));
+
+	/* The daemon does not answer: there is no wait. */
+	first = find_cold(self, first + ARRAY_SIZE(handles));
+	ASSERT_GT(self->nr, first);
+	atomic_store(&self->keeper.mood, KEEPER_SILENT);
+	end = now_ms() + test_limit(2000);
+	EXPECT_EQ(0, lsm_prefetch(self->store.lsm, &self->objects[first].handle, 1));
+	EXPECT_GT(end, now_ms());
+	EXPECT_EQ(1, tier_attribute(&self->store, "requests"));
 }
 
 /* A backup that is damaged: an error, and never other bytes; it is good again: the object is there. */
@@ -294,7 +327,7 @@ TEST_F_TIMEOUT(tier, damaged_backup, SECONDS)
 	uint32_t i;
 
 	ASSERT_EQ(0, fill(self, 70));
-	i = find_cold(self);
+	i = find_cold(self, 0);
 	ASSERT_GT(self->nr, i);
 	atomic_store(&self->keeper.mood, KEEPER_DAMAGED);
 	EXPECT_EQ(-EIO, check(self->store.lsm, &self->objects[i], i, self->bytes));
@@ -421,7 +454,7 @@ TEST_F_TIMEOUT(tier, silent_daemon, SECONDS)
 
 	memcpy(uuid, self->follower.attach.uuid, sizeof(uuid));
 	ASSERT_EQ(0, fill(self, 70));
-	i = find_cold(self);
+	i = find_cold(self, 0);
 	ASSERT_GT(self->nr, i);
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/fetch_ms", 300));
 	atomic_store(&self->keeper.mood, KEEPER_SILENT);

@@ -182,6 +182,19 @@ ssize_t lsm_read(struct lsm *lsm, uint64_t handle, void *data, size_t length,
 void lsm_read_many(struct lsm *lsm, struct lsmem_op *ops, size_t nr);
 
 /**
+ * lsm_prefetch() - have objects of a tiered store brought into memory, without waiting
+ * @lsm: store
+ * @handles: of the objects
+ * @nr: any number
+ *
+ * A hint: objects that are in memory cost no system call; what goes wrong, a read says later.  They are
+ * read from the backups at the same time, and leave memory again if they are not used.
+ *
+ * Return: 0; -EINTR; -EOPNOTSUPP: the kernel has no vector calls.
+ */
+int lsm_prefetch(struct lsm *lsm, const uint64_t *handles, size_t nr);
+
+/**
  * lsm_view_begin() - begin a view: access to the bytes of an object in place
  * @lsm: store
  * @handle: object

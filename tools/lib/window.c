@@ -450,3 +450,33 @@ void lsm_read_many(struct lsm *lsm, struct lsmem_op *ops, size_t nr)
 	if (waiting)
 		ask_many(lsm, asked, waiting);
 }
+
+/* Is an object in memory, as far as the windows tell? */
+static bool in_memory(const struct lsm *lsm, uint64_t handle)
+{
+	uint64_t index = lsmem_handle_index(handle);
+
+	return index < lsm->nr_handles &&
+	       (load64(&lsm->handles[index].word) >> LSMEM_WORD_STATE_SHIFT &
+		((1u << LSMEM_WORD_STATE_BITS) - 1)) != LSMEM_WORD_COLD;
+}
+
+int lsm_prefetch(struct lsm *lsm, const uint64_t *handles, size_t nr)
+{
+	bool here = lsm_windows_here(lsm);
+	struct lsmem_op ops[ASKED];
+	size_t i, asked = 0;
+	int ret = 0;
+
+	for (i = 0; i < nr && !ret; i++) {
+		if (!here || !in_memory(lsm, handles[i])) {
+			ops[asked] = lsm_op_read(handles[i], NULL, 0, 0);
+			ops[asked++].flags = LSMEM_OPF_NOWAIT;
+		}
+		if (asked == ASKED || (asked && i + 1 == nr)) {
+			ret = lsm_vector(lsm, ops, asked, 0, NULL);
+			asked = 0;
+		}
+	}
+	return ret;
+}
