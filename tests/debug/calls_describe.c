@@ -200,6 +200,7 @@ static const struct field attach_fields[] = {
 	FIELD(lsmem_attach, reserved, ZERO),
 	FIELD(lsmem_attach, bytes, ANY),
 	FIELD(lsmem_attach, handles_max, ANY),
+	FIELD(lsmem_attach, capacity, ANY),
 };
 
 static void attach_done(struct making *m, const uint8_t *bytes, long ret)
@@ -276,7 +277,7 @@ const struct description descriptions[] = {
 	IOCTL("DESTROY", CONTROL, 4, 2, LSMEM_CTL_DESTROY, lsmem_destroy, destroy_fields,
 	      .done = destroy_done),
 	IOCTL("ATTACH", CONTROL, 4, 25, LSMEM_CTL_ATTACH, lsmem_attach, attach_fields,
-	      .done = attach_done),
+	      .done = attach_done, .first = LSMEM_ATTACH_SIZE_VER0),
 	CALL("NEXT", REPL, 0, 30, run_next),
 	CALL("ACK", REPL, 0, 30, run_ack),
 	CALL("LOAD", REPL, 0, 30, run_load),
