@@ -451,6 +451,8 @@ long lsmem_fetch_take(struct lsmem_store *store, struct lsmem_fetch *fetch)
 		return -EOPNOTSUPP;
 	if (fetch->flags || fetch->reserved || !fetch->nr || fetch->nr > LSMEM_FETCH_NR)
 		return -EINVAL;
+	if (!lsmem_store_active(store))
+		return -EAGAIN;
 	while (nr < fetch->nr && (wanted = lsmem_wanted_take(store))) {
 		struct lsmem_fetch_one one;
 		bool there = lsmem_wanted_tell(store, wanted, &one);
@@ -661,6 +663,8 @@ long lsmem_fetch_fill(struct lsmem_store *store, struct lsmem_fill *fill)
 		return -EOPNOTSUPP;
 	if (fill->flags || fill->reserved || !fill->nr || fill->nr > LSMEM_FETCH_NR)
 		return -EINVAL;
+	if (!lsmem_store_active(store))
+		return -EAGAIN;
 	nr = array_index_nospec(fill->nr, LSMEM_FETCH_NR + 1);
 	for (i = 0; i < nr; i++) {
 		struct lsmem_fill_one one;
