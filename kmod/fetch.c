@@ -15,8 +15,7 @@
  *
  * The cleaner asks for whole segments in the same way.
  *
- * Locks: tier.fill for answers; fetches.lock, and segments.lock for a look at a segment, one after the
- * other.
+ * Locks: tier.fill for answers; fetches.lock, and inside it segments.lock for a look at a segment.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -392,21 +391,6 @@ void lsmem_fetch_rewind(struct lsmem_store *store)
 	spin_unlock(&store->fetches.lock);
 }
 
-/* Take the oldest request, with a reference, or NULL. */
-static struct lsmem_wanted *lsmem_wanted_take(struct lsmem_store *store)
-{
-	struct lsmem_wanted *wanted;
-
-	spin_lock(&store->fetches.lock);
-	wanted = list_first_entry_or_null(&store->fetches.queue, struct lsmem_wanted, queued);
-	if (wanted) {
-		list_del_init(&wanted->queued);
-		refcount_inc(&wanted->refs);
-	}
-	spin_unlock(&store->fetches.lock);
-	return wanted;
-}
-
 /* Fill in a request for the daemon. Returns false if what is wanted is there no more. */
 static bool lsmem_wanted_tell(struct lsmem_store *store, struct lsmem_wanted *wanted,
 			      struct lsmem_fetch_one *one)
@@ -415,6 +399,7 @@ static bool lsmem_wanted_tell(struct lsmem_store *store, struct lsmem_wanted *wa
 	u32 index = whole ? wanted->index & ~LSMEM_FETCH_WHOLE : lsmem_cold_segment(wanted->word);
 	const struct lsmem_segment *seg = &store->segments.table[index];
 
+	lockdep_assert_held(&store->fetches.lock);
 	spin_lock(&store->segments.lock);
 	wanted->segment = seg->id;
 	wanted->salt = seg->salt;
@@ -435,6 +420,26 @@ static bool lsmem_wanted_tell(struct lsmem_store *store, struct lsmem_wanted *wa
 	return there;
 }
 
+/*
+ * Take the oldest request, with a reference, or NULL.  @one: out; @there: out: see lsmem_wanted_tell().
+ * It is filled in under the lock: an answer to a request that is taken finds all of it.
+ */
+static struct lsmem_wanted *lsmem_wanted_take(struct lsmem_store *store, struct lsmem_fetch_one *one,
+					      bool *there)
+{
+	struct lsmem_wanted *wanted;
+
+	spin_lock(&store->fetches.lock);
+	wanted = list_first_entry_or_null(&store->fetches.queue, struct lsmem_wanted, queued);
+	if (wanted) {
+		*there = lsmem_wanted_tell(store, wanted, one);
+		list_del_init(&wanted->queued);
+		refcount_inc(&wanted->refs);
+	}
+	spin_unlock(&store->fetches.lock);
+	return wanted;
+}
+
 /**
  * lsmem_fetch_take - LSMEM_REPL_FETCH
  * @store: attached
@@ -444,8 +449,10 @@ static bool lsmem_wanted_tell(struct lsmem_store *store, struct lsmem_wanted *wa
 long lsmem_fetch_take(struct lsmem_store *store, struct lsmem_fetch *fetch)
 {
 	struct lsmem_fetch_one __user *user = u64_to_user_ptr(fetch->requests);
+	struct lsmem_fetch_one one;
 	struct lsmem_wanted *wanted;
 	u32 nr = 0;
+	bool there;
 
 	if (!store->tier.on)
 		return -EOPNOTSUPP;
@@ -453,10 +460,7 @@ long lsmem_fetch_take(struct lsmem_store *store, struct lsmem_fetch *fetch)
 		return -EINVAL;
 	if (!lsmem_store_active(store))
 		return -EAGAIN;
-	while (nr < fetch->nr && (wanted = lsmem_wanted_take(store))) {
-		struct lsmem_fetch_one one;
-		bool there = lsmem_wanted_tell(store, wanted, &one);
-
+	while (nr < fetch->nr && (wanted = lsmem_wanted_take(store, &one, &there))) {
 		if (!there) {
 			lsmem_wanted_answer(store, wanted, 0);
 		} else if (copy_to_user(user + nr, &one, sizeof(one))) {
