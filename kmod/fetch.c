@@ -440,6 +440,24 @@ static struct lsmem_wanted *lsmem_wanted_take(struct lsmem_store *store, struct 
 	return wanted;
 }
 
+static bool lsmem_wanted_still(const struct lsmem_store *store, const struct lsmem_wanted *wanted)
+{
+	return wanted->index & LSMEM_FETCH_WHOLE ||
+	       READ_ONCE(store->handles.table[wanted->index].word) == wanted->word;
+}
+
+/* Nothing has what is wanted. Returns the result of the request: -EIO; 0: it is not where it was. */
+static int lsmem_wanted_failed(struct lsmem_store *store, const struct lsmem_wanted *wanted)
+{
+	if (!lsmem_wanted_still(store, wanted))
+		return 0;
+	lsmem_count(store, fetch_failures, 1);
+	pr_err_ratelimited("%s: no backup has %s %u whole: segment %llu, block %u\n", store->name,
+			   wanted->index & LSMEM_FETCH_WHOLE ? "segment" : "object",
+			   wanted->index & ~LSMEM_FETCH_WHOLE, wanted->segment, wanted->block);
+	return -EIO;
+}
+
 /**
  * lsmem_fetch_take - LSMEM_REPL_FETCH
  * @store: attached
@@ -462,7 +480,7 @@ long lsmem_fetch_take(struct lsmem_store *store, struct lsmem_fetch *fetch)
 		return -EAGAIN;
 	while (nr < fetch->nr && (wanted = lsmem_wanted_take(store, &one, &there))) {
 		if (!there) {
-			lsmem_wanted_answer(store, wanted, 0);
+			lsmem_wanted_answer(store, wanted, lsmem_wanted_failed(store, wanted));
 		} else if (copy_to_user(user + nr, &one, sizeof(one))) {
 			lsmem_wanted_put(wanted);
 			lsmem_fetch_rewind(store);
@@ -570,12 +588,6 @@ static bool lsmem_fetch_whole(const struct lsmem_wanted *wanted, const void *dat
 	return true;
 }
 
-static bool lsmem_wanted_still(const struct lsmem_store *store, const struct lsmem_wanted *wanted)
-{
-	return wanted->index & LSMEM_FETCH_WHOLE ||
-	       READ_ONCE(store->handles.table[wanted->index].word) == wanted->word;
-}
-
 /* Put an object into memory, unless its word has changed. */
 static int lsmem_fetch_install(struct lsmem_store *store, const struct lsmem_wanted *wanted,
 			       const struct lsmem_entry *e, u32 at)
@@ -630,14 +642,7 @@ static int lsmem_fetch_answer(struct lsmem_store *store, const struct lsmem_fill
 	if (!wanted)
 		return -ENOENT;
 	if (one->result < 0) {
-		result = lsmem_wanted_still(store, wanted) ? -EIO : 0;
-		if (result) {
-			lsmem_count(store, fetch_failures, 1);
-			pr_err_ratelimited("%s: no backup has %s %u whole: segment %llu, block %u\n",
-					   store->name, wanted->index & LSMEM_FETCH_WHOLE ? "segment" :
-					   "object", wanted->index & ~LSMEM_FETCH_WHOLE,
-					   wanted->segment, wanted->block);
-		}
+		result = lsmem_wanted_failed(store, wanted);
 	} else {
 		ret = lsmem_fetch_try(store, wanted, one);
 		/* It is not where it was: nothing is wrong with the backup. */

@@ -472,6 +472,34 @@ static void fetch_test_wait(struct kunit *test)
 	fetch_balance(test, o, FETCH_NR);
 }
 
+/* A COLD word that is of no place in its segment: an error at once, and no request to the daemon. */
+static void fetch_test_nowhere(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct fetch_waiter waiter = { .store = store };
+	struct lsmem_test_thread thread;
+	struct compact_object o = { };
+	struct lsmem_fetch_one one;
+	struct fetch_backup b;
+	u64 word, *at;
+
+	fetch_cold(test, &b, &o, 1, FETCH_LENGTH);
+	at = &compact_handle(store, &o)->word;
+	word = *at;
+	*at = lsmem_word_next(word, LSMEM_WORD_COLD,
+			      lsmem_cold_place(b.seg->index, b.home / LSMEM_BLOCK + 1, FETCH_LENGTH));
+	waiter.index = lsmem_handle_index(o.handle);
+	KUNIT_ASSERT_EQ(test, lsmem_test_start(&thread, fetch_waiter_run, &waiter), 0);
+	compact_await(test, lsmem_fetch_pending(store));
+	KUNIT_EXPECT_FALSE(test, fetch_take(test, &one));
+	lsmem_test_join(test, &thread);
+	KUNIT_EXPECT_EQ(test, waiter.ret, -EIO);
+	KUNIT_EXPECT_EQ(test, compact_counters(store).fetch_failures, 1);
+	*at = word;
+	fetch_object(test, &b, &o);
+	fetch_balance(test, &o, 1);
+}
+
 /* The store goes: waits end, an answer comes too late, and there are no new requests. */
 static void fetch_test_stop(struct kunit *test)
 {
@@ -725,6 +753,7 @@ static struct kunit_case fetch_cases[] = {
 	KUNIT_CASE_PARAM(fetch_test_race, fetch_race_gen_params),
 	KUNIT_CASE(fetch_test_race_error),
 	KUNIT_CASE(fetch_test_wait),
+	KUNIT_CASE(fetch_test_nowhere),
 	KUNIT_CASE(fetch_test_stop),
 	KUNIT_CASE_PARAM(fetch_test_older, fetch_older_gen_params),
 	KUNIT_CASE_PARAM(fetch_test_cut, fetch_cut_gen_params),
