@@ -12,8 +12,8 @@
 #include "calls.h"
 
 #define NR(x)		(sizeof(x) / sizeof(*(x)))
-#define LOG_ENTRIES	48u
-#define LOG_BYTES	(320u << 10)	/* more than the log of any segment */
+#define LOG_ENTRIES	24u
+#define LOG_BYTES	(160u << 10)	/* more than the log of any segment */
 #define LOG_PAYLOAD	6000u		/* bytes at most: some entries cross blocks */
 #define LOG_INDICES	2048u		/* objects have lower handle indices */
 #define MOST		256u		/* requests in a call */
@@ -237,7 +237,8 @@ static void make_answer(struct making *m, const struct gene *gene, struct lsmem_
 	one->length = request.blocks * LSMEM_BLOCK;
 	if (request.flags & LSMEM_FETCH_SEGMENT)
 		one->length = length;
-	if (one->length > LOG_BYTES - from)
+	/* Other threads may have written to where the request was. */
+	if (!one->length || one->length > LOG_BYTES - from)
 		one->length = LOG_BYTES - from;
 	switch (gene->at % 16) {
 	case 0:		/* cut, often where an entry begins or ends */
