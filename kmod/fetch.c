@@ -15,8 +15,7 @@
  *
  * The cleaner asks for whole segments in the same way.
  *
- * Locks: tier.fill for answers; fetches.lock, and segments.lock for a look at a segment, one after the
- * other.
+ * Locks: tier.fill for answers; fetches.lock, and inside it segments.lock for a look at a segment.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -393,21 +392,6 @@ void lsmem_fetch_rewind(struct lsmem_store *store)
 	spin_unlock(&store->fetches.lock);
 }
 
-/* Take the oldest request, with a reference, or NULL. */
-static struct lsmem_wanted *lsmem_wanted_take(struct lsmem_store *store)
-{
-	struct lsmem_wanted *wanted;
-
-	spin_lock(&store->fetches.lock);
-	wanted = list_first_entry_or_null(&store->fetches.queue, struct lsmem_wanted, queued);
-	if (wanted) {
-		list_del_init(&wanted->queued);
-		refcount_inc(&wanted->refs);
-	}
-	spin_unlock(&store->fetches.lock);
-	return wanted;
-}
-
 /* Fill in a request for the daemon. Returns false if what is wanted is there no more. */
 static bool lsmem_wanted_tell(struct lsmem_store *store, struct lsmem_wanted *wanted,
 			      struct lsmem_fetch_one *one)
@@ -416,6 +400,7 @@ static bool lsmem_wanted_tell(struct lsmem_store *store, struct lsmem_wanted *wa
 	u32 index = whole ? wanted->index & ~LSMEM_FETCH_WHOLE : lsmem_cold_segment(wanted->word);
 	const struct lsmem_segment *seg = &store->segments.table[index];
 
+	lockdep_assert_held(&store->fetches.lock);
 	spin_lock(&store->segments.lock);
 	wanted->segment = seg->id;
 	wanted->salt = seg->salt;
@@ -436,6 +421,44 @@ static bool lsmem_wanted_tell(struct lsmem_store *store, struct lsmem_wanted *wa
 	return there;
 }
 
+/*
+ * Take the oldest request, with a reference, or NULL.  @one: out; @there: out: see lsmem_wanted_tell().
+ * It is filled in under the lock: an answer to a request that is taken finds all of it.
+ */
+static struct lsmem_wanted *lsmem_wanted_take(struct lsmem_store *store, struct lsmem_fetch_one *one,
+					      bool *there)
+{
+	struct lsmem_wanted *wanted;
+
+	spin_lock(&store->fetches.lock);
+	wanted = list_first_entry_or_null(&store->fetches.queue, struct lsmem_wanted, queued);
+	if (wanted) {
+		*there = lsmem_wanted_tell(store, wanted, one);
+		list_del_init(&wanted->queued);
+		refcount_inc(&wanted->refs);
+	}
+	spin_unlock(&store->fetches.lock);
+	return wanted;
+}
+
+static bool lsmem_wanted_still(const struct lsmem_store *store, const struct lsmem_wanted *wanted)
+{
+	return wanted->index & LSMEM_FETCH_WHOLE ||
+	       READ_ONCE(store->handles.table[wanted->index].word) == wanted->word;
+}
+
+/* Nothing has what is wanted. Returns the result of the request: -EIO; 0: it is not where it was. */
+static int lsmem_wanted_failed(struct lsmem_store *store, const struct lsmem_wanted *wanted)
+{
+	if (!lsmem_wanted_still(store, wanted))
+		return 0;
+	lsmem_count(store, fetch_failures, 1);
+	pr_err_ratelimited("%s: no backup has %s %u whole: segment %llu, block %u\n", store->name,
+			   wanted->index & LSMEM_FETCH_WHOLE ? "segment" : "object",
+			   wanted->index & ~LSMEM_FETCH_WHOLE, wanted->segment, wanted->block);
+	return -EIO;
+}
+
 /**
  * lsmem_fetch_take - LSMEM_REPL_FETCH
  * @store: attached
@@ -445,19 +468,20 @@ static bool lsmem_wanted_tell(struct lsmem_store *store, struct lsmem_wanted *wa
 long lsmem_fetch_take(struct lsmem_store *store, struct lsmem_fetch *fetch)
 {
 	struct lsmem_fetch_one __user *user = u64_to_user_ptr(fetch->requests);
+	struct lsmem_fetch_one one;
 	struct lsmem_wanted *wanted;
 	u32 nr = 0;
+	bool there;
 
 	if (!store->tier.on)
 		return -EOPNOTSUPP;
 	if (fetch->flags || fetch->reserved || !fetch->nr || fetch->nr > LSMEM_FETCH_NR)
 		return -EINVAL;
-	while (nr < fetch->nr && (wanted = lsmem_wanted_take(store))) {
-		struct lsmem_fetch_one one;
-		bool there = lsmem_wanted_tell(store, wanted, &one);
-
+	if (!lsmem_store_active(store))
+		return -EAGAIN;
+	while (nr < fetch->nr && (wanted = lsmem_wanted_take(store, &one, &there))) {
 		if (!there) {
-			lsmem_wanted_answer(store, wanted, 0);
+			lsmem_wanted_answer(store, wanted, lsmem_wanted_failed(store, wanted));
 		} else if (copy_to_user(user + nr, &one, sizeof(one))) {
 			lsmem_wanted_put(wanted);
 			lsmem_fetch_rewind(store);
@@ -567,12 +591,6 @@ static bool lsmem_fetch_whole(const struct lsmem_wanted *wanted, const void *dat
 	return true;
 }
 
-static bool lsmem_wanted_still(const struct lsmem_store *store, const struct lsmem_wanted *wanted)
-{
-	return wanted->index & LSMEM_FETCH_WHOLE ||
-	       READ_ONCE(store->handles.table[wanted->index].word) == wanted->word;
-}
-
 /* Try the bytes of a backup. Returns as lsmem_fill_one.result, or -EFAULT. */
 static int lsmem_fetch_try(struct lsmem_store *store, struct lsmem_wanted *wanted,
 			   const struct lsmem_fill_one *one)
@@ -602,14 +620,7 @@ static int lsmem_fetch_answer(struct lsmem_store *store, const struct lsmem_fill
 	if (!wanted)
 		return -ENOENT;
 	if (one->result < 0) {
-		result = lsmem_wanted_still(store, wanted) ? -EIO : 0;
-		if (result) {
-			lsmem_count(store, fetch_failures, 1);
-			pr_err_ratelimited("%s: no backup has %s %u whole: segment %llu, block %u\n",
-					   store->name, wanted->index & LSMEM_FETCH_WHOLE ? "segment" :
-					   "object", wanted->index & ~LSMEM_FETCH_WHOLE,
-					   wanted->segment, wanted->block);
-		}
+		result = lsmem_wanted_failed(store, wanted);
 	} else {
 		ret = lsmem_fetch_try(store, wanted, one);
 		/* It is not where it was: nothing is wrong with the backup. */
@@ -639,6 +650,8 @@ long lsmem_fetch_fill(struct lsmem_store *store, struct lsmem_fill *fill)
 		return -EOPNOTSUPP;
 	if (fill->flags || fill->reserved || !fill->nr || fill->nr > LSMEM_FETCH_NR)
 		return -EINVAL;
+	if (!lsmem_store_active(store))
+		return -EAGAIN;
 	nr = array_index_nospec(fill->nr, LSMEM_FETCH_NR + 1);
 	for (i = 0; i < nr; i++) {
 		struct lsmem_fill_one one;

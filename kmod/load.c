@@ -377,6 +377,7 @@ int lsmem_load_place(struct lsmem_store *store, const struct lsmem_placement *pl
 	struct lsmem_directory_entry listings[LSMEM_LOAD_BATCH];
 	struct lsmem_segment *seg;
 	u32 done = 0, nr, i;
+	int size = 0;
 
 	if (!store->tier.on)
 		return -EOPNOTSUPP;
@@ -385,27 +386,26 @@ int lsmem_load_place(struct lsmem_store *store, const struct lsmem_placement *pl
 	seg = lsmem_load_begin(store, place->segment, place->generation, place->sealed);
 	if (IS_ERR(seg))
 		return PTR_ERR(seg);
-	for (; done < place->nr; done += nr) {
+	for (; done < place->nr && size >= 0; done += nr) {
 		s32 bytes = 0;
 
 		nr = min(place->nr - done, LSMEM_LOAD_BATCH);
 		if (copy_from_user(listings, user + done, nr * sizeof(*listings)))
 			return -EFAULT;
 		for (i = 0; i < nr; i++) {
-			int size = lsmem_place_one(store, seg, &listings[i]);
-
+			size = lsmem_place_one(store, seg, &listings[i]);
 			if (size < 0)
-				return size;
+				break;
 			bytes += size;
 		}
 		lsmem_cold_add(store, seg, bytes);
 		lsmem_live_add(store, bytes);
-		percpu_counter_add(&store->handles.used, nr);
+		percpu_counter_add(&store->handles.used, i);
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		cond_resched();
 	}
-	return 0;
+	return min(size, 0);
 }
 
 /**

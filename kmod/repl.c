@@ -378,14 +378,14 @@ static long lsmem_repl_fetch(void *context, void *arg)
 {
 	struct lsmem_attachment *at = context;
 
-	return lsmem_store_active(at->store) ? lsmem_fetch_take(at->store, arg) : -EAGAIN;
+	return lsmem_fetch_take(at->store, arg);
 }
 
 static long lsmem_repl_fill(void *context, void *arg)
 {
 	struct lsmem_attachment *at = context;
 
-	return lsmem_store_active(at->store) ? lsmem_fetch_fill(at->store, arg) : -EAGAIN;
+	return lsmem_fetch_fill(at->store, arg);
 }
 
 /* ---- The descriptor ----------------------------------------------------- */

@@ -17,6 +17,7 @@
 
 /* Keys that differ by less than this have different payloads. */
 #define LSMEM_TEST_KEYS		4093u
+#define LSMEM_TEST_CACHES	4u	/* cache segments of a tiered store */
 #define LSMEM_TEST_TAKEN	(LSMEM_NO_SEGLET - 1)	/* owner in lsmem_test_take_seglets() */
 
 static unsigned long kunit_seed;
@@ -102,7 +103,8 @@ static void lsmem_test_memory(struct kunit *test, struct lsmem_store *store)
 	/* A seglet that nothing was written to must not look like written data. */
 	for (i = 0; i < store->seglets.nr; i++)
 		memset(lsmem_seglet_address(&store->seglets, i), 0xa5, LSMEM_SEGLET_BYTES);
-	KUNIT_ASSERT_EQ(test, lsmem_segments_init(store, store->bytes, 0), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_segments_init(store, store->capacity,
+						  store->tier.on ? LSMEM_TEST_CACHES : 0), 0);
 	KUNIT_ASSERT_EQ(test, lsmem_handles_init(store), 0);
 	KUNIT_ASSERT_EQ(test, lsmem_tier_init(store), 0);
 	KUNIT_ASSERT_EQ(test, lsmem_fetches_init(store), 0);
@@ -133,7 +135,8 @@ int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape)
 	store->kind = LSMEM_KIND_OBJECT;
 	store->durable = shape->durable;
 	store->bytes = (u64)shape->segments * LSMEM_SEGMENT_BYTES;
-	store->capacity = store->bytes;
+	store->tier.on = shape->tiered;
+	store->capacity = shape->tiered ? 2 * store->bytes : store->bytes;
 	store->heads.nr = shape->heads;
 	store->handles.nr = shape->handles;
 	store->views.view_ms = 1000;
@@ -167,6 +170,8 @@ void lsmem_test_store_exit(struct kunit *test)
 	if (!store)
 		return;
 	lsmem_window_destroy(store);
+	lsmem_fetches_destroy(store);
+	lsmem_tier_destroy(store);
 	lsmem_handles_destroy(store);
 	lsmem_segments_destroy(store);
 	lsmem_seglets_destroy(&store->seglets);

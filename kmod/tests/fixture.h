@@ -20,12 +20,14 @@
  * @heads: number of heads, the cleaner's included
  * @handles: number of indices in the handle table
  * @durable: the store is durable; the test does the work of the daemon
+ * @tiered: its capacity is twice its memory
  */
 struct lsmem_test_shape {
 	u32 segments;
 	unsigned int heads;
 	u32 handles;
 	bool durable;
+	bool tiered;
 };
 
 int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape);

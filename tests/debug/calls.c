@@ -32,6 +32,7 @@
 #include "kselftest.h"
 
 #include "../guest/follower.h"
+#include "../guest/keeper.h"
 #include "../guest/store.h"
 #include "calls.h"
 
@@ -39,6 +40,7 @@
 #define SECONDS_DEFAULT	600u	/* without $TEST_SECONDS, which tests/run sets */
 #define HANG_SECONDS	60u
 #define END_SECONDS	60u	/* for all processes to end, and again to destroy the stores */
+#define PLACED_SEGMENTS	24u
 #define CANARIES	64u
 #define CANARY_BYTES	3000u
 #define FAILURES_SHOWN	8
@@ -180,7 +182,14 @@ static int child_program(void)
 
 /* ---- Stores ------------------------------------------------------------- */
 
-static int slot_create(uint32_t slot, uint32_t kind, uint32_t flags, uint64_t handles)
+/* The daemon of STORE_TIER. */
+struct tier {
+	struct follower follower;
+	struct keeper keeper;
+};
+
+static int slot_create(uint32_t slot, uint32_t kind, uint32_t flags, uint64_t handles,
+		       uint64_t capacity)
 {
 	struct store_slot *store = &shared->store[slot];
 	struct lsmem_create create = {
@@ -191,6 +200,7 @@ static int slot_create(uint32_t slot, uint32_t kind, uint32_t flags, uint64_t ha
 		.handles_max = handles,
 		.uid = NOBODY,
 		.gid = NOBODY,
+		.capacity = capacity,
 	};
 	int ret = control_call(LSMEM_CTL_CREATE, &create);
 
@@ -199,6 +209,7 @@ static int slot_create(uint32_t slot, uint32_t kind, uint32_t flags, uint64_t ha
 	memcpy(store->name, create.name, sizeof(store->name));
 	store->block = kind == LSMEM_KIND_BLOCK;
 	store->durable = flags & LSMEM_STORE_DURABLE;
+	store->tiered = capacity;
 	atomic_store(&store->state, SLOT_THERE);
 	return 0;
 }
@@ -219,33 +230,109 @@ static int slot_set(uint32_t slot, const char *name, unsigned long value)
 	return store_set_attribute(&store, name, value);
 }
 
-static int stores_create(struct follower *follower)
+/* Copy the info page of a store. */
+static int info_get(uint32_t slot, struct lsmem_info *info)
 {
-	uint32_t i;
-	void *info;
-	int ret, fd;
+	int fd = open_store(slot, O_RDONLY);
+	void *page = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, LSMEM_WINDOW_INFO);
 
-	ret = slot_create(STORE_WORK, LSMEM_KIND_OBJECT, 0, WORK_HANDLES);
-	if (!ret)
-		ret = slot_create(STORE_DURABLE, LSMEM_KIND_OBJECT, LSMEM_STORE_DURABLE, WORK_HANDLES);
-	if (!ret)
-		ret = slot_create(STORE_BLOCK, LSMEM_KIND_BLOCK, 0, 0);
-	if (!ret)
-		ret = follower_start(follower, shared->store[STORE_DURABLE].name);
-	for (i = 0; i < nr_limits && !ret; i++) {
-		ret = slot_set(STORE_WORK, limits[i].name, limits[i].high);
-		if (!ret)
-			ret = slot_set(STORE_DURABLE, limits[i].name, limits[i].high);
-	}
+	close(fd);
+	if (page == MAP_FAILED)
+		return -errno;
+	memcpy(info, page, sizeof(*info));
+	munmap(page, PAGE);
+	return 0;
+}
+
+/*
+ * A tiered store that has objects on backups, and no daemon yet: callers attach to it, and make up what
+ * its backups have.
+ */
+static int placed_create(void)
+{
+	struct lsmem_attach attach = { .size = sizeof(attach) };
+	struct lsmem_activate activate = {
+		.size = sizeof(activate),
+		.era = 1,
+		.generation_floor = 10,
+		.generation_ceiling = 1u << 20,
+		.next_segment = PLACED_SEGMENTS + 1,
+	};
+	uint32_t i;
+	int ret = slot_create(STORE_PLACED, LSMEM_KIND_OBJECT, LSMEM_STORE_DURABLE, WORK_HANDLES,
+			      TIER_CAPACITY);
+
 	if (ret)
 		return ret;
-	fd = open_store(STORE_WORK, O_RDONLY);
-	info = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, LSMEM_WINDOW_INFO);
-	if (info == MAP_FAILED)
-		return -errno;
-	memcpy(&shared->info, info, sizeof(shared->info));
-	munmap(info, PAGE);
-	close(fd);
+	memcpy(attach.name, shared->store[STORE_PLACED].name, sizeof(attach.name));
+	memset(attach.uuid, 7, sizeof(attach.uuid));
+	ret = control_call(LSMEM_CTL_ATTACH, &attach);
+	if (ret)
+		return ret;
+	for (i = 1; i <= PLACED_SEGMENTS && !ret; i++)
+		ret = segment_place(attach.fd, i);
+	if (!ret && ioctl(attach.fd, LSMEM_REPL_ACTIVATE, &activate))
+		ret = -errno;
+	close(attach.fd);
+	limits_lower(shared->store[STORE_PLACED].name);
+	return ret;
+}
+
+static int limits_raise(uint32_t slot)
+{
+	uint32_t i;
+	int ret = 0;
+
+	for (i = 0; i < nr_limits && !ret; i++)
+		if (!limits[i].tiered || shared->store[slot].tiered)
+			ret = slot_set(slot, limits[i].name, limits[i].high);
+	return ret;
+}
+
+/* The tiered store, with a daemon that has a backup. */
+static int tier_create(struct tier *tier)
+{
+	int ret = slot_create(STORE_TIER, LSMEM_KIND_OBJECT, LSMEM_STORE_DURABLE, WORK_HANDLES,
+			      TIER_CAPACITY);
+
+	keeper_init(&tier->keeper);
+	if (!ret)
+		ret = follower_attach(&tier->follower, shared->store[STORE_TIER].name);
+	tier->follower.keeper = &tier->keeper;
+	if (!ret)
+		ret = follower_activate(&tier->follower, &(struct lsmem_activate){
+			.size = sizeof(struct lsmem_activate),
+			.era = 1,
+			.generation_ceiling = 1u << 20,
+			.next_segment = 1,
+		});
+	return ret ?: keeper_start(&tier->keeper, &tier->follower);
+}
+
+static int stores_create(struct follower *follower, struct tier *tier)
+{
+	struct lsmem_info info;
+	uint32_t i;
+	int ret;
+
+	ret = slot_create(STORE_WORK, LSMEM_KIND_OBJECT, 0, WORK_HANDLES, 0);
+	if (!ret)
+		ret = slot_create(STORE_DURABLE, LSMEM_KIND_OBJECT, LSMEM_STORE_DURABLE, WORK_HANDLES, 0);
+	if (!ret)
+		ret = slot_create(STORE_BLOCK, LSMEM_KIND_BLOCK, 0, 0, 0);
+	if (!ret)
+		ret = follower_start(follower, shared->store[STORE_DURABLE].name);
+	if (!ret)
+		ret = tier_create(tier);
+	if (!ret)
+		ret = placed_create();
+	for (i = 0; i < LOADED_STORES && !ret; i++)
+		ret = limits_raise(i);
+	if (!ret)
+		ret = info_get(STORE_WORK, &shared->info) ?: info_get(STORE_TIER, &info);
+	if (ret)
+		return ret;
+	shared->info.touched = info.touched;
 	shared->block_bytes = (uint64_t)slot_attribute(STORE_BLOCK, "handles_max") * LSMEM_BLOCK;
 	return 0;
 }
@@ -475,6 +562,8 @@ static bool limits_right(void)
 		for (i = 0; i < nr_limits; i++) {
 			long long value = slot_attribute(slot, limits[i].name);
 
+			if (limits[i].tiered && !shared->store[slot].tiered)
+				continue;
 			if (value >= (long long)limits[i].min && value <= (long long)limits[i].max)
 				continue;
 			ksft_print_msg("%s of %s is %lld\n", limits[i].name,
@@ -512,7 +601,30 @@ static pid_t start(void (*function)(uint32_t, bool), uint32_t number, bool root)
 	load_main();
 }
 
-static void verdicts(struct canary *canary, struct follower *follower, bool covered)
+/* The stream of a durable store. */
+static void stream_report(const struct follower *follower, const char *name)
+{
+	if (*follower->wrong)
+		ksft_print_msg("%s\n", follower->wrong);
+	ksft_test_result(!*follower->wrong && atomic_load(&follower->entries),
+			 "the stream of the %s store is whole\n", name);
+}
+
+static void tier_report(struct tier *tier)
+{
+	long long evicted = slot_attribute(STORE_TIER, "tier/evicted");
+	long long fetched = slot_attribute(STORE_TIER, "tier/fetched_bytes");
+	long long failures = slot_attribute(STORE_TIER, "tier/fetch_failures");
+	int error = atomic_load(&tier->keeper.error);
+
+	ksft_print_msg("tier: %lld objects evicted, %lld KiB fetched, %lld failures; daemon: %lu answers, %lu late, error %d\n",
+		       evicted, fetched >> 10, failures, atomic_load(&tier->keeper.answered),
+		       atomic_load(&tier->keeper.late), error);
+	ksft_test_result(evicted > 0 && fetched > 0 && !failures && !error,
+			 "objects have left memory and come back\n");
+}
+
+static void verdicts(struct canary *canary, struct follower *follower, struct tier *tier, bool covered)
 {
 	long long passes[STORE_DYNAMIC];
 	uint32_t i;
@@ -528,10 +640,9 @@ static void verdicts(struct canary *canary, struct follower *follower, bool cove
 	report(VERDICT_BEYOND, "nothing is written beyond a buffer");
 	report(VERDICT_LOAD, "what others do meanwhile goes well");
 	ksft_test_result(canary_right(canary), "a store that no caller knows is as it was\n");
-	if (*follower->wrong)
-		ksft_print_msg("%s\n", follower->wrong);
-	ksft_test_result(!*follower->wrong && atomic_load(&follower->entries),
-			 "the stream of the durable store is whole\n");
+	stream_report(follower, "durable");
+	stream_report(&tier->follower, "tiered");
+	tier_report(tier);
 	ksft_test_result(limits_right(), "limits are within their bounds\n");
 	ksft_print_msg("%llu times a store was full and was swept\n",
 		       (unsigned long long)atomic_load(&shared->sweeps));
@@ -561,6 +672,7 @@ int main(int argc, char **argv)
 {
 	uint64_t seconds = number_of("TEST_SECONDS", SECONDS_DEFAULT) - 2 * END_SECONDS, begin, calls;
 	static struct follower follower;
+	static struct tier tier;
 	static struct canary canary;
 	pid_t children[PROCESSES + 1];
 	int kcov, ret;
@@ -570,7 +682,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "--child"))
 		return child_program();
 	ksft_print_header();
-	ksft_set_plan(14);
+	ksft_set_plan(16);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	if (shared == MAP_FAILED ||
@@ -578,7 +690,7 @@ int main(int argc, char **argv)
 		ksft_exit_fail_msg("memory, sockets: %s\n", strerror(errno));
 	shared->budget = number_of("LSMEM_CALLS", CALLS_DEFAULT);
 	crc32c(0, "", 1);	/* initialise its table before there are threads */
-	ret = canary_create(&canary) ?: stores_create(&follower);
+	ret = canary_create(&canary) ?: stores_create(&follower, &tier);
 	if (ret)
 		ksft_exit_fail_msg("stores: %s\n", strerror(-ret));
 	covered = cover_open(&kcov, 1);
@@ -594,11 +706,15 @@ int main(int argc, char **argv)
 		       (unsigned long long)(calls * 1000 / (now_ms() - begin + 1)));
 	processes_end(children);
 	ksft_test_result(done, "%llu calls are made\n", (unsigned long long)shared->budget);
-	verdicts(&canary, &follower, covered);
+	verdicts(&canary, &follower, &tier, covered);
 	close(shared->passing[0]);
 	close(shared->passing[1]);
 	follower_stop(&follower);
 	follower_free(&follower);
+	keeper_stop(&tier.keeper);
+	follower_stop(&tier.follower);
+	follower_free(&tier.follower);
+	keeper_free(&tier.keeper);
 	left = store_destroy(&canary.store) ? 1 : 0;
 	left += stores_destroy();
 	ksft_test_result(!left, "every store can be destroyed\n");

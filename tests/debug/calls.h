@@ -13,6 +13,7 @@
  *	calls_make.c		makes fields, buffers and descriptors; judges results
  *	calls_run.c		calls that are not a single ioctl with a fixed structure
  *	calls_repl.c		calls of a daemon
+ *	calls_tier.c		calls of the daemon of a tiered store
  *	calls_cover.c		makes, changes and keeps programs
  *	calls_load.c		a load beside the random calls, which must succeed
  */
@@ -44,10 +45,12 @@ struct io_uring;
 
 /* ---- Stores ------------------------------------------------------------- */
 
-/* The first three exist during the whole test. */
+/* The first five exist during the whole test. */
 enum {
 	STORE_WORK,		/* volatile, objects */
 	STORE_DURABLE,		/* durable, objects; the parent is its daemon */
+	STORE_TIER,		/* as STORE_DURABLE, with more capacity than memory */
+	STORE_PLACED,		/* tiered, objects that are on backups; callers are its daemon */
 	STORE_BLOCK,		/* volatile, blocks */
 	STORE_DYNAMIC,		/* from here on, stores that callers create and destroy */
 	STORES = STORE_DYNAMIC + 3,
@@ -55,6 +58,9 @@ enum {
 
 #define POOL		512	/* handles that a pool of a store holds */
 #define WORK_HANDLES	40000u
+#define OBJECT_STORES	STORE_BLOCK	/* of those that exist during the whole test */
+#define LOADED_STORES	STORE_PLACED	/* of them, those that the load uses */
+#define TIER_CAPACITY	(192ull << 20)
 #define LOAD_BLOCKS	4u	/* only the load writes to the last 1/n of the block store */
 
 /* A ring of handles that calls have returned (live) or freed (stale); 0: none. */
@@ -73,6 +79,7 @@ struct store_slot {
 	char name[LSMEM_NAME_BYTES];
 	bool block;
 	bool durable;
+	bool tiered;
 	_Atomic uint64_t segment;	/* id of the segment that was loaded last */
 	struct pool live;
 	struct pool stale;
@@ -143,7 +150,7 @@ struct shared {
 	_Atomic uint64_t made;	/* number of stores that callers have created */
 	struct store_slot store[STORES];
 	_Atomic uint64_t owned[WORK_HANDLES / 64 + 1];	/* handle indices of the load's objects */
-	struct lsmem_info info;		/* the info page of STORE_WORK */
+	struct lsmem_info info;		/* the info page of STORE_WORK, with the last window of STORE_TIER */
 	uint64_t block_bytes;		/* size of STORE_BLOCK */
 	uint64_t budget;		/* calls to make in all */
 	int passing[2];			/* a pair of sockets to pass descriptors */
@@ -188,7 +195,7 @@ struct fd_slot {
 /**
  * struct process - a process of callers; its threads share this
  * @root: it has the privileges of root
- * @pinned: STORE_WORK and STORE_DURABLE, by access mode; never closed
+ * @pinned: the object stores that exist during the whole test, by access mode; never closed
  * @block: STORE_BLOCK through the page cache, and with O_DIRECT; never closed
  * @control: /dev/lsmem-control; never closed
  * @null: /dev/null; never closed
@@ -197,7 +204,7 @@ struct fd_slot {
  */
 struct process {
 	bool root;
-	int pinned[2][MODES];
+	int pinned[OBJECT_STORES][MODES];
 	int block[2];
 	int control;
 	int null;
@@ -208,7 +215,8 @@ struct process {
 #define MAPS		8
 #define MAP_ROOM	(256ull << 20)	/* bytes of address space for a window */
 
-enum window { WINDOW_INFO, WINDOW_SEGLETS, WINDOW_TABLE, WINDOW_HANDLES, WINDOW_SLOTS, WINDOWS };
+enum window { WINDOW_INFO, WINDOW_SEGLETS, WINDOW_TABLE, WINDOW_HANDLES, WINDOW_SLOTS,
+	      WINDOW_TOUCHED, WINDOWS };
 
 struct map_slot {
 	size_t length;		/* in bytes; 0: nothing is mapped */
@@ -237,6 +245,8 @@ struct caller {
 	struct io_uring *ring;	/* NULL: this kernel has none */
 	struct lsmem_event events[256];
 	uint32_t nr_events;
+	struct lsmem_fetch_one requests[256];
+	uint32_t nr_requests;
 	uint32_t generation_wanted;
 	bool child;		/* this is the child of run_fork() */
 	uint64_t *kcov;
@@ -272,6 +282,7 @@ enum field_kind {
 	FIELD_STORE,	/* name of a store */
 	FIELD_BYTES,	/* size of a store */
 	FIELD_HANDLES,	/* handles_max of a store */
+	FIELD_CAPACITY,	/* of a store */
 	FIELD_UUID,
 };
 
@@ -304,6 +315,7 @@ struct field {
  * @expect: LSMEM_OPF_EXPECT is set
  * @reads: the operation changes nothing
  * @block_kind: the store to create is a block store
+ * @durable_kind: the store to create is durable
  * @slot: index in shared->store for the store to create; -1: none is created
  * @version: of the object
  * @length: of the data, in bytes
@@ -328,6 +340,7 @@ struct making {
 	bool expect;
 	bool reads;
 	bool block_kind;
+	bool durable_kind;
 	int slot;
 	uint64_t version;
 	uint32_t length;
@@ -394,7 +407,16 @@ void call_make(struct caller *me, const struct call *call);
 extern const struct field op_fields[4][OP_FIELDS];
 void op_done(struct making *m, const struct lsmem_op *op, long ret);
 
-/* calls_run.c, calls_repl.c */
+/* calls_repl.c: for calls of a daemon */
+uint8_t *place_array(struct making *m, const struct gene *gene, uint32_t offset, uint32_t length,
+		     bool out);
+long repl_call(struct making *m, unsigned long request);
+/* calls_tier.c: the length that a segment has on the backups that callers make up */
+uint32_t segment_sealed(uint64_t segment);
+/* Place all objects of a segment.  Returns 0 or a negative errno. */
+int segment_place(int fd, uint64_t segment);
+
+/* calls_run.c, calls_repl.c, calls_tier.c */
 long run_vector(struct making *m);
 long run_uring(struct making *m);
 long run_unknown(struct making *m);
@@ -423,6 +445,9 @@ long run_next(struct making *m);
 long run_ack(struct making *m);
 long run_load(struct making *m);
 long run_clean(struct making *m);
+long run_fetch(struct making *m);
+long run_fill(struct making *m);
+long run_place(struct making *m);
 long run_poll(struct making *m);
 void limits_lower(const char *name);
 
@@ -434,6 +459,7 @@ struct limit {
 	unsigned long min, max;	/* what the kernel accepts */
 	unsigned long low, high;	/* what callers write, so that no call waits long */
 	bool objects;		/* only of object stores: it would make block I/O fail */
+	bool tiered;		/* only tiered stores have it */
 };
 
 extern const struct limit limits[];

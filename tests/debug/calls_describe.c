@@ -30,7 +30,7 @@ const struct field op_fields[4][OP_FIELDS] = {
 	[LSMEM_OP_READ - 1] = {
 		FIELD(lsmem_op, size, SIZE),
 		FIELD(lsmem_op, op, CONST, .low = LSMEM_OP_READ, .error = EINVAL),
-		FIELD(lsmem_op, flags, ZERO),
+		FIELD(lsmem_op, flags, FLAGS, .low = LSMEM_OPF_NOWAIT),
 		FIELD(lsmem_op, result, ZERO),
 		FIELD(lsmem_op, handle, HANDLE),
 		FIELD(lsmem_op, version, ANY),
@@ -144,6 +144,20 @@ static const struct field create_fields[] = {
 	FIELD(lsmem_create, gid, NUMBER, .low = NOBODY - 1, .high = NOBODY),
 	FIELD(lsmem_create, name[0], ZERO),
 	FIELD(lsmem_create, name[31], ZERO),
+	FIELD(lsmem_create, reserved, ZERO),
+	FIELD(lsmem_create, capacity, CAPACITY),
+};
+
+/* A tiered store, which is seldom made of random flags and kinds. */
+static const struct field create_tier_fields[] = {
+	FIELD(lsmem_create, size, SIZE),
+	FIELD(lsmem_create, flags, NUMBER, .low = LSMEM_STORE_DURABLE, .high = LSMEM_STORE_DURABLE),
+	FIELD(lsmem_create, kind, NUMBER, .low = LSMEM_KIND_OBJECT, .high = LSMEM_KIND_OBJECT),
+	FIELD(lsmem_create, bytes, BYTES),
+	FIELD(lsmem_create, handles_max, HANDLES),
+	FIELD(lsmem_create, uid, NUMBER, .low = NOBODY, .high = NOBODY),
+	FIELD(lsmem_create, gid, NUMBER, .low = NOBODY, .high = NOBODY),
+	FIELD(lsmem_create, capacity, CAPACITY),
 };
 
 static void create_done(struct making *m, const uint8_t *bytes, long ret)
@@ -159,6 +173,7 @@ static void create_done(struct making *m, const uint8_t *bytes, long ret)
 		memcpy(store->name, create.name, sizeof(store->name));
 		store->block = create.kind == LSMEM_KIND_BLOCK;
 		store->durable = create.flags & LSMEM_STORE_DURABLE;
+		store->tiered = create.capacity;
 		limits_lower(store->name);
 		atomic_store(&store->segment, 0);
 		atomic_fetch_add(&shared->made, 1);
@@ -274,6 +289,8 @@ const struct description descriptions[] = {
 	CALL("block ioctl", BLOCK, 5, 5, run_block_ioctl),
 	IOCTL("CREATE", CONTROL, 4, 10, LSMEM_CTL_CREATE, lsmem_create, create_fields,
 	      .done = create_done, .first = LSMEM_CREATE_SIZE_VER0),
+	IOCTL("CREATE tier", CONTROL, 1, 10, LSMEM_CTL_CREATE, lsmem_create, create_tier_fields,
+	      .done = create_done, .first = LSMEM_CREATE_SIZE_VER0),
 	IOCTL("DESTROY", CONTROL, 4, 2, LSMEM_CTL_DESTROY, lsmem_destroy, destroy_fields,
 	      .done = destroy_done),
 	IOCTL("ATTACH", CONTROL, 4, 25, LSMEM_CTL_ATTACH, lsmem_attach, attach_fields,
@@ -282,6 +299,9 @@ const struct description descriptions[] = {
 	CALL("ACK", REPL, 0, 30, run_ack),
 	CALL("LOAD", REPL, 0, 30, run_load),
 	CALL("CLEAN", REPL, 0, 15, run_clean),
+	CALL("FETCH", REPL, 0, 30, run_fetch),
+	CALL("FILL", REPL, 0, 30, run_fill),
+	CALL("PLACE", REPL, 0, 30, run_place),
 	CALL("poll", REPL, 0, 10, run_poll),
 	IOCTL("ACTIVATE", REPL, 0, 1, LSMEM_REPL_ACTIVATE, lsmem_activate, activate_fields),
 };
@@ -292,13 +312,15 @@ _Static_assert(sizeof(descriptions) / sizeof(*descriptions) <= KINDS_MAX, "room 
 _Static_assert(OP_FIELDS + 4 <= GENES, "genes for all fields, descriptor, pointer and ring");
 
 const struct limit limits[] = {
-	{ "limits/view_ms", 10, 60000, 10, 20, false },
-	{ "limits/durable_ms", 100, 3600000, 100, 200, true },
-	{ "limits/flush_ms", 100, 3600000, 100, 300, true },
-	{ "limits/stall_ms", 100, 3600000, 100, 110, true },
-	{ "cleaner/free_low", 1, 500, 1, 60, false },
-	{ "cleaner/utilization_max", 500, 1000, 700, 980, false },
-	{ "cleaner/tombstones_max", 1, 500, 10, 500, false },
+	{ "limits/view_ms", 10, 60000, 10, 20, false, false },
+	{ "limits/durable_ms", 100, 3600000, 100, 200, true, false },
+	{ "limits/flush_ms", 100, 3600000, 100, 300, true, false },
+	{ "limits/stall_ms", 100, 3600000, 100, 110, true, false },
+	{ "limits/fetch_ms", 100, 3600000, 100, 200, true, false },
+	{ "cleaner/free_low", 1, 500, 1, 60, false, false },
+	{ "cleaner/utilization_max", 500, 1000, 700, 980, false, false },
+	{ "cleaner/tombstones_max", 1, 500, 10, 500, false, false },
+	{ "tier/resident_max", 100, 990, 300, 950, true, true },
 };
 
 const uint32_t nr_limits = sizeof(limits) / sizeof(*limits);

@@ -161,9 +161,13 @@ static void make_name(struct making *m, const struct gene *gene, char *name)
 
 	switch (how_of(gene)) {
 	case VALID:
-		/* One in 16 is a store that exists during the whole test. */
+		/* One in 16 is a store that exists during the whole test; one in four is that of which
+		 * callers are the daemon.
+		 */
 		i = gene->small % 16 ? STORE_DYNAMIC + gene->bits % (STORES - STORE_DYNAMIC) :
 				       gene->bits % STORE_DYNAMIC;
+		if (gene->small % 16 > 11)
+			i = STORE_PLACED;
 		memcpy(name, shared->store[i].name, LSMEM_NAME_BYTES - 1);
 		break;
 	case BOUNDARY:
@@ -233,8 +237,11 @@ void pick_fd(struct making *m, const struct gene *gene, enum fd_kind kind)
 	switch (how_of(gene)) {
 	case VALID:
 		if (kind == FD_OBJECT && gene->small % 16) {
+			static const uint8_t others[] = { STORE_DURABLE, STORE_TIER, STORE_DURABLE,
+							  STORE_TIER, STORE_PLACED };
+
 			/* Most calls use the volatile store, where no call waits for a daemon. */
-			m->store = gene->small % 4 ? STORE_WORK : STORE_DURABLE;
+			m->store = gene->small % 4 ? STORE_WORK : others[gene->small / 16 % 5];
 			m->fd = process->pinned[m->store][O_RDWR];
 			m->sure = true;
 		} else if (kind == FD_CONTROL) {
@@ -493,6 +500,19 @@ static uint64_t make_bytes(struct making *m, const struct gene *gene)
 	return how_of(gene) == GARBAGE ? 1ull << 39 : bad[gene->bits % 7];
 }
 
+static uint64_t make_capacity(struct making *m, const struct gene *gene)
+{
+	static const uint64_t bad[] = {
+		8ull << 20, 128ull << 20, (136ull << 20) + 4096, (64ull * 128 + 8) << 20, 1ull << 40, ~0ull,
+	};
+
+	if (how_of(gene) != VALID) {
+		is_wrong(m, EINVAL);
+		return bad[gene->bits % 6];
+	}
+	return m->durable_kind && !m->block_kind && gene->small % 4 ? TIER_CAPACITY : 0;
+}
+
 static uint64_t make_number(struct making *m, const struct field *f, const struct gene *gene)
 {
 	uint64_t span = f->high - f->low + 1, bits = gene->bits * 0x100000001ull;
@@ -623,6 +643,8 @@ static uint64_t make_field(struct making *m, const struct field *f, const struct
 		if (how_of(gene) != VALID)
 			is_wrong(m, EINVAL);
 		return how_of(gene) == VALID ? 0 : 1ull << 31 | (uint64_t)gene->bits << 32;
+	case FIELD_CAPACITY:
+		return make_capacity(m, gene);
 	default:
 		return 0;
 	}
@@ -651,6 +673,8 @@ void make_fields(struct making *m, const struct field *fields, uint32_t nr,
 		}
 		value = make_field(m, f, &genes[i]);
 		memcpy(bytes + f->offset, &value, f->bytes);
+		if (f->offset == offsetof(struct lsmem_create, flags))
+			m->durable_kind = value & LSMEM_STORE_DURABLE;
 		if (f->offset == offsetof(struct lsmem_create, kind))
 			m->block_kind = value == LSMEM_KIND_BLOCK;
 	}

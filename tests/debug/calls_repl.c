@@ -16,8 +16,8 @@
 #define NR(x)	(sizeof(x) / sizeof(*(x)))
 
 /* As place(), for an array of the call: the kernel may refuse another field before it reads it. */
-static uint8_t *place_array(struct making *m, const struct gene *gene, uint32_t offset,
-			    uint32_t length, bool out)
+uint8_t *place_array(struct making *m, const struct gene *gene, uint32_t offset, uint32_t length,
+		     bool out)
 {
 	uint32_t wrong = m->wrong;
 	uint8_t *at = place(m, gene, offset, length, out);
@@ -27,7 +27,7 @@ static uint8_t *place_array(struct making *m, const struct gene *gene, uint32_t 
 	return at;
 }
 
-static long repl_call(struct making *m, unsigned long request)
+long repl_call(struct making *m, unsigned long request)
 {
 	long ret;
 
@@ -206,7 +206,7 @@ long run_load(struct making *m)
 		load.segment = atomic_fetch_add(&shared->store[m->store].segment,
 						gene[6].small % 4 == 0) + 1;
 	load.generation = how_of(&gene[7]) == VALID ? 1 : gene[7].bits % 3;
-	load.sealed = how_of(&gene[8]) == VALID ? 1u << 20 : gene[8].bits;
+	load.sealed = how_of(&gene[8]) == VALID ? segment_sealed(load.segment) : gene[8].bits;
 	load.length = make_entries(m, &load, data);
 	at = place_array(m, &gene[9], HEAP_DATA, load.length, false);
 	touch_copy(at, data, load.length);
@@ -258,7 +258,7 @@ long run_clean(struct making *m)
 long run_poll(struct making *m)
 {
 	const struct gene *gene = m->call->gene;
-	struct pollfd pollfd = { .events = POLLIN };
+	struct pollfd pollfd = { .events = POLLIN | POLLRDBAND };
 
 	pick_fd(m, &gene[0], FD_REPL);
 	pollfd.fd = m->fd;

@@ -363,7 +363,7 @@ long run_pass(struct making *m)
 		keep_fd(m->me->process, fd, FD_OBJECT, -1);
 		return 0;
 	}
-	m->fd = m->me->process->pinned[gene[0].small % 2][gene[0].bits % MODES];
+	m->fd = m->me->process->pinned[gene[0].small % OBJECT_STORES][gene[0].bits % MODES];
 	header->cmsg_level = SOL_SOCKET;
 	header->cmsg_type = SCM_RIGHTS;
 	header->cmsg_len = CMSG_LEN(sizeof(int));
@@ -401,7 +401,7 @@ static uint64_t window_range(const struct making *m, enum window which, uint64_t
 	const struct lsmem_info *info = &shared->info;
 	const struct lsmem_window windows[WINDOWS] = {
 		{ LSMEM_WINDOW_INFO, PAGE }, info->seglets, info->seglet_table, info->handles,
-		info->slots,
+		info->slots, info->touched,
 	};
 	const struct gene *offset = &m->call->gene[3], *size = &m->call->gene[4];
 	uint64_t pages = windows[which].length / PAGE, first = 0;
@@ -447,7 +447,8 @@ static int some_prot(const struct gene *gene, enum window window, bool daemon)
 {
 	switch (how_of(gene)) {
 	case VALID:
-		return window == WINDOW_SLOTS || (daemon && window == WINDOW_SEGLETS) ?
+		return window == WINDOW_SLOTS || (!daemon && window == WINDOW_TOUCHED) ||
+		       (daemon && window == WINDOW_SEGLETS) ?
 		       PROT_READ | PROT_WRITE : PROT_READ;
 	case BOUNDARY:
 		return PROT_NONE;
@@ -458,13 +459,13 @@ static int some_prot(const struct gene *gene, enum window window, bool daemon)
 	}
 }
 
-/* A client must not get a window executable, nor any but its slots writable. */
+/* A client must not get a window executable, nor any writable but its slots and the touched bits. */
 static void check_prot(const struct making *m, const struct map_slot *map, int prot,
 		       const char *call)
 {
 	if (prot & PROT_EXEC)
 		failed(VERDICT_PRIVILEGE, "%s made window %d executable", call, map->window);
-	if (prot & PROT_WRITE && map->window != WINDOW_SLOTS &&
+	if (prot & PROT_WRITE && map->window != WINDOW_SLOTS && map->window != WINDOW_TOUCHED &&
 	    (!map->daemon || !m->me->process->root || map->window != WINDOW_SEGLETS))
 		failed(VERDICT_PRIVILEGE, "%s made window %d writable", call, map->window);
 }
@@ -818,7 +819,8 @@ static const char *const attributes[] = {
 	"segments", "segments_max", "spares", "era", "generation", "cleaner/passes",
 	"cleaner/segments_cleaned", "cleaner/relocated_bytes", "cleaner/relocated_entries",
 	"cleaner/freed_bytes", "cleaner/forced_rolls", "cleaner/views_revoked",
-	"cleaner/write_cost_permille", "stats/appends", "stats/appended_bytes", "stats/replaced",
+	"cleaner/write_cost_permille", "tier/resident_bytes", "tier/cold_bytes", "tier/cached_bytes",
+	"tier/requests", "tier/evicted", "tier/fetches", "tier/fetch_histogram", "stats/appends", "stats/appended_bytes", "stats/replaced",
 	"stats/deleted", "stats/stalls", "stats/stall_ns", "stats/durable_waits",
 	"stats/durable_bytes", "stats/padding_bytes", "limits/view_ms", "cleaner/free_low",
 	"dev", "nothing",
@@ -887,7 +889,7 @@ long run_sysfs_write(struct making *m)
 {
 	const struct gene *gene = m->call->gene;
 	const struct limit *limit = &limits[gene[1].bits % nr_limits];
-	int store = gene[0].bits % STORES, fd;
+	int store = limit->tiered && gene[0].small % 8 ? STORE_TIER : gene[0].bits % STORES, fd;
 	char path[128], text[5000];
 	size_t length;
 	long ret;

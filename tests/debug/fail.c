@@ -2,14 +2,19 @@
 /* Injection of failures by fail-nth: failnth.h describes the functions. */
 #include <errno.h>
 #include <fcntl.h>
+#include <liburing.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include <lsmem/lsmem.h>
 
 #include "failnth.h"
 
 #define DEBUGFS		"/sys/kernel/debug/"
+#define COMMAND_SECONDS	600	/* then a command has been lost */
 
 static int nth_fd;
 
@@ -69,4 +74,63 @@ bool fail_end(void)
 		return false;
 	}
 	return hit;
+}
+
+int call(int fd, unsigned long request, void *argument)
+{
+	return ioctl(fd, request, argument) ? -errno : 0;
+}
+
+int call_failing(struct io_uring *ring, int fd, struct failing *f, unsigned long request,
+			void *structure)
+{
+	struct lsmem_command command = { .structure = (uintptr_t)structure };
+	struct __kernel_timespec limit = { .tv_sec = COMMAND_SECONDS };
+	struct io_uring_cqe *cqe;
+	struct io_uring_sqe *sqe;
+	int ret;
+
+	if (!ring) {
+		INJECT(*f, ret = call(fd, request, structure));
+		return ret;
+	}
+	sqe = io_uring_get_sqe(ring);
+	if (!sqe)
+		return -EBADE;
+	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, fd, NULL, 0, 0);
+	sqe->cmd_op = (uint32_t)request;
+	memcpy(sqe->cmd, &command, sizeof(command));
+	INJECT(*f, ret = io_uring_submit(ring));
+	if (ret < 1 && io_uring_submit(ring) != 1)
+		return -EBADE;
+	if (io_uring_wait_cqe_timeout(ring, &cqe, &limit))
+		return -EBADE;
+	ret = cqe->res;
+	io_uring_cqe_seen(ring, cqe);
+	return ret;
+}
+
+bool fail_allowed(int ret)
+{
+	switch (ret) {
+	case 0:
+	case -ENOMEM:
+	case -EFAULT:
+	case -ENFILE:	/* open(2) without memory for a struct file */
+	case -EIO:	/* block I/O */
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* A constructor, because the harness runs a test even if its setup calls SKIP(). */
+__attribute__((constructor)) static void skip_all(void)
+{
+	const char *why = fail_setup();
+
+	if (!why)
+		return;
+	printf("TAP version 13\n1..1\nok 1 %s # SKIP %s\n", program_invocation_short_name, why);
+	exit(0);
 }
