@@ -551,13 +551,13 @@ static uint64_t make_flags(struct making *m, const struct field *f, const struct
 	/* Few operations are durable: a caller that waits for a daemon makes no other calls. */
 	if (m->call && descriptions[m->call->kind].on == FD_OBJECT) {
 		flags &= ~(uint64_t)LSMEM_OPF_DURABLE;
-		if (m->durable && gene->small % 32 == 0)
+		if (m->durable && f->low & LSMEM_OPF_DURABLE && gene->small % 32 == 0)
 			flags |= LSMEM_OPF_DURABLE;
 	}
 	if (how_of(gene) == VALID)
 		return flags;
 	is_wrong(m, EINVAL);
-	return flags | (1ull << (2 + gene->bits % 30) & ~f->low);
+	return flags | 1ull << (3 + gene->bits % 29);	/* above all flags that there are */
 }
 
 static uint64_t make_length(struct making *m, const struct field *f, const struct gene *gene)
