@@ -209,7 +209,6 @@ static int slot_create(uint32_t slot, uint32_t kind, uint32_t flags, uint64_t ha
 	memcpy(store->name, create.name, sizeof(store->name));
 	store->block = kind == LSMEM_KIND_BLOCK;
 	store->durable = flags & LSMEM_STORE_DURABLE;
-	store->tiered = capacity;
 	atomic_store(&store->state, SLOT_THERE);
 	return 0;
 }
@@ -284,8 +283,7 @@ static int limits_raise(uint32_t slot)
 	int ret = 0;
 
 	for (i = 0; i < nr_limits && !ret; i++)
-		if (!limits[i].tiered || shared->store[slot].tiered)
-			ret = slot_set(slot, limits[i].name, limits[i].high);
+		ret = slot_set(slot, limits[i].name, limits[i].high);
 	return ret;
 }
 
@@ -562,8 +560,6 @@ static bool limits_right(void)
 		for (i = 0; i < nr_limits; i++) {
 			long long value = slot_attribute(slot, limits[i].name);
 
-			if (limits[i].tiered && !shared->store[slot].tiered)
-				continue;
 			if (value >= (long long)limits[i].min && value <= (long long)limits[i].max)
 				continue;
 			ksft_print_msg("%s of %s is %lld\n", limits[i].name,

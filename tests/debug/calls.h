@@ -79,7 +79,6 @@ struct store_slot {
 	char name[LSMEM_NAME_BYTES];
 	bool block;
 	bool durable;
-	bool tiered;
 	_Atomic uint64_t segment;	/* id of the segment that was loaded last */
 	struct pool live;
 	struct pool stale;
@@ -459,7 +458,6 @@ struct limit {
 	unsigned long min, max;	/* what the kernel accepts */
 	unsigned long low, high;	/* what callers write, so that no call waits long */
 	bool objects;		/* only of object stores: it would make block I/O fail */
-	bool tiered;		/* only tiered stores have it */
 };
 
 extern const struct limit limits[];

@@ -173,7 +173,6 @@ static void create_done(struct making *m, const uint8_t *bytes, long ret)
 		memcpy(store->name, create.name, sizeof(store->name));
 		store->block = create.kind == LSMEM_KIND_BLOCK;
 		store->durable = create.flags & LSMEM_STORE_DURABLE;
-		store->tiered = create.capacity;
 		limits_lower(store->name);
 		atomic_store(&store->segment, 0);
 		atomic_fetch_add(&shared->made, 1);
@@ -312,15 +311,14 @@ _Static_assert(sizeof(descriptions) / sizeof(*descriptions) <= KINDS_MAX, "room 
 _Static_assert(OP_FIELDS + 4 <= GENES, "genes for all fields, descriptor, pointer and ring");
 
 const struct limit limits[] = {
-	{ "limits/view_ms", 10, 60000, 10, 20, false, false },
-	{ "limits/durable_ms", 100, 3600000, 100, 200, true, false },
-	{ "limits/flush_ms", 100, 3600000, 100, 300, true, false },
-	{ "limits/stall_ms", 100, 3600000, 100, 110, true, false },
-	{ "limits/fetch_ms", 100, 3600000, 100, 200, true, false },
-	{ "cleaner/free_low", 1, 500, 1, 60, false, false },
-	{ "cleaner/utilization_max", 500, 1000, 700, 980, false, false },
-	{ "cleaner/tombstones_max", 1, 500, 10, 500, false, false },
-	{ "tier/resident_max", 100, 990, 300, 950, true, true },
+	{ "limits/view_ms", 10, 60000, 10, 20, false },
+	{ "limits/durable_ms", 100, 3600000, 100, 200, true },
+	{ "limits/flush_ms", 100, 3600000, 100, 300, true },
+	{ "limits/stall_ms", 100, 3600000, 100, 110, true },
+	{ "limits/fetch_ms", 100, 3600000, 100, 200, true },
+	{ "cleaner/free_low", 1, 500, 1, 60, false },
+	{ "cleaner/utilization_max", 500, 1000, 700, 980, false },
+	{ "cleaner/tombstones_max", 1, 500, 10, 500, false },
 };
 
 const uint32_t nr_limits = sizeof(limits) / sizeof(*limits);

@@ -889,7 +889,7 @@ long run_sysfs_write(struct making *m)
 {
 	const struct gene *gene = m->call->gene;
 	const struct limit *limit = &limits[gene[1].bits % nr_limits];
-	int store = limit->tiered && gene[0].small % 8 ? STORE_TIER : gene[0].bits % STORES, fd;
+	int store = gene[0].bits % STORES, fd;
 	char path[128], text[5000];
 	size_t length;
 	long ret;
