@@ -13,7 +13,8 @@
  * that writes back pages to free memory.  Nothing is allocated, and nothing that a bio waits
  * for (cleaner, daemon) allocates either.  Bios that wait for the daemon are carried out by
  * other threads (bioqueue.c).  FLUSH waits for all heads as they are at its start, FUA for its
- * own places.
+ * own places.  A read of a tiered store that meets blocks which are not in memory waits in no thread
+ * (coldbio.c); it needs memory, and its daemon.
  *
  * Locks: none of its own.  Opens are counted by the block layer, under
  * disk->open_mutex, which comes after store->mutex.
@@ -24,6 +25,7 @@
 #include "bioqueue.h"
 #include "block.h"
 #include "blockio.h"
+#include "coldbio.h"
 #include "compat/compat.h"
 #include "durable.h"
 #include "log.h"
@@ -110,7 +112,8 @@ static blk_status_t lsmem_block_status(int error)
 
 /*
  * Carry out a bio, without the waits of lsmem_block_fua().  All waits end by @deadline; 0: flush_ms
- * after @start.  @last: out, place of its last change.
+ * after @start.  @last: out, place of its last change.  Returns as lsmem_block_blocks(); with
+ * -LSMEM_ECOLD the bio is coldbio.c's, and may have ended.
  */
 static int lsmem_block_begin_bio(struct bio *bio, unsigned int writer, unsigned long start,
 				 u64 deadline, struct lsmem_place *last)
@@ -128,6 +131,8 @@ static int lsmem_block_begin_bio(struct bio *bio, unsigned int writer, unsigned 
 	int ret = lsmem_block_do(&io);
 
 	*last = io.last;
+	if (unlikely(ret == -LSMEM_ECOLD))
+		lsmem_coldbio_add(store->cold_bios, &io);
 	return ret;
 }
 
@@ -148,23 +153,25 @@ static void lsmem_block_carry_out(struct bio_list *bios, unsigned int carrier)
 	const struct lsmem_store *store = bios->head->bi_bdev->bd_disk->private_data;
 	u64 deadline = lsmem_block_deadline(store);
 	struct {
+		struct bio *bio;
 		struct lsmem_place last;
 		unsigned long start;
 		int error;
 	} begun[LSMEM_BIOS_TOGETHER];
-	unsigned int i = 0;
+	unsigned int nr = 0, i;
 	struct bio *bio;
 
-	bio_list_for_each(bio, bios) {
-		begun[i].start = bio_start_io_acct(bio);
-		begun[i].error = lsmem_block_begin_bio(bio, carrier, begun[i].start, deadline,
-						       &begun[i].last);
-		i++;
+	while ((bio = bio_list_pop(bios))) {
+		begun[nr].bio = bio;
+		begun[nr].start = bio_start_io_acct(bio);
+		begun[nr].error = lsmem_block_begin_bio(bio, carrier, begun[nr].start, deadline,
+							&begun[nr].last);
+		nr += begun[nr].error != -LSMEM_ECOLD;	/* then it ends by itself */
 	}
-	for (i = 0; (bio = bio_list_pop(bios)); i++)
-		lsmem_block_complete(bio,
+	for (i = 0; i < nr; i++)
+		lsmem_block_complete(begun[i].bio,
 				     begun[i].error ?:
-				     lsmem_block_fua(bio, &begun[i].last, deadline),
+				     lsmem_block_fua(begun[i].bio, &begun[i].last, deadline),
 				     begun[i].start);
 }
 
@@ -173,6 +180,7 @@ static void lsmem_block_submit(struct bio *bio)
 	struct lsmem_store *store = bio->bi_bdev->bd_disk->private_data;
 	struct lsmem_place last;
 	unsigned long start;
+	int ret;
 
 	if (bio->bi_opf & REQ_NOWAIT) {	/* a write may wait for the cleaner */
 		bio_wouldblock_error(bio);
@@ -180,8 +188,9 @@ static void lsmem_block_submit(struct bio *bio)
 		lsmem_bioqueue_add(store->waiting, bio);
 	} else {
 		start = bio_start_io_acct(bio);
-		lsmem_block_complete(bio, lsmem_block_begin_bio(bio, raw_smp_processor_id(), start,
-								0, &last), start);
+		ret = lsmem_block_begin_bio(bio, raw_smp_processor_id(), start, 0, &last);
+		if (likely(ret != -LSMEM_ECOLD))
+			lsmem_block_complete(bio, ret, start);
 	}
 }
 
@@ -203,6 +212,18 @@ static void lsmem_block_unwait(struct lsmem_store *store)
 {
 	lsmem_bioqueue_free(store->waiting);
 	store->waiting = NULL;
+	lsmem_coldbios_free(store->cold_bios);
+	store->cold_bios = NULL;
+}
+
+/* Make what bios need that wait. */
+static int lsmem_block_wait(struct lsmem_store *store)
+{
+	if (store->durable)
+		store->waiting = lsmem_bioqueue_make(store->name, lsmem_block_carry_out);
+	if (store->tier.on)
+		store->cold_bios = lsmem_coldbios_make(store, lsmem_block_complete);
+	return !store->waiting == !store->durable && !store->cold_bios == !store->tier.on ? 0 : -ENOMEM;
 }
 
 /**
@@ -210,7 +231,8 @@ static void lsmem_block_unwait(struct lsmem_store *store)
  * @store: active, which for a durable store is after recovery (invariant 18); its device
  *	exists
  *
- * The block layer scans for partitions, and so reads from the store.
+ * The block layer scans for partitions, and so reads from the store.  Of a tiered store this needs the
+ * daemon, whose call to activate it has not returned: the first who opens the disk scans.
  * Return: 0 or an error of the block layer.
  */
 int lsmem_block_add(struct lsmem_store *store)
@@ -228,23 +250,25 @@ int lsmem_block_add(struct lsmem_store *store)
 	disk->private_data = store;
 	strscpy(disk->disk_name, store->name, DISK_NAME_LEN);
 	set_capacity(disk, store->handles.nr * LSMEM_BLOCK_SECTORS);
-	if (store->durable) {
-		ret = -ENOMEM;
-		store->waiting = lsmem_bioqueue_make(store->name, lsmem_block_carry_out);
-		if (!store->waiting)
-			goto err_put;
-	}
+	ret = lsmem_block_wait(store);
+	if (ret)
+		goto err_free;
+	if (store->tier.on)
+		set_bit(GD_SUPPRESS_PART_SCAN, &disk->state);
 	ret = device_add_disk(&store->dev, disk, NULL);
 	/* The arguments are valid: this means that there was no memory for the device's name. */
 	if (ret == -EINVAL)
 		ret = -ENOMEM;
 	if (ret)
 		goto err_free;
+	if (store->tier.on) {
+		clear_bit(GD_SUPPRESS_PART_SCAN, &disk->state);
+		set_bit(GD_NEED_PART_SCAN, &disk->state);
+	}
 	smp_store_release(&store->disk, disk);	/* see lsmem_store_give() */
 	return 0;
 err_free:
 	lsmem_block_unwait(store);
-err_put:
 	put_disk(disk);
 	return ret;
 }

@@ -3,14 +3,15 @@
  * What a bio does to its blocks: writes, discards and reads.
  *
  * Block n is index n of the handle table, its handle's generation always 1.
- * Its word is in one of three states:
+ * Its word is in one of four states:
  *
  *	FREE	never written, or discarded: reads as zeroes.  A second table has the
  *		version under which it was discarded, 0 for none
  *	LIVE	an entry of LSMEM_BLOCK bytes
+ *	COLD	the same, on the backups only (cold.c): a write or discard has no need of it
  *	BUSY	being discarded
  *
- * A write changes FREE or LIVE to LIVE with one exchange.  A discard changes LIVE to BUSY,
+ * A write changes each but BUSY to LIVE with one exchange.  A discard changes LIVE or COLD to BUSY,
  * writes that version, and changes BUSY to FREE.  Between the two exchanges no other task
  * changes word or version, preemption is off, and a task that needs the version spins.  So the
  * version of a block always grows: a write that has read it before another write and discard
@@ -102,6 +103,10 @@ static u64 lsmem_block_look(struct lsmem_store *store, u64 block, u64 *last)
 		case LSMEM_WORD_FREE:
 			smp_rmb();	/* pairs with the release in lsmem_block_delete() */
 			*last = READ_ONCE(*lsmem_discarded_at(&store->handles, block));
+			return word;
+		case LSMEM_WORD_COLD:
+			smp_rmb();	/* pairs with the exchange after lsmem_cold_version() */
+			*last = atomic64_read(&store->tier.newest);
 			return word;
 		}
 		cpu_relax();	/* the task that discards it is not preempted */
@@ -216,6 +221,21 @@ static bool lsmem_block_exchange(struct lsmem_store *store, const struct lsmem_b
 				   lsmem_word_next(word, LSMEM_WORD_LIVE, position));
 }
 
+/* Is there an entry, in memory or on the backups? */
+static bool lsmem_block_there(u64 word)
+{
+	return lsmem_word_state(word) == LSMEM_WORD_LIVE || lsmem_word_state(word) == LSMEM_WORD_COLD;
+}
+
+/* Count the entry of a block as dead that is there; its word was loaded under rcu_read_lock(). */
+static void lsmem_block_entry_dead(struct lsmem_store *store, u64 word)
+{
+	if (lsmem_word_state(word) == LSMEM_WORD_COLD)
+		lsmem_cold_dead(store, word, lsmem_entry_size(LSMEM_BLOCK));
+	else
+		lsmem_entry_dead(store, lsmem_word_position(word), lsmem_entry_size(LSMEM_BLOCK));
+}
+
 /* Count the replaced entries as dead, each segment once for neighbours. Returns how many. */
 static u32 lsmem_block_dead(struct lsmem_store *store, const struct lsmem_block_span *span)
 {
@@ -226,8 +246,13 @@ static u32 lsmem_block_dead(struct lsmem_store *store, const struct lsmem_block_
 		u64 word = span->words[i];
 		struct lsmem_segment *of;
 
-		if (lsmem_word_state(word) != LSMEM_WORD_LIVE)
+		if (!lsmem_block_there(word))
 			continue;
+		if (store->tier.on) {	/* it may lie in two segments */
+			lsmem_block_entry_dead(store, word);
+			replaced++;
+			continue;
+		}
 		of = lsmem_segment_of(store, lsmem_word_position(word));
 		if (seg && of != seg) {
 			atomic_sub(bytes, seg->live);
@@ -317,7 +342,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 	int ret;
 
 	/* A block that becomes FREE meanwhile was discarded by another task. */
-	if (lsmem_word_state(READ_ONCE(h->word)) != LSMEM_WORD_LIVE)
+	if (!lsmem_block_there(READ_ONCE(h->word)))
 		return 1;
 	if (store->durable) {
 		ret = lsmem_block_begin(io, 0, LSMEM_TYPE_TOMBSTONE, &ap);
@@ -328,7 +353,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 	preempt_disable();
 	do {
 		word = lsmem_block_look(store, block, &last);
-		if (lsmem_word_state(word) != LSMEM_WORD_LIVE) {
+		if (!lsmem_block_there(word)) {
 			preempt_enable();
 			rcu_read_unlock();
 			if (store->durable)
@@ -344,7 +369,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 	/* A task that sees the word FREE sees the version. */
 	smp_store_release(&h->word, lsmem_word_next(busy, LSMEM_WORD_FREE, 0));
 	preempt_enable();
-	lsmem_entry_dead(store, lsmem_word_position(word), lsmem_entry_size(LSMEM_BLOCK));
+	lsmem_block_entry_dead(store, word);
 	rcu_read_unlock();
 	lsmem_tombstone_done(store, &ap, LSMEM_BLOCK);
 	if (store->durable)
@@ -413,23 +438,42 @@ static void lsmem_block_zero_out(struct lsmem_block_io *io)
 	}
 }
 
-static int lsmem_block_read(struct lsmem_block_io *io, u64 block, u64 end)
+/**
+ * lsmem_block_read - copy a block out to a bio
+ * @io: its iter is at the block, afterwards behind it
+ * @block: the block; iter.bi_sector does not tell, because the pieces of a block are not whole sectors
+ * @use: the block is used; no wait for it came before
+ * Return: 0, or -LSMEM_ECOLD: nothing has changed.
+ */
+int lsmem_block_read(struct lsmem_block_io *io, u64 block, bool use)
 {
+	int ret = 0;
 	u64 word;
 
+	rcu_read_lock();
+	/* Before the entry, whose address depends on it. */
+	word = READ_ONCE(lsmem_handle_at(&io->store->handles, block)->word);
+	if (likely(lsmem_word_state(word) == LSMEM_WORD_LIVE)) {
+		lsmem_block_copy_out(io, lsmem_word_position(word));
+		if (use)
+			lsmem_touch(&io->store->tier, block);
+	} else if (lsmem_word_state(word) == LSMEM_WORD_COLD) {
+		ret = -LSMEM_ECOLD;
+	} else {
+		lsmem_block_zero_out(io);
+	}
+	rcu_read_unlock();
+	return ret;
+}
+
+/* Read the next block of a bio up to @end. Returns 1, or as lsmem_block_read(). */
+static int lsmem_block_read_next(struct lsmem_block_io *io, u64 block, u64 end)
+{
 	if (block == io->bio->bi_iter.bi_sector / LSMEM_BLOCK_SECTORS)
 		lsmem_block_fetch(io->store, block);
 	if (block + 1 < end)
 		lsmem_block_fetch(io->store, block + 1);
-	rcu_read_lock();
-	/* Before the entry, whose address depends on it. */
-	word = READ_ONCE(lsmem_handle_at(&io->store->handles, block)->word);
-	if (lsmem_word_state(word) == LSMEM_WORD_LIVE)
-		lsmem_block_copy_out(io, lsmem_word_position(word));
-	else
-		lsmem_block_zero_out(io);
-	rcu_read_unlock();
-	return 1;
+	return lsmem_block_read(io, block, true) ?: 1;
 }
 
 /* ---- Bios --------------------------------------------------------------- */
@@ -440,7 +484,7 @@ static int lsmem_block_read(struct lsmem_block_io *io, u64 block, u64 end)
  *
  * Context: may sleep.
  * Return: 0; -ENODEV: the store is being destroyed; -ETIMEDOUT: the deadline has passed;
- * -EOPNOTSUPP.
+ * -EOPNOTSUPP; -LSMEM_ECOLD: a read, whose iter is now at a COLD block.
  */
 int lsmem_block_blocks(struct lsmem_block_io *io)
 {
@@ -451,7 +495,7 @@ int lsmem_block_blocks(struct lsmem_block_io *io)
 	while (block < end) {
 		switch (bio_op(io->bio)) {
 		case REQ_OP_READ:
-			ret = lsmem_block_read(io, block, end);
+			ret = lsmem_block_read_next(io, block, end);
 			break;
 		case REQ_OP_WRITE:
 			ret = lsmem_block_write(io, block, min_t(u64, end - block, LSMEM_BLOCK_SPAN));

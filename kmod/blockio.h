@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What a bio does to its blocks.  See blockio.c.  lsmem_block_write() and lsmem_block_delete()
- * decide when a change becomes visible; block.c calls lsmem_block_blocks() for each bio.
+ * decide when a change becomes visible; block.c calls lsmem_block_blocks() for each bio, and coldbio.c
+ * lsmem_block_read() for what is left of it.
  */
 #ifndef LSMEM_BLOCKIO_H
 #define LSMEM_BLOCKIO_H
@@ -39,6 +40,7 @@ struct lsmem_block_io {
 };
 
 unsigned int lsmem_block_left(u64 deadline);
+int lsmem_block_read(struct lsmem_block_io *io, u64 block, bool use);
 int lsmem_block_blocks(struct lsmem_block_io *io);
 
 #endif

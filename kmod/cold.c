@@ -43,11 +43,12 @@ static_assert(1u << LSMEM_COLD_BLOCK_BITS == LSMEM_SEGMENT_BYTES / LSMEM_BLOCK);
  * @block: of the segment's log on backups, in which the header begins
  * @size: of the entry, bytes
  *
- * A small entry lies in one block most of the time: the others are read twice.
+ * An entry that is little longer than some blocks lies in one more most of the time, and not in two: the
+ * others are read twice.
  */
 u64 lsmem_cold_place(u32 segment, u32 block, u32 size)
 {
-	u32 blocks = size <= LSMEM_BLOCK / 4 ? 1 : DIV_ROUND_UP(size, LSMEM_BLOCK) + 1;
+	u32 blocks = size / LSMEM_BLOCK + 1 + (size % LSMEM_BLOCK > LSMEM_BLOCK / 4);
 	u32 class = 0;
 
 	while (lsmem_cold_blocks(class) < blocks)
@@ -112,6 +113,39 @@ void lsmem_cold_add(struct lsmem_store *store, struct lsmem_segment *seg, s32 by
 {
 	atomic_add(bytes, seg->cold);
 	percpu_counter_add_batch(&store->tier.cold, bytes, LSMEM_COLD_BATCH);
+}
+
+/**
+ * lsmem_cold_dead - an entry that is on the backups only is replaced or deleted
+ * @store: tiered
+ * @word: COLD; loaded under the same rcu_read_lock()
+ * @size: of the entry, bytes
+ */
+void lsmem_cold_dead(struct lsmem_store *store, u64 word, u32 size)
+{
+	lsmem_cold_add(store, &store->segments.table[lsmem_cold_segment(word)], -(s32)size);
+}
+
+/**
+ * lsmem_cold_version - a block is about to become COLD
+ * @store: tiered, block kind
+ * @version: of its entry
+ *
+ * A block that is COLD is written and discarded without a look at its entry; the next version must
+ * exceed that of the entry nevertheless, because a recovery takes the highest.  The clock alone does
+ * not see to it: versions run ahead of it when a block is written more often than it ticks.  So a
+ * bound is kept for all blocks that are COLD.  Of a block that was placed by a recovery, the era is
+ * lower than that of any new version.
+ *
+ * Before the exchange: who sees the word COLD sees the bound.
+ */
+void lsmem_cold_version(struct lsmem_store *store, u64 version)
+{
+	s64 newest = atomic64_read(&store->tier.newest);
+
+	while ((u64)newest < version &&
+	       !atomic64_try_cmpxchg(&store->tier.newest, &newest, version))
+		;
 }
 
 /**

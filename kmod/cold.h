@@ -50,6 +50,7 @@ struct lsmem_warm {
  * @open: the cache segment that is filled, or NULL; under @fill, as @serial
  * @serial: cache segments that have been opened
  * @warm: what is still to be read after a restart
+ * @newest: of a block store, no COLD block has a higher version, unless it was placed (load.c)
  */
 struct lsmem_tier {
 	bool on;
@@ -65,6 +66,7 @@ struct lsmem_tier {
 	struct lsmem_segment *open;
 	u64 serial;
 	struct lsmem_warm warm;
+	atomic64_t newest;
 };
 
 /*
@@ -94,7 +96,7 @@ static inline bool lsmem_segment_is_cache(const struct lsmem_segments *segments,
 	return index >= segments->nr;
 }
 
-/* An object is read. */
+/* An object or a block is read. */
 static inline void lsmem_touch(const struct lsmem_tier *tier, u64 index)
 {
 	if (tier->on && !test_bit(index, tier->touched))
@@ -106,6 +108,8 @@ int lsmem_tier_init(struct lsmem_store *store);
 void lsmem_tier_destroy(struct lsmem_store *store);
 u64 lsmem_resident_bytes(struct lsmem_store *store);
 void lsmem_cold_add(struct lsmem_store *store, struct lsmem_segment *seg, s32 bytes);
+void lsmem_cold_dead(struct lsmem_store *store, u64 word, u32 size);
+void lsmem_cold_version(struct lsmem_store *store, u64 version);
 struct lsmem_segment *lsmem_cached_origin(struct lsmem_store *store, u64 position, u32 size);
 void lsmem_cached_add(struct lsmem_store *store, struct lsmem_segment *cache, s32 bytes);
 void lsmem_cached_dead(struct lsmem_store *store, u64 position, u32 size);

@@ -142,6 +142,8 @@ static u32 lsmem_evict_one(struct lsmem_store *store, struct lsmem_segment *seg,
 		if (!all)
 			return 0;
 	}
+	if (store->kind == LSMEM_KIND_BLOCK)
+		lsmem_cold_version(store, lsmem_entry_version(e));
 	if (lsmem_segment_is_cache(&store->segments, seg->index)) {
 		if (!lsmem_word_exchange(h, word, lsmem_evict_word(store, seg, offset, e, word)))
 			return 0;

@@ -48,7 +48,8 @@
  * struct lsmem_wanted - a fetch request
  * @node: in fetches.hash
  * @queued: in fetches.queue, until it is taken
- * @wait: of those who want it
+ * @wait: of those who wait for it in a thread
+ * @wants: of those who do not (struct lsmem_want)
  * @refs: the table, until it is answered, and those who wait
  * @word: that is wanted; of a segment, its id
  * @since: ktime in ns
@@ -65,6 +66,7 @@ struct lsmem_wanted {
 	struct hlist_node node;
 	struct list_head queued;
 	wait_queue_head_t wait;
+	struct list_head wants;
 	refcount_t refs;
 	u64 word;
 	u64 since;
@@ -174,6 +176,7 @@ static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 inde
 	if (!made)
 		return ERR_PTR(-ENOMEM);
 	init_waitqueue_head(&made->wait);
+	INIT_LIST_HEAD(&made->wants);
 	refcount_set(&made->refs, 2);
 	made->index = index;
 	made->word = word;
@@ -182,7 +185,7 @@ static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 inde
 	found = lsmem_wanted_find(store, index, word);
 	if (fetches->stopped) {
 		ret = -EAGAIN;
-	} else if (!found && fetches->nr >= LSMEM_FETCHES_MAX) {
+	} else if (!found && fetches->nr >= LSMEM_FETCHES_MAX && !(index & LSMEM_FETCH_WHOLE)) {
 		ret = -EBUSY;
 	} else if (!found) {
 		made->serial = ++fetches->serial;
@@ -207,6 +210,23 @@ static bool lsmem_wanted_answered(const struct lsmem_wanted *wanted)
 	return smp_load_acquire(&wanted->answered);	/* pairs with lsmem_wanted_answer() */
 }
 
+/* Tell those who do not wait in a thread. No other is added: the request is answered. */
+static void lsmem_wants_answer(struct lsmem_store *store, struct lsmem_wanted *wanted)
+{
+	struct lsmem_want *want;
+
+	for (;;) {
+		spin_lock(&store->fetches.lock);
+		want = list_first_entry_or_null(&wanted->wants, struct lsmem_want, node);
+		if (want)
+			list_del_init(&want->node);
+		spin_unlock(&store->fetches.lock);
+		if (!want)
+			return;
+		want->answered(want, wanted->result);
+	}
+}
+
 /* Answer a request, unless it has been. */
 static void lsmem_wanted_answer(struct lsmem_store *store, struct lsmem_wanted *wanted, int result)
 {
@@ -226,12 +246,13 @@ static void lsmem_wanted_answer(struct lsmem_store *store, struct lsmem_wanted *
 	if (!first)
 		return;
 	wake_up_all(&wanted->wait);
+	lsmem_wants_answer(store, wanted);
 	lsmem_wanted_put(wanted);
 }
 
 /**
  * lsmem_fetch_stop - end all waits, because the store is being destroyed
- * @store: no longer active
+ * @store: it is not open
  */
 void lsmem_fetch_stop(struct lsmem_store *store)
 {
@@ -329,6 +350,53 @@ int lsmem_fetch(struct lsmem_store *store, u64 index, u64 *until, u64 deadline)
 	lsmem_wanted_put(wanted);
 	/* Ticks can come late, and then several at once: the clock decides. */
 	return ret == -ETIMEDOUT && ktime_get_ns() < *until ? 0 : ret;
+}
+
+/**
+ * lsmem_fetch_want - have a block in memory, without waiting in a thread
+ * @store: tiered, active
+ * @index: of its handle, below handles.nr
+ * @word: COLD
+ * @want: of the caller, of no list; until it is answered or taken back
+ *
+ * Context: process context; allocates without I/O.
+ * Return: 0: @want is answered, perhaps before the call returns; -EBUSY: there are too many requests,
+ * or there is no memory now; -EAGAIN: the store is being destroyed.
+ */
+int lsmem_fetch_want(struct lsmem_store *store, u64 index, u64 word, struct lsmem_want *want)
+{
+	struct lsmem_wanted *wanted = lsmem_wanted_get(store, index, word,
+						       GFP_NOIO | __GFP_NORETRY | __GFP_NOWARN);
+	bool answered;
+
+	if (IS_ERR(wanted))
+		return wanted == ERR_PTR(-ENOMEM) ? -EBUSY : PTR_ERR(wanted);
+	spin_lock(&store->fetches.lock);
+	answered = wanted->answered;
+	if (!answered)
+		list_add_tail(&want->node, &wanted->wants);
+	spin_unlock(&store->fetches.lock);
+	if (answered)
+		want->answered(want, wanted->result);
+	lsmem_wanted_put(wanted);
+	return 0;
+}
+
+/**
+ * lsmem_fetch_unwant - take back what lsmem_fetch_want() was told
+ * @store: tiered
+ * @want: see there
+ * Return: false: it is answered, or of no request.
+ */
+bool lsmem_fetch_unwant(struct lsmem_store *store, struct lsmem_want *want)
+{
+	bool listed;
+
+	spin_lock(&store->fetches.lock);
+	listed = !list_empty(&want->node);
+	list_del_init(&want->node);
+	spin_unlock(&store->fetches.lock);
+	return listed;
 }
 
 /**
@@ -454,7 +522,8 @@ static int lsmem_wanted_failed(struct lsmem_store *store, const struct lsmem_wan
 		return 0;
 	lsmem_count(store, fetch_failures, 1);
 	pr_err_ratelimited("%s: no backup has %s %u whole: segment %llu, block %u\n", store->name,
-			   wanted->index & LSMEM_FETCH_WHOLE ? "segment" : "object",
+			   wanted->index & LSMEM_FETCH_WHOLE ? "segment" :
+			   store->kind == LSMEM_KIND_BLOCK ? "block" : "object",
 			   wanted->index & ~LSMEM_FETCH_WHOLE, wanted->segment, wanted->block);
 	return -EIO;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Fetching: what is on backups only is brought into memory.  See fetch.c.  chardev.c asks and waits for
- * objects, clean.c for segments; repl.c passes the daemon's calls on.  lsmem_fetch_find() decides which
+ * objects, coldbio.c for blocks, clean.c for segments; repl.c passes the daemon's calls on.  lsmem_fetch_find() decides which
  * bytes are the object's, lsmem_fetch_fill() what becomes of a request.
  */
 #ifndef LSMEM_FETCH_H
@@ -19,6 +19,17 @@ struct lsmem_store;
 #define LSMEM_FETCH_BITS	10
 #define LSMEM_FETCHES_MAX	4096u	/* requests of a store */
 #define LSMEM_FETCH_MS		10000	/* default of limits/fetch_ms */
+
+/**
+ * struct lsmem_want - one who wants an answer, and does not wait for it in a thread
+ * @node: of the list of a request, or empty
+ * @answered: called once, with 0 (the caller looks again) or the error of lsmem_fetch(); the want can
+ *	be used again from there on.  Context: does not sleep; holds no spinlock
+ */
+struct lsmem_want {
+	struct list_head node;
+	void (*answered)(struct lsmem_want *want, int result);
+};
 
 /**
  * struct lsmem_fetches - the fetch requests of a store
@@ -49,6 +60,8 @@ void lsmem_fetches_destroy(struct lsmem_store *store);
 void lsmem_fetch_stop(struct lsmem_store *store);
 void lsmem_fetch_ask(struct lsmem_store *store, u64 index, u64 word);
 int lsmem_fetch(struct lsmem_store *store, u64 index, u64 *until, u64 deadline);
+int lsmem_fetch_want(struct lsmem_store *store, u64 index, u64 word, struct lsmem_want *want);
+bool lsmem_fetch_unwant(struct lsmem_store *store, struct lsmem_want *want);
 int lsmem_fetch_segment(struct lsmem_store *store, const struct lsmem_segment *seg);
 
 bool lsmem_fetch_pending(const struct lsmem_store *store);

@@ -351,12 +351,14 @@ static int lsmem_place_one(struct lsmem_store *store, const struct lsmem_segment
 	struct lsmem_handle *h;
 
 	if (index >= store->handles.nr || !generation || version >> LSMEM_ENTRY_VERSION_BITS ||
+	    (store->kind == LSMEM_KIND_BLOCK && (generation != 1 || length != LSMEM_BLOCK)) ||
 	    LSMEM_LISTING_GET(meta, TYPE) != LSMEM_TYPE_OBJECT || !length ||
 	    length > LSMEM_OBJECT_MAX || home >= seg->home || size > seg->home - home)
 		return -EINVAL;
 	h = lsmem_handle_at(&store->handles, index);
 	if (lsmem_word_state(h->word) != LSMEM_WORD_FREE ||
-	    generation <= lsmem_word_generation(h->word))
+	    generation <= lsmem_word_generation(h->word) ||
+	    (store->kind == LSMEM_KIND_BLOCK && version <= *lsmem_discarded_at(&store->handles, index)))
 		return -EINVAL;
 	WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_COLD,
 					    lsmem_cold_place(seg->index, home / LSMEM_BLOCK, size)));

@@ -38,7 +38,7 @@ void lsmem_sizes_of(const struct lsmem_create *create, struct lsmem_sizes *sizes
 	if (create->capacity)
 		sizes->segments_all += LSMEM_CACHES * (create->bytes / LSMEM_SEGMENT_BYTES);
 	if (create->kind == LSMEM_KIND_BLOCK)
-		sizes->handles = create->bytes / LSMEM_BLOCK;
+		sizes->handles = bytes / LSMEM_BLOCK;
 	else
 		sizes->handles = create->handles_max ?:
 			min_t(u64, bytes / LSMEM_HANDLE_BYTES, LSMEM_HANDLES_MAX);

@@ -133,7 +133,7 @@ static u64 lsmem_charge_limit(void)
 static bool lsmem_capacity_valid(const struct lsmem_create *create)
 {
 	return !create->capacity ||
-	       (create->kind == LSMEM_KIND_OBJECT && create->flags & LSMEM_STORE_DURABLE &&
+	       (create->flags & LSMEM_STORE_DURABLE &&
 		create->capacity % LSMEM_SEGMENT_BYTES == 0 && create->capacity >= create->bytes &&
 		create->capacity <= min(create->bytes * LSMEM_CAPACITY_MOST, LSMEM_BYTES_MAX));
 }
@@ -405,12 +405,12 @@ static void lsmem_store_end(struct lsmem_store *store)
 {
 	bool held = store->durable && lsmem_store_active(store);
 
+	lsmem_fetch_stop(store);	/* before the disk goes: bios may wait */
 	if (store->disk)
 		lsmem_block_del(store);
 	WRITE_ONCE(store->state, LSMEM_STATE_DYING);
 	wake_up_all(&store->space.wait);
 	wake_up_all(&store->repl.acks);
-	lsmem_fetch_stop(store);
 	lsmem_store_rest(store);
 	lsmem_parks_stop(store);
 	lsmem_store_hide(store);

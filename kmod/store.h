@@ -49,6 +49,7 @@ struct gendisk;
  *	        store->plan.mutex		levels and victims (balance.c)
  *	        store->views.lock	set of clients (epoch.c)
  *	          queue->lock		bios that wait for the daemon (bioqueue.c)
+ *	          cold_bios->lock	bios that wait for blocks (coldbio.c)
  *	          parks.lock		waits that no thread makes (parked.c)
  *	          fetches.lock		fetch requests (fetch.c)
  *	          head->lock		one head (log.c); never two
@@ -95,6 +96,7 @@ struct gendisk;
  * @cdev: of an object store
  * @disk: of a block store, while it is active; see lsmem_store_give()
  * @waiting: FLUSH and FUA bios of the disk of a durable store (bioqueue.c)
+ * @cold_bios: bios of the disk of a tiered store that wait for blocks (coldbio.c)
  * @debugfs: its directory in debugfs
  * @faults: fault injection (fault.c)
  * @uid: owner of its node
@@ -141,6 +143,7 @@ struct lsmem_store {
 	struct cdev cdev;
 	struct gendisk *disk;
 	struct lsmem_bioqueue *waiting;
+	struct lsmem_coldbios *cold_bios;
 	struct dentry *debugfs;
 	struct lsmem_faults faults;
 	uid_t uid;

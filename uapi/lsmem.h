@@ -406,9 +406,9 @@ struct lsmem_slot {
  *	default, or 2 to 16 times what fills @bytes, of a tiered store @capacity.  With more segments
  *	each is emptier when it is cleaned, so cleaning writes less
  * @reserved: 0
- * @capacity: durable object stores: most live bytes, of which memory holds those in use: a tiered
+ * @capacity: durable stores: most live bytes, of which memory holds those in use: a tiered
  *	store; a multiple of 8 MiB, more than @bytes, at most LSMEM_CAPACITY_MOST times @bytes and 1 TiB;
- *	0: what fits into memory.  One handle per 256 bytes of it is the default then
+ *	0: what fits into memory.  Of an object store, one handle per 256 bytes of it is the default then
  *
  * EEXIST.  ENOSPC: no minor number is free.  ENOMEM: the store takes more memory than is available
  * or than a limit of the memory cgroup allows, or an allocation failed; nothing stays allocated,
@@ -782,11 +782,11 @@ struct lsmem_clean {
 /* ---- The tier ------------------------------------------------------------ */
 
 /*
- * A tiered store keeps in memory what is in use.  Objects that are COLD are on the backups only; a call
- * that needs one becomes a fetch request, which the daemon takes (FETCH; poll() says POLLRDBAND while
- * there are any) and answers with what a backup has there (FILL).  The kernel finds the entry in that
- * by its key and its checksum: the daemon needs not know entries.  A request stays until it is
- * answered; those of a daemon that died are told to the next one again.
+ * A tiered store keeps in memory what is in use.  Objects and blocks that are COLD are on the backups
+ * only; a call or a bio that needs one becomes a fetch request, which the daemon takes (FETCH; poll()
+ * says POLLRDBAND while there are any) and answers with what a backup has there (FILL).  The kernel
+ * finds the entry in that by its key and its checksum: the daemon needs not know entries.  A request
+ * stays until it is answered; those of a daemon that died are told to the next one again.
  */
 
 /* lsmem_fetch_one.flags */

@@ -181,8 +181,6 @@ static int check_capacity(struct config_parser *p, const struct config *c)
 
 	if (!c->store.capacity_line)
 		return 0;
-	if (c->store.kind == LSMEM_KIND_BLOCK)
-		return config_fail(p, c->store.capacity_line, "capacity: not for kind = block");
 	if (c->store.capacity <= bytes || c->store.capacity / LSMEM_CAPACITY_MOST > bytes)
 		return config_fail(p, c->store.capacity_line,
 				   "capacity = %lluM: allowed is more than size, %lluM, and at most %u times that",

@@ -89,6 +89,11 @@ static void sizes_test_handles(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, block.handles, blocks);
 	KUNIT_EXPECT_EQ(test, block.table_bytes,
 			object.table_bytes - lsmem_indices_bytes(blocks) + blocks * 8);
+	/* A tiered disk follows its capacity. */
+	create.capacity = 4 * create.bytes;
+	lsmem_sizes_of(&create, &more);
+	KUNIT_EXPECT_EQ(test, more.handles, 4 * blocks);
+	KUNIT_EXPECT_GT(test, more.table_bytes, block.table_bytes + 3 * blocks * 16);
 }
 
 /* What a store allocates: block stores have a second table, and no map; object stores a map. */

@@ -30,6 +30,7 @@ good 'the least' "$path"
 good 'all of an object store' "[store]\nname = db-1.example_x\nnode = lsmem1\nkind = object\nsize = 1G\nhandles = 1M\nmode = 0640\nowner = root:root\n$path"'size = 512M\nlock_wait = 5\n'
 good 'a tiered store' "[store]\nsize = 128M\ncapacity = 512M\n$path"
 good 'a tiered store of the default size' "[store]\ncapacity = 264M\n$path"
+good 'a tiered block store' "[store]\nkind = block\nsize = 128M\ncapacity = 512M\n$path"
 good 'the largest capacity' "[store]\ncapacity = 1T\nsize = 16G\n$path"
 good 'a block store' "[store]\nkind = block\nname = 7\nnode = lsmemb0\nsize = 128M\n$path"
 good 'numbers for an owner' "[store]\nowner = 12345:54321\n$path"
@@ -93,7 +94,6 @@ done
 bad 'capacity of size' "[store]\nsize = 512M\ncapacity = 512M\n$path" '3: capacity = 512M: allowed is more than size, 512M, and at most 64 times that'
 bad 'capacity of the default size' "[store]\ncapacity = 256M\n$path" '2: capacity = 256M: allowed is more than size, 256M, and at most 64 times that'
 bad 'too much capacity' "[store]\nsize = 128M\ncapacity = 8200M\n$path" '3: capacity = 8200M: allowed is more than size, 128M, and at most 64 times that'
-bad 'capacity of a block store' "[store]\nkind = block\ncapacity = 512M\n$path" '3: capacity: not for kind = block'
 for handles in 0 2G 4G -1 many; do
 	bad "handles $handles" "[store]\nhandles = $handles\n" "2: handles = $handles: allowed is a number from 1 to 2147483647"
 done

@@ -9,19 +9,10 @@
 #
 # LOSSES, KILLS: how often.
 . "$(dirname "$0")/guest-lib.sh"
+. "$here/tier-lib.sh"
 losses=${LOSSES:-1}
 kills=${KILLS:-3}
 slots=${SLOTS:-200000}
-
-figure() { cat "/sys/class/lsmem/$store/$1"; }
-# tell: figures of the tier
-tell()
-{
-	echo "# $(($(figure live_bytes) >> 20)) MiB live, $(($(figure tier/cold_bytes) >> 20)) MiB cold," \
-		"$(($(figure tier/cached_bytes) >> 20)) MiB cached, $(figure tier/fetches) fetches" \
-		"($(figure tier/fetch_failures) failures), $(figure tier/evicted) evicted," \
-		"$(figure cleaner/segments_cleaned) segments cleaned"
-}
 
 # objects NAME COMMAND PERCENT [SLOTS]: load fills or overwrites
 objects()
@@ -72,18 +63,18 @@ is 'lsmemctl list shows both' \
 	"$((128 << 20)) $((512 << 20))"
 objects 'filled to 90 %' fill 90 "$slots"
 ok 'most of it is not in memory' [ "$(figure tier/cold_bytes)" -gt $((300 << 20)) ]
-tell
+tier
 verify 'all there'
 ok 'objects were fetched' [ "$(figure tier/fetches)" -gt 1000 ]
-tell
+tier
 objects 'half of the objects overwritten' overwrite 50
 objects 'again, so that cleaning has to go on' overwrite 50
 objects 'and again' overwrite 50
 ok 'segments were cleaned' [ "$(figure cleaner/segments_cleaned)" -gt 0 ]
-tell
+tier
 verify 'all there after cleaning'
 reads 'reads, the daemon killed meanwhile' $((kills * 3 + 2)) kill_often
-tell
+tier
 kill -USR1 "$daemon_pid"
 sleep 1
 ok 'the status has fetches' grep -q '"fetches": [1-9]' "/run/lsmem/$store.json"
@@ -105,7 +96,7 @@ for ((i = 0; i < losses; i++)); do
 		[ "$(jq .recovery_read_bytes "/run/lsmem/$store.json")" -lt $((200 << 20)) ]
 	reads "loss $i: reads of a store that was just recovered" 3 true
 	verify "loss $i: all that was acknowledged"
-	tell
+	tier
 done
 objects 'overwritten after recoveries' overwrite 30
 stop

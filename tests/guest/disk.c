@@ -65,35 +65,12 @@ FIXTURE_VARIANT_ADD(disk, backed) {
 	.flags = LSMEM_STORE_DURABLE,
 };
 
-/* Destroy a store. udev may have its disk open for a moment: wait until it has closed the disk. */
-static int destroy(struct store *store)
-{
-	struct lsmem_destroy destroy = { .size = sizeof(destroy) };
-	uint64_t end = now_ms() + test_limit(5000);
-	int ret;
-
-	memcpy(destroy.name, store->name, sizeof(store->name));
-	do {
-		ret = control_call(LSMEM_CTL_DESTROY, &destroy);
-		usleep(20000);
-	} while (ret == -EBUSY && now_ms() < end);
-	return ret;
-}
-
 FIXTURE_SETUP(disk)
 {
 	struct disk *disk = &self->disk;
-	struct lsmem_create create = {
-		.size = sizeof(create),
-		.flags = variant->flags,
-		.kind = LSMEM_KIND_BLOCK,
-		.bytes = STORE_BYTES,
-	};
 	uint64_t bytes;
 
-	ASSERT_EQ(0, control_call(LSMEM_CTL_CREATE, &create));
-	memcpy(disk->store.name, create.name, sizeof(disk->store.name));
-	snprintf(disk->store.path, sizeof(disk->store.path), "/dev/%s", disk->store.name);
+	ASSERT_EQ(0, store_create_disk(&disk->store, STORE_BYTES, 0, variant->flags));
 	if (variant->flags) {
 		/* Invariant 18: there is no disk before recovery has ended. */
 		ASSERT_EQ(-1, open(disk->store.path, O_RDWR));
@@ -111,13 +88,14 @@ FIXTURE_TEARDOWN(disk)
 {
 	struct disk *disk = &self->disk;
 	close(disk->store.fd);
+	disk->store.fd = -1;
 	if (variant->flags) {
 		follower_sleep(&disk->follower, false);
 		follower_stop(&disk->follower);
 		EXPECT_STREQ("", disk->follower.wrong);
 		EXPECT_EQ(0, store_attribute(&disk->store, "attached"));
 	}
-	EXPECT_EQ(0, destroy(&disk->store));
+	EXPECT_EQ(0, store_destroy_disk(&disk->store));
 	follower_free(&disk->follower);
 	free(disk->buffer);
 }

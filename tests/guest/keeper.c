@@ -131,6 +131,10 @@ static void *keeper_main(void *argument)
 			.nr = BATCH - nr,
 		};
 
+		if (atomic_load(&keeper->mood) == KEEPER_ASLEEP) {
+			usleep(1000);
+			continue;
+		}
 		if (poll(&pollfd, 1, nr ? 1 : POLL_MS) < 0)
 			break;
 		if (nr < BATCH && ioctl(keeper->fd, LSMEM_REPL_FETCH, &fetch)) {

@@ -16,6 +16,7 @@
 
 enum keeper_mood {
 	KEEPER_GOOD,
+	KEEPER_ASLEEP,		/* takes no requests */
 	KEEPER_SILENT,		/* takes requests, and answers none */
 	KEEPER_DAMAGED,		/* each answer has a changed byte, then an error follows */
 	KEEPER_SHORT,		/* answers with one block less than asked for at first */

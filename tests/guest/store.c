@@ -16,6 +16,8 @@
 
 #include "store.h"
 
+#define DISK_CLOSED_MS	5000	/* by udev */
+
 #undef alarm	/* the Makefile defines it as test_alarm(); this file needs the C library's */
 unsigned int alarm(unsigned int seconds);
 
@@ -99,6 +101,37 @@ int store_destroy(struct store *store)
 	store->fd = -1;
 	memcpy(destroy.name, store->name, sizeof(store->name));
 	return control_call(LSMEM_CTL_DESTROY, &destroy);
+}
+
+int store_create_disk(struct store *store, uint64_t bytes, uint64_t capacity, uint32_t flags)
+{
+	struct lsmem_create create = {
+		.size = sizeof(create),
+		.flags = flags,
+		.kind = LSMEM_KIND_BLOCK,
+		.bytes = bytes,
+		.capacity = capacity,
+	};
+	int ret;
+
+	memset(store, 0, sizeof(*store));
+	store->fd = -1;
+	ret = control_call(LSMEM_CTL_CREATE, &create);
+	if (ret)
+		return ret;
+	memcpy(store->name, create.name, sizeof(store->name));
+	snprintf(store->path, sizeof(store->path), "/dev/%s", store->name);
+	return 0;
+}
+
+int store_destroy_disk(struct store *store)
+{
+	uint64_t end = now_ms() + test_limit(DISK_CLOSED_MS);
+	int ret;
+
+	while ((ret = store_destroy(store)) == -EBUSY && now_ms() < end)
+		usleep(20000);
+	return ret;
 }
 
 static void attribute_path(const struct store *store, const char *name, char *path, size_t size)

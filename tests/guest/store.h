@@ -33,12 +33,18 @@ struct store {
 /* From --seed N or $LSMEM_SEED, else random; printed when the program begins. */
 extern uint64_t test_seed;
 
-/* An ioctl on /dev/lsmem-control. This and the next three return 0 or a negative errno. */
+/* An ioctl on /dev/lsmem-control. This and the next five return 0 or a negative errno. */
 int control_call(unsigned long request, void *argument);
 int store_create(struct store *store, uint64_t bytes, uint64_t handles, uint32_t flags);
 int store_create_tiered(struct store *store, uint64_t bytes, uint64_t capacity, uint64_t handles,
 			uint32_t flags);
 int store_destroy(struct store *store);
+/*
+ * A store with a disk, which is not opened; @capacity is 0, or that of a tiered store.  It is closed, if
+ * it was opened, and destroyed: udev may have it open for a moment.
+ */
+int store_create_disk(struct store *store, uint64_t bytes, uint64_t capacity, uint32_t flags);
+int store_destroy_disk(struct store *store);
 
 /* How many segments have been cleaned or compacted. */
 static inline uint64_t made_room(const struct lsmem_stat *stat)

@@ -113,9 +113,8 @@ static int parse(int argc, char **argv, struct lsmem_create *create)
 		return ctl_usage_error("--size is missing");
 	if (create->bytes % LSMEM_SEGMENT_BYTES)
 		return ctl_usage_error("--size: a multiple of 8M, at least 128M");
-	if (create->capacity && (create->kind == LSMEM_KIND_BLOCK ||
-				 !(create->flags & LSMEM_STORE_DURABLE)))
-		return ctl_usage_error("--capacity is for object stores with --durable");
+	if (create->capacity && !(create->flags & LSMEM_STORE_DURABLE))
+		return ctl_usage_error("--capacity is for stores with --durable");
 	if (create->capacity % LSMEM_SEGMENT_BYTES ||
 	    (create->capacity && create->capacity <= create->bytes))
 		return ctl_usage_error("--capacity: a multiple of 8M, more than --size");
