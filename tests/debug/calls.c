@@ -209,6 +209,7 @@ static int slot_create(uint32_t slot, uint32_t kind, uint32_t flags, uint64_t ha
 	memcpy(store->name, create.name, sizeof(store->name));
 	store->block = kind == LSMEM_KIND_BLOCK;
 	store->durable = flags & LSMEM_STORE_DURABLE;
+	store->tiered = capacity;
 	atomic_store(&store->state, SLOT_THERE);
 	return 0;
 }

@@ -79,6 +79,7 @@ struct store_slot {
 	char name[LSMEM_NAME_BYTES];
 	bool block;
 	bool durable;
+	bool tiered;
 	_Atomic uint64_t segment;	/* id of the segment that was loaded last */
 	struct pool live;
 	struct pool stale;

@@ -173,6 +173,7 @@ static void create_done(struct making *m, const uint8_t *bytes, long ret)
 		memcpy(store->name, create.name, sizeof(store->name));
 		store->block = create.kind == LSMEM_KIND_BLOCK;
 		store->durable = create.flags & LSMEM_STORE_DURABLE;
+		store->tiered = create.capacity;
 		limits_lower(store->name);
 		atomic_store(&store->segment, 0);
 		atomic_fetch_add(&shared->made, 1);
