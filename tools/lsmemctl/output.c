@@ -31,8 +31,10 @@ int ctl_print_json(struct json_object *object)
 void ctl_print_interval(double seconds, struct json_object *stores)
 {
 	struct json_object *out = json_object_new_object();
+	struct timespec now;
 
-	ctl_add_number(out, "time", time(NULL));
+	clock_gettime(CLOCK_REALTIME, &now);
+	ctl_add_decimal(out, "time", (double)now.tv_sec + (double)now.tv_nsec / 1e9);
 	ctl_add_decimal(out, "seconds", seconds);
 	json_object_object_add(out, "stores", json_object_get(stores));
 	printf("%s\n", json_object_to_json_string_ext(out, JSON_C_TO_STRING_PLAIN |
