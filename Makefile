@@ -50,6 +50,11 @@ demo-cluster: setup ## loss of a host, with three guests; writes out/demo/cluste
 	@$(MAKE) --no-print-directory all test-programs
 	qemu/demo-cluster $(if $(SEED),--seed $(SEED))
 
+demo-tier: setup ## power cut of a store larger than its memory; writes out/demo/tier.json; QUICK=1 SEED=N
+	@qemu/setup demo
+	@$(MAKE) --no-print-directory all test-programs
+	qemu/demo-tier $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))
+
 test: setup ## all tests; the last line is "N passed, N failed"
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run
@@ -173,6 +178,6 @@ help: ## this list
 	@echo "SEED=N repeats the run that printed N"
 	@echo "first: make demo, or make test, as root on Debian 12"
 
-.PHONY: all modules lab lib tools daemon setup demo demo-cluster bench kselftest kunit calls matrix \
+.PHONY: all modules lab lib tools daemon setup demo demo-cluster demo-tier bench kselftest kunit calls matrix \
 	ci test test-user test-guest test-power torture test-debug test-kcsan test-units fuzz test-programs \
 	check docs sparse install install-built clean help

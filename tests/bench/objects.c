@@ -23,7 +23,7 @@
 
 #include "../guest/store.h"
 #include "bench.h"
-#include "zipf.h"
+#include "../common/zipf.h"
 
 static struct store store;
 static struct lsm *lsm;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "zipf.h"
+#include "../common/zipf.h"
 
 /* Prime, larger than numbers of objects, and no product overflows: z * SPREAD % nr has each place once. */
 #define SPREAD	4294967291ull

@@ -93,6 +93,8 @@ is "top, JSON" "$("$lsmemctl" top lsmem lsmemb0 --count 1 --interval 0.05 --json
 	"[('lsmem', 'adaptive', 'none', {'bytes_per_second': 0.0, 'operations_per_second': 0.0}, 0.0, \
 None, 0.0, None, 10, 10)]"
 ok "top, all stores" sh -c "'$lsmemctl' top -n 1 -i 0.05 | grep -q '^lsmemb0: block, volatile, active'"
+is "tier of no tiered store" "$("$lsmemctl" tier --json | field v)" "[]"
+refused "tier of a store without a tier" 1 "lsmem: is not tiered" tier lsmem
 is "clean of a store without segments" "$("$lsmemctl" clean lsmemb0 --json | field "v['asked']")" 0
 is "clean --compact" "$(clean_objects --compact)" "compact True True True True"
 is "clean" "$(clean_objects)" "clean True True True True"
@@ -109,7 +111,8 @@ is "nothing is left" "$("$lsmemctl" list)" ""
 
 # ---- A durable store --------------------------------------------------------
 
-# write_objects NUMBER: write objects of 5000 bytes with the shared library, and sync
+# write_objects NUMBER: write objects of 5000 bytes with the shared library, sync, and read the first
+# and the last one
 write_objects()
 {
 	python3 - "$top/tools/lib/liblsmem.so.0" "$1" <<- 'END'
@@ -117,14 +120,19 @@ write_objects()
 		lib = ctypes.CDLL(sys.argv[1])
 		lsm = ctypes.c_void_p()
 		assert lib.lsm_open(b"/dev/lsmem", 0, ctypes.byref(lsm)) == 0
-		handle = ctypes.c_uint64()
-		for i in range(int(sys.argv[2])):
+		last = int(sys.argv[2]) - 1
+		handles = {}
+		for i in range(last + 1):
 		    data = bytes([i % 251]) * 5000
+		    handle = ctypes.c_uint64()
 		    assert lib.lsm_alloc(lsm, data, 5000, 0, ctypes.byref(handle), None) == 0
+		    if i in (0, last):
+		        handles[i] = handle
 		assert lib.lsm_sync(lsm, 0) == 0
 		back = ctypes.create_string_buffer(6000)
-		assert lib.lsm_read(lsm, handle, back, 6000, 0, None) == 5000
-		assert back.raw[:5000] == data
+		for i, handle in handles.items():
+		    assert lib.lsm_read(lsm, handle, back, 6000, 0, None) == 5000
+		    assert back.raw[:5000] == bytes([i % 251]) * 5000
 		lib.lsm_close(lsm)
 	END
 }
@@ -185,8 +193,31 @@ durable()
 	ok "destroy of what was cleaned" "$lsmemctl" destroy lsmem
 }
 
+tiered()	# memory for fewer objects than are written
+{
+	printf '[store]\nsize = 128M\ncapacity = 320M\n[backup]\npath = %s\n' "$drive" > "$scratch/conf"
+	ok "format of a drive, for a tiered store" "$lsmemctl" format "$drive" --force
+	daemon_start
+	ok "the shared library: 32000 objects" write_objects 32000
+	"$lsmemctl" tier lsmem --json > "$scratch/tier"
+	is "tier: memory, capacity, failures" \
+		"$(field "v[0]['memory_bytes'], v[0]['capacity_bytes'], v[0]['failures']" < "$scratch/tier")" \
+		"$((128 << 20)) $((320 << 20)) 0"
+	is "tier: objects have left memory" "$(field \
+		"v[0]['cold_bytes'] > 16 << 20, v[0]['evicted_bytes'] > 16 << 20" < "$scratch/tier")" "True True"
+	is "tier: the first was fetched" "$(field "v[0]['fetches'] > 0, v[0]['fetched_bytes'] >= 5000,
+		v[0]['mean_us'] > 0, v[0]['p99_us'] > 0" < "$scratch/tier")" "True True True True"
+	is "tier: all tiered stores, a line for each interval" \
+		"$("$lsmemctl" tier -i 0.05 -n 2 --json | tail -1 |
+			field "v['stores'][0]['name'], v['stores'][0]['fetches_per_second']")" "lsmem 0.0"
+	ok "tier as a table" sh -c "'$lsmemctl' tier lsmem | grep -q '^lsmem  *128M  *320M '"
+	ok "lsmemd of a tiered store stops" daemon_stop
+	ok "destroy of a tiered store" "$lsmemctl" destroy lsmem
+}
+
 if [ -b "$drive" ] && [ -x "$top/daemon/lsmemd" ]; then
 	durable
+	tiered
 else
 	count=$((count + 1))
 	echo "ok $count - a durable store # SKIP there is no $drive"

@@ -19,11 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "../common/zipf.h"
 #include "acked.h"
 
 #define COMPLAINTS	20u	/* most errors that are printed; all are counted */
+#define READERS		16u
 
 struct options {
 	const char *objects;
@@ -32,10 +35,65 @@ struct options {
 	const char *state;
 	const char *report;
 	const char *ready;
+	char *figures;
 	uint64_t object_slots;
 	uint64_t block_slots;
 	unsigned int live;
+	uint32_t shortest;
+	uint32_t longest;
+	uint32_t batch;
+	unsigned int readers;
+	unsigned int threads;
+	bool zipf;
 };
+
+struct figures figures;
+static double deadline;		/* of --wait */
+
+double seconds_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+bool wait_store(void)
+{
+	usleep(1000);
+	return seconds_now() < deadline;
+}
+
+static void touch(const char *path)
+{
+	int fd = open(path, O_CREAT | O_WRONLY, 0644);
+
+	if (fd < 0) {
+		perror(path);
+		exit(1);
+	}
+	close(fd);
+}
+
+/* Writes a line with the time and the figures once a second. */
+static void *write_figures(void *path)
+{
+	FILE *file = fopen(path, "w");
+	struct timespec now;
+
+	while (file) {
+		clock_gettime(CLOCK_REALTIME, &now);
+		fprintf(file, "{\"time\": %lld.%03ld, \"reads\": %llu, \"changes\": %llu, \"checked\": %llu}\n",
+			(long long)now.tv_sec, now.tv_nsec / 1000000,
+			(unsigned long long)figures.reads, (unsigned long long)figures.changes,
+			(unsigned long long)figures.checked);
+		if (fflush(file))
+			break;
+		sleep(1);
+	}
+	perror(path);
+	exit(1);
+}
 
 static bool state_equal(const struct state *want, const struct state *found)
 {
@@ -142,8 +200,11 @@ static void state_load(const char *path, struct oracle **oracles, size_t nr)
 
 static int device_open(const char *path, int flags)
 {
-	int fd = open(path, flags | O_CLOEXEC);
+	int fd;
 
+	do {
+		fd = open(path, flags | O_CLOEXEC);
+	} while (fd < 0 && wait_store());
 	if (fd < 0) {
 		perror(path);
 		exit(1);
@@ -151,7 +212,7 @@ static int device_open(const char *path, int flags)
 	return fd;
 }
 
-/* The loading threads: @step writers share the slots of a store; a reader reads all. */
+/* The loading threads: @step writers share the slots of a store; readers read all. */
 static const struct {
 	void *(*run)(void *work);
 	bool object;
@@ -159,21 +220,21 @@ static const struct {
 	uint8_t first;
 	uint8_t step;
 } loaders[] = {
-	{ load_objects, true, false, 0, 2 },
-	{ load_objects, true, false, 1, 2 },
+	{ load_objects, true, false, 0, WRITERS },
+	{ load_objects, true, false, 1, WRITERS },
 	{ load_blocks, false, false, 0, 1 },
-	{ load_readers, true, true, 0, 1 },
+	{ load_readers, true, true, 0, 2 },
 };
 
 #define LOADERS	(sizeof(loaders) / sizeof(loaders[0]))
 
 static int load(const struct options *opt, struct oracle **oracles)
 {
-	static struct work work[LOADERS];
+	static struct work work[LOADERS + READERS];
 	static _Atomic uint64_t sequence;
 	static atomic_int ready;
 	const char *seed = getenv("LSMEM_SEED");
-	int writers = 0, fd;
+	unsigned int writers = 0, nr = 0, copies;
 	pthread_t thread;
 	size_t i;
 
@@ -182,38 +243,37 @@ static int load(const struct options *opt, struct oracle **oracles)
 		   oracles[0]->sequence : oracles[1]->sequence;
 	for (i = 0; i < LOADERS; i++) {
 		const char *path = loaders[i].object ? opt->objects : opt->blocks;
-		struct work *w = &work[i];
 
-		if (!path)
-			continue;
-		*w = (struct work){
-			.thread = i,
-			.first = loaders[i].first,
-			.step = loaders[i].step,
-			.path = path,
-			.fd = device_open(path, loaders[i].object ? O_RDWR : O_RDWR | O_DIRECT),
-			.oracle = oracles[!loaders[i].object],
-			.sequence = &sequence,
-			.ready = &ready,
-			.live = opt->live,
-			.random = (seed ? strtoull(seed, NULL, 0) : 1) * 1000003 + i,
-		};
-		if (pthread_create(&thread, NULL, loaders[i].run, w)) {
-			perror("thread");
-			return 1;
+		copies = !path ? 0 : loaders[i].reader ? opt->readers : 1;
+		for (; copies; copies--, nr++) {
+			work[nr] = (struct work){
+				.thread = nr,
+				.first = loaders[i].first,
+				.step = loaders[i].step,
+				.path = path,
+				.fd = device_open(path, loaders[i].object ? O_RDWR :
+						  O_RDWR | O_DIRECT),
+				.oracle = oracles[!loaders[i].object],
+				.sequence = &sequence,
+				.ready = &ready,
+				.live = opt->live,
+				.shortest = opt->shortest,
+				.longest = opt->longest,
+				.batch = opt->batch,
+				.zipf = opt->zipf,
+				.random = (seed ? strtoull(seed, NULL, 0) : 1) * 1000003 + nr,
+			};
+			if (pthread_create(&thread, NULL, loaders[i].run, &work[nr])) {
+				perror("thread");
+				return 1;
+			}
+			writers += !loaders[i].reader;
 		}
-		writers += !loaders[i].reader;
 	}
-	while (atomic_load(&ready) < writers)
+	while (atomic_load(&ready) < (int)writers)
 		usleep(10000);
-	if (opt->ready) {
-		fd = open(opt->ready, O_CREAT | O_WRONLY, 0644);
-		if (fd < 0) {
-			perror(opt->ready);
-			return 1;
-		}
-		close(fd);
-	}
+	if (opt->ready)
+		touch(opt->ready);
 	for (;;)
 		pause();
 }
@@ -228,8 +288,10 @@ static int verify(const struct options *opt, struct oracle **oracles)
 	state_load(opt->state, oracles, 2);
 	if (oracle_read(oracles, 2, opt->journals))
 		return 1;
+	if (opt->ready)
+		touch(opt->ready);
 	if (opt->objects)
-		verify_objects(device_open(opt->objects, O_RDWR), oracles[0], &v);
+		verify_objects(device_open(opt->objects, O_RDWR), oracles[0], opt->threads, &v);
 	if (opt->blocks)
 		verify_blocks(device_open(opt->blocks, O_RDONLY | O_DIRECT), oracles[1], &v);
 	state_save(opt->state, oracles, 2);
@@ -240,11 +302,12 @@ static int verify(const struct options *opt, struct oracle **oracles)
 	}
 	if (report) {
 		fprintf(report,
-			"{\"acked_writes\": %llu, \"checked\": %llu, \"lost\": %llu, \"corrupt\": %llu, \"resolved\": %llu, \"present\": %llu, \"bytes\": %llu}\n",
+			"{\"acked_writes\": %llu, \"checked\": %llu, \"lost\": %llu, \"corrupt\": %llu, \"resolved\": %llu, \"present\": %llu, \"bytes\": %llu, \"first_read_at\": %.3f, \"all_read_at\": %.3f}\n",
 			(unsigned long long)(oracles[0]->acknowledged + oracles[1]->acknowledged),
 			(unsigned long long)v.checked, (unsigned long long)v.lost,
 			(unsigned long long)v.corrupt, (unsigned long long)v.resolved,
-			(unsigned long long)v.present, (unsigned long long)v.bytes);
+			(unsigned long long)v.present, (unsigned long long)v.bytes,
+			v.first_read, v.all_read);
 		fclose(report);
 	}
 	printf("%llu acknowledged, %llu slots checked, %llu lost, %llu corrupt\n",
@@ -262,12 +325,20 @@ static void usage(FILE *to)
 	      "  --objects PATH        device of an object store\n"
 	      "  --object-slots N      objects it may hold\n"
 	      "  --live PERMILLE       of its capacity to keep live (default 900)\n"
+	      "  --lengths MIN-MAX     bytes of an object (default 32-4096)\n"
+	      "  --batch N             operations in a vector (default 64)\n"
+	      "  --zipf                load: use some objects more often, by Zipf's law\n"
+	      "  --readers N           load: threads that read objects (default 1)\n"
+	      "  --threads N           verify: threads that read objects (default 1)\n"
+	      "  --wait SECONDS        wait until the store can be opened and read (default 0)\n"
+	      "  --figures FILE        a line of JSON each second: the counts until then\n"
 	      "  --blocks PATH         device of a block store\n"
 	      "  --block-slots N       its first N blocks are used\n"
 	      "  --journals DIR        verify: journals of all boots, or of those since --state\n"
 	      "  --state FILE          verify leaves it, both go on from it\n"
 	      "  --report FILE         verify: figures, as JSON\n"
-	      "  --ready FILE          load: made when all threads load in earnest\n"
+	      "  --ready FILE          made when all threads load in earnest; verify: when the\n"
+	      "                        journals have been read\n"
 	      "The journal goes to $LSMEM_JOURNAL; random numbers come from $LSMEM_SEED.\n"
 	      "Exit: 0, 1 error, 2 usage or a journal that makes no sense, 3 lost or corrupt\n", to);
 }
@@ -284,6 +355,13 @@ static bool parse(int argc, char **argv, struct options *opt)
 		{ "state", required_argument, NULL, 's' },
 		{ "report", required_argument, NULL, 'r' },
 		{ "ready", required_argument, NULL, 'R' },
+		{ "lengths", required_argument, NULL, 'L' },
+		{ "batch", required_argument, NULL, 'n' },
+		{ "zipf", no_argument, NULL, 'z' },
+		{ "readers", required_argument, NULL, 'd' },
+		{ "threads", required_argument, NULL, 't' },
+		{ "wait", required_argument, NULL, 'w' },
+		{ "figures", required_argument, NULL, 'f' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int c;
@@ -317,18 +395,46 @@ static bool parse(int argc, char **argv, struct options *opt)
 		case 'R':
 			opt->ready = optarg;
 			break;
+		case 'L':
+			if (sscanf(optarg, "%u-%u", &opt->shortest, &opt->longest) != 2)
+				return false;
+			break;
+		case 'n':
+			opt->batch = strtoul(optarg, NULL, 0);
+			break;
+		case 'z':
+			opt->zipf = true;
+			break;
+		case 'd':
+			opt->readers = strtoul(optarg, NULL, 0);
+			break;
+		case 't':
+			opt->threads = strtoul(optarg, NULL, 0);
+			break;
+		case 'w':
+			deadline = seconds_now() + strtod(optarg, NULL);
+			break;
+		case 'f':
+			opt->figures = optarg;
+			break;
 		default:
 			return false;
 		}
 	}
-	return argc - optind == 1 && opt->state && opt->live <= 1000;
+	return argc - optind == 1 && opt->state && opt->live <= 1000 &&
+	       opt->shortest >= OBJECT_LENGTH_MIN && opt->shortest <= opt->longest &&
+	       opt->longest <= OBJECT_LENGTH_MAX && opt->batch && opt->batch <= BATCH &&
+	       opt->readers <= READERS && opt->threads && opt->threads <= VERIFIERS;
 }
 
 int main(int argc, char **argv)
 {
-	struct options opt = { .live = 900, .object_slots = 65536, .block_slots = 4096 };
+	struct options opt = { .live = 900, .object_slots = 65536, .block_slots = 4096,
+			       .shortest = 32, .longest = 4096, .batch = BATCH, .readers = 1,
+			       .threads = 1 };
 	struct oracle objects, blocks, *oracles[] = { &objects, &blocks };
 	bool loads, verifies;
+	pthread_t thread;
 
 	if (!parse(argc, argv, &opt)) {
 		usage(stderr);
@@ -343,5 +449,11 @@ int main(int argc, char **argv)
 	if (oracle_init(&objects, 'o', opt.object_slots) ||
 	    oracle_init(&blocks, 'b', opt.block_slots) || journal_open())
 		return 1;
+	if (opt.zipf)
+		zipf_setup(opt.object_slots / WRITERS);
+	if (opt.figures && pthread_create(&thread, NULL, write_figures, opt.figures)) {
+		perror("thread");
+		return 1;
+	}
 	return loads ? load(&opt, oracles) : verify(&opt, oracles);
 }

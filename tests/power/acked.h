@@ -18,6 +18,10 @@
  * @sequence: number of the last operation, of all threads
  * @ready: number of threads that have filled their store and carry out their load
  * @live: objects: how much of the capacity to keep live, per mille
+ * @shortest: objects: bytes of the shortest one
+ * @longest: objects: bytes of the longest one
+ * @batch: objects: operations in a vector, BATCH at most
+ * @zipf: objects: some slots are used more often than others, by Zipf's law
  * @random: state of the thread's random numbers
  */
 struct work {
@@ -30,11 +34,26 @@ struct work {
 	_Atomic uint64_t *sequence;
 	atomic_int *ready;
 	unsigned int live;
+	uint32_t shortest;
+	uint32_t longest;
+	uint32_t batch;
+	bool zipf;
 	uint64_t random;
 };
 
-/* The counts of a verification. */
+/* Counts of all threads so far; --figures writes them. */
+struct figures {
+	_Atomic uint64_t reads;		/* by readers */
+	_Atomic uint64_t changes;	/* replaced and freed objects */
+	_Atomic uint64_t checked;	/* slots, by a verification */
+};
+
+extern struct figures figures;
+
+/* The counts of a verification, and its times: seconds of CLOCK_MONOTONIC. */
 struct verdict {
+	double first_read;	/* the first object was read and was right; 0: none yet */
+	double all_read;
 	uint64_t checked;
 	uint64_t lost;
 	uint64_t corrupt;
@@ -46,7 +65,7 @@ struct verdict {
 void *load_objects(void *work);
 void *load_readers(void *work);
 void *load_blocks(void *work);
-int verify_objects(int fd, struct oracle *oracle, struct verdict *verdict);
+int verify_objects(int fd, struct oracle *oracle, unsigned int threads, struct verdict *verdict);
 int verify_blocks(int fd, struct oracle *oracle, struct verdict *verdict);
 
 /*
@@ -56,9 +75,16 @@ int verify_blocks(int fd, struct oracle *oracle, struct verdict *verdict);
 void verify_slot(struct oracle *o, uint64_t slot, const struct state *found, bool corrupt,
 		 struct verdict *verdict);
 
+double seconds_now(void);
+
+/* Wait for a moment: the store is not ready.  Return: false: the time of --wait is over. */
+bool wait_store(void);
+
 #define OBJECT_LENGTH_MIN	32u
-#define OBJECT_LENGTH_MAX	4096u
+#define OBJECT_LENGTH_MAX	16384u
 #define BLOCK_BYTES		4096u
 #define BATCH			64u
+#define WRITERS			2u	/* threads that change objects; they share the slots */
+#define VERIFIERS		64u
 
 #endif

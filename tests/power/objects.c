@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Objects under power cuts: vectors, half of which are durable, and fsync. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +10,17 @@
 
 #include <lsmem.h>
 
+#include "../common/zipf.h"
 #include "acked.h"
 
 #define SYNC_EVERY	16u	/* batches */
+#define SCATTER		2654435761ull	/* a prime */
+
+/* Slot number @i of @nr in an order in which neighbours are far apart; each one once. */
+static uint64_t scatter(uint64_t i, uint64_t nr)
+{
+	return i % nr * SCATTER % nr;
+}
 
 /* The id depends on the length too, so that contents that were cut short are wrong. */
 static uint64_t content_id(uint64_t slot, uint64_t length)
@@ -73,8 +82,7 @@ static bool batch_add(struct work *w, struct batch *b, uint64_t slot, bool full)
 	if (kind == OP_FREE) {
 		op->op = LSMEM_OP_FREE;
 	} else {
-		r->length = OBJECT_LENGTH_MIN +
-			    (dice >> 8) % (OBJECT_LENGTH_MAX - OBJECT_LENGTH_MIN + 1);
+		r->length = w->shortest + (dice >> 8) % (w->longest - w->shortest + 1);
 		content_fill(b->data[b->nr], r->length, content_id(slot, r->length), r->sequence);
 		op->op = kind == OP_ALLOC ? LSMEM_OP_ALLOC : LSMEM_OP_REPLACE;
 		op->data = (uintptr_t)b->data[b->nr];
@@ -114,6 +122,7 @@ static void batch_run(struct work *w, struct batch *b, bool durable)
 			  durable && !result ? DURABLE : DONE;
 		if (r->op == OP_ALLOC)
 			r->handle = b->ops[i].handle;
+		figures.changes += r->op != OP_ALLOC;
 		record_seal(r);
 		oracle_take(w->oracle, r);
 	}
@@ -133,18 +142,35 @@ static void sync_objects(struct work *w)
 	oracle_take(w->oracle, &r);
 }
 
+static bool batch_has(const struct batch *b, uint64_t slot)
+{
+	uint32_t i;
+
+	for (i = 0; i < b->nr && b->records[i].slot != slot; i++)
+		;
+	return i < b->nr;
+}
+
+/* A slot by Zipf's law, of writer number @first; the frequent ones are far from each other. */
+static uint64_t zipf_slot(struct work *w, uint64_t first)
+{
+	return first + scatter(zipf_next(&w->random), w->oracle->nr_slots / w->step) * w->step;
+}
+
 /* Carry out one batch of operations on different slots. */
 static void load_batch(struct work *w, struct batch *b, uint64_t *next, bool filling)
 {
 	bool full = store_full(w->fd, w->live);
-	uint64_t mine = (w->oracle->nr_slots - w->first + w->step - 1) / w->step, tries;
+	uint64_t mine = (w->oracle->nr_slots - w->first + w->step - 1) / w->step, tries, slot;
 
 	b->nr = 0;
-	for (tries = 0; tries < 2 * BATCH && b->nr < BATCH && tries < mine; tries++) {
+	for (tries = 0; tries < 2 * w->batch && b->nr < w->batch && tries < mine; tries++) {
 		/* Consecutive slots of this thread, so that no slot is used twice. */
-		uint64_t at = (*next + tries) % mine;
-
-		batch_add(w, b, w->first + at * w->step, full);
+		slot = w->first + (*next + tries) % mine * w->step;
+		if (w->zipf && !filling)
+			slot = zipf_slot(w, w->first);
+		if (!w->zipf || filling || !batch_has(b, slot))
+			batch_add(w, b, slot, full);
 	}
 	*next = filling ? *next + tries : random_next(&w->random);
 	if (b->nr)
@@ -179,10 +205,9 @@ void *load_objects(void *arg)
 /* Read objects through the windows: the bytes must be one whole version. */
 void *load_readers(void *arg)
 {
-	static uint8_t data[OBJECT_LENGTH_MAX];
+	uint8_t data[OBJECT_LENGTH_MAX];
 	struct work *w = arg;
 	struct lsm *lsm;
-	uint64_t reads;
 	int ret;
 
 	ret = lsm_open(w->path, 0, &lsm);
@@ -190,8 +215,11 @@ void *load_readers(void *arg)
 		errno = -ret;
 		die("lsm_open");
 	}
-	for (reads = 0;; reads++) {
+	for (;;) {
 		uint64_t slot = random_next(&w->random) % w->oracle->nr_slots, sequence;
+
+		if (w->zipf)
+			slot = zipf_slot(w, slot % w->step);
 		/* Another thread may change the handle; an old one only fails with ESTALE. */
 		uint64_t handle = __atomic_load_n(&w->oracle->slots[slot].base.handle,
 						  __ATOMIC_RELAXED);
@@ -207,6 +235,7 @@ void *load_readers(void *arg)
 			errno = EBADMSG;
 			die("lsm_read gave bytes that were not written");
 		}
+		figures.reads++;
 	}
 	return NULL;
 }
@@ -216,7 +245,7 @@ void *load_readers(void *arg)
 /* Read an object and set @found. Returns true if its bytes are not those that were written. */
 static bool object_look(int fd, uint64_t slot, uint64_t handle, struct state *found)
 {
-	static uint8_t data[OBJECT_LENGTH_MAX];
+	uint8_t data[OBJECT_LENGTH_MAX];
 	struct lsmem_op op = {
 		.size = sizeof(op),
 		.op = LSMEM_OP_READ,
@@ -226,10 +255,12 @@ static bool object_look(int fd, uint64_t slot, uint64_t handle, struct state *fo
 	};
 
 	*found = (struct state){ .op = OP_FREE };
-	if (ioctl(fd, LSMEM_IOC_READ, &op)) {
-		if (errno != ESTALE && errno != ENOENT)
+	while (ioctl(fd, LSMEM_IOC_READ, &op)) {
+		if (errno == ESTALE || errno == ENOENT)
+			return false;
+		/* The recovery has not ended. */
+		if (errno != EAGAIN || !wait_store())
 			die("read");
-		return false;
 	}
 	*found = (struct state){ .op = OP_REPLACE, .handle = handle, .length = op.length };
 	return !content_right(data, op.length, content_id(slot, op.length),
@@ -259,16 +290,56 @@ static bool slot_look(int fd, const struct slot *slot, uint64_t number, struct s
 	return corrupt;
 }
 
-int verify_objects(int fd, struct oracle *o, struct verdict *v)
+/* A verification: its threads take the next slot each. @lock: protects model and verdict. */
+struct verification {
+	int fd;
+	struct oracle *oracle;
+	struct verdict *verdict;
+	_Atomic uint64_t next;
+	pthread_mutex_t lock;
+};
+
+static void *verify_slots(void *arg)
 {
+	struct verification *all = arg;
+	struct oracle *o = all->oracle;
+	struct verdict *v = all->verdict;
+	struct state found;
+	uint64_t i, slot;
+	bool corrupt;
+
+	while ((i = all->next++) < o->nr_slots) {
+		slot = scatter(i, o->nr_slots);
+		corrupt = slot_look(all->fd, &o->slots[slot], slot, &found);
+		pthread_mutex_lock(&all->lock);
+		if (!v->first_read && present(&found) && !corrupt)
+			v->first_read = seconds_now();
+		verify_slot(o, slot, &found, corrupt, v);
+		pthread_mutex_unlock(&all->lock);
+		figures.checked++;
+	}
+	return NULL;
+}
+
+int verify_objects(int fd, struct oracle *o, unsigned int threads, struct verdict *v)
+{
+	struct verification all = { .fd = fd, .oracle = o, .verdict = v,
+				    .lock = PTHREAD_MUTEX_INITIALIZER };
 	uint64_t i, n = o->nr_freed < ORACLE_FREED ? o->nr_freed : ORACLE_FREED;
+	pthread_t thread[VERIFIERS];
 	struct state found;
 
-	for (i = 0; i < o->nr_slots; i++) {
-		bool corrupt = slot_look(fd, &o->slots[i], i, &found);
-
-		verify_slot(o, i, &found, corrupt, v);
-	}
+	/* Wait for the end of a recovery in one thread: many would take processor time from it. */
+	for (i = 0; i < o->nr_slots && !o->slots[i].base.handle; i++)
+		;
+	if (i < o->nr_slots)
+		object_look(fd, i, o->slots[i].base.handle, &found);
+	for (i = 0; i < threads; i++)
+		if (pthread_create(&thread[i], NULL, verify_slots, &all))
+			die("thread");
+	for (i = 0; i < threads; i++)
+		pthread_join(thread[i], NULL);
+	v->all_read = seconds_now();
 	/* A handle whose free is durable must stay stale; no other object may have it. */
 	for (i = 0; i < n; i++) {
 		object_look(fd, 0, o->freed[i], &found);

@@ -18,8 +18,7 @@ set -eu
 here=$(dirname "$(readlink -f "$0")")
 top=$here/../..
 run=/run/lsmem-power
-export STATE_DIRECTORY=$run/records
-seconds=90	# to recover, with TCG on a busy machine
+. "$here/lib.sh"
 
 slots() {
 	awk -v mib="${OBJECTS_SIZE%M}" 'BEGIN { print int(mib * 512) }'
@@ -46,43 +45,14 @@ stats() {
 	done
 }
 
-# Start one daemon. It logs to the directory on the host, which survives the cut.
-serve() {	# kind size drive
-	cat > "$run/$1.conf" <<-END
-	[store]
-	kind = $1
-	size = $2
-	[backup]
-	path = /dev/drive/$3
-	END
-	# Exit status 5: the drive already has a store, from an earlier round.
-	"$top/daemon/lsmemd" --init -c "$run/$1.conf" > "$LSMEM_HOST_DIR/lsmemd-$1.init" 2>&1 ||
-		[ $? = 5 ]
-	setsid "$top/daemon/lsmemd" -v -c "$run/$1.conf" > "$LSMEM_HOST_DIR/lsmemd-$1.log" 2>&1 &
-	echo $! > "$run/$1.pid"
-}
-
-# Wait until the daemon serves the store; the device can be opened then. Fail if the daemon has
-# ended or takes too long.
-serves() {	# kind
-	deadline=$(($(date +%s) + seconds))
-	until grep -q ': serving, backup' "$LSMEM_HOST_DIR/lsmemd-$1.log"; do
-		if ! kill -0 "$(cat "$run/$1.pid")" 2> /dev/null ||
-		   [ "$(date +%s)" -ge $deadline ]; then
-			echo "stores.sh: the $1 store did not come up:" >&2
-			cat "$LSMEM_HOST_DIR/lsmemd-$1.log" >&2
-			return 1
-		fi
-		sleep 0.1
-	done
-}
-
 up() {
-	mkdir -p $run
-	modprobe -q libcrc32c || true
-	[ -d /sys/module/lsmem ] || insmod "${LSMEM_MODULE:-$top/kmod/lsmem.ko}"
-	serve object "$OBJECTS_SIZE" objects
-	serve block "$BLOCKS_SIZE" blocks
+	load_module
+	configure object object "$OBJECTS_SIZE" objects
+	configure block block "$BLOCKS_SIZE" blocks
+	for name in object block; do
+		format $name
+		serve $name
+	done
 	serves object
 	serves block
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""lsmemctl top, clean, backups and stat with imaginary stores: cleaning.py LSMEMCTL TEST, or --list.
+"""lsmemctl top, tier, clean, backups and stat with imaginary stores: cleaning.py LSMEMCTL TEST, or --list.
 
 Runs with a private, empty /sys/class and /run (see lsmemctl.sh). A store is a link to a directory, as in
 sysfs; a new link changes all files of the store at once. A thread does the work of the files
@@ -47,6 +47,14 @@ NEW: dict[str, object] = {
     "cleaner/clean_ns": 0, "cleaner/segments_by_memory": "0 0 0 0 1 2 5 20 64 32",
     "cleaner/segments_by_backup": "0 0 4 10 40 40 20 10 0 0",
     "stats/throttles": 0, "stats/throttle_ns": 0, "stats/stall_histogram": "0 " * 23 + "0",
+}
+
+TIER: dict[str, object] = {
+    "durability": "durable", "size_bytes": 256 << 20, "capacity_bytes": 1 << 30,
+    "tier/resident_bytes": 200 << 20, "tier/cold_bytes": 600 << 20, "tier/cached_bytes": 8 << 20,
+    "tier/requests": 3, "tier/evicted": 5000, "tier/evicted_bytes": 50 << 20, "tier/fetches": 1000,
+    "tier/fetched_bytes": 10 << 20, "tier/fetch_ns": 400000000, "tier/fetch_failures": 1,
+    "tier/fetch_histogram": "0 0 0 0 0 0 0 0 980 0 0 15 5" + " 0" * 11,
 }
 
 
@@ -104,27 +112,27 @@ def near(got: float, wanted: float, what: str) -> None:
 
 
 class Watch:
-    """top --json, line by line."""
+    """top or tier with --json, line by line."""
 
-    def __init__(self, *arguments: str) -> None:
-        self._child = subprocess.Popen([LSMEMCTL, "top", "--json", *arguments], text=True,
+    def __init__(self, *arguments: str, command: str = "top") -> None:
+        self._child = subprocess.Popen([LSMEMCTL, command, "--json", *arguments], text=True,
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._killer = threading.Timer(PATIENCE, self._child.kill)
         self._killer.start()
 
-    def next(self) -> dict:
-        """The next line."""
+    def next(self, or_end: bool = False) -> dict:
+        """The next line; with @or_end, nothing if it has ended."""
         assert self._child.stdout
         line = self._child.stdout.readline()
-        assert line, "top has ended: " + self.end()[1]
-        return json.loads(line)
+        assert line or or_end, "it has ended: " + self.end()[1]
+        return json.loads(line) if line else {}
 
-    def until(self, name: str, live: int) -> tuple[dict, float]:
-        """The store in the first line where it has @live bytes, and the time of the line."""
+    def until(self, name: str, key: str, value: int) -> tuple[dict, float]:
+        """The store in the first line where @key is @value, and the time of the line."""
         while True:
             line = self.next()
             for store in line["stores"]:
-                if store["name"] == name and store["live_bytes"] == live:
+                if store["name"] == name and store[key] == value:
                     return store, line["seconds"]
 
     def end(self) -> tuple[int, str]:
@@ -161,7 +169,7 @@ def test_top_rates() -> None:
         cleaner__segments_cleaned=6, cleaner__relocated_bytes=600000, cleaner__freed_bytes=200000,
         cleaner__clean_ns=10 ** 15 + 20000000, cleaner__compactions=12, cleaner__compact_ns=40000000,
         cleaner__compacted_bytes=400000, cleaner__compact_freed_bytes=800000)
-    now, seconds = watch.until("lsmem", 950000000)
+    now, seconds = watch.until("lsmem", "live_bytes", 950000000)
     watch.stop()
     near(now["append"]["operations_per_second"] * seconds, 1000, "operations")
     near(now["append"]["bytes_per_second"] * seconds, 1000000, "bytes")
@@ -189,11 +197,11 @@ def test_top_percentiles_are_of_the_interval() -> None:
     watch = Watch("--interval", "100ms")
     watch.next()
     store.change(live_bytes=1, stats__stall_histogram=histogram(b1=1, b20=1000))
-    is_(watch.until("lsmem", 1)[0]["waits"], {"p50_us": 4, "p99_us": 4, "max_us": 4})
+    is_(watch.until("lsmem", "live_bytes", 1)[0]["waits"], {"p50_us": 4, "p99_us": 4, "max_us": 4})
     store.change(live_bytes=2, stats__stall_histogram=histogram(b1=3, b6=1, b20=1000))
-    is_(watch.until("lsmem", 2)[0]["waits"], {"p50_us": 4, "p99_us": 128, "max_us": 128})
+    is_(watch.until("lsmem", "live_bytes", 2)[0]["waits"], {"p50_us": 4, "p99_us": 128, "max_us": 128})
     store.change(live_bytes=3, stats__stall_histogram=histogram(b1=3, b6=1, b20=1000, b23=1))
-    is_(watch.until("lsmem", 3)[0]["waits"]["max_us"], 1 << 24)
+    is_(watch.until("lsmem", "live_bytes", 3)[0]["waits"]["max_us"], 1 << 24)
     watch.stop()
 
 
@@ -203,7 +211,7 @@ def test_top_without_new_files() -> None:
     watch.next()
     store.change(live_bytes=7, stats__appended_bytes=1000, cleaner__relocated_bytes=500,
                  cleaner__freed_bytes=250)
-    now, _ = watch.until("lsmem", 7)
+    now, _ = watch.until("lsmem", "live_bytes", 7)
     watch.stop()
     is_(now["write_cost"], 1.5, "as far as it was counted")
     is_(now["clean"]["copied_per_freed"], 2.0)
@@ -230,10 +238,10 @@ def test_top_counters_that_went_back() -> None:
     watch = Watch("--interval", "100ms")
     watch.next()
     store.change(live_bytes=1, stats__appends=10, stats__appended_bytes=1000)
-    now, _ = watch.until("lsmem", 1)
+    now, _ = watch.until("lsmem", "live_bytes", 1)
     is_((now["append"]["bytes_per_second"], now["write_cost"]), (None, None))
     store.change(live_bytes=2, uuid="another", stats__appends=10 ** 9)
-    is_(watch.until("lsmem", 2)[0]["append"]["operations_per_second"], None, "another store")
+    is_(watch.until("lsmem", "live_bytes", 2)[0]["append"]["operations_per_second"], None, "another store")
     watch.stop()
 
 
@@ -505,6 +513,96 @@ def test_top_of_a_daemon_that_says_little() -> None:
     is_([line.split() for line in lines[first:first + 3]],
         [["one", "member", "7", "-", "2K", "-"], ["(only", "one)", "-", "-", "-", "-", "-"],
          ["-", "-", "-", "-", "-", "-"]])
+
+
+# ---- tier -------------------------------------------------------------------
+
+def test_tier() -> None:
+    Store("lsmem", BLANK, NEW)
+    Store("lsmem1", BLANK, NEW, TIER)
+    Store("lsmem2", BLANK, NEW, TIER, {"tier/fetches": 0, "tier/fetch_ns": 0,
+                                       "tier/fetch_histogram": histogram()})
+    done = lsmemctl("tier", "--json")
+    is_((done.returncode, done.stderr), (0, ""))
+    first, second = json.loads(done.stdout)
+    is_(first, {"name": "lsmem1", "memory_bytes": 256 << 20, "capacity_bytes": 1 << 30,
+                "resident_bytes": 200 << 20, "cold_bytes": 600 << 20, "cached_bytes": 8 << 20,
+                "requests": 3, "fetches": 1000, "fetched_bytes": 10 << 20,
+                "evicted_bytes": 50 << 20, "failures": 1, "mean_us": 400.0, "p99_us": 4096})
+    is_((second["name"], second["mean_us"], second["p99_us"]), ("lsmem2", None, None))
+    done = lsmemctl("tier", "lsmem1", "lsmem2")
+    is_((done.returncode, done.stderr), (0, ""))
+    is_([line.split() for line in done.stdout.splitlines()], [
+        "STORE MEMORY CAPACITY RESIDENT COLD CACHED REQUESTS FETCHES FETCHED EVICTED FAILURES MEAN 99%"
+        .split(),
+        "lsmem1 256M 1G 200M 600M 8M 3 1000 10M 50M 1 400us 4.1ms".split(),
+        "lsmem2 256M 1G 200M 600M 8M 3 0 10M 50M 1 - -".split()])
+
+
+def test_tier_rates() -> None:
+    store = Store("lsmem", BLANK, NEW, TIER)
+    watch = Watch("--interval", "100ms", command="tier")
+    idle = watch.next()["stores"][0]
+    is_((idle["fetches_per_second"], idle["mean_us"], idle["p99_us"]), (0, None, None))
+    store.change(tier__fetches=1100, tier__fetched_bytes=(10 << 20) + 400000,
+                 tier__fetch_ns=420000000, tier__evicted_bytes=(50 << 20) + 700000,
+                 tier__fetch_histogram="0 0 0 0 0 0 0 100 980 0 0 15 5" + " 0" * 11,
+                 live_bytes=7, tier__cold_bytes=1)
+    now, seconds = watch.until("lsmem", "cold_bytes", 1)
+    near(now["fetches_per_second"] * seconds, 100, "fetches")
+    near(now["fetched_bytes_per_second"] * seconds, 400000, "fetched")
+    near(now["evicted_bytes_per_second"] * seconds, 700000, "evicted")
+    is_((now["fetches"], now["mean_us"], now["p99_us"]), (1100, 200.0, 256), "of the interval")
+    store.change(uuid="another", tier__cold_bytes=2)
+    is_(watch.until("lsmem", "cold_bytes", 2)[0]["fetches_per_second"], None, "another store")
+    store.remove()
+    while watch.next(or_end=True):
+        pass
+    is_(watch.end(), (0, ""), "the last tiered store has gone")
+
+
+def test_tier_watch_text() -> None:
+    Store("lsmem", BLANK, NEW, TIER)
+    done = lsmemctl("tier", "-n", "2", "-i", "50ms")
+    is_((done.returncode, done.stderr), (0, ""))
+    parts = done.stdout.rstrip("\n").split("\n\n")
+    is_(len(parts), 2)
+    is_([line.split() for line in parts[1].splitlines()], [
+        "STORE RESIDENT COLD CACHED REQUESTS FETCHES/s FETCHED/s EVICTED/s FAILURES MEAN 99%".split(),
+        "lsmem 200M 600M 8M 3 0.0 0 0 1 - -".split()])
+
+
+def test_tier_refuses() -> None:
+    Store("lsmem", BLANK, NEW)
+    done = lsmemctl("tier")
+    is_((done.returncode, done.stdout, done.stderr), (0, "", ""), "no tiered store")
+    done = lsmemctl("tier", "--interval", "50ms")
+    is_(done.returncode, 1)
+    assert "there is no tiered store" in done.stderr, done.stderr
+    Store("lsmem1", BLANK, NEW, TIER)
+    for options in ([], ["--interval", "50ms", "--count", "1"]):
+        done = lsmemctl("tier", "lsmem", "lsmem1", "--json", *options)
+        is_(done.returncode, 1, "lsmem is not tiered")
+        is_(done.stderr, "lsmemctl tier: lsmem: is not tiered: all its data are in memory\n")
+        rows = json.loads(done.stdout)
+        is_([row["name"] for row in (rows["stores"] if options else rows)], ["lsmem1"])
+    is_(lsmemctl("tier", "lsmem").returncode, 1)
+    is_(lsmemctl("tier", "lsmem7").returncode, 1)
+    for arguments in (["--count", "0"], ["--interval", "soon"], ["/dev/null"]):
+        is_(lsmemctl("tier", *arguments).returncode, 2, str(arguments))
+
+
+def test_top_of_a_tier() -> None:
+    Store("lsmem", BLANK, NEW, TIER)
+    done = lsmemctl("top", "-n", "1", "-i", "50ms", "--json")
+    tier = json.loads(done.stdout)["stores"][0]["tier"]
+    is_((tier["resident_bytes"], tier["cold_bytes"]), (200 << 20, 600 << 20))
+    lines = lsmemctl("top", "-n", "1", "-i", "50ms").stdout.splitlines()
+    place = [line.split()[:1] for line in lines].index(["tier"])
+    is_([lines[place].split(), lines[place + 1].split()],
+        [["tier", "resident", "cold", "fetches/s", "evicted/s", "p99"],
+         ["200M", "600M", "0.0", "0", "-"]])
+    assert max(map(len, lines)) <= 80, lines
 
 
 # ---- clean ------------------------------------------------------------------

@@ -14,7 +14,7 @@ field()
 
 refused "no command" 2 "usage: lsmemctl"
 refused "unknown command" 2 "unknown command 'frobnicate'" frobnicate
-for command in create destroy list stat top clean sync check format; do
+for command in create destroy list stat top clean sync backups tier check format; do
 	ok "$command --help" sh -c "'$lsmemctl' $command --help | grep -q '^usage: lsmemctl $command'"
 	refused "$command with an unknown option" 2 "unknown option --frobnicate" \
 		"$command" --frobnicate
@@ -39,6 +39,8 @@ if [ ! -e /sys/module/lsmem ]; then
 	refused "create, no module" 1 "modprobe lsmem" create --size 128M
 	refused "stat, no module" 1 "modprobe lsmem" stat lsmem
 	refused "top, no module" 1 "modprobe lsmem" top
+	refused "tier, no module" 1 "modprobe lsmem" tier
+	refused "tier of a store, no module" 1 "modprobe lsmem" tier lsmem
 	refused "clean, no module" 1 "modprobe lsmem" clean lsmem
 	refused "sync, no module" 1 "modprobe lsmem" sync lsmem
 	refused "destroy, no module" 1 "modprobe lsmem" destroy lsmem

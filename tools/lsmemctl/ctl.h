@@ -35,7 +35,7 @@ struct ctl_command {
 };
 
 extern const struct ctl_command ctl_create, ctl_destroy, ctl_list, ctl_stat, ctl_sync, ctl_check,
-	ctl_format, ctl_top, ctl_clean, ctl_backups;
+	ctl_format, ctl_top, ctl_clean, ctl_backups, ctl_tier;
 
 /* main.c */
 extern bool ctl_json;
@@ -68,6 +68,9 @@ bool ctl_parse_kind(const char *text, uint32_t *kind);
 /* store.c */
 struct json_object *ctl_store_read(const char *name);
 struct json_object *ctl_stores_read(void);
+struct json_object *ctl_stores_named(struct json_object *names);
+struct json_object *ctl_store_before(struct json_object *before, struct json_object *store);
+int ctl_store_names(int argc, char **argv, struct json_object **names);
 bool ctl_store_name(const char *text, char *name);
 bool ctl_module_loaded(void);
 bool ctl_store_exists(const char *name);
@@ -86,6 +89,8 @@ void ctl_pause(double seconds);
 struct json_object *ctl_cleaning(struct json_object *store);
 struct json_object *ctl_figures(struct json_object *now, struct json_object *before,
 				double seconds);
+struct json_object *ctl_tier_figures(struct json_object *now, struct json_object *before,
+				     double seconds);
 
 /* view.c */
 typedef void (*ctl_line_fn)(void *context, bool heading, const char *text);
@@ -97,7 +102,8 @@ enum ctl_format_kind {
 	CTL_TEXT,
 	CTL_NUMBER,	/* aligned to the right */
 	CTL_BYTES,	/* printed as 1.5G */
-	CTL_PERCENT,
+	CTL_MICROSECONDS,	/* printed as 1.5ms */
+	CTL_DECIMAL,	/* printed with one digit after the point */
 	CTL_YES,	/* a boolean, printed as yes or no */
 	CTL_NUMBERS,	/* an array of integers */
 };
@@ -115,6 +121,7 @@ struct ctl_column {
 };
 
 int ctl_print_json(struct json_object *object);
+void ctl_print_interval(double seconds, struct json_object *stores);
 int ctl_print_table(struct json_object *rows, const struct ctl_column *columns, size_t nr);
 int ctl_print_fields(struct json_object *object);
 struct json_object *ctl_find(struct json_object *object, const char *key);
@@ -124,5 +131,6 @@ struct json_object *ctl_find_row(struct json_object *rows, const char *key, cons
 void ctl_add_number(struct json_object *object, const char *key, int64_t number);
 void ctl_add_decimal(struct json_object *object, const char *key, double number);
 char *ctl_bytes_text(uint64_t bytes, char *text, size_t size);
+char *ctl_time_text(double us, char *text, size_t size);
 
 #endif

@@ -24,6 +24,11 @@ struct interval {
 	double seconds;
 };
 
+/* A figure that is the value of a file: its name, and the key of the file. */
+struct gauge {
+	const char *name, *key;
+};
+
 /* @by: out: growth of a counter.  Return: false: not known. */
 static bool growth(const struct interval *interval, const char *key, double *by)
 {
@@ -101,12 +106,11 @@ static void add_write_cost(struct json_object *out, const struct interval *inter
 }
 
 /*
- * @counts: out: waits in bucket i, of 2^i to 2^(i+1) microseconds.
+ * @key: of a histogram.  @counts: out: waits in bucket i, of 2^i to 2^(i+1) microseconds.
  * Return: number of buckets; 0: not known.
  */
-static size_t histogram(const struct interval *interval, int64_t *counts)
+static size_t histogram(const struct interval *interval, const char *key, int64_t *counts)
 {
-	static const char key[] = "stats.stall_histogram";
 	struct json_object *to = ctl_find(interval->now, key), *from = NULL;
 	size_t i, nr;
 
@@ -132,12 +136,14 @@ static size_t histogram(const struct interval *interval, int64_t *counts)
 }
 
 /* Upper bound of the bucket that contains the quantile @permille of all waits; NULL: no waits. */
-static struct json_object *below_us(const int64_t *counts, size_t nr, int64_t total,
-				    int64_t permille)
+static struct json_object *below_us(const int64_t *counts, size_t nr, int64_t permille)
 {
-	int64_t wanted = (total * permille + 999) / 1000, seen = 0;
+	int64_t total = 0, wanted, seen = 0;
 	size_t i;
 
+	for (i = 0; i < nr; i++)
+		total += counts[i];
+	wanted = (total * permille + 999) / 1000;
 	for (i = 0; i < nr; i++) {
 		seen += counts[i];
 		if (seen && seen >= wanted)
@@ -149,14 +155,12 @@ static struct json_object *below_us(const int64_t *counts, size_t nr, int64_t to
 static struct json_object *waits(const struct interval *interval)
 {
 	struct json_object *out = json_object_new_object();
-	int64_t counts[BUCKETS_MAX], total = 0;
-	size_t i, nr = histogram(interval, counts);
+	int64_t counts[BUCKETS_MAX];
+	size_t nr = histogram(interval, "stats.stall_histogram", counts);
 
-	for (i = 0; i < nr; i++)
-		total += counts[i];
-	json_object_object_add(out, "p50_us", below_us(counts, nr, total, 500));
-	json_object_object_add(out, "p99_us", below_us(counts, nr, total, 990));
-	json_object_object_add(out, "max_us", below_us(counts, nr, total, 1000));
+	json_object_object_add(out, "p50_us", below_us(counts, nr, 500));
+	json_object_object_add(out, "p99_us", below_us(counts, nr, 990));
+	json_object_object_add(out, "max_us", below_us(counts, nr, 1000));
 	return out;
 }
 
@@ -188,6 +192,64 @@ struct json_object *ctl_cleaning(struct json_object *store)
 	return out;
 }
 
+static void add_gauges(struct json_object *out, struct json_object *store,
+		       const struct gauge *gauges, size_t nr)
+{
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		json_object_object_add(out, gauges[i].name,
+				       json_object_get(ctl_find(store, gauges[i].key)));
+}
+
+static const struct gauge tier_gauges[] = {
+	{ "memory_bytes", "size_bytes" },
+	{ "capacity_bytes", "capacity_bytes" },
+	{ "resident_bytes", "tier.resident_bytes" },
+	{ "cold_bytes", "tier.cold_bytes" },
+	{ "cached_bytes", "tier.cached_bytes" },
+	{ "requests", "tier.requests" },
+	{ "fetches", "tier.fetches" },
+	{ "fetched_bytes", "tier.fetched_bytes" },
+	{ "evicted_bytes", "tier.evicted_bytes" },
+	{ "failures", "tier.fetch_failures" },
+};
+
+/**
+ * ctl_tier_figures() - compute the state of a tiered store and its fetching
+ * @now: snapshot
+ * @before: an earlier snapshot; NULL: latencies are of all fetches since the store was created, and
+ *	there are no rates
+ * @seconds: between the snapshots; 0: rates are null
+ *
+ * Return: the object that lsmemctl(8) describes for tier, without the name; NULL: the store has no
+ * tier.
+ */
+struct json_object *ctl_tier_figures(struct json_object *now, struct json_object *before,
+				     double seconds)
+{
+	const struct interval interval = { .now = now, .before = before, .seconds = seconds };
+	int64_t counts[BUCKETS_MAX];
+	struct json_object *out;
+	double fetches = 0, ns = 0;
+	bool known;
+	size_t nr;
+
+	if (!ctl_find(now, "tier.resident_bytes"))
+		return NULL;
+	out = json_object_new_object();
+	add_gauges(out, now, tier_gauges, sizeof(tier_gauges) / sizeof(*tier_gauges));
+	add_rate(out, "fetches_per_second", &interval, "tier.fetches", 1);
+	add_rate(out, "fetched_bytes_per_second", &interval, "tier.fetched_bytes", 1);
+	add_rate(out, "evicted_bytes_per_second", &interval, "tier.evicted_bytes", 1);
+	known = growth(&interval, "tier.fetches", &fetches) && fetches > 0 &&
+		growth(&interval, "tier.fetch_ns", &ns);
+	add_ratio(out, "mean_us", known, ns / 1000, fetches);
+	nr = histogram(&interval, "tier.fetch_histogram", counts);
+	json_object_object_add(out, "p99_us", below_us(counts, nr, 990));
+	return out;
+}
+
 /* The name in brackets, as sysfs marks the one in use: "[adaptive] fixed". */
 static struct json_object *chosen(struct json_object *names)
 {
@@ -199,9 +261,7 @@ static struct json_object *chosen(struct json_object *names)
 	return json_object_new_string_len(from + 1, (int)(to - from - 1));
 }
 
-static const struct {
-	const char *name, *key;
-} gauges[] = {
+static const struct gauge gauges[] = {
 	{ "name", "name" },
 	{ "kind", "kind" },
 	{ "durability", "durability" },
@@ -240,11 +300,8 @@ struct json_object *ctl_figures(struct json_object *now, struct json_object *bef
 {
 	const struct interval interval = { .now = now, .before = before, .seconds = seconds };
 	struct json_object *out = json_object_new_object(), *append;
-	size_t i;
 
-	for (i = 0; i < sizeof(gauges) / sizeof(*gauges); i++)
-		json_object_object_add(out, gauges[i].name,
-				       json_object_get(ctl_find(now, gauges[i].key)));
+	add_gauges(out, now, gauges, sizeof(gauges) / sizeof(*gauges));
 	json_object_object_add(out, "balancer", chosen(ctl_find(now, "cleaner.balancer")));
 	append = json_object_new_object();
 	add_rate(append, "bytes_per_second", &interval, "stats.appended_bytes", 1);
@@ -253,5 +310,6 @@ struct json_object *ctl_figures(struct json_object *now, struct json_object *bef
 	add_cleaning(out, &interval);
 	add_pair(out, "stalls", &interval, "stats.stalls", "stats.stall_ns");
 	add_pair(out, "throttles", &interval, "stats.throttles", "stats.throttle_ns");
+	json_object_object_add(out, "tier", ctl_tier_figures(now, before, seconds));
 	return out;
 }

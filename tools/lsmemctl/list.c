@@ -15,7 +15,7 @@ static const struct ctl_column columns[] = {
 	{ "SIZE",	"size_bytes",		CTL_BYTES },
 	{ "CAPACITY",	"capacity_bytes",	CTL_BYTES },
 	{ "LIVE",	"live_bytes",		CTL_BYTES },
-	{ "USE%",	"used_percent",		CTL_PERCENT },
+	{ "USE%",	"used_percent",		CTL_DECIMAL },
 	{ "SEGMENTS",	"segments",		CTL_NUMBER },
 	{ "HANDLES",	"handles_used",		CTL_NUMBER },
 	{ "GIVEN",	"given_name",		CTL_TEXT },

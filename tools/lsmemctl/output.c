@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "ctl.h"
 
@@ -20,6 +21,25 @@ int ctl_print_json(struct json_object *object)
 						      JSON_C_TO_STRING_SPACED |
 						      JSON_C_TO_STRING_NOSLASHESCAPE));
 	return CTL_OK;
+}
+
+/**
+ * ctl_print_interval() - print figures of an interval as a line of JSON
+ * @seconds: length of the interval
+ * @stores: array with the figures of each store
+ */
+void ctl_print_interval(double seconds, struct json_object *stores)
+{
+	struct json_object *out = json_object_new_object();
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	ctl_add_decimal(out, "time", (double)now.tv_sec + (double)now.tv_nsec / 1e9);
+	ctl_add_decimal(out, "seconds", seconds);
+	json_object_object_add(out, "stores", json_object_get(stores));
+	printf("%s\n", json_object_to_json_string_ext(out, JSON_C_TO_STRING_PLAIN |
+						      JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(out);
 }
 
 /**
@@ -138,6 +158,25 @@ char *ctl_bytes_text(uint64_t bytes, char *text, size_t size)
 	return text;
 }
 
+/**
+ * ctl_time_text - format a time for people: 64us, 1.5ms, 20ms, 8.4s
+ * @us: the time, in microseconds
+ * @text: out
+ * @size: of @text, in bytes
+ *
+ * Return: @text.
+ */
+char *ctl_time_text(double us, char *text, size_t size)
+{
+	if (us < 1000)
+		snprintf(text, size, "%.0fus", us);
+	else if (us < 1e6)
+		snprintf(text, size, "%.*fms", us < 1e4, us / 1e3);
+	else
+		snprintf(text, size, "%.1fs", us / 1e6);
+	return text;
+}
+
 /* Formats an array of numbers as "1 2 3". */
 static void numbers_text(struct json_object *numbers, char *text, size_t size)
 {
@@ -160,7 +199,9 @@ static char *value_text(struct json_object *value, enum ctl_format_kind kind, ch
 	switch (kind) {
 	case CTL_BYTES:
 		return ctl_bytes_text((uint64_t)json_object_get_int64(value), text, size);
-	case CTL_PERCENT:
+	case CTL_MICROSECONDS:
+		return ctl_time_text(json_object_get_double(value), text, size);
+	case CTL_DECIMAL:
 		snprintf(text, size, "%.1f", json_object_get_double(value));
 		return text;
 	case CTL_YES:
@@ -233,7 +274,7 @@ static enum ctl_format_kind kind_of(const char *key, struct json_object *value)
 	size_t length = strlen(key);
 
 	if (json_object_is_type(value, json_type_double))
-		return length > 8 && !strcmp(key + length - 8, "_percent") ? CTL_PERCENT : CTL_TEXT;
+		return length > 8 && !strcmp(key + length - 8, "_percent") ? CTL_DECIMAL : CTL_TEXT;
 	if (json_object_is_type(value, json_type_boolean))
 		return CTL_YES;
 	if (json_object_is_type(value, json_type_array))

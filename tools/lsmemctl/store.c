@@ -288,6 +288,70 @@ bool ctl_store_exists(const char *name)
 }
 
 /**
+ * ctl_store_names() - get the names of stores from the command line, after all options
+ * @argc: of the command
+ * @argv: of the command
+ * @names: out: array of the nodes' names; NULL: no store is named, which means all
+ *
+ * Return: an exit code; an error has been printed if it is not CTL_OK.  The caller puts @names in
+ * any case.
+ */
+int ctl_store_names(int argc, char **argv, struct json_object **names)
+{
+	char name[LSMEM_NAME_BYTES];
+
+	*names = NULL;
+	for (; optind < argc; optind++) {
+		if (!ctl_store_name(argv[optind], name))
+			return CTL_USAGE;
+		if (!ctl_store_exists(name))
+			return CTL_FAILED;
+		if (!*names)
+			*names = json_object_new_array();
+		json_object_array_add(*names, json_object_new_string(name));
+	}
+	return CTL_OK;
+}
+
+/**
+ * ctl_stores_named - take a snapshot of stores
+ * @names: of ctl_store_names(); NULL: all stores
+ *
+ * Return: an array of objects of ctl_store_read(); a store that does not exist is left out; NULL: the
+ * module has just been unloaded, and an error has been printed.
+ */
+struct json_object *ctl_stores_named(struct json_object *names)
+{
+	struct json_object *stores, *store;
+	size_t i;
+
+	if (!names)
+		return ctl_module_loaded() ? ctl_stores_read() : json_object_new_array();
+	stores = json_object_new_array();
+	for (i = 0; i < json_object_array_length(names); i++) {
+		store = ctl_store_read(json_object_get_string(json_object_array_get_idx(names, i)));
+		if (store)
+			json_object_array_add(stores, store);
+	}
+	return stores;
+}
+
+/**
+ * ctl_store_before - find a store in an earlier snapshot
+ * @before: of ctl_stores_named(); NULL: there is none
+ * @store: the store in the present snapshot
+ *
+ * Return: the store in @before, with no reference for the caller; NULL: it is not there, or another
+ * store had its name.
+ */
+struct json_object *ctl_store_before(struct json_object *before, struct json_object *store)
+{
+	struct json_object *found = ctl_find_row(before, "name", ctl_word(store, "name"));
+
+	return found && !strcmp(ctl_word(found, "uuid"), ctl_word(store, "uuid")) ? found : NULL;
+}
+
+/**
  * ctl_open_attribute() - open a sysfs file of a store
  * @name: from ctl_store_name()
  * @attribute: path of the file below the directory of the store

@@ -53,24 +53,6 @@ struct top {
 	char gone[MESSAGE];
 };
 
-/* Takes a snapshot of the stores to watch; stores that do not exist are left out. */
-static struct json_object *read_stores(const struct top *top)
-{
-	struct json_object *stores, *store;
-	size_t i;
-
-	if (!top->names)
-		return ctl_module_loaded() ? ctl_stores_read() : json_object_new_array();
-	stores = json_object_new_array();
-	for (i = 0; i < json_object_array_length(top->names); i++) {
-		store = ctl_store_read(json_object_get_string(
-			json_object_array_get_idx(top->names, i)));
-		if (store)
-			json_object_array_add(stores, store);
-	}
-	return stores;
-}
-
 /* Adds the status that the daemon wrote for the last interval; does not wait for a new one. */
 static void add_backups(struct json_object *figures, struct json_object *store)
 {
@@ -89,8 +71,8 @@ static struct json_object *store_figures(const struct top *top, struct json_obje
 {
 	struct json_object *before, *figures;
 
-	before = ctl_find_row(top->stores, "name", ctl_word(store, "name"));
-	if (!before || strcmp(ctl_word(before, "uuid"), ctl_word(store, "uuid")))
+	before = ctl_store_before(top->stores, store);
+	if (!before)
 		figures = ctl_figures(store, store, 0);
 	else
 		figures = ctl_figures(store, before, top->seconds);
@@ -114,7 +96,7 @@ static void note_gone(struct top *top, struct json_object *stores)
 /* Takes a snapshot and computes the figures.  Return: true if there is a store to show. */
 static bool sample(struct top *top)
 {
-	struct json_object *stores = read_stores(top);
+	struct json_object *stores = ctl_stores_named(top->names);
 	double now = ctl_now();
 	size_t i;
 
@@ -134,18 +116,6 @@ static bool sample(struct top *top)
 }
 
 /* ---- Line by line ------------------------------------------------------- */
-
-static void print_json(const struct top *top)
-{
-	struct json_object *out = json_object_new_object();
-
-	ctl_add_number(out, "time", time(NULL));
-	ctl_add_decimal(out, "seconds", top->seconds);
-	json_object_object_add(out, "stores", json_object_get(top->figures));
-	printf("%s\n", json_object_to_json_string_ext(out, JSON_C_TO_STRING_PLAIN |
-						      JSON_C_TO_STRING_NOSLASHESCAPE));
-	json_object_put(out);
-}
 
 static void print_line(void *context, bool heading, const char *text)
 {
@@ -189,7 +159,7 @@ static int run_lines(struct top *top, bool utf8)
 		if (!any)
 			break;
 		if (ctl_json)
-			print_json(top);
+			ctl_print_interval(top->seconds, top->figures);
 		else
 			print_text(top, utf8);
 		if (fflush(stdout))
@@ -229,6 +199,7 @@ static const char *const help[] = {
 	"stalls        waits of writers until space is free",
 	"throttles     short waits of writers while space is scarce",
 	"p50, p99      half of the waits, 99 % of the waits, were shorter",
+	"cold          bytes on the backups only; p99 there: of fetches",
 	"",
 	"The bars show closed segments by their share of live bytes: of the",
 	"memory that they hold, and of the 8 MiB that each takes on a backup.",
@@ -410,23 +381,6 @@ static int run_terminal(struct top *top, bool utf8)
 
 /* ---- Command line ------------------------------------------------------- */
 
-/* Takes the names of stores from the command line.  Return: an exit code. */
-static int take_names(struct top *top, int argc, char **argv)
-{
-	char name[LSMEM_NAME_BYTES];
-
-	for (; optind < argc; optind++) {
-		if (!ctl_store_name(argv[optind], name))
-			return CTL_USAGE;
-		if (!ctl_store_exists(name))
-			return CTL_FAILED;
-		if (!top->names)
-			top->names = json_object_new_array();
-		json_object_array_add(top->names, json_object_new_string(name));
-	}
-	return CTL_OK;
-}
-
 static int watch(struct top *top)
 {
 	bool utf8;
@@ -465,7 +419,7 @@ static int run(int argc, char **argv)
 		else if (!ctl_parse_number(value, UINT32_MAX, &top.count) || !top.count)
 			return ctl_usage_error("--count %s: write a number from 1", value);
 	}
-	ret = take_names(&top, argc, argv);
+	ret = ctl_store_names(argc, argv, &top.names);
 	if (!ret)
 		ret = watch(&top);
 	json_object_put(top.names);

@@ -2,7 +2,7 @@
 /*
  * lsmemctl top: format the figures of a store as lines of text.
  *
- * The same lines are printed and shown on a full screen.  Without backups there are 22 lines.  They
+ * The same lines are printed and shown on a full screen.  Without backups and a tier there are 22 lines.  They
  * need 80 columns; on a wider screen the bars are longer.
  */
 #include <inttypes.h>
@@ -31,15 +31,10 @@ enum unit { WORD, BYTES, NUMBER, TENTH, HUNDREDTH, BELOW };
 /* Formats the upper bound of a bucket, in microseconds; the last bucket has none: "more than". */
 static void below_text(int64_t us, char *text)
 {
-	const char *sign = us < LAST_BUCKET_US ? "<" : ">";
-	double value = (double)(us < LAST_BUCKET_US ? us : LAST_BUCKET_US / 2);
+	bool bounded = us < LAST_BUCKET_US;
 
-	if (value < 1000)
-		snprintf(text, TEXT, "%s%.0fus", sign, value);
-	else if (value < 1e6)
-		snprintf(text, TEXT, "%s%.*fms", sign, value < 1e4, value / 1e3);
-	else
-		snprintf(text, TEXT, "%s%.1fs", sign, value / 1e6);
+	*text = bounded ? '<' : '>';
+	ctl_time_text((double)(bounded ? us : LAST_BUCKET_US / 2), text + 1, TEXT - 1);
 }
 
 /* Formats a figure; "-": not known. */
@@ -221,6 +216,18 @@ static void picture(const struct view *view, int width, bool utf8)
 	}
 }
 
+/* The tier, if the store has one. */
+static void tier_lines(const struct view *view)
+{
+	if (!ctl_find(view->figures, "tier"))
+		return;
+	line(view, true, "%-10s%13s%13s%13s%13s%13s", "tier", "resident", "cold", "fetches/s",
+	     "evicted/s", "p99");
+	line(view, false, "%-10s%13s%13s%13s%13s%13s", "", FIGURE(view, "tier.resident_bytes", BYTES),
+	     FIGURE(view, "tier.cold_bytes", BYTES), FIGURE(view, "tier.fetches_per_second", TENTH),
+	     FIGURE(view, "tier.evicted_bytes_per_second", BYTES), FIGURE(view, "tier.p99_us", BELOW));
+}
+
 /* The backups of a durable store, if the daemon has written its status. */
 static void backup_lines(const struct view *view)
 {
@@ -260,6 +267,7 @@ void ctl_view(struct json_object *figures, int width, bool utf8, ctl_line_fn lin
 	level_line(&view, "compact");
 	level_line(&view, "clean");
 	wait_lines(&view);
+	tier_lines(&view);
 	backup_lines(&view);
 	picture(&view, width, utf8);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Bench programs: random numbers by Zipf's law.  See zipf.c. */
-#ifndef TESTS_BENCH_ZIPF_H
-#define TESTS_BENCH_ZIPF_H
+/* Random numbers by Zipf's law.  See zipf.c. */
+#ifndef TESTS_COMMON_ZIPF_H
+#define TESTS_COMMON_ZIPF_H
 
 #include <stdint.h>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bench programs: random ranks by Zipf's law with the exponent 0.99, cheap enough not to disturb
- * the measurement.
+ * Random ranks by Zipf's law with the exponent 0.99, cheap enough not to disturb a measurement.
  *
  * Ranks are grouped into classes: each of the first 64 ranks is a class, then each octave has 32.
  * Vose's alias method draws a class by its weight; the rank in the class is uniform, where weights
@@ -10,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "bench.h"
+#include "random.h"
 #include "zipf.h"
 
 #define EXPONENT	0.99

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0
+# Functions for the guest of a power-cut test, sourced: stores and their daemons. A store has a name,
+# which is that of its kind if there is one store of each. The caller sets $run, a directory in the
+# guest, and $top, that of the repository. $seconds is the time to recover.
+
+export STATE_DIRECTORY=$run/records
+: "${seconds:=90}"	# with TCG on a busy machine
+
+load_module() {
+	mkdir -p "$run"
+	modprobe -q libcrc32c || true
+	[ -d /sys/module/lsmem ] || insmod "${LSMEM_MODULE:-$top/kmod/lsmem.ko}"
+}
+
+# Write the configuration of a store: its kind, its size, the name of its drive; more lines of [store].
+configure() {	# name kind size drive [line]...
+	name=$1 kind=$2 size=$3 drive=$4; shift 4
+	printf '%s\n' '[store]' "kind = $kind" "size = $size" "$@" '[backup]' "path = /dev/drive/$drive" \
+		> "$run/$name.conf"
+}
+
+# Format the drive of a store, unless it already has the store, from an earlier round.
+format() {	# name
+	"$top/daemon/lsmemd" --init -c "$run/$1.conf" > "$LSMEM_HOST_DIR/lsmemd-$1.init" 2>&1 ||
+		[ $? = 5 ]
+}
+
+# Start a daemon. It logs to the directory on the host, which survives the cut.
+serve() {	# name
+	setsid "$top/daemon/lsmemd" -v -c "$run/$1.conf" > "$LSMEM_HOST_DIR/lsmemd-$1.log" 2>&1 &
+	echo $! > "$run/$1.pid"
+}
+
+# Wait until the daemon serves the store; the device can be opened then. Fail if the daemon has
+# ended or takes too long.
+serves() {	# name
+	deadline=$(($(date +%s) + seconds))
+	until grep -q ': serving, backup' "$LSMEM_HOST_DIR/lsmemd-$1.log"; do
+		if ! kill -0 "$(cat "$run/$1.pid")" 2> /dev/null ||
+		   [ "$(date +%s)" -ge $deadline ]; then
+			echo "$0: the $1 store did not come up:" >&2
+			cat "$LSMEM_HOST_DIR/lsmemd-$1.log" >&2
+			return 1
+		fi
+		sleep 0.1
+	done
+}

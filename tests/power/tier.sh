@@ -1,0 +1,69 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# Runs in the guest of qemu/demo-tier: a tiered object store on the drive "objects".
+#
+# usage: tier.sh verify		serve the store, and read every object once: compare it with the
+#				journals outside; the first time, only serve
+#        tier.sh load		fill the store, then read and write until the power is cut
+#
+# $SIZE and $CAPACITY are those of the store; $LIVE is the live share of its capacity, per mille;
+# $SLOTS is the number of objects at most, $LENGTHS their bytes: MIN-MAX.
+#
+# Files on the host that get a line a second: host/tier.jsonl, from lsmemctl; host/load.jsonl, from the
+# program that reads and writes. The power may be cut at any time, so the last line may be torn.
+# host/started is the time when the daemon was started, in seconds since the boot.
+set -eu
+here=$(dirname "$(readlink -f "$0")")
+top=$here/../..
+run=/run/lsmem-power
+seconds=300
+. "$here/lib.sh"
+acked=$here/build/acked
+stores="--objects /dev/lsmem --object-slots $SLOTS --lengths $LENGTHS"	# and a disk: --blocks
+
+# Write the figures of the tier from the creation of the store on.
+sample() {
+	until [ -e /sys/class/lsmem/lsmem/tier/resident_bytes ]; do
+		sleep 0.5
+	done
+	exec "$top/tools/lsmemctl/lsmemctl" tier lsmem --interval 1 --json
+}
+
+serve_all() {
+	cut -d ' ' -f 1 /proc/uptime > "$LSMEM_HOST_DIR/started"
+	serve objects
+}
+
+case ${1:-} in
+load)
+	exec "$acked" load $stores --live "$LIVE" --batch 32 --zipf --readers 4 \
+		--figures "$LSMEM_HOST_DIR/load.jsonl" \
+		--ready "$LSMEM_HOST_DIR/ready" --state $run/state ;;
+verify)
+	load_module
+	configure objects object "$SIZE" objects "capacity = $CAPACITY" "handles = $SLOTS"
+	sample > "$LSMEM_HOST_DIR/tier.jsonl" 2> /dev/null &
+	if [ "$LSMEM_ROUND" = 0 ]; then
+		format objects
+		serve_all
+		serves objects
+		exit
+	fi
+	# Before the daemon starts, the program has read the journals: it can read the first object
+	# as soon as the store serves it.
+	"$acked" verify $stores --threads 16 --wait $seconds \
+		--figures "$LSMEM_HOST_DIR/load.jsonl" \
+		--journals "$LSMEM_HOST_DIR/journals" --ready $run/ready --state $run/state \
+		--report "$LSMEM_HOST_DIR/verify.json" &
+	verifier=$!
+	while [ ! -e $run/ready ] && kill -0 $verifier; do
+		sleep 0.1
+	done
+	serve_all
+	wait $verifier
+	cp $run/../lsmem/*.json "$LSMEM_HOST_DIR" ;;
+*)
+	echo "usage: tier.sh load|verify" >&2
+	exit 2 ;;
+esac
