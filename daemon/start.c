@@ -438,6 +438,7 @@ static int activate(struct lsmemd *d, const struct recover_activation *activatio
 	if (d->kernel.state == LSMEM_STATE_ACTIVE)
 		return STATUS_OK;
 	memset(&activate, 0, sizeof(activate));
+	activate.flags = d->config.store.cold ? LSMEM_ACTIVATE_COLD : 0;
 	activate.era = activation->era;
 	activate.generation_floor = activation->generation_floor;
 	activate.generation_ceiling = activation->generation_ceiling;

@@ -17,7 +17,6 @@
 #include "compact.h"
 #include "segment.h"
 #include "store.h"
-#include "warm.h"
 
 /**
  * lsmem_store_rest - end the threads that make room
@@ -60,7 +59,6 @@ int lsmem_store_activate(struct lsmem_store *store)
 	spin_lock(&store->segments.lock);
 	lsmem_segments_spare(store);
 	spin_unlock(&store->segments.lock);
-	lsmem_warm_begin(store);
 	ret = lsmem_store_threads(store);
 	if (ret) {
 		WRITE_ONCE(store->state, before);

@@ -29,6 +29,7 @@
 #include "log.h"
 #include "object.h"
 #include "store.h"
+#include "warm.h"
 
 #define LSMEM_PLACES_MAX	65536u		/* entries of a call */
 #define LSMEM_LOAD_BATCH	16u		/* entries applied together, so that their cache misses overlap */
@@ -512,7 +513,7 @@ int lsmem_load_activate(struct lsmem_store *store, const struct lsmem_activate *
 {
 	int ret = -EINVAL;
 
-	if (activate->flags || activate->reserved || !activate->era ||
+	if (activate->flags & ~LSMEM_ACTIVATE_COLD || activate->reserved || !activate->era ||
 	    activate->era > LSMEM_ERA_MAX ||
 	    activate->generation_ceiling > LSMEM_GENERATION_MAX ||
 	    activate->generation_floor > activate->generation_ceiling ||
@@ -538,6 +539,8 @@ int lsmem_load_activate(struct lsmem_store *store, const struct lsmem_activate *
 		store->segments.next_id = activate->next_segment;
 		if (store->state == LSMEM_STATE_RECOVERING && store->kind == LSMEM_KIND_OBJECT)
 			lsmem_load_map(store);
+		if (!(activate->flags & LSMEM_ACTIVATE_COLD))
+			lsmem_warm_begin(store);
 		ret = lsmem_store_activate(store);
 	}
 	mutex_unlock(&store->mutex);

@@ -407,7 +407,7 @@ struct lsmem_slot {
  *	each is emptier when it is cleaned, so cleaning writes less
  * @reserved: 0
  * @capacity: durable stores: most live bytes, of which memory holds those in use: a tiered
- *	store; a multiple of 8 MiB, more than @bytes, at most LSMEM_CAPACITY_MOST times @bytes and 1 TiB;
+ *	store; a multiple of 8 MiB, at least @bytes, at most LSMEM_CAPACITY_MOST times @bytes and 1 TiB;
  *	0: what fits into memory.  Of an object store, one handle per 256 bytes of it is the default then
  *
  * EEXIST.  ENOSPC: no minor number is free.  ENOMEM: the store takes more memory than is available
@@ -640,10 +640,13 @@ struct lsmem_load {
 
 #define LSMEM_LOAD_SIZE_VER0	40
 
+/* lsmem_activate.flags */
+#define LSMEM_ACTIVATE_COLD	(1u << 0)	/* tiered: what was placed comes into memory only when it is used */
+
 /**
  * struct lsmem_activate - LSMEM_REPL_ACTIVATE: the store takes writes
  * @size: bytes of this structure, as the caller knows it
- * @flags: 0
+ * @flags: LSMEM_ACTIVATE_*
  * @era: of versions
  * @generation_floor: new handles have higher generations
  * @generation_ceiling: highest generation of new handles

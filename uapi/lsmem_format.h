@@ -557,7 +557,7 @@ static inline int lsmem_segment_fits(__u32 length, __u32 entries)
  * @set_frames: most frames of any backup of the store; 0: @frames
  * @promise: the newest term that a recovery intended to begin on this backup and others, whether or
  *	not it succeeded; the next recovery begins a later term (invariant 1)
- * @capacity: most live bytes of a tiered store (LSMEM_INCOMPAT_TIER), more than @store_bytes; else 0
+ * @capacity: most live bytes of a tiered store (LSMEM_INCOMPAT_TIER), at least @store_bytes; else 0
  * @reserved: 0
  */
 struct lsmem_super {

@@ -181,9 +181,9 @@ static int check_capacity(struct config_parser *p, const struct config *c)
 
 	if (!c->store.capacity_line)
 		return 0;
-	if (c->store.capacity <= bytes || c->store.capacity / LSMEM_CAPACITY_MOST > bytes)
+	if (c->store.capacity < bytes || c->store.capacity / LSMEM_CAPACITY_MOST > bytes)
 		return config_fail(p, c->store.capacity_line,
-				   "capacity = %lluM: allowed is more than size, %lluM, and at most %u times that",
+				   "capacity = %lluM: allowed is at least size, %lluM, and at most %u times that",
 				   (unsigned long long)c->store.capacity >> 20,
 				   (unsigned long long)bytes >> 20, LSMEM_CAPACITY_MOST);
 	return 0;

@@ -78,6 +78,7 @@ struct config_backup {
  * @store.handles: most objects; 0: not given
  * @store.charge: the kernel charges the store's memory to the memory cgroup of the daemon that
  *	creates it
+ * @store.cold: after a recovery a tiered store reads only what is used
  * @store.replicas: of each segment
  * @store.min_replicas: with fewer replicas the daemon acknowledges nothing
  * @store.copy_rate: bytes a second, to restore lost replicas
@@ -104,11 +105,12 @@ struct config {
 		gid_t gid;
 		mode_t mode;
 		bool charge;
+		bool cold;
 		unsigned int replicas, min_replicas, rejoin, wait;
 		uint64_t copy_rate;
 		unsigned int name_line, node_line, kind_line, size_line, capacity_line,
 			     handles_line, mode_line, owner_line,
-			     charge_line, replicas_line, min_replicas_line, copy_rate_line, rejoin_line, wait_line;
+			     charge_line, warm_line, replicas_line, min_replicas_line, copy_rate_line, rejoin_line, wait_line;
 	} store;
 	struct config_backup backups[LSMEM_BACKUPS];
 	unsigned int nr_backups;

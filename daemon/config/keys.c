@@ -102,11 +102,11 @@ static int set_store_size(struct config_parser *p, struct config *c, const char 
 static int set_capacity(struct config_parser *p, struct config *c, const char *value)
 {
 	if (!config_size(value, &c->store.capacity) ||
-	    c->store.capacity <= CONFIG_STORE_BYTES_MIN ||
+	    c->store.capacity < CONFIG_STORE_BYTES_MIN ||
 	    c->store.capacity > CONFIG_STORE_BYTES_MAX ||
 	    c->store.capacity % LSMEM_SEGMENT_BYTES)
 		return config_fail(p, p->line,
-				   "capacity = %s: allowed is a multiple of 8M from 136M to 1T, more than size",
+				   "capacity = %s: allowed is a multiple of 8M from 128M to 1T, at least size",
 				   value);
 	return 0;
 }
@@ -198,6 +198,14 @@ static int set_charge(struct config_parser *p, struct config *c, const char *val
 	c->store.charge = !strcmp(value, "yes");
 	if (!c->store.charge && strcmp(value, "no"))
 		return config_fail(p, p->line, "charge = %s: allowed are yes and no", value);
+	return 0;
+}
+
+static int set_warm(struct config_parser *p, struct config *c, const char *value)
+{
+	c->store.cold = !strcmp(value, "no");
+	if (!c->store.cold && strcmp(value, "yes"))
+		return config_fail(p, p->line, "warm = %s: allowed are yes and no", value);
 	return 0;
 }
 
@@ -432,6 +440,7 @@ static const struct config_key config_keys[] = {
 	KEY(store, mode, set_mode),
 	KEY(store, owner, set_owner),
 	KEY(store, charge, set_charge),
+	KEY(store, warm, set_warm),
 	KEY(store, replicas, set_replicas, TO(store.replicas)),
 	KEY(store, min_replicas, set_replicas, TO(store.min_replicas)),
 	KEY(store, copy_rate, set_copy_rate),

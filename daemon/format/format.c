@@ -153,7 +153,7 @@ enum format_error format_super_check(const struct lsmem_super *super, uint64_t b
 	    __le64_to_cpu(super->max_handles) > LSMEM_INDEX_END)
 		return FORMAT_RANGE;
 	if ((capacity != 0) != !!(super->features.incompat & __cpu_to_le32(LSMEM_INCOMPAT_TIER)) ||
-	    (capacity && capacity <= __le64_to_cpu(super->store_bytes)))
+	    (capacity && capacity < __le64_to_cpu(super->store_bytes)))
 		return FORMAT_RANGE;
 	if ((start | half | data) % LSMEM_BLOCK || start < 2 * LSMEM_BLOCK ||
 	    start > backup_bytes || half > backup_bytes || data > backup_bytes)

@@ -31,6 +31,7 @@ good 'all of an object store' "[store]\nname = db-1.example_x\nnode = lsmem1\nki
 good 'a tiered store' "[store]\nsize = 128M\ncapacity = 512M\n$path"
 good 'a tiered store of the default size' "[store]\ncapacity = 264M\n$path"
 good 'a tiered block store' "[store]\nkind = block\nsize = 128M\ncapacity = 512M\n$path"
+good 'a capacity of the size' "[store]\nsize = 512M\ncapacity = 512M\n$path"
 good 'the largest capacity' "[store]\ncapacity = 1T\nsize = 16G\n$path"
 good 'a block store' "[store]\nkind = block\nname = 7\nnode = lsmemb0\nsize = 128M\n$path"
 good 'numbers for an owner' "[store]\nowner = 12345:54321\n$path"
@@ -57,7 +58,7 @@ bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [stor
 bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
 bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
-bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, capacity, handles, mode, owner, charge, replicas, min_replicas, copy_rate, rejoin and wait'
+bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, capacity, handles, mode, owner, charge, warm, replicas, min_replicas, copy_rate, rejoin and wait'
 bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size, lock_wait, key, timeout, domain and ack'
 bad 'key twice' "${path}path = /dev/zero\n" '3: path a second time, first on line 2'
 bad 'no value' '[store]\nkind =\n' '2: kind: no value'
@@ -88,12 +89,12 @@ for size in 0 1M 64M 120M 129M 2T 12X 12MB -1 1e9 '' 18446744073709551616 999999
 	[ -n "$size" ] || continue
 	bad "store size $size" "[store]\nsize = $size\n" "2: size = $size: allowed is a multiple of 8M from 128M to 1T"
 done
-for capacity in 0 128M 516M 1025G 12X; do
-	bad "capacity $capacity" "[store]\ncapacity = $capacity\n" "2: capacity = $capacity: allowed is a multiple of 8M from 136M to 1T, more than size"
+for capacity in 0 120M 516M 1025G 12X; do
+	bad "capacity $capacity" "[store]\ncapacity = $capacity\n" "2: capacity = $capacity: allowed is a multiple of 8M from 128M to 1T, at least size"
 done
-bad 'capacity of size' "[store]\nsize = 512M\ncapacity = 512M\n$path" '3: capacity = 512M: allowed is more than size, 512M, and at most 64 times that'
-bad 'capacity of the default size' "[store]\ncapacity = 256M\n$path" '2: capacity = 256M: allowed is more than size, 256M, and at most 64 times that'
-bad 'too much capacity' "[store]\nsize = 128M\ncapacity = 8200M\n$path" '3: capacity = 8200M: allowed is more than size, 128M, and at most 64 times that'
+bad 'capacity below the size' "[store]\nsize = 512M\ncapacity = 504M\n$path" '3: capacity = 504M: allowed is at least size, 512M, and at most 64 times that'
+bad 'capacity below the default size' "[store]\ncapacity = 248M\n$path" '2: capacity = 248M: allowed is at least size, 256M, and at most 64 times that'
+bad 'too much capacity' "[store]\nsize = 128M\ncapacity = 8200M\n$path" '3: capacity = 8200M: allowed is at least size, 128M, and at most 64 times that'
 for handles in 0 2G 4G -1 many; do
 	bad "handles $handles" "[store]\nhandles = $handles\n" "2: handles = $handles: allowed is a number from 1 to 2147483647"
 done
@@ -219,6 +220,7 @@ for replicas in 0 9 -1 all; do
 	bad "replicas $replicas" "[store]\nreplicas = $replicas\n" "2: replicas = $replicas: allowed is a number from 1 to 8"
 	bad "min_replicas $replicas" "[store]\nmin_replicas = $replicas\n" "2: min_replicas = $replicas: allowed is a number from 1 to 8"
 done
+bad 'warm or not' "[store]\nwarm = maybe\n" '2: warm = maybe: allowed are yes and no'
 bad 'charged or not' "[store]\ncharge = maybe\n" '2: charge = maybe: allowed are yes and no'
 bad 'more replicas than backups' "[store]\nreplicas = 3\n$a$b" '2: replicas = 3: each needs a failure domain of its own, and the backups are in 2'
 bad 'more replicas than domains' "[store]\nreplicas = 2\n${a}domain = x\n${b}domain = x\n" '2: replicas = 2: each needs a failure domain of its own, and the backups are in 1'

@@ -116,10 +116,10 @@ static bool test_super(void)
 	REFUSED(features.incompat = __cpu_to_le32(LSMEM_INCOMPAT_TIER), FORMAT_RANGE);
 	make_super(&super);
 	super.features.incompat = __cpu_to_le32(LSMEM_INCOMPAT_TIER);
-	super.capacity = __cpu_to_le64(__le64_to_cpu(super.store_bytes) + LSMEM_SEGMENT_BYTES);
+	super.capacity = super.store_bytes;
 	format_super_seal(&super);
 	CHECK(format_super_check(&super, BACKUP_BYTES) == FORMAT_OK);
-	super.capacity = super.store_bytes;
+	super.capacity = __cpu_to_le64(__le64_to_cpu(super.store_bytes) - LSMEM_SEGMENT_BYTES);
 	format_super_seal(&super);
 	CHECK(format_super_check(&super, BACKUP_BYTES) == FORMAT_RANGE);
 	memset(&super, 0, sizeof(super));

@@ -116,8 +116,8 @@ static int parse(int argc, char **argv, struct lsmem_create *create)
 	if (create->capacity && !(create->flags & LSMEM_STORE_DURABLE))
 		return ctl_usage_error("--capacity is for stores with --durable");
 	if (create->capacity % LSMEM_SEGMENT_BYTES ||
-	    (create->capacity && create->capacity <= create->bytes))
-		return ctl_usage_error("--capacity: a multiple of 8M, more than --size");
+	    (create->capacity && create->capacity < create->bytes))
+		return ctl_usage_error("--capacity: a multiple of 8M, at least --size");
 	if (create->kind == LSMEM_KIND_BLOCK && create->handles_max)
 		return ctl_usage_error("--handles is for object stores");
 	return 0;

@@ -98,9 +98,9 @@ static int parse(int argc, char **argv, struct recover_geometry *geometry, uint6
 	if (!geometry->store_bytes && (geometry->max_handles || geometry->capacity))
 		return ctl_usage_error("--handles and --capacity need --size");
 	if (geometry->capacity % LSMEM_SEGMENT_BYTES ||
-	    (geometry->capacity && geometry->capacity <= geometry->store_bytes) ||
+	    (geometry->capacity && geometry->capacity < geometry->store_bytes) ||
 	    geometry->capacity / LSMEM_CAPACITY_MOST > geometry->store_bytes)
-		return ctl_usage_error("--capacity: a multiple of 8M, more than --size and at most %u times that",
+		return ctl_usage_error("--capacity: a multiple of 8M, at least --size and at most %u times that",
 				       LSMEM_CAPACITY_MOST);
 	if (geometry->store_bytes && !geometry->max_handles)
 		geometry->max_handles = live_bytes(geometry) / BYTES_PER_HANDLE;
