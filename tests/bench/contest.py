@@ -254,6 +254,10 @@ class Durable:
         wait(f"{self.store} to become active", active)
         wait(self.device, lambda: os.path.exists(self.device))
 
+    def number(self, attribute: str) -> int:
+        """The value of one of the store's files."""
+        return Store(self.store).number(attribute)
+
     def stop(self) -> None:
         """Stops the daemon; afterwards everything is durable."""
         assert self._daemon is not None
@@ -285,14 +289,26 @@ def within(group: Optional[Path]) -> list[str]:
     return ["sh", "-c", f'echo 0 > {group}/cgroup.procs && exec "$@"', "within"]
 
 
+def fio(path: str, *options: str, group: Optional[Path] = None) -> dict[str, Any]:
+    """Runs one job of fio on a device, direct, by libaio. Returns its report."""
+    done = subprocess.run([*within(group), "fio", "--name=job", f"--filename={path}", "--direct=1",
+                           "--ioengine=libaio", "--thread", *options, "--output-format=json"],
+                          check=True, text=True, stdout=subprocess.PIPE)
+    job: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
+    return job
+
+
+def module(name: str, *parameters: str) -> None:
+    """Loads a module of the guest's kernel, unless it is built in."""
+    if not Path(f"/sys/module/{name}").is_dir():
+        subprocess.run(["modprobe", name, *parameters], check=True)
+
+
 def sequential_read(path: str, length: int, group: Optional[Path] = None) -> float:
     """Reads the first @length bytes of a drive. Returns MB/s."""
-    done = subprocess.run([*within(group), "fio", "--name=read", f"--filename={path}", "--rw=read", "--bs=1M",
-                           "--direct=1", "--ioengine=libaio", "--iodepth=8", "--readonly",
-                           f"--size={length >> 20 << 20}", "--output-format=json"], check=True,
-                          text=True, stdout=subprocess.PIPE)
-    report = json.loads(done.stdout[done.stdout.index("{"):])
-    return float(report["jobs"][0]["read"]["bw_bytes"]) / 1e6
+    job = fio(path, "--rw=read", "--bs=1M", "--iodepth=8", "--readonly", f"--size={length >> 20 << 20}",
+              group=group)
+    return float(job["read"]["bw_bytes"]) / 1e6
 
 
 def drives(names: Sequence[str]) -> list[str]:

@@ -443,6 +443,21 @@ static uint64_t read_many_work(struct worker *worker)
 	return operations;
 }
 
+/* The first object of a store that others have made is read. */
+static void first_setup(struct bench *bench)
+{
+	uint8_t *copy = get_memory(bench->size, 64);
+	int ret = lsm_open(bench->path, 0, &lsm);
+	ssize_t length;
+
+	if (ret)
+		fail(bench->path, -ret);
+	length = lsm_read(lsm, lsmem_handle_make(0, 1), copy, bench->size, 0, NULL);
+	if (length != (ssize_t)bench->size)
+		fail("lsm_read", length < 0 ? (int)-length : EIO);
+	free(copy);
+}
+
 /* Reads and replacements: of each batch the reads in one call of the library, then the replacements. */
 static uint64_t mixed_work(struct worker *worker)
 {
@@ -541,6 +556,7 @@ const struct mode object_modes[] = {
 	{ "durable-uring", objects_setup, durable_uring_work, NULL, true },
 	{ "read", reads_setup, read_work, NULL, false },
 	{ "read-many", objects_setup, read_many_work, NULL, false },
+	{ "first", first_setup, NULL, NULL, false },
 	{ "mixed", objects_setup, mixed_work, NULL, false },
 	{ "view", reads_setup, view_work, NULL, false },
 	{ "ioctl-read", objects_setup, ioctl_work, NULL, true },

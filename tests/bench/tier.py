@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0
 """Bench of stores whose capacity is larger than their memory: a group of tests/bench/inside."""
 
-import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Callable, Optional
 
-from contest import BATCH, Contestant, Durable, Rounds, drives, result, tell
+from backups import DRIVE_MBS, slow_group
+from contest import (BATCH, Contestant, Durable, Rounds, destroy, drives, fio, module, result,
+                     sequential_read, tell, wait)
 
 MEMORY_MIB = 128
 CAPACITY_MIB = 8 * MEMORY_MIB
 FITS_MIB = 256		# of a store whose tier is not needed
 RAW_MIB = 128
+RESTART_MIB = 512
 SIZE = 1024
 HOT_TARGET = 0.5
 COLD_TARGET = 0.9
 FITS_TARGET = 0.98
+FIRST_TARGET = 0.1
+RESIDENT_TARGET = 1.2
 TURN = 5		# a turn is so many times as long: what is in memory has to settle
 
 
@@ -24,15 +29,15 @@ def _turn(player: Contestant, seconds: float) -> Callable[[], float]:
     return lambda: player.round(seconds, 1)
 
 
+def _timed(seconds: float) -> list[str]:
+    return ["--time_based", f"--runtime={round(seconds * 1000)}ms", "--norandommap"]
+
+
 def _random_reads(path: str, seconds: float) -> float:
     """Random reads of 4 KiB a second, as many in flight as objects in a call."""
-    done = subprocess.run(
-        ["fio", "--name=read", f"--filename={path}", "--rw=randread", "--bs=4k", "--direct=1",
-         "--ioengine=libaio", f"--iodepth={BATCH}", "--norandommap", "--readonly", "--thread",
-         f"--size={RAW_MIB}M", "--time_based", f"--runtime={round(seconds * 1000)}ms",
-         "--output-format=json"], check=True, text=True, stdout=subprocess.PIPE)
-    report = json.loads(done.stdout[done.stdout.index("{"):])
-    return float(report["jobs"][0]["read"]["iops"])
+    job = fio(path, "--rw=randread", "--bs=4k", f"--iodepth={BATCH}", "--readonly",
+              f"--size={RAW_MIB}M", *_timed(seconds))
+    return float(job["read"]["iops"])
 
 
 def profile(sample: Callable[[str, float, Callable[[float], float]], None], seconds: float) -> None:
@@ -112,11 +117,51 @@ def _not_needed(rounds: Rounds) -> None:
            FITS_TARGET)
 
 
+def _restart(rounds: Rounds) -> None:
+    """From the start of the daemon to the first read, and until all is in memory."""
+    drive, = drives(("large",))
+    group = slow_group([drive])
+    first: dict[int, list[float]] = {0: [], RESTART_MIB: []}
+    resident: list[float] = []
+    reading: list[float] = []
+    for capacity, times in first.items():
+        store = Durable("object", "lsmem", [drive], RESTART_MIB, group, capacity=capacity)
+        store.start("--format", "--force")
+        Contestant("mixed", "-s", str(SIZE), "-l", "700", "-b", str(BATCH), "-p",
+                   store.device).close()
+        for number in range(rounds.rounds):
+            tell(kind="progress", text=f"tier: restart {number + 1} of {rounds.rounds}")
+            store.stop()
+            destroy(store.store, "--force")
+            begin = time.monotonic()
+            store.start()
+            Contestant("first", "-s", str(SIZE), "-p", store.device).close()
+            times.append(time.monotonic() - begin)
+            if capacity:
+                wait("all to be in memory", lambda: not store.number("tier/warm_segments"))
+                resident.append(time.monotonic() - begin)
+            else:
+                size = store.status()["recovered_bytes"]
+                reading.append(size / 1e6 / sequential_read(drive, size, group))
+        store.stop()
+        destroy(store.store, "--force")
+    how = (f"{RESTART_MIB} MiB of memory, 70 % live, objects of 1 KB; a drive held to {DRIVE_MBS} MB/s; "
+           "from the start of lsmemd")
+    result("tier", "restart, first read, capacity = size", first[RESTART_MIB], reading,
+           "reading the store", "s", f"{how}; fio reads as many bytes, 1 MiB, depth 8", FIRST_TARGET,
+           most=True)
+    result("tier", "restart, first read, capacity = size", first[RESTART_MIB], first[0],
+           "a store without a tier", "s", how, most=True)
+    result("tier", "restart, all in memory, capacity = size", resident, first[0],
+           "a store without a tier", "s", how, RESIDENT_TARGET, most=True)
+
+
 def tier(rounds: Rounds) -> None:
     """Objects that are not in memory, and what the tier costs where all are."""
     _more_than_memory(rounds)
     _cold(rounds)
     _not_needed(rounds)
+    _restart(rounds)
 
 
 # ---- Against pages -------------------------------------------------------------------------------
@@ -256,3 +301,52 @@ def _bytes_written(players: list[Paged], size: int, seconds: float) -> None:
         result("paging", f"{size} B, any object, written to the drive for each write", [each["lsmem"]],
                [each[name]], name, "B", "one turn of writes; the log is full, and is cleaned",
                WRITTEN_TARGET if size == 128 else None, most=True)
+
+
+# ---- Disks ---------------------------------------------------------------------------------------
+
+DISK_MIB = 4 * MEMORY_MIB
+FIO_MIB = 400
+DISK_DEPTH = 16
+DISK_TARGET = 1.0
+PATTERNS = {
+    "random read": ("--rw=randread", "--bs=4k"),
+    "random read, Zipf 0.99": ("--rw=randread", "--bs=4k", "--random_distribution=zipf:0.99"),
+    "70 % reads, Zipf 0.99": ("--rw=randrw", "--rwmixread=70", "--bs=4k",
+                              "--random_distribution=zipf:0.99"),
+    "random write": ("--rw=randwrite", "--bs=4k"),
+    "sequential read": ("--rw=read", "--bs=64k"),
+    "sequential write": ("--rw=write", "--bs=64k"),
+}
+
+
+def _disk_turn(path: str, pattern: tuple[str, ...], seconds: float) -> Callable[[], float]:
+    def turn() -> float:
+        job = fio(path, *pattern, f"--iodepth={DISK_DEPTH}", f"--size={FIO_MIB}M", *_timed(seconds))
+        return float(job["read"]["iops"] + job["write"]["iops"])
+    return turn
+
+
+def caching(rounds: Rounds) -> None:
+    """A disk of four times its memory against dm-writecache with as much memory."""
+    drive, origin = drives(("large", "whole"))
+    module("brd", "rd_nr=1", f"rd_size={MEMORY_MIB << 10}")
+    sectors = DISK_MIB << 11
+    subprocess.run(["dmsetup", "create", "lsmem-bench", "--table",
+                    f"0 {sectors} writecache s {origin} /dev/ram0 4096 0"], check=True)
+    subprocess.run(["dmsetup", "mknodes", "lsmem-bench"], check=True)
+    store = Durable("block", "lsmemb0", [drive], MEMORY_MIB, capacity=DISK_MIB)
+    store.start("--format", "--force")
+    paths = {"lsmem": store.device, "dm-writecache": "/dev/mapper/lsmem-bench"}
+    for path in paths.values():
+        fio(path, "--rw=write", "--bs=1M", "--iodepth=4", f"--size={FIO_MIB}M")
+    rates = rounds.run({(name, pattern): _disk_turn(path, options, rounds.seconds * TURN)
+                        for pattern, options in PATTERNS.items() for name, path in paths.items()})
+    store.close()
+    subprocess.run(["dmsetup", "remove", "lsmem-bench"], check=True)
+    for pattern in PATTERNS:
+        result("caching", pattern, rates["lsmem", pattern], rates["dm-writecache", pattern],
+               "dm-writecache", "io/s",
+               f"fio, libaio, direct, depth {DISK_DEPTH}, over {FIO_MIB} MiB; a disk of {DISK_MIB} MiB in "
+               f"{MEMORY_MIB} MiB of memory; dm-writecache: the same drive and a brd of {MEMORY_MIB} MiB",
+               DISK_TARGET)
