@@ -13,7 +13,8 @@
 # both stores to host/stat-STORE.json once a second.
 #
 # $OBJECTS_SIZE and $BLOCKS_SIZE are the sizes of the stores (128M each); $LIVE is the live share of
-# the object store, per mille of its capacity (900).
+# the object store, per mille of its capacity (900). With $CAPACITY both stores are tiered, of that
+# capacity.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 top=$here/../..
@@ -21,7 +22,8 @@ run=/run/lsmem-power
 . "$here/lib.sh"
 
 slots() {
-	awk -v mib="${OBJECTS_SIZE%M}" 'BEGIN { print int(mib * 512) }'
+	size=${CAPACITY:-$OBJECTS_SIZE}
+	awk -v mib="${size%M}" 'BEGIN { print int(mib * 512) }'
 }
 
 # Run fio on the part of the block device that `acked` does not use; each block has a checksum.
@@ -47,8 +49,8 @@ stats() {
 
 up() {
 	load_module
-	configure object object "$OBJECTS_SIZE" objects
-	configure block block "$BLOCKS_SIZE" blocks
+	configure object object "$OBJECTS_SIZE" objects ${CAPACITY:+"capacity = $CAPACITY"}
+	configure block block "$BLOCKS_SIZE" blocks ${CAPACITY:+"capacity = $CAPACITY"}
 	for name in object block; do
 		format $name
 		serve $name
