@@ -246,8 +246,12 @@ static void find_remote(struct serve *s)
  */
 void serve_fetch_tick(struct serve *s, uint64_t now)
 {
+	uint64_t ms;
+
 	if (!s->d->fetch)
 		return;
+	if (kernel_number(s->d->kernel.name, "limits/fetch_ms", &ms))
+		fetch_wait(s->d->fetch, ms * 1000000u);
 	find_remote(s);		/* a backup that has joined may be elsewhere */
 	fetch_second(s->d->fetch);
 	if (s->d->config.nr_backups > 1)

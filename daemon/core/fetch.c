@@ -82,6 +82,16 @@ void fetch_remote(struct fetch *f, uint32_t remote)
 }
 
 /**
+ * fetch_wait - say how long readers wait, which may have changed
+ * @f: fetching
+ * @wait_ns: ns
+ */
+void fetch_wait(struct fetch *f, uint64_t wait_ns)
+{
+	f->wait_ns = wait_ns;
+}
+
+/**
  * fetch_room - how many more requests can be taken
  * @f: fetching
  */

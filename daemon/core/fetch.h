@@ -106,6 +106,7 @@ struct fetch_stats {
 
 struct fetch *fetch_new(const struct fetch_params *params);
 void fetch_free(struct fetch *f);
+void fetch_wait(struct fetch *f, uint64_t wait_ns);
 void fetch_remote(struct fetch *f, uint32_t remote);
 uint32_t fetch_room(const struct fetch *f);
 void fetch_take(struct fetch *f, const struct lsmem_fetch_one *one, uint64_t now);
