@@ -248,7 +248,7 @@ static int call(struct lsm *lsm, unsigned long request, void *argument)
 struct fake *fake_new(void)
 {
 	struct fake *fake = calloc(1, sizeof(*fake));
-	struct lsm_memory memory;
+	struct lsm_memory memory = { 0 };	/* not tiered: no touched bits */
 	uint32_t i;
 
 	if (!fake)

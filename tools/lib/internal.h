@@ -145,7 +145,6 @@ static inline bool lsm_windows_here(const struct lsm *lsm)
 	return lsm->windows && __atomic_load_n(lsm->alive, __ATOMIC_RELAXED);
 }
 
-/* First byte of a seglet. */
 /* Tells the kernel that object @index, below nr_handles, is in use: it stays in memory longer. */
 static inline void lsm_touch(const struct lsm *lsm, uint64_t index)
 {
@@ -156,6 +155,7 @@ static inline void lsm_touch(const struct lsm *lsm, uint64_t index)
 		__atomic_fetch_or(&lsm->touched[index / 64], bit, __ATOMIC_RELAXED);
 }
 
+/* First byte of a seglet. */
 static inline const uint8_t *lsm_seglet_bytes(const struct lsm *lsm, uint32_t seglet)
 {
 	return lsm->seglets + (size_t)seglet * LSMEM_SEGLET_BYTES;
