@@ -198,7 +198,8 @@ def _hold(group: Path, drive: str, ios: Optional[int]) -> None:
 
 
 def _written(drive: str) -> int:
-    """Bytes that were written to a drive."""
+    """Bytes that were written to a drive, with those that only wait in the page cache."""
+    os.sync()
     stat = Path("/sys/block") / Path(drive).resolve().name / "stat"
     return int(stat.read_text().split()[6]) * 512
 
