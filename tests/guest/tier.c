@@ -161,21 +161,21 @@ static void log_tier(struct __test_metadata *_metadata, struct _test_data_tier *
 /* More than memory holds, all read back, twice; replaced; deleted. */
 TEST_F_TIMEOUT(tier, more_than_memory, SECONDS)
 {
+	uint32_t each = 100 / (uint32_t)test_scaled(100), i, round;
 	uint64_t first;
-	uint32_t i, round;
 
 	ASSERT_EQ(0, fill(self, 80));
 	log_tier(_metadata, self);
 	EXPECT_LT(0, tier_attribute(&self->store, "cold_bytes"));
 	EXPECT_GT((long long)STORE_BYTES, tier_attribute(&self->store, "resident_bytes"));
 	for (round = 0; round < 2; round++)
-		for (i = 0; i < self->nr; i++)
+		for (i = 0; i < self->nr; i += round ? each : 1)
 			ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
 	log_tier(_metadata, self);
 	EXPECT_LT((long long)self->nr / 2, tier_attribute(&self->store, "fetches"));
-	for (i = 0; i < self->nr; i += 3)
+	for (i = 0; i < self->nr; i += 3 * each)
 		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
-	for (i = 0; i < self->nr; i++)
+	for (i = 0; i < self->nr; i += each)
 		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
 	log_tier(_metadata, self);
 	for (i = 0; i < self->nr; i++)
@@ -534,8 +534,8 @@ TEST_F_TIMEOUT(tier, everything_is_placed, SECONDS)
 	uint64_t nr = self->follower.attach.handles_max, last = 0;
 	struct place *places = calloc(nr, sizeof(*places));
 	uint8_t uuid[LSMEM_UUID_BYTES];
+	uint32_t each = 100 / (uint32_t)test_scaled(100), i;
 	uint64_t end;
-	uint32_t i;
 
 	memcpy(uuid, self->follower.attach.uuid, sizeof(uuid));
 	ASSERT_EQ(0, fill(self, 60));
@@ -583,11 +583,11 @@ TEST_F_TIMEOUT(tier, everything_is_placed, SECONDS)
 	EXPECT_LT((long long)STORE_BYTES / 2, tier_attribute(&self->store, "resident_bytes"));
 	EXPECT_EQ(0, tier_attribute(&self->store, "evicted"));
 	log_tier(_metadata, self);
-	for (i = 0; i < self->nr; i++)
+	for (i = 0; i < self->nr; i += each)
 		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
-	for (i = 0; i < self->nr; i += 3)
+	for (i = 0; i < self->nr; i += 3 * each)
 		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
-	for (i = 0; i < self->nr; i++)
+	for (i = 0; i < self->nr; i += each)
 		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
 	free(places);
 }
