@@ -2,8 +2,8 @@
 /*
  * Fetching: what is on backups only is brought into memory.
  *
- * A call that finds a COLD word asks for the object and waits.  The request names the word; those who
- * want the same share it.  The daemon takes requests, reads from a backup and answers with what is
+ * A call that finds a COLD word asks for the object and waits.  The request names the word; calls
+ * that want the same share it.  The daemon takes requests, reads from a backup and answers with what is
  * there (repl.c).  The object is found in that by its index and its home, and checked by its CRC; of
  * several versions in the block the newest is the one, since the word is that of the newest.  Then it
  * is copied into a cache segment and the word exchanged: COLD becomes LIVE.  A fill loses every race: if
@@ -48,9 +48,9 @@
  * struct lsmem_wanted - a fetch request
  * @node: in fetches.hash
  * @queued: in fetches.queue, until it is taken
- * @wait: of those who wait for it in a thread
- * @wants: of those who do not (struct lsmem_want)
- * @refs: the table, until it is answered, and those who wait
+ * @wait: threads that wait for it
+ * @wants: what waits for it in no thread (struct lsmem_want)
+ * @refs: the table, until it is answered, and what waits
  * @word: that is wanted; of a segment, its id
  * @since: ktime in ns
  * @index: of the handle, or LSMEM_FETCH_WHOLE and that of the segment
@@ -210,7 +210,7 @@ static bool lsmem_wanted_answered(const struct lsmem_wanted *wanted)
 	return smp_load_acquire(&wanted->answered);	/* pairs with lsmem_wanted_answer() */
 }
 
-/* Tell those who do not wait in a thread. No other is added: the request is answered. */
+/* Tell what waits in no thread. No other is added: the request is answered. */
 static void lsmem_wants_answer(struct lsmem_store *store, struct lsmem_wanted *wanted)
 {
 	struct lsmem_want *want;
@@ -280,7 +280,7 @@ void lsmem_fetch_stop(struct lsmem_store *store)
 	}
 }
 
-/* ---- Those who want ------------------------------------------------------ */
+/* ---- Asking ------------------------------------------------------ */
 
 /* Wait for the answer, @left jiffies at most; the callers' waits can be frozen. */
 static int lsmem_wanted_wait(struct lsmem_wanted *wanted, long left)
@@ -408,7 +408,7 @@ bool lsmem_fetch_unwant(struct lsmem_store *store, struct lsmem_want *want)
  * cleaner alone calls.
  *
  * Context: a kernel thread; waits, freezable, until the thread is to stop.
- * Return: 0; -EIO; -ETIMEDOUT; -EAGAIN; -ENOMEM; -EBUSY.
+ * Return: 0; -EIO; -ETIMEDOUT; -EAGAIN; -ENOMEM.
  */
 int lsmem_fetch_segment(struct lsmem_store *store, const struct lsmem_segment *seg)
 {

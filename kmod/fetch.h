@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Fetching: what is on backups only is brought into memory.  See fetch.c.  chardev.c asks and waits for
- * objects, coldbio.c for blocks, clean.c for segments; repl.c passes the daemon's calls on.  lsmem_fetch_find() decides which
- * bytes are the object's, lsmem_fetch_fill() what becomes of a request.
+ * objects, coldbio.c for blocks, fetched.c for segments; repl.c passes the daemon's calls on.
+ * lsmem_fetch_find() decides which bytes are the object's, lsmem_fetch_fill() what becomes of a request.
  */
 #ifndef LSMEM_FETCH_H
 #define LSMEM_FETCH_H
@@ -21,7 +21,7 @@ struct lsmem_store;
 #define LSMEM_FETCH_MS		10000	/* default of limits/fetch_ms */
 
 /**
- * struct lsmem_want - one who wants an answer, and does not wait for it in a thread
+ * struct lsmem_want - a wait for an answer that no thread makes
  * @node: of the list of a request, or empty
  * @answered: called once, with 0 (the caller looks again) or the error of lsmem_fetch(); the want can
  *	be used again from there on.  Context: does not sleep; holds no spinlock

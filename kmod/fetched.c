@@ -43,7 +43,7 @@ int lsmem_fetched(struct lsmem_store *store, struct lsmem_segment *seg)
  * block?  @first: the first entry that begins there.
  */
 static bool lsmem_fetched_newest(const void *data, u32 length, u32 first, u32 at,
-			       const struct lsmem_entry *e)
+				 const struct lsmem_entry *e)
 {
 	u32 end = min(length, round_down(at, LSMEM_BLOCK) + LSMEM_BLOCK), i = first;
 

@@ -114,9 +114,9 @@ bool lsmem_warm(struct lsmem_store *store)
 		return false;
 	}
 	seg = &store->segments.table[warm->indices[warm->left - 1]];
-	if (seg->id && seg->close_acked && atomic_read(seg->cold) && !seg->unreadable) {
+	if (seg->id && seg->close_acked && atomic_read(seg->cold) && !READ_ONCE(seg->unreadable)) {
 		ret = lsmem_fetched(store, seg);
-		if (ret == -ETIMEDOUT || ret == -EBUSY || ret == -ENOMEM)
+		if (ret == -ETIMEDOUT || ret == -ENOMEM)
 			return false;	/* again later */
 		if (!ret && lsmem_warm_put(store, seg)) {
 			lsmem_warm_end(store);

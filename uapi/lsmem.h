@@ -49,7 +49,7 @@ enum lsmem_store_state {
 #define LSMEM_FEATURE_WINDOWS	(1ull << 1)
 #define LSMEM_FEATURE_DURABLE	(1ull << 2)	/* this store is durable */
 #define LSMEM_FEATURE_URING	(1ull << 3)	/* calls are commands of io_uring, too */
-#define LSMEM_FEATURE_TIER	(1ull << 4)	/* this store's capacity is larger than its memory */
+#define LSMEM_FEATURE_TIER	(1ull << 4)	/* this store has a capacity of its own: it is tiered */
 
 /**
  * struct lsmem_query - LSMEM_IOC_QUERY: features and limits of kernel and store

@@ -270,7 +270,7 @@ TEST_F_TIMEOUT(cold, vector, SECONDS)
 
 /* ---- The daemon --------------------------------------------------------- */
 
-/* Have an object asked for: nobody answers, so the wait is over soon, and the request stays. */
+/* Have an object asked for: no daemon answers, so the wait is over soon, and the request stays. */
 static int ask(const struct store *store, uint32_t index)
 {
 	uint8_t byte;

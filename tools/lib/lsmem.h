@@ -176,8 +176,9 @@ ssize_t lsm_read(struct lsm *lsm, uint64_t handle, void *data, size_t length,
  *
  * As lsm_read() for one after the other, but the processor fetches several objects from memory at
  * the same time.  Each object's bytes are of one version; two objects may be of different times.
- * The result of an operation is 0, or an error as lsm_read() returns it; -EINVAL also if it is not
- * a read.
+ * What the windows do not show is asked for in vector calls, so objects that are not in memory are
+ * fetched together.  The result of an operation is 0, or an error as lsm_read() or lsm_vector() returns
+ * it; -EINVAL also if it is not a read.
  */
 void lsm_read_many(struct lsm *lsm, struct lsmem_op *ops, size_t nr);
 
