@@ -7,7 +7,8 @@
  *						nothing else
  *	load fill MODEL STORE PERCENT SLOTS	objects until the store has so much of its capacity
  *	load overwrite MODEL STORE PERCENT	so many of the objects, chosen at random
- *	load read MODEL STORE SECONDS		objects at random; no other program writes
+ *	load read MODEL STORE SECONDS		objects at random, but those under way; no other
+ *						program writes
  *
  * fill and overwrite are not durable operations, and end with a sync.
  *
@@ -278,7 +279,7 @@ static void *reader(void *argument)
 	while (!stop) {
 		index = random_below(&state, model->slots);
 		last = &model->slot[index].last;
-		if (last->what != WRITTEN)
+		if (last->what != WRITTEN || model->slot[index].under_way)
 			continue;
 		n = lsm_read(lsm, last->handle, data, 1 << 20, 0, &object);
 		reads++;

@@ -169,6 +169,20 @@ void keeper_stop(struct keeper *keeper)
 	pthread_join(keeper->thread, NULL);
 }
 
+int keeper_succeed(struct keeper *keeper, struct follower *follower, const struct store *store)
+{
+	uint8_t uuid[LSMEM_UUID_BYTES];
+	int ret;
+
+	memcpy(uuid, follower->attach.uuid, sizeof(uuid));
+	keeper_stop(keeper);
+	follower_stop(follower);
+	follower_free(follower);
+	atomic_store(&keeper->mood, KEEPER_GOOD);
+	ret = follower_succeed(follower, store, uuid);
+	return ret ? ret : keeper_start(keeper, follower);
+}
+
 void keeper_free(struct keeper *keeper)
 {
 	struct keeper_frame *frame;

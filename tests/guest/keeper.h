@@ -58,6 +58,8 @@ struct keeper {
 int keeper_start(struct keeper *keeper, const struct follower *follower);
 /* Before the follower stops. What it keeps stays. */
 void keeper_stop(struct keeper *keeper);
+/* Another daemon follows the store, and answers right. Returns 0 or a negative errno. */
+int keeper_succeed(struct keeper *keeper, struct follower *follower, const struct store *store);
 void keeper_init(struct keeper *keeper);
 void keeper_free(struct keeper *keeper);
 /* Called by the follower for each event. */

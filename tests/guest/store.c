@@ -64,6 +64,21 @@ int store_create(struct store *store, uint64_t bytes, uint64_t handles, uint32_t
 	return store_create_tiered(store, bytes, 0, handles, flags);
 }
 
+/* Create a store; its device is not opened. */
+static int store_make(struct store *store, struct lsmem_create *create)
+{
+	int ret;
+
+	memset(store, 0, sizeof(*store));
+	store->fd = -1;
+	ret = control_call(LSMEM_CTL_CREATE, create);
+	if (ret)
+		return ret;
+	memcpy(store->name, create->name, sizeof(store->name));
+	snprintf(store->path, sizeof(store->path), "/dev/%s", store->name);
+	return 0;
+}
+
 int store_create_tiered(struct store *store, uint64_t bytes, uint64_t capacity, uint64_t handles,
 			uint32_t flags)
 {
@@ -75,15 +90,10 @@ int store_create_tiered(struct store *store, uint64_t bytes, uint64_t capacity, 
 		.handles_max = handles,
 		.capacity = capacity,
 	};
-	int ret;
+	int ret = store_make(store, &create);
 
-	memset(store, 0, sizeof(*store));
-	store->fd = -1;
-	ret = control_call(LSMEM_CTL_CREATE, &create);
 	if (ret)
 		return ret;
-	memcpy(store->name, create.name, sizeof(store->name));
-	snprintf(store->path, sizeof(store->path), "/dev/%s", store->name);
 	store->fd = open(store->path, O_RDWR | O_CLOEXEC);
 	if (store->fd < 0)
 		return -errno;
@@ -112,16 +122,8 @@ int store_create_disk(struct store *store, uint64_t bytes, uint64_t capacity, ui
 		.bytes = bytes,
 		.capacity = capacity,
 	};
-	int ret;
 
-	memset(store, 0, sizeof(*store));
-	store->fd = -1;
-	ret = control_call(LSMEM_CTL_CREATE, &create);
-	if (ret)
-		return ret;
-	memcpy(store->name, create.name, sizeof(store->name));
-	snprintf(store->path, sizeof(store->path), "/dev/%s", store->name);
-	return 0;
+	return store_make(store, &create);
 }
 
 int store_destroy_disk(struct store *store)
@@ -153,6 +155,24 @@ long long store_attribute(const struct store *store, const char *name)
 		value = -1;
 	fclose(file);
 	return value;
+}
+
+long long tier_attribute(const struct store *store, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "tier/%s", name);
+	return store_attribute(store, path);
+}
+
+void tier_print(const struct store *store)
+{
+	printf("# MiB: %lld live, %lld resident, %lld cold, %lld cached; %lld evicted, %lld fetches, %lld segments, %lld cleaned in %lld passes, %lld stalls\n",
+	       store_attribute(store, "live_bytes") >> 20, tier_attribute(store, "resident_bytes") >> 20,
+	       tier_attribute(store, "cold_bytes") >> 20, tier_attribute(store, "cached_bytes") >> 20,
+	       tier_attribute(store, "evicted"), tier_attribute(store, "fetches"),
+	       store_attribute(store, "segments"), store_attribute(store, "cleaner/segments_cleaned"),
+	       store_attribute(store, "cleaner/passes"), store_attribute(store, "stats/stalls"));
 }
 
 int store_set_attribute(const struct store *store, const char *name, unsigned long value)

@@ -54,6 +54,10 @@ static inline uint64_t made_room(const struct lsmem_stat *stat)
 
 /* The value of an attribute in sysfs, such as "cleaner/views_revoked"; -1 if it cannot be read. */
 long long store_attribute(const struct store *store, const char *name);
+/* The same of tier/. */
+long long tier_attribute(const struct store *store, const char *name);
+/* Print what of a tiered store is where. */
+void tier_print(const struct store *store);
 int store_set_attribute(const struct store *store, const char *name, unsigned long value);
 int store_set_text(const struct store *store, const char *name, const char *text);
 

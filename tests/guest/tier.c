@@ -81,14 +81,6 @@ static int check(struct lsm *lsm, const struct object *object, uint32_t id, uint
 	return ret != object->length || !content_is(bytes, object->length, id, object->serial);
 }
 
-static long long tier_attribute(const struct store *store, const char *name)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "tier/%s", name);
-	return store_attribute(store, path);
-}
-
 /* Objects until @percent of the capacity is live. */
 static int fill(struct _test_data_tier *self, uint32_t percent)
 {
@@ -143,21 +135,6 @@ FIXTURE_TEARDOWN(tier)
 	free(self->bytes);
 }
 
-/* What is live, and where, according to sysfs. */
-static void log_tier(struct __test_metadata *_metadata, struct _test_data_tier *self)
-{
-	TH_LOG("%u objects; MiB: %lld live, %lld resident, %lld cold, %lld cached; %lld evicted, %lld fetches, %lld segments, %lld cleaned in %lld passes, %lld stalls",
-	       self->nr, store_attribute(&self->store, "live_bytes") >> 20,
-	       tier_attribute(&self->store, "resident_bytes") >> 20,
-	       tier_attribute(&self->store, "cold_bytes") >> 20,
-	       tier_attribute(&self->store, "cached_bytes") >> 20,
-	       tier_attribute(&self->store, "evicted"), tier_attribute(&self->store, "fetches"),
-	       store_attribute(&self->store, "segments"),
-	       store_attribute(&self->store, "cleaner/segments_cleaned"),
-	       store_attribute(&self->store, "cleaner/passes"),
-	       store_attribute(&self->store, "stats/stalls"));
-}
-
 /* More than memory holds, all read back, twice; replaced; deleted. */
 TEST_F_TIMEOUT(tier, more_than_memory, SECONDS)
 {
@@ -165,19 +142,19 @@ TEST_F_TIMEOUT(tier, more_than_memory, SECONDS)
 	uint64_t first;
 
 	ASSERT_EQ(0, fill(self, 80));
-	log_tier(_metadata, self);
+	tier_print(&self->store);
 	EXPECT_LT(0, tier_attribute(&self->store, "cold_bytes"));
 	EXPECT_GT((long long)STORE_BYTES, tier_attribute(&self->store, "resident_bytes"));
 	for (round = 0; round < 2; round++)
 		for (i = 0; i < self->nr; i += round ? each : 1)
 			ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
-	log_tier(_metadata, self);
+	tier_print(&self->store);
 	EXPECT_LT((long long)self->nr / 2, tier_attribute(&self->store, "fetches"));
 	for (i = 0; i < self->nr; i += 3 * each)
 		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
 	for (i = 0; i < self->nr; i += each)
 		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
-	log_tier(_metadata, self);
+	tier_print(&self->store);
 	for (i = 0; i < self->nr; i++)
 		ASSERT_EQ(0, lsm_free(self->store.lsm, self->objects[i].handle, 0, NULL));
 	EXPECT_EQ(-ESTALE, check(self->store.lsm, &self->objects[0], 0, self->bytes));
@@ -185,10 +162,30 @@ TEST_F_TIMEOUT(tier, more_than_memory, SECONDS)
 	self->objects[1].handle = 0;
 	ASSERT_EQ(0, put(self->store.lsm, &self->objects[1], 1, self->bytes, &self->random));
 	EXPECT_NE(first, self->objects[1].handle);
-	log_tier(_metadata, self);
+	tier_print(&self->store);
 	EXPECT_EQ(0, tier_attribute(&self->store, "cold_bytes"));
 	EXPECT_EQ(0, tier_attribute(&self->store, "cached_bytes"));
 	EXPECT_EQ(0, tier_attribute(&self->store, "fetch_failures"));
+}
+
+/* As long as memory holds all that is live, nothing leaves it, however much is overwritten. */
+TEST_F_TIMEOUT(tier, all_fits, SECONDS)
+{
+	uint32_t rounds = (uint32_t)test_scaled(3), i, at;
+
+	ASSERT_EQ(0, fill(self, 32));		/* 80 % of the memory */
+	for (i = 0; i < rounds * self->nr; i++) {
+		at = random_below(&self->random, self->nr);
+		ASSERT_EQ(0, put(self->store.lsm, &self->objects[at], at, self->bytes, &self->random));
+	}
+	tier_print(&self->store);
+	EXPECT_LT((long long)STORE_BYTES / 4 * 3, store_attribute(&self->store, "live_bytes"));
+	EXPECT_LT(0, store_attribute(&self->store, "cleaner/compactions"));
+	EXPECT_EQ(0, tier_attribute(&self->store, "evicted"));
+	EXPECT_EQ(0, tier_attribute(&self->store, "cold_bytes"));
+	for (i = 0; i < self->nr; i++)
+		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+	EXPECT_EQ(0, tier_attribute(&self->store, "fetches"));
 }
 
 struct worker {
@@ -244,7 +241,7 @@ TEST_F_TIMEOUT(tier, all_at_once, SECONDS)
 	uint32_t i;
 
 	ASSERT_EQ(0, fill(self, 90));
-	log_tier(_metadata, self);
+	tier_print(&self->store);
 	for (i = 0; i < THREADS; i++) {
 		workers[i] = (struct worker){
 			.tier = self,
@@ -260,7 +257,7 @@ TEST_F_TIMEOUT(tier, all_at_once, SECONDS)
 		EXPECT_EQ(0, workers[i].error) TH_LOG("object %u", workers[i].at);
 		free(workers[i].bytes);
 	}
-	log_tier(_metadata, self);
+	tier_print(&self->store);
 	for (i = 0; i < self->nr; i++)
 		if (self->objects[i].handle)
 			ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
@@ -394,13 +391,11 @@ TEST_F_TIMEOUT(tier, unreadable_segment, SECONDS)
 {
 	const struct lsmem_segment_stat *best[VICTIMS];
 	const struct lsmem_cleaning *cleaning;
-	uint8_t uuid[LSMEM_UUID_BYTES];
 	uint64_t ids[VICTIMS], end;
 	size_t length;
 	uint32_t i;
 	int ret;
 
-	memcpy(uuid, self->follower.attach.uuid, sizeof(uuid));
 	ASSERT_EQ(0, fill(self, 70));
 	for (i = 0; i < self->nr; i++)
 		if (i % 10)
@@ -425,12 +420,7 @@ TEST_F_TIMEOUT(tier, unreadable_segment, SECONDS)
 	EXPECT_EQ(-ENOENT, clean(self, cleaning, ids));
 
 	munmap((void *)cleaning, length);	/* it holds the descriptor */
-	keeper_stop(&self->keeper);
-	follower_stop(&self->follower);
-	follower_free(&self->follower);
-	atomic_store(&self->keeper.mood, KEEPER_GOOD);
-	ASSERT_EQ(0, follower_succeed(&self->follower, &self->store, uuid));
-	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	ASSERT_EQ(0, keeper_succeed(&self->keeper, &self->follower, &self->store));
 	cleaning = segments_window(self);
 	ASSERT_NE(MAP_FAILED, (void *)cleaning);
 	end = now_ms() + test_limit(20000);
@@ -448,11 +438,9 @@ TEST_F_TIMEOUT(tier, unreadable_segment, SECONDS)
 /* A daemon that does not answer: the wait is bounded; its successor is told again. */
 TEST_F_TIMEOUT(tier, silent_daemon, SECONDS)
 {
-	uint8_t uuid[LSMEM_UUID_BYTES];
 	uint64_t begin;
 	uint32_t i;
 
-	memcpy(uuid, self->follower.attach.uuid, sizeof(uuid));
 	ASSERT_EQ(0, fill(self, 70));
 	i = find_cold(self, 0);
 	ASSERT_GT(self->nr, i);
@@ -466,12 +454,7 @@ TEST_F_TIMEOUT(tier, silent_daemon, SECONDS)
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/fetch_ms", 10000));
 
 	/* The same store, another attachment. */
-	keeper_stop(&self->keeper);
-	follower_stop(&self->follower);
-	follower_free(&self->follower);
-	atomic_store(&self->keeper.mood, KEEPER_GOOD);
-	ASSERT_EQ(0, follower_succeed(&self->follower, &self->store, uuid));
-	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	ASSERT_EQ(0, keeper_succeed(&self->keeper, &self->follower, &self->store));
 	EXPECT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes));
 }
 
@@ -582,7 +565,7 @@ TEST_F_TIMEOUT(tier, everything_is_placed, SECONDS)
 	EXPECT_EQ(0, tier_attribute(&self->store, "warm_segments"));
 	EXPECT_LT((long long)STORE_BYTES / 2, tier_attribute(&self->store, "resident_bytes"));
 	EXPECT_EQ(0, tier_attribute(&self->store, "evicted"));
-	log_tier(_metadata, self);
+	tier_print(&self->store);
 	for (i = 0; i < self->nr; i += each)
 		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
 	for (i = 0; i < self->nr; i += 3 * each)

@@ -41,14 +41,6 @@ FIXTURE(tier_disk) {
 	uint64_t random;
 };
 
-static long long tier_attribute(const struct store *store, const char *name)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "tier/%s", name);
-	return store_attribute(store, path);
-}
-
 static uint8_t *make_buffer(uint64_t blocks)
 {
 	void *buffer;
@@ -174,21 +166,6 @@ FIXTURE_TEARDOWN(tier_disk)
 	free(self->bytes);
 }
 
-/* What is live, and where, according to sysfs. */
-static void log_tier(struct __test_metadata *_metadata, struct _test_data_tier_disk *self)
-{
-	TH_LOG("%llu blocks; MiB: %lld live, %lld resident, %lld cold, %lld cached; %lld evicted, %lld fetches, %lld segments, %lld cleaned in %lld passes, %lld stalls",
-	       (unsigned long long)self->blocks, store_attribute(&self->store, "live_bytes") >> 20,
-	       tier_attribute(&self->store, "resident_bytes") >> 20,
-	       tier_attribute(&self->store, "cold_bytes") >> 20,
-	       tier_attribute(&self->store, "cached_bytes") >> 20,
-	       tier_attribute(&self->store, "evicted"), tier_attribute(&self->store, "fetches"),
-	       store_attribute(&self->store, "segments"),
-	       store_attribute(&self->store, "cleaner/segments_cleaned"),
-	       store_attribute(&self->store, "cleaner/passes"),
-	       store_attribute(&self->store, "stats/stalls"));
-}
-
 /* Its size follows the capacity; it is written, read back twice, changed without reads, discarded. */
 TEST_F_TIMEOUT(tier_disk, more_than_memory, SECONDS)
 {
@@ -198,13 +175,13 @@ TEST_F_TIMEOUT(tier_disk, more_than_memory, SECONDS)
 	EXPECT_LT(STORE_BYTES / 10 * 22, self->blocks * BLOCK);
 	EXPECT_GT(CAPACITY, self->blocks * BLOCK);
 	ASSERT_EQ(0, fill(self));
-	log_tier(_metadata, self);
+	tier_print(&self->store);
 	EXPECT_LT(0, tier_attribute(&self->store, "cold_bytes"));
 	EXPECT_GT((long long)STORE_BYTES, tier_attribute(&self->store, "resident_bytes"));
 	EXPECT_EQ(0, tier_attribute(&self->store, "fetches"));
 	EXPECT_EQ(self->blocks, check_all(self));
 	EXPECT_EQ(self->blocks, check_all(self));
-	log_tier(_metadata, self);
+	tier_print(&self->store);
 	fetches = tier_attribute(&self->store, "fetches");
 	EXPECT_LT((long long)test_scaled(self->blocks), fetches);
 	/* What is replaced as a whole, or goes, need not be read; the cleaner reads whole segments. */
@@ -215,10 +192,10 @@ TEST_F_TIMEOUT(tier_disk, more_than_memory, SECONDS)
 	EXPECT_GE(fetches + (long long)atomic_load(&self->keeper.segments),
 		  tier_attribute(&self->store, "fetches"));
 	EXPECT_EQ(self->blocks, check_all(self));
-	log_tier(_metadata, self);
+	tier_print(&self->store);
 	ASSERT_EQ(0, discard(self, 0, (uint32_t)self->blocks));
 	EXPECT_EQ(self->blocks, check_all(self));
-	log_tier(_metadata, self);
+	tier_print(&self->store);
 	EXPECT_EQ(0, store_attribute(&self->store, "handles_used"));
 	EXPECT_EQ(0, tier_attribute(&self->store, "cold_bytes"));
 	EXPECT_EQ(0, tier_attribute(&self->store, "cached_bytes"));
@@ -290,9 +267,9 @@ TEST_F_TIMEOUT(tier_disk, all_at_once, SECONDS)
 		EXPECT_EQ(0, workers[i].error) TH_LOG("block %llu", (unsigned long long)workers[i].at);
 		free(workers[i].bytes);
 	}
-	log_tier(_metadata, self);
+	tier_print(&self->store);
 	EXPECT_EQ(self->blocks, check_all(self));
-	log_tier(_metadata, self);
+	tier_print(&self->store);
 	if (test_scaled(STEPS) == STEPS) {
 		EXPECT_LT(0, store_attribute(&self->store, "cleaner/segments_cleaned"));
 		EXPECT_LT(0ul, atomic_load(&self->keeper.segments));
@@ -305,6 +282,7 @@ struct reads {
 	aio_context_t queue;
 	struct iocb iocbs[DEPTH];
 	struct io_event events[DEPTH];
+	uint32_t nr_ended;
 	uint8_t *bytes;
 };
 
@@ -331,12 +309,18 @@ static int reads_begin(struct _test_data_tier_disk *self, struct reads *reads)
 	return syscall(SYS_io_submit, reads->queue, DEPTH, each) == DEPTH ? 0 : -errno;
 }
 
-/* How many have ended without having waited for @nr. */
-static long reads_end(struct reads *reads, long nr)
+/* How many have ended, when at least @nr have. */
+static uint32_t reads_end(struct reads *reads, uint32_t nr)
 {
 	struct timespec none = { 0 };
+	uint32_t wait = nr > reads->nr_ended ? nr - reads->nr_ended : 0;
+	long ret;
 
-	return syscall(SYS_io_getevents, reads->queue, nr, DEPTH, reads->events, nr ? NULL : &none);
+	ret = syscall(SYS_io_getevents, reads->queue, (long)wait, (long)(DEPTH - reads->nr_ended),
+		      reads->events + reads->nr_ended, wait ? NULL : &none);
+	if (ret > 0)
+		reads->nr_ended += (uint32_t)ret;
+	return reads->nr_ended;
 }
 
 /* How many of the events have this result? */
@@ -344,7 +328,7 @@ static uint32_t reads_with(const struct reads *reads, int64_t result)
 {
 	uint32_t nr = 0, i;
 
-	for (i = 0; i < DEPTH; i++)
+	for (i = 0; i < reads->nr_ended; i++)
 		nr += reads->events[i].res == result;
 	return nr;
 }
@@ -370,7 +354,7 @@ TEST_F_TIMEOUT(tier_disk, at_depth, SECONDS)
 	begin = now_ms();
 	ASSERT_EQ(0, reads_begin(self, &reads));
 	EXPECT_GT(test_limit(5000), now_ms() - begin);
-	EXPECT_EQ(0, reads_end(&reads, 0));
+	EXPECT_GT(DEPTH / 2, reads_end(&reads, 0));	/* whose blocks are all in memory */
 	TH_LOG("%u reads submitted in %llu ms, %lld requests", DEPTH, (unsigned long long)(now_ms() - begin),
 	       tier_attribute(&self->store, "requests"));
 	EXPECT_EQ(4096, tier_attribute(&self->store, "requests"));
@@ -459,11 +443,9 @@ TEST_F_TIMEOUT(tier_disk, damaged_backup, SECONDS)
 /* A daemon that does not answer: the waits are bounded; its successor is told again. */
 TEST_F_TIMEOUT(tier_disk, silent_daemon, SECONDS)
 {
-	uint8_t uuid[LSMEM_UUID_BYTES];
 	struct reads reads;
 	uint64_t begin;
 
-	memcpy(uuid, self->follower.attach.uuid, sizeof(uuid));
 	ASSERT_EQ(0, fill(self));
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/fetch_ms", 300));
 	atomic_store(&self->keeper.mood, KEEPER_SILENT);
@@ -478,17 +460,13 @@ TEST_F_TIMEOUT(tier_disk, silent_daemon, SECONDS)
 	EXPECT_EQ(0, put(self, self->bytes, 0, 1));
 	ASSERT_EQ(DEPTH, reads_end(&reads, DEPTH));
 	EXPECT_GT(test_limit(4000), now_ms() - begin);
-	EXPECT_EQ(DEPTH, reads_with(&reads, -ETIMEDOUT));
+	EXPECT_LT(DEPTH / 2, reads_with(&reads, -ETIMEDOUT));
+	EXPECT_EQ(DEPTH, reads_with(&reads, -ETIMEDOUT) + reads_with(&reads, CHUNK * BLOCK));
 	reads_free(&reads);
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/fetch_ms", 10000));
 
 	/* The same store, another attachment. */
-	keeper_stop(&self->keeper);
-	follower_stop(&self->follower);
-	follower_free(&self->follower);
-	atomic_store(&self->keeper.mood, KEEPER_GOOD);
-	ASSERT_EQ(0, follower_succeed(&self->follower, &self->store, uuid));
-	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	ASSERT_EQ(0, keeper_succeed(&self->keeper, &self->follower, &self->store));
 	EXPECT_EQ(self->blocks, check_all(self));
 }
 
@@ -604,7 +582,7 @@ TEST_F_TIMEOUT(tier_disk, everything_is_placed, SECONDS)
 	ASSERT_EQ(0, change(self));
 	EXPECT_EQ(self->blocks, check_all(self));
 	EXPECT_EQ(0, tier_attribute(&self->store, "fetch_failures"));
-	log_tier(_metadata, self);
+	tier_print(&self->store);
 }
 
 TEST_HARNESS_MAIN
