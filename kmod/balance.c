@@ -96,7 +96,7 @@ static bool lsmem_segments_few(const struct lsmem_store *store)
  *
  * Vacated seglets, which only wait for readers, count as free.
  */
-bool lsmem_memory_low(const struct lsmem_store *store)
+bool lsmem_memory_low(struct lsmem_store *store)
 {
 	u32 below = READ_ONCE(store->space.clean_below);
 
@@ -104,9 +104,9 @@ bool lsmem_memory_low(const struct lsmem_store *store)
 	 * Survivors of what is cold need memory: evict for them before a pass begins, and while it waits
 	 * for a backup what it has claimed is not there for readers.
 	 */
-	if (store->tier.on && lsmem_segments_few(store))
+	if (lsmem_tier_over(store) && lsmem_segments_few(store))
 		below += min(LSMEM_PASS_SEGLETS, store->seglets.nr / 4);
-	else if (store->tier.on)
+	else if (lsmem_tier_over(store))
 		below += READ_ONCE(store->seglets.reserve) - store->seglets.base;
 	return READ_ONCE(store->seglets.nr_free) + READ_ONCE(store->compaction.vacating) < below;
 }
@@ -171,7 +171,7 @@ u64 lsmem_clean_room(const struct lsmem_store *store)
  * lsmem_balance_due - may a level have to make room?
  * @store: the store
  */
-bool lsmem_balance_due(const struct lsmem_store *store)
+bool lsmem_balance_due(struct lsmem_store *store)
 {
 	return lsmem_memory_low(store) || lsmem_segments_few(store) ||
 	       atomic_read(&store->plan.compact_asked) || atomic_read(&store->plan.clean_asked);
@@ -191,10 +191,10 @@ u32 lsmem_balance_limit(const struct lsmem_store *store)
 	return READ_ONCE(store->plan.limits.utilization_max);
 }
 
-/* As lsmem_balance_limit(), of compaction: beyond it a tiered store drops objects instead (evict.c). */
-static u32 lsmem_compact_limit(const struct lsmem_store *store)
+/* As lsmem_balance_limit(), of compaction: beyond it objects leave memory instead (evict.c). */
+static u32 lsmem_compact_limit(struct lsmem_store *store)
 {
-	if (store->tier.on && !atomic_read(&store->plan.compact_asked))
+	if (lsmem_tier_over(store) && !atomic_read(&store->plan.compact_asked))
 		return LSMEM_EVICT_COST * 1000 / (LSMEM_EVICT_COST + 1000);
 	return lsmem_balance_limit(store);
 }
@@ -231,7 +231,7 @@ static void lsmem_scan_begin(struct lsmem_store *store, struct lsmem_scan *scan)
 /*
  * Fill store->plan.candidates with the segments that @level can work on.  The gain of
  * compaction is counted in whole seglets, that of cleaning in seglets or, if few segments
- * are left or the store is tiered, in segments: there memory is made by eviction.
+ * are left or eviction makes memory, in segments.
  */
 static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool compact)
 {
@@ -259,9 +259,10 @@ static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool c
 		if (compact) {
 			since = READ_ONCE(store->segments.table[index].packed_time);
 			live = lsmem_packed_seglets(live) * LSMEM_SEGLET_BYTES;
-		} else if (store->plan.by_segments || store->tier.on) {
-			held = LSMEM_SEGMENT_BYTES;
+		} else {
 			live += READ_ONCE(stat->cold);
+			if (store->plan.by_segments || lsmem_tier_over(store))
+				held = LSMEM_SEGMENT_BYTES;
 		}
 		store->plan.candidates[nr++] = (struct lsmem_candidate){
 			.id = id,
@@ -348,8 +349,8 @@ static u32 lsmem_balance_possible(struct lsmem_store *store, u32 level, bool old
 		atomic_cmpxchg(&store->plan.compact_asked, asked, 0);
 	if (level != LSMEM_LEVEL_CLEAN)
 		return level;
-	/* Of a tiered store eviction makes memory; cleaning only makes room on the backups. */
-	if (store->tier.on && !store->plan.by_segments && !oldest_first &&
+	/* Eviction makes memory; cleaning only makes room on the backups. */
+	if (lsmem_tier_over(store) && !store->plan.by_segments && !oldest_first &&
 	    !atomic_read(&store->plan.clean_asked))
 		return LSMEM_LEVEL_COMPACT;
 	/* A pass has just gained nothing, or no daemon would acknowledge it: try compaction. */
@@ -372,6 +373,7 @@ static void lsmem_balance_show(struct lsmem_store *store, u32 level, bool oldest
 	WRITE_ONCE(cleaning->utilization_max, lsmem_balance_limit(store));
 	WRITE_ONCE(cleaning->room, lsmem_clean_room(store));
 	WRITE_ONCE(cleaning->store_time, lsmem_store_time(store));
+	WRITE_ONCE(cleaning->by_backup, lsmem_tier_over(store));
 	smp_store_release(&cleaning->level, level);	/* the daemon reads it first */
 	if (!changed)
 		return;

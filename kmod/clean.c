@@ -157,7 +157,7 @@ static bool lsmem_clean_gains(struct lsmem_store *store, const struct lsmem_pass
 {
 	if (store->segments.shown->oldest_first)
 		return true;	/* tombstones can be dropped */
-	if (store->tier.on)
+	if (lsmem_tier_over(store))
 		return pass->nr_victims > DIV_ROUND_UP_ULL(pass->live, LSMEM_SEGMENT_BYTES);
 	return pass->held / LSMEM_SEGLET_BYTES > lsmem_packed_seglets(pass->live) ||
 	       pass->nr_victims > DIV_ROUND_UP_ULL(pass->live, LSMEM_SEGMENT_BYTES);

@@ -104,6 +104,20 @@ u64 lsmem_resident_bytes(struct lsmem_store *store)
 }
 
 /**
+ * lsmem_tier_over - has the store more live data than memory holds?
+ * @store: the store
+ *
+ * As long as it has not, all of it stays in memory, in which room is made as in a store that is not
+ * tiered: by compaction and cleaning.
+ *
+ * Return: false as well if it is not tiered.
+ */
+bool lsmem_tier_over(struct lsmem_store *store)
+{
+	return store->tier.on && percpu_counter_read_positive(&store->live) > store->tier.fits;
+}
+
+/**
  * lsmem_cold_add - change the live bytes of a segment that are not in its memory
  * @store: tiered
  * @seg: in the log

@@ -37,6 +37,7 @@ struct lsmem_warm {
 /**
  * struct lsmem_tier - what a tiered store has beyond others
  * @on: the store is tiered; constant
+ * @fits: bytes of live entries up to which memory holds them all; constant
  * @touched: a bit for each index: it was read since eviction last swept it.  Clients write to it: a
  *	hint
  * @touched_bytes: of @touched
@@ -54,6 +55,7 @@ struct lsmem_warm {
  */
 struct lsmem_tier {
 	bool on;
+	u64 fits;
 	unsigned long *touched;
 	size_t touched_bytes;
 	struct percpu_counter cold;
@@ -107,6 +109,7 @@ u64 lsmem_cold_place(u32 segment, u32 block, u32 size);
 int lsmem_tier_init(struct lsmem_store *store);
 void lsmem_tier_destroy(struct lsmem_store *store);
 u64 lsmem_resident_bytes(struct lsmem_store *store);
+bool lsmem_tier_over(struct lsmem_store *store);
 void lsmem_cold_add(struct lsmem_store *store, struct lsmem_segment *seg, s32 bytes);
 void lsmem_cold_dead(struct lsmem_store *store, u64 word, u32 size);
 void lsmem_cold_version(struct lsmem_store *store, u64 version);

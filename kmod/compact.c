@@ -46,6 +46,12 @@
 
 #define LSMEM_COMPACT_BATCH	32	/* entries moved together, so that their cache misses overlap */
 #define LSMEM_COMPACT_AHEAD	512u	/* bytes of each that are fetched ahead, before any is copied */
+/*
+ * What fits into memory leaves it only after so many looks in vain, in so long a time.  By then cleaning
+ * has had its chance (LSMEM_ASK_MS).
+ */
+#define LSMEM_EVICT_LOOKS	4
+#define LSMEM_EVICT_LAST_NS	(200 * NSEC_PER_MSEC)
 #define LSMEM_COMPACT_IDLE_MS	10	/* wait after a fruitless look ... */
 #define LSMEM_COMPACT_IDLE_MAX	7	/* ... doubled so many times */
 
@@ -412,7 +418,7 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 static bool lsmem_compact_wanted(const struct lsmem_compactor *c)
 {
 	return (!c->number || c->number < READ_ONCE(c->store->compaction.nr_compactors)) &&
-	       (lsmem_balance_due(c->store) || lsmem_evict_due(c->store));
+	       (lsmem_balance_due(c->store) || lsmem_evict_due(c->store, true));
 }
 
 /* Are there vacated seglets? With no other work a view holds them; one compactor polls. */
@@ -450,15 +456,15 @@ static void lsmem_compactor_wait(struct lsmem_compactor *c, unsigned int fruitle
 
 /*
  * The segment to compact next, NULL: none.  In a tiered store objects leave one, if compaction alone
- * would copy too much for what it frees.
+ * would copy too much for what it frees.  @last: nothing else has made room for long.
  */
-static struct lsmem_segment *lsmem_compactor_next(struct lsmem_compactor *c)
+static struct lsmem_segment *lsmem_compactor_next(struct lsmem_compactor *c, bool last)
 {
 	struct lsmem_segment *seg = NULL;
 
 	if (!lsmem_cache_short(c->store))
 		seg = lsmem_balance_next(c->store);
-	while (!seg && lsmem_evict_due(c->store) && !kthread_should_stop()) {
+	while (!seg && lsmem_evict_due(c->store, last) && !kthread_should_stop()) {
 		seg = lsmem_evict_next(c->store);
 		if (!seg)
 			break;
@@ -475,6 +481,7 @@ static int lsmem_compactor(void *data)
 {
 	struct lsmem_compactor *c = data;
 	unsigned int fruitless = 0;
+	u64 since = 0;		/* the first fruitless look */
 
 	set_freezable();
 	while (!kthread_should_stop()) {
@@ -484,11 +491,15 @@ static int lsmem_compactor(void *data)
 		/* More vacated seglets would wait for the same view: poll less and less often. */
 		if (lsmem_compact_wanted(c) &&
 		    (!fruitless || !lsmem_compactor_held(c) || is_power_of_2(fruitless)))
-			seg = lsmem_compactor_next(c);
-		if ((seg && lsmem_compact(c, seg)) || freed || lsmem_vacated_free(c->store, true))
+			seg = lsmem_compactor_next(c, fruitless > LSMEM_EVICT_LOOKS &&
+						   ktime_get_ns() - since > LSMEM_EVICT_LAST_NS);
+		if ((seg && lsmem_compact(c, seg)) || freed || lsmem_vacated_free(c->store, true)) {
 			fruitless = 0;
-		else
+		} else {
+			if (!fruitless)
+				since = ktime_get_ns();
 			lsmem_compactor_wait(c, fruitless++);
+		}
 	}
 	return 0;
 }

@@ -11,8 +11,9 @@
  * with the Multics system", 1968).  policy.c has the order of the segments, with its reasons in
  * Documentation/policies.rst.
  *
- * Objects leave while memory is low and compaction alone would copy more than LSMEM_EVICT_COST for what
- * it frees (balance.c); or while few cache segments are free, which then are emptied.
+ * Objects leave while more is live than memory holds, memory is low, and compaction alone would copy
+ * more than LSMEM_EVICT_COST for what it frees (balance.c); while few cache segments are free, which then
+ * are emptied; and if memory would hold all, but neither compaction nor cleaning makes room.
  *
  * Locks: plan.mutex for the plan; segments.lock for a segment's state; none while words are exchanged.
  */
@@ -32,10 +33,17 @@
 /**
  * lsmem_evict_due - must objects leave memory, unless compaction is cheaper?
  * @store: the store
+ * @last: compaction has long found nothing: also what memory would hold
  */
-bool lsmem_evict_due(const struct lsmem_store *store)
+bool lsmem_evict_due(struct lsmem_store *store, bool last)
 {
-	return lsmem_cache_short(store) || (store->tier.on && lsmem_memory_low(store));
+	if (!store->tier.on || lsmem_cache_short(store))
+		return store->tier.on;
+	if (lsmem_tier_over(store))
+		return lsmem_memory_low(store);
+	return last && !lsmem_clean_underway(store) &&
+	       lsmem_seglets_free(&store->seglets) + READ_ONCE(store->compaction.vacating) <
+	       READ_ONCE(store->space.throttle_below);
 }
 
 /* A segment's turn: the largest is swept first.  0: there is nothing in it to evict. */

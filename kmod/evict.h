@@ -13,7 +13,7 @@ struct lsmem_rest;
 struct lsmem_segment;
 struct lsmem_store;
 
-bool lsmem_evict_due(const struct lsmem_store *store);
+bool lsmem_evict_due(struct lsmem_store *store, bool last);
 struct lsmem_segment *lsmem_evict_next(struct lsmem_store *store);
 bool lsmem_evict(struct lsmem_store *store, struct lsmem_segment *seg, struct lsmem_rest *rest);
 

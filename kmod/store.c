@@ -42,6 +42,11 @@
 /* Live share of the seglets that writers may take, in percent. */
 #define LSMEM_OBJECT_PERCENT	98
 #define LSMEM_BLOCK_PERCENT	96
+/*
+ * Of a tiered store as much stays in memory if it is live.  It is less, because what was fetched has a
+ * trailer, and because the closer to full the dearer is each byte: objects that nobody reads leave then.
+ */
+#define LSMEM_TIER_PERCENT	90
 
 #define LSMEM_VIEW_MS		1000
 #define LSMEM_DURABLE_MS	30000
@@ -238,6 +243,7 @@ static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_size
 		return ret;
 	/* Computed for all heads, so that the capacity does not depend on the number of CPUs. */
 	usable = store->seglets.nr - store->seglets.base - LSMEM_HEADS;
+	store->tier.fits = (u64)usable * LSMEM_SEGLET_BYTES / 100 * LSMEM_TIER_PERCENT;
 	if (!store->tier.on)
 		store->capacity = (u64)usable * LSMEM_SEGLET_BYTES / 100 *
 			  (store->kind == LSMEM_KIND_BLOCK ? LSMEM_BLOCK_PERCENT :

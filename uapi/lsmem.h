@@ -737,6 +737,8 @@ struct lsmem_segment_stat {
  * @begun: passes that have begun; one is under way while this differs from @ended
  * @ended: passes that have ended
  * @store_time: the store's clock when @level was last chosen
+ * @by_backup: a pass is to make room on the backups: the store is tiered, more is live than memory
+ *	holds, and eviction makes memory
  */
 struct lsmem_cleaning {
 	__u32 length;
@@ -751,6 +753,8 @@ struct lsmem_cleaning {
 	__u64 begun;
 	__u64 ended;
 	__u64 store_time;
+	__u32 by_backup;
+	__u32 reserved;
 };
 
 /* lsmem_clean.flags */

@@ -14,8 +14,9 @@
  * and the measure finds nothing, the other measure is tried: something is chosen as long as
  * anything can be gained.
  *
- * Memory of a tiered store is gained by eviction, without I/O: there a pass is measured by the backup
- * only. Live are also the entries that are on backups only, which the pass reads from there.
+ * If more is live in a tiered store than its memory holds, memory is gained by eviction, without I/O:
+ * then a pass is measured by the backup only. Live are also the entries that are on backups only, which
+ * the pass reads from there.
  *
  * The kernel changes the table while it is read: each field is loaded once, and values that
  * contradict each other are limited to valid ranges.
@@ -163,12 +164,11 @@ static void clean_choose_by(const struct lsmem_cleaning *want,
  * @table: the kernel's segments; may change during the call
  * @nr: entries of @table
  * @frames: frames that survivors can have; see core_frames_left()
- * @tiered: the store is tiered
  * @candidates: room for @nr
  * @choice: out
  */
 void clean_choose(const struct lsmem_cleaning *want, const struct lsmem_segment_stat *table,
-		  uint32_t nr, uint32_t frames, bool tiered, struct lsmem_candidate *candidates,
+		  uint32_t nr, uint32_t frames, struct lsmem_candidate *candidates,
 		  struct clean_choice *choice)
 {
 	uint64_t room = (uint64_t)frames * CLEAN_FRAME_LIVE;
@@ -181,11 +181,11 @@ void clean_choose(const struct lsmem_cleaning *want, const struct lsmem_segment_
 	if (want->room && room > want->room)
 		room = want->room;
 	clean_oldest(table, nr, &oldest);
-	if (!tiered && oldest.left > CLEAN_FEW &&
+	if (!want->by_backup && oldest.left > CLEAN_FEW &&
 	    (uint64_t)oldest.left * 1000 > (uint64_t)nr * (1000 - LSMEM_BACKUP_HIGH))
 		measure = CLEAN_MEMORY;
 	clean_choose_by(want, table, nr, room, &oldest, measure, candidates, choice);
-	if (!choice->nr && want->urgent && !tiered)
+	if (!choice->nr && want->urgent && !want->by_backup)
 		clean_choose_by(want, table, nr, room, &oldest,
 				measure == CLEAN_BACKUP ? CLEAN_MEMORY : CLEAN_BACKUP, candidates,
 				choice);

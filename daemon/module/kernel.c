@@ -544,6 +544,7 @@ void kernel_cleaning(const struct kernel *kernel, struct lsmem_cleaning *now)
 	now->utilization_max = __atomic_load_n(&window->utilization_max, __ATOMIC_RELAXED);
 	now->room = __atomic_load_n(&window->room, __ATOMIC_RELAXED);
 	now->store_time = __atomic_load_n(&window->store_time, __ATOMIC_RELAXED);
+	now->by_backup = __atomic_load_n(&window->by_backup, __ATOMIC_RELAXED);
 }
 
 /**

@@ -719,8 +719,9 @@ bool sim_clean(struct sim *sim)
 	if (core_state(sim->core) != CORE_RUNNING || sim->model->pass.under_way)
 		return false;
 	model_window(sim->model, &want, sim->table);
+	want.by_backup = sim->options.tiered;
 	clean_choose(&want, sim->table, MODEL_SEGMENTS, core_frames_left(sim->core),
-		     sim->options.tiered, sim->candidates, &choice);
+		     sim->candidates, &choice);
 	return choice.nr && model_pass_begin(sim->model, choice.segments, choice.nr);
 }
 
