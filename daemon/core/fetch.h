@@ -81,6 +81,7 @@ struct fetch_bad {
  * @bytes: of these data
  * @latency: ns from taking such a request to its answer
  * @segments: of @fetches, those of whole segments, for the cleaner
+ * @merged: reads that were saved: times that a request was read together with another
  * @second: times that another replica was asked because the first was late
  * @replaced: times that another replica was asked because the first failed or was wrong
  * @longer: times that more was read because an object was longer than expected
@@ -96,7 +97,7 @@ struct fetch_bad {
 struct fetch_stats {
 	uint64_t fetches, bytes;
 	struct histogram latency;
-	uint64_t segments;
+	uint64_t segments, merged;
 	uint64_t second, replaced, longer, again, failures;
 	uint64_t under_way;
 	struct {
