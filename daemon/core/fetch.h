@@ -2,7 +2,8 @@
 /*
  * Fetching: objects of a tiered store that are on backups only. The kernel asks for blocks of closed
  * segments (struct lsmem_fetch_one). This part of core chooses the replica that is read, and a
- * second one if the first is late or wrong. As all of core it makes no system call and reads no
+ * second one if the first is late or wrong. Requests for what lies close together in a segment are read
+ * together, and answered each by itself. As all of core it makes no system call and reads no
  * clock: the caller says what time it is, by a clock of its choice in ns.
  *
  * In:	fetch_take()	a request of the kernel		fetch_done()	a read has ended
@@ -33,6 +34,7 @@
 #define FETCH_READS_BUSY	16u		/* the same, while core uses the backup */
 #define FETCH_BYTES_BUSY	(1u << 20)
 #define FETCH_PART_BYTES	(128u << 10)	/* longest read */
+#define FETCH_GAP		8u		/* blocks that are read in vain to save a read */
 #define FETCH_NEVER		UINT64_MAX
 
 struct fetch;

@@ -15,8 +15,6 @@
 #define FETCH_DUE_MEANS	4u		/* deadline, in mean latencies */
 #define FETCH_MEAN_NS	1000000u	/* of a backup that was not read yet */
 
-#define FETCH_GAP	8u	/* blocks that are read in vain to save a read */
-
 /**
  * struct fetch_class_info - a class of attempts
  * @most: bytes of the longest request
