@@ -126,8 +126,8 @@ static void lsmem_stream_on(struct lsmem_store *store, struct lsmem_stream *s, u
  */
 void lsmem_ahead_look(struct lsmem_store *store, const struct bio *bio, struct lsmem_ahead *ahead)
 {
-	u32 most = min(READ_ONCE(bio->bi_bdev->bd_disk->bdi->ra_pages) << (PAGE_SHIFT - 12),
-		       LSMEM_AHEAD_MOST);
+	u32 most = min_t(unsigned long, LSMEM_AHEAD_MOST,
+			 READ_ONCE(bio->bi_bdev->bd_disk->bdi->ra_pages) * (PAGE_SIZE / LSMEM_BLOCK));
 	u64 from = bio->bi_iter.bi_sector / LSMEM_BLOCK_SECTORS;
 	struct lsmem_aheads *aheads = store->aheads;
 	u32 i;
