@@ -307,10 +307,10 @@ static void fetch_attempt_failed(struct fetch *f, struct fetch_attempt *a)
 	uint32_t b = a->backup;
 	bool merged = a->merged;
 
-	for (share = LIST_FIRST(&a->shares); share; share = next) {
+	for (share = TAILQ_FIRST(&a->shares); share; share = next) {
 		struct fetch_request *r = share->request;
 
-		next = LIST_NEXT(share, link);
+		next = TAILQ_NEXT(share, link);
 		if (merged) {		/* it may be another's part that cannot be read */
 			r->alone = true;
 			r->asked &= ~(1u << b);
@@ -339,7 +339,7 @@ void fetch_attempted(struct fetch *f, struct fetch_attempt *a)
 	/* Beyond the cut of a sealed segment there can be whole entries: the kernel must not see them. */
 	memset(a->buffer + a->used, 0, a->length - a->used);
 	a->done = true;
-	LIST_FOREACH(share, &a->shares, link) {
+	TAILQ_FOREACH(share, &a->shares, link) {
 		struct fetch_request *r = share->request;
 
 		r->reading--;
@@ -482,7 +482,7 @@ void fetch_filled(struct fetch *f, const struct lsmem_fill_one *fills, uint32_t 
 /* Does an attempt have a deadline? With a single backup there is nothing else to read. */
 static bool fetch_has_deadline(const struct fetch *f, const struct fetch_attempt *a)
 {
-	return !LIST_EMPTY(&a->shares) && !a->done && !a->late && f->core->nr_backups > 1;
+	return !TAILQ_EMPTY(&a->shares) && !a->done && !a->late && f->core->nr_backups > 1;
 }
 
 /**
@@ -514,7 +514,7 @@ static void fetch_hurry(struct fetch *f, struct fetch_attempt *a, uint64_t now)
 	a->late = true;
 	/* Until it ends its latency does not count; others must know earlier that it is slow. */
 	fetch_sample(f, a->backup, now - a->begun_ns);
-	LIST_FOREACH(share, &a->shares, link) {
+	TAILQ_FOREACH(share, &a->shares, link) {
 		const struct core_segment *seg = fetch_segment(f, share->request);
 
 		if (share->request->state == FETCH_READING && seg && fetch_ask(f, seg, share->request))

@@ -61,10 +61,10 @@ struct fetch_share {
 	struct fetch_attempt *attempt;
 	struct fetch_request *request;
 	uint32_t length;
-	LIST_ENTRY(fetch_share) link;
+	TAILQ_ENTRY(fetch_share) link;
 };
 
-LIST_HEAD(fetch_shares, fetch_share);
+TAILQ_HEAD(fetch_shares, fetch_share);
 
 /**
  * struct fetch_request - a request of the kernel

@@ -57,7 +57,7 @@ int fetch_buffers(struct fetch *f)
 	at = f->memory;
 	for (class = 0; class < FETCH_CLASSES; class++) {
 		for (i = 0; i < classes[class].nr; i++, a++, at += classes[class].bytes) {
-			LIST_INIT(&a->shares);
+			TAILQ_INIT(&a->shares);
 			a->class = class;
 			a->buffer = at;
 			a->next = f->spare[class];
@@ -96,14 +96,14 @@ void fetch_release(struct fetch *f, struct fetch_share *share)
 	struct fetch_attempt *a = share->attempt;
 	struct fetch_attempt **issuing = &f->backups[a->backup].issuing[a->class];
 
-	LIST_REMOVE(share, link);
+	TAILQ_REMOVE(&a->shares, share, link);
 	share->attempt = NULL;
 	share->request->attempts--;
 	if (!a->done) {
 		share->request->reading--;
 		f->reading--;
 	}
-	if (!LIST_EMPTY(&a->shares))
+	if (!TAILQ_EMPTY(&a->shares))
 		return;
 	if (*issuing == a)
 		*issuing = NULL;
@@ -139,7 +139,7 @@ static void fetch_join(struct fetch *f, struct fetch_attempt *a, struct fetch_re
 	struct fetch_share *share = &r->shares[a->backup];
 	uint32_t end = r->one.block * LSMEM_BLOCK + bytes;
 
-	if (LIST_EMPTY(&a->shares)) {
+	if (TAILQ_EMPTY(&a->shares)) {
 		a->block = r->one.block;
 		a->used = bytes;
 	} else {
@@ -153,7 +153,7 @@ static void fetch_join(struct fetch *f, struct fetch_attempt *a, struct fetch_re
 	}
 	a->length = lsmem_block_round(a->used);
 	*share = (struct fetch_share) { .attempt = a, .request = r, .length = lsmem_block_round(bytes) };
-	LIST_INSERT_HEAD(&a->shares, share, link);
+	TAILQ_INSERT_TAIL(&a->shares, share, link);
 	r->asked |= 1u << a->backup;
 	r->attempts++;
 	r->reading++;
@@ -306,8 +306,8 @@ static void fetch_watch(struct fetch *f)
 
 			if (a->done || a->backup != b)
 				continue;
-			for (share = LIST_FIRST(&a->shares); share; share = next) {
-				next = LIST_NEXT(share, link);
+			for (share = TAILQ_FIRST(&a->shares); share; share = next) {
+				next = TAILQ_NEXT(share, link);
 				r = share->request;
 				fetch_release(f, share);
 				if (r->state == FETCH_READING)
@@ -400,7 +400,7 @@ void fetch_done(struct fetch *f, uint32_t id, int error, uint64_t now)
 		backup->issuing[a->class] = NULL;
 	if (--a->in_flight)
 		return;
-	if (LIST_EMPTY(&a->shares))
+	if (TAILQ_EMPTY(&a->shares))
 		fetch_put(f, a);
 	else if (a->error || a->issued == a->length)
 		fetch_attempted(f, a);
