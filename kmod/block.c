@@ -19,9 +19,11 @@
  * Locks: none of its own.  Opens are counted by the block layer, under
  * disk->open_mutex, which comes after store->mutex.
  */
+#include <linux/backing-dev.h>
 #include <linux/bio.h>
 #include <linux/blkdev.h>
 
+#include "ahead.h"
 #include "bioqueue.h"
 #include "block.h"
 #include "blockio.h"
@@ -61,8 +63,8 @@ static u64 lsmem_block_deadline(const struct lsmem_store *store)
 
 /* ---- The disk ----------------------------------------------------------- */
 
-/* Carries out a bio, without the waits of lsmem_block_fua(). */
-static int lsmem_block_do(struct lsmem_block_io *io)
+/* Carries out a bio, without the waits of lsmem_block_fua(). @ahead: out: what it means for next ones. */
+static int lsmem_block_do(struct lsmem_block_io *io, struct lsmem_ahead *ahead)
 {
 	struct lsmem_store *store = io->store;
 	struct bio *bio = io->bio;
@@ -77,7 +79,13 @@ static int lsmem_block_do(struct lsmem_block_io *io)
 		if (ret)
 			return ret;
 	}
-	return bio_sectors(bio) ? lsmem_block_blocks(io) : 0;
+	if (!bio_sectors(bio))
+		return 0;
+	if (store->tier.on && bio_op(bio) == REQ_OP_READ) {
+		lsmem_ahead_look(store, bio, ahead);
+		io->once = ahead->once;
+	}
+	return lsmem_block_blocks(io);
 }
 
 /* Wait until the changes of a FUA bio are durable, on a durable store. */
@@ -128,11 +136,14 @@ static int lsmem_block_begin_bio(struct bio *bio, unsigned int writer, unsigned 
 		.deadline = deadline,
 		.fua = bio->bi_opf & REQ_FUA && store->durable,
 	};
-	int ret = lsmem_block_do(&io);
+	struct lsmem_ahead ahead = { 0 };
+	int ret = lsmem_block_do(&io, &ahead);
 
 	*last = io.last;
 	if (unlikely(ret == -LSMEM_ECOLD))
 		lsmem_coldbio_add(store->cold_bios, &io);
+	if (unlikely(ahead.to && (ret == -LSMEM_ECOLD || ahead.from < ahead.end)))
+		lsmem_ahead_ask(store, &ahead, ret == -LSMEM_ECOLD);
 	return ret;
 }
 
@@ -214,6 +225,8 @@ static void lsmem_block_unwait(struct lsmem_store *store)
 	store->waiting = NULL;
 	lsmem_coldbios_free(store->cold_bios);
 	store->cold_bios = NULL;
+	lsmem_aheads_free(store->aheads);
+	store->aheads = NULL;
 }
 
 /* Make what bios need that wait. */
@@ -221,9 +234,12 @@ static int lsmem_block_wait(struct lsmem_store *store)
 {
 	if (store->durable)
 		store->waiting = lsmem_bioqueue_make(store->name, lsmem_block_carry_out);
-	if (store->tier.on)
+	if (store->tier.on) {
 		store->cold_bios = lsmem_coldbios_make(store, lsmem_block_complete);
-	return !store->waiting == !store->durable && !store->cold_bios == !store->tier.on ? 0 : -ENOMEM;
+		store->aheads = lsmem_aheads_make();
+	}
+	return !store->waiting == !store->durable && !store->cold_bios == !store->tier.on &&
+	       !store->aheads == !store->tier.on ? 0 : -ENOMEM;
 }
 
 /**
@@ -253,8 +269,10 @@ int lsmem_block_add(struct lsmem_store *store)
 	ret = lsmem_block_wait(store);
 	if (ret)
 		goto err_free;
-	if (store->tier.on)
+	if (store->tier.on) {
+		disk->bdi->ra_pages = LSMEM_AHEAD_BYTES / PAGE_SIZE;
 		set_bit(GD_SUPPRESS_PART_SCAN, &disk->state);
+	}
 	ret = device_add_disk(&store->dev, disk, NULL);
 	/* The arguments are valid: this means that there was no memory for the device's name. */
 	if (ret == -EINVAL)

@@ -473,7 +473,7 @@ static int lsmem_block_read_next(struct lsmem_block_io *io, u64 block, u64 end)
 		lsmem_block_fetch(io->store, block);
 	if (block + 1 < end)
 		lsmem_block_fetch(io->store, block + 1);
-	return lsmem_block_read(io, block, true) ?: 1;
+	return lsmem_block_read(io, block, !io->once) ?: 1;
 }
 
 /* ---- Bios --------------------------------------------------------------- */

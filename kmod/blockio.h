@@ -26,6 +26,7 @@ struct lsmem_store;
  * @start: when it began, in jiffies
  * @deadline: ktime in ns by which all its waits end; 0: not yet computed from @start
  * @fua: it must be durable when it ends
+ * @once: a read that is no use of its blocks (ahead.c)
  * @last: place of its last change; changes in earlier segments are already durable
  */
 struct lsmem_block_io {
@@ -36,6 +37,7 @@ struct lsmem_block_io {
 	unsigned long start;
 	u64 deadline;
 	bool fua;
+	bool once;
 	struct lsmem_place last;
 };
 

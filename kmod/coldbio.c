@@ -65,6 +65,7 @@ struct lsmem_cold_block {
  * @late: in the list of those that have waited too long
  * @bio: the bio
  * @next: what has not been looked at
+ * @once: see struct lsmem_block_io
  * @start: when it began, in jiffies
  * @until: end of its waits, ktime in ns
  * @pending: see above
@@ -82,6 +83,7 @@ struct lsmem_coldbio {
 	struct list_head late;
 	struct bio *bio;
 	struct bvec_iter next;
+	bool once;
 	unsigned long start;
 	u64 until;
 	atomic_t pending;
@@ -251,7 +253,7 @@ static void lsmem_coldbio_look(struct lsmem_coldbio *c)
 		u64 block = end - io.iter.bi_size / LSMEM_BLOCK;
 		struct lsmem_cold_block *b = &c->blocks[c->nr];
 
-		if (lsmem_block_read(&io, block, true)) {
+		if (lsmem_block_read(&io, block, !c->once)) {
 			INIT_LIST_HEAD(&b->want.node);
 			b->want.answered = lsmem_cold_block_answered;
 			b->c = c;
@@ -403,6 +405,7 @@ void lsmem_coldbio_add(struct lsmem_coldbios *cold, const struct lsmem_block_io 
 	c->cold = cold;
 	c->bio = io->bio;
 	c->next = io->iter;
+	c->once = io->once;
 	c->start = io->start;
 	c->until = ktime_get_ns() + (u64)READ_ONCE(cold->store->fetches.fetch_ms) * NSEC_PER_MSEC;
 	c->expired = false;

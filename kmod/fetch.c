@@ -47,7 +47,7 @@
 /**
  * struct lsmem_wanted - a fetch request
  * @node: in fetches.hash
- * @queued: in fetches.queue, until it is taken
+ * @queued: in fetches.queue or fetches.ahead, until it is taken
  * @wait: threads that wait for it
  * @wants: what waits for it in no thread (struct lsmem_want)
  * @refs: the table, until it is answered, and what waits
@@ -61,6 +61,7 @@
  * @limit: bytes of its log from there on
  * @result: when it is @answered: 0, or a negative errno
  * @answered: see @result
+ * @ahead: nothing has waited for it
  */
 struct lsmem_wanted {
 	struct hlist_node node;
@@ -78,6 +79,7 @@ struct lsmem_wanted {
 	u32 limit;
 	int result;
 	bool answered;
+	bool ahead;
 };
 
 static u64 lsmem_wanted_cookie(const struct lsmem_wanted *wanted)
@@ -96,6 +98,7 @@ int lsmem_fetches_init(struct lsmem_store *store)
 
 	spin_lock_init(&fetches->lock);
 	INIT_LIST_HEAD(&fetches->queue);
+	INIT_LIST_HEAD(&fetches->ahead);
 	fetches->fetch_ms = LSMEM_FETCH_MS;
 	if (!store->tier.on)
 		return 0;
@@ -129,17 +132,23 @@ static void lsmem_wanted_put(struct lsmem_wanted *wanted)
 		kfree(wanted);
 }
 
-/* The request for a word, with a reference, or NULL. */
-static struct lsmem_wanted *lsmem_wanted_find(struct lsmem_store *store, u32 index, u64 word)
+/* The request for a word, with a reference, or NULL. @ahead: nothing waits for it. */
+static struct lsmem_wanted *lsmem_wanted_find(struct lsmem_store *store, u32 index, u64 word, bool ahead)
 {
 	struct lsmem_wanted *wanted;
 
 	lockdep_assert_held(&store->fetches.lock);
-	hlist_for_each_entry(wanted, lsmem_wanted_bucket(store, index), node)
-		if (wanted->index == index && wanted->word == word) {
-			refcount_inc(&wanted->refs);
-			return wanted;
+	hlist_for_each_entry(wanted, lsmem_wanted_bucket(store, index), node) {
+		if (wanted->index != index || wanted->word != word)
+			continue;
+		refcount_inc(&wanted->refs);
+		if (wanted->ahead && !ahead) {
+			wanted->ahead = false;
+			if (!list_empty(&wanted->queued))
+				list_move_tail(&wanted->queued, &store->fetches.queue);
 		}
+		return wanted;
+	}
 	return NULL;
 }
 
@@ -158,17 +167,19 @@ static struct lsmem_wanted *lsmem_wanted_by_cookie(struct lsmem_store *store, u6
 }
 
 /*
- * The request for a word, with a reference; a new one is queued.  Returns an ERR_PTR(): -ENOMEM;
- * -EBUSY: there are too many; -EAGAIN: the store is being destroyed.
+ * The request for a word, with a reference; a new one is queued.  @ahead: nothing waits for it.  Returns
+ * an ERR_PTR(): -ENOMEM; -EBUSY: there are too many; -EAGAIN: the store is being destroyed.
  */
-static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 index, u64 word, gfp_t gfp)
+static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 index, u64 word, bool ahead,
+					     gfp_t gfp)
 {
+	u32 most = ahead ? LSMEM_FETCHES_AHEAD : LSMEM_FETCHES_MAX;
 	struct lsmem_fetches *fetches = &store->fetches;
 	struct lsmem_wanted *found, *made;
 	int ret = 0;
 
 	spin_lock(&fetches->lock);
-	found = lsmem_wanted_find(store, index, word);
+	found = lsmem_wanted_find(store, index, word, ahead);
 	spin_unlock(&fetches->lock);
 	if (found)
 		return found;
@@ -180,17 +191,18 @@ static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 inde
 	refcount_set(&made->refs, 2);
 	made->index = index;
 	made->word = word;
+	made->ahead = ahead;
 	made->since = ktime_get_ns();
 	spin_lock(&fetches->lock);
-	found = lsmem_wanted_find(store, index, word);
+	found = lsmem_wanted_find(store, index, word, ahead);
 	if (fetches->stopped) {
 		ret = -EAGAIN;
-	} else if (!found && fetches->nr >= LSMEM_FETCHES_MAX && !(index & LSMEM_FETCH_WHOLE)) {
+	} else if (!found && fetches->nr >= most && !(index & LSMEM_FETCH_WHOLE)) {
 		ret = -EBUSY;
 	} else if (!found) {
 		made->serial = ++fetches->serial;
 		hlist_add_head(&made->node, lsmem_wanted_bucket(store, index));
-		list_add_tail(&made->queued, &fetches->queue);
+		list_add_tail(&made->queued, ahead ? &fetches->ahead : &fetches->queue);
 		WRITE_ONCE(fetches->nr, fetches->nr + 1);
 	}
 	spin_unlock(&fetches->lock);
@@ -304,11 +316,33 @@ static int lsmem_wanted_wait(struct lsmem_wanted *wanted, long left)
  */
 void lsmem_fetch_ask(struct lsmem_store *store, u64 index, u64 word)
 {
-	struct lsmem_wanted *wanted = lsmem_wanted_get(store, index, word,
+	struct lsmem_wanted *wanted = lsmem_wanted_get(store, index, word, false,
 						       GFP_NOWAIT | __GFP_NOWARN | __GFP_ACCOUNT);
 
 	if (!IS_ERR(wanted))
 		lsmem_wanted_put(wanted);
+}
+
+/**
+ * lsmem_fetch_ahead - have a block fetched that may be read soon
+ * @store: tiered, active
+ * @index: of its handle
+ * @word: COLD
+ *
+ * The daemon takes the request after all that something waits for.
+ *
+ * Context: does not sleep.
+ * Return: false: nothing was done, because there is no memory, or are many requests.
+ */
+bool lsmem_fetch_ahead(struct lsmem_store *store, u64 index, u64 word)
+{
+	struct lsmem_wanted *wanted = lsmem_wanted_get(store, index, word, true,
+						       GFP_NOWAIT | __GFP_NOWARN);
+
+	if (IS_ERR(wanted))
+		return false;
+	lsmem_wanted_put(wanted);
+	return true;
 }
 
 /**
@@ -336,7 +370,7 @@ int lsmem_fetch(struct lsmem_store *store, u64 index, u64 *until, u64 deadline)
 		*until = now + (u64)READ_ONCE(store->fetches.fetch_ms) * NSEC_PER_MSEC;
 	if (*until <= now)
 		return -ETIMEDOUT;
-	wanted = lsmem_wanted_get(store, index, word, GFP_KERNEL_ACCOUNT);
+	wanted = lsmem_wanted_get(store, index, word, false, GFP_KERNEL_ACCOUNT);
 	if (wanted == ERR_PTR(-EBUSY)) {
 		if (deadline == LSMEM_NO_WAIT)
 			return -LSMEM_EWAIT;
@@ -365,7 +399,7 @@ int lsmem_fetch(struct lsmem_store *store, u64 index, u64 *until, u64 deadline)
  */
 int lsmem_fetch_want(struct lsmem_store *store, u64 index, u64 word, struct lsmem_want *want)
 {
-	struct lsmem_wanted *wanted = lsmem_wanted_get(store, index, word,
+	struct lsmem_wanted *wanted = lsmem_wanted_get(store, index, word, false,
 						       GFP_NOIO | __GFP_NORETRY | __GFP_NOWARN);
 	bool answered;
 
@@ -415,7 +449,7 @@ int lsmem_fetch_segment(struct lsmem_store *store, const struct lsmem_segment *s
 	struct lsmem_wanted *wanted;
 	int ret;
 
-	wanted = lsmem_wanted_get(store, LSMEM_FETCH_WHOLE | seg->index, seg->id, GFP_KERNEL);
+	wanted = lsmem_wanted_get(store, LSMEM_FETCH_WHOLE | seg->index, seg->id, false, GFP_KERNEL);
 	if (IS_ERR(wanted))
 		return PTR_ERR(wanted);
 	wait_event_freezable_timeout(wanted->wait, lsmem_wanted_answered(wanted) ||
@@ -438,7 +472,8 @@ int lsmem_fetch_segment(struct lsmem_store *store, const struct lsmem_segment *s
  */
 bool lsmem_fetch_pending(const struct lsmem_store *store)
 {
-	return store->tier.on && !list_empty_careful(&store->fetches.queue);
+	return store->tier.on && (!list_empty_careful(&store->fetches.queue) ||
+				  !list_empty_careful(&store->fetches.ahead));
 }
 
 /**
@@ -490,22 +525,24 @@ static bool lsmem_wanted_tell(struct lsmem_store *store, struct lsmem_wanted *wa
 }
 
 /*
- * Take the oldest request, with a reference, or NULL.  @one: out; @there: out: see lsmem_wanted_tell().
+ * Take the oldest request that something waits for, or else the oldest, with a reference, or NULL.  @one: out; @there: out: see lsmem_wanted_tell().
  * It is filled in under the lock: an answer to a request that is taken finds all of it.
  */
 static struct lsmem_wanted *lsmem_wanted_take(struct lsmem_store *store, struct lsmem_fetch_one *one,
 					      bool *there)
 {
+	struct lsmem_fetches *fetches = &store->fetches;
 	struct lsmem_wanted *wanted;
 
-	spin_lock(&store->fetches.lock);
-	wanted = list_first_entry_or_null(&store->fetches.queue, struct lsmem_wanted, queued);
+	spin_lock(&fetches->lock);
+	wanted = list_first_entry_or_null(list_empty(&fetches->queue) ? &fetches->ahead : &fetches->queue,
+					  struct lsmem_wanted, queued);
 	if (wanted) {
 		*there = lsmem_wanted_tell(store, wanted, one);
 		list_del_init(&wanted->queued);
 		refcount_inc(&wanted->refs);
 	}
-	spin_unlock(&store->fetches.lock);
+	spin_unlock(&fetches->lock);
 	return wanted;
 }
 

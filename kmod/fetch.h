@@ -18,6 +18,7 @@ struct lsmem_store;
 
 #define LSMEM_FETCH_BITS	10
 #define LSMEM_FETCHES_MAX	4096u	/* requests of a store */
+#define LSMEM_FETCHES_AHEAD	1024u	/* from so many on, none for what nothing waits for */
 #define LSMEM_FETCH_MS		10000	/* default of limits/fetch_ms */
 
 /**
@@ -36,6 +37,7 @@ struct lsmem_want {
  * @lock: for all members but @fetch_ms and the buffers
  * @hash: by index
  * @queue: those that the daemon has not taken, the oldest first
+ * @ahead: the same, of what nothing has waited for; the daemon takes it last
  * @nr: requests
  * @serial: of requests
  * @stopped: the store is being destroyed: no more
@@ -47,6 +49,7 @@ struct lsmem_fetches {
 	spinlock_t lock;
 	struct hlist_head *hash;
 	struct list_head queue;
+	struct list_head ahead;
 	u32 nr;
 	u32 serial;
 	bool stopped;
@@ -59,6 +62,7 @@ int lsmem_fetches_init(struct lsmem_store *store);
 void lsmem_fetches_destroy(struct lsmem_store *store);
 void lsmem_fetch_stop(struct lsmem_store *store);
 void lsmem_fetch_ask(struct lsmem_store *store, u64 index, u64 word);
+bool lsmem_fetch_ahead(struct lsmem_store *store, u64 index, u64 word);
 int lsmem_fetch(struct lsmem_store *store, u64 index, u64 *until, u64 deadline);
 int lsmem_fetch_want(struct lsmem_store *store, u64 index, u64 word, struct lsmem_want *want);
 bool lsmem_fetch_unwant(struct lsmem_store *store, struct lsmem_want *want);

@@ -16,7 +16,7 @@
  *	cache.c, fetch.c			from backups into memory
  *	object.c, span.c			changes
  *	durable.c, parked.c			waiting until they are durable
- *	blockio.c, coldbio.c, block.c		blocks, the disk of a block store
+ *	blockio.c, coldbio.c, ahead.c, block.c	blocks, the disk of a block store
  *	balance.c, rest.c, evict.c, compact.c	making room in memory
  *	retire.c, fetched.c, warm.c, clean.c	and on backups; what is read from there as a whole
  *	registry.c, sizes.c			the set of stores, the memory that one takes

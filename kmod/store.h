@@ -50,6 +50,7 @@ struct gendisk;
  *	        store->views.lock	set of clients (epoch.c)
  *	          queue->lock		bios that wait for the daemon (bioqueue.c)
  *	          cold_bios->lock	bios that wait for blocks (coldbio.c)
+ *	          aheads->lock		reads that go on where others have ended (ahead.c)
  *	          parks.lock		waits that no thread makes (parked.c)
  *	          fetches.lock		fetch requests (fetch.c)
  *	          head->lock		one head (log.c); never two
@@ -97,6 +98,7 @@ struct gendisk;
  * @disk: of a block store, while it is active; see lsmem_store_give()
  * @waiting: FLUSH and FUA bios of the disk of a durable store (bioqueue.c)
  * @cold_bios: bios of the disk of a tiered store that wait for blocks (coldbio.c)
+ * @aheads: reads of this disk that go on where others have ended (ahead.c)
  * @debugfs: its directory in debugfs
  * @faults: fault injection (fault.c)
  * @uid: owner of its node
@@ -144,6 +146,7 @@ struct lsmem_store {
 	struct gendisk *disk;
 	struct lsmem_bioqueue *waiting;
 	struct lsmem_coldbios *cold_bios;
+	struct lsmem_aheads *aheads;
 	struct dentry *debugfs;
 	struct lsmem_faults faults;
 	uid_t uid;

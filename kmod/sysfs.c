@@ -499,6 +499,7 @@ LSMEM_ATTR(requests, "%u", READ_ONCE(store->fetches.nr));
 LSMEM_ATTR(evicted, "%llu", lsmem_sum(store).evicted);
 LSMEM_ATTR(evicted_bytes, "%llu", lsmem_sum(store).evicted_bytes);
 LSMEM_ATTR(fetches, "%llu", lsmem_sum(store).fetches);
+LSMEM_ATTR(fetches_ahead, "%llu", lsmem_sum(store).fetches_ahead);
 LSMEM_ATTR(fetched_bytes, "%llu", lsmem_sum(store).fetched_bytes);
 LSMEM_ATTR(fetch_ns, "%llu", lsmem_sum(store).fetch_ns);
 LSMEM_ATTR(fetch_failures, "%llu", lsmem_sum(store).fetch_failures);
@@ -520,6 +521,7 @@ static struct attribute *lsmem_tier_attrs[] = {
 	&dev_attr_evicted.attr,
 	&dev_attr_evicted_bytes.attr,
 	&dev_attr_fetches.attr,
+	&dev_attr_fetches_ahead.attr,
 	&dev_attr_fetched_bytes.attr,
 	&dev_attr_fetch_ns.attr,
 	&dev_attr_fetch_failures.attr,

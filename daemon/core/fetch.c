@@ -108,9 +108,9 @@ static void fetch_detach(struct fetch *f, struct fetch_request *r)
 	if (r->answer)
 		fetch_release(f, r->answer);
 	r->answer = NULL;
-	for (i = 0; r->attempts && i < FETCH_ATTEMPTS; i++)
-		if (f->attempts[i].request == r)
-			fetch_release(f, &f->attempts[i]);
+	for (i = 0; r->attempts && i < CORE_BACKUPS; i++)
+		if (r->shares[i].attempt)
+			fetch_release(f, &r->shares[i]);
 }
 
 static void fetch_forget(struct fetch *f, struct fetch_request *r)
@@ -122,7 +122,7 @@ static void fetch_forget(struct fetch *f, struct fetch_request *r)
 }
 
 /* Answer with the data of an attempt; NULL: with @r->result. */
-static void fetch_ready(struct fetch *f, struct fetch_request *r, struct fetch_attempt *a)
+static void fetch_ready(struct fetch *f, struct fetch_request *r, struct fetch_share *share)
 {
 	struct fetch_backup *backup = &f->backups[r->backup];
 
@@ -130,7 +130,7 @@ static void fetch_ready(struct fetch *f, struct fetch_request *r, struct fetch_a
 		TAILQ_REMOVE(&backup->waiting[r->class], r, link);
 		backup->nr_waiting--;
 	}
-	r->answer = a;
+	r->answer = share;
 	r->state = FETCH_READY;
 	TAILQ_INSERT_TAIL(&f->ready, r, link);
 }
@@ -233,13 +233,13 @@ static bool fetch_ask(struct fetch *f, const struct core_segment *seg, struct fe
 }
 
 /* Find an attempt that has ended and was not given to the kernel. */
-static struct fetch_attempt *fetch_other(struct fetch *f, const struct fetch_request *r)
+static struct fetch_share *fetch_other(struct fetch_request *r)
 {
 	uint32_t i;
 
-	for (i = 0; r->attempts > r->reading && i < FETCH_ATTEMPTS; i++)
-		if (f->attempts[i].request == r && f->attempts[i].done)
-			return &f->attempts[i];
+	for (i = 0; r->attempts > r->reading && i < CORE_BACKUPS; i++)
+		if (r->shares[i].attempt && r->shares[i].attempt->done)
+			return &r->shares[i];
 	return NULL;
 }
 
@@ -251,14 +251,14 @@ static struct fetch_attempt *fetch_other(struct fetch *f, const struct fetch_req
 void fetch_source(struct fetch *f, struct fetch_request *r)
 {
 	const struct core_segment *seg = fetch_segment(f, r);
-	struct fetch_attempt *other;
+	struct fetch_share *other;
 
 	r->state = FETCH_READING;
 	if (!seg) {
 		fetch_answer(f, r, -ESTALE);
 		return;
 	}
-	other = fetch_other(f, r);
+	other = fetch_other(r);
 	if (other)
 		fetch_ready(f, r, other);
 	else if (!fetch_ask(f, seg, r) && !r->reading)
@@ -300,32 +300,63 @@ static void fetch_wrong(struct fetch *f, struct fetch_request *r, uint32_t backu
 			     fetch_choose(f, fetch_segment(f, r), r) < CORE_BACKUPS;
 }
 
+/* An attempt has failed: each request goes on by itself. */
+static void fetch_attempt_failed(struct fetch *f, struct fetch_attempt *a)
+{
+	struct fetch_share *share, *next;
+	uint32_t b = a->backup;
+	bool merged = a->merged;
+
+	for (share = TAILQ_FIRST(&a->shares); share; share = next) {
+		struct fetch_request *r = share->request;
+
+		next = TAILQ_NEXT(share, link);
+		if (merged) {		/* it may be another's part that cannot be read */
+			r->alone = true;
+			r->asked &= ~(1u << b);
+		} else {
+			fetch_wrong(f, r, b);
+		}
+		fetch_release(f, share);	/* after the last one the attempt is free */
+		if (r->state == FETCH_READING)
+			fetch_source(f, r);
+	}
+}
+
 /**
  * fetch_attempted - an attempt has ended
  * @f: fetching
- * @a: the attempt, of a request
+ * @a: the attempt, with shares
  */
 void fetch_attempted(struct fetch *f, struct fetch_attempt *a)
 {
-	struct fetch_request *r = a->request;
+	struct fetch_share *share;
 
 	if (a->error) {
-		fetch_wrong(f, r, a->backup);
-		fetch_release(f, a);
-		if (r->state == FETCH_READING)
-			fetch_source(f, r);
+		fetch_attempt_failed(f, a);
 		return;
 	}
 	/* Beyond the cut of a sealed segment there can be whole entries: the kernel must not see them. */
 	memset(a->buffer + a->used, 0, a->length - a->used);
 	a->done = true;
-	r->reading--;
-	f->reading--;
-	if (r->state == FETCH_READING || r->state == FETCH_WAITING)
-		fetch_ready(f, r, a);
+	TAILQ_FOREACH(share, &a->shares, link) {
+		struct fetch_request *r = share->request;
+
+		r->reading--;
+		f->reading--;
+		if (r->state == FETCH_READING || r->state == FETCH_WAITING)
+			fetch_ready(f, r, share);
+	}
 }
 
 /* ---- Answers ----------------------------------------------------------- */
+
+static uintptr_t fetch_data(const struct fetch_request *r)
+{
+	const struct fetch_attempt *a = r->answer->attempt;
+
+	return (uintptr_t)a->buffer + (r->one.block - a->block) * LSMEM_BLOCK;
+}
 
 /**
  * fetch_fills - get answers for LSMEM_REPL_FILL
@@ -346,7 +377,7 @@ uint32_t fetch_fills(struct fetch *f, struct lsmem_fill_one *fills, uint32_t max
 		TAILQ_INSERT_TAIL(&f->filling, r, link);
 		fills[nr++] = (struct lsmem_fill_one) {
 			.cookie = r->one.cookie,
-			.data = r->answer ? (uintptr_t)r->answer->buffer : 0,
+			.data = r->answer ? fetch_data(r) : 0,
 			.length = r->answer ? r->answer->length : 0,
 			.result = r->result,
 		};
@@ -413,7 +444,7 @@ static void fetch_answered(struct fetch *f, struct fetch_request *r, int result,
 		/* An object that does not end is none. */
 		/* fall through */
 	case -EBADMSG:
-		fetch_wrong(f, r, r->answer->backup);
+		fetch_wrong(f, r, r->answer->attempt->backup);
 		fetch_release(f, r->answer);
 		r->answer = NULL;
 		r->blocks = fetch_blocks(&r->one);
@@ -451,7 +482,7 @@ void fetch_filled(struct fetch *f, const struct lsmem_fill_one *fills, uint32_t 
 /* Does an attempt have a deadline? With a single backup there is nothing else to read. */
 static bool fetch_has_deadline(const struct fetch *f, const struct fetch_attempt *a)
 {
-	return a->request && !a->done && !a->late && f->core->nr_backups > 1;
+	return !TAILQ_EMPTY(&a->shares) && !a->done && !a->late && f->core->nr_backups > 1;
 }
 
 /**
@@ -478,17 +509,17 @@ uint64_t fetch_due(const struct fetch *f)
 /* A replica is late: ask the next as well. */
 static void fetch_hurry(struct fetch *f, struct fetch_attempt *a, uint64_t now)
 {
-	struct fetch_request *r = a->request;
-	const struct core_segment *seg;
+	struct fetch_share *share;
 
 	a->late = true;
 	/* Until it ends its latency does not count; others must know earlier that it is slow. */
 	fetch_sample(f, a->backup, now - a->begun_ns);
-	if (r->state != FETCH_READING)
-		return;
-	seg = fetch_segment(f, r);
-	if (seg && fetch_ask(f, seg, r))
-		f->stats.second++;
+	TAILQ_FOREACH(share, &a->shares, link) {
+		const struct core_segment *seg = fetch_segment(f, share->request);
+
+		if (share->request->state == FETCH_READING && seg && fetch_ask(f, seg, share->request))
+			f->stats.second++;
+	}
 }
 
 /**

@@ -2,7 +2,8 @@
 /*
  * Fetching: objects of a tiered store that are on backups only. The kernel asks for blocks of closed
  * segments (struct lsmem_fetch_one). This part of core chooses the replica that is read, and a
- * second one if the first is late or wrong. As all of core it makes no system call and reads no
+ * second one if the first is late or wrong. Requests for what lies close together in a segment are read
+ * together, and answered each by itself. As all of core it makes no system call and reads no
  * clock: the caller says what time it is, by a clock of its choice in ns.
  *
  * In:	fetch_take()	a request of the kernel		fetch_done()	a read has ended
@@ -32,7 +33,13 @@
 #define FETCH_BYTES		(4u << 20)	/* of these reads */
 #define FETCH_READS_BUSY	16u		/* the same, while core uses the backup */
 #define FETCH_BYTES_BUSY	(1u << 20)
-#define FETCH_PART_BYTES	(128u << 10)	/* longest read */
+#define FETCH_PART_BYTES	(128u << 10)	/* longest read: twice that took twice as long */
+/*
+ * Blocks that are read in vain to save a read.  Each took 2.5 us where a read of one took 90: 36 would have paid.
+ * A drive that answers 500,000 reads a second, or 3 GB/s, takes 2 us for a read and as much for 6 KiB, and the
+ * daemon and the kernel take some 4 us for a read: there it is 4.
+ */
+#define FETCH_GAP		4u
 #define FETCH_NEVER		UINT64_MAX
 
 struct fetch;
@@ -81,6 +88,7 @@ struct fetch_bad {
  * @bytes: of these data
  * @latency: ns from taking such a request to its answer
  * @segments: of @fetches, those of whole segments, for the cleaner
+ * @merged: reads that were saved: times that a request was read together with another
  * @second: times that another replica was asked because the first was late
  * @replaced: times that another replica was asked because the first failed or was wrong
  * @longer: times that more was read because an object was longer than expected
@@ -96,7 +104,7 @@ struct fetch_bad {
 struct fetch_stats {
 	uint64_t fetches, bytes;
 	struct histogram latency;
-	uint64_t segments;
+	uint64_t segments, merged;
 	uint64_t second, replaced, longer, again, failures;
 	uint64_t under_way;
 	struct {

@@ -6,7 +6,12 @@
  *	fetch_read.c	attempts: buffers, reads, their bounds
  *
  * A request has one attempt, or several if a replica was late: the first that the kernel accepts
- * answers it. An attempt that its request does not need any more ends when its reads have ended.
+ * answers it. An attempt that no request needs any more ends when its reads have ended.
+ *
+ * Small requests that lie close together in one segment share an attempt, which is one read of all of
+ * them. Nothing else of them is common: each is answered, forgotten and tried again by itself. If that
+ * read fails, each of them is read alone, from the same backup if that is the best: a bad sector is
+ * an error only for what lies in it.
  */
 #ifndef LSMEMD_FETCH_PRIVATE_H
 #define LSMEMD_FETCH_PRIVATE_H
@@ -24,9 +29,9 @@ enum fetch_class {
 	FETCH_CLASSES,
 };
 
-#define FETCH_SMALL_BYTES	(32u << 10)
+#define FETCH_SMALL_BYTES	(32u << 10)	/* of one request; together FETCH_PART_BYTES */
 #define FETCH_MEDIUM_BYTES	(LSMEM_OBJECT_MAX + LSMEM_SEGLET_BYTES)
-#define FETCH_SMALL_NR		128u
+#define FETCH_SMALL_NR		64u
 #define FETCH_MEDIUM_NR		8u
 #define FETCH_LARGE_NR		2u
 #define FETCH_ATTEMPTS		(FETCH_SMALL_NR + FETCH_MEDIUM_NR + FETCH_LARGE_NR)
@@ -43,6 +48,23 @@ enum fetch_state {
 };
 
 struct fetch_attempt;
+struct fetch_request;
+
+/**
+ * struct fetch_share - what a request has of an attempt
+ * @attempt: NULL: there is none
+ * @request: that it is for
+ * @length: bytes to give to the kernel, from the request's first block on
+ * @link: in the list of the attempt
+ */
+struct fetch_share {
+	struct fetch_attempt *attempt;
+	struct fetch_request *request;
+	uint32_t length;
+	TAILQ_ENTRY(fetch_share) link;
+};
+
+TAILQ_HEAD(fetch_shares, fetch_share);
 
 /**
  * struct fetch_request - a request of the kernel
@@ -51,11 +73,13 @@ struct fetch_attempt;
  * @backup: that the next attempt is to read
  * @asked: backups that have an attempt, as a mask
  * @failed: backups whose replica could not be read, or was wrong
+ * @alone: it shares no attempt, because one that was shared has failed
  * @one: as the kernel told it
  * @blocks: blocks to read
  * @attempts: its attempts
  * @reading: of these, those whose reads have not ended
- * @answer: attempt with the data of the answer; NULL: the answer is @result
+ * @shares: of its attempts, by backup
+ * @answer: share with the data of the answer; NULL: the answer is @result
  * @result: 0 or a negative errno
  * @begun_ns: when it was taken
  * @again_ns: FETCH_PAUSED: when it is to be answered again
@@ -65,10 +89,12 @@ struct fetch_attempt;
 struct fetch_request {
 	uint8_t state, class, backup;
 	uint8_t asked, failed;
+	bool alone;
 	struct lsmem_fetch_one one;
 	uint32_t blocks;
 	uint32_t attempts, reading;
-	struct fetch_attempt *answer;
+	struct fetch_share shares[CORE_BACKUPS];
+	struct fetch_share *answer;
 	int result;
 	uint64_t begun_ns, again_ns, pause_ns;
 
@@ -79,13 +105,15 @@ TAILQ_HEAD(fetch_requests, fetch_request);
 
 /**
  * struct fetch_attempt - the reading of one replica
- * @request: NULL: no request needs it any more, or it is free
+ * @shares: of requests; empty: none needs it any more, or it is free
+ * @merged: several requests have had a share
  * @class: enum fetch_class of its buffer
  * @backup: of the replica
  * @late: its deadline has passed
  * @done: all has been read
+ * @block: first block, of the segment
  * @offset: on the backup, bytes
- * @length: bytes to read, and to give to the kernel
+ * @length: bytes to read
  * @used: of these, log data; the rest is zero for the kernel
  * @issued: bytes given to reads
  * @in_flight: reads
@@ -96,11 +124,11 @@ TAILQ_HEAD(fetch_requests, fetch_request);
  * @next: in the list of free attempts
  */
 struct fetch_attempt {
-	struct fetch_request *request;
+	struct fetch_shares shares;
 	uint8_t class, backup;
-	bool late, done;
+	bool merged, late, done;
 	uint64_t offset;
-	uint32_t length, used, issued;
+	uint32_t block, length, used, issued;
 	uint32_t in_flight;
 	int error;
 	uint64_t begun_ns, due_ns;
@@ -161,7 +189,7 @@ struct fetch {
 
 	struct fetch_attempt attempts[FETCH_ATTEMPTS];
 	struct fetch_attempt *spare[FETCH_CLASSES];
-	uint32_t reading;			/* attempts with a request, whose reads have not ended */
+	uint32_t reading;			/* shares of attempts whose reads have not ended */
 	uint8_t *memory;			/* of all buffers */
 
 	struct fetch_bad bads[FETCH_BADS];
@@ -177,7 +205,7 @@ void fetch_attempted(struct fetch *f, struct fetch_attempt *a);
 
 /* core/fetch_read.c */
 int fetch_buffers(struct fetch *f);
-void fetch_release(struct fetch *f, struct fetch_attempt *a);
+void fetch_release(struct fetch *f, struct fetch_share *share);
 void fetch_sample(struct fetch *f, uint32_t backup, uint64_t ns);
 
 #endif

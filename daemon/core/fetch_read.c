@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Fetching: attempts to read a replica, their buffers, their reads, and the bounds of these. */
+/*
+ * Fetching: attempts to read a replica, their buffers, their reads, and the bounds of these. When an
+ * attempt begins, it takes along those of the requests waiting for the same backup that lie close by.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -12,13 +15,24 @@
 #define FETCH_DUE_MEANS	4u		/* deadline, in mean latencies */
 #define FETCH_MEAN_NS	1000000u	/* of a backup that was not read yet */
 
-static const struct {
-	uint32_t bytes, nr;
+/**
+ * struct fetch_class_info - a class of attempts
+ * @most: bytes of the longest request
+ * @bytes: of each buffer
+ * @nr: of buffers
+ */
+static const struct fetch_class_info {
+	uint32_t most, bytes, nr;
 } classes[FETCH_CLASSES] = {
-	[FETCH_SMALL] = { FETCH_SMALL_BYTES, FETCH_SMALL_NR },
-	[FETCH_MEDIUM] = { FETCH_MEDIUM_BYTES, FETCH_MEDIUM_NR },
-	[FETCH_LARGE] = { LSMEM_SEGMENT_BYTES, FETCH_LARGE_NR },
+	[FETCH_SMALL] = { FETCH_SMALL_BYTES, FETCH_PART_BYTES, FETCH_SMALL_NR },
+	[FETCH_MEDIUM] = { FETCH_MEDIUM_BYTES, FETCH_MEDIUM_BYTES, FETCH_MEDIUM_NR },
+	[FETCH_LARGE] = { LSMEM_SEGMENT_BYTES, LSMEM_SEGMENT_BYTES, FETCH_LARGE_NR },
 };
+
+static uint32_t fetch_least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
 
 /* ---- Buffers ----------------------------------------------------------- */
 
@@ -43,6 +57,7 @@ int fetch_buffers(struct fetch *f)
 	at = f->memory;
 	for (class = 0; class < FETCH_CLASSES; class++) {
 		for (i = 0; i < classes[class].nr; i++, a++, at += classes[class].bytes) {
+			TAILQ_INIT(&a->shares);
 			a->class = class;
 			a->buffer = at;
 			a->next = f->spare[class];
@@ -62,7 +77,7 @@ static bool fetch_may_have(const struct fetch *f, uint32_t backup, uint32_t clas
 	return f->spare[class] && f->backups[backup].buffers[class] < most;
 }
 
-/* Free an attempt that no request needs and that has no read in flight. */
+/* Free an attempt that no request has a share of and that has no read in flight. */
 static void fetch_put(struct fetch *f, struct fetch_attempt *a)
 {
 	f->backups[a->backup].buffers[a->class]--;
@@ -71,22 +86,27 @@ static void fetch_put(struct fetch *f, struct fetch_attempt *a)
 }
 
 /**
- * fetch_release - take an attempt from its request
+ * fetch_release - take an attempt from a request
  * @f: fetching
- * @a: the attempt; its buffer is free again when its reads have ended
+ * @share: what the request has of it. After the last one the buffer is free again when its reads have
+ *	ended
  */
-void fetch_release(struct fetch *f, struct fetch_attempt *a)
+void fetch_release(struct fetch *f, struct fetch_share *share)
 {
+	struct fetch_attempt *a = share->attempt;
 	struct fetch_attempt **issuing = &f->backups[a->backup].issuing[a->class];
 
-	if (*issuing == a)
-		*issuing = NULL;
-	a->request->attempts--;
+	TAILQ_REMOVE(&a->shares, share, link);
+	share->attempt = NULL;
+	share->request->attempts--;
 	if (!a->done) {
-		a->request->reading--;
+		share->request->reading--;
 		f->reading--;
 	}
-	a->request = NULL;
+	if (!TAILQ_EMPTY(&a->shares))
+		return;
+	if (*issuing == a)
+		*issuing = NULL;
 	if (!a->in_flight)
 		fetch_put(f, a);
 }
@@ -103,8 +123,78 @@ static uint64_t fetch_deadline(const struct fetch *f, uint32_t backup, uint32_t 
 	return ns < f->wait_ns / 2 ? ns : f->wait_ns / 2;
 }
 
-/* Begin an attempt for the first request that waits. Return: NULL: none waits, or no buffer is free. */
-static struct fetch_attempt *fetch_begin(struct fetch *f, uint32_t b, uint32_t class, uint64_t now)
+/* Take a request from the line, for a read. */
+static void fetch_unwait(struct fetch *f, struct fetch_request *r)
+{
+	struct fetch_backup *backup = &f->backups[r->backup];
+
+	TAILQ_REMOVE(&backup->waiting[r->class], r, link);
+	backup->nr_waiting--;
+	r->state = FETCH_READING;
+}
+
+/* Give a request a share of an attempt, whose place is adjusted. @bytes: of the request's extent. */
+static void fetch_join(struct fetch *f, struct fetch_attempt *a, struct fetch_request *r, uint32_t bytes)
+{
+	struct fetch_share *share = &r->shares[a->backup];
+	uint32_t end = r->one.block * LSMEM_BLOCK + bytes;
+
+	if (TAILQ_EMPTY(&a->shares)) {
+		a->block = r->one.block;
+		a->used = bytes;
+	} else {
+		uint32_t block = fetch_least(a->block, r->one.block);
+		uint32_t before = a->block * LSMEM_BLOCK + a->used;
+
+		a->merged = true;
+		a->used = (end > before ? end : before) - block * LSMEM_BLOCK;
+		a->block = block;
+		f->stats.merged++;
+	}
+	a->length = lsmem_block_round(a->used);
+	*share = (struct fetch_share) { .attempt = a, .request = r, .length = lsmem_block_round(bytes) };
+	TAILQ_INSERT_TAIL(&a->shares, share, link);
+	r->asked |= 1u << a->backup;
+	r->attempts++;
+	r->reading++;
+	f->reading++;
+}
+
+/* Would an attempt that reads a request as well be one read, and not too much of it in vain? */
+static bool fetch_close(const struct fetch_attempt *a, const struct fetch_request *r, uint32_t bytes,
+			uint32_t most)
+{
+	uint32_t from = a->block, end = from + a->length / LSMEM_BLOCK;
+	uint32_t first = r->one.block, last = first + lsmem_block_round(bytes) / LSMEM_BLOCK;
+
+	if (first > end + FETCH_GAP || from > last + FETCH_GAP)
+		return false;
+	return ((end > last ? end : last) - fetch_least(from, first)) * LSMEM_BLOCK <= most;
+}
+
+/* Have an attempt read what waits and lies close by. @most: bytes of the read. */
+static void fetch_merge(struct fetch *f, struct fetch_attempt *a, const struct core_segment *seg,
+			uint32_t most)
+{
+	struct fetch_request *r, *next;
+	uint32_t bytes;
+
+	for (r = TAILQ_FIRST(&f->backups[a->backup].waiting[a->class]); r; r = next) {
+		next = TAILQ_NEXT(r, link);
+		if (r->one.segment != seg->item.segment || r->one.generation != seg->item.generation ||
+		    r->alone || !fetch_extent(seg, r, &bytes) || !fetch_close(a, r, bytes, most))
+			continue;
+		fetch_unwait(f, r);
+		fetch_join(f, a, r, bytes);
+	}
+}
+
+/*
+ * Begin an attempt for the first request that waits. @longest: bytes of a read.
+ * Return: NULL: none waits, or no buffer is free.
+ */
+static struct fetch_attempt *fetch_begin(struct fetch *f, uint32_t b, uint32_t class, uint32_t longest,
+					 uint64_t now)
 {
 	struct fetch_backup *backup = &f->backups[b];
 	const struct core_segment *seg;
@@ -115,9 +205,7 @@ static struct fetch_attempt *fetch_begin(struct fetch *f, uint32_t b, uint32_t c
 	while ((r = TAILQ_FIRST(&backup->waiting[class]))) {
 		if (!fetch_may_have(f, b, class))
 			return NULL;
-		TAILQ_REMOVE(&backup->waiting[class], r, link);
-		backup->nr_waiting--;
-		r->state = FETCH_READING;
+		fetch_unwait(f, r);
 		seg = fetch_segment(f, r);
 		if (!seg || !(seg->on >> b & 1u) || !fetch_extent(seg, r, &bytes)) {
 			fetch_source(f, r);	/* the segment has changed meanwhile */
@@ -126,62 +214,62 @@ static struct fetch_attempt *fetch_begin(struct fetch *f, uint32_t b, uint32_t c
 		a = f->spare[class];
 		f->spare[class] = a->next;
 		backup->buffers[class]++;
-		a->request = r;
 		a->backup = b;
+		a->merged = false;
 		a->late = false;
 		a->done = false;
-		a->offset = core_where(f->core, seg, b) +
-			    (1 + (uint64_t)r->one.block) * LSMEM_BLOCK;
-		a->length = lsmem_block_round(bytes);
-		a->used = bytes;
+		fetch_join(f, a, r, bytes);
+		if (class == FETCH_SMALL && !r->alone)
+			fetch_merge(f, a, seg, longest);
+		a->offset = core_where(f->core, seg, b) + (1 + (uint64_t)a->block) * LSMEM_BLOCK;
 		a->issued = 0;
 		a->in_flight = 0;
 		a->error = 0;
 		a->begun_ns = now;
 		a->due_ns = now + fetch_deadline(f, b, a->length);
-		r->asked |= 1u << b;
-		r->attempts++;
-		r->reading++;
-		f->reading++;
 		backup->issuing[class] = a;
 		return a;
 	}
 	return NULL;
 }
 
-/* Is there room for one more read of @bytes? */
-static bool fetch_fits(const struct fetch *f, uint32_t b, uint32_t class, uint32_t bytes)
+/* How long can one more read be? Return: bytes; 0: there can be none now. */
+static uint32_t fetch_longest(const struct fetch *f, uint32_t b, uint32_t class)
 {
 	const struct fetch_backup *backup = &f->backups[b];
 	bool busy = f->core->nr_ops[b];
 	uint32_t reads = busy ? FETCH_READS_BUSY : FETCH_READS;
 	uint32_t most = busy ? FETCH_BYTES_BUSY : FETCH_BYTES;
+	uint32_t longest = fetch_least(f->core->io_bytes, FETCH_PART_BYTES);
+	uint32_t bytes = fetch_least(longest, classes[class].most);
 
 	if (backup->reads >= reads || backup->bytes + bytes > most)
-		return false;
+		return 0;
 	/* The other half is for readers. */
-	return class != FETCH_LARGE ||
-	       (backup->large_reads < reads / 2 && backup->large_bytes + bytes <= most / 2);
+	if (class == FETCH_LARGE &&
+	    (backup->large_reads >= reads / 2 || backup->large_bytes + bytes > most / 2))
+		return 0;
+	return fetch_least(longest, most - backup->bytes);
 }
 
 static bool fetch_issue(struct fetch *f, uint32_t b, uint32_t class, struct fetch_read *read,
 			uint64_t now)
 {
 	struct fetch_backup *backup = &f->backups[b];
-	uint32_t most = f->core->io_bytes < FETCH_PART_BYTES ? f->core->io_bytes : FETCH_PART_BYTES;
+	uint32_t longest = fetch_longest(f, b, class);
 	struct fetch_attempt *a = backup->issuing[class];
 	struct fetch_part *part = backup->parts;
 
-	if (!fetch_fits(f, b, class, most < classes[class].bytes ? most : classes[class].bytes))
+	if (!longest)
 		return false;
 	if (!a)
-		a = fetch_begin(f, b, class, now);
+		a = fetch_begin(f, b, class, longest, now);
 	if (!a)
 		return false;
 	while (part->attempt)
 		part++;
 	part->attempt = a;
-	part->length = a->length - a->issued < most ? a->length - a->issued : most;
+	part->length = fetch_least(a->length - a->issued, longest);
 	part->begun_ns = now;
 	*read = (struct fetch_read) {
 		.id = b * FETCH_READS + (uint32_t)(part - backup->parts),
@@ -214,19 +302,21 @@ static void fetch_watch(struct fetch *f)
 
 		for (i = 0; i < FETCH_ATTEMPTS; i++) {
 			struct fetch_attempt *a = &f->attempts[i];
+			struct fetch_share *share, *next;
 
-			r = a->request;
-			if (!r || a->done || a->backup != b)
+			if (a->done || a->backup != b)
 				continue;
-			fetch_release(f, a);
-			if (r->state == FETCH_READING)
-				fetch_source(f, r);
+			for (share = TAILQ_FIRST(&a->shares); share; share = next) {
+				next = TAILQ_NEXT(share, link);
+				r = share->request;
+				fetch_release(f, share);
+				if (r->state == FETCH_READING)
+					fetch_source(f, r);
+			}
 		}
 		for (class = 0; class < FETCH_CLASSES; class++) {
 			while ((r = TAILQ_FIRST(&backup->waiting[class]))) {
-				TAILQ_REMOVE(&backup->waiting[class], r, link);
-				backup->nr_waiting--;
-				r->state = FETCH_READING;
+				fetch_unwait(f, r);
 				fetch_source(f, r);
 			}
 		}
@@ -310,7 +400,7 @@ void fetch_done(struct fetch *f, uint32_t id, int error, uint64_t now)
 		backup->issuing[a->class] = NULL;
 	if (--a->in_flight)
 		return;
-	if (!a->request)
+	if (TAILQ_EMPTY(&a->shares))
 		fetch_put(f, a);
 	else if (a->error || a->issued == a->length)
 		fetch_attempted(f, a);

@@ -297,6 +297,8 @@ static void put_fetching(const struct page *page)
 		{ "lsmem_fetched_bytes_total", "Bytes of these data.", fetch->bytes },
 		{ "lsmem_fetch_segments_total", "Of these requests, whole segments, for cleaning.",
 		  fetch->segments },
+		{ "lsmem_fetch_merged_total",
+		  "Reads saved: times that a request was read together with another.", fetch->merged },
 		{ "lsmem_fetch_second_total",
 		  "Times that a replica was late, and another was read as well.", fetch->second },
 		{ "lsmem_fetch_replaced_total",

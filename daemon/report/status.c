@@ -125,16 +125,30 @@ static void put_latency(struct status *status, const char *name,
 	put(status, "%s]", first ? "" : "\n  ");
 }
 
+/* Reads of all backups for fetching. */
+static uint64_t fetch_reads(const struct fetch_stats *fetch)
+{
+	uint64_t reads = 0;
+	uint32_t b;
+
+	for (b = 0; b < CORE_BACKUPS; b++)
+		reads += fetch->backup[b].reads;
+	return reads;
+}
+
 /* Figures of fetching, of a tiered store. */
 static void put_fetching(struct status *status)
 {
 	const struct fetch_stats *fetch = &status->fetch;
+	uint64_t reads = fetch_reads(fetch);
 	const struct {
 		const char *name;
 		uint64_t value;
 	} counters[] = {
 		{ "fetches", fetch->fetches },
 		{ "fetched_bytes", fetch->bytes },
+		{ "fetch_reads", reads },
+		{ "fetch_merged", fetch->merged },
 		{ "fetch_segments", fetch->segments },
 		{ "fetch_second", fetch->second },
 		{ "fetch_replaced", fetch->replaced },

@@ -268,6 +268,33 @@ static void fetch_test_not_taken(struct kunit *test)
 	fetch_balance(test, &o, 1);
 }
 
+/* What nothing waits for is told last, unless something waits for it meanwhile. */
+static void fetch_test_ahead(struct kunit *test)
+{
+	static const u32 order[] = { 3, 1, 0, 2 };
+	struct lsmem_store *store = test->priv;
+	struct compact_object o[4] = { };
+	struct lsmem_fetch_one one;
+	struct fetch_backup b;
+	u32 i;
+
+	fetch_cold(test, &b, o, 4, FETCH_LENGTH);
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_TRUE(test, lsmem_fetch_ahead(store, lsmem_handle_index(o[i].handle),
+							  fetch_word(test, &o[i])));
+	KUNIT_EXPECT_TRUE(test, lsmem_fetch_pending(store));
+	lsmem_fetch_ask(store, lsmem_handle_index(o[3].handle), fetch_word(test, &o[3]));
+	lsmem_fetch_ask(store, lsmem_handle_index(o[1].handle), fetch_word(test, &o[1]));
+	for (i = 0; i < 4; i++) {
+		KUNIT_ASSERT_TRUE(test, fetch_take(test, &one));
+		KUNIT_EXPECT_EQ(test, (u32)one.cookie, lsmem_handle_index(o[order[i]].handle));
+		KUNIT_EXPECT_EQ(test, fetch_answer(test, &b, &one), 0);
+	}
+	KUNIT_EXPECT_FALSE(test, lsmem_fetch_pending(store));
+	compact_look_all(test, o, 4);
+	fetch_balance(test, o, 4);
+}
+
 /* ---- Races --------------------------------------------------------------- */
 
 /* Clean two segments that have nothing in memory; the daemon has both. */
@@ -750,6 +777,7 @@ static void fetch_test_place(struct kunit *test)
 static struct kunit_case fetch_cases[] = {
 	KUNIT_CASE(fetch_test_twice),
 	KUNIT_CASE(fetch_test_not_taken),
+	KUNIT_CASE(fetch_test_ahead),
 	KUNIT_CASE_PARAM(fetch_test_race, fetch_race_gen_params),
 	KUNIT_CASE(fetch_test_race_error),
 	KUNIT_CASE(fetch_test_wait),

@@ -25,6 +25,8 @@
 #define CAPACITY	(320 * MIB)
 #define GROUP		64u	/* blocks that are changed under one lock */
 #define CHUNK		256u	/* blocks of the longest read */
+#define PIECE		16u	/* blocks of reads that go on where the last has ended */
+#define AHEAD		(1 << 20)	/* bytes that a tiered disk reads ahead */
 #define THREADS		3u
 #define STEPS		8000u	/* of each thread: together they write more than the log has room for */
 #define DEPTH		48u	/* reads of a chunk: more than there may be requests */
@@ -364,6 +366,100 @@ TEST_F_TIMEOUT(tier_disk, at_depth, SECONDS)
 	EXPECT_TRUE(right(self, reads.bytes, 0, DEPTH * CHUNK));
 	reads_free(&reads);
 	EXPECT_EQ(0, tier_attribute(&self->store, "requests"));
+	EXPECT_EQ(0, tier_attribute(&self->store, "fetch_failures"));
+}
+
+static void queue_path(const struct store *store, char *path, size_t size)
+{
+	snprintf(path, size, "/sys/class/block/%s/queue/read_ahead_kb", store->name);
+}
+
+static int read_ahead_kb(const struct store *store)
+{
+	char path[80];
+	FILE *file;
+	int kb = -1;
+
+	queue_path(store, path, sizeof(path));
+	file = fopen(path, "re");
+	if (!file || fscanf(file, "%d", &kb) != 1)
+		kb = -1;
+	if (file)
+		fclose(file);
+	return kb;
+}
+
+static bool set_read_ahead_kb(const struct store *store, int kb)
+{
+	char path[80];
+	FILE *file;
+	bool set;
+
+	queue_path(store, path, sizeof(path));
+	file = fopen(path, "we");
+	if (!file)
+		return false;
+	set = fprintf(file, "%d\n", kb) > 0;
+	return !fclose(file) && set;
+}
+
+/* Check a part of the disk in reads of PIECE blocks. Returns 0 or as check(). */
+static int scan(struct _test_data_tier_disk *self, uint64_t from, uint64_t end)
+{
+	int ret = 0;
+
+	for (; !ret && from < end; from += PIECE)
+		ret = check(self, self->bytes, from, PIECE);
+	return ret;
+}
+
+/*
+ * What is read on and on is asked for ahead, once; what is not, or by the page cache, which reads ahead
+ * itself, is not.
+ */
+TEST_F_TIMEOUT(tier_disk, reads_ahead, SECONDS)
+{
+	uint64_t part = test_scaled(self->blocks / 8) / PIECE * PIECE, i;
+	long long before, ahead, fetches;
+	int fd;
+
+	ASSERT_EQ(0, fill(self));
+	EXPECT_EQ(AHEAD / 1024, read_ahead_kb(&self->store));
+	EXPECT_EQ(0, tier_attribute(&self->store, "fetches_ahead"));
+	EXPECT_EQ(0, scan(self, 0, part));
+	ahead = tier_attribute(&self->store, "fetches_ahead");
+	fetches = tier_attribute(&self->store, "fetches");
+	TH_LOG("%llu blocks read, %lld asked for ahead, %lld fetches", (unsigned long long)part, ahead, fetches);
+	EXPECT_LT((long long)part / 2, ahead);
+	EXPECT_GE((long long)part + AHEAD / BLOCK, ahead);
+	EXPECT_GE((long long)part + AHEAD / BLOCK, fetches);
+
+	/* Backwards, and with gaps. */
+	before = ahead;
+	for (i = 0; i < 300; i++)
+		ASSERT_EQ(0, check(self, self->bytes, part + AHEAD / BLOCK + 3 * (300 - i), 2));
+	EXPECT_EQ(before, tier_attribute(&self->store, "fetches_ahead"));
+	EXPECT_LT(fetches, tier_attribute(&self->store, "fetches"));
+
+	/* By the page cache. */
+	fetches = tier_attribute(&self->store, "fetches");
+	fd = open(self->store.path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	for (i = 2 * part; i < 3 * part; i += PIECE) {
+		ASSERT_EQ(PIECE * BLOCK, pread(fd, self->bytes, PIECE * BLOCK, (off_t)(i * BLOCK)));
+		ASSERT_TRUE(right(self, self->bytes, i, PIECE));
+	}
+	close(fd);
+	EXPECT_EQ(before, tier_attribute(&self->store, "fetches_ahead"));
+	EXPECT_LT(fetches, tier_attribute(&self->store, "fetches"));
+
+	/* Not, if the operator wants none. */
+	ASSERT_TRUE(set_read_ahead_kb(&self->store, 0));
+	EXPECT_EQ(0, scan(self, 4 * part, 5 * part));
+	EXPECT_EQ(before, tier_attribute(&self->store, "fetches_ahead"));
+	ASSERT_TRUE(set_read_ahead_kb(&self->store, 128));
+	EXPECT_EQ(0, scan(self, 5 * part, 6 * part));
+	EXPECT_LT(before, tier_attribute(&self->store, "fetches_ahead"));
 	EXPECT_EQ(0, tier_attribute(&self->store, "fetch_failures"));
 }
 

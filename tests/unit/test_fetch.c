@@ -18,6 +18,9 @@ uint64_t lsmem_mutation;
 #define MS	1000000ull
 #define WAIT	(10000 * MS)
 
+#define CLOSE	5u	/* the first objects: they lie in a few blocks */
+#define APART	35u	/* places of ask_apart() */
+
 #define PENDING	1	/* an ask without an answer */
 
 static const struct sim_options one = { .frames = 12, .size = 2, .steps = 100 };
@@ -37,12 +40,14 @@ static const uint32_t lengths[] = { 1, 100, 4000, 4096, 9000, 20000, 66000, 3000
  * @result: PENDING, or the answer
  * @fills: answers given so far
  * @again: so many answers meet no memory
+ * @any: its data are not looked at: it is for another place than that of the object
  */
 struct ask {
 	struct lsmem_fetch_one one;
 	uint32_t object;
 	int result;
 	uint32_t fills, again;
+	bool any;
 };
 
 static struct {
@@ -112,6 +117,17 @@ static struct ask *ask_whole(uint32_t object)
 	return new;
 }
 
+/* Ask for the first blocks of what is far enough from all others to be a read of its own. */
+static struct ask *ask_apart(uint32_t nr)
+{
+	struct ask *new = ask_new(OBJECTS - 1);
+
+	new->one.block = nr % APART * (FETCH_GAP + 2);
+	new->any = true;
+	give(new);
+	return new;
+}
+
 static struct ask *ask_segment(uint32_t object)
 {
 	struct ask *new = ask_new(object);
@@ -173,7 +189,7 @@ static int judge(struct ask *ask, const struct lsmem_fill_one *fill)
 	}
 	if (fill->length % LSMEM_BLOCK || !fill->length)
 		t.error = "an impossible length";
-	return look(ask, (const void *)(uintptr_t)fill->data, fill->length);
+	return ask->any ? 0 : look(ask, (const void *)(uintptr_t)fill->data, fill->length);
 }
 
 /* Give answers to the kernel. Returns how many. */
@@ -785,7 +801,7 @@ static bool test_bounds(void)
 			CHECK(disk_in_flight(t.sim->disk));
 		}
 		while (fetch_room(t.f))
-			ask(round % 4 < 2 ? i++ % 4 : i++ % OBJECTS);
+			round % 4 < 2 ? ask_apart(i++) : ask(i++ % OBJECTS);
 		start();
 		reads = t.reads_of[0];
 		bytes = bytes_in_flight(0);
@@ -805,7 +821,7 @@ static bool test_bounds(void)
 	start();
 	CHECK(t.reads_of[0] == FETCH_READS / 2 && bytes_in_flight(0) <= FETCH_BYTES / 2);
 	for (i = 0; i < FETCH_READS / 2; i++)
-		ask(0);
+		ask_apart(i);
 	start();
 	CHECK(t.reads_of[0] == FETCH_READS);
 	complete_all(~0u, 0);
@@ -821,7 +837,7 @@ static bool test_fair(void)
 
 	CHECK(begin(&one));
 	for (i = 0; i < 100; i++)
-		ask(0);
+		ask_apart(i);
 	segment = ask_segment(0);
 	large = ask_new(OBJECTS - 1);
 	large->one.blocks = 300;
@@ -833,7 +849,7 @@ static bool test_fair(void)
 		complete(i % READS, 0);
 		fill();
 		while (fetch_room(t.f) > 100 && t.nr_asks < ASKS)
-			ask(0);
+			ask_apart(t.nr_asks);
 	}
 	CHECK(!segment->result && !large->result && t.nr_asks < ASKS);
 	complete_all(~0u, 0);
@@ -882,6 +898,201 @@ static bool test_sealed(void)
 	given.result = 0;
 	fetch_filled(t.f, &given, 1, t.now);
 	t.pending--;
+	return end();
+}
+
+/* Ask for the first objects, which lie close together. */
+static void ask_close(struct ask **asks)
+{
+	uint32_t i;
+
+	for (i = 0; i < CLOSE; i++)
+		asks[i] = ask(i);
+}
+
+static bool all_are(struct ask **asks, int result)
+{
+	uint32_t i;
+
+	for (i = 0; i < CLOSE; i++)
+		if (asks[i]->result != result)
+			return false;
+	return true;
+}
+
+/* What lies close together is one read, in whatever order it is asked for, and not more than that. */
+static bool test_merged(void)
+{
+	struct ask *asks[CLOSE];
+	uint32_t i;
+
+	CHECK(begin(&one));
+	for (i = 0; i < CLOSE; i++)
+		asks[i] = ask((2 * i + 2) % CLOSE);
+	start();
+	CHECK(t.nr_in_flight == 1 && stats().merged == CLOSE - 1);
+	complete_all(~0u, 0);
+	CHECK(all_are(asks, 0) && stats().fetches == CLOSE);
+	CHECK(stats().longer || stats().backup[0].reads == 1);
+
+	/* The gap that is read is bounded. */
+	memset(t.asked, 0, sizeof(t.asked));
+	for (i = 0; i < 2; i++) {
+		asks[i] = ask_new(0);
+		asks[i]->any = true;
+		asks[i]->one.block = 100 + i * (1 + FETCH_GAP);
+		give(asks[i]);
+	}
+	start();
+	CHECK(t.nr_in_flight == 1 && t.reads[0].length == (2 + FETCH_GAP) * LSMEM_BLOCK);
+	complete_all(~0u, 0);
+	for (i = 0; i < 2; i++)
+		ask_apart(i);
+	start();
+	CHECK(t.nr_in_flight == 2);
+	complete_all(~0u, 0);
+
+	/* So is the read. */
+	memset(t.asked, 0, sizeof(t.asked));
+	for (i = 0; i < 100; i++) {
+		struct ask *next = ask_new(0);
+
+		next->any = true;
+		next->one.block = i;
+		give(next);
+	}
+	start();
+	CHECK(t.asked[0] == (100 * LSMEM_BLOCK + FETCH_PART_BYTES - 1) / FETCH_PART_BYTES);
+	complete_all(~0u, 0);
+	return end();
+}
+
+/* What lies in two segments is two reads. */
+static bool test_merged_segments(void)
+{
+	struct ask *first, *second;
+
+	CHECK(begin(&one));
+	CHECK(model_put(t.sim->model, 9, 1, 100));
+	model_roll(t.sim->model, 1);
+	sim_settle(t.sim);
+	CHECK(segment_of(9) != segment_of(0) && segment_of(9)->close_acked);
+	first = ask(0);
+	second = ask(9);
+	CHECK(first->one.block == second->one.block);
+	start();
+	CHECK(t.nr_in_flight == 2 && !stats().merged);
+	complete_all(~0u, 0);
+	CHECK(!first->result && !second->result);
+	return end();
+}
+
+/* A read of several fails: each is read alone, and only what cannot be read is an error. */
+static bool test_merged_failed(const struct sim_options *options)
+{
+	struct ask *asks[CLOSE];
+	uint32_t i;
+
+	CHECK(begin(options));
+	ask_close(asks);
+	start();
+	CHECK(t.nr_in_flight == 1);
+	for (i = 0; !t.in_flight[i]; i++)
+		;
+	complete(i, -EIO);
+	start();
+	CHECK(t.nr_in_flight == CLOSE && all_are(asks, PENDING));
+	/* One of them is where the drive cannot read. */
+	for (i = 0; t.reads[i].length != LSMEM_BLOCK || !t.in_flight[i]; i++)
+		;
+	complete(i, -EIO);
+	complete_all(~0u, 0);
+	CHECK(stats().failures == (options == &one) && stats().replaced == (options != &one));
+	CHECK(stats().fetches + stats().failures == CLOSE);
+	/* The next ones are read together again. */
+	ask_close(asks);
+	start();
+	CHECK(t.nr_in_flight == 1);
+	complete_all(~0u, 0);
+	CHECK(all_are(asks, 0));
+	return end();
+}
+
+/* A read of several is late: another replica is read as well, and whichever comes first counts. */
+static bool test_merged_late(void)
+{
+	struct ask *asks[CLOSE];
+	uint32_t round, first, i;
+
+	CHECK(begin(&three));
+	for (round = 0; round < 4; round++) {
+		ask_close(asks);
+		start();
+		CHECK(t.nr_in_flight == 1);
+		for (first = 0; !t.reads_of[first]; first++)
+			;
+		t.now = fetch_due(t.f);
+		fetch_late(t.f, t.now);
+		start();
+		CHECK(t.nr_in_flight == 2 && t.reads_of[first] == 1);
+		CHECK(stats().second == (round + 1) * CLOSE);
+		if (round == 2)		/* then the late one must not fail all */
+			complete_all(1u << first, -EIO);
+		complete_all(round == 1 ? 1u << first : 7u & ~(1u << first), 0);
+		complete_all(~0u, 0);
+		CHECK(all_are(asks, 0));
+		for (i = 0; i < 40; i++)
+			fetch_second(t.f);
+	}
+	CHECK(!stats().failures && stats().fetches == 4 * CLOSE);
+	return end();
+}
+
+/* Of those that are read together, some are wanted no more, or the backup is lost, or the daemon stops. */
+static bool test_merged_forgotten(void)
+{
+	struct ask *asks[CLOSE];
+	uint32_t round, i, backup;
+
+	CHECK(begin(&three));
+	for (round = 0; round < 300; round++) {
+		ask_close(asks);
+		start();
+		CHECK(t.nr_in_flight == 1);
+		for (i = 0; i < CLOSE; i++) {
+			if (round >> i & 1u) {
+				asks[i]->result = 0;
+				t.pending--;
+			}
+		}
+		asks[round % CLOSE]->again = round % 3;
+		complete_all(~0u, 0);
+		for (i = 0; i < 3; i++) {
+			t.now += 50 * MS;
+			fetch_late(t.f, t.now);
+			complete_all(~0u, 0);
+		}
+		CHECK(all_are(asks, 0));
+		t.nr_asks = 0;
+	}
+	ask_close(asks);
+	start();
+	for (backup = 0; !t.reads_of[backup]; backup++)
+		;
+	core_lose(t.sim->core, backup, "a test");
+	complete_all(7u & ~(1u << backup), 0);
+	CHECK(all_are(asks, 0) && t.nr_in_flight == 1);
+	complete_all(~0u, -EIO);
+
+	ask_close(asks);
+	start();
+	fetch_free(t.f);
+	new_fetch();
+	for (i = 0; i < CLOSE; i++)
+		fetch_take(t.f, &asks[i]->one, t.now);
+	complete_all(~0u, 0);
+	CHECK(all_are(asks, 0));
+	sim_settle(t.sim);
 	return end();
 }
 
@@ -981,6 +1192,12 @@ int main(void)
 	tap_ok(test_bounds(), "reads in flight are bounded, more so while there are writes");
 	tap_ok(test_fair(), "no reader and no cleaner is kept waiting by others");
 	tap_ok(test_sealed(), "nothing from behind the cut of a sealed segment");
+	tap_ok(test_merged(), "what lies close together is one read");
+	tap_ok(test_merged_segments(), "what lies in two segments is two");
+	tap_ok(test_merged_failed(&one), "a read of several fails: each is read alone");
+	tap_ok(test_merged_failed(&three), "the same, with three backups");
+	tap_ok(test_merged_late(), "a read of several is late");
+	tap_ok(test_merged_forgotten(), "a read of several that are not all wanted, or by no one");
 	tap_ok(test_random(), "random runs");
 	return tap_end();
 }
