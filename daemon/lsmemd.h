@@ -70,6 +70,7 @@ enum {
  * @check: --check
  * @accept_loss: --accept-loss
  * @accept_missing: --accept-missing
+ * @verify_first: --verify-first
  * @take_over: --take-over
  * @init: --init
  * @format: --format
@@ -83,7 +84,7 @@ struct options {
 	unsigned int drain;
 	unsigned int verbose;
 	bool check_config, check;
-	bool accept_loss, accept_missing, take_over;
+	bool accept_loss, accept_missing, verify_first, take_over;
 	bool init, format, force;
 	bool again;
 };

@@ -36,6 +36,7 @@ static const char usage_text[] =
 "      --check           read the backup, print what it holds, write nothing, and exit\n"
 "      --accept-loss     recover without the data that the backup lost\n"
 "      --accept-missing  continue without backups that are gone for good\n"
+"      --verify-first    read and verify all objects before the store is served\n"
 "      --take-over       take the backup from a daemon on another host\n"
 "      --init            first use: format blank backups, create files, and exit\n"
 "      --format          format a backup that holds a store\n"
@@ -66,6 +67,7 @@ static const struct option long_options[] = {
 	FLAG("check", check),
 	FLAG("accept-loss", accept_loss),
 	FLAG("accept-missing", accept_missing),
+	FLAG("verify-first", verify_first),
 	FLAG("take-over", take_over),
 	FLAG("init", init),
 	FLAG("format", format),
@@ -147,8 +149,9 @@ static int parse_options(int argc, char **argv, struct options *o)
 		return STATUS_USAGE;
 	}
 	if (o->check + o->check_config + o->init + o->again +
-	    (o->format || o->accept_loss || o->accept_missing || o->take_over) > 1) {
-		log_err("--check, --check-config, --init, --again: only one of them, and none with --format, --accept-loss, --accept-missing or --take-over");
+	    (o->format || o->accept_loss || o->accept_missing || o->verify_first ||
+	     o->take_over) > 1) {
+		log_err("--check, --check-config, --init, --again: only one of them, and none with --format, --accept-loss, --accept-missing, --verify-first or --take-over");
 		return STATUS_USAGE;
 	}
 	return -1;
@@ -313,8 +316,9 @@ static int check_options(const struct lsmemd *d)
 	const struct options *o = &d->options;
 
 	if (d->config.server.listen_line &&
-	    (o->check || o->format || o->accept_loss || o->take_over || o->again)) {
-		log_err("%s configures a server of backups: --check, --format, --accept-loss, --take-over and --again are for the daemon of a store",
+	    (o->check || o->format || o->accept_loss || o->verify_first || o->take_over ||
+	     o->again)) {
+		log_err("%s configures a server of backups: --check, --format, --accept-loss, --verify-first, --take-over and --again are for the daemon of a store",
 			o->config_path);
 		return STATUS_USAGE;
 	}

@@ -118,6 +118,7 @@ static const struct setting settings[] = {
 	  offsetof(struct config, store.owner_line), false },
 	STORE(charge, false),
 	AT("store", "warm", config, store.cold, store.warm_line, false),
+	STORE(verify, false),
 	STORE(replicas, false),
 	STORE(min_replicas, false),
 	STORE(copy_rate, false),

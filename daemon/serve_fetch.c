@@ -138,13 +138,13 @@ static void tell_failed(struct serve *s, uint64_t now)
 			n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", n ? ", " : "",
 					      s->d->config.backups[slot].path);
 	}
-	log_err("%s: segment %" PRIu64 ", block %" PRIu32 ": an object cannot be fetched: %s%s; its reader gets an error. See \"The tier\" in the admin guide",
+	log_err("%s: segment %" PRIu64 ", block %" PRIu32 ": what the kernel asks for cannot be fetched: %s%s; reading what is damaged is an error. See \"The tier\" in the admin guide",
 		s->d->kernel.name, bad.segment, bad.block,
 		*names ? "no sound replica on " : "no backup that is there has the segment", names);
 	while (fetch_bad_next(s->d->fetch, &bad))
 		s->fetch_unsaid++;
 	if (s->fetch_unsaid)
-		log_err("%s: %" PRIu64 " more objects cannot be fetched", s->d->kernel.name, s->fetch_unsaid);
+		log_err("%s: %" PRIu64 " more requests cannot be answered", s->d->kernel.name, s->fetch_unsaid);
 	s->fetch_unsaid = 0;
 }
 

@@ -225,11 +225,18 @@ static void tell_result(struct lsmemd *d, const struct recover_result *result, u
 		   result->losses);
 }
 
+/* When is what a recovery by places leaves on the backups to be verified? */
+static enum config_verify verify(const struct lsmemd *d)
+{
+	return d->options.verify_first ? CONFIG_VERIFY_FIRST : d->config.store.verify;
+}
+
 static int recover(struct lsmemd *d, struct recover *r)
 {
 	struct recover_options options = {
 		.accept_loss = d->options.accept_loss,
 		.accept_missing = d->options.accept_missing,
+		.verify = verify(d) == CONFIG_VERIFY_FIRST,
 	};
 	struct status *status = &d->status;
 	struct recover_result result;
@@ -438,7 +445,12 @@ static int activate(struct lsmemd *d, const struct recover_activation *activatio
 	if (d->kernel.state == LSMEM_STATE_ACTIVE)
 		return STATUS_OK;
 	memset(&activate, 0, sizeof(activate));
-	activate.flags = d->config.store.cold ? LSMEM_ACTIVATE_COLD : 0;
+	if (d->config.store.cold)
+		activate.flags |= LSMEM_ACTIVATE_COLD;
+	/* If losses were accepted, the kernel is to find and name what they are in. */
+	if (verify(d) == CONFIG_VERIFY_NEVER ||
+	    (verify(d) == CONFIG_VERIFY_FIRST && !d->status.losses))
+		activate.flags |= LSMEM_ACTIVATE_UNVERIFIED;
 	activate.era = activation->era;
 	activate.generation_floor = activation->generation_floor;
 	activate.generation_ceiling = activation->generation_ceiling;

@@ -713,6 +713,7 @@ static void lsmem_cleaner_wait(struct lsmem_store *store, bool held, unsigned lo
 	wait_event_freezable_timeout(store->plan.work, kthread_should_stop() ||
 				     lsmem_clean_underway(store) ||
 				     (!held && lsmem_retire_due(store)) ||
+				     (!due && atomic_read(&store->tier.warm.again)) ||
 				     (left == MAX_SCHEDULE_TIMEOUT && lsmem_clean_due(store)),
 				     left);
 	WRITE_ONCE(store->cleaner.barren, false);

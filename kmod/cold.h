@@ -26,12 +26,24 @@ struct lsmem_store;
 
 /**
  * struct lsmem_warm - what is still to be read after a restart; only the cleaner's thread changes it
- * @indices: of segments, the one to be read first last; NULL: none
- * @left: entries of @indices
+ * @indices: of segments: @left of them, the one to be read first last, then @failed; NULL: none
+ * @left: segments that are still to be read
+ * @failed: segments that no backup has whole; another daemon's may
+ * @before: the first id of segments that were written since
+ * @next: when the next one may be verified if readers wait, ktime in ns
+ * @fill: what is read is put into memory
+ * @verify: read segments also when memory has no room for them
+ * @again: not 0: another daemon has attached, read @failed again; any thread sets it
  */
 struct lsmem_warm {
 	u32 *indices;
 	u32 left;
+	u32 failed;
+	u64 before;
+	u64 next;
+	bool fill;
+	bool verify;
+	atomic_t again;
 };
 
 /**

@@ -558,10 +558,10 @@ static int lsmem_wanted_failed(struct lsmem_store *store, const struct lsmem_wan
 	if (!lsmem_wanted_still(store, wanted))
 		return 0;
 	lsmem_count(store, fetch_failures, 1);
-	pr_err_ratelimited("%s: no backup has %s %u whole: segment %llu, block %u\n", store->name,
-			   wanted->index & LSMEM_FETCH_WHOLE ? "segment" :
-			   store->kind == LSMEM_KIND_BLOCK ? "block" : "object",
-			   wanted->index & ~LSMEM_FETCH_WHOLE, wanted->segment, wanted->block);
+	if (!(wanted->index & LSMEM_FETCH_WHOLE))	/* fetched.c names segments */
+		pr_err_ratelimited("%s: no backup has %s %u whole: segment %llu, block %u\n",
+				   store->name, store->kind == LSMEM_KIND_BLOCK ? "block" : "object",
+				   wanted->index, wanted->segment, wanted->block);
 	return -EIO;
 }
 

@@ -31,7 +31,7 @@ int lsmem_fetched(struct lsmem_store *store, struct lsmem_segment *seg)
 	pr_err("%s: segment %llu is not whole on any backup: it is left alone until a daemon attaches; %u bytes of objects are not in memory\n",
 	       store->name, seg->id, atomic_read(seg->cold));
 	spin_lock(&store->segments.lock);
-	WRITE_ONCE(seg->unreadable, true);
+	lsmem_segment_unreadable(store, seg, true);
 	if (seg->state == LSMEM_SEGMENT_CLOSED)
 		lsmem_segment_show(seg);
 	spin_unlock(&store->segments.lock);

@@ -513,8 +513,8 @@ int lsmem_load_activate(struct lsmem_store *store, const struct lsmem_activate *
 {
 	int ret = -EINVAL;
 
-	if (activate->flags & ~LSMEM_ACTIVATE_COLD || activate->reserved || !activate->era ||
-	    activate->era > LSMEM_ERA_MAX ||
+	if (activate->flags & ~(LSMEM_ACTIVATE_COLD | LSMEM_ACTIVATE_UNVERIFIED) ||
+	    activate->reserved || !activate->era || activate->era > LSMEM_ERA_MAX ||
 	    activate->generation_ceiling > LSMEM_GENERATION_MAX ||
 	    activate->generation_floor > activate->generation_ceiling ||
 	    activate->store_time != lsmem_version_time(activate->store_time))
@@ -539,8 +539,8 @@ int lsmem_load_activate(struct lsmem_store *store, const struct lsmem_activate *
 		store->segments.next_id = activate->next_segment;
 		if (store->state == LSMEM_STATE_RECOVERING && store->kind == LSMEM_KIND_OBJECT)
 			lsmem_load_map(store);
-		if (!(activate->flags & LSMEM_ACTIVATE_COLD))
-			lsmem_warm_begin(store);
+		lsmem_warm_begin(store, !(activate->flags & LSMEM_ACTIVATE_COLD),
+				 !(activate->flags & LSMEM_ACTIVATE_UNVERIFIED));
 		ret = lsmem_store_activate(store);
 	}
 	mutex_unlock(&store->mutex);

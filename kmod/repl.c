@@ -49,6 +49,7 @@
 #include "space.h"
 #include "store.h"
 #include "uring.h"
+#include "warm.h"
 #include "window.h"
 
 #ifdef CONFIG_IO_URING
@@ -523,6 +524,7 @@ static int lsmem_repl_begin(struct lsmem_store *store, struct lsmem_attach *atta
 		lsmem_repl_rewind(store);
 		lsmem_fetch_rewind(store);
 		lsmem_segments_readable(store);
+		lsmem_warm_again(store);
 	} else {
 		memcpy(store->uuid, attach->uuid, sizeof(store->uuid));
 		memcpy(store->views.info->uuid, attach->uuid, sizeof(store->uuid));

@@ -188,6 +188,20 @@ struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 g
 }
 
 /**
+ * lsmem_segment_unreadable - note whether no backup has all of a segment whole
+ * @store: segments.lock held
+ * @seg: the segment
+ * @unreadable: see struct lsmem_segment
+ */
+void lsmem_segment_unreadable(struct lsmem_store *store, struct lsmem_segment *seg, bool unreadable)
+{
+	lockdep_assert_held(&store->segments.lock);
+	WRITE_ONCE(store->segments.nr_unreadable,
+		   store->segments.nr_unreadable + unreadable - seg->unreadable);
+	WRITE_ONCE(seg->unreadable, unreadable);
+}
+
+/**
  * lsmem_segment_free - take a segment out of the log and free its seglets
  * @store: segments.lock held
  * @seg: no durable digest lists it; no view, kernel reader or lease covers it
@@ -204,6 +218,7 @@ void lsmem_segment_free(struct lsmem_store *store, struct lsmem_segment *seg)
 	list_del_init(&seg->todo);
 	list_del_init(&seg->spare);
 	hlist_del(&seg->hash);
+	lsmem_segment_unreadable(store, seg, false);
 	seg->id = 0;
 	seg->state = LSMEM_SEGMENT_FREE;
 	store->segments.nr_log--;
@@ -411,7 +426,7 @@ void lsmem_segments_readable(struct lsmem_store *store)
 		if (!READ_ONCE(seg->unreadable))
 			continue;
 		spin_lock(&store->segments.lock);
-		WRITE_ONCE(seg->unreadable, false);
+		lsmem_segment_unreadable(store, seg, false);
 		lsmem_segment_show(seg);
 		spin_unlock(&store->segments.lock);
 	}

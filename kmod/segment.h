@@ -173,6 +173,7 @@ static inline u32 lsmem_segment_received(const struct lsmem_segment *seg)
  * @free: segments that are FREE, least recently used first
  * @nr_log: segments in @log; @nr_log to @next_id are also read without the lock, as hints
  * @nr_spares: OPENING or SPARE
+ * @nr_unreadable: segments that no backup has whole
  * @claimed: segments that a pass may still take
  * @steps: how many segments have been begun, and swept: the age of a segment for eviction
  * @next_id: id of the next segment
@@ -194,6 +195,7 @@ struct lsmem_segments {
 	struct list_head free;
 	u32 nr_log;
 	u32 nr_spares;
+	u32 nr_unreadable;
 	u32 claimed;
 	u64 steps;
 	u64 next_id;
@@ -221,6 +223,7 @@ int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32
 void lsmem_segment_done(struct lsmem_segment *seg);
 void lsmem_segment_show(const struct lsmem_segment *seg);
 void lsmem_segment_leave(struct lsmem_segment *seg);
+void lsmem_segment_unreadable(struct lsmem_store *store, struct lsmem_segment *seg, bool unreadable);
 void lsmem_segments_readable(struct lsmem_store *store);
 void lsmem_segment_close(struct lsmem_store *store, struct lsmem_segment *seg);
 struct lsmem_segment *lsmem_log_oldest(struct lsmem_store *store,

@@ -494,7 +494,11 @@ static const struct attribute_group lsmem_stats_group = {
 LSMEM_ATTR(resident_bytes, "%llu", lsmem_resident_bytes(store));
 LSMEM_ATTR(cold_bytes, "%lld", percpu_counter_sum_positive(&store->tier.cold));
 LSMEM_ATTR(cached_bytes, "%lld", percpu_counter_sum_positive(&store->tier.cached));
-LSMEM_ATTR(warm_segments, "%u", READ_ONCE(store->tier.warm.left));
+LSMEM_ATTR(warm_segments, "%u",
+	   READ_ONCE(store->tier.warm.fill) ? READ_ONCE(store->tier.warm.left) : 0);
+LSMEM_ATTR(unverified_segments, "%u",
+	   READ_ONCE(store->tier.warm.verify) ? READ_ONCE(store->tier.warm.left) : 0);
+LSMEM_ATTR(unreadable_segments, "%u", READ_ONCE(store->segments.nr_unreadable));
 LSMEM_ATTR(requests, "%u", READ_ONCE(store->fetches.nr));
 LSMEM_ATTR(evicted, "%llu", lsmem_sum(store).evicted);
 LSMEM_ATTR(evicted_bytes, "%llu", lsmem_sum(store).evicted_bytes);
@@ -517,6 +521,8 @@ static struct attribute *lsmem_tier_attrs[] = {
 	&dev_attr_cold_bytes.attr,
 	&dev_attr_cached_bytes.attr,
 	&dev_attr_warm_segments.attr,
+	&dev_attr_unverified_segments.attr,
+	&dev_attr_unreadable_segments.attr,
 	&dev_attr_requests.attr,
 	&dev_attr_evicted.attr,
 	&dev_attr_evicted_bytes.attr,

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Warming: after a restart what fits comes into memory, before it is asked for.
+ * Warming and verifying: after a restart all segments are read, before anything of them is asked for.
  *
  * A recovery by places leaves all objects on the backups, and the store is served at once.  Then the
- * cleaner's thread, when it has nothing else to do, fetches one segment after the other, verifies all of
- * it, and puts what is live of it into cache segments, until all of the log has been read or memory has
- * no more room than writers want.  The youngest come first: new objects and, of the survivors of each
- * pass, which are written coldest first, those that change most.
+ * cleaner's thread, when it has nothing else to do, fetches one segment after the other and verifies all
+ * of it.  Until memory has no more room than writers want, it puts what is live into cache segments.  The
+ * youngest come first: new objects and, of the survivors of each pass, which are written coldest first,
+ * those that change most.  Either can be off: warming ends the list when memory is full, verifying goes on.
  *
  * What cannot be verified is named in the kernel's log, and its objects are errors when they are read.
+ * When another daemon attaches, it is read again.
  *
  * Lock: tier.fill while an object is put into memory.  The list of segments is the thread's own.
  */
@@ -22,39 +23,47 @@
 #include "warm.h"
 
 #define LSMEM_WARM_BATCH	64	/* entries between two looks at the scheduler */
+#define LSMEM_WARM_REST		4	/* rest so many times as long as the read took, if readers wait */
 
 /**
  * lsmem_warm_begin - list the segments that are to be read
- * @store: recovered, not active yet
+ * @store: recovered, not active yet; segments.next_id is set
+ * @fill: put what is read into memory
+ * @verify: read all, whether memory has room or not
  *
  * Context: store->mutex held; nothing else changes the log, so that it is walked without a lock.
- * Without memory for the list nothing is warmed: objects come when they are read.
+ * Without memory for the list nothing is read: objects come, and are verified, when they are wanted.
  */
-void lsmem_warm_begin(struct lsmem_store *store)
+void lsmem_warm_begin(struct lsmem_store *store, bool fill, bool verify)
 {
 	struct lsmem_warm *warm = &store->tier.warm;
 	const struct lsmem_segment *seg;
 
 	lockdep_assert_held(&store->mutex);
 	lsmem_warm_end(store);	/* of an activation that failed */
-	if (!store->tier.on || percpu_counter_sum(&store->tier.cold) <= 0)
+	if (!store->tier.on || !(fill || verify) || percpu_counter_sum(&store->tier.cold) <= 0)
 		return;
 	warm->indices = kvmalloc_array(store->segments.nr_log, sizeof(*warm->indices),
 				       GFP_KERNEL_ACCOUNT);
 	if (!warm->indices)
 		return;
+	warm->before = store->segments.next_id;
+	warm->next = 0;
+	warm->fill = fill;
+	warm->verify = verify;
 	list_for_each_entry(seg, &store->segments.log, node)
 		if (atomic_read(seg->cold))
 			warm->indices[warm->left++] = seg->index;
 }
 
 /**
- * lsmem_warm_end - warm nothing more
+ * lsmem_warm_end - read nothing more
  * @store: the store; its cleaner's thread calls, or does not run
  */
 void lsmem_warm_end(struct lsmem_store *store)
 {
 	WRITE_ONCE(store->tier.warm.left, 0);
+	store->tier.warm.failed = 0;
 	kvfree(store->tier.warm.indices);
 	store->tier.warm.indices = NULL;
 }
@@ -94,8 +103,45 @@ static int lsmem_warm_put(struct lsmem_store *store, const struct lsmem_segment 
 	return ret;
 }
 
+/* Is there anything to verify in a segment? */
+static bool lsmem_warm_wants(const struct lsmem_warm *warm, const struct lsmem_segment *seg)
+{
+	/* A segment that was cleaned has lost its id, perhaps to a new one. */
+	return seg->id && seg->id < warm->before && seg->close_acked && atomic_read(seg->cold);
+}
+
+/* Read the segment that is next. Returns 0, -EIO: no backup has it whole; or: again later. */
+static int lsmem_warm_read(struct lsmem_store *store, struct lsmem_segment *seg)
+{
+	struct lsmem_warm *warm = &store->tier.warm;
+	u64 begun = ktime_get_ns();
+	int ret;
+
+	if (!lsmem_warm_wants(warm, seg))
+		return 0;
+	if (READ_ONCE(seg->unreadable))		/* the cleaner has tried */
+		return -EIO;
+	ret = lsmem_fetched(store, seg);
+	warm->next = ktime_get_ns() + LSMEM_WARM_REST * (ktime_get_ns() - begun);
+	if (!ret && warm->fill && lsmem_warm_put(store, seg))
+		WRITE_ONCE(warm->fill, false);
+	return ret;
+}
+
+/* Take the segment that was read off the list, or keep it for another daemon. */
+static void lsmem_warm_next(struct lsmem_warm *warm, bool failed)
+{
+	u32 last = warm->left - 1;
+
+	if (failed)
+		warm->failed++;
+	else
+		warm->indices[last] = warm->indices[last + warm->failed];
+	WRITE_ONCE(warm->left, last);
+}
+
 /**
- * lsmem_warm - read one segment into memory
+ * lsmem_warm - read one segment
  * @store: active
  *
  * Context: the cleaner's thread, when no pass is under way; waits at most fetch_ms.
@@ -104,27 +150,38 @@ static int lsmem_warm_put(struct lsmem_store *store, const struct lsmem_segment 
 bool lsmem_warm(struct lsmem_store *store)
 {
 	struct lsmem_warm *warm = &store->tier.warm;
-	struct lsmem_segment *seg;
 	int ret;
 
+	if (atomic_xchg(&warm->again, 0)) {
+		WRITE_ONCE(warm->left, warm->left + warm->failed);
+		warm->failed = 0;
+	}
 	if (!warm->left || !READ_ONCE(store->repl.attached))
 		return false;
-	if (!lsmem_warm_fits(store)) {
+	if (warm->fill && !lsmem_warm_fits(store))
+		WRITE_ONCE(warm->fill, false);
+	if (!warm->fill && !warm->verify) {
 		lsmem_warm_end(store);
 		return false;
 	}
-	seg = &store->segments.table[warm->indices[warm->left - 1]];
-	if (seg->id && seg->close_acked && atomic_read(seg->cold) && !READ_ONCE(seg->unreadable)) {
-		ret = lsmem_fetched(store, seg);
-		if (ret == -ETIMEDOUT || ret == -ENOMEM)
-			return false;	/* again later */
-		if (!ret && lsmem_warm_put(store, seg)) {
-			lsmem_warm_end(store);
-			return false;
-		}
-	}
-	WRITE_ONCE(warm->left, warm->left - 1);
-	if (!warm->left)
+	/* Readers wait for the drives, and nothing waits for this. */
+	if (!warm->fill && READ_ONCE(store->fetches.nr) && ktime_get_ns() < warm->next)
+		return false;
+	ret = lsmem_warm_read(store, &store->segments.table[warm->indices[warm->left - 1]]);
+	if (ret && ret != -EIO)
+		return false;
+	lsmem_warm_next(warm, ret);
+	if (!warm->left && !warm->failed)
 		lsmem_warm_end(store);
 	return true;
+}
+
+/**
+ * lsmem_warm_again - another daemon has attached: its backups may have what others had not
+ * @store: lsmem_segments_readable() has been called; plan.work is woken afterwards
+ */
+void lsmem_warm_again(struct lsmem_store *store)
+{
+	/* Pairs with the exchange in lsmem_warm(): the segments are readable. */
+	atomic_set_release(&store->tier.warm.again, 1);
 }

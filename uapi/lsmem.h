@@ -642,6 +642,7 @@ struct lsmem_load {
 
 /* lsmem_activate.flags */
 #define LSMEM_ACTIVATE_COLD	(1u << 0)	/* tiered: what was placed comes into memory only when it is used */
+#define LSMEM_ACTIVATE_UNVERIFIED (1u << 1)	/* tiered: what memory has no room for is not verified either */
 
 /**
  * struct lsmem_activate - LSMEM_REPL_ACTIVATE: the store takes writes

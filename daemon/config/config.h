@@ -66,6 +66,13 @@ struct config_backup {
 		     ack_line;
 };
 
+/* When all of a tiered store is verified that a recovery has left on the backups. */
+enum config_verify {
+	CONFIG_VERIFY_BEHIND,		/* while it is served */
+	CONFIG_VERIFY_FIRST,		/* before it is served */
+	CONFIG_VERIFY_NEVER,
+};
+
 /**
  * struct config - what a configuration file says
  * @store: section [store]; a member KEY_line is the line of the key, 0: the key is not there
@@ -78,7 +85,8 @@ struct config_backup {
  * @store.handles: most objects; 0: not given
  * @store.charge: the kernel charges the store's memory to the memory cgroup of the daemon that
  *	creates it
- * @store.cold: after a recovery a tiered store reads only what is used
+ * @store.cold: after a recovery only what is used comes into the memory of a tiered store
+ * @store.verify: after a recovery of a tiered store
  * @store.replicas: of each segment
  * @store.min_replicas: with fewer replicas the daemon acknowledges nothing
  * @store.copy_rate: bytes a second, to restore lost replicas
@@ -106,11 +114,12 @@ struct config {
 		mode_t mode;
 		bool charge;
 		bool cold;
+		enum config_verify verify;
 		unsigned int replicas, min_replicas, rejoin, wait;
 		uint64_t copy_rate;
 		unsigned int name_line, node_line, kind_line, size_line, capacity_line,
 			     handles_line, mode_line, owner_line,
-			     charge_line, warm_line, replicas_line, min_replicas_line, copy_rate_line, rejoin_line, wait_line;
+			     charge_line, warm_line, verify_line, replicas_line, min_replicas_line, copy_rate_line, rejoin_line, wait_line;
 	} store;
 	struct config_backup backups[LSMEM_BACKUPS];
 	unsigned int nr_backups;

@@ -209,6 +209,24 @@ static int set_warm(struct config_parser *p, struct config *c, const char *value
 	return 0;
 }
 
+static int set_verify(struct config_parser *p, struct config *c, const char *value)
+{
+	static const char *const names[] = {
+		[CONFIG_VERIFY_BEHIND] = "yes",
+		[CONFIG_VERIFY_FIRST] = "first",
+		[CONFIG_VERIFY_NEVER] = "no",
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(value, names[i]))
+			continue;
+		c->store.verify = i;
+		return 0;
+	}
+	return config_fail(p, p->line, "verify = %s: allowed are yes, first and no", value);
+}
+
 static int set_seconds(struct config_parser *p, struct config *c, const char *value)
 {
 	const struct config_key *k = p->key;
@@ -441,6 +459,7 @@ static const struct config_key config_keys[] = {
 	KEY(store, owner, set_owner),
 	KEY(store, charge, set_charge),
 	KEY(store, warm, set_warm),
+	KEY(store, verify, set_verify),
 	KEY(store, replicas, set_replicas, TO(store.replicas)),
 	KEY(store, min_replicas, set_replicas, TO(store.min_replicas)),
 	KEY(store, copy_rate, set_copy_rate),

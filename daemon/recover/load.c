@@ -213,6 +213,8 @@ static bool load_entry(struct recover *r, uint32_t nr, const struct lsmem_entry 
 	if (!recover_wins(r, nr, entry, home))
 		return false;
 	(*found)++;
+	if (r->verifying)
+		return false;
 	if (lsmem_entry_type(entry) == LSMEM_TYPE_TOMBSTONE) {
 		if (!recover_keeps(r, entry, oldest))
 			return false;
@@ -276,12 +278,13 @@ static int load_read(struct recover *r, struct recover_segment *seg)
 }
 
 /**
- * recover_load - do pass 2 of one segment
+ * recover_load - do pass 2 of one segment, or verify it
  * @r: pass 1 of all segments is done
  * @nr: number of the segment
  * @oldest: lowest id of a listed segment that holds entries
  *
- * Afterwards @winners of the segment counts the entries that were given to the kernel.
+ * Afterwards @winners of the segment counts the entries that were given to the kernel. If it was only
+ * to be verified, nothing is given, and @winners stays.
  *
  * Return: 0, also if something is lost, which is reported; or what a call returned.
  */
@@ -326,6 +329,8 @@ int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 		recover_damage(r, "segment %llu (frame %u): %u of %u objects or tombstones are lost",
 			       (unsigned long long)seg->item.segment, seg->frame,
 			       seg->winners - found, seg->winners);
+	if (r->verifying)
+		return 0;
 	seg->winners = kept;
 	if (!r->env.load)
 		return 0;

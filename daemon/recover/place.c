@@ -311,7 +311,7 @@ int recover_places(struct recover *r, uint64_t oldest)
 		if (r->segments[nr].winners)
 			ret = place_segment(p, nr);
 		turn++;
-		recover_progress(r, r->nr_segments + nr + 1);
+		recover_progress(r, nr + 1);
 	}
 	err = recover_loaded(r);
 	if (p)

@@ -108,6 +108,9 @@ struct recover_backup {
  * @blank: recover_open() returned RECOVER_BLANK
  * @old: a backup is of an older format
  * @check: nothing is written
+ * @verifying: the pass that reads all of a tiered store, and gives nothing to the kernel
+ * @pass: passes that are done
+ * @passes: how many there are
  * @accepted: members are absent that could have newer digests, and the operator accepts that
  * @map: the newest digest
  * @activation: for recover_activation()
@@ -141,6 +144,8 @@ struct recover {
 	bool blank;
 	bool old;
 	bool check;
+	bool verifying;
+	uint32_t pass, passes;
 	bool accepted;
 	struct digest_map map;
 	struct recover_activation activation;
@@ -190,7 +195,7 @@ static inline void recover_use_copy(struct recover_segment *seg, uint32_t copy)
 }
 
 void recover_ahead_end(struct recover *r);
-void recover_progress(const struct recover *r, uint64_t done);
+void recover_progress(const struct recover *r, uint32_t done);
 void recover_bad_copy(struct recover *r, struct recover_segment *seg, const char *why);
 
 #define RECOVER_PREFETCH	24u	/* keys ahead: so many cache misses a CPU has in flight */

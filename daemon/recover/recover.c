@@ -455,15 +455,16 @@ void recover_touch(struct recover *r, uint64_t index)
 /**
  * recover_progress - tell how much is done
  * @r: recovery
- * @done: steps; there are two for each segment
+ * @done: segments, in this pass
  */
-void recover_progress(const struct recover *r, uint64_t done)
+void recover_progress(const struct recover *r, uint32_t done)
 {
 	if (r->env.progress)
-		r->env.progress(r->env.context, done, 2 * r->nr_segments);
+		r->env.progress(r->env.context, (uint64_t)r->pass * r->nr_segments + done,
+				(uint64_t)r->passes * r->nr_segments);
 }
 
-/* Return: the first segment from @nr on that pass 2 reads; @nr_segments: there is none. */
+/* Return: the first segment from @nr on that is read whole; @nr_segments: there is none. */
 static uint32_t recover_next(const struct recover *r, uint32_t nr)
 {
 	while (nr < r->nr_segments && !r->segments[nr].winners &&
@@ -489,10 +490,11 @@ static int recover_scans(struct recover *r, uint64_t *oldest)
 		recover_progress(r, nr + 1);
 	}
 	recover_ahead_end(r);
+	r->pass++;
 	return ret;
 }
 
-/* Pass 2 of all segments that need it. */
+/* Pass 2 of all segments that need it, or the pass that verifies them. */
 static int recover_loads(struct recover *r, uint64_t oldest)
 {
 	uint32_t nr = recover_next(r, 0), ahead = nr, turn = 0, turn_ahead = 0;
@@ -506,33 +508,46 @@ static int recover_loads(struct recover *r, uint64_t oldest)
 		}
 		recover_use(r, turn);
 		ret = recover_load(r, nr, oldest);
-		recover_progress(r, r->nr_segments + nr + 1);
+		recover_progress(r, nr + 1);
 	}
 	recover_ahead_end(r);
+	r->pass++;
 	err = recover_loaded(r);
 	return ret ? ret : err;
 }
 
-/* Do both passes. They write nothing to the backups. */
-static int recover_passes(struct recover *r, bool accept_loss, bool accept_missing)
+/* Are there losses that the caller does not accept? */
+static bool recover_lost(const struct recover *r, const struct recover_options *options)
 {
+	return r->result.losses && !options->accept_loss && !r->check;
+}
+
+/* Do all passes. They write nothing to the backups. */
+static int recover_passes(struct recover *r, const struct recover_options *options)
+{
+	bool places = r->super.capacity && !r->check;	/* a check reads everything */
 	uint64_t oldest;
 	int ret;
 
-	ret = recover_read_digests(r, accept_missing);
+	r->pass = 0;
+	r->passes = places && options->verify ? 3 : 2;
+	ret = recover_read_digests(r, options->accept_missing);
 	if (!ret)
 		ret = recover_prepare(r);
 	if (!ret)
 		ret = recover_scans(r, &oldest);
-	if (!ret && r->result.losses && !accept_loss && !r->check)
+	if (!ret && !recover_lost(r, options) && places && options->verify) {
+		r->verifying = true;
+		ret = recover_loads(r, oldest);
+		r->verifying = false;
+	}
+	if (!ret && recover_lost(r, options))
 		return -ENODATA;
-	/* A check reads everything, whatever the store. */
 	if (!ret)
-		ret = r->super.capacity && !r->check ? recover_places(r, oldest) :
-						       recover_loads(r, oldest);
+		ret = places ? recover_places(r, oldest) : recover_loads(r, oldest);
 	if (ret)
 		return ret;
-	return r->result.losses && !accept_loss ? -ENODATA : 0;
+	return r->result.losses && !options->accept_loss ? -ENODATA : 0;
 }
 
 /*
@@ -626,14 +641,16 @@ static int recover_commit(struct recover *r, uint32_t branch)
 int recover_run(struct recover *r, const struct recover_options *options,
 		struct recover_result *result)
 {
+	static const struct recover_options none;
 	int ret;
 
+	if (!options)
+		options = &none;
 	memset(&r->result, 0, sizeof(r->result));
 	r->check = false;
-	ret = recover_passes(r, options && options->accept_loss,
-			     options && options->accept_missing);
+	ret = recover_passes(r, options);
 	if (!ret)
-		ret = recover_commit(r, options ? options->branch : 0);
+		ret = recover_commit(r, options->branch);
 	if (result)
 		*result = r->result;
 	recover_forget(r);
@@ -650,12 +667,13 @@ int recover_run(struct recover *r, const struct recover_options *options,
  */
 int recover_check(struct recover *r, struct recover_result *result)
 {
+	const struct recover_options options = { .accept_missing = true };
 	uint32_t nr;
 	int ret;
 
 	memset(&r->result, 0, sizeof(r->result));
 	r->check = true;
-	ret = recover_passes(r, false, true);
+	ret = recover_passes(r, &options);
 	for (nr = 0; nr < r->nr_segments; nr++)
 		r->result.segments += r->segments[nr].winners != 0;
 	if (result)

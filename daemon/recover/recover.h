@@ -21,7 +21,8 @@
  * in the next term.
  *
  * Of a tiered store the objects are not read: the kernel gets to know where they are, and fetches
- * them from there. An object that is damaged on all replicas is found then.
+ * them from there. An object that is damaged on all replicas is found then; or before, if the
+ * caller wants all segments verified first.
  *
  * Missing bytes are a loss if a proof says that they were acknowledged: see "Torn or lost" in
  * Documentation/durability.rst. recover_damage() reports each loss (RECOVER_DAMAGE) and counts it.
@@ -95,7 +96,7 @@ enum recover_severity {
  *	return the error of the previous @load. The last call is @loaded
  * @hole: true if a range is known to read as zeroes, so that recovery does not read it; may be NULL
  * @report: print a line for the operator; @text has no newline; may be NULL
- * @progress: called from time to time: @done of @all steps, two for each segment; may be NULL
+ * @progress: called from time to time: @done of @all steps, one for each segment and pass; may be NULL
  *
  * All calls except @ahead and the last three return 0 or a negative errno.
  */
@@ -155,11 +156,14 @@ struct recover_geometry {
  * @accept_loss: go on without data that are lost; each loss is reported
  * @accept_missing: the operator states that the absent backups are gone for good, and that no
  *	daemon has written to them without the backups that are there
+ * @verify: of a tiered store, read and verify the segments that hold live entries. Others are always
+ *	verified, as they are loaded
  * @branch: with @accept_missing: a random number, not 0, that identifies this recovery
  */
 struct recover_options {
 	bool accept_loss;
 	bool accept_missing;
+	bool verify;
 	uint32_t branch;
 };
 

@@ -3,7 +3,8 @@
 # A tiered store with lsmemd, in a guest: TAP.  Memory for a quarter of its data.  All objects are read
 # back, from memory or the backup, also while the daemon is killed; half of them are overwritten, so
 # that segments with cold objects are cleaned.  Then the memory of the store is lost, and recovered
-# without reading its objects.
+# without reading its objects.  At last segments are damaged, which is found before the store is served,
+# or behind.
 #
 #	qemu/run --drive backup:2G -- tests/daemon/guest-tier.sh
 #
@@ -53,6 +54,38 @@ kill_often()
 		start "kill $i" || return
 	done
 }
+
+# blocks: the block in the middle of each eighth frame of the drive
+blocks()
+{
+	local frame=$(od -A n -t u8 -j 80 -N 8 "$drive" | tr -d ' ') end=$(blockdev --getsize64 "$drive")
+
+	for ((; frame + (8 << 20) <= end; frame += 64 << 20)); do
+		echo $(((frame + (4 << 20)) / 4096))
+	done
+}
+
+# damage, undamage: destroy these blocks, and bring them back
+damage()
+{
+	local block
+
+	for block in $(blocks); do
+		dd if="$drive" of="$scratch/block.$block" bs=4096 count=1 skip="$block" iflag=direct status=none
+		dd if=/dev/zero of="$drive" bs=4096 count=1 seek="$block" oflag=direct conv=notrunc status=none
+	done
+}
+
+undamage()
+{
+	local block
+
+	for block in $(blocks); do
+		dd if="$scratch/block.$block" of="$drive" bs=4096 seek="$block" oflag=direct conv=notrunc status=none
+	done
+}
+
+named() { dmesg | grep -c 'is not whole on any backup'; }
 
 configure "$drive" 'kind = object\nsize = 128M\ncapacity = 512M\n'
 ok 'formatted and active' start format --format --force
@@ -109,6 +142,34 @@ is 'check: sound' "$(jq -r .verdict "$scratch/out")" sound
 is 'check: the capacity' "$(jq -r .capacity "$scratch/out")" $((512 << 20))
 ok 'recovers after the shutdown' start recovery
 verify 'all there from the backup'
+ok 'all of it is verified' until_is 0 figure tier/unverified_segments
+is 'and whole' "$(figure tier/unreadable_segments)" 0
+stop
+run "$ctl" destroy "$store"
+
+damage
+refuses 'damaged, verified first' 3 'LOST: segment [0-9]* (frame [0-9]*): .* objects or tombstones are lost' \
+	--verify-first
+ok 'damaged, verified first: what can be done' grep -q 'with --accept-loss' "$scratch/err"
+is 'damaged, verified first: no store is left' "$(ls /sys/class/lsmem)" ''
+before=$(named)
+ok 'damaged, verified behind: is served' start behind
+ok 'damaged, verified behind: all of it is read' until_is 0 figure tier/unverified_segments
+bad=$(figure tier/unreadable_segments)
+echo "# $bad segments are not whole"
+ok 'damaged, verified behind: segments are counted' [ "$bad" -gt 0 ]
+is 'damaged, verified behind: each is named once' $(($(named) - before)) "$bad"
+is 'damaged, verified behind: lsmemctl tier shows them' \
+	"$("$ctl" tier --json | jq -r '.[0].unreadable_segments')" "$bad"
+stop
+run "$ctl" destroy "$store"
+undamage
+printf '[store]\nkind = object\nverify = first\n[backup]\npath = %s\n' "$drive" >"$conf"
+ok 'whole again, verified first: is served' start first
+is 'whole again, verified first: once is enough' "$(figure tier/unverified_segments)" 0
+ok 'whole again, verified first: all has been read' \
+	[ "$(jq .recovery_read_bytes "/run/lsmem/$store.json")" -gt "$(figure live_bytes)" ]
+reads 'whole again, verified first: reads' 2 true
 stop
 is 'the end' "$status" 0
 run "$ctl" destroy "$store"

@@ -46,6 +46,7 @@ FILES = {
     "cleaner/compact_freed_bytes": 15, "cleaner/freed_bytes": 16,
     "cleaner/compact_ns": 17_000_000_000, "cleaner/clean_ns": 18_000_000_001, "cleaner/passes": 19,
     "cleaner/views_revoked": 21, "tier/resident_bytes": 90 << 20, "tier/cold_bytes": 10 << 20,
+    "tier/unverified_segments": 4, "tier/unreadable_segments": 1,
     "tier/cached_bytes": 5 << 20, "tier/evicted": 30, "tier/evicted_bytes": 31,
 }
 

@@ -231,7 +231,7 @@ static void attach_done(struct making *m, const uint8_t *bytes, long ret)
 
 static const struct field activate_fields[] = {
 	FIELD(lsmem_activate, size, SIZE),
-	FIELD(lsmem_activate, flags, FLAGS, .low = LSMEM_ACTIVATE_COLD),
+	FIELD(lsmem_activate, flags, FLAGS, .low = LSMEM_ACTIVATE_COLD | LSMEM_ACTIVATE_UNVERIFIED),
 	FIELD(lsmem_activate, era, NUMBER, .low = 1, .high = LSMEM_ERA_MAX, .error = EINVAL),
 	FIELD(lsmem_activate, generation_floor, NUMBER, .high = 1000),
 	FIELD(lsmem_activate, generation_ceiling, NUMBER, .low = 1000,

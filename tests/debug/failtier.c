@@ -112,7 +112,7 @@ FIXTURE_SETUP(cold)
 	ASSERT_EQ(0, call(self->follower.attach.fd, LSMEM_REPL_PLACE, &place));
 	ASSERT_EQ(0, follower_activate(&self->follower, &(struct lsmem_activate){
 		.size = sizeof(struct lsmem_activate),
-		.flags = LSMEM_ACTIVATE_COLD,
+		.flags = LSMEM_ACTIVATE_COLD | LSMEM_ACTIVATE_UNVERIFIED,
 		.era = 1,
 		.generation_floor = 1,
 		.generation_ceiling = 1u << 20,

@@ -481,7 +481,7 @@ static void list_frame(const struct keeper_frame *frame, struct place *places, u
 	}
 }
 
-/* Place all that one frame has the newest version of. */
+/* Place all that one frame has the newest version of. Returns how many, or a negative errno. */
 static int place_frame(const struct follower *follower, const struct keeper_frame *frame,
 		       const struct place *places, uint64_t nr)
 {
@@ -499,7 +499,7 @@ static int place_frame(const struct follower *follower, const struct keeper_fram
 	for (i = 0; i < nr; i++)
 		if (places[i].id == frame->id)
 			listings[place.nr++] = places[i].listing;
-	ret = place.nr && ioctl(follower->attach.fd, LSMEM_REPL_PLACE, &place) ? -errno : 0;
+	ret = place.nr && ioctl(follower->attach.fd, LSMEM_REPL_PLACE, &place) ? -errno : (int)place.nr;
 	free(listings);
 	return ret;
 }
@@ -511,58 +511,92 @@ static int by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* All memory is lost: what the backup lists is there at once, and is read when it is wanted. */
-TEST_F_TIMEOUT(tier, everything_is_placed, SECONDS)
+/*
+ * Lose all memory, and place what the backup lists in a new store; the keeper stands still.  @places: for
+ * each handle.  Returns the number of segments that have any, or a negative errno.
+ */
+static int place_all(struct _test_data_tier *self, struct place *places, uint32_t flags)
 {
-	uint64_t nr = self->follower.attach.handles_max, last = 0;
-	struct place *places = calloc(nr, sizeof(*places));
-	uint8_t uuid[LSMEM_UUID_BYTES];
-	uint32_t each = 100 / (uint32_t)test_scaled(100), i;
-	uint64_t end;
-
-	memcpy(uuid, self->follower.attach.uuid, sizeof(uuid));
-	ASSERT_EQ(0, fill(self, 60));
-	for (i = 0; i < self->nr; i += 5)
-		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
-	ASSERT_EQ(0, lsm_sync(self->store.lsm, 0));
-	keeper_stop(&self->keeper);
-	follower_stop(&self->follower);
-	follower_free(&self->follower);
-	ASSERT_EQ(0, store_destroy(&self->store));
-
-	qsort(self->keeper.frames, KEEPER_FRAMES, sizeof(*self->keeper.frames), by_id);
-	for (i = 0; i < KEEPER_FRAMES; i++)
-		list_frame(&self->keeper.frames[i], places, nr);
-	ASSERT_EQ(0, store_create_tiered(&self->store, STORE_BYTES, CAPACITY, 0, LSMEM_STORE_DURABLE));
-	ASSERT_EQ(0, follower_attach_as(&self->follower, self->store.name, uuid));
-	self->follower.keeper = &self->keeper;
-	for (i = 0; i < KEEPER_FRAMES; i++) {
-		struct keeper_frame *frame = &self->keeper.frames[i];
-
-		if (!frame->id)
-			continue;
-		last = frame->id;
-		ASSERT_EQ(0, place_frame(&self->follower, frame, places, nr));
-	}
-	ASSERT_EQ(0, follower_activate(&self->follower, &(struct lsmem_activate){
-		.size = sizeof(struct lsmem_activate),
+	struct lsmem_activate activate = {
+		.size = sizeof(activate),
+		.flags = flags,
 		.era = 2,
 		.generation_floor = 100,
 		.generation_ceiling = 1u << 20,
 		.store_time = 1ull << 40,
-		.next_segment = last + 1,
-	}));
+	};
+	uint64_t nr = self->follower.attach.handles_max;
+	uint8_t uuid[LSMEM_UUID_BYTES];
+	int placed = 0, ret;
+	uint32_t i;
+
+	memcpy(uuid, self->follower.attach.uuid, sizeof(uuid));
+	keeper_stop(&self->keeper);
+	follower_stop(&self->follower);
+	follower_free(&self->follower);
+	ret = store_destroy(&self->store);
+	if (ret)
+		return ret;
+	qsort(self->keeper.frames, KEEPER_FRAMES, sizeof(*self->keeper.frames), by_id);
+	for (i = 0; i < KEEPER_FRAMES; i++)
+		list_frame(&self->keeper.frames[i], places, nr);
+	ret = store_create_tiered(&self->store, STORE_BYTES, CAPACITY, 0, LSMEM_STORE_DURABLE);
+	if (!ret)
+		ret = follower_attach_as(&self->follower, self->store.name, uuid);
+	self->follower.keeper = &self->keeper;
+	for (i = 0; i < KEEPER_FRAMES && ret >= 0; i++) {
+		struct keeper_frame *frame = &self->keeper.frames[i];
+
+		if (!frame->id)
+			continue;
+		activate.next_segment = frame->id + 1;
+		ret = place_frame(&self->follower, frame, places, nr);
+		placed += ret > 0;
+	}
+	if (ret >= 0)
+		ret = follower_activate(&self->follower, &activate);
+	if (!ret)
+		ret = lsm_open(self->store.path, 0, &self->store.lsm);
+	return ret ? ret : placed;
+}
+
+/* Wait until an attribute of the tier has a value. Returns false if it does not. */
+static bool becomes(const struct _test_data_tier *self, const char *name, long long value)
+{
+	uint64_t end = now_ms() + test_limit(60000);
+
+	while (tier_attribute(&self->store, name) != value) {
+		if (now_ms() > end)
+			return false;
+		usleep(10000);
+	}
+	return true;
+}
+
+/* All memory is lost: what the backup lists is there at once, and is read when it is wanted. */
+TEST_F_TIMEOUT(tier, everything_is_placed, SECONDS)
+{
+	struct place *places = calloc(self->follower.attach.handles_max, sizeof(*places));
+	uint32_t each = 100 / (uint32_t)test_scaled(100), i;
+	int placed;
+
+	ASSERT_EQ(0, fill(self, 60));
+	for (i = 0; i < self->nr; i += 5)
+		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
+	ASSERT_EQ(0, lsm_sync(self->store.lsm, 0));
+	placed = place_all(self, places, 0);
+	ASSERT_LT(0, placed);
+	atomic_store(&self->keeper.segments, 0);
 	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
-	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
 	EXPECT_EQ(store_attribute(&self->store, "live_bytes"),
 		  tier_attribute(&self->store, "cold_bytes"));
 	EXPECT_EQ(self->nr, store_attribute(&self->store, "handles_used"));
-	/* What fits comes into memory by itself. */
+	/* What fits comes into memory by itself; the rest is verified. */
 	ASSERT_EQ(0, check(self->store.lsm, &self->objects[0], 0, self->bytes));
-	end = now_ms() + test_limit(60000);
-	while (tier_attribute(&self->store, "warm_segments") && now_ms() < end)
-		usleep(10000);
-	EXPECT_EQ(0, tier_attribute(&self->store, "warm_segments"));
+	EXPECT_TRUE(becomes(self, "warm_segments", 0));
+	EXPECT_TRUE(becomes(self, "unverified_segments", 0));
+	EXPECT_EQ((unsigned long)placed, atomic_load(&self->keeper.segments));
+	EXPECT_EQ(0, tier_attribute(&self->store, "unreadable_segments"));
 	EXPECT_LT((long long)STORE_BYTES / 2, tier_attribute(&self->store, "resident_bytes"));
 	EXPECT_EQ(0, tier_attribute(&self->store, "evicted"));
 	tier_print(&self->store);
@@ -572,6 +606,86 @@ TEST_F_TIMEOUT(tier, everything_is_placed, SECONDS)
 		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
 	for (i = 0; i < self->nr; i += each)
 		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+	free(places);
+}
+
+/* Change a byte of an object on the backup. */
+static void damage(struct keeper *keeper, const struct place *place)
+{
+	struct keeper_frame *frame = keeper->frames;
+
+	while (frame->id != place->id)
+		frame++;
+	frame->bytes[LSMEM_LISTING_GET(__le64_to_cpu(place->listing.meta), HOME) * LSMEM_ALIGN +
+		     LSMEM_LONG_BYTES] ^= 1;
+}
+
+/*
+ * All segments are verified behind a restart, also by a daemon that comes later, and nothing is put into
+ * memory that is not to be warm.  One that no backup has whole is named; of its objects those are errors
+ * that are damaged.
+ */
+TEST_F_TIMEOUT(tier, verified_behind, SECONDS)
+{
+	struct place *places = calloc(self->follower.attach.handles_max, sizeof(*places)), *bad;
+	const char *text = "is not whole on any backup";
+	uint32_t each = 100 / (uint32_t)test_scaled(100), i;
+	uint8_t uuid[LSMEM_UUID_BYTES];
+	int placed, said;
+	uint64_t end;
+
+	memcpy(uuid, self->follower.attach.uuid, sizeof(uuid));
+	ASSERT_EQ(0, fill(self, 50));
+	ASSERT_EQ(0, lsm_sync(self->store.lsm, 0));
+	/* Off: only what is wanted is read. */
+	ASSERT_LT(0, place_all(self, places, LSMEM_ACTIVATE_COLD | LSMEM_ACTIVATE_UNVERIFIED));
+	atomic_store(&self->keeper.segments, 0);
+	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	EXPECT_EQ(0, tier_attribute(&self->store, "unverified_segments"));
+	EXPECT_EQ(0, check(self->store.lsm, &self->objects[0], 0, self->bytes));
+	EXPECT_EQ(0u, atomic_load(&self->keeper.segments));
+
+	/* A daemon goes that has not answered. */
+	bad = &places[lsmem_handle_index(self->objects[self->nr / 2].handle)];
+	damage(&self->keeper, bad);
+	said = log_says(text);
+	placed = place_all(self, places, LSMEM_ACTIVATE_COLD);
+	ASSERT_LT(0, placed);
+	atomic_store(&self->keeper.mood, KEEPER_ASLEEP);
+	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	EXPECT_TRUE(becomes(self, "requests", 1));
+	keeper_stop(&self->keeper);
+	follower_stop(&self->follower);
+	follower_free(&self->follower);
+	EXPECT_EQ(placed, tier_attribute(&self->store, "unverified_segments"));
+	atomic_store(&self->keeper.mood, KEEPER_GOOD);
+	ASSERT_EQ(0, follower_succeed(&self->follower, &self->store, uuid));
+	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	EXPECT_TRUE(becomes(self, "unverified_segments", 0));
+	EXPECT_EQ((unsigned long)placed, atomic_load(&self->keeper.segments));
+	EXPECT_EQ(1, tier_attribute(&self->store, "unreadable_segments"));
+	EXPECT_EQ(1, tier_attribute(&self->store, "fetch_failures"));
+	EXPECT_EQ(0, tier_attribute(&self->store, "warm_segments"));
+	EXPECT_EQ(0, tier_attribute(&self->store, "resident_bytes"));
+	EXPECT_EQ(said < 0 ? said : said + 1, log_says(text));
+	for (i = self->nr / 2 % each; i < self->nr; i += each)
+		EXPECT_EQ(i == self->nr / 2 ? -EIO : 0,
+			  check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+
+	/* Another daemon has a backup that is whole: it is read again. */
+	keeper_stop(&self->keeper);
+	follower_stop(&self->follower);
+	follower_free(&self->follower);
+	damage(&self->keeper, bad);
+	ASSERT_EQ(0, follower_succeed(&self->follower, &self->store, uuid));
+	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	end = now_ms() + test_limit(20000);
+	while (atomic_load(&self->keeper.segments) == (unsigned long)placed && now_ms() < end)
+		usleep(1000);
+	EXPECT_EQ((unsigned long)placed + 1, atomic_load(&self->keeper.segments));
+	EXPECT_TRUE(becomes(self, "unverified_segments", 0));
+	EXPECT_EQ(0, tier_attribute(&self->store, "unreadable_segments"));
+	EXPECT_EQ(0, check(self->store.lsm, &self->objects[self->nr / 2], self->nr / 2, self->bytes));
 	free(places);
 }
 

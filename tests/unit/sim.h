@@ -26,6 +26,7 @@
  * @backups: 0: one; @replicas, @min_replicas: as in struct core_params
  * @memory: mask of drives whose hosts report what they have received
  * @tiered: the store is tiered: recovery tells the kernel where objects are
+ * @verify: recovery verifies all segments before
  * @smaller: frames by which each backup is smaller than the one before
  */
 struct sim_options {
@@ -41,6 +42,7 @@ struct sim_options {
 	uint32_t smaller;
 	bool pairs;			/* each failure domain has two backups */
 	bool tiered;
+	bool verify;
 	bool join;			/* lost backups come back, at any time */
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Recovery of a tiered store (daemon/recover/place.c): what it reads, and tombstones that are damaged.
+ * Recovery of a tiered store (daemon/recover/place.c): what it reads, and entries that are damaged.
  * test_sim.c has it in random runs.
  */
 #include <errno.h>
@@ -17,6 +17,13 @@ static const struct sim_options loaded = { .frames = 12, .size = 2, .steps = 100
 static const struct sim_options tiered = { .frames = 12, .size = 2, .steps = 100, .tiered = true };
 static const struct sim_options three = {
 	.frames = 12, .size = 2, .steps = 100, .tiered = true, .backups = 3, .min_replicas = 2,
+};
+static const struct sim_options verified = {
+	.frames = 12, .size = 2, .steps = 100, .tiered = true, .verify = true,
+};
+static const struct sim_options three_verified = {
+	.frames = 12, .size = 2, .steps = 100, .tiered = true, .verify = true, .backups = 3,
+	.min_replicas = 2,
 };
 
 static void limits(struct sim *sim)
@@ -57,8 +64,8 @@ static struct sim *begin(const struct sim_options *options)
 	return sim;
 }
 
-/* The tombstone of an object, on one of the drives. Returns its byte on the disk. */
-static uint64_t tombstone(struct sim *sim, uint32_t drive, uint32_t object)
+/* The entry of an object, or its tombstone, on one of the drives. Returns its byte on the disk. */
+static uint64_t where(struct sim *sim, uint32_t drive, uint32_t type, uint32_t object)
 {
 	struct lsmem_segment_header header;
 	uint32_t i, n, frame;
@@ -69,7 +76,7 @@ static uint64_t tombstone(struct sim *sim, uint32_t drive, uint32_t object)
 		for (n = 0; seg->id && n < seg->nr_entries; n++) {
 			const struct model_entry *e = &seg->entries[n];
 
-			if (e->type != LSMEM_TYPE_TOMBSTONE || lsmem_handle_index(e->key) != object)
+			if (e->type != type || lsmem_handle_index(e->key) != object)
 				continue;
 			for (frame = 0; frame < sim->options.frames; frame++) {
 				uint64_t at = drive * sim->span + sim->frames_start +
@@ -82,6 +89,11 @@ static uint64_t tombstone(struct sim *sim, uint32_t drive, uint32_t object)
 		}
 	}
 	return 0;
+}
+
+static void flip(struct sim *sim, uint64_t at, uint32_t bit)
+{
+	disk_flip(sim->disk, at & ~(uint64_t)(LSMEM_BLOCK - 1), at % LSMEM_BLOCK * 8 + bit);
 }
 
 static bool live(const struct sim *sim)
@@ -126,15 +138,15 @@ static bool test_read(void)
 static bool test_lost(void)
 {
 	struct sim *sim = begin(&tiered);
-	uint64_t at = tombstone(sim, 0, 5);
+	uint64_t at = where(sim, 0, LSMEM_TYPE_TOMBSTONE, 5);
 
 	CHECK(at);
 	sim_cut(sim, DISK_CUT_DROP);
-	disk_flip(sim->disk, at & ~(uint64_t)(LSMEM_BLOCK - 1), at % LSMEM_BLOCK * 8 + 200);
+	flip(sim, at, 200);
 	CHECK(sim_attempt(sim) == -ENODATA && sim->nr_damage == 1);
 	CHECK(strstr(sim->last_damage, "1 of 2 tombstones are lost"));
 	/* Nothing was changed: with the bytes back, all is there. */
-	disk_flip(sim->disk, at & ~(uint64_t)(LSMEM_BLOCK - 1), at % LSMEM_BLOCK * 8 + 200);
+	flip(sim, at, 200);
 	CHECK(sim_start(sim, false) && live(sim));
 	sim_free(sim);
 	return true;
@@ -150,15 +162,67 @@ static bool test_other(void)
 		uint64_t at[3];
 
 		for (drive = 0; drive < 3; drive++)
-			at[drive] = tombstone(sim, drive, 3);
+			at[drive] = where(sim, drive, LSMEM_TYPE_TOMBSTONE, 3);
 		sim_cut(sim, DISK_CUT_DROP);
 		for (drive = 0; drive < 3; drive++)
 			if (bad >> drive & 1u)
-				disk_flip(sim->disk, at[drive] & ~(uint64_t)(LSMEM_BLOCK - 1),
-					  at[drive] % LSMEM_BLOCK * 8 + 77);
+				flip(sim, at[drive], 77);
 		CHECK(sim_start(sim, false) && live(sim));
 		CHECK(sim->result.tombstones == 2 && !sim->nr_damage);
 		used += sim->result.bad_copies;
+		sim_free(sim);
+	}
+	CHECK(used);
+	return true;
+}
+
+/* An object is damaged on the only backup: that is found when it is read, or before the store is. */
+static bool test_verified(void)
+{
+	struct sim *sim = begin(&tiered);
+	uint64_t at = where(sim, 0, LSMEM_TYPE_OBJECT, 6);
+
+	CHECK(at);
+	sim_cut(sim, DISK_CUT_DROP);
+	flip(sim, at, 500);
+	CHECK(!sim_attempt(sim) && !sim->nr_damage && strstr(sim->error, "not where it was placed"));
+	sim_free(sim);
+
+	sim = begin(&verified);
+	sim_cut(sim, DISK_CUT_DROP);
+	flip(sim, at, 500);
+	CHECK(sim_attempt(sim) == -ENODATA);
+	CHECK(strstr(sim->last_damage, "1 of 6 objects or tombstones are lost"));
+	/* Nothing was changed: with the bytes back, all is there. */
+	flip(sim, at, 500);
+	CHECK(sim_start(sim, false) && live(sim));
+	CHECK(sim->result.objects == 8 && sim->result.tombstones == 2);
+	CHECK(sim->result.read_bytes > 7 * LARGE);
+	sim_free(sim);
+	return true;
+}
+
+/* A bad replica is passed over, and not listed any more; without a good one it is a loss. */
+static bool test_verified_other(void)
+{
+	uint32_t bad, drive, used = 0;
+
+	for (bad = 1; bad < 8; bad++) {
+		struct sim *sim = begin(&three_verified);
+		uint64_t at[3];
+
+		for (drive = 0; drive < 3; drive++)
+			at[drive] = where(sim, drive, LSMEM_TYPE_OBJECT, 6);
+		sim_cut(sim, DISK_CUT_DROP);
+		for (drive = 0; drive < 3; drive++)
+			if (bad >> drive & 1u)
+				flip(sim, at[drive], 500);
+		if (bad == 7) {
+			CHECK(sim_attempt(sim) == -ENODATA && sim->result.bad_copies == 3);
+		} else {
+			CHECK(sim_start(sim, false) && live(sim) && !sim->nr_damage);
+			used += sim->result.bad_copies;
+		}
 		sim_free(sim);
 	}
 	CHECK(used);
@@ -170,5 +234,7 @@ int main(void)
 	tap_ok(test_read(), "objects are found, and not read");
 	tap_ok(test_lost(), "a damaged tombstone is a loss");
 	tap_ok(test_other(), "a damaged tombstone, and another replica");
+	tap_ok(test_verified(), "a damaged object is found before the store is served, if that is wanted");
+	tap_ok(test_verified_other(), "a damaged object, and another replica");
 	return tap_end();
 }

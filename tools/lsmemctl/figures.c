@@ -208,6 +208,8 @@ static const struct gauge tier_gauges[] = {
 	{ "resident_bytes", "tier.resident_bytes" },
 	{ "cold_bytes", "tier.cold_bytes" },
 	{ "cached_bytes", "tier.cached_bytes" },
+	{ "unverified_segments", "tier.unverified_segments" },
+	{ "unreadable_segments", "tier.unreadable_segments" },
 	{ "requests", "tier.requests" },
 	{ "fetches", "tier.fetches" },
 	{ "fetched_bytes", "tier.fetched_bytes" },

@@ -20,6 +20,8 @@ static const struct ctl_column totals[] = {
 	{ "RESIDENT",	"resident_bytes", CTL_BYTES },
 	{ "COLD",	"cold_bytes",	CTL_BYTES },
 	{ "CACHED",	"cached_bytes",	CTL_BYTES },
+	{ "UNVERIFIED",	"unverified_segments", CTL_NUMBER },
+	{ "UNREADABLE",	"unreadable_segments", CTL_NUMBER },
 	{ "REQUESTS",	"requests",	CTL_NUMBER },
 	{ "FETCHES",	"fetches",	CTL_NUMBER },
 	{ "FETCHED",	"fetched_bytes", CTL_BYTES },
