@@ -121,7 +121,8 @@ struct lsmem_query {
  * EAGAIN: see above; READ: the store is being recovered, and the object, if it exists, is not
  * loaded yet; ALLOC: also when the daemon must first make higher generations durable.  Of a tiered
  * store (LSMEM_FEATURE_TIER): EIO: no backup has the object whole; ETIMEDOUT: it is on backups only
- * and was not fetched within its bound (limits/fetch_ms).
+ * and was not fetched within its bound (limits/fetch_ms); ENOMEM: likewise, and the memory cgroup of the
+ * caller has no memory for the request.
  */
 struct lsmem_op {
 	__u32 size;

@@ -23,13 +23,18 @@ from .guest import HOST_DIR
 CTL = "tools/lsmemctl/lsmemctl"
 ACKED = "tests/power/build/acked"
 MODULE = "modprobe libcrc32c; [ -d /sys/module/lsmem ] || insmod $LSMEM_MODULE"
-# Sets the time limits of writers. While a backup boots, they must be longer than the defaults.
-# Writers of a block store cannot be killed while they wait.
-LIMITS = "for limit in durable_ms flush_ms stall_ms; do echo {ms:.0f} > " \
+# Sets the time limits of writers and readers. While a backup boots, they must be longer than the
+# defaults. Writers of a block store cannot be killed while they wait.
+LIMITS = "for limit in durable_ms flush_ms stall_ms fetch_ms; do echo {ms:.0f} > " \
          "/sys/class/lsmem/{store}/limits/$limit; done"
 PATIENCE_SECONDS = 600.0
 OBJECTS = 61440		# in a store that is full
 BLOCKS = 8192
+# Of a tiered store, for each MiB of its capacity: larger objects, since each takes a fetch
+TIER_LENGTHS = (32, 16384)
+TIER_OBJECTS = 120
+TIER_BLOCKS = 160
+TIER_PATIENCE = 3
 STORE_SECONDS = 90.0
 VERIFY_SECONDS = 180.0
 GONE_SECONDS = 40.0	# to notice the loss of a peer: 8 s by the documents, more on a busy machine
@@ -57,6 +62,7 @@ class Figures:
     checked: int = 0
     lost: int = 0
     corrupt: int = 0
+    fetched_bytes: int = 0	# of tiered stores, by their daemons until the verifications
     recovery_seconds: list[float] = field(default_factory=list)
 
 
@@ -89,6 +95,7 @@ class Store:
     live: int = 500		# per mille of OBJECTS that are live
     replicas: int = 2		# this and the next are used with several backups only
     min_replicas: int = 1
+    capacity: Optional[int] = None	# MiB; None: not tiered
     figures: Figures = field(default_factory=Figures)
     tenure: Optional[Tenure] = None
     _parts: int = 0
@@ -97,7 +104,8 @@ class Store:
     def __str__(self) -> str:
         several = (f", {len(self.backups)} backups, replicas = {self.replicas}, "
                    f"min_replicas = {self.min_replicas}") if len(self.backups) > 1 else ""
-        return f"a store of kind = {self.kind}{several}"
+        tiered = f", {self.capacity} MiB in 128 MiB of memory" if self.capacity else ""
+        return f"a store of kind = {self.kind}{several}{tiered}"
 
     @property
     def name(self) -> str:
@@ -207,12 +215,21 @@ class Store:
                 backup.stop()
             backup.wipe()
 
+    @property
+    def _patience(self) -> int:
+        """A tiered store has more data, and fetches each object."""
+        return TIER_PATIENCE if self.capacity else 1
+
     def _limits(self, seconds: float) -> str:
         return LIMITS.format(store=self.name, ms=seconds * 1000)
 
     def _configuration(self, lock_wait: int) -> str:
         several = len(self.backups) > 1
         text = f"[store]\nkind = {self.kind}\nsize = 128M\n"
+        if self.capacity:
+            text += f"capacity = {self.capacity}M\n"
+            if self.kind == "block":
+                text += "warm = no\n"	# the load writes few blocks: all would be in memory
         if several:
             text += (f"replicas = {self.replicas}\nmin_replicas = {self.min_replicas}\n"
                      f"copy_rate = 1G\nrejoin = {REJOIN_SECONDS}\n")
@@ -236,7 +253,8 @@ class Store:
                                         f"--ready {HOST_DIR}/{ready.name} {self._places()}")
         self.now.load = load
         process.wait_until(f"the load on {host.name}; see {load.shared}/{load.name}.log",
-                           lambda: ready.exists() or load.exit_code() is not None, seconds)
+                           lambda: ready.exists() or load.exit_code() is not None,
+                           seconds * self._patience)
         if not ready.exists():
             raise TestbedError(f"the load on {host.name} ended with {load.exit_code()}: "
                                f"{load.log()}")
@@ -259,8 +277,11 @@ class Store:
         shutil.copytree(self._journals, shared / "journals", dirs_exist_ok=True)
         if self._state.exists():
             shutil.copyfile(self._state, shared / self._state.name)
-        _, said = host.agent.ask(f"{ACKED} verify --journals {HOST_DIR}/journals --report "
-                                 f"{HOST_DIR}/verify.json {self._places()}", VERIFY_SECONDS)
+        # A store that was recovered has the default limits again.
+        _, said = host.agent.ask(f"{self._limits(PATIENCE_SECONDS)}; {ACKED} verify --threads 16 "
+                                 f"--journals {HOST_DIR}/journals --report "
+                                 f"{HOST_DIR}/verify.json {self._places()}",
+                                 VERIFY_SECONDS * self._patience)
         report = shared / "verify.json"
         if not report.exists():
             return [f"the verification failed: {said}"]
@@ -272,6 +293,12 @@ class Store:
         self.figures.corrupt += found["corrupt"]
         if found["lost"] or found["corrupt"]:
             return said.splitlines()
+        if self.capacity:
+            status = self.status()
+            fetched = status["fetched_bytes"] if status else 0
+            if not fetched:
+                return ["nothing was fetched from the backups"]
+            self.figures.fetched_bytes += fetched
         # The new state includes all these journals.
         shutil.copyfile(shared / self._state.name, self._state)
         for directory in (self._journals, shared / "journals"):
@@ -294,9 +321,13 @@ class Store:
 
     def _places(self) -> str:
         if self.kind == "object":
-            where = f"--objects /dev/lsmem --object-slots {OBJECTS} --live {self.live}"
+            slots = TIER_OBJECTS * self.capacity if self.capacity else OBJECTS
+            where = f"--objects /dev/lsmem --object-slots {slots} --live {self.live}"
+            if self.capacity:
+                where += " --lengths {}-{}".format(*TIER_LENGTHS)
         else:
-            where = f"--blocks /dev/lsmemb0 --block-slots {BLOCKS}"
+            slots = TIER_BLOCKS * self.capacity if self.capacity else BLOCKS
+            where = f"--blocks /dev/lsmemb0 --block-slots {slots}"
         return f"{where} --state {HOST_DIR}/{self._state.name}"
 
     @property

@@ -24,9 +24,10 @@ UNUSED = ("ahci", "ata_piix", "sr_mod", "cdrom", "sg", "kvm", "kvm_amd", "kvm_in
           "acpi_cpufreq", "lpc_ich", "i2c_i801", "iTCO_wdt", "psmouse", "pcspkr", "joydev", "evdev",
           "aesni_intel", "ghash_clmulni_intel", "sha512_ssse3", "rapl", "edac_mce_amd",
           "snd_pcsp", "serio_raw", "button")
+# log_buf_len: the log is judged at the end, and none of it may have been overwritten.
 # no_timer_check: without it the kernel panics if a busy host delays the first ticks.
 KERNEL_ARGS = (f"module_blacklist={','.join(UNUSED)} mitigations=off tsc=reliable "
-               "no_timer_check")
+               "log_buf_len=2M no_timer_check")
 
 
 def command_line(kernel: Kernel, accel: str, mem: str, cpus: int, script: str,

@@ -12,11 +12,9 @@
  *
  * fill and overwrite are not durable operations, and end with a sync.
  *
- * MODEL is a file that is mapped shared, so it survives a SIGKILL of this program, but not a crash
- * of the machine: it should be on tmpfs.  Each slot belongs to one thread.  A slot is an object of an
- * object store or a block of a block store.  It has at most one operation under way: @next is the
- * state after it, @last the last acknowledged state.  A verification accepts either state and makes
- * it @last.
+ * MODEL is a file (model.h) that survives a SIGKILL of this program, but not a crash of the machine: it
+ * should be on tmpfs.  Each slot belongs to one thread.  A verification accepts either state of a slot
+ * and makes it @last.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,31 +34,10 @@
 
 #include "../common/content.h"
 #include "../common/random.h"
+#include "model.h"
 
 #define THREADS		16u
 #define BLOCK		4096u
-
-enum what { NOTHING, WRITTEN };
-
-struct state {
-	uint64_t sequence;
-	uint64_t handle;
-	uint32_t length;
-	uint32_t what;
-};
-
-struct slot {
-	struct state last, next;
-	_Atomic uint32_t under_way;
-	uint32_t pad;
-};
-
-struct model {
-	uint64_t slots;
-	_Atomic uint64_t sequence;
-	_Atomic uint64_t acknowledged;
-	struct slot slot[];
-};
 
 static struct model *model;
 static struct lsm *lsm;

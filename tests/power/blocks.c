@@ -13,6 +13,7 @@
 #include "acked.h"
 
 #define BLOCKS_BATCH	32u
+#define READ_BLOCKS	64u	/* of a read of verify_blocks() */
 
 static void die(const char *what)
 {
@@ -95,22 +96,27 @@ void *load_blocks(void *arg)
 int verify_blocks(int fd, struct oracle *o, struct verdict *v)
 {
 	static const uint8_t zero[BLOCK_BYTES];
-	uint64_t i;
-	void *data;
+	uint64_t i, nr, n;
+	uint8_t *data;
 
-	if (posix_memalign(&data, BLOCK_BYTES, BLOCK_BYTES))
+	if (posix_memalign((void **)&data, BLOCK_BYTES, READ_BLOCKS * BLOCK_BYTES))
 		die("memory");
-	for (i = 0; i < o->nr_slots; i++) {
-		struct state found = { .op = OP_FREE };
-		bool corrupt = false;
-
-		if (pread(fd, data, BLOCK_BYTES, i * BLOCK_BYTES) != BLOCK_BYTES)
+	for (i = 0; i < o->nr_slots; i += nr) {
+		nr = o->nr_slots - i < READ_BLOCKS ? o->nr_slots - i : READ_BLOCKS;
+		if (pread(fd, data, nr * BLOCK_BYTES, i * BLOCK_BYTES) !=
+		    (ssize_t)(nr * BLOCK_BYTES))
 			die("read of the block device");
-		if (memcmp(data, zero, BLOCK_BYTES)) {
-			found = (struct state){ .op = OP_REPLACE, .length = BLOCK_BYTES };
-			corrupt = !content_right(data, BLOCK_BYTES, i, &found.sequence);
+		for (n = 0; n < nr; n++) {
+			const uint8_t *block = data + n * BLOCK_BYTES;
+			struct state found = { .op = OP_FREE };
+			bool corrupt = false;
+
+			if (memcmp(block, zero, BLOCK_BYTES)) {
+				found = (struct state){ .op = OP_REPLACE, .length = BLOCK_BYTES };
+				corrupt = !content_right(block, BLOCK_BYTES, i + n, &found.sequence);
+			}
+			verify_slot(o, i + n, &found, corrupt, v);
 		}
-		verify_slot(o, i, &found, corrupt, v);
 	}
 	free(data);
 	return 0;

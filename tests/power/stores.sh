@@ -14,7 +14,7 @@
 #
 # $OBJECTS_SIZE and $BLOCKS_SIZE are the sizes of the stores (128M each); $LIVE is the live share of
 # the object store, per mille of its capacity (900). With $CAPACITY both stores are tiered, of that
-# capacity.
+# capacity, and the objects larger: each takes a fetch.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 top=$here/../..
@@ -22,8 +22,11 @@ run=/run/lsmem-power
 . "$here/lib.sh"
 
 slots() {
-	size=${CAPACITY:-$OBJECTS_SIZE}
-	awk -v mib="${size%M}" 'BEGIN { print int(mib * 512) }'
+	if [ -n "${CAPACITY:-}" ]; then
+		echo $((${CAPACITY%M} * 128))
+	else
+		echo $((${OBJECTS_SIZE%M} * 512))
+	fi
 }
 
 # Run fio on the part of the block device that `acked` does not use; each block has a checksum.
@@ -79,10 +82,12 @@ verify)
 	[ -z "${FIO:-}" ] || [ "$LSMEM_ROUND" = 0 ] || fio_rest check --rw=read \
 		--continue_on_error=verify --output-format=json \
 		--output="$LSMEM_HOST_DIR/fio.json" || true
-	set -- verify --journals "$LSMEM_HOST_DIR/journals" --report "$LSMEM_HOST_DIR/verify.json" ;;
+	set -- verify --threads 16 --journals "$LSMEM_HOST_DIR/journals" \
+		--report "$LSMEM_HOST_DIR/verify.json" ;;
 *)
 	echo "usage: stores.sh up|load|verify" >&2
 	exit 2 ;;
 esac
 exec "$here/build/acked" "$@" --objects /dev/lsmem --object-slots "$(slots)" --live "$LIVE" \
-	--blocks /dev/lsmemb0 --block-slots "$BLOCK_SLOTS" --state $run/state
+	${CAPACITY:+--lengths 32-16384} --blocks /dev/lsmemb0 --block-slots "$BLOCK_SLOTS" \
+	--state $run/state
