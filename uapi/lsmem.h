@@ -741,6 +741,7 @@ struct lsmem_segment_stat {
  * @store_time: the store's clock when @level was last chosen
  * @by_backup: a pass is to make room on the backups: the store is tiered, more is live than memory
  *	holds, and eviction makes memory
+ * @reserved: 0
  */
 struct lsmem_cleaning {
 	__u32 length;

@@ -21,9 +21,11 @@
  * @bytes: of each buffer
  * @nr: of buffers
  */
-static const struct fetch_class_info {
+struct fetch_class_info {
 	uint32_t most, bytes, nr;
-} classes[FETCH_CLASSES] = {
+};
+
+static const struct fetch_class_info classes[FETCH_CLASSES] = {
 	[FETCH_SMALL] = { FETCH_SMALL_BYTES, FETCH_PART_BYTES, FETCH_SMALL_NR },
 	[FETCH_MEDIUM] = { FETCH_MEDIUM_BYTES, FETCH_MEDIUM_BYTES, FETCH_MEDIUM_NR },
 	[FETCH_LARGE] = { LSMEM_SEGMENT_BYTES, LSMEM_SEGMENT_BYTES, FETCH_LARGE_NR },
