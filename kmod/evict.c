@@ -53,12 +53,13 @@ static u64 lsmem_evict_turn(const struct lsmem_store *store, u32 index, bool cac
 	const struct lsmem_segment_stat *stat = seg->stat;
 	u64 id = READ_ONCE(stat->id);
 
-	if (!id || !(READ_ONCE(stat->flags) & LSMEM_SEGMENT_CLEANABLE) ||
-	    READ_ONCE(stat->live) <= READ_ONCE(stat->tombstones))
+	if (!id || !(READ_ONCE(stat->flags) & LSMEM_SEGMENT_CLEANABLE))
 		return 0;
-	/* Few are free: empty those that have least. */
+	/* Few are free: empty those that have least; one that has nothing still holds seglets. */
 	if (caches)
 		return lsmem_segment_is_cache(&store->segments, index) ? ~READ_ONCE(stat->live) : 0;
+	if (READ_ONCE(stat->live) <= READ_ONCE(stat->tombstones))
+		return 0;
 	return 1 + lsmem_policy_turn(id, READ_ONCE(store->segments.steps) - READ_ONCE(seg->step),
 				     READ_ONCE(seg->swept));
 }

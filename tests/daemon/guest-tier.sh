@@ -87,15 +87,15 @@ undamage()
 
 named() { dmesg | grep -c 'is not whole on any backup'; }
 
-configure "$drive" 'kind = object\nsize = 128M\ncapacity = 512M\n'
+configure "$drive" 'kind = object\nsize = 128M\ncapacity = 320M\n'
 ok 'formatted and active' start format --format --force
-is 'its capacity' "$(figure capacity_bytes)" $((512 << 20))
+is 'its capacity' "$(figure capacity_bytes)" $((320 << 20))
 is 'its memory' "$(figure size_bytes)" $((128 << 20))
 is 'lsmemctl list shows both' \
 	"$("$ctl" list --json | jq -r '.[0] | "\(.size_bytes) \(.capacity_bytes)"')" \
-	"$((128 << 20)) $((512 << 20))"
+	"$((128 << 20)) $((320 << 20))"
 objects 'filled to 90 %' fill 90 "$slots"
-ok 'most of it is not in memory' [ "$(figure tier/cold_bytes)" -gt $((300 << 20)) ]
+ok 'most of it is not in memory' [ "$(figure tier/cold_bytes)" -gt $((150 << 20)) ]
 tier
 verify 'all there'
 ok 'objects were fetched' [ "$(figure tier/fetches)" -gt 1000 ]
@@ -127,7 +127,7 @@ for ((i = 0; i < losses; i++)); do
 	ok "loss $i: the log says how long it took" since 'tiered: active [0-9.]* s after'
 	grep 'tiered: active' "$log" | tail -1 | sed 's/^.*tiered/# tiered/'
 	ok "loss $i: objects were not read" \
-		[ "$(jq .recovery_read_bytes "/run/lsmem/$store.json")" -lt $((200 << 20)) ]
+		[ "$(jq .recovery_read_bytes "/run/lsmem/$store.json")" -lt $((120 << 20)) ]
 	reads "loss $i: reads of a store that was just recovered" 3 true
 	verify "loss $i: all that was acknowledged"
 	tier
@@ -139,7 +139,7 @@ run "$ctl" destroy "$store"
 is 'drained, so it can be destroyed' "$status" 0
 run "$ctl" check "$drive" --json
 is 'check: sound' "$(jq -r .verdict "$scratch/out")" sound
-is 'check: the capacity' "$(jq -r .capacity "$scratch/out")" $((512 << 20))
+is 'check: the capacity' "$(jq -r .capacity "$scratch/out")" $((320 << 20))
 ok 'recovers after the shutdown' start recovery
 verify 'all there from the backup'
 ok 'all of it is verified' until_is 0 figure tier/unverified_segments
