@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# Figures of a tiered store, for the guest tests: sourced, after guest-lib.sh, not run.
+# Figures and operations of a tiered store, for the guest tests: sourced, after guest-lib.sh, not run.
 
 figure() { cat "/sys/class/lsmem/$store/$1"; }
 
@@ -10,4 +10,32 @@ tier()
 		"$(($(figure tier/cached_bytes) >> 20)) MiB cached, $(figure tier/fetches) fetches" \
 		"($(figure tier/fetch_failures) failures), $(figure tier/evicted) evicted," \
 		"$(figure cleaner/segments_cleaned) segments cleaned"
+}
+
+# objects NAME COMMAND PERCENT [SLOTS]: load fills or overwrites
+objects()
+{
+	local name=$1 command=$2
+
+	shift 2
+	"$load" "$command" "$model" "/dev/$store" "$@" >"$scratch/out" 2>"$scratch/err"
+	status=$?
+	sed 's/^/# /' "$scratch/err" "$scratch/out"
+	is "$name" "$status" 0
+}
+
+# reads NAME SECONDS COMMAND ..: objects are read at random while the command is carried out
+reads()
+{
+	local name=$1 pid
+
+	"$load" read "$model" "/dev/$store" "$2" >"$scratch/reads" 2>&1 &
+	pid=$!
+	shift 2
+	"$@"
+	wait "$pid"
+	status=$?
+	sed 's/^/# /' "$scratch/reads"
+	is "$name" "$status" 0
+	ok "$name: no reader has waited in vain" grep -q ' 0 timed out' "$scratch/reads"
 }
