@@ -48,10 +48,10 @@
 #define LSMEM_COMPACT_AHEAD	512u	/* bytes of each that are fetched ahead, before any is copied */
 /*
  * What fits into memory leaves it only after so many looks in vain, in so long a time.  By then cleaning
- * has had its chance (LSMEM_ASK_MS).
+ * has had its chance (LSMEM_ASK_MS), and backups have had time to close segments.
  */
 #define LSMEM_EVICT_LOOKS	4
-#define LSMEM_EVICT_LAST_NS	(200 * NSEC_PER_MSEC)
+#define LSMEM_EVICT_LAST_NS	(2 * NSEC_PER_SEC)
 #define LSMEM_COMPACT_IDLE_MS	10	/* wait after a fruitless look ... */
 #define LSMEM_COMPACT_IDLE_MAX	7	/* ... doubled so many times */
 
