@@ -22,6 +22,7 @@
 #include <linux/backing-dev.h>
 #include <linux/bio.h>
 #include <linux/blkdev.h>
+#include <linux/pagemap.h>
 
 #include "ahead.h"
 #include "bioqueue.h"
@@ -269,10 +270,8 @@ int lsmem_block_add(struct lsmem_store *store)
 	ret = lsmem_block_wait(store);
 	if (ret)
 		goto err_free;
-	if (store->tier.on) {
-		disk->bdi->ra_pages = LSMEM_AHEAD_BYTES / PAGE_SIZE;
+	if (store->tier.on)
 		set_bit(GD_SUPPRESS_PART_SCAN, &disk->state);
-	}
 	ret = device_add_disk(&store->dev, disk, NULL);
 	/* The arguments are valid: this means that there was no memory for the device's name. */
 	if (ret == -EINVAL)
@@ -280,6 +279,9 @@ int lsmem_block_add(struct lsmem_store *store)
 	if (ret)
 		goto err_free;
 	if (store->tier.on) {
+		/* Not before: 6.1 sets the default when a disk is added. A rule of udev may be faster. */
+		if (disk->bdi->ra_pages == VM_READAHEAD_PAGES)
+			disk->bdi->ra_pages = LSMEM_AHEAD_BYTES / PAGE_SIZE;
 		clear_bit(GD_SUPPRESS_PART_SCAN, &disk->state);
 		set_bit(GD_NEED_PART_SCAN, &disk->state);
 	}
