@@ -96,7 +96,7 @@ static u32 lsmem_stream_find(const struct lsmem_aheads *aheads, u64 block)
 /* Is there memory for @blocks more that nothing waits for? */
 static bool lsmem_ahead_fits(const struct lsmem_store *store, u64 blocks)
 {
-	return !atomic_read(&store->space.stalled) && READ_ONCE(store->seglets.nr_free) >
+	return !atomic_read(&store->space.stalled) && lsmem_seglets_free(&store->seglets) >
 	       READ_ONCE(store->seglets.reserve) + 2 * blocks * LSMEM_BLOCK / LSMEM_SEGLET_BYTES;
 }
 

@@ -99,14 +99,15 @@ static bool lsmem_segments_few(const struct lsmem_store *store)
 bool lsmem_memory_low(struct lsmem_store *store)
 {
 	u32 below = READ_ONCE(store->space.clean_below);
+	bool over = lsmem_tier_over(store);
 
 	/*
 	 * Survivors of what is cold need memory: evict for them before a pass begins, and while it waits
 	 * for a backup what it has claimed is not there for readers.
 	 */
-	if (lsmem_tier_over(store) && lsmem_segments_few(store))
+	if (over && lsmem_segments_few(store))
 		below += min(LSMEM_PASS_SEGLETS, store->seglets.nr / 4);
-	else if (lsmem_tier_over(store))
+	else if (over)
 		below += READ_ONCE(store->seglets.reserve) - store->seglets.base;
 	return READ_ONCE(store->seglets.nr_free) + READ_ONCE(store->compaction.vacating) < below;
 }
@@ -236,6 +237,7 @@ static void lsmem_scan_begin(struct lsmem_store *store, struct lsmem_scan *scan)
 static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool compact)
 {
 	u32 nr = 0, index, all = compact ? store->segments.nr_all : store->segments.nr;
+	bool by_segments = store->plan.by_segments || lsmem_tier_over(store);
 	u64 now = lsmem_store_time(store);
 
 	lockdep_assert_held(&store->plan.mutex);
@@ -261,7 +263,7 @@ static u32 lsmem_scan(struct lsmem_store *store, struct lsmem_scan *scan, bool c
 			live = lsmem_packed_seglets(live) * LSMEM_SEGLET_BYTES;
 		} else {
 			live += READ_ONCE(stat->cold);
-			if (store->plan.by_segments || lsmem_tier_over(store))
+			if (by_segments)
 				held = LSMEM_SEGMENT_BYTES;
 		}
 		store->plan.candidates[nr++] = (struct lsmem_candidate){

@@ -47,10 +47,9 @@
 #define LSMEM_COMPACT_BATCH	32	/* entries moved together, so that their cache misses overlap */
 #define LSMEM_COMPACT_AHEAD	512u	/* bytes of each that are fetched ahead, before any is copied */
 /*
- * What fits into memory leaves it only after so many looks in vain, in so long a time.  By then cleaning
+ * What fits into memory leaves it only when all looks have been in vain for so long.  By then cleaning
  * has had its chance (LSMEM_ASK_MS), and backups have had time to close segments.
  */
-#define LSMEM_EVICT_LOOKS	4
 #define LSMEM_EVICT_LAST_NS	(2 * NSEC_PER_SEC)
 #define LSMEM_COMPACT_IDLE_MS	10	/* wait after a fruitless look ... */
 #define LSMEM_COMPACT_IDLE_MAX	7	/* ... doubled so many times */
@@ -418,7 +417,7 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 static bool lsmem_compact_wanted(const struct lsmem_compactor *c)
 {
 	return (!c->number || c->number < READ_ONCE(c->store->compaction.nr_compactors)) &&
-	       (lsmem_balance_due(c->store) || lsmem_evict_due(c->store, true));
+	       (lsmem_balance_due(c->store) || lsmem_evict_due(c->store, false));
 }
 
 /* Are there vacated seglets? With no other work a view holds them; one compactor polls. */
@@ -481,22 +480,23 @@ static int lsmem_compactor(void *data)
 {
 	struct lsmem_compactor *c = data;
 	unsigned int fruitless = 0;
-	u64 since = 0;		/* the first fruitless look */
+	u64 since = 0;		/* when the first of the looks was that have found nothing; 0: none has */
 
 	set_freezable();
 	while (!kthread_should_stop()) {
 		struct lsmem_segment *seg = NULL;
-		bool freed = lsmem_vacated_free(c->store, false);
+		bool freed = lsmem_vacated_free(c->store, false), wanted = lsmem_compact_wanted(c);
 
 		/* More vacated seglets would wait for the same view: poll less and less often. */
-		if (lsmem_compact_wanted(c) &&
-		    (!fruitless || !lsmem_compactor_held(c) || is_power_of_2(fruitless)))
-			seg = lsmem_compactor_next(c, fruitless > LSMEM_EVICT_LOOKS &&
-						   ktime_get_ns() - since > LSMEM_EVICT_LAST_NS);
+		if (wanted && (!fruitless || !lsmem_compactor_held(c) || is_power_of_2(fruitless)))
+			seg = lsmem_compactor_next(c, since && ktime_get_ns() - since > LSMEM_EVICT_LAST_NS);
 		if ((seg && lsmem_compact(c, seg)) || freed || lsmem_vacated_free(c->store, true)) {
 			fruitless = 0;
+			since = 0;
 		} else {
-			if (!fruitless)
+			if (!wanted)
+				since = 0;
+			else if (!since)
 				since = ktime_get_ns();
 			lsmem_compactor_wait(c, fruitless++);
 		}

@@ -525,8 +525,9 @@ static bool lsmem_wanted_tell(struct lsmem_store *store, struct lsmem_wanted *wa
 }
 
 /*
- * Take the oldest request that something waits for, or else the oldest, with a reference, or NULL.  @one: out; @there: out: see lsmem_wanted_tell().
- * It is filled in under the lock: an answer to a request that is taken finds all of it.
+ * Take the oldest request that something waits for, or else the oldest, with a reference, or NULL.
+ * @one: out; @there: out: see lsmem_wanted_tell().  It is filled in under the lock: an answer to a
+ * request that is taken finds all of it.
  */
 static struct lsmem_wanted *lsmem_wanted_take(struct lsmem_store *store, struct lsmem_fetch_one *one,
 					      bool *there)

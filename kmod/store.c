@@ -43,7 +43,7 @@
 #define LSMEM_OBJECT_PERCENT	98
 #define LSMEM_BLOCK_PERCENT	96
 /*
- * Of a tiered store as much stays in memory if it is live.  It is less, because what was fetched has a
+ * The same of what stays in the memory of a tiered store as long as no more is live.  It is less, because what was fetched has a
  * trailer, and because the closer to full the dearer is each byte: objects that are not read leave then.
  */
 #define LSMEM_TIER_PERCENT	90
