@@ -43,8 +43,9 @@
 #define LSMEM_OBJECT_PERCENT	98
 #define LSMEM_BLOCK_PERCENT	96
 /*
- * The same of what stays in the memory of a tiered store as long as no more is live.  It is less, because what was fetched has a
- * trailer, and because the closer to full the dearer is each byte: objects that are not read leave then.
+ * The same of what stays in the memory of a tiered store as long as no more is live.  It is less, because
+ * what was fetched has a trailer, and because the closer to full the dearer is each byte: objects that
+ * are not read leave then.
  */
 #define LSMEM_TIER_PERCENT	90
 
