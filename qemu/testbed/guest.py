@@ -41,12 +41,14 @@ from .kernel import Kernel, find
 JOURNAL = "lsmem.journal"
 HOST_DIR = "/run/lsmem-host"
 BOOT_SECONDS = 180.0
-# The emulation of QEMU before 8.1 may execute a breakpoint that the kernel's code patching has
-# removed already: it reads the bytes of an instruction and looks up their page at different times.
-# Then the guest dies of an unknown int3 while its kernel boots.  Such a guest is started again, up
-# to BOOTS times in all; its command has not begun.  (QEMU commits cb62bd15e14e and deba78709ae8.)
+# The emulation of QEMU before 8.1 may execute bytes that the kernel's code patching has changed
+# already: it reads the bytes of an instruction and looks up their page at different times.  Then the
+# guest dies while its kernel boots, mostly of an unknown int3, and not always with a message.  A
+# guest that dies before its command begins, without a word of lsmem, is started again, up to BOOTS
+# times in all.  (QEMU commits cb62bd15e14e and deba78709ae8.)
 BOOTS = 3
-EMULATOR_FAULT = "Oops: int3"
+# In the kernel log: a message of the module, a line of its call traces
+LSMEM_WORDS = "lsmem:", "[lsmem]"
 # Exit code of a guest that did not start its command (see qemu/guest-run)
 UNUSABLE = 125
 
@@ -154,7 +156,7 @@ class Guest:
             if self._boot_seconds() is not None or not self._boot_again():
                 break
         if self._boot_seconds() is None:
-            raise TestbedError(f"the guest ended before it had booted: {self._qemu_log()} "
+            raise TestbedError(f"the guest ended before it had booted, {self._last_words()}; "
                                f"see {self.workdir}/console and {self.workdir}/output")
         return time.monotonic() - self._started
 
@@ -214,16 +216,19 @@ class Guest:
         self._reader.start()
 
     def _boot_again(self) -> bool:
-        """If EMULATOR_FAULT ended the guest, starts it again; returns whether it did."""
+        """Starts the guest again if it died by itself before its command; returns whether it did."""
         console = self.workdir / "console"
-        if self._boots == BOOTS or EMULATOR_FAULT not in self.kernel_log():
+        if self._boots == BOOTS or self._exit_code() is not None or any(
+                word in self.kernel_log() for word in LSMEM_WORDS):
             return False
         assert self._qemu is not None and self._reader is not None
         process.reap(self._qemu)
         self._reader.join(process.KILL_WAIT_SECONDS)
-        kept = console.replace(self.workdir / f"console.{self._boots}")
-        print(f"a fault of QEMU ended the guest while it booted; booting again; see {kept}",
+        kept = self.workdir / f"console.{self._boots}"
+        print(f"the guest died while it booted, {self._last_words()}; booting again; see {kept}",
               file=sys.stderr, flush=True)
+        console.touch()
+        console.replace(kept)
         self._spawn(shlex.split((self.workdir / "qemu.cmd").read_text()))
         return True
 
@@ -325,9 +330,15 @@ class Guest:
     def _booted_or_dead(self) -> bool:
         return self._boot_seconds() is not None or not self.alive()
 
-    def _qemu_log(self) -> str:
-        path = self.workdir / "qemu.log"
-        return path.read_text(errors="replace").strip() if path.exists() else ""
+    def _last_words(self) -> str:
+        """How QEMU ended, and the last lines of its log, the console and the output."""
+        assert self._qemu is not None
+        words = [f"status {self._qemu.poll()}"]
+        for name in dict.fromkeys([self.log, "console", "output"]):
+            path = self.workdir / name
+            lines = path.read_text(errors="replace").split("\n") if path.exists() else []
+            words += [f"{name}: {line.strip()}" for line in lines if line.strip()][-2:]
+        return "; ".join(words)
 
 
 def echo(line: str) -> None:

@@ -23,6 +23,8 @@
 
 #define ZERO_BYTES	(1u << 20)
 #define END_BYTES	(1u << 20)	/* at each end; a blank backup holds nothing there */
+#define UDEV_STEPS	250
+#define UDEV_STEP_US	20000
 
 static int backup_read(void *context, uint64_t offset, void *data, uint32_t length)
 {
@@ -108,12 +110,23 @@ static int backup_bytes(int fd, const struct stat *status, uint64_t *bytes)
 	return 0;
 }
 
-static bool hold(int fd, const char *path, bool writable)
+/*
+ * udev reads a drive that somebody has closed, under a shared lock: an exclusive one waits for it.
+ * A running lsmemd has the drive open with O_EXCL, so it is never waited for.
+ */
+static bool hold(int fd, const struct stat *status, const char *path, bool writable)
 {
+	int steps = writable && S_ISBLK(status->st_mode) ? UDEV_STEPS : 0;
 	char via[256];
+	int ret;
 
-	if (flock(fd, (writable ? LOCK_EX : LOCK_SH) | LOCK_NB)) {
-		if (errno == EWOULDBLOCK)
+	while ((ret = flock(fd, (writable ? LOCK_EX : LOCK_SH) | LOCK_NB)) && errno == EWOULDBLOCK &&
+	       steps--)
+		usleep(UDEV_STEP_US);
+	if (ret) {
+		if (errno == EWOULDBLOCK && writable && S_ISBLK(status->st_mode))
+			ctl_error("%s is locked by another process: lslocks names it", path);
+		else if (errno == EWOULDBLOCK)
 			ctl_error("%s is held by a running lsmemd: stop it first (systemctl stop lsmemd)",
 				  path);
 		else
@@ -161,7 +174,7 @@ bool ctl_backup_open(struct ctl_backup *backup, const char *path, bool writable)
 			ctl_system_error(errno, "%s", path);
 		return false;
 	}
-	if (!hold(backup->fd, path, writable))
+	if (!hold(backup->fd, &status, path, writable))
 		goto fail;
 	ret = backup_bytes(backup->fd, &status, &backup->env.backup_bytes[0]);
 	if (ret == -ENOTBLK) {
