@@ -117,6 +117,7 @@ static const struct setting settings[] = {
 	  offsetof(struct config, store.mode) - offsetof(struct config, store.uid),
 	  offsetof(struct config, store.owner_line), false },
 	STORE(charge, false),
+	AT("store", "restart", config, store.instant, store.restart_line, false),
 	AT("store", "warm", config, store.cold, store.warm_line, false),
 	STORE(verify, false),
 	STORE(replicas, false),

@@ -236,6 +236,7 @@ static int recover(struct lsmemd *d, struct recover *r)
 	struct recover_options options = {
 		.accept_loss = d->options.accept_loss,
 		.accept_missing = d->options.accept_missing,
+		.instant = d->kernel.instant,
 		.verify = verify(d) == CONFIG_VERIFY_FIRST,
 	};
 	struct status *status = &d->status;
@@ -373,13 +374,13 @@ static void name_backups(struct lsmemd *d, const struct recover *r, struct core_
 	d->io_bytes = params->io_bytes;
 }
 
-/* Prepare fetching, if the store is tiered. Return: a STATUS_*. */
+/* Prepare fetching, if objects may be on the backups only. Return: a STATUS_*. */
 static int make_fetch(struct lsmemd *d)
 {
 	struct fetch_params params = { .core = d->core };
 	uint64_t ms;
 
-	if (!d->kernel.capacity)
+	if (!d->kernel.instant)
 		return STATUS_OK;
 	if (!kernel_number(d->kernel.name, "limits/fetch_ms", &ms) || !ms)
 		ms = FETCH_MS_DEFAULT;
@@ -462,9 +463,9 @@ static int activate(struct lsmemd *d, const struct recover_activation *activatio
 		return STATUS_ERROR;
 	}
 	d->created = false;
-	if (d->kernel.capacity && d->status.recovery)
-		log_notice("%s: tiered: active %" PRIu64 ".%03" PRIu64 " s after the start of its recovery, which has read %" PRIu64 " MiB; its objects stay on the backups until they are used",
-			   d->kernel.name, (clock_now_ns() - d->recovery_ns) / 1000000000u,
+	if (d->kernel.instant && d->status.recovery)
+		log_notice("%s: %s: active %" PRIu64 ".%03" PRIu64 " s after the start of its recovery, which has read %" PRIu64 " MiB; its objects come from the backups",
+			   d->kernel.name, d->kernel.capacity ? "tiered" : "instant", (clock_now_ns() - d->recovery_ns) / 1000000000u,
 			   (clock_now_ns() - d->recovery_ns) / 1000000u % 1000u,
 			   d->status.read_bytes >> 20);
 	return STATUS_OK;

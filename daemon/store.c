@@ -105,7 +105,8 @@ static int create_store(struct lsmemd *d, const struct recover *r,
 	struct lsmem_create create;
 
 	memset(&create, 0, sizeof(create));
-	create.flags = LSMEM_STORE_DURABLE | (c->store.charge ? LSMEM_STORE_CHARGED : 0);
+	create.flags = LSMEM_STORE_DURABLE | (c->store.charge ? LSMEM_STORE_CHARGED : 0) |
+		       (c->store.instant ? LSMEM_STORE_INSTANT : 0);
 	create.kind = super ? le32toh(super->kind) : c->store.kind;
 	create.bytes = super ? le64toh(super->store_bytes) :
 		       c->store.bytes ? c->store.bytes : CONFIG_STORE_BYTES_DEFAULT;

@@ -698,7 +698,7 @@ static void lsmem_clean_pass(struct lsmem_store *store)
 
 /*
  * Wait for work.  @held: a view holds up a group, and views end without a wake-up.  @due: when to
- * choose victims, in jiffies; 0: cleaning is not due.
+ * choose victims, in jiffies; 0: cleaning is not due.  Without a daemon nothing is read.
  */
 static void lsmem_cleaner_wait(struct lsmem_store *store, bool held, unsigned long due)
 {
@@ -706,14 +706,16 @@ static void lsmem_cleaner_wait(struct lsmem_store *store, bool held, unsigned lo
 
 	if (held)
 		left = 1;
-	else if (store->cleaner.barren || store->tier.warm.left)
+	else if (store->cleaner.barren ||
+		 (store->tier.warm.left && READ_ONCE(store->repl.attached)))
 		left = msecs_to_jiffies(LSMEM_IDLE_MS);
 	else if (due)
 		left = max_t(long, due - jiffies, 1);
 	wait_event_freezable_timeout(store->plan.work, kthread_should_stop() ||
 				     lsmem_clean_underway(store) ||
 				     (!held && lsmem_retire_due(store)) ||
-				     (!due && atomic_read(&store->tier.warm.again)) ||
+				     (!due && READ_ONCE(store->repl.attached) &&
+				      atomic_read(&store->tier.warm.again)) ||
 				     (left == MAX_SCHEDULE_TIMEOUT && lsmem_clean_due(store)),
 				     left);
 	WRITE_ONCE(store->cleaner.barren, false);

@@ -108,13 +108,18 @@ u64 lsmem_resident_bytes(struct lsmem_store *store)
  * @store: the store
  *
  * As long as it has not, all of it stays in memory, in which room is made as in a store that is not
- * tiered: by compaction and cleaning.
+ * tiered: by compaction and cleaning.  Memory holds all that a store without a capacity of its own admits,
+ * but hardly while cache segments and garbage of the log are beside it: until all has come into memory, it
+ * counts like any other.
  *
  * Return: false as well if it is not tiered.
  */
 bool lsmem_tier_over(struct lsmem_store *store)
 {
-	return store->tier.on && percpu_counter_read_positive(&store->live) > store->tier.fits;
+	if (!store->tier.on || percpu_counter_read_positive(&store->live) <= store->tier.fits)
+		return false;
+	return !store->tier.whole || percpu_counter_read(&store->tier.cold) -
+	       percpu_counter_read(&store->tier.cached) > (s64)LSMEM_SEGMENT_BYTES;
 }
 
 /**

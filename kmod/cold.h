@@ -49,7 +49,9 @@ struct lsmem_warm {
 /**
  * struct lsmem_tier - what a tiered store has beyond others
  * @on: the store is tiered; constant
- * @fits: bytes of live entries up to which memory holds them all; constant
+ * @whole: it has no capacity of its own: it was made for instant restarts, and admits what memory holds;
+ *	constant
+ * @fits: bytes of live entries up to which memory holds them all, easily; constant
  * @touched: a bit for each index: it was read since eviction last swept it.  Clients write to it: a
  *	hint
  * @touched_bytes: of @touched
@@ -67,6 +69,7 @@ struct lsmem_warm {
  */
 struct lsmem_tier {
 	bool on;
+	bool whole;
 	u64 fits;
 	unsigned long *touched;
 	size_t touched_bytes;

@@ -524,18 +524,20 @@ static int lsmem_repl_begin(struct lsmem_store *store, struct lsmem_attach *atta
 		lsmem_repl_rewind(store);
 		lsmem_fetch_rewind(store);
 		lsmem_segments_readable(store);
-		lsmem_warm_again(store);
 	} else {
 		memcpy(store->uuid, attach->uuid, sizeof(store->uuid));
 		memcpy(store->views.info->uuid, attach->uuid, sizeof(store->uuid));
 		at->resume = ~0ull;
 	}
 	WRITE_ONCE(store->repl.attached, at);
+	if (store->state == LSMEM_STATE_ACTIVE)
+		lsmem_warm_again(store);
 	attach->state = store->state;
 	attach->kind = store->kind;
 	attach->bytes = store->bytes;
 	attach->handles_max = store->handles.nr;
-	attach->capacity = store->tier.on ? store->capacity : 0;
+	attach->instant = store->tier.on;
+	attach->capacity = store->tier.on && !store->tier.whole ? store->capacity : 0;
 	return 0;
 }
 
@@ -550,7 +552,7 @@ int lsmem_repl_attach(struct lsmem_attach *attach)
 	struct lsmem_store *store;
 	int ret;
 
-	if (attach->flags || attach->reserved)
+	if (attach->flags || attach->instant)
 		return -EINVAL;
 	store = lsmem_store_open_name((const char *)attach->name);
 	if (IS_ERR(store))

@@ -35,7 +35,7 @@ void lsmem_sizes_of(const struct lsmem_create *create, struct lsmem_sizes *sizes
 		.seglet_bytes = create->bytes,
 	};
 	sizes->segments_all = sizes->segments;
-	if (create->capacity)
+	if (lsmem_create_tier(create))
 		sizes->segments_all += LSMEM_CACHES * (create->bytes / LSMEM_SEGMENT_BYTES);
 	if (create->kind == LSMEM_KIND_BLOCK)
 		sizes->handles = bytes / LSMEM_BLOCK;
@@ -56,7 +56,7 @@ void lsmem_sizes_of(const struct lsmem_create *create, struct lsmem_sizes *sizes
 	lsmem_sizes_table(sizes, 2 * roundup_pow_of_two(sizes->segments),
 			  sizeof(struct hlist_head));
 	lsmem_sizes_table(sizes, sizes->segments_all, sizeof(struct lsmem_candidate));
-	if (create->capacity)	/* by vmalloc_huge(): the bits of touched objects; fetch.c's buffers */
+	if (lsmem_create_tier(create))	/* by vmalloc_huge(): the bits of touched objects; fetch.c's buffers */
 		sizes->table_bytes += sizes->handles / BITS_PER_BYTE + LSMEM_SEGMENT_BYTES +
 				      2 * LSMEM_OBJECT_MAX;
 	if (create->kind == LSMEM_KIND_OBJECT)

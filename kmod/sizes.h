@@ -36,6 +36,12 @@ struct lsmem_sizes {
 	u64 largest;
 };
 
+/* May objects of a store be on its backups only? */
+static inline bool lsmem_create_tier(const struct lsmem_create *create)
+{
+	return create->capacity || create->flags & LSMEM_STORE_INSTANT;
+}
+
 void lsmem_sizes_of(const struct lsmem_create *create, struct lsmem_sizes *sizes);
 
 #endif

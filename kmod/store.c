@@ -148,7 +148,9 @@ static int lsmem_create_check(const struct lsmem_create *create)
 {
 	u64 full = max(create->bytes, create->capacity) / LSMEM_SEGMENT_BYTES;
 
-	if (create->flags & ~(LSMEM_STORE_DURABLE | LSMEM_STORE_CHARGED))
+	if (create->flags & ~(LSMEM_STORE_DURABLE | LSMEM_STORE_CHARGED | LSMEM_STORE_INSTANT))
+		return -EINVAL;
+	if (create->flags & LSMEM_STORE_INSTANT && !(create->flags & LSMEM_STORE_DURABLE))
 		return -EINVAL;
 	if (create->kind != LSMEM_KIND_OBJECT && create->kind != LSMEM_KIND_BLOCK)
 		return -EINVAL;
@@ -245,7 +247,7 @@ static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_size
 	/* Computed for all heads, so that the capacity does not depend on the number of CPUs. */
 	usable = store->seglets.nr - store->seglets.base - LSMEM_HEADS;
 	store->tier.fits = (u64)usable * LSMEM_SEGLET_BYTES / 100 * LSMEM_TIER_PERCENT;
-	if (!store->tier.on)
+	if (!store->capacity)
 		store->capacity = (u64)usable * LSMEM_SEGLET_BYTES / 100 *
 			  (store->kind == LSMEM_KIND_BLOCK ? LSMEM_BLOCK_PERCENT :
 							     LSMEM_OBJECT_PERCENT);
@@ -289,7 +291,8 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	store->state = LSMEM_STATE_NEW;
 	store->bytes = create->bytes;
 	store->capacity = create->capacity;
-	store->tier.on = create->capacity;
+	store->tier.on = lsmem_create_tier(create);
+	store->tier.whole = !create->capacity;
 	store->segments.nr = create->segments;
 	store->uid = create->uid;
 	store->gid = create->gid;

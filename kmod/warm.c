@@ -152,11 +152,13 @@ bool lsmem_warm(struct lsmem_store *store)
 	struct lsmem_warm *warm = &store->tier.warm;
 	int ret;
 
+	if (!READ_ONCE(store->repl.attached))	/* again is set after it, and wakes */
+		return false;
 	if (atomic_xchg(&warm->again, 0)) {
 		WRITE_ONCE(warm->left, warm->left + warm->failed);
 		warm->failed = 0;
 	}
-	if (!warm->left || !READ_ONCE(store->repl.attached))
+	if (!warm->left)
 		return false;
 	if (warm->fill && !lsmem_warm_fits(store))
 		WRITE_ONCE(warm->fill, false);
@@ -178,10 +180,10 @@ bool lsmem_warm(struct lsmem_store *store)
 
 /**
  * lsmem_warm_again - another daemon has attached: its backups may have what others had not
- * @store: lsmem_segments_readable() has been called; plan.work is woken afterwards
+ * @store: lsmem_segments_readable() has been called, repl.attached is set; plan.work is woken afterwards
  */
 void lsmem_warm_again(struct lsmem_store *store)
 {
-	/* Pairs with the exchange in lsmem_warm(): the segments are readable. */
+	/* Pairs with the exchange in lsmem_warm(): the segments are readable, by the new daemon. */
 	atomic_set_release(&store->tier.warm.again, 1);
 }

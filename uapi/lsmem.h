@@ -385,6 +385,8 @@ struct lsmem_slot {
 
 #define LSMEM_STORE_DURABLE	(1u << 0)
 #define LSMEM_STORE_CHARGED	(1u << 1)	/* to the memory cgroup of the caller */
+/* Durable stores: a recovery may leave objects on the backups, as that of a tiered store does. */
+#define LSMEM_STORE_INSTANT	(1u << 2)
 
 /* Bounds of lsmem_create.segments, as multiples of the segments that fill the memory. */
 #define LSMEM_SEGMENTS_LEAST	2u
@@ -418,6 +420,9 @@ struct lsmem_slot {
  *
  * LSMEM_STORE_CHARGED: log and tables are charged as long as the store exists.  If the cgroup is
  * removed, the charge stays with its ancestors.  The root cgroup is not charged.
+ *
+ * LSMEM_STORE_INSTANT: with @capacity it says nothing new.  Without, the store admits what other stores
+ * do, and all of it comes into memory after the recovery.
  */
 struct lsmem_create {
 	__u32 size;
@@ -465,7 +470,7 @@ struct lsmem_destroy {
  * @state: out, enum lsmem_store_state: NEW: call LSMEM_REPL_ACTIVATE, or _LOAD
  *	before that; ACTIVE: the stream begins with the state of every segment
  * @kind: out, enum lsmem_store_kind
- * @reserved: 0
+ * @instant: in: 0; out: 1: a recovery may leave objects on the backups (LSMEM_REPL_LOAD); 0: it may not
  * @bytes: out, memory of the log
  * @handles_max: out, most objects or blocks
  * @capacity: out, of a tiered store, else 0
@@ -484,7 +489,7 @@ struct lsmem_attach {
 	__s32 fd;
 	__u32 state;
 	__u32 kind;
-	__u32 reserved;
+	__u32 instant;
 	__u64 bytes;
 	__u64 handles_max;
 	__u64 capacity;

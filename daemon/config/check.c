@@ -189,6 +189,14 @@ static int check_capacity(struct config_parser *p, const struct config *c)
 	return 0;
 }
 
+static int check_restart(struct config_parser *p, const struct config *c)
+{
+	if (c->store.restart_line && !c->store.instant && c->store.capacity_line)
+		return config_fail(p, c->store.restart_line,
+				   "restart = load: not for a store with a capacity, which may exceed its memory");
+	return 0;
+}
+
 static int check_cluster(struct config_parser *p, const struct config *config, unsigned int line)
 {
 	const struct config_cluster *c = &config->cluster;
@@ -240,6 +248,8 @@ int config_check(struct config_parser *p, struct config *c, const unsigned int s
 	if (err)
 		return err;
 	err = check_capacity(p, c);
+	if (!err)
+		err = check_restart(p, c);
 	if (err)
 		return err;
 	if (block && c->store.handles_line)

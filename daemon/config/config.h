@@ -66,7 +66,7 @@ struct config_backup {
 		     ack_line;
 };
 
-/* When all of a tiered store is verified that a recovery has left on the backups. */
+/* When all is verified that a recovery has left on the backups. */
 enum config_verify {
 	CONFIG_VERIFY_BEHIND,		/* while it is served */
 	CONFIG_VERIFY_FIRST,		/* before it is served */
@@ -85,8 +85,9 @@ enum config_verify {
  * @store.handles: most objects; 0: not given
  * @store.charge: the kernel charges the store's memory to the memory cgroup of the daemon that
  *	creates it
- * @store.cold: after a recovery only what is used comes into the memory of a tiered store
- * @store.verify: after a recovery of a tiered store
+ * @store.instant: a recovery leaves objects on the backups; that of a tiered store always does
+ * @store.cold: after such a recovery only what is used comes into memory
+ * @store.verify: after such a recovery
  * @store.replicas: of each segment
  * @store.min_replicas: with fewer replicas the daemon acknowledges nothing
  * @store.copy_rate: bytes a second, to restore lost replicas
@@ -113,13 +114,14 @@ struct config {
 		gid_t gid;
 		mode_t mode;
 		bool charge;
+		bool instant;
 		bool cold;
 		enum config_verify verify;
 		unsigned int replicas, min_replicas, rejoin, wait;
 		uint64_t copy_rate;
 		unsigned int name_line, node_line, kind_line, size_line, capacity_line,
 			     handles_line, mode_line, owner_line,
-			     charge_line, warm_line, verify_line, replicas_line, min_replicas_line, copy_rate_line, rejoin_line, wait_line;
+			     charge_line, restart_line, warm_line, verify_line, replicas_line, min_replicas_line, copy_rate_line, rejoin_line, wait_line;
 	} store;
 	struct config_backup backups[LSMEM_BACKUPS];
 	unsigned int nr_backups;

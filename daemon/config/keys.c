@@ -201,6 +201,14 @@ static int set_charge(struct config_parser *p, struct config *c, const char *val
 	return 0;
 }
 
+static int set_restart(struct config_parser *p, struct config *c, const char *value)
+{
+	c->store.instant = !strcmp(value, "instant");
+	if (!c->store.instant && strcmp(value, "load"))
+		return config_fail(p, p->line, "restart = %s: allowed are load and instant", value);
+	return 0;
+}
+
 static int set_warm(struct config_parser *p, struct config *c, const char *value)
 {
 	c->store.cold = !strcmp(value, "no");
@@ -458,6 +466,7 @@ static const struct config_key config_keys[] = {
 	KEY(store, mode, set_mode),
 	KEY(store, owner, set_owner),
 	KEY(store, charge, set_charge),
+	KEY(store, restart, set_restart),
 	KEY(store, warm, set_warm),
 	KEY(store, verify, set_verify),
 	KEY(store, replicas, set_replicas, TO(store.replicas)),

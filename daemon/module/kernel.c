@@ -285,6 +285,7 @@ int kernel_attach(struct kernel *kernel, int control, const char *name, const ui
 	kernel->bytes = attach.bytes;
 	kernel->handles_max = attach.handles_max;
 	kernel->capacity = attach.capacity;
+	kernel->instant = attach.instant;
 	return 0;
 }
 

@@ -32,6 +32,8 @@
  * @bytes: memory of the log
  * @handles_max: most objects
  * @capacity: of a tiered store, bytes; 0: the store is not tiered
+ * @instant: a recovery may leave objects on the backups, and the daemon fetches them: the store is tiered,
+ *	or was made for instant restarts
  * @nr_seglets: entries of @seglets and of @table
  * @info_bytes: length of the window @info
  * @seglets_bytes: length of the window @seglets
@@ -53,6 +55,7 @@ struct kernel {
 	uint64_t bytes;
 	uint64_t handles_max;
 	uint64_t capacity;
+	bool instant;
 	uint32_t nr_seglets;
 	uint64_t info_bytes, seglets_bytes, table_bytes, segments_bytes;
 	const struct lsmem_info *info;

@@ -525,7 +525,7 @@ static bool recover_lost(const struct recover *r, const struct recover_options *
 /* Do all passes. They write nothing to the backups. */
 static int recover_passes(struct recover *r, const struct recover_options *options)
 {
-	bool places = r->super.capacity && !r->check;	/* a check reads everything */
+	bool places = options->instant && !r->check;	/* a check reads everything */
 	uint64_t oldest;
 	int ret;
 

@@ -156,13 +156,15 @@ struct recover_geometry {
  * @accept_loss: go on without data that are lost; each loss is reported
  * @accept_missing: the operator states that the absent backups are gone for good, and that no
  *	daemon has written to them without the backups that are there
- * @verify: of a tiered store, read and verify the segments that hold live entries. Others are always
- *	verified, as they are loaded
+ * @instant: leave objects on the backups, and tell the kernel their places
+ * @verify: with @instant, read and verify the segments that hold live entries. Without, all is
+ *	verified, as it is loaded
  * @branch: with @accept_missing: a random number, not 0, that identifies this recovery
  */
 struct recover_options {
 	bool accept_loss;
 	bool accept_missing;
+	bool instant;
 	bool verify;
 	uint32_t branch;
 };

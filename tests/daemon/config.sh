@@ -58,7 +58,7 @@ bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [stor
 bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
 bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
-bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, capacity, handles, mode, owner, charge, warm, verify, replicas, min_replicas, copy_rate, rejoin and wait'
+bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, capacity, handles, mode, owner, charge, restart, warm, verify, replicas, min_replicas, copy_rate, rejoin and wait'
 bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size, lock_wait, key, timeout, domain and ack'
 bad 'key twice' "${path}path = /dev/zero\n" '3: path a second time, first on line 2'
 bad 'no value' '[store]\nkind =\n' '2: kind: no value'
@@ -220,6 +220,8 @@ for replicas in 0 9 -1 all; do
 	bad "replicas $replicas" "[store]\nreplicas = $replicas\n" "2: replicas = $replicas: allowed is a number from 1 to 8"
 	bad "min_replicas $replicas" "[store]\nmin_replicas = $replicas\n" "2: min_replicas = $replicas: allowed is a number from 1 to 8"
 done
+bad 'restarts how' "[store]\nrestart = fast\n" '2: restart = fast: allowed are load and instant'
+bad 'a restart that loads more than memory' "[store]\ncapacity = 1G\nrestart = load\n$a" '3: restart = load: not for a store with a capacity, which may exceed its memory'
 bad 'warm or not' "[store]\nwarm = maybe\n" '2: warm = maybe: allowed are yes and no'
 bad 'verified when' "[store]\nverify = never\n" '2: verify = never: allowed are yes, first and no'
 bad 'charged or not' "[store]\ncharge = maybe\n" '2: charge = maybe: allowed are yes and no'

@@ -212,7 +212,7 @@ static const struct field attach_fields[] = {
 	FIELD(lsmem_attach, fd, ANY),
 	FIELD(lsmem_attach, state, ANY),
 	FIELD(lsmem_attach, kind, ANY),
-	FIELD(lsmem_attach, reserved, ZERO),
+	FIELD(lsmem_attach, instant, ZERO),
 	FIELD(lsmem_attach, bytes, ANY),
 	FIELD(lsmem_attach, handles_max, ANY),
 	FIELD(lsmem_attach, capacity, ANY),

@@ -997,7 +997,7 @@ TEST(attach)
 		TH_LOG("%s = %s", #field, #value);				\
 } while (0)
 	ATTACH_REFUSED(EINVAL, flags, 1);
-	ATTACH_REFUSED(EINVAL, reserved, 1);
+	ATTACH_REFUSED(EINVAL, instant, 1);
 	ATTACH_REFUSED(EINVAL, size, 16);
 	ASSERT_EQ(0, control_call(LSMEM_CTL_ATTACH, &attach));
 	EXPECT_LE(0, attach.fd);
@@ -1005,6 +1005,7 @@ TEST(attach)
 	EXPECT_EQ(LSMEM_KIND_OBJECT, attach.kind);
 	EXPECT_EQ(STORE_BYTES, attach.bytes);
 	EXPECT_EQ(1000, attach.handles_max);
+	EXPECT_EQ(0, attach.instant);
 	again = attach;
 	again.fd = 0;
 	again.state = again.kind = 0;
@@ -1017,6 +1018,27 @@ TEST(attach)
 	EXPECT_EQ(0, control_call(LSMEM_CTL_ATTACH, &again));
 	close(again.fd);
 	EXPECT_EQ(0, store_destroy(&store));
+}
+
+/* A store for instant restarts admits what others do, and its daemon is told. */
+TEST(attach_instant)
+{
+	struct lsmem_attach attach = { .size = sizeof(attach) };
+	struct store plain, store;
+
+	EXPECT_EQ(-EINVAL, store_create(&store, STORE_BYTES, 0, LSMEM_STORE_INSTANT));
+	ASSERT_EQ(0, store_create(&plain, STORE_BYTES, 0, LSMEM_STORE_DURABLE));
+	ASSERT_EQ(0, store_create(&store, STORE_BYTES, 0, LSMEM_STORE_DURABLE | LSMEM_STORE_INSTANT));
+	EXPECT_EQ(store_attribute(&plain, "capacity_bytes"), store_attribute(&store, "capacity_bytes"));
+	EXPECT_EQ(store_attribute(&plain, "handles_max"), store_attribute(&store, "handles_max"));
+	memcpy(attach.name, store.name, sizeof(attach.name));
+	memset(attach.uuid, 7, sizeof(attach.uuid));
+	ASSERT_EQ(0, control_call(LSMEM_CTL_ATTACH, &attach));
+	EXPECT_EQ(1, attach.instant);
+	EXPECT_EQ(0, attach.capacity) TH_LOG("it has none of its own");
+	close(attach.fd);
+	EXPECT_EQ(0, store_destroy(&store));
+	EXPECT_EQ(0, store_destroy(&plain));
 }
 
 /* ---- Block stores ------------------------------------------------------- */

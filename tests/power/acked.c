@@ -44,7 +44,9 @@ struct options {
 	uint32_t batch;
 	unsigned int readers;
 	unsigned int threads;
+	unsigned int block_readers;
 	bool zipf;
+	bool fill;
 };
 
 struct figures figures;
@@ -224,13 +226,14 @@ static const struct {
 	{ load_objects, true, false, 1, WRITERS },
 	{ load_blocks, false, false, 0, 1 },
 	{ load_readers, true, true, 0, 2 },
+	{ load_block_readers, false, true, 0, 1 },
 };
 
 #define LOADERS	(sizeof(loaders) / sizeof(loaders[0]))
 
 static int load(const struct options *opt, struct oracle **oracles)
 {
-	static struct work work[LOADERS + READERS];
+	static struct work work[LOADERS + 2 * READERS];
 	static _Atomic uint64_t sequence;
 	static atomic_int ready;
 	const char *seed = getenv("LSMEM_SEED");
@@ -244,7 +247,8 @@ static int load(const struct options *opt, struct oracle **oracles)
 	for (i = 0; i < LOADERS; i++) {
 		const char *path = loaders[i].object ? opt->objects : opt->blocks;
 
-		copies = !path ? 0 : loaders[i].reader ? opt->readers : 1;
+		copies = !path ? 0 : !loaders[i].reader ? 1 :
+			 loaders[i].object ? opt->readers : opt->block_readers;
 		for (; copies; copies--, nr++) {
 			work[nr] = (struct work){
 				.thread = nr,
@@ -261,6 +265,7 @@ static int load(const struct options *opt, struct oracle **oracles)
 				.longest = opt->longest,
 				.batch = opt->batch,
 				.zipf = opt->zipf,
+				.fill = opt->fill,
 				.random = (seed ? strtoull(seed, NULL, 0) : 1) * 1000003 + nr,
 			};
 			if (pthread_create(&thread, NULL, loaders[i].run, &work[nr])) {
@@ -334,6 +339,8 @@ static void usage(FILE *to)
 	      "  --figures FILE        a line of JSON each second: the counts until then\n"
 	      "  --blocks PATH         device of a block store\n"
 	      "  --block-slots N       its first N blocks are used\n"
+	      "  --block-readers N     load: threads that read blocks (default 0)\n"
+	      "  --fill                load: first write all blocks once\n"
 	      "  --journals DIR        verify: journals of all boots, or of those since --state\n"
 	      "  --state FILE          verify leaves it, both go on from it\n"
 	      "  --report FILE         verify: figures, as JSON\n"
@@ -351,6 +358,8 @@ static bool parse(int argc, char **argv, struct options *opt)
 		{ "live", required_argument, NULL, 'l' },
 		{ "blocks", required_argument, NULL, 'b' },
 		{ "block-slots", required_argument, NULL, 'B' },
+		{ "block-readers", required_argument, NULL, 'D' },
+		{ "fill", no_argument, NULL, 'F' },
 		{ "journals", required_argument, NULL, 'j' },
 		{ "state", required_argument, NULL, 's' },
 		{ "report", required_argument, NULL, 'r' },
@@ -382,6 +391,12 @@ static bool parse(int argc, char **argv, struct options *opt)
 			break;
 		case 'B':
 			opt->block_slots = strtoull(optarg, NULL, 0);
+			break;
+		case 'D':
+			opt->block_readers = strtoul(optarg, NULL, 0);
+			break;
+		case 'F':
+			opt->fill = true;
 			break;
 		case 'j':
 			opt->journals = optarg;
@@ -424,7 +439,7 @@ static bool parse(int argc, char **argv, struct options *opt)
 	return argc - optind == 1 && opt->state && opt->live <= 1000 &&
 	       opt->shortest >= OBJECT_LENGTH_MIN && opt->shortest <= opt->longest &&
 	       opt->longest <= OBJECT_LENGTH_MAX && opt->batch && opt->batch <= BATCH &&
-	       opt->readers <= READERS && opt->threads && opt->threads <= VERIFIERS;
+	       opt->readers <= READERS && opt->block_readers <= READERS && opt->threads && opt->threads <= VERIFIERS;
 }
 
 int main(int argc, char **argv)

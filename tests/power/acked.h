@@ -22,6 +22,7 @@
  * @longest: objects: bytes of the longest one
  * @batch: objects: operations in a vector, BATCH at most
  * @zipf: objects: some slots are used more often than others, by Zipf's law
+ * @fill: blocks: write all once, in order, before the load
  * @random: state of the thread's random numbers
  */
 struct work {
@@ -38,13 +39,14 @@ struct work {
 	uint32_t longest;
 	uint32_t batch;
 	bool zipf;
+	bool fill;
 	uint64_t random;
 };
 
 /* Counts of all threads so far; --figures writes them. */
 struct figures {
 	_Atomic uint64_t reads;		/* by readers */
-	_Atomic uint64_t changes;	/* replaced and freed objects */
+	_Atomic uint64_t changes;	/* replaced and freed objects, written and discarded blocks */
 	_Atomic uint64_t checked;	/* slots, by a verification */
 };
 
@@ -65,6 +67,7 @@ struct verdict {
 void *load_objects(void *work);
 void *load_readers(void *work);
 void *load_blocks(void *work);
+void *load_block_readers(void *work);
 int verify_objects(int fd, struct oracle *oracle, unsigned int threads, struct verdict *verdict);
 int verify_blocks(int fd, struct oracle *oracle, struct verdict *verdict);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Blocks under power cuts: FUA writes; plain writes and discards, then fdatasync. */
+/* Blocks under power cuts: FUA writes; plain writes and discards, then fdatasync; readers beside them. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/fs.h>
@@ -21,6 +21,13 @@ static void die(const char *what)
 	exit(1);
 }
 
+static bool is_zero(const uint8_t *block)
+{
+	static const uint8_t zero[BLOCK_BYTES];
+
+	return !memcmp(block, zero, BLOCK_BYTES);
+}
+
 static void block_write(struct work *w, void *data, uint64_t slot, bool durable)
 {
 	struct iovec iov = { data, BLOCK_BYTES };
@@ -37,18 +44,19 @@ static void block_discard(struct work *w, uint64_t slot)
 		die("discard");
 }
 
-static void blocks_batch(struct work *w, void *data, bool durable)
+/* Write or discard the blocks @at, @at + @stride ..: of the thread's own, round and round. */
+static void blocks_batch(struct work *w, void *data, uint64_t at, uint32_t stride, bool durable)
 {
 	struct record records[BLOCKS_BATCH], synced;
-	uint64_t mine = w->oracle->nr_slots / w->step, at = random_next(&w->random);
+	uint64_t mine = w->oracle->nr_slots / w->step;
 	uint32_t i;
 
 	for (i = 0; i < BLOCKS_BATCH; i++) {
 		struct record *r = &records[i];
-		bool discard = !durable && random_next(&w->random) % 16 == 0;
+		bool discard = !durable && stride > 1 && random_next(&w->random) % 16 == 0;
 
 		record_fill(r, 'b', ISSUED, discard ? OP_FREE : OP_REPLACE, w->thread);
-		r->slot = w->first + (at + i * 61) % mine * w->step;
+		r->slot = w->first + (at + i * stride) % mine * w->step;
 		r->sequence = atomic_fetch_add(w->sequence, 1) + 1;
 		r->length = discard ? 0 : BLOCK_BYTES;
 		record_seal(r);
@@ -69,6 +77,8 @@ static void blocks_batch(struct work *w, void *data, bool durable)
 		oracle_take(w->oracle, r);
 	}
 	journal_write(records, BLOCKS_BATCH);
+	if (stride > 1)
+		atomic_fetch_add(&figures.changes, BLOCKS_BATCH);
 	if (durable)
 		return;
 	if (fdatasync(w->fd))
@@ -83,19 +93,48 @@ static void blocks_batch(struct work *w, void *data, bool durable)
 void *load_blocks(void *arg)
 {
 	struct work *w = arg;
+	uint64_t at;
 	void *data;
 
 	if (posix_memalign(&data, BLOCK_BYTES, BLOCK_BYTES))
 		die("memory");
+	for (at = 0; w->fill && at < w->oracle->nr_slots / w->step; at += BLOCKS_BATCH)
+		blocks_batch(w, data, at, 1, false);
 	atomic_fetch_add(w->ready, 1);
-	for (;;)
-		blocks_batch(w, data, random_next(&w->random) % 2);
+	for (;;) {
+		at = random_next(&w->random);
+		blocks_batch(w, data, at, 61, random_next(&w->random) % 2);
+	}
+	return NULL;
+}
+
+/* Read blocks, half of the time of an eighth of the disk: each must be one whole version. */
+void *load_block_readers(void *arg)
+{
+	struct work *w = arg;
+	uint64_t slot, sequence;
+	uint8_t *block;
+
+	if (posix_memalign((void **)&block, BLOCK_BYTES, BLOCK_BYTES))
+		die("memory");
+	for (;;) {
+		slot = random_next(&w->random) % w->oracle->nr_slots;
+		if (random_next(&w->random) % 2)
+			slot /= 8;
+		if (pread(w->fd, block, BLOCK_BYTES, slot * BLOCK_BYTES) != BLOCK_BYTES)
+			die("read of the block device");
+		if (!is_zero(block) && !content_right(block, BLOCK_BYTES, slot, &sequence)) {
+			fprintf(stderr, "acked: block %llu was never written like this\n",
+				(unsigned long long)slot);
+			exit(1);
+		}
+		atomic_fetch_add(&figures.reads, 1);
+	}
 	return NULL;
 }
 
 int verify_blocks(int fd, struct oracle *o, struct verdict *v)
 {
-	static const uint8_t zero[BLOCK_BYTES];
 	uint64_t i, nr, n;
 	uint8_t *data;
 
@@ -111,13 +150,15 @@ int verify_blocks(int fd, struct oracle *o, struct verdict *v)
 			struct state found = { .op = OP_FREE };
 			bool corrupt = false;
 
-			if (memcmp(block, zero, BLOCK_BYTES)) {
+			if (!is_zero(block)) {
 				found = (struct state){ .op = OP_REPLACE, .length = BLOCK_BYTES };
 				corrupt = !content_right(block, BLOCK_BYTES, i + n, &found.sequence);
 			}
 			verify_slot(o, i + n, &found, corrupt, v);
 		}
+		atomic_fetch_add(&figures.checked, nr);
 	}
+	v->all_read = seconds_now();
 	free(data);
 	return 0;
 }

@@ -1,18 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# Runs in the guest of qemu/demo-tier: a tiered object store on the drive "objects".
+# Runs in the guest of qemu/demo-tier: a tiered object store on the drive "objects", and a tiered disk
+# on the drive "blocks".
 #
-# usage: tier.sh verify		serve the store, and read every object once: compare it with the
+# usage: tier.sh verify		serve both, and read every object and block once: compare it with the
 #				journals outside; the first time, only serve
-#        tier.sh load		fill the store, then read and write until the power is cut
+#        tier.sh load		fill both, then read and write until the power is cut
 #
-# $SIZE and $CAPACITY are those of the store; $LIVE is the live share of its capacity, per mille;
-# $SLOTS is the number of objects at most, $LENGTHS their bytes: MIN-MAX.
+# $SIZE and $CAPACITY are those of the object store, $DISK_SIZE and $DISK_CAPACITY those of the disk;
+# $LIVE is the live share of the object store's capacity, per mille; $SLOTS is the number of objects at
+# most, $LENGTHS their bytes: MIN-MAX; $BLOCKS is the number of blocks.
 #
 # Files on the host that get a line a second: host/tier.jsonl, from lsmemctl; host/load.jsonl, from the
 # program that reads and writes. The power may be cut at any time, so the last line may be torn.
-# host/started is the time when the daemon was started, in seconds since the boot.
+# host/started is the time when the daemons were started, in seconds since the boot.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 top=$here/../..
@@ -20,34 +22,41 @@ run=/run/lsmem-power
 seconds=300
 . "$here/lib.sh"
 acked=$here/build/acked
-stores="--objects /dev/lsmem --object-slots $SLOTS --lengths $LENGTHS"	# and a disk: --blocks
+stores="--objects /dev/lsmem --object-slots $SLOTS --lengths $LENGTHS --blocks /dev/lsmemb0
+	--block-slots $BLOCKS"
 
-# Write the figures of the tier from the creation of the store on.
+# Write the figures of the tier from the creation of both stores on.
 sample() {
-	until [ -e /sys/class/lsmem/lsmem/tier/resident_bytes ]; do
+	until [ -e /sys/class/lsmem/lsmem/tier/resident_bytes ] &&
+	      [ -e /sys/class/lsmem/lsmemb0/tier/resident_bytes ]; do
 		sleep 0.5
 	done
-	exec "$top/tools/lsmemctl/lsmemctl" tier lsmem --interval 1 --json
+	exec "$top/tools/lsmemctl/lsmemctl" tier lsmem lsmemb0 --interval 1 --json
 }
 
 serve_all() {
 	cut -d ' ' -f 1 /proc/uptime > "$LSMEM_HOST_DIR/started"
 	serve objects
+	serve blocks
 }
 
 case ${1:-} in
 load)
 	exec "$acked" load $stores --live "$LIVE" --batch 32 --zipf --readers 4 \
+		--fill --block-readers 2 \
 		--figures "$LSMEM_HOST_DIR/load.jsonl" \
 		--ready "$LSMEM_HOST_DIR/ready" --state $run/state ;;
 verify)
 	load_module
 	configure objects object "$SIZE" objects "capacity = $CAPACITY" "handles = $SLOTS"
+	configure blocks block "$DISK_SIZE" blocks "capacity = $DISK_CAPACITY"
 	sample > "$LSMEM_HOST_DIR/tier.jsonl" 2> /dev/null &
 	if [ "$LSMEM_ROUND" = 0 ]; then
 		format objects
+		format blocks
 		serve_all
 		serves objects
+		serves blocks
 		exit
 	fi
 	# Before the daemon starts, the program has read the journals: it can read the first object

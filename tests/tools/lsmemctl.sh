@@ -27,6 +27,7 @@ refused "create, wrong mode" 2 "write 0600" create --size 128M --mode rw
 refused "create, no such user" 2 "no such user" create --size 128M --owner nobody-of-that-name
 refused "create, handles for blocks" 2 "object stores" create --size 128M --kind block --handles 5
 refused "create, capacity of a volatile store" 2 "with --durable" create --size 128M --capacity 256M
+refused "create, instant restarts of a volatile store" 2 "with --durable" create --size 128M --instant
 refused "create, capacity below the size" 2 "at least --size" \
 	create --durable --size 256M --capacity 128M
 refused "create, odd capacity" 2 "multiple of 8M" create --durable --size 128M --capacity 260M

@@ -380,6 +380,7 @@ int sim_attempt(struct sim *sim)
 	} else if (!ret) {
 		ret = recover_run(r, &(struct recover_options){
 				  .accept_missing = sim->accept_missing,
+				  .instant = sim->options.tiered,
 				  .verify = sim->options.verify,
 				  .branch = random_next(&sim->random) | 1 }, &sim->result);
 		if (!ret && sim->options.join)

@@ -111,8 +111,8 @@ static int backup_bytes(int fd, const struct stat *status, uint64_t *bytes)
 }
 
 /*
- * udev reads a drive that somebody has closed, under a shared lock: an exclusive one waits for it.
- * A running lsmemd has the drive open with O_EXCL, so it is never waited for.
+ * udev reads a drive that was open for writing and is closed, under a shared lock: an exclusive one
+ * waits for it.  A running lsmemd has the drive open with O_EXCL, so it is never waited for.
  */
 static bool hold(int fd, const struct stat *status, const char *path, bool writable)
 {

@@ -13,7 +13,7 @@
 
 #include "ctl.h"
 
-enum { KIND, SIZE, CAPACITY, HANDLES, DURABLE, CHARGE, MODE, OWNER };
+enum { KIND, SIZE, CAPACITY, HANDLES, DURABLE, INSTANT, CHARGE, MODE, OWNER };
 
 static const struct ctl_option options[] = {
 	[KIND]		= { "kind", 'k', true },
@@ -21,6 +21,7 @@ static const struct ctl_option options[] = {
 	[CAPACITY]	= { "capacity", 'c', true },
 	[HANDLES]	= { "handles", 'n', true },
 	[DURABLE]	= { "durable", 'd', false },
+	[INSTANT]	= { "instant", 'i', false },
 	[CHARGE]	= { "charge", 'C', false },
 	[MODE]		= { "mode", 'm', true },
 	[OWNER]		= { "owner", 'o', true },
@@ -91,6 +92,9 @@ static int parse(int argc, char **argv, struct lsmem_create *create)
 		case DURABLE:
 			create->flags |= LSMEM_STORE_DURABLE;
 			break;
+		case INSTANT:
+			create->flags |= LSMEM_STORE_INSTANT;
+			break;
 		case CHARGE:
 			create->flags |= LSMEM_STORE_CHARGED;
 			break;
@@ -115,6 +119,8 @@ static int parse(int argc, char **argv, struct lsmem_create *create)
 		return ctl_usage_error("--size: a multiple of 8M, at least 128M");
 	if (create->capacity && !(create->flags & LSMEM_STORE_DURABLE))
 		return ctl_usage_error("--capacity is for stores with --durable");
+	if (create->flags & LSMEM_STORE_INSTANT && !(create->flags & LSMEM_STORE_DURABLE))
+		return ctl_usage_error("--instant is for stores with --durable");
 	if (create->capacity % LSMEM_SEGMENT_BYTES ||
 	    (create->capacity && create->capacity < create->bytes))
 		return ctl_usage_error("--capacity: a multiple of 8M, at least --size");
@@ -201,6 +207,6 @@ const struct ctl_command ctl_create = {
 	.name = "create",
 	.summary = "Make a store and print its name",
 	.usage = "create --size SIZE [--kind object|block] [--handles N] [--durable]\n"
-		 "                       [--capacity SIZE] [--charge] [--owner USER[:GROUP]] [--mode MODE] [--json]",
+		 "                       [--capacity SIZE] [--instant] [--charge] [--owner USER[:GROUP]] [--mode MODE] [--json]",
 	.run = run,
 };
