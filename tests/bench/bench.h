@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "../common/random.h"
+#include "../common/zipf.h"
 
 #define BENCH_THREADS	64u
 #define BENCH_SOURCES	64u	/* number of different payloads */
@@ -85,7 +86,8 @@ struct mode {
 	bool processes;
 };
 
-extern const struct mode memory_modes[], object_modes[], block_modes[], churn_modes[], page_modes[];
+extern const struct mode memory_modes[], object_modes[], block_modes[], churn_modes[], page_modes[],
+	server_modes[];
 
 /* The number of the next object of a worker; each worker has its own objects. */
 static inline uint64_t worker_next(struct worker *worker, uint64_t objects)
@@ -106,6 +108,16 @@ static inline uint64_t worker_read_next(struct worker *worker, uint64_t objects,
 	uint64_t next = worker_next(worker, objects);
 
 	return worker->bench->chain ? (next + copy[0]) % objects : next;
+}
+
+/*
+ * The number of the next object of all, by Zipf's law or as worker_next().  The frequent ones are far from
+ * each other: the factor is a prime larger than numbers of objects, and no product overflows.
+ */
+static inline uint64_t worker_any(struct worker *worker, uint64_t objects)
+{
+	return worker->bench->zipf ? zipf_next(&worker->state) * 4294967291ull % objects :
+				     worker_next(worker, objects);
 }
 
 /* Does the round go on?  Each worker works at least once, however late it starts. */

@@ -11,10 +11,6 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "../common/zipf.h"
-
-/* Prime, larger than numbers of objects, and no product overflows: z * SPREAD % nr has each place once. */
-#define SPREAD	4294967291ull
 
 static uint8_t *array;
 static uint8_t *source;
@@ -23,7 +19,7 @@ static uint64_t nr_objects;
 static void array_setup(struct bench *bench)
 {
 	int fd = -1, flags = MAP_PRIVATE | MAP_ANONYMOUS;
-	uint64_t bytes, i;
+	uint64_t bytes, i, state = 1;
 
 	nr_objects = bench->handles;
 	if (!nr_objects)
@@ -36,6 +32,8 @@ static void array_setup(struct bench *bench)
 		flags = MAP_SHARED;
 	}
 	source = get_memory((uint64_t)bench->size * BENCH_SOURCES, 64);
+	for (i = 0; i < (uint64_t)bench->size * BENCH_SOURCES / 8; i++)	/* zram cannot compress it */
+		((uint64_t *)source)[i] = random_next(&state);
 	array = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
 	if (array == MAP_FAILED)
 		fail("mmap", errno);
@@ -59,8 +57,7 @@ static uint64_t array_work(struct worker *worker)
 
 	while (worker_goes_on(worker, operations)) {
 		for (i = 0; i < bench->batch; i++) {
-			uint64_t nr = bench->zipf ? zipf_next(&worker->state) * SPREAD % nr_objects :
-						    worker_next(worker, nr_objects);
+			uint64_t nr = worker_any(worker, nr_objects);
 			uint8_t *object = array + nr * bench->size;
 
 			if (random_below(&worker->state, 1000) < bench->writes)

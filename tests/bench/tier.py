@@ -3,13 +3,15 @@
 
 import os
 import subprocess
+import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Callable, Optional
 
 from backups import DRIVE_MBS, slow_group
 from contest import (BATCH, Contestant, Durable, Rounds, destroy, drives, fio, module, result,
-                     sequential_read, tell, wait)
+                     sequential_read, tell, wait, within)
 
 MEMORY_MIB = 128
 CAPACITY_MIB = 8 * MEMORY_MIB
@@ -173,6 +175,10 @@ PAGED_SIZES = (128, 512, 1024, 4096)
 MIXES = (0, 250, 500, 750, 1000)	# writes, per mille
 SLOW_IOS = 8000			# of a held drive, a second, reads and writes each
 WARM = 30			# a turn of writes only is so many times as long, until the log is full
+EXT_SIZES = (1024, 4096)	# of memcached: what it keeps of each object has to fit into memory
+EXT_ITEMS_MIB = 96
+ZRAM_MIB = MEMORY_MIB // 2	# the other half is the program's
+ZRAM_STEP = 0.02		# seconds between two looks at what it has
 SWAP_TARGET = 4.3
 PAGES_TARGET = 1.3
 WRITTEN_TARGET = 1 / 16
@@ -207,31 +213,25 @@ def _written(drive: str) -> int:
 class Paged:
     """One of the contestants, with its drive: objects of one size, in 128 MiB of memory."""
 
-    def __init__(self, name: str, drive: str) -> None:
+    options: tuple[str, ...] = ()
+
+    def __init__(self, name: str, drive: str, mib: int = MEMORY_MIB) -> None:
         self.name = name
         self.drive = drive
         self.group = _group(name)
-        self._store: Optional[Durable] = None
         self._player: Optional[Contestant] = None
-        if name == "lsmem":
-            return
-        (self.group / "memory.max").write_text(f"{MEMORY_MIB + PROGRAM_MIB}M")
-        if name == "swap":
-            subprocess.run(["mkswap", drive], check=True, stdout=subprocess.DEVNULL)
-            subprocess.run(["swapon", drive], check=True)
+        if mib:
+            (self.group / "memory.max").write_text(f"{mib + PROGRAM_MIB}M")
 
     def begin(self, size: int, *options: str) -> None:
         """Makes the objects."""
-        common = ("-s", str(size), "-n", str(PAGED_BYTES // size), "-b", str(BATCH), *options)
         _hold(self.group, self.drive, None)
-        if self.name == "lsmem":
-            self._store = Durable("object", "lsmem", [self.drive], MEMORY_MIB, self.group,
-                                  capacity=CAPACITY_MIB)
-            self._store.start("--format", "--force")
-            self._player = Contestant("mixed", *common, "-p", self._store.device)
-        else:
-            where = ("-p", self.drive) if self.name == "mmap" else ()
-            self._player = Contestant("array", *common, *where, group=self.group)
+        self._player = self.make(size, ("-s", str(size), "-n", str(PAGED_BYTES // size), "-b",
+                                        str(BATCH), *options))
+
+    def make(self, size: int, options: tuple[str, ...]) -> Contestant:
+        """The program with the objects."""
+        return Contestant("array", *options, *self.options, group=self.group)
 
     def turn(self, seconds: float, writes: int, ios: Optional[int]) -> float:
         """Operations a second."""
@@ -244,52 +244,184 @@ class Paged:
         """Frees the objects."""
         assert self._player is not None
         self._player.close()
-        if self._store is not None:
-            self._store.close()
 
     def close(self) -> None:
         """Gives the drive back."""
-        if self.name == "swap":
-            subprocess.run(["swapoff", self.drive], check=True)
+
+
+class Tiered(Paged):
+    """A store with a tier."""
+
+    def __init__(self, drive: str) -> None:
+        super().__init__("lsmem", drive, 0)
+        self._store: Optional[Durable] = None
+
+    def make(self, size: int, options: tuple[str, ...]) -> Contestant:
+        self._store = Durable("object", "lsmem", [self.drive], MEMORY_MIB, self.group,
+                              capacity=CAPACITY_MIB)
+        self._store.start("--format", "--force")
+        return Contestant("mixed", *options, "-p", self._store.device)
+
+    def end(self) -> None:
+        super().end()
+        assert self._store is not None
+        self._store.close()
+
+
+class Mapped(Paged):
+    """An array in a mapped drive."""
+
+    def __init__(self, drive: str) -> None:
+        super().__init__("mmap", drive)
+        self.options = ("-p", drive)
+
+
+class Swap(Paged):
+    """An array whose pages are swapped."""
+
+    def __init__(self, drive: str) -> None:
+        super().__init__("swap", drive)
+        _swap_on(drive)
+
+    def close(self) -> None:
+        subprocess.run(["swapoff", self.drive], check=True)
+
+
+def _swap_on(drive: str) -> None:
+    subprocess.run(["mkswap", drive], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["swapon", drive], check=True)
+
+
+class Zram(Paged):
+    """An array whose pages are swapped to zram, which writes them to its drive.
+
+    zram writes back when it is told to, and what it is told: the incompressible pages, whenever it has
+    more than its half of the memory.
+    """
+
+    def __init__(self, drive: str) -> None:
+        super().__init__("zram", drive, MEMORY_MIB - ZRAM_MIB)
+        module("zram", "num_devices=1")
+        self._sys = Path("/sys/block/zram0")
+        (self._sys / "backing_dev").write_text(os.path.realpath(drive))
+        (self._sys / "disksize").write_text(f"{PAGED_BYTES * 5 // 4}")
+        _swap_on("/dev/zram0")
+        self.most = 0
+        self._ended = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, daemon=True)
+        self._keeper.start()
+
+    def _keep(self) -> None:
+        while not self._ended.wait(ZRAM_STEP):
+            used = int((self._sys / "mm_stat").read_text().split()[2])
+            self.most = max(self.most, used)
+            if used > ZRAM_MIB << 20:
+                (self._sys / "writeback").write_text("huge")
+
+    def close(self) -> None:
+        self._ended.set()
+        self._keeper.join()
+        subprocess.run(["swapoff", "/dev/zram0"], check=True)
+        (self._sys / "reset").write_text("1")
+
+
+class ExtStore(Paged):
+    """memcached, with a file for what its memory does not hold."""
+
+    def __init__(self, drive: str) -> None:
+        super().__init__("extstore", drive)
+        self._scratch = Path(tempfile.mkdtemp(prefix="lsmem-bench."))
+        self._server: Optional["subprocess.Popen[bytes]"] = None
+        subprocess.run(["mkfs.ext4", "-q", "-F", drive], check=True)
+        (self._scratch / "files").mkdir()
+        subprocess.run(["mount", drive, str(self._scratch / "files")], check=True)
+
+    def make(self, size: int, options: tuple[str, ...]) -> Contestant:
+        path = self._scratch / "socket"
+        self._server = subprocess.Popen(
+            [*within(self.group), "memcached", "-u", "root", "-s", str(path), "-t", "1", "-m",
+             str(EXT_ITEMS_MIB), "-o", f"ext_path={self._scratch}/files/objects:{CAPACITY_MIB}M"])
+        wait("memcached", path.exists)
+        return Contestant("memcached", *options, "-p", str(path))
+
+    def missed(self) -> int:
+        """Objects that were not there since the last call."""
+        assert self._player is not None
+        return int(self._player.order("missed")["missed"])
+
+    def end(self) -> None:
+        super().end()
+        assert self._server is not None
+        self._server.terminate()
+        self._server.wait()
+        for path in (self._scratch / "socket", self._scratch / "files/objects"):
+            path.unlink()
+
+    def close(self) -> None:
+        subprocess.run(["umount", str(self._scratch / "files")], check=True)
 
 
 def paging(rounds: Rounds) -> None:
-    """Objects against pages that are swapped, and against a mapped drive."""
-    players = [Paged(name, drive)
-               for name, drive in zip(("lsmem", "swap", "mmap"), drives(("large", "objects", "whole")))]
-    seconds = rounds.seconds * TURN
+    """Objects against pages that are swapped, a mapped drive, and a server with a file."""
+    large, *others = drives(("large", "objects", "whole", "zram", "extstore"))
+    makers = (Swap, Mapped, Zram, ExtStore)
+    tiered = Tiered(large)
+    rivals = [make(drive) for make, drive in zip(makers, others)]
     for order, option in (("Zipf 0.99", "-z"), ("any object", "-r")):
         for size in PAGED_SIZES:
             tell(kind="progress", text=f"paging: {order}, {size} B")
-            for player in players:
-                player.begin(size, option)
-                player.turn(seconds * WARM if player.name == "lsmem" else seconds, 1000, None)
-            for ios in (None, SLOW_IOS):
-                rates = rounds.run({(player.name, writes): _paged_turn(player, seconds, writes, ios)
-                                    for writes in MIXES for player in players})
-                _paged_results(order, size, ios, rates)
-            if order == "any object":
-                _bytes_written(players, size, seconds)
-            for player in players:
-                player.end()
-    for player in players:
+            players = [tiered, *(rival for rival in rivals
+                                 if rival.name != "extstore" or size in EXT_SIZES)]
+            _paged_size(rounds, players, order, option, size)
+    for player in (tiered, *rivals):
         player.close()
+
+
+def _paged_size(rounds: Rounds, players: list[Paged], order: str, option: str, size: int) -> None:
+    """All mixes of reads and writes."""
+    seconds = rounds.seconds * TURN
+    for player in players:
+        player.begin(size, option)
+        player.turn(seconds * WARM if player.name == "lsmem" else seconds, 1000, None)
+    for ios in (None, SLOW_IOS):
+        rates = rounds.run({(player.name, writes): _paged_turn(player, seconds, writes, ios)
+                            for writes in MIXES for player in players})
+        _paged_results(order, size, ios, players, rates)
+    if order == "any object":
+        _bytes_written(players, size, seconds)
+    for player in players:
+        player.end()
 
 
 def _paged_turn(player: Paged, seconds: float, writes: int, ios: Optional[int]) -> Callable[[], float]:
     return lambda: player.turn(seconds, writes, ios)
 
 
-def _paged_results(order: str, size: int, ios: Optional[int],
+# What each of the others is
+PAGED_HOW = {
+    "swap": f"an array in a cgroup of {MEMORY_MIB + PROGRAM_MIB} MiB",
+    "mmap": "an array in a mapped drive, in such a cgroup",
+    "zram": f"an array in a cgroup of {MEMORY_MIB - ZRAM_MIB + PROGRAM_MIB} MiB, swapped to a zram that is "
+            f"told to write back its incompressible pages, which are all, when it has {ZRAM_MIB} MiB",
+    "extstore": f"memcached in a cgroup of {MEMORY_MIB + PROGRAM_MIB} MiB, {EXT_ITEMS_MIB} MiB of them for "
+                f"objects, and a file of {CAPACITY_MIB} MiB; an object that it has dropped is no operation",
+}
+PAGED_TARGETS = {"swap": SWAP_TARGET, "mmap": PAGES_TARGET, "zram": SWAP_TARGET}
+
+
+def _paged_results(order: str, size: int, ios: Optional[int], players: list[Paged],
                    rates: dict[tuple[str, int], list[float]]) -> None:
     drive = f"drive held to {ios} reads and writes a second" if ios else "drive not held"
+    notes = {player.name: f"; {player.missed()} objects were missed" if isinstance(player, ExtStore) else
+             f"; it had {player.most >> 20} MiB at most" if isinstance(player, Zram) else ""
+             for player in players}
     for writes in MIXES:
-        for name, target in (("swap", SWAP_TARGET), ("mmap", PAGES_TARGET)):
+        for name in (player.name for player in players if player.name != "lsmem"):
             result("paging", f"{size} B, {order}, {writes / 10:g} % writes, {drive}", rates["lsmem", writes],
                    rates[name, writes], name, "op/s",
                    f"{PAGED_BYTES >> 20} MiB of objects in {MEMORY_MIB} MiB of memory, one thread, "
-                   f"batches of {BATCH}; swap: an array in a cgroup of {MEMORY_MIB + PROGRAM_MIB} MiB; "
-                   "mmap: an array in a mapped drive, in such a cgroup", target)
+                   f"batches of {BATCH}; {name}: {PAGED_HOW[name]}{notes[name]}",
+                   PAGED_TARGETS.get(name))
 
 
 def _bytes_written(players: list[Paged], size: int, seconds: float) -> None:
@@ -299,7 +431,7 @@ def _bytes_written(players: list[Paged], size: int, seconds: float) -> None:
         before = _written(player.drive)
         rate = player.turn(seconds * TURN, 1000, None)
         each[player.name] = (_written(player.drive) - before) / (rate * seconds * TURN)
-    for name in ("swap", "mmap"):
+    for name in each.keys() - {"lsmem"}:
         result("paging", f"{size} B, any object, written to the drive for each write", [each["lsmem"]],
                [each[name]], name, "B", "one turn of writes; the log is full, and is cleaned",
                WRITTEN_TARGET if size == 128 else None, most=True)

@@ -6,12 +6,12 @@
 #
 #	qemu/run --drive backup:1G -- tests/daemon/guest-tier-disk.sh
 #
-# KILLS: how often.
+# KILLS: how often.  TIER_MIB: the capacity.
 . "$(dirname "$0")/guest-lib.sh"
 . "$here/tier-lib.sh"
 kills=${KILLS:-2}
 store=lsmemb0
-files=${FILES:-56}	# of 4 MiB
+files=$((capacity * 7 / 64))	# of 4 MiB
 mnt=$scratch/mnt
 
 # verified NAME OPTION ..: fio writes and reads back
@@ -66,16 +66,16 @@ drop_files()
 	rm -f "$mnt"/*[13579] && sed -i '/[13579]$/d' "$scratch/sums" && sync && fstrim "$mnt"
 }
 
-configure "$drive" 'kind = block\nsize = 128M\ncapacity = 512M\n'
+configure "$drive" 'kind = block\nsize = 128M\ncapacity = '$capacity'M\n'
 ok 'formatted and active' start format --format --force
-is 'its capacity' "$(figure capacity_bytes)" $((512 << 20))
+is 'its capacity' "$(figure capacity_bytes)" $((capacity << 20))
 is 'its memory' "$(figure size_bytes)" $((128 << 20))
-ok 'the disk follows the capacity' [ "$(blockdev --getsize64 /dev/$store)" -gt $((480 << 20)) ]
+ok 'the disk follows the capacity' [ "$(blockdev --getsize64 /dev/$store)" -gt $((capacity * 15 << 16)) ]
 verified 'all of it written and read' --bsrange=4k-64k
-ok 'most of it is not in memory' [ "$(figure tier/cold_bytes)" -gt $((300 << 20)) ]
-ok 'blocks were fetched' [ "$(figure tier/fetches)" -gt 10000 ]
+ok 'most of it is not in memory' [ "$(figure tier/cold_bytes)" -gt $(((capacity - 212) << 20)) ]
+ok 'blocks were fetched' [ "$(figure tier/fetches)" -gt $((capacity * 15)) ]
 tier
-verified 'a quarter of it written again and read' --bs=4k --io_size=120M --verify_backlog=512
+verified 'a quarter of it written again and read' --bs=4k --io_size=$((capacity / 4))M --verify_backlog=512
 tier
 
 mkdir "$mnt"

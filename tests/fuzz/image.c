@@ -266,17 +266,22 @@ static void env_report(void *context, enum recover_severity severity, const char
 	snprintf(a->last, sizeof(a->last), "%s", text);
 }
 
+static void found_index(struct attempt *a, uint64_t key)
+{
+	if (a->nr_indices == a->room_indices) {
+		a->room_indices = a->room_indices ? 2 * a->room_indices : 64;
+		a->indices = realloc(a->indices, a->room_indices * sizeof(*a->indices));
+	}
+	a->indices[a->nr_indices++] = lsmem_handle_index(key);
+}
+
 static void env_entry(struct attempt *a, const struct lsmem_entry *entry)
 {
 	uint64_t key = lsmem_entry_handle(entry), version = lsmem_entry_version(entry);
 	uint32_t length = lsmem_entry_length(entry);
 	const void *payload = format_payload(entry);
 
-	if (a->nr_indices == a->room_indices) {
-		a->room_indices = a->room_indices ? 2 * a->room_indices : 64;
-		a->indices = realloc(a->indices, a->room_indices * sizeof(*a->indices));
-	}
-	a->indices[a->nr_indices++] = lsmem_handle_index(key);
+	found_index(a, key);
 	if (lsmem_entry_type(entry) == LSMEM_TYPE_TOMBSTONE) {
 		a->found.tombstones++;
 		return;
@@ -330,6 +335,40 @@ static int env_load(void *context, uint64_t segment, uint32_t generation, uint32
 	return 0;
 }
 
+static int env_place(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
+		     const struct lsmem_directory_entry *entries, uint32_t nr)
+{
+	struct attempt *a = context;
+	const struct lsmem_super *super = recover_super(a->r);
+	uint32_t i;
+
+	(void)generation;
+	if (segment < a->last_placed || segment <= a->last_segment || !nr || nr > 65536 ||
+	    sealed > LSMEM_SEGMENT_BYTES - 2 * LSMEM_BLOCK)
+		fuzz_fail("segment %llu: %u objects placed after %llu, sealed at %u",
+			  (unsigned long long)segment, nr, (unsigned long long)a->last_placed, sealed);
+	a->last_placed = segment;
+	for (i = 0; i < nr; i++) {
+		uint64_t key = __le64_to_cpu(entries[i].key), meta = __le64_to_cpu(entries[i].meta);
+		uint32_t length = LSMEM_LISTING_GET(meta, LENGTH);
+		uint32_t home = LSMEM_LISTING_GET(meta, HOME) * LSMEM_ALIGN;
+
+		if (LSMEM_LISTING_GET(meta, TYPE) != LSMEM_TYPE_OBJECT || !length ||
+		    length > LSMEM_OBJECT_MAX || home > sealed ||
+		    lsmem_entry_size(length) > sealed - home ||
+		    lsmem_handle_index(key) >= __le64_to_cpu(super->max_handles) ||
+		    !lsmem_handle_generation(key))
+			fuzz_fail("segment %llu: an object that is out of range is placed",
+				  (unsigned long long)segment);
+		found_index(a, key);
+		a->found.objects++;
+		if (a->found.object)
+			a->found.object(a->found.context, key, __le64_to_cpu(entries[i].version), NULL,
+					length);
+	}
+	return 0;
+}
+
 static int by_index(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
@@ -339,11 +378,12 @@ static int by_index(const void *a, const void *b)
 
 int attempt(struct attempt *a, struct image *image, enum attempt_how how)
 {
-	const struct recover_options options = { .accept_loss = how == ATTEMPT_ACCEPT };
+	const struct recover_options options = { .accept_loss = how == ATTEMPT_ACCEPT,
+						 .instant = how == ATTEMPT_INSTANT };
 	const struct recover_env env = {
 		.context = a, .backup_bytes = { image->bytes }, .read = env_read, .write = env_write,
 		.ahead = env_ahead, .flush = env_flush, .load = how == ATTEMPT_CHECK ? NULL : env_load,
-		.hole = env_hole, .report = env_report,
+		.place = env_place, .hole = env_hole, .report = env_report,
 	};
 	uint32_t i;
 	int ret;
@@ -365,7 +405,7 @@ int attempt(struct attempt *a, struct image *image, enum attempt_how how)
 		qsort(a->indices, a->nr_indices, sizeof(*a->indices), by_index);
 	for (i = 1; i < a->nr_indices; i++)
 		if (a->indices[i] == a->indices[i - 1])
-			fuzz_fail("index %llu is loaded twice", (unsigned long long)a->indices[i]);
+			fuzz_fail("index %llu is loaded or placed twice", (unsigned long long)a->indices[i]);
 	free(a->indices);
 	a->indices = NULL;
 	if (a->writes && (ret || how == ATTEMPT_CHECK))

@@ -58,10 +58,10 @@ void image_read(const struct image *image, uint64_t offset, void *data, uint64_t
 void image_write(struct image *image, uint64_t offset, const void *data, uint64_t length);
 
 /**
- * struct found - the objects that a recovery loaded
+ * struct found - the objects that a recovery loaded or placed
  * @objects, @tombstones: their numbers
- * @sum: checksum of all objects, independent of their order
- * @object: called for each object, may be NULL
+ * @sum: checksum of all objects that were loaded, independent of their order
+ * @object: called for each object, may be NULL; @data is NULL of one that was placed
  */
 struct found {
 	uint64_t objects, tombstones, sum;
@@ -74,6 +74,7 @@ struct found {
  * struct attempt - a recovery and its results
  * @r: valid only during attempt()
  * @reports, @damages: numbers of messages for the operator; @last: the last message
+ * @last_segment, @last_placed: the last ones that entries were loaded of, and objects placed in
  * @writes: number of calls of write and flush
  * @ahead: buffers of reads ahead, in their order
  */
@@ -85,7 +86,7 @@ struct attempt {
 	enum recover_state state;
 	uint32_t reports, damages, writes;
 	char last[256];
-	uint64_t last_segment;
+	uint64_t last_segment, last_placed;
 	uint64_t *indices;
 	uint32_t nr_indices, room_indices;
 	struct recover *r;
@@ -97,6 +98,7 @@ enum attempt_how {
 	ATTEMPT_CHECK,		/* recover_check() */
 	ATTEMPT_RUN,		/* recover_run() */
 	ATTEMPT_ACCEPT,		/* recover_run(), losses accepted */
+	ATTEMPT_INSTANT,	/* recover_run(), which places objects and does not read them */
 };
 
 /* recover_open() and, if the backup is full, the recovery. Returns its result. */

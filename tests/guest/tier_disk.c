@@ -185,7 +185,8 @@ TEST_F_TIMEOUT(tier_disk, more_than_memory, SECONDS)
 	EXPECT_EQ(self->blocks, check_all(self));
 	tier_print(&self->store);
 	fetches = tier_attribute(&self->store, "fetches");
-	EXPECT_LT((long long)test_scaled(self->blocks), fetches);
+	/* A third of all is in memory; what a short run reads fits there the second time. */
+	EXPECT_LT((long long)test_scaled(self->blocks) / 2, fetches);
 	/* What is replaced as a whole, or goes, need not be read; the cleaner reads whole segments. */
 	for (block = 0; block < self->blocks; block += 3 * GROUP)
 		ASSERT_EQ(0, put(self, self->bytes, block, GROUP / 2));
