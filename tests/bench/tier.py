@@ -431,7 +431,7 @@ def _bytes_written(players: list[Paged], size: int, seconds: float) -> None:
         before = _written(player.drive)
         rate = player.turn(seconds * TURN, 1000, None)
         each[player.name] = (_written(player.drive) - before) / (rate * seconds * TURN)
-    for name in each.keys() - {"lsmem"}:
+    for name in (player.name for player in players if player.name != "lsmem"):
         result("paging", f"{size} B, any object, written to the drive for each write", [each["lsmem"]],
                [each[name]], name, "B", "one turn of writes; the log is full, and is cleaned",
                WRITTEN_TARGET if size == 128 else None, most=True)
@@ -454,9 +454,10 @@ PATTERNS = {
 }
 
 
-def _disk_turn(path: str, pattern: tuple[str, ...], seconds: float) -> Callable[[], float]:
+def _disk_turn(path: str, pattern: tuple[str, ...], seconds: float, group: Path) -> Callable[[], float]:
     def turn() -> float:
-        job = fio(path, *pattern, f"--iodepth={DISK_DEPTH}", f"--size={FIO_MIB}M", *_timed(seconds))
+        job = fio(path, *pattern, f"--iodepth={DISK_DEPTH}", f"--size={FIO_MIB}M", *_timed(seconds),
+                  group=group)
         return float(job["read"]["iops"] + job["write"]["iops"])
     return turn
 
@@ -469,18 +470,27 @@ def caching(rounds: Rounds) -> None:
     subprocess.run(["dmsetup", "create", "lsmem-bench", "--table",
                     f"0 {sectors} writecache s {origin} /dev/ram0 4096 0"], check=True)
     subprocess.run(["dmsetup", "mknodes", "lsmem-bench"], check=True)
-    store = Durable("block", "lsmemb0", [drive], MEMORY_MIB, capacity=DISK_MIB)
+    group = _group("caching")
+    store = Durable("block", "lsmemb0", [drive], MEMORY_MIB, group, capacity=DISK_MIB)
     store.start("--format", "--force")
     paths = {"lsmem": store.device, "dm-writecache": "/dev/mapper/lsmem-bench"}
     for path in paths.values():
         fio(path, "--rw=write", "--bs=1M", "--iodepth=4", f"--size={FIO_MIB}M")
-    rates = rounds.run({(name, pattern): _disk_turn(path, options, rounds.seconds * TURN)
-                        for pattern, options in PATTERNS.items() for name, path in paths.items()})
+    for ios in (None, SLOW_IOS):
+        for device in (drive, origin):
+            _hold(group, device, ios)
+        _caching_results(ios, rounds.run({
+            (name, pattern): _disk_turn(path, options, rounds.seconds * TURN, group)
+            for pattern, options in PATTERNS.items() for name, path in paths.items()}))
     store.close()
     subprocess.run(["dmsetup", "remove", "lsmem-bench"], check=True)
+
+
+def _caching_results(ios: Optional[int], rates: dict[tuple[str, str], list[float]]) -> None:
+    held = f", drive held to {ios} reads and writes a second" if ios else ""
     for pattern in PATTERNS:
-        result("caching", pattern, rates["lsmem", pattern], rates["dm-writecache", pattern],
+        result("caching", pattern + held, rates["lsmem", pattern], rates["dm-writecache", pattern],
                "dm-writecache", "io/s",
                f"fio, libaio, direct, depth {DISK_DEPTH}, over {FIO_MIB} MiB; a disk of {DISK_MIB} MiB in "
-               f"{MEMORY_MIB} MiB of memory; dm-writecache: the same drive and a brd of {MEMORY_MIB} MiB",
+               f"{MEMORY_MIB} MiB of memory; dm-writecache: an equal drive and a brd of {MEMORY_MIB} MiB; what it writes back is not held",
                DISK_TARGET)
