@@ -80,6 +80,7 @@ struct lsmem_moving {
  * @moved: bytes moved in this segment
  * @seen: objects and tombstones passed in this segment
  * @kept: of them, those that have a copy
+ * @starved: too few seglets were free for the last segment, and none will be by themselves
  * @rest: its rests, in this segment
  * @batch: entries that may be live, to be moved next
  */
@@ -94,6 +95,7 @@ struct lsmem_compactor {
 	u64 moved;
 	u32 seen;
 	u32 kept;
+	bool starved;
 	struct lsmem_rest rest;
 	struct lsmem_moving batch[LSMEM_COMPACT_BATCH];
 };
@@ -377,9 +379,18 @@ static bool lsmem_compact_begin(struct lsmem_compactor *c, const struct lsmem_se
 	c->moved = 0;
 	c->seen = 0;
 	c->kept = 0;
-	return room && c->to.nr_seglets < seg->nr_seglets &&
-	       (!c->to.nr_seglets || lsmem_seglets_take(&store->seglets, seg->index, c->to.nr_seglets,
-						      c->to.seglets));
+	if (!room || c->to.nr_seglets >= seg->nr_seglets)
+		return false;
+	if (!c->to.nr_seglets ||
+	    lsmem_seglets_take(&store->seglets, seg->index, c->to.nr_seglets, c->to.seglets))
+		return true;
+	/*
+	 * Survivors of what was cold take seglets, and their victims have none to give back.  If nothing
+	 * is about to be freed, too few are left to compact: a segment has to be emptied, which takes none.
+	 */
+	c->starved = store->tier.on && !READ_ONCE(store->compaction.vacating) &&
+		     !READ_ONCE(store->seglets.lent);
+	return false;
 }
 
 /* Compact one segment in state COMPACTING. Returns false if nothing was gained. */
@@ -460,14 +471,16 @@ static void lsmem_compactor_wait(struct lsmem_compactor *c, unsigned int fruitle
 static struct lsmem_segment *lsmem_compactor_next(struct lsmem_compactor *c, bool last)
 {
 	struct lsmem_segment *seg = NULL;
+	bool starved = c->starved;
 
-	if (!lsmem_cache_short(c->store))
+	if (!starved && !lsmem_cache_short(c->store))
 		seg = lsmem_balance_next(c->store);
-	while (!seg && lsmem_evict_due(c->store, last) && !kthread_should_stop()) {
+	c->starved = false;
+	while (!seg && (starved || lsmem_evict_due(c->store, last)) && !kthread_should_stop()) {
 		seg = lsmem_evict_next(c->store);
 		if (!seg)
 			break;
-		if (!lsmem_evict(c->store, seg, &c->rest) ||
+		if (!lsmem_evict(c->store, seg, starved, &c->rest) ||
 		    lsmem_packed_seglets(atomic_read(seg->live)) >= seg->nr_seglets) {
 			lsmem_compact_leave(c->store, seg);	/* until its next turn */
 			seg = NULL;

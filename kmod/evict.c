@@ -13,7 +13,8 @@
  *
  * Objects leave while more is live than memory holds, memory is low, and compaction alone would copy
  * more than LSMEM_EVICT_COST for what it frees (balance.c); while few cache segments are free, which then
- * are emptied; and if memory would hold all, but neither compaction nor cleaning makes room.
+ * are emptied; if memory would hold all, but neither compaction nor cleaning makes room; and if too few
+ * seglets are left to compact.
  *
  * Locks: plan.mutex for the plan; segments.lock for a segment's state; none while words are exchanged.
  */
@@ -172,15 +173,17 @@ static u32 lsmem_evict_one(struct lsmem_store *store, struct lsmem_segment *seg,
  * lsmem_evict - objects leave the memory of a segment
  * @store: tiered, active
  * @seg: from lsmem_evict_next()
+ * @all: also those that were read since the last sweep
  * @rest: of the thread
  *
  * Return: false if the segment is damaged.
  */
-bool lsmem_evict(struct lsmem_store *store, struct lsmem_segment *seg, struct lsmem_rest *rest)
+bool lsmem_evict(struct lsmem_store *store, struct lsmem_segment *seg, bool all,
+		 struct lsmem_rest *rest)
 {
-	bool all = lsmem_cache_short(store) || atomic_read(seg->live) < LSMEM_EVICT_LEAST;
 	u32 offset = 0, ahead = 0, nr = 0, bytes = 0, left;
 
+	all = all || lsmem_cache_short(store) || atomic_read(seg->live) < LSMEM_EVICT_LEAST;
 	lsmem_rest_begin(rest);
 	for (nr = 0; nr < LSMEM_LOOK_AHEAD; nr++)
 		lsmem_entry_look_ahead(store, seg, &ahead);

@@ -15,6 +15,7 @@ struct lsmem_store;
 
 bool lsmem_evict_due(struct lsmem_store *store, bool last);
 struct lsmem_segment *lsmem_evict_next(struct lsmem_store *store);
-bool lsmem_evict(struct lsmem_store *store, struct lsmem_segment *seg, struct lsmem_rest *rest);
+bool lsmem_evict(struct lsmem_store *store, struct lsmem_segment *seg, bool all,
+		 struct lsmem_rest *rest);
 
 #endif
