@@ -22,7 +22,6 @@
 #include "../retire.h"
 
 #define COMPACT_READING	(HZ / 10)	/* longer than a grace period */
-#define COMPACT_KEPT	8u	/* free seglets that compaction does not take */
 
 /* The smallest store, for the test with a cleaner, which frees segments. */
 static const struct lsmem_test_shape compact_race_shape = {

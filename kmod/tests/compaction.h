@@ -8,6 +8,7 @@
 #define COMPACT_HEAD	1u
 #define COMPACT_ALL	1000	/* victims to ask for: more than there are */
 #define COMPACT_BOUND	(60 * HZ)
+#define COMPACT_KEPT	8u	/* free seglets that compaction does not take */
 #define COMPACT_OBJECTS	2048u
 
 /* Wait until a condition holds, for COMPACT_BOUND at most. No event shows it: poll every tick. */

@@ -91,7 +91,7 @@ static void fetch_evict(struct kunit *test, struct lsmem_segment *seg)
 	lsmem_segment_show(seg);
 	spin_unlock(&store->segments.lock);
 	bitmap_zero(store->tier.touched, store->handles.nr);
-	KUNIT_EXPECT_TRUE(test, lsmem_evict(store, seg, &rest));
+	KUNIT_EXPECT_TRUE(test, lsmem_evict(store, seg, false, &rest));
 	set_user_nice(current, 0);	/* what it has changed */
 	KUNIT_EXPECT_EQ(test, atomic_read(seg->live), atomic_read(seg->tombstones));
 	spin_lock(&store->segments.lock);
@@ -742,6 +742,41 @@ static void fetch_test_back(struct kunit *test)
 	fetch_balance(test, o, nr);
 }
 
+/* ---- Missing seglets ------------------------------------------------------ */
+
+/*
+ * With one free seglet too few a segment cannot be compacted, and nothing would ever free one: all
+ * objects leave it, those that were just read too.
+ */
+static void fetch_test_starved(struct kunit *test)
+{
+	const u32 nr = 5, length = LSMEM_OBJECT_MAX - 100;
+	struct lsmem_store *store = test->priv;
+	struct compact_object o[5] = { };
+	struct fetch_backup b;
+	u32 i, taken, needed;
+
+	for (i = 0; i < nr; i++)
+		compact_put(test, &o[i], length);
+	fetch_copy(test, &b, compact_close(test));
+	KUNIT_ASSERT_EQ(test, compact_free(store, &o[0]), 0);
+	needed = lsmem_packed_seglets(atomic_read(b.seg->live));
+	KUNIT_ASSERT_LT(test, needed, b.seg->nr_seglets);
+	bitmap_fill(store->tier.touched, store->handles.nr);
+	taken = lsmem_test_take_seglets(store, needed + COMPACT_KEPT - 1);
+	KUNIT_ASSERT_EQ(test, lsmem_test_compactors(store), 0);
+	compact_ask(store, COMPACT_ALL);
+	compact_await(test, !READ_ONCE(b.seg->nr_seglets));
+	lsmem_compactors_stop(store);
+	for (i = 1; i < nr; i++)
+		KUNIT_EXPECT_EQ(test, fetch_state(test, &o[i]), LSMEM_WORD_COLD);
+	lsmem_test_put_seglets(store, taken);
+	for (i = 1; i < nr; i++)
+		fetch_object(test, &b, &o[i]);
+	compact_look_all(test, o, nr);
+	fetch_balance(test, o, nr);
+}
+
 /* ---- Placing ------------------------------------------------------------- */
 
 /* A placement with an entry that is not valid: those before it are there, and are counted. */
@@ -787,6 +822,7 @@ static struct kunit_case fetch_cases[] = {
 	KUNIT_CASE_PARAM(fetch_test_cut, fetch_cut_gen_params),
 	KUNIT_CASE(fetch_test_flip),
 	KUNIT_CASE(fetch_test_back),
+	KUNIT_CASE(fetch_test_starved),
 	KUNIT_CASE(fetch_test_place),
 	{}
 };
