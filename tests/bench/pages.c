@@ -12,8 +12,11 @@
 
 #include "bench.h"
 
+#define SOURCE_BYTES	(1u << 20)	/* random: no page of objects can be compressed */
+
 static uint8_t *array;
 static uint8_t *source;
+static uint32_t nr_sources;
 static uint64_t nr_objects;
 
 static void array_setup(struct bench *bench)
@@ -31,8 +34,9 @@ static void array_setup(struct bench *bench)
 			fail(bench->path, errno);
 		flags = MAP_SHARED;
 	}
-	source = get_memory((uint64_t)bench->size * BENCH_SOURCES, 64);
-	for (i = 0; i < (uint64_t)bench->size * BENCH_SOURCES / 8; i++)	/* zram cannot compress it */
+	nr_sources = SOURCE_BYTES / bench->size;
+	source = get_memory(SOURCE_BYTES, 64);
+	for (i = 0; i < SOURCE_BYTES / 8; i++)
 		((uint64_t *)source)[i] = random_next(&state);
 	array = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
 	if (array == MAP_FAILED)
@@ -43,7 +47,7 @@ static void array_setup(struct bench *bench)
 	if (madvise(array, bytes, MADV_NOHUGEPAGE) && errno != EINVAL)	/* the kernel has none */
 		fail("madvise", errno);
 	for (i = 0; i < nr_objects; i++)
-		memcpy(array + i * bench->size, source, bench->size);
+		memcpy(array + i * bench->size, source + i % nr_sources * bench->size, bench->size);
 	if (bench->zipf)
 		zipf_setup(nr_objects);
 }
@@ -61,8 +65,8 @@ static uint64_t array_work(struct worker *worker)
 			uint8_t *object = array + nr * bench->size;
 
 			if (random_below(&worker->state, 1000) < bench->writes)
-				memcpy(object, source + (size_t)(i % BENCH_SOURCES) * bench->size,
-				       bench->size);
+				memcpy(object, source + (size_t)random_below(&worker->state, nr_sources) *
+				       bench->size, bench->size);
 			else
 				memcpy(copy, object, bench->size);
 			__asm__ volatile("" : : "r"(copy) : "memory");	/* keep the memcpy() */

@@ -436,7 +436,7 @@ def _bytes_written(players: list[Paged], size: int, seconds: float) -> None:
         before = _written(player.drive)
         rate = player.turn(seconds * TURN, 1000, None)
         each[player.name] = (_written(player.drive) - before) / (rate * seconds * TURN)
-    for name in (player.name for player in players if player.name != "lsmem"):
+    for name in (player.name for player in players if player.name != "lsmem" and each[player.name]):
         result("paging", f"{size} B, any object, written to the drive for each write", [each["lsmem"]],
                [each[name]], name, "B", "one turn of writes; the log is full, and is cleaned",
                WRITTEN_TARGET if size == 128 else None, most=True)
