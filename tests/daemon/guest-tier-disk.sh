@@ -10,6 +10,7 @@
 . "$(dirname "$0")/guest-lib.sh"
 . "$here/tier-lib.sh"
 kills=${KILLS:-2}
+capacity=${TIER_MIB:-512}
 store=lsmemb0
 files=$((capacity * 7 / 64))	# of 4 MiB
 mnt=$scratch/mnt

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # Figures and operations of a tiered store, for the guest tests: sourced, after guest-lib.sh, not run.
 
-capacity=${TIER_MIB:-512}	# of the store, whose memory has 128 MiB
-
 figure() { cat "/sys/class/lsmem/$store/$1"; }
 
 # tier: what is live, and where
