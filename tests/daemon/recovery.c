@@ -72,7 +72,7 @@ int main(int argc, char **argv)
 	if (!r || recover_open(r, &state) || state != RECOVER_FULL)
 		return 1;
 	start = clock_now_ns();
-	err = recover_run(r, NULL, &result);
+	err = recover_run(r, &(struct recover_options){ .instant = recover_super(r)->capacity }, &result);
 	took = (double)(clock_now_ns() - start) / 1e9;
 	getrusage(RUSAGE_SELF, &usage);
 	printf("{\"error\": %d, \"segments\": %" PRIu64 ", \"objects\": %" PRIu64 ", \"live_bytes\": %" PRIu64 ", \"loaded_bytes\": %" PRIu64 ", \"loads\": %" PRIu64 ", \"placed\": %" PRIu64 ", \"read_bytes\": %" PRIu64 ", \"seconds\": %.3f, \"user\": %.3f, \"system\": %.3f, \"peak_bytes\": %" PRIu64 "}\n",
