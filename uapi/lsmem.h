@@ -470,7 +470,7 @@ struct lsmem_destroy {
  * @state: out, enum lsmem_store_state: NEW: call LSMEM_REPL_ACTIVATE, or _LOAD
  *	before that; ACTIVE: the stream begins with the state of every segment
  * @kind: out, enum lsmem_store_kind
- * @instant: in: 0; out: 1: a recovery may leave objects on the backups (LSMEM_REPL_LOAD); 0: it may not
+ * @instant: in: 0; out: 1: a recovery may leave objects on the backups (LSMEM_REPL_PLACE); 0: it may not
  * @bytes: out, memory of the log
  * @handles_max: out, most objects or blocks
  * @capacity: out, of a tiered store, else 0

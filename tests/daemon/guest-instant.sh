@@ -4,6 +4,8 @@
 # that loads is recovered by one that does not, with 70 % and with 93 % of its capacity live, and then by
 # one that loads again; objects and a disk.  What was acknowledged is there each time.
 #
+# LSMEM_SCALE: below 100 without the 93 %.
+#
 #	qemu/run --drive backup:1G -- tests/daemon/guest-instant.sh
 . "$(dirname "$0")/guest-lib.sh"
 . "$here/tier-lib.sh"
