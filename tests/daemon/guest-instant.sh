@@ -32,6 +32,9 @@ recovers()
 	grep 'instant: active' "$log" | tail -1 | sed 's/^.*instant/# instant/'
 }
 
+# A killed process waits for its requests of a disk for flush_ms.
+few_seconds() { echo 5000 >"/sys/class/lsmem/$store/limits/flush_ms"; }
+
 resident() { [ $(($(figure tier/cold_bytes) - $(figure tier/cached_bytes))) -lt $((1 << 20)) ]; }
 
 load_pid=
@@ -45,6 +48,7 @@ for kind in object block; do
 	if [ $kind = object ]; then
 		objects "$kind: filled to 70 %" fill 70 $slots
 	else
+		few_seconds
 		load 10
 		nap 4
 	fi
@@ -56,6 +60,7 @@ for kind in object block; do
 	tier
 	verify "$kind: all there"
 	is "$kind: nothing has left memory" "$(figure tier/evicted)" 0
+	few_seconds
 	load 60
 	nap 3
 	lose "$kind: under load"
