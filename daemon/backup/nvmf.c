@@ -157,8 +157,8 @@ static int hold(struct nvmf_backup *n)
 
 static void let_go(struct nvmf_backup *n)
 {
-	if (n->fd >= 0 && !flock(n->fd, LOCK_EX | LOCK_NB))
-		(void)nvme_disconnect_ctrl(n->ctrl);
+	if (n->fd >= 0 && !flock(n->fd, LOCK_EX | LOCK_NB) && nvme_disconnect_ctrl(n->ctrl))
+		log_warn("%s stays connected: %s", nvme_ctrl_get_name(n->ctrl), strerror(errno));
 	if (n->fd >= 0)
 		close(n->fd);
 	if (n->root)
