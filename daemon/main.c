@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "lsmemd.h"
 #include "base/notify.h"
@@ -20,6 +21,7 @@
 
 #define CONFIG_DEFAULT	"/etc/lsmem/lsmemd.conf"
 #define DRAIN_DEFAULT	60u
+#define END_MS		1000u	/* wait for requests that are in flight at the end */
 
 /*
  * Operations in flight: requests of core or a recovery to all backups, reads of fetching, a few polls
@@ -239,10 +241,25 @@ static void become_successor(const struct options *o)
 	log_err("lsmemd cannot start itself again: %s", strerror(errno));
 }
 
+/*
+ * Wait for the requests in flight: those of a backup that has failed end soon, with errors, and only
+ * then can a connection to it be ended. Returns false if they do not.
+ */
+static bool requests_end(struct lsmemd *d)
+{
+	uint64_t end = clock_now_ms() + END_MS;
+	uint32_t slot;
+
+	for (slot = 0; slot < d->config.nr_backups; slot++)
+		while (d->backups[slot].in_flight)
+			if (clock_now_ms() >= end || loop_run(&d->loop, true) < 0)
+				return false;
+	return true;
+}
+
 static int run(struct lsmemd *d)
 {
 	int status, err;
-	uint32_t slot;
 
 	d->control = -1;
 	d->kernel.fd = -1;
@@ -281,13 +298,10 @@ static int run(struct lsmemd *d)
 	/*
 	 * Requests in flight read memory that would be freed here, and must not write its later
 	 * contents to the backup. The same holds for a thread that makes a backup ready; it stops
-	 * writing when this daemon does not own the store any more. So exit at once.
+	 * writing when this daemon does not own the store any more. So exit without more ado.
 	 */
-	if (!rejoin_end())
+	if (!rejoin_end() || !requests_end(d))
 		_exit(status);
-	for (slot = 0; slot < d->config.nr_backups; slot++)
-		if (d->backups[slot].in_flight)
-			_exit(status);
 	fetch_free(d->fetch);
 	if (d->core)
 		core_free(d->core);

@@ -406,6 +406,7 @@ static int finish(struct serve *s)
 	const char *reason;
 	int status;
 
+	s->stopping = true;	/* the loop may still run, for requests in flight */
 	rejoin_stop();
 	gather(s);
 	if (s->unowned) {
