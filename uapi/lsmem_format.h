@@ -77,8 +77,8 @@ struct lsmem_entry {
 #define LSMEM_ENTRY_VERSION_BITS 62		/* of @version; the home block's high bits follow */
 
 #define LSMEM_MORE_TYPE_BITS	6		/* enum below */
-#define LSMEM_MORE_VALUE_SHIFT	6		/* tombstone: barrier; commit: see below;
-						 * others: payload bytes, 0..8 MiB
+#define LSMEM_MORE_VALUE_SHIFT	6		/* tombstone: barrier; commit, group: see
+						 * below; others: payload bytes, 0..8 MiB
 						 */
 
 #define LSMEM_TYPE_OBJECT	1u	/* a version of an object */
@@ -93,6 +93,13 @@ struct lsmem_entry {
 					 * offset, data are lost
 					 */
 #define LSMEM_TYPE_PAD		4u	/* bytes to be skipped; no CRC covers them */
+#define LSMEM_TYPE_GROUP	5u	/* a group follows: a change of several objects that is
+					 * whole or none.  Its value: bytes from the end of this
+					 * record to the end of the group's last entry, gaps
+					 * included; all are in this segment.  Where not all of
+					 * them are found, the log of the segment ends at this
+					 * record.  Such a group was not acknowledged
+					 */
 #define LSMEM_TYPE_SKIPPABLE	0x20u	/* unknown types with it are skipped,
 					 * without it they stop the reader
 					 */
@@ -207,7 +214,8 @@ static inline __u64 lsmem_entry_value(const struct lsmem_entry *e)
 /* Has a long entry of this type a payload, whose length is its value? */
 static inline int lsmem_type_has_payload(__u32 type)
 {
-	return type != LSMEM_TYPE_TOMBSTONE && type != LSMEM_TYPE_COMMIT;
+	return type != LSMEM_TYPE_TOMBSTONE && type != LSMEM_TYPE_COMMIT &&
+	       type != LSMEM_TYPE_GROUP;
 }
 
 /* Payload bytes, for a header that lsmem_entry_sane() has accepted. */
@@ -302,6 +310,8 @@ static inline int lsmem_entry_sane(const struct lsmem_entry *e)
 		return 1;
 	case LSMEM_TYPE_OBJECT:
 		return value > LSMEM_SHORT_MAX && value <= LSMEM_OBJECT_MAX;
+	case LSMEM_TYPE_GROUP:
+		return value >= LSMEM_SHORT_BYTES + LSMEM_ALIGN && value < LSMEM_SEGMENT_BYTES;
 	default:
 		return value < LSMEM_SEGMENT_BYTES;
 	}
