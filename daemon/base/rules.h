@@ -48,6 +48,7 @@ RULE_ENTRY(EXTEND_WHOLE, "3: a replica of an open segment counts before it is co
 RULE_ENTRY(EXTEND_RECEIVED, "2: a replica of an open segment counts without the bytes that others received")
 RULE_ENTRY(RECEIVED_APART, "2: bytes in the memory of a backup's host count as durable")
 RULE_ENTRY(LONGEST, "2: recovery takes the first replica of an open segment")
+RULE_ENTRY(GROUP_WHOLE, "21: recovery takes part of a group")
 
 /* Rules of the model of the kernel in tests/unit: */
 RULE_ENTRY(K_LOSER_PADDED, "7: the loser of an exchange is not padded")

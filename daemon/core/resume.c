@@ -37,6 +37,7 @@ static void core_resume_open(struct core *core, struct core_segment *seg,
 	open->acked = open->acked_received = event->from;
 	open->closed = seg->life == CORE_CLOSED;
 	open->headed = true;
+	/* Both are where a range of a former daemon ended: not inside a group (invariant 21). */
 	open->durable = seg->item.length > event->from ? seg->item.length : event->from;
 	open->committed = open->durable;
 	/* The former daemon can have written everything up to @event->to. A tail block that ends

@@ -508,7 +508,11 @@ void core_log_done(struct core *core, struct core_op *op)
 /*
  * Compute how much of a segment is durable, and how much is received.
  *
- * Invariant 2: durable means durable on every replica; it ends where a range ends.
+ * Invariant 2: durable means durable on every replica; it ends where a range ends, however the range
+ * was divided into writes.
+ *
+ * Invariant 21: so it never ends inside a group, of which the kernel tells as a whole, and nor does
+ * what is acknowledged, what a digest says, or what a commit record says.
  *
  * Invariant 3: a replica on a lost backup counts until a durable digest has removed the backup from
  * the members. Otherwise, after a crash, this backup could come back alone, and a recovery would

@@ -472,7 +472,7 @@ enum format_error format_walk_pass(struct format_walk *walk, const struct lsmem_
 
 	if (__le32_to_cpu(entry->crc) != lsmem_entry_crc(entry, pcrc, walk->salt))
 		return FORMAT_CRC;
-	if (type > LSMEM_TYPE_PAD && !(type & LSMEM_TYPE_SKIPPABLE))
+	if (type > LSMEM_TYPE_GROUP && !(type & LSMEM_TYPE_SKIPPABLE))
 		return FORMAT_INCOMPATIBLE;
 	walk->at = lsmem_entry_start(walk->at + lsmem_entry_bytes(entry));
 	return FORMAT_OK;

@@ -101,7 +101,7 @@ void recover_entry(struct recover *r, uint32_t nr, const struct lsmem_entry *ent
 		listing = lsmem_entry_listing(entry, home);
 		recover_consider(r, nr, &listing);
 	} else {
-		/* Padding has no version; that of a commit record is the store's clock. */
+		/* Padding has no version; that of commit and group records is the store's clock. */
 		recover_count(r, lsmem_entry_type(entry) == LSMEM_TYPE_PAD ? 0 :
 			      lsmem_entry_version(entry));
 	}

@@ -3,12 +3,16 @@
  * Recovery, pass 1: find the entries of each listed segment.
  *
  * A closed segment has a directory. Any other is scanned from its beginning; its cut is where the
- * last valid entry ends. Bytes after the cut that were never acknowledged may be missing. If one of
- * these proves that more was acknowledged, recovery reports a loss:
+ * last valid entry ends that is not of a torn group. Bytes after the cut that were never
+ * acknowledged may be missing. If one of these proves that more was acknowledged, recovery reports a
+ * loss:
  *
  *	- the length in a durable digest,
  *	- a commit record after the cut: it bears what had been acknowledged,
  *	- a footer: it is written when all data before it are durable.
+ *
+ * None of these says that part of a group was acknowledged (invariant 21): each is where a range of
+ * the kernel ends, or the segment, and so a cut before a torn group is no loss.
  */
 #include <errno.h>
 #include <string.h>
@@ -60,6 +64,52 @@ static int scan_need(struct scan *scan, uint32_t to)
 }
 
 /*
+ * Step over the entry at @walk. Return: the entry; NULL: no whole entry is there, or a read failed,
+ * and @ret is its error.
+ */
+static const struct lsmem_entry *scan_step(struct scan *scan, struct format_walk *walk, int *ret)
+{
+	const struct lsmem_entry *entry = (const void *)(scan->r->buffer + walk->at);
+
+	if (walk->at >= walk->end || walk->end - walk->at < LSMEM_LONG_BYTES)
+		return NULL;
+	*ret = scan_need(scan, walk->at + LSMEM_LONG_BYTES);
+	if (*ret || format_walk_look(walk, entry))
+		return NULL;
+	/* Only the whole entry has a CRC: read as far as the header claims. */
+	*ret = scan_need(scan, walk->at + lsmem_entry_bytes(entry));
+	return *ret || format_walk_step(walk, entry) ? NULL : entry;
+}
+
+/* Return: the home offset at which an entry in the buffer ends. */
+static uint32_t scan_end(const struct scan *scan, const struct lsmem_entry *entry)
+{
+	return (uint32_t)((const uint8_t *)entry - scan->r->buffer) + lsmem_entry_bytes(entry);
+}
+
+/*
+ * Look ahead over a group: are all its entries whole, up to the end that its @record says? @walk is
+ * behind the record. No group lies inside another.
+ */
+static bool scan_group(struct scan *scan, struct format_walk walk,
+		       const struct lsmem_entry *record, int *ret)
+{
+	uint32_t at = scan_end(scan, record), end = at + (uint32_t)lsmem_entry_value(record);
+	const struct lsmem_entry *entry;
+
+	if (end > walk.end)
+		return false;
+	walk.end = end;
+	while (at != end) {
+		entry = scan_step(scan, &walk, ret);
+		if (!entry || lsmem_entry_type(entry) == LSMEM_TYPE_GROUP)
+			return false;
+		at = scan_end(scan, entry);
+	}
+	return true;
+}
+
+/*
  * Scan a segment from its beginning while entries are whole, up to @limit, and set its cut. @dry:
  * the entries do not compete.
  */
@@ -68,29 +118,22 @@ static int scan_entries(struct recover *r, uint32_t nr, uint32_t limit, bool dry
 	struct recover_segment *seg = &r->segments[nr];
 	struct scan scan = { .r = r, .seg = seg };
 	struct format_walk walk = { .salt = seg->salt, .end = limit };
-	int ret;
+	uint32_t home = 0;
+	int ret = 0;
 
 	seg->cut = 0;
-	while (walk.at < limit && limit - walk.at >= LSMEM_LONG_BYTES) {
-		const struct lsmem_entry *entry = (const void *)(r->buffer + walk.at);
-		uint32_t home = walk.at;
+	for (;;) {
+		const struct lsmem_entry *entry = scan_step(&scan, &walk, &ret);
 
-		ret = scan_need(&scan, home + LSMEM_LONG_BYTES);
-		if (ret)
+		/* Invariant 21: the log ends before a group that is not whole. */
+		if (!entry || (lsmem_entry_type(entry) == LSMEM_TYPE_GROUP &&
+			       !scan_group(&scan, walk, entry, &ret) && RULE(GROUP_WHOLE)))
 			return ret;
-		if (format_walk_look(&walk, entry))
-			break;
-		/* Only the whole entry has a CRC: read as far as the header claims. */
-		ret = scan_need(&scan, home + lsmem_entry_bytes(entry));
-		if (ret)
-			return ret;
-		if (format_walk_step(&walk, entry))
-			break;
 		if (!dry)
 			recover_entry(r, nr, entry, home);
-		seg->cut = home + lsmem_entry_bytes(entry);
+		seg->cut = scan_end(&scan, entry);
+		home = walk.at;
 	}
-	return 0;
 }
 
 /**
@@ -127,8 +170,9 @@ static void scan_records(const struct recover *r, const struct recover_segment *
  * position, because the missing bytes may be those that say where the next entry begins. Entries of
  * a segment that had the frame before do not count: they have another salt.
  *
- * Other entries prove nothing, and each group ends with a commit record, so recovery does not look
- * for them: it would have to compute a CRC over as many bytes as any bytes there claim.
+ * Other entries prove nothing, and a commit record ends all that the kernel sends together, so
+ * recovery does not look for them: it would have to compute a CRC over as many bytes as any bytes
+ * there claim.
  */
 static int scan_behind(struct recover *r, const struct recover_segment *seg,
 		       struct behind *behind)

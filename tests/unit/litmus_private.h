@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Scenarios: declarations common to litmus.c, litmus_recover.c and litmus_replicas.c. */
+/* Scenarios: declarations common to all litmus*.c. */
 #ifndef UNIT_LITMUS_PRIVATE_H
 #define UNIT_LITMUS_PRIVATE_H
 
@@ -31,6 +31,8 @@ void lit_kill(void);
 bool sweep(void (*script)(void), const struct sim_options *options);
 
 /* litmus_recover.c */
+int lit_recover(struct sim *sim, bool accept_loss, bool check, struct recover_result *result);
+uint64_t lit_frame(struct sim *sim, uint64_t segment, struct digest_item *item);
 bool litmus_recovery_steps(void);
 bool litmus_format_steps(void);
 bool litmus_full_backup(void);
@@ -46,6 +48,13 @@ bool litmus_lost_ceiling(void);
 bool litmus_lost_closed(void);
 bool litmus_stale_frame(void);
 bool litmus_check(void);
+
+/* litmus_groups.c */
+bool litmus_group_torn(void);
+bool litmus_group_lies(void);
+bool litmus_group_gaps(void);
+bool litmus_group_end(void);
+bool litmus_group_lost(void);
 
 /* litmus_replicas.c */
 bool litmus_lost_backup(void);

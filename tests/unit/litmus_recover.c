@@ -23,7 +23,7 @@ static void complain(const struct sim *sim, const char *what)
 }
 
 /* Recover without a kernel, or only check. @result: out, if not NULL. */
-static int look(struct sim *sim, bool accept_loss, bool check, struct recover_result *result)
+int lit_recover(struct sim *sim, bool accept_loss, bool check, struct recover_result *result)
 {
 	struct recover_options how = { .accept_loss = accept_loss };
 	struct recover_env env = sim->env;
@@ -45,7 +45,7 @@ static int look(struct sim *sim, bool accept_loss, bool check, struct recover_re
 }
 
 /* The offset of the frame of a segment; 0: none. @item: out, if not NULL, from the digest. */
-static uint64_t frame_of(struct sim *sim, uint64_t segment, struct digest_item *item)
+uint64_t lit_frame(struct sim *sim, uint64_t segment, struct digest_item *item)
 {
 	struct recover *r = recover_new(&sim->env);
 	enum recover_state state;
@@ -391,13 +391,13 @@ static bool damage_end(struct sim *sim, uint64_t segment, uint64_t block, bool h
 
 	if (sim->core)
 		sim_cut(sim, DISK_CUT_DROP);
-	where = frame_of(sim, segment, &item);
+	where = lit_frame(sim, segment, &item);
 	disk_zero(sim->disk, where + block * LSMEM_BLOCK);
 	snprintf(name, sizeof(name), "segment %llu ", (unsigned long long)segment);
 	ok = !sim->error[0] && where && (!item.length == !has_item) &&
-	     look(sim, false, false, NULL) == -ENODATA && strstr(sim->last_damage, name) &&
-	     look(sim, false, true, NULL) == -ENODATA &&
-	     look(sim, true, false, NULL) == 0 && look(sim, false, false, NULL) == 0;
+	     lit_recover(sim, false, false, NULL) == -ENODATA && strstr(sim->last_damage, name) &&
+	     lit_recover(sim, false, true, NULL) == -ENODATA &&
+	     lit_recover(sim, true, false, NULL) == 0 && lit_recover(sim, false, false, NULL) == 0;
 	if (!ok)
 		complain(sim, "damage");
 	sim_free(sim);
@@ -475,12 +475,12 @@ bool litmus_lost_digest(void)
 		recover_free(r);
 		disk_read(sim->disk, where, copy, LSMEM_BLOCK);
 		disk_zero(sim->disk, where);
-		ok = ok && look(sim, false, false, NULL) != 0 && strstr(sim->last_damage, "digest");
+		ok = ok && lit_recover(sim, false, false, NULL) != 0 && strstr(sim->last_damage, "digest");
 		disk_complete(sim->disk, disk_write(sim->disk, where, &iov, 1));
 		disk_settle(sim->disk);
 		memory_put(copy);
 	}
-	ok = ok && look(sim, false, false, NULL) == 0;
+	ok = ok && lit_recover(sim, false, false, NULL) == 0;
 	if (!ok)
 		complain(sim, "lost digest");
 	sim_free(sim);
@@ -516,7 +516,7 @@ bool litmus_lost_ceiling(void)
 		recover_digest(r)->at - LSMEM_BLOCK;
 	recover_free(r);
 	disk_zero(sim->disk, where);
-	ok = ok && look(sim, false, false, NULL) == -ENODATA &&
+	ok = ok && lit_recover(sim, false, false, NULL) == -ENODATA &&
 	     strstr(sim->last_damage, "newer digests are lost");
 	r = recover_new(&env);
 	ok = ok && !recover_open(r, &state) && !recover_run(r, &accept, &first);
@@ -524,7 +524,7 @@ bool litmus_lost_ceiling(void)
 	recover_activation(r, &activation);
 	ok = ok && activation.generation_floor > ceiling;
 	recover_free(r);
-	ok = ok && !look(sim, false, false, &second) && first.objects == second.objects;
+	ok = ok && !lit_recover(sim, false, false, &second) && first.objects == second.objects;
 	if (!ok)
 		complain(sim, "lost ceiling");
 	sim_free(sim);
@@ -564,15 +564,15 @@ bool litmus_lost_closed(void)
 		sim_issue(sim);
 		sim_settle(sim);
 		sim_cut(sim, DISK_CUT_DROP);
-		where = frame_of(sim, segment, &item);
+		where = lit_frame(sim, segment, &item);
 		ok = where && item.state == LSMEM_ITEM_CLOSED && !sim->error[0] &&
-		     look(sim, false, true, NULL) == 0;
+		     lit_recover(sim, false, true, NULL) == 0;
 		disk_flip(sim->disk, n < 3 ? where + blocks[n] :
 			  where + bit / 8 / LSMEM_BLOCK * LSMEM_BLOCK,
 			  n < 3 ? bit : bit % (8 * LSMEM_BLOCK));
 		/* A check reports damage to old versions, too; a recovery needs none of them. */
-		ok = ok && look(sim, false, true, NULL) == -ENODATA &&
-		     look(sim, false, false, NULL) == (n >= 3 && n % 2 ? 0 : -ENODATA);
+		ok = ok && lit_recover(sim, false, true, NULL) == -ENODATA &&
+		     lit_recover(sim, false, false, NULL) == (n >= 3 && n % 2 ? 0 : -ENODATA);
 		if (!ok) {
 			complain(sim, "closed segment");
 			printf("# case %u\n", n);
@@ -591,7 +591,7 @@ bool litmus_stale_frame(void)
 	struct sim *sim = damage_begin(1, &segment);
 	bool ok;
 
-	where = frame_of(sim, segment, NULL) + LSMEM_BLOCK;
+	where = lit_frame(sim, segment, NULL) + LSMEM_BLOCK;
 	disk_read(sim->disk, where, copy, 8 * LSMEM_BLOCK);
 	model_put(sim->model, 0, 1, 3000);
 	sim_settle(sim);
@@ -599,10 +599,10 @@ bool litmus_stale_frame(void)
 	sim_issue(sim);
 	sim_settle(sim);
 	sim_cut(sim, DISK_CUT_DROP);
-	ok = look(sim, false, true, NULL) == 0;
+	ok = lit_recover(sim, false, true, NULL) == 0;
 	disk_complete(sim->disk, disk_write(sim->disk, where, &iov, 1));
 	disk_settle(sim->disk);
-	ok = ok && look(sim, false, false, NULL) == -ENODATA;
+	ok = ok && lit_recover(sim, false, false, NULL) == -ENODATA;
 	memory_put(copy);
 	if (!ok)
 		complain(sim, "stale frame");
@@ -623,8 +623,8 @@ bool litmus_check(void)
 	sim_shutdown(sim);
 	sim_cut(sim, DISK_CUT_DROP);
 	writes = disk_in_flight(sim->disk);
-	ok = ok && !sim->error[0] && look(sim, false, true, &check) == 0 &&
-	     look(sim, false, true, &check) == 0 && look(sim, false, false, &run_result) == 0 &&
+	ok = ok && !sim->error[0] && lit_recover(sim, false, true, &check) == 0 &&
+	     lit_recover(sim, false, true, &check) == 0 && lit_recover(sim, false, false, &run_result) == 0 &&
 	     check.objects == run_result.objects && check.tombstones == run_result.tombstones &&
 	     check.live_bytes == run_result.live_bytes && !check.losses && !check.torn &&
 	     writes == disk_in_flight(sim->disk) && check.closed + check.open + check.sealed;

@@ -324,6 +324,8 @@ static bool test_entries(void)
 	CHECK(whole_bits(LSMEM_TYPE_OBJECT, 5001, 32 + 5008));
 	CHECK(whole_bits(LSMEM_TYPE_TOMBSTONE, LSMEM_SEGMENT_ID_END - 1, 32));
 	CHECK(whole_bits(LSMEM_TYPE_COMMIT, 123456, 32));
+	CHECK(whole_bits(LSMEM_TYPE_GROUP, 32, 32));
+	CHECK(whole_bits(LSMEM_TYPE_GROUP, LSMEM_SEGMENT_BYTES - 1, 32));
 	CHECK(whole_bits(LSMEM_TYPE_PAD, 0, 32));
 	CHECK(whole_bits(LSMEM_TYPE_PAD, 100, 32 + 104));
 	CHECK(whole_bits(9 | LSMEM_TYPE_SKIPPABLE, 10, 32 + 16));
@@ -382,12 +384,13 @@ static bool test_verify(void)
 	const struct { uint32_t type; uint64_t value; } entries[] = {
 		{ LSMEM_TYPE_OBJECT, 100 }, { LSMEM_TYPE_TOMBSTONE, 3 }, { LSMEM_TYPE_PAD, 64 },
 		{ LSMEM_TYPE_OBJECT, 3000 }, { LSMEM_TYPE_COMMIT, 77 }, { LSMEM_TYPE_OBJECT, 1 },
+		{ LSMEM_TYPE_GROUP, 64 }, { LSMEM_TYPE_TOMBSTONE, 4 }, { LSMEM_TYPE_OBJECT, 8 },
 	};
 	static uint8_t data[2 * LSMEM_BLOCK] __attribute__((aligned(8)));
-	uint32_t salt = ENTRY_SALT, at = 0, crc = ~0u, ends[6], i, have, nr = 0;
+	uint32_t salt = ENTRY_SALT, at = 0, crc = ~0u, ends[9], i, have, nr = 0;
 	struct format_verify verify, again;
 
-	for (i = 0; i < 6; i++) {
+	for (i = 0; i < 9; i++) {
 		struct lsmem_entry e = lsmem_entry_make(entries[i].type, entries[i].value,
 							lsmem_handle_make(i, 1), i, 0, 0, at);
 		uint8_t *payload = data + at + lsmem_entry_header(&e);
@@ -405,11 +408,11 @@ static bool test_verify(void)
 	format_verify_begin(&verify, entry_uuid, 9, 1, at);
 	for (have = 0; have <= at; have++) {
 		CHECK(format_verify_data(&verify, data, have) == FORMAT_OK);
-		nr += nr < 6 && have == ends[nr];
+		nr += nr < 9 && have == ends[nr];
 		CHECK(verify.walk.at == (nr ? ends[nr - 1] : 0));
 		CHECK(format_verify_length(&verify) == (have < at ? FORMAT_RANGE : FORMAT_OK));
 	}
-	CHECK(verify.entries == 4 && verify.entries_crc == crc);
+	CHECK(verify.entries == 6 && verify.entries_crc == crc);
 	for (i = 0; i < 8 * at; i++) {
 		data[i / 8] ^= 1u << i % 8;
 		format_verify_begin(&again, entry_uuid, 9, 1, at);
@@ -418,7 +421,7 @@ static bool test_verify(void)
 			/* The padding, and up to 7 bytes after a payload, have no meaning. */
 			CHECK((i / 8 >= ends[1] + 32 && i / 8 < ends[2]) ||
 			      (i / 8 >= 24 + 100 && i / 8 < ends[0]) ||
-			      (i / 8 >= ends[5] - 7));
+			      (i / 8 >= ends[5] - 7 && i / 8 < ends[5]));
 		data[i / 8] ^= 1u << i % 8;
 	}
 	return true;
