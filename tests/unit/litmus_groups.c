@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Named scenarios of groups (invariant 21): a recovery finds a group whole or not at all.  The
- * logs are written by hand to the frame of an open segment.
+ * Named scenarios of groups (invariant 21): a recovery finds a group whole or not at all.  Scripts
+ * that are swept, and logs that are written by hand to the frame of an open segment.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +13,103 @@
 #include "recover/private.h"
 
 static const struct sim_options small = { .frames = 24, .size = 0, .steps = 100 };
+
+/* ---- Swept scripts ------------------------------------------------------ */
+
+static void lit_group(uint32_t index, uint32_t head, const uint32_t *lengths, uint32_t nr)
+{
+	run.sim->model->clock++;
+	if (!run.over)
+		model_group(run.sim->model, index, head, lengths, nr);
+}
+
+/* Segments of this script take groups of several blocks. */
+static void lit_large(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < MODEL_SEGMENTS && !run.over; i++)
+		run.sim->model->segments[i].limit = 40000;
+}
+
+static const uint32_t fresh[] = { 3000, 60, 5000, 1 }, mixed[] = { 0, 4000, 0, 2000, 100 };
+
+static void groups(void)
+{
+	lit_settle();
+	lit_large();
+	lit_group(0, 1, fresh, 4);
+	lit_step(1);
+	lit_group(4, 2, fresh, 3);
+	lit_settle();
+	lit_group(0, 1, mixed, 5);
+	lit_put(7, 1, 3000);
+	lit_step(2);
+	lit_group(3, 2, mixed, 5);
+	lit_settle();
+	lit_roll(1);
+	lit_roll(2);
+	lit_settle();
+	lit_clean(3);
+	lit_settle();
+}
+
+bool litmus_groups(void)
+{
+	return sweep(groups, &small);
+}
+
+/* A later writer of an object of the group wins on another head, and becomes durable first. */
+static void group_races(void)
+{
+	struct model *m = run.sim->model;
+
+	lit_settle();
+	lit_large();
+	lit_group(0, 1, fresh, 4);
+	lit_settle();
+	if (!run.over)
+		model_group_begin(m, 0, 1, mixed, 5);
+	lit_put(1, 2, 3000);
+	lit_delete(2, 2);
+	lit_step(2);
+	if (!run.over && m->nr_pending)
+		model_finish(m, m->nr_pending - 1);
+	lit_step(1);
+	lit_put(3, 2, 60);
+	lit_settle();
+}
+
+bool litmus_group_races(void)
+{
+	return sweep(group_races, &small);
+}
+
+/* Digests and commit records hold how far the ranges have been acknowledged. */
+static void group_ranges(void)
+{
+	uint32_t i;
+
+	lit_settle();
+	lit_large();
+	run.sim->model->pieces = true;
+	for (i = 0; i < 3; i++) {
+		lit_group(3 * i, 1, i == 1 ? mixed : fresh, 4);
+		lit_step(2);
+		lit_tick();
+		lit_step(2);
+	}
+	lit_kill();
+	lit_group(0, 1, mixed, 5);
+	lit_settle();
+	lit_tick();
+	lit_settle();
+}
+
+bool litmus_group_ranges(void)
+{
+	return sweep(group_ranges, &small);
+}
 
 /* ---- Logs written by hand ------------------------------------------------ */
 

@@ -50,6 +50,9 @@ bool litmus_stale_frame(void);
 bool litmus_check(void);
 
 /* litmus_groups.c */
+bool litmus_groups(void);
+bool litmus_group_races(void);
+bool litmus_group_ranges(void);
 bool litmus_group_torn(void);
 bool litmus_group_lies(void);
 bool litmus_group_gaps(void);

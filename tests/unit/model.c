@@ -295,28 +295,67 @@ bool model_roll(struct model *m, uint32_t head)
 	return true;
 }
 
-bool model_append(struct model *m, uint32_t head, uint32_t type, uint64_t key, uint64_t version,
-		  uint32_t table, const void *payload, uint64_t value, bool whole,
-		  uint32_t *segment, uint32_t *entry)
+/* Return: where entries with payloads of @lengths bytes end that begin at @at. */
+static uint32_t model_end(uint32_t at, const uint32_t *lengths, uint32_t nr)
+{
+	uint32_t i;
+
+	for (i = 0; i < nr; i++)
+		at = lsmem_entry_start(at) + lsmem_entry_size(lengths[i]);
+	return at;
+}
+
+/* Return: the segment of a head with room for entries side by side; NULL: there is none. */
+static struct model_segment *model_room(struct model *m, uint32_t head, const uint32_t *lengths,
+					uint32_t nr)
 {
 	struct model_segment *seg = m->heads[head] ? &m->segments[m->heads[head] - 1] : NULL;
 	uint32_t end;
 
 	if (seg) {
-		end = lsmem_entry_start(seg->reserved) +
-		      lsmem_entry_size(type == LSMEM_TYPE_OBJECT ? value : 0);
-		if ((seg->reserved && end > seg->limit) ||
-		    !lsmem_segment_fits(end + RECORD_ROOM, seg->listed + 1))
-			seg = NULL;
+		end = model_end(seg->reserved, lengths, nr);
+		if ((!seg->reserved || end <= seg->limit) &&
+		    lsmem_segment_fits(end + RECORD_ROOM, seg->listed + nr))
+			return seg;
 	}
-	if (!seg) {
-		if (!model_roll(m, head))
-			return false;
-		seg = &m->segments[m->heads[head] - 1];
-	}
+	return model_roll(m, head) ? &m->segments[m->heads[head] - 1] : NULL;
+}
+
+bool model_append(struct model *m, uint32_t head, uint32_t type, uint64_t key, uint64_t version,
+		  uint32_t table, const void *payload, uint64_t value, bool whole,
+		  uint32_t *segment, uint32_t *entry)
+{
+	uint32_t length = type == LSMEM_TYPE_OBJECT ? value : 0;
+	struct model_segment *seg = model_room(m, head, &length, 1);
+
+	if (!seg)
+		return false;
 	if (!model_put_entry(m, seg, type, key, version, table, payload, value, whole, entry))
 		return false;
 	*segment = seg - m->segments;
+	return true;
+}
+
+bool model_append_record(struct model *m, uint32_t head, const uint32_t *lengths, uint32_t nr,
+			 uint32_t *segment, uint32_t *record, uint32_t *end)
+{
+	uint32_t sizes[1 + MODEL_GROUP] = { 0 }, at;
+	struct model_segment *seg;
+
+	memcpy(sizes + 1, lengths, nr * sizeof(*lengths));
+	seg = model_room(m, head, sizes, 1 + nr);
+	if (!seg)
+		return false;
+	at = model_end(seg->reserved, sizes, 1);
+	*end = model_end(at, lengths, nr);
+	if (!model_grow(m, seg, *end))
+		return false;
+	/* The appends that follow do not roll the head. */
+	if (seg->limit < *end)
+		seg->limit = *end;
+	*segment = seg - m->segments;
+	model_put_entry(m, seg, LSMEM_TYPE_GROUP, 0, m->clock, 0, NULL, *end - at, false, record);
+	seg->entries[*record].inside = true;
 	return true;
 }
 
@@ -372,6 +411,9 @@ static uint32_t model_emit_segment(struct model *m, struct model_segment *seg,
 		if (m->pieces || random_chance(m->random, 20)) {
 			uint32_t n = random_below(m->random, seg->nr_whole);
 
+			/* Invariant 21: a range ends where a group ends, or outside. */
+			while (seg->entries[n].inside && RULE(K_GROUP_BORDER))
+				n++;
 			if (seg->entries[n].at + seg->entries[n].size > seg->emitted)
 				to = seg->entries[n].at + seg->entries[n].size;
 		}

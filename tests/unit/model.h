@@ -32,6 +32,7 @@
 #define MODEL_VICTIMS		6u
 #define MODEL_SURVIVORS		600u	/* entries of the victims of a pass */
 #define MODEL_PENDING		24u	/* appends under way, of all heads */
+#define MODEL_GROUP		5u	/* most changes in a group */
 
 enum model_life {
 	MODEL_FREE,
@@ -50,11 +51,12 @@ enum model_life {
  * @barrier: of a tombstone
  * @of: for a tombstone: the segment that held the object, 0: not known
  * @whole: the committed prefix may pass the entry
+ * @inside: its group goes on after it
  */
 struct model_entry {
 	uint64_t key, version, barrier, of;
 	uint32_t at, size, length, type;
-	bool whole;
+	bool whole, inside;
 };
 
 struct model_segment {
@@ -108,9 +110,15 @@ struct model_pass {
 	uint32_t nr, next;
 };
 
-/* An append between its stamp and its commit */
+/**
+ * struct model_pending - an append between its stamp and its commit
+ * @group: number of its group; 0: none
+ * @record: entry of the group's record
+ * @end: home offset at which the append, or its group, ends
+ */
 struct model_pending {
-	uint32_t segment, entry, index;
+	uint32_t segment, entry, index, length;
+	uint32_t group, record, end;
 	uint64_t expected;		/* version that the exchange wants */
 	uint32_t generation;
 	bool alloc, free;
@@ -121,11 +129,12 @@ struct model_pending {
 /**
  * struct oracle_op - an operation that was applied
  * @segment, @end: the operation is durable when @end bytes of @segment are
+ * @group: number of its group; 0: none
  * @received: acknowledged as durable or as received in the memory of the backups
  */
 struct oracle_op {
 	uint64_t key, version, segment;
-	uint32_t length, end;
+	uint32_t length, end, group;
 	bool free, acked, received;
 };
 
@@ -144,7 +153,7 @@ struct oracle {
 	uint32_t nr_ops, room_ops;
 	uint32_t era, generation;
 	uint64_t time, segment;
-	uint64_t acked, checked, received;
+	uint64_t acked, checked, received, groups;
 	bool alone;
 };
 
@@ -171,6 +180,7 @@ struct model {
 	struct oracle oracle;
 	char error[256];
 	/* counters */
+	uint32_t groups;
 	uint64_t applied, refused, cleaned, moved, tombstones_dropped, recovered;
 	uint64_t compacted, passes;
 };
@@ -184,6 +194,12 @@ void model_fail(struct model *m, const char *format, ...) __attribute__((format(
 bool model_append(struct model *m, uint32_t head, uint32_t type, uint64_t key, uint64_t version,
 		  uint32_t table, const void *payload, uint64_t value, bool whole,
 		  uint32_t *segment, uint32_t *entry);
+/*
+ * Append the record of a group, and make sure that @nr appends to this head fit after it. @lengths:
+ * of their payloads, 0: a tombstone; @end: out, home offset at which the last of them ends.
+ */
+bool model_append_record(struct model *m, uint32_t head, const uint32_t *lengths, uint32_t nr,
+			 uint32_t *segment, uint32_t *record, uint32_t *end);
 void model_whole(struct model *m, uint32_t segment, uint32_t entry);
 void model_pad(struct model *m, uint32_t segment, uint32_t entry);
 void model_write(struct model *m, struct model_segment *seg, uint32_t at, const void *data,
@@ -207,6 +223,15 @@ void model_operate(struct model *m);
 void model_finish(struct model *m, uint32_t n);
 bool model_put(struct model *m, uint32_t index, uint32_t head, uint32_t length);
 bool model_delete(struct model *m, uint32_t index, uint32_t head);
+/*
+ * Begin a group that changes @nr objects from @index on. @lengths: of each; 0: delete it, if there
+ * is one.  It ends when model_finish() is called for one of its appends, which are the last pending.
+ */
+bool model_group_begin(struct model *m, uint32_t index, uint32_t head, const uint32_t *lengths,
+		       uint32_t nr);
+/* Begin and end a group. */
+bool model_group(struct model *m, uint32_t index, uint32_t head, const uint32_t *lengths,
+		 uint32_t nr);
 /* Two writers replace one object at the same time; writer @first exchanges first. */
 void model_race(struct model *m, uint32_t index, uint32_t first);
 
@@ -219,8 +244,8 @@ void model_window(const struct model *m, struct lsmem_cleaning *want,
 		  struct lsmem_segment_stat table[MODEL_SEGMENTS]);
 
 /* oracle.c */
-void oracle_applied(struct model *m, uint64_t key, uint64_t version, uint32_t length, bool free,
-		    uint64_t segment, uint32_t end);
+void oracle_applied(struct model *m, uint64_t key, uint64_t version, uint32_t length,
+		    const struct model_pending *pending, uint64_t segment);
 void oracle_acked(struct model *m, uint64_t segment, uint32_t to);
 void oracle_received(struct model *m, uint64_t segment, uint32_t to);
 void oracle_begin(struct model *m);

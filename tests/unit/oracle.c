@@ -3,7 +3,8 @@
  * The oracle.  After a crash each index must be in the state of its last acknowledged operation or
  * of a later one that was applied.  An older state is wrong, and so is that of an operation that
  * was refused, or an object whose free was acknowledged.  Operations that were acknowledged because
- * backups had received them must be found if none of these backups has failed.
+ * backups had received them must be found if none of these backups has failed.  A group is found whole
+ * or not at all.
  *
  * Operations of all generations of an index are in one list, in the order of their exchanges: a
  * newer generation begins after the older one was freed.
@@ -13,8 +14,8 @@
 
 #include "model.h"
 
-void oracle_applied(struct model *m, uint64_t key, uint64_t version, uint32_t length, bool free,
-		    uint64_t segment, uint32_t end)
+void oracle_applied(struct model *m, uint64_t key, uint64_t version, uint32_t length,
+		    const struct model_pending *pending, uint64_t segment)
 {
 	struct oracle *o = &m->oracle;
 
@@ -24,7 +25,7 @@ void oracle_applied(struct model *m, uint64_t key, uint64_t version, uint32_t le
 	}
 	o->ops[o->nr_ops++] = (struct oracle_op) {
 		.key = key, .version = version, .segment = segment, .length = length,
-		.end = end, .free = free,
+		.end = pending->end, .group = pending->group, .free = pending->free,
 	};
 	if (segment > o->segment)
 		o->segment = segment;
@@ -98,6 +99,49 @@ static bool oracle_is(const struct model *m, uint32_t index, const struct oracle
 	       m->oracle.found[index].length == op->length;
 }
 
+static struct oracle_op oracle_base(const struct model *m, uint32_t index)
+{
+	return (struct oracle_op) {
+		.key = m->oracle.base[index].key, .version = m->oracle.base[index].version,
+		.length = m->oracle.base[index].length, .free = !m->oracle.base[index].key,
+	};
+}
+
+/* Can operation @n have been found (@in), or not, judged by its index alone? */
+static bool oracle_may(const struct model *m, uint32_t n, bool in)
+{
+	const struct oracle *o = &m->oracle;
+	uint32_t index = lsmem_handle_index(o->ops[n].key), i;
+	struct oracle_op base = oracle_base(m, index);
+
+	if (!in && oracle_is(m, index, &base))
+		return true;
+	for (i = in ? n : 0; i < o->nr_ops; i++)
+		if ((in || i != n) && lsmem_handle_index(o->ops[i].key) == index &&
+		    oracle_is(m, index, &o->ops[i]))
+			return true;
+	return false;
+}
+
+/* Invariant 21: a group is found whole or not at all. */
+static void oracle_check_group(struct model *m, uint32_t first)
+{
+	struct oracle *o = &m->oracle;
+	uint32_t group = o->ops[first].group, i;
+	bool in = true, out = true;
+
+	/* The operations of a group are applied together. */
+	for (i = first; i < o->nr_ops && o->ops[i].group == group; i++) {
+		in = in && oracle_may(m, i, true);
+		out = out && oracle_may(m, i, false);
+	}
+	o->groups++;
+	if (!in && !out)
+		model_fail(m, "of the group with handle %#llx version %#llx only a part was found",
+			   (unsigned long long)o->ops[first].key,
+			   (unsigned long long)o->ops[first].version);
+}
+
 /* A recovery is complete: check its result, which becomes the base for the next one. */
 void oracle_check(struct model *m)
 {
@@ -106,10 +150,7 @@ void oracle_check(struct model *m)
 	bool right;
 
 	for (index = 0; index < MODEL_HANDLES; index++) {
-		struct oracle_op base = {
-			.key = o->base[index].key, .version = o->base[index].version,
-			.length = o->base[index].length, .free = !o->base[index].key,
-		};
+		struct oracle_op base = oracle_base(m, index);
 
 		for (last = o->nr_ops; last-- > 0;)
 			if (lsmem_handle_index(o->ops[last].key) == index &&
@@ -130,6 +171,9 @@ void oracle_check(struct model *m)
 			   base.free ? "free of" : "write of", (unsigned long long)base.key,
 			   (unsigned long long)base.version);
 	}
+	for (i = 0; i < o->nr_ops; i++)
+		if (o->ops[i].group && (!i || o->ops[i].group != o->ops[i - 1].group))
+			oracle_check_group(m, i);
 	memcpy(o->base, o->found, sizeof(o->base));
 	o->nr_ops = 0;
 	o->alone = false;
