@@ -77,6 +77,7 @@ static void add_entries(struct base *base, const struct part *frame,
 			break;
 		part.class = open && (lsmem_entry_type(entry) == LSMEM_TYPE_COMMIT ||
 				      walk.at > proven) ? CLASS_PROOF : CLASS_TOLD;
+		base->groups += lsmem_entry_type(entry) == LSMEM_TYPE_GROUP;
 		part.kind = PART_ENTRY;
 		part.offset = frame->offset + LSMEM_BLOCK + home;
 		part.length = part.header = lsmem_entry_header(entry);
@@ -219,6 +220,8 @@ static void base_make(struct base *base, uint32_t n)
 	base->sim = sim;
 	take_image(base);
 	add_parts(base);
+	if (!base->groups)
+		fuzz_fail("base %u has no group", n);
 }
 
 const struct base *base_get(uint32_t n)

@@ -48,12 +48,14 @@ struct part {
 
 /**
  * struct base - a backup
+ * @groups: group records among the parts
  * @parts: sorted by kind: from @first[kind] to before @first[kind + 1]
  */
 struct base {
 	struct image *image;
 	struct sim *sim;
 	struct lsmem_super super;
+	uint32_t groups;
 	struct part *parts;
 	uint32_t nr_parts, first[PART_KINDS + 1];
 };
