@@ -41,6 +41,7 @@ struct place_range {
  * @nr: elements of @tombstones in use
  * @ranges: that have these
  * @nr_ranges: elements of @ranges in use
+ * @turn: of the buffer for tombstones; see recover_use()
  */
 struct places {
 	struct recover *r;
@@ -52,6 +53,7 @@ struct places {
 	uint32_t nr;
 	struct place_range ranges[LSMEM_SEGMENT_BYTES / LSMEM_BLOCK];
 	uint32_t nr_ranges;
+	uint32_t turn;
 };
 
 static void places_free(struct places *p)
@@ -255,6 +257,11 @@ static int place_tombstones(struct places *p, struct recover_segment *seg)
 	uint32_t blob = 0, sound = 0, i;
 	int ret;
 
+	/*
+	 * The kernel may still be loading from the buffer of the turn before, and from no other: the
+	 * next turn begins when this one is given to the kernel.
+	 */
+	recover_use(r, p->turn);
 	place_ranges(p);
 	ret = place_find(p, seg, &sound);
 	if (ret)
@@ -276,6 +283,7 @@ static int place_tombstones(struct places *p, struct recover_segment *seg)
 	}
 	if (!blob)
 		return 0;
+	p->turn++;
 	return r->env.load(r->env.context, seg->item.segment, seg->item.generation, seg->cut,
 			   r->buffer, blob);
 }
@@ -302,15 +310,12 @@ static int place_segment(struct places *p, uint32_t nr)
 int recover_places(struct recover *r, uint64_t oldest)
 {
 	struct places *p = places_new(r, oldest);
-	uint32_t nr, turn = 0;
+	uint32_t nr;
 	int ret = p ? 0 : -ENOMEM, err;
 
 	for (nr = 0; nr < r->nr_segments && !ret; nr++) {
-		/* The kernel may still be loading from the buffer of the turn before. */
-		recover_use(r, turn);
 		if (r->segments[nr].winners)
 			ret = place_segment(p, nr);
-		turn++;
 		recover_progress(r, nr + 1);
 	}
 	err = recover_loaded(r);

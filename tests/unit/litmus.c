@@ -731,6 +731,7 @@ const struct litmus litmus[] = {
 	{ "a full digest of several blocks is torn", litmus_torn_full },
 	{ "a full digest of several blocks is torn after a SIGKILL", litmus_torn_again },
 	{ "a resumed tail is not written shorter", litmus_resumed_tail },
+	{ "tombstones are placed while others are being loaded", litmus_places },
 	{ "acknowledged bytes destroyed, a commit record follows", litmus_lost_record },
 	{ "acknowledged bytes destroyed, the digest lists them", litmus_lost_length },
 	{ "acknowledged bytes destroyed, the segment has a footer", litmus_lost_footer },

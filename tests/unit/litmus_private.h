@@ -39,6 +39,7 @@ bool litmus_full_backup(void);
 bool litmus_torn_full(void);
 bool litmus_torn_again(void);
 bool litmus_resumed_tail(void);
+bool litmus_places(void);
 bool litmus_lost_record(void);
 bool litmus_lost_length(void);
 bool litmus_lost_footer(void);

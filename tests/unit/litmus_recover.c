@@ -360,6 +360,49 @@ bool litmus_resumed_tail(void)
 	return ok;
 }
 
+/*
+ * The kernel still loads the tombstone of one segment while recovery reads that of another, and
+ * @between are segments of which the kernel gets nothing.
+ */
+static bool places_once(uint32_t between)
+{
+	struct sim *sim = sim_new(13, &(struct sim_options){ .frames = 24, .tiered = true });
+	bool ok = sim_start(sim, false);
+	uint32_t i;
+
+	sim_settle(sim);
+	for (i = 0; i < between + 3; i++) {
+		if (!i || i == between + 1) {
+			model_put(sim->model, i ? 3 : 2, 1, 60);
+			model_delete(sim->model, i ? 3 : 2, 1);
+		} else {
+			/* Only the last version, in the last segment, is placed. */
+			model_put(sim->model, 1, 1, 60);
+		}
+		sim_settle(sim);
+		model_roll(sim->model, 1);
+		sim_settle(sim);
+	}
+	ok = ok && !sim->error[0];
+	sim_cut(sim, DISK_CUT_DROP);
+	ok = ok && sim_start(sim, false) && sim->model->handles[1].live;
+	if (!ok)
+		complain(sim, "places");
+	sim_free(sim);
+	return ok;
+}
+
+bool litmus_places(void)
+{
+	uint32_t between;
+
+	/* More than recovery has buffers for one backup. */
+	for (between = 0; between < 12; between++)
+		if (!places_once(between))
+			return false;
+	return true;
+}
+
 /* ---- Damage ------------------------------------------------------------- */
 
 /* Make a store with a segment of several acknowledged groups. @segment: out, its id. */

@@ -121,6 +121,9 @@ static int sim_loaded(void *context)
 	sim->nr_placed = 0;
 	if (!data && !placed)
 		return 0;
+	if (data && lsmem_crc32c(~0u, data, length) != sim->load.crc)
+		sim_fail(sim, "entries of segment %llu change while they are being loaded",
+			 (unsigned long long)sim->load.segment);
 	if (!sim_io(sim))
 		return -ECANCELED;
 	if (placed) {
@@ -149,6 +152,7 @@ static int sim_load(void *context, uint64_t segment, uint32_t generation, uint32
 	sim->load.sealed = sealed;
 	sim->load.data = data;
 	sim->load.length = length;
+	sim->load.crc = lsmem_crc32c(~0u, data, length);
 	return 0;
 }
 

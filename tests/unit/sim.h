@@ -85,7 +85,7 @@ struct sim {
 	uint64_t frames_start;		/* of the first drive */
 	struct {			/* last arguments of env.load */
 		uint64_t segment;
-		uint32_t generation, sealed, length;
+		uint32_t generation, sealed, length, crc;
 		const void *data;
 	} load;
 	struct recover *recover;	/* in sim_attempt() */
