@@ -406,7 +406,6 @@ static int finish(struct serve *s)
 	const char *reason;
 	int status;
 
-	s->stopping = true;	/* the loop may still run, for requests in flight */
 	rejoin_stop();
 	gather(s);
 	if (s->unowned) {
@@ -442,6 +441,7 @@ static int finish(struct serve *s)
 		d->status.state = "undrained";
 		status = STATUS_DRAIN;
 	}
+	s->stopping = true;	/* the loop may still run, for requests in flight */
 	notify_send("STATUS=%s", d->status.state);
 	status_write(&d->status);
 	return status;
