@@ -23,6 +23,7 @@
 #include "ioctl.h"
 #include "load.h"
 #include "object.h"
+#include "pages.h"
 #include "registry.h"
 #include "span.h"
 #include "store.h"
@@ -537,7 +538,7 @@ static long lsmem_ioctl_query(void *context, void *arg)
 		return -EINVAL;
 	*query = (struct lsmem_query){
 		.size = query->size,
-		.features = LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS |
+		.features = LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS | LSMEM_FEATURE_PAGES |
 			    (store->durable ? LSMEM_FEATURE_DURABLE : 0) |
 			    (store->tier.on ? LSMEM_FEATURE_TIER : 0) |
 			    (IS_ENABLED(CONFIG_IO_URING) ? LSMEM_FEATURE_URING : 0),
@@ -578,6 +579,17 @@ static long lsmem_ioctl_sync(void *context, void *arg)
 	return lsmem_sync(call->store, sync->timeout_ms);
 }
 
+static long lsmem_ioctl_pages(void *context, void *arg)
+{
+	struct lsmem_call *call = context;
+
+	if (call->store->kind != LSMEM_KIND_OBJECT)
+		return -EOPNOTSUPP;
+	if (!lsmem_store_active(call->store))
+		return -EAGAIN;
+	return call->nowait ? -LSMEM_EWAIT : lsmem_pages_ioctl(call->store, call->mode, arg);
+}
+
 static const struct lsmem_ioctl lsmem_ioctls[] = {
 	LSMEM_IOCTL(LSMEM_IOC_QUERY, struct lsmem_query, LSMEM_QUERY_SIZE_VER0,
 		    lsmem_ioctl_query),
@@ -595,6 +607,8 @@ static const struct lsmem_ioctl lsmem_ioctls[] = {
 		    lsmem_ioctl_vector),
 	LSMEM_IOCTL(LSMEM_IOC_SYNC, struct lsmem_sync, LSMEM_SYNC_SIZE_VER0,
 		    lsmem_ioctl_sync),
+	LSMEM_IOCTL(LSMEM_IOC_PAGES, struct lsmem_pages, LSMEM_PAGES_SIZE_VER0,
+		    lsmem_ioctl_pages),
 };
 
 static long lsmem_chardev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)

@@ -66,6 +66,7 @@ int lsmem_tier_init(struct lsmem_store *store)
 	int ret;
 
 	mutex_init(&store->tier.fill);
+	rwlock_init(&store->tier.evicting);
 	if (!store->tier.on)
 		return 0;
 	ret = percpu_counter_init(&store->tier.cold, 0, GFP_KERNEL);

@@ -10,6 +10,7 @@
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/percpu_counter.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 
 #include "../uapi/lsmem.h"
@@ -65,6 +66,7 @@ struct lsmem_warm {
  * @open: the cache segment that is filled, or NULL; under @fill, as @serial
  * @serial: cache segments that have been opened
  * @warm: what is still to be read after a restart
+ * @evicting: held to make a LIVE word COLD, and by a group (group.c), whose objects stay for so long
  * @newest: of a block store, no COLD block has a higher version, unless it was placed (load.c)
  */
 struct lsmem_tier {
@@ -83,6 +85,7 @@ struct lsmem_tier {
 	struct lsmem_segment *open;
 	u64 serial;
 	struct lsmem_warm warm;
+	rwlock_t evicting;
 	atomic64_t newest;
 };
 

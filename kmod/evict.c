@@ -16,7 +16,8 @@
  * are emptied; if memory would hold all, but neither compaction nor cleaning makes room; and if too few
  * seglets are left to compact.
  *
- * Locks: plan.mutex for the plan; segments.lock for a segment's state; none while words are exchanged.
+ * Locks: plan.mutex for the plan; segments.lock for a segment's state; tier.evicting, shared, for each
+ * word.
  */
 #include "balance.h"
 #include "cache.h"
@@ -132,8 +133,8 @@ static u64 lsmem_evict_word(struct lsmem_store *store, const struct lsmem_segmen
 			       lsmem_cold_place(origin, lsmem_entry_home(e), size));
 }
 
-/* An object leaves, if it is live and, unless @all do, does not stay. Returns the bytes that leave. */
-static u32 lsmem_evict_one(struct lsmem_store *store, struct lsmem_segment *seg, u32 offset,
+/* Returns the bytes that leave memory. */
+static u32 __lsmem_evict_one(struct lsmem_store *store, struct lsmem_segment *seg, u32 offset,
 			   const struct lsmem_entry *e, bool all)
 {
 	u64 index = lsmem_handle_index(lsmem_entry_handle(e)), word;
@@ -167,6 +168,18 @@ static u32 lsmem_evict_one(struct lsmem_store *store, struct lsmem_segment *seg,
 	}
 	atomic_sub(size, seg->live);
 	return size;
+}
+
+/* An object leaves, if it is live and, unless @all do, does not stay. Returns the bytes that leave. */
+static u32 lsmem_evict_one(struct lsmem_store *store, struct lsmem_segment *seg, u32 offset,
+			   const struct lsmem_entry *e, bool all)
+{
+	u32 bytes;
+
+	read_lock(&store->tier.evicting);
+	bytes = __lsmem_evict_one(store, seg, offset, e, all);
+	read_unlock(&store->tier.evicting);
+	return bytes;
 }
 
 /**

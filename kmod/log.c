@@ -255,6 +255,31 @@ static int lsmem_append_try(struct lsmem_store *store, struct lsmem_head *head, 
 	return 0;
 }
 
+/* Reserve entries, as lsmem_append_begin_by() does one. */
+static int lsmem_append_wait(struct lsmem_store *store, unsigned int head, const u32 *sizes, u32 nr,
+			     u32 listed, u64 *deadline, struct lsmem_append *ap)
+{
+	struct lsmem_head *h = &store->heads.table[head];
+	int ret;
+
+	if (head != LSMEM_CLEANER_HEAD) {
+		ret = lsmem_space_throttle(store, h, *deadline);
+		if (ret)
+			return ret;
+	}
+	for (;;) {
+		int serial = atomic_read(&store->space.serial);
+
+		if (!lsmem_append_try(store, h, sizes, nr, listed, ap))
+			return 0;
+		if (head == LSMEM_CLEANER_HEAD)
+			return -EAGAIN;
+		ret = lsmem_space_wait(store, serial, deadline);
+		if (ret)
+			return ret == -ETIMEDOUT ? -ENOSPC : ret;
+	}
+}
+
 /**
  * lsmem_append_begin_by - reserve an entry
  * @store: active
@@ -274,26 +299,27 @@ int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 leng
 			  u64 *deadline, struct lsmem_append *ap)
 {
 	bool listed = type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE;
-	struct lsmem_head *h = &store->heads.table[head];
 	u32 size = lsmem_entry_size(length);
-	int ret;
 
-	if (head != LSMEM_CLEANER_HEAD) {
-		ret = lsmem_space_throttle(store, h, *deadline);
-		if (ret)
-			return ret;
-	}
-	for (;;) {
-		int serial = atomic_read(&store->space.serial);
+	return lsmem_append_wait(store, head, &size, 1, listed, deadline, ap);
+}
 
-		if (!lsmem_append_try(store, h, &size, 1, listed, ap))
-			return 0;
-		if (head == LSMEM_CLEANER_HEAD)
-			return -EAGAIN;
-		ret = lsmem_space_wait(store, serial, deadline);
-		if (ret)
-			return ret == -ETIMEDOUT ? -ENOSPC : ret;
-	}
+/**
+ * lsmem_append_begin_group - reserve the entries of a group side by side
+ * @store: active
+ * @head: number of a writer's head
+ * @sizes: of each entry; in all at most LSMEM_GROUP_BYTES, since preemption is off until they are copied
+ * @nr: entries
+ * @listed: how many of them are objects and tombstones
+ * @deadline: of all waits for space
+ * @ap: as for lsmem_append_begin_span()
+ *
+ * Context and Return: as lsmem_append_begin_by().
+ */
+int lsmem_append_begin_group(struct lsmem_store *store, unsigned int head, const u32 *sizes, u32 nr,
+			     u32 listed, u64 *deadline, struct lsmem_append *ap)
+{
+	return lsmem_append_wait(store, head, sizes, nr, listed, deadline, ap);
 }
 
 /**

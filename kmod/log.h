@@ -18,6 +18,7 @@
 #define LSMEM_HEADS		8	/* most heads of a store, the cleaner's included */
 #define LSMEM_CLEANER_HEAD	0	/* survivors; only the cleaner appends to it */
 #define LSMEM_RING		256	/* appends under way in one head, a power of 2 */
+#define LSMEM_GROUP_BYTES	(LSMEM_OBJECT_MAX + (160u << 10)) /* most of a group: 288 pages */
 #define LSMEM_SPAN_BYTES	(32u << 10)	/* most of an append of several entries */
 
 /**
@@ -102,6 +103,8 @@ int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 leng
 			  u64 *deadline, struct lsmem_append *ap);
 int lsmem_append_begin_span(struct lsmem_store *store, unsigned int head, const u32 *sizes,
 			    u32 nr, u64 deadline, struct lsmem_append *ap);
+int lsmem_append_begin_group(struct lsmem_store *store, unsigned int head, const u32 *sizes, u32 nr,
+			     u32 listed, u64 *deadline, struct lsmem_append *ap);
 int lsmem_append_copy(struct lsmem_store *store, const struct lsmem_append *ap,
 		      const struct lsmem_source *source, u32 length, u32 *pcrc);
 void lsmem_append_commit(struct lsmem_store *store, struct lsmem_append *ap);

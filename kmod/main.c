@@ -14,13 +14,14 @@
  *	space.c, log.c				waiting for space, appending
  *	epoch.c				views of user space
  *	cache.c, fetch.c			from backups into memory
- *	object.c, span.c			changes
+ *	object.c, span.c, group.c		changes
  *	durable.c, parked.c			waiting until they are durable
  *	blockio.c, coldbio.c, ahead.c, block.c	blocks, the disk of a block store
  *	balance.c, rest.c, evict.c, compact.c	making room in memory
  *	retire.c, fetched.c, warm.c, clean.c	and on backups; what is read from there as a whole
  *	registry.c, sizes.c			the set of stores, the memory that one takes
  *	window.c				memory of a store mapped into user space
+ *	tree.c, range.c, pages.c		ranges of pages, as files
  *	uring.c				commands of io_uring
  *	activate.c, load.c, repl.c		the daemon: recovery, and the stream
  *	chardev.c, sysfs.c, debugfs.c	interfaces of one store
@@ -36,6 +37,7 @@
 #include "control.h"
 #include "crc32c.h"
 #include "debugfs.h"
+#include "pages.h"
 #include "store.h"
 #include "uring.h"
 
@@ -74,9 +76,12 @@ static int __init lsmem_init(void)
 	ret = lsmem_uring_init();
 	if (ret)
 		goto err_debugfs;
-	ret = lsmem_stores_init();
+	ret = lsmem_pages_init();
 	if (ret)
 		goto err_uring;
+	ret = lsmem_stores_init();
+	if (ret)
+		goto err_pages;
 	ret = lsmem_block_init();
 	if (ret)
 		goto err_stores;
@@ -90,6 +95,8 @@ err_block:
 	lsmem_block_exit();
 err_stores:
 	lsmem_stores_exit();
+err_pages:
+	lsmem_pages_exit();
 err_uring:
 	lsmem_uring_exit();
 err_debugfs:
@@ -102,6 +109,7 @@ static void __exit lsmem_exit(void)
 	lsmem_control_exit();
 	lsmem_stores_exit();
 	lsmem_block_exit();
+	lsmem_pages_exit();
 	lsmem_uring_exit();
 	lsmem_debugfs_exit();
 }

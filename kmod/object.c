@@ -504,3 +504,41 @@ int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op)
 	op->object_length = look.length;
 	return 0;
 }
+
+/**
+ * lsmem_object_get - copy an object to memory of the kernel
+ * @store: active, object kind
+ * @handle: of the object
+ * @to: room for @room bytes
+ * @room: of an object that is longer, the beginning is copied
+ * @length: out: of the object, bytes
+ *
+ * Context: sleeps, also for an object that is on backups only; holds no spinlock.
+ * Return: 0; -ENOENT, -ESTALE; -EBADMSG; what lsmem_fetch() says.
+ */
+int lsmem_object_get(struct lsmem_store *store, u64 handle, void *to, u32 room, u32 *length)
+{
+	struct lsmem_look look;
+	u64 until = 0;
+	int ret;
+
+	ret = lsmem_handle_find(store, handle, &look.h);
+	while (!ret) {
+		rcu_read_lock();
+		ret = lsmem_look(store, handle, &look);
+		if (!ret)
+			ret = lsmem_copy_out(store, lsmem_word_position(look.word),
+					     lsmem_header_bytes(look.length), NULL, to,
+					     min(room, look.length));
+		rcu_read_unlock();
+		if (!ret) {
+			*length = look.length;
+			if (!until)	/* as lsmem_op_run() */
+				lsmem_touch(&store->tier, lsmem_handle_index(handle));
+			return 0;
+		}
+		if (ret == -LSMEM_ECOLD)
+			ret = lsmem_fetch(store, lsmem_handle_index(handle), &until, 0);
+	}
+	return ret;
+}

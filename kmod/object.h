@@ -48,6 +48,8 @@ int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op);
 int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place);
 int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place);
 
+int lsmem_object_get(struct lsmem_store *store, u64 handle, void *to, u32 room, u32 *length);
+
 int lsmem_entry_put(struct lsmem_store *store, unsigned int head, u64 key, u32 table,
 		    const struct lsmem_source *source, u32 length, u64 *deadline,
 		    struct lsmem_append *ap, u32 *pcrc);

@@ -50,6 +50,7 @@ enum lsmem_store_state {
 #define LSMEM_FEATURE_DURABLE	(1ull << 2)	/* this store is durable */
 #define LSMEM_FEATURE_URING	(1ull << 3)	/* calls are commands of io_uring, too */
 #define LSMEM_FEATURE_TIER	(1ull << 4)	/* this store has a capacity of its own: it is tiered */
+#define LSMEM_FEATURE_PAGES	(1ull << 5)	/* LSMEM_IOC_PAGES */
 
 /**
  * struct lsmem_query - LSMEM_IOC_QUERY: features and limits of kernel and store
@@ -223,6 +224,76 @@ struct lsmem_stat {
 
 #define LSMEM_STAT_SIZE_VER0	112
 
+/**
+ * struct lsmem_pages - LSMEM_IOC_PAGES: make, open or remove a range of pages
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: LSMEM_PAGES_*
+ * @root: handle of the range's root; out with LSMEM_PAGES_CREATE.  Keep it: it is the only way back
+ * @length: bytes of the range; with LSMEM_PAGES_CREATE in, else out.  At most 2^44
+ * @buffer: most bytes of pages in memory, 0: an eighth of the store's memory; out: what it is.  Of
+ *	a range that is open already it changes that
+ * @table: with LSMEM_PAGES_CREATE: table id of all objects of the range, else out
+ * @fd: out: a descriptor for mmap(), msync(), read(), write(), ftruncate(), fallocate(), fsync() and
+ *	LSMEM_IOC_PAGE, with the access mode of the store's; -1 with LSMEM_PAGES_REMOVE
+ *
+ * A range is a file of 4096-byte pages, and each page an object of the store.  Documentation/uapi.rst
+ * says how it can be used, what is whole after a crash, and the order of changes.
+ *
+ * EBADF: CREATE or REMOVE through a descriptor that cannot write.  ENOENT, ESTALE: no object @root.
+ * EBADMSG: it is no root.  EBUSY: REMOVE of a range that is open.  EMFILE, ENFILE: no descriptor.
+ * Others as for struct lsmem_op.
+ */
+struct lsmem_pages {
+	__u32 size;
+	__u32 flags;
+	__u64 root;
+	__u64 length;
+	__u64 buffer;
+	__u32 table;
+	__s32 fd;
+};
+
+#define LSMEM_PAGES_SIZE_VER0	40
+
+#define LSMEM_PAGES_CREATE	(1u << 0)	/* a new range, all holes */
+#define LSMEM_PAGES_REMOVE	(1u << 1)	/* free all of it, the root last */
+#define LSMEM_PAGES_POOL	(1u << 2)	/* with CREATE; else out: a pool: page i is object i, with a
+						 * length of its own (LSMEM_IOC_PAGE), padded with
+						 * zeroes.  Without: a region: page i is bytes 4096 * i
+						 * and following of one range, a hole reads as zeroes
+						 */
+#define LSMEM_PAGES_ATOMIC	(1u << 3)	/* with CREATE; else out: nothing is written back but by
+						 * msync(), fsync() and the last close
+						 */
+
+/**
+ * struct lsmem_page - LSMEM_IOC_PAGE, of the descriptor of a pool: a page's object
+ * @size: bytes of this structure, as the caller knows it
+ * @op: LSMEM_PAGE_*
+ * @page: number of the page; out with LSMEM_PAGE_ALLOC and LSMEM_PAGE_NEXT
+ * @handle: out: of its object
+ * @length: of its object, 1 .. 4096 bytes; out with LSMEM_PAGE_FIND and LSMEM_PAGE_NEXT
+ * @reserved: 0
+ *
+ * ENOSPC: no page at or behind @page is free, or the store is full.  ENOENT: the page has no object;
+ * none at or behind it has one.  EOPNOTSUPP: of a region.
+ */
+struct lsmem_page {
+	__u32 size;
+	__u32 op;
+	__u64 page;
+	__u64 handle;
+	__u32 length;
+	__u32 reserved;
+};
+
+#define LSMEM_PAGE_SIZE_VER0	32
+
+#define LSMEM_PAGE_ALLOC	1u	/* an object of @length zeroes at the first free page from @page on */
+#define LSMEM_PAGE_FREE		2u	/* the page's object goes */
+#define LSMEM_PAGE_FIND		3u	/* the page's object */
+#define LSMEM_PAGE_NEXT		4u	/* the first page from @page on that has an object */
+
 #define LSMEM_IOC_MAGIC		'L'	/* 0x4c, numbers 0xc0 .. 0xdf */
 #define LSMEM_IOC_QUERY		_IOWR(LSMEM_IOC_MAGIC, 0xc0, struct lsmem_query)
 #define LSMEM_IOC_STAT		_IOWR(LSMEM_IOC_MAGIC, 0xc1, struct lsmem_stat)
@@ -232,6 +303,8 @@ struct lsmem_stat {
 #define LSMEM_IOC_FREE		_IOWR(LSMEM_IOC_MAGIC, 0xc5, struct lsmem_op)
 #define LSMEM_IOC_VECTOR	_IOWR(LSMEM_IOC_MAGIC, 0xc6, struct lsmem_vector)
 #define LSMEM_IOC_SYNC		_IOWR(LSMEM_IOC_MAGIC, 0xc7, struct lsmem_sync)
+#define LSMEM_IOC_PAGES		_IOWR(LSMEM_IOC_MAGIC, 0xc8, struct lsmem_pages)
+#define LSMEM_IOC_PAGE		_IOWR(LSMEM_IOC_MAGIC, 0xc9, struct lsmem_page)
 /* The kernel ignores the size in these numbers, which is that of the structure at build time of
  * the program.
  */

@@ -676,6 +676,41 @@ struct lsmem_digest_item {
 	__le32 live;
 };
 
+/* ---- Pages ------------------------------------------------------------- */
+
+/*
+ * A range of pages consists of ordinary objects: its root, the nodes of a radix tree, and the pages.
+ * A node has the handles of its children, or of pages, each as __le64, 0: none; zeroes at its end are
+ * left out, as at the end of a page of a region.  A range whose tree has @levels levels has at most
+ * LSMEM_NODE_SLOTS ^ @levels pages.
+ */
+#define LSMEM_PAGES_MAGIC	0x3130474150534d4cull	/* "LMSPAG01" */
+#define LSMEM_NODE_BITS		9
+#define LSMEM_NODE_SLOTS	(1u << LSMEM_NODE_BITS)
+#define LSMEM_PAGES_LENGTH_MAX	(1ull << 44)
+
+/**
+ * struct lsmem_pages_root - the payload of a root
+ * @magic: LSMEM_PAGES_MAGIC
+ * @flags: LSMEM_PAGES_POOL, LSMEM_PAGES_ATOMIC
+ * @table: table id of all objects of the range
+ * @length: of the range, bytes
+ * @top: handle of the top node, 0: the range is all holes
+ * @levels: of the tree, 0: there is no node
+ * @journal: objects in @journals that are not yet in their pages; 0: none
+ * @journals: handles of the parts of a change that is larger than a group: struct lsmem_pages_part
+ */
+struct lsmem_pages_root {
+	__le64 magic;
+	__le32 flags;
+	__le32 table;
+	__le64 length;
+	__le64 top;
+	__le32 levels;
+	__le32 journal;
+	__le64 journals[16];
+};
+
 #define LSMEM_FORMAT_ASSERT(type, bytes) \
 	_Static_assert(sizeof(struct type) == (bytes), #type " has no padding")
 
@@ -686,5 +721,6 @@ LSMEM_FORMAT_ASSERT(lsmem_super, LSMEM_BLOCK);
 LSMEM_FORMAT_ASSERT(lsmem_directory_entry, 24);
 LSMEM_FORMAT_ASSERT(lsmem_digest, 192);
 LSMEM_FORMAT_ASSERT(lsmem_digest_item, 48);
+LSMEM_FORMAT_ASSERT(lsmem_pages_root, 168);
 
 #endif /* _UAPI_LSMEM_FORMAT_H */

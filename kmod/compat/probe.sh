@@ -138,4 +138,41 @@ struct io_uring_cmd *probe(struct io_tw_req req)
 }
 END
 
+# 6.3: the ids of a mount have a type
+check "$@" << 'END' && echo "#define LSMEM_HAVE_IDMAP"
+#include <linux/fs.h>
+static int probe(struct mnt_idmap *idmap, struct dentry *dentry, struct iattr *attr)
+{
+	return 0;
+}
+struct inode_operations probe_ops = { .setattr = probe };
+END
+
+# 6.12: a folio is written
+check "$@" << 'END' && echo "#define LSMEM_HAVE_WRITE_FOLIO"
+#include <linux/fs.h>
+int probe(struct address_space_operations *ops, struct folio *folio)
+{
+	return ops->write_end(NULL, NULL, 0, 0, 0, folio, NULL);
+}
+END
+
+# After 6.12: by a kiocb, not a file
+check "$@" << 'END' && echo "#define LSMEM_HAVE_WRITE_KIOCB"
+#include <linux/fs.h>
+int probe(struct address_space_operations *ops, const struct kiocb *iocb)
+{
+	return ops->write_end(iocb, NULL, 0, 0, 0, NULL, NULL);
+}
+END
+
+# After 6.12: the state of an inode is read by functions
+check "$@" << 'END' && echo "#define LSMEM_HAVE_INODE_STATE"
+#include <linux/fs.h>
+int probe(struct inode *inode)
+{
+	return inode_state_read_once(inode) & I_NEW;
+}
+END
+
 exit 0

@@ -1,0 +1,809 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Ranges of pages: a root, a tree, and an object for each page.
+ *
+ * What a range is in the log changes by groups alone, each of which takes it from one whole state to
+ * the next: pages, nodes of the tree, root.  What is to become of pages until the next group is in
+ * memory: their bytes in the page cache (pages.c), and here, in @pending, by page,
+ *
+ *	FREED		its object is to be freed
+ *	a new object	of a pool: its handle is given out, and its object not in the log yet
+ *
+ * A page of a region is written without the zeroes at its end; one that is all zeroes has no object.
+ * A page of a pool has the length that its object has.
+ *
+ * Source of the idea of pages that are objects: Badam and Pai, "SSDAlloc: Hybrid SSD/RAM Memory
+ * Management Made Easy", NSDI 2011.
+ *
+ * Locks: range->lock; shared to look, exclusive to load a node and to write.
+ */
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "../uapi/lsmem.h"
+#include "entry.h"
+#include "fetch.h"
+#include "handle.h"
+#include "object.h"
+#include "range.h"
+#include "store.h"
+
+#define LSMEM_PAGE_FREED	xa_mk_value(0)
+
+/* A new object of a pool. */
+struct lsmem_range_new {
+	u64 handle;
+	u32 length;
+};
+
+/* ---- The root ------------------------------------------------------------ */
+
+static struct lsmem_pages_root lsmem_range_root(const struct lsmem_range *range)
+{
+	return (struct lsmem_pages_root){
+		.magic = cpu_to_le64(LSMEM_PAGES_MAGIC),
+		.flags = cpu_to_le32(range->flags),
+		.table = cpu_to_le32(range->table),
+		.length = cpu_to_le64(range->length),
+		.top = cpu_to_le64(range->tree.top),
+		.levels = cpu_to_le32(range->tree.levels),
+	};
+}
+
+/**
+ * lsmem_range_create - make a range that is all holes
+ * @store: active, object kind
+ * @flags: LSMEM_PAGES_POOL, LSMEM_PAGES_ATOMIC
+ * @table: table id of its objects
+ * @length: bytes, at most LSMEM_PAGES_LENGTH_MAX
+ * @root: out: handle of its root
+ *
+ * Context: sleeps.  Return: 0, or an error of lsmem_handle_alloc() or lsmem_group_change().
+ */
+int lsmem_range_create(struct lsmem_store *store, u32 flags, u32 table, u64 length, u64 *root)
+{
+	const struct lsmem_range range = { .flags = flags, .table = table, .length = length };
+	struct lsmem_pages_root payload = lsmem_range_root(&range);
+	struct lsmem_change change = {
+		.op = LSMEM_OP_ALLOC, .table = table, .data = &payload, .length = sizeof(payload),
+	};
+	struct lsmem_place place = { };
+	int ret;
+
+	ret = lsmem_handle_alloc(store, &change.handle);
+	if (ret)
+		return ret;
+	ret = lsmem_group_change(store, &change, 1, &place);
+	if (ret)
+		lsmem_handle_free(store, change.handle);
+	*root = change.handle;
+	return ret;
+}
+
+static bool lsmem_root_sane(const struct lsmem_pages_root *root, u32 length)
+{
+	u32 known = LSMEM_PAGES_POOL | LSMEM_PAGES_ATOMIC;
+
+	return length == sizeof(*root) && le64_to_cpu(root->magic) == LSMEM_PAGES_MAGIC &&
+	       !(le32_to_cpu(root->flags) & ~known) && le32_to_cpu(root->table) < LSMEM_TABLES &&
+	       le64_to_cpu(root->length) <= LSMEM_PAGES_LENGTH_MAX &&
+	       le32_to_cpu(root->levels) <= LSMEM_TREE_LEVELS && !root->journal;
+}
+
+/**
+ * lsmem_range_open - begin to use a range
+ * @range: zeroed
+ * @store: active, object kind; held by the caller
+ * @root: handle of its root
+ *
+ * Context: sleeps.  Return: 0; -EBADMSG: it is no root; as lsmem_object_get().
+ */
+int lsmem_range_open(struct lsmem_range *range, struct lsmem_store *store, u64 root)
+{
+	struct lsmem_pages_root payload;
+	u32 length;
+	int ret;
+
+	ret = lsmem_object_get(store, root, &payload, sizeof(payload), &length);
+	if (ret)
+		return ret;
+	if (!lsmem_root_sane(&payload, length))
+		return -EBADMSG;
+	range->store = store;
+	range->root = root;
+	range->flags = le32_to_cpu(payload.flags);
+	range->table = le32_to_cpu(payload.table);
+	range->length = le64_to_cpu(payload.length);
+	init_rwsem(&range->lock);
+	xa_init(&range->pending);
+	lsmem_tree_init(&range->tree, store, range->table, le32_to_cpu(payload.levels),
+			le64_to_cpu(payload.top));
+	return 0;
+}
+
+/**
+ * lsmem_range_close - forget a range
+ * @range: opened; what has not been written is lost
+ */
+void lsmem_range_close(struct lsmem_range *range)
+{
+	unsigned long page;
+	void *entry;
+
+	xa_for_each(&range->pending, page, entry) {
+		if (xa_is_value(entry))
+			continue;
+		lsmem_handle_free(range->store, ((struct lsmem_range_new *)entry)->handle);
+		kfree(entry);
+	}
+	xa_destroy(&range->pending);
+	lsmem_tree_destroy(&range->tree);
+}
+
+/* ---- Look ---------------------------------------------------------------- */
+
+/* The handle of a page, and what is pending for it. */
+static int lsmem_range_look(struct lsmem_range *range, u64 page, u64 *handle, void **pending)
+{
+	int ret;
+
+	down_read(&range->lock);
+	ret = lsmem_tree_peek(&range->tree, page, handle);
+	*pending = xa_load(&range->pending, page);
+	up_read(&range->lock);
+	if (ret != -EAGAIN)
+		return ret;
+	down_write(&range->lock);
+	ret = lsmem_tree_find(&range->tree, page, handle);
+	*pending = xa_load(&range->pending, page);
+	up_write(&range->lock);
+	return ret;
+}
+
+/**
+ * lsmem_range_read - what a page holds
+ * @range: open
+ * @page: its number
+ * @to: LSMEM_BLOCK bytes
+ *
+ * Context: sleeps, also for an object that is on backups only.
+ * Return: 0; -ENXIO: a page of a pool that has no object; -EIO: its object, or a node, is missing, or
+ * no backup has it; -ETIMEDOUT, -EINTR, -ENOMEM.
+ */
+int lsmem_range_read(struct lsmem_range *range, u64 page, void *to)
+{
+	u64 handle = 0, last;
+	void *pending;
+	u32 length;
+	int ret;
+
+	do {
+		last = handle;
+		ret = lsmem_range_look(range, page, &handle, &pending);
+		if (ret)
+			return ret;
+		length = 0;
+		if (!handle || pending)
+			break;
+		ret = lsmem_object_get(range->store, handle, to, LSMEM_BLOCK, &length);
+		/* Freed meanwhile, and perhaps written anew: look again. */
+	} while ((ret == -ENOENT || ret == -ESTALE) && handle != last);
+	if (!ret && length > LSMEM_BLOCK)
+		ret = -EBADMSG;
+	if (ret == -ENOENT || ret == -ESTALE || ret == -EBADMSG) {
+		pr_err_ratelimited("%s: a range of pages (root %llx): the object of page %llu (%llx) is %s\n",
+				   range->store->name, range->root, page, handle,
+				   ret == -EBADMSG ? "too long" : "missing");
+		return -EIO;
+	}
+	if (ret)
+		return ret;
+	if (range->flags & LSMEM_PAGES_POOL && (pending ? xa_is_value(pending) : !handle))
+		return -ENXIO;
+	memset(to + length, 0, LSMEM_BLOCK - length);
+	return 0;
+}
+
+/**
+ * lsmem_range_ask - a page will be read: have its object brought into memory
+ * @range: open
+ * @page: its number
+ */
+void lsmem_range_ask(struct lsmem_range *range, u64 page)
+{
+	struct lsmem_store *store = range->store;
+	struct lsmem_handle *h;
+	u64 handle, word;
+	int ret;
+
+	if (!store->tier.on)
+		return;
+	down_read(&range->lock);
+	ret = lsmem_tree_peek(&range->tree, page, &handle);
+	up_read(&range->lock);
+	if (ret || !handle || lsmem_handle_find(store, handle, &h))
+		return;
+	rcu_read_lock();
+	word = READ_ONCE(h->word);
+	if (lsmem_word_state(word) == LSMEM_WORD_COLD)
+		lsmem_fetch_ask(store, lsmem_handle_index(handle), word);
+	rcu_read_unlock();
+}
+
+/* ---- Write --------------------------------------------------------------- */
+
+/**
+ * struct lsmem_range_group - a group that is being made
+ * @range: locked
+ * @pages: which are to be written
+ * @taken: of them, how many are in the group
+ * @nr: changes
+ * @bytes: of @changes, by lsmem_group_bytes()
+ * @set: pages whose handle in the tree was changed
+ * @undone: of them, how many are to be set back after an error
+ * @changes: one for each page, for each that is freed, for nodes, and for the root
+ * @undo: see @set
+ * @root: payload of the root
+ */
+struct lsmem_range_group {
+	struct lsmem_range *range;
+	struct lsmem_range_page *pages;
+	u32 taken;
+	u32 nr;
+	u32 bytes;
+	u32 set;
+	u32 undone;
+	struct lsmem_change changes[LSMEM_GROUP_MAX];
+	struct {
+		u64 page;
+		u64 handle;
+		u64 given;	/* handle that was given out for this group, 0: none */
+	} undo[LSMEM_GROUP_MAX];
+	struct lsmem_pages_root root;
+};
+
+/* Is there room for one more change of @length bytes, and for all dirty nodes and the root? */
+static bool lsmem_range_fits(const struct lsmem_range_group *group, u32 length)
+{
+	u32 nodes = group->range->tree.nr_dirty + LSMEM_TREE_LEVELS;
+
+	return group->nr + 1 + nodes + 1 <= LSMEM_GROUP_MAX &&
+	       group->bytes + lsmem_group_bytes(length) + nodes * lsmem_group_bytes(LSMEM_BLOCK) +
+	       lsmem_group_bytes(sizeof(group->root)) <= lsmem_group_room();
+}
+
+static void lsmem_range_add(struct lsmem_range_group *group, u32 op, u64 handle, const void *data,
+			    u32 length)
+{
+	group->changes[group->nr++] = (struct lsmem_change){
+		.op = op,
+		.table = op == LSMEM_OP_ALLOC ? group->range->table : 0,
+		.handle = handle,
+		.data = data,
+		.length = length,
+	};
+	group->bytes += lsmem_group_bytes(length);
+}
+
+/* Change the handle of a page from @old, so that it can be undone. */
+static int lsmem_range_set(struct lsmem_range_group *group, u64 page, u64 old, u64 new, u64 given)
+{
+	int ret = lsmem_tree_set(&group->range->tree, page, new);
+
+	if (ret)
+		return ret;
+	group->undo[group->undone].page = page;
+	group->undo[group->undone].handle = old;
+	group->undo[group->undone].given = given;
+	group->undone++;
+	return 0;
+}
+
+/* Set back what the last changes of handles were, down to @to. */
+static void lsmem_range_undo(struct lsmem_range_group *group, u32 to)
+{
+	while (group->undone > to) {
+		u32 i = --group->undone;
+
+		/* Its node is loaded. */
+		WARN_ON_ONCE(lsmem_tree_set(&group->range->tree, group->undo[i].page,
+					    group->undo[i].handle));
+		if (group->undo[i].given)
+			lsmem_handle_free(group->range->store, group->undo[i].given);
+	}
+}
+
+/* Bytes of a page without the zeroes at its end. */
+static u32 lsmem_page_bytes(const void *data)
+{
+	const u64 *words = data;
+	u32 nr = LSMEM_BLOCK / sizeof(*words), length;
+
+	while (nr && !words[nr - 1])
+		nr--;
+	length = nr * sizeof(*words);
+	while (length && !((const u8 *)data)[length - 1])
+		length--;
+	return length;
+}
+
+/* Add a page of a pool. */
+static int lsmem_range_add_object(struct lsmem_range_group *group, struct lsmem_range_page *page,
+				  u64 handle, void *pending)
+{
+	struct lsmem_range *range = group->range;
+	struct lsmem_range_new *new = pending;
+	u32 length;
+	int ret;
+
+	if (pending && !xa_is_value(pending)) {
+		ret = lsmem_range_set(group, page->page, handle, new->handle, 0);
+		if (!ret)
+			lsmem_range_add(group, LSMEM_OP_ALLOC, new->handle, page->data, new->length);
+		return ret;
+	}
+	if (pending || !handle) {	/* freed since it was written to */
+		page->error = -EIO;
+		return 0;
+	}
+	ret = lsmem_object_get(range->store, handle, NULL, 0, &length);
+	if (ret == -ENOENT || ret == -ESTALE || (!ret && length > LSMEM_BLOCK)) {
+		page->error = -EIO;	/* by another client, that knows the handle */
+		return 0;
+	}
+	if (!ret)
+		lsmem_range_add(group, LSMEM_OP_REPLACE, handle, page->data, length);
+	return ret;
+}
+
+/* Add a page to the group. */
+static int lsmem_range_add_page(struct lsmem_range_group *group, struct lsmem_range_page *page)
+{
+	struct lsmem_range *range = group->range;
+	void *pending = xa_load(&range->pending, page->page);
+	u64 handle, new;
+	u32 length;
+	int ret;
+
+	page->error = 0;
+	ret = lsmem_tree_find(&range->tree, page->page, &handle);
+	if (ret)
+		return ret;
+	if (range->flags & LSMEM_PAGES_POOL)
+		return lsmem_range_add_object(group, page, handle, pending);
+	if (pending) {		/* it was freed, and written to since */
+		xa_erase(&range->pending, page->page);
+		range->nr_pending--;
+	}
+	length = lsmem_page_bytes(page->data);
+	if (length && handle) {
+		lsmem_range_add(group, LSMEM_OP_REPLACE, handle, page->data, length);
+		return 0;
+	}
+	if (!length) {
+		if (!handle)
+			return 0;
+		ret = lsmem_range_set(group, page->page, handle, 0, 0);
+		if (!ret)
+			lsmem_range_add(group, LSMEM_OP_FREE, handle, NULL, 0);
+		return ret;
+	}
+	ret = lsmem_handle_alloc(range->store, &new);
+	if (ret)
+		return ret;
+	ret = lsmem_range_set(group, page->page, 0, new, new);
+	if (ret) {
+		lsmem_handle_free(range->store, new);
+		return ret;
+	}
+	lsmem_range_add(group, LSMEM_OP_ALLOC, new, page->data, length);
+	return 0;
+}
+
+/* Take pages until there is no room. */
+static int lsmem_range_add_pages(struct lsmem_range_group *group, u32 nr)
+{
+	for (group->taken = 0; group->taken < nr; group->taken++) {
+		u32 changes = group->nr, bytes = group->bytes, undone = group->undone;
+		int ret;
+
+		if (!lsmem_range_fits(group, LSMEM_BLOCK))
+			break;
+		ret = lsmem_range_add_page(group, &group->pages[group->taken]);
+		if (ret)
+			return ret;
+		/* It may have made more nodes dirty than there is room for. */
+		if (group->nr > changes && group->taken && !lsmem_range_fits(group, 0)) {
+			lsmem_range_undo(group, undone);
+			group->nr = changes;
+			group->bytes = bytes;
+			break;
+		}
+	}
+	return 0;
+}
+
+/* Add pages that are to be freed, while there is room. */
+static int lsmem_range_add_freed(struct lsmem_range_group *group)
+{
+	struct lsmem_range *range = group->range;
+	unsigned long page;
+	void *entry;
+	u64 handle;
+	int ret;
+
+	if (!range->nr_pending)
+		return 0;
+	xa_for_each(&range->pending, page, entry) {
+		if (!xa_is_value(entry))
+			continue;
+		if (!lsmem_range_fits(group, 0))
+			break;
+		ret = lsmem_tree_find(&range->tree, page, &handle);
+		if (!ret && handle)
+			ret = lsmem_range_set(group, page, handle, 0, 0);
+		if (ret)
+			return ret;
+		if (handle) {
+			lsmem_range_add(group, LSMEM_OP_FREE, handle, NULL, 0);
+		} else {	/* its object is gone: lsmem_range_forget() */
+			xa_erase(&range->pending, page);
+			range->nr_pending--;
+		}
+	}
+	return 0;
+}
+
+static int lsmem_range_plan(struct lsmem_range_group *group, u32 nr)
+{
+	struct lsmem_range *range = group->range;
+	int ret;
+
+	group->nr = 0;
+	group->bytes = 0;
+	group->undone = 0;
+	ret = lsmem_range_add_pages(group, nr);
+	if (!ret)
+		ret = lsmem_range_add_freed(group);
+	if (!ret)
+		ret = lsmem_tree_changes(&range->tree, group->changes, &group->nr);
+	if (ret)
+		return ret;
+	if (range->root_dirty || range->tree.root_dirty) {
+		group->root = lsmem_range_root(range);
+		lsmem_range_add(group, LSMEM_OP_REPLACE, range->root, &group->root,
+				sizeof(group->root));
+	}
+	return 0;
+}
+
+/* Another client was faster than a change of the group that has been made. */
+static void lsmem_range_lost(struct lsmem_range_group *group, const struct lsmem_change *change)
+{
+	struct lsmem_range *range = group->range;
+	u32 i;
+
+	if (change->op == LSMEM_OP_FREE)
+		return;
+	for (i = 0; i < group->taken; i++) {
+		if (group->pages[i].data != change->data)
+			continue;
+		group->pages[i].error = -EAGAIN;	/* to be written again, as a new object */
+		if (change->result == -ENOENT || change->result == -ESTALE)
+			lsmem_tree_set(&range->tree, group->pages[i].page, 0);
+		return;
+	}
+	pr_err("%s: a range of pages (root %llx): another client has changed its object %llx (error %d)\n",
+	       range->store->name, range->root, change->handle, change->result);
+}
+
+/* The pages of the group are in the log: nothing is pending for them. */
+static void lsmem_range_settle(struct lsmem_range_group *group)
+{
+	struct lsmem_range *range = group->range;
+	void *entry;
+	u32 i;
+
+	lsmem_tree_done(&range->tree);
+	range->root_dirty = false;
+	for (i = 0; i < group->nr; i++)
+		if (group->changes[i].result)
+			lsmem_range_lost(group, &group->changes[i]);
+	for (i = 0; i < group->taken + group->undone && range->nr_pending; i++) {
+		entry = xa_erase(&range->pending, i < group->taken ? group->pages[i].page :
+				 group->undo[i - group->taken].page);
+		if (!entry)
+			continue;
+		range->nr_pending--;
+		if (!xa_is_value(entry))
+			kfree(entry);
+	}
+}
+
+/* Forget the object of a change that another client has freed. Returns false if there is none. */
+static bool lsmem_range_forget(struct lsmem_range_group *group)
+{
+	struct lsmem_range *range = group->range;
+	u32 i;
+
+	for (i = 0; i < group->nr; i++) {
+		const struct lsmem_change *change = &group->changes[i];
+		u32 page;
+
+		if ((change->result != -ENOENT && change->result != -ESTALE) ||
+		    change->handle == range->root)
+			continue;
+		for (page = 0; page < group->taken; page++)
+			if (group->pages[page].data == change->data && change->data)
+				return !lsmem_tree_set(&range->tree, group->pages[page].page, 0);
+		for (page = 0; page < group->set; page++)
+			if (change->op == LSMEM_OP_FREE &&
+			    group->undo[page].handle == change->handle)
+				return !lsmem_tree_set(&range->tree, group->undo[page].page, 0);
+	}
+	return false;
+}
+
+static int lsmem_range_try(struct lsmem_range_group *group, u32 nr, struct lsmem_place *place)
+{
+	int ret = lsmem_range_plan(group, nr);
+
+	if (!ret && group->nr)
+		ret = lsmem_group_change(group->range->store, group->changes, group->nr, place);
+	group->set = group->undone;
+	if (ret)
+		lsmem_range_undo(group, 0);
+	else
+		lsmem_range_settle(group);
+	return ret;
+}
+
+/**
+ * lsmem_range_write - write pages, and what else is to be written, as one group
+ * @range: open
+ * @pages: in order; their bytes do not change until the call returns
+ * @nr: how many, at most LSMEM_RANGE_BATCH; 0: what else is to be written
+ * @place: in: its deadline; out: for a durable wait; segment 0: nothing was written
+ *
+ * Context: sleeps.
+ * Return: how many pages the group has taken, the first; the others are to be written by
+ * further calls.  Or an error: then nothing has changed.
+ */
+int lsmem_range_write(struct lsmem_range *range, struct lsmem_range_page *pages, u32 nr,
+		      struct lsmem_place *place)
+{
+	struct lsmem_range_group *group = kvmalloc(sizeof(*group), GFP_NOFS);
+	int ret;
+
+	place->segment = 0;
+	if (!group)
+		return -ENOMEM;
+	group->range = range;
+	group->pages = pages;
+	down_write(&range->lock);
+	do {
+		ret = lsmem_range_try(group, nr, place);
+	} while ((ret == -ENOENT || ret == -ESTALE) && lsmem_range_forget(group));
+	up_write(&range->lock);
+	if (!ret)
+		ret = group->taken;
+	kvfree(group);
+	return ret;
+}
+
+/**
+ * lsmem_range_unwritten - is something to be written besides pages?
+ * @range: open
+ */
+bool lsmem_range_unwritten(struct lsmem_range *range)
+{
+	bool unwritten;
+
+	down_read(&range->lock);
+	unwritten = range->nr_pending || range->root_dirty || range->tree.nr_dirty ||
+		    range->tree.root_dirty;
+	up_read(&range->lock);
+	return unwritten;
+}
+
+/* ---- Free, allocate ------------------------------------------------------ */
+
+/**
+ * lsmem_range_free - free pages
+ * @range: open
+ * @from: the first page
+ * @to: behind the last; none of them is in the page cache
+ *
+ * The next lsmem_range_write() frees their objects.
+ *
+ * Context: sleeps, killable.  Return: 0; -ENOMEM, -EINTR, -EIO: some of the pages are freed.
+ */
+int lsmem_range_free(struct lsmem_range *range, u64 from, u64 to)
+{
+	unsigned long page;
+	void *entry;
+	u64 handle;
+	int ret = 0;
+
+	down_write(&range->lock);
+	xa_for_each_range(&range->pending, page, entry, from, to - 1) {
+		if (xa_is_value(entry))
+			continue;
+		/* Its object never was in the log. */
+		xa_erase(&range->pending, page);
+		range->nr_pending--;
+		lsmem_handle_free(range->store, ((struct lsmem_range_new *)entry)->handle);
+		kfree(entry);
+	}
+	while (!ret) {
+		ret = lsmem_tree_next(&range->tree, &from, to, &handle);
+		if (ret || !handle)
+			break;
+		entry = xa_store(&range->pending, from, LSMEM_PAGE_FREED, GFP_KERNEL_ACCOUNT);
+		if (xa_is_err(entry))
+			ret = xa_err(entry);
+		else
+			range->nr_pending += !entry;
+		from++;
+		if (fatal_signal_pending(current))
+			ret = -EINTR;
+		cond_resched();
+	}
+	up_write(&range->lock);
+	return ret;
+}
+
+/**
+ * lsmem_range_resize - change the length
+ * @range: open; without pages, and objects, behind the new end
+ * @length: bytes
+ */
+void lsmem_range_resize(struct lsmem_range *range, u64 length)
+{
+	down_write(&range->lock);
+	range->length = length;
+	range->root_dirty = true;
+	up_write(&range->lock);
+}
+
+/* The first page from @page on that has no object, and is to have none. */
+static int lsmem_range_hole(struct lsmem_range *range, u64 *page, u64 to)
+{
+	u64 found, handle;
+	int ret;
+
+	for (; *page < to; (*page)++) {
+		void *pending = xa_load(&range->pending, *page);
+
+		if (pending)	/* also one that is to be freed: its node has it still */
+			continue;
+		found = *page;
+		ret = lsmem_tree_next(&range->tree, &found, *page + 1, &handle);
+		if (ret)
+			return ret;
+		if (!handle)
+			return 0;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+	}
+	return -ENOSPC;
+}
+
+/**
+ * lsmem_range_alloc - a new object of a pool
+ * @range: open, a pool
+ * @page: in: where to begin; out: its page
+ * @length: of the object, 1 .. LSMEM_BLOCK bytes
+ * @handle: out
+ *
+ * It is zeroes, until its page is written; then it is in the log.
+ *
+ * Context: sleeps, killable.
+ * Return: 0; -ENOSPC: no page is free; -ENOMEM, -EINTR, -EIO; as lsmem_handle_alloc().
+ */
+int lsmem_range_alloc(struct lsmem_range *range, u64 *page, u32 length, u64 *handle)
+{
+	struct lsmem_range_new *new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
+	void *entry;
+	int ret;
+
+	if (!new)
+		return -ENOMEM;
+	new->length = length;
+	ret = lsmem_handle_alloc(range->store, &new->handle);
+	if (ret)
+		goto err_free;
+	down_write(&range->lock);
+	ret = lsmem_range_hole(range, page, DIV_ROUND_UP_ULL(range->length, LSMEM_BLOCK));
+	if (!ret) {
+		entry = xa_store(&range->pending, *page, new, GFP_KERNEL_ACCOUNT);
+		if (xa_is_err(entry))
+			ret = xa_err(entry);
+		else
+			range->nr_pending++;
+	}
+	up_write(&range->lock);
+	if (ret)
+		goto err_handle;
+	*handle = new->handle;
+	return 0;
+err_handle:
+	lsmem_handle_free(range->store, new->handle);
+err_free:
+	kfree(new);
+	return ret;
+}
+
+/**
+ * lsmem_range_find - the first page of some that has an object
+ * @range: open, a pool
+ * @page: in: the first; out: that which has one
+ * @to: behind the last
+ * @handle: out
+ * @length: out: of the object, bytes
+ *
+ * Context: sleeps.  Return: 0; -ENOENT: none has one; -EIO, -ETIMEDOUT, -EINTR, -ENOMEM.
+ */
+int lsmem_range_find(struct lsmem_range *range, u64 *page, u64 to, u64 *handle, u32 *length)
+{
+	struct lsmem_range_new *new = NULL;
+	unsigned long first = *page;
+	void *entry;
+	int ret;
+
+	down_write(&range->lock);
+	entry = xa_find(&range->pending, &first, to - 1, XA_PRESENT);
+	while (entry && xa_is_value(entry))
+		entry = xa_find_after(&range->pending, &first, to - 1, XA_PRESENT);
+	for (;;) {
+		ret = lsmem_tree_next(&range->tree, page, entry ? first : to, handle);
+		if (ret || !*handle || !xa_load(&range->pending, *page))
+			break;
+		(*page)++;	/* is to be freed */
+	}
+	if (!ret && !*handle && entry) {
+		new = entry;
+		*page = first;
+		*handle = new->handle;
+		*length = new->length;
+	}
+	up_write(&range->lock);
+	if (ret || new)
+		return ret;
+	return *handle ? lsmem_object_get(range->store, *handle, NULL, 0, length) : -ENOENT;
+}
+
+/**
+ * lsmem_range_remove - free all of a range, the root last
+ * @range: open, and nobody else uses it
+ *
+ * After an error or a crash it can be opened and removed again.
+ *
+ * Context: sleeps, killable.  Return: 0, or an error.
+ */
+int lsmem_range_remove(struct lsmem_range *range)
+{
+	struct lsmem_change change = { .op = LSMEM_OP_FREE, .handle = range->root };
+	struct lsmem_place place = { };
+	u64 from = 0, handle;
+	int ret;
+
+	for (;;) {
+		down_write(&range->lock);
+		ret = lsmem_tree_next(&range->tree, &from, LSMEM_PAGES_LENGTH_MAX / LSMEM_BLOCK,
+				      &handle);
+		up_write(&range->lock);
+		if (ret)
+			return ret;
+		if (!handle)
+			break;
+		ret = lsmem_range_free(range, from, from + LSMEM_RANGE_BATCH);
+		while (!ret && lsmem_range_unwritten(range))
+			ret = lsmem_range_write(range, NULL, 0, &place);
+		if (ret < 0)
+			return ret;
+	}
+	ret = lsmem_tree_remove(&range->tree);
+	return ret ?: lsmem_group_change(range->store, &change, 1, &place);
+}

@@ -1,0 +1,601 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Ranges of pages (LSMEM_IOC_PAGES): regions and pools behind mmap(), in a volatile store.
+ *
+ * A region is compared with a copy of it in memory, through random stores, reads, writes, holes, lengths,
+ * write-backs and reopenings, with a page buffer that holds a fraction of it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "store.h"
+
+#define PAGE		4096ull
+#define SECONDS		240	/* time limit of a test; sufficient under emulation */
+#define TABLE		7u
+
+static uint64_t state;	/* of the random numbers */
+
+static uint64_t below(uint64_t n)
+{
+	return random_below(&state, n);
+}
+
+FIXTURE(pages)
+{
+	struct store store;
+	uint64_t used;		/* handles of the empty store */
+};
+
+static uint64_t handles_used(const struct store *store)
+{
+	struct lsmem_stat stat = { .size = sizeof(stat) };
+
+	return ioctl(store->fd, LSMEM_IOC_STAT, &stat) ? UINT64_MAX : stat.handles_used;
+}
+
+static uint64_t appended(const struct store *store)
+{
+	struct lsmem_stat stat = { .size = sizeof(stat) };
+
+	return ioctl(store->fd, LSMEM_IOC_STAT, &stat) ? UINT64_MAX : stat.appended_bytes;
+}
+
+FIXTURE_SETUP(pages)
+{
+	ASSERT_EQ(0, store_create(&self->store, STORE_BYTES, 100000, 0));
+	self->used = handles_used(&self->store);
+}
+
+FIXTURE_TEARDOWN(pages)
+{
+	/* Fails if something still holds the store. */
+	EXPECT_EQ(0, store_destroy(&self->store));
+}
+
+/* Returns a descriptor or a negative errno. */
+static int range_make(const struct store *store, uint32_t flags, uint64_t length, uint64_t buffer,
+		      uint64_t *root)
+{
+	struct lsmem_pages pages = {
+		.size = sizeof(pages), .flags = LSMEM_PAGES_CREATE | flags, .length = length,
+		.buffer = buffer, .table = TABLE,
+	};
+
+	if (ioctl(store->fd, LSMEM_IOC_PAGES, &pages))
+		return -errno;
+	*root = pages.root;
+	return pages.fd;
+}
+
+static int range_open(const struct store *store, uint64_t root, uint64_t buffer)
+{
+	struct lsmem_pages pages = { .size = sizeof(pages), .root = root, .buffer = buffer };
+
+	return ioctl(store->fd, LSMEM_IOC_PAGES, &pages) ? -errno : pages.fd;
+}
+
+static int range_remove(const struct store *store, uint64_t root)
+{
+	struct lsmem_pages pages = {
+		.size = sizeof(pages), .flags = LSMEM_PAGES_REMOVE, .root = root,
+	};
+
+	return ioctl(store->fd, LSMEM_IOC_PAGES, &pages) ? -errno : 0;
+}
+
+static int page_call(int fd, uint32_t op, struct lsmem_page *page)
+{
+	page->size = sizeof(*page);
+	page->op = op;
+	return ioctl(fd, LSMEM_IOC_PAGE, page) ? -errno : 0;
+}
+
+static unsigned char *map(int fd, uint64_t length)
+{
+	return mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+}
+
+/* Does reading a byte raise SIGBUS? */
+static sigjmp_buf on_bus;
+
+static void bus(int number)
+{
+	(void)number;
+	siglongjmp(on_bus, 1);
+}
+
+static bool faults(volatile unsigned char *at)
+{
+	struct sigaction action = { .sa_handler = bus }, old;
+	volatile bool faulted = true;
+
+	sigaction(SIGBUS, &action, &old);
+	if (!sigsetjmp(on_bus, 1)) {
+		(void)*at;
+		faulted = false;
+	}
+	sigaction(SIGBUS, &old, NULL);
+	return faulted;
+}
+
+/* ---- Regions --------------------------------------------------------------- */
+
+TEST_F_TIMEOUT(pages, region_keeps, SECONDS)
+{
+	const uint64_t length = 64 * MIB;	/* sparse: more than half of the memory */
+	unsigned char *at;
+	uint64_t root = 0, i;
+	int fd;
+
+	fd = range_make(&self->store, 0, length, 0, &root);
+	ASSERT_LE(0, fd);
+	at = map(fd, length);
+	ASSERT_NE(MAP_FAILED, at);
+	EXPECT_EQ(0, at[0]);
+	EXPECT_EQ(0, at[length - 1]);
+	for (i = 0; i < length; i += 77 * PAGE)
+		memset(at + i, 1 + i % 251, 100);
+	at[length - 1] = 255;
+	ASSERT_EQ(0, msync(at, length, MS_SYNC));
+	ASSERT_EQ(0, munmap(at, length));
+	ASSERT_EQ(0, close(fd));
+
+	fd = range_open(&self->store, root, 0);
+	ASSERT_LE(0, fd);
+	at = map(fd, length);
+	ASSERT_NE(MAP_FAILED, at);
+	for (i = 0; i < length; i += 77 * PAGE) {
+		ASSERT_EQ(1 + i % 251, at[i + 99]);
+		ASSERT_EQ(0, at[i + 100]);
+		ASSERT_EQ(0, at[i + PAGE]);
+	}
+	EXPECT_EQ(255, at[length - 1]);
+	EXPECT_EQ(-EBUSY, range_remove(&self->store, root));
+	ASSERT_EQ(0, munmap(at, length));
+	ASSERT_EQ(0, close(fd));
+	ASSERT_EQ(0, range_remove(&self->store, root));
+	EXPECT_EQ(self->used, handles_used(&self->store));
+	EXPECT_EQ(-ESTALE, range_open(&self->store, root, 0));
+}
+
+/* A region, its copy, and where both end. */
+struct region {
+	struct store *store;
+	uint64_t root;
+	uint64_t buffer;
+	int fd;
+	unsigned char *at;
+	unsigned char *copy;
+	uint64_t length;
+	uint64_t most;
+};
+
+static bool region_reopen(struct region *r)
+{
+	if (munmap(r->at, r->most) || close(r->fd))
+		return false;
+	r->fd = range_open(r->store, r->root, r->buffer);
+	if (r->fd < 0)
+		return false;
+	r->at = map(r->fd, r->most);
+	return r->at != MAP_FAILED;
+}
+
+static bool region_same(const struct region *r)
+{
+	unsigned char page[PAGE];
+	uint64_t i, j;
+
+	for (i = 0; i < r->length; i += PAGE) {
+		uint64_t n = r->length - i < PAGE ? r->length - i : PAGE;
+
+		/* In turn by read() and through the mapping. */
+		if (i / PAGE % 2) {
+			if (pread(r->fd, page, n, i) != (ssize_t)n)
+				return false;
+		} else {
+			memcpy(page, r->at + i, n);
+		}
+		for (j = 0; j < n; j++)
+			if (page[j] != r->copy[i + j]) {
+				printf("# byte %llu of %llu: %u, not %u\n",
+				       (unsigned long long)(i + j), (unsigned long long)r->length,
+				       page[j], r->copy[i + j]);
+				return false;
+			}
+	}
+	return true;
+}
+
+/* One random step. Returns false if a call failed. */
+static bool region_step(struct region *r)
+{
+	uint64_t from = below(r->length), n = 1 + below(3 * PAGE), length;
+	unsigned char fill = (unsigned char)below(256);
+	unsigned char bytes[3 * PAGE];
+
+	if (n > r->length - from)
+		n = r->length - from;
+	switch (below(24)) {
+	case 0:		/* shorter or longer */
+		length = 1 + below(r->most);
+		if (below(4))
+			length = r->length;
+		if (ftruncate(r->fd, length))
+			return false;
+		if (length < r->length)
+			memset(r->copy + length, 0, r->length - length);
+		r->length = length;
+		return true;
+	case 1:
+	case 2:
+		memset(r->copy + from, 0, n);
+		return !fallocate(r->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, n);
+	case 3:
+		return !msync(r->at, r->most, MS_SYNC);
+	case 4:
+		from = from / PAGE * PAGE;
+		return !msync(r->at + from, n, MS_SYNC);
+	case 5:
+		return below(8) || region_reopen(r);
+	case 6:
+		from = from / PAGE * PAGE;
+		return !madvise(r->at + from, n, MADV_DONTNEED);
+	case 7:
+		from = from / PAGE * PAGE;
+		return !madvise(r->at + from, n, MADV_WILLNEED);
+	case 8 ... 12:
+		memset(bytes, fill, n);
+		memset(r->copy + from, fill, n);
+		return pwrite(r->fd, bytes, n, from) == (ssize_t)n;
+	case 13 ... 15:
+		if (pread(r->fd, bytes, n, from) != (ssize_t)n)
+			return false;
+		return !memcmp(bytes, r->copy + from, n);
+	case 16:
+		memset(r->at + from, 0, n);
+		memset(r->copy + from, 0, n);
+		return true;
+	default:
+		memset(r->at + from, fill, n);
+		memset(r->copy + from, fill, n);
+		return true;
+	}
+}
+
+static void region_model(struct __test_metadata *_metadata, struct store *store, uint32_t flags)
+{
+	struct region r = { .store = store, .length = MIB, .most = 2 * MIB, .buffer = 64 * PAGE };
+	uint64_t steps = test_scaled(20000), i;
+
+	r.copy = calloc(1, r.most);
+	ASSERT_NE(NULL, r.copy);
+	r.fd = range_make(store, flags, r.length, r.buffer, &r.root);
+	ASSERT_LE(0, r.fd);
+	r.at = map(r.fd, r.most);
+	ASSERT_NE(MAP_FAILED, r.at);
+	for (i = 0; i < steps; i++) {
+		ASSERT_TRUE(region_step(&r)) {
+			TH_LOG("step %llu: %s", (unsigned long long)i, strerror(errno));
+		}
+		if (i % 500 == 499) {
+			ASSERT_TRUE(region_same(&r)) {
+				TH_LOG("after step %llu", (unsigned long long)i);
+			}
+		}
+	}
+	ASSERT_TRUE(region_reopen(&r));
+	ASSERT_TRUE(region_same(&r));
+	ASSERT_EQ(0, munmap(r.at, r.most));
+	ASSERT_EQ(0, close(r.fd));
+	ASSERT_EQ(0, range_remove(store, r.root));
+	free(r.copy);
+}
+
+TEST_F_TIMEOUT(pages, region_model, SECONDS)
+{
+	state = test_seed;
+	region_model(_metadata, &self->store, 0);
+	EXPECT_EQ(self->used, handles_used(&self->store));
+}
+
+TEST_F_TIMEOUT(pages, atomic_model, SECONDS)
+{
+	state = test_seed + 1;
+	region_model(_metadata, &self->store, LSMEM_PAGES_ATOMIC);
+	EXPECT_EQ(self->used, handles_used(&self->store));
+}
+
+/* Nothing of an atomic range is written but when it is asked for. */
+TEST_F_TIMEOUT(pages, atomic_waits, SECONDS)
+{
+	unsigned char *at;
+	uint64_t root = 0, before;
+	int fd;
+
+	fd = range_make(&self->store, LSMEM_PAGES_ATOMIC, MIB, 0, &root);
+	ASSERT_LE(0, fd);
+	at = map(fd, MIB);
+	ASSERT_NE(MAP_FAILED, at);
+	before = appended(&self->store);
+	memset(at, 1, 64 * PAGE);
+	sync();
+	ASSERT_EQ(0, msync(at, MIB, MS_ASYNC));
+	EXPECT_EQ(before, appended(&self->store));
+	ASSERT_EQ(0, msync(at, MIB, MS_SYNC));
+	EXPECT_LE(before + 64 * PAGE, appended(&self->store));
+	before = appended(&self->store);
+	ASSERT_EQ(0, msync(at, MIB, MS_SYNC));
+	EXPECT_EQ(before, appended(&self->store));	/* nothing is dirty */
+	at[PAGE] = 2;
+	ASSERT_EQ(0, msync(at, MIB, MS_SYNC));
+	EXPECT_GE(before + 2 * PAGE, appended(&self->store));	/* one page, not 64 */
+	munmap(at, MIB);
+	close(fd);
+}
+
+static uint64_t resident(unsigned char *at, uint64_t length)
+{
+	static unsigned char pages[64 * MIB / PAGE];
+	uint64_t n = 0, i;
+
+	if (mincore(at, length, pages))
+		return UINT64_MAX;
+	for (i = 0; i < length / PAGE; i++)
+		n += pages[i] & 1;
+	return n;
+}
+
+TEST_F_TIMEOUT(pages, buffer_is_bounded, SECONDS)
+{
+	const uint64_t length = 32 * MIB, buffer = MIB;
+	unsigned char *at;
+	uint64_t root = 0, i, most = 0, n;
+	int fd, round;
+
+	fd = range_make(&self->store, 0, length, buffer, &root);
+	ASSERT_LE(0, fd);
+	at = map(fd, length);
+	ASSERT_NE(MAP_FAILED, at);
+	for (round = 0; round < 2; round++)
+		for (i = 0; i < length; i += PAGE) {
+			at[i] = (unsigned char)(i / PAGE);
+			if (i % MIB)
+				continue;
+			n = resident(at, length);
+			most = n > most ? n : most;
+		}
+	printf("# at most %llu pages in a buffer of %llu\n", (unsigned long long)most,
+	       (unsigned long long)(buffer / PAGE));
+	EXPECT_GE(buffer / PAGE + 64, most);
+	for (i = 0; i < length; i += PAGE)
+		ASSERT_EQ((unsigned char)(i / PAGE), at[i]);
+	munmap(at, length);
+	close(fd);
+}
+
+/* What a shared file mapping can do. */
+TEST_F_TIMEOUT(pages, as_a_file, SECONDS)
+{
+	unsigned char *at, *other, *moved, bytes[PAGE];
+	uint64_t root = 0;
+	int fd, file, status;
+	struct stat stat;
+	char name[] = "/tmp/lsmem-pages-XXXXXX";
+	pid_t pid;
+
+	fd = range_make(&self->store, 0, MIB, 0, &root);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, fstat(fd, &stat));
+	EXPECT_EQ(MIB, (uint64_t)stat.st_size);
+	at = map(fd, MIB);
+	other = map(fd, MIB);
+	ASSERT_NE(MAP_FAILED, at);
+	ASSERT_NE(MAP_FAILED, other);
+	at[5] = 1;
+	EXPECT_EQ(1, other[5]);			/* two mappings */
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		at[6] = at[5] + 1;
+		_exit(0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(2, at[6]);			/* a child's store */
+	moved = mremap(other, MIB, MIB / 2, MREMAP_MAYMOVE);
+	ASSERT_NE(MAP_FAILED, moved);
+	EXPECT_EQ(2, moved[6]);
+	ASSERT_EQ(0, mprotect(at, PAGE, PROT_READ));
+	EXPECT_EQ(2, at[6]);
+	ASSERT_EQ(0, mprotect(at, PAGE, PROT_READ | PROT_WRITE));
+	at[7] = 3;
+	ASSERT_EQ(0, madvise(at, MIB, MADV_SEQUENTIAL));
+	ASSERT_EQ(0, madvise(at, MIB, MADV_RANDOM));
+	ASSERT_EQ(0, madvise(at, PAGE, MADV_DONTNEED));
+	EXPECT_EQ(3, at[7]);			/* the file's pages stay */
+	ASSERT_EQ(0, madvise(at, PAGE, MADV_REMOVE));
+	EXPECT_EQ(0, at[7]);			/* a hole */
+	memset(at, 9, PAGE);
+	file = mkstemp(name);			/* the kernel takes its pages (GUP) */
+	ASSERT_LE(0, file);
+	unlink(name);
+	ASSERT_EQ(PAGE, write(file, at, PAGE));
+	ASSERT_EQ(PAGE, pread(file, at + PAGE, PAGE, 0));
+	EXPECT_EQ(9, at[2 * PAGE - 1]);
+	close(file);
+	ASSERT_EQ(PAGE, pread(fd, bytes, PAGE, PAGE));
+	EXPECT_EQ(9, bytes[0]);
+	ASSERT_EQ(0, ftruncate(fd, PAGE));
+	EXPECT_TRUE(faults(at + PAGE));
+	EXPECT_FALSE(faults(at));
+	ASSERT_EQ(0, ftruncate(fd, MIB));
+	EXPECT_EQ(0, at[PAGE]);
+	EXPECT_EQ(-1, fchmod(fd, 0644));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(-1, fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, 0, PAGE));
+	EXPECT_EQ(EOPNOTSUPP, errno);
+	/* The mapping holds range and store. */
+	close(fd);
+	at[0] = 7;
+	munmap(moved, MIB / 2);
+	munmap(at, MIB);
+	fd = range_open(&self->store, root, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(1, pread(fd, bytes, 1, 0));
+	EXPECT_EQ(7, bytes[0]);
+	close(fd);
+}
+
+/* ---- Pools ------------------------------------------------------------------ */
+
+static int read_object(const struct store *store, uint64_t handle, void *to, uint32_t room,
+		       uint32_t *length)
+{
+	struct lsmem_op op = {
+		.size = sizeof(op), .op = LSMEM_OP_READ, .handle = handle,
+		.data = (uintptr_t)to, .length = room,
+	};
+
+	if (ioctl(store->fd, LSMEM_IOC_READ, &op))
+		return -errno;
+	*length = op.object_length;
+	return op.table == TABLE ? 0 : -EPROTO;
+}
+
+TEST_F_TIMEOUT(pages, pool_objects, SECONDS)
+{
+	const uint64_t length = 4 * MIB, nr = length / PAGE;
+	struct lsmem_page page = { };
+	unsigned char *at, bytes[PAGE];
+	uint64_t root = 0, i, before, *handles;
+	uint32_t n;
+	int fd;
+
+	handles = calloc(nr, sizeof(*handles));
+	fd = range_make(&self->store, LSMEM_PAGES_POOL, length, 256 * PAGE, &root);
+	ASSERT_LE(0, fd);
+	at = map(fd, length);
+	ASSERT_NE(MAP_FAILED, at);
+	EXPECT_TRUE(faults(at));		/* a page without an object */
+	EXPECT_EQ(-ENOENT, page_call(fd, LSMEM_PAGE_FIND, &page));
+	for (i = 0; i < nr; i++) {
+		page = (struct lsmem_page){ .page = i, .length = 1 + i % 200 };
+		ASSERT_EQ(0, page_call(fd, LSMEM_PAGE_ALLOC, &page));
+		ASSERT_EQ(i, page.page);
+		handles[i] = page.handle;
+		memset(at + i * PAGE, 1 + i % 255, page.length);
+	}
+	page = (struct lsmem_page){ .length = 1 };
+	EXPECT_EQ(-ENOSPC, page_call(fd, LSMEM_PAGE_ALLOC, &page));
+	before = appended(&self->store);
+	ASSERT_EQ(0, msync(at, length, MS_SYNC));
+	/* Objects of 100 bytes, and not pages, were written. */
+	EXPECT_GE(before + nr * 400, appended(&self->store));
+	for (i = 0; i < nr; i++) {
+		ASSERT_EQ(0, read_object(&self->store, handles[i], bytes, sizeof(bytes), &n));
+		ASSERT_EQ(1 + i % 200, n);
+		ASSERT_EQ(1 + i % 255, bytes[n - 1]);
+	}
+	for (i = 0; i < nr; i += 2) {
+		page = (struct lsmem_page){ .page = i };
+		ASSERT_EQ(0, page_call(fd, LSMEM_PAGE_FREE, &page));
+		ASSERT_EQ(handles[i], page.handle);
+	}
+	EXPECT_TRUE(faults(at));
+	EXPECT_EQ(0, read_object(&self->store, handles[0], bytes, sizeof(bytes), &n));
+	ASSERT_EQ(0, msync(at, length, MS_SYNC));	/* now they go */
+	EXPECT_EQ(-ESTALE, read_object(&self->store, handles[0], bytes, sizeof(bytes), &n));
+	ASSERT_EQ(0, munmap(at, length));
+	ASSERT_EQ(0, close(fd));
+
+	fd = range_open(&self->store, root, 0);
+	ASSERT_LE(0, fd);
+	at = map(fd, length);
+	ASSERT_NE(MAP_FAILED, at);
+	page = (struct lsmem_page){ };
+	for (i = 1; i < nr; i += 2, page.page++) {
+		ASSERT_EQ(0, page_call(fd, LSMEM_PAGE_NEXT, &page));
+		ASSERT_EQ(i, page.page);
+		ASSERT_EQ(handles[i], page.handle);
+		ASSERT_EQ(1 + i % 200, page.length);
+		ASSERT_EQ(1 + i % 255, at[i * PAGE + i % 200]);
+		ASSERT_EQ(0, at[i * PAGE + 1 + i % 200]);
+	}
+	EXPECT_EQ(-ENOENT, page_call(fd, LSMEM_PAGE_NEXT, &page));
+	page = (struct lsmem_page){ .length = 10 };
+	ASSERT_EQ(0, page_call(fd, LSMEM_PAGE_ALLOC, &page));
+	EXPECT_EQ(0, page.page);
+	EXPECT_EQ(0, at[0]);
+	/* An object that another client frees: its page cannot be written any more. */
+	{
+		struct lsmem_op op = {
+			.size = sizeof(op), .op = LSMEM_OP_FREE, .handle = handles[1],
+		};
+
+		at[PAGE] = 77;
+		ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_FREE, &op));
+		EXPECT_EQ(-1, msync(at, length, MS_SYNC));
+		EXPECT_EQ(EIO, errno);
+		EXPECT_EQ(0, msync(at, length, MS_SYNC));
+	}
+	munmap(at, length);
+	close(fd);
+	ASSERT_EQ(0, range_remove(&self->store, root));
+	EXPECT_EQ(self->used, handles_used(&self->store));
+	free(handles);
+}
+
+/* ---- Refused ---------------------------------------------------------------- */
+
+TEST_F_TIMEOUT(pages, refused, SECONDS)
+{
+	struct lsmem_op op = {
+		.size = sizeof(op), .op = LSMEM_OP_ALLOC, .data = (uintptr_t)"x", .length = 1,
+	};
+	struct lsmem_page page = { .length = 1 };
+	uint64_t root = 0;
+	int fd, reader;
+
+	EXPECT_EQ(-ENOENT, range_open(&self->store, 0, 0));
+	ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_ALLOC, &op));
+	EXPECT_EQ(-EBADMSG, range_open(&self->store, op.handle, 0));
+	EXPECT_EQ(-EBADMSG, range_remove(&self->store, op.handle));
+	EXPECT_EQ(-EINVAL, range_make(&self->store, 1u << 31, MIB, 0, &root));
+	EXPECT_EQ(-EINVAL, range_make(&self->store, 0, (1ull << 44) + 1, 0, &root));
+	EXPECT_EQ(-EINVAL, range_make(&self->store, LSMEM_PAGES_REMOVE, MIB, 0, &root));
+	fd = range_make(&self->store, 0, MIB, 0, &root);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-EOPNOTSUPP, page_call(fd, LSMEM_PAGE_ALLOC, &page));
+	EXPECT_EQ(-EINVAL, page_call(fd, 99, &page));
+	reader = open(self->store.path, O_RDONLY);
+	ASSERT_LE(0, reader);
+	{
+		struct lsmem_pages pages = { .size = sizeof(pages), .root = root };
+
+		ASSERT_EQ(0, ioctl(reader, LSMEM_IOC_PAGES, &pages));
+		EXPECT_EQ(MAP_FAILED, map(pages.fd, MIB));
+		EXPECT_EQ(EACCES, errno);
+		close(pages.fd);
+		pages = (struct lsmem_pages){ .size = sizeof(pages), .flags = LSMEM_PAGES_CREATE };
+		EXPECT_EQ(-1, ioctl(reader, LSMEM_IOC_PAGES, &pages));
+		EXPECT_EQ(EBADF, errno);
+	}
+	close(reader);
+	EXPECT_EQ(-1, ftruncate(fd, (1ull << 44) + 1));
+	EXPECT_EQ(EFBIG, errno);
+	close(fd);
+}
+
+TEST_HARNESS_MAIN
