@@ -55,7 +55,7 @@ static_assert(PAGE_SIZE == LSMEM_BLOCK);
  * @leaving: held by the hand
  * @hand: page from which the hand goes on
  * @most: pages of the page buffer
- * @dirtied: pages that were made dirty since all were written; no lock
+ * @dirtied: dirty pages, and those that were dirty when they were truncated, since all were written
  * @last: page of the last fault, for faults in sequence; no lock
  */
 struct lsmem_file {
@@ -100,11 +100,14 @@ struct lsmem_batch {
 static void lsmem_batch_add(struct lsmem_batch *batch, struct address_space *mapping,
 			    struct folio *folio)
 {
+	struct lsmem_file *file = lsmem_file_of(mapping->host);
+
 	folio_lock(folio);
 	if (folio->mapping != mapping || !folio_clear_dirty_for_io(folio)) {
 		folio_unlock(folio);
 		return;
 	}
+	atomic_long_dec(&file->dirtied);
 	folio_start_writeback(folio);
 	folio_get(folio);
 	batch->folios[batch->nr] = folio;
@@ -199,8 +202,11 @@ static int lsmem_pages_write(struct lsmem_file *file, pgoff_t from, pgoff_t to, 
 
 static int lsmem_pages_write_all(struct lsmem_file *file)
 {
+	int ret = lsmem_pages_write(file, 0, -1, LONG_MAX);
+
+	/* Pages that were made dirty meanwhile are not counted: the bound is not exact. */
 	atomic_long_set(&file->dirtied, 0);
-	return lsmem_pages_write(file, 0, -1, LONG_MAX);
+	return ret;
 }
 
 static int lsmem_pages_writepages(struct address_space *mapping, struct writeback_control *wbc)

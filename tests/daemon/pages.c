@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Transactions on an atomic range of pages, and a check of the range against them.
+ *
+ *	pages run MODEL STORE SECONDS	transactions until the time is over or a signal comes
+ *	pages verify MODEL STORE	the range is as the last transaction has left it
+ *
+ * A transaction changes some pages of the range and ends with msync().  What it changes follows from the
+ * seed and its number alone.  MODEL is a file that survives a SIGKILL of this program, but not a crash
+ * of the machine: it has the root of the range, the seed, the last transaction that was acknowledged and
+ * the last that was begun.  After a crash the range must be as one of these has left it, whole: prints
+ * "torn" and where, or "lost", otherwise.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <lsmem.h>
+
+#include "../common/random.h"
+
+#define PAGE	4096u
+#define PAGES	4096u		/* of the range */
+#define MOST	200u		/* pages that a transaction changes: one group */
+#define MAGIC	0x6c736d656d706167ull
+
+struct model {
+	uint64_t magic;
+	uint64_t seed;
+	uint64_t root;
+	uint64_t begun;
+	uint64_t acknowledged;
+};
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number)
+{
+	(void)number;
+	stop = 1;
+}
+
+/* Which pages does transaction @number change, to what? Calls @change for each. */
+static void transaction(const struct model *model, uint64_t number,
+			void (*change)(void *context, uint32_t page, uint64_t fill), void *context)
+{
+	uint64_t state = model->seed + number * 0x9e3779b97f4a7c15ull;
+	uint32_t nr = 1 + random_below(&state, random_chance(&state, 50) ? 8 : MOST);
+	uint32_t at = random_below(&state, PAGES);
+
+	while (nr--) {
+		change(context, at, random_chance(&state, 5) ? 0 : number);
+		at = random_chance(&state, 50) ? (at + 1) % PAGES : random_below(&state, PAGES);
+	}
+}
+
+static void change_page(void *context, uint32_t page, uint64_t fill)
+{
+	uint64_t *at = (uint64_t *)((char *)context + (uint64_t)page * PAGE);
+	uint32_t i;
+
+	for (i = 0; i < PAGE / sizeof(*at); i++)
+		at[i] = fill ? fill + i : 0;
+}
+
+static void change_copy(void *context, uint32_t page, uint64_t fill)
+{
+	((uint64_t *)context)[page] = fill;
+}
+
+/* How many pages of the range are not as in @copy; the first in @where. */
+static uint32_t differ(const char *range, const uint64_t *copy, uint32_t *where)
+{
+	uint32_t page, i, nr = 0;
+
+	for (page = 0; page < PAGES; page++) {
+		const uint64_t *at = (const uint64_t *)(range + (uint64_t)page * PAGE);
+		uint64_t fill = copy[page];
+
+		for (i = 0; i < PAGE / sizeof(*at) && at[i] == (fill ? fill + i : 0); i++)
+			;
+		if (i < PAGE / sizeof(*at) && !nr++)
+			*where = page;
+	}
+	return nr;
+}
+
+static int open_range(int store, struct model *model, char **range)
+{
+	struct lsmem_pages pages = { .size = sizeof(pages), .root = model->root };
+
+	if (!model->root) {
+		pages.flags = LSMEM_PAGES_CREATE | LSMEM_PAGES_ATOMIC;
+		pages.length = (uint64_t)PAGES * PAGE;
+	}
+	if (ioctl(store, LSMEM_IOC_PAGES, &pages))
+		return -errno;
+	if (!model->root && fsync(store))
+		return -errno;
+	model->root = pages.root;
+	*range = mmap(NULL, (uint64_t)PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, pages.fd, 0);
+	close(pages.fd);
+	return *range == MAP_FAILED ? -errno : 0;
+}
+
+static int run(struct model *model, char *range, unsigned int seconds)
+{
+	time_t end = time(NULL) + seconds;
+
+	while (!stop && time(NULL) < end) {
+		uint64_t number = model->acknowledged + 1;
+
+		/* One that was begun before a crash, and is there, is done again: the same comes of it. */
+		__atomic_store_n(&model->begun, number, __ATOMIC_SEQ_CST);
+		transaction(model, number, change_page, range);
+		if (msync(range, (uint64_t)PAGES * PAGE, MS_SYNC)) {
+			fprintf(stderr, "transaction %" PRIu64 ": msync: %s\n", number,
+				strerror(errno));
+			return 1;
+		}
+		__atomic_store_n(&model->acknowledged, number, __ATOMIC_SEQ_CST);
+	}
+	printf("%" PRIu64 " transactions\n", model->acknowledged);
+	return 0;
+}
+
+static int verify(struct model *model, const char *range)
+{
+	uint64_t *copy = calloc(PAGES, sizeof(*copy)), number;
+	uint32_t old, new, where = 0, there = 0;
+
+	if (!copy)
+		return 2;
+	for (number = 1; number <= model->acknowledged; number++)
+		transaction(model, number, change_copy, copy);
+	old = differ(range, copy, &where);
+	if (old && model->begun > model->acknowledged) {
+		transaction(model, model->begun, change_copy, copy);
+		new = differ(range, copy, &there);
+		if (!new)
+			model->acknowledged = model->begun;
+		else
+			printf("torn: %u pages are not as after transaction %" PRIu64
+			       " (the first is %u), and %u not as after %" PRIu64 " (%u)\n",
+			       old, model->acknowledged, where, new, model->begun, there);
+		old = new;
+	} else if (old) {
+		printf("lost: %u pages are not as after transaction %" PRIu64 ", the first is %u\n",
+		       old, model->acknowledged, where);
+	}
+	free(copy);
+	if (!old)
+		printf("%" PRIu64 " transactions, %s\n", model->acknowledged,
+		       model->begun > model->acknowledged ? "and one that was not" : "the last begun");
+	return !!old;
+}
+
+int main(int argc, char **argv)
+{
+	bool runs = argc == 5 && !strcmp(argv[1], "run");
+	struct sigaction action = { .sa_handler = on_signal };
+	struct model *model;
+	int fd, store, ret;
+	char *range;
+
+	if (!runs && (argc != 4 || strcmp(argv[1], "verify"))) {
+		fprintf(stderr, "usage: pages run MODEL STORE SECONDS | pages verify MODEL STORE\n");
+		return 2;
+	}
+	sigaction(SIGTERM, &action, NULL);
+	fd = open(argv[2], O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0 || ftruncate(fd, PAGE))
+		goto error;
+	model = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (model == MAP_FAILED)
+		goto error;
+	if (model->magic != MAGIC) {
+		if (getrandom(&model->seed, sizeof(model->seed), 0) != sizeof(model->seed))
+			goto error;
+		model->magic = MAGIC;
+	}
+	store = open(argv[3], O_RDWR | O_CLOEXEC);
+	if (store < 0)
+		goto error;
+	ret = open_range(store, model, &range);
+	if (ret) {
+		fprintf(stderr, "%s: the range: %s\n", argv[3], strerror(-ret));
+		return 2;
+	}
+	return runs ? run(model, range, (unsigned int)atoi(argv[4])) : verify(model, range);
+error:
+	fprintf(stderr, "%s, %s: %s\n", argv[2], argv[3], strerror(errno));
+	return 2;
+}
