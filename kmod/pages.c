@@ -189,7 +189,7 @@ static int lsmem_pages_write(struct lsmem_file *file, pgoff_t from, pgoff_t to, 
 			from = batch->pages[ret].page;
 		left -= batch->nr;
 		lost = lsmem_batch_end(batch, ret) ?: lost;
-		if (from > to)
+		if (from > to || (!batch->nr && !place.segment))
 			break;
 	}
 	mutex_unlock(&file->writing);
@@ -912,4 +912,5 @@ int lsmem_pages_init(void)
 void lsmem_pages_exit(void)
 {
 	kern_unmount(lsmem_pages_mount);
+	rcu_barrier();	/* inodes are freed by RCU callbacks */
 }

@@ -373,7 +373,7 @@ static int lsmem_range_add_page(struct lsmem_range_group *group, struct lsmem_ra
 		return lsmem_range_add_object(group, page, handle, pending);
 	if (pending) {		/* it was freed, and written to since */
 		xa_erase(&range->pending, page->page);
-		range->nr_pending--;
+		range->nr_freed--;
 	}
 	length = lsmem_page_bytes(page->data);
 	if (length && handle) {
@@ -432,7 +432,7 @@ static int lsmem_range_add_freed(struct lsmem_range_group *group)
 	u64 handle;
 	int ret;
 
-	if (!range->nr_pending)
+	if (!range->nr_freed)
 		return 0;
 	xa_for_each(&range->pending, page, entry) {
 		if (!xa_is_value(entry))
@@ -448,7 +448,7 @@ static int lsmem_range_add_freed(struct lsmem_range_group *group)
 			lsmem_range_add(group, LSMEM_OP_FREE, handle, NULL, 0);
 		} else {	/* its object is gone: lsmem_range_forget() */
 			xa_erase(&range->pending, page);
-			range->nr_pending--;
+			range->nr_freed--;
 		}
 	}
 	return 0;
@@ -509,14 +509,13 @@ static void lsmem_range_settle(struct lsmem_range_group *group)
 	for (i = 0; i < group->nr; i++)
 		if (group->changes[i].result)
 			lsmem_range_lost(group, &group->changes[i]);
-	for (i = 0; i < group->taken + group->undone && range->nr_pending; i++) {
+	for (i = 0; i < group->taken + group->undone && !xa_empty(&range->pending); i++) {
 		entry = xa_erase(&range->pending, i < group->taken ? group->pages[i].page :
 				 group->undo[i - group->taken].page);
-		if (!entry)
-			continue;
-		range->nr_pending--;
-		if (!xa_is_value(entry))
-			kfree(entry);
+		if (xa_is_value(entry))
+			range->nr_freed--;
+		else
+			kfree(entry);	/* NULL: nothing was pending */
 	}
 }
 
@@ -600,7 +599,7 @@ bool lsmem_range_unwritten(struct lsmem_range *range)
 	bool unwritten;
 
 	down_read(&range->lock);
-	unwritten = range->nr_pending || range->root_dirty || range->tree.nr_dirty ||
+	unwritten = range->nr_freed || range->root_dirty || range->tree.nr_dirty ||
 		    range->tree.root_dirty;
 	up_read(&range->lock);
 	return unwritten;
@@ -631,7 +630,6 @@ int lsmem_range_free(struct lsmem_range *range, u64 from, u64 to)
 			continue;
 		/* Its object never was in the log. */
 		xa_erase(&range->pending, page);
-		range->nr_pending--;
 		lsmem_handle_free(range->store, ((struct lsmem_range_new *)entry)->handle);
 		kfree(entry);
 	}
@@ -643,7 +641,7 @@ int lsmem_range_free(struct lsmem_range *range, u64 from, u64 to)
 		if (xa_is_err(entry))
 			ret = xa_err(entry);
 		else
-			range->nr_pending += !entry;
+			range->nr_freed += !entry;
 		from++;
 		if (fatal_signal_pending(current))
 			ret = -EINTR;
@@ -720,8 +718,6 @@ int lsmem_range_alloc(struct lsmem_range *range, u64 *page, u32 length, u64 *han
 		entry = xa_store(&range->pending, *page, new, GFP_KERNEL_ACCOUNT);
 		if (xa_is_err(entry))
 			ret = xa_err(entry);
-		else
-			range->nr_pending++;
 	}
 	up_write(&range->lock);
 	if (ret)

@@ -26,7 +26,7 @@ struct lsmem_store;
  * @lock: for all below
  * @tree: finds the objects of pages
  * @pending: by page: what the next write has to do besides (range.c)
- * @nr_pending: entries of @pending
+ * @nr_freed: pages in @pending that are to be freed
  * @length: bytes
  * @root_dirty: @length has changed
  */
@@ -38,7 +38,7 @@ struct lsmem_range {
 	struct rw_semaphore lock;
 	struct lsmem_tree tree;
 	struct xarray pending;
-	u64 nr_pending;
+	u64 nr_freed;
 	u64 length;
 	bool root_dirty;
 };

@@ -11,7 +11,7 @@
 #include "probed.h"
 
 /* After 6.12: batches of folios have a header of their own, and another size. */
-#if __has_include(<linux/folio_batch.h>)
+#ifdef LSMEM_HAVE_FOLIO_BATCH_H
 #include <linux/folio_batch.h>
 #define LSMEM_FOLIO_BATCH	FOLIO_BATCH_SIZE
 #else

@@ -166,6 +166,11 @@ int probe(struct address_space_operations *ops, const struct kiocb *iocb)
 }
 END
 
+# After 6.12: batches of folios have a header of their own
+check "$@" << 'END' && echo "#define LSMEM_HAVE_FOLIO_BATCH_H"
+#include <linux/folio_batch.h>
+END
+
 # After 6.12: the state of an inode is read by functions
 check "$@" << 'END' && echo "#define LSMEM_HAVE_INODE_STATE"
 #include <linux/fs.h>

@@ -42,12 +42,12 @@ struct model {
 	uint64_t acknowledged;
 };
 
-static volatile sig_atomic_t stop;
+static _Atomic bool stop;
 
 static void on_signal(int number)
 {
 	(void)number;
-	stop = 1;
+	stop = true;
 }
 
 /* Which pages does transaction @number change, to what? Calls @change for each. */
