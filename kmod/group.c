@@ -14,7 +14,8 @@
  *	commit	all entries at once
  *
  * Until the exchanges begin, every error undoes all.  From then on a change can only lose against
- * another client that frees its object: it fails alone, and its entry becomes padding.  No object
+ * another client that frees its object, or makes it smaller in a store that is full then: it fails alone,
+ * and its entry becomes padding.  No object
  * leaves memory from the second look to the exchanges (tier.evicting): a COLD object says neither
  * how long it is nor which version it has, and cannot be fetched there.
  *
@@ -340,8 +341,8 @@ static int lsmem_group_try(struct lsmem_store *store, struct lsmem_group *group,
  *
  * Context: sleeps, also for objects that are on backups only; holds no spinlock.
  * Return: 0: made, but for changes with a result that another client was faster than.  Otherwise
- * nothing is changed, and the result of the change that failed alone is set: -ENOSPC, -EINTR, -EAGAIN, -ENOMEM; the error of a look (-ENOENT, -ESTALE,
- * -EBADMSG), -EIO or -ETIMEDOUT: an object is not there, or could not be read.
+ * nothing is changed: -ENOSPC, -EINTR, -EAGAIN, -ENOMEM; -ENOENT, -ESTALE, -EBADMSG, -EIO, -ETIMEDOUT:
+ * an object is not there, or could not be read, and the result of its change is set.
  */
 int lsmem_group_change(struct lsmem_store *store, struct lsmem_change *changes, u32 nr,
 		       struct lsmem_place *place)

@@ -2,7 +2,7 @@
 /*
  * Groups: changes of several objects that are whole or none after a crash.  See group.c.
  * lsmem_group_room() decides how much one group takes, lsmem_group_change() whether the changes are
- * made.  Caller: pages.c.
+ * made.  Callers: tree.c, range.c.
  */
 #ifndef LSMEM_GROUP_H
 #define LSMEM_GROUP_H

@@ -2,21 +2,21 @@
 /*
  * Pages: ranges of pages as files.
  *
- * A range that is open is an inode of a filesystem of the module's own, which nobody can mount.  Its
+ * A range that is open is an inode of a filesystem of the module's own, which cannot be mounted.  Its
  * page cache is the page buffer: a fault copies an object into a page and maps it, the first store to a
  * clean page faults again and makes it dirty, and write-back puts dirty pages into the log in groups
  * (range.c).  What mmap() promises of a shared file mapping (fork, mremap, madvise, GUP, a page that is
  * charged to the task that first uses it) the kernel's page cache keeps.
  *
  * Write-back: when the kernel finds pages old or memory short (its flusher threads), by msync(), fsync(),
- * and at the last close.  Of an atomic range by the last three alone, and when LSMEM_PAGES_DIRTY pages
- * have been made dirty.  Dirty pages are written in their order, as many as fit in each group.
+ * and when a descriptor that can write is closed.  Of an atomic range by the last three alone, and when
+ * lsmem_pages_dirty_most() pages have been made dirty.  Dirty pages are written in their order, as many as fit in each group.
  *
  * The page buffer is bounded: when it is full, a hand goes through it.  A page that is mapped is unmapped,
  * one that is not leaves: so one that is used between two turns of the hand stays (a second chance, as
  * in evict.c, by a fault that copies nothing).
  *
- * Lock order: range->writing, a folio's lock, range->lock.
+ * Locks: see store.h for the order.  The hand holds file->leaving, write-back file->writing.
  */
 #include <linux/backing-dev.h>
 #include <linux/falloc.h>
@@ -333,7 +333,7 @@ static void lsmem_pages_readahead(struct readahead_control *rac)
 	for (i = 0; i < readahead_count(rac); i++)
 		lsmem_range_ask(&file->range, first + i);
 	while ((folio = readahead_folio(rac))) {
-		(void)lsmem_pages_fill(file, folio);	/* if it fails, who uses it tries again */
+		(void)lsmem_pages_fill(file, folio);	/* if it fails, its user reads it again */
 		folio_unlock(folio);
 	}
 }

@@ -15,7 +15,7 @@
  * Source of the idea of pages that are objects: Badam and Pai, "SSDAlloc: Hybrid SSD/RAM Memory
  * Management Made Easy", NSDI 2011.
  *
- * Locks: range->lock; shared to look, exclusive to load a node and to write.
+ * Locks: range->lock; shared to look, exclusive to load a node and to write; see store.h for the order.
  */
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -772,7 +772,7 @@ int lsmem_range_find(struct lsmem_range *range, u64 *page, u64 to, u64 *handle, 
 
 /**
  * lsmem_range_remove - free all of a range, the root last
- * @range: open, and nobody else uses it
+ * @range: open, without other users
  *
  * After an error or a crash it can be opened and removed again.
  *

@@ -42,7 +42,12 @@ struct gendisk;
  *
  *	attachment->mutex		one call of a daemon at a time (repl.c)
  *	tier.fill			one answer of a daemon at a time (fetch.c)
- *	  mmap_lock (the kernel's)
+ *	  inode_lock (the VFS's)	length and holes of a range of pages (pages.c)
+ *	  mmap_lock (the kernel's)	a page fault of a range of pages takes the four below
+ *	    file->leaving		the hand of a page buffer (pages.c)
+ *	      file->writing		write-back of a range of pages (pages.c)
+ *	        folio_lock (the kernel's)	many, in the order of pages, by write-back alone
+ *	          range->lock		tree of a range of pages, and what is pending (range.c)
  *	    lsmem_stores_lock		the set of stores (store.c)
  *	      store->mutex		life: state, attach, load, activation
  *	        disk->open_mutex	(the block layer's) opens of a disk (block.c)
@@ -59,7 +64,10 @@ struct gendisk;
  *	              seglets.lock	free seglets (seglet.c)
  *
  * No user memory is accessed under a spinlock or store->mutex.  The copies of NEXT, ACK, LOAD and
- * PLACE run under attachment->mutex, those of FILL under tier.fill, which no page fault takes.
+ * PLACE run under attachment->mutex, those of FILL under tier.fill, which no page fault takes.  A page
+ * fault in a range of pages can wait for space (log.c) and for a fetch (fetch.c), which a daemon ends: a
+ * daemon whose buffers are such pages waits for itself, until these waits end.  Under a folio's lock
+ * the kernel copies user memory with page faults disabled; under the others of the four it is not accessed.
  * Kernel readers of seglets hold rcu_read_lock(): a seglet is reused only after a grace period.
  *
  * @name: of its device, terminated

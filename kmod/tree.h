@@ -2,7 +2,7 @@
 /*
  * The tree of a range of pages: from the number of a page to the handle of its object.  See tree.c.
  * lsmem_tree_set() decides which nodes are to be written, lsmem_tree_changes() makes them part of a
- * group.  Caller: pages.c.
+ * group.  Caller: range.c.
  */
 #ifndef LSMEM_TREE_H
 #define LSMEM_TREE_H

@@ -262,8 +262,9 @@ struct lsmem_pages {
 						 * zeroes.  Without: a region: page i is bytes 4096 * i
 						 * and following of one range, a hole reads as zeroes
 						 */
-#define LSMEM_PAGES_ATOMIC	(1u << 3)	/* with CREATE; else out: nothing is written back but by
-						 * msync(), fsync() and the last close
+#define LSMEM_PAGES_ATOMIC	(1u << 3)	/* with CREATE; else out: written back by msync(), by
+						 * fsync(), when a descriptor that can write is closed,
+						 * and when half of the buffer or 2048 pages are dirty
 						 */
 
 /**
