@@ -11,6 +11,9 @@
  * lsm_close() can be made on one struct lsm by many threads at once.  After fork() the child has the
  * descriptor but not the windows: lsm_read() makes a system call there, and lsm_view_begin() returns
  * -ECHILD.  The child calls lsm_open() to get windows.
+ *
+ * Ranges of pages (lsm_pages_*, lsm_pool_*, lsm_array_*) are memory that is mapped and written to, with
+ * an object behind each page.  lsmem.hpp has containers of C++ in them.
  */
 #ifndef _LSMEM_H
 #define _LSMEM_H
@@ -38,7 +41,11 @@ struct lsm;
 /* lsm_alloc(), lsm_replace(), lsm_free(), lsm_vector() */
 #define LSM_DURABLE		LSMEM_OPF_DURABLE /* return when it is durable: see LSMEM_OPF_DURABLE */
 #define LSM_EXPECT		LSMEM_OPF_EXPECT  /* only if *version is the present one */
-#define LSM_TABLE(id)		((uint32_t)(id) << 16) /* lsm_alloc(): table id, 0..4095 */
+#define LSM_TABLE(id)		((uint32_t)(id) << 16) /* lsm_alloc(), lsm_pages_create(): table id, 0..4095 */
+
+/* lsm_pages_create(), lsm_pool_create(), lsm_array_create() */
+#define LSM_PAGES_POOL		LSMEM_PAGES_POOL   /* pages are objects with a length of their own */
+#define LSM_PAGES_ATOMIC	LSMEM_PAGES_ATOMIC /* written back by syncs and the last close alone */
 
 /* Most pieces of a view: 1 MiB in seglets of 64 KiB, and both ends. */
 #define LSM_VIEW_PIECES		18
@@ -267,6 +274,244 @@ int lsm_sync(struct lsm *lsm, uint32_t timeout_ms);
  * @stat: out
  */
 int lsm_stat(struct lsm *lsm, struct lsmem_stat *stat);
+
+/*
+ * Ranges of pages.  A range is a file of 4096-byte pages, each of which is an object of the store; it can
+ * be larger than memory.  lsm_pages_* are for programs that call mmap() themselves; lsm_pool_* and
+ * lsm_array_* map the whole range.  A store to a page that the kernel cannot fetch or has no memory
+ * for raises SIGBUS.  Common arguments:
+ *
+ * @length: of the range, bytes, 1 .. 2^44
+ * @buffer: most bytes of its pages in memory, 0: an eighth of the store's memory
+ * @root: handle of the range, the only way back to it; durable after lsm_sync()
+ *
+ * Pages are written back at any time and in any order; with LSM_PAGES_ATOMIC, only by a sync, by the last
+ * close, and when 8 MiB or half of @buffer are dirty.  Documentation/uapi.rst says what is whole after a
+ * crash.
+ */
+
+/**
+ * lsm_pages_create() - make a range of pages, all holes, and open it
+ * @lsm: store, opened for writing
+ * @length: bytes of the range, at most 2^44
+ * @buffer: most bytes of its pages in memory, 0: an eighth of the store's memory
+ * @flags: LSM_PAGES_POOL, LSM_PAGES_ATOMIC, LSM_TABLE(id)
+ * @root: out: handle of the range
+ *
+ * Return: a descriptor for mmap(), msync(), read(), write(), ftruncate(), fallocate() and fsync(), which the
+ * caller closes, and which can outlive @lsm; -EINVAL; -EBADF: opened with LSM_RDONLY; -ENOTTY: the kernel
+ * has no ranges of pages; -EMFILE, -ENFILE: no descriptor; as lsm_alloc().
+ */
+int lsm_pages_create(struct lsm *lsm, uint64_t length, uint64_t buffer, unsigned int flags,
+		     uint64_t *root);
+
+/**
+ * lsm_pages_open() - open a range of pages
+ * @lsm: store; with LSM_RDONLY the descriptor can only read
+ * @root: handle of the range
+ * @buffer: as for lsm_pages_create(); of a range that is open already: its new bound, or 0: no change
+ *
+ * Return: a descriptor as lsm_pages_create(); -ENOENT, -ESTALE: as lsm_replace(); -EBADMSG: the object is
+ * no root; -EMFILE, -ENFILE, -ENOTTY, -ENOMEM.
+ */
+int lsm_pages_open(struct lsm *lsm, uint64_t root, uint64_t buffer);
+
+/**
+ * lsm_pages_remove() - free all objects of a range, also of a pool or an array
+ * @lsm: store, opened for writing
+ * @root: handle of the range
+ *
+ * Return: 0; -EBUSY: it is open or mapped; -EBADF; as lsm_pages_open().  After an error the call can be
+ * repeated.
+ */
+int lsm_pages_remove(struct lsm *lsm, uint64_t root);
+
+/*
+ * A pool: objects of 1 to 4096 bytes, each in a page of its own, which is written to in place.  Addresses
+ * are those of one mapping: keep page numbers (lsm_pool_page(), lsm_pool_pointer()) or handles.  In these
+ * calls a pointer to any byte of an object's page stands for the object.
+ */
+struct lsm_pool;
+
+/**
+ * lsm_pool_create() - make a pool, and map it
+ * @lsm: store, opened for writing
+ * @length: 4096 bytes for each object there can be
+ * @buffer: as for lsm_pages_create()
+ * @flags: LSM_PAGES_ATOMIC, LSM_TABLE(id)
+ * @root: out: handle of the range
+ * @pool: out
+ *
+ * Return: 0; -ENOMEM: also if there is no room for the mapping; as lsm_pages_create().
+ */
+int lsm_pool_create(struct lsm *lsm, uint64_t length, uint64_t buffer, unsigned int flags,
+		    uint64_t *root, struct lsm_pool **pool);
+
+/**
+ * lsm_pool_open() - open a pool, and map it; read-only if the store was opened with LSM_RDONLY
+ * @lsm: store
+ * @root: handle of the range
+ * @buffer: as for lsm_pages_open()
+ * @pool: out
+ *
+ * Return: 0; -EOPNOTSUPP: the range is no pool; -ENOMEM; as lsm_pages_open().
+ */
+int lsm_pool_open(struct lsm *lsm, uint64_t root, uint64_t buffer, struct lsm_pool **pool);
+
+/**
+ * lsm_pool_close() - unmap and close
+ * @pool: may be NULL; no other call is under way.  Pointers into it are invalid from then on
+ *
+ * What is dirty is written back when no child of a fork has the pool any more.  Errors of that are in the
+ * kernel log alone: to see them, call lsm_pool_sync() before.
+ */
+void lsm_pool_close(struct lsm_pool *pool);
+
+/**
+ * lsm_pool_sync() - write back all changes, and wait until they are durable
+ * @pool: pool
+ *
+ * Of a volatile store, write them to the store.  Afterwards lsm_read() of an object's handle reads
+ * what is in its page, and pages of freed objects can be used again.
+ *
+ * Return: 0; -EIO: an object that was changed is gone, because another client freed it;
+ * -ENOSPC; -ETIMEDOUT: durability unknown; -EINTR, -ENOMEM.
+ */
+int lsm_pool_sync(struct lsm_pool *pool);
+
+/**
+ * lsm_pool_alloc() - allocate an object of zeroes
+ * @pool: pool
+ * @length: of the object, 1 .. 4096 bytes; bytes of its page behind that are not kept
+ * @object: out: its page
+ *
+ * The first free page behind the last allocation, else the first of all.
+ *
+ * Return: 0; -EINVAL; -ENOSPC: no page is free (until lsm_pool_sync(), if objects were freed), or the
+ * store is full; -EMFILE: as lsm_alloc(); -EBADF: read-only; -ENOMEM, -EINTR, -EIO.
+ */
+int lsm_pool_alloc(struct lsm_pool *pool, size_t length, void **object);
+
+/**
+ * lsm_pool_free() - free an object
+ * @pool: pool
+ * @object: its page, which raises SIGBUS when it is used from then on
+ *
+ * Return: 0; -ENOENT: there is no object; -EINVAL: @object is not in the pool; -EBADF, -ENOMEM, -EINTR,
+ * -EIO.
+ */
+int lsm_pool_free(struct lsm_pool *pool, void *object);
+
+/**
+ * lsm_pool_handle() - the handle of an object, for lsm_read() and other clients
+ * @pool: pool
+ * @object: its page
+ * @handle: out; can be read when lsm_pool_sync() has returned
+ *
+ * Return: 0; -ENOENT, -EINVAL: as lsm_pool_free(); -ESTALE: another client freed the object.
+ */
+int lsm_pool_handle(const struct lsm_pool *pool, const void *object, uint64_t *handle);
+
+/**
+ * lsm_pool_length() - the length of an object
+ * @pool: pool
+ * @object: its page
+ *
+ * Return: 1 .. 4096 bytes; errors as lsm_pool_handle().
+ */
+ssize_t lsm_pool_length(const struct lsm_pool *pool, const void *object);
+
+/**
+ * lsm_pool_next() - go to the next object, in the order of pages
+ * @pool: pool
+ * @object: in: any page of the pool, or NULL: before the first; out: page of the next object, NULL: there
+ *	is none
+ *
+ * Return: 0, also at the end; -EINVAL: *@object is not in the pool; -ESTALE: another client freed the next
+ * object; -EIO, -EINTR, -ENOMEM.  After an error *@object is as it was.
+ */
+int lsm_pool_next(const struct lsm_pool *pool, void **object);
+
+/**
+ * lsm_pool_page() - the number of a page
+ * @pool: pool
+ * @object: address in the page
+ *
+ * Return: 0 .. pages - 1; -EINVAL: @object is not in the pool.  No system call.
+ */
+int64_t lsm_pool_page(const struct lsm_pool *pool, const void *object);
+
+/**
+ * lsm_pool_pointer() - the address of a page
+ * @pool: pool
+ * @page: its number
+ *
+ * Return: the address, also if the page has no object; NULL: @page is behind the end.  No system call.
+ */
+void *lsm_pool_pointer(const struct lsm_pool *pool, uint64_t page);
+
+/*
+ * An array: elements of a fixed size.  Element i is in page i / n, at i % n times the size, where n is
+ * how many whole elements a page has room for.  So no element is in two pages.
+ */
+struct lsm_array;
+
+/**
+ * lsm_array_create() - make an array of zeroes, and map it
+ * @lsm: store, opened for writing
+ * @nr: elements, at least 1; all pages together are less than 2^44 bytes
+ * @size: of an element, 1 .. 4096 bytes
+ * @buffer: as for lsm_pages_create()
+ * @flags: LSM_PAGES_ATOMIC, LSM_TABLE(id)
+ * @root: out: handle of the range
+ * @array: out
+ *
+ * Return: as lsm_pool_create().
+ */
+int lsm_array_create(struct lsm *lsm, uint64_t nr, size_t size, uint64_t buffer,
+		     unsigned int flags, uint64_t *root, struct lsm_array **array);
+
+/**
+ * lsm_array_open() - open an array, and map it; read-only if the store was opened with LSM_RDONLY
+ * @lsm: store
+ * @root: handle of the range
+ * @size: as it was made with; the store does not know it
+ * @buffer: as for lsm_pages_open()
+ * @array: out
+ *
+ * Return: 0; -EOPNOTSUPP: the range is a pool; -EINVAL: @size; -ENOMEM; as lsm_pages_open().
+ */
+int lsm_array_open(struct lsm *lsm, uint64_t root, size_t size, uint64_t buffer,
+		   struct lsm_array **array);
+
+/**
+ * lsm_array_close() - unmap and close, as lsm_pool_close()
+ * @array: may be NULL; no other call is under way
+ */
+void lsm_array_close(struct lsm_array *array);
+
+/**
+ * lsm_array_sync() - write back all changes, and wait until they are durable
+ * @array: array
+ *
+ * Return: as lsm_pool_sync().
+ */
+int lsm_array_sync(struct lsm_array *array);
+
+/**
+ * lsm_array_nr() - how many elements an array has
+ * @array: array
+ */
+uint64_t lsm_array_nr(const struct lsm_array *array);
+
+/**
+ * lsm_array_at() - the address of an element
+ * @array: array
+ * @i: its number
+ *
+ * Return: the address; NULL: @i is behind the end.  No system call.
+ */
+void *lsm_array_at(const struct lsm_array *array, uint64_t i);
 
 static inline struct lsmem_op lsm_op_alloc(const void *data, uint32_t length,
 					   unsigned int flags)
