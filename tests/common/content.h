@@ -31,7 +31,7 @@ static inline uint8_t content_byte(uint64_t id, uint64_t serial, uint32_t i)
 
 static inline void content_fill(void *data, uint32_t length, uint64_t id, uint64_t serial)
 {
-	uint8_t *bytes = data;
+	uint8_t *bytes = (uint8_t *)data;	/* a cast for C++ */
 	uint64_t word;
 	uint32_t i;
 
@@ -44,7 +44,7 @@ static inline void content_fill(void *data, uint32_t length, uint64_t id, uint64
 /* Is every byte the one that content_fill() writes? */
 static inline bool content_is(const void *data, uint32_t length, uint64_t id, uint64_t serial)
 {
-	const uint8_t *bytes = data;
+	const uint8_t *bytes = (const uint8_t *)data;
 	uint64_t word;
 	uint32_t i;
 
