@@ -327,7 +327,7 @@ void *lsm_pool_pointer(const struct lsm_pool *pool, uint64_t page)
 
 /* ---- Arrays -------------------------------------------------------------- */
 
-/* An array ends where its last element ends: so the range's length says how many it has. */
+/* A last page that is not full ends behind its last element: so the range's length says how many it has. */
 static int array_make(const struct lsmem_pages *pages, size_t size, struct lsm_array **out)
 {
 	struct lsm_array *array = malloc(sizeof(*array));
