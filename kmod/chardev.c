@@ -538,7 +538,8 @@ static long lsmem_ioctl_query(void *context, void *arg)
 		return -EINVAL;
 	*query = (struct lsmem_query){
 		.size = query->size,
-		.features = LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS | LSMEM_FEATURE_PAGES |
+		.features = LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS |
+			    (PAGE_SIZE == LSMEM_BLOCK ? LSMEM_FEATURE_PAGES : 0) |
 			    (store->durable ? LSMEM_FEATURE_DURABLE : 0) |
 			    (store->tier.on ? LSMEM_FEATURE_TIER : 0) |
 			    (IS_ENABLED(CONFIG_IO_URING) ? LSMEM_FEATURE_URING : 0),

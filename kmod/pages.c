@@ -26,6 +26,7 @@
 #include <linux/pseudo_fs.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/workqueue.h>
 #include <linux/writeback.h>
 
 #include "../uapi/lsmem.h"
@@ -43,14 +44,22 @@
 #define LSMEM_PAGES_LEAST	64u		/* pages of the smallest page buffer */
 #define LSMEM_PAGES_LEAVE	64u		/* pages that leave at a time */
 #define LSMEM_PAGES_AHEAD	16u		/* pages that are read ahead of faults in sequence */
+#define LSMEM_NO_PAGE		((pgoff_t)-1)	/* no file has it */
+#define LSMEM_PAGES_TRIES	60u		/* a second each, to write what is left at the end */
 #define LSMEM_PAGES_WILLNEED	512u		/* pages that one madvise(MADV_WILLNEED) reads */
-
-static_assert(PAGE_SIZE == LSMEM_BLOCK);
 
 /**
  * struct lsmem_file - a range that is open, as an inode
  * @inode: of the filesystem
- * @range: range.store is NULL until it is opened
+ * @store: with @root, what identifies it; NULL: the filesystem's own directory
+ * @root: see @store
+ * @opened: @range is open
+ * @range: the range
+ * @users: held to open and to remove it
+ * @nr_users: descriptors; under @users, as @removed
+ * @removed: it was removed, or in part
+ * @late: what was not written at the last close is written by a thread
+ * @tries: of @late
  * @writing: held while pages are written back
  * @leaving: held by the hand
  * @hand: page from which the hand goes on
@@ -60,7 +69,15 @@ static_assert(PAGE_SIZE == LSMEM_BLOCK);
  */
 struct lsmem_file {
 	struct inode inode;
+	struct lsmem_store *store;
+	u64 root;
+	bool opened;
 	struct lsmem_range range;
+	struct mutex users;
+	u32 nr_users;
+	bool removed;
+	struct delayed_work late;
+	u32 tries;
 	struct mutex writing;
 	struct mutex leaving;
 	pgoff_t hand;
@@ -70,6 +87,7 @@ struct lsmem_file {
 };
 
 static struct vfsmount *lsmem_pages_mount;
+static struct workqueue_struct *lsmem_pages_works;
 
 static struct lsmem_file *lsmem_file_of(const struct inode *inode)
 {
@@ -96,6 +114,15 @@ struct lsmem_batch {
 	struct lsmem_range_page pages[LSMEM_RANGE_BATCH];
 };
 
+/* Zero what of a page lies behind the end of a region. */
+static void lsmem_pages_clear_end(struct lsmem_file *file, struct folio *folio)
+{
+	loff_t end = i_size_read(&file->inode) - folio_pos(folio);
+
+	if (end < (loff_t)PAGE_SIZE && !(file->range.flags & LSMEM_PAGES_POOL))
+		folio_zero_segment(folio, max_t(loff_t, end, 0), PAGE_SIZE);
+}
+
 /* Take a dirty folio, unless it is not dirty any more or was truncated. */
 static void lsmem_batch_add(struct lsmem_batch *batch, struct address_space *mapping,
 			    struct folio *folio)
@@ -108,6 +135,7 @@ static void lsmem_batch_add(struct lsmem_batch *batch, struct address_space *map
 		return;
 	}
 	atomic_long_dec(&file->dirtied);
+	lsmem_pages_clear_end(file, folio);	/* stores through mmap() behind it */
 	folio_start_writeback(folio);
 	folio_get(folio);
 	batch->folios[batch->nr] = folio;
@@ -138,8 +166,11 @@ static void lsmem_batch_gather(struct lsmem_batch *batch, struct address_space *
 	}
 }
 
-/* The first @done pages are in the log: the others are dirty again. Returns an error of a page. */
-static int lsmem_batch_end(struct lsmem_batch *batch, u32 done)
+/*
+ * The first @done pages are in the log; the others are dirty again, and so are those that are to be
+ * written again, of which the first is @again.  Returns an error of a page.
+ */
+static int lsmem_batch_end(struct lsmem_batch *batch, u32 done, pgoff_t *again)
 {
 	int ret = 0;
 	u32 i;
@@ -147,10 +178,12 @@ static int lsmem_batch_end(struct lsmem_batch *batch, u32 done)
 	for (i = 0; i < batch->nr; i++) {
 		struct folio *folio = batch->folios[i];
 
-		if (i >= done || batch->pages[i].error == -EAGAIN)
+		if (i >= done || batch->pages[i].error == -EAGAIN) {
 			folio_mark_dirty(folio);
-		else if (batch->pages[i].error)
+			*again = min(*again, folio->index);
+		} else if (batch->pages[i].error) {
 			ret = batch->pages[i].error;
+		}
 		folio_end_writeback(folio);
 		folio_unlock(folio);
 		folio_put(folio);
@@ -162,35 +195,32 @@ static int lsmem_batch_end(struct lsmem_batch *batch, u32 done)
  * Write dirty pages, and what else is to be written, until none is left, or @left pages are written.
  * Returns 0 or an error, which the mapping has noted as well.
  */
-static int lsmem_pages_write(struct lsmem_file *file, pgoff_t from, pgoff_t to, long left)
+static int lsmem_pages_write(struct lsmem_file *file, pgoff_t from, pgoff_t to, long *left)
 {
 	struct address_space *mapping = &file->inode.i_data;
 	struct lsmem_batch *batch = kvmalloc(sizeof(*batch), GFP_NOFS);
-	struct lsmem_place place = { };
 	int ret = 0, lost = 0;
+	bool end = from > to;
 
 	if (!batch)
 		return -ENOMEM;
 	mutex_lock(&file->writing);
-	while (ret >= 0 && left > 0) {
-		pgoff_t next = from;
+	while (*left > 0) {
+		pgoff_t next = from, again = LSMEM_NO_PAGE;
 
-		lsmem_batch_gather(batch, mapping, &next, to);
+		batch->nr = 0;
+		if (!end)
+			lsmem_batch_gather(batch, mapping, &next, to);
 		if (!batch->nr && !lsmem_range_unwritten(&file->range))
 			break;
-		ret = lsmem_range_write(&file->range, batch->pages, batch->nr, &place);
-		if (ret < 0) {
-			lsmem_batch_end(batch, 0);
+		ret = lsmem_range_write(&file->range, batch->pages, batch->nr);
+		lost = lsmem_batch_end(batch, max(ret, 0), &again) ?: lost;
+		if (ret < 0)
 			break;
-		}
-		if (ret && (u32)ret == batch->nr)
-			from = next;
-		else if (ret)
-			from = batch->pages[ret].page;
-		left -= batch->nr;
-		lost = lsmem_batch_end(batch, ret) ?: lost;
-		if (from > to || (!batch->nr && !place.segment))
-			break;
+		*left -= max(ret, 1);
+		/* Behind the last page there may be more to write than pages. */
+		end = again == LSMEM_NO_PAGE && (next > to || next <= from);
+		from = again == LSMEM_NO_PAGE ? next : again;
 	}
 	mutex_unlock(&file->writing);
 	kvfree(batch);
@@ -202,7 +232,8 @@ static int lsmem_pages_write(struct lsmem_file *file, pgoff_t from, pgoff_t to, 
 
 static int lsmem_pages_write_all(struct lsmem_file *file)
 {
-	int ret = lsmem_pages_write(file, 0, -1, LONG_MAX);
+	long left = LONG_MAX;
+	int ret = lsmem_pages_write(file, 0, -1, &left);
 
 	/* Pages that were made dirty meanwhile are not counted: the bound is not exact. */
 	atomic_long_set(&file->dirtied, 0);
@@ -220,7 +251,7 @@ static int lsmem_pages_writepages(struct address_space *mapping, struct writebac
 		from = wbc->range_start >> PAGE_SHIFT;
 		to = wbc->range_end >> PAGE_SHIFT;
 	}
-	return lsmem_pages_write(file, from, to, wbc->nr_to_write);
+	return lsmem_pages_write(file, from, to, &wbc->nr_to_write);
 }
 
 static bool lsmem_pages_dirty_folio(struct address_space *mapping, struct folio *folio)
@@ -240,15 +271,18 @@ static unsigned long lsmem_pages_dirty_most(const struct lsmem_file *file)
 	return min_t(unsigned long, LSMEM_PAGES_DIRTY, file->most / 2);
 }
 
-/* The hand passes some pages. Returns how many have left. */
-static unsigned long lsmem_pages_pass(struct lsmem_file *file)
+/* The hand passes some pages. Returns how many have left, or an error of write-back. */
+static long lsmem_pages_pass(struct lsmem_file *file)
 {
 	struct address_space *mapping = &file->inode.i_data;
 	pgoff_t first = file->hand, dirty = -1, last = 0;
+	long gone = 0, left = LONG_MAX;
 	struct folio_batch found;
-	unsigned long left = 0;
+	unsigned long stay = 0;
+	int ret = 0;
 	u32 i;
 
+	BUILD_BUG_ON(LSMEM_FOLIO_BATCH > BITS_PER_LONG);
 	folio_batch_init(&found);
 	if (!filemap_get_folios(mapping, &file->hand, -1, &found)) {
 		file->hand = 0;
@@ -256,46 +290,49 @@ static unsigned long lsmem_pages_pass(struct lsmem_file *file)
 	}
 	for (i = 0; i < folio_batch_count(&found); i++) {
 		struct folio *folio = found.folios[i];
-		pgoff_t index = folio->index;
 
-		if (folio_mapped(folio)) {
-			unmap_mapping_pages(mapping, index, 1, false);
+		if (folio_test_mlocked(folio)) {
+			__set_bit(i, &stay);
+		} else if (folio_mapped(folio)) {
+			unmap_mapping_pages(mapping, folio->index, 1, false);
+			__set_bit(i, &stay);
 		} else if (folio_test_dirty(folio)) {
-			dirty = min(dirty, index);
-			last = index;
+			dirty = min(dirty, folio->index);
+			last = folio->index;
 		}
 	}
 	if (dirty <= last && !lsmem_file_atomic(file))
-		(void)lsmem_pages_write(file, dirty, last, LONG_MAX);
+		ret = lsmem_pages_write(file, dirty, last, &left);
 	for (i = 0; i < folio_batch_count(&found); i++) {
 		struct folio *folio = found.folios[i];
 		pgoff_t index = folio->index;
-		bool leaves = !folio_mapped(folio) && index >= first;
 
 		folio_put(folio);	/* what is held does not leave */
-		if (leaves)
-			left += invalidate_mapping_pages(mapping, index, index);
+		if (!test_bit(i, &stay) && index >= first)
+			gone += invalidate_mapping_pages(mapping, index, index);
 	}
-	return left;
+	return ret ?: gone;
 }
 
 /*
  * Make room in the page buffer, if it is full.  Called without a folio's lock.  One task at a time moves
- * the hand, and no further than twice around.
+ * the hand, and no further than four times around.
  */
 static void lsmem_pages_room(struct lsmem_file *file)
 {
 	struct address_space *mapping = &file->inode.i_data;
-	unsigned long passes = 2 * mapping->nrpages / LSMEM_FOLIO_BATCH + 2, left = 0;
+	unsigned long passes = 4 * mapping->nrpages / LSMEM_FOLIO_BATCH + 2;
+	long gone = 0, ret = 0;
 
 	if (lsmem_file_atomic(file) &&
 	    atomic_long_read(&file->dirtied) >= lsmem_pages_dirty_most(file))
 		(void)lsmem_pages_write_all(file);
 	if (mapping->nrpages < file->most || !mutex_trylock(&file->leaving))
 		return;
-	while (mapping->nrpages + LSMEM_PAGES_LEAVE / 2 > file->most && left < LSMEM_PAGES_LEAVE &&
-	       passes-- && !fatal_signal_pending(current)) {
-		left += lsmem_pages_pass(file);
+	while (mapping->nrpages + LSMEM_PAGES_LEAVE / 2 > file->most && gone < LSMEM_PAGES_LEAVE &&
+	       ret >= 0 && passes-- && !fatal_signal_pending(current)) {
+		ret = lsmem_pages_pass(file);
+		gone += ret;
 		cond_resched();
 	}
 	mutex_unlock(&file->leaving);
@@ -304,13 +341,11 @@ static void lsmem_pages_room(struct lsmem_file *file)
 /* Fill a folio. It stays locked. */
 static int lsmem_pages_fill(struct lsmem_file *file, struct folio *folio)
 {
-	loff_t end = i_size_read(&file->inode) - folio_pos(folio);
 	int ret = lsmem_range_read(&file->range, folio->index, folio_address(folio));
 
 	if (ret)
 		return ret;
-	if (end < PAGE_SIZE)	/* behind the end it reads as zeroes */
-		folio_zero_segment(folio, max_t(loff_t, end, 0), PAGE_SIZE);
+	lsmem_pages_clear_end(file, folio);
 	flush_dcache_folio(folio);
 	folio_mark_uptodate(folio);
 	return 0;
@@ -318,9 +353,11 @@ static int lsmem_pages_fill(struct lsmem_file *file, struct folio *folio)
 
 static int lsmem_pages_read_folio(struct file *f, struct folio *folio)
 {
-	int ret = lsmem_pages_fill(lsmem_file_of(folio->mapping->host), folio);
+	struct lsmem_file *file = lsmem_file_of(folio->mapping->host);
+	int ret = lsmem_pages_fill(file, folio);
 
 	folio_unlock(folio);
+	lsmem_pages_room(file);
 	return ret;
 }
 
@@ -338,14 +375,55 @@ static void lsmem_pages_readahead(struct readahead_control *rac)
 	}
 }
 
+/* Zero a part of a page. */
+static int lsmem_pages_zero(struct lsmem_file *file, loff_t from, loff_t to)
+{
+	struct folio *folio;
+
+	if (from >= to)
+		return 0;
+	folio = read_mapping_folio(&file->inode.i_data, from >> PAGE_SHIFT, NULL);
+	if (IS_ERR(folio))
+		return PTR_ERR(folio);
+	folio_lock(folio);
+	if (folio->mapping == &file->inode.i_data) {
+		folio_zero_segment(folio, offset_in_page(from), offset_in_page(to - 1) + 1);
+		folio_mark_dirty(folio);
+	}
+	folio_unlock(folio);
+	folio_put(folio);
+	return 0;
+}
+
+/*
+ * The file will grow from @old bytes, to @to, by a write from @from on: nothing that is behind its end,
+ * in the page cache or in objects that a shorter length has left, becomes visible.  Before its pages are
+ * in the page cache.
+ */
+static int lsmem_pages_grow(struct lsmem_file *file, loff_t old, loff_t from, loff_t to)
+{
+	int ret = 0;
+
+	if (to <= old)
+		return 0;
+	if (!(file->range.flags & LSMEM_PAGES_POOL))
+		ret = lsmem_pages_zero(file, old, min_t(loff_t, PAGE_ALIGN(old), from));
+	return ret ?: lsmem_range_free(&file->range, DIV_ROUND_UP_ULL(old, PAGE_SIZE),
+				       DIV_ROUND_UP_ULL(to, PAGE_SIZE));
+}
+
 static int lsmem_pages_write_begin(LSMEM_WRITE *by, struct address_space *mapping, loff_t pos,
 				   unsigned int len, LSMEM_WRITTEN **written, void **data)
 {
 	struct lsmem_file *file = lsmem_file_of(mapping->host);
+	loff_t old = i_size_read(&file->inode);
 	struct folio *folio;
-	int ret = 0;
+	int ret;
 
 	lsmem_pages_room(file);
+	ret = lsmem_pages_grow(file, old, pos, pos + len);
+	if (ret)
+		return ret;
 	folio = lsmem_folio_begin(mapping, pos >> PAGE_SHIFT);
 	if (IS_ERR(folio))
 		return PTR_ERR(folio);
@@ -401,7 +479,8 @@ static vm_fault_t lsmem_pages_fault(struct vm_fault *vmf)
 	struct lsmem_file *file = lsmem_file_of(file_inode(f));
 	bool next = vmf->pgoff == READ_ONCE(file->last) + 1;
 
-	lsmem_pages_room(file);
+	if (!(vmf->flags & FAULT_FLAG_RETRY_NOWAIT))
+		lsmem_pages_room(file);
 	WRITE_ONCE(file->last, vmf->pgoff);
 	if ((next || vmf->vma->vm_flags & VM_SEQ_READ) && !(vmf->vma->vm_flags & VM_RAND_READ) &&
 	    !xa_load(&f->f_mapping->i_pages, vmf->pgoff)) {
@@ -439,74 +518,85 @@ static int lsmem_pages_fsync(struct file *f, loff_t start, loff_t end, int datas
 {
 	struct lsmem_file *file = lsmem_file_of(file_inode(f));
 	struct lsmem_store *store = file->range.store;
+	long left = LONG_MAX;
 	int ret, err;
 
 	/* What has only been ended by others may not be durable yet: hence lsmem_sync() in any case. */
-	ret = lsmem_pages_write(file, start >> PAGE_SHIFT, end >> PAGE_SHIFT, LONG_MAX);
+	ret = lsmem_pages_write(file, start >> PAGE_SHIFT, end >> PAGE_SHIFT, &left);
 	err = file_check_and_advance_wb_err(f);
 	if (!ret)
 		ret = err;
 	return ret || !store->durable ? ret : lsmem_sync(store, 0);
 }
 
+/*
+ * What could not be written at a close: because the task is being killed, or for a reason that may pass.
+ * The work holds the inode.
+ */
+static void lsmem_pages_late(struct work_struct *work)
+{
+	struct lsmem_file *file = container_of(to_delayed_work(work), struct lsmem_file, late);
+	int ret = lsmem_pages_write_all(file);
+
+	if (ret && lsmem_store_active(file->store) && file->tries++ < LSMEM_PAGES_TRIES &&
+	    queue_delayed_work(lsmem_pages_works, &file->late, HZ))
+		return;
+	if (ret)
+		pr_err_ratelimited("%s: a range of pages (root %llx): not all of it could be written after it was closed (error %d)\n",
+				   file->store->name, file->root, ret);
+	iput(&file->inode);
+}
+
 static int lsmem_pages_release(struct inode *inode, struct file *f)
 {
 	struct lsmem_file *file = lsmem_file_of(inode);
-	int ret = f->f_mode & FMODE_WRITE ? lsmem_pages_write_all(file) : 0;
 
-	if (ret)
-		pr_err("%s: a range of pages (root %llx): not all of it was written when it was closed (error %d)\n",
-		       file->range.store->name, file->range.root, ret);
+	if (f->f_mode & FMODE_WRITE && lsmem_pages_write_all(file)) {
+		ihold(inode);
+		file->tries = 0;
+		if (!queue_delayed_work(lsmem_pages_works, &file->late, 0))
+			iput(inode);	/* it is queued, and not the last reference */
+	}
+	mutex_lock(&file->users);
+	file->nr_users--;
+	mutex_unlock(&file->users);
 	return 0;
 }
 
-/* Free the pages [@from, @to). */
+/* Free the pages [@from, @to). No fault brings an object back while it is freed. */
 static int lsmem_pages_punch(struct lsmem_file *file, pgoff_t from, pgoff_t to)
 {
+	int ret;
+
 	if (from >= to)
 		return 0;
+	filemap_invalidate_lock(&file->inode.i_data);
 	truncate_pagecache_range(&file->inode, (loff_t)from << PAGE_SHIFT,
 				 ((loff_t)to << PAGE_SHIFT) - 1);
-	return lsmem_range_free(&file->range, from, to);
-}
-
-/* Zero a part of a page. */
-static int lsmem_pages_zero(struct lsmem_file *file, loff_t from, loff_t to)
-{
-	struct folio *folio;
-
-	if (from >= to)
-		return 0;
-	folio = read_mapping_folio(&file->inode.i_data, from >> PAGE_SHIFT, NULL);
-	if (IS_ERR(folio))
-		return PTR_ERR(folio);
-	folio_lock(folio);
-	if (folio->mapping == &file->inode.i_data) {
-		folio_zero_segment(folio, offset_in_page(from), offset_in_page(to - 1) + 1);
-		folio_mark_dirty(folio);
-	}
-	folio_unlock(folio);
-	folio_put(folio);
-	return 0;
+	ret = lsmem_range_free(&file->range, from, to);
+	filemap_invalidate_unlock(&file->inode.i_data);
+	return ret;
 }
 
 /* Change the length; inode_lock() held. */
 static int lsmem_pages_resize(struct lsmem_file *file, loff_t length)
 {
-	loff_t old = i_size_read(&file->inode);
+	loff_t old = i_size_read(&file->inode), less = min(length, old);
 	int ret = 0;
 
 	if (length > LSMEM_PAGES_LENGTH_MAX)
 		return -EFBIG;
-	if (length < old && !(file->range.flags & LSMEM_PAGES_POOL))	/* it may grow again */
-		ret = lsmem_pages_zero(file, length, min_t(loff_t, PAGE_ALIGN(length), old));
+	if (length != old && !(file->range.flags & LSMEM_PAGES_POOL))
+		ret = lsmem_pages_zero(file, less, min_t(loff_t, PAGE_ALIGN(less), max(length, old)));
 	if (ret)
 		return ret;
-	truncate_setsize(&file->inode, length);
-	lsmem_range_resize(&file->range, length);
+	filemap_invalidate_lock(&file->inode.i_data);
 	if (length < old)
-		ret = lsmem_range_free(&file->range, DIV_ROUND_UP_ULL(length, PAGE_SIZE),
-				       DIV_ROUND_UP_ULL(old, PAGE_SIZE));
+		truncate_setsize(&file->inode, length);
+	ret = lsmem_range_resize(&file->range, length);
+	if (!ret && length > old)
+		truncate_setsize(&file->inode, length);
+	filemap_invalidate_unlock(&file->inode.i_data);
 	mark_inode_dirty_sync(&file->inode);
 	return ret;
 }
@@ -654,8 +744,10 @@ static struct inode *lsmem_pages_alloc_inode(struct super_block *sb)
 
 	if (!file)
 		return NULL;
+	mutex_init(&file->users);
 	mutex_init(&file->writing);
 	mutex_init(&file->leaving);
+	INIT_DELAYED_WORK(&file->late, lsmem_pages_late);
 	inode_init_once(&file->inode);
 	return &file->inode;
 }
@@ -668,15 +760,14 @@ static void lsmem_pages_free_inode(struct inode *inode)
 /* Nothing uses the range any more. */
 static void lsmem_pages_evict_inode(struct inode *inode)
 {
-	struct lsmem_range *range = &lsmem_file_of(inode)->range;
-	struct lsmem_store *store = range->store;
+	struct lsmem_file *file = lsmem_file_of(inode);
 
 	truncate_inode_pages_final(&inode->i_data);
 	clear_inode(inode);
-	if (!store)
+	if (!file->opened)
 		return;
-	lsmem_range_close(range);
-	lsmem_store_release(store);
+	lsmem_range_close(&file->range);
+	lsmem_store_release(file->store);
 	module_put(THIS_MODULE);
 }
 
@@ -722,40 +813,39 @@ struct lsmem_pages_key {
 static int lsmem_pages_test(struct inode *inode, void *data)
 {
 	const struct lsmem_pages_key *key = data;
-	const struct lsmem_range *range = &lsmem_file_of(inode)->range;
+	const struct lsmem_file *file = lsmem_file_of(inode);
 
-	return range->store == key->store && range->root == key->root;
+	return file->store == key->store && file->root == key->root;
 }
 
 /* Context: under a spinlock. */
 static int lsmem_pages_set(struct inode *inode, void *data)
 {
 	const struct lsmem_pages_key *key = data;
-	struct lsmem_range *range = &lsmem_file_of(inode)->range;
+	struct lsmem_file *file = lsmem_file_of(inode);
 
-	range->store = key->store;
-	range->root = key->root;
+	file->store = key->store;
+	file->root = key->root;
 	return 0;
 }
 
 /* Fill in a new inode. */
-static int lsmem_pages_fill_inode(struct inode *inode, struct lsmem_store *store, u64 root)
+static int lsmem_pages_fill_inode(struct inode *inode, u64 buffer)
 {
 	struct lsmem_file *file = lsmem_file_of(inode);
 	int ret;
 
-	/* Until it is open, lsmem_pages_evict_inode() must not take it for open. */
-	file->range.store = NULL;
-	ret = lsmem_store_open(store);
+	ret = lsmem_store_open(file->store);
 	if (ret)
 		return ret;
-	ret = lsmem_range_open(&file->range, store, root);
+	ret = lsmem_range_open(&file->range, file->store, file->root);
 	if (ret) {
-		file->range.store = NULL;
-		lsmem_store_release(store);
+		lsmem_store_release(file->store);
 		return ret;
 	}
 	__module_get(THIS_MODULE);	/* the caller's file holds it */
+	file->opened = true;
+	file->most = buffer;
 	inode->i_mode = S_IFREG | 0600;
 	inode->i_uid = GLOBAL_ROOT_UID;
 	inode->i_gid = GLOBAL_ROOT_GID;
@@ -763,13 +853,14 @@ static int lsmem_pages_fill_inode(struct inode *inode, struct lsmem_store *store
 	inode->i_fop = &lsmem_pages_fops;
 	inode->i_flags |= S_NOATIME | S_NOCMTIME | S_PRIVATE;
 	inode->i_data.a_ops = &lsmem_pages_aops;
-	mapping_set_gfp_mask(&inode->i_data, GFP_USER | __GFP_ACCOUNT);
+	/* Pages with addresses.  The page cache charges them: no __GFP_ACCOUNT. */
+	mapping_set_gfp_mask(&inode->i_data, GFP_USER);
 	i_size_write(inode, file->range.length);
 	return 0;
 }
 
-/* The inode of a range; @new: it was not open before. */
-static struct inode *lsmem_pages_inode(struct lsmem_store *store, u64 root, bool *new)
+/* The inode of a range, open. */
+static struct inode *lsmem_pages_inode(struct lsmem_store *store, u64 root, u64 buffer)
 {
 	struct lsmem_pages_key key = { store, root };
 	struct inode *inode;
@@ -779,10 +870,13 @@ static struct inode *lsmem_pages_inode(struct lsmem_store *store, u64 root, bool
 			     lsmem_pages_test, lsmem_pages_set, &key);
 	if (!inode)
 		return ERR_PTR(-ENOMEM);
-	*new = lsmem_inode_is_new(inode);
-	if (!*new)
-		return inode;
-	ret = lsmem_pages_fill_inode(inode, store, root);
+	if (!lsmem_inode_is_new(inode)) {
+		if (lsmem_file_of(inode)->opened)
+			return inode;
+		iput(inode);		/* another task could not open it */
+		return ERR_PTR(-EBUSY);
+	}
+	ret = lsmem_pages_fill_inode(inode, buffer);
 	if (ret) {
 		iget_failed(inode);
 		return ERR_PTR(ret);
@@ -791,29 +885,23 @@ static struct inode *lsmem_pages_inode(struct lsmem_store *store, u64 root, bool
 	return inode;
 }
 
-/* A descriptor for a range. Consumes the reference to @inode. */
-static int lsmem_pages_descriptor(struct inode *inode, fmode_t mode)
+/* A file for a range, which holds the inode; the caller's reference stays. */
+static struct file *lsmem_pages_file(struct inode *inode, fmode_t mode)
 {
-	int flags = (mode & FMODE_WRITE ? O_RDWR : O_RDONLY) | O_LARGEFILE, fd;
+	int flags = (mode & FMODE_WRITE ? O_RDWR : O_RDONLY) | O_LARGEFILE;
 	struct file *f;
 
-	fd = get_unused_fd_flags(O_CLOEXEC);
-	if (fd < 0) {
-		iput(inode);
-		return fd;
-	}
 	__module_get(THIS_MODULE);	/* the caller's file holds it; the new file gives it back */
+	ihold(inode);
 	f = alloc_file_pseudo(inode, lsmem_pages_mount, "[lsmem_pages]", flags, &lsmem_pages_fops);
 	if (IS_ERR(f)) {
-		module_put(THIS_MODULE);
-		put_unused_fd(fd);
 		iput(inode);
-		return PTR_ERR(f);
+		module_put(THIS_MODULE);
+		return f;
 	}
 	f->f_mode |= FMODE_LSEEK | FMODE_PREAD | FMODE_PWRITE;
 	f->f_mapping = inode->i_mapping;
-	fd_install(fd, f);
-	return fd;
+	return f;
 }
 
 static u64 lsmem_pages_buffer(const struct lsmem_store *store, u64 bytes)
@@ -836,6 +924,86 @@ static int lsmem_pages_check(const struct lsmem_pages *pages, fmode_t mode)
 	return (create || remove) && !(mode & FMODE_WRITE) ? -EBADF : 0;
 }
 
+/* Remove a range that has no other user. */
+static int lsmem_pages_remove(struct lsmem_file *file)
+{
+	int ret;
+
+	if (mutex_lock_killable(&file->users))
+		return -EINTR;
+	ret = file->removed ? -ESTALE : file->nr_users ? -EBUSY : 0;
+	if (!ret) {
+		/* Also after an error: what is left is only known to who opens it anew. */
+		file->removed = true;
+		truncate_inode_pages(&file->inode.i_data, 0);
+		mutex_lock(&file->writing);	/* lsmem_pages_late() */
+		ret = lsmem_range_remove(&file->range);
+		mutex_unlock(&file->writing);
+	}
+	mutex_unlock(&file->users);
+	return ret;
+}
+
+/* A descriptor for an open range: @fd is reserved. */
+static int lsmem_pages_use(struct lsmem_file *file, fmode_t mode, struct lsmem_pages *pages, int fd)
+{
+	struct lsmem_store *store = file->store;
+	struct file *f = NULL;
+	int ret = 0;
+
+	if (mutex_lock_killable(&file->users))
+		return -EINTR;
+	if (file->removed) {
+		ret = -ESTALE;
+	} else {
+		f = lsmem_pages_file(&file->inode, mode);
+		ret = PTR_ERR_OR_ZERO(f);
+	}
+	if (!ret) {
+		file->nr_users++;
+		if (pages->buffer && mode & FMODE_WRITE)
+			WRITE_ONCE(file->most, lsmem_pages_buffer(store, pages->buffer));
+	}
+	mutex_unlock(&file->users);
+	if (ret)
+		return ret;
+	pages->root = file->root;
+	pages->flags = file->range.flags;
+	pages->table = file->range.table;
+	pages->length = i_size_read(&file->inode);
+	pages->buffer = (u64)READ_ONCE(file->most) * PAGE_SIZE;
+	pages->fd = fd;
+	fd_install(fd, f);
+	return 0;
+}
+
+/* Open a range, and, if it is to be, make or remove it. */
+static int lsmem_pages_get(struct lsmem_store *store, fmode_t mode, struct lsmem_pages *pages, int fd)
+{
+	u32 make = pages->flags & (LSMEM_PAGES_POOL | LSMEM_PAGES_ATOMIC);
+	bool create = pages->flags & LSMEM_PAGES_CREATE;
+	u64 root = pages->root;
+	struct inode *inode;
+	int ret = 0;
+
+	if (create)
+		ret = lsmem_range_create(store, make, pages->table, pages->length, &root);
+	if (ret)
+		return ret;
+	inode = lsmem_pages_inode(store, root, lsmem_pages_buffer(store, pages->buffer));
+	if (IS_ERR(inode)) {
+		ret = PTR_ERR(inode);
+	} else {
+		ret = pages->flags & LSMEM_PAGES_REMOVE ?
+		      lsmem_pages_remove(lsmem_file_of(inode)) :
+		      lsmem_pages_use(lsmem_file_of(inode), mode, pages, fd);
+		iput(inode);
+	}
+	if (ret && create)
+		lsmem_range_forget_root(store, root);
+	return ret;
+}
+
 /**
  * lsmem_pages_ioctl - make, open or remove a range
  * @store: active, object kind; held by the caller's descriptor
@@ -846,41 +1014,24 @@ static int lsmem_pages_check(const struct lsmem_pages *pages, fmode_t mode)
  */
 long lsmem_pages_ioctl(struct lsmem_store *store, fmode_t mode, struct lsmem_pages *pages)
 {
-	struct inode *inode;
-	struct lsmem_file *file;
-	u64 root = pages->root;
-	bool new;
-	int ret;
+	int ret, fd;
 
+	if (PAGE_SIZE != LSMEM_BLOCK)
+		return -EOPNOTSUPP;
 	ret = lsmem_pages_check(pages, mode);
-	if (!ret && pages->flags & LSMEM_PAGES_CREATE)
-		ret = lsmem_range_create(store, pages->flags &
-					 (LSMEM_PAGES_POOL | LSMEM_PAGES_ATOMIC), pages->table,
-					 pages->length, &root);
 	if (ret)
 		return ret;
-	inode = lsmem_pages_inode(store, root, &new);
-	if (IS_ERR(inode))
-		return PTR_ERR(inode);
-	file = lsmem_file_of(inode);
 	if (pages->flags & LSMEM_PAGES_REMOVE) {
-		ret = new ? lsmem_range_remove(&file->range) : -EBUSY;
-		iput(inode);
 		pages->fd = -1;
-		return ret;
+		return lsmem_pages_get(store, mode, pages, -1);
 	}
-	if (new || pages->buffer)
-		WRITE_ONCE(file->most, lsmem_pages_buffer(store, pages->buffer));
-	pages->root = root;
-	pages->flags = file->range.flags;
-	pages->table = file->range.table;
-	pages->length = i_size_read(inode);
-	pages->buffer = (u64)READ_ONCE(file->most) * PAGE_SIZE;
-	ret = lsmem_pages_descriptor(inode, mode);
-	if (ret < 0)
-		return ret;
-	pages->fd = ret;
-	return 0;
+	fd = get_unused_fd_flags(O_CLOEXEC);
+	if (fd < 0)
+		return fd;
+	ret = lsmem_pages_get(store, mode, pages, fd);
+	if (ret)
+		put_unused_fd(fd);
+	return ret;
 }
 
 /**
@@ -889,21 +1040,31 @@ long lsmem_pages_ioctl(struct lsmem_store *store, fmode_t mode, struct lsmem_pag
  */
 int lsmem_pages_init(void)
 {
-	struct vfsmount *mount = kern_mount(&lsmem_pages_type);
+	struct vfsmount *mount;
 	int ret;
 
-	if (IS_ERR(mount))
-		return PTR_ERR(mount);
+	lsmem_pages_works = alloc_workqueue("lsmem_pages", WQ_UNBOUND, 0);
+	if (!lsmem_pages_works)
+		return -ENOMEM;
+	mount = kern_mount(&lsmem_pages_type);
+	ret = PTR_ERR_OR_ZERO(mount);
+	if (ret)
+		goto err_works;
 	ret = super_setup_bdi(mount->mnt_sb);
-	if (ret) {
-		kern_unmount(mount);
-		return ret;
-	}
+	if (ret)
+		goto err_mount;
+	mount->mnt_sb->s_maxbytes = LSMEM_PAGES_LENGTH_MAX;
+	mount->mnt_sb->s_iflags |= SB_I_NOEXEC;
 	/* Faults read ahead by themselves (lsmem_pages_fault()); this is for MADV_WILLNEED. */
 	mount->mnt_sb->s_bdi->ra_pages = 0;
 	mount->mnt_sb->s_bdi->io_pages = LSMEM_PAGES_WILLNEED;
 	lsmem_pages_mount = mount;
 	return 0;
+err_mount:
+	kern_unmount(mount);
+err_works:
+	destroy_workqueue(lsmem_pages_works);
+	return ret;
 }
 
 /**
@@ -911,6 +1072,7 @@ int lsmem_pages_init(void)
  */
 void lsmem_pages_exit(void)
 {
+	destroy_workqueue(lsmem_pages_works);	/* the last work may be about to return */
 	kern_unmount(lsmem_pages_mount);
 	rcu_barrier();	/* inodes are freed by RCU callbacks */
 }

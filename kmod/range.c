@@ -21,7 +21,7 @@
 #include <linux/slab.h>
 
 #include "../uapi/lsmem.h"
-#include "entry.h"
+#include "durable.h"
 #include "fetch.h"
 #include "handle.h"
 #include "object.h"
@@ -29,6 +29,9 @@
 #include "store.h"
 
 #define LSMEM_PAGE_FREED	xa_mk_value(0)
+#define LSMEM_RANGE_NODES	32u	/* dirty nodes that a group takes beside those of its pages */
+/* Nodes that one more page may make dirty: its tree grows, and those above it. */
+#define LSMEM_RANGE_ADDS	(2 * LSMEM_TREE_LEVELS)
 
 /* A new object of a pool. */
 struct lsmem_range_new {
@@ -38,13 +41,13 @@ struct lsmem_range_new {
 
 /* ---- The root ------------------------------------------------------------ */
 
-static struct lsmem_pages_root lsmem_range_root(const struct lsmem_range *range)
+static struct lsmem_pages_root lsmem_range_root(const struct lsmem_range *range, u64 length)
 {
 	return (struct lsmem_pages_root){
 		.magic = cpu_to_le64(LSMEM_PAGES_MAGIC),
 		.flags = cpu_to_le32(range->flags),
 		.table = cpu_to_le32(range->table),
-		.length = cpu_to_le64(range->length),
+		.length = cpu_to_le64(length),
 		.top = cpu_to_le64(range->tree.top),
 		.levels = cpu_to_le32(range->tree.levels),
 	};
@@ -62,8 +65,8 @@ static struct lsmem_pages_root lsmem_range_root(const struct lsmem_range *range)
  */
 int lsmem_range_create(struct lsmem_store *store, u32 flags, u32 table, u64 length, u64 *root)
 {
-	const struct lsmem_range range = { .flags = flags, .table = table, .length = length };
-	struct lsmem_pages_root payload = lsmem_range_root(&range);
+	const struct lsmem_range range = { .flags = flags, .table = table };
+	struct lsmem_pages_root payload = lsmem_range_root(&range, length);
 	struct lsmem_change change = {
 		.op = LSMEM_OP_ALLOC, .table = table, .data = &payload, .length = sizeof(payload),
 	};
@@ -80,6 +83,24 @@ int lsmem_range_create(struct lsmem_store *store, u32 flags, u32 table, u64 leng
 	return ret;
 }
 
+/**
+ * lsmem_range_forget_root - undo lsmem_range_create()
+ * @store: active
+ * @root: of a range that never was open
+ *
+ * Context: sleeps.
+ */
+void lsmem_range_forget_root(struct lsmem_store *store, u64 root)
+{
+	struct lsmem_change change = { .op = LSMEM_OP_FREE, .handle = root };
+	struct lsmem_place place = { };
+	int ret = lsmem_group_change(store, &change, 1, &place);
+
+	if (ret)
+		pr_err_ratelimited("%s: the root %llx of a range of pages could not be freed (error %d)\n",
+				   store->name, root, ret);
+}
+
 static bool lsmem_root_sane(const struct lsmem_pages_root *root, u32 length)
 {
 	u32 known = LSMEM_PAGES_POOL | LSMEM_PAGES_ATOMIC;
@@ -87,7 +108,8 @@ static bool lsmem_root_sane(const struct lsmem_pages_root *root, u32 length)
 	return length == sizeof(*root) && le64_to_cpu(root->magic) == LSMEM_PAGES_MAGIC &&
 	       !(le32_to_cpu(root->flags) & ~known) && le32_to_cpu(root->table) < LSMEM_TABLES &&
 	       le64_to_cpu(root->length) <= LSMEM_PAGES_LENGTH_MAX &&
-	       le32_to_cpu(root->levels) <= LSMEM_TREE_LEVELS && !root->journal;
+	       le32_to_cpu(root->levels) <= LSMEM_TREE_LEVELS && !root->levels == !root->top &&
+	       !root->journal;
 }
 
 /**
@@ -114,8 +136,9 @@ int lsmem_range_open(struct lsmem_range *range, struct lsmem_store *store, u64 r
 	range->flags = le32_to_cpu(payload.flags);
 	range->table = le32_to_cpu(payload.table);
 	range->length = le64_to_cpu(payload.length);
+	range->written = range->length;
 	init_rwsem(&range->lock);
-	xa_init(&range->pending);
+	xa_init_flags(&range->pending, XA_FLAGS_ACCOUNT);
 	lsmem_tree_init(&range->tree, store, range->table, le32_to_cpu(payload.levels),
 			le64_to_cpu(payload.top));
 	return 0;
@@ -147,13 +170,15 @@ static int lsmem_range_look(struct lsmem_range *range, u64 page, u64 *handle, vo
 {
 	int ret;
 
-	down_read(&range->lock);
+	if (down_read_killable(&range->lock))
+		return -EINTR;
 	ret = lsmem_tree_peek(&range->tree, page, handle);
 	*pending = xa_load(&range->pending, page);
 	up_read(&range->lock);
 	if (ret != -EAGAIN)
 		return ret;
-	down_write(&range->lock);
+	if (down_write_killable(&range->lock))
+		return -EINTR;
 	ret = lsmem_tree_find(&range->tree, page, handle);
 	*pending = xa_load(&range->pending, page);
 	up_write(&range->lock);
@@ -239,6 +264,8 @@ void lsmem_range_ask(struct lsmem_range *range, u64 page)
  * @taken: of them, how many are in the group
  * @nr: changes
  * @bytes: of @changes, by lsmem_group_bytes()
+ * @freed: of @range->nr_freed, how many are in the group
+ * @length: that the root has after the group
  * @set: pages whose handle in the tree was changed
  * @undone: of them, how many are to be set back after an error
  * @changes: one for each page, for each that is freed, for nodes, and for the root
@@ -251,6 +278,8 @@ struct lsmem_range_group {
 	u32 taken;
 	u32 nr;
 	u32 bytes;
+	u64 freed;
+	u64 length;
 	u32 set;
 	u32 undone;
 	struct lsmem_change changes[LSMEM_GROUP_MAX];
@@ -265,7 +294,7 @@ struct lsmem_range_group {
 /* Is there room for one more change of @length bytes, and for all dirty nodes and the root? */
 static bool lsmem_range_fits(const struct lsmem_range_group *group, u32 length)
 {
-	u32 nodes = group->range->tree.nr_dirty + LSMEM_TREE_LEVELS;
+	u32 nodes = group->range->tree.nr_dirty + LSMEM_RANGE_ADDS;
 
 	return group->nr + 1 + nodes + 1 <= LSMEM_GROUP_MAX &&
 	       group->bytes + lsmem_group_bytes(length) + nodes * lsmem_group_bytes(LSMEM_BLOCK) +
@@ -327,6 +356,12 @@ static u32 lsmem_page_bytes(const void *data)
 	return length;
 }
 
+/* Is this the error of an object that is not there, or of which no backup has the bytes? */
+static bool lsmem_range_gone(int error)
+{
+	return error == -ENOENT || error == -ESTALE || error == -EIO || error == -EBADMSG;
+}
+
 /* Add a page of a pool. */
 static int lsmem_range_add_object(struct lsmem_range_group *group, struct lsmem_range_page *page,
 				  u64 handle, void *pending)
@@ -347,8 +382,8 @@ static int lsmem_range_add_object(struct lsmem_range_group *group, struct lsmem_
 		return 0;
 	}
 	ret = lsmem_object_get(range->store, handle, NULL, 0, &length);
-	if (ret == -ENOENT || ret == -ESTALE || (!ret && length > LSMEM_BLOCK)) {
-		page->error = -EIO;	/* by another client, that knows the handle */
+	if (lsmem_range_gone(ret) || (!ret && length > LSMEM_BLOCK)) {
+		page->error = -EIO;	/* another client, that knows the handle, has freed it */
 		return 0;
 	}
 	if (!ret)
@@ -446,6 +481,7 @@ static int lsmem_range_add_freed(struct lsmem_range_group *group)
 			return ret;
 		if (handle) {
 			lsmem_range_add(group, LSMEM_OP_FREE, handle, NULL, 0);
+			group->freed++;
 		} else {	/* its object is gone: lsmem_range_forget() */
 			xa_erase(&range->pending, page);
 			range->nr_freed--;
@@ -454,23 +490,38 @@ static int lsmem_range_add_freed(struct lsmem_range_group *group)
 	return 0;
 }
 
+/*
+ * Plan the group.  Nodes that a group left which failed go first, alone, if they are many.  A shorter
+ * length comes with the last of the pages that it frees: what is behind it never comes back.
+ */
 static int lsmem_range_plan(struct lsmem_range_group *group, u32 nr)
 {
 	struct lsmem_range *range = group->range;
-	int ret;
+	int ret = 0;
 
 	group->nr = 0;
 	group->bytes = 0;
 	group->undone = 0;
-	ret = lsmem_range_add_pages(group, nr);
+	group->taken = 0;
+	group->freed = 0;
+	if (range->tree.nr_dirty <= LSMEM_RANGE_NODES) {
+		ret = lsmem_range_add_pages(group, nr);
+		if (!ret)
+			ret = lsmem_range_add_freed(group);
+	}
 	if (!ret)
-		ret = lsmem_range_add_freed(group);
-	if (!ret)
-		ret = lsmem_tree_changes(&range->tree, group->changes, &group->nr);
+		ret = lsmem_tree_changes(&range->tree, group->changes, &group->nr,
+					 LSMEM_GROUP_MAX - 1);
 	if (ret)
 		return ret;
-	if (range->root_dirty || range->tree.root_dirty) {
-		group->root = lsmem_range_root(range);
+	if (range->tree.nr_taken < range->tree.nr_dirty) {
+		group->length = range->written;
+		return 0;
+	}
+	group->length = group->freed == range->nr_freed ? range->length :
+			max(range->length, range->written);
+	if (range->tree.root_dirty || group->length != range->written) {
+		group->root = lsmem_range_root(range, group->length);
 		lsmem_range_add(group, LSMEM_OP_REPLACE, range->root, &group->root,
 				sizeof(group->root));
 	}
@@ -489,12 +540,12 @@ static void lsmem_range_lost(struct lsmem_range_group *group, const struct lsmem
 		if (group->pages[i].data != change->data)
 			continue;
 		group->pages[i].error = -EAGAIN;	/* to be written again, as a new object */
-		if (change->result == -ENOENT || change->result == -ESTALE)
+		if (lsmem_range_gone(change->result))
 			lsmem_tree_set(&range->tree, group->pages[i].page, 0);
 		return;
 	}
-	pr_err("%s: a range of pages (root %llx): another client has changed its object %llx (error %d)\n",
-	       range->store->name, range->root, change->handle, change->result);
+	pr_err_ratelimited("%s: a range of pages (root %llx): another client has changed its object %llx (error %d)\n",
+			   range->store->name, range->root, change->handle, change->result);
 }
 
 /* The pages of the group are in the log: nothing is pending for them. */
@@ -505,7 +556,7 @@ static void lsmem_range_settle(struct lsmem_range_group *group)
 	u32 i;
 
 	lsmem_tree_done(&range->tree);
-	range->root_dirty = false;
+	range->written = group->length;
 	for (i = 0; i < group->nr; i++)
 		if (group->changes[i].result)
 			lsmem_range_lost(group, &group->changes[i]);
@@ -519,7 +570,10 @@ static void lsmem_range_settle(struct lsmem_range_group *group)
 	}
 }
 
-/* Forget the object of a change that another client has freed. Returns false if there is none. */
+/*
+ * Forget the object of a change that another client has freed, or that cannot be read: a page of a region
+ * gets a new one.  Returns false if there is none.
+ */
 static bool lsmem_range_forget(struct lsmem_range_group *group)
 {
 	struct lsmem_range *range = group->range;
@@ -529,9 +583,11 @@ static bool lsmem_range_forget(struct lsmem_range_group *group)
 		const struct lsmem_change *change = &group->changes[i];
 		u32 page;
 
-		if ((change->result != -ENOENT && change->result != -ESTALE) ||
-		    change->handle == range->root)
+		if (!lsmem_range_gone(change->result) || change->handle == range->root)
 			continue;
+		if (change->result == -EIO || change->result == -EBADMSG)
+			pr_err_ratelimited("%s: a range of pages (root %llx): its object %llx cannot be read, and is given up\n",
+					   range->store->name, range->root, change->handle);
 		for (page = 0; page < group->taken; page++)
 			if (group->pages[page].data == change->data && change->data)
 				return !lsmem_tree_set(&range->tree, group->pages[page].page, 0);
@@ -545,14 +601,19 @@ static bool lsmem_range_forget(struct lsmem_range_group *group)
 
 static int lsmem_range_try(struct lsmem_range_group *group, u32 nr, struct lsmem_place *place)
 {
-	int ret = lsmem_range_plan(group, nr);
+	int ret;
 
-	if (!ret && group->nr)
-		ret = lsmem_group_change(group->range->store, group->changes, group->nr, place);
-	group->set = group->undone;
-	if (ret)
+	do {
+		ret = lsmem_range_plan(group, nr);
+		if (!ret && group->nr)
+			ret = lsmem_group_change(group->range->store, group->changes, group->nr,
+						 place);
+		group->set = group->undone;
+		if (!ret)
+			break;
 		lsmem_range_undo(group, 0);
-	else
+	} while (lsmem_range_gone(ret) && lsmem_range_forget(group));
+	if (!ret)
 		lsmem_range_settle(group);
 	return ret;
 }
@@ -562,30 +623,43 @@ static int lsmem_range_try(struct lsmem_range_group *group, u32 nr, struct lsmem
  * @range: open
  * @pages: in order; their bytes do not change until the call returns
  * @nr: how many, at most LSMEM_RANGE_BATCH; 0: what else is to be written
- * @place: in: its deadline; out: for a durable wait; segment 0: nothing was written
  *
- * Context: sleeps.
+ * A group names objects of the one before, and may lie in another segment: so in a durable store it is
+ * not begun before that one is durable.
+ *
+ * Context: sleeps; one task at a time.
  * Return: how many pages the group has taken, the first; the others are to be written by
  * further calls.  Or an error: then nothing has changed.
  */
-int lsmem_range_write(struct lsmem_range *range, struct lsmem_range_page *pages, u32 nr,
-		      struct lsmem_place *place)
+int lsmem_range_write(struct lsmem_range *range, struct lsmem_range_page *pages, u32 nr)
 {
-	struct lsmem_range_group *group = kvmalloc(sizeof(*group), GFP_NOFS);
-	int ret;
+	struct lsmem_store *store = range->store;
+	struct lsmem_place place = { };
+	struct lsmem_range_group *group;
+	int ret = 0;
+	u32 i;
 
-	place->segment = 0;
+	if (store->durable && range->last.segment)
+		ret = lsmem_wait_durable(store, &range->last, READ_ONCE(store->repl.flush_ms));
+	if (ret)
+		return ret;
+	group = kvmalloc(sizeof(*group), GFP_NOFS);
 	if (!group)
 		return -ENOMEM;
 	group->range = range;
 	group->pages = pages;
+	for (i = 0; i < nr; i++)	/* what is on backups only comes together */
+		lsmem_range_ask(range, pages[i].page);
 	down_write(&range->lock);
-	do {
-		ret = lsmem_range_try(group, nr, place);
-	} while ((ret == -ENOENT || ret == -ESTALE) && lsmem_range_forget(group));
+	ret = lsmem_range_try(group, nr, &place);
+	if (ret == -ENOSPC && nr && range->nr_freed)
+		ret = lsmem_range_try(group, 0, &place);
 	up_write(&range->lock);
-	if (!ret)
+	if (!ret) {
 		ret = group->taken;
+		if (place.segment)
+			range->last = place;
+	}
 	kvfree(group);
 	return ret;
 }
@@ -599,8 +673,8 @@ bool lsmem_range_unwritten(struct lsmem_range *range)
 	bool unwritten;
 
 	down_read(&range->lock);
-	unwritten = range->nr_freed || range->root_dirty || range->tree.nr_dirty ||
-		    range->tree.root_dirty;
+	unwritten = range->nr_freed || range->length != range->written ||
+		    range->tree.nr_dirty || range->tree.root_dirty;
 	up_read(&range->lock);
 	return unwritten;
 }
@@ -624,6 +698,8 @@ int lsmem_range_free(struct lsmem_range *range, u64 from, u64 to)
 	u64 handle;
 	int ret = 0;
 
+	if (from >= to)
+		return 0;
 	down_write(&range->lock);
 	xa_for_each_range(&range->pending, page, entry, from, to - 1) {
 		if (xa_is_value(entry))
@@ -653,15 +729,28 @@ int lsmem_range_free(struct lsmem_range *range, u64 from, u64 to)
 
 /**
  * lsmem_range_resize - change the length
- * @range: open; without pages, and objects, behind the new end
+ * @range: open; no page behind the shorter end is in the page cache
  * @length: bytes
+ *
+ * Context: sleeps, killable.
+ * Return: 0; -ENOMEM, -EINTR, -EIO: it has the new length, and objects behind the end, which do not come
+ * back: they are freed before it grows again.
  */
-void lsmem_range_resize(struct lsmem_range *range, u64 length)
+int lsmem_range_resize(struct lsmem_range *range, u64 length)
 {
+	u64 old = range->length;
+	int ret = 0;
+
+	if (length != old)
+		ret = lsmem_range_free(range, DIV_ROUND_UP_ULL(min(length, old), LSMEM_BLOCK),
+				       length < old ? LSMEM_PAGES_LENGTH_MAX / LSMEM_BLOCK :
+				       DIV_ROUND_UP_ULL(length, LSMEM_BLOCK));
+	if (ret && length > old)
+		return ret;
 	down_write(&range->lock);
 	range->length = length;
-	range->root_dirty = true;
 	up_write(&range->lock);
+	return ret;
 }
 
 /* The first page from @page on that has no object, and is to have none. */
@@ -673,6 +762,9 @@ static int lsmem_range_hole(struct lsmem_range *range, u64 *page, u64 to)
 	for (; *page < to; (*page)++) {
 		void *pending = xa_load(&range->pending, *page);
 
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
 		if (pending)	/* also one that is to be freed: its node has it still */
 			continue;
 		found = *page;
@@ -681,9 +773,6 @@ static int lsmem_range_hole(struct lsmem_range *range, u64 *page, u64 to)
 			return ret;
 		if (!handle)
 			return 0;
-		if (fatal_signal_pending(current))
-			return -EINTR;
-		cond_resched();
 	}
 	return -ENOSPC;
 }
@@ -737,7 +826,7 @@ err_free:
  * @page: in: the first; out: that which has one
  * @to: behind the last
  * @handle: out
- * @length: out: of the object, bytes
+ * @length: out: of the object, bytes; 0: another client has freed it, or no backup has it
  *
  * Context: sleeps.  Return: 0; -ENOENT: none has one; -EIO, -ETIMEDOUT, -EINTR, -ENOMEM.
  */
@@ -767,7 +856,13 @@ int lsmem_range_find(struct lsmem_range *range, u64 *page, u64 to, u64 *handle, 
 	up_write(&range->lock);
 	if (ret || new)
 		return ret;
-	return *handle ? lsmem_object_get(range->store, *handle, NULL, 0, length) : -ENOENT;
+	if (!*handle)
+		return -ENOENT;
+	ret = lsmem_object_get(range->store, *handle, NULL, 0, length);
+	if (!lsmem_range_gone(ret))
+		return ret;
+	*length = 0;
+	return 0;
 }
 
 /**
@@ -796,7 +891,7 @@ int lsmem_range_remove(struct lsmem_range *range)
 			break;
 		ret = lsmem_range_free(range, from, from + LSMEM_RANGE_BATCH);
 		while (!ret && lsmem_range_unwritten(range))
-			ret = lsmem_range_write(range, NULL, 0, &place);
+			ret = lsmem_range_write(range, NULL, 0);
 		if (ret < 0)
 			return ret;
 	}

@@ -10,9 +10,9 @@
 #include <linux/types.h>
 #include <linux/xarray.h>
 
+#include "entry.h"
 #include "tree.h"
 
-struct lsmem_place;
 struct lsmem_store;
 
 #define LSMEM_RANGE_BATCH	256u	/* pages that one lsmem_range_write() takes, at most */
@@ -28,7 +28,8 @@ struct lsmem_store;
  * @pending: by page: what the next write has to do besides (range.c)
  * @nr_freed: pages in @pending that are to be freed
  * @length: bytes
- * @root_dirty: @length has changed
+ * @written: length that the root in the log has
+ * @last: where the last group lies; only one task at a time writes
  */
 struct lsmem_range {
 	struct lsmem_store *store;
@@ -40,7 +41,8 @@ struct lsmem_range {
 	struct xarray pending;
 	u64 nr_freed;
 	u64 length;
-	bool root_dirty;
+	u64 written;
+	struct lsmem_place last;
 };
 
 /**
@@ -55,17 +57,17 @@ struct lsmem_range_page {
 	int error;
 };
 
+void lsmem_range_forget_root(struct lsmem_store *store, u64 root);
 int lsmem_range_create(struct lsmem_store *store, u32 flags, u32 table, u64 length, u64 *root);
 int lsmem_range_open(struct lsmem_range *range, struct lsmem_store *store, u64 root);
 void lsmem_range_close(struct lsmem_range *range);
 int lsmem_range_remove(struct lsmem_range *range);
 int lsmem_range_read(struct lsmem_range *range, u64 page, void *to);
 void lsmem_range_ask(struct lsmem_range *range, u64 page);
-int lsmem_range_write(struct lsmem_range *range, struct lsmem_range_page *pages, u32 nr,
-		      struct lsmem_place *place);
+int lsmem_range_write(struct lsmem_range *range, struct lsmem_range_page *pages, u32 nr);
 bool lsmem_range_unwritten(struct lsmem_range *range);
 int lsmem_range_free(struct lsmem_range *range, u64 from, u64 to);
-void lsmem_range_resize(struct lsmem_range *range, u64 length);
+int lsmem_range_resize(struct lsmem_range *range, u64 length);
 int lsmem_range_alloc(struct lsmem_range *range, u64 *page, u32 length, u64 *handle);
 int lsmem_range_find(struct lsmem_range *range, u64 *page, u64 to, u64 *handle, u32 *length);
 

@@ -24,6 +24,7 @@
  * struct lsmem_node - a node in memory
  * @handle: of its object, 0: none yet
  * @fresh: its object is not in the log yet
+ * @taken: it is part of the group that is being made
  * @level: 0: its slots are of pages
  * @slot: of its handle in its parent
  * @parent: NULL: it is the top node
@@ -34,6 +35,7 @@
 struct lsmem_node {
 	u64 handle;
 	bool fresh;
+	bool taken;
 	u32 level;
 	u32 slot;
 	struct lsmem_node *parent;
@@ -357,24 +359,31 @@ static int lsmem_node_name(struct lsmem_tree *tree, struct lsmem_node *node)
 }
 
 /**
- * lsmem_tree_changes - make all dirty nodes part of a group
+ * lsmem_tree_changes - make dirty nodes part of a group, those of low levels first
  * @tree: held until the group is made, and after it lsmem_tree_done() called
- * @changes: has room for @tree->nr_dirty and the nodes above
+ * @changes: the group
  * @nr: in and out: changes in it
+ * @most: @nr may become.  If that is not enough for all (@tree->nr_taken), the root does not go with them
  *
  * Return: 0 or what lsmem_handle_alloc() says: then it can be called again later.
  */
-int lsmem_tree_changes(struct lsmem_tree *tree, struct lsmem_change *changes, u32 *nr)
+int lsmem_tree_changes(struct lsmem_tree *tree, struct lsmem_change *changes, u32 *nr, u32 most)
 {
 	struct lsmem_node *node;
 	u32 level;
 	int ret;
 
+	tree->nr_taken = 0;
 	for (level = 0; level < LSMEM_TREE_LEVELS; level++)
 		list_for_each_entry(node, &tree->dirty[level], dirty) {
+			node->taken = false;
+			if (*nr == most)
+				continue;
 			ret = lsmem_node_name(tree, node);
 			if (ret)
 				return ret;
+			node->taken = true;
+			tree->nr_taken++;
 			changes[(*nr)++] = (struct lsmem_change){
 				.op = node->fresh ? LSMEM_OP_ALLOC : LSMEM_OP_REPLACE,
 				.table = tree->table,
@@ -397,11 +406,14 @@ void lsmem_tree_done(struct lsmem_tree *tree)
 
 	for (level = 0; level < LSMEM_TREE_LEVELS; level++)
 		list_for_each_entry_safe(node, next, &tree->dirty[level], dirty) {
+			if (!node->taken)
+				continue;
 			node->fresh = false;
 			list_del_init(&node->dirty);
+			tree->nr_dirty--;
 		}
-	tree->nr_dirty = 0;
-	tree->root_dirty = false;
+	if (!tree->nr_dirty)
+		tree->root_dirty = false;
 }
 
 /* ---- The end ------------------------------------------------------------- */

@@ -27,6 +27,7 @@ struct lsmem_store;
  * @node: the top node, NULL: not loaded
  * @dirty: nodes that are to be written, by level; leaves are level 0
  * @nr_dirty: how many
+ * @nr_taken: of them, how many lsmem_tree_changes() has taken
  * @root_dirty: @levels or @top have changed since lsmem_tree_done()
  */
 struct lsmem_tree {
@@ -37,6 +38,7 @@ struct lsmem_tree {
 	struct lsmem_node *node;
 	struct list_head dirty[LSMEM_TREE_LEVELS];
 	u32 nr_dirty;
+	u32 nr_taken;
 	bool root_dirty;
 };
 
@@ -47,14 +49,8 @@ int lsmem_tree_peek(const struct lsmem_tree *tree, u64 page, u64 *handle);
 int lsmem_tree_find(struct lsmem_tree *tree, u64 page, u64 *handle);
 int lsmem_tree_next(struct lsmem_tree *tree, u64 *page, u64 to, u64 *handle);
 int lsmem_tree_set(struct lsmem_tree *tree, u64 page, u64 handle);
-int lsmem_tree_changes(struct lsmem_tree *tree, struct lsmem_change *changes, u32 *nr);
+int lsmem_tree_changes(struct lsmem_tree *tree, struct lsmem_change *changes, u32 *nr, u32 most);
 void lsmem_tree_done(struct lsmem_tree *tree);
 int lsmem_tree_remove(struct lsmem_tree *tree);
-
-/* Bytes of a group that the nodes above one more page may take. */
-static inline u32 lsmem_tree_bytes(void)
-{
-	return LSMEM_TREE_LEVELS * lsmem_group_bytes(LSMEM_BLOCK);
-}
 
 #endif

@@ -273,7 +273,8 @@ struct lsmem_pages {
  * @op: LSMEM_PAGE_*
  * @page: number of the page; out with LSMEM_PAGE_ALLOC and LSMEM_PAGE_NEXT
  * @handle: out: of its object
- * @length: of its object, 1 .. 4096 bytes; out with LSMEM_PAGE_FIND and LSMEM_PAGE_NEXT
+ * @length: of its object, 1 .. 4096 bytes; out with LSMEM_PAGE_FIND and LSMEM_PAGE_NEXT: 0: another
+ *	client has freed it, or no backup has it
  * @reserved: 0
  *
  * ENOSPC: no page at or behind @page is free, or the store is full.  ENOENT: the page has no object;

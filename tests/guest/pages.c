@@ -7,6 +7,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +18,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <lsmem/lsmem_format.h>
 
 #include "kselftest_harness.h"
 #include "store.h"
@@ -584,6 +589,332 @@ TEST_F_TIMEOUT(pages, refused, SECONDS)
 	EXPECT_EQ(-1, ftruncate(fd, (1ull << 44) + 1));
 	EXPECT_EQ(EFBIG, errno);
 	close(fd);
+}
+
+/* An object that says that it is a root, and is none. */
+TEST_F_TIMEOUT(pages, forged_roots, SECONDS)
+{
+	static const struct lsmem_pages_root roots[] = {
+		{ .levels = 0, .top = 1 },
+		{ .levels = 1, .top = 0 },
+		{ .levels = 5, .top = 1 },
+		{ .length = LSMEM_PAGES_LENGTH_MAX + 1 },
+		{ .table = LSMEM_TABLES },
+		{ .flags = 1u << 20 },
+		{ .journal = 1 },
+	};
+	unsigned int i;
+	int fd;
+
+	for (i = 0; i <= sizeof(roots) / sizeof(*roots); i++) {
+		struct lsmem_pages_root root = i ? roots[i - 1] : (struct lsmem_pages_root){ };
+		struct lsmem_op op = {
+			.size = sizeof(op), .op = LSMEM_OP_ALLOC, .data = (uintptr_t)&root,
+			.length = sizeof(root),
+		};
+
+		root.magic = LSMEM_PAGES_MAGIC;
+		ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_ALLOC, &op));
+		fd = range_open(&self->store, op.handle, 0);
+		EXPECT_EQ(i ? -EBADMSG : 0, fd < 0 ? fd : 0) {
+			TH_LOG("root %u", i);
+		}
+		if (fd >= 0)
+			close(fd);
+	}
+	{
+		/* A root whose top node is the root itself. */
+		struct lsmem_pages_root root = {
+			.magic = LSMEM_PAGES_MAGIC, .length = MIB, .levels = 4,
+		};
+		struct lsmem_op op = {
+			.size = sizeof(op), .op = LSMEM_OP_ALLOC, .data = (uintptr_t)&root,
+			.length = sizeof(root),
+		};
+		char byte;
+
+		ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_ALLOC, &op));
+		root.top = op.handle;
+		op.op = LSMEM_OP_REPLACE;
+		op.version = 0;
+		op.table = 0;
+		ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_REPLACE, &op));
+		fd = range_open(&self->store, op.handle, 0);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(-1, pread(fd, &byte, 1, 0));
+		EXPECT_EQ(EIO, errno);
+		close(fd);
+	}
+}
+
+TEST_F_TIMEOUT(pages, far_end, SECONDS)
+{
+	const off_t end = LSMEM_PAGES_LENGTH_MAX;
+	uint64_t root = 0;
+	char byte = 1;
+	int fd;
+
+	fd = range_make(&self->store, 0, end, 0, &root);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(1, pwrite(fd, "y", 1, end - 1));
+	ASSERT_EQ(1, pwrite(fd, "x", 1, 0));
+	EXPECT_EQ(-1, pwrite(fd, "z", 1, end));
+	EXPECT_EQ(EFBIG, errno);
+	ASSERT_EQ(0, fsync(fd));
+	close(fd);
+	fd = range_open(&self->store, root, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(1, pread(fd, &byte, 1, end - 1));
+	EXPECT_EQ('y', byte);
+	ASSERT_EQ(1, pread(fd, &byte, 1, end / 2));
+	EXPECT_EQ(0, byte);
+	ASSERT_EQ(0, ftruncate(fd, 1));
+	ASSERT_EQ(0, ftruncate(fd, end));
+	ASSERT_EQ(1, pread(fd, &byte, 1, end - 1));
+	EXPECT_EQ(0, byte);
+	close(fd);
+	ASSERT_EQ(0, range_remove(&self->store, root));
+	EXPECT_EQ(self->used, handles_used(&self->store));
+}
+
+/* What is behind the end of a file, in its last page too, does not come back. */
+TEST_F_TIMEOUT(pages, end_is_clean, SECONDS)
+{
+	unsigned char *at, bytes[PAGE];
+	uint64_t root = 0;
+	int fd, i;
+
+	fd = range_make(&self->store, 0, MIB, 0, &root);
+	ASSERT_LE(0, fd);
+	at = map(fd, MIB);
+	ASSERT_NE(MAP_FAILED, at);
+	for (i = 0; i < 3; i++) {
+		memset(at, 1, 3 * PAGE);
+		ASSERT_EQ(0, msync(at, MIB, MS_SYNC));
+		ASSERT_EQ(0, ftruncate(fd, 100));
+		memset(at, 2, PAGE);		/* behind the end, too */
+		ASSERT_EQ(0, msync(at, PAGE, MS_SYNC));
+		switch (i) {		/* three ways to grow */
+		case 0:
+			ASSERT_EQ(0, ftruncate(fd, MIB));
+			break;
+		case 1:
+			ASSERT_EQ(1, pwrite(fd, "x", 1, MIB - 1));
+			break;
+		case 2:
+			ASSERT_EQ(0, fallocate(fd, 0, 0, MIB));
+			break;
+		}
+		ASSERT_EQ((ssize_t)PAGE, pread(fd, bytes, PAGE, 0));
+		EXPECT_EQ(2, bytes[99]);
+		EXPECT_EQ(0, bytes[100]);
+		EXPECT_EQ(0, bytes[PAGE - 1]);
+		EXPECT_EQ(0, at[PAGE]);
+		EXPECT_EQ(0, at[2 * PAGE]);
+	}
+	munmap(at, MIB);
+	close(fd);
+}
+
+/* Stores of a process that is killed are those of the range, and it can be opened again at once. */
+TEST_F_TIMEOUT(pages, killed, SECONDS)
+{
+	unsigned char *at, byte;
+	uint64_t root = 0;
+	int fd, ready[2], i;
+	pid_t pid;
+
+	fd = range_make(&self->store, 0, 16 * MIB, 0, &root);
+	ASSERT_LE(0, fd);
+	close(fd);
+	for (i = 1; i <= 3; i++) {
+		ASSERT_EQ(0, pipe(ready));
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid) {
+			fd = range_open(&self->store, root, 0);
+			at = fd < 0 ? MAP_FAILED : map(fd, 16 * MIB);
+			if (at == MAP_FAILED)
+				_exit(1);
+			memset(at, i, 8 * MIB);
+			at[16 * MIB - 1] = (unsigned char)i;
+			(void)!write(ready[1], "", 1);
+			for (;;)
+				pause();
+		}
+		close(ready[1]);
+		ASSERT_EQ(1, read(ready[0], &byte, 1));
+		close(ready[0]);
+		kill(pid, SIGKILL);
+		ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+		fd = range_open(&self->store, root, 0);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(1, pread(fd, &byte, 1, 16 * MIB - 1));
+		EXPECT_EQ(i, byte);
+		ASSERT_EQ(1, pread(fd, &byte, 1, 5 * MIB));
+		EXPECT_EQ(i, byte);
+		close(fd);
+	}
+}
+
+/* ---- Races ------------------------------------------------------------------ */
+
+struct racers {
+	struct store *store;
+	uint64_t root;
+	int fd;
+	unsigned char *at;
+	_Atomic bool stop;
+	_Atomic unsigned int opened, removed, wrong, looked;
+};
+
+static void *race_open(void *context)
+{
+	struct racers *r = context;
+	char byte = 1;
+
+	while (!r->stop) {
+		int fd = range_open(r->store, r->root, 0);
+
+		if (fd < 0)
+			continue;
+		r->opened++;
+		(void)!pwrite(fd, &byte, 1, r->opened % 64 * PAGE);
+		(void)!pread(fd, &byte, 1, 0);
+		close(fd);
+	}
+	return NULL;
+}
+
+static void *race_remove(void *context)
+{
+	struct racers *r = context;
+	struct lsmem_pages pages = {
+		.size = sizeof(pages), .flags = LSMEM_PAGES_CREATE, .length = MIB, .table = TABLE,
+	};
+
+	while (!r->stop) {
+		pages = (struct lsmem_pages){
+			.size = sizeof(pages), .flags = LSMEM_PAGES_CREATE, .length = MIB,
+		};
+		if (ioctl(r->store->fd, LSMEM_IOC_PAGES, &pages)) {
+			r->wrong++;
+			break;
+		}
+		r->root = pages.root;
+		close(pages.fd);
+		while (range_remove(r->store, r->root) == -EBUSY)
+			;
+		r->removed++;
+	}
+	return NULL;
+}
+
+TEST_F_TIMEOUT(pages, race_of_open_and_remove, SECONDS)
+{
+	struct racers r = { .store = &self->store };
+	pthread_t threads[3];
+	unsigned int i;
+
+	ASSERT_EQ(0, pthread_create(&threads[0], NULL, race_remove, &r));
+	for (i = 1; i < 3; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, race_open, &r));
+	usleep(test_scaled(3000000));
+	r.stop = true;
+	for (i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	printf("# opened %u times, removed %u times\n", r.opened, r.removed);
+	EXPECT_EQ(0, r.wrong);
+	EXPECT_LT(0, r.removed);
+	EXPECT_EQ(self->used, handles_used(&self->store));
+}
+
+static void *race_look(void *context)
+{
+	struct racers *r = context;
+
+	while (!r->stop) {
+		r->looked += r->at[0] != 255;
+		if (r->looked % 16 == 0)
+			madvise(r->at, PAGE, MADV_DONTNEED);
+	}
+	return NULL;
+}
+
+/* A hole is empty, also while other threads look at it. */
+TEST_F_TIMEOUT(pages, race_of_punch_and_fault, SECONDS)
+{
+	uint64_t end = now_ms() + test_scaled(3000), holes = 0;
+	struct racers r = { .store = &self->store };
+	pthread_t thread;
+
+	r.fd = range_make(&self->store, 0, MIB, 0, &r.root);
+	ASSERT_LE(0, r.fd);
+	r.at = map(r.fd, MIB);
+	ASSERT_NE(MAP_FAILED, r.at);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, race_look, &r));
+	while (now_ms() < end) {
+		r.at[0] = 7;
+		ASSERT_EQ(0, fsync(r.fd));
+		ASSERT_EQ(0, fallocate(r.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE));
+		r.wrong += r.at[0] != 0;
+		holes++;
+	}
+	r.stop = true;
+	pthread_join(thread, NULL);
+	printf("# %llu holes, %u looks\n", (unsigned long long)holes, r.looked);
+	EXPECT_EQ(0, r.wrong);
+	munmap(r.at, MIB);
+	close(r.fd);
+}
+
+/* A sync of other pages ends while an object is new. */
+TEST_F_TIMEOUT(pages, pool_sync_beside_new, SECONDS)
+{
+	struct lsmem_page page = { .length = 10 };
+	unsigned char *at;
+	uint64_t root = 0;
+	int fd;
+
+	fd = range_make(&self->store, LSMEM_PAGES_POOL, MIB, 0, &root);
+	ASSERT_LE(0, fd);
+	at = map(fd, MIB);
+	ASSERT_NE(MAP_FAILED, at);
+	ASSERT_EQ(0, page_call(fd, LSMEM_PAGE_ALLOC, &page));
+	ASSERT_EQ(0, msync(at, MIB, MS_SYNC));
+	page = (struct lsmem_page){ .page = 9, .length = 10 };
+	ASSERT_EQ(0, page_call(fd, LSMEM_PAGE_ALLOC, &page));
+	ASSERT_EQ(0, msync(at, PAGE, MS_SYNC));
+	munmap(at, MIB);
+	close(fd);
+}
+
+/* What is freed makes room in a full store, though pages wait to be written. */
+TEST_F_TIMEOUT(pages, full_can_free, SECONDS)
+{
+	const uint64_t length = 256 * MIB;
+	unsigned char bytes[64 * PAGE];
+	uint64_t root = 0, at;
+	int fd;
+
+	memset(bytes, 3, sizeof(bytes));
+	fd = range_make(&self->store, 0, length, 32 * MIB, &root);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/stall_ms", 1000));
+	for (at = 0; at < length; at += sizeof(bytes)) {
+		ASSERT_EQ((ssize_t)sizeof(bytes), pwrite(fd, bytes, sizeof(bytes), at));
+		if (at % (8 * MIB) == 0 && fsync(fd))
+			break;
+	}
+	EXPECT_EQ(ENOSPC, errno);
+	ASSERT_GT(length, at);
+	ASSERT_EQ(0, fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 64 * MIB));
+	EXPECT_EQ(0, fsync(fd));
+	ASSERT_EQ(1, pread(fd, bytes, 1, at));
+	EXPECT_EQ(3, bytes[0]);
+	close(fd);
+	ASSERT_EQ(0, range_remove(&self->store, root));
+	EXPECT_EQ(self->used, handles_used(&self->store));
 }
 
 TEST_HARNESS_MAIN
