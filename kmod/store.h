@@ -42,6 +42,7 @@ struct gendisk;
  *
  *	attachment->mutex		one call of a daemon at a time (repl.c)
  *	tier.fill			one answer of a daemon at a time (fetch.c)
+ *	  file->users			descriptors of a range of pages (pages.c)
  *	  inode_lock (the VFS's)	length and holes of a range of pages (pages.c)
  *	  mmap_lock (the kernel's)	a page fault of a range of pages takes the four below
  *	    file->leaving		the hand of a page buffer (pages.c)
