@@ -539,7 +539,7 @@ static long lsmem_ioctl_query(void *context, void *arg)
 	*query = (struct lsmem_query){
 		.size = query->size,
 		.features = LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS |
-			    (PAGE_SIZE == LSMEM_BLOCK ? LSMEM_FEATURE_PAGES : 0) |
+			    (lsmem_pages_there() ? LSMEM_FEATURE_PAGES : 0) |
 			    (store->durable ? LSMEM_FEATURE_DURABLE : 0) |
 			    (store->tier.on ? LSMEM_FEATURE_TIER : 0) |
 			    (IS_ENABLED(CONFIG_IO_URING) ? LSMEM_FEATURE_URING : 0),

@@ -1016,7 +1016,7 @@ long lsmem_pages_ioctl(struct lsmem_store *store, fmode_t mode, struct lsmem_pag
 {
 	int ret, fd;
 
-	if (PAGE_SIZE != LSMEM_BLOCK)
+	if (!lsmem_pages_there())
 		return -EOPNOTSUPP;
 	ret = lsmem_pages_check(pages, mode);
 	if (ret)
