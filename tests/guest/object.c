@@ -115,7 +115,7 @@ TEST_F(store, query)
 	EXPECT_EQ(LSMEM_KIND_OBJECT, query.kind);
 	EXPECT_EQ(LSMEM_STATE_ACTIVE, query.state);
 	EXPECT_EQ(OBJECT_MAX, query.object_max);
-	EXPECT_EQ(LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS,
+	EXPECT_EQ(LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS | LSMEM_FEATURE_PAGES,
 		  query.features & ~LSMEM_FEATURE_URING);	/* that: tests/guest/uring.c */
 	EXPECT_LE(1, query.vector_max);
 	EXPECT_LT(STORE_BYTES / 2, query.capacity);
