@@ -242,6 +242,7 @@ truncate -s 64M "$scratch/mnt/image"
 loop=$(losetup -f --show "$scratch/mnt/image")
 configure "$loop" 'size = 128M\n'
 refuses 'a loop device on a filesystem on lsmem' 5 'lies on /dev/lsmemb0' --format --force
+udevadm settle --timeout=30 2>/dev/null	# a rule that reads the device meanwhile would fail
 losetup -d "$loop"
 
 # A filesystem on a store whose daemon is killed and started again.
