@@ -15,9 +15,9 @@
  *
  * Until the exchanges begin, every error undoes all.  From then on a change can only lose against
  * another client that frees its object, or makes it smaller in a store that is full then: it fails alone,
- * and its entry becomes padding.  No object
- * leaves memory from the second look to the exchanges (tier.evicting): a COLD object says neither
- * how long it is nor which version it has, and cannot be fetched there.
+ * and its entry becomes padding.  No object leaves memory from the second look to the exchanges
+ * (tier.evicting): a COLD object says neither how long it is nor which version it has, and cannot be
+ * fetched there.
  *
  * Other clients of a running system see the changes one after the other, in their order.
  *

@@ -10,7 +10,8 @@
  *
  * Write-back: when the kernel finds pages old or memory short (its flusher threads), by msync(), fsync(),
  * and when a descriptor that can write is closed.  Of an atomic range by the last three alone, and when
- * lsmem_pages_dirty_most() pages have been made dirty.  Dirty pages are written in their order, as many as fit in each group.
+ * lsmem_pages_dirty_most() pages have been made dirty.  Dirty pages are written in their order, as many
+ * as fit in each group.
  *
  * The page buffer is bounded: when it is full, a hand goes through it.  A page that is mapped is unmapped,
  * one that is not leaves: so one that is used between two turns of the hand stays (a second chance, as
@@ -56,8 +57,8 @@
  * @opened: @range is open
  * @range: the range
  * @users: held to open and to remove it
- * @nr_users: descriptors; under @users, as @removed
- * @removed: it was removed, or in part
+ * @nr_users: descriptors; under @users
+ * @removed: it was removed, or in part: nothing is written; set under @users and @writing
  * @late: what was not written at the last close is written by a thread
  * @tries: of @late
  * @writing: held while pages are written back
@@ -205,7 +206,7 @@ static int lsmem_pages_write(struct lsmem_file *file, pgoff_t from, pgoff_t to, 
 	if (!batch)
 		return -ENOMEM;
 	mutex_lock(&file->writing);
-	while (*left > 0) {
+	while (*left > 0 && !file->removed) {
 		pgoff_t next = from, again = LSMEM_NO_PAGE;
 
 		batch->nr = 0;
@@ -366,13 +367,16 @@ static void lsmem_pages_readahead(struct readahead_control *rac)
 	struct lsmem_file *file = lsmem_file_of(rac->mapping->host);
 	pgoff_t first = readahead_index(rac), i;
 	struct folio *folio;
+	int ret = 0;
 
 	for (i = 0; i < readahead_count(rac); i++)
 		lsmem_range_ask(&file->range, first + i);
 	while ((folio = readahead_folio(rac))) {
-		(void)lsmem_pages_fill(file, folio);	/* if it fails, its user reads it again */
+		if (!ret)	/* after an error, who uses a page reads it again */
+			ret = lsmem_pages_fill(file, folio);
 		folio_unlock(folio);
 	}
+	lsmem_pages_room(file);
 }
 
 /* Zero a part of a page. */
@@ -448,13 +452,15 @@ static int lsmem_pages_write_end(LSMEM_WRITE *by, struct address_space *mapping,
 
 	if (!folio_test_uptodate(folio) && copied < len)
 		copied = 0;	/* a part of a page that was not read */
+	if (pos + copied > i_size_read(inode)) {
+		if (lsmem_range_resize(&lsmem_file_of(inode)->range, pos + copied))
+			copied = 0;
+		else
+			i_size_write(inode, pos + copied);
+	}
 	if (copied) {
 		folio_mark_uptodate(folio);
 		folio_mark_dirty(folio);
-		if (pos + copied > i_size_read(inode)) {
-			i_size_write(inode, pos + copied);
-			lsmem_range_resize(&lsmem_file_of(inode)->range, pos + copied);
-		}
 	}
 	folio_unlock(folio);
 	folio_put(folio);
@@ -473,14 +479,19 @@ static const struct address_space_operations lsmem_pages_aops = {
 
 /* ---- Faults -------------------------------------------------------------- */
 
+static void lsmem_pages_fault_room(struct vm_fault *vmf)
+{
+	if (!(vmf->flags & FAULT_FLAG_RETRY_NOWAIT))
+		lsmem_pages_room(lsmem_file_of(file_inode(vmf->vma->vm_file)));
+}
+
 static vm_fault_t lsmem_pages_fault(struct vm_fault *vmf)
 {
 	struct file *f = vmf->vma->vm_file;
 	struct lsmem_file *file = lsmem_file_of(file_inode(f));
 	bool next = vmf->pgoff == READ_ONCE(file->last) + 1;
 
-	if (!(vmf->flags & FAULT_FLAG_RETRY_NOWAIT))
-		lsmem_pages_room(file);
+	lsmem_pages_fault_room(vmf);
 	WRITE_ONCE(file->last, vmf->pgoff);
 	if ((next || vmf->vma->vm_flags & VM_SEQ_READ) && !(vmf->vma->vm_flags & VM_RAND_READ) &&
 	    !xa_load(&f->f_mapping->i_pages, vmf->pgoff)) {
@@ -496,7 +507,7 @@ static vm_fault_t lsmem_pages_fault(struct vm_fault *vmf)
 
 static vm_fault_t lsmem_pages_mkwrite(struct vm_fault *vmf)
 {
-	lsmem_pages_room(lsmem_file_of(file_inode(vmf->vma->vm_file)));
+	lsmem_pages_fault_room(vmf);
 	return filemap_page_mkwrite(vmf);
 }
 
@@ -933,12 +944,14 @@ static int lsmem_pages_remove(struct lsmem_file *file)
 		return -EINTR;
 	ret = file->removed ? -ESTALE : file->nr_users ? -EBUSY : 0;
 	if (!ret) {
-		/* Also after an error: what is left is only known to who opens it anew. */
-		file->removed = true;
 		truncate_inode_pages(&file->inode.i_data, 0);
 		mutex_lock(&file->writing);	/* lsmem_pages_late() */
+		/* Also after an error: what is left is only known to who opens it anew. */
+		file->removed = true;
 		ret = lsmem_range_remove(&file->range);
 		mutex_unlock(&file->writing);
+		if (cancel_delayed_work(&file->late))
+			iput(&file->inode);	/* it held the range, and so the store */
 	}
 	mutex_unlock(&file->users);
 	return ret;

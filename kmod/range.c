@@ -114,7 +114,7 @@ static bool lsmem_root_sane(const struct lsmem_pages_root *root, u32 length)
 
 /**
  * lsmem_range_open - begin to use a range
- * @range: zeroed
+ * @range: zeroed, or closed
  * @store: active, object kind; held by the caller
  * @root: handle of its root
  *
@@ -146,7 +146,7 @@ int lsmem_range_open(struct lsmem_range *range, struct lsmem_store *store, u64 r
 
 /**
  * lsmem_range_close - forget a range
- * @range: opened; what has not been written is lost
+ * @range: opened; what has not been written is lost.  It can be closed again
  */
 void lsmem_range_close(struct lsmem_range *range)
 {
@@ -756,7 +756,7 @@ int lsmem_range_resize(struct lsmem_range *range, u64 length)
 /* The first page from @page on that has no object, and is to have none. */
 static int lsmem_range_hole(struct lsmem_range *range, u64 *page, u64 to)
 {
-	u64 found, handle;
+	u64 handle;
 	int ret;
 
 	for (; *page < to; (*page)++) {
@@ -767,12 +767,9 @@ static int lsmem_range_hole(struct lsmem_range *range, u64 *page, u64 to)
 		cond_resched();
 		if (pending)	/* also one that is to be freed: its node has it still */
 			continue;
-		found = *page;
-		ret = lsmem_tree_next(&range->tree, &found, *page + 1, &handle);
-		if (ret)
+		ret = lsmem_tree_find(&range->tree, *page, &handle);
+		if (ret || !handle)
 			return ret;
-		if (!handle)
-			return 0;
 	}
 	return -ENOSPC;
 }
@@ -880,6 +877,12 @@ int lsmem_range_remove(struct lsmem_range *range)
 	u64 from = 0, handle;
 	int ret;
 
+	/* Begin with what is in the log: what was to be written may have no room there. */
+	lsmem_range_close(range);
+	range->nr_freed = 0;
+	ret = lsmem_range_open(range, range->store, range->root);
+	if (ret)
+		return ret;
 	for (;;) {
 		down_write(&range->lock);
 		ret = lsmem_tree_next(&range->tree, &from, LSMEM_PAGES_LENGTH_MAX / LSMEM_BLOCK,

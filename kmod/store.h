@@ -45,6 +45,7 @@ struct gendisk;
  *	  file->users			descriptors of a range of pages (pages.c)
  *	  inode_lock (the VFS's)	length and holes of a range of pages (pages.c)
  *	  mmap_lock (the kernel's)	a page fault of a range of pages takes the four below
+ *	    invalidate_lock (the VFS's)	a hole against faults (pages.c); shared by reads
  *	    file->leaving		the hand of a page buffer (pages.c)
  *	      file->writing		write-back of a range of pages (pages.c)
  *	        folio_lock (the kernel's)	many, in the order of pages, by write-back alone

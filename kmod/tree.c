@@ -439,7 +439,7 @@ void lsmem_tree_destroy(struct lsmem_tree *tree)
 {
 	lsmem_node_unname(tree->store, tree->node);
 	lsmem_node_free(tree->node);
-	tree->node = NULL;
+	lsmem_tree_init(tree, tree->store, tree->table, 0, 0);
 }
 
 /* Free the objects of a node and of those below it. Returns an error of the first that failed. */

@@ -697,8 +697,8 @@ struct lsmem_digest_item {
  * @length: of the range, bytes
  * @top: handle of the top node, 0: the range is all holes
  * @levels: of the tree, 0: there is no node
- * @journal: objects in @journals that are not yet in their pages; 0: none
- * @journals: handles of the parts of a change that is larger than a group: struct lsmem_pages_part
+ * @journal: 0; room for how many of @journals are in use; a root in which it is not 0 is refused
+ * @journals: 0; room for the handles of a change that is larger than a group
  */
 struct lsmem_pages_root {
 	__le64 magic;

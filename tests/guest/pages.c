@@ -413,6 +413,8 @@ TEST_F_TIMEOUT(pages, as_a_file, SECONDS)
 	ASSERT_EQ(0, mprotect(at, PAGE, PROT_READ));
 	EXPECT_EQ(2, at[6]);
 	ASSERT_EQ(0, mprotect(at, PAGE, PROT_READ | PROT_WRITE));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0));
+	EXPECT_EQ(EPERM, errno);
 	at[7] = 3;
 	ASSERT_EQ(0, madvise(at, MIB, MADV_SEQUENTIAL));
 	ASSERT_EQ(0, madvise(at, MIB, MADV_RANDOM));
@@ -914,6 +916,45 @@ TEST_F_TIMEOUT(pages, full_can_free, SECONDS)
 	EXPECT_EQ(3, bytes[0]);
 	close(fd);
 	ASSERT_EQ(0, range_remove(&self->store, root));
+	EXPECT_EQ(self->used, handles_used(&self->store));
+}
+
+/* A range that could not be written is removed while a thread of the kernel still tries to write it. */
+TEST_F_TIMEOUT(pages, remove_unwritten, SECONDS)
+{
+	unsigned char bytes[64 * PAGE];
+	uint64_t full = 0, root = 0, at, i;
+	int fd;
+
+	memset(bytes, 3, sizeof(bytes));
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/stall_ms", 1000));
+	fd = range_make(&self->store, 0, 256 * MIB, 32 * MIB, &full);
+	ASSERT_LE(0, fd);
+	for (at = 0; at < 256 * MIB; at += sizeof(bytes))
+		if (pwrite(fd, bytes, sizeof(bytes), at) < 0 || (at % MIB == 0 && fsync(fd)))
+			break;
+	ASSERT_GT(256 * MIB, at);
+	close(fd);
+	fd = range_make(&self->store, 0, 256 * MIB, 32 * MIB, &root);
+	if (fd == -ENOSPC) {	/* not a byte more: make room for a root */
+		struct lsmem_pages pages = { .size = sizeof(pages), .root = full };
+
+		ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_PAGES, &pages));
+		ASSERT_EQ(0, fallocate(pages.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+				       4 * PAGE));
+		(void)!fsync(pages.fd);
+		close(pages.fd);
+		fd = range_make(&self->store, 0, 256 * MIB, 32 * MIB, &root);
+	}
+	ASSERT_LE(0, fd);
+	for (i = 0; i < 16; i++)	/* in nodes of their own */
+		ASSERT_EQ((ssize_t)sizeof(bytes), pwrite(fd, bytes, sizeof(bytes), i * 16 * MIB));
+	EXPECT_EQ(-1, fsync(fd));
+	EXPECT_EQ(ENOSPC, errno);
+	close(fd);
+	ASSERT_EQ(0, range_remove(&self->store, root));
+	usleep(2500000);		/* two more tries */
+	ASSERT_EQ(0, range_remove(&self->store, full));
 	EXPECT_EQ(self->used, handles_used(&self->store));
 }
 

@@ -45,7 +45,7 @@ struct lsm;
 
 /* lsm_pages_create(), lsm_pool_create(), lsm_array_create() */
 #define LSM_PAGES_POOL		LSMEM_PAGES_POOL   /* pages are objects with a length of their own */
-#define LSM_PAGES_ATOMIC	LSMEM_PAGES_ATOMIC /* written back by syncs and the last close alone */
+#define LSM_PAGES_ATOMIC	LSMEM_PAGES_ATOMIC /* written back by syncs, closes and a bound alone */
 
 /* Most pieces of a view: 1 MiB in seglets of 64 KiB, and both ends. */
 #define LSM_VIEW_PIECES		18
@@ -408,7 +408,8 @@ int lsm_pool_free(struct lsm_pool *pool, void *object);
  * @object: its page
  * @handle: out; can be read when lsm_pool_sync() has returned
  *
- * Return: 0; -ENOENT, -EINVAL: as lsm_pool_free(); -ESTALE: another client freed the object.
+ * Return: 0, also if another client has freed the object (lsm_pool_length()); -ENOENT, -EINVAL: as
+ * lsm_pool_free().
  */
 int lsm_pool_handle(const struct lsm_pool *pool, const void *object, uint64_t *handle);
 
@@ -417,7 +418,8 @@ int lsm_pool_handle(const struct lsm_pool *pool, const void *object, uint64_t *h
  * @pool: pool
  * @object: its page
  *
- * Return: 1 .. 4096 bytes; errors as lsm_pool_handle().
+ * Return: 1 .. 4096 bytes; 0: another client has freed the object, or no backup has it; errors as
+ * lsm_pool_handle().
  */
 ssize_t lsm_pool_length(const struct lsm_pool *pool, const void *object);
 
@@ -427,8 +429,8 @@ ssize_t lsm_pool_length(const struct lsm_pool *pool, const void *object);
  * @object: in: any page of the pool, or NULL: before the first; out: page of the next object, NULL: there
  *	is none
  *
- * Return: 0, also at the end; -EINVAL: *@object is not in the pool; -ESTALE: another client freed the next
- * object; -EIO, -EINTR, -ENOMEM.  After an error *@object is as it was.
+ * Return: 0, also at the end; -EINVAL: *@object is not in the pool; -EIO, -EINTR, -ENOMEM.  After an error
+ * *@object is as it was.
  */
 int lsm_pool_next(const struct lsm_pool *pool, void **object);
 
