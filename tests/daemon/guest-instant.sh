@@ -79,12 +79,7 @@ for kind in object block; do
 		verify 'full: all there after that'
 	fi
 	is "$kind: no fetch has failed" "$(figure tier/fetch_failures)" 0
-	stop
-	is "$kind: shutdown drains" "$status" 0
-	run "$ctl" destroy "$store"
-	is "$kind: drained, so it can be destroyed" "$status" 0
-	run "$ctl" check "$drive" --json
-	is "$kind: check: sound" "$(jq -r .verdict "$scratch/out")" sound
+	drained "$kind: "
 	use $kind load
 	ok "$kind: loads again" start again
 	ok "$kind: without a tier again" [ ! -e "/sys/class/lsmem/$store/tier/cold_bytes" ]

@@ -181,6 +181,17 @@ fails()
 	slay_load
 }
 
+# drained [PREFIX]: after the daemon is stopped all is on the backup, which is sound, and the store can go
+drained()
+{
+	stop
+	is "${1-}shutdown drains" "$status" 0
+	run "$ctl" destroy "$store"
+	is "${1-}drained, so it can be destroyed" "$status" 0
+	run "$ctl" check "$drive" --json
+	is "${1-}check: sound" "$(jq -r .verdict "$scratch/out")" sound
+}
+
 # soft_roce ADDRESS [MODULE]: make a soft RoCE device that reaches itself; load MODULE first
 soft_roce()
 {

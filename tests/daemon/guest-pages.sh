@@ -55,12 +55,7 @@ for kind in 'restart = load' 'restart = instant' 'capacity = 256M'; do
 		ok "$kind: loss $i: recovers" start "loss $i" || break
 		check "$kind: loss $i: whole, and none that was acknowledged is missing"
 	done
-	stop
-	is "$kind: shutdown drains" "$status" 0
-	run "$ctl" destroy "$store"
-	is "$kind: drained, so it can be destroyed" "$status" 0
-	run "$ctl" check "$drive" --json
-	is "$kind: check: sound" "$(jq -r .verdict "$scratch/out")" sound
+	drained "$kind: "
 	forget
 done
 [ "$failed" -eq 0 ] || tail -60 "$log" | sed 's/^/# /'

@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
@@ -95,21 +94,21 @@ static uint32_t differ(const char *range, const uint64_t *copy, uint32_t *where)
 	return nr;
 }
 
-static int open_range(int store, struct model *model, char **range)
+static int open_range(struct lsm *lsm, struct model *model, char **range)
 {
-	struct lsmem_pages pages = { .size = sizeof(pages), .root = model->root };
+	const uint64_t length = (uint64_t)PAGES * PAGE;
+	uint64_t root = model->root;
+	int fd;
 
-	if (!model->root) {
-		pages.flags = LSMEM_PAGES_CREATE | LSMEM_PAGES_ATOMIC;
-		pages.length = (uint64_t)PAGES * PAGE;
-	}
-	if (ioctl(store, LSMEM_IOC_PAGES, &pages))
+	fd = root ? lsm_pages_open(lsm, root, 0) :
+	     lsm_pages_create(lsm, length, 0, LSM_PAGES_ATOMIC, &root);
+	if (fd < 0)
+		return fd;
+	if (!model->root && fsync(fd))
 		return -errno;
-	if (!model->root && fsync(store))
-		return -errno;
-	model->root = pages.root;
-	*range = mmap(NULL, (uint64_t)PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, pages.fd, 0);
-	close(pages.fd);
+	model->root = root;
+	*range = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
 	return *range == MAP_FAILED ? -errno : 0;
 }
 
@@ -170,8 +169,9 @@ int main(int argc, char **argv)
 	bool runs = argc == 5 && !strcmp(argv[1], "run");
 	struct sigaction action = { .sa_handler = on_signal };
 	struct model *model;
-	int fd, store, ret;
+	struct lsm *lsm;
 	char *range;
+	int fd, ret;
 
 	if (!runs && (argc != 4 || strcmp(argv[1], "verify"))) {
 		fprintf(stderr, "usage: pages run MODEL STORE SECONDS | pages verify MODEL STORE\n");
@@ -189,10 +189,9 @@ int main(int argc, char **argv)
 			goto error;
 		model->magic = MAGIC;
 	}
-	store = open(argv[3], O_RDWR | O_CLOEXEC);
-	if (store < 0)
-		goto error;
-	ret = open_range(store, model, &range);
+	ret = lsm_open(argv[3], 0, &lsm);
+	if (!ret)
+		ret = open_range(lsm, model, &range);
 	if (ret) {
 		fprintf(stderr, "%s: the range: %s\n", argv[3], strerror(-ret));
 		return 2;
