@@ -49,7 +49,10 @@ struct failing {
 	last = (f);									\
 } while (0)
 
-/* The end of a sweep: at least @at_least calls must have returned an error. */
+/*
+ * The end of a sweep: at least @at_least calls must have returned an error.  More than one would be
+ * a guess: a failed refill of a slab, or of KASAN's stacks, is absorbed and shifts what follows.
+ */
 #define JUDGE_ALL(at_least) do {							\
 	TH_LOG("%u failures, %u errors", last.nth - 1, last.errors);			\
 	EXPECT_LE((unsigned int)(at_least), last.errors);				\

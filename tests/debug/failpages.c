@@ -105,7 +105,7 @@ TEST_F_TIMEOUT(pages, create_and_open, SECONDS)
 		JUDGE(f, ret < 0 ? ret : 0);
 		close_range_fd(ret, next);
 	}
-	JUDGE_ALL(3);
+	JUDGE_ALL(1);
 	FOR_EACH_FAILURE(f) {
 		int next = next_fd(&self->store);
 
@@ -113,7 +113,7 @@ TEST_F_TIMEOUT(pages, create_and_open, SECONDS)
 		JUDGE(f, ret < 0 ? ret : 0);
 		close_range_fd(ret, next);
 	}
-	JUDGE_ALL(3);
+	JUDGE_ALL(1);
 	FOR_EACH_FAILURE(f) {
 		INJECT(f, ret = range(&self->store, LSMEM_PAGES_REMOVE, &root));
 		JUDGE(f, ret);
@@ -195,7 +195,7 @@ TEST_F_TIMEOUT(pages, pool, SECONDS)
 			ASSERT_EQ(0, ret);
 		}
 	}
-	JUDGE_ALL(3);
+	JUDGE_ALL(1);
 	ASSERT_EQ(0, page(fd, LSMEM_PAGE_ALLOC, 1, 100));
 	ASSERT_EQ(0, fsync(fd));
 	FOR_EACH_FAILURE(f) {
