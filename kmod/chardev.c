@@ -23,7 +23,7 @@
 #include "ioctl.h"
 #include "load.h"
 #include "object.h"
-#include "pages.h"
+#include "pagefs.h"
 #include "registry.h"
 #include "span.h"
 #include "store.h"

@@ -1,27 +1,74 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Pages: ranges of pages as files.  See pages.c.  lsmem_pages_write() decides what is written back as one
- * group, lsmem_pages_room() which pages leave the page buffer.  Caller: chardev.c, for
- * LSMEM_IOC_PAGES.
+ * Pages: the page cache of a range of pages, which is its page buffer.  See pages.c.
+ * lsmem_pages_write() decides what is written back as one group, lsmem_pages_room() which pages leave the
+ * page buffer.  Caller: pagefs.c.
  */
 #ifndef LSMEM_PAGES_H
 #define LSMEM_PAGES_H
 
 #include <linux/fs.h>
+#include <linux/workqueue.h>
 
-#include "../uapi/lsmem_format.h"
+#include "range.h"
 
-struct lsmem_pages;
 struct lsmem_store;
 
-/* Are there ranges of pages?  Their pages are those of the kernel. */
-static inline bool lsmem_pages_there(void)
+/**
+ * struct lsmem_file - a range that is open, as an inode
+ * @inode: of the filesystem
+ * @store: with @root, what identifies it; NULL: the filesystem's own directory
+ * @root: see @store
+ * @opened: @range is open
+ * @range: the range
+ * @users: held to open and to remove it
+ * @nr_users: descriptors; under @users
+ * @removed: it was removed, or in part: nothing is written; set under @users and @writing
+ * @late: what was not written at the last close is written by a thread
+ * @tries: of @late
+ * @writing: held while pages are written back
+ * @leaving: held by the hand
+ * @hand: page from which the hand goes on
+ * @most: pages of the page buffer
+ * @dirtied: dirty pages, and those that were dirty when they were truncated, since all were written
+ * @last: page of the last fault, for faults in sequence; no lock
+ */
+struct lsmem_file {
+	struct inode inode;
+	struct lsmem_store *store;
+	u64 root;
+	bool opened;
+	struct lsmem_range range;
+	struct mutex users;
+	u32 nr_users;
+	bool removed;
+	struct delayed_work late;
+	u32 tries;
+	struct mutex writing;
+	struct mutex leaving;
+	pgoff_t hand;
+	unsigned long most;
+	atomic_long_t dirtied;
+	pgoff_t last;
+};
+
+static inline struct lsmem_file *lsmem_file_of(const struct inode *inode)
 {
-	return PAGE_SIZE == LSMEM_BLOCK;
+	return container_of(inode, struct lsmem_file, inode);
 }
 
-long lsmem_pages_ioctl(struct lsmem_store *store, fmode_t mode, struct lsmem_pages *pages);
-int lsmem_pages_init(void);
-void lsmem_pages_exit(void);
+/* Is an atomic range written back only when it is asked for? */
+static inline bool lsmem_file_atomic(const struct lsmem_file *file)
+{
+	return file->range.flags & LSMEM_PAGES_ATOMIC;
+}
+
+extern const struct address_space_operations lsmem_pages_aops;
+
+int lsmem_pages_write(struct lsmem_file *file, pgoff_t from, pgoff_t to, long *left);
+int lsmem_pages_write_all(struct lsmem_file *file);
+void lsmem_pages_room(struct lsmem_file *file);
+int lsmem_pages_zero(struct lsmem_file *file, loff_t from, loff_t to);
+int lsmem_pages_mmap(struct file *f, struct vm_area_struct *vma);
 
 #endif

@@ -42,10 +42,10 @@ struct gendisk;
  *
  *	attachment->mutex		one call of a daemon at a time (repl.c)
  *	tier.fill			one answer of a daemon at a time (fetch.c)
- *	  file->users			descriptors of a range of pages (pages.c)
- *	  inode_lock (the VFS's)	length and holes of a range of pages (pages.c)
+ *	  file->users			descriptors of a range of pages (pagefs.c)
+ *	  inode_lock (the VFS's)	length and holes of a range of pages (pagefs.c)
  *	  mmap_lock (the kernel's)	a page fault of a range of pages takes the four below
- *	    invalidate_lock (the VFS's)	a hole against faults (pages.c); shared by reads
+ *	    invalidate_lock (the VFS's)	a hole against faults (pagefs.c); shared by reads
  *	    file->leaving		the hand of a page buffer (pages.c)
  *	      file->writing		write-back of a range of pages (pages.c)
  *	        folio_lock (the kernel's)	many, in the order of pages, by write-back alone
