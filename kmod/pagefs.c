@@ -28,7 +28,7 @@
 
 #define LSMEM_PAGES_FS		0x4c534d50	/* "LSMP" */
 #define LSMEM_PAGES_LEAST	64u		/* pages of the smallest page buffer */
-#define LSMEM_PAGES_TRIES	60u		/* a second each, to write what is left at the end */
+#define LSMEM_PAGES_LATE	(60 * HZ)	/* for what is left at the end to be written */
 #define LSMEM_PAGES_WILLNEED	512u		/* pages that one madvise(MADV_WILLNEED) reads */
 
 static struct vfsmount *lsmem_pages_mount;
@@ -60,7 +60,7 @@ static void lsmem_pages_late(struct work_struct *work)
 	struct lsmem_file *file = container_of(to_delayed_work(work), struct lsmem_file, late);
 	int ret = lsmem_pages_write_all(file);
 
-	if (ret && lsmem_store_active(file->store) && file->tries++ < LSMEM_PAGES_TRIES &&
+	if (ret && lsmem_store_active(file->store) && time_before(jiffies, file->until) &&
 	    queue_delayed_work(lsmem_pages_works, &file->late, HZ))
 		return;
 	if (ret)
@@ -69,18 +69,27 @@ static void lsmem_pages_late(struct work_struct *work)
 	iput(&file->inode);
 }
 
+/* Does a signal end this task?  It does not see it any more, so that no wait of it would be killable. */
+static bool lsmem_pages_killed(void)
+{
+	return current->flags & PF_EXITING && current->exit_code & 0x7f;
+}
+
 static int lsmem_pages_release(struct inode *inode, struct file *f)
 {
 	struct lsmem_file *file = lsmem_file_of(inode);
 
-	if (f->f_mode & FMODE_WRITE && lsmem_pages_write_all(file)) {
+	if (f->f_mode & FMODE_WRITE && (lsmem_pages_killed() || lsmem_pages_write_all(file))) {
 		ihold(inode);
-		file->tries = 0;
+		file->until = jiffies + LSMEM_PAGES_LATE;
 		if (!queue_delayed_work(lsmem_pages_works, &file->late, 0))
 			iput(inode);	/* it is queued, and not the last reference */
 	}
 	mutex_lock(&file->users);
-	file->nr_users--;
+	if (!--file->nr_users) {
+		file->lingers = true;
+		lsmem_store_linger(file->store);
+	}
 	mutex_unlock(&file->users);
 	return 0;
 }
@@ -175,7 +184,7 @@ static int lsmem_page_alloc(struct lsmem_file *file, struct lsmem_page *page)
 
 	if (!page->length || page->length > LSMEM_BLOCK)
 		return -EINVAL;
-	lsmem_pages_room(file);
+	lsmem_pages_dirty_room(file);
 	ret = lsmem_range_alloc(&file->range, &page->page, page->length, &page->handle);
 	if (ret)
 		return ret;
@@ -289,7 +298,10 @@ static void lsmem_pages_evict_inode(struct inode *inode)
 	if (!file->opened)
 		return;
 	lsmem_range_close(&file->range);
-	lsmem_store_release(file->store);
+	if (file->lingers)
+		lsmem_store_linger_release(file->store);
+	else
+		lsmem_store_release(file->store);
 	module_put(THIS_MODULE);
 }
 
@@ -477,9 +489,12 @@ static int lsmem_pages_use(struct lsmem_file *file, fmode_t mode, struct lsmem_p
 
 	if (mutex_lock_killable(&file->users))
 		return -EINTR;
-	if (file->removed) {
+	if (file->removed)
 		ret = -ESTALE;
-	} else {
+	else if (file->lingers)
+		ret = lsmem_store_linger_end(store);
+	if (!ret) {
+		file->lingers = false;
 		f = lsmem_pages_file(&file->inode, mode);
 		ret = PTR_ERR_OR_ZERO(f);
 	}

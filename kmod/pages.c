@@ -27,7 +27,6 @@
 #include "pages.h"
 #include "range.h"
 
-#define LSMEM_PAGES_DIRTY	(LSMEM_SEGMENT_BYTES / PAGE_SIZE) /* of an atomic range, before msync() */
 #define LSMEM_PAGES_LEAVE	64u		/* pages that leave at a time */
 #define LSMEM_PAGES_AHEAD	16u		/* pages that are read ahead of faults in sequence */
 #define LSMEM_NO_PAGE		((pgoff_t)-1)	/* no file has it */
@@ -35,16 +34,27 @@
 /* ---- Write-back ---------------------------------------------------------- */
 
 /**
- * struct lsmem_batch - dirty pages on their way into one group
+ * struct lsmem_batch - dirty pages that are written together
+ * @most: how many there is room for
  * @nr: how many
- * @folios: locked, under write-back, clean
- * @pages: the same
+ * @pages: in folios that are locked, under write-back, clean
  */
 struct lsmem_batch {
+	u32 most;
 	u32 nr;
-	struct folio *folios[LSMEM_RANGE_BATCH];
-	struct lsmem_range_page pages[LSMEM_RANGE_BATCH];
+	struct lsmem_range_page pages[];
 };
+
+static struct lsmem_batch *lsmem_batch_new(const struct lsmem_file *file)
+{
+	u32 most = lsmem_range_whole(&file->range) ? LSMEM_RANGE_WHOLE : LSMEM_RANGE_BATCH;
+	struct lsmem_batch *batch;
+
+	batch = kvmalloc(struct_size(batch, pages, most), GFP_NOFS);
+	if (batch)
+		batch->most = most;
+	return batch;
+}
 
 /* Zero what of a page lies behind the end of a region. */
 static void lsmem_pages_clear_end(struct lsmem_file *file, struct folio *folio)
@@ -70,12 +80,10 @@ static void lsmem_batch_add(struct lsmem_batch *batch, struct address_space *map
 	lsmem_pages_clear_end(file, folio);	/* stores through mmap() behind it */
 	folio_start_writeback(folio);
 	folio_get(folio);
-	batch->folios[batch->nr] = folio;
-	batch->pages[batch->nr] = (struct lsmem_range_page){
+	batch->pages[batch->nr++] = (struct lsmem_range_page){
 		.page = folio->index,
 		.data = folio_address(folio),
 	};
-	batch->nr++;
 }
 
 /* Take dirty pages from @from on, up to @to; @from: out: where to go on. */
@@ -87,9 +95,9 @@ static void lsmem_batch_gather(struct lsmem_batch *batch, struct address_space *
 
 	batch->nr = 0;
 	folio_batch_init(&found);
-	while (batch->nr < LSMEM_RANGE_BATCH &&
+	while (batch->nr < batch->most &&
 	       filemap_get_folios_tag(mapping, from, to, PAGECACHE_TAG_DIRTY, &found)) {
-		for (i = 0; i < folio_batch_count(&found) && batch->nr < LSMEM_RANGE_BATCH; i++)
+		for (i = 0; i < folio_batch_count(&found) && batch->nr < batch->most; i++)
 			lsmem_batch_add(batch, mapping, found.folios[i]);
 		if (i < folio_batch_count(&found))
 			*from = found.folios[i]->index;
@@ -108,7 +116,7 @@ static int lsmem_batch_end(struct lsmem_batch *batch, u32 done, pgoff_t *again)
 	u32 i;
 
 	for (i = 0; i < batch->nr; i++) {
-		struct folio *folio = batch->folios[i];
+		struct folio *folio = virt_to_folio(batch->pages[i].data);
 
 		if (i >= done || batch->pages[i].error == -EAGAIN) {
 			folio_mark_dirty(folio);
@@ -135,7 +143,7 @@ static int lsmem_batch_end(struct lsmem_batch *batch, u32 done, pgoff_t *again)
 int lsmem_pages_write(struct lsmem_file *file, pgoff_t from, pgoff_t to, long *left)
 {
 	struct address_space *mapping = &file->inode.i_data;
-	struct lsmem_batch *batch = kvmalloc(sizeof(*batch), GFP_NOFS);
+	struct lsmem_batch *batch = lsmem_batch_new(file);
 	int ret = 0, lost = 0;
 	bool end = from > to;
 
@@ -211,7 +219,7 @@ static bool lsmem_pages_dirty_folio(struct address_space *mapping, struct folio 
 /* Pages of an atomic range that may be dirty before they are written. */
 static unsigned long lsmem_pages_dirty_most(const struct lsmem_file *file)
 {
-	return min_t(unsigned long, LSMEM_PAGES_DIRTY, file->most / 2);
+	return min_t(unsigned long, LSMEM_RANGE_WHOLE, file->most / 2);
 }
 
 /* The hand passes some pages. Returns how many have left, or an error of write-back. */
@@ -257,23 +265,16 @@ static long lsmem_pages_pass(struct lsmem_file *file)
 	return ret ?: gone;
 }
 
-/**
- * lsmem_pages_room - make room in the page buffer, if it is full
- * @file: open
- *
- * One task at a time moves the hand, and no further than four times around.
- *
- * Context: sleeps, killable; holds no folio's lock.
+/*
+ * Make room in the page buffer, if it is full.  Called without a folio's lock.  One task at a time moves
+ * the hand, and no further than four times around.
  */
-void lsmem_pages_room(struct lsmem_file *file)
+static void lsmem_pages_room(struct lsmem_file *file)
 {
 	struct address_space *mapping = &file->inode.i_data;
 	unsigned long passes = 4 * mapping->nrpages / LSMEM_FOLIO_BATCH + 2;
 	long gone = 0, ret = 0;
 
-	if (lsmem_file_atomic(file) &&
-	    atomic_long_read(&file->dirtied) >= lsmem_pages_dirty_most(file))
-		(void)lsmem_pages_write_all(file);
 	if (mapping->nrpages < file->most || !mutex_trylock(&file->leaving))
 		return;
 	while (mapping->nrpages + LSMEM_PAGES_LEAVE / 2 > file->most && gone < LSMEM_PAGES_LEAVE &&
@@ -283,6 +284,22 @@ void lsmem_pages_room(struct lsmem_file *file)
 		cond_resched();
 	}
 	mutex_unlock(&file->leaving);
+}
+
+/**
+ * lsmem_pages_dirty_room - make room in the page buffer for a page that becomes dirty
+ * @file: open
+ *
+ * Of an atomic range, all that is dirty is written if it is much.
+ *
+ * Context: sleeps, killable; holds no folio's lock.
+ */
+void lsmem_pages_dirty_room(struct lsmem_file *file)
+{
+	if (lsmem_file_atomic(file) &&
+	    atomic_long_read(&file->dirtied) >= lsmem_pages_dirty_most(file))
+		(void)lsmem_pages_write_all(file);
+	lsmem_pages_room(file);
 }
 
 /* Fill a folio. It stays locked. */
@@ -377,7 +394,7 @@ static int lsmem_pages_write_begin(LSMEM_WRITE *by, struct address_space *mappin
 	struct folio *folio;
 	int ret;
 
-	lsmem_pages_room(file);
+	lsmem_pages_dirty_room(file);
 	ret = lsmem_pages_grow(file, old, pos, pos + len);
 	if (ret)
 		return ret;
@@ -433,19 +450,14 @@ const struct address_space_operations lsmem_pages_aops = {
 
 /* ---- Faults -------------------------------------------------------------- */
 
-static void lsmem_pages_fault_room(struct vm_fault *vmf)
-{
-	if (!(vmf->flags & FAULT_FLAG_RETRY_NOWAIT))
-		lsmem_pages_room(lsmem_file_of(file_inode(vmf->vma->vm_file)));
-}
-
 static vm_fault_t lsmem_pages_fault(struct vm_fault *vmf)
 {
 	struct file *f = vmf->vma->vm_file;
 	struct lsmem_file *file = lsmem_file_of(file_inode(f));
 	bool next = vmf->pgoff == READ_ONCE(file->last) + 1;
 
-	lsmem_pages_fault_room(vmf);
+	if (!(vmf->flags & FAULT_FLAG_RETRY_NOWAIT))
+		lsmem_pages_room(file);
 	WRITE_ONCE(file->last, vmf->pgoff);
 	if ((next || vmf->vma->vm_flags & VM_SEQ_READ) && !(vmf->vma->vm_flags & VM_RAND_READ) &&
 	    !xa_load(&f->f_mapping->i_pages, vmf->pgoff)) {
@@ -461,7 +473,8 @@ static vm_fault_t lsmem_pages_fault(struct vm_fault *vmf)
 
 static vm_fault_t lsmem_pages_mkwrite(struct vm_fault *vmf)
 {
-	lsmem_pages_fault_room(vmf);
+	if (!(vmf->flags & FAULT_FLAG_RETRY_NOWAIT))
+		lsmem_pages_dirty_room(lsmem_file_of(file_inode(vmf->vma->vm_file)));
 	return filemap_page_mkwrite(vmf);
 }
 

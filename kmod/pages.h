@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Pages: the page cache of a range of pages, which is its page buffer.  See pages.c.
- * lsmem_pages_write() decides what is written back as one group, lsmem_pages_room() which pages leave the
- * page buffer.  Caller: pagefs.c.
+ * lsmem_pages_write() decides what is written back together, lsmem_pages_room() which pages leave the page
+ * buffer.  Caller: pagefs.c.
  */
 #ifndef LSMEM_PAGES_H
 #define LSMEM_PAGES_H
@@ -25,7 +25,8 @@ struct lsmem_store;
  * @nr_users: descriptors; under @users
  * @removed: it was removed, or in part: nothing is written; set under @users and @writing
  * @late: what was not written at the last close is written by a thread
- * @tries: of @late
+ * @until: of @late, jiffies
+ * @lingers: the store is not held; under @users
  * @writing: held while pages are written back
  * @leaving: held by the hand
  * @hand: page from which the hand goes on
@@ -43,7 +44,8 @@ struct lsmem_file {
 	u32 nr_users;
 	bool removed;
 	struct delayed_work late;
-	u32 tries;
+	unsigned long until;
+	bool lingers;
 	struct mutex writing;
 	struct mutex leaving;
 	pgoff_t hand;
@@ -67,7 +69,7 @@ extern const struct address_space_operations lsmem_pages_aops;
 
 int lsmem_pages_write(struct lsmem_file *file, pgoff_t from, pgoff_t to, long *left);
 int lsmem_pages_write_all(struct lsmem_file *file);
-void lsmem_pages_room(struct lsmem_file *file);
+void lsmem_pages_dirty_room(struct lsmem_file *file);
 int lsmem_pages_zero(struct lsmem_file *file, loff_t from, loff_t to);
 int lsmem_pages_mmap(struct file *f, struct vm_area_struct *vma);
 

@@ -24,6 +24,7 @@
 #include "durable.h"
 #include "fetch.h"
 #include "handle.h"
+#include "journal.h"
 #include "object.h"
 #include "range.h"
 #include "store.h"
@@ -39,78 +40,7 @@ struct lsmem_range_new {
 	u32 length;
 };
 
-/* ---- The root ------------------------------------------------------------ */
-
-static struct lsmem_pages_root lsmem_range_root(const struct lsmem_range *range, u64 length)
-{
-	return (struct lsmem_pages_root){
-		.magic = cpu_to_le64(LSMEM_PAGES_MAGIC),
-		.flags = cpu_to_le32(range->flags),
-		.table = cpu_to_le32(range->table),
-		.length = cpu_to_le64(length),
-		.top = cpu_to_le64(range->tree.top),
-		.levels = cpu_to_le32(range->tree.levels),
-	};
-}
-
-/**
- * lsmem_range_create - make a range that is all holes
- * @store: active, object kind
- * @flags: LSMEM_PAGES_POOL, LSMEM_PAGES_ATOMIC
- * @table: table id of its objects
- * @length: bytes, at most LSMEM_PAGES_LENGTH_MAX
- * @root: out: handle of its root
- *
- * Context: sleeps.  Return: 0, or an error of lsmem_handle_alloc() or lsmem_group_change().
- */
-int lsmem_range_create(struct lsmem_store *store, u32 flags, u32 table, u64 length, u64 *root)
-{
-	const struct lsmem_range range = { .flags = flags, .table = table };
-	struct lsmem_pages_root payload = lsmem_range_root(&range, length);
-	struct lsmem_change change = {
-		.op = LSMEM_OP_ALLOC, .table = table, .data = &payload, .length = sizeof(payload),
-	};
-	struct lsmem_place place = { };
-	int ret;
-
-	ret = lsmem_handle_alloc(store, &change.handle);
-	if (ret)
-		return ret;
-	ret = lsmem_group_change(store, &change, 1, &place);
-	if (ret)
-		lsmem_handle_free(store, change.handle);
-	*root = change.handle;
-	return ret;
-}
-
-/**
- * lsmem_range_forget_root - undo lsmem_range_create()
- * @store: active
- * @root: of a range that never was open
- *
- * Context: sleeps.
- */
-void lsmem_range_forget_root(struct lsmem_store *store, u64 root)
-{
-	struct lsmem_change change = { .op = LSMEM_OP_FREE, .handle = root };
-	struct lsmem_place place = { };
-	int ret = lsmem_group_change(store, &change, 1, &place);
-
-	if (ret)
-		pr_err_ratelimited("%s: the root %llx of a range of pages could not be freed (error %d)\n",
-				   store->name, root, ret);
-}
-
-static bool lsmem_root_sane(const struct lsmem_pages_root *root, u32 length)
-{
-	u32 known = LSMEM_PAGES_POOL | LSMEM_PAGES_ATOMIC;
-
-	return length == sizeof(*root) && le64_to_cpu(root->magic) == LSMEM_PAGES_MAGIC &&
-	       !(le32_to_cpu(root->flags) & ~known) && le32_to_cpu(root->table) < LSMEM_TABLES &&
-	       le64_to_cpu(root->length) <= LSMEM_PAGES_LENGTH_MAX &&
-	       le32_to_cpu(root->levels) <= LSMEM_TREE_LEVELS && !root->levels == !root->top &&
-	       !root->journal;
-}
+/* ---- Open, close --------------------------------------------------------- */
 
 /**
  * lsmem_range_open - begin to use a range
@@ -118,7 +48,7 @@ static bool lsmem_root_sane(const struct lsmem_pages_root *root, u32 length)
  * @store: active, object kind; held by the caller
  * @root: handle of its root
  *
- * Context: sleeps.  Return: 0; -EBADMSG: it is no root; as lsmem_object_get().
+ * Context: sleeps.  Return: 0; -EBADMSG: it is no root; as lsmem_object_get(), lsmem_journal_open().
  */
 int lsmem_range_open(struct lsmem_range *range, struct lsmem_store *store, u64 root)
 {
@@ -129,19 +59,22 @@ int lsmem_range_open(struct lsmem_range *range, struct lsmem_store *store, u64 r
 	ret = lsmem_object_get(store, root, &payload, sizeof(payload), &length);
 	if (ret)
 		return ret;
-	if (!lsmem_root_sane(&payload, length))
+	if (!lsmem_range_root_sane(&payload, length))
 		return -EBADMSG;
 	range->store = store;
 	range->root = root;
 	range->flags = le32_to_cpu(payload.flags);
 	range->table = le32_to_cpu(payload.table);
 	range->length = le64_to_cpu(payload.length);
-	range->written = range->length;
+	range->logged = payload;
 	init_rwsem(&range->lock);
 	xa_init_flags(&range->pending, XA_FLAGS_ACCOUNT);
 	lsmem_tree_init(&range->tree, store, range->table, le32_to_cpu(payload.levels),
 			le64_to_cpu(payload.top));
-	return 0;
+	ret = lsmem_journal_open(range);
+	if (ret)
+		lsmem_range_close(range);
+	return ret;
 }
 
 /**
@@ -160,6 +93,7 @@ void lsmem_range_close(struct lsmem_range *range)
 		kfree(entry);
 	}
 	xa_destroy(&range->pending);
+	lsmem_journal_close(range);
 	lsmem_tree_destroy(&range->tree);
 }
 
@@ -262,24 +196,24 @@ void lsmem_range_ask(struct lsmem_range *range, u64 page)
  * @range: locked
  * @pages: which are to be written
  * @taken: of them, how many are in the group
+ * @whole: it takes all that is to be written, or is not made
  * @nr: changes
  * @bytes: of @changes, by lsmem_group_bytes()
  * @freed: of @range->nr_freed, how many are in the group
- * @length: that the root has after the group
  * @set: pages whose handle in the tree was changed
  * @undone: of them, how many are to be set back after an error
  * @changes: one for each page, for each that is freed, for nodes, and for the root
  * @undo: see @set
- * @root: payload of the root
+ * @root: payload that the root has after the group
  */
 struct lsmem_range_group {
 	struct lsmem_range *range;
 	struct lsmem_range_page *pages;
 	u32 taken;
+	bool whole;
 	u32 nr;
 	u32 bytes;
 	u64 freed;
-	u64 length;
 	u32 set;
 	u32 undone;
 	struct lsmem_change changes[LSMEM_GROUP_MAX];
@@ -340,26 +274,6 @@ static void lsmem_range_undo(struct lsmem_range_group *group, u32 to)
 		if (group->undo[i].given)
 			lsmem_handle_free(group->range->store, group->undo[i].given);
 	}
-}
-
-/* Bytes of a page without the zeroes at its end. */
-static u32 lsmem_page_bytes(const void *data)
-{
-	const u64 *words = data;
-	u32 nr = LSMEM_BLOCK / sizeof(*words), length;
-
-	while (nr && !words[nr - 1])
-		nr--;
-	length = nr * sizeof(*words);
-	while (length && !((const u8 *)data)[length - 1])
-		length--;
-	return length;
-}
-
-/* Is this the error of an object that is not there, or of which no backup has the bytes? */
-static bool lsmem_range_gone(int error)
-{
-	return error == -ENOENT || error == -ESTALE || error == -EIO || error == -EBADMSG;
 }
 
 /* Add a page of a pool. */
@@ -498,6 +412,7 @@ static int lsmem_range_plan(struct lsmem_range_group *group, u32 nr)
 {
 	struct lsmem_range *range = group->range;
 	int ret = 0;
+	u64 length;
 
 	group->nr = 0;
 	group->bytes = 0;
@@ -515,13 +430,16 @@ static int lsmem_range_plan(struct lsmem_range_group *group, u32 nr)
 	if (ret)
 		return ret;
 	if (range->tree.nr_taken < range->tree.nr_dirty) {
-		group->length = range->written;
+		group->root = range->logged;
 		return 0;
 	}
-	group->length = group->freed == range->nr_freed ? range->length :
-			max(range->length, range->written);
-	if (range->tree.root_dirty || group->length != range->written) {
-		group->root = lsmem_range_root(range, group->length);
+	length = group->freed == range->nr_freed ? range->length :
+		 max(range->length, le64_to_cpu(range->logged.length));
+	group->root = range->logged;
+	group->root.length = cpu_to_le64(length);
+	group->root.top = cpu_to_le64(range->tree.top);
+	group->root.levels = cpu_to_le32(range->tree.levels);
+	if (memcmp(&group->root, &range->logged, sizeof(group->root))) {
 		lsmem_range_add(group, LSMEM_OP_REPLACE, range->root, &group->root,
 				sizeof(group->root));
 	}
@@ -556,7 +474,7 @@ static void lsmem_range_settle(struct lsmem_range_group *group)
 	u32 i;
 
 	lsmem_tree_done(&range->tree);
-	range->written = group->length;
+	range->logged = group->root;
 	for (i = 0; i < group->nr; i++)
 		if (group->changes[i].result)
 			lsmem_range_lost(group, &group->changes[i]);
@@ -599,12 +517,24 @@ static bool lsmem_range_forget(struct lsmem_range_group *group)
 	return false;
 }
 
+/* Does the group take all that is to be written? */
+static bool lsmem_range_all(const struct lsmem_range_group *group, u32 nr)
+{
+	const struct lsmem_range *range = group->range;
+
+	return group->taken == nr && group->freed == range->nr_freed &&
+	       range->tree.nr_taken == range->tree.nr_dirty;
+}
+
+/* Make a group of the first of @nr pages. Returns -E2BIG if it is to be whole, and is not. */
 static int lsmem_range_try(struct lsmem_range_group *group, u32 nr, struct lsmem_place *place)
 {
 	int ret;
 
 	do {
 		ret = lsmem_range_plan(group, nr);
+		if (!ret && group->whole && !lsmem_range_all(group, nr))
+			ret = -E2BIG;
 		if (!ret && group->nr)
 			ret = lsmem_group_change(group->range->store, group->changes, group->nr,
 						 place);
@@ -619,27 +549,67 @@ static int lsmem_range_try(struct lsmem_range_group *group, u32 nr, struct lsmem
 }
 
 /**
- * lsmem_range_write - write pages, and what else is to be written, as one group
+ * lsmem_range_whole - is a write of up to LSMEM_RANGE_WHOLE pages whole after a crash?
+ * @range: open
+ */
+bool lsmem_range_whole(const struct lsmem_range *range)
+{
+	return range->store->durable && range->flags & LSMEM_PAGES_ATOMIC &&
+	       !(range->flags & LSMEM_PAGES_POOL);
+}
+
+/* Write as one group, or, if that is too small for what is to be whole, by a journal. */
+static int lsmem_range_write_group(struct lsmem_range_group *group, u32 nr)
+{
+	struct lsmem_range *range = group->range;
+	struct lsmem_place place = { };
+	int ret;
+
+	down_write(&range->lock);
+	ret = lsmem_range_try(group, nr, &place);
+	if (ret == -ENOSPC && nr && range->nr_freed) {
+		group->whole = false;
+		ret = lsmem_range_try(group, 0, &place);
+	}
+	up_write(&range->lock);
+	if (place.segment)
+		range->last = place;
+	if (ret != -E2BIG)
+		return ret ?: group->taken;
+	ret = lsmem_journal_write(range, group->pages, nr);
+	if (ret != -E2BIG)
+		return ret ?: nr;
+	group->whole = false;
+	return lsmem_range_write_group(group, nr);
+}
+
+/**
+ * lsmem_range_write - write pages, and what else is to be written
  * @range: open
  * @pages: in order; their bytes do not change until the call returns
- * @nr: how many, at most LSMEM_RANGE_BATCH; 0: what else is to be written
+ * @nr: how many, at most LSMEM_RANGE_WHOLE; 0: what else is to be written
+ *
+ * As one group, which takes up to LSMEM_RANGE_BATCH pages.  Of an atomic region of a durable store all is
+ * written, whole, if there is not more than a journal takes.
  *
  * A group names objects of the one before, and may lie in another segment: so in a durable store it is
  * not begun before that one is durable.
  *
  * Context: sleeps; one task at a time.
- * Return: how many pages the group has taken, the first; the others are to be written by
- * further calls.  Or an error: then nothing has changed.
+ * Return: how many pages were written, the first; the others are to be written by further calls.  Or an
+ * error: then nothing has changed.
  */
 int lsmem_range_write(struct lsmem_range *range, struct lsmem_range_page *pages, u32 nr)
 {
 	struct lsmem_store *store = range->store;
-	struct lsmem_place place = { };
 	struct lsmem_range_group *group;
-	int ret = 0;
+	int ret;
 	u32 i;
 
-	if (store->durable && range->last.segment)
+	if (!lsmem_store_active(store))
+		return -EAGAIN;		/* it was destroyed by force */
+	ret = lsmem_journal_settle(range);
+	if (!ret && store->durable && range->last.segment)
 		ret = lsmem_wait_durable(store, &range->last, READ_ONCE(store->repl.flush_ms));
 	if (ret)
 		return ret;
@@ -648,18 +618,10 @@ int lsmem_range_write(struct lsmem_range *range, struct lsmem_range_page *pages,
 		return -ENOMEM;
 	group->range = range;
 	group->pages = pages;
+	group->whole = lsmem_range_whole(range);
 	for (i = 0; i < nr; i++)	/* what is on backups only comes together */
 		lsmem_range_ask(range, pages[i].page);
-	down_write(&range->lock);
-	ret = lsmem_range_try(group, nr, &place);
-	if (ret == -ENOSPC && nr && range->nr_freed)
-		ret = lsmem_range_try(group, 0, &place);
-	up_write(&range->lock);
-	if (!ret) {
-		ret = group->taken;
-		if (place.segment)
-			range->last = place;
-	}
+	ret = lsmem_range_write_group(group, nr);
 	kvfree(group);
 	return ret;
 }
@@ -673,7 +635,8 @@ bool lsmem_range_unwritten(struct lsmem_range *range)
 	bool unwritten;
 
 	down_read(&range->lock);
-	unwritten = range->nr_freed || range->length != range->written ||
+	unwritten = range->journal || range->nr_freed ||
+		    range->length != le64_to_cpu(range->logged.length) ||
 		    range->tree.nr_dirty || range->tree.root_dirty;
 	up_read(&range->lock);
 	return unwritten;

@@ -2,7 +2,8 @@
 /*
  * The registry: all stores, how often each is held open, and the names they were given.
  *
- * A store that is held cannot be destroyed.  To be destroyed, a store that is not held is
+ * A store that is held cannot be destroyed; one that only lingers, because the module itself still writes
+ * what a closed range of pages has left, can be by force.  To be destroyed, a store that is not held is
  * sealed, checked for other users while its disk cannot be opened, and taken out for ever.
  *
  * Lock: lsmem_stores_lock for the set, opens, seals and given names.  Order: store.h.
@@ -55,6 +56,49 @@ void lsmem_store_release(struct lsmem_store *store)
 	put_device(&store->dev);
 }
 
+/**
+ * lsmem_store_linger - hold a store only until it is destroyed by force
+ * @store: held; from now on lingering
+ */
+void lsmem_store_linger(struct lsmem_store *store)
+{
+	mutex_lock(&lsmem_stores_lock);
+	store->opens--;
+	store->lingering++;
+	mutex_unlock(&lsmem_stores_lock);
+}
+
+/**
+ * lsmem_store_linger_end - undo lsmem_store_linger()
+ * @store: lingering; after an error it still is
+ * Return: 0, or -ENODEV when it is being destroyed.
+ */
+int lsmem_store_linger_end(struct lsmem_store *store)
+{
+	int ret = -ENODEV;
+
+	mutex_lock(&lsmem_stores_lock);
+	if (!store->sealed) {
+		store->lingering--;
+		store->opens++;
+		ret = 0;
+	}
+	mutex_unlock(&lsmem_stores_lock);
+	return ret;
+}
+
+/**
+ * lsmem_store_linger_release - as lsmem_store_release()
+ * @store: lingering; invalid afterwards
+ */
+void lsmem_store_linger_release(struct lsmem_store *store)
+{
+	mutex_lock(&lsmem_stores_lock);
+	store->lingering--;
+	mutex_unlock(&lsmem_stores_lock);
+	put_device(&store->dev);
+}
+
 static struct lsmem_store *lsmem_store_find(const char *name)
 {
 	struct lsmem_store *store;
@@ -101,12 +145,13 @@ void lsmem_registry_add(struct lsmem_store *store)
 /**
  * lsmem_registry_take - take a store out, to be destroyed
  * @name: LSMEM_NAME_BYTES, from a user
+ * @force: also one that lingers
  * @busy: is it in use in another way than by an open file? Called with the store sealed and
  *	lsmem_stores_lock held
  *
  * Context: sleeps.  Return: the store, sealed; or an ERR_PTR: -ENODEV; -EBUSY.
  */
-struct lsmem_store *lsmem_registry_take(const char *name,
+struct lsmem_store *lsmem_registry_take(const char *name, bool force,
 					bool (*busy)(struct lsmem_store *store))
 {
 	struct lsmem_store *store;
@@ -116,7 +161,7 @@ struct lsmem_store *lsmem_registry_take(const char *name,
 	store = lsmem_store_find(name);
 	if (!store) {
 		ret = -ENODEV;
-	} else if (store->opens) {
+	} else if (store->opens || (store->lingering && !force)) {
 		ret = -EBUSY;
 	} else {
 		store->sealed = true;	/* also for openers of the block device */

@@ -13,13 +13,16 @@
 #include "store.h"
 
 void lsmem_registry_add(struct lsmem_store *store);
-struct lsmem_store *lsmem_registry_take(const char *name,
+struct lsmem_store *lsmem_registry_take(const char *name, bool force,
 					bool (*busy)(struct lsmem_store *store));
 struct lsmem_store *lsmem_registry_pop(void);
 struct lsmem_store *lsmem_registry_next(struct lsmem_store *store);
 struct lsmem_store *lsmem_store_open_name(const char *name);
 int lsmem_store_open(struct lsmem_store *store);
 void lsmem_store_release(struct lsmem_store *store);
+void lsmem_store_linger(struct lsmem_store *store);
+int lsmem_store_linger_end(struct lsmem_store *store);
+void lsmem_store_linger_release(struct lsmem_store *store);
 int lsmem_store_give(struct lsmem_store *store, const char *name, size_t length);
 void lsmem_store_given(struct lsmem_store *store, char name[LSMEM_GIVEN_BYTES]);
 

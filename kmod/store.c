@@ -452,7 +452,7 @@ int lsmem_store_destroy(const char *name, bool force)
 {
 	struct lsmem_store *store;
 
-	store = lsmem_registry_take(name, force ? lsmem_store_busy : lsmem_store_needed);
+	store = lsmem_registry_take(name, force, force ? lsmem_store_busy : lsmem_store_needed);
 	if (IS_ERR(store))
 		return PTR_ERR(store);
 	lsmem_store_end(store);

@@ -79,8 +79,9 @@ struct gendisk;
  * @state: LSMEM_STATE_*; under @mutex, read with lsmem_store_active()
  * @uuid: of its log; set when a daemon attaches
  * @mutex: see above
- * @node: in the set of stores; under lsmem_stores_lock, as @opens, @sealed and @given
+ * @node: in the set of stores; under lsmem_stores_lock, as @opens, @lingering, @sealed and @given
  * @opens: how often it is held open (registry.c)
+ * @lingering: by how many ranges of pages that are closed, and still written
  * @sealed: cannot be opened
  * @given: the name it was given, "": none
  * @minor: of its device, -1: none yet
@@ -126,6 +127,7 @@ struct lsmem_store {
 	struct mutex mutex;
 	struct list_head node;
 	u32 opens;
+	u32 lingering;
 	bool sealed;
 	char given[LSMEM_GIVEN_BYTES];
 	int minor;

@@ -283,17 +283,8 @@ static int lsmem_tree_grow(struct lsmem_tree *tree)
 	return 0;
 }
 
-/**
- * lsmem_tree_set - change the handle of a page
- * @tree: held
- * @page: its number
- * @handle: of its object, 0: it has none any more
- *
- * To set it back after an error cannot fail.
- *
- * Context: sleeps.  Return: 0; -EFBIG; as lsmem_tree_find().
- */
-int lsmem_tree_set(struct lsmem_tree *tree, u64 page, u64 handle)
+/* The node of level 0 above a page, made if there is none. */
+static struct lsmem_node *lsmem_tree_leaf(struct lsmem_tree *tree, u64 page)
 {
 	struct lsmem_node *node, *child;
 	int ret;
@@ -301,7 +292,7 @@ int lsmem_tree_set(struct lsmem_tree *tree, u64 page, u64 handle)
 	while (!tree->levels || !lsmem_tree_has(tree->levels, page)) {
 		ret = lsmem_tree_grow(tree);
 		if (ret)
-			return ret;
+			return ERR_PTR(ret);
 	}
 	node = lsmem_tree_top(tree);
 	while (!IS_ERR_OR_NULL(node) && node->level) {
@@ -311,17 +302,51 @@ int lsmem_tree_set(struct lsmem_tree *tree, u64 page, u64 handle)
 		if (!child) {
 			child = lsmem_node_new(node->level - 1);
 			if (!child)
-				return -ENOMEM;
+				return ERR_PTR(-ENOMEM);
 			child->fresh = true;
 			child->parent = node;
 			child->slot = slot;
 			node->children[slot] = child;
 			lsmem_node_dirty(tree, node);	/* it will get a handle */
+			lsmem_node_dirty(tree, child);
 		}
 		node = child;
 	}
 	if (IS_ERR_OR_NULL(node))
-		return lsmem_tree_error(tree, page, node ? PTR_ERR(node) : -ENOENT);
+		return ERR_PTR(lsmem_tree_error(tree, page, node ? PTR_ERR(node) : -ENOENT));
+	return node;
+}
+
+/**
+ * lsmem_tree_make - make the nodes that a page needs
+ * @tree: held
+ * @page: its number
+ *
+ * Those that are new are dirty.
+ *
+ * Context: sleeps.  Return: as lsmem_tree_set().
+ */
+int lsmem_tree_make(struct lsmem_tree *tree, u64 page)
+{
+	return PTR_ERR_OR_ZERO(lsmem_tree_leaf(tree, page));
+}
+
+/**
+ * lsmem_tree_set - change the handle of a page
+ * @tree: held
+ * @page: its number
+ * @handle: of its object, 0: it has none any more
+ *
+ * To set it back after an error cannot fail, nor to set that of a page whose nodes were made.
+ *
+ * Context: sleeps.  Return: 0; -EFBIG; as lsmem_tree_find().
+ */
+int lsmem_tree_set(struct lsmem_tree *tree, u64 page, u64 handle)
+{
+	struct lsmem_node *node = lsmem_tree_leaf(tree, page);
+
+	if (IS_ERR(node))
+		return PTR_ERR(node);
 	WRITE_ONCE(node->slots[lsmem_node_slot(page, 0)], cpu_to_le64(handle));
 	lsmem_node_dirty(tree, node);
 	return 0;

@@ -48,6 +48,7 @@ void lsmem_tree_destroy(struct lsmem_tree *tree);
 int lsmem_tree_peek(const struct lsmem_tree *tree, u64 page, u64 *handle);
 int lsmem_tree_find(struct lsmem_tree *tree, u64 page, u64 *handle);
 int lsmem_tree_next(struct lsmem_tree *tree, u64 *page, u64 to, u64 *handle);
+int lsmem_tree_make(struct lsmem_tree *tree, u64 page);
 int lsmem_tree_set(struct lsmem_tree *tree, u64 page, u64 handle);
 int lsmem_tree_changes(struct lsmem_tree *tree, struct lsmem_change *changes, u32 *nr, u32 most);
 void lsmem_tree_done(struct lsmem_tree *tree);

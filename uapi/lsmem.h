@@ -524,8 +524,8 @@ struct lsmem_create {
  * @flags: 0 or LSMEM_DESTROY_FORCE
  * @name: of the store
  *
- * EBUSY: it is open, mapped, mounted or attached; or, without LSMEM_DESTROY_FORCE, it is durable and
- * has data that are on no backup.  ENODEV: no such store.
+ * EBUSY: it is open, mapped, mounted or attached; or, without LSMEM_DESTROY_FORCE, a range of pages of it is
+ * still written after its last close, or it is durable and has data that are on no backup.  ENODEV: no such store.
  */
 struct lsmem_destroy {
 	__u32 size;

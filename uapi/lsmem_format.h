@@ -697,8 +697,8 @@ struct lsmem_digest_item {
  * @length: of the range, bytes
  * @top: handle of the top node, 0: the range is all holes
  * @levels: of the tree, 0: there is no node
- * @journal: 0; room for how many of @journals are in use; a root in which it is not 0 is refused
- * @journals: 0; room for the handles of a change that is larger than a group
+ * @stage: of @journal: LSMEM_JOURNAL_*
+ * @journal: handle of a journal, 0: there is none
  */
 struct lsmem_pages_root {
 	__le64 magic;
@@ -707,8 +707,39 @@ struct lsmem_pages_root {
 	__le64 length;
 	__le64 top;
 	__le32 levels;
-	__le32 journal;
-	__le64 journals[16];
+	__le32 stage;
+	__le64 journal;
+};
+
+/* Stages of a journal */
+#define LSMEM_JOURNAL_PREPARED	1	/* its pages are as they were; its new objects are to be freed */
+#define LSMEM_JOURNAL_MADE	2	/* its pages have their new objects, whatever nodes say */
+
+#define LSMEM_JOURNAL_MAGIC	0x3130464a50534d4cull	/* "LMSPJF01" */
+#define LSMEM_JOURNAL_MAX	4096	/* pages in a journal */
+
+/**
+ * struct lsmem_page_move - a page in a journal
+ * @page: its number
+ * @new: handle of the object that it gets, 0: none
+ * @old: handle of the object that it has had, 0: none
+ */
+struct lsmem_page_move {
+	__le64 page;
+	__le64 new;
+	__le64 old;
+};
+
+/**
+ * struct lsmem_pages_journal - the payload of a journal: a change of more pages than a group takes
+ * @magic: LSMEM_JOURNAL_MAGIC
+ * @nr: pages, up to LSMEM_JOURNAL_MAX
+ * @moves: of each page
+ */
+struct lsmem_pages_journal {
+	__le64 magic;
+	__le64 nr;
+	struct lsmem_page_move moves[];
 };
 
 #define LSMEM_FORMAT_ASSERT(type, bytes) \
@@ -721,6 +752,8 @@ LSMEM_FORMAT_ASSERT(lsmem_super, LSMEM_BLOCK);
 LSMEM_FORMAT_ASSERT(lsmem_directory_entry, 24);
 LSMEM_FORMAT_ASSERT(lsmem_digest, 192);
 LSMEM_FORMAT_ASSERT(lsmem_digest_item, 48);
-LSMEM_FORMAT_ASSERT(lsmem_pages_root, 168);
+LSMEM_FORMAT_ASSERT(lsmem_pages_root, 48);
+LSMEM_FORMAT_ASSERT(lsmem_page_move, 24);
+LSMEM_FORMAT_ASSERT(lsmem_pages_journal, 16);
 
 #endif /* _UAPI_LSMEM_FORMAT_H */

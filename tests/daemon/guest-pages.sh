@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Atomic ranges of pages of durable stores, in a guest: TAP.  Transactions of up to 200 pages, each
+# Atomic ranges of pages of durable stores, in a guest: TAP.  Transactions of up to 2000 pages, each
 # ended by msync(), while the daemon is killed, and while it is killed and the store's memory is lost;
 # after each of them the range is as a whole transaction has left it, and no acknowledged one is missing.
 # With a store that loads at a recovery, one that restarts at once, and one that is larger than its
@@ -55,6 +55,9 @@ for kind in 'restart = load' 'restart = instant' 'capacity = 256M'; do
 		ok "$kind: loss $i: recovers" start "loss $i" || break
 		check "$kind: loss $i: whole, and none that was acknowledged is missing"
 	done
+	run "$pages" remove "$transactions" "/dev/$store"
+	is "$kind: removed" "$status" 0
+	is "$kind: nothing is left of it" "$(cat "/sys/class/lsmem/$store/handles_used")" 0
 	drained "$kind: "
 	forget
 done

@@ -4,6 +4,7 @@
  *
  *	pages run MODEL STORE SECONDS	transactions until the time is over or a signal comes
  *	pages verify MODEL STORE	the range is as the last transaction has left it
+ *	pages remove MODEL STORE	remove the range
  *
  * A transaction changes some pages of the range and ends with msync().  What it changes follows from the
  * seed and its number alone.  MODEL is a file that survives a SIGKILL of this program, but not a crash
@@ -30,7 +31,8 @@
 
 #define PAGE	4096u
 #define PAGES	4096u		/* of the range */
-#define MOST	200u		/* pages that a transaction changes: one group */
+#define GROUP	200u		/* pages that a transaction changes, most of which are one group */
+#define MOST	2000u		/* some are larger */
 #define MAGIC	0x6c736d656d706167ull
 
 struct model {
@@ -54,7 +56,8 @@ static void transaction(const struct model *model, uint64_t number,
 			void (*change)(void *context, uint32_t page, uint64_t fill), void *context)
 {
 	uint64_t state = model->seed + number * 0x9e3779b97f4a7c15ull;
-	uint32_t nr = 1 + random_below(&state, random_chance(&state, 50) ? 8 : MOST);
+	uint32_t kind = random_below(&state, 10);
+	uint32_t nr = 1 + random_below(&state, kind < 5 ? 8 : kind < 8 ? GROUP : MOST);
 	uint32_t at = random_below(&state, PAGES);
 
 	while (nr--) {
@@ -167,14 +170,15 @@ static int verify(struct model *model, const char *range)
 int main(int argc, char **argv)
 {
 	bool runs = argc == 5 && !strcmp(argv[1], "run");
+	bool removes = argc == 4 && !strcmp(argv[1], "remove");
 	struct sigaction action = { .sa_handler = on_signal };
 	struct model *model;
 	struct lsm *lsm;
 	char *range;
 	int fd, ret;
 
-	if (!runs && (argc != 4 || strcmp(argv[1], "verify"))) {
-		fprintf(stderr, "usage: pages run MODEL STORE SECONDS | pages verify MODEL STORE\n");
+	if (!runs && !removes && (argc != 4 || strcmp(argv[1], "verify"))) {
+		fprintf(stderr, "usage: pages run MODEL STORE SECONDS | pages verify|remove MODEL STORE\n");
 		return 2;
 	}
 	sigaction(SIGTERM, &action, NULL);
@@ -190,12 +194,16 @@ int main(int argc, char **argv)
 		model->magic = MAGIC;
 	}
 	ret = lsm_open(argv[3], 0, &lsm);
-	if (!ret)
+	if (!ret && removes)
+		ret = lsm_pages_remove(lsm, model->root);
+	else if (!ret)
 		ret = open_range(lsm, model, &range);
 	if (ret) {
 		fprintf(stderr, "%s: the range: %s\n", argv[3], strerror(-ret));
 		return 2;
 	}
+	if (removes)
+		return 0;
 	return runs ? run(model, range, (unsigned int)atoi(argv[4])) : verify(model, range);
 error:
 	fprintf(stderr, "%s, %s: %s\n", argv[2], argv[3], strerror(errno));

@@ -603,7 +603,9 @@ TEST_F_TIMEOUT(pages, forged_roots, SECONDS)
 		{ .length = LSMEM_PAGES_LENGTH_MAX + 1 },
 		{ .table = LSMEM_TABLES },
 		{ .flags = 1u << 20 },
+		{ .stage = LSMEM_JOURNAL_MADE },
 		{ .journal = 1 },
+		{ .stage = LSMEM_JOURNAL_MADE + 1, .journal = 1 },
 	};
 	unsigned int i;
 	int fd;
