@@ -12,11 +12,13 @@
 
 #include "kselftest_harness.h"
 #include "failnth.h"
+#include "follower.h"
 #include "store.h"
 
 #define SECONDS		600	/* time limit of a test */
 #define PAGE		4096ull
 #define LENGTH		(64 * PAGE)
+#define WHOLE		600ull	/* pages that are written by a journal */
 
 FIXTURE(pages)
 {
@@ -210,6 +212,84 @@ TEST_F_TIMEOUT(pages, pool, SECONDS)
 	close(fd);
 	ASSERT_EQ(0, range(&self->store, LSMEM_PAGES_REMOVE, &root));
 	EXPECT_EQ(self->used, used(&self->store));
+}
+
+/* ---- A durable store ----------------------------------------------------- */
+
+FIXTURE(durable)
+{
+	struct store store;
+	struct follower follower;
+	uint64_t used;
+};
+
+FIXTURE_SETUP(durable)
+{
+	const char *why = fail_setup();
+
+	if (why)
+		SKIP(return, "%s", why);
+	ASSERT_EQ(0, store_create(&self->store, STORE_BYTES, 10000, LSMEM_STORE_DURABLE));
+	ASSERT_EQ(0, follower_start(&self->follower, self->store.name));
+	self->used = used(&self->store);
+}
+
+FIXTURE_TEARDOWN(durable)
+{
+	struct lsmem_sync sync = { .size = sizeof(sync) };
+
+	if (!self->store.name[0])
+		return;
+	EXPECT_EQ(0, call(self->store.fd, LSMEM_IOC_SYNC, &sync));
+	follower_stop(&self->follower);
+	EXPECT_STREQ("", self->follower.wrong);
+	follower_free(&self->follower);
+	EXPECT_EQ(0, store_destroy(&self->store));
+}
+
+/* Pages of which every other one is changed, some become holes, and one is freed, with each failure. */
+TEST_F_TIMEOUT(durable, journal, SECONDS)
+{
+	struct lsmem_pages make = {
+		.size = sizeof(make), .flags = LSMEM_PAGES_CREATE | LSMEM_PAGES_ATOMIC,
+		.length = 2 * WHOLE * PAGE, .buffer = 16 * MIB,
+	};
+	unsigned char (*bytes)[PAGE] = calloc(2 * WHOLE, PAGE), back[PAGE];
+	struct failing last = { 0 };
+	uint64_t root, i;
+	int fd, ret;
+
+	ASSERT_TRUE(bytes);
+	ASSERT_EQ(0, call(self->store.fd, LSMEM_IOC_PAGES, &make));
+	fd = make.fd;
+	root = make.root;
+	FOR_EACH_FAILURE(f) {
+		for (i = f.nth % 2; i < 2 * WHOLE; i += 2) {
+			memset(bytes[i], i % 7 ? (int)(f.nth + i) % 256 : 0, PAGE);
+			ASSERT_EQ((ssize_t)PAGE, pwrite(fd, bytes[i], PAGE, (off_t)(i * PAGE)));
+		}
+		i = (f.nth + 1) % (2 * WHOLE);
+		memset(bytes[i], 0, PAGE);
+		ASSERT_EQ(0, fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				       (off_t)(i * PAGE), PAGE));
+		INJECT(f, ret = result(fsync(fd)));
+		JUDGE(f, ret);
+		if (ret)
+			ASSERT_EQ(0, fsync(fd)) TH_LOG("failure %u: %s", f.nth, strerror(errno));
+		close(fd);
+		fd = range(&self->store, 0, &root);
+		ASSERT_LE(0, fd);
+		for (i = 0; i < 2 * WHOLE; i++) {
+			ASSERT_EQ((ssize_t)PAGE, pread(fd, back, PAGE, (off_t)(i * PAGE)));
+			ASSERT_EQ(0, memcmp(bytes[i], back, PAGE)) TH_LOG("failure %u, page %d",
+									 f.nth, (int)i);
+		}
+	}
+	JUDGE_ALL(1);
+	close(fd);
+	ASSERT_EQ(0, range(&self->store, LSMEM_PAGES_REMOVE, &root));
+	EXPECT_EQ(self->used, used(&self->store));
+	free(bytes);
 }
 
 TEST_HARNESS_MAIN
