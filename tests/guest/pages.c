@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ranges of pages (LSMEM_IOC_PAGES): regions and pools behind mmap(), in a volatile store.
+ * Ranges of pages (LSMEM_IOC_PAGES): regions and pools behind mmap(), in a volatile store; of a durable
+ * one, what its journals have besides.
  *
  * A region is compared with a copy of it in memory, through random stores, reads, writes, holes, lengths,
  * write-backs and reopenings, with a page buffer that holds a fraction of it.
@@ -22,6 +23,7 @@
 #include <lsmem/lsmem_format.h>
 
 #include "kselftest_harness.h"
+#include "follower.h"
 #include "store.h"
 
 #define PAGE		4096ull
@@ -958,6 +960,149 @@ TEST_F_TIMEOUT(pages, remove_unwritten, SECONDS)
 	usleep(2500000);		/* two more tries */
 	ASSERT_EQ(0, range_remove(&self->store, full));
 	EXPECT_EQ(self->used, handles_used(&self->store));
+}
+
+/* ---- A durable store -------------------------------------------------------- */
+
+FIXTURE(durable)
+{
+	struct store store;
+	struct follower follower;
+};
+
+FIXTURE_SETUP(durable)
+{
+	ASSERT_EQ(0, store_create(&self->store, STORE_BYTES, 100000, LSMEM_STORE_DURABLE));
+	ASSERT_EQ(0, follower_start(&self->follower, self->store.name));
+}
+
+static int destroy(const struct store *store, uint32_t flags)
+{
+	struct lsmem_destroy destroy = { .size = sizeof(destroy), .flags = flags };
+
+	memcpy(destroy.name, store->name, sizeof(destroy.name));
+	return control_call(LSMEM_CTL_DESTROY, &destroy);
+}
+
+FIXTURE_TEARDOWN(durable)
+{
+	if (self->store.fd < 0)
+		return;		/* destroyed */
+	follower_stop(&self->follower);
+	EXPECT_STREQ("", self->follower.wrong);
+	follower_free(&self->follower);
+	close(self->store.fd);
+	EXPECT_EQ(0, destroy(&self->store, LSMEM_DESTROY_FORCE));
+}
+
+/*
+ * A process that is killed in msync(), while the daemon sleeps, ends at once; what it has left to write
+ * keeps nobody from destroying the store by force.
+ */
+TEST_F_TIMEOUT(durable, killed_in_msync, SECONDS)
+{
+	const long long waits = store_attribute(&self->store, "stats/durable_waits");
+	uint64_t root = 0, since;
+	unsigned char *at;
+	pid_t pid;
+	int fd;
+
+	fd = range_make(&self->store, LSMEM_PAGES_ATOMIC, 16 * MIB, 0, &root);
+	ASSERT_LE(0, fd);
+	close(fd);
+	follower_sleep(&self->follower, true);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		fd = range_open(&self->store, root, 0);
+		at = fd < 0 ? MAP_FAILED : map(fd, 16 * MIB);
+		if (at == MAP_FAILED)
+			_exit(1);
+		memset(at, 1, 4 * MIB);		/* more than a group */
+		msync(at, 16 * MIB, MS_SYNC);
+		_exit(2);
+	}
+	while (store_attribute(&self->store, "stats/durable_waits") == waits && !waitpid(pid, NULL, WNOHANG))
+		usleep(1000);
+	since = now_ms();
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	EXPECT_GT(test_limit(20000), now_ms() - since);
+	close(self->store.fd);
+	self->store.fd = -1;
+	follower_stop(&self->follower);
+	follower_free(&self->follower);
+	EXPECT_EQ(-EBUSY, destroy(&self->store, 0));
+	EXPECT_EQ(0, destroy(&self->store, LSMEM_DESTROY_FORCE));
+}
+
+/* Objects that say that they are a journal. A range that has one can be opened and removed, or is refused. */
+TEST_F_TIMEOUT(durable, forged_journals, SECONDS)
+{
+	enum { PAGES = 5 };
+	static const struct {
+		uint64_t magic;
+		uint64_t nr;
+		uint32_t length;
+		uint32_t stage;
+		uint64_t page;
+		int error;
+	} journals[] = {
+		{ LSMEM_JOURNAL_MAGIC, PAGES, 16 + 24 * PAGES, LSMEM_JOURNAL_PREPARED, 3, 0 },
+		{ LSMEM_JOURNAL_MAGIC, PAGES, 16 + 24 * PAGES, LSMEM_JOURNAL_MADE, 3, 0 },
+		{ LSMEM_JOURNAL_MAGIC, 0, 16, LSMEM_JOURNAL_MADE, 3, 0 },
+		{ LSMEM_JOURNAL_MAGIC + 1, PAGES, 16 + 24 * PAGES, LSMEM_JOURNAL_MADE, 3, -EBADMSG },
+		{ LSMEM_JOURNAL_MAGIC, PAGES + 1, 16 + 24 * PAGES, LSMEM_JOURNAL_MADE, 3, -EBADMSG },
+		{ LSMEM_JOURNAL_MAGIC, PAGES, 16 + 24 * PAGES + 8, LSMEM_JOURNAL_MADE, 3, -EBADMSG },
+		{ LSMEM_JOURNAL_MAGIC, 0, 8, LSMEM_JOURNAL_MADE, 3, -EBADMSG },
+		{ LSMEM_JOURNAL_MAGIC, 30000, 16 + 24 * 30000, LSMEM_JOURNAL_MADE, 3, -EBADMSG },
+		{ LSMEM_JOURNAL_MAGIC, PAGES, 16 + 24 * PAGES, LSMEM_JOURNAL_MADE,
+		  LSMEM_PAGES_LENGTH_MAX / PAGE, -EBADMSG },
+	};
+	struct lsmem_pages_journal *journal = calloc(1, OBJECT_MAX);
+	unsigned int i, j;
+	int fd;
+
+	ASSERT_TRUE(journal);
+	for (i = 0; i < sizeof(journals) / sizeof(*journals); i++) {
+		struct lsmem_pages_root root = {
+			.magic = LSMEM_PAGES_MAGIC, .length = MIB, .stage = journals[i].stage,
+		};
+		struct lsmem_op op = {
+			.size = sizeof(op), .op = LSMEM_OP_ALLOC, .data = (uintptr_t)journal,
+			.length = journals[i].length,
+		};
+		unsigned char byte;
+
+		memset(journal, 0, OBJECT_MAX);
+		journal->magic = journals[i].magic;
+		journal->nr = journals[i].nr;
+		for (j = 0; j < PAGES; j++) {	/* handles of nothing, of one another, of itself */
+			journal->moves[j].page = journals[i].page + j / 2;
+			journal->moves[j].new = j ? lsmem_handle_make(j, 1) : 0;
+			journal->moves[j].old = j % 2 ? lsmem_handle_make(j + 1, 1) : ~0ull;
+		}
+		ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_ALLOC, &op));
+		root.journal = op.handle;
+		op = (struct lsmem_op){
+			.size = sizeof(op), .op = LSMEM_OP_ALLOC, .data = (uintptr_t)&root,
+			.length = sizeof(root),
+		};
+		ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_ALLOC, &op));
+		fd = range_open(&self->store, op.handle, 0);
+		EXPECT_EQ(journals[i].error, fd < 0 ? fd : 0) {
+			TH_LOG("journal %u", i);
+		}
+		if (fd < 0)
+			continue;
+		/* What it names may have been anything: no error is wrong. */
+		(void)!pread(fd, &byte, 1, (off_t)(3 * PAGE));
+		(void)!pwrite(fd, "x", 1, 0);
+		(void)!fsync(fd);
+		close(fd);
+		(void)range_remove(&self->store, op.handle);
+	}
+	free(journal);
 }
 
 TEST_HARNESS_MAIN
