@@ -21,7 +21,7 @@
  * lsmem_journal_settle() goes on, before anything else of the range is written.
  *
  * Source of the idea of an msync() that is whole: Park, Kelly and Shen, "Failure-atomic msync()", EuroSys
- * 2013.  Theirs writes the bytes twice; here the log has both versions anyway.
+ * 2013.  It writes the bytes twice there; here the log has both versions anyway.
  *
  * Locks: range->lock, exclusive, for a group that has nodes or the root; not while it waits.  One task
  * at a time writes a range.

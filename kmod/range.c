@@ -197,6 +197,7 @@ void lsmem_range_ask(struct lsmem_range *range, u64 page)
  * @pages: which are to be written
  * @taken: of them, how many are in the group
  * @whole: it takes all that is to be written, or is not made
+ * @names: it has more than new versions of pages: later groups may name what it names
  * @nr: changes
  * @bytes: of @changes, by lsmem_group_bytes()
  * @freed: of @range->nr_freed, how many are in the group
@@ -211,6 +212,7 @@ struct lsmem_range_group {
 	struct lsmem_range_page *pages;
 	u32 taken;
 	bool whole;
+	bool names;
 	u32 nr;
 	u32 bytes;
 	u64 freed;
@@ -429,6 +431,7 @@ static int lsmem_range_plan(struct lsmem_range_group *group, u32 nr)
 					 LSMEM_GROUP_MAX - 1);
 	if (ret)
 		return ret;
+	group->names = group->undone || range->tree.nr_taken;
 	if (range->tree.nr_taken < range->tree.nr_dirty) {
 		group->root = range->logged;
 		return 0;
@@ -440,6 +443,7 @@ static int lsmem_range_plan(struct lsmem_range_group *group, u32 nr)
 	group->root.top = cpu_to_le64(range->tree.top);
 	group->root.levels = cpu_to_le32(range->tree.levels);
 	if (memcmp(&group->root, &range->logged, sizeof(group->root))) {
+		group->names = true;
 		lsmem_range_add(group, LSMEM_OP_REPLACE, range->root, &group->root,
 				sizeof(group->root));
 	}
@@ -572,7 +576,7 @@ static int lsmem_range_write_group(struct lsmem_range_group *group, u32 nr)
 		ret = lsmem_range_try(group, 0, &place);
 	}
 	up_write(&range->lock);
-	if (place.segment)
+	if (place.segment && (group->names || range->flags & LSMEM_PAGES_ATOMIC))
 		range->last = place;
 	if (ret != -E2BIG)
 		return ret ?: group->taken;
@@ -592,8 +596,9 @@ static int lsmem_range_write_group(struct lsmem_range_group *group, u32 nr)
  * As one group, which takes up to LSMEM_RANGE_BATCH pages.  Of an atomic region of a durable store all is
  * written, whole, if there is not more than a journal takes.
  *
- * A group names objects of the one before, and may lie in another segment: so in a durable store it is
- * not begun before that one is durable.
+ * A group may name objects of one before, or have versions of them, and lie in another segment: so in a
+ * durable store none is begun before the last one with new names is durable.  Those of an atomic range are
+ * all in order.
  *
  * Context: sleeps; one task at a time.
  * Return: how many pages were written, the first; the others are to be written by further calls.  Or an

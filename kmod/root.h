@@ -32,7 +32,7 @@ struct lsmem_store;
  * @length: bytes
  * @logged: the root, as it is in the log
  * @journal: of a write that has not come to its end, or NULL; only one task at a time writes
- * @last: where the last group lies; only one task at a time writes
+ * @last: where the last group lies that is to be durable before the next; only one task at a time writes
  */
 struct lsmem_range {
 	struct lsmem_store *store;
