@@ -48,7 +48,28 @@ static int lsmem_pages_fsync(struct file *f, loff_t start, loff_t end, int datas
 	err = file_check_and_advance_wb_err(f);
 	if (!ret)
 		ret = err;
-	return ret || !store->durable ? ret : lsmem_sync(store, 0);
+	if (!ret && store->durable)
+		ret = lsmem_sync(store, 0);
+	if (READ_ONCE(file->range.journal)) {
+		ihold(&file->inode);
+		if (!queue_work(lsmem_pages_works, &file->settle))
+			iput(&file->inode);	/* it is queued, and not the last reference */
+	}
+	return ret;
+}
+
+/* Apply what a journal has made. If that fails the next write goes on. The work holds the inode. */
+static void lsmem_pages_settle_work(struct work_struct *work)
+{
+	struct lsmem_file *file = container_of(work, struct lsmem_file, settle);
+
+	(void)lsmem_pages_settle(file);
+	iput(&file->inode);
+}
+
+static int lsmem_pages_write_last(struct lsmem_file *file)
+{
+	return lsmem_pages_write_all(file) ?: lsmem_pages_settle(file);
 }
 
 /*
@@ -58,7 +79,7 @@ static int lsmem_pages_fsync(struct file *f, loff_t start, loff_t end, int datas
 static void lsmem_pages_late(struct work_struct *work)
 {
 	struct lsmem_file *file = container_of(to_delayed_work(work), struct lsmem_file, late);
-	int ret = lsmem_pages_write_all(file);
+	int ret = lsmem_pages_write_last(file);
 
 	if (ret && lsmem_store_active(file->store) && time_before(jiffies, file->until) &&
 	    queue_delayed_work(lsmem_pages_works, &file->late, HZ))
@@ -78,8 +99,13 @@ static bool lsmem_pages_killed(void)
 static int lsmem_pages_release(struct inode *inode, struct file *f)
 {
 	struct lsmem_file *file = lsmem_file_of(inode);
+	bool killed = lsmem_pages_killed();
 
-	if (f->f_mode & FMODE_WRITE && (lsmem_pages_killed() || lsmem_pages_write_all(file))) {
+	if (!killed) {		/* they hold the store */
+		flush_work(&file->settle);
+		flush_delayed_work(&file->late);
+	}
+	if (f->f_mode & FMODE_WRITE && (killed || lsmem_pages_write_last(file))) {
 		ihold(inode);
 		file->until = jiffies + LSMEM_PAGES_LATE;
 		if (!queue_delayed_work(lsmem_pages_works, &file->late, 0))
@@ -278,6 +304,7 @@ static struct inode *lsmem_pages_alloc_inode(struct super_block *sb)
 	mutex_init(&file->users);
 	mutex_init(&file->writing);
 	mutex_init(&file->leaving);
+	INIT_WORK(&file->settle, lsmem_pages_settle_work);
 	INIT_DELAYED_WORK(&file->late, lsmem_pages_late);
 	inode_init_once(&file->inode);
 	return &file->inode;

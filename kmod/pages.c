@@ -24,6 +24,7 @@
 
 #include "../uapi/lsmem.h"
 #include "compat/fs.h"
+#include "journal.h"
 #include "pages.h"
 #include "range.h"
 
@@ -188,6 +189,23 @@ int lsmem_pages_write_all(struct lsmem_file *file)
 
 	/* Pages that were made dirty meanwhile are not counted: the bound is not exact. */
 	atomic_long_set(&file->dirtied, 0);
+	return ret;
+}
+
+/**
+ * lsmem_pages_settle - have nothing left of a journal
+ * @file: open
+ *
+ * Context: sleeps; holds no folio's lock.  Return: as lsmem_journal_settle().
+ */
+int lsmem_pages_settle(struct lsmem_file *file)
+{
+	int ret = 0;
+
+	mutex_lock(&file->writing);
+	if (!file->removed)
+		ret = lsmem_journal_settle(&file->range);
+	mutex_unlock(&file->writing);
 	return ret;
 }
 

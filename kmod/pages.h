@@ -24,6 +24,7 @@ struct lsmem_store;
  * @users: held to open and to remove it
  * @nr_users: descriptors; under @users
  * @removed: it was removed, or in part: nothing is written; set under @users and @writing
+ * @settle: applies a journal after the write that has made it
  * @late: what was not written at the last close is written by a thread
  * @until: of @late, jiffies
  * @lingers: the store is not held; under @users
@@ -43,6 +44,7 @@ struct lsmem_file {
 	struct mutex users;
 	u32 nr_users;
 	bool removed;
+	struct work_struct settle;
 	struct delayed_work late;
 	unsigned long until;
 	bool lingers;
@@ -69,6 +71,7 @@ extern const struct address_space_operations lsmem_pages_aops;
 
 int lsmem_pages_write(struct lsmem_file *file, pgoff_t from, pgoff_t to, long *left);
 int lsmem_pages_write_all(struct lsmem_file *file);
+int lsmem_pages_settle(struct lsmem_file *file);
 void lsmem_pages_dirty_room(struct lsmem_file *file);
 int lsmem_pages_zero(struct lsmem_file *file, loff_t from, loff_t to);
 int lsmem_pages_mmap(struct file *f, struct vm_area_struct *vma);

@@ -632,7 +632,7 @@ int lsmem_range_write(struct lsmem_range *range, struct lsmem_range_page *pages,
 }
 
 /**
- * lsmem_range_unwritten - is something to be written besides pages?
+ * lsmem_range_unwritten - is something to be written besides pages, and what a journal has made?
  * @range: open
  */
 bool lsmem_range_unwritten(struct lsmem_range *range)
@@ -640,9 +640,8 @@ bool lsmem_range_unwritten(struct lsmem_range *range)
 	bool unwritten;
 
 	down_read(&range->lock);
-	unwritten = range->journal || range->nr_freed ||
-		    range->length != le64_to_cpu(range->logged.length) ||
-		    range->tree.nr_dirty || range->tree.root_dirty;
+	unwritten = range->nr_freed || range->length != le64_to_cpu(range->logged.length) ||
+		    (!range->journal && (range->tree.nr_dirty || range->tree.root_dirty));
 	up_read(&range->lock);
 	return unwritten;
 }
@@ -849,6 +848,8 @@ int lsmem_range_remove(struct lsmem_range *range)
 	lsmem_range_close(range);
 	range->nr_freed = 0;
 	ret = lsmem_range_open(range, range->store, range->root);
+	if (!ret)
+		ret = lsmem_journal_settle(range);
 	if (ret)
 		return ret;
 	for (;;) {
