@@ -27,12 +27,11 @@
 
 #include <lsmem.h>
 
-#include "../common/random.h"
+#include "../common/transaction.h"
 
-#define PAGE	4096u
+#define PAGE	TRANSACTION_PAGE
 #define PAGES	4096u		/* of the range */
-#define GROUP	200u		/* pages that a transaction changes, most of which are one group */
-#define MOST	2000u		/* some are larger */
+#define MOST	2000u		/* pages that a transaction changes */
 #define MAGIC	0x6c736d656d706167ull
 
 struct model {
@@ -51,50 +50,9 @@ static void on_signal(int number)
 	stop = true;
 }
 
-/* Which pages does transaction @number change, to what? Calls @change for each. */
-static void transaction(const struct model *model, uint64_t number,
-			void (*change)(void *context, uint32_t page, uint64_t fill), void *context)
+static struct transactions transactions_of(const struct model *model)
 {
-	uint64_t state = model->seed + number * 0x9e3779b97f4a7c15ull;
-	uint32_t kind = random_below(&state, 10);
-	uint32_t nr = 1 + random_below(&state, kind < 5 ? 8 : kind < 8 ? GROUP : MOST);
-	uint32_t at = random_below(&state, PAGES);
-
-	while (nr--) {
-		change(context, at, random_chance(&state, 5) ? 0 : number);
-		at = random_chance(&state, 50) ? (at + 1) % PAGES : random_below(&state, PAGES);
-	}
-}
-
-static void change_page(void *context, uint32_t page, uint64_t fill)
-{
-	uint64_t *at = (uint64_t *)((char *)context + (uint64_t)page * PAGE);
-	uint32_t i;
-
-	for (i = 0; i < PAGE / sizeof(*at); i++)
-		at[i] = fill ? fill + i : 0;
-}
-
-static void change_copy(void *context, uint32_t page, uint64_t fill)
-{
-	((uint64_t *)context)[page] = fill;
-}
-
-/* How many pages of the range are not as in @copy; the first in @where. */
-static uint32_t differ(const char *range, const uint64_t *copy, uint32_t *where)
-{
-	uint32_t page, i, nr = 0;
-
-	for (page = 0; page < PAGES; page++) {
-		const uint64_t *at = (const uint64_t *)(range + (uint64_t)page * PAGE);
-		uint64_t fill = copy[page];
-
-		for (i = 0; i < PAGE / sizeof(*at) && at[i] == (fill ? fill + i : 0); i++)
-			;
-		if (i < PAGE / sizeof(*at) && !nr++)
-			*where = page;
-	}
-	return nr;
+	return (struct transactions){ .seed = model->seed, .pages = PAGES, .most = MOST };
 }
 
 static int open_range(struct lsm *lsm, struct model *model, char **range)
@@ -117,6 +75,7 @@ static int open_range(struct lsm *lsm, struct model *model, char **range)
 
 static int run(struct model *model, char *range, unsigned int seconds)
 {
+	const struct transactions all = transactions_of(model);
 	time_t end = time(NULL) + seconds;
 
 	while (!stop && time(NULL) < end) {
@@ -124,7 +83,7 @@ static int run(struct model *model, char *range, unsigned int seconds)
 
 		/* One that was begun before a crash, and is there, is done again: the same comes of it. */
 		__atomic_store_n(&model->begun, number, __ATOMIC_SEQ_CST);
-		transaction(model, number, change_page, range);
+		transaction_store(&all, number, range);
 		if (msync(range, (uint64_t)PAGES * PAGE, MS_SYNC)) {
 			fprintf(stderr, "transaction %" PRIu64 ": msync: %s\n", number,
 				strerror(errno));
@@ -138,17 +97,18 @@ static int run(struct model *model, char *range, unsigned int seconds)
 
 static int verify(struct model *model, const char *range)
 {
+	const struct transactions all = transactions_of(model);
 	uint64_t *copy = calloc(PAGES, sizeof(*copy)), number;
 	uint32_t old, new, where = 0, there = 0;
 
 	if (!copy)
 		return 2;
 	for (number = 1; number <= model->acknowledged; number++)
-		transaction(model, number, change_copy, copy);
-	old = differ(range, copy, &where);
+		transaction_note(&all, number, copy);
+	old = transaction_differ(&all, range, copy, &where);
 	if (old && model->begun > model->acknowledged) {
-		transaction(model, model->begun, change_copy, copy);
-		new = differ(range, copy, &there);
+		transaction_note(&all, model->begun, copy);
+		new = transaction_differ(&all, range, copy, &there);
 		if (!new)
 			model->acknowledged = model->begun;
 		else
