@@ -2,11 +2,11 @@
 /*
  * acked: are all acknowledged operations still there?
  *
- *	acked load   [--objects PATH] [--blocks PATH] ...	until the power is cut
- *	acked verify [--objects PATH] [--blocks PATH] ...	after recovery
+ *	acked load   [--objects PATH] [--blocks PATH] [--pages PATH] ...   until the power is cut
+ *	acked verify [--objects PATH] [--blocks PATH] [--pages PATH] ...   after recovery
  *
- * "load" writes to an object store and a block store from several threads, and records in a journal
- * outside the guest which operations were issued and acknowledged.  "verify" checks every slot
+ * "load" writes to an object store, a block store and ranges of pages from several threads, and records in
+ * a journal outside the guest which operations were issued and acknowledged.  "verify" checks every slot
  * against the journal (oracle.h), and saves the state of all slots in --state.  The next "load"
  * starts from that file, and so does the next "verify", with the journals written since.
  */
@@ -25,12 +25,13 @@
 #include "../common/zipf.h"
 #include "acked.h"
 
-#define COMPLAINTS	20u	/* most errors that are printed; all are counted */
 #define READERS		16u
+#define RANGES_MOST	16u
 
 struct options {
 	const char *objects;
 	const char *blocks;
+	const char *pages;
 	const char *journals;
 	const char *state;
 	const char *report;
@@ -38,6 +39,9 @@ struct options {
 	char *figures;
 	uint64_t object_slots;
 	uint64_t block_slots;
+	uint32_t ranges;
+	uint32_t range_pages;
+	uint32_t most;
 	unsigned int live;
 	uint32_t shortest;
 	uint32_t longest;
@@ -97,66 +101,6 @@ static void *write_figures(void *path)
 	exit(1);
 }
 
-static bool state_equal(const struct state *want, const struct state *found)
-{
-	bool there = want->op == OP_ALLOC || want->op == OP_REPLACE;
-
-	if (!there || found->op == OP_FREE)
-		return !there && found->op == OP_FREE;
-	return want->sequence == found->sequence && want->length == found->length;
-}
-
-void verify_slot(struct oracle *o, uint64_t number, const struct state *found, bool corrupt,
-		 struct verdict *v)
-{
-	struct slot *slot = &o->slots[number];
-	bool right = state_equal(&slot->base, found);
-	struct record r;
-	uint32_t i;
-
-	v->checked++;
-	if (found->op != OP_FREE) {
-		v->present++;
-		v->bytes += found->length;
-	}
-	for (i = 0; i < slot->nr_pending; i++) {
-		const struct state *s = &slot->pending[i];
-
-		/* The handle of an allocation may be unknown: the object cannot be found then. */
-		if (!s->refused && (state_equal(s, found) ||
-				    (s->op == OP_ALLOC && !s->handle && found->op == OP_FREE)))
-			right = true;
-	}
-	if (corrupt || !right) {
-		if (v->lost + v->corrupt < COMPLAINTS)
-			fprintf(stderr,
-				"%s %llu: %s: found %s sequence %llu, acknowledged %s sequence %llu and %u later\n",
-				o->kind == 'o' ? "object" : "block", (unsigned long long)number,
-				corrupt ? "corrupt" : "lost",
-				found->op == OP_FREE ? "nothing," : "contents",
-				(unsigned long long)found->sequence,
-				slot->base.op == OP_ALLOC || slot->base.op == OP_REPLACE ?
-				"contents" : "nothing,",
-				(unsigned long long)slot->base.sequence, slot->nr_pending);
-		if (corrupt)
-			v->corrupt++;
-		else
-			v->lost++;
-		return;
-	}
-	if (!slot->nr_pending)
-		return;
-	v->resolved++;
-	record_fill(&r, o->kind, RESOLVED, found->op, slot->thread);
-	r.slot = number;
-	r.sequence = found->sequence;
-	r.handle = found->handle;
-	r.length = found->length;
-	record_seal(&r);
-	journal_write(&r, 1);
-	oracle_take(o, &r);
-}
-
 /* ---- The state file ------------------------------------------------------ */
 
 static void state_save(const char *path, struct oracle **oracles, size_t nr)
@@ -169,6 +113,8 @@ static void state_save(const char *path, struct oracle **oracles, size_t nr)
 		fwrite(&oracles[k]->sequence, sizeof(uint64_t), 1, file);
 		for (i = 0; i < oracles[k]->nr_slots; i++)
 			fwrite(&oracles[k]->slots[i].base, sizeof(struct state), 1, file);
+		if (oracles[k]->model)
+			fwrite(oracles[k]->model, oracles[k]->model_bytes, 1, file);
 	}
 	if (!file || fclose(file)) {
 		perror(path);
@@ -190,6 +136,8 @@ static void state_load(const char *path, struct oracle **oracles, size_t nr)
 		for (i = 0; i < oracles[k]->nr_slots; i++)
 			whole &= fread(&oracles[k]->slots[i].base, sizeof(struct state), 1,
 				       file) == 1;
+		if (oracles[k]->model)
+			whole &= fread(oracles[k]->model, oracles[k]->model_bytes, 1, file) == 1;
 	}
 	fclose(file);
 	if (!whole) {
@@ -214,50 +162,83 @@ static int device_open(const char *path, int flags)
 	return fd;
 }
 
+/* What has an oracle; the numbers of these in load() and verify() */
+enum client { OBJECTS, BLOCKS, PAGES, RANGES, CLIENTS };
+
 /* The loading threads: @step writers share the slots of a store; readers read all. */
 static const struct {
 	void *(*run)(void *work);
-	bool object;
+	enum client client;
 	bool reader;
 	uint8_t first;
 	uint8_t step;
 } loaders[] = {
-	{ load_objects, true, false, 0, WRITERS },
-	{ load_objects, true, false, 1, WRITERS },
-	{ load_blocks, false, false, 0, 1 },
-	{ load_readers, true, true, 0, 2 },
-	{ load_block_readers, false, true, 0, 1 },
+	{ load_objects, OBJECTS, false, 0, WRITERS },
+	{ load_objects, OBJECTS, false, 1, WRITERS },
+	{ load_blocks, BLOCKS, false, 0, 1 },
+	{ load_blocks, PAGES, false, 0, 1 },
+	{ load_range, RANGES, false, 0, 1 },	/* and one for each further range */
+	{ load_readers, OBJECTS, true, 0, 2 },
+	{ load_block_readers, BLOCKS, true, 0, 1 },
 };
 
 #define LOADERS	(sizeof(loaders) / sizeof(loaders[0]))
 
+static unsigned int copies_of(const struct options *opt, size_t i)
+{
+	switch (loaders[i].client) {
+	case OBJECTS:
+		return !opt->objects ? 0 : loaders[i].reader ? opt->readers : 1;
+	case BLOCKS:
+		return !opt->blocks ? 0 : loaders[i].reader ? opt->block_readers : 1;
+	case PAGES:
+		return opt->pages ? 1 : 0;
+	default:
+		return opt->ranges;
+	}
+}
+
+/* Opens what a thread is for. @copy: of that kind of threads. */
+static int loader_open(const struct options *opt, enum client client, unsigned int copy,
+		       struct oracle *ranges, _Atomic uint64_t *sequence)
+{
+	switch (client) {
+	case OBJECTS:
+		return device_open(opt->objects, O_RDWR);
+	case BLOCKS:
+		return device_open(opt->blocks, O_RDWR | O_DIRECT);
+	case PAGES:
+		return range_open(ranges, opt->ranges, opt->pages, sequence);
+	default:
+		return range_open(ranges, copy, opt->pages, sequence);
+	}
+}
+
 static int load(const struct options *opt, struct oracle **oracles)
 {
-	static struct work work[LOADERS + 2 * READERS];
+	static struct work work[LOADERS + 2 * READERS + RANGES_MOST];
 	static _Atomic uint64_t sequence;
 	static atomic_int ready;
 	const char *seed = getenv("LSMEM_SEED");
-	unsigned int writers = 0, nr = 0, copies;
+	unsigned int writers = 0, nr = 0, copy, copies;
 	pthread_t thread;
 	size_t i;
 
-	state_load(opt->state, oracles, 2);
-	sequence = oracles[0]->sequence > oracles[1]->sequence ?
-		   oracles[0]->sequence : oracles[1]->sequence;
+	state_load(opt->state, oracles, CLIENTS);
+	for (i = 0; i < CLIENTS; i++)
+		if (oracles[i]->sequence > sequence)
+			sequence = oracles[i]->sequence;
 	for (i = 0; i < LOADERS; i++) {
-		const char *path = loaders[i].object ? opt->objects : opt->blocks;
-
-		copies = !path ? 0 : !loaders[i].reader ? 1 :
-			 loaders[i].object ? opt->readers : opt->block_readers;
-		for (; copies; copies--, nr++) {
+		copies = copies_of(opt, i);
+		for (copy = 0; copy < copies; copy++, nr++) {
 			work[nr] = (struct work){
 				.thread = nr,
-				.first = loaders[i].first,
+				.first = loaders[i].client == RANGES ? copy : loaders[i].first,
 				.step = loaders[i].step,
-				.path = path,
-				.fd = device_open(path, loaders[i].object ? O_RDWR :
-						  O_RDWR | O_DIRECT),
-				.oracle = oracles[!loaders[i].object],
+				.path = opt->objects,
+				.fd = loader_open(opt, loaders[i].client, copy, oracles[RANGES],
+						  &sequence),
+				.oracle = oracles[loaders[i].client],
 				.sequence = &sequence,
 				.ready = &ready,
 				.live = opt->live,
@@ -288,18 +269,28 @@ static int load(const struct options *opt, struct oracle **oracles)
 static int verify(const struct options *opt, struct oracle **oracles)
 {
 	struct verdict v = { 0 };
+	uint64_t acknowledged = 0;
 	FILE *report;
+	size_t i;
+	int fd;
 
-	state_load(opt->state, oracles, 2);
-	if (oracle_read(oracles, 2, opt->journals))
+	state_load(opt->state, oracles, CLIENTS);
+	if (oracle_read(oracles, CLIENTS, opt->journals))
 		return 1;
 	if (opt->ready)
 		touch(opt->ready);
 	if (opt->objects)
-		verify_objects(device_open(opt->objects, O_RDWR), oracles[0], opt->threads, &v);
+		verify_objects(device_open(opt->objects, O_RDWR), oracles[OBJECTS], opt->threads, &v);
 	if (opt->blocks)
-		verify_blocks(device_open(opt->blocks, O_RDONLY | O_DIRECT), oracles[1], &v);
-	state_save(opt->state, oracles, 2);
+		verify_blocks(device_open(opt->blocks, O_RDONLY | O_DIRECT), oracles[BLOCKS], &v);
+	if (opt->pages) {
+		fd = verify_ranges(opt->pages, oracles[RANGES], &v);
+		if (fd >= 0)
+			verify_blocks(fd, oracles[PAGES], &v);
+	}
+	state_save(opt->state, oracles, CLIENTS);
+	for (i = 0; i < CLIENTS; i++)
+		acknowledged += oracles[i]->acknowledged;
 	report = opt->report ? fopen(opt->report, "w") : NULL;
 	if (opt->report && !report) {
 		perror(opt->report);
@@ -307,16 +298,17 @@ static int verify(const struct options *opt, struct oracle **oracles)
 	}
 	if (report) {
 		fprintf(report,
-			"{\"acked_writes\": %llu, \"checked\": %llu, \"lost\": %llu, \"corrupt\": %llu, \"resolved\": %llu, \"present\": %llu, \"bytes\": %llu, \"first_read_at\": %.3f, \"all_read_at\": %.3f}\n",
-			(unsigned long long)(oracles[0]->acknowledged + oracles[1]->acknowledged),
+			"{\"acked_writes\": %llu, \"checked\": %llu, \"lost\": %llu, \"corrupt\": %llu, \"resolved\": %llu, \"present\": %llu, \"bytes\": %llu, \"in_msync\": %llu, \"before_msync\": %llu, \"kept\": %llu, \"first_read_at\": %.3f, \"all_read_at\": %.3f}\n",
+			(unsigned long long)acknowledged,
 			(unsigned long long)v.checked, (unsigned long long)v.lost,
 			(unsigned long long)v.corrupt, (unsigned long long)v.resolved,
 			(unsigned long long)v.present, (unsigned long long)v.bytes,
-			v.first_read, v.all_read);
+			(unsigned long long)v.in_msync, (unsigned long long)v.before_msync,
+			(unsigned long long)v.kept, v.first_read, v.all_read);
 		fclose(report);
 	}
 	printf("%llu acknowledged, %llu slots checked, %llu lost, %llu corrupt\n",
-	       (unsigned long long)(oracles[0]->acknowledged + oracles[1]->acknowledged),
+	       (unsigned long long)acknowledged,
 	       (unsigned long long)v.checked, (unsigned long long)v.lost,
 	       (unsigned long long)v.corrupt);
 	return v.lost || v.corrupt ? 3 : 0;
@@ -341,6 +333,10 @@ static void usage(FILE *to)
 	      "  --block-slots N       its first N blocks are used\n"
 	      "  --block-readers N     load: threads that read blocks (default 0)\n"
 	      "  --fill                load: first write all blocks once\n"
+	      "  --pages PATH          device of an object store, for ranges of pages\n"
+	      "  --ranges N            atomic ranges (default 2), and one that is not\n"
+	      "  --range-pages N       pages of each (default 1024)\n"
+	      "  --most N              pages that a transaction changes (default 256)\n"
 	      "  --journals DIR        verify: journals of all boots, or of those since --state\n"
 	      "  --state FILE          verify leaves it, both go on from it\n"
 	      "  --report FILE         verify: figures, as JSON\n"
@@ -360,6 +356,10 @@ static bool parse(int argc, char **argv, struct options *opt)
 		{ "block-slots", required_argument, NULL, 'B' },
 		{ "block-readers", required_argument, NULL, 'D' },
 		{ "fill", no_argument, NULL, 'F' },
+		{ "pages", required_argument, NULL, 'p' },
+		{ "ranges", required_argument, NULL, 'P' },
+		{ "range-pages", required_argument, NULL, 'g' },
+		{ "most", required_argument, NULL, 'm' },
 		{ "journals", required_argument, NULL, 'j' },
 		{ "state", required_argument, NULL, 's' },
 		{ "report", required_argument, NULL, 'r' },
@@ -397,6 +397,18 @@ static bool parse(int argc, char **argv, struct options *opt)
 			break;
 		case 'F':
 			opt->fill = true;
+			break;
+		case 'p':
+			opt->pages = optarg;
+			break;
+		case 'P':
+			opt->ranges = strtoul(optarg, NULL, 0);
+			break;
+		case 'g':
+			opt->range_pages = strtoul(optarg, NULL, 0);
+			break;
+		case 'm':
+			opt->most = strtoul(optarg, NULL, 0);
 			break;
 		case 'j':
 			opt->journals = optarg;
@@ -439,15 +451,18 @@ static bool parse(int argc, char **argv, struct options *opt)
 	return argc - optind == 1 && opt->state && opt->live <= 1000 &&
 	       opt->shortest >= OBJECT_LENGTH_MIN && opt->shortest <= opt->longest &&
 	       opt->longest <= OBJECT_LENGTH_MAX && opt->batch && opt->batch <= BATCH &&
-	       opt->readers <= READERS && opt->block_readers <= READERS && opt->threads && opt->threads <= VERIFIERS;
+	       opt->readers <= READERS && opt->block_readers <= READERS && opt->threads &&
+	       opt->threads <= VERIFIERS && opt->ranges && opt->ranges <= RANGES_MOST &&
+	       opt->range_pages && opt->most;
 }
 
 int main(int argc, char **argv)
 {
 	struct options opt = { .live = 900, .object_slots = 65536, .block_slots = 4096,
 			       .shortest = 32, .longest = 4096, .batch = BATCH, .readers = 1,
-			       .threads = 1 };
-	struct oracle objects, blocks, *oracles[] = { &objects, &blocks };
+			       .threads = 1, .ranges = 2, .range_pages = 1024, .most = 256 };
+	struct oracle all[CLIENTS], *oracles[] = { &all[OBJECTS], &all[BLOCKS], &all[PAGES],
+						   &all[RANGES] };
 	bool loads, verifies;
 	pthread_t thread;
 
@@ -461,8 +476,12 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return 2;
 	}
-	if (oracle_init(&objects, 'o', opt.object_slots) ||
-	    oracle_init(&blocks, 'b', opt.block_slots) || journal_open())
+	if (!opt.pages)
+		opt.ranges = 0;
+	if (oracle_init(&all[OBJECTS], 'o', opt.object_slots) ||
+	    oracle_init(&all[BLOCKS], 'b', opt.block_slots) ||
+	    oracle_init(&all[PAGES], 'p', opt.pages ? opt.range_pages : 0) ||
+	    ranges_init(&all[RANGES], opt.ranges, opt.range_pages, opt.most) || journal_open())
 		return 1;
 	if (opt.zipf)
 		zipf_setup(opt.object_slots / WRITERS);

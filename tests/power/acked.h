@@ -13,7 +13,7 @@
  * @first: its first slot
  * @step: its slots are @first, @first + @step ..
  * @path: of the store's device
- * @fd: the device
+ * @fd: the device, or the range
  * @oracle: the model of the store; a writer changes its own slots only
  * @sequence: number of the last operation, of all threads
  * @ready: number of threads that have filled their store and carry out their load
@@ -62,14 +62,34 @@ struct verdict {
 	uint64_t resolved;
 	uint64_t present;
 	uint64_t bytes;
+	/* Ranges with an unacknowledged transaction, whose msync() had begun or not; of the former, whole */
+	uint64_t in_msync;
+	uint64_t before_msync;
+	uint64_t kept;
 };
 
 void *load_objects(void *work);
 void *load_readers(void *work);
 void *load_blocks(void *work);
 void *load_block_readers(void *work);
+void *load_range(void *work);
 int verify_objects(int fd, struct oracle *oracle, unsigned int threads, struct verdict *verdict);
 int verify_blocks(int fd, struct oracle *oracle, struct verdict *verdict);
+
+/*
+ * Ranges of pages: the last slot of the oracle is a range that is not atomic, whose pages are blocks for
+ * load_blocks() and verify_blocks(); the others are atomic.
+ */
+int ranges_init(struct oracle *o, uint32_t atomic, uint32_t pages, uint32_t most);
+/* Open range @slot, and make it if there is none.  Returns its descriptor; it is made durable. */
+int range_open(struct oracle *o, uint64_t slot, const char *store, _Atomic uint64_t *sequence);
+/*
+ * Set @found to the state that a range shows; its sequence is 0 if no state that is permitted is shown whole.
+ * Returns true if pages are torn, or of an unacknowledged transaction that is not whole.
+ */
+bool range_look(const struct oracle *o, uint64_t slot, const char *range, struct state *found);
+/* Compare all atomic ranges. Returns the descriptor of the range that is not atomic; -1: there is none. */
+int verify_ranges(const char *store, struct oracle *o, struct verdict *verdict);
 
 /*
  * Does the model permit the state @found for the slot?  @corrupt: its bytes are wrong.  Count the

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Blocks under power cuts: FUA writes; plain writes and discards, then fdatasync; readers beside them. */
+/*
+ * Blocks under power cuts, and pages of a range that is not atomic: FUA writes; plain writes and discards,
+ * then fdatasync; readers beside them.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,14 +37,15 @@ static void block_write(struct work *w, void *data, uint64_t slot, bool durable)
 	struct iovec iov = { data, BLOCK_BYTES };
 
 	if (pwritev2(w->fd, &iov, 1, slot * BLOCK_BYTES, durable ? RWF_DSYNC : 0) != BLOCK_BYTES)
-		die("write to the block device");
+		die("write of a block");
 }
 
 static void block_discard(struct work *w, uint64_t slot)
 {
 	uint64_t range[2] = { slot * BLOCK_BYTES, BLOCK_BYTES };
 
-	if (ioctl(w->fd, BLKDISCARD, range))
+	if (w->oracle->kind == 'b' ? ioctl(w->fd, BLKDISCARD, range) :
+	    fallocate(w->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, range[0], range[1]))
 		die("discard");
 }
 
@@ -55,7 +60,7 @@ static void blocks_batch(struct work *w, void *data, uint64_t at, uint32_t strid
 		struct record *r = &records[i];
 		bool discard = !durable && stride > 1 && random_next(&w->random) % 16 == 0;
 
-		record_fill(r, 'b', ISSUED, discard ? OP_FREE : OP_REPLACE, w->thread);
+		record_fill(r, w->oracle->kind, ISSUED, discard ? OP_FREE : OP_REPLACE, w->thread);
 		r->slot = w->first + (at + i * stride) % mine * w->step;
 		r->sequence = atomic_fetch_add(w->sequence, 1) + 1;
 		r->length = discard ? 0 : BLOCK_BYTES;
@@ -83,7 +88,7 @@ static void blocks_batch(struct work *w, void *data, uint64_t at, uint32_t strid
 		return;
 	if (fdatasync(w->fd))
 		die("fdatasync");
-	record_fill(&synced, 'b', SYNCED, OP_NONE, w->thread);
+	record_fill(&synced, w->oracle->kind, SYNCED, OP_NONE, w->thread);
 	synced.sequence = atomic_load(w->sequence);
 	record_seal(&synced);
 	journal_write(&synced, 1);
@@ -122,7 +127,7 @@ void *load_block_readers(void *arg)
 		if (random_next(&w->random) % 2)
 			slot /= 8;
 		if (pread(w->fd, block, BLOCK_BYTES, slot * BLOCK_BYTES) != BLOCK_BYTES)
-			die("read of the block device");
+			die("read of blocks");
 		if (!is_zero(block) && !content_right(block, BLOCK_BYTES, slot, &sequence)) {
 			fprintf(stderr, "acked: block %llu was never written like this\n",
 				(unsigned long long)slot);
@@ -144,7 +149,7 @@ int verify_blocks(int fd, struct oracle *o, struct verdict *v)
 		nr = o->nr_slots - i < READ_BLOCKS ? o->nr_slots - i : READ_BLOCKS;
 		if (pread(fd, data, nr * BLOCK_BYTES, i * BLOCK_BYTES) !=
 		    (ssize_t)(nr * BLOCK_BYTES))
-			die("read of the block device");
+			die("read of blocks");
 		for (n = 0; n < nr; n++) {
 			const uint8_t *block = data + n * BLOCK_BYTES;
 			struct state found = { .op = OP_FREE };

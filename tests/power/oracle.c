@@ -104,6 +104,8 @@ static void slot_settle(struct oracle *o, struct slot *slot, uint32_t i)
 		o->freed[o->nr_freed++ % ORACLE_FREED] = slot->base.handle;
 	slot->base = state;
 	o->acknowledged++;
+	if (o->settled)
+		o->settled(o, slot - o->slots, &state);
 }
 
 /* All pending operations of a slot up to @sequence are durable. */
@@ -153,8 +155,10 @@ static void slot_issue(struct slot *slot, const struct record *r)
 /* Apply one record to the model. The loading threads do so too, for each record that they write. */
 void oracle_take(struct oracle *o, const struct record *r)
 {
+	struct state *state;
 	struct slot *slot;
 	uint64_t i;
+	bool later;
 
 	if (r->kind != o->kind)
 		return;
@@ -177,7 +181,9 @@ void oracle_take(struct oracle *o, const struct record *r)
 		slot_issue(slot, r);
 		break;
 	case DONE:
-		slot_find(slot, r->sequence)->handle = r->handle;
+		state = slot_find(slot, r->sequence);
+		state->handle = r->handle;
+		state->done = 1;
 		break;
 	case DURABLE:
 		slot_find(slot, r->sequence)->handle = r->handle;
@@ -188,12 +194,15 @@ void oracle_take(struct oracle *o, const struct record *r)
 		break;
 	case RESOLVED:
 		slot->nr_pending = 0;
+		later = r->sequence != slot->base.sequence;
 		slot->base = (struct state){
 			.sequence = r->sequence,
 			.handle = r->handle,
 			.length = r->length,
 			.op = r->op,
 		};
+		if (o->settled && later)
+			o->settled(o, r->slot, &slot->base);
 		break;
 	}
 }

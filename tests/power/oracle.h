@@ -3,11 +3,13 @@
  * The oracle of the power-cut tests: a journal outside the guest, and a model that computes from
  * the journal what each slot may hold after a power cut.
  *
- * A slot is an object (kind 'o') or a block (kind 'b').  A thread owns its slots, has at most one
+ * A slot is an object (kind 'o'), a block (kind 'b'), a page of a range that is not atomic (kind 'p'), or
+ * a whole range that changes by transactions (kind 'r').  A thread owns its slots, has at most one
  * operation on each under way, and writes records to the journal:
  *
  *	ISSUED	 before an operation begins
- *	DONE	 when an operation has returned and may not be durable; it has the handle
+ *	DONE	 when an operation has returned and may not be durable; it has the handle.  Of a
+ *		 transaction: its stores are done, what makes it durable begins
  *	DURABLE	 when a durable operation has returned
  *	REFUSED	 when an operation has failed; its effect must never be seen
  *	SYNCED	 when a sync has returned: all operations of the thread so far are durable
@@ -15,6 +17,9 @@
  *
  * A slot is right if it has the state after its last durable operation, or after any operation
  * that was issued later.
+ *
+ * Of a range: OP_ALLOC makes it; OP_REPLACE is a transaction, whose @length are random bits, from which,
+ * with its sequence, follows what it changes; @handle is always that of the range.
  */
 #ifndef TESTS_POWER_ORACLE_H
 #define TESTS_POWER_ORACLE_H
@@ -30,7 +35,7 @@
 #define ORACLE_FREED	4096u	/* number of freed handles that a verification checks */
 
 enum record_what { ISSUED = 1, DONE, DURABLE, REFUSED, SYNCED, RESOLVED };
-enum record_op { OP_NONE, OP_ALLOC, OP_REPLACE, OP_FREE };	/* for blocks: write, write, discard */
+enum record_op { OP_NONE, OP_ALLOC, OP_REPLACE, OP_FREE };	/* blocks, pages: write, write, discard */
 
 struct record {
 	uint32_t magic;
@@ -52,6 +57,7 @@ struct state {
 	uint32_t length;
 	uint8_t op;		/* after OP_FREE or OP_NONE the slot is empty */
 	uint8_t refused;
+	uint8_t done;		/* there was a record DONE */
 };
 
 #define PENDING	64u	/* most operations on one slot since it was last durable */
@@ -72,6 +78,13 @@ struct oracle {
 	uint64_t acknowledged;	/* number of operations known to be durable */
 	uint64_t freed[ORACLE_FREED];	/* a ring: handles whose free is durable */
 	uint64_t nr_freed;
+	/*
+	 * Of ranges, else NULL: a state becomes the durable one of a slot.  @model is what it changes, of
+	 * @model_bytes; the state file has it.
+	 */
+	void (*settled)(struct oracle *o, uint64_t slot, const struct state *state);
+	void *model;
+	size_t model_bytes;
 };
 
 int oracle_init(struct oracle *o, uint8_t kind, uint64_t nr_slots);

@@ -15,6 +15,10 @@
 # $OBJECTS_SIZE and $BLOCKS_SIZE are the sizes of the stores (128M each); $LIVE is the live share of
 # the object store, per mille of its capacity (900). With $CAPACITY both stores are tiered, of that
 # capacity, and the objects larger: each takes a fetch.
+#
+# $RANGES is the number of atomic ranges of pages in the object store (0), of $RANGE_PAGES pages each
+# (1024), with transactions of up to $MOST pages (256); there is one more range, which is not atomic.
+# With $PAGES_ONLY there are neither objects nor a block store.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 top=$here/../..
@@ -54,15 +58,19 @@ up() {
 	load_module
 	configure object object "$OBJECTS_SIZE" objects ${CAPACITY:+"capacity = $CAPACITY"}
 	configure block block "$BLOCKS_SIZE" blocks ${CAPACITY:+"capacity = $CAPACITY"}
-	for name in object block; do
+	for name in $stores; do
 		format $name
 		serve $name
 	done
-	serves object
-	serves block
+	for name in $stores; do
+		serves $name
+	done
 }
 
-: "${OBJECTS_SIZE:=128M}" "${BLOCKS_SIZE:=128M}" "${LIVE:=900}" "${BLOCK_SLOTS:=8192}"
+: "${OBJECTS_SIZE:=128M}" "${BLOCKS_SIZE:=128M}" "${LIVE:=900}" "${BLOCK_SLOTS:=8192}" \
+	"${RANGES:=0}" "${RANGE_PAGES:=1024}" "${MOST:=256}"
+stores="object block"
+[ -z "${PAGES_ONLY:-}" ] || stores=object
 case ${1:-} in
 up)
 	up
@@ -88,6 +96,9 @@ verify)
 	echo "usage: stores.sh up|load|verify" >&2
 	exit 2 ;;
 esac
-exec "$here/build/acked" "$@" --objects /dev/lsmem --object-slots "$(slots)" --live "$LIVE" \
-	${CAPACITY:+--lengths 32-16384} --blocks /dev/lsmemb0 --block-slots "$BLOCK_SLOTS" \
-	--state $run/state
+[ -n "${PAGES_ONLY:-}" ] ||
+	set -- "$@" --objects /dev/lsmem --object-slots "$(slots)" --live "$LIVE" \
+		${CAPACITY:+--lengths 32-16384} --blocks /dev/lsmemb0 --block-slots "$BLOCK_SLOTS"
+[ "$RANGES" = 0 ] ||
+	set -- "$@" --pages /dev/lsmem --ranges "$RANGES" --range-pages "$RANGE_PAGES" --most "$MOST"
+exec "$here/build/acked" "$@" --state $run/state

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The comparison of ranges of pages (ranges.c), without a kernel: a range in memory after a cut, as it may
+ * be and with faults planted in it, each of which must be found.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../common/tap.h"
+#include "../common/transaction.h"
+#include "acked.h"
+
+#define PAGES	512u
+#define MOST	256u
+#define ROUNDS	200u
+#define BYTES	(PAGES * TRANSACTION_PAGE)
+#define RANGE	1u	/* its slot */
+
+struct figures figures;
+
+bool wait_store(void)
+{
+	return false;
+}
+
+/* The oracle takes a record of transaction @number. */
+static void take(struct oracle *o, uint8_t what, uint64_t number, uint32_t bits)
+{
+	struct record r;
+
+	record_fill(&r, 'r', what, OP_REPLACE, 0);
+	r.slot = RANGE;
+	r.sequence = number;
+	r.handle = 1;
+	r.length = bits;
+	record_seal(&r);
+	oracle_take(o, &r);
+}
+
+static void store(uint64_t number, uint32_t bits, char *range)
+{
+	const struct transactions all = { .seed = bits, .id = RANGE, .pages = PAGES, .most = MOST };
+
+	transaction_store(&all, number, range);
+}
+
+/* The pages that are not the same in two ranges; returns their number. */
+static uint32_t differing(const char *a, const char *b, uint32_t *pages)
+{
+	uint32_t i, nr = 0;
+
+	for (i = 0; i < PAGES; i++)
+		if (memcmp(a + i * TRANSACTION_PAGE, b + i * TRANSACTION_PAGE, TRANSACTION_PAGE))
+			pages[nr++] = i;
+	return nr;
+}
+
+static void copy_page(char *to, const char *from, uint32_t page, uint32_t bytes)
+{
+	memcpy(to + page * TRANSACTION_PAGE, from + page * TRANSACTION_PAGE, bytes);
+}
+
+/* The transaction that a range shows, or 0: none. */
+static uint64_t shown(const struct oracle *o, const char *range)
+{
+	struct state found;
+
+	return range_look(o, RANGE, range, &found) ? 0 : found.sequence;
+}
+
+/*
+ * @older, @base, @next: the range before the last acknowledged transaction, after it, which is @last, and
+ * after transaction @number, which is under way.
+ */
+static bool faults_found(const struct oracle *o, const char *older, const char *base, const char *next,
+			 uint64_t last, uint64_t number, uint64_t *random)
+{
+	static char range[BYTES];
+	uint32_t pages[PAGES], nr, page, some, i;
+
+	CHECK(shown(o, base) == last);
+	nr = differing(base, next, pages);
+	if (nr)
+		CHECK(shown(o, next) == number);
+	/* A part of the transaction: some pages, all but one, a part of each page */
+	if (nr > 1) {
+		memcpy(range, base, BYTES);
+		some = 1 + random_below(random, nr - 1);
+		for (i = 0; i < some; i++)
+			copy_page(range, next, pages[i], TRANSACTION_PAGE);
+		CHECK(!shown(o, range));
+		memcpy(range, next, BYTES);
+		copy_page(range, base, pages[random_below(random, nr)], TRANSACTION_PAGE);
+		CHECK(!shown(o, range));
+	}
+	for (i = 0; i < nr; i++) {
+		memcpy(range, next, BYTES);
+		copy_page(range, base, pages[i], 512 * (1 + random_below(random, 7)));
+		CHECK(!shown(o, range));
+	}
+	/* The acknowledged one is lost: all of it, or a page */
+	nr = differing(older, base, pages);
+	if (nr) {
+		CHECK(!shown(o, older));
+		memcpy(range, base, BYTES);
+		copy_page(range, older, pages[random_below(random, nr)], TRANSACTION_PAGE);
+		CHECK(!shown(o, range));
+	}
+	/* A page in the place of another one; one bit */
+	page = random_below(random, PAGES - 1);
+	memcpy(range, base, BYTES);
+	memcpy(range + page * TRANSACTION_PAGE, base + (page + 1) * TRANSACTION_PAGE, TRANSACTION_PAGE);
+	if (memcmp(range, base, BYTES))
+		CHECK(!shown(o, range));
+	memcpy(range, base, BYTES);
+	range[random_below(random, BYTES)] ^= 1 << random_below(random, 8);
+	CHECK(!shown(o, range));
+	return true;
+}
+
+int main(void)
+{
+	static char older[BYTES], base[BYTES], next[BYTES];
+	const char *given = getenv("LSMEM_SEED");
+	uint64_t seed = given ? strtoull(given, NULL, 0) : 1, random = seed, number, last = 0;
+	static struct oracle o;
+	bool right = true;
+	uint32_t bits, last_bits = 0;
+
+	if (ranges_init(&o, 2, PAGES, MOST))
+		return 1;
+	tap_note("seed %llu", (unsigned long long)seed);
+	/* What the comparison prints of each fault */
+	if (!freopen("/dev/null", "w", stderr))
+		return 1;
+	for (number = 1; right && number <= ROUNDS; number++) {
+		bits = random_next(&random);
+		take(&o, ISSUED, number, bits);
+		store(number, bits, next);
+		right = !last || faults_found(&o, older, base, next, last, number, &random);
+		take(&o, DONE, number, bits);
+		if (last && random_chance(&random, 30)) {	/* a cut has undone it */
+			take(&o, RESOLVED, last, last_bits);
+			memcpy(next, base, BYTES);
+			continue;
+		}
+		take(&o, random_chance(&random, 50) ? DURABLE : RESOLVED, number, bits);
+		memcpy(older, base, BYTES);
+		memcpy(base, next, BYTES);
+		last = number;
+		last_bits = bits;
+	}
+	tap_ok(right, "a range shows one transaction, and no fault is taken for one");
+	return tap_end();
+}

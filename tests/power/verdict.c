@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a verification finds, compared with the model. */
+#include <stdio.h>
+
+#include "acked.h"
+
+#define COMPLAINTS	20u	/* most errors that are printed; all are counted */
+
+static bool state_equal(const struct state *want, const struct state *found)
+{
+	bool there = want->op == OP_ALLOC || want->op == OP_REPLACE;
+
+	if (!there || found->op == OP_FREE)
+		return !there && found->op == OP_FREE;
+	return want->sequence == found->sequence && want->length == found->length;
+}
+
+void verify_slot(struct oracle *o, uint64_t number, const struct state *found, bool corrupt,
+		 struct verdict *v)
+{
+	struct slot *slot = &o->slots[number];
+	bool right = state_equal(&slot->base, found);
+	struct record r;
+	uint32_t i;
+
+	v->checked++;
+	if (found->op != OP_FREE) {
+		v->present++;
+		v->bytes += found->length;
+	}
+	for (i = 0; i < slot->nr_pending; i++) {
+		const struct state *s = &slot->pending[i];
+
+		/* The handle of an allocation may be unknown: the object cannot be found then. */
+		if (!s->refused && (state_equal(s, found) ||
+				    (s->op == OP_ALLOC && !s->handle && found->op == OP_FREE)))
+			right = true;
+	}
+	if (corrupt || !right) {
+		if (v->lost + v->corrupt < COMPLAINTS)
+			fprintf(stderr,
+				"%s %llu: %s: found %s sequence %llu, acknowledged %s sequence %llu and %u later\n",
+				o->kind == 'o' ? "object" : "block", (unsigned long long)number,
+				corrupt ? "corrupt" : "lost",
+				found->op == OP_FREE ? "nothing," : "contents",
+				(unsigned long long)found->sequence,
+				slot->base.op == OP_ALLOC || slot->base.op == OP_REPLACE ?
+				"contents" : "nothing,",
+				(unsigned long long)slot->base.sequence, slot->nr_pending);
+		if (corrupt)
+			v->corrupt++;
+		else
+			v->lost++;
+		return;
+	}
+	if (!slot->nr_pending)
+		return;
+	v->resolved++;
+	record_fill(&r, o->kind, RESOLVED, found->op, slot->thread);
+	r.slot = number;
+	r.sequence = found->sequence;
+	r.handle = found->handle;
+	r.length = found->length;
+	record_seal(&r);
+	journal_write(&r, 1);
+	oracle_take(o, &r);
+}
