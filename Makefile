@@ -55,6 +55,11 @@ demo-tier: setup ## power cut of a store larger than its memory; writes out/demo
 	@$(MAKE) --no-print-directory all test-programs
 	qemu/demo-tier $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))
 
+demo-pages: setup ## power cuts of a B+tree in a region larger than memory; writes out/demo/pages.json; QUICK=1 SEED=N
+	@qemu/setup demo
+	@$(MAKE) --no-print-directory all test-programs
+	qemu/demo-pages $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))
+
 test: setup ## all tests; the last line is "N passed, N failed"
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run
@@ -178,6 +183,6 @@ help: ## this list
 	@echo "SEED=N repeats the run that printed N"
 	@echo "first: make demo, or make test, as root on Debian 12"
 
-.PHONY: all modules lab lib tools daemon setup demo demo-cluster demo-tier bench kselftest kunit calls matrix \
+.PHONY: all modules lab lib tools daemon setup demo demo-cluster demo-tier demo-pages bench kselftest kunit calls matrix \
 	ci test test-user test-guest test-power torture test-debug test-kcsan test-units fuzz test-programs \
 	check docs sparse install install-built clean help

@@ -101,51 +101,6 @@ static void *write_figures(void *path)
 	exit(1);
 }
 
-/* ---- The state file ------------------------------------------------------ */
-
-static void state_save(const char *path, struct oracle **oracles, size_t nr)
-{
-	FILE *file = fopen(path, "wb");
-	uint64_t i;
-	size_t k;
-
-	for (k = 0; file && k < nr; k++) {
-		fwrite(&oracles[k]->sequence, sizeof(uint64_t), 1, file);
-		for (i = 0; i < oracles[k]->nr_slots; i++)
-			fwrite(&oracles[k]->slots[i].base, sizeof(struct state), 1, file);
-		if (oracles[k]->model)
-			fwrite(oracles[k]->model, oracles[k]->model_bytes, 1, file);
-	}
-	if (!file || fclose(file)) {
-		perror(path);
-		exit(1);
-	}
-}
-
-static void state_load(const char *path, struct oracle **oracles, size_t nr)
-{
-	FILE *file = fopen(path, "rb");
-	bool whole = true;
-	uint64_t i;
-	size_t k;
-
-	if (!file)
-		return;	/* there was no verification yet */
-	for (k = 0; k < nr; k++) {
-		whole &= fread(&oracles[k]->sequence, sizeof(uint64_t), 1, file) == 1;
-		for (i = 0; i < oracles[k]->nr_slots; i++)
-			whole &= fread(&oracles[k]->slots[i].base, sizeof(struct state), 1,
-				       file) == 1;
-		if (oracles[k]->model)
-			whole &= fread(oracles[k]->model, oracles[k]->model_bytes, 1, file) == 1;
-	}
-	fclose(file);
-	if (!whole) {
-		fprintf(stderr, "%s: cut short\n", path);
-		exit(1);
-	}
-}
-
 /* ---- Loading ------------------------------------------------------------ */
 
 static int device_open(const char *path, int flags)
@@ -224,7 +179,7 @@ static int load(const struct options *opt, struct oracle **oracles)
 	pthread_t thread;
 	size_t i;
 
-	state_load(opt->state, oracles, CLIENTS);
+	oracle_load(oracles, CLIENTS, opt->state);
 	for (i = 0; i < CLIENTS; i++)
 		if (oracles[i]->sequence > sequence)
 			sequence = oracles[i]->sequence;
@@ -274,7 +229,7 @@ static int verify(const struct options *opt, struct oracle **oracles)
 	size_t i;
 	int fd;
 
-	state_load(opt->state, oracles, CLIENTS);
+	oracle_load(oracles, CLIENTS, opt->state);
 	if (oracle_read(oracles, CLIENTS, opt->journals))
 		return 1;
 	if (opt->ready)
@@ -288,7 +243,7 @@ static int verify(const struct options *opt, struct oracle **oracles)
 		if (fd >= 0)
 			verify_blocks(fd, oracles[PAGES], &v);
 	}
-	state_save(opt->state, oracles, CLIENTS);
+	oracle_save(oracles, CLIENTS, opt->state);
 	for (i = 0; i < CLIENTS; i++)
 		acknowledged += oracles[i]->acknowledged;
 	report = opt->report ? fopen(opt->report, "w") : NULL;

@@ -45,3 +45,32 @@ serves() {	# name
 		sleep 0.1
 	done
 }
+
+# Write the figures of the tier from the creation of the stores on, a line a second.
+sample() {	# store...
+	for store; do
+		until [ -e "/sys/class/lsmem/$store/tier/resident_bytes" ]; do
+			sleep 0.5
+		done
+	done
+	exec "$top/tools/lsmemctl/lsmemctl" tier "$@" --interval 1 --json
+}
+
+# Note when the daemons are started.
+started() {
+	cut -d ' ' -f 1 /proc/uptime > "$LSMEM_HOST_DIR/started"
+}
+
+# Start the daemons of stores when a program that waits for them has read its journals, and has made
+# $run/ready; then wait for its end.
+serve_for() {	# pid name...
+	verifier=$1; shift
+	while [ ! -e $run/ready ] && kill -0 $verifier; do
+		sleep 0.1
+	done
+	started
+	for name; do
+		serve $name
+	done
+	wait $verifier
+}

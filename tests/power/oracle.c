@@ -252,3 +252,48 @@ int oracle_read(struct oracle **oracles, size_t nr, const char *directory)
 	free(names);
 	return ret;
 }
+
+/* ---- The state file ------------------------------------------------------ */
+
+void oracle_save(struct oracle **oracles, size_t nr, const char *path)
+{
+	FILE *file = fopen(path, "wb");
+	uint64_t i;
+	size_t k;
+
+	for (k = 0; file && k < nr; k++) {
+		fwrite(&oracles[k]->sequence, sizeof(uint64_t), 1, file);
+		for (i = 0; i < oracles[k]->nr_slots; i++)
+			fwrite(&oracles[k]->slots[i].base, sizeof(struct state), 1, file);
+		if (oracles[k]->model)
+			fwrite(oracles[k]->model, oracles[k]->model_bytes, 1, file);
+	}
+	if (!file || fclose(file)) {
+		perror(path);
+		exit(1);
+	}
+}
+
+void oracle_load(struct oracle **oracles, size_t nr, const char *path)
+{
+	FILE *file = fopen(path, "rb");
+	bool whole = true;
+	uint64_t i;
+	size_t k;
+
+	if (!file)
+		return;	/* there was no verification yet */
+	for (k = 0; k < nr; k++) {
+		whole &= fread(&oracles[k]->sequence, sizeof(uint64_t), 1, file) == 1;
+		for (i = 0; i < oracles[k]->nr_slots; i++)
+			whole &= fread(&oracles[k]->slots[i].base, sizeof(struct state), 1,
+				       file) == 1;
+		if (oracles[k]->model)
+			whole &= fread(oracles[k]->model, oracles[k]->model_bytes, 1, file) == 1;
+	}
+	fclose(file);
+	if (!whole) {
+		fprintf(stderr, "%s: cut short\n", path);
+		exit(1);
+	}
+}

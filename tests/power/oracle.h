@@ -90,6 +90,9 @@ struct oracle {
 int oracle_init(struct oracle *o, uint8_t kind, uint64_t nr_slots);
 void oracle_take(struct oracle *o, const struct record *r);
 int oracle_read(struct oracle **oracles, size_t nr, const char *directory);
+/* The state file of a verification: what is durable in all slots. */
+void oracle_save(struct oracle **oracles, size_t nr, const char *path);
+void oracle_load(struct oracle **oracles, size_t nr, const char *path);
 
 /*
  * The journal port of the guest.  journal_write() returns when the records are outside the guest,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The comparison of ranges of pages (ranges.c), without a kernel: a range in memory after a cut, as it may
- * be and with faults planted in it, each of which must be found.
+ * Without a kernel: the comparison of ranges of pages (ranges.c), of a range in memory after a cut, as it may
+ * be and with faults planted in it, each of which must be found; and the tree of make demo-pages.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +11,11 @@
 #include "../common/tap.h"
 #include "../common/transaction.h"
 #include "acked.h"
+#include "btree.h"
 
-#define PAGES	512u
-#define MOST	256u
-#define ROUNDS	200u
+#define PAGES	128u
+#define MOST	64u
+#define ROUNDS	60u
 #define BYTES	(PAGES * TRANSACTION_PAGE)
 #define RANGE	1u	/* its slot */
 
@@ -120,6 +121,86 @@ static bool faults_found(const struct oracle *o, const char *older, const char *
 	return true;
 }
 
+/* ---- The tree ------------------------------------------------------------ */
+
+#define KEYS	20000u
+#define CHANGES	100000u
+
+static uint64_t tree_values[2 * KEYS + 1];
+static uint64_t tree_found, tree_wrong, tree_unmarked;
+static uint8_t tree_marked[KEYS];
+
+static void tree_mark(void *context, uint32_t page)
+{
+	(void)context;
+	tree_marked[page] = 1;
+}
+
+static void tree_each(void *context, uint64_t key, const void *value)
+{
+	(void)context;
+	tree_found++;
+	tree_wrong += key > 2 * KEYS || memcmp(value, &tree_values[key], sizeof(uint64_t));
+}
+
+/* Every change has marked all pages that it has changed. */
+static void tree_see_marks(const struct btree *tree, char *before)
+{
+	uint32_t page, used = btree_head(tree)->used;
+
+	for (page = 0; page < used; page++) {
+		const char *at = (const char *)tree->at + page * BTREE_PAGE;
+
+		tree_unmarked += !tree_marked[page] && memcmp(at, before + page * BTREE_PAGE, BTREE_PAGE);
+		tree_marked[page] = 0;
+		memcpy(before + page * BTREE_PAGE, at, BTREE_PAGE);
+	}
+}
+
+/* Keys in order, then puts and removes at random: the tree is as an array of values. */
+static bool tree_right(uint32_t packed, uint64_t *random)
+{
+	struct btree tree = { .at = calloc(KEYS, BTREE_PAGE), .pages = KEYS, .mark = tree_mark };
+	char *before = calloc(KEYS, BTREE_PAGE);
+	uint64_t key, i, nr = 0;
+	uint32_t *head;
+	void *value;
+
+	CHECK(tree.at && before);
+	memset(tree_values, 0, sizeof(tree_values));
+	tree_found = 0;
+	btree_init(&tree);
+	for (i = 1; i <= KEYS + CHANGES; i++) {
+		bool put = i <= KEYS || random_chance(random, 60);
+
+		key = i <= KEYS ? 2 * i : 1 + random_below(random, 2 * KEYS);
+		nr += (put != 0) - (tree_values[key] != 0);
+		if (!put) {
+			CHECK(btree_remove(&tree, key) == (tree_values[key] != 0));
+			tree_values[key] = 0;
+		} else {
+			value = btree_put(&tree, key, i <= KEYS ? packed : 0);
+			CHECK(value);
+			tree_values[key] = i;
+			memcpy(value, &i, sizeof(i));
+		}
+		value = (void *)btree_find(&tree, key);
+		CHECK(put ? value && !memcmp(value, &i, sizeof(i)) : !value);
+		if (i % 1000 == 0)
+			tree_see_marks(&tree, before);
+	}
+	CHECK(btree_walk(&tree, tree_each, NULL));
+	CHECK(tree_found == nr && !tree_wrong && !tree_unmarked);
+	/* A walk finds a page that is in use twice, and keys in a wrong place. */
+	head = (uint32_t *)((char *)tree.at + (uint64_t)btree_head(&tree)->root * BTREE_PAGE);
+	CHECK(head[0] == btree_head(&tree)->levels - 1 && head[1] > 1);
+	head[4 + 2] = head[8 + 2];
+	CHECK(!btree_walk(&tree, tree_each, NULL));
+	free(before);
+	free(tree.at);
+	return true;
+}
+
 int main(void)
 {
 	static char older[BYTES], base[BYTES], next[BYTES];
@@ -153,5 +234,7 @@ int main(void)
 		last_bits = bits;
 	}
 	tap_ok(right, "a range shows one transaction, and no fault is taken for one");
+	tap_ok(tree_right(0, &random), "a tree, split in halves");
+	tap_ok(tree_right(20, &random), "a tree that was filled in order");
 	return tap_end();
 }

@@ -25,21 +25,6 @@ acked=$here/build/acked
 stores="--objects /dev/lsmem --object-slots $SLOTS --lengths $LENGTHS --blocks /dev/lsmemb0
 	--block-slots $BLOCKS"
 
-# Write the figures of the tier from the creation of both stores on.
-sample() {
-	until [ -e /sys/class/lsmem/lsmem/tier/resident_bytes ] &&
-	      [ -e /sys/class/lsmem/lsmemb0/tier/resident_bytes ]; do
-		sleep 0.5
-	done
-	exec "$top/tools/lsmemctl/lsmemctl" tier lsmem lsmemb0 --interval 1 --json
-}
-
-serve_all() {
-	cut -d ' ' -f 1 /proc/uptime > "$LSMEM_HOST_DIR/started"
-	serve objects
-	serve blocks
-}
-
 case ${1:-} in
 load)
 	exec "$acked" load $stores --live "$LIVE" --batch 32 --zipf --readers 4 \
@@ -50,11 +35,13 @@ verify)
 	load_module
 	configure objects object "$SIZE" objects "capacity = $CAPACITY" "handles = $SLOTS"
 	configure blocks block "$DISK_SIZE" blocks "capacity = $DISK_CAPACITY"
-	sample > "$LSMEM_HOST_DIR/tier.jsonl" 2> /dev/null &
+	sample lsmem lsmemb0 > "$LSMEM_HOST_DIR/tier.jsonl" 2> /dev/null &
 	if [ "$LSMEM_ROUND" = 0 ]; then
 		format objects
 		format blocks
-		serve_all
+		started
+		serve objects
+		serve blocks
 		serves objects
 		serves blocks
 		exit
@@ -65,12 +52,7 @@ verify)
 		--figures "$LSMEM_HOST_DIR/load.jsonl" \
 		--journals "$LSMEM_HOST_DIR/journals" --ready $run/ready --state $run/state \
 		--report "$LSMEM_HOST_DIR/verify.json" &
-	verifier=$!
-	while [ ! -e $run/ready ] && kill -0 $verifier; do
-		sleep 0.1
-	done
-	serve_all
-	wait $verifier
+	serve_for $! objects blocks
 	cp $run/../lsmem/*.json "$LSMEM_HOST_DIR" ;;
 *)
 	echo "usage: tier.sh load|verify" >&2

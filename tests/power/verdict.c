@@ -6,6 +6,20 @@
 
 #define COMPLAINTS	20u	/* most errors that are printed; all are counted */
 
+static const char *what_of(uint8_t kind)
+{
+	switch (kind) {
+	case 'o':
+		return "object";
+	case 'b':
+		return "block";
+	case 'p':
+		return "page";
+	default:
+		return "range";
+	}
+}
+
 static bool state_equal(const struct state *want, const struct state *found)
 {
 	bool there = want->op == OP_ALLOC || want->op == OP_REPLACE;
@@ -40,7 +54,7 @@ void verify_slot(struct oracle *o, uint64_t number, const struct state *found, b
 		if (v->lost + v->corrupt < COMPLAINTS)
 			fprintf(stderr,
 				"%s %llu: %s: found %s sequence %llu, acknowledged %s sequence %llu and %u later\n",
-				o->kind == 'o' ? "object" : "block", (unsigned long long)number,
+				what_of(o->kind), (unsigned long long)number,
 				corrupt ? "corrupt" : "lost",
 				found->op == OP_FREE ? "nothing," : "contents",
 				(unsigned long long)found->sequence,
