@@ -3,9 +3,13 @@
 #ifndef TESTS_POWER_ACKED_H
 #define TESTS_POWER_ACKED_H
 
+#include <errno.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 #include "oracle.h"
+
+#define MSYNCS		1000u	/* tries */
 
 /**
  * struct work - the arguments and the state of a loading thread
@@ -97,6 +101,20 @@ int verify_ranges(const char *store, struct oracle *o, struct verdict *verdict);
  */
 void verify_slot(struct oracle *o, uint64_t slot, const struct state *found, bool corrupt,
 		 struct verdict *verdict);
+
+/*
+ * msync() until what was stored is durable.  Durability unknown, no space, no generations of handles yet: call
+ * again, says uapi.rst.  Each call waits, as the store's limits say.
+ */
+static inline int msync_durable(void *at, uint64_t bytes)
+{
+	unsigned int tries = 0;
+
+	while (msync(at, bytes, MS_SYNC))
+		if ((errno != ETIMEDOUT && errno != ENOSPC && errno != EAGAIN) || ++tries == MSYNCS)
+			return -1;
+	return 0;
+}
 
 double seconds_now(void);
 

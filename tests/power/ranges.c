@@ -12,8 +12,6 @@
 #include "../common/transaction.h"
 #include "acked.h"
 
-#define MSYNCS	1000u	/* tries: each waits for space or durability, as the store's limits say */
-
 static void die(const char *what)
 {
 	fprintf(stderr, "acked: range: %s: %s\n", what, strerror(errno));
@@ -121,7 +119,6 @@ int range_open(struct oracle *o, uint64_t slot, const char *store, _Atomic uint6
 static void load_transaction(struct work *w, void *at, uint64_t bytes)
 {
 	struct transactions all;
-	unsigned int tries = 0;
 	struct state state;
 	struct record r;
 
@@ -135,10 +132,8 @@ static void load_transaction(struct work *w, void *at, uint64_t bytes)
 	all = transactions_of(w->oracle, w->first, &state);
 	transaction_store(&all, r.sequence, at);
 	note(w->oracle, &r, DONE);
-	/* Durability unknown, no space, or no generations of handles yet: call again, says uapi.rst. */
-	while (msync(at, bytes, MS_SYNC))
-		if ((errno != ETIMEDOUT && errno != ENOSPC && errno != EAGAIN) || ++tries == MSYNCS)
-			die("msync");
+	if (msync_durable(at, bytes))
+		die("msync");
 	note(w->oracle, &r, DURABLE);
 	atomic_fetch_add(&figures.changes, 1);
 }

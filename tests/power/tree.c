@@ -37,7 +37,6 @@
 
 #define PACKED		(BTREE_LEAF * 2 / 3)
 #define READERS		2u
-#define MSYNCS		1000u	/* tries: each waits for space or durability, as the store's limits say */
 #define COMPLAINTS	10u
 
 /* A commit of @most pages has this many leaves while the tree is filled, and changes so many keys later. */
@@ -83,6 +82,7 @@ static struct {
 	uint32_t nr_marked;
 	uint32_t limit;
 	_Atomic uint64_t commits, reads, changes, checked, page_bytes;
+	const char *path;
 	int store;
 } all;
 
@@ -252,6 +252,7 @@ static bool tree_open(const struct options *opt, bool create)
 	errno = -fd;
 	if (fd < 0)
 		die("the range");
+	all.path = opt->store;
 	all.store = open(opt->store, O_RDWR | O_CLOEXEC);
 	all.tree = (struct btree){ .pages = opt->pages, .mark = mark };
 	all.tree.at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -262,6 +263,22 @@ static bool tree_open(const struct options *opt, bool create)
 }
 
 /* ---- Figures ------------------------------------------------------------- */
+
+/* Bytes that cleaning has moved and written again. */
+static unsigned long long relocated_bytes(const char *store)
+{
+	const char *name = strrchr(store, '/');
+	unsigned long long bytes = 0;
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/class/lsmem/%s/cleaner/relocated_bytes", name ? name + 1 : store);
+	file = fopen(path, "r");
+	if (!file || fscanf(file, "%llu", &bytes) != 1)
+		die(path);
+	fclose(file);
+	return bytes;
+}
 
 /* A line with the time and all figures, at most once a second, or if @now. */
 static void write_figures(FILE *file, bool filled, bool now)
@@ -282,7 +299,7 @@ static void write_figures(FILE *file, bool filled, bool now)
 		(unsigned long long)all.commits, (unsigned long long)all.reads,
 		(unsigned long long)all.changes, (unsigned long long)all.checked,
 		usage.ru_majflt, usage.ru_minflt, (unsigned long long)stat.appended_bytes,
-		(unsigned long long)stat.relocated_bytes, (unsigned long long)all.page_bytes,
+		relocated_bytes(all.path), (unsigned long long)all.page_bytes,
 		btree_head(&all.tree)->used);
 	if (fflush(file))
 		die("figures");
@@ -334,7 +351,6 @@ static void commit(uint32_t bits, bool half)
 {
 	const struct model *model = all.oracle.model;
 	struct storing storing = { .packed = bits ? 0 : PACKED, .left = half ? 2 : UINT32_MAX };
-	uint32_t tries = 0;
 	struct record r;
 
 	record_begin(&r, OP_REPLACE);
@@ -358,10 +374,8 @@ static void commit(uint32_t bits, bool half)
 	memset(all.marked, 0, (all.tree.pages / 64 + 1) * sizeof(*all.marked));
 	all.nr_marked = 0;
 	note(&r, DONE);
-	/* Durability unknown, no space, or no generations of handles yet: call again, says uapi.rst. */
-	while (msync(all.tree.at, (uint64_t)all.tree.pages * BTREE_PAGE, MS_SYNC))
-		if ((errno != ETIMEDOUT && errno != ENOSPC && errno != EAGAIN) || ++tries == MSYNCS)
-			die("msync");
+	if (msync_durable(all.tree.at, (uint64_t)all.tree.pages * BTREE_PAGE))
+		die("msync");
 	note(&r, DURABLE);
 	atomic_fetch_add(&all.commits, 1);
 }
