@@ -10,8 +10,9 @@
 
 #include "../common/tap.h"
 #include "../common/transaction.h"
+#include "../common/zipf.h"
 #include "acked.h"
-#include "btree.h"
+#include "commits.h"
 
 #define PAGES	128u
 #define MOST	64u
@@ -201,6 +202,104 @@ static bool tree_right(uint32_t packed, uint64_t *random)
 	return true;
 }
 
+/* ---- Commits on it ------------------------------------------------------- */
+
+#define COMMIT_KEYS	3000u
+#define COMMIT_PAGES	600u
+#define COMMITS		60u
+
+static void commit_note(struct oracle *o, uint8_t what, uint64_t number, uint32_t bits)
+{
+	struct record r;
+
+	record_fill(&r, 't', what, OP_REPLACE, 0);
+	r.sequence = number;
+	r.length = bits;
+	record_seal(&r);
+	oracle_take(o, &r);
+}
+
+static void nothing(void *context, const void *value)
+{
+	(void)context;
+	(void)value;
+}
+
+/* The commit that a tree shows whole, or 0: none. */
+static uint64_t commit_shown(struct btree *tree, const struct oracle *o)
+{
+	struct state found;
+
+	return commits_look(tree, o, &found, nothing, NULL) ? 0 : found.sequence;
+}
+
+/* The tree before and after a commit under way: faults in each are found. */
+static bool commit_faults(struct btree *tree, const char *base, const char *next, const struct oracle *o,
+			  uint64_t number, uint64_t *random)
+{
+	uint32_t pages[COMMIT_PAGES], nr = 0, i, some;
+
+	memcpy(tree->at, base, COMMIT_PAGES * BTREE_PAGE);
+	CHECK(commit_shown(tree, o) == number - 1);
+	memcpy(tree->at, next, COMMIT_PAGES * BTREE_PAGE);
+	CHECK(commit_shown(tree, o) == number);
+	for (i = 0; i < COMMIT_PAGES; i++)
+		if (memcmp(base + i * BTREE_PAGE, next + i * BTREE_PAGE, BTREE_PAGE))
+			pages[nr++] = i;
+	CHECK(nr && !pages[0]);
+	/* Any page of the commit is missing, or only some are there, with the first or without. */
+	for (i = 1; i < nr; i++) {
+		memcpy(tree->at, next, COMMIT_PAGES * BTREE_PAGE);
+		copy_page(tree->at, base, pages[i], BTREE_PAGE);
+		CHECK(!commit_shown(tree, o));
+	}
+	if (nr > 1) {
+		memcpy(tree->at, base, COMMIT_PAGES * BTREE_PAGE);
+		some = 1 + random_below(random, nr - 1);
+		for (i = random_below(random, 2); i <= some && i < nr - 1; i++)
+			copy_page(tree->at, next, pages[i], BTREE_PAGE);
+		if (i > 1)
+			CHECK(!commit_shown(tree, o));
+	}
+	return true;
+}
+
+static bool commits_right(uint64_t *random)
+{
+	struct btree tree = { .at = calloc(COMMIT_PAGES, BTREE_PAGE), .pages = COMMIT_PAGES,
+			      .mark = tree_mark };
+	char *base = calloc(COMMIT_PAGES, BTREE_PAGE), *next = calloc(COMMIT_PAGES, BTREE_PAGE);
+	static struct oracle o;
+	struct state found;
+	struct verdict v = { 0 };
+	uint64_t number;
+
+	CHECK(tree.at && base && next && !commits_init(&o, COMMIT_KEYS, 64));
+	zipf_setup(COMMIT_KEYS);
+	for (number = 1; number <= COMMITS; number++) {
+		bool fill = ((struct commits *)o.model)->filled < COMMIT_KEYS;
+		uint32_t bits = fill ? 0 : random_next(random) | 1, all = UINT32_MAX;
+
+		memcpy(tree.at, next, COMMIT_PAGES * BTREE_PAGE);
+		memcpy(base, next, COMMIT_PAGES * BTREE_PAGE);
+		commit_note(&o, ISSUED, number, bits);
+		CHECK(!commit_store(&tree, &o, number, bits, &all));
+		CHECK(all && all <= (bits ? 25u : 56u * 20));
+		memcpy(next, tree.at, COMMIT_PAGES * BTREE_PAGE);
+		CHECK(number == 1 || commit_faults(&tree, base, next, &o, number, random));
+		commit_note(&o, DURABLE, number, bits);
+	}
+	/* The acknowledged commit is lost. */
+	memcpy(tree.at, base, COMMIT_PAGES * BTREE_PAGE);
+	commits_look(&tree, &o, &found, nothing, NULL);
+	verify_slot(&o, 0, &found, false, &v);
+	CHECK(v.lost == 1);
+	free(next);
+	free(base);
+	free(tree.at);
+	return true;
+}
+
 int main(void)
 {
 	static char older[BYTES], base[BYTES], next[BYTES];
@@ -236,5 +335,6 @@ int main(void)
 	tap_ok(right, "a range shows one transaction, and no fault is taken for one");
 	tap_ok(tree_right(0, &random), "a tree, split in halves");
 	tap_ok(tree_right(20, &random), "a tree that was filled in order");
+	tap_ok(commits_right(&random), "a tree shows one commit, and no fault is taken for one");
 	return tap_end();
 }

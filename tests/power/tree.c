@@ -33,15 +33,10 @@
 
 #include "../common/zipf.h"
 #include "acked.h"
-#include "btree.h"
+#include "commits.h"
 
-#define PACKED		(BTREE_LEAF * 2 / 3)
 #define READERS		2u
-#define COMPLAINTS	10u
-
-/* A commit of @most pages has this many leaves while the tree is filled, and changes so many keys later. */
-#define FILL_LEAVES(most)	((most) * 7 / 8)
-#define CHANGES(most)		((most) * 2 / 5)
+#define AHEAD		512u	/* pages that a verification asks for at a time: as many as madvise() reads */
 
 struct options {
 	const char *store;
@@ -55,22 +50,6 @@ struct options {
 	uint32_t most;
 	double halt;
 	double wait;
-};
-
-/**
- * struct model - the tree as it must be
- * @filled: keys that are filled in by now
- * @present: keys that are in the tree
- * @keys: how many are filled in
- * @most: pages of a commit
- * @commit: of each key, when its value was written; 0: there is no such key
- */
-struct model {
-	uint64_t filled;
-	uint64_t present;
-	uint32_t keys;
-	uint32_t most;
-	uint32_t commit[];
 };
 
 /* What the threads share. @lock: of the tree, for changes and look-ups. */
@@ -116,79 +95,6 @@ static void touch(const char *path)
 		die(path);
 	if (path)
 		close(fd);
-}
-
-/* ---- Commits ------------------------------------------------------------- */
-
-/*
- * Call @change for each key that a commit changes, with false if it is removed.  @bits: 0: the next keys
- * are filled in.
- */
-static void commit_each(const struct model *model, uint64_t number, uint32_t bits,
-			void (*change)(void *context, uint32_t key, bool put), void *context)
-{
-	uint64_t state = number << 32 | bits, i;
-	uint32_t nr, key;
-
-	if (!bits) {
-		for (i = 0; i < FILL_LEAVES(model->most) * PACKED && model->filled + i < model->keys; i++)
-			change(context, 2 * (model->filled + i + 1), true);
-		return;
-	}
-	for (nr = 1 + random_below(&state, CHANGES(model->most)); nr; nr--) {
-		uint32_t dice = random_below(&state, 100);
-
-		/* Frequent keys are far from each other: each is in a page of its own. */
-		key = dice < 70 ? zipf_next(&state) * 2654435761ull % model->keys :
-		      random_below(&state, model->keys);
-		change(context, 2 * (key + 1) - (dice >= 90), dice < 70 || dice >= 80);
-	}
-}
-
-struct noting {
-	struct model *model;
-	uint32_t number;
-};
-
-static void note_key(void *context, uint32_t key, bool put)
-{
-	const struct noting *noting = context;
-	uint32_t *commit = &noting->model->commit[key];
-
-	noting->model->present += put - (*commit != 0);
-	*commit = put ? noting->number : 0;
-}
-
-static void note_commit(struct model *model, uint64_t number, uint32_t bits)
-{
-	struct noting noting = { model, number };
-
-	commit_each(model, number, bits, note_key, &noting);
-	if (!bits)
-		model->filled += model->keys - model->filled < FILL_LEAVES(model->most) * PACKED ?
-				 model->keys - model->filled : FILL_LEAVES(model->most) * PACKED;
-}
-
-static void commit_settled(struct oracle *o, uint64_t slot, const struct state *state)
-{
-	(void)slot;
-	if (state->op == OP_REPLACE)
-		note_commit(o->model, state->sequence, state->length);
-}
-
-static void model_init(struct oracle *o, const struct options *opt)
-{
-	struct model *model;
-	const size_t bytes = sizeof(*model) + (2ull * opt->keys + 1) * sizeof(model->commit[0]);
-
-	model = calloc(1, bytes);
-	if (oracle_init(o, 't', 1) || !model)
-		die("memory");
-	o->model_bytes = bytes;
-	model->keys = opt->keys;
-	model->most = opt->most;
-	o->model = model;
-	o->settled = commit_settled;
 }
 
 /* ---- The range ----------------------------------------------------------- */
@@ -316,53 +222,24 @@ static FILE *figures_open(const char *path)
 
 /* ---- Loading ------------------------------------------------------------- */
 
-struct storing {
-	uint32_t number;
-	uint32_t packed;
-	uint32_t left;		/* changes after which to stop */
-};
-
-static void store_key(void *context, uint32_t key, bool put)
-{
-	struct storing *storing = context;
-	void *value;
-
-	if (!storing->left)
-		return;
-	storing->left--;
-	atomic_fetch_add(&all.changes, 1);
-	if (!put) {
-		btree_remove(&all.tree, key);
-		return;
-	}
-	value = btree_put(&all.tree, key, storing->packed);
-	if (!value) {
-		errno = ENOSPC;
-		die("the tree");
-	}
-	content_fill(value, BTREE_VALUE, key, storing->number);
-}
-
 /*
  * A commit: all its changes, then msync() until they are durable.  @bits: 0: fill.  @half: only two of
  * its changes, and no msync(); look-ups wait.
  */
 static void commit(uint32_t bits, bool half)
 {
-	const struct model *model = all.oracle.model;
-	struct storing storing = { .packed = bits ? 0 : PACKED, .left = half ? 2 : UINT32_MAX };
+	uint32_t changes = half ? 2 : UINT32_MAX;
 	struct record r;
 
 	record_begin(&r, OP_REPLACE);
 	r.length = bits;
 	note(&r, ISSUED);
-	storing.number = r.sequence;
 	pthread_rwlock_wrlock(&all.lock);
-	if (!btree_head(&all.tree)->root)
-		btree_init(&all.tree);
-	mark(NULL, 0);
-	btree_head(&all.tree)->commit = r.sequence;
-	commit_each(model, r.sequence, bits, store_key, &storing);
+	if (commit_store(&all.tree, &all.oracle, r.sequence, bits, &changes)) {
+		errno = ENOSPC;
+		die("the tree");
+	}
+	atomic_fetch_add(&all.changes, changes);
 	if (all.nr_marked > all.limit) {
 		fprintf(stderr, "tree: a commit of %u pages\n", all.nr_marked);
 		exit(1);
@@ -383,13 +260,12 @@ static void commit(uint32_t bits, bool half)
 /* Look keys up: each value must be that of a commit, if the key is there. */
 static void *look_up(void *arg)
 {
-	const struct model *model = all.oracle.model;
+	const struct commits *commits = all.oracle.model;
 	uint64_t random = (uintptr_t)arg, serial;
 
 	for (;;) {
 		uint32_t key = random_chance(&random, 50) ?
-			       zipf_next(&random) * 2654435761ull % model->keys :
-			       random_below(&random, model->keys);
+			       commit_key(&random, commits->keys) : random_below(&random, commits->keys);
 		const void *value;
 		bool right;
 
@@ -410,7 +286,7 @@ static void *look_up(void *arg)
 static int load(const struct options *opt)
 {
 	struct oracle *oracles[] = { &all.oracle };
-	const struct model *model = all.oracle.model;
+	const struct commits *commits = all.oracle.model;
 	const char *seed = getenv("LSMEM_SEED");
 	uint64_t random = seed ? strtoull(seed, NULL, 0) : 1;
 	FILE *figures = figures_open(opt->figures);
@@ -421,13 +297,13 @@ static int load(const struct options *opt)
 
 	oracle_load(oracles, 1, opt->state);
 	tree_open(opt, true);
-	write_figures(figures, model->filled == model->keys, true);
+	write_figures(figures, commits->filled == commits->keys, true);
 	/* Else look-ups, of which one is always under way, would keep commits out. */
 	pthread_rwlockattr_init(&kind);
 	pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	if (pthread_rwlock_init(&all.lock, &kind))
 		die("lock");
-	while (model->filled < model->keys) {
+	while (commits->filled < commits->keys) {
 		commit(0, false);
 		write_figures(figures, false, false);
 	}
@@ -451,55 +327,25 @@ static int load(const struct options *opt)
 
 /* ---- Verification -------------------------------------------------------- */
 
-struct comparison {
-	const struct model *model;
-	FILE *figures;
-	uint64_t wrong;
-	uint64_t found;
-};
-
-static void compare_key(void *context, uint64_t key, const void *value)
+/*
+ * A key was compared.  The pages of most leaves are in the order of their keys: those that follow are asked
+ * for together, before the walk comes to them.
+ */
+static void checked(void *figures, const void *value)
 {
-	struct comparison *c = context;
-	uint32_t wanted = key <= 2ull * c->model->keys ? c->model->commit[key] : 0;
+	static uint32_t asked;
+	uint32_t page = ((const char *)value - (const char *)all.tree.at) / BTREE_PAGE;
 
-	c->found++;
-	if ((!wanted || !content_is(value, BTREE_VALUE, key, wanted)) && c->wrong++ < COMPLAINTS)
-		fprintf(stderr, "key %llu: not the value of commit %u\n", (unsigned long long)key, wanted);
-	if (atomic_fetch_add(&all.checked, 1) % 1024 == 0)
-		write_figures(c->figures, true, false);
-}
+	if (asked < page + AHEAD / 2 && page < asked + AHEAD / 2 && asked < all.tree.pages) {
+		uint32_t nr = all.tree.pages - asked < AHEAD ? all.tree.pages - asked : AHEAD;
 
-/* Which commit does the tree show? Returns the number of keys that are not right. */
-static uint64_t tree_look(const struct slot *slot, struct state *found, FILE *figures)
-{
-	struct comparison c = { .model = all.oracle.model, .figures = figures };
-	uint64_t commit = btree_head(&all.tree)->commit;
-	struct model *copy;
-	bool whole;
-
-	*found = slot->base;
-	if (slot->nr_pending && slot->pending[0].op == OP_REPLACE && slot->pending[0].sequence == commit) {
-		*found = slot->pending[0];
-		/* On a copy: verify_slot() carries it out on the model. */
-		copy = malloc(all.oracle.model_bytes);
-		if (!copy)
-			die("memory");
-		memcpy(copy, c.model, all.oracle.model_bytes);
-		note_commit(copy, commit, found->length);
-		c.model = copy;
-	} else if (commit != slot->base.sequence) {
-		found->sequence = commit;	/* an older one: verify_slot() counts it as lost */
+		if (madvise((char *)all.tree.at + (uint64_t)asked * BTREE_PAGE, (uint64_t)nr * BTREE_PAGE,
+			    MADV_WILLNEED))
+			die("madvise");
+		asked += nr;
 	}
-	whole = btree_walk(&all.tree, compare_key, &c);
-	if (!whole)
-		fprintf(stderr, "the pages are no tree\n");
-	if (c.found < c.model->present)
-		c.wrong += c.model->present - c.found;
-	fprintf(stderr, "commit %llu: %llu keys of %llu, %llu wrong\n", (unsigned long long)commit,
-		(unsigned long long)c.found, (unsigned long long)c.model->present,
-		(unsigned long long)c.wrong);
-	return c.wrong + !whole;
+	if (atomic_fetch_add(&all.checked, 1) % 1024 == 0)
+		write_figures(figures, true, false);
 }
 
 static int verify(const struct options *opt)
@@ -522,7 +368,7 @@ static int verify(const struct options *opt)
 		figures = figures_open(opt->figures);
 		__atomic_load_n((uint64_t *)all.tree.at, __ATOMIC_RELAXED);
 		v.first_read = seconds_now();
-		torn = tree_look(slot, &found, figures);
+		torn = commits_look(&all.tree, o, &found, checked, figures);
 		write_figures(figures, true, true);
 	}
 	v.all_read = seconds_now();
@@ -643,8 +489,7 @@ int main(int argc, char **argv)
 	}
 	all.limit = opt.most;
 	zipf_setup(opt.keys);
-	model_init(&all.oracle, &opt);
-	if (journal_open())
+	if (commits_init(&all.oracle, opt.keys, opt.most) || journal_open())
 		return 1;
 	return loads ? load(&opt) : verify(&opt);
 }
