@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Figures of demos with tiered stores: from the files that their guests write, once a second.
 
-host/tier.jsonl is from `lsmemctl tier --interval 1 --json`, other files are from the program that reads
-and writes. The power may be cut at any time, so the last line of each may be torn.
+host/tier.jsonl is from `lsmemctl tier --interval 1 --json`, other files are from the program that
+reads and writes. The power may be cut at any time, so the last line of each may be torn.
 """
 
 import json

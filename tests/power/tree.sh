@@ -9,8 +9,8 @@
 #        tree.sh load		fill the tree, the first time; then commits until the power is cut
 #
 # $SIZE and $CAPACITY are those of the store, $PAGES the pages of the range, $KEYS the keys that the tree is
-# filled with. In each second boot the load ends after $HALT seconds between two commits, and the cut comes
-# then.
+# filled with, $MOST the pages of a commit at most. In each second boot the load ends after $HALT seconds,
+# between two commits, and the cut comes then.
 #
 # Files on the host that get a line a second: host/tier.jsonl, from lsmemctl; host/verify.jsonl and
 # host/load.jsonl, from the program. The power may be cut at any time, so the last line may be torn.
@@ -22,7 +22,7 @@ run=/run/lsmem-power
 seconds=300
 . "$here/lib.sh"
 tree=$here/build/tree
-options="--store /dev/lsmem --pages $PAGES --keys $KEYS --state $run/state"
+options="--store /dev/lsmem --pages $PAGES --keys $KEYS --most $MOST --state $run/state"
 
 case ${1:-} in
 load)
