@@ -11,6 +11,8 @@
 
 #define PACKED		(BTREE_LEAF * 2 / 3)
 #define COMPLAINTS	10u
+#define SCATTER		2654435761ull	/* a prime */
+#define HOT		1000u	/* keys */
 
 /* A commit of @most pages has this many leaves while the tree is filled, and changes so many keys later. */
 #define FILL_LEAVES(most)	((most) * 7 / 8)
@@ -18,7 +20,7 @@
 
 uint32_t commit_key(uint64_t *random, uint32_t keys)
 {
-	return zipf_next(random) * 2654435761ull % keys;
+	return zipf_next(random) * SCATTER % keys;
 }
 
 /*
@@ -39,7 +41,10 @@ static void commit_each(const struct commits *all, uint64_t number, uint32_t bit
 	for (nr = 1 + random_below(&state, CHANGES(all->most)); nr; nr--) {
 		uint32_t dice = random_below(&state, 100);
 
-		key = dice < 70 ? commit_key(&state, all->keys) : random_below(&state, all->keys);
+		if (bits & COMMIT_HOT)
+			key = zipf_next(&state) % HOT * SCATTER % all->keys;
+		else
+			key = dice < 70 ? commit_key(&state, all->keys) : random_below(&state, all->keys);
 		change(context, 2 * (key + 1) - (dice >= 90), dice < 70 || dice >= 80);
 	}
 }

@@ -3,13 +3,16 @@
  * Commits on a B+tree, and a check of the tree against them: for tree.c.
  *
  * What a commit changes follows from its number and random bits.  With bits 0 it fills in the next even
- * keys, in order; leaves are two thirds full then, as after insertions at random.
+ * keys, in order; leaves are two thirds full then, as after insertions at random.  With COMMIT_HOT it changes
+ * only a thousand keys and their neighbours, whose pages stay in memory: such a commit is mostly msync().
  */
 #ifndef TESTS_POWER_COMMITS_H
 #define TESTS_POWER_COMMITS_H
 
 #include "btree.h"
 #include "oracle.h"
+
+#define COMMIT_HOT	2u	/* of the bits; bit 0 is 1 unless all are 0 */
 
 /**
  * struct commits - the tree as it must be

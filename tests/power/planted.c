@@ -278,7 +278,7 @@ static bool commits_right(uint64_t *random)
 	zipf_setup(COMMIT_KEYS);
 	for (number = 1; number <= COMMITS; number++) {
 		bool fill = ((struct commits *)o.model)->filled < COMMIT_KEYS;
-		uint32_t bits = fill ? 0 : random_next(random) | 1, all = UINT32_MAX;
+		uint32_t bits = fill ? 0 : (uint32_t)random_next(random) | 1, all = UINT32_MAX;
 
 		memcpy(tree.at, next, COMMIT_PAGES * BTREE_PAGE);
 		memcpy(base, next, COMMIT_PAGES * BTREE_PAGE);

@@ -48,6 +48,7 @@ struct options {
 	uint32_t pages;
 	uint32_t keys;
 	uint32_t most;
+	double hot;
 	double halt;
 	double wait;
 };
@@ -314,7 +315,10 @@ static int load(const struct options *opt)
 	touch(opt->ready);
 	begin = seconds_now();
 	while (!opt->halt || seconds_now() < begin + opt->halt) {
-		commit(random_next(&random) >> 32 | 1, false);
+		uint32_t bits = random_next(&random) | 1;
+		bool hot = opt->hot && seconds_now() >= begin + opt->hot;
+
+		commit(hot ? bits | COMMIT_HOT : bits & ~COMMIT_HOT, false);
 		write_figures(figures, true, false);
 	}
 	/* Between two commits, with changes of the second in memory */
@@ -401,6 +405,7 @@ static void usage(FILE *to)
 	      "  --pages N         pages of the range\n"
 	      "  --keys N          keys that are filled in\n"
 	      "  --most N          pages of a commit (default 256)\n"
+	      "  --hot SECONDS     load: then only change keys whose pages are in memory\n"
 	      "  --halt SECONDS    load: then begin a commit without an msync(), and wait for the cut\n"
 	      "  --wait SECONDS    wait until the store can be opened and read (default 0)\n"
 	      "  --figures FILE    a line of JSON each second: the counts until then\n"
@@ -419,6 +424,7 @@ static bool parse(int argc, char **argv, struct options *opt)
 		{ "pages", required_argument, NULL, 'p' },
 		{ "keys", required_argument, NULL, 'k' },
 		{ "most", required_argument, NULL, 'm' },
+		{ "hot", required_argument, NULL, 'H' },
 		{ "halt", required_argument, NULL, 'h' },
 		{ "wait", required_argument, NULL, 'w' },
 		{ "figures", required_argument, NULL, 'f' },
@@ -443,6 +449,9 @@ static bool parse(int argc, char **argv, struct options *opt)
 			break;
 		case 'm':
 			opt->most = strtoul(optarg, NULL, 0);
+			break;
+		case 'H':
+			opt->hot = strtod(optarg, NULL);
 			break;
 		case 'h':
 			opt->halt = strtod(optarg, NULL);

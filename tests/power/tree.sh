@@ -9,8 +9,9 @@
 #        tree.sh load		fill the tree, the first time; then commits until the power is cut
 #
 # $SIZE and $CAPACITY are those of the store, $PAGES the pages of the range, $KEYS the keys that the tree is
-# filled with, $MOST the pages of a commit at most. In each second boot the load ends after $HALT seconds,
-# between two commits, and the cut comes then.
+# filled with, $MOST the pages of a commit at most. After $TURN seconds the commits change
+# only what is in memory, so that the cut is mostly in an msync(); in each second boot the load ends then,
+# between two commits.
 #
 # Files on the host that get a line a second: host/tier.jsonl, from lsmemctl; host/verify.jsonl and
 # host/load.jsonl, from the program. The power may be cut at any time, so the last line may be torn.
@@ -26,9 +27,8 @@ options="--store /dev/lsmem --pages $PAGES --keys $KEYS --most $MOST --state $ru
 
 case ${1:-} in
 load)
-	halt=
-	[ $((LSMEM_ROUND % 2)) = 0 ] || halt="--halt $HALT"
-	exec "$tree" load $options $halt --figures "$LSMEM_HOST_DIR/load.jsonl" \
+	[ $((LSMEM_ROUND % 2)) = 0 ] && turn=--hot || turn=--halt
+	exec "$tree" load $options $turn "$TURN" --figures "$LSMEM_HOST_DIR/load.jsonl" \
 		--ready "$LSMEM_HOST_DIR/ready" ;;
 verify)
 	load_module
