@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Ranges of pages (LSMEM_IOC_PAGES): regions and pools behind mmap(), in a volatile store; of a durable
- * one, what its journals have besides.
- *
- * A region is compared with a copy of it in memory, through random stores, reads, writes, holes, lengths,
- * write-backs and reopenings, with a page buffer that holds a fraction of it.
+ * one, what its journals have besides.  regions.c compares regions with copies of them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,13 +26,6 @@
 #define PAGE		4096ull
 #define SECONDS		240	/* time limit of a test; sufficient under emulation */
 #define TABLE		7u
-
-static uint64_t state;	/* of the random numbers */
-
-static uint64_t below(uint64_t n)
-{
-	return random_below(&state, n);
-}
 
 FIXTURE(pages)
 {
@@ -163,154 +153,6 @@ TEST_F_TIMEOUT(pages, region_keeps, SECONDS)
 	ASSERT_EQ(0, range_remove(&self->store, root));
 	EXPECT_EQ(self->used, handles_used(&self->store));
 	EXPECT_EQ(-ESTALE, range_open(&self->store, root, 0));
-}
-
-/* A region, its copy, and where both end. */
-struct region {
-	struct store *store;
-	uint64_t root;
-	uint64_t buffer;
-	int fd;
-	unsigned char *at;
-	unsigned char *copy;
-	uint64_t length;
-	uint64_t most;
-};
-
-static bool region_reopen(struct region *r)
-{
-	if (munmap(r->at, r->most) || close(r->fd))
-		return false;
-	r->fd = range_open(r->store, r->root, r->buffer);
-	if (r->fd < 0)
-		return false;
-	r->at = map(r->fd, r->most);
-	return r->at != MAP_FAILED;
-}
-
-static bool region_same(const struct region *r)
-{
-	unsigned char page[PAGE];
-	uint64_t i, j;
-
-	for (i = 0; i < r->length; i += PAGE) {
-		uint64_t n = r->length - i < PAGE ? r->length - i : PAGE;
-
-		/* In turn by read() and through the mapping. */
-		if (i / PAGE % 2) {
-			if (pread(r->fd, page, n, i) != (ssize_t)n)
-				return false;
-		} else {
-			memcpy(page, r->at + i, n);
-		}
-		for (j = 0; j < n; j++)
-			if (page[j] != r->copy[i + j]) {
-				printf("# byte %llu of %llu: %u, not %u\n",
-				       (unsigned long long)(i + j), (unsigned long long)r->length,
-				       page[j], r->copy[i + j]);
-				return false;
-			}
-	}
-	return true;
-}
-
-/* One random step. Returns false if a call failed. */
-static bool region_step(struct region *r)
-{
-	uint64_t from = below(r->length), n = 1 + below(3 * PAGE), length;
-	unsigned char fill = (unsigned char)below(256);
-	unsigned char bytes[3 * PAGE];
-
-	if (n > r->length - from)
-		n = r->length - from;
-	switch (below(24)) {
-	case 0:		/* shorter or longer */
-		length = 1 + below(r->most);
-		if (below(4))
-			length = r->length;
-		if (ftruncate(r->fd, length))
-			return false;
-		if (length < r->length)
-			memset(r->copy + length, 0, r->length - length);
-		r->length = length;
-		return true;
-	case 1:
-	case 2:
-		memset(r->copy + from, 0, n);
-		return !fallocate(r->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, n);
-	case 3:
-		return !msync(r->at, r->most, MS_SYNC);
-	case 4:
-		from = from / PAGE * PAGE;
-		return !msync(r->at + from, n, MS_SYNC);
-	case 5:
-		return below(8) || region_reopen(r);
-	case 6:
-		from = from / PAGE * PAGE;
-		return !madvise(r->at + from, n, MADV_DONTNEED);
-	case 7:
-		from = from / PAGE * PAGE;
-		return !madvise(r->at + from, n, MADV_WILLNEED);
-	case 8 ... 12:
-		memset(bytes, fill, n);
-		memset(r->copy + from, fill, n);
-		return pwrite(r->fd, bytes, n, from) == (ssize_t)n;
-	case 13 ... 15:
-		if (pread(r->fd, bytes, n, from) != (ssize_t)n)
-			return false;
-		return !memcmp(bytes, r->copy + from, n);
-	case 16:
-		memset(r->at + from, 0, n);
-		memset(r->copy + from, 0, n);
-		return true;
-	default:
-		memset(r->at + from, fill, n);
-		memset(r->copy + from, fill, n);
-		return true;
-	}
-}
-
-static void region_model(struct __test_metadata *_metadata, struct store *store, uint32_t flags)
-{
-	struct region r = { .store = store, .length = MIB, .most = 2 * MIB, .buffer = 64 * PAGE };
-	uint64_t steps = test_scaled(20000), i;
-
-	r.copy = calloc(1, r.most);
-	ASSERT_NE(NULL, r.copy);
-	r.fd = range_make(store, flags, r.length, r.buffer, &r.root);
-	ASSERT_LE(0, r.fd);
-	r.at = map(r.fd, r.most);
-	ASSERT_NE(MAP_FAILED, r.at);
-	for (i = 0; i < steps; i++) {
-		ASSERT_TRUE(region_step(&r)) {
-			TH_LOG("step %llu: %s", (unsigned long long)i, strerror(errno));
-		}
-		if (i % 500 == 499) {
-			ASSERT_TRUE(region_same(&r)) {
-				TH_LOG("after step %llu", (unsigned long long)i);
-			}
-		}
-	}
-	ASSERT_TRUE(region_reopen(&r));
-	ASSERT_TRUE(region_same(&r));
-	ASSERT_EQ(0, munmap(r.at, r.most));
-	ASSERT_EQ(0, close(r.fd));
-	ASSERT_EQ(0, range_remove(store, r.root));
-	free(r.copy);
-}
-
-TEST_F_TIMEOUT(pages, region_model, SECONDS)
-{
-	state = test_seed;
-	region_model(_metadata, &self->store, 0);
-	EXPECT_EQ(self->used, handles_used(&self->store));
-}
-
-TEST_F_TIMEOUT(pages, atomic_model, SECONDS)
-{
-	state = test_seed + 1;
-	region_model(_metadata, &self->store, LSMEM_PAGES_ATOMIC);
-	EXPECT_EQ(self->used, handles_used(&self->store));
 }
 
 /* Nothing of an atomic range is written but when it is asked for. */
