@@ -90,6 +90,44 @@ static void lsmem_pages_late(struct work_struct *work)
 	iput(&file->inode);
 }
 
+/* Count a descriptor; file->users is held. */
+static int lsmem_pages_count(struct lsmem_file *file)
+{
+	int ret;
+
+	if (file->removed)
+		return -ESTALE;
+	if (file->lingers) {
+		ret = lsmem_store_linger_end(file->store);
+		if (ret)
+			return ret;
+		file->lingers = false;
+	}
+	file->nr_users++;
+	return 0;
+}
+
+static void lsmem_pages_uncount(struct lsmem_file *file)
+{
+	if (!--file->nr_users) {
+		file->lingers = true;
+		lsmem_store_linger(file->store);
+	}
+}
+
+/* By /proc/PID/fd: lsmem_pages_use() counts what LSMEM_IOC_PAGES returns. */
+static int lsmem_pages_open(struct inode *inode, struct file *f)
+{
+	struct lsmem_file *file = lsmem_file_of(inode);
+	int ret;
+
+	if (mutex_lock_killable(&file->users))
+		return -EINTR;
+	ret = lsmem_pages_count(file);
+	mutex_unlock(&file->users);
+	return ret;
+}
+
 /* Does a signal end this task?  It does not see it any more, so that no wait of it would be killable. */
 static bool lsmem_pages_killed(void)
 {
@@ -112,10 +150,7 @@ static int lsmem_pages_release(struct inode *inode, struct file *f)
 			iput(inode);	/* it is queued, and not the last reference */
 	}
 	mutex_lock(&file->users);
-	if (!--file->nr_users) {
-		file->lingers = true;
-		lsmem_store_linger(file->store);
-	}
+	lsmem_pages_uncount(file);
 	mutex_unlock(&file->users);
 	return 0;
 }
@@ -278,6 +313,7 @@ static long lsmem_pages_file_ioctl(struct file *f, unsigned int cmd, unsigned lo
 
 static const struct file_operations lsmem_pages_fops = {
 	.owner = THIS_MODULE,
+	.open = lsmem_pages_open,
 	.llseek = generic_file_llseek,
 	.read_iter = generic_file_read_iter,
 	.write_iter = generic_file_write_iter,
@@ -516,18 +552,13 @@ static int lsmem_pages_use(struct lsmem_file *file, fmode_t mode, struct lsmem_p
 
 	if (mutex_lock_killable(&file->users))
 		return -EINTR;
-	if (file->removed)
-		ret = -ESTALE;
-	else if (file->lingers)
-		ret = lsmem_store_linger_end(store);
+	ret = lsmem_pages_count(file);
 	if (!ret) {
-		file->lingers = false;
 		f = lsmem_pages_file(&file->inode, mode);
 		ret = PTR_ERR_OR_ZERO(f);
-	}
-	if (!ret) {
-		file->nr_users++;
-		if (pages->buffer && mode & FMODE_WRITE)
+		if (ret)
+			lsmem_pages_uncount(file);
+		else if (pages->buffer && mode & FMODE_WRITE)
 			WRITE_ONCE(file->most, lsmem_pages_buffer(store, pages->buffer));
 	}
 	mutex_unlock(&file->users);

@@ -297,6 +297,40 @@ TEST_F_TIMEOUT(pages, as_a_file, SECONDS)
 	close(fd);
 }
 
+/* A descriptor that is opened by the path of another one. */
+TEST_F_TIMEOUT(pages, opened_by_path, SECONDS)
+{
+	uint64_t root = 0;
+	char path[40], byte;
+	int fd, other;
+
+	fd = range_make(&self->store, 0, MIB, 0, &root);
+	ASSERT_LE(0, fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	other = open(path, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, other);
+	ASSERT_EQ(1, pwrite(other, "x", 1, PAGE));
+	close(other);
+	EXPECT_EQ(-EBUSY, range_remove(&self->store, root));
+	other = open(path, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, other);
+	close(fd);
+	EXPECT_EQ(-EBUSY, range_remove(&self->store, root));
+	ASSERT_EQ(1, pread(other, &byte, 1, PAGE));
+	EXPECT_EQ('x', byte);
+	close(other);
+	fd = range_open(&self->store, root, 0);
+	ASSERT_LE(0, fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	other = open(path, O_RDWR | O_TRUNC | O_CLOEXEC);
+	ASSERT_LE(0, other);
+	EXPECT_EQ(0, lseek(fd, 0, SEEK_END));
+	close(other);
+	close(fd);
+	EXPECT_EQ(0, range_remove(&self->store, root));
+	EXPECT_EQ(self->used, handles_used(&self->store));
+}
+
 /* ---- Pools ------------------------------------------------------------------ */
 
 static int read_object(const struct store *store, uint64_t handle, void *to, uint32_t room,
