@@ -16,7 +16,7 @@ KBUILD	 = $(MAKE) -C $(KDIR) M=$(CURDIR)
 DESTDIR	?=
 PREFIX	?= /usr
 
-TOOLS	:= tools/lsmemctl tools/example
+TOOLS	:= tools/lsmemctl tools/preload tools/example
 SUITES	:= $(dir $(wildcard tests/*/Makefile))
 
 # Do not export KVER: on a new machine it is empty until setup has run.
@@ -171,6 +171,7 @@ install-built: all
 	$(MAKE) -C uapi install
 	$(MAKE) -C tools/lib install
 	$(MAKE) -C tools/lsmemctl install
+	$(MAKE) -C tools/preload install
 	$(MAKE) -C daemon install
 
 clean: ## remove all build and test output
