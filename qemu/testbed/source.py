@@ -135,12 +135,12 @@ def sid(max_age: float = LIST_SECONDS) -> tuple[str, ...]:
     Lists of packages that are older than @max_age seconds are fetched again.
     """
     base = paths.cache_dir() / "apt"
-    options = _private(base)
+    options = private(base, "sid.sources")
     with locked(base / "lock"):
         done = base / "updated"
         if done.exists() and time.time() - done.stat().st_mtime < max_age:
             return options
-        for mirror in _mirrors():
+        for mirror in mirrors():
             for directory in ("lists/partial", "cache/archives/partial"):
                 (base / directory).mkdir(parents=True, exist_ok=True)
             (base / "sid.sources").write_text(
@@ -156,14 +156,15 @@ def sid(max_age: float = LIST_SECONDS) -> tuple[str, ...]:
     return ()
 
 
-def _private(base: Path) -> tuple[str, ...]:
-    options = (f"Dir::Etc::SourceList={base}/sid.sources", "Dir::Etc::SourceParts=/dev/null",
+def private(base: Path, sources: str) -> tuple[str, ...]:
+    """Options of apt for lists and archives of its own below @base, where the file @sources is."""
+    options = (f"Dir::Etc::SourceList={base}/{sources}", "Dir::Etc::SourceParts=/dev/null",
                f"Dir::State::Lists={base}/lists", f"Dir::Cache={base}/cache",
                "Acquire::Languages=none", "APT::Sandbox::User=root")
     return tuple(part for option in options for part in ("-o", option))
 
 
-def _mirrors() -> list[str]:
+def mirrors() -> list[str]:
     """The mirrors of this release of Debian in the configuration of apt."""
     release = Path("/etc/os-release").read_text(encoding="utf-8")
     codename = re.search(r"^VERSION_CODENAME=\"?(\w+)", release, re.MULTILINE)
