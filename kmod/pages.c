@@ -237,7 +237,7 @@ static bool lsmem_pages_dirty_folio(struct address_space *mapping, struct folio 
 /* Pages of an atomic range that may be dirty before they are written. */
 static unsigned long lsmem_pages_dirty_most(const struct lsmem_file *file)
 {
-	return min_t(unsigned long, LSMEM_RANGE_WHOLE, file->most / 2);
+	return min_t(unsigned long, LSMEM_RANGE_WHOLE, READ_ONCE(file->most) / 2);
 }
 
 /* The hand passes some pages. Returns how many have left, or an error of write-back. */
@@ -285,22 +285,29 @@ static long lsmem_pages_pass(struct lsmem_file *file)
 
 /*
  * Make room in the page buffer, if it is full.  Called without a folio's lock.  One task at a time moves
- * the hand, and no further than four times around.
+ * the hand, and no further than four times around.  What cannot leave, because it is locked in memory or
+ * held, is looked at again when LSMEM_PAGES_LEAVE pages more are there: else a fault would find that the page
+ * which it has read before it was repeated had left, being the only one that could, for ever.
  */
 static void lsmem_pages_room(struct lsmem_file *file)
 {
 	struct address_space *mapping = &file->inode.i_data;
-	unsigned long passes = 4 * mapping->nrpages / LSMEM_FOLIO_BATCH + 2;
+	unsigned long passes = 4 * READ_ONCE(mapping->nrpages) / LSMEM_FOLIO_BATCH + 2;
+	unsigned long most = READ_ONCE(file->most), pages;
 	long gone = 0, ret = 0;
 
-	if (mapping->nrpages < file->most || !mutex_trylock(&file->leaving))
+	if (READ_ONCE(mapping->nrpages) < max(most, READ_ONCE(file->full)) ||
+	    !mutex_trylock(&file->leaving))
 		return;
-	while (mapping->nrpages + LSMEM_PAGES_LEAVE / 2 > file->most && gone < LSMEM_PAGES_LEAVE &&
+	while (READ_ONCE(mapping->nrpages) + LSMEM_PAGES_LEAVE / 2 > most && gone < LSMEM_PAGES_LEAVE &&
 	       ret >= 0 && passes-- && !fatal_signal_pending(current)) {
 		ret = lsmem_pages_pass(file);
 		gone += ret;
 		cond_resched();
 	}
+	pages = READ_ONCE(mapping->nrpages);
+	WRITE_ONCE(file->full, ret >= 0 && gone < LSMEM_PAGES_LEAVE / 2 && pages >= most ?
+		   pages + LSMEM_PAGES_LEAVE : 0);
 	mutex_unlock(&file->leaving);
 }
 

@@ -32,6 +32,7 @@ struct lsmem_store;
  * @leaving: held by the hand
  * @hand: page from which the hand goes on
  * @most: pages of the page buffer
+ * @full: pages that the hand waits for, since those that there are could not leave; under @leaving
  * @dirtied: dirty pages, and those that were dirty when they were truncated, since all were written
  * @last: page of the last fault, for faults in sequence; no lock
  */
@@ -52,6 +53,7 @@ struct lsmem_file {
 	struct mutex leaving;
 	pgoff_t hand;
 	unsigned long most;
+	unsigned long full;
 	atomic_long_t dirtied;
 	pgoff_t last;
 };

@@ -223,6 +223,38 @@ TEST_F_TIMEOUT(pages, buffer_is_bounded, SECONDS)
 	close(fd);
 }
 
+/*
+ * More pages than the buffer holds can be locked in memory: mlock() ends.  A page more is not waited for, and
+ * when they are unlocked the buffer is bounded again.
+ */
+TEST_F_TIMEOUT(pages, locked_beyond_buffer, SECONDS)
+{
+	const uint64_t length = 4 * MIB, buffer = MIB / 4, locked = MIB;
+	unsigned char *at;
+	uint64_t root = 0, i;
+	int fd;
+
+	fd = range_make(&self->store, 0, length, buffer, &root);
+	ASSERT_LE(0, fd);
+	at = map(fd, length);
+	ASSERT_NE(MAP_FAILED, at);
+	for (i = 0; i < length; i += PAGE)
+		at[i] = (unsigned char)(1 + i / PAGE % 255);
+	ASSERT_EQ(0, msync(at, length, MS_SYNC));
+	ASSERT_EQ(0, mlock(at, locked));
+	EXPECT_EQ(locked / PAGE, resident(at, locked));
+	for (i = 0; i < length; i += PAGE)
+		ASSERT_EQ((unsigned char)(1 + i / PAGE % 255), at[i]);
+	EXPECT_EQ(locked / PAGE, resident(at, locked));
+	EXPECT_GE((locked + buffer) / PAGE + 64, resident(at, length));
+	ASSERT_EQ(0, munlock(at, locked));
+	for (i = 0; i < length; i += PAGE)
+		ASSERT_EQ((unsigned char)(1 + i / PAGE % 255), at[i]);
+	EXPECT_GE(buffer / PAGE + 64, resident(at, length));
+	munmap(at, length);
+	close(fd);
+}
+
 /* What a shared file mapping can do. */
 TEST_F_TIMEOUT(pages, as_a_file, SECONDS)
 {
