@@ -43,6 +43,14 @@ struct lsmem_counters {
 	u64 fetch_failures;		/* no backup had it */
 	u64 fetches_ahead;		/* blocks that were asked for before they were read */
 	u64 fetch_waits[LSMEM_WAITS];	/* as @waits */
+	u64 page_faults;		/* of mappings of ranges */
+	u64 pages_read;			/* into page buffers, of objects in memory */
+	u64 pages_fetched;		/* the same, of objects that were on backups only */
+	u64 pages_written;		/* in groups */
+	u64 pages_bytes;		/* of these groups, with nodes, roots and what was freed */
+	u64 pages_groups;
+	u64 pages_syncs;		/* calls of msync() and fsync() */
+	u64 pages_sync_ns;
 };
 
 #define lsmem_count(store, field, n) this_cpu_add((store)->counters->field, (n))

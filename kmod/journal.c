@@ -34,6 +34,7 @@
 #include "journal.h"
 #include "object.h"
 #include "store.h"
+#include "trace.h"
 
 /**
  * struct lsmem_journal - a journal in memory
@@ -81,7 +82,7 @@ static int lsmem_journal_wait(struct lsmem_range *range)
 static int lsmem_journal_group(struct lsmem_range *range, struct lsmem_change *changes, u32 nr)
 {
 	struct lsmem_place place = { };
-	u32 i, left;
+	u32 i, left, bytes = 0;
 	int ret;
 
 	for (; nr; nr = left) {
@@ -89,6 +90,10 @@ static int lsmem_journal_group(struct lsmem_range *range, struct lsmem_change *c
 		if (!ret) {
 			if (place.segment)
 				range->last = place;
+			for (i = 0; i < nr; i++)
+				bytes += lsmem_group_bytes(changes[i].length);
+			lsmem_count(range->store, pages_bytes, bytes);
+			lsmem_count(range->store, pages_groups, 1);
 			return 0;
 		}
 		if (!lsmem_range_gone(ret))
@@ -462,8 +467,12 @@ int lsmem_journal_write(struct lsmem_range *range, const struct lsmem_range_page
 	if (!ret)
 		ret = lsmem_journal_make(range);
 	kvfree(changes);
-	if (ret)
+	if (!ret) {
+		lsmem_count(range->store, pages_written, nr);
+		trace_lsmem_pages_write(range->store->name, range->root, nr, range->journal->nr, 0);
+	} else {
 		(void)lsmem_journal_settle(range);	/* else the next write does it */
+	}
 	return ret;
 }
 

@@ -22,7 +22,7 @@
  *	registry.c, sizes.c			the set of stores, the memory that one takes
  *	window.c				memory of a store mapped into user space
  *	tree.c, root.c, journal.c, range.c,
- *	pages.c, pagefs.c		ranges of pages, as files
+ *	buffer.c, pages.c, pagefs.c	ranges of pages, as files
  *	uring.c				commands of io_uring
  *	activate.c, load.c, repl.c		the daemon: recovery, and the stream
  *	chardev.c, sysfs.c, debugfs.c	interfaces of one store

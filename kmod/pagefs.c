@@ -25,6 +25,7 @@
 #include "range.h"
 #include "registry.h"
 #include "store.h"
+#include "trace.h"
 
 #define LSMEM_PAGES_FS		0x4c534d50	/* "LSMP" */
 #define LSMEM_PAGES_LEAST	64u		/* pages of the smallest page buffer */
@@ -40,6 +41,7 @@ static int lsmem_pages_fsync(struct file *f, loff_t start, loff_t end, int datas
 {
 	struct lsmem_file *file = lsmem_file_of(file_inode(f));
 	struct lsmem_store *store = file->range.store;
+	u64 begin = ktime_get_ns();
 	long left = LONG_MAX;
 	int ret, err;
 
@@ -50,6 +52,9 @@ static int lsmem_pages_fsync(struct file *f, loff_t start, loff_t end, int datas
 		ret = err;
 	if (!ret && store->durable)
 		ret = lsmem_sync(store, 0);
+	lsmem_count(store, pages_syncs, 1);
+	lsmem_count(store, pages_sync_ns, ktime_get_ns() - begin);
+	trace_lsmem_pages_sync(store->name, ktime_get_ns() - begin);
 	if (READ_ONCE(file->range.journal)) {
 		ihold(&file->inode);
 		if (!queue_work(lsmem_pages_works, &file->settle))
@@ -360,6 +365,7 @@ static void lsmem_pages_evict_inode(struct inode *inode)
 	clear_inode(inode);
 	if (!file->opened)
 		return;
+	lsmem_buffer_remove(file->store, &file->buffer);
 	lsmem_range_close(&file->range);
 	if (file->lingers)
 		lsmem_store_linger_release(file->store);
@@ -453,6 +459,7 @@ static int lsmem_pages_fill_inode(struct inode *inode, u64 buffer)
 	/* Pages with addresses.  The page cache charges them: no __GFP_ACCOUNT. */
 	mapping_set_gfp_mask(&inode->i_data, GFP_USER);
 	i_size_write(inode, file->range.length);
+	lsmem_buffer_add(file->store, &file->buffer, &inode->i_data);
 	return 0;
 }
 

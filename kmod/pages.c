@@ -27,6 +27,7 @@
 #include "journal.h"
 #include "pages.h"
 #include "range.h"
+#include "store.h"
 
 #define LSMEM_PAGES_LEAVE	64u		/* pages that leave at a time */
 #define LSMEM_PAGES_AHEAD	16u		/* pages that are read ahead of faults in sequence */
@@ -481,6 +482,7 @@ static vm_fault_t lsmem_pages_fault(struct vm_fault *vmf)
 	struct lsmem_file *file = lsmem_file_of(file_inode(f));
 	bool next = vmf->pgoff == READ_ONCE(file->last) + 1;
 
+	lsmem_count(file->store, page_faults, 1);
 	if (!(vmf->flags & FAULT_FLAG_RETRY_NOWAIT))
 		lsmem_pages_room(file);
 	WRITE_ONCE(file->last, vmf->pgoff);

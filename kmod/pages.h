@@ -10,6 +10,7 @@
 #include <linux/fs.h>
 #include <linux/workqueue.h>
 
+#include "buffer.h"
 #include "range.h"
 
 struct lsmem_store;
@@ -21,6 +22,7 @@ struct lsmem_store;
  * @root: see @store
  * @opened: @range is open
  * @range: the range
+ * @buffer: in the store's list, while @opened
  * @users: held to open and to remove it
  * @nr_users: descriptors; under @users
  * @removed: it was removed, or in part: nothing is written; set under @users and @writing
@@ -42,6 +44,7 @@ struct lsmem_file {
 	u64 root;
 	bool opened;
 	struct lsmem_range range;
+	struct lsmem_buffer buffer;
 	struct mutex users;
 	u32 nr_users;
 	bool removed;

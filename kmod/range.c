@@ -28,6 +28,7 @@
 #include "object.h"
 #include "range.h"
 #include "store.h"
+#include "trace.h"
 
 #define LSMEM_PAGE_FREED	xa_mk_value(0)
 #define LSMEM_RANGE_NODES	32u	/* dirty nodes that a group takes beside those of its pages */
@@ -119,6 +120,14 @@ static int lsmem_range_look(struct lsmem_range *range, u64 page, u64 *handle, vo
 	return ret;
 }
 
+static bool lsmem_range_cold(struct lsmem_store *store, u64 handle)
+{
+	struct lsmem_handle *h;
+
+	return store->tier.on && !lsmem_handle_find(store, handle, &h) &&
+	       lsmem_word_state(READ_ONCE(h->word)) == LSMEM_WORD_COLD;
+}
+
 /**
  * lsmem_range_read - what a page holds
  * @range: open
@@ -132,6 +141,7 @@ static int lsmem_range_look(struct lsmem_range *range, u64 page, u64 *handle, vo
 int lsmem_range_read(struct lsmem_range *range, u64 page, void *to)
 {
 	u64 handle = 0, last;
+	bool cold = false;
 	void *pending;
 	u32 length;
 	int ret;
@@ -144,6 +154,7 @@ int lsmem_range_read(struct lsmem_range *range, u64 page, void *to)
 		length = 0;
 		if (!handle || pending)
 			break;
+		cold |= lsmem_range_cold(range->store, handle);
 		ret = lsmem_object_get(range->store, handle, to, LSMEM_BLOCK, &length);
 		/* Freed meanwhile, and perhaps written anew: look again. */
 	} while ((ret == -ENOENT || ret == -ESTALE) && handle != last);
@@ -159,6 +170,10 @@ int lsmem_range_read(struct lsmem_range *range, u64 page, void *to)
 		return ret;
 	if (range->flags & LSMEM_PAGES_POOL && (pending ? xa_is_value(pending) : !handle))
 		return -ENXIO;
+	if (length && cold)
+		lsmem_count(range->store, pages_fetched, 1);
+	else if (length)
+		lsmem_count(range->store, pages_read, 1);
 	memset(to + length, 0, LSMEM_BLOCK - length);
 	return 0;
 }
@@ -576,6 +591,13 @@ static int lsmem_range_write_group(struct lsmem_range_group *group, u32 nr)
 		ret = lsmem_range_try(group, 0, &place);
 	}
 	up_write(&range->lock);
+	if (!ret) {
+		lsmem_count(range->store, pages_written, group->taken);
+		lsmem_count(range->store, pages_bytes, group->bytes);
+		lsmem_count(range->store, pages_groups, group->nr ? 1 : 0);
+		trace_lsmem_pages_write(range->store->name, range->root, group->taken, group->nr,
+					group->bytes);
+	}
 	if (place.segment && (group->names || range->flags & LSMEM_PAGES_ATOMIC))
 		range->last = place;
 	if (ret != -E2BIG)

@@ -310,6 +310,7 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	INIT_LIST_HEAD(&store->node);
 	INIT_LIST_HEAD(&store->views.clients);
 	mutex_init(&store->views.lock);
+	lsmem_buffers_init(&store->buffers);
 	init_waitqueue_head(&store->space.wait);
 	init_waitqueue_head(&store->repl.acks);
 	init_waitqueue_head(&store->plan.work);

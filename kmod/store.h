@@ -15,6 +15,7 @@
 #include <linux/wait.h>
 
 #include "balance.h"
+#include "buffer.h"
 #include "clean.h"
 #include "cold.h"
 #include "compact.h"
@@ -43,6 +44,7 @@ struct gendisk;
  *	attachment->mutex		one call of a daemon at a time (repl.c)
  *	tier.fill			one answer of a daemon at a time (fetch.c)
  *	  file->users			descriptors of a range of pages (pagefs.c)
+ *	  buffers.lock			set of page buffers (buffer.c)
  *	  inode_lock (the VFS's)	length and holes of a range of pages (pagefs.c)
  *	  mmap_lock (the kernel's)	a page fault of a range of pages takes the four below
  *	    invalidate_lock (the VFS's)	a hole against faults (pagefs.c); shared by reads
@@ -105,6 +107,7 @@ struct gendisk;
  * @parks: waits for durability that no thread makes (parked.c)
  * @tier: what a tiered store has beyond others (cold.c)
  * @fetches: its fetch requests (fetch.c)
+ * @buffers: its page buffers (buffer.c)
  * @dev: its device, which counts references to the store
  * @cdev: of an object store
  * @disk: of a block store, while it is active; see lsmem_store_give()
@@ -153,6 +156,7 @@ struct lsmem_store {
 	struct lsmem_parks parks;
 	struct lsmem_tier tier;
 	struct lsmem_fetches fetches;
+	struct lsmem_buffers buffers;
 
 	struct device dev;
 	struct cdev cdev;

@@ -8,6 +8,7 @@
  *	cleaner/	limits of the policy, and statistics of cleaning
  *	stats/		statistics of writers
  *	tier/		of a tiered store: what is in memory, and statistics of fetching
+ *	pages/		of an object store: ranges of pages that are open, and statistics of all
  *
  * The files are attribute groups of the device, so they exist before udev sees the device.
  * Values are read without locks: each is consistent by itself, two of them may be of
@@ -25,6 +26,7 @@
 #include <linux/sysfs.h>
 
 #include "balance.h"
+#include "pagefs.h"
 #include "registry.h"
 #include "store.h"
 #include "sysfs.h"
@@ -546,11 +548,54 @@ static const struct attribute_group lsmem_tier_group = {
 	.is_visible = lsmem_tier_visible,
 };
 
+/* ---- Ranges of pages ----------------------------------------------------- */
+
+LSMEM_ATTR(ranges, "%llu", lsmem_buffers_count(store, false).ranges);
+LSMEM_ATTR(buffered_pages, "%llu", lsmem_buffers_count(store, false).pages);
+LSMEM_ATTR(dirty_pages, "%llu", lsmem_buffers_count(store, true).dirty);
+LSMEM_ATTR(faults, "%llu", lsmem_sum(store).page_faults);
+LSMEM_ATTR(read_pages, "%llu", lsmem_sum(store).pages_read);
+LSMEM_ATTR(fetched_pages, "%llu", lsmem_sum(store).pages_fetched);
+LSMEM_ATTR(written_pages, "%llu", lsmem_sum(store).pages_written);
+LSMEM_ATTR(written_bytes, "%llu", lsmem_sum(store).pages_bytes);
+LSMEM_ATTR(groups, "%llu", lsmem_sum(store).pages_groups);
+LSMEM_ATTR(syncs, "%llu", lsmem_sum(store).pages_syncs);
+LSMEM_ATTR(sync_ns, "%llu", lsmem_sum(store).pages_sync_ns);
+
+static struct attribute *lsmem_pages_attrs[] = {
+	&dev_attr_ranges.attr,
+	&dev_attr_buffered_pages.attr,
+	&dev_attr_dirty_pages.attr,
+	&dev_attr_faults.attr,
+	&dev_attr_read_pages.attr,
+	&dev_attr_fetched_pages.attr,
+	&dev_attr_written_pages.attr,
+	&dev_attr_written_bytes.attr,
+	&dev_attr_groups.attr,
+	&dev_attr_syncs.attr,
+	&dev_attr_sync_ns.attr,
+	NULL,
+};
+
+static umode_t lsmem_pages_visible(struct kobject *kobj, struct attribute *attr, int index)
+{
+	struct lsmem_store *store = lsmem_dev_store(kobj_to_dev(kobj));
+
+	return store->kind == LSMEM_KIND_OBJECT && lsmem_pages_there() ? attr->mode : 0;
+}
+
+static const struct attribute_group lsmem_pages_group = {
+	.name = "pages",
+	.attrs = lsmem_pages_attrs,
+	.is_visible = lsmem_pages_visible,
+};
+
 const struct attribute_group *lsmem_store_groups[] = {
 	&lsmem_store_group,
 	&lsmem_limits_group,
 	&lsmem_cleaner_group,
 	&lsmem_stats_group,
 	&lsmem_tier_group,
+	&lsmem_pages_group,
 	NULL,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Tracepoints: append, stall, throttle, balance, compaction, cleaning, retirement,
- * revocation.
+ * revocation, ranges of pages.
  *
  * The file where an event happens calls trace_lsmem_*(); trace.c makes the functions.
  *
@@ -40,6 +40,35 @@ DEFINE_EVENT(lsmem_waited, lsmem_stall, TP_PROTO(const char *store, u64 ns), TP_
 
 /* A writer has been slowed down. */
 DEFINE_EVENT(lsmem_waited, lsmem_throttle, TP_PROTO(const char *store, u64 ns), TP_ARGS(store, ns));
+
+/* msync() or fsync() of a range of pages has ended, with or without success. */
+DEFINE_EVENT(lsmem_waited, lsmem_pages_sync, TP_PROTO(const char *store, u64 ns),
+	     TP_ARGS(store, ns));
+
+/*
+ * Pages of a range have been written back, by a group of so many changes: pages, nodes, what was freed, and
+ * the root.
+ */
+TRACE_EVENT(lsmem_pages_write,
+	    TP_PROTO(const char *store, u64 root, u32 pages, u32 changes, u32 bytes),
+	TP_ARGS(store, root, pages, changes, bytes),
+	TP_STRUCT__entry(
+		__array(char, store, LSMEM_NAME_BYTES)
+		__field(u64, root)
+		__field(u32, pages)
+		__field(u32, changes)
+		__field(u32, bytes)
+	),
+	TP_fast_assign(
+		strscpy(__entry->store, store, LSMEM_NAME_BYTES);
+		__entry->root = root;
+		__entry->pages = pages;
+		__entry->changes = changes;
+		__entry->bytes = bytes;
+	),
+	TP_printk("store=%s root=%llx pages=%u changes=%u bytes=%u", __entry->store, __entry->root,
+		  __entry->pages, __entry->changes, __entry->bytes)
+);
 
 /*
  * The balancer has decided: LSMEM_LEVEL_*, and from what.  Costs: bytes copied for

@@ -255,6 +255,78 @@ TEST_F_TIMEOUT(pages, locked_beyond_buffer, SECONDS)
 	close(fd);
 }
 
+static long long counted(const struct store *store, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "pages/%s", name);
+	return store_attribute(store, path);
+}
+
+/* The files in pages/ of sysfs: what is open, what is in the buffers, and what was done. */
+TEST_F_TIMEOUT(pages, is_counted, SECONDS)
+{
+	enum { CHANGED = 5, STRIDE = 3 };
+	const uint64_t length = 64 * PAGE;
+	uint64_t roots[2] = { 0 }, i;
+	int fds[2], again;
+	unsigned char *at;
+	long long bytes;
+
+	EXPECT_EQ(0, counted(&self->store, "ranges"));
+	for (i = 0; i < 2; i++) {
+		fds[i] = range_make(&self->store, 0, length, 0, &roots[i]);
+		ASSERT_LE(0, fds[i]);
+	}
+	again = range_open(&self->store, roots[0], 0);
+	ASSERT_LE(0, again);
+	EXPECT_EQ(2, counted(&self->store, "ranges"));
+	EXPECT_EQ(0, counted(&self->store, "buffered_pages"));
+	at = map(fds[0], length);
+	ASSERT_NE(MAP_FAILED, at);
+	ASSERT_EQ(0, madvise(at, length, MADV_RANDOM));
+	for (i = 0; i < CHANGED; i++)
+		at[i * STRIDE * PAGE] = 1;
+	EXPECT_EQ(CHANGED, counted(&self->store, "buffered_pages"));
+	EXPECT_EQ(CHANGED, counted(&self->store, "dirty_pages"));
+	EXPECT_LE(CHANGED, counted(&self->store, "faults"));
+	EXPECT_GE(2 * CHANGED, counted(&self->store, "faults"));
+	EXPECT_EQ(0, counted(&self->store, "read_pages"));	/* holes */
+	EXPECT_EQ(0, counted(&self->store, "written_pages"));
+	EXPECT_EQ(0, counted(&self->store, "syncs"));
+	ASSERT_EQ(0, msync(at, length, MS_SYNC));
+	EXPECT_EQ(CHANGED, counted(&self->store, "buffered_pages"));
+	EXPECT_EQ(0, counted(&self->store, "dirty_pages"));
+	EXPECT_EQ(CHANGED, counted(&self->store, "written_pages"));
+	EXPECT_EQ(1, counted(&self->store, "groups"));
+	EXPECT_EQ(1, counted(&self->store, "syncs"));
+	EXPECT_LT(0, counted(&self->store, "sync_ns"));
+	/* Five pages of a byte, a node with the last of their handles, and the root */
+	bytes = counted(&self->store, "written_bytes");
+	EXPECT_LE(CHANGED * 32 + ((CHANGED - 1) * STRIDE + 1) * 8 + 168, bytes);
+	EXPECT_GE(2048, bytes);
+	munmap(at, length);
+	close(again);
+	EXPECT_EQ(2, counted(&self->store, "ranges"));
+	close(fds[0]);
+	EXPECT_EQ(1, counted(&self->store, "ranges"));
+	EXPECT_EQ(0, counted(&self->store, "buffered_pages"));
+	fds[0] = range_open(&self->store, roots[0], 0);
+	ASSERT_LE(0, fds[0]);
+	at = malloc(length);
+	ASSERT_EQ((ssize_t)length, read(fds[0], at, length));
+	free(at);
+	EXPECT_EQ(CHANGED, counted(&self->store, "read_pages"));
+	EXPECT_EQ(0, counted(&self->store, "fetched_pages"));
+	EXPECT_EQ(64, counted(&self->store, "buffered_pages"));
+	ASSERT_EQ(0, fsync(fds[0]));
+	EXPECT_EQ(2, counted(&self->store, "syncs"));
+	EXPECT_EQ(1, counted(&self->store, "groups"));	/* nothing was to be written */
+	close(fds[0]);
+	close(fds[1]);
+	EXPECT_EQ(0, counted(&self->store, "ranges"));
+}
+
 /* What a shared file mapping can do. */
 TEST_F_TIMEOUT(pages, as_a_file, SECONDS)
 {

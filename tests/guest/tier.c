@@ -172,6 +172,36 @@ TEST_F_TIMEOUT(tier, more_than_memory, SECONDS)
 	EXPECT_EQ(0, tier_attribute(&self->store, "fetch_failures"));
 }
 
+/* Pages of a range whose objects have left memory come back when they are read, and are counted apart. */
+TEST_F_TIMEOUT(tier, pages, SECONDS)
+{
+	enum { PAGES = 256 };
+	struct lsmem_pages range = {
+		.size = sizeof(range), .flags = LSMEM_PAGES_CREATE, .length = PAGES * 4096,
+	};
+	uint64_t i;
+
+	ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_PAGES, &range));
+	for (i = 0; i < PAGES; i++) {
+		content_fill(self->bytes, 4096, (uint32_t)i, 1);
+		ASSERT_EQ(4096, pwrite(range.fd, self->bytes, 4096, (off_t)i * 4096));
+	}
+	ASSERT_EQ(0, fsync(range.fd));
+	close(range.fd);
+	ASSERT_EQ(0, fill(self, 80));
+	range = (struct lsmem_pages){ .size = sizeof(range), .root = range.root };
+	ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_PAGES, &range));
+	for (i = 0; i < PAGES; i++) {
+		ASSERT_EQ(4096, pread(range.fd, self->bytes, 4096, (off_t)i * 4096));
+		ASSERT_TRUE(content_is(self->bytes, 4096, (uint32_t)i, 1)) TH_LOG("page %llu", (unsigned long long)i);
+	}
+	printf("# of %d pages %lld were fetched\n", PAGES, store_attribute(&self->store, "pages/fetched_pages"));
+	EXPECT_LT(PAGES / 2, store_attribute(&self->store, "pages/fetched_pages"));
+	EXPECT_EQ(PAGES, store_attribute(&self->store, "pages/fetched_pages") +
+		  store_attribute(&self->store, "pages/read_pages"));
+	close(range.fd);
+}
+
 /* As long as memory holds all that is live, nothing leaves it, however much is overwritten. */
 TEST_F_TIMEOUT(tier, all_fits, SECONDS)
 {
