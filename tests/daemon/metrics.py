@@ -48,6 +48,10 @@ FILES = {
     "cleaner/views_revoked": 21, "tier/resident_bytes": 90 << 20, "tier/cold_bytes": 10 << 20,
     "tier/unverified_segments": 4, "tier/unreadable_segments": 1,
     "tier/cached_bytes": 5 << 20, "tier/evicted": 30, "tier/evicted_bytes": 31,
+    "pages/ranges": 3, "pages/buffered_pages": 400, "pages/dirty_pages": 50, "pages/faults": 6000,
+    "pages/read_pages": 700, "pages/fetched_pages": 80, "pages/written_pages": 900,
+    "pages/written_bytes": 4 << 20, "pages/groups": 32, "pages/syncs": 33,
+    "pages/sync_ns": 34_000_000_001,
 }
 
 
