@@ -95,6 +95,10 @@ None, 0.0, None, 10, 10)]"
 ok "top, all stores" sh -c "'$lsmemctl' top -n 1 -i 0.05 | grep -q '^lsmemb0: block, volatile, active'"
 is "tier of no tiered store" "$("$lsmemctl" tier --json | field v)" "[]"
 refused "tier of a store without a tier" 1 "lsmem: is not tiered" tier lsmem
+is "pages of all object stores" "$("$lsmemctl" pages --json |
+	field "[(s['name'], s['ranges'], s['buffered_bytes'], s['sync_us']) for s in v]")" \
+	"[('lsmem', 0, 0, None)]"
+refused "pages of a block store" 1 "lsmemb0: has no ranges of pages" pages lsmemb0
 is "clean of a store without segments" "$("$lsmemctl" clean lsmemb0 --json | field "v['asked']")" 0
 is "clean --compact" "$(clean_objects --compact)" "compact True True True True"
 is "clean" "$(clean_objects)" "clean True True True True"

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""lsmemctl top, tier, clean, backups and stat with imaginary stores: cleaning.py LSMEMCTL TEST, or --list.
+"""lsmemctl top, tier, pages, clean, backups and stat with imaginary stores: cleaning.py LSMEMCTL TEST, or --list.
 
 Runs with a private, empty /sys/class and /run (see lsmemctl.sh). A store is a link to a directory, as in
 sysfs; a new link changes all files of the store at once. A thread does the work of the files
@@ -59,6 +59,13 @@ TIER: dict[str, object] = {
 }
 
 
+PAGES: dict[str, object] = {
+    "pages/ranges": 2, "pages/buffered_pages": 1024, "pages/dirty_pages": 256, "pages/faults": 5000,
+    "pages/read_pages": 4000, "pages/fetched_pages": 300, "pages/written_pages": 600,
+    "pages/written_bytes": 3 << 20, "pages/groups": 20, "pages/syncs": 10, "pages/sync_ns": 4000000,
+}
+
+
 class Store:
     """The directory of a store; a test can change its files."""
 
@@ -113,7 +120,7 @@ def near(got: float, wanted: float, what: str) -> None:
 
 
 class Watch:
-    """top or tier with --json, line by line."""
+    """top, tier or pages with --json, line by line."""
 
     def __init__(self, *arguments: str, command: str = "top") -> None:
         self._child = subprocess.Popen([LSMEMCTL, command, "--json", *arguments], text=True,
@@ -514,6 +521,63 @@ def test_top_of_a_daemon_that_says_little() -> None:
     is_([line.split() for line in lines[first:first + 3]],
         [["one", "member", "7", "-", "2K", "-"], ["(only", "one)", "-", "-", "-", "-", "-"],
          ["-", "-", "-", "-", "-", "-"]])
+
+
+# ---- pages ------------------------------------------------------------------
+
+def test_pages() -> None:
+    Store("lsmem", BLANK, NEW, PAGES)
+    Store("lsmem1", BLANK, NEW, PAGES, {"pages/syncs": 0, "pages/sync_ns": 0})
+    Store("lsmemb0", BLANK, NEW)
+    done = lsmemctl("pages", "--json")
+    is_((done.returncode, done.stderr), (0, ""))
+    first, second = json.loads(done.stdout)
+    is_(first, {"name": "lsmem", "ranges": 2, "buffered_pages": 1024, "buffered_bytes": 4 << 20,
+                "dirty_pages": 256, "dirty_bytes": 1 << 20, "faults": 5000, "read_pages": 4000,
+                "fetched_pages": 300, "written_pages": 600, "written_bytes": 3 << 20, "groups": 20,
+                "syncs": 10, "sync_us": 400.0})
+    is_((second["name"], second["sync_us"]), ("lsmem1", None))
+    done = lsmemctl("pages", "lsmem", "lsmem1")
+    is_((done.returncode, done.stderr), (0, ""))
+    is_([line.split() for line in done.stdout.splitlines()], [
+        "STORE RANGES BUFFER DIRTY FAULTS READ FETCHED WRITTEN BYTES GROUPS SYNCS SYNC MEAN".split(),
+        "lsmem 2 4M 1M 5000 4000 300 600 3M 20 10 400us".split(),
+        "lsmem1 2 4M 1M 5000 4000 300 600 3M 20 0 -".split()])
+    done = lsmemctl("pages", "lsmemb0")
+    is_((done.returncode, done.stdout, done.stderr),
+        (1, "", "lsmemctl pages: lsmemb0: has no ranges of pages: it is no object store\n"))
+
+
+def test_pages_rates() -> None:
+    store = Store("lsmem", BLANK, NEW, PAGES)
+    watch = Watch("--interval", "100ms", command="pages")
+    idle = watch.next()["stores"][0]
+    is_((idle["faults_per_second"], idle["sync_us"]), (0, None))
+    store.change(pages__faults=5100, pages__read_pages=4200, pages__fetched_pages=600,
+                 pages__written_pages=1000, pages__written_bytes=(3 << 20) + 500000,
+                 pages__groups=26, pages__syncs=20, pages__sync_ns=6000000, pages__ranges=3)
+    now, seconds = watch.until("lsmem", "ranges", 3)
+    for key, wanted in {"faults": 100, "read_pages": 200, "fetched_pages": 300,
+                        "written_pages": 400, "written_bytes": 500000, "groups": 6,
+                        "syncs": 10}.items():
+        near(now[f"{key}_per_second"] * seconds, wanted, key)
+    is_(now["sync_us"], 200.0, "of the interval")
+    store.remove()
+    while watch.next(or_end=True):
+        pass
+    is_(watch.end(), (0, ""), "the last object store has gone")
+
+
+def test_pages_watch_text() -> None:
+    Store("lsmem", BLANK, NEW, PAGES)
+    done = lsmemctl("pages", "-n", "2", "-i", "50ms")
+    is_((done.returncode, done.stderr), (0, ""))
+    parts = done.stdout.rstrip("\n").split("\n\n")
+    is_(len(parts), 2)
+    is_([line.split() for line in parts[1].splitlines()], [
+        "STORE RANGES BUFFER DIRTY FAULTS/s READ/s FETCHED/s WRITTEN/s BYTES/s GROUPS/s SYNCS/s"
+        " SYNC MEAN".split(),
+        "lsmem 2 4M 1M 0.0 0.0 0.0 0.0 0 0.0 0.0 -".split()])
 
 
 # ---- tier -------------------------------------------------------------------

@@ -42,6 +42,7 @@ if [ ! -e /sys/module/lsmem ]; then
 	refused "top, no module" 1 "modprobe lsmem" top
 	refused "tier, no module" 1 "modprobe lsmem" tier
 	refused "tier of a store, no module" 1 "modprobe lsmem" tier lsmem
+	refused "pages, no module" 1 "modprobe lsmem" pages
 	refused "clean, no module" 1 "modprobe lsmem" clean lsmem
 	refused "sync, no module" 1 "modprobe lsmem" sync lsmem
 	refused "destroy, no module" 1 "modprobe lsmem" destroy lsmem

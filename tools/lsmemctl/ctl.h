@@ -35,7 +35,7 @@ struct ctl_command {
 };
 
 extern const struct ctl_command ctl_create, ctl_destroy, ctl_list, ctl_stat, ctl_sync, ctl_check,
-	ctl_format, ctl_top, ctl_clean, ctl_backups, ctl_tier;
+	ctl_format, ctl_top, ctl_clean, ctl_backups, ctl_tier, ctl_pages;
 
 /* main.c */
 extern bool ctl_json;
@@ -91,6 +91,8 @@ struct json_object *ctl_figures(struct json_object *now, struct json_object *bef
 				double seconds);
 struct json_object *ctl_tier_figures(struct json_object *now, struct json_object *before,
 				     double seconds);
+struct json_object *ctl_pages_figures(struct json_object *now, struct json_object *before,
+				      double seconds);
 
 /* view.c */
 typedef void (*ctl_line_fn)(void *context, bool heading, const char *text);
@@ -132,5 +134,30 @@ void ctl_add_number(struct json_object *object, const char *key, int64_t number)
 void ctl_add_decimal(struct json_object *object, const char *key, double number);
 char *ctl_bytes_text(uint64_t bytes, char *text, size_t size);
 char *ctl_time_text(double us, char *text, size_t size);
+
+/* watch.c */
+
+/**
+ * struct ctl_watched - figures that some stores have
+ * @key: of a file of sysfs that only these stores have
+ * @kind: word for such a store
+ * @without: what is said of a store without them
+ * @figures: computes them from two snapshots; NULL: this store has none
+ * @totals: columns without an interval
+ * @nr_totals: how many
+ * @rates: columns of an interval
+ * @nr_rates: how many
+ */
+struct ctl_watched {
+	const char *key, *kind, *without;
+	struct json_object *(*figures)(struct json_object *now, struct json_object *before,
+				       double seconds);
+	const struct ctl_column *totals;
+	size_t nr_totals;
+	const struct ctl_column *rates;
+	size_t nr_rates;
+};
+
+int ctl_watch(int argc, char **argv, const struct ctl_watched *what);
 
 #endif

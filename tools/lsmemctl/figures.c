@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <lsmem/lsmem_format.h>
+
 #include "ctl.h"
 
 #define BUCKETS_MAX	62	/* 2^62 fits into an int64_t */
@@ -249,6 +251,65 @@ struct json_object *ctl_tier_figures(struct json_object *now, struct json_object
 	add_ratio(out, "mean_us", known, ns / 1000, fetches);
 	nr = histogram(&interval, "tier.fetch_histogram", counts);
 	json_object_object_add(out, "p99_us", below_us(counts, nr, 990));
+	return out;
+}
+
+static const struct gauge pages_gauges[] = {
+	{ "ranges", "pages.ranges" },
+	{ "buffered_pages", "pages.buffered_pages" },
+	{ "dirty_pages", "pages.dirty_pages" },
+	{ "faults", "pages.faults" },
+	{ "read_pages", "pages.read_pages" },
+	{ "fetched_pages", "pages.fetched_pages" },
+	{ "written_pages", "pages.written_pages" },
+	{ "written_bytes", "pages.written_bytes" },
+	{ "groups", "pages.groups" },
+	{ "syncs", "pages.syncs" },
+};
+
+/* Adds the bytes of @pages pages. */
+static void add_page_bytes(struct json_object *out, const char *key, struct json_object *now,
+			   const char *pages)
+{
+	json_object_object_add(out, key,
+			       json_object_new_int64(json_object_get_int64(ctl_find(now, pages)) *
+						     LSMEM_BLOCK));
+}
+
+/**
+ * ctl_pages_figures() - compute the state of the ranges of pages of a store, and what they do
+ * @now: snapshot
+ * @before: an earlier snapshot; NULL: the mean is of all syncs since the store was created, and there are
+ *	no rates
+ * @seconds: between the snapshots; 0: rates are null
+ *
+ * Return: the object that lsmemctl(8) describes for pages, without the name; NULL: the store has no
+ * ranges.
+ */
+struct json_object *ctl_pages_figures(struct json_object *now, struct json_object *before,
+				      double seconds)
+{
+	const struct interval interval = { .now = now, .before = before, .seconds = seconds };
+	struct json_object *out;
+	double syncs = 0, ns = 0;
+	bool known;
+
+	if (!ctl_find(now, "pages.ranges"))
+		return NULL;
+	out = json_object_new_object();
+	add_gauges(out, now, pages_gauges, sizeof(pages_gauges) / sizeof(*pages_gauges));
+	add_page_bytes(out, "buffered_bytes", now, "pages.buffered_pages");
+	add_page_bytes(out, "dirty_bytes", now, "pages.dirty_pages");
+	add_rate(out, "faults_per_second", &interval, "pages.faults", 1);
+	add_rate(out, "read_pages_per_second", &interval, "pages.read_pages", 1);
+	add_rate(out, "fetched_pages_per_second", &interval, "pages.fetched_pages", 1);
+	add_rate(out, "written_pages_per_second", &interval, "pages.written_pages", 1);
+	add_rate(out, "written_bytes_per_second", &interval, "pages.written_bytes", 1);
+	add_rate(out, "groups_per_second", &interval, "pages.groups", 1);
+	add_rate(out, "syncs_per_second", &interval, "pages.syncs", 1);
+	known = growth(&interval, "pages.syncs", &syncs) && syncs > 0 &&
+		growth(&interval, "pages.sync_ns", &ns);
+	add_ratio(out, "sync_us", known, ns / 1000, syncs);
 	return out;
 }
 
