@@ -25,7 +25,7 @@ pasted()
 at_end()
 {
 	umount /srv 2>/dev/null
-	rm -f /tmp/demo.conf
+	rm -f /tmp/demo.conf /tmp/demo.root
 	at_exit
 }
 trap at_end EXIT
@@ -37,6 +37,7 @@ ok "a filesystem for the backup" eval \
 	'mkfs.ext4 -qF $drive && mount $drive /srv && ! grep -q "^lsmem " /proc/modules || rmmod lsmem'
 ok "the lines work" eval '(cd "$top" && bash -ex "$scratch/shell") > "$scratch/said"'
 is "the program says so, twice" "$(grep -c '^hello hello$' "$scratch/said")" 2
+is "the counter goes on after a restart" "$(grep -x "[0-9]" "$scratch/said" | xargs)" "1 2"
 is "no store is left" "$("$lsmemctl" list)" ""
 ok "the backup is" test -s /srv/lsmem.log
 tap_end
