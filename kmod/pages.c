@@ -476,6 +476,20 @@ const struct address_space_operations lsmem_pages_aops = {
 
 /* ---- Faults -------------------------------------------------------------- */
 
+/* Is this a page that could not be read?  While it is read it is locked. */
+static bool lsmem_pages_failed(struct address_space *mapping, pgoff_t index)
+{
+	struct folio *folio;
+	bool failed;
+
+	rcu_read_lock();
+	folio = xa_load(&mapping->i_pages, index);
+	failed = folio && !xa_is_value(folio) && !folio_test_locked(folio) &&
+		 !folio_test_uptodate(folio);
+	rcu_read_unlock();
+	return failed;
+}
+
 static vm_fault_t lsmem_pages_fault(struct vm_fault *vmf)
 {
 	struct file *f = vmf->vma->vm_file;
@@ -483,6 +497,9 @@ static vm_fault_t lsmem_pages_fault(struct vm_fault *vmf)
 	bool next = vmf->pgoff == READ_ONCE(file->last) + 1;
 
 	lsmem_count(file->store, page_faults, 1);
+	/* filemap_fault() would ask for a repetition again, and mm_populate() would repeat it for ever. */
+	if (lsmem_pages_failed(f->f_mapping, vmf->pgoff))
+		vmf->flags |= FAULT_FLAG_TRIED;
 	if (!(vmf->flags & FAULT_FLAG_RETRY_NOWAIT))
 		lsmem_pages_room(file);
 	WRITE_ONCE(file->last, vmf->pgoff);

@@ -227,7 +227,7 @@ TEST_F_TIMEOUT(pages, buffer_is_bounded, SECONDS)
  * More pages than the buffer holds can be locked in memory: mlock() ends.  A page more is not waited for, and
  * when they are unlocked the buffer is bounded again.
  */
-TEST_F_TIMEOUT(pages, locked_beyond_buffer, SECONDS)
+TEST_F_TIMEOUT(pages, locked_beyond, SECONDS)
 {
 	const uint64_t length = 4 * MIB, buffer = MIB / 4, locked = MIB;
 	unsigned char *at;
@@ -251,6 +251,28 @@ TEST_F_TIMEOUT(pages, locked_beyond_buffer, SECONDS)
 	for (i = 0; i < length; i += PAGE)
 		ASSERT_EQ((unsigned char)(1 + i / PAGE % 255), at[i]);
 	EXPECT_GE(buffer / PAGE + 64, resident(at, length));
+	munmap(at, length);
+	close(fd);
+}
+
+/* A page of a pool that has no object cannot be locked, or read ahead of its use: the calls end. */
+TEST_F_TIMEOUT(pages, locked_unread, SECONDS)
+{
+	struct lsmem_page page = { .size = sizeof(page), .op = LSMEM_PAGE_ALLOC, .length = 100 };
+	const uint64_t length = 8 * PAGE;
+	unsigned char *at;
+	uint64_t root = 0;
+	int fd;
+
+	fd = range_make(&self->store, LSMEM_PAGES_POOL, length, 0, &root);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ioctl(fd, LSMEM_IOC_PAGE, &page));
+	at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	ASSERT_NE(MAP_FAILED, at);
+	EXPECT_EQ(1, resident(at, PAGE));
+	EXPECT_EQ(-1, mlock(at, length));
+	EXPECT_EQ(ENOMEM, errno);
+	EXPECT_EQ(0, mlock(at, PAGE));
 	munmap(at, length);
 	close(fd);
 }
