@@ -39,7 +39,9 @@
 #define CALLS_DEFAULT	1000000u
 #define SECONDS_DEFAULT	600u	/* without $TEST_SECONDS, which tests/run sets */
 #define HANG_SECONDS	60u
-#define END_SECONDS	60u	/* for all processes to end, and again to destroy the stores */
+#define END_SECONDS	60u	/* for all processes to end */
+/* To destroy all stores: a closed range whose pages cannot be written holds its store for 60 tries. */
+#define DESTROY_SECONDS	100u
 #define PLACED_SEGMENTS	24u
 #define CANARIES	64u
 #define CANARY_BYTES	3000u
@@ -85,6 +87,7 @@ static void caller_init(struct caller *me, struct process *process, uint32_t num
 	me->constant = anonymous(AREA_BYTES, PROT_READ);
 	me->flip = anonymous(AREA_BYTES, PROT_READ | PROT_WRITE);
 	me->arena = anonymous(MAPS * MAP_ROOM, PROT_NONE);
+	me->ranges = anonymous(RANGE_MAPS * RANGE_ROOM, PROT_NONE);
 	me->ring = &rings[number % THREADS];
 	/* User-mode Linux 7.2 corrupts the pages of a ring that a child process has, too. */
 	if (io_uring_queue_init(4, me->ring, 0) || io_uring_ring_dontfork(me->ring))
@@ -135,7 +138,7 @@ static void process_init(struct process *process, bool root)
 	process->block[1] = open_store(STORE_BLOCK, O_RDWR | O_DIRECT);
 	process->control = open("/dev/lsmem-control", O_RDWR);
 	process->null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	for (store = 0; store < FD_SLOTS; store++)
+	for (store = 0; store < FD_SLOTS + RANGE_SLOTS; store++)
 		atomic_store(&process->fds[store].fd, -1);
 }
 
@@ -339,7 +342,7 @@ static int stores_create(struct follower *follower, struct tier *tier)
 /* Destroy a store. udev may have its disk open, and descriptors may still be closing: wait. */
 static int destroy_named(const char *name)
 {
-	uint64_t end = now_ms() + 20000;
+	uint64_t end = now_ms() + DESTROY_SECONDS * 1000;
 	struct lsmem_destroy destroy;
 	int ret;
 
@@ -427,13 +430,28 @@ static bool canary_right(struct canary *canary)
 
 /* ---- The watchdog ------------------------------------------------------- */
 
-/* Print the call of a caller that does not return, and its stack in the kernel. */
+/* Print a file of /proc of a task. */
+static void show_task(int tid, const char *name)
+{
+	char path[64], line[512];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", tid, name);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		ksft_print_msg("%s: %s%s", name, line, strchr(line, '\n') ? "" : "\n");
+	if (file)
+		fclose(file);
+}
+
+/*
+ * Print the call of a caller that does not return, its state, number of faults, and its stack in the kernel,
+ * or, in User-mode Linux, which has no stacks, where it waits.
+ */
 static void show_hang(uint32_t caller)
 {
 	const struct progress *p = &shared->progress[caller];
-	char path[64], line[256];
 	uint32_t i;
-	FILE *file;
 
 	ksft_print_msg("caller %u (%s): %s, descriptor %d, request %#llx, argument %#llx\n", caller,
 		       p->root ? "root" : "unprivileged", descriptions[p->kind].name, p->fd,
@@ -442,12 +460,9 @@ static void show_hang(uint32_t caller)
 	for (i = 0; i < p->nr_bytes; i++)
 		printf(" %02x", p->bytes[i]);
 	printf("\n");
-	snprintf(path, sizeof(path), "/proc/%d/stack", atomic_load(&p->tid));
-	file = fopen(path, "re");
-	while (file && fgets(line, sizeof(line), file))
-		ksft_print_msg("%s", line);
-	if (file)
-		fclose(file);
+	show_task(atomic_load(&p->tid), "stat");
+	show_task(atomic_load(&p->tid), "wchan");
+	show_task(atomic_load(&p->tid), "stack");
 }
 
 /* Wait until all calls are made. False if that takes too long, a call hangs or a process ends. */
@@ -667,7 +682,8 @@ static void verdicts(struct canary *canary, struct follower *follower, struct ti
 
 int main(int argc, char **argv)
 {
-	uint64_t seconds = number_of("TEST_SECONDS", SECONDS_DEFAULT) - 2 * END_SECONDS, begin, calls;
+	uint64_t seconds = number_of("TEST_SECONDS", SECONDS_DEFAULT) - END_SECONDS - DESTROY_SECONDS,
+		 begin, calls;
 	static struct follower follower;
 	static struct tier tier;
 	static struct canary canary;

@@ -14,6 +14,7 @@
  *	calls_run.c		calls that are not a single ioctl with a fixed structure
  *	calls_repl.c		calls of a daemon
  *	calls_tier.c		calls of the daemon of a tiered store
+ *	calls_pages.c		ranges of pages
  *	calls_cover.c		makes, changes and keeps programs
  *	calls_load.c		a load beside the random calls, which must succeed
  */
@@ -83,6 +84,7 @@ struct store_slot {
 	_Atomic uint64_t segment;	/* id of the segment that was loaded last */
 	struct pool live;
 	struct pool stale;
+	struct pool roots;	/* of ranges of pages */
 };
 
 /* ---- Programs ----------------------------------------------------------- */
@@ -179,6 +181,7 @@ enum fd_kind {
 	FD_CONTROL,
 	FD_REPL,
 	FD_BLOCK,
+	FD_PAGES,	/* a range of pages */
 	FD_OTHER,	/* any other file, or one of unknown kind */
 	FD_KINDS,
 };
@@ -189,7 +192,8 @@ struct fd_slot {
 	_Atomic int store;
 };
 
-#define FD_SLOTS	24
+#define FD_SLOTS	24	/* of all kinds but FD_PAGES */
+#define RANGE_SLOTS	8	/* of FD_PAGES */
 #define MODES		3	/* O_RDONLY, O_WRONLY, O_RDWR */
 
 /**
@@ -208,7 +212,7 @@ struct process {
 	int block[2];
 	int control;
 	int null;
-	struct fd_slot fds[FD_SLOTS];
+	struct fd_slot fds[FD_SLOTS + RANGE_SLOTS];
 	struct caller *callers;
 };
 
@@ -224,6 +228,9 @@ struct map_slot {
 	bool writable;
 	bool daemon;		/* mapped through a replication descriptor */
 };
+
+#define RANGE_MAPS	4
+#define RANGE_ROOM	(256u << 10)	/* bytes of address space for pages of a range */
 
 #define HEAP_BYTES	(6u << 20)
 #define HEAP_VECTOR	(64u << 10)	/* offset in the heap: operations of a vector */
@@ -242,6 +249,7 @@ struct caller {
 	uint8_t *flip;		/* an area whose protection run_flip() changes */
 	uint8_t *arena;		/* address space for windows, MAP_ROOM for each */
 	struct map_slot map[MAPS];
+	uint8_t *ranges;	/* address space for pages of ranges, RANGE_ROOM for each mapping */
 	struct io_uring *ring;	/* NULL: this kernel has none */
 	struct lsmem_event events[256];
 	uint32_t nr_events;
@@ -268,10 +276,12 @@ enum field_kind {
 	FIELD_SIZE,	/* of the structure */
 	FIELD_CONST,	/* must be @low, else @error */
 	FIELD_ZERO,	/* must be 0 */
-	FIELD_FLAGS,	/* some of the bits of @low */
+	FIELD_FLAGS,	/* some of the bits of @low, and those of @high */
 	FIELD_ANY,	/* ignored by the kernel */
 	FIELD_NUMBER,	/* must be @low .. @high, else @error */
+	FIELD_SPAN,	/* the same; small numbers are as frequent as large ones */
 	FIELD_HANDLE,
+	FIELD_ROOT,	/* of a range of pages */
 	FIELD_VERSION,
 	FIELD_LENGTH,	/* of data for the kernel: 1 .. LSMEM_OBJECT_MAX */
 	FIELD_ROOM,	/* of a buffer that the kernel fills: 0 .. LSMEM_OBJECT_MAX */
@@ -411,12 +421,19 @@ void op_done(struct making *m, const struct lsmem_op *op, long ret);
 uint8_t *place_array(struct making *m, const struct gene *gene, uint32_t offset, uint32_t length,
 		     bool out);
 long repl_call(struct making *m, unsigned long request);
+/* calls_run.c: reserve addresses, so that no other mapping gets them */
+void reserve(void *at, size_t length);
+/* calls_run.c: madvise(), mlock() and the like */
+long advise(struct making *m, const struct gene *gene, uint8_t *at, size_t length);
+/* calls_pages.c: record what a call on ranges has returned */
+void pages_done(struct making *m, const uint8_t *bytes, long ret);
+void page_done(struct making *m, const uint8_t *bytes, long ret);
 /* calls_tier.c: the length that a segment has on the backups that callers make up */
 uint32_t segment_sealed(uint64_t segment);
 /* Place all objects of a segment.  Returns 0 or a negative errno. */
 int segment_place(int fd, uint64_t segment);
 
-/* calls_run.c, calls_repl.c, calls_tier.c */
+/* calls_run.c, calls_repl.c, calls_tier.c, calls_pages.c */
 long run_vector(struct making *m);
 long run_uring(struct making *m);
 long run_unknown(struct making *m);
@@ -449,6 +466,12 @@ long run_fetch(struct making *m);
 long run_fill(struct making *m);
 long run_place(struct making *m);
 long run_poll(struct making *m);
+long run_range_forge(struct making *m);
+long run_range_file(struct making *m);
+long run_range_map(struct making *m);
+long run_range_touch(struct making *m);
+long run_range_advise(struct making *m);
+long run_range_remap(struct making *m);
 void limits_lower(const char *name);
 
 /* ---- The rest ----------------------------------------------------------- */

@@ -130,6 +130,51 @@ static const struct field sync_fields[] = {
 	FIELD(lsmem_sync, reserved, ZERO),
 };
 
+/* ---- Ranges of pages ---------------------------------------------------- */
+
+#define BUFFER_MAX	(64ull << 20)	/* any number is valid; a full buffer is rare with more */
+
+static const struct field pages_make_fields[] = {
+	FIELD(lsmem_pages, size, SIZE),
+	FIELD(lsmem_pages, flags, FLAGS, .low = LSMEM_PAGES_POOL | LSMEM_PAGES_ATOMIC,
+	      .high = LSMEM_PAGES_CREATE),
+	FIELD(lsmem_pages, root, ZERO),
+	FIELD(lsmem_pages, length, SPAN, .high = LSMEM_PAGES_LENGTH_MAX, .error = EINVAL),
+	FIELD(lsmem_pages, buffer, SPAN, .high = BUFFER_MAX),
+	FIELD(lsmem_pages, table, NUMBER, .high = LSMEM_TABLES - 1, .error = EINVAL),
+	FIELD(lsmem_pages, fd, ZERO),
+};
+
+static const struct field pages_open_fields[] = {
+	FIELD(lsmem_pages, size, SIZE),
+	FIELD(lsmem_pages, flags, FLAGS),
+	FIELD(lsmem_pages, root, ROOT),
+	FIELD(lsmem_pages, length, ZERO),
+	FIELD(lsmem_pages, buffer, SPAN, .high = BUFFER_MAX),
+	FIELD(lsmem_pages, table, ZERO),
+	FIELD(lsmem_pages, fd, ZERO),
+};
+
+static const struct field pages_remove_fields[] = {
+	FIELD(lsmem_pages, size, SIZE),
+	FIELD(lsmem_pages, flags, FLAGS, .high = LSMEM_PAGES_REMOVE),
+	FIELD(lsmem_pages, root, ROOT),
+	FIELD(lsmem_pages, length, ZERO),
+	FIELD(lsmem_pages, buffer, ANY),
+	FIELD(lsmem_pages, table, ZERO),
+	FIELD(lsmem_pages, fd, ZERO),
+};
+
+static const struct field page_fields[] = {
+	FIELD(lsmem_page, size, SIZE),
+	FIELD(lsmem_page, op, NUMBER, .low = LSMEM_PAGE_ALLOC, .high = LSMEM_PAGE_NEXT,
+	      .error = EINVAL),
+	FIELD(lsmem_page, page, SPAN, .high = LSMEM_PAGES_LENGTH_MAX / PAGE),
+	FIELD(lsmem_page, handle, ANY),
+	FIELD(lsmem_page, length, NUMBER, .low = 1, .high = LSMEM_BLOCK),
+	FIELD(lsmem_page, reserved, ZERO),
+};
+
 /* ---- The control node --------------------------------------------------- */
 
 static const struct field create_fields[] = {
@@ -265,6 +310,19 @@ const struct description descriptions[] = {
 	CALL("VECTOR", OBJECT, 60, 30, run_vector, .request = LSMEM_IOC_VECTOR),
 	CALL("uring", OBJECT, 90, 60, run_uring),
 	IOCTL("SYNC", OBJECT, 6, 6, LSMEM_IOC_SYNC, lsmem_sync, sync_fields),
+	IOCTL("PAGES make", OBJECT, 15, 12, LSMEM_IOC_PAGES, lsmem_pages, pages_make_fields,
+	      .done = pages_done),
+	IOCTL("PAGES open", OBJECT, 15, 12, LSMEM_IOC_PAGES, lsmem_pages, pages_open_fields,
+	      .done = pages_done),
+	IOCTL("PAGES remove", OBJECT, 10, 8, LSMEM_IOC_PAGES, lsmem_pages, pages_remove_fields,
+	      .done = pages_done),
+	IOCTL("PAGE", PAGES, 40, 25, LSMEM_IOC_PAGE, lsmem_page, page_fields, .done = page_done),
+	CALL("range forge", OBJECT, 4, 3, run_range_forge),
+	CALL("range file", PAGES, 50, 30, run_range_file),
+	CALL("range map", PAGES, 20, 15, run_range_map),
+	CALL("range touch", NONE, 70, 50, run_range_touch),
+	CALL("range advise", NONE, 40, 25, run_range_advise),
+	CALL("range remap", NONE, 4, 4, run_range_remap),
 	CALL("ioctl", NONE, 10, 10, run_unknown, .never = true),
 	CALL("file", OBJECT, 20, 20, run_file),
 	CALL("open", NONE, 20, 20, run_open),

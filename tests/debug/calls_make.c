@@ -194,8 +194,12 @@ static void make_name(struct making *m, const struct gene *gene, char *name)
 void keep_fd(struct process *process, int fd, enum fd_kind kind, int store)
 {
 	static _Atomic uint32_t next;
-	struct fd_slot *slot = &process->fds[atomic_fetch_add(&next, 1) % FD_SLOTS];
+	uint32_t at = atomic_fetch_add(&next, 1);
+	struct fd_slot *slot;
 	int old;
+
+	at = kind == FD_PAGES ? FD_SLOTS + at % RANGE_SLOTS : at % FD_SLOTS;
+	slot = &process->fds[at];
 
 	atomic_store(&slot->kind, kind);
 	atomic_store(&slot->store, store);
@@ -209,8 +213,8 @@ static void pick_dynamic(struct making *m, uint32_t which, enum fd_kind kind)
 	struct process *process = m->me->process;
 	uint32_t i;
 
-	for (i = 0; i < FD_SLOTS; i++) {
-		struct fd_slot *slot = &process->fds[(which + i) % FD_SLOTS];
+	for (i = 0; i < FD_SLOTS + RANGE_SLOTS; i++) {
+		struct fd_slot *slot = &process->fds[(which + i) % (FD_SLOTS + RANGE_SLOTS)];
 
 		if ((int)kind != atomic_load(&slot->kind) && kind != FD_NONE)
 			continue;
@@ -253,7 +257,7 @@ void pick_fd(struct making *m, const struct gene *gene, enum fd_kind kind)
 			m->sure = true;
 		} else {
 			pick_dynamic(m, gene->bits, kind);
-			m->sure = kind == FD_REPL;
+			m->sure = kind == FD_REPL || kind == FD_PAGES;
 		}
 		break;
 	case BOUNDARY:	/* the right file, opened for reading or for writing only */
@@ -352,6 +356,9 @@ uint8_t *place(struct making *m, const struct gene *gene, uint32_t offset, uint3
 		at = window_of(me, gene, false);
 		return at ?: me->constant;
 	}
+	if (gene->at < 247)
+		return me->process->callers[gene->small % THREADS].ranges +
+		       gene->bits % (RANGE_MAPS * RANGE_ROOM);
 	if (gene->at < 248)
 		return me->process->callers[gene->small % THREADS].arena +
 		       gene->bits % (MAPS * MAP_ROOM);
@@ -382,13 +389,15 @@ uint8_t *place_argument(struct making *m, const struct gene *gene)
 }
 
 /*
- * May the call create or destroy a store while its result is lost, or changed by others?  Then no
- * caller would know the store.
+ * May the call create or destroy a store, or open a range, while its result is lost, or changed by others?
+ * Then no caller would know the store, or close the descriptor.
  */
 static bool is_unsafe(const struct making *m, const struct description *d, const struct gene *gene)
 {
+	if (d->request == LSMEM_IOC_PAGES)
+		return gene->at >= PLACE_FOREIGN;
 	return d->on == FD_CONTROL && m->me->process->root &&
-	       (m->slot >= 0 || (gene->at >= 222 && gene->at < 246));
+	       (m->slot >= 0 || (gene->at >= 222 && gene->at < 247));
 }
 
 /* ---- Fields ------------------------------------------------------------- */
@@ -482,6 +491,19 @@ static uint64_t make_handle(struct making *m, const struct gene *gene)
 	return lsmem_handle_make(WORK_HANDLES, 1);
 }
 
+/* Opening or removing anything else fails in some way: objects of the load are no roots. */
+static uint64_t make_root(struct making *m, const struct gene *gene)
+{
+	int store = m->store >= 0 ? m->store : STORE_WORK;
+	uint64_t handle = 0;
+
+	if (how_of(gene) == VALID &&
+	    pool_get(&shared->store[store].roots, gene->bits, &handle, &m->version))
+		return handle;
+	is_wrong(m, 0);
+	return how_of(gene) == VALID ? 0 : some_handle(m, gene);
+}
+
 static uint64_t make_bytes(struct making *m, const struct gene *gene)
 {
 	static const uint64_t bad[] = {
@@ -503,7 +525,7 @@ static uint64_t make_bytes(struct making *m, const struct gene *gene)
 static uint64_t make_capacity(struct making *m, const struct gene *gene)
 {
 	static const uint64_t bad[] = {
-		8ull << 20, 128ull << 20, (136ull << 20) + 4096, (64ull * 128 + 8) << 20, 1ull << 40, ~0ull,
+		8ull << 20, 120ull << 20, (136ull << 20) + 4096, (64ull * 128 + 8) << 20, 1ull << 40, ~0ull,
 	};
 
 	if (how_of(gene) != VALID) {
@@ -519,7 +541,8 @@ static uint64_t make_number(struct making *m, const struct field *f, const struc
 
 	switch (how_of(gene)) {
 	case VALID:
-		return f->low + bits % span;
+		bits %= span;
+		return f->low + (f->kind == FIELD_SPAN ? bits >> gene->small % 64 : bits);
 	case BOUNDARY:
 		return gene->bits % 2 ? f->low : f->high;
 	default:
@@ -542,22 +565,22 @@ static uint64_t make_nothing(struct making *m, const struct field *f, const stru
 
 static uint64_t make_flags(struct making *m, const struct field *f, const struct gene *gene)
 {
-	uint64_t flags = gene->bits & f->low;
+	uint64_t flags = (gene->bits & f->low) | f->high;
 
 	if (f->offset == offsetof(struct lsmem_op, flags) && f->low & LSMEM_OPF_EXPECT) {
 		m->expect = flags & LSMEM_OPF_EXPECT && gene->small % 4 == 0;
 		flags = m->expect ? LSMEM_OPF_EXPECT : 0;
 	}
 	/* Few operations are durable: a caller that waits for a daemon makes no other calls. */
-	if (m->call && descriptions[m->call->kind].on == FD_OBJECT) {
+	if (m->call && descriptions[m->call->kind].on == FD_OBJECT && f->low & LSMEM_OPF_DURABLE) {
 		flags &= ~(uint64_t)LSMEM_OPF_DURABLE;
-		if (m->durable && f->low & LSMEM_OPF_DURABLE && gene->small % 32 == 0)
+		if (m->durable && gene->small % 32 == 0)
 			flags |= LSMEM_OPF_DURABLE;
 	}
 	if (how_of(gene) == VALID)
 		return flags;
 	is_wrong(m, EINVAL);
-	return flags | 1ull << (3 + gene->bits % 29);	/* above all flags that there are */
+	return flags | 1ull << (4 + gene->bits % 28);	/* above all flags that there are */
 }
 
 static uint64_t make_length(struct making *m, const struct field *f, const struct gene *gene)
@@ -615,9 +638,12 @@ static uint64_t make_field(struct making *m, const struct field *f, const struct
 	case FIELD_ANY:
 		return gene->bits;
 	case FIELD_NUMBER:
+	case FIELD_SPAN:
 		return make_number(m, f, gene);
 	case FIELD_HANDLE:
 		return make_handle(m, gene);
+	case FIELD_ROOT:
+		return make_root(m, gene);
 	case FIELD_VERSION:
 		if (m->expect && how_of(gene) != VALID)
 			is_wrong(m, 0);

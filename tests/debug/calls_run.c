@@ -309,7 +309,7 @@ long run_open(struct making *m)
 long run_close(struct making *m)
 {
 	const struct gene *gene = m->call->gene;
-	struct fd_slot *slot = &m->me->process->fds[gene[0].bits % FD_SLOTS];
+	struct fd_slot *slot = &m->me->process->fds[gene[0].bits % (FD_SLOTS + RANGE_SLOTS)];
 	int fd;
 
 	/* Close replication descriptors seldom, so that some store gets active. */
@@ -323,7 +323,7 @@ long run_close(struct making *m)
 long run_dup(struct making *m)
 {
 	const struct gene *gene = m->call->gene;
-	enum fd_kind kind = gene[1].small % 4 ? FD_OBJECT : FD_REPL;
+	enum fd_kind kind = gene[1].small % 4 ? FD_OBJECT : gene[1].small % 8 ? FD_REPL : FD_PAGES;
 	int fd;
 
 	pick_fd(m, &gene[0], kind);
@@ -333,16 +333,26 @@ long run_dup(struct making *m)
 	fd = gene[1].bits % 2 ? dup(m->fd) : fcntl(m->fd, F_DUPFD_CLOEXEC, 100);
 	if (fd < 0)
 		return -errno;
+	if (m->from && atomic_load(&m->from->fd) != m->fd)	/* it may be of another file */
+		kind = FD_OTHER;
 	keep_fd(m->me->process, fd, kind, m->store);
 	return 0;
 }
 
-/* Send a descriptor of a store to any process, or receive one. */
+/* Is this the descriptor of a range of pages, whose store is not known? */
+static bool is_range(int fd)
+{
+	struct lsmem_page page = { .size = sizeof(page), .op = LSMEM_PAGE_FIND, .page = ~0ull };
+
+	return ioctl(fd, LSMEM_IOC_PAGE, &page) && (errno == ENOENT || errno == EOPNOTSUPP);
+}
+
+/* Send a descriptor of a store, or of a range, to any process, or receive one. */
 long run_pass(struct making *m)
 {
 	const struct gene *gene = m->call->gene;
-	char byte = 0, control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = { 0 };
-	struct iovec iov = { &byte, 1 };
+	char kind = FD_OBJECT, control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = { 0 };
+	struct iovec iov = { &kind, 1 };
 	struct msghdr message = {
 		.msg_iov = &iov,
 		.msg_iovlen = 1,
@@ -360,10 +370,18 @@ long run_pass(struct making *m)
 		if (!header || header->cmsg_type != SCM_RIGHTS)
 			return -EBADMSG;
 		memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-		keep_fd(m->me->process, fd, FD_OBJECT, -1);
+		/* The sender's descriptor may have been closed, and its number used again. */
+		if (kind == FD_PAGES && !is_range(fd))
+			kind = FD_OTHER;
+		keep_fd(m->me->process, fd, kind, -1);
 		return 0;
 	}
 	m->fd = m->me->process->pinned[gene[0].small % OBJECT_STORES][gene[0].bits % MODES];
+	/* Not of root: its descriptor may be closed, and its number that of what only root may have. */
+	if (gene[1].small % 2 && !m->me->process->root) {
+		kind = FD_PAGES;
+		pick_fd(m, &gene[0], FD_PAGES);
+	}
 	header->cmsg_level = SOL_SOCKET;
 	header->cmsg_type = SCM_RIGHTS;
 	header->cmsg_len = CMSG_LEN(sizeof(int));
@@ -373,8 +391,7 @@ long run_pass(struct making *m)
 
 /* ---- Windows ------------------------------------------------------------ */
 
-/* Reserve addresses, so that no other mapping gets them. */
-static void reserve(void *at, size_t length)
+void reserve(void *at, size_t length)
 {
 	if (mmap(at, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
 		 -1, 0) == MAP_FAILED)
@@ -629,7 +646,7 @@ long run_mremap(struct making *m)
 	return 0;
 }
 
-long run_madvise(struct making *m)
+long advise(struct making *m, const struct gene *gene, uint8_t *at, size_t length)
 {
 	static const int advices[] = {
 		MADV_NORMAL, MADV_RANDOM, MADV_WILLNEED, MADV_DONTNEED, MADV_FREE, MADV_REMOVE,
@@ -637,18 +654,10 @@ long run_madvise(struct making *m)
 		MADV_DONTDUMP, MADV_DODUMP, MADV_WIPEONFORK, MADV_COLD, MADV_PAGEOUT,
 		MADV_POPULATE_READ, MADV_POPULATE_WRITE, 25 /* MADV_COLLAPSE */, 9999,
 	};
-	const struct gene *gene = m->call->gene;
-	int advice = advices[gene[1].bits % (sizeof(advices) / sizeof(*advices))];
-	struct map_slot *map;
-	size_t length;
-	uint8_t *at;
+	int advice = advices[gene->bits % (sizeof(advices) / sizeof(*advices))];
 
-	map = pick_map(m->me, &gene[0], &at);
-	if (!map)
-		return -ENOENT;
-	length = map->length < 64 * PAGE ? map->length : 64 * PAGE;
 	note(m, advice, length, at, NULL, 0);
-	switch (gene[1].small % 16) {
+	switch (gene->small % 16) {
 	case 0:
 		return outcome(msync(at, length, MS_SYNC));
 	case 1:
@@ -658,6 +667,18 @@ long run_madvise(struct making *m)
 	default:
 		return outcome(madvise(at, length, advice));
 	}
+}
+
+long run_madvise(struct making *m)
+{
+	const struct gene *gene = m->call->gene;
+	struct map_slot *map;
+	uint8_t *at;
+
+	map = pick_map(m->me, &gene[0], &at);
+	if (!map)
+		return -ENOENT;
+	return advise(m, &gene[1], at, map->length < 64 * PAGE ? map->length : 64 * PAGE);
 }
 
 /* Read a window of this or another thread; or, as a daemon, overwrite seglets. */
@@ -823,7 +844,8 @@ static const char *const attributes[] = {
 	"tier/requests", "tier/evicted", "tier/fetches", "tier/fetch_histogram", "stats/appends", "stats/appended_bytes", "stats/replaced",
 	"stats/deleted", "stats/stalls", "stats/stall_ns", "stats/durable_waits",
 	"stats/durable_bytes", "stats/padding_bytes", "limits/view_ms", "cleaner/free_low",
-	"dev", "nothing",
+	"pages/ranges", "pages/buffered_pages", "pages/dirty_pages", "pages/faults", "pages/groups",
+	"pages/syncs", "dev", "nothing",
 };
 
 #define NR_ATTRIBUTES	(sizeof(attributes) / sizeof(*attributes))
