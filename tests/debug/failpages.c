@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -208,6 +209,90 @@ TEST_F_TIMEOUT(pages, pool, SECONDS)
 			page(fd, LSMEM_PAGE_ALLOC, 1, 100);
 			ASSERT_EQ(0, fsync(fd));
 		}
+	}
+	close(fd);
+	ASSERT_EQ(0, range(&self->store, LSMEM_PAGES_REMOVE, &root));
+	EXPECT_EQ(self->used, used(&self->store));
+}
+
+/* What only looks at a pool changes nothing. */
+TEST_F_TIMEOUT(pages, look, SECONDS)
+{
+	struct failing last = { 0 };
+	uint64_t root = 0;
+	int fd, ret;
+
+	fd = range(&self->store, LSMEM_PAGES_CREATE | LSMEM_PAGES_POOL, &root);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, page(fd, LSMEM_PAGE_ALLOC, 5, 100));
+	ASSERT_EQ(0, fsync(fd));
+	close(fd);
+	FOR_EACH_FAILURE(f) {
+		/* Nodes are read anew. */
+		fd = range(&self->store, 0, &root);
+		ASSERT_LE(0, fd);
+		INJECT(f, ret = page(fd, f.nth % 2 ? LSMEM_PAGE_FIND : LSMEM_PAGE_NEXT, 5, 0));
+		JUDGE(f, ret);
+		ASSERT_EQ(0, page(fd, LSMEM_PAGE_FIND, 5, 0));
+		ASSERT_EQ(0, page(fd, LSMEM_PAGE_NEXT, 0, 0));
+		close(fd);
+	}
+	JUDGE_ALL(1);
+	EXPECT_EQ(0, range(&self->store, LSMEM_PAGES_REMOVE, &root));
+	EXPECT_EQ(self->used, used(&self->store));
+}
+
+/* Map, fault, store, write back; the faults are those of madvise(), which can return an error. */
+TEST_F_TIMEOUT(pages, mapping, SECONDS)
+{
+	enum { MAP, FAULT, STORE, SYNC, STEPS };
+	const uint64_t length = 8 * PAGE;
+	struct failing last = { 0 };
+	uint64_t root = 0, i;
+	unsigned char *at;
+	int fd, which, ret;
+
+	fd = range(&self->store, LSMEM_PAGES_CREATE, &root);
+	ASSERT_LE(0, fd);
+	for (which = 0; which < STEPS; which++) {
+		FOR_EACH_FAILURE(f) {
+			const unsigned char byte = (unsigned char)(1 + (f.nth + (unsigned int)which) % 255);
+
+			if (which == MAP)
+				INJECT(f, at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+				       ret = result(at == MAP_FAILED ? -1 : 0));
+			if (which == MAP)
+				JUDGE(f, ret);
+			if (which != MAP || ret)
+				at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+			ASSERT_NE(MAP_FAILED, at);
+			if (which == FAULT || which == STORE) {
+				INJECT(f, ret = result(madvise(at, length, which == FAULT ?
+							       MADV_POPULATE_READ : MADV_POPULATE_WRITE)));
+				JUDGE(f, ret);
+			}
+			memset(at, byte, length);
+			if (which == SYNC) {
+				INJECT(f, ret = result(msync(at, length, MS_SYNC)));
+				JUDGE(f, ret);
+			}
+			if (which != SYNC || ret)
+				ASSERT_EQ(0, msync(at, length, MS_SYNC));
+			munmap(at, length);
+			close(fd);	/* the pages leave the buffer */
+			fd = range(&self->store, 0, &root);
+			ASSERT_LE(0, fd);
+			for (i = 0; i < length; i += PAGE / 2) {
+				unsigned char got = 0;
+
+				ASSERT_EQ(1, pread(fd, &got, 1, (off_t)i));
+				ASSERT_EQ(byte, got);
+			}
+			close(fd);
+			fd = range(&self->store, 0, &root);
+			ASSERT_LE(0, fd);
+		}
+		JUDGE_ALL(1);
 	}
 	close(fd);
 	ASSERT_EQ(0, range(&self->store, LSMEM_PAGES_REMOVE, &root));
