@@ -140,7 +140,7 @@ int commit_store(struct btree *tree, const struct oracle *o, uint64_t number, ui
 
 struct comparison {
 	const struct commits *all;
-	void (*checked)(void *context, const void *value);
+	void (*checked)(void *context);
 	void *context;
 	uint64_t wrong;
 	uint64_t found;
@@ -154,11 +154,11 @@ static void compare_key(void *context, uint64_t key, const void *value)
 	c->found++;
 	if ((!wanted || !content_is(value, BTREE_VALUE, key, wanted)) && c->wrong++ < COMPLAINTS)
 		fprintf(stderr, "key %llu: not the value of commit %u\n", (unsigned long long)key, wanted);
-	c->checked(c->context, value);
+	c->checked(c->context);
 }
 
 uint64_t commits_look(const struct btree *tree, const struct oracle *o, struct state *found,
-		      void (*checked)(void *context, const void *value), void *context)
+		      void (*checked)(void *context), void *context)
 {
 	const struct slot *slot = &o->slots[0];
 	struct comparison c = { .all = o->model, .checked = checked, .context = context };

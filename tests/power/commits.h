@@ -45,6 +45,6 @@ int commit_store(struct btree *tree, const struct oracle *o, uint64_t number, ui
  * Returns how many keys are not as after this commit, and 1 more if the pages are no tree.
  */
 uint64_t commits_look(const struct btree *tree, const struct oracle *o, struct state *found,
-		      void (*checked)(void *context, const void *value), void *context);
+		      void (*checked)(void *context), void *context);
 
 #endif

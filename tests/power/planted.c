@@ -219,10 +219,9 @@ static void commit_note(struct oracle *o, uint8_t what, uint64_t number, uint32_
 	oracle_take(o, &r);
 }
 
-static void nothing(void *context, const void *value)
+static void nothing(void *context)
 {
 	(void)context;
-	(void)value;
 }
 
 /* The commit that a tree shows whole, or 0: none. */

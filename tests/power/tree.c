@@ -36,7 +36,6 @@
 #include "commits.h"
 
 #define READERS		2u
-#define AHEAD		512u	/* pages that a verification asks for at a time: as many as madvise() reads */
 
 struct options {
 	const char *store;
@@ -331,23 +330,9 @@ static int load(const struct options *opt)
 
 /* ---- Verification -------------------------------------------------------- */
 
-/*
- * A key was compared.  The pages of most leaves are in the order of their keys: those that follow are asked
- * for together, before the walk comes to them.
- */
-static void checked(void *figures, const void *value)
+/* A key was compared. */
+static void checked(void *figures)
 {
-	static uint32_t asked;
-	uint32_t page = ((const char *)value - (const char *)all.tree.at) / BTREE_PAGE;
-
-	if (asked < page + AHEAD / 2 && page < asked + AHEAD / 2 && asked < all.tree.pages) {
-		uint32_t nr = all.tree.pages - asked < AHEAD ? all.tree.pages - asked : AHEAD;
-
-		if (madvise((char *)all.tree.at + (uint64_t)asked * BTREE_PAGE, (uint64_t)nr * BTREE_PAGE,
-			    MADV_WILLNEED))
-			die("madvise");
-		asked += nr;
-	}
 	if (atomic_fetch_add(&all.checked, 1) % 1024 == 0)
 		write_figures(figures, true, false);
 }
