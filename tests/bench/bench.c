@@ -16,7 +16,7 @@
 #define ARGUMENTS	8u
 
 static const struct mode *const all_modes[] = {
-	memory_modes, object_modes, block_modes, churn_modes, page_modes, server_modes
+	memory_modes, object_modes, block_modes, churn_modes, page_modes, range_modes, server_modes
 };
 
 /* What the processes of a round share. */

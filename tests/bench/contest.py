@@ -318,3 +318,10 @@ def drives(names: Sequence[str]) -> list[str]:
     if missing:
         raise RuntimeError(f"no {', '.join(missing)}")
     return paths
+
+
+def written(drive: str) -> int:
+    """Bytes that were written to a drive, with those that only wait in the page cache."""
+    os.sync()
+    stat = Path("/sys/block") / Path(drive).resolve().name / "stat"
+    return int(stat.read_text().split()[6]) * 512

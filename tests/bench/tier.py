@@ -11,7 +11,7 @@ from typing import Callable, Optional
 
 from backups import DRIVE_MBS, slow_group
 from contest import (BATCH, Contestant, Durable, Rounds, Store, destroy, drives, fio, module, result,
-                     sequential_read, tell, wait, within)
+                     sequential_read, tell, wait, within, written)
 
 MEMORY_MIB = 128
 CAPACITY_MIB = 8 * MEMORY_MIB
@@ -202,13 +202,6 @@ def _hold(group: Path, drive: str, ios: Optional[int]) -> None:
     device = os.stat(drive).st_rdev
     most = ios or "max"
     (group / "io.max").write_text(f"{os.major(device)}:{os.minor(device)} riops={most} wiops={most}")
-
-
-def _written(drive: str) -> int:
-    """Bytes that were written to a drive, with those that only wait in the page cache."""
-    os.sync()
-    stat = Path("/sys/block") / Path(drive).resolve().name / "stat"
-    return int(stat.read_text().split()[6]) * 512
 
 
 class Paged:
@@ -433,9 +426,9 @@ def _bytes_written(players: list[Paged], size: int, seconds: float) -> None:
     """Bytes that reach the drive for each write, cleaning included."""
     each: dict[str, float] = {}
     for player in players:
-        before = _written(player.drive)
+        before = written(player.drive)
         rate = player.turn(seconds * TURN, 1000, None)
-        each[player.name] = (_written(player.drive) - before) / (rate * seconds * TURN)
+        each[player.name] = (written(player.drive) - before) / (rate * seconds * TURN)
     for name in (player.name for player in players if player.name != "lsmem" and each[player.name]):
         result("paging", f"{size} B, any object, written to the drive for each write", [each["lsmem"]],
                [each[name]], name, "B", "one turn of writes; the log is full, and is cleaned",

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Bench of ranges of pages in memory and of their syncs: a group of tests/bench/inside."""
+
+import os
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Callable, Iterator
+
+from contest import Contestant, Durable, Rounds, Store, drives, result, written
+
+FAULT_PAGES = 4096
+STORE_PAGES = 8192
+STORE_MIB = 256
+SYNC_PAGES = 4096
+SYNCS = (1, 16, 256)		# pages that are dirty
+OBJECTS = 1 << 17
+SIZE = 128			# of an object
+EACH = 256			# objects that change between two syncs
+CHANGES = 16 * EACH		# of a turn
+SIGNAL_TARGET = 0.6
+MINOR_TARGET = 1.2
+STORES_TARGET = 0.9
+WRITTEN_TARGET = 1 / 16
+SYNC_TARGET = 1.5
+AROUND = Path("/sys/kernel/debug/fault_around_bytes")
+ORDERS = {"in turn": (), "far apart": ("-r",)}
+
+
+@contextmanager
+def _mounted(*options: str) -> Iterator[Path]:
+    """A filesystem, as the options of mount say, as long as it is used."""
+    with tempfile.TemporaryDirectory(prefix="lsmem-bench.") as name:
+        subprocess.run(["mount", *options, name], check=True)
+        try:
+            yield Path(name)
+        finally:
+            subprocess.run(["umount", name], check=True)
+
+
+@contextmanager
+def _one_page_a_fault() -> Iterator[None]:
+    """The kernel maps the neighbours of a page in the page cache, too: not now."""
+    if not AROUND.exists():
+        subprocess.run(["mount", "-t", "debugfs", "none", "/sys/kernel/debug"], check=True)
+    before = AROUND.read_text()
+    AROUND.write_text(str(os.sysconf("SC_PAGE_SIZE")))
+    try:
+        yield
+    finally:
+        AROUND.write_text(before)
+
+
+def _turn(player: Contestant, seconds: float) -> Callable[[], float]:
+    return lambda: player.round(seconds, 1)
+
+
+def _faults(rounds: Rounds, tmpfs: Path) -> None:
+    """Page faults whose object is in memory, and whose page is not in the page buffer."""
+    number = ("-n", str(FAULT_PAGES))
+    for order, option in ORDERS.items():
+        players = {"object": Contestant("fault", *number, *option),
+                   "kept": Contestant("fault-kept", *number, *option),
+                   "signal": Contestant("fault-signal", *number, *option),
+                   "file": Contestant("fault-file", *number, *option, "-p", str(tmpfs / "faults"))}
+        rates = rounds.run({name: _turn(player, rounds.seconds) for name, player in players.items()})
+        for player in players.values():
+            player.close()
+        times = {name: [1e9 / rate for rate in values] for name, values in rates.items()}
+        how = (f"reads of each of {FAULT_PAGES} pages, {order}; one page for each fault, no read-ahead "
+               "(MADV_RANDOM); time each, without that of taking the pages away")
+        fetched = "an object in memory, not in the page buffer"
+        result("ranges", f"fault, {order}: {fetched}", times["object"], times["signal"],
+               "SIGSEGV + mprotect", "ns", f"{how}; the handler calls mprotect() for one page and "
+               "copies nothing", SIGNAL_TARGET, most=True)
+        result("ranges", f"fault, {order}: {fetched}", times["object"], times["file"],
+               "minor fault, tmpfs", "ns", how, MINOR_TARGET, most=True)
+        result("ranges", f"fault, {order}: a page of the page buffer", times["kept"], times["file"],
+               "minor fault, tmpfs", "ns", how, most=True)
+
+
+def _stores(rounds: Rounds, tmpfs: Path) -> None:
+    options = ("-n", str(STORE_PAGES), "-r")
+    players = {"region": Contestant("stores", *options),
+               "file": Contestant("stores-file", *options, "-p", str(tmpfs / "stores"))}
+    rates = rounds.run({name: _turn(player, rounds.seconds * 5) for name, player in players.items()})
+    for player in players.values():
+        player.close()
+    result("ranges", "scattered stores of 8 bytes", rates["region"], rates["file"], "tmpfs", "op/s",
+           f"any of {STORE_PAGES * 4 >> 10} MiB, all in the page buffer; the kernel writes the region "
+           "back meanwhile, when it finds pages old, and not tmpfs", STORES_TARGET)
+
+
+def _changes(player: Contestant, so_far: Callable[[], int]) -> Callable[[], float]:
+    """A turn whose figure is the bytes that are written for an object that was changed."""
+    def turn() -> float:
+        before = so_far()
+        changes = int(player.order("change", CHANGES)["changes"])
+        return (so_far() - before) / changes
+    return turn
+
+
+def _appended(store: Store) -> Callable[[], int]:
+    return lambda: store.number("stats/appended_bytes")
+
+
+def _to(drive: str) -> Callable[[], int]:
+    return lambda: written(drive)
+
+
+OBJECTS_HOW = (f"8 bytes of any of {OBJECTS} objects of {SIZE} B change, {EACH} of them before each "
+               f"sync; one object in a page of the pool, {4096 // SIZE} in a page of the other")
+
+
+def _objects(rounds: Rounds) -> None:
+    """What write-back appends for an object that was changed."""
+    options = ("-n", str(OBJECTS), "-s", str(SIZE), "-b", str(EACH), "-m", str(STORE_MIB))
+    players = {name: Contestant(f"changed-{name}", *options) for name in ("pool", "array")}
+    each = rounds.run({name: _changes(player, _appended(player.store()))
+                       for name, player in players.items()})
+    for player in players.values():
+        player.close()
+    result("ranges", f"written for an object of {SIZE} B that was changed", each["pool"], each["array"],
+           "lsm_array_*", "B", f"{OBJECTS_HOW}; stats/appended_bytes of two volatile stores: entries with "
+           "their headers, and the records of groups", WRITTEN_TARGET, most=True)
+
+
+def _durable_objects(rounds: Rounds, store: Durable, drive: str, mounted: Path, other: str) -> None:
+    """What reaches a drive for an object that was changed."""
+    options = ("-n", str(OBJECTS), "-s", str(SIZE), "-b", str(EACH), "-m", str(STORE_MIB))
+    pool = Contestant("changed-pool", *options, "-p", store.device)
+    mapped = Contestant("changed-file", *options, "-p", str(mounted / "objects"))
+    each = rounds.run({"pool": _changes(pool, _to(drive)), "file": _changes(mapped, _to(other))})
+    for player in (pool, mapped):
+        player.close()
+    result("ranges", f"to the drive for an object of {SIZE} B that was changed", each["pool"], each["file"],
+           "mapped file, ext4", "B", f"{OBJECTS_HOW}; sectors that were written to the drives of a durable "
+           "store and of ext4, with their journals, until both are synced", WRITTEN_TARGET, most=True)
+
+
+def _syncs(rounds: Rounds, store: Durable, mounted: Path) -> None:
+    """Pages of an atomic region that become durable together. Stores fault, and write() does not."""
+    for nr in SYNCS:
+        options = ("-n", str(SYNC_PAGES), "-r", "-b", str(nr))
+        players = {"stores": Contestant("msync", *options, "-p", store.device),
+                   "write": Contestant("msync-write", *options, "-p", store.device),
+                   "file": Contestant("write-sync", *options, "-p", str(mounted / "syncs"))}
+        rates = rounds.run({name: _turn(player, rounds.seconds * 2) for name, player in players.items()})
+        for player in players.values():
+            player.close()
+        pages = f"{nr} page{'s' if nr > 1 else ''} of an atomic region"
+        how = (f"any pages of {SYNC_PAGES * 4 >> 10} MiB, each written as a whole, by one thread; a durable "
+               "store whose backup is one drive; ext4 with data=journal on another")
+        result("ranges", f"stores to {pages}, msync", rates["stores"], rates["file"],
+               "write + fdatasync, ext4", "op/s", how, SYNC_TARGET)
+        result("ranges", f"write to {pages}, fdatasync", rates["write"], rates["file"],
+               "write + fdatasync, ext4", "op/s", how)
+
+
+def ranges(rounds: Rounds) -> None:
+    """Ranges of pages: faults, stores, bytes written, syncs."""
+    drive, other = drives(("objects", "extstore"))
+    with _mounted("-t", "tmpfs", "none") as tmpfs, _one_page_a_fault():
+        _faults(rounds, tmpfs)
+        _stores(rounds, tmpfs)
+    _objects(rounds)
+    store = Durable("object", "lsmem", [drive], STORE_MIB)
+    store.start("--format", "--force")
+    subprocess.run(["mkfs.ext4", "-q", "-F", other], check=True)
+    with _mounted(other) as mounted:
+        _durable_objects(rounds, store, drive, mounted, other)
+    with _mounted("-o", "data=journal", other) as mounted:
+        _syncs(rounds, store, mounted)
+    store.close()
