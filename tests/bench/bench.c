@@ -15,10 +15,6 @@
 
 #define ARGUMENTS	8u
 
-static const struct mode *const all_modes[] = {
-	memory_modes, object_modes, block_modes, churn_modes, page_modes, range_modes, server_modes
-};
-
 /* What the processes of a round share. */
 static struct shared {
 	struct bench bench;
@@ -150,11 +146,10 @@ static double run_round(struct bench *bench, double seconds, uint64_t *cpu_ns)
 
 static const struct mode *find_mode(const char *name)
 {
-	const struct mode *mode;
-	unsigned int i;
+	const struct mode *const *modes, *mode;
 
-	for (i = 0; i < sizeof(all_modes) / sizeof(all_modes[0]); i++)
-		for (mode = all_modes[i]; mode->name; mode++)
+	for (modes = bench_modes; *modes; modes++)
+		for (mode = *modes; mode->name; mode++)
 			if (!strcmp(mode->name, name))
 				return mode;
 	fprintf(stderr, "bench: no mode '%s'\n", name);

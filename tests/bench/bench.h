@@ -89,6 +89,9 @@ struct mode {
 extern const struct mode memory_modes[], object_modes[], block_modes[], churn_modes[], page_modes[],
 	range_modes[], server_modes[];
 
+/* The modes of a program, up to NULL; defined beside bench.c, which has only main() and the rounds. */
+extern const struct mode *const bench_modes[];
+
 /* The number of the next object of a worker; each worker has its own objects. */
 static inline uint64_t worker_next(struct worker *worker, uint64_t objects)
 {

@@ -55,12 +55,12 @@ class Contestant:
     """A bench process that is ready and runs rounds on request."""
 
     def __init__(self, mode: str, *options: str, preload: Optional[str] = None,
-                 group: Optional[Path] = None) -> None:
+                 group: Optional[Path] = None, program: Sequence[str] = (str(BENCH),)) -> None:
         env = dict(os.environ)
         if preload:
             env["LD_PRELOAD"] = preload
         self.name = mode
-        self._process = subprocess.Popen([*within(group), str(BENCH), *options, mode], env=env, text=True,
+        self._process = subprocess.Popen([*within(group), *program, *options, mode], env=env, text=True,
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._expect("ready")
 
@@ -210,12 +210,12 @@ def wait(what: str, condition: Callable[[], bool], seconds: float = SETUP_SECOND
 class Durable:
     """A durable store with its daemon, in @group, a cgroup, and its backups.
 
-    @mib: its memory. @capacity: in MiB, of a tiered store, else 0.
+    @mib: its memory. @capacity: in MiB, of a tiered store, else 0. @handles: 0: more than enough.
     """
 
     def __init__(self, kind: str, store: str, backups: Sequence[str], mib: int,
-                 group: Optional[Path] = None, capacity: int = 0) -> None:
-        handles = f"handles = {max(mib, capacity) << 13}\n" if kind == "object" else ""
+                 group: Optional[Path] = None, capacity: int = 0, handles: int = 0) -> None:
+        indices = f"handles = {handles or max(mib, capacity) << 13}\n" if kind == "object" else ""
         tier = f"capacity = {capacity}M\n" if capacity else ""
         self.kind = kind
         self.store = store
@@ -225,7 +225,7 @@ class Durable:
         sections = "".join(f"[backup {Path(path).name if len(backups) > 1 else ''}]\n"
                            f"path = {path}\n" for path in backups)
         replicas = min(len(backups), 2)
-        self._conf.write_text(f"[store]\nkind = {kind}\nsize = {mib}M\n{tier}{handles}"
+        self._conf.write_text(f"[store]\nkind = {kind}\nsize = {mib}M\n{tier}{indices}"
                               f"replicas = {replicas}\n{sections}")
         self._daemon: Optional["subprocess.Popen[bytes]"] = None
 
@@ -320,8 +320,17 @@ def drives(names: Sequence[str]) -> list[str]:
     return paths
 
 
+def _sectors(drive: str, field: int) -> int:
+    stat = Path("/sys/block") / Path(drive).resolve().name / "stat"
+    return int(stat.read_text().split()[field]) * 512
+
+
+def bytes_read(drive: str) -> int:
+    """Bytes that were read from a drive."""
+    return _sectors(drive, 2)
+
+
 def written(drive: str) -> int:
     """Bytes that were written to a drive, with those that only wait in the page cache."""
     os.sync()
-    stat = Path("/sys/block") / Path(drive).resolve().name / "stat"
-    return int(stat.read_text().split()[6]) * 512
+    return _sectors(drive, 6)

@@ -173,3 +173,19 @@ def ranges(rounds: Rounds) -> None:
     with _mounted("-o", "data=journal", other) as mounted:
         _syncs(rounds, store, mounted)
     store.close()
+
+
+def profile(sample: Callable[[str, float, Callable[[float], float]], None], seconds: float) -> None:
+    """Faults and syncs, sampled by the caller."""
+    player = Contestant("fault", "-n", str(FAULT_PAGES), "-r")
+    sample("fault, an object in memory, not in the page buffer", seconds,
+           lambda length: player.round(length, 1))
+    player.close()
+    drive, = drives(("objects",))
+    store = Durable("object", "lsmem", [drive], STORE_MIB)
+    store.start("--format", "--force")
+    for nr in SYNCS:
+        player = Contestant("msync", "-n", str(SYNC_PAGES), "-r", "-b", str(nr), "-p", store.device)
+        sample(f"msync, {nr} page{'s' if nr > 1 else ''}", seconds, lambda length: player.round(length, 1))
+        player.close()
+    store.close()

@@ -186,7 +186,8 @@ WRITTEN_TARGET = 1 / 16
 CGROUPS = Path("/sys/fs/cgroup")
 
 
-def _group(name: str) -> Path:
+def memory_group(name: str, mib: int = 0) -> Path:
+    """Makes a cgroup that has so much memory. 0: no bound."""
     if not (CGROUPS / "cgroup.controllers").exists():
         subprocess.run(["mount", "-t", "cgroup2", "none", str(CGROUPS)], check=True)
     if "memory" not in (CGROUPS / "cgroup.controllers").read_text().split():
@@ -194,10 +195,12 @@ def _group(name: str) -> Path:
     (CGROUPS / "cgroup.subtree_control").write_text("+io +memory")
     group = CGROUPS / f"lsmem-bench-{name}"
     group.mkdir(exist_ok=True)
+    if mib:
+        (group / "memory.max").write_text(f"{mib}M")
     return group
 
 
-def _hold(group: Path, drive: str, ios: Optional[int]) -> None:
+def hold(group: Path, drive: str, ios: Optional[int]) -> None:
     """Bounds the requests of a cgroup to a drive. None: no bound."""
     device = os.stat(drive).st_rdev
     most = ios or "max"
@@ -212,14 +215,12 @@ class Paged:
     def __init__(self, name: str, drive: str, mib: int = MEMORY_MIB) -> None:
         self.name = name
         self.drive = drive
-        self.group = _group(name)
+        self.group = memory_group(name, mib + PROGRAM_MIB if mib else 0)
         self._player: Optional[Contestant] = None
-        if mib:
-            (self.group / "memory.max").write_text(f"{mib + PROGRAM_MIB}M")
 
     def begin(self, size: int, *options: str) -> None:
         """Makes the objects."""
-        _hold(self.group, self.drive, None)
+        hold(self.group, self.drive, None)
         self._player = self.make(size, ("-s", str(size), "-n", str(PAGED_BYTES // size), "-b",
                                         str(BATCH), *options))
 
@@ -231,7 +232,7 @@ class Paged:
         """Operations a second."""
         assert self._player is not None
         self._player.order("writes", writes)
-        _hold(self.group, self.drive, ios)
+        hold(self.group, self.drive, ios)
         return self._player.round(seconds, 1)
 
     def end(self) -> None:
@@ -277,13 +278,14 @@ class Swap(Paged):
 
     def __init__(self, drive: str) -> None:
         super().__init__("swap", drive)
-        _swap_on(drive)
+        swap_on(drive)
 
     def close(self) -> None:
         subprocess.run(["swapoff", self.drive], check=True)
 
 
-def _swap_on(drive: str) -> None:
+def swap_on(drive: str) -> None:
+    """Makes a drive swap space."""
     subprocess.run(["mkswap", drive], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["swapon", drive], check=True)
 
@@ -301,7 +303,7 @@ class Zram(Paged):
         self._sys = Path("/sys/block/zram0")
         (self._sys / "backing_dev").write_text(os.path.realpath(drive))
         (self._sys / "disksize").write_text(f"{PAGED_BYTES * 5 // 4}")
-        _swap_on("/dev/zram0")
+        swap_on("/dev/zram0")
         self.most = 0
         self._ended = threading.Event()
         self._keeper = threading.Thread(target=self._keep, daemon=True)
@@ -468,7 +470,7 @@ def caching(rounds: Rounds) -> None:
     subprocess.run(["dmsetup", "create", "lsmem-bench", "--table",
                     f"0 {sectors} writecache s {origin} /dev/ram0 4096 0"], check=True)
     subprocess.run(["dmsetup", "mknodes", "lsmem-bench"], check=True)
-    group = _group("caching")
+    group = memory_group("caching")
     store = Durable("block", "lsmemb0", [drive], MEMORY_MIB, group, capacity=DISK_MIB)
     store.start("--format", "--force")
     paths = {"lsmem": store.device, "dm-writecache": "/dev/mapper/lsmem-bench"}
@@ -476,7 +478,7 @@ def caching(rounds: Rounds) -> None:
         fio(path, "--rw=write", "--bs=1M", "--iodepth=4", f"--size={FIO_MIB}M")
     for ios in (None, SLOW_IOS):
         for device in (drive, origin):
-            _hold(group, device, ios)
+            hold(group, device, ios)
         _caching_results(ios, rounds.run({
             (name, pattern): _disk_turn(path, options, rounds.seconds * TURN, group)
             for pattern, options in PATTERNS.items() for name, path in paths.items()}))

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The modes of the bench program. */
+#include "bench.h"
+
+const struct mode *const bench_modes[] = {
+	memory_modes, object_modes, block_modes, churn_modes, page_modes, range_modes, server_modes, NULL
+};

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Benches of SSDAlloc's programs (ssdalloc/), with more data than memory: groups of tests/bench/inside."""
+
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Callable, Optional
+
+from contest import (BATCH, HERE, Contestant, Durable, Rounds, Store, bytes_read, drives, result, tell,
+                     written)
+from tier import SLOW_IOS, STALL_MS, TURN, hold, memory_group, swap_on
+
+STORE_MIB = 128			# the smallest there is
+BUFFER_MIB = 16			# pages of the pool
+PROGRAM_MIB = 32		# the rest of the program: its tables, its page tables, the nodes of the pool
+CAPACITY_MIB = 1280
+HANDLES = 1 << 20
+ARENA_MIB = 1024
+# What the others have: the store, its handles of 8 bytes, and what the program with the pool has.
+MEMORY_MIB = STORE_MIB + (HANDLES * 8 >> 20) + BUFFER_MIB + PROGRAM_MIB
+SIZE = 512			# of an element
+# Objects of each program. With malloc() they have 390 to 420 MiB.
+OBJECTS = {"array": 800_000, "btree": 12_500_000, "packets": 650_000, "hash": 16_000_000}
+QUICK = 8			# a quick run has so much less
+ORDERS = {"Zipf 0.99": "-z", "any object": "-r"}
+PUTS = (50, 500)		# per mille
+WHAT = {"array": f"elements of {SIZE} B", "btree": "keys in nodes of 1 KB", "hash": "keys in buckets of 512 B",
+        "packets": "packets of 100 to 1500 B, a quarter of them not in the cache"}
+
+
+class Player:
+    """A program of one kind, with its drive, in a memory cgroup."""
+
+    kind = "malloc"
+    note = f"malloc() in a cgroup of {MEMORY_MIB} MiB, swapped; vm.page-cluster 0"
+
+    def __init__(self, drive: str) -> None:
+        self.drive = drive
+        self.group = memory_group(self.kind, MEMORY_MIB)
+        self._player: Optional[Contestant] = None
+
+    def begin(self, program: str, objects: int, order: str) -> None:
+        """Makes the objects."""
+        self.hold(None)
+        self._player = Contestant("run", "-n", str(objects), "-s", str(SIZE), "-b", str(BATCH), order,
+                                  *self.options(), group=self.group,
+                                  program=(*self.before(), str(HERE / "build" / f"{program}-{self.kind}")))
+
+    def options(self) -> tuple[str, ...]:
+        """More options of the program."""
+        return ()
+
+    def before(self) -> tuple[str, ...]:
+        """Words before the program."""
+        return ()
+
+    def hold(self, ios: Optional[int]) -> None:
+        """Bounds the requests to the drive."""
+        hold(self.group, self.drive, ios)
+
+    def turn(self, seconds: float, puts: int, ios: Optional[int]) -> float:
+        """Operations a second."""
+        assert self._player is not None
+        self._player.order("writes", puts)
+        self.hold(ios)
+        return self._player.round(seconds, 1)
+
+    def end(self) -> None:
+        """Checks all objects, and frees them."""
+        assert self._player is not None
+        self.hold(None)
+        self._player.order("check")
+        self._player.close()
+
+    def close(self) -> None:
+        """Gives the drive back."""
+
+
+class Swapped(Player):
+    """malloc(), and its pages are swapped."""
+
+    def __init__(self, drive: str) -> None:
+        super().__init__(drive)
+        self._cluster = Path("/proc/sys/vm/page-cluster")
+        self._before = self._cluster.read_text()
+        self._cluster.write_text("0")	# no page is read before it is wanted
+        swap_on(drive)
+
+    def close(self) -> None:
+        subprocess.run(["swapoff", self.drive], check=True)
+        self._cluster.write_text(self._before)
+
+
+class Mapped(Player):
+    """malloc() from a mapped file of ext4."""
+
+    kind = "mapped"
+    note = f"malloc() from a mapped file of ext4 (MADV_RANDOM), in a cgroup of {MEMORY_MIB} MiB"
+
+    def __init__(self, drive: str) -> None:
+        super().__init__(drive)
+        self._mounted = Path(tempfile.mkdtemp(prefix="lsmem-bench."))
+        subprocess.run(["mkfs.ext4", "-q", "-F", drive], check=True)
+        subprocess.run(["mount", drive, str(self._mounted)], check=True)
+
+    def before(self) -> tuple[str, ...]:
+        return ("env", f"ARENA={self._mounted}/arena", f"ARENA_MIB={ARENA_MIB}")
+
+    def close(self) -> None:
+        subprocess.run(["umount", str(self._mounted)], check=True)
+        self._mounted.rmdir()
+
+
+class Pool(Player):
+    """A pool of a store with a tier."""
+
+    kind = "lsmem"
+
+    def __init__(self, drive: str) -> None:
+        super().__init__(drive)
+        (self.group / "memory.max").write_text(f"{BUFFER_MIB + PROGRAM_MIB}M")
+        self._daemons = memory_group("daemon")
+        self._store: Optional[Durable] = None
+
+    def begin(self, program: str, objects: int, order: str) -> None:
+        hold(self._daemons, self.drive, None)
+        self._store = Durable("object", "lsmem", [self.drive], STORE_MIB, self._daemons,
+                              capacity=CAPACITY_MIB, handles=HANDLES)
+        self._store.start("--format", "--force")
+        Store("lsmem").set("limits/stall_ms", STALL_MS)
+        super().begin(program, objects, order)
+
+    def options(self) -> tuple[str, ...]:
+        assert self._store is not None
+        return ("-p", self._store.device, "-m", str(BUFFER_MIB))
+
+    def hold(self, ios: Optional[int]) -> None:
+        hold(self._daemons, self.drive, ios)
+
+    def end(self) -> None:
+        super().end()
+        assert self._store is not None
+        self._store.close()
+
+
+def _turn(player: Player, seconds: float, puts: int, ios: Optional[int]) -> Callable[[], float]:
+    return lambda: player.turn(seconds, puts, ios)
+
+
+def _results(program: str, order: str, ios: Optional[int], players: list[Player],
+             rates: dict[tuple[str, int], list[float]], objects: int) -> None:
+    held = f"drive held to {ios} reads and writes a second" if ios else "drive not held"
+    for puts in PUTS:
+        for other in players[1:]:
+            result(program, f"{order}, {puts / 10:g} % puts, {held}", rates["lsmem", puts],
+                   rates[other.kind, puts], "mapped file, ext4" if other.kind == "mapped" else "malloc, swap",
+                   "op/s", f"{objects} {WHAT[program]}, one thread; lsmem: {BUFFER_MIB} MiB of pages of a pool of "
+                   f"a tiered durable store of {STORE_MIB} MiB, the program in a cgroup of "
+                   f"{BUFFER_MIB + PROGRAM_MIB} MiB; the other: {other.note}")
+
+
+def _traffic(program: str, order: str, players: list[Player], seconds: float) -> None:
+    """What an operation reads and writes: counts, which other work on the machine does not change."""
+    each: dict[tuple[str, str], float] = {}
+    for player in players:
+        before = {"written to": written(player.drive), "read from": bytes_read(player.drive)}
+        operations = player.turn(seconds, PUTS[-1], None) * seconds
+        for what, count in (("written to", written), ("read from", bytes_read)):
+            each[what, player.kind] = (count(player.drive) - before[what]) / operations
+    for what in ("written to", "read from"):
+        for other in players[1:]:
+            if each[what, other.kind]:
+                result(program, f"{order}, {PUTS[-1] / 10:g} % puts: {what} the drive", [each[what, "lsmem"]],
+                       [each[what, other.kind]], "mapped file, ext4" if other.kind == "mapped" else
+                       "malloc, swap", "B", "bytes for each operation, in one turn", most=True)
+
+
+def _program(program: str, rounds: Rounds) -> None:
+    large, swap, files = drives(("large", "objects", "whole"))
+    objects = OBJECTS[program] // (QUICK if rounds.quick else 1)
+    players = [Pool(large), Swapped(swap), Mapped(files)]
+    seconds = rounds.seconds * TURN
+    for order, option in ORDERS.items():
+        for player in players:
+            tell(kind="progress", text=f"{program}: {order}, {player.kind}")
+            player.begin(program, objects, option)
+        for ios in (None, SLOW_IOS):
+            rates = rounds.run({(player.kind, puts): _turn(player, seconds, puts, ios)
+                                for puts in PUTS for player in players})
+            _results(program, order, ios, players, rates, objects)
+        _traffic(program, order, players, seconds)
+        for player in players:
+            player.end()
+    for player in players:
+        player.close()
+
+
+def _group(program: str) -> Callable[[Rounds], None]:
+    return lambda rounds: _program(program, rounds)
+
+
+GROUPS: dict[str, Callable[[Rounds], None]] = {program: _group(program) for program in OBJECTS}
