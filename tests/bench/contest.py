@@ -320,17 +320,19 @@ def drives(names: Sequence[str]) -> list[str]:
     return paths
 
 
-def _sectors(drive: str, field: int) -> int:
+# Fields of the kernel's Documentation/block/stat.rst, and what one of each counts
+DRIVE_COUNTERS = {"reads": (0, 1), "bytes read": (2, 512), "writes": (4, 1), "bytes written": (6, 512),
+                  "flushes": (15, 1)}
+
+
+def drive_counter(drive: str, what: str) -> int:
+    """One of DRIVE_COUNTERS, since the guest was booted."""
+    field, unit = DRIVE_COUNTERS[what]
     stat = Path("/sys/block") / Path(drive).resolve().name / "stat"
-    return int(stat.read_text().split()[field]) * 512
-
-
-def bytes_read(drive: str) -> int:
-    """Bytes that were read from a drive."""
-    return _sectors(drive, 2)
+    return int(stat.read_text().split()[field]) * unit
 
 
 def written(drive: str) -> int:
     """Bytes that were written to a drive, with those that only wait in the page cache."""
     os.sync()
-    return _sectors(drive, 6)
+    return drive_counter(drive, "bytes written")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Callable, Iterator
 
-from contest import Contestant, Durable, Rounds, Store, drives, result, written
+from contest import Contestant, Durable, Rounds, Store, drive_counter, drives, result, written
 
 FAULT_PAGES = 4096
 STORE_PAGES = 8192
@@ -24,6 +24,7 @@ MINOR_TARGET = 1.2
 STORES_TARGET = 0.9
 WRITTEN_TARGET = 1 / 16
 SYNC_TARGET = 1.5
+SYNC_COUNTERS = ("writes", "flushes", "bytes written")
 AROUND = Path("/sys/kernel/debug/fault_around_bytes")
 ORDERS = {"in turn": (), "far apart": ("-r",)}
 
@@ -139,14 +140,24 @@ def _durable_objects(rounds: Rounds, store: Durable, drive: str, mounted: Path, 
            "store and of ext4, with their journals, until both are synced", WRITTEN_TARGET, most=True)
 
 
-def _syncs(rounds: Rounds, store: Durable, mounted: Path) -> None:
+def _counted(player: Contestant, seconds: float, drive: str) -> dict[str, float]:
+    """What a sync makes of requests to the drive, in one turn."""
+    before = {what: drive_counter(drive, what) for what in SYNC_COUNTERS}
+    syncs = player.round(seconds, 1) * seconds
+    return {what: (drive_counter(drive, what) - before[what]) / syncs for what in SYNC_COUNTERS}
+
+
+def _syncs(rounds: Rounds, store: Durable, drive: str, mounted: Path, other: str) -> None:
     """Pages of an atomic region that become durable together. Stores fault, and write() does not."""
     for nr in SYNCS:
         options = ("-n", str(SYNC_PAGES), "-r", "-b", str(nr))
         players = {"stores": Contestant("msync", *options, "-p", store.device),
                    "write": Contestant("msync-write", *options, "-p", store.device),
                    "file": Contestant("write-sync", *options, "-p", str(mounted / "syncs"))}
-        rates = rounds.run({name: _turn(player, rounds.seconds * 2) for name, player in players.items()})
+        seconds = rounds.seconds * 2
+        rates = rounds.run({name: _turn(player, seconds) for name, player in players.items()})
+        counts = {name: _counted(player, seconds, other if name == "file" else drive)
+                  for name, player in players.items()}
         for player in players.values():
             player.close()
         pages = f"{nr} page{'s' if nr > 1 else ''} of an atomic region"
@@ -156,6 +167,9 @@ def _syncs(rounds: Rounds, store: Durable, mounted: Path) -> None:
                "write + fdatasync, ext4", "op/s", how, SYNC_TARGET)
         result("ranges", f"write to {pages}, fdatasync", rates["write"], rates["file"],
                "write + fdatasync, ext4", "op/s", how)
+        for what in SYNC_COUNTERS:
+            result("ranges", f"the same msync: {what} of the drive", [counts["stores"][what]],
+                   [counts["file"][what]], "write + fdatasync, ext4", "", f"{how}; counted in one turn", most=True)
 
 
 def ranges(rounds: Rounds) -> None:
@@ -171,7 +185,7 @@ def ranges(rounds: Rounds) -> None:
     with _mounted(other) as mounted:
         _durable_objects(rounds, store, drive, mounted, other)
     with _mounted("-o", "data=journal", other) as mounted:
-        _syncs(rounds, store, mounted)
+        _syncs(rounds, store, drive, mounted, other)
     store.close()
 
 

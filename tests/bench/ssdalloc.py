@@ -6,14 +6,14 @@ import tempfile
 from pathlib import Path
 from typing import Callable, Optional
 
-from contest import (BATCH, HERE, Contestant, Durable, Rounds, Store, bytes_read, drives, result, tell,
-                     written)
+from contest import (BATCH, DRIVE_COUNTERS, HERE, Contestant, Durable, Rounds, Store, drive_counter, drives,
+                     result, tell, written)
 from tier import SLOW_IOS, STALL_MS, TURN, hold, memory_group, swap_on
 
 STORE_MIB = 128			# the smallest there is
 BUFFER_MIB = 16			# pages of the pool
 PROGRAM_MIB = 32		# the rest of the program: its tables, its page tables, the nodes of the pool
-CAPACITY_MIB = 1280
+CAPACITY_MIB = 1024
 HANDLES = 1 << 20
 ARENA_MIB = 1024
 # What the others have: the store, its handles of 8 bytes, and what the program with the pool has.
@@ -24,6 +24,9 @@ OBJECTS = {"array": 800_000, "btree": 12_500_000, "packets": 650_000, "hash": 16
 QUICK = 8			# a quick run has so much less
 ORDERS = {"Zipf 0.99": "-z", "any object": "-r"}
 PUTS = (50, 500)		# per mille
+HOW = (f"one thread; lsmem: {BUFFER_MIB} MiB of pages of a pool of a tiered durable store of {STORE_MIB} MiB, the program in "
+       f"a cgroup of {BUFFER_MIB + PROGRAM_MIB} MiB; the others in one of {MEMORY_MIB} MiB: malloc(), swapped, "
+       "vm.page-cluster 0, and malloc() from a mapped file, MADV_RANDOM")
 WHAT = {"array": f"elements of {SIZE} B", "btree": "keys in nodes of 1 KB", "hash": "keys in buckets of 512 B",
         "packets": "packets of 100 to 1500 B, a quarter of them not in the cache"}
 
@@ -32,7 +35,7 @@ class Player:
     """A program of one kind, with its drive, in a memory cgroup."""
 
     kind = "malloc"
-    note = f"malloc() in a cgroup of {MEMORY_MIB} MiB, swapped; vm.page-cluster 0"
+    what = "malloc, swap"
 
     def __init__(self, drive: str) -> None:
         self.drive = drive
@@ -95,7 +98,7 @@ class Mapped(Player):
     """malloc() from a mapped file of ext4."""
 
     kind = "mapped"
-    note = f"malloc() from a mapped file of ext4 (MADV_RANDOM), in a cgroup of {MEMORY_MIB} MiB"
+    what = "mapped file, ext4"
 
     def __init__(self, drive: str) -> None:
         super().__init__(drive)
@@ -153,26 +156,25 @@ def _results(program: str, order: str, ios: Optional[int], players: list[Player]
     for puts in PUTS:
         for other in players[1:]:
             result(program, f"{order}, {puts / 10:g} % puts, {held}", rates["lsmem", puts],
-                   rates[other.kind, puts], "mapped file, ext4" if other.kind == "mapped" else "malloc, swap",
-                   "op/s", f"{objects} {WHAT[program]}, one thread; lsmem: {BUFFER_MIB} MiB of pages of a pool of "
-                   f"a tiered durable store of {STORE_MIB} MiB, the program in a cgroup of "
-                   f"{BUFFER_MIB + PROGRAM_MIB} MiB; the other: {other.note}")
+                   rates[other.kind, puts], other.what, "op/s", f"{objects} {WHAT[program]}, {HOW}")
 
 
 def _traffic(program: str, order: str, players: list[Player], seconds: float) -> None:
-    """What an operation reads and writes: counts, which other work on the machine does not change."""
+    """What an operation needs of the drive: counts, which other work on the machine changes little."""
     each: dict[tuple[str, str], float] = {}
     for player in players:
-        before = {"written to": written(player.drive), "read from": bytes_read(player.drive)}
+        written(player.drive)
+        before = {what: drive_counter(player.drive, what) for what in DRIVE_COUNTERS}
         operations = player.turn(seconds, PUTS[-1], None) * seconds
-        for what, count in (("written to", written), ("read from", bytes_read)):
-            each[what, player.kind] = (count(player.drive) - before[what]) / operations
-    for what in ("written to", "read from"):
+        written(player.drive)
+        for what in DRIVE_COUNTERS:
+            each[what, player.kind] = (drive_counter(player.drive, what) - before[what]) / operations
+    for what in DRIVE_COUNTERS:
         for other in players[1:]:
             if each[what, other.kind]:
-                result(program, f"{order}, {PUTS[-1] / 10:g} % puts: {what} the drive", [each[what, "lsmem"]],
-                       [each[what, other.kind]], "mapped file, ext4" if other.kind == "mapped" else
-                       "malloc, swap", "B", "bytes for each operation, in one turn", most=True)
+                result(program, f"{order}, {PUTS[-1] / 10:g} % puts, for each: {what} of the drive",
+                       [each[what, "lsmem"]], [each[what, other.kind]], other.what, "",
+                       "counted in one turn, until all is written", most=True)
 
 
 def _program(program: str, rounds: Rounds) -> None:
