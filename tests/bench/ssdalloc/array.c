@@ -19,15 +19,12 @@ static void *element(uint64_t nr)
 
 static void make_elements(const struct bench *bench)
 {
-	uint64_t root, i;
 	struct lsm *lsm;
-	void *page;
+	uint64_t root;
 	int ret;
 
 	ret = lsm_open(bench->path, 0, &lsm) ?:
 	      lsm_pool_create(lsm, nr_elements * 4096, bench->bytes, 0, &root, &pool);
-	for (i = 0; i < nr_elements && !ret; i++)
-		ret = lsm_pool_alloc(pool, size, &page);
 	if (ret)
 		fail("pool", -ret);
 }
@@ -57,8 +54,16 @@ void program_make(const struct bench *bench)
 		fail("-s BYTES", EINVAL);
 	copy = get_memory(size, 64);
 	make_elements(bench);
-	for (i = 0; i < nr_elements; i++)
+	for (i = 0; i < nr_elements; i++) {
+#ifdef LSMEM
+		void *page;
+		int ret = lsm_pool_alloc(pool, size, &page);
+
+		if (ret)
+			fail("pool", -ret);
+#endif
 		content_fill(element(i), size, i, 0);
+	}
 }
 
 void program_put(uint64_t nr)
