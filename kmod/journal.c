@@ -78,8 +78,9 @@ static int lsmem_journal_wait(struct lsmem_range *range)
 				  READ_ONCE(range->store->repl.flush_ms));
 }
 
-/* Make a group. Changes of objects that are gone are left out. */
-static int lsmem_journal_group(struct lsmem_range *range, struct lsmem_change *changes, u32 nr)
+/* Make a group, with @pages pages. Changes of objects that are gone are left out. */
+static int lsmem_journal_group(struct lsmem_range *range, struct lsmem_change *changes, u32 nr,
+			       u32 pages)
 {
 	struct lsmem_place place = { };
 	u32 i, left, bytes = 0;
@@ -94,6 +95,8 @@ static int lsmem_journal_group(struct lsmem_range *range, struct lsmem_change *c
 				bytes += lsmem_group_bytes(changes[i].length);
 			lsmem_count(range->store, pages_bytes, bytes);
 			lsmem_count(range->store, pages_groups, 1);
+			lsmem_count(range->store, pages_written, pages);
+			trace_lsmem_pages_write(range->store->name, range->root, pages, nr, bytes);
 			return 0;
 		}
 		if (!lsmem_range_gone(ret))
@@ -135,7 +138,7 @@ static int lsmem_journal_name(struct lsmem_range *range, const struct lsmem_page
 		.op = LSMEM_OP_REPLACE, .handle = range->root,
 		.data = root, .length = sizeof(*root),
 	};
-	ret = lsmem_journal_group(range, changes, nr);
+	ret = lsmem_journal_group(range, changes, nr, 0);
 	if (!ret)
 		range->logged = *root;
 	return ret;
@@ -171,7 +174,7 @@ static int lsmem_journal_nodes(struct lsmem_range *range, struct lsmem_change *c
 				.data = &root, .length = sizeof(root),
 			};
 		}
-		ret = lsmem_journal_group(range, changes, nr);
+		ret = lsmem_journal_group(range, changes, nr, 0);
 		if (!ret) {
 			lsmem_tree_done(tree);
 			range->logged = root;
@@ -281,7 +284,7 @@ static int lsmem_journal_data(struct lsmem_range *range, const struct lsmem_rang
 			};
 		if (n < LSMEM_RANGE_BATCH && i + 1 < nr)
 			continue;
-		ret = lsmem_journal_group(range, changes, n);
+		ret = lsmem_journal_group(range, changes, n, n);
 		if (!ret)
 			journal->logged = i + 1;
 		n = 0;
@@ -369,7 +372,7 @@ static int lsmem_journal_free(struct lsmem_range *range, u32 nr, bool new,
 			};
 		if (n < LSMEM_GROUP_MAX && i + 1 < nr)
 			continue;
-		ret = lsmem_journal_group(range, changes, n);
+		ret = lsmem_journal_group(range, changes, n, 0);
 		n = 0;
 	}
 	return ret;
@@ -467,12 +470,8 @@ int lsmem_journal_write(struct lsmem_range *range, const struct lsmem_range_page
 	if (!ret)
 		ret = lsmem_journal_make(range);
 	kvfree(changes);
-	if (!ret) {
-		lsmem_count(range->store, pages_written, nr);
-		trace_lsmem_pages_write(range->store->name, range->root, nr, range->journal->nr, 0);
-	} else {
+	if (ret)
 		(void)lsmem_journal_settle(range);	/* else the next write does it */
-	}
 	return ret;
 }
 

@@ -38,8 +38,9 @@ static inline void transaction_each(const struct transactions *all, uint64_t num
 						   uint32_t page, uint64_t fill), void *context)
 {
 	uint64_t state = all->seed + number * 0x9e3779b97f4a7c15ull;
-	uint32_t few = all->most < 8 ? all->most : 8;
-	uint32_t nr = 1 + random_below(&state, random_chance(&state, 50) ? few : all->most);
+	uint32_t few = all->most < 8 ? all->most : 8, some = (all->most + 9) / 10;
+	uint32_t kind = random_below(&state, 10);
+	uint32_t nr = 1 + random_below(&state, kind < 5 ? few : kind < 8 ? some : all->most);
 	uint32_t at = random_below(&state, all->pages);
 
 	while (nr--) {
