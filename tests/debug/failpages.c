@@ -132,8 +132,8 @@ TEST_F_TIMEOUT(pages, region, SECONDS)
 	unsigned char bytes[2 * PAGE], back[2 * PAGE];
 	enum { WRITE, SYNC, OPEN, READ, PUNCH, RESIZE, STEPS } which;
 	struct failing last = { 0 };
+	unsigned int i, errors = 0;
 	uint64_t root = 0;
-	unsigned int i;
 	int fd, next, ret;
 
 	fd = range(&self->store, LSMEM_PAGES_CREATE, &root);
@@ -172,8 +172,10 @@ TEST_F_TIMEOUT(pages, region, SECONDS)
 			for (i = 0; i < sizeof(back); i++)
 				ASSERT_EQ(0, back[i]);
 		}
-		JUDGE_ALL(which == PUNCH || which == RESIZE ? 0 : 1);
+		JUDGE_ALL(0);	/* in some steps one allocation counts, which may be absorbed */
+		errors += last.errors;
 	}
+	EXPECT_LT(0, errors);
 	close(fd);
 	ASSERT_EQ(0, range(&self->store, LSMEM_PAGES_REMOVE, &root));
 	EXPECT_EQ(self->used, used(&self->store));
@@ -248,6 +250,7 @@ TEST_F_TIMEOUT(pages, mapping, SECONDS)
 	enum { MAP, FAULT, STORE, SYNC, STEPS };
 	const uint64_t length = 8 * PAGE;
 	struct failing last = { 0 };
+	unsigned int errors = 0;
 	uint64_t root = 0, i;
 	unsigned char *at;
 	int fd, which, ret;
@@ -292,8 +295,10 @@ TEST_F_TIMEOUT(pages, mapping, SECONDS)
 			fd = range(&self->store, 0, &root);
 			ASSERT_LE(0, fd);
 		}
-		JUDGE_ALL(1);
+		JUDGE_ALL(0);	/* as above */
+		errors += last.errors;
 	}
+	EXPECT_LT(0, errors);
 	close(fd);
 	ASSERT_EQ(0, range(&self->store, LSMEM_PAGES_REMOVE, &root));
 	EXPECT_EQ(self->used, used(&self->store));
