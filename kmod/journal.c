@@ -470,8 +470,9 @@ int lsmem_journal_write(struct lsmem_range *range, const struct lsmem_range_page
 	if (!ret)
 		ret = lsmem_journal_make(range);
 	kvfree(changes);
-	if (ret)
-		(void)lsmem_journal_settle(range);	/* else the next write does it */
+	/* The next write does it if it would be to wait once more for the same. */
+	if (ret && ret != -ETIMEDOUT && ret != -EINTR)
+		(void)lsmem_journal_settle(range);
 	return ret;
 }
 
