@@ -105,8 +105,14 @@ static int lsmem_journal_group(struct lsmem_range *range, struct lsmem_change *c
 			if (!lsmem_range_gone(changes[i].result) ||
 			    changes[i].op != LSMEM_OP_FREE)
 				changes[left++] = changes[i];
-		if (left == nr)
-			return -EIO;	/* a node, or the root */
+		if (left < nr)
+			continue;
+		for (i = 0; !lsmem_range_gone(changes[i].result); i++)
+			;
+		pr_err_ratelimited("%s: a range of pages (root %llx): its root or node %llx is missing (error %d)\n",
+				   range->store->name, range->root, changes[i].handle,
+				   changes[i].result);
+		return -EIO;
 	}
 	return 0;
 }

@@ -2,8 +2,8 @@
 /*
  * Ranges of pages: a root, a tree, and an object for each page.
  *
- * What a range is in the log changes by groups alone, each of which takes it from one whole state to
- * the next: pages, nodes of the tree, root.  What is to become of pages until the next group is in
+ * What a range is in the log changes by groups, each of which takes it from one whole state to the next:
+ * pages, nodes of the tree, root; or, where that is too small for what is to be whole, by a journal.  What is to become of pages until the next group is in
  * memory: their bytes in the page cache (pages.c), and here, in @pending, by page,
  *
  *	FREED		its object is to be freed
@@ -585,7 +585,8 @@ static int lsmem_range_write_group(struct lsmem_range_group *group, u32 nr)
 	int ret;
 
 	down_write(&range->lock);
-	ret = lsmem_range_try(group, nr, &place);
+	/* More than it could take is not tried. */
+	ret = group->whole && nr > LSMEM_RANGE_BATCH ? -E2BIG : lsmem_range_try(group, nr, &place);
 	if (ret == -ENOSPC && nr && range->nr_freed) {
 		group->whole = false;
 		ret = lsmem_range_try(group, 0, &place);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Ranges of pages: a root, a tree, and an object for each page.  See range.c.  lsmem_range_read()
- * decides what a page holds, lsmem_range_write() which pages become one group.  Caller: pages.c.
+ * decides what a page holds, lsmem_range_write() which pages are written together.  Callers: pages.c,
+ * pagefs.c.
  */
 #ifndef LSMEM_RANGE_H
 #define LSMEM_RANGE_H

@@ -999,8 +999,8 @@ FIXTURE_TEARDOWN(durable)
 }
 
 /*
- * A process that is killed in msync(), while the daemon sleeps, ends at once; what it has left to write
- * keeps nobody from destroying the store by force.
+ * A process that is killed in msync(), while the daemon sleeps, ends at once, and the store can be
+ * destroyed by force although something is left to write.
  */
 TEST_F_TIMEOUT(durable, killed_in_msync, SECONDS)
 {

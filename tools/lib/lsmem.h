@@ -285,9 +285,9 @@ int lsm_stat(struct lsm *lsm, struct lsmem_stat *stat);
  * @buffer: most bytes of its pages in memory, 0: an eighth of the store's memory
  * @root: handle of the range, the only way back to it; durable after lsm_sync()
  *
- * Pages are written back at any time and in any order; with LSM_PAGES_ATOMIC, only by a sync, by the last
- * close, and when 8 MiB or half of @buffer are dirty.  Documentation/uapi.rst says what is whole after a
- * crash.
+ * Pages are written back at any time and in any order; with LSM_PAGES_ATOMIC, only by a sync, when a
+ * descriptor that can write is closed, and when 8 MiB or half of @buffer are dirty.  Of a region, up to
+ * that a sync is whole or none after a crash; Documentation/uapi.rst says more.
  */
 
 /**
