@@ -266,45 +266,38 @@ static uint64_t stores_work(struct worker *worker)
 
 /* ---- Syncs --------------------------------------------------------------- */
 
-/* @batch pages change and are durable, all or none. */
-static uint64_t msync_work(struct worker *worker)
+/* @batch pages change and are durable: in a mapping, or by write(), which no page faults for. */
+static uint64_t sync_rounds(struct worker *worker, bool mapped)
 {
 	uint8_t *page = get_memory(PAGE, PAGE);
-	uint64_t operations = 0;
+	uint64_t operations = 0, offset;
 	uint32_t i;
 
 	while (worker_goes_on(worker, operations)) {
 		for (i = 0; i < worker->bench->batch; i++) {
 			memset(page, (int)(operations + i), 64);
-			memcpy(at + worker_next(worker, nr_pages) * PAGE, page, PAGE);
+			offset = worker_next(worker, nr_pages) * PAGE;
+			if (mapped)
+				memcpy(at + offset, page, PAGE);
+			else if (pwrite(fd, page, PAGE, (off_t)offset) != PAGE)
+				fail("write", errno);
 		}
-		if (msync(at, nr_pages * PAGE, MS_SYNC))
-			fail("msync", errno);
+		if (mapped ? msync(at, nr_pages * PAGE, MS_SYNC) : fdatasync(fd))
+			fail(mapped ? "msync" : "fdatasync", errno);
 		operations++;
 	}
 	free(page);
 	return operations;
 }
 
-/* The same by write() and fdatasync(): no page is mapped, and none faults. */
+static uint64_t msync_work(struct worker *worker)
+{
+	return sync_rounds(worker, true);
+}
+
 static uint64_t write_work(struct worker *worker)
 {
-	uint8_t *page = get_memory(PAGE, PAGE);
-	uint64_t operations = 0;
-	uint32_t i;
-
-	while (worker_goes_on(worker, operations)) {
-		for (i = 0; i < worker->bench->batch; i++) {
-			memset(page, (int)(operations + i), 64);
-			if (pwrite(fd, page, PAGE, (off_t)(worker_next(worker, nr_pages) * PAGE)) != PAGE)
-				fail("write", errno);
-		}
-		if (fdatasync(fd))
-			fail("fdatasync", errno);
-		operations++;
-	}
-	free(page);
-	return operations;
+	return sync_rounds(worker, false);
 }
 
 /* ---- Objects that were changed ------------------------------------------- */

@@ -27,8 +27,8 @@ OBJECTS = {"array": 800_000, "btree": 12_500_000, "packets": 650_000}
 QUICK = 8			# a quick run has so much less
 ORDERS = {"Zipf 0.99": "-z", "any object": "-r"}
 PUTS = (50, 500)		# per mille
-HOW = (f"one thread; lsmem: {BUFFER_MIB} MiB of pages of a pool of a tiered durable store of {STORE_MIB} MiB, the program in "
-       f"a cgroup of {BUFFER_MIB + PROGRAM_MIB} MiB; the others in one of {MEMORY_MIB} MiB: malloc(), swapped, "
+HOW = (f"one thread; lsmem: {BUFFER_MIB} MiB of pages of a pool of a tiered durable store of "
+       f"{STORE_MIB} MiB, the program in a cgroup of {BUFFER_MIB + PROGRAM_MIB} MiB; the others in one of {MEMORY_MIB} MiB: malloc(), swapped, "
        "vm.page-cluster 0, and malloc() from a mapped file, MADV_RANDOM")
 WHAT = {"array": f"elements of {SIZE} B", "btree": "keys in nodes of 1 KB",
         "packets": "packets of 100 to 1500 B, a quarter of them not in the cache"}
@@ -39,10 +39,11 @@ class Player:
 
     kind = "malloc"
     what = "malloc, swap"
+    mib = MEMORY_MIB
 
     def __init__(self, drive: str) -> None:
         self.drive = drive
-        self.group = memory_group(self.kind, MEMORY_MIB)
+        self.group = memory_group(self.kind, self.mib)
         self._player: Optional[Contestant] = None
 
     def begin(self, program: str, objects: int, order: str) -> None:
@@ -121,10 +122,10 @@ class Pool(Player):
     """A pool of a store with a tier."""
 
     kind = "lsmem"
+    mib = BUFFER_MIB + PROGRAM_MIB
 
     def __init__(self, drive: str) -> None:
         super().__init__(drive)
-        (self.group / "memory.max").write_text(f"{BUFFER_MIB + PROGRAM_MIB}M")
         self._daemons = memory_group("daemon")
         self._store: Optional[Durable] = None
 

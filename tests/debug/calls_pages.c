@@ -120,7 +120,6 @@ long run_range_forge(struct making *m)
 		.table = gene[2].small % LSMEM_TABLES,
 		.length = some_offset(&gene[3]),
 		.levels = gene[4].bits % (FORGED_LEVELS + 1),
-		.journal = how_of(&gene[5]) == VALID ? 0 : gene[5].bits,
 	};
 	uint64_t node[LSMEM_NODE_SLOTS];
 	__u64 handle;
@@ -134,6 +133,10 @@ long run_range_forge(struct making *m)
 	pick_fd(m, &gene[0], FD_OBJECT);
 	if (!m->sure)	/* it may be another file by now */
 		return -EBADF;
+	if (how_of(&gene[5]) != VALID) {
+		root.journal = some_object(m, gene[5].bits);
+		root.stage = gene[5].small % 4;
+	}
 	note(m, m->fd, LSMEM_PAGES_MAGIC, NULL, &root, sizeof(root));
 	memset(node, 0, sizeof(node));
 	for (i = 0; i < nr; i++)

@@ -5,6 +5,7 @@
  *
  * allocate THREADS SEED: TAP.  LSMEM_SCALE is the percentage of the work.
  */
+#include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -192,11 +193,19 @@ static void child_stores(unsigned char *object)
 	object[0] = 9;
 }
 
+/* As another library may do before fork(). */
+static void allocate_before_fork(void)
+{
+	free(malloc(MOST));
+}
+
 static void test_fork(void)
 {
 	unsigned char *object = malloc(MOST);
 	int status;
 
+	tap_ok(waitpid(-1, NULL, __WALL) < 0 && errno == ECHILD, "no child that it does not know");
+	pthread_atfork(allocate_before_fork, NULL, NULL);
 	memset(object, 1, MOST);
 	tap_ok(in_child(child_reads, object) == 0, "a child reads, allocates and moves");
 	tap_ok(in_child(child_frees, object) == 0, "a child frees");

@@ -253,11 +253,11 @@ static int verify(const struct options *opt, struct oracle **oracles)
 	}
 	if (report) {
 		fprintf(report,
-			"{\"acked_writes\": %llu, \"checked\": %llu, \"lost\": %llu, \"corrupt\": %llu, \"resolved\": %llu, \"present\": %llu, \"bytes\": %llu, \"in_msync\": %llu, \"before_msync\": %llu, \"kept\": %llu, \"first_read_at\": %.3f, \"all_read_at\": %.3f}\n",
+			"{\"acked_writes\": %llu, \"checked\": %llu, \"lost\": %llu, \"corrupt\": %llu, \"resolved\": %llu, \"present\": %llu, \"in_msync\": %llu, \"before_msync\": %llu, \"kept\": %llu, \"first_read_at\": %.3f, \"all_read_at\": %.3f}\n",
 			(unsigned long long)acknowledged,
 			(unsigned long long)v.checked, (unsigned long long)v.lost,
 			(unsigned long long)v.corrupt, (unsigned long long)v.resolved,
-			(unsigned long long)v.present, (unsigned long long)v.bytes,
+			(unsigned long long)v.present,
 			(unsigned long long)v.in_msync, (unsigned long long)v.before_msync,
 			(unsigned long long)v.kept, v.first_read, v.all_read);
 		fclose(report);
@@ -291,7 +291,7 @@ static void usage(FILE *to)
 	      "  --pages PATH          device of an object store, for ranges of pages\n"
 	      "  --ranges N            atomic ranges (default 2), and one that is not\n"
 	      "  --range-pages N       pages of each (default 1024)\n"
-	      "  --most N              pages that a transaction changes (default 256)\n"
+	      "  --most N              pages that a transaction changes (default 2048)\n"
 	      "  --journals DIR        verify: journals of all boots, or of those since --state\n"
 	      "  --state FILE          verify leaves it, both go on from it\n"
 	      "  --report FILE         verify: figures, as JSON\n"
@@ -415,7 +415,7 @@ int main(int argc, char **argv)
 {
 	struct options opt = { .live = 900, .object_slots = 65536, .block_slots = 4096,
 			       .shortest = 32, .longest = 4096, .batch = BATCH, .readers = 1,
-			       .threads = 1, .ranges = 2, .range_pages = 1024, .most = 256 };
+			       .threads = 1, .ranges = 2, .range_pages = 1024, .most = 2048 };
 	struct oracle all[CLIENTS], *oracles[] = { &all[OBJECTS], &all[BLOCKS], &all[PAGES],
 						   &all[RANGES] };
 	bool loads, verifies;

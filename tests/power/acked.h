@@ -65,7 +65,6 @@ struct verdict {
 	uint64_t corrupt;
 	uint64_t resolved;
 	uint64_t present;
-	uint64_t bytes;
 	/* Ranges with an unacknowledged transaction, whose msync() had begun or not; of the former, whole */
 	uint64_t in_msync;
 	uint64_t before_msync;

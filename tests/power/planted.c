@@ -22,11 +22,6 @@
 
 struct figures figures;
 
-bool wait_store(void)
-{
-	return false;
-}
-
 /* The oracle takes a record of transaction @number. */
 static void take(struct oracle *o, uint8_t what, uint64_t number, uint32_t bits)
 {

@@ -17,7 +17,7 @@
 # capacity, and the objects larger: each takes a fetch.
 #
 # $RANGES is the number of atomic ranges of pages in the object store (0), of $RANGE_PAGES pages each
-# (1024), with transactions of up to $MOST pages (256); there is one more range, which is not atomic.
+# (1024), with transactions of up to $MOST pages (2048); there is one more range, which is not atomic.
 # With $PAGES_ONLY there are neither objects nor a block store.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
@@ -68,7 +68,7 @@ up() {
 }
 
 : "${OBJECTS_SIZE:=128M}" "${BLOCKS_SIZE:=128M}" "${LIVE:=900}" "${BLOCK_SLOTS:=8192}" \
-	"${RANGES:=0}" "${RANGE_PAGES:=1024}" "${MOST:=256}"
+	"${RANGES:=0}" "${RANGE_PAGES:=1024}" "${MOST:=2048}"
 stores="object block"
 [ -z "${PAGES_ONLY:-}" ] || stores=object
 case ${1:-} in

@@ -38,10 +38,7 @@ void verify_slot(struct oracle *o, uint64_t number, const struct state *found, b
 	uint32_t i;
 
 	v->checked++;
-	if (found->op != OP_FREE) {
-		v->present++;
-		v->bytes += found->length;
-	}
+	v->present += found->op != OP_FREE;
 	for (i = 0; i < slot->nr_pending; i++) {
 		const struct state *s = &slot->pending[i];
 

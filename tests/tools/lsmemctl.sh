@@ -14,7 +14,7 @@ field()
 
 refused "no command" 2 "usage: lsmemctl"
 refused "unknown command" 2 "unknown command 'frobnicate'" frobnicate
-for command in create destroy list stat top clean sync backups tier check format; do
+for command in create destroy list stat top clean sync backups tier pages check format; do
 	ok "$command --help" sh -c "'$lsmemctl' $command --help | grep -q '^usage: lsmemctl $command'"
 	refused "$command with an unknown option" 2 "unknown option --frobnicate" \
 		"$command" --frobnicate

@@ -286,8 +286,9 @@ int lsm_stat(struct lsm *lsm, struct lsmem_stat *stat);
  * @root: handle of the range, the only way back to it; durable after lsm_sync()
  *
  * Pages are written back at any time and in any order; with LSM_PAGES_ATOMIC, only by a sync, when a
- * descriptor that can write is closed, and when 8 MiB or half of @buffer are dirty.  Of a region, up to
- * that a sync is whole or none after a crash; Documentation/uapi.rst says more.
+ * descriptor that can write is closed, and when 8 MiB or half of @buffer are dirty.  After a crash a sync of
+ * a region of a durable store is there whole or not at all, if no more than that was dirty;
+ * Documentation/uapi.rst says more.
  */
 
 /**

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* lsmemctl: show figures of those stores that have them, once or repeatedly: tier, pages. */
 #include <stdio.h>
-#include <string.h>
 
 #include "ctl.h"
 
@@ -67,18 +66,18 @@ static struct json_object *make_rows(const struct watch *watch, struct json_obje
  */
 static int refuse_others(struct watch *watch)
 {
-	struct json_object *stores, *store, *others;
+	struct json_object *stores, *store, *having;
 	int ret = CTL_OK;
 	size_t i;
 
 	if (!watch->names)
 		return CTL_OK;
 	stores = ctl_stores_named(watch->names);
-	others = json_object_new_array();
+	having = json_object_new_array();
 	for (i = 0; i < json_object_array_length(stores); i++) {
 		store = json_object_array_get_idx(stores, i);
 		if (ctl_find(store, watch->what->key)) {
-			json_object_array_add(others, json_object_get(ctl_find(store, "name")));
+			json_object_array_add(having, json_object_get(ctl_find(store, "name")));
 			continue;
 		}
 		ctl_error("%s: %s", ctl_word(store, "name"), watch->what->without);
@@ -86,7 +85,7 @@ static int refuse_others(struct watch *watch)
 	}
 	json_object_put(stores);
 	json_object_put(watch->names);
-	watch->names = others;
+	watch->names = having;
 	return ret;
 }
 

@@ -37,7 +37,6 @@ int main(int argc, char **argv)
 	struct lsmem_pages pages = { .size = sizeof(pages), .flags = LSMEM_PAGES_REMOVE };
 	struct pollfd poll_for;
 	sigset_t all;
-	pid_t pid;
 	int store;
 
 	if (argc != 4) {
@@ -54,10 +53,6 @@ int main(int argc, char **argv)
 	/* What ends the program must not end this process before it. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, NULL);
-	/* The library waits for this process, and the program must not wait for the other. */
-	pid = fork();
-	if (pid)
-		return pid < 0;
 	setsid();
 	if (chdir("/"))
 		return 1;

@@ -22,6 +22,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
@@ -84,7 +85,12 @@ struct region {
 static struct region region = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+/* Options, as the program began: it may change its environment. */
 static size_t least = SIZE_MAX;		/* bytes of the smallest allocation in the store */
+static size_t buffer;			/* bytes of the page buffer, 0: the store's default */
+static char store[PATH_MAX];
+
+static pid_t owner;			/* of the region */
 static pid_t parent;			/* of a child that fork() has made: whose region it is */
 
 /* One line on standard error. It allocates nothing. */
@@ -149,9 +155,9 @@ static void *early_alloc(size_t length)
 {
 	size_t at = early_used;
 
-	if (length > EARLY - at - 15)
+	if (length > EARLY - at)	/* a multiple of 16 */
 		return NULL;
-	early_used = (at + length + 15) & ~(size_t)15;
+	early_used += (length + 15) & ~(size_t)15;
 	return early + at;
 }
 
@@ -189,11 +195,13 @@ static size_t option_bytes(const char *name, size_t otherwise)
  * struct end - what end.c is started with
  * @argv: its arguments
  * @fds: of the store and of this process, which it inherits
+ * @stack: for the process that becomes it
  * @error: of the start
  */
 struct end {
 	char *argv[5];
 	int fds[2];
+	char *stack;
 	int error;
 };
 
@@ -210,6 +218,16 @@ static int end_child(void *context)
 		end->error = errno;
 	}
 	_exit(127);
+}
+
+/* A child in between, which does not exec, so that it is the one that the program never sees. */
+static int end_between(void *context)
+{
+	struct end *end = context;
+
+	if (clone(end_child, end->stack, CLONE_VM | CLONE_VFORK, end) < 0)
+		end->error = errno;
+	_exit(0);
 }
 
 /* Where end.c's program is: beside this library, or where it is installed. */
@@ -252,10 +270,11 @@ static int end_start(struct lsm *lsm, uint64_t root)
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	/* No exit signal: the program's wait() and SIGCHLD do not see it. */
-	pid = clone(end_child, (char *)stack + END_STACK, CLONE_VM | CLONE_VFORK, &end);
+	end.stack = (char *)stack + END_STACK / 2;
+	pid = clone(end_between, (char *)stack + END_STACK, CLONE_VM | CLONE_VFORK, &end);
 	if (pid < 0)
 		end.error = errno;
-	else	/* it has forked itself, and ended */
+	else	/* it has started the other, and ended */
 		while (waitpid(pid, &status, __WCLONE) < 0 && errno == EINTR)
 			;
 	if (status && !end.error)
@@ -282,16 +301,17 @@ static void after_fork(void)
 static void in_child(void)
 {
 	pthread_mutex_unlock(&region.lock);
-	if (!parent)
-		parent = getppid();
+	if (!region.length || parent)
+		return;
+	parent = owner;
 	/* Without this a store would change the parent's memory. */
 	mprotect(region.at, region.length, PROT_READ);
 }
 
 /* Make the region, map it, and start what removes it. Returns 0 or a negative errno, and says why. */
-static int region_make(struct lsm *lsm, const char *path)
+static int region_make(struct lsm *lsm)
 {
-	size_t buffer = option_bytes("LSMEM_PRELOAD_BUFFER", 0), length;
+	size_t length;
 	struct lsmem_stat stat = { };
 	uint64_t root;
 	void *at = MAP_FAILED;
@@ -299,7 +319,7 @@ static int region_make(struct lsm *lsm, const char *path)
 
 	ret = lsm_stat(lsm, &stat);
 	if (ret) {
-		say("%s: cannot be asked for its capacity: %s", path, strerror(-ret));
+		say("%s: cannot be asked for its capacity: %s", store, strerror(-ret));
 		return ret;
 	}
 	length = stat.capacity < LSMEM_PAGES_LENGTH_MAX / 2 / TIMES ? stat.capacity * TIMES :
@@ -307,7 +327,7 @@ static int region_make(struct lsm *lsm, const char *path)
 	length -= length % PAGE;
 	fd = lsm_pages_create(lsm, length, buffer, 0, &root);
 	if (fd < 0) {
-		say("%s: a region cannot be made: %s", path, strerror(-fd));
+		say("%s: a region cannot be made: %s", store, strerror(-fd));
 		return fd;
 	}
 	ret = extents_init(&region.extents, length / PAGE);
@@ -317,7 +337,7 @@ static int region_make(struct lsm *lsm, const char *path)
 	}
 	close(fd);	/* the mapping holds the region */
 	if (ret)
-		say("%s: a region of %zu bytes cannot be mapped: %s", path, length, strerror(-ret));
+		say("%s: a region of %zu bytes cannot be mapped: %s", store, length, strerror(-ret));
 	else
 		ret = end_start(lsm, root);
 	if (ret) {
@@ -329,27 +349,25 @@ static int region_make(struct lsm *lsm, const char *path)
 	/* An eighth is for the heads of the log, nodes, and what is replaced before it is cleaned. */
 	region.most = (stat.capacity - stat.capacity / 8) / PAGE;
 	region.at = at;
+	owner = getpid();
 	region.length = length;
 	return 0;
 }
 
 static void region_open(void)
 {
-	const char *path = getenv("LSMEM_PRELOAD_STORE");
 	struct lsm *lsm;
 	int ret;
 
 	opening = true;
-	ret = lsm_open(path, LSM_NO_WINDOWS, &lsm);
+	ret = lsm_open(store, LSM_NO_WINDOWS, &lsm);
 	if (ret) {
-		say("%s: the store cannot be opened: %s", path, strerror(-ret));
+		say("%s: the store cannot be opened: %s", store, strerror(-ret));
 	} else {
-		ret = region_make(lsm, path);
+		ret = region_make(lsm);
 		lsm_close(lsm);
 	}
-	if (!ret)
-		pthread_atfork(before_fork, after_fork, in_child);
-	else
+	if (ret)
 		say("all memory is the next allocator's");
 	opening = false;
 }
@@ -363,9 +381,12 @@ __attribute__((constructor)) static void begin(void)
 		say("LSMEM_PRELOAD_STORE is not set: all memory is the next allocator's");
 		return;
 	}
+	snprintf(store, sizeof(store), "%s", path);
+	buffer = option_bytes("LSMEM_PRELOAD_BUFFER", 0);
 	least = option_bytes("LSMEM_PRELOAD_MIN", LEAST);
 	if (least < PAGE)
 		least = PAGE;
+	pthread_atfork(before_fork, after_fork, in_child);
 }
 
 /* ---- Allocations ----------------------------------------------------------- */
@@ -510,11 +531,12 @@ void *malloc(size_t length)
 void *calloc(size_t nr, size_t size)
 {
 	size_t length;
+	bool over = __builtin_mul_overflow(nr, size, &length);
 	void *object;
 
 	if (!ready())
-		return early_alloc(nr * size);
-	if (!__builtin_mul_overflow(nr, size, &length) && is_large(length)) {
+		return over ? NULL : early_alloc(length);
+	if (!over && is_large(length)) {
 		object = region_alloc(length, 1);
 		if (object)
 			return object;

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "../bench.h"
-#include "arena.h"
 
 #define UNIT		16u
 #define CLASSES		256u		/* freed memory of up to so many units is used again */

@@ -3,7 +3,7 @@
  * The programs that SSDAlloc was shown with: an array, a B+tree, a packet cache and a hash index.  Each is
  * one source of which three programs are built: with malloc(); with LSMEM, where what it allocates is in a
  * pool of a store; and with malloc() from a mapped file (arena.c).  The lines between "#ifdef LSMEM" and
- * "#endif" are all that differs (tests/daemon/guest-ssdalloc.sh counts them).
+ * "#endif" are all that differs (tests/guest/ssdalloc.sh counts them).
  *
  * What is small for each object (tables of pointers) comes from get_memory() in all of them.
  *
