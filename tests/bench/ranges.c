@@ -80,19 +80,33 @@ static void map(int flags)
 	memset(at, 0x5a, nr_pages * PAGE);
 }
 
+static uint64_t region_root;
+
+/* Of a store that stays: the next bench finds it as this one did. */
+static void remove_region(void)
+{
+	int ret;
+
+	munmap(at, nr_pages * PAGE);
+	close(fd);
+	ret = lsm_pages_remove(lsm, region_root);
+	if (ret)
+		fprintf(stderr, "bench: a region is left: %s\n", strerror(-ret));
+}
+
 /* A region of -n pages, all of which fit into its page buffer twice. */
 static void region_make(struct bench *bench, unsigned int flags)
 {
-	uint64_t root;
-
 	open_store(bench);
 	nr_pages = bench->handles;
-	fd = lsm_pages_create(lsm, nr_pages * PAGE, 2 * nr_pages * PAGE, flags, &root);
+	fd = lsm_pages_create(lsm, nr_pages * PAGE, 2 * nr_pages * PAGE, flags, &region_root);
 	if (fd < 0)
 		fail("range", -fd);
 	map(MAP_SHARED);
 	if (fsync(fd))
 		fail("fsync", errno);
+	if (bench->path)
+		atexit(remove_region);
 }
 
 static void region_setup(struct bench *bench)
