@@ -22,7 +22,7 @@
 #define OBJECTS		30000u
 #define LENGTH_MAX	(200u << 10)
 #define THREADS		3u
-#define STEPS		15000u	/* of each thread: together they write more than the log has room for */
+#define STEPS		10000u	/* of each thread: together they write more than the log has room for */
 #define SECONDS		300
 
 struct object {
