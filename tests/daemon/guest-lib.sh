@@ -15,6 +15,7 @@ conf=$scratch/lsmemd.conf
 log=$scratch/daemon.log
 model=$scratch/model		# the model of load.c
 slots=${SLOTS:-4000}
+every=1				# verify looks at one of so many slots
 ctl=$top/tools/lsmemctl/lsmemctl
 load=$here/build/load
 
@@ -96,9 +97,10 @@ load()
 	load_pid=$!
 }
 
+# verify NAME: all that was acknowledged is there
 verify()
 {
-	"$load" verify "$model" "/dev/$store" >"$scratch/out" 2>"$scratch/err"
+	"$load" verify "$model" "/dev/$store" "$every" >"$scratch/out" 2>"$scratch/err"
 	status=$?
 	cat "$scratch/err" | head -30 | sed 's/^/# /'
 	sed 's/^/# /' "$scratch/out"

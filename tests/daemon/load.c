@@ -3,8 +3,9 @@
  * Operations on a store, and a check of the store against them.
  *
  *	load run MODEL STORE SECONDS SLOTS	operate until the time is over or a signal comes
- *	load verify MODEL STORE			the store has all that was acknowledged, and
- *						nothing else
+ *	load verify MODEL STORE [EVERY]		the store has all that was acknowledged, and
+ *						nothing else; of slots with nothing under way, one of EVERY
+ *						is looked at
  *	load fill MODEL STORE PERCENT SLOTS	objects until the store has so much of its capacity
  *	load overwrite MODEL STORE PERCENT	so many of the objects, chosen at random
  *	load read MODEL STORE SECONDS		objects at random, but those under way; no other
@@ -48,8 +49,9 @@ static _Atomic uint64_t errors;
 static _Atomic uint64_t timeouts;
 static _Atomic uint64_t full;
 static _Atomic uint64_t reads;
-static _Atomic uint64_t wrong, live, newer;	/* found by a verification */
+static _Atomic uint64_t verified, wrong, live, newer;	/* found by a verification */
 static unsigned int percent;
+static uint64_t every;			/* for verify */
 static uint64_t stride;			/* see jump() */
 static uint64_t target;			/* live bytes, for fill */
 
@@ -275,7 +277,7 @@ static void *reader(void *argument)
 
 static void *verifier(void *argument)
 {
-	uint64_t thread = (uintptr_t)argument, i, turn;
+	uint64_t thread = (uintptr_t)argument, state = time(NULL) << 8 ^ thread, i, turn;
 	struct slot *slot;
 	uint8_t *data;
 
@@ -283,6 +285,9 @@ static void *verifier(void *argument)
 		exit(1);
 	for (turn = 0; turn < model->slots / THREADS; turn++) {
 		slot = jump(thread, turn, &i);
+		if (!slot->under_way && random_below(&state, every))
+			continue;
+		verified++;
 		if (slot->under_way && holds(&slot->next, i, data)) {
 			newer++;
 			slot->last = slot->next;
@@ -332,10 +337,10 @@ static int verify(void)
 {
 	if (all_threads(verifier))
 		return 1;
-	printf("verified %" PRIu64 " slots, %" PRIu64 " live, %" PRIu64 " as under way, %" PRIu64 " acknowledged, %" PRIu64 " wrong\n",
-	       model->slots, (uint64_t)live, (uint64_t)newer, (uint64_t)model->acknowledged,
+	printf("verified %" PRIu64 " of %" PRIu64 " slots, %" PRIu64 " live, %" PRIu64 " as under way, %" PRIu64 " acknowledged, %" PRIu64 " wrong\n",
+	       (uint64_t)verified, model->slots, (uint64_t)live, (uint64_t)newer, (uint64_t)model->acknowledged,
 	       (uint64_t)wrong);
-	return wrong ? 1 : 0;
+	return wrong || !verified ? 1 : 0;
 }
 
 /* fill and overwrite. */
@@ -400,8 +405,8 @@ int main(int argc, char **argv)
 	struct stat st;
 	int fd, signal_number;
 
-	if (!run && !fill && !over && !look && !(argc == 4 && !strcmp(argv[1], "verify"))) {
-		fprintf(stderr, "usage: load run MODEL STORE SECONDS SLOTS | verify MODEL STORE | fill MODEL STORE PERCENT SLOTS | overwrite MODEL STORE PERCENT | read MODEL STORE SECONDS\n");
+	if (!run && !fill && !over && !look && !((argc == 4 || argc == 5) && !strcmp(argv[1], "verify"))) {
+		fprintf(stderr, "usage: load run MODEL STORE SECONDS SLOTS | verify MODEL STORE [EVERY] | fill MODEL STORE PERCENT SLOTS | overwrite MODEL STORE PERCENT | read MODEL STORE SECONDS\n");
 		return 2;
 	}
 	if (open_store(argv[3]))
@@ -427,8 +432,10 @@ int main(int argc, char **argv)
 	percent = fill || over ? (unsigned int)atoi(argv[4]) : 0;
 	if (fill || over)
 		return write_all(fill ? filler : overwriter);
-	if (!run && !look)
+	if (!run && !look) {
+		every = argc == 5 ? strtoull(argv[4], NULL, 10) ?: 1 : 1;
 		return verify();
+	}
 	signal(SIGTERM, on_signal);
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
