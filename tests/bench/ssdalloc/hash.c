@@ -2,11 +2,16 @@
 /*
  * A hash index: buckets of 512 bytes, with a key and a value in 16 of them.  The value is how often the key
  * was put.  A bucket that is full leads to another one.
+ *
+ * Keys are random numbers, and the order of their buckets is theirs.  To make the index and to check it, keys
+ * are taken in that order, so that no bucket is wanted again later: piece by piece, as all of them together
+ * would need too much memory.
  */
 #include "program.h"
 
 #define ENTRIES		31u
 #define LOAD		20u	/* keys for each bucket of the table */
+#define PIECE		8192u	/* buckets of the table */
 
 struct entry {
 	uint64_t key;
@@ -21,6 +26,7 @@ struct bucket {
 
 static struct bucket **table;
 static uint64_t nr_buckets, nr_keys;
+static uint64_t piece[PIECE * ENTRIES];
 
 #ifdef LSMEM
 #include <lsmem.h>
@@ -63,10 +69,39 @@ static uint64_t key_of(uint64_t nr)
 	return random_next(&nr);
 }
 
+static uint64_t bucket_of(uint64_t key)
+{
+	return (key >> 32) * nr_buckets >> 32;
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
+
+	return (one > other) - (one < other);
+}
+
+/* Put the keys of the buckets from @from on into piece[], in ascending order.  Returns how many there are. */
+static uint64_t make_piece(uint64_t from)
+{
+	uint64_t i, key, nr = 0;
+
+	for (i = 0; i < nr_keys; i++) {
+		key = key_of(i);
+		if (bucket_of(key) - from >= PIECE)
+			continue;
+		if (nr == PIECE * ENTRIES)
+			fail("keys", EOVERFLOW);
+		piece[nr++] = key;
+	}
+	qsort(piece, nr, sizeof(*piece), compare);
+	return nr;
+}
+
 /* The entry of a key, which is made with the value 0 if there is none and @make. */
 static struct entry *find(uint64_t key, bool make)
 {
-	struct bucket **link = &table[key % nr_buckets], *bucket;
+	struct bucket **link = &table[bucket_of(key)], *bucket;
 	uint64_t i;
 
 	for (; (bucket = *link); link = &bucket->next) {
@@ -86,7 +121,7 @@ static struct entry *find(uint64_t key, bool make)
 
 void program_make(const struct bench *bench)
 {
-	uint64_t i, bucket;
+	uint64_t i, nr, from;
 
 	nr_keys = bench->handles;
 	nr_buckets = nr_keys / LOAD + 1;
@@ -95,10 +130,11 @@ void program_make(const struct bench *bench)
 #ifdef LSMEM
 	make_room(bench);
 #endif
-	for (bucket = 0; bucket < nr_buckets; bucket++)
-		table[bucket] = new_bucket();
-	for (i = 0; i < nr_keys; i++)
-		find(key_of(i), true);
+	for (from = 0; from < nr_buckets; from += PIECE) {
+		nr = make_piece(from);
+		for (i = 0; i < nr; i++)
+			find(piece[i], true);
+	}
 }
 
 void program_put(uint64_t nr)
@@ -114,19 +150,22 @@ void program_get(uint64_t nr)
 
 void program_check(uint64_t puts)
 {
-	uint64_t i, entries = 0, sum = 0;
+	uint64_t i, nr, from, entries = 0, sum = 0;
 	struct bucket *bucket;
 
-	for (i = 0; i < nr_keys; i++) {
-		struct entry *entry = find(key_of(i), false);
+	for (from = 0; from < nr_buckets; from += PIECE) {
+		nr = make_piece(from);
+		for (i = 0; i < nr; i++) {
+			struct entry *entry = find(piece[i], false);
 
-		if (!entry)
-			wrong("key");
-		sum += entry->value;
+			if (!entry)
+				wrong("key");
+			sum += entry->value;
+		}
+		for (i = from; i < nr_buckets && i < from + PIECE; i++)
+			for (bucket = table[i]; bucket; bucket = bucket->next)
+				entries += bucket->nr;
 	}
-	for (i = 0; i < nr_buckets; i++)
-		for (bucket = table[i]; bucket; bucket = bucket->next)
-			entries += bucket->nr;
 	if (entries != nr_keys || sum != puts)
 		wrong("index");
 }
