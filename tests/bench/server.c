@@ -5,9 +5,10 @@
  *
  * The vector call of lsmem is a request of several lines here: writes, which are not answered, one "get" of
  * all that are read, and "mn", whose answer is the last.  A cache may have dropped an object: that is no
- * operation.  Orders:
+ * operation.  An object begins with its number, and what is read is compared.  Orders:
  *
  *	missed		objects that were wanted and not there, since the last order
+ *	check		read all objects; ends the program if one is not there
  */
 #include <errno.h>
 #include <stdio.h>
@@ -42,14 +43,35 @@ static void send_request(void)
 	requested = parsed = got = 0;
 }
 
+/* The bytes of an object. */
+static const uint8_t *contents(const struct bench *bench, uint64_t nr)
+{
+	uint8_t *bytes = source + (size_t)(nr % BENCH_SOURCES) * bench->size;
+
+	memcpy(bytes, &nr, bench->size < sizeof(nr) ? bench->size : sizeof(nr));
+	return bytes;
+}
+
 static void add_write(const struct bench *bench, uint64_t nr)
 {
 	requested += (size_t)sprintf(request + requested, "set %llx 0 0 %u noreply\r\n",
 				     (unsigned long long)nr, bench->size);
-	memcpy(request + requested, source + (size_t)(nr % BENCH_SOURCES) * bench->size, bench->size);
+	memcpy(request + requested, contents(bench, nr), bench->size);
 	requested += bench->size;
 	memcpy(request + requested, "\r\n", 2);
 	requested += 2;
+}
+
+static void add_reads(const uint64_t *wanted, uint32_t reads)
+{
+	uint32_t i;
+
+	if (!reads)
+		return;
+	requested += (size_t)sprintf(request + requested, "get");
+	for (i = 0; i < reads; i++)
+		requested += (size_t)sprintf(request + requested, " %llx", (unsigned long long)wanted[i]);
+	requested += (size_t)sprintf(request + requested, "\r\n");
 }
 
 static void receive(void)
@@ -74,10 +96,11 @@ static char *answer_line(void)
 	return line;
 }
 
-/* Look at the answer of a batch, and copy what was read. Returns how many objects were there. */
-static uint32_t receive_answer(const struct bench *bench, uint8_t *copy)
+/* Look at the answer of a batch, and compare what was read. Returns how many objects were there. */
+static uint32_t receive_answer(const struct bench *bench)
 {
 	uint32_t there = 0;
+	uint64_t nr;
 	char *line;
 
 	while (strcmp(line = answer_line(), "MN")) {
@@ -85,10 +108,11 @@ static uint32_t receive_answer(const struct bench *bench, uint8_t *copy)
 			continue;
 		if (strncmp(line, "VALUE ", 6))
 			fail(line, EPROTO);
+		nr = strtoull(line + 6, NULL, 16);
 		while (got - parsed < bench->size + 2)
 			receive();
-		memcpy(copy, answer + parsed, bench->size);
-		__asm__ volatile("" : : "r"(copy) : "memory");	/* keep the memcpy() */
+		if (memcmp(contents(bench, nr), answer + parsed, bench->size))
+			fail("object", EBADMSG);
 		parsed += bench->size + 2;
 		there++;
 	}
@@ -120,7 +144,7 @@ static void server_setup(struct bench *bench)
 		if ((i + 1) % bench->batch && i + 1 < nr_objects)
 			continue;
 		send_request();
-		receive_answer(bench, NULL);
+		receive_answer(bench);
 	}
 	if (bench->zipf)
 		zipf_setup(nr_objects);
@@ -129,7 +153,6 @@ static void server_setup(struct bench *bench)
 static uint64_t server_work(struct worker *worker)
 {
 	const struct bench *bench = worker->bench;
-	uint8_t *copy = get_memory(bench->size, 64);
 	uint64_t *wanted = get_memory(bench->batch * sizeof(*wanted), 64), operations = 0;
 	uint32_t i, reads, there;
 
@@ -142,28 +165,45 @@ static uint64_t server_work(struct worker *worker)
 			else
 				wanted[reads++] = nr;
 		}
-		if (reads)
-			requested += (size_t)sprintf(request + requested, "get");
-		for (i = 0; i < reads; i++)
-			requested += (size_t)sprintf(request + requested, " %llx",
-						     (unsigned long long)wanted[i]);
-		if (reads)
-			requested += (size_t)sprintf(request + requested, "\r\n");
+		add_reads(wanted, reads);
 		send_request();
-		there = receive_answer(bench, copy);
+		there = receive_answer(bench);
 		operations += bench->batch - reads + there;
 		missed += reads - there;
 	}
 	free(wanted);
-	free(copy);
 	return operations;
+}
+
+static void check(const struct bench *bench)
+{
+	uint64_t *wanted = get_memory(bench->batch * sizeof(*wanted), 64), i;
+	uint32_t reads = 0;
+
+	for (i = 0; i < nr_objects; i++) {
+		wanted[reads++] = i;
+		if (reads < bench->batch && i + 1 < nr_objects)
+			continue;
+		add_reads(wanted, reads);
+		send_request();
+		if (receive_answer(bench) != reads)
+			fail("objects", ENOENT);
+		reads = 0;
+	}
+	free(wanted);
 }
 
 static bool server_order(struct bench *bench, const char *verb, const double *arguments, unsigned int nr)
 {
-	(void)bench;
 	(void)arguments;
-	if (strcmp(verb, "missed") || nr)
+	if (nr)
+		return false;
+	if (!strcmp(verb, "check")) {
+		check(bench);
+		printf("{\"objects\": %llu}\n", (unsigned long long)nr_objects);
+		return true;
+	}
+	if (strcmp(verb, "missed"))
 		return false;
 	printf("{\"missed\": %llu}\n", (unsigned long long)missed);
 	missed = 0;
