@@ -478,6 +478,21 @@ static void core_count_group(struct core *core, uint32_t backup, uint64_t bytes,
 	histogram_add(&stats->group_segments, segments);
 }
 
+/*
+ * Would a flush now make a further range durable on a replica?  A part of a range counts for nothing: the
+ * flush waits for the writes of the rest, else that would wait for this flush, and then for its own.
+ */
+static bool core_range_written(const struct core_open *open, const struct core_replica *replica)
+{
+	uint32_t i;
+
+	for (i = 0; i < open->nr_bounds; i++)
+		if (open->bounds[i] > replica->flushing)
+			return replica->written >= open->bounds[i];
+	/* A replica that is being added: all ranges are durable on the others. */
+	return replica->written == open->committed;
+}
+
 /**
  * core_log_done - complete a write of log data
  * @core: core
@@ -498,11 +513,11 @@ void core_log_done(struct core *core, struct core_op *op)
 			core_count_group(core, op->io.backup, write->to - replica->flushed, 1);
 			replica->flushing = write->to;
 			replica->flushed = write->to;
-		} else {
-			core->flush_wanted[op->io.backup] = true;
 		}
 		replica->written = write->to;
 	}
+	if (replica->written > replica->flushing && core_range_written(op->open, replica))
+		core->flush_wanted[op->io.backup] = true;
 }
 
 /*

@@ -575,6 +575,51 @@ static bool test_stats(void)
 	return true;
 }
 
+static bool flush_in_flight(const struct sim *sim)
+{
+	uint32_t i;
+
+	for (i = 0; i < disk_in_flight(sim->disk); i++)
+		if (sim->requests[disk_nth(sim->disk, i)].flush)
+			return true;
+	return false;
+}
+
+/* A range that is divided into writes gets one flush, when all of them are done, in any order. */
+static bool test_one_flush(void)
+{
+	uint32_t seed, divided = 0, oldest, i;
+	struct core_stats before, after;
+
+	for (seed = 1; seed <= 16; seed++) {
+		struct sim *sim = sim_new(seed, &options);
+
+		CHECK(sim_start(sim, false));
+		sim_settle(sim);
+		for (i = 0; i < MODEL_SEGMENTS; i++)
+			sim->model->segments[i].limit = LSMEM_SEGMENT_BYTES;
+		CHECK(model_put(sim->model, 0, 1, 100));
+		sim_settle(sim);
+		core_stats(sim->core, &before);
+		for (i = 0; i < 8; i++)
+			CHECK(model_put(sim->model, i, 1, 30000));
+		sim_events(sim);
+		oldest = seed % 2;
+		divided += disk_in_flight(sim->disk) > 1;
+		while (disk_in_flight(sim->disk) > 1) {
+			CHECK(!flush_in_flight(sim));
+			sim_complete(sim, oldest ? 0 : disk_in_flight(sim->disk) - 1);
+		}
+		sim_settle(sim);
+		core_stats(sim->core, &after);
+		CHECK(after.log_bytes - before.log_bytes > 240000 && !after.lag_bytes);
+		CHECK(after.flushes - before.flushes <= 1);
+		sim_free(sim);
+	}
+	CHECK(divided > 2);
+	return true;
+}
+
 /* Parameters that do not fit together. */
 static bool test_params(void)
 {
@@ -622,6 +667,7 @@ int main(void)
 	tap_ok(test_scatter(), "backups of several sizes fill evenly and completely, as promised");
 	tap_ok(test_room(), "core reports a backup before it is full");
 	tap_ok(test_stats(), "statistics of a backup");
+	tap_ok(test_one_flush(), "one flush for a range in several writes");
 	tap_ok(test_params(), "parameters out of range");
 	return tap_end();
 }
