@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Bench of ranges of pages in memory and of their syncs: a group of tests/bench/inside."""
+"""Benches of ranges of pages in memory and of their syncs: groups of tests/bench/inside."""
 
 import os
 import subprocess
 import tempfile
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Iterator
 
-from contest import Contestant, Durable, Rounds, Store, drive_counter, drives, result, written
+from contest import (Contestant, Durable, Rounds, Store, drive_counter, drives, module, result, wait,
+                     written)
 
 FAULT_PAGES = 4096
 STORE_PAGES = 8192
@@ -25,6 +27,10 @@ STORES_TARGET = 0.9
 WRITTEN_TARGET = 1 / 16
 SYNC_TARGET = 1.5
 SYNC_COUNTERS = ("writes", "flushes", "bytes written")
+SLOW_MIB = 1088			# of a drive
+SLOW_CACHE_MIB = 64
+SLOW_SECTORS = 2560		# of a request, at most: what Linux sends to drives that take as much
+NULL_BLKS = Path("/sys/kernel/config/nullb")
 AROUND = Path("/sys/kernel/debug/fault_around_bytes")
 ORDERS = {"in turn": (), "far apart": ("-r",)}
 
@@ -147,7 +153,8 @@ def _counted(player: Contestant, seconds: float, drive: str) -> dict[str, float]
     return {what: (drive_counter(drive, what) - before[what]) / syncs for what in SYNC_COUNTERS}
 
 
-def _syncs(rounds: Rounds, store: Durable, drive: str, mounted: Path, other: str) -> None:
+def _syncs(rounds: Rounds, store: Durable, drive: str, mounted: Path, other: str,
+           group: str = "ranges", where: str = "") -> None:
     """Pages of an atomic region that become durable together. Stores fault, and write() does not."""
     for nr in SYNCS:
         options = ("-n", str(SYNC_PAGES), "-r", "-b", str(nr))
@@ -160,15 +167,16 @@ def _syncs(rounds: Rounds, store: Durable, drive: str, mounted: Path, other: str
                   for name, player in players.items()}
         for player in players.values():
             player.close()
-        pages = f"{nr} page{'s' if nr > 1 else ''} of an atomic region"
+        pages = f"{nr} page{'s' if nr > 1 else ''} of an atomic region{where}"
         how = (f"any pages of {SYNC_PAGES * 4 >> 10} MiB, each written as a whole, by one thread; a durable "
                "store whose backup is one drive; ext4 with data=journal on another")
-        result("ranges", f"stores to {pages}, msync", rates["stores"], rates["file"],
+        result(group, f"stores to {pages}, msync", rates["stores"], rates["file"],
                "write + fdatasync, ext4", "op/s", how, SYNC_TARGET)
-        result("ranges", f"write to {pages}, fdatasync", rates["write"], rates["file"],
+        result(group, f"write to {pages}, fdatasync", rates["write"], rates["file"],
                "write + fdatasync, ext4", "op/s", how)
-        for what in SYNC_COUNTERS:
-            result("ranges", f"the same msync: {what} of the drive", [counts["stores"][what]],
+        # A drive that loses nothing gets no flushes.
+        for what in (what for what in SYNC_COUNTERS if counts["file"][what]):
+            result(group, f"the same msync: {what} of the drive", [counts["stores"][what]],
                    [counts["file"][what]], "write + fdatasync, ext4", "", f"{how}; counted in one turn", most=True)
 
 
@@ -188,6 +196,68 @@ def ranges(rounds: Rounds) -> None:
         _syncs(rounds, store, drive, mounted, other)
     store.close()
 
+
+# ---- Drives that take time -----------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Slow:
+    """A class of drives, by the time of a request.
+
+    @cached: it acknowledges what it may lose, until a flush or with FUA, which takes @flush_us.
+    """
+
+    what: str
+    write_us: int
+    cached: bool = False
+    flush_us: int = 0
+
+
+# What published runs of pg_test_fsync and fio give for a write of some KB that is durable: 12 to 60 us on
+# NVMe drives for datacentres, which lose nothing and need no flush; on others 400 to 1100 us, where a
+# write without a flush takes some 12 to 20.
+SLOWS = (Slow("drives that lose nothing, 20 us", 20),
+         Slow("drives with a cache, write 20 us, flush 700 us", 20, True, 700))
+
+
+class SlowDrive:
+    """A drive in memory whose requests take time, any number of them at once: null_blk."""
+
+    def __init__(self, name: str, slow: Slow) -> None:
+        self.path = f"/dev/{name}"
+        self._made = NULL_BLKS / name
+        module("null_blk", "nr_devices=0")
+        self._made.mkdir()
+        if not (self._made / "flush_nsec").exists():
+            raise RuntimeError("null_blk has one time for all requests: --kernel uml-rivals")
+        for attribute, value in (("size", SLOW_MIB), ("memory_backed", 1), ("blocksize", 4096),
+                                 ("max_sectors", SLOW_SECTORS), ("irqmode", 2),
+                                 ("completion_nsec", slow.write_us * 1000),
+                                 ("cache_size", SLOW_CACHE_MIB if slow.cached else 0),
+                                 ("flush_nsec", slow.flush_us * 1000), ("power", 1)):
+            (self._made / attribute).write_text(f"{value}\n")
+        wait(self.path, lambda: os.path.exists(self.path))
+
+    def close(self) -> None:
+        """Removes it, with what it holds."""
+        (self._made / "power").write_text("0\n")
+        self._made.rmdir()
+
+
+def syncs(rounds: Rounds) -> None:
+    """Atomic syncs, on drives that take time."""
+    for slow in SLOWS:
+        ours, other = (SlowDrive(name, slow) for name in ("slow-lsmem", "slow-ext4"))
+        store = Durable("object", "lsmem", [ours.path], STORE_MIB)
+        store.start("--format", "--force")
+        subprocess.run(["mkfs.ext4", "-q", "-F", other.path], check=True)
+        with _mounted("-o", "data=journal", other.path) as mounted:
+            _syncs(rounds, store, ours.path, mounted, other.path, "syncs", f", {slow.what}")
+        store.close()
+        for drive in (ours, other):
+            drive.close()
+
+
+# ---- Profile -------------------------------------------------------------------------------------
 
 def profile(sample: Callable[[str, float, Callable[[float], float]], None], seconds: float) -> None:
     """Faults and syncs, sampled by the caller."""
