@@ -217,8 +217,8 @@ static bool lsmem_block_exchange(struct lsmem_store *store, const struct lsmem_b
 	u64 position = lsmem_segment_position(span->ap.segment, span->offsets[i]);
 	u64 word = span->words[i];
 
-	return lsmem_word_exchange(lsmem_handle_at(&store->handles, span->block + i), word,
-				   lsmem_word_next(word, LSMEM_WORD_LIVE, position));
+	return lsmem_word_exchange(&store->handles, lsmem_handle_at(&store->handles, span->block + i),
+				   word, lsmem_word_next(word, LSMEM_WORD_LIVE, position));
 }
 
 /* Is there an entry, in memory or on the backups? */
@@ -364,7 +364,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 		if (store->durable)
 			lsmem_tombstone_stamp(store, &ap, key, version, 0);
 		busy = lsmem_word_next(word, LSMEM_WORD_BUSY, 0);
-	} while (!lsmem_word_exchange(h, word, busy));
+	} while (!lsmem_word_exchange(&store->handles, h, word, busy));
 	WRITE_ONCE(*lsmem_discarded_at(&store->handles, block), version);
 	/* A task that sees the word FREE sees the version. */
 	smp_store_release(&h->word, lsmem_word_next(busy, LSMEM_WORD_FREE, 0));

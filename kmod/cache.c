@@ -122,7 +122,8 @@ int lsmem_cache_install(struct lsmem_store *store, u64 word, const struct lsmem_
 	ret = lsmem_cache_put(store, &copy, payload, lsmem_cold_segment(word), &position);
 	if (ret)
 		return ret;
-	if (lsmem_word_exchange(h, word, lsmem_word_next(word, LSMEM_WORD_LIVE, position)))
+	if (lsmem_word_exchange(&store->handles, h, word,
+				lsmem_word_next(word, LSMEM_WORD_LIVE, position)))
 		lsmem_count(store, fetched_bytes, size);
 	else
 		lsmem_cached_add(store, lsmem_segment_of(store, position),

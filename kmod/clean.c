@@ -484,7 +484,8 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 	from = lsmem_segment_position(seg, survivor->offset);
 	word = READ_ONCE(h->word);
 	if (lsmem_word_state(word) != LSMEM_WORD_LIVE || lsmem_word_position(word) != from ||
-	    !lsmem_word_exchange(h, word, lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position))) {
+	    !lsmem_word_exchange(&store->handles, h, word,
+				 lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position))) {
 		lsmem_append_abort(store, &ap);	/* replaced or deleted meanwhile */
 		return 0;
 	}
@@ -527,7 +528,8 @@ static int lsmem_clean_cold_move(struct lsmem_store *store, struct lsmem_pass *p
 	/* It may have been fetched or evicted meanwhile, which moves it, too. */
 	do {
 		word = lsmem_fetched_word(store, seg, at, first, e);
-	} while (word && !lsmem_word_exchange(lsmem_handle_at(&store->handles,
+	} while (word && !lsmem_word_exchange(&store->handles,
+					      lsmem_handle_at(&store->handles,
 							      lsmem_handle_index(lsmem_entry_handle(e))),
 					      word, lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
 	if (lsmem_word_state(word) == LSMEM_WORD_COLD)

@@ -264,7 +264,8 @@ static int lsmem_compact_batch(struct lsmem_compactor *c, struct lsmem_segment *
 		u64 index = lsmem_handle_index(lsmem_entry_handle(&m->e));
 
 		if (m->word &&
-		    lsmem_word_exchange(lsmem_handle_at(&c->store->handles, index), m->word,
+		    lsmem_word_exchange(&c->store->handles,
+					lsmem_handle_at(&c->store->handles, index), m->word,
 					lsmem_word_next(m->word, LSMEM_WORD_LIVE,
 							lsmem_segment_position(&c->to, m->at))))
 			c->moved += lsmem_entry_bytes(&m->e) + c->trailer;

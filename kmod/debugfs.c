@@ -6,6 +6,7 @@
  *	heads		the heads of the log
  *	retires		groups of victims that wait for a digest or a view
  *	clients		open files with windows, and the views they hold
+ *	livemap		the live bitmap, compared with the handle table: at rest @missing and @beyond are 0
  *
  * and the faults of fault.c.
  *
@@ -182,6 +183,35 @@ static int clients_show(struct seq_file *s, void *v)
 }
 DEFINE_SHOW_ATTRIBUTE(clients);
 
+/* ---- livemap ------------------------------------------------------------ */
+
+static int livemap_show(struct seq_file *s, void *v)
+{
+	const struct lsmem_store *store = s->private;
+	const struct lsmem_livemap *livemap = &store->handles.livemap;
+	u64 live = 0, missing = 0, bits = 0, i;
+
+	for (i = 0; i < store->handles.nr; i++) {
+		u64 word = READ_ONCE(store->handles.table[i].word);
+
+		if (lsmem_word_state(word) == LSMEM_WORD_LIVE) {
+			live++;
+			missing += !test_bit(lsmem_livemap_bit(lsmem_word_position(word)), livemap->bits);
+		}
+		if (i % 4096 == 0)
+			cond_resched();
+	}
+	for (i = 0; i < livemap->bytes / sizeof(long); i++) {
+		bits += hweight_long(READ_ONCE(livemap->bits[i]));
+		if (i % 4096 == 0)
+			cond_resched();
+	}
+	seq_puts(s, "live missing beyond\n");
+	seq_printf(s, "%llu %llu %lld\n", live, missing, (s64)(bits + missing - live));
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(livemap);
+
 /* ---- The directories ---------------------------------------------------- */
 
 /**
@@ -197,6 +227,7 @@ void lsmem_debugfs_add(struct lsmem_store *store)
 	debugfs_create_file("heads", 0400, store->debugfs, store, &heads_fops);
 	debugfs_create_file("retires", 0400, store->debugfs, store, &retires_fops);
 	debugfs_create_file("clients", 0400, store->debugfs, store, &clients_fops);
+	debugfs_create_file("livemap", 0400, store->debugfs, store, &livemap_fops);
 	lsmem_faults_add(&store->faults, store->debugfs);
 }
 

@@ -156,13 +156,15 @@ static u32 __lsmem_evict_one(struct lsmem_store *store, struct lsmem_segment *se
 	if (store->kind == LSMEM_KIND_BLOCK)
 		lsmem_cold_version(store, lsmem_entry_version(e));
 	if (lsmem_segment_is_cache(&store->segments, seg->index)) {
-		if (!lsmem_word_exchange(h, word, lsmem_evict_word(store, seg, offset, e, word)))
+		if (!lsmem_word_exchange(&store->handles, h, word,
+					 lsmem_evict_word(store, seg, offset, e, word)))
 			return 0;
 		lsmem_cached_add(store, seg, -(s32)(size + LSMEM_TRAILER_BYTES));
 		return size;
 	}
 	lsmem_cold_add(store, seg, size);	/* before: what is fetched at once may die at once */
-	if (!lsmem_word_exchange(h, word, lsmem_evict_word(store, seg, offset, e, word))) {
+	if (!lsmem_word_exchange(&store->handles, h, word,
+				 lsmem_evict_word(store, seg, offset, e, word))) {
 		lsmem_cold_add(store, seg, -(s32)size);
 		return 0;
 	}

@@ -168,8 +168,7 @@ static int lsmem_group_alloc(struct lsmem_store *store, struct lsmem_group *grou
 
 	lsmem_object_stamp(store, &ap, change->handle, now, change->length, 0, change->table,
 			   change->crc);
-	/* Pairs with lsmem_look() and with clients: the entry is whole. */
-	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position));
+	lsmem_word_publish(&store->handles, h, ap.position);
 	group->live += change->size;
 	return 0;
 }
@@ -204,7 +203,7 @@ static int lsmem_group_replace(struct lsmem_store *store, struct lsmem_group *gr
 		version = max(now, look.version + 1);
 		lsmem_object_stamp(store, &ap, change->handle, version, change->length,
 				   lsmem_look_interval(&look, version), look.table, change->crc);
-	} while (!lsmem_word_exchange(look.h, look.word,
+	} while (!lsmem_word_exchange(&store->handles, look.h, look.word,
 				      lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
 	lsmem_entry_dead(store, lsmem_word_position(look.word), old);
 	group->live += (s32)change->size - (s32)old;
@@ -230,7 +229,7 @@ static int lsmem_group_free(struct lsmem_store *store, struct lsmem_group *group
 		if (store->durable)
 			lsmem_tombstone_stamp(store, &ap, change->handle,
 					      max(now, look.version + 1), look.table);
-	} while (!lsmem_word_exchange(look.h, look.word,
+	} while (!lsmem_word_exchange(&store->handles, look.h, look.word,
 				      lsmem_word_next(look.word, LSMEM_WORD_BUSY,
 						      lsmem_handle_generation(change->handle))));
 	lsmem_entry_dead(store, lsmem_word_position(look.word), lsmem_entry_size(look.length));

@@ -22,6 +22,8 @@
  * Block stores use the table by block number, and every generation is 1; a second table has
  * the last version of a discarded block, so that its next version is higher.
  *
+ * Each change of a word keeps the live bitmap (livemap.c).
+ *
  * No locks of its own.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -51,6 +53,9 @@ int lsmem_handles_init(struct lsmem_store *store)
 						 store->seglets.gfp);
 	if (!store->handles.table)
 		return -ENOMEM;
+	ret = lsmem_livemap_init(&store->handles.livemap, &store->seglets);
+	if (ret)
+		return ret;
 	store->handles.ceiling = store->durable ? 0 : LSMEM_GENERATION_MAX;
 	store->handles.limit = store->durable ? 0 : LSMEM_GENERATION_MAX;
 	if (store->kind == LSMEM_KIND_BLOCK) {
@@ -70,6 +75,7 @@ int lsmem_handles_init(struct lsmem_store *store)
 void lsmem_handles_destroy(struct lsmem_store *store)
 {
 	lsmem_indices_destroy(&store->handles.map);
+	lsmem_livemap_destroy(&store->handles.livemap);
 	vfree(store->handles.discarded);
 	vfree(store->handles.table);
 }

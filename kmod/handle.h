@@ -11,8 +11,9 @@
 #include <linux/nospec.h>
 #include <linux/percpu_counter.h>
 
-#include "seglet.h"
 #include "indices.h"
+#include "livemap.h"
+#include "seglet.h"
 
 struct lsmem_store;
 
@@ -22,6 +23,7 @@ struct lsmem_store;
  * @discarded: block stores: the version at which each block was discarded, 0: none
  * @nr: indices of objects, or blocks of a block store
  * @map: indices that are taken (object stores)
+ * @livemap: where the words point that are LIVE
  * @era: of versions
  * @floor: generations up to this one may have been given out before the recovery
  * @ceiling: the highest generation that may be given out; durable
@@ -38,6 +40,7 @@ struct lsmem_handles {
 	u64 *discarded;
 	u64 nr;
 	struct lsmem_indices map;
+	struct lsmem_livemap livemap;
 	u32 era;
 	u32 floor;
 	u32 ceiling;
@@ -80,9 +83,54 @@ static inline u64 lsmem_word_next(u64 old, u32 state, u64 position)
 	return tag << LSMEM_WORD_TAG_SHIFT | (u64)state << LSMEM_WORD_STATE_SHIFT | position;
 }
 
-static inline bool lsmem_word_exchange(struct lsmem_handle *h, u64 old, u64 new)
+/* A word is about to be changed to @new. */
+static inline void lsmem_word_begin(const struct lsmem_handles *handles, u64 new)
 {
-	return cmpxchg(&h->word, old, new) == old;
+	if (lsmem_word_state(new) == LSMEM_WORD_LIVE)
+		lsmem_livemap_set(&handles->livemap, lsmem_word_position(new));
+}
+
+/* A word is not, or no more, @old. */
+static inline void lsmem_word_end(const struct lsmem_handles *handles, u64 old)
+{
+	if (lsmem_word_state(old) == LSMEM_WORD_LIVE)
+		lsmem_livemap_clear(&handles->livemap, lsmem_word_position(old));
+}
+
+/*
+ * Change a word, unless it is not @old.  If @old is LIVE, the caller has loaded it under the same
+ * rcu_read_lock(), or has claimed the segment that it points to.
+ */
+static inline bool lsmem_word_exchange(const struct lsmem_handles *handles, struct lsmem_handle *h,
+				       u64 old, u64 new)
+{
+	bool done;
+
+	lsmem_word_begin(handles, new);
+	done = cmpxchg(&h->word, old, new) == old;
+	lsmem_word_end(handles, done ? old : new);
+	return done;
+}
+
+/* Make a word LIVE that the caller owns and that is not. */
+static inline void lsmem_word_publish(const struct lsmem_handles *handles, struct lsmem_handle *h,
+				      u64 position)
+{
+	u64 new = lsmem_word_next(h->word, LSMEM_WORD_LIVE, position);
+
+	lsmem_word_begin(handles, new);
+	/* Pairs with lsmem_look() and with clients: the entry is whole. */
+	smp_store_release(&h->word, new);
+}
+
+/* Change a word that no other task changes, and that needs no order: see load.c. */
+static inline void lsmem_word_write(const struct lsmem_handles *handles, struct lsmem_handle *h, u64 new)
+{
+	u64 old = h->word;
+
+	lsmem_word_begin(handles, new);
+	WRITE_ONCE(h->word, new);
+	lsmem_word_end(handles, old);
 }
 
 /* The last generation of an index whose word is FREE or BUSY (object stores). */

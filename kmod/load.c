@@ -277,7 +277,7 @@ static void lsmem_load_apply(struct lsmem_loading *l, u32 offset, const struct l
 					lsmem_segment_position(l->seg, offset)) :
 			lsmem_word_next(h->word, LSMEM_WORD_FREE,
 					store->kind == LSMEM_KIND_BLOCK ? 0 : generation);
-	WRITE_ONCE(h->word, word);
+	lsmem_word_write(&store->handles, h, word);
 	l->handles += object - live;
 }
 
@@ -458,7 +458,7 @@ void lsmem_load_forget(struct lsmem_store *store)
 	for (i = 0; i < store->handles.nr; i++) {
 		struct lsmem_handle *h = &store->handles.table[i];
 
-		WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
+		lsmem_word_write(&store->handles, h, lsmem_word_next(h->word, LSMEM_WORD_FREE, 0));
 		if (store->kind == LSMEM_KIND_BLOCK)
 			store->handles.discarded[i] = 0;
 		if (i % 4096 == 0)

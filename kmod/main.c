@@ -10,7 +10,8 @@
  *	ioctl.c, bioqueue.c, trace.c		helpers that know no store
  *	counters.c				statistics
  *	seglet.c, segment.c			memory, segments of the log
- *	handle.c, cold.c, entry.c		the handle table, what is not in memory, entries
+ *	livemap.c, handle.c			the live bitmap, the handle table
+ *	cold.c, entry.c				what is not in memory, entries
  *	space.c, log.c				waiting for space, appending
  *	epoch.c				views of user space
  *	cache.c, fetch.c			from backups into memory

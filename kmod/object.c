@@ -277,8 +277,7 @@ int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct ls
 	version = lsmem_handle_version(store, 0);
 	lsmem_object_stamp(store, &ap, handle, version, op->length, 0, op->table, pcrc);
 	lsmem_entry_alive(&ap);
-	/* Pairs with lsmem_look() and with clients: the entry is whole. */
-	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position));
+	lsmem_word_publish(&store->handles, h, ap.position);
 	lsmem_place_set(place, &ap);
 	lsmem_append_commit(store, &ap);
 	op->handle = handle;
@@ -338,7 +337,7 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 		version = lsmem_handle_version(store, look.version);
 		lsmem_object_stamp(store, &ap, op->handle, version, op->length,
 				   lsmem_look_interval(&look, version), look.table, pcrc);
-	} while (!lsmem_word_exchange(look.h, look.word,
+	} while (!lsmem_word_exchange(&store->handles, look.h, look.word,
 				      lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
 	lsmem_entry_alive(&ap);
 	lsmem_entry_dead(store, lsmem_word_position(look.word), old);
@@ -394,7 +393,7 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 		version = lsmem_handle_version(store, look.version);
 		if (store->durable)
 			lsmem_tombstone_stamp(store, &ap, op->handle, version, look.table);
-	} while (!lsmem_word_exchange(look.h, look.word,
+	} while (!lsmem_word_exchange(&store->handles, look.h, look.word,
 				      lsmem_word_next(look.word, LSMEM_WORD_BUSY,
 						      lsmem_handle_generation(op->handle))));
 	lsmem_entry_dead(store, lsmem_word_position(look.word), lsmem_entry_size(look.length));

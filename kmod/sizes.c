@@ -9,6 +9,7 @@
 #include <linux/minmax.h>
 
 #include "indices.h"
+#include "livemap.h"
 #include "policy.h"
 #include "segment.h"
 #include "sizes.h"
@@ -43,10 +44,11 @@ void lsmem_sizes_of(const struct lsmem_create *create, struct lsmem_sizes *sizes
 		sizes->handles = create->handles_max ?:
 			min_t(u64, bytes / LSMEM_HANDLE_BYTES, LSMEM_HANDLES_MAX);
 	/*
-	 * By vmalloc_huge(), which rounds up to 2 MiB: seglet table, handle table, and the table of
-	 * segments that the daemon maps.
+	 * By vmalloc_huge(), which rounds up to 2 MiB: seglet table, live bitmap, handle table, and the
+	 * table of segments that the daemon maps.
 	 */
 	sizes->table_bytes = sizes->seglets * sizeof(struct lsmem_seglet) +
+			     lsmem_livemap_bytes(sizes->seglets) +
 			     sizes->handles * sizeof(struct lsmem_handle) +
 			     sizes->segments_all * sizeof(struct lsmem_segment_stat);
 	/* The tables of seglet.c, segment.c (with its hash), balance.c and indices.c. */

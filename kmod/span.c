@@ -234,8 +234,7 @@ static void lsmem_span_alloc(struct lsmem_store *store, struct lsmem_span *span,
 
 	lsmem_object_stamp(store, &ap, op->handle, version, op->length, 0, op->table,
 			   span->crcs[i]);
-	/* Pairs with lsmem_look() and with clients: the entry is whole. */
-	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position));
+	lsmem_word_publish(&store->handles, h, ap.position);
 	span->growth += ap.size;
 	span->live += ap.size;
 	op->version = version;
@@ -264,7 +263,7 @@ static int lsmem_span_retry(struct lsmem_store *store, struct lsmem_span *span, 
 		version = max(now, look.version + 1);
 		lsmem_object_stamp(store, &ap, op->handle, version, op->length,
 				   lsmem_look_interval(&look, version), look.table, span->crcs[i]);
-	} while (!lsmem_word_exchange(look.h, look.word,
+	} while (!lsmem_word_exchange(&store->handles, look.h, look.word,
 				      lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
 	span->words[i] = look.word;
 	op->version = version;
@@ -280,8 +279,8 @@ static int lsmem_span_replace(struct lsmem_store *store, struct lsmem_span *span
 	u64 word = span->words[i];
 	int ret;
 
-	if (!word || !lsmem_word_exchange(h, word, lsmem_word_next(word, LSMEM_WORD_LIVE,
-								   ap.position))) {
+	if (!word || !lsmem_word_exchange(&store->handles, h, word,
+					  lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position))) {
 		ret = lsmem_span_retry(store, span, i, now);
 		if (ret)
 			return ret;

@@ -2,9 +2,9 @@
 /*
  * Windows: the memory of a store mapped into user space.
  *
- * Clients map the info page, the seglets in the order of their numbers, the seglet table and
- * the handle table shared and read-only, their own view slots, and what was touched of a tiered
- * store, read-write.  These are
+ * Clients map the info page, the seglets in the order of their numbers, the seglet table, the
+ * handle table and the live bitmap shared and read-only, their own view slots, and what was touched of
+ * a tiered store, read-write.  These are
  * VM_PFNMAP: their pages cannot be pinned, so no device and no splice can access seglets after
  * they are freed.  An object that moves changes no PTE.  No window is torn down while it is
  * mapped: the mapping holds its file, and the file its store.
@@ -39,6 +39,7 @@
 #define LSMEM_OFFSET_SLOTS	(6ull << 41)
 #define LSMEM_OFFSET_SEGMENTS	(7ull << 41)
 #define LSMEM_OFFSET_TOUCHED	(15ull << 40)
+#define LSMEM_OFFSET_LIVEMAP	(31ull << 39)
 #define LSMEM_OFFSET_END	(8ull << 41)
 
 /* What one fault of the daemon maps; by one page table, where that has 2 MiB or more. */
@@ -56,7 +57,9 @@ static_assert((LSMEM_HANDLES_MAX + 1) * sizeof(struct lsmem_handle) <=
 static_assert(2 * PAGE_SIZE + LSMEM_TABLE_MAX * sizeof(struct lsmem_segment_stat) <=
 	      LSMEM_OFFSET_TOUCHED - LSMEM_OFFSET_SEGMENTS);
 static_assert((LSMEM_HANDLES_MAX + 1) / BITS_PER_BYTE + PAGE_SIZE <=
-	      LSMEM_OFFSET_END - LSMEM_OFFSET_TOUCHED);
+	      LSMEM_OFFSET_LIVEMAP - LSMEM_OFFSET_TOUCHED);
+static_assert(LSMEM_BYTES_MAX / (LSMEM_ALIGN << LSMEM_LIVEMAP_SHIFT) / BITS_PER_BYTE <=
+	      LSMEM_OFFSET_END - LSMEM_OFFSET_LIVEMAP);
 static_assert(LSMEM_OFFSET_END == 1ull << 44);
 
 /**
@@ -98,6 +101,10 @@ int lsmem_window_init(struct lsmem_store *store)
 			LSMEM_OFFSET_TOUCHED,
 			store->tier.touched_bytes,
 		};
+	info->livemap = (struct lsmem_window){
+		LSMEM_OFFSET_LIVEMAP,
+		store->handles.livemap.bytes,
+	};
 	info->epoch = 1;
 	store->views.info = info;
 	return 0;
@@ -141,6 +148,9 @@ static bool lsmem_window_pfn(struct lsmem_store *store, struct lsmem_client *cli
 		*pfn = page_to_pfn(virt_to_page(client->slots));
 	else if (client && offset - info->touched.offset < info->touched.length)
 		*pfn = vmalloc_to_pfn((void *)store->tier.touched + (offset - info->touched.offset));
+	else if (client && offset - info->livemap.offset < info->livemap.length)
+		*pfn = vmalloc_to_pfn((void *)store->handles.livemap.bits +
+				      (offset - info->livemap.offset));
 	else if (!client && offset - info->segments.offset < info->segments.length)
 		*pfn = vmalloc_to_pfn((void *)store->segments.shown +
 				      (offset - info->segments.offset));
@@ -255,6 +265,8 @@ int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct 
 		ret = lsmem_window_check(store, vma, &info->seglet_table);
 	if (ret == -ENXIO)
 		ret = lsmem_window_check(store, vma, &info->handles);
+	if (ret == -ENXIO)
+		ret = lsmem_window_check(store, vma, &info->livemap);
 	if (ret == -ENXIO) {
 		ret = lsmem_window_check(store, vma, &info->slots);
 		slots = !ret;

@@ -375,6 +375,8 @@ struct lsmem_window {
  * @touched: of a tiered store, else of length 0: a bit for each index, in words of 64 bits, read-write;
  *	who reads an object without a system call sets its bit, if it is not set: it says what is to stay
  *	in memory, and nothing else depends on it
+ * @livemap: the live bitmap: a bit for each 32 bytes of @seglets, in words of 64 bits: the entry of a
+ *	live object begins there; see LSMEM_LIVEMAP_SHIFT
  */
 struct lsmem_info {
 	__u64 magic;
@@ -395,6 +397,7 @@ struct lsmem_info {
 	__u64 reserved[7];
 	struct lsmem_window segments;
 	struct lsmem_window touched;
+	struct lsmem_window livemap;
 };
 
 /* An entry of the seglet table. The seglets of a segment form a chain. */
@@ -439,6 +442,18 @@ struct lsmem_handle {
 #define LSMEM_COLD_BLOCK_SHIFT	5
 #define LSMEM_COLD_BLOCK_BITS	11
 #define LSMEM_COLD_CLASS_BITS	5
+
+/*
+ * The live bitmap finds objects in the order of memory, that is, of the log.  Bit position >>
+ * LSMEM_LIVEMAP_SHIFT is set before a word points to the position, and cleared after no word points
+ * there.  No two entries begin in the 32 bytes of a bit; in which of the four positions it begins, the
+ * end of the entry before it tells, or a trial.
+ *
+ * A bit alone proves nothing: load the word of the bitmap (acquire), then the header; then read the object
+ * of its key as above, and use it only if the handle word points to this position.  Of an object that
+ * neither changes nor moves meanwhile the bit is found set.
+ */
+#define LSMEM_LIVEMAP_SHIFT	2
 
 /*
  * A view slot, one cache line, used by one thread at a time.  To begin a view, store info->epoch

@@ -78,6 +78,7 @@ void compact_exit(struct kunit *test)
 	lsmem_balance_destroy(store);
 	list_for_each_entry_safe(client, next, &store->views.clients, node)
 		lsmem_client_free(client);
+	lsmem_test_livemap(test);
 	lsmem_test_store_exit(test);
 }
 
@@ -133,7 +134,7 @@ int compact_write(struct lsmem_store *store, unsigned int head, struct compact_o
 		version = lsmem_handle_version(store, version);
 		lsmem_object_stamp(store, &ap, o->handle, version, length,
 				   key % (LSMEM_INTERVAL_MAX + 1), table, pcrc);
-	} while (!lsmem_word_exchange(h, word,
+	} while (!lsmem_word_exchange(&store->handles, h, word,
 				      lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
 	lsmem_entry_alive(&ap);
 	if (live)

@@ -184,6 +184,38 @@ void lsmem_test_store_exit(struct kunit *test)
 }
 
 /**
+ * lsmem_test_livemap - compare the live bitmap with the handle table
+ * @test: its priv is the store, in which no change is under way, or one that is not complete
+ */
+void lsmem_test_livemap(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	const struct lsmem_livemap *livemap;
+	unsigned long *wanted;
+	u64 wrong = 0, i;
+
+	if (!store || !store->handles.livemap.bits)
+		return;
+	livemap = &store->handles.livemap;
+	wanted = kvzalloc(livemap->bytes, GFP_KERNEL);
+	if (!wanted) {
+		KUNIT_FAIL(test, "no memory for a copy of the live bitmap");
+		return;
+	}
+	for (i = 0; i < store->handles.nr; i++) {
+		u64 word = store->handles.table[i].word;
+
+		if (lsmem_word_state(word) == LSMEM_WORD_LIVE)
+			KUNIT_EXPECT_FALSE(test, __test_and_set_bit(lsmem_word_position(word) / 4,
+								    wanted));
+	}
+	for (i = 0; i < livemap->bytes / sizeof(long); i++)
+		wrong += hweight_long(livemap->bits[i] ^ wanted[i]);
+	KUNIT_EXPECT_EQ(test, wrong, 0);
+	kvfree(wanted);
+}
+
+/**
  * lsmem_test_list_spares - do what the daemon does for OPEN
  * @store: afterwards a durable digest has all its segments that were opening
  */

@@ -32,6 +32,7 @@ struct lsmem_test_shape {
 
 int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape);
 void lsmem_test_store_exit(struct kunit *test);
+void lsmem_test_livemap(struct kunit *test);
 void lsmem_test_list_spares(struct lsmem_store *store);
 int lsmem_test_compactors(struct lsmem_store *store);
 void lsmem_test_read(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,

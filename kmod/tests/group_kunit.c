@@ -629,6 +629,12 @@ static void group_test_race(struct kunit *test)
 	group_expect_live(test, store, live + (s64)racer.freed * lsmem_entry_size(0));
 }
 
+static void group_exit(struct kunit *test)
+{
+	lsmem_test_livemap(test);
+	lsmem_test_store_exit(test);
+}
+
 static struct kunit_case group_cases[] = {
 	KUNIT_CASE_PARAM(group_test_whole, group_left_gen_params),
 	KUNIT_CASE(group_test_one),
@@ -645,7 +651,7 @@ static struct kunit_case group_cases[] = {
 static struct kunit_suite group_suite = {
 	.name = "lsmem-group",
 	.init = group_init,
-	.exit = lsmem_test_store_exit,
+	.exit = group_exit,
 	.test_cases = group_cases,
 };
 
@@ -657,7 +663,7 @@ static struct kunit_case group_volatile_cases[] = {
 static struct kunit_suite group_volatile_suite = {
 	.name = "lsmem-group-volatile",
 	.init = group_volatile_init,
-	.exit = lsmem_test_store_exit,
+	.exit = group_exit,
 	.test_cases = group_volatile_cases,
 };
 

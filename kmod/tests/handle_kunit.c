@@ -395,13 +395,13 @@ static void handle_test_aba(struct kunit *test)
 	seen = h->word;
 	for (i = 0; i < 1000; i++) {
 		word = h->word;
-		KUNIT_ASSERT_TRUE(test, lsmem_word_exchange(h, word,
+		KUNIT_ASSERT_TRUE(test, lsmem_word_exchange(&store->handles, h, word,
 							    lsmem_word_next(word, LSMEM_WORD_LIVE,
 									    i % 2 ? 100 : 200)));
 		KUNIT_ASSERT_NE(test, h->word, seen);
 		/* An exchange that expects the first word fails. */
 		word = h->word;
-		KUNIT_ASSERT_FALSE(test, lsmem_word_exchange(h, seen, 0));
+		KUNIT_ASSERT_FALSE(test, lsmem_word_exchange(&store->handles, h, seen, 0));
 		KUNIT_ASSERT_EQ(test, h->word, word);
 	}
 	/* The next object with this index has another word, too. */
@@ -540,7 +540,7 @@ static const char *handle_swinger(void *data)
 		if (word >> LSMEM_WORD_TAG_SHIFT < last >> LSMEM_WORD_TAG_SHIFT)
 			return "a tag went back";
 		last = word;
-		u->tags += lsmem_word_exchange(h, word, next);
+		u->tags += lsmem_word_exchange(&u->shared->store->handles, h, word, next);
 		if (i % 64 == 0)
 			cond_resched();
 	}

@@ -109,9 +109,11 @@ static void sizes_test_allocated(struct kunit *test)
 		KUNIT_ASSERT_NOT_NULL(test, store);
 		store->kind = kinds[i];
 		store->handles.nr = 1000;
+		store->seglets.nr = 128;
 		store->seglets.gfp = LSMEM_GFP;
 		KUNIT_EXPECT_EQ(test, lsmem_handles_init(store), 0);
 		KUNIT_EXPECT_NOT_NULL(test, store->handles.table);
+		KUNIT_EXPECT_EQ(test, store->handles.livemap.bytes, 128 * 256);
 		KUNIT_EXPECT_EQ(test, !!store->handles.discarded, block);
 		KUNIT_EXPECT_EQ(test, !store->handles.map.map, block);
 		for (j = 0; j < store->handles.nr; j++) {
