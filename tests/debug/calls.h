@@ -220,7 +220,7 @@ struct process {
 #define MAP_ROOM	(256ull << 20)	/* bytes of address space for a window */
 
 enum window { WINDOW_INFO, WINDOW_SEGLETS, WINDOW_TABLE, WINDOW_HANDLES, WINDOW_SLOTS,
-	      WINDOW_TOUCHED, WINDOWS };
+	      WINDOW_TOUCHED, WINDOW_LIVEMAP, WINDOWS };
 
 struct map_slot {
 	size_t length;		/* in bytes; 0: nothing is mapped */

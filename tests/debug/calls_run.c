@@ -418,7 +418,7 @@ static uint64_t window_range(const struct making *m, enum window which, uint64_t
 	const struct lsmem_info *info = &shared->info;
 	const struct lsmem_window windows[WINDOWS] = {
 		{ LSMEM_WINDOW_INFO, PAGE }, info->seglets, info->seglet_table, info->handles,
-		info->slots, info->touched,
+		info->slots, info->touched, info->livemap,
 	};
 	const struct gene *offset = &m->call->gene[3], *size = &m->call->gene[4];
 	uint64_t pages = windows[which].length / PAGE, first = 0;

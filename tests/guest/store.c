@@ -17,6 +17,7 @@
 #include "store.h"
 
 #define DISK_CLOSED_MS	5000	/* by udev */
+#define LIVEMAP_MS	10000	/* that cleaners take to rest */
 
 #undef alarm	/* the Makefile defines it as test_alarm(); this file needs the C library's */
 unsigned int alarm(unsigned int seconds);
@@ -100,17 +101,50 @@ int store_create_tiered(struct store *store, uint64_t bytes, uint64_t capacity, 
 	return flags & LSMEM_STORE_DURABLE ? 0 : lsm_open(store->path, 0, &store->lsm);
 }
 
+int store_livemap(const struct store *store, uint64_t *live)
+{
+	uint64_t end = now_ms() + test_limit(LIVEMAP_MS);
+	unsigned long long found, missing;
+	long long beyond;
+	char path[128];
+	FILE *file;
+	int fields;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/lsmem/%s/livemap", store->name);
+	for (;;) {
+		file = fopen(path, "re");
+		if (!file)
+			return -errno;
+		fields = fscanf(file, "live missing beyond %llu %llu %lld", &found, &missing, &beyond);
+		fclose(file);
+		if (fields == 3 && !missing && !beyond)
+			break;
+		if (now_ms() > end) {
+			printf("# %s: live bitmap: of %llu objects %llu missing; %lld bits beyond\n",
+			       store->name, found, missing, beyond);
+			return -EUCLEAN;
+		}
+		usleep(10000);
+	}
+	if (live)
+		*live = found;
+	return 0;
+}
+
 int store_destroy(struct store *store)
 {
 	struct lsmem_destroy destroy = { .size = sizeof(destroy) };
+	int livemap, ret;
 
 	lsm_close(store->lsm);
 	store->lsm = NULL;
 	if (store->fd >= 0)
 		close(store->fd);
 	store->fd = -1;
+	livemap = store_livemap(store, NULL);
 	memcpy(destroy.name, store->name, sizeof(store->name));
-	return control_call(LSMEM_CTL_DESTROY, &destroy);
+	ret = control_call(LSMEM_CTL_DESTROY, &destroy);
+	return ret || livemap == -ENOENT ? ret : livemap;
 }
 
 int store_create_disk(struct store *store, uint64_t bytes, uint64_t capacity, uint32_t flags)

@@ -61,6 +61,12 @@ void tier_print(const struct store *store);
 int store_set_attribute(const struct store *store, const char *name, unsigned long value);
 int store_set_text(const struct store *store, const char *name, const char *text);
 
+/*
+ * Compare the live bitmap with the handle table, until they agree or it takes too long: then -EUCLEAN,
+ * and a message.  -ENOENT: debugfs is not mounted.  @live: NULL, or out: objects in memory.
+ */
+int store_livemap(const struct store *store, uint64_t *live);
+
 /* Inject @fault (kmod/fault.c) @times times. Returns false if the kernel has no fault injection. */
 bool store_fault(const struct store *store, const char *fault, unsigned int times);
 

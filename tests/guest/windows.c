@@ -99,6 +99,7 @@ TEST_F(window, info_page)
 	EXPECT_LE(info->nr_seglets * sizeof(struct lsmem_seglet), info->seglet_table.length);
 	EXPECT_LE(info->nr_handles * sizeof(struct lsmem_handle), info->handles.length);
 	EXPECT_LE(info->nr_slots * sizeof(struct lsmem_slot), info->slots.length);
+	EXPECT_LE(info->nr_seglets * SEGLET / 32 / 8, info->livemap.length);
 }
 
 /* mmap2() as a 32-bit program calls it; its offset is a 32-bit number of pages. NULL on error. */
@@ -143,7 +144,7 @@ TEST_F(window, within_reach_of_32_bits)
 {
 	const struct lsmem_window *windows[] = {
 		&self->info.seglets, &self->info.seglet_table, &self->info.handles, &self->info.slots,
-		&self->info.segments,
+		&self->info.segments, &self->info.livemap,
 	};
 	struct lsmem_slot *slots, *same;
 	size_t i;
@@ -168,12 +169,13 @@ TEST_F(window, every_byte_is_readable)
 {
 	const struct lsmem_window *windows[] = {
 		&self->info.seglets, &self->info.seglet_table, &self->info.handles, &self->info.slots,
+		&self->info.livemap,
 	};
 	uint8_t *bytes;
 	uint64_t at;
 	size_t i;
 
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < sizeof(windows) / sizeof(*windows); i++) {
 		bytes = map(self->store.fd, windows[i]->offset, windows[i]->length, PROT_READ,
 			    MAP_SHARED);
 		ASSERT_NE(NULL, bytes);
@@ -232,14 +234,14 @@ TEST_F(window, writable_executable_private)
 {
 	const uint64_t read_only[] = {
 		LSMEM_WINDOW_INFO, self->info.seglets.offset, self->info.seglet_table.offset,
-		self->info.handles.offset,
+		self->info.handles.offset, self->info.livemap.offset,
 	};
 	const uint64_t slots = self->info.slots.offset;
 	void *address;
 	size_t i;
 	int fd;
 
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < sizeof(read_only) / sizeof(*read_only); i++) {
 		EXPECT_NO_MAP(EPERM, read_only[i], PAGE, PROT_READ | PROT_WRITE, MAP_SHARED);
 		EXPECT_NO_MAP(EPERM, read_only[i], PAGE, PROT_WRITE, MAP_SHARED);
 		EXPECT_NO_MAP(EPERM, read_only[i], PAGE, PROT_READ | PROT_EXEC, MAP_SHARED);
@@ -285,6 +287,10 @@ TEST_F(window, outside)
 		      PROT_READ, MAP_SHARED);
 	EXPECT_NO_MAP(EINVAL, info->slots.offset, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED);
 	EXPECT_NO_MAP(ENXIO, info->slots.offset + PAGE, PAGE, PROT_READ, MAP_SHARED);
+	EXPECT_NO_MAP(ENXIO, info->livemap.offset - PAGE, PAGE, PROT_READ, MAP_SHARED);
+	EXPECT_NO_MAP(EINVAL, info->livemap.offset, info->livemap.length + PAGE, PROT_READ,
+		      MAP_SHARED);
+	EXPECT_NO_MAP(ENXIO, info->livemap.offset + info->livemap.length, PAGE, PROT_READ, MAP_SHARED);
 	EXPECT_NO_MAP(ENXIO, 1ull << 62, PAGE, PROT_READ, MAP_SHARED);
 }
 
