@@ -97,6 +97,12 @@ static inline void lsmem_word_end(const struct lsmem_handles *handles, u64 old)
 		lsmem_livemap_clear(&handles->livemap, lsmem_word_position(old));
 }
 
+/* The exchange alone: the caller keeps the live bitmap, for several words together (span.c). */
+static inline bool lsmem_word_swap(struct lsmem_handle *h, u64 old, u64 new)
+{
+	return cmpxchg(&h->word, old, new) == old;
+}
+
 /*
  * Change a word, unless it is not @old.  If @old is LIVE, the caller has loaded it under the same
  * rcu_read_lock(), or has claimed the segment that it points to.
@@ -107,7 +113,7 @@ static inline bool lsmem_word_exchange(const struct lsmem_handles *handles, stru
 	bool done;
 
 	lsmem_word_begin(handles, new);
-	done = cmpxchg(&h->word, old, new) == old;
+	done = lsmem_word_swap(h, old, new);
 	lsmem_word_end(handles, done ? old : new);
 	return done;
 }

@@ -6,8 +6,8 @@
 #ifndef LSMEM_LIVEMAP_H
 #define LSMEM_LIVEMAP_H
 
+#include <linux/atomic.h>
 #include <linux/bitops.h>
-#include <linux/prefetch.h>
 
 #include "../uapi/lsmem.h"
 #include "../uapi/lsmem_format.h"
@@ -45,10 +45,9 @@ static inline u64 lsmem_livemap_bit(u64 position)
 	return position >> LSMEM_LIVEMAP_SHIFT;
 }
 
-/* A word is about to point to an entry, which has its header. */
+/* A word is about to point to an entry. */
 static inline void lsmem_livemap_set(const struct lsmem_livemap *livemap, u64 position)
 {
-	smp_mb__before_atomic();	/* a client that sees the bit sees the header */
 	set_bit(lsmem_livemap_bit(position), livemap->bits);
 }
 
@@ -59,6 +58,41 @@ static inline void lsmem_livemap_set(const struct lsmem_livemap *livemap, u64 po
 static inline void lsmem_livemap_clear(const struct lsmem_livemap *livemap, u64 position)
 {
 	clear_bit(lsmem_livemap_bit(position), livemap->bits);
+}
+
+/**
+ * struct lsmem_livemap_bits - bits of one word of the bitmap, to be set or cleared at once
+ * @word: number of the word
+ * @mask: the bits; 0: none
+ */
+struct lsmem_livemap_bits {
+	u64 word;
+	unsigned long mask;
+};
+
+/* Set, or clear, what has been gathered.  The rules are those of the functions above. */
+static inline void lsmem_livemap_apply(const struct lsmem_livemap *livemap,
+				       struct lsmem_livemap_bits *bits, bool set)
+{
+	atomic_long_t *word = (atomic_long_t *)&livemap->bits[bits->word];
+
+	if (bits->mask && set)
+		atomic_long_or(bits->mask, word);
+	else if (bits->mask)
+		atomic_long_andnot(bits->mask, word);
+	bits->mask = 0;
+}
+
+/* Gather the bit of a position.  Neighbours in the log cost one atomic operation together. */
+static inline void lsmem_livemap_gather(const struct lsmem_livemap *livemap,
+					struct lsmem_livemap_bits *bits, u64 position, bool set)
+{
+	u64 bit = lsmem_livemap_bit(position);
+
+	if (bits->mask && bits->word != bit / BITS_PER_LONG)
+		lsmem_livemap_apply(livemap, bits, set);
+	bits->word = bit / BITS_PER_LONG;
+	bits->mask |= 1ul << bit % BITS_PER_LONG;
 }
 
 #endif

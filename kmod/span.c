@@ -29,6 +29,7 @@
 
 #include "entry.h"
 #include "handle.h"
+#include "livemap.h"
 #include "log.h"
 #include "object.h"
 #include "span.h"
@@ -49,6 +50,7 @@
  * @crcs: of each payload
  * @words: of each object to be replaced, for which its entry is stamped; 0: none is
  * @olds: bytes of the entry that each of these words points to
+ * @dead: bits of replaced entries, to be cleared
  */
 struct lsmem_span {
 	struct lsmem_append ap;
@@ -63,6 +65,7 @@ struct lsmem_span {
 	u32 crcs[LSMEM_SPAN_MAX];
 	u64 words[LSMEM_SPAN_MAX];
 	u32 olds[LSMEM_SPAN_MAX];
+	struct lsmem_livemap_bits dead;
 };
 
 /* ---- Gather ------------------------------------------------------------- */
@@ -234,7 +237,8 @@ static void lsmem_span_alloc(struct lsmem_store *store, struct lsmem_span *span,
 
 	lsmem_object_stamp(store, &ap, op->handle, version, op->length, 0, op->table,
 			   span->crcs[i]);
-	lsmem_word_publish(&store->handles, h, ap.position);
+	/* Pairs with lsmem_look() and with clients: the entry is whole. */
+	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position));
 	span->growth += ap.size;
 	span->live += ap.size;
 	op->version = version;
@@ -263,8 +267,8 @@ static int lsmem_span_retry(struct lsmem_store *store, struct lsmem_span *span, 
 		version = max(now, look.version + 1);
 		lsmem_object_stamp(store, &ap, op->handle, version, op->length,
 				   lsmem_look_interval(&look, version), look.table, span->crcs[i]);
-	} while (!lsmem_word_exchange(&store->handles, look.h, look.word,
-				      lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
+	} while (!lsmem_word_swap(look.h, look.word,
+				  lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
 	span->words[i] = look.word;
 	op->version = version;
 	return 0;
@@ -279,12 +283,14 @@ static int lsmem_span_replace(struct lsmem_store *store, struct lsmem_span *span
 	u64 word = span->words[i];
 	int ret;
 
-	if (!word || !lsmem_word_exchange(&store->handles, h, word,
-					  lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position))) {
+	if (!word ||
+	    !lsmem_word_swap(h, word, lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position))) {
 		ret = lsmem_span_retry(store, span, i, now);
 		if (ret)
 			return ret;
 	}
+	lsmem_livemap_gather(&store->handles.livemap, &span->dead, lsmem_word_position(span->words[i]),
+			     false);
 	lsmem_entry_dead(store, lsmem_word_position(span->words[i]), span->olds[i]);
 	span->growth += lsmem_growth(ap.size, span->olds[i]);
 	span->live += (s32)ap.size - (s32)span->olds[i];
@@ -309,9 +315,23 @@ static void lsmem_span_cut(struct lsmem_store *store, struct lsmem_span *span, u
 
 	lsmem_append_pad(store, &span->ap, span->offsets[from],
 			 span->ap.offset + span->ap.size - span->offsets[from], span->nr - from);
-	for (i = from; i < span->nr; i++)
+	for (i = from; i < span->nr; i++) {
+		lsmem_livemap_clear(&store->handles.livemap, lsmem_span_entry(span, i).position);
 		span->lost += span->sizes[i];
+	}
 	span->nr = from;
+}
+
+/* The bits of all entries, before any word points to one; those of what becomes padding are cleared. */
+static void lsmem_span_livemap(struct lsmem_store *store, const struct lsmem_span *span)
+{
+	struct lsmem_livemap_bits bits = { };
+	u32 i;
+
+	for (i = 0; i < span->nr; i++)
+		lsmem_livemap_gather(&store->handles.livemap, &bits,
+				     lsmem_span_entry(span, i).position, true);
+	lsmem_livemap_apply(&store->handles.livemap, &bits, true);
 }
 
 /* Make the changes, in order. Returns how many replaced an object. */
@@ -326,6 +346,7 @@ static u32 lsmem_span_publish(struct lsmem_store *store, struct lsmem_span *span
 	atomic_add(bytes, span->ap.segment->live);
 	rcu_read_lock();
 	lsmem_span_look(store, span, now);
+	lsmem_span_livemap(store, span);
 	for (i = 0; i < span->nr; i++) {
 		struct lsmem_op *op = &span->ops[i];
 
@@ -341,12 +362,15 @@ static u32 lsmem_span_publish(struct lsmem_store *store, struct lsmem_span *span
 		}
 		if (op->result) {
 			lsmem_append_pad(store, &span->ap, span->offsets[i], span->sizes[i], 1);
+			lsmem_livemap_clear(&store->handles.livemap,
+					    lsmem_span_entry(span, i).position);
 			span->lost += span->sizes[i];
 			continue;
 		}
 		replaced += op->op == LSMEM_OP_REPLACE;
 		lsmem_span_trace(store, span, i);
 	}
+	lsmem_livemap_apply(&store->handles.livemap, &span->dead, false);
 	rcu_read_unlock();
 	if (span->lost)
 		atomic_sub(span->lost, span->ap.segment->live);
@@ -374,6 +398,7 @@ u32 lsmem_span_change(struct lsmem_store *store, struct lsmem_op *ops, u32 nr, u
 	span.growth = 0;
 	span.live = 0;
 	span.lost = 0;
+	span.dead.mask = 0;
 	span.admitted = lsmem_span_gather(store, &span, nr);
 	if (span.nr < 2 || lsmem_admit(store, span.admitted))
 		return 0;
