@@ -8,6 +8,7 @@
 
 #include <linux/atomic.h>
 #include <linux/bitops.h>
+#include <linux/prefetch.h>
 
 #include "../uapi/lsmem.h"
 #include "../uapi/lsmem_format.h"
@@ -43,6 +44,12 @@ static inline u64 lsmem_livemap_bytes(u64 seglets)
 static inline u64 lsmem_livemap_bit(u64 position)
 {
 	return position >> LSMEM_LIVEMAP_SHIFT;
+}
+
+/* The bit of an entry is to be cleared soon. */
+static inline void lsmem_livemap_prefetch(const struct lsmem_livemap *livemap, u64 position)
+{
+	prefetchw(&livemap->bits[BIT_WORD(lsmem_livemap_bit(position))]);
 }
 
 /* A word is about to point to an entry. */

@@ -213,6 +213,7 @@ static void lsmem_span_look(struct lsmem_store *store, struct lsmem_span *span, 
 		if (op->flags & LSMEM_OPF_EXPECT || lsmem_look(store, op->handle, &look))
 			continue;
 		span->words[i] = look.word;
+		lsmem_livemap_prefetch(&store->handles.livemap, lsmem_word_position(look.word));
 		span->olds[i] = lsmem_entry_size(look.length);
 		growth += lsmem_growth(span->sizes[i], span->olds[i]);
 		op->version = max(now, look.version + 1);
