@@ -30,7 +30,7 @@
 #define ROUNDS		3u
 #define VECTOR		24u
 #define LENGTH_MAX	9000u
-#define REST_MS		20000u
+#define REST_MS		10000u
 
 /**
  * struct client - a store, and what a client sees of it

@@ -17,7 +17,7 @@
 #include "store.h"
 
 #define DISK_CLOSED_MS	5000	/* by udev */
-#define LIVEMAP_MS	10000	/* that cleaners take to rest */
+#define LIVEMAP_MS	5000	/* that cleaners take to rest */
 
 #undef alarm	/* the Makefile defines it as test_alarm(); this file needs the C library's */
 unsigned int alarm(unsigned int seconds);
