@@ -516,7 +516,8 @@ void core_log_done(struct core *core, struct core_op *op)
 		}
 		replica->written = write->to;
 	}
-	if (replica->written > replica->flushing && core_range_written(op->open, replica))
+	if (replica->written > replica->flushing &&
+	    (core_range_written(op->open, replica) || !RULE(WHOLE_RANGES)))
 		core->flush_wanted[op->io.backup] = true;
 }
 
