@@ -104,8 +104,8 @@ int store_create_tiered(struct store *store, uint64_t bytes, uint64_t capacity, 
 int store_livemap(const struct store *store, uint64_t *live)
 {
 	uint64_t end = now_ms() + test_limit(LIVEMAP_MS);
-	unsigned long long found, missing;
-	long long beyond;
+	unsigned long long found = 0, missing = 0;
+	long long beyond = 0;
 	char path[128];
 	FILE *file;
 	int fields;

@@ -3,9 +3,9 @@
  * A hash index: buckets of 512 bytes, with a key and a value in 16 of them.  The value is how often the key
  * was put.  A bucket that is full leads to another one.
  *
- * Keys are random numbers, and the order of their buckets is theirs.  To make the index and to check it, keys
- * are taken in that order, so that no bucket is wanted again later: piece by piece, as all of them together
- * would need too much memory.
+ * Keys are random numbers, and the buckets have the order of the keys.  The index is made and checked in that
+ * order, so that no bucket is wanted again later: piece by piece, since all keys together would need too much
+ * memory.
  */
 #include "program.h"
 
