@@ -14,6 +14,7 @@
 
 #define ACKS		512u
 #define RANGES		1024u
+#define NEAR_TOLD	1024u
 
 struct serve;
 
@@ -113,6 +114,8 @@ struct range {
  * @fetch_timing: @fetch_timer is running
  * @fetch_said_ns: when the next message about failures is allowed, by clock_now_ns()
  * @fetch_unsaid: failures that were not logged
+ * @near: index of the backup that the kernel reads itself; CORE_BACKUPS: none
+ * @near_told: segments whose place on it was told last, by id
  * @fetches: requests of the kernel
  * @fills: answers for the kernel
  * @fetch_slots: reads of fetching
@@ -144,6 +147,8 @@ struct serve {
 	struct loop_timer fetch_timer;
 	bool fetch_armed, fetch_wanted, fetch_timing;
 	uint64_t fetch_said_ns, fetch_unsaid;
+	uint32_t near;
+	uint64_t near_told[NEAR_TOLD];
 	struct lsmem_fetch_one fetches[KERNEL_FETCHES];
 	struct lsmem_fill_one fills[KERNEL_FETCHES];
 	struct fetch_slot fetch_slots[FETCH_READS * CORE_BACKUPS];

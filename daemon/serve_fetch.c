@@ -7,12 +7,18 @@
  * taken at once, as far as there is room; reads begin after core's requests were started, and go
  * out in the same system call. All reads that have ended in one round of the loop are answered in
  * one call.
+ *
+ * If a backup is a block device, not on another host, the kernel reads it itself (LSMEM_REPL_NEAR): it is told
+ * where a segment is there when it asks for an object of it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "backup/nvmf_address.h"
 #include "base/clock.h"
@@ -82,6 +88,54 @@ static void start_reads(struct serve *s, uint64_t now)
 	}
 }
 
+/* ---- The near drive ------------------------------------------------------ */
+
+/* Can the kernel read a backup itself? */
+static bool near_can(const struct serve *s, uint32_t index, uint32_t remote)
+{
+	struct stat st;
+
+	return core_backup(s->core, index) == CORE_BACKUP_MEMBER && !(remote >> index & 1u) &&
+	       s->d->slots[index] < LSMEM_BACKUPS &&
+	       !stat(s->d->config.backups[s->d->slots[index]].path, &st) && S_ISBLK(st.st_mode);
+}
+
+/* Tell the kernel which drive it reads, if that has changed. Without one it asks as before. */
+static void near_choose(struct serve *s, uint32_t remote)
+{
+	uint32_t index = 0;
+	int fd = -1, err;
+
+	if (s->near < CORE_BACKUPS && near_can(s, s->near, remote))
+		return;
+	while (index < CORE_BACKUPS && !near_can(s, index, remote))
+		index++;
+	if (index == s->near)
+		return;
+	s->near = index;
+	memset(s->near_told, 0, sizeof(s->near_told));
+	if (index < CORE_BACKUPS)
+		fd = open(s->d->config.backups[s->d->slots[index]].path, O_RDONLY | O_CLOEXEC);
+	err = kernel_near(&s->d->kernel, fd);
+	if (fd >= 0)
+		close(fd);
+	if (err && err != -ENOTTY)	/* an older module */
+		log_warn("%s: the kernel cannot read %s itself: %s", s->d->kernel.name,
+			 index < CORE_BACKUPS ? s->d->config.backups[s->d->slots[index]].path : "nothing",
+			 strerror(-err));
+}
+
+static void near_tell(struct serve *s, const struct lsmem_fetch_one *one)
+{
+	uint64_t *told = &s->near_told[one->segment % NEAR_TOLD], offset;
+
+	if (s->near == CORE_BACKUPS || one->flags & LSMEM_FETCH_SEGMENT || *told == one->segment ||
+	    !fetch_place(s->d->fetch, one, s->near, &offset))
+		return;
+	*told = one->segment;
+	kernel_near_place(&s->d->kernel, one->segment, offset);		/* in vain: it asks again */
+}
+
 /* Give the kernel what has been read. Return: false: there was nothing. */
 static bool give_fills(struct serve *s)
 {
@@ -115,8 +169,10 @@ static void take_fetches(struct serve *s, uint64_t now)
 			s->error = n;
 			return;
 		}
-		for (i = 0; i < n; i++)
+		for (i = 0; i < n; i++) {
+			near_tell(s, &s->fetches[i]);
 			fetch_take(s->d->fetch, &s->fetches[i], now);
+		}
 		s->fetch_wanted = (uint32_t)n == room;
 	}
 }
@@ -235,6 +291,7 @@ static void find_remote(struct serve *s)
 			remote |= 1u << index;
 	}
 	fetch_remote(s->d->fetch, remote);
+	near_choose(s, remote);
 }
 
 /**
@@ -272,5 +329,6 @@ void serve_fetch_init(struct serve *s)
 	s->fetch_timer.op.done = fetch_timed;
 	for (i = 0; i < FETCH_READS * CORE_BACKUPS; i++)
 		s->fetch_slots[i].serve = s;
+	s->near = CORE_BACKUPS;
 	find_remote(s);
 }

@@ -9,6 +9,9 @@
  * is copied into a cache segment and the word exchanged: COLD becomes LIVE.  A fill loses every race: if
  * the word is not the one that was asked for, the copy is dead, and who waits looks again.
  *
+ * If the object lies on a near drive (near.c), it is read from there, and the daemon gets the request only if
+ * that is in vain.
+ *
  * A request stays until it is answered, or the store goes; the waits for it are bounded by
  * fetch_ms and killable.  What the daemon has taken and not answered is told to its successor.  Where
  * the bytes come from is the daemon's affair: a drive, another host, later another owner's memory.
@@ -58,10 +61,12 @@
  * @salt: of the segment
  * @segment: its id
  * @block: of its log
- * @limit: bytes of its log from there on
+ * @left: bytes of its log from there on
+ * @limit: the same, of an object whole blocks
  * @result: when it is @answered: 0, or a negative errno
  * @answered: see @result
  * @ahead: nothing has waited for it
+ * @near: it is read from a near drive: not the daemon's, until that was in vain
  */
 struct lsmem_wanted {
 	struct hlist_node node;
@@ -76,10 +81,12 @@ struct lsmem_wanted {
 	u32 salt;
 	u64 segment;
 	u32 block;
+	u32 left;
 	u32 limit;
 	int result;
 	bool answered;
 	bool ahead;
+	bool near;
 };
 
 static u64 lsmem_wanted_cookie(const struct lsmem_wanted *wanted)
@@ -121,6 +128,8 @@ void lsmem_fetches_destroy(struct lsmem_store *store)
 
 /* ---- Requests ----------------------------------------------------------- */
 
+static void lsmem_fetch_near(struct lsmem_store *store, void *what, const void *data, u32 length);
+
 static struct hlist_head *lsmem_wanted_bucket(struct lsmem_store *store, u32 index)
 {
 	return &store->fetches.hash[hash_32(index, LSMEM_FETCH_BITS)];
@@ -158,7 +167,7 @@ static struct lsmem_wanted *lsmem_wanted_by_cookie(struct lsmem_store *store, u6
 
 	spin_lock(&store->fetches.lock);
 	hlist_for_each_entry(wanted, lsmem_wanted_bucket(store, (u32)cookie), node)
-		if (lsmem_wanted_cookie(wanted) == cookie && list_empty(&wanted->queued))
+		if (lsmem_wanted_cookie(wanted) == cookie && list_empty(&wanted->queued) && !wanted->near)
 			found = wanted;
 	if (found)
 		refcount_inc(&found->refs);
@@ -166,9 +175,85 @@ static struct lsmem_wanted *lsmem_wanted_by_cookie(struct lsmem_store *store, u6
 	return found;
 }
 
+/* Fill in a request for the daemon. Returns false if what is wanted is there no more. */
+static bool lsmem_wanted_tell(struct lsmem_store *store, struct lsmem_wanted *wanted,
+			      struct lsmem_fetch_one *one)
+{
+	bool whole = wanted->index & LSMEM_FETCH_WHOLE, there;
+	u32 index = whole ? wanted->index & ~LSMEM_FETCH_WHOLE : lsmem_cold_segment(wanted->word);
+	const struct lsmem_segment *seg = &store->segments.table[index];
+
+	lockdep_assert_held(&store->fetches.lock);
+	spin_lock(&store->segments.lock);
+	wanted->segment = seg->id;
+	wanted->salt = seg->salt;
+	wanted->block = whole ? 0 : lsmem_cold_block(wanted->word);
+	there = seg->id && seg->close_acked && wanted->block * LSMEM_BLOCK < seg->home;
+	wanted->left = there ? seg->home - wanted->block * LSMEM_BLOCK : 0;
+	wanted->limit = lsmem_block_round(wanted->left);
+	*one = (struct lsmem_fetch_one){
+		.cookie = lsmem_wanted_cookie(wanted),
+		.segment = seg->id,
+		.generation = seg->generation,
+		.block = wanted->block,
+		.blocks = whole ? wanted->limit / LSMEM_BLOCK : lsmem_cold_blocks(wanted->word),
+		.flags = whole ? LSMEM_FETCH_SEGMENT : 0,
+	};
+	if (whole)
+		wanted->limit = wanted->left;
+	spin_unlock(&store->segments.lock);
+	return there;
+}
+
+/* The daemon is to have a request that was to be read from the near drive, struct lsmem_near_want.late(). */
+static void lsmem_wanted_queue(struct lsmem_store *store, void *what)
+{
+	struct lsmem_wanted *wanted = what;
+	bool queue;
+
+	spin_lock(&store->fetches.lock);
+	queue = wanted->near && !wanted->answered;
+	wanted->near = false;
+	if (queue)
+		list_add_tail(&wanted->queued, &store->fetches.queue);
+	spin_unlock(&store->fetches.lock);
+	if (queue)
+		wake_up_poll(&store->repl.events, EPOLLRDBAND);
+}
+
+/* Read a request from the near drive. Returns false if that cannot be. */
+static bool lsmem_wanted_read(struct lsmem_store *store, struct lsmem_wanted *wanted)
+{
+	struct lsmem_near_want want = {
+		.what = wanted,
+		.done = lsmem_fetch_near,
+		.late = lsmem_wanted_queue,
+	};
+	struct lsmem_fetch_one one;
+	bool there;
+
+	if (!lsmem_near_any(&store->nears))
+		return false;
+	spin_lock(&store->fetches.lock);
+	there = lsmem_wanted_tell(store, wanted, &one);
+	spin_unlock(&store->fetches.lock);
+	if (!there)
+		return false;
+	want.segment = lsmem_cold_segment(wanted->word);
+	want.id = one.segment;
+	want.block = one.block;
+	want.bytes = min(one.blocks * LSMEM_BLOCK, wanted->left);
+	refcount_inc(&wanted->refs);
+	if (lsmem_near_read(store, &want))
+		return true;
+	lsmem_wanted_put(wanted);
+	return false;
+}
+
 /*
- * The request for a word, with a reference; a new one is queued.  @ahead: nothing waits for it.  Returns
- * an ERR_PTR(): -ENOMEM; -EBUSY: there are too many; -EAGAIN: the store is being destroyed.
+ * The request for a word, with a reference; a new one is read from the near drive, or queued.  @ahead:
+ * nothing waits for it.  Returns an ERR_PTR(): -ENOMEM; -EBUSY: there are too many; -EAGAIN: the store is
+ * being destroyed.
  */
 static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 index, u64 word, bool ahead,
 					     gfp_t gfp)
@@ -192,6 +277,7 @@ static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 inde
 	made->index = index;
 	made->word = word;
 	made->ahead = ahead;
+	made->near = !ahead && gfpflags_allow_blocking(gfp) && !(index & LSMEM_FETCH_WHOLE);
 	made->since = ktime_get_ns();
 	spin_lock(&fetches->lock);
 	found = lsmem_wanted_find(store, index, word, ahead);
@@ -202,12 +288,17 @@ static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 inde
 	} else if (!found) {
 		made->serial = ++fetches->serial;
 		hlist_add_head(&made->node, lsmem_wanted_bucket(store, index));
-		list_add_tail(&made->queued, ahead ? &fetches->ahead : &fetches->queue);
+		INIT_LIST_HEAD(&made->queued);
+		if (!made->near)
+			list_add_tail(&made->queued, ahead ? &fetches->ahead : &fetches->queue);
 		WRITE_ONCE(fetches->nr, fetches->nr + 1);
 	}
 	spin_unlock(&fetches->lock);
 	if (!ret && !found) {
-		wake_up_poll(&store->repl.events, EPOLLRDBAND);
+		if (!made->near)
+			wake_up_poll(&store->repl.events, EPOLLRDBAND);
+		else if (!lsmem_wanted_read(store, made))
+			lsmem_wanted_queue(store, made);
 		return made;
 	}
 	kfree(made);
@@ -290,6 +381,9 @@ void lsmem_fetch_stop(struct lsmem_store *store)
 			lsmem_wanted_put(wanted);
 		} while (wanted);
 	}
+	/* A near read that ends from here on finds its request answered. */
+	mutex_lock(&store->tier.fill);
+	mutex_unlock(&store->tier.fill);
 }
 
 /* ---- Asking ------------------------------------------------------ */
@@ -490,38 +584,9 @@ void lsmem_fetch_rewind(struct lsmem_store *store)
 	spin_lock(&store->fetches.lock);
 	for (i = 0; i < 1u << LSMEM_FETCH_BITS; i++)
 		hlist_for_each_entry(wanted, &store->fetches.hash[i], node)
-			if (list_empty(&wanted->queued))
+			if (list_empty(&wanted->queued) && !wanted->near)
 				list_add_tail(&wanted->queued, &store->fetches.queue);
 	spin_unlock(&store->fetches.lock);
-}
-
-/* Fill in a request for the daemon. Returns false if what is wanted is there no more. */
-static bool lsmem_wanted_tell(struct lsmem_store *store, struct lsmem_wanted *wanted,
-			      struct lsmem_fetch_one *one)
-{
-	bool whole = wanted->index & LSMEM_FETCH_WHOLE, there;
-	u32 index = whole ? wanted->index & ~LSMEM_FETCH_WHOLE : lsmem_cold_segment(wanted->word);
-	const struct lsmem_segment *seg = &store->segments.table[index];
-
-	lockdep_assert_held(&store->fetches.lock);
-	spin_lock(&store->segments.lock);
-	wanted->segment = seg->id;
-	wanted->salt = seg->salt;
-	wanted->block = whole ? 0 : lsmem_cold_block(wanted->word);
-	there = seg->id && seg->close_acked && wanted->block * LSMEM_BLOCK < seg->home;
-	wanted->limit = there ? lsmem_block_round(seg->home) - wanted->block * LSMEM_BLOCK : 0;
-	*one = (struct lsmem_fetch_one){
-		.cookie = lsmem_wanted_cookie(wanted),
-		.segment = seg->id,
-		.generation = seg->generation,
-		.block = wanted->block,
-		.blocks = whole ? wanted->limit / LSMEM_BLOCK : lsmem_cold_blocks(wanted->word),
-		.flags = whole ? LSMEM_FETCH_SEGMENT : 0,
-	};
-	if (whole)
-		wanted->limit = seg->home;
-	spin_unlock(&store->segments.lock);
-	return there;
 }
 
 /*
@@ -698,15 +763,24 @@ static bool lsmem_fetch_whole(const struct lsmem_wanted *wanted, const void *dat
 	return true;
 }
 
-/* Try the bytes of a backup. Returns as lsmem_fill_one.result, or -EFAULT. */
+/* Find an object in the bytes of a backup, and install it. Returns as lsmem_fill_one.result. */
+static int lsmem_fetch_object(struct lsmem_store *store, struct lsmem_wanted *wanted, const void *data,
+			      u32 length)
+{
+	struct lsmem_entry e;
+	u32 at;
+	int ret = lsmem_fetch_find(wanted, data, length, &e, &at);
+
+	return ret ?: lsmem_cache_install(store, wanted->word, &e, data + at + lsmem_entry_header(&e));
+}
+
+/* Try the bytes of a backup that the daemon has. Returns as lsmem_fill_one.result, or -EFAULT. */
 static int lsmem_fetch_try(struct lsmem_store *store, struct lsmem_wanted *wanted,
 			   const struct lsmem_fill_one *one)
 {
 	bool whole = wanted->index & LSMEM_FETCH_WHOLE;
 	void *to = whole ? store->fetches.segment : store->fetches.buffer;
-	u32 length = min_t(u32, one->length, whole ? LSMEM_SEGMENT_BYTES : LSMEM_FETCH_BYTES), at;
-	struct lsmem_entry e;
-	int ret;
+	u32 length = min_t(u32, one->length, whole ? LSMEM_SEGMENT_BYTES : LSMEM_FETCH_BYTES);
 
 	if (whole)
 		length = min(length, wanted->limit);
@@ -714,8 +788,20 @@ static int lsmem_fetch_try(struct lsmem_store *store, struct lsmem_wanted *wante
 		return -EFAULT;
 	if (whole)
 		return lsmem_fetch_whole(wanted, to, length) ? 0 : -EBADMSG;
-	ret = lsmem_fetch_find(wanted, to, length, &e, &at);
-	return ret ?: lsmem_cache_install(store, wanted->word, &e, to + at + lsmem_entry_header(&e));
+	return lsmem_fetch_object(store, wanted, to, length);
+}
+
+/* The end of a request, if @ret is that of a try and is 0. @result: of the request. Returns @ret, or 0. */
+static int lsmem_fetch_tried(struct lsmem_store *store, struct lsmem_wanted *wanted, int ret, int result)
+{
+	/* It is not where it was: nothing is wrong with the backup. */
+	if ((ret == -EBADMSG || ret == -ENODATA) && !lsmem_wanted_still(store, wanted))
+		ret = 0;
+	if (ret)
+		return ret;
+	lsmem_wanted_answer(store, wanted, result);
+	lsmem_fetch_count(store, ktime_get_ns() - wanted->since);
+	return 0;
 }
 
 /* One answer. Returns as lsmem_fill_one.result, or -EFAULT. */
@@ -726,20 +812,34 @@ static int lsmem_fetch_answer(struct lsmem_store *store, const struct lsmem_fill
 
 	if (!wanted)
 		return -ENOENT;
-	if (one->result < 0) {
+	if (one->result < 0)
 		result = lsmem_wanted_failed(store, wanted);
-	} else {
+	else
 		ret = lsmem_fetch_try(store, wanted, one);
-		/* It is not where it was: nothing is wrong with the backup. */
-		if ((ret == -EBADMSG || ret == -ENODATA) && !lsmem_wanted_still(store, wanted))
-			ret = 0;
-	}
-	if (!ret) {
-		lsmem_wanted_answer(store, wanted, result);
-		lsmem_fetch_count(store, ktime_get_ns() - wanted->since);
-	}
+	ret = lsmem_fetch_tried(store, wanted, ret, result);
 	lsmem_wanted_put(wanted);
 	return ret;
+}
+
+/* What the near drive has of a request, struct lsmem_near_want. */
+static void lsmem_fetch_near(struct lsmem_store *store, void *what, const void *data, u32 length)
+{
+	struct lsmem_wanted *wanted = what;
+	int ret = -EIO;
+
+	mutex_lock(&store->tier.fill);
+	if (length && !lsmem_wanted_answered(wanted)) {
+		ret = lsmem_fetch_object(store, wanted, data, length);
+		if (!ret)
+			lsmem_count(store, fetches_near, 1);
+		ret = lsmem_fetch_tried(store, wanted, ret, 0);
+	}
+	mutex_unlock(&store->tier.fill);
+	if (ret)
+		lsmem_wanted_queue(store, wanted);
+	if (ret == -EAGAIN)	/* make room */
+		wake_up_all(&store->plan.work);
+	lsmem_wanted_put(wanted);
 }
 
 /**

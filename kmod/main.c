@@ -14,7 +14,7 @@
  *	cold.c, entry.c				what is not in memory, entries
  *	space.c, log.c				waiting for space, appending
  *	epoch.c				views of user space
- *	cache.c, fetch.c			from backups into memory
+ *	cache.c, near.c, fetch.c		from backups into memory
  *	object.c, span.c, group.c		changes
  *	durable.c, parked.c			waiting until they are durable
  *	blockio.c, coldbio.c, ahead.c, block.c	blocks, the disk of a block store
@@ -39,6 +39,7 @@
 #include "control.h"
 #include "crc32c.h"
 #include "debugfs.h"
+#include "near.h"
 #include "pagefs.h"
 #include "store.h"
 #include "uring.h"
@@ -81,9 +82,12 @@ static int __init lsmem_init(void)
 	ret = lsmem_pages_init();
 	if (ret)
 		goto err_uring;
-	ret = lsmem_stores_init();
+	ret = lsmem_near_init();
 	if (ret)
 		goto err_pages;
+	ret = lsmem_stores_init();
+	if (ret)
+		goto err_near;
 	ret = lsmem_block_init();
 	if (ret)
 		goto err_stores;
@@ -97,6 +101,8 @@ err_block:
 	lsmem_block_exit();
 err_stores:
 	lsmem_stores_exit();
+err_near:
+	lsmem_near_exit();
 err_pages:
 	lsmem_pages_exit();
 err_uring:
@@ -111,6 +117,7 @@ static void __exit lsmem_exit(void)
 	lsmem_control_exit();
 	lsmem_stores_exit();
 	lsmem_block_exit();
+	lsmem_near_exit();
 	lsmem_pages_exit();
 	lsmem_uring_exit();
 	lsmem_debugfs_exit();

@@ -382,6 +382,13 @@ static long lsmem_repl_fetch(void *context, void *arg)
 	return lsmem_fetch_take(at->store, arg);
 }
 
+static long lsmem_repl_near(void *context, void *arg)
+{
+	struct lsmem_attachment *at = context;
+
+	return lsmem_near_tell(at->store, arg);
+}
+
 static long lsmem_repl_fill(void *context, void *arg)
 {
 	struct lsmem_attachment *at = context;
@@ -412,6 +419,8 @@ static const struct lsmem_ioctl lsmem_repl_fetches[] = {
 		    lsmem_repl_fetch),
 	LSMEM_IOCTL(LSMEM_REPL_FILL, struct lsmem_fill, LSMEM_FILL_SIZE_VER0,
 		    lsmem_repl_fill),
+	LSMEM_IOCTL(LSMEM_REPL_NEAR, struct lsmem_near, LSMEM_NEAR_SIZE_VER0,
+		    lsmem_repl_near),
 };
 
 static long lsmem_repl_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
@@ -472,6 +481,7 @@ static int lsmem_repl_release(struct inode *inode, struct file *file)
 	struct lsmem_attachment *at = file->private_data;
 	struct lsmem_store *store = at->store;
 
+	lsmem_near_forget(store);
 	mutex_lock(&store->mutex);
 	if (store->state == LSMEM_STATE_RECOVERING)
 		lsmem_load_forget(store);	/* drop what an unfinished recovery has loaded */

@@ -316,6 +316,7 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	init_waitqueue_head(&store->plan.work);
 	init_waitqueue_head(&store->repl.events);
 	lsmem_parks_init(store);
+	lsmem_near_prepare(store);
 	device_initialize(&store->dev);
 	store->dev.class = &lsmem_class;
 	store->dev.type = &lsmem_device_type;
@@ -416,6 +417,7 @@ static void lsmem_store_end(struct lsmem_store *store)
 {
 	bool held = store->durable && lsmem_store_active(store);
 
+	lsmem_near_forget(store);
 	lsmem_fetch_stop(store);	/* before the disk goes: bios may wait */
 	if (store->disk)
 		lsmem_block_del(store);

@@ -26,6 +26,7 @@
 #include "seglet.h"
 #include "handle.h"
 #include "log.h"
+#include "near.h"
 #include "parked.h"
 #include "repl.h"
 #include "retire.h"
@@ -107,6 +108,7 @@ struct gendisk;
  * @parks: waits for durability that no thread makes (parked.c)
  * @tier: what a tiered store has beyond others (cold.c)
  * @fetches: its fetch requests (fetch.c)
+ * @nears: the drive that is read without the daemon (near.c)
  * @buffers: its page buffers (buffer.c)
  * @dev: its device, which counts references to the store
  * @cdev: of an object store
@@ -156,6 +158,7 @@ struct lsmem_store {
 	struct lsmem_parks parks;
 	struct lsmem_tier tier;
 	struct lsmem_fetches fetches;
+	struct lsmem_nears nears;
 	struct lsmem_buffers buffers;
 
 	struct device dev;

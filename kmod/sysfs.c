@@ -505,6 +505,7 @@ LSMEM_ATTR(requests, "%u", READ_ONCE(store->fetches.nr));
 LSMEM_ATTR(evicted, "%llu", lsmem_sum(store).evicted);
 LSMEM_ATTR(evicted_bytes, "%llu", lsmem_sum(store).evicted_bytes);
 LSMEM_ATTR(fetches, "%llu", lsmem_sum(store).fetches);
+LSMEM_ATTR(fetches_near, "%llu", lsmem_sum(store).fetches_near);
 LSMEM_ATTR(fetches_ahead, "%llu", lsmem_sum(store).fetches_ahead);
 LSMEM_ATTR(fetched_bytes, "%llu", lsmem_sum(store).fetched_bytes);
 LSMEM_ATTR(fetch_ns, "%llu", lsmem_sum(store).fetch_ns);
@@ -529,6 +530,7 @@ static struct attribute *lsmem_tier_attrs[] = {
 	&dev_attr_evicted.attr,
 	&dev_attr_evicted_bytes.attr,
 	&dev_attr_fetches.attr,
+	&dev_attr_fetches_near.attr,
 	&dev_attr_fetches_ahead.attr,
 	&dev_attr_fetched_bytes.attr,
 	&dev_attr_fetch_ns.attr,

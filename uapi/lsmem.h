@@ -998,8 +998,37 @@ struct lsmem_placement {
 
 #define LSMEM_PLACEMENT_SIZE_VER0	40
 
+/**
+ * struct lsmem_near - LSMEM_REPL_NEAR: a drive that the kernel reads itself for fetch requests
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @segment: id; 0: this call names the drive
+ * @offset: byte on the drive at which the log data of @segment begin, a multiple of 4096; 0 with @segment 0
+ * @fd: with @segment 0: a block device, open for reading, or -1: none any more; else ignored
+ * @reserved: 0
+ *
+ * Naming a drive, or none, forgets all places that were told.  What the kernel reads counts
+ * only if it is sound; whatever cannot be read there is asked for by LSMEM_REPL_FETCH.  The descriptor may
+ * be closed after the call.  When the caller detaches, there is no drive any more.
+ *
+ * EBADF, ENOTBLK, EINVAL: @fd is not such a device, or its logical blocks are larger than 4096 bytes.
+ * ENOENT: there is no such segment (any more).  ENODEV: no drive was named.  EOPNOTSUPP: the store is not
+ * tiered.
+ */
+struct lsmem_near {
+	__u32 size;
+	__u32 flags;
+	__u64 segment;
+	__u64 offset;
+	__s32 fd;
+	__u32 reserved;
+};
+
+#define LSMEM_NEAR_SIZE_VER0	32
+
 #define LSMEM_REPL_FETCH	_IOWR(LSMEM_IOC_MAGIC, 0xdd, struct lsmem_fetch)
 #define LSMEM_REPL_FILL		_IOWR(LSMEM_IOC_MAGIC, 0xde, struct lsmem_fill)
 #define LSMEM_REPL_PLACE	_IOWR(LSMEM_IOC_MAGIC, 0xdf, struct lsmem_placement)
+#define LSMEM_REPL_NEAR		_IOW(LSMEM_IOC_MAGIC, 0xe0, struct lsmem_near)
 
 #endif /* _UAPI_LSMEM_H */

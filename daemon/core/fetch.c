@@ -166,6 +166,26 @@ const struct core_segment *fetch_segment(struct fetch *f, const struct fetch_req
 }
 
 /**
+ * fetch_place - find a segment on a backup
+ * @f: fetching
+ * @one: a request for an object of it
+ * @backup: the backup
+ * @offset: out: of its log data, bytes
+ *
+ * Return: false: it is not there, not whole, or not closed.
+ */
+bool fetch_place(const struct fetch *f, const struct lsmem_fetch_one *one, uint32_t backup, uint64_t *offset)
+{
+	const struct core_segment *seg = core_segment_find(f->core, one->segment);
+
+	if (!seg || seg->item.generation != one->generation || seg->life < CORE_CLOSED ||
+	    !((seg->on & ~seg->bad) >> backup & 1u))
+		return false;
+	*offset = core_where(f->core, seg, backup) + LSMEM_BLOCK;
+	return true;
+}
+
+/**
  * fetch_extent - how much of a segment a request wants
  * @seg: the segment
  * @r: the request

@@ -125,6 +125,7 @@ void fetch_filled(struct fetch *f, const struct lsmem_fill_one *fills, uint32_t 
 uint64_t fetch_due(const struct fetch *f);
 void fetch_late(struct fetch *f, uint64_t now);
 void fetch_second(struct fetch *f);
+bool fetch_place(const struct fetch *f, const struct lsmem_fetch_one *one, uint32_t backup, uint64_t *offset);
 bool fetch_bad_next(struct fetch *f, struct fetch_bad *bad);
 void fetch_stats(const struct fetch *f, struct fetch_stats *stats);
 

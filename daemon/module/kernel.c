@@ -623,3 +623,36 @@ int kernel_fill(struct kernel *kernel, struct lsmem_fill_one *fills, uint32_t nr
 
 	return call(kernel->fd, LSMEM_REPL_FILL, &fill);
 }
+
+/**
+ * kernel_near - name the drive that the kernel reads itself
+ * @kernel: the store, tiered
+ * @fd: of a block device; -1: none
+ *
+ * Return: 0, or a negative errno of LSMEM_REPL_NEAR.
+ */
+int kernel_near(struct kernel *kernel, int fd)
+{
+	struct lsmem_near near = { .size = sizeof(near), .fd = fd };
+
+	return call(kernel->fd, LSMEM_REPL_NEAR, &near);
+}
+
+/**
+ * kernel_near_place - say where a segment is on that drive
+ * @kernel: the store, tiered
+ * @segment: its id
+ * @offset: of its log data, bytes
+ *
+ * Return: 0, or a negative errno of LSMEM_REPL_NEAR.
+ */
+int kernel_near_place(struct kernel *kernel, uint64_t segment, uint64_t offset)
+{
+	struct lsmem_near near = {
+		.size = sizeof(near),
+		.segment = segment,
+		.offset = offset,
+	};
+
+	return call(kernel->fd, LSMEM_REPL_NEAR, &near);
+}

@@ -39,6 +39,7 @@ ok 'most of it is not in memory' [ "$(figure tier/cold_bytes)" -gt $((300 << 20)
 tier
 verify 'all there'
 ok 'objects were fetched' [ "$(figure tier/fetches)" -gt 1000 ]
+ok 'most of them by the kernel alone' [ "$(figure tier/fetches_near)" -gt $(($(figure tier/fetches) / 2)) ]
 tier
 for round in 1 2 3; do		# until cleaning has to go on
 	objects "half of the objects overwritten, $round" overwrite 50

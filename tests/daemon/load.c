@@ -37,7 +37,7 @@
 #include "../common/random.h"
 #include "model.h"
 
-#define THREADS		16u
+#define THREADS 16u
 #define BLOCK		4096u
 
 static struct model *model;

@@ -359,6 +359,7 @@ const struct description descriptions[] = {
 	CALL("CLEAN", REPL, 0, 15, run_clean),
 	CALL("FETCH", REPL, 0, 30, run_fetch),
 	CALL("FILL", REPL, 0, 30, run_fill),
+	CALL("NEAR", REPL, 0, 10, run_near),
 	CALL("PLACE", REPL, 0, 30, run_place),
 	CALL("poll", REPL, 0, 10, run_poll),
 	IOCTL("ACTIVATE", REPL, 0, 1, LSMEM_REPL_ACTIVATE, lsmem_activate, activate_fields),

@@ -5,8 +5,10 @@
  * needs to keep it: an answer is right, cut, damaged, garbage, an error, or for another request.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "../guest/follower.h"
 #include "calls.h"
@@ -306,4 +308,38 @@ long run_fill(struct making *m)
 	memcpy(m->bytes, &fill, sizeof(fill));
 	m->me->nr_requests = gene[7].small % 4 ? 0 : m->me->nr_requests;	/* or answer them again */
 	return repl_call(m, LSMEM_REPL_FILL);
+}
+
+/* A drive, something else, or nothing; and where segments are there, which is never true. */
+long run_near(struct making *m)
+{
+	static const struct field fields[] = {
+		FIELD(lsmem_near, size, SIZE),
+		FIELD(lsmem_near, flags, ZERO),
+		FIELD(lsmem_near, reserved, ZERO),
+	};
+	const struct gene *gene = m->call->gene;
+	struct lsmem_near near;
+	int drive = -1;
+	long ret;
+
+	pick_tiered(m);
+	m->size = sizeof(near);
+	m->random = gene[1].bits | 1;
+	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
+	memcpy(&near, m->bytes, sizeof(near));
+	near.segment = gene[5].small % 4 ? gene[6].bits % 200 : 0;
+	near.offset = (gene[7].bits % 1024) * LSMEM_BLOCK;
+	near.fd = -1;
+	if (!near.segment && gene[6].small % 4)
+		near.fd = drive = open(gene[6].small % 8 == 1 ? "/dev/null" : "/dev/drive/log1", O_RDONLY | O_CLOEXEC);
+	if (how_of(&gene[5]) != VALID) {
+		near.offset += gene[7].bits % LSMEM_BLOCK | 1;
+		is_wrong(m, 0);
+	}
+	memcpy(m->bytes, &near, sizeof(near));
+	ret = repl_call(m, LSMEM_REPL_NEAR);
+	if (drive >= 0)
+		close(drive);
+	return ret;
 }

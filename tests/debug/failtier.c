@@ -409,4 +409,33 @@ TEST_F_TIMEOUT(cold, place, SECONDS)
 	EXPECT_EQ(0, store_destroy(&other));
 }
 
+/* The drive that the kernel reads itself: all or nothing, and the reads need no memory but for the request. */
+TEST_F_TIMEOUT(cold, near, SECONDS)
+{
+	struct lsmem_near near = { .size = sizeof(near) }, place = { .size = sizeof(place), .segment = 1 };
+	const struct keeper_frame *frame = &self->keeper.frames[0];
+	int fd = self->follower.attach.fd;
+	size_t bytes = lsmem_block_round(frame->length);
+	struct failing last = { 0 };
+
+	if (variant->ring)
+		return;		/* no command */
+	near.fd = open_drive();
+	if (near.fd < 0)
+		SKIP(return, "no drive in /dev/drive");
+	ASSERT_EQ((ssize_t)bytes, pwrite(near.fd, frame->bytes, bytes, 0));
+	ASSERT_EQ(0, fsync(near.fd));
+	FOR_EACH_FAILURE(f) {
+		int ret;
+
+		INJECT(f, ret = call(fd, LSMEM_REPL_NEAR, &near));
+		JUDGE(f, ret);
+	}
+	JUDGE_ALL(1);
+	ASSERT_EQ(0, call(fd, LSMEM_REPL_NEAR, &place));
+	EXPECT_EQ(0, serial_of(&self->store, self->next++));
+	EXPECT_EQ(1, store_attribute(&self->store, "tier/fetches_near"));
+	close(near.fd);
+}
+
 TEST_HARNESS_MAIN

@@ -2,6 +2,7 @@
 /* Functions for the guest tests: stores, their attributes and faults, time, scaling. */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -283,6 +284,17 @@ int slow_pages(void **pages, size_t length)
 		.mode = UFFDIO_REGISTER_MODE_MISSING,
 	};
 	return *pages == MAP_FAILED || ioctl(fd, UFFDIO_REGISTER, &range) ? -1 : fd;
+}
+
+int open_drive(void)
+{
+	glob_t found;
+	int fd = -1;
+
+	if (!glob("/dev/drive/*", 0, NULL, &found))
+		fd = open(found.gl_pathv[0], O_RDWR | O_CLOEXEC);
+	globfree(&found);
+	return fd;
 }
 
 uint64_t now_ms(void)

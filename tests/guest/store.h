@@ -79,6 +79,9 @@ int log_says(const char *text);
  */
 int slow_pages(void **pages, size_t length);
 
+/* The first drive of the guest, which a test may overwrite, or -1. */
+int open_drive(void);
+
 /* CLOCK_MONOTONIC in milliseconds. */
 uint64_t now_ms(void);
 

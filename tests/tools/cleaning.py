@@ -53,7 +53,7 @@ TIER: dict[str, object] = {
     "durability": "durable", "size_bytes": 256 << 20, "capacity_bytes": 1 << 30,
     "tier/resident_bytes": 200 << 20, "tier/cold_bytes": 600 << 20, "tier/cached_bytes": 8 << 20,
     "tier/unverified_segments": 12, "tier/unreadable_segments": 2,
-    "tier/requests": 3, "tier/evicted": 5000, "tier/evicted_bytes": 50 << 20, "tier/fetches": 1000,
+    "tier/requests": 3, "tier/evicted": 5000, "tier/evicted_bytes": 50 << 20, "tier/fetches": 1000, "tier/fetches_near": 900,
     "tier/fetched_bytes": 10 << 20, "tier/fetch_ns": 400000000, "tier/fetch_failures": 1,
     "tier/fetch_histogram": "0 0 0 0 0 0 0 0 980 0 0 15 5" + " 0" * 11,
 }
@@ -593,16 +593,16 @@ def test_tier() -> None:
     is_(first, {"name": "lsmem1", "memory_bytes": 256 << 20, "capacity_bytes": 1 << 30,
                 "resident_bytes": 200 << 20, "cold_bytes": 600 << 20, "cached_bytes": 8 << 20,
                 "unverified_segments": 12, "unreadable_segments": 2,
-                "requests": 3, "fetches": 1000, "fetched_bytes": 10 << 20,
+                "requests": 3, "fetches": 1000, "fetches_near": 900, "fetched_bytes": 10 << 20,
                 "evicted_bytes": 50 << 20, "failures": 1, "mean_us": 400.0, "p99_us": 4096})
     is_((second["name"], second["mean_us"], second["p99_us"]), ("lsmem2", None, None))
     done = lsmemctl("tier", "lsmem1", "lsmem2")
     is_((done.returncode, done.stderr), (0, ""))
     is_([line.split() for line in done.stdout.splitlines()], [
-        "STORE MEMORY CAPACITY RESIDENT COLD CACHED UNVERIFIED UNREADABLE REQUESTS FETCHES FETCHED"
+        "STORE MEMORY CAPACITY RESIDENT COLD CACHED UNVERIFIED UNREADABLE REQUESTS FETCHES NEAR FETCHED"
         " EVICTED FAILURES MEAN 99%".split(),
-        "lsmem1 256M 1G 200M 600M 8M 12 2 3 1000 10M 50M 1 400us 4.1ms".split(),
-        "lsmem2 256M 1G 200M 600M 8M 12 2 3 0 10M 50M 1 - -".split()])
+        "lsmem1 256M 1G 200M 600M 8M 12 2 3 1000 900 10M 50M 1 400us 4.1ms".split(),
+        "lsmem2 256M 1G 200M 600M 8M 12 2 3 0 900 10M 50M 1 - -".split()])
 
 
 def test_tier_rates() -> None:

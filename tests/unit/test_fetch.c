@@ -901,6 +901,32 @@ static bool test_sealed(void)
 	return end();
 }
 
+/* The kernel is told that a segment is on a backup where reads find it. */
+static bool test_place(void)
+{
+	struct lsmem_fetch_one other;
+	uint64_t offset;
+	struct ask *asked;
+	uint32_t id = 0;
+
+	CHECK(begin(&three));
+	asked = ask(0);
+	start();
+	CHECK(t.nr_in_flight == 1);
+	while (!t.in_flight[id])
+		id++;
+	CHECK(fetch_place(t.f, &asked->one, t.reads[id].backup, &offset));
+	CHECK(offset + asked->one.block * LSMEM_BLOCK == t.reads[id].offset);
+	other = asked->one;
+	other.generation++;
+	CHECK(!fetch_place(t.f, &other, t.reads[id].backup, &offset));
+	other = asked->one;
+	other.segment = ~0ull;
+	CHECK(!fetch_place(t.f, &other, t.reads[id].backup, &offset));
+	complete_all(~0u, 0);
+	return end();
+}
+
 /* Ask for the first objects, which lie close together. */
 static void ask_close(struct ask **asks)
 {
@@ -1176,6 +1202,7 @@ int main(void)
 	tap_ok(test_all(&three), "the same, from three backups");
 	tap_ok(test_last(), "more is asked for than the segment has");
 	tap_ok(test_unknown(), "segments that are gone, open or too short");
+	tap_ok(test_place(), "where a segment is");
 	tap_ok(test_retired(), "a segment is retired under a request");
 	tap_ok(test_choice(), "this host first, then the fastest");
 	tap_ok(test_late(), "a late replica: the next is asked as well");

@@ -214,6 +214,7 @@ static const struct gauge tier_gauges[] = {
 	{ "unreadable_segments", "tier.unreadable_segments" },
 	{ "requests", "tier.requests" },
 	{ "fetches", "tier.fetches" },
+	{ "fetches_near", "tier.fetches_near" },
 	{ "fetched_bytes", "tier.fetched_bytes" },
 	{ "evicted_bytes", "tier.evicted_bytes" },
 	{ "failures", "tier.fetch_failures" },

@@ -13,6 +13,7 @@ static const struct ctl_column totals[] = {
 	{ "UNREADABLE",	"unreadable_segments", CTL_NUMBER },
 	{ "REQUESTS",	"requests",	CTL_NUMBER },
 	{ "FETCHES",	"fetches",	CTL_NUMBER },
+	{ "NEAR",	"fetches_near",	CTL_NUMBER },
 	{ "FETCHED",	"fetched_bytes", CTL_BYTES },
 	{ "EVICTED",	"evicted_bytes", CTL_BYTES },
 	{ "FAILURES",	"failures",	CTL_NUMBER },
