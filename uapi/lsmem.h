@@ -51,6 +51,7 @@ enum lsmem_store_state {
 #define LSMEM_FEATURE_URING	(1ull << 3)	/* calls are commands of io_uring, too */
 #define LSMEM_FEATURE_TIER	(1ull << 4)	/* this store has a capacity of its own: it is tiered */
 #define LSMEM_FEATURE_PAGES	(1ull << 5)	/* LSMEM_IOC_PAGES */
+#define LSMEM_FEATURE_SNAPSHOT	(1ull << 6)	/* LSMEM_IOC_SNAPSHOT */
 
 /**
  * struct lsmem_query - LSMEM_IOC_QUERY: features and limits of kernel and store
@@ -296,6 +297,61 @@ struct lsmem_page {
 #define LSMEM_PAGE_FIND		3u	/* the page's object */
 #define LSMEM_PAGE_NEXT		4u	/* the first page from @page on that has an object */
 
+/**
+ * struct lsmem_snapshot - LSMEM_IOC_SNAPSHOT: freeze the live bitmap at a version, for a scan
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @kept_max: most seglets that the snapshot keeps back, 0 or too many: what the store allows
+ *	(limits/snapshot_kept); out: what it is
+ * @time_ms: how long the snapshot may last, milliseconds, 0 or too long: limits/snapshot_ms; out: what
+ *	it is
+ * @version: out: V: the snapshot has all changes with versions up to V and no others
+ * @bytes: out: length of the window of @fd, from offset 0 on
+ * @fd: out: a descriptor for mmap() and LSMEM_IOC_SNAPSHOT_DONE; it is closed by execve()
+ * @reserved: 0
+ *
+ * See struct lsmem_snapshot_page.  Frozen bitmap and salts are charged to the memory cgroup of the caller:
+ * a 250th of the store's memory.  The call takes a few milliseconds for each GiB of the store, in which
+ * both cleaners rest; a fatal signal ends it.
+ *
+ * EBADF: this descriptor cannot read.  EOPNOTSUPP: the store is tiered.  EBUSY: the store has
+ * limits/snapshots_max snapshots.  ENOSPC: no seglet may be kept back, or a writer waits for space.
+ * ETIMEDOUT: the copy was not made within limits/view_ms.  ENOMEM.  EMFILE, ENFILE: no descriptor.
+ */
+struct lsmem_snapshot {
+	__u32 size;
+	__u32 flags;
+	__u32 kept_max;
+	__u32 time_ms;
+	__u64 version;
+	__u64 bytes;
+	__s32 fd;
+	__u32 reserved;
+};
+
+#define LSMEM_SNAPSHOT_SIZE_VER0 40
+
+/**
+ * struct lsmem_snapshot_done - LSMEM_IOC_SNAPSHOT_DONE, of the descriptor of a snapshot
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @seglet: the reader is done with all entries that begin in seglets with lower numbers
+ * @reserved: 0
+ *
+ * The kernel frees what it kept back for these entries alone: not a seglet in which an entry ends that
+ * begins in a seglet from @seglet on.  A lower @seglet than before changes nothing.
+ *
+ * ECANCELED: the snapshot is revoked.
+ */
+struct lsmem_snapshot_done {
+	__u32 size;
+	__u32 flags;
+	__u32 seglet;
+	__u32 reserved;
+};
+
+#define LSMEM_SNAPSHOT_DONE_SIZE_VER0 16
+
 #define LSMEM_IOC_MAGIC		'L'	/* 0x4c, numbers 0xc0 .. 0xdf */
 #define LSMEM_IOC_QUERY		_IOWR(LSMEM_IOC_MAGIC, 0xc0, struct lsmem_query)
 #define LSMEM_IOC_STAT		_IOWR(LSMEM_IOC_MAGIC, 0xc1, struct lsmem_stat)
@@ -307,6 +363,8 @@ struct lsmem_page {
 #define LSMEM_IOC_SYNC		_IOWR(LSMEM_IOC_MAGIC, 0xc7, struct lsmem_sync)
 #define LSMEM_IOC_PAGES		_IOWR(LSMEM_IOC_MAGIC, 0xc8, struct lsmem_pages)
 #define LSMEM_IOC_PAGE		_IOWR(LSMEM_IOC_MAGIC, 0xc9, struct lsmem_page)
+#define LSMEM_IOC_SNAPSHOT	_IOWR(LSMEM_IOC_MAGIC, 0xca, struct lsmem_snapshot)
+#define LSMEM_IOC_SNAPSHOT_DONE	_IOWR(LSMEM_IOC_MAGIC, 0xcb, struct lsmem_snapshot_done)
 /* The kernel ignores the size in these numbers, which is that of the structure at build time of
  * the program.
  */
@@ -470,6 +528,66 @@ struct lsmem_slot {
 
 #define LSMEM_SLOT_IDLE		0ull
 #define LSMEM_SLOT_REVOKED	(~0ull)
+
+/* ---- Snapshots: mmap of the descriptor of LSMEM_IOC_SNAPSHOT ------------- */
+
+/**
+ * struct lsmem_snapshot_page - the beginning of a snapshot's window
+ * @magic: LSMEM_SNAPSHOT_MAGIC
+ * @abi: LSMEM_ABI of the kernel
+ * @length: bytes of this structure
+ * @version: V
+ * @nr_seglets: of the store
+ * @livemap: where in this window the frozen live bitmap is; its bits are those of lsmem_info.livemap
+ * @salts: where in this window the salts are: __u32 for each seglet, that of the CRCs of its entries
+ * @kept_max: most seglets that may be kept back
+ * @time_ms: how long the snapshot may last, milliseconds
+ * @kept: seglets that are kept back now
+ * @done: of the last LSMEM_IOC_SNAPSHOT_DONE
+ * @reserved: 0; keeps @state on a cache line of its own
+ * @state: LSMEM_SNAPSHOT_STANDS, or why the snapshot is revoked
+ *
+ * The window is mapped MAP_SHARED and read-only, as a whole or in part; fork() does not inherit it.  The
+ * snapshot ends when its descriptor is closed and its window unmapped.
+ *
+ * To read it: each object that lived at V has exactly one bit in the frozen bitmap that leads to an
+ * entry of type object with a version up to V.  Drop entries of other types and with higher versions.
+ * The entry begins at one of four positions in the 32 bytes of its bit.  Entries lie one after the other,
+ * dead ones and padding included: from an entry that is known, the next begins at lsmem_entry_start() of its
+ * end, up to the position of the next bit, in the same seglet or along the seglet table.  Where no
+ * entry is known, as at the first bit of a seglet, try the four: lsmem_entry_valid(), with the salt of the
+ * seglet, tells.  Entries never change in place, and the seglet table has the chains of seglets that are
+ * kept back.  Check the bounds of every step: in a snapshot that is revoked, all may be anything.
+ *
+ * After each batch, and before the batch is used: execute an acquire fence (smp_rmb(), on arm64 DMB ISHLD),
+ * then load @state.  If it is LSMEM_SNAPSHOT_STANDS, the bytes of the batch were those at V.  The
+ * kernel changes @state before it frees what it kept back: a load that read a later byte is ordered by the
+ * fence before the load of @state, which then finds the change.  A load-acquire of @state is not
+ * enough: it orders what follows it, not the bytes read before.
+ */
+struct lsmem_snapshot_page {
+	__u64 magic;
+	__u32 abi;
+	__u32 length;
+	__u64 version;
+	__u64 nr_seglets;
+	struct lsmem_window livemap;
+	struct lsmem_window salts;
+	__u32 kept_max;
+	__u32 time_ms;
+	__u32 kept;
+	__u32 done;
+	__u64 reserved[6];
+	__u32 state;
+	__u32 reserved2;
+};
+
+#define LSMEM_SNAPSHOT_MAGIC	0x50414e534d534c00ull
+
+#define LSMEM_SNAPSHOT_STANDS	0u
+#define LSMEM_SNAPSHOT_KEPT	1u	/* revoked: @kept_max seglets did not suffice */
+#define LSMEM_SNAPSHOT_TIME	2u	/* revoked: after @time_ms */
+#define LSMEM_SNAPSHOT_SPACE	3u	/* revoked: writers and cleaners need the seglets */
 
 /* ---- /dev/lsmem-control ------------------------------------------------ */
 
