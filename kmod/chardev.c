@@ -20,6 +20,7 @@
 #include "compat/compat.h"
 #include "durable.h"
 #include "epoch.h"
+#include "frozen.h"
 #include "ioctl.h"
 #include "load.h"
 #include "object.h"
@@ -541,7 +542,7 @@ static long lsmem_ioctl_query(void *context, void *arg)
 		.features = LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS |
 			    (lsmem_pages_there() ? LSMEM_FEATURE_PAGES : 0) |
 			    (store->durable ? LSMEM_FEATURE_DURABLE : 0) |
-			    (store->tier.on ? LSMEM_FEATURE_TIER : 0) |
+			    (store->tier.on ? LSMEM_FEATURE_TIER : LSMEM_FEATURE_SNAPSHOT) |
 			    (IS_ENABLED(CONFIG_IO_URING) ? LSMEM_FEATURE_URING : 0),
 		.abi = LSMEM_ABI,
 		.kind = store->kind,
@@ -591,6 +592,17 @@ static long lsmem_ioctl_pages(void *context, void *arg)
 	return call->nowait ? -LSMEM_EWAIT : lsmem_pages_ioctl(call->store, call->mode, arg);
 }
 
+static long lsmem_ioctl_snapshot(void *context, void *arg)
+{
+	struct lsmem_call *call = context;
+
+	if (call->store->kind != LSMEM_KIND_OBJECT || call->store->tier.on)
+		return -EOPNOTSUPP;
+	if (!lsmem_store_active(call->store))
+		return -EAGAIN;
+	return call->nowait ? -LSMEM_EWAIT : lsmem_frozen_ioctl(call->store, call->mode, arg);
+}
+
 static const struct lsmem_ioctl lsmem_ioctls[] = {
 	LSMEM_IOCTL(LSMEM_IOC_QUERY, struct lsmem_query, LSMEM_QUERY_SIZE_VER0,
 		    lsmem_ioctl_query),
@@ -610,6 +622,8 @@ static const struct lsmem_ioctl lsmem_ioctls[] = {
 		    lsmem_ioctl_sync),
 	LSMEM_IOCTL(LSMEM_IOC_PAGES, struct lsmem_pages, LSMEM_PAGES_SIZE_VER0,
 		    lsmem_ioctl_pages),
+	LSMEM_IOCTL(LSMEM_IOC_SNAPSHOT, struct lsmem_snapshot, LSMEM_SNAPSHOT_SIZE_VER0,
+		    lsmem_ioctl_snapshot),
 };
 
 static long lsmem_chardev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)

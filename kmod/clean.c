@@ -40,6 +40,7 @@
 #include "log.h"
 #include "rest.h"
 #include "retire.h"
+#include "snapshot.h"
 #include "space.h"
 #include "store.h"
 #include "trace.h"
@@ -416,8 +417,17 @@ static int lsmem_clean_begin(struct lsmem_store *store, u32 length, u32 type,
 
 		if (kthread_should_stop())
 			return -EINTR;
-		if (!lsmem_append_begin(store, LSMEM_CLEANER_HEAD, length, type, ap))
-			return 0;
+		if (READ_ONCE(store->snapshots.copying)) {
+			lsmem_snapshots_rest(store);
+			continue;
+		}
+		if (!lsmem_append_begin(store, LSMEM_CLEANER_HEAD, length, type, ap)) {
+			/* In the append, which a cut waits for: what it has begun to copy is left as it is. */
+			if (likely(!READ_ONCE(store->snapshots.copying)))
+				return 0;
+			lsmem_append_abort(store, ap);
+			continue;
+		}
 		if (lsmem_retire_free(store))
 			continue;
 		held = lsmem_retire_due(store);	/* a view holds it up: see lsmem_cleaner_wait() */

@@ -40,6 +40,7 @@
 #include "evict.h"
 #include "handle.h"
 #include "rest.h"
+#include "snapshot.h"
 #include "space.h"
 #include "store.h"
 #include "trace.h"
@@ -108,6 +109,7 @@ struct lsmem_compactor {
  */
 static bool lsmem_vacated_free(struct lsmem_store *store, bool wait)
 {
+	u32 seglets[LSMEM_SEGLETS], seglet, next, i;
 	struct lsmem_vacated vacated = { 0 };
 
 	if (test_and_set_bit_lock(0, &store->compaction.freeing))
@@ -122,7 +124,14 @@ static bool lsmem_vacated_free(struct lsmem_store *store, bool wait)
 		return false;
 	}
 	cond_synchronize_rcu_expedited(vacated.rcu);
-	lsmem_seglets_give(&store->seglets, vacated.first, vacated.nr, vacated.lent);
+	for (i = 0, seglet = vacated.first; i < vacated.nr; i++, seglet = next) {
+		seglets[i] = seglet;
+		next = READ_ONCE(store->seglets.table[seglet].next);
+	}
+	/* The loan ends first: for a moment too few seglets seem free, never too many. */
+	lsmem_seglets_keep(&store->seglets, vacated.lent);
+	lsmem_seglets_put(&store->seglets, seglets,
+			  lsmem_snapshots_keep(store, seglets, vacated.nr, vacated.epoch, vacated.salt));
 	spin_lock(&store->segments.lock);
 	store->compaction.first++;
 	WRITE_ONCE(store->compaction.vacating, store->compaction.vacating - vacated.nr);
@@ -230,6 +239,18 @@ static bool lsmem_compact_tombstone(struct lsmem_compactor *c, struct lsmem_segm
 	return true;
 }
 
+/* Begin to exchange words, under rcu_read_lock(): a snapshot that copies the live bitmap waits for that. */
+static void lsmem_compact_exchanges(struct lsmem_store *store)
+{
+	for (;;) {
+		rcu_read_lock();
+		if (likely(!READ_ONCE(store->snapshots.copying)) || kthread_should_stop())
+			break;
+		rcu_read_unlock();
+		lsmem_snapshots_rest(store);
+	}
+}
+
 /*
  * Move what is live of a batch.  All copies are made before the first word is exchanged, so that
  * the cache misses overlap.  The copy of an object that is replaced meanwhile stays, dead.
@@ -259,6 +280,7 @@ static int lsmem_compact_batch(struct lsmem_compactor *c, struct lsmem_segment *
 			break;
 		}
 	}
+	lsmem_compact_exchanges(c->store);
 	for (i = 0; i < done; i++) {
 		const struct lsmem_moving *m = &c->batch[i];
 		u64 index = lsmem_handle_index(lsmem_entry_handle(&m->e));
@@ -270,6 +292,7 @@ static int lsmem_compact_batch(struct lsmem_compactor *c, struct lsmem_segment *
 							lsmem_segment_position(&c->to, m->at))))
 			c->moved += lsmem_entry_bytes(&m->e) + c->trailer;
 	}
+	rcu_read_unlock();
 	return done;
 }
 
@@ -338,6 +361,7 @@ static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *
 	vacated->lent = c->to.nr_seglets;
 	vacated->epoch = epoch;
 	vacated->rcu = rcu;
+	vacated->salt = seg->salt;
 	WRITE_ONCE(store->compaction.vacating, store->compaction.vacating + seg->nr_seglets);
 	memcpy(seg->seglets, c->to.seglets, c->to.nr_seglets * sizeof(*seg->seglets));
 	WRITE_ONCE(seg->nr_seglets, c->to.nr_seglets);
@@ -389,6 +413,7 @@ static bool lsmem_compact_begin(struct lsmem_compactor *c, const struct lsmem_se
 	 * Survivors of what was cold take seglets, and their victims have none to give back.  If nothing
 	 * is about to be freed, too few are left to compact: a segment has to be emptied, which takes none.
 	 */
+	lsmem_snapshots_press(store);
 	c->starved = store->tier.on && !READ_ONCE(store->compaction.vacating) &&
 		     !READ_ONCE(store->seglets.lent);
 	return false;

@@ -23,6 +23,7 @@ struct lsmem_store;
  * @lent: seglets that the compaction borrowed
  * @epoch: views that began before it may still use them
  * @rcu: grace period after which no kernel reader does
+ * @salt: of their segment
  */
 struct lsmem_vacated {
 	u32 first;
@@ -30,6 +31,7 @@ struct lsmem_vacated {
 	u32 lent;
 	u64 epoch;
 	unsigned long rcu;
+	u32 salt;
 };
 
 /**

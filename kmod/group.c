@@ -200,11 +200,11 @@ static int lsmem_group_replace(struct lsmem_store *store, struct lsmem_group *gr
 				return ret;
 			change->old = old;
 		}
-		version = max(now, look.version + 1);
+		version = lsmem_version_after(&store->handles, now, look.version);
 		lsmem_object_stamp(store, &ap, change->handle, version, change->length,
 				   lsmem_look_interval(&look, version), look.table, change->crc);
-	} while (!lsmem_word_exchange(&store->handles, look.h, look.word,
-				      lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
+	} while (!lsmem_word_change(&store->handles, look.h, look.word,
+				    lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position), version));
 	lsmem_entry_dead(store, lsmem_word_position(look.word), old);
 	group->live += (s32)change->size - (s32)old;
 	return 0;
@@ -218,6 +218,7 @@ static int lsmem_group_free(struct lsmem_store *store, struct lsmem_group *group
 	struct lsmem_look look = {
 		.h = lsmem_handle_at(&store->handles, lsmem_handle_index(change->handle)),
 	};
+	u64 version;
 	int ret;
 
 	if (store->durable)
@@ -226,12 +227,13 @@ static int lsmem_group_free(struct lsmem_store *store, struct lsmem_group *group
 		ret = lsmem_look(store, change->handle, &look);
 		if (ret)
 			return ret;
+		version = lsmem_version_after(&store->handles, now, look.version);
 		if (store->durable)
-			lsmem_tombstone_stamp(store, &ap, change->handle,
-					      max(now, look.version + 1), look.table);
-	} while (!lsmem_word_exchange(&store->handles, look.h, look.word,
-				      lsmem_word_next(look.word, LSMEM_WORD_BUSY,
-						      lsmem_handle_generation(change->handle))));
+			lsmem_tombstone_stamp(store, &ap, change->handle, version, look.table);
+	} while (!lsmem_word_change(&store->handles, look.h, look.word,
+				    lsmem_word_next(look.word, LSMEM_WORD_BUSY,
+						    lsmem_handle_generation(change->handle)),
+				    version));
 	lsmem_entry_dead(store, lsmem_word_position(look.word), lsmem_entry_size(look.length));
 	lsmem_tombstone_done(store, &ap, look.length);
 	return 0;
@@ -265,11 +267,32 @@ static bool lsmem_group_cold(struct lsmem_store *store, const struct lsmem_group
 	return false;
 }
 
+/*
+ * A version for all changes: a snapshot has all of them or none, unless another client changes an object
+ * before its turn.
+ */
+static u64 lsmem_group_version(struct lsmem_store *store, const struct lsmem_group *group)
+{
+	u64 last = 0;
+	u32 i;
+
+	for (i = 0; i < group->nr; i++) {
+		u64 handle = group->changes[i].handle;
+		struct lsmem_look look = {
+			.h = lsmem_handle_at(&store->handles, lsmem_handle_index(handle)),
+		};
+
+		if (group->changes[i].op != LSMEM_OP_ALLOC && !lsmem_look(store, handle, &look))
+			last = max(last, look.version);
+	}
+	return lsmem_handle_version(store, last);
+}
+
 /* Make the changes, in order. Returns false, with none made, if objects are to be fetched again. */
 static bool lsmem_group_publish(struct lsmem_store *store, struct lsmem_group *group)
 {
-	u64 now = lsmem_handle_version(store, 0);
 	u32 replaced = 0, bytes = 0, made = 0, i;
+	u64 now;
 
 	write_lock(&store->tier.evicting);
 	if (store->tier.on && lsmem_group_cold(store, group)) {
@@ -283,6 +306,7 @@ static bool lsmem_group_publish(struct lsmem_store *store, struct lsmem_group *g
 	if (bytes)
 		atomic_add(bytes, group->ap.segment->live);
 	rcu_read_lock();
+	now = lsmem_group_version(store, group);
 	for (i = 0; i < group->nr; i++) {
 		struct lsmem_change *change = &group->changes[i];
 

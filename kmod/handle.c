@@ -209,13 +209,32 @@ int lsmem_handle_missing(const struct lsmem_store *store, u64 handle, u32 genera
 }
 
 /**
+ * lsmem_version_ahead - a version that may be ahead of the clock is taken
+ * @handles: of the store
+ * @version: not yet in any word
+ *
+ * A snapshot that does not see the change that follows is cut at a lower version: see snapshot.c.
+ */
+void lsmem_version_ahead(struct lsmem_handles *handles, u64 version)
+{
+	s64 mark = atomic64_read(&handles->mark);
+
+	while (mark < (s64)version && !atomic64_try_cmpxchg(&handles->mark, &mark, version))
+		;
+}
+
+/**
  * lsmem_handle_version - a version for a change that happens now
  * @store: the store
  * @last: the version to exceed, 0: none
+ *
+ * Context: rcu_read_lock() held, or in an append, until the change is made.
  */
 u64 lsmem_handle_version(struct lsmem_store *store, u64 last)
 {
 	u64 now = lsmem_version_make(store->handles.era, lsmem_store_time(store));
 
-	return max(now, last + 1);
+	/* A snapshot may be cut ahead of the clock, as versions are. */
+	return lsmem_version_after(&store->handles, now,
+				   max(last, lsmem_handles_cut(&store->handles)));
 }

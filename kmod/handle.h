@@ -17,6 +17,8 @@
 
 struct lsmem_store;
 
+#define LSMEM_CUT_CHOOSING	U64_MAX
+
 /**
  * struct lsmem_handles - the handle table of a store
  * @table: @nr words, mapped read-only into clients
@@ -25,6 +27,9 @@ struct lsmem_store;
  * @map: indices that are taken (object stores)
  * @livemap: where the words point that are LIVE
  * @era: of versions
+ * @cut: of the last snapshot that was cut: new versions are higher; LSMEM_CUT_CHOOSING while it is
+ *	chosen; 0: none was
+ * @mark: of the versions that were ahead of the clock when they were taken, the highest
  * @floor: generations up to this one may have been given out before the recovery
  * @ceiling: the highest generation that may be given out; durable
  * @max: the highest generation that has been given out
@@ -42,6 +47,8 @@ struct lsmem_handles {
 	struct lsmem_indices map;
 	struct lsmem_livemap livemap;
 	u32 era;
+	u64 cut;
+	atomic64_t mark;
 	u32 floor;
 	u32 ceiling;
 	u32 max;
@@ -97,6 +104,31 @@ static inline void lsmem_word_end(const struct lsmem_handles *handles, u64 old)
 		lsmem_livemap_clear(&handles->livemap, lsmem_word_position(old));
 }
 
+/* The version of the last cut.  While one is chosen, wait: it takes a few instructions. */
+static inline u64 lsmem_handles_cut(const struct lsmem_handles *handles)
+{
+	u64 cut = READ_ONCE(handles->cut);
+
+	if (unlikely(cut == LSMEM_CUT_CHOOSING))
+		cut = smp_cond_load_acquire(&handles->cut, VAL != LSMEM_CUT_CHOOSING);
+	return cut;
+}
+
+/*
+ * A change with this version, made by an exchange before, is about to clear the bit of the older entry: a
+ * snapshot that is being cut at a lower version has that one.
+ */
+static inline void lsmem_word_save(const struct lsmem_handles *handles, u64 old, u64 version)
+{
+	unsigned long *saved = READ_ONCE(handles->livemap.saved);
+
+	if (likely(!saved))
+		return;
+	smp_acquire__after_ctrl_dep();	/* a cut that is seen has begun to choose */
+	if (version > lsmem_handles_cut(handles))
+		set_bit(lsmem_livemap_bit(lsmem_word_position(old)), saved);
+}
+
 /* The exchange alone: the caller keeps the live bitmap, for several words together (span.c). */
 static inline bool lsmem_word_swap(struct lsmem_handle *h, u64 old, u64 new)
 {
@@ -104,7 +136,7 @@ static inline bool lsmem_word_swap(struct lsmem_handle *h, u64 old, u64 new)
 }
 
 /*
- * Change a word, unless it is not @old.  If @old is LIVE, the caller has loaded it under the same
+ * Change a word, unless it is not @old, with the same version of the object: it moves.  If @old is LIVE, the caller has loaded it under the same
  * rcu_read_lock(), or has claimed the segment that it points to.
  */
 static inline bool lsmem_word_exchange(const struct lsmem_handles *handles, struct lsmem_handle *h,
@@ -116,6 +148,20 @@ static inline bool lsmem_word_exchange(const struct lsmem_handles *handles, stru
 	done = lsmem_word_swap(h, old, new);
 	lsmem_word_end(handles, done ? old : new);
 	return done;
+}
+
+/* The same, for a change of the object itself, whose version is @version. */
+static inline bool lsmem_word_change(const struct lsmem_handles *handles, struct lsmem_handle *h, u64 old,
+				     u64 new, u64 version)
+{
+	lsmem_word_begin(handles, new);
+	if (!lsmem_word_swap(h, old, new)) {
+		lsmem_word_end(handles, new);
+		return false;
+	}
+	lsmem_word_save(handles, old, version);
+	lsmem_word_end(handles, old);
+	return true;
 }
 
 /* Make a word LIVE that the caller owns and that is not. */
@@ -152,6 +198,16 @@ void lsmem_handle_free(struct lsmem_store *store, u64 handle);
 int lsmem_handle_find(struct lsmem_store *store, u64 handle, struct lsmem_handle **found);
 int lsmem_handle_missing(const struct lsmem_store *store, u64 handle, u32 generation);
 u64 lsmem_handle_version(struct lsmem_store *store, u64 last);
+void lsmem_version_ahead(struct lsmem_handles *handles, u64 version);
+
+/* A version for a change: the one taken for it and others before, or what exceeds @last. */
+static inline u64 lsmem_version_after(struct lsmem_handles *handles, u64 now, u64 last)
+{
+	if (likely(last < now))
+		return now;
+	lsmem_version_ahead(handles, last + 1);
+	return last + 1;
+}
 
 /* The entry that a live word points to; valid under the rcu_read_lock() of the load. */
 static inline struct lsmem_entry *lsmem_word_entry(const struct lsmem_seglets *seglets, u64 word)

@@ -26,10 +26,12 @@ static_assert(LSMEM_SHORT_BYTES + LSMEM_ALIGN == LSMEM_LONG_BYTES);
  * @bits: bit lsmem_livemap_bit() of a position is set while a handle word points there; mapped
  *	read-only into clients
  * @bytes: of @bits, whole pages
+ * @saved: the copy that a cut makes of @bits, NULL while there is no cut; under rcu_read_lock()
  */
 struct lsmem_livemap {
 	unsigned long *bits;
 	size_t bytes;
+	unsigned long *saved;
 };
 
 int lsmem_livemap_init(struct lsmem_livemap *livemap, const struct lsmem_seglets *seglets);

@@ -29,6 +29,7 @@
 
 #include "entry.h"
 #include "log.h"
+#include "snapshot.h"
 #include "space.h"
 #include "store.h"
 
@@ -130,10 +131,15 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 		return -EBUSY;
 	held = seg->nr_seglets;
 	ret = lsmem_segment_grow(store, seg, end, taker);
-	if (ret)
+	if (ret) {
+		lsmem_snapshots_press(store);
 		return ret;
+	}
 	if (seg->nr_seglets != held && taker != LSMEM_TAKER_CLEANER)
 		lsmem_space_taken(store, head);
+	if (seg->nr_seglets != held &&
+	    lsmem_seglets_free(&store->seglets) < READ_ONCE(store->space.throttle_below))
+		lsmem_snapshots_press(store);
 	if (start > seg->reserved)
 		lsmem_segment_write(store, seg, seg->reserved, NULL, start - seg->reserved);
 	WRITE_ONCE(seg->reserved, end);	/* see lsmem_log_oldest() */

@@ -82,17 +82,21 @@ enum lsmem_reach {
 /*
  * Preemption is off from the reservation of an append to its end: a preempted append would
  * hold up the committed prefix of its head.  Not with PREEMPT_RT, where spinlocks sleep; a
- * wait for a place in the ring is bounded in any case.
+ * wait for a place in the ring is bounded in any case.  In both an append is a reader of RCU.
  */
 static inline void lsmem_append_pin(void)
 {
-	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+	if (IS_ENABLED(CONFIG_PREEMPT_RT))
+		rcu_read_lock();
+	else
 		preempt_disable();
 }
 
 static inline void lsmem_append_unpin(void)
 {
-	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+	if (IS_ENABLED(CONFIG_PREEMPT_RT))
+		rcu_read_unlock();
+	else
 		preempt_enable();
 }
 

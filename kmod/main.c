@@ -12,7 +12,7 @@
  *	seglet.c, segment.c			memory, segments of the log
  *	livemap.c, handle.c			the live bitmap, the handle table
  *	cold.c, entry.c				what is not in memory, entries
- *	space.c, log.c				waiting for space, appending
+ *	space.c, snapshot.c, log.c		waiting for space, snapshots of scans, appending
  *	epoch.c				views of user space
  *	cache.c, near.c, fetch.c		from backups into memory
  *	object.c, span.c, group.c		changes
@@ -24,6 +24,7 @@
  *	window.c				memory of a store mapped into user space
  *	tree.c, root.c, journal.c, range.c,
  *	buffer.c, pages.c, pagefs.c	ranges of pages, as files
+ *	frozen.c				the descriptor of a snapshot
  *	uring.c				commands of io_uring
  *	activate.c, load.c, repl.c		the daemon: recovery, and the stream
  *	chardev.c, sysfs.c, debugfs.c	interfaces of one store
@@ -41,6 +42,7 @@
 #include "debugfs.h"
 #include "near.h"
 #include "pagefs.h"
+#include "snapshot.h"
 #include "store.h"
 #include "uring.h"
 
@@ -85,9 +87,12 @@ static int __init lsmem_init(void)
 	ret = lsmem_near_init();
 	if (ret)
 		goto err_pages;
-	ret = lsmem_stores_init();
+	ret = lsmem_snapshots_init();
 	if (ret)
 		goto err_near;
+	ret = lsmem_stores_init();
+	if (ret)
+		goto err_snapshots;
 	ret = lsmem_block_init();
 	if (ret)
 		goto err_stores;
@@ -101,6 +106,8 @@ err_block:
 	lsmem_block_exit();
 err_stores:
 	lsmem_stores_exit();
+err_snapshots:
+	lsmem_snapshots_exit();
 err_near:
 	lsmem_near_exit();
 err_pages:
@@ -117,6 +124,7 @@ static void __exit lsmem_exit(void)
 	lsmem_control_exit();
 	lsmem_stores_exit();
 	lsmem_block_exit();
+	lsmem_snapshots_exit();
 	lsmem_near_exit();
 	lsmem_pages_exit();
 	lsmem_uring_exit();

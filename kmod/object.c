@@ -337,8 +337,8 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 		version = lsmem_handle_version(store, look.version);
 		lsmem_object_stamp(store, &ap, op->handle, version, op->length,
 				   lsmem_look_interval(&look, version), look.table, pcrc);
-	} while (!lsmem_word_exchange(&store->handles, look.h, look.word,
-				      lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
+	} while (!lsmem_word_change(&store->handles, look.h, look.word,
+				    lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position), version));
 	lsmem_entry_alive(&ap);
 	lsmem_entry_dead(store, lsmem_word_position(look.word), old);
 	rcu_read_unlock();
@@ -393,9 +393,9 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 		version = lsmem_handle_version(store, look.version);
 		if (store->durable)
 			lsmem_tombstone_stamp(store, &ap, op->handle, version, look.table);
-	} while (!lsmem_word_exchange(&store->handles, look.h, look.word,
-				      lsmem_word_next(look.word, LSMEM_WORD_BUSY,
-						      lsmem_handle_generation(op->handle))));
+	} while (!lsmem_word_change(&store->handles, look.h, look.word,
+				    lsmem_word_next(look.word, LSMEM_WORD_BUSY,
+						    lsmem_handle_generation(op->handle)), version));
 	lsmem_entry_dead(store, lsmem_word_position(look.word), lsmem_entry_size(look.length));
 	rcu_read_unlock();
 	lsmem_tombstone_done(store, &ap, look.length);

@@ -18,6 +18,7 @@
 #include "epoch.h"
 #include "log.h"
 #include "retire.h"
+#include "snapshot.h"
 #include "space.h"
 #include "store.h"
 #include "trace.h"
@@ -100,6 +101,7 @@ bool lsmem_retire_free(struct lsmem_store *store)
 	struct lsmem_retire *retire = lsmem_retire_oldest(store);
 	struct lsmem_segment *victims[LSMEM_VICTIMS];
 	u32 nr, i;
+	u64 epoch;
 
 	if (!retire || !READ_ONCE(retire->acked) || !lsmem_epoch_passed(store, retire->epoch))
 		return false;
@@ -107,10 +109,14 @@ bool lsmem_retire_free(struct lsmem_store *store)
 	trace_lsmem_retire(store->name, retire->nr, ktime_get_ns() - retire->begun);
 	spin_lock(&store->segments.lock);
 	nr = retire->nr;
+	epoch = retire->epoch;
 	memcpy(victims, retire->victims, nr * sizeof(*victims));
 	retire->nr = 0;
 	WRITE_ONCE(store->retires.first, store->retires.first + 1);
 	for (i = 0; i < nr; i++) {
+		victims[i]->nr_seglets = lsmem_snapshots_keep(store, victims[i]->seglets,
+							      victims[i]->nr_seglets, epoch,
+							      victims[i]->salt);
 		lsmem_segment_free(store, victims[i]);
 		WRITE_ONCE(store->retires.segments, store->retires.segments - 1);
 		spin_unlock(&store->segments.lock);

@@ -216,7 +216,7 @@ static void lsmem_span_look(struct lsmem_store *store, struct lsmem_span *span, 
 		lsmem_livemap_prefetch(&store->handles.livemap, lsmem_word_position(look.word));
 		span->olds[i] = lsmem_entry_size(look.length);
 		growth += lsmem_growth(span->sizes[i], span->olds[i]);
-		op->version = max(now, look.version + 1);
+		op->version = lsmem_version_after(&store->handles, now, look.version);
 		ap = lsmem_span_entry(span, i);
 		lsmem_object_stamp(store, &ap, op->handle, op->version, op->length,
 				   lsmem_look_interval(&look, op->version), look.table,
@@ -265,7 +265,7 @@ static int lsmem_span_retry(struct lsmem_store *store, struct lsmem_span *span, 
 				     &span->admitted);
 		if (ret)
 			return ret;
-		version = max(now, look.version + 1);
+		version = lsmem_version_after(&store->handles, now, look.version);
 		lsmem_object_stamp(store, &ap, op->handle, version, op->length,
 				   lsmem_look_interval(&look, version), look.table, span->crcs[i]);
 	} while (!lsmem_word_swap(look.h, look.word,
@@ -290,6 +290,7 @@ static int lsmem_span_replace(struct lsmem_store *store, struct lsmem_span *span
 		if (ret)
 			return ret;
 	}
+	lsmem_word_save(&store->handles, span->words[i], span->ops[i].version);
 	lsmem_livemap_gather(&store->handles.livemap, &span->dead, lsmem_word_position(span->words[i]),
 			     false);
 	lsmem_entry_dead(store, lsmem_word_position(span->words[i]), span->olds[i]);

@@ -317,6 +317,7 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	init_waitqueue_head(&store->repl.events);
 	lsmem_parks_init(store);
 	lsmem_near_prepare(store);
+	lsmem_snapshots_setup(store);
 	device_initialize(&store->dev);
 	store->dev.class = &lsmem_class;
 	store->dev.type = &lsmem_device_type;

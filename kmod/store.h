@@ -31,6 +31,7 @@
 #include "repl.h"
 #include "retire.h"
 #include "segment.h"
+#include "snapshot.h"
 #include "space.h"
 
 struct gendisk;
@@ -66,7 +67,10 @@ struct gendisk;
  *	          tier.evicting		words that become COLD, and groups (evict.c, group.c)
  *	          head->lock		one head (log.c); never two
  *	            store->segments.lock	segments, spares, retires (segment.c)
- *	              seglets.lock	free seglets (seglet.c)
+ *	              snapshots.lock	what snapshots keep back (snapshot.c)
+ *	                seglets.lock	free seglets (seglet.c)
+ *
+ * snapshots.cutting (snapshot.c) is taken with none of them held, and of them only snapshots.lock under it.
  *
  * No user memory is accessed under a spinlock or store->mutex.  The copies of NEXT, ACK, LOAD and
  * PLACE run under attachment->mutex, those of FILL under tier.fill, which no page fault takes.  A page
@@ -104,6 +108,7 @@ struct gendisk;
  * @compaction: the compactors (compact.c)
  * @cleaner: the cleaner (clean.c)
  * @retires: groups of segments that retire (retire.c)
+ * @snapshots: snapshots of scans (snapshot.c)
  * @repl: the daemon (repl.c)
  * @parks: waits for durability that no thread makes (parked.c)
  * @tier: what a tiered store has beyond others (cold.c)
@@ -154,6 +159,7 @@ struct lsmem_store {
 	struct lsmem_compaction compaction;
 	struct lsmem_cleaner cleaner;
 	struct lsmem_retires retires;
+	struct lsmem_snapshots snapshots;
 	struct lsmem_repl repl;
 	struct lsmem_parks parks;
 	struct lsmem_tier tier;

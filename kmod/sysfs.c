@@ -225,6 +225,9 @@ LSMEM_LIMIT(flush_ms, repl.flush_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
 LSMEM_LIMIT(stall_ms, space.stall_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
 LSMEM_LIMIT(clients_max, views.clients_max, 1, 65536);
 LSMEM_LIMIT(fetch_ms, fetches.fetch_ms, LSMEM_WAIT_MS_MIN, LSMEM_WAIT_MS_MAX);
+LSMEM_LIMIT(snapshots_max, snapshots.most, 0, 16);
+LSMEM_LIMIT(snapshot_ms, snapshots.time_ms, 10, LSMEM_WAIT_MS_MAX);
+LSMEM_LIMIT(snapshot_kept, snapshots.share, 1, 1000);
 
 static struct attribute *lsmem_limits_attrs[] = {
 	&lsmem_limit_view_ms.attr.attr,
@@ -233,6 +236,9 @@ static struct attribute *lsmem_limits_attrs[] = {
 	&lsmem_limit_stall_ms.attr.attr,
 	&lsmem_limit_clients_max.attr.attr,
 	&lsmem_limit_fetch_ms.attr.attr,
+	&lsmem_limit_snapshots_max.attr.attr,
+	&lsmem_limit_snapshot_ms.attr.attr,
+	&lsmem_limit_snapshot_kept.attr.attr,
 	NULL,
 };
 
@@ -400,6 +406,9 @@ LSMEM_ATTR(freed_bytes, "%llu", READ_ONCE(store->cleaner.stats.freed_bytes));
 LSMEM_ATTR(clean_ns, "%llu", READ_ONCE(store->cleaner.stats.clean_ns));
 LSMEM_ATTR(forced_rolls, "%llu", lsmem_sum(store).forced_rolls);
 LSMEM_ATTR(views_revoked, "%llu", lsmem_sum(store).views_revoked);
+LSMEM_ATTR(snapshots, "%u", READ_ONCE(store->snapshots.nr));
+LSMEM_ATTR(snapshots_revoked, "%llu", READ_ONCE(store->snapshots.revoked));
+LSMEM_ATTR(snapshot_seglets, "%u", READ_ONCE(store->snapshots.kept));
 LSMEM_ATTR(write_cost_permille, "%llu", lsmem_write_cost(store));
 
 static struct attribute *lsmem_cleaner_attrs[] = {
@@ -429,6 +438,9 @@ static struct attribute *lsmem_cleaner_attrs[] = {
 	&dev_attr_clean_ns.attr,
 	&dev_attr_forced_rolls.attr,
 	&dev_attr_views_revoked.attr,
+	&dev_attr_snapshots.attr,
+	&dev_attr_snapshots_revoked.attr,
+	&dev_attr_snapshot_seglets.attr,
 	&dev_attr_write_cost_permille.attr,
 	NULL,
 };

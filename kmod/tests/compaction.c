@@ -115,7 +115,7 @@ int compact_write(struct lsmem_store *store, unsigned int head, struct compact_o
 	struct lsmem_source source = { .kernel = lsmem_test_payload(key) };
 	struct lsmem_handle *h = compact_handle(store, o);
 	u32 table = lsmem_handle_index(o->handle) % LSMEM_TABLES, pcrc, old = 0;
-	u64 deadline = 0, word, version = 0;
+	u64 deadline = 0, word, next, version = 0;
 	struct lsmem_append ap;
 	bool live;
 	int ret;
@@ -134,8 +134,9 @@ int compact_write(struct lsmem_store *store, unsigned int head, struct compact_o
 		version = lsmem_handle_version(store, version);
 		lsmem_object_stamp(store, &ap, o->handle, version, length,
 				   key % (LSMEM_INTERVAL_MAX + 1), table, pcrc);
-	} while (!lsmem_word_exchange(&store->handles, h, word,
-				      lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position)));
+		next = lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position);
+	} while (!(live ? lsmem_word_change(&store->handles, h, word, next, version) :
+			  lsmem_word_exchange(&store->handles, h, word, next)));
 	lsmem_entry_alive(&ap);
 	if (live)
 		lsmem_entry_dead(store, lsmem_word_position(word), lsmem_entry_size(old));

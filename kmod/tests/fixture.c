@@ -132,6 +132,7 @@ int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape)
 	init_waitqueue_head(&store->repl.acks);
 	init_waitqueue_head(&store->plan.work);
 	init_waitqueue_head(&store->repl.events);
+	lsmem_snapshots_setup(store);
 	store->kind = LSMEM_KIND_OBJECT;
 	store->durable = shape->durable;
 	store->bytes = (u64)shape->segments * LSMEM_SEGMENT_BYTES;

@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Snapshots of a scan: each object once, as it was at a version V.
+ *
+ * A cut chooses V and copies the live bitmap:
+ *
+ *	choose	V is the higher of the store's clock and the highest version ahead of the clock
+ *		(handles.mark).  From then on all versions are higher than V (handles.cut)
+ *	wait	a grace period: all changes with versions up to V are complete, and nothing moves
+ *	copy	the live bitmap.  A writer whose change has a version above V sets the bit of the older
+ *		entry in the copy, as well as clearing it in the live bitmap
+ *	wait	a grace period: such writers have set their bits
+ *
+ * So a bit in the copy leads to each object that lived at V, and to entries with higher versions, which
+ * the reader drops.  Two entries of an object with versions up to V have no bits: one of them was dead at V,
+ * by a change with a version up to V, which has cleared its bit before the copy and sets none in it.
+ *
+ * Which writers see the cut: handles.cut is CHOOSING while V is chosen, for a few instructions with
+ * interrupts off, and who takes a version waits.  The cut stores CHOOSING and where the copy is, then reads
+ * clock and mark.  A writer takes a version (from the clock, or it raises the mark), and after its exchange
+ * looks for the copy.  There are full barriers on both sides.  So if it does not see the copy, the cut has
+ * read a clock or a mark of at least its version, which is then not above V
+ * (tests/litmus/snapshot-version.litmus).  Who takes a version after a change above V takes one above
+ * V, too: so V cuts between causes and effects.
+ *
+ * What is kept back: seglets that are vacated or retired at a later epoch than that of the beginning of
+ * the cut leave their rings as ever, but are not freed, if a bit of the copy is in them, or if an entry
+ * ends in them that began in a seglet with such a bit.  They stay until the reader is done with the seglets
+ * in which these entries begin, or the snapshot ends or is revoked: by its number of seglets, by time, or as
+ * soon as writers find fewer free seglets than those below which they are slowed down.  A
+ * revocation changes the state in the window before any of the seglets is freed
+ * (tests/litmus/snapshot-state.litmus).
+ *
+ * Locks: snapshots.cutting for a cut; snapshots.lock for what is kept back, for at most LSMEM_SEGLETS
+ * seglets of LSMEM_SNAPSHOTS_MOST snapshots at a time.
+ */
+#include <linux/bitmap.h>
+#include <linux/freezer.h>
+#include <linux/kthread.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "handle.h"
+#include "segment.h"
+#include "snapshot.h"
+#include "space.h"
+#include "store.h"
+
+#define LSMEM_COPY_WORDS	8192u	/* words of the bitmap between two looks at what ends a copy */
+#define LSMEM_CUT_PACE		8u	/* between two cuts cleaners run so many times as long as they rested */
+#define LSMEM_KEPT_CHUNK	64u	/* seglets freed together */
+#define LSMEM_KEPT_RANGE	(64u << 10)	/* seglets looked through under the lock */
+/* In so many seglets behind that in which it begins can an entry end. */
+#define LSMEM_ENTRY_SEGLETS	DIV_ROUND_UP(LSMEM_OBJECT_MAX, LSMEM_SEGLET_BYTES)
+
+static struct workqueue_struct *lsmem_snapshot_works;
+
+/* ---- What is kept back --------------------------------------------------- */
+
+static bool lsmem_frozen_holds(const struct lsmem_snapshots *snapshots, u32 seglet)
+{
+	const struct lsmem_frozen *frozen;
+
+	list_for_each_entry(frozen, &snapshots->list, node)
+		if (test_bit(seglet, frozen->kept))
+			return true;
+	return false;
+}
+
+static void lsmem_frozen_count(struct lsmem_frozen *frozen, s32 nr)
+{
+	frozen->nr_kept += nr;
+	WRITE_ONCE(frozen->window->kept, frozen->nr_kept);
+}
+
+/*
+ * Revoke a snapshot.  Its seglets are freed by its work.  What is freed after the lock is released is
+ * written after the state has changed.
+ */
+static void lsmem_frozen_revoke(struct lsmem_frozen *frozen, u32 state)
+{
+	lockdep_assert_held(&frozen->store->snapshots.lock);
+	frozen->stands = false;
+	WRITE_ONCE(frozen->window->state, state);
+	frozen->store->snapshots.revoked++;
+	mod_delayed_work(lsmem_snapshot_works, &frozen->over, 0);
+}
+
+/*
+ * Keep back what a snapshot needs of the seglets of a segment, which are in their order, or revoke the
+ * snapshot if these are too many.
+ */
+static void lsmem_frozen_keep(struct lsmem_frozen *frozen, const u32 *seglets, u32 nr, u32 salt)
+{
+	u32 until[LSMEM_SEGLETS], needed = 0, i, from = U32_MAX;
+
+	lockdep_assert_held(&frozen->store->snapshots.lock);
+	for (i = 0; i < nr; i++) {
+		until[i] = 0;
+		/* The nearest seglet before this one in which entries begin: the last may end here. */
+		if (from != U32_MAX && i - from <= LSMEM_ENTRY_SEGLETS)
+			until[i] = seglets[from] + 1;
+		if (!frozen->copied) {
+			until[i] = U32_MAX;	/* until the end */
+		} else if (test_bit(seglets[i], frozen->some)) {
+			until[i] = max(until[i], seglets[i] + 1);
+			from = i;
+		}
+		needed += until[i] > frozen->done;
+	}
+	if (frozen->nr_kept + needed > frozen->window->kept_max) {
+		lsmem_frozen_revoke(frozen, LSMEM_SNAPSHOT_KEPT);
+		return;
+	}
+	for (i = 0; i < nr; i++) {
+		if (until[i] <= frozen->done)
+			continue;
+		__set_bit(seglets[i], frozen->kept);
+		frozen->until[seglets[i]] = until[i];
+		frozen->salts[seglets[i]] = salt;
+	}
+	lsmem_frozen_count(frozen, needed);
+}
+
+/**
+ * lsmem_snapshots_keep - no view and no kernel reader sees seglets any more; which can be freed?
+ * @store: the store
+ * @seglets: of one segment, in their order; out: those to be freed
+ * @nr: how many, at most LSMEM_SEGLETS
+ * @epoch: they were vacated or retired at
+ * @salt: of their segment
+ *
+ * Context: does not sleep.
+ * Return: how many can be freed; the others are freed when no snapshot keeps them back.
+ */
+u32 lsmem_snapshots_keep(struct lsmem_store *store, u32 *seglets, u32 nr, u64 epoch, u32 salt)
+{
+	struct lsmem_snapshots *snapshots = &store->snapshots;
+	struct lsmem_frozen *frozen;
+	u32 left = 0, i;
+
+	spin_lock(&snapshots->lock);
+	list_for_each_entry(frozen, &snapshots->list, node)
+		if (frozen->stands && frozen->epoch < epoch)
+			lsmem_frozen_keep(frozen, seglets, nr, salt);
+	for (i = 0; i < nr; i++)
+		if (!lsmem_frozen_holds(snapshots, seglets[i]))
+			seglets[left++] = seglets[i];
+	WRITE_ONCE(snapshots->kept, snapshots->kept + nr - left);
+	spin_unlock(&snapshots->lock);
+	return left;
+}
+
+/*
+ * Take a chunk of what a snapshot keeps back, and may go, out of [*@at, @end), and advance *@at.  Returns
+ * how many no other snapshot keeps back, in @seglets.
+ */
+static u32 lsmem_frozen_take(struct lsmem_frozen *frozen, u32 below, u32 *at, u32 end, u32 *seglets)
+{
+	struct lsmem_snapshots *snapshots = &frozen->store->snapshots;
+	u32 nr = 0, looked = 0;
+
+	spin_lock(&snapshots->lock);
+	for (; looked < LSMEM_KEPT_CHUNK; looked++) {
+		u32 seglet = find_next_bit(frozen->kept, end, *at);
+
+		*at = min(seglet + 1, end);
+		if (seglet >= end)
+			break;
+		if (frozen->until[seglet] > below)
+			continue;
+		__clear_bit(seglet, frozen->kept);
+		lsmem_frozen_count(frozen, -1);
+		if (!lsmem_frozen_holds(snapshots, seglet))
+			seglets[nr++] = seglet;
+	}
+	WRITE_ONCE(snapshots->kept, snapshots->kept - nr);
+	spin_unlock(&snapshots->lock);
+	return nr;
+}
+
+/* Free what a snapshot keeps back only for entries that begin in seglets below @below. */
+static void lsmem_frozen_free(struct lsmem_frozen *frozen, u32 below)
+{
+	struct lsmem_store *store = frozen->store;
+	u32 seglets[LSMEM_KEPT_CHUNK], at = 0, nr, freed = 0;
+
+	while (READ_ONCE(frozen->nr_kept) && at < store->seglets.nr) {
+		u32 end = min(round_up(at + 1, LSMEM_KEPT_RANGE), store->seglets.nr);
+
+		while (at < end) {
+			nr = lsmem_frozen_take(frozen, below, &at, end, seglets);
+			if (nr)
+				lsmem_seglets_put(&store->seglets, seglets, nr);
+			freed += nr;
+			cond_resched();
+		}
+	}
+	if (freed)
+		lsmem_space_came(store);
+}
+
+/* The time of a snapshot is over, or it is revoked. */
+static void lsmem_frozen_over(struct work_struct *work)
+{
+	struct lsmem_frozen *frozen = container_of(to_delayed_work(work), struct lsmem_frozen, over);
+	struct lsmem_snapshots *snapshots = &frozen->store->snapshots;
+
+	spin_lock(&snapshots->lock);
+	if (frozen->stands)
+		lsmem_frozen_revoke(frozen, LSMEM_SNAPSHOT_TIME);
+	spin_unlock(&snapshots->lock);
+	lsmem_frozen_free(frozen, U32_MAX);
+}
+
+/**
+ * lsmem_snapshots_press - writers or cleaners need what snapshots keep back
+ * @store: the store
+ *
+ * Revokes all snapshots that keep back anything.
+ * Context: does not sleep; snapshots.lock is not held.
+ */
+void lsmem_snapshots_press(struct lsmem_store *store)
+{
+	struct lsmem_snapshots *snapshots = &store->snapshots;
+	struct lsmem_frozen *frozen;
+
+	if (likely(!READ_ONCE(snapshots->kept)))
+		return;
+	spin_lock(&snapshots->lock);
+	list_for_each_entry(frozen, &snapshots->list, node)
+		if (frozen->stands && frozen->nr_kept)
+			lsmem_frozen_revoke(frozen, LSMEM_SNAPSHOT_SPACE);
+	spin_unlock(&snapshots->lock);
+}
+
+/**
+ * lsmem_snapshot_done - LSMEM_IOC_SNAPSHOT_DONE
+ * @frozen: cut
+ * @seglet: the reader is done with what begins in those with lower numbers
+ *
+ * Context: may sleep.
+ * Return: 0; -ECANCELED: it is revoked.
+ */
+int lsmem_snapshot_done(struct lsmem_frozen *frozen, u32 seglet)
+{
+	struct lsmem_snapshots *snapshots = &frozen->store->snapshots;
+	bool stands;
+
+	spin_lock(&snapshots->lock);
+	stands = frozen->stands;
+	seglet = max(seglet, frozen->done);
+	frozen->done = seglet;
+	WRITE_ONCE(frozen->window->done, seglet);
+	spin_unlock(&snapshots->lock);
+	if (!stands)
+		return -ECANCELED;
+	lsmem_frozen_free(frozen, seglet);
+	return 0;
+}
+
+/* ---- The cut -------------------------------------------------------------- */
+
+/**
+ * lsmem_snapshots_rest - wait while a cut copies the live bitmap
+ * @store: the store
+ *
+ * Context: a thread that moves entries; sleeps, for limits/view_ms at most.
+ */
+void lsmem_snapshots_rest(struct lsmem_store *store)
+{
+	wait_event_freezable(store->plan.work, kthread_should_stop() ||
+			     !READ_ONCE(store->snapshots.copying));
+}
+
+/*
+ * Choose V.  Interrupts are off, because writers wait for the choice.
+ *
+ * The release of where the copy is, and of V: who finds the copy finds CHOOSING or V.
+ */
+static u64 lsmem_cut_choose(struct lsmem_handles *handles, const struct lsmem_store *store,
+			    unsigned long *bits)
+{
+	unsigned long flags;
+	u64 version;
+
+	local_irq_save(flags);
+	version = handles->cut;
+	WRITE_ONCE(handles->cut, LSMEM_CUT_CHOOSING);
+	smp_store_release(&handles->livemap.saved, bits);
+	smp_mb();	/* before clock and mark are read; see above */
+	version = max3(version, lsmem_version_make(handles->era, lsmem_store_time(store)),
+		       (u64)atomic64_read(&handles->mark));
+	smp_store_release(&handles->cut, version);
+	local_irq_restore(flags);
+	return version;
+}
+
+/* Copy the live bitmap. Bits that writers set in the copy meanwhile stay. */
+static int lsmem_cut_copy(struct lsmem_frozen *frozen)
+{
+	struct lsmem_store *store = frozen->store;
+	const unsigned long *from = store->handles.livemap.bits;
+	u64 words = (u64)store->seglets.nr * LSMEM_LIVEMAP_BITS / BITS_PER_LONG, i;
+	unsigned long end = jiffies + msecs_to_jiffies(READ_ONCE(store->views.view_ms));
+
+	for (i = 0; i < words; i++) {
+		unsigned long word = READ_ONCE(from[i]);
+
+		if (word)
+			atomic_long_or(word, (atomic_long_t *)&frozen->bits[i]);
+		if ((i + 1) % LSMEM_COPY_WORDS)
+			continue;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		if (atomic_read(&store->space.stalled) || !READ_ONCE(frozen->stands))
+			return -ENOSPC;
+		if (time_after(jiffies, end))
+			return -ETIMEDOUT;
+		cond_resched();
+	}
+	return 0;
+}
+
+/* The copy is made: note which seglets have bits, and the salts of those that are not kept back yet. */
+static void lsmem_cut_note(struct lsmem_frozen *frozen)
+{
+	struct lsmem_store *store = frozen->store;
+	u32 i;
+
+	for (i = 0; i < store->seglets.nr; i++) {
+		unsigned long first = (unsigned long)i * LSMEM_LIVEMAP_BITS, owner;
+
+		if (find_next_bit(frozen->bits, first + LSMEM_LIVEMAP_BITS, first) <
+		    first + LSMEM_LIVEMAP_BITS) {
+			__set_bit(i, frozen->some);
+			/* A segment that is freed has had its seglets looked at under the lock. */
+			spin_lock(&store->snapshots.lock);
+			owner = READ_ONCE(store->seglets.owner[i]);
+			if (!test_bit(i, frozen->kept) && owner < store->segments.nr_all)
+				frozen->salts[i] = data_race(store->segments.table[owner].salt);
+			spin_unlock(&store->snapshots.lock);
+		}
+		if (i % LSMEM_KEPT_CHUNK == 0)
+			cond_resched();
+	}
+}
+
+/* Between two cuts what moves entries has its time. */
+static int lsmem_cut_pace(const struct lsmem_snapshots *snapshots)
+{
+	u64 now;
+
+	while ((now = ktime_get_ns()) < snapshots->next_cut) {
+		schedule_timeout_killable(nsecs_to_jiffies(snapshots->next_cut - now) + 1);
+		if (fatal_signal_pending(current))
+			return -EINTR;
+	}
+	return 0;
+}
+
+static int lsmem_cut_make(struct lsmem_frozen *frozen)
+{
+	struct lsmem_store *store = frozen->store;
+	struct lsmem_snapshots *snapshots = &store->snapshots;
+	u64 begin;
+	int ret;
+
+	spin_lock(&snapshots->lock);
+	/* What is vacated or retired at an epoch up to this one was empty before V is chosen. */
+	frozen->epoch = smp_load_acquire(&store->views.info->epoch);
+	frozen->stands = true;
+	spin_unlock(&snapshots->lock);
+	begin = ktime_get_ns();
+	WRITE_ONCE(snapshots->copying, true);
+	frozen->window->version = lsmem_cut_choose(&store->handles, store, frozen->bits);
+	synchronize_rcu_expedited();	/* changes up to V are complete; nothing moves */
+	ret = lsmem_cut_copy(frozen);
+	WRITE_ONCE(snapshots->copying, false);
+	wake_up_all(&store->plan.work);
+	WRITE_ONCE(store->handles.livemap.saved, NULL);
+	snapshots->next_cut = ktime_get_ns() + LSMEM_CUT_PACE * (ktime_get_ns() - begin);
+	synchronize_rcu_expedited();	/* no writer sets bits in the copy any more */
+	if (ret)
+		return ret;
+	lsmem_cut_note(frozen);
+	spin_lock(&snapshots->lock);
+	frozen->copied = true;
+	ret = frozen->stands ? 0 : -ENOSPC;
+	spin_unlock(&snapshots->lock);
+	return ret;
+}
+
+/**
+ * lsmem_snapshot_cut - begin a snapshot
+ * @frozen: new
+ * @kept_max: most seglets to be kept back, 0: as many as the store allows
+ * @time_ms: how long it may last, 0: as long as the store allows
+ *
+ * Context: sleeps; killable.
+ * Return: 0; -ENOSPC: nothing may be kept back, or a writer waits for space; -ETIMEDOUT: the copy
+ * took too long; -EINTR.  After an error the caller ends the snapshot.
+ */
+int lsmem_snapshot_cut(struct lsmem_frozen *frozen, u32 kept_max, u32 time_ms)
+{
+	struct lsmem_store *store = frozen->store;
+	struct lsmem_snapshots *snapshots = &store->snapshots;
+	u32 free = READ_ONCE(store->seglets.nr_free), below = READ_ONCE(store->space.throttle_below);
+	u32 most = free > below ? (u64)(free - below) * READ_ONCE(snapshots->share) / 1000 : 0;
+	u32 ms = READ_ONCE(snapshots->time_ms);
+	int ret;
+
+	if (!most)
+		return -ENOSPC;
+	frozen->window->kept_max = kept_max ? min(kept_max, most) : most;
+	frozen->window->time_ms = time_ms ? min(time_ms, ms) : ms;
+	if (mutex_lock_killable(&snapshots->cutting))
+		return -EINTR;
+	ret = lsmem_cut_pace(snapshots);
+	if (!ret)
+		ret = lsmem_cut_make(frozen);
+	mutex_unlock(&snapshots->cutting);
+	if (ret)
+		return ret;
+	spin_lock(&snapshots->lock);
+	if (frozen->stands)
+		mod_delayed_work(lsmem_snapshot_works, &frozen->over,
+				 msecs_to_jiffies(frozen->window->time_ms));
+	spin_unlock(&snapshots->lock);
+	return 0;
+}
+
+/* ---- Life ------------------------------------------------------------------ */
+
+/* Allocate what a snapshot needs, charged to the caller. */
+static int lsmem_frozen_alloc(struct lsmem_frozen *frozen)
+{
+	/* At the limit of the caller's cgroup the call fails; no task is killed for it. */
+	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
+	struct lsmem_store *store = frozen->store;
+	size_t bits = PAGE_ALIGN(lsmem_livemap_bytes(store->seglets.nr));
+	size_t salts = PAGE_ALIGN((size_t)store->seglets.nr * sizeof(*frozen->salts));
+	struct lsmem_snapshot_page *window;
+
+	frozen->bytes = PAGE_SIZE + bits + salts;
+	window = __vmalloc(frozen->bytes, gfp);
+	frozen->window = window;
+	frozen->some = kvcalloc(BITS_TO_LONGS(store->seglets.nr), sizeof(long), gfp);
+	frozen->kept = kvcalloc(BITS_TO_LONGS(store->seglets.nr), sizeof(long), gfp);
+	frozen->until = kvcalloc(store->seglets.nr, sizeof(*frozen->until), gfp);
+	if (!window || !frozen->some || !frozen->kept || !frozen->until)
+		return -ENOMEM;
+	frozen->bits = (void *)window + PAGE_SIZE;
+	frozen->salts = (void *)window + PAGE_SIZE + bits;
+	window->magic = LSMEM_SNAPSHOT_MAGIC;
+	window->abi = LSMEM_ABI;
+	window->length = sizeof(*window);
+	window->nr_seglets = store->seglets.nr;
+	window->livemap = (struct lsmem_window){ PAGE_SIZE, bits };
+	window->salts = (struct lsmem_window){ PAGE_SIZE + bits, salts };
+	return 0;
+}
+
+static void lsmem_frozen_destroy(struct lsmem_frozen *frozen)
+{
+	kvfree(frozen->until);
+	kvfree(frozen->kept);
+	kvfree(frozen->some);
+	vfree(frozen->window);
+	kfree(frozen);
+}
+
+/**
+ * lsmem_snapshot_new - prepare a snapshot
+ * @store: active, object kind, not tiered
+ *
+ * Context: sleeps.
+ * Return: the snapshot, which keeps nothing back before its cut, or an ERR_PTR: -EBUSY: the store has
+ * limits/snapshots_max; -ENOMEM.
+ */
+struct lsmem_frozen *lsmem_snapshot_new(struct lsmem_store *store)
+{
+	struct lsmem_snapshots *snapshots = &store->snapshots;
+	struct lsmem_frozen *frozen;
+	bool room;
+
+	frozen = kzalloc(sizeof(*frozen), GFP_KERNEL_ACCOUNT);
+	if (!frozen)
+		return ERR_PTR(-ENOMEM);
+	frozen->store = store;
+	INIT_DELAYED_WORK(&frozen->over, lsmem_frozen_over);
+	spin_lock(&snapshots->lock);
+	room = snapshots->nr < READ_ONCE(snapshots->most);
+	snapshots->nr += room;
+	spin_unlock(&snapshots->lock);
+	if (!room) {
+		kfree(frozen);
+		return ERR_PTR(-EBUSY);
+	}
+	if (lsmem_frozen_alloc(frozen)) {
+		spin_lock(&snapshots->lock);
+		snapshots->nr--;
+		spin_unlock(&snapshots->lock);
+		lsmem_frozen_destroy(frozen);
+		return ERR_PTR(-ENOMEM);
+	}
+	spin_lock(&snapshots->lock);
+	list_add_tail(&frozen->node, &snapshots->list);
+	spin_unlock(&snapshots->lock);
+	return frozen;
+}
+
+/**
+ * lsmem_snapshot_end - end a snapshot, and free what it keeps back
+ * @frozen: from lsmem_snapshot_new(); invalid afterwards
+ *
+ * Context: sleeps.
+ */
+void lsmem_snapshot_end(struct lsmem_frozen *frozen)
+{
+	struct lsmem_snapshots *snapshots = &frozen->store->snapshots;
+
+	spin_lock(&snapshots->lock);
+	frozen->stands = false;
+	spin_unlock(&snapshots->lock);
+	cancel_delayed_work_sync(&frozen->over);
+	lsmem_frozen_free(frozen, U32_MAX);
+	spin_lock(&snapshots->lock);
+	list_del(&frozen->node);
+	snapshots->nr--;
+	spin_unlock(&snapshots->lock);
+	lsmem_frozen_destroy(frozen);
+}
+
+/**
+ * lsmem_snapshots_setup - prepare a store for snapshots
+ * @store: new
+ */
+void lsmem_snapshots_setup(struct lsmem_store *store)
+{
+	spin_lock_init(&store->snapshots.lock);
+	INIT_LIST_HEAD(&store->snapshots.list);
+	mutex_init(&store->snapshots.cutting);
+	store->snapshots.most = LSMEM_SNAPSHOTS_MAX;
+	store->snapshots.time_ms = LSMEM_SNAPSHOT_MS;
+	store->snapshots.share = LSMEM_SNAPSHOT_SHARE;
+}
+
+/**
+ * lsmem_snapshots_init - make what snapshots of all stores share
+ * Context: sleeps.  Return: 0 or -ENOMEM.
+ */
+int lsmem_snapshots_init(void)
+{
+	/* Writers may wait for what it frees. */
+	lsmem_snapshot_works = alloc_workqueue("lsmem_snapshots", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	return lsmem_snapshot_works ? 0 : -ENOMEM;
+}
+
+/**
+ * lsmem_snapshots_exit - undo lsmem_snapshots_init(); no snapshot is left
+ */
+void lsmem_snapshots_exit(void)
+{
+	destroy_workqueue(lsmem_snapshot_works);
+}

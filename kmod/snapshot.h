@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Snapshots of a scan: a version, the live bitmap as it was then, and seglets that are kept back.  See
+ * snapshot.c.  lsmem_snapshot_cut() chooses the version and copies the bitmap, lsmem_snapshots_keep()
+ * decides which seglets are kept back, lsmem_snapshots_press() that writers need them.  Callers: frozen.c,
+ * the descriptor of a snapshot; compact.c, clean.c and retire.c, what moves and frees; log.c, writers.
+ */
+#ifndef LSMEM_SNAPSHOT_H
+#define LSMEM_SNAPSHOT_H
+
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/rcupdate.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+
+#include "../uapi/lsmem.h"
+
+struct lsmem_store;
+
+#define LSMEM_SNAPSHOTS_MAX	4u	/* default of limits/snapshots_max */
+#define LSMEM_SNAPSHOTS_MOST	16u	/* its bound: who frees a seglet asks each of them */
+#define LSMEM_SNAPSHOT_MS	60000u	/* default of limits/snapshot_ms */
+#define LSMEM_SNAPSHOT_SHARE	500u	/* default of limits/snapshot_kept, per mille of the free seglets */
+
+/**
+ * struct lsmem_frozen - a snapshot
+ * @store: held open
+ * @node: in snapshots.list, until it has ended; under snapshots.lock, as all that follows @until
+ * @window: what the reader maps: a struct lsmem_snapshot_page in a page of its own, @bits, @salts
+ * @bytes: of @window, whole pages
+ * @bits: the frozen bitmap, in @window
+ * @salts: of the seglets, in @window
+ * @some: bit of a seglet: it has a bit in @bits; valid once @copied
+ * @kept: bit of a seglet: it is kept back
+ * @until: of a seglet that is kept back: it can go when the reader is done with all below this number
+ * @epoch: what was vacated or retired at this epoch or before holds nothing of the snapshot
+ * @nr_kept: bits in @kept
+ * @done: the reader is done with what begins in seglets below
+ * @copied: the copy is made
+ * @stands: it has neither ended nor been revoked
+ * @over: revokes it when its time is over; frees what it kept back when it is revoked
+ */
+struct lsmem_frozen {
+	struct lsmem_store *store;
+	struct list_head node;
+	struct lsmem_snapshot_page *window;
+	size_t bytes;
+	unsigned long *bits;
+	__u32 *salts;
+	unsigned long *some;
+	unsigned long *kept;
+	u32 *until;
+	u64 epoch;
+	u32 nr_kept;
+	u32 done;
+	bool copied;
+	bool stands;
+	struct delayed_work over;
+};
+
+/**
+ * struct lsmem_snapshots - the snapshots of a store
+ * @lock: protects @list and what snapshots keep back
+ * @list: those that have not ended
+ * @nr: how many
+ * @kept: seglets that any of them keeps back; read without the lock as a hint
+ * @cutting: one cut at a time
+ * @copying: a cut copies the live bitmap: nothing moves; read under rcu_read_lock()
+ * @next_cut: no cut begins before, ktime in ns; under @cutting
+ * @revoked: how many were revoked
+ * @most: most snapshots at a time
+ * @time_ms: how long one may last
+ * @share: per mille of the free seglets that one may keep back
+ */
+struct lsmem_snapshots {
+	spinlock_t lock;
+	struct list_head list;
+	u32 nr;
+	u32 kept;
+	struct mutex cutting;
+	bool copying;
+	u64 next_cut;
+	u64 revoked;
+	u32 most;
+	u32 time_ms;
+	u32 share;
+};
+
+void lsmem_snapshots_setup(struct lsmem_store *store);
+struct lsmem_frozen *lsmem_snapshot_new(struct lsmem_store *store);
+int lsmem_snapshot_cut(struct lsmem_frozen *frozen, u32 kept_max, u32 time_ms);
+int lsmem_snapshot_done(struct lsmem_frozen *frozen, u32 seglet);
+void lsmem_snapshot_end(struct lsmem_frozen *frozen);
+u32 lsmem_snapshots_keep(struct lsmem_store *store, u32 *seglets, u32 nr, u64 epoch, u32 salt);
+void lsmem_snapshots_press(struct lsmem_store *store);
+void lsmem_snapshots_rest(struct lsmem_store *store);
+int lsmem_snapshots_init(void);
+void lsmem_snapshots_exit(void);
+
+#endif

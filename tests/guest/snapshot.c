@@ -1,0 +1,724 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Snapshots of a scan, as a client sees them.
+ *
+ * The model: writers allocate, replace and free objects that they share, singly and in vectors, while segments are
+ * compacted and cleaned, and scanners read snapshots.  Each writer logs handle, version and content of each
+ * change.  When all have ended, the logs are merged: at V an object is what its last change with a version
+ * up to V made of it.  Each snapshot that stood to its end must have found exactly that, each object
+ * once, byte by byte.  A snapshot that was revoked must have been told so.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <lsmem/lsmem_format.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "store.h"
+
+#define PAGE		4096u
+#define OBJECTS		100000u	/* most at a time, in the model: about half of the store */
+#define WRITERS		3u
+#define CHANGES		100000u	/* of each writer, in a round */
+#define ROUNDS		3u
+#define SCANS		400u	/* most of a scanner in a round */
+#define VECTOR		24u
+#define LENGTH_MAX	9000u
+#define LARGE_MAX	300000u	/* spans seglets */
+#define BATCH		64u	/* seglets that are read between two looks at the state */
+#define WAIT_MS		20000u
+
+/* ---- CRC-32C, for lsmem_format.h ------------------------------------------ */
+
+static uint32_t crc_table[8][256];
+
+__attribute__((constructor)) static void crc_init(void)
+{
+	uint32_t i, j, crc;
+
+	for (i = 0; i < 256; i++) {
+		for (crc = i, j = 0; j < 8; j++)
+			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+		crc_table[0][i] = crc;
+	}
+	for (i = 0; i < 256; i++)
+		for (j = 1; j < 8; j++)
+			crc_table[j][i] = crc_table[j - 1][i] >> 8 ^
+					  crc_table[0][crc_table[j - 1][i] & 255];
+}
+
+__u32 lsmem_crc32c(__u32 seed, const void *data, __kernel_size_t length)
+{
+	const uint8_t *bytes = data;
+	uint32_t crc = seed;
+
+	for (; length >= 8; length -= 8, bytes += 8) {
+		uint64_t word;
+
+		memcpy(&word, bytes, 8);
+		word ^= crc;
+		crc = crc_table[7][word & 255] ^ crc_table[6][word >> 8 & 255] ^
+		      crc_table[5][word >> 16 & 255] ^ crc_table[4][word >> 24 & 255] ^
+		      crc_table[3][word >> 32 & 255] ^ crc_table[2][word >> 40 & 255] ^
+		      crc_table[1][word >> 48 & 255] ^ crc_table[0][word >> 56];
+	}
+	for (; length; length--)
+		crc = crc >> 8 ^ crc_table[0][(crc ^ *bytes++) & 255];
+	return crc;
+}
+
+/* ---- A store and its windows ------------------------------------------------ */
+
+/**
+ * struct client - a store, and what a client sees of it
+ * @store: has @info
+ * @info: a copy of the info page
+ * @seglets: window
+ * @table: window, the chains of seglets
+ * @objects: OBJECTS handles; 0: none
+ */
+struct client {
+	struct store store;
+	struct lsmem_info info;
+	const uint8_t *seglets;
+	const struct lsmem_seglet *table;
+	_Atomic uint64_t *objects;
+};
+
+FIXTURE(snapshot) {
+	struct client client;
+};
+
+static const void *map(int fd, uint64_t offset, uint64_t length)
+{
+	void *address = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, (off_t)offset);
+
+	return address == MAP_FAILED ? NULL : address;
+}
+
+FIXTURE_SETUP(snapshot)
+{
+	struct client *client = &self->client;
+	const struct lsmem_info *info;
+
+	ASSERT_EQ(0, store_create(&client->store, STORE_BYTES, 0, 0));
+	info = map(client->store.fd, LSMEM_WINDOW_INFO, PAGE);
+	ASSERT_NE(NULL, info);
+	client->info = *info;
+	munmap((void *)info, PAGE);
+	client->seglets = map(client->store.fd, client->info.seglets.offset, client->info.seglets.length);
+	client->table = map(client->store.fd, client->info.seglet_table.offset,
+			    client->info.seglet_table.length);
+	client->objects = calloc(OBJECTS, sizeof(*client->objects));
+	ASSERT_TRUE(client->seglets && client->table && client->objects);
+}
+
+FIXTURE_TEARDOWN(snapshot)
+{
+	struct client *client = &self->client;
+
+	munmap((void *)client->seglets, client->info.seglets.length);
+	munmap((void *)client->table, client->info.seglet_table.length);
+	free((void *)client->objects);
+	EXPECT_EQ(0, store_attribute(&client->store, "cleaner/snapshots"));
+	EXPECT_EQ(0, store_attribute(&client->store, "cleaner/snapshot_seglets"));
+	EXPECT_EQ(0, store_destroy(&client->store));
+}
+
+/* ---- A snapshot --------------------------------------------------------------- */
+
+/**
+ * struct snapshot - a snapshot that is open
+ * @call: as the ioctl filled it in
+ * @page: its window
+ * @bits: the frozen bitmap
+ * @salts: of the seglets
+ */
+struct snapshot {
+	struct lsmem_snapshot call;
+	const struct lsmem_snapshot_page *page;
+	const uint64_t *bits;
+	const uint32_t *salts;
+};
+
+static int snapshot_open(int fd, uint32_t kept_max, uint32_t time_ms, struct snapshot *snapshot)
+{
+	snapshot->call = (struct lsmem_snapshot){
+		.size = sizeof(snapshot->call), .kept_max = kept_max, .time_ms = time_ms,
+	};
+	if (ioctl(fd, LSMEM_IOC_SNAPSHOT, &snapshot->call))
+		return -errno;
+	snapshot->page = map(snapshot->call.fd, 0, snapshot->call.bytes);
+	if (!snapshot->page)
+		return -errno;
+	snapshot->bits = (const void *)((const uint8_t *)snapshot->page + snapshot->page->livemap.offset);
+	snapshot->salts = (const void *)((const uint8_t *)snapshot->page + snapshot->page->salts.offset);
+	return 0;
+}
+
+static void snapshot_close(struct snapshot *snapshot)
+{
+	munmap((void *)snapshot->page, snapshot->call.bytes);
+	close(snapshot->call.fd);
+}
+
+static int snapshot_done(const struct snapshot *snapshot, uint32_t seglet)
+{
+	struct lsmem_snapshot_done done = { .size = sizeof(done), .seglet = seglet };
+
+	return ioctl(snapshot->call.fd, LSMEM_IOC_SNAPSHOT_DONE, &done) ? -errno : 0;
+}
+
+/* The state, after all loads from the store that precede. */
+static uint32_t snapshot_state(const struct snapshot *snapshot)
+{
+	atomic_thread_fence(memory_order_acquire);
+	return __atomic_load_n(&snapshot->page->state, __ATOMIC_RELAXED);
+}
+
+static bool snapshot_becomes(const struct snapshot *snapshot, uint32_t state)
+{
+	uint64_t end = now_ms() + test_limit(WAIT_MS);
+
+	while (snapshot_state(snapshot) != state && now_ms() < end)
+		usleep(1000);	/* no event tells a reader */
+	return snapshot_state(snapshot) == state;
+}
+
+/* ---- A scan -------------------------------------------------------------------- */
+
+/**
+ * struct found - an object in a snapshot
+ * @handle: its handle
+ * @version: of the entry
+ * @crc: of its payload
+ * @length: bytes
+ * @table: its table
+ */
+struct found {
+	uint64_t handle;
+	uint64_t version;
+	uint32_t crc;
+	uint32_t length;
+	uint32_t table;
+};
+
+/**
+ * struct scan - one scan of one snapshot
+ * @version: V
+ * @state: at the end
+ * @objects: that it found
+ * @nr: how many
+ * @room: of @objects
+ * @newer: bits of entries above V
+ * @strays: bits that lead to no object
+ * @walks: entries found from the one before
+ * @trials: entries found by their CRC
+ * @apart: walks that led to another entry than the trial
+ * @kept: most seglets that were kept back
+ */
+struct scan {
+	uint64_t version;
+	uint32_t state;
+	struct found *objects;
+	uint64_t nr, room;
+	uint64_t newer, strays, walks, trials, apart;
+	uint32_t kept;
+};
+
+/* Copy bytes of the log from a place in a seglet on. Returns false if the chain of seglets ends before. */
+static bool copy_log(const struct client *client, uint32_t seglet, uint32_t offset, uint8_t *to,
+		     uint32_t length)
+{
+	while (length) {
+		uint32_t piece;
+
+		for (; offset >= LSMEM_SEGLET_BYTES; offset -= LSMEM_SEGLET_BYTES) {
+			seglet = __atomic_load_n(&client->table[seglet].next, __ATOMIC_RELAXED);
+			if (seglet >= client->info.nr_seglets)
+				return false;
+		}
+		piece = LSMEM_SEGLET_BYTES - offset;
+		piece = length < piece ? length : piece;
+		memcpy(to, client->seglets + (uint64_t)seglet * LSMEM_SEGLET_BYTES + offset, piece);
+		to += piece;
+		offset += piece;
+		length -= piece;
+	}
+	return true;
+}
+
+/* Is this the place of an entry? @pcrc: out: CRC of its payload. */
+static bool entry_at(const struct client *client, const struct snapshot *snapshot, uint32_t seglet,
+		     uint32_t offset, struct lsmem_entry *entry, uint32_t *pcrc)
+{
+	static _Thread_local uint8_t payload[LSMEM_OBJECT_MAX];
+
+	if (offset > LSMEM_SEGLET_BYTES - LSMEM_LONG_BYTES)
+		return false;
+	memcpy(entry, client->seglets + (uint64_t)seglet * LSMEM_SEGLET_BYTES + offset, sizeof(*entry));
+	if (!lsmem_entry_sane(entry) || lsmem_entry_type(entry) != LSMEM_TYPE_OBJECT ||
+	    !copy_log(client, seglet, offset + lsmem_entry_header(entry), payload,
+		      lsmem_entry_length(entry)))
+		return false;
+	*pcrc = lsmem_crc32c(~0u, payload, lsmem_entry_length(entry));
+	return __le32_to_cpu(entry->crc) == lsmem_entry_crc(entry, *pcrc, snapshot->salts[seglet]);
+}
+
+/* Walk from an entry that begins at @offset to that at the bit of @first. Returns where, 0: it leads elsewhere. */
+static uint32_t walk(const struct client *client, uint32_t seglet, uint32_t offset, uint32_t first)
+{
+	struct lsmem_entry entry;
+
+	while (offset < first) {
+		memcpy(&entry, client->seglets + (uint64_t)seglet * LSMEM_SEGLET_BYTES + offset,
+		       sizeof(entry));
+		if (!lsmem_entry_sane(&entry))
+			return 0;
+		offset += lsmem_entry_bytes(&entry);
+		if (offset > LSMEM_SEGLET_BYTES - LSMEM_LONG_BYTES)
+			return 0;
+	}
+	return offset < first + 32 ? offset : 0;
+}
+
+static void add(struct scan *scan, const struct lsmem_entry *entry, uint32_t pcrc)
+{
+	if (lsmem_entry_version(entry) > scan->version) {
+		scan->newer++;
+		return;
+	}
+	if (scan->nr == scan->room) {
+		scan->room = scan->room ? 2 * scan->room : 1024;
+		scan->objects = realloc(scan->objects, scan->room * sizeof(*scan->objects));
+		if (!scan->objects)
+			abort();
+	}
+	scan->objects[scan->nr++] = (struct found){
+		.handle = lsmem_entry_handle(entry), .version = lsmem_entry_version(entry),
+		.crc = pcrc, .length = lsmem_entry_length(entry), .table = lsmem_entry_table(entry),
+	};
+}
+
+static void scan_seglet(const struct client *client, const struct snapshot *snapshot, uint32_t seglet,
+			struct scan *scan)
+{
+	uint32_t known = 0, i, offset, walked;
+	struct lsmem_entry entry;
+	uint32_t pcrc = 0;
+
+	for (i = 0; i < 32; i++) {
+		uint64_t word = snapshot->bits[seglet * 32ull + i];
+
+		for (; word; word &= word - 1) {
+			uint32_t first = (i * 64 + (uint32_t)__builtin_ctzll(word)) * 32;
+
+			walked = known ? walk(client, seglet, known, first) : 0;
+			for (offset = first; offset < first + 32; offset += LSMEM_ALIGN)
+				if (entry_at(client, snapshot, seglet, offset, &entry, &pcrc))
+					break;
+			if (offset == first + 32) {
+				scan->strays++;
+				continue;
+			}
+			scan->walks += walked && walked == offset;
+			scan->trials += !walked;
+			scan->apart += walked && walked != offset;
+			known = offset + lsmem_entry_bytes(&entry);
+			if (known > LSMEM_SEGLET_BYTES - LSMEM_LONG_BYTES)
+				known = 0;
+			add(scan, &entry, pcrc);
+		}
+	}
+}
+
+/* Read a snapshot, from seglet 0 on. @pause: called once, half-way. */
+static void scan_all(const struct client *client, const struct snapshot *snapshot, struct scan *scan,
+		     void (*pause)(const struct client *client))
+{
+	uint32_t seglet, kept;
+	uint64_t before = 0;
+
+	scan->version = snapshot->call.version;
+	for (seglet = 0; seglet < client->info.nr_seglets; seglet++) {
+		if (pause && seglet == client->info.nr_seglets / 8)
+			pause(client);
+		scan_seglet(client, snapshot, seglet, scan);
+		if ((seglet + 1) % BATCH && seglet + 1 < client->info.nr_seglets)
+			continue;
+		kept = __atomic_load_n(&snapshot->page->kept, __ATOMIC_RELAXED);
+		scan->kept = kept > scan->kept ? kept : scan->kept;
+		scan->state = snapshot_state(snapshot);
+		if (scan->state != LSMEM_SNAPSHOT_STANDS) {
+			scan->nr = before;
+			return;
+		}
+		before = scan->nr;
+		snapshot_done(snapshot, seglet + 1);
+	}
+}
+
+/* ---- Writers -------------------------------------------------------------------- */
+
+/**
+ * struct writer - a thread that changes objects at random
+ * @client: the store
+ * @number: from 0
+ * @state: of its random numbers
+ * @changes: to make
+ * @serial: of the next content
+ * @log: of its changes: what an object is from a version on; length 0: freed
+ * @nr: how many
+ * @room: of @log
+ * @error: the first that is not one of a lost race
+ */
+struct writer {
+	const struct client *client;
+	uint32_t number;
+	uint64_t state;
+	uint64_t changes;
+	uint64_t serial;
+	struct found *log;
+	uint64_t nr, room;
+	int error;
+};
+
+static void note(struct writer *writer, const struct lsmem_op *op, uint32_t table)
+{
+	struct found *found;
+
+	if (writer->nr == writer->room) {
+		writer->room = writer->room ? 2 * writer->room : 1024;
+		writer->log = realloc(writer->log, writer->room * sizeof(*writer->log));
+		if (!writer->log)
+			abort();
+	}
+	found = &writer->log[writer->nr++];
+	*found = (struct found){ .handle = op->handle, .version = op->version, .table = table };
+	if (op->op == LSMEM_OP_FREE)
+		return;
+	found->length = op->length;
+	found->crc = lsmem_crc32c(~0u, (const void *)(uintptr_t)op->data, op->length);
+}
+
+/* Most are small, from the smallest on; some cross a seglet, few cross several. */
+static uint32_t choose_length(uint64_t *state)
+{
+	uint64_t number = random_next(state);
+
+	if (number % 4096 == 0)
+		return 1 + (uint32_t)(number >> 12) % LARGE_MAX;
+	if (number % 16)
+		return 1 + (uint32_t)(number >> 8) % 300;
+	return 1 + (uint32_t)(number >> 8) % LENGTH_MAX;
+}
+
+/* Tables go with handles, so that each change of an object can tell its table. */
+static uint32_t choose_table(uint64_t which)
+{
+	return (uint32_t)which % 5 * 777;
+}
+
+static int call(struct writer *writer, unsigned long request, struct lsmem_op *op, uint64_t which)
+{
+	if (ioctl(writer->client->store.fd, request, op))
+		return -errno;
+	note(writer, op, choose_table(which));
+	return 0;
+}
+
+/* A vector of replaces, of different objects or, again and again, of one: its versions run ahead of the clock. */
+static void replace_some(struct writer *writer, uint8_t *bytes)
+{
+	bool one = random_chance(&writer->state, 50);
+	uint64_t which[VECTOR], same = random_below(&writer->state, OBJECTS);
+	struct lsmem_op ops[VECTOR];
+	struct lsmem_vector vector = { .size = sizeof(vector), .ops = (uintptr_t)ops,
+				       .stride = sizeof(ops[0]) };
+	uint32_t i;
+
+	for (i = 0; i < VECTOR; i++) {
+		uint64_t at = one ? same : random_below(&writer->state, OBJECTS);
+
+		which[vector.nr] = at;
+		ops[vector.nr] = (struct lsmem_op){
+			.size = sizeof(ops[0]), .op = LSMEM_OP_REPLACE,
+			.handle = writer->client->objects[at],
+			.data = (uintptr_t)bytes + i * 512,
+			.length = 1 + random_below(&writer->state, 500),
+		};
+		content_fill(bytes + i * 512, ops[vector.nr].length, writer->number, writer->serial++);
+		vector.nr += !!ops[vector.nr].handle;
+	}
+	if (vector.nr && ioctl(writer->client->store.fd, LSMEM_IOC_VECTOR, &vector))
+		writer->error = -errno;
+	for (i = 0; i < vector.nr; i++) {
+		if (!ops[i].result)
+			note(writer, &ops[i], choose_table(which[i]));
+		else if (ops[i].result != -ESTALE && ops[i].result != -ENOSPC)
+			writer->error = ops[i].result;
+	}
+}
+
+static void *write_all(void *argument)
+{
+	struct writer *writer = argument;
+	const struct client *client = writer->client;
+	uint8_t *bytes = malloc(LARGE_MAX);
+	uint64_t i;
+
+	for (i = 0; i < writer->changes && !writer->error; i++) {
+		uint64_t which = random_below(&writer->state, OBJECTS), none = 0;
+		uint32_t dice = random_below(&writer->state, 16);
+		struct lsmem_op op = {
+			.size = sizeof(op), .handle = client->objects[which],
+		};
+		int ret = 0;
+
+		if (!dice) {
+			replace_some(writer, bytes);
+			continue;
+		}
+		if (op.handle && dice < 4) {
+			/* Freed before the slot is empty: others replace it meanwhile. */
+			op.op = LSMEM_OP_FREE;
+			ret = call(writer, LSMEM_IOC_FREE, &op, which);
+			if (!ret)
+				client->objects[which] = 0;
+		} else {
+			op.data = (uintptr_t)bytes;
+			op.length = choose_length(&writer->state);
+			content_fill(bytes, op.length, writer->number, writer->serial++);
+			op.op = op.handle ? LSMEM_OP_REPLACE : LSMEM_OP_ALLOC;
+			op.table = op.handle ? 0 : choose_table(which);
+			ret = call(writer, op.handle ? LSMEM_IOC_REPLACE : LSMEM_IOC_ALLOC, &op, which);
+		}
+		if (!ret && op.op == LSMEM_OP_ALLOC &&
+		    !atomic_compare_exchange_strong(&client->objects[which], &none, op.handle)) {
+			op = (struct lsmem_op){ .size = sizeof(op), .op = LSMEM_OP_FREE,
+						.handle = op.handle };
+			ret = call(writer, LSMEM_IOC_FREE, &op, which);
+		}
+		if (ret && ret != -ESTALE && ret != -ENOSPC)
+			writer->error = ret;
+	}
+	free(bytes);
+	return NULL;
+}
+
+/* ---- The comparison ---------------------------------------------------------------- */
+
+static int found_cmp(const void *a, const void *b)
+{
+	const struct found *x = a, *y = b;
+
+	if (x->handle != y->handle)
+		return x->handle < y->handle ? -1 : 1;
+	return x->version < y->version ? -1 : x->version > y->version;
+}
+
+/**
+ * struct verdict - what a comparison finds
+ * @right: objects as they were at V
+ * @missing: that the scan did not find
+ * @wrong: with another version or content
+ * @beyond: found twice, or not living at V
+ */
+struct verdict {
+	uint64_t right, missing, wrong, beyond;
+};
+
+static bool found_same(const struct found *a, const struct found *b)
+{
+	return a->version == b->version && a->crc == b->crc && a->length == b->length &&
+	       a->table == b->table;
+}
+
+/* Compare a scan, sorted, with all changes, sorted. */
+static void compare(struct scan *scan, const struct found *changes, uint64_t nr, struct verdict *verdict)
+{
+	uint64_t i = 0, at = 0, next;
+
+	qsort(scan->objects, scan->nr, sizeof(*scan->objects), found_cmp);
+	while (i < nr) {
+		const struct found *last = NULL;
+
+		for (next = i; next < nr && changes[next].handle == changes[i].handle; next++)
+			if (changes[next].version <= scan->version)
+				last = &changes[next];
+		for (; at < scan->nr && scan->objects[at].handle < changes[i].handle; at++)
+			verdict->beyond++;
+		if (last && last->length) {
+			if (at == scan->nr || scan->objects[at].handle != last->handle) {
+				verdict->missing++;
+			} else {
+				verdict->right += found_same(&scan->objects[at], last);
+				verdict->wrong += !found_same(&scan->objects[at], last);
+				at++;
+			}
+		}
+		i = next;
+	}
+	verdict->beyond += scan->nr - at;
+}
+
+/**
+ * struct scanner - a thread that makes and reads snapshots
+ * @client: the store
+ * @scans: of the round
+ * @nr: how many
+ * @refused: snapshots that were not to be had
+ * @stop: set by the test
+ * @error: the first that must not be
+ */
+struct scanner {
+	const struct client *client;
+	struct scan *scans;
+	uint32_t nr;
+	uint32_t refused;
+	atomic_bool stop;
+	int error;
+};
+
+/* Have what is there moved: whether there is anything to gain does not matter. */
+static void stir(const struct client *client)
+{
+	store_set_attribute(&client->store, "cleaner/request_clean", 2);
+	store_set_attribute(&client->store, "cleaner/request_compact", 4);
+}
+
+static void *scan_on(void *argument)
+{
+	struct scanner *scanner = argument;
+	struct snapshot snapshot;
+
+	while (!atomic_load(&scanner->stop) && scanner->nr < SCANS) {
+		int ret = snapshot_open(scanner->client->store.fd, 0, 0, &snapshot);
+
+		if (ret == -ENOSPC || ret == -ETIMEDOUT) {
+			scanner->refused++;
+			continue;
+		}
+		if (ret) {
+			scanner->error = ret;
+			break;
+		}
+		scan_all(scanner->client, &snapshot, &scanner->scans[scanner->nr],
+			 scanner->nr % 2 ? stir : NULL);
+		scanner->nr++;
+		snapshot_close(&snapshot);
+	}
+	return NULL;
+}
+
+/* All changes of all writers, sorted by object and version. */
+static struct found *merge(const struct writer *writers, uint64_t *nr)
+{
+	struct found *changes;
+	uint64_t at = 0, i;
+
+	*nr = 0;
+	for (i = 0; i < WRITERS; i++)
+		*nr += writers[i].nr;
+	changes = malloc(*nr * sizeof(*changes));
+	if (!changes)
+		abort();
+	for (i = 0; i < WRITERS; i++) {
+		memcpy(&changes[at], writers[i].log, writers[i].nr * sizeof(*changes));
+		at += writers[i].nr;
+	}
+	qsort(changes, *nr, sizeof(*changes), found_cmp);
+	return changes;
+}
+
+/* ---- Tests --------------------------------------------------------------------------- */
+
+TEST_F_TIMEOUT(snapshot, model, 300)
+{
+	struct client *client = &self->client;
+	struct scanner scanners[2] = { 0 };
+	struct writer writers[WRITERS] = { 0 };
+	pthread_t threads[WRITERS + 2];
+	struct verdict verdict = { 0 };
+	uint64_t stood = 0, revoked = 0, refused = 0, newer = 0, strays = 0, walks = 0, trials = 0;
+	uint64_t apart = 0, nr, kept = 0;
+	struct found *changes;
+	struct lsmem_stat stat;
+	uint32_t round, i, j;
+
+	for (round = 0; round < ROUNDS; round++) {
+		for (i = 0; i < WRITERS; i++) {
+			writers[i].client = client;
+			writers[i].number = i;
+			writers[i].state = test_seed + i + 10 * round;
+			writers[i].changes = test_scaled(CHANGES);
+			ASSERT_EQ(0, pthread_create(&threads[i], NULL, write_all, &writers[i]));
+		}
+		for (i = 0; i < 2; i++) {
+			scanners[i] = (struct scanner){
+				.client = client, .scans = calloc(SCANS, sizeof(struct scan)),
+			};
+			ASSERT_EQ(0, pthread_create(&threads[WRITERS + i], NULL, scan_on, &scanners[i]));
+		}
+		for (i = 0; i < WRITERS; i++) {
+			pthread_join(threads[i], NULL);
+			EXPECT_EQ(0, writers[i].error);
+		}
+		for (i = 0; i < 2; i++) {
+			atomic_store(&scanners[i].stop, true);
+			pthread_join(threads[WRITERS + i], NULL);
+			EXPECT_EQ(0, scanners[i].error);
+			refused += scanners[i].refused;
+		}
+		changes = merge(writers, &nr);
+		for (i = 0; i < 2; i++) {
+			for (j = 0; j < scanners[i].nr; j++) {
+				struct scan *scan = &scanners[i].scans[j];
+
+				if (scan->state == LSMEM_SNAPSHOT_STANDS)
+					compare(scan, changes, nr, &verdict);
+				stood += scan->state == LSMEM_SNAPSHOT_STANDS;
+				revoked += scan->state != LSMEM_SNAPSHOT_STANDS;
+				newer += scan->newer;
+				strays += scan->strays;
+				walks += scan->walks;
+				trials += scan->trials;
+				apart += scan->state == LSMEM_SNAPSHOT_STANDS ? scan->apart : 0;
+				kept = scan->kept > kept ? scan->kept : kept;
+				free(scan->objects);
+			}
+			free(scanners[i].scans);
+		}
+		free(changes);
+	}
+	ASSERT_EQ(0, lsm_stat(client->store.lsm, &stat));
+	TH_LOG("%llu snapshots stood, %llu were revoked, %llu refused; %llu objects right, %llu missing, %llu wrong, %llu beyond",
+	       (unsigned long long)stood, (unsigned long long)revoked, (unsigned long long)refused,
+	       (unsigned long long)verdict.right, (unsigned long long)verdict.missing,
+	       (unsigned long long)verdict.wrong, (unsigned long long)verdict.beyond);
+	TH_LOG("%llu newer, %llu strays; %llu found by walking, %llu by trial; %llu seglets kept; %llu compacted, %llu cleaned",
+	       (unsigned long long)newer, (unsigned long long)strays, (unsigned long long)walks,
+	       (unsigned long long)trials, (unsigned long long)kept,
+	       (unsigned long long)stat.segments_compacted, (unsigned long long)stat.segments_cleaned);
+	EXPECT_LT(0, stood);
+	EXPECT_LT(0, verdict.right);
+	EXPECT_EQ(0, verdict.missing);
+	EXPECT_EQ(0, verdict.wrong);
+	EXPECT_EQ(0, verdict.beyond);
+	EXPECT_EQ(0, apart);
+	EXPECT_LT(0, kept);
+	EXPECT_LT(0, stat.segments_compacted);
+	EXPECT_LT(0, stat.segments_cleaned);
+	for (i = 0; i < WRITERS; i++)
+		free(writers[i].log);
+}
+
+TEST_HARNESS_MAIN
