@@ -31,6 +31,7 @@
 #define ROUNDS		3u
 #define SCANS		400u	/* most of a scanner in a round */
 #define VECTOR		24u
+#define AGAIN		400u	/* replaces of one object in a vector */
 #define LENGTH_MAX	9000u
 #define LARGE_MAX	300000u	/* spans seglets */
 #define BATCH		64u	/* seglets that are read between two looks at the state */
@@ -435,27 +436,29 @@ static int call(struct writer *writer, unsigned long request, struct lsmem_op *o
 	return 0;
 }
 
-/* A vector of replaces, of different objects or, again and again, of one: its versions run ahead of the clock. */
+/*
+ * A vector of replaces, of different objects or, again and again, of one: its versions run ahead of the
+ * clock.
+ */
 static void replace_some(struct writer *writer, uint8_t *bytes)
 {
-	bool one = random_chance(&writer->state, 50);
-	uint64_t which[VECTOR], same = random_below(&writer->state, OBJECTS);
-	struct lsmem_op ops[VECTOR];
+	uint32_t most = random_chance(&writer->state, 50) ? AGAIN : VECTOR, i;
+	uint64_t which[AGAIN], same = random_below(&writer->state, OBJECTS);
+	struct lsmem_op ops[AGAIN];
 	struct lsmem_vector vector = { .size = sizeof(vector), .ops = (uintptr_t)ops,
 				       .stride = sizeof(ops[0]) };
-	uint32_t i;
 
-	for (i = 0; i < VECTOR; i++) {
-		uint64_t at = one ? same : random_below(&writer->state, OBJECTS);
+	for (i = 0; i < most; i++) {
+		uint64_t at = most == AGAIN ? same : random_below(&writer->state, OBJECTS);
 
 		which[vector.nr] = at;
 		ops[vector.nr] = (struct lsmem_op){
 			.size = sizeof(ops[0]), .op = LSMEM_OP_REPLACE,
 			.handle = writer->client->objects[at],
-			.data = (uintptr_t)bytes + i * 512,
-			.length = 1 + random_below(&writer->state, 500),
+			.data = (uintptr_t)bytes + i * 64,
+			.length = 1 + random_below(&writer->state, most == AGAIN ? 64 : 500),
 		};
-		content_fill(bytes + i * 512, ops[vector.nr].length, writer->number, writer->serial++);
+		content_fill(bytes + i * 64, 64, writer->number, writer->serial++);
 		vector.nr += !!ops[vector.nr].handle;
 	}
 	if (vector.nr && ioctl(writer->client->store.fd, LSMEM_IOC_VECTOR, &vector))
@@ -719,6 +722,374 @@ TEST_F_TIMEOUT(snapshot, model, 300)
 	EXPECT_LT(0, stat.segments_cleaned);
 	for (i = 0; i < WRITERS; i++)
 		free(writers[i].log);
+}
+
+/* ---- The interface -------------------------------------------------------------------- */
+
+static int snapshot_try(int fd, struct lsmem_snapshot call)
+{
+	int ret;
+
+	call.size = sizeof(call);
+	ret = ioctl(fd, LSMEM_IOC_SNAPSHOT, &call) ? -errno : 0;
+	if (!ret)
+		close(call.fd);
+	return ret;
+}
+
+/* What is at an offset of the descriptor's window, with this access; NULL and errno if it cannot be mapped. */
+static void *try_map(int fd, int protection, int flags, uint64_t offset, uint64_t length)
+{
+	void *address = mmap(NULL, length, protection, flags, fd, (off_t)offset);
+
+	if (address == MAP_FAILED)
+		return NULL;
+	munmap(address, length);
+	return address;
+}
+
+TEST_F(snapshot, fields)
+{
+	struct client *client = &self->client;
+	struct lsmem_query query = { .size = sizeof(query) };
+	int fd = client->store.fd, write_only, none;
+	struct snapshot snapshot;
+	uint64_t seglets = client->info.nr_seglets;
+	uint32_t free_low;
+
+	ASSERT_EQ(0, ioctl(fd, LSMEM_IOC_QUERY, &query));
+	EXPECT_TRUE(query.features & LSMEM_FEATURE_SNAPSHOT);
+	EXPECT_EQ(-EINVAL, snapshot_try(fd, (struct lsmem_snapshot){ .flags = 1 }));
+	EXPECT_EQ(-EINVAL, snapshot_try(fd, (struct lsmem_snapshot){ .version = 1 }));
+	EXPECT_EQ(-EINVAL, snapshot_try(fd, (struct lsmem_snapshot){ .bytes = 1 }));
+	EXPECT_EQ(-EINVAL, snapshot_try(fd, (struct lsmem_snapshot){ .fd = 1 }));
+	EXPECT_EQ(-EINVAL, snapshot_try(fd, (struct lsmem_snapshot){ .reserved = 1 }));
+	write_only = open(client->store.path, O_WRONLY | O_CLOEXEC);
+	ASSERT_LE(0, write_only);
+	EXPECT_EQ(-EBADF, snapshot_try(write_only, (struct lsmem_snapshot){ 0 }));
+	close(write_only);
+
+	ASSERT_EQ(0, snapshot_open(fd, 0, 0, &snapshot));
+	EXPECT_EQ(FD_CLOEXEC, fcntl(snapshot.call.fd, F_GETFD));
+	EXPECT_EQ(LSMEM_SNAPSHOT_MAGIC, snapshot.page->magic);
+	EXPECT_EQ(LSMEM_ABI, snapshot.page->abi);
+	EXPECT_EQ(sizeof(*snapshot.page), snapshot.page->length);
+	EXPECT_EQ(snapshot.call.version, snapshot.page->version);
+	EXPECT_EQ(seglets, snapshot.page->nr_seglets);
+	EXPECT_EQ(seglets * LSMEM_SEGLET_BYTES / 256, snapshot.page->livemap.length);
+	EXPECT_LE(seglets * 4, snapshot.page->salts.length);
+	EXPECT_EQ(snapshot.page->salts.offset + snapshot.page->salts.length, snapshot.call.bytes);
+	EXPECT_EQ(snapshot.call.kept_max, snapshot.page->kept_max);
+	EXPECT_EQ(snapshot.call.time_ms, snapshot.page->time_ms);
+	EXPECT_EQ(store_attribute(&client->store, "limits/snapshot_ms"), snapshot.call.time_ms);
+	/* Half of the free seglets above those below which writers are slowed down. */
+	free_low = (uint32_t)(seglets * (uint64_t)store_attribute(&client->store, "cleaner/free_low") / 1000);
+	EXPECT_EQ((store_attribute(&client->store, "free_seglets") - 144 - free_low / 2) / 2,
+		  snapshot.call.kept_max);
+	EXPECT_EQ(LSMEM_SNAPSHOT_STANDS, snapshot_state(&snapshot));
+	none = snapshot.call.fd;
+	EXPECT_EQ(NULL, try_map(none, PROT_READ | PROT_WRITE, MAP_SHARED, 0, PAGE));
+	EXPECT_EQ(EACCES, errno);
+	EXPECT_EQ(NULL, try_map(none, PROT_READ, MAP_PRIVATE, 0, PAGE));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(NULL, try_map(none, PROT_READ | PROT_EXEC, MAP_SHARED, 0, PAGE));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(NULL, try_map(none, PROT_READ, MAP_SHARED, 0, snapshot.call.bytes + PAGE));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(NULL, try_map(none, PROT_READ, MAP_SHARED, snapshot.call.bytes, PAGE));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_NE(NULL, try_map(none, PROT_READ, MAP_SHARED, snapshot.call.bytes - PAGE, PAGE));
+	EXPECT_EQ(-1, mprotect((void *)snapshot.page, PAGE, PROT_READ | PROT_WRITE));
+	EXPECT_EQ(0, snapshot_done(&snapshot, 7));
+	EXPECT_EQ(0, snapshot_done(&snapshot, 3));
+	EXPECT_EQ(7, snapshot.page->done);
+	EXPECT_EQ(-1, ioctl(none, LSMEM_IOC_SNAPSHOT, &snapshot.call));
+	EXPECT_EQ(ENOTTY, errno);
+	EXPECT_EQ(-EBUSY, store_destroy(&client->store) ?: 0);
+	client->store.fd = open(client->store.path, O_RDWR | O_CLOEXEC);
+	ASSERT_EQ(0, lsm_open(client->store.path, 0, &client->store.lsm));
+	snapshot_close(&snapshot);
+
+	/* More is not to be had, less is. */
+	ASSERT_EQ(0, snapshot_open(client->store.fd, ~0u, ~0u, &snapshot));
+	EXPECT_EQ(store_attribute(&client->store, "limits/snapshot_ms"), snapshot.call.time_ms);
+	EXPECT_GT(seglets / 2, snapshot.call.kept_max);
+	snapshot_close(&snapshot);
+	ASSERT_EQ(0, snapshot_open(client->store.fd, 17, 1234, &snapshot));
+	EXPECT_EQ(1234, snapshot.call.time_ms);
+	EXPECT_EQ(17, snapshot.call.kept_max);
+	snapshot_close(&snapshot);
+}
+
+/* So many at a time, and no more; those that end make room. */
+TEST_F(snapshot, few)
+{
+	struct client *client = &self->client;
+	struct snapshot snapshots[4];
+	uint32_t i;
+
+	for (i = 0; i < 4; i++) {
+		ASSERT_EQ(0, snapshot_open(client->store.fd, 0, 0, &snapshots[i]));
+		EXPECT_EQ(i + 1, store_attribute(&client->store, "cleaner/snapshots"));
+		if (i)
+			EXPECT_LE(snapshots[i - 1].call.version, snapshots[i].call.version);
+	}
+	EXPECT_EQ(-EBUSY, snapshot_try(client->store.fd, (struct lsmem_snapshot){ 0 }));
+	snapshot_close(&snapshots[2]);
+	ASSERT_EQ(0, snapshot_open(client->store.fd, 0, 0, &snapshots[2]));
+	EXPECT_EQ(0, store_set_attribute(&client->store, "limits/snapshots_max", 0));
+	for (i = 0; i < 4; i++)
+		snapshot_close(&snapshots[i]);
+	EXPECT_EQ(-EBUSY, snapshot_try(client->store.fd, (struct lsmem_snapshot){ 0 }));
+}
+
+/* What is not active, or tiered, has none. */
+TEST_F(snapshot, other_stores)
+{
+	struct lsmem_query query = { .size = sizeof(query) };
+	struct store other;
+
+	ASSERT_EQ(0, store_create(&other, STORE_BYTES, 0, LSMEM_STORE_DURABLE));
+	EXPECT_EQ(-EAGAIN, snapshot_try(other.fd, (struct lsmem_snapshot){ 0 }));
+	EXPECT_EQ(0, store_destroy(&other));
+	ASSERT_EQ(0, store_create_tiered(&other, STORE_BYTES, 2 * STORE_BYTES, 0, LSMEM_STORE_DURABLE));
+	EXPECT_EQ(-EOPNOTSUPP, snapshot_try(other.fd, (struct lsmem_snapshot){ 0 }));
+	ASSERT_EQ(0, ioctl(other.fd, LSMEM_IOC_QUERY, &query));
+	EXPECT_FALSE(query.features & LSMEM_FEATURE_SNAPSHOT);
+	EXPECT_EQ(0, store_destroy(&other));
+}
+
+/* ---- What is kept back ------------------------------------------------------------------ */
+
+#define FILL		2000u	/* objects of LENGTH_FILL bytes: three segments */
+#define LENGTH_FILL	9000u
+
+/* Objects 0 .. FILL - 1, with content @serial. */
+static int fill(const struct client *client, uint64_t serial)
+{
+	uint8_t bytes[LENGTH_FILL];
+	uint32_t i;
+	int ret;
+
+	for (i = 0; i < FILL; i++) {
+		uint64_t handle = client->objects[i];
+
+		content_fill(bytes, sizeof(bytes), i, serial);
+		ret = handle ? lsm_replace(client->store.lsm, handle, bytes, sizeof(bytes), 0, NULL) :
+			       lsm_alloc(client->store.lsm, bytes, sizeof(bytes), 0, &handle, NULL);
+		if (ret)
+			return ret;
+		client->objects[i] = handle;
+	}
+	return 0;
+}
+
+/* Have all garbage collected, until @condition. */
+#define collect(client, condition) ({					\
+	uint64_t __end = now_ms() + test_limit(WAIT_MS);		\
+									\
+	while (!(condition) && now_ms() < __end) {			\
+		stir(client);						\
+		usleep(1000);						\
+	}								\
+	(condition);							\
+})
+
+/* How many of the objects of fill() does a snapshot have with this content? */
+static uint32_t count_filled(const struct client *client, const struct snapshot *snapshot, uint64_t serial)
+{
+	struct scan scan = { .version = snapshot->call.version };
+	uint8_t bytes[LENGTH_FILL];
+	uint32_t seglet, i, nr = 0;
+	uint64_t j;
+
+	for (seglet = 0; seglet < client->info.nr_seglets; seglet++)
+		scan_seglet(client, snapshot, seglet, &scan);
+	qsort(scan.objects, scan.nr, sizeof(*scan.objects), found_cmp);
+	for (i = 0; i < FILL; i++) {
+		uint32_t crc;
+
+		content_fill(bytes, sizeof(bytes), i, serial);
+		crc = lsmem_crc32c(~0u, bytes, sizeof(bytes));
+		for (j = 0; j < scan.nr && scan.objects[j].handle != client->objects[i]; j++)
+			;
+		nr += j < scan.nr && scan.objects[j].crc == crc;
+	}
+	free(scan.objects);
+	return nr;
+}
+
+/* What is replaced stays in the snapshot until it ends, and then becomes free. */
+TEST_F(snapshot, kept)
+{
+	struct client *client = &self->client;
+	struct snapshot first, second;
+	long long before;
+
+	ASSERT_EQ(0, fill(client, 1));
+	ASSERT_EQ(0, snapshot_open(client->store.fd, 0, 0, &first));
+	ASSERT_EQ(0, fill(client, 2));
+	ASSERT_EQ(0, snapshot_open(client->store.fd, 0, 0, &second));
+	ASSERT_EQ(0, fill(client, 3));
+	ASSERT_TRUE(collect(client, second.page->kept >= 128));
+	EXPECT_LE(128, first.page->kept);
+	EXPECT_EQ(FILL, count_filled(client, &first, 1));
+	EXPECT_EQ(FILL, count_filled(client, &second, 2));
+	EXPECT_EQ(LSMEM_SNAPSHOT_STANDS, snapshot_state(&first));
+	EXPECT_EQ(LSMEM_SNAPSHOT_STANDS, snapshot_state(&second));
+	/* Each keeps back its own, and what both keep back only once counts. */
+	EXPECT_LE(first.page->kept, store_attribute(&client->store, "cleaner/snapshot_seglets"));
+	EXPECT_GE(first.page->kept + second.page->kept,
+		  store_attribute(&client->store, "cleaner/snapshot_seglets"));
+	before = store_attribute(&client->store, "free_seglets");
+	snapshot_close(&first);
+	EXPECT_EQ(FILL, count_filled(client, &second, 2));
+	EXPECT_EQ(LSMEM_SNAPSHOT_STANDS, snapshot_state(&second));
+	/* It is done with the lower half: what is above stays. */
+	EXPECT_EQ(0, snapshot_done(&second, 1));
+	EXPECT_EQ(FILL, count_filled(client, &second, 2));
+	EXPECT_EQ(0, snapshot_done(&second, ~0u));
+	EXPECT_EQ(0, second.page->kept);
+	EXPECT_EQ(0, store_attribute(&client->store, "cleaner/snapshot_seglets"));
+	EXPECT_LT(before, store_attribute(&client->store, "free_seglets"));
+	snapshot_close(&second);
+}
+
+/* Too many seglets: the snapshot is told so. */
+TEST_F(snapshot, budget)
+{
+	struct client *client = &self->client;
+	struct snapshot snapshot, other;
+
+	ASSERT_EQ(0, fill(client, 1));
+	ASSERT_EQ(0, snapshot_open(client->store.fd, 100, 0, &snapshot));
+	ASSERT_EQ(0, snapshot_open(client->store.fd, 0, 0, &other));
+	ASSERT_EQ(0, fill(client, 2));
+	ASSERT_TRUE(collect(client, snapshot_state(&snapshot) != LSMEM_SNAPSHOT_STANDS));
+	EXPECT_EQ(LSMEM_SNAPSHOT_KEPT, snapshot_state(&snapshot));
+	EXPECT_EQ(-ECANCELED, snapshot_done(&snapshot, 1));
+	EXPECT_EQ(LSMEM_SNAPSHOT_STANDS, snapshot_state(&other));
+	EXPECT_EQ(FILL, count_filled(client, &other, 1));
+	EXPECT_EQ(1, store_attribute(&client->store, "cleaner/snapshots_revoked"));
+	snapshot_close(&snapshot);
+	EXPECT_EQ(FILL, count_filled(client, &other, 1));
+	snapshot_close(&other);
+}
+
+/* Too long: it is told so, and what it kept back is free while it is still open. */
+TEST_F(snapshot, time)
+{
+	struct client *client = &self->client;
+	struct snapshot snapshot;
+
+	ASSERT_EQ(0, fill(client, 1));
+	ASSERT_EQ(0, snapshot_open(client->store.fd, 0, 1, &snapshot));
+	ASSERT_TRUE(snapshot_becomes(&snapshot, LSMEM_SNAPSHOT_TIME));
+	EXPECT_EQ(-ECANCELED, snapshot_done(&snapshot, 1));
+	ASSERT_EQ(0, fill(client, 2));
+	/* And is used again. */
+	ASSERT_TRUE(collect(client, !fill(client, 3) && count_filled(client, &snapshot, 1) < FILL));
+	EXPECT_EQ(0, store_attribute(&client->store, "cleaner/snapshot_seglets"));
+	snapshot_close(&snapshot);
+}
+
+/*
+ * Writers fill what is left: they take the seglets that the snapshot keeps back.  None of them is told that the
+ * store is full, and none waits for long.
+ */
+TEST_F(snapshot, pressed)
+{
+	struct client *client = &self->client;
+	uint8_t bytes[LENGTH_FILL] = { 0 };
+	struct snapshot snapshot;
+	struct lsmem_stat before, stat;
+	uint64_t handle, nr = 0;
+	int ret = 0;
+
+	ASSERT_EQ(0, fill(client, 1));
+	ASSERT_EQ(0, snapshot_open(client->store.fd, 0, 0, &snapshot));
+	ASSERT_EQ(0, fill(client, 2));
+	ASSERT_TRUE(collect(client, snapshot.page->kept >= 128));
+	ASSERT_EQ(0, lsm_stat(client->store.lsm, &before));
+	/* Up to the capacity, and all that is admitted finds space. */
+	while (!ret) {
+		ret = lsm_alloc(client->store.lsm, bytes, sizeof(bytes), 0, &handle, NULL);
+		nr += !ret;
+	}
+	EXPECT_EQ(-ENOSPC, ret);
+	ASSERT_EQ(0, lsm_stat(client->store.lsm, &stat));
+	EXPECT_LT(stat.capacity - 2 * LENGTH_FILL, stat.live_bytes);
+	EXPECT_EQ(LSMEM_SNAPSHOT_SPACE, snapshot_state(&snapshot));
+	EXPECT_EQ(0, store_attribute(&client->store, "cleaner/snapshot_seglets"));
+	TH_LOG("%llu objects, %llu stalls of %llu us in all", (unsigned long long)nr,
+	       (unsigned long long)(stat.stalls - before.stalls),
+	       (unsigned long long)(stat.stall_ns - before.stall_ns) / 1000);
+	snapshot_close(&snapshot);
+	/* Where nothing may be kept back there is none. */
+	EXPECT_EQ(0, store_set_attribute(&client->store, "limits/snapshot_kept", 1));
+	EXPECT_EQ(-ENOSPC, snapshot_try(client->store.fd, (struct lsmem_snapshot){ 0 }));
+}
+
+/* A process that is killed leaves nothing. */
+TEST_F(snapshot, killed)
+{
+	struct client *client = &self->client;
+	int ready[2], i, status;
+	char byte;
+
+	ASSERT_EQ(0, fill(client, 1));
+	for (i = 0; i < 5; i++) {
+		pid_t child;
+
+		ASSERT_EQ(0, pipe(ready));
+		child = fork();
+		ASSERT_LE(0, child);
+		if (!child) {
+			int fd = open(client->store.path, O_RDWR | O_CLOEXEC);
+			struct snapshot snapshot;
+
+			if (snapshot_open(fd, 0, 0, &snapshot) || write(ready[1], "", 1) != 1)
+				_exit(1);
+			/* Until it is killed. */
+			for (;;)
+				snapshot_try(fd, (struct lsmem_snapshot){ 0 });
+		}
+		close(ready[1]);
+		ASSERT_EQ(1, read(ready[0], &byte, 1));
+		close(ready[0]);
+		ASSERT_EQ(0, fill(client, 2));
+		stir(client);
+		ASSERT_EQ(0, kill(child, SIGKILL));
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		ASSERT_TRUE(WIFSIGNALED(status));
+		EXPECT_EQ(0, store_attribute(&client->store, "cleaner/snapshots"));
+	}
+	ASSERT_TRUE(collect(client, !store_attribute(&client->store, "cleaner/snapshot_seglets")));
+}
+
+/* The mapping alone holds the snapshot, and a child does not inherit it. */
+TEST_F(snapshot, mapping)
+{
+	struct client *client = &self->client;
+	struct snapshot snapshot;
+	pid_t child;
+	int status;
+
+	ASSERT_EQ(0, fill(client, 1));
+	ASSERT_EQ(0, snapshot_open(client->store.fd, 0, 0, &snapshot));
+	close(snapshot.call.fd);
+	ASSERT_EQ(0, fill(client, 2));
+	ASSERT_TRUE(collect(client, snapshot.page->kept >= 128));
+	EXPECT_EQ(FILL, count_filled(client, &snapshot, 1));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		signal(SIGSEGV, SIG_DFL);
+		_exit((int)snapshot.page->state);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_TRUE(WIFSIGNALED(status));
+	munmap((void *)snapshot.page, snapshot.call.bytes);
 }
 
 TEST_HARNESS_MAIN
