@@ -596,10 +596,6 @@ static long lsmem_ioctl_snapshot(void *context, void *arg)
 {
 	struct lsmem_call *call = context;
 
-	if (call->store->kind != LSMEM_KIND_OBJECT || call->store->tier.on)
-		return -EOPNOTSUPP;
-	if (!lsmem_store_active(call->store))
-		return -EAGAIN;
 	return call->nowait ? -LSMEM_EWAIT : lsmem_frozen_ioctl(call->store, call->mode, arg);
 }
 

@@ -140,6 +140,10 @@ long lsmem_frozen_ioctl(struct lsmem_store *store, fmode_t mode, struct lsmem_sn
 		return -EINVAL;
 	if (!(mode & FMODE_READ))
 		return -EBADF;
+	if (store->tier.on)
+		return -EOPNOTSUPP;
+	if (!lsmem_store_active(store))
+		return -EAGAIN;
 	fd = get_unused_fd_flags(O_CLOEXEC);
 	if (fd < 0)
 		return fd;

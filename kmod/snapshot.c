@@ -274,11 +274,7 @@ void lsmem_snapshots_rest(struct lsmem_store *store)
 			     !READ_ONCE(store->snapshots.copying));
 }
 
-/*
- * Choose V.  Interrupts are off, because writers wait for the choice.
- *
- * The release of where the copy is, and of V: who finds the copy finds CHOOSING or V.
- */
+/* Choose V.  Interrupts are off, because writers wait for the choice. */
 static u64 lsmem_cut_choose(struct lsmem_handles *handles, const struct lsmem_store *store,
 			    unsigned long *bits)
 {
@@ -288,11 +284,12 @@ static u64 lsmem_cut_choose(struct lsmem_handles *handles, const struct lsmem_st
 	local_irq_save(flags);
 	version = handles->cut;
 	WRITE_ONCE(handles->cut, LSMEM_CUT_CHOOSING);
+	/* Pairs with lsmem_word_save(): who finds the copy finds CHOOSING, or V. */
 	smp_store_release(&handles->livemap.saved, bits);
 	smp_mb();	/* before clock and mark are read; see above */
 	version = max3(version, lsmem_version_make(handles->era, lsmem_store_time(store)),
 		       (u64)atomic64_read(&handles->mark));
-	smp_store_release(&handles->cut, version);
+	smp_store_release(&handles->cut, version);	/* pairs with lsmem_handles_cut() */
 	local_irq_restore(flags);
 	return version;
 }
@@ -339,6 +336,7 @@ static void lsmem_cut_note(struct lsmem_frozen *frozen)
 			spin_lock(&store->snapshots.lock);
 			owner = READ_ONCE(store->seglets.owner[i]);
 			if (!test_bit(i, frozen->kept) && owner < store->segments.nr_all)
+				/* Of a segment that begins meanwhile all entries are above V. */
 				frozen->salts[i] = data_race(store->segments.table[owner].salt);
 			spin_unlock(&store->snapshots.lock);
 		}

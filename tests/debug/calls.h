@@ -182,6 +182,7 @@ enum fd_kind {
 	FD_REPL,
 	FD_BLOCK,
 	FD_PAGES,	/* a range of pages */
+	FD_SNAPSHOT,	/* a snapshot of a scan */
 	FD_OTHER,	/* any other file, or one of unknown kind */
 	FD_KINDS,
 };

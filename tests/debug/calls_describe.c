@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 
 #include "calls.h"
 
@@ -175,6 +176,45 @@ static const struct field page_fields[] = {
 	FIELD(lsmem_page, reserved, ZERO),
 };
 
+/* ---- Snapshots ----------------------------------------------------------- */
+
+static const struct field snapshot_fields[] = {
+	FIELD(lsmem_snapshot, size, SIZE),
+	FIELD(lsmem_snapshot, flags, ZERO),
+	FIELD(lsmem_snapshot, kept_max, ANY),
+	FIELD(lsmem_snapshot, time_ms, SPAN, .high = 1000),
+	FIELD(lsmem_snapshot, version, ZERO),
+	FIELD(lsmem_snapshot, bytes, ZERO),
+	FIELD(lsmem_snapshot, fd, ZERO),
+	FIELD(lsmem_snapshot, reserved, ZERO),
+};
+
+static const struct field snapshot_done_fields[] = {
+	FIELD(lsmem_snapshot_done, size, SIZE),
+	FIELD(lsmem_snapshot_done, flags, ZERO),
+	FIELD(lsmem_snapshot_done, seglet, ANY),
+	FIELD(lsmem_snapshot_done, reserved, ZERO),
+};
+
+/* Keep the descriptor of a snapshot, and look at all of its window. */
+static void snapshot_done(struct making *m, const uint8_t *bytes, long ret)
+{
+	struct lsmem_snapshot snapshot;
+	const uint8_t *window;
+	uint64_t at, sum = 0;
+
+	memcpy(&snapshot, bytes, sizeof(snapshot));
+	if (ret)
+		return;
+	window = mmap(NULL, snapshot.bytes, PROT_READ, MAP_SHARED, snapshot.fd, 0);
+	for (at = 0; window != MAP_FAILED && at < snapshot.bytes; at += PAGE)
+		sum += __atomic_load_n(&window[at], __ATOMIC_RELAXED);
+	if (window != MAP_FAILED)
+		munmap((void *)window, snapshot.bytes);
+	(void)sum;
+	keep_fd(m->me->process, snapshot.fd, FD_SNAPSHOT, m->store);
+}
+
 /* ---- The control node --------------------------------------------------- */
 
 static const struct field create_fields[] = {
@@ -317,6 +357,10 @@ const struct description descriptions[] = {
 	IOCTL("PAGES remove", OBJECT, 10, 8, LSMEM_IOC_PAGES, lsmem_pages, pages_remove_fields,
 	      .done = pages_done),
 	IOCTL("PAGE", PAGES, 40, 25, LSMEM_IOC_PAGE, lsmem_page, page_fields, .done = page_done),
+	IOCTL("SNAPSHOT", OBJECT, 15, 12, LSMEM_IOC_SNAPSHOT, lsmem_snapshot, snapshot_fields,
+	      .done = snapshot_done),
+	IOCTL("SNAPSHOT done", SNAPSHOT, 15, 12, LSMEM_IOC_SNAPSHOT_DONE, lsmem_snapshot_done,
+	      snapshot_done_fields),
 	CALL("range forge", OBJECT, 4, 3, run_range_forge),
 	CALL("range file", PAGES, 50, 30, run_range_file),
 	CALL("range map", PAGES, 20, 15, run_range_map),

@@ -562,6 +562,35 @@ FIXTURE_TEARDOWN(object)
 	free(self->bytes);
 }
 
+/* A snapshot: after an error none is left, and its descriptor neither. */
+TEST_F_TIMEOUT(object, snapshot, SECONDS)
+{
+	struct failing last = { 0 };
+
+	FOR_EACH_FAILURE(f) {
+		struct lsmem_snapshot snapshot = { .size = sizeof(snapshot) };
+		struct lsmem_snapshot_done done = { .size = sizeof(done), .seglet = 5 };
+		int ret, lost = dup(self->store.fd);
+
+		close(lost);	/* the next descriptor */
+		ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_SNAPSHOT, &snapshot);
+		JUDGE(f, ret);
+		/* The result could not be copied back: the descriptor is there, and must be that. */
+		if (ret == -EFAULT && store_attribute(&self->store, "cleaner/snapshots"))
+			snapshot.fd = lost;
+		else if (ret)
+			snapshot.fd = -1;
+		if (snapshot.fd >= 0) {
+			EXPECT_EQ(1, store_attribute(&self->store, "cleaner/snapshots"));
+			EXPECT_EQ(0, call(snapshot.fd, LSMEM_IOC_SNAPSHOT_DONE, &done));
+			EXPECT_EQ(0, close(snapshot.fd));
+		}
+		EXPECT_EQ(0, store_attribute(&self->store, "cleaner/snapshots"))
+			TH_LOG("failure %u: %s", f.nth, strerror(-ret));
+	}
+	JUDGE_ALL(1);
+}
+
 TEST_F_TIMEOUT(object, alloc, SECONDS)
 {
 	struct failing last = { 0 };
