@@ -87,6 +87,16 @@ static void lsmem_frozen_revoke(struct lsmem_frozen *frozen, u32 state)
 	mod_delayed_work(lsmem_snapshot_works, &frozen->over, 0);
 }
 
+/* Revoke all that keep back anything. */
+static void lsmem_snapshots_revoke(struct lsmem_snapshots *snapshots)
+{
+	struct lsmem_frozen *frozen;
+
+	list_for_each_entry(frozen, &snapshots->list, node)
+		if (frozen->stands && frozen->nr_kept)
+			lsmem_frozen_revoke(frozen, LSMEM_SNAPSHOT_SPACE);
+}
+
 /*
  * Keep back what a snapshot needs of the seglets of a segment, which are in their order, or revoke the
  * snapshot if these are too many.
@@ -148,6 +158,10 @@ u32 lsmem_snapshots_keep(struct lsmem_store *store, u32 *seglets, u32 nr, u64 ep
 		if (!lsmem_frozen_holds(snapshots, seglets[i]))
 			seglets[left++] = seglets[i];
 	WRITE_ONCE(snapshots->kept, snapshots->kept + nr - left);
+	/* Compaction has taken seglets, and made none. */
+	if (left < nr &&
+	    lsmem_seglets_free(&store->seglets) < READ_ONCE(store->space.throttle_below))
+		lsmem_snapshots_revoke(snapshots);
 	spin_unlock(&snapshots->lock);
 	return left;
 }
@@ -223,16 +237,11 @@ static void lsmem_frozen_over(struct work_struct *work)
  */
 void lsmem_snapshots_press(struct lsmem_store *store)
 {
-	struct lsmem_snapshots *snapshots = &store->snapshots;
-	struct lsmem_frozen *frozen;
-
-	if (likely(!READ_ONCE(snapshots->kept)))
+	if (likely(!READ_ONCE(store->snapshots.kept)))
 		return;
-	spin_lock(&snapshots->lock);
-	list_for_each_entry(frozen, &snapshots->list, node)
-		if (frozen->stands && frozen->nr_kept)
-			lsmem_frozen_revoke(frozen, LSMEM_SNAPSHOT_SPACE);
-	spin_unlock(&snapshots->lock);
+	spin_lock(&store->snapshots.lock);
+	lsmem_snapshots_revoke(&store->snapshots);
+	spin_unlock(&store->snapshots.lock);
 }
 
 /**

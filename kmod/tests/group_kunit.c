@@ -342,6 +342,42 @@ static void group_test_volatile(struct kunit *test)
 	group_expect_live(test, g->store, 0);
 }
 
+static u64 group_version(struct group *g, u64 handle)
+{
+	struct lsmem_look look;
+	int ret = lsmem_handle_find(g->store, handle, &look.h);
+
+	rcu_read_lock();
+	ret = ret ?: lsmem_look(g->store, handle, &look);
+	rcu_read_unlock();
+	return ret ? 0 : look.version;
+}
+
+/* One version for all changes, also where an object is ahead of the clock: a snapshot cuts before or after. */
+static void group_test_version(struct kunit *test)
+{
+	const u64 ahead = 1ull << 30;	/* about 18 minutes */
+	struct group *g = group_new(test);
+	u64 handles[4], version;
+	u32 i;
+
+	group_objects(test, g, handles, 3, 100);
+	g->store->clock += ahead;
+	group_add(g, LSMEM_OP_REPLACE, handles[1], 1, 100);
+	KUNIT_ASSERT_EQ(test, group_change(g), 0);
+	g->store->clock -= ahead;
+	version = group_version(g, handles[1]);
+	KUNIT_ASSERT_GT(test, version, group_version(g, handles[0]));
+	g->nr = 0;
+	for (i = 0; i < 3; i++)
+		group_add(g, LSMEM_OP_REPLACE, handles[i], 10 + i, 200);
+	handles[3] = group_alloc(test, g, 13, 50);
+	KUNIT_ASSERT_EQ(test, group_change(g), 0);
+	for (i = 0; i < 4; i++)
+		KUNIT_EXPECT_EQ(test, group_version(g, handles[i]), version + 1);
+	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&g->store->handles.mark), version + 1);
+}
+
 /* ---- The largest group -------------------------------------------------- */
 
 /*
@@ -638,6 +674,7 @@ static void group_exit(struct kunit *test)
 static struct kunit_case group_cases[] = {
 	KUNIT_CASE_PARAM(group_test_whole, group_left_gen_params),
 	KUNIT_CASE(group_test_one),
+	KUNIT_CASE(group_test_version),
 	KUNIT_CASE_PARAM(group_test_largest, group_left_gen_params),
 	KUNIT_CASE(group_test_full),
 	KUNIT_CASE(group_test_no_seglets),

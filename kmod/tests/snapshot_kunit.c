@@ -468,6 +468,30 @@ static void snapshot_test_pressed(struct kunit *test)
 	KUNIT_EXPECT_GT(test, taken, 0);
 }
 
+/* What is kept back is missing to the cleaners: few seglets are free, and no writer takes any. */
+static void snapshot_test_danger(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct lsmem_frozen *frozen = snapshot_cut(test, 0, 0);
+	u64 epoch = store->views.info->epoch + 1;
+	u32 free = store->seglets.nr_free, seglet = 0;
+
+	lsmem_test_take_seglets(store, store->space.throttle_below);
+	__set_bit(seglet, frozen->some);
+	KUNIT_EXPECT_EQ(test, lsmem_snapshots_keep(store, &seglet, 1, epoch, 0), 0);
+	KUNIT_EXPECT_EQ(test, frozen->window->state, LSMEM_SNAPSHOT_STANDS);
+	seglet = 1;
+	lsmem_test_take_seglets(store, store->space.throttle_below - 1);
+	__set_bit(seglet, frozen->some);
+	KUNIT_EXPECT_EQ(test, lsmem_snapshots_keep(store, &seglet, 1, epoch, 0), 0);
+	KUNIT_EXPECT_EQ(test, frozen->window->state, LSMEM_SNAPSHOT_SPACE);
+	compact_await(test, !READ_ONCE(store->snapshots.kept));
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, store->space.throttle_below + 1);
+	lsmem_snapshot_end(frozen);
+	lsmem_test_put_seglets(store, store->seglets.nr);
+	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, free);
+}
+
 /* Revocations by time, by writers and by the end of the snapshot meet. */
 static void snapshot_test_end(struct kunit *test)
 {
@@ -563,6 +587,7 @@ static struct kunit_case snapshot_cases[] = {
 	KUNIT_CASE(snapshot_test_done),
 	KUNIT_CASE(snapshot_test_revoked),
 	KUNIT_CASE(snapshot_test_pressed),
+	KUNIT_CASE(snapshot_test_danger),
 	KUNIT_CASE(snapshot_test_end),
 	KUNIT_CASE(snapshot_test_few),
 	KUNIT_CASE(snapshot_test_stalled),
