@@ -342,7 +342,7 @@ static void scan_seglet(const struct client *client, const struct snapshot *snap
 	}
 }
 
-/* Read a snapshot, from seglet 0 on. @pause: called once, half-way. */
+/* Read a snapshot, from seglet 0 on. @pause: called once, in the midst of the first batch. */
 static void scan_all(const struct client *client, const struct snapshot *snapshot, struct scan *scan,
 		     void (*pause)(const struct client *client))
 {
@@ -351,7 +351,7 @@ static void scan_all(const struct client *client, const struct snapshot *snapsho
 
 	scan->version = snapshot->call.version;
 	for (seglet = 0; seglet < client->info.nr_seglets; seglet++) {
-		if (pause && seglet == client->info.nr_seglets / 8)
+		if (pause && seglet == BATCH / 2)
 			pause(client);
 		scan_seglet(client, snapshot, seglet, scan);
 		if ((seglet + 1) % BATCH && seglet + 1 < client->info.nr_seglets)
@@ -976,6 +976,32 @@ TEST_F(snapshot, budget)
 	snapshot_close(&snapshot);
 	EXPECT_EQ(FILL, count_filled(client, &other, 1));
 	snapshot_close(&other);
+}
+
+/* Have the snapshot revoked, and what it kept back used again. */
+static void spoil(const struct client *client)
+{
+	if (fill(client, 2) ||
+	    !collect(client, store_attribute(&client->store, "cleaner/snapshots_revoked") > 0) ||
+	    fill(client, 3) || fill(client, 4))
+		abort();
+}
+
+/* Revoked in the midst of a batch, which is not what it was at V: the look behind the batch tells. */
+TEST_F(snapshot, batch)
+{
+	struct client *client = &self->client;
+	struct scan scan = { 0 };
+	struct snapshot snapshot;
+
+	ASSERT_EQ(0, fill(client, 1));
+	ASSERT_EQ(0, snapshot_open(client->store.fd, 100, 0, &snapshot));
+	scan_all(client, &snapshot, &scan, spoil);
+	EXPECT_EQ(LSMEM_SNAPSHOT_KEPT, scan.state);
+	EXPECT_EQ(0, scan.nr);
+	EXPECT_LT(0, scan.strays + scan.newer);
+	free(scan.objects);
+	snapshot_close(&snapshot);
 }
 
 /* Too long: it is told so, and what it kept back is free while it is still open. */
