@@ -239,16 +239,10 @@ static bool lsmem_compact_tombstone(struct lsmem_compactor *c, struct lsmem_segm
 	return true;
 }
 
-/* Begin to exchange words, under rcu_read_lock(): a snapshot that copies the live bitmap waits for that. */
-static void lsmem_compact_exchanges(struct lsmem_store *store)
+/* Must words not be exchanged now, because a snapshot copies the live bitmap?  Under rcu_read_lock(). */
+static bool lsmem_compact_rests(const struct lsmem_store *store)
 {
-	for (;;) {
-		rcu_read_lock();
-		if (likely(!READ_ONCE(store->snapshots.copying)) || kthread_should_stop())
-			break;
-		rcu_read_unlock();
-		lsmem_snapshots_rest(store);
-	}
+	return READ_ONCE(store->snapshots.copying) && !kthread_should_stop();
 }
 
 /*
@@ -280,7 +274,12 @@ static int lsmem_compact_batch(struct lsmem_compactor *c, struct lsmem_segment *
 			break;
 		}
 	}
-	lsmem_compact_exchanges(c->store);
+	rcu_read_lock();
+	while (unlikely(lsmem_compact_rests(c->store))) {
+		rcu_read_unlock();
+		lsmem_snapshots_rest(c->store);
+		rcu_read_lock();
+	}
 	for (i = 0; i < done; i++) {
 		const struct lsmem_moving *m = &c->batch[i];
 		u64 index = lsmem_handle_index(lsmem_entry_handle(&m->e));

@@ -546,6 +546,7 @@ struct lsmem_slot {
  * @done: of the last LSMEM_IOC_SNAPSHOT_DONE
  * @reserved: 0; keeps @state on a cache line of its own
  * @state: LSMEM_SNAPSHOT_STANDS, or why the snapshot is revoked
+ * @reserved2: 0
  *
  * The window is mapped MAP_SHARED and read-only, as a whole or in part; fork() does not inherit it.  The
  * snapshot ends when its descriptor is closed and its window unmapped.

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "kselftest_harness.h"
+#include "follower.h"
 #include "store.h"
 
 #define PAGE		4096u
@@ -38,45 +39,6 @@
 #define BATCH		64u	/* seglets that are read between two looks at the state */
 #define WAIT_MS		20000u
 
-/* ---- CRC-32C, for lsmem_format.h ------------------------------------------ */
-
-static uint32_t crc_table[8][256];
-
-__attribute__((constructor)) static void crc_init(void)
-{
-	uint32_t i, j, crc;
-
-	for (i = 0; i < 256; i++) {
-		for (crc = i, j = 0; j < 8; j++)
-			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
-		crc_table[0][i] = crc;
-	}
-	for (i = 0; i < 256; i++)
-		for (j = 1; j < 8; j++)
-			crc_table[j][i] = crc_table[j - 1][i] >> 8 ^
-					  crc_table[0][crc_table[j - 1][i] & 255];
-}
-
-__u32 lsmem_crc32c(__u32 seed, const void *data, __kernel_size_t length)
-{
-	const uint8_t *bytes = data;
-	uint32_t crc = seed;
-
-	for (; length >= 8; length -= 8, bytes += 8) {
-		uint64_t word;
-
-		memcpy(&word, bytes, 8);
-		word ^= crc;
-		crc = crc_table[7][word & 255] ^ crc_table[6][word >> 8 & 255] ^
-		      crc_table[5][word >> 16 & 255] ^ crc_table[4][word >> 24 & 255] ^
-		      crc_table[3][word >> 32 & 255] ^ crc_table[2][word >> 40 & 255] ^
-		      crc_table[1][word >> 48 & 255] ^ crc_table[0][word >> 56];
-	}
-	for (; length; length--)
-		crc = crc >> 8 ^ crc_table[0][(crc ^ *bytes++) & 255];
-	return crc;
-}
-
 /* ---- A store and its windows ------------------------------------------------ */
 
 /**
@@ -86,9 +48,11 @@ __u32 lsmem_crc32c(__u32 seed, const void *data, __kernel_size_t length)
  * @seglets: window
  * @table: window, the chains of seglets
  * @objects: OBJECTS handles; 0: none
+ * @follower: the daemon of a durable store
  */
 struct client {
 	struct store store;
+	struct follower follower;
 	struct lsmem_info info;
 	const uint8_t *seglets;
 	const struct lsmem_seglet *table;
@@ -97,6 +61,19 @@ struct client {
 
 FIXTURE(snapshot) {
 	struct client client;
+};
+
+/* What is retired in a durable store waits for a digest. */
+FIXTURE_VARIANT(snapshot) {
+	uint32_t flags;
+};
+
+FIXTURE_VARIANT_ADD(snapshot, unbacked) {
+	.flags = 0,
+};
+
+FIXTURE_VARIANT_ADD(snapshot, backed) {
+	.flags = LSMEM_STORE_DURABLE,
 };
 
 static const void *map(int fd, uint64_t offset, uint64_t length)
@@ -111,7 +88,11 @@ FIXTURE_SETUP(snapshot)
 	struct client *client = &self->client;
 	const struct lsmem_info *info;
 
-	ASSERT_EQ(0, store_create(&client->store, STORE_BYTES, 0, 0));
+	ASSERT_EQ(0, store_create(&client->store, STORE_BYTES, 0, variant->flags));
+	if (variant->flags) {
+		ASSERT_EQ(0, follower_start(&client->follower, client->store.name));
+		ASSERT_EQ(0, lsm_open(client->store.path, 0, &client->store.lsm));
+	}
 	info = map(client->store.fd, LSMEM_WINDOW_INFO, PAGE);
 	ASSERT_NE(NULL, info);
 	client->info = *info;
@@ -132,6 +113,12 @@ FIXTURE_TEARDOWN(snapshot)
 	free((void *)client->objects);
 	EXPECT_EQ(0, store_attribute(&client->store, "cleaner/snapshots"));
 	EXPECT_EQ(0, store_attribute(&client->store, "cleaner/snapshot_seglets"));
+	if (variant->flags) {
+		EXPECT_EQ(0, lsm_sync(client->store.lsm, 0));
+		follower_stop(&client->follower);
+		EXPECT_STREQ("", client->follower.wrong);
+		follower_free(&client->follower);
+	}
 	EXPECT_EQ(0, store_destroy(&client->store));
 }
 
