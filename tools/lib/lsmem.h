@@ -516,6 +516,256 @@ uint64_t lsm_array_nr(const struct lsm_array *array);
  */
 void *lsm_array_at(const struct lsm_array *array, uint64_t i);
 
+/*
+ * Aggregates.  An object is a row, and has values of a type at offsets: columns, little endian.  Rows
+ * are fed in any order and by any number of threads, each with an aggregate of its own, and merged; the
+ * result is the same to the bit, on any processor:
+ *
+ * - Integers are added in 128 bits, and cannot overflow.
+ * - Doubles are added without rounding; the sum is rounded once, to the nearest.
+ * - NaN is no value: it is counted apart, and lies in no range.  An infinity is a value; the sum with both is
+ *   NaN.  For min and max -0 is below +0; a range that begins or ends with a zero has both.
+ * - An object that is too short for a column that is asked for is counted and left out.
+ */
+struct lsm_aggregate;
+
+enum lsm_type {
+	LSM_U32 = 1,
+	LSM_U64,
+	LSM_I64,
+	LSM_F64,
+};
+
+#define LSM_TO_END		0xffffffffu	/* lsm_column.nr */
+
+union lsm_value {
+	uint64_t u64;	/* LSM_U32, LSM_U64 */
+	int64_t i64;
+	double f64;
+};
+
+/**
+ * struct lsm_column - values in each object
+ * @type: enum lsm_type
+ * @offset: of the first, bytes
+ * @nr: how many; 0: one; LSM_TO_END: as many as the object has room for, at least one
+ * @stride: bytes from one to the next; 0: that of the type
+ */
+struct lsm_column {
+	uint32_t type;
+	uint32_t offset;
+	uint32_t nr;
+	uint32_t stride;
+};
+
+/**
+ * struct lsm_range - a predicate: @low <= value <= @high
+ * @column: of one value
+ * @low: of the column's type
+ * @high: of the column's type
+ */
+struct lsm_range {
+	struct lsm_column column;
+	union lsm_value low;
+	union lsm_value high;
+};
+
+#define LSM_SMALLEST		(1u << 0)	/* lsm_measure.flags: the smallest instead of the largest */
+
+/**
+ * struct lsm_measure - what is to be known of a column; count, sum, min, max and average always are
+ * @column: its values
+ * @flags: LSM_SMALLEST or 0
+ * @top: how many of its largest values are kept, at most 65536
+ * @bounds: ascending bounds of a histogram, not NaN: value v is in bucket i if i bounds are <= v; NULL: none
+ * @nr_bounds: at most 65536
+ */
+struct lsm_measure {
+	struct lsm_column column;
+	uint32_t flags;
+	uint32_t top;
+	const union lsm_value *bounds;
+	size_t nr_bounds;
+};
+
+/**
+ * struct lsm_question - what lsm_aggregate_create() is to compute
+ * @ranges: all must hold
+ * @nr_ranges: at @ranges
+ * @group: integer column of one value; one group for each value.  NULL: one group in all
+ * @groups_max: most groups, at most 2^24; 0: 65536
+ * @measures: at least one, or none to count objects
+ * @nr_measures: at @measures, at most 64
+ */
+struct lsm_question {
+	const struct lsm_range *ranges;
+	size_t nr_ranges;
+	const struct lsm_column *group;
+	size_t groups_max;
+	const struct lsm_measure *measures;
+	size_t nr_measures;
+};
+
+/**
+ * struct lsm_row - an object in a batch
+ * @handle: of the object
+ * @version: of the object
+ * @data: its bytes
+ * @bytes: how many there are at @data
+ * @length: of the object
+ * @table: of the object
+ * @reserved: 0
+ */
+struct lsm_row {
+	uint64_t handle;
+	uint64_t version;
+	const void *data;
+	uint32_t bytes;
+	uint32_t length;
+	uint32_t table;
+	uint32_t reserved;
+};
+
+/**
+ * struct lsm_counts - the rows of an aggregate
+ * @fed: all
+ * @shorter: left out, because they are too short for a column
+ * @selected: neither short nor out of a range
+ * @groups: how many
+ */
+struct lsm_counts {
+	uint64_t fed;
+	uint64_t shorter;
+	uint64_t selected;
+	uint64_t groups;
+};
+
+/**
+ * struct lsm_total - a measure of all selected rows, or of those of a group
+ * @count: values that are not NaN
+ * @nan: NaN
+ * @min: of the column's type; 0 if @count is 0
+ * @max: likewise
+ * @sum_low: the sum of integers, lower half
+ * @sum_high: upper half
+ * @sum: the sum as the nearest double; infinite if it is too large
+ * @average: @sum / @count, 0 if @count is 0
+ */
+struct lsm_total {
+	uint64_t count;
+	uint64_t nan;
+	union lsm_value min;
+	union lsm_value max;
+	uint64_t sum_low;
+	int64_t sum_high;
+	double sum;
+	double average;
+};
+
+/**
+ * struct lsm_top - one of the largest or smallest values
+ * @value: of the column's type
+ * @handle: of the object; of equal values those with the smallest handles are kept
+ * @position: of the value in its column
+ */
+struct lsm_top {
+	union lsm_value value;
+	uint64_t handle;
+	uint64_t position;
+};
+
+/**
+ * lsm_aggregate_create() - prepare to aggregate
+ * @question: what is to be computed; copied
+ * @aggregate: out
+ *
+ * Return: 0; -EINVAL: a type, a column that does not fit an object, a number; -ENOMEM.
+ */
+int lsm_aggregate_create(const struct lsm_question *question, struct lsm_aggregate **aggregate);
+
+/**
+ * lsm_aggregate_destroy() - free an aggregate
+ * @aggregate: may be NULL
+ */
+void lsm_aggregate_destroy(struct lsm_aggregate *aggregate);
+
+/**
+ * lsm_aggregate_feed() - add rows; one thread at a time
+ * @aggregate: aggregate
+ * @rows: objects
+ * @nr: any number
+ *
+ * Return: 0; -EOVERFLOW: there are more groups than the question allows; -EINVAL: a row has fewer bytes
+ * than the columns need, and the object has them; -ENOMEM.  After an error the aggregate has no result,
+ * and all calls return the error.
+ */
+int lsm_aggregate_feed(struct lsm_aggregate *aggregate, const struct lsm_row *rows, size_t nr);
+
+/**
+ * lsm_aggregate_merge() - add the rows of another aggregate
+ * @into: aggregate
+ * @from: aggregate of the same question; not changed
+ *
+ * Return: 0; -EINVAL: of another question; as lsm_aggregate_feed().
+ */
+int lsm_aggregate_merge(struct lsm_aggregate *into, const struct lsm_aggregate *from);
+
+/**
+ * lsm_aggregate_counts() - how many rows and groups there are
+ * @aggregate: aggregate
+ * @counts: out
+ *
+ * Return: 0; as lsm_aggregate_feed().
+ */
+int lsm_aggregate_counts(const struct lsm_aggregate *aggregate, struct lsm_counts *counts);
+
+/**
+ * lsm_aggregate_total() - a measure of all selected rows
+ * @aggregate: aggregate
+ * @measure: its number in the question
+ * @total: out
+ *
+ * Return: 0; -EINVAL: no such measure; as lsm_aggregate_feed().
+ */
+int lsm_aggregate_total(const struct lsm_aggregate *aggregate, size_t measure,
+			struct lsm_total *total);
+
+/**
+ * lsm_aggregate_group() - a group, in the order of their values
+ * @aggregate: aggregate; no other call with it is under way
+ * @group: 0 .. groups - 1
+ * @value: out: what its rows have in common; may be NULL
+ * @rows: out: how many; may be NULL
+ * @totals: out: one for each measure; may be NULL
+ *
+ * Return: 0; -EINVAL: no such group; -ENOMEM; as lsm_aggregate_feed().
+ */
+int lsm_aggregate_group(struct lsm_aggregate *aggregate, size_t group, union lsm_value *value,
+			uint64_t *rows, struct lsm_total *totals);
+
+/**
+ * lsm_aggregate_histogram() - the histogram of a measure, of all selected rows
+ * @aggregate: aggregate
+ * @measure: its number in the question
+ * @buckets: out: one more than there are bounds
+ *
+ * Return: 0; -EINVAL: no such measure, or it has no bounds; as lsm_aggregate_feed().
+ */
+int lsm_aggregate_histogram(const struct lsm_aggregate *aggregate, size_t measure,
+			    uint64_t *buckets);
+
+/**
+ * lsm_aggregate_top() - the largest values of a measure, of all selected rows, the largest first
+ * @aggregate: aggregate
+ * @measure: its number in the question
+ * @top: out
+ * @nr: room at @top
+ *
+ * Return: values at @top; -EINVAL: no such measure; -ENOMEM; as lsm_aggregate_feed().
+ */
+ssize_t lsm_aggregate_top(const struct lsm_aggregate *aggregate, size_t measure, struct lsm_top *top,
+			  size_t nr);
+
 static inline struct lsmem_op lsm_op_alloc(const void *data, uint32_t length,
 					   unsigned int flags)
 {
