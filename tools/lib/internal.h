@@ -3,6 +3,7 @@
 #ifndef LSMEM_LIB_INTERNAL_H
 #define LSMEM_LIB_INTERNAL_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -106,6 +107,7 @@ enum lsm_locate {
 	LSM_FOUND,
 	LSM_CHANGING,	/* a thread is changing the object: try again */
 	LSM_ASK,	/* the windows do not show the object: make a system call */
+	LSM_COLD,	/* lsm_identify(): it is on backups only */
 };
 
 /**
@@ -137,6 +139,8 @@ int lsm_kernel_read(struct lsm *lsm, uint64_t handle, void *data, uint32_t lengt
 
 enum lsm_locate lsm_locate(const struct lsm *lsm, uint64_t handle, struct lsm_place *place);
 bool lsm_place_unchanged(const struct lsm *lsm, uint64_t handle, const struct lsm_place *place);
+enum lsm_locate lsm_identify(const struct lsm *lsm, uint64_t index, uint64_t *handle,
+			     struct lsm_object *object);
 bool lsm_next_seglet(const struct lsm *lsm, uint32_t *seglet);
 
 /* True when this process can read the windows: false in the child of a fork. */

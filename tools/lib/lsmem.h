@@ -766,6 +766,169 @@ int lsm_aggregate_histogram(const struct lsm_aggregate *aggregate, size_t measur
 ssize_t lsm_aggregate_top(const struct lsm_aggregate *aggregate, size_t measure, struct lsm_top *top,
 			  size_t nr);
 
+/*
+ * Scans: all objects of a store, or many of them, in batches.  There are four ways to go about it:
+ *
+ * LSM_PLAN_LOOKUP	the handles of a list, in its order
+ * LSM_PLAN_SORTED	the same in the order of the handle table
+ * LSM_PLAN_TABLE	the handle table from one end to the other
+ * LSM_PLAN_LOG		the memory from one end to the other, as a snapshot has frozen it
+ *
+ * With LSM_PLAN_LOG each object is seen exactly once, as it was at the snapshot's version.  The kernel
+ * keeps seglets back for that, within bounds; a scan that is too slow for them fails with
+ * -ECANCELED.  With the other plans each object is read as by lsm_read(), one earlier than another; one
+ * that exists from the beginning of the scan to its end is seen exactly once.
+ */
+enum lsm_plan {
+	LSM_PLAN_AUTO,
+	LSM_PLAN_LOOKUP,
+	LSM_PLAN_SORTED,
+	LSM_PLAN_TABLE,
+	LSM_PLAN_LOG,
+	LSM_PLANS,
+};
+
+#define LSM_SCAN_EXACT		(1u << 0)	/* lsm_scan.flags: only LSM_PLAN_LOG will do */
+
+/**
+ * struct lsm_scan - what to scan, and how; all zero but for @batch: all objects
+ * @plan: enum lsm_plan; LSM_PLAN_AUTO: the one that costs least
+ * @flags: LSM_SCAN_EXACT
+ * @threads: 1 .. 64; 0: one for each processor
+ * @prefix: bytes of each object that rows need; 0: all
+ * @one_table: only objects of @table
+ * @table: table id
+ * @length_min: least length of an object
+ * @length_max: largest length; 0: any
+ * @version_min: least version
+ * @version_max: largest version; 0: any
+ * @index_first: least index (lsmem_handle_index()) of an object
+ * @index_end: largest index + 1; 0: any
+ * @handles: list of handles, none twice; NULL: all objects
+ * @nr_handles: at @handles
+ * @kept_max: bound of the snapshot, seglets; 0: that of the store
+ * @time_ms: likewise, milliseconds
+ * @batch: called with 1 to 256 rows, in any order, by @threads threads at once, with their number.  The bytes
+ *	are valid until it returns.  With LSM_PLAN_LOG they are used in place: only when lsm_scan() has
+ *	returned 0 is it certain that they were right.  Return: 0, or a negative errno, which ends the scan
+ * @progress: called now and then by one thread at a time; NULL: not
+ * @context: for @batch and @progress
+ */
+struct lsm_scan {
+	uint32_t plan;
+	uint32_t flags;
+	uint32_t threads;
+	uint32_t prefix;
+	uint32_t one_table;
+	uint32_t table;
+	uint32_t length_min;
+	uint32_t length_max;
+	uint64_t version_min;
+	uint64_t version_max;
+	uint64_t index_first;
+	uint64_t index_end;
+	const uint64_t *handles;
+	size_t nr_handles;
+	uint32_t kept_max;
+	uint32_t time_ms;
+	int (*batch)(void *context, unsigned int thread, const struct lsm_row *rows, size_t nr);
+	void (*progress)(void *context, uint64_t done, uint64_t total);
+	void *context;
+};
+
+/**
+ * struct lsm_explain - how a scan is carried out, and why
+ * @plan: the plan
+ * @threads: threads
+ * @objects: in the store
+ * @bytes: live bytes of the store
+ * @wanted: objects in the list, or as @objects
+ * @cost_ns: of each plan, estimated nanoseconds; negative: it is not possible
+ */
+struct lsm_explain {
+	uint32_t plan;
+	uint32_t threads;
+	uint64_t objects;
+	uint64_t bytes;
+	uint64_t wanted;
+	int64_t cost_ns[LSM_PLANS];
+};
+
+/**
+ * struct lsm_scan_result - what a scan has done
+ * @explain: plan and estimate
+ * @version: of the snapshot; 0: there was none
+ * @rows: objects given to the caller
+ * @copied: of LSM_PLAN_LOG: rows that were copied, because they lie in seglets that are apart
+ * @gone: handles of the list without an object
+ * @cold: of LSM_PLAN_TABLE, in a tiered store: objects that are not in memory, and were not seen
+ */
+struct lsm_scan_result {
+	struct lsm_explain explain;
+	uint64_t version;
+	uint64_t rows;
+	uint64_t copied;
+	uint64_t gone;
+	uint64_t cold;
+};
+
+/**
+ * lsm_scan() - give objects to a callback
+ * @lsm: store
+ * @scan: which, and how
+ * @result: out; may be NULL
+ *
+ * Return: 0: all objects were given; -ECANCELED: the snapshot was revoked, and what the callback has computed
+ * is not to be used; -EOPNOTSUPP: LSM_SCAN_EXACT or a plan, and the store (tiered, or an older kernel) or
+ * the way it was opened (no windows) does not allow it; -EINVAL: a plan that needs a list, a number;
+ * -ECHILD: after a fork, but for look-ups; -EBUSY, -ENOSPC, -ETIMEDOUT: no snapshot, as
+ * LSMEM_IOC_SNAPSHOT, and it was asked for; -EIO, -ETIMEDOUT, -ENOMEM: as lsm_read(), of an object;
+ * -EUCLEAN: the memory has no entries where the snapshot says; what @batch returned.
+ */
+int lsm_scan(struct lsm *lsm, const struct lsm_scan *scan, struct lsm_scan_result *result);
+
+/**
+ * lsm_scan_aggregate() - aggregate the objects of a scan
+ * @lsm: store
+ * @scan: which, and how; batch, context and prefix are not used, but for progress()
+ * @question: what is to be computed
+ * @aggregate: out
+ * @result: out; may be NULL
+ *
+ * Return: as lsm_scan(), lsm_aggregate_create() and lsm_aggregate_feed().
+ */
+int lsm_scan_aggregate(struct lsm *lsm, const struct lsm_scan *scan,
+		       const struct lsm_question *question, struct lsm_aggregate **aggregate,
+		       struct lsm_scan_result *result);
+
+/**
+ * lsm_scan_explain() - estimate what the plans cost, and choose one, without a scan
+ * @lsm: store
+ * @scan: which, and how
+ * @explain: out
+ *
+ * Return: 0; -EINVAL, -EOPNOTSUPP: as lsm_scan().
+ */
+int lsm_scan_explain(struct lsm *lsm, const struct lsm_scan *scan, struct lsm_explain *explain);
+
+/**
+ * lsm_plan_name() - a word for a plan
+ * @plan: enum lsm_plan
+ *
+ * Return: "auto", "lookup", "sorted", "table" or "log"; NULL: no plan.
+ */
+const char *lsm_plan_name(uint32_t plan);
+
+/**
+ * lsm_explain_text() - an explanation as lines of text
+ * @explain: explanation
+ * @text: out
+ * @size: room at @text
+ *
+ * Return: bytes of the whole text, as snprintf().
+ */
+int lsm_explain_text(const struct lsm_explain *explain, char *text, size_t size);
+
 static inline struct lsmem_op lsm_op_alloc(const void *data, uint32_t length,
 					   unsigned int flags)
 {

@@ -226,6 +226,46 @@ enum lsm_locate lsm_locate(const struct lsm *lsm, uint64_t handle, struct lsm_pl
 	return lsm_place_unchanged(lsm, handle, place) ? LSM_ASK : LSM_CHANGING;
 }
 
+/**
+ * lsm_identify() - find out which object has an index
+ * @lsm: store, its windows usable
+ * @index: below nr_handles
+ * @handle: out if LSM_FOUND: of the object
+ * @object: out if LSM_FOUND
+ *
+ * The entry is fetched from memory as far as lsm_locate() fetches it.
+ *
+ * Return: LSM_FOUND; LSM_CHANGING: try again; LSM_ASK: there is none; LSM_COLD.
+ */
+enum lsm_locate lsm_identify(const struct lsm *lsm, uint64_t index, uint64_t *handle,
+			     struct lsm_object *object)
+{
+	uint64_t word = __atomic_load_n(&lsm->handles[index].word, __ATOMIC_ACQUIRE);
+	uint64_t at = (word & ((1ull << LSMEM_POSITION_BITS) - 1)) * LSMEM_ALIGN;
+	struct lsm_place place;
+
+	switch (word >> LSMEM_WORD_STATE_SHIFT & ((1u << LSMEM_WORD_STATE_BITS) - 1)) {
+	case LSMEM_WORD_LIVE:
+		break;
+	case LSMEM_WORD_BUSY:
+		return LSM_CHANGING;
+	case LSMEM_WORD_COLD:
+		return LSM_COLD;
+	default:
+		return LSM_ASK;
+	}
+	if (at > lsm->last_header)
+		return LSM_ASK;
+	*handle = load_le64(lsm->seglets + at + offsetof(struct lsmem_entry, key)) &
+		  ~LSMEM_KEY_INTERVAL_MASK;
+	/* The key is a guess until lsm_locate() has found it, at an unchanged word. */
+	if (lsmem_handle_index(*handle) != index || lsm_locate(lsm, *handle, &place) != LSM_FOUND ||
+	    !lsm_place_unchanged(lsm, *handle, &place))
+		return LSM_CHANGING;
+	*object = place.object;
+	return LSM_FOUND;
+}
+
 /* One attempt.  LSM_FOUND: *ret is the result of lsm_read(). */
 static enum lsm_locate read_once(const struct lsm *lsm, uint64_t handle, void *data,
 				 size_t length, uint32_t offset, struct lsm_object *object,

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+/*
+ * liblsmem: what a scan costs by each plan.
+ *
+ * A scan waits for memory, so the costs are those of cache misses, and of the bytes that follow.  What a
+ * plan costs depends on how many objects it touches, and not on what is computed of them, which is the
+ * same for all plans.  The constants are measured (tests/bench/scan); the ratios between plans vary less
+ * from machine to machine than the times.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "scan.h"
+
+/*
+ * Nanoseconds.  A look-up misses the cache at the handle word and at the entry; in the order of the table
+ * the words are neighbours; in that of the memory, the processor fetches entries ahead.
+ */
+#define LOOKUP		55.0	/* an object of a list in any order */
+#define ORDERED		35.0	/* an object in the order of the table */
+#define SORT		10.0	/* a handle of a list that is sorted */
+#define MARK		4.0	/* a handle of a list that is marked */
+#define INDEX		1.0	/* an entry of the handle table */
+#define ENTRY		9.0	/* an object in the order of memory */
+#define MEMBER		6.0	/* to look whether it is in a list */
+#define SEGLET		120.0	/* a seglet of the store, with its words of the bitmap */
+#define SNAPSHOT	4e6	/* a snapshot: the grace period, and some work */
+#define FREEZE		4.0	/* of a seglet, in the kernel, and for its page */
+#define COPY		0.10	/* a byte that is copied from anywhere */
+#define STREAM		0.08	/* a byte that is used where it lies, in order */
+
+#define HEADER		32.0	/* bytes of an entry before its object */
+
+static const char *const names[LSM_PLANS] = { "auto", "lookup", "sorted", "table", "log" };
+
+const char *lsm_plan_name(uint32_t plan)
+{
+	return plan < LSM_PLANS ? names[plan] : NULL;
+}
+
+static void estimate(const struct lsm *lsm, const struct lsm_scan *scan, struct lsm_explain *explain)
+{
+	double objects = (double)explain->objects, wanted = (double)explain->wanted, threads = explain->threads;
+	double length = objects > 0 ? (double)explain->bytes / objects : 0, bytes, indices, cost;
+	double end = scan->index_end && scan->index_end < lsm->nr_handles ? (double)scan->index_end :
+									   (double)lsm->nr_handles;
+
+	/* Live bytes have headers and padding. */
+	length = length > HEADER ? length - HEADER : 0;
+	bytes = scan->prefix && scan->prefix < length ? scan->prefix : length;
+	indices = end > (double)scan->index_first ? end - (double)scan->index_first : 0;
+
+	explain->cost_ns[LSM_PLAN_LOOKUP] = (int64_t)(wanted * (LOOKUP + bytes * COPY) / threads);
+	explain->cost_ns[LSM_PLAN_SORTED] =
+		(int64_t)(wanted * SORT + wanted * (ORDERED + bytes * COPY) / threads);
+	cost = indices * INDEX + wanted * (ORDERED + bytes * COPY);
+	explain->cost_ns[LSM_PLAN_TABLE] =
+		(int64_t)(cost / threads + (scan->handles ? wanted * MARK : 0));
+	/* All entries pass, as far as the processor fetches ahead. */
+	cost = (double)lsm->nr_seglets * SEGLET + objects * (ENTRY + (scan->handles ? MEMBER : 0)) +
+	       wanted * bytes * STREAM;
+	explain->cost_ns[LSM_PLAN_LOG] =
+		(int64_t)(cost / threads + (scan->handles ? wanted * MARK : 0) + SNAPSHOT +
+			  (double)lsm->nr_seglets * FREEZE);
+}
+
+/* Is the list in the order of the table already? */
+static bool in_order(const struct lsm_scan *scan)
+{
+	size_t i;
+
+	for (i = 1; i < scan->nr_handles; i++)
+		if (lsmem_handle_index(scan->handles[i - 1]) > lsmem_handle_index(scan->handles[i]))
+			return false;
+	return true;
+}
+
+static void forbid(struct lsm_explain *explain, uint32_t plan)
+{
+	explain->cost_ns[plan] = -1;
+}
+
+/**
+ * lsm_plan_choose() - estimate what the plans cost, and choose one
+ * @lsm: store
+ * @scan: checked
+ * @explain: its threads are set; out: the rest
+ *
+ * Return: 0; -EOPNOTSUPP: the plan that is wanted is not possible; -ECHILD: because of a fork.
+ */
+int lsm_plan_choose(struct lsm *lsm, const struct lsm_scan *scan, struct lsm_explain *explain)
+{
+	struct lsmem_query query;
+	struct lsmem_stat stat;
+	uint32_t plan, best = LSM_PLAN_AUTO;
+	int ret;
+
+	ret = lsm_query(lsm, &query);
+	if (!ret)
+		ret = lsm_stat(lsm, &stat);
+	if (ret)
+		return ret;
+	explain->objects = stat.handles_used;
+	explain->bytes = stat.live_bytes;
+	explain->wanted = scan->handles ? scan->nr_handles : stat.handles_used;
+	estimate(lsm, scan, explain);
+	forbid(explain, LSM_PLAN_AUTO);
+	if (!scan->handles) {
+		forbid(explain, LSM_PLAN_LOOKUP);
+		forbid(explain, LSM_PLAN_SORTED);
+	} else if (in_order(scan)) {
+		explain->cost_ns[LSM_PLAN_LOOKUP] = explain->cost_ns[LSM_PLAN_SORTED] -
+						    (int64_t)((double)explain->wanted * SORT);
+	}
+	if (!lsm_windows_here(lsm)) {
+		forbid(explain, LSM_PLAN_TABLE);
+		forbid(explain, LSM_PLAN_LOG);
+	}
+	if (!(query.features & LSMEM_FEATURE_SNAPSHOT) || query.features & LSMEM_FEATURE_TIER)
+		forbid(explain, LSM_PLAN_LOG);
+	if (scan->flags & LSM_SCAN_EXACT)
+		for (plan = 0; plan < LSM_PLAN_LOG; plan++)
+			forbid(explain, plan);
+	for (plan = 0; plan < LSM_PLANS; plan++) {
+		if (explain->cost_ns[plan] < 0 || (scan->plan != LSM_PLAN_AUTO && scan->plan != plan))
+			continue;
+		if (best == LSM_PLAN_AUTO || explain->cost_ns[plan] < explain->cost_ns[best])
+			best = plan;
+	}
+	if (best == LSM_PLAN_AUTO)
+		return lsm->windows && !lsm_windows_here(lsm) ? -ECHILD : -EOPNOTSUPP;
+	explain->plan = best;
+	return 0;
+}
+
+int lsm_explain_text(const struct lsm_explain *explain, char *text, size_t size)
+{
+	int length = 0, made;
+	uint32_t plan;
+
+	for (plan = LSM_PLAN_AUTO; plan < LSM_PLANS; plan++) {
+		char *at = (size_t)length < size ? text + length : NULL;
+		size_t room = at ? size - (size_t)length : 0;
+
+		if (plan == LSM_PLAN_AUTO)
+			made = snprintf(at, room, "%s: %llu of %llu objects, %llu bytes, threads: %u\n",
+					names[explain->plan], (unsigned long long)explain->wanted,
+					(unsigned long long)explain->objects,
+					(unsigned long long)explain->bytes, explain->threads);
+		else if (explain->cost_ns[plan] < 0)
+			made = snprintf(at, room, "  %-6s  not possible\n", names[plan]);
+		else
+			made = snprintf(at, room, "%c %-6s %10.3f ms\n", plan == explain->plan ? '*' : ' ',
+					names[plan], (double)explain->cost_ns[plan] / 1e6);
+		if (made < 0)
+			return made;
+		length += made;
+	}
+	return length;
+}

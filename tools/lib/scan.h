@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
+/* liblsmem: declarations that the files of scans share.  Nothing here is exported. */
+#ifndef LSMEM_LIB_SCAN_H
+#define LSMEM_LIB_SCAN_H
+
+#include "internal.h"
+
+#define LSM_THREADS_MAX	64u
+
+/**
+ * struct lsm_run - a scan that is running
+ * @lsm: store
+ * @scan: what the caller asked for
+ * @threads: that work on it
+ * @sorted: of LSM_PLAN_SORTED: handles of the list in the order of their indices
+ * @members: of a list, for LSM_PLAN_TABLE and LSM_PLAN_LOG: by index, the generation of the handle in
+ *	the list, plus 1; 0: not in the list.  NULL: all are wanted
+ * @total: units of work: handles, indices or seglets
+ * @unit: units that a worker takes at once
+ * @next: first unit that no worker has taken
+ * @error: the first error; the workers stop
+ * @finished: units done, for the caller's progress(), in no order; protected by @lock
+ * @lock: orders calls of progress() and of LSMEM_IOC_SNAPSHOT_DONE
+ * @begun: of each worker: first unit of what it works on
+ * @snapshot: of LSM_PLAN_LOG
+ * @found: handles of the list that have an object; protected by @lock
+ * @result: plan, and sums of the workers; protected by @lock
+ */
+struct lsm_run {
+	struct lsm *lsm;
+	const struct lsm_scan *scan;
+	uint32_t threads;
+	uint64_t *sorted;
+	uint32_t *members;
+	uint64_t total;
+	uint64_t unit;
+	_Atomic uint64_t next;
+	atomic_int error;
+	uint64_t finished;
+	pthread_mutex_t lock;
+	_Atomic uint64_t begun[LSM_THREADS_MAX];
+	struct lsm_snapshot *snapshot;
+	uint64_t found;
+	struct lsm_scan_result result;
+};
+
+/**
+ * struct lsm_worker - a thread of a scan
+ * @run: the scan
+ * @nr: number of the thread
+ * @rows: the batch
+ * @nr_rows: entries of @rows
+ * @buffer: bytes of rows that are not used in place
+ * @room: bytes at @buffer
+ * @used: of these
+ * @big: room for the largest object; NULL: not needed yet
+ * @found: objects that were found, whether they suit or not
+ * @result: what this worker has seen
+ */
+struct lsm_worker {
+	struct lsm_run *run;
+	unsigned int nr;
+	struct lsm_row *rows;
+	size_t nr_rows;
+	uint8_t *buffer;
+	size_t room;
+	size_t used;
+	uint8_t *big;
+	uint64_t found;
+	struct lsm_scan_result result;
+};
+
+#define LSM_BATCH	256u	/* most rows of a batch */
+
+/* Is an object in the list, if there is one? */
+static inline bool lsm_wanted(const struct lsm_run *run, uint64_t handle)
+{
+	return !run->members || run->members[lsmem_handle_index(handle)] ==
+				lsmem_handle_generation(handle) + 1;
+}
+
+/* Is an object what the caller asked for, but for lists and ranges of handles? */
+static inline bool lsm_suits(const struct lsm_scan *scan, uint64_t version, uint32_t length,
+			     uint32_t table)
+{
+	return (!scan->one_table || table == scan->table) && version >= scan->version_min &&
+	       (!scan->version_max || version <= scan->version_max) && length >= scan->length_min &&
+	       (!scan->length_max || length <= scan->length_max);
+}
+
+/* Is the index of a handle what the caller asked for? */
+static inline bool lsm_in_range(const struct lsm_scan *scan, uint64_t handle)
+{
+	uint64_t index = lsmem_handle_index(handle);
+
+	return index >= scan->index_first && (!scan->index_end || index < scan->index_end);
+}
+
+int lsm_batch_deliver(struct lsm_worker *worker);
+
+int lsm_snapshot_open(struct lsm_run *run);
+void lsm_snapshot_close(struct lsm_run *run);
+int lsm_snapshot_stands(const struct lsm_run *run);
+int lsm_snapshot_seglets(struct lsm_worker *worker, uint64_t from, uint64_t to);
+int lsm_snapshot_done(struct lsm_run *run, uint64_t seglet);
+
+int lsm_plan_choose(struct lsm *lsm, const struct lsm_scan *scan, struct lsm_explain *explain);
+
+#endif
