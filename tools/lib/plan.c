@@ -13,23 +13,28 @@
 #include "scan.h"
 
 /*
- * Nanoseconds.  A look-up misses the cache at the handle word and at the entry; in the order of the table
- * the words are neighbours; in that of the memory, the processor fetches entries ahead.
+ * Nanoseconds.  A look-up misses the cache at the entry, and at the handle word if the handle table is larger
+ * than caches are; in the order of the table the words are neighbours; in that of the memory, the
+ * processor fetches entries ahead.
  */
 #define LOOKUP		55.0	/* an object of a list in any order */
-#define ORDERED		35.0	/* an object in the order of the table */
-#define SORT		10.0	/* a handle of a list that is sorted */
+#define WORD		25.0	/* and its handle word, of a large table */
+#define ORDERED		45.0	/* an object in the order of the table */
+#define SORT		12.0	/* a handle of a list that is sorted */
 #define MARK		4.0	/* a handle of a list that is marked */
+#define PAGE		2000.0	/* a page that is needed for that */
 #define INDEX		1.0	/* an entry of the handle table */
-#define ENTRY		9.0	/* an object in the order of memory */
-#define MEMBER		6.0	/* to look whether it is in a list */
-#define SEGLET		120.0	/* a seglet of the store, with its words of the bitmap */
-#define SNAPSHOT	4e6	/* a snapshot: the grace period, and some work */
-#define FREEZE		4.0	/* of a seglet, in the kernel, and for its page */
+#define ENTRY		17.0	/* an object in the order of memory */
+#define MEMBER		4.0	/* to look whether it is in a list */
+#define SEGLET		60.0	/* a seglet of the store, with its words of the bitmap */
+#define SNAPSHOT	2e6	/* a snapshot: the grace period, and some work */
+#define FREEZE		40.0	/* of a seglet, in the kernel, and for its pages */
 #define COPY		0.10	/* a byte that is copied from anywhere */
 #define STREAM		0.08	/* a byte that is used where it lies, in order */
 
-#define HEADER		32.0	/* bytes of an entry before its object */
+#define HEADER		32.0		/* bytes of an entry before its object */
+#define CACHES		(16u << 20)	/* handle tables that are smaller stay in them */
+#define PAGE_BYTES	4096.0
 
 static const char *const names[LSM_PLANS] = { "auto", "lookup", "sorted", "table", "log" };
 
@@ -38,30 +43,38 @@ const char *lsm_plan_name(uint32_t plan)
 	return plan < LSM_PLANS ? names[plan] : NULL;
 }
 
+/* A list that is to be sorted, and its copies. */
+static int64_t sorting(uint64_t wanted)
+{
+	return (int64_t)((double)wanted * (SORT + 2 * sizeof(uint64_t) / PAGE_BYTES * PAGE));
+}
+
 static void estimate(const struct lsm *lsm, const struct lsm_scan *scan, struct lsm_explain *explain)
 {
 	double objects = (double)explain->objects, wanted = (double)explain->wanted, threads = explain->threads;
 	double length = objects > 0 ? (double)explain->bytes / objects : 0, bytes, indices, cost;
 	double end = scan->index_end && scan->index_end < lsm->nr_handles ? (double)scan->index_end :
 									   (double)lsm->nr_handles;
+	int64_t marking = 0;
 
 	/* Live bytes have headers and padding. */
+	if (scan->handles)
+		marking = (int64_t)(wanted * MARK + (double)lsm->nr_handles * sizeof(uint32_t) / PAGE_BYTES * PAGE);
 	length = length > HEADER ? length - HEADER : 0;
 	bytes = scan->prefix && scan->prefix < length ? scan->prefix : length;
 	indices = end > (double)scan->index_first ? end - (double)scan->index_first : 0;
 
-	explain->cost_ns[LSM_PLAN_LOOKUP] = (int64_t)(wanted * (LOOKUP + bytes * COPY) / threads);
-	explain->cost_ns[LSM_PLAN_SORTED] =
-		(int64_t)(wanted * SORT + wanted * (ORDERED + bytes * COPY) / threads);
+	cost = LOOKUP + (lsm->nr_handles * sizeof(uint64_t) > CACHES ? WORD : 0) + bytes * COPY;
+	explain->cost_ns[LSM_PLAN_LOOKUP] = (int64_t)(wanted * cost / threads);
+	explain->cost_ns[LSM_PLAN_SORTED] = (int64_t)(wanted * (ORDERED + bytes * COPY) / threads) +
+					    sorting(explain->wanted);
 	cost = indices * INDEX + wanted * (ORDERED + bytes * COPY);
-	explain->cost_ns[LSM_PLAN_TABLE] =
-		(int64_t)(cost / threads + (scan->handles ? wanted * MARK : 0));
+	explain->cost_ns[LSM_PLAN_TABLE] = (int64_t)(cost / threads) + marking;
 	/* All entries pass, as far as the processor fetches ahead. */
 	cost = (double)lsm->nr_seglets * SEGLET + objects * (ENTRY + (scan->handles ? MEMBER : 0)) +
 	       wanted * bytes * STREAM;
-	explain->cost_ns[LSM_PLAN_LOG] =
-		(int64_t)(cost / threads + (scan->handles ? wanted * MARK : 0) + SNAPSHOT +
-			  (double)lsm->nr_seglets * FREEZE);
+	explain->cost_ns[LSM_PLAN_LOG] = (int64_t)(cost / threads + SNAPSHOT +
+						   (double)lsm->nr_seglets * FREEZE) + marking;
 }
 
 /* Is the list in the order of the table already? */
@@ -110,7 +123,7 @@ int lsm_plan_choose(struct lsm *lsm, const struct lsm_scan *scan, struct lsm_exp
 		forbid(explain, LSM_PLAN_SORTED);
 	} else if (in_order(scan)) {
 		explain->cost_ns[LSM_PLAN_LOOKUP] = explain->cost_ns[LSM_PLAN_SORTED] -
-						    (int64_t)((double)explain->wanted * SORT);
+						    sorting(explain->wanted);
 	}
 	if (!lsm_windows_here(lsm)) {
 		forbid(explain, LSM_PLAN_TABLE);

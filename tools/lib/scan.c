@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "aggregate.h"
 #include "scan.h"
@@ -226,6 +227,21 @@ static int check_scan(const struct lsm_scan *scan)
 	return 0;
 }
 
+/* Memory of zeroes, all of which is soon touched: its pages are made at once.  NULL: there is none. */
+static void *get_scratch(size_t bytes)
+{
+	void *address = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	return address == MAP_FAILED ? NULL : address;
+}
+
+static void put_scratch(void *address, size_t bytes)
+{
+	if (address)
+		munmap(address, bytes + 1);
+}
+
 /* Sorts the list by the indices of its handles, RADIX_BITS at a time. */
 static int sort_list(struct lsm_run *run)
 {
@@ -235,11 +251,11 @@ static int sort_list(struct lsm_run *run)
 	uint64_t *from, *to, *other;
 	unsigned int shift;
 
-	from = malloc((nr + 1) * sizeof(*from));
-	to = malloc((nr + 1) * sizeof(*to));
+	from = get_scratch(nr * sizeof(*from));
+	to = get_scratch(nr * sizeof(*to));
 	if (!from || !to) {
-		free(from);
-		free(to);
+		put_scratch(from, nr * sizeof(*from));
+		put_scratch(to, nr * sizeof(*to));
 		return -ENOMEM;
 	}
 	if (nr)
@@ -259,7 +275,7 @@ static int sort_list(struct lsm_run *run)
 		from = to;
 		to = other;
 	}
-	free(to);
+	put_scratch(to, nr * sizeof(*to));
 	run->sorted = from;
 	return 0;
 }
@@ -270,7 +286,7 @@ static int mark_members(struct lsm_run *run)
 	const struct lsm_scan *scan = run->scan;
 	size_t i;
 
-	run->members = calloc(run->lsm->nr_handles, sizeof(*run->members));
+	run->members = get_scratch(run->lsm->nr_handles * sizeof(*run->members));
 	if (!run->members)
 		return -ENOMEM;
 	for (i = 0; i < scan->nr_handles; i++) {
@@ -280,6 +296,14 @@ static int mark_members(struct lsm_run *run)
 			run->members[index] = lsmem_handle_generation(scan->handles[i]) + 1;
 	}
 	return 0;
+}
+
+static void forget(struct lsm_run *run)
+{
+	put_scratch(run->sorted, run->scan->nr_handles * sizeof(*run->sorted));
+	put_scratch(run->members, run->lsm->nr_handles * sizeof(*run->members));
+	run->sorted = NULL;
+	run->members = NULL;
 }
 
 /* Prepares the plan that was chosen. */
@@ -457,8 +481,7 @@ static int run_scan(struct lsm_run *run)
 	if ((ret == -EBUSY || ret == -ENOSPC || ret == -ETIMEDOUT) && run->scan->plan == LSM_PLAN_AUTO &&
 	    !(run->scan->flags & LSM_SCAN_EXACT)) {
 		run->result.explain.plan = LSM_PLAN_TABLE;
-		free(run->members);
-		run->members = NULL;
+		forget(run);
 		ret = prepare(run);
 	}
 	if (ret)
@@ -482,8 +505,7 @@ int lsm_scan(struct lsm *lsm, const struct lsm_scan *scan, struct lsm_scan_resul
 		run.threads = run.result.explain.threads;
 		ret = run_scan(&run);
 		lsm_snapshot_close(&run);
-		free(run.sorted);
-		free(run.members);
+		forget(&run);
 	}
 	if (result)
 		*result = run.result;

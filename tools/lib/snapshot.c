@@ -8,6 +8,7 @@
  * caller, so that no pointer and no length is wrong, and afterwards, because the bytes were used meanwhile.
  * Until then what is read can be anything: each step is checked against its bounds.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -141,7 +142,7 @@ int lsm_snapshot_open(struct lsm_run *run)
 	snapshot->fd = call.fd;
 	snapshot->bytes = call.bytes;
 	snapshot->version = call.version;
-	snapshot->window = mmap(NULL, call.bytes, PROT_READ, MAP_SHARED, call.fd, 0);
+	snapshot->window = mmap(NULL, call.bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, call.fd, 0);
 	if (snapshot->window == MAP_FAILED) {
 		ret = -errno;
 		snapshot->window = NULL;
