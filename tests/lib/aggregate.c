@@ -15,7 +15,11 @@
 #include "../common/random.h"
 #include "../common/tap.h"
 
+#if defined(__SANITIZE_THREAD__)
+#define QUESTIONS	15	/* one thread, slowly */
+#else
 #define QUESTIONS	100
+#endif
 #define ROWS_MAX	4000u
 #define LENGTH_MAX	1200u
 #define MEASURES	3u
@@ -707,6 +711,36 @@ static void test_edges(void)
 	lsm_aggregate_destroy(NULL);
 }
 
+/* A range, and the bounds of a histogram, do not tell the two zeroes apart. */
+static bool zeroes_equal(void)
+{
+	static const double zeroes[] = { 0.0, -0.0 };
+	uint64_t buckets[2];
+	int i, j;
+
+	for (i = 0; i < 2; i++) {
+		union lsm_value zero = { .f64 = zeroes[i] };
+		struct lsm_range range = { .column = { .type = LSM_F64 }, .low = zero, .high = zero };
+		struct lsm_measure measure = { .column = { .type = LSM_F64 }, .bounds = &zero, .nr_bounds = 1 };
+		struct lsm_question question = { &range, 1, NULL, 0, &measure, 1 };
+		struct lsm_aggregate *aggregate;
+		struct lsm_total total;
+
+		CHECK(!lsm_aggregate_create(&question, &aggregate));
+		for (j = 0; j < 2; j++) {
+			struct lsm_row row = { .data = &zeroes[j], .bytes = 8, .length = 8 };
+
+			CHECK(!lsm_aggregate_feed(aggregate, &row, 1));
+		}
+		CHECK(!lsm_aggregate_total(aggregate, 0, &total));
+		CHECK(total.count == 2 && signbit(total.min.f64) && !signbit(total.max.f64));
+		CHECK(!signbit(total.sum));
+		CHECK(!lsm_aggregate_histogram(aggregate, 0, buckets) && !buckets[0] && buckets[1] == 2);
+		lsm_aggregate_destroy(aggregate);
+	}
+	return true;
+}
+
 int main(void)
 {
 	const char *given = getenv("LSMEM_SEED");
@@ -716,6 +750,7 @@ int main(void)
 	seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
 	tap_note("LSMEM_SEED=%llu", (unsigned long long)seed);
 	test_edges();
+	tap_ok(zeroes_equal(), "zeroes of both signs are equal");
 	tap_ok(carries_right(), "carries");
 	for (level = 0; level < 3; level++) {
 		kernels = lsm_kernels_get(level);
