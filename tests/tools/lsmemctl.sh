@@ -14,7 +14,7 @@ field()
 
 refused "no command" 2 "usage: lsmemctl"
 refused "unknown command" 2 "unknown command 'frobnicate'" frobnicate
-for command in create destroy list stat top clean sync backups tier pages check format; do
+for command in create destroy list stat top clean sync scan backups tier pages check format; do
 	ok "$command --help" sh -c "'$lsmemctl' $command --help | grep -q '^usage: lsmemctl $command'"
 	refused "$command with an unknown option" 2 "unknown option --frobnicate" \
 		"$command" --frobnicate
@@ -34,6 +34,20 @@ refused "create, odd capacity" 2 "multiple of 8M" create --durable --size 128M -
 refused "stat without a store" 2 "STORE is missing" stat
 refused "destroy of what is no store" 2 "is not a store" destroy /dev/null
 refused "sync, no time" 2 "write 5, 0.5" sync lsmem --timeout soon
+refused "scan without a store" 2 "STORE is missing" scan --sum u32@0
+for column in "" u16@0 u32 u32@ u32@-4 u32@0y u32@4x0 u32@4x f64@1048576; do
+	refused "scan, column '$column'" 2 "write u32@4" scan lsmem --sum "$column"
+done
+for column in f64@0 u32@4x2 i64@; do
+	refused "scan, group '$column'" 2 "write u32@4" scan lsmem --group-by "$column"
+done
+for where in u32@4 "u32@4!5" "u32@4<" "u32@4<x" "u32@4=4294967296" "u64@0>-1" "i64@0<9223372036854775808" "f64@0=nan"; do
+	refused "scan, where '$where'" 2 "write 'u32@4<100'" scan lsmem --where "$where"
+done
+refused "scan, no table" 2 "below 4096" scan lsmem --table 4096
+refused "scan, no plan" 2 "auto, table or log" scan lsmem --plan lookup
+refused "scan, no threads" 2 "from 1 to 64" scan lsmem --threads 0
+refused "scan, top of nothing" 2 "of which --sum" scan lsmem --top 3
 
 if [ ! -e /sys/module/lsmem ]; then
 	refused "list, no module" 1 "modprobe lsmem" list
@@ -45,6 +59,7 @@ if [ ! -e /sys/module/lsmem ]; then
 	refused "pages, no module" 1 "modprobe lsmem" pages
 	refused "clean, no module" 1 "modprobe lsmem" clean lsmem
 	refused "sync, no module" 1 "modprobe lsmem" sync lsmem
+	refused "scan, no module" 1 "modprobe lsmem" scan lsmem
 	refused "destroy, no module" 1 "modprobe lsmem" destroy lsmem
 fi
 
