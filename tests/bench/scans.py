@@ -15,8 +15,14 @@ TABLE_TARGET = 2.5
 BEST_TARGET = 1.3
 
 
-def _turn(player: Contestant, plan: int, share: int) -> Callable[[], float]:
-    return lambda: float(player.order("sum", plan, share, 1)["ms"])
+def _turn(player: Contestant, plan: int, share: int, sums: set[int]) -> Callable[[], float]:
+    def turn() -> float:
+        answer = player.order("sum", plan, share, 1)
+        sums.add(int(answer["sum"]))
+        if len(sums) > 1:
+            raise RuntimeError(f"scans: plan {PLANS[plan]} has another sum")
+        return float(answer["ms"])
+    return turn
 
 
 def scans(rounds: Rounds) -> None:
@@ -26,7 +32,9 @@ def scans(rounds: Rounds) -> None:
     how = (f"sum of a value of objects of {SIZE} B, {objects} in a store of {MIB} MiB, which were replaced "
            "in random order; one thread, cold caches; time of the whole scan")
     for share, label in SHARES.items():
-        times = rounds.run({name: _turn(player, plan, share) for plan, name in enumerate(PLANS)})
+        sums: set[int] = set()
+        times = rounds.run({name: _turn(player, plan, share, sums)
+                            for plan, name in enumerate(PLANS)})
         whole = share == 1000
         what = f"log order, {label} of the objects"
         result("scans", what, times["alone"], times["log"], "lsm_read() one by one", "ms", how,
