@@ -21,7 +21,7 @@
 #define WORD		25.0	/* and its handle word, of a large table */
 #define ORDERED		45.0	/* an object in the order of the table */
 #define SORT		12.0	/* a handle of a list that is sorted */
-#define MARK		4.0	/* a handle of a list that is marked */
+#define MARK		2.0	/* a handle of a list, to be found quickly */
 #define PAGE		2000.0	/* a page that is needed for that */
 #define INDEX		1.0	/* an entry of the handle table */
 #define ENTRY		17.0	/* an object in the order of memory */
@@ -59,7 +59,7 @@ static void estimate(const struct lsm *lsm, const struct lsm_scan *scan, struct 
 
 	/* Live bytes have headers and padding. */
 	if (scan->handles)
-		marking = (int64_t)(wanted * MARK + (double)lsm->nr_handles * sizeof(uint32_t) / PAGE_BYTES * PAGE);
+		marking = sorting(explain->wanted) + (int64_t)(wanted * MARK);
 	length = length > HEADER ? length - HEADER : 0;
 	bytes = scan->prefix && scan->prefix < length ? scan->prefix : length;
 	indices = end > (double)scan->index_first ? end - (double)scan->index_first : 0;

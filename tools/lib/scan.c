@@ -178,7 +178,7 @@ static bool fetch_header(const struct lsm_run *run, uint64_t index)
 	const uint8_t *header;
 
 	if ((word >> LSMEM_WORD_STATE_SHIFT & ((1u << LSMEM_WORD_STATE_BITS) - 1)) == LSMEM_WORD_FREE ||
-	    (run->members && !run->members[index]))
+	    (run->members && !(run->members[index / 64] >> index % 64 & 1)))
 		return false;
 	/* A prefetch of an address that is not mapped does nothing. */
 	header = run->lsm->seglets + (word & ((1ull << LSMEM_POSITION_BITS) - 1)) * LSMEM_ALIGN;
@@ -242,25 +242,30 @@ static void put_scratch(void *address, size_t bytes)
 		munmap(address, bytes + 1);
 }
 
-/* Sorts the list by the indices of its handles, RADIX_BITS at a time. */
+/*
+ * Sorts the list by the indices of its handles, RADIX_BITS at a time.  Without windows their number is not
+ * known, and the order is not that of a table; else handles that no object can have are left out.
+ */
 static int sort_list(struct lsm_run *run)
 {
+	uint64_t *from, *to, *other, handles = run->lsm->nr_handles;
 	const struct lsm_scan *scan = run->scan;
-	size_t nr = scan->nr_handles, i, sum, had;
 	size_t counts[1u << RADIX_BITS];
-	uint64_t *from, *to, *other;
+	size_t i, sum, had, nr = 0;
 	unsigned int shift;
 
-	from = get_scratch(nr * sizeof(*from));
-	to = get_scratch(nr * sizeof(*to));
+	from = get_scratch(scan->nr_handles * sizeof(*from));
+	to = get_scratch(scan->nr_handles * sizeof(*to));
 	if (!from || !to) {
-		put_scratch(from, nr * sizeof(*from));
-		put_scratch(to, nr * sizeof(*to));
+		put_scratch(from, scan->nr_handles * sizeof(*from));
+		put_scratch(to, scan->nr_handles * sizeof(*to));
 		return -ENOMEM;
 	}
-	if (nr)
-		memcpy(from, scan->handles, nr * sizeof(*from));
-	for (shift = 0; shift < LSMEM_HANDLE_INDEX_BITS && run->lsm->nr_handles >> shift; shift += RADIX_BITS) {
+	for (i = 0; i < scan->nr_handles; i++) {
+		from[nr] = scan->handles[i];
+		nr += !handles || lsmem_handle_index(scan->handles[i]) < handles;
+	}
+	for (shift = 0; shift < LSMEM_HANDLE_INDEX_BITS && handles >> shift; shift += RADIX_BITS) {
 		memset(counts, 0, sizeof(counts));
 		for (i = 0; i < nr; i++)
 			counts[from[i] >> shift & ((1u << RADIX_BITS) - 1)]++;
@@ -275,25 +280,36 @@ static int sort_list(struct lsm_run *run)
 		from = to;
 		to = other;
 	}
-	put_scratch(to, nr * sizeof(*to));
+	put_scratch(to, scan->nr_handles * sizeof(*to));
 	run->sorted = from;
+	run->nr_sorted = nr;
 	return 0;
 }
 
-/* Marks the handles of the list by their indices. */
+static size_t words_of(const struct lsm_run *run)
+{
+	return run->lsm->nr_handles / 64 + 1;
+}
+
+/* Makes it quick to find out whether a handle is in the list: see lsm_wanted(). */
 static int mark_members(struct lsm_run *run)
 {
-	const struct lsm_scan *scan = run->scan;
+	uint64_t word, last = 0;
 	size_t i;
+	int ret;
 
-	run->members = get_scratch(run->lsm->nr_handles * sizeof(*run->members));
-	if (!run->members)
+	ret = sort_list(run);
+	if (ret)
+		return ret;
+	run->members = get_scratch(words_of(run) * sizeof(*run->members));
+	run->starts = get_scratch(words_of(run) * sizeof(*run->starts));
+	if (!run->members || !run->starts)
 		return -ENOMEM;
-	for (i = 0; i < scan->nr_handles; i++) {
-		uint64_t index = lsmem_handle_index(scan->handles[i]);
-
-		if (index < run->lsm->nr_handles)
-			run->members[index] = lsmem_handle_generation(scan->handles[i]) + 1;
+	for (i = 0; i < run->nr_sorted; i++) {
+		word = lsmem_handle_index(run->sorted[i]) / 64;
+		while (last < word)
+			run->starts[++last] = i;
+		run->members[word] |= 1ull << lsmem_handle_index(run->sorted[i]) % 64;
 	}
 	return 0;
 }
@@ -301,9 +317,11 @@ static int mark_members(struct lsm_run *run)
 static void forget(struct lsm_run *run)
 {
 	put_scratch(run->sorted, run->scan->nr_handles * sizeof(*run->sorted));
-	put_scratch(run->members, run->lsm->nr_handles * sizeof(*run->members));
+	put_scratch(run->members, words_of(run) * sizeof(*run->members));
+	put_scratch(run->starts, words_of(run) * sizeof(*run->starts));
 	run->sorted = NULL;
 	run->members = NULL;
+	run->starts = NULL;
 }
 
 /* Prepares the plan that was chosen. */
@@ -317,11 +335,13 @@ static int prepare(struct lsm_run *run)
 	switch (plan) {
 	case LSM_PLAN_SORTED:
 		ret = sort_list(run);
-		/* fall through */
+		run->total = run->nr_sorted;
+		run->unit = LISTED;
+		return ret;
 	case LSM_PLAN_LOOKUP:
 		run->total = scan->nr_handles;
 		run->unit = LISTED;
-		return ret;
+		return 0;
 	case LSM_PLAN_TABLE:
 		run->total = scan->index_end && scan->index_end < lsm->nr_handles ? scan->index_end :
 										 lsm->nr_handles;

@@ -12,9 +12,11 @@
  * @lsm: store
  * @scan: what the caller asked for
  * @threads: that work on it
- * @sorted: of LSM_PLAN_SORTED: handles of the list in the order of their indices
- * @members: of a list, for LSM_PLAN_TABLE and LSM_PLAN_LOG: by index, the generation of the handle in
- *	the list, plus 1; 0: not in the list.  NULL: all are wanted
+ * @sorted: of a list, but for LSM_PLAN_LOOKUP: its handles in the order of their indices
+ * @nr_sorted: entries of @sorted
+ * @members: of a list, for LSM_PLAN_TABLE and LSM_PLAN_LOG: a bit for each index that a handle of the list
+ *	has.  NULL: all objects are wanted
+ * @starts: likewise: for each word of @members, its first handle in @sorted
  * @total: units of work: handles, indices or seglets
  * @unit: units that a worker takes at once
  * @next: first unit that no worker has taken
@@ -31,7 +33,9 @@ struct lsm_run {
 	const struct lsm_scan *scan;
 	uint32_t threads;
 	uint64_t *sorted;
-	uint32_t *members;
+	size_t nr_sorted;
+	uint64_t *members;
+	uint64_t *starts;
 	uint64_t total;
 	uint64_t unit;
 	_Atomic uint64_t next;
@@ -72,11 +76,24 @@ struct lsm_worker {
 
 #define LSM_BATCH	256u	/* most rows of a batch */
 
-/* Is an object in the list, if there is one? */
+/*
+ * Is an object, whose index is in the table, in the list, if there is one?  As many handles as there are bits
+ * below come before its own; more, if handles of the list share an index, one of which is stale.
+ */
 static inline bool lsm_wanted(const struct lsm_run *run, uint64_t handle)
 {
-	return !run->members || run->members[lsmem_handle_index(handle)] ==
-				lsmem_handle_generation(handle) + 1;
+	uint64_t index = lsmem_handle_index(handle), word, at;
+
+	if (!run->members)
+		return true;
+	word = run->members[index / 64];
+	if (!(word >> index % 64 & 1))
+		return false;
+	at = run->starts[index / 64] + (uint64_t)__builtin_popcountll(word & ((1ull << index % 64) - 1));
+	for (; at < run->nr_sorted && lsmem_handle_index(run->sorted[at]) <= index; at++)
+		if (run->sorted[at] == handle)
+			return true;
+	return false;
 }
 
 /* Is an object what the caller asked for, but for lists and ranges of handles? */
