@@ -24,8 +24,8 @@
 #define MARK		2.0	/* a handle of a list, to be found quickly */
 #define PAGE		2000.0	/* a page that is needed for that */
 #define INDEX		1.0	/* an entry of the handle table */
-#define ENTRY		17.0	/* an object in the order of memory */
-#define MEMBER		4.0	/* to look whether it is in a list */
+#define ENTRY		12.0	/* an object in the order of memory */
+#define MEMBER		2.0	/* to look whether it is in a list */
 #define SEGLET		60.0	/* a seglet of the store, with its words of the bitmap */
 #define SNAPSHOT	2e6	/* a snapshot: the grace period, and some work */
 #define FREEZE		40.0	/* of a seglet, in the kernel, and for its pages */
