@@ -22,7 +22,7 @@
 #define HANDLES		(OBJECTS + 1000u)
 #define CHANGES		120000u
 #define TABLES		4u
-#define SCANS		60u
+#define SCANS		40u
 #define THREADS		3u
 #define LENGTH_MAX	200000u
 

@@ -498,7 +498,8 @@ static int run_scan(struct lsm_run *run)
 
 	ret = prepare(run);
 	/* The store may be used up, or have its snapshots.  The plan was our choice: take another. */
-	if ((ret == -EBUSY || ret == -ENOSPC || ret == -ETIMEDOUT) && run->scan->plan == LSM_PLAN_AUTO &&
+	if ((ret == -EBUSY || ret == -ENOSPC || ret == -ETIMEDOUT || ret == -ENOMEM) &&
+	    run->result.explain.plan == LSM_PLAN_LOG && run->scan->plan == LSM_PLAN_AUTO &&
 	    !(run->scan->flags & LSM_SCAN_EXACT)) {
 		run->result.explain.plan = LSM_PLAN_TABLE;
 		forget(run);
