@@ -359,6 +359,74 @@ TEST_F_TIMEOUT(tier, prefetch, SECONDS)
 	EXPECT_EQ(1, tier_attribute(&self->store, "requests"));
 }
 
+/**
+ * struct scanned - what a scan has found
+ * @objects: by the ids in their bytes
+ * @nr: entries of @objects
+ * @rows: objects
+ * @wrong: of these, other bytes than they should have
+ */
+struct scanned {
+	const struct object *objects;
+	uint32_t nr;
+	uint64_t rows;
+	uint64_t wrong;
+};
+
+static int look(void *context, unsigned int thread, const struct lsm_row *rows, size_t nr)
+{
+	struct scanned *scanned = context;
+	uint64_t id;
+	size_t i;
+
+	(void)thread;
+	for (i = 0; i < nr; i++) {
+		memcpy(&id, (const uint8_t *)rows[i].data + 8, sizeof(id));
+		scanned->wrong += id >= scanned->nr || rows[i].handle != scanned->objects[id].handle ||
+				  rows[i].bytes != scanned->objects[id].length ||
+				  !content_is(rows[i].data, rows[i].bytes, id, scanned->objects[id].serial);
+	}
+	scanned->rows += nr;
+	return 0;
+}
+
+/* A scan of the handle table tells how many objects are not in memory; one of a list fetches them. */
+TEST_F_TIMEOUT(tier, scans, SECONDS)
+{
+	struct scanned scanned = { .objects = self->objects };
+	struct lsm_scan scan = { .threads = 1, .batch = look, .context = &scanned };
+	struct lsm_scan_result result;
+	uint64_t handles[300];
+	uint32_t first, i;
+
+	ASSERT_EQ(0, fill(self, 70));
+	scanned.nr = self->nr;
+	first = find_cold(self, 0);
+	ASSERT_GT(self->nr, first + ARRAY_SIZE(handles));
+	ASSERT_EQ(0, lsm_scan(self->store.lsm, &scan, &result));
+	EXPECT_EQ(LSM_PLAN_TABLE, result.explain.plan);
+	EXPECT_LT(0, result.cold);
+	EXPECT_LT(0, result.rows);
+	EXPECT_EQ(self->nr, result.rows + result.cold);
+	EXPECT_EQ(result.rows, scanned.rows);
+	scan.flags = LSM_SCAN_EXACT;
+	EXPECT_EQ(-EOPNOTSUPP, lsm_scan(self->store.lsm, &scan, &result));
+	scan.flags = 0;
+	scan.plan = LSM_PLAN_LOG;
+	EXPECT_EQ(-EOPNOTSUPP, lsm_scan(self->store.lsm, &scan, &result));
+	for (i = 0; i < ARRAY_SIZE(handles); i++)
+		handles[i] = self->objects[first + i].handle;
+	scan.handles = handles;
+	scan.nr_handles = ARRAY_SIZE(handles);
+	for (scan.plan = LSM_PLAN_LOOKUP; scan.plan <= LSM_PLAN_SORTED; scan.plan++) {
+		scanned.rows = 0;
+		ASSERT_EQ(0, lsm_scan(self->store.lsm, &scan, &result));
+		EXPECT_EQ(ARRAY_SIZE(handles), scanned.rows);
+		EXPECT_EQ(0, result.gone);
+	}
+	EXPECT_EQ(0, scanned.wrong);
+}
+
 /* A backup that is damaged: an error, and never other bytes; it is good again: the object is there. */
 TEST_F_TIMEOUT(tier, damaged_backup, SECONDS)
 {
