@@ -16,6 +16,9 @@
  * and a seglet is given out again after a grace period.  So a free seglet has no bit, and no late clear hits
  * the next entry (tests/litmus/livemap-*.litmus).
  *
+ * A snapshot of a scan copies the bitmap (snapshot.c); while it does, changes set bits in the copy, too
+ * (lsmem_word_save()).
+ *
  * No locks: words of the bitmap are shared by neighbours in the log, and changed by atomic operations.
  */
 #include "livemap.h"
