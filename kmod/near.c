@@ -68,7 +68,7 @@ struct lsmem_near_one {
 	unsigned long begun;
 	bool late;
 	struct page *pages;
-	struct bio bio;
+	struct bio *bio;
 	struct bio_vec vec;
 	struct work_struct work;
 };
@@ -106,9 +106,11 @@ static void lsmem_near_free(struct kref *refs)
 	struct lsmem_near_drive *drive = container_of(refs, struct lsmem_near_drive, refs);
 	u32 i;
 
-	for (i = 0; i < LSMEM_NEAR_READS; i++)
+	for (i = 0; i < LSMEM_NEAR_READS; i++) {
 		if (drive->ones[i].pages)
 			__free_pages(drive->ones[i].pages, LSMEM_NEAR_ORDER);
+		kfree(drive->ones[i].bio);
+	}
 	if (drive->file)
 		fput(drive->file);
 	kvfree(drive);
@@ -154,12 +156,12 @@ static void lsmem_near_watch(struct work_struct *work)
 static void lsmem_near_work(struct work_struct *work)
 {
 	struct lsmem_near_one *one = container_of(work, struct lsmem_near_one, work);
-	u32 length = one->bio.bi_status ? 0 : lsmem_block_round(one->want.bytes);
+	u32 length = one->bio->bi_status ? 0 : lsmem_block_round(one->want.bytes);
 	void *data = page_address(one->pages), *what = one->want.what;
 	struct lsmem_near_drive *drive = one->drive;
 	struct lsmem_store *store = one->store;
 
-	bio_uninit(&one->bio);
+	bio_uninit(one->bio);
 	/* Behind the cut of a sealed segment there can be whole entries that do not count. */
 	if (length)
 		memset(data + one->want.bytes, 0, length - one->want.bytes);
@@ -176,7 +178,7 @@ static void lsmem_near_work(struct work_struct *work)
 
 static void lsmem_near_ended(struct bio *bio)
 {
-	struct lsmem_near_one *one = container_of(bio, struct lsmem_near_one, bio);
+	struct lsmem_near_one *one = bio->bi_private;
 
 	queue_work(lsmem_near_threads, &one->work);
 }
@@ -205,7 +207,8 @@ static struct lsmem_near_drive *lsmem_near_make(struct lsmem_store *store, struc
 		one->drive = drive;
 		INIT_WORK(&one->work, lsmem_near_work);
 		one->pages = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_COMP, LSMEM_NEAR_ORDER);
-		if (!one->pages) {
+		one->bio = bio_kmalloc(0, GFP_KERNEL_ACCOUNT);
+		if (!one->pages || !one->bio) {
 			lsmem_near_put(drive);
 			return ERR_PTR(-ENOMEM);
 		}
@@ -360,11 +363,12 @@ bool lsmem_near_read(struct lsmem_store *store, const struct lsmem_near_want *wa
 	}
 	get_device(&store->dev);
 	one->store = store;
-	bio_init(&one->bio, I_BDEV(drive->file->f_mapping->host), &one->vec, 1, REQ_OP_READ | REQ_SYNC);
-	one->bio.bi_iter.bi_sector = (offset + (u64)want->block * LSMEM_BLOCK) >> SECTOR_SHIFT;
-	__bio_add_page(&one->bio, one->pages, lsmem_block_round(want->bytes), 0);
-	one->bio.bi_end_io = lsmem_near_ended;
-	submit_bio(&one->bio);
+	bio_init(one->bio, I_BDEV(drive->file->f_mapping->host), &one->vec, 1, REQ_OP_READ | REQ_SYNC);
+	one->bio->bi_iter.bi_sector = (offset + (u64)want->block * LSMEM_BLOCK) >> SECTOR_SHIFT;
+	__bio_add_page(one->bio, one->pages, lsmem_block_round(want->bytes), 0);
+	one->bio->bi_end_io = lsmem_near_ended;
+	one->bio->bi_private = one;
+	submit_bio(one->bio);
 	return true;
 }
 
