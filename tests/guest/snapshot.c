@@ -645,8 +645,8 @@ TEST_F_TIMEOUT(snapshot, model, 300)
 	struct lsmem_stat stat = { 0 };
 	uint32_t round, i, j;
 
-	for (round = 0; round < ROUNDS || (round < ROUNDS_MOST && !(stat.segments_compacted &&
-								    stat.segments_cleaned)); round++) {
+	for (round = 0; round < ROUNDS ||
+	     (round < ROUNDS_MOST && !(kept && stat.segments_compacted && stat.segments_cleaned)); round++) {
 		for (i = 0; i < WRITERS; i++) {
 			writers[i].client = client;
 			writers[i].number = i;
