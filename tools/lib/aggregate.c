@@ -766,10 +766,10 @@ static int add_many(struct lsm_aggregate *aggregate, size_t which, const struct 
 	return cell ? add_block(aggregate, measure, cell) : 0;
 }
 
-static int feed_some(struct lsm_aggregate *aggregate, struct chosen *chosen, size_t nr)
+/* Chooses those of @nr rows that have all columns and are in all ranges. */
+static int choose(struct lsm_aggregate *aggregate, struct chosen *chosen, size_t nr)
 {
 	size_t i;
-	int ret;
 
 	chosen->nr = 0;
 	for (i = 0; i < nr; i++) {
@@ -786,9 +786,18 @@ static int feed_some(struct lsm_aggregate *aggregate, struct chosen *chosen, siz
 	aggregate->fed += nr;
 	for (i = 0; i < aggregate->nr_ranges; i++)
 		keep(aggregate, &aggregate->ranges[i], chosen);
-	if (!chosen->nr)
-		return 0;
 	aggregate->selected += chosen->nr;
+	return 0;
+}
+
+static int feed_some(struct lsm_aggregate *aggregate, struct chosen *chosen, size_t nr)
+{
+	size_t i;
+	int ret;
+
+	ret = choose(aggregate, chosen, nr);
+	if (ret || !chosen->nr)
+		return ret;
 	ret = choose_groups(aggregate, chosen);
 	for (i = 0; !ret && i < aggregate->nr_measures; i++) {
 		if (aggregate->measures[i].column.nr == 1)
@@ -812,6 +821,27 @@ int lsm_aggregate_feed(struct lsm_aggregate *aggregate, const struct lsm_row *ro
 		nr -= now;
 	}
 	return aggregate->error;
+}
+
+/**
+ * lsm_aggregate_select() - feed rows, and tell which are selected
+ * @aggregate: aggregate without an error
+ * @rows: objects
+ * @nr: at most LSM_BLOCK
+ * @which: out: numbers of the rows that are selected
+ *
+ * Return: how many; as lsm_aggregate_feed().
+ */
+ssize_t lsm_aggregate_select(struct lsm_aggregate *aggregate, const struct lsm_row *rows, size_t nr,
+			     uint32_t *which)
+{
+	struct chosen chosen = { .rows = rows };
+
+	aggregate->error = feed_some(aggregate, &chosen, nr);
+	if (aggregate->error)
+		return aggregate->error;
+	memcpy(which, chosen.which, chosen.nr * sizeof(*which));
+	return (ssize_t)chosen.nr;
 }
 
 /* ---- Merging ------------------------------------------------------------- */

@@ -73,6 +73,8 @@ const struct lsm_kernels *lsm_kernels_get(unsigned int level);
 const struct lsm_kernels *lsm_kernels_best(void);
 void lsm_aggregate_use(struct lsm_aggregate *aggregate, const struct lsm_kernels *kernels);
 uint32_t lsm_aggregate_prefix(const struct lsm_aggregate *aggregate);
+ssize_t lsm_aggregate_select(struct lsm_aggregate *aggregate, const struct lsm_row *rows, size_t nr,
+			     uint32_t *which);
 
 /* The key of a double, or its reverse: negative numbers have all bits but the sign inverted. */
 static inline int64_t lsm_key_f64(int64_t bits)

@@ -929,6 +929,97 @@ const char *lsm_plan_name(uint32_t plan);
  */
 int lsm_explain_text(const struct lsm_explain *explain, char *text, size_t size);
 
+/*
+ * Spreads: a value in each of many objects is set, raised or scaled, or an amount is shared out among them.  The
+ * objects are chosen by an exact scan at a version V.  Then each is replaced, in vectors, if it is still as it
+ * was at V: what others change meanwhile is left as it is, and is counted.
+ *
+ * Each replace is atomic, all of them together are not.  A spread that was cut off goes on with V: an object
+ * that was changed has a later version, by which it is not chosen again.
+ */
+enum lsm_spread_how {
+	LSM_SPREAD_SET = 1,	/* the value is @amount */
+	LSM_SPREAD_ADD,		/* @amount is added */
+	LSM_SPREAD_SCALE,	/* the value is multiplied by @factor; integers: to the nearest, in long doubles */
+	LSM_SPREAD_SHARE,	/* @amount * weight of the object / weights of all is added; integers: towards 0 */
+};
+
+/**
+ * struct lsm_spread - how objects are to be changed
+ * @how: enum lsm_spread_how
+ * @flags: LSM_DURABLE: each vector is waited for; or 0
+ * @column: one value of each object
+ * @amount: LSM_SPREAD_SET: of the column's type; ADD, SHARE: i64 for integers, f64 for doubles
+ * @factor: of LSM_SPREAD_SCALE
+ * @weight: of LSM_SPREAD_SHARE: one value of each object, none negative; integers for a @column of integers.
+ *	NULL: the same for all
+ * @ranges: which of the objects of the scan; all must hold
+ * @nr_ranges: at @ranges
+ * @version: to go on: that of the report; else 0
+ * @weights: likewise, of LSM_SPREAD_SHARE
+ * @begun: called when @version and @weights of the report are known, before the first change: keep
+ *	them, to go on after a crash.  Return: 0, or a negative errno, which ends the spread.  NULL: not
+ * @progress: called after each vector.  Return: likewise.  NULL: not
+ * @context: for @begun and @progress
+ */
+struct lsm_spread {
+	uint32_t how;
+	uint32_t flags;
+	struct lsm_column column;
+	union lsm_value amount;
+	double factor;
+	const struct lsm_column *weight;
+	const struct lsm_range *ranges;
+	size_t nr_ranges;
+	uint64_t version;
+	union lsm_value weights;
+	int (*begun)(void *context, uint64_t version, union lsm_value weights);
+	int (*progress)(void *context, uint64_t done, uint64_t total);
+	void *context;
+};
+
+/**
+ * struct lsm_spread_report - what a spread has done
+ * @version: V
+ * @weights: of LSM_SPREAD_SHARE: the sum; u64 for a column of integers, else f64
+ * @given: likewise: what was added, i64 or f64.  Less than the amount: by what is rounded, and the shares of objects
+ *	that were not changed
+ * @shorter: objects that are too short for a column, and were left out
+ * @selected: objects to be changed
+ * @changed: of these, those that were
+ * @lost: were changed by others since V, and left as they are
+ * @gone: were freed since V
+ * @beyond: have no value, or their new value is beyond the type: left as they are
+ */
+struct lsm_spread_report {
+	uint64_t version;
+	union lsm_value weights;
+	union lsm_value given;
+	uint64_t shorter;
+	uint64_t selected;
+	uint64_t changed;
+	uint64_t lost;
+	uint64_t gone;
+	uint64_t beyond;
+};
+
+/**
+ * lsm_spread() - change a value in each of many objects
+ * @lsm: store, opened for writing
+ * @scan: which objects; plan, flags, batch, progress, context and prefix are not used
+ * @spread: how
+ * @report: out, also after an error; may be NULL
+ *
+ * Takes 16 bytes of memory for each object that is selected.
+ *
+ * Return: 0: selected is changed + lost + gone + beyond; -EINVAL: a column, a number; -EDOM: a weight that
+ * is negative or no number, or they are all 0; -EOVERFLOW: their sum is 2^64 or more; as lsm_scan() with
+ * LSM_SCAN_EXACT; -ENOSPC, -ETIMEDOUT and others: as lsm_vector(), of an object; what @begun or @progress
+ * returned.
+ */
+int lsm_spread(struct lsm *lsm, const struct lsm_scan *scan, const struct lsm_spread *spread,
+	       struct lsm_spread_report *report);
+
 static inline struct lsmem_op lsm_op_alloc(const void *data, uint32_t length,
 					   unsigned int flags)
 {

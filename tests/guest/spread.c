@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * lsm_spread(): values of many objects are changed.
+ *
+ * At rest each kind of change, for each type, must leave each object as a computation from its old bytes says,
+ * and those that are not selected as they were.  While writers raise the same values, no change of either side is
+ * lost: the sum tells.  A spread that is cut off and goes on changes each object once.
+ */
+#include <errno.h>
+#include <lsmem/lsmem_format.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kselftest_harness.h"
+#include "store.h"
+
+#define OBJECTS		20000u
+#define WRITERS		2u
+#define BIG		200000u
+
+/* What each object begins with. Some are longer, and some too short. */
+struct row {
+	uint64_t number;
+	uint32_t u32;
+	uint32_t group;
+	uint64_t u64;
+	int64_t i64;
+	double f64;
+};
+
+/**
+ * struct rows - a store, and what its objects were
+ * @store: store
+ * @handles: OBJECTS
+ * @lengths: of the objects
+ * @rows: their beginnings
+ * @state: of random numbers
+ * @bytes: room for an object
+ */
+struct rows {
+	struct store store;
+	uint64_t *handles;
+	uint32_t *lengths;
+	struct row *rows;
+	uint64_t state;
+	uint8_t *bytes;
+};
+
+FIXTURE(spread) {
+	struct rows rows;
+};
+
+FIXTURE_SETUP(spread)
+{
+	struct rows *rows = &self->rows;
+	uint32_t i;
+
+	ASSERT_EQ(0, store_create(&rows->store, STORE_BYTES, 2 * OBJECTS, 0));
+	rows->handles = calloc(OBJECTS, sizeof(*rows->handles));
+	rows->lengths = calloc(OBJECTS, sizeof(*rows->lengths));
+	rows->rows = calloc(OBJECTS, sizeof(*rows->rows));
+	rows->bytes = calloc(1, BIG);
+	rows->state = test_seed;
+	ASSERT_TRUE(rows->handles && rows->lengths && rows->rows && rows->bytes);
+	for (i = 0; i < OBJECTS; i++) {
+		struct row *row = &rows->rows[i];
+		uint32_t dice = random_below(&rows->state, 1000);
+
+		*row = (struct row){
+			.number = i,
+			.u32 = random_below(&rows->state, 1000000),
+			.group = random_below(&rows->state, 4),
+			.u64 = random_below(&rows->state, 1u << 30),
+			.i64 = (int64_t)random_below(&rows->state, 2000000) - 1000000,
+			.f64 = (double)random_below(&rows->state, 1u << 30) / 1024 - 1000,
+		};
+		rows->lengths[i] = dice < 2 ? BIG : dice < 10 ? 3000 : dice < 30 ? sizeof(*row) - 1 :
+				   sizeof(*row) + random_below(&rows->state, 200);
+		memcpy(rows->bytes, row, sizeof(*row));
+		ASSERT_EQ(0, lsm_alloc(rows->store.lsm, rows->bytes, rows->lengths[i], 0, &rows->handles[i], NULL));
+	}
+}
+
+FIXTURE_TEARDOWN(spread)
+{
+	free(self->rows.handles);
+	free(self->rows.lengths);
+	free(self->rows.rows);
+	free(self->rows.bytes);
+	EXPECT_EQ(0, store_destroy(&self->rows.store));
+}
+
+static const struct lsm_column u32_column = { .type = LSM_U32, .offset = offsetof(struct row, u32) };
+static const struct lsm_column u64_column = { .type = LSM_U64, .offset = offsetof(struct row, u64) };
+static const struct lsm_column i64_column = { .type = LSM_I64, .offset = offsetof(struct row, i64) };
+static const struct lsm_column f64_column = { .type = LSM_F64, .offset = offsetof(struct row, f64) };
+/* Groups 1 and 2 */
+static const struct lsm_range half = {
+	.column = { .type = LSM_U32, .offset = offsetof(struct row, group) }, .low.u64 = 1, .high.u64 = 2,
+};
+
+static bool selected(const struct rows *rows, uint32_t i)
+{
+	return rows->lengths[i] >= sizeof(struct row) && rows->rows[i].group >= 1 && rows->rows[i].group <= 2;
+}
+
+/* Compares all objects with @rows. Returns how many differ. */
+static uint32_t differ(const struct rows *rows)
+{
+	uint32_t i, nr = 0, want;
+	ssize_t got;
+
+	for (i = 0; i < OBJECTS; i++) {
+		want = rows->lengths[i] < sizeof(struct row) ? rows->lengths[i] : sizeof(struct row);
+		got = lsm_read(rows->store.lsm, rows->handles[i], rows->bytes, BIG, 0, NULL);
+		nr += got != rows->lengths[i] || memcmp(rows->bytes, &rows->rows[i], want);
+	}
+	return nr;
+}
+
+/* ---- At rest ----------------------------------------------------------------- */
+
+TEST_F_TIMEOUT(spread, kinds, 240)
+{
+	struct lsm_spread spread = { .ranges = &half, .nr_ranges = 1 };
+	struct rows *rows = &self->rows;
+	struct lsm_spread_report report;
+	struct lsm_scan all = { 0 };
+	uint64_t nr = 0, shorter = 0, beyond, weights = 0;
+	int64_t given;
+	double real = 0;
+	uint32_t i;
+
+	for (i = 0; i < OBJECTS; i++) {
+		nr += selected(rows, i);
+		shorter += rows->lengths[i] < sizeof(struct row);
+		weights += selected(rows, i) ? rows->rows[i].u64 : 0;
+	}
+	ASSERT_LT(0, shorter);
+
+	/* Set; the column is the last one, so that the short ones do not have it. */
+	spread.how = LSM_SPREAD_SET;
+	spread.column = f64_column;
+	spread.amount.f64 = 0.25;
+	ASSERT_EQ(0, lsm_spread(rows->store.lsm, &all, &spread, &report));
+	EXPECT_EQ(nr, report.selected);
+	EXPECT_EQ(nr, report.changed);
+	EXPECT_EQ(shorter, report.shorter);
+	EXPECT_LT(0, report.version);
+	for (i = 0; i < OBJECTS; i++)
+		rows->rows[i].f64 = selected(rows, i) ? 0.25 : rows->rows[i].f64;
+	EXPECT_EQ(0, differ(rows));
+
+	/* Add, where some become negative, which they cannot. */
+	spread.how = LSM_SPREAD_ADD;
+	spread.column = u32_column;
+	spread.amount.i64 = -500000;
+	all.length_min = sizeof(struct row);
+	ASSERT_EQ(0, lsm_spread(rows->store.lsm, &all, &spread, &report));
+	for (beyond = 0, i = 0; i < OBJECTS; i++) {
+		if (selected(rows, i) && rows->rows[i].u32 >= 500000)
+			rows->rows[i].u32 -= 500000;
+		else
+			beyond += selected(rows, i);
+	}
+	EXPECT_LT(0, beyond);
+	EXPECT_EQ(beyond, report.beyond);
+	EXPECT_EQ(nr, report.changed + report.beyond);
+	EXPECT_EQ(0, differ(rows));
+
+	/* Scale, to the nearest. */
+	spread.how = LSM_SPREAD_SCALE;
+	spread.column = i64_column;
+	spread.factor = -1.5;
+	ASSERT_EQ(0, lsm_spread(rows->store.lsm, &all, &spread, &report));
+	for (i = 0; i < OBJECTS; i++)
+		if (selected(rows, i))
+			rows->rows[i].i64 = (-3 * rows->rows[i].i64 + (rows->rows[i].i64 > 0 ? -1 : 1)) / 2;
+	EXPECT_EQ(nr, report.changed);
+	EXPECT_EQ(0, differ(rows));
+
+	/* Share out: by weights, integers and doubles, and to all alike. */
+	spread.how = LSM_SPREAD_SHARE;
+	spread.amount.i64 = -123456789;
+	spread.weight = &u64_column;
+	ASSERT_EQ(0, lsm_spread(rows->store.lsm, &all, &spread, &report));
+	for (given = 0, i = 0; i < OBJECTS; i++) {
+		int64_t share = (int64_t)((__int128)-123456789 * rows->rows[i].u64 / (__int128)weights);
+
+		if (!selected(rows, i))
+			continue;
+		rows->rows[i].i64 += share;
+		given += share;
+	}
+	EXPECT_EQ(weights, report.weights.u64);
+	EXPECT_EQ(given, report.given.i64);
+	EXPECT_EQ(0, differ(rows));
+	spread.column = f64_column;
+	spread.amount.f64 = 1e6;
+	ASSERT_EQ(0, lsm_spread(rows->store.lsm, &all, &spread, &report));
+	for (i = 0; i < OBJECTS; i++) {
+		if (!selected(rows, i))
+			continue;
+		rows->rows[i].f64 += 1e6 * ((double)rows->rows[i].u64 / (double)weights);
+		real += 1e6 * ((double)rows->rows[i].u64 / (double)weights);
+	}
+	EXPECT_TRUE(fabs(real - report.given.f64) < 1e-6);
+	EXPECT_TRUE(fabs(1e6 - report.given.f64) < 1e-6);
+	EXPECT_EQ(0, differ(rows));
+	spread.weight = NULL;
+	spread.column = u64_column;
+	spread.amount.i64 = (int64_t)(10 * nr + 3);
+	ASSERT_EQ(0, lsm_spread(rows->store.lsm, &all, &spread, &report));
+	for (i = 0; i < OBJECTS; i++)
+		rows->rows[i].u64 += selected(rows, i) ? 10 : 0;
+	EXPECT_EQ(nr, report.weights.u64);
+	EXPECT_EQ((int64_t)(10 * nr), report.given.i64);
+	EXPECT_EQ(0, differ(rows));
+
+	/* A list, of which some are gone. */
+	spread.how = LSM_SPREAD_ADD;
+	spread.amount.i64 = 7;
+	spread.nr_ranges = 0;
+	for (i = 0; i < 100; i++) {
+		ASSERT_EQ(0, lsm_free(rows->store.lsm, rows->handles[i], 0, NULL));
+		ASSERT_EQ(0, lsm_alloc(rows->store.lsm, &rows->rows[i], sizeof(struct row), 0, &rows->handles[i], NULL));
+		rows->lengths[i] = sizeof(struct row);
+		rows->rows[i].u64 += i % 2 ? 7 : 0;
+	}
+	for (i = 0; i < 50; i++)
+		rows->handles[OBJECTS - 50 + i] = rows->handles[2 * i + 1];
+	all.handles = &rows->handles[OBJECTS - 50];
+	all.nr_handles = 50;
+	ASSERT_EQ(0, lsm_spread(rows->store.lsm, &all, &spread, &report));
+	EXPECT_EQ(50, report.changed);
+	for (i = 0; i < 50; i++) {
+		rows->rows[OBJECTS - 50 + i] = rows->rows[2 * i + 1];
+		rows->lengths[OBJECTS - 50 + i] = sizeof(struct row);
+	}
+	EXPECT_EQ(0, differ(rows));
+}
+
+TEST_F(spread, refused)
+{
+	struct lsm_spread spread = { .how = LSM_SPREAD_SHARE, .column = i64_column, .weight = &i64_column,
+				     .amount.i64 = 1 };
+	struct lsm *lsm = self->rows.store.lsm;
+	struct lsm_spread_report report;
+	struct lsm_scan all = { 0 };
+
+	EXPECT_EQ(-EDOM, lsm_spread(lsm, &all, &spread, &report));	/* some are negative */
+	spread.weight = &f64_column;
+	EXPECT_EQ(-EINVAL, lsm_spread(lsm, &all, &spread, NULL));
+	spread.column = f64_column;
+	spread.amount.f64 = NAN;
+	spread.weight = NULL;
+	EXPECT_EQ(-EINVAL, lsm_spread(lsm, &all, &spread, NULL));
+	spread.how = LSM_SPREAD_SCALE;
+	spread.factor = INFINITY;
+	EXPECT_EQ(-EINVAL, lsm_spread(lsm, &all, &spread, NULL));
+	spread.how = LSM_SPREAD_SHARE + 1;
+	EXPECT_EQ(-EINVAL, lsm_spread(lsm, &all, &spread, NULL));
+	spread.how = LSM_SPREAD_SET;
+	spread.column = u32_column;
+	spread.amount.u64 = 1ull << 32;
+	EXPECT_EQ(-EINVAL, lsm_spread(lsm, &all, &spread, NULL));
+	spread.column.nr = 2;
+	spread.amount.u64 = 1;
+	EXPECT_EQ(-EINVAL, lsm_spread(lsm, &all, &spread, NULL));
+	spread.column.nr = 0;
+	/* Nothing is selected. */
+	all.length_min = LSMEM_OBJECT_MAX;
+	EXPECT_EQ(0, lsm_spread(lsm, &all, &spread, &report));
+	EXPECT_EQ(0, report.selected);
+	EXPECT_EQ(0, differ(&self->rows));
+}
+
+/* ---- Going on ------------------------------------------------------------------ */
+
+/* What a program keeps of a spread, and when it is cut off. */
+struct kept {
+	uint64_t version;
+	union lsm_value weights;
+	uint64_t stop;
+	uint32_t begun;
+};
+
+static int keep(void *context, uint64_t version, union lsm_value weights)
+{
+	struct kept *kept = context;
+
+	kept->begun++;
+	kept->version = version;
+	kept->weights = weights;
+	return 0;
+}
+
+static int cut_off(void *context, uint64_t done, uint64_t total)
+{
+	struct kept *kept = context;
+
+	return done > total ? -EPROTO : kept->stop && done >= kept->stop ? -EINTR : 0;
+}
+
+TEST_F_TIMEOUT(spread, goes_on, 240)
+{
+	struct kept kept = { .stop = 3000 };
+	struct lsm_spread spread = {
+		.how = LSM_SPREAD_SHARE, .column = i64_column, .weight = &u64_column, .amount.i64 = 1000000000,
+		.begun = keep, .progress = cut_off, .context = &kept,
+	};
+	struct rows *rows = &self->rows;
+	struct lsm_spread_report first, second;
+	struct lsm_scan all = { 0 };
+	uint64_t weights = 0;
+	int64_t given = 0;
+	uint32_t i;
+
+	ASSERT_EQ(-EINTR, lsm_spread(rows->store.lsm, &all, &spread, &first));
+	EXPECT_EQ(1, kept.begun);
+	EXPECT_LE(3000, first.changed);
+	EXPECT_GT(first.selected, first.changed);
+	EXPECT_LT(0, differ(rows));
+	kept.stop = 0;
+	spread.version = kept.version;
+	spread.weights = kept.weights;
+	ASSERT_EQ(0, lsm_spread(rows->store.lsm, &all, &spread, &second));
+	EXPECT_EQ(first.selected, first.changed + second.changed);
+	EXPECT_EQ(second.selected, second.changed);
+	EXPECT_EQ(first.version, second.version);
+	for (i = 0; i < OBJECTS; i++)
+		weights += rows->lengths[i] >= offsetof(struct row, f64) ? rows->rows[i].u64 : 0;
+	for (i = 0; i < OBJECTS; i++) {
+		int64_t share = (int64_t)((__int128)1000000000 * rows->rows[i].u64 / (__int128)weights);
+
+		rows->rows[i].i64 += share;
+		given += share;
+	}
+	EXPECT_EQ(weights, first.weights.u64);
+	EXPECT_EQ(given, first.given.i64 + second.given.i64);
+	EXPECT_EQ(0, differ(rows));
+	/* And once more does nothing. */
+	ASSERT_EQ(0, lsm_spread(rows->store.lsm, &all, &spread, &second));
+	EXPECT_EQ(0, second.selected);
+	EXPECT_EQ(0, differ(rows));
+}
+
+/* ---- With writers ---------------------------------------------------------------- */
+
+/**
+ * struct writer - a thread that raises the values of objects, as others do
+ * @rows: the objects
+ * @state: of random numbers
+ * @raised: by so much, in all
+ * @lost: how often another was faster
+ * @stop: set by the test
+ * @error: the first
+ */
+struct writer {
+	const struct rows *rows;
+	uint64_t state;
+	int64_t raised;
+	uint64_t lost;
+	atomic_bool stop;
+	int error;
+};
+
+static void *raise_values(void *argument)
+{
+	struct writer *writer = argument;
+	struct lsm *lsm = writer->rows->store.lsm;
+	uint8_t *bytes = malloc(BIG);
+
+	while (!writer->stop && !writer->error) {
+		uint32_t i = random_below(&writer->state, OBJECTS), by = random_below(&writer->state, 1000);
+		struct row *row = (struct row *)bytes;
+		struct lsm_object object;
+		uint64_t version;
+		ssize_t length;
+		int ret;
+
+		length = lsm_read(lsm, writer->rows->handles[i], bytes, BIG, 0, &object);
+		if (length < (ssize_t)sizeof(*row)) {
+			writer->error = length < 0 ? (int)length : 0;
+			continue;
+		}
+		row->i64 += by;
+		version = object.version;
+		ret = lsm_replace(lsm, writer->rows->handles[i], bytes, (uint32_t)length, LSM_EXPECT, &version);
+		if (!ret)
+			writer->raised += by;
+		else if (ret == -EILSEQ)
+			writer->lost++;
+		else
+			writer->error = ret;
+	}
+	free(bytes);
+	return NULL;
+}
+
+TEST_F_TIMEOUT(spread, writers, 240)
+{
+	struct lsm_spread spread = { .how = LSM_SPREAD_ADD, .column = i64_column, .amount.i64 = 1000000 };
+	uint64_t changed = 0, lost = 0, revoked = 0, spreads = 0, again = 0;
+	struct lsm_scan all = { .length_min = sizeof(struct row) };
+	struct writer writers[WRITERS] = { 0 };
+	struct rows *rows = &self->rows;
+	struct lsm_spread_report report;
+	pthread_t threads[WRITERS];
+	uint32_t i, number;
+	int64_t sum = 0;
+	int ret;
+
+	for (i = 0; i < OBJECTS; i++)
+		sum += rows->lengths[i] >= sizeof(struct row) ? rows->rows[i].i64 : 0;
+	for (i = 0; i < WRITERS; i++) {
+		writers[i].rows = rows;
+		writers[i].state = test_seed + i;
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, raise_values, &writers[i]));
+	}
+	for (number = 0; number < 5 + test_scaled(20); number++) {
+		ret = lsm_spread(rows->store.lsm, &all, &spread, &report);
+		/* A scan has changed nothing. */
+		if (ret == -ECANCELED || ret == -ENOSPC || ret == -EBUSY) {
+			revoked++;
+			continue;
+		}
+		ASSERT_EQ(0, ret);
+		spreads++;
+		EXPECT_EQ(report.selected, report.changed + report.lost);
+		EXPECT_EQ(0, report.gone + report.beyond);
+		changed += report.changed;
+		lost += report.lost;
+	}
+	for (i = 0; i < WRITERS; i++) {
+		writers[i].stop = true;
+		pthread_join(threads[i], NULL);
+		EXPECT_EQ(0, writers[i].error);
+		sum += writers[i].raised;
+		again += writers[i].lost;
+	}
+	sum += (int64_t)changed * 1000000;
+	for (i = 0; i < OBJECTS; i++) {
+		if (rows->lengths[i] < sizeof(struct row))
+			continue;
+		ASSERT_EQ(rows->lengths[i], lsm_read(rows->store.lsm, rows->handles[i], rows->bytes, BIG, 0, NULL));
+		sum -= ((struct row *)rows->bytes)->i64;
+	}
+	EXPECT_EQ(0, sum);
+	printf("# %llu spreads, %llu revoked; %llu objects changed, %llu lost to writers, %llu won from them\n",
+	       (unsigned long long)spreads, (unsigned long long)revoked, (unsigned long long)changed,
+	       (unsigned long long)lost, (unsigned long long)again);
+	EXPECT_LT(0, spreads);
+	EXPECT_LT(0, lost);
+}
+
+TEST_HARNESS_MAIN
