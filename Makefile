@@ -60,6 +60,9 @@ demo-pages: setup ## power cuts of a B+tree in a region larger than memory; writ
 	@$(MAKE) --no-print-directory all test-programs
 	qemu/demo-pages $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))
 
+demo-scan: setup tools ## revenue of a table under transactions, by exact scans; writes out/demo/scan.json; QUICK=1
+	qemu/demo-scan $(if $(QUICK),--quick)
+
 test: setup ## all tests; the last line is "N passed, N failed"
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run
@@ -184,6 +187,6 @@ help: ## this list
 	@echo "SEED=N repeats the run that printed N"
 	@echo "first: make demo, or make test, as root on Debian 12"
 
-.PHONY: all modules lab lib tools daemon setup demo demo-cluster demo-tier demo-pages bench kselftest kunit calls matrix \
+.PHONY: all modules lab lib tools daemon setup demo demo-cluster demo-tier demo-pages demo-scan bench kselftest kunit calls matrix \
 	ci test test-user test-guest test-power torture test-debug test-kcsan test-units fuzz test-programs \
 	check docs sparse install install-built clean help
