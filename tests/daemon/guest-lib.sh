@@ -183,11 +183,19 @@ fails()
 	slay_load
 }
 
+# livemap: is the live bitmap that of the handle table?  While entries move, not quite.
+livemap()
+{
+	mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
+	awk 'NR == 2 && !$2 && !$3 { fits = 1 } END { exit !fits }' "/sys/kernel/debug/lsmem/$store/livemap"
+}
+
 # drained [PREFIX]: after the daemon is stopped all is on the backup, which is sound, and the store can go
 drained()
 {
 	stop
 	is "${1-}shutdown drains" "$status" 0
+	ok "${1-}live bitmap as the handle table" until_true 10 livemap
 	run "$ctl" destroy "$store"
 	is "${1-}drained, so it can be destroyed" "$status" 0
 	run "$ctl" check "$drive" --json

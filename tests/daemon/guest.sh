@@ -143,6 +143,7 @@ kind_test()
 	is "$kind: load, the daemon stopped meanwhile" "$?" 0
 	stop
 	is "$kind: shutdown after SIGKILLs" "$status" 0
+	ok "$kind: live bitmap as the handle table" until_true 10 livemap
 	run "$ctl" destroy "$store"
 	is "$kind: drained, so it can be destroyed" "$status" 0
 	ok "$kind: recovers after SIGKILLs" start recovery
