@@ -417,13 +417,17 @@ TEST_F_TIMEOUT(cold, near, SECONDS)
 	int fd = self->follower.attach.fd;
 	size_t bytes = lsmem_block_round(frame->length);
 	struct failing last = { 0 };
+	void *copy;
 
 	if (variant->ring)
 		return;		/* no command */
 	near.fd = open_drive();
 	if (near.fd < 0)
 		SKIP(return, "no drive in /dev/drive");
-	ASSERT_EQ((ssize_t)bytes, pwrite(near.fd, frame->bytes, bytes, 0));
+	copy = aligned_alloc(LSMEM_BLOCK, bytes);
+	memcpy(copy, frame->bytes, bytes);
+	ASSERT_EQ((ssize_t)bytes, pwrite(near.fd, copy, bytes, 0));
+	free(copy);
 	ASSERT_EQ(0, fsync(near.fd));
 	FOR_EACH_FAILURE(f) {
 		int ret;

@@ -292,7 +292,7 @@ int open_drive(void)
 	int fd = -1;
 
 	if (!glob("/dev/drive/*", 0, NULL, &found))
-		fd = open(found.gl_pathv[0], O_RDWR | O_CLOEXEC);
+		fd = open(found.gl_pathv[0], O_RDWR | O_DIRECT | O_CLOEXEC);
 	globfree(&found);
 	return fd;
 }

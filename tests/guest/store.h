@@ -79,7 +79,10 @@ int log_says(const char *text);
  */
 int slow_pages(void **pages, size_t length);
 
-/* The first drive of the guest, which a test may overwrite, or -1. */
+/*
+ * The first drive of the guest, which a test may overwrite, or -1.  It is O_DIRECT: to write out, and drop, the pages
+ * of a whole store takes long.
+ */
 int open_drive(void);
 
 /* CLOCK_MONOTONIC in milliseconds. */
