@@ -69,6 +69,16 @@ enum clean_state {
 };
 
 /**
+ * struct near_told - where the kernel was told that a segment is on the near drive
+ * @segment: id; 0: none
+ * @offset: of its log data, bytes
+ */
+struct near_told {
+	uint64_t segment;
+	uint64_t offset;
+};
+
+/**
  * struct range - a range whose acknowledgement is timed
  * @segment: id of the segment
  * @ns: when the range was taken from the kernel, by clock_now_ns()
@@ -115,7 +125,7 @@ struct range {
  * @fetch_said_ns: when the next message about failures is allowed, by clock_now_ns()
  * @fetch_unsaid: failures that were not logged
  * @near: index of the backup that the kernel reads itself; CORE_BACKUPS: none
- * @near_told: segments whose place on it was told last, by id
+ * @near_told: what the kernel was told last of places on it, by id
  * @fetches: requests of the kernel
  * @fills: answers for the kernel
  * @fetch_slots: reads of fetching
@@ -148,7 +158,7 @@ struct serve {
 	bool fetch_armed, fetch_wanted, fetch_timing;
 	uint64_t fetch_said_ns, fetch_unsaid;
 	uint32_t near;
-	uint64_t near_told[NEAR_TOLD];
+	struct near_told near_told[NEAR_TOLD];
 	struct lsmem_fetch_one fetches[KERNEL_FETCHES];
 	struct lsmem_fill_one fills[KERNEL_FETCHES];
 	struct fetch_slot fetch_slots[FETCH_READS * CORE_BACKUPS];

@@ -127,12 +127,14 @@ static void near_choose(struct serve *s, uint32_t remote)
 
 static void near_tell(struct serve *s, const struct lsmem_fetch_one *one)
 {
-	uint64_t *told = &s->near_told[one->segment % NEAR_TOLD], offset;
+	struct near_told *told = &s->near_told[one->segment % NEAR_TOLD];
+	uint64_t offset;
 
-	if (s->near == CORE_BACKUPS || one->flags & LSMEM_FETCH_SEGMENT || *told == one->segment ||
-	    !fetch_place(s->d->fetch, one, s->near, &offset))
+	if (s->near == CORE_BACKUPS || one->flags & LSMEM_FETCH_SEGMENT ||
+	    !fetch_place(s->d->fetch, one, s->near, &offset) ||
+	    (told->segment == one->segment && told->offset == offset))
 		return;
-	*told = one->segment;
+	*told = (struct near_told){ .segment = one->segment, .offset = offset };
 	kernel_near_place(&s->d->kernel, one->segment, offset);		/* in vain: it asks again */
 }
 

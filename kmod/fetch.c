@@ -128,7 +128,7 @@ void lsmem_fetches_destroy(struct lsmem_store *store)
 
 /* ---- Requests ----------------------------------------------------------- */
 
-static void lsmem_fetch_near(struct lsmem_store *store, void *what, const void *data, u32 length);
+static int lsmem_fetch_near(struct lsmem_store *store, void *what, const void *data, u32 length);
 
 static struct hlist_head *lsmem_wanted_bucket(struct lsmem_store *store, u32 index)
 {
@@ -822,13 +822,13 @@ static int lsmem_fetch_answer(struct lsmem_store *store, const struct lsmem_fill
 }
 
 /* What the near drive has of a request, struct lsmem_near_want. */
-static void lsmem_fetch_near(struct lsmem_store *store, void *what, const void *data, u32 length)
+static int lsmem_fetch_near(struct lsmem_store *store, void *what, const void *data, u32 length)
 {
 	struct lsmem_wanted *wanted = what;
-	int ret = -EIO;
+	int ret = length ? 0 : -EIO;
 
 	mutex_lock(&store->tier.fill);
-	if (length && !lsmem_wanted_answered(wanted)) {
+	if (!ret && !lsmem_wanted_answered(wanted)) {
 		ret = lsmem_fetch_object(store, wanted, data, length);
 		if (!ret)
 			lsmem_count(store, fetches_near, 1);
@@ -840,6 +840,7 @@ static void lsmem_fetch_near(struct lsmem_store *store, void *what, const void *
 	if (ret == -EAGAIN)	/* make room */
 		wake_up_all(&store->plan.work);
 	lsmem_wanted_put(wanted);
+	return ret;
 }
 
 /**

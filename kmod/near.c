@@ -8,7 +8,8 @@
  * is read here.  Nothing of what the daemon says is trusted: what was read counts only if the object is
  * found in it, tied to its segment and with its CRC (fetch.c).  So a frame that was given away meanwhile
  * has nothing for us.  Whatever goes wrong, the daemon gets the request, as if it had not been tried: it
- * knows the other replicas, repeats, mends, and says what is lost.
+ * knows the other replicas, repeats, mends, and says what is lost.  If the object was not there, or the drive
+ * failed, nothing more of that segment is read here.
  *
  * The reads of a store are few, and have their memory from the beginning, on the daemon's account: who
  * finds all busy asks the daemon, whose own reads are bounded, so that a group commit has the drive.
@@ -160,6 +161,7 @@ static void lsmem_near_work(struct work_struct *work)
 	void *data = page_address(one->pages), *what = one->want.what;
 	struct lsmem_near_drive *drive = one->drive;
 	struct lsmem_store *store = one->store;
+	int ret;
 
 	bio_uninit(one->bio);
 	/* Behind the cut of a sealed segment there can be whole entries that do not count. */
@@ -168,8 +170,11 @@ static void lsmem_near_work(struct work_struct *work)
 	spin_lock(&store->nears.lock);
 	one->want.what = NULL;		/* late no more */
 	spin_unlock(&store->nears.lock);
-	one->want.done(store, what, data, length);
+	ret = one->want.done(store, what, data, length);
 	spin_lock(&store->nears.lock);
+	/* It has moved, or is damaged: to look here again is in vain. */
+	if ((ret == -EIO || ret == -EBADMSG) && drive->frames[one->want.segment].id == one->want.id)
+		drive->frames[one->want.segment].id = 0;
 	list_add(&one->node, &drive->idle);
 	spin_unlock(&store->nears.lock);
 	put_device(&store->dev);

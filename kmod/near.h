@@ -32,7 +32,7 @@ struct lsmem_nears {
  * @bytes: of the log to be read from there on; what follows in the last block does not count
  * @what: for @done
  * @done: called once, in a thread of its own, with what was read, whole blocks; @length 0: it could not be.
- *	Context: may sleep
+ *	Returns -EIO or -EBADMSG if what was wanted is not in it.  Context: may sleep
  * @late: called at most once, before @done, if the read takes long.  Context: nears.lock held
  */
 struct lsmem_near_want {
@@ -41,7 +41,7 @@ struct lsmem_near_want {
 	u32 block;
 	u32 bytes;
 	void *what;
-	void (*done)(struct lsmem_store *store, void *what, const void *data, u32 length);
+	int (*done)(struct lsmem_store *store, void *what, const void *data, u32 length);
 	void (*late)(struct lsmem_store *store, void *what);
 };
 
