@@ -125,6 +125,8 @@ struct range {
  * @fetch_said_ns: when the next message about failures is allowed, by clock_now_ns()
  * @fetch_unsaid: failures that were not logged
  * @near: index of the backup that the kernel reads itself; CORE_BACKUPS: none
+ * @near_slots: slots of the backups that are members and on this host, when @near was chosen; LSMEM_BACKUPS:
+ *	the others
  * @near_told: what the kernel was told last of places on it, by id
  * @fetches: requests of the kernel
  * @fills: answers for the kernel
@@ -157,7 +159,7 @@ struct serve {
 	struct loop_timer fetch_timer;
 	bool fetch_armed, fetch_wanted, fetch_timing;
 	uint64_t fetch_said_ns, fetch_unsaid;
-	uint32_t near;
+	uint32_t near, near_slots[CORE_BACKUPS];
 	struct near_told near_told[NEAR_TOLD];
 	struct lsmem_fetch_one fetches[KERNEL_FETCHES];
 	struct lsmem_fill_one fills[KERNEL_FETCHES];

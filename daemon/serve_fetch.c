@@ -90,38 +90,39 @@ static void start_reads(struct serve *s, uint64_t now)
 
 /* ---- The near drive ------------------------------------------------------ */
 
-/* Can the kernel read a backup itself? */
-static bool near_can(const struct serve *s, uint32_t index, uint32_t remote)
+/* Is a backup of this host a block device? */
+static bool near_can(const struct serve *s, uint32_t slot)
 {
 	struct stat st;
 
-	return core_backup(s->core, index) == CORE_BACKUP_MEMBER && !(remote >> index & 1u) &&
-	       s->d->slots[index] < LSMEM_BACKUPS &&
-	       !stat(s->d->config.backups[s->d->slots[index]].path, &st) && S_ISBLK(st.st_mode);
+	return slot < LSMEM_BACKUPS && !stat(s->d->config.backups[slot].path, &st) && S_ISBLK(st.st_mode);
 }
 
-/* Tell the kernel which drive it reads, if that has changed. Without one it asks as before. */
+/* Tell the kernel which drive it reads, if the backups of this host have changed. Without one it asks as before. */
 static void near_choose(struct serve *s, uint32_t remote)
 {
-	uint32_t index = 0;
+	uint32_t slots[CORE_BACKUPS], index;
 	int fd = -1, err;
 
-	if (s->near < CORE_BACKUPS && near_can(s, s->near, remote))
+	for (index = 0; index < CORE_BACKUPS; index++)
+		slots[index] = core_backup(s->core, index) == CORE_BACKUP_MEMBER && !(remote >> index & 1u) ?
+			       s->d->slots[index] : LSMEM_BACKUPS;
+	if (!memcmp(slots, s->near_slots, sizeof(slots)))
 		return;
-	while (index < CORE_BACKUPS && !near_can(s, index, remote))
+	memcpy(s->near_slots, slots, sizeof(slots));
+	index = 0;
+	while (index < CORE_BACKUPS && !near_can(s, slots[index]))
 		index++;
-	if (index == s->near)
-		return;
 	s->near = index;
 	memset(s->near_told, 0, sizeof(s->near_told));
 	if (index < CORE_BACKUPS)
-		fd = open(s->d->config.backups[s->d->slots[index]].path, O_RDONLY | O_CLOEXEC);
+		fd = open(s->d->config.backups[slots[index]].path, O_RDONLY | O_CLOEXEC);
 	err = kernel_near(&s->d->kernel, fd);
 	if (fd >= 0)
 		close(fd);
 	if (err && err != -ENOTTY)	/* an older module */
 		log_warn("%s: the kernel cannot read %s itself: %s", s->d->kernel.name,
-			 index < CORE_BACKUPS ? s->d->config.backups[s->d->slots[index]].path : "nothing",
+			 index < CORE_BACKUPS ? s->d->config.backups[slots[index]].path : "nothing",
 			 strerror(-err));
 }
 
@@ -332,5 +333,7 @@ void serve_fetch_init(struct serve *s)
 	for (i = 0; i < FETCH_READS * CORE_BACKUPS; i++)
 		s->fetch_slots[i].serve = s;
 	s->near = CORE_BACKUPS;
+	for (i = 0; i < CORE_BACKUPS; i++)
+		s->near_slots[i] = LSMEM_BACKUPS;
 	find_remote(s);
 }

@@ -232,8 +232,6 @@ static bool lsmem_wanted_read(struct lsmem_store *store, struct lsmem_wanted *wa
 	struct lsmem_fetch_one one;
 	bool there;
 
-	if (!lsmem_near_any(&store->nears))
-		return false;
 	spin_lock(&store->fetches.lock);
 	there = lsmem_wanted_tell(store, wanted, &one);
 	spin_unlock(&store->fetches.lock);
@@ -277,7 +275,8 @@ static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 inde
 	made->index = index;
 	made->word = word;
 	made->ahead = ahead;
-	made->near = !ahead && gfpflags_allow_blocking(gfp) && !(index & LSMEM_FETCH_WHOLE);
+	made->near = !ahead && gfpflags_allow_blocking(gfp) && !(index & LSMEM_FETCH_WHOLE) &&
+		     lsmem_near_any(&store->nears);
 	made->since = ktime_get_ns();
 	spin_lock(&fetches->lock);
 	found = lsmem_wanted_find(store, index, word, ahead);

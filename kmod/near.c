@@ -112,8 +112,7 @@ static void lsmem_near_free(struct kref *refs)
 			__free_pages(drive->ones[i].pages, LSMEM_NEAR_ORDER);
 		kfree(drive->ones[i].bio);
 	}
-	if (drive->file)
-		fput(drive->file);
+	fput(drive->file);
 	kvfree(drive);
 	module_put(THIS_MODULE);
 }

@@ -352,7 +352,7 @@ struct lsmem_snapshot_done {
 
 #define LSMEM_SNAPSHOT_DONE_SIZE_VER0 16
 
-#define LSMEM_IOC_MAGIC		'L'	/* 0x4c, numbers 0xc0 .. 0xdf */
+#define LSMEM_IOC_MAGIC		'L'	/* 0x4c, numbers 0xc0 .. 0xef */
 #define LSMEM_IOC_QUERY		_IOWR(LSMEM_IOC_MAGIC, 0xc0, struct lsmem_query)
 #define LSMEM_IOC_STAT		_IOWR(LSMEM_IOC_MAGIC, 0xc1, struct lsmem_stat)
 #define LSMEM_IOC_ALLOC		_IOWR(LSMEM_IOC_MAGIC, 0xc2, struct lsmem_op)

@@ -1010,7 +1010,7 @@ struct lsm_spread_report {
  * @spread: how
  * @report: out, also after an error; may be NULL
  *
- * Takes 16 bytes of memory for each object that is selected.
+ * Takes 16 to 32 bytes of memory for each object that is selected.
  *
  * Return: 0: selected is changed + lost + gone + beyond; -EINVAL: a column, a number; -EDOM: a weight that
  * is negative or no number, or they are all 0; -EOVERFLOW: their sum is 2^64 or more; as lsm_scan() with
