@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/fs.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
@@ -759,16 +760,17 @@ TEST_F_TIMEOUT(slow, store_is_charged, 60)
 }
 
 #define MAPS	1000
+#define TRIES	10
 
 /* limits/clients_max bounds the number of files with slots, because a scan reads all of them. */
 TEST(clients_max)
 {
 	struct store store;
-	long long pages;
+	long long pages, least = LLONG_MAX;
 	off_t offset;
 	void *slots;
 	int fd[2];
-	int i;
+	int i, round;
 
 	ASSERT_EQ(0, store_create(&store, STORE_BYTES, 0, 0));	/* liblsmem's file has slots */
 	offset = slots_offset(store.path);
@@ -783,15 +785,22 @@ TEST(clients_max)
 	munmap(slots, 4096);
 	slots = map_slots(fd[0], offset, NULL);
 	EXPECT_NE(MAP_FAILED, slots) TH_LOG("the same file's, once more");
-	/* Further mappings of the same slots, and refused mappings, allocate no slots. */
-	pages = -pages_allocated();
-	for (i = 0; i < MAPS && slots != MAP_FAILED; i++) {
-		slots = map_slots(fd[0], offset, slots);
-		EXPECT_EQ(MAP_FAILED, map_slots(fd[1], offset, NULL));
+	/*
+	 * Further mappings of the same slots, and refused mappings, allocate no slots.  Others allocate, too: each
+	 * round has what they allocate, the least of them has what each mapping does.
+	 */
+	for (round = 0; round < TRIES; round++) {
+		pages = -pages_allocated();
+		for (i = 0; i < MAPS && slots != MAP_FAILED; i++) {
+			slots = map_slots(fd[0], offset, slots);
+			EXPECT_EQ(MAP_FAILED, map_slots(fd[1], offset, NULL));
+		}
+		pages += pages_allocated();
+		EXPECT_EQ(MAPS, i);
+		if (pages < least)
+			least = pages;
 	}
-	pages += pages_allocated();
-	EXPECT_EQ(MAPS, i);
-	EXPECT_GT(MAPS / 2, pages) TH_LOG("pages for %d mappings, and as many refused", MAPS);
+	EXPECT_GT(MAPS / 2, least) TH_LOG("pages for %d mappings, and as many refused", MAPS);
 	munmap(slots, 4096);
 	close(fd[0]);
 	EXPECT_NE(MAP_FAILED, slots = map_slots(fd[1], offset, NULL));
